@@ -17,7 +17,7 @@ FUZZTIME ?= 30s
 # `make` alone lists the targets.
 .DEFAULT_GOAL := help
 
-.PHONY: help run dev build test test-all soak check fmt bench bench-grammar fuzz ort clean clients generated plugins-all
+.PHONY: help run dev build test test-all soak check fmt bench bench-grammar bench-peers cuda-kernels cuda-kernels-check fuzz ort ort-cuda ort-cuda-host test-cuda-host clean clients generated plugins-all
 
 # What most people need, then everything else.
 FIRST := run dev test check fmt
@@ -41,6 +41,17 @@ build: ## build bin/tgi
 
 ort: ## fetch the ONNX Runtime library (pinned, checked) into the cache folder
 	@$(GO) run ./runtime/ort/fetch/cmd
+
+ort-cuda: ## fetch ONNX Runtime and CUDA libraries for NVIDIA GPUs, 729 MB, into the cache folder
+	@$(GO) run ./runtime/ort/fetch/cmd --gpu all
+
+ort-cuda-host: # the part of it that tests without a GPU need, 247 MB
+	@$(GO) run ./runtime/ort/fetch/cmd --gpu library
+
+test-cuda-host: ort ort-cuda-host ## test the CUDA backend without a GPU, over a CUDA runtime that computes nothing
+	TGI_VERIFY=1 $(GO) test -vet=off -timeout 15m ./runtime/cuda ./runtime/ort ./runtime/reduce ./conformance/cuda/... \
+	  ./models/decoder
+	TGI_VERIFY=1 $(GO) test -vet=off -timeout 15m ./server/host -run GPU
 
 test: ort ## run the tests: a few minutes
 	TGI_VERIFY=1 $(GO) test -vet=off -timeout 15m ./...
@@ -73,8 +84,17 @@ bench: build ort ## measure the 135M and 0.5B shapes through the server, and gra
 	$(BIN) bench --shape qwen2.5-0.5b --weights int4
 	@$(MAKE) --no-print-directory bench-grammar
 
+bench-peers: build ort ## measure 4-bit models beside llama.cpp, in turns (needs node, npm, python3 with numpy)
+	conformance/peers/run
+
 bench-grammar: ## measure grammars beside llguidance and xgrammar, where python3 is
 	@if command -v python3 >/dev/null; then python3 conformance/grammar/bench.py; else echo "python3 is not there: skipped"; fi
+
+cuda-kernels: ## compile our own CUDA kernels to PTX (downloads NVIDIA's compiler library, 90 MB, as a package)
+	python3 runtime/reduce/ptx.py
+
+cuda-kernels-check: ## compare the committed PTX with what the sources compile to
+	python3 runtime/reduce/ptx.py --check
 
 fuzz: ort ## run each fuzz target for FUZZTIME (30s)
 	@for pkg in $$($(GO) list ./...); do \

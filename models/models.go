@@ -2,30 +2,6 @@
 // backend and a server need. The packages below it build one from a Hugging Face checkpoint.
 package models
 
-import "fmt"
-
-// Weights is the format of a built model's matrices.
-type Weights string
-
-// The formats. Norms and biases are 32-bit floats in all of them.
-const (
-	// FP32 keeps 32-bit floats, 4 bytes for each parameter: the reference.
-	FP32 Weights = "fp32"
-	// Int8 holds 8-bit integers with a 32-bit scale for each block of 128.
-	Int8 Weights = "int8"
-	// Int4 holds 4-bit integers with a 32-bit scale for each block of 128.
-	Int4 Weights = "int4"
-)
-
-// ParseWeights parses the name of a format.
-func ParseWeights(s string) (Weights, error) {
-	switch w := Weights(s); w {
-	case FP32, Int8, Int4:
-		return w, nil
-	}
-	return "", fmt.Errorf("weights %q: want fp32, int8 or int4", s)
-}
-
 // Arch is the shape of a model.
 type Arch struct {
 	// Name is the checkpoint folder's own name.
@@ -41,6 +17,13 @@ type Arch struct {
 	Vocab int `json:"vocab"`
 	// MaxPositions is the maximum length of prompt and output together.
 	MaxPositions int `json:"max_positions"`
+	// Width is that of the vectors that the graph takes in place of tokens, such as those of images; 0: it takes none.
+	Width int `json:"width,omitempty"`
+	// TileRows counts the vectors of a tile of a picture; 0 for a model of text only, and if pictures are not cut into
+	// tiles.
+	TileRows int `json:"tile_rows,omitempty"`
+	// Places says that the graph takes the positions of tokens in time, height and width.
+	Places bool `json:"places,omitempty"`
 	// Params counts the checkpoint's parameters, tied ones once.
 	Params int64 `json:"params"`
 }
@@ -48,6 +31,9 @@ type Arch struct {
 // Built is a model in the cache.
 type Built struct {
 	Arch
+	// Layout is how its device holds activations and the KV cache. It follows from the device, the
+	// weights and the shape, so it is not stored.
+	Layout `json:"-"`
 	// Weights is the format of the matrices.
 	Weights Weights `json:"weights"`
 	// WeightBytes is the size of the external data file.
@@ -56,4 +42,15 @@ type Built struct {
 	Dir string `json:"-"`
 	// ModelFile is the path of model.onnx in Dir.
 	ModelFile string `json:"-"`
+	// AdaptedFile is the path of the graph that takes low-rank adapters, over the same weights; empty on devices
+	// without them.
+	AdaptedFile string `json:"-"`
+	// VisionFile is the path of the graph that turns tiles of pictures into vectors, over the same weights; empty for
+	// models of text only.
+	VisionFile string `json:"-"`
+}
+
+// CacheBytesPerToken is what the keys and values of one token take in all layers.
+func (b Built) CacheBytesPerToken() int64 {
+	return b.Layout.CacheBytesPerToken(b.Layers, b.KVHeads, b.HeadDim)
 }

@@ -31,11 +31,14 @@ type Skip = llm.Skip
 // Bound is the plugins of one request, at the versions that were current when it was bound. Begin comes at most once;
 // Sequence and Release may then be called from any goroutine, for different sequences at the same time. Close it.
 type Bound struct {
+	// ctx is the context of the request, from Begin: a Bound is the state of one request. It is a field because the
+	// steps of the token loop, which it ends too, have no context as a parameter.
+	ctx context.Context
+
 	set   *Set
 	parts []*part
 	seqs  []sequence
-	ctx   context.Context // of Begin, the request's: a Bound is the state of one request, and steps have no context
-	open  atomic.Int64    // the Bound until Close, and each sequence until its release
+	open  atomic.Int64 // the Bound until Close, and each sequence until its release
 	once  sync.Once
 
 	mu      sync.Mutex
@@ -51,7 +54,11 @@ type part struct {
 	skipped bool   // for the whole request; set before the first sequence begins
 	client  string // that sent the request, "" if unknown
 	trial   trial  // see breaker.admit
+	verdict *verdict
 }
+
+// verdict is what a request says of a plugin: however many sequences and beams it has, they count once.
+type verdict struct{ good, faulty atomic.Bool }
 
 // Bind selects the plugins of a request: first those that apply always, in the order of the settings, with the
 // request's parameters where it names one; then the others that it names, in its order. It asks each whether it accepts
@@ -91,7 +98,7 @@ func (s *Set) selectParts(b *Bound, calls []Call, client string) error {
 	}
 	var parts []*part
 	add := func(v *version, name string, c *Call) {
-		p := &part{version: v, name: name, named: c != nil, client: client}
+		p := &part{version: v, name: name, named: c != nil, client: client, verdict: &verdict{}}
 		if c != nil {
 			p.params = c.Params
 		}
@@ -284,15 +291,21 @@ func (p *part) admit() (refused string) {
 // cancelTrial ends a trial without a result.
 func (p *part) cancelTrial() { p.version.breakers.cancelTrial(p.client, p.trial) }
 
-// recordFault counts a faulty sequence.
+// recordFault counts a faulty request, once.
 func (p *part) recordFault(s *Set, err error) {
+	if p.verdict.faulty.Swap(true) {
+		return
+	}
 	if off := p.version.breakers.fault(time.Now(), p.client, p.errorText(err), p.trial); off != "" {
 		s.log.Warn("plugin switched off", "plugin", p.name, "sha256", p.version.sum(), "client", p.client, "why", off)
 	}
 }
 
-// recordSuccess counts a sequence without a fault.
+// recordSuccess counts a request without a fault up to now.
 func (p *part) recordSuccess(s *Set) {
+	if p.verdict.faulty.Load() {
+		return
+	}
 	if p.version.breakers.success(p.client, p.trial) {
 		s.log.Info("plugin switched on again", "plugin", p.name, "sha256", p.version.sum())
 	}
@@ -350,6 +363,9 @@ func (b *Bound) unref() {
 		return
 	}
 	for _, p := range b.parts {
+		if p.verdict.good.Load() {
+			p.recordSuccess(b.set)
+		}
 		p.cancelTrial()
 		p.version.unref()
 	}

@@ -11,7 +11,7 @@ import (
 	"tgi/sdk/abi"
 )
 
-// names gives the chain of a request.
+// names returns the chain of a request.
 func names(b *Bound) (out []string) {
 	for _, p := range b.parts {
 		out = append(out, p.name+string(p.params))

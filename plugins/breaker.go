@@ -7,21 +7,22 @@ import (
 	"time"
 )
 
-// breakers switch one version of a plugin off after too many faulty sequences in a row: for one client after that many
+// breakers switch one version of a plugin off after too many faulty requests in a row: for one client after that many
 // of its own, and for all after that many of at least sharedClients clients, none of which counts for more than its
 // share of them. So one client's parameters and prompts can't take a plugin away from others, while a plugin that fails
-// for everybody is left alone. They are asked when a request is bound and told how sequences end, never per token.
+// for everybody is left alone. They are consulted when a request is bound and notified when it ends, never per token.
 type breakers struct {
 	all breaker
 
 	mu       sync.Mutex
-	byClient map[string]*breaker // of the clients that had a faulty sequence since their last good one
+	byClient map[string]*breaker // of the clients that had a faulty request since their last good one
 }
 
 const (
 	// sharedClients is how many clients must see a plugin fail before it is switched off for all.
 	sharedClients = 3
-	// maxBreakers bounds how many clients are told apart; beyond, the one whose last fault is oldest is forgotten.
+	// maxBreakers bounds how many clients have a breaker; beyond it, the client with the oldest last fault is
+	// forgotten.
 	maxBreakers = 1024
 )
 
@@ -49,7 +50,7 @@ func (b *breakers) admit(now time.Time, client string) (t trial, refused string)
 	return t, ""
 }
 
-// fault counts a faulty sequence of an admitted request. It returns the reason if this switched the plugin off, else
+// fault counts a faulty request that was admitted. It returns the reason if this switched the plugin off, else
 // "".
 func (b *breakers) fault(now time.Time, client, cause string, t trial) (off string) {
 	if client != "" {
@@ -87,7 +88,7 @@ func (b *breakers) oldest() (client string) {
 	return client
 }
 
-// success counts a sequence that ended without a fault and reports whether it switched the plugin on again.
+// success counts a request without a fault and reports whether it switched the plugin on again.
 func (b *breakers) success(client string, t trial) (on bool) {
 	on = b.all.success(t.all)
 	own := b.forClient(client)
@@ -131,7 +132,7 @@ type breaker struct {
 	lastFaultAt time.Time // guarded by the lock of breakers
 
 	mu           sync.Mutex
-	consecutive  int            // faulty sequences since the last good one
+	consecutive  int            // faulty requests since the last good one
 	clients      map[string]int // consecutive faults per client; nil in a client's own breaker
 	off          bool
 	since, until time.Time
@@ -156,7 +157,7 @@ func (b *breaker) admit(now time.Time) (trial uint64, refused string) {
 	return b.trial, ""
 }
 
-// fault counts a faulty sequence of an admitted request. It returns the reason if this switched the plugin off, else
+// fault counts a faulty request that was admitted. It returns the reason if this switched the plugin off, else
 // "".
 func (b *breaker) fault(now time.Time, cause, client string, trial uint64) (off string) {
 	b.mu.Lock()
@@ -201,7 +202,7 @@ func (b *breaker) isReset() bool {
 	return !b.off && b.consecutive == 0
 }
 
-// success counts a sequence that ended without a fault and reports whether it switched the plugin on again.
+// success counts a request without a fault and reports whether it switched the plugin on again.
 func (b *breaker) success(trial uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -238,6 +239,6 @@ func (b *breaker) reasonText() string {
 	if b.perClient {
 		whom = " for this client"
 	}
-	return fmt.Sprintf("switched off%s at %s for %v after %d faulty sequences in a row, the last: %s", whom,
+	return fmt.Sprintf("switched off%s at %s for %v after %d faulty requests in a row, the last: %s", whom,
 		b.since.UTC().Format(time.RFC3339), b.pause, b.consecutive, b.lastCause)
 }

@@ -95,7 +95,7 @@ func TestBreakerOfRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		if st := state(StateOff); !strings.Contains(st.Error,
-			"after 3 faulty sequences in a row, the last: tgi_logits_process: trap") {
+			"after 3 faulty requests in a row, the last: tgi_logits_process: trap") {
 			t.Errorf("error %q", st.Error)
 		}
 		err := call("{}")
@@ -254,7 +254,7 @@ func TestBreakerOfClients(t *testing.T) {
 		fails("rogue", limit)
 		if err := call("rogue", "{}"); !errors.Is(err, ErrOff) ||
 			!strings.Contains(err.Error(),
-				"switched off for this client at 2000-01-01T00:00:00Z for 1m0s after 6 faulty sequences in a row") {
+				"switched off for this client at 2000-01-01T00:00:00Z for 1m0s after 6 faulty requests in a row") {
 			t.Errorf("the client with the faults: %v", err)
 		}
 		status(StateActive,
@@ -282,7 +282,7 @@ func TestBreakerOfClients(t *testing.T) {
 			!strings.Contains(err.Error(), "switched off at 2000-01-01T00:01:00Z") {
 			t.Errorf("a plugin that fails for all: %v", err)
 		}
-		status(StateOff, "after 6 faulty sequences in a row")
+		status(StateOff, "after 6 faulty requests in a row")
 		time.Sleep(time.Minute)
 		if err := call("honest", "{}"); err != nil {
 			t.Error(err)

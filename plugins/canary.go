@@ -12,7 +12,7 @@ import (
 	"tgi/sdk/abi"
 )
 
-// The made-up sequence that every new version must get through before a request meets it.
+// The artificial sequence that every new version must complete before it serves requests.
 const (
 	canaryPrompt = 3
 	canarySteps  = 2
@@ -20,8 +20,8 @@ const (
 )
 
 // canary asks a guest to validate {}, and for what its kinds do: to begin with it and take some steps, to render a
-// conversation, to parse a text. That the guest refuses {} is fine, since its parameters may be obligatory: refuses has
-// its words. Any fault is an error that names the export and the cause.
+// conversation, to parse a text. The guest may refuse {}, since parameters may be mandatory for it: refuses is then its
+// text. Any fault is an error that names the export and the cause.
 func canary(ctx context.Context, g *guest.Guest, kinds []string) (refuses string, err error) {
 	var no *guest.Refusal
 	switch err := g.Validate(ctx.Done(), nil); {
@@ -66,7 +66,7 @@ func canarySequence(ctx context.Context, g *guest.Guest, kinds []string) error {
 	return canaryRun(s, kinds, prompt)
 }
 
-// canaryTokens are the first that stand for text, or the first there are.
+// canaryTokens returns the first tokens that stand for text, or token 0.
 func canaryTokens(v Vocabulary) (ids []uint32) {
 	for id := range uint32(v.Size()) {
 		if len(v.Bytes(id)) > 0 && v.Flags(id) == 0 {
@@ -119,7 +119,7 @@ func canaryRun(s *guest.Session, kinds []string, prompt []uint32) error {
 	return nil
 }
 
-// canaryRow fills a row with numbers from -8 to 8, others at each step.
+// canaryRow fills a row with numbers from -8 to 8, different ones at each step.
 func canaryRow(row []float32, step int) {
 	for i := range row {
 		row[i] = float32((uint32(i)+1)*2654435761*uint32(step+1)>>20)/256 - 8

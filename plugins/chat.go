@@ -29,10 +29,10 @@ type BoundChat struct {
 	once            sync.Once
 }
 
-// BindChat picks the plugins of a conversation. Those of d serve unless a call names another of the same kind, whose
-// parameters it gets with the conversation. rest are the calls for [Set.Bind]: those whose plugin serves a kind of the
-// token loop, be it beside these; such a plugin may have been replaced by a newer version when Bind looks. Each is
-// asked whether it accepts its parameters. Errors are those of Bind.
+// BindChat picks the plugins of a conversation. Those of d serve unless a call names another plugin of the same kind;
+// that plugin gets the call's parameters with the conversation. rest are the calls for [Set.Bind]: those whose plugin
+// serves a kind of the token loop, even if it also serves one of these kinds; Bind may find a newer version of such a
+// plugin. Each plugin is asked whether it accepts its parameters. Errors are those of Bind.
 func (s *Set) BindChat(ctx context.Context, calls []Call, d ChatPlugins) (b *BoundChat, rest []Call, err error) {
 	b = &BoundChat{set: s}
 	b.open.Store(1)
@@ -70,7 +70,7 @@ func (s *Set) selectChatParts(b *BoundChat, calls []Call, d ChatPlugins, client 
 		if len(v.steps) == 0 && !slices.ContainsFunc(v.kinds, guest.Converses) {
 			return nil, &BindError{c.Name, v.usageHint(), ErrParams}
 		}
-		p := &part{version: v, name: c.Name, params: c.Params, named: true, client: client}
+		p := &part{version: v, name: c.Name, params: c.Params, named: true, client: client, verdict: &verdict{}}
 		if err := b.assign(p); err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func (s *Set) selectChatParts(b *BoundChat, calls []Call, d ChatPlugins, client 
 			return nil, &BindError{want.name, fmt.Sprintf("serves %q, kind %q is wanted", v.kinds, want.kind),
 				ErrParams}
 		}
-		*want.slot = &part{version: v, name: want.name, client: client}
+		*want.slot = &part{version: v, name: want.name, client: client, verdict: &verdict{}}
 		if b.template != nil && b.template.name == want.name { // it does both
 			*want.slot = b.template
 		}
@@ -131,7 +131,7 @@ func (b *BoundChat) assign(p *part) error {
 	return nil
 }
 
-// parts gives the plugins, each once.
+// parts returns the plugins, each once.
 func (b *BoundChat) parts() (out []*part) {
 	for _, p := range []*part{b.template, b.tools} {
 		if p != nil && !slices.Contains(out, p) {
@@ -141,7 +141,7 @@ func (b *BoundChat) parts() (out []*part) {
 	return out
 }
 
-// admitChat asks the breaker and the guest. A plugin that is shared with the token loop is tried there when it was off.
+// admitChat asks the breaker and the guest. A plugin that was off and also serves the token loop is tried there.
 func (p *part) admitChat(ctx context.Context, s *Set, shared bool) error {
 	if refused := p.admit(); refused != "" {
 		return &BindError{p.name, refused, ErrOff}
@@ -196,9 +196,9 @@ func (p *part) chatError(ctx context.Context, s *Set, err error) error {
 	return &BindError{p.name, p.errorText(err), ErrFault}
 }
 
-// Render renders a conversation. request is the JSON object of abi.Template without "params"; it is not kept. That the
-// template can't render it is a [*RenderRefusal]; other errors are ErrNoTemplate and those of Bind. When ctx ends, so
-// does the guest.
+// Render renders a conversation. request is the JSON object of abi.Template without "params"; it is not kept. If
+// the template can't render it, the error is a [*RenderRefusal]; other errors are ErrNoTemplate and those of Bind. When
+// ctx ends, the guest's call ends too.
 func (b *BoundChat) Render(ctx context.Context, request []byte) (Rendered, error) {
 	p := b.template
 	if p == nil {

@@ -33,7 +33,7 @@ func TestChatBreaker(t *testing.T) {
 			t.Errorf("%s: %s", name, st.State)
 		}
 		_, _, err := converse(s, chatDefaults)
-		if !errors.Is(err, ErrOff) || !strings.Contains(err.Error(), "after 2 faulty sequences in a row") {
+		if !errors.Is(err, ErrOff) || !strings.Contains(err.Error(), "after 2 faulty requests in a row") {
 			t.Errorf("%s, off: %v", name, err)
 		}
 		expire := func() {

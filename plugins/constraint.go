@@ -12,10 +12,14 @@ import (
 	"tgi/plugins/internal/guest"
 )
 
-// Constraint is one text on its way through a grammar. It is used by one goroutine at a time; clones are independent.
+// Constraint is the state of one text in a grammar. It is used by one goroutine at a time; clones are independent.
 // Where a guest computes the masks, an error is a [*BindError] or the context's cause, and comes again at every further
 // call. Close it.
 type Constraint struct {
+	// ctx is the context of the request: a Constraint is the state of one of its sequences. It is a field because the
+	// steps of the token loop, which it ends too, have no context as a parameter.
+	ctx context.Context
+
 	state  *grammar.State // nil where a guest computes the masks
 	later  []uint32       // tokens that the state is behind
 	quick  time.Duration  // what TryMask may take
@@ -25,7 +29,6 @@ type Constraint struct {
 
 	grammar *Grammar
 	part    *part
-	ctx     context.Context // the request's: a Constraint is the state of one sequence of it, and steps have no context
 	seed    uint64
 	session *guest.Session // nil after Close
 	stepper *kind.Stepper
@@ -34,7 +37,7 @@ type Constraint struct {
 	faulty  bool
 }
 
-// begin takes an instance by open, and has it follow the tokens so far.
+// begin gets an instance from open and replays the tokens so far in it.
 func (c *Constraint) begin(open func(seed uint64, cancel <-chan struct{}) (*guest.Session, error)) error {
 	s, err := open(c.part.seed(c.seed), c.ctx.Done())
 	if err != nil {
@@ -172,7 +175,7 @@ func (c *Constraint) costError(err error) error {
 	return err
 }
 
-// Rollback takes back the last n tokens, of which there are as many. A guest begins anew for it and is told all the
+// Rollback removes the last n tokens; there must be as many. A guest begins anew for it and gets all the
 // others. Speculative decoding will need it, to take back drafts that were rejected.
 func (c *Constraint) Rollback(n int) error {
 	switch {
@@ -205,8 +208,8 @@ func (c *Constraint) Clone() (*Constraint, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	twin := &Constraint{grammar: c.grammar, part: &part{version: c.part.version, name: c.part.name,
-		client: c.part.client}, ctx: c.ctx, seed: c.seed, tokens: append([]uint32(nil), c.tokens...)}
+	p := &part{version: c.part.version, name: c.part.name, client: c.part.client, verdict: c.part.verdict}
+	twin := &Constraint{grammar: c.grammar, part: p, ctx: c.ctx, seed: c.seed, tokens: slices.Clone(c.tokens)}
 	if err := twin.beginAt(c); err != nil {
 		return nil, err
 	}

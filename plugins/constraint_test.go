@@ -72,12 +72,11 @@ func TestSteppingGuest(t *testing.T) {
 	}
 }
 
-// TestSteppingFaults: a guest's fault ends its text, which says so from then on, and is counted.
+// TestSteppingFaults: a guest's fault ends its text, which says so from then on, and is counted, once for a request.
 func TestSteppingFaults(t *testing.T) {
 	s := grammarSet(t, Options{Breaker: Breaker{Faults: 2, Pause: time.Hour}})
-	g := compiled(t, s, "s", "")
-	defer g.Close()
-	for range 2 {
+	fails := func(g *Grammar) {
+		t.Helper()
 		c := constraint(t, g)
 		err := c.Accept('t')
 		if !errors.Is(err, ErrFault) || !strings.HasPrefix(err.Error(), "plugin s: tgi_grammar_accept: trap") {
@@ -91,8 +90,14 @@ func TestSteppingFaults(t *testing.T) {
 		}
 		c.Close()
 	}
-	if _, err := g.Sequence(ctx, 1); !errors.Is(err, ErrOff) {
-		t.Errorf("after two faults: %v", err)
+	one, two := compiled(t, s, "s", ""), compiled(t, s, "s", "")
+	defer one.Close()
+	defer two.Close()
+	fails(one)
+	fails(one)
+	fails(two) // is let in
+	if _, err := two.Sequence(ctx, 1); !errors.Is(err, ErrOff) {
+		t.Errorf("after two faulty requests: %v", err)
 	}
 }
 

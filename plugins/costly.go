@@ -9,13 +9,13 @@ import (
 	"tgi/plugins/internal/sandbox"
 )
 
-// TooCostly says that what a client wrote takes a plugin more than its settings allow. It matches ErrParams.
+// TooCostly is the error of a client's input that costs a plugin more than its settings allow. It matches ErrParams.
 type TooCostly struct {
 	Plugin  string
 	Setting string // of the plugin, which raises the bound
 	Bound   string
 	Work    string // what the plugin did, such as "render"
-	Bytes   int    // that it did it to
+	Bytes   int    // the length of the input
 }
 
 // Error says what the client's text takes; the plugin's name is not in it.
@@ -23,16 +23,16 @@ func (e *TooCostly) Error() string {
 	return fmt.Sprintf("takes more than %s = %s allows to %s. Given: %d bytes", e.Setting, e.Bound, e.Work, e.Bytes)
 }
 
-// Unwrap gives ErrParams.
+// Unwrap returns ErrParams.
 func (e *TooCostly) Unwrap() error { return ErrParams }
 
-// smallText is what any plugin gets through: one that runs out of its limits over no more than that, and without
-// parameters of the client, is at fault itself.
+// smallText is a length that every plugin must be able to process: a plugin that exceeds its limits with no more text,
+// and without parameters of the client, is at fault itself.
 const smallText = 4 << 10
 
-// tooCostly returns the error of a call that ran out of its limits over what a client wrote, nil for any other error.
-// It is no fault of the plugin: counted as one, a client's large requests would switch it off. bytes is what the client
-// wrote besides the parameters.
+// tooCostly returns the error of a call that exceeded its limits because of a client's input, nil for any other error.
+// It does not count as a fault of the plugin: otherwise a client's large requests would switch the plugin off. bytes is
+// the length of the input without the parameters.
 func (p *part) tooCostly(err error, work string, bytes int) error {
 	setting, bound := p.exhausted(err)
 	if setting == "" {

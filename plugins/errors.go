@@ -15,7 +15,7 @@ var (
 	ErrOff = errors.New("plugin is off")
 	// ErrBusy: all instances of the plugin, or the memory for plugins, are in use; the same request may succeed later.
 	ErrBusy = errors.New("plugin is busy")
-	// ErrFault: the plugin failed while it was asked.
+	// ErrFault: the plugin failed during a call.
 	ErrFault = errors.New("plugin failed")
 	// ErrRefused: the template can't render the conversation; the text is for the client.
 	ErrRefused = errors.New("the template refuses the conversation")
@@ -44,26 +44,26 @@ type RenderRefusal struct {
 // Error names the plugin and gives the text.
 func (e *RenderRefusal) Error() string { return "plugin " + e.Plugin + ": " + e.Text }
 
-// Unwrap gives ErrRefused.
+// Unwrap returns ErrRefused.
 func (e *RenderRefusal) Unwrap() error { return ErrRefused }
 
-// Misnamed is a name that nothing has, beside those that there are, so that the nearest can be offered.
+// Misnamed is an unknown name with the known ones, so that an error can suggest the nearest.
 type Misnamed struct {
-	Name  string // of a plugin, of one that is built in, or of a plugin's parameter
+	Name  string // of a plugin, a built-in plugin, a language or a parameter of a plugin
 	Known []string
 	Err   error
 }
 
-// Error gives the text of Err.
+// Error returns the text of Err.
 func (e *Misnamed) Error() string { return e.Err.Error() }
 
-// Unwrap gives Err.
+// Unwrap returns Err.
 func (e *Misnamed) Unwrap() error { return e.Err }
 
 // BindError says why a request can't have its plugins, or why one of them ended it.
 type BindError struct {
 	Plugin string // "" where no single one is at fault
-	Text   string // for the client; where the plugin refused, its own words
+	Text   string // for the client; if the plugin refused, the plugin's own text
 	Err    error  // one of the sentinels above, or a *Misnamed that matches one
 }
 
@@ -75,5 +75,5 @@ func (e *BindError) Error() string {
 	return "plugin " + e.Plugin + ": " + e.Text
 }
 
-// Unwrap gives the sentinel.
+// Unwrap returns the sentinel.
 func (e *BindError) Unwrap() error { return e.Err }

@@ -6,11 +6,11 @@ import (
 	"tgi/plugins/internal/sandbox"
 )
 
-// errNoFork: a caller did not ask.
+// errNoFork: the caller did not check CanFork.
 var errNoFork = errors.New("the plugins of this sequence can't be copied")
 
-// CanFork reports whether the state of all plugins of the sequence can be copied. A sampler picks for one sequence
-// alone.
+// CanFork reports whether the state of all plugins of the sequence can be copied. That of a sampler cannot: it picks
+// for a single sequence.
 func (s Sequence) CanFork() bool {
 	if s.Sampler != nil {
 		return false
@@ -23,9 +23,9 @@ func (s Sequence) CanFork() bool {
 	return true
 }
 
-// Fork gives a sequence that is where s is now, between two steps, as a beam search has them: its plugins go on from
-// copies of their state, with random numbers of their own, from seed. Forks of different sequences may be made at the
-// same time, and each is released for itself. Errors are those of a step, or say what [Sequence.CanFork] does.
+// Fork returns a sequence at the position of s, between two steps, for a beam search: its plugins continue from copies
+// of their state, with their own random numbers, from seed. Forks of different sequences may be made at the
+// same time, and each is released separately. Errors are those of a step, or say what [Sequence.CanFork] does.
 func (s Sequence) Fork(seed uint64) (Sequence, error) {
 	if !s.CanFork() {
 		return Sequence{}, errNoFork
@@ -48,7 +48,7 @@ func (s Sequence) Fork(seed uint64) (Sequence, error) {
 	return twin, nil
 }
 
-// fork gives the plugin in a sequence that begins where this one is.
+// fork returns the plugin for a sequence that begins at this one's position.
 func (r *run) fork(seed uint64) (*run, error) {
 	twin := &run{bound: r.bound, part: r.part, stopped: r.stopped, err: r.err, succeeded: r.succeeded, faulty: r.faulty}
 	if r.stopped {

@@ -3,6 +3,7 @@ package plugins
 import (
 	"math"
 	"testing"
+	"time"
 
 	"tgi/plugins/internal/guest/guesttest"
 	"tgi/sdk/abi"
@@ -115,5 +116,45 @@ func TestNoForkOfSamplers(t *testing.T) {
 	defer seq.Release()
 	if _, err := seq.Fork(1); seq.CanFork() || err == nil {
 		t.Error("a sampler was forked")
+	}
+}
+
+// TestBeamsCountOnce: a request with a fault in each of its sequences and beams counts once, and is faulty although
+// some of them are not.
+func TestBeamsCountOnce(t *testing.T) {
+	const limit = 3
+	s := open(t, Options{Specs: []Spec{processing(t, guesttest.SDK(t, "every-mode")["c"])},
+		Breaker: Breaker{Faults: limit, Pause: time.Hour}})
+	for n := range limit {
+		b := bind(t, s, 2, Call{Name: "e", Params: []byte(`{"trap_at":2}`)})
+		first, good := b.Sequence(0), b.Sequence(1)
+		beams := []Sequence{first}
+		for i, seq := range []Sequence{first, good} {
+			if _, err := seq.Processors[0].Run(prompt, nil, row()); err != nil {
+				t.Fatal(i, err)
+			}
+		}
+		for seed := range uint64(7) {
+			beam, err := first.Fork(seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			beams = append(beams, beam)
+		}
+		for i, beam := range beams {
+			_, err := beam.Processors[0].Run(prompt, []uint32{1}, row())
+			if err == nil {
+				_, err = beam.Processors[0].Run(prompt, []uint32{1, 2}, row())
+			}
+			if err == nil {
+				t.Errorf("beam %d did not fail", i)
+			}
+			beam.Release()
+		}
+		good.Release()
+		b.Close()
+		if st, _ := s.Get("e"); (st.State == StateOff) != (n == limit-1) {
+			t.Errorf("after %d requests: %s %s", n+1, st.State, st.Error)
+		}
 	}
 }

@@ -318,7 +318,7 @@ func (c *grammarCache) size() (n int64) {
 	return n
 }
 
-// vocabulary gives the tokens prepared for masks. The first call prepares them.
+// vocabulary returns the tokens prepared for masks. The first call prepares them.
 func (s *Set) vocabulary() *grammar.Vocab {
 	v := s.vocab()
 	s.grammars.mu.Lock()
@@ -327,7 +327,7 @@ func (s *Set) vocabulary() *grammar.Vocab {
 	return v
 }
 
-// maskMemory remembers the masks of a guest for one source. It implements kind.Masks; the zero value is ready.
+// maskMemory caches the masks of a guest for one source. It implements kind.Masks; the zero value is ready.
 type maskMemory struct {
 	mu    sync.Mutex
 	masks map[uint64][]uint32

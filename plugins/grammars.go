@@ -18,11 +18,11 @@ import (
 	"tgi/sdk/abi"
 )
 
-// GrammarCall is a grammar as a request names it. Nothing of it is kept after Compile. Without a Plugin the first in
-// the order of List that knows its Language compiles it, without a Language it is in the first that the Plugin names.
+// GrammarCall is a grammar as a request names it. Nothing of it is kept after Compile. Without a Plugin, the first in
+// the order of List that knows the Language compiles it. Without a Language, it is in the first language of the Plugin.
 type GrammarCall = llm.GrammarCall
 
-// Dropped is something that a source asks for and that the grammar does not enforce.
+// Dropped is a part of a source that the grammar does not enforce.
 type Dropped = kind.Dropped
 
 // Grammar is a request's grammar, compiled, or a guest that follows it, at the version that was current. Its methods
@@ -39,8 +39,8 @@ type Grammar struct {
 // Compile prepares a grammar. Those that were compiled before, by the same plugin from the same source, are remembered,
 // and requests that want the same at the same time wait for one compilation. It runs on a goroutine of its own, within
 // the plugin's fuel per request and the limits of package grammar, and shares the processors with others as [Turns]
-// says. Errors are those of Bind: that the plugin does not take the source, or that the result is too costly, matches
-// ErrParams. When ctx ends, so does the waiting, and the compilation unless others wait for it.
+// says. Errors are those of Bind; ErrParams if the plugin refuses the source or the result is too costly. When ctx
+// ends, the wait ends, and so does the compilation unless others wait for it.
 func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 	p, language, err := s.selectGrammarPart(c, s.client(ctx))
 	if err != nil {
@@ -103,7 +103,8 @@ func (s *Set) selectGrammarPart(c GrammarCall, client string) (p *part, language
 		language = c.Language
 	}
 	v.ref()
-	return &part{version: v, name: name, params: c.Params, named: c.Plugin != "", client: client}, language, nil
+	return &part{version: v, name: name, params: c.Params, named: c.Plugin != "", client: client,
+		verdict: &verdict{}}, language, nil
 }
 
 // languages lists those that some plugin reads grammars in, each once. The lock is held.
@@ -138,7 +139,8 @@ func (p *part) grammarKey(c GrammarCall) (key [sha256.Size]byte) {
 // build asks the breaker and the guest, and prepares what the guest compiled.
 func (s *Set) build(ctx context.Context, t *turn, p *part, c GrammarCall) (*preparedGrammar, error) {
 	// another request may wait for this one's trial
-	p = &part{version: p.version, name: p.name, params: p.params, named: p.named, client: p.client}
+	p = &part{version: p.version, name: p.name, params: p.params, named: p.named, client: p.client,
+		verdict: &verdict{}}
 	if refused := p.admit(); refused != "" {
 		return nil, &BindError{p.name, refused, ErrOff}
 	}
@@ -182,7 +184,7 @@ func (s *Set) prepare(ctx context.Context, t *turn, name string, out kind.Compil
 	return nil, &BindError{name, err.Error(), ErrParams} // no text, no such token, or too costly
 }
 
-// Dropped gives what the source asks for and the grammar does not enforce. It must not be changed.
+// Dropped returns the parts of the source that the grammar does not enforce. The caller must not change them.
 func (g *Grammar) Dropped() []Dropped { return g.prepared.dropped }
 
 // Close ends the grammar's use by its request; its sequences go on. Closing twice is fine.
@@ -207,7 +209,8 @@ func (g *Grammar) Sequence(ctx context.Context, seed uint64) (*Constraint, error
 		return &Constraint{state: g.prepared.native.Start(), counts: &g.set.grammars.masks, turns: g.set.turns,
 			quick: quickMask, ctx: ctx, client: g.set.client(ctx)}, nil
 	}
-	p := &part{version: g.part.version, name: g.part.name, client: g.part.client}
+	p := &part{version: g.part.version, name: g.part.name, client: g.part.client,
+		verdict: g.part.verdict}
 	if refused := p.admit(); refused != "" {
 		return nil, &BindError{p.name, refused, ErrOff}
 	}

@@ -21,7 +21,7 @@ const (
 		`"mail": "a.b@c-d.ef", "host": "a-b.cd", "uri": "http://a.b/c?d=e#f", "time": "2020-01-31T10:20:30.5Z", "uuid": "01234567-89ab-cdef-0123-456789abcdef"}`
 )
 
-// compileCommon has a guest compile the grammar that others have parts of; nil where it does not know such grammars.
+// compileCommon lets a guest compile the common grammar; it returns nil if the guest does not know its language.
 func compileCommon(ctx context.Context, g *guest.Guest) *ir.Grammar {
 	s, err := g.Open(canarySeed, ctx.Done())
 	if err != nil {
@@ -36,7 +36,7 @@ func compileCommon(ctx context.Context, g *guest.Guest) *ir.Grammar {
 }
 
 // prepareMasks prepares the vocabulary, and the masks along the common text as far as the grammar admits it, so that no
-// request waits for either. What fails here does so in the request that needs it.
+// request waits for either. An error is ignored here: the request that needs the mask reports it.
 func (s *Set) prepareMasks(common *ir.Grammar) {
 	v := s.vocabulary()
 	if common == nil {
@@ -54,8 +54,8 @@ func (s *Set) prepareMasks(common *ir.Grammar) {
 	}
 }
 
-// Prepared waits until what is prepared for grammars in the background is. Nothing needs it but measurements: a grammar
-// that comes earlier waits for what it needs.
+// Prepared waits until the background preparation for grammars is done. Only measurements need it: a grammar that comes
+// earlier waits for what it needs.
 func (s *Set) Prepared() {
 	s.change <- struct{}{} // nothing is loaded meanwhile
 	s.background.Wait()

@@ -14,17 +14,9 @@ import (
 	"go.uber.org/goleak"
 
 	"tgi/plugins/internal/guest/guesttest"
+	"tgi/plugins/internal/testcache"
 	"tgi/sdk/abi"
 )
-
-// cacheDir keeps compiled guests over the tests of one run.
-var cacheDir = sync.OnceValue(func() string {
-	dir, err := os.MkdirTemp("", "tgi-plugins-cache")
-	if err != nil {
-		panic(err)
-	}
-	return dir
-})
 
 // TestMain fails if a test leaves a goroutine behind.
 func TestMain(m *testing.M) {
@@ -33,7 +25,6 @@ func TestMain(m *testing.M) {
 		println(err.Error())
 		code = 1
 	}
-	os.RemoveAll(cacheDir())
 	os.Exit(code)
 }
 
@@ -61,7 +52,7 @@ func options(t testing.TB, o Options) Options {
 	if o.Vocabulary == nil {
 		o.Vocabulary = guesttest.NewWords()
 	}
-	o.CacheDir = cacheDir()
+	o.CacheDir, o.CacheBytes = testcache.Dir(), testcache.Bytes
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}

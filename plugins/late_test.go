@@ -23,7 +23,7 @@ func bomb() []byte {
 // forever are limits that the compiler of a bomb does not reach in a test.
 var forever = CompileLimits{Time: time.Hour, Timeout: time.Hour}
 
-// state gives a plugin's state and error.
+// state returns a plugin's state and error.
 func state(s *Set, name string) (State, string) {
 	st, _ := s.Get(name)
 	return st.State, st.Error

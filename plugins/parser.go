@@ -10,15 +10,18 @@ import (
 	"tgi/runtime/llm"
 )
 
-// Event is one step of what a model's text comes to: content, reasoning, or of a tool call.
+// Event is one part of what the parser finds in a model's text: content, reasoning, or a part of a tool call.
 type Event = tools.Event
 
 // Parser is a plugin of kind "tools" in one sequence. It is used by one goroutine at a time. An error wraps
 // llm.ErrPlugin and a [*BindError] that names export, rule and what the guest printed last, or is the context's cause;
 // it comes again at every further call. Close it.
 type Parser struct {
+	// ctx is the request's context: a Parser is the state of one of the request's sequences. It is a field because it
+	// also ends the calls of Feed and Finish, and all calls of a Parser have the same one.
+	ctx context.Context
+
 	bound   *BoundChat
-	ctx     context.Context // the request's: a Parser is the state of one sequence of it
 	part    *part
 	session *guest.Session // nil after Close
 	inner   *tools.Parser
@@ -52,8 +55,8 @@ func (b *BoundChat) Parser(ctx context.Context, request []byte, seed uint64) (*P
 	return &Parser{bound: b, ctx: ctx, part: p, session: s, inner: inner}, nil
 }
 
-// Feed hands over the next piece of the model's text, UTF-8, cut where the tokens are; special says that it is the text
-// of one special token. The events and their texts are copies.
+// Feed hands over the next piece of the model's text, UTF-8, cut where the tokens are; special means that it is the
+// text of one special token. The events and their texts are copies.
 func (p *Parser) Feed(piece string, special bool) ([]Event, error) {
 	if p.err != nil {
 		return nil, p.err
@@ -62,8 +65,8 @@ func (p *Parser) Feed(piece string, special bool) ([]Event, error) {
 	return events, p.recordError(err)
 }
 
-// Finish ends the text and gives the last events; cut says that the length limit ended it. It is the last call before
-// Close.
+// Finish ends the text and returns the last events; cut means that the length limit ended the text. It is the last call
+// before Close.
 func (p *Parser) Finish(cut bool) ([]Event, error) {
 	if p.err != nil {
 		return nil, p.err
@@ -72,7 +75,7 @@ func (p *Parser) Finish(cut bool) ([]Event, error) {
 	return events, p.recordError(err)
 }
 
-// recordError makes a request's error of the guest's; the first one stays.
+// recordError turns an error of the guest into the request's error. It keeps the first one.
 func (p *Parser) recordError(err error) error {
 	if err == nil {
 		return p.err
@@ -84,7 +87,7 @@ func (p *Parser) recordError(err error) error {
 	return p.err
 }
 
-// Close gives the instance back. Closing twice is fine.
+// Close returns the instance to its pool. Closing twice is fine.
 func (p *Parser) Close() {
 	if p.session == nil {
 		return

@@ -253,10 +253,10 @@ func (s *Set) jobs(specs []Spec) (jobs []*job, folderErr error) {
 			}
 		}
 	}()
-	taken := map[string]bool{}
+	taken, sources := map[string]bool{}, map[string]string{}
 	for _, spec := range specs {
 		jobs = append(jobs, &job{desired: spec.desired()})
-		taken[spec.Name] = true
+		taken[spec.Name], sources[spec.Name] = true, spec.Source
 	}
 	files, err := s.folder()
 	if err != nil { // it may come back: keep its plugins
@@ -269,6 +269,9 @@ func (s *Set) jobs(specs []Spec) (jobs []*job, folderErr error) {
 	}
 	for _, file := range files {
 		name := strings.ToValidUTF8(strings.TrimSuffix(filepath.Base(file), ".wasm"), "?")
+		if sameFile(sources[name], file) {
+			continue // a spec says how this very file is used
+		}
 		if e := s.names[name]; taken[name] || e != nil && e.origin == fromUpload {
 			s.log.Warn("plugin file ignored: its name is taken", "plugin", name, "file", file)
 			continue
@@ -278,6 +281,16 @@ func (s *Set) jobs(specs []Spec) (jobs []*job, folderErr error) {
 			settings: settings{}.withDefaults()}})
 	}
 	return jobs, nil
+}
+
+// sameFile reports whether two paths lead to one file.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }
 
 // folder lists the modules of the folder, sorted. It ignores names that begin with a dot: they are temporary files.

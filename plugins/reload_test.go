@@ -35,7 +35,7 @@ func reload(t *testing.T, s *Set, specs []Spec, loaded, unchanged, removed, fail
 	return r
 }
 
-// logit gives what the plugin makes of a zero.
+// logit returns what the plugin makes of a zero.
 func logit(t *testing.T, s *Set, name string) float32 {
 	t.Helper()
 	x, err := once(s, Call{Name: name})
@@ -106,11 +106,11 @@ func TestReloadRollback(t *testing.T) {
 	}
 	reload(t, s, []Spec{a}, nil, nil, nil, []string{"a"})
 	write(t, a.Source, bias(1).Wasm())
-	reload(t, s, []Spec{a, {Name: "none", Source: a.Source + "x"}}, nil, []string{"a"}, nil, []string{"none"})
+	reload(t, s, []Spec{a, {Name: "gone", Source: a.Source + "x"}}, nil, []string{"a"}, nil, []string{"gone"})
 	if st, _ := s.Get("a"); st.Error != "" || st.Stats.Loads != 1 {
 		t.Errorf("the good module is back, status %+v", st)
 	}
-	if st, _ := s.Get("none"); st.State != StateFailed || st.Stats.Loads != 0 {
+	if st, _ := s.Get("gone"); st.State != StateFailed || st.Stats.Loads != 0 {
 		t.Errorf("status %+v", st)
 	}
 	if n := s.names["a"].current.refs.Load(); n != 1 {
@@ -155,6 +155,23 @@ func TestReloadSharesTheChain(t *testing.T) {
 		{Name: "y", Source: a.Source, Apply: ApplyAlways}}}))
 	if !errors.Is(err, ErrLoad) {
 		t.Errorf("opened with two samplers for every request: %v %v", both, err)
+	}
+}
+
+// TestReloadFolderOfSpec: a spec may say how a file of the folder is used; only another file of its name is warned of.
+func TestReloadFolderOfSpec(t *testing.T) {
+	dir, log := t.TempDir(), &logLines{}
+	file := filepath.Join(dir, "a.wasm")
+	write(t, file, bias(3).Wasm())
+	own := Spec{Name: "a", Source: file}
+	s := open(t, Options{Specs: []Spec{own}, Folder: dir, Log: logger(log)})
+	reload(t, s, []Spec{own}, nil, []string{"a"}, nil, nil)
+	if logit(t, s, "a") != 3 || strings.Contains(log.String(), "ignored") {
+		t.Errorf("the spec's own file is warned of: %s", log)
+	}
+	reload(t, s, []Spec{spec(t, "a", bias(4).Wasm())}, []string{"a"}, nil, nil, nil)
+	if logit(t, s, "a") != 4 || strings.Count(log.String(), "plugin file ignored") != 1 {
+		t.Errorf("another file of the name is not warned of: %s", log)
 	}
 }
 

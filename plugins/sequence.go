@@ -16,7 +16,7 @@ import (
 // Sequence is the plugins of one sequence, ready for its steps.
 type Sequence struct {
 	Processors []*Processor // in the order of the chain
-	Sampler    *Sampler     // nil when none picks the token
+	Sampler    *Sampler     // nil when no plugin picks the token
 
 	bound    *Bound
 	sequence *sequence
@@ -76,7 +76,7 @@ func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []
 	return nil
 }
 
-// begin gives a session for each seed, or none.
+// begin returns a session for each seed, or none.
 func (p *part) begin(ctx context.Context, set *Set, prompt []uint32, maxNew int, seeds []uint64) (out []*guest.Session,
 	err error) {
 	t := set.turns.begin(p.client)
@@ -99,7 +99,7 @@ func (p *part) begin(ctx context.Context, set *Set, prompt []uint32, maxNew int,
 			closeAll(out)
 			return nil, err
 		}
-		// all or none, lest two requests wait for each other
+		// all or none, so that two requests never wait for each other
 		if out = append(out, s); i == 0 && len(seeds) > 1 && p.version.guest.CanClone() {
 			err = s.Reserve(len(seeds)-1, start.Cancel)
 		}
@@ -117,14 +117,14 @@ func closeAll(list []*guest.Session) {
 	}
 }
 
-// seed gives the plugin's own random numbers in a sequence: two plugins of one request must not draw alike.
+// seed returns the plugin's own random numbers in a sequence: two plugins of one request must not draw alike.
 func (p *part) seed(of uint64) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(p.name))
 	return of ^ h.Sum64()
 }
 
-// Sequence hands out the plugins of sequence i; who takes them calls its Release. It is called once for each sequence,
+// Sequence returns the plugins of sequence i; the caller must call its Release. It is called once for each sequence,
 // after Begin and before Close.
 func (b *Bound) Sequence(i int) Sequence {
 	seq := &b.seqs[i]
@@ -173,7 +173,7 @@ func (b *Bound) end(seq *sequence) {
 	seq.close()
 	for _, r := range seq.runs {
 		if r.succeeded && !r.faulty {
-			r.part.recordSuccess(b.set)
+			r.part.verdict.good.Store(true)
 		}
 	}
 	b.unref()

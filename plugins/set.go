@@ -103,8 +103,10 @@ type Set struct {
 	closed bool
 	round  int // counts reloads
 
-	reloads chan struct{}   // held by a reload, through all loading
-	life    context.Context // the set's own: ends when it is closed
+	reloads chan struct{} // held by a reload, through all loading
+	// life is the set's own context: it ends with Close. It is a field because background goroutines end with the set,
+	// not with the call that started them.
+	life    context.Context
 	close   context.CancelCauseFunc
 	closing bool           // by mu
 	loading sync.WaitGroup // what loads modules
@@ -240,7 +242,7 @@ func (s *Set) loadContext(ctx context.Context) (_ context.Context, done func(), 
 	}, nil
 }
 
-// List gives all plugins: those of the settings in their order, then files and uploads by name.
+// List returns all plugins: those of the settings in their order, then files and uploads by name.
 func (s *Set) List() []Status {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -251,7 +253,7 @@ func (s *Set) List() []Status {
 	return out
 }
 
-// Get gives one plugin.
+// Get returns one plugin.
 func (s *Set) Get(name string) (Status, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

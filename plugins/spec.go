@@ -56,7 +56,7 @@ type Upload struct {
 	Config  []byte
 }
 
-// Breaker says when a plugin that keeps failing is switched off: for a client after Faults faulty sequences in a row of
+// Breaker says when a plugin that keeps failing is switched off: for a client after Faults faulty requests in a row of
 // that client, for all after Faults in a row of three clients or more, none of which counts for more than a third of
 // them.
 type Breaker struct {
@@ -202,8 +202,15 @@ func isObject(text []byte) bool {
 	return json.Valid(text) && bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{"))
 }
 
-// checkName accepts names that are valid in URL paths, file names and metric labels.
+// reservedNames have a meaning of their own where settings name a plugin.
+var reservedNames = []string{"auto", "none"}
+
+// checkName accepts names that are valid in URL paths, file names and metric labels, and not reserved.
 func checkName(name string) error {
+	if slices.Contains(reservedNames, name) {
+		return fmt.Errorf("name %q is reserved: template = %q and tools = %q of a model mean something else", name, name,
+			name)
+	}
 	ok := name != "" && len(name) <= maxName && 'a' <= name[0] && name[0] <= 'z' && !strings.HasSuffix(name, "-") &&
 		!strings.Contains(name, "--")
 	for i := 0; ok && i < len(name); i++ {

@@ -5,20 +5,19 @@ import (
 	"tgi/runtime/llm"
 )
 
-// Effect is what a processor wants beside its change of the logits.
+// Effect is what a processor wants besides its change of the logits.
 type Effect = logits.Effect
 
 // Processor is a plugin of kind "logits" in one sequence. It is used by one goroutine at a time.
 //
 // An error names plugin, export, what went wrong and what the guest printed last, or is the context's; it comes again
-// at every further call. Where the plugin's OnError is skip, its failing is no error: from then on the calls do
-// nothing.
+// at every further call. If the plugin's OnError is skip, a fault is no error: later calls do nothing.
 type Processor struct {
 	r     *run
 	inner *logits.Processor
 }
 
-// Name gives the plugin's name.
+// Name returns the plugin's name.
 func (p *Processor) Name() string { return p.r.part.name }
 
 // Ahead reports whether the guest looks at no logits, so that Prepare has something to do before they are known.
@@ -87,10 +86,10 @@ type Sampler struct {
 	logits, logprobs []float32
 }
 
-// NoChoice is what Sample returns for a plugin that was passed over.
+// NoChoice is what Sample returns for a plugin that was skipped.
 const NoChoice = llm.NoChoice
 
-// Candidates is how many candidates the guest looks at, at most, always the same.
+// Candidates returns the most candidates that the guest looks at; it never changes.
 func (p *Sampler) Candidates() int { return p.inner.Candidates() }
 
 // Sample implements the engine's sample.Sampler.
@@ -104,8 +103,9 @@ func (p *Sampler) Sample(_ llm.History, list []llm.Candidate) (int, error) {
 	return p.Choose(p.ids, p.logits, p.logprobs)
 }
 
-// Choose has the guest choose one of the candidates, the most likely first, and returns its index, or NoChoice, after
-// which the token is to be picked as without the plugin. The slices are equally long, not empty, and not kept.
+// Choose lets the guest choose one of the candidates, which are sorted by falling probability, and returns its index.
+// On NoChoice the caller picks the token as without the plugin. The slices have equal lengths, are not empty, and are
+// not kept.
 func (p *Sampler) Choose(ids []uint32, values, logprobs []float32) (int, error) {
 	if p.r.stopped {
 		return NoChoice, p.r.err

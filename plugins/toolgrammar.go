@@ -6,14 +6,14 @@ import (
 	"tgi/plugins/tools"
 )
 
-// ToolGrammar is what the text of a request with tools is held to: a grammar for [Set.Compile]. Without a Source it is
-// held to nothing, and Dropped says what it should have been.
+// ToolGrammar is the grammar, for [Set.Compile], that the text of a request with tools must follow. Without a Source
+// the text is free, and Dropped lists what is not enforced.
 type ToolGrammar = tools.Constraint
 
-// Constraint asks the parser's plugin what the text of a request is held to, so that calls are right as they are
-// written. request is the JSON object of abi.Tools without "params"; it is not kept. nil means that nothing is held to
-// anything, and that nobody is to be told. That what the request demands can't be held to matches ErrParams; errors are
-// those of Bind. When ctx ends, so does the guest. b is not closed yet.
+// Constraint asks the parser's plugin for the grammar of a request's text, so that the model can only write valid
+// calls. request is the JSON object of abi.Tools without "params"; it is not kept. nil means that the text is free and
+// nothing was dropped. Errors are those of Bind; ErrParams if the request demands what no grammar can enforce. When ctx
+// ends, the guest's call ends too. b is not closed yet.
 func (b *BoundChat) Constraint(ctx context.Context, request []byte) (*ToolGrammar, error) {
 	p := b.tools
 	if p == nil || !tools.Constrains(p.version.guest) {

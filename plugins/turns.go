@@ -16,18 +16,17 @@ const (
 	clientTurns = 32
 )
 
-// Turns shares the processors fairly among what guests do for requests beside the token loop, such as compilations of
-// grammars and renderings of prompts: one client's calls hardly delay another's. It leaves a processor to the steps,
-// where there are several: as many calls run at once as there are others, and one that has run for a slice pauses if
-// another has priority.
+// Turns shares the processors fairly among the calls of guests outside the token loop, such as compilations of grammars
+// and renderings of prompts: one client's calls hardly delay another's. If there are several processors, it leaves one
+// to the steps: each of the others runs one call, and a call that has run for a slice pauses if another has priority.
 //
-// Priority goes to the client that got least so far, then to its call that got least: fair queueing in two levels. Each
-// level has a clock of virtual time, which advances by what is used over the number of those that want it, and who
-// comes, or comes again, starts no lower. So nobody saves up time without waiting, and a stream of short calls gets no
-// more than one long call: a short one waits for about one slice of each long one that is there, and a long one ends
-// though short ones keep coming.
+// Priority goes to the client that got the least time so far, then to its call that got the least: fair queueing in two
+// levels. Each level has a clock of virtual time, which advances by the time used divided by the number of competitors;
+// a new or returning competitor starts no lower than the clock. So nobody saves up time without waiting, and a stream
+// of short calls gets no more than one long call: a short call waits for about one slice of each long call, and a long
+// call ends although short ones keep coming.
 type Turns struct {
-	mu      sync.Mutex // guards all fields of its turns, tickets and clients, but those that say otherwise
+	mu      sync.Mutex // guards all fields of its turns, tickets and clients, except where noted
 	slice   time.Duration
 	free    int     // processors
 	queue   []*turn // turns that wait for a processor
@@ -39,16 +38,16 @@ type Turns struct {
 // fairClock is the virtual time of those that share something.
 type fairClock struct {
 	now    time.Duration
-	active int // those that have some of it, or wait for it
+	active int // competitors: those that have a processor or wait for one
 }
 
-// advance counts that one of the active used so much.
+// advance records the time that one competitor used.
 func (c *fairClock) advance(ran time.Duration) { c.now += ran / time.Duration(c.active) }
 
-// reach brings the clock to what one that is served now has used: those that wait have used no less.
+// reach advances the clock to the time that the competitor served now has used: those that wait have used no less.
 func (c *fairClock) reach(spent time.Duration) { c.now = max(c.now, spent) }
 
-// turnClient is a client with calls, or one that is ahead of the clock.
+// turnClient is a client that has calls or is ahead of the clock.
 type turnClient struct {
 	tickets int           // that have not ended
 	spent   time.Duration // virtual time, without the slices that run
@@ -74,8 +73,8 @@ type turn struct {
 	ran     time.Duration
 }
 
-// ticket is the right of one of the clients that wait for a turn's result. Each slice is paid by the client whose
-// ticket had priority.
+// ticket is the claim of one client that waits for a turn's result. Each slice is charged to the client whose ticket
+// had priority.
 type ticket struct {
 	turn     *turn
 	client   *turnClient
@@ -120,8 +119,7 @@ func (s *Turns) newTurn() *turn {
 	return &turn{turns: s, started: make(chan struct{}), granted: make(chan struct{}, 1)}
 }
 
-// join makes the turn one of a client too, which waits for the same: the call has the priority of whichever of its
-// clients has more, at any time.
+// join adds a client that waits for the same result: at any time, the call has the highest priority among its clients.
 func (t *turn) join(client string) {
 	s := t.turns
 	s.mu.Lock()
@@ -264,7 +262,9 @@ func (t *turn) release() {
 // guestTurn is a turn as a guest's calls take it, in a context. It implements sandbox.Turn.
 type guestTurn struct {
 	turn *turn
-	ctx  context.Context
+	// ctx is the context of the guest's call, which the guestTurn does not outlive. It is a field because the methods
+	// of sandbox.Turn have no parameters.
+	ctx context.Context
 }
 
 // Take implements sandbox.Turn.
@@ -306,8 +306,8 @@ func (k *ticket) end() {
 	}
 }
 
-// forget removes the clients of which nothing need be known. Where nobody wants a processor, nobody is owed time. The
-// lock is held.
+// forget removes the clients whose state has no effect any more. While nobody wants a processor, nobody is owed time.
+// The lock is held.
 func (s *Turns) forget() {
 	for name, c := range s.clients {
 		if c.tickets == 0 && (c.spent <= s.clock.now || s.clock.active == 0) {
@@ -330,7 +330,7 @@ func (t *turn) enqueue() {
 	}
 }
 
-// dequeue is the end of the wait. The lock is held.
+// dequeue ends the wait. The lock is held.
 func (t *turn) dequeue() {
 	s := t.turns
 	t.queued = false
@@ -343,7 +343,7 @@ func (t *turn) dequeue() {
 	}
 }
 
-// enter has the ticket wait. The lock is held.
+// enter lets the ticket wait. The lock is held.
 func (k *ticket) enter() {
 	s, c := k.turn.turns, k.client
 	if c.queued == 0 {

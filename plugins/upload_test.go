@@ -76,6 +76,8 @@ func TestUploadRefusals(t *testing.T) {
 		text string
 	}{
 		{"Up", good, Upload{}, ErrSpec, `name "Up"`},
+		{"auto", good, Upload{}, ErrSpec, `name "auto" is reserved`},
+		{"none", good, Upload{}, ErrSpec, `name "none" is reserved`},
 		{"up", good, Upload{Apply: "x", OnError: "y", Config: []byte("1")}, ErrSpec, `apply "x"`},
 		{"up", good, Upload{Limits: Limits{Memory: 1}}, ErrLoad, "memory: 1 is not from"},
 		{"up", trap, Upload{}, ErrLoad, "up: tgi_logits_process: trap"},

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// versionsOf gives "name:logit" of what serves, "name!" of what failed.
+// versionsOf returns "name:logit" of what serves, "name!" of what failed.
 func versionsOf(t *testing.T, s *Set) string {
 	t.Helper()
 	var out []string

@@ -51,9 +51,10 @@ var Name = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 // installed). `make` builds NAME.wasm and `make test` tests it; for AssemblyScript these are
 // `npm run build` and `npm test`.
 func Project(language, kind, name string) ([]File, error) {
-	if !Name.MatchString(name) || slices.Contains([]string{"tgi", "tgi-plugin", "test"}, name) {
+	if !Name.MatchString(name) || slices.Contains([]string{"tgi", "tgi-plugin", "test", "auto", "none"}, name) {
 		return nil,
-			fmt.Errorf("plugin name %q: want lower-case letters, digits and single hyphens, a letter first, and none of tgi, tgi-plugin, test", name)
+			fmt.Errorf("plugin name %q: want lower-case letters, digits and single hyphens, a letter first, and none of "+
+				"tgi, tgi-plugin, test, auto, none", name)
 	}
 	if !slices.Contains(Kinds, kind) && kind != Stepping {
 		return nil, fmt.Errorf("kind %q: want one of %s, or %s", kind, strings.Join(Kinds, ", "), Stepping)

@@ -89,7 +89,10 @@ type NotServing struct {
 	// "is stopped".
 	Reason string
 	// RetryAfter is when to ask again; clients see whole seconds, at least one.
+	// It is not told where the model does not fit: waiting does not help.
 	RetryAfter time.Duration
+	// Needed and Free are bytes; a positive Needed says that the model does not fit.
+	Needed, Free int64
 }
 
 // Error says which it is.
@@ -97,6 +100,8 @@ func (e *NotServing) Error() string {
 	reason := e.Reason
 	switch {
 	case reason != "":
+	case e.Needed > 0:
+		reason = fmt.Sprintf("cannot be loaded: not enough memory: it needs %d bytes, %d are free", e.Needed, e.Free)
 	case e.Loading:
 		reason = "is loading"
 	default:
@@ -105,16 +110,23 @@ func (e *NotServing) Error() string {
 	return fmt.Sprintf("Model `%.64s` %s", e.ID, reason)
 }
 
-// Unwrap returns ErrLoading or errStopped.
+// Unwrap returns errNoMemory, errLoadingModel or errStopped.
 func (e *NotServing) Unwrap() error {
-	if e.Loading {
+	switch {
+	case e.Needed > 0:
+		return errNoMemory
+	case e.Loading:
 		return errLoadingModel
 	}
 	return errStopped
 }
 
-// The two rows of NotServing.
-var errLoadingModel, errStopped = errors.New("model is loading"), errors.New("model is stopped")
+// The rows of NotServing.
+var (
+	errLoadingModel = errors.New("model is loading")
+	errStopped      = errors.New("model is stopped")
+	errNoMemory     = errors.New("not enough memory for the model")
+)
 
 // row says what clients and metrics see of an error.
 type row struct {
@@ -167,6 +179,8 @@ var table = []row{
 		"Incomplete generation", false, "incomplete"},
 	{ErrIncompleteStream, KindIncompleteStream, http.StatusInternalServerError, "incomplete_generation_stream",
 		"Incomplete generation stream", false, "incomplete"},
+	{llm.ErrLost, KindUnhealthy, http.StatusServiceUnavailable, "healthcheck",
+		"the model's device has failed: the server must be restarted", false, "generation"},
 	{llm.ErrBackend, KindBackend, http.StatusFailedDependency, "generation", "Request failed during generation: ", true,
 		"generation"},
 	{llm.ErrPlugin, KindPluginFailed, http.StatusFailedDependency, "plugin", "Request failed during generation: ", true,
@@ -177,6 +191,7 @@ var table = []row{
 	{ErrLoading, KindServerLoading, http.StatusServiceUnavailable, "loading", "Model is loading", false, "dropped"},
 	{errLoadingModel, KindModelLoading, http.StatusServiceUnavailable, "loading", "", true, "dropped"},
 	{errStopped, KindModelStopped, http.StatusServiceUnavailable, "model_stopped", "", true, "dropped"},
+	{errNoMemory, KindModelMemory, http.StatusInsufficientStorage, "insufficient_memory", "", true, "dropped"},
 	{ErrModel, KindUnknownModel, http.StatusNotFound, "model_not_found", "", true, "validation"},
 	{ErrModelKey, KindModelForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrAdminOff, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
@@ -239,6 +254,7 @@ func Explain(err error) Failure {
 		f.Text += full.Detail()
 	}
 	switch {
+	case r.kind == KindModelMemory:
 	case notServing:
 		f.RetryAfter = max(time.Second, (idle.RetryAfter + time.Second - 1).Truncate(time.Second))
 	case r.kind == KindServerLoading:

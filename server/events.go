@@ -17,8 +17,10 @@ type Events struct {
 	control *http.ResponseController
 	buf     []byte
 
-	last time.Time       // of the latest write
-	wait context.Context // of Await: it ends no later than the stream's silence may
+	last time.Time // of the latest write
+	// wait is the request's context with the deadline of the next comment. It lives until that deadline or the
+	// request's end. It is a field and no parameter because Await uses one for many events: see timeout.
+	wait context.Context
 	stop context.CancelFunc
 }
 

@@ -30,6 +30,7 @@ const (
 	KindModelForbidden
 	KindModelLoading
 	KindModelStopped
+	KindModelMemory
 	// Of the server: too many requests or connections, not yet ready, about to end, ill.
 	KindOverloaded
 	KindTooManyConnections

@@ -36,6 +36,9 @@ func TestExplain(t *testing.T) {
 			Failure{Kind: KindModelStopped, Status: 503, Type: "model_stopped", Text: "Model `m` is stopped",
 				RetryAfter: 2 * time.Second}, "2/",
 		},
+		{&NotServing{ID: "m", RetryAfter: time.Second, Needed: 9, Free: 4}, Failure{Kind: KindModelMemory, Status: 507,
+			Type: "insufficient_memory",
+			Text: "Model `m` cannot be loaded: not enough memory: it needs 9 bytes, 4 are free"}, "/"},
 		{&NotServing{ID: "m", Loading: true}, Failure{Kind: KindModelLoading, Status: 503, Type: "loading",
 			Text: "Model `m` is loading", RetryAfter: time.Second}, "1/"},
 	} {

@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,8 +21,8 @@ type Metrics struct {
 	handler  http.Handler
 
 	// Requests.
-	count, success prometheus.Counter
-	failure        *prometheus.CounterVec
+	count, success  prometheus.Counter
+	failure, images *prometheus.CounterVec
 	duration, validation, queue,
 	inference, perToken prometheus.Histogram
 	inputLength, maxNewTokens, generated prometheus.Histogram
@@ -48,11 +49,10 @@ func NewMetrics() *Metrics {
 }
 
 // Watch adds the metrics of requests, in buckets that suit l (which Limits.Size
-// made), and the engine's own, which stats returns at each scrape; blockSize is
-// how many tokens a cache block holds. It is called once, before the first
-// request; it is apart from NewMetrics because the engine wants its observer
-// before the limits are known.
-func (m *Metrics) Watch(l config.Limits, stats func() engine.Stats, blockSize int) {
+// made), and the engine's own, which stats returns at each scrape. It is called
+// once, before the first request; it is apart from NewMetrics because the engine
+// wants its observer before the limits are known.
+func (m *Metrics) Watch(l config.Limits, stats func() engine.Stats) {
 	m.addRequests(l)
 	m.gauge("tgi_batch_max_total_tokens", "Tokens that all running sequences may hold.",
 		func() float64 { return float64(l.MaxBatchTotalTokens) })
@@ -61,7 +61,7 @@ func (m *Metrics) Watch(l config.Limits, stats func() engine.Stats, blockSize in
 	m.gauge("tgi_batch_parked_size", "Running or waiting sequences that are parked because their plugins are not done.",
 		func() float64 { return float64(stats().Parked) })
 	m.gauge("tgi_batch_current_max_tokens", "Tokens that the running sequences hold cache for.",
-		func() float64 { return float64(stats().KVUsed * blockSize) })
+		func() float64 { return float64(stats().KVTokens) })
 	m.gauge("tgi_kv_usage", "Share of the cache that sequences hold, 0 to 1.", func() float64 { return usage(stats()) })
 	m.gauge("tgi_kv_blocks", "Cache blocks.", func() float64 { return float64(stats().KVTotal) })
 	m.gauge("tgi_kv_blocks_used", "Cache blocks that sequences hold.", func() float64 {
@@ -82,8 +82,9 @@ func usage(s engine.Stats) float64 {
 // WatchVLLM serves five gauges once more under vLLM's names, in its units:
 // those of the model-server protocol of Kubernetes' Gateway API Inference
 // Extension, whose endpoint pickers take a server for vLLM unless told
-// otherwise. The arguments are those of Watch. It is called at most once.
-func (m *Metrics) WatchVLLM(stats func() engine.Stats, blockSize int) {
+// otherwise. blockSize is how many tokens a cache block holds. It is called at
+// most once.
+func (m *Metrics) WatchVLLM(stats func() engine.Stats, blockSize int, adapters func() AdapterMetrics) {
 	m.gauge("vllm:num_requests_waiting", "Sequences that wait.", func() float64 { return float64(stats().Waiting) })
 	m.gauge("vllm:num_requests_running", "Sequences that run.", func() float64 { return float64(stats().Running) })
 	m.gauge("vllm:kv_cache_usage_perc", "Share of the cache that sequences hold, 0 to 1.",
@@ -96,15 +97,56 @@ func (m *Metrics) WatchVLLM(stats func() engine.Stats, blockSize int) {
 	constant("vllm:cache_config_info", "Size of the cache; the value is always 1.", 1, prometheus.Labels{
 		"block_size": strconv.Itoa(blockSize), "num_gpu_blocks": strconv.Itoa(stats().KVTotal),
 	})
-	constant("vllm:lora_requests_info",
-		"Adapters, of which there are none; the value is when this was written, in seconds.",
-		float64(time.Now().Unix()), prometheus.Labels{
-			"max_lora": "0", "running_lora_adapters": "", "waiting_lora_adapters": "",
-		})
+	m.registry.MustRegister(loraInfo{adapters})
+}
+
+// WatchAdapters adds the metrics of low-rank adapters. It is called at most once.
+func (m *Metrics) WatchAdapters(read func() AdapterMetrics) {
+	m.gauge("tgi_adapter_memory_bytes", "Bytes that low-rank adapters take.",
+		func() float64 { return float64(read().Bytes) })
+	m.gauge("tgi_adapter_memory_limit_bytes", "Bytes that they may take.",
+		func() float64 { return float64(read().Budget) })
+}
+
+// AdapterMetrics are about the low-rank adapters of all models.
+type AdapterMetrics struct {
+	// Max is how many there are at most.
+	Max int
+	// Running are those that requests use, Waiting those that requests wait for; ascending.
+	Running, Waiting []string
+	// Bytes are what adapters in memory take, Budget what they may take.
+	Bytes, Budget int64
+}
+
+// loraInfo is vLLM's gauge of adapters, whose labels name those in use and whose value is the time.
+type loraInfo struct{ adapters func() AdapterMetrics }
+
+var loraInfoDesc = prometheus.NewDesc("vllm:lora_requests_info",
+	"Adapters that requests use; the value is the time of the answer, in seconds.",
+	[]string{"max_lora", "running_lora_adapters", "waiting_lora_adapters"}, nil)
+
+// Describe implements prometheus.Collector.
+func (l loraInfo) Describe(to chan<- *prometheus.Desc) { to <- loraInfoDesc }
+
+// Collect implements prometheus.Collector.
+func (l loraInfo) Collect(to chan<- prometheus.Metric) {
+	a := l.adapters()
+	to <- prometheus.MustNewConstMetric(loraInfoDesc, prometheus.GaugeValue, float64(time.Now().Unix()),
+		strconv.Itoa(a.Max), strings.Join(a.Running, ","), strings.Join(a.Waiting, ","))
+}
+
+// Image counts an image that a request brought: it was encoded, or what it became was in the cache.
+func (m *Metrics) Image(cached bool) {
+	source := "encoder"
+	if cached {
+		source = "cache"
+	}
+	m.images.WithLabelValues(source).Inc()
 }
 
 func (m *Metrics) addRequests(l config.Limits) {
 	m.count = m.counter("tgi_request_count", "Requests that arrived.")
+	m.images = m.counters("tgi_image_count", "Images of requests, by where their vectors came from.", "source")
 	m.success = m.counter("tgi_request_success", "Requests that ran to their end.")
 	m.failure = m.counters("tgi_request_failure", "Requests that did not, by reason.", "err")
 	for _, r := range table {

@@ -22,8 +22,8 @@ func TestMetrics(t *testing.T) {
 	}
 	m := server.NewMetrics()
 	m.Watch(limits, func() engine.Stats {
-		return engine.Stats{Waiting: 3, Running: 2, Parked: 1, KVUsed: 5, KVCached: 4, KVTotal: 250}
-	}, 16)
+		return engine.Stats{Waiting: 3, Running: 2, Parked: 1, KVUsed: 5, KVCached: 4, KVTotal: 250, KVTokens: 80}
+	})
 	m.Arrived()
 	m.Arrived()
 	m.Arrived()
@@ -112,7 +112,7 @@ func TestTGIMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := server.NewMetrics()
-	m.Watch(limits, func() engine.Stats { return engine.Stats{} }, 16)
+	m.Watch(limits, func() engine.Stats { return engine.Stats{} })
 	s := newServer(nil, func(o *server.Options) { o.Metrics = m })
 	// Counters are there before they count, so that their first step is an increase.
 	before := ask(s, "GET", "/metrics", "").Body.String()
@@ -192,7 +192,8 @@ func TestVLLMMetrics(t *testing.T) {
 		t.Error("vLLM's names without being asked for")
 	}
 	before := time.Now().Unix()
-	m.WatchVLLM(stats, 16)
+	adapters := server.AdapterMetrics{Max: 3, Running: []string{"a", "b"}, Bytes: 7, Budget: 9}
+	m.WatchVLLM(stats, 16, func() server.AdapterMetrics { return adapters })
 	text := "\n" + ask(s, "GET", "/metrics", "").Body.String()
 	for _, line := range []string{
 		"# TYPE vllm:num_requests_waiting gauge", "vllm:num_requests_waiting 3",
@@ -206,7 +207,7 @@ func TestVLLMMetrics(t *testing.T) {
 		}
 	}
 	_, value, _ := strings.Cut(text, "\n"+
-		`vllm:lora_requests_info{max_lora="0",running_lora_adapters="",waiting_lora_adapters=""} `)
+		`vllm:lora_requests_info{max_lora="3",running_lora_adapters="a,b",waiting_lora_adapters=""} `)
 	value, _, _ = strings.Cut(value, "\n")
 	if at, err := strconv.ParseFloat(value, 64); err != nil || int64(at) < before || int64(at) > time.Now().Unix() {
 		t.Errorf("the time of vllm:lora_requests_info is %q", value)

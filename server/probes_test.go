@@ -59,7 +59,7 @@ func TestLoading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Watch(limits, func() engine.Stats { return engine.Stats{} }, 16)
+	m.Watch(limits, func() engine.Stats { return engine.Stats{} })
 	s.Open([]server.API{routes{"/echo": echo}}, func() error { return nil })
 	for _, path := range server.Probes() {
 		if rec := ask(s, "GET", path, ""); rec.Code != 200 {

@@ -10,6 +10,7 @@ import (
 
 	"tgi/runtime/llm"
 	"tgi/server/config"
+	"tgi/server/generate"
 )
 
 // API is one dialect's routes.
@@ -60,7 +61,7 @@ type Server struct {
 	options Options
 	keys    keys
 	gate    gate
-	bodies  byteBudget
+	texts   byteBudget
 	// handlers are what is served now; it is replaced once, when it opens.
 	handlers atomic.Pointer[handlers]
 	public   http.Handler
@@ -81,7 +82,7 @@ type handlers struct {
 func New(o Options) *Server {
 	s := &Server{options: o, keys: newKeys((&config.Config{Server: o.Config, Key: o.Keys}).AllKeys())}
 	s.gate.init()
-	s.bodies.left = o.Config.Payloads()
+	s.texts.grow(o.Config.Payloads())
 	s.handlers.Store(s.build(true, nil, nil))
 	s.public = s.wrap(func(h *handlers) http.Handler { return h.public })
 	s.private = s.wrap(func(h *handlers) http.Handler { return h.private })
@@ -94,7 +95,7 @@ func New(o Options) *Server {
 // Open serves apis from now on, and is ready as long as healthy returns nil. It
 // is called once. It panics as New does.
 func (s *Server) Open(apis []API, healthy func() error) {
-	s.bodies.give(max(0, largestBody(apis)-s.options.Config.Payloads()))
+	s.texts.grow(max(0, largestBody(apis)-s.options.Config.Payloads()))
 	s.handlers.Store(s.build(false, apis, healthy))
 }
 
@@ -126,8 +127,8 @@ func (s *Server) build(loading bool, apis []API, healthy func() error) *handlers
 	return &handlers{loading, healthy, s.mux(public, loading), s.mux(private, loading)}
 }
 
-// wrap puts the middleware around the part of the house that is there when a
-// request comes.
+// wrap puts the middleware around those handlers that are in place when a request
+// comes.
 func (s *Server) wrap(part func(*handlers) http.Handler) http.Handler {
 	inner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { part(s.handlers.Load()).ServeHTTP(w, r) })
 	return s.log(s.identify(s.recoverPanics(s.crossOrigin(checkProtocol(inner)))))
@@ -231,9 +232,10 @@ func (s *Server) handle(route Route) http.Handler {
 		for name, value := range mux.Vars(r) {
 			r.SetPathValue(name, value)
 		}
-		body := &budgetedBody{ReadCloser: http.MaxBytesReader(w, r.Body, limit), from: &s.bodies}
-		defer body.release()
-		r.Body = body
+		held := &holding{from: &s.texts}
+		defer held.release()
+		r = r.WithContext(generate.WithRoom(r.Context(), held.take))
+		r.Body = &budgetedBody{ReadCloser: http.MaxBytesReader(w, r.Body, limit), holding: held}
 		if err := route.Handle(w, r); err != nil {
 			Note(r.Context(), err)
 			route.refuse(w, r, err)

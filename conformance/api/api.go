@@ -139,7 +139,7 @@ func (s *session) check(ctx context.Context, c Case) Result {
 	ctx, cancel := context.WithTimeout(ctx, s.target.Timeout)
 	defer cancel()
 	p := &probe{session: s, ctx: ctx, result: Result{Case: c}}
-	if p.result.Skipped = s.unfit(c); p.result.Skipped != "" {
+	if p.result.Skipped = s.skipReason(c); p.result.Skipped != "" {
 		return p.result
 	}
 	done := make(chan struct{})
@@ -151,8 +151,8 @@ func (s *session) check(ctx context.Context, c Case) Result {
 	return p.result
 }
 
-// unfit says why c does not apply to the server.
-func (s *session) unfit(c Case) string {
+// skipReason returns why c does not apply to the server, "" if it applies.
+func (s *session) skipReason(c Case) string {
 	if c.This && !s.form.this {
 		return "holds for this server, not for TGI itself"
 	}

@@ -229,7 +229,7 @@ var chatStreamCases = []Case{
 			p.equal("the streamed content", text[0], v.at("choices", 0, "message", "content"))
 			p.equal("finish_reason", reasons[0], v.at("choices", 0, "finish_reason"))
 			p.last = r
-			p.unused(all)
+			p.noUsage(all)
 			p.header(r, "Cache-Control", "no-cache")
 			p.header(r, "X-Accel-Buffering", "no")
 		}},
@@ -239,7 +239,7 @@ var chatStreamCases = []Case{
 			all := p.stream(chatPath, chat(4, `,"stream":true,"stream_options":{"include_usage":true}`))
 			if !p.form.usageChunk {
 				p.spoken(all, 1)
-				p.unused(all)
+				p.noUsage(all)
 				return
 			}
 			p.spoken(all[:len(all)-1], 1)
@@ -344,8 +344,8 @@ func (p *probe) same(e, first value) {
 	}
 }
 
-// unused checks that nobody is told of usage who did not ask.
-func (p *probe) unused(all []value) {
+// noUsage checks that a stream has no usage if the request did not ask for it.
+func (p *probe) noUsage(all []value) {
 	for _, e := range all {
 		if u := e.at("usage"); u.there != p.form.usageAlways || u.there && !u.null() {
 			p.fail("usage of a chunk is %s", u)

@@ -90,7 +90,7 @@ func checkCases() []Case {
 	return append(all, lengthCases...)
 }
 
-// body breaks the rule, and those of others as far as they go together.
+// body returns a request that breaks the rule and, where possible, the others too.
 func (c check) body(p *probe, others []check) string {
 	inputs, parameters := story, c.parameters(p)
 	if c.inputs != nil {

@@ -169,6 +169,6 @@ func (p *probe) continued(all []value, n int, whole value) {
 		}
 	}
 	if p.form.this {
-		p.unused(all)
+		p.noUsage(all)
 	}
 }

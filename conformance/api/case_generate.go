@@ -294,7 +294,7 @@ func (p *probe) costs(r *reply) {
 	}
 }
 
-// greeting is a conversation that models end soon.
+// greeting is a conversation that models answer briefly.
 const greeting = `"messages":[{"role":"user","content":"hello"}]`
 
 // endOfText looks for the model's own end behind a conversation's prompt.

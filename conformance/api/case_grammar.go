@@ -20,7 +20,7 @@ func (p *probe) heldBody(grammar, fields string) string {
 		fields)
 }
 
-// pet checks a text that petSchema holds; one that was cut is let be.
+// pet checks a text against petSchema; it accepts a truncated one.
 func (p *probe) pet(text, reason string) {
 	if reason == "length" {
 		return

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// figures are TGI's metrics: name and type. The late ones appear at TGI when
+// tgiMetrics are TGI's metrics: name and type. The late ones appear at TGI when
 // something happens that a short visit cannot bring about.
-var figures = []struct {
+var tgiMetrics = []struct {
 	name, kind string
 	late       bool
 }{
@@ -36,8 +36,8 @@ var figures = []struct {
 	{"tgi_queue_size", "gauge", false}, {"tgi_batch_max_total_tokens", "gauge", false},
 }
 
-// only06 are the figures that TGI 0.6 had already.
-const only06 = " tgi_queue_size tgi_batch_current_size tgi_batch_next_size tgi_batch_inference_count tgi_batch_inference_success tgi_batch_inference_failure " +
+// metricsOf06 are the metrics that TGI 0.6 already had.
+const metricsOf06 = " tgi_queue_size tgi_batch_current_size tgi_batch_next_size tgi_batch_inference_count tgi_batch_inference_success tgi_batch_inference_failure " +
 	"tgi_batch_inference_duration tgi_request_count tgi_request_success tgi_request_failure tgi_request_duration tgi_request_validation_duration " +
 	"tgi_request_queue_duration tgi_request_inference_duration tgi_request_mean_time_per_token_duration tgi_request_input_length tgi_request_max_new_tokens tgi_request_generated_tokens "
 
@@ -54,8 +54,8 @@ var metricsCases = []Case{
 		p.ask("/generate", generate(`"max_new_tokens":3`), "GenerateResponse")
 		p.post("/generate", generate(`"temperature":0.0`))
 		s := p.scrape(p.get("/metrics"))
-		for _, f := range figures {
-			if !p.form.latestMetrics && !strings.Contains(only06, " "+f.name+" ") {
+		for _, f := range tgiMetrics {
+			if !p.form.latestMetrics && !strings.Contains(metricsOf06, " "+f.name+" ") {
 				continue
 			}
 			switch kind := s.kinds[f.name]; {
@@ -115,7 +115,7 @@ var metricsCases = []Case{
 		Source: ofMetrics, run: func(p *probe) {
 			p.ask("/generate", generate(`"max_new_tokens":3`), "GenerateResponse")
 			s := p.scrape(p.get("/metrics"))
-			for _, f := range figures {
+			for _, f := range tgiMetrics {
 				if strings.HasSuffix(f.name, "_duration") && (s.kinds[f.name] != "" || p.form.this) {
 					p.bounds(f.name, s.bounds[f.name], func(k int) float64 {
 						return 0.0001 * math.Pow(1.5, float64(k))

@@ -33,8 +33,7 @@ func (p *probe) admin(method, path, body string) *reply {
 		p.target.AdminKey}})
 }
 
-// actions are the routes that change something, for a model; nothing but the key is
-// checked of a model that is none.
+// actions are the routes that change a model. For an unknown model only the key is checked.
 func actions(id string) []request {
 	body := `{"model":` + encode(id) + `}`
 	var all []request
@@ -89,13 +88,13 @@ var modelsCases = []Case{
 			}
 			v, _ := p.answer(p.get(modelPath("tgi")), "OneModel")
 			p.equal("id of tgi", v.at("id"), p.info.at("model_id"))
-			p.modelsRefused(p.get(modelPath(nobody)), http.StatusNotFound, "model_not_found")
+			p.modelsRefused(p.get(modelPath(unknownModel)), http.StatusNotFound, "model_not_found")
 			p.empty(p.do(request{method: http.MethodHead, path: modelPath("tgi")}))
 		}},
 	{ID: "models-keys", Rule: "what changes something needs an administrator's key", Source: ofServer, This: true,
 		run: func(p *probe) {
 			p.listed()
-			for _, q := range actions(nobody) {
+			for _, q := range actions(unknownModel) {
 				r := p.do(q)
 				if r.status == http.StatusNotFound && p.target.Key != "" {
 					p.skip("the key given is an administrator's")
@@ -109,7 +108,7 @@ var modelsCases = []Case{
 	{ID: "models-refused",
 		Rule: "actions on unknown models are 404, on one that runs 409, and bodies that name none or more than a name 422", Source: ofJan, This: true, run: func(p *probe) {
 			p.listed()
-			for _, q := range actions(nobody) {
+			for _, q := range actions(unknownModel) {
 				p.modelsRefused(p.admin(q.method, q.path, q.body), http.StatusNotFound, "model_not_found")
 			}
 			served := p.info.at("model_id").text()
@@ -206,7 +205,7 @@ func (p *probe) becomes(id, want string) {
 	}
 }
 
-// stopped expects that a model does not answer because somebody stopped it.
+// stopped expects that requests for the model fail because it was stopped.
 func (p *probe) stopped(r *reply, id string) {
 	p.refused(r, http.StatusServiceUnavailable, "model_stopped", "Model `"+id+"` is stopped")
 	p.matches("retry-after", r.header.Get("Retry-After"), `[1-9]\d*`)

@@ -18,8 +18,8 @@ const sharedExample = `{"model": "<MODEL_NAME>", "inputs": "My name is Olivier a
   "stop": ["photographer"], "temperature": 0.5, "top_k": 10, "top_p": 0.95, "truncate": null,
   "typical_p": 0.95, "watermark": true}}`
 
-// nobody is a name that no model has.
-const nobody = "no-such/model"
+// unknownModel is a name that no model has.
+const unknownModel = "no-such/model"
 
 // naming is a body of TGI's routes for a model; name is JSON.
 func naming(name string) string {
@@ -33,7 +33,7 @@ var sharedCases = []Case{
 			here := p.ask(sharedPath+"/generate", generate(`"max_new_tokens":5,"details":true`), "GenerateResponse")
 			p.equal("the reply", here, whole)
 			p.costs(p.last)
-			p.told(p.stream(sharedPath+"/generate_stream", generate(`"max_new_tokens":5`)),
+			p.checkEvents(p.stream(sharedPath+"/generate_stream", generate(`"max_new_tokens":5`)),
 				whole.at("generated_text").text(), "")
 			for _, path := range []string{sharedPath + "/generate", sharedPath + "/generate_stream"} {
 				p.invalid(path, generate(`"temperature":0.0`), "`temperature` must be strictly positive")
@@ -82,19 +82,20 @@ var sharedCases = []Case{
 			if !p.refusesUnknown() {
 				p.skip("does not hold in a server that takes any name for its model's")
 			}
-			text := "The model `" + nobody + "` does not exist"
+			text := "The model `" + unknownModel + "` does not exist"
 			for _, path := range []string{"/", "/generate", "/generate_stream", sharedPath + "/generate",
 				sharedPath + "/generate_stream", "/tokenize", "/invocations"} {
-				p.refused(p.post(path, naming(encode(nobody))), http.StatusNotFound, "model_not_found", text)
+				p.refused(p.post(path, naming(encode(unknownModel))), http.StatusNotFound, "model_not_found", text)
 			}
-			p.refused(p.post(chatPath, chat(1, `,"model":`+encode(nobody))), http.StatusNotFound, "model_not_found",
+			p.refused(p.post(chatPath, chat(1, `,"model":`+encode(unknownModel))), http.StatusNotFound,
+				"model_not_found",
 				text)
-			p.refused(p.post(completionPath, `{"prompt":"a","model":`+encode(nobody)+`}`), http.StatusNotFound,
+			p.refused(p.post(completionPath, `{"prompt":"a","model":`+encode(unknownModel)+`}`), http.StatusNotFound,
 				"model_not_found", text)
-			p.refused(p.post("/generate?model="+url.QueryEscape(nobody), generate("")), http.StatusNotFound,
+			p.refused(p.post("/generate?model="+url.QueryEscape(unknownModel), generate("")), http.StatusNotFound,
 				"model_not_found", text)
-			p.refused(p.get("/info?model="+url.QueryEscape(nobody)), http.StatusNotFound, "model_not_found", text)
-			r := p.post(onePath, `{"request_id":"`+newID()+`","prompt":"a","model":`+encode(nobody)+`}`)
+			p.refused(p.get("/info?model="+url.QueryEscape(unknownModel)), http.StatusNotFound, "model_not_found", text)
+			r := p.post(onePath, `{"request_id":"`+newID()+`","prompt":"a","model":`+encode(unknownModel)+`}`)
 			p.status(r, http.StatusNotFound)
 			p.media(r, "text/plain")
 			p.equal("the text", string(r.body), text)
@@ -142,7 +143,7 @@ func (p *probe) ofInfo(query string) value {
 	return p.json(r)
 }
 
-// both asks two models at once, each several times, for what they say alone.
+// both sends several requests to two models at once and expects the replies that each gives alone.
 func (p *probe) both(first, second string, alone map[string]string) {
 	var wg sync.WaitGroup
 	ids := []string{first, second, second, first}
@@ -163,11 +164,10 @@ func (p *probe) both(first, second string, alone map[string]string) {
 	}
 }
 
-// refusesUnknown says whether the server refuses names that are no model's, rather
-// than taking them for its only one's as TGI does.
+// refusesUnknown reports whether the server refuses unknown model names. TGI ignores the name and uses its only model.
 func (p *probe) refusesUnknown() bool {
 	r, err := p.try(request{method: http.MethodPost, path: "/generate",
-		body: fmt.Sprintf(`{"model":%q,"inputs":"a","parameters":{"max_new_tokens":1}}`, nobody)})
+		body: fmt.Sprintf(`{"model":%q,"inputs":"a","parameters":{"max_new_tokens":1}}`, unknownModel)})
 	if err != nil {
 		p.fatal("POST /generate: no answer: %v", err)
 	}

@@ -12,7 +12,8 @@ var streamCases = []Case{
 	{ID: "stream", Rule: "an event per token; generated_text and details are null before the last, which has the text",
 		Source: ofStream, run: func(p *probe) {
 			whole := p.ask("/generate", generate(`"max_new_tokens":6`), "GenerateResponse")
-			p.told(p.stream("/generate_stream", generate(`"max_new_tokens":6`)), whole.at("generated_text").text(), "")
+			p.checkEvents(p.stream("/generate_stream", generate(`"max_new_tokens":6`)),
+				whole.at("generated_text").text(), "")
 		}},
 	{ID: "stream-details", Rule: "details of the last event count the events", Source: ofStream, run: func(p *probe) {
 		all := p.stream("/generate_stream", generate(`"max_new_tokens":6,"details":true,"seed":7,"do_sample":true`))
@@ -56,7 +57,7 @@ var streamCases = []Case{
 	{ID: "stream-full-text", Rule: "return_full_text puts the prompt before the last event's text alone",
 		Source: ofStream, run: func(p *probe) {
 			all := p.stream("/generate_stream", generate(`"max_new_tokens":3,"return_full_text":true`))
-			p.told(all, "", story)
+			p.checkEvents(all, "", story)
 		}},
 	{ID: "stream-top", Rule: "top_n_tokens stands beside each token of a stream", Source: ofStream,
 		run: func(p *probe) {
@@ -80,7 +81,7 @@ var streamCases = []Case{
 		all := p.stream("/", `{"inputs":"`+story+
 			`","stream":true,"parameters":{"max_new_tokens":3,"return_full_text":false}}`)
 		whole := p.ask("/generate", generate(`"max_new_tokens":3`), "GenerateResponse")
-		p.told(all, whole.at("generated_text").text(), "")
+		p.checkEvents(all, whole.at("generated_text").text(), "")
 	}},
 	{ID: "stream-no-parameters",
 		Rule: "a body without parameters draws since 1.4, one with empty parameters never does", Source: ofRequest,
@@ -130,9 +131,9 @@ func (p *probe) beginning(n int, body string) string {
 	return texts(all, "token")
 }
 
-// told checks the events of a greedy stream without details. text is what the
-// last must say, unless that is empty; prompt what it puts before the tokens.
-func (p *probe) told(all []value, text, prompt string) {
+// checkEvents checks the events of a greedy stream without details. If text is not
+// empty, the last event must have it; prompt is what the last event puts before the tokens.
+func (p *probe) checkEvents(all []value, text, prompt string) {
 	said := ""
 	var tokens []value
 	for i, e := range all {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// story is a prompt that any model goes on with.
+// story is a prompt that every model continues.
 const story = "Once upon a time"
 
 // generate is the body of TGI's routes with these parameters.
@@ -23,8 +23,7 @@ func healthy(path string) func(*probe) {
 	}
 }
 
-// absent expects a reply for what is not there: TGI's is empty, this server's says
-// what was asked for.
+// absent expects the reply for an unknown path or method: TGI's is empty, this server's names it.
 func (p *probe) absent(r *reply, status int, begin string) {
 	p.status(r, status)
 	if !p.form.this {
@@ -178,7 +177,7 @@ var transportCases = []Case{
 		}},
 }
 
-// hasKey leaves the case out where the server has no key that is known.
+// hasKey skips the case if the server's key is unknown.
 func (p *probe) hasKey() {
 	if p.target.Key == "" {
 		p.skip("no key is given")

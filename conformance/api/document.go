@@ -70,8 +70,7 @@ func ReadDocument(file string) (*Document, error) {
 	return NewDocument(file, text)
 }
 
-// exception is a place where a document is known not to say what servers of a
-// dialect do.
+// exception is a known difference between a document and the servers of a dialect.
 type exception struct {
 	// version of the document, and the dialects; nil is all.
 	version  string
@@ -104,8 +103,8 @@ func (e exception) covers(version string, f form, path, finding string) bool {
 		strings.HasPrefix(path, e.path)
 }
 
-// hold returns where the reply is not what the document says. Requests and
-// statuses that it does not describe are nobody's.
+// hold returns where the reply differs from the document. It accepts requests and statuses that the document does not
+// describe.
 func (d *Document) hold(f form, r *reply) (wrong []string) {
 	o := d.operation(strings.ToLower(r.request.method), r.request.path)
 	if o == nil {

@@ -308,7 +308,7 @@ func (c *fakeCall) metrics() {
 	c.w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 	c.fake.mu.Lock()
 	defer c.fake.mu.Unlock()
-	for _, f := range append(slices.Clone(figures), moreFigures...) {
+	for _, f := range append(slices.Clone(tgiMetrics), moreFigures...) {
 		kind, _, _ := strings.Cut(f.kind, "|")
 		labels := ""
 		switch {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// session is a server that was reached, and what it said of itself.
+// session is a reached server and what it reports about itself.
 type session struct {
 	target Target
 	client *http.Client
@@ -22,7 +22,7 @@ type session struct {
 	docs []*Document
 }
 
-// limit returns a limit that /info names, or otherwise where it does not.
+// limit returns a limit from /info, or otherwise if /info lacks it.
 func (s *session) limit(name string, otherwise int) int {
 	if v := s.info.at(name); v.isNumber() {
 		return int(v.number())
@@ -33,10 +33,11 @@ func (s *session) limit(name string, otherwise int) int {
 // room returns n, or half of the context where that is less.
 func (s *session) room(n int) int { return min(n, s.limit("max_total_tokens", 2*n)/2) }
 
-// probe is one case on its way.
+// probe is one running case.
 type probe struct {
 	*session
-	ctx    context.Context // of the case, as a probe is
+	// ctx is the context of the case. A probe lives as long as its case, and nearly all of its methods need it.
+	ctx    context.Context
 	result Result
 	last   *reply
 }
@@ -60,7 +61,7 @@ type reply struct {
 	body    []byte
 }
 
-// open asks the server who it is.
+// open finds out whether the server is TGI or this project's.
 func open(ctx context.Context, t Target) (*session, error) {
 	if t.Dialect == "" {
 		t.Dialect = TGI3
@@ -162,7 +163,7 @@ func (p *probe) do(q request) *reply {
 // try is do without its consequences. It may be called from several goroutines.
 func (p *probe) try(q request) (*reply, error) { return p.send(p.ctx, q) }
 
-// bound returns a limit that /info names, and leaves the case out otherwise.
+// bound returns a limit from /info, and skips the case if /info lacks it.
 func (p *probe) bound(name string) int {
 	n := p.limit(name, 0)
 	if n == 0 {
@@ -229,7 +230,7 @@ func (p *probe) fatal(format string, args ...any) {
 	p.stop()
 }
 
-// skip leaves the rest of the case out.
+// skip skips the rest of the case.
 func (p *probe) skip(format string, args ...any) {
 	p.result.Skipped = fmt.Sprintf(format, args...)
 	p.stop()
@@ -249,7 +250,7 @@ func (p *probe) header(r *reply, name, want string) {
 	}
 }
 
-// media notes another type of body.
+// media notes a body of another type.
 func (p *probe) media(r *reply, want string) {
 	if kind, _, _ := strings.Cut(r.header.Get("Content-Type"), ";"); kind != want {
 		p.fail("content-type is %q, want %q", r.header.Get("Content-Type"), want)

@@ -3,6 +3,8 @@ package api
 import (
 	"fmt"
 	"io"
+	"path"
+	"slices"
 	"strings"
 )
 
@@ -13,6 +15,23 @@ type ListedCase struct {
 	Source   string   `json:"source"`
 	NotOfTGI bool     `json:"not_kept_by_tgi,omitempty"`
 	Dialects []string `json:"dialects,omitempty"` // all without any
+}
+
+// Matching returns which cases the patterns accept, as path.Match reads them; none accept all. unused is a pattern that
+// fits no case, if there is one.
+func Matching(patterns []string) (accept func(id string) bool, unused string) {
+	fits := func(pattern, id string) bool {
+		ok, _ := path.Match(pattern, id)
+		return ok
+	}
+	for _, pattern := range patterns {
+		if !slices.ContainsFunc(Cases(), func(one Case) bool { return fits(pattern, one.ID) }) {
+			return nil, pattern
+		}
+	}
+	return func(id string) bool {
+		return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return fits(p, id) })
+	}, ""
 }
 
 // List returns the cases whose id only accepts, in the order of the table.

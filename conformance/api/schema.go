@@ -36,7 +36,7 @@ type Schema struct {
 	Never bool `json:"-"`
 }
 
-// known are the keywords above, and those that say nothing about values.
+// known are the keywords above, and those that do not restrict values.
 var known = []string{
 	"$ref", "type", "nullable", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxItems",
 	"items", "required",
@@ -71,7 +71,7 @@ type schemas map[string]*Schema
 
 var component = regexp.MustCompile(`^#/components/schemas/(.+)$`)
 
-// check returns where v, whose numbers keep their text, is not what s says.
+// check returns where v, whose numbers keep their text, violates s.
 func (all schemas) check(at string, s *Schema, v any) []string {
 	say := func(format string, args ...any) []string {
 		return []string{at + ": " + fmt.Sprintf(format, args...)}
@@ -157,7 +157,7 @@ func (s *Schema) outside(n float64) bool {
 	return low != nil && (n < *low || openLow && n == *low) || high != nil && (n > *high || openHigh && n == *high)
 }
 
-// bound returns a bound, and whether it lies outside itself.
+// bound returns a bound, and whether it is exclusive.
 func bound(closed *float64, open any) (at *float64, isOpen bool) {
 	switch o := open.(type) {
 	case float64:

@@ -30,7 +30,7 @@ func parse(b []byte) (value, error) {
 	return value{v, true}, nil
 }
 
-// at follows a path of names and indices; a step that does not exist is nothing.
+// at follows a path of names and indices; a missing step leads to nothing.
 func (v value) at(path ...any) value {
 	for _, step := range path {
 		switch at := v.any.(type) {
@@ -113,8 +113,7 @@ func (v value) String() string {
 	return string(b)
 }
 
-// texts joins the texts of tokens that are not special, which path leads to from
-// each of all.
+// texts joins the texts of the tokens at path in each of all, without special tokens.
 func texts(all []value, path ...any) string {
 	var b strings.Builder
 	for _, t := range all {

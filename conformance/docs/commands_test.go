@@ -25,6 +25,7 @@ admin_keys = ["ADMIN"]
 [models]
 folder = "served"
 [plugins]
+folder = "my-plugins"
 watch = "100ms"
 [[plugin]]
 name = "no-repeat"
@@ -157,8 +158,8 @@ func follows(p page, a, b block) bool {
 		"`\n ") == "json long"
 }
 
-// patience bounds a block; none takes nearly as long.
-const patience = 5 * time.Minute
+// blockTimeout bounds the run of one block, far above what any takes.
+const blockTimeout = 5 * time.Minute
 
 // run executes a block, and compares the JSON that it prints at its end with what the page shows.
 func (r *runner) run(t *testing.T, at string, b block, want string) bool {
@@ -195,7 +196,7 @@ func (r *runner) bash(text, fail string) (string, error) {
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
-	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	timer := time.AfterFunc(blockTimeout, func() { cmd.Process.Kill() })
 	defer timer.Stop()
 	err := cmd.Wait()
 	return out.String(), err
@@ -280,7 +281,8 @@ var (
 	word = regexp.MustCompile(`(?:^|\s)(--[a-z-]+)`)
 )
 
-// parse checks commands that are not run: targets of make, subcommands and flags of tgi, packages and tests of go test.
+// parse checks commands that are not run: targets of make, subcommands and flags of tgi, packages and tests of go test,
+// and scripts of the tree.
 func (r *runner) parse(t *testing.T, at, text string) {
 	t.Helper()
 	known := map[string]bool{"cd": true, "git": true, "pip": true, "docker": true, "systemctl": true, "sudo": true,
@@ -303,6 +305,10 @@ func (r *runner) parse(t *testing.T, at, text string) {
 				r.flags(t, at, words[1:])
 			case words[0] == "go":
 				r.tests(t, at, words[1:])
+			case strings.HasPrefix(words[0], "conformance/"): // a script of the tree
+				if st, err := os.Stat(filepath.Join(r.tree, words[0])); err != nil || st.Mode()&0o111 == 0 {
+					t.Errorf("%s: %s cannot be run: %v", at, words[0], err)
+				}
 			case !known[words[0]]:
 				t.Errorf("%s: %s: nobody checks this command", at, command)
 			}

@@ -84,7 +84,7 @@ func TestSlug(t *testing.T) {
 }
 
 // foreign are texts that no page has: the product speaks of itself alone.
-var foreign = regexp.MustCompile(`/work/|/root/|registry\.npmjs|pypi\.org|proxy\.golang|crates\.io|issue #?\d`)
+var foreign = regexp.MustCompile(`(?:^|[^\w.}*-])/(?:root|work|workspace|Users)/|registry\.npmjs|pypi\.org|proxy\.golang|crates\.io|issue #?\d`)
 
 // TestLines: a line has 120 characters at most, where it can be wrapped (a row of a table and a reply can't), and
 // speaks of nothing foreign.

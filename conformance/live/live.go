@@ -1,6 +1,5 @@
-// Package live runs the server as its users do, for tests that look at it from
-// outside: it builds the program, starts it on the embedded demo model with the
-// settings that a test gives, and ends it.
+// Package live runs the server as its users do, for tests from outside: it builds the program, starts it on the
+// embedded demo model with the settings that a test gives, and ends it.
 package live
 
 import (
@@ -136,7 +135,7 @@ func Serve(t testing.TB, file string) *Server {
 // PID is the server's process.
 func (s *Server) PID() int { return s.process.Process.Pid }
 
-// read sorts what the server writes, and sends the address once a line has told it.
+// read sorts the server's output, and sends the address once a line contains it.
 func (s *Server) read(log io.Reader, url chan<- string) {
 	defer close(s.ended)
 	lines := bufio.NewReader(log)

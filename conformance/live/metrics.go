@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// Metrics are figures by name, with their labels as /metrics writes them.
+// Metrics are values by name, with their labels as /metrics writes them.
 type Metrics map[string]float64
 
-// Sum adds up all figures of a name, whatever their labels.
+// Sum adds up all values of a name, whatever their labels.
 func (m Metrics) Sum(name string) float64 {
 	sum := m[name]
 	for k, v := range m {
@@ -22,7 +22,7 @@ func (m Metrics) Sum(name string) float64 {
 	return sum
 }
 
-// Metrics reads the server's figures.
+// Metrics reads the server's metrics.
 func (s *Server) Metrics(t testing.TB) Metrics {
 	t.Helper()
 	res, err := http.Get(s.URL + "/metrics")

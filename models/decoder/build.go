@@ -1,6 +1,7 @@
 package decoder
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -8,11 +9,22 @@ import (
 	"tgi/models/hf"
 	"tgi/models/onnx"
 	"tgi/models/quant"
+	"tgi/models/vision/tower"
 )
 
-// Version is the version of the graph that this package builds. It is part of the cache key:
-// increment it with every change of the graph or of the weights' format.
-const Version = 2
+// versions are those of the graphs that this package builds. Increment a device's with every change
+// of its graphs or of its weights' format: all its cached models are then converted again.
+var versions = map[models.Device]int{models.CPU: 5, models.CUDA: 1}
+
+// Key describes, apart from the checkpoint, all that a build depends on. Equal keys and checkpoints
+// give equal files.
+func Key(d models.Device, w models.Weights) string {
+	key := fmt.Sprintf("builder %d\nweights %s\n", versions[d], w)
+	if d != models.CPU { // whose key is older than the other devices
+		key = fmt.Sprintf("device %s\n", d) + key
+	}
+	return key
+}
 
 // Names of a built model's files. The graph refers to DataFile by this name.
 const (
@@ -22,23 +34,27 @@ const (
 
 // Options of Build.
 type Options struct {
+	// Device is where the graph will run; empty is the CPU.
+	Device  models.Device
 	Weights models.Weights
 	// Progress, if set, is called as weights are written, with the number of parameters done
 	// and in total.
 	Progress func(done, total int64)
-	// exact makes quantised products compute in 32 bits, so that tests can distinguish packing
-	// errors from the rounding of activations.
-	exact bool
+	// embeddings lets the graph take vectors in place of tokens, as those of models that read images do.
+	embeddings bool
 }
 
 // Result of Build.
 type Result struct {
-	Arch models.Arch
-	// Model is the content of ModelFile.
-	Model []byte
+	Arch   models.Arch
+	Layout models.Layout
+	// Model is the content of ModelFile, Adapted that of AdaptedFile; nil on devices without adapters.
+	Model, Adapted []byte
+	// Vision is the graph of a vision tower, the content of tower.File; nil without one.
+	Vision []byte
 	// DataBytes is the size of what was written to the data file.
 	DataBytes int64
-	// Error is the error of the quantised weights; its Count is 0 for fp32.
+	// Error is the error of the quantised weights; its Count is 0 if they are not quantised.
 	Error quant.WeightError
 }
 
@@ -46,7 +62,8 @@ type Result struct {
 // naming the tensor, if a tensor is missing, has another shape than the configuration says, or
 // is not used by the architecture.
 func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (Result, error) {
-	if _, err := models.ParseWeights(string(opt.Weights)); err != nil {
+	t, err := newTarget(cmp.Or(opt.Device, models.CPU), opt.Weights, ck.Config)
+	if err != nil {
 		return Result{}, err
 	}
 	src, err := newSource(ck)
@@ -54,44 +71,67 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (Result, error) {
 		return Result{}, err
 	}
 	b := &builder{
-		cfg: ck.Config, src: src, opt: opt,
+		target: t, cfg: ck.Config, src: src, opt: opt,
 		g:    onnx.New(ck.Name, DataFile),
 		data: onnx.NewDataWriter(data),
 	}
+	sees := t.images && ck.Config.Vision != nil
+	b.opt.embeddings = opt.embeddings || sees
 	b.graph()
+	var vision []byte
+	if sees && b.err == nil {
+		vision, b.err = tower.Build(ck, DataFile, b.data)
+	}
 	if err := b.data.Close(); b.err == nil {
 		b.err = err
 	}
 	if b.err != nil {
 		return Result{}, b.err
 	}
-	model, err := b.g.Marshal("tgi", onnx.Opset{Version: 21}, onnx.Opset{Domain: microsoftDomain, Version: 1},
-		onnx.Opset{Domain: tgiDomain, Version: 1})
+	model, err := b.g.Marshal("tgi", b.opsets...)
 	if err != nil {
 		return Result{}, fmt.Errorf("decoder: %w", err)
 	}
-	c := ck.Config
-	return Result{Model: model, DataBytes: b.data.Size(), Error: b.quantError, Arch: models.Arch{
-		Name: ck.Name, Architecture: c.Architecture, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads,
-		HeadDim: c.HeadDim, Vocab: c.Vocab, MaxPositions: c.MaxPositions, Params: src.params,
-	}}, nil
+	var adapted []byte
+	if t.adapters {
+		if adapted, err = b.adapted().Marshal("tgi", b.opsets...); err != nil {
+			return Result{}, fmt.Errorf("decoder: adapters: %w", err)
+		}
+	}
+	c, width, tileRows := ck.Config, 0, 0
+	if b.opt.embeddings {
+		width = c.Hidden
+	}
+	if sees {
+		tileRows = c.Vision.TileRows()
+	}
+	return Result{Model: model, Adapted: adapted, Vision: vision, DataBytes: b.data.Size(), Error: b.quantError,
+		Layout: t.Layout,
+		Arch: models.Arch{
+			Name: ck.Name, Architecture: c.Architecture, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads,
+			HeadDim: c.HeadDim, Vocab: c.Vocab, MaxPositions: c.MaxPositions, Params: src.params,
+			Width: width, TileRows: tileRows, Places: b.places(),
+		}}, nil
 }
 
 // builder holds one build. After the first error, which is kept, its methods do nothing.
 type builder struct {
+	target
 	cfg  hf.Config
 	src  *source
 	opt  Options
 	g    *onnx.Graph
 	data *onnx.DataWriter
+	// products are where adapters may add.
+	products []linearNode
 	// table is the embedding, if the head is tied to it.
 	table      matrix
 	quantError quant.WeightError
-	// wide and bytes are scratch buffers for weights.
-	wide  []float32
-	bytes []byte
-	done  int64
-	err   error
+	// wide, scales and bytes are scratch buffers for weights.
+	wide, scales []float32
+	bytes        []byte
+	done         int64
+	err          error
 }
 
 func (b *builder) fail(err error) {

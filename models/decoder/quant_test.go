@@ -2,6 +2,10 @@ package decoder
 
 import (
 	"bytes"
+	"encoding/binary"
+	"io"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +45,11 @@ func rewrite(t testing.TB, ck *hf.Checkpoint, change func(name string, shape []i
 		}
 		change(name, tensor.Shape, x)
 		specs = append(specs, safetensors.Spec{Name: name, DType: safetensors.F32, Shape: tensor.Shape})
-		body.Write(appendFloats(nil, x))
+		floats, err := safetensors.F32.AppendFloats(nil, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body.Write(floats)
 	}
 	var file bytes.Buffer
 	if err := safetensors.WriteHeader(&file, specs); err != nil {
@@ -58,13 +66,13 @@ func rewrite(t testing.TB, ck *hf.Checkpoint, change func(name string, shape []i
 }
 
 // rounded replaces every matrix by what its quantised form stands for.
-func rounded(t testing.TB, ck *hf.Checkpoint, bits int) *hf.Checkpoint {
+func rounded(t testing.TB, ck *hf.Checkpoint, format quant.Format) *hf.Checkpoint {
 	t.Helper()
 	return rewrite(t, ck, func(name string, shape []int64, x []float32) {
 		if len(shape) != 2 {
 			return
 		}
-		f := quant.Format{Bits: bits, Block: quantBlock}
+		f := format
 		if name == nameEmbed && !ck.Config.Tied {
 			f.Bits = 8
 		}
@@ -76,56 +84,136 @@ func rounded(t testing.TB, ck *hf.Checkpoint, bits int) *hf.Checkpoint {
 	})
 }
 
-// TestQuantisedGraphsComputeWhatTheirCodesSay runs the quantised graph in
-// 32-bit arithmetic and compares it with a float graph of the same weights.
-func TestQuantisedGraphsComputeWhatTheirCodesSay(t *testing.T) {
+// unpack reads a packed matrix of n rows of k weights as codes and scales of Format.Rows.
+func unpack(f quant.Format, packed []byte, n, k int) (codes []byte, scales []float32) {
+	blocks, size := f.Blocks(k), 16*(2+f.Block*f.Bits/8)
+	codes = make([]byte, n*f.RowBytes(k))
+	for row := range n {
+		for b := range blocks {
+			block := packed[(row/16*blocks+b)*size:]
+			scales = append(scales, value(safetensors.F16, binary.LittleEndian.Uint16(block[row%16*2:])))
+			for col := range f.Block {
+				at, to := 32+row%16*4+col%4, (row*blocks+b)*f.Block+col
+				if f.Bits == 8 {
+					codes[to] = block[at+col/4*64] + 128
+				} else {
+					codes[to/2] |= block[at+col/8*64] >> (col % 8 / 4 * 4) & 15 << (to % 2 * 4)
+				}
+			}
+		}
+	}
+	return codes, scales
+}
+
+// TestPackedMatrices compares every quantised matrix of the graphs for CPUs with the checkpoint's, quantised as a
+// whole.
+func TestPackedMatrices(t *testing.T) {
+	for _, name := range goldenNames(t) {
+		ck, _ := readGolden(t, name)
+		for w, bits := range map[models.Weights]int{models.Int4: 4, models.Int8: 8} {
+			f := built(t, ck, Options{Weights: w})
+			seen := 0
+			for _, n := range f.nodes {
+				matrix := map[string]int{"MatMulQ": 1, "GatherQ": 0}
+				at, ok := matrix[n.op]
+				if !ok {
+					continue
+				}
+				seen++
+				initial := n.in[at]
+				tensors := stacked(ck.Config)[strings.TrimSuffix(initial, ".weight")]
+				if p, ok := strings.CutSuffix(initial, "gate_up.weight"); ok {
+					tensors = append(slices.Clone(stacked(ck.Config)[p+"gate"]), stacked(ck.Config)[p+"up"]...)
+				}
+				var x []float32
+				for _, tensor := range tensors {
+					x = append(x, wide(t, ck, tensor)...)
+				}
+				format := quant.Format{Bits: bits, Block: 32, RoundScale: safetensors.RoundHalf}
+				if n.op == "GatherQ" && !ck.Config.Tied {
+					format.Bits = 8
+				}
+				rows, k := n.ints["N"], n.ints["K"]
+				packed := f.inits[initial].data
+				if rows*k != len(x) || n.ints["bits"] != format.Bits || n.ints["block_size"] != 32 ||
+					int64(len(packed)) != format.PackedBytes(rows, k) {
+					t.Fatalf("%s %s: %s of %d bytes has %v for %d weights", name, w, n.name, len(packed), n.ints,
+						len(x))
+				}
+				codes, scales := unpack(format, packed, rows, k)
+				wantCodes, wantScales := make([]byte, len(codes)), make([]float32, len(scales))
+				format.Rows(wantCodes, wantScales, x, k)
+				if !bytes.Equal(codes, wantCodes) || !slices.Equal(scales, wantScales) {
+					t.Errorf("%s %s: %s has other weights than the checkpoint", name, w, n.name)
+				}
+			}
+			if want := 4*ck.Config.Layers + 2; seen != want {
+				t.Errorf("%s %s: %d quantised matrices, want %d", name, w, seen, want)
+			}
+		}
+	}
+}
+
+// calm returns a golden checkpoint without its sharp attention, which would amplify the rounding of activations.
+func calm(t testing.TB, ck *hf.Checkpoint) *hf.Checkpoint {
+	return rewrite(t, ck, func(name string, _ []int64, x []float32) {
+		if strings.Contains(name, "q_proj") {
+			for i := range x {
+				x[i] /= 8
+			}
+		}
+	})
+}
+
+// TestRoundingOfActivations holds that quantised graphs, which round activations to 8 bits, stay near float graphs of
+// the weights that their codes stand for.
+func TestRoundingOfActivations(t *testing.T) {
 	for _, name := range goldenNames(t) {
 		ck, g := readGolden(t, name)
+		ck = calm(t, ck)
 		for w, bits := range map[models.Weights]int{models.Int4: 4, models.Int8: 8} {
 			t.Run(name+" "+string(w), func(t *testing.T) {
-				r, path := buildTo(t, ck, Options{Weights: w, exact: true})
-				got := runModel(t, r, path, 8).prefill(&sequence{}, g.Prompts[2], 0)
-				r, path = buildTo(t, rounded(t, ck, bits), Options{Weights: models.FP32})
+				same := rounded(t, ck, quant.Format{Bits: bits, Block: models.QuantBlock,
+					RoundScale: safetensors.RoundHalf})
+				r, path := buildTo(t, same, Options{Weights: models.FP32})
 				want := runModel(t, r, path, 8).prefill(&sequence{}, g.Prompts[2], 0)
-				if d := distance(got, want); d > tolerance {
-					t.Errorf("logits differ by %g", d)
+				r, path = buildTo(t, ck, Options{Weights: w})
+				got := runModel(t, r, path, 8).prefill(&sequence{}, g.Prompts[2], 0)
+				var a quant.Agreement
+				for i := range want {
+					if err := a.Add(want[i], got[i]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				t.Logf("largest difference %.3f, %v", distance(got, want), &a)
+				if a.KL() > 0.02 {
+					t.Errorf("rounding changes the distributions: %v", &a)
 				}
 			})
 		}
 	}
 }
 
-// TestRoundingOfActivations holds that the served form, which rounds
-// activations to 8 bits, stays near the exact one. The goldens' sharp
-// attention would amplify the rounding, so it is taken out first.
-func TestRoundingOfActivations(t *testing.T) {
-	for _, name := range []string{"llama3", "smollm2", "qwen2-yarn"} {
-		ck, g := readGolden(t, name)
-		calm := rewrite(t, ck, func(name string, _ []int64, x []float32) {
-			if strings.Contains(name, "q_proj") {
-				for i := range x {
-					x[i] /= 8
-				}
+// TestWeightsThatNoIntegerHolds: a checkpoint with them is refused by the tensor's name, not turned into something
+// else.
+func TestWeightsThatNoIntegerHolds(t *testing.T) {
+	ck, _ := readGolden(t, "llama3")
+	const tensor = "model.layers.1.mlp.up_proj.weight"
+	for v, want := range map[float32]string{
+		float32(math.NaN()):   "weight 77 is NaN, which no block",
+		float32(math.Inf(-1)): "weight 77 is -Inf, which no block",
+		1e6:                   "has weights that no block of integers can hold: their scale would be -Inf",
+	} {
+		bad := rewrite(t, ck, func(name string, _ []int64, x []float32) {
+			if name == tensor {
+				x[77] = v
 			}
 		})
-		for _, w := range []models.Weights{models.Int4, models.Int8} {
-			t.Run(name+" "+string(w), func(t *testing.T) {
-				var logits [2][][]float32
-				for i, exact := range []bool{true, false} {
-					r, path := buildTo(t, calm, Options{Weights: w, exact: exact})
-					logits[i] = runModel(t, r, path, 8).prefill(&sequence{}, g.Prompts[2], 0)
-				}
-				var a quant.Agreement
-				for i := range logits[0] {
-					if err := a.Add(logits[0][i], logits[1][i]); err != nil {
-						t.Fatal(err)
-					}
-				}
-				t.Logf("largest difference %.3f, %v", distance(logits[1], logits[0]), &a)
-				if a.KL() > 0.02 {
-					t.Errorf("rounding changes the distributions: %v", &a)
-				}
-			})
+		for _, d := range []models.Device{models.CPU, models.CUDA} {
+			_, err := Build(bad, io.Discard, Options{Device: d, Weights: models.Int4})
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), tensor) {
+				t.Errorf("%g on %s: %v, want %s", v, d, err, want)
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"tgi/models"
 	"tgi/models/hf"
 	"tgi/runtime/llm"
 	"tgi/runtime/ort"
@@ -50,35 +51,43 @@ type machine struct {
 	t     testing.TB
 	model *ort.Paged
 	vocab int
-	next  int32 // first block that nobody has
+	// blockSize is the number of tokens of a cache block.
+	blockSize int
+	next      int32 // first block that nobody has
+	// embeddings are those of the next step.
+	embeddings []llm.Embedding
 }
 
 func runModel(t testing.TB, r Result, path string, blocks int) *machine {
 	t.Helper()
 	startRuntime(t)
 	p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
-		HeadDim: r.Arch.HeadDim,
-		Vocab:   r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, Blocks: blocks})
+		HeadDim: r.Arch.HeadDim, HalfCache: r.Layout.Cache == models.Float16,
+		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, Blocks: blocks, Width: r.Arch.Width,
+		Places: r.Arch.Places})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	return &machine{t: t, model: p, vocab: r.Arch.Vocab}
+	return &machine{t: t, model: p, vocab: r.Arch.Vocab, blockSize: r.Layout.BlockSize}
 }
 
 // sequence is one row's tokens and cache blocks; length tokens are cached.
 type sequence struct {
 	blocks []int32
 	length int
+	// pictures are those whose tokens have places.
+	pictures []llm.Embedding
 }
 
 // feed runs one step that appends tokens[i] to seqs[i], and returns the logits
 // of every token.
 func (m *machine) feed(seqs []*sequence, tokens [][]llm.Token) [][]float32 {
 	m.t.Helper()
-	s := &llm.Step{CuSeqlens: []int32{0}}
+	s := &llm.Step{CuSeqlens: []int32{0}, Embeddings: m.embeddings}
+	places := slices.ContainsFunc(seqs, func(q *sequence) bool { return llm.HasPlaces(q.pictures) })
 	for i, q := range seqs {
-		for len(q.blocks)*ort.BlockSize < q.length+len(tokens[i]) {
+		for len(q.blocks)*m.blockSize < q.length+len(tokens[i]) {
 			q.blocks = append(q.blocks, m.next)
 			m.next++
 		}
@@ -87,10 +96,13 @@ func (m *machine) feed(seqs []*sequence, tokens [][]llm.Token) [][]float32 {
 	for i, q := range seqs {
 		s.PastLens = append(s.PastLens, int32(q.length))
 		for range tokens[i] {
-			s.SlotMapping = append(s.SlotMapping, q.blocks[q.length/ort.BlockSize]*ort.BlockSize+
-				int32(q.length%ort.BlockSize))
+			s.SlotMapping = append(s.SlotMapping, q.blocks[q.length/m.blockSize]*int32(m.blockSize)+
+				int32(q.length%m.blockSize))
 			s.LogitRows = append(s.LogitRows, int32(len(s.LogitRows)))
 			q.length++
+		}
+		if places {
+			s.Places = llm.AppendPlaces(s.Places, q.pictures, q.length-len(tokens[i]), q.length)
 		}
 		s.Tokens = append(s.Tokens, tokens[i]...)
 		s.CuSeqlens = append(s.CuSeqlens, int32(len(s.Tokens)))

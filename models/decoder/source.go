@@ -58,7 +58,8 @@ func newSource(ck *hf.Checkpoint) (*source, error) {
 // rotary frequencies of old checkpoints, and a copy of the embedding if the head is tied to it.
 func (s *source) checkUnused(c hf.Config, want map[string][]int64) error {
 	for _, name := range s.set.Names() {
-		if _, ok := want[name]; ok || strings.HasSuffix(name, ".rotary_emb.inv_freq") {
+		if _, ok := want[name]; ok || strings.HasSuffix(name, ".rotary_emb.inv_freq") ||
+			c.Vision != nil && strings.HasPrefix(name, hf.VisionPrefix) { // which package tower checks
 			continue
 		}
 		t, err := s.set.Tensor(name)

@@ -1,24 +1,16 @@
 package decoder
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
+	"slices"
 
 	"tgi/models"
 	"tgi/models/onnx"
 	"tgi/models/quant"
 	"tgi/models/safetensors"
-)
-
-// quantBlock is the block size. With 128 the CPU kernels for 8-bit activations batch better than
-// with the usual 32, at the same size and little more error.
-const quantBlock = 128
-
-// Accuracy levels of MatMulNBits: accuracyInt8 rounds activations to 8 bits per block, which is an
-// order of magnitude faster on CPUs.
-const (
-	accuracyFloat = 1
-	accuracyInt8  = 4
 )
 
 // chunkFloats limits the weights that are widened at a time.
@@ -31,7 +23,7 @@ type part struct {
 }
 
 // linear multiplies x, of width k, by the packed matrices and adds their
-// biases. The result has the node's name.
+// biases. The result has the given name.
 func (b *builder) linear(name, x string, k int, bias bool, parts ...part) string {
 	n, weights := 0, make([]string, len(parts))
 	for i, p := range parts {
@@ -39,22 +31,19 @@ func (b *builder) linear(name, x string, k int, bias bool, parts ...part) string
 		weights[i] = p.prefix + ".weight"
 	}
 	inputs := []string{x}
-	var m matrix
-	if b.opt.Weights == models.FP32 {
-		m = b.floats(weights, n, k)
-		inputs = append(inputs, b.g.External(name+".weight", onnx.Float, []int64{int64(n), int64(k)}, m.codes))
+	if !b.opt.Weights.Quantised() {
+		m := b.floats(weights, n, k)
+		inputs = append(inputs, b.g.External(name+".weight", b.element.graph, []int64{int64(n), int64(k)}, m.codes))
 		if bias {
 			inputs = append(inputs, b.bias(name+".bias", n, parts))
 		}
 		return b.gemm(name, inputs)
 	}
-	m = b.blocks(b.format(), weights, n, k)
-	codes, scales := b.codes(name, m)
-	inputs = append(inputs, codes, scales)
-	if bias {
-		inputs = append(inputs, "", "", b.bias(name+".bias", n, parts))
+	m := b.blocks(b.format, weights, n, k)
+	if !bias {
+		return b.quantised(name, x, m, name, "")
 	}
-	return b.matMulNBits(name, m, inputs)
+	return b.quantised(name, x, m, name, b.bias(name+".bias", n, parts))
 }
 
 // gemm multiplies by a matrix in the checkpoint's own layout, [out, in].
@@ -62,63 +51,96 @@ func (b *builder) gemm(name string, inputs []string) string {
 	return b.node("Gemm", "", name, inputs, onnx.Attr{Name: "transB", Value: 1})
 }
 
-func (b *builder) matMulNBits(name string, m matrix, inputs []string) string {
-	accuracy := accuracyInt8
-	if b.opt.exact {
-		accuracy = accuracyFloat
+// quantised multiplies x by a quantised matrix, whose initializers have the given prefix, and adds a bias if there is
+// one.
+func (b *builder) quantised(name, x string, m matrix, prefix, bias string) string {
+	if b.packed {
+		inputs := []string{x, b.packedMatrix(prefix, m)}
+		if bias != "" {
+			inputs = append(inputs, bias)
+		}
+		return b.node("MatMulQ", tgiDomain, name, inputs, packedAttrs(m)...)
 	}
-	return b.node("MatMulNBits", microsoftDomain, name, inputs,
+	product := name
+	if bias != "" { // with a bias of their own CUDA's fused kernels are not taken
+		product = name + ".product"
+	}
+	out := b.node("MatMulNBits", microsoftDomain, product, append([]string{x}, b.codes(prefix, m)...),
 		onnx.Attr{Name: "K", Value: m.k}, onnx.Attr{Name: "N", Value: m.n},
-		onnx.Attr{Name: "bits", Value: m.format.Bits}, onnx.Attr{Name: "block_size", Value: m.format.Block},
-		onnx.Attr{Name: "accuracy_level", Value: accuracy})
-}
-
-// format of the linear layers.
-func (b *builder) format() quant.Format {
-	if b.opt.Weights == models.Int8 {
-		return quant.Format{Bits: 8, Block: quantBlock}
+		onnx.Attr{Name: "bits", Value: m.format.Bits}, onnx.Attr{Name: "block_size", Value: m.format.Block})
+	if bias == "" {
+		return out
 	}
-	return quant.Format{Bits: 4, Block: quantBlock}
+	return b.node("Add", "", name, []string{out, bias})
 }
 
-// matrix is one [n, k] matrix in the data file; scales is empty for floats.
+// packedMatrix declares a matrix in the form that tgi:MatMulQ and tgi:GatherQ read, unless it is declared: a look-up
+// and the product with a tied head read the same bytes.
+func (b *builder) packedMatrix(name string, m matrix) string {
+	if m.initializer != "" {
+		return m.initializer
+	}
+	return b.g.External(name+".weight", onnx.Uint8, []int64{m.codes.Length}, m.codes)
+}
+
+func packedAttrs(m matrix) []onnx.Attr {
+	return []onnx.Attr{{Name: "N", Value: m.n}, {Name: "K", Value: m.k}, {Name: "bits", Value: m.format.Bits},
+		{Name: "block_size", Value: m.format.Block}}
+}
+
+// matrix is one [n, k] matrix in the data file; scales is empty for floats, and for packed ones, which hold their own.
 type matrix struct {
 	n, k          int
 	format        quant.Format
 	codes, scales onnx.Ref
+	initializer   string // its name, if it is declared
 }
 
-// codes declares a quantised matrix in the shapes that MatMulNBits reads.
-func (b *builder) codes(name string, m matrix) (codes, scales string) {
+// codes declares a quantised matrix in the shapes that MatMulNBits reads: codes, scales and, where CUDA's fused kernels
+// do not take its rows, zero points. They refuse them when they run, but do not take nodes with zero points.
+func (b *builder) codes(name string, m matrix) []string {
 	n, blocks := int64(m.n), int64(m.format.Blocks(m.k))
 	bytes := int64(m.format.Block * m.format.Bits / 8)
-	return b.g.External(name+".codes", onnx.Uint8, []int64{n, blocks, bytes}, m.codes),
-		b.g.External(name+".scales", onnx.Float, []int64{n, blocks}, m.scales)
+	inputs := []string{
+		b.g.External(name+".codes", onnx.Uint8, []int64{n, blocks, bytes}, m.codes),
+		b.g.External(name+".scales", b.element.graph, []int64{n, blocks}, m.scales),
+	}
+	if m.k%cudaFusedStep != 0 {
+		inputs = append(inputs, b.zeroPoints(name+".zero_points", m))
+	}
+	return inputs
 }
 
 // embed looks up the tokens' vectors.
 func (b *builder) embed(ids string) string {
 	c := b.cfg
-	if b.opt.Weights == models.FP32 {
+	if !b.opt.Weights.Quantised() {
 		m := b.floats([]string{nameEmbed}, c.Vocab, c.Hidden)
-		b.g.External("embed.weight", onnx.Float, []int64{int64(c.Vocab), int64(c.Hidden)}, m.codes)
+		b.g.External("embed.weight", b.element.graph, []int64{int64(c.Vocab), int64(c.Hidden)}, m.codes)
 		return b.node("Gather", "", "embed", []string{"embed.weight", ids}, onnx.Attr{Name: "axis", Value: 0})
 	}
 	// A table that is only used for lookups costs no time, so it gets 8 bits.
-	format := quant.Format{Bits: 8, Block: quantBlock}
-	if c.Tied {
-		format = b.format()
+	format := b.format
+	if !c.Tied {
+		format.Bits = 8
 	}
 	b.table = b.blocks(format, []string{nameEmbed}, c.Vocab, c.Hidden)
+	if b.packed {
+		b.table.initializer = b.packedMatrix("embed", b.table)
+	}
 	return b.lookup(ids, b.table)
 }
 
-// lookup adds the gather from a quantised table. Rows are padded to whole blocks; a Slice after
-// the lookup removes the padding.
+// lookup adds the gather from a quantised table. MatMulNBits' rows are padded to whole blocks; a Slice after the lookup
+// removes the padding. Without zero points CUDA takes code 0 for weight 0.
 func (b *builder) lookup(ids string, m matrix) string {
+	if b.packed {
+		return b.node("GatherQ", tgiDomain, "embed", []string{m.initializer, ids}, packedAttrs(m)...)
+	}
 	codes := b.g.External("embed.codes", onnx.Uint8, []int64{int64(m.n), int64(m.format.RowBytes(m.k))}, m.codes)
-	scales := b.g.External("embed.scales", onnx.Float, []int64{int64(m.n), int64(m.format.Blocks(m.k))}, m.scales)
-	x := b.node("GatherBlockQuantized", microsoftDomain, "embed", []string{codes, ids, scales},
+	scales := b.g.External("embed.scales", b.element.graph, []int64{int64(m.n), int64(m.format.Blocks(m.k))}, m.scales)
+	x := b.node("GatherBlockQuantized", microsoftDomain, "embed",
+		[]string{codes, ids, scales, b.zeroPoints("embed.zero_points", m)},
 		onnx.Attr{Name: "bits", Value: m.format.Bits}, onnx.Attr{Name: "block_size", Value: m.format.Block},
 		onnx.Attr{Name: "gather_axis", Value: 0}, onnx.Attr{Name: "quantize_axis", Value: 1})
 	if m.k%m.format.Block == 0 {
@@ -131,35 +153,60 @@ func (b *builder) lookup(ids string, m matrix) string {
 		scalar("embed.axis", 1)})
 }
 
+// zeroPoints adds the code of weight 0 for every block of a matrix.
+func (b *builder) zeroPoints(name string, m matrix) string {
+	rowBytes := (m.format.Blocks(m.k)*m.format.Bits + 7) / 8
+	zero := byte(0x80)
+	if m.format.Bits == 4 {
+		zero = 0x88
+	}
+	row := bytes.Repeat([]byte{zero}, rowBytes)
+	b.data.Begin()
+	for range m.n {
+		b.writeBytes(row)
+	}
+	return b.g.External(name, onnx.Uint8, []int64{int64(m.n), int64(rowBytes)}, b.data.End())
+}
+
 // head multiplies by the output matrix. If it is tied to the embedding, the file holds the matrix
-// once, and so does memory as far as the runtime shares initializers.
+// once, and so does memory as far as the runtime shares initializers. Logits are 32-bit floats.
 func (b *builder) head(x string) {
+	if b.DType == models.Float32 {
+		b.headProduct("logits", x)
+		return
+	}
+	b.headProduct("head", x)
+	b.node("Cast", "", "logits", []string{"head"}, onnx.Attr{Name: "to", Value: int(onnx.Float)})
+}
+
+// headProduct multiplies x by the output matrix.
+func (b *builder) headProduct(name, x string) {
 	c := b.cfg
+	b.adaptable(c.Layers, name, x, 0, 1, true)
 	shape := []int64{int64(c.Vocab), int64(c.Hidden)}
 	switch {
-	case b.opt.Weights == models.FP32 && c.Tied:
-		b.gemm("logits", []string{x, "embed.weight"})
-	case b.opt.Weights == models.FP32:
+	case !b.opt.Weights.Quantised() && c.Tied:
+		b.gemm(name, []string{x, "embed.weight"})
+	case !b.opt.Weights.Quantised():
 		m := b.floats([]string{nameHead}, c.Vocab, c.Hidden)
-		b.gemm("logits", []string{x, b.g.External("head.weight", onnx.Float, shape, m.codes)})
+		b.gemm(name, []string{x, b.g.External("head.weight", b.element.graph, shape, m.codes)})
 	default:
 		m := b.table
 		if !c.Tied {
-			m = b.blocks(b.format(), []string{nameHead}, c.Vocab, c.Hidden)
+			m = b.blocks(b.format, []string{nameHead}, c.Vocab, c.Hidden)
 		}
-		codes, scales := b.codes("head", m)
-		b.matMulNBits("logits", m, []string{x, codes, scales})
+		b.quantised(name, x, m, "head", "")
 	}
 }
 
-// vector adds a norm's weight as floats.
+// vector adds a norm's weight.
 func (b *builder) vector(name, tensor string) string {
 	t := b.tensor(tensor)
 	if t == nil {
 		return name
 	}
 	ref := b.floats([]string{tensor}, 1, t.Len()).codes
-	return b.g.External(name, onnx.Float, []int64{int64(t.Len())}, ref)
+	return b.g.External(name, b.element.graph, []int64{int64(t.Len())}, ref)
 }
 
 // bias packs the biases of the parts.
@@ -168,7 +215,7 @@ func (b *builder) bias(name string, n int, parts []part) string {
 	for i, p := range parts {
 		tensors[i] = p.prefix + ".bias"
 	}
-	return b.g.External(name, onnx.Float, []int64{int64(n)}, b.floats(tensors, 1, n).codes)
+	return b.g.External(name, b.element.graph, []int64{int64(n)}, b.floats(tensors, 1, n).codes)
 }
 
 // tensor returns a tensor; newSource has checked that it exists.
@@ -181,35 +228,58 @@ func (b *builder) tensor(name string) *safetensors.Tensor {
 	return t
 }
 
-// chunks calls do with the tensors' elements, widened to 32 bits, in pieces of whole rows of k.
-func (b *builder) chunks(tensors []string, k int, do func(x []float32)) {
+// chunks calls do for pieces of the tensors, whole rows of k: n elements from number at on.
+func (b *builder) chunks(tensors []string, k int, do func(t *safetensors.Tensor, at, n int)) {
 	size := max(chunkFloats/k, 1) * k
 	for _, name := range tensors {
 		t := b.tensor(name)
 		if t == nil {
 			return
 		}
-		for at, n := 0, t.Len(); at < n && b.err == nil; {
-			x := grow(&b.wide, min(size, n-at))
-			if err := t.Floats(x, at); err != nil {
-				b.fail(err)
-				return
-			}
-			do(x)
-			at += len(x)
-			b.progress(len(x))
+		for at, all := 0, t.Len(); at < all && b.err == nil; {
+			n := min(size, all-at)
+			do(t, at, n)
+			at += n
+			b.progress(n)
 		}
 	}
 }
 
-// floats writes tensors as one [n, k] matrix of 32-bit floats.
+// widen returns elements of a tensor as 32-bit floats, valid until the next call.
+func (b *builder) widen(t *safetensors.Tensor, at, n int) []float32 {
+	x := grow(&b.wide, n)
+	if err := t.Floats(x, at); err != nil {
+		b.fail(err)
+	}
+	return x
+}
+
+// write writes numbers of the named tensor to the data file, in the element type.
+func (b *builder) write(name string, x []float32) {
+	var err error
+	if b.bytes, err = b.element.stored.AppendFloats(b.bytes[:0], x); err != nil {
+		b.fail(fmt.Errorf("%s: %w: weights %s keep the range of 32-bit floats", name, err, models.BF16))
+		return
+	}
+	b.writeBytes(b.bytes)
+}
+
+func (b *builder) writeBytes(p []byte) {
+	if _, err := b.data.Write(p); err != nil {
+		b.fail(err)
+	}
+}
+
+// floats writes tensors as one [n, k] matrix of the element type.
 func (b *builder) floats(tensors []string, n, k int) matrix {
 	b.data.Begin()
-	b.chunks(tensors, k, func(x []float32) {
-		b.bytes = appendFloats(b.bytes[:0], x)
-		if _, err := b.data.Write(b.bytes); err != nil {
-			b.fail(err)
+	b.chunks(tensors, k, func(t *safetensors.Tensor, at, n int) {
+		if t.DType == b.element.stored {
+			size := t.DType.Size()
+			b.writeBytes(t.Bytes()[at*size : (at+n)*size])
+			return
 		}
+		b.write(fmt.Sprintf("tensor %q", t.Name), b.widen(t, at, n))
 	})
 	return matrix{n: n, k: k, codes: b.data.End()}
 }
@@ -218,25 +288,51 @@ func (b *builder) floats(tensors []string, n, k int) matrix {
 func (b *builder) blocks(f quant.Format, tensors []string, n, k int) matrix {
 	b.data.Begin()
 	var scales []byte
-	b.chunks(tensors, k, func(x []float32) {
-		rows := len(x) / k
-		codes, s := grow(&b.bytes, rows*f.RowBytes(k)), make([]float32, rows*f.Blocks(k))
+	packer := f.Packer(b.data, k)
+	b.chunks(tensors, k, func(t *safetensors.Tensor, at, n int) {
+		rows := n / k
+		codes, s, x := grow(&b.bytes, rows*f.RowBytes(k)), grow(&b.scales, rows*f.Blocks(k)), b.widen(t, at, n)
+		if i := slices.IndexFunc(x, func(v float32) bool { return v-v != 0 }); i >= 0 {
+			b.fail(fmt.Errorf("tensor %q: weight %d is %g, which no block of integers can hold", t.Name, at+i, x[i]))
+			return
+		}
 		b.quantError.Merge(f.Rows(codes, s, x, k))
-		if _, err := b.data.Write(codes); err != nil {
+		narrow, err := b.narrowScales(t, s)
+		switch {
+		case err != nil:
+		case b.packed:
+			err = packer.Add(codes, narrow)
+		default:
+			b.writeBytes(codes)
+			scales = append(scales, narrow...)
+		}
+		if err != nil {
 			b.fail(err)
 		}
-		scales = appendFloats(scales, s)
 	})
+	if err := packer.Close(); err != nil {
+		b.fail(err)
+	}
 	m := matrix{n: n, k: k, format: f, codes: b.data.End()}
-	m.scales = b.data.Tensor(scales)
+	if !b.packed {
+		m.scales = b.data.Tensor(scales)
+	}
 	return m
 }
 
-func appendFloats(out []byte, x []float32) []byte {
-	for _, v := range x {
-		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
+// narrowScales returns a tensor's scales as 16-bit floats.
+func (b *builder) narrowScales(t *safetensors.Tensor, scales []float32) ([]byte, error) {
+	for _, s := range scales {
+		if math.IsInf(float64(s), 0) || s != s {
+			return nil, fmt.Errorf("tensor %q has weights that no block of integers can hold: their scale would be %g",
+				t.Name, s)
+		}
 	}
-	return out
+	out, err := safetensors.F16.AppendFloats(nil, scales)
+	if err != nil {
+		return nil, fmt.Errorf("scales of tensor %q: %w", t.Name, err)
+	}
+	return out, nil
 }
 
 // grow returns the first n elements of a buffer that it keeps for the next call.

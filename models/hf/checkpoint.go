@@ -30,7 +30,10 @@ func Open(dir string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Tensors, err = safetensors.OpenDir(dir); err != nil {
+	if c.Tensors, err = safetensors.OpenDir(dir); err == nil {
+		err = c.Rename()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return c, nil
@@ -55,7 +58,10 @@ func OpenFS(fsys fs.FS, name string) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Tensors, err = safetensors.OpenFS(fsys); err != nil {
+	if c.Tensors, err = safetensors.OpenFS(fsys); err == nil {
+		err = c.Rename()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return c, nil

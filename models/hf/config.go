@@ -49,6 +49,8 @@ type Config struct {
 	Rope    Rope
 	// BOS and EOS are the ids that config.json names; EOS may be empty.
 	BOS, EOS []uint32
+	// Vision describes how the model reads images; nil for a model of text only.
+	Vision *Vision
 }
 
 // family holds the differences of a supported architecture.
@@ -74,7 +76,10 @@ var families = map[string]family{
 }
 
 // Architectures lists the supported classes for error texts and documentation.
-func Architectures() []string { return slices.Sorted(maps.Keys(families)) }
+func Architectures() []string {
+	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(families)),
+		slices.Collect(maps.Keys(composites)))))
+}
 
 // ParseConfig reads config.json. Its errors wrap ErrConfig.
 func ParseConfig(data []byte) (Config, error) {
@@ -82,6 +87,16 @@ func ParseConfig(data []byte) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
+	if names := o.strings("architectures"); len(names) == 1 {
+		if c, ok := composites[names[0]]; ok {
+			return parseComposite(o, names[0], c)
+		}
+	}
+	return parseText(o)
+}
+
+// parseText reads the configuration of a model of text.
+func parseText(o *object) (Config, error) {
 	name, fam := o.architecture()
 	if o.err != nil {
 		return Config{}, o.err

@@ -132,7 +132,9 @@ func TestConfigRefuses(t *testing.T) {
 		want               string
 	}{
 		{"class", "LlamaForCausalLM", fields{"architectures": []string{"MambaForCausalLM"}},
-			`architectures: "MambaForCausalLM" is not supported, want one of LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM`},
+			`architectures: "MambaForCausalLM" is not supported, want one of Idefics3ForConditionalGeneration, LlamaForCausalLM, ` +
+				`LlavaForConditionalGeneration, LlavaNextForConditionalGeneration, MistralForCausalLM, Qwen2ForCausalLM, ` +
+				`Qwen2_5_VLForConditionalGeneration, Qwen3ForCausalLM, SmolVLMForConditionalGeneration`},
 		{"two classes", "LlamaForCausalLM", fields{"architectures": []string{"a", "b"}},
 			"architectures: names 2 classes, want 1"},
 		{"classes", "LlamaForCausalLM", fields{"architectures": 7}, "architectures: want a list of strings, got 7"},

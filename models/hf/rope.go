@@ -34,6 +34,9 @@ type Rope struct {
 	Truncate bool
 	// Attention multiplies cosines and sines (yarn; 1 otherwise).
 	Attention float64
+	// Sections, if not 0, say how many pairs of a head turn by a token's place in time, in height and in width (Qwen's
+	// multimodal rotary embedding).
+	Sections [3]int
 }
 
 // readRope reads rope_parameters (transformers 5) or rope_theta and

@@ -11,6 +11,7 @@ import (
 
 	"tgi/models/hf"
 	"tgi/models/safetensors"
+	"tgi/models/vision"
 )
 
 // Bounds of a file's path inside a checkpoint.
@@ -67,7 +68,7 @@ func CheckPath(name string) error {
 // rootFiles are the files at a checkpoint's root that serving reads, apart from weights.
 var rootFiles = []string{
 	hf.ConfigFile, hf.GenerationFile, hf.TokenizerFile, hf.TokenizerConfigFile, hf.SpecialTokensFile,
-	hf.ChatTemplateFile, hf.ProcessorConfigFile, hf.LegacyTemplateFile,
+	hf.ChatTemplateFile, hf.ProcessorConfigFile, hf.LegacyTemplateFile, vision.PreprocessorFile,
 }
 
 // onnxGraphs are the paths of a ready graph, best first: the layouts of onnxruntime-genai
@@ -78,7 +79,7 @@ var onnxGraphs = []string{"model.onnx", "onnx/model.onnx"}
 const genaiConfig = "genai_config.json"
 
 // Choose returns, sorted, the files of a checkpoint that serving reads: the configuration,
-// the tokenizer, the chat templates, and one set of weights. Safetensors win over ONNX.
+// the tokenizer, the chat templates, and one set of weights; or those of an adapter. Safetensors win over ONNX.
 // Shards are those that the index names, so a second copy under another name is left out.
 // read returns the content of the index and is called for nothing else. Errors wrap
 // ErrUnusable, or are read's.
@@ -86,6 +87,12 @@ func Choose(names []string, read func(name string) ([]byte, error)) ([]string, e
 	has := make(map[string]bool, len(names))
 	for _, n := range names {
 		has[n] = true
+	}
+	if has[hf.AdapterConfigFile] && !has[hf.ConfigFile] {
+		if !has[hf.AdapterFile] {
+			return nil, fmt.Errorf("%w: %s is missing", ErrUnusable, hf.AdapterFile)
+		}
+		return []string{hf.AdapterConfigFile, hf.AdapterFile}, nil
 	}
 	if !has[hf.ConfigFile] {
 		return nil, fmt.Errorf("%w: %s is missing", ErrUnusable, hf.ConfigFile)

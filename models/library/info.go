@@ -13,6 +13,7 @@ import (
 
 	"tgi/models"
 	"tgi/models/hf"
+	"tgi/models/quant"
 	"tgi/models/safetensors"
 )
 
@@ -32,6 +33,8 @@ type Info struct {
 	// Architecture is the class that config.json names.
 	Architecture string
 	Layers       int
+	KVHeads      int
+	HeadDim      int
 	Hidden       int
 	Vocab        int
 	// Context is the maximum length of prompt and output together, in tokens.
@@ -47,31 +50,36 @@ type Info struct {
 	Tokenizer bool
 	// Templates are the names of the chat templates, sorted.
 	Templates []string
-	// Choices are the formats in which the weights can be held in memory; none for ONNX.
+	// Choices are the formats in which each device can hold the weights, the CPU's first; none for
+	// ONNX.
 	Choices []Choice
-	// CacheBytes is the size of one token in the KV cache, in 32-bit floats.
-	CacheBytes int64
 	// Modified is when the configuration was last written.
 	Modified time.Time
 	// Origin is where the library got the model from; nil for folders made by hand.
 	Origin *Origin
 }
 
-// Choice is one format of the weights in memory.
+// Choice is one format of the weights in a device's memory.
 type Choice struct {
+	Device  models.Device
 	Weights models.Weights
 	// Bytes is the size of the matrices in memory. Norms, biases and the rotary tables are
 	// not included; they are less than 1 % in practice.
 	Bytes int64
 }
 
-// Choice returns one of i.Choices; ok is false if the model has no such format.
-func (i Info) Choice(w models.Weights) (c Choice, ok bool) {
-	n := slices.IndexFunc(i.Choices, func(c Choice) bool { return c.Weights == w })
+// Choice returns one of i.Choices; ok is false if the model has no such format on the device.
+func (i Info) Choice(d models.Device, w models.Weights) (c Choice, ok bool) {
+	n := slices.IndexFunc(i.Choices, func(c Choice) bool { return c.Device == d && c.Weights == w })
 	if n < 0 {
 		return Choice{}, false
 	}
 	return i.Choices[n], true
+}
+
+// CacheBytes is the size of one token in the KV cache of a device.
+func (i Info) CacheBytes(l models.Layout) int64 {
+	return l.CacheBytesPerToken(i.Layers, i.KVHeads, i.HeadDim)
 }
 
 // cachedInfo is an Info with the fingerprint of the files that it was made from.
@@ -142,9 +150,8 @@ func describe(m Model) (Info, error) {
 	c := ck.Config
 	info := Info{
 		Model: m, Format: ONNX, Architecture: c.Architecture, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab,
-		Context:   c.MaxPositions,
+		Context: c.MaxPositions, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
 		Tokenizer: ck.TokenizerJSON != nil, Templates: slices.Sorted(maps.Keys(ck.Tokenizer.ChatTemplates)),
-		CacheBytes: 2 * 4 * int64(c.Layers) * int64(c.KVHeads) * int64(c.HeadDim),
 	}
 	if st, err := fs.Stat(m.FS, hf.ConfigFile); err == nil {
 		info.Modified = st.ModTime()
@@ -167,7 +174,12 @@ func describe(m Model) (Info, error) {
 		return Info{}, err
 	}
 	defer set.Close()
+	ck.Tensors = set
+	if err := ck.Rename(); err != nil {
+		return Info{}, err
+	}
 	info.Format = Safetensors
+	tower := int64(0) // bytes of the vision tower, which has 32-bit floats
 	for _, name := range set.Names() {
 		t, err := set.Tensor(name)
 		if err != nil {
@@ -177,13 +189,22 @@ func describe(m Model) (Info, error) {
 			continue
 		}
 		info.Parameters += int64(t.Len())
+		if strings.HasPrefix(name, hf.VisionPrefix) {
+			tower += 4 * int64(t.Len())
+		}
 		if d := string(t.DType); !slices.Contains(info.DTypes, d) {
 			info.DTypes = append(info.DTypes, d)
 		}
 	}
 	slices.Sort(info.DTypes)
-	for _, w := range []models.Weights{models.FP32, models.Int8, models.Int4} {
-		info.Choices = append(info.Choices, Choice{w, matrixBytes(c, w)})
+	for _, d := range []models.Device{models.CPU, models.CUDA} {
+		for _, w := range d.Formats() {
+			bytes := matrixBytes(c, d, w)
+			if d == models.CPU {
+				bytes += tower
+			}
+			info.Choices = append(info.Choices, Choice{d, w, bytes})
+		}
 	}
 	return info, nil
 }
@@ -195,19 +216,22 @@ func openWeights(m Model) (*safetensors.Set, error) {
 	return safetensors.OpenFS(m.FS)
 }
 
-// quantBlock is how many weights share a scale in the formats of package models.
-const quantBlock = 128
-
-// matrixBytes is the size of a decoder's matrices in one format, as package decoder writes
-// them: quantised rows are whole blocks with a 32-bit scale each, and an embedding that is
-// not tied to the head has 8 bits in both quantised formats.
-func matrixBytes(c hf.Config, w models.Weights) int64 {
+// matrixBytes is the size of a decoder's matrices on a device in one format, as package decoder
+// writes them: quantised rows are whole blocks with a 16-bit scale each, which a CPU reads in groups,
+// and an embedding that is not tied to the head has 8 bits in both quantised formats. One that is
+// tied is in the file once, and in memory too, except a quantised one on CUDA: look-up and product
+// read it in two shapes, for which a GPU gets two copies.
+func matrixBytes(c hf.Config, d models.Device, w models.Weights) int64 {
+	number, block := int64(models.LayoutOf(d, w, c.HeadDim).DType.Size()), int64(models.QuantBlock)
+	blocks := func(k int) int64 { return (int64(k) + block - 1) / block }
 	matrix := func(n, k int, bits int64) int64 {
-		if w == models.FP32 {
-			return 4 * int64(n) * int64(k)
+		if !w.Quantised() {
+			return number * int64(n) * int64(k)
 		}
-		blocks := int64((k + quantBlock - 1) / quantBlock)
-		return int64(n) * blocks * (quantBlock*bits/8 + 4)
+		if d == models.CPU {
+			n = (n + quant.GroupRows - 1) / quant.GroupRows * quant.GroupRows
+		}
+		return int64(n) * blocks(k) * (block*bits/8 + 2)
 	}
 	bits := int64(4)
 	if w == models.Int8 {
@@ -216,9 +240,17 @@ func matrixBytes(c hf.Config, w models.Weights) int64 {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	layer := matrix(q+2*kv, c.Hidden, bits) + matrix(c.Hidden, q, bits) +
 		matrix(2*c.Intermediate, c.Hidden, bits) + matrix(c.Hidden, c.Intermediate, bits)
-	sum := int64(c.Layers) * layer
-	if c.Tied {
-		return sum + matrix(c.Vocab, c.Hidden, bits)
+	sum := int64(c.Layers)*layer + matrix(c.Vocab, c.Hidden, bits)
+	lookup := bits
+	if !c.Tied {
+		lookup = 8
 	}
-	return sum + matrix(c.Vocab, c.Hidden, 8) + matrix(c.Vocab, c.Hidden, bits)
+	onGPU := d == models.CUDA && w.Quantised()
+	if !c.Tied || onGPU {
+		sum += matrix(c.Vocab, c.Hidden, lookup)
+	}
+	if onGPU {
+		sum += int64(c.Vocab) * ((blocks(c.Hidden)*lookup + 7) / 8) // zero points of the look-up
+	}
+	return sum
 }

@@ -217,6 +217,9 @@ func (l *Library) install(id ID, files string, o Origin) (Model, error) {
 // Check reads a folder as serving does: its JSON files and the headers of its weights. Its
 // errors wrap ErrUnusable and name file and reason.
 func Check(dir string) error {
+	if IsAdapter(dir) {
+		return checkAdapter(dir)
+	}
 	if _, err := hf.Describe(dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
@@ -227,6 +230,29 @@ func Check(dir string) error {
 		}
 	}
 	set, err := safetensors.OpenDir(dir)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return set.Close()
+}
+
+// IsAdapter reports whether a folder holds an adapter, and no model.
+func IsAdapter(dir string) bool {
+	_, config := os.Stat(filepath.Join(dir, hf.ConfigFile))
+	_, adapter := os.Stat(filepath.Join(dir, hf.AdapterConfigFile))
+	return config != nil && adapter == nil
+}
+
+// checkAdapter is Check for an adapter. Whether it fits its model shows when that loads it.
+func checkAdapter(dir string) error {
+	data, err := os.ReadFile(filepath.Join(dir, hf.AdapterConfigFile))
+	if err == nil {
+		_, err = hf.ParseAdapterConfig(data)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	set, err := safetensors.OpenFile(filepath.Join(dir, hf.AdapterFile))
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}

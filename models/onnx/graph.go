@@ -1,16 +1,23 @@
 package onnx
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // DType is ONNX's TensorProto.DataType.
 type DType int32
 
 // The element types that the builder uses.
 const (
-	Float DType = 1
-	Uint8 DType = 2
-	Int32 DType = 6
-	Int64 DType = 7
+	Float    DType = 1
+	Uint8    DType = 2
+	Int32    DType = 6
+	Int64    DType = 7
+	Float16  DType = 10
+	BFloat16 DType = 16
 )
 
 // Dim is one dimension of a graph input or output: a size, or a name when Size is 0.
@@ -25,7 +32,7 @@ func Fixed(n int) Dim { return Dim{Size: int64(n)} }
 // Symbolic is a dimension of unknown size, known by name.
 func Symbolic(name string) Dim { return Dim{Name: name} }
 
-// Attr is a node's attribute; Value is an int, a float32 or a string.
+// Attr is a node's attribute; Value is an int, a float32, a string or a list of ints.
 type Attr struct {
 	Name  string
 	Value any
@@ -106,6 +113,40 @@ func (g *Graph) Add(n Node) {
 		}
 	}
 	g.nodes = append(g.nodes, n)
+}
+
+// Clone returns a copy that can be changed by itself.
+func (g *Graph) Clone() *Graph {
+	c := *g
+	c.nodes, c.inits = slices.Clone(g.nodes), slices.Clone(g.inits)
+	c.inputs, c.outputs = slices.Clone(g.inputs), slices.Clone(g.outputs)
+	c.defined = maps.Clone(g.defined)
+	return &c
+}
+
+// Prepend puts a node that reads only inputs and initializers before all others.
+func (g *Graph) Prepend(n Node) {
+	last := len(g.nodes)
+	g.Add(n)
+	g.nodes = slices.Insert(g.nodes[:last], 0, n)
+}
+
+// Interpose renames the output name of the node that produces it to inner, and puts n, which reads inner and produces
+// name, behind that node.
+func (g *Graph) Interpose(name, inner string, n Node) {
+	i := slices.IndexFunc(g.nodes, func(n Node) bool { return slices.Contains(n.Outputs, name) })
+	if i < 0 {
+		g.err = cmp.Or(g.err, fmt.Errorf("onnx: no node produces %q", name))
+		return
+	}
+	before := &g.nodes[i]
+	before.Outputs = slices.Clone(before.Outputs)
+	before.Outputs[slices.Index(before.Outputs, name)] = inner
+	delete(g.defined, name)
+	g.define(inner)
+	last := len(g.nodes)
+	g.Add(n)
+	g.nodes = slices.Insert(g.nodes[:last], i+1, n)
 }
 
 // Constant adds a small initializer whose little-endian data is stored in the model, and returns
@@ -210,6 +251,7 @@ const (
 	attrFloat  = 1
 	attrInt    = 2
 	attrString = 3
+	attrInts   = 7
 )
 
 func (a Attr) marshal() ([]byte, error) {
@@ -225,6 +267,11 @@ func (a Attr) marshal() ([]byte, error) {
 	case string:
 		w.string(4, v)
 		w.int(20, attrString)
+	case []int:
+		for _, n := range v {
+			w.int(8, int64(n))
+		}
+		w.int(20, attrInts)
 	default:
 		return nil, fmt.Errorf("attribute %q has a value of type %T", a.Name, a.Value)
 	}

@@ -14,6 +14,9 @@ type Format struct {
 	// Block is the number of consecutive weights of a row that share a scale;
 	// a power of two, at least 16.
 	Block int
+	// RoundScale, if set, rounds each scale to what will be stored, before codes are computed, so
+	// that they are the best ones for the stored scale.
+	RoundScale func(float32) float32
 }
 
 // Blocks returns the number of blocks of a row of k weights; the last may be partly filled.
@@ -86,6 +89,9 @@ func (f Format) scale(block []float32) (scale, inverse float32) {
 		}
 	}
 	scale = top / float32(-f.zero())
+	if f.RoundScale != nil {
+		scale = f.RoundScale(scale)
+	}
 	inverse = 1 / scale
 	if scale == 0 || math.IsInf(float64(inverse), 0) {
 		return 0, 0

@@ -27,7 +27,8 @@ func TestPackedBytesOfAWorkedExample(t *testing.T) {
 }
 
 func formats() []Format {
-	return []Format{{4, 16}, {4, 32}, {4, 128}, {8, 16}, {8, 128}}
+	return []Format{{Bits: 4, Block: 16}, {Bits: 4, Block: 32}, {Bits: 4, Block: 128}, {Bits: 8, Block: 16},
+		{Bits: 8, Block: 128}}
 }
 
 func TestErrorIsAtMostHalfAStep(t *testing.T) {
@@ -170,7 +171,7 @@ func BenchmarkRows(b *testing.B) {
 	for i := range src {
 		src[i] = float32(r.NormFloat64())
 	}
-	for _, f := range []Format{{4, 128}, {8, 128}} {
+	for _, f := range []Format{{Bits: 4, Block: 128}, {Bits: 8, Block: 128}} {
 		b.Run(fmt.Sprintf("%dbit", f.Bits), func(b *testing.B) {
 			codes, scales := make([]byte, rows*f.RowBytes(k)), make([]float32, rows*f.Blocks(k))
 			b.SetBytes(4 * rows * k)

@@ -180,6 +180,21 @@ func (s *Set) Has(name string) bool { _, ok := s.byName[name]; return ok }
 // Names returns the names of all tensors in ascending order.
 func (s *Set) Names() []string { return s.names }
 
+// Rename gives the tensors the names by which they are found from now on. Tensor.Name stays that of the file. It fails
+// with ErrFormat if two would have one name.
+func (s *Set) Rename(to func(name string) string) error {
+	byName := make(map[string]*Tensor, len(s.byName))
+	for _, old := range s.names {
+		name := to(old)
+		if other, twice := byName[name]; twice {
+			return fmt.Errorf("%w: tensors %q and %q are the same part of the model", ErrFormat, other.Name, old)
+		}
+		byName[name] = s.byName[old]
+	}
+	s.byName, s.names = byName, slices.Sorted(maps.Keys(byName))
+	return nil
+}
+
 // Files returns the base names of the files, in order of name.
 func (s *Set) Files() []string { return s.files }
 
@@ -191,4 +206,18 @@ func (s *Set) Close() error {
 	}
 	s.closer = nil
 	return errors.Join(errs...)
+}
+
+// OpenFile maps a single file.
+func OpenFile(path string) (*Set, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{byName: map[string]*Tensor{}}
+	if err := s.add(filepath.Base(path), f); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }

@@ -16,6 +16,7 @@ import (
 	"tgi/models/decoder"
 	"tgi/models/hf"
 	"tgi/models/scratch"
+	"tgi/models/vision/tower"
 )
 
 // tempPrefix begins the names of unfinished entries.
@@ -54,13 +55,14 @@ func convert(ctx context.Context, ck *hf.Checkpoint, root, at, key string, opt O
 	if built, err = load(ctx, at, key, nil); err != nil { // it was read or written just now
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
+	built.Layout = result.Layout
 	if opt.Converted != nil {
 		opt.Converted(Conversion{Built: built, Error: result.Error, Took: time.Since(start)})
 	}
 	return built, nil
 }
 
-// build writes the data file, whose checksum it returns, and the graph, and flushes them to
+// build writes the data file, whose checksum it returns, and the graphs, and flushes them to
 // the disk.
 func build(ctx context.Context, ck *hf.Checkpoint, dir string, opt Options) (r decoder.Result, dataSHA256 string,
 	err error) {
@@ -70,8 +72,8 @@ func build(ctx context.Context, ck *hf.Checkpoint, dir string, opt Options) (r d
 	}
 	defer f.Close()
 	sum := sha256.New()
-	result, err := decoder.Build(ck, contextWriter(ctx, io.MultiWriter(f, sum)), decoder.Options{Weights: opt.Weights,
-		Progress: opt.Progress})
+	result, err := decoder.Build(ck, contextWriter(ctx, io.MultiWriter(f, sum)), decoder.Options{Device: opt.Device,
+		Weights: opt.Weights, Progress: opt.Progress})
 	if err != nil {
 		return decoder.Result{}, "", err
 	}
@@ -80,7 +82,14 @@ func build(ctx context.Context, ck *hf.Checkpoint, dir string, opt Options) (r d
 	if err := errors.Join(f.Sync(), f.Close(), os.Chtimes(f.Name(), old, old)); err != nil {
 		return decoder.Result{}, "", err
 	}
-	return result, hex.EncodeToString(sum.Sum(nil)), writeFile(filepath.Join(dir, decoder.ModelFile), result.Model)
+	err = writeFile(filepath.Join(dir, decoder.ModelFile), result.Model)
+	if err == nil && result.Adapted != nil {
+		err = writeFile(filepath.Join(dir, decoder.AdaptedFile), result.Adapted)
+	}
+	if err == nil && result.Vision != nil {
+		err = writeFile(filepath.Join(dir, tower.File), result.Vision)
+	}
+	return result, hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // publish renames a finished entry to its place. A complete entry that is already there, from

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"time"
 
-	"tgi/models"
 	"tgi/models/decoder"
 	"tgi/models/hf"
 	"tgi/models/safetensors"
@@ -28,7 +27,7 @@ const hashesFile = "hashes.json"
 const settleTime = 2 * time.Second
 
 // contentKey returns the checksum, in hex, of everything a build depends on.
-func contentKey(ctx context.Context, root string, ck *hf.Checkpoint, fsys fs.FS, dir string, w models.Weights) (string,
+func contentKey(ctx context.Context, root string, ck *hf.Checkpoint, fsys fs.FS, dir string, opt Options) (string,
 	error) {
 	files := append([]string{hf.ConfigFile}, ck.Tensors.Files()...)
 	if !slices.Equal(ck.Tensors.Files(), []string{safetensors.SingleFile}) {
@@ -36,7 +35,7 @@ func contentKey(ctx context.Context, root string, ck *hf.Checkpoint, fsys fs.FS,
 	}
 	sums := openChecksumCache(filepath.Join(root, hashesFile))
 	key := sha256.New()
-	fmt.Fprintf(key, "tgi model\nbuilder %d\nweights %s\n", decoder.Version, w)
+	fmt.Fprintf(key, "tgi model\n%s", decoder.Key(opt.Device, opt.Weights))
 	for _, name := range files {
 		path := ""
 		if dir != "" {

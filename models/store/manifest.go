@@ -13,6 +13,7 @@ import (
 
 	"tgi/models"
 	"tgi/models/decoder"
+	"tgi/models/vision/tower"
 )
 
 const manifestFile = "manifest.json"
@@ -24,16 +25,25 @@ var errDamaged = errors.New("cache entry is damaged")
 type manifest struct {
 	Key   string       `json:"key"`
 	Model models.Built `json:"model"`
-	// ModelSHA256 and DataSHA256 are the checksums of the graph and of the data file.
-	ModelSHA256 string `json:"model_sha256"`
-	DataSHA256  string `json:"data_sha256"`
-	DataBytes   int64  `json:"data_bytes"`
+	// ModelSHA256 and DataSHA256 are the checksums of the graph and of the data file, AdaptedSHA256 and VisionSHA256
+	// those of the graphs for adapters and for pictures; empty where there is none.
+	ModelSHA256   string `json:"model_sha256"`
+	AdaptedSHA256 string `json:"adapted_sha256,omitempty"`
+	VisionSHA256  string `json:"vision_sha256,omitempty"`
+	DataSHA256    string `json:"data_sha256"`
+	DataBytes     int64  `json:"data_bytes"`
 }
 
 func writeManifest(dir, key string, built models.Built, r decoder.Result, dataSHA256 string) error {
-	sum := sha256.Sum256(r.Model)
-	data, err := json.MarshalIndent(manifest{Key: key, Model: built, ModelSHA256: hex.EncodeToString(sum[:]),
-		DataSHA256: dataSHA256, DataBytes: r.DataBytes}, "", "  ")
+	m := manifest{Key: key, Model: built, ModelSHA256: checksum(r.Model), DataSHA256: dataSHA256,
+		DataBytes: r.DataBytes}
+	if r.Adapted != nil {
+		m.AdaptedSHA256 = checksum(r.Adapted)
+	}
+	if r.Vision != nil {
+		m.VisionSHA256 = checksum(r.Vision)
+	}
+	data, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -69,12 +79,18 @@ func loadFiles(ctx context.Context, dir, key string, sums *checksumCache) (model
 	if m.Key != key {
 		return models.Built{}, fmt.Errorf("%s: %w: holds another model", dir, errDamaged)
 	}
-	model, err := os.ReadFile(filepath.Join(dir, decoder.ModelFile))
-	if err != nil {
-		return models.Built{}, err
-	}
-	if sum := sha256.Sum256(model); hex.EncodeToString(sum[:]) != m.ModelSHA256 {
-		return models.Built{}, fmt.Errorf("%s: %w: checksum of %s differs", dir, errDamaged, decoder.ModelFile)
+	for _, graph := range []struct{ file, sum string }{{decoder.ModelFile, m.ModelSHA256}, {decoder.AdaptedFile,
+		m.AdaptedSHA256}, {tower.File, m.VisionSHA256}} {
+		if graph.sum == "" {
+			continue
+		}
+		model, err := os.ReadFile(filepath.Join(dir, graph.file))
+		if err != nil {
+			return models.Built{}, err
+		}
+		if checksum(model) != graph.sum {
+			return models.Built{}, fmt.Errorf("%s: %w: checksum of %s differs", dir, errDamaged, graph.file)
+		}
 	}
 	st, err := os.Stat(filepath.Join(dir, decoder.DataFile))
 	if err != nil {
@@ -96,5 +112,17 @@ func loadFiles(ctx context.Context, dir, key string, sums *checksumCache) (model
 	}
 	built := m.Model
 	built.Dir, built.ModelFile = dir, filepath.Join(dir, decoder.ModelFile)
+	if m.AdaptedSHA256 != "" {
+		built.AdaptedFile = filepath.Join(dir, decoder.AdaptedFile)
+	}
+	if m.VisionSHA256 != "" {
+		built.VisionFile = filepath.Join(dir, tower.File)
+	}
 	return built, nil
+}
+
+// checksum returns the SHA-256 of data, in hex.
+func checksum(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 
 // Options of Prepare.
 type Options struct {
+	// Device is where the model will run; empty is the CPU.
+	Device models.Device
 	// Weights is the format to build.
 	Weights models.Weights
 	// Dir is the cache folder; "" means that of Dir().
@@ -34,7 +37,7 @@ type Options struct {
 // Conversion describes what a conversion did.
 type Conversion struct {
 	Built models.Built
-	// Error is that of the quantised weights; its Count is 0 for fp32.
+	// Error is that of the quantised weights; its Count is 0 if they are not quantised.
 	Error quant.WeightError
 	Took  time.Duration
 }
@@ -77,7 +80,8 @@ func PrepareFS(ctx context.Context, fsys fs.FS, name string, opt Options) (model
 
 // prepare finds or builds. dir is where fsys lies on disk, "" when it does not.
 func prepare(ctx context.Context, ck *hf.Checkpoint, fsys fs.FS, dir string, opt Options) (models.Built, error) {
-	if _, err := models.ParseWeights(string(opt.Weights)); err != nil {
+	opt.Device = cmp.Or(opt.Device, models.CPU)
+	if err := opt.Device.Check(opt.Weights); err != nil {
 		return models.Built{}, err
 	}
 	root := opt.Dir
@@ -95,14 +99,15 @@ func prepare(ctx context.Context, ck *hf.Checkpoint, fsys fs.FS, dir string, opt
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
 	removeAbandoned(root)
-	key, err := contentKey(ctx, root, ck, fsys, dir, opt.Weights)
+	key, err := contentKey(ctx, root, ck, fsys, dir, opt)
 	if err != nil {
 		return models.Built{}, err
 	}
-	at := filepath.Join(root, entryName(ck.Name, opt.Weights, key))
+	at := filepath.Join(root, entryName(ck.Name, opt, key))
 	built, err := load(ctx, at, key, openChecksumCache(filepath.Join(root, hashesFile)))
 	if err == nil {
 		built.Name = ck.Name // folders with equal contents share an entry
+		built.Layout = models.LayoutOf(opt.Device, opt.Weights, built.HeadDim)
 		return built, nil
 	}
 	if !mustBuild(err) {
@@ -116,12 +121,16 @@ func prepare(ctx context.Context, ck *hf.Checkpoint, fsys fs.FS, dir string, opt
 
 // entryName is the folder of a model in the cache. The key's first 16 digits
 // tell models apart; the manifest holds all of it.
-func entryName(name string, w models.Weights, key string) string {
+func entryName(name string, opt Options, key string) string {
 	plain := []byte(name)
 	for i, c := range plain {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_') {
 			plain[i] = '_'
 		}
 	}
-	return fmt.Sprintf("m-%.64s-%s-%s", plain, w, key[:16])
+	format := string(opt.Weights)
+	if opt.Device != models.CPU {
+		format = fmt.Sprintf("%s-%s", opt.Device, format)
+	}
+	return fmt.Sprintf("m-%.64s-%s-%s", plain, format, key[:16])
 }

@@ -445,7 +445,7 @@ func TestPrepareReportsBadCheckpoints(t *testing.T) {
 	}
 	opt.Weights = "int2"
 	if _, err := Prepare(context.Background(), checkpoint(t, "llama2"), opt); err == nil ||
-		!strings.Contains(err.Error(), `weights "int2"`) {
+		!strings.Contains(err.Error(), `weights must be fp32, int8 or int4 on cpu, given "int2"`) {
 		t.Errorf("int2 gave %v", err)
 	}
 }

@@ -15,6 +15,7 @@ type shape struct {
 	vocab, maxPositions     int
 	eps, theta              float64
 	qkvBias                 bool
+	untied                  bool // the head is a matrix of its own
 	bos                     int
 	eos                     []int
 	// extra keys of config.json.
@@ -39,6 +40,15 @@ var shapes = map[string]shape{
 		hidden: 2048, intermediate: 8192, layers: 16, heads: 32, kvHeads: 8, headDim: 64,
 		vocab: 128256, maxPositions: 131072, eps: 1e-5, theta: 500000, bos: 128000, eos: []int{128001, 128008, 128009},
 		extra: map[string]any{"rope_scaling": map[string]any{"rope_type": "llama3", "factor": 32.0,
+			"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}},
+	},
+	// Of use on GPUs: 16 GB on disk.
+	"llama3.1-8b": {
+		architecture: "LlamaForCausalLM", modelType: "llama",
+		hidden: 4096, intermediate: 14336, layers: 32, heads: 32, kvHeads: 8, headDim: 128,
+		vocab: 128256, maxPositions: 131072, eps: 1e-5, theta: 500000, bos: 128000, eos: []int{128001, 128008, 128009},
+		untied: true,
+		extra: map[string]any{"rope_scaling": map[string]any{"rope_type": "llama3", "factor": 8.0,
 			"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}},
 	},
 }
@@ -69,7 +79,7 @@ func (s shape) config() map[string]any {
 		"num_attention_heads": s.heads, "num_key_value_heads": s.kvHeads, "head_dim": s.headDim,
 		"vocab_size": s.vocab, "max_position_embeddings": s.maxPositions,
 		"rms_norm_eps": s.eps, "rope_theta": s.theta, "hidden_act": "silu",
-		"tie_word_embeddings": true, "torch_dtype": "bfloat16",
+		"tie_word_embeddings": !s.untied, "torch_dtype": "bfloat16",
 		"bos_token_id": s.bos, "eos_token_id": s.eos[0],
 	}
 	for k, v := range s.extra {

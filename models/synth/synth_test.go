@@ -29,7 +29,8 @@ func tiny() shape {
 }
 
 func TestShapesAreThePublicOnes(t *testing.T) {
-	params := map[string]int64{"smollm2-135m": 134515008, "qwen2.5-0.5b": 494032768, "llama3.2-1b": 1235814400}
+	params := map[string]int64{"smollm2-135m": 134515008, "qwen2.5-0.5b": 494032768, "llama3.2-1b": 1235814400,
+		"llama3.1-8b": 8030261248}
 	if got := Shapes(); len(got) != len(params) || !slices.IsSorted(got) {
 		t.Fatalf("shapes %v", got)
 	}
@@ -57,7 +58,8 @@ func TestShapesAreThePublicOnes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Vocab != s.vocab || c.Layers != s.layers || c.HeadDim != s.headDim || c.QKVBias != s.qkvBias || !c.Tied {
+		if c.Vocab != s.vocab || c.Layers != s.layers || c.HeadDim != s.headDim || c.QKVBias != s.qkvBias ||
+			c.Tied == s.untied {
 			t.Errorf("%s: config.json reads as %+v", name, c)
 		}
 	}
@@ -65,7 +67,7 @@ func TestShapesAreThePublicOnes(t *testing.T) {
 
 func TestWriteRefuses(t *testing.T) {
 	if err := Write(t.TempDir(), "gpt-7", 1); err == nil ||
-		err.Error() != `shape "gpt-7" is unknown, want one of llama3.2-1b, qwen2.5-0.5b, smollm2-135m` {
+		err.Error() != `shape "gpt-7" is unknown, want one of llama3.1-8b, llama3.2-1b, qwen2.5-0.5b, smollm2-135m` {
 		t.Errorf("got %v", err)
 	}
 	dir := t.TempDir()

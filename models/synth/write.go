@@ -93,6 +93,9 @@ func (s shape) tensors() []tensor {
 		matrix(p+"mlp.down_proj.weight", s.hidden, s.intermediate)
 	}
 	add("model.norm.weight", 1, 0.1, s.hidden)
+	if s.untied {
+		add("lm_head.weight", 0, 3/math.Sqrt(float64(s.hidden)), s.vocab, s.hidden)
+	}
 	return out
 }
 

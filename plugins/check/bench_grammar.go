@@ -18,7 +18,7 @@ import (
 // Grammar is a source that a guest of kind grammar is measured or checked with.
 type Grammar = kit.Source
 
-// benchGrammars are what a guest is measured with that was given nothing, in the languages that have a meaning for all.
+// benchGrammars are the default sources of a measurement, in the standard languages.
 var benchGrammars = []Grammar{
 	{Language: "json_schema",
 		Text: `{"type":"object","properties":{"name":{"type":"string"},"place":{"enum":["here","there"]},"count":{"type":"integer"},"tags":{"type":"array","items":{"type":"string"}}},"required":["name","place"],"additionalProperties":false}`},
@@ -32,7 +32,7 @@ var benchGrammars = []Grammar{
 // benchCompiles is how often a source is compiled.
 const benchCompiles = 50
 
-// sources are those given, or those that are known of the guest's languages.
+// sources returns the given sources, or the default ones in the guest's languages.
 func (r *running) sources() ([]Grammar, error) {
 	languages := r.g.Description().Languages
 	if len(r.o.Grammars) > 0 {
@@ -73,7 +73,7 @@ func (r *running) grammars(ctx context.Context, steps int) error {
 	return nil
 }
 
-// follower is a text on its way through a grammar.
+// follower is the state of one text in a grammar.
 type follower interface {
 	mask(bits []uint32) (constrained bool, err error)
 	accept(token uint32) error

@@ -73,8 +73,8 @@ func (b *bench) run(ctx context.Context, g *guest.Guest, params string, steps in
 	return r.run
 }
 
-// measure times f, and adds what the guest did in it to the series that name gives, knowing whether the guest was
-// called; "" leaves it out.
+// measure times f, and adds what the guest did in it to the series that name returns. name is given whether the guest
+// was called; "" leaves the call out.
 func (r *running) measure(f func() error, name func(called bool) string) error {
 	before := r.g.Stats()
 	began := time.Now()
@@ -97,7 +97,7 @@ func (r *running) measure(f func() error, name func(called bool) string) error {
 	return nil
 }
 
-// always names a series whatever happened.
+// always returns a function that returns the same name for each call.
 func always(name string) func(bool) string { return func(bool) string { return name } }
 
 // budget is the fuel that the limits give a call of a series.
@@ -183,7 +183,7 @@ func (r *running) clone(prompt []uint32) error {
 	return nil
 }
 
-// end gives an instance back, which resets it.
+// end returns an instance to the pool, which resets it.
 func (r *running) end(s *guest.Session) {
 	_ = r.measure(func() error { s.Close(); return nil }, always("reset")) // it can't fail
 }

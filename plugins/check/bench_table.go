@@ -56,7 +56,7 @@ func writeSeries(w io.Writer, list []Series) error {
 	return tw.Flush()
 }
 
-// fuelText is nothing where it was not measured.
+// fuelText returns "" if the fuel was not measured.
 func fuelText(s Series, n int64) string {
 	if s.Budget == 0 && n == 0 {
 		return ""
@@ -64,7 +64,7 @@ func fuelText(s Series, n int64) string {
 	return fmt.Sprint(n)
 }
 
-// durationText gives three digits: 181ns, 12.3us, 1.05ms; nothing for 0.
+// durationText returns three digits: 181ns, 12.3us, 1.05ms; nothing for 0.
 func durationText(d time.Duration) string {
 	switch {
 	case d == 0:
@@ -79,7 +79,7 @@ func durationText(d time.Duration) string {
 	return fmt.Sprintf("%.3gs", d.Seconds())
 }
 
-// sizeText gives a size in the largest unit that divides it.
+// sizeText returns a size in the largest unit that divides it.
 func sizeText(n int) string {
 	for _, u := range []struct {
 		suffix string

@@ -29,7 +29,7 @@ func builtin(t *testing.T, name string) []byte {
 	return b
 }
 
-// find gives the series of a name, of which there must be one.
+// find returns the series of a name, of which there must be one.
 func find(t *testing.T, list []Series, name string) Series {
 	t.Helper()
 	for _, s := range list {

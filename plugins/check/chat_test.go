@@ -4,10 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"tgi/plugins/internal/testcache"
 	"tgi/sdk/abi"
 )
 
-// chat gives a guest that renders every conversation as nothing and says nothing of any text, with one thing changed.
+// chat returns a guest that renders every conversation as nothing and says nothing of any text, with one thing changed.
 func chat(change func(a *assembly)) []byte {
 	a := noop()
 	for _, f := range abi.Logits {
@@ -28,7 +29,7 @@ func chat(change func(a *assembly)) []byte {
 }
 
 func TestChatSound(t *testing.T) {
-	r, err := Run(t.Context(), "chat", chat(func(*assembly) {}), Options{CacheDir: cacheDir()})
+	r, err := Run(t.Context(), "chat", chat(func(*assembly) {}), Options{CacheDir: testcache.Dir()})
 	if err != nil || !r.Sound() || r.Summary.Memory != noopPages*pageBytes ||
 		strings.Join(r.Summary.Kinds, " ") != "template tools" {
 		t.Errorf("report %+v, %v", r, err)
@@ -64,7 +65,7 @@ func TestChatBroken(t *testing.T) {
 		{packed("tgi_tools_feed", abi.Pack(0x7ffffff0, 3)), "events", "tgi_tools_feed: 3 at 0x7ffffff0"},
 		{packed("tgi_tools_finish", abi.Pack(1, 1)), "events", "tgi_tools_finish: 1 at 0x1"},
 	} {
-		r, err := Run(t.Context(), "chat", chat(c.change), Options{CacheDir: cacheDir(),
+		r, err := Run(t.Context(), "chat", chat(c.change), Options{CacheDir: testcache.Dir(),
 			Limits: Limits{FuelPerStep: 1_000_000, FuelPerRequest: 4_000_000}})
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +92,8 @@ func TestChatLimits(t *testing.T) {
 			64 << 20},
 		{"logits, by default", "module", with(large), 0}, {"logits, as said", "marker", with(large), 128 << 20},
 	} {
-		r, err := Run(t.Context(), "large", c.wasm, Options{CacheDir: cacheDir(), Limits: Limits{Memory: c.memory}})
+		r, err := Run(t.Context(), "large", c.wasm, Options{CacheDir: testcache.Dir(),
+			Limits: Limits{Memory: c.memory}})
 		if err != nil || len(r.Violations) != 1 || r.Violations[0].Rule != c.rule {
 			t.Errorf("%s: %+v, %v, want %s", c.name, r, err, c.rule)
 		}

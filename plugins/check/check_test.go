@@ -7,29 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	kit "tgi/conformance/guest"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
+	"tgi/plugins/internal/testcache"
 	"tgi/sdk/abi"
 )
-
-// cacheDir keeps compiled guests over the tests of one run.
-var cacheDir = sync.OnceValue(func() string {
-	dir, err := os.MkdirTemp("", "tgi-check-cache")
-	if err != nil {
-		panic(err)
-	}
-	return dir
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	os.RemoveAll(cacheDir())
-	os.Exit(code)
-}
 
 // TestGuestsOfTheSDKs holds the committed example guests of all four languages, as the sandbox runs them, to the
 // contract of sdk/abi: rewritten, under the default fuel, from a snapshot, and cloned.
@@ -49,7 +34,7 @@ func TestGuestsOfTheSDKs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := Run(t.Context(), example, wasm, Options{Cases: cases, CacheDir: cacheDir()})
+			r, err := Run(t.Context(), example, wasm, Options{Cases: cases, CacheDir: testcache.Dir()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +51,7 @@ func TestGuestsOfTheSDKs(t *testing.T) {
 }
 
 func TestNoop(t *testing.T) {
-	r, err := Run(t.Context(), "noop", noop().encode(), Options{CacheDir: cacheDir()})
+	r, err := Run(t.Context(), "noop", noop().encode(), Options{CacheDir: testcache.Dir()})
 	if err != nil || !r.Sound() || r.Summary.Memory != noopPages*pageBytes {
 		t.Errorf("report %+v, %v", r, err)
 	}
@@ -74,7 +59,7 @@ func TestNoop(t *testing.T) {
 
 // TestDefaultLimits: the defaults that are shown are those that hold.
 func TestDefaultLimits(t *testing.T) {
-	e, err := sandbox.New(sandbox.Config{CacheDir: cacheDir()})
+	e, err := sandbox.New(sandbox.Config{CacheDir: testcache.Dir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +74,7 @@ func TestDefaultLimits(t *testing.T) {
 	}
 }
 
-// with gives the guest that does nothing with one thing changed.
+// with returns the guest that does nothing with one thing changed.
 func with(change func(a *assembly)) []byte {
 	a := noop()
 	change(&a)
@@ -197,7 +182,7 @@ func TestBrokenModules(t *testing.T) {
 		"hidden state": {tableWriter(), []string{"state: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Run(t.Context(), "plugin", c.wasm, Options{CacheDir: cacheDir(),
+			r, err := Run(t.Context(), "plugin", c.wasm, Options{CacheDir: testcache.Dir(),
 				Limits: Limits{FuelLoad: 50_000_000}})
 			if err != nil {
 				t.Fatal(err)
@@ -243,13 +228,14 @@ func TestCases(t *testing.T) {
 		text := join([]byte{0x42}, signed(int64(abi.Pack(noopText+uint32(len(noopDescription)), 16))))
 		a.export("tgi_validate").code, a.export("tgi_logits_begin").code = text, text
 	})
-	r, err := Run(t.Context(), "plugin", refusing, Options{CacheDir: cacheDir(), Cases: []Case{{Params: `{"n":"x"}`}}})
+	r, err := Run(t.Context(), "plugin", refusing, Options{CacheDir: testcache.Dir(),
+		Cases: []Case{{Params: `{"n":"x"}`}}})
 	if err != nil || len(r.Violations) != 1 || r.Violations[0].Rule != "validate" ||
 		r.Violations[0].Params != `{"n":"x"}` ||
 		!strings.Contains(r.Violations[0].Found, "n: want a number") {
 		t.Errorf("refused parameters: %+v, %v", r, err)
 	}
-	r, err = Run(t.Context(), "plugin", refusing, Options{CacheDir: cacheDir(),
+	r, err = Run(t.Context(), "plugin", refusing, Options{CacheDir: testcache.Dir(),
 		Cases: []Case{{Params: `{"n":"x"}`, Refused: true}}})
 	if err != nil || !r.Sound() {
 		t.Errorf("as expected: %+v, %v", r, err)
@@ -275,7 +261,7 @@ func TestLimits(t *testing.T) {
 		loops byte
 		sound bool
 	}{{40, true}, {63, false}} {
-		r, err := Run(t.Context(), "plugin", hungry(c.loops), Options{CacheDir: cacheDir(),
+		r, err := Run(t.Context(), "plugin", hungry(c.loops), Options{CacheDir: testcache.Dir(),
 			Limits: Limits{FuelPerStep: 60}})
 		if err != nil || r.Sound() != c.sound {
 			t.Errorf("%d loops every eighth step: %+v, %v", c.loops, r, err)
@@ -301,7 +287,7 @@ func TestLimitOfLoading(t *testing.T) {
 		fuel  int64
 		sound bool
 	}{{1600, false}, {4000, true}} {
-		r, err := Run(t.Context(), "plugin", wasm, Options{CacheDir: cacheDir(), Limits: Limits{FuelLoad: c.fuel}})
+		r, err := Run(t.Context(), "plugin", wasm, Options{CacheDir: testcache.Dir(), Limits: Limits{FuelLoad: c.fuel}})
 		if err != nil || r.Sound() != c.sound {
 			t.Errorf("fuel %d: %+v, %v", c.fuel, r, err)
 		}
@@ -319,12 +305,12 @@ func TestFullVocabulary(t *testing.T) {
 		a.export("tgi_init").code = []byte{0x10, 0, 0x21, 0, 0x03, 0x40, 0x20, 0, 0x41, 0x7f, 0x6a, 0x22, 0, 0x0d, 0,
 			0x0b, 0x42, 0}
 	})
-	r, err := Run(t.Context(), "plugin", walks, Options{CacheDir: cacheDir(), Limits: Limits{FuelLoad: 100_000}})
+	r, err := Run(t.Context(), "plugin", walks, Options{CacheDir: testcache.Dir(), Limits: Limits{FuelLoad: 100_000}})
 	if err != nil || len(r.Violations) != 1 || r.Violations[0].Rule != "load" ||
 		!strings.Contains(r.Violations[0].Found, "tgi_init: out of fuel") {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err = Run(t.Context(), "plugin", walks, Options{CacheDir: cacheDir()}); err != nil || !r.Sound() {
+	if r, err = Run(t.Context(), "plugin", walks, Options{CacheDir: testcache.Dir()}); err != nil || !r.Sound() {
 		t.Errorf("with the default: %+v, %v", r, err)
 	}
 }
@@ -368,12 +354,12 @@ func TestLanguages(t *testing.T) {
 		{"every-mode", `language "jsonschema": the plugin compiles no grammars`, committed(t, "c/every-mode")},
 	} {
 		cases := []Case{{Params: "{}", Sources: []Grammar{{Language: "jsonschema", Text: "{}"}}}}
-		r, err := Run(t.Context(), c.file, c.wasm, Options{Cases: cases, CacheDir: cacheDir()})
+		r, err := Run(t.Context(), c.file, c.wasm, Options{Cases: cases, CacheDir: testcache.Dir()})
 		if _, ok := errors.AsType[*LanguageError](err); !ok || r != nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: got %+v, %v; want %s", c.file, r, err, c.want)
 		}
 	}
-	_, err := Run(t.Context(), "grammar", builtin(t, "grammar"), Options{CacheDir: cacheDir(), Cases: []Case{
+	_, err := Run(t.Context(), "grammar", builtin(t, "grammar"), Options{CacheDir: testcache.Dir(), Cases: []Case{
 		{Params: "{}", Sources: []Grammar{{Language: "regex", Text: "a"}}},
 	}})
 	if err != nil {

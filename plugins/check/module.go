@@ -65,7 +65,7 @@ func function(name string, sig rewrite.Signature) abi.Func {
 	return abi.Func{Name: name, Params: types(sig.Params), Results: types(sig.Results)}
 }
 
-// linkFaults takes the error of a compilation apart into those of single imports and exports.
+// linkFaults splits the error of a compilation into those of single imports and exports.
 func linkFaults(err error) (list []error) {
 	switch e := err.(type) {
 	case nil:
@@ -85,8 +85,8 @@ func linkFaults(err error) (list []error) {
 	return nil
 }
 
-// unseen lists what can be told from the exports alone and what the kit, which needs a description for it, may not have
-// come to. Each is worded as the kit words it.
+// unseen lists the faults that the exports alone show and that the kit, which needs a description to find them, may
+// have missed. Their texts are the kit's.
 func (m *module) unseen() (list []Violation) {
 	add := func(id, format string, args ...any) {
 		r := kitRule(id)

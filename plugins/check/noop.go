@@ -4,7 +4,7 @@ import (
 	"tgi/sdk/abi"
 )
 
-// assembly is a module written down by hand: functions that are all exported, one memory, one global (mutable, i32) and
+// assembly is a hand-written module: functions that are all exported, one memory, one global (mutable, i32) and
 // one piece of data. It is as much of WebAssembly as a guest without a toolchain needs: the baseline of [Bench], and
 // what the tests break.
 type assembly struct {

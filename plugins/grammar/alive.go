@@ -1,15 +1,15 @@
 package grammar
 
-// longText is the length from which texts are not told apart.
+// longText is the length from which texts are treated as equally long.
 const longText = 1 << 20
 
-// dies in alive is a term without a text. Else alive is 1 more than the length of a
-// text, or 0 where nothing is known.
-const dies = -1
+// deadTerm, as a value of alive, marks a term that matches no text. Otherwise alive is 1 more than the length of a
+// matching text, or 0 if unknown.
+const deadTerm = -1
 
-// isAlive reports whether t has a text. Only intersections and complements need a
-// search, through derivatives until one matches the empty text: in the order of lengths
-// at first, for the shorter the text the more maskByBucket can do with it, then depth first.
+// isAlive reports whether t matches any text. Only intersections and complements need a search: through derivatives,
+// until one matches the empty text. The search is breadth first at the beginning, because maskByBucket benefits from
+// short texts, then depth first.
 func (w *work) isAlive(t *term) bool {
 	e := w.essence(t)
 	if e.known {
@@ -22,18 +22,17 @@ func (w *work) isAlive(t *term) bool {
 	return alive
 }
 
-// minSearch is how many terms are looked at in the order of lengths.
+// minSearch is how many terms are visited breadth first.
 const minSearch = 200
 
-// found is a term that a search came by: the essence of where a byte led from the term before.
+// found is a term that a search visited: the essence of what a byte led to from the term before it.
 type found struct {
 	essence
 	before int
 	left   byteSet // bytes not tried
 }
 
-// search looks at up to most terms, depth first where deep is set. known is false where
-// they were not enough.
+// search visits up to most terms, depth first if deep is set. known is false if that was not enough to decide.
 func (w *work) search(t *term, most int, deep bool) (alive, known bool) {
 	all := []found{{essence: essence{t: t, times: 1}, before: -1, left: t.first}}
 	seen := map[hash]struct{}{t.h: {}}
@@ -57,7 +56,7 @@ func (w *work) search(t *term, most int, deep bool) (alive, known bool) {
 		all[n].left = all[n].left.minus(w.equivalent(top, b))
 		e := w.essence(w.derive(top, b))
 		if e.known && e.yes {
-			book(all, n, e.length(0))
+			recordLengths(all, n, e.length(0))
 			return true, true
 		}
 		if _, ok := seen[e.t.h]; ok || e.known {
@@ -75,14 +74,14 @@ func (w *work) search(t *term, most int, deep bool) (alive, known bool) {
 	}
 	if w.err == nil {
 		for _, f := range all {
-			f.t.alive.Store(dies)
+			f.t.alive.Store(deadTerm)
 		}
 	}
 	return false, true
 }
 
-// book notes of the terms on the way to one with a text of so many bytes how long their texts are.
-func book(all []found, at, length int) {
+// recordLengths records the lengths of texts for the terms on the path to a term whose text has length bytes.
+func recordLengths(all []found, at, length int) {
 	for ; at >= 0; at = all[at].before {
 		length++
 		all[at].t.alive.Store(int32(1 + min(length, longText)))
@@ -90,15 +89,15 @@ func book(all []found, at, length int) {
 	}
 }
 
-// essence is what matters to whether a term has a text: t, without what is pure in a
-// chain and without repeats. The term's texts are times texts of t, and more bytes.
+// essence is the part of a term that decides whether it matches any text: t, which leaves out pure parts of a chain,
+// and repeats. A text of the term is times texts of t and more other bytes.
 type essence struct {
 	t           *term
 	times, more int
 	known, yes  bool // yes is the answer already, and more the length of a text
 }
 
-// length is that of a text of the whole from that of one of t.
+// length computes the length of a text of the whole term from that of a text of t.
 func (e essence) length(n int) int {
 	return min(e.more+e.times*min(n, longText), longText)
 }
@@ -120,7 +119,7 @@ func (w *work) essence(t *term) essence {
 				add(int(alive) - 1)
 			}
 			return e
-		case alive == dies:
+		case alive == deadTerm:
 			e.known = true
 			return e
 		case t.op == opCat && t.kids[0].pure:
@@ -156,7 +155,7 @@ func (w *work) essence(t *term) essence {
 	}
 }
 
-// text is the length of a text of t, as far as that is known, else -1.
+// text is the length of a text of t, or -1 if unknown.
 func (t *term) text() int {
 	switch alive := t.alive.Load(); {
 	case t.nullable:

@@ -36,15 +36,15 @@ func TestWorkloads(t *testing.T) {
 					}
 				}
 				if !s.CanEnd() {
-					t.Errorf("%s: %q is not whole", wl.name, text)
+					t.Errorf("%s: %q is not complete", wl.name, text)
 				}
 			}
 		}
 	}
 }
 
-// TestLargeMasksEqualTryingEveryToken compares masks with what accepting each token
-// says, at random places of the workloads: there slices and what masks share are at work.
+// TestLargeMasksEqualTryingEveryToken compares masks with the result of accepting each token, at random positions of
+// the workloads, where vocabulary slices and shared masks are in use.
 func TestLargeMasksEqualTryingEveryToken(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	v := grammar.NewVocab(large(), 0)
@@ -84,10 +84,9 @@ func (d timings) report(b *testing.B, what string) {
 	b.ReportMetric(float64(sum.Microseconds())/float64(len(d)), what+"-mean-us")
 }
 
-// BenchmarkMask times masks along the workloads' texts at 128,256 tokens: with nothing
-// known at all (cold), with a new grammar over a vocabulary that has served others
-// (fresh: all names and patterns are new, the terminals of any string and number are
-// not), and again with all known (warm).
+// BenchmarkMask times masks along the workloads' texts at 128,256 tokens: with empty caches (cold), with a new grammar
+// over a vocabulary that has served others (fresh: all names and patterns are new, the terminals for any string and any
+// number are cached), and again with everything cached (warm).
 func BenchmarkMask(b *testing.B) {
 	for _, flexible := range []bool{false, true} {
 		name := map[bool]string{false: "compact", true: "flexible"}[flexible]
@@ -125,9 +124,8 @@ func run(b *testing.B, v *grammar.Vocab, wl workload, compile, mask, step *timin
 	return g
 }
 
-// BenchmarkFresh is the fresh part of BenchmarkMask with each place's best of ten
-// grammars that differ in their names and patterns: what a mask takes on a machine
-// that does nothing else.
+// BenchmarkFresh is the fresh part of BenchmarkMask. For each position it takes the best of ten grammars with different
+// names and patterns, to exclude the noise of other processes.
 func BenchmarkFresh(b *testing.B) {
 	for n := range b.N {
 		var masks, patterns, compiles timings
@@ -147,7 +145,7 @@ func BenchmarkFresh(b *testing.B) {
 				}
 			}
 			for name, d := range best {
-				if name == "patterns" { // each of its places has a terminal that is new
+				if name == "patterns" { // each position has a new terminal
 					patterns = append(patterns, d[:len(d)-1]...)
 				} else {
 					masks = append(masks, d[:len(d)-1]...)
@@ -180,7 +178,7 @@ func follow(b *testing.B, g *grammar.Grammar, wl workload, mask, step *timings) 
 	}
 }
 
-// BenchmarkVocab prepares the vocabulary; its memory is what stays.
+// BenchmarkVocab prepares the vocabulary and reports the memory that it retains.
 func BenchmarkVocab(b *testing.B) {
 	w := large()
 	var before, after runtime.MemStats

@@ -14,7 +14,7 @@ import (
 	"tgi/sdk/abi"
 )
 
-// words is a vocabulary of the test's own.
+// words is a test vocabulary.
 type words []struct {
 	text  string
 	flags uint32
@@ -31,7 +31,7 @@ func (w words) Flags(id uint32) uint32 { return w[id].flags }
 
 func (w words) ordinary(id int) bool { return id < len(w) && w[id].flags == 0 }
 
-// small is a vocabulary over symbols: every one of them, twins, and what is drawn.
+// small is a vocabulary over symbols: each symbol, duplicates, and random tokens.
 func small(r *rand.Rand) words {
 	w := words{{"<s>", abi.TokenSpecial}, {"a", 0}, {"<end>", abi.TokenSpecial | abi.TokenEnd}, {"a", 0}}
 	for _, b := range symbols {
@@ -60,7 +60,7 @@ func small(r *rand.Rand) words {
 	}{"<tool>", abi.TokenSpecial})
 }
 
-// drawRegex adds a node over those there are.
+// drawRegex adds a random node whose operands are existing nodes.
 func drawRegex(r *rand.Rand, b *irtest.Builder, rs []uint32) uint32 {
 	switch r.IntN(8) {
 	case 0, 1:
@@ -88,7 +88,7 @@ func bounds(r *rand.Rand) (lo, hi uint32) {
 	return lo, lo + uint32(r.IntN(3))
 }
 
-// random draws a grammar.
+// random generates a random grammar.
 func random(r *rand.Rand) *ir.Grammar {
 	var b irtest.Builder
 	rs := []uint32{b.Lit("a"), b.Bytes("bc"), b.Chars(ir.Range{Lo: 'z', Hi: 'z'}, ir.Range{Lo: 0xE9, Hi: 0xE9}),
@@ -131,7 +131,7 @@ func random(r *rand.Rand) *ir.Grammar {
 	return &b.G
 }
 
-// unordered draws a list of members, none of them empty and two of them with a text.
+// unordered generates a random unordered list: no member matches the empty text, and at least two match some text.
 func unordered(r *rand.Rand, b *irtest.Builder, es []uint32) uint32 {
 	members := []uint32{b.Text("a"), b.Seq(b.Text("b"), pick(r, es)), b.Seq(b.Text("ab"), pick(r, es)), b.Text("z"),
 		b.Text("bc")}
@@ -171,7 +171,7 @@ func (w words) toks(x ir.Expr) func(id int) bool {
 	}
 }
 
-// TestMaskEqualsTryingEveryToken: for random grammars and walks, the mask is what the definition says.
+// TestMaskEqualsTryingEveryToken checks masks against the definition, for random grammars and random texts.
 func TestMaskEqualsTryingEveryToken(t *testing.T) {
 	const grammars = 2200
 	var states, allowed, checked, ends, none, skipped int
@@ -183,7 +183,7 @@ func TestMaskEqualsTryingEveryToken(t *testing.T) {
 			t.Fatal(err)
 		}
 		v, limits := grammar.NewVocab(w, 0), grammar.Limits{}
-		if seed%3 == 0 { // hardly anything is remembered
+		if seed%3 == 0 { // almost nothing is cached
 			v, limits.Memory = grammar.NewVocab(w, 1), 2000
 		}
 		ref := newNaive(g, w.toks)
@@ -195,7 +195,7 @@ func TestMaskEqualsTryingEveryToken(t *testing.T) {
 		if !ref.live[g.Rules[g.Start].Body] {
 			none++
 			if !errors.Is(err, grammar.ErrEmpty) {
-				t.Fatalf("grammar %d has no text, got %v", seed, err)
+				t.Fatalf("grammar %d matches no text, got %v", seed, err)
 			}
 			continue
 		}
@@ -219,12 +219,12 @@ func TestMaskEqualsTryingEveryToken(t *testing.T) {
 	}
 	t.Logf("%d grammars (%d without a text, %d too big for the comparison), %d states (%d at an end), %d tokens allowed of %d", grammars, none, skipped, states, ends, allowed, checked)
 	if grammars-none-skipped < 1000 || states < 3000 || allowed < 3000 {
-		t.Error("the grammars drawn are too small to show anything")
+		t.Error("the random grammars are too small to be a useful test")
 	}
 }
 
-// compareMask compares the mask of a state, and what Admits and CanEnd say, with the
-// definition, and gives the tokens that may come and do not end the text.
+// compareMask compares the mask of a state, Admits and CanEnd with the definition. It returns the allowed tokens that
+// do not end the text.
 func compareMask(t *testing.T, seed uint64, s *grammar.State, ref *naive, w words, at text) (can []int) {
 	t.Helper()
 	got := make([]uint32, (w.Size()+31)/32)

@@ -6,7 +6,7 @@ import "slices"
 // than the first one, and next to none longer than the last.
 var lengthBuckets = [...]int{12, 16, 20, 24, 32, 48, 64, 80, 96, 112}
 
-// lengthBucket is the tokens of more than so many bytes.
+// lengthBucket holds the tokens longer than a given number of bytes.
 type lengthBucket struct {
 	over  int
 	short []uint32 // all other tokens that are matched by their bytes
@@ -36,16 +36,14 @@ func (p *Vocab) buildBuckets(tokens []tokenText) {
 	}
 }
 
-// maskByBucket finds the mask of a term with counts, as a string of at most 200 characters,
-// from that of the same term with the largest counts left out: to tokens that are short
-// enough they make no difference, and the others are few. So the strings of all
-// lengths share a mask, and the same string does from one character to the next. It is
-// nil where that is not so.
+// maskByBucket derives the mask of a term with counts, such as a string of at most 200 characters, from the mask of the
+// same term without its largest counts. The counts make no difference to short tokens, and long tokens are few. So
+// strings of all maximum lengths share a mask, and one string keeps it from character to character. It returns nil if
+// this does not apply.
 //
-// In a pure term x{0,n} admits as beginnings, of at most n bytes, what x* does, for each
-// x takes a byte. With intersections it is needed as well that each state of the looser
-// term that tokens reach has a text of at most slack bytes: then a text with that
-// ending, of at most n bytes together, is one of both terms.
+// In a pure term x{0,n} and x* have the same prefixes of at most n bytes, because each x takes at least one byte. With
+// intersections, each state of the loosened term that tokens reach must also have a text of at most slack bytes: a text
+// that ends with it, of at most n bytes in total, then belongs to both terms.
 func (w *work) maskByBucket(t *term) *mask {
 	for i := len(w.v.buckets) - 1; i >= 0; i-- {
 		l := &w.v.buckets[i]
@@ -72,7 +70,7 @@ func (w *work) maskByBucket(t *term) *mask {
 	return nil
 }
 
-// addLongTokens makes the mask of t from that of a term which is equal to tokens that are not long.
+// addLongTokens makes the mask of t from base, which is correct for all tokens that are not long.
 func (w *work) addLongTokens(t *term, base *mask, l *lengthBucket) *mask {
 	m := &mask{words: base.words, ids: base.ids, exits: base.exits, slack: base.slack}
 	if len(l.trie.nodes) == 0 {
@@ -110,16 +108,15 @@ func (w *work) addLongTokens(t *term, base *mask, l *lengthBucket) *mask {
 	return m
 }
 
-// loosening leaves out the bounds of repeats that are over one.
+// loosening removes bounds of repeats that are larger than 1.
 type loosening struct {
 	w      *work
 	over   uint32
-	lowest uint32 // of the upper bounds left out; unbounded: none
+	lowest uint32 // the smallest upper bound removed; unbounded: none
 	done   map[*term]*term
 }
 
-// loosen is t without those bounds. In complements all stays as it is, and so do lower
-// bounds in intersections.
+// loosen returns t without those bounds. It changes nothing in complements, and no lower bounds in intersections.
 func (k *loosening) loosen(t *term, within bool) *term {
 	if t.counts <= k.over || t.op == opNot {
 		return t

@@ -9,7 +9,7 @@ import (
 	"tgi/plugins/grammar/ir/irtest"
 )
 
-// runs is a vocabulary of the letter a and of runs of it, up to n, alone and with an end.
+// runs is a vocabulary of 1 to n letters a, each with and without the suffix end.
 func runs(n int, end string) (w words) {
 	for i := 1; i <= n; i++ {
 		for _, text := range []string{strings.Repeat("a", i), strings.Repeat("a", i) + end} {
@@ -25,7 +25,7 @@ func runs(n int, end string) (w words) {
 	}{end, 0})
 }
 
-// checkMask compares a mask with what accepting each token says, and with what the test says of its text.
+// checkMask compares a mask with the result of accepting each token and with the test's own answer for its text.
 func checkMask(t *testing.T, w words, s *grammar.State, may func(text string) bool) {
 	t.Helper()
 	mask := make([]uint32, (w.Size()+31)/32)
@@ -40,8 +40,8 @@ func checkMask(t *testing.T, w words, s *grammar.State, may func(text string) bo
 	}
 }
 
-// TestCountsBeyondTokens: tokens that are longer than what a count admits, at each length around those that tokens are
-// told apart by, and where they leave the term.
+// TestCountsBeyondTokens covers tokens longer than a count admits, at each length around the bucket lengths, and tokens
+// that leave the term.
 func TestCountsBeyondTokens(t *testing.T) {
 	w := runs(130, "!")
 	v := grammar.NewVocab(w, 0)
@@ -62,7 +62,7 @@ func TestCountsBeyondTokens(t *testing.T) {
 	}
 }
 
-// TestCountsWithEndings: what must come behind a run has to fit in as well.
+// TestCountsWithEndings checks that the suffix required after a run counts towards the limit.
 func TestCountsWithEndings(t *testing.T) {
 	w := runs(130, "!")
 	v := grammar.NewVocab(w, 0)
@@ -79,7 +79,7 @@ func TestCountsWithEndings(t *testing.T) {
 	}
 }
 
-// TestLoopsAreASCII: a term that goes round with NUL does not take what is not ASCII.
+// TestLoopsAreASCII checks that a term which loops on NUL does not accept bytes outside ASCII.
 func TestLoopsAreASCII(t *testing.T) {
 	var w words
 	for _, text := range []string{"b", "bc", "bcd", "bcde", "bcdé", "b\x00", "bca", "b!"} {
@@ -94,8 +94,8 @@ func TestLoopsAreASCII(t *testing.T) {
 	checkMask(t, w, s, func(text string) bool { return !strings.ContainsAny(text, "éa") })
 }
 
-// TestLengthOfOtherCharacters: a pattern whose texts go on with what the characters that
-// are counted do not have, behind one that they have.
+// TestLengthOfOtherCharacters covers a pattern that continues with a character outside the counted class, after one
+// inside it.
 func TestLengthOfOtherCharacters(t *testing.T) {
 	var w words
 	for _, text := range []string{"a", "\xc3", "\xa9", "é", "!", "b", "aé", "aé!"} {

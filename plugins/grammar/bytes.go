@@ -36,7 +36,7 @@ func (s byteSet) not() byteSet { return byteSet{^s[0], ^s[1], ^s[2], ^s[3]} }
 
 func (s byteSet) minus(o byteSet) byteSet { return s.and(o.not()) }
 
-// side is s when b is in it, else its complement.
+// side returns s if it contains b, otherwise its complement.
 func (s byteSet) side(b byte) byteSet {
 	if s.has(b) {
 		return s

@@ -2,8 +2,7 @@ package grammar
 
 import "sync"
 
-// cache holds masks by the hash of what they belong to, least recently used out
-// first. It is shared by all grammars of a vocabulary.
+// cache is an LRU cache of masks, by the hash of their term or set. All grammars of a vocabulary share it.
 type cache struct {
 	mu      sync.Mutex
 	limit   int64
@@ -50,7 +49,7 @@ func (c *cache) put(k cacheKey, m *mask) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.at[k] != nil {
-		return // another goroutine was faster
+		return // another goroutine stored it first
 	}
 	e := &cached{key: k, mask: m}
 	c.at[k] = e
@@ -59,7 +58,7 @@ func (c *cache) put(k cacheKey, m *mask) {
 	c.trim(c.limit)
 }
 
-// trim forgets masks until so many bytes are left. The lock is held.
+// trim evicts masks until at most so many bytes remain. The caller holds the lock.
 func (c *cache) trim(bytes int64) {
 	for c.bytes > bytes && c.ring.prev != &c.ring {
 		old := c.ring.prev
@@ -77,13 +76,13 @@ func (c *cache) front(e *cached) {
 
 func (e *cached) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
 
-// CacheStats is what became of a vocabulary's cache of masks so far.
+// CacheStats has the counters of a vocabulary's mask cache.
 type CacheStats struct {
 	Hits, Misses, Evicted int64
 	Entries, Bytes, Limit int64
 }
 
-// CacheStats reads the counters.
+// CacheStats returns the counters.
 func (p *Vocab) CacheStats() CacheStats {
 	c := p.cache
 	c.mu.Lock()
@@ -92,7 +91,7 @@ func (p *Vocab) CacheStats() CacheStats {
 		Limit: c.limit}
 }
 
-// Shrink forgets masks of so many bytes, the longest unused first.
+// Shrink evicts masks of so many bytes in total, least recently used first.
 func (p *Vocab) Shrink(bytes int64) {
 	c := p.cache
 	c.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"tgi/plugins/grammar/ir"
 )
 
-// chars is one character of the ranges, in UTF-8, as a tree by leading bytes.
+// chars is a term for one character of the ranges, in UTF-8: a tree by leading bytes.
 func (w *work) chars(ranges []ir.Range) *term {
 	rs := merge(ranges)
 	var out []*term

@@ -2,14 +2,14 @@ package grammar
 
 import "slices"
 
-// origin is what waits for the end of a rule: a frame of an earlier set, or what
-// this closure collects for a rule that begins here.
+// origin is what continues after a rule: a frame of an earlier set, or the continuations that this closure collects for
+// a rule that begins here.
 type origin struct {
 	f    *frame
-	here int32 // 1 + the rule, 0 where f holds
+	here int32 // 1 + the rule; 0 if f is used
 }
 
-// lead is a thread whose frame may not exist yet.
+// lead is a thread whose frame may not have been built yet.
 type lead struct {
 	leaf *expr
 	rest *expr
@@ -21,15 +21,14 @@ type goal struct {
 	o origin
 }
 
-// closer finds all leaves that a text may go on with from a kernel. It is Earley's
-// predictor and completer. A rule in last place takes over the frame of the rule it
-// is in, so that right recursion does not pile up frames.
+// closer finds all leaves with which a text may continue from a kernel. It is Earley's predictor and completer. A rule
+// in tail position reuses the frame of its enclosing rule, so right recursion does not accumulate frames.
 type closer struct {
 	w       *work
 	todo    []goal
 	seen    map[seenKey]struct{}
 	leads   []lead
-	waiting map[int32][]goal // by rule that begins here: what comes behind it
+	waiting map[int32][]goal // by rule that begins here: what follows it
 	rules   []int32          // those rules, in the order of their discovery
 	done    map[int32]*frame
 	accept  bool
@@ -74,10 +73,10 @@ func (w *work) closure(kernel []thread) *set {
 	return s
 }
 
-// goalsPerThread is how many goals there may be for each thread that there may be.
+// goalsPerThread is the limit on goals, as a multiple of the limit on threads.
 const goalsPerThread = 4
 
-// keep counts what is kept of a set: its threads and what waits in its frames.
+// keep charges what a set retains: its threads and the continuations in its frames.
 func (c *closer) keep() {
 	if c.kept++; c.kept > c.w.m.limits.Threads {
 		c.w.limit("ways to read the text so far", c.w.m.limits.Threads, c.kept)
@@ -121,7 +120,7 @@ func (c *closer) run() {
 	}
 }
 
-// visit goes into the head of an expression.
+// visit expands the head of an expression.
 func (c *closer) visit(g goal) {
 	head, rest := g.e, emptyExpr
 	for head.op == eCat {
@@ -138,7 +137,7 @@ func (c *closer) visit(g goal) {
 	case eNext:
 		c.members(head.list, g.o)
 	case eSeen:
-		c.came(head.list, int(head.rule), g.o)
+		c.memberRead(head.list, int(head.rule), g.o)
 	case eChoice:
 		for _, k := range head.kids {
 			c.add(c.w.catExpr(k, rest), g.o)
@@ -160,7 +159,7 @@ func (c *closer) call(rule int32, rest *expr, o origin) {
 	c.begin(rule, body, rest, o)
 }
 
-// begin goes into what has a frame of its own, behind which rest waits.
+// begin expands a body that has its own frame; rest continues after it.
 func (c *closer) begin(rule int32, body, rest *expr, o origin) {
 	if c.waiting == nil {
 		c.waiting = map[int32][]goal{}
@@ -180,9 +179,8 @@ func (c *closer) frame(o origin) *frame {
 	return c.done[o.here-1]
 }
 
-// frames makes frames of what is waiting. A frame is named by what it holds; rules
-// that wait for each other, as in left recursion, are named together (the
-// components are Tarjan's, 1972).
+// frames builds frames from the collected continuations. A frame is hashed by its content; rules that wait for each
+// other, as in left recursion, are hashed together (strongly connected components, Tarjan 1972).
 func (c *closer) frames() {
 	if len(c.rules) == 0 {
 		return
@@ -230,8 +228,8 @@ func (t *tarjan) visit(r int32) {
 	}
 }
 
-// make names and builds the frames of rules that wait for each other, or of one
-// rule; what else they wait for is built already.
+// make hashes and builds the frames of one strongly connected group of rules. Frames outside the group that they refer
+// to exist already.
 func (c *closer) make(group []int32, cyclic bool) {
 	var b []byte
 	if cyclic {
@@ -276,7 +274,7 @@ func (c *closer) make(group []int32, cyclic bool) {
 	c.build(group, hs)
 }
 
-// build looks up the frames of a group, or makes them: all or none of a group exist.
+// build looks up the frames of a group or creates them: either all of a group exist or none.
 func (c *closer) build(group []int32, hs []hash) {
 	m := c.w.m
 	m.mu.Lock()

@@ -7,22 +7,21 @@ import (
 	"tgi/plugins/grammar/ir"
 )
 
-// Grammar is a grammar over a vocabulary, ready to be followed. It is safe for
-// concurrent use; what it finds out on the way is shared by all its states.
+// Grammar is a compiled grammar over a vocabulary. It is safe for concurrent use; all its states share the automaton,
+// which is built as texts reach it.
 type Grammar struct {
 	v     *Vocab
 	m     *machine
 	start *set
 }
 
-// Compile prepares g, which has passed its checks ([ir.Read] or Check) and is not
-// kept. Its time is about linear in the size of g: automata and parser states are
-// built later, as texts reach them. Errors wrap ErrEmpty, ErrToken or ErrLimit, or
-// are ctx's.
+// Compile prepares g, which has passed its checks ([ir.Read] or Check) and is not kept. Its time is about linear in the
+// size of g: automata and parser states are built later, as texts reach them. Errors wrap ErrEmpty, ErrToken, ErrLimit
+// or the error of ctx.
 func (p *Vocab) Compile(ctx context.Context, g *ir.Grammar, l Limits) (*Grammar, error) {
 	longest := min(p.all.deep, maxToken)
 	yield := l.Yield
-	l.Yield = nil // the grammar outlives whoever compiles it
+	l.Yield = nil // the grammar outlives its compilation
 	m := newMachine(l.withDefaults(), longest)
 	w := m.work(p, m.limits.CompileWork)
 	w.ctx, w.yield = ctx, yield
@@ -45,10 +44,10 @@ type compiler struct {
 	w     *work
 	g     *ir.Grammar
 	terms []*term   // by regex, nil where unused
-	order []uint32  // expressions in use, members before what they are in, rules aside
+	order []uint32  // expressions in use, operands first, without rules
 	used  []bool    // by expression
 	toks  []*tokens // by expression
-	solid []*expr   // by expression: its texts but the empty one; nil where there is none
+	solid []*expr   // by expression: without the empty text; nil if nothing else matches
 
 	nullable, productive, some []bool
 }
@@ -84,8 +83,7 @@ func (c *compiler) compile() error {
 	return nil
 }
 
-// identity names the grammar: rules of different grammars are different even where
-// they are called alike.
+// identity is the grammar's hash: rules of different grammars differ even if they have the same name.
 func (c *compiler) identity() hash { return hashOf(c.g.Append([]byte{tagRule})) }
 
 // reachable finds the expressions that the start needs.
@@ -138,7 +136,7 @@ func (c *compiler) leaves() error {
 	return nil
 }
 
-// build makes the expression without the empty text from those of its members.
+// build returns the expression without the empty text, made from those of its operands.
 func (c *compiler) build(i uint32, id hash) *expr {
 	x := &c.g.Exprs[i]
 	w := c.w
@@ -181,8 +179,7 @@ func (c *compiler) times(x *ir.Expr) *expr {
 	return c.w.catExpr(k, c.w.timesExpr(k, 0, hi))
 }
 
-// sequence is a sequence without the empty text: where its first members may be
-// empty, it begins with any of them.
+// sequence is a sequence without the empty text: if its first members can be empty, it may begin with any of them.
 func (c *compiler) sequence(args []uint32) *expr {
 	var solid *expr // of the members from here on
 	nullable := true
@@ -211,7 +208,7 @@ func (c *compiler) sequence(args []uint32) *expr {
 	return solid
 }
 
-// full is the expression with its empty text, nil where it has no text at all.
+// full is the expression including the empty text; nil if it matches no text.
 func (c *compiler) full(i uint32) *expr {
 	switch {
 	case c.solid[i] == nil && c.nullable[i]:

@@ -1,20 +1,18 @@
 package grammar
 
-// maxCount is the largest bound that counts are put together to. No text repeats anything more often, so what may come
-// more often may come without end.
+// maxCount is the largest bound of merged counts. No text has more repetitions, so a larger bound means unbounded.
 const maxCount = 1 << 31
 
-// nestedCounts gives the counts of a repeat, lo to hi times, of what is itself repeated least to most times, where
-// that is the same as repeating once: x{1,3}{2,5} is x{2,15}. ok is false where it is not, since counts are left out,
-// as in x{3}{0,2}. Without it a text of nested counts may be read in as many ways as there are divisions of its length
-// among the levels.
+// nestedCounts merges a repeat of a repeat into one, if the two are equal: x{1,3}{2,5} is x{2,15}. ok is false if the
+// possible counts have gaps, as in x{3}{0,2}. Without the merge a text of nested repeats can be parsed in as many ways
+// as its length can be divided among the levels.
 func nestedCounts(least, most, lo, hi uint32) (low, high uint32, ok bool) {
 	x, y, p, q := uint64(least), uint64(most), uint64(lo), uint64(hi)
 	switch {
 	case p == 0 && x > 1:
 		return 0, 0, false // nothing, or least
 	case p != q && most != unbounded && x*(p+1) > y*p+1:
-		return 0, 0, false // p times most, then p+1 times least
+		return 0, 0, false // a gap between p times most and p+1 times least
 	}
 	if x*p > maxCount {
 		return 0, 0, false
@@ -26,7 +24,7 @@ func nestedCounts(least, most, lo, hi uint32) (low, high uint32, ok bool) {
 	return uint32(x * p), high, true
 }
 
-// addedCounts gives the counts of a repeat behind another of the same, where they are not too large.
+// addedCounts adds the counts of two adjacent repeats of the same term, unless the sum is too large.
 func addedCounts(aLo, aHi, bLo, bHi uint32) (lo, hi uint32, ok bool) {
 	if low := uint64(aLo) + uint64(bLo); low > maxCount {
 		return 0, 0, false

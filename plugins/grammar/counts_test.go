@@ -2,7 +2,7 @@ package grammar
 
 import "testing"
 
-// TestNestedCounts: counts are put together exactly where the lengths that they allow are the same.
+// TestNestedCounts checks that counts are merged exactly if the merged repeat allows the same lengths.
 func TestNestedCounts(t *testing.T) {
 	const most = 60 // stands for no bound
 	bounds := func(lo, hi uint32, of map[int]bool) map[int]bool {
@@ -77,7 +77,7 @@ func TestNestedCounts(t *testing.T) {
 	}
 }
 
-// contiguous reports whether a set of lengths has no gap between its least and its greatest.
+// contiguous reports whether a set of lengths has no gap between its minimum and its maximum.
 func contiguous(set map[int]bool, most int) bool {
 	begun, over := false, false
 	for n := range most + 1 {

@@ -2,17 +2,17 @@ package grammar
 
 import "unicode/utf8"
 
-// endless is the reach of a cover of any number of characters.
+// endless is the reach of a cover without a limit on the number of characters.
 const endless = 1 << 30
 
-// maxReach is how far a term is looked into.
+// maxReach is how many characters ahead a term is explored.
 const maxReach = 40
 
-// maxCoverSteps is how many terms are looked into in one call. It is the price of walks
-// that are shorter for it; terms that lead to many others are not worth more.
+// maxCoverSteps is how many terms one call explores. The effort pays off through shorter trie walks, but not for terms
+// that lead to many others.
 const maxCoverSteps = 150
 
-// enough is the reach that is not worth a second look: few tokens have more characters.
+// enough is the reach that is not worth improving: few tokens have more characters.
 const enough = 20
 
 // kinds is a set of kinds of characters that stand for themselves inside strings.
@@ -27,8 +27,8 @@ const (
 	cyrillic // U+0400 to U+047F: leading bytes of which all characters are letters
 	han      // U+5000 to U+8FFF
 	hangul   // U+B000 to U+CFFF
-	wide     // what else is not ASCII
-	other    // none of these, or no whole character: never covered
+	wide     // all other characters outside ASCII
+	other    // none of these, or an incomplete character: never covered
 
 	plain = lower | upper | digits | space | marks | cyrillic | han | hangul | wide
 )
@@ -58,8 +58,7 @@ func kindOf(b byte) kinds {
 	return other
 }
 
-// category is characters of one kind in UTF-8: by their first byte, and then what
-// each byte behind it may be.
+// category is the characters of one kind in UTF-8: their first byte, and the possible values of each byte after it.
 type category struct {
 	kind  kinds
 	lead  byteSet
@@ -96,8 +95,8 @@ var categories = func() []category {
 	)
 }()
 
-// cover says that a term takes, for certain, up to reach characters of these kinds,
-// in any order: a walk need not look at tokens of nothing else.
+// cover states that a term certainly accepts up to reach characters of these kinds, in any order. A walk can skip
+// tokens that consist only of them.
 type cover struct {
 	of    kinds
 	reach int
@@ -105,13 +104,12 @@ type cover struct {
 
 func (c cover) pack() uint64 { return 1<<63 | uint64(c.of)<<32 | uint64(c.reach) }
 
-// passing marks a packed cover that was found on the way to that of another term:
-// there may be a better one.
+// passing marks a packed cover that was found while another term was explored: a better one may exist.
 const passing = 1 << 62
 
 func unpack(n uint64) cover { return cover{kinds(n >> 32), int(uint32(n))} }
 
-// coverOnWay is a cover of a term that a walk comes through, perhaps not the best.
+// coverOnWay is a cover of a term that a walk passes through, perhaps not the best.
 func (w *work) coverOnWay(t *term) cover {
 	if n := t.cover.Load(); n != 0 {
 		w.slack = max(w.slack, t.slack.Load())
@@ -120,8 +118,8 @@ func (w *work) coverOnWay(t *term) cover {
 	return w.cover(t)
 }
 
-// note books, of a term that tokens lead to, how long its texts are: see mask.slack.
-func (w *work) note(t *term) {
+// recordLength records the text length of a term that tokens lead to: see mask.slack.
+func (w *work) recordLength(t *term) {
 	if t.pure || t.nullable {
 		return
 	}
@@ -136,7 +134,7 @@ func (w *work) note(t *term) {
 	w.slack = max(w.slack, uint32(n-1))
 }
 
-// keepCover remembers a cover of t, found when the terms on its way had so much slack.
+// keepCover stores a cover of t, with the slack of the terms explored for it.
 func (w *work) keepCover(t *term, old, packed uint64) {
 	for {
 		was := t.slack.Load()
@@ -147,11 +145,10 @@ func (w *work) keepCover(t *term, old, packed uint64) {
 	t.cover.CompareAndSwap(old, packed)
 }
 
-// takes reports whether what is covered includes strings of these kinds, so long.
+// takes reports whether the cover includes strings of these kinds and this length.
 func (c cover) takes(k kinds, chars int) bool { return k&^c.of == 0 && chars <= c.reach }
 
-// cover looks into t. A kind that t does not take from some place on is given up, if
-// others go on from there.
+// cover explores t. It drops a kind that t stops accepting at some point, if other kinds continue from there.
 func (w *work) cover(t *term) cover {
 	known := t.cover.Load()
 	if known != 0 && known&passing == 0 {
@@ -171,7 +168,7 @@ func (w *work) cover(t *term) cover {
 	of, _ := w.after([]*term{t}, plain)
 	if c := unpack(known); c.of == of && c.reach >= enough {
 		w.slack = max(w.slack, t.slack.Load())
-		return c // from the way to another's, and as good as its own
+		return c // found while exploring another term, and as good as its own
 	}
 	c := cover{}
 	for of != 0 && w.err == nil {
@@ -198,14 +195,14 @@ func (w *work) cover(t *term) cover {
 	return c
 }
 
-// visit is a term that was come by, so many characters on.
+// visit is a term reached after some number of characters.
 type visit struct {
 	t     *term
 	level int
 }
 
-// dropSingleByteKids leaves out alternatives that begin with one certain byte, if there are others:
-// what these take t takes too, and there are fewer terms to look at.
+// dropSingleByteKids removes alternatives that begin with one fixed byte, if there are others. t accepts whatever the
+// others accept, and there are fewer terms to explore.
 func (w *work) dropSingleByteKids(t *term) *term {
 	if t.op != opAlt {
 		return t
@@ -222,8 +219,8 @@ func (w *work) dropSingleByteKids(t *term) *term {
 	return w.alt(keep)
 }
 
-// advance goes from t by characters of some kinds: how far all are taken, and by which
-// terms. keep, where it is not 0, is the kinds that are taken further.
+// advance explores t by characters of some kinds. It returns the terms reached and how far all kinds are accepted;
+// keep, if not 0, is the kinds that are accepted further.
 func (w *work) advance(t *term, of kinds) (way []visit, reach int, keep kinds) {
 	level, seen := []*term{t}, map[hash]bool{t.h: true}
 	for ; reach < maxReach; reach++ {
@@ -260,8 +257,8 @@ func (w *work) advance(t *term, of kinds) (way []visit, reach int, keep kinds) {
 	return way, reach, 0
 }
 
-// after is where any character of some kinds leads from terms, and which kinds all of
-// the terms take; only where these are all it is complete.
+// after returns the terms that characters of some kinds lead to, and the kinds that all terms of level accept. The
+// result is complete only if those are all kinds asked for.
 func (w *work) after(level []*term, of kinds) (taken kinds, out []*term) {
 	taken = of
 	w.steps += len(level)
@@ -284,7 +281,7 @@ func (w *work) after(level []*term, of kinds) (taken kinds, out []*term) {
 	return taken, out
 }
 
-// images is where bytes of a set lead from any of ts; nil where one leads nowhere.
+// images returns the terms that bytes of a set lead to from any of ts; nil if one of them leads nowhere.
 func (w *work) images(ts []*term, on byteSet) []*term {
 	var out []*term
 	for _, t := range ts {
@@ -298,7 +295,7 @@ func (w *work) images(ts []*term, on byteSet) []*term {
 			if n == nothing {
 				return nil
 			}
-			w.note(n)
+			w.recordLength(n)
 			n = w.dropSingleByteKids(n)
 			dup := false
 			for _, o := range out {
@@ -312,15 +309,13 @@ func (w *work) images(ts []*term, on byteSet) []*term {
 	return out
 }
 
-// extent is what a node of a trie and those below it add to their parent: the kinds of
-// characters and how many.
+// extent is what a trie node and its descendants add to their parent: kinds of characters and their number.
 type extent struct {
 	of   kinds
 	tall uint8
 }
 
-// survey fills in the extents. Characters are read off the ends of tokens towards the
-// root: children come behind their parents.
+// survey computes the extents from the leaves to the root: children come after their parents in the array.
 func (t *trie) survey() {
 	t.adds = make([]extent, len(t.nodes))
 	below := make([]extent, len(t.nodes))
@@ -344,15 +339,15 @@ func (t *trie) survey() {
 	}
 }
 
-// What the bytes down to a node are.
+// What the bytes on the path to a node are.
 const (
 	whole  = iota // whole characters
 	within        // the last one is not complete
-	broken        // no UTF-8
+	broken        // not UTF-8
 )
 
-// shapes gives the parents of nodes, what the bytes down to them are, and of whole
-// characters the kind of the last.
+// shapes returns the parents of nodes, what the bytes on the path to them are, and for whole characters the kind of the
+// last one.
 func (t *trie) shapes() (parents []int32, shape []uint8, last []kinds) {
 	parents, shape, last = make([]int32, len(t.nodes)), make([]uint8, len(t.nodes)), make([]kinds, len(t.nodes))
 	path, way := make([]byte, t.deep), make([]int32, t.deep+1)

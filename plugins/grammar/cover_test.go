@@ -10,9 +10,8 @@ import (
 	"tgi/plugins/grammar/ir/irtest"
 )
 
-// drawText draws a regular expression of the kind that patterns and lengths of strings
-// make: classes that take much of a vocabulary, counts around the lengths of tokens,
-// exclusions, intersections.
+// drawText generates a random regular expression like those of patterns and string lengths: classes that accept much of
+// a vocabulary, counts around the lengths of tokens, exclusions, intersections.
 func drawText(r *rand.Rand, b *irtest.Builder) uint32 {
 	plain := b.Chars(ir.Range{Lo: 0x20, Hi: 0x21}, ir.Range{Lo: 0x23, Hi: 0x5B}, ir.Range{Lo: 0x5D, Hi: 0x10FFFF})
 	rs := []uint32{
@@ -32,7 +31,7 @@ func drawText(r *rand.Rand, b *irtest.Builder) uint32 {
 			lo, hi := uint32(r.IntN(3)), ir.Unbounded
 			if r.IntN(2) == 0 {
 				hi = lo + 1 + uint32(r.IntN(45))
-			} else if r.IntN(3) == 0 { // around the lengths that tokens are told apart by
+			} else if r.IntN(3) == 0 { // around the bucket lengths
 				lo, hi = uint32(r.IntN(2)*r.IntN(130)), uint32(130+r.IntN(20))
 			}
 			x = b.Repeat(pick(r, rs), lo, hi)
@@ -48,8 +47,8 @@ func drawText(r *rand.Rand, b *irtest.Builder) uint32 {
 	return b.Concat(rs[len(rs)-1], b.Lit(`"`))
 }
 
-// TestMasksOfTerms compares masks of drawn terms, which shortcuts of many kinds have
-// part in, with what accepting each token says, which none has.
+// TestMasksOfTerms compares masks of random terms, which use many shortcuts, with the result of accepting each token,
+// which uses none.
 func TestMasksOfTerms(t *testing.T) {
 	v := grammar.NewVocab(large(), 0)
 	compared, wide := 0, 0
@@ -100,16 +99,16 @@ func TestMasksOfTerms(t *testing.T) {
 	}
 	t.Logf("%d masks, %d of them with more than 5,000 tokens", compared, wide)
 	if wide < 20 {
-		t.Error("the terms drawn are too narrow to show anything")
+		t.Error("the random terms are too narrow to be a useful test")
 	}
 }
 
-// TestExclusionThatGoesOn: behind "ba" the word may not be bar, but bart, which begins
-// with what is excluded and ends before it is like any other word.
+// TestExclusionThatGoesOn covers an excluded word that is a prefix of an allowed one: after "ba" the word may be bart
+// but not bar.
 func TestExclusionThatGoesOn(t *testing.T) {
 	w := words{{"ba", 0}, {"r", 0}, {"rt", 0}, {`rt"`, 0}, {`rt".`, 0}, {`r"`, 0}, {`rto"`, 0}, {`"`, 0}, {".", 0},
 		{"rtos", 0}, {"rt", 0}, {`rtx"`, 0}}
-	for i := range 26 * 26 { // so that a walk along the exclusions alone is worth it
+	for i := range 26 * 26 { // so that walking only along the exclusions pays off
 		w = append(w, struct {
 			text  string
 			flags uint32

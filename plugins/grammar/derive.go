@@ -1,7 +1,7 @@
 package grammar
 
-// next is where byte b leads from t: nothing where no text goes on. It is exact:
-// what it returns has a text.
+// next is the term that byte b leads to from t: nothing if no text continues. It is exact: what it returns matches some
+// text.
 func (w *work) next(t *term, b byte) *term {
 	if !t.first.has(b) {
 		return nothing
@@ -12,7 +12,7 @@ func (w *work) next(t *term, b byte) *term {
 	return w.computeNext(t, b)
 }
 
-// cachedNext is where byte b leads from t, nil if that is not computed yet.
+// cachedNext is the term that byte b leads to from t, nil if not computed yet.
 func (t *term) cachedNext(b byte) *term {
 	if tab := t.tab.Load(); tab != nil {
 		return tab.get(b)
@@ -87,11 +87,11 @@ func (w *work) equivalentByKids(t *term, b byte) byteSet {
 	return s
 }
 
-// memoDepth is the nesting depth from which derivatives are memoized: a term that has
-// another twice, which has another twice, and so on, has exponentially many occurrences.
+// memoDepth is the nesting depth from which derivatives are memoized. A term that contains another twice, which
+// contains another twice, and so on, has exponentially many occurrences.
 const memoDepth = 8
 
-// derivation is a question that derive has answered.
+// derivation is the key of a memoized derivative.
 type derivation struct {
 	term *term
 	b    byte

@@ -1,9 +1,8 @@
 package grammar
 
-// differ finds the mask of a term with exclusions, as a property name that is none
-// of these, from the mask of the same term without them: only where the two have
-// not become equal the trie is walked, and that is where something excluded may
-// still come. It is nil where there is nothing to leave out, or a plain walk is quicker.
+// differ derives the mask of a term with exclusions, such as a property name other than the declared ones, from the
+// mask of the same term without them. It walks the trie only where the two terms still differ, which is where an
+// excluded text may still follow. It returns nil if nothing is excluded or a plain walk is faster.
 func (w *work) differ(t *term) *mask {
 	like := w.lenient(t)
 	if like.h == t.h || w.err != nil {
@@ -29,7 +28,7 @@ func (w *work) differ(t *term) *mask {
 	return m
 }
 
-// lenient is t without its complements, t itself where it has none.
+// lenient is t without its complements; t itself if it has none.
 func (w *work) lenient(t *term) *term {
 	if t.pure {
 		return t
@@ -52,17 +51,17 @@ func (w *work) lenient(t *term) *term {
 	return t
 }
 
-// difference is a walk along two terms at once.
+// difference walks along two terms at once.
 type difference struct {
 	w       *work
 	sc      *scratch
 	words   []uint32
-	changed bool // words are no longer those of the lenient term
+	changed bool // words differ from those of the lenient term
 	fresh   []uint32
-	gone    [][2]uint32 // ranges of nodes whose exits are not those of the lenient term
+	gone    [][2]uint32 // ranges of nodes whose exits differ from the lenient term's
 }
 
-// walk goes where the terms differ; false: they differ in too many places.
+// walk visits the nodes where the terms differ; it returns false if there are too many.
 func (d *difference) walk() bool {
 	w, nodes := d.w, d.w.v.all.nodes
 	end := uint32(len(nodes))
@@ -84,7 +83,7 @@ func (d *difference) walk() bool {
 			i = n.end
 			continue
 		}
-		w.note(t)
+		w.recordLength(t)
 		d.put(n.token, true)
 		if before, was := d.sc.terms[n.depth-1], d.sc.likes[n.depth-1]; was == like &&
 			w.takesBelow(w.v.all, i, before, t) && w.takesBelow(w.v.all, i, was, like) {
@@ -113,7 +112,7 @@ func (d *difference) put(token uint32, in bool) {
 	}
 }
 
-// merge is the exits that are not gone, and the fresh ones, in order.
+// merge returns the remaining exits and the new ones, in order.
 func (d *difference) merge(exits []uint32) []uint32 {
 	var out []uint32
 	gone, fresh := d.gone, d.fresh

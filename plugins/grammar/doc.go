@@ -1,7 +1,6 @@
-// Package grammar runs grammars natively: given a grammar in the form of package
-// ir and a tokenizer's vocabulary it says, at every place of a text, which tokens
-// may come next. It owns the preparation of vocabularies, the automata, the parser
-// and the cache of masks; it knows neither guests nor the engine.
+// Package grammar runs grammars natively: given a grammar as package ir represents it and a tokenizer's vocabulary, it
+// computes which tokens may come next at each position of a text. It owns the preparation of vocabularies, the
+// automata, the parser and the cache of masks; it does not depend on the sandbox or the engine.
 //
 // # Use
 //
@@ -15,41 +14,34 @@
 //
 // # What is exact
 //
-// A token is in the mask exactly when the text so far and the token's bytes, put
-// together, begin a text of the grammar; tokens that end a text are in it exactly
-// when the text so far is one. Special tokens are never matched by their bytes, only
-// where the grammar names them. A state from which no text can be finished is never
-// reached: rules without a text are left out by Compile, and terms without one
-// are found by search.
+// A token is in the mask exactly if the text so far followed by the token's bytes is a prefix of a text of the grammar.
+// Tokens that end a text are in it exactly if the text so far is complete. Special tokens are never matched by their
+// bytes, only where the grammar names them. A state from which no text can be completed is never reached: Compile
+// removes rules that match no text, and a search finds terms that match none.
 //
 // # How
 //
-// Terminals are regular expressions that are derived byte by byte (term.go,
-// derive.go): a term is a state, made when a text reaches it, and hash-consed. The
-// parser is Earley's, over single bytes and without a scanner, with item sets that
-// are hash-consed too: origins are named by what waits there instead of where it was
-// (set.go, closure.go). So a grammar is an automaton that grows as texts reach new
-// places, with a table lookup per byte where they have been, and its memory is a
-// cache that can be forgotten at any time (machine.go).
+// Terminals are regular expressions, matched by derivatives byte by byte (term.go, derive.go): a term is a state,
+// created when a text reaches it, and hash-consed. The parser is Earley's, over single bytes and without a scanner. Its
+// item sets are hash-consed too: origins are identified by their content instead of their position (set.go,
+// closure.go). So a grammar is an automaton that grows as texts reach new states, known transitions cost a table lookup
+// per byte, and its memory is a cache that can be emptied at any time (machine.go).
 //
-// The mask of a set is put together from masks of its terms (mask.go). That of a
-// term (termmask.go) has the tokens that stay within it, and the nodes of the token
-// trie where tokens leave it; only behind those the parser is asked. It depends on
-// the term alone, so all strings of all grammars share one. It is made without looking
-// at each token by itself:
+// The mask of a set is composed of the masks of its terms (mask.go). The mask of a term (termmask.go) has the tokens
+// that stay within it, and the nodes of the token trie where tokens leave it; the parser runs only beyond those. It
+// depends on the term alone, so all strings of all grammars share one. It is computed without testing each token:
 //
-//   - Counts make no difference to tokens that are shorter, so the mask of a term with
-//     counts is that of the term without them, but for the long tokens (buckets.go).
-//   - Most terms treat all small letters alike, all capitals and so on. For these the
-//     shapes of tokens are walked, a tenth as many as there are nodes (shape.go).
-//   - Other terms walk the trie, but not where a whole slice of the vocabulary is known
-//     to be allowed, as inside a string (the slicer is llguidance's idea), not below
-//     nodes whose characters the term takes for certain (cover.go) or goes round with
-//     (loop.go), and of a term with exclusions only where something excluded may still
-//     come (differ.go).
+//   - Counts make no difference to shorter tokens, so the mask of a term with counts is that of the term without them,
+//     except for long tokens (buckets.go).
+//   - Most terms treat all lower-case letters alike, all capitals and so on. For these the walk is over the shapes of
+//     tokens, a tenth as many as there are trie nodes (shape.go).
+//   - Other terms walk the trie, but skip slices of the vocabulary that are known to be allowed as a whole, as inside a
+//     string (llguidance's slicer), and the descendants of nodes whose characters the term certainly accepts (cover.go)
+//     or loops on (loop.go). For a term with exclusions they visit only nodes where an excluded text may still follow
+//     (differ.go).
 //
-// Intersections and complements may have no text at all, and whoever follows one must
-// know. That is searched for (alive.go), unless it shows (fits.go).
+// Intersections and complements may match no text at all, which must be known before a state is entered. A search finds
+// it (alive.go), unless the structure proves it (fits.go).
 //
-// The reasons behind it: docs/rationale/grammars.md.
+// The reasons for this design are in docs/rationale/grammars.md.
 package grammar

@@ -12,9 +12,9 @@ import (
 	"tgi/plugins/grammar/ir/irtest"
 )
 
-// TestDoublingIsBoundedBeforeItIsDone: regular expressions that have the one before them twice, and so on, are refused
-// when they are read, or followed for little memory. What is counted is what is allocated, not time; without the bounds
-// some of these come to no end.
+// TestDoublingIsBoundedBeforeItIsDone checks that regular expressions which contain the previous one twice, level by
+// level, are refused when they are read, or run within little memory. It measures allocations, not time; without the
+// bounds some of these never end.
 func TestDoublingIsBoundedBeforeItIsDone(t *testing.T) {
 	const most = 64 << 20
 	v := largeVocab()

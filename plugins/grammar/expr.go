@@ -17,19 +17,18 @@ const (
 	eChoice            // any of kids
 	eTimes             // kids[0], which never is the empty text, lo to hi times
 	eAny               // members of list in any order, at least one
-	eNext              // one more member of list, and those behind it; see unordered
-	eSeen              // nothing: the member number rule of list was read
+	eNext              // one more member of list, and those after it; see unordered
+	eSeen              // matches nothing: member number rule of list was read
 )
 
-// expr is a context-free expression, and what is left of a rule's body. Compile
-// brings grammars into a form in which only eEmpty, and eTimes from 0 on, match the
-// empty text; with that the closure below never completes a rule where it began.
+// expr is a context-free expression, and the rest of a rule's body. Compile normalises grammars so that only eEmpty,
+// and eTimes from 0, match the empty text. So the closure never completes a rule where it began.
 type expr struct {
 	h       hash
 	op      eop
 	rule    int32
 	lo, hi  uint32
-	grammar hash // whose rule it is
+	grammar hash // the grammar of the rule
 	t       *term
 	tok     *tokens
 	list    *unordered
@@ -64,7 +63,7 @@ func finishExpr(e *expr) *expr {
 	return e
 }
 
-// internExpr gives the one expression that is equal to e.
+// internExpr returns the canonical expression equal to e.
 func (w *work) internExpr(e expr) *expr {
 	n := finishExpr(&e)
 	w.m.mu.Lock()
@@ -87,7 +86,7 @@ func (w *work) catExpr(a, b *expr) *expr {
 	return w.internExpr(expr{op: eCat, kids: []*expr{a, b}})
 }
 
-// timesExpr is x, which never is the empty text, lo to hi times.
+// timesExpr is x, which never matches the empty text, lo to hi times.
 func (w *work) timesExpr(x *expr, lo, hi uint32) *expr {
 	switch {
 	case hi == 0:
@@ -102,7 +101,7 @@ func (w *work) timesExpr(x *expr, lo, hi uint32) *expr {
 	return w.internExpr(expr{op: eTimes, kids: []*expr{x}, lo: lo, hi: hi})
 }
 
-// restAfterOne is what is left of x lo to hi times after the first.
+// restAfterOne is what remains of x lo to hi times after the first x.
 func (w *work) restAfterOne(e *expr) *expr {
 	hi := e.hi
 	if hi != unbounded {
@@ -111,7 +110,7 @@ func (w *work) restAfterOne(e *expr) *expr {
 	return w.timesExpr(e.kids[0], max(e.lo, 1)-1, hi)
 }
 
-// choiceExpr is any of ks. Terminals become one: fewer threads, one walk.
+// choiceExpr is any of ks. It merges terminals into one: fewer threads, one walk.
 func (w *work) choiceExpr(ks []*expr) *expr {
 	var terms []*term
 	var out []*expr

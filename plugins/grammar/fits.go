@@ -1,13 +1,13 @@
 package grammar
 
-// fits reports whether all texts of x, which is pure, are texts of c* as well: false
-// where that does not show from how the two are made. With it most intersections of
-// a pattern and a length are known to have a text without a search.
+// fits reports whether all texts of x, which is pure, are also texts of c*. It is false if the structure of the two
+// does not prove it. With it most intersections of a pattern and a length are known to match some text without a
+// search.
 func (w *work) fits(x, c *term) bool {
 	if known := x.fits.Load(); known != nil && (known.h == c.h || known == nothing) {
 		return known != nothing
 	}
-	// Behind one text of c there may be x again: that does not show it.
+	// After one text of c there may be x again, which proves nothing.
 	if w.fitting[x] {
 		return false
 	}
@@ -67,11 +67,10 @@ func (w *work) fitsBy(x, c *term) bool {
 	return w.fitsFirst(x, w.repeat(c, 0, unbounded), c, &left)
 }
 
-// maxFitted is how many steps are taken through the first of c of a text.
+// maxFitted limits the steps through the first repetition of c.
 const maxFitted = 100
 
-// fitsFirst goes through the first of c that texts of x begin with, byte by byte. at is
-// what is left of c* by then.
+// fitsFirst walks byte by byte through the first repetition of c that texts of x begin with. at is what remains of c*.
 func (w *work) fitsFirst(x, at, c *term, left *int) bool {
 	if !x.first.minus(at.first).empty() || x.nullable {
 		return false
@@ -94,8 +93,8 @@ func (w *work) fitsFirst(x, at, c *term, left *int) bool {
 	return true
 }
 
-// capped is the length of a text of an intersection of a pattern and at most so many
-// characters; false where that is not known.
+// capped is the length of a text of an intersection of a pattern and a maximum number of characters; ok is false if
+// that is not known.
 func (w *work) capped(t *term) (length int, ok bool) {
 	if len(t.kids) != 2 {
 		return 0, false

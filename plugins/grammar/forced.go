@@ -2,9 +2,8 @@ package grammar
 
 import "unicode/utf8"
 
-// ForcedBytes is the text that must come next whatever is chosen, at most so many
-// bytes of it: it ends where there is a choice, where the text may end, and before
-// a token that the grammar names. The error wraps ErrLimit.
+// ForcedBytes returns the text that must come next, at most so many bytes of it. It stops where there is a choice,
+// where the text may end, and before a token that the grammar names. The error wraps ErrLimit.
 func (s *State) ForcedBytes(most int) ([]byte, error) {
 	text, _, err := s.forced(most)
 	return text, err
@@ -50,25 +49,23 @@ func (w *work) onlyByte(s *set) (b byte, to *set) {
 const (
 	// maxForced is how many bytes are forced at a time.
 	maxForced = 4096
-	// chop is how many tokens at the end of a forced text may be left to the model.
+	// chop is how many tokens at the end of a forced text may be left for the model to choose.
 	chop = 4
 )
 
-// Forced is the tokens that must come next: a way to take several steps at once. They
-// are those that the model would be fed had it written the text itself: encode, the
-// tokenizer, which adds no tokens, is asked for the text so far and the forced text
-// together, and tokens at the end that might have become part of a longer one are left
-// out (llguidance's rule, docs/fast_forward.md). None where encode would have cut the
-// text so far in another way. tail are the tokens before the state's first, the
-// prompt's last ones; nil where there are none or they don't matter. The state does not
-// move. The error wraps ErrLimit. The engine will take forced tokens in one step with it.
+// Forced returns the tokens that must come next, so that several steps can be taken at once. They are the tokens that
+// the tokenizer makes of the text: encode, which must add no tokens, encodes the text so far together with the forced
+// text, and tokens at the end that might become part of a longer one are left out (llguidance's rule,
+// docs/fast_forward.md). The result is empty if encode would have split the text so far differently. tail holds the
+// tokens before the state's first one, the last of the prompt; nil if there are none or they don't matter. The state
+// does not change. The error wraps ErrLimit. The engine will use it to take forced tokens in one step.
 func (s *State) Forced(tail []uint32, encode func(text string) []uint32) ([]uint32, error) {
 	text, end, err := s.forced(maxForced)
 	if err != nil || len(text) == 0 {
 		return nil, err
 	}
 	if n := complete(text); n < len(text) {
-		text, end = text[:n], nil // behind half a character there is no choice of tokens to look at
+		text, end = text[:n], nil // within a character there is no choice of tokens to consider
 	}
 	before := s.tail(tail)
 	for n := len(before); ; n /= 2 {
@@ -81,7 +78,7 @@ func (s *State) Forced(tail []uint32, encode func(text string) []uint32) ([]uint
 	}
 }
 
-// complete is the length of text without a character at its end that is cut off.
+// complete is the length of text without an incomplete character at its end.
 func complete(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if at := len(text) - n; utf8.RuneStart(text[at]) {
@@ -97,8 +94,8 @@ func complete(text []byte) int {
 // around is how many tokens before a forced text are encoded with it.
 const around = 8
 
-// tail is the last tokens up to here, the prompt's included; not further back than text
-// that was not cut into tokens, or a special token.
+// tail returns the last tokens so far, the prompt's included; it stops at text that was not split into tokens and at a
+// special token.
 func (s *State) tail(prompt []uint32) []uint32 {
 	out := make([]uint32, around)
 	n := around
@@ -120,7 +117,7 @@ func (s *State) tail(prompt []uint32) []uint32 {
 	return out[n:]
 }
 
-// tokenize is the tokens of text behind those of before, ok where encode agrees with before.
+// tokenize returns the tokens of text after those of before; ok if encode agrees with before.
 func (s *State) tokenize(before []uint32, text []byte, encode func(string) []uint32) (tokens []uint32, ok bool) {
 	v := s.g.v
 	var all []byte
@@ -148,9 +145,8 @@ func (s *State) tokenize(before []uint32, text []byte, encode func(string) []uin
 	return tokens[len(before):], len(all) == 0
 }
 
-// settled leaves out tokens at the end, up to chop of them, whose text together is the
-// beginning of a longer token that may stand here. end is the set behind all of them,
-// nil where that is not known.
+// settled removes tokens at the end, up to chop of them, whose joined text is a proper prefix of a longer token that is
+// allowed there. end is the set after all of them, nil if not known.
 func (s *State) settled(tokens []uint32, end *set) []uint32 {
 	if end == nil {
 		return tokens[:max(len(tokens)-chop, 0)]
@@ -167,9 +163,9 @@ func (s *State) settled(tokens []uint32, end *set) []uint32 {
 	return tokens
 }
 
-// longer reports whether a token below node may stand, the text of node behind it.
+// longer reports whether a token below node is allowed after the text of node.
 func (s *State) longer(node uint32, at *set) bool {
-	b := blend{w: s.work()}
+	b := maskBuilder{w: s.work()}
 	b.w.walkExits(&b, []uint32{node}, at)
 	return len(b.ids) > 0 || b.w.err != nil
 }

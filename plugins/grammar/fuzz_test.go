@@ -10,8 +10,8 @@ import (
 	"tgi/plugins/grammar/ir"
 )
 
-// FuzzFollow: whatever the grammar, compiling and following it return, the mask says of
-// each token what accepting it says, and a text that can't end can go on.
+// FuzzFollow checks that compiling and running any grammar terminates, that the mask agrees with accepting each token,
+// and that a text which can't end can continue.
 func FuzzFollow(f *testing.F) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 2))

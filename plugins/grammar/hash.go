@@ -5,11 +5,9 @@ import (
 	"hash/maphash"
 )
 
-// hash names a structure by its content: terms, expressions, frames and sets that
-// are built alike have the same hash in this process, whichever grammar they come
-// from and however often caches were emptied in between. 128 bits under random
-// keys: equal hashes of different structures are not to be expected, not even by
-// design of whoever writes grammars.
+// hash identifies a structure by its content: equal terms, expressions, frames and sets have the same hash in this
+// process, whichever grammar they come from and however often caches were emptied in between. It has 128 bits under
+// random keys, so collisions are not expected, not even if the author of a grammar tries to cause one.
 type hash struct{ a, b uint64 }
 
 var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
@@ -39,7 +37,7 @@ func (h hash) bytes() (k Key) {
 	return k
 }
 
-// Tags keep structures of different kinds apart that would otherwise be written alike.
+// Tags distinguish structures of different kinds that would otherwise be encoded alike.
 const (
 	tagTerm byte = iota
 	tagExpr

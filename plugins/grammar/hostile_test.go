@@ -15,8 +15,8 @@ import (
 	"tgi/plugins/grammar/ir/irtest"
 )
 
-// hostile grammars cost bounded time and memory: they work, or an error names the
-// limit. Texts are what the grammar's author would have the model write.
+// hostile grammars must cost bounded time and memory: they work, or an error names the limit. text is what the
+// grammar's author wants the model to write.
 var hostile = []struct {
 	name  string
 	g     func(b *irtest.Builder) uint32 // the start's body
@@ -260,7 +260,7 @@ func TestHostileGrammars(t *testing.T) {
 	}
 }
 
-// write follows a text of the grammar, a mask before each token.
+// write accepts a text of the grammar, computing a mask before each token.
 func write(t *testing.T, g *grammar.Grammar, text func(*rand.Rand) string) (masks int, worst time.Duration, err error) {
 	s, mask := g.Start(), make([]uint32, g.Words())
 	if err := s.Mask(mask); err != nil || text == nil {
@@ -281,7 +281,7 @@ func write(t *testing.T, g *grammar.Grammar, text func(*rand.Rand) string) (mask
 		}
 	}
 	if !s.CanEnd() {
-		t.Error("the text is not whole")
+		t.Error("the text is not complete")
 	}
 	return masks, worst, nil
 }

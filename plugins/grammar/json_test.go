@@ -8,14 +8,14 @@ import (
 	"tgi/plugins/grammar/ir/irtest"
 )
 
-// schema builds grammars of JSON as a guest would write them.
+// schema builds JSON grammars as a plugin would write them.
 type schema struct {
 	irtest.Builder
 	flexible     bool
 	str, num, in uint32 // terminals of any string, number, integer
 	char         uint32 // regex of a character of a string, escapes included
 	value        uint32 // rule of any value
-	tag          string // behind every property's name
+	tag          string // after every property's name
 }
 
 func newSchema(flexible bool) *schema {
@@ -44,7 +44,7 @@ func (s *schema) quoted(regex uint32) uint32 { return s.Concat(s.Lit(`"`), regex
 
 func (s *schema) space() uint32 { return s.Repeat(s.Bytes("  \n\n\t\t\r\r"), 0, ir.Unbounded) }
 
-// mark is punctuation with white space around it.
+// mark is punctuation surrounded by white space.
 func (s *schema) mark(text string) uint32 {
 	if s.flexible {
 		return s.Term(s.Concat(s.space(), s.Lit(text), s.space()))
@@ -81,16 +81,16 @@ func (s *schema) array(item, least, most uint32) uint32 {
 	return s.Seq(s.open("["), items, s.close("]"))
 }
 
-// property is a member of an object: its name, its value and whether it may be left out.
+// property is a member of an object: its name, its value and whether it is optional.
 type property struct {
 	name     string
 	value    uint32
 	optional bool
 }
 
-// object has its properties in order; commas go between those that are there.
+// object has its properties in order, with commas between those present.
 func (s *schema) object(props ...property) uint32 {
-	var tail, rest uint32 // behind some property; before any
+	var tail, rest uint32 // after some property; before any
 	tail, rest = s.Seq(), s.Seq()
 	comma := s.mark(",")
 	for i := len(props) - 1; i >= 0; i-- {
@@ -119,9 +119,8 @@ type workload struct {
 	texts []string
 }
 
-// workloads are in the manner of the schemas that people send.
-// tag goes behind every property's name: grammars of different tags share no state but
-// those of their terminals.
+// workloads resemble the schemas that users send. tag is appended to every property's name: grammars with different
+// tags share no states except those of their terminals.
 func workloads(flexible bool, tag string) []workload {
 	sep := func(text string) string {
 		if flexible {

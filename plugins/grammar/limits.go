@@ -7,33 +7,31 @@ import (
 
 // Limits bounds what one grammar may cost. A zero field means the default.
 type Limits struct {
-	// Memory is how many bytes of states are kept, about: default 16 MiB. At the
-	// limit they are forgotten and built again as texts reach them: a grammar that
-	// needs more gets slower, not wrong.
+	// Memory is about how many bytes of states are kept: default 16 MiB. At the limit they are dropped and rebuilt as
+	// texts reach them: a grammar that needs more gets slower, not wrong.
 	Memory int64
 	// CompileWork is how many units, of about a nanosecond on a fast machine,
 	// Compile may take: default 300,000,000.
 	CompileWork int64
 	// StepWork is how many such units a call of a State may take: default
-	// 50,000,000. What is known already costs nothing, so a call that failed may
-	// succeed later.
+	// 50,000,000. Cached results cost nothing, so a call that failed may succeed later.
 	StepWork int64
-	// Threads is in how many ways at once the text so far may be read: default 5,000.
+	// Threads is how many parses of the text so far may be open at once: default 5,000.
 	Threads int
-	// Search is how many states are looked at to find whether an intersection or a
-	// complement still has a text: default 100,000.
+	// Search is how many states are visited to decide whether an intersection or a complement still matches a text:
+	// default 100,000.
 	Search int
-	// Yield, if not nil, is called about once in a millisecond of Compile, and may wait while others have the
+	// Yield, if not nil, is called about once per millisecond of Compile, and may block while others use the
 	// processors.
 	Yield func()
 }
 
-// Effort is what one call of a [State] may take beside the grammar's limits. The zero value adds nothing to them.
+// Effort bounds one call of a [State] in addition to the grammar's limits. The zero value adds no bound.
 type Effort struct {
-	// Time is how long the call may take, about; 0: as long as its work does. A call that takes longer fails with
-	// ErrLimit. What it found out stays known.
+	// Time is about how long the call may take; 0: no bound other than its work. A call that takes longer fails with
+	// ErrLimit. Its results so far stay cached.
 	Time time.Duration
-	// Yield, if not nil, is called about once in a millisecond, and may wait while others have the processors.
+	// Yield, if not nil, is called about once per millisecond, and may block while others use the processors.
 	Yield func()
 }
 
@@ -56,18 +54,17 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Errors. They are wrapped with what exactly is wrong.
+// Errors. They are wrapped with the details.
 var (
-	// ErrLimit: a limit of [Limits] is reached; the text says which, and how much was wanted.
+	// ErrLimit: a limit of [Limits] is reached; the text says which one, and how much was needed.
 	ErrLimit = errors.New("grammar limit exceeded")
-	// ErrEmpty: no text at all belongs to the grammar.
+	// ErrEmpty: the grammar matches no text.
 	ErrEmpty = errors.New("the grammar admits no text")
 	// ErrToken: the grammar names a token that the vocabulary does not have.
 	ErrToken = errors.New("no such token")
-	// ErrRejected: a token or text may not come here. The state is as before.
+	// ErrRejected: a token or text is not allowed here. The state is unchanged.
 	ErrRejected = errors.New("not admitted by the grammar")
-	// ErrStuck: texts can go on, but no token of the vocabulary begins one of the
-	// ways on. Vocabularies that have all 256 bytes never get there, unless the
-	// grammar names tokens.
+	// ErrStuck: texts can continue, but no token of the vocabulary begins a continuation. This cannot happen with a
+	// vocabulary that has all 256 bytes, unless the grammar names tokens.
 	ErrStuck = errors.New("no token of the vocabulary goes on")
 )

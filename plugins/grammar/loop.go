@@ -1,7 +1,6 @@
 package grammar
 
-// asciiSet is a set of ASCII characters. Its first member stands for NUL and all that is
-// not ASCII.
+// asciiSet is a set of ASCII characters. Its first member stands for NUL and everything outside ASCII.
 type asciiSet [2]uint64
 
 func (s *asciiSet) add(b byte) {
@@ -14,12 +13,12 @@ func (s *asciiSet) add(b byte) {
 
 func (s asciiSet) within(o *asciiSet) bool { return s[0]&^o[0]|s[1]&^o[1] == 0 }
 
-// minLooped is below how many nodes it is not asked whether a term takes all of them.
+// minLooped is the number of nodes below which takesBelow is not worth its cost.
 const minLooped = 1
 
-// loops is the characters that lead from t to t; never its first member. A term that
-// looks for something, as the names that a pattern does not match, goes round where that
-// does not come: the tokens below a node that has no other bytes all stay within it.
+// loops is the characters that lead from t to t; never its first member. A term that searches for something, such as
+// names that a pattern does not match, loops on all other characters: if the nodes below a node have only such bytes,
+// all tokens there stay within the term.
 func (w *work) loops(t *term) *asciiSet {
 	if s := t.loop.Load(); s != nil {
 		return s
@@ -43,13 +42,12 @@ func (w *work) loops(t *term) *asciiSet {
 	return s
 }
 
-// takesBelow reports whether t, which byte n.b led to from before, takes all that is
-// below node i.
+// takesBelow reports whether t, which byte n.b led to from before, accepts everything below node i.
 func (w *work) takesBelow(tr *trie, i uint32, before, t *term) bool {
 	return before == t && tr.below != nil && tr.nodes[i].end-i > minLooped && tr.below[i].within(w.loops(t))
 }
 
-// surveyBytes fills in below.
+// surveyBytes computes below.
 func (t *trie) surveyBytes() {
 	t.below = make([]asciiSet, len(t.nodes))
 	way := make([]int, t.deep+1)
@@ -59,7 +57,7 @@ func (t *trie) surveyBytes() {
 			s := &t.below[way[d]]
 			had := *s
 			if s.add(n.b); *s == had {
-				break // and so has what is above
+				break // and so do its ancestors
 			}
 		}
 	}

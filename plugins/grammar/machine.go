@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// machine is what is built lazily of one grammar: its terms, frames and sets by
-// hash, and their transitions. All of it is a cache: when it has grown to its limit
-// it is forgotten as a whole, and what states still hold goes on working and is
-// found under the same hashes again.
+// machine is the lazily built automaton of one grammar: its terms, frames and sets by hash, and their transitions. All
+// of it is a cache: at its limit it is emptied as a whole. Objects that states still hold keep working, and rebuilt
+// ones have the same hashes.
 type machine struct {
 	limits  Limits
-	rules   []*expr // bodies without the empty text; set by compile, then constant
+	rules   []*expr // bodies without the empty text; set by compile, then immutable
 	lists   []*unordered
 	tokens  bool   // the grammar names tokens
-	longest uint32 // the most bytes of a token of the vocabulary
+	longest uint32 // the length in bytes of the longest token
 
 	mu       sync.Mutex
 	bytes    int64
@@ -26,7 +25,7 @@ type machine struct {
 	frames   map[hash]*frame
 	kernels  map[hash]*set
 	sets     map[hash]*set
-	tabTerms []*term // those whose tables hold something
+	tabTerms []*term // those whose tables are not empty
 	tabSets  []*set
 }
 
@@ -42,8 +41,8 @@ func (m *machine) clear() {
 	m.tabTerms, m.tabSets, m.bytes = nil, nil, 0
 }
 
-// grow books n more bytes and forgets everything at the limit. Tables go first of
-// all: they are what keeps everything reachable from everything.
+// grow charges n more bytes and empties the machine at the limit. Tables are cleared first: through them everything is
+// reachable from everything.
 func (m *machine) grow(n int) {
 	m.bytes += int64(n)
 	if m.bytes < m.limits.Memory {
@@ -83,43 +82,46 @@ func (m *machine) linkSet(from *set, on byteSet, to *set) {
 	m.grow(n)
 }
 
-// work is one call's way through the machine: what it may still spend, and its
-// first error, after which results are meaningless and nothing is remembered.
+// work is the context of one call: its remaining budget and its first error, after which results are meaningless and
+// nothing is cached.
 type work struct {
+	// ctx is the context of the call, which work does not outlive; nil: the call cannot be cancelled. It is a field
+	// because the recursive functions that do the work have only work as their state, and check ctx there.
+	ctx context.Context
+
 	m       *machine
 	v       *Vocab
 	most    int64
 	left    int64
-	check   int64           // left at the last look at ctx
-	ctx     context.Context // of the call, as a work is; nil: not to be cancelled
-	time    time.Duration   // see Effort.Time; 0: any
-	until   time.Time       // when it is over
-	looked  int64           // left at the last look at the clock
-	yield   func()          // see Limits.Yield; nil without
-	steps   int             // bounded by maxCoverSteps
-	depth   int             // of terms in each other, see derive
+	check   int64         // left at the last check of ctx
+	time    time.Duration // see Effort.Time; 0: no limit
+	until   time.Time     // the deadline
+	looked  int64         // left at the last check of the clock
+	yield   func()        // see Limits.Yield; nil without
+	steps   int           // bounded by maxCoverSteps
+	depth   int           // of terms in each other, see derive
 	derived map[derivation]*term
 	sides   map[derivation]byteSet
-	fitting map[*term]bool // what fits is looking at
-	slack   uint32         // see note
+	fitting map[*term]bool // terms that fits is examining
+	slack   uint32         // see recordLength
 	err     error
 }
 
-// work begins a call that may take so many units.
+// work begins a call with a budget of so many units.
 func (m *machine) work(v *Vocab, units int64) *work {
 	return &work{m: m, v: v, most: units, left: units, check: units, looked: units}
 }
 
-// Prices in units of about a nanosecond. Masks of format idn-email over 100,000 tokens, which ask most, take 3 million
-// units at most, a twentieth of what a step may.
+// Prices in units of about a nanosecond. The most expensive known masks, of format idn-email over 100,000 tokens, take
+// at most 3 million units, about a twentieth of a step's limit.
 const (
 	priceNode  = 4   // a node of the trie
 	priceBuild = 200 // a term, an item or a set
 	priceAsk   = 200 // a question about a term that is answered once
-	priceKid   = 4   // a member of a term that a question looks at
+	priceKid   = 4   // an operand that such a question examines
 )
 
-// clockUnits is after how many units a call with a limit in time looks at the clock.
+// clockUnits is after how many units a call with a time limit checks the clock.
 const clockUnits = 2_000
 
 // spend charges n units and reports whether the call may go on.

@@ -2,7 +2,7 @@ package grammar
 
 import "slices"
 
-// mask is the tokens that may follow in s, those that end a text aside.
+// mask is the tokens that may follow in s, except those that end a text.
 func (w *work) mask(s *set) *mask {
 	k := cacheKey{s.h, false}
 	if m := w.v.cache.get(k); m != nil {
@@ -15,13 +15,12 @@ func (w *work) mask(s *set) *mask {
 	return m
 }
 
-// compose makes the mask of a set: for each term that is left to match, the tokens
-// within it, and those that leave it for what comes behind it. Threads with equal
-// terms leave together.
+// compose builds the mask of a set: for each term still to match, the tokens within it, and those that leave it for
+// what follows. Threads with equal terms are walked together.
 func (w *work) compose(s *set) *mask {
 	threads := slices.Clone(s.threads)
 	slices.SortStableFunc(threads, func(x, y thread) int { return hash.compare(x.sortKey(), y.sortKey()) })
-	b := blend{w: w}
+	b := maskBuilder{w: w}
 	for i := 0; i < len(threads) && w.err == nil; {
 		from := i
 		for t := threads[from].t; i < len(threads) && threads[i].t != nil && threads[i].t.h == t.h; i++ {
@@ -47,7 +46,7 @@ func (w *work) compose(s *set) *mask {
 	return b.mask()
 }
 
-// sortKey brings threads with equal terms together, and those that take tokens to the front.
+// sortKey groups threads with equal terms, and puts those that take tokens first.
 func (h *thread) sortKey() hash {
 	if h.t == nil {
 		return hash{}
@@ -55,8 +54,8 @@ func (h *thread) sortKey() hash {
 	return h.t.h
 }
 
-// walkExits adds the tokens that leave a term at exits and go on in s.
-func (w *work) walkExits(b *blend, exits []uint32, s *set) {
+// walkExits adds the tokens that leave a term at exits and continue in s.
+func (w *work) walkExits(b *maskBuilder, exits []uint32, s *set) {
 	if s.first.empty() {
 		return
 	}
@@ -86,16 +85,16 @@ func (w *work) walkExits(b *blend, exits []uint32, s *set) {
 	w.spend(visited * priceNode)
 }
 
-// blend puts a mask together.
-type blend struct {
+// maskBuilder composes a mask.
+type maskBuilder struct {
 	w     *work
-	base  []uint32 // words of the mask so far; not to be written to unless own
+	base  []uint32 // words of the mask so far; read-only unless own
 	own   bool
 	ids   []uint32
-	fresh bool // some ids come without their twins
+	fresh bool // some ids lack their twins
 }
 
-func (b *blend) words(words []uint32) {
+func (b *maskBuilder) words(words []uint32) {
 	switch {
 	case b.base == nil:
 		b.base = words
@@ -110,7 +109,7 @@ func (b *blend) words(words []uint32) {
 	}
 }
 
-func (b *blend) mask() *mask {
+func (b *maskBuilder) mask() *mask {
 	v := b.w.v
 	if b.fresh && len(v.twins) > 0 {
 		for _, id := range b.ids[:len(b.ids):len(b.ids)] {

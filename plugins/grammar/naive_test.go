@@ -7,13 +7,13 @@ import (
 	"tgi/plugins/grammar/ir"
 )
 
-// naive decides by the definition, from the IR and by other means than the engine:
-// regular expressions become complete automata by Thompson's construction, subsets
-// and products; rules become relations over places of the text, found by iteration.
+// naive is a reference implementation that shares nothing with the package but the IR: regular expressions become
+// complete automata by Thompson's construction, subsets and products; rules become relations over positions of the
+// text, found by iteration.
 type naive struct {
 	g    *ir.Grammar
 	dfas []*dfa // by regex
-	live []bool // by expression: it has a text
+	live []bool // by expression: it matches some text
 	toks []func(id int) bool
 }
 
@@ -49,7 +49,7 @@ func (d *dfa) finish() *dfa {
 	return d
 }
 
-// nfa has automata side by side, and moves without a symbol.
+// nfa holds several automata, with moves that take no symbol.
 type nfa struct {
 	next []map[int][]int // by symbol; -1: none
 }
@@ -124,7 +124,7 @@ func (n *nfa) determinise(start, accept int) *dfa {
 	return d.minimise().finish()
 }
 
-// minimise merges states that behave alike (Moore).
+// minimise merges equivalent states (Moore).
 func (d *dfa) minimise() *dfa {
 	class := make([]int, len(d.next))
 	for s, a := range d.accept {
@@ -152,7 +152,7 @@ func (d *dfa) minimise() *dfa {
 		n = len(names)
 	}
 	out := &dfa{next: make([][]int, slices.Max(class)+1), accept: make([]bool, slices.Max(class)+1)}
-	for s := range d.next { // state 0 has class 0: it is named first
+	for s := range d.next { // state 0 has class 0: it comes first
 		row := make([]int, len(symbols))
 		for sym, t := range d.next[s] {
 			row[sym] = class[t]
@@ -272,10 +272,10 @@ func (v *naive) regex(x ir.Regex) *dfa {
 	return d.finish()
 }
 
-// tooBig ends the making of an automaton that would take long.
+// tooBig aborts the construction of an automaton that would take long.
 type tooBig struct{}
 
-// newNaive is nil where the grammar's automata are too big.
+// newNaive returns nil if the grammar's automata are too big.
 func newNaive(g *ir.Grammar, toks func(x ir.Expr) func(id int) bool) (v *naive) {
 	defer func() {
 		if r := recover(); r == (tooBig{}) {
@@ -340,7 +340,7 @@ func (v *naive) has(i int, x ir.Expr) bool {
 // atom is a byte, or a token that is not made of bytes (-1).
 type atom int
 
-// text is what was accepted: atoms, and which tokens lie where.
+// text is what was accepted: atoms, and the tokens at their positions.
 type text struct {
 	atoms []atom
 	spans []span
@@ -361,7 +361,7 @@ func (t text) plus(bytes string, special bool, id int) text {
 	return n
 }
 
-// judge reports whether the text begins a sentence, and whether it is one.
+// judge reports whether the text is a prefix of a sentence, and whether it is one.
 func (v *naive) judge(t text) (prefix, whole bool) {
 	n := len(t.atoms)
 	full := make([][]uint64, len(v.g.Exprs)) // full[e][i] bit j: e matches i..j
@@ -413,11 +413,11 @@ func (v *naive) relate(t text, e int, x ir.Expr, i int, full [][]uint64, pre [][
 		return v.sequence(x.Args, i, n, full, pre)
 	case ir.Unordered:
 		if !v.live[e] {
-			return 0, false // what must come has no text
+			return 0, false // the required part matches no text
 		}
 		return v.unordered(x, i, n, full, pre)
 	case ir.Times:
-		// The places after so many rounds; rounds beyond the places there are add nothing new.
+		// The positions after each round; more rounds than positions add nothing new.
 		at := uint64(1) << i
 		for k := uint32(0); ; k++ {
 			if k >= x.Min {
@@ -450,7 +450,7 @@ func (v *naive) relate(t text, e int, x ir.Expr, i int, full [][]uint64, pre [][
 	return f, f>>n&1 != 0
 }
 
-// unordered goes through what came so far, as a set of members and their number.
+// unordered tracks the members read so far, as a set and their number.
 func (v *naive) unordered(x ir.Expr, i, n int, full [][]uint64, pre [][]bool) (f uint64, p bool) {
 	type place struct{ at, seen, count int }
 	var required int
@@ -463,14 +463,14 @@ func (v *naive) unordered(x ir.Expr, i, n int, full [][]uint64, pre [][]bool) (f
 	if x.Max == ir.Unbounded {
 		hi = 1 << 40
 	}
-	// Whether so many members may have come, these among them.
+	// Whether this many members, including these, may have been read.
 	room := func(p place) bool {
 		left := max(bits.OnesCount(uint(required&^p.seen)), int(x.Min)-bits.OnesCount(uint(p.seen)))
 		return int64(p.count+left) <= hi
 	}
 	done := map[place]bool{}
 	var from func(at place)
-	// from adds what follows behind at.count members.
+	// from adds what follows after at.count members.
 	from = func(at place) {
 		if done[at] {
 			return

@@ -10,7 +10,7 @@ import (
 	"tgi/plugins/grammar/ir/irtest"
 )
 
-// nested is a term that has the one before it twice, so many times.
+// nested is a term of several levels, each of which contains the one below it twice.
 func nested(levels int) *ir.Grammar {
 	var b irtest.Builder
 	x := b.Lit("x")
@@ -21,8 +21,8 @@ func nested(levels int) *ir.Grammar {
 	return &b.G
 }
 
-// TestPrices: a term of many levels, whose questions ask about the same terms again and again, costs 72 million units,
-// so that a bound on them is one on time. The bounds here are a tenth below and above.
+// TestPrices checks that a term of many levels, which examines the same terms again and again, costs 72 million units,
+// so that a bound on units bounds time. The bounds here are a tenth below and above.
 func TestPrices(t *testing.T) {
 	v := largeVocab()
 	for units, enough := range map[int64]bool{65_000_000: false, 79_000_000: true} {

@@ -6,10 +6,9 @@ import (
 	"tgi/plugins/grammar/ir"
 )
 
-// properties finds which expressions match the empty text, which match any text,
-// and which match one that is not empty. Each is a least fixed point, found by
-// counting down what an expression still needs (Dowling and Gallier 1984), so in
-// time linear in the grammar.
+// properties finds which expressions match the empty text, which match some text, and which match one that is not
+// empty. Each is a least fixed point, found by counting down what an expression still needs (Dowling and Gallier 1984),
+// in time linear in the grammar.
 func (c *compiler) properties() {
 	up := c.parents()
 	leaf := func(of func(i uint32, x *ir.Expr) bool) []bool {
@@ -52,8 +51,8 @@ func (c *compiler) properties() {
 	}), never)
 }
 
-// members are, of an unordered list, those of which so many must have a property for the
-// list to have it: all that are required, or any.
+// members returns the operands of an unordered list, and how many of them must have a property for the list to have it:
+// all required ones, or any.
 func members(x *ir.Expr) (args []uint32, need int) {
 	for i, m := range x.Marks {
 		if m&ir.Required != 0 {
@@ -66,7 +65,7 @@ func members(x *ir.Expr) (args []uint32, need int) {
 	return x.Args[1:], 1
 }
 
-// longer reports whether t has a text that is not empty.
+// longer reports whether t matches a text that is not empty.
 func (c *compiler) longer(t *term) bool {
 	if t.pure {
 		return !t.first.empty()
@@ -81,8 +80,8 @@ func (c *compiler) longer(t *term) bool {
 	return false
 }
 
-// parents lists, by expression, the expressions that it is a member of; a rule's
-// body is a member of every mention of the rule.
+// parents lists, by expression, the expressions that it is an operand of; a rule's body is an operand of every
+// reference to the rule.
 func (c *compiler) parents() [][]uint32 {
 	up := make([][]uint32, len(c.g.Exprs))
 	for _, i := range c.order {
@@ -102,8 +101,8 @@ func (c *compiler) parents() [][]uint32 {
 	return up
 }
 
-// solve makes true what is true at first, and then each expression of which so
-// many members are true as need says. What never holds stays false.
+// solve starts with the expressions in first, then marks each expression once as many of its operands are marked as
+// need returns. It never marks those in never.
 func (c *compiler) solve(up [][]uint32, need func(*ir.Expr) int, first, never []bool) []bool {
 	left := make([]int32, len(c.g.Exprs))
 	out := make([]bool, len(c.g.Exprs))

@@ -2,7 +2,7 @@ package grammar
 
 import "tgi/plugins/grammar/ir"
 
-// regexes makes terms of the regular expressions that terminals in use need.
+// regexes builds terms for the regular expressions of terminals in use.
 func (c *compiler) regexes() {
 	used := make([]bool, len(c.g.Regexes))
 	for _, i := range c.order {
@@ -10,7 +10,7 @@ func (c *compiler) regexes() {
 			used[x.Ref] = true
 		}
 	}
-	for i := len(used) - 1; i >= 0; i-- { // members have lower indices
+	for i := len(used) - 1; i >= 0; i-- { // operands have lower indices
 		if used[i] {
 			for _, a := range c.g.Regexes[i].Args {
 				used[a] = true

@@ -5,29 +5,27 @@ import (
 	"sync/atomic"
 )
 
-// set is the state of the parser: all ways to read the text so far, merged. It is
-// a set of Earley items whose origins are named by content instead of position:
-// an item is a thread, what waits for a rule is a frame, and both are hashed by
-// content. So sets that allow the same continuations mostly are one object, the
-// parser is an automaton over them that is built as texts reach it, and a state
-// is one pointer.
+// set is the state of the parser: all parses of the text so far, merged. It is a set of Earley items whose origins are
+// identified by content instead of position: an item is a thread, the continuations of a rule are a frame, and both are
+// hashed by content. So sets that allow the same continuations are usually one object, the parser is an automaton over
+// them that is built as texts reach it, and a state is one pointer.
 type set struct {
 	h       hash
 	accept  bool     // the text may end here
 	tokens  bool     // some thread takes a token
-	impure  bool     // first may hold bytes that lead nowhere
-	first   byteSet  // bytes that some thread takes
+	impure  bool     // first may contain bytes that lead nowhere
+	first   byteSet  // bytes that some thread accepts
 	threads []thread // by hash
-	kernel  []thread // what the set was made from, kept where the grammar names tokens
+	kernel  []thread // what the set was built from, kept if the grammar names tokens
 
 	tab atomic.Pointer[table[set]]
 }
 
-// dead is where no text goes on.
+// dead is the set from which no text continues.
 var dead = &set{h: hashOf([]byte{tagSet})}
 
-// thread is one way to go on: a text of t or a token of tok, then rest, then what
-// waits in f. Without t and tok, in a kernel, it is rest at once.
+// thread is one continuation: a text of t or a token of tok, then rest, then a continuation in f. Without t and tok, in
+// a kernel, it begins with rest.
 type thread struct {
 	h    hash
 	t    *term
@@ -48,12 +46,11 @@ func (h *thread) name() {
 	h.h = hashOf(h.f.h.append(h.rest.h.append(b)))
 }
 
-// frame is what waits for the end of a rule, or of an unordered list, of which some
-// members came already.
+// frame holds the continuations of a rule, or of an unordered list of which some members were read.
 type frame struct {
-	h      hash
-	waits  []wait
-	passed *passed // nil: none came, or it is not that of a list
+	h           hash
+	waits       []wait
+	membersRead *membersRead // nil: none was read, or this is not a list's
 }
 
 type wait struct {
@@ -61,10 +58,10 @@ type wait struct {
 	f    *frame
 }
 
-// root waits for the end of the text.
+// root is the frame at the end of the text.
 var root = &frame{h: hashOf([]byte{tagFrame})}
 
-// step is the set after one more byte, dead where there is none.
+// step is the set after one more byte; dead if the byte is not allowed.
 func (w *work) step(s *set, b byte) *set {
 	if !s.first.has(b) {
 		return dead
@@ -105,8 +102,8 @@ func (w *work) stepOn(s *set, b byte) *set {
 	return to
 }
 
-// take is the set after one token: by its text, which is "" where texts are not
-// made of it, and as the token that the grammar names.
+// take is the set after one token: by its text, which is "" if the token is not matched by its bytes, and as a token
+// that the grammar names.
 func (w *work) take(s *set, id uint32, text string) *set {
 	to := dead
 	if text != "" {

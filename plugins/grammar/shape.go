@@ -2,10 +2,9 @@ package grammar
 
 import "math/bits"
 
-// A shape is a text with each byte replaced by its class: all numbers of three digits
-// are one shape, and so are all words of five small letters. A vocabulary has a
-// tenth as many shapes as it has beginnings of tokens, so where a term treats the
-// bytes of each class alike the shapes are walked instead.
+// A shape is a text with each byte replaced by its class: all numbers of three digits are one shape, and so are all
+// words of five lower-case letters. A vocabulary has a tenth as many shapes as token prefixes, so if a term treats the
+// bytes of each class alike, the walk is over shapes instead.
 
 // classes are sets of bytes that most terms treat alike: letters, digits and the parts
 // of UTF-8. Any other byte is a class of its own.
@@ -34,7 +33,7 @@ var classes, classOf, sample = func() (sets []byteSet, of [256]uint8, sample [25
 	add(0x80, 0x8F)
 	add(0x90, 0x9F)
 	add(0xA0, 0xBF)
-	add(0xC3, 0xDF) // less those that begin the spaces and line ends which patterns leave out
+	add(0xC3, 0xDF) // without the lead bytes of spaces and line ends, which patterns exclude
 	add(0xE4, 0xEC)
 	add(0xF1, 0xF3)
 	add(0xC0, 0xC1, 0xF5, 0xFF)
@@ -49,7 +48,7 @@ var classes, classOf, sample = func() (sets []byteSet, of [256]uint8, sample [25
 // shared is how many classes have several bytes; they come first.
 const shared = 11
 
-// splitBy is which of the shared classes a set of bytes has some bytes of, not all.
+// splitBy is the shared classes of which a set has some bytes but not all.
 func splitBy(s byteSet) (split uint16) {
 	for i, c := range classes[:shared] {
 		if in := s.and(c); !in.empty() && in != c {
@@ -61,20 +60,20 @@ func splitBy(s byteSet) (split uint16) {
 
 // shapes is the trie of the shapes of tokens, flat and depth first like a trie.
 type shapes struct {
-	nodes []shape  // and one behind the last
+	nodes []shape  // and one after the last
 	order []uint32 // the tokens in the order of their shapes
 	at    []uint32 // the nodes of the trie of all tokens in the order of their shapes
 }
 
 type shape struct {
 	end    uint32
-	tokens uint32 // in order: its own, then those below
-	at     uint32 // in at: its own, up to the next shape's
+	tokens uint32 // index into order: its own, then those below
+	at     uint32 // index into at: its own, up to the next shape's
 	depth  uint16
 	class  uint8
 }
 
-// newShapes makes the shapes of a trie.
+// newShapes computes the shapes of a trie.
 func newShapes(t *trie) *shapes {
 	s := &shapes{}
 	var top []uint32
@@ -86,7 +85,7 @@ func newShapes(t *trie) *shapes {
 	return s
 }
 
-// add appends the shapes of nodes, whose parents have one shape, and of those below.
+// add appends the shapes of nodes, whose parents have the same shape, and of their descendants.
 func (s *shapes) add(t *trie, nodes []uint32, depth uint16) {
 	var counts [256]int
 	var present [4]uint64
@@ -137,9 +136,8 @@ func (s *shapes) addOne(t *trie, nodes []uint32, depth uint16, class uint8) {
 // bytes is the size of the shapes.
 func (s *shapes) bytes() int64 { return int64(len(s.nodes))*16 + int64(len(s.order)+len(s.at))*4 }
 
-// walkShapes finds the tokens that stay within t and where they may leave it. Where
-// a state tells bytes of a class apart, the walk goes on byte by byte; false: there are
-// more than so many nodes to be walked in that way.
+// walkShapes finds the tokens that stay within t and the nodes where tokens may leave it. If a state distinguishes
+// bytes of a class, the walk continues byte by byte; it returns false if that concerns more than most nodes.
 func (w *work) walkShapes(m *mask, sc *scratch, t *term, most int) bool {
 	sh, all := w.v.shapes, w.v.all
 	nodes := sh.nodes
@@ -181,7 +179,7 @@ func (w *work) walkShapes(m *mask, sc *scratch, t *term, most int) bool {
 		own := &nodes[i+1]
 		sc.ids = append(sc.ids, sh.order[n.tokens:own.tokens]...)
 		if !next.pure && !next.nullable {
-			w.note(next)
+			w.recordLength(next)
 		}
 		if i++; i < n.end {
 			sc.terms[n.depth] = next
@@ -195,7 +193,7 @@ func (w *work) walkShapes(m *mask, sc *scratch, t *term, most int) bool {
 	return true
 }
 
-// settleShapes decides about openings whose shapes end before shape i.
+// settleShapes resolves openings whose shapes end before shape i.
 func (sc *scratch) settleShapes(m *mask, v *Vocab, i uint32) {
 	sh := v.shapes
 	for n := len(sc.wide); n > 0; n = len(sc.wide) {

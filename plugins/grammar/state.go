@@ -9,43 +9,40 @@ import (
 	"time"
 )
 
-// Key names a state: two states with the same key, of one process, have the same
-// mask and admit the same continuations. (Of two states that admit the same the
-// keys may differ.)
+// Key identifies a state: in one process, two states with the same key have the same mask and admit the same
+// continuations. (Two states that admit the same may have different keys.)
 type Key [16]byte
 
-// State is a place in a text of a grammar. It is one pointer and a persistent list
-// of what was accepted, so that a clone costs the same wherever it is made.
+// State is a position in a text of a grammar. It is one pointer and a persistent list of what was accepted, so the cost
+// of a clone does not depend on the position.
 //
-// A State is used by one goroutine at a time; clones are independent. An error
-// leaves it as it was. After one that wraps ErrLimit or ErrStuck the text can't be
-// finished under the grammar: give it up.
+// A State is used by one goroutine at a time; clones are independent. An error leaves it unchanged. After one that
+// wraps ErrLimit or ErrStuck the text can't be completed under the grammar: abandon it.
 type State struct {
 	g    *Grammar
 	at   *set
 	past *past
 }
 
-// past is what was accepted last, and where the state was before. Clones share it.
+// past is what was accepted last, and the state before it. Clones share it.
 type past struct {
 	before *past
-	from   atomic.Pointer[set] // nil: forgotten, to be found again from the start
+	from   atomic.Pointer[set] // nil: dropped; replay finds it again from the start
 	token  uint32              // noToken: text
 	text   string
-	n      int // how many there are
+	n      int // length of the list
 }
 
-// remembered is how many steps back the way is kept as states; further back as
-// tokens, for states may be large.
+// remembered is for how many steps back states are kept; further back only tokens are, because states may be large.
 const remembered = 32
 
-// ended is behind the token that ends a text.
+// ended is the set after the token that ends a text.
 var ended = &set{h: hashOf([]byte{tagSet, 0xFF})}
 
 // Start is the state before any token.
 func (g *Grammar) Start() *State { return &State{g: g, at: g.start} }
 
-// Clone is a second state at the same place.
+// Clone returns an independent state at the same position.
 func (s *State) Clone() *State {
 	c := *s
 	return &c
@@ -54,7 +51,7 @@ func (s *State) Clone() *State {
 // Words is the length of the grammar's masks, in words of 32 tokens.
 func (g *Grammar) Words() int { return g.v.words }
 
-// Len is how many tokens, and calls of AcceptBytes, led here.
+// Len is the number of accepted tokens and calls of AcceptBytes.
 func (s *State) Len() int {
 	if s.past == nil {
 		return 0
@@ -62,20 +59,18 @@ func (s *State) Len() int {
 	return s.past.n
 }
 
-// Key names the state.
+// Key returns the state's key.
 func (s *State) Key() Key { return s.at.h.bytes() }
 
-// CanEnd reports whether the text so far is a text of the grammar. It stays so
-// after the token that ended it.
+// CanEnd reports whether the text so far is complete. It stays true after the token that ended it.
 func (s *State) CanEnd() bool { return s.at.accept || s.at == ended }
 
-// Ended reports whether the text was ended by a token.
+// Ended reports whether a token ended the text.
 func (s *State) Ended() bool { return s.at == ended }
 
-// Mask sets bits [Words] to the tokens that may come next: bit t%32 of word t/32
-// for token t. Tokens that end a text are among them exactly when it may end here;
-// special ones only where the grammar names them. All words are overwritten. The
-// error wraps ErrStuck or ErrLimit; then bits hold nothing.
+// Mask sets bits [Words] to the tokens that may come next: bit t%32 of word t/32 for token t. Tokens that end a text
+// are set exactly if it may end here, special ones only where the grammar names them. All words are overwritten. The
+// error wraps ErrStuck or ErrLimit; the bits are then undefined.
 func (s *State) Mask(bits []uint32) error { return s.MaskWith(context.Background(), Effort{}, bits) }
 
 // MaskWith is Mask with the given effort. It ends with ctx's error soon after ctx ends.
@@ -122,8 +117,7 @@ func (s *State) workWith(ctx context.Context, e Effort) *work {
 	return w
 }
 
-// Accept moves on by a token. Where it may not come here the error wraps
-// ErrRejected; it may wrap ErrLimit.
+// Accept advances by a token. If the token is not allowed here the error wraps ErrRejected; it may also wrap ErrLimit.
 func (s *State) Accept(token uint32) error {
 	return s.AcceptWith(context.Background(), Effort{}, token)
 }
@@ -164,8 +158,8 @@ func (s *State) after(ctx context.Context, e Effort, token uint32) (*set, error)
 	return nil, fmt.Errorf("%w: token %d, %q", ErrRejected, token, v.texts[token])
 }
 
-// AcceptBytes moves on by text that is not cut into tokens: all of it or, with an
-// error, none. Errors are as of Accept.
+// AcceptBytes advances by text that is not split into tokens: by all of it or, with an error, none. Errors are those of
+// Accept.
 func (s *State) AcceptBytes(text []byte) error {
 	to, err := s.read(s.at, string(text))
 	if err == nil {
@@ -174,7 +168,7 @@ func (s *State) AcceptBytes(text []byte) error {
 	return err
 }
 
-// read is where text leads from a set.
+// read returns the set that text leads to.
 func (s *State) read(at *set, text string) (*set, error) {
 	for i := range len(text) {
 		w := s.work()
@@ -206,9 +200,8 @@ func (s *State) move(to *set, token uint32, text string) {
 	}
 }
 
-// Rollback takes back the last n tokens or calls of AcceptBytes. More than 32
-// takes the way from the start again; only then there may be an error that wraps
-// ErrLimit. Speculative decoding will need it, to take back drafts that were rejected.
+// Rollback undoes the last n tokens or calls of AcceptBytes. More than 32 need a replay from the start, which may fail
+// with an error that wraps ErrLimit. Speculative decoding will use it to undo rejected drafts.
 func (s *State) Rollback(n int) error {
 	if n < 0 || n > s.Len() {
 		return fmt.Errorf("rollback: want 0 to %d, got %d", s.Len(), n)
@@ -232,7 +225,7 @@ func (s *State) Rollback(n int) error {
 	return nil
 }
 
-// replay is where the state was behind p.
+// replay returns the set after p.
 func (s *State) replay(p *past) (*set, error) {
 	var way []*past
 	for ; p != nil; p = p.before {
@@ -252,8 +245,8 @@ func (s *State) replay(p *past) (*set, error) {
 	return again.at, nil
 }
 
-// Admits reports whether text, as a whole, belongs to the grammar. Single tokens
-// that the grammar names are never part of such a text. The error wraps ErrLimit.
+// Admits reports whether the whole text belongs to the grammar. Tokens that the grammar names are never part of such a
+// text. The error wraps ErrLimit.
 func (g *Grammar) Admits(text []byte) (bool, error) {
 	s := g.Start()
 	switch err := s.AcceptBytes(text); {
@@ -271,8 +264,7 @@ func (p *Vocab) addEnds(bits []uint32) {
 	}
 }
 
-// Bytes is about how much memory the states found so far take; it goes back to
-// nearly nothing when it reaches the limit.
+// Bytes is about how much memory the states built so far take; it drops to almost nothing when it reaches the limit.
 func (g *Grammar) Bytes() int64 {
 	g.m.mu.Lock()
 	defer g.m.mu.Unlock()

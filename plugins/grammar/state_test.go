@@ -34,8 +34,8 @@ func maskOf(t testing.TB, s *grammar.State) []uint32 {
 	return bits
 }
 
-// TestRollbackEqualsReplay goes forth and back along texts, also further than what
-// is remembered as states, and compares with a state that was led there afresh.
+// TestRollbackEqualsReplay goes back and forth along texts, also beyond the states that are kept, and compares with a
+// new state at the same position.
 func TestRollbackEqualsReplay(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for _, wl := range workloads(true, "") {
@@ -71,12 +71,12 @@ func TestRollbackEqualsReplay(t *testing.T) {
 			}
 		}
 		if err := s.Rollback(s.Len() + 1); err == nil {
-			t.Error("took back more than there is")
+			t.Error("rolled back more than was accepted")
 		}
 	}
 }
 
-// TestLongRollback: far behind what is remembered, with text that is not cut into tokens on the way.
+// TestLongRollback rolls back far beyond the states that are kept, over text that was not split into tokens.
 func TestLongRollback(t *testing.T) {
 	s := newSchema(false)
 	g := compile(t, largeVocab(), s.done(s.Rule(s.value)), grammar.Limits{})
@@ -98,7 +98,7 @@ func TestLongRollback(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b.Key() != keys[b.Len()] {
-			t.Fatalf("%d steps back it is another state", n)
+			t.Fatalf("after a rollback of %d steps the state differs", n)
 		}
 	}
 	if a.Len() != 1000 || b.Len() != 96 {
@@ -127,7 +127,7 @@ func TestClonesAreIndependent(t *testing.T) {
 		}
 	}
 	if a.Key() != key || a.Len() != same {
-		t.Error("a clone's tokens moved the state it was made of")
+		t.Error("tokens accepted by a clone changed the original state")
 	}
 	for _, id := range tokens[0][same:] {
 		if err := a.Accept(id); err != nil {
@@ -135,12 +135,12 @@ func TestClonesAreIndependent(t *testing.T) {
 		}
 	}
 	if !a.CanEnd() || !b.CanEnd() {
-		t.Error("one of them did not get to its end")
+		t.Error("one of them did not reach its end")
 	}
 }
 
-// TestManyGoroutines share grammars, a vocabulary and caches that are too small, and
-// all find what one alone finds.
+// TestManyGoroutines shares grammars, a vocabulary and caches that are too small between goroutines, and expects the
+// results of a single one.
 func TestManyGoroutines(t *testing.T) {
 	v := grammar.NewVocab(large(), 300_000)
 	all := workloads(true, "")
@@ -181,8 +181,8 @@ func TestManyGoroutines(t *testing.T) {
 	}
 }
 
-// TestForcedTokensAreTheTokenizersOwn: what is forced at each place of a text that the
-// tokenizer cut is what the tokenizer made of it.
+// TestForcedTokensAreTheTokenizersOwn checks that the forced tokens at each position of a tokenized text are those of
+// the tokenizer.
 func TestForcedTokensAreTheTokenizersOwn(t *testing.T) {
 	forced, total := 0, 0
 	for _, flexible := range []bool{false, true} {
@@ -227,7 +227,7 @@ func TestForcedBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := s.ForcedBytes(100); string(got) != c.want || err != nil {
-			t.Errorf("behind %q: %q is forced (%v), want %q", c.before, got, err, c.want)
+			t.Errorf("after %q: %q is forced (%v), want %q", c.before, got, err, c.want)
 		}
 	}
 	if got, _ := g.Start().ForcedBytes(2); string(got) != "ab" {
@@ -235,8 +235,8 @@ func TestForcedBytes(t *testing.T) {
 	}
 }
 
-// TestForcedLeavesOpenWhatMayGrow: "ab" is forced, but with "abc" in the vocabulary and c
-// to follow perhaps, the tokens of "ab" may not be the tokenizer's.
+// TestForcedLeavesOpenWhatMayGrow: "ab" is forced, but if "abc" is in the vocabulary and c may follow, the tokens of
+// "ab" may not be the tokenizer's.
 func TestForcedLeavesOpenWhatMayGrow(t *testing.T) {
 	w := words{{"a", 0}, {"b", 0}, {"c", 0}, {"ab", 0}, {"abc", 0}, {"d", 0}, {"x", 0}, {"<e>", abi.TokenEnd}, {"é", 0},
 		{"\xc3", 0}, {"\xa9", 0}, {"\xa8", 0}}
@@ -270,7 +270,7 @@ func TestForcedLeavesOpenWhatMayGrow(t *testing.T) {
 		b.Define(b.Declare("start"), body)
 		got, err := compile(t, v, &b.G, grammar.Limits{}).Start().Forced(c.tail, encode)
 		if !slices.Equal(got, c.want) || err != nil {
-			t.Errorf("%+v behind %v: %v is forced (%v), want %v", b.G.Regexes, c.tail, got, err, c.want)
+			t.Errorf("%+v after %v: %v is forced (%v), want %v", b.G.Regexes, c.tail, got, err, c.want)
 		}
 	}
 }
@@ -292,7 +292,7 @@ func TestTokensByName(t *testing.T) {
 		}
 	}
 	if err := s.Accept(1); !errors.Is(err, grammar.ErrRejected) || !s.Ended() {
-		t.Errorf("behind the end: %v", err)
+		t.Errorf("after the end: %v", err)
 	}
 	var c irtest.Builder
 	c.Define(c.Declare("start"), c.TokenText("<nosuch>"))
@@ -313,15 +313,15 @@ func TestStuck(t *testing.T) {
 	if err := s.Mask(make([]uint32, 1)); !errors.Is(err, grammar.ErrStuck) {
 		t.Errorf("no token begins with b, got %v", err)
 	}
-	var c irtest.Builder // all tokens but the one that there is
+	var c irtest.Builder // all tokens except the only one
 	any := c.Bytes("\x00\xff")
 	c.Define(c.Declare("start"), c.Term(c.Concat(c.And(any, c.Not(c.Lit("a"))), any)))
 	if err := compile(t, v, &c.G, grammar.Limits{}).Start().Mask(make([]uint32, 1)); !errors.Is(err, grammar.ErrStuck) {
-		t.Errorf("only the excluded token is there, got %v", err)
+		t.Errorf("the vocabulary has only the excluded token, got %v", err)
 	}
 }
 
-// TestLimits: each limit is an error that says which, and the state stays usable.
+// TestLimits checks that exceeding a limit is an error that names it, and that the state stays usable.
 func TestLimits(t *testing.T) {
 	s := newSchema(true)
 	g := s.done(s.Rule(s.value))
@@ -363,8 +363,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestEqualGrammarsShareMasks: the same grammar compiled again finds its masks, and an
-// equal terminal in another grammar is not walked again.
+// TestEqualGrammarsShareMasks checks that the same grammar compiled again reuses its masks, and that another grammar
+// with an equal terminal reuses that terminal's.
 func TestEqualGrammarsShareMasks(t *testing.T) {
 	v := grammar.NewVocab(large(), 0)
 	wl := workloads(false, "")[1]
@@ -392,7 +392,7 @@ func TestEqualGrammarsShareMasks(t *testing.T) {
 	before := v.CacheStats()
 	maskOf(t, st)
 	if after := v.CacheStats(); after.Misses != before.Misses+1 || after.Hits != before.Hits+1 {
-		t.Errorf("inside a string: %+v, then %+v; want a hit for its terminal and a miss for its place", before, after)
+		t.Errorf("inside a string: %+v, then %+v; want a hit for its terminal and a miss for its set", before, after)
 	}
 }
 

@@ -12,11 +12,10 @@ import (
 	"tgi/sdk/abi"
 )
 
-// large is a made-up vocabulary of 128,256 tokens in the shape of those of large
-// models: all bytes, words with and without a space and a capital, pieces of words,
-// numbers to 999, runs of white space, punctuation with and without quotes, other
-// scripts whole and cut within characters, and special tokens at the end.
-// TGI_BENCH_TOKENIZER names a tokenizer.json with byte-level BPE to take instead.
+// large is a made-up vocabulary of 128,256 tokens in the shape of those of large models: all bytes, words with and
+// without a space and a capital, pieces of words, numbers to 999, runs of white space, punctuation with and without
+// quotes, other scripts, partly cut within characters, and special tokens at the end. TGI_BENCH_TOKENIZER names a
+// tokenizer.json with byte-level BPE to use instead.
 var large = sync.OnceValue(func() words {
 	if path := os.Getenv("TGI_BENCH_TOKENIZER"); path != "" {
 		return fromFile(path)
@@ -72,7 +71,7 @@ var large = sync.OnceValue(func() words {
 	return w
 })
 
-// fromFile reads the vocabulary of a tokenizer.json; panics where it can't.
+// fromFile reads the vocabulary of a tokenizer.json; it panics if it can't.
 func fromFile(path string) words {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -190,7 +189,7 @@ func scripts(r *rand.Rand, add func(string)) {
 	}
 }
 
-// word26 is a word or a piece of one, in syllables, the longer the rarer.
+// word26 returns a word or a piece of one, made of syllables; longer ones are rarer.
 func word26(r *rand.Rand) string {
 	const cons, vowels = "bcdfghjklmnpqrstvwxyz", "aeiou"
 	var b strings.Builder
@@ -206,8 +205,7 @@ func word26(r *rand.Rand) string {
 
 var largeVocab = sync.OnceValue(func() *grammar.Vocab { return grammar.NewVocab(large(), 0) })
 
-// longest cuts a text into the longest tokens there are, which is near enough to
-// what a tokenizer does.
+// longest splits a text greedily into the longest tokens, which is close to what a tokenizer does.
 var longest = sync.OnceValue(func() func(text string) []uint32 {
 	ids, most := map[string]uint32{}, 0
 	for id, t := range large() {

@@ -2,9 +2,8 @@ package grammar
 
 import "sync/atomic"
 
-// table holds the transitions found so far of a term or a set. A few of them, each
-// for a class of bytes, lie in a list that is replaced as a whole; more lie in an
-// array by byte. Readers take no lock; writers hold the machine's.
+// table holds the known transitions of a term or a set. A few, each for a class of bytes, are in a list that is
+// replaced as a whole; more are in an array by byte. Readers take no lock; writers hold the machine's.
 type table[T any] struct {
 	few   []edge[T]
 	dense *[256]atomic.Pointer[T]
@@ -15,16 +14,16 @@ type edge[T any] struct {
 	to *T
 }
 
-// maxEdges is how long the list gets.
+// maxEdges is the maximum length of the list.
 const maxEdges = 4
 
-// Sizes in bytes for the books, about.
+// Approximate sizes in bytes for accounting.
 const (
 	edgeBytes  = 48
 	denseBytes = 256*8 + 48
 )
 
-// get is the target of b, nil where none is known.
+// get returns the target of b, nil if unknown.
 func (t *table[T]) get(b byte) *T {
 	if t.dense != nil {
 		return t.dense[b].Load()
@@ -37,7 +36,7 @@ func (t *table[T]) get(b byte) *T {
 	return nil
 }
 
-// with gives a table that also leads from on to to, and the bytes that it takes more.
+// with returns a table that also leads from on to to, and its additional size in bytes.
 func (t *table[T]) with(on byteSet, to *T) (*table[T], int) {
 	switch {
 	case t == nil:

@@ -14,41 +14,39 @@ const (
 	opEmpty             // the empty text
 	opClass             // one byte of first
 	opLit               // the text lit, of at least two bytes
-	opCat               // kids[0], which is no opCat, then kids[1]
+	opCat               // kids[0], which is not an opCat, then kids[1]
 	opAlt               // any of kids, at least two, none an opAlt, by hash
 	opRep               // kids[0] lo to hi times; hi may be unbounded
 	opAnd               // all of kids
-	opNot               // what kids[0] is not
+	opNot               // the complement of kids[0]
 )
 
 const unbounded = ^uint32(0)
 
-// term is a regular expression over bytes, and at the same time a state of its
-// automaton: the state is what is left to match. Terms are immutable and made by
-// the constructors below, which bring them into a normal form (Brzozowski 1964;
-// Owens, Reppy and Turon 2009), so that equal ways on mostly are equal terms.
-// Counts are part of a term, not unrolled.
+// term is a regular expression over bytes, and at the same time a state of its automaton: the state is what is left to
+// match. Terms are immutable and made by the constructors below, which normalise them (Brzozowski 1964; Owens, Reppy
+// and Turon 2009), so that equivalent states are usually equal terms. Counts are part of a term, not unrolled.
 type term struct {
 	h        hash
 	op       op
 	nullable bool
-	pure     bool   // no opAnd or opNot in it: then it has a text unless it is opNothing
-	counts   uint32 // the largest finite bound of a repeat in it
-	least    uint32 // the length of the shortest text, where pure; at most longText
+	pure     bool   // contains no opAnd or opNot: it matches some text unless it is opNothing
+	counts   uint32 // the largest finite bound of its repeats
+	least    uint32 // the length of the shortest text, if pure; at most longText
 	lo, hi   uint32
 	parts    uint32  // of an opCat, and of the opCats in its second kid
-	first    byteSet // bytes that texts begin with; where not pure perhaps more
-	split    uint16  // the classes of which it tells bytes apart, perhaps more
+	first    byteSet // bytes that texts begin with; perhaps more if not pure
+	split    uint16  // the classes whose bytes it distinguishes; perhaps more
 	lit      string
 	kids     []*term
 
 	tab   atomic.Pointer[table[term]]
-	alive atomic.Int32             // of one that is not pure: whether there is a text, see dies
-	near  atomic.Pointer[term]     // the same within the length of a token, see clamp
+	alive atomic.Int32             // if not pure: whether it matches any text, see deadTerm
+	near  atomic.Pointer[term]     // equal within the length of a token, see clamp
 	cover atomic.Uint64            // its packed cover, 0: not known
-	fits  atomic.Pointer[term]     // the term that it is known to be repeats of, nothing: none; see fits
+	fits  atomic.Pointer[term]     // the c of a proven fits(t, c); opNothing: none
 	loop  atomic.Pointer[asciiSet] // see loops
-	slack atomic.Uint32            // that of the terms on the way of its cover, see note
+	slack atomic.Uint32            // of the terms explored for its cover, see recordLength
 }
 
 var (
@@ -58,7 +56,7 @@ var (
 	anyText = finish(&term{op: opRep, kids: []*term{anyByte}, hi: unbounded})
 )
 
-// finish computes what follows from a term's parts.
+// finish computes a term's derived fields from its operands.
 func finish(t *term) *term {
 	var room [512]byte
 	b := append(room[:0], tagTerm, byte(t.op))
@@ -115,7 +113,7 @@ func finish(t *term) *term {
 	return t
 }
 
-// intern gives the one term that is equal to t.
+// intern returns the canonical term equal to t.
 func (w *work) intern(t *term) *term {
 	n := finish(t)
 	if n.h == anyText.h {
@@ -149,8 +147,8 @@ func (w *work) literal(s string) *term {
 	return w.intern(&term{op: opLit, lit: s})
 }
 
-// maxParts is the longest chain that is put before another: it is made anew for that,
-// and chains of which each is the one before it twice would soon have no end.
+// maxParts is the longest chain that may be put before another: it is copied for that, and chains that each contain the
+// previous one twice would grow exponentially.
 const maxParts = 20_000
 
 func (w *work) cat(a, b *term) *term {
@@ -168,7 +166,7 @@ func (w *work) cat(a, b *term) *term {
 		w.limit("parts of a regular expression in a row", maxParts, int(a.parts))
 		return nothing
 	}
-	var heads []*term // of the chain a, so that chains lean to the right
+	var heads []*term // of the chain a, so that chains are right-nested
 	for ; a.op == opCat; a = a.kids[1] {
 		heads = append(heads, a.kids[0])
 	}
@@ -179,8 +177,8 @@ func (w *work) cat(a, b *term) *term {
 	return b
 }
 
-// catOne puts a, which is no opCat, before b. Repeats of the same in a row become one: what is counted in two places
-// can be counted in many ways.
+// catOne puts a, which is not an opCat, before b. It merges adjacent repeats of the same term: two counts of one thing
+// can be split in many ways.
 func (w *work) catOne(a, b *term) *term {
 	if a.op == opRep {
 		next := cut(b)
@@ -283,7 +281,7 @@ func (w *work) intersect(ks []*term) *term {
 	return w.intern(&term{op: opAnd, kids: out})
 }
 
-// only is the literal l where all of ks match it, else nothing.
+// only is the literal l if all of ks match it, otherwise nothing.
 func (w *work) only(l *term, ks []*term) *term {
 	for _, k := range ks {
 		if k == l {
@@ -299,7 +297,7 @@ func (w *work) only(l *term, ks []*term) *term {
 	return l
 }
 
-// contradicts finds x and not x among the members of an intersection.
+// contradicts reports whether an intersection contains both x and not x.
 func contradicts(ks []*term) bool {
 	for _, n := range ks {
 		if n.op != opNot {
@@ -314,7 +312,7 @@ func contradicts(ks []*term) bool {
 	return false
 }
 
-// flatten replaces members of kind o by their members, which are of other kinds.
+// flatten replaces operands of kind o by their own operands, which are of other kinds.
 func flatten(o op, ks []*term) []*term {
 	n := 0
 	for _, k := range ks {
@@ -335,7 +333,7 @@ func flatten(o op, ks []*term) []*term {
 	return out
 }
 
-// distinct sorts ks by hash and drops what is there twice.
+// distinct sorts ks by hash and removes duplicates.
 func distinct(ks []*term) []*term {
 	slices.SortFunc(ks, func(x, y *term) int { return x.h.compare(y.h) })
 	return slices.CompactFunc(ks, func(x, y *term) bool { return x.h == y.h })

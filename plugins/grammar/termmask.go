@@ -5,18 +5,17 @@ import (
 	"slices"
 )
 
-// mask is a set of tokens: words, which other masks may share, and ids beside
-// them. That of a term is of the tokens that stay within it, and exits are where
-// tokens may leave it: nodes, in order, at which a text of the term ends and behind
-// which there are tokens that do not stay. It depends on the term alone, so it is
-// good for every place and every grammar where the term is left to match.
+// mask is a set of tokens: words, which other masks may share, and additional ids. The mask of a term holds the tokens
+// that stay within it; exits are the nodes, in order, where tokens may leave it: a text of the term ends there, and
+// some tokens below do not stay within the term. It depends on the term alone, so it is valid in every grammar and at
+// every position where the term is left to match.
 type mask struct {
 	words []uint32 // nil: none
-	owned bool     // words are not a slice's or another mask's
+	owned bool     // words are not shared with a slice or another mask
 	ids   []uint32
 	exits []uint32 // in the trie of all tokens
 	none  bool     // of a set: no token is in it
-	slack uint32   // of a term: each term that tokens lead to has a text of at most so many bytes, pure ones aside
+	slack uint32   // of a term: each impure term that tokens lead to has a text of at most so many bytes
 }
 
 func (m *mask) bytes() int64 {
@@ -27,13 +26,13 @@ func (m *mask) bytes() int64 {
 	return n
 }
 
-// opening is a node at which a text of the term ends, until its descendants are seen.
+// opening is a node at which a text of the term ends, until its descendants were visited.
 type opening struct {
 	at     uint32
 	inside int // tokens found so far
 }
 
-// termMask is the mask of a term that is left to match.
+// termMask returns the mask of a term that is left to match.
 func (w *work) termMask(t *term) *mask {
 	t = w.clamp(t)
 	k := cacheKey{t.h, true}
@@ -53,8 +52,8 @@ func (w *work) termMask(t *term) *mask {
 	return m
 }
 
-// walkTerm finds the mask by a walk: over shapes, along what the term excludes, or over
-// the trie, or what is left of it when the term takes a whole slice.
+// walkTerm computes the mask by a walk: over shapes, along the exclusions, or over the trie, without a slice that the
+// term accepts as a whole.
 func (w *work) walkTerm(t *term) *mask {
 	sc := w.v.getScratch()
 	defer w.v.scratch.Put(sc)
@@ -85,10 +84,10 @@ func (w *work) walkTerm(t *term) *mask {
 	return w.finish(m, sc)
 }
 
-// unlimited is more nodes than there are.
+// unlimited is no limit on the nodes of a walk.
 const unlimited = math.MaxInt
 
-// finish makes a mask of what a walk found.
+// finish builds the mask from the result of a walk.
 func (w *work) finish(m *mask, sc *scratch) *mask {
 	slices.Sort(m.exits)
 	w.pack(m, sc.ids)
@@ -96,7 +95,7 @@ func (w *work) finish(m *mask, sc *scratch) *mask {
 	return m
 }
 
-// walkBytes walks all of a trie byte by byte.
+// walkBytes walks a whole trie byte by byte.
 func (w *work) walkBytes(m *mask, tr *trie, sc *scratch, t *term, c cover) {
 	sc.terms[0], sc.covers[0] = t, c
 	for left := t.first; !left.empty() && w.err == nil; {
@@ -141,7 +140,7 @@ func (w *work) walkTermFrom(m *mask, tr *trie, sc *scratch, at uint32) {
 			sc.settle(m, tr, i)
 		}
 		if !next.pure && !next.nullable {
-			w.note(next)
+			w.recordLength(next)
 		}
 		if w.takesBelow(tr, i, t, next) {
 			sc.ids = append(sc.ids, tr.order[tr.rank[i]:tr.rank[n.end]]...)
@@ -165,10 +164,10 @@ func (w *work) walkTermFrom(m *mask, tr *trie, sc *scratch, at uint32) {
 	w.spend(visited * priceNode)
 }
 
-// minCovered is below how many nodes the cover of a term is not asked for.
+// minCovered is the number of nodes below which a cover is not worth its cost.
 const minCovered = 8
 
-// settle decides about openings whose descendants end before node i.
+// settle resolves openings whose descendants end before node i.
 func (sc *scratch) settle(m *mask, tr *trie, i uint32) {
 	for n := len(sc.open); n > 0; n = len(sc.open) {
 		o := sc.open[n-1]
@@ -183,7 +182,7 @@ func (sc *scratch) settle(m *mask, tr *trie, i uint32) {
 	}
 }
 
-// getScratch is room for a walk over any of the tries; give it back to scratch.
+// getScratch returns buffers for a walk over any of the tries; put them back into p.scratch.
 func (p *Vocab) getScratch() *scratch {
 	sc := p.scratch.Get().(*scratch)
 	sc.clear()
@@ -196,7 +195,7 @@ func (p *Vocab) getScratch() *scratch {
 
 func (sc *scratch) clear() { sc.ids, sc.open, sc.wide = sc.ids[:0], sc.open[:0], sc.wide[:0] }
 
-// pack gives m the tokens ids beside its words: in words of its own where that is shorter.
+// pack adds the tokens ids to m: as ids, or in its own words if that is smaller.
 func (w *work) pack(m *mask, ids []uint32) {
 	if len(ids) <= w.v.words/2 {
 		m.ids = slices.Clone(ids)
@@ -216,10 +215,9 @@ func (w *work) pack(m *mask, ids []uint32) {
 	m.words, m.owned, m.ids = words, true, nil
 }
 
-// clamp replaces counts that no token can reach: within the length of a token,
-// x{3,90000} is x{3,}. So masks of long counted strings are shared from one
-// character to the next. Whether an intersection has a text may hang on its
-// counts, so those are left alone.
+// clamp removes counts that no token can reach: within the length of a token, x{3,90000} is x{3,}. So long counted
+// strings share their mask from character to character. Whether an intersection matches a text may depend on its
+// counts, so those stay.
 func (w *work) clamp(t *term) *term {
 	if t.counts <= w.m.longest || !t.pure {
 		return t

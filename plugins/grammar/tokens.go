@@ -23,7 +23,7 @@ func (t *tokens) finish() *tokens {
 	return t
 }
 
-// tokensOf are the tokens that a leaf names; nil where there are none.
+// tokensOf returns the tokens that a leaf names; nil if there are none.
 func (v *Vocab) tokensOf(x *ir.Expr) (*tokens, error) {
 	words := make([]uint32, v.words)
 	if x.Kind == ir.TokenText {

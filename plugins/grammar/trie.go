@@ -2,14 +2,14 @@ package grammar
 
 import "slices"
 
-// trie holds the spellings of tokens, flat and depth first: the descendants of
-// node i are i+1 to end-1. A walk that finds byte b of node i dead goes on at end.
+// trie holds the spellings of tokens, flat and in depth-first order: the descendants of node i are i+1 to end-1. A walk
+// that cannot pass node i continues at its end.
 type trie struct {
 	nodes []node
 	rank  []uint32   // tokens in the nodes before i
 	order []uint32   // the tokens in the order of their nodes
-	adds  []extent   // by node; nil: covers are not worth it
-	below []asciiSet // by node: the bytes below it; nil: not known
+	adds  []extent   // by node; nil: covers are not worth their cost
+	below []asciiSet // by node: the bytes below it; nil: not computed
 	heads [256]int32 // the node of depth 1 with this byte, -1: none
 	deep  int        // the largest depth
 	full  []uint32   // of a trie of some tokens: its nodes in the trie of all
@@ -24,19 +24,19 @@ type node struct {
 
 const noToken = ^uint32(0)
 
-// tokenText is an ordinary token and its bytes, at least one.
+// tokenText is an ordinary token and its bytes, of which there is at least one.
 type tokenText struct {
 	text string
 	id   uint32
 }
 
-// newTrie makes a trie of tokens sorted by text, no text twice.
+// newTrie builds a trie of tokens sorted by text, without duplicates.
 func newTrie(sorted []tokenText) *trie {
 	t := &trie{}
 	for i := range t.heads {
 		t.heads[i] = -1
 	}
-	var path []uint32 // nodes of the text before
+	var path []uint32 // nodes of the previous text
 	last := ""
 	for _, s := range sorted {
 		n := 0
@@ -76,7 +76,7 @@ func (t *trie) close(path []uint32) {
 	}
 }
 
-// within fills in full: t's nodes are among those of all, in the same order.
+// within computes full: t's nodes are a subset of those of all, in the same order.
 func (t *trie) within(all *trie) {
 	t.full = make([]uint32, len(t.nodes))
 	var at uint32 // the candidate
@@ -96,7 +96,7 @@ func (t *trie) within(all *trie) {
 	}
 }
 
-// find is the node of a text, -1 where no token begins with it.
+// find returns the node of a text, -1 if no token begins with it.
 func (t *trie) find(text []byte) int {
 	if len(text) == 0 {
 		return -1

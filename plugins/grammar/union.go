@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// alt is any of ks. Classes before the same rest become one class, and counted
-// repeats of the same before the same rest become one where their counts join up:
-// that keeps (a|aa){0,1000} from having a thousand parts.
+// alt is any of ks. It merges classes before the same rest into one class, and counted repeats of the same term before
+// the same rest into one if their counts are adjacent: otherwise (a|aa){0,1000} would have a thousand parts.
 func (w *work) alt(ks []*term) *term {
 	ks = flatten(opAlt, ks)
 	if !w.spend(priceNode * int64(len(ks))) {
@@ -43,7 +42,7 @@ func (w *work) alt(ks []*term) *term {
 	return w.intern(&term{op: opAlt, kids: out})
 }
 
-// union is alt for many: literals among ks become a tree at once.
+// union is alt for many operands: it builds a tree of the literals among ks first.
 func (w *work) union(ks []*term) *term {
 	var texts []string
 	var out []*term
@@ -63,11 +62,10 @@ func (w *work) union(ks []*term) *term {
 	return w.alt(append(out, w.literals(texts)))
 }
 
-// maxPlain is how many alternatives are kept side by side before those that begin
-// with the same byte are put together.
+// maxPlain is how many alternatives are kept in a plain list before they are grouped by first byte.
 const maxPlain = 16
 
-// headed is an alternative cut into its head and its rest.
+// headed is an alternative split into its head and its rest.
 type headed struct{ head, rest *term }
 
 func cut(t *term) headed {
@@ -126,8 +124,8 @@ func (w *work) join(ks []*term) []*term {
 	return out
 }
 
-// factor puts alternatives together that begin with the same byte, so that a step
-// into a large enumeration looks at 256 branches at most.
+// factor groups alternatives that begin with the same byte, so that a step into a large enumeration examines at most
+// 256 branches.
 func (w *work) factor(ks []*term) []*term {
 	var by [256][]*term
 	var out []*term
@@ -154,7 +152,7 @@ func (w *work) factor(ks []*term) []*term {
 	return distinct(out)
 }
 
-// literals is any of texts, as a tree of prefixes. It sorts texts.
+// literals is any of texts, as a prefix tree. It sorts texts.
 func (w *work) literals(texts []string) *term {
 	slices.Sort(texts)
 	return w.tree(slices.Compact(texts))

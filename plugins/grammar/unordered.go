@@ -7,35 +7,33 @@ import (
 	"tgi/plugins/grammar/ir"
 )
 
-// unordered is a list of members that come in any order. The parser goes through it as
-// through a rule, called by a number of its own behind those of the rules: what waits for
-// its end is a frame, and members that came are noted in a copy of that frame, which
-// has them as a set. So in whatever order they came the state is the same, and
-// there are as many states as texts reach, not as there are orders.
+// unordered is a list of members that come in any order. The parser treats it like a rule, with a number after those of
+// the rules: a frame holds its continuations, and a copy of that frame holds the set of members read so far. So the
+// state does not depend on their order, and only states that texts reach are built, not one per order.
 type unordered struct {
 	h        hash
 	rule     int32
-	sep      *expr // the separator with its empty text, then one more member
+	sep      *expr // the separator, possibly empty, then one more member
 	next     *expr
-	members  []*expr // each with its eSeen behind it
+	members  []*expr // each followed by its eSeen
 	marks    []ir.Mark
-	required int    // how many members are
-	lo, hi   uint32 // different members, and members in all
+	required int    // number of required members
+	lo, hi   uint32 // bounds: distinct members at least, members in total at most
 }
 
-// passed is which members of a list came.
-type passed struct {
-	base  *frame // the frame of the list before any came
+// membersRead is the members of a list that were read.
+type membersRead struct {
+	base  *frame // the frame of the list before the first member
 	list  *unordered
-	seen  []uint64 // members that came and whose coming makes a difference
-	left  int      // required ones that did not come
-	kinds uint32   // how many different ones came, up to list.lo
-	count uint32   // how many came in all, where list.hi bounds it
+	seen  []uint64 // members that were read, if that makes a difference
+	left  int      // required ones not read yet
+	kinds uint32   // number of distinct ones read, up to list.lo
+	count uint32   // total number read, if list.hi bounds it
 }
 
-func (p *passed) has(i int) bool { return p.seen != nil && p.seen[i>>6]>>(i&63)&1 != 0 }
+func (p *membersRead) has(i int) bool { return p.seen != nil && p.seen[i>>6]>>(i&63)&1 != 0 }
 
-// unordered is the expression of a list, without its empty text.
+// unordered is the expression of a list, without the empty text.
 func (c *compiler) unordered(x *ir.Expr, id hash) *expr {
 	w := c.w
 	l := &unordered{lo: x.Min, hi: x.Max, rule: int32(len(c.g.Rules) + len(w.m.lists))}
@@ -76,11 +74,11 @@ func (w *work) fail(err error) {
 	}
 }
 
-// members goes into the members of a list that may come next.
+// members expands the members of a list that may come next.
 func (c *closer) members(l *unordered, o origin) {
-	p := &passed{list: l, left: l.required}
-	if o.f != nil && o.f.passed != nil {
-		p = o.f.passed
+	p := &membersRead{list: l, left: l.required}
+	if o.f != nil && o.f.membersRead != nil {
+		p = o.f.membersRead
 	}
 	for i, m := range l.members {
 		if p.admits(i) {
@@ -89,8 +87,8 @@ func (c *closer) members(l *unordered, o origin) {
 	}
 }
 
-// admits reports whether member i may come next: what must come behind it has room.
-func (p *passed) admits(i int) bool {
+// admits reports whether member i may come next: there must be room for the members still required after it.
+func (p *membersRead) admits(i int) bool {
 	l, came := p.list, p.has(i)
 	mark := l.marks[i]
 	if came && mark&ir.Repeats == 0 {
@@ -108,13 +106,13 @@ func (p *passed) admits(i int) bool {
 	return int64(p.count)+1+max(int64(left), int64(l.lo-kinds)) <= int64(l.hi)
 }
 
-// came notes that member i of a list came: the list ends here, or goes on.
-func (c *closer) came(l *unordered, i int, o origin) {
+// memberRead records that member i of a list was read: the list ends here or continues.
+func (c *closer) memberRead(l *unordered, i int, o origin) {
 	if o.f == nil {
 		panic("BUG: a member of a list ended where it began")
 	}
-	f := c.w.passed(o.f, l, i)
-	p := f.passed
+	f := c.w.frameAfter(o.f, l, i)
+	p := f.membersRead
 	if p.left == 0 && p.kinds >= l.lo {
 		for _, wt := range f.waits {
 			c.add(wt.rest, origin{f: wt.f})
@@ -128,14 +126,14 @@ func (c *closer) came(l *unordered, i int, o origin) {
 	}
 }
 
-// passed is the frame behind member i of a list. It is named by what it holds.
-func (w *work) passed(f *frame, l *unordered, i int) *frame {
-	next := passed{base: f, list: l, left: l.required, seen: make([]uint64, (len(l.members)+63)/64)}
-	if p := f.passed; p != nil {
+// frameAfter returns the frame after member i of a list. It is hashed by its content.
+func (w *work) frameAfter(f *frame, l *unordered, i int) *frame {
+	next := membersRead{base: f, list: l, left: l.required, seen: make([]uint64, (len(l.members)+63)/64)}
+	if p := f.membersRead; p != nil {
 		next.base, next.left, next.kinds, next.count = p.base, p.left, p.kinds, p.count
 		copy(next.seen, p.seen)
 	}
-	next.note(i)
+	next.add(i)
 	b := make([]byte, 0, 64+8*len(next.seen))
 	b = l.h.append(next.base.h.append(append(b, tagPassed)))
 	b = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b, next.count), next.kinds)
@@ -148,14 +146,14 @@ func (w *work) passed(f *frame, l *unordered, i int) *frame {
 	if old := w.m.frames[h]; old != nil {
 		return old
 	}
-	n := &frame{h: h, waits: next.base.waits, passed: &next}
+	n := &frame{h: h, waits: next.base.waits, membersRead: &next}
 	w.m.frames[h] = n
 	w.m.grow(220 + 8*len(next.seen))
 	return n
 }
 
-// note books that member i came.
-func (p *passed) note(i int) {
+// add records that member i was read.
+func (p *membersRead) add(i int) {
 	l := p.list
 	if l.hi != unbounded {
 		p.count++
@@ -170,7 +168,7 @@ func (p *passed) note(i int) {
 	if p.kinds < l.lo {
 		return
 	}
-	// That one came which may come again makes no difference any more, unless it had to.
+	// A repeatable member makes no difference after it was read, unless it was required.
 	for i, mark := range l.marks {
 		if mark == ir.Repeats {
 			p.seen[i>>6] &^= 1 << (i & 63)

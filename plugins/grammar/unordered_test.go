@@ -14,7 +14,7 @@ import (
 	"tgi/plugins/grammar/ir/irtest"
 )
 
-// object is a grammar of an object with so many members, of which every third is required, in any order.
+// object is a grammar of an object with the given number of members in any order; every third is required.
 func object(members int) *ir.Grammar {
 	var b irtest.Builder
 	value := b.Term(b.Repeat(b.Bytes("az"), 1, ir.Unbounded))
@@ -28,8 +28,8 @@ func object(members int) *ir.Grammar {
 	return &b.G
 }
 
-// TestOrdersMeet: the state behind members is the same in whatever order they came, required ones come before the end,
-// none comes twice, and sixty members, whose orders nobody could count, take little memory.
+// TestOrdersMeet checks that the state after some members does not depend on their order, that required ones come
+// before the end, that none comes twice, and that sixty members take little memory despite their 60! orders.
 func TestOrdersMeet(t *testing.T) {
 	const members = 60
 	v := largeVocab()
@@ -49,7 +49,7 @@ func TestOrdersMeet(t *testing.T) {
 	mask := make([]uint32, g.Words())
 	for round := range 20 {
 		some := r.Perm(members)[:1+r.IntN(members-1)]
-		if round == 0 { // all but one that need not come
+		if round == 0 { // all but one optional member
 			some = slices.DeleteFunc(r.Perm(members), func(m int) bool { return m == 1 })
 		}
 		var keys []grammar.Key
@@ -76,14 +76,14 @@ func TestOrdersMeet(t *testing.T) {
 			if err := end.AcceptBytes([]byte("}")); (err == nil) != (missing == 0) {
 				t.Fatalf("%s}: %d required members are missing, got %v", b.String(), missing, err)
 			}
-			// Back to before the last member, and it may come again.
+			// Roll back the last member: it is allowed again.
 			back := follow(b.String()[:strings.LastIndexAny(b.String(), "{,")+1])
 			before := back.Key()
 			if err := back.AcceptBytes([]byte(fmt.Sprintf("m%d:", some[len(some)-1]))); err != nil {
 				t.Fatal(err)
 			}
 			if err := back.Rollback(1); err != nil || back.Key() != before {
-				t.Fatalf("rolled back it is another state, %v", err)
+				t.Fatalf("after the rollback the state differs, %v", err)
 			}
 		}
 		if keys[0] != keys[1] || keys[1] != keys[2] {
@@ -95,7 +95,7 @@ func TestOrdersMeet(t *testing.T) {
 	}
 }
 
-// TestUnorderedRefusals: what a list cannot be made of is said.
+// TestUnorderedRefusals checks the errors for invalid lists.
 func TestUnorderedRefusals(t *testing.T) {
 	v := largeVocab()
 	for want, list := range map[string]func(b *irtest.Builder) uint32{

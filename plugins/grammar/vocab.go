@@ -14,31 +14,28 @@ import (
 type Vocabulary interface {
 	// Size is the number of ids: they are 0 to Size-1.
 	Size() int
-	// Bytes gives what a token stands for, the text of a special one; nil where
-	// there is no such token.
+	// Bytes returns the bytes of a token, the text of a special one; nil if there is no such token.
 	Bytes(id uint32) []byte
-	// Flags gives abi.TokenSpecial and abi.TokenEnd of a token that there is.
+	// Flags returns abi.TokenSpecial and abi.TokenEnd of an existing token.
 	Flags(id uint32) uint32
 }
 
-// maxToken is the most bytes of a token that texts are made of; longer ones are
-// never allowed by their bytes.
+// maxToken is the maximum length in bytes of a token that is matched by its bytes; longer ones never are.
 const maxToken = 4096
 
-// Vocab is a vocabulary prepared for masks: its tokens as tries, and the slices of
-// those that stand inside any string. One is made per tokenizer, at load, and
-// shared by all grammars; it is safe for concurrent use. At 128k tokens it takes
-// about 20 MiB, and its cache of masks up to what was given.
+// Vocab is a vocabulary prepared for masks: its tokens as tries, and slices of those that are allowed inside any
+// string. One is made per tokenizer, at load, and shared by all grammars; it is safe for concurrent use. At 128k tokens
+// it takes about 20 MiB, plus its cache of masks.
 type Vocab struct {
 	size    int
 	words   int
 	texts   []string // by id; "" where a token is not matched by its bytes
 	special map[string]uint32
 	ends    []uint32
-	twins   [][2]uint32 // tokens spelt like another: that one's id, then their own
+	twins   [][2]uint32 // duplicates: the id of the first token with the same bytes, then the duplicate's
 	twinned map[uint32][]uint32
 	normal  []uint32 // the tokens matched by their bytes, as a mask
-	known   []uint32 // the ids that there are
+	known   []uint32 // the existing ids
 	all     *trie
 	shapes  *shapes
 	buckets []lengthBucket // by length
@@ -47,8 +44,8 @@ type Vocab struct {
 	scratch sync.Pool // *scratch
 }
 
-// slice is a part of the vocabulary that is allowed as a whole wherever chars
-// characters of a string may stand, of all kinds.
+// slice is a part of the vocabulary that is allowed as a whole wherever chars characters of all kinds are allowed in a
+// string.
 type slice struct {
 	chars int // at most so many characters; or endless
 	words []uint32
@@ -57,7 +54,7 @@ type slice struct {
 }
 
 // NewVocab prepares v, within a fraction of a second at 128k tokens. cacheBytes
-// bounds what is remembered of masks, 0 means 64 MiB.
+// bounds the cache of masks; 0 means 64 MiB.
 func NewVocab(v Vocabulary, cacheBytes int64) *Vocab {
 	if cacheBytes == 0 {
 		cacheBytes = 64 << 20
@@ -114,7 +111,7 @@ func NewVocab(v Vocabulary, cacheBytes int64) *Vocab {
 
 func (p *Vocab) build(tokens []tokenText) {
 	p.slices = []slice{{chars: endless}, {chars: 32}, {chars: 16}}
-	chars := make([]int, len(tokens)) // of safe tokens, else 0
+	chars := make([]int, len(tokens)) // of safe tokens, otherwise 0
 	for i, t := range tokens {
 		if safe(t.text) {
 			chars[i] = utf8.RuneCountInString(t.text)
@@ -153,7 +150,7 @@ func (p *Vocab) build(tokens []tokenText) {
 	wg.Wait()
 }
 
-// addTwins adds the tokens that are spelt like one in words.
+// addTwins adds the duplicates of tokens in words.
 func (p *Vocab) addTwins(words []uint32) {
 	for _, t := range p.twins {
 		if hasBit(words, t[0]) {
@@ -162,8 +159,7 @@ func (p *Vocab) addTwins(words []uint32) {
 	}
 }
 
-// safe reports whether text is whole characters that stand for themselves inside
-// the strings of JSON and of most languages.
+// safe reports whether text consists of whole characters that need no escape in strings of JSON and most languages.
 func safe(text string) bool {
 	for i := 0; i < len(text); i++ {
 		if !safeASCII.has(text[i]) && text[i] < utf8.RuneSelf {
@@ -197,7 +193,7 @@ func (p *Vocab) Bytes() int64 {
 	return n
 }
 
-// named is the token that is spelt so, special ones first.
+// named returns the token with this spelling; special ones take precedence.
 func (p *Vocab) named(text string) (uint32, error) {
 	if id, ok := p.special[text]; ok {
 		return id, nil
@@ -214,7 +210,7 @@ func setBit(words []uint32, id uint32) { words[id>>5] |= 1 << (id & 31) }
 
 func hasBit(words []uint32, id uint32) bool { return words[id>>5]>>(id&31)&1 != 0 }
 
-// scratch is room for one walk.
+// scratch holds the buffers of one walk.
 type scratch struct {
 	terms  []*term
 	covers []cover
@@ -222,5 +218,5 @@ type scratch struct {
 	sets   []*set
 	ids    []uint32
 	open   []opening
-	wide   []opening // as open, of shapes
+	wide   []opening // like open, for shapes
 }

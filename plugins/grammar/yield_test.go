@@ -12,8 +12,8 @@ import (
 	"tgi/plugins/grammar/ir/irtest"
 )
 
-// TestCompileYields: a compilation that takes long stops to ask whether others want the processor, and ends when it is
-// cancelled meanwhile; what it makes does not ask any more.
+// TestCompileYields checks that a long compilation calls Yield and stops when it is cancelled there, and that the
+// compiled grammar no longer calls it.
 func TestCompileYields(t *testing.T) {
 	var b irtest.Builder
 	var texts []uint32
@@ -26,11 +26,11 @@ func TestCompileYields(t *testing.T) {
 	asked := 0
 	g, err := v.Compile(t.Context(), &b.G, grammar.Limits{Yield: func() { asked++ }})
 	if err != nil || asked < 3 {
-		t.Fatalf("asked %d times, %v", asked, err)
+		t.Fatalf("yielded %d times, %v", asked, err)
 	}
 	asked = 0
 	if err := g.Start().Mask(make([]uint32, g.Words())); asked != 0 {
-		t.Errorf("a step asked %d times, %v", asked, err)
+		t.Errorf("a step yielded %d times, %v", asked, err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	_, err = v.Compile(ctx, &b.G, grammar.Limits{Yield: func() { asked = 0; cancel(nil) }})
@@ -39,8 +39,8 @@ func TestCompileYields(t *testing.T) {
 	}
 }
 
-// TestEffort: a call that may take only so long gives up soon after, and its results are those of one that may take as
-// long as it wants; such a one stops to ask whether others want the processor, and ends when it is cancelled.
+// TestEffort checks that a call with a time limit gives up soon after it, that its later results equal those without a
+// limit, and that a call without one yields and stops when cancelled.
 func TestEffort(t *testing.T) {
 	var b irtest.Builder
 	x := b.Lit("a")
@@ -68,7 +68,7 @@ func TestEffort(t *testing.T) {
 		}
 		try(func(e grammar.Effort) error { return hurried.MaskWith(ctx, e, mask) })
 		if !slices.Equal(mask, maskOf(t, s)) {
-			t.Fatalf("token %d: another mask", i)
+			t.Fatalf("token %d: the mask differs", i)
 		}
 		try(func(e grammar.Effort) error { return hurried.AcceptWith(ctx, e, a) })
 		if err := s.Accept(a); err != nil {
@@ -76,7 +76,7 @@ func TestEffort(t *testing.T) {
 		}
 	}
 	if gaveUp == 0 || asked == 0 {
-		t.Errorf("gave up %d times, asked %d times", gaveUp, asked)
+		t.Errorf("gave up %d times, yielded %d times", gaveUp, asked)
 	}
 	again := compile(t, v, &b.G, grammar.Limits{}).Start()
 	cancel(nil)

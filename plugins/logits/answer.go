@@ -9,14 +9,14 @@ import (
 	"tgi/sdk/abi"
 )
 
-// outputs is what a guest may answer with.
+// outputs is the set of outputs that a guest may use.
 type outputs struct {
 	modes                    [abi.ModeRow + 1]bool
 	stop, force, temperature bool
 	vocab                    uint32
 }
 
-// declared gives the outputs of a description.
+// declared returns the outputs of a description.
 func declared(d guest.Description, vocab int) outputs {
 	o := outputs{
 		stop: d.Declares(abi.NameStop), force: d.Declares(abi.NameForce), temperature: d.Declares(abi.NameTemperature),
@@ -29,8 +29,7 @@ func declared(d guest.Description, vocab int) outputs {
 	return o
 }
 
-// answer is the outputs of one step, of which all is checked but what the arrays hold. Arrays lie in the guest's
-// memory.
+// answer is the validated outputs of one step, except for the contents of arrays, which are in the guest's memory.
 type answer struct {
 	mode, out, count    uint32
 	flags               uint32
@@ -44,7 +43,8 @@ var entryBytes = [abi.ModeRow + 1]uint64{
 	abi.ModeView: abi.ViewEntrySize, abi.ModeRow: 4,
 }
 
-// decode reads what the guest answered: step is its struct, in memory. The error says which rule is broken by what.
+// decode reads the guest's result from its struct step in memory. The error names the rule and the value that breaks
+// it.
 func decode(memory, step []byte, status uint32, o outputs) (answer, error) {
 	field := func(at int) uint32 { return binary.LittleEndian.Uint32(step[at:]) }
 	a := answer{
@@ -55,7 +55,7 @@ func decode(memory, step []byte, status uint32, o outputs) (answer, error) {
 	if status != abi.StatusOK {
 		return a, failed(memory, status, a.out, a.count)
 	}
-	// What nearly every step is.
+	// The most common result.
 	if a.mode == abi.ModePass && a.flags == 0 && a.forceCount == 0 && a.temperature != a.temperature {
 		return a, nil
 	}
@@ -77,7 +77,7 @@ func decode(memory, step []byte, status uint32, o outputs) (answer, error) {
 	return a, nil
 }
 
-// checkBeside checks the outputs beside the mode.
+// checkBeside checks the outputs other than the mode.
 func (a *answer) checkBeside(o outputs) error {
 	switch {
 	case a.flags&^(abi.FlagOnly|abi.FlagStop) != 0:
@@ -99,7 +99,7 @@ func (a *answer) checkBeside(o outputs) error {
 	return nil
 }
 
-// checkArray checks where the mode's array lies and how long it is.
+// checkArray checks the address and the length of the mode's array.
 func (a *answer) checkArray(memory []byte, vocab uint32) error {
 	name := abi.ModeNames[a.mode]
 	want := a.count
@@ -137,7 +137,7 @@ func undeclared(what, name string) error {
 	return fmt.Errorf("%s %s: the description does not declare it", what, name)
 }
 
-// failed tells of a status that is not StatusOK.
+// failed is the error for a status other than StatusOK.
 func failed(memory []byte, status, at, n uint32) error {
 	if status != abi.StatusFailed {
 		return fmt.Errorf("status %d: there are %d and %d", int32(status), abi.StatusOK, abi.StatusFailed)

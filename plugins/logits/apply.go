@@ -10,13 +10,12 @@ import (
 	"tgi/sdk/abi"
 )
 
-// entryFuel is what the guest pays for each entry of an array whose length it chooses: about what the host needs for
-// it.
+// entryFuel is the fuel charged for each entry of an array whose length the guest chooses: about the host's cost.
 const entryFuel = 8
 
-// scratch is what applying one answer needs for as long as that lasts.
+// scratch holds the buffers for applying one answer.
 type scratch struct {
-	old  []float32 // logits that may have to be put back
+	old  []float32 // logits to restore after an error
 	seen []uint64  // bits of ids; all 0 between uses
 }
 
@@ -40,13 +39,13 @@ func (d ids) id(i int) uint32 { return binary.LittleEndian.Uint32(d[4*i:]) }
 // row is the logits that an answer is applied to.
 type row struct {
 	x         []float32
-	alive     int      // a token that was allowed when last looked; a hint
+	alive     int      // a token that was allowed at the last check; a hint
 	checkOnly bool     // check only: the row does not matter, because the token is known or the sequence ends
 	tmp       *scratch // nil until needed
 }
 
-// apply checks what the mode's array holds and changes the row as it says. An error says which rule is broken by what;
-// the row is then as it was.
+// apply validates the contents of the mode's array and applies them to the row. The error names the rule and the value
+// that breaks it; the row is then unchanged.
 func (r *row) apply(mode, flags uint32, out []byte) error {
 	only := flags&abi.FlagOnly != 0
 	switch mode {
@@ -66,7 +65,7 @@ func (r *row) apply(mode, flags uint32, out []byte) error {
 	return nil
 }
 
-// errDead is the rule that some token stays allowed.
+// errDead is the error for an answer that leaves no token allowed.
 func errDead(mode int) error {
 	return fmt.Errorf("mode %s: no token is left that is allowed", abi.ModeNames[mode])
 }
@@ -82,7 +81,7 @@ func errNumber(mode, i int, id uint32, v float32) error {
 // usable is false for NaN and +Inf.
 func usable(v float32) bool { return v <= math.MaxFloat32 }
 
-// getScratch gives room for the logits that n entries name.
+// getScratch returns buffers for the logits that n entries name.
 func (r *row) getScratch(n int) []float32 {
 	r.tmp = scratches.Get().(*scratch)
 	if cap(r.tmp.old) < n {
@@ -112,7 +111,7 @@ func (r *row) hasCandidate() bool {
 	return false
 }
 
-// allow leaves the tokens listed.
+// allow denies all tokens but those listed.
 func (r *row) allow(list ids) error {
 	old, some := r.getScratch(list.len()), false
 	for i := range old {
@@ -180,7 +179,7 @@ func (r *row) sparse(list entries, only bool) error {
 	for i := range old {
 		id, v := list.id(i), list.value(i)
 		old[i] = r.x[id]
-		if v > negInf { // else it denies, NaN and +Inf too
+		if v > negInf { // otherwise it denies, also NaN and +Inf
 			v += old[i]
 		}
 		if v > math.MaxFloat32 && old[i] <= math.MaxFloat32 {
@@ -210,7 +209,7 @@ func (r *row) sparse(list entries, only bool) error {
 	return nil
 }
 
-// undo puts back what the first entries had, the last first: an id may be listed more than once.
+// undo restores the logits of the first entries, in reverse order: an id may be listed more than once.
 func (r *row) undo(list entries, old []float32) {
 	for i := len(old) - 1; i >= 0; i-- {
 		r.x[list.id(i)] = old[i]
@@ -241,7 +240,7 @@ func (r *row) view(list entries, only bool) error {
 	return nil
 }
 
-// checkView checks the entries of a view, and says whether some are allowed and some denied.
+// checkView checks the entries of a view, and reports whether some are allowed and some denied.
 func (r *row) checkView(list entries) (some, denied bool, err error) {
 	if words := (len(r.x) + 63) / 64; len(r.tmp.seen) < words {
 		r.tmp.seen = make([]uint64, words)
@@ -269,7 +268,7 @@ func (r *row) checkView(list entries) (some, denied bool, err error) {
 	return some, denied, err
 }
 
-// mask leaves the tokens whose bit is 1.
+// mask denies the tokens whose bit is 0.
 func (r *row) mask(words ids) error {
 	if r.checkOnly {
 		return nil

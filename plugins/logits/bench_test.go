@@ -29,7 +29,7 @@ func benchGuest(b testing.TB, name string) *guest.Guest {
 	return load(b, wasm, words)
 }
 
-// randomRow is a row as a model makes one: most logits far below the few best.
+// randomRow is a realistic row: most logits are far below the few best.
 func randomRow(n int) []float32 {
 	r := rand.New(rand.NewPCG(1, 2))
 	row := make([]float32, n)
@@ -39,7 +39,7 @@ func randomRow(n int) []float32 {
 	return row
 }
 
-// steps times Process of one sequence; more of it is measured as well, in turns.
+// steps times Process of one sequence; further functions are measured alternately.
 func steps(b *testing.B, g *guest.Guest, more map[string]func(row []float32)) {
 	p := logits.NewProcessor(begin(b, g, guest.Start{Prompt: prompt}))
 	row := randomRow(large)
@@ -64,7 +64,7 @@ func steps(b *testing.B, g *guest.Guest, more map[string]func(row []float32)) {
 			p, output = logits.NewProcessor(begin(b, g, guest.Start{Prompt: prompt})), output[:0]
 			b.StartTimer()
 		}
-		if len(output)%1000 == 0 { // biases add up
+		if len(output)%1000 == 0 { // biases accumulate
 			copy(row, clean)
 		}
 	}
@@ -104,7 +104,7 @@ func BenchmarkTopK64(b *testing.B) {
 	_ = best
 }
 
-// BenchmarkBegin times what a sequence costs beside its steps.
+// BenchmarkBegin times the cost of a sequence without its steps.
 func BenchmarkBegin(b *testing.B) {
 	for _, language := range []string{"c", "rust", "assemblyscript", "go"} {
 		b.Run(language, func(b *testing.B) {
@@ -130,7 +130,7 @@ func BenchmarkBegin(b *testing.B) {
 	}
 }
 
-// BenchmarkClone times what best_of costs for each further sequence.
+// BenchmarkClone times the cost of each further sequence of best_of.
 func BenchmarkClone(b *testing.B) {
 	for _, language := range []string{"c", "go"} {
 		b.Run(language, func(b *testing.B) {
@@ -157,7 +157,7 @@ func BenchmarkClone(b *testing.B) {
 	}
 }
 
-// BenchmarkView times the selection alone.
+// BenchmarkView times only the selection.
 func BenchmarkView(b *testing.B) {
 	row := randomRow(large)
 	for _, n := range []int{1, 64, 1024, 4096} {

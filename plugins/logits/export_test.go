@@ -28,7 +28,7 @@ func Decoded(memory []byte, step, status uint32, x []float32) error {
 	return r.apply(a.mode, a.flags, memory[a.out:uint64(a.out)+uint64(a.count)*entryBytes[a.mode]])
 }
 
-// WriteView and Unusable are what the tests of rows call.
+// WriteView and Unusable are exported for the tests of rows.
 var (
 	WriteView = writeView
 	Unusable  = unusable

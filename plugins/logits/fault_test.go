@@ -14,7 +14,7 @@ import (
 	"tgi/sdk/abi"
 )
 
-// fields is a process that writes outputs of the step struct and answers with a status.
+// fields is a process export that writes outputs of the step struct and returns a status.
 func fields(status uint32, offsetsAndValues ...uint32) guesttest.Code {
 	var code guesttest.Code
 	for i := 0; i < len(offsetsAndValues); i += 2 {
@@ -41,7 +41,7 @@ const (
 	huge     = 0x7f7fffff // the greatest float32
 )
 
-// out gives the outputs of a mode with its array at Free.
+// out returns the outputs of a mode with its array at Free.
 func out(mode, count uint32, more ...uint32) guesttest.Code {
 	return fields(0, append([]uint32{abi.StepMode, mode, abi.StepOut, free, abi.StepOutCount, count}, more...)...)
 }
@@ -53,8 +53,8 @@ func processor(t *testing.T, f guesttest.Fake) (*logits.Processor, *guest.Sessio
 	return logits.NewProcessor(s), s
 }
 
-// TestFaults: each way to break a rule ends the sequence with a fault that names plugin, export and rule, and leaves
-// the logits as they were.
+// TestFaults checks that each violation of a rule ends the sequence with a fault that names plugin, export and rule,
+// and leaves the logits unchanged.
 func TestFaults(t *testing.T) {
 	limited := `{"name":"fake","kinds":["logits"],"modes":["deny"]}`
 	for _, c := range []struct {
@@ -190,7 +190,7 @@ func bitsOf(row []float32) []uint32 {
 	return out
 }
 
-// TestLastWords: a fault shows what the guest printed last.
+// TestLastWords checks that a fault shows the guest's last output.
 func TestLastWords(t *testing.T) {
 	say := guesttest.Join(guesttest.Const(abi.LevelError), guesttest.Const(free), guesttest.Const(5), guesttest.Call(0))
 	for _, end := range []guesttest.Code{guesttest.Trap(), fields(2)} {
@@ -203,7 +203,7 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestLongListsCost: a guest pays for the host's work on the lists that it returns.
+// TestLongListsCost checks that a guest is charged for the host's work on the lists that it returns.
 func TestLongListsCost(t *testing.T) {
 	p, _ := processor(t, guesttest.Fake{Description: guesttest.Ahead, Pages: 200, Code: map[string]guesttest.Code{
 		guest.Process: fields(0, abi.StepMode, abi.ModeSparse, abi.StepOut, 0x100000, abi.StepOutCount, 400_000)}})
@@ -236,7 +236,7 @@ func TestSamplerFaults(t *testing.T) {
 	}
 }
 
-// TestSamplerSeesTheFirst: of more candidates than it asked for, and no others.
+// TestSamplerSeesTheFirst checks that of more candidates than requested a sampler gets only the first.
 func TestSamplerSeesTheFirst(t *testing.T) {
 	f := guesttest.Fake{Description: guesttest.Both, Code: map[string]guesttest.Code{
 		guest.Sample: guesttest.Join(guesttest.Arg(1), guesttest.Const(1), guesttest.Sub())}}

@@ -72,7 +72,7 @@ func rowAt(position, vocab int) []float32 {
 	return row
 }
 
-// sorted gives all ids by falling logit, ties by rising id.
+// sorted returns all ids by falling logit, ties by rising id.
 func sorted(row []float32) []uint32 {
 	ids := make([]uint32, len(row))
 	for i := range ids {
@@ -82,7 +82,7 @@ func sorted(row []float32) []uint32 {
 	return ids
 }
 
-// reference changes a row as an answer that is sound asks for, in the plainest way.
+// reference applies a valid answer to a row in the simplest way.
 func reference(row []float32, mode, flags uint32, out []byte) {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(out[4*i:]) }
 	value := func(i int) float32 { return math.Float32frombits(word(i)) }
@@ -124,7 +124,7 @@ func reference(row []float32, mode, flags uint32, out []byte) {
 	}
 }
 
-// TestKit holds the example guests, over this host's imports, to every rule of the contract.
+// TestKit checks the example guests, with this host's imports, against every rule of the contract.
 func TestKit(t *testing.T) {
 	long.Test(t)
 	for name, cases := range kit.Examples {
@@ -139,8 +139,8 @@ func TestKit(t *testing.T) {
 	}
 }
 
-// TestAnswersAreThoseOfTheKit plays every case of every example guest in every language twice: by the kit, export by
-// export, and by this host. Both must see the same answers; the kit's are applied by the reference.
+// TestAnswersAreThoseOfTheKit runs every case of every example guest in every language twice: with the kit, export by
+// export, and with this host. Both must get the same answers; the kit's are applied by the reference.
 func TestAnswersAreThoseOfTheKit(t *testing.T) {
 	for name, cases := range kit.Examples {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestAnswersAreThoseOfTheKit(t *testing.T) {
 	}
 }
 
-// same plays one case on this host and compares.
+// same runs one case on this host and compares.
 func same(t *testing.T, g *guest.Guest, c kit.Case, seed uint64, answers []kit.Answer) {
 	t.Helper()
 	if err := g.Validate(nil, []byte(c.Params)); err != nil {
@@ -201,7 +201,7 @@ func sameSteps(t *testing.T, p *logits.Processor, answers []kit.Answer) {
 		position := len(prompt) + len(output)
 		row := rowAt(position, 259)
 		want := slices.Clone(row)
-		if i%2 == 0 { // what looks ahead must not matter
+		if i%2 == 0 { // calling Prepare must make no difference
 			if err := p.Prepare(prompt, output); err != nil && a.Fault == "" {
 				t.Fatal(err)
 			}
@@ -226,7 +226,7 @@ func sameSteps(t *testing.T, p *logits.Processor, answers []kit.Answer) {
 		}
 		reference(want, a.Mode, a.Flags, a.Out)
 		if force < 0 && !stop && !slices.Equal(row, want) {
-			t.Fatalf("answer %d: the row is not what the reference makes of %.200v", i, a)
+			t.Fatalf("answer %d: the row differs from the reference for %.200v", i, a)
 		}
 		if force < 0 {
 			output = append(output, sorted(want)[0])
@@ -270,7 +270,7 @@ func sameChoices(t *testing.T, p *logits.Sampler, answers []kit.Answer) {
 	}
 }
 
-// TestLanguagesAgree: every-mode gives the same rows and effects in all languages, in each mode.
+// TestLanguagesAgree checks that every-mode gives the same rows and effects in all languages, in each mode.
 func TestLanguagesAgree(t *testing.T) {
 	guests := map[string]*guest.Guest{}
 	for language, wasm := range guesttest.SDK(t, "every-mode") {
@@ -295,7 +295,7 @@ func TestLanguagesAgree(t *testing.T) {
 	}
 }
 
-// record plays a sequence of 20 steps and writes down all that comes of it.
+// record runs a sequence of 20 steps and records all results.
 func record(t *testing.T, g *guest.Guest, start guest.Start) string {
 	t.Helper()
 	s, err := g.Begin(start)
@@ -306,7 +306,7 @@ func record(t *testing.T, g *guest.Guest, start guest.Start) string {
 	return play(logits.NewProcessor(s), start.Prompt, nil, 20)
 }
 
-// play goes on with a sequence and writes down what comes of it.
+// play continues a sequence and records the results.
 func play(p *logits.Processor, prompt, output []uint32, steps int) (log string) {
 	output = slices.Clone(output)
 	for range steps {
@@ -324,8 +324,8 @@ func play(p *logits.Processor, prompt, output []uint32, steps int) (log string) 
 	return log
 }
 
-// TestSequencesAreAlone: in every language a guest that remembers finds nothing of sequences before it or beside it,
-// and a clone goes on as its original does.
+// TestSequencesAreAlone checks in every language that a guest with state sees nothing of earlier or concurrent
+// sequences, and that a clone continues like its original.
 func TestSequencesAreAlone(t *testing.T) {
 	languages(t, "every-mode", func(t *testing.T, wasm []byte) {
 		g := load(t, wasm, guesttest.NewWords()) // refuses to begin twice in one memory
@@ -352,12 +352,12 @@ func TestSequencesAreAlone(t *testing.T) {
 			t.Errorf("the clone gives\n%.300s", got)
 		}
 		if stats := g.Stats(); stats.Instances.Reset == 0 || stats.Faults.All() > 0 {
-			t.Errorf("%+v: instances must have been used again", stats)
+			t.Errorf("%+v: instances were not reused", stats)
 		}
 	})
 }
 
-// TestManySequencesAtOnce: sequences in several goroutines do not meet.
+// TestManySequencesAtOnce checks that sequences in several goroutines are independent.
 func TestManySequencesAtOnce(t *testing.T) {
 	languages(t, "every-mode", func(t *testing.T, wasm []byte) {
 		g := load(t, wasm, guesttest.NewWords())
@@ -398,7 +398,8 @@ func TestManySequencesAtOnce(t *testing.T) {
 	})
 }
 
-// TestSeeds: equal seeds give equal draws in every language, others give others, and clones draw their own.
+// TestSeeds checks in every language that equal seeds give equal random numbers, different seeds different ones, and
+// clones their own.
 func TestSeeds(t *testing.T) {
 	languages(t, "epsilon-greedy", func(t *testing.T, wasm []byte) {
 		g := load(t, wasm, guesttest.NewWords())

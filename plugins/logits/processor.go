@@ -13,8 +13,8 @@ import (
 // Processor runs a guest of kind "logits" for one sequence. It is used by one goroutine at a time.
 //
 // Its errors are a [*sandbox.Fault] that names plugin, export, what went wrong and what the guest printed last; after
-// one of them every call fails. (Only a call after the session's Close, and a row or history that can't be this
-// sequence's, give another error.)
+// one of them every call fails. (Only a call after the session's Close, and a row or history that does not belong to
+// this sequence, give another error.)
 type Processor struct {
 	s       *guest.Session
 	entry   *guest.Entry
@@ -25,7 +25,7 @@ type Processor struct {
 	outputs outputs
 
 	last     int    // tokens that the sequence had at the last call; -1 before the first
-	prepared bool   // the answer for the position last is there and not used yet
+	prepared bool   // the answer for the position last is known and not used yet
 	answer   answer // to the last call
 	alive    int    // a token that was allowed at the last look
 
@@ -35,7 +35,7 @@ type Processor struct {
 	forces []uint32 // room for the queue
 }
 
-// NewProcessor makes the processor of a session that was begun with abi.KindLogits. Closing the session ends it.
+// NewProcessor returns the processor of a session that was begun with abi.KindLogits. Closing the session ends it.
 func NewProcessor(s *guest.Session) *Processor {
 	d := s.Guest().Description()
 	p := &Processor{
@@ -45,7 +45,7 @@ func NewProcessor(s *guest.Session) *Processor {
 	return p
 }
 
-// Clone gives a processor that is where p is, between two steps, over a session that was cloned from p's.
+// Clone returns a processor in the state of p, between two steps, over a session that was cloned from p's.
 func (p *Processor) Clone(s *guest.Session) *Processor {
 	twin := *p
 	twin.s, twin.entry = s, p.entry.Clone(s)
@@ -54,12 +54,11 @@ func (p *Processor) Clone(s *guest.Session) *Processor {
 	return &twin
 }
 
-// Ahead reports whether the guest looks at neither view nor row, so that Prepare can ask it before the logits are
-// known.
+// Ahead reports whether the guest reads neither view nor row, so that Prepare can call it before the logits are known.
 func (p *Processor) Ahead() bool { return p.view == 0 && !p.row }
 
-// Prepare asks the guest about the next position, if it can be asked before the logits are known. The Process that
-// follows, with the same history, uses the answer.
+// Prepare calls the guest for the next position, if that is possible before the logits are known. The next Process with
+// the same history uses the answer.
 func (p *Processor) Prepare(prompt, output []uint32) error {
 	n := len(prompt) + len(output)
 	if !p.Ahead() || p.prepared && p.last == n {
@@ -71,8 +70,8 @@ func (p *Processor) Prepare(prompt, output []uint32) error {
 	return p.call(prompt, output, nil)
 }
 
-// Process asks the guest about the next position and applies its answer to the logits, one for each id of the
-// vocabulary. prompt is what the session began with, output what followed. After an error the logits are as they were.
+// Process calls the guest for the next position and applies its answer to the logits, one for each id of the
+// vocabulary. prompt is what the session began with, output what followed. After an error the logits are unchanged.
 func (p *Processor) Process(prompt, output []uint32, logits []float32) (Effect, error) {
 	if len(logits) != p.vocab {
 		return None(), fmt.Errorf("BUG: %s: row of %d logits, the vocabulary has %d", p.s.Guest().Name(), len(logits),
@@ -95,8 +94,8 @@ func (p *Processor) Process(prompt, output []uint32, logits []float32) (Effect, 
 	return p.finish(n, logits)
 }
 
-// forced reports whether the token at this position is known. Where the sequence did not take the last forced one, the
-// rest is void.
+// forced reports whether the token at this position is forced. If the sequence did not take the last forced token, the
+// rest of the queue is dropped.
 func (p *Processor) forced(n int, output []uint32) bool {
 	if len(p.queue) == 0 {
 		return false
@@ -115,7 +114,7 @@ func (p *Processor) pop(n int) Effect {
 	return e
 }
 
-// call runs the guest and decodes its answer. logits is nil for a guest that wants none.
+// call runs the guest and decodes its answer. logits is nil for a guest that reads none.
 func (p *Processor) call(prompt, output []uint32, logits []float32) error {
 	n := len(prompt) + len(output)
 	fresh := 0
@@ -159,7 +158,7 @@ func (p *Processor) rowCount() uint32 {
 	return 0
 }
 
-// fill writes what the guest wants to see of the logits.
+// fill writes the view and the row that the guest needs.
 func (p *Processor) fill(memory []byte, logits []float32) {
 	if p.row {
 		copy(memory[p.rooms.Row:], rowBytes(logits))
@@ -198,7 +197,7 @@ func (p *Processor) finish(n int, logits []float32) (Effect, error) {
 	return e, nil
 }
 
-// apply changes the logits as the answer says.
+// apply applies the answer to the logits.
 func (p *Processor) apply(memory []byte, logits []float32) error {
 	a := &p.answer
 	if a.mode == abi.ModePass {

@@ -14,7 +14,7 @@ import (
 	"tgi/sdk/abi"
 )
 
-// kept is a process that copies the struct it gets to Free and answers with code.
+// kept is a process export that copies its struct to Free and then runs code.
 func kept(code guesttest.Code) guesttest.Code {
 	var copies guesttest.Code
 	for at := uint32(0); at < abi.StepSize; at += 4 {
@@ -28,7 +28,7 @@ func seen(s *guest.Session, field uint32) uint32 {
 	return binary.LittleEndian.Uint32(s.Memory()[free+0x1000+field:])
 }
 
-// TestStepStruct: every input is what sdk/abi says, and every output is reset.
+// TestStepStruct checks that every input is as sdk/abi specifies, and that every output is reset.
 func TestStepStruct(t *testing.T) {
 	p, s := processor(t, guesttest.Fake{Code: map[string]guesttest.Code{
 		guest.Process: kept(fields(0, abi.StepMode, 0, abi.StepOut, 77, abi.StepOutCount, 77, abi.StepForce, 78)),
@@ -74,7 +74,7 @@ func TestStepStruct(t *testing.T) {
 	}
 }
 
-// TestAhead: a guest that looks at no logits may be asked ahead, once for each position, and only such a guest.
+// TestAhead checks that only a guest that reads no logits is called ahead, once for each position.
 func TestAhead(t *testing.T) {
 	deny := map[string]guesttest.Code{guest.Process: kept(out(abi.ModeDeny, 1, abi.StepTemperature, one))}
 	p, s := processor(t, guesttest.Fake{Description: guesttest.Ahead, Code: deny, Data: words(42)})
@@ -108,11 +108,12 @@ func TestAhead(t *testing.T) {
 
 	p, s = processor(t, guesttest.Fake{Code: deny, Data: words(42)})
 	if err := p.Prepare(prompt, nil); err != nil || p.Ahead() || calls() != 0 {
-		t.Errorf("a guest that needs the row was asked ahead: %d calls, %v", calls(), err)
+		t.Errorf("a guest that needs the row was called ahead: %d calls, %v", calls(), err)
 	}
 }
 
-// TestForce: forced tokens come one for each step, without a call of the guest and without a change of the row.
+// TestForce checks that each step returns one forced token, without a call of the guest and without a change of the
+// row.
 func TestForce(t *testing.T) {
 	force := kept(fields(0, abi.StepForce, free, abi.StepForceCount, 3, abi.StepTemperature, one, abi.StepMode,
 		abi.ModeDeny,
@@ -146,14 +147,14 @@ func TestForce(t *testing.T) {
 		if e = step([]uint32{7, 8, 9}); e.Force != 7 || calls() != 2 || seen(s, abi.StepNewCount) != 3 {
 			t.Fatal(e, calls(), seen(s, abi.StepNewCount))
 		}
-		// Another token was picked: the rest is void and the guest is asked.
+		// Another token was picked: the rest is dropped and the guest is called.
 		if e = step([]uint32{7, 8, 9, 1}); e.Force != 7 || calls() != 3 || seen(s, abi.StepNewCount) != 1 {
 			t.Fatal(e, calls(), seen(s, abi.StepNewCount))
 		}
 	}
 }
 
-// TestStop ends whatever else is set, and neither row nor queue matter then.
+// TestStop checks that stop overrides all other outputs, row and queue.
 func TestStop(t *testing.T) {
 	p, _ := processor(t, guesttest.Fake{Code: map[string]guesttest.Code{guest.Process: fields(0, abi.StepFlags,
 		abi.FlagStop,
@@ -165,7 +166,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestMemoryThatGrew: an answer may lie in memory that the call added, and such an instance is not used again.
+// TestMemoryThatGrew checks that an answer may be in memory that the call added, and that such an instance is not
+// reused.
 func TestMemoryThatGrew(t *testing.T) {
 	p, s := processor(t, guesttest.Fake{Code: map[string]guesttest.Code{guest.Process: guesttest.Join(guesttest.Grow(1),
 		fields(0, abi.StepMode, abi.ModeDeny, abi.StepOut, 0x100000, abi.StepOutCount, 2))}})
@@ -183,7 +185,7 @@ func TestMemoryThatGrew(t *testing.T) {
 	}
 }
 
-// TestTokensInOneGo: what a guest is told does not depend on how often the sequence was shown to it.
+// TestTokensInOneGo checks that a guest's tokens do not depend on how many it gets per call.
 func TestTokensInOneGo(t *testing.T) {
 	f := guesttest.Fake{Description: guesttest.Ahead}
 	g := load(t, f.Wasm(), guesttest.NewWords())
@@ -209,14 +211,14 @@ func TestTokensInOneGo(t *testing.T) {
 		all = append(all, n)
 	}
 	if !slices.Equal(sequence(all...), want) {
-		t.Error("one by one gives other tokens than in one go")
+		t.Error("tokens passed one by one differ from those passed at once")
 	}
 	if !slices.Equal(sequence(0, 1, 5, 4091, 4092, 8188, 9000), want) {
-		t.Error("in pieces gives other tokens than in one go")
+		t.Error("tokens passed in pieces differ from those passed at once")
 	}
 }
 
-// TestBugs: a row or a history that is not this sequence's.
+// TestBugs covers a row or a history that does not belong to the sequence.
 func TestBugs(t *testing.T) {
 	p, _ := processor(t, guesttest.Fake{})
 	for _, c := range []struct{ prompt, row int }{{5, 258}, {5, 260}, {4, 259}, {6, 259}} {
@@ -227,8 +229,8 @@ func TestBugs(t *testing.T) {
 	}
 }
 
-// allocations gives those of f. They are counted for the whole process, in which a pool may be making instances ahead:
-// so the least of some counts.
+// allocations returns the allocations of f. They are counted for the whole process, in which a pool may build instances
+// at the same time, so it takes the minimum of several counts.
 func allocations(f func()) float64 {
 	least := math.Inf(1)
 	for range 20 {
@@ -237,10 +239,10 @@ func allocations(f func()) float64 {
 	return least
 }
 
-// TestNothingAllocates in the steps of a sequence: without an effect, in each mode, forced, sampled.
+// TestNothingAllocates checks that steps allocate nothing: without an effect, in each mode, forced, sampled.
 func TestNothingAllocates(t *testing.T) {
 	if raceDetector {
-		t.Skip("sync.Pool forgets at random under the race detector")
+		t.Skip("sync.Pool drops items at random under the race detector")
 	}
 	for name, code := range map[string]guesttest.Code{
 		"pass":     fields(0),

@@ -8,7 +8,7 @@ import (
 	"tgi/sdk/abi"
 )
 
-// rowBytes is a row as it stands in memory, which is little-endian on both sides: package guest refuses other machines.
+// rowBytes is a row's memory, which is little-endian on both sides: package guest refuses other machines.
 func rowBytes(x []float32) []byte {
 	if len(x) == 0 {
 		return nil
@@ -24,7 +24,7 @@ func rowOf(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }
 
-// forbidden is a piece of row in which nothing is allowed.
+// forbidden is a part of a row in which no token is allowed.
 var forbidden = func() (x [1024]float32) {
 	for i := range x {
 		x[i] = negInf
@@ -39,7 +39,7 @@ func forbid(x []float32) {
 	}
 }
 
-// replace takes over the row as the guest edited it. A NaN or +Inf that the row had before is not the guest's, and
+// replace copies the row that the guest edited. A NaN or +Inf that the row had before is not the guest's fault, and
 // stays.
 func (r *row) replace(out []byte) error {
 	edited := rowOf(out)
@@ -59,7 +59,7 @@ func (r *row) replace(out []byte) error {
 	return nil
 }
 
-// unusable gives the index of the first NaN or +Inf from start on, or len(x).
+// unusable returns the index of the first NaN or +Inf from start, or len(x).
 func unusable(x []float32, start int) int {
 	for start < len(x) {
 		start += vectorUsable(x[start:])

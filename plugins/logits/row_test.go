@@ -52,7 +52,7 @@ func TestView(t *testing.T) {
 				slices.SortFunc(row, func(a, b float32) int { return int(math.Copysign(1, float64(a-b))) })
 			}
 			n := 1 + r.IntN(min(size, abi.MaxView))
-			if i%80 == 0 { // what a guess looks at is all there is
+			if i%80 == 0 { // the sample has all of the values
 				for i := range row {
 					if i%(size/4096) != 0 {
 						row[i] = negInf
@@ -88,7 +88,7 @@ func TestUnusable(t *testing.T) {
 				row[i] = []float32{negInf, math.MaxFloat32, -math.MaxFloat32, 0}[i%4]
 			}
 			if got := logits.Unusable(row, 0); got != size {
-				t.Fatalf("%d of %d sound values", got, size)
+				t.Fatalf("%d of %d valid values", got, size)
 			}
 			for i := range row {
 				for _, v := range odd {
@@ -111,7 +111,7 @@ func TestUnusable(t *testing.T) {
 	})
 }
 
-// randomAnswer makes an array for a mode, mostly sound.
+// randomAnswer makes an array for a mode, usually valid.
 func randomAnswer(r *rand.Rand, mode uint32, row []float32) (out []byte) {
 	vocab := len(row)
 	word := func(v uint32) { out = binary.LittleEndian.AppendUint32(out, v) }
@@ -161,7 +161,7 @@ func randomAnswer(r *rand.Rand, mode uint32, row []float32) (out []byte) {
 	return out
 }
 
-// wrong says what is wrong with an answer, by the rules one by one; "" for a sound one.
+// wrong returns the rule that an answer breaks, checking one by one; "" for a valid one.
 func wrong(row []float32, mode, flags uint32, out []byte) string {
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(out[4*i:]) }
 	step := map[uint32]int{abi.ModeAllow: 1, abi.ModeDeny: 1, abi.ModeSparse: 2, abi.ModeView: 2}[mode]
@@ -191,8 +191,8 @@ func wrong(row []float32, mode, flags uint32, out []byte) string {
 	return ""
 }
 
-// TestApply compares every mode with the plainest way to do it, over rows and answers with everything odd in them. A
-// wrong answer is an error and changes nothing.
+// TestApply compares every mode with a simple implementation, over rows and answers with unusual values. An invalid
+// answer is an error and changes nothing.
 func TestApply(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(2, 2))
@@ -210,7 +210,7 @@ func TestApply(t *testing.T) {
 				}
 			}
 			if wrong(row, abi.ModePass, 0, nil) == "dead" {
-				continue // somebody else's doing
+				continue // the row had it before
 			}
 			answer := randomAnswer(r, mode, row)
 			before, want := bitsOf(row), slices.Clone(row)
@@ -238,7 +238,7 @@ func TestApply(t *testing.T) {
 		for mode := 1; mode <= abi.ModeRow; mode++ {
 			for _, why := range []string{"", "dead"} {
 				if verdicts[fmt.Sprint(mode, why)] < 20 {
-					t.Errorf("mode %d: only %d answers with verdict %q: the test shows nothing", mode,
+					t.Errorf("mode %d: only %d answers with verdict %q: too few for a useful test", mode,
 						verdicts[fmt.Sprint(mode, why)], why)
 				}
 			}
@@ -246,7 +246,7 @@ func TestApply(t *testing.T) {
 	})
 }
 
-// TestDryChecksAndChangesNothing: with a token that is known, ids and numbers still are checked.
+// TestDryChecksAndChangesNothing checks that ids and numbers are validated even if the token is known.
 func TestDryChecksAndChangesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for i := range 5000 {
@@ -261,8 +261,8 @@ func TestDryChecksAndChangesNothing(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: whatever stands in a guest's memory, nothing panics, and an answer that is accepted leaves a row in which
-// a token is allowed, without a new NaN or +Inf.
+// FuzzAnswer checks that no content of a guest's memory causes a panic, and that an accepted answer leaves a row in
+// which a token is allowed, without a new NaN or +Inf.
 func FuzzAnswer(f *testing.F) {
 	step := func(mode, out, count, flags, temperature, force, forces uint32) []byte {
 		b := make([]byte, abi.StepMode, abi.StepSize+64)

@@ -18,17 +18,17 @@ type Sampler struct {
 	most  int
 }
 
-// NewSampler makes the sampler of a session that was begun with abi.KindSampler. Closing the session ends it.
+// NewSampler returns the sampler of a session that was begun with abi.KindSampler. Closing the session ends it.
 func NewSampler(s *guest.Session) *Sampler {
 	return &Sampler{s: s, entry: s.Entry(guest.Sample), room: s.Rooms().Candidates,
 		most: s.Guest().Description().Candidates}
 }
 
-// Candidates is how many candidates the guest looks at, at most.
+// Candidates is the maximum number of candidates that the guest reads.
 func (p *Sampler) Candidates() int { return p.most }
 
-// Sample has the guest choose one of the candidates, the most likely first, and returns its index. The slices are
-// equally long, not empty, and not kept; of more than Candidates the guest sees the first.
+// Sample lets the guest choose one of the candidates, the most likely first, and returns its index. The slices are
+// equally long, not empty, and not retained; of more than Candidates the guest gets the first.
 func (p *Sampler) Sample(ids []uint32, logits, logprobs []float32) (int, error) {
 	n := min(len(ids), p.most)
 	if n == 0 || len(logits) != len(ids) || len(logprobs) != len(ids) {

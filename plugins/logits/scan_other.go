@@ -2,7 +2,7 @@
 
 package logits
 
-// vectorSkip and vectorUsable look at nothing on this processor.
+// vectorSkip and vectorUsable do nothing on this processor.
 func vectorSkip([]float32, float32) int { return 0 }
 
 func vectorUsable([]float32) int { return 0 }

@@ -9,7 +9,7 @@ import (
 	"tgi/sdk/abi"
 )
 
-// A key orders tokens as a view does: ascending keys are falling logits, and rising ids where logits tie.
+// A key sorts tokens in the order of a view: ascending keys are falling logits, ties by rising id.
 func keyOf(v float32, id int) uint64 {
 	b := math.Float32bits(v + 0) // both zeros tie
 	if b>>31 == 0 {
@@ -18,14 +18,14 @@ func keyOf(v float32, id int) uint64 {
 	return uint64(b)<<32 | uint64(uint32(id))
 }
 
-// topper is the working memory of one selection.
-type topper struct{ keys, spare []uint64 }
+// topSelector holds the buffers of one selection.
+type topSelector struct{ keys, spare []uint64 }
 
-var toppers = sync.Pool{New: func() any { return new(topper) }}
+var topSelectors = sync.Pool{New: func() any { return new(topSelector) }}
 
-// writeView writes the n most likely tokens of x, which has at least as many. NaN counts as -Inf.
+// writeView writes the n most likely tokens of x, which has at least n. NaN counts as -Inf.
 func writeView(to []byte, x []float32, n int) {
-	t := toppers.Get().(*topper)
+	t := topSelectors.Get().(*topSelector)
 	for i, key := range t.top(x, n) {
 		id := uint32(key)
 		v := x[id]
@@ -35,11 +35,11 @@ func writeView(to []byte, x []float32, n int) {
 		binary.LittleEndian.PutUint32(to[abi.ViewEntrySize*i:], id)
 		binary.LittleEndian.PutUint32(to[abi.ViewEntrySize*i+4:], math.Float32bits(v))
 	}
-	toppers.Put(t)
+	topSelectors.Put(t)
 }
 
-// top gives the keys of the n most likely tokens, sorted.
-func (t *topper) top(x []float32, n int) []uint64 {
+// top returns the keys of the n most likely tokens, sorted.
+func (t *topSelector) top(x []float32, n int) []uint64 {
 	threshold := t.sampleThreshold(x, n)
 	t.gather(x, n, threshold)
 	if len(t.keys) < n && threshold > negInf {
@@ -54,10 +54,10 @@ func (t *topper) top(x []float32, n int) []uint64 {
 	return t.keys
 }
 
-// gather makes the keys those of the n most likely tokens that are above the threshold, by rising id. One pass over the
-// row collects what is above the threshold; whenever that has become several times n, the n-th best of it becomes the
-// threshold. Of two that tie the one seen first is better, so that a later one at the threshold never counts.
-func (t *topper) gather(x []float32, n int, threshold float32) {
+// gather collects the keys of the n most likely tokens above the threshold, by rising id. One pass over the row
+// collects tokens above the threshold; when there are several times n, the n-th best becomes the new threshold. In a
+// tie the earlier token is better, so a later one equal to the threshold never counts.
+func (t *topSelector) gather(x []float32, n int, threshold float32) {
 	room := 4*n + 256
 	t.keys = slices.Grow(t.keys[:0], room+blockLen)
 	for start := 0; start < len(x); start += blockLen {
@@ -83,7 +83,7 @@ const (
 )
 
 // sampleThreshold estimates a threshold above which there are most likely a few more than n tokens; -Inf: no estimate.
-func (t *topper) sampleThreshold(x []float32, n int) float32 {
+func (t *topSelector) sampleThreshold(x []float32, n int) float32 {
 	stride := len(x) / samples
 	above := n * samples / max(len(x), 1)
 	above += 4*int(math.Sqrt(float64(above))) + 8
@@ -108,7 +108,7 @@ func (t *topper) sampleThreshold(x []float32, n int) float32 {
 // blockLen is how many logits are compared one by one when one of them may be above the threshold.
 const blockLen = 32
 
-// skipBelow returns how many leading logits, a multiple of blockLen, are not above the threshold.
+// skipBelow returns the number of leading logits, a multiple of blockLen, that are not above the threshold.
 func skipBelow(x []float32, threshold float32) int {
 	n := vectorSkip(x, threshold)
 	for x = x[n:]; len(x) >= blockLen; x, n = x[blockLen:], n+blockLen {
@@ -122,8 +122,8 @@ func skipBelow(x []float32, threshold float32) int {
 	return n
 }
 
-// keepLeast keeps the n least keys in their order, and returns the greatest of them.
-func (t *topper) keepLeast(n int) uint64 {
+// keepLeast keeps the n smallest keys in their order, and returns the largest of them.
+func (t *topSelector) keepLeast(n int) uint64 {
 	t.spare = append(t.spare[:0], t.keys...)
 	last := nth(t.spare, n-1)
 	kept := t.keys[:0]
@@ -136,8 +136,8 @@ func (t *topper) keepLeast(n int) uint64 {
 	return last
 }
 
-// nth gives what would stand at index n of the keys, which differ from each other, if they were sorted; it reorders
-// them. (Hoare, "Algorithm 65: Find", 1961; the pivot is the median of three.)
+// nth returns the key that would be at index n if the keys, which are distinct, were sorted; it reorders them. (Hoare,
+// "Algorithm 65: Find", 1961; the pivot is the median of three.)
 func nth(keys []uint64, n int) uint64 {
 	for len(keys) > 1 {
 		a, b, c := keys[0], keys[len(keys)/2], keys[len(keys)-1]
@@ -174,7 +174,7 @@ const (
 )
 
 // sort orders the keys, which are by rising id: a stable sort by logit is enough.
-func (t *topper) sort() {
+func (t *topSelector) sort() {
 	if len(t.keys) < sortByHand {
 		slices.Sort(t.keys)
 		return

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"unicode/utf8"
@@ -13,6 +12,7 @@ import (
 	"tgi/plugins/grammar/kind"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
+	"tgi/plugins/internal/testcache"
 )
 
 // The readers of the plugin grammar, fuzzed as the server runs them: the compiled guest in its sandbox, a fresh
@@ -26,7 +26,7 @@ var fuzzedGuest = sync.OnceValues(func() (*guest.Guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := sandbox.New(sandbox.Config{CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules")})
+	e, err := sandbox.New(sandbox.Config{CacheDir: testcache.Dir()})
 	if err != nil {
 		return nil, err
 	}

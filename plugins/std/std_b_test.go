@@ -12,10 +12,14 @@ import (
 	"strings"
 	"testing"
 
+	kit "tgi/conformance/guest"
+	"tgi/plugins"
 	"tgi/plugins/check"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
+	"tgi/plugins/internal/testcache"
 	"tgi/plugins/logits"
+	"tgi/plugins/std"
 )
 
 func init() {
@@ -215,5 +219,27 @@ func TestBadConfigOfText(t *testing.T) {
 		if !errors.As(err, &r) || r.Text != c.want {
 			t.Errorf("%s: %v, want %s", plugin, err, c.want)
 		}
+	}
+}
+
+// BenchmarkSecondModel loads the plugins that every model has, beside another model that has them.
+func BenchmarkSecondModel(b *testing.B) {
+	open := func() *plugins.Set {
+		var specs []plugins.Spec
+		for _, name := range []string{"jinja", "toolcalls", "grammar"} {
+			specs = append(specs, plugins.Spec{Name: name, Source: plugins.Builtin + name})
+		}
+		s, err := plugins.Open(b.Context(), plugins.Options{
+			Specs: specs, Builtin: std.FS(), Model: []byte(`{"templates":{"default":"x"}}`),
+			Vocabulary: words{kit.NewWorld()}, CacheDir: testcache.Dir(),
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return s
+	}
+	defer open().Close()
+	for b.Loop() {
+		open().Close()
 	}
 }

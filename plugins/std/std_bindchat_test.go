@@ -3,15 +3,13 @@ package std_test
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
+	kit "tgi/conformance/guest"
 	"tgi/plugins"
+	"tgi/plugins/internal/testcache"
 	"tgi/plugins/std"
 	"tgi/plugins/template"
-
-	kit "tgi/conformance/guest"
 	"tgi/sdk/abi"
 )
 
@@ -22,7 +20,7 @@ func TestBindChat(t *testing.T) {
 		Specs: []plugins.Spec{{Name: "jinja", Source: "builtin:jinja"},
 			{Name: "toolcalls", Source: "builtin:toolcalls"},
 			{Name: "mistral", Source: "builtin:toolcalls", Config: []byte(`{"format":"mistral"}`)}},
-		Builtin: std.FS(), Vocabulary: words{kit.NewWorld()}, CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules"),
+		Builtin: std.FS(), Vocabulary: words{kit.NewWorld()}, CacheDir: testcache.Dir(),
 		Model: marshal(t, object{"tokens": object{"bos_token": "<s>"}, "templates": object{
 			"default": "{{ bos_token }}{% for m in messages %}{% if m.role == 'x' %}{{ raise_exception('no role ' ~ m.role) }}{% endif %}<|{{ m.role }}|>{{ m.content }}{% endfor %}{# <tool_call> #}"}}),
 	})

@@ -2,13 +2,12 @@ package std_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
 	kit "tgi/conformance/guest"
 	"tgi/plugins"
+	"tgi/plugins/internal/testcache"
 	"tgi/plugins/std"
 )
 
@@ -24,7 +23,7 @@ func TestGrammarMemoryPlateau(t *testing.T) {
 	set, err := plugins.Open(t.Context(), plugins.Options{
 		Specs: []plugins.Spec{{Name: "grammar", Source: "builtin:grammar"}}, Builtin: std.FS(), Memory: memory,
 		GrammarMemory: allowed,
-		Vocabulary:    words{kit.NewWorld()}, CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules"),
+		Vocabulary:    words{kit.NewWorld()}, CacheDir: testcache.Dir(),
 	})
 	if err != nil {
 		t.Fatal(err)

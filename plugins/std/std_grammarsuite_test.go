@@ -17,6 +17,7 @@ import (
 
 	kit "tgi/conformance/guest"
 	"tgi/plugins"
+	"tgi/plugins/internal/testcache"
 	"tgi/plugins/std"
 )
 
@@ -91,7 +92,7 @@ func openGrammarOver(t *testing.T, world *kit.World) *plugins.Set {
 	t.Helper()
 	set, err := plugins.Open(context.Background(), plugins.Options{
 		Specs: []plugins.Spec{{Name: "grammar", Source: "builtin:grammar"}}, Builtin: std.FS(),
-		Vocabulary: words{world}, CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules"),
+		Vocabulary: words{world}, CacheDir: testcache.Dir(),
 	})
 	if err != nil {
 		t.Fatal(err)

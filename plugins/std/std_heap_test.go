@@ -4,12 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"testing"
 
 	"tgi/plugins"
+	"tgi/plugins/internal/testcache"
 	"tgi/plugins/std"
 	"tgi/sdk/abi"
 )
@@ -68,7 +67,7 @@ func heap() int64 {
 func TestGrammarBytes(t *testing.T) {
 	set, err := plugins.Open(t.Context(), plugins.Options{
 		Specs:   []plugins.Spec{{Name: "grammar", Source: plugins.Builtin + "grammar"}},
-		Builtin: std.FS(), Vocabulary: newLexicon(4096), CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules")})
+		Builtin: std.FS(), Vocabulary: newLexicon(4096), CacheDir: testcache.Dir()})
 	if err != nil {
 		t.Fatal(err)
 	}

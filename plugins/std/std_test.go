@@ -17,6 +17,7 @@ import (
 	"tgi/plugins/check"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
+	"tgi/plugins/internal/testcache"
 	"tgi/plugins/std"
 )
 
@@ -130,7 +131,7 @@ func (w words) Encode(s string) []uint32 { ids, _ := w.World.Encode(s); return i
 // tryLoad loads a module as the server does, with the default limits.
 func tryLoad(t testing.TB, wasm []byte, config string) (*guest.Guest, error) {
 	t.Helper()
-	e, err := sandbox.New(sandbox.Config{CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules")})
+	e, err := sandbox.New(sandbox.Config{CacheDir: testcache.Dir()})
 	if err != nil {
 		t.Fatal(err)
 	}

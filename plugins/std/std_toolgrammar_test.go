@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"tgi/plugins"
+	"tgi/plugins/internal/testcache"
 	"tgi/plugins/std"
 	"tgi/plugins/std/toolcalls"
 	"tgi/sdk/abi"
@@ -335,7 +334,7 @@ func TestConstrainedCalls(t *testing.T) {
 	for _, v := range []marked{{}, specials} {
 		set, err := plugins.Open(t.Context(), plugins.Options{
 			Specs: []plugins.Spec{{Name: "grammar", Source: "builtin:grammar"}}, Builtin: std.FS(), Vocabulary: v,
-			CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules"),
+			CacheDir: testcache.Dir(),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -2,12 +2,11 @@ package std_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"tgi/plugins"
+	"tgi/plugins/internal/testcache"
 	"tgi/plugins/std"
 	"tgi/plugins/std/toolcalls"
 )
@@ -22,8 +21,7 @@ func TestConstraintOfGuest(t *testing.T) {
 			Config: []byte(`{"format":"` + name + `"}`)})
 	}
 	set, err := plugins.Open(t.Context(), plugins.Options{
-		Specs: specs, Builtin: std.FS(), Vocabulary: specials, CacheDir: filepath.Join(os.TempDir(),
-			"tgi-test-modules"),
+		Specs: specs, Builtin: std.FS(), Vocabulary: specials, CacheDir: testcache.Dir(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +68,7 @@ func TestConstraintFuel(t *testing.T) {
 			Config: []byte(`{"format":"` + name + `"}`)})
 	}
 	set, err := plugins.Open(t.Context(), plugins.Options{Specs: specs, Builtin: std.FS(), Vocabulary: specials,
-		CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules")})
+		CacheDir: testcache.Dir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,8 +45,8 @@ func Render(s *guest.Session, request, params []byte) (Rendered, error) {
 	return r, nil
 }
 
-// read copies a result out of the guest's memory, or returns the text of a refusal, still in that memory. The error
-// names the broken rule and the value.
+// read copies a result out of the guest's memory, or returns the text of a refusal, which may lie in that memory. The
+// error names the broken rule and the value.
 func read(memory []byte, at uint32) (r Rendered, refused []byte, err error) {
 	if at%4 != 0 || uint64(at)+abi.RenderedSize > uint64(len(memory)) {
 		return r, nil,
@@ -71,13 +71,17 @@ func read(memory []byte, at uint32) (r Rendered, refused []byte, err error) {
 		}
 		return r, text, nil
 	}
-	if size > abi.MaxRendered {
-		return r, nil, fmt.Errorf("text of %d bytes, the limit is %d", size, abi.MaxRendered)
+	// A conversation of a client may be too long for anybody's template: that is no fault of the plugin's.
+	spanCount := field(abi.RenderedSpanCount)
+	if size > abi.MaxRendered || spanCount > abi.MaxSpans {
+		return r, fmt.Appendf(nil, "the rendered text has %d bytes and %d spans, the limits are %d and %d", size,
+			spanCount,
+			abi.MaxRendered, abi.MaxSpans), nil
 	}
 	if !utf8.Valid(text) {
 		return r, nil, fmt.Errorf("text of %d bytes is not UTF-8", size)
 	}
-	r.Data, err = spans(memory, text, field(abi.RenderedSpans), field(abi.RenderedSpanCount))
+	r.Data, err = spans(memory, text, field(abi.RenderedSpans), spanCount)
 	if err != nil {
 		return Rendered{}, nil, err
 	}
@@ -90,8 +94,6 @@ func spans(memory, text []byte, at, count uint32) (out []Span, err error) {
 	switch {
 	case count == 0:
 		return nil, nil
-	case count > abi.MaxSpans:
-		return nil, fmt.Errorf("%d spans, the limit is %d", count, abi.MaxSpans)
 	case at%4 != 0 || uint64(at)+uint64(count)*abi.SpanSize > uint64(len(memory)):
 		return nil, fmt.Errorf("%d spans at 0x%x: want an address aligned to 4 inside the memory of %d bytes", count,
 			at, len(memory))

@@ -80,10 +80,6 @@ func TestRenderBreaks(t *testing.T) {
 	}
 	with := func(words ...uint32) guesttest.Fake { return answering(text, []uint32{8, 9, 9, 11}, words...) }
 	pages16 := uint32(16 * 65536)
-	large := with(0, 0, abi.MaxRendered+1, 0, 0)
-	large.Pages = 320
-	many := with(0, textAt, 15, 0, abi.MaxSpans+1)
-	many.Pages = 64
 	for _, c := range []struct {
 		name string
 		f    guesttest.Fake
@@ -97,12 +93,10 @@ func TestRenderBreaks(t *testing.T) {
 		{"failed, text behind memory", with(1, pages16-1, 2, 0, 0), "text of 2 bytes at 0xfffff"},
 		{"text behind memory", with(0, pages16-1, 2, 0, 0), "text of 2 bytes at 0xfffff"},
 		{"text around memory", with(0, 0xffffffff, 0xffffffff, 0, 0), "text of 4294967295 bytes"},
-		{"text too long", large, "text of 16777217 bytes, the limit is 16777216"},
 		{"text cut in a character", with(0, textAt, 10, 0, 0), "text of 10 bytes is not UTF-8"},
 		{"spans behind memory", with(0, textAt, 15, pages16-8, 2), "2 spans at 0xffff8"},
 		{"spans around memory", with(0, textAt, 15, 0xfffffffc, 1), "1 spans at 0xfffffffc"},
 		{"spans not aligned", with(0, textAt, 15, spansAt+2, 1), "aligned to 4"},
-		{"too many spans", many, "262145 spans, the limit is 262144"},
 		{"span backwards", saying(text, 9, 8), "span 0 from 9 to 8"},
 		{"span behind the text", saying(text, 8, 16), "span 0 from 8 to 16, the text has 15 bytes"},
 		{"spans overlap", saying(text, 0, 9, 8, 9), "span 1 from 8: the one before ends at 9"},
@@ -121,6 +115,28 @@ func TestRenderBreaks(t *testing.T) {
 		}
 		if s.Guest().Stats().Faults.Result != 1 {
 			t.Errorf("%s: counted %+v", c.name, s.Guest().Stats().Faults)
+		}
+	}
+}
+
+// TestRenderTooLong: a text or spans beyond the limits refuse the request, and are no fault of the plugin's.
+func TestRenderTooLong(t *testing.T) {
+	for want, words := range map[string][5]uint32{
+		"the rendered text has 16777217 bytes and 0 spans, the limits are 16777216 and 262144": {0, 0, abi.MaxRendered +
+			1, 0, 0},
+		"the rendered text has 15 bytes and 262145 spans, the limits are 16777216 and 262144": {0, textAt, 15, 0,
+			abi.MaxSpans + 1},
+	} {
+		f := answering("<|user|>Hé</s>", nil, words[:]...)
+		f.Pages = 320
+		s := open(t, f, guest.Limits{}, nil)
+		_, err := template.Render(s, []byte(`{}`), nil)
+		var refusal *guest.Refusal
+		if !errors.As(err, &refusal) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if got := s.Guest().Stats().Faults; got != (guest.Stats{}).Faults {
+			t.Errorf("counted %+v", got)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (o *order) index() int { return int(o.begun) - 1 }
 // fields is an event as the guest wrote it.
 type fields [abi.EventSize / 4]uint32
 
-// at gives the field at an offset of the layout.
+// at returns the field at an offset of the layout.
 func (f *fields) at(offset int) uint32 { return f[offset/4] }
 
 // uses are the fields that a kind uses beside the kind itself, a bit for each u32. A text's offset and length come
@@ -194,7 +194,7 @@ func (o *order) state() string {
 	return "none is open"
 }
 
-// view gives a text in the guest's memory.
+// view returns a text in the guest's memory.
 func view(memory []byte, what string, at, size uint32, most int) ([]byte, error) {
 	switch {
 	case size == 0:

@@ -186,6 +186,9 @@ func TestBeamsTogetherAsAlone(t *testing.T) {
 		{"tiny cache, no sharing", 20, 8, sched.Settings{NoPrefixSharing: true}, true},
 		{"tiny cache, chunks of 3", 26, 5, sched.Settings{MaxBatchPrefillTokens: 3}, true},
 		{"blocks of one token", 150, 1, sched.Settings{MaxPromptLogits: 3}, true},
+		{"blocks of 64", 16, 64, sched.Settings{}, true},
+		{"blocks of 128", 14, 128, sched.Settings{MaxBatchPrefillTokens: 3}, true},
+		{"blocks of 256", 12, 256, sched.Settings{}, true},
 		{"few rows", 64, 16, sched.Settings{MaxBatchSize: 5}, false},
 	} {
 		t.Run(s.name, func(t *testing.T) {

@@ -47,6 +47,8 @@ type Shape struct {
 	BlockSize, Blocks int
 	// MaxLen is the longest sequence, prompt and output.
 	MaxLen int
+	// Width is that of a token's vector; 0 if the model takes none (Request.Embeddings).
+	Width int
 }
 
 // Model computes steps. One goroutine calls its methods. Shape always returns the same.
@@ -92,6 +94,9 @@ type Config struct {
 	// Workers limits the goroutines that pick tokens, and those that run user code; 0
 	// is GOMAXPROCS.
 	Workers int
+	// PromptStep is how long a step may take that computes prompts beside rows that decode, or 2.5 times as long as one
+	// without prompts. 0 is no bound.
+	PromptStep time.Duration
 	// GuestWait is how long a step waits for user code of sample.Plugins.Guests while
 	// other rows could continue. 0 is a quarter of a forward pass, at least 1 ms.
 	GuestWait time.Duration
@@ -105,6 +110,7 @@ type Config struct {
 // Engine runs one model. Its methods may be called from any goroutine.
 type Engine struct {
 	model     Model
+	reducer   Reducer // the model, if it is one
 	codec     Codec
 	shape     Shape
 	settings  sched.Settings
@@ -130,6 +136,7 @@ type Engine struct {
 
 	// The fields below belong to the step goroutine.
 	sched        *sched.Scheduler
+	pace         pace
 	active       map[*sched.Seq]*sequence
 	seqSteps     []*seqStep // of the step
 	ended        []*seqStep // whose events are to be handed out
@@ -137,6 +144,7 @@ type Engine struct {
 	scores       []*sched.Row
 	results      []sched.Result
 	forkedLogits []float32 // copies of logits rows that several sequences pick from
+	reduce       reduceMemory
 	demand       demand
 	guestLatency map[string]time.Duration // moving average of the steps of each guest
 	freeLogits   [][]float32              // memory for the logits of sequences with guests
@@ -161,6 +169,8 @@ type Stats struct {
 	// KVUsed counts the cache blocks that sequences hold, KVCached those that only the
 	// prefix cache holds, KVTotal all of them.
 	KVUsed, KVCached, KVTotal int
+	// KVTokens is how many tokens fit into the blocks that sequences hold.
+	KVTokens int
 }
 
 // New starts an engine; the caller must Close it. It fails if the settings leave no room
@@ -195,6 +205,11 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 		active:       make(map[*sched.Seq]*sequence),
 		demand:       demand{all: cfg.Demand},
 		guestLatency: make(map[string]time.Duration),
+	}
+	e.reducer, _ = m.(Reducer)
+	if cfg.PromptStep > 0 {
+		e.pace.step = cfg.PromptStep
+		s.SetPace(e.pace.tokens)
 	}
 	if cfg.Demand == nil {
 		e.demand.all = new(Demand)

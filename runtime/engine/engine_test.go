@@ -28,8 +28,13 @@ func params(maxNew int) llm.Params {
 // start runs an engine for a test and checks at its end that nothing is left.
 func start(t *testing.T, m Model, cfg Config) *Engine {
 	t.Helper()
+	return startWith(t, m, fakeCodec{}, cfg)
+}
+
+func startWith(t *testing.T, m Model, c Codec, cfg Config) *Engine {
+	t.Helper()
 	cfg.Verify = true
-	e, err := New(m, fakeCodec{}, cfg)
+	e, err := New(m, c, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +58,7 @@ type outcome struct {
 	finish   []llm.Finish
 	prefill  []float32
 	tops     [][]TopToken // of the prompt
+	best     [][]TopToken // of each sequence's tokens, one after the other
 }
 
 // generate submits a request and reads it to its end.
@@ -67,7 +73,7 @@ func generate(e *Engine, r Request) (outcome, error) {
 func collect(st *Stream, n int) (outcome, error) {
 	o := outcome{
 		tokens: make([][]llm.Token, n), logprobs: make([][]float32, n),
-		texts: make([]string, n), finish: make([]llm.Finish, n),
+		texts: make([]string, n), finish: make([]llm.Finish, n), best: make([][]TopToken, n),
 	}
 	for {
 		ev, err := st.Next(context.Background())
@@ -84,6 +90,7 @@ func collect(st *Stream, n int) (outcome, error) {
 		}
 		o.tokens[i] = append(o.tokens[i], ev.Token)
 		o.logprobs[i] = append(o.logprobs[i], ev.Logprob)
+		o.best[i] = append(o.best[i], ev.Top...)
 		if !ev.Special {
 			o.texts[i] += ev.Text
 		}
@@ -204,6 +211,9 @@ func TestTogetherAsAlone(t *testing.T) {
 		{"tiny cache, no sharing", 7, 16, sched.Settings{NoPrefixSharing: true}, true},
 		{"small blocks", 30, 4, sched.Settings{MaxPromptLogits: 3}, true},
 		{"blocks of one token", 130, 1, sched.Settings{}, true},
+		{"blocks of 64", 3, 64, sched.Settings{}, true},
+		{"blocks of 128", 4, 128, sched.Settings{MaxBatchPrefillTokens: 7}, true},
+		{"blocks of 256", 3, 256, sched.Settings{}, true},
 		{"no sharing", 256, 16, sched.Settings{NoPrefixSharing: true}, false},
 		{"few rows", 64, 16, sched.Settings{MaxBatchSize: 3}, false},
 		{"delayed prompts", 64, 16, sched.Settings{WaitingServedRatio: 2, MaxWaitingTokens: 6}, false},
@@ -244,21 +254,24 @@ func TestTogetherAsAlone(t *testing.T) {
 }
 
 func TestPrefixIsFound(t *testing.T) {
-	m := newFake(64, 16, 512)
-	e := start(t, m, Config{})
-	prompt := randomTokens(rand.New(rand.NewPCG(1, 1)), 160)
-	for i, want := range []int{0, 144} { // the last block is computed again, for its logits
-		o, err := generate(e, Request{Prompt: prompt, Params: params(3)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := o.finish[0].Cached; got != want {
-			t.Errorf("run %d found %d tokens, want %d", i, got, want)
-		}
-	}
-	o, err := generate(e, Request{Prompt: prompt, Params: params(3), Salt: "another adapter"})
-	if err != nil || o.finish[0].Cached != 0 {
-		t.Errorf("a foreign prefix was found: %d tokens, %v", o.finish[0].Cached, err)
+	for _, size := range []int{16, 64, 128, 256} {
+		t.Run(fmt.Sprintf("blocks of %d", size), func(t *testing.T) {
+			e := start(t, newFake(64, size, 32*size), Config{})
+			prompt := randomTokens(rand.New(rand.NewPCG(1, 1)), 10*size)
+			for i, want := range []int{0, 9 * size} { // the last block is computed again, for its logits
+				o, err := generate(e, Request{Prompt: prompt, Params: params(3)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := o.finish[0].Cached; got != want {
+					t.Errorf("run %d found %d tokens, want %d", i, got, want)
+				}
+			}
+			o, err := generate(e, Request{Prompt: prompt, Params: params(3), Salt: "another adapter"})
+			if err != nil || o.finish[0].Cached != 0 {
+				t.Errorf("a foreign prefix was found: %d tokens, %v", o.finish[0].Cached, err)
+			}
+		})
 	}
 }
 
@@ -398,6 +411,8 @@ func TestSubmitRefuses(t *testing.T) {
 			"request exceeds the model's capacity: the prompt has 120 tokens, at most 64 fit"},
 		{"overflow", Request{Prompt: long, Params: params(math.MaxInt)}, "request exceeds the model's capacity"},
 		{"settings", Request{Prompt: []llm.Token{3}, Params: llm.Params{MaxNewTokens: 1}}, "invalid request"},
+		{"adapter without salt", Request{Prompt: []llm.Token{3}, Params: params(1), Adapter: 1},
+			"invalid request: BUG: engine: adapter 1 has no salt"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := e.Submit(context.Background(), c.r); err == nil || !strings.HasPrefix(err.Error(), c.want) {

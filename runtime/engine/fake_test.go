@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"unicode/utf8"
 
@@ -38,7 +39,7 @@ type slot struct {
 
 func newFake(blocks, blockSize, maxLen int) *fakeModel {
 	return &fakeModel{
-		shape: Shape{Vocab: len(pieces), BlockSize: blockSize, Blocks: blocks, MaxLen: maxLen},
+		shape: Shape{Vocab: len(pieces), BlockSize: blockSize, Blocks: blocks, MaxLen: maxLen, Width: 2},
 		slots: make([]slot, blocks*blockSize),
 	}
 }
@@ -109,6 +110,13 @@ func (m *fakeModel) write(s *llm.Step) error {
 		len(s.SlotMapping) != T || len(s.BlockTable) != B*s.MaxBlocks {
 		return errors.New("fake: the step's sizes do not fit together")
 	}
+	if len(s.Places) != 0 && len(s.Places) != 3*T {
+		return fmt.Errorf("fake: %d places of %d tokens", len(s.Places), T)
+	}
+	tokens, err := embedded(s)
+	if err != nil {
+		return err
+	}
 	single, chunk := false, false
 	writer := map[int32]int{} // block -> row
 	for b := range B {
@@ -128,7 +136,7 @@ func (m *fakeModel) write(s *llm.Step) error {
 				return fmt.Errorf("fake: rows %d and %d write block %d", other, b, blk)
 			}
 			writer[blk] = b
-			m.slots[s.SlotMapping[i]] = slot{s.Tokens[i], int32(pos), true}
+			m.slots[s.SlotMapping[i]] = slot{tokens[i] + away(s, int(i), int32(pos)), int32(pos), true}
 		}
 	}
 	for b := range B { // nobody reads what another row writes in this step
@@ -142,6 +150,34 @@ func (m *fakeModel) write(s *llm.Step) error {
 		m.mixed++
 	}
 	return nil
+}
+
+// embedded returns the step's tokens, with those that embeddings name in their place: a vector is a token, twice.
+func embedded(s *llm.Step) ([]llm.Token, error) {
+	tokens, end := slices.Clone(s.Tokens), 0
+	for _, e := range s.Embeddings {
+		if e.At < end || e.N < 1 || e.End() > len(tokens) || len(e.Vectors) != 2*e.N {
+			return nil, fmt.Errorf("fake: an embedding of tokens %d to %d, after %d of %d", e.At, e.End(), end, len(tokens))
+		}
+		end = e.End()
+		for i := range e.N {
+			if e.Vectors[2*i] != e.Vectors[2*i+1] {
+				return nil, errors.New("fake: half a vector")
+			}
+			tokens[e.At+i] = llm.Token(e.Vectors[2*i])
+		}
+	}
+	return tokens, nil
+}
+
+// away is a number for how far the places of a token are from its index; 0 if they are that.
+func away(s *llm.Step, i int, pos int32) (sum llm.Token) {
+	if len(s.Places) > 0 {
+		for axis, p := range s.Places[3*i:][:3] {
+			sum = sum*8191 + llm.Token((p-pos)*int32(axis+3))
+		}
+	}
+	return sum
 }
 
 // history reads the first n tokens of a row back out of the cache.

@@ -83,7 +83,7 @@ func TestCloseFreesWithinOneStep(t *testing.T) {
 	queued.Close()
 	other := submit(t, e, context.Background(), endless(2))
 	e.step()
-	if s := e.Stats(); s.KVUsed != 5 || s.Running != 1 || s.Waiting != 0 || e.open != 1 {
+	if s := e.Stats(); s.KVUsed != 5 || s.KVTokens != 5*4 || s.Running != 1 || s.Waiting != 0 || e.open != 1 {
 		t.Errorf("after one step: %d blocks, %d running, %d waiting, %d open; want the 5 blocks of the other alone",
 			s.KVUsed, s.Running, s.Waiting, e.open)
 	}
@@ -543,4 +543,27 @@ func TestFinish(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A request that is submitted while a step begins is part of that step: it has waited for a moment, not for less.
+func TestQueuedIsNeverNegative(t *testing.T) {
+	e := start(t, newFake(64, 16, 512), Config{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 2000 {
+				st, err := e.Submit(t.Context(), Request{Prompt: []llm.Token{5, 6}, Params: params(1)})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ev, err := st.Next(t.Context())
+				if err != nil || ev.Timings.Queued < 0 || ev.Timings.Queued > ev.Timings.Total {
+					t.Errorf("%v: %+v", err, ev.Timings)
+				}
+				st.Close()
+			}
+		})
+	}
+	wg.Wait()
 }

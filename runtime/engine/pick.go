@@ -31,6 +31,9 @@ type pickTask struct {
 	chain   *sample.Chain
 	history sample.History
 	logits  []float32
+	asked   []llm.Reduction // instead of logits; empty if those are needed
+	reduced []llm.Reduced   // the answers
+	more    bool            // they do not decide
 	pick    sample.Pick
 	err     error
 	prep    prepState
@@ -64,7 +67,7 @@ func (q *sequence) begin(e *Engine, s *sched.Seq) *seqStep {
 		q.task, q.ownStep = new(pickTask), new(seqStep)
 	}
 	t, n := q.task, q.ownStep
-	*t = pickTask{chain: q.chain, history: historyOf(s)}
+	*t = pickTask{chain: q.chain, history: historyOf(s), asked: t.asked[:0]}
 	*n = seqStep{e: e, q: q, tasks: append(n.tasks[:0], t)}
 	n.left = 1
 	if len(q.guests) > 0 {
@@ -143,30 +146,27 @@ func (t *pickTask) prepare() {
 }
 
 // pick passes the logits on to the sequences with guests, picks the tokens of the others
-// and scores the plan's prompt positions.
-func (e *Engine) pick(plan *sched.Plan, logits []float32) {
+// and scores the plan's prompt positions. Errors are the model's.
+func (e *Engine) pick(plan *sched.Plan, got fetched) error {
 	e.picks, e.scores, e.forkedLogits = e.picks[:0], e.scores[:0], e.forkedLogits[:0]
-	v := e.shape.Vocab
-	k, b := 0, 0 // the seqStep and its task that come next
 	for i := range plan.Rows {
-		r := &plan.Rows[i]
-		if r.Scores > 0 {
+		if r := &plan.Rows[i]; r.Scores > 0 {
 			e.scores = append(e.scores, r)
 		}
-		at := (r.Logit + r.Scores) * v
-		for j := range r.Samples {
-			n := e.seqSteps[k]
-			e.assign(n, n.tasks[b], logits[at:at+v:at+v], j > 0)
-			if b++; b == len(n.tasks) {
-				k, b = k+1, 0
-			}
-		}
 	}
+	e.eachTask(plan, func(n *seqStep, t *pickTask, row, sample int) {
+		if n.q.inFlight == nil && len(t.asked) > 0 {
+			t.reduced, got.reduced = got.reduced[:len(t.asked)], got.reduced[len(t.asked):]
+			e.picks = append(e.picks, t)
+			return
+		}
+		e.assign(n, t, got.row(row), sample > 0)
+	})
 	n := len(e.scores)
 	run := func(i int) {
 		if i < n {
 			r := e.scores[i]
-			e.scorePrompt(e.active[r.Seq.Handle()], r, logits[r.Logit*v:])
+			e.scorePrompt(e.active[r.Seq.Handle()], r, got.logits[got.at(r.Logit)*e.shape.Vocab:])
 			return
 		}
 		e.picks[i-n].draw()
@@ -176,9 +176,29 @@ func (e *Engine) pick(plan *sched.Plan, logits []float32) {
 	} else {
 		e.parallel(total, run)()
 	}
+	if err := e.pickFromRows(plan); err != nil {
+		return err
+	}
 	for _, n := range e.seqSteps {
 		if n.q.inFlight == nil && n.q.search != nil {
 			n.advance(func(n int, f func(int)) { e.parallel(n, f)() })
+		}
+	}
+	return nil
+}
+
+// eachTask calls f with the tasks of the plan's samples in their order, with the index of their row of logits and of
+// their sample in the row.
+func (e *Engine) eachTask(plan *sched.Plan, f func(n *seqStep, t *pickTask, row, sample int)) {
+	k, b := 0, 0 // the seqStep and its task that come next
+	for i := range plan.Rows {
+		r := &plan.Rows[i]
+		for j := range r.Samples {
+			n := e.seqSteps[k]
+			f(n, n.tasks[b], r.Logit+r.Scores, j)
+			if b++; b == len(n.tasks) {
+				k, b = k+1, 0
+			}
 		}
 	}
 }
@@ -209,6 +229,12 @@ func (t *pickTask) draw() {
 	t.err = catchPanic(func() (err error) {
 		if t.beam != nil {
 			return t.branch(t.e)
+		}
+		if len(t.asked) > 0 {
+			var decided bool
+			t.pick, decided, err = t.chain.PickReduced(t.history, t.reduced)
+			t.more = !decided
+			return err
 		}
 		t.pick, err = t.chain.Pick(t.history, t.logits)
 		return err

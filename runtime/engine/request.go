@@ -32,9 +32,13 @@ type Request struct {
 	// Client names who the request is of, "" for none: clients share the cache, the batch
 	// and the budget of a step fairly. It has no other meaning here.
 	Client string
-	// Salt separates requests that must not share cached prefixes. Prefix caching by
-	// tenant or adapter sets it; until then it is empty outside of tests.
+	// Salt separates requests that must not share cached prefixes: those of adapters.
 	Salt string
+	// Adapter is the model's number of the low-rank adapter that computes the request. It stays loaded until the
+	// stream has ended. Salt is then not empty, and another one for each adapter.
+	Adapter llm.Adapter
+	// Embeddings are those of tokens of the prompt, in ascending order and without overlap. They are not copied.
+	Embeddings []llm.Embedding
 }
 
 // sequence is the engine's state of one sequence; the scheduler's is seq.
@@ -49,10 +53,10 @@ type sequence struct {
 	search *search    // of a beam search, whose beams have the chains; otherwise nil
 	guests []string   // of the chain, or of all beams' chains
 
-	task     *pickTask     // of the steps, again and again; nil before the first and after one that was in flight
+	task     *pickTask     // reused by each step; nil before the first, and after one that was in flight
 	ownStep  *seqStep      // likewise
 	inFlight *seqStep      // of a sequence with guests, or a mask that takes long, while it is under way
-	latency  time.Duration // moving average of such steps; at first the most of its guests
+	latency  time.Duration // moving average of such steps; it begins with that of the slowest guest
 
 	generated int
 	first     time.Duration
@@ -64,6 +68,9 @@ type job struct {
 	prompt []llm.Token
 	salt   string
 	client string
+
+	adapter    llm.Adapter
+	embeddings []llm.Embedding
 }
 
 // Submit enqueues a request and returns the stream of its events at once. If it fails,
@@ -113,10 +120,31 @@ func (e *Engine) check(r Request) error {
 	if err := e.checkBeams(r); err != nil {
 		return err
 	}
+	if r.Adapter != llm.NoAdapter && r.Salt == "" {
+		return fmt.Errorf("%w: BUG: engine: adapter %d has no salt", llm.ErrInvalid, r.Adapter)
+	}
+	if err := e.checkEmbeddings(r); err != nil {
+		return err
+	}
 	for i, t := range r.Prompt {
 		if int(t) >= e.shape.Vocab {
 			return fmt.Errorf("%w: prompt token %d is %d, the vocabulary has %d", llm.ErrInvalid, i, t, e.shape.Vocab)
 		}
+	}
+	return nil
+}
+
+// checkEmbeddings refuses embeddings that do not fit the prompt or the model.
+func (e *Engine) checkEmbeddings(r Request) error {
+	end, width := 0, e.shape.Width
+	for i, m := range r.Embeddings {
+		if m.At < end || m.N < 1 || m.End() > len(r.Prompt) || len(m.Vectors) != m.N*width || width == 0 ||
+			m.Columns < 0 || m.Columns > 0 && m.N%m.Columns != 0 {
+			return fmt.Errorf("%w: BUG: engine: embedding %d has %d numbers for tokens %d to %d, after %d, of a prompt "+
+				"of %d, in lines of %d; the model takes %d for each", llm.ErrInvalid, i, len(m.Vectors), m.At, m.End(), end,
+				len(r.Prompt), m.Columns, width)
+		}
+		end = m.End()
 	}
 	return nil
 }
@@ -153,7 +181,8 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 		}
 		q.text = newTranscript(e.codec, prompt, p.Stop)
 	}
-	return &job{stream: st, prompt: prompt, salt: r.Salt, client: r.Client}, nil
+	return &job{stream: st, prompt: prompt, salt: r.Salt, client: r.Client, adapter: r.Adapter,
+		embeddings: r.Embeddings}, nil
 }
 
 // release closes the user code of the sequence once, as soon as none of it runs.

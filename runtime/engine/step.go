@@ -28,16 +28,20 @@ func (e *Engine) step() bool {
 		e.recordStats(plan)
 		return false
 	}
-	e.recordStart(plan, begin)
 
 	t := timing{begin: begin, parkedBefore: e.sched.Parked(), forward: time.Now()}
+	e.recordStart(plan, t.forward) // not begin: a request may have been submitted since
 	logits, err := e.forward(plan)
-	t.picked, t.err = time.Now(), err
+	t.picked = time.Now()
+	if err == nil {
+		e.recordForward(t.picked.Sub(t.forward))
+		e.pace.observe(plan.DecodeRows, plan.PrefillTokens, t.picked.Sub(t.forward))
+		err = e.pick(plan, logits)
+	}
+	t.err = err
 	if err != nil {
 		e.dropPlan(plan, err)
 	} else {
-		e.recordForward(t.picked.Sub(t.forward))
-		e.pick(plan, logits)
 		e.awaitGuests(plan)
 		t.late = e.commit(plan)
 	}
@@ -71,7 +75,8 @@ func (e *Engine) add(j *job) {
 	p := st.seqs[0].params
 	seqs, err := e.sched.Add(sched.Job{
 		Prompt: j.prompt, MaxNew: p.MaxNewTokens, N: len(st.seqs), Beams: p.NumBeams, Score: p.PromptLogprobs,
-		Salt: j.salt, Client: j.client,
+		Salt: j.salt, Client: j.client, Adapter: j.adapter,
+		Embeddings: j.embeddings,
 	})
 	if err != nil { // Submit's check is the same
 		e.abort(st, fmt.Errorf("BUG: engine: accepted request: %w", err))
@@ -127,32 +132,32 @@ func (e *Engine) recordStart(plan *sched.Plan, at time.Time) {
 // forward runs the model on the plan. Meanwhile masks, and other user code that depends
 // only on known tokens, are computed; those of sequences with guests may take longer
 // than the forward pass.
-func (e *Engine) forward(plan *sched.Plan) (logits []float32, err error) {
+func (e *Engine) forward(plan *sched.Plan) (got fetched, err error) {
 	e.begin(plan)
 	wait := e.prepare()
 	defer wait()
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: panic: %v", llm.ErrBackend, r)
+	err = e.guard(func() error {
+		if len(plan.Copies) > 0 {
+			if err := e.model.CopyBlocks(plan.Copies); err != nil {
+				return fmt.Errorf("%w: copy blocks: %w", llm.ErrBackend, err)
+			}
 		}
-		e.mu.Lock()
-		e.health = err
-		e.mu.Unlock()
-	}()
-	if len(plan.Copies) > 0 {
-		if err := e.model.CopyBlocks(plan.Copies); err != nil {
-			return nil, fmt.Errorf("%w: copy blocks: %w", llm.ErrBackend, err)
+		if e.reducer != nil {
+			got, err = e.compute(plan, wait)
+			return err
 		}
-	}
-	logits, err = e.model.Forward(&plan.Step)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", llm.ErrBackend, err)
-	}
-	if want := len(plan.Step.LogitRows) * e.shape.Vocab; len(logits) != want {
-		return nil, fmt.Errorf("%w: %d logits for %d rows of %d", llm.ErrBackend, len(logits), want/e.shape.Vocab,
-			e.shape.Vocab)
-	}
-	return logits, nil
+		logits, err := e.model.Forward(&plan.Step)
+		if err != nil {
+			return fmt.Errorf("%w: %w", llm.ErrBackend, err)
+		}
+		if want := len(plan.Step.LogitRows) * e.shape.Vocab; len(logits) != want {
+			return fmt.Errorf("%w: %d logits for %d rows of %d", llm.ErrBackend, len(logits), want/e.shape.Vocab,
+				e.shape.Vocab)
+		}
+		got = fetched{vocab: e.shape.Vocab, logits: logits}
+		return nil
+	})
+	return got, err
 }
 
 // dropPlan ends the sequences of a plan whose forward pass failed.
@@ -253,6 +258,7 @@ func (e *Engine) recordStats(plan *sched.Plan) Stats {
 	e.stats.Waiting, e.stats.Running = e.sched.Waiting(), e.sched.Running()
 	e.stats.Parked = e.sched.Parked()
 	e.stats.KVUsed, e.stats.KVCached, e.stats.KVTotal = e.sched.Cache()
+	e.stats.KVTokens = e.stats.KVUsed * e.shape.BlockSize
 	stats := e.stats
 	e.mu.Unlock()
 	if e.verify {

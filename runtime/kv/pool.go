@@ -208,6 +208,8 @@ func (p *Pool) Fork(r *Row) *Row {
 		n:      r.n,
 		blocks: slices.Clone(r.blocks[:p.BlocksFor(r.n)]),
 		keys:   slices.Clone(r.keys[:named]),
+
+		embeddings: r.embeddings,
 	}
 	for _, b := range f.blocks {
 		p.addRef(b)

@@ -113,6 +113,40 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestFindLooksAtEmbeddings: blocks are found where tokens and embeddings are equal.
+func TestFindLooksAtEmbeddings(t *testing.T) {
+	prompt := slices.Repeat([]llm.Token{9}, 12) // two blocks of four, and one whose last token is left to compute
+	run := func(at, n int, sum byte) llm.Embedding {
+		return llm.Embedding{At: at, N: n, Sum: [32]byte{sum}, Vectors: make([]float32, n)}
+	}
+	have := []llm.Embedding{run(2, 4, 1), run(6, 1, 2)}
+	lines := run(2, 4, 1)
+	lines.Columns = 2
+	for _, c := range []struct {
+		name string
+		list []llm.Embedding
+		want int
+	}{
+		{"the same", have, 8},
+		{"none", nil, 0},
+		{"in lines", []llm.Embedding{lines, run(6, 1, 2)}, 0},
+		{"another first", []llm.Embedding{run(2, 4, 3), run(6, 1, 2)}, 0},
+		{"another second", []llm.Embedding{run(2, 4, 1), run(6, 1, 3)}, 4},
+		{"a longer first", []llm.Embedding{run(2, 5, 1)}, 4},
+		{"moved", []llm.Embedding{run(1, 4, 1), run(6, 1, 2)}, 0},
+		{"its end only", []llm.Embedding{run(4, 2, 1), run(6, 1, 2)}, 0},
+		{"one more behind", append(slices.Clone(have), run(9, 1, 2)), 8},
+	} {
+		p := newPool(t, Config{Blocks: 16, BlockSize: 4, Share: true})
+		a, b := NewRow("", have...), NewRow("", c.list...)
+		fill(t, p, a, prompt)
+		if got := p.Find(b, prompt); got != c.want {
+			t.Errorf("%s: found %d tokens, want %d", c.name, got, c.want)
+		}
+		check(t, p, a, b)
+	}
+}
+
 func TestUncommittedIsNotFound(t *testing.T) {
 	p := newPool(t, Config{Blocks: 16, BlockSize: 4, Share: true})
 	a, b := NewRow(""), NewRow("")
@@ -264,7 +298,12 @@ func TestForkAtBlockEnd(t *testing.T) {
 func TestRandom(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		p := newPool(t, Config{Blocks: 3 + r.IntN(20), BlockSize: 1 + r.IntN(5), Share: seed%5 != 0})
+		size, long, kinds := 1+r.IntN(5), 12, 2
+		if seed%3 == 2 { // a GPU's blocks: longer sequences, which are equal more often than by chance
+			size = []int{64, 128, 256}[r.IntN(3)]
+			long, kinds = 4*size, 1+r.IntN(2)
+		}
+		p := newPool(t, Config{Blocks: 3 + r.IntN(20), BlockSize: size, Share: seed%5 != 0})
 		type sequence struct {
 			row    *Row
 			tokens []llm.Token
@@ -281,8 +320,8 @@ func TestRandom(t *testing.T) {
 			switch {
 			case len(live) == 0 || r.IntN(6) == 0:
 				s := &sequence{row: NewRow("")}
-				for range 1 + r.IntN(12) {
-					s.tokens = append(s.tokens, llm.Token(r.IntN(2)))
+				for range 1 + r.IntN(long) {
+					s.tokens = append(s.tokens, llm.Token(r.IntN(kinds)))
 				}
 				p.Find(s.row, s.tokens)
 				live = append(live, s)

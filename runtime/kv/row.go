@@ -7,7 +7,7 @@ import (
 	"tgi/runtime/llm"
 )
 
-// Key identifies the contents of one full block: its tokens, all tokens before it,
+// Key identifies the contents of one full block: its tokens, the embeddings in their place, all that is before it,
 // and the row's salt. It is a SHA-256 sum, so that no client can craft a prompt whose
 // key collides with another client's and read that client's text.
 type Key [sha256.Size]byte
@@ -20,12 +20,14 @@ type Row struct {
 	// keys[i] is the key of block i. A sequence's tokens only grow, so the keys
 	// survive preemption and are computed once.
 	keys []Key
+	// embeddings of the sequence.
+	embeddings []llm.Embedding
 }
 
-// NewRow returns an empty row. Rows share blocks only with rows of equal salt: prefix
-// caching by tenant or adapter sets it (the engine's Request.Salt).
-func NewRow(salt string) *Row {
-	return &Row{salt: sha256.Sum256([]byte(salt))}
+// NewRow returns an empty row. Rows share blocks only with rows of equal salt (the engine's Request.Salt), and with
+// equal embeddings at the places of equal tokens.
+func NewRow(salt string, embeddings ...llm.Embedding) *Row {
+	return &Row{salt: sha256.Sum256([]byte(salt)), embeddings: embeddings}
 }
 
 // Len returns the number of tokens whose keys and values have been computed.
@@ -45,6 +47,14 @@ func (p *Pool) key(r *Row, tokens []llm.Token, i int) Key {
 		buf := append(p.scratch[:0], parent[:]...)
 		for _, t := range tokens[j*p.size : (j+1)*p.size] {
 			buf = binary.LittleEndian.AppendUint32(buf, t)
+		}
+		for _, e := range r.embeddings {
+			if part := e.Cut(j*p.size, (j+1)*p.size); part.N > 0 {
+				for _, n := range []int{part.At - j*p.size, part.At - e.At, part.N, e.Columns} {
+					buf = binary.LittleEndian.AppendUint32(buf, uint32(n))
+				}
+				buf = append(buf, e.Sum[:]...)
+			}
 		}
 		r.keys = append(r.keys, sha256.Sum256(buf))
 	}

@@ -5,7 +5,10 @@
 // The reasons behind it: docs/rationale/architecture.md.
 package llm
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Token is an id of the model's vocabulary. It is an alias, so that tokenizers and
 // guests' arrays can use []uint32.
@@ -174,7 +177,50 @@ type Step struct {
 	SlotMapping []int32
 	// LogitRows [n]: indices into Tokens whose logits are wanted, ascending; n may be 0.
 	LogitRows []int32
+	// Adapters [B]: the low-rank adapter of each row. Empty: no row has one.
+	Adapters []Adapter
+	// Embeddings replace what the model's table gives for some tokens. Their At is the index of the first one in
+	// Tokens; they are in ascending order and do not overlap.
+	Embeddings []Embedding
+	// Places [3*T] are the positions of each token in time, height and width, for models that have such. Empty: all
+	// three are the token's position in its sequence.
+	Places []int32
 }
+
+// Embedding is a run of tokens whose vectors the model's table does not give, such as the tokens of an image. In a
+// prompt each token of the run is a token of the vocabulary too, which penalties and user code see.
+type Embedding struct {
+	// At is the index of the first token of the run, N is how many tokens it has; >= 1.
+	At, N int
+	// Vectors [N*width], row-major; width is that of the model's residual stream. They must not change.
+	Vectors []float32
+	// Sum identifies the vectors: equal sums, equal vectors.
+	Sum [32]byte
+	// Columns, if not 0, says that the run is a picture in lines of so many tokens, which the model wants to know: see
+	// AppendPlaces. It divides N.
+	Columns int
+}
+
+// End returns the index after the run's last token.
+func (e Embedding) End() int { return e.At + e.N }
+
+// Cut returns the part of the run that lies within tokens from to to; its N is 0 if there is none. Sum is that of the
+// whole run, Columns is 0.
+func (e Embedding) Cut(from, to int) Embedding {
+	from, to = max(from, e.At), min(to, e.End())
+	if from >= to {
+		return Embedding{}
+	}
+	width := len(e.Vectors) / e.N
+	return Embedding{At: from, N: to - from, Sum: e.Sum, // without Columns: it may begin and end within a line
+		Vectors: e.Vectors[(from-e.At)*width : (to-e.At)*width : (to-e.At)*width]}
+}
+
+// Adapter is the number of a low-rank adapter (LoRA) that a backend holds.
+type Adapter int32
+
+// NoAdapter is the model without an adapter.
+const NoAdapter Adapter = 0
 
 // Rows returns B.
 func (s *Step) Rows() int { return len(s.PastLens) }
@@ -198,6 +244,8 @@ var (
 var (
 	// ErrBackend: the model's forward pass failed.
 	ErrBackend = errors.New("forward pass failed")
+	// ErrLost is an ErrBackend after which none will work until the process is restarted.
+	ErrLost = fmt.Errorf("%w for good", ErrBackend)
 	// ErrPlugin: a processor, masker or sampler of the sequence failed.
 	ErrPlugin = errors.New("plugin failed")
 	// ErrClosed: the engine was closed.

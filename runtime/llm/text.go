@@ -22,3 +22,28 @@ type Piece struct {
 	// Start and End count characters (Unicode scalar values) of the input.
 	Start, End int
 }
+
+// Encoding says how a prompt is encoded, and how far.
+type Encoding struct {
+	// Special adds the tokens that the model expects around a prompt.
+	Special bool
+	// Data are the parts in which no special token is recognised, as in Rendered.
+	Data []Span
+	// Keep returns the last tokens alone, 0 all.
+	Keep int
+	// Most ends the work once the text is known to have more tokens; 0 never does. A few more may be counted, so that
+	// their number can be told.
+	Most int
+	// Pause is called now and then while a long text is encoded; it may wait. Its error ends the work. nil is none.
+	Pause func() error
+}
+
+// Encoded is the tokens of a prompt.
+type Encoded struct {
+	// Tokens are nil where the text has too many.
+	Tokens []Token
+	// Count is how many the text has, be they kept or not.
+	Count int
+	// AtLeast says that the text has Count tokens or more: the work ended before they were known.
+	AtLeast bool
+}

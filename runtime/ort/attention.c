@@ -15,7 +15,8 @@ static size_t candidates(const struct pa_kernel *list[4]) {
 	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
 	    __builtin_cpu_supports("avx512bw"))
 		list[n++] = &pa_avx512;
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) list[n++] = &pa_avx2;
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+		list[n++] = &pa_avx2;
 #elif defined(__aarch64__)
 	list[n++] = &pa_neon;
 #endif

@@ -31,19 +31,25 @@ enum {
 struct pa_call {
 	const float *q, *k, *v;
 	int64_t q_stride, k_stride, v_stride;
-	float *k_cache, *v_cache;
+	void *k_cache, *v_cache;  // of floats, or of 16-bit floats
 	float *out;  // [tokens, heads*head_size]
 	const int32_t *cu_seqlens, *past_lens, *block_table, *slots;
 	const int32_t *positions;  // of each token in its sequence
-	const float *cos, *sin;    // [positions, half]; null without rotary embedding
+	const float *cos, *sin;    // [positions, half], or [tokens, half]; null without rotary embedding
 	const float *q_norm, *k_norm;  // [head_size]; null without normalisation
 	int64_t tokens, rows, max_blocks;
 	int heads, kv_heads, group, head_size;
 	int half;         // rotated pairs of a head
+	int by_token;     // cos and sin have a row for each token of the call
 	int interleaved;  // pairs are (2i, 2i+1) instead of (i, i+half)
 	int window;       // keys that a token sees, itself included; 0 is all
 	float scale, epsilon;
 };
+
+// pa_turn is the row of cos and sin of a token.
+static inline int64_t pa_turn(const struct pa_call *c, int64_t token) {
+	return c->by_token ? token : c->positions[token];
+}
 
 // pa_unit is the attention of some query rows of one sequence and key/value
 // head over some chunks. A sequence with S tokens has S*group query rows per
@@ -59,9 +65,8 @@ struct pa_unit {
 // of values, then the largest score, then the sum of weights.
 static inline int pa_stride(int head_size) { return head_size + 8; }
 
-// pa_kernel is one implementation for one kind of CPU.
-struct pa_kernel {
-	const char *name;
+// pa_functions are those for one type of cache.
+struct pa_functions {
 	// write stores the keys and values of tokens [from, to).
 	void (*write)(const struct pa_call *, int64_t from, int64_t to);
 	// attend runs a unit.
@@ -70,6 +75,15 @@ struct pa_kernel {
 	// first to the last, lie at u->partials.
 	void (*merge)(const struct pa_call *, const struct pa_unit *u);
 };
+
+// pa_kernel is one implementation for one kind of CPU.
+struct pa_kernel {
+	const char *name;
+	struct pa_functions floats, halves;
+};
+
+// PA_LARGEST is the largest 16-bit float: keys and values beyond it are stored as it.
+#define PA_LARGEST 65504.0f
 
 extern const struct pa_kernel pa_portable;
 #if defined(__x86_64__)

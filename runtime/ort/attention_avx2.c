@@ -4,8 +4,9 @@
 
 #include <immintrin.h>
 
-#define PA_NAME(x) avx2_##x
-#define PA_TARGET __attribute__((target("avx2,fma")))
+#include "attention.h"
+
+#define PA_TARGET __attribute__((target("avx2,fma,f16c")))
 #define PA_W 8
 #define PA_TILE 6
 // Sixteen registers: rows times vectors of sums, the vectors, one broadcast.
@@ -28,8 +29,31 @@ typedef __m256 vf;
 	_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23))
 #define v_zero_below(x, limit, y) _mm256_andnot_ps(_mm256_cmp_ps(x, limit, _CMP_LT_OQ), y)
 
+#define PA_NAME(x) avx2_##x
+#define kv float
+#define kv_put(x) (x)
+#define kv_load v_load
+#define kv_load_half v_load_half
 #include "attention_kernel.h"
 
-const struct pa_kernel pa_avx2 = {"avx2", avx2_write, avx2_attend, avx2_merge};
+PA_TARGET static inline uint16_t avx2_half(float x) {
+	const __m128 top = _mm_set_ss(PA_LARGEST), bottom = _mm_set_ss(-PA_LARGEST);
+	// The second operand is what a comparison with NaN gives.
+	const __m128 v = _mm_max_ss(bottom, _mm_min_ss(top, _mm_set_ss(x)));
+	return (uint16_t)_mm_cvtsi128_si32(_mm_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+#define PA_NAME(x) avx2_half_##x
+#define kv uint16_t
+#define kv_put avx2_half
+#define kv_load(p) _mm256_cvtph_ps(_mm_loadu_si128((const void *)(p)))
+#define kv_load_half kv_load
+#include "attention_kernel.h"
+
+const struct pa_kernel pa_avx2 = {
+    "avx2",
+    {avx2_write, avx2_attend, avx2_merge},
+    {avx2_half_write, avx2_half_attend, avx2_half_merge},
+};
 
 #endif

@@ -4,8 +4,9 @@
 
 #include <immintrin.h>
 
-#define PA_NAME(x) avx512_##x
-#define PA_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")))
+#include "attention.h"
+
+#define PA_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c")))
 #define PA_W 16
 #define PA_TILE 8
 // Thirty-two registers: rows times vectors of sums, the vectors, one broadcast.
@@ -27,8 +28,31 @@ typedef __m512 vf;
 #define v_pow2(n) _mm512_scalef_ps(_mm512_set1_ps(1.0f), n)
 #define v_zero_below(x, limit, y) _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), y)
 
+#define PA_NAME(x) avx512_##x
+#define kv float
+#define kv_put(x) (x)
+#define kv_load v_load
+#define kv_load_half v_load_half
 #include "attention_kernel.h"
 
-const struct pa_kernel pa_avx512 = {"avx512", avx512_write, avx512_attend, avx512_merge};
+PA_TARGET static inline uint16_t avx512_half(float x) {
+	const __m128 top = _mm_set_ss(PA_LARGEST), bottom = _mm_set_ss(-PA_LARGEST);
+	// The second operand is what a comparison with NaN gives.
+	const __m128 v = _mm_max_ss(bottom, _mm_min_ss(top, _mm_set_ss(x)));
+	return (uint16_t)_mm_cvtsi128_si32(_mm_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+#define PA_NAME(x) avx512_half_##x
+#define kv uint16_t
+#define kv_put avx512_half
+#define kv_load(p) _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(p)))
+#define kv_load_half(p) _mm512_zextps256_ps512(_mm256_cvtph_ps(_mm_loadu_si128((const void *)(p))))
+#include "attention_kernel.h"
+
+const struct pa_kernel pa_avx512 = {
+    "avx512",
+    {avx512_write, avx512_attend, avx512_merge},
+    {avx512_half_write, avx512_half_attend, avx512_half_merge},
+};
 
 #endif

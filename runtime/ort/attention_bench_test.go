@@ -23,18 +23,7 @@ func benchNodes(b *testing.B, add func(g *graph, layer int)) *node {
 	for l := range benchLayers {
 		add(g, l)
 	}
-	se, err := openSession(g.write(b), sessionOptions{threads: Threads()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	n := &node{session: se}
-	b.Cleanup(func() {
-		n.close()
-		for _, x := range n.bufs {
-			x.free()
-		}
-	})
-	return n
+	return newNode(b, g.write(b), sessionOptions{threads: Threads()})
 }
 
 func benchPaged(b *testing.B, lengths [][2]int) *node {

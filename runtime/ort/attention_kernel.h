@@ -1,7 +1,9 @@
-// The kernels of attention.h, written once over short vectors. A file that
-// includes this one defines first:
+// The kernels of attention.h, written once over short vectors. A file includes
+// this one twice, for caches of floats and of 16-bit floats. It defines first:
 //
 //	PA_NAME(x)       the name of x in this variant
+//	kv, kv_put(x)    a number of the cache, and a float as one
+//	kv_load(p), kv_load_half(p)  PA_W of them, or 8, as a vector
 //	PA_TARGET        function attribute that admits the instructions
 //	PA_W             floats of a vector: 4, 8 or 16
 //	PA_TILE          most query rows held in registers at once
@@ -17,12 +19,14 @@
 
 #include "attention.h"
 
+#ifndef PA_UNROLL
 #if defined(__clang__)
 #define PA_UNROLL _Pragma("unroll")
 #else
 #define PA_UNROLL _Pragma("GCC unroll 16")
 #endif
 #define PA_INLINE PA_TARGET static inline __attribute__((always_inline))
+#endif
 
 // exp for x <= 0, zero below the smallest normal result (-inf included):
 // 2^n * e^f with |f| <= ln2/2 and the polynomial of Cephes' expf.
@@ -43,7 +47,7 @@ PA_INLINE vf PA_NAME(exp)(vf x) {
 }
 
 // prepare copies one head to dst, normalised and rotated as the call asks.
-PA_TARGET static void PA_NAME(prepare)(const struct pa_call *c, const float *src, const float *norm, int32_t position,
+PA_TARGET static void PA_NAME(prepare)(const struct pa_call *c, const float *src, const float *norm, int64_t turn,
                                        float *dst) {
 	const int hd = c->head_size, half = c->half;
 	if (norm) {
@@ -57,7 +61,7 @@ PA_TARGET static void PA_NAME(prepare)(const struct pa_call *c, const float *src
 		memcpy(dst, src, (size_t)hd * sizeof(float));
 	}
 	if (!c->cos) return;
-	const float *cs = c->cos + (int64_t)position * half, *sn = c->sin + (int64_t)position * half;
+	const float *cs = c->cos + turn * half, *sn = c->sin + turn * half;
 	const int step = c->interleaved ? 2 : 1, apart = c->interleaved ? 1 : half;
 	for (int i = 0; i < half; i++) {
 		const float a = dst[i * step], b = dst[i * step + apart];
@@ -76,11 +80,11 @@ PA_TARGET static void PA_NAME(write)(const struct pa_call *c, int64_t from, int6
 		const int at = slot % PA_BLOCK;
 		for (int h = 0; h < c->kv_heads; h++) {
 			const int64_t base = (block * c->kv_heads + h) * hd * PA_BLOCK;
-			PA_NAME(prepare)(c, c->k + t * c->k_stride + (int64_t)h * hd, c->k_norm, c->positions[t], key);
-			float *k = c->k_cache + base + at;
-			for (int d = 0; d < hd; d++) k[d * PA_BLOCK] = key[d];
-			memcpy(c->v_cache + base + (int64_t)at * hd, c->v + t * c->v_stride + (int64_t)h * hd,
-			       (size_t)hd * sizeof(float));
+			PA_NAME(prepare)(c, c->k + t * c->k_stride + (int64_t)h * hd, c->k_norm, pa_turn(c, t), key);
+			kv *k = (kv *)c->k_cache + base + at, *v = (kv *)c->v_cache + base + (int64_t)at * hd;
+			const float *value = c->v + t * c->v_stride + (int64_t)h * hd;
+			for (int d = 0; d < hd; d++) k[d * PA_BLOCK] = kv_put(key[d]);
+			for (int d = 0; d < hd; d++) v[d] = kv_put(value[d]);
 		}
 	}
 }
@@ -88,8 +92,8 @@ PA_TARGET static void PA_NAME(write)(const struct pa_call *c, int64_t from, int6
 // scores of nb blocks of keys for rt query rows: out[i][16*b+p]. The queries
 // lie [head_size][rt]. The blocks ahead are fetched meanwhile: blocks lie
 // scattered, so the processor does not foresee the next one.
-PA_INLINE void PA_NAME(scores)(const int rt, const int nb, const float *q, const float *const *keys,
-                               const float *const *ahead, int hd, float (*out)[PA_CHUNK]) {
+PA_INLINE void PA_NAME(scores)(const int rt, const int nb, const float *q, const kv *const *keys,
+                               const kv *const *ahead, int hd, float (*out)[PA_CHUNK]) {
 	enum { PER = PA_BLOCK / PA_W };
 	vf acc[8][4 * PER];
 	PA_UNROLL for (int i = 0; i < rt; i++) {
@@ -97,7 +101,7 @@ PA_INLINE void PA_NAME(scores)(const int rt, const int nb, const float *q, const
 	}
 	for (int d = 0; d < hd; d++) {
 		vf k[4 * PER];
-		PA_UNROLL for (int j = 0; j < nb * PER; j++) k[j] = v_load(keys[j / PER] + d * PA_BLOCK + (j % PER) * PA_W);
+		PA_UNROLL for (int j = 0; j < nb * PER; j++) k[j] = kv_load(keys[j / PER] + d * PA_BLOCK + (j % PER) * PA_W);
 		PA_UNROLL for (int j = 0; j < nb; j++) __builtin_prefetch(ahead[j] + d * PA_BLOCK);
 		PA_UNROLL for (int i = 0; i < rt; i++) {
 			const vf x = v_set(q[d * rt + i]);
@@ -146,18 +150,18 @@ PA_INLINE void PA_NAME(softmax)(float *s, int begin, int end, int lo, int hi, fl
 // values adds up n vectors of weighted values for rt rows over the keys
 // [begin, end) of a chunk. half says that the one vector has only 8 floats.
 PA_INLINE void PA_NAME(values)(const int rt, const int n, const int half, float (*w)[PA_CHUNK],
-                               const float *const *values, int hd, int begin, int end, int x, float *out, int stride) {
+                               const kv *const *values, int hd, int begin, int end, int x, float *out, int stride) {
 	vf acc[8][4];
 	PA_UNROLL for (int i = 0; i < rt; i++) {
 		PA_UNROLL for (int j = 0; j < n; j++) acc[i][j] = v_set(0);
 	}
 	for (int p = begin; p < end;) {
 		const int stop = (p / PA_BLOCK + 1) * PA_BLOCK < end ? (p / PA_BLOCK + 1) * PA_BLOCK : end;
-		const float *v = values[p / PA_BLOCK] + (p % PA_BLOCK) * hd + x;
+		const kv *v = values[p / PA_BLOCK] + (p % PA_BLOCK) * hd + x;
 		const int64_t ahead = stop < end ? values[stop / PA_BLOCK] - values[p / PA_BLOCK] : 0;
 		for (; p < stop; p++, v += hd) {
 			vf y[4];
-			PA_UNROLL for (int j = 0; j < n; j++) y[j] = half ? v_load_half(v) : v_load(v + j * PA_W);
+			PA_UNROLL for (int j = 0; j < n; j++) y[j] = half ? kv_load_half(v) : kv_load(v + j * PA_W);
 			PA_UNROLL for (int j = 0; j < n; j += 16 / PA_W) __builtin_prefetch(v + ahead + j * PA_W);
 			PA_UNROLL for (int i = 0; i < rt; i++) {
 				const vf a = v_set(w[i][p]);
@@ -178,8 +182,8 @@ PA_INLINE void PA_NAME(values)(const int rt, const int n, const int half, float 
 // pa_tile is some query rows against one chunk.
 struct PA_NAME(tile) {
 	const float *q;              // [head_size][rows]
-	const float *const *keys;    // of each block of the chunk
-	const float *const *values;  // of each block of the chunk
+	const kv *const *keys;       // of each block of the chunk
+	const kv *const *values;     // of each block of the chunk
 	const int *lo, *hi;          // keys that each row sees, relative to the chunk
 	int begin, end;              // keys that any row sees, relative to the chunk
 	int head_size;
@@ -192,7 +196,7 @@ PA_INLINE void PA_NAME(tile_of)(const int rt, const struct PA_NAME(tile) *t) {
 	const int first = t->begin / PA_BLOCK, last = (t->end + PA_BLOCK - 1) / PA_BLOCK;
 	int b = first;
 	for (; b + PA_KBLOCKS(rt) <= last; b += PA_KBLOCKS(rt)) {
-		const float *const *ahead = t->keys + (b + 2 * PA_KBLOCKS(rt) <= last ? b + PA_KBLOCKS(rt) : b);
+		const kv *const *ahead = t->keys + (b + 2 * PA_KBLOCKS(rt) <= last ? b + PA_KBLOCKS(rt) : b);
 		PA_NAME(scores)(rt, PA_KBLOCKS(rt), t->q, t->keys + b, ahead, hd, (float (*)[PA_CHUNK])(s[0] + b * PA_BLOCK));
 	}
 	for (; b < last; b++)
@@ -276,20 +280,20 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 			to[a + i] = position + 1;
 			from[a + i] = c->window && position + 1 > c->window ? position + 1 - c->window : 0;
 			PA_NAME(prepare)(c, c->q + t * c->q_stride + ((int64_t)u->kv_head * c->group + r % c->group) * hd,
-			                 c->q_norm, position, head);
+			                 c->q_norm, pa_turn(c, t), head);
 			for (int d = 0; d < hd; d++) q[a * hd + d * rt + i] = head[d] * c->scale;
 			state[(a + i) * stride + hd + 1] = 0;
 		}
 	}
 	for (int chunk = u->first_chunk; chunk < u->end_chunk; chunk++) {
 		const int base = chunk * PA_CHUNK;
-		const float *keys[PA_CHUNK / PA_BLOCK], *values[PA_CHUNK / PA_BLOCK];
+		const kv *keys[PA_CHUNK / PA_BLOCK], *values[PA_CHUNK / PA_BLOCK];
 		const int low = from[0] > base ? from[0] - base : 0;
 		const int high = to[u->count - 1] - base < PA_CHUNK ? to[u->count - 1] - base : PA_CHUNK;
 		for (int b = low / PA_BLOCK; b * PA_BLOCK < high; b++) {
 			const int64_t at = ((int64_t)table[base / PA_BLOCK + b] * c->kv_heads + u->kv_head) * hd * PA_BLOCK;
-			keys[b] = c->k_cache + at;
-			values[b] = c->v_cache + at;
+			keys[b] = (const kv *)c->k_cache + at;
+			values[b] = (const kv *)c->v_cache + at;
 		}
 		for (int n = 0; n < tiles; n++) {
 			const int a = u->count * n / tiles, rt = u->count * (n + 1) / tiles - a;
@@ -318,3 +322,9 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 	if (!u->partials)
 		for (int i = 0; i < u->count; i++) PA_NAME(finish)(c, u, i, state + i * stride);
 }
+
+#undef PA_NAME
+#undef kv
+#undef kv_put
+#undef kv_load
+#undef kv_load_half

@@ -4,7 +4,8 @@
 
 #include <arm_neon.h>
 
-#define PA_NAME(x) neon_##x
+#include "attention.h"
+
 #define PA_TARGET
 #define PA_W 4
 #define PA_TILE 4
@@ -27,8 +28,29 @@ typedef float32x4_t vf;
 #define v_pow2(n) vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127)), 23))
 #define v_zero_below(x, limit, y) vbslq_f32(vcltq_f32(x, limit), vdupq_n_f32(0), y)
 
+#define PA_NAME(x) neon_##x
+#define kv float
+#define kv_put(x) (x)
+#define kv_load v_load
+#define kv_load_half v_load_half
 #include "attention_kernel.h"
 
-const struct pa_kernel pa_neon = {"neon", neon_write, neon_attend, neon_merge};
+static inline uint16_t neon_half(float x) {
+	const float32x4_t v = vminq_f32(vmaxq_f32(vdupq_n_f32(x), vdupq_n_f32(-PA_LARGEST)), vdupq_n_f32(PA_LARGEST));
+	return vget_lane_u16(vreinterpret_u16_f16(vcvt_f16_f32(v)), 0);
+}
+
+#define PA_NAME(x) neon_half_##x
+#define kv uint16_t
+#define kv_put neon_half
+#define kv_load(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
+#define kv_load_half kv_load
+#include "attention_kernel.h"
+
+const struct pa_kernel pa_neon = {
+    "neon",
+    {neon_write, neon_attend, neon_merge},
+    {neon_half_write, neon_half_attend, neon_half_merge},
+};
 
 #endif

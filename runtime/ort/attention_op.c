@@ -16,7 +16,7 @@ enum {
 
 // attention_node is what a node's attributes say.
 struct attention_node {
-	int heads, kv_heads, head_size, window, rotary, interleaved;
+	int heads, kv_heads, head_size, window, rotary, by_token, interleaved;
 	float scale, epsilon;
 };
 
@@ -52,6 +52,7 @@ static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const 
 	if (!status) status = integer(info, "head_size", 8, PA_MAX_HEAD, 0, &n.head_size);
 	if (!status) status = integer(info, "local_window_size", -1, INT32_MAX, -1, &n.window);
 	if (!status) status = integer(info, "do_rotary", 0, 1, 0, &n.rotary);
+	if (!status) status = integer(info, "rotary_by_token", 0, 1, 0, &n.by_token);
 	if (!status) status = integer(info, "rotary_interleaved", 0, 1, 0, &n.interleaved);
 	if (status) return status;
 	if (n.window < 0) n.window = 0;
@@ -86,6 +87,9 @@ static const char *check_shapes(const struct attention_node *n, const struct ten
 	if (!k->data && tokens && q->dims[1] != own + 2 * kv) return "packed query has the wrong width";
 	if (k->data && (q->dims[1] != own || k->size != tokens * kv || v->size != tokens * kv))
 		return "query, key and value have the wrong widths";
+	const unsigned type = in[IN_K_CACHE].type;
+	if (type != in[IN_V_CACHE].type || (type != TGI_ORT_FLOAT && type != TGI_ORT_FLOAT16))
+		return "k_cache and v_cache are not both of floats or both of 16-bit floats";
 	if (in[IN_K_CACHE].size % block || in[IN_V_CACHE].size != in[IN_K_CACHE].size)
 		return "k_cache and v_cache are not blocks of 16 tokens";
 	if (in[IN_CU_SEQLENS].size != rows + 1) return "cu_seqlens and past_lens disagree";
@@ -99,6 +103,7 @@ static const char *check_shapes(const struct attention_node *n, const struct ten
 		if (!c->data || !s->data) return "do_rotary without cos_cache and sin_cache";
 		if (c->rank != 2 || s->size != c->size) return "cos_cache and sin_cache have the wrong shapes";
 		if (2 * c->dims[1] > n->head_size) return "cos_cache is wider than half a head";
+		if (n->by_token && c->dims[0] != tokens) return "cos_cache does not have a row for each token";
 	}
 	return NULL;
 }
@@ -106,7 +111,7 @@ static const char *check_shapes(const struct attention_node *n, const struct ten
 static void fill_call(struct pa_call *c, const struct attention_node *n, const struct tensor *in) {
 	memset(c, 0, sizeof *c);
 	c->heads = n->heads, c->kv_heads = n->kv_heads, c->group = n->heads / n->kv_heads, c->head_size = n->head_size;
-	c->window = n->window, c->interleaved = n->interleaved, c->scale = n->scale, c->epsilon = n->epsilon;
+	c->window = n->window, c->by_token = n->by_token, c->interleaved = n->interleaved, c->scale = n->scale, c->epsilon = n->epsilon;
 	c->tokens = in[IN_QUERY].dims[0], c->rows = in[IN_PAST_LENS].size, c->max_blocks = in[IN_BLOCK_TABLE].dims[1];
 	c->q = in[IN_QUERY].data, c->q_stride = in[IN_QUERY].dims[1];
 	if (in[IN_KEY].data) {
@@ -141,7 +146,7 @@ static const char *check_values(const struct pa_call *c, int64_t blocks, int64_t
 		if (c->past_lens[b] < 0) return "past_lens is negative";
 		const int64_t end = (int64_t)c->past_lens[b] + c->cu_seqlens[b + 1] - c->cu_seqlens[b];
 		if (end > c->max_blocks * PA_BLOCK) return "a row is longer than its blocks";
-		if (c->cos && end > positions) return "a row is longer than cos_cache";
+		if (c->cos && !c->by_token && end > positions) return "a row is longer than cos_cache";
 		for (int64_t i = first_key(c, b) / PA_BLOCK; i * PA_BLOCK < end; i++) {
 			const int32_t block = c->block_table[b * c->max_blocks + i];
 			if (block < 0 || block >= blocks) return "block_table is out of bounds";
@@ -154,7 +159,7 @@ static const char *check_values(const struct pa_call *c, int64_t blocks, int64_t
 // Units are the tiles themselves, or the tiles' chunks.
 struct plan {
 	struct pa_call call;
-	const struct pa_kernel *kernel;
+	const struct pa_functions *kernel;
 	int32_t *positions;
 	struct pa_unit *tiles, *units;
 	size_t tile_count, unit_count;
@@ -284,7 +289,8 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	if (status) return status;
 	const char *why = check_shapes(n, in);
 	if (why) return wrong(why);
-	struct plan p = {.kernel = pa_current()};
+	const struct pa_kernel *kernels = pa_current();
+	struct plan p = {.kernel = in[IN_K_CACHE].type == TGI_ORT_FLOAT16 ? &kernels->halves : &kernels->floats};
 	fill_call(&p.call, n, in);
 	const int64_t block = (int64_t)n->kv_heads * n->head_size * PA_BLOCK;
 	why = check_values(&p.call, in[IN_K_CACHE].size / block, n->rotary ? in[IN_COS].dims[0] : 0);
@@ -307,6 +313,7 @@ static int op_memory(const struct tgi_custom_op *op, size_t i) { return (void)op
 
 static unsigned op_input_type(const struct tgi_custom_op *op, size_t i) {
 	(void)op;
+	if (i == IN_K_CACHE || i == IN_V_CACHE) return TGI_ORT_ANY;
 	const int ints = i == IN_CU_SEQLENS || i == IN_PAST_LENS || i == IN_BLOCK_TABLE || i == IN_SLOTS;
 	return ints ? TGI_ORT_INT32 : TGI_ORT_FLOAT;
 }

@@ -4,7 +4,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PA_NAME(x) portable_##x
+#include "attention.h"
+#include "product.h"
+
 #define PA_TARGET
 #define PA_W 4
 #define PA_TILE 4
@@ -34,6 +36,45 @@ static inline vf v_zero_below(vf x, vf limit, vf y) { return v_pick((vi)(x < lim
 static inline vf v_round(vf x) { return (x + 12582912.0f) - 12582912.0f; }
 static inline vf v_pow2(vf n) { return (vf)((((vi)(n + 12582912.0f) - 0x4B400000) + 127) << 23); }
 
+#define PA_NAME(x) portable_##x
+#define kv float
+#define kv_put(x) (x)
+#define kv_load v_load
+#define kv_load_half v_load_half
 #include "attention_kernel.h"
 
-const struct pa_kernel pa_portable = {"portable", portable_write, portable_attend, portable_merge};
+static inline uint16_t portable_half(float x) {
+	if (x > PA_LARGEST) x = PA_LARGEST;
+	if (x < -PA_LARGEST) x = -PA_LARGEST;
+	uint32_t bits;
+	memcpy(&bits, &x, sizeof bits);
+	const uint16_t sign = bits >> 16 & 0x8000;
+	bits &= 0x7fffffff;
+	if (bits > 0x7f800000) return sign | 0x7e00;  // not a number
+	if (bits < 0x38800000) {                      // below the least normal one: adding rounds to multiples of 2^-24
+		float small;
+		memcpy(&small, &bits, sizeof small);
+		small += 0.5f;
+		memcpy(&bits, &small, sizeof bits);
+		return sign | (uint16_t)(bits - 0x3f000000);
+	}
+	bits += 0xfff + (bits >> 13 & 1);  // to the nearest, ties to even
+	return sign | (uint16_t)((bits - 0x38000000) >> 13);
+}
+
+static inline vf portable_wide(const uint16_t *p) {
+	return (vf){mq_float(p[0]), mq_float(p[1]), mq_float(p[2]), mq_float(p[3])};
+}
+
+#define PA_NAME(x) portable_half_##x
+#define kv uint16_t
+#define kv_put portable_half
+#define kv_load portable_wide
+#define kv_load_half kv_load
+#include "attention_kernel.h"
+
+const struct pa_kernel pa_portable = {
+    "portable",
+    {portable_write, portable_attend, portable_merge},
+    {portable_half_write, portable_half_attend, portable_half_merge},
+};

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 )
@@ -16,6 +18,8 @@ type shape struct {
 	interleaved              bool
 	norm                     bool
 	packed                   bool
+	halves                   bool // the cache holds 16-bit floats
+	byToken                  bool
 	scale                    float32 // 0 is the default
 }
 
@@ -42,6 +46,8 @@ type call struct {
 	maxBlocks        int
 	kCache, vCache   []float32
 	cos, sin, qn, kn []float32
+	// kHalves and vHalves are the caches of a run with 16-bit floats.
+	kHalves, vHalves []uint16
 }
 
 func normal(r *rand.Rand, n int) []float32 {
@@ -101,7 +107,31 @@ func lay(r *rand.Rand, s shape, cacheBlocks int, rows []row) *call {
 // node is a session that holds one PagedAttention.
 type node struct {
 	*session
+	*bound
 	bufs []*buffer
+}
+
+// newNode opens the model at path.
+func newNode(t testing.TB, path string, o sessionOptions) *node {
+	t.Helper()
+	s, err := openSession(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{session: s}
+	t.Cleanup(func() {
+		if n.bound != nil {
+			n.bound.close()
+		}
+		s.close()
+		for _, b := range n.bufs {
+			b.free()
+		}
+	})
+	if n.bound, err = s.bindings(); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func openNode(t testing.TB, s shape, threads int) *node {
@@ -137,6 +167,10 @@ func openNode(t testing.TB, s shape, threads int) *node {
 		switch name {
 		case "cu", "past", "table", "slots":
 			kind = int32s
+		case "kc", "vc":
+			if s.halves {
+				kind = float16s
+			}
 		}
 		g.value(false, name, kind, dims[name]...)
 	}
@@ -145,38 +179,36 @@ func openNode(t testing.TB, s shape, threads int) *node {
 	if s.half > 0 {
 		a["do_rotary"] = 1
 	}
+	if s.byToken {
+		a["rotary_by_token"] = 1
+	}
 	if s.interleaved {
 		a["rotary_interleaved"] = 1
 	}
 	g.node("tgi", "PagedAttention", ins, "out", a)
 	g.value(true, "out", float32s, "t", s.heads*s.headSize)
-	se, err := openSession(g.write(t), sessionOptions{threads: threads})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &node{session: se}
-	t.Cleanup(func() {
-		n.close()
-		for _, b := range n.bufs {
-			b.free()
-		}
-	})
-	return n
+	return newNode(t, g.write(t), sessionOptions{threads: threads})
 }
 
 // put copies data into C memory and binds it.
-func put[T float32 | int32](t testing.TB, n *node, output bool, name string, data []T, dims ...int64) []T {
+func put[T float32 | int32 | int64 | uint16](t testing.TB, n *node, output bool, name string, data []T,
+	dims ...int64) []T {
 	t.Helper()
 	b := &buffer{}
-	if err := b.reserve(max(4*len(data), 4)); err != nil {
+	if err := b.reserve(max(8*len(data), 8)); err != nil {
 		t.Fatal(err)
 	}
 	n.bufs = append(n.bufs, b)
 	view := unsafe.Slice((*T)(b.at), len(data))
 	copy(view, data)
 	kind := float32s
-	if _, ok := any(data).([]int32); ok {
+	switch any(data).(type) {
+	case []int32:
 		kind = int32s
+	case []int64:
+		kind = int64s
+	case []uint16:
+		kind = float16s
 	}
 	if err := n.bind(output, name, kind, b.at, dims...); err != nil {
 		t.Fatal(err)
@@ -184,7 +216,7 @@ func put[T float32 | int32](t testing.TB, n *node, output bool, name string, dat
 	return view
 }
 
-// bindCall binds a call; the result and the caches are views of C memory.
+// bindCall binds a call; the result and the caches are views of C memory. Those of 16-bit floats are in the call.
 func bindCall(t testing.TB, n *node, c *call) (out, kc, vc []float32) {
 	t.Helper()
 	tokens, rows := int64(len(c.slots)), int64(len(c.past))
@@ -201,8 +233,13 @@ func bindCall(t testing.TB, n *node, c *call) (out, kc, vc []float32) {
 		put(t, n, false, "k", c.k, tokens, int64(kv))
 		put(t, n, false, "v", c.v, tokens, int64(kv))
 	}
-	kc = put(t, n, false, "kc", c.kCache, int64(len(c.kCache)/kv/16), int64(kv*16))
-	vc = put(t, n, false, "vc", c.vCache, int64(len(c.vCache)/kv/16), int64(kv*16))
+	if c.halves {
+		c.kHalves = put(t, n, false, "kc", halvesOf(c.kCache), int64(len(c.kCache)/kv/16), int64(kv*16))
+		c.vHalves = put(t, n, false, "vc", halvesOf(c.vCache), int64(len(c.vCache)/kv/16), int64(kv*16))
+	} else {
+		kc = put(t, n, false, "kc", c.kCache, int64(len(c.kCache)/kv/16), int64(kv*16))
+		vc = put(t, n, false, "vc", c.vCache, int64(len(c.vCache)/kv/16), int64(kv*16))
+	}
 	put(t, n, false, "cu", c.cu, rows+1)
 	put(t, n, false, "past", c.past, rows)
 	put(t, n, false, "table", c.table, rows, int64(c.maxBlocks))
@@ -225,6 +262,9 @@ func attend(t testing.TB, n *node, c *call) (out, kc, vc []float32) {
 	out, kc, vc = bindCall(t, n, c)
 	if err := n.run(); err != nil {
 		t.Fatal(err)
+	}
+	if c.halves {
+		kc, vc = floatsOf(c.kHalves), floatsOf(c.vHalves)
 	}
 	return out, kc, vc
 }
@@ -420,6 +460,47 @@ func TestAttentionMatchesDefinition(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestRotaryByToken: with the rows of the tables that tokens have by their positions, a node that takes a row for each
+// token gives what one gives that takes the tables, bit by bit; with other rows it gives something else, and a wrong
+// number of them is refused.
+func TestRotaryByToken(t *testing.T) {
+	for _, s := range []shape{{heads: 4, kvHeads: 2, headSize: 16, half: 8, packed: true},
+		{heads: 6, kvHeads: 2, headSize: 32, half: 16, window: 20, norm: true}} {
+		rows := []row{{past: 20, tokens: 2, blocks: []int32{1, 2}}, {past: 0, tokens: 40, blocks: []int32{4, 5, 6}}}
+		c := lay(rand.New(rand.NewPCG(2, 2)), s, 8, rows)
+		out, kc, _ := attend(t, openNode(t, s, 1), c)
+		var own call
+		for _, w := range rows {
+			own.cos = append(own.cos, c.cos[w.past*s.half:(w.past+w.tokens)*s.half]...)
+			own.sin = append(own.sin, c.sin[w.past*s.half:(w.past+w.tokens)*s.half]...)
+		}
+		s.byToken = true
+		n := openNode(t, s, 2)
+		bind := func(cos, sin []float32) {
+			tokens := int64(len(cos) / s.half)
+			put(t, n, false, "cos", cos, tokens, int64(s.half))
+			put(t, n, false, "sin", sin, tokens, int64(s.half))
+		}
+		got, keys, _ := bindCall(t, n, c)
+		bind(own.cos, own.sin)
+		if err := n.run(); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, out) || !slices.Equal(keys, kc) {
+			t.Errorf("%s: the result differs", s)
+		}
+		got, _, _ = bindCall(t, n, c)
+		bind(c.cos[:len(own.cos)], c.sin[:len(own.sin)])
+		if err := n.run(); err != nil || slices.Equal(got, out) {
+			t.Errorf("%s: other rows change nothing, %v", s, err)
+		}
+		bind(own.cos[s.half:], own.sin[s.half:])
+		if err := n.run(); err == nil || !strings.Contains(err.Error(), "cos_cache does not have a row for each token") {
+			t.Errorf("%s: %v", s, err)
 		}
 	}
 }

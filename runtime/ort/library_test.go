@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tgi/runtime/ort/fetch"
 )
 
 func TestLocateOrder(t *testing.T) {
@@ -45,6 +47,52 @@ func TestLocateOrder(t *testing.T) {
 	t.Setenv("TGI_ORT_LIB", dir)
 	if _, err = Locate(""); !errors.Is(err, ErrLibrary) || !strings.Contains(err.Error(), "TGI_ORT_LIB") {
 		t.Errorf("a folder: %v", err)
+	}
+}
+
+// TestLocateGPU: a library is that of the GPU build if the provider lies beside it.
+func TestLocateGPU(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string {
+		p := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	t.Setenv("TGI_CACHE", filepath.Join(dir, "cache"))
+	t.Setenv("TGI_ORT_LIB", "")
+	if _, _, err := LocateGPU(""); !errors.Is(err, ErrLibrary) || !strings.Contains(err.Error(), "make ort-cuda") {
+		t.Errorf("nothing there: %v", err)
+	}
+	folder, err := fetch.GPUFolder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cached, _ := filepath.Rel(dir, folder)
+	library := file(filepath.Join(cached, fetch.LibraryName()))
+	if _, _, err := LocateGPU(""); err == nil {
+		t.Error("a library without its provider is found")
+	}
+	file(filepath.Join(cached, providerLibrary))
+	if path, from, err := LocateGPU(""); err != nil || path != library || from != folder {
+		t.Errorf("in the cache: %s in %s, %v", path, from, err)
+	}
+	cpu, gpu := file("cpu/libonnxruntime.so"), file("gpu/any.so")
+	file("gpu/" + providerLibrary)
+	if path, from, err := LocateGPU(gpu); err != nil || path != gpu || from != filepath.Dir(gpu) {
+		t.Errorf("as set: %s in %s, %v", path, from, err)
+	}
+	t.Setenv("TGI_ORT_LIB", cpu)
+	_, _, err = LocateGPU("")
+	if !errors.Is(err, ErrLibrary) || !strings.Contains(err.Error(), "is not the GPU build") ||
+		!strings.Contains(err.Error(), cpu) {
+		t.Errorf("the CPU build: %v", err)
+	}
+	t.Setenv("TGI_ORT_LIB", filepath.Join(dir, "gone.so"))
+	_, _, err = LocateGPU("")
+	if !errors.Is(err, ErrLibrary) || !strings.Contains(err.Error(), "remove it and run `make ort-cuda`") {
+		t.Errorf("a library that is gone: %v", err)
 	}
 }
 

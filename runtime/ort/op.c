@@ -4,12 +4,11 @@
 
 OrtStatus *op_input(const OrtKernelContext *ctx, size_t i, struct tensor *in) {
 	const OrtValue *value = NULL;
-	unsigned type;
 	memset(in, 0, sizeof *in);
 	OrtStatus *status = tgi_ort.KernelContext_GetInput(ctx, i, &value);
 	if (status || !value) return status;
 	status = tgi_ort.GetTensorMutableData((OrtValue *)value, &in->data);
-	if (!status) status = tgi_ort.GetTensorElementTypeAndShapeDataReference(value, &type, &in->dims, &in->rank);
+	if (!status) status = tgi_ort.GetTensorElementTypeAndShapeDataReference(value, &in->type, &in->dims, &in->rank);
 	in->size = 1;
 	for (size_t d = 0; !status && d < in->rank; d++) in->size *= in->dims[d];
 	return status;
@@ -30,6 +29,7 @@ OrtStatus *op_spread(const OrtKernelContext *ctx, void (*fn)(void *, size_t), si
 }
 
 const struct tgi_custom_op *const *tgi_operators(void) {
-	static const struct tgi_custom_op *const list[] = {&tgi_paged_attention, &tgi_swiglu, NULL};
+	static const struct tgi_custom_op *const list[] = {&tgi_paged_attention, &tgi_swiglu,   &tgi_lora_operator,
+	                                                   &tgi_matmul_q,        &tgi_gather_q, NULL};
 	return list;
 }

@@ -15,6 +15,7 @@ struct tensor {
 	const int64_t *dims;
 	size_t rank;
 	int64_t size;  // elements
+	unsigned type;
 };
 
 // op_input reads input i.
@@ -30,6 +31,6 @@ OrtStatus *op_invalid(const char *text);
 OrtStatus *op_spread(const OrtKernelContext *ctx, void (*fn)(void *, size_t), size_t n, int64_t work, void *p);
 
 // The operators' descriptions.
-extern const struct tgi_custom_op tgi_paged_attention, tgi_swiglu;
+extern const struct tgi_custom_op tgi_paged_attention, tgi_swiglu, tgi_lora_operator, tgi_matmul_q, tgi_gather_q;
 
 #endif

@@ -1,7 +1,7 @@
 // Package ort runs models on ONNX Runtime: it finds and loads the library, opens a built
 // decoder graph over a paged KV cache, and runs the engine's steps on it.
 //
-// It is the only package that uses cgo. The environment and the session options belong to
+// The environment and the session options belong to
 // github.com/yalue/onnxruntime_go; shim.c adds what that binding lacks: tensors over C memory,
 // I/O binding, and custom operators. The operator tgi.PagedAttention (attention*.c) is for
 // CPUs, because ONNX Runtime has paged attention for GPUs only.
@@ -10,11 +10,12 @@
 // the logits are read where the model wrote them.
 //
 // Callers: the wiring calls Locate, Init and Open; the engine's step goroutine calls the
-// methods of Paged. The package starts no goroutines; ONNX Runtime has threads of its own,
-// which end with the session (Paged.Close). The lock of library is never held during a
-// session's calls.
+// methods of Paged, or of CUDA. ONNX Runtime has threads of its own, which end with the session
+// (Close). A model on a CUDA device has one goroutine, on a thread of its own, that makes all calls
+// for it; Close awaits it. The lock of library is never held during a session's calls; those of
+// CUDA models hold opening, loading or recording, in this order.
 //
-// The reasons behind it: docs/rationale/runtime.md.
+// The reasons behind it: docs/rationale/runtime.md and docs/rationale/gpu.md.
 package ort
 
 /*
@@ -23,6 +24,7 @@ package ort
 #include <stdlib.h>
 #include "shim.h"
 #include "attention.h"
+#include "product.h"
 */
 import "C"
 
@@ -71,6 +73,9 @@ func Init(path string) error {
 	if err := chooseAttention(os.Getenv("TGI_ATTENTION")); err != nil {
 		return err
 	}
+	if err := chooseProduct(os.Getenv("TGI_PRODUCT")); err != nil {
+		return err
+	}
 	version, err := load(path)
 	if err != nil {
 		return err
@@ -97,6 +102,21 @@ func chooseAttention(name string) error {
 	defer C.free(unsafe.Pointer(s))
 	if C.pa_choose(s) == nil {
 		return fmt.Errorf("TGI_ATTENTION=%q: this CPU has no such attention kernel", name)
+	}
+	return nil
+}
+
+// Product returns the name of the kernel in use for products with quantised matrices: portable, avx2, avxvnni,
+// avx512vnni or neondot. The environment variable TGI_PRODUCT forces one at Init. All give the same bits.
+func Product() string { return C.GoString(C.mq_current().name) }
+
+// chooseProduct selects a kernel by name, or the best one for this CPU if name is empty. It must
+// not run during a Forward.
+func chooseProduct(name string) error {
+	s := C.CString(name)
+	defer C.free(unsafe.Pointer(s))
+	if C.mq_choose(s) == nil {
+		return fmt.Errorf("TGI_PRODUCT=%q: this CPU has no such kernel for quantised products", name)
 	}
 	return nil
 }

@@ -17,6 +17,8 @@
 // CUSTOM_OP_VERSION is the version of the operator record that we fill; fields
 // that are younger than it are not read by the library.
 #define TGI_CUSTOM_OP_VERSION 16
+// TGI_ALIAS_OP_VERSION is that of operators which fill GetAliasMap too.
+#define TGI_ALIAS_OP_VERSION 18
 
 typedef struct OrtStatus OrtStatus;
 typedef struct OrtEnv OrtEnv;
@@ -32,10 +34,14 @@ typedef struct OrtTensorTypeAndShapeInfo OrtTensorTypeAndShapeInfo;
 typedef struct OrtKernelInfo OrtKernelInfo;
 typedef struct OrtKernelContext OrtKernelContext;
 typedef struct OrtCustomOpDomain OrtCustomOpDomain;
+typedef struct OrtCUDAProviderOptionsV2 OrtCUDAProviderOptionsV2;
+typedef struct OrtEpAssignedSubgraph OrtEpAssignedSubgraph;
+typedef struct OrtEpAssignedNode OrtEpAssignedNode;
 
 struct tgi_custom_op;
 
-enum { TGI_ORT_FLOAT = 1, TGI_ORT_INT32 = 6, TGI_ORT_INT64 = 7 };  // element types
+// Element types.
+enum { TGI_ORT_ANY = 0, TGI_ORT_FLOAT = 1, TGI_ORT_UINT8 = 2, TGI_ORT_INT32 = 6, TGI_ORT_INT64 = 7, TGI_ORT_FLOAT16 = 10, TGI_ORT_BFLOAT16 = 16 };
 enum { TGI_ORT_FAIL = 1, TGI_ORT_INVALID_ARGUMENT = 2 };           // status codes
 enum { TGI_ORT_REQUIRED = 0, TGI_ORT_OPTIONAL = 1 };               // inputs of an operator
 enum { TGI_ORT_LOG_ERROR = 3 };
@@ -57,6 +63,7 @@ enum { TGI_ORT_DEVICE_ALLOCATOR = 0, TGI_ORT_MEM_DEFAULT = 0 };
 	X(SessionGetInputName, 36, OrtStatus *, (const OrtSession *, size_t, OrtAllocator *, char **))                    \
 	X(SessionGetOutputName, 37, OrtStatus *, (const OrtSession *, size_t, OrtAllocator *, char **))                   \
 	X(CreateRunOptions, 39, OrtStatus *, (OrtRunOptions **))                                                          \
+	X(RunOptionsSetTerminate, 46, OrtStatus *, (OrtRunOptions *))                                                     \
 	X(CreateTensorWithDataAsOrtValue, 49, OrtStatus *,                                                                \
 	  (const OrtMemoryInfo *, void *, size_t, const int64_t *, size_t, unsigned, OrtValue **))                        \
 	X(GetTensorMutableData, 51, OrtStatus *, (OrtValue *, void **))                                                   \
@@ -64,6 +71,7 @@ enum { TGI_ORT_DEVICE_ALLOCATOR = 0, TGI_ORT_MEM_DEFAULT = 0 };
 	X(GetTensorElementType, 60, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, unsigned *))                         \
 	X(GetDimensionsCount, 61, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, size_t *))                             \
 	X(GetDimensions, 62, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, int64_t *, size_t))                         \
+	X(CreateMemoryInfo, 68, OrtStatus *, (const char *, int, int, int, OrtMemoryInfo **))                          \
 	X(CreateCpuMemoryInfo, 69, OrtStatus *, (int, int, OrtMemoryInfo **))                                             \
 	X(AllocatorFree, 76, OrtStatus *, (OrtAllocator *, void *))                                                       \
 	X(GetAllocatorWithDefaultOptions, 78, OrtStatus *, (OrtAllocator **))                                             \
@@ -87,9 +95,20 @@ enum { TGI_ORT_DEVICE_ALLOCATOR = 0, TGI_ORT_MEM_DEFAULT = 0 };
 	X(BindInput, 136, OrtStatus *, (OrtIoBinding *, const char *, const OrtValue *))                                  \
 	X(BindOutput, 137, OrtStatus *, (OrtIoBinding *, const char *, const OrtValue *))                                 \
 	X(AddRunConfigEntry, 165, OrtStatus *, (OrtRunOptions *, const char *, const char *))                             \
+	X(GetCUDAProviderOptionsAsString, 207, OrtStatus *,                                                            \
+	  (const OrtCUDAProviderOptionsV2 *, OrtAllocator *, char **))                                                 \
 	X(HasSessionConfigEntry, 237, OrtStatus *, (const OrtSessionOptions *, const char *, int *))                      \
+	X(UpdateCUDAProviderOptionsWithValue, 263, OrtStatus *, (OrtCUDAProviderOptionsV2 *, const char *, void *))    \
+	X(GetCUDAProviderOptionsByName, 264, OrtStatus *, (const OrtCUDAProviderOptionsV2 *, const char *, void **))   \
 	X(KernelContext_ParallelFor, 274, OrtStatus *,                                                                    \
 	  (const OrtKernelContext *, void (*)(void *, size_t), size_t, size_t, void *))                                   \
+	X(Session_GetEpGraphAssignmentInfo, 407, OrtStatus *,                                                          \
+	  (const OrtSession *, const OrtEpAssignedSubgraph *const **, size_t *))                                       \
+	X(EpAssignedSubgraph_GetEpName, 408, OrtStatus *, (const OrtEpAssignedSubgraph *, const char **))              \
+	X(EpAssignedSubgraph_GetNodes, 409, OrtStatus *,                                                               \
+	  (const OrtEpAssignedSubgraph *, const OrtEpAssignedNode *const **, size_t *))                                \
+	X(EpAssignedNode_GetName, 410, OrtStatus *, (const OrtEpAssignedNode *, const char **))                        \
+	X(EpAssignedNode_GetOperatorType, 412, OrtStatus *, (const OrtEpAssignedNode *, const char **))                \
 	X(GetTensorElementTypeAndShapeDataReference, 414, OrtStatus *,                                                  \
 	  (const OrtValue *, unsigned *, const int64_t **, size_t *))
 
@@ -127,8 +146,14 @@ struct tgi_custom_op {
 	int (*GetVariadicOutputHomogeneity)(const struct tgi_custom_op *);
 	OrtStatus *(*CreateKernelV2)(const struct tgi_custom_op *, const void *api, const OrtKernelInfo *, void **kernel);
 	OrtStatus *(*KernelComputeV2)(void *kernel, OrtKernelContext *);
-	// Younger fields; null.
-	void *younger[7];
+	OrtStatus *(*InferOutputShapeFn)(const struct tgi_custom_op *, void *);
+	int (*GetStartVersion)(const struct tgi_custom_op *);
+	int (*GetEndVersion)(const struct tgi_custom_op *);
+	size_t (*GetMayInplace)(int **input, int **output);
+	void (*ReleaseMayInplace)(int *input, int *output);
+	// GetAliasMap lists pairs of inputs and outputs that share memory; ReleaseAliasMap frees the lists.
+	size_t (*GetAliasMap)(int **input, int **output);
+	void (*ReleaseAliasMap)(int *input, int *output);
 };
 
 #endif

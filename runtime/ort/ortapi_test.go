@@ -21,6 +21,8 @@ SAME(TGI_ORT_API_VERSION, ORT_API_VERSION, "API version");
 SAME(TGI_ORT_FLOAT, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, "float");
 SAME(TGI_ORT_INT32, ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32, "int32");
 SAME(TGI_ORT_INT64, ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, "int64");
+SAME(TGI_ORT_FLOAT16, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16, "float16");
+SAME(TGI_ORT_BFLOAT16, ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16, "bfloat16");
 SAME(TGI_ORT_INVALID_ARGUMENT, ORT_INVALID_ARGUMENT, "invalid argument");
 SAME(TGI_ORT_REQUIRED, INPUT_OUTPUT_REQUIRED, "required");
 SAME(TGI_ORT_OPTIONAL, INPUT_OUTPUT_OPTIONAL, "optional");
@@ -47,8 +49,8 @@ FIELD(version) FIELD(CreateKernel) FIELD(GetName) FIELD(GetExecutionProviderType
 FIELD(GetInputTypeCount) FIELD(GetOutputType) FIELD(GetOutputTypeCount) FIELD(KernelCompute) FIELD(KernelDestroy)
 FIELD(GetInputCharacteristic) FIELD(GetOutputCharacteristic) FIELD(GetInputMemoryType) FIELD(GetVariadicInputMinArity)
 FIELD(GetVariadicInputHomogeneity) FIELD(GetVariadicOutputMinArity) FIELD(GetVariadicOutputHomogeneity)
-FIELD(CreateKernelV2) FIELD(KernelComputeV2)
-SAME(AT(OrtCustomOp, InferOutputShapeFn), AT(struct tgi_custom_op, younger), "younger fields");
+FIELD(CreateKernelV2) FIELD(KernelComputeV2) FIELD(InferOutputShapeFn) FIELD(GetStartVersion) FIELD(GetEndVersion)
+FIELD(GetMayInplace) FIELD(ReleaseMayInplace) FIELD(GetAliasMap) FIELD(ReleaseAliasMap)
 `
 
 // compileLayout compiles a program against both headers and returns what the

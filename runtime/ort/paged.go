@@ -1,5 +1,8 @@
 package ort
 
+// #include "attention.h"
+import "C"
+
 import (
 	"errors"
 	"fmt"
@@ -9,8 +12,8 @@ import (
 	"tgi/runtime/llm"
 )
 
-// BlockSize is the number of tokens of a cache block.
-const BlockSize = 16
+// blockSize is the number of tokens of a cache block, as the CPU's attention operator has it.
+const blockSize = C.PA_BLOCK
 
 // Spin selects whether the idle threads of a session spin or sleep.
 type Spin int
@@ -30,24 +33,50 @@ type Options struct {
 	ModelPath string
 	// Layers, KVHeads and HeadDim are the shape of the cache.
 	Layers, KVHeads, HeadDim int
+	// HalfCache says that the cache holds 16-bit floats; else it holds 32-bit ones.
+	HalfCache bool
 	// Vocab is the number of logits of a row.
 	Vocab int
 	// MaxLen is the maximum length of a sequence: the number of positions of the model.
 	MaxLen int
-	// Blocks is the number of cache blocks of BlockSize tokens. The system backs their
+	// Blocks is the number of cache blocks of BlockSize() tokens. The system backs their
 	// memory, BlockBytes() each, on first use.
 	Blocks int
 	// Threads is how many threads a step runs on; 0 is Threads().
 	Threads int
 	// Spin selects whether these threads spin or sleep while idle.
 	Spin Spin
+	// Adapters counts the matrices to which low-rank adapters may add. The graph then has the input that names them;
+	// 0: it has none.
+	Adapters int
+	// Width is that of a token's vector, if the graph takes embeddings; else 0.
+	Width int
+	// Places says that the graph takes three positions for each token (llm.Step.Places).
+	Places bool
 }
 
+// BlockSize returns the tokens of a cache block.
+func (o Options) BlockSize() int { return blockSize }
+
 // BlockBytes returns the memory of one cache block over all layers.
-func (o Options) BlockBytes() int { return 2 * o.Layers * o.blockFloats() * 4 }
+func (o Options) BlockBytes() int { return 2 * o.Layers * o.blockFloats() * o.cacheType().size() }
+
+// cacheType is the type of the numbers in the cache.
+func (o Options) cacheType() element {
+	if o.HalfCache {
+		return float16s
+	}
+	return float32s
+}
 
 // blockFloats returns the floats of one block's keys, or values, in one layer.
-func (o Options) blockFloats() int { return o.KVHeads * o.HeadDim * BlockSize }
+func (o Options) blockFloats() int { return o.KVHeads * o.HeadDim * blockSize }
+
+// bounds are what steps are checked against.
+func (o Options) bounds() bounds {
+	return bounds{vocab: o.Vocab, maxLen: o.MaxLen, blocks: o.Blocks, blockSize: blockSize, width: o.Width,
+		places: o.Places}
+}
 
 // check returns an error for the first option that is out of range.
 func (o Options) check() error {
@@ -61,7 +90,7 @@ func (o Options) check() error {
 		{"HeadDim", o.HeadDim, 256},
 		{"Vocab", o.Vocab, 1 << 24},
 		{"MaxLen", o.MaxLen, 1 << 28},
-		{"Blocks", o.Blocks, math.MaxInt32 / BlockSize},
+		{"Blocks", o.Blocks, math.MaxInt32 / blockSize},
 	} {
 		if v.value < 1 || v.value > v.max {
 			return fmt.Errorf("option %s is %d, must be between 1 and %d", v.name, v.value, v.max)
@@ -84,9 +113,12 @@ func (o Options) check() error {
 type Paged struct {
 	o       Options
 	session *session
+	bound   *bound
 	cache   pages
 	inputs  map[string]*buffer // by name
 	logits  buffer
+	// adapters are those of AddAdapter.
+	adapters adapters
 }
 
 // stepInputs are the graph's inputs for a step, by name.
@@ -98,6 +130,18 @@ var stepInputs = map[string]element{
 	"slot_mapping": int32s,
 	"logit_rows":   int64s,
 }
+
+// Inputs of a graph that takes embeddings: the indices of some tokens, and their vectors.
+const (
+	embeddedInput   = "embedded"
+	embeddingsInput = "embeddings"
+)
+
+// placesInput is the input of a graph that takes three positions for each token.
+const placesInput = "places"
+
+// adaptersInput is the input with the address of each token's adapter.
+const adaptersInput = "adapters"
 
 // Open loads a model and reserves its cache. Init must have succeeded; before it the error wraps
 // ErrLibrary, otherwise ErrModel. The caller must Close the model.
@@ -115,6 +159,9 @@ func Open(o Options) (*Paged, error) {
 	p := &Paged{o: o, inputs: map[string]*buffer{}}
 	var err error
 	if p.session, err = openSession(o.ModelPath, sessionOptions{threads: o.Threads, spin: spin}); err == nil {
+		p.bound, err = p.session.bindings()
+	}
+	if err == nil {
 		err = p.bindCache()
 	}
 	if err != nil {
@@ -138,7 +185,7 @@ func (p *Paged) bindCache() error {
 		for half, prefix := range []string{"k_cache", "v_cache"} {
 			name := fmt.Sprintf("%s.%d", prefix, layer)
 			at := unsafe.Pointer(&p.layerCache(layer, half)[0])
-			if err := p.session.bind(false, name, float32s, at, int64(p.o.Blocks), int64(floats)); err != nil {
+			if err := p.bound.bind(false, name, p.o.cacheType(), at, int64(p.o.Blocks), int64(floats)); err != nil {
 				return err
 			}
 		}
@@ -146,13 +193,16 @@ func (p *Paged) bindCache() error {
 	for name := range stepInputs {
 		p.inputs[name] = &buffer{}
 	}
+	for _, name := range []string{adaptersInput, embeddedInput, embeddingsInput, placesInput} {
+		p.inputs[name] = &buffer{}
+	}
 	return nil
 }
 
 // layerCache returns the keys (half 0) or values (half 1) of a layer, all blocks.
-func (p *Paged) layerCache(layer, half int) []float32 {
-	n := p.o.Blocks * p.o.blockFloats()
-	all := unsafe.Slice((*float32)(p.cache.at), 2*p.o.Layers*n)
+func (p *Paged) layerCache(layer, half int) []byte {
+	n := p.o.Blocks * p.o.blockFloats() * p.o.cacheType().size()
+	all := unsafe.Slice((*byte)(p.cache.at), 2*p.o.Layers*n)
 	return all[(2*layer+half)*n:][:n]
 }
 
@@ -160,10 +210,16 @@ func (p *Paged) layerCache(layer, half int) []float32 {
 func (p *Paged) Vocab() int { return p.o.Vocab }
 
 // BlockSize returns the tokens of a cache block.
-func (p *Paged) BlockSize() int { return BlockSize }
+func (p *Paged) BlockSize() int { return blockSize }
+
+// Width returns the width of the vectors that the graph takes in place of tokens; 0: it takes none.
+func (p *Paged) Width() int { return p.o.Width }
 
 // Blocks returns the number of cache blocks.
 func (p *Paged) Blocks() int { return p.o.Blocks }
+
+// CacheBytes returns the memory of the cache; the system backs it on first use.
+func (p *Paged) CacheBytes() int64 { return int64(p.o.Blocks) * int64(p.o.BlockBytes()) }
 
 // MaxLen returns the maximum length of a sequence.
 func (p *Paged) MaxLen() int { return p.o.MaxLen }
@@ -179,9 +235,11 @@ func (p *Paged) Forward(s *llm.Step) ([]float32, error) {
 	if p.session == nil {
 		return nil, fmt.Errorf("%w: the model is closed", llm.ErrBackend)
 	}
-	if err := checkStep(s, p.o); err != nil {
+	if err := checkStep(s, p.o.bounds()); err != nil {
 		return nil, fmt.Errorf("%w: BUG: step: %w", llm.ErrBackend, err)
 	}
+	p.adapters.mu.RLock()
+	defer p.adapters.mu.RUnlock()
 	logits, err := p.forward(s)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", llm.ErrBackend, err)
@@ -189,6 +247,7 @@ func (p *Paged) Forward(s *llm.Step) ([]float32, error) {
 	return logits, nil
 }
 
+// forward runs a checked step; the caller holds adapters.mu.
 func (p *Paged) forward(s *llm.Step) ([]float32, error) {
 	tokens, batch := int64(len(s.Tokens)), int64(s.Rows())
 	err := errors.Join(
@@ -200,10 +259,19 @@ func (p *Paged) forward(s *llm.Step) ([]float32, error) {
 		bindStep[int64](p, "logit_rows", s.LogitRows, int64(len(s.LogitRows))),
 		p.bindLogits(len(s.LogitRows)),
 	)
+	if p.o.Adapters > 0 {
+		err = errors.Join(err, p.bindAdapters(s))
+	}
+	if p.o.Width > 0 {
+		err = errors.Join(err, p.bindEmbeddings(s.Embeddings))
+	}
+	if p.o.Places {
+		err = errors.Join(err, p.bindPlaces(s))
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := p.session.run(); err != nil {
+	if err := p.bound.run(); err != nil {
 		return nil, err
 	}
 	return unsafe.Slice((*float32)(p.logits.at), len(s.LogitRows)*p.o.Vocab), nil
@@ -215,14 +283,52 @@ func bindStep[To, From int32 | int64 | uint32](p *Paged, name string, values []F
 	if err := fill[To](buf, values); err != nil {
 		return err
 	}
-	return p.session.bind(false, name, stepInputs[name], buf.at, shape...)
+	return p.bound.bind(false, name, stepInputs[name], buf.at, shape...)
+}
+
+// bindEmbeddings copies the step's embeddings, which may be none, into C memory and binds them.
+func (p *Paged) bindEmbeddings(list []llm.Embedding) error {
+	n := 0
+	for _, e := range list {
+		n += e.N
+	}
+	at, vectors := p.inputs[embeddedInput], p.inputs[embeddingsInput]
+	if err := errors.Join(at.reserve(n*8), vectors.reserve(n*p.o.Width*4)); err != nil {
+		return err
+	}
+	tokens, rows := unsafe.Slice((*int64)(at.at), n)[:0], unsafe.Slice((*float32)(vectors.at), n*p.o.Width)[:0]
+	for _, e := range list {
+		for i := range e.N {
+			tokens = append(tokens, int64(e.At+i))
+		}
+		rows = append(rows, e.Vectors...)
+	}
+	return errors.Join(
+		p.bound.bind(false, embeddedInput, int64s, at.at, int64(n), 1),
+		p.bound.bind(false, embeddingsInput, float32s, vectors.at, int64(n), int64(p.o.Width)))
+}
+
+// bindPlaces copies the step's places into C memory, or what they are without, and binds them.
+func (p *Paged) bindPlaces(s *llm.Step) error {
+	places := s.Places
+	if len(places) == 0 {
+		for b, past := range s.PastLens {
+			end := int(past) + int(s.CuSeqlens[b+1]-s.CuSeqlens[b])
+			places = llm.AppendPlaces(places, nil, int(past), end)
+		}
+	}
+	buf := p.inputs[placesInput]
+	if err := fill[int64](buf, places); err != nil {
+		return err
+	}
+	return p.bound.bind(false, placesInput, int64s, buf.at, int64(len(s.Tokens)), 3)
 }
 
 func (p *Paged) bindLogits(rows int) error {
 	if err := p.logits.reserve(rows * p.o.Vocab * 4); err != nil {
 		return err
 	}
-	return p.session.bind(true, "logits", float32s, p.logits.at, int64(rows), int64(p.o.Vocab))
+	return p.bound.bind(true, "logits", float32s, p.logits.at, int64(rows), int64(p.o.Vocab))
 }
 
 // CopyBlocks copies whole cache blocks of all layers, one pair after the other.
@@ -236,7 +342,7 @@ func (p *Paged) CopyBlocks(pairs []llm.BlockCopy) error {
 				p.o.Blocks)
 		}
 	}
-	n := p.o.blockFloats()
+	n := p.o.blockFloats() * p.o.cacheType().size()
 	for layer := range p.o.Layers {
 		for half := range 2 {
 			part := p.layerCache(layer, half)
@@ -251,6 +357,10 @@ func (p *Paged) CopyBlocks(pairs []llm.BlockCopy) error {
 // Close frees the model and its cache and returns their memory to the system. It must not run
 // during a Forward of the same model. It invalidates the last logits and may be called twice.
 func (p *Paged) Close() {
+	if p.bound != nil {
+		p.bound.close()
+		p.bound = nil
+	}
 	if p.session != nil {
 		p.session.close()
 		p.session = nil
@@ -261,5 +371,6 @@ func (p *Paged) Close() {
 	p.inputs = nil
 	p.logits.free()
 	p.cache.unmap()
+	p.adapters.close()
 	trimHeap()
 }

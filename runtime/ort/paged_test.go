@@ -2,6 +2,7 @@ package ort
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -100,7 +101,7 @@ func step(seqs []*seq, n []int) *llm.Step {
 		s.PastLens = append(s.PastLens, int32(q.done))
 		for p := q.done; p < q.done+n[i]; p++ {
 			s.Tokens = append(s.Tokens, q.tokens[p])
-			s.SlotMapping = append(s.SlotMapping, q.blocks[p/BlockSize]*BlockSize+int32(p%BlockSize))
+			s.SlotMapping = append(s.SlotMapping, q.blocks[p/blockSize]*blockSize+int32(p%blockSize))
 		}
 		q.done += n[i]
 		s.CuSeqlens = append(s.CuSeqlens, int32(len(s.Tokens)))
@@ -222,6 +223,7 @@ func TestForwardRefusesBadSteps(t *testing.T) {
 		"row 1: BlockTable[0] is -1":               func(s *llm.Step) { s.BlockTable[2] = -1 },
 		"row 0: SlotMapping[2] is 83":              func(s *llm.Step) { s.SlotMapping[2]++ },
 		"row 0: SlotMapping[0] is -2":              func(s *llm.Step) { s.SlotMapping[0] = -2 },
+		"3 Places for 19 tokens":                   func(s *llm.Step) { s.Places = []int32{0, 0, 0} },
 		"LogitRows[1] is 19":                       func(s *llm.Step) { s.LogitRows[1] = 19 },
 		"LogitRows[1] is 17, must be above 17":     func(s *llm.Step) { s.LogitRows[1] = 17 },
 		"LogitRows[0] is -1":                       func(s *llm.Step) { s.LogitRows[0] = -1 },
@@ -230,6 +232,20 @@ func TestForwardRefusesBadSteps(t *testing.T) {
 		spoil(s)
 		_, err := p.Forward(s)
 		if !errors.Is(err, llm.ErrBackend) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	o := p.o.bounds()
+	o.places = true
+	for want, spoil := range map[string]func(places []int32) []int32{
+		"":                                  func(places []int32) []int32 { return places },
+		"56 Places for 19 tokens":           func(places []int32) []int32 { return places[1:] },
+		"place 4 of Places is -1":           func(places []int32) []int32 { places[4] = -1; return places },
+		fmt.Sprintf("is %d, the", o.maxLen): func(p []int32) []int32 { return append(p[1:], int32(o.maxLen)) },
+	} {
+		s := good()
+		s.Places = spoil(make([]int32, 3*len(s.Tokens)))
+		if err := checkStep(s, o); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

@@ -7,6 +7,8 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"unsafe"
 
 	binding "github.com/yalue/onnxruntime_go"
@@ -16,15 +18,20 @@ import (
 type element uint32
 
 const (
-	float32s = element(C.TGI_ORT_FLOAT)
-	int32s   = element(C.TGI_ORT_INT32)
-	int64s   = element(C.TGI_ORT_INT64)
+	float32s  = element(C.TGI_ORT_FLOAT)
+	float16s  = element(C.TGI_ORT_FLOAT16)
+	bfloat16s = element(C.TGI_ORT_BFLOAT16)
+	int32s    = element(C.TGI_ORT_INT32)
+	int64s    = element(C.TGI_ORT_INT64)
 )
 
 // size returns the bytes of one element.
 func (e element) size() int {
-	if e == int64s {
+	switch e {
+	case int64s:
 		return 8
+	case float16s, bfloat16s:
+		return 2
 	}
 	return 4
 }
@@ -36,7 +43,7 @@ type tensorInfo struct {
 	dims []int64 // -1 where the model leaves it open
 }
 
-// session is a loaded model with its binding.
+// session is a loaded model.
 type session struct {
 	c *C.struct_tgi_session
 }
@@ -45,6 +52,10 @@ type session struct {
 type sessionOptions struct {
 	threads int
 	spin    bool
+	// cuda has the session run on a CUDA device alone; nil on the CPU.
+	cuda *cudaOptions
+	// record keeps where each node was placed, for nodes.
+	record bool
 }
 
 // openSession loads the model at path.
@@ -61,13 +72,20 @@ func openSession(path string, o sessionOptions) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := takeError(C.tgi_add_operators(raw)); err != nil {
+	device := -1
+	if o.cuda != nil {
+		device = o.cuda.device
+		err = o.cuda.apply(so)
+	} else {
+		err = takeError(C.tgi_add_operators(raw))
+	}
+	if err != nil {
 		return nil, err
 	}
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	s := &session{}
-	if err := takeError(C.tgi_session_open(name, raw, &s.c)); err != nil {
+	if err := takeError(C.tgi_session_open(name, raw, C.int(device), &s.c)); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -89,6 +107,7 @@ func configure(so *binding.SessionOptions, o sessionOptions) error {
 		so.AddSessionConfigEntry("session.intra_op.allow_spinning", spin),
 		// Weights are allocated separately, so they do not round up the arena.
 		so.AddSessionConfigEntry("session.use_device_allocator_for_initializers", "1"),
+		so.AddSessionConfigEntry("session.record_ep_graph_assignment_info", strconv.Itoa(int(flag(o.record)))),
 		so.AddSessionConfigEntry(probeEntry, "1"),
 	)
 }
@@ -140,27 +159,27 @@ func (s *session) tensors(output bool) ([]tensorInfo, error) {
 	return list, nil
 }
 
-// bind binds the named input or output to data: C memory that must stay valid until the name is
-// bound again or the session is closed.
-func (s *session) bind(output bool, name string, kind element, data unsafe.Pointer, shape ...int64) error {
-	cname := C.CString(name)
-	defer C.free(unsafe.Pointer(cname))
-	bytes := kind.size()
-	for _, d := range shape {
-		bytes *= int(d)
-	}
-	err := takeError(C.tgi_session_bind(s.c, flag(output), cname, data, C.size_t(bytes), C.unsigned(kind),
-		(*C.int64_t)(unsafe.Pointer(&shape[0])), C.size_t(len(shape))))
+// placement is the provider that runs a node.
+type placement struct{ provider, operator, name string }
+
+// nodes returns where the nodes were placed; the session was opened with record.
+func (s *session) nodes() ([]placement, error) {
+	var text *C.char
+	err := takeError(C.tgi_session_nodes(s.c, &text))
+	defer C.free(unsafe.Pointer(text))
 	if err != nil {
-		return fmt.Errorf("binding %s: %w", name, err)
+		return nil, err
 	}
-	return nil
+	var list []placement
+	for line := range strings.Lines(C.GoString(text)) {
+		if f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3); len(f) == 3 {
+			list = append(list, placement{f[0], f[1], f[2]})
+		}
+	}
+	return list, nil
 }
 
-// run runs the model on the bound tensors.
-func (s *session) run() error { return takeError(C.tgi_session_run(s.c)) }
-
-// close frees the session, but not the memory bound to it, which the caller owns.
+// close frees the session, whose bound tensors are closed.
 func (s *session) close() {
 	if s.c != nil {
 		C.tgi_session_close(s.c)

@@ -1,6 +1,7 @@
 #include "shim.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -84,15 +85,36 @@ char *tgi_has_entry(const OrtSessionOptions *options, const char *key, int *has)
 	return message(tgi_ort.HasSessionConfigEntry(options, key, has));
 }
 
-char *tgi_session_open(const char *path, const OrtSessionOptions *options, struct tgi_session **out) {
+char *tgi_cuda_stream(OrtCUDAProviderOptionsV2 *options, void *stream) {
+	void *taken = NULL;
+	OrtStatus *status = tgi_ort.UpdateCUDAProviderOptionsWithValue(options, "user_compute_stream", stream);
+	if (!status) status = tgi_ort.GetCUDAProviderOptionsByName(options, "user_compute_stream", &taken);
+	if (!status && taken != stream) return strdup("the provider did not take the stream");
+	return message(status);
+}
+
+char *tgi_cuda_text(const OrtCUDAProviderOptionsV2 *options, char **text) {
+	OrtAllocator *allocator = NULL;
+	char *own = NULL;
+	*text = NULL;
+	OrtStatus *status = tgi_ort.GetAllocatorWithDefaultOptions(&allocator);
+	if (!status) status = tgi_ort.GetCUDAProviderOptionsAsString(options, allocator, &own);
+	if (!status && own) {
+		*text = strdup(own);
+		status = tgi_ort.AllocatorFree(allocator, own);
+	}
+	return message(status);
+}
+
+char *tgi_session_open(const char *path, const OrtSessionOptions *options, int device, struct tgi_session **out) {
 	struct tgi_session *s = calloc(1, sizeof *s);
 	if (!s) return strdup("out of memory");
 	// The library has one environment per process; this only counts a reference.
 	OrtStatus *status = tgi_ort.CreateEnv(TGI_ORT_LOG_ERROR, "tgi", &s->env);
 	if (!status) status = tgi_ort.CreateSession(s->env, path, options, &s->session);
-	if (!status) status = tgi_ort.CreateIoBinding(s->session, &s->binding);
-	if (!status) status = tgi_ort.CreateCpuMemoryInfo(TGI_ORT_DEVICE_ALLOCATOR, TGI_ORT_MEM_DEFAULT, &s->memory);
-	if (!status) status = tgi_ort.CreateRunOptions(&s->run);
+	if (!status) status = tgi_ort.CreateCpuMemoryInfo(TGI_ORT_DEVICE_ALLOCATOR, TGI_ORT_MEM_DEFAULT, &s->host);
+	if (!status && device >= 0)
+		status = tgi_ort.CreateMemoryInfo("Cuda", TGI_ORT_DEVICE_ALLOCATOR, device, TGI_ORT_MEM_DEFAULT, &s->device);
 	if (status) {
 		tgi_session_close(s);
 		return message(status);
@@ -102,12 +124,40 @@ char *tgi_session_open(const char *path, const OrtSessionOptions *options, struc
 }
 
 void tgi_session_close(struct tgi_session *s) {
-	if (s->run) tgi_ort.ReleaseRunOptions(s->run);
-	if (s->binding) tgi_ort.ReleaseIoBinding(s->binding);
-	if (s->memory) tgi_ort.ReleaseMemoryInfo(s->memory);
+	if (s->host) tgi_ort.ReleaseMemoryInfo(s->host);
+	if (s->device) tgi_ort.ReleaseMemoryInfo(s->device);
 	if (s->session) tgi_ort.ReleaseSession(s->session);
 	if (s->env) tgi_ort.ReleaseEnv(s->env);
 	free(s);
+}
+
+// put_node writes a node's line.
+static OrtStatus *put_node(FILE *to, const char *provider, const OrtEpAssignedNode *node) {
+	const char *name = NULL, *type = NULL;
+	OrtStatus *status = tgi_ort.EpAssignedNode_GetName(node, &name);
+	if (!status) status = tgi_ort.EpAssignedNode_GetOperatorType(node, &type);
+	if (!status) fprintf(to, "%s %s %s\n", provider, type, name);
+	return status;
+}
+
+char *tgi_session_nodes(const struct tgi_session *s, char **lines) {
+	const OrtEpAssignedSubgraph *const *graphs = NULL;
+	size_t count = 0, size = 0;
+	*lines = NULL;
+	OrtStatus *status = tgi_ort.Session_GetEpGraphAssignmentInfo(s->session, &graphs, &count);
+	if (status) return message(status);
+	FILE *to = open_memstream(lines, &size);
+	if (!to) return strdup("out of memory");
+	for (size_t g = 0; !status && g < count; g++) {
+		const OrtEpAssignedNode *const *nodes = NULL;
+		const char *provider = NULL;
+		size_t n = 0;
+		status = tgi_ort.EpAssignedSubgraph_GetEpName(graphs[g], &provider);
+		if (!status) status = tgi_ort.EpAssignedSubgraph_GetNodes(graphs[g], &nodes, &n);
+		for (size_t i = 0; !status && i < n; i++) status = put_node(to, provider, nodes[i]);
+	}
+	fclose(to);
+	return message(status);
 }
 
 char *tgi_session_count(const struct tgi_session *s, int output, size_t *count) {
@@ -150,17 +200,46 @@ char *tgi_session_tensor(const struct tgi_session *s, int output, size_t index, 
 	return message(status);
 }
 
-char *tgi_session_bind(struct tgi_session *s, int output, const char *name, void *data, size_t bytes, unsigned type,
-                       const int64_t *shape, size_t rank) {
+char *tgi_bound_open(const struct tgi_session *s, struct tgi_bound **out) {
+	struct tgi_bound *b = calloc(1, sizeof *b);
+	if (!b) return strdup("out of memory");
+	b->session = s;
+	OrtStatus *status = tgi_ort.CreateIoBinding(s->session, &b->binding);
+	if (!status) status = tgi_ort.CreateRunOptions(&b->run);
+	if (status) {
+		tgi_bound_close(b);
+		return message(status);
+	}
+	*out = b;
+	return NULL;
+}
+
+void tgi_bound_close(struct tgi_bound *b) {
+	if (b->run) tgi_ort.ReleaseRunOptions(b->run);
+	if (b->binding) tgi_ort.ReleaseIoBinding(b->binding);
+	free(b);
+}
+
+char *tgi_bound_option(struct tgi_bound *b, const char *key, const char *value) {
+	return message(tgi_ort.AddRunConfigEntry(b->run, key, value));
+}
+
+char *tgi_bound_bind(struct tgi_bound *b, const struct tgi_tensor *t) {
 	OrtValue *value = NULL;
-	OrtStatus *status = tgi_ort.CreateTensorWithDataAsOrtValue(s->memory, data, bytes, shape, rank, type, &value);
+	const OrtMemoryInfo *memory = t->on_device ? b->session->device : b->session->host;
+	OrtStatus *status =
+	    tgi_ort.CreateTensorWithDataAsOrtValue(memory, t->data, t->bytes, t->shape, t->rank, t->type, &value);
 	if (status) return message(status);
-	status = output ? tgi_ort.BindOutput(s->binding, name, value) : tgi_ort.BindInput(s->binding, name, value);
+	status = t->output ? tgi_ort.BindOutput(b->binding, t->name, value) : tgi_ort.BindInput(b->binding, t->name, value);
 	tgi_ort.ReleaseValue(value);  // the binding holds its own reference
 	return message(status);
 }
 
-char *tgi_session_run(struct tgi_session *s) { return message(tgi_ort.RunWithBinding(s->session, s->run, s->binding)); }
+char *tgi_bound_terminate(struct tgi_bound *b) { return message(tgi_ort.RunOptionsSetTerminate(b->run)); }
+
+char *tgi_bound_run(struct tgi_bound *b) {
+	return message(tgi_ort.RunWithBinding(b->session->session, b->run, b->binding));
+}
 
 void *tgi_pages_map(size_t bytes) {
 	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);

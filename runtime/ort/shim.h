@@ -21,19 +21,30 @@ char *tgi_add_operators(OrtSessionOptions *options);
 // tgi_has_entry reports in *has whether the options hold the entry.
 char *tgi_has_entry(const OrtSessionOptions *options, const char *key, int *has);
 
+// tgi_cuda_stream has sessions with these options compute on the stream, and checks that the provider took the
+// pointer: given as text, the library accepts the option and uses the default stream.
+char *tgi_cuda_stream(OrtCUDAProviderOptionsV2 *options, void *stream);
+
+// tgi_cuda_text returns the options as the library writes them, to be freed.
+char *tgi_cuda_text(const OrtCUDAProviderOptionsV2 *options, char **text);
+
 struct tgi_session {
 	OrtEnv *env;
 	OrtSession *session;
-	OrtIoBinding *binding;
-	OrtMemoryInfo *memory;
-	OrtRunOptions *run;
+	OrtMemoryInfo *host;
+	OrtMemoryInfo *device;  // null without a device
 };
 
-// tgi_session_open loads a model; *out is only set on success.
-char *tgi_session_open(const char *path, const OrtSessionOptions *options, struct tgi_session **out);
+// tgi_session_open loads a model; *out is only set on success. device is the CUDA device whose memory may be bound,
+// -1 for none.
+char *tgi_session_open(const char *path, const OrtSessionOptions *options, int device, struct tgi_session **out);
 
-// tgi_session_close frees the session and its bindings, but not the bound memory.
+// tgi_session_close frees the session, whose bound tensors are closed.
 void tgi_session_close(struct tgi_session *s);
+
+// tgi_session_nodes returns a line "provider operator name" for each node, to be freed. The session was opened with
+// session.record_ep_graph_assignment_info.
+char *tgi_session_nodes(const struct tgi_session *s, char **lines);
 
 // tgi_session_count reports the number of inputs, or of outputs.
 char *tgi_session_count(const struct tgi_session *s, int output, size_t *count);
@@ -43,12 +54,40 @@ char *tgi_session_count(const struct tgi_session *s, int output, size_t *count);
 char *tgi_session_tensor(const struct tgi_session *s, int output, size_t index, char **name, unsigned *type,
                        int64_t *dims, size_t *rank);
 
-// tgi_session_bind binds an input or output to data until it is bound again.
-char *tgi_session_bind(struct tgi_session *s, int output, const char *name, void *data, size_t bytes, unsigned type,
-                       const int64_t *shape, size_t rank);
+// tgi_bound is a set of tensors that a session runs on, and how it runs on them.
+struct tgi_bound {
+	const struct tgi_session *session;
+	OrtIoBinding *binding;
+	OrtRunOptions *run;
+};
 
-// tgi_session_run runs the model on the bound tensors.
-char *tgi_session_run(struct tgi_session *s);
+// tgi_tensor is memory as an input or output.
+struct tgi_tensor {
+	const char *name;
+	void *data;
+	size_t bytes, rank;
+	int64_t shape[4];
+	unsigned type;
+	int output, on_device;
+};
+
+char *tgi_bound_open(const struct tgi_session *s, struct tgi_bound **out);
+
+// tgi_bound_close frees the binding, but not the bound memory.
+void tgi_bound_close(struct tgi_bound *b);
+
+// tgi_bound_option sets a run option.
+char *tgi_bound_option(struct tgi_bound *b, const char *key, const char *value);
+
+// tgi_bound_bind binds a tensor until another of the name is bound.
+char *tgi_bound_bind(struct tgi_bound *b, const struct tgi_tensor *tensor);
+
+// tgi_bound_terminate ends the run in progress, and all later ones, at its next node. It may be called from any thread
+// until the binding is closed.
+char *tgi_bound_terminate(struct tgi_bound *b);
+
+// tgi_bound_run runs the model on the bound tensors.
+char *tgi_bound_run(struct tgi_bound *b);
 
 // tgi_pages_map returns zeroed memory that is backed on first touch, or null.
 void *tgi_pages_map(size_t bytes);

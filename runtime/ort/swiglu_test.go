@@ -15,18 +15,7 @@ func openSwiGLU(t *testing.T, width int) *node {
 	g.value(false, "x", float32s, "t", width)
 	g.node("tgi", "SwiGLU", []string{"x"}, "out", nil)
 	g.value(true, "out", float32s, "t", width/2)
-	s, err := openSession(g.write(t), sessionOptions{threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &node{session: s}
-	t.Cleanup(func() {
-		n.close()
-		for _, b := range n.bufs {
-			b.free()
-		}
-	})
-	return n
+	return newNode(t, g.write(t), sessionOptions{threads: 2})
 }
 
 // gated runs rows of x, each of 2*width floats.

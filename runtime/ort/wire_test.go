@@ -70,16 +70,29 @@ func (g *graph) nodes(domain, op string, in, out []string, a attrs) {
 }
 
 func (g *graph) floats(name string, data []float32, dims ...int) {
-	var t message
-	for _, d := range dims {
-		t.varint(1, int64(d))
-	}
-	t.varint(2, int64(float32s))
-	t.string(8, name)
 	raw := make([]byte, 0, 4*len(data))
 	for _, f := range data {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(f))
 	}
+	g.constant(name, float32s, raw, dims)
+}
+
+// zeros adds a constant of zeros.
+func (g *graph) zeros(name string, kind element, dims ...int) {
+	size := kind.size()
+	for _, d := range dims {
+		size *= d
+	}
+	g.constant(name, kind, make([]byte, size), dims)
+}
+
+func (g *graph) constant(name string, kind element, raw []byte, dims []int) {
+	var t message
+	for _, d := range dims {
+		t.varint(1, int64(d))
+	}
+	t.varint(2, int64(kind))
+	t.string(8, name)
 	t.bytes(9, raw)
 	g.body.bytes(5, t)
 }

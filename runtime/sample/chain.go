@@ -73,6 +73,7 @@ type Chain struct {
 	masked     bool // and constrains
 	top        []Candidate
 	step       Step // of the pick under way; here so that a pick allocates nothing
+	reduction  reduction
 	err        error
 }
 
@@ -397,7 +398,7 @@ func (c *Chain) pickFromRow(s *scratch, r *row, h History, w *warper, draw bool)
 		} else {
 			i = s.best(r.x)
 		}
-		p = Pick{Token: s.id[i], Logprob: s.logprob(i)}
+		p = Pick{Token: r.token(s.id[i]), Logprob: s.logprob(i)}
 		if c.topN > 0 && !c.raw {
 			p.Top = c.copyTop(s.topSurvivors(r, c.topN))
 		}
@@ -407,12 +408,13 @@ func (c *Chain) pickFromRow(s *scratch, r *row, h History, w *warper, draw bool)
 		r.computeSums(s.sums)
 		s.sums = r.sums
 	}
-	p.Token = llm.Token(r.best)
+	at := llm.Token(r.best)
 	if draw {
-		p.Token = r.draw(uniform(c.seed, len(h.Output)))
+		at = r.draw(uniform(c.seed, len(h.Output)))
 	}
+	p.Token = r.token(at)
 	if !c.raw {
-		p.Logprob = r.logprob(p.Token)
+		p.Logprob = r.logprob(at)
 		if c.topN > 0 {
 			p.Top = c.copyTop(s.topOf(r, c.topN))
 		}

@@ -40,6 +40,7 @@ func (c *Chain) CanFork() error {
 func (c *Chain) Fork() (twin *Chain, close func(), err error) {
 	t := *c
 	t.top, t.step, t.prepared, t.hasMask = nil, Step{}, false, false
+	t.reduction = reduction{}
 	t.processors, t.preparers = nil, nil
 	seen := c.counts.clone()
 	for _, p := range c.processors[:c.builtins] {

@@ -92,10 +92,16 @@ func (p frequency) Process(h History, s *Step) error {
 	length := float32(len(h.Prompt) + len(h.Output))
 	for _, c := range p.seen.counts {
 		if int64(c.token) < int64(len(logits)) {
-			logits[c.token] -= float32(c.total) / length * p.penalty
+			logits[c.token] -= p.amount(c, length)
 		}
 	}
 	return nil
+}
+
+// amount is what a token loses in a sequence of the given length. The conversion keeps the product from being fused
+// with the subtraction, so that it is the same wherever it is subtracted.
+func (p frequency) amount(c count, length float32) float32 {
+	return float32(float32(c.total) / length * p.penalty)
 }
 
 // presence implements Processor as OpenAI documents it: one subtraction for

@@ -21,7 +21,8 @@ type row struct {
 	top   float32 // greatest of x
 	best  int     // lowest index that holds it
 	sums  []float64
-	sum   float64 // of e^((x-top)*scale), at least 1
+	sum   float64  // of e^((x-top)*scale), at least 1
+	part  *partial // what x is a part of; nil if it is the whole row
 }
 
 // findMax sets top and best; ok is false when no token has a logit above -Inf.
@@ -56,6 +57,10 @@ func (r *row) findMax() (ok bool) {
 // computeSums sets sum and sums; find comes first. sums is storage to reuse.
 func (r *row) computeSums(sums []float64) {
 	r.sums, r.sum = sums[:0], 0
+	if r.part != nil {
+		r.sum = r.part.sum
+		return
+	}
 	for x := r.x; len(x) > 0; {
 		n := min(blockLen, len(x))
 		s := sumExp(x[:n], r.top, r.scale)
@@ -65,8 +70,11 @@ func (r *row) computeSums(sums []float64) {
 	}
 }
 
-// draw returns the token at the fraction u in [0,1) of the mass, in order of token.
+// draw returns the index of the token at the fraction u in [0,1) of the mass, in order of token.
 func (r *row) draw(u float64) llm.Token {
+	if r.part != nil {
+		return llm.Token(r.part.drawn)
+	}
 	want := u * r.sum
 	last := r.best
 	for b, s := range r.sums {

@@ -188,7 +188,7 @@ func (s *scratch) candidates(r *row) []Candidate {
 		i := uint32(o)
 		id := s.id[i]
 		s.cands = append(s.cands, Candidate{
-			Token:   id,
+			Token:   r.token(id),
 			Logit:   r.x[id] * r.scale,
 			Logprob: float32(float64(s.d[i]) - logSum),
 		})

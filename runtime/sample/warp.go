@@ -75,11 +75,14 @@ func (w *warper) gather(s *scratch, r *row) (mass float64) {
 	case w.typicalP < 1 || w.minP == 0:
 		s.gatherWithin(r, math.MaxFloat32)
 	default:
-		// A little more than minP keeps, so that rounding is decided there.
-		s.gatherWithin(r, float32(1e-3-1.001*math.Log(w.minP)))
+		s.gatherWithin(r, w.minPRange())
 	}
 	return s.sum
 }
+
+// minPRange is how far below the best token, in log-probability, min_p alone looks: a little more than it keeps, so
+// that rounding is decided there.
+func (w *warper) minPRange() float32 { return float32(1e-3 - 1.001*math.Log(w.minP)) }
 
 // topP keeps the likeliest tokens until they weigh mass. TGI walks upwards and
 // drops where the cumulative probability is at most 1-p; a token is kept there

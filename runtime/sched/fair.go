@@ -158,10 +158,10 @@ func (s *Scheduler) updateRanks() {
 	slices.SortFunc(s.running, (*Seq).compare)
 }
 
-// makeRoom preempts running sequences, the last first, for the first of the queue if that
+// preemptForQueue preempts running sequences, the last first, for the first of the queue if that
 // is enough to admit it. It comes before all planning: a row in the plan is never
 // preempted.
-func (s *Scheduler) makeRoom(p *Plan) {
+func (s *Scheduler) preemptForQueue(p *Plan) {
 	q := s.waiting.next()
 	if q == nil || !s.clients.several() || q.admissions == 0 && !s.admitsNew() {
 		return

@@ -72,12 +72,13 @@ func (s *Scheduler) addGroup(j Job) (*Seq, error) {
 		return nil, err
 	}
 	s.nextID++
-	g := &Seq{id: s.nextID, state: waiting, tokens: j.Prompt, prompt: len(j.Prompt), max: j.MaxNew, width: j.Beams}
+	g := &Seq{id: s.nextID, state: waiting, tokens: j.Prompt, prompt: len(j.Prompt), max: j.MaxNew, width: j.Beams,
+		adapter: j.Adapter, embeddings: j.Embeddings}
 	g.self[0] = g
 	first := &Seq{
 		id: g.id, state: inGroup, group: g,
 		tokens: j.Prompt[:len(j.Prompt):len(j.Prompt)], prompt: len(j.Prompt), max: j.MaxNew,
-		row: kv.NewRow(j.Salt), score: j.Score,
+		row: kv.NewRow(j.Salt, j.Embeddings...), score: j.Score,
 	}
 	first.self[0] = first
 	g.rows = []*Seq{first}

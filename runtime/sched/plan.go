@@ -1,6 +1,10 @@
 package sched
 
-import "tgi/runtime/llm"
+import (
+	"slices"
+
+	"tgi/runtime/llm"
+)
 
 // Plan is the work of one step. The scheduler owns it and its slices; they are valid
 // until the next call of Scheduler.Plan.
@@ -25,14 +29,14 @@ type Plan struct {
 
 // Row is one sequence's part of a step.
 type Row struct {
-	// Seq is the sequence, or one row of a group. The rows of a group that pick in the
-	// step are adjacent, in the order of Seq.Rows.
+	// Seq is the sequence, or one member of a group. Members that pick in the step are
+	// adjacent, in the order of Seq.Rows.
 	Seq *Seq
 	// Start and Len are the range of the sequence's tokens that the step computes.
 	Start, Len int
-	// Logit is the index of the row's first logits among the step's. Scores of them
-	// belong to prompt positions FirstScore, FirstScore+1, …, each of which scores the
-	// token after it. If Samples is not empty, one more follows.
+	// Logit is the index of the row's first logits among the step's. The first Scores
+	// of them are of the prompt positions FirstScore, FirstScore+1, …; each scores the
+	// token that follows its position. If Samples is not empty, one more comes after them.
 	Logit, FirstScore, Scores int
 	// Samples are the sequences that pick their next token from the row's last logits:
 	// none before the last chunk, then the row's own sequence, followed by its
@@ -49,16 +53,30 @@ func (s *Scheduler) Plan() *Plan {
 	p := &s.plan
 	*p = Plan{Rows: p.Rows[:0], Copies: p.Copies[:0], Step: p.Step}
 	s.updateRanks()
-	s.makeRoom(p)
+	s.preemptForQueue(p)
 	s.planDecode(p)
-	s.planPrompts(p, &budget{tokens: s.settings.MaxBatchPrefillTokens, logits: s.settings.MaxPromptLogits})
+	s.planPrompts(p, &budget{tokens: s.promptTokens(p), logits: s.settings.MaxPromptLogits})
 	s.fillStep(p)
 	s.planned = len(p.Rows) > 0
 	return p
 }
 
+// promptTokens is how many prompt tokens the step may compute.
+func (s *Scheduler) promptTokens(p *Plan) int {
+	most := s.settings.MaxBatchPrefillTokens
+	if s.pace == nil || p.DecodeRows == 0 {
+		return most
+	}
+	prompts := len(s.prompts()) + max(min(s.Waiting(), s.settings.MaxBatchSize-s.Running()), 0)
+	if prompts == 0 {
+		return most
+	}
+	return min(most, max(s.pace(p.DecodeRows, prompts), 1))
+}
+
 // planDecode plans one token for each running row that has only one to compute, in order.
-// The last are preempted first, so a row that is already in the plan never is.
+// Where the cache is full, the row that was admitted last is preempted, so never one that
+// is in the plan already.
 func (s *Scheduler) planDecode(p *Plan) {
 	for i := 0; i < len(s.running); i++ {
 		q := s.running[i]
@@ -257,14 +275,23 @@ func (s *Scheduler) admitsNew() bool {
 		waiting >= int(float64(running)*s.settings.WaitingServedRatio)
 }
 
+// hasPlaces reports whether tokens of the plan have positions other than their indices.
+func (p *Plan) hasPlaces() bool {
+	return slices.ContainsFunc(p.Rows, func(r Row) bool { return llm.HasPlaces(r.Seq.Handle().embeddings) })
+}
+
 // fillStep writes the planned rows into the flat arrays of llm.Step.
 func (s *Scheduler) fillStep(p *Plan) {
 	size := s.pool.BlockSize()
 	st := &p.Step
+	clear(st.Embeddings) // which hold their requests' memory
 	*st = llm.Step{
 		Tokens: st.Tokens[:0], CuSeqlens: append(st.CuSeqlens[:0], 0), PastLens: st.PastLens[:0],
 		BlockTable: st.BlockTable[:0], SlotMapping: st.SlotMapping[:0], LogitRows: st.LogitRows[:0],
+		Adapters: st.Adapters[:0], Embeddings: st.Embeddings[:0],
+		Places: st.Places[:0],
 	}
+	adapted, places := false, p.hasPlaces()
 	for _, r := range p.Rows {
 		st.MaxBlocks = max(st.MaxBlocks, s.pool.BlocksFor(r.Start+r.Len))
 	}
@@ -272,8 +299,20 @@ func (s *Scheduler) fillStep(p *Plan) {
 		r := &p.Rows[i]
 		q, end, first := r.Seq, r.Start+r.Len, len(st.Tokens)-r.Start
 		q.Handle().spent += r.Len
+		adapter := q.Handle().adapter
+		st.Adapters = append(st.Adapters, adapter)
+		adapted = adapted || adapter != llm.NoAdapter
 		blocks := q.row.Blocks()
 		st.Tokens = append(st.Tokens, q.tokens[r.Start:end]...)
+		for _, e := range q.Handle().embeddings {
+			if part := e.Cut(r.Start, end); part.N > 0 {
+				part.At += first
+				st.Embeddings = append(st.Embeddings, part)
+			}
+		}
+		if places {
+			st.Places = llm.AppendPlaces(st.Places, q.Handle().embeddings, r.Start, end)
+		}
 		st.CuSeqlens = append(st.CuSeqlens, int32(len(st.Tokens)))
 		st.PastLens = append(st.PastLens, int32(r.Start))
 		used := s.pool.BlocksFor(end)
@@ -300,5 +339,8 @@ func (s *Scheduler) fillStep(p *Plan) {
 			st.LogitRows = append(st.LogitRows, int32(first+end-1))
 			p.Samples += len(r.Samples)
 		}
+	}
+	if !adapted {
+		st.Adapters = st.Adapters[:0]
 	}
 }

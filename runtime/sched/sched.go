@@ -49,6 +49,7 @@ type Scheduler struct {
 	sinceAdmit int
 	planned    bool // between Plan and Commit
 	plan       Plan
+	pace       Pace
 }
 
 // New returns a scheduler without sequences.
@@ -68,6 +69,13 @@ func New(set Settings, sh Shape) (*Scheduler, error) {
 	return &Scheduler{settings: set, pool: pool}, nil
 }
 
+// Pace says how many prompt tokens a step may compute beside so many rows that decode, while so many prompts are to be
+// computed or could be admitted.
+type Pace func(decodeRows, prompts int) (tokens int)
+
+// SetPace bounds the prompt tokens of steps with rows that decode, below MaxBatchPrefillTokens. Each gets one at least.
+func (s *Scheduler) SetPace(p Pace) { s.pace = p }
+
 // Settings returns the settings with every default filled in. It may be called
 // from any goroutine.
 func (s *Scheduler) Settings() Settings { return s.settings }
@@ -86,6 +94,10 @@ type Job struct {
 	Score bool
 	// Salt separates jobs that must not share cache blocks.
 	Salt string
+	// Adapter is the backend's number of the low-rank adapter that the job's tokens are computed with.
+	Adapter llm.Adapter
+	// Embeddings are those of tokens of the prompt, ascending. The scheduler keeps them.
+	Embeddings []llm.Embedding
 	// Client names whose job it is: clients share the cache, the batch and the budget of
 	// a step fairly.
 	Client string
@@ -106,16 +118,19 @@ func (s *Scheduler) Add(j Job) ([]*Seq, error) {
 	for i := range seqs {
 		s.nextID++
 		seqs[i] = &Seq{
-			id:     s.nextID,
-			state:  following,
-			tokens: j.Prompt[:len(j.Prompt):len(j.Prompt)],
-			prompt: len(j.Prompt),
-			max:    j.MaxNew,
+			id:      s.nextID,
+			state:   following,
+			tokens:  j.Prompt[:len(j.Prompt):len(j.Prompt)],
+			prompt:  len(j.Prompt),
+			max:     j.MaxNew,
+			adapter: j.Adapter,
+
+			embeddings: j.Embeddings,
 		}
 		seqs[i].self[0] = seqs[i]
 	}
 	lead := seqs[0]
-	lead.state, lead.row, lead.score = waiting, kv.NewRow(j.Salt), j.Score
+	lead.state, lead.row, lead.score = waiting, kv.NewRow(j.Salt, j.Embeddings...), j.Score
 	lead.followers = append([]*Seq(nil), seqs[1:]...)
 	for _, f := range lead.followers {
 		f.leader = lead

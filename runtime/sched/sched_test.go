@@ -248,6 +248,33 @@ func TestStepForm(t *testing.T) {
 	}
 }
 
+// TestPace: beside rows that decode, the pace bounds prompts, to one token at least; alone they have the whole budget.
+func TestPace(t *testing.T) {
+	s := newScheduler(t, Settings{MaxBatchPrefillTokens: 8, MaxBatchSize: 3}, Shape{Blocks: 30, BlockSize: 4,
+		MaxLen: 40})
+	asked, pace := []string{}, []int{3, 0, 99, 3, 3}
+	s.SetPace(func(rows, prompts int) int {
+		asked = append(asked, fmt.Sprintf("%d/%d", rows, prompts))
+		return pace[len(asked)-1]
+	})
+	add(t, s, Job{Prompt: prompt(1, 9), MaxNew: 7})
+	commit(t, s, s.Plan())
+	add(t, s, Job{Prompt: prompt(2, 12), MaxNew: 1})
+	add(t, s, Job{Prompt: prompt(3, 2), MaxNew: 1})
+	add(t, s, Job{Prompt: prompt(4, 2), MaxNew: 1}) // for which the batch has no room at first
+	run(t, s, `
+		1[8:9]! 2[0:3]
+		1[9:10]! 2[3:4]
+		1[10:11]! 2[4:12]!
+		1[11:12]! 3[0:2]! 4[0:1]
+		1[12:13]! 4[1:2]!
+		1[13:14]!
+		1[14:15]!`)
+	if got := strings.Join(asked, " "); got != "1/2 1/2 1/2 1/2" {
+		t.Errorf("the pace was asked about %s", got)
+	}
+}
+
 func TestTableIsPadded(t *testing.T) {
 	s := newScheduler(t, Settings{}, Shape{Blocks: 10, BlockSize: 4, MaxLen: 40})
 	add(t, s, Job{Prompt: prompt(1, 2), MaxNew: 1})
@@ -339,9 +366,12 @@ func TestRandom(t *testing.T) {
 	preempted := 0
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		sh := Shape{Blocks: 4 + r.IntN(12), BlockSize: 1 + r.IntN(5), MaxLen: 60}
+		sh, budget := Shape{Blocks: 4 + r.IntN(12), BlockSize: 1 + r.IntN(5), MaxLen: 60}, 12
+		if seed%4 == 3 { // a GPU's blocks
+			sh.BlockSize, sh.MaxLen, budget = []int{64, 128, 256}[r.IntN(3)], 700, 400
+		}
 		s := newScheduler(t, Settings{
-			MaxBatchPrefillTokens: 1 + r.IntN(12), MaxBatchSize: 1 + r.IntN(8), MaxPromptLogits: 1 + r.IntN(5),
+			MaxBatchPrefillTokens: 1 + r.IntN(budget), MaxBatchSize: 1 + r.IntN(8), MaxPromptLogits: 1 + r.IntN(5),
 			WaitingServedRatio: float64(r.IntN(3)), MaxWaitingTokens: r.IntN(4), NoPrefixSharing: seed%4 == 0,
 		}, sh)
 		set := s.Settings()
@@ -373,7 +403,7 @@ func TestRandom(t *testing.T) {
 		}
 		for n := 0; s.Running()+s.Waiting() > 0; n++ {
 			p := s.Plan()
-			if len(p.Rows) == 0 || n > 20000 {
+			if len(p.Rows) == 0 || n > 60000 {
 				t.Fatalf("seed %d: %d sequences make no progress", seed, s.Running()+s.Waiting())
 			}
 			checkPlan(t, s, p)

@@ -17,6 +17,9 @@ type Seq struct {
 	prompt int         // tokens of the prompt
 	max    int         // tokens to generate at most
 	row    *kv.Row
+	// adapter and embeddings of a sequence or a group; the rows of a group have none of their own.
+	adapter    llm.Adapter
+	embeddings []llm.Embedding
 
 	score      bool // the logits of prompt positions are wanted
 	scored     int  // how many prompt positions have had theirs

@@ -27,6 +27,8 @@ type finder struct {
 	nodes []trieNode
 	// tokens holds what the trie's leaves point at.
 	tokens []*addedToken
+	// longest is the bytes of the longest pattern.
+	longest int
 }
 
 // trieNode is a node of a byte trie, its children being a list by sibling.
@@ -45,6 +47,7 @@ func (f *finder) add(pattern string, t *addedToken) error {
 		f.nodes = append(f.nodes, trieNode{token: -1})
 	}
 	f.first[pattern[0]] = true
+	f.longest = max(f.longest, len(pattern))
 	at := int32(0)
 	for i := range len(pattern) {
 		next := f.step(at, pattern[i])

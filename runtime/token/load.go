@@ -123,6 +123,7 @@ func load(b []byte) (*Tokenizer, error) {
 	if t.model, err = loadModel(&f.Model, t.useRawBytes(f.Model.Vocab)); err != nil {
 		return nil, err
 	}
+	t.setLongest()
 	t.model.findBarred(slices.Concat(t.rawFinder.tokens, t.normalizedFinder.tokens))
 	for _, part := range t.post.template {
 		for _, id := range part.ids {

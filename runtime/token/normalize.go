@@ -3,6 +3,8 @@ package token
 // normalizer is one stage of the file's normalizer.
 type normalizer interface {
 	normalize(x text) text
+	// shrink returns how many times shorter a text may become, in bytes; 0 is any number.
+	shrink() int
 }
 
 // normalizers runs one after another.

@@ -129,7 +129,7 @@ func (p *splitter) matches(s string) []match {
 }
 
 func (p *splitter) literalMatches(s string) []match {
-	var ms []match
+	ms := make([]match, 0, 2*strings.Count(s, p.literal)+1)
 	for at := 0; at < len(s); {
 		i := strings.Index(s[at:], p.literal)
 		if i < 0 {

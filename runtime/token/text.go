@@ -170,6 +170,7 @@ func (x text) replace(ms []match, content string) text {
 	}
 	x = x.aligned()
 	var b strings.Builder
+	b.Grow(len(x.s) + hits*len(content))
 	from := make([]source, 0, len(x.from)+hits*len(content))
 	for _, m := range ms {
 		if !m.hit {

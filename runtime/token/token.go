@@ -45,6 +45,10 @@ type Tokenizer struct {
 	decoderForms map[uint32]string
 	ids          map[string]uint32
 	special      map[string]bool
+
+	// longest is how many bytes of a word a token can stand for, longestRaw how many of a text before it is
+	// normalized; 0 is any number.
+	longest, longestRaw int
 }
 
 // Piece is a token of a text.
@@ -227,6 +231,8 @@ type encoder struct {
 	data dataSpans
 	// stages[n] is the n-th pre-tokenizer; the last stage is the model.
 	stages []func(text) bool
+	// room, where it is set, is asked whether to encode a piece of n bytes of which a token can stand for longest.
+	room func(n, longest int) bool
 }
 
 func newEncoder(t *Tokenizer, data dataSpans, emit func(id uint32, x text, start, end int,
@@ -246,6 +252,9 @@ func (e *encoder) run(s string) bool {
 		if t != nil {
 			return e.emit(t.id, whole, start, end, s[start:end])
 		}
+		if e.room != nil && !e.room(end-start, e.t.longestRaw) {
+			return false
+		}
 		x := e.t.normalizer.normalize(whole.slice(start, end))
 		return e.t.normalizedFinder.split(x, e.data, func(t *addedToken, start, end int) bool {
 			if t != nil {
@@ -261,6 +270,9 @@ func (e *encoder) word(x text) bool {
 	m := e.t.model
 	for at := 0; at < len(x.s); {
 		end := at + m.segmentEnd(x.s[at:])
+		if e.room != nil && !e.room(end-at, e.t.longest) {
+			return false
+		}
 		e.symbols = m.encode(x.s[at:end], e.symbols[:0])
 		if m.barred != nil && e.data != nil {
 			e.symbols = e.withoutBarred(x, at, end, e.symbols)

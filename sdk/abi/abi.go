@@ -1,18 +1,16 @@
 // Package abi is version 1 of the contract between the server and its plugins:
 // names, signatures, layouts and limits. It imports nothing, so that host and
 // guests in Go share it; the SDKs of the other languages repeat its
-// numbers, and a test compares them. README.md beside it tells the same as a
-// story, with worked examples.
+// numbers, and a test compares them. README.md in this folder explains it with worked examples.
 //
 // # Form
 //
-// A plugin is a WebAssembly core 2.0 module (with SIMD). Memory is
-// little-endian, pointers are u32 offsets into the memory exported as
-// "memory". What is structured and rare (configuration, parameters) is JSON in
-// UTF-8; what is needed per token is plain arrays.
+// A plugin is a WebAssembly core 2.0 module (with SIMD). Memory is little-endian, pointers are u32 offsets into the
+// memory exported as "memory". Structured, rarely used data (configuration, parameters) is JSON in UTF-8; data needed
+// per token is plain arrays.
 //
-// Text that a guest returns is one i64, see [Pack]. Text and tokens that the
-// host hands over lie in room that the host got from tgi_alloc.
+// Text that a guest returns is one i64, see [Pack]. Text and tokens that the host passes are in buffers that the host
+// got from tgi_alloc.
 //
 // # Life
 //
@@ -29,8 +27,7 @@
 //     A template renders one conversation in an instance, and that is all, and
 //     a grammar compiles one source.
 //
-// So a guest is written as if its sequence were the only one in the world:
-// globals are the state of one sequence. A clone (best_of) starts as a copy of
+// So a guest's globals are the state of one sequence; it never sees another. A clone (best_of) starts as a copy of
 // memory and globals.
 //
 // # Faults
@@ -41,8 +38,7 @@
 // the export and the rule.
 package abi
 
-// Version of the contract. The module says that it keeps to it by exporting
-// [Marker].
+// Version of the contract. A module declares that it follows this version by exporting [Marker].
 const Version = 1
 
 // Names that are not functions of a kind.
@@ -62,13 +58,12 @@ const (
 	// (with which Go's collector sleeps) return at once, the clock moves by such
 	// sleeps alone, proc_exit traps, everything else answers ENOSYS (52).
 	WASIModule = "wasi_snapshot_preview1"
-	// ReservedPrefix marks names that belong to this contract. An export that
-	// begins so and is not in this file is refused at load, since it is
-	// most likely misspelt.
+	// ReservedPrefix marks names of this contract. An export with this prefix that is not in this file is refused at
+	// load, since it is probably misspelt.
 	ReservedPrefix = "tgi_"
 )
 
-// Kinds of plugins in this version, beside [KindGrammar].
+// Kinds of plugins in this version, in addition to [KindGrammar].
 const (
 	KindLogits   = "logits"
 	KindSampler  = "sampler"
@@ -103,17 +98,17 @@ func (t Type) String() string {
 	return "unknown type"
 }
 
-// Func is an export or import with the signature wanted.
+// Func is an export or import with its expected signature.
 type Func struct {
 	Name            string
 	Params, Results []Type
 }
 
-// String writes name and signature as error texts show them, for instance
+// String returns name and signature as error texts show them, for example
 // "tgi_init(i32, i32) -> i64" or "tgi_abi_v1() -> ()".
 func (f Func) String() string { return f.Name + Signature(f.Params, f.Results) }
 
-// Signature writes a signature alone: "(i32, i32) -> i64".
+// Signature returns only a signature: "(i32, i32) -> i64".
 func Signature(params, results []Type) string {
 	s := "(" + list(params) + ") -> "
 	if len(results) == 1 {
@@ -190,8 +185,8 @@ var Sampler = []Func{
 	{Name: "tgi_sampler_sample", Params: []Type{I32, I32}, Results: []Type{I32}},
 }
 
-// Template lists the further exports of kind "template": the conversation of
-// a chat request becomes the text that the model reads.
+// Template lists the further exports of kind "template", which renders the conversation of a chat request into the
+// prompt.
 //
 //	tgi_template_render(request, request bytes) -> pointer to [RenderedSize]
 //	    bytes, aligned to 4, that stay readable until the next call. Called
@@ -219,8 +214,7 @@ var Template = []Func{
 	{Name: "tgi_template_render", Params: []Type{I32, I32}, Results: []Type{I32}},
 }
 
-// Exports returns the further exports of a kind, nil for a kind that this
-// version does not know.
+// Exports returns the further exports of a kind, nil for an unknown kind.
 func Exports(kind string) []Func {
 	switch kind {
 	case KindLogits:
@@ -292,14 +286,13 @@ const (
 // readable until the next call into the instance.
 func Pack(ptr, length uint32) uint64 { return uint64(ptr)<<32 | uint64(length) }
 
-// Unpack is the inverse of [Pack].
+// Unpack reverses [Pack].
 func Unpack(v uint64) (ptr, length uint32) { return uint32(v >> 32), uint32(v) }
 
 // The step struct, all fields u32 or f32 of four bytes, at the address that
 // tgi_logits_step gave. Before each call the host writes all of it: inputs as
 // described, outputs as 0 except Temperature, which is NaN. After the call it
-// reads the outputs. Views are readable and writable by the guest during the
-// call alone; what the guest writes into Tokens is lost.
+// reads the outputs. The guest may read and write views only during the call; the host ignores writes to Tokens.
 //
 // A step in numbers: prompt of 5 tokens, 2 generated, a view of 3 asked for,
 // vocabulary of 32000. The guest denies the tokens 17 and 99, whose ids it has
@@ -337,9 +330,8 @@ const (
 	StepTokenCount = 8
 	// StepPromptCount: input, how many of them are the prompt.
 	StepPromptCount = 12
-	// StepNewCount: input, how many of them, at the end, the last call did not
-	// have yet. 0 in the first call, then 1, more after forced tokens, never
-	// more than MaxForced.
+	// StepNewCount: input, how many of them, at the end, are new since the last call. 0 in the first call, then 1, more
+	// after forced tokens, never more than MaxForced.
 	StepNewCount = 16
 	// StepView: input, pointer to the most likely tokens, [ViewEntrySize]
 	// bytes each, by falling logit, ties by rising id; 0 unless the
@@ -357,8 +349,7 @@ const (
 
 	// StepMode: output, one of [ModePass] to [ModeRow].
 	StepMode = 36
-	// StepOut: output, pointer to the array that the mode calls for, aligned
-	// to 4. After StatusFailed: pointer to the text.
+	// StepOut: output, pointer to the array of the mode, aligned to 4. After StatusFailed: pointer to the error text.
 	StepOut = 40
 	// StepOutCount: output, number of entries (not bytes). After StatusFailed:
 	// bytes of the text.
@@ -371,8 +362,7 @@ const (
 	StepTemperature = 52
 	// StepForce: output, pointer to u32 ids: the token at this position and
 	// those after it. The guest is called again when the last of them is in
-	// the sequence. They win over mode and temperature; a token that a grammar
-	// forbids is a fault.
+	// the sequence. They override mode and temperature; a token that a grammar forbids is a fault.
 	StepForce = 56
 	// StepForceCount: output, number of ids, at most [MaxForced]; 0 = none.
 	StepForceCount = 60
@@ -396,15 +386,13 @@ const (
 	//
 	//	05 00 00 00 00 00 c0 3f 02 01 00 00 00 00 80 ff   out count 2
 	ModeSparse = 3
-	// ModeBitmask: out is u32 words, as many as [MaskWords] of the vocabulary;
-	// token t is denied unless bit t%32 of word t/32 is 1. Bits past the
-	// vocabulary count for nothing. Tokens 0, 5 and 33 of a vocabulary of 40:
+	// ModeBitmask: out is u32 words, as many as [MaskWords] of the vocabulary; token t is denied unless bit t%32 of
+	// word t/32 is 1. Bits past the vocabulary are ignored. Tokens 0, 5 and 33 of a vocabulary of 40:
 	//
 	//	21 00 00 00 02 00 00 00   out count 2
 	ModeBitmask = 4
-	// ModeView: out is entries as in the view, mostly the view itself edited
-	// in place: each id's logit is set to the entry's, -Inf denies. An id
-	// stands in it once. Needs "topk:N". Token 9 set to 2.0:
+	// ModeView: out is entries as in the view, usually the view itself edited in place: each id's logit is set to the
+	// entry's, -Inf denies. Each id occurs at most once. Needs "topk:N". Token 9 set to 2.0:
 	//
 	//	09 00 00 00 00 00 00 40   out count 1
 	ModeView = 5
@@ -425,10 +413,10 @@ const (
 
 // Results of tgi_logits_process.
 const (
-	// StatusOK: the outputs hold.
+	// StatusOK: the outputs are valid.
 	StatusOK = 0
-	// StatusFailed: the guest cannot go on; StepOut and StepOutCount hold the
-	// text, in bytes. Any other value is a fault as well.
+	// StatusFailed: the guest cannot continue; StepOut and StepOutCount are the error text and its bytes. Any other
+	// value is a fault too.
 	StatusFailed = 1
 )
 
@@ -510,7 +498,7 @@ const (
 	PieceSpecial = 1
 	// FinishEnd: the model ended the text, or a stop string did.
 	FinishEnd = 0
-	// FinishCut: the length limit cut it.
+	// FinishCut: the length limit truncated it.
 	FinishCut = 1
 )
 
@@ -520,9 +508,8 @@ const (
 	ViewEntrySize = 8
 	// SparseEntrySize: u32 id, f32 bias.
 	SparseEntrySize = 8
-	// CandidateSize: u32 id, f32 logit, f32 logprob (natural logarithm of the
-	// probability among the candidates before they were cut to the number
-	// asked for). Token 258 with logit 1.5 and probability 1/2:
+	// CandidateSize: u32 id, f32 logit, f32 logprob (natural logarithm of the probability among the candidates before
+	// truncation to the requested number). Token 258 with logit 1.5 and probability 1/2:
 	//
 	//	02 01 00 00 00 00 c0 3f 18 72 31 bf
 	CandidateSize = 12
@@ -532,40 +519,37 @@ const (
 	CandidateLogprob = 8
 )
 
-// Limits that the host checks.
+// Limits that the host enforces.
 const (
-	// MaxForced is the greatest count of forced tokens of one step.
+	// MaxForced is the maximum number of forced tokens of one step.
 	MaxForced = 256
-	// MaxView is the greatest N of "topk:N".
+	// MaxView is the maximum N of "topk:N".
 	MaxView = 4096
-	// MaxCandidates is the greatest "candidates" of a sampler, and
-	// DefaultCandidates what one gets that does not say.
+	// MaxCandidates is the maximum of a sampler's "candidates", and DefaultCandidates its default.
 	MaxCandidates     = 65536
 	DefaultCandidates = 1024
-	// MaxDescription is the greatest description, in bytes.
+	// MaxDescription is the maximum size of a description, in bytes.
 	MaxDescription = 65536
-	// MaxText: error and log texts, and why a template can't render, are cut
-	// here, in bytes.
+	// MaxText is the length, in bytes, to which error and log texts, and a template's reason for failing, are
+	// truncated.
 	MaxText = 4096
-	// MaxRendered is the greatest text of a template, in bytes, and MaxSpans the
-	// greatest number of its spans.
+	// MaxRendered is the maximum size of a template's text, in bytes, and MaxSpans the maximum number of its spans.
 	MaxRendered = 16 << 20
 	MaxSpans    = 1 << 18
-	// MaxEvents is the greatest number of events of one call, and MaxEventText
-	// the greatest sum of their texts, in bytes; it also bounds the arguments of
-	// one call. Over a sequence the texts may have that much and MaxEcho times
-	// what was fed.
+	// MaxEvents is the maximum number of events of one call, and MaxEventText the maximum sum of their texts, in bytes;
+	// it also bounds the arguments of one tool call. Over a sequence the texts may have that much plus MaxEcho times
+	// the text fed.
 	MaxEvents    = 4096
 	MaxEventText = 8 << 20
 	MaxEcho      = 4
-	// MaxName is the greatest name or id of a tool call, in bytes.
+	// MaxName is the maximum length of a tool call's name or id, in bytes.
 	MaxName = 256
 	// Alignment of what tgi_alloc and tgi_logits_step return, in bytes.
 	Alignment = 16
 )
 
-// Names of "modes" in the description. ModeNames is indexed by mode; stop,
-// force and temperature are outputs beside the mode and are declared too.
+// Names of "modes" in the description. ModeNames is indexed by mode; stop, force and temperature are outputs in
+// addition to the mode and are declared too.
 const (
 	NameStop        = "stop"
 	NameForce       = "force"

@@ -1,15 +1,14 @@
 package abi
 
-// KindGrammar is the kind whose guests say which tokens may come next, by a
-// grammar that a request brings.
+// KindGrammar is the kind whose guests define the allowed tokens by a grammar of the request.
 const KindGrammar = "grammar"
 
 // NameSteps among the "modes" of the description: the guest has the exports of
 // [GrammarSteps] in place of those of [Grammar].
 const NameSteps = "steps"
 
-// Grammar lists the further export of kind "grammar" of a guest that compiles:
-// the server runs what it returns, without the guest.
+// Grammar lists the further export of a guest of kind "grammar" that compiles: the server runs the result without the
+// guest.
 //
 //	tgi_grammar_compile(request, request bytes) -> pointer to [CompiledSize]
 //	    bytes, aligned to 4, that stay readable until the next call. Called
@@ -33,14 +32,13 @@ const NameSteps = "steps"
 //	            "lenient" for "json_schema" where a client said whether it is
 //	            strict, and "whitespace": "compact" where it wants none.
 //
-// The result's form of a grammar is that of plugins/grammar/ir.
+// Package plugins/grammar/ir defines the encoding of the result.
 var Grammar = []Func{
 	{Name: "tgi_grammar_compile", Params: []Type{I32, I32}, Results: []Type{I32}},
 }
 
-// GrammarSteps lists the further exports of kind "grammar" of a guest that
-// computes masks itself, for what no grammar of the server's form can express. It
-// has an instance for each sequence.
+// GrammarSteps lists the further exports of a guest of kind "grammar" that computes masks itself, for what no compiled
+// grammar can express. It has an instance for each sequence.
 //
 //	tgi_grammar_begin(request, request bytes) -> packed error text, 0 = accepted
 //	    the request of [Grammar]
@@ -59,8 +57,7 @@ var Grammar = []Func{
 //	    that have the same key have the same mask and the same forced tokens: the
 //	    server remembers masks by it.
 //
-// At each step the host calls accept, but for the first, then forced; then key,
-// and mask unless it knows the answer.
+// At each step the host calls accept (except at the first), then forced, then key, and mask unless it is cached.
 var GrammarSteps = []Func{
 	{Name: "tgi_grammar_begin", Params: []Type{I32, I32}, Results: []Type{I64}},
 	{Name: "tgi_grammar_accept", Params: []Type{I32, I32}, Results: []Type{I32}},
@@ -69,8 +66,7 @@ var GrammarSteps = []Func{
 	{Name: "tgi_grammar_key", Results: []Type{I64}},
 }
 
-// Forms returns the sets of further exports of which a guest of a kind has one,
-// nil for a kind that this version does not know.
+// Forms returns the sets of further exports of which a guest of a kind must have one, nil for an unknown kind.
 func Forms(kind string) [][]Func {
 	switch {
 	case kind == KindGrammar:
@@ -84,12 +80,10 @@ func Forms(kind string) [][]Func {
 // MaskAll as the result of tgi_grammar_mask: every token may come next.
 const MaskAll = 2
 
-// The result of tgi_grammar_compile, five u32. After [StatusFailed] the first
-// text is why the source can't be compiled, best with the place in it; it goes to
-// the client. After [StatusOK] it is the grammar, and the notes are a JSON array of
-// what the guest left out because it can't be enforced: objects of the strings
-// "pointer" (the place in the source), "keyword" and "reason"; no bytes for none.
-// 28 bytes of a grammar at 0x2000, nothing left out:
+// The result of tgi_grammar_compile, five u32. After [StatusFailed] the first text is why the source can't be compiled,
+// preferably with the position in it; it goes to the client. After [StatusOK] it is the grammar, and the notes are a
+// JSON array of what the guest left out because it can't be enforced: objects of the strings "pointer" (the place in
+// the source), "keyword" and "reason"; no bytes for none. 28 bytes of a grammar at 0x2000, nothing left out:
 //
 //	offset  0  00 00 00 00  status      ok
 //	offset  4  00 20 00 00  text        0x2000
@@ -107,14 +101,13 @@ const (
 
 // Limits of kind "grammar".
 const (
-	// MaxGrammar is the greatest grammar, in bytes; the form has limits of its own.
+	// MaxGrammar is the maximum size of a grammar, in bytes; its encoding has further limits.
 	MaxGrammar = 16 << 20
-	// MaxNotes is the greatest text of notes, in bytes.
+	// MaxNotes is the maximum size of notes, in bytes.
 	MaxNotes = 1 << 20
-	// MaxSource is the greatest source that a host hands over, in bytes.
+	// MaxSource is the maximum size of a source, in bytes.
 	MaxSource = 4 << 20
-	// MaxLanguages is the greatest number of languages, and MaxLanguage the greatest
-	// length of a name, in bytes.
+	// MaxLanguages is the maximum number of languages, and MaxLanguage the maximum length of a name, in bytes.
 	MaxLanguages = 64
 	MaxLanguage  = 64
 )

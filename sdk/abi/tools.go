@@ -1,7 +1,7 @@
 package abi
 
-// Tools lists the further exports of kind "tools": the text that the model
-// writes becomes content, reasoning and tool calls.
+// Tools lists the further exports of kind "tools", which splits the model's text into content, reasoning and tool
+// calls.
 //
 //	tgi_tools_begin(request, request bytes) -> packed error text, 0 = accepted
 //	tgi_tools_feed(piece, bytes, flags) -> packed pointer to events and their
@@ -12,9 +12,8 @@ package abi
 //	tgi_tools_finish(reason) -> as tgi_tools_feed; reason is [FinishEnd] or
 //	    [FinishCut]. The last call.
 //
-// The same text gives the same events however it is cut into pieces, but for
-// how the texts of events are cut: consecutive events of one kind and call say
-// together what one would say.
+// The same text gives the same events however it is split into pieces, except that consecutive events of one kind and
+// call may be split differently: joined they are equal.
 //
 // The configuration holds "model", as that of [Template] does. The request is
 // a JSON object:
@@ -36,8 +35,7 @@ var Tools = []Func{
 }
 
 // ToolsOptional lists the export that a guest of kind "tools" may have beside
-// those of [Tools]: what the text is to be held to so that calls are right as
-// they are written.
+// those of [Tools]: a constraint on the text that makes calls valid as they are generated.
 //
 //	tgi_tools_constraint(request, request bytes) -> pointer to [CompiledSize]
 //	    bytes, aligned to 4, that stay readable until the next call. The request
@@ -45,11 +43,10 @@ var Tools = []Func{
 //	    else is called, before the first token of a request that demands a call,
 //	    offers a tool whose function is strict, or has an "answer".
 //
-// The result is laid out as that of tgi_grammar_compile. After [StatusFailed]
-// text is why the calls that are demanded can't be held to; it goes to the
-// client. After [StatusOK] the notes are as there, with pointers into the
-// request, and text is empty where there is nothing to hold to, or a JSON object
-// of at most [MaxConstraint] bytes, which a plugin of kind [KindGrammar] compiles:
+// The result is laid out as that of tgi_grammar_compile. After [StatusFailed] text is why the forced calls can't be
+// constrained; it goes to the client. After [StatusOK] the notes are as there, with pointers into the request, and text
+// is empty if there is no constraint, or a JSON object of at most [MaxConstraint] bytes, which a plugin of kind
+// [KindGrammar] compiles:
 //
 //	"language"  that of source, mostly "structural_tag"
 //	"source"    string, the grammar of all that the model writes: free text,
@@ -86,10 +83,10 @@ func Optional(kind string) []Func {
 
 // Limits of [ToolsOptional].
 const (
-	// MaxConstraint is the greatest text of tgi_tools_constraint, in bytes, and
-	// MaxPlaces the greatest number of its places.
+	// MaxConstraint is the maximum size of the text of tgi_tools_constraint, in bytes, and MaxPlaces the maximum number
+	// of its places.
 	MaxConstraint = 8 << 20
 	MaxPlaces     = 4096
-	// MaxMarks is the greatest number of texts that begin or end reasoning.
+	// MaxMarks is the maximum number of texts that begin or end reasoning.
 	MaxMarks = 64
 )

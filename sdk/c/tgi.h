@@ -14,12 +14,12 @@
  *
  * TGI_SAMPLER, TGI_TEMPLATE, TGI_TOOLS and TGI_STEPS, below, are the other kinds.
  *
- * Build: see README.md. Test natively: include it
- * in a program together with tgi_test.h, built by the machine's own compiler.
+ * README.md has the build command. To test a plugin natively, include its file
+ * and then tgi_test.h in a program, and build that with the native compiler.
  *
  * An instance serves one sequence: globals are the state of that sequence, and
- * nothing needs to be freed. Names, layouts and limits are those of ../abi,
- * where they are described.
+ * nothing needs to be freed. ../abi describes the names, layouts and limits,
+ * which are the same here.
  */
 #ifndef TGI_H
 #define TGI_H
@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- the contract's numbers ---- */
+/* ---- numbers of the binary interface ---- */
 
 enum { TGI_STEP_SIZE = 64, TGI_MAX_FORCED = 256, TGI_MAX_TEXT = 4096, TGI_ALIGNMENT = 16 };
 enum { TGI_PASS, TGI_ALLOW, TGI_DENY, TGI_SPARSE, TGI_BITMASK, TGI_VIEW, TGI_ROW };
@@ -42,25 +42,25 @@ enum { TGI_PIECE_SPECIAL = 1, TGI_FINISH_END = 0, TGI_FINISH_CUT = 1 };
 #define TGI_NO_CALL 0xffffffffu
 enum { TGI_MASK_ALL = 2 };
 
-/* Pointers in the step struct are 4 bytes in a guest; natively they are the
- * machine's, and the struct is then longer than TGI_STEP_SIZE. */
+/* In a guest the pointers in the step struct have 4 bytes. Natively they are
+ * longer, and so is the struct: longer than TGI_STEP_SIZE. */
 typedef struct { uint32_t id; float value; } tgi_entry;                    /* view: logit; sparse: bias */
 typedef struct { uint32_t id; float logit, logprob; } tgi_candidate;
 typedef struct {
   uint32_t size;               /* in: TGI_STEP_SIZE */
   const uint32_t *tokens;      /* in: the sequence, prompt first */
-  uint32_t token_count;        /* in: the position of the token to be chosen */
-  uint32_t prompt_count;       /* in: how many of tokens are the prompt */
-  uint32_t new_count;          /* in: how many at the end are new since the last call */
+  uint32_t token_count;        /* in: also the position of the token to be chosen */
+  uint32_t prompt_count;       /* in: number of tokens in the prompt */
+  uint32_t new_count;          /* in: number of tokens added since the last call */
   tgi_entry *view;             /* in: most likely tokens, if needed */
   uint32_t view_count;
   float *row;                  /* in: all logits, if needed */
   uint32_t row_count;
   uint32_t mode;               /* out: TGI_PASS to TGI_ROW */
-  const void *out;             /* out: what the mode calls for */
-  uint32_t out_count;          /* out: entries in it */
+  const void *out;             /* out: the data of the mode */
+  uint32_t out_count;          /* out: number of entries in out */
   uint32_t flags;              /* out: TGI_FLAG_ONLY, TGI_FLAG_STOP */
-  float temperature;           /* out: NaN leaves the request's */
+  float temperature;           /* out: NaN keeps the request's */
   const uint32_t *force;       /* out: tokens that come next */
   uint32_t force_count;
 } tgi_step;
@@ -71,14 +71,14 @@ typedef tgi_text tgi_error;    /* empty: no error */
 
 typedef struct { uint32_t from, to; } tgi_span;                            /* bytes */
 typedef struct {
-  uint32_t status;             /* 0, or 1: text is why it can't be rendered */
+  uint32_t status;             /* 0: rendered; 1: refused, and text is the error */
   tgi_text text;
-  const tgi_span *spans;       /* which of it is data */
+  const tgi_span *spans;       /* ranges of text that are data */
   uint32_t span_count;
 } tgi_rendered;
 typedef struct {
   uint32_t kind;               /* TGI_CONTENT to TGI_FAILED */
-  uint32_t index;              /* of the call; TGI_NO_CALL of one that failed before it began */
+  uint32_t index;              /* of the call; TGI_NO_CALL if it failed before it began */
   tgi_text text, name, id;
   uint32_t reason;             /* TGI_INCOMPLETE to TGI_TOO_MANY */
 } tgi_event;
@@ -91,7 +91,7 @@ static inline uint32_t tgi_strlen(const char *s) {
 }
 static inline tgi_text tgi_str(const char *s) { return (tgi_text){s, tgi_strlen(s)}; }
 
-/* ---- memory: a bump allocator; what it gave lives as long as the sequence ---- */
+/* ---- memory: a bump allocator; nothing is freed before the sequence ends ---- */
 
 #if defined(__wasm__)
 #define TGI_IMPORT(name) __attribute__((import_module("tgi"), import_name(name)))
@@ -99,7 +99,7 @@ static inline tgi_text tgi_str(const char *s) { return (tgi_text){s, tgi_strlen(
 extern unsigned char __heap_base;
 static uintptr_t tgi__top, tgi__end;
 
-/* Zeroed room, aligned to 16, or 0 where memory has come to its limit. */
+/* Returns size zeroed bytes, aligned to 16, or 0 if the memory limit is reached. */
 static void *tgi_new(size_t size) {
   if (!tgi__top) {
     tgi__top = ((uintptr_t)&__heap_base + 15) & ~(uintptr_t)15;
@@ -117,17 +117,17 @@ static void *tgi_new(size_t size) {
   return (void *)at;
 }
 
-/* What was taken since the mark can be given back, if nobody points there. It
- * is zeroed, for tgi_new gives zeroed room. */
+/* tgi__release frees the memory allocated since the mark; no pointer to it may
+ * remain. It zeroes the memory, because tgi_new returns zeroed memory. */
 static inline uintptr_t tgi__mark(void) { return tgi__top; }
 static inline void tgi__release(uintptr_t mark) {
-  if (!mark) return; /* nothing had been taken: the heap's beginning is not known */
+  if (!mark) return; /* nothing was allocated: the start of the heap is unknown */
   __builtin_memset((void *)mark, 0, tgi__top - mark);
   tgi__top = mark;
 }
 
-/* Grows memory so that this many bytes can be had without growing: called
- * before the snapshot, so that an instance can be used again. */
+/* Grows memory so that size bytes can be allocated without growing it. Called
+ * before the snapshot, so that an instance can be reused. */
 static void tgi__reserve(size_t size) {
   void *p = tgi_new(size);
   if (p) tgi__top = (uintptr_t)p;
@@ -153,12 +153,12 @@ TGI_IMPORT("rand_u64") uint64_t tgi_rand(void);
 
 static inline void tgi_log(uint32_t level, const char *s) { tgi_import_log(level, s, tgi_strlen(s)); }
 
-/* A number from 0 to below 1, of 53 random bits. */
+/* Returns a random number in [0, 1) with 53 random bits. */
 static inline double tgi_rand_float(void) { return (double)(tgi_rand() >> 11) * 0x1p-53; }
 
 /* ---- texts ---- */
 
-/* A text that is put together; what does not fit TGI_MAX_TEXT is dropped. */
+/* A text under construction. Bytes beyond TGI_MAX_TEXT are dropped. */
 typedef struct { char *ptr; uint32_t len; } tgi_buf;
 
 static inline tgi_buf *tgi_put(tgi_buf *b, tgi_text t) {
@@ -184,7 +184,7 @@ static inline int tgi_same(tgi_text t, const char *s) {
   return !s[i];
 }
 
-/* ---- results of a step; the arrays must stay until the next step ---- */
+/* ---- results of a step; their arrays must remain valid until the next step ---- */
 
 static inline void tgi_result(tgi_step *s, uint32_t mode, const void *out, uint32_t count) {
   s->mode = mode;
@@ -194,13 +194,13 @@ static inline void tgi_result(tgi_step *s, uint32_t mode, const void *out, uint3
 static inline void tgi_allow(tgi_step *s, const uint32_t *ids, uint32_t n) { tgi_result(s, TGI_ALLOW, ids, n); }
 static inline void tgi_deny(tgi_step *s, const uint32_t *ids, uint32_t n) { tgi_result(s, TGI_DENY, ids, n); }
 static inline void tgi_bias(tgi_step *s, const tgi_entry *e, uint32_t n) { tgi_result(s, TGI_SPARSE, e, n); }
-/* words: (tgi_vocab_size() + 31) / 32 of them. */
+/* n must be (tgi_vocab_size() + 31) / 32. */
 static inline void tgi_mask(tgi_step *s, const uint32_t *words, uint32_t n) { tgi_result(s, TGI_BITMASK, words, n); }
-/* The first n entries of the view, edited in place. */
+/* Makes the first n entries of the view, edited in place, the result. */
 static inline void tgi_edit_view(tgi_step *s, uint32_t n) { tgi_result(s, TGI_VIEW, s->view, n); }
-/* The row, edited in place. */
+/* Makes the row, edited in place, the result. */
 static inline void tgi_edit_row(tgi_step *s) { tgi_result(s, TGI_ROW, s->row, s->row_count); }
-/* With tgi_bias and tgi_edit_view: tokens without an entry are denied. */
+/* Makes tgi_bias and tgi_edit_view also deny the tokens without an entry. */
 static inline void tgi_only(tgi_step *s) { s->flags |= TGI_FLAG_ONLY; }
 static inline void tgi_stop(tgi_step *s) { s->flags |= TGI_FLAG_STOP; }
 static inline void tgi_force(tgi_step *s, const uint32_t *ids, uint32_t n) { s->force = ids, s->force_count = n; }
@@ -209,7 +209,7 @@ static inline void tgi_force(tgi_step *s, const uint32_t *ids, uint32_t n) { s->
 
 typedef struct { char *ptr; uint32_t len, room; } tgi_string;
 
-/* Appends; returns 0 where memory has come to its limit. */
+/* Appends t. Returns 0 if the memory limit is reached. */
 static inline int tgi_append(tgi_string *s, tgi_text t) {
   if (t.len > 0x40000000u - s->len) return 0;
   if (t.len > s->room - s->len) {
@@ -233,18 +233,18 @@ static inline int tgi_starts(tgi_text t, tgi_text with) {
 }
 static inline int tgi_equal(tgi_text a, tgi_text b) { return a.len == b.len && tgi_starts(a, b); }
 
-/* ---- what a template writes ---- */
+/* ---- output of a template ---- */
 
 typedef struct { tgi_string text, spans; int full; } tgi_output;
 
-/* Markup of the template's own: special tokens in it are recognised. */
+/* Writes text of the template itself. Special tokens in it are recognised. */
 static inline void tgi_template(tgi_output *o, tgi_text t) {
   if (!tgi_append(&o->text, t)) o->full = 1;
 }
 static inline void tgi_templates(tgi_output *o, const char *s) { tgi_template(o, tgi_str(s)); }
 
-/* What comes from the request: no special token is recognised in it, so that
- * nobody can forge one. */
+/* Writes text of the request. No special token is recognised in it, so clients
+ * cannot forge one. */
 static inline void tgi_data(tgi_output *o, tgi_text t) {
   if (!t.len) return;
   tgi_span span = {o->text.len, o->text.len + t.len};
@@ -254,11 +254,11 @@ static inline void tgi_data(tgi_output *o, tgi_text t) {
   else if (!tgi_append(&o->spans, (tgi_text){(const char *)&span, sizeof span})) o->full = 1;
 }
 
-/* ---- what a parser of tool calls tells ---- */
+/* ---- events of a parser of tool calls ---- */
 
-/* Calls are numbered here: one is open from tgi_call_begin to tgi_call_end or
- * tgi_call_failed. Texts must stay until the next call into the plugin; the
- * piece does, and no longer: tgi_keep copies what is needed later. */
+/* Collects events and numbers the calls. A call is open from tgi_call_begin to
+ * tgi_call_end or tgi_call_failed. Texts must remain valid until the host calls the
+ * plugin again. The piece is valid until then; tgi_keep copies a text for later. */
 typedef struct { tgi_string list; uint32_t calls; int open; } tgi_events;
 
 static inline void tgi__event(tgi_events *e, tgi_event v) {
@@ -290,13 +290,13 @@ static inline void tgi_call_end(tgi_events *e) {
   tgi__event(e, (tgi_event){.kind = TGI_END, .index = e->calls - 1});
   e->open = 0;
 }
-/* t: what the model wrote of the open call, or of one that has not begun. */
+/* t is what the model wrote of the call, which is open or has not begun. */
 static inline void tgi_call_failed(tgi_events *e, uint32_t reason, tgi_text t) {
   tgi__event(e, (tgi_event){.kind = TGI_FAILED, .index = e->open ? e->calls - 1 : TGI_NO_CALL, .text = t, .reason = reason});
   e->open = 0;
 }
-/* An id for a call as OpenAI's are, of the host's random numbers: the same for
- * the same seed of the request. */
+/* Returns an id of a call in OpenAI's form, made of the host's random numbers:
+ * requests with the same seed get the same ids. */
 static inline tgi_text tgi_call_id(void) {
   char id[29] = "call_";
   for (int i = 5; i < 29; i++)
@@ -304,20 +304,20 @@ static inline tgi_text tgi_call_id(void) {
   return tgi_keep((tgi_text){id, 29});
 }
 
-/* ---- which tokens a grammar lets come ---- */
+/* ---- tokens that a grammar allows ---- */
 
-/* One bit for each token; all: every one, whatever the words say. */
+/* One bit for each token. If all is not 0, every token is allowed and words is ignored. */
 typedef struct { uint32_t *words; uint32_t tokens; int all; } tgi_mask_bits;
 
-/* Lets a token come. One that the vocabulary does not have is passed over. */
+/* Allows a token. Ignores a token that is not in the vocabulary. */
 static inline void tgi_may(tgi_mask_bits *m, uint32_t id) {
   if (id < m->tokens) m->words[id / 32] |= 1u << id % 32;
 }
-/* Lets the tokens come whose bits are set: (tokens + 31) / 32 words of a mask made before. */
+/* Allows the tokens whose bits are set in a mask of (tokens + 31) / 32 words. */
 static inline void tgi_may_words(tgi_mask_bits *m, const uint32_t *words) {
   for (uint32_t i = 0; i < (m->tokens + 31) / 32; i++) m->words[i] |= words[i];
 }
-/* Lets every token come, special ones among them. */
+/* Allows every token, including special tokens. */
 static inline void tgi_may_all(tgi_mask_bits *m) { m->all = 1; }
 
 /* ---- exports ---- */
@@ -325,23 +325,23 @@ static inline void tgi_may_all(tgi_mask_bits *m) { m->all = 1; }
 #if defined(__wasm__)
 static inline uint64_t tgi__pack(tgi_text t) { return t.len ? (uint64_t)(uintptr_t)t.ptr << 32 | t.len : 0; }
 #else
-/* The machine's pointers do not fit: natively the text is kept aside and the
- * result is its length. */
+/* Native pointers do not fit in a packed result: natively the result is only the
+ * length, and the text is kept in this variable. */
 static tgi_text tgi__text;
 static inline uint64_t tgi__pack(tgi_text t) { tgi__text = t; return t.len; }
 #endif
 static inline tgi_error tgi__no_init(tgi_text config) { (void)config; return TGI_OK; }
-/* For TGI_PLUGIN, when there is nothing to set up. */
+/* The init of TGI_PLUGIN for plugins that have nothing to set up. */
 #define TGI_NO_INIT tgi__no_init
 
 typedef tgi_error (*tgi_begin_func)(tgi_text params, tgi_tokens prompt);
-/* Begin functions of the kinds in this file; validate asks them all. */
+/* Begin functions of the kinds in this file. tgi_validate calls all of them. */
 static tgi_begin_func tgi__begin_logits, tgi__begin_sampler;
-/* What the other kinds look at parameters with; 0: they take none. */
+/* How the other kinds validate parameters; 0 if they accept none. */
 typedef tgi_error (*tgi_validate_func)(tgi_text params);
 static tgi_validate_func tgi__validate_template, tgi__validate_tools, tgi__validate_steps;
 
-/* For TGI_TEMPLATE, TGI_TOOLS and TGI_STEPS, when there are no parameters. */
+/* The validate of TGI_TEMPLATE, TGI_TOOLS and TGI_STEPS for plugins without parameters. */
 static inline tgi_error tgi__no_params(tgi_text params) {
   for (uint32_t i = 0; i < params.len; i++)
     if (params.ptr[i] == '"') return tgi_fail("the plugin takes no parameters");
@@ -351,14 +351,14 @@ static inline tgi_error tgi__no_params(tgi_text params) {
 
 #define TGI_BEGIN_ARGS const char *params, uint32_t params_len, const uint32_t *prompt, uint32_t prompt_count
 
-/* Room that init leaves before the snapshot, in bytes. */
+/* Bytes of memory that init reserves before the snapshot. */
 #ifndef TGI_RESERVE
 #define TGI_RESERVE (1u << 20)
 #endif
 
-/* TGI_PLUGIN: description is JSON; init is called once with the configuration.
- * Parameters are validated by calling the begin functions with an empty
- * prompt, in an instance that is thrown away. */
+/* TGI_PLUGIN: description is JSON. init is called once with the configuration.
+ * Parameters are validated by calls of the begin functions with an empty
+ * prompt, in a separate instance that is then discarded. */
 #define TGI_PLUGIN(description, init)                                                                       \
   TGI_EXPORT("tgi_abi_v1") void tgi_abi_v1(void) {}                                                         \
   TGI_EXPORT("tgi_alloc") void *tgi_alloc(uint32_t size) { return tgi_new(size ? size : 1); }               \
@@ -393,7 +393,7 @@ static inline tgi_error tgi__no_params(tgi_text params) {
     return 1;                                                                                               \
   }
 
-/* TGI_SAMPLER: int32_t sample(const tgi_candidate *, uint32_t n), the index chosen. */
+/* TGI_SAMPLER: int32_t sample(const tgi_candidate *, uint32_t n) returns the chosen index. */
 #define TGI_SAMPLER(begin, sample)                                                                          \
   static tgi_begin_func tgi__begin_sampler = begin;                                                         \
   TGI_EXPORT("tgi_sampler_begin") uint64_t tgi_sampler_begin(TGI_BEGIN_ARGS) {                              \
@@ -404,8 +404,8 @@ static inline tgi_error tgi__no_params(tgi_text params) {
   }
 
 /* TGI_TEMPLATE: tgi_error validate(tgi_text params), tgi_error render(tgi_text
- * request, tgi_output *out). The request is JSON, see ../abi; an error says to
- * the client why the conversation can't be rendered. */
+ * request, tgi_output *out). The request is JSON, see ../abi. An error refuses the
+ * request, and the client gets its text. */
 #define TGI_TEMPLATE(validate, render)                                                                      \
   static tgi_validate_func tgi__validate_template = validate;                                               \
   TGI_EXPORT("tgi_template_render") tgi_rendered *tgi_template_render(const char *request, uint32_t len) {  \
@@ -424,7 +424,7 @@ static inline uint64_t tgi__told(tgi_events *e) {
   return e->list.len ? (uint64_t)(uintptr_t)e->list.ptr << 32 | tgi_event_count(e) : 0;
 }
 #else
-/* Natively the events are looked at in the struct itself. */
+/* Native tests read the events in the struct itself. */
 static tgi_events *tgi__events;
 static inline uint64_t tgi__told(tgi_events *e) { tgi__events = e; return tgi_event_count(e); }
 #endif
@@ -432,7 +432,7 @@ static inline uint64_t tgi__told(tgi_events *e) { tgi__events = e; return tgi_ev
 /* TGI_TOOLS: tgi_error validate(tgi_text params), tgi_error begin(tgi_text
  * request), void feed(tgi_text piece, int special, tgi_events *), void
  * finish(int cut, tgi_events *). The same text must give the same events however
- * it is cut into pieces. */
+ * it is split into pieces. */
 #define TGI_TOOLS(validate, begin, feed, finish)                                                            \
   static tgi_validate_func tgi__validate_tools = validate;                                                  \
   static tgi_events tgi__told_now;                                                                          \
@@ -454,28 +454,28 @@ static inline uint64_t tgi__told(tgi_events *e) { tgi__events = e; return tgi_ev
 #if defined(__wasm__)
 static inline uint64_t tgi__ids(tgi_tokens t) { return t.count ? (uint64_t)(uintptr_t)t.ids << 32 | t.count : 0; }
 #else
-/* Natively the ids are kept aside and the result is their number. */
+/* Natively the result is the number of ids, and the ids are kept in this variable. */
 static tgi_tokens tgi__forced;
 static inline uint64_t tgi__ids(tgi_tokens t) { tgi__forced = t; return t.count; }
 #endif
-/* For TGI_STEPS, when states have no names and nothing is forced. */
+/* key and forced of TGI_STEPS for plugins whose states have no keys or that force nothing. */
 static inline uint64_t tgi__no_key(void) { return 0; }
 static inline tgi_tokens tgi__no_forced(void) { return (tgi_tokens){0, 0}; }
 #define TGI_NO_KEY tgi__no_key
 #define TGI_NO_FORCED tgi__no_forced
 
-/* TGI_STEPS: a grammar whose plugin says at each step which tokens may come;
- * the description has "modes": ["steps"] and "languages".
+/* TGI_STEPS: a grammar whose plugin computes at each step which tokens are allowed.
+ * The description has "modes": ["steps"] and "languages".
  *
  *   tgi_error validate(tgi_text params)
- *   tgi_error begin(tgi_text request)     JSON, see ../abi; it does not stay
- *   int accept(uint32_t token)            moves on; 0: it may not come here, which ends the sequence
- *   void mask(tgi_mask_bits *)            tgi_may for each token that may come next, those that end the
- *                                         text among them where it may end; asking changes nothing
- *   uint64_t key(void)                    names the state, 0 for none: states of one request with the same
- *                                         key have the same mask, and the server asks once; or TGI_NO_KEY
- *   tgi_tokens forced(void)               at most TGI_MAX_FORCED that come next whatever the model says;
- *                                         the ids must stay until the next call; or TGI_NO_FORCED
+ *   tgi_error begin(tgi_text request)     starts a text; request is JSON, see ../abi, valid during the call
+ *   int accept(uint32_t token)            moves past a token; 0 if it is not allowed, which ends the sequence
+ *   void mask(tgi_mask_bits *)            calls tgi_may for each token that may come next, and where the text
+ *                                         may end also for those that end it; must not change the state
+ *   uint64_t key(void)                    key of the state, 0 for none; states of one request with the same
+ *                                         key have the same mask, computed once; or TGI_NO_KEY
+ *   tgi_tokens forced(void)               the tokens that must come next, at most TGI_MAX_FORCED; the ids
+ *                                         must remain valid until the next call; or TGI_NO_FORCED
  */
 #define TGI_STEPS(validate, begin, accept, mask, key, forced)                                               \
   static tgi_validate_func tgi__validate_steps = validate;                                                  \

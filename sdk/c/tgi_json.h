@@ -1,4 +1,4 @@
-/* tgi_json.h: reads the JSON of configuration and parameters, piece by piece.
+/* tgi_json.h: reads the JSON of configuration and parameters, one value at a time.
  *
  *     tgi_json j = tgi_json_open(params);
  *     tgi_text key;
@@ -8,11 +8,11 @@
  *     }
  *     if (!tgi_json_close(&j)) return tgi_fail(j.error);
  *
- * The first fault is kept in error, every later call then does nothing and
- * says "no more", so that one look at the end is enough.
+ * The field error keeps the first error. After it every call does nothing and
+ * returns "no more", so it is enough to check the result of tgi_json_close.
  *
- * What is looked at more than once is kept as its JSON: tgi_json_find gives the
- * JSON of a member, tgi_json_text the string that a JSON text is.
+ * To read a value more than once, keep its JSON: tgi_json_find returns the JSON
+ * of a member, tgi_json_text decodes a JSON string.
  */
 #ifndef TGI_JSON_H
 #define TGI_JSON_H
@@ -25,15 +25,15 @@ typedef struct {
   const char *p, *end;
   const char *error;   /* 0: none */
   int depth;
-  int fresh;           /* nothing of the innermost object or array was read yet */
-  tgi_text key;        /* the name that was read last */
+  int fresh;           /* nothing of the innermost object or array has been read yet */
+  tgi_text key;        /* the last name that was read */
 } tgi_json;
 
 static inline void tgi_json_fail(tgi_json *j, const char *why) {
   if (!j->error) j->error = why;
   j->p = j->end;
 }
-/* The fault of a value that is another than wanted. It names the member. */
+/* Records that a value is not what is wanted. The error names the member. */
 static inline void tgi_json__want(tgi_json *j, const char *what) {
   static const char between[] = " for ";
   uint32_t n = 0, key = j->key.len;
@@ -54,7 +54,7 @@ static inline void tgi_json__space(tgi_json *j) {
 }
 static inline tgi_json tgi_json_open(tgi_text t) { return (tgi_json){t.ptr, t.ptr + t.len, 0, 0, 0, {"", 0}}; }
 
-/* What comes next: one of { [ " t f n, 0 for a number, -1 for the end or a fault. */
+/* Returns the kind of the next value: { [ " t f n, 0 for a number, -1 at the end or after an error. */
 static inline int tgi_json_peek(tgi_json *j) {
   tgi_json__space(j);
   if (j->p >= j->end) return -1;
@@ -75,7 +75,7 @@ static inline void tgi_json__enter(tgi_json *j, char c, const char *why) {
 static inline void tgi_json_object(tgi_json *j) { tgi_json__enter(j, '{', "want a JSON object"); }
 static inline void tgi_json_array(tgi_json *j) { tgi_json__enter(j, '[', "want a JSON array"); }
 
-/* More of the innermost object or array? Leaves it when there is none. */
+/* Whether the innermost object or array has more members. Leaves it if not. */
 static inline int tgi_json__more(tgi_json *j, char close) {
   int fresh = j->fresh;
   j->fresh = 0;
@@ -102,7 +102,7 @@ static inline int tgi_json__hex(tgi_json *j) {
   return v;
 }
 
-/* The code point of an escape after \u; -1 is a fault. A lone half of a pair becomes U+FFFD. */
+/* Reads the code point after \u, or -1 for an error. Half a surrogate pair becomes U+FFFD. */
 static inline int tgi_json__rune(tgi_json *j) {
   int v = tgi_json__hex(j);
   if (v >= 0xdc00 && v <= 0xdfff) return 0xfffd;
@@ -126,7 +126,7 @@ static inline char *tgi_json__utf8(char *o, int r) {
   return o;
 }
 
-/* A string, its escapes resolved, in memory of its own. */
+/* Reads a string and decodes its escapes. The result is a copy. */
 static inline tgi_text tgi_json_string(tgi_json *j) {
   const tgi_text none = {"", 0};
   if (tgi_json_peek(j) != '"') { tgi_json__want(j, "want a JSON string"); return none; }
@@ -167,7 +167,7 @@ static inline int tgi_json_key(tgi_json *j, tgi_text *key) {
 
 static inline int tgi_json__digit(const tgi_json *j) { return j->p < j->end && *j->p >= '0' && *j->p <= '9'; }
 
-/* A number; exact up to 15 digits, within one part in 2^50 beyond. */
+/* Reads a number: exact up to 15 digits, with a relative error of at most 2^-50 beyond. */
 static inline double tgi_json_number(tgi_json *j) {
   if (tgi_json_peek(j) != 0) { tgi_json__want(j, "want a JSON number"); return 0; }
   int negative = *j->p == '-', exp = 0, digits = 0;
@@ -215,7 +215,7 @@ static inline int tgi_json_bool(tgi_json *j) {
   return 0;
 }
 
-/* Passes over a value of any type. */
+/* Skips a value of any type. */
 static inline void tgi_json_skip(tgi_json *j) {
   tgi_text key;
   switch (tgi_json_peek(j)) {
@@ -228,8 +228,8 @@ static inline void tgi_json_skip(tgi_json *j) {
   }
 }
 
-/* Passes over a value of any type and returns it as it is written; empty after
- * a fault. Nothing that it needs meanwhile stays in memory. */
+/* Reads a value of any type and returns its JSON, empty after an error. It frees
+ * the memory that it uses. */
 static inline tgi_text tgi_json_raw(tgi_json *j) {
   const uintptr_t mark = tgi__mark();
   tgi_json__space(j);
@@ -239,15 +239,15 @@ static inline tgi_text tgi_json_raw(tgi_json *j) {
   return j->error ? (tgi_text){"", 0} : (tgi_text){from, (uint32_t)(j->p - from)};
 }
 
-/* Nothing may follow; says whether all of it was sound. */
+/* Checks that nothing follows the value. Returns whether there was no error at all. */
 static inline int tgi_json_close(tgi_json *j) {
   tgi_json__space(j);
   if (!j->error && j->p < j->end) tgi_json_fail(j, "something follows the JSON value");
   return !j->error;
 }
 
-/* The JSON of a member of the object that this JSON is, the last of that name;
- * empty where there is none, or where it is null or no object. */
+/* Returns the JSON of a member of a JSON object, the last one of that name. Empty
+ * if there is none, if it is null, or if the JSON is not an object. */
 static inline tgi_text tgi_json_find(tgi_text object, const char *name) {
   tgi_json j = tgi_json_open(object);
   tgi_text found = {"", 0}, key;
@@ -261,14 +261,14 @@ static inline tgi_text tgi_json_find(tgi_text object, const char *name) {
   return found;
 }
 
-/* The string that this JSON is, in memory of its own; empty if it is none. */
+/* Decodes a JSON string into a copy. Empty if the JSON is not a string. */
 static inline tgi_text tgi_json_text(tgi_text json) {
   tgi_json j = tgi_json_open(json);
   tgi_text s = tgi_json_string(&j);
   return j.error ? (tgi_text){"", 0} : s;
 }
 
-/* Whether this JSON is an object, and sound. */
+/* Whether this is a valid JSON object. */
 static inline int tgi_json_is_object(tgi_text json) {
   tgi_json j = tgi_json_open(json);
   if (tgi_json_peek(&j) != '{') return 0;

@@ -1,6 +1,6 @@
 /* tgi_math.h: exponential and logarithm for guests, which have no C library.
- * Within 2 units in the last place; the same bits everywhere, and the same as
- * tgi_plugin::math in Rust.
+ * The error is at most 2 units in the last place. The results have the same bits on
+ * every machine, and the same as tgi_plugin::math in Rust.
  */
 #ifndef TGI_MATH_H
 #define TGI_MATH_H
@@ -45,7 +45,7 @@ static inline double tgi_ln(double x) {
   if (m > 0x1.6a09e667f3bcdp0) m *= 0.5, e++;
   double f = m - 1, s = f / (2 + f), z = s * s, p = 0;
   for (int n = 23; n > 1; n -= 2) p = (p + 1.0 / n) * z;
-  /* log(1+f) = 2s + 2sp, and 2s = f - sf: written so that f comes in whole */
+  /* log(1+f) = 2s + 2sp, and 2s = f - sf; in this form f is not rounded */
   return e * TGI__LN2_HI + (f - s * (f - 2 * p) + e * TGI__LN2_LO);
 }
 

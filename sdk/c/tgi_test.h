@@ -1,5 +1,5 @@
-/* tgi_test.h: a host for native tests of a plugin in C. Include it after the
- * plugin's file, in one program with a main of your own:
+/* tgi_test.h: a host for native tests of a plugin in C. Include the plugin's file
+ * and then this one in a program with a main function:
  *
  *     #include "plugin.c"
  *     #include "tgi_test.h"
@@ -12,15 +12,15 @@
  *       return tgi_test_done();
  *     }
  *
- * A plugin with an init function of its own needs it called before the first
- * sequence: TGI_CHECK(!init(tgi_str("{}")).len).
+ * If the plugin has an init function, call it before the first sequence:
+ * TGI_CHECK(!init(tgi_str("{}")).len).
  *
- * A template is tested by tgi_test_render, a parser of tool calls by
+ * Test a template with tgi_test_render, and a parser of tool calls with
  * tgi_tools_begin, tgi_test_feed and tgi_test_finish, both after tgi_test_params.
- * A grammar is tested by tgi_test_grammar, tgi_test_allowed and tgi_grammar_accept.
+ * Test a grammar with tgi_test_grammar, tgi_test_allowed and tgi_grammar_accept.
  *
- * encode takes the longest token that fits, from left to right. What the guest
- * logs goes to standard error.
+ * encode splits a text from left to right into the longest tokens that match. The
+ * guest's log is written to standard error.
  */
 #ifndef TGI_TEST_H
 #define TGI_TEST_H
@@ -49,7 +49,7 @@ int32_t tgi_token_bytes(uint32_t id, char *to, uint32_t room) {
   if (n <= room) memcpy(to, tgi_test__words[id], n);
   return (int32_t)n;
 }
-/* A token whose text is like <this> is special, </s> ends. */
+/* A token with a text like <this> is special; </s> ends the sequence. */
 int32_t tgi_token_flags(uint32_t id) {
   if (id >= tgi_test__count) return -1;
   const char *w = tgi_test__words[id];
@@ -79,7 +79,7 @@ uint64_t tgi_rand(void) {
   return z ^ z >> 31;
 }
 
-/* Begins a sequence; returns 0 or the plugin's message. */
+/* Begins a sequence. Returns 0 or the plugin's error text. */
 static inline const char *tgi_test_begin(const char *params, const uint32_t *prompt, uint32_t count) {
   static char text[TGI_MAX_TEXT + 1];
   tgi_tokens p = {prompt, count};
@@ -98,7 +98,7 @@ static tgi_entry *tgi_test__view;
 static uint32_t tgi_test__view_count;
 static float *tgi_test__row;
 
-/* What the next steps show the plugin; 0 for nothing. The row has one logit
+/* Set the view and the row of the next steps; 0 for none. The row has one logit
  * for each token of the vocabulary. */
 static inline void tgi_test_view(tgi_entry *view, uint32_t count) { tgi_test__view = view, tgi_test__view_count = count; }
 static inline void tgi_test_row(float *row) { tgi_test__row = row; }
@@ -106,8 +106,8 @@ static inline void tgi_test_row(float *row) { tgi_test__row = row; }
 int32_t tgi_logits_process(tgi_step *s);
 int32_t tgi_sampler_sample(const tgi_candidate *c, uint32_t n);
 
-/* One step: tokens is the whole sequence so far, the prompt first. Returns
- * what the plugin answered, 0 when it failed. */
+/* Runs one step. tokens is the whole sequence so far, the prompt first. Returns
+ * the step with its result, or 0 if the plugin failed. */
 static inline tgi_step *tgi_test_step(const uint32_t *tokens, uint32_t count) {
   static tgi_step s;
   s = (tgi_step){.size = TGI_STEP_SIZE, .tokens = tokens, .token_count = count, .prompt_count = tgi_test__prompt,
@@ -117,13 +117,13 @@ static inline tgi_step *tgi_test_step(const uint32_t *tokens, uint32_t count) {
   return tgi_logits_process(&s) ? 0 : &s;
 }
 
-/* The index that the sampler chose. */
+/* Returns the index that the sampler chose. */
 static inline int32_t tgi_test_sample(const tgi_candidate *c, uint32_t n) { return tgi_sampler_sample(c, n); }
 
 uint64_t tgi_validate(const char *params, uint32_t len);
 
-/* Hands over the parameters as the server does when it admits a request;
- * returns what the plugin says against them, empty for nothing. */
+/* Validates parameters as the server does when it admits a request. Returns the
+ * plugin's error text, empty if it accepts them. */
 static inline tgi_text tgi_test_params(tgi_text params) {
   return tgi_validate(params.ptr, params.len) ? tgi__text : (tgi_text){"", 0};
 }
@@ -133,10 +133,10 @@ uint64_t tgi_tools_begin(const char *request, uint32_t len);
 uint64_t tgi_tools_feed(const char *piece, uint32_t len, uint32_t flags);
 uint64_t tgi_tools_finish(uint32_t reason);
 
-/* What a template makes of a request, JSON; its result is good until the next call. */
+/* Renders a request, which is JSON. The result is valid until the next call. */
 static inline const tgi_rendered *tgi_test_render(tgi_text request) { return tgi_template_render(request.ptr, request.len); }
 
-/* The events of a piece, and of the text's end; good until the next call. */
+/* Return the events of a piece, and of the end of the text; valid until the next call. */
 static inline const tgi_events *tgi_test_feed(tgi_text piece, int special) {
   tgi_tools_feed(piece.ptr, piece.len, special ? TGI_PIECE_SPECIAL : 0);
   return tgi__events;
@@ -152,14 +152,14 @@ uint32_t tgi_grammar_mask(uint32_t *words);
 uint64_t tgi_grammar_forced(void);
 uint64_t tgi_grammar_key(void);
 
-/* Begins a text that is held to a grammar, the request as JSON; returns what the
- * plugin says against it, empty for nothing. */
+/* Begins a text with a grammar. The request is JSON. Returns the plugin's error
+ * text, empty if it accepts the grammar. */
 static inline tgi_text tgi_test_grammar(tgi_text request) {
   return tgi_grammar_begin(request.ptr, request.len) ? tgi__text : (tgi_text){"", 0};
 }
 
-/* The words of the vocabulary that may come next, with a space between them, or
- * "*" for all; good until the next call. */
+/* Returns the allowed words of the vocabulary, with a space between them, or "*" if
+ * all tokens are allowed; valid until the next call. */
 static inline tgi_text tgi_test_allowed(void) {
   static char text[1 << 16];
   static uint32_t words[2048];
@@ -175,7 +175,7 @@ static inline tgi_text tgi_test_allowed(void) {
   return (tgi_text){text, n};
 }
 
-/* The tokens that come next whatever the model says. */
+/* Returns the tokens that must come next. */
 static inline tgi_tokens tgi_test_forced(void) {
   tgi_grammar_forced();
   return tgi__forced;

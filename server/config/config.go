@@ -31,6 +31,8 @@ type Config struct {
 	Plugins Plugins `toml:"plugins"`
 	// GenerateAPI is about the routes below /api.
 	GenerateAPI GenerateAPI `toml:"generate_api"`
+	// Images is about the pictures of requests.
+	Images Images `toml:"images"`
 	// Plugin are the plugins that are declared one by one.
 	Plugin []Plugin `toml:"plugin"`
 	// Key are the keys that are declared one by one.
@@ -39,6 +41,9 @@ type Config struct {
 	File string `toml:"-"`
 	// Given names the flag or the variable that a value of [model] comes from, by key, where it is not from File.
 	Given map[string]string `toml:"-"`
+	// CUDAWeights is what TGI's --quantize or --dtype asks for: the weights, on a GPU, of models whose
+	// own are auto. It is empty where neither is given.
+	CUDAWeights string `toml:"-"`
 }
 
 // Server says how to listen and how patient to be.
@@ -74,8 +79,8 @@ type Server struct {
 	// PayloadLimit bounds a request's body, in bytes.
 	PayloadLimit int `toml:"payload_limit"`
 	// PayloadMemory bounds the bodies of all requests together, those that are being
-	// sent and those that are being served; 0 is 128 times PayloadLimit. One of
-	// PayloadLimit always fits.
+	// sent and those that are being served, with the prompts that templates make of
+	// them and what they list; 0 is 128 times PayloadLimit. A body of PayloadLimit always fits.
 	PayloadMemory Size `toml:"payload_memory"`
 	// MaxConnections bounds the connections of each address that is listened on,
 	// MaxConnectionsPerAddress those that come from one; 0 is half of all.
@@ -94,8 +99,8 @@ type Server struct {
 	WriteTimeout Duration `toml:"write_timeout"`
 	// IdleTimeout closes connections without requests.
 	IdleTimeout Duration `toml:"idle_timeout"`
-	// GracefulTerminationTimeout is what running requests get to finish when
-	// the server is told to stop.
+	// GracefulTerminationTimeout is the time that running requests have to finish when
+	// the server is asked to stop.
 	GracefulTerminationTimeout Duration `toml:"graceful_termination_timeout"`
 	// ComputeType is the value of the header x-compute-type.
 	ComputeType string `toml:"compute_type"`
@@ -144,6 +149,9 @@ type Limits struct {
 	// MaxBatchPrefillTokens bounds the prompt tokens of one step; 0 lets the
 	// server choose.
 	MaxBatchPrefillTokens int `toml:"max_batch_prefill_tokens"`
+	// PrefillStepTime is how long a step may take that computes prompts beside sequences that generate, or 2.5 times as
+	// long as one without prompts; 0 is no bound.
+	PrefillStepTime Duration `toml:"prefill_step_time"`
 	// MaxBatchTotalTokens bounds the tokens of all running sequences; 0 is the
 	// capacity of the cache.
 	MaxBatchTotalTokens int `toml:"max_batch_total_tokens"`
@@ -160,6 +168,10 @@ type Limits struct {
 
 // Runtime says how to compute.
 type Runtime struct {
+	// Device computes: auto, cpu, cuda or cuda:N (ParseDevice).
+	Device string `toml:"device"`
+	// CUDAGraphs are the sizes of batches that decode as CUDA graphs: auto, 0 or a list (ParseGraphs).
+	CUDAGraphs string `toml:"cuda_graphs"`
 	// ORTLib is the ONNX Runtime library; empty looks for one.
 	ORTLib string `toml:"ort_lib"`
 	// Threads compute; 0 is one per core that the process may use.
@@ -212,6 +224,8 @@ const (
 	None = "none"
 
 	WeightsFP32 = "fp32"
+	WeightsBF16 = "bf16"
+	WeightsFP16 = "fp16"
 	WeightsInt8 = "int8"
 	WeightsInt4 = "int4"
 
@@ -238,8 +252,9 @@ func Default() Config {
 		Limits: Limits{
 			MaxConcurrentRequests: 128, MaxBestOf: 2, MaxStopSequences: 4, MaxTopNTokens: 5, MaxClientBatchSize: 4,
 			ValidationWorkers: 2, WaitingServedRatio: 0.3, MaxWaitingTokens: 20, WatermarkGamma: 0.5, WatermarkDelta: 2,
+			PrefillStepTime: second / 20,
 		},
-		Runtime: Runtime{Spin: Auto, PrefixSharing: true},
+		Runtime: Runtime{Device: Auto, CUDAGraphs: Auto, Spin: Auto, PrefixSharing: true},
 		Metrics: Metrics{Enabled: true},
 		Trace:   Trace{OTLPServiceName: "text-generation-inference.router", SampleRatio: 1},
 		Log:     Log{Level: slog.LevelInfo, Format: LogAuto},
@@ -251,5 +266,6 @@ func Default() Config {
 			CacheSize:     1 << 30,
 		},
 		GenerateAPI: defaultGenerateAPI(),
+		Images:      defaultImages(),
 	}
 }

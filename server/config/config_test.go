@@ -54,7 +54,7 @@ func TestRootFileIsTheDefault(t *testing.T) {
 func example(text string) string {
 	head, rest, _ := strings.Cut(text, "[model]\n")
 	_, rest, _ = strings.Cut(rest, "\n\n")
-	for _, first := range []string{"# [[model]]\n", "# [[key]]\n", "# [[plugin]]\n"} {
+	for _, first := range []string{"# [[model]]\n", "# [[model.adapter]]\n", "# [[key]]\n", "# [[plugin]]\n"} {
 		before, block, _ := strings.Cut(rest, first)
 		block, after, _ := strings.Cut(block, "\n\n")
 		lines := strings.ReplaceAll("\n"+first+block, "\n# ", "\n")
@@ -90,6 +90,7 @@ func TestRootFileExample(t *testing.T) {
 	qwen.Name, qwen.Source, qwen.Weights, qwen.Plugins = "qwen/qwen3-0.6b", "Qwen/Qwen3-0.6B", WeightsInt8,
 		[]string{"no-repeat"}
 	qwen.Preload, qwen.KeepAlive = false, 600*second
+	qwen.Adapters = []Adapter{{"pirate", "adapters/pirate", "org/pirate"}}
 	if want := []Model{demo, qwen}; !reflect.DeepEqual(c.ModelList, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c.ModelList, want)
 	}
@@ -218,7 +219,8 @@ func TestBadSources(t *testing.T) {
 	}{
 		{[]string{"--port", "x"}, nil, `--port: "x" is no whole number`},
 		{[]string{"--port=99999"}, nil, "server.port must be >= 0 and <= 65535, given 99999"},
-		{[]string{"--max-batch-size=10000000"}, nil, "limits.max_batch_size must be >= 0 and <= 1048576, given 10000000"},
+		{[]string{"--max-batch-size=10000000"}, nil,
+			"limits.max_batch_size must be >= 0 and <= 1048576, given 10000000"},
 		{[]string{"--max-concurrent-requests=1000000000000"}, nil,
 			"limits.max_concurrent_requests must be >= 1 and <= 1048576, given 1000000000000"},
 		{[]string{"--payload-limit=2000000000000"}, nil,
@@ -248,6 +250,7 @@ func TestSettings(t *testing.T) {
 	for _, k := range Keys() {
 		keys[k] = true
 	}
+	keys["model.adapter"] = true // a list of tables
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(Flags).AddTo(set)
 	defaults := Default()

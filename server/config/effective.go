@@ -79,7 +79,7 @@ func (l *Loaded) visit(table func(head string), value func(Effective)) {
 func (l *Loaded) visitTable(outer, prefix string, s reflect.Value, table func(head string), value func(Effective)) {
 	for f, v := range s.Fields() {
 		name := f.Tag.Get("toml")
-		if f.Type.Kind() == reflect.Struct || f.Type == reflect.TypeFor[Table]() && v.Len() == 0 {
+		if f.Type.Kind() == reflect.Struct || isTables(f.Type) || f.Type == reflect.TypeFor[Table]() && v.Len() == 0 {
 			continue
 		}
 		origin, ok := l.origins[prefix+name]
@@ -89,12 +89,23 @@ func (l *Loaded) visitTable(outer, prefix string, s reflect.Value, table func(he
 		value(Effective{Key: prefix + name, Value: plain(name, v), Origin: origin})
 	}
 	for f, v := range s.Fields() {
-		if f.Type.Kind() == reflect.Struct {
-			name := f.Tag.Get("toml")
+		name := f.Tag.Get("toml")
+		switch {
+		case f.Type.Kind() == reflect.Struct:
 			table("[" + outer + "." + name + "]")
 			l.visitTable(outer, prefix+name+".", v, table, value)
+		case isTables(f.Type):
+			for i := range v.Len() {
+				table("[[" + outer + "." + name + "]]")
+				l.visitTable(outer+"."+name, fmt.Sprintf("%s%s[%d].", prefix, name, i), v.Index(i), table, value)
+			}
 		}
 	}
+}
+
+// isTables reports whether a type is a list of tables.
+func isTables(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }
 
 // isSecret reports whether the value of a setting must not be shown.

@@ -19,8 +19,8 @@ const (
 	FlagNoEffect = "no-effect"
 )
 
-// Flags are the settings that a command line gives, as text. Read checks them together with
-// those of the file and the environment. The zero value gives none.
+// Flags are the settings of a command line, as text. Read checks them together with
+// those of the file and the environment. The zero value has none.
 type Flags struct{ given map[string]string }
 
 // AddTo adds a flag to a command line for every setting, and hidden ones for the flags of TGI's

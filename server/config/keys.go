@@ -47,7 +47,12 @@ func (c *Config) Keyed() bool {
 	return len(c.Server.APIKeys)+len(c.Server.AdminKeys)+len(c.Key) > 0
 }
 
-// Open reports whether whoever reaches the server may generate: keys that open the admin routes alone do not close
+// administered reports whether some key is let in to the routes below /admin.
+func (c *Config) administered() bool {
+	return slices.ContainsFunc(c.AllKeys(), func(k Key) bool { return slices.Contains(k.Scopes, ScopeAdmin) })
+}
+
+// Open reports whether a client without a key may generate: keys that open the admin routes alone do not close
 // the others.
 func (c *Config) Open() bool {
 	return !slices.ContainsFunc(c.AllKeys(), func(k Key) bool {

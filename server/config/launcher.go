@@ -12,10 +12,18 @@ type Notice struct {
 	Name string
 	// Why says what happens instead.
 	Why string
+	// CPU says that it has an effect on GPUs.
+	CPU bool
 }
 
 // String returns a sentence for logs.
-func (n Notice) String() string { return fmt.Sprintf("%s has no effect: %s", n.Name, n.Why) }
+func (n Notice) String() string {
+	where := ""
+	if n.CPU {
+		where = " on the CPU"
+	}
+	return fmt.Sprintf("%s has no effect%s: %s", n.Name, where, n.Why)
+}
 
 // effect is a flag or environment variable of TGI's launcher, its router or
 // its images that is accepted, so that deployments start, and does nothing.
@@ -30,13 +38,22 @@ type effect struct {
 	same []string
 	// reason says what happens instead.
 	reason string
+	// weights are the values of model.weights that values stand for on a GPU.
+	weights map[string]string
 }
+
+// Weights on a GPU, by the values of TGI's flags. Its other quantizations are formats of checkpoints, or fp8.
+var (
+	quantizeWeights = map[string]string{"bitsandbytes": WeightsInt8, "eetq": WeightsInt8,
+		"bitsandbytes-nf4": WeightsInt4, "bitsandbytes-fp4": WeightsInt4}
+	dtypeWeights = map[string]string{"float16": WeightsFP16, "bfloat16": WeightsBF16}
+)
 
 var no = []string{"false", "0", "off", "no"}
 
 const (
 	whyOneProcess = "one process serves the model on one device"
-	whyWeights    = "--weights (fp32, int8 or int4) says how the model is computed"
+	whyWeights    = "--weights says how the model is computed"
 	whyModelFiles = "it is read from the files of the model"
 	whyFolder     = "models lie in --models-folder, or in the folder that --model-id names"
 	whyRevision   = "--model-id and sources in the settings name their revision, as in org/name@revision"
@@ -54,13 +71,12 @@ var effectless = []effect{
 	{flag: "revision", env: []string{"REVISION", "HF_MODEL_REVISION"}, reason: whyRevision},
 	{flag: "sharded", same: no, reason: whyOneProcess},
 	{flag: "num-shard", env: []string{"NUM_SHARD", "SM_NUM_GPUS"}, same: []string{"1"}, reason: whyOneProcess},
-	{flag: "quantize", env: []string{"QUANTIZE", "HF_MODEL_QUANTIZE"}, reason: whyWeights},
-	{flag: "dtype", reason: whyWeights},
+	{flag: "dtype", reason: whyWeights, weights: dtypeWeights},
+	{flag: "quantize", env: []string{"QUANTIZE", "HF_MODEL_QUANTIZE"}, reason: whyWeights, weights: quantizeWeights},
 	{flag: "kv-cache-dtype", reason: "the cache holds fp32"},
 	{flag: "speculate", same: []string{"0"}, reason: "tokens are generated one by one, which gives the same text"},
 	{flag: "trust-remote-code", env: []string{"TRUST_REMOTE_CODE", "HF_MODEL_TRUST_REMOTE_CODE"}, bare: true, same: no,
 		reason: "no code of a model is run; plugins are the way to add code"},
-	{flag: "cuda-graphs", same: []string{"0"}, reason: whyNoGPU},
 	{flag: "cuda-memory-fraction", reason: "runtime.kv_memory says how much memory the cache takes"},
 	{flag: "disable-custom-kernels", bare: true, same: no, reason: whyNoGPU},
 	{flag: "prometheus-port", reason: "/metrics is served on --port, and on --admin-port if that is given"},
@@ -79,12 +95,10 @@ var effectless = []effect{
 	{flag: "ngrok-edge", reason: whyNgrok},
 	{flag: "env", env: []string{}, bare: true, same: no,
 		reason: "`tgi version` and `tgi check` print what this is about"},
-	{flag: "lora-adapters", reason: "adapters are not supported: requests get the model itself"},
 	{flag: "usage-stats", same: append([]string{"no-stack"}, no...), reason: whyNoCall},
 	{flag: "disable-usage-stats", bare: true, same: []string{"true", "1"}, reason: whyNoCall},
 	{flag: "disable-crash-reports", bare: true, same: []string{"true", "1"}, reason: whyNoCall},
 	{flag: "enable-prefill-logprobs", bare: true, same: []string{"true", "1"}, reason: whyPrefill},
-	{flag: "max-image-fetch-size", reason: "images are not supported, none is fetched"},
 	{flag: "n-gpu-layers", same: []string{"0"}, reason: whyLlamaCpp},
 	{flag: "type-k", reason: whyLlamaCpp},
 	{flag: "type-v", reason: whyLlamaCpp},
@@ -104,7 +118,7 @@ var effectless = []effect{
 	{env: []string{"LLAMA_CPP_MAX_CONTEXT"}, reason: "limits.max_total_tokens bounds the context"},
 	{env: []string{"LLAMA_CPP_BATCH_TOKENS"}, reason: "limits.max_batch_prefill_tokens bounds the tokens of a step"},
 	{env: []string{"LLAMA_RAM_CACHE_MB"}, reason: "runtime.kv_memory says how much memory the cache takes"},
-	{env: []string{"ENABLE_CUDA"}, same: no, reason: whyNoGPU},
+	{env: []string{"ENABLE_CUDA"}, reason: "runtime.device says what computes"},
 	{env: []string{"DEVICE_MAP_AUTO"}, same: no, reason: whyOneProcess},
 	{env: []string{"TARGET_GPU_INDEX"}, same: []string{"0"}, reason: whyOneProcess},
 	{env: []string{"LOAD_IN_8BIT", "LOAD_IN_4BIT"}, same: no, reason: whyWeights},
@@ -121,13 +135,20 @@ func (e *effect) variables() []string {
 	return e.env
 }
 
-// notices returns what was given and has no effect, in the order of the table.
-func notices(given map[string]string, present func(string) (string, bool)) []Notice {
-	var all []Notice
+// launcher notes what was given and has no effect, in the order of the table, and what has one on GPUs alone.
+func (l *Loaded) launcher(given map[string]string, present func(string) (string, bool)) {
 	tell := func(e *effect, name, value string) {
-		if !slices.Contains(e.same, strings.ToLower(value)) {
-			all = append(all, Notice{name, e.reason})
+		if slices.Contains(e.same, strings.ToLower(value)) {
+			return
 		}
+		w := e.weights[strings.ToLower(value)]
+		if w != "" {
+			l.Config.CUDAWeights = w
+			if kind, _, err := ParseDevice(l.Config.Runtime.Device); err == nil && kind == DeviceCUDA {
+				return // it has its effect
+			}
+		}
+		l.Notices = append(l.Notices, Notice{name, e.reason, w != ""})
 	}
 	for i := range effectless {
 		e := &effectless[i]
@@ -141,5 +162,4 @@ func notices(given map[string]string, present func(string) (string, bool)) []Not
 			}
 		}
 	}
-	return all
 }

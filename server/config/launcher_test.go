@@ -108,6 +108,41 @@ func TestLauncherVariables(t *testing.T) {
 	}
 }
 
+// TestLauncherWeights: what TGI computes with by --quantize and --dtype is what a GPU computes with here. Formats of
+// checkpoints, and fp8, have no counterpart.
+func TestLauncherWeights(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, c := range []struct {
+		args, want string
+	}{
+		{"", ""},
+		{"--dtype float16", "fp16"},
+		{"--dtype bfloat16", "bf16"},
+		{"--quantize bitsandbytes", "int8"},
+		{"--quantize eetq", "int8"},
+		{"--quantize bitsandbytes-nf4", "int4"},
+		{"--quantize bitsandbytes-fp4", "int4"},
+		{"--dtype bfloat16 --quantize eetq", "int8"},
+		{"--quantize awq", ""},
+		{"--quantize fp8 --dtype float16", "fp16"},
+	} {
+		l, err := Read(parsed(t, strings.Fields(c.args)...), func(string) (string, bool) { return "", false })
+		if err != nil || l.Config.CUDAWeights != c.want || l.Config.Model.Weights != Auto {
+			t.Errorf("%s: weights %q on a GPU, %v, want %q", c.args, l.Config.CUDAWeights, err, c.want)
+		}
+	}
+	l, err := Read(nil, func(name string) (string, bool) { return "bitsandbytes-nf4", name == "HF_MODEL_QUANTIZE" })
+	want := "HF_MODEL_QUANTIZE has no effect on the CPU: --weights says how the model is computed"
+	on, onErr := Read(parsed(t, "--device", "cuda:1", "--dtype", "float16", "--quantize", "awq"),
+		func(string) (string, bool) { return "", false })
+	if onErr != nil || on.Config.CUDAWeights != "fp16" || len(on.Notices) != 1 || on.Notices[0].Name != "--quantize" {
+		t.Errorf("on a GPU: %q, notices %v, %v", on.Config.CUDAWeights, on.Notices, onErr)
+	}
+	if err != nil || l.Config.CUDAWeights != "int4" || len(l.Notices) != 1 || l.Notices[0].String() != want {
+		t.Errorf("got %q, notices %v, %v", l.Config.CUDAWeights, l.Notices, err)
+	}
+}
+
 func TestLauncherMeanings(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.MkdirAll("here/name", 0o700); err != nil {

@@ -48,11 +48,16 @@ func Read(flags *Flags, lookup func(string) (string, bool)) (Loaded, error) {
 	}
 	l.sageMaker()
 	l.hubModel()
-	l.Notices = notices(given, present)
-	return l, l.Config.Validate()
+	l.launcher(given, present)
+	if err := l.Config.Validate(); err != nil {
+		return l, l.placed(err)
+	}
+	l.Config.findAdapters()
+	l.doubts()
+	return l, nil
 }
 
-// set gives a setting the value of its flag, or else of its environment.
+// set sets a setting to the value of its flag, or else of its environment variable.
 func (l *Loaded) set(s *setting, given map[string]string, present func(string) (string, bool)) error {
 	value, name, origin := "", "", ""
 	for _, other := range llmInference[s.flag] {

@@ -79,7 +79,7 @@ func (c *Config) decodeMany(name string, text []byte, blocks []any) error {
 	return nil
 }
 
-// fill gives the settings that the table given lacks their default.
+// fill sets the settings that the table given lacks to their defaults.
 func fill(m *Model, given any) {
 	d := defaultModel()
 	from := reflect.ValueOf(&d).Elem()

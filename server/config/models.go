@@ -11,10 +11,10 @@ import (
 	"unicode"
 )
 
-// Model says what to serve: the one of [model], or one of the [[model]].
+// Model is a model to serve: that of [model], or one of the [[model]].
 type Model struct {
-	// Name is the model's id, see CheckModelID. [[model]] needs one; Config.All
-	// gives [model] one that has none.
+	// Name is the model's id, see CheckModelID. [[model]] needs one; If
+	// [model] has none, Config.All sets one.
 	Name string `toml:"name"`
 	// Path is the model's folder, relative to the folder of the settings' file. Empty is what
 	// Source names, or else the model of the models folder that has the name, or
@@ -23,7 +23,8 @@ type Model struct {
 	// Source is where the model is fetched from when the models folder does not
 	// have it; see ParseSource.
 	Source string `toml:"source"`
-	// Weights is auto, fp32, int8 or int4. Files may call it quantization.
+	// Weights is auto, fp32, bf16, fp16, int8 or int4; which of them can be used depends on the device.
+	// Files may call it quantization.
 	Weights string `toml:"weights"`
 	// Context bounds prompt and output together, in tokens; 0 is
 	// Limits.MaxTotalTokens.
@@ -44,7 +45,15 @@ type Model struct {
 	Preload bool `toml:"preload"`
 	// KeepAlive unloads the model after so long without a request; 0 never does.
 	KeepAlive Duration `toml:"keep_alive"`
+	// AdapterMemory bounds the memory of its adapters; 0 is what the declared ones take. See Adapts.
+	AdapterMemory Size `toml:"adapter_memory"`
+	// Adapters are the model's low-rank adapters.
+	Adapters []Adapter `toml:"adapter"`
 }
+
+// Adapts reports whether the model is loaded such that it can have adapters, which costs a model that has none some of
+// its speed.
+func (m Model) Adapts() bool { return len(m.Adapters) > 0 || m.AdapterMemory > 0 }
 
 // DemoModel is the name of the embedded demo model.
 const DemoModel = "tgi-demo"
@@ -65,6 +74,29 @@ func (m *Model) locate(at func(*string)) {
 	}
 	if IsFormatFile(m.Tools) {
 		at(&m.Tools)
+	}
+	for i := range m.Adapters {
+		at(&m.Adapters[i].Path)
+	}
+}
+
+// findAdapters gives adapters without a folder that of their name in the models folder.
+func (c *Config) findAdapters() {
+	dir, err := c.Models.Dir()
+	if err != nil {
+		return // which opening the models folder says
+	}
+	all := [][]Adapter{c.Model.Adapters}
+	for i := range c.ModelList {
+		all = append(all, c.ModelList[i].Adapters)
+	}
+	for _, list := range all {
+		for i := range list {
+			inFolder := filepath.Join(dir, filepath.FromSlash(list[i].Name))
+			if list[i].Path == "" || missing(list[i].Path) && (!missing(inFolder) || list[i].Source != "") {
+				list[i].Path = inFolder
+			}
+		}
 	}
 }
 
@@ -90,7 +122,7 @@ type Models struct {
 	Autoload bool `toml:"autoload"`
 	// LoadWait is how long a request waits for that.
 	LoadWait Duration `toml:"load_wait"`
-	// Drain is what running requests get to finish when their model is stopped.
+	// Drain is the time that running requests have to finish when their model is stopped.
 	Drain Duration `toml:"drain"`
 	// Hub is the URL of the hub that sources without a URL are fetched from.
 	Hub string `toml:"hub"`
@@ -170,10 +202,12 @@ func (c *Config) DefaultModel() string {
 }
 
 // RefuseUnknown reports whether a request for a model that does not exist is refused;
-// otherwise it gets the default model. Auto refuses once there are [[model]]:
-// a server of one model serves it under any name, as TGI does.
+// otherwise it gets the default model. Auto refuses once there are [[model]] or
+// adapters, whose names could be mistyped: a server of one model serves it under
+// any name, as TGI does.
 func (c *Config) RefuseUnknown() bool {
-	return c.Models.Unknown == UnknownRefuse || c.Models.Unknown == Auto && len(c.ModelList) > 0
+	return c.Models.Unknown == UnknownRefuse ||
+		c.Models.Unknown == Auto && (len(c.ModelList) > 0 || c.Model.Adapts())
 }
 
 // Source is where a model is fetched from: URL alone, or a repository of the hub.
@@ -219,8 +253,8 @@ func ParseSource(s string) (Source, error) {
 	return Source{Repo: repo, Revision: revision}, nil
 }
 
-// DefaultID returns the id of a model that is fetched from source under no
-// other: that of the repository, or the name of the file.
+// DefaultID returns the id of a model that is fetched from source without an id: that of the repository, or the file's
+// name.
 func DefaultID(source string) string {
 	s, err := ParseSource(source)
 	switch {
@@ -241,7 +275,7 @@ func DefaultID(source string) string {
 }
 
 // shown returns a source without what may be secret in it: a URL's user and
-// query. Nothing is left of what looks like a URL and is none.
+// query. Of a malformed URL it returns nothing.
 func shown(source string) string {
 	if !strings.Contains(source, "://") {
 		return source

@@ -128,6 +128,7 @@ func TestDefaultAndUnknown(t *testing.T) {
 		{Config{Models: Models{Unknown: Auto}}, DemoModel, false},
 		{Config{Models: Models{Unknown: UnknownRefuse}}, DemoModel, true},
 		{Config{ModelList: list, Models: Models{Unknown: Auto}}, "a", true},
+		{Config{Model: Model{Adapters: []Adapter{{Name: "x"}}}, Models: Models{Unknown: Auto}}, DemoModel, true},
 		{Config{ModelList: list, Models: Models{Unknown: UnknownDefault, Default: "b"}}, "b", false},
 		{Config{ModelList: list, Models: Models{Unknown: UnknownRefuse, Default: "in/folder"}}, "in/folder", true},
 	} {

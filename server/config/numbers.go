@@ -6,9 +6,8 @@ import (
 	"reflect"
 )
 
-// units settles the durations and sizes that a file gives as bare numbers,
-// which the decoder stores as they are: those of durations are seconds, and
-// none is negative. given is the file.
+// units converts the durations and sizes that a file has as bare numbers, which the decoder stores unchanged: bare
+// durations are seconds. It rejects negative ones. given is the file.
 func (c *Config) units(name string, text []byte, given map[string]any) error {
 	u := &numbers{}
 	v := reflect.ValueOf(c).Elem()

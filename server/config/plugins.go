@@ -17,11 +17,10 @@ import (
 // counts as broken.
 type Plugins struct {
 	// Folder holds files *.wasm that are plugins named after their files;
-	// empty is none, and a folder that is not there holds none. It is relative
+	// empty means no folder, and a missing folder counts as empty. It is relative
 	// to the folder of the settings' file.
 	Folder string `toml:"folder"`
-	// Watch is how often the folder, the sources and the settings' file are
-	// looked at for changes; 0 is never.
+	// Watch is how often the folder, the sources and the settings' file are checked for changes; 0 means never.
 	Watch Duration `toml:"watch"`
 	// UploadLimit bounds a module that is uploaded, in bytes.
 	UploadLimit Size `toml:"upload_limit"`
@@ -47,8 +46,8 @@ type Plugins struct {
 	CompileTime    Duration `toml:"compile_time"`
 	CompileTimeout Duration `toml:"compile_timeout"`
 	CompileMemory  Size     `toml:"compile_memory"`
-	// CacheSize bounds the compiled modules on disk, which the next start finds:
-	// those that were used longest ago go first.
+	// CacheSize bounds the compiled modules on disk, which the next start reuses.
+	// The least recently used ones are removed first.
 	CacheSize Size `toml:"cache_size"`
 }
 
@@ -79,14 +78,13 @@ type Plugin struct {
 type PluginLimits struct {
 	// Memory of one instance.
 	Memory Size `toml:"memory"`
-	// FuelPerStep is what a step may use on average, FuelPerRequest what
-	// checking the parameters and beginning a sequence may use, each, and
-	// FuelLoad what loading may. A unit is about 0.2 ns.
+	// FuelPerStep bounds a step on average, FuelPerRequest the check of the
+	// parameters and the begin of a sequence, each, and FuelLoad the loading. A unit is about 0.2 ns.
 	FuelPerStep    int64 `toml:"fuel_per_step"`
 	FuelPerRequest int64 `toml:"fuel_per_request"`
 	FuelLoad       int64 `toml:"fuel_load"`
-	// TimePerStep, TimePerRequest and TimeLoad bound how long a call of the
-	// guest runs, where fuel is what takes unusually long; loading is one.
+	// TimePerStep, TimePerRequest and TimeLoad bound the time of a call of the guest, for instructions that take
+	// unusually long for their fuel; loading counts as one call.
 	TimePerStep    Duration `toml:"time_per_step"`
 	TimePerRequest Duration `toml:"time_per_request"`
 	TimeLoad       Duration `toml:"time_load"`
@@ -138,7 +136,7 @@ const (
 	maxUpload = 1 << 30
 	// What the plugins that are built in need, and what a grammar does.
 	minPluginsMemory, minGrammarMemory = 32 << 20, 1 << 20
-	// minWatch is as often as files can be looked at without a cost that is felt.
+	// minWatch is the shortest interval at which checking files costs a negligible amount.
 	minWatch = Duration(10 * time.Millisecond)
 	// maxMemoryWait is far above what clients wait for.
 	maxMemoryWait = 3600 * second
@@ -167,8 +165,7 @@ func trim(s string) string {
 	return s
 }
 
-// settle gives the settings of p that were left out their default, and the pin
-// one form.
+// settle sets the omitted settings of p to their defaults, and normalizes the pin.
 func (p *Plugin) settle() {
 	p.SHA256 = strings.ToLower(p.SHA256)
 	if p.OnError == "" {
@@ -277,9 +274,8 @@ func (c *Config) validatePlugins(v *verdict) {
 		} else {
 			first[p.Name] = i
 		}
-		v.check(p.Name != TemplatePlugin && p.Name != ToolsPlugin,
-			"%sname must not be %s: that is what [model] stands for",
-			at, p.Name)
+		v.check(!slices.Contains([]string{TemplatePlugin, ToolsPlugin, Auto, None}, p.Name),
+			"%sname must not be %s: that is what [model] stands for", at, p.Name)
 		kinds := []string{KindLogits, KindSampler, KindTemplate, KindTools, KindGrammar}
 		v.check(p.Kind == "" || slices.Contains(kinds, p.Kind), "%skind must be one of %s, given %q", at,
 			strings.Join(kinds, ", "), trim(p.Kind))
@@ -294,10 +290,9 @@ func (c *Config) validatePlugins(v *verdict) {
 // Table is a TOML table of any shape.
 type Table map[string]any
 
-// JSON returns the table as a JSON object with its keys in order; dates and
-// times become strings. What JSON has no form for, NaN and infinities, is an
-// error that begins with the key, as in ".penalty must be a finite number".
-// After Config.Validate it cannot fail.
+// JSON returns the table as a JSON object with its keys in order; dates and times become strings. JSON cannot hold NaN
+// and infinities: they are an error that begins with the key, as in ".penalty must be a finite number". After
+// Config.Validate it cannot fail.
 func (t Table) JSON() ([]byte, error) {
 	if t == nil {
 		return []byte("{}"), nil

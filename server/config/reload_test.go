@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -48,7 +49,7 @@ func TestReload(t *testing.T) {
 
 	write("[server]\nport = 7\n[[plugin]]\nname = \"a\"\n")
 	if _, _, err = Reload(running, parsed(t, args...), nothing); err == nil ||
-		err.Error() != `plugin[0].source must name a file or builtin:NAME, given ""` {
+		!strings.HasSuffix(err.Error(), `:4: plugin[0].source must name a file or builtin:NAME, given ""`) {
 		t.Errorf("a bad file: %v", err)
 	}
 }

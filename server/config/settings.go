@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,7 +29,15 @@ var settings = append([]setting{
 		func(c *Config) any { return &c.Model.Template }, nil},
 	{"tool-call-parser", "model.tools", "auto, none, the name of a format, a file *.json or the name of a plugin",
 		func(c *Config) any { return &c.Model.Tools }, nil},
-	{"weights", "model.weights", "auto, fp32, int8 or int4", func(c *Config) any { return &c.Model.Weights }, nil},
+	{"weights", "model.weights", "auto, fp32, int8 or int4; on GPUs auto, bf16, fp16, int8 or int4",
+		func(c *Config) any { return &c.Model.Weights }, nil},
+	{"lora-adapters", "model.adapter", "low-rank adapters of the model: name=folder, separated by commas",
+		func(c *Config) any { return loraAdapters{&c.Model.Adapters} }, nil},
+	{"device", "runtime.device", "what computes: auto, cpu, cuda or cuda:N",
+		func(c *Config) any { return &c.Runtime.Device }, nil},
+	{"cuda-graphs", "runtime.cuda_graphs",
+		"sizes of batches that a GPU decodes as CUDA graphs: auto, 0 for none, or a list",
+		func(c *Config) any { return &c.Runtime.CUDAGraphs }, nil},
 	{"models-folder", "models.folder", "folder that holds the models", func(c *Config) any { return &c.Models.Folder },
 		nil},
 	{"hub-url", "models.hub", "URL of the hub that models are fetched from", func(c *Config) any {
@@ -96,6 +105,9 @@ var settings = append([]setting{
 		func(c *Config) any { return &c.Limits.MaxTotalTokens }, nil},
 	{"max-batch-prefill-tokens", "limits.max_batch_prefill_tokens", "prompt tokens of one step",
 		func(c *Config) any { return &c.Limits.MaxBatchPrefillTokens }, nil},
+	{"prefill-step-time", "limits.prefill_step_time",
+		"time that a step with prompts may take beside running texts, or 2.5 times that of one without; 0: any",
+		func(c *Config) any { return &c.Limits.PrefillStepTime }, nil},
 	{"max-batch-total-tokens", "limits.max_batch_total_tokens", "tokens of all running sequences",
 		func(c *Config) any { return &c.Limits.MaxBatchTotalTokens }, nil},
 	{"max-batch-size", "limits.max_batch_size", "most running sequences",
@@ -125,7 +137,7 @@ var settings = append([]setting{
 		func(c *Config) any { return &c.Plugins.Folder }, nil},
 	{"plugins-memory", "plugins.memory", "memory of all plugins together, such as 1GiB",
 		func(c *Config) any { return &c.Plugins.Memory }, nil},
-}, generateSettings...)
+}, slices.Concat(generateSettings, imageSettings)...)
 
 // legacyInput is what TGI called max-input-tokens before.
 const legacyInput = "max-input-length"

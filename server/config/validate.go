@@ -39,6 +39,9 @@ func (c *Config) Validate() error {
 	v.between("server.admin_port", s.AdminPort, 0, 65535)
 	v.check(s.AdminPort == 0 || s.AdminPort != s.Port, "server.admin_port must differ from server.port, given %d twice",
 		s.Port)
+	v.check(s.AdminPort == 0 || c.administered(),
+		"server.admin_port wants a key that is let in there: server.admin_keys, or [[key]] with the scope admin; given %d",
+		s.AdminPort)
 	v.check((s.TLSCert == "") == (s.TLSKey == ""),
 		"server.tls_cert and server.tls_key must be given together, given %q and %q", s.TLSCert, s.TLSKey)
 	v.between("server.payload_limit", s.PayloadLimit, 1, maxPayload)
@@ -80,9 +83,16 @@ func (c *Config) Validate() error {
 	v.between("runtime.threads", c.Runtime.Threads, 0, maxThreads)
 	v.check(c.Runtime.PluginWait <= maxPluginWait, "runtime.plugin_wait must be at most %s, given %s", maxPluginWait,
 		c.Runtime.PluginWait)
+	if _, _, err := ParseDevice(c.Runtime.Device); err != nil {
+		v.add(fmt.Errorf("runtime.device %w", err))
+	}
+	if _, err := ParseGraphs(c.Runtime.CUDAGraphs); err != nil {
+		v.add(fmt.Errorf("runtime.cuda_graphs %w", err))
+	}
 	v.oneOf("runtime.spin", c.Runtime.Spin, Auto, SpinOn, SpinOff)
 	c.Trace.validate(v)
 	c.GenerateAPI.validate(v, l)
+	c.Images.validate(v)
 	v.oneOf("log.format", c.Log.Format, LogAuto, LogText, LogJSON)
 	c.validatePlugins(v)
 	if v.errs == nil {
@@ -106,6 +116,7 @@ func (c *Config) validateModels(v *verdict) {
 				j, trim(m.Name))
 		}
 	}
+	c.validateAdapters(v)
 	m := &c.Models
 	v.id("models.default", m.Default)
 	v.oneOf("models.unknown", m.Unknown, Auto, UnknownRefuse, UnknownDefault)
@@ -139,7 +150,8 @@ func (m *Model) validate(v *verdict, at string) {
 			v.check(false, "%ssource %w", at, err)
 		}
 	}
-	v.oneOf(at+"weights", m.Weights, Auto, WeightsFP32, WeightsInt8, WeightsInt4)
+	v.oneOf(at+"weights", m.Weights, Auto, WeightsFP32, WeightsBF16, WeightsFP16, WeightsInt8,
+		WeightsInt4)
 	v.check(m.Context == 0 || m.Context >= 2, "%scontext must be 0 or >= 2, given %d", at, m.Context)
 	v.check(m.Template != "", "%stemplate must be %s, %s, a file *.jinja or the name of a plugin, given %q", at, Auto,
 		None, "")

@@ -42,7 +42,7 @@ func start(t testing.TB, e generate.Engine) net.Addr {
 	metrics := server.NewMetrics()
 	metrics.Watch(config.Limits{MaxInputTokens: l.MaxInput, MaxTotalTokens: l.MaxTotal}, func() engine.Stats {
 		return engine.Stats{}
-	}, 16)
+	})
 	svc := generate.New(e, generatetest.Words{}, l, metrics)
 	bytes := func(llm.Token) ([]byte, bool) { return []byte(" word"), true }
 	models := dispatchtest.One(&dispatch.Model{ID: "stub", Service: svc, TokenBytes: bytes,

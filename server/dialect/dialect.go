@@ -38,9 +38,14 @@ func Names() []string {
 }
 
 // From returns the dialect that r asks for, or else fallback, or else Default.
-// An unknown name is an error that wraps llm.ErrInvalid.
+// An unknown name is an error that wraps llm.ErrInvalid, and so are two that differ.
 func From(r *http.Request, fallback *Dialect) (*Dialect, error) {
-	name := r.Header.Get(Header)
+	name, all := r.Header.Get(Header), r.Header.Values(Header)
+	for _, other := range all {
+		if other != name {
+			return nil, several(all)
+		}
+	}
 	if name == "" {
 		if fallback == nil {
 			return Default(), nil
@@ -63,6 +68,17 @@ func (u unknown) Error() string {
 
 // Unwrap returns llm.ErrInvalid.
 func (u unknown) Unwrap() error { return llm.ErrInvalid }
+
+// several are the names of a request that asks for more than one dialect.
+type several []string
+
+// Error returns the text that clients see.
+func (s several) Error() string {
+	return fmt.Sprintf("`%s` must name one dialect. Given: %.80q", Header, strings.Join(s, ", "))
+}
+
+// Unwrap returns llm.ErrInvalid.
+func (s several) Unwrap() error { return llm.ErrInvalid }
 
 // prefix is how package server begins the lines of events.
 const prefix = "data: "

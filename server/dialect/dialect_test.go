@@ -35,6 +35,17 @@ func TestFrom(t *testing.T) {
 		`"`; err == nil || err.Error() != want || !errors.Is(err, llm.ErrInvalid) {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
+	r = httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Add(Header, "tgi-3")
+	r.Header.Add(Header, "tgi-3")
+	if d, err := From(r, nil); err != nil || d.Name() != TGI3 {
+		t.Errorf("the same twice: %v, %v", d, err)
+	}
+	r.Header.Add(Header, "tgi-0.6")
+	const want = "`X-TGI-Dialect` must name one dialect. Given: \"tgi-3, tgi-3, tgi-0.6\""
+	if _, err := From(r, nil); err == nil || err.Error() != want || !errors.Is(err, llm.ErrInvalid) {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
 }
 
 // TestEveryFieldDiffers: a field that has one value in all dialects is none of

@@ -21,6 +21,8 @@ type Model struct {
 	// DType is the type of its weights, Revision the downloaded revision; either may be
 	// empty.
 	DType, Revision string
+	// Device is what it runs on: cpu or cuda.
+	Device string
 	// Vocab is the number of token ids, EOS are those that end a text.
 	Vocab int
 	EOS   []llm.Token
@@ -30,6 +32,9 @@ type Model struct {
 	// Decoder returns what turns the tokens behind context into text; without context
 	// they begin one.
 	Decoder func(context []llm.Token) Decoder
+	// Adapters returns the names of its low-rank adapters; nil is none. Parent is the model's name, if this is one.
+	Adapters func() []string
+	Parent   string
 	// Plugins returns those that it runs; nil is none.
 	Plugins func() []server.Plugin
 	// Stopping reports whether the model is being unloaded, so that long-lived connections

@@ -41,22 +41,26 @@ func (s *Service) check(ctx context.Context, d *Draft, n size) (Request, error) 
 	if err != nil {
 		return Request{}, err
 	}
-	prompt := d.Tokens
-	if prompt == nil {
-		if err := s.work(ctx, func() { prompt = s.encode(d) }); err != nil {
+	inputs := d.Inputs // before images take their places
+	pictures, err := s.openImages(ctx, d)
+	if err != nil {
+		return Request{}, err
+	}
+	encoded := llm.Encoded{Tokens: d.Tokens, Count: len(d.Tokens)}
+	if d.Tokens == nil {
+		if encoded, err = s.encode(ctx, d.Inputs, s.limits.encoding(d)); err != nil {
 			return Request{}, err
 		}
 	}
-	if prompt, err = s.limits.checkLength(d, prompt, &p); err != nil {
+	prompt, err := s.limits.checkLength(d, &encoded, &p)
+	if err != nil {
 		return Request{}, err
 	}
 	if err := s.checkGrammar(d); err != nil {
 		return Request{}, err
 	}
-	if d.Adapter != nil {
-		return Request{}, invalid("adapter_id", "adapter `%.64s` is not loaded", *d.Adapter)
-	}
-	r := Request{Prompt: prompt, Inputs: d.Inputs, Params: p, Sequences: n.sequences, size: n}
+	r := Request{Prompt: prompt, Inputs: inputs, Params: p, Sequences: n.sequences, size: n,
+		ImageTokens: pictures.tokens(), pictures: pictures}
 	if d.Rules == OpenAI {
 		r.CountPenalty = or(d.FrequencyPenalty, 0)
 	}
@@ -89,7 +93,8 @@ func (l Limits) checkSettings(d *Draft, n size) (llm.Params, error) {
 		return p, err
 	}
 	if d.MaxNewTokens != nil && *d.MaxNewTokens == 0 {
-		return p, invalid("max_new_tokens", "`max_new_tokens` must be strictly positive")
+		field := cmp.Or(d.LengthField, "max_new_tokens")
+		return p, invalid(field, "`%s` must be strictly positive", field)
 	}
 	p.MaxNewTokens = int(or(d.MaxNewTokens, 0))
 	if len(d.Stop) > l.MaxStop {
@@ -222,20 +227,38 @@ func (l Limits) checkBias(d *Draft, p *llm.Params) error {
 	return nil
 }
 
+// encoding says what is wanted of the tokens of d's text: the last ones, or all of those that may fit.
+func (l Limits) encoding(d *Draft) llm.Encoding {
+	o := llm.Encoding{Special: !d.RawPrompt}
+	if d.RawPrompt {
+		o.Data = append(make([]Span, 0, len(d.Data)), d.Data...) // never nil
+	}
+	if d.Truncate != nil {
+		o.Keep = int(*d.Truncate)
+	} else {
+		o.Most = l.MaxTotal
+	}
+	return o
+}
+
 // checkLength cuts the prompt to its last truncate tokens, gives p the rest of
 // the context when it has no limit of its own, and checks both against the
 // model's limits. The total is checked before the prompt.
-func (l Limits) checkLength(d *Draft, prompt []llm.Token, p *llm.Params) ([]llm.Token, error) {
+func (l Limits) checkLength(d *Draft, e *llm.Encoded, p *llm.Params) ([]llm.Token, error) {
+	prompt, n, about := e.Tokens, e.Count, ""
 	if d.Truncate != nil {
 		prompt = prompt[max(0, len(prompt)-int(*d.Truncate)):]
+		n = len(prompt)
 	}
-	n := len(prompt)
+	if e.AtLeast {
+		about = "at least "
+	}
 	if p.MaxNewTokens == 0 {
 		p.MaxNewTokens = max(0, l.MaxTotal-n)
 	}
 	if n+p.MaxNewTokens > l.MaxTotal {
-		return nil,
-			tooLong("`inputs` tokens + `max_new_tokens` must be <= %d. Given: %d `inputs` tokens and %d `max_new_tokens`", l.MaxTotal, n, p.MaxNewTokens)
+		return nil, tooLong("`inputs` tokens + `max_new_tokens` must be <= %d. Given: %s%d `inputs` tokens and %d "+
+			"`max_new_tokens`", l.MaxTotal, about, n, p.MaxNewTokens)
 	}
 	if n > l.MaxInput {
 		return nil, tooLong("`inputs` must have less than %d tokens. Given: %d", l.MaxInput, n)
@@ -255,8 +278,9 @@ func (l Limits) checkLength(d *Draft, prompt []llm.Token, p *llm.Params) ([]llm.
 // in TGI.
 func (s *Service) checkGrammar(d *Draft) error {
 	if field := d.Conversation.heldBy(); field != "" && d.IgnoreEOS && s.grammars {
-		return invalid("ignore_eos", "`ignore_eos` and `%s` exclude each other: calls that are held to their tools say "+
-			"where the text ends", field)
+		return invalid("ignore_eos",
+			"`ignore_eos` and `%s` exclude each other: calls that are held to their tools say "+
+				"where the text ends", field)
 	}
 	switch {
 	case d.Grammar == nil:

@@ -17,6 +17,8 @@ type Message struct {
 	// which the arguments of calls are objects where they are the text of one, with
 	// that text beside them.
 	JSON []byte
+	// Images are its pictures, in order. In JSON there is a part {"type":"image"} for each.
+	Images []Image
 }
 
 // Choosing says which tools the model may or must call.

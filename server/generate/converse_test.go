@@ -21,11 +21,11 @@ type spans struct {
 	seen *[]string
 }
 
-func (s spans) EncodeSpans(text string, data []generate.Span) []llm.Token {
-	for _, d := range data {
+func (s spans) EncodePrompt(text string, o llm.Encoding) (llm.Encoded, error) {
+	for _, d := range o.Data {
 		*s.seen = append(*s.seen, text[d.Start:d.End])
 	}
-	return s.Words.EncodeSpans(text, data)
+	return s.Words.EncodePrompt(text, o)
 }
 
 func (s spans) SpanPieces(text string, data []generate.Span) iter.Seq[generate.Piece] {

@@ -74,6 +74,9 @@ type Draft struct {
 
 	// MaxNewTokens ends a sequence; nil is the rest of the context.
 	MaxNewTokens *uint32
+	// LengthField is the name of the field that MaxNewTokens comes from; empty for max_new_tokens, TGI's name on all of
+	// its routes.
+	LengthField string
 	// Stop strings end a sequence.
 	Stop []string
 	// IgnoreEOS keeps a sequence running past the model's own end.

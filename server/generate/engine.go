@@ -54,11 +54,12 @@ type Piece = llm.Piece
 
 // Tokenizer turns text into tokens. It is safe for concurrent use.
 type Tokenizer interface {
-	// Encode returns the tokens of text, with the special tokens that the
-	// model expects around a prompt when special is true.
-	Encode(text string, special bool) []llm.Token
-	// Pieces is Encode with places, one token after the other: between two it holds
-	// little beside the text.
+	// EncodePrompt returns the tokens of a prompt. How much work that is follows from what
+	// o wants of it, however long the text is. The errors are those of o.Pause.
+	EncodePrompt(text string, o llm.Encoding) (llm.Encoded, error)
+	// Pieces returns the tokens of text with their places, one after the other, and with the
+	// special tokens that the model expects around a prompt when special is true: between two
+	// it holds little beside the text.
 	Pieces(text string, special bool) iter.Seq[Piece]
 	// EncodeSpans returns the tokens of a text whose parts data came from a
 	// request, none added. A special token is recognised only where it does not

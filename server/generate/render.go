@@ -13,6 +13,8 @@ var ErrTemplate = errors.New("template error")
 type TemplateError struct {
 	// Msg is for the client.
 	Msg string
+	// Field is the one to blame; empty for messages.
+	Field string
 }
 
 // Error returns Msg.
@@ -32,6 +34,9 @@ func (s *Service) Render(ctx context.Context, d Draft) (Draft, error) {
 		return Draft{}, err
 	}
 	code.Close()
+	if _, err := s.openImages(ctx, &d); err != nil {
+		return Draft{}, err
+	}
 	d.Conversation, d.Plugins = nil, nil
 	return d, nil
 }

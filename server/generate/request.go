@@ -12,7 +12,9 @@ type Request struct {
 	// Prompt is what the model reads, at least one token unless the tokenizer
 	// made none of a non-empty text.
 	Prompt []llm.Token
-	// Inputs is the text that Prompt was made from, rendered if it had to be;
+	// ImageTokens are those of Prompt that images take the place of.
+	ImageTokens int
+	// Inputs is the text that Prompt was made from, rendered if it had to be, before images took their places in it;
 	// empty for a prompt of tokens.
 	Inputs string
 	// Params hold for each sequence.
@@ -23,6 +25,8 @@ type Request struct {
 	// Sequences is how many are generated from the prompt.
 	Sequences int
 	size
+	// pictures take the place of image tokens of Prompt.
+	pictures pictures
 	// Checked is how long checking and tokenizing took.
 	Checked time.Duration
 }

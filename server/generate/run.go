@@ -67,6 +67,9 @@ type Run struct {
 	parsers  []Parser
 	dropped  []Dropped
 
+	adapter        Adapter
+	releaseAdapter func()
+
 	cancel    context.CancelFunc
 	began     time.Time
 	submitted time.Time
@@ -74,7 +77,7 @@ type Run struct {
 	finishes  []llm.Finish // of the sequences that finished
 	queued    time.Duration
 	err       error // what ended the stream early
-	given     bool  // the places
+	given     bool  // the permits were given back
 	closed    bool
 }
 
@@ -108,8 +111,8 @@ func (r *Run) Next(ctx context.Context) (Event, error) {
 		if e.Index == 0 {
 			r.queued = e.Timings.Queued
 		}
-		// Who reads the last event of a stream may ask again at once. Other replies are made first: until then
-		// the places bound how many are held.
+		// A client that reads the last event of a stream may send its next request at once, so the permits are
+		// given back before it. Other replies are written first: until then the permits bound how many are in memory.
 		if r.streams && r.over() {
 			r.give()
 		}
@@ -140,6 +143,7 @@ func (r *Run) Close() {
 		r.drain()
 	}
 	r.code.Close()
+	r.releaseAdapter()
 	r.give()
 	switch {
 	case r.over():

@@ -35,7 +35,13 @@ type Service struct {
 	grammars bool // requests may have some
 	client   func(context.Context) string
 	permits  *permits
-	workers  workers
+	workers  *workers
+	adapters Adapters
+	images   Images // nil where the model reads text only
+	seeing   func() []string
+	encoders *workers // turn images into vectors
+	fetchers *workers
+	adapter  string // of requests that choose none; "" is the model itself
 }
 
 // New returns a Service; o may be nil.
@@ -46,7 +52,7 @@ func New(e Engine, t Tokenizer, l Limits, o Observer) *Service {
 	return &Service{
 		engine: e, tok: t, limits: l, observe: o, code: noCode{},
 		client:  func(context.Context) string { return "" },
-		permits: newPermits(l.MaxConcurrent), workers: workers{free: l.Workers},
+		permits: newPermits(l.MaxConcurrent), workers: &workers{free: l.Workers}, adapters: noAdapters{},
 	}
 }
 
@@ -94,12 +100,13 @@ func (s *Service) start(ctx context.Context, d *Draft) (*Run, error) {
 func (s *Service) submit(ctx context.Context, d *Draft, n size, client string, began time.Time) (*Run, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	run := &Run{service: s, client: client, cancel: cancel, began: began, streams: d.Stream,
-		last: make([]time.Time, n.sequences)}
+		last: make([]time.Time, n.sequences), releaseAdapter: func() {}}
 	if err := s.launch(ctx, run, d, n); err != nil {
 		cancel()
 		if run.code != nil {
 			run.code.Close()
 		}
+		run.releaseAdapter()
 		if errors.Is(err, llm.ErrOverloaded) {
 			full := &Overloaded{}
 			errors.As(err, &full) // its reason is kept
@@ -121,6 +128,14 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 	if run.Request, err = s.check(ctx, d, n); err != nil {
 		return err
 	}
+	if err = run.useAdapter(ctx, d); err != nil {
+		return err
+	}
+	embeddings, err := s.embed(ctx, run.Request.pictures, run.Request.Prompt)
+	if err != nil {
+		return err
+	}
+	run.Request.pictures = pictures{}
 	if err = run.begin(ctx, d); err != nil {
 		return err
 	}
@@ -128,7 +143,8 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 	s.observe.Checked(run.Request)
 	r := &run.Request
 	run.stream, err = s.engine.Submit(ctx, engine.Request{Prompt: r.Prompt, Params: r.Params, N: r.begun(),
-		Plugins: run.sequence, Cancel: run.cancel, Client: run.client})
+		Plugins: run.sequence, Cancel: run.cancel, Client: run.client, Adapter: run.adapter.ID, Salt: run.adapter.Salt,
+		Embeddings: embeddings})
 	if err != nil {
 		return err
 	}
@@ -136,21 +152,14 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 	return nil
 }
 
-// encode returns the tokens of d's text.
-func (s *Service) encode(d *Draft) []llm.Token {
-	if d.RawPrompt {
-		return s.tok.EncodeSpans(d.Inputs, d.Data)
-	}
-	return s.tok.Encode(d.Inputs, true)
-}
-
 // work calls f while fewer than Limits.Workers others do, on the goroutine of
 // the caller. Clients take turns. It gives up waiting when ctx ends.
 func (s *Service) work(ctx context.Context, f func()) error {
-	if err := s.workers.enter(ctx, s.client(ctx)); err != nil {
+	client := s.client(ctx)
+	if err := s.workers.enter(ctx, client); err != nil {
 		return err
 	}
-	defer s.workers.leave()
+	defer s.workers.leave(client)
 	f()
 	return nil
 }

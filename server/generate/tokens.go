@@ -86,8 +86,28 @@ func batches(pieces iter.Seq[Piece]) iter.Seq[[]Piece] {
 	}
 }
 
-// Encode returns the tokens of a prompt. It waits for a worker, and takes no place.
-func (s *Service) Encode(ctx context.Context, text string) (ids []llm.Token, err error) {
-	err = s.work(ctx, func() { ids = s.tok.Encode(text, true) })
-	return ids, err
+// Encode returns the tokens of a prompt, as far as one of MaxTotal needs them. It waits for a worker, and takes no
+// place.
+func (s *Service) Encode(ctx context.Context, text string) (llm.Encoded, error) {
+	return s.encode(ctx, text, llm.Encoding{Special: true, Most: s.limits.MaxTotal})
+}
+
+// encode encodes a prompt. Between parts of a long one, others who wait for a worker get it.
+func (s *Service) encode(ctx context.Context, text string, o llm.Encoding) (out llm.Encoded, err error) {
+	client := s.client(ctx)
+	if err := s.workers.enter(ctx, client); err != nil {
+		return out, err
+	}
+	entered := true
+	defer func() {
+		if entered {
+			s.workers.leave(client)
+		}
+	}()
+	o.Pause = func() error {
+		err := s.workers.pause(ctx, client)
+		entered = err == nil
+		return err
+	}
+	return s.tok.EncodePrompt(text, o)
 }

@@ -26,13 +26,13 @@ type (
 // is safe for concurrent use.
 //
 // Its errors, and those of BoundCode: what the request may not ask for is an *Invalid; what a template can't render
-// wraps ErrTemplate, best a *TemplateError; what is wrong with tools is a *ToolError. A plugin that is out of order
-// fails with an error that wraps llm.ErrPlugin, and one without a free instance with llm.ErrOverloaded. When ctx ends,
-// so does guest code that runs, then or at a later step.
+// wraps ErrTemplate, as a *TemplateError where the reason is known; what is wrong with tools is a *ToolError. A plugin
+// that is out of order fails with an error that wraps llm.ErrPlugin, and one without a free instance with
+// llm.ErrOverloaded. When ctx ends, so does guest code that runs, then or at a later step.
 type UserCode interface {
-	// Bind begins a request, which must be closed. Of a conversation it picks the template and the parser, those that
-	// calls name or else the model's, and renders the prompt. c is nil for a text, and has at least one message. now is
-	// the time of the request.
+	// Bind begins a request; the caller closes the BoundCode. For a conversation it picks the template and the parser,
+	// those that calls name or else the model's, and renders the prompt. c is nil for a text, and has at least one
+	// message. now is the time of the request.
 	Bind(ctx context.Context, calls []PluginCall, c *Conversation, now time.Time) (BoundCode, Rendered, error)
 }
 
@@ -61,10 +61,10 @@ type Wanted struct {
 	Seed uint64
 	// Grammar of each text; nil for none.
 	Grammar *Grammar
-	// HoldCalls: the texts are held to what the conversation's parser says, so that calls are right as they are
-	// written, and to Conversation.Answer where they are no call.
+	// HoldCalls constrains the texts by the grammar of the conversation's parser, so that every call is valid, and by
+	// Conversation.Answer where a text is no call.
 	HoldCalls bool
-	// Parsers is how many parsers are wanted, one for each sequence that is replied; 0 for a text.
+	// Parsers is the number of parsers to open: one for each sequence of the reply, 0 for a text.
 	Parsers int
 }
 
@@ -109,15 +109,23 @@ func (s *Service) bind(ctx context.Context, d *Draft, now time.Time) (BoundCode,
 	if c != nil && len(c.Messages) == 0 {
 		return nil, &TemplateError{Msg: "`messages` must hold at least one message"}
 	}
+	if err := s.allowImages(d, c.images()); err != nil { // before a template that has no place for them
+		return nil, err
+	}
 	// The plugins share the processors by client: a render in one of our workers would keep them from everybody's
 	// encoding.
 	code, r, err := s.code.Bind(ctx, d.Plugins, c, now)
 	if err != nil {
 		return nil, err
 	}
-	if c != nil {
-		d.Inputs, d.Data, d.RawPrompt = r.Text, r.Data, true
+	if c == nil {
+		return code, nil
 	}
+	if err := takeRoom(ctx, &r); err != nil {
+		code.Close()
+		return nil, err
+	}
+	d.Inputs, d.Data, d.RawPrompt = r.Text, r.Data, true
 	return code, nil
 }
 

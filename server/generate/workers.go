@@ -6,11 +6,14 @@ import (
 	"sync"
 )
 
-// workers bounds how many texts are encoded at once. Clients that wait take turns, so that one's long texts hold
-// another's up by one of them at most.
+// workers bounds how much of one kind of work is done at once: texts are encoded, images fetched and encoded. Clients
+// that wait take turns, so that one's long work holds another's up by one piece of it at most, or, where each client
+// has a bound below the whole, not at all.
 type workers struct {
 	mu      sync.Mutex
 	free    int
+	each    int            // places that one client may have; 0 is all
+	held    map[string]int // places of each client, where each is set
 	waiting []*clientQueue // clients with requests that wait, the next first
 }
 
@@ -22,9 +25,12 @@ type clientQueue struct {
 
 // enter waits for the client's turn. It gives up when ctx ends. Whoever entered leaves.
 func (w *workers) enter(ctx context.Context, client string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	w.mu.Lock()
-	if w.free > 0 {
-		w.free--
+	if w.free > 0 && w.allows(client) {
+		w.take(client)
 		w.mu.Unlock()
 		return nil
 	}
@@ -42,9 +48,21 @@ func (w *workers) enter(ctx context.Context, client string) error {
 	case <-ctx.Done():
 	}
 	if !w.remove(client, turn) {
-		w.leave() // the turn came meanwhile
+		w.leave(client) // the turn came meanwhile
 	}
 	return context.Cause(ctx)
+}
+
+// pause lets others in who wait, and waits for another turn. When it fails, the place is given back.
+func (w *workers) pause(ctx context.Context, client string) error {
+	w.mu.Lock()
+	alone := len(w.waiting) == 0
+	w.mu.Unlock()
+	if alone && ctx.Err() == nil {
+		return nil
+	}
+	w.leave(client)
+	return w.enter(ctx, client)
 }
 
 // remove takes a request out of its queue and reports whether it was there.
@@ -66,18 +84,42 @@ func (w *workers) remove(client string, turn chan struct{}) bool {
 	return true
 }
 
-// leave hands the place to the oldest request of the next client, which goes behind the others.
-func (w *workers) leave() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.waiting) == 0 {
-		w.free++
+// allows reports whether a client may have another place. The caller holds the lock.
+func (w *workers) allows(client string) bool { return w.each == 0 || w.held[client] < w.each }
+
+// take gives a client a free place. The caller holds the lock.
+func (w *workers) take(client string) {
+	w.free--
+	if w.each == 0 {
 		return
 	}
-	q := w.waiting[0]
-	w.waiting = slices.Delete(w.waiting, 0, 1)
-	close(q.turns[0])
-	if q.turns = slices.Delete(q.turns, 0, 1); len(q.turns) > 0 {
-		w.waiting = append(w.waiting, q)
+	if w.held == nil {
+		w.held = map[string]int{}
+	}
+	w.held[client]++
+}
+
+// leave hands the client's place to the oldest request of the next client that may have one, which goes behind the
+// others.
+func (w *workers) leave(client string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.free++
+	if w.held != nil {
+		if w.held[client]--; w.held[client] == 0 {
+			delete(w.held, client)
+		}
+	}
+	for i, q := range w.waiting {
+		if !w.allows(q.client) {
+			continue
+		}
+		w.take(q.client)
+		w.waiting = slices.Delete(w.waiting, i, i+1)
+		close(q.turns[0])
+		if q.turns = slices.Delete(q.turns, 0, 1); len(q.turns) > 0 {
+			w.waiting = append(w.waiting, q)
+		}
+		return
 	}
 }

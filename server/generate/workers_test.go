@@ -3,11 +3,15 @@ package generate
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tgi/runtime/llm"
 )
 
 // TestWorkersTakeTurns: clients that wait come one after the other, whoever came first and however many requests each
@@ -23,18 +27,62 @@ func TestWorkersTakeTurns(t *testing.T) {
 			go func() {
 				if w.enter(t.Context(), client) == nil {
 					order = append(order, client) // only one is in at a time
-					w.leave()
+					w.leave(client)
 				}
 			}()
 			synctest.Wait()
 		}
-		w.leave()
+		w.leave("first")
 		synctest.Wait()
 		if got := strings.Join(order, " "); got != "a b c a b a a" {
 			t.Errorf("they came in the order %s", got)
 		}
 		if w.free != 1 || len(w.waiting) != 0 {
 			t.Errorf("%d free, %d clients wait", w.free, len(w.waiting))
+		}
+	})
+}
+
+// TestWorkersOfEach: with a bound for each client, one that has all that it may waits while another does not, and gets
+// its next place when it gives one back.
+func TestWorkersOfEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &workers{free: 3, each: 2}
+		in := map[string]int{}
+		come := func(client string) {
+			go func() {
+				if w.enter(t.Context(), client) == nil {
+					in[client]++
+				}
+			}()
+			synctest.Wait()
+		}
+		for range 5 {
+			come("a")
+		}
+		come("b")
+		come("b")
+		if in["a"] != 2 || in["b"] != 1 {
+			t.Errorf("inside are %v", in)
+		}
+		w.leave("b") // the next of b, for a has two
+		synctest.Wait()
+		if in["a"] != 2 || in["b"] != 2 {
+			t.Errorf("then came %v", in)
+		}
+		w.leave("a")
+		w.leave("a")
+		w.leave("b")
+		synctest.Wait()
+		if in["a"] != 4 || w.free != 1 || w.held["a"] != 2 || len(w.held) != 1 {
+			t.Errorf("then came %v, %d free, held %v", in, w.free, w.held)
+		}
+		w.leave("a")
+		w.leave("a")
+		synctest.Wait()
+		w.leave("a")
+		if in["a"] != 5 || w.free != 3 || len(w.held) != 0 || len(w.waiting) != 0 {
+			t.Errorf("at the end came %v, %d free, held %v", in, w.free, w.held)
 		}
 	})
 }
@@ -67,16 +115,49 @@ func TestWorkersGiveUp(t *testing.T) {
 		for range 100 { // which of the two comes first is the scheduler's choice
 			go func() {
 				if w.enter(gone, "b") == nil {
-					w.leave()
+					w.leave("b")
 				}
 			}()
 		}
 		synctest.Wait()
 		go leave()
-		w.leave()
+		w.leave("a")
 		synctest.Wait()
 		if w.free != 1 || slices.ContainsFunc(w.waiting, func(*clientQueue) bool { return true }) {
 			t.Errorf("%d free, %d clients wait", w.free, len(w.waiting))
 		}
 	})
+}
+
+// pausing is a tokenizer that pauses until that fails.
+type pausing struct{ Tokenizer }
+
+func (pausing) EncodePrompt(_ string, o llm.Encoding) (llm.Encoded, error) {
+	for {
+		if err := o.Pause(); err != nil {
+			return llm.Encoded{}, err
+		}
+	}
+}
+
+// TestPausedWorker: whether a prompt whose request ends has a worker then or waits for one, as many are free behind it.
+func TestPausedWorker(t *testing.T) {
+	s := New(nil, pausing{}, Limits{MaxConcurrent: 4, Workers: 1}, nil)
+	for range 100 {
+		var group sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			group.Go(func() {
+				if _, err := s.Encode(ctx, ""); !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+			})
+		}
+		runtime.Gosched()
+		cancel()
+		group.Wait()
+		if n := s.workers.free; n != 1 {
+			t.Fatalf("%d workers are free, want 1", n)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	"tgi/runtime/llm"
@@ -28,7 +29,8 @@ func (f *manager) apis() []server.API {
 		panic("BUG: the settings name the dialect " + cfg.Server.Dialect)
 	}
 	openAI := openai.New(openai.Options{Models: f, Version: f.boot.version, ComputeType: cfg.Server.ComputeType,
-		Dialect: spoken})
+		MaxPrompts: cfg.Limits.MaxClientBatchSize,
+		Dialect:    spoken})
 	beside := []server.API{
 		openAI,
 		generateapi.New(generateapi.Options{
@@ -54,10 +56,12 @@ func (f *manager) apis() []server.API {
 // model returns what the APIs may ask of s.
 func (f *manager) model(cfg config.Config, s *loadedModel) *dispatch.Model {
 	m := &dispatch.Model{
-		ID: string(s.id), Service: s.service(cfg, f.boot), Limits: s.limits, DType: string(s.built.Weights),
-		Vocab: s.built.Vocab, EOS: s.eos, TokenBytes: s.tokenizer.Bytes,
+		ID: string(s.id), Service: s.service(cfg, f), Limits: s.limits, DType: string(s.built.Weights),
+		Device: string(s.built.Device),
+		Vocab:  s.built.Vocab, EOS: s.eos, TokenBytes: s.tokenizer.Bytes,
 		Decoder: func(context []llm.Token) dispatch.Decoder { return s.tokenizer.Stream(context) },
 		Plugins: func() []server.Plugin { return f.publicPlugins(s.control) }, Stopping: s.stopping.Load,
+		Adapters: s.adapters.names,
 	}
 	if info, err := f.library.Describe(s.id); err == nil && info.Origin != nil {
 		m.Revision = info.Origin.Revision
@@ -65,8 +69,9 @@ func (f *manager) model(cfg config.Config, s *loadedModel) *dispatch.Model {
 	return m
 }
 
-// openContinuations returns the store of the generate API.
-func openContinuations(c config.GenerateStore) (store.Store, error) {
+// openContinuations returns the store of the generate API. Redis may come up later, so that one which does not answer
+// is a warning.
+func openContinuations(c config.GenerateStore, log *slog.Logger) (store.Store, error) {
 	limits := store.Limits{TTL: time.Duration(c.TTL), MaxState: int(c.MaxState), MaxEntries: c.MaxEntries,
 		MaxMemory: int64(c.MaxMemory)}
 	if c.RedisURL != "" {
@@ -74,22 +79,35 @@ func openContinuations(c config.GenerateStore) (store.Store, error) {
 		if err != nil {
 			return nil, fmt.Errorf("generate_api.store: %w", err)
 		}
+		s.Probe(func(err error) {
+			log.Warn("nobody answers at generate_api.store.redis_url: texts can't be continued until somebody does",
+				"error", err)
+		})
 		return s, nil
 	}
 	return store.NewMemory(limits), nil
 }
 
 // service returns what runs a model's requests of every API.
-func (s *loadedModel) service(cfg config.Config, f *bootServer) *generate.Service {
+func (s *loadedModel) service(cfg config.Config, f *manager) *generate.Service {
 	l := s.limits
-	svc := generate.New(f.tracer.Engine(generate.On(s.engine)), s.tokenizer, generate.Limits{
+	svc := generate.New(f.boot.tracer.Engine(generate.On(s.engine)), s.tokenizer, generate.Limits{
 		MaxConcurrent: l.MaxConcurrentRequests,
 		MaxBestOf:     l.MaxBestOf, MaxStop: l.MaxStopSequences, MaxTopN: l.MaxTopNTokens,
 		MaxInput: l.MaxInputTokens, MaxTotal: l.MaxTotalTokens,
 		Workers:        l.ValidationWorkers,
 		Vocab:          s.built.Vocab,
 		WatermarkGamma: float32(l.WatermarkGamma), WatermarkDelta: float32(l.WatermarkDelta),
-	}, f.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control)).WithClients(server.ClientID)
+	}, f.boot.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control)).WithClients(server.ClientID)
+	if s.adapters != nil {
+		svc.WithAdapters(*s.adapters)
+	}
+	if s.images != nil {
+		s.images.count = f.boot.metrics.Image
+		svc.WithImages(s.images)
+	} else {
+		svc.WithoutImages(f.modelsWithImages)
+	}
 	if cfg.Server.DisableGrammar {
 		svc.WithoutGrammars()
 	}

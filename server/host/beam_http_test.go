@@ -12,8 +12,7 @@ import (
 	"tgi/server/config"
 )
 
-// TestBeamsOverHTTP: the same search through every API finds what the engine does, as one
-// piece where it is streamed.
+// TestBeamsOverHTTP checks that the same search through every API finds what the engine does, as one piece if streamed.
 func TestBeamsOverHTTP(t *testing.T) {
 	p := openPlugged(t, nil)
 	const prompt = "Once upon a time"
@@ -61,8 +60,8 @@ func TestBeamsOverHTTP(t *testing.T) {
 	}
 }
 
-// TestBeamsOfPlugins: each beam has its own copy of a plugin's state, so that the winner
-// keeps to the rule; all instances come back.
+// TestBeamsOfPlugins checks that each beam has its own copy of a plugin's state, so that the winner obeys the rule, and
+// that all instances are returned.
 func TestBeamsOfPlugins(t *testing.T) {
 	p := openPlugged(t, func(c *config.Config) {
 		c.Plugin = []config.Plugin{{Name: "no-repeat", Source: "builtin:no-repeat-ngram",

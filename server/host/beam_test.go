@@ -54,12 +54,12 @@ func beamRequests(h *Server) []engine.Request {
 	return out
 }
 
-// TestBeamsTogetherAsAlone: on a real model, searches that share a small cache and
-// step back find what each finds alone.
+// TestBeamsTogetherAsAlone checks on a real model that searches which share a small cache and are preempted find what
+// each finds alone.
 func TestBeamsTogetherAsAlone(t *testing.T) {
 	quiet := testConfig()
 	quiet.Runtime.PrefixSharing = false
-	h := openHouse(t, quiet)
+	h := openServer(t, quiet)
 	reqs := beamRequests(h)
 	alone := make([]found, len(reqs))
 	for i, r := range reqs {
@@ -77,7 +77,7 @@ func TestBeamsTogetherAsAlone(t *testing.T) {
 			c.Runtime.PrefixSharing = share
 			c.Limits.MaxTotalTokens = 256
 			c.Limits.MaxBatchTotalTokens = 320
-			h := openHouse(t, c)
+			h := openServer(t, c)
 			var wg sync.WaitGroup
 			for i, r := range reqs {
 				wg.Go(func() {

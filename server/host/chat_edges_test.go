@@ -15,7 +15,7 @@ import (
 	"tgi/server/sse"
 )
 
-// These tests make the demo model write what a test needs: a plugin forces it.
+// These tests use a plugin that forces the demo model to write a given text.
 
 // written is a message as the tests compare it.
 type written struct {
@@ -169,7 +169,8 @@ const (
 		"Do not use variables.\n"
 )
 
-// TestToolsWithAnyTemplate: a template that reads no tools is helped, and what the model is told to write is read.
+// TestToolsWithAnyTemplate checks that tools are added for a template that reads none, and that calls in the requested
+// format are read.
 func TestToolsWithAnyTemplate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.jinja")
 	write(t, path, plainTemplate)
@@ -218,7 +219,7 @@ func TestToolsWithAnyTemplate(t *testing.T) {
 	}
 }
 
-// TestMadeUpFormat: reasoning and calls in a format of the operator's own.
+// TestMadeUpFormat covers reasoning and calls in a format that the operator defines.
 func TestMadeUpFormat(t *testing.T) {
 	dir := t.TempDir()
 	template, format := filepath.Join(dir, "x.jinja"), filepath.Join(dir, "x.json")
@@ -238,7 +239,7 @@ func TestMadeUpFormat(t *testing.T) {
 		`says "Well."; stop`)
 }
 
-// TestSequencesWithTools: each of several sequences is parsed for itself, and some call.
+// TestSequencesWithTools checks that each of several sequences is parsed separately, some with calls.
 func TestSequencesWithTools(t *testing.T) {
 	p := sharedChat(t)
 	p.wantSaid(t, "two", hi, offeredTool+`,"n":2,"temperature":1`+p.forced(t, parisCall), parisSaid, parisSaid)
@@ -254,7 +255,8 @@ func TestSequencesWithTools(t *testing.T) {
 	p.quiet(t)
 }
 
-// TestStopInCalls: a stop string ends what may be executed; the markers of calls are text for it.
+// TestStopInCalls checks that a stop string inside a call makes it incomplete, and that stop strings match markers of
+// calls.
 func TestStopInCalls(t *testing.T) {
 	p := sharedChat(t)
 	p.wantSaid(t, "behind the arguments", hi, offeredTool+`,"stop":["</tool_call>"]`+p.forced(t, parisCall), parisSaid)
@@ -278,7 +280,7 @@ func TestStopInCalls(t *testing.T) {
 	p.quiet(t)
 }
 
-// TestChosenByRequest: a request may name another template and another parser that the operator installed.
+// TestChosenByRequest checks that a request may name another installed template and parser.
 func TestChosenByRequest(t *testing.T) {
 	p := openForced(t, func(c *config.Config) {
 		for name, source := range map[string]string{"loud": "{{ messages[0].content | upper }}",
@@ -350,7 +352,7 @@ func TestLongConversation(t *testing.T) {
 	}
 }
 
-// TestLeavingInsideACall: a client that goes while a call is written leaves nothing behind.
+// TestLeavingInsideACall checks that a client that disconnects during a call leaves nothing behind.
 func TestLeavingInsideACall(t *testing.T) {
 	p := sharedChat(t)
 	long := strings.Replace(parisCall, "Paris", strings.Repeat("a b ", 100), 1)
@@ -393,7 +395,7 @@ func TestLeavingInsideACall(t *testing.T) {
 	}
 }
 
-// TestPartsReachPlugins: template plugins of every language read content in parts as its text.
+// TestPartsReachPlugins checks that template plugins of every language read content in parts as its text.
 func TestPartsReachPlugins(t *testing.T) {
 	const parts = `{"role":"user","content":[{"type":"text","text":"Who are "},{"type":"text","text":"you?"}]},{"role":"assistant","content":[{"type":"refusal","refusal":"No."}]}`
 	want := ""
@@ -412,7 +414,7 @@ func TestPartsReachPlugins(t *testing.T) {
 	}
 }
 
-// TestToolsOfNamedFormat: where the operator says how the model calls tools, no other way is asked for.
+// TestToolsOfNamedFormat checks that if the operator names the format of calls, the prompt asks for no other.
 func TestToolsOfNamedFormat(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.jinja")
 	write(t, path, plainTemplate)

@@ -13,7 +13,7 @@ import (
 	"tgi/server/config"
 )
 
-// logLines is a log that is read while it is written.
+// logLines is a log that can be read while it is written.
 type logLines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -60,7 +60,7 @@ func TestBadTemplateIsLogged(t *testing.T) {
 	c.File, c.Model.Template, c.Plugins.Folder, c.Plugins.Watch = file, path, t.TempDir(),
 		config.Duration(40*time.Millisecond)
 	log := &logLines{}
-	p := plug(t, openHouseLogged(t, c, slog.New(slog.NewTextHandler(log, nil))))
+	p := plug(t, openServerLogged(t, c, slog.New(slog.NewTextHandler(log, nil))))
 	p.models.reload = func(running config.Config) (config.Config, []string, error) {
 		return config.Reload(running, settingFlags(t, args...), unset)
 	}

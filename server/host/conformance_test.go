@@ -11,15 +11,15 @@ import (
 	"tgi/server/config"
 )
 
-// TestConformance holds a server of two models, in each dialect (`make test`: in that of TGI 3)
-// and with keys, to every rule of the kit.
+// TestConformance checks a server of two models, in each dialect (`make test`: in that of TGI 3) and with keys, against
+// every rule of the kit.
 func TestConformance(t *testing.T) {
 	const key = "conformance-key"
 	c := chatConfig()
 	c.Server.APIKeys, c.Server.AdminKeys = []string{key}, []string{adminKey}
 	c.Models.Folder = chatFolderOf(t, "org/second")
 	c.ModelList = []config.Model{blockOf(config.DemoModel), blockOf("org/second")}
-	h := openHouse(t, c)
+	h := openServer(t, c)
 	h.preloading()
 	ts := httptest.NewServer(h)
 	defer ts.Close()

@@ -38,7 +38,7 @@ func openBeside(t testing.TB, weights string) *plugged {
 	t.Helper()
 	folder := t.TempDir()
 	writeLarge(t, filepath.Join(folder, largeID))
-	p := openFleet(t, folder, func(c *config.Config) {
+	p := openManager(t, folder, func(c *config.Config) {
 		large := blockOf(largeID)
 		large.Preload, large.Weights, large.KVMemory = false, weights, 32<<20
 		c.ModelList = []config.Model{blockOf(config.DemoModel), large}
@@ -167,12 +167,12 @@ func (p *plugged) useLarge(t testing.TB) {
 	talk.Wait()
 }
 
-// burden is what the process holds, memory in KiB.
+// burden is the process's resources; memory is in KiB.
 type burden struct {
 	rss, anon, goroutines, files, maps int
 }
 
-// measure returns what is left once everything that can go is gone.
+// measure returns the resources after everything unused was freed.
 func measure(t testing.TB) (f burden) {
 	t.Helper()
 	runtime.GC() // a second collection frees what finalizers let go
@@ -227,14 +227,14 @@ func ownCache(t testing.TB) {
 	t.Setenv("TGI_CACHE", own)
 }
 
-// TestCycles: a model that comes and goes ten times leaves nothing behind, and the one beside it does not notice.
+// TestCycles checks that loading and unloading a model ten times leaks nothing and does not disturb another model.
 func TestCycles(t *testing.T) {
 	long.Test(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("what a process holds is read from Linux's /proc")
 	}
 	if os.Getenv("TGI_TEST_ALONE") == "" {
-		// What other tests freed would be room for a leak to hide in.
+		// Memory that other tests freed could hide a leak.
 		cmd := exec.Command(os.Args[0], "-test.v", "-test.run=^"+t.Name()+"$")
 		cmd.Env = append(os.Environ(), "TGI_TEST_ALONE=1")
 		out, err := cmd.CombinedOutput()

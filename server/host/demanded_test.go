@@ -43,7 +43,7 @@ func demanded(t *testing.T, p *plugged, choice string, name string, reasons bool
 	}
 }
 
-// TestEveryDemandedCall: a model that shows no sign of reasoning calls at once, however hot it is.
+// TestEveryDemandedCall checks that a model without reasoning calls at once, at any temperature.
 func TestEveryDemandedCall(t *testing.T) {
 	p := sharedChat(t)
 	demanded(t, p, `"required","parallel_tool_calls":false`, "", false, 5, "0.7", "1", "1.5")
@@ -51,8 +51,8 @@ func TestEveryDemandedCall(t *testing.T) {
 	demanded(t, p, `{"type":"function","function":{"name":"get_weather"}}`, "get_weather", false, 5, "0.7", "1", "1.5")
 }
 
-// TestReasoningLeavesRoom: a template that begins reasoning gets its end after half of the tokens, and the call comes.
-// The demo model does not know the marks: by itself it ends none.
+// TestReasoningLeavesRoom checks that reasoning begun by a template is ended after half of the tokens, and the call
+// follows. The demo model does not know the marks: by itself it ends none.
 func TestReasoningLeavesRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "thinks.jinja")
 	template := `{% for m in messages %}<|im_start|>{{ m.role }}` + "\n" + `{{ m.content }}<|im_end|>` + "\n" +
@@ -64,8 +64,8 @@ func TestReasoningLeavesRoom(t *testing.T) {
 	demanded(t, p, `"required","parallel_tool_calls":false`, "", true, 1, "0.7", "1.5")
 }
 
-// TestOtherAnswersOrCalls: patterns, grammars and choices stand beside tools as JSON schemas do: a reply is a call or
-// fits them, however hot the model is.
+// TestOtherAnswersOrCalls checks that patterns, grammars and choices can be combined with tools as JSON schemas can: a
+// reply is a call or matches them, at any temperature.
 func TestOtherAnswersOrCalls(t *testing.T) {
 	p := sharedChat(t)
 	unlikely := fmt.Sprintf(`,"logit_bias":{"%d":-100}`, p.defaultModel().tokenizer.Encode("<tool_call>", false)[0])
@@ -99,7 +99,7 @@ func TestOtherAnswersOrCalls(t *testing.T) {
 	}
 }
 
-// TestCustomTools: the input of a custom tool with a regex fits it, however hot the model is, also in a stream.
+// TestCustomTools checks that the input of a custom tool with a regex matches it, at any temperature, also in a stream.
 func TestCustomTools(t *testing.T) {
 	p := sharedChat(t)
 	const tool = `,"tools":[{"type":"custom","custom":{"name":"pick","format":{"type":"grammar","grammar":{"syntax":"regex","definition":"[A-Z]{2}-[0-9]{3}"}}}}],"tool_choice":{"type":"custom","custom":{"name":"pick"}}`

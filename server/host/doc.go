@@ -11,6 +11,15 @@
 //   - a pluginController has the plugins of one model and what its conversations get;
 //   - a plan is what a model will take in memory, decided before it is loaded.
 //
+// # What is called a model
+//
+//	config.Model      the settings of one model
+//	lifecycle.model   an entry of the roster: whether a model is loaded, and who uses it
+//	managedModel      what the roster loads and stops: a loadedModel with its manager
+//	loadedModel       a model that runs: instance, plugins, settings
+//	instance          its tokenizer, backend and engine, without plugins
+//	dispatch.Model    what the APIs see of it: a service, limits, names
+//
 // # Locks
 //
 // They are taken in this order, and each may be left out:

@@ -59,7 +59,7 @@ func TestGenerateAPIContinuation(t *testing.T) {
 			c := testConfig()
 			c.Limits.MaxTotalTokens = 256
 			c.Runtime.PrefixSharing = share
-			ts := httptest.NewServer(openHouse(t, c))
+			ts := httptest.NewServer(openServer(t, c))
 			t.Cleanup(ts.Close)
 			for i, prompt := range stories {
 				t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -94,11 +94,11 @@ func inPieces(t *testing.T, url, prompt, id string, length int) {
 	}
 }
 
-// TestGenerateAPIBatch: the texts of a batch are those of its prompts alone.
+// TestGenerateAPIBatch checks that the texts of a batch equal those of its prompts sent separately.
 func TestGenerateAPIBatch(t *testing.T) {
 	c := testConfig()
 	c.Limits.MaxTotalTokens = 256
-	h := openHouse(t, c)
+	h := openServer(t, c)
 	ts := httptest.NewServer(h)
 	defer ts.Close()
 	const hello = "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
@@ -148,13 +148,13 @@ func TestGenerateAPIBatch(t *testing.T) {
 	}
 }
 
-// TestGenerateAPISocketOfTheHouse: a socket through everything that is between it
+// TestGenerateAPISocketEndToEnd: a socket through everything that is between it
 // and the engine.
-func TestGenerateAPISocketOfTheHouse(t *testing.T) {
+func TestGenerateAPISocketEndToEnd(t *testing.T) {
 	c := testConfig()
 	c.Limits.MaxTotalTokens = 256
 	c.Server.APIKeys = []string{"k"}
-	h := openHouse(t, c)
+	h := openServer(t, c)
 	ts := httptest.NewServer(h)
 	defer ts.Close()
 	if _, res, err := websocket.Dial(t.Context(), ts.URL+"/api/ws", nil); err == nil ||
@@ -278,7 +278,7 @@ func TestGenerateAPIContinuationElsewhere(t *testing.T) {
 	c := testConfig()
 	c.Limits.MaxTotalTokens = 256
 	c.GenerateAPI.Store.RedisURL = url
-	h := openHouse(t, c)
+	h := openServer(t, c)
 	ts := httptest.NewServer(h)
 	defer ts.Close()
 	whole, _ := piece(t, ts.URL, one("whole", stories[0], 50, ""))
@@ -313,13 +313,12 @@ func TestGenerateAPIContinuationElsewhere(t *testing.T) {
 	}
 }
 
-// TestGenerateAPIWithoutStore: a Redis that is not there fails requests, not the
-// server.
+// TestGenerateAPIWithoutStore checks that a missing Redis fails requests, not the server.
 func TestGenerateAPIWithoutStore(t *testing.T) {
 	c := testConfig()
 	c.Limits.MaxTotalTokens = 256
 	c.GenerateAPI.Store.RedisURL = "unix://" + filepath.Join(t.TempDir(), "nobody")
-	h := openHouse(t, c)
+	h := openServer(t, c)
 	ts := httptest.NewServer(h)
 	defer ts.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -333,7 +332,17 @@ func TestGenerateAPIWithoutStore(t *testing.T) {
 	if res.StatusCode != 200 {
 		t.Errorf("the other routes: %d", res.StatusCode)
 	}
-	if _, err := openContinuations(config.GenerateStore{RedisURL: "redis://x/no-number"}); err == nil {
+	if _, err := openContinuations(config.GenerateStore{RedisURL: "redis://x/no-number"}, nil); err == nil {
 		t.Error("a wrong URL is taken")
+	}
+	var log logBuffer
+	s, err := openContinuations(config.GenerateStore{RedisURL: "redis://127.0.0.1:1"},
+		slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close() // which awaits the warning
+	if !strings.Contains(log.String(), "nobody answers at generate_api.store.redis_url") {
+		t.Errorf("the log says %q", log.String())
 	}
 }

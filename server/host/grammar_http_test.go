@@ -16,7 +16,7 @@ import (
 	"tgi/plugins/grammar/ir/irtest"
 )
 
-// TestInfoLanguages: everybody may know which grammars can be asked for, and one is asked for by what is known.
+// TestInfoLanguages checks that /info lists the grammar languages, and that a request can use a listed one.
 func TestInfoLanguages(t *testing.T) {
 	p := openPlugged(t, nil)
 	for _, name := range []string{"picture", "banned-and-boost"} {
@@ -76,8 +76,8 @@ func everything() *ir.Grammar {
 	return &b.G
 }
 
-// TestFormOfSDKs: what the builders in Go and Rust write, which their own tests hold to the same file, is read by the
-// host as the grammar that was meant.
+// TestFormOfSDKs checks that the host reads what the builders in Go and Rust write, by the file that their own tests
+// use, as the intended grammar.
 func TestFormOfSDKs(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "sdk", "testdata", "forms", "everything.hex"))
 	if err != nil {

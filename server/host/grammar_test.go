@@ -144,7 +144,7 @@ func TestGeneratedJSON(t *testing.T) {
 	}
 }
 
-// TestGrammarsOfRoutes: every route holds its texts to the grammar.
+// TestGrammarsOfRoutes checks that every route enforces the grammar.
 func TestGrammarsOfRoutes(t *testing.T) {
 	p := sharedChat(t)
 	fits := func(route, text, pattern string) {
@@ -206,7 +206,7 @@ func TestGrammarsOfRoutes(t *testing.T) {
 	}
 }
 
-// TestBadGrammars: a grammar that can't be compiled, or is too costly, is its request's error, and nobody else notices.
+// TestBadGrammars checks that a grammar that can't be compiled, or is too costly, fails only its own request.
 func TestBadGrammars(t *testing.T) {
 	p := openPlugged(t, func(c *config.Config) { c.Plugins.BreakerFaults = 3 })
 	nb := p.watchNeighbours(t, 2)
@@ -240,7 +240,7 @@ func TestBadGrammars(t *testing.T) {
 	}
 }
 
-// TestGrammarSwitchedOff: the operator can refuse grammars, with TGI's text.
+// TestGrammarSwitchedOff checks that the operator can switch grammars off; the error is TGI's.
 func TestGrammarSwitchedOff(t *testing.T) {
 	p := openPlugged(t, func(c *config.Config) { c.Server.DisableGrammar = true })
 	if r := p.held(t, http.StatusUnprocessableEntity, 1, `{"type":"regex","value":"a"}`,
@@ -249,7 +249,7 @@ func TestGrammarSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestLenientGrammar: what is left out is told, with OpenAI's strict as the switch.
+// TestLenientGrammar checks that constraints left out are listed, controlled by OpenAI's strict.
 func TestLenientGrammar(t *testing.T) {
 	p := sharedChat(t)
 	ask := func(strict string) (int, string) {

@@ -30,6 +30,9 @@ func (f *manager) limitHeap() {
 	f.limiting.Lock() // a limit that was computed earlier must not be set later
 	defer f.limiting.Unlock()
 	models, _ := f.roster.Memory()
+	if f.device.onGPU() { // whose memory it is
+		models = 0
+	}
 	plugins := f.memory.Stats().Limit
 	debug.SetMemoryLimit(heapLimit(f.atStart, models, plugins, f.allGrammars(plugins)))
 }
@@ -53,9 +56,12 @@ func (f *manager) pluginSettings() config.Plugins {
 	return f.cfg.Plugins
 }
 
-// makeRoom has compiled grammars, and the garbage of compiling them, yield to a model that
+// shrinkGrammars has compiled grammars, and the garbage of compiling them, yield to a model that
 // needs so many bytes, where the system has less.
-func (f *manager) makeRoom(need int64) {
+func (f *manager) shrinkGrammars(need int64) {
+	if f.device.onGPU() {
+		return
+	}
 	if short := need - f.systemMemory(); short > 0 {
 		f.memory.Shrink(short)
 		debug.FreeOSMemory()

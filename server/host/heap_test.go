@@ -27,8 +27,8 @@ func TestHeapLimit(t *testing.T) {
 	}
 }
 
-// TestHeapIsLimited: Go's runtime knows what the heap may take beside the models that are loaded, unless the user says
-// so himself; a model that does not fit makes compiled grammars yield.
+// TestHeapIsLimited checks that Go's heap limit excludes the loaded models' memory, unless the user sets it, and that a
+// model that does not fit evicts compiled grammars.
 func TestHeapIsLimited(t *testing.T) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		t.Fatal("the test wants to see the limit that the server sets: unset GOMEMLIMIT")
@@ -47,14 +47,14 @@ func TestHeapIsLimited(t *testing.T) {
 		t.Fatal("no text")
 	}
 	cached := m.memory.Stats().Cached
-	m.makeRoom(m.systemMemory() / 2)
+	m.shrinkGrammars(m.systemMemory() / 2)
 	if now := m.memory.Stats().Cached; now < cached || cached == 0 {
 		t.Errorf("%d bytes of grammars yielded %d to a model that fits", cached, cached-now)
 	}
 	m.systemMemory = func() int64 { return 1 << 20 }
 	now := cached
 	for end := time.Now().Add(time.Minute); now > cached/8 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		m.makeRoom(1 << 30) // masks that are still being made come in behind it
+		m.shrinkGrammars(1 << 30) // masks that are still being made come in behind it
 		now = m.memory.Stats().Cached
 	}
 	if now > cached/8 {

@@ -137,8 +137,8 @@ func TestModulesOfLaterVersions(t *testing.T) {
 	}
 }
 
-// TestHiddenInit: a module whose state no snapshot can hold begins anew for each
-// sequence; one that computes for long then is refused.
+// TestHiddenInit checks that a module with state outside the snapshot is initialised for each sequence, and refused if
+// that takes long.
 func TestHiddenInit(t *testing.T) {
 	p := openPlugged(t, nil)
 	m := newModule("")

@@ -92,14 +92,16 @@ func peak(read func() int64) (stop func() int64) {
 	}
 }
 
+// touchersPath uploads a toucher.
+const touchersPath = "/admin/plugins/toucher?limits.memory=160MiB&limits.fuel_per_step=100000000"
+
 // openTouchers opens a server whose plugins may have so much, with a plugin that may touch 128 MiB.
 func openTouchers(t *testing.T, memory int64, wait time.Duration, mib, perStep int64) *plugged {
 	p := openPlugged(t, func(c *config.Config) {
 		c.Plugins.Memory, c.Plugins.MemoryWait = config.Size(memory), config.Duration(wait)
 		c.Limits.MaxConcurrentRequests = 200
 	})
-	status, text := p.call(t, http.MethodPut,
-		"/admin/plugins/toucher?limits.memory=160MiB&limits.fuel_per_step=100000000", toucher(mib, perStep))
+	status, text := p.call(t, http.MethodPut, touchersPath, toucher(mib, perStep))
 	if status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
@@ -199,8 +201,8 @@ func TestManyRequestsTouchMemory(t *testing.T) {
 	}
 }
 
-// TestGrowthInTheLoop: a plugin that touches more and more at each step is ended with the figures when nothing is left.
-// Its neighbour, which has a plugin with a small memory, is not.
+// TestGrowthInTheLoop checks that a plugin that touches more memory at each step is ended when none is left, with the
+// sizes in the error, and that a request whose plugin uses little is not.
 func TestGrowthInTheLoop(t *testing.T) {
 	const limit = 200 << 20
 	p := openTouchers(t, limit, 0, 1, 1)
@@ -226,8 +228,16 @@ func TestGrowthInTheLoop(t *testing.T) {
 	var mu sync.Mutex
 	ended, all := 0, 0
 	// A busy machine may run them one after the other, so that none is ended, or hold up the one that is to end, so
-	// that the others pass the limit before its memory is back.
-	for round := 0; round < 10 && (ended == 0 || ended == 4); round++ {
+	// that the others pass the limit before its memory is back. Each round has a module of its own: once it is known
+	// how much the instances of one come to use, no more of them begin than fit.
+	rounds := 0
+	for begun := time.Now(); rounds == 0 || (ended == 0 || ended == 4) && time.Since(begun) < 2*time.Minute; rounds++ {
+		if rounds > 0 {
+			module := toucher(1+int64(rounds%16), 1)
+			if status, text := p.call(t, http.MethodPut, touchersPath, module); status != http.StatusOK {
+				t.Fatalf("%d %s", status, text)
+			}
+		}
 		ended = 0
 		for range 4 {
 			touchers.Go(func() {
@@ -251,7 +261,7 @@ func TestGrowthInTheLoop(t *testing.T) {
 	}
 	small.Wait()
 	if ended == 0 || ended == 4 {
-		t.Errorf("%d of 4 were ended in the last of 10 rounds", ended)
+		t.Errorf("%d of 4 were ended in the last of %d rounds", ended, rounds)
 	}
 	// Whose turn it is to end has its memory until its next step, while the others go on.
 	if most, above := used(), int64(limit+limit/2+32<<20); most > above {
@@ -263,8 +273,8 @@ func TestGrowthInTheLoop(t *testing.T) {
 	p.quiet(t)
 }
 
-// TestForcedForEver: a plugin that forces a token at every step ends like any text, and goes when its client does.
-// Nobody else notices.
+// TestForcedForEver checks that a text with a token forced at every step ends like any other, also when its client
+// disconnects, without an effect on others.
 func TestForcedForEver(t *testing.T) {
 	p := openPlugged(t, nil)
 	p.upload(t, "forever", when(slices.Concat(store32(outAt, 70), store32(stepAt+56, outAt),

@@ -27,8 +27,8 @@ func (p *plugged) figure(t *testing.T, name string) float64 {
 	return 0
 }
 
-// TestSlowPluginSitsOut: while a guest computes for as long as it may, the others make
-// step after step, and get their text.
+// TestSlowPluginSitsOut checks that while a guest computes up to its limit, the others continue step by step and get
+// their text.
 func TestSlowPluginSitsOut(t *testing.T) {
 	p := openPlugged(t, func(c *config.Config) { c.Runtime.Verify = true })
 	status, text := p.call(t, http.MethodPut, "/admin/plugins/slow?limits.fuel_per_step=3000000000",

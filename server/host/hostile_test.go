@@ -47,7 +47,7 @@ func openPlugged(t testing.TB, change func(*config.Config)) *plugged {
 	if change != nil {
 		change(&c)
 	}
-	return plug(t, openHouse(t, c))
+	return plug(t, openServer(t, c))
 }
 
 // openChat is openPlugged with conversations.
@@ -67,7 +67,7 @@ func openPluggedLogged(t testing.TB, log *slog.Logger) *plugged {
 	c := chatConfig()
 	c.Server.AdminKeys = []string{adminKey}
 	c.Plugins.Folder = t.TempDir()
-	return plug(t, openHouseLogged(t, c, log))
+	return plug(t, openServerLogged(t, c, log))
 }
 
 func plug(t testing.TB, h *Server) *plugged {

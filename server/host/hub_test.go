@@ -44,7 +44,7 @@ func TestServeFromHub(t *testing.T) {
 		hub.ServeHTTP(w, r)
 	}))
 	defer slow.Close()
-	q := openFleet(t, folder, func(c *config.Config) {
+	q := openManager(t, folder, func(c *config.Config) {
 		c.Models.Hub, c.Models.Folder = slow.URL, filepath.Join(folder, "org") // holds "model"
 		c.ModelList = []config.Model{blockOf(config.DemoModel), blockOf("fetched"), blockOf("model")}
 		c.ModelList[1].Source = "org/model"

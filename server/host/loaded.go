@@ -50,11 +50,19 @@ func (f *manager) start(ctx context.Context, id library.ID, cfg config.Config, o
 		log = log.With("model", id)
 	}
 	say := func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
-	if s.instance, err = open(ctx, cfg, obs, &f.demand, say); err != nil {
+	if err = f.fetchAdapters(ctx, cfg, say); err != nil {
+		return nil, err
+	}
+	if s.instance, err = open(ctx, cfg, f.device, obs, &f.demand, say); err != nil {
 		return nil, err
 	}
 	if s.control, err = f.openPlugins(ctx, cfg, s.instance, log); err != nil {
 		return nil, err
+	}
+	if s.images != nil {
+		f.mu.Lock()
+		f.seeing[id] = true
+		f.mu.Unlock()
 	}
 	s.model = f.model(cfg, s)
 	watching, end := context.WithCancel(context.Background())

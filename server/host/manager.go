@@ -28,6 +28,7 @@ import (
 type manager struct {
 	boot          *bootServer
 	log           *slog.Logger
+	device        device // where models run
 	library       *library.Library
 	roster        *lifecycle.Roster
 	fetcher       *fetch.Client
@@ -44,6 +45,7 @@ type manager struct {
 	// systemMemory returns the bytes of memory that are to be had; atStart is what it said then.
 	systemMemory func() int64
 	atStart      int64
+	gpuAtStart   int64 // bytes of the device that were free then
 	// bounds are the limits of memory that the system enforces.
 	bounds func() []bound
 	memory *plugins.Memory // of the plugins of all models
@@ -52,8 +54,10 @@ type manager struct {
 	reloading sync.Mutex // held while settings are read and taken over
 	// held while an upload that is loaded is installed or removed; locked after reloading, before mu
 	uploading sync.Mutex
-	folder    uploadFolder
-	reload    ReloadFunc // set before the first reload
+	// held while an adapter is added to a model or removed; locked before mu
+	adapting sync.Mutex
+	folder   uploadFolder
+	reload   ReloadFunc // set before the first reload
 
 	mu          sync.Mutex
 	cfg         config.Config // as it runs
@@ -64,15 +68,21 @@ type manager struct {
 	titles      map[library.ID]string    // what people call models, as they said when they brought them
 	pullSources map[library.ID]string    // where models were fetched from, by requests
 	preloading  map[library.ID]bool      // to be loaded at the start, and not yet tried
+	// adapters are those that requests added to the settings', by name, with their folders; removed ones have none.
+	adapters map[library.ID]map[string]string
+	// seeing are the models that read images, as far as they were loaded once.
+	seeing map[library.ID]bool
 }
 
 // newManager finds the models of the settings. It loads none.
-func newManager(o Options, b *bootServer, obs engine.Observer) (*manager, error) {
+func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manager, error) {
 	cfg, log := o.Config, o.Log
 	fl := &manager{
 		boot: b, log: log, obs: obs, opened: time.Now(), cfg: cfg, single: len(cfg.ModelList) == 0, reload: o.Reload,
-		systemMemory: availableMemory, bounds: system.bounds,
-		loaded: map[library.ID]*loadedModel{}, plans: map[library.ID]plan{}, folder: uploadFolder(cfg.Plugins.Uploads),
+		device: d, systemMemory: availableMemory, bounds: system.bounds,
+		loaded: map[library.ID]*loadedModel{}, plans: map[library.ID]plan{},
+		adapters: map[library.ID]map[string]string{}, seeing: map[library.ID]bool{},
+		folder:   uploadFolder(cfg.Plugins.Uploads),
 		counters: map[string]server.Plugin{}, titles: map[library.ID]string{}, pullSources: map[library.ID]string{},
 		preloading: map[library.ID]bool{},
 	}
@@ -92,10 +102,11 @@ func newManager(o Options, b *bootServer, obs engine.Observer) (*manager, error)
 	if fl.fetcher, err = NewFetcher(cfg.Models, o.Version); err != nil {
 		return nil, err
 	}
-	if fl.continuations, err = openContinuations(cfg.GenerateAPI.Store); err != nil {
+	if fl.continuations, err = openContinuations(cfg.GenerateAPI.Store, log); err != nil {
 		return nil, err
 	}
 	fl.atStart = fl.systemMemory()
+	fl.gpuAtStart, _ = d.free()
 	fl.memory = plugins.NewMemory(pluginMemory(cfg.Plugins, fl.atStart, fl.bounds()))
 	fl.roster, err = lifecycle.New(lifecycle.Config{
 		Runner:   fl,
@@ -151,7 +162,7 @@ func (f *manager) Start(ctx context.Context, id library.ID) (lifecycle.Instance,
 	}
 	status, _ := f.roster.Get(id)
 	f.limitHeap()
-	f.makeRoom(status.Memory)
+	f.shrinkGrammars(status.Memory)
 	s, err := f.start(ctx, id, cfg, f.obs)
 	if err != nil {
 		return nil, err
@@ -164,14 +175,17 @@ func (f *manager) Start(ctx context.Context, id library.ID) (lifecycle.Instance,
 	f.uploading.Lock()
 	defer f.uploading.Unlock()
 	f.putUploads(ctx, s)
+	f.adapting.Lock()
+	defer f.adapting.Unlock()
+	f.changeAdapters(ctx, s)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.loaded[id] = s
 	return &managedModel{s, f}, nil
 }
 
-// applyMissedChanges gives a model what was changed while it was loaded with the settings
-// before. f.reloading is held.
+// applyMissedChanges applies to a model the settings that were changed while it was being loaded. before
+// are those that it was loaded with. f.reloading is held.
 func (f *manager) applyMissedChanges(ctx context.Context, s *loadedModel, before config.Config) {
 	f.mu.Lock()
 	cfg := f.cfg
@@ -418,6 +432,7 @@ func (f *manager) stats() (sum engine.Stats) {
 		sum.KVTotal += st.KVTotal
 		sum.KVUsed += st.KVUsed
 		sum.KVCached += st.KVCached
+		sum.KVTokens += st.KVTokens
 	}
 	return sum
 }

@@ -71,7 +71,7 @@ func TestChaos(t *testing.T) {
 
 func newDisorder(t *testing.T, policy string) *disorder {
 	hub := hubtest.New(t, hubtest.Checkpoint)
-	p := openFleet(t, chatFolderOf(t, "a", "a-b/c"), func(c *config.Config) {
+	p := openManager(t, chatFolderOf(t, "a", "a-b/c"), func(c *config.Config) {
 		c.Model.Template = config.Auto
 		c.Models.Hub, c.Models.Policy = hub.URL, policy
 		c.Models.Memory = 2*(20+8)<<20 + 2*fixedOverhead + fixedOverhead/2 // two models
@@ -113,7 +113,7 @@ var chaosReads = []struct {
 		func(r string) string { return r }},
 	{"stream", "/generate_stream", `"inputs":"Once upon a time","parameters":{"max_new_tokens":40,"ignore_eos":true}`,
 		lastEvent},
-	{"chat", "/v1/chat/completions", `"messages":[` + hi + `],"max_tokens":12`, func(r string) string {
+	{"chat", "/v1/chat/completions", `"messages":[` + hi + `],"temperature":0,"max_tokens":12`, func(r string) string {
 		var c struct {
 			Choices []struct{ Message struct{ Content string } }
 		}
@@ -197,6 +197,8 @@ func (d *disorder) read(rng *rand.Rand) {
 	case r.status == http.StatusOK && errorKind(lastEvent(r.text)) == "generation": // cut off at the end of a drain
 	case r.status == http.StatusServiceUnavailable && (kind == "loading" || kind == "model_stopped") &&
 		r.header.Get("Retry-After") != "":
+	case r.status == http.StatusInsufficientStorage && kind == "insufficient_memory" &&
+		r.header.Get("Retry-After") == "":
 	case r.status == http.StatusNotFound && kind == "model_not_found" && id != config.DemoModel && id != "a":
 	case r.status == http.StatusFailedDependency && kind == "generation":
 	default:
@@ -229,7 +231,8 @@ func (d *disorder) socket(rng *rand.Rand) {
 	if err != nil {
 		if res != nil && ctx.Err() == nil {
 			d.note("socket", res.StatusCode)
-			if res.StatusCode != http.StatusServiceUnavailable && res.StatusCode != http.StatusNotFound {
+			if !slices.Contains([]int{404, 503, 507},
+				res.StatusCode) {
 				d.t.Errorf("socket of %s: %d %v", id, res.StatusCode, err)
 			}
 		}

@@ -53,7 +53,7 @@ func (l lines) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler.
 func (l lines) WithGroup(string) slog.Handler { return l }
 
-// openLogged is openFleet with a log.
+// openLogged is openManager with a log.
 func openLogged(t *testing.T, folder string, on lines, change func(*config.Config)) *plugged {
 	t.Helper()
 	c := testConfig()
@@ -61,6 +61,7 @@ func openLogged(t *testing.T, folder string, on lines, change func(*config.Confi
 	c.Plugins.Folder = t.TempDir()
 	c.Models.Folder, c.Models.Memory, c.Runtime.KVMemory = folder, 1<<30, 8<<20
 	change(&c)
+	keepModules(t)
 	h, err := Open(t.Context(), Options{Config: c, Version: "dev", Log: slog.New(on)})
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +187,7 @@ func TestUploadBesideLoad(t *testing.T) {
 // has which runs can be removed all the same.
 func TestUploadsOfFew(t *testing.T) {
 	wasm := sure(fs.ReadFile(std.FS(), "dry.wasm"))
-	p := openFleet(t, folderOf(t, "other"), func(c *config.Config) {
+	p := openManager(t, folderOf(t, "other"), func(c *config.Config) {
 		c.ModelList = demoAnd("other")
 		c.ModelList[0].Plugins = []string{} // none
 	})
@@ -259,7 +260,7 @@ func TestNotServing(t *testing.T) {
 	for _, autoload := range []bool{true, false} {
 		folder := folderOf(t, "asleep", "broken", "removed")
 		write(t, filepath.Join(folder, "broken", "config.json"), `{"architectures":["Nothing"]}`)
-		p := openFleet(t, folder, func(c *config.Config) {
+		p := openManager(t, folder, func(c *config.Config) {
 			c.ModelList = demoAnd("asleep", "broken")
 			c.ModelList[1].KeepAlive = config.Duration(time.Millisecond)
 			c.Models.Autoload, c.Models.LoadWait = autoload, 0
@@ -300,7 +301,7 @@ func TestNotServing(t *testing.T) {
 
 // TestForgetFailedImport: a model that a failed import made known can be deleted.
 func TestForgetFailedImport(t *testing.T) {
-	p := openFleet(t, t.TempDir(), nil)
+	p := openManager(t, t.TempDir(), nil)
 	p.as(t, adminKey, "POST", "/v1/models/import", `{"model":"x","modelPath":"/nowhere/at/all"}`)
 	p.until(t, "x", modelsapi.Failed)
 	for _, want := range []int{http.StatusOK, http.StatusNotFound} {
@@ -313,7 +314,7 @@ func TestForgetFailedImport(t *testing.T) {
 // TestPromisedCache: a model takes what was counted for it, whatever was estimated
 // since.
 func TestPromisedCache(t *testing.T) {
-	p := openFleet(t, folderOf(t, "a", "b"), func(c *config.Config) {
+	p := openManager(t, folderOf(t, "a", "b"), func(c *config.Config) {
 		c.ModelList = demoAnd("a", "b")
 		c.Models.Memory = 2*(20+8)<<20 + 2*fixedOverhead + fixedOverhead/2 // two models
 	})
@@ -340,7 +341,7 @@ func TestPromisedCache(t *testing.T) {
 	p.models.mu.Lock()
 	run := p.models.loaded["b"]
 	p.models.mu.Unlock()
-	if took := (plan{weights: later.weights, cache: run.kvBytes}).total(); took > status.Memory {
+	if took := (plan{weights: later.weights, cache: run.backend.CacheBytes()}).total(); took > status.Memory {
 		t.Errorf("it takes %d bytes, %d are counted", took, status.Memory)
 	}
 }

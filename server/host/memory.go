@@ -3,7 +3,9 @@ package host
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,6 +73,36 @@ func checkMemory(bounds []bound) error {
 		}
 	}
 	return nil
+}
+
+// checkCaches refuses a key/value cache that the machine cannot hold, whatever else it runs.
+func checkCaches(c *config.Config, total int64) error {
+	check := func(key string, size config.Size) error {
+		if int64(size) > total {
+			return fmt.Errorf("%s must be <= %s, the memory that this process may have, given %s", key,
+				config.Size(total), size)
+		}
+		return nil
+	}
+	errs := []error{check("runtime.kv_memory", c.Runtime.KVMemory)}
+	for _, m := range c.All() {
+		errs = append(errs, check("kv_memory of model "+m.Name, m.KVMemory))
+	}
+	return errors.Join(errs...)
+}
+
+// total returns the bytes that this process may have, were it alone.
+func (m machine) total() int64 {
+	total := int64(math.MaxInt64)
+	if b, err := os.ReadFile(filepath.Join(m.root, "proc/meminfo")); err == nil {
+		if v, ok := memoryLine(b, "MemTotal:"); ok {
+			total = v
+		}
+	}
+	for _, b := range m.bounds() {
+		total = min(total, b.limit)
+	}
+	return total
 }
 
 // group is a control group's folder, and what its files are called.
@@ -168,11 +200,14 @@ func idleFiles(stat []byte, name string) int64 {
 }
 
 // memAvailable reads the MemAvailable line of /proc/meminfo, in bytes.
-func memAvailable(meminfo []byte) (int64, bool) {
+func memAvailable(meminfo []byte) (int64, bool) { return memoryLine(meminfo, "MemAvailable:") }
+
+// memoryLine reads a line of /proc/meminfo, in bytes.
+func memoryLine(meminfo []byte, name string) (int64, bool) {
 	s := bufio.NewScanner(bytes.NewReader(meminfo))
 	for s.Scan() {
 		f := strings.Fields(s.Text())
-		if len(f) == 3 && f[0] == "MemAvailable:" && f[2] == "kB" {
+		if len(f) == 3 && f[0] == name && f[2] == "kB" {
 			v, err := strconv.ParseInt(f[1], 10, 64)
 			return v << 10, err == nil
 		}

@@ -99,6 +99,36 @@ func TestMachine(t *testing.T) {
 	}
 }
 
+// TestCachesFitTheMachine: a cache that is larger than all memory is refused by key, bound and value.
+func TestCachesFitTheMachine(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "proc"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := []byte("MemTotal: 8388608 kB\nMemAvailable: 1024 kB\n")
+	if err := os.WriteFile(filepath.Join(root, "proc/meminfo"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	space := int64(0)
+	m := machine{root: root, space: func() (int64, int64, bool) { return space, 0, space > 0 }}
+	c := config.Default()
+	c.Runtime.KVMemory = 8 << 30
+	if err := checkCaches(&c, m.total()); err != nil {
+		t.Error(err)
+	}
+	c.ModelList = []config.Model{{Name: "a", KVMemory: 9 << 30}, {Name: "b", KVMemory: 1 << 30}}
+	want := "kv_memory of model a must be <= 8GiB, the memory that this process may have, given 9GiB"
+	if err := checkCaches(&c, m.total()); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	space = 4 << 30
+	want = "runtime.kv_memory must be <= 4GiB, the memory that this process may have, given 8GiB\n" +
+		"kv_memory of model a must be <= 4GiB, the memory that this process may have, given 9GiB"
+	if err := checkCaches(&c, m.total()); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // TestPluginMemory: what plugins get by themselves.
 func TestPluginMemory(t *testing.T) {
 	var p config.Plugins

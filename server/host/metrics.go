@@ -1,6 +1,7 @@
 package host
 
 import (
+	"tgi/runtime/ort"
 	"tgi/server"
 	"tgi/server/api/generateapi/store"
 )
@@ -20,6 +21,43 @@ func (f *manager) grammarMetrics() []server.GrammarMetrics {
 	return out
 }
 
+// adapterMetrics are what the metrics show of the adapters of the models that run.
+func (f *manager) adapterMetrics() (m server.AdapterMetrics) {
+	for _, s := range f.running() {
+		if s.adapters == nil {
+			continue
+		}
+		used, budget := s.adapters.Bytes()
+		m.Bytes, m.Budget = m.Bytes+used, m.Budget+budget
+		for _, a := range s.adapters.List() {
+			m.Max++
+			if a.Users > 0 {
+				m.Running = append(m.Running, a.Name)
+			}
+			if a.Waiters > 0 {
+				m.Waiting = append(m.Waiting, a.Name)
+			}
+		}
+	}
+	return m
+}
+
+// deviceMetrics are what the metrics show of a GPU and of the models on it.
+func (f *manager) deviceMetrics() server.DeviceMetrics {
+	d := server.DeviceMetrics{Device: f.device.setting()}
+	d.Free, d.Total = f.device.free()
+	for _, s := range f.running() {
+		m := server.DeviceModel{Model: string(s.id), Cache: s.backend.CacheBytes()}
+		if b, ok := s.backend.(*ort.CUDA); ok {
+			n := b.Counts()
+			m.Steps, m.Replays, m.Graphs, m.Refused = n.Steps, n.Replays, n.Graphs, n.Refused
+			m.CopiedIn, m.CopiedOut, m.WholeRows, m.ReducedRows = n.CopiedIn, n.CopiedOut, n.WholeRows, n.ReducedRows
+		}
+		d.Models = append(d.Models, m)
+	}
+	return d
+}
+
 // memoryMetrics are what the metrics show of the memory of plugins and of what is
 // remembered.
 func (f *manager) memoryMetrics() server.MemoryMetrics {
@@ -29,6 +67,9 @@ func (f *manager) memoryMetrics() server.MemoryMetrics {
 		Waiting: m.Queue, Waited: m.Waited, Refused: m.Refused, Ended: m.Ended, Reclaimed: m.Reclaimed,
 	}
 	for _, s := range f.running() {
+		if s.images != nil {
+			out.Caches = append(out.Caches, s.images.cache.metrics(string(s.id)))
+		}
 		g, id := s.control.set.GrammarStats(), string(s.id)
 		out.Caches = append(out.Caches,
 			server.CacheMetrics{Name: "grammars", Model: id, Bytes: g.Bytes, Limit: g.Limit, Entries: int64(g.Kept),

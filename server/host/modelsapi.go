@@ -40,11 +40,46 @@ func (s modelsAPI) List(ctx context.Context) ([]modelsapi.Model, error) {
 		m := list[i]
 		list = slices.Insert(slices.Delete(list, i, i+1), 0, m)
 	}
-	return list, nil
+	return append(list, s.adaptersOfAll(ctx)...), nil
+}
+
+// adaptersOfAll lists those of all models, as the key of ctx may know them.
+func (s modelsAPI) adaptersOfAll(ctx context.Context) (list []modelsapi.Model) {
+	names := map[string][]string{}
+	s.mu.Lock()
+	all := s.cfg.All()
+	for _, m := range all {
+		names[m.Name] = s.adapterNames(m)
+	}
+	s.mu.Unlock()
+	for _, m := range all {
+		for _, name := range names[m.Name] {
+			if !server.MayUse(ctx, name) {
+				continue
+			}
+			if one, err := s.adapter(library.ID(m.Name), name); err == nil {
+				list = append(list, one)
+			}
+		}
+	}
+	return list
+}
+
+// adapter describes an adapter: what it shares with its model.
+func (s modelsAPI) adapter(model library.ID, name string) (modelsapi.Model, error) {
+	m, err := s.show(model)
+	if err != nil {
+		return modelsapi.Model{}, err
+	}
+	return modelsapi.Model{ID: name, Parent: m.ID, Created: m.Created, State: m.State, Local: m.Local, Format: m.Format,
+		Context: m.Context, Parallel: m.Parallel, Threads: m.Threads, Sampling: m.Sampling}, nil
 }
 
 // Get implements modelsapi.Models.
 func (s modelsAPI) Get(ctx context.Context, name string) (modelsapi.Model, error) {
+	if model, ok := s.adapterOf(name); ok && server.MayUse(ctx, name) {
+		return s.adapter(model, name)
+	}
 	id, err := s.find(ctx, name)
 	if err != nil {
 		return modelsapi.Model{}, err

@@ -25,10 +25,6 @@ import (
 // demoName is what the embedded model is called in /info and the log.
 const demoName = "tgi-demo"
 
-// autoFP32 is the number of parameters up to which weights "auto" stays with
-// 32-bit floats: there the model is read from memory quickly enough anyway.
-const autoFP32 = 250e6
-
 // progressEvery is how often a long conversion says how far it is.
 const progressEvery = 2 * time.Second
 
@@ -38,18 +34,19 @@ type instance struct {
 	source    checkpoint
 	built     models.Built
 	tokenizer *token.Tokenizer
-	backend   *ort.Paged
+	backend   backend
 	engine    *engine.Engine
 	demand    *engine.Demand // of all models together
 	limits    config.Limits
-	kvBytes   int64
-	eos       []uint32 // tokens that end a sequence
+	eos       []uint32  // tokens that end a sequence
+	adapters  *adapters // nil without
+	images    *images   // nil for a model that reads text only
 }
 
-// open does everything between the settings and a running engine. ONNX Runtime is
+// open does everything between the settings and a running engine on d. ONNX Runtime is
 // loaded. demand is what all models share; say is told what takes long. After an
 // error nothing stays open.
-func open(ctx context.Context, cfg config.Config, obs engine.Observer, demand *engine.Demand,
+func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer, demand *engine.Demand,
 	say func(string, ...any)) (*instance, error) {
 	in := &instance{demand: demand}
 	src, err := describe(cfg.Model.Path)
@@ -61,12 +58,24 @@ func open(ctx context.Context, cfg config.Config, obs engine.Observer, demand *e
 	if err := in.loadTokenizer(ckpt); err != nil {
 		return nil, err
 	}
-	in.built, err = src.build(ctx, weightsFor(cfg.Model.Weights, EstimateParams(ckpt.Config)), in.tokenizer, say)
+	w, err := weightsFor(cfg, d.Processor, EstimateParams(ckpt.Config), nil)
 	if err != nil {
 		return nil, err
 	}
+	if in.built, err = src.build(ctx, d, w, in.tokenizer, say); err != nil {
+		return nil, err
+	}
 	in.eos = eosOf(ckpt, in.tokenizer)
-	if err := in.start(cfg, obs); err != nil {
+	if err = in.start(cfg, d, obs); err == nil {
+		if b, ok := in.backend.(*ort.CUDA); ok && b.NotMixed() != nil {
+			say("slower kernels for quantised weights: %v", b.NotMixed())
+		}
+		err = in.loadAdapters(ctx, cfg, say)
+	}
+	if err == nil {
+		err = in.openImages(cfg, d, say)
+	}
+	if err != nil {
 		in.Close()
 		return nil, err
 	}
@@ -141,9 +150,10 @@ func (s checkpoint) prepare(ctx context.Context, opt store.Options) (models.Buil
 
 // build is prepare for serving. It tells the progress of a conversion and what
 // that did to the weights and to the model's predictions.
-func (s checkpoint) build(ctx context.Context, w models.Weights, tok *token.Tokenizer,
+func (s checkpoint) build(ctx context.Context, d device, w models.Weights, tok *token.Tokenizer,
 	say func(string, ...any)) (models.Built, error) {
-	opt := store.Options{Weights: w, Damaged: func(err error) { say("%v; it is converted anew", err) }}
+	opt := store.Options{Device: d.Device, Weights: w}
+	opt.Damaged = func(err error) { say("%v; it is converted anew", err) }
 	last, converted := time.Now(), false
 	opt.Progress = func(done, total int64) {
 		if time.Since(last) >= progressEvery {
@@ -159,31 +169,42 @@ func (s checkpoint) build(ctx context.Context, w models.Weights, tok *token.Toke
 		}
 	}
 	b, err := s.prepare(ctx, opt)
-	if err != nil || !converted || w == models.FP32 {
+	if err != nil || !converted || !w.Quantised() {
 		return b, err
 	}
-	text, err := quantCheck(ctx, b, tok, s.prepare)
+	text, err := quantCheck(ctx, d, b, tok, s.prepare)
 	switch {
 	case err != nil:
-		return b, fmt.Errorf("compare %s with fp32: %w", w, err)
+		return b, fmt.Errorf("compare %s with %s: %w", w, referenceOn(d), err)
 	case text == "":
-		say("not compared with fp32: the reference would take more than half of the available memory")
+		say("not compared with %s: the reference would take more than half of the available memory",
+			referenceOn(d))
 	default:
-		say("compared with fp32: %s", text)
+		say("compared with %s: %s", referenceOn(d), text)
 	}
 	return b, nil
 }
 
-// weightsFor resolves the setting model.weights, which config has checked, for a model
-// of so many parameters.
-func weightsFor(setting string, parameters float64) models.Weights {
-	if setting != config.Auto {
-		return models.Weights(setting)
+// weightsFor resolves the settings of the weights, whose words config has checked, for a model of so
+// many parameters with tensors of the named types.
+func weightsFor(cfg config.Config, p models.Processor, parameters float64, dtypes []string) (models.Weights, error) {
+	if cfg.Model.Weights == config.Auto && (p.Device != models.CUDA || cfg.CUDAWeights == "") {
+		return p.Auto(parameters, dtypes), nil
 	}
-	if parameters <= autoFP32 {
-		return models.FP32
+	w, place := models.Weights(cfg.Model.Weights), "dtype or quantize"
+	if cfg.Model.Weights == config.Auto {
+		w = models.Weights(cfg.CUDAWeights)
+	} else {
+		place = cfg.Place("weights")
 	}
-	return models.Int8
+	err := p.Check(w)
+	switch {
+	case err == nil:
+		return w, nil
+	case place != "":
+		return "", fmt.Errorf("%s: model.%w", place, err)
+	}
+	return "", fmt.Errorf("model.%w", err)
 }
 
 // EstimateParams estimates the number of parameters, leaving norms and biases out.
@@ -221,54 +242,20 @@ func eosOf(ckpt *hf.Checkpoint, tok *token.Tokenizer) []uint32 {
 }
 
 // start opens the backend with a cache of the right size and the engine on it.
-func (in *instance) start(cfg config.Config, obs engine.Observer) error {
-	arch := in.built.Arch
-	opt := backendOptions(in.built)
-	blockBytes := int64(opt.BlockBytes())
-	rows, perSequence := shapeOfCache(cfg.Limits, arch.MaxPositions)
-	blocks := kvBlocks(blockBytes, int64(cfg.Runtime.KVMemory), availableMemory(), rows, perSequence)
-	if blocks < 1 {
-		return fmt.Errorf("runtime.kv_memory %s holds no cache block: this model needs at least %d bytes for %d tokens",
-			cfg.Runtime.KVMemory, blockBytes, ort.BlockSize)
-	}
-	in.kvBytes = int64(blocks) * blockBytes
-	limits, err := cfg.Limits.Size(arch.MaxPositions, blocks*ort.BlockSize)
-	if err != nil {
-		return err
-	}
-	in.limits = limits
-	opt.Blocks, opt.Threads, opt.Spin = blocks, cfg.Runtime.Threads, spinOf(cfg.Runtime.Spin)
-	in.backend, err = ort.Open(opt)
-	if err != nil {
+func (in *instance) start(cfg config.Config, d device, obs engine.Observer) error {
+	var err error
+	if in.backend, in.limits, err = d.open(in.built, in.adaptable(cfg), cfg); err != nil {
 		return err
 	}
 	in.engine, err = engine.New(bridge.Model(in.backend), bridge.Codec(in.tokenizer, in.eos), engine.Config{
-		Settings:  schedSettings(limits, cfg.Runtime.PrefixSharing),
-		Observer:  obs,
-		Demand:    in.demand,
-		Verify:    cfg.Runtime.Verify,
-		GuestWait: time.Duration(cfg.Runtime.PluginWait),
+		Settings:   schedSettings(in.limits, cfg.Runtime.PrefixSharing),
+		Observer:   obs,
+		Demand:     in.demand,
+		Verify:     cfg.Runtime.Verify,
+		GuestWait:  time.Duration(cfg.Runtime.PluginWait),
+		PromptStep: time.Duration(cfg.Limits.PrefillStepTime),
 	})
 	return err
-}
-
-// backendOptions describes a built model to the backend; the size of the cache
-// is left to the caller.
-func backendOptions(b models.Built) ort.Options {
-	return ort.Options{
-		ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim,
-		Vocab: b.Vocab, MaxLen: b.MaxPositions,
-	}
-}
-
-func spinOf(setting string) ort.Spin {
-	switch setting {
-	case config.SpinOn:
-		return ort.SpinOn
-	case config.SpinOff:
-		return ort.SpinOff
-	}
-	return ort.SpinAuto
 }
 
 func schedSettings(l config.Limits, share bool) sched.Settings {
@@ -291,6 +278,7 @@ func (in *instance) Close() error {
 	if in.engine != nil {
 		err = errors.Join(err, in.engine.Close())
 	}
+	in.images.Close()
 	if in.backend != nil {
 		in.backend.Close()
 	}

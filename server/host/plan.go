@@ -14,6 +14,7 @@ import (
 type plan struct {
 	form           models.Weights // of the matrices; empty leaves it to who opens the model
 	weights, cache int64          // bytes
+	adapters       int64          // likewise
 }
 
 // fixedOverhead is what a model takes that depends little on its size: compiled plugins, ONNX Runtime's arenas, the
@@ -26,7 +27,7 @@ const fixedOverhead = 64 << 20
 const processOverhead = 128 << 20
 
 // total is what the roster counts.
-func (p plan) total() int64 { return p.weights + p.cache + fixedOverhead }
+func (p plan) total() int64 { return p.weights + p.cache + p.adapters + fixedOverhead }
 
 // budget bounds the memory of all models: what the settings say, or what is
 // available now. A default model alone has no bound but its own failure: what the
@@ -38,6 +39,9 @@ func (f *manager) budget() int64 {
 		return m
 	}
 	all := max(1, f.atStart-f.memory.Stats().Limit)
+	if f.device.onGPU() { // whose memory plugins do not take
+		all = max(1, f.gpuAtStart)
+	}
 	id := library.ID(f.cfg.DefaultModel())
 	if first, err := f.planFor(SettingsFor(f.cfg, id), id, all); err == nil {
 		all = max(all, first.total())
@@ -49,6 +53,9 @@ func (f *manager) budget() int64 {
 func (f *manager) available() int64 {
 	kept := f.memory.Stats()
 	room := min(f.systemMemory()-max(0, kept.Limit-kept.Used), f.atStart-kept.Limit)
+	if f.device.onGPU() {
+		room, _ = f.device.free()
+	}
 	if promised, budget := f.roster.Memory(); budget > 0 {
 		room = min(room, budget-promised)
 	}
@@ -73,7 +80,7 @@ func (f *manager) estimate(id library.ID) (int64, error) {
 
 // fits refuses what the system would not let this process have even if it had nothing else.
 func (f *manager) fits(p plan) error {
-	if promised, _ := f.roster.Memory(); promised > 0 {
+	if promised, _ := f.roster.Memory(); promised > 0 || f.device.onGPU() {
 		return nil // the roster knows what there is beside the others
 	}
 	for _, b := range f.bounds() {
@@ -105,22 +112,40 @@ func (f *manager) planFor(cfg config.Config, id library.ID, available int64) (pl
 	if err != nil {
 		return plan{}, err
 	}
-	p := plan{weights: info.Bytes}
-	if c, ok := info.Choice(weightsFor(cfg.Model.Weights, float64(info.Parameters))); ok {
+	p := plan{weights: info.Bytes, adapters: adapterBytes(cfg.Model)}
+	w, err := weightsFor(cfg, f.device.Processor, float64(info.Parameters), info.DTypes)
+	if err != nil {
+		return plan{}, err
+	}
+	if c, ok := info.Choice(f.device.Device, w); ok {
 		p.form, p.weights = c.Weights, c.Bytes
 	}
-	block := info.CacheBytes * ort.BlockSize
+	layout := models.LayoutOf(f.device.Device, w, info.HeadDim)
+	block := info.CacheBytes(layout) * int64(layout.BlockSize)
 	if block <= 0 {
 		return plan{}, fmt.Errorf("%w: its configuration names no size of the cache", library.ErrUnusable)
 	}
-	rows, perSequence := shapeOfCache(cfg.Limits, info.Context)
-	p.cache = block * int64(kvBlocks(block, int64(cfg.Runtime.KVMemory), available, rows, perSequence))
+	rows, perSequence := shapeOfCache(cfg.Limits, info.Context, layout.BlockSize)
+	wanted := int64(cfg.Runtime.KVMemory)
+	if wanted == 0 && f.device.onGPU() {
+		wanted = max(1, f.gpuCache(available-p.weights))
+	}
+	p.cache = block * int64(kvBlocks(block, wanted, available, rows, perSequence))
 	return p, nil
 }
 
-// shapeOfCache returns how many sequences may run, and how many blocks of the
-// cache the longest of them fills.
-func shapeOfCache(l config.Limits, positions int) (rows, perSequence int) {
+// gpuCache is the part of what a model leaves of a GPU's memory that its cache takes, unless the settings say: nearly
+// all of it, unless other models are to be loaded.
+func (f *manager) gpuCache(left int64) int64 {
+	if f.single {
+		return int64(float64(left) * ort.CacheShare)
+	}
+	return left / 4
+}
+
+// shapeOfCache returns how many sequences may run, and how many blocks of
+// blockSize tokens the longest of them fills.
+func shapeOfCache(l config.Limits, positions, blockSize int) (rows, perSequence int) {
 	longest := positions
 	if l.MaxTotalTokens > 0 {
 		longest = min(longest, l.MaxTotalTokens)
@@ -129,7 +154,7 @@ func shapeOfCache(l config.Limits, positions int) (rows, perSequence int) {
 	if l.MaxBatchSize > 0 {
 		rows = min(rows, l.MaxBatchSize)
 	}
-	return rows, (longest + ort.BlockSize - 1) / ort.BlockSize
+	return rows, blocksFor(longest, blockSize)
 }
 
 // shortfall returns the bytes that a model that does not fit needs, and those that are

@@ -4,25 +4,39 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"tgi/models"
 	"tgi/models/quant"
 	"tgi/models/store"
 	"tgi/runtime/llm"
-	"tgi/runtime/ort"
 	"tgi/runtime/token"
 )
 
-// fp32Bytes is what a parameter takes in the reference.
-const fp32Bytes = 4
+// Bytes of a parameter in the reference.
+const (
+	fp32Bytes = 4
+	bf16Bytes = 2
+)
 
-// quantCheck compares a freshly quantised model with its fp32 form on a fixed
-// text. The fp32 form is built in a folder that is removed afterwards, by
+// referenceOn is the form that quantised weights are compared with: the largest that the device computes with.
+func referenceOn(d device) models.Weights {
+	formats := d.Device.Formats()
+	return formats[slices.IndexFunc(formats, func(w models.Weights) bool { return d.Check(w) == nil })]
+}
+
+// quantCheck compares a freshly quantised model with its reference on a fixed
+// text. The reference is built in a folder that is removed afterwards, by
 // prepare. It returns "" where the reference would take more than half of the
 // available memory.
-func quantCheck(ctx context.Context, b models.Built, tok *token.Tokenizer, prepare func(context.Context,
+func quantCheck(ctx context.Context, d device, b models.Built, tok *token.Tokenizer, prepare func(context.Context,
 	store.Options) (models.Built, error)) (string, error) {
-	if b.Params*fp32Bytes > availableMemory()/2 {
+	need, available := b.Params*fp32Bytes, availableMemory()
+	if d.onGPU() {
+		need = b.Params * bf16Bytes
+		available, _ = d.free()
+	}
+	if need > available/2 {
 		return "", nil
 	}
 	dir, err := os.MkdirTemp("", "tgi-reference-")
@@ -30,22 +44,22 @@ func quantCheck(ctx context.Context, b models.Built, tok *token.Tokenizer, prepa
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	reference, err := prepare(ctx, store.Options{Weights: models.FP32, Dir: dir})
+	reference, err := prepare(ctx, store.Options{Device: d.Device, Weights: referenceOn(d), Dir: dir})
 	if err != nil {
 		return "", err
 	}
 	tokens := tok.Encode(quant.CheckText, true)
 	tokens = tokens[:min(len(tokens), b.MaxPositions)]
-	want, err := newCheckSequence(reference, len(tokens))
+	want, err := newCheckSequence(d, reference, len(tokens))
 	if err != nil {
 		return "", err
 	}
-	defer want.Close()
-	got, err := newCheckSequence(b, len(tokens))
+	defer want.model.Close()
+	got, err := newCheckSequence(d, b, len(tokens))
 	if err != nil {
 		return "", err
 	}
-	defer got.Close()
+	defer got.model.Close()
 	a, err := quant.Compare(want, got, tokens, b.Vocab)
 	if err != nil {
 		return "", err
@@ -55,21 +69,19 @@ func quantCheck(ctx context.Context, b models.Built, tok *token.Tokenizer, prepa
 
 // checkSequence runs one sequence on a backend of its own. It implements quant.Model.
 type checkSequence struct {
-	*ort.Paged
+	model  backend
 	n      int // tokens computed
 	blocks []int32
 }
 
 // newCheckSequence opens b with a cache for n tokens.
-func newCheckSequence(b models.Built, n int) (*checkSequence, error) {
-	s := &checkSequence{blocks: make([]int32, (n+ort.BlockSize-1)/ort.BlockSize)}
+func newCheckSequence(d device, b models.Built, n int) (*checkSequence, error) {
+	s := &checkSequence{blocks: make([]int32, blocksFor(n, b.BlockSize))}
 	for i := range s.blocks {
 		s.blocks[i] = int32(i)
 	}
-	opt := backendOptions(b)
-	opt.Blocks = len(s.blocks)
 	var err error
-	s.Paged, err = ort.Open(opt)
+	s.model, err = d.openSmall(b, n)
 	return s, err
 }
 
@@ -83,10 +95,10 @@ func (s *checkSequence) Logits(tokens []uint32) ([]float32, error) {
 		step.LogitRows = append(step.LogitRows, int32(i))
 	}
 	s.n += len(tokens)
-	if s.n > len(s.blocks)*ort.BlockSize {
-		return nil, fmt.Errorf("BUG: %d tokens in a cache for %d", s.n, len(s.blocks)*ort.BlockSize)
+	used := blocksFor(s.n, s.model.BlockSize())
+	if used > len(s.blocks) {
+		return nil, fmt.Errorf("BUG: %d tokens in a cache for %d", s.n, len(s.blocks)*s.model.BlockSize())
 	}
-	used := (s.n + ort.BlockSize - 1) / ort.BlockSize
 	step.BlockTable, step.MaxBlocks = s.blocks[:used], used
-	return s.Forward(&step)
+	return s.model.Forward(&step)
 }

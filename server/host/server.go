@@ -29,6 +29,8 @@ type Options struct {
 	Reload ReloadFunc
 	// Observer is told of every step of every engine besides the metrics; nil is nobody.
 	Observer engine.Observer
+
+	device func(config.Config) (device, error) // in tests instead of openDevice
 }
 
 // Server is a server with its models.
@@ -110,18 +112,24 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 	if err := checkMemory(system.bounds()); err != nil {
 		return nil, err
 	}
-	lib, err := ort.Locate(o.Config.Runtime.ORTLib)
+	choose := openDevice
+	if o.device != nil {
+		choose = o.device
+	}
+	d, err := choose(o.Config)
 	if err != nil {
 		return nil, err
 	}
-	if err := ort.Init(lib); err != nil {
-		return nil, err
+	if !d.onGPU() {
+		if err := checkCaches(&o.Config, system.total()); err != nil {
+			return nil, err
+		}
 	}
 	told := observers{b.metrics, lateLog{o.Log}}
 	if o.Observer != nil {
 		told = append(told, o.Observer)
 	}
-	models, err := newManager(o, b, told)
+	models, err := newManager(o, b, d, told)
 	if err != nil {
 		return nil, err
 	}
@@ -130,17 +138,21 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(err, models.Close())
 	}
 	s := &Server{boot: b, models: models, preloading: wait}
-	limits := o.Config.Limits
+	limits, blockSize := o.Config.Limits, ort.Options{}.BlockSize()
 	if m := s.defaultModel(); m != nil {
-		limits = m.limits
+		limits, blockSize = m.limits, m.backend.BlockSize()
 	}
-	b.metrics.Watch(bucketLimits(limits), models.stats, ort.BlockSize)
+	b.metrics.Watch(bucketLimits(limits), models.stats)
 	b.metrics.WatchPlugins(models.List)
 	b.metrics.WatchModels(models.modelMetrics)
 	b.metrics.WatchGrammars(models.grammarMetrics)
 	b.metrics.WatchMemory(models.memoryMetrics)
+	b.metrics.WatchAdapters(models.adapterMetrics)
+	if d.onGPU() {
+		b.metrics.WatchDevice(models.deviceMetrics)
+	}
 	if o.Config.Metrics.VLLMNames {
-		b.metrics.WatchVLLM(models.stats, ort.BlockSize)
+		b.metrics.WatchVLLM(models.stats, blockSize, models.adapterMetrics)
 	}
 	b.server.Open(models.apis(), models.healthy)
 	return s, nil
@@ -174,10 +186,12 @@ type ModelInfo struct {
 	WeightBytes int64
 	Params      int64
 	Threads     int
-	// Blocks is the number of cache blocks, of CacheTokens tokens and CacheBytes bytes together.
-	Blocks, CacheTokens int
-	CacheBytes          int64
-	Limits              config.Limits
+	// Device is cpu, or cuda and the device's number: cuda:0. Backend says more of it.
+	Device, Backend string
+	// Blocks is the number of cache blocks of BlockTokens tokens; they hold CacheTokens tokens in CacheBytes bytes.
+	Blocks, BlockTokens, CacheTokens int
+	CacheBytes                       int64
+	Limits                           config.Limits
 	// Chat says what conversations go through.
 	Chat    string
 	Plugins []string
@@ -192,11 +206,17 @@ func (s *Server) Default() (info ModelInfo, ok bool) {
 	return ModelInfo{
 		ID: string(m.id), Name: m.built.Name, Architecture: m.built.Architecture, Weights: string(m.built.Weights),
 		WeightBytes: m.built.WeightBytes,
-		Params:      m.built.Params, Threads: m.backend.ThreadCount(), Blocks: m.backend.Blocks(),
-		CacheTokens: m.backend.Blocks() * ort.BlockSize, CacheBytes: m.kvBytes, Limits: m.limits,
-		Chat: m.control.chat.Load().String(), Plugins: m.control.names(),
+		Params:      m.built.Params, Threads: m.backend.ThreadCount(), Device: s.models.device.setting(),
+		Backend:     s.models.device.text(m.backend),
+		Blocks:      m.backend.Blocks(),
+		BlockTokens: m.backend.BlockSize(), CacheTokens: cacheTokens(m.backend), CacheBytes: m.backend.CacheBytes(),
+		Limits: m.limits,
+		Chat:   m.control.chat.Load().String(), Plugins: m.control.names(),
 	}, true
 }
+
+// Device names what models run on as the settings do, and says why.
+func (s *Server) Device() (name, why string) { return s.models.device.setting(), s.models.device.Why }
 
 // Probe has the default model generate one token.
 func (s *Server) Probe(ctx context.Context) error {

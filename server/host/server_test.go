@@ -45,13 +45,14 @@ func chatConfig() config.Config {
 	return c
 }
 
-func openHouse(t testing.TB, c config.Config) *Server {
+func openServer(t testing.TB, c config.Config) *Server {
 	t.Helper()
-	return openHouseLogged(t, c, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	return openServerLogged(t, c, slog.New(slog.NewTextHandler(io.Discard, nil)))
 }
 
-func openHouseLogged(t testing.TB, c config.Config, log *slog.Logger) *Server {
+func openServerLogged(t testing.TB, c config.Config, log *slog.Logger) *Server {
 	t.Helper()
+	keepModules(t)
 	h, err := Open(t.Context(), Options{Config: c, Version: "dev", Log: log})
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +122,7 @@ func TestTogetherAsAlone(t *testing.T) {
 	alone := make([][][]llm.Token, n)
 	quiet := testConfig()
 	quiet.Runtime.PrefixSharing = false
-	h := openHouse(t, quiet)
+	h := openServer(t, quiet)
 	for i, r := range mixedRequests(h, n) {
 		alone[i] = collect(t, h, r)
 	}
@@ -134,7 +135,7 @@ func TestTogetherAsAlone(t *testing.T) {
 					c.Limits.MaxTotalTokens = 256
 					c.Limits.MaxBatchTotalTokens = 320
 				}
-				h := openHouse(t, c)
+				h := openServer(t, c)
 				got := make([][][]llm.Token, n)
 				var wg sync.WaitGroup
 				for i, r := range mixedRequests(h, n) {
@@ -174,7 +175,7 @@ func post(t *testing.T, ctx context.Context, url, body string) *http.Response {
 }
 
 func TestGenerateOverHTTP(t *testing.T) {
-	h := openHouse(t, testConfig())
+	h := openServer(t, testConfig())
 	ts := httptest.NewServer(h)
 	defer ts.Close()
 	const prompt = `"inputs":"<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"`
@@ -238,7 +239,7 @@ func TestGenerateOverHTTP(t *testing.T) {
 // TestDisconnectFreesBlocks: within one step after a client has gone, nothing
 // of its request is left.
 func TestDisconnectFreesBlocks(t *testing.T) {
-	h := openHouse(t, testConfig())
+	h := openServer(t, testConfig())
 	ctx, cancel := context.WithCancel(t.Context())
 	s, err := h.defaultModel().engine.Submit(ctx, engine.Request{
 		Prompt: h.defaultModel().tokenizer.Encode(strings.Repeat("a story ", 20), true),
@@ -269,7 +270,7 @@ func TestDisconnectFreesBlocks(t *testing.T) {
 // TestSilentReader: clients that never read do not slow others down, and their
 // requests end.
 func TestSilentReader(t *testing.T) {
-	h := openHouse(t, testConfig())
+	h := openServer(t, testConfig())
 	ts := httptest.NewServer(h)
 	defer ts.Close()
 	for range 4 {
@@ -297,7 +298,7 @@ func TestSilentReader(t *testing.T) {
 
 // TestThousandAtOnce: each of 1,000 simultaneous requests gets 200 or 429.
 func TestThousandAtOnce(t *testing.T) {
-	h := openHouse(t, testConfig())
+	h := openServer(t, testConfig())
 	ts := httptest.NewServer(h)
 	defer ts.Close()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}

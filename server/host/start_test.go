@@ -30,6 +30,8 @@ func TestStartErrors(t *testing.T) {
 			"--model-id: model.path: there is no folder nowhere"},
 		{"no model in the folder", "[model]\npath = \".\"\n", nil,
 			"conf/tgi.toml:2:1: model.path: " + filepath.Join(dir, "conf") + ": open config.json: no such file or directory"},
+		{"weights of another device", "[model]\nweights = \"bf16\"\n", nil,
+			`model tgi-demo: conf/tgi.toml:2:1: model.weights must be fp32, int8 or int4 on cpu, given "bf16"`},
 		{"nothing built in", "[[plugin]]\nname = \"a\"\nsource = \"builtin:dri\"\n", nil,
 			`model tgi-demo: start: plugin refused: a: source "builtin:dri": nothing of this name is built in: banned-words, ` +
 				"dry, grammar, jinja, mirostat, no-repeat-ngram, thinking-budget, toolcalls, watermark, xtc are; did you mean dry?"},

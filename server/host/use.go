@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,13 +23,22 @@ const (
 
 // Use implements dispatch.Models.
 func (f *manager) Use(ctx context.Context, name string) (*dispatch.Model, func(), error) {
-	id, err := f.resolve(name)
+	id, adapter, err := f.resolve(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !server.MayUse(ctx, string(id)) {
-		return nil, nil, fmt.Errorf("%w: `%s`", server.ErrModelKey, id)
+	if asked := cmp.Or(adapter, string(id)); !server.MayUse(ctx, asked) {
+		return nil, nil, fmt.Errorf("%w: `%s`", server.ErrModelKey, asked)
 	}
+	m, release, err := f.acquire(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	return adapted(m.model, adapter), release, nil
+}
+
+// acquire returns a model that runs until release, and loads it if the settings let requests do so.
+func (f *manager) acquire(ctx context.Context, id library.ID) (*managedModel, func(), error) {
 	f.mu.Lock()
 	settings := f.cfg.Models
 	f.mu.Unlock()
@@ -44,30 +54,36 @@ func (f *manager) Use(ctx context.Context, name string) (*dispatch.Model, func()
 		}
 		return nil, nil, f.notServing(id, status, settings.Autoload, err)
 	}
-	return instance.(*managedModel).model, release, nil
+	return instance.(*managedModel), release, nil
 }
 
 // Has implements dispatch.Models.
 func (f *manager) Has(name string) bool {
-	_, ok := f.lookup(name)
+	if _, ok := f.lookup(name); ok {
+		return true
+	}
+	_, ok := f.adapterOf(name)
 	return ok
 }
 
-// resolve returns the model that a client calls name.
-func (f *manager) resolve(name string) (library.ID, error) {
+// resolve returns the model that a client calls name. If name is that of an adapter, it is the adapter's model.
+func (f *manager) resolve(name string) (id library.ID, adapter string, err error) {
 	if name == "" {
-		return f.defaultID(), nil
+		return f.defaultID(), "", nil
 	}
 	if id, ok := f.lookup(name); ok {
-		return id, nil
+		return id, "", nil
+	}
+	if id, ok := f.adapterOf(name); ok {
+		return id, name, nil
 	}
 	f.mu.Lock()
 	refuse := f.cfg.RefuseUnknown()
 	f.mu.Unlock()
 	if !refuse || dispatch.Placeholder(name) {
-		return f.defaultID(), nil
+		return f.defaultID(), "", nil
 	}
-	return "", &server.NoModel{ID: name}
+	return "", "", &server.NoModel{ID: name}
 }
 
 // lookup returns the id that name is, and whether there is such a model: one whose
@@ -113,7 +129,7 @@ func (f *manager) notServing(id library.ID, s lifecycle.Status, autoload bool, e
 		e.Reason = "is being deleted"
 	case errors.Is(err, lifecycle.ErrMemory):
 		f.log.Warn("a model does not fit", "error", err)
-		e.Reason = "cannot be loaded: the memory of the models that run is needed for it"
+		e.Needed, e.Free = f.shortfall(id)
 	case s.State == lifecycle.Starting, s.State == lifecycle.Running, s.State == lifecycle.Downloading, awaited:
 		e.Loading, e.RetryAfter = true, max(s.LoadTook, firstLoad)
 	case s.State == lifecycle.Error:

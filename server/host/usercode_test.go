@@ -271,8 +271,8 @@ func TestRefusalsBeforeTheQueue(t *testing.T) {
 		!strings.Contains(text, `{"error":"no such plugin: \"gest\"; did you mean guest?"`) {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, text := p.call(t, http.MethodPut, "/admin/plugins/none", []byte("none")); status !=
-		http.StatusUnprocessableEntity || !strings.HasPrefix(text, `{"error":"refused: none: `) {
+	if status, text := p.call(t, http.MethodPut, "/admin/plugins/text", []byte("none")); status !=
+		http.StatusUnprocessableEntity || !strings.HasPrefix(text, `{"error":"refused: text: `) {
 		t.Errorf("%d %s", status, text)
 	}
 }

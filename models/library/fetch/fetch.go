@@ -201,14 +201,16 @@ func (j *job) fetchAll(ctx context.Context, archive bool) error {
 		order[i] = i
 	}
 	if !archive {
-		config := slices.IndexFunc(j.files, func(f File) bool { return f.Path == hf.ConfigFile })
+		config := slices.IndexFunc(j.files, func(f File) bool {
+			return f.Path == hf.ConfigFile || f.Path == hf.AdapterConfigFile
+		})
 		if config < 0 {
 			return fmt.Errorf("%w: %s is missing", library.ErrUnusable, hf.ConfigFile)
 		}
 		if err := j.fetchOne(ctx, config); err != nil {
 			return err
 		}
-		if err := j.checkConfig(); err != nil {
+		if err := j.checkConfig(j.files[config].Path); err != nil {
 			return err
 		}
 		order = slices.Delete(order, config, config+1)
@@ -239,8 +241,9 @@ func (j *job) fetchAll(ctx context.Context, archive bool) error {
 // maxConfig limits config.json, which is read into memory.
 const maxConfig = 16 << 20
 
-func (j *job) checkConfig() error {
-	f, err := os.Open(partPath(j.stage.Work(), hf.ConfigFile) + ".part")
+// checkConfig checks the configuration, of a model or of an adapter, that was fetched.
+func (j *job) checkConfig(name string) error {
+	f, err := os.Open(partPath(j.stage.Work(), name) + ".part")
 	if err != nil {
 		return wrapDisk(err)
 	}
@@ -250,14 +253,19 @@ func (j *job) checkConfig() error {
 		return wrapDisk(err)
 	}
 	if st.Size() > maxConfig {
-		return fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", library.ErrLimit, hf.ConfigFile, st.Size(),
+		return fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", library.ErrLimit, name, st.Size(),
 			maxConfig)
 	}
 	data, err := os.ReadFile(f.Name())
 	if err != nil {
 		return wrapDisk(err)
 	}
-	if _, err := hf.ParseConfig(data); err != nil {
+	if name == hf.AdapterConfigFile {
+		_, err = hf.ParseAdapterConfig(data)
+	} else {
+		_, err = hf.ParseConfig(data)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", library.ErrUnusable, err)
 	}
 	return nil

@@ -35,7 +35,7 @@ func (r *Roster) Start(id library.ID) (*Pending, error) {
 		return nil, fmt.Errorf("model %s: estimate of %d bytes", id, need)
 	}
 	m := r.models[id]
-	if err := r.makeRoom(m, need); err != nil {
+	if err := r.evictFor(m, need); err != nil {
 		return nil, err
 	}
 	m.Memory, m.Cause = need, ""
@@ -61,8 +61,8 @@ func (r *Roster) startable(id library.ID) (*Pending, error) {
 	return nil, nil
 }
 
-// makeRoom makes room for need bytes by evicting idle models, or changes nothing.
-func (r *Roster) makeRoom(m *model, need int64) error {
+// evictFor evicts idle models until need bytes fit, or changes nothing.
+func (r *Roster) evictFor(m *model, need int64) error {
 	budget := r.cfg.Budget
 	if budget == 0 || need <= budget-r.reserved {
 		return nil

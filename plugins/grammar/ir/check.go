@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Check holds g to the rules and limits of the form: what [Read] returned has
-// passed it. Errors wrap ErrFormat or ErrLimit and name the node, the field, the
-// bound and the value.
+// Check enforces the format's rules and limits on g; what [Read] returns has passed it. Errors wrap ErrFormat or
+// ErrLimit and name the node, the field, the bound and the value.
 func (g *Grammar) Check() error {
 	for _, c := range []struct {
 		what     string
@@ -63,7 +62,7 @@ func (k *checker) regexes() error {
 	return nil
 }
 
-// unfolded is how many nodes a node with these members is as a tree.
+// unfolded is the number of nodes of a node with these members, expanded to a tree.
 func (k *checker) unfolded(args []uint32) (int, error) {
 	n := 1
 	for _, a := range args {

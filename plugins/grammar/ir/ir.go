@@ -1,18 +1,15 @@
-// Package ir is the form, versions 1 and 2, in which a grammar guest hands a grammar to
-// the host: regular expressions over bytes, and context-free rules over them. It
-// owns the types, the encoding, and the checks of form and size; what a grammar
-// means and how the encoding looks is told in README.md beside it. It imports
-// only the standard library.
+// Package ir is the intermediate representation, versions 1 and 2, of the grammars that plugins hand to the host:
+// regular expressions over bytes, and context-free rules over them. It owns the types, the encoding, and the checks of
+// format and size; README.md in this folder defines the meaning of a grammar and its encoding. It imports only the
+// standard library.
 //
-// Nodes lie in two flat lists and refer to earlier nodes of their list by index,
-// so a grammar is read and written without recursion, and shared parts are
-// written once. Only rules may be recursive: they are referred to by number.
+// Nodes are in two flat lists and refer to earlier nodes of their list by index, so a grammar is read and written
+// without recursion, and shared parts are written once. Only rules may be recursive: they are referred to by number.
 package ir
 
 import "errors"
 
-// Versions of the form. The second has Unordered beside what the first has; a grammar is
-// written in the lowest that has what it needs.
+// Versions of the format. The second adds Unordered; a grammar is written in the lowest version that supports it.
 const (
 	Version  = 1
 	Version2 = 2
@@ -21,32 +18,31 @@ const (
 // Magic are the first bytes of an encoded grammar, followed by its version as one byte.
 const Magic = "tgir"
 
-// Limits that [Read] and [Grammar.Check] hold a grammar to.
+// Limits that [Read] and [Grammar.Check] enforce.
 const (
-	// MaxSize is the most bytes an encoded grammar has.
+	// MaxSize is the maximum size of an encoded grammar in bytes.
 	MaxSize = 16 << 20
-	// MaxRegexes is the most regular-expression nodes.
+	// MaxRegexes is the maximum number of regular-expression nodes.
 	MaxRegexes = 1 << 20
-	// MaxExprs is the most expression nodes.
+	// MaxExprs is the maximum number of expression nodes.
 	MaxExprs = 1 << 20
-	// MaxRules is the most rules.
+	// MaxRules is the maximum number of rules.
 	MaxRules = 1 << 17
-	// MaxArgs is the most members of all lists of nodes, ranges and texts together.
+	// MaxArgs is the maximum number of members of all lists of nodes, ranges and texts together.
 	MaxArgs = 1 << 22
 	// MaxDepth is how many nodes may lie on a path from a rule's or a terminal's
 	// root to a leaf. A list counts one, however long it is; a rule's name ends the
 	// path.
 	MaxDepth = 1000
-	// MaxUnfolded is how many nodes a regular expression is when
-	// what it shares is counted as often as it is mentioned.
+	// MaxUnfolded is the maximum number of nodes of a regular expression, counting shared parts once per reference.
 	MaxUnfolded = 1 << 22
 	// MaxCount is the largest bound of a counted repeat.
 	MaxCount = 1<<31 - 1
-	// MaxLiteral is the most bytes of one literal text.
+	// MaxLiteral is the maximum length of one literal text in bytes.
 	MaxLiteral = 1 << 16
-	// MaxName is the most bytes of a name.
+	// MaxName is the maximum length of a name in bytes.
 	MaxName = 256
-	// MaxMembers is the most members of one Unordered.
+	// MaxMembers is the maximum number of members of one Unordered.
 	MaxMembers = 4096
 	// MaxRune is the largest code point.
 	MaxRune = 0x10FFFF
@@ -55,39 +51,39 @@ const (
 // Unbounded as Max of a repeat means that it has no upper bound.
 const Unbounded = ^uint32(0)
 
-// Errors of reading and checking, wrapped with what is wrong and where.
+// Errors of reading and checking, wrapped with the details.
 var (
 	// ErrFormat: the bytes are not an encoded grammar, or a node breaks a rule.
 	ErrFormat = errors.New("malformed grammar")
-	// ErrVersion: the grammar is of a version that this host does not read.
+	// ErrVersion: this host does not support the grammar's version.
 	ErrVersion = errors.New("unknown version of the grammar form")
 	// ErrLimit: something is larger than its limit allows.
 	ErrLimit = errors.New("grammar limit exceeded")
 )
 
-// Op says what a regular expression is made of.
+// Op is the kind of a regular expression.
 type Op uint8
 
 // Kinds of regular expressions. Each stands for a set of byte strings.
 const (
-	// Bytes is one byte out of Ranges (bounds 0 to 255); no range: nothing at all matches.
+	// Bytes is one byte of Ranges (bounds 0 to 255); without ranges nothing matches.
 	Bytes Op = iota
-	// Chars is one character out of Ranges, as UTF-8. Surrogates in a range are left out.
+	// Chars is one character of Ranges, as UTF-8. Surrogates in a range are ignored.
 	Chars
 	// Literal is Text itself; the empty text is allowed.
 	Literal
-	// Concat is its Args one after the other; none: the empty string.
+	// Concat is its Args in sequence; none: the empty string.
 	Concat
-	// Union is any of its Args; none: nothing at all matches.
+	// Union is any of its Args; without Args nothing matches.
 	Union
 	// Repeat is Args[0] at least Min and at most Max times.
 	Repeat
-	// And is what all of its Args match; at least one.
+	// And is the intersection of its Args, of which there is at least one.
 	And
-	// Not is every byte string that Args[0] does not match. It is not confined to
-	// UTF-8: intersect it with what is to remain.
+	// Not is every byte string that Args[0] does not match. It is not limited to UTF-8: intersect it with the texts to
+	// keep.
 	Not
-	// Literals is any of Texts: an enumeration, kept as a tree of prefixes.
+	// Literals is any of Texts: an enumeration, kept as a prefix tree.
 	Literals
 	opEnd
 )
@@ -106,7 +102,7 @@ type Regex struct {
 	Min, Max uint32
 }
 
-// Kind says what an expression is made of.
+// Kind is the kind of an expression.
 type Kind uint8
 
 // Kinds of expressions. Each stands for a set of texts, which are sequences of
@@ -114,34 +110,33 @@ type Kind uint8
 const (
 	// Terminal is a text that the regular expression Ref matches. Name may be empty.
 	Terminal Kind = iota
-	// Rule is what the rule Ref stands for.
+	// Rule is a text of the rule Ref.
 	Rule
-	// Seq is its Args one after the other; none: the empty text.
+	// Seq is its Args in sequence; none: the empty text.
 	Seq
-	// Choice is any of its Args; none: nothing at all matches.
+	// Choice is any of its Args; without Args nothing matches.
 	Choice
 	// Times is Args[0] at least Min and at most Max times.
 	Times
-	// Token is one token whose id is in Ranges, or in none of them where Except
-	// is set; then special tokens and those that end a text are left out too.
+	// Token is one token whose id is in Ranges or, if Except is set, in none of them; Except also excludes special
+	// tokens and those that end a text.
 	Token
-	// TokenText is the one token that is spelt Name, special or not.
+	// TokenText is the token with the spelling Name, special or not.
 	TokenText
-	// Unordered is members, Args[1:], in any order, with Args[0] between two of them: at
-	// least Min different ones, at most Max in all. Each comes once at most, or as Marks
-	// say. No member's text is empty. Version 2.
+	// Unordered is members, Args[1:], in any order, separated by Args[0]: at least Min distinct ones, at most Max in
+	// total. Each comes at most once, unless Marks say otherwise. No member matches the empty text. Version 2.
 	Unordered
 	kindEnd
 )
 
-// Mark says how often a member of an Unordered comes; 0 is at most once.
+// Mark says how often a member of an Unordered may come; 0 is at most once.
 type Mark uint8
 
 // Marks of members; they may be combined.
 const (
-	// Required: it comes at least once.
+	// Required: the member comes at least once.
 	Required Mark = 1 << iota
-	// Repeats: it may come again.
+	// Repeats: the member may come more than once.
 	Repeats
 	markEnd
 )
@@ -165,7 +160,7 @@ type Definition struct {
 	Body uint32 // index of an expression
 }
 
-// Grammar is a grammar in the host's hands. Rules[Start] is what a whole text is.
+// Grammar is a decoded grammar. A complete text is one of Rules[Start].
 type Grammar struct {
 	Regexes []Regex
 	Exprs   []Expr

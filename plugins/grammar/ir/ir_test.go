@@ -35,14 +35,14 @@ func TestReadGivesWhatWasWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := got.Append(nil); !slices.Equal(again, want.Append(nil)) {
-		t.Errorf("read and written again it is\n% x, want\n% x", again, want.Append(nil))
+		t.Errorf("decoded and encoded again it is\n% x, want\n% x", again, want.Append(nil))
 	}
 	if !reflect.DeepEqual(got.Rules, want.Rules) || !reflect.DeepEqual(got.Regexes[3].Texts, want.Regexes[3].Texts) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
-// TestWorkedExample holds README.md's example to the encoding.
+// TestWorkedExample checks README.md's example against the encoding.
 func TestWorkedExample(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {
@@ -82,7 +82,8 @@ func unordered(marks []ir.Mark, least, most uint32) []byte {
 	return b.G.Append(nil)
 }
 
-// TestVersions: a grammar is of version 1 unless it has an unordered list, and both are read.
+// TestVersions checks that a grammar has version 1 unless it contains an unordered list, and that both versions are
+// read.
 func TestVersions(t *testing.T) {
 	for version, b := range map[byte][]byte{1: sample().Append(nil), 2: unordered([]ir.Mark{ir.Required, ir.Repeats}, 1,
 		ir.Unbounded)} {
@@ -94,7 +95,7 @@ func TestVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(g.Append(nil), b) {
-			t.Errorf("version %d: written again it differs", version)
+			t.Errorf("version %d: encoded again it differs", version)
 		}
 	}
 }
@@ -172,7 +173,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever the bytes are, Read returns, and what it accepts is written and read again as the same.
+// FuzzRead checks that Read returns for any bytes, and that what it accepts survives encoding and decoding unchanged.
 func FuzzRead(f *testing.F) {
 	f.Add(sample().Append(nil))
 	f.Add(unordered([]ir.Mark{ir.Required, ir.Repeats}, 1, 5))
@@ -185,10 +186,10 @@ func FuzzRead(f *testing.F) {
 		w := g.Append(nil)
 		h, err := ir.Read(w)
 		if err != nil {
-			t.Fatalf("written again it is refused: %v", err)
+			t.Fatalf("encoded again it is refused: %v", err)
 		}
 		if !slices.Equal(h.Append(nil), w) {
-			t.Fatal("written again it is different")
+			t.Fatal("encoded again it differs")
 		}
 	})
 }

@@ -89,8 +89,7 @@ func (r *reader) number() uint32 {
 	return uint32(v)
 }
 
-// count reads the length of a list. What is counted takes at least one byte each,
-// so nothing is allocated for a length that is a lie.
+// count reads the length of a list. Each element takes at least one byte, so a false length allocates nothing.
 func (r *reader) count(what string, most int) int {
 	n := r.number()
 	switch {
@@ -113,7 +112,7 @@ func (r *reader) text(what string, most int) []byte {
 	return t
 }
 
-// members reads the length of a list inside a node and books it.
+// members reads the length of a list inside a node and adds it to the total.
 func (r *reader) members() int {
 	n := r.count("members", MaxArgs)
 	if r.args += n; r.args > MaxArgs {

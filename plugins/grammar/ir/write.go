@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Append writes g behind b. It checks nothing: see [Grammar.Check].
+// Append appends the encoded g to b. It checks nothing: see [Grammar.Check].
 func (g *Grammar) Append(b []byte) []byte {
 	b = append(append(b, Magic...), g.version())
 	b = number(b, len(g.Regexes))
@@ -23,7 +23,7 @@ func (g *Grammar) Append(b []byte) []byte {
 	return number(b, g.Start)
 }
 
-// version is the lowest that has all that g has.
+// version is the lowest version that supports everything in g.
 func (g *Grammar) version() byte {
 	if slices.ContainsFunc(g.Exprs, func(x Expr) bool { return x.Kind == Unordered }) {
 		return Version2
@@ -100,7 +100,7 @@ func ranges(b []byte, rs []Range) []byte {
 	return b
 }
 
-// repeat writes the upper bound plus one, so that 0 says that there is none.
+// repeat writes the upper bound plus one; 0 means unbounded.
 func repeat(b []byte, arg, least, most uint32) []byte {
 	return number(number(number(b, arg), least), most+1)
 }

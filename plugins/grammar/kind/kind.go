@@ -1,9 +1,8 @@
-// Package kind is the host's side of the plugin kind "grammar": the source of a grammar becomes the form that package
-// grammar runs, or a guest says at every step which tokens may come next.
+// Package kind is the host's side of the plugin kind "grammar": a plugin compiles the source of a grammar for package
+// grammar, or computes the allowed tokens at every step.
 //
-// It owns the request in the guest's memory, the result struct, the masks that a stepping guest writes, and the rules
-// that all of it is held to. Which plugin is asked, and what is remembered of the answers, is the business of package
-// plugins.
+// It owns the request in the guest's memory, the result struct, the masks that a stepping guest writes, and the
+// validation of all three. Package plugins chooses the plugin and caches the results.
 package kind
 
 import (
@@ -18,7 +17,7 @@ import (
 	"tgi/sdk/abi"
 )
 
-// Call is what a guest is asked to compile: Language, Source and Params, the guest's plugin is chosen.
+// Call is what a guest compiles: Language, Source and Params. Its plugin was chosen before.
 type Call = llm.GrammarCall
 
 // requestOf is the JSON object of abi.Grammar.
@@ -39,10 +38,10 @@ func requestOf(c Call) ([]byte, error) {
 	return guest.WithMember(b.Bytes(), "params", c.Params), nil
 }
 
-// Dropped is something that the source asks for and that the grammar does not enforce.
+// Dropped is a constraint of the source that the grammar does not enforce.
 type Dropped = guest.Dropped
 
-// Compiled is what a guest made of a source.
+// Compiled is the result of a compilation.
 type Compiled struct {
 	Grammar *ir.Grammar // checked
 	Size    int         // of its encoded form, in bytes
@@ -52,8 +51,8 @@ type Compiled struct {
 // compile is the export of a guest that compiles.
 const compile = "tgi_grammar_compile"
 
-// Compile has the guest compile a source, once in a session that guest.Open gave. Nothing of c is kept. That the guest
-// does not take the source is a *guest.Refusal with its words; other errors are a *sandbox.Fault or the pool's.
+// Compile lets the guest compile a source, once per session of guest.Open. It does not retain c. If the guest refuses
+// the source the error is a *guest.Refusal with its text; other errors are a *sandbox.Fault or the pool's.
 func Compile(s *guest.Session, c Call) (Compiled, error) {
 	request, err := requestOf(c)
 	if err != nil {

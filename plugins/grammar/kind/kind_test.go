@@ -15,7 +15,7 @@ import (
 	"tgi/sdk/abi"
 )
 
-// Where the fakes of these tests keep things.
+// Addresses that the fake guests of these tests use.
 const (
 	resultAt = guesttest.Free
 	listAt   = guesttest.Free + 0x40
@@ -24,13 +24,13 @@ const (
 	notesAt  = guesttest.Free + 0x800
 )
 
-// open loads a guest and takes an instance.
+// open loads a guest and acquires an instance.
 func open(t testing.TB, f guesttest.Fake) *guest.Session {
 	t.Helper()
 	return guesttest.Open(t, f, guest.Limits{}, nil)
 }
 
-// letters is a grammar of one to three letters a and b.
+// letters is a grammar of one to three of the letters a and b.
 func letters() *ir.Grammar {
 	var b irtest.Builder
 	rule := b.Declare("start")
@@ -39,7 +39,7 @@ func letters() *ir.Grammar {
 	return &b.G
 }
 
-// answers is a guest that gives a result of its own to whatever it is asked.
+// answers is a guest that returns a fixed result for any request.
 func answers(status uint32, text, notes string) guesttest.Fake {
 	return guesttest.Fake{
 		Description: guesttest.Grammar,
@@ -75,7 +75,7 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// TestRequest: the guest gets what the caller has, whatever is in it.
+// TestRequest checks that the guest receives exactly what the caller passed, for any content.
 func TestRequest(t *testing.T) {
 	echo := guesttest.Fake{
 		Description: guesttest.Grammar, Data: map[uint32]string{resultAt: guesttest.Bytes(abi.StatusFailed)},
@@ -119,7 +119,8 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestResultRules: what breaks a rule is a fault that says which, and the instance takes no further calls.
+// TestResultRules checks that a result which breaks a rule is a fault that names the rule, and that the instance takes
+// no further calls.
 func TestResultRules(t *testing.T) {
 	encoded := string(letters().Append(nil))
 	at := func(f guesttest.Fake, fields ...uint32) guesttest.Fake {

@@ -19,31 +19,31 @@ const (
 	key    = "tgi_grammar_key"
 )
 
-// ErrRejected: a token may not come here.
+// ErrRejected: the token is not allowed here.
 var ErrRejected = errors.New("not admitted by the grammar")
 
-// Masks remembers the masks of a grammar by the guest's keys. It is safe for concurrent use, and keeps what it returns
-// unchanged.
+// Masks caches the masks of a grammar by the guest's keys. It is safe for concurrent use, and never changes a mask that
+// it returned.
 type Masks interface {
-	// Get gives the mask of a state, nil for one that is not known. A mask of no words allows all.
+	// Get returns the mask of a state, nil if unknown. A mask of no words allows all tokens.
 	Get(key uint64) []uint32
-	// Put remembers a mask, which is the callee's from then on.
+	// Put stores a mask and takes ownership of it.
 	Put(key uint64, words []uint32)
 }
 
 // Stepper runs a guest of kind "grammar" that computes masks itself, for one sequence. It is used by one goroutine at a
-// time. Errors but ErrRejected are a *sandbox.Fault, which names plugin, export and the broken rule, and comes again at
-// every later call as one that matches sandbox.ErrBroken. Closing the session ends it.
+// time. Errors other than ErrRejected are a *sandbox.Fault, which names plugin, export and the broken rule; every later
+// call then fails with a fault that matches sandbox.ErrBroken. Closing the session ends it.
 type Stepper struct {
 	s                         *guest.Session
 	masks                     Masks
 	accept, mask, forced, key *guest.Entry
-	ahead                     []uint32 // forced tokens that have not come yet
-	asked                     bool     // for forced tokens, in this state
+	ahead                     []uint32 // forced tokens not accepted yet
+	asked                     bool     // whether ask was called in this state
 }
 
-// Begin begins a sequence in a session that guest.Open gave. Nothing of c is kept. That the guest does not take the
-// source is a *guest.Refusal with its words; other errors are a *sandbox.Fault or the pool's.
+// Begin begins a sequence in a session of guest.Open. It does not retain c. If the guest refuses the source the error
+// is a *guest.Refusal with its text; other errors are a *sandbox.Fault or the pool's.
 func Begin(s *guest.Session, c Call, masks Masks) (*Stepper, error) {
 	request, err := requestOf(c)
 	if err != nil {
@@ -56,7 +56,7 @@ func Begin(s *guest.Session, c Call, masks Masks) (*Stepper, error) {
 		key: s.Entry(key)}, nil
 }
 
-// Clone is a stepper of a clone of this one's session, where this one is now.
+// Clone returns a stepper in the same state, for a clone of this one's session.
 func (p *Stepper) Clone(s *guest.Session) *Stepper {
 	return &Stepper{
 		s: s, masks: p.masks, accept: p.accept.Clone(s), mask: p.mask.Clone(s), forced: p.forced.Clone(s),
@@ -65,7 +65,8 @@ func (p *Stepper) Clone(s *guest.Session) *Stepper {
 	}
 }
 
-// Mask sets bits [abi.MaskWords] to the tokens that may come next; false means that all may, and the bits nothing.
+// Mask sets bits [abi.MaskWords] to the tokens that may come next; false means that all may, and the bits are
+// undefined.
 func (p *Stepper) Mask(bits []uint32) (constrained bool, err error) {
 	if !p.asked {
 		if err := p.ask(); err != nil {
@@ -102,7 +103,7 @@ func (p *Stepper) known(name uint64) []uint32 {
 	return p.masks.Get(name)
 }
 
-// ask asks for forced tokens.
+// ask asks the guest for forced tokens.
 func (p *Stepper) ask() error {
 	p.forced.Next()
 	packed, err := p.forced.Call()
@@ -131,7 +132,7 @@ func (p *Stepper) ask() error {
 	return nil
 }
 
-// compute has the guest write a mask of n words; no words mean that all tokens may come.
+// compute lets the guest write a mask of n words; no words mean that all tokens are allowed.
 func (p *Stepper) compute(n int) ([]uint32, error) {
 	at := p.s.Rooms().Mask
 	p.mask.Next()
@@ -160,7 +161,7 @@ func (p *Stepper) compute(n int) ([]uint32, error) {
 	return words, nil
 }
 
-// Accept moves on by tokens, one after the other.
+// Accept advances by tokens, in order.
 func (p *Stepper) Accept(tokens ...uint32) error {
 	for len(tokens) > 0 {
 		n := min(len(tokens), guest.AcceptRoom)

@@ -17,11 +17,11 @@ import (
 // words is a mask of the test's vocabulary, 259 tokens in 9 words.
 const words = 9
 
-// remembered is the Masks of a test.
-type remembered map[uint64][]uint32
+// maskCache is a Masks for tests.
+type maskCache map[uint64][]uint32
 
-func (m remembered) Get(key uint64) []uint32        { return m[key] }
-func (m remembered) Put(key uint64, words []uint32) { m[key] = words }
+func (m maskCache) Get(key uint64) []uint32        { return m[key] }
+func (m maskCache) Put(key uint64, words []uint32) { m[key] = words }
 
 func maskOf(tokens ...uint32) []uint32 {
 	bits := make([]uint32, words)
@@ -31,8 +31,8 @@ func maskOf(tokens ...uint32) []uint32 {
 	return bits
 }
 
-// steps is a guest that allows the letters a, b and the end, gives names to its states from a list, and forced tokens
-// from another. What is given in code replaces its exports.
+// steps is a guest that allows the letters a, b and the end token, and takes its states' keys and its forced tokens
+// from lists. code replaces exports.
 func steps(keys, force []uint64, code map[string]guesttest.Code) guesttest.Fake {
 	list := func(values []uint64) string {
 		var b []byte
@@ -41,7 +41,7 @@ func steps(keys, force []uint64, code map[string]guesttest.Code) guesttest.Fake 
 		}
 		return string(b)
 	}
-	// A bit behind the vocabulary counts for nothing.
+	// Bits beyond the vocabulary are ignored.
 	f := guesttest.Fake{
 		Description: guesttest.Steps,
 		Data: map[uint32]string{
@@ -68,17 +68,17 @@ func begun(t testing.TB, f guesttest.Fake, m Masks) *Stepper {
 	return p
 }
 
-// TestSteps: masks are asked for once for each name of a state, and not while tokens are forced.
+// TestSteps checks that a mask is requested once per state key, and never while tokens are forced.
 func TestSteps(t *testing.T) {
-	m := remembered{}
+	m := maskCache{}
 	p := begun(t, steps([]uint64{5, 0, 5, 6}, []uint64{0, 0, abi.Pack(textAt, 2), 0, 0}, nil), m)
 	bits := make([]uint32, words)
 	for i, want := range [][]uint32{maskOf('a', 'b', 258), maskOf('a', 'b', 258), maskOf('x'), maskOf('y'), maskOf(7),
 		maskOf('a', 'b', 258)} {
 		if i == 4 {
-			m[5] = maskOf(7) // so that it shows where the mask comes from
+			m[5] = maskOf(7) // to show that the mask comes from the cache
 		}
-		for range 2 { // asking again changes nothing but what is forced
+		for range 2 { // a second call changes only the forced tokens
 			if i != 2 && i != 3 {
 				break
 			}
@@ -95,12 +95,12 @@ func TestSteps(t *testing.T) {
 		}
 	}
 	if len(m) != 2 || !reflect.DeepEqual(m[6], maskOf('a', 'b', 258)) {
-		t.Errorf("remembered %x", m)
+		t.Errorf("cached %x", m)
 	}
 }
 
 func TestMaskAll(t *testing.T) {
-	m := remembered{}
+	m := maskCache{}
 	p := begun(t, steps([]uint64{3}, make([]uint64, 8), map[string]guesttest.Code{mask: guesttest.Const(abi.MaskAll),
 		key: guesttest.Long(3)}), m)
 	for range 2 {
@@ -112,37 +112,37 @@ func TestMaskAll(t *testing.T) {
 		}
 	}
 	if got, ok := m[3]; !ok || len(got) != 0 {
-		t.Errorf("remembered %v", m)
+		t.Errorf("cached %v", m)
 	}
 }
 
-// TestAcceptMany: more tokens than fit the room are handed over in parts.
+// TestAcceptMany checks that more tokens than fit the buffer are passed in parts.
 func TestAcceptMany(t *testing.T) {
-	// The guest adds up how many it is told of.
+	// The guest adds up the numbers of tokens.
 	count := guesttest.Join(guesttest.Const(resultAt+16), guesttest.Load(resultAt+16), guesttest.Arg(1),
 		guesttest.Add(), guesttest.Put(), guesttest.Const(0))
-	p := begun(t, steps(nil, nil, map[string]guesttest.Code{accept: count}), remembered{})
+	p := begun(t, steps(nil, nil, map[string]guesttest.Code{accept: count}), maskCache{})
 	if err := p.Accept(make([]uint32, 2*guest.AcceptRoom+5)...); err != nil {
 		t.Fatal(err)
 	}
 	if got := binary.LittleEndian.Uint32(p.s.Memory()[resultAt+16:]); got != 2*guest.AcceptRoom+5 {
-		t.Errorf("told of %d tokens", got)
+		t.Errorf("the guest received %d tokens", got)
 	}
 }
 
 func TestStepsRefuse(t *testing.T) {
 	no := steps(nil, nil, map[string]guesttest.Code{begin: guesttest.Long(abi.Pack(textAt, 1))})
 	var refusal *guest.Refusal
-	if _, err := Begin(open(t, no), Call{}, remembered{}); !errors.As(err, &refusal) || refusal.Text != "x" {
+	if _, err := Begin(open(t, no), Call{}, maskCache{}); !errors.As(err, &refusal) || refusal.Text != "x" {
 		t.Errorf("got %v", err)
 	}
-	p := begun(t, steps(nil, nil, map[string]guesttest.Code{accept: guesttest.Const(abi.StatusFailed)}), remembered{})
+	p := begun(t, steps(nil, nil, map[string]guesttest.Code{accept: guesttest.Const(abi.StatusFailed)}), maskCache{})
 	if err := p.Accept('z'); !errors.Is(err, ErrRejected) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestStepRules: what breaks a rule is a fault of its export.
+// TestStepRules checks that a result which breaks a rule is a fault of its export.
 func TestStepRules(t *testing.T) {
 	longs := func(v uint64) map[string]guesttest.Code { return map[string]guesttest.Code{forced: guesttest.Long(v)} }
 	for name, c := range map[string]struct {
@@ -161,7 +161,7 @@ func TestStepRules(t *testing.T) {
 		"vocabulary": {longs(abi.Pack(maskAt, 9)), forced, "the vocabulary has 259"},
 		"trap":       {map[string]guesttest.Code{key: guesttest.Trap()}, key, "unreachable"},
 	} {
-		p := begun(t, steps(make([]uint64, 8), make([]uint64, 8), c.code), remembered{})
+		p := begun(t, steps(make([]uint64, 8), make([]uint64, 8), c.code), maskCache{})
 		_, err := p.Mask(make([]uint32, words))
 		if c.export == accept {
 			err = p.Accept('a')
@@ -171,7 +171,7 @@ func TestStepRules(t *testing.T) {
 			t.Errorf("%s: got %v, want a fault of %s: %s", name, err, c.export, c.want)
 		}
 		if _, err := p.Mask(make([]uint32, words)); !errors.Is(err, sandbox.ErrBroken) && !p.asked {
-			t.Errorf("%s: asked again: %v", name, err)
+			t.Errorf("%s: called again: %v", name, err)
 		}
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"tgi/sdk/abi"
 )
 
-// Dropped is something that a guest was asked for and that what it made does not enforce.
+// Dropped is part of a request that the guest's result does not enforce.
 type Dropped = llm.Dropped
 
-// Compiled calls an export that takes a request and answers with the struct of abi.CompiledSize bytes. read gets its
-// text, of at most so many bytes, where it lies in the guest's memory; its error says which rule the text breaks. That
-// the guest refused is a *Refusal with its words; other errors are a *sandbox.Fault or the pool's.
+// Compiled calls an export that takes a request and answers with the struct of abi.CompiledSize bytes. read gets the
+// text that the struct points to, limited in bytes, in the guest's memory; its error says which rule the text breaks.
+// If the guest refuses, the error is a *Refusal with its text; other errors are a *sandbox.Fault or the pool's.
 func (s *Session) Compiled(export string, request []byte, most int, read func(text []byte) error) ([]Dropped, error) {
 	at, n, err := s.Request(request)
 	if err != nil {
@@ -35,8 +35,8 @@ func (s *Session) Compiled(export string, request []byte, most int, read func(te
 	return dropped, nil
 }
 
-// ReadCompiled reads the struct at an address of a guest's memory, as Compiled does, or gives the text of a guest that
-// refused, in its memory. The error says which rule is broken.
+// ReadCompiled reads the struct at an address of a guest's memory, as Compiled does, or returns the text of a refusal,
+// in the guest's memory. The error says which rule is broken.
 func ReadCompiled(memory []byte, at uint32, most int, read func(text []byte) error) (dropped []Dropped, refused []byte,
 	err error) {
 	if at%4 != 0 || uint64(at)+abi.CompiledSize > uint64(len(memory)) {

@@ -8,14 +8,14 @@ import (
 	"tgi/plugins/internal/sandbox"
 )
 
-// Open takes an instance for one of the kinds that work on conversations. Nothing of the guest has been called. Closing
-// cancel ends a running call, and every later one, with sandbox.ErrCancelled. Where memory is short it waits a while.
-// Errors are sandbox.ErrBusy, sandbox.ErrMemory and sandbox.ErrClosed.
+// Open takes an instance for one of the kinds that work on conversations. No export of the guest has been called yet.
+// Closing cancel ends a running call, and every later one, with sandbox.ErrCancelled. When memory is short, it waits
+// for a limited time. Errors are sandbox.ErrBusy, sandbox.ErrMemory and sandbox.ErrClosed.
 func (g *Guest) Open(seed uint64, cancel <-chan struct{}) (*Session, error) {
 	return g.open(sandbox.Lease{Cancel: cancel, Seed: seed, Patient: true})
 }
 
-// OpenNow is Open in the token loop, where nobody waits.
+// OpenNow is Open for the token loop: it does not wait for memory.
 func (g *Guest) OpenNow(seed uint64, cancel <-chan struct{}) (*Session, error) {
 	return g.open(sandbox.Lease{Cancel: cancel, Seed: seed})
 }
@@ -62,10 +62,10 @@ func (s *Session) Call(export string, args ...uint64) (uint64, error) {
 	return stack[0], err
 }
 
-// Has reports whether the guest has an export that it may do without.
+// Has reports whether the guest has an optional export.
 func (g *Guest) Has(export string) bool { return g.module.Has(export) }
 
-// Room has the guest make room of n bytes, paid from the fuel of a request.
+// Room asks the guest to allocate n bytes. The fuel of a request pays for it.
 func (s *Session) Room(n int) (uint32, error) {
 	if s.in == nil {
 		return 0, s.closedError("tgi_alloc")
@@ -74,14 +74,14 @@ func (s *Session) Room(n int) (uint32, error) {
 	return s.g.alloc(s.in, uint64(n), &budget)
 }
 
-// Refuse counts a "no" that came otherwise than by an error text, and makes it one.
+// Refuse counts a refusal that the guest did not report as an error text, and returns it as an error.
 func (s *Session) Refuse(text []byte) *Refusal {
 	s.g.counts.refusals.Add(1)
 	return &Refusal{Text: ErrorText(text)}
 }
 
-// withModel adds the model to a configuration, unless that has one of its own: an operator may replace it. What is no
-// object is the guest's to refuse.
+// withModel adds the model to a configuration, unless the configuration already has one: an operator may replace it.
+// The guest itself refuses a configuration that is not an object.
 func withModel(config, model []byte) []byte {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(config, &members); err != nil || members["model"] != nil {

@@ -26,8 +26,8 @@ func handed(s *guest.Session) string {
 	return string(m[at:][:n])
 }
 
-// TestModelInConfiguration: guests that work on conversations find the model, unless their operator gave another; the
-// others don't.
+// TestModelInConfiguration checks that only guests of the conversation kinds get the model, unless their configuration
+// has one.
 func TestModelInConfiguration(t *testing.T) {
 	const model = `{"name":"m"}`
 	for _, c := range []struct{ description, config, model, want string }{
@@ -57,9 +57,9 @@ func TestModelInConfiguration(t *testing.T) {
 	}
 }
 
-// TestConfigurationNobodyReads: settings for a guest that reads none are refused, with the first of them and what to
-// do.
-func TestConfigurationNobodyReads(t *testing.T) {
+// TestUnreadConfiguration checks that a configuration for a guest that reads none is refused, with its first
+// member and the remedy.
+func TestUnreadConfiguration(t *testing.T) {
 	for _, c := range []struct{ description, config, want string }{
 		{`{"name":"x","kinds":["logits"]}`, `{}`, ""},
 		{`{"name":"x","kinds":["logits"]}`, ``, ""},
@@ -78,7 +78,8 @@ func TestConfigurationNobodyReads(t *testing.T) {
 	}
 }
 
-// TestRequest: a conversation reaches the guest whole, whatever its size, and a refusal and a fault are told apart.
+// TestRequest checks that a conversation of any size reaches the guest unchanged, and that refusals and faults are
+// distinguished.
 func TestRequest(t *testing.T) {
 	f := guesttest.Fake{Description: guesttest.Tools, Code: map[string]guesttest.Code{"tgi_tools_begin": kept(2,
 		guesttest.Long(0))}}
@@ -125,8 +126,9 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestKindsBeginApart: what begins with a prompt and what works on conversations are begun each in its own way.
-func TestKindsBeginApart(t *testing.T) {
+// TestKindsBeginSeparately checks that kinds that begin with a prompt and conversation kinds cannot be begun in the
+// other way.
+func TestKindsBeginSeparately(t *testing.T) {
 	g, err := load(t, guesttest.Fake{Description: `{"name":"x","kinds":["logits","tools"]}`,
 		Code: map[string]guesttest.Code{
 			"tgi_tools_begin": guesttest.Trap(),
@@ -151,7 +153,7 @@ func TestKindsBeginApart(t *testing.T) {
 	}
 }
 
-// TestLoadOfConversationKinds: their signatures and descriptions are checked as those of the others.
+// TestLoadOfConversationKinds checks signatures and descriptions of the conversation kinds.
 func TestLoadOfConversationKinds(t *testing.T) {
 	for _, c := range []struct {
 		f    guesttest.Fake

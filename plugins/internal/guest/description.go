@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"tgi/sdk/abi"
 )
@@ -37,6 +38,9 @@ func (d Description) Steps() bool { return d.Serves(abi.KindGrammar) && d.Declar
 // Declares reports whether the guest declared an output.
 func (d Description) Declares(name string) bool { return slices.Contains(d.Modes, name) }
 
+// maxDescribed bounds the name and the version of a plugin, which logs and lists show.
+const maxDescribed = 128
+
 // parse reads and checks a description; the error matches ErrDescription and names all that is wrong.
 func parse(text []byte, vocab int) (Description, error) {
 	var j struct {
@@ -58,6 +62,13 @@ func parse(text []byte, vocab int) (Description, error) {
 	}
 	if j.Name == "" {
 		fault("name is missing")
+	}
+	for _, text := range []struct{ key, value string }{{"name", j.Name}, {"version", j.Version}} {
+		if len(text.value) > maxDescribed || strings.ContainsFunc(text.value, func(r rune) bool {
+			return !unicode.IsPrint(r)
+		}) {
+			fault("%s %.80q is not up to %d bytes of printable characters", text.key, text.value, maxDescribed)
+		}
 	}
 	if len(j.Kinds) == 0 {
 		fault("no kind is registered")
@@ -126,8 +137,8 @@ func (d *Description) addNeed(n string) error {
 	return nil
 }
 
-// checkConfig refuses a configuration for a guest that reads none: it would silently have no effect. The guest itself
-// refuses what is not an object.
+// checkConfig refuses a configuration for a guest that reads none, because it would silently have no effect. The guest
+// itself refuses a configuration that is not an object.
 func (d Description) checkConfig(config []byte) error {
 	var members map[string]json.RawMessage
 	if d.Config || json.Unmarshal(config, &members) != nil {

@@ -2,8 +2,8 @@
 //
 // It owns the way from a module's bytes to instances that wait for a sequence (compile, signatures, description, rooms,
 // init, snapshot, pool), the imports that guests see, and the life of one sequence's instance (begin, the sequence's
-// tokens in the guest's memory, fuel per step, clone, end). What a kind does at each step is the business of the
-// package of that kind.
+// tokens in the guest's memory, fuel per step, clone, end). The package of each kind owns what the kind does at each
+// step.
 package guest
 
 import (
@@ -23,12 +23,12 @@ import (
 type Vocabulary interface {
 	// Size is the number of ids: they are 0 to Size-1, and a row has Size logits.
 	Size() int
-	// Bytes gives what the token stands for, the text of a special one; nil where there is no such token. The caller
+	// Bytes returns what the token stands for, the text of a special one; nil where there is no such token. The caller
 	// does not change it.
 	Bytes(id uint32) []byte
-	// Flags gives abi.TokenSpecial and abi.TokenEnd of a token that there is.
+	// Flags returns which of abi.TokenSpecial and abi.TokenEnd an existing token has.
 	Flags(id uint32) uint32
-	// Encode gives the tokens of a text in UTF-8, special ones in it recognised and none added.
+	// Encode returns the tokens of a text in UTF-8, special ones in it recognised and none added.
 	Encode(text string) []uint32
 }
 
@@ -42,8 +42,8 @@ type Config struct {
 	Limits       Limits
 	Vocabulary   Vocabulary
 	MaxInstances int // sequences at a time; 0 means sandbox.DefaultMax
-	// Governor, where not nil, gives the guest its share of the processors. Trusted says that it is part of the
-	// program. OnPause, where not nil, is called when a call of it is paused; it must not block.
+	// Governor, if not nil, limits how much of the processors the guest uses. Trusted means that the guest is part of
+	// the program. OnPause, if not nil, is called when a call of the guest is paused; it must not block.
 	Governor *sandbox.Governor
 	Trusted  bool
 	OnPause  func()
@@ -58,10 +58,10 @@ type Config struct {
 // ErrDescription: what tgi_describe returned can't be used.
 var ErrDescription = errors.New("description")
 
-// Refusal is a guest's "no": to its configuration, or to a request's parameters. Text is the guest's.
+// Refusal is the error of a guest that refuses its configuration or a request's parameters. Text is the guest's.
 type Refusal struct{ Text string }
 
-// Error gives the guest's text.
+// Error returns the guest's text.
 func (r *Refusal) Error() string { return r.Text }
 
 // Guest is a loaded plugin. It is safe for concurrent use. Close it.
@@ -81,7 +81,7 @@ type Guest struct {
 // Load compiles a plugin, checks its signatures and description, has it allocate its rooms and read its configuration,
 // and takes the snapshot that every sequence starts from. Errors name all that is missing or wrong about imports and
 // exports at once (sandbox.ErrImport, sandbox.ErrExport), or say what is wrong with the description (ErrDescription); a
-// guest that does not want its configuration gives a *Refusal, one that fails a *sandbox.Fault. Cancelling ctx ends the
+// guest that refuses its configuration returns a *Refusal, one that fails a *sandbox.Fault. Cancelling ctx ends the
 // compilation and what the guest runs.
 func Load(ctx context.Context, e *sandbox.Engine, c Config) (*Guest, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
@@ -113,13 +113,13 @@ func Load(ctx context.Context, e *sandbox.Engine, c Config) (*Guest, error) {
 	return g, nil
 }
 
-// code is a compiled module. Several guests may have it, with pools of their own.
+// code is a compiled module. Several guests can share it; each has its own pool.
 type code struct {
 	module *sandbox.Module
 	users  atomic.Int64
 }
 
-// codeFor gives the code of g for one more guest, nil where that needs other code.
+// codeFor returns the code of g for another guest, nil if that guest needs other code.
 func (g *Guest) codeFor(wasm []byte, l Limits) *code {
 	if g == nil || g.limits.Memory != l.Memory || g.limits.Load() != l.Load() || g.Sum() != sha256.Sum256(wasm) {
 		return nil
@@ -128,33 +128,32 @@ func (g *Guest) codeFor(wasm []byte, l Limits) *code {
 	return g.code
 }
 
-// drop lets the code go, with the last guest that has it.
+// drop releases one use of the code; the last one frees it.
 func (c *code) drop() {
 	if c.users.Add(-1) == 0 {
 		c.module.Close()
 	}
 }
 
-// Name gives the name from Config.
+// Name returns the name from Config.
 func (g *Guest) Name() string { return g.name }
 
-// Description gives what the guest said of itself, checked. It must not be changed.
+// Description returns what the guest said of itself, checked. It must not be changed.
 func (g *Guest) Description() Description { return g.d }
 
-// Sum gives the SHA-256 of the module.
+// Sum returns the SHA-256 of the module.
 func (g *Guest) Sum() [32]byte { return g.module.Sum() }
 
-// CanClone reports whether a sequence's state can be copied: whether the guest keeps none where a snapshot can't hold
-// it.
+// CanClone reports whether a sequence's state can be copied: whether a snapshot holds all of the guest's state.
 func (g *Guest) CanClone() bool { return g.module.HiddenState() == "" }
 
-// Limits gives the limits with their defaults.
+// Limits returns the limits with their defaults.
 func (g *Guest) Limits() Limits { return g.limits }
 
-// Vocabulary gives the vocabulary from Config.
+// Vocabulary returns the vocabulary from Config.
 func (g *Guest) Vocabulary() Vocabulary { return g.vocab }
 
-// Close ends the plugin: nothing begins any more, sequences under way go on. It does not wait; when the last of them is
+// Close ends the plugin: no new sequence begins, running ones continue. It does not wait; when the last sequence is
 // closed, everything is freed and Drained is closed. Closing twice is fine.
 func (g *Guest) Close() {
 	g.once.Do(func() {

@@ -64,9 +64,12 @@ func TestLoadNamesAllThatIsWrongAtOnce(t *testing.T) {
 
 func TestLoadDescription(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"name":"x","kinds":["logits"]}`:                       "",
-		`{"name":"x","kinds":["logits"],"unknown":[1]}`:         "",
-		`{"name":"x","kinds":["logits"],"needs":["topk:4096"]}`: "",
+		`{"name":"a","version":"1\u001b[2J","kinds":["logits"]}`:                       `version "1\x1b[2J" is not up to 128 bytes`,
+		`{"name":"a\u202e","kinds":["logits"]}`:                                        `name "a\u202e" is not up to 128 bytes`,
+		`{"name":"a","version":"` + strings.Repeat("1", 129) + `","kinds":["logits"]}`: "is not up to 128 bytes",
+		`{"name":"x","kinds":["logits"]}`:                                              "",
+		`{"name":"x","kinds":["logits"],"unknown":[1]}`:                                "",
+		`{"name":"x","kinds":["logits"],"needs":["topk:4096"]}`:                        "",
 		`not JSON`:                      "invalid character",
 		`[]`:                            "cannot unmarshal array",
 		`{"name":7,"kinds":["logits"]}`: "cannot unmarshal number",
@@ -122,7 +125,7 @@ func TestDescriptionOfBothKinds(t *testing.T) {
 	}
 }
 
-// TestLoadFaults: whatever goes wrong before the snapshot is named with the export.
+// TestLoadFaults checks that every failure before the snapshot names the export.
 func TestLoadFaults(t *testing.T) {
 	text := func(at, n uint32) guesttest.Code { return guesttest.Long(abi.Pack(at, n)) }
 	for name, c := range map[string]struct {
@@ -274,7 +277,7 @@ func TestClose(t *testing.T) {
 	g.Close()
 	select {
 	case <-g.Drained():
-		t.Fatal("drained while a sequence is under way")
+		t.Fatal("drained while a sequence is running")
 	default:
 	}
 	if _, err := g.Begin(guest.Start{}); !errors.Is(err, sandbox.ErrClosed) {
@@ -284,7 +287,7 @@ func TestClose(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := s.Entry(guest.Process).Call(guesttest.StepAt, 0); err != nil {
-		t.Errorf("the sequence under way: %v", err)
+		t.Errorf("the running sequence: %v", err)
 	}
 	entry := s.Entry(guest.Process)
 	s.Close()
@@ -298,7 +301,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestCloseLeavesNoGoroutine: a goroutine that is left would be a deadlock of the bubble.
+// TestCloseLeavesNoGoroutine checks that Close ends all goroutines: a leak would deadlock the synctest bubble.
 func TestCloseLeavesNoGoroutine(t *testing.T) {
 	e := guesttest.Engine(t)
 	for name, f := range map[string]guesttest.Fake{"sound": {}, "refused": fake("tgi_init",
@@ -353,7 +356,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// remember answers how often begin was called before, as an error text of so many bytes.
+// remember returns the number of earlier calls of begin, as an error text of that many bytes.
 var remember = guesttest.Join(
 	guesttest.Const(guesttest.Free), guesttest.Load(guesttest.Free), guesttest.Const(1), guesttest.Add(),
 	guesttest.Put(),
@@ -372,9 +375,9 @@ func TestSequencesStartFresh(t *testing.T) {
 	}
 }
 
-// TestCodeServesAgain: a guest of the same module and memory has the code of the one before it, whichever of them ends
-// first; its pool, and so its state, is its own.
-func TestCodeServesAgain(t *testing.T) {
+// TestCodeIsReused checks that guests of the same module and memory limit share compiled code, whichever ends first,
+// but no pool and so no state.
+func TestCodeIsReused(t *testing.T) {
 	config := guest.Config{Wasm: guesttest.Fake{}.Wasm()}
 	first, err := loadWith(t, config)
 	if err != nil {
@@ -393,14 +396,14 @@ func TestCodeServesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := second.Stats().Instances.Out; n != 0 {
-		t.Errorf("%d instances of the second are out", n)
+		t.Errorf("%d instances of the second are in use", n)
 	}
 	s.Close()
 	first.Close()
 	<-first.Drained()
 	s, err = second.Begin(guest.Start{})
 	if err != nil {
-		t.Fatal("after the first ended:", err)
+		t.Fatal("after the first was closed:", err)
 	}
 	s.Close()
 
@@ -410,7 +413,7 @@ func TestCodeServesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if guest.SharesCode(second, smaller) {
-		t.Error("another memory limit is compiled in, but the code is the same")
+		t.Error("guests with different memory limits share code")
 	}
 	config = guest.Config{Wasm: guesttest.Fake{Description: guesttest.Ahead}.Wasm(), Like: second}
 	other, err := loadWith(t, config)
@@ -418,6 +421,6 @@ func TestCodeServesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if guest.SharesCode(second, other) {
-		t.Error("another module has the same code")
+		t.Error("different modules share code")
 	}
 }

@@ -10,9 +10,8 @@ import (
 	"tgi/plugins/internal/sandbox"
 )
 
-// TestHiddenState: a guest that keeps state where no snapshot reaches begins anew for each sequence, so what comes
-// before a sequence must be little, however much fuel its operator grants it; and what is too much is refused with the
-// reason.
+// TestHiddenState: a guest with state outside the snapshot is initialised for each sequence, so its init must be short,
+// whatever fuel the operator grants; an expensive one is refused with the reason.
 func TestHiddenState(t *testing.T) {
 	load := func(code ...guesttest.Code) (*guest.Guest, error) {
 		f := guesttest.Fake{Table: true, Code: map[string]guesttest.Code{"tgi_init": guesttest.Join(append(code,

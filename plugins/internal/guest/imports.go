@@ -12,7 +12,7 @@ import (
 // Fuel that the imports charge for work that grows with an argument, beside what every import costs.
 const (
 	copyFuel   = 1    // per byte that is copied or printed
-	findFuel   = 500  // to find a token: in a large vocabulary it is in no cache
+	findFuel   = 500  // to find a token: in a large vocabulary it is rarely in the processor's cache
 	beginFuel  = 2000 // to begin with a text: splitting it and room for its tokens
 	encodeFuel = 250  // per byte of text: about 50 ns, what a tokenizer needs at its worst
 )
@@ -84,7 +84,7 @@ func encode(in *sandbox.Instance, v Vocabulary, s []uint64) uint64 {
 	return uint64(len(ids))
 }
 
-// view is a part of the guest's memory. What lies outside ends the guest's call.
+// view returns a part of the guest's memory. A part outside of the memory ends the guest's call.
 func view(in *sandbox.Instance, what string, ptr, n uint64) []byte {
 	m := in.Memory()
 	if n == 0 {

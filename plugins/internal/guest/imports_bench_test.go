@@ -17,8 +17,8 @@ func (w manyWords) Bytes(id uint32) []byte { return w[id] }
 func (w manyWords) Flags(uint32) uint32    { return 0 }
 func (w manyWords) Encode(string) []uint32 { return nil }
 
-// BenchmarkImports measures what a unit of fuel takes in calls of the imports: it should be 0.2 ns, and not more than
-// 0.8. The least of several runs counts, in time of the thread, so that other load hardly shows.
+// BenchmarkImports measures the time per unit of fuel in calls of the imports: it should be 0.2 ns, at most 0.8. It
+// takes the minimum of several runs, in thread time, so that other load has little effect.
 func BenchmarkImports(b *testing.B) {
 	const ids = 1 << 17
 	var words manyWords

@@ -13,7 +13,7 @@ import (
 	"tgi/sdk/abi"
 )
 
-// TestKinds: the kinds are those of which exports are there, and half a module has as many as can be read of it.
+// TestKinds checks that the kinds follow from the exports, also for the readable part of a truncated module.
 func TestKinds(t *testing.T) {
 	for _, c := range []struct {
 		f    guesttest.Fake
@@ -44,7 +44,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestLimitsByKind: what a plugin may use where its operator says nothing follows from its kinds; what he says holds.
+// TestLimitsByKind checks that defaults of limits follow from the plugin's kinds, and that configured limits take
+// precedence.
 func TestLimitsByKind(t *testing.T) {
 	for _, c := range []struct {
 		kinds           []string
@@ -66,7 +67,7 @@ func TestLimitsByKind(t *testing.T) {
 		given := guest.Limits{Memory: 1 << 20, FuelPerStep: 1, FuelPerRequest: 2, FuelLoad: 3,
 			TimePerStep: 4, TimePerRequest: 5, TimeLoad: 6, Share: 7}
 		if l, err := given.WithDefaults(c.kinds); err != nil || l != given {
-			t.Errorf("%q: given %+v, holds %+v, %v", c.kinds, given, l, err)
+			t.Errorf("%q: given %+v, got %+v, %v", c.kinds, given, l, err)
 		}
 	}
 	for want, l := range map[string]guest.Limits{

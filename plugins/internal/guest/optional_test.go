@@ -11,7 +11,7 @@ import (
 	"tgi/sdk/abi"
 )
 
-// TestOptionalExport: a guest may do without it; one that has it has the signature wanted, and serves the kind.
+// TestOptionalExport checks that an optional export may be missing, and otherwise needs the right signature and kind.
 func TestOptionalExport(t *testing.T) {
 	const name = "tgi_tools_constraint"
 	code := map[string]guesttest.Code{name: guesttest.Const(0)}

@@ -189,19 +189,19 @@ func (s *Session) writeTokens(prompt, output []uint32) {
 	}
 }
 
-// EndTurn gives up the session's turn: its later calls are those of the token loop. The session is not closed.
+// EndTurn releases the session's turn: its later calls are those of the token loop. The session is not closed.
 func (s *Session) EndTurn() { s.in.EndTurn() }
 
-// Guest gives the session's guest.
+// Guest returns the session's guest.
 func (s *Session) Guest() *Guest { return s.g }
 
-// Prompt gives the number of tokens that the sequence began with.
+// Prompt returns the number of tokens that the sequence began with.
 func (s *Session) Prompt() int { return s.prompt }
 
-// Rooms gives the addresses of the rooms.
+// Rooms returns the addresses of the rooms.
 func (s *Session) Rooms() Rooms { return s.g.rooms }
 
-// Memory gives all of the guest's memory, until the next call. The session is not closed.
+// Memory returns all of the guest's memory, until the next call. The session is not closed.
 func (s *Session) Memory() []byte { return s.in.Memory() }
 
 // Closed reports whether Close was called.
@@ -216,7 +216,7 @@ func (s *Session) Reserve(n int, cancel <-chan struct{}) error {
 	return s.g.pool.Reserve(s.in, n, sandbox.Lease{Cancel: cancel, Patient: true})
 }
 
-// Clone gives another session that is where this one is, for best_of. Its guest draws its own random numbers, from
+// Clone returns another session in the state of this one, for best_of. Its guest draws its own random numbers, from
 // seed. Errors are those of Validate; a guest that keeps state where the host can't copy it gives
 // sandbox.ErrHiddenState.
 func (s *Session) Clone(seed uint64, cancel <-chan struct{}) (*Session, error) {
@@ -240,7 +240,7 @@ func (s *Session) Break(fn, cause string) error {
 	return err
 }
 
-// Close gives the instance back, whatever state it is in. Closing twice is fine.
+// Close returns the instance to its pool, whatever state it is in. Closing twice is fine.
 func (s *Session) Close() {
 	if s.in != nil {
 		s.g.pool.Put(s.in)
@@ -266,7 +266,7 @@ func (s *Session) Entry(export string) *Entry {
 	return &Entry{s: s, f: s.in.Func(export), name: export, saved: s.g.limits.FuelPerStep}
 }
 
-// Clone gives the same export of a session that was cloned from this one's, with as much fuel saved.
+// Clone returns the same export of a session that was cloned from this one's, with as much fuel saved.
 func (e *Entry) Clone(s *Session) *Entry {
 	twin := s.Entry(e.name)
 	twin.saved = e.saved

@@ -33,7 +33,7 @@ func beginWith(t *testing.T, c guest.Config, start guest.Start) *guest.Session {
 	return s
 }
 
-// counted gives tokens from first on.
+// counted returns consecutive tokens from first.
 func counted(first, n int) []uint32 {
 	out := make([]uint32, n)
 	for i := range out {
@@ -51,8 +51,8 @@ func inRoom(s *guest.Session, at uint32, n int) []uint32 {
 	return out
 }
 
-// TestBeginHandsOver: the guest finds parameters and prompt, large ones too, and a prompt stays readable when the
-// sequence outgrows its room.
+// TestBeginHandsOver checks that the guest gets parameters and prompt, large ones too, and that a prompt stays readable
+// when the sequence outgrows its buffer.
 func TestBeginHandsOver(t *testing.T) {
 	// begin keeps its arguments at Free.
 	keep := guesttest.Long(0)
@@ -82,12 +82,12 @@ func TestBeginHandsOver(t *testing.T) {
 			}
 		}
 		if got := inRoom(s, args[2], n); !slices.Equal(got, counted(7, n)) {
-			t.Error("the prompt that begin was given is gone")
+			t.Error("the prompt passed to begin is no longer readable")
 		}
 	}
 }
 
-// TestBeginOfEachKind: those asked for, in one instance, and all where nothing is said.
+// TestBeginOfEachKind checks that Begin begins the given kinds in one instance, and all kinds if none are given.
 func TestBeginOfEachKind(t *testing.T) {
 	mark := func(at uint32) guesttest.Code { return guesttest.Join(guesttest.Store(at, 1), guesttest.Long(0)) }
 	g, err := load(t, guesttest.Fake{Description: guesttest.Both, Code: map[string]guesttest.Code{
@@ -115,7 +115,7 @@ func TestBeginOfEachKind(t *testing.T) {
 	}
 }
 
-// TestMaxTokensMakesRoomOnce: nothing is allocated after begin.
+// TestMaxTokensMakesRoomOnce checks that nothing is allocated after begin.
 func TestMaxTokensMakesRoomOnce(t *testing.T) {
 	s := begin(t, guesttest.Fake{}, guest.Start{Prompt: counted(0, 10), MaxTokens: 20_000})
 	e := s.Entry(guest.Process)
@@ -130,7 +130,7 @@ func TestMaxTokensMakesRoomOnce(t *testing.T) {
 	}
 }
 
-func TestTokensThatCannotBe(t *testing.T) {
+func TestInvalidTokens(t *testing.T) {
 	s := begin(t, guesttest.Fake{}, guest.Start{Prompt: counted(0, 10)})
 	e := s.Entry(guest.Process)
 	if _, err := e.Tokens(counted(0, 11), nil); err == nil || !strings.HasPrefix(err.Error(), "BUG: ") {
@@ -144,9 +144,9 @@ func TestTokensThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestNoRoomForTokens: a guest that can't make room ends its sequence.
+// TestNoRoomForTokens checks that the sequence fails if the guest can't allocate a buffer.
 func TestNoRoomForTokens(t *testing.T) {
-	// Room is given three times (params, tokens, config), then none.
+	// Allocation succeeds three times (params, tokens, config), then fails.
 	few := guesttest.Join(
 		guesttest.Const(guesttest.Free), guesttest.Load(guesttest.Free), guesttest.Const(1), guesttest.Add(),
 		guesttest.Put(),
@@ -230,8 +230,8 @@ func TestRandomNumbersFollowTheSeed(t *testing.T) {
 	}
 }
 
-// TestCloneGoesItsOwnWay: neither sees what the other does later.
-func TestCloneGoesItsOwnWay(t *testing.T) {
+// TestCloneIsIndependent checks that a clone and its original are independent.
+func TestCloneIsIndependent(t *testing.T) {
 	// process counts and answers with the count.
 	count := guesttest.Join(guesttest.Const(guesttest.Free), guesttest.Load(guesttest.Free), guesttest.Const(1),
 		guesttest.Add(),
@@ -259,7 +259,7 @@ func TestCloneGoesItsOwnWay(t *testing.T) {
 	}
 }
 
-// TestFuelIsSaved: a sequence begins with one step's fuel, and saves up to Burst.
+// TestFuelIsSaved checks that a sequence begins with one step's fuel saved, and saves up to Burst.
 func TestFuelIsSaved(t *testing.T) {
 	const per = 1000
 	// process loops argument times.
@@ -305,7 +305,7 @@ func TestChargeEnds(t *testing.T) {
 	}
 }
 
-// TestImports calls each import with what is usual and with what is not. The guest's process makes the call.
+// TestImports calls each import, from the guest's process, with usual and unusual arguments.
 func TestImports(t *testing.T) {
 	store := func(text string) map[uint32]string { return map[uint32]string{guesttest.Free: text} }
 	call := func(args ...uint32) (code guesttest.Code) {
@@ -370,7 +370,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestImportNotOffered names import and signature together with what is wrong with exports.
+// TestImportNotOffered checks that one error names the import, its signature, and all wrong exports.
 func TestImportNotOffered(t *testing.T) {
 	f := guesttest.Fake{Drop: []string{"tgi_init"}, Foreign: []abi.Func{
 		{Name: "sleep", Params: []abi.Type{abi.I64}},

@@ -13,7 +13,7 @@ import (
 // kinds are those of this version.
 var kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar}
 
-// checkExports finds all that is wrong with a module's exports as far as can be told without running it: a kind of
+// checkExports finds all errors of a module's exports that are visible without running it: a kind of
 // which one export is there must be there as a whole, and nothing else may begin with tgi_.
 func checkExports(m *sandbox.Module) error {
 	want := requiredExports(abi.Common)
@@ -115,7 +115,7 @@ func requiredExports(list []abi.Func) (out []sandbox.Export) {
 	return out
 }
 
-// Signature gives a function's type as the sandbox writes it.
+// Signature returns a function's type as the sandbox writes it.
 func Signature(f abi.Func) sandbox.Signature {
 	letter := map[abi.Type]string{abi.I32: "i", abi.I64: "I", abi.F32: "f", abi.F64: "F"}
 	short := ""

@@ -22,7 +22,7 @@ type Stats struct {
 // Faults counts calls that failed, by why.
 type Faults struct{ Trap, Fuel, Time, Memory, Access, Result, Cancelled uint64 }
 
-// All gives the number of faults of the guest: a cancelled call is none of its doing.
+// All returns the number of faults of the guest: a cancelled call is not counted.
 func (f Faults) All() uint64 { return f.Trap + f.Fuel + f.Time + f.Memory + f.Access + f.Result }
 
 type counters struct {
@@ -60,7 +60,7 @@ func (c *counters) fault(err error) {
 	}
 }
 
-// Stats gives the counts as they are now.
+// Stats returns the counts as they are now.
 func (g *Guest) Stats() Stats {
 	c := &g.counts
 	return Stats{

@@ -71,7 +71,7 @@ func (in *Instance) addRunTime(took time.Duration) *abort {
 	}
 	h.mu.Unlock()
 	if over {
-		in.module.engine.quota.makeRoom(in)
+		in.module.engine.quota.enforceBound(in)
 	}
 	return h.termination.Load()
 }
@@ -96,7 +96,7 @@ func (in *Instance) recountPages() bool {
 	over := in.recordBytes()
 	h.mu.Unlock()
 	if over {
-		in.module.engine.quota.makeRoom(in)
+		in.module.engine.quota.enforceBound(in)
 	}
 	return true
 }
@@ -144,7 +144,7 @@ func (in *Instance) acquire(bytes int64, l Lease) {
 	h.use = q.nextUse()
 	h.request, h.brief = l.Cancel, l.Brief
 	h.share.out[in] = struct{}{}
-	q.grantTickets()
+	q.grantPending()
 }
 
 // returnToPool ends a sequence's use and updates what the next one is expected to touch. The instance keeps its pages
@@ -175,7 +175,7 @@ func (in *Instance) returnToPool() {
 		s.expected = max(touched, s.expected-(s.expected-touched)/16)
 	}
 	q.charge(s, -credit)
-	q.grantTickets()
+	q.grantPending()
 }
 
 // resetCharge records that the instance's pages were freed.
@@ -189,7 +189,7 @@ func (in *Instance) resetCharge() {
 	defer q.mu.Unlock()
 	q.charge(h.share, instanceBytes-h.bytes.Load())
 	h.bytes.Store(instanceBytes)
-	q.grantTickets()
+	q.grantPending()
 }
 
 // reserve is the system's, within the quota's address space.
@@ -255,5 +255,5 @@ func (in *Instance) free(release func()) {
 	}
 	q.charge(h.share, -h.bytes.Load())
 	h.bytes.Store(0)
-	q.grantTickets()
+	q.grantPending()
 }

@@ -13,7 +13,7 @@ import (
 	wasip1 "github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 )
 
-// bare runs a guest in the engine alone: no rewriting; with stop, under the engine's own interruption.
+// bare runs a guest in wazero only, without rewriting; with stop, using wazero's own interruption.
 func bare(b *testing.B, wasm []byte, stop bool) api.Module {
 	ctx := context.Background()
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithCloseOnContextDone(stop))
@@ -32,7 +32,7 @@ type variant struct {
 	call func(export string, arg uint64)
 }
 
-// variants gives the ways to run one guest that a benchmark compares.
+// variants returns the ways to run one guest that a benchmark compares.
 func variants(b *testing.B, wasm []byte) []variant {
 	in := instance(b, compile(b, engine(b, Config{}), wasm, ModuleConfig{}))
 	if err := start(in); err != nil {
@@ -73,7 +73,7 @@ func variants(b *testing.B, wasm []byte) []variant {
 	return list
 }
 
-// compare times the variants of one call in turns, and reports each one's median and its ratio to the plain module.
+// compare times the variants of one call alternately, and reports the median of each and its ratio to the plain module.
 func compare(b *testing.B, vs []variant, export string, arg uint64) {
 	times := make([][]time.Duration, len(vs))
 	for range b.N {
@@ -205,8 +205,8 @@ func BenchmarkEmptyCall(b *testing.B) {
 	}
 }
 
-// BenchmarkCollection times runtime.GC while a guest spins. The baselines are a machine that does nothing, Go code that
-// spins, and the guest without ticks.
+// BenchmarkCollection times runtime.GC while a guest spins. The baselines are an idle machine, Go code that spins, and
+// the guest without ticks.
 func BenchmarkCollection(b *testing.B) {
 	wasm := guestFile(b, "walk.wasm")
 	vs := variants(b, wasm)

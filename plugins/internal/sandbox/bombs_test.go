@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Modules that are made to keep a compiler busy. Each is within the limits of package rewrite, or refused by it.
+// Modules that take a compiler very long. Each is within the limits of package rewrite, or refused by it.
 
 func withSize(b []byte) []byte { return append(uleb(len(b)), b...) }
 
@@ -36,7 +36,7 @@ func bodyOf(locals int, code ...[]byte) []byte {
 	return withSize(slices.Concat(head, slices.Concat(code...), []byte{0x0b}))
 }
 
-// each is code for every local from 0 to n-1: before it, op, the local, after it.
+// each emits for every local from 0 to n-1: before, op, the local, after.
 func each(n int, before []byte, op byte, after []byte) (b []byte) {
 	for i := range n {
 		b = slices.Concat(b, before, []byte{op}, uleb(i), after)
@@ -50,14 +50,14 @@ const (
 	opDrop, opGet, opSet, opConst, opAdd, opVoid = 0x1a, 0x20, 0x21, 0x41, 0x6a, 0x40
 )
 
-// branchChain is one long chain of branches to the same place, at which all parameters are read.
+// branchChain is one long chain of branches to the same label, where all parameters are read.
 func branchChain(params, n int) []byte {
 	return moduleOf(funcType(params, 0), bodyOf(0,
 		[]byte{opBlock, opVoid, opGet, 0, opBrIf, 0}, each(params, []byte{opConst, 1}, opSet, nil),
 		times(n, opGet, 0, opBrIf, 0), []byte{opEnd}, each(params, nil, opGet, []byte{opDrop})))
 }
 
-// bombs gives the modules by name. Larger than scale 1 they take longer.
+// bombs returns the modules by name. A scale above 1 makes them take longer.
 func bombs(scale int) map[string][]byte {
 	many := func(n int, body []byte) [][]byte { return slices.Repeat([][]byte{body}, n) }
 	table := func(n int) []byte { // br_table with n labels, all the block around it

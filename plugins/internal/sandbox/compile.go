@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/tetratelabs/wazero"
-
 	"tgi/plugins/internal/sandbox/rewrite"
 )
 
@@ -21,45 +19,94 @@ type Export struct {
 
 // Module is a compiled module. It is safe for concurrent use.
 type Module struct {
-	name    string
-	sum     [sha256.Size]byte
-	engine  *Engine
-	runtime wazero.Runtime
-	cache   wazero.CompilationCache
-	code    wazero.CompiledModule
-	info    *rewrite.Info
-	exports map[string]Signature
-	others  map[string]rewrite.Kind // exports that are no functions
-	pages   uint32                  // the most pages an instance may have
-	start   Budget                  // of the start function
-	slice   atomic.Int64            // of fuel, as the instances found it last: new ones begin with it
-	log     func(Line)
-	lines   limiter
-	share   *share // of the quota
+	name     string
+	sum      [sha256.Size]byte
+	engine   *Engine
+	compiled *compiled // shared with other modules
+	info     *rewrite.Info
+	host     []HostFunc // of its imports, in their order
+	exports  map[string]Signature
+	others   map[string]rewrite.Kind // exports that are no functions
+	pages    uint32                  // the most pages an instance may have
+	start    Budget                  // of the start function
+	slice    atomic.Int64            // of fuel, as the instances found it last: new ones begin with it
+	log      func(Line)
+	lines    limiter
+	share    *share // of the quota
 }
 
 // Compile checks wasm against the limits, the imports offered and the exports wanted, rewrites and compiles it. All
 // missing or wrong imports and exports are named in one error, which matches ErrImport or ErrExport (or both); any
 // other fault of the module matches ErrModule, and ErrCompile too where compiling it takes too much. wasm is not kept.
 // Cancelling ctx ends a compilation at once.
+//
+// A module that the process has in use already, with the same limits and cache, is neither rewritten nor compiled
+// again: both share the code. Of several that want the same module at once, one compiles it and the others wait; where
+// that one fails or is cancelled, the next tries for itself.
 func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Module, error) {
-	limits := c.Limits.WithDefaults()
-	out, info, err := rewrite.Rewrite(wasm, limits)
+	key := compiledKey{sha256.Sum256(wasm), c.Limits.WithDefaults(), e.cache}
+	m := &Module{name: c.Name, sum: key.sum, engine: e, pages: uint32(key.limits.MemoryPages), start: c.Start,
+		log: c.Log}
+	m.slice.Store(e.slice)
+	if m.compiled = shareCompiled(key); m.compiled == nil {
+		unlock, err := preparing.lock(ctx, fmt.Sprint(key))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+		defer unlock()
+		m.compiled = shareCompiled(key)
+	}
+	var err error
+	if m.compiled != nil {
+		err = m.connect(m.compiled.info, c)
+	} else {
+		err = m.prepare(ctx, key, wasm, c)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", c.Name, ErrModule, err)
+		m.Close()
+		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
-	m := &Module{
-		name: c.Name, sum: sha256.Sum256(wasm), engine: e, info: info, exports: map[string]Signature{},
-		others: map[string]rewrite.Kind{},
-		pages:  uint32(limits.MemoryPages), start: c.Start, log: c.Log,
+	m.share = e.quota.addShare(c.Name)
+	return m, nil
+}
+
+// preparing is held for each module while it is rewritten and compiled.
+var preparing byKey
+
+// prepare rewrites and compiles a module, and lets others share the code.
+func (m *Module) prepare(ctx context.Context, key compiledKey, wasm []byte, c ModuleConfig) error {
+	out, info, err := rewrite.Rewrite(wasm, key.limits)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrModule, err)
 	}
+	if err := m.connect(info, c); err != nil {
+		return err
+	}
+	allowed := m.engine.compile
+	if c.Trusted {
+		allowed = allowed.times(trustedTimes)
+	}
+	made := &compiled{key: key, info: info}
+	if err := m.engine.open(ctx, made, opening{m.name, out, m.host, allowed}); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("%w: %w", ErrModule, err)
+	}
+	made.publish()
+	m.compiled = made
+	return nil
+}
+
+// connect finds the host's functions for the imports, and checks the exports.
+func (m *Module) connect(info *rewrite.Info, c ModuleConfig) error {
+	m.info, m.exports, m.others = info, map[string]Signature{}, map[string]rewrite.Kind{}
 	if m.start.Fuel == 0 {
 		m.start.Fuel = DefaultStartFuel
 	}
 	if info.HiddenState != "" {
 		m.start.Fuel = min(m.start.Fuel, HiddenFuel)
 	}
-	m.slice.Store(e.slice)
 	for _, x := range info.Exports {
 		if x.Kind == rewrite.KindFunc {
 			m.exports[x.Name] = x.Sig
@@ -67,47 +114,13 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Mod
 			m.others[x.Name] = x.Kind
 		}
 	}
-	host, err := link(info, c.Host)
+	var err error
+	m.host, err = link(info, c.Host)
 	err = errors.Join(err, m.Check(c.Exports))
 	if c.Check != nil {
 		err = errors.Join(err, c.Check(m))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Name, err)
-	}
-	allowed := e.compile
-	if c.Trusted {
-		allowed = allowed.times(trustedTimes)
-	}
-	if err := m.open(ctx, out, host, allowed); err != nil {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%s: %w", c.Name, context.Cause(ctx))
-		}
-		return nil, fmt.Errorf("%s: %w: %w", c.Name, ErrModule, err)
-	}
-	m.share = e.quota.addShare(c.Name)
-	return m, nil
-}
-
-// load takes the compiled module from the engine's cache in dir and instantiates the host functions that it imports. It
-// compiles nothing.
-func (m *Module) load(ctx context.Context, dir string, out []byte, host []HostFunc) (err error) {
-	m.runtime, m.cache, err = newRuntime(ctx, dir)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("BUG: the compiler panicked: %v", r)
-		}
-		if err != nil {
-			m.Close()
-		}
-	}()
-	if m.code, err = m.runtime.CompileModule(loadOnly(ctx), out); err != nil {
-		return err
-	}
-	return m.instantiateHost(ctx, host)
+	return err
 }
 
 // Check reports every export that is missing or has another signature, each in a line that names the signature wanted.
@@ -126,19 +139,19 @@ func (m *Module) Check(want []Export) error {
 	return errors.Join(errs...)
 }
 
-// Name gives the name from ModuleConfig.
+// Name returns the name from ModuleConfig.
 func (m *Module) Name() string { return m.name }
 
-// Sum gives the SHA-256 of the module's bytes.
+// Sum returns the SHA-256 of the module's bytes.
 func (m *Module) Sum() [sha256.Size]byte { return m.sum }
 
 // Has reports whether the module exports a function of that name.
 func (m *Module) Has(export string) bool { _, ok := m.exports[export]; return ok }
 
-// Exports gives the exported functions by name. The map must not be changed.
+// Exports returns the exported functions by name. The map must not be changed.
 func (m *Module) Exports() map[string]Signature { return m.exports }
 
-// Others gives what the module exports beside functions: the kind ("memory", "global", "table") by name.
+// Others returns what the module exports beside functions: the kind ("memory", "global", "table") by name.
 func (m *Module) Others() map[string]string {
 	out := map[string]string{}
 	for name, kind := range m.others {
@@ -151,17 +164,14 @@ func (m *Module) Others() map[string]string {
 // module build every instance anew by running init, and can't clone.
 func (m *Module) HiddenState() string { return m.info.HiddenState }
 
-// Close frees the compiled code. Every instance must have been closed before: close the pool and wait for it.
+// Close frees the compiled code, unless another module shares it. Every instance must have been closed before: close
+// the pool and wait for it. Closing twice is fine.
 func (m *Module) Close() {
 	if m.share != nil {
 		m.engine.quota.removeShare(m.share)
 	}
-	ctx := context.Background()
-	if m.runtime != nil {
-		_ = m.runtime.Close(ctx)
+	if m.compiled != nil {
+		m.compiled.drop()
+		m.compiled = nil
 	}
-	if m.cache != nil {
-		_ = m.cache.Close(ctx)
-	}
-	m.runtime, m.cache = nil, nil
 }

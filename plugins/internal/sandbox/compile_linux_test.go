@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// compileForever makes a process of the tests compile a bomb.
+// compileForever lets a test process compile a bomb.
 const compileForever = "TGI_TEST_COMPILE_FOREVER"
 
-// TestWorkerEndsWithItsParent kills a process that compiles: its worker ends too, and what it left is swept.
+// TestWorkerEndsWithItsParent kills a compiling process: its worker ends too, and its files are removed.
 func TestWorkerEndsWithItsParent(t *testing.T) {
 	if dir := os.Getenv(compileForever); dir != "" {
 		e := engine(t, Config{CacheDir: dir, Compile: CompileLimits{Time: time.Minute}})
@@ -41,7 +41,7 @@ func TestWorkerEndsWithItsParent(t *testing.T) {
 	_ = cmd.Wait()
 	for deadline := time.Now().Add(20 * time.Second); alive(worker); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the worker runs on")
+			t.Fatal("the worker is still running")
 		}
 	}
 	engine(t, Config{CacheDir: dir})
@@ -50,7 +50,7 @@ func TestWorkerEndsWithItsParent(t *testing.T) {
 	}
 }
 
-// childOf gives a worker of a process, 0 while it has none.
+// childOf returns a worker of a process, 0 while there is none.
 func childOf(t *testing.T, parent int) int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

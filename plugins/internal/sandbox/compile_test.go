@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// lastFailure is when a compilation failed last: one that is remembered is not tried again.
+// lastFailure is the time of the last failed compilation: a remembered failure is not tried again.
 func lastFailure() (last time.Time) {
 	failures.Lock()
 	defer failures.Unlock()
@@ -24,8 +24,8 @@ func lastFailure() (last time.Time) {
 	return last
 }
 
-// TestBombs compiles modules that are made to keep a compiler busy: each is compiled within the limits, or refused with
-// the limit's name and value.
+// TestBombs compiles modules that take a compiler very long: each is compiled within the limits, or refused with the
+// limit's name and value.
 func TestBombs(t *testing.T) {
 	e := engine(t, Config{CacheDir: t.TempDir(), Compile: CompileLimits{Time: time.Second, Memory: MinCompileMemory}})
 	list := bombs(1)
@@ -46,11 +46,11 @@ func TestBombs(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "compile_memory") && !strings.Contains(err.Error(), " MiB ") {
-			t.Errorf("%s: the error does not say what it took: %v", name, err)
+			t.Errorf("%s: the error does not give the cost: %v", name, err)
 		}
 		t.Logf("%s: %v", name, err)
 		if strings.HasPrefix(name, "branches") && err == nil {
-			t.Errorf("%s: compiled: it is no bomb", name)
+			t.Errorf("%s: compiled: it is not a bomb", name)
 		}
 		if err != nil { // it is remembered
 			noted := lastFailure()
@@ -66,7 +66,8 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestCompileBesideBomb: others are compiled while a bomb is, and whoever waits for it can go.
+// TestCompileBesideBomb checks that other modules compile while a bomb does, and that a caller waiting for the bomb can
+// cancel.
 func TestCompileBesideBomb(t *testing.T) {
 	e := engine(t, Config{CacheDir: t.TempDir(), Compile: CompileLimits{Time: time.Minute}})
 	bomb := bombs(1)["branches, one parameter"]
@@ -100,11 +101,11 @@ func TestCompileTimeout(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := New(Config{Compile: CompileLimits{Time: time.Millisecond}}); err == nil {
-		t.Error("a limit that no module keeps to is taken")
+		t.Error("a limit that no module can keep is accepted")
 	}
 }
 
-// warnings collects what an engine warns of.
+// warnings collects an engine's warnings.
 type warnings struct {
 	mu   sync.Mutex
 	list []string
@@ -124,8 +125,7 @@ func TestCache(t *testing.T) {
 	wasm := guestFile(t, "walk.wasm")
 	check := func(what string) {
 		t.Helper()
-		in := instance(t, compile(t, e, wasm, ModuleConfig{}))
-		if got := call1(t, in, "tree", 5); got != 32 {
+		if got := treeAlone(t, e, wasm); got != 32 {
 			t.Errorf("%s: tree(5) = %d", what, got)
 		}
 	}
@@ -174,7 +174,7 @@ func TestCache(t *testing.T) {
 			healed := made()
 			check("healed")
 			if !os.SameFile(healed, made()) || len(told.list) != before+1 {
-				t.Errorf("compiled again after it was healed")
+				t.Errorf("compiled again after it was replaced")
 			}
 		}
 	}
@@ -184,7 +184,23 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCacheWithoutRoom: where the cache takes nothing, modules are compiled elsewhere, and it is told.
+// treeAlone loads walk.wasm, calls tree(5) and closes all, so that the next one finds nothing in use.
+func treeAlone(t *testing.T, e *Engine, wasm []byte) (got uint64) {
+	t.Helper()
+	m, err := e.Compile(t.Context(), wasm, ModuleConfig{Name: "walk"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	in, err := m.New(Lease{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	return call1(t, in, "tree", 5)
+}
+
+// TestCacheWithoutRoom checks that without a writable cache modules are compiled elsewhere, with a warning.
 func TestCacheWithoutRoom(t *testing.T) {
 	var told warnings
 	e := engine(t, Config{CacheDir: t.TempDir(), Warn: told.add})
@@ -192,8 +208,7 @@ func TestCacheWithoutRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if got := call1(t, instance(t, compile(t, e, guestFile(t, "walk.wasm"), ModuleConfig{Name: "walk"})), "tree",
-			5); got != 32 {
+		if got := treeAlone(t, e, guestFile(t, "walk.wasm")); got != 32 {
 			t.Errorf("tree(5) = %d", got)
 		}
 	}
@@ -202,7 +217,7 @@ func TestCacheWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestSweep: what processes that were killed left is removed at the next start, what is being filled is not.
+// TestSweep checks that files of killed processes are removed at the next start, and folders in use are not.
 func TestSweep(t *testing.T) {
 	e := engine(t, Config{CacheDir: t.TempDir()})
 	alive, err := newStaging(e.cache)
@@ -220,14 +235,14 @@ func TestSweep(t *testing.T) {
 	}
 	sweep(e.cache)
 	if _, err := os.Stat(alive.path); err != nil {
-		t.Errorf("what is in use was removed: %v", err)
+		t.Errorf("a folder in use was removed: %v", err)
 	}
 	if _, err := os.Stat(killed.path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what a killed process left: %v", err)
+		t.Errorf("files of a killed process: %v", err)
 	}
 }
 
-// TestWorkerArguments: nothing but the arguments of a worker makes a process one.
+// TestWorkerArguments checks that only a worker's arguments make a process a worker.
 func TestWorkerArguments(t *testing.T) {
 	want := workerJob{bytes: 77, cpu: 10 * time.Second, memory: 1 << 30}
 	if got, ok := readJob(want.args()); !ok || got != want {

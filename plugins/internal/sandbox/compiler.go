@@ -48,7 +48,7 @@ func (l CompileLimits) check() error {
 	return nil
 }
 
-// times gives the limits for a module that may take n times as long.
+// times returns the limits for a module that may take n times as long.
 func (l CompileLimits) times(n int) CompileLimits {
 	l.Time, l.Timeout = l.Time*time.Duration(n), l.Timeout*time.Duration(n)
 	return l
@@ -237,30 +237,40 @@ func (e *Engine) outputDirs() []string {
 	return list
 }
 
+// opening is what a compiled module is made of.
+type opening struct {
+	name   string // in warnings
+	out    []byte // rewritten
+	host   []HostFunc
+	limits CompileLimits
+}
+
 // open compiles a rewritten module, or finds it in the cache, and loads it. A damaged file of the cache is replaced.
-func (m *Module) open(ctx context.Context, out []byte, host []HostFunc, limits CompileLimits) error {
-	e := m.engine
-	key := keyOf(out)
+func (e *Engine) open(ctx context.Context, c *compiled, o opening) error {
+	key := keyOf(o.out)
 	unlock, err := compiling.lock(ctx, e.cache+"\x00"+key)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if e.cache != "" && m.fromCache(ctx, filepath.Join(e.cache, key), out, host) {
-		return nil
+	if e.cache != "" {
+		c.entry = filepath.Join(e.cache, key)
+		if e.fromCache(ctx, c, o) {
+			return nil
+		}
 	}
-	if err := e.failed(key, limits); err != nil {
+	if err := e.failed(key, o.limits); err != nil {
 		return err
 	}
 	var why []error
 	for _, place := range e.outputDirs() {
-		err := m.compileAt(ctx, place, key, out, host, limits)
+		err := e.compileAt(ctx, place, key, c, o)
 		var store *storeError
 		if !errors.As(err, &store) {
 			if err == nil && len(why) > 0 {
-				e.warn("compiled module not kept", m.name, errors.Join(why...))
+				e.warn("compiled module not kept", o.name, errors.Join(why...))
 			}
-			e.remember(key, limits, err)
+			e.remember(key, o.limits, err)
 			return err
 		}
 		why = append(why, fmt.Errorf("%s: %w", place, err))
@@ -268,48 +278,48 @@ func (m *Module) open(ctx context.Context, out []byte, host []HostFunc, limits C
 	return fmt.Errorf("there is no place for the compiled module: %w", errors.Join(why...))
 }
 
-// fromCache loads a module from a folder of the cache, and removes the folder where it is damaged.
-func (m *Module) fromCache(ctx context.Context, dir string, out []byte, host []HostFunc) bool {
-	if _, err := os.Stat(dir); err != nil {
+// fromCache loads a module from its folder in the cache, and removes the folder where it is damaged.
+func (e *Engine) fromCache(ctx context.Context, c *compiled, o opening) bool {
+	if _, err := os.Stat(c.entry); err != nil {
 		return false
 	}
 	why := errors.New("a file does not agree with its manifest")
-	if intact(dir) {
-		if why = m.load(ctx, dir, out, host); why == nil {
-			touch(dir)
+	if intact(c.entry) {
+		if why = c.load(ctx, c.entry, o.out, o.host); why == nil {
+			touch(c.entry)
 			return true
 		}
 	}
-	m.engine.warn("damaged file of the compilation cache removed", m.name, why)
-	_ = os.RemoveAll(dir)
+	e.warn("damaged file of the compilation cache removed", o.name, why)
+	_ = os.RemoveAll(c.entry)
 	return false
 }
 
 // compileAt compiles and loads a module in a folder of its own below place. The error is a *storeError where another
 // place may do better.
-func (m *Module) compileAt(ctx context.Context, place, key string, out []byte, host []HostFunc,
-	limits CompileLimits) error {
+func (e *Engine) compileAt(ctx context.Context, place, key string, c *compiled, o opening) error {
 	s, err := newStaging(place)
 	if err != nil {
 		return &storeError{err.Error()}
 	}
 	defer s.remove()
-	if err := compileInWorker(ctx, s.path, out, limits); err != nil {
+	if err := compileInWorker(ctx, s.path, o.out, o.limits); err != nil {
 		return err
 	}
-	if err := m.load(ctx, s.path, out, host); err != nil {
+	if err := c.load(ctx, s.path, o.out, o.host); err != nil {
 		return &storeError{err.Error()}
 	}
-	if place == m.engine.cache {
+	if place == e.cache {
 		if err := s.publish(place, key); err != nil {
-			m.engine.warn("compiled module not kept", m.name, err)
+			e.warn("compiled module not kept", o.name, err)
 		}
-		m.engine.trim()
+		e.trim()
 	}
 	return nil
 }
 
-// compiling is held for each module while it is looked for or compiled, so that nobody does so twice.
+// compiling is held for each rewritten module while it is looked for in the cache or compiled, so that nobody does so
+// twice: modules under different limits may be the same when rewritten.
 var compiling byKey
 
 // failures are modules that passed a limit lately, so that a second try costs nothing: by key and limits.
@@ -335,7 +345,7 @@ const (
 	failureAge  = 10 * time.Minute
 )
 
-// failed gives the error of a module that passed its limits lately.
+// failed returns the error of a module that passed its limits lately.
 func (e *Engine) failed(key string, l CompileLimits) error {
 	failures.Lock()
 	defer failures.Unlock()

@@ -59,7 +59,7 @@ type Fault struct {
 	Log         []string // what the guest printed last, oldest first
 }
 
-// Error gives module, export, kind, cause, fuel and what the guest printed last.
+// Error returns module, export, kind, cause, fuel and what the guest printed last.
 func (f *Fault) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s: %v", f.Module, f.Func, f.Kind)
@@ -91,7 +91,7 @@ func (f *Fault) lastOutput() string {
 	return ""
 }
 
-// Unwrap gives the kind.
+// Unwrap returns the kind.
 func (f *Fault) Unwrap() error { return f.Kind }
 
 // abort is what the host panics with to end a guest's call; it never leaves the package.

@@ -41,17 +41,18 @@ type Governor struct {
 // guests, from any goroutine, and must not block.
 func NewGovernor(busy func() bool) *Governor {
 	g := &Governor{busy: busy}
-	g.all.share = float64(runtime.GOMAXPROCS(0)) / 2
+	g.all.cores = float64(runtime.GOMAXPROCS(0)) / 2
 	return g
 }
 
-// Account makes one of share cores. onPause, if not nil, is called when a call is paused, and must not block.
-func (g *Governor) Account(share float64, trusted bool, onPause func()) *Account {
+// Account makes one for a guest that may use so many cores. onPause, if not nil, is called when a call is paused, and
+// must not block.
+func (g *Governor) Account(cores float64, trusted bool, onPause func()) *Account {
 	if g == nil {
 		return nil
 	}
 	a := &Account{g: g, waiter: make(chan struct{}, 1), onPause: onPause}
-	a.own.share = share
+	a.own.cores = cores
 	if !trusted {
 		a.all = &g.all
 	}
@@ -112,9 +113,9 @@ func (a *Account) pause(cancel <-chan struct{}) bool {
 	}
 }
 
-// bucket holds time that may be used: it fills by share cores up to burst, and may be overdrawn by as much.
+// bucket holds time that may be used: it fills at the rate of cores, up to burst, and may be overdrawn by as much.
 type bucket struct {
-	share float64
+	cores float64
 	// empty is the time of clock at which there was, or will be, nothing in it, if nobody takes anything until then.
 	empty atomic.Int64
 }
@@ -138,4 +139,4 @@ func (b *bucket) until(now time.Duration) time.Duration {
 }
 
 // fill is how long it takes to fill the bucket with t.
-func (b *bucket) fill(t time.Duration) time.Duration { return time.Duration(float64(t) / b.share) }
+func (b *bucket) fill(t time.Duration) time.Duration { return time.Duration(float64(t) / b.cores) }

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// TestBucket: an account may be used up to its burst and then by its share, and owes no more than as much.
+// TestBucket checks that a budget allows its burst, then its share, and that its debt is bounded by the burst.
 func TestBucket(t *testing.T) {
 	const ms = time.Millisecond
-	b := bucket{share: 0.25}
+	b := bucket{cores: 0.25}
 	now := time.Hour
 	if b.take(now, burst) {
 		t.Error("the burst is too much")
@@ -28,7 +28,7 @@ func TestBucket(t *testing.T) {
 	if now += time.Hour; b.take(now, burst) || !b.take(now, 1) {
 		t.Error("an hour of rest saves more or less than the burst")
 	}
-	// In the long run it is the share.
+	// In the long run the share is kept.
 	ran := time.Duration(0)
 	for began := now; now < began+10*time.Second; now += ms {
 		if b.until(now) <= 0 {
@@ -41,15 +41,15 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// greedy is an account that is overdrawn as far as it can be.
-func greedy(g *Governor, share float64) *Account {
-	a := g.Account(share, true, nil)
+// greedy is a budget with the maximum debt.
+func greedy(g *Governor, cores float64) *Account {
+	a := g.Account(cores, true, nil)
 	a.own.take(clock(), time.Hour)
 	return a
 }
 
-// TestPauses: a greedy guest's long call pauses while others want the processors, and only then; a short one never
-// does.
+// TestPauses checks that a long call of a guest over budget pauses only while others need the processors, and a short
+// one never.
 func TestPauses(t *testing.T) {
 	var busy atomic.Bool
 	told := 0
@@ -72,11 +72,11 @@ func TestPauses(t *testing.T) {
 	}
 	const long, short = 10_000_000, 30_000
 	if use := spin(long); use.Paused != 0 || told != 0 {
-		t.Errorf("nobody wants the processors: %+v, told %d times", use, told)
+		t.Errorf("nobody needs the processors: %+v, %d callbacks", use, told)
 	}
 	busy.Store(true)
 	if use := spin(long); use.Paused < burst || told == 0 {
-		t.Errorf("somebody wants the processors: %+v, told %d times", use, told)
+		t.Errorf("somebody needs the processors: %+v, %d callbacks", use, told)
 	}
 	told = 0
 	for range 100 {
@@ -85,11 +85,11 @@ func TestPauses(t *testing.T) {
 		}
 	}
 	if (*Governor)(nil).Account(1, false, nil) != nil {
-		t.Error("no governor has an account")
+		t.Error("a budget exists without a governor")
 	}
 }
 
-// TestPauseEnds: a pause ends with its cause, with its request, and when its turn has come.
+// TestPauseEnds checks that a pause ends with its cause, with its request, and when the budget allows.
 func TestPauseEnds(t *testing.T) {
 	var busy atomic.Bool
 	g := NewGovernor(busy.Load)
@@ -115,14 +115,14 @@ func TestPauseEnds(t *testing.T) {
 	}
 	close(cancel)
 	if <-first {
-		t.Error("cancelled, and it goes on")
+		t.Error("the pause lasts after cancellation")
 	}
 	if late := paused(a, cancel); <-late {
-		t.Error("cancelled before, and it goes on")
+		t.Error("the pause lasts although it was cancelled before")
 	}
 	busy.Store(false)
 	if !<-second {
-		t.Error("not cancelled, and it ends")
+		t.Error("the pause ended without cancellation")
 	}
 
 	// A guest that is paused ends with its request.
@@ -148,7 +148,7 @@ func TestPauseEnds(t *testing.T) {
 	}
 }
 
-// TestPausesInOrder: the calls of a guest go on in the order in which they were paused.
+// TestPausesInOrder checks that the calls of a guest resume in the order in which they were paused.
 func TestPausesInOrder(t *testing.T) {
 	free := make(chan bool) // each lets one call go
 	a := greedy(NewGovernor(func() bool {
@@ -174,29 +174,29 @@ func TestPausesInOrder(t *testing.T) {
 	for i := range calls {
 		free <- true
 		if got := <-order; got != i {
-			t.Errorf("call %d went on after %d others", got, i)
+			t.Errorf("call %d resumed after %d others", got, i)
 		}
 	}
 }
 
-// TestTogether: guests that are not trusted have half of the cores together, whatever the share of each.
+// TestTogether checks that untrusted guests together get half of the cores, whatever the share of each.
 func TestTogether(t *testing.T) {
 	g := NewGovernor(func() bool { return true })
-	g.all.share = 1
+	g.all.cores = 1
 	now := time.Hour
 	one, two, trusted := g.Account(100, false, nil), g.Account(100, false, nil), g.Account(100, true, nil)
 	if one.charge(now, burst/2) || two.charge(now, burst/2) {
 		t.Error("both together have not used up the burst")
 	}
 	if !one.charge(now, 1) || !two.charge(now, 1) {
-		t.Error("one is not held to what the other used")
+		t.Error("one guest's use does not count for the other")
 	}
 	if trusted.charge(now, burst) {
-		t.Error("what is part of the program is held to what others used")
+		t.Error("a trusted guest is limited by what others used")
 	}
 }
 
-// fakeTurn counts what is asked of it.
+// fakeTurn counts its calls.
 type fakeTurn struct {
 	has                   bool
 	takes, yields, misses int

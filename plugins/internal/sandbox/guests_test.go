@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"tgi/plugins/internal/testcache"
 )
 
 const plenty = 1 << 50
@@ -50,15 +52,6 @@ func goGuest(tb testing.TB) []byte {
 	return b
 }
 
-// cacheDir keeps compiled guests over the tests of one run.
-var cacheDir = sync.OnceValue(func() string {
-	dir, err := os.MkdirTemp("", "tgi-sandbox-cache")
-	if err != nil {
-		panic(err)
-	}
-	return dir
-})
-
 // TestMain fails if a test leaves a goroutine behind.
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -66,14 +59,13 @@ func TestMain(m *testing.M) {
 		println(err.Error())
 		code = 1
 	}
-	os.RemoveAll(cacheDir())
 	os.Exit(code)
 }
 
 func engine(tb testing.TB, c Config) *Engine {
 	tb.Helper()
 	if c.CacheDir == "" {
-		c.CacheDir = cacheDir()
+		c.CacheDir, c.CacheBytes = testcache.Dir(), testcache.Bytes
 	}
 	e, err := New(c)
 	if err != nil {

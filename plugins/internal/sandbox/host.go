@@ -68,23 +68,25 @@ func match(im rewrite.Import, offered []HostFunc) (HostFunc, error) {
 	return HostFunc{}, fmt.Errorf("%w %q %q, a function %v, is not offered", ErrImport, im.Module, im.Name, im.Sig)
 }
 
-// instantiateHost gives the runtime the functions that the module imports, and tick.
-func (m *Module) instantiateHost(ctx context.Context, host []HostFunc) error {
-	byModule := map[string][]HostFunc{rewrite.TickModule: nil}
-	for _, h := range host {
-		byModule[h.Module] = append(byModule[h.Module], h)
+// instantiateHost gives the runtime the functions that the module imports, and tick. Each calls the function of that
+// place in the list of the instance's own module: other modules with this code have functions of their own.
+func (c *compiled) instantiateHost(ctx context.Context, host []HostFunc) error {
+	byModule := map[string][]int{rewrite.TickModule: nil}
+	for i, h := range host {
+		byModule[h.Module] = append(byModule[h.Module], i)
 	}
 	for name, list := range byModule {
-		b := m.runtime.NewHostModuleBuilder(name)
-		for _, h := range list {
-			f, narrow := h.Func, narrowParams(h.Sig)
+		b := c.runtime.NewHostModuleBuilder(name)
+		for _, place := range list {
+			h := host[place]
+			narrow := narrowParams(h.Sig)
 			b.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
 				in := ctx.(*callContext).in
 				in.Charge(hostFuel)
 				for _, i := range narrow {
 					stack[i] = uint64(uint32(stack[i])) // the engine leaves what was there in the high half
 				}
-				f(in, stack)
+				in.module.host[place].Func(in, stack)
 			}), types(h.Sig.Params), types(h.Sig.Results)).Export(h.Name)
 		}
 		if name == rewrite.TickModule {

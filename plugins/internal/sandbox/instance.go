@@ -111,7 +111,7 @@ func (m *Module) instantiate() (in *Instance, err error) {
 			func(_, _ uint64) experimental.LinearMemory { return in.memory }))
 	}
 	cfg := wazero.NewModuleConfig().WithName("").WithStartFunctions()
-	if in.guest, err = m.runtime.InstantiateModule(ctx, m.code, cfg); err != nil {
+	if in.guest, err = m.compiled.runtime.InstantiateModule(ctx, m.compiled.code, cfg); err != nil {
 		if in.memory != nil {
 			in.release(in.memory.Free)
 		}
@@ -137,10 +137,10 @@ func (in *Instance) begin(l Lease) {
 // Module gives the instance's module.
 func (in *Instance) Module() *Module { return in.module }
 
-// Host gives the lease's Host.
+// Host returns the lease's Host.
 func (in *Instance) Host() any { return in.lease.Host }
 
-// Uint64 gives the next of the lease's random numbers.
+// Uint64 returns the next of the lease's random numbers.
 func (in *Instance) Uint64() uint64 { return in.seed.Uint64() }
 
 // Func finds an exported function, nil when there is none. The instance keeps it: the first look costs a stack for its
@@ -184,7 +184,7 @@ func (in *Instance) Fail(err error) {
 	panic(abortOf(err))
 }
 
-// View gives n bytes of the guest's memory at ptr, to read or write in place until the next call. Out of range, the
+// View returns n bytes of the guest's memory at ptr, to read or write in place until the next call. Out of range, the
 // error matches ErrAccess and names what was looked for.
 func (in *Instance) View(what string, ptr, n uint32) ([]byte, error) {
 	size := uint64(0)
@@ -213,7 +213,7 @@ func (in *Instance) peek(ptr, n uint64) []byte {
 	return b
 }
 
-// MemoryBytes gives the size of the guest's memory.
+// MemoryBytes returns the size of the guest's memory.
 func (in *Instance) MemoryBytes() int {
 	if in.memory == nil {
 		return 0
@@ -221,7 +221,7 @@ func (in *Instance) MemoryBytes() int {
 	return int(in.memory.size)
 }
 
-// Memory gives all of the guest's memory, to read or write in place until the next call.
+// Memory returns all of the guest's memory, to read or write in place until the next call.
 func (in *Instance) Memory() []byte {
 	if in.memory == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestFuelBySlices: what a call uses, answers and fails with does not depend on how its fuel is handed out.
+// TestFuelBySlices checks that a call's fuel, result and failure do not depend on the fuel slices.
 func TestFuelBySlices(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 8))
 	calls := []struct {
@@ -57,7 +57,7 @@ func TestFuelBySlices(t *testing.T) {
 	}
 }
 
-// TestPace: slices shrink at once when they take long, one that only seems to changes nothing, and they are back soon.
+// TestPace checks that slices shrink at once when they take long, ignore a single outlier, and grow back soon.
 func TestPace(t *testing.T) {
 	const most = DefaultSlice
 	p, now := slicePacer{size: most, max: most}, time.Second
@@ -67,17 +67,17 @@ func TestPace(t *testing.T) {
 		p.adjust(p.size, took, sure, now)
 	}
 	if slice(0.2, true); p.size != most {
-		t.Errorf("%d after a slice that took as long as it should", p.size)
+		t.Errorf("%d after a slice of normal duration", p.size)
 	}
 	for range 5 {
 		if slice(10, false); p.size != most {
-			t.Errorf("%d after one that seemed slow", p.size)
+			t.Errorf("%d after one slow slice", p.size)
 		}
 		slice(0.2, true)
 	}
 	slice(10, false)
 	if slice(10, false); p.size != minSlice {
-		t.Errorf("%d after two that seemed slow", p.size)
+		t.Errorf("%d after two slow slices", p.size)
 	}
 	p.size = most
 	if slice(2, true); p.size != most/10 {
@@ -94,7 +94,7 @@ func TestPace(t *testing.T) {
 		t.Errorf("slices of %d %v after the code was fast again", p.size, back)
 	}
 	if p.adjust(1000*most, 1000*sliceTime, true, now); p.size != most {
-		t.Errorf("%d after a host function that took long and was paid for", p.size)
+		t.Errorf("%d after a slow host function that was charged", p.size)
 	}
 	tiny := slicePacer{size: 500, max: 500}
 	if tiny.adjust(500, time.Hour, true, now); tiny.size != 500 {
@@ -102,7 +102,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestMeterStopped: a thread that does not run does not use up a guest's time.
+// TestMeterStopped checks that a guest's time limit does not count time in which its thread does not run.
 func TestMeterStopped(t *testing.T) {
 	const asleep = 200 * time.Millisecond
 	for _, known := range []bool{true, false} {
@@ -125,8 +125,8 @@ func TestMeterStopped(t *testing.T) {
 	}
 }
 
-// TestTimeLimit: a call that runs too long ends with a fault that says so, and one that has what others left ends
-// sooner.
+// TestTimeLimit checks that a call over its time limit ends with a fault that says so, and that calls can share a
+// limit.
 func TestTimeLimit(t *testing.T) {
 	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{Name: "slow"})
 	for _, b := range []Budget{
@@ -152,8 +152,8 @@ func TestTimeLimit(t *testing.T) {
 	}
 }
 
-// TestShorterSlices: slices of a guest whose code is slow for its fuel become short, those of the instances after it
-// too.
+// TestShorterSlices checks that slices shrink for a guest whose code is slow for its fuel, also for its later
+// instances.
 func TestShorterSlices(t *testing.T) {
 	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{})
 	in := instance(t, m)
@@ -172,7 +172,7 @@ func TestShorterSlices(t *testing.T) {
 	}
 }
 
-// TestLinesArePaid: what a guest prints costs it fuel by the line, however short.
+// TestLinesArePaid checks that printing costs a guest fuel per line, however short.
 func TestLinesArePaid(t *testing.T) {
 	in := instance(t, compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{}))
 	in.meter.left = plenty

@@ -39,7 +39,7 @@ type Stats struct {
 
 // Pool hands out instances in the state that Init left. It is safe for concurrent use.
 //
-// One goroutine per pool makes instances ahead; Close stops it.
+// One goroutine per pool makes instances ahead; Close stops it, and Drained tells when it has ended.
 type Pool struct {
 	module *Module
 	c      PoolConfig
@@ -52,7 +52,8 @@ type Pool struct {
 	out         int
 	stats       Stats
 	closed      bool
-	drained     chan struct{} // closed when the pool is closed and nothing lives
+	filling     bool          // the filler runs
+	drained     chan struct{} // closed when the pool is closed, nothing lives and the filler has ended
 
 	wakeup chan struct{} // holds one token while the filler has work
 	stop   chan struct{} // closed by Close
@@ -88,6 +89,7 @@ func (m *Module) NewPool(c PoolConfig) (*Pool, error) {
 		first.Close() // its memory is not mapped from the snapshot
 	}
 	m.engine.quota.addPool(p)
+	p.filling = true
 	go p.fill()
 	p.wake()
 	return p, nil
@@ -132,8 +134,14 @@ func (p *Pool) create() (in *Instance, err error) {
 	return in, nil
 }
 
-// fill keeps Ready instances waiting.
+// fill keeps Ready instances waiting. Whoever waits for Drained waits for its end.
 func (p *Pool) fill() {
+	defer func() {
+		p.mu.Lock()
+		p.filling = false
+		p.closeIfDrained()
+		p.mu.Unlock()
+	}()
 	for {
 		select {
 		case <-p.wakeup:
@@ -179,7 +187,7 @@ func (p *Pool) wake() {
 	}
 }
 
-// Take gives an instance in the state Init left: a waiting one, or a new one when none waits. It fails with ErrBusy
+// Take returns an instance in the state Init left: a waiting one, or a new one when none waits. It fails with ErrBusy
 // when Max are out, with ErrMemory when there is no room for it, and with ErrClosed after Close. Give it back with Put.
 func (p *Pool) Take(l Lease) (*Instance, error) {
 	q := p.module.engine.quota
@@ -279,7 +287,7 @@ func (p *Pool) closeInstance(in *Instance) {
 	p.mu.Unlock()
 }
 
-// Clone gives another instance in the state that in has now (for best_of and beams), its random numbers included. in
+// Clone returns another instance in the state that in has now (for best_of and beams), its random numbers included. in
 // is of this pool and not running.
 func (p *Pool) Clone(in *Instance, l Lease) (*Instance, error) {
 	if p.origin == nil {
@@ -341,7 +349,7 @@ func (p *Pool) dropIdle() int {
 	return len(idle)
 }
 
-// Stats gives the pool's counts.
+// Stats returns the pool's counts.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -350,7 +358,7 @@ func (p *Pool) Stats() Stats {
 	return s
 }
 
-// Module gives the pool's module.
+// Module returns the pool's module.
 func (p *Pool) Module() *Module { return p.module }
 
 // Close ends the pool: waiting instances are freed now, those that are out when they are put back. It does not wait;
@@ -372,12 +380,12 @@ func (p *Pool) Close() {
 	}
 }
 
-// Drained is closed when the pool is closed and every instance has been put back.
+// Drained is closed when the pool is closed, every instance has been put back and the goroutine that made them ended.
 func (p *Pool) Drained() <-chan struct{} { return p.drained }
 
-// closeIfDrained frees the snapshot after the last instance of a closed pool. The lock is held.
+// closeIfDrained frees the snapshot after the last instance and the filler of a closed pool. The lock is held.
 func (p *Pool) closeIfDrained() {
-	if !p.closed || p.live > 0 {
+	if !p.closed || p.live > 0 || p.filling {
 		return
 	}
 	q := p.module.engine.quota

@@ -18,8 +18,8 @@ func modes(t *testing.T, f func(t *testing.T, e *Engine)) {
 	}
 }
 
-// TestNothingLeaks runs a guest that remembers, in every language: after a reset it finds nothing of the last sequence,
-// and everything of init.
+// TestNothingLeaks runs a guest with state in every language: after a reset nothing of the last sequence is left, and
+// everything of init.
 func TestNothingLeaks(t *testing.T) {
 	modes(t, func(t *testing.T, e *Engine) {
 		for name, wasm := range map[string][]byte{"C": guestFile(t, "walk.wasm"), "Rust": guestFile(t, "rusty.wasm"),
@@ -96,7 +96,8 @@ func TestEveryGlobalIsReset(t *testing.T) {
 	}
 }
 
-// TestHiddenState: a guest that keeps state in a table gets instances built by init, never reset ones, and no clones.
+// TestHiddenState checks that a guest with state in a table gets instances built by init, never reset ones, and no
+// clones.
 func TestHiddenState(t *testing.T) {
 	// f: traps if table[0] is set, then sets it.
 	wasm := void(0x41, 0, 0x25, 0, 0xd1, 0x04, 0x40, 0x05, 0x00, 0x0b, 0x41, 0, 0xd2, 0, 0x26, 0)
@@ -132,7 +133,7 @@ func TestHiddenState(t *testing.T) {
 	}
 }
 
-// TestDiscard: instances that faulted or grew are not used again, and what is out is counted.
+// TestDiscard checks that instances that faulted or grew are not reused, and that instances in use are counted.
 func TestDiscard(t *testing.T) {
 	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{})
 	p := newPool(t, m, PoolConfig{Ready: 1, Max: 2})
@@ -162,7 +163,7 @@ func TestDiscard(t *testing.T) {
 	}
 	select {
 	case <-p.Drained():
-		t.Error("drained while an instance is out")
+		t.Error("drained while an instance is in use")
 	default:
 	}
 	call1(t, c, "remember", 2) // what is out goes on
@@ -200,7 +201,7 @@ func TestClone(t *testing.T) {
 	})
 }
 
-// TestManyFaults throws away thousands of instances and looks for what they left: mappings, files, heap.
+// TestManyFaults discards thousands of instances and checks for leaks of mappings, files and heap.
 func TestManyFaults(t *testing.T) {
 	rounds := long.Count(200, 3000)
 	p := newPool(t, compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{}), PoolConfig{Ready: 2})
@@ -273,7 +274,7 @@ func TestConcurrent(t *testing.T) {
 	})
 }
 
-// TestGoGuest covers what a Go guest needs of WASI, and what it must not get.
+// TestGoGuest covers what a Go guest needs from WASI, and what it must not get.
 func TestGoGuest(t *testing.T) {
 	var mu sync.Mutex
 	var lines []string
@@ -304,5 +305,24 @@ func TestGoGuest(t *testing.T) {
 	defer mu.Unlock()
 	if len(lines) == 0 || lines[0] != "-2 about to fail" {
 		t.Errorf("lines %q", lines)
+	}
+}
+
+// TestDrainedAwaitsFiller: a pool is drained when the goroutine that makes its instances has ended too.
+func TestDrainedAwaitsFiller(t *testing.T) {
+	m := compile(t, engine(t, Config{}), void(), ModuleConfig{})
+	for range 100 {
+		p, err := m.NewPool(PoolConfig{Ready: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Close()
+		<-p.Drained()
+		p.mu.Lock()
+		filling := p.filling
+		p.mu.Unlock()
+		if filling {
+			t.Fatal("the pool is drained, and makes instances")
+		}
 	}
 }

@@ -61,7 +61,7 @@ func isPanicLine(line string) bool {
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
 }
 
-// lines gives the last lines, the unfinished one included.
+// lines returns the last lines, the unfinished one included.
 func (p *printer) lines() []string {
 	all := append([]string(nil), p.tail...)
 	if len(p.part) > 0 {

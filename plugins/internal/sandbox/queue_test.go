@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// work is a compilation of the tests: it lasts until it is told.
+// work is a fake compilation that runs until the test ends it.
 type work struct {
 	began  chan struct{}
 	finish chan error
@@ -35,7 +35,7 @@ func (w *work) start() (<-chan error, func(), error) {
 	return done, func() { w.ends.Add(1); close(ended) }, nil
 }
 
-// TestLanes: short compilations pass long ones, of which one at a time runs; nobody is lost.
+// TestLanes checks that short compilations overtake long ones, of which one runs at a time, and that all complete.
 func TestLanes(t *testing.T) {
 	l := newLanes()
 	run := func(w *work) chan error {
@@ -72,7 +72,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestLanesLeft: whoever leaves ends what runs for him, or his place in the queue.
+// TestLanesLeft checks that cancelling ends the caller's running compilation, or removes it from the queue.
 func TestLanesLeft(t *testing.T) {
 	l := newLanes()
 	gone := errors.New("gone")
@@ -96,7 +96,7 @@ func TestLanesLeft(t *testing.T) {
 	}
 }
 
-// TestByKey: one at a time for each key.
+// TestByKey checks that one compilation runs at a time for each key.
 func TestByKey(t *testing.T) {
 	var b byKey
 	first, err := b.lock(t.Context(), "a")

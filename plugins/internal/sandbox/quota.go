@@ -40,9 +40,9 @@ type Quota struct {
 	shares        map[*share]struct{}
 	pools         map[*Pool]struct{}
 	caches        map[*Cache]struct{}
-	queue         []*ticket // in the order of arrival
-	lastRecount   time.Time // when all pages were last recounted
-	uses          uint64    // of instances, since the start
+	queue         []*pendingCharge // in the order of arrival
+	lastRecount   time.Time        // when all pages were last recounted
+	uses          uint64           // of instances, since the start
 	stats         QuotaStats
 }
 
@@ -81,12 +81,12 @@ func (q *Quota) initialCharge(s *share, l Lease) int64 {
 	return instanceBytes + max(most, sum/max(n, 1))
 }
 
-// ticket is a taker that waits for memory.
-type ticket struct {
+// pendingCharge is a request for memory that waits in the queue.
+type pendingCharge struct {
 	share   *share
 	bytes   int64
 	granted chan struct{} // closed when it is charged
-	done    bool
+	done    bool          // it is charged
 }
 
 // Shortage is the error of an instance that there is no memory for.
@@ -120,7 +120,7 @@ func (s *Shortage) Error() string {
 	return text
 }
 
-// Unwrap gives ErrMemory.
+// Unwrap returns ErrMemory.
 func (s *Shortage) Unwrap() error { return ErrMemory }
 
 // size writes a number of bytes.
@@ -212,16 +212,16 @@ func (q *Quota) admit(s *share, n int, bytes int64, l Lease) error {
 		defer q.mu.Unlock()
 		return q.refuse(s, n, need, 0, false)
 	}
-	t := &ticket{share: s, bytes: need, granted: make(chan struct{})}
+	t := &pendingCharge{share: s, bytes: need, granted: make(chan struct{})}
 	q.queue = append(q.queue, t)
 	q.stats.Waited++
-	q.grantTickets()
+	q.grantPending()
 	q.mu.Unlock()
 	return q.await(t, n, l.Cancel)
 }
 
-// await waits until a ticket is granted.
-func (q *Quota) await(t *ticket, n int, cancel <-chan struct{}) error {
+// await waits until a pending charge is granted.
+func (q *Quota) await(t *pendingCharge, n int, cancel <-chan struct{}) error {
 	timer := time.NewTimer(q.c.Wait)
 	defer timer.Stop()
 	cancelled := false
@@ -240,9 +240,9 @@ func (q *Quota) await(t *ticket, n int, cancel <-chan struct{}) error {
 	if t.done {
 		q.charge(t.share, -t.bytes)
 	} else {
-		q.queue = slices.DeleteFunc(q.queue, func(o *ticket) bool { return o == t })
+		q.queue = slices.DeleteFunc(q.queue, func(o *pendingCharge) bool { return o == t })
 	}
-	q.grantTickets() // those behind it may fit
+	q.grantPending() // those behind it may fit
 	if cancelled {
 		return fmt.Errorf("%s: %w while it waited for memory", t.share.name, ErrCancelled)
 	}
@@ -289,14 +289,14 @@ func (q *Quota) refund(s *share, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.charge(s, -bytes)
-	q.grantTickets()
+	q.grantPending()
 }
 
-// grantTickets grants the tickets that fit now: the smallest share first, its tickets in order. It stops at one that
-// does not fit, so that small ones cannot starve it. The lock is held.
-func (q *Quota) grantTickets() {
+// grantPending grants the pending charges that fit now: the smallest share first, its charges in order. It stops at one
+// that does not fit, so that small ones cannot starve it. The lock is held.
+func (q *Quota) grantPending() {
 	for len(q.queue) > 0 {
-		var next *ticket
+		var next *pendingCharge
 		for _, t := range q.queue {
 			if next == nil || t.share.bytes < next.share.bytes {
 				next = t
@@ -307,7 +307,7 @@ func (q *Quota) grantTickets() {
 		}
 		next.done = true
 		close(next.granted)
-		q.queue = slices.DeleteFunc(q.queue, func(t *ticket) bool { return t == next })
+		q.queue = slices.DeleteFunc(q.queue, func(t *pendingCharge) bool { return t == next })
 	}
 }
 
@@ -321,7 +321,7 @@ func (q *Quota) chargeSnapshot(s *share, bytes int64) error {
 	}
 	q.used += bytes
 	q.snapshotBytes += bytes
-	q.grantTickets()
+	q.grantPending()
 	return nil
 }
 
@@ -460,13 +460,13 @@ func (q *Quota) setBytes(in *Instance, bytes int64) (over bool) {
 		q.terminating += delta
 	}
 	if delta < 0 {
-		q.grantTickets()
+		q.grantPending()
 	}
 	return q.c.Bytes > 0 && delta > 0 && q.used > q.c.Bytes
 }
 
-// makeRoom brings a quota that in exceeded back to its bound: it frees what nobody uses and then ends instances.
-func (q *Quota) makeRoom(in *Instance) {
+// enforceBound brings a quota that in exceeded back to its bound: it frees what nobody uses and then ends instances.
+func (q *Quota) enforceBound(in *Instance) {
 	q.reclaim(0)
 	q.terminateLargest(in)
 }

@@ -35,7 +35,7 @@ func (c *Cache) Set(bytes int64) (excess int64) {
 	q.used += delta
 	q.cacheBytes += delta
 	if delta < 0 {
-		q.grantTickets()
+		q.grantPending()
 	}
 	if q.c.Bytes == 0 {
 		return 0

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// toucher is a guest of 16 MiB. Its export touch writes to so many pages of its memory, grow asks for so many units of
-// 64 KiB, and trap traps.
+// toucher is a guest of 16 MiB. Its export touch writes to a number of pages, grow adds a number of 64 KiB units, and
+// trap traps.
 func toucher() []byte {
 	const pages, most = 256, 1024
 	loop := []byte{
@@ -52,7 +52,7 @@ func newWorld(t *testing.T, c QuotaConfig) *world {
 	return &world{t, q, engine(t, Config{Quota: q})}
 }
 
-// pool gives a pool, and frees all with the test. After that nothing may be charged.
+// pool returns a pool that is closed when the test ends. Nothing may be charged after that.
 func (w *world) pool(name string, c PoolConfig) *Pool {
 	w.t.Helper()
 	m, err := w.e.Compile(w.t.Context(), toucher(), ModuleConfig{Name: name})
@@ -73,14 +73,14 @@ func (w *world) pool(name string, c PoolConfig) *Pool {
 		m.Close()
 		if q := w.q; q.used != q.cacheBytes+q.snapshotBytes && len(q.shares) == 0 || m.share.bytes != 0 ||
 			q.terminating != 0 && len(q.shares) == 0 {
-			w.t.Errorf("after all is closed: %d charged, %d of the module, %d doomed", q.used, m.share.bytes,
+			w.t.Errorf("after all is closed: %d charged, %d of the module, %d terminating", q.used, m.share.bytes,
 				q.terminating)
 		}
 	})
 	return p
 }
 
-// grab fails the test where there is no instance.
+// grab takes an instance, and fails the test if there is none.
 func grab(t *testing.T, p *Pool, l Lease) *Instance {
 	t.Helper()
 	in, err := p.Take(l)
@@ -92,7 +92,7 @@ func grab(t *testing.T, p *Pool, l Lease) *Instance {
 
 const mib = 1 << 20
 
-// TestQuotaCounts: what is charged are the pages that were touched, and the snapshot once.
+// TestQuotaCounts checks that touched pages are charged, and the snapshot once.
 func TestQuotaCounts(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("pages are counted on Linux alone")
@@ -130,7 +130,7 @@ func TestQuotaCounts(t *testing.T) {
 	}
 }
 
-// TestQuotaCallCounts: a call that touches much is noticed by the quota without being asked.
+// TestQuotaCallCounts checks that a call which touches many pages is charged without an explicit count.
 func TestQuotaCallCounts(t *testing.T) {
 	w := newWorld(t, QuotaConfig{})
 	in := grab(t, w.pool("a", PoolConfig{Ready: 1}), Lease{})
@@ -143,7 +143,7 @@ func TestQuotaCallCounts(t *testing.T) {
 	in.home.Put(in)
 }
 
-// TestScansAgree: both ways to ask the kernel give the same.
+// TestScansAgree checks that both ways to ask the kernel agree.
 func TestScansAgree(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("pages are counted on Linux alone")
@@ -161,7 +161,7 @@ func TestScansAgree(t *testing.T) {
 	in.home.Put(in)
 }
 
-// TestQuotaWaits: takers wait in turn, for so long, and can leave.
+// TestQuotaWaits checks that takers wait in order, for a limited time, and can cancel.
 func TestQuotaWaits(t *testing.T) {
 	w := newWorld(t, QuotaConfig{Bytes: 64 * mib, Wait: time.Minute})
 	p, other := w.pool("a", PoolConfig{Ready: 1}), w.pool("b", PoolConfig{Ready: 1})
@@ -169,11 +169,11 @@ func TestQuotaWaits(t *testing.T) {
 	if err := touchPages(big, 4096); err != nil {
 		t.Fatal(err)
 	}
-	// An instance is expected to come to what those that are out have: there is no room for a second one.
+	// An instance is expected to need as much as those in use: there is no room for a second one.
 	_, err := p.Take(Lease{})
 	var no *Shortage
 	if !errors.As(err, &no) || !errors.Is(err, ErrMemory) || no.Never || no.Waited != 0 {
-		t.Fatalf("without patience: %v", err)
+		t.Fatalf("without waiting: %v", err)
 	}
 	for _, part := range []string{"a: out of plugin memory: another instance needs 16 MiB",
 		"48 MiB of 64 MiB are in use (plugins.memory)"} {
@@ -200,11 +200,11 @@ func TestQuotaWaits(t *testing.T) {
 		second <- in
 	}()
 	waiting(t, w.q, 2)
-	// The neighbour's small one comes first.
+	// The other module's small one comes first.
 	small := grab(t, other, Lease{Patient: true})
 	close(cancel)
 	if err := <-gone; !errors.Is(err, ErrCancelled) {
-		t.Errorf("a taker that left: %v", err)
+		t.Errorf("a taker that cancelled: %v", err)
 	}
 	p.Put(big)
 	p.Put(<-second)
@@ -225,7 +225,7 @@ func TestQuotaWaits(t *testing.T) {
 	p.Put(big)
 }
 
-// waiting waits until so many takers do.
+// waiting waits until n takers are waiting.
 func waiting(t *testing.T, q *Quota, n int) {
 	t.Helper()
 	for range 5000 {
@@ -237,7 +237,7 @@ func waiting(t *testing.T, q *Quota, n int) {
 	t.Fatalf("%d takers wait, want %d", q.Stats().Queue, n)
 }
 
-// TestQuotaEnds: whose growth passes the bound is not who is ended, but who has most.
+// TestQuotaEnds checks that the instance that has most is ended, and not the one whose growth exceeds the bound.
 func TestQuotaEnds(t *testing.T) {
 	w := newWorld(t, QuotaConfig{Bytes: 80 * mib})
 	hungry, small := w.pool("hungry", PoolConfig{Ready: 1}), w.pool("small", PoolConfig{Ready: 1})
@@ -292,7 +292,7 @@ func TestQuotaEnds(t *testing.T) {
 	}
 }
 
-// TestQuotaEndsTheUser: an instance that is put back between the choice and its end does not end its next user.
+// TestQuotaEndsTheUser checks that if the chosen instance is put back before its end, its next user is not ended.
 func TestQuotaEndsTheUser(t *testing.T) {
 	w := newWorld(t, QuotaConfig{Bytes: 64 * mib})
 	p := w.pool("a", PoolConfig{Ready: 1})
@@ -340,7 +340,7 @@ func TestQuotaEndsTheUser(t *testing.T) {
 	}
 }
 
-// TestQuotaEndsABuild: an instance whose last call of Init passed the bound is not kept for a taker.
+// TestQuotaEndsABuild checks that an instance whose Init exceeded the bound is not kept for a taker.
 func TestQuotaEndsABuild(t *testing.T) {
 	w := newWorld(t, QuotaConfig{Bytes: 64 * mib})
 	m, err := w.e.Compile(t.Context(), toucher(), ModuleConfig{Name: "a"})
@@ -359,7 +359,7 @@ func TestQuotaEndsABuild(t *testing.T) {
 	}
 }
 
-// TestQuotaGivesBack: before anybody waits, instances that nobody has and what is remembered go.
+// TestQuotaGivesBack checks that idle instances and caches are dropped before anybody waits.
 func TestQuotaGivesBack(t *testing.T) {
 	w := newWorld(t, QuotaConfig{Bytes: 64 * mib})
 	p := w.pool("a", PoolConfig{Ready: 8})
@@ -377,7 +377,7 @@ func TestQuotaGivesBack(t *testing.T) {
 	})
 	defer c.Close()
 	if over := c.Set(left); over != 0 {
-		t.Errorf("%d bytes too many in an empty house", over)
+		t.Errorf("%d bytes charged without any instance", over)
 	}
 	var all []*Instance
 	for range 2 {
@@ -389,17 +389,17 @@ func TestQuotaGivesBack(t *testing.T) {
 		}
 	}
 	if left >= 16*mib || w.q.Stats().Reclaimed == 0 || w.q.Stats().Cached != left {
-		t.Errorf("%d bytes remembered, %+v", left, w.q.Stats())
+		t.Errorf("%d bytes cached, %+v", left, w.q.Stats())
 	}
 	for _, in := range all {
 		if err := touchPages(in, 1); err != nil {
-			t.Errorf("ended though others could give: %v", err)
+			t.Errorf("ended although others could give memory back: %v", err)
 		}
 		p.Put(in)
 	}
 }
 
-// TestQuotaSnapshot: a module whose snapshot alone is too much is refused.
+// TestQuotaSnapshot checks that a module whose snapshot alone exceeds the quota is refused.
 func TestQuotaSnapshot(t *testing.T) {
 	w := newWorld(t, QuotaConfig{Bytes: 8 * mib})
 	m, err := w.e.Compile(t.Context(), toucher(), ModuleConfig{Name: "a"})
@@ -415,7 +415,7 @@ func TestQuotaSnapshot(t *testing.T) {
 	}
 }
 
-// TestQuotaSpace: where address space is bounded, instances are refused before the system refuses it to all.
+// TestQuotaSpace checks that with bounded address space instances are refused before the system refuses memory to all.
 func TestQuotaSpace(t *testing.T) {
 	w := newWorld(t, QuotaConfig{Space: 330 * mib})
 	p := w.pool("a", PoolConfig{Ready: 1})
@@ -438,7 +438,7 @@ func TestQuotaSpace(t *testing.T) {
 	p.Put(grab(t, p, Lease{}))
 }
 
-// TestQuotaRandom: whatever happens to instances, the books agree, and nothing is charged when all is gone.
+// TestQuotaRandom checks the accounting after random operations, and that nothing is charged at the end.
 func TestQuotaRandom(t *testing.T) {
 	const limit = 96 * mib
 	w := newWorld(t, QuotaConfig{Bytes: limit, Wait: 5 * time.Millisecond})
@@ -512,7 +512,7 @@ func (q *Quota) check() error {
 		}
 	}
 	if sum != q.used || q.terminating < 0 || q.used < 0 {
-		return fmt.Errorf("%d bytes used, the parts are %d, doomed %d", q.used, sum, q.terminating)
+		return fmt.Errorf("%d bytes used, the parts are %d, terminating %d", q.used, sum, q.terminating)
 	}
 	return nil
 }

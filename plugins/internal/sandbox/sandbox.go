@@ -5,8 +5,8 @@
 // snapshots and pools. It knows nothing of plugin kinds: callers name host functions and the exports they want.
 //
 // The life of a guest: [Engine.Compile] checks the module, rewrites it (package rewrite) and has it compiled by a
-// process of its own, or finds it in the cache on disk; [Module.NewPool] makes one instance, runs its start function
-// and the caller's init, and takes a snapshot; [Pool.Take] gives an instance that is in the snapshot's state,
+// process of its own, or finds it in use or in the cache on disk; [Module.NewPool] makes one instance, runs its start
+// function and the caller's init, and takes a snapshot; [Pool.Take] gives an instance that is in the snapshot's state,
 // [Instance.Run] runs an export under a budget, [Pool.Put] resets the instance for the next taker or, after a fault,
 // throws it away.
 //
@@ -77,8 +77,9 @@ type Config struct {
 	Quota *Quota // of the memory; nil means one without a bound
 }
 
-// Engine compiles modules. It is safe for concurrent use, holds nothing that needs closing, and its modules share
-// neither runtime nor compiled code, so closing one can't touch another.
+// Engine compiles modules. It is safe for concurrent use and holds nothing that needs closing. Modules of the same
+// bytes, limits and cache share their compiled code, whichever engine they are of, and nothing that can change: the
+// last that is closed frees it.
 type Engine struct {
 	cache      string // "" without
 	cacheBytes int64

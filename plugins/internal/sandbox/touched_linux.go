@@ -19,8 +19,8 @@ var pagemap = sync.OnceValue(func() *os.File {
 	return f
 })
 
-// touched gives the bytes of the first size that are private to this memory: pages that the guest wrote, or read where
-// nothing was before.
+// touched returns the bytes of the first size that are private to this memory: pages that the guest wrote, or read
+// where nothing was before.
 func (l *linear) touched(size int64) (n int64, ok bool) {
 	f := pagemap()
 	if f == nil || size > int64(len(l.reserved)) || size == 0 {

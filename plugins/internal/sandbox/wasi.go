@@ -26,7 +26,7 @@ const (
 	maxSleep   = 3600 * 1e9 // one sleep moves the clock by an hour at most
 )
 
-// wasi gives the functions of the stub. Signatures are those of the preview 1 interface in its core form.
+// wasi returns the functions of the stub. Signatures are those of the preview 1 interface in its core form.
 func wasi() []HostFunc {
 	list := make([]HostFunc, 0, 64)
 	add := func(name, sig string, f func(in *Instance, stack []uint64)) {

@@ -41,7 +41,7 @@ type workerJob struct {
 	memory int64         // bytes
 }
 
-// args gives the arguments of a worker.
+// args returns the arguments of a worker.
 func (j workerJob) args() []string {
 	return []string{workerName, workerMode, fmt.Sprint(j.bytes), fmt.Sprint(int64(j.cpu / time.Second)),
 		fmt.Sprint(j.memory)}
@@ -165,7 +165,7 @@ func newRuntime(ctx context.Context, dir string) (wazero.Runtime, wazero.Compila
 	return wazero.NewRuntimeWithConfig(ctx, cfg), cache, nil
 }
 
-// loadOnly gives a context under which the engine takes a compiled module from its cache and compiles none: its
+// loadOnly returns a context under which the engine takes a compiled module from its cache and compiles none: its
 // compiling goroutines, which it has where there are several, end before their first function.
 func loadOnly(ctx context.Context) context.Context {
 	ctx, end := context.WithCancelCause(ctx)

@@ -6,5 +6,5 @@ import "time"
 
 var born = time.Now()
 
-// spent gives the time that this process has run: more than its processor time.
+// spent returns the time that this process has run: more than its processor time.
 func spent() time.Duration { return time.Since(born) }

@@ -44,7 +44,7 @@ func (j workerJob) confine() error {
 	return err
 }
 
-// peakMemory gives the most memory that an ended worker had, 0 where nobody knows.
+// peakMemory returns the most memory that an ended worker had, 0 where nobody knows.
 func peakMemory(s *os.ProcessState) int64 {
 	if u, ok := s.SysUsage().(*syscall.Rusage); ok {
 		return u.Maxrss << 10

@@ -19,5 +19,5 @@ func killGroup(p *os.Process) { _ = p.Kill() }
 // confine does nothing: here only the time on the clock is limited, by who started the worker.
 func (workerJob) confine() error { return nil }
 
-// peakMemory gives 0: nothing refuses a worker memory here.
+// peakMemory returns 0: nothing refuses a worker memory here.
 func peakMemory(*os.ProcessState) int64 { return 0 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spent gives the processor time of this process.
+// spent returns the processor time of this process.
 func spent() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -1,8 +1,7 @@
 package jinja
 
-// templateForms says which forms of a message a template shows. It is measured when
-// the template is loaded, by rendering small conversations and searching the output.
-// That follows values through assignments, loops, macros and tests, where an
+// templateForms records which formats of a message a template supports. It is measured at load, by rendering small
+// conversations and searching the output. That follows values through assignments, loops, macros and tests, where an
 // analysis of the syntax would have to guess.
 type templateForms struct {
 	roles      map[string]contentForms
@@ -22,7 +21,7 @@ type templateForms struct {
 	textArguments, objectArguments bool
 }
 
-// outcome is what came of trying a template with a form.
+// outcome is the result of trying a format with a template.
 type outcome uint8
 
 const (
@@ -31,14 +30,14 @@ const (
 	shown
 )
 
-// contentForms is what a template makes of the content of one role.
+// contentForms records which formats of one role's content a template supports.
 type contentForms struct {
 	text  outcome // a string
 	parts outcome // a list of parts
 	first outcome // a list of one part
 }
 
-// contentForm is what content is made to be.
+// contentForm is the format in which content is passed.
 type contentForm uint8
 
 const (
@@ -47,7 +46,7 @@ const (
 	asOnePart
 )
 
-// choose says what becomes of content that is a list, or a string.
+// choose returns the format for content that is a list, or a string.
 func (c contentForms) choose(list bool) contentForm {
 	switch {
 	case list && c.parts == shown:
@@ -62,7 +61,7 @@ func (c contentForms) choose(list bool) contentForm {
 	return asText
 }
 
-// alternative says what may be tried where form did not work out.
+// alternative returns the format to try if form failed.
 func (c contentForms) alternative(list bool) contentForm {
 	if c.choose(list) == asText {
 		return asParts

@@ -10,7 +10,7 @@ import (
 type (
 	// Limits bound one rendering. A zero field means its default.
 	Limits = interp.Limits
-	// SyntaxError says where a template stops being one.
+	// SyntaxError is the position and text of a syntax error.
 	SyntaxError = syntax.Error
 	// RenderError is an exception of the rendering, with Python's class and text.
 	RenderError = value.Exception

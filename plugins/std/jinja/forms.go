@@ -9,15 +9,14 @@ import (
 	"tgi/plugins/std/jinja/value"
 )
 
-// attempt is a way to write a conversation: in the forms that the template was seen to show, or
-// with other forms of content or of arguments. A template may fail with the
-// former in a case that was not tried.
+// attempt is a way to pass a conversation: in the formats that worked in the probes, or with other formats of content
+// or arguments, since a template may fail with the former in a case that was not probed.
 type attempt struct{ content, arguments bool }
 
 // attempts in the order in which they are made.
 var attempts = []attempt{{}, {arguments: true}, {content: true}, {content: true, arguments: true}}
 
-// messageWriter rewrites messages into the forms that a template shows.
+// messageWriter rewrites messages into the formats that a template supports.
 type messageWriter struct {
 	*templateForms
 	attempt

@@ -15,8 +15,7 @@ var probeLimits = Limits{Steps: 10_000, Output: 1 << 18, Memory: 1 << 20, Depth:
 
 const probeSteps = 100_000
 
-// What the trials say. Digits pass through filters of case; the key has no
-// place in templates.
+// The texts of the probes. Digits are not changed by case filters; no template contains the key.
 const (
 	probeWord     = "731946"
 	probeMore     = "582047"
@@ -223,7 +222,7 @@ func (p *prober) callMessage(c *probe) *value.Dict {
 	return turn
 }
 
-// messageOf says something in the form that was found for a role.
+// messageOf is a message in the format found for a role.
 func (p *prober) messageOf(role string) *value.Dict {
 	return message(role, p.contentFor(role, value.Text("Hi")))
 }

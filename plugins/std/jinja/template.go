@@ -55,10 +55,10 @@ type Input struct {
 	Now time.Time
 }
 
-// InSandbox are limits that end a rendering in a guest before the server's
-// sandbox ends the guest, which would count as a fault: before 5e9 fuel, 256 MiB
-// of memory and 2 MiB of stack are used up. A step costs up to some 5,000 fuel
-// there. Conversations of a megabyte stay far below them.
+// InSandbox are limits that end most hostile renderings in a guest, with an error that names the line, before the
+// server's sandbox ends the guest at 5e9 fuel, 256 MiB of memory or 2 MiB of stack. A step costs some 5,000 fuel there;
+// one full of calls costs up to 20,000, and meets the sandbox's limit first. Conversations of a megabyte stay far below
+// all of them.
 var InSandbox = Limits{Steps: 500_000, Output: 16 << 20, Memory: 32 << 20, Depth: 100}
 
 // Segment is a stretch of rendered text.

@@ -72,8 +72,8 @@ func compile(f *Format) *format {
 	return c
 }
 
-// marks says whether text is a marker, a part of one, or holds one. Of markers that are no words, such as >, it holds
-// none: every token that is written so would.
+// marks reports whether text is a marker, a part of one, or contains one. Markers without letters, such as >, do not
+// count as contained: too many tokens would.
 func (f *format) marks(text string) bool {
 	return slices.ContainsFunc(f.all, func(m string) bool {
 		return strings.Contains(m, text) || strings.Contains(text, m) && strings.ContainsFunc(m, unicode.IsLetter)

@@ -55,8 +55,8 @@ func (h *constraintBuilder) flat(t *offered) *structure {
 	return seq(pattern(`\{`+spaces+`"`+alternatives(j.Wrap)+`"`+spaces+":"+spaces), body, pattern(spaces+`\}`))
 }
 
-// withName adds a property to a schema of an object, as the first one. Not ok: it has one of that name, or means itself
-// by a reference.
+// withName adds a property to a schema of an object, as the first one. Not ok: it has one of that name, or refers to
+// itself.
 func withName(schema, key, name string) (out string, ok bool) {
 	ok = !strings.Contains(schema, `"#"`)
 	properties, required := quote(key)+":{\"const\":"+quote(name)+"}", quote(key)
@@ -118,8 +118,7 @@ func (h *constraintBuilder) arguments(t *offered) *structure {
 		origin: Place{Pointer: t.pointer(), Tool: t.Name}}
 }
 
-// parameters is the schema of a tool's arguments, which are an object whatever it says. A function without parameters
-// takes none.
+// parameters is the schema of a tool's arguments, which are always an object. A function without parameters takes none.
 func (h *constraintBuilder) parameters(t *offered) string {
 	const none = `{"type":"object","properties":{},"additionalProperties":false}`
 	raw := strings.Trim(string(t.Parameters), whiteSpace)

@@ -33,7 +33,7 @@ func (h *constraintBuilder) pythonList(all *structure) *structure {
 	return seq(constant("["), all, constant("]"))
 }
 
-// pythonCall is a call with keyword arguments: those that must come, then some of the others, in the schema's order.
+// pythonCall is a call with keyword arguments: the required ones, then some of the others, in the schema's order.
 func (h *constraintBuilder) pythonCall(t *offered) *structure {
 	s := h.signature(t)
 	if !consistsOf(t.Name, nameByte) {
@@ -78,8 +78,8 @@ func (h *constraintBuilder) pythonCall(t *offered) *structure {
 	return seq(append(append(parts, rest...), constant(")"))...)
 }
 
-// maxFirst bounds the arguments that a call without an obligatory one may begin with: the grammar has each of them
-// several times.
+// maxFirst bounds the arguments that a call without a required one may begin with: the grammar has each of them several
+// times.
 const maxFirst = 8
 
 // comma is between arguments.
@@ -95,8 +95,8 @@ func consistsOf(s string, of func(byte) bool) bool {
 	return s != "" && len(s) <= maxText
 }
 
-// atLeastOne is at least one of a list, in its order, with a comma between two. Halving the list keeps the grammar
-// small: of its first half some and perhaps of the second, or of the second alone.
+// atLeastOne is at least one of a list, in its order, separated by commas. Halving the list keeps the grammar small:
+// some of the first half and perhaps of the second, or only of the second.
 func atLeastOne(list []*structure) *structure {
 	if len(list) < 2 {
 		return seq(list...)

@@ -155,7 +155,7 @@ func (h *constraintBuilder) rawString(p *property) (value *structure, why string
 	return h.textOfLength(f.min, f.max), ""
 }
 
-// enumValues is any of the listed values, as JSON. A value that would be parsed as another one is left out.
+// enumValues is any of the listed values, as JSON. Values that would be parsed as a different value are left out.
 func (h *constraintBuilder) enumValues(values []string, allowed types) *structure {
 	var all []*structure
 	for _, v := range values {
@@ -172,8 +172,8 @@ func (h *constraintBuilder) enumValues(values []string, allowed types) *structur
 	return either(all...)
 }
 
-// textOfLength is text of a number of characters. What begins the marker behind it comes only behind the fewest that
-// there may be.
+// textOfLength is text with a bounded number of characters. The first characters of the marker after it are allowed
+// only after the minimum number.
 func (h *constraintBuilder) textOfLength(min, max int) *structure {
 	rest := anyText(h.f.Tagged.Close...)
 	if max >= 0 {
@@ -188,7 +188,7 @@ func (h *constraintBuilder) textOfLength(min, max int) *structure {
 	return seq(pattern("[^"+h.firsts()+"]{"+strconv.Itoa(min)+"}"), rest)
 }
 
-// firsts are the characters that the markers behind a value begin with, inside a class.
+// firsts are the first characters of the markers after a value, as a character class.
 func (h *constraintBuilder) firsts() (class string) {
 	for _, m := range h.f.Tagged.Close {
 		r, _ := utf8.DecodeRuneInString(m)
@@ -197,8 +197,8 @@ func (h *constraintBuilder) firsts() (class string) {
 	return class
 }
 
-// safePattern is what is inside the anchors of a pattern whose texts never hold what a marker behind the value begins
-// with. Not ok: it may, or it is not anchored.
+// safePattern is the part between the anchors of a pattern whose texts never contain the first character of a marker
+// after the value. Not ok: they may, or it is not anchored.
 func (h *constraintBuilder) safePattern(p string) (inner string, ok bool) {
 	inner, begins := strings.CutPrefix(p, "^")
 	inner, ends := strings.CutSuffix(inner, "$")

@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// Demand is what a request asks of the calls in the answer.
+// Demand is a request's constraints on calls.
 type Demand struct {
 	Tools    []Tool
 	Choice   Choice
 	Thinking bool // the prompt ended inside reasoning
 	Reasons  bool // the model is known to reason: see Format.Reasons
-	// Answer is what an answer that is no call is held to; nil for any text. In Auto the message is then such an answer
-	// or calls, and nothing else. It does not matter where a call is demanded.
+	// Answer constrains an answer that is not a call; nil for any text. In Auto the message is then such an answer or
+	// calls, and nothing else. It is ignored where a call is required.
 	Answer *Answer
 	// Split cuts a marker into the special tokens of the model's vocabulary and the text between them. Nil takes every
 	// marker for text.
@@ -33,20 +33,20 @@ type Piece struct {
 	End     bool // a special token that ends the message: nothing is written behind it
 }
 
-// Constraint is a grammar of the messages in a format whose calls are right: a structural tag. Without a Source there
-// is nothing to hold a message to.
+// Constraint is a grammar of the messages in a format whose calls are valid: a structural tag. Without a Source
+// messages are not constrained.
 type Constraint struct {
 	Source   string
 	Optional bool // nobody insists: a message may do without it where it can't be compiled
 	Answer   bool // an answer is held to the demand's
 	Places   []Place
-	// Reasoning is what the grammar lets the message begin with, and demands the end of; nil for none.
+	// Reasoning is reasoning with which the message may begin and which must end; nil for none.
 	Reasoning *Opening
 	Dropped   []Dropped
 }
 
-// Opening is reasoning before what a message is for. Whoever writes the message sees to it that it ends in time: its
-// end may follow anywhere in it.
+// Opening is reasoning before the calls or the answer. The caller must make it end in time: its end may follow at any
+// point.
 type Opening struct {
 	Open  bool     // the message begins inside it
 	Begin []string // texts that begin it, at the message's start
@@ -56,7 +56,7 @@ type Opening struct {
 // Dropped is a part of the request that the grammar does not enforce. Pointer leads into the request.
 type Dropped struct{ Pointer, Keyword, Reason string }
 
-// demandError is a demand that no grammar of the format can enforce.
+// demandError is a constraint that no grammar of the format can enforce.
 type demandError string
 
 // Error says which, and why.

@@ -29,8 +29,8 @@ func Presets() []string {
 	return names
 }
 
-// Detect finds the built-in format that a chat template's source is written for. Not ok: the template shows none, and
-// a model can then be told to write TGI's own JSON, which is the preset "tgi".
+// Detect finds the built-in format of a chat template's source. Not ok: the template uses none; the model can then be
+// instructed to write TGI's own JSON, which is the preset "tgi".
 func Detect(template string) (preset string, ok bool) {
 	for _, f := range presets {
 		for _, e := range f.Detect {
@@ -42,9 +42,9 @@ func Detect(template string) (preset string, ok bool) {
 	return "", false
 }
 
-// ForTemplate is the format to read what a model writes whose conversations that chat template renders: the one that
-// Detect finds, or TGI's own JSON. A model whose template never reads the variable tools is told of them in TGI's
-// words, which ask for TGI's JSON: it is read beside the calls that the template shows of earlier turns.
+// ForTemplate is the format of a model with this chat template: the one that Detect finds, or TGI's own JSON. If the
+// template never reads the variable tools, the tools are described in TGI's words, which ask for TGI's JSON: it is read
+// in addition to the format of calls of earlier turns in the template.
 func ForTemplate(template string) *Format {
 	own, _ := Preset("tgi")
 	name, ok := Detect(template)
@@ -138,8 +138,8 @@ func (e Evidence) in(template string) bool {
 	return len(e.All) > 0
 }
 
-// Reasons says whether a model is known to reason as the format has it: a marker of reasoning stands in its chat
-// template, or is one token of its vocabulary. A format with channels is reason enough.
+// Reasons reports whether a model is known to reason in this format: its chat template contains a marker of reasoning,
+// its vocabulary has one as a single token, or the format has channels.
 func (f *Format) Reasons(template string, token func(marker string) bool) bool {
 	if f.Channels != nil {
 		return true

@@ -16,8 +16,8 @@ const (
 	Arguments
 	// CallEnd says that call Index is complete and may be executed. No other event does.
 	CallEnd
-	// CallFailed says that a call can't be used, and Reason why. Index is -1 when the call had not begun. Text is what
-	// the model wrote, up to Limits.Call bytes: a caller that has shown nothing of the call yet may make it content.
+	// CallFailed says that a call can't be used, and Reason why. Index is -1 if the call had not begun. Text is what
+	// the model wrote, up to Limits.Call bytes: a caller that has not sent any of the call may treat it as content.
 	CallFailed
 )
 
@@ -57,9 +57,9 @@ type Reason string
 const (
 	// Incomplete: the text ended inside the call.
 	Incomplete Reason = "incomplete"
-	// UnknownTool: no tool of this name was offered, or another one was demanded.
+	// UnknownTool: no tool of this name was offered, or another one was required.
 	UnknownTool Reason = "unknown tool"
-	// Malformed: the text is not what the format demands, or the arguments are not a JSON object.
+	// Malformed: the text does not match the format, or the arguments are not a JSON object.
 	Malformed Reason = "malformed"
 	// TooLong: the call's text is longer than Limits.Call or nested deeper than Limits.Depth.
 	TooLong Reason = "too long"
@@ -67,7 +67,7 @@ const (
 	TooMany Reason = "too many calls"
 )
 
-// emit adds an event's text, joined to the one before where that goes on. A text that stays alone is not copied.
+// emit adds an event's text, joined to the previous event if that continues. A text that is not joined is not copied.
 func (p *Parser) emit(k Kind, index int, text string) {
 	if text == "" {
 		return

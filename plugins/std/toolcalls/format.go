@@ -55,7 +55,7 @@ type JSON struct {
 	PlainKeys []string `json:"plain_keys,omitempty"`
 	// Separators are bytes that may stand between objects without a Call.Begin.
 	Separators string `json:"separators,omitempty"`
-	// Answers are names that are no tools: the string under the key is content.
+	// Answers are names that are not tools: the string under the key is content.
 	Answers map[string]string `json:"answers,omitempty"`
 }
 

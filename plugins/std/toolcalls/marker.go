@@ -21,8 +21,8 @@ func newMarkers(lists ...[]string) *markers {
 	return m
 }
 
-// at says which marker s begins with: the longest. Waiting means that more text is needed to know; whole says that none
-// will come.
+// at returns the longest marker that s begins with. Waiting means that more text is needed to decide; whole says that
+// no more text follows.
 func (m *markers) at(s string, whole bool) (marker string, waiting bool) {
 	if s == "" {
 		return "", !whole
@@ -55,8 +55,8 @@ func cutInside(s, marker string) bool {
 	return ok && len(begin) < len(marker) && marker[:len(begin)] == begin && marker[len(begin)] >= utf8.RuneSelf
 }
 
-// find is the first place at which a marker stands or may stand: what is before it is no part of a marker, whatever
-// follows. The marker is empty when none stands there yet.
+// find returns the first position of a complete or possible marker: text before it is not part of a marker, whatever
+// follows. The marker is empty if it is not complete yet.
 func (m *markers) find(s string, whole bool) (at int, marker string) {
 	for i := 0; i < len(s); i++ {
 		if !m.first[s[i]] {

@@ -8,8 +8,8 @@ import (
 // Mode says what the request demands of calls, as OpenAI's tool_choice does.
 type Mode string
 
-// The modes. In Auto what is no call of an offered tool is content again, as long as its CallBegin has not been told.
-// In Required and Exact it is a CallFailed.
+// The modes. In Auto, text that turns out not to be a call of an offered tool becomes content, if its CallBegin was not
+// emitted. In Required and Exact it is a CallFailed.
 const (
 	Auto     Mode = ""
 	None     Mode = "none" // calls are not looked for
@@ -69,7 +69,7 @@ type Parser struct {
 	call
 }
 
-// state takes what it can from the buffer and says whether it did anything.
+// state consumes what it can from the buffer and reports whether it did anything.
 type state func(*Parser) bool
 
 // New starts a parser for one message. The format must have passed Check; it and the tools must not
@@ -198,7 +198,7 @@ func (p *Parser) take(n int) string {
 	return s
 }
 
-// view is what of the buffer may be consumed: a call's source ends at Limits.Call, wherever a piece ended.
+// view is the part of the buffer that may be consumed: a call's source ends at Limits.Call, wherever a piece ends.
 func (p *Parser) view() string {
 	if !p.recording {
 		return p.buf

@@ -26,14 +26,14 @@ type property struct {
 	known    bool // the schema has it among its properties
 }
 
-// together are the keywords of an object's schema that no list of parameters can say.
+// together are the keywords of an object's schema that a list of parameters can't express.
 var together = []string{
 	"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "enum", "const", "minProperties", "maxProperties",
 	"patternProperties",
 	"propertyNames", "dependentRequired", "dependentSchemas", "dependencies", "unevaluatedProperties",
 }
 
-// signature reads a tool's schema and notes what no list of parameters can say.
+// signature reads a tool's schema and records what a list of parameters can't express.
 func (h *constraintBuilder) signature(t *offered) signature {
 	s, err := readSignature(t)
 	if err != nil {
@@ -134,7 +134,7 @@ func escapePointer(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
-// facet is what a schema of a string says beside its type.
+// facet is a constraint of a string's schema other than its type.
 type facet struct {
 	plain    bool     // it can be told all of it here
 	pattern  string   // "" for none

@@ -59,8 +59,8 @@ func seq(l ...*structure) *structure    { return several("sequence", l) }
 // gaps is the pattern that stands everywhere.
 var gaps = structure{kind: "regex", text: gap}
 
-// several makes one structure of several. One alone stands for itself, the parts of a part of the same kind for that,
-// and texts in a row are one.
+// several combines structures into one. A single one is returned as it is, nested ones of the same kind are flattened,
+// and adjacent texts are joined.
 func several(kind string, list []*structure) *structure {
 	flat := make([]*structure, 0, len(list)+4)
 	for _, s := range list {
@@ -94,7 +94,7 @@ func quoteRegex(text string) string {
 	return b.String()
 }
 
-// writer writes a structure as JSON and notes where the schemas stand.
+// writer writes a structure as JSON and records the positions of the schemas.
 type writer struct {
 	b      []byte
 	places []Place

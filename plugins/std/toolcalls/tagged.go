@@ -121,7 +121,7 @@ func (p *Parser) taggedValueOpen() bool {
 	return true
 }
 
-// openValue tells the key and, of a string, the opening quote.
+// openValue emits the key and, for a string, the opening quote.
 func (p *Parser) openValue() {
 	x := &p.tagged
 	lead := ", "

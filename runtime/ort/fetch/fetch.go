@@ -1,7 +1,8 @@
 // Package fetch installs the ONNX Runtime library into the user's cache folder: a pinned
 // version, verified by a pinned checksum. It asks pip for the Python wheel and, if that fails,
 // npm for the Node package, so a machine needs only one of them. It also accepts a package that
-// was downloaded elsewhere. It is pure Go, so that it runs before anything that needs a C
+// was downloaded elsewhere. The build for NVIDIA GPUs, with the libraries of CUDA, is fetched
+// only by those who ask for it (GPU). It is pure Go, so that it runs before anything that needs a C
 // compiler is built.
 //
 // Callers: the command of `make ort`, and Locate of runtime/ort for the paths. A download starts one
@@ -107,13 +108,18 @@ func (f *fetcher) clients() []client {
 		"--implementation", "cp", "--python-version", "3.12", "--abi", "cp312", "--platform", f.tag, "--dest", ".",
 		"onnxruntime==" + Version}
 	return []client{
-		{"pip", [][]string{
-			append([]string{"python3", "-m", "pip"}, pip...),
-			append([]string{"pip3"}, pip...),
-			append([]string{"pip"}, pip...),
-			append([]string{"python", "-m", "pip"}, pip...),
-		}, 24e6},
+		{"pip", pips(pip), 24e6},
 		{"npm", [][]string{{"npm", "pack", "--silent", "onnxruntime-node@" + Version}}, 114e6},
+	}
+}
+
+// pips are the commands that run pip with these arguments, to be tried in order.
+func pips(args []string) [][]string {
+	return [][]string{
+		append([]string{"python3", "-m", "pip"}, args...),
+		append([]string{"pip3"}, args...),
+		append([]string{"pip"}, args...),
+		append([]string{"python", "-m", "pip"}, args...),
 	}
 }
 
@@ -122,7 +128,10 @@ func (f *fetcher) download(ctx context.Context, dir string, c client) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	if err := f.runFirst(ctx, dir, c); err != nil {
+	done := f.log.watch(fmt.Sprintf("downloading ONNX Runtime %s with %s", Version, c.name), dir, c.bytes)
+	err := runFirst(ctx, f.run, dir, c)
+	done()
+	if err != nil {
 		return err
 	}
 	for _, pattern := range []string{"*.whl", "*.tgz"} {
@@ -133,13 +142,11 @@ func (f *fetcher) download(ctx context.Context, dir string, c client) error {
 	return errors.New("it succeeded but left no package")
 }
 
-// runFirst runs a client's commands until one succeeds.
-func (f *fetcher) runFirst(ctx context.Context, dir string, c client) error {
-	done := f.log.watch(fmt.Sprintf("downloading ONNX Runtime %s with %s", Version, c.name), dir, c.bytes)
-	defer done()
+// runFirst runs a client's commands in folder dir until one succeeds.
+func runFirst(ctx context.Context, run func(context.Context, string, ...string) error, dir string, c client) error {
 	err := errors.New("not installed")
 	for _, argv := range c.argv {
-		failed := f.run(ctx, dir, argv...)
+		failed := run(ctx, dir, argv...)
 		if errors.Is(failed, exec.ErrNotFound) {
 			continue
 		}

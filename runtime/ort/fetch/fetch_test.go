@@ -30,9 +30,13 @@ func pinned(path string, body []byte) pin {
 }
 
 func zipped(t *testing.T, name string, body []byte) []byte {
+	return zippedAll(t, map[string][]byte{"other/file": []byte("x"), name: body})
+}
+
+func zippedAll(t *testing.T, files map[string][]byte) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
-	for n, data := range map[string][]byte{"other/file": []byte("x"), name: body} {
+	for n, data := range files {
 		w, err := z.Create(n)
 		if err != nil {
 			t.Fatal(err)

@@ -16,23 +16,7 @@ import (
 )
 
 // intact reports whether the library is installed and its checksum matches.
-func (f *fetcher) intact() bool {
-	file, err := os.Open(f.dest)
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || info.Size() != f.wheel.bytes && info.Size() != f.npm.bytes {
-		return false
-	}
-	h := sha256.New()
-	if _, err := io.Copy(h, file); err != nil {
-		return false
-	}
-	sum := hex.EncodeToString(h.Sum(nil))
-	return sum == f.wheel.sha256 || sum == f.npm.sha256
-}
+func (f *fetcher) intact() bool { return matches(f.dest, f.wheel) || matches(f.dest, f.npm) }
 
 // install extracts the library from a package and installs it.
 func (f *fetcher) install(archive string) error {
@@ -76,7 +60,7 @@ func (f *fetcher) fromZip(r io.ReaderAt, size int64) error {
 			return err
 		}
 		defer body.Close()
-		return f.installLibrary(body, f.wheel)
+		return installFile(body, f.wheel, f.dest)
 	}
 	return fmt.Errorf("it does not hold %s", f.wheel.path)
 }
@@ -95,14 +79,14 @@ func (f *fetcher) fromTar(r io.Reader) error {
 			return err
 		}
 		if entry.Name == f.npm.path && entry.Typeflag == tar.TypeReg {
-			return f.installLibrary(t, f.npm)
+			return installFile(t, f.npm, f.dest)
 		}
 	}
 }
 
-// installLibrary writes the library to a temporary file, verifies it and renames it.
-func (f *fetcher) installLibrary(body io.Reader, want pin) (err error) {
-	temp, err := os.CreateTemp(filepath.Dir(f.dest), "library-")
+// installFile writes a file to a temporary one beside dest, verifies it and renames it to dest.
+func installFile(body io.Reader, want pin, dest string) (err error) {
+	temp, err := os.CreateTemp(filepath.Dir(dest), "library-")
 	if err != nil {
 		return err
 	}
@@ -123,5 +107,5 @@ func (f *fetcher) installLibrary(body io.Reader, want pin) (err error) {
 	if sum := hex.EncodeToString(h.Sum(nil)); sum != want.sha256 {
 		return fmt.Errorf("%s has SHA-256 %s, pinned is %s", want.path, sum, want.sha256)
 	}
-	return os.Rename(temp.Name(), f.dest)
+	return os.Rename(temp.Name(), dest)
 }

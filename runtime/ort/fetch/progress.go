@@ -57,6 +57,7 @@ func (p *progress) watch(what, dir string, total int64) (done func()) {
 }
 
 func (p *progress) report(have, total int64, passed time.Duration) {
+	have = min(have, total) // pip has a second copy for a moment
 	text := fmt.Sprintf("  %d of about %d MB, %d s", have/1e6, total/1e6, int(passed.Seconds()))
 	if p.terminal {
 		fmt.Fprintf(p.out, "\r\x1b[K%s", text)

@@ -1,46 +1,46 @@
-// The kind grammar, in the form that follows a text step by step and says which tokens may come.
+// The kind grammar in the mode "steps": the plugin computes the allowed tokens at each step.
 
 import { vocabSize } from "./host";
 import { noParameters } from "./template";
 import { Value } from "./value";
 
-/** A grammar that a plugin follows itself; one instance follows one text. The description has "modes": ["steps"] and
- *  "languages". */
+/** A grammar whose plugin computes the allowed tokens at each step. One instance serves one text. The description has
+ *  "modes": ["steps"] and "languages". */
 export abstract class Steps {
-  /** As Template.open. */
+  /** See Template.open. */
   open(config: Value): string | null {
     return null;
   }
-  /** As Template.validate. */
+  /** See Template.validate. */
   validate(params: Value): string | null {
     return noParameters(params);
   }
-  /** Begins the text. The text returned refuses the request. */
+  /** Starts the text. An error text refuses the request; null is success. */
   abstract begin(r: Source): string | null;
-  /** Moves on by a token; false, of one that may not come here, ends the sequence. */
+  /** Moves past a token. Returns false if it is not allowed here, which ends the sequence. */
   abstract accept(token: u32): bool;
-  /** Allows the tokens that may come next, those that end the text among them where it may end. Asking changes
-   *  nothing. */
+  /** Allows the tokens that may come next, and where the text may end also the tokens that end it. Must not change
+   *  the state. */
   abstract mask(m: Mask): void;
-  /** Names the state, 0 for none: states of one request with the same key have the same mask, and the server asks
-   *  once. */
+  /** Returns the key of the state, 0 for none. States of one request with the same key must have the same mask: the
+   *  server asks for it once. */
   key(): u64 {
     return 0;
   }
-  /** At most 256 tokens that come next whatever the model says; none where there is a choice. */
+  /** Returns the tokens that must come next, at most 256; none if there is a choice. */
   forced(): StaticArray<u32> {
     return new StaticArray<u32>(0);
   }
 }
 
-/** A grammar that a request brings. */
+/** The grammar of a request. */
 export class Source {
   constructor(
-    /** The request as the contract describes it. */
+    /** The request, as ../abi describes it. */
     readonly request: Value,
   ) {}
 
-  /** One of the description's "languages". */
+  /** The language of the grammar, one of the description's "languages". */
   get language(): string {
     return this.request.get("language").text;
   }
@@ -54,9 +54,9 @@ export class Source {
   }
 }
 
-/** Which tokens may come next: none at first. */
+/** The set of tokens that may come next. It is empty at first. */
 export class Mask {
-  /** Every token may come, special ones among them. */
+  /** Whether every token is allowed, including special tokens. */
   all: bool = false;
   private readonly tokens: u32 = vocabSize();
 
@@ -64,14 +64,14 @@ export class Mask {
     memory.fill(words, 0, ((this.tokens + 31) / 32) << 2);
   }
 
-  /** Lets a token come. One that the vocabulary does not have is passed over. */
+  /** Allows a token. Ignores a token that is not in the vocabulary. */
   allow(token: u32): void {
     if (token >= this.tokens) return;
     const at = this.words + ((token >> 5) << 2);
     store<u32>(at, load<u32>(at) | (1 << (token & 31)));
   }
 
-  /** Lets the tokens come whose bits are set, in a mask made before. */
+  /** Allows the tokens whose bits are set: bit t % 32 of words[t / 32] is token t. */
   allowWords(words: StaticArray<u32>): void {
     for (let i = 0; i < min(words.length, (this.tokens + 31) / 32); i++) {
       const at = this.words + (i << 2);
@@ -79,7 +79,7 @@ export class Mask {
     }
   }
 
-  /** Lets every token come. */
+  /** Allows every token, including special tokens. */
   allowAll(): void {
     this.all = true;
   }

@@ -1,4 +1,4 @@
-// What a plugin may ask of the server.
+// Functions of the server that a plugin may call.
 
 // @ts-ignore: decorator
 @external("tgi", "log")
@@ -25,18 +25,18 @@ export const INFO: u32 = 1;
 export const WARN: u32 = 2;
 export const ERROR: u32 = 3;
 
-/** Writes to the server's log; text beyond 4 KiB is cut. The last line stands in the fault when the plugin traps. */
+/** Writes to the server's log. A text is cut at 4 KiB. If the plugin traps, the error contains the last line. */
 export function log(level: u32, text: string): void {
   const b = String.UTF8.encode(text);
   importLog(level, changetype<usize>(b), b.byteLength);
 }
 
-/** The number of token ids, 0 to vocabSize() - 1. */
+/** Returns the number of token ids: they are 0 to vocabSize() - 1. */
 export function vocabSize(): u32 {
   return importVocabSize();
 }
 
-/** The bytes that a token stands for; of a special token, its text. null where there is no such token. */
+/** Returns the bytes that a token stands for, or the text of a special token. null if there is no such token. */
 export function tokenBytes(id: u32): StaticArray<u8> | null {
   const n = importTokenBytes(id, 0, 0);
   if (n < 0) return null;
@@ -45,7 +45,7 @@ export function tokenBytes(id: u32): StaticArray<u8> | null {
   return b;
 }
 
-/** Whether a token is markup of the model and not text. */
+/** Whether a token is markup of the model rather than text. */
 export function isSpecial(id: u32): bool {
   const f = importTokenFlags(id);
   return f >= 0 && (f & 1) != 0;
@@ -57,7 +57,7 @@ export function isEnd(id: u32): bool {
   return f >= 0 && (f & 2) != 0;
 }
 
-/** The token ids of a text; special tokens in it are recognised, none are added. */
+/** Returns the token ids of a text. Recognises special tokens in it and adds none. */
 export function encode(text: string): StaticArray<u32> {
   const b = String.UTF8.encode(text);
   const n = importEncode(changetype<usize>(b), b.byteLength, 0, 0);
@@ -66,12 +66,12 @@ export function encode(text: string): StaticArray<u32> {
   return ids;
 }
 
-/** 64 random bits: the same for the same seed of the request. */
+/** Returns 64 random bits. Requests with the same seed get the same bits. */
 export function rand(): u64 {
   return importRand();
 }
 
-/** A random number from 0 to below 1. */
+/** Returns a random number in [0, 1). */
 export function randFloat(): f64 {
   return <f64>(importRand() >> 11) * (1.0 / 9007199254740992.0);
 }

@@ -1,6 +1,6 @@
 // Plugins in AssemblyScript, ABI version 1: logits processors, samplers, chat templates, parsers of tool calls and grammars.
 //
-// A plugin is a file that registers itself and passes the exports on:
+// A plugin is a file that registers itself and re-exports the SDK's exports:
 //
 //   import { describe, logits, Processor, Reader, Step, Tokens, u32s } from "../assembly";
 //   export * from "../assembly/exports/common";
@@ -16,7 +16,7 @@
 // Samplers, templates, parsers and grammars do the same with ./exports/sampler, template, tools and steps.
 //
 // An instance serves one sequence: globals are the state of that sequence.
-// Names, layouts and limits are those of ../abi, where they are described.
+// ../abi describes the names, layouts and limits, which are the same here.
 
 export { log, vocabSize, tokenBytes, isSpecial, isEnd, encode, rand, randFloat, DEBUG, INFO, WARN, ERROR } from "./host";
 export { Mask, Source, Steps } from "./grammar";

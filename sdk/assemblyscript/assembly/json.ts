@@ -1,19 +1,19 @@
-// Reads the JSON of configuration and parameters piece by piece.
+// Reads the JSON of configuration and parameters one value at a time.
 //
 //   for (r.object(); r.key(); ) {
 //     if (r.name == "n") n = r.number();
 //     else r.fail("unknown parameter: " + r.name);
 //   }
 //
-// The first fault is kept; every later call then does nothing and returns
-// zero. After begin the SDK looks for a fault and for anything that follows.
+// A Reader keeps its first error. After it every call does nothing and returns
+// a zero value. The SDK checks for an error, and for text after the value, after begin.
 
-/** How deeply objects and arrays may be nested. */
+/** The deepest allowed nesting of objects and arrays. */
 const DEPTH: i32 = 64;
 
 /** Reads one JSON value from its beginning to its end. */
 export class Reader {
-  /** The name that key() has read. */
+  /** The last name that key() read. */
   name: string = "";
 
   private at: usize;
@@ -22,39 +22,39 @@ export class Reader {
   private fresh: bool = false;
   private fault: string | null = null;
 
-  /** Reads JSON in memory. */
+  /** Makes a reader of len bytes of JSON at ptr. */
   constructor(ptr: usize, len: u32) {
     this.at = ptr;
     this.end = ptr + len;
   }
 
-  /** Whether a text is a JSON object, and sound. */
+  /** Whether a text is a valid JSON object. */
   static isObject(text: string): bool {
     const b = String.UTF8.encode(text);
     const r = new Reader(changetype<usize>(b), b.byteLength);
     if (r.peek() != 123) return false;
     r.skip();
     const sound = !r.close();
-    return sound && b.byteLength > 0; // looks at b last, so that it outlives the reader
+    return sound && b.byteLength > 0; // uses b last, so that it is not collected before the reader
   }
 
-  /** Keeps the fault unless there is one already. */
+  /** Records an error, unless there is one already. */
   fail(why: string): void {
     if (!this.fault) this.fault = why.length ? why : "error without text";
     this.at = this.end;
   }
 
-  /** The fault of a value that is another than wanted. It names the member. */
+  /** Records that a value is not what is wanted. The error names the member. */
   private want(what: string): void {
     this.fail(this.name.length ? what + " for " + this.name : what);
   }
 
-  /** Whether there was a fault. */
+  /** Whether there is an error. */
   get failed(): bool {
     return this.fault != null;
   }
 
-  /** The first fault or null; anything that follows the value is one. */
+  /** Returns the first error or null. Anything after the value is an error too. */
   close(): string | null {
     this.space();
     if (this.at < this.end) this.fail("something follows the JSON value");
@@ -69,7 +69,7 @@ export class Reader {
     for (let c = this.here(); c == 32 || c == 10 || c == 9 || c == 13; c = this.here()) this.at++;
   }
 
-  /** What comes next, by its first byte: 48 ("0") for any number, 0 for the end or a fault. */
+  /** Returns the first byte of the next value: 48 ("0") for any number, 0 at the end or after an error. */
   peek(): u8 {
     this.space();
     const c = this.here();
@@ -91,12 +91,12 @@ export class Reader {
     this.fresh = true;
   }
 
-  /** Enters an object; key() then walks its members. */
+  /** Enters an object. key() then reads its members one by one. */
   object(): void {
     this.enter(123, "want a JSON object");
   }
 
-  /** Enters an array; item() then walks its elements. */
+  /** Enters an array. item() then moves through its elements. */
   array(): void {
     this.enter(91, "want a JSON array");
   }
@@ -120,12 +120,12 @@ export class Reader {
     return true;
   }
 
-  /** Whether there is one more element, which must then be read or skipped. */
+  /** Whether there is another element. It must then be read or skipped. */
   item(): bool {
     return this.more(93);
   }
 
-  /** Whether there is one more member; its value must then be read or skipped. */
+  /** Whether there is another member. Its value must then be read or skipped. */
   key(): bool {
     if (!this.more(125)) return false;
     this.name = "";
@@ -189,7 +189,7 @@ export class Reader {
     return v;
   }
 
-  /** Joins the halves of a surrogate pair; a lone half becomes U+FFFD. */
+  /** Joins the halves of a surrogate pair. A half without the other becomes U+FFFD. */
   private pair(high: i32): i32 {
     if (high < 0xd800 || high > 0xdfff) return high;
     const back = this.at;
@@ -208,7 +208,7 @@ export class Reader {
     return n;
   }
 
-  /** Reads a number; one too large becomes an infinity. */
+  /** Reads a number. A number too large for an f64 becomes an infinity. */
   number(): f64 {
     if (this.peek() != 48) {
       this.want("want a JSON number");
@@ -259,7 +259,7 @@ export class Reader {
     return true;
   }
 
-  /** Passes over a value of any type and returns it as it is written, empty after a fault. */
+  /** Reads a value of any type and returns its JSON, empty after an error. */
   raw(): string {
     this.space();
     const from = this.at;
@@ -267,7 +267,7 @@ export class Reader {
     return this.fault ? "" : String.UTF8.decodeUnsafe(from, this.at - from);
   }
 
-  /** Passes over a value of any type. */
+  /** Skips a value of any type. */
   skip(): void {
     const c = this.peek();
     if (c == 123) for (this.object(); this.key(); ) this.skip();

@@ -1,4 +1,4 @@
-// What a plugin has registered, and the texts on their way out.
+// What a plugin has registered, and the texts that it returns to the host.
 
 import { Mask, Source, Steps } from "./grammar";
 import { Reader } from "./json";
@@ -9,14 +9,14 @@ import { Value } from "./value";
 
 /** A logits plugin of one sequence. */
 export abstract class Processor {
-  /** Looks at a step and calls the methods that set its result; calling none changes nothing.
-   *  The text returned ends the sequence as a fault; null is success. */
+  /** Reads the step and calls its methods that set the result. If it calls none, nothing changes.
+   *  Returns null, or an error text, which ends the sequence. */
   abstract process(s: Step): string | null;
 }
 
 /** A sampler of one sequence. */
 export abstract class Sampler {
-  /** Returns the index of the chosen candidate; there is at least one, the most likely first. */
+  /** Returns the index of the chosen candidate. There is at least one; the most likely is the first. */
   abstract sample(c: Candidates): i32;
 }
 
@@ -33,23 +33,23 @@ let follower: Steps | null = null;
 let processor: Processor | null = null;
 let picker: Sampler | null = null;
 
-/** Sets the description, JSON. */
+/** Sets the description, which is JSON. */
 export function describe(json: string): void {
   description = json;
 }
 
-/** Registers what reads the configuration, once, before the server's snapshot. It reports faults by r.fail. */
+/** Registers f, which reads the configuration, once, before the server's snapshot. It reports errors by r.fail. */
 export function onInit(f: (r: Reader) => void): void {
   init = f;
 }
 
-/** Makes the guest a logits plugin. begin reads the parameters and reports faults by r.fail; it runs with an
- *  empty prompt, in an instance of its own, when the request is admitted. */
+/** Makes the guest a logits plugin. begin reads the parameters and reports errors by r.fail. When a request is
+ *  admitted, begin also runs in a separate instance with an empty prompt. */
 export function logits(begin: BeginLogits): void {
   beginLogits = begin;
 }
 
-/** Makes the guest a sampler, as logits does. */
+/** Makes the guest a sampler. The rules of logits apply to begin. */
 export function sampler(begin: BeginSampler): void {
   beginSampler = begin;
 }
@@ -64,16 +64,16 @@ export function tools(t: Tools): void {
   parser = t;
 }
 
-/** Makes the guest a grammar that follows texts itself. */
+/** Makes the guest a grammar that computes the allowed tokens at each step. */
 export function steps(s: Steps): void {
   follower = s;
 }
 
-// The rest is for ./exports alone.
+// The rest is only for ./exports.
 
 let kept: ArrayBuffer = new ArrayBuffer(0);
 
-/** Packs a text and keeps it until the next; null is nothing. */
+/** Packs a text and keeps it alive until the next one. Returns 0 for null. */
 export function pack(text: string | null): u64 {
   if (!text || !text.length) return 0;
   kept = String.UTF8.encode(text);

@@ -1,11 +1,11 @@
-// Views of what the host hands over, and the results of a step.
+// Views of data of the host, and the results of a step.
 
-/** A StaticArray of ids from an array literal. */
+/** Returns a StaticArray of ids, from an array literal. */
 export function u32s(list: u32[]): StaticArray<u32> {
   return StaticArray.fromArray<u32>(list);
 }
 
-/** Token ids in room of the host; they can be read for the life of the instance. */
+/** Token ids in memory of the host. They can be read for the life of the instance. */
 export class Tokens {
   constructor(private ptr: usize, readonly length: i32) {}
 
@@ -15,7 +15,7 @@ export class Tokens {
   }
 }
 
-/** A list of tokens, each with a bias; what Step.bias takes. */
+/** A list of tokens, each with a bias, for Step.bias. */
 export class Entries {
   words: StaticArray<u32> = new StaticArray<u32>(16);
   length: i32 = 0;
@@ -32,7 +32,7 @@ export class Entries {
   }
 }
 
-/** Candidates of a sampler, the most likely first; they end with the call. */
+/** Candidates of a sampler, the most likely first. They are valid during the call. */
 export class Candidates {
   constructor(private ptr: usize, readonly length: i32) {}
 
@@ -43,21 +43,21 @@ export class Candidates {
   id(i: i32): u32 {
     return load<u32>(this.entry(i));
   }
-  /** After temperature. */
+  /** The logit of candidate i after temperature. */
   logit(i: i32): f32 {
     return load<f32>(this.entry(i), 4);
   }
-  /** Natural logarithm of the probability. */
+  /** The natural logarithm of the probability of candidate i. */
   logprob(i: i32): f32 {
     return load<f32>(this.entry(i), 8);
   }
 }
 
-// What the step struct points to: kept from the collector until the next step.
+// Keep the data that the step struct points to alive until the next step.
 let keptOut: StaticArray<u32> | null = null;
 let keptForce: StaticArray<u32> | null = null;
 
-/** One position of the sequence for which a token is to be chosen; it ends with the call. */
+/** One position of the sequence, for which a token will be chosen. It is valid during the call. */
 export class Step {
   constructor(private ptr: usize) {}
 
@@ -65,20 +65,20 @@ export class Step {
   get tokens(): Tokens {
     return new Tokens(load<usize>(this.ptr, 4), load<i32>(this.ptr, 8));
   }
-  /** Length of tokens: the position of the token to be chosen. */
+  /** Length of tokens, and the position of the token to be chosen. */
   get tokenCount(): i32 {
     return load<i32>(this.ptr, 8);
   }
-  /** How many of the tokens are the prompt. */
+  /** Number of tokens in the prompt. */
   get promptCount(): i32 {
     return load<i32>(this.ptr, 12);
   }
-  /** How many tokens, at the end, the last call did not have: 0 in the first call, then 1, more after forced ones. */
+  /** Number of tokens added since the last call: 0 in the first call, then 1, or more after forced tokens. */
   get newCount(): i32 {
     return load<i32>(this.ptr, 16);
   }
 
-  /** How many of the most likely tokens can be seen, if the description needs them. */
+  /** Number of entries in the view: the most likely tokens, if the description asks for them. */
   get viewCount(): i32 {
     return load<i32>(this.ptr, 24);
   }
@@ -92,13 +92,13 @@ export class Step {
   viewLogit(i: i32): f32 {
     return load<f32>(this.entry(i), 4);
   }
-  /** Edits the view; editView says how much of it counts. */
+  /** Edits entry i of the view. editView makes the view the result. */
   setView(i: i32, id: u32, logit: f32): void {
     store<u32>(this.entry(i), id);
     store<f32>(this.entry(i), logit, 4);
   }
 
-  /** How many logits the row has, if the description needs it: all. */
+  /** Number of logits in the row: all, if the description asks for the row. */
   get rowCount(): i32 {
     return load<i32>(this.ptr, 32);
   }
@@ -109,11 +109,11 @@ export class Step {
   logit(id: u32): f32 {
     return load<f32>(this.cell(id));
   }
-  /** Edits the row; editRow says that it counts. */
+  /** Edits the row. editRow makes the row the result. */
   setLogit(id: u32, logit: f32): void {
     store<f32>(this.cell(id), logit);
   }
-  /** Address of the row, for loops over all of it with load<f32> and v128. */
+  /** Address of the row, for loops over it with load<f32> and v128. */
   get rowAddress(): usize {
     return load<usize>(this.ptr, 28);
   }
@@ -125,7 +125,7 @@ export class Step {
     store<i32>(this.ptr, count, 44);
   }
 
-  /** Denies every token but these. An array given here must not change until the next step. */
+  /** Denies every token except these. Here and below, an array must not change until the next step. */
   allow(ids: StaticArray<u32>): void {
     this.result(1, ids, ids.length);
   }
@@ -133,7 +133,7 @@ export class Step {
   deny(ids: StaticArray<u32>): void {
     this.result(2, ids, ids.length);
   }
-  /** Adds biases; negative infinity denies. Entries of one token add up. */
+  /** Adds biases; negative infinity denies. If a token has several entries, their biases are added. */
   bias(entries: Entries): void {
     this.result(3, entries.words, entries.length);
   }
@@ -141,19 +141,19 @@ export class Step {
   mask(words: StaticArray<u32>): void {
     this.result(4, words, words.length);
   }
-  /** Takes the first n entries of the view, as edited. */
+  /** Makes the first n entries of the edited view the result. */
   editView(n: i32): void {
     store<u32>(this.ptr, 5, 36);
     store<usize>(this.ptr, load<usize>(this.ptr, 20), 40);
     store<i32>(this.ptr, n, 44);
   }
-  /** Takes the row, as edited. */
+  /** Makes the edited row the result. */
   editRow(): void {
     store<u32>(this.ptr, 6, 36);
     store<usize>(this.ptr, this.rowAddress, 40);
     store<i32>(this.ptr, this.rowCount, 44);
   }
-  /** Makes bias and editView deny the tokens that have no entry. */
+  /** Makes bias and editView also deny the tokens that have no entry. */
   only(): void {
     store<u32>(this.ptr, load<u32>(this.ptr, 48) | 1, 48);
   }
@@ -161,11 +161,11 @@ export class Step {
   stop(): void {
     store<u32>(this.ptr, load<u32>(this.ptr, 48) | 2, 48);
   }
-  /** Sets the temperature of this step; 0 takes the most likely token. */
+  /** Sets the temperature of this step. With 0 the most likely token is chosen. */
   temperature(t: f32): void {
     store<f32>(this.ptr, t, 52);
   }
-  /** Makes ids, at most 256, the tokens from this position on; process is called again after them. */
+  /** Makes ids, at most 256 tokens, the next tokens from this position on. process is called again after them. */
   force(ids: StaticArray<u32>): void {
     keptForce = ids;
     store<usize>(this.ptr, changetype<usize>(ids), 56);

@@ -1,20 +1,20 @@
-// The kind template: the conversation of a chat request becomes the text that the model reads.
+// The kind template: renders the conversation of a chat request into the prompt.
 
 import { Value } from "./value";
 
-/** A chat template; one instance renders one conversation. */
+/** A chat template. One instance renders one conversation. */
 export abstract class Template {
-  /** Reads the configuration, once, before the server's snapshot; what the server knows of the model is its member
-   *  "model". The text returned refuses the plugin; null is success, here and below. */
+  /** Reads the configuration, once, before the server's snapshot. Its member "model" describes the model. An error
+   *  text refuses the plugin. Here and below, null is success. */
   open(config: Value): string | null {
     return null;
   }
-  /** Looks at the request's parameters when the request is admitted; they come again in the request. A template
-   *  without this method takes none. */
+  /** Validates the request's parameters when a request is admitted. The request has them again. A template without
+   *  this method accepts no parameters. */
   validate(params: Value): string | null {
     return noParameters(params);
   }
-  /** Writes the conversation. The text returned says to the client why it can't be rendered. */
+  /** Writes the conversation to out. An error text refuses the request, and the client gets it. */
   abstract render(r: Conversation, out: Output): string | null;
 }
 
@@ -25,15 +25,15 @@ export function noParameters(params: Value): string | null {
 /** One conversation. */
 export class Conversation {
   constructor(
-    /** The request as the contract describes it, for members that have no field here. */
+    /** The request, as ../abi describes it, for members that have no field here. */
     readonly request: Value,
   ) {}
 
-  /** Objects as OpenAI's API has them, see role and texts. */
+  /** The messages, objects as in OpenAI's API. Content reads their texts. */
   get messages(): Value[] {
     return this.request.get("messages").items;
   }
-  /** The tools that are offered. */
+  /** The offered tools. */
   get tools(): Value[] {
     return this.request.get("tools").items;
   }
@@ -41,20 +41,20 @@ export class Conversation {
   get params(): Value {
     return this.request.get("params");
   }
-  /** End where the assistant's turn begins. */
+  /** Whether the prompt must end where the assistant's turn begins. */
   get addGenerationPrompt(): bool {
     return this.request.get("add_generation_prompt").isTrue;
   }
-  /** End where the last message ends. */
+  /** Whether the prompt must end where the last message ends. */
   get continueFinalMessage(): bool {
     return this.request.get("continue_final_message").isTrue;
   }
 }
 
-/** The texts of a message's content: a string itself, or the parts that are text. */
+/** The texts of a message's content: the string, or the parts that are text. */
 export class Content {
   texts: string[] = [];
-  /** The type of the first part that is not text, or empty. */
+  /** Type of the first part that is not text, or empty. */
   other: string = "";
 
   constructor(message: Value) {
@@ -71,7 +71,7 @@ export class Content {
   }
 }
 
-/** Bytes that grow. */
+/** A growing array of bytes. */
 export class Bytes {
   private room: ArrayBuffer = new ArrayBuffer(256);
   length: i32 = 0;
@@ -80,7 +80,7 @@ export class Bytes {
     return changetype<usize>(this.room);
   }
 
-  /** Room for n more bytes; returns where they begin. */
+  /** Adds n bytes and returns their address. */
   private grow(n: i32): usize {
     if (this.length + n > this.room.byteLength) {
       const room = new ArrayBuffer(max(this.room.byteLength * 2, this.length + n));
@@ -92,7 +92,7 @@ export class Bytes {
     return at;
   }
 
-  /** Appends a text as UTF-8; returns how many bytes that is. */
+  /** Appends a text as UTF-8 and returns its length in bytes. */
   text(s: string): i32 {
     const n = String.UTF8.byteLength(s);
     String.UTF8.encodeUnsafe(changetype<usize>(s), s.length, this.grow(n));
@@ -104,17 +104,17 @@ export class Bytes {
   }
 }
 
-/** The text that is written, with what of it is data. */
+/** The rendered text, and which ranges of it are data. */
 export class Output {
   readonly text: Bytes = new Bytes();
   readonly spans: Bytes = new Bytes();
 
-  /** Writes markup of the template's own: special tokens in it are recognised. */
+  /** Writes text of the template itself. Special tokens in it are recognised. */
   template(s: string): void {
     this.text.text(s);
   }
 
-  /** Writes what comes from the request: no special token is recognised in it, so that nobody can forge one. */
+  /** Writes text of the request. No special token in it is recognised, so clients cannot forge one. */
   data(s: string): void {
     if (!s.length) return;
     const from = <u32>this.text.length;

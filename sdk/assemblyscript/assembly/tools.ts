@@ -1,49 +1,49 @@
-// The kind tools: the text that the model writes becomes content, reasoning and tool calls.
+// The kind tools: splits the model's text into content, reasoning and tool calls.
 
 import { rand } from "./host";
 import { Bytes, noParameters } from "./template";
 import { Value } from "./value";
 
-/** A parser of tool calls; one instance serves one sequence. The same text must give the same events however it is
- *  cut into pieces. */
+/** A parser of tool calls. One instance serves one sequence. The same text must give the same events however it is
+ *  split into pieces. */
 export abstract class Tools {
-  /** As Template.open. */
+  /** See Template.open. */
   open(config: Value): string | null {
     return null;
   }
-  /** As Template.validate. */
+  /** See Template.validate. */
   validate(params: Value): string | null {
     return noParameters(params);
   }
-  /** Starts a sequence. The text returned ends it. */
+  /** Starts a sequence. An error text ends it; null is success. */
   abstract begin(r: Offer): string | null;
-  /** Takes the next piece of the text. special: it is one special token, markup of the model and never content. */
+  /** Reads the next piece of the text. If special is true, it is one special token: markup, and never content. */
   abstract feed(piece: string, special: bool, events: Events): void;
-  /** Takes the end of the text. cut: the length limit cut it. A call that is still open has failed. */
+  /** Ends the text. cut is true if it was truncated at the length limit. A call that is still open has failed. */
   abstract finish(cut: bool, events: Events): void;
 }
 
-/** What the request says of tools. */
+/** The tools of a request, and its choice of them. */
 export class Offer {
   constructor(
-    /** The request as the contract describes it. */
+    /** The request, as ../abi describes it. */
     readonly request: Value,
   ) {}
 
   get tools(): Value[] {
     return this.request.get("tools").items;
   }
-  /** "auto", "none", "required", or "named". */
+  /** OpenAI's tool_choice: "auto", "none", "required", or "named". */
   get choice(): string {
     const c = this.request.get("tool_choice");
     return c.isText ? c.text : c.isNull ? "auto" : "named";
   }
-  /** More than one call is allowed. */
+  /** Whether more than one call is allowed. */
   get parallel(): bool {
     const p = this.request.get("parallel_tool_calls");
     return p.isNull || p.isTrue;
   }
-  /** The end of the prompt's text. */
+  /** The end of the prompt's text, at most 1024 bytes. */
   get promptEnd(): string {
     return this.request.get("prompt_end").text;
   }
@@ -52,7 +52,7 @@ export class Offer {
     return this.request.get("params");
   }
 
-  /** Whether the model may call this tool: it is offered, and no other is demanded. */
+  /** Whether the model may call this tool: it is offered, and no other tool is required. */
   allows(name: string): bool {
     const choice = this.request.get("tool_choice");
     if (choice.text == "none" || (!choice.isText && !choice.isNull && choice.get("name").text != name)) return false;
@@ -64,7 +64,7 @@ export class Offer {
   }
 }
 
-/** Why a call can't be used. */
+/** The reason why a call cannot be used. */
 export enum Failure {
   INCOMPLETE = 0,
   UNKNOWN = 1,
@@ -84,43 +84,43 @@ const NO_CALL: u32 = 0xffffffff;
 export const PIECE_SPECIAL: u32 = 1;
 export const FINISH_CUT: u32 = 1;
 
-/** Where a parser writes what it found. Calls are numbered here: one is open from begin to end or failed. */
+/** The events of a parser. Numbers the calls: one is open from begin to end or failed. */
 export class Events {
   private list: Bytes = new Bytes();
   private room: Bytes = new Bytes();
   private open: bool = false;
-  /** How many calls have begun. */
+  /** Number of calls that have begun. */
   calls: u32 = 0;
 
-  /** A part of the answer. */
+  /** Adds a part of the answer. */
   content(s: string): void {
     if (s.length) this.event(CONTENT, 0, s, "", "", 0);
   }
-  /** A part of what the model thinks. */
+  /** Adds a part of the model's reasoning. */
   reasoning(s: string): void {
     if (s.length) this.event(REASONING, 0, s, "", "", 0);
   }
-  /** A call begins. Name and id are not empty, of at most 256 bytes each. */
+  /** Begins a call. Name and id must have 1 to 256 bytes each. */
   begin(name: string, id: string): void {
     this.event(BEGIN, this.calls++, "", name, id, 0);
     this.open = true;
   }
-  /** The next part of the open call's arguments. The parts of a call that ends are together a JSON object. */
+  /** Adds a part of the open call's arguments. When the call ends, the parts together must be a JSON object. */
   arguments(s: string): void {
     if (s.length) this.event(ARGUMENTS, this.calls - 1, s, "", "", 0);
   }
-  /** The open call is complete and may be executed. */
+  /** Ends the open call: it is complete and may be executed. */
   end(): void {
     this.event(END, this.calls - 1, "", "", "", 0);
     this.open = false;
   }
-  /** The open call, or one that has not begun, can't be used; text is what the model wrote of it. */
+  /** Adds a failure of the open call, or of one that has not begun. text is what the model wrote of it. */
   failed(why: Failure, text: string): void {
     this.event(FAILED, this.open ? this.calls - 1 : NO_CALL, text, "", "", why);
     this.open = false;
   }
 
-  // Offsets until the room grows no more, see told.
+  // Texts are written as offsets, because room can still grow. See told.
   private event(kind: u32, index: u32, text: string, name: string, id: string, reason: u32): void {
     this.list.u32(kind);
     this.list.u32(index);
@@ -135,13 +135,13 @@ export class Events {
     this.list.u32(this.room.text(s));
   }
 
-  /** Forgets the events, not the calls. For the exports alone. */
+  /** Removes the events but keeps the count of calls. Only for the exports. */
   clear(): void {
     this.list.length = 0;
     this.room.length = 0;
   }
 
-  /** The packed result, with texts at their addresses. For the exports alone. */
+  /** Returns the packed result, with the offsets of texts replaced by addresses. Only for the exports. */
   told(): u64 {
     const at = this.list.address;
     for (let e = at; e < at + this.list.length; e += EVENT_SIZE) {
@@ -155,7 +155,7 @@ export class Events {
   }
 }
 
-/** An id for a call as OpenAI's are, of the host's random numbers: the same for the same seed of the request. */
+/** Returns an id of a call in OpenAI's form. Requests with the same seed get the same ids. */
 export function callId(): string {
   const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
   let id = "call_";

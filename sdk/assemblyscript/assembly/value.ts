@@ -1,4 +1,4 @@
-// A JSON value as a whole, for what is looked at more than once.
+// Whole JSON values, for data that is read more than once.
 
 import { Reader } from "./json";
 
@@ -11,32 +11,32 @@ export enum Kind {
   OBJECT,
 }
 
-/** A JSON value. Fields that its kind does not use are empty. */
+/** A JSON value. Fields that its type does not use are empty. */
 export class Value {
   kind: Kind = Kind.NULL;
-  /** Of a string, its escapes resolved; of a number or true or false, as it is written. */
+  /** The text of a string without escapes; the JSON of a number, true or false. */
   text: string = "";
-  /** Of an array; of an object the members' values. */
+  /** The elements of an array, or the values of an object's members. */
   items: Value[] = [];
-  /** Of an object, in the order in which they are written. */
+  /** The names of an object's members, in their order in the JSON. */
   names: string[] = [];
 
-  /** Reads what a reader holds to its end. Faults stay in the reader. */
+  /** Reads a whole value and checks that nothing follows it. The reader keeps an error. */
   static parse(r: Reader): Value {
     const v = Value.read(r);
     r.close();
     return v;
   }
 
-  /** The value that a text is, null where it is no JSON. */
+  /** Parses a text. Returns a null value if it is not JSON. */
   static of(text: string): Value {
     const b = String.UTF8.encode(text);
     const r = new Reader(changetype<usize>(b), b.byteLength);
     const v = Value.parse(r);
-    return r.failed || !b.byteLength ? nothing : v; // looks at b last, so that it outlives the reader
+    return r.failed || !b.byteLength ? nothing : v; // uses b last, so that it is not collected before the reader
   }
 
-  /** Reads the value that comes next; null after a fault, which the reader keeps. */
+  /** Reads the next value. Returns a null value after an error, which the reader keeps. */
   static read(r: Reader): Value {
     const v = new Value();
     const c = r.peek();
@@ -71,12 +71,12 @@ export class Value {
   get isText(): bool {
     return this.kind == Kind.TEXT;
   }
-  /** How many elements or members it has. */
+  /** Number of elements or members. */
   get length(): i32 {
     return this.items.length;
   }
 
-  /** A member of an object, the last of that name; null where there is none. */
+  /** Returns the last member with this name of an object, or a null value. */
   get(name: string): Value {
     if (this.kind == Kind.OBJECT) {
       for (let i = this.names.length - 1; i >= 0; i--) if (this.names[i] == name) return this.items[i];
@@ -84,13 +84,13 @@ export class Value {
     return nothing;
   }
 
-  /** The number that it is, NaN if it is none; one too large becomes an infinity. */
+  /** Returns the number, or NaN if it is none. A number too large for an f64 becomes an infinity. */
   number(): f64 {
     return this.kind == Kind.NUMBER ? F64.parseFloat(this.text) : NaN;
   }
 
-  /** The value as JSON, spaced as Python's json.dumps does and chat templates therefore show it: {"a": [1, 2]}.
-   *  Numbers are as they were written, characters beyond ASCII are not escaped. */
+  /** Returns the value as JSON, spaced as in Python's json.dumps and therefore in chat templates: {"a": [1, 2]}.
+   *  Numbers are unchanged, and characters beyond ASCII are not escaped. */
   json(): string {
     if (this.kind == Kind.NULL) return "null";
     if (this.kind == Kind.TEXT) return quote(this.text);
@@ -105,7 +105,7 @@ export class Value {
 
 const nothing = new Value();
 
-/** Writes a string as JSON does. */
+/** Returns a string as JSON. */
 function quote(s: string): string {
   let out = '"';
   let from = 0;

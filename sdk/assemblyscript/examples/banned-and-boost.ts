@@ -1,14 +1,14 @@
 // banned-and-boost: parameters {"ban": [token...], "boost": {token: bias}, "only": [token...]}.
 //
-// A token is its id or its text; as a member name in boost, "#17" is the token
-// of id 17. ban denies, only denies all others, boost adds to the logit. The
-// cheapest mode that can say it is used.
+// A token is written as its id or its text. As a member name in boost, "#17" is
+// the token with id 17. ban denies tokens, only denies all others, boost adds a
+// bias to the logit. The plugin uses the cheapest mode that is sufficient.
 
 import { describe, encode, Entries, logits, Processor, Reader, Step, Tokens, vocabSize } from "../assembly";
 export * from "../assembly/exports/common";
 export * from "../assembly/exports/logits";
 
-/** What every step of one sequence gets, put together once. */
+/** The result of every step of one sequence, computed once. */
 class Plan extends Processor {
   constructor(private ids: StaticArray<u32>, private entries: Entries, private useBias: bool, private useOnly: bool) {
     super();

@@ -1,24 +1,24 @@
-// call-lines: a parser of tool calls for an invented format. A line
-// `CALL name(json)` is a call, everything else is content. The setting "word"
-// is what stands in the place of CALL.
+// call-lines: a parser of tool calls in an invented format. A line
+// `CALL name(json)` is a call; everything else is content. The setting "word"
+// replaces the word CALL.
 
 import { callId, describe, Events, Failure, Offer, Reader, tools, Tools, Value } from "../assembly";
 export * from "../assembly/exports/common";
 export * from "../assembly/exports/tools";
 
-/** The greatest length of a call's line, in bytes. */
+/** The longest line of a call, in bytes. */
 const LONGEST = 4096;
 
 class Lines extends Tools {
-  /** The word and a space. */
+  /** The setting "word" with a space after it. */
   private word: string = "CALL ";
-  /** null: calls are not looked for. */
+  /** The tools of the request; null if calls are not allowed. */
   private offer: Offer | null = null;
   private demands: bool = false;
   private parallel: bool = true;
-  /** The line so far, while it is a call or may become one. */
+  /** The line so far, if it is a call or can become one. */
   private held: string = "";
-  /** The line is content. */
+  /** Whether the line is content. */
   private text: bool = false;
 
   open(config: Value): string | null {
@@ -55,7 +55,7 @@ class Lines extends Tools {
     }
   }
 
-  /** Takes a part of a line, without its end. */
+  /** Reads a part of a line, without its end. */
   private part(s: string, events: Events): void {
     if (this.text) return events.content(s);
     this.held += s;
@@ -70,7 +70,7 @@ class Lines extends Tools {
     else this.line("", events);
   }
 
-  /** Takes the line that is held, which ends here, and what ends it. */
+  /** Parses the held line. end is the text that ended it. */
   private line(end: string, events: Events): void {
     const line = this.held;
     this.held = "";
@@ -92,12 +92,12 @@ class Lines extends Tools {
   }
 }
 
-/** What `name(json)` says. */
+/** A parsed `name(json)`. */
 class Call {
   name: string = "";
   args: string = "";
 
-  /** Reads it; false where it is not of that form. */
+  /** Parses a text. Returns false if it is not of that form. */
   read(s: string): bool {
     let end = s.length;
     while (end > 0 && (s.charCodeAt(end - 1) == 32 || s.charCodeAt(end - 1) == 9 || s.charCodeAt(end - 1) == 13)) end--;

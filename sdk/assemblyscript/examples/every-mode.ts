@@ -1,11 +1,11 @@
-// every-mode: does what its parameters say, in every mode that the contract
-// has, and holds the host to the contract. For tests of servers and SDKs.
+// every-mode: returns results in every mode, as its parameters say, and checks that
+// the host keeps to the binary interface. It is for tests of servers and SDKs.
 //
 //   mode         "pass" (default), "allow", "deny", "sparse", "bitmask", "topk", "row"
-//   ids          tokens that the mode speaks of; bias (default 1): what sparse,
-//                topk and row add to them; only: others are denied (sparse, topk)
-//   stop_at, fail_at, trap_at, force_at: at which output token (0 is the first)
-//   force        tokens that come from force_at on
+//   ids          the tokens of the result; bias (default 1): added to their logits
+//                by sparse, topk and row; only: deny all others (sparse, topk)
+//   stop_at, fail_at, trap_at, force_at: number of an output token, from 0
+//   force        tokens that are forced at force_at
 //   temperature  of every step
 //   pick         sampler: index of the candidate; random: any candidate
 
@@ -75,7 +75,7 @@ function read(r: Reader): Options {
   return o;
 }
 
-// These tell whether the memory has served a sequence before.
+// These show whether this memory has served a sequence before.
 let begunLogits = false;
 let begunSampler = false;
 const USED = "this memory has served another sequence";
@@ -126,7 +126,7 @@ class EveryMode extends Processor {
     return null;
   }
 
-  /** Adds the bias in the view and with only drops the rest of it. */
+  /** Adds the bias to ids in the view. With only it drops the other entries. */
   private edit(s: Step): i32 {
     let kept = 0;
     for (let i = 0; i < s.viewCount; i++) {

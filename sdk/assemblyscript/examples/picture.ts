@@ -1,5 +1,5 @@
-// picture: a grammar of texts that look like its source, in which # stands for a digit, @ for a small letter, and
-// everything else for itself. It follows the text itself and says at each step which tokens may come.
+// picture: a grammar plugin whose sources are patterns: # matches a digit, @ a lower-case letter, and any other
+// character matches itself. The plugin computes at each step which tokens may come next.
 
 import { describe, encode, isEnd, isSpecial, Mask, Source, Steps, steps, tokenBytes, vocabSize } from "../assembly";
 export * from "../assembly/exports/common";
@@ -18,9 +18,9 @@ function looks(c: u8, p: u8): bool {
 class Picture extends Steps {
   /** The source, as bytes. */
   private picture: Uint8Array = new Uint8Array(0);
-  /** How much of it is written. */
+  /** How many bytes of it are written. */
   private at: i32 = 0;
-  /** For each place, and for the end, the tokens that may come. */
+  /** The tokens that may come at each position, the end included. */
   private masks: StaticArray<u32>[] = [];
 
   begin(r: Source): string | null {
@@ -39,7 +39,7 @@ class Picture extends Steps {
     this.masks[place][id >> 5] |= 1 << (id & 31);
   }
 
-  /** Puts a token into the masks of all places in which its bytes can stand. */
+  /** Adds a token to the masks of all positions at which its bytes match. */
   private place(id: u32, b: StaticArray<u8>): void {
     for (let from = 0; b.length && from + b.length <= this.picture.length; from++) {
       let i = 0;
@@ -62,7 +62,7 @@ class Picture extends Steps {
     return 1 + <u64>this.at;
   }
 
-  /** What stands for itself, up to the next # or @, unless special tokens spell it. */
+  /** Returns the literal text up to the next # or @, unless it encodes to special tokens. */
   forced(): StaticArray<u32> {
     let end = this.at;
     if (end < this.picture.length && (this.picture[end] & 0xc0) == 0x80) return new StaticArray<u32>(0); // inside a character

@@ -1,6 +1,6 @@
 // plain-chat: a chat template for models without markup. Each message is a
-// line, "user: ...", and what clients wrote is data. The parameter "user" is
-// the name under which the user's lines stand.
+// line such as "user: ...". Text of clients is written as data. The parameter
+// "user" replaces the name "user" in these lines.
 
 import { Content, Conversation, describe, Output, template, Template, Value } from "../assembly";
 export * from "../assembly/exports/common";

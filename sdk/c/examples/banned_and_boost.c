@@ -1,13 +1,13 @@
 /* banned-and-boost: parameters {"ban": [token...], "boost": {token: bias}, "only": [token...]}.
  *
- * A token is its id or its text; as a member name in boost, "#17" is the token
- * of id 17. ban denies, only denies all others, boost adds to the logit. The
- * cheapest mode that can say it is used.
+ * A token is written as its id or its text. As a member name in boost, "#17" is
+ * the token with id 17. ban denies tokens, only denies all others, boost adds a
+ * bias to the logit. The plugin uses the cheapest mode that is sufficient.
  */
 #include "../tgi.h"
 #include "../tgi_json.h"
 
-static tgi_entry *entries; /* boosts, bans as -inf; with only: what is allowed and its bias */
+static tgi_entry *entries; /* boosts, and bans as -inf; with only: the allowed tokens and their biases */
 static uint32_t entry_count;
 static uint32_t *ids; /* the same without biases */
 static int use_only, use_bias;
@@ -102,7 +102,7 @@ static int has(const list *l, uint32_t id) {
   return 0;
 }
 
-/* Puts together what process hands over at every step. */
+/* Computes the result that process returns at every step. */
 static tgi_error plan(const list *ban, const list *only, const biases *boost) {
   use_bias = boost->l.count > 0;
   const list *base = use_only ? only : ban;

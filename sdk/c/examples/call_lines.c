@@ -1,17 +1,17 @@
-/* call-lines: a parser of tool calls for an invented format. A line
- * `CALL name(json)` is a call, everything else is content. The setting "word"
- * is what stands in the place of CALL.
+/* call-lines: a parser of tool calls in an invented format. A line
+ * `CALL name(json)` is a call; everything else is content. The setting "word"
+ * replaces the word CALL.
  */
 #include "../tgi.h"
 #include "../tgi_json.h"
 
-enum { LONGEST = 4096 }; /* the greatest length of a call's line, in bytes */
+enum { LONGEST = 4096 }; /* longest line of a call, in bytes */
 
 static tgi_string word;       /* the word and a space */
-static tgi_text tools;        /* those of the request, JSON; empty: calls are not looked for */
+static tgi_text tools;        /* JSON of the tools in the request; empty: calls are not allowed */
 static tgi_text demanded;     /* the one tool that may be called */
-static int demands, parallel; /* calls are demanded; more than one may be made */
-static tgi_string held;       /* the line so far, while it is a call or may become one */
+static int demands, parallel; /* a call is required; more than one is allowed */
+static tgi_string held;       /* the line so far, if it is a call or can become one */
 static int text;              /* the line is content */
 
 static tgi_error init(tgi_text config) {
@@ -34,7 +34,7 @@ static tgi_error init(tgi_text config) {
 static tgi_error begin(tgi_text request) {
   tgi_text choice = tgi_json_find(request, "tool_choice");
   held.len = 0, text = 0;
-  tools = tgi_keep(tgi_json_find(request, "tools")); /* the request does not stay */
+  tools = tgi_keep(tgi_json_find(request, "tools")); /* the request is valid only during this call */
   if (tgi_same(choice, "\"none\"") || tgi_same(tools, "[]")) tools.len = 0;
   demanded = tgi_json_text(tgi_json_find(choice, "name"));
   demands = choice.len && !tgi_same(choice, "\"auto\"");
@@ -42,7 +42,7 @@ static tgi_error begin(tgi_text request) {
   return TGI_OK;
 }
 
-/* Whether the request lets the model call this tool. */
+/* Whether the request allows a call of this tool. */
 static int allowed(tgi_text name) {
   if (demanded.len && !tgi_equal(name, demanded)) return 0;
   tgi_json j = tgi_json_open(tools);
@@ -59,7 +59,7 @@ static int is_name(tgi_text s) {
   return s.len >= 1 && s.len <= 64;
 }
 
-/* Reads `name(json)`; the result is what is wrong, or -1. */
+/* Parses `name(json)`. Returns the reason of a failure, or -1. */
 static int call(tgi_text s, tgi_text *name, tgi_text *arguments) {
   uint32_t open = 0;
   while (s.len && (s.ptr[s.len - 1] == ' ' || s.ptr[s.len - 1] == '\t' || s.ptr[s.len - 1] == '\r')) s.len--;
@@ -71,10 +71,10 @@ static int call(tgi_text s, tgi_text *name, tgi_text *arguments) {
   return allowed(*name) ? -1 : TGI_UNKNOWN;
 }
 
-/* Takes the line that is held, which ends here, and what ends it. */
+/* Parses the held line. end is the text that ended it. */
 static void line(const char *end, tgi_events *e) {
   tgi_text l = tgi_whole(&held), name, arguments;
-  held = (tgi_string){0}; /* events go on pointing to it */
+  held = (tgi_string){0}; /* events still point to the old text */
   if (tgi_starts(l, tgi_whole(&word))) {
     int wrong = call((tgi_text){l.ptr + word.len, l.len - word.len}, &name, &arguments);
     if (wrong < 0 && l.len > LONGEST) wrong = TGI_TOO_LONG;
@@ -97,7 +97,7 @@ static void line(const char *end, tgi_events *e) {
   tgi_content(e, tgi_str(end));
 }
 
-/* Takes a part of a line, without its end. */
+/* Reads a part of a line, without its end. */
 static void part(tgi_text p, tgi_events *e) {
   if (text) {
     tgi_content(e, p);

@@ -1,14 +1,14 @@
-/* picture: a grammar of texts that look like its source, in which # stands for
- * a digit, @ for a small letter, and everything else for itself. It follows the
- * text itself and says at each step which tokens may come. */
+/* picture: a grammar plugin whose sources are patterns: # matches a digit, @ a
+ * lower-case letter, and any other character matches itself. The plugin computes
+ * at each step which tokens may come next. */
 #include "../tgi.h"
 #include "../tgi_json.h"
 
 enum { LONGEST = 64 };
 
 static tgi_text picture;              /* the source */
-static uint32_t at;                   /* how much of it is written */
-static uint32_t *masks[LONGEST + 1];  /* for each place, and for the end, the tokens that may come */
+static uint32_t at;                   /* how many bytes of it are written */
+static uint32_t *masks[LONGEST + 1];  /* the tokens that may come at each position, the end included */
 
 static int looks(char c, char p) {
   if (p == '#') return c >= '0' && c <= '9';
@@ -18,7 +18,7 @@ static int looks(char c, char p) {
 
 static void set(uint32_t *mask, uint32_t id) { mask[id / 32] |= 1u << id % 32; }
 
-/* Puts a token into the masks of all places in which its bytes can stand. */
+/* Adds a token to the masks of all positions at which its bytes match. */
 static void place(uint32_t id, const char *b, uint32_t len) {
   for (uint32_t from = 0; len && from + len <= picture.len; from++) {
     uint32_t i = 0;
@@ -30,7 +30,7 @@ static void place(uint32_t id, const char *b, uint32_t len) {
 static tgi_error begin(tgi_text request) {
   char bytes[LONGEST];
   at = 0;
-  picture = tgi_keep(tgi_json_text(tgi_json_find(request, "source"))); /* the request does not stay */
+  picture = tgi_keep(tgi_json_text(tgi_json_find(request, "source"))); /* the request is valid only during this call */
   if (picture.len < 1 || picture.len > LONGEST) {
     tgi_buf b = {0};
     return tgi_fail_buf(tgi_puts(tgi_putu(tgi_puts(&b, "the picture has "), picture.len), " bytes, want 1 to 64"));
@@ -57,7 +57,7 @@ static void mask(tgi_mask_bits *m) { tgi_may_words(m, masks[at]); }
 
 static uint64_t key(void) { return 1 + at; }
 
-/* What stands for itself, up to the next # or @, unless special tokens spell it. */
+/* Returns the literal text up to the next # or @, unless it encodes to special tokens. */
 static tgi_tokens forced(void) {
   static uint32_t ids[LONGEST];
   uint32_t end = at;

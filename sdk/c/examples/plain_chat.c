@@ -1,11 +1,11 @@
 /* plain-chat: a chat template for models without markup. Each message is a
- * line, "user: ...", and what clients wrote is data. The parameter "user" is
- * the name under which the user's lines stand.
+ * line such as "user: ...". Text of clients is written as data. The parameter
+ * "user" replaces the name "user" in these lines.
  */
 #include "../tgi.h"
 #include "../tgi_json.h"
 
-static tgi_text bos; /* the model's first token */
+static tgi_text bos; /* text of the model's first token */
 
 static tgi_error init(tgi_text config) {
   bos = tgi_json_text(tgi_json_find(tgi_json_find(tgi_json_find(config, "model"), "tokens"), "bos_token"));
@@ -24,7 +24,7 @@ static tgi_error validate(tgi_text params) {
   return tgi_json_close(&j) ? TGI_OK : tgi_fail(j.error);
 }
 
-/* Says that a message can't be rendered. */
+/* Returns the error of a message that cannot be rendered. */
 static tgi_error refuse(uint32_t message, const char *why, tgi_text what, const char *end) {
   tgi_buf b = {0};
   tgi_putu(tgi_puts(&b, "message "), message);
@@ -63,7 +63,7 @@ static tgi_error render(tgi_text request, tgi_output *out) {
   tgi_json j = tgi_json_open(messages);
   uint32_t i = 0;
   for (tgi_json_array(&j); tgi_json_item(&j); i++) {
-    /* A message ends its line when the next one, or the end, is known to follow. */
+    /* The line of a message ends before the next message, or at the end. */
     if (i) tgi_templates(out, "\n");
     tgi_text m = tgi_json_raw(&j), role = tgi_json_text(tgi_json_find(m, "role"));
     if (tgi_same(role, "user") && user.len) tgi_data(out, user);

@@ -1,7 +1,7 @@
-// Package chat reads what the requests of the kinds template and tools are
-// made of: messages with their parts and calls, tools, and what the model
-// brings. Whatever has a field here is read into it; the whole is always there
-// as Raw, for members that a plugin knows and this package does not.
+// Package chat reads the parts of requests of the kinds template and tools:
+// messages with their content parts and calls, tools, and the description of
+// the model. The field Raw has the JSON of the whole object, for members that a
+// plugin knows and this package does not.
 //
 // Byte slices are parts of the JSON that was read; strings are copies.
 package chat
@@ -10,20 +10,20 @@ import "tgi/sdk/go/params"
 
 // Message is one turn of the conversation.
 type Message struct {
-	// Role is "system", "user", "assistant", "tool" or what else the client wrote.
+	// Role is "system", "user", "assistant", "tool" or another role that the client wrote.
 	Role string
-	// Content is the text: that of the parts, one after another, where the
-	// content is a list. Empty where there is none.
+	// Content is the text. If the content is a list, it is the concatenated text
+	// of its parts. It is empty if there is none.
 	Content string
-	// Parts is nil where the content is a string or absent.
+	// Parts is nil if the content is a string or absent.
 	Parts []Part
 	// Reasoning is "reasoning_content": what the model thought in this turn.
 	Reasoning string
-	// ToolCalls are those of an assistant's turn.
+	// ToolCalls are the calls in an assistant's turn.
 	ToolCalls []ToolCall
-	// ToolCallID is the id of the call that a tool's turn answers.
+	// ToolCallID is the id of the call whose result a tool's turn has.
 	ToolCallID string
-	// Name is the name of who speaks, where the client gave one.
+	// Name is the speaker's name, or empty.
 	Name string
 	// Raw is the message's JSON object.
 	Raw []byte
@@ -31,9 +31,9 @@ type Message struct {
 
 // Part is one of several parts of a message's content.
 type Part struct {
-	// Type is "text", "image_url" and others.
+	// Type is "text", "image_url" or another type.
 	Type string
-	// Text is of parts of type "text".
+	// Text is the text of a part of type "text".
 	Text string
 	// Raw is the part's JSON.
 	Raw []byte
@@ -42,8 +42,8 @@ type Part struct {
 // ToolCall is a call that the model made in an earlier turn.
 type ToolCall struct {
 	ID, Name string
-	// Arguments is a JSON object, or the JSON of a string where what the model
-	// wrote is none.
+	// Arguments is a JSON object, or a JSON string if the model wrote something
+	// else.
 	Arguments []byte
 	// Raw is the call's JSON object.
 	Raw []byte
@@ -52,15 +52,15 @@ type ToolCall struct {
 // Tool is a function that the model may call.
 type Tool struct {
 	Name, Description string
-	// Parameters is a JSON schema, nil where there is none.
+	// Parameters is a JSON schema, or nil.
 	Parameters []byte
-	// Strict: the client wants arguments that validate, whatever it takes.
+	// Strict is true if the client requires arguments that match the schema.
 	Strict bool
 	// Raw is the tool's JSON object.
 	Raw []byte
 }
 
-// ReadMessages reads an array of messages. Faults stay in r.
+// ReadMessages reads an array of messages. r keeps an error.
 func ReadMessages(r *params.Reader) (all []Message) {
 	for range r.Array() {
 		all = append(all, readMessage(r.Raw(), r))
@@ -107,7 +107,7 @@ func (m *Message) content(r *params.Reader) {
 	for range r.Array() {
 		p := Part{Raw: r.Raw()}
 		in := params.Read(p.Raw)
-		if in.Peek() == '"' { // a bare string counts as a part of type text
+		if in.Peek() == '"' { // a string is a part of type text
 			p.Type, p.Text = "text", in.String()
 		} else {
 			for key := range in.Object() {
@@ -127,7 +127,7 @@ func (m *Message) content(r *params.Reader) {
 	}
 }
 
-// ReadTools reads an array of tools. Faults stay in r.
+// ReadTools reads an array of tools. r keeps an error.
 func ReadTools(r *params.Reader) (all []Tool) {
 	for range r.Array() {
 		t := Tool{Raw: r.Raw()}
@@ -139,7 +139,7 @@ func ReadTools(r *params.Reader) (all []Tool) {
 	return all
 }
 
-// read takes {"type": "function", "function": {...}} and the inner object alone.
+// read reads {"type": "function", "function": {...}}, or the inner object without the outer one.
 func (t *Tool) read(r *params.Reader) {
 	for key := range r.Object() {
 		switch key {
@@ -186,7 +186,7 @@ func (c *ToolCall) read(r *params.Reader) {
 	}
 }
 
-// text reads a string; null is the empty one.
+// text reads a string. null is the empty string.
 func text(r *params.Reader) string {
 	if r.Null() {
 		return ""
@@ -194,7 +194,7 @@ func text(r *params.Reader) string {
 	return r.String()
 }
 
-// pass hands a fault of the inner reader to the outer one.
+// pass records the error of the inner reader in the outer one.
 func pass(inner, outer *params.Reader) {
 	if err := inner.Close(); err != nil {
 		outer.Fail(err.Error())

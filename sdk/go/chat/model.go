@@ -2,18 +2,18 @@ package chat
 
 import "tgi/sdk/go/params"
 
-// Model is what the configuration says of the model, as its member "model".
+// Model is the description of the model: the member "model" of the configuration.
 type Model struct {
 	Name string
-	// Tokens are the texts of special tokens by their names in Hugging Face's
+	// Tokens has the texts of special tokens by their names in Hugging Face's
 	// files, such as "bos_token" and "eos_token".
 	Tokens map[string]string
-	// Templates are the Jinja sources that the model brings, by name; mostly
-	// there is one, of name "default".
+	// Templates has the sources of the model's Jinja templates by name. Most
+	// models have one, named "default".
 	Templates map[string]string
 }
 
-// ReadModel reads the value of the member "model". Faults stay in r.
+// ReadModel reads the value of the member "model". r keeps an error.
 func ReadModel(r *params.Reader) (m Model) {
 	for key := range r.Object() {
 		switch key {

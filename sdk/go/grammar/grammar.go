@@ -1,5 +1,5 @@
-// Package grammar is the kind of plugin that compiles grammars: the server runs
-// what it returns, at its own speed.
+// Package grammar is for plugins that compile grammars. The server runs the
+// compiled grammar natively.
 //
 //	func init() {
 //		plugin.Describe(plugin.Info{Name: "dates", Version: "1.0.0"})
@@ -9,11 +9,11 @@
 //	func main() {}
 //
 // A [Plugin] is made once, from the configuration, before the server takes its
-// snapshot of the guest's memory. Each source is compiled in memory that is as it
-// was in the snapshot.
+// snapshot of the guest's memory. The compilation of each source starts with the
+// memory of the snapshot.
 //
-// What no grammar of the server's form can express is followed step by step by a
-// plugin of package steps. A guest has one of both.
+// If the server's form cannot express a grammar, use package steps to follow it
+// step by step. A guest registers only one of the two.
 package grammar
 
 import (
@@ -23,34 +23,34 @@ import (
 	_ "tgi/sdk/go/plugin" // exports what every guest exports
 )
 
-// Request is a grammar that a request brings.
+// Request is the grammar of a request.
 type Request = source.Request
 
-// Dropped is something that a source asks for and that the grammar does not
-// enforce: the client is told.
+// Dropped is a part of a source that the grammar does not enforce, with the
+// reason. The client gets it.
 type Dropped struct{ Pointer, Keyword, Reason string }
 
-// Compiled is what becomes of a source.
+// Compiled is a compiled source.
 type Compiled struct {
-	// Form is the grammar, in the form that plugins/grammar/ir/README.md describes;
-	// package form below this one puts it together.
+	// Form is the grammar, in the form that plugins/grammar/ir/README.md describes.
+	// The subpackage form builds it.
 	Form []byte
-	// Dropped is what the grammar does not enforce.
+	// Dropped lists the parts of the source that the grammar does not enforce.
 	Dropped []Dropped
 }
 
-// Plugin is what the function given to [Register] makes. One that takes
-// parameters of requests has a method Validate(params []byte) error too; they
-// come again in the request. Without it a request that has any is refused.
+// Plugin compiles sources. The function given to [Register] makes it. A plugin that
+// accepts parameters also has a method Validate(params []byte) error; Request has
+// them again. Without this method, requests that have parameters are refused.
 type Plugin interface {
-	// Compile returns the grammar of a source. An error refuses the request, and
-	// its text, best with the place in the source, goes to the client.
+	// Compile compiles a source. An error refuses the request, and the client gets
+	// its text, which should name the place in the source.
 	Compile(r Request) (Compiled, error)
 }
 
-// Register makes the guest a grammar plugin for sources in the languages. Call it
-// from an init function; open gets the JSON object of the plugin's configuration,
-// which it may not keep. An error refuses the plugin.
+// Register makes the guest a grammar plugin for sources in these languages. Call it
+// from an init function. The server calls open once with the JSON object of the
+// configuration. open must not keep it. An error refuses the plugin.
 func Register(languages []string, open func(config []byte) (Plugin, error)) {
 	registry.Add(registry.Kind{Name: abi.KindGrammar, Languages: languages,
 		Init: func(config []byte) (err error) {
@@ -64,7 +64,7 @@ func Register(languages []string, open func(config []byte) (Plugin, error)) {
 // current is the plugin of this instance.
 var current Plugin
 
-// compile is one call.
+// compile serves one call of the host.
 func compile(request []byte) (Compiled, error) {
 	r, err := source.Read(request)
 	if err != nil {
@@ -73,7 +73,7 @@ func compile(request []byte) (Compiled, error) {
 	return current.Compile(r)
 }
 
-// notes writes what was dropped as the contract has it, nothing for none.
+// notes encodes the list Dropped as JSON. It returns nothing for an empty list.
 func notes(list []Dropped) (b []byte) {
 	for i, d := range list {
 		if i == 0 {

@@ -9,7 +9,7 @@ import (
 	"tgi/sdk/go/internal/result"
 )
 
-// told, form, left and fail hold the result until the next call.
+// told, form, left and fail keep the result alive until the next call.
 var (
 	told       [abi.CompiledSize / 4]uint32
 	form, left []byte

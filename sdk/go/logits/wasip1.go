@@ -11,10 +11,10 @@ import (
 )
 
 var (
-	// room holds the step struct of the contract: twice its size, so that an
-	// aligned one is in it.
+	// room contains the step struct of the binary interface. It has twice its
+	// size, so that the struct can be aligned.
 	room [2 * abi.StepSize]byte
-	// step and fail keep what the struct points to until the next call.
+	// step and fail keep the data that the struct points to alive until the next call.
 	step Step
 	fail string
 )
@@ -84,7 +84,7 @@ func write(raw *[abi.StepSize / 4]uint32, r *Result) {
 	out(raw, abi.StepForce, r.Force)
 }
 
-// out writes pointer and count; step.result keeps the slice alive.
+// out writes the pointer and the count of s. step.result keeps s alive.
 func out[T any](raw *[abi.StepSize / 4]uint32, offset int, s []T) {
 	raw[offset/4], raw[offset/4+1] = address(unsafe.SliceData(s)), uint32(len(s))
 }

@@ -1,5 +1,5 @@
-// Package params reads the JSON of configuration and parameters piece by
-// piece, without reflection: a guest that imports encoding/json is half as
+// Package params reads the JSON of configuration and parameters one value at a
+// time, without reflection: a guest that imports encoding/json is half as
 // large again and starts more slowly.
 //
 //	r := params.Read(raw)
@@ -15,8 +15,8 @@
 //		return nil, err
 //	}
 //
-// The first fault is kept; every later call then does nothing and returns
-// zero, so one look at the end is enough.
+// A Reader keeps its first error. After it every call does nothing and returns
+// a zero value, so it is enough to check the error of Close at the end.
 package params
 
 import (
@@ -28,7 +28,7 @@ import (
 	"unicode/utf8"
 )
 
-// Depth is how deeply objects and arrays may be nested.
+// Depth is the deepest allowed nesting of objects and arrays.
 const Depth = 64
 
 // Reader reads one JSON value from its beginning to its end.
@@ -36,14 +36,14 @@ type Reader struct {
 	b     []byte
 	at    int
 	depth int
-	key   string // of the member that is being read, "" outside of objects
+	key   string // name of the member that is being read, "" outside objects
 	err   error
 }
 
-// Read starts to read b, which must not change meanwhile.
+// Read returns a Reader of b. b must not change while it is in use.
 func Read(b []byte) *Reader { return &Reader{b: b} }
 
-// Fail keeps the fault unless there is one already.
+// Fail records an error, unless there is one already.
 func (r *Reader) Fail(why string) {
 	if r.err == nil {
 		r.err = errors.New(why)
@@ -51,7 +51,7 @@ func (r *Reader) Fail(why string) {
 	r.at = len(r.b)
 }
 
-// want is the fault of a value that is another than wanted. It names the member.
+// want records that a value is not what is wanted. The error names the member.
 func (r *Reader) want(what string) {
 	if r.key != "" {
 		what = "want " + what + " for " + r.key
@@ -61,10 +61,10 @@ func (r *Reader) want(what string) {
 	r.Fail(what)
 }
 
-// Err returns the first fault.
+// Err returns the first error.
 func (r *Reader) Err() error { return r.err }
 
-// Close returns the first fault; anything that follows the value is one.
+// Close returns the first error. Anything after the value is an error too.
 func (r *Reader) Close() error {
 	if r.space(); r.err == nil && r.at < len(r.b) {
 		r.Fail("something follows the JSON value")
@@ -78,8 +78,8 @@ func (r *Reader) space() {
 	}
 }
 
-// Peek tells what comes next by its first byte, '0' for any number, 0 for the
-// end of the input or a fault.
+// Peek returns the first byte of the next value without reading it: '0' for any
+// number, 0 at the end of the input or after an error.
 func (r *Reader) Peek() byte {
 	r.space()
 	if r.at >= len(r.b) {
@@ -94,7 +94,7 @@ func (r *Reader) Peek() byte {
 	return 0
 }
 
-// take passes over c, if it is what comes next.
+// take skips c if it is the next byte.
 func (r *Reader) take(c byte) bool {
 	r.space()
 	if r.at >= len(r.b) || r.b[r.at] != c {
@@ -104,7 +104,7 @@ func (r *Reader) take(c byte) bool {
 	return true
 }
 
-// Object ranges over the names of an object; the body must read or Skip each value.
+// Object ranges over the names of an object. The loop body must read or Skip each value.
 func (r *Reader) Object() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		outer := r.key
@@ -121,7 +121,7 @@ func (r *Reader) Object() iter.Seq[string] {
 	}
 }
 
-// Array ranges over an array; the body must read or Skip each value.
+// Array ranges over the indexes of an array. The loop body must read or Skip each value.
 func (r *Reader) Array() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		i := -1
@@ -194,16 +194,16 @@ func (r *Reader) String() string {
 	}
 }
 
-// plain passes over characters that stand for themselves.
+// plain skips characters that are not escaped.
 func (r *Reader) plain() {
-	b, i := r.b, r.at // in locals: this loop is where the time goes
+	b, i := r.b, r.at // locals, because this loop takes most of the time
 	for i < len(b) && b[i] != '"' && b[i] != '\\' && b[i] >= 32 {
 		i++
 	}
 	r.at = i
 }
 
-// escape reads what follows a backslash.
+// escape reads an escape after its backslash.
 func (r *Reader) escape() (rune, bool) {
 	if r.at >= len(r.b) {
 		r.Fail("a JSON string has no end")
@@ -242,7 +242,7 @@ func (r *Reader) hex() (rune, bool) {
 	return rune(v), err == nil
 }
 
-// pair joins the halves of a surrogate pair; a lone half becomes U+FFFD.
+// pair joins the halves of a surrogate pair. A half without the other becomes U+FFFD.
 func (r *Reader) pair(v rune) rune {
 	if !utf16.IsSurrogate(v) {
 		return v
@@ -260,7 +260,7 @@ func (r *Reader) pair(v rune) rune {
 	return utf8.RuneError
 }
 
-// Float reads a number; one too large for a float64 becomes an infinity.
+// Float reads a number. A number too large for a float64 becomes an infinity.
 func (r *Reader) Float() float64 {
 	if r.Peek() != '0' {
 		r.want("a JSON number")
@@ -287,7 +287,7 @@ func (r *Reader) Float() float64 {
 		r.Fail("a bad JSON number")
 		return 0
 	}
-	v, _ := strconv.ParseFloat(string(r.b[start:r.at]), 64) // the only error left is the range
+	v, _ := strconv.ParseFloat(string(r.b[start:r.at]), 64) // the only possible error is the range
 	return v
 }
 
@@ -329,11 +329,11 @@ func (r *Reader) word(w string) bool {
 	return true
 }
 
-// Null passes over null and says whether it was there.
+// Null reports whether the next value is null, and if so reads it.
 func (r *Reader) Null() bool { return r.Peek() == 'n' && r.word("null") }
 
-// Raw passes over a value of any type and returns it as it stands: a part of
-// what Read got, nil after a fault.
+// Raw reads a value of any type and returns its JSON, which is a part of the
+// slice given to Read; nil after an error.
 func (r *Reader) Raw() []byte {
 	r.space()
 	start := r.at
@@ -344,7 +344,7 @@ func (r *Reader) Raw() []byte {
 	return r.b[start:r.at:r.at]
 }
 
-// Skip passes over a value of any type.
+// Skip skips a value of any type.
 func (r *Reader) Skip() {
 	switch r.Peek() {
 	case '{':
@@ -368,7 +368,7 @@ func (r *Reader) Skip() {
 	}
 }
 
-// skipString passes over a string. One without escapes is not copied.
+// skipString skips a string. A string without escapes is not copied.
 func (r *Reader) skipString() {
 	start := r.at
 	r.at++

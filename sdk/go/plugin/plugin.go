@@ -1,7 +1,7 @@
-// Package plugin is what plugins of every kind share: their description and
-// what they may ask of the server. Packages logits and sampler hold the kinds.
+// Package plugin has what plugins of every kind share: their description and
+// the functions of the server that they may call. Each kind has its own package.
 //
-// A plugin is a package main whose init functions register it; main is empty:
+// A plugin is a package main. Its init functions register it; main is empty:
 //
 //	func init() {
 //		plugin.Describe(plugin.Info{Name: "ban-zero", Version: "1.0.0"})
@@ -13,8 +13,8 @@
 //	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -trimpath -ldflags='-s -w -buildid=' -o ban-zero.wasm .
 //
 // An instance serves one sequence: package variables are the state of that
-// sequence, and no lock is ever needed. Goroutines make no progress between
-// calls. Natively the same package compiles and is tested with plugintest.
+// sequence and need no lock. Goroutines do not run between calls. The same
+// package also compiles natively, so that plugintest can test it.
 package plugin
 
 import (
@@ -30,10 +30,10 @@ type Info struct {
 	// Doc is one or two sentences.
 	Doc string
 	// Params is a JSON Schema of the parameters, or empty. The server shows it
-	// and does not check it: that is what Begin is for.
+	// but does not check parameters against it: Begin must check them.
 	Params string
-	// Config says that the plugin reads its configuration. The server refuses
-	// [plugin.config] for one that does not: what nobody reads has no effect.
+	// Config is true if the plugin reads its configuration. If it is false, the
+	// server refuses [plugin.config], which would have no effect.
 	Config bool
 }
 
@@ -42,15 +42,15 @@ func Describe(i Info) {
 	registry.Describe(registry.Info{Name: i.Name, Version: i.Version, Doc: i.Doc, Params: i.Params, Config: i.Config})
 }
 
-// Headroom says how many bytes a sequence may allocate before the heap must
-// grow, which costs the instance: one that grew serves no second sequence. The
+// Headroom sets how many bytes a sequence can allocate before the heap grows.
+// An instance whose heap has grown is not used for another sequence. The
 // default of 2 MiB suits plugins that keep a little state; a template needs
-// several times the size of the conversations that are common. It takes effect
-// when the configuration has been read; call it from an init function. The
-// price is address space, not memory.
+// several times the size of a usual conversation. Call Headroom from an init
+// function; it takes effect after the configuration has been read. It costs
+// address space, not memory.
 func Headroom(bytes int) { registry.Headroom = bytes }
 
-// Debug writes to the server's log. Text beyond 4 KiB is cut.
+// Debug writes to the server's log at level debug. A text is cut at 4 KiB.
 func Debug(text string) { host.Current.Log(abi.LevelDebug, text) }
 
 // Inform writes to the server's log at level info.
@@ -59,19 +59,19 @@ func Inform(text string) { host.Current.Log(abi.LevelInfo, text) }
 // Warn writes to the server's log at level warn.
 func Warn(text string) { host.Current.Log(abi.LevelWarn, text) }
 
-// Error writes to the server's log at level error. The last line logged stands
-// in the fault when the plugin traps.
+// Error writes to the server's log at level error. If the plugin traps, the
+// error contains the last line that it logged.
 func Error(text string) { host.Current.Log(abi.LevelError, text) }
 
-// VocabSize is the number of token ids, 0 to VocabSize()-1.
+// VocabSize returns the number of token ids: they are 0 to VocabSize()-1.
 func VocabSize() uint32 { return host.Current.VocabSize() }
 
-// TokenBytes returns the bytes that a token stands for; of a special token,
-// its text. ok is false where there is no such token. The slice is the
-// caller's.
+// TokenBytes returns the bytes that a token stands for, or the text of a
+// special token. ok is false if there is no such token. The caller owns the
+// slice.
 func TokenBytes(id uint32) (b []byte, ok bool) { return host.Current.TokenBytes(id) }
 
-// IsSpecial reports whether a token is markup of the model and not text.
+// IsSpecial reports whether a token is markup of the model rather than text.
 func IsSpecial(id uint32) bool { return has(id, abi.TokenSpecial) }
 
 // IsEnd reports whether choosing the token ends the sequence.
@@ -82,13 +82,13 @@ func has(id, bit uint32) bool {
 	return ok && f&bit != 0
 }
 
-// Encode returns the token ids of a text; special tokens in it are recognised,
-// none are added. ok is false where the text is not UTF-8. The slice is the
-// caller's.
+// Encode returns the token ids of a text. It recognises special tokens in the
+// text and adds none. ok is false if the text is not UTF-8. The caller owns
+// the slice.
 func Encode(text string) (ids []uint32, ok bool) { return host.Current.Encode(text) }
 
-// Rand returns 64 random bits: the same for the same seed of the request.
+// Rand returns 64 random bits. Requests with the same seed get the same bits.
 func Rand() uint64 { return host.Current.Rand() }
 
-// RandFloat returns a random number from 0 to below 1.
+// RandFloat returns a random number in [0, 1).
 func RandFloat() float64 { return float64(Rand()>>11) * 0x1p-53 }

@@ -11,7 +11,7 @@ import (
 	"tgi/sdk/go/internal/result"
 )
 
-// rooms keeps what alloc handed out: it is the host's for the life of the instance.
+// rooms keeps the buffers that alloc returned: the host owns them for the life of the instance.
 var rooms [][]byte
 
 //go:wasmexport tgi_abi_v1
@@ -43,13 +43,13 @@ func validate(params unsafe.Pointer, n uint32) uint64 {
 	return result.Failure(registry.Begin(unsafe.Slice((*byte)(params), n), nil))
 }
 
-// reserve leaves the heap as it is after many sequences, so that an instance
-// allocates within the snapshot's memory and can be used again: with what
-// Headroom says free, and with the runtime's books about it made. Each round
-// allocates objects of every size class, with pointers and without, and then the
-// room in pieces of which each has an entry in the books; the collector runs
-// while all is in use and once more when nothing is. The second round lets it
-// allocate what it needs to do so.
+// reserve brings the heap into the state that it has after many sequences, with
+// Headroom bytes free and the Go runtime's records of them allocated. An instance
+// then allocates within the snapshot's memory and can be reused. Each round
+// allocates objects of every size class, with and without pointers, and then the
+// headroom, in pieces that each have a record. The collector runs while all of
+// this is in use and again when none of it is. The second round allocates what
+// the collector itself needs for this.
 func reserve() {
 	for range 2 {
 		fill()

@@ -9,8 +9,8 @@ import (
 	"tgi/sdk/go/tools"
 )
 
-// Render renders a request, the JSON object of abi.Template. In the text that
-// it returns data stands in «», so that one comparison tells all:
+// Render renders a request, the JSON object of abi.Template. The text that it
+// returns has data between « and », so that one comparison checks both:
 //
 //	got, err := plugintest.Render(p, `{"messages": [{"role": "user", "content": "Hi"}]}`)
 //	want := "<|user|>«Hi»<|end|>"
@@ -28,15 +28,15 @@ func Render(p template.Plugin, request string) (string, error) {
 	return b.String(), out.Err()
 }
 
-// Parse feeds a message in pieces to a plugin that was begun with the request,
-// the JSON object of abi.Tools, and ends it. A piece written <so> is fed as a
-// special token. Neighbouring texts of one kind and call are joined.
+// Parse begins a message with the request, the JSON object of abi.Tools, feeds
+// the pieces and finishes it. A piece like <this> is fed as a special token.
+// Adjacent texts of the same kind and call are joined.
 func Parse(p tools.Plugin, request string, pieces ...string) ([]tools.Event, error) {
 	return parse(p, request, func(s string) bool { return len(s) > 2 && s[0] == '<' && s[len(s)-1] == '>' }, pieces)
 }
 
-// Constraint asks a plugin what the text of a request, the JSON object of
-// abi.Tools, is held to; the zero value is that of one that says nothing.
+// Constraint returns a plugin's constraint for a request, the JSON object of
+// abi.Tools. It is the zero value if the plugin is not a tools.Constrainer.
 func Constraint(p tools.Plugin, request string) (tools.Constraint, error) {
 	if c, ok := p.(tools.Constrainer); ok {
 		return c.Constraint(tools.Request(request))
@@ -59,7 +59,7 @@ func parse(p tools.Plugin, request string, special func(string) bool, pieces []s
 	return join(all, out.Take()), nil
 }
 
-// join appends events, texts that go on to the text before.
+// join appends events and joins a text to the previous event if it continues that.
 func join(all, more []tools.Event) []tools.Event {
 	for _, e := range more {
 		n := len(all) - 1
@@ -74,8 +74,8 @@ func join(all, more []tools.Event) []tools.Event {
 }
 
 // Splits fails the test unless the text gives the same events however it is
-// cut: in two at every place, and byte by byte. It is fed as text, without
-// special tokens. The plugin must give the same ids each time.
+// split: into two pieces at every position, and into bytes. It is fed as text,
+// without special tokens. The plugin must give the same ids each time.
 func Splits(t testing.TB, p tools.Plugin, request, text string) {
 	t.Helper()
 	never := func(string) bool { return false }

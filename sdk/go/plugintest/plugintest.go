@@ -1,5 +1,5 @@
-// Package plugintest runs plugins natively: a host with a small vocabulary,
-// and sequences that are fed step by step.
+// Package plugintest runs plugins natively in tests. It has a host with a small
+// vocabulary, and sequences that are run step by step.
 //
 //	h := plugintest.New(t, "a", "b", " the", "</s>")
 //	p, err := open([]byte(`{}`))
@@ -7,8 +7,8 @@
 //	r, err := seq.Step()  // the first position
 //	r, err = seq.Step(3)  // token 3 was chosen
 //
-// Templates and parsers of tool calls need no host, unless they ask it
-// something: see [Render] and [Parse].
+// Templates and parsers of tool calls need a host only if they call functions
+// of package plugin: see [Render] and [Parse].
 package plugintest
 
 import (
@@ -22,18 +22,18 @@ import (
 	"tgi/sdk/go/sampler"
 )
 
-// Host stands in for the server. Tests that use it must not run in parallel.
+// Host replaces the server in tests. Tests that use it must not run in parallel.
 type Host struct {
-	// Words is the text of each token; one written <so> is special, and </s>
-	// ends the sequence.
+	// Words are the texts of the tokens. A text like <this> is a special token,
+	// and </s> ends the sequence.
 	Words []string
 	// Seed is the state of Rand.
 	Seed uint64
-	// Lines are what the plugin logged.
+	// Lines are the lines that the plugin logged.
 	Lines []string
 }
 
-// New puts a host with these words in place until the test ends.
+// New installs a host with these words until the test ends.
 func New(t testing.TB, words ...string) *Host {
 	t.Helper()
 	h, before := &Host{Words: words, Seed: 1}, host.Current
@@ -45,7 +45,7 @@ func New(t testing.TB, words ...string) *Host {
 // Log keeps the text in Lines.
 func (h *Host) Log(_ uint32, text string) { h.Lines = append(h.Lines, text) }
 
-// VocabSize is the number of words.
+// VocabSize returns the number of words.
 func (h *Host) VocabSize() uint32 { return uint32(len(h.Words)) }
 
 // TokenBytes returns the word.
@@ -56,7 +56,7 @@ func (h *Host) TokenBytes(id uint32) ([]byte, bool) {
 	return []byte(h.Words[id]), true
 }
 
-// TokenFlags goes by how the word is written.
+// TokenFlags returns the flags of a word, which depend on its text, see Words.
 func (h *Host) TokenFlags(id uint32) (uint32, bool) {
 	if int(id) >= len(h.Words) {
 		return 0, false
@@ -70,7 +70,7 @@ func (h *Host) TokenFlags(id uint32) (uint32, bool) {
 	return 0, true
 }
 
-// Encode takes the longest word that fits, from left to right.
+// Encode splits the text from left to right into the longest words that match.
 func (h *Host) Encode(text string) (ids []uint32, ok bool) {
 	for text != "" {
 		best, length := 0, 0
@@ -87,7 +87,7 @@ func (h *Host) Encode(text string) (ids []uint32, ok bool) {
 	return ids, true
 }
 
-// Rand is SplitMix64.
+// Rand returns the next number of SplitMix64.
 func (h *Host) Rand() uint64 {
 	h.Seed += 0x9e3779b97f4a7c15
 	z := h.Seed
@@ -96,10 +96,10 @@ func (h *Host) Rand() uint64 {
 	return z ^ z>>31
 }
 
-// Sequence feeds one logits plugin.
+// Sequence is one sequence of a logits plugin.
 type Sequence struct {
-	// View and Row are what the next Step shows, nil for nothing. The plugin
-	// may edit both.
+	// View and Row are those of the next Step, or nil. The plugin may edit
+	// both.
 	View []logits.Entry
 	Row  []float32
 
@@ -108,7 +108,7 @@ type Sequence struct {
 	prompt    int
 }
 
-// Begin starts a sequence, as the server does for a request.
+// Begin starts a sequence as the server does for a request.
 func Begin(p logits.Plugin, params string, prompt ...uint32) (*Sequence, error) {
 	processor, err := p.Begin([]byte(params), prompt)
 	if err != nil {
@@ -117,8 +117,8 @@ func Begin(p logits.Plugin, params string, prompt ...uint32) (*Sequence, error) 
 	return &Sequence{processor: processor, tokens: append([]uint32(nil), prompt...), prompt: len(prompt)}, nil
 }
 
-// Step appends the tokens chosen since the last one and returns what the
-// plugin answers.
+// Step appends the tokens chosen since the last step, calls the plugin and
+// returns its result.
 func (s *Sequence) Step(chosen ...uint32) (logits.Result, error) {
 	s.tokens = append(s.tokens, chosen...)
 	step := logits.Step{Tokens: s.tokens, Prompt: s.prompt, New: len(chosen), View: s.View, Row: s.Row}
@@ -127,7 +127,7 @@ func (s *Sequence) Step(chosen ...uint32) (logits.Result, error) {
 	return step.Result(), err
 }
 
-// Candidates makes a sampler's input of probabilities, which must fall.
+// Candidates makes a sampler's input of probabilities, which must be in falling order.
 func Candidates(probabilities ...float64) []sampler.Candidate {
 	c := make([]sampler.Candidate, len(probabilities))
 	for i, p := range probabilities {

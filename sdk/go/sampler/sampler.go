@@ -1,5 +1,5 @@
-// Package sampler is the kind of plugin that picks the token itself, among the
-// candidates that the request's temperature and cuts have left.
+// Package sampler is for plugins that choose the token themselves, from the
+// candidates that remain after temperature, top-k, top-p and similar filters.
 package sampler
 
 import (
@@ -8,32 +8,32 @@ import (
 	_ "tgi/sdk/go/plugin" // exports what every guest exports
 )
 
-// Plugin is what the function given to [Register] makes.
+// Plugin starts sequences. The function given to [Register] makes it.
 type Plugin interface {
-	// Begin starts a sequence; the rules are those of logits.Plugin.
+	// Begin starts a sequence. The rules of logits.Plugin.Begin apply.
 	Begin(params []byte, prompt []uint32) (Sampler, error)
 }
 
 // Sampler serves one sequence.
 type Sampler interface {
-	// Sample returns the index of the chosen candidate. There is at least one,
-	// the most likely stands first. The slice may not be kept. An error ends
-	// the sequence.
+	// Sample returns the index of the chosen candidate. There is at least one
+	// candidate, and the most likely is the first. Sample must not keep the
+	// slice. An error ends the sequence.
 	Sample(c []Candidate) (int, error)
 }
 
 // Candidate is a token that may be chosen.
 type Candidate struct {
 	ID uint32
-	// Logit is after temperature; Logprob is the natural logarithm of the
-	// token's probability.
+	// Logit is the logit after temperature. Logprob is the natural logarithm of
+	// the token's probability.
 	Logit, Logprob float32
 }
 
-// Register makes the guest a sampler. candidates is how many it wants to see
-// at most, 0 for the server's default of 1024. Call it from an init function;
-// open gets the JSON object of the plugin's configuration, {} if none, which
-// it may not keep. An error refuses the plugin.
+// Register makes the guest a sampler that gets at most the given number of
+// candidates, 0 for the server's default of 1024. Call it from an init function.
+// The server calls open once with the JSON object of the plugin's configuration,
+// {} if it has none. open must not keep config. Its error refuses the plugin.
 func Register(candidates int, open func(config []byte) (Plugin, error)) {
 	registry.Add(registry.Kind{Name: abi.KindSampler, Candidates: candidates,
 		Init: func(config []byte) (err error) {

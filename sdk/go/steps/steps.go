@@ -1,7 +1,7 @@
-// Package steps is the kind of plugin that follows a grammar itself: at each step
-// it says which tokens may come next. It is for what no grammar of the server's
-// form can express; whatever one can is compiled by a plugin of package grammar,
-// and much faster.
+// Package steps is for plugins that follow a grammar themselves: at each step they
+// compute which tokens are allowed next. Use it only for grammars that the server's
+// own form cannot express. For all others use package grammar: the server runs
+// a compiled grammar much faster.
 //
 //	func init() {
 //		plugin.Describe(plugin.Info{Name: "equal-runs", Version: "1.0.0"})
@@ -11,8 +11,8 @@
 //	func main() {}
 //
 // A [Plugin] is made once, from the configuration, before the server takes its
-// snapshot of the guest's memory. Each text has a [Sequence] in memory that is as
-// it was in the snapshot.
+// snapshot of the guest's memory. Each text has a [Sequence], which starts with the
+// memory of the snapshot.
 package steps
 
 import (
@@ -22,78 +22,78 @@ import (
 	"tgi/sdk/go/plugin"
 )
 
-// Request is a grammar that a request brings.
+// Request is the grammar of a request.
 type Request = source.Request
 
-// Plugin is what the function given to [Register] makes. One that takes
-// parameters of requests has a method Validate(params []byte) error too; they
-// come again in the request. Without it a request that has any is refused.
+// Plugin starts texts. The function given to [Register] makes it. A plugin that
+// accepts parameters also has a method Validate(params []byte) error; Request has
+// them again. Without this method, requests that have parameters are refused.
 type Plugin interface {
-	// Begin begins a text. An error refuses the request, and its text goes to
-	// the client.
+	// Begin starts a text. An error refuses the request, and the client gets
+	// its text.
 	Begin(r Request) (Sequence, error)
 }
 
 // Sequence is one text.
 type Sequence interface {
-	// Accept moves on by a token. An error, of a token that may not come here,
-	// ends the sequence.
+	// Accept moves past a token. It returns an error if the token is not allowed
+	// here. The error ends the sequence.
 	Accept(token uint32) error
-	// Mask allows the tokens that may come next: those that end the text are to
-	// be among them where it may end. Asking changes nothing.
+	// Mask allows the tokens that may come next. Where the text may end, it must
+	// also allow the tokens that end it. Mask must not change the state.
 	Mask(m *Mask)
 }
 
-// Keyed is a Sequence that has names for its states: the server then asks once
-// for the mask of each.
+// Keyed is an optional interface of a Sequence whose states have keys: the server
+// then asks for the mask of each key only once.
 type Keyed interface {
-	// Key names the state, 0 for none: states of the same request with the same
-	// key allow the same tokens.
+	// Key returns the key of the state, or 0 for none. States of one request with
+	// the same key must allow the same tokens.
 	Key() uint64
 }
 
-// Forcing is a Sequence that knows at times what must come next.
+// Forcing is an optional interface of a Sequence that sometimes allows only one continuation.
 type Forcing interface {
-	// Forced returns the tokens that come next whatever the model says, at most
-	// abi.MaxForced; none where there is a choice. They are accepted like others.
+	// Forced returns the tokens that must come next, at most abi.MaxForced, or none
+	// where there is a choice. The server passes them to Accept like other tokens.
 	Forced() []uint32
 }
 
-// Mask is which tokens may come next: none at first.
+// Mask is the set of tokens that may come next. It is empty at first.
 type Mask struct {
 	words []uint32
 	all   bool
 }
 
-// Allow lets a token come. One that the vocabulary does not have is passed over.
+// Allow allows a token. It ignores a token that is not in the vocabulary.
 func (m *Mask) Allow(token uint32) {
 	if uint64(token) < uint64(plugin.VocabSize()) {
 		m.words[token/32] |= 1 << (token % 32)
 	}
 }
 
-// AllowWords lets the tokens come whose bits are set, in a mask made before: bit
-// t%32 of word t/32 is token t.
+// AllowWords allows the tokens whose bits are set in words: bit t%32 of word t/32
+// is token t.
 func (m *Mask) AllowWords(words []uint32) {
 	for i := range min(len(words), len(m.words)) {
 		m.words[i] |= words[i]
 	}
 }
 
-// AllowAll lets every token come, special ones among them.
+// AllowAll allows every token, including special tokens.
 func (m *Mask) AllowAll() { m.all = true }
 
-// Allowed returns whether a token may come.
+// Allowed reports whether a token is allowed.
 func (m *Mask) Allowed(token uint32) bool {
 	return m.all || int(token/32) < len(m.words) && m.words[token/32]&(1<<(token%32)) != 0
 }
 
-// NewMask is for tests: a mask of the vocabulary, which allows nothing.
+// NewMask returns an empty mask of the size of the vocabulary, for tests.
 func NewMask() *Mask { return &Mask{words: make([]uint32, abi.MaskWords(plugin.VocabSize()))} }
 
-// Register makes the guest a grammar plugin that computes masks, for sources in the
-// languages. Call it from an init function; open gets the JSON object of the
-// plugin's configuration, which it may not keep. An error refuses the plugin.
+// Register makes the guest a grammar plugin that computes masks, for sources in these
+// languages. Call it from an init function. The server calls open once with the JSON
+// object of the configuration. open must not keep it. An error refuses the plugin.
 func Register(languages []string, open func(config []byte) (Plugin, error)) {
 	registry.Add(registry.Kind{Name: abi.KindGrammar, Modes: []string{abi.NameSteps}, Languages: languages,
 		Init: func(config []byte) (err error) {
@@ -110,7 +110,7 @@ var (
 	sequence Sequence
 )
 
-// begin is one call.
+// begin serves one call of the host.
 func begin(request []byte) error {
 	r, err := source.Read(request)
 	if err == nil {
@@ -119,7 +119,7 @@ func begin(request []byte) error {
 	return err
 }
 
-// accept moves on by tokens; false says that one may not come.
+// accept moves past tokens. It returns false if one is not allowed.
 func accept(tokens []uint32) bool {
 	for _, t := range tokens {
 		if err := sequence.Accept(t); err != nil {
@@ -130,7 +130,7 @@ func accept(tokens []uint32) bool {
 	return true
 }
 
-// mask fills words and returns the status.
+// mask fills words with the allowed tokens and returns the status.
 func mask(words []uint32) uint32 {
 	clear(words)
 	m := Mask{words: words}
@@ -140,7 +140,7 @@ func mask(words []uint32) uint32 {
 	return abi.StatusOK
 }
 
-// key names the state.
+// key returns the key of the state, or 0.
 func key() uint64 {
 	if k, ok := sequence.(Keyed); ok {
 		return k.Key()
@@ -148,7 +148,7 @@ func key() uint64 {
 	return 0
 }
 
-// forced is what must come next.
+// forced returns the tokens that must come next, or nil.
 func forced() []uint32 {
 	if f, ok := sequence.(Forcing); ok {
 		return f.Forced()

@@ -10,7 +10,7 @@ import (
 	"tgi/sdk/go/plugin"
 )
 
-// ahead holds forced tokens until the next call.
+// ahead keeps the forced tokens alive until the next call.
 var ahead []uint32
 
 //go:wasmexport tgi_grammar_begin

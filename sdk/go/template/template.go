@@ -1,5 +1,5 @@
-// Package template is the kind of plugin that turns the conversation of a chat
-// request into the text that the model reads.
+// Package template is for plugins that render the conversation of a chat request
+// into the text of the prompt.
 //
 //	func init() {
 //		plugin.Describe(plugin.Info{Name: "chatml", Version: "1.0.0"})
@@ -24,8 +24,8 @@
 //	}
 //
 // A [Plugin] is made once, from the configuration, before the server takes its
-// snapshot of the guest's memory: what it needs of files is parsed there. Each
-// conversation is rendered in memory that is as it was in the snapshot.
+// snapshot of the guest's memory: parse template sources there. The rendering of
+// each conversation starts with the memory of the snapshot.
 package template
 
 import (
@@ -39,42 +39,42 @@ import (
 	_ "tgi/sdk/go/plugin" // exports what every guest exports
 )
 
-// Plugin is what the function given to [Register] makes. One that takes
-// parameters of requests has a method Validate(params []byte) error too, which
-// refuses bad ones when the request is admitted; they come again in the
-// request. Without it a request that has any is refused.
+// Plugin renders conversations. The function given to [Register] makes it. A
+// plugin that accepts parameters also has a method Validate(params []byte) error,
+// which checks them when a request is admitted; Request has them again. Without
+// this method, requests that have parameters are refused.
 type Plugin interface {
-	// Render writes the conversation's text. It may keep neither argument. An
-	// error refuses the request, and its text goes to the client; what was
-	// written counts for nothing then.
+	// Render writes the text of the prompt to out. It must not keep r or out. An
+	// error refuses the request, and the client gets its text; the output is then
+	// discarded.
 	Render(r Request, out *Output) error
 }
 
 // Request is the JSON object that abi.Template describes.
 type Request []byte
 
-// Conversation is a request with its members read.
+// Conversation has the members of a request.
 type Conversation struct {
 	Messages []chat.Message
-	// Tools is empty when none are offered.
+	// Tools are the offered tools, or empty.
 	Tools []chat.Tool
-	// Documents is a JSON array, nil when there are none.
+	// Documents is a JSON array, or nil.
 	Documents []byte
-	// AddGenerationPrompt: end where the assistant's turn begins.
+	// AddGenerationPrompt is true if the prompt must end where the assistant's turn begins.
 	AddGenerationPrompt bool
-	// ContinueFinalMessage: end where the last message ends.
+	// ContinueFinalMessage is true if the prompt must end where the last message ends.
 	ContinueFinalMessage bool
-	// Kwargs is a JSON object, the request's chat_template_kwargs, or nil.
+	// Kwargs is the request's chat_template_kwargs, a JSON object or nil.
 	Kwargs []byte
 	// Template is the name of one of several templates, or empty.
 	Template string
-	// Now is the time of the request, RFC 3339 with its zone.
+	// Now is the time of the request in RFC 3339, with its time zone.
 	Now string
 	// Params are the request's parameters for this plugin, a JSON object or nil.
 	Params []byte
 }
 
-// Read reads the request. Members that it does not know are passed over.
+// Read reads the request. It ignores unknown members.
 func (r Request) Read() (c Conversation, err error) {
 	in := params.Read(r)
 	for key := range in.Object() {
@@ -107,22 +107,22 @@ func (r Request) Read() (c Conversation, err error) {
 	return c, in.Close()
 }
 
-// Span is a stretch of a text, from and to in bytes.
+// Span is a range of a text, in bytes: from From to before To.
 type Span struct{ From, To uint32 }
 
-// Output collects the text and what of it is data. In data the server
-// recognises no special token, so that a user's text can't forge one: write as
-// Data whatever comes from the request.
+// Output collects the text and records which ranges of it are data. The server
+// recognises no special tokens in data, so a user's text cannot forge one. Write
+// everything that comes from the request with Data.
 type Output struct {
 	text  []byte
 	spans []Span
 	err   error
 }
 
-// Template appends text of the template itself.
+// Template appends text of the template itself. Special tokens in it are recognised.
 func (o *Output) Template(text string) { o.put(text) }
 
-// Data appends text that comes from the request.
+// Data appends text that comes from the request. No special token in it is recognised.
 func (o *Output) Data(text string) {
 	from := uint32(len(o.text))
 	if !o.put(text) || text == "" {
@@ -150,18 +150,18 @@ func (o *Output) put(text string) bool {
 	return true
 }
 
-// Text is what has been written so far.
+// Text returns the text written so far.
 func (o *Output) Text() string { return string(o.text) }
 
-// Spans are the stretches of data in it, rising and not touching.
+// Spans returns the ranges of data in the text, in rising order and never adjacent.
 func (o *Output) Spans() []Span { return o.spans }
 
-// Err says that more was written than the server takes. It then refuses the request with it.
+// Err returns an error after more than abi.MaxRendered bytes or abi.MaxSpans ranges. It refuses the request.
 func (o *Output) Err() error { return o.err }
 
-// Register makes the guest a template plugin. Call it from an init function;
-// open gets the JSON object of the plugin's configuration, with a member
-// "model" (see chat.ReadModel), which it may not keep. An error refuses the
+// Register makes the guest a template plugin. Call it from an init function. The
+// server calls open once with the configuration, a JSON object with a member
+// "model" (see chat.ReadModel). open must not keep it. An error refuses the
 // plugin.
 func Register(open func(config []byte) (Plugin, error)) {
 	registry.Add(registry.Kind{Name: abi.KindTemplate,
@@ -176,7 +176,7 @@ func Register(open func(config []byte) (Plugin, error)) {
 // current is the plugin of this instance.
 var current Plugin
 
-// render is one call.
+// render serves one call of the host.
 func render(request []byte, out *Output) error {
 	if err := current.Render(request, out); err != nil {
 		return err

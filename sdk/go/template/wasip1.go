@@ -9,7 +9,7 @@ import (
 	"tgi/sdk/go/internal/result"
 )
 
-// rendered, out and fail hold the result until the next call.
+// rendered, out and fail keep the result alive until the next call.
 var (
 	rendered [abi.RenderedSize / 4]uint32
 	out      Output

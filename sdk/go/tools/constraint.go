@@ -7,67 +7,67 @@ import (
 	"tgi/sdk/go/internal/registry"
 )
 
-// Constrainer is what a [Plugin] may be beside: it says what the text that a
-// model writes is held to, so that calls are right as they are written.
+// Constrainer is an optional interface of a [Plugin]: it returns a grammar of the
+// text that a model may write, so that the model writes only valid calls.
 type Constrainer interface {
-	// Constraint is asked before the first token of a request that demands a call,
-	// offers a strict tool, or has an answer, in an instance in which nothing else
-	// is called.
-	// It may not keep r. An error refuses the request: its text, for the client,
-	// says which of the calls that are demanded can't be held to, and why.
+	// Constraint is called before the first token of a request that requires a
+	// call, offers a strict tool, or has an answer, in a separate instance in which
+	// nothing else is called.
+	// It must not keep r. An error refuses the request. The client gets its text,
+	// which says which required calls the plugin cannot constrain, and why.
 	Constraint(r Request) (Constraint, error)
 }
 
-// Constraint is a grammar of all that a model writes: free text, reasoning, and
-// calls. The zero value holds the text to nothing.
+// Constraint is a grammar of everything that a model writes: free text, reasoning
+// and calls. The zero value does not constrain the text.
 type Constraint struct {
-	// Language of Source, one that an installed plugin of kind "grammar" knows,
-	// mostly "structural_tag".
+	// Language of Source: a language of an installed plugin of kind "grammar",
+	// usually "structural_tag".
 	Language string
-	// Source is the grammar; empty means that there is nothing to hold to.
+	// Source is the grammar. If it is empty, the text is not constrained.
 	Source string
-	// Params is a JSON object for that plugin, or nil.
+	// Params are the parameters of that plugin, a JSON object or nil.
 	Params []byte
-	// Optional: the request goes on without the grammar where none can be made
-	// of Source.
+	// Optional is true if the request continues without a grammar when Source
+	// cannot be compiled.
 	Optional bool
-	// Answer: a message that is no call is held to the request's Answer. Without it a
-	// request that has one is refused.
+	// Answer is true if Source constrains a message that is not a call to the
+	// request's Answer. If it is false, a request that has one is refused.
 	Answer bool
-	// Reasoning may come first, and Source demands that it ends; nil for none.
+	// Reasoning is reasoning that can come first and that Source requires to end; nil for none.
 	Reasoning *Reasoning
-	// Places say what places of Source come from.
+	// Places map places in Source to their origin in the request.
 	Places []Place
-	// Dropped is what the request asks for and the grammar does not enforce: the
-	// client is told. Pointers lead into the request.
+	// Dropped lists the parts of the request that the grammar does not enforce.
+	// The client gets this list. Its pointers are into the request.
 	Dropped []Dropped
 }
 
-// Reasoning is what the model may write before the calls or the answer that the
-// request is about. The server ends it where it has taken half of the tokens that
-// the message may have: its end may follow anywhere in it.
+// Reasoning is reasoning that the model may write before the required calls or
+// answer. The server ends it after half of the tokens that the message may have,
+// so its end must be allowed at every point in it.
 type Reasoning struct {
-	// Open: the message begins inside it.
+	// Open is true if the message begins inside the reasoning.
 	Open bool
-	// Begin are the texts that begin it, at the message's start.
+	// Begin are the texts that begin the reasoning at the start of the message.
 	Begin []string
-	// End are the texts that end it; the server writes the first.
+	// End are the texts that end the reasoning. The server writes the first one to end it.
 	End []string
 }
 
-// Place says what a place of a source comes from.
+// Place maps a place in a source to its origin in the request.
 type Place struct {
-	// At is a JSON pointer into the source, as "#/content/json_schema", Pointer
-	// one into the request, as "#/tools/0/function/parameters".
+	// At is a JSON pointer into the source, such as "#/content/json_schema". Pointer
+	// is one into the request, such as "#/tools/0/function/parameters".
 	At, Pointer string
-	// Tool is the name of the tool that it belongs to.
+	// Tool is the name of the tool that the place belongs to.
 	Tool string
 }
 
-// Dropped is something that a request asks for and that is not enforced.
+// Dropped is a part of a request that is not enforced, with the reason.
 type Dropped struct{ Pointer, Keyword, Reason string }
 
-// constrain is one call.
+// constrain serves one call of the host.
 func constrain(request []byte) (Constraint, error) {
 	if c, ok := current.(Constrainer); ok {
 		return c.Constraint(request)
@@ -75,7 +75,7 @@ func constrain(request []byte) (Constraint, error) {
 	return Constraint{}, nil
 }
 
-// text writes the constraint as the contract has it, nothing where there is none.
+// text encodes the constraint as JSON. It returns nothing if there is none.
 func (c *Constraint) text() []byte {
 	if c.Source == "" {
 		return nil
@@ -111,7 +111,7 @@ func (c *Constraint) text() []byte {
 	return append(b, '}')
 }
 
-// appendTexts writes an array of texts.
+// appendTexts appends a JSON array of texts.
 func appendTexts(b []byte, list []string) []byte {
 	b = append(b, '[')
 	for i, s := range list {
@@ -123,7 +123,7 @@ func appendTexts(b []byte, list []string) []byte {
 	return append(b, ']')
 }
 
-// appendSource quotes a source, which is long, mostly ASCII, and full of quotes.
+// appendSource quotes a source fast: it is long, mostly ASCII, and has many quotes.
 func appendSource(b []byte, s string) []byte {
 	if !utf8.ValidString(s) {
 		return registry.AppendString(b, s)
@@ -147,7 +147,7 @@ func appendSource(b []byte, s string) []byte {
 	return append(append(b, s[from:]...), '"')
 }
 
-// notes writes what was dropped as the contract has it, nothing for none.
+// notes encodes the list Dropped as JSON. It returns nothing for an empty list.
 func (c *Constraint) notes() (b []byte) {
 	for i, d := range c.Dropped {
 		if i == 0 {

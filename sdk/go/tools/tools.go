@@ -1,12 +1,12 @@
-// Package tools is the kind of plugin that turns the text that a model writes
-// into content, reasoning and tool calls.
+// Package tools is for plugins that split the text that a model writes into
+// content, reasoning and tool calls.
 //
 // A [Plugin] is made once, from the configuration, before the server takes its
 // snapshot of the guest's memory. Each message that the model writes has a
 // [Parser] of its own.
 //
-// The same text must give the same events however it is cut into pieces, but
-// for where their texts are cut; plugintest.Splits checks it.
+// The same text must give the same events however it is split into pieces. Only
+// the boundaries between their texts can differ. plugintest.Splits checks this.
 package tools
 
 import (
@@ -19,59 +19,59 @@ import (
 	"tgi/sdk/go/plugin"
 )
 
-// Plugin is what the function given to [Register] makes. One that takes
-// parameters of requests has a method Validate(params []byte) error too, which
-// refuses bad ones when the request is admitted; they come again in the
-// request. Without it a request that has any is refused. One that can say what
-// right calls look like is a [Constrainer] too.
+// Plugin starts messages. The function given to [Register] makes it. A plugin
+// that accepts parameters also has a method Validate(params []byte) error, which
+// checks them when a request is admitted; Request has them again. Without this
+// method, requests that have parameters are refused. A plugin that can describe
+// valid calls by a grammar also implements [Constrainer].
 type Plugin interface {
-	// Begin starts a message. It may not keep r. An error ends the request.
+	// Begin starts a message. It must not keep r. An error ends the request.
 	Begin(r Request) (Parser, error)
 }
 
 // Parser reads one message.
 type Parser interface {
-	// Feed takes the next piece of text, which may be kept. special says that
-	// it is the text of one special token: markup of the model, and never
-	// content.
+	// Feed reads the next piece of text and may keep it. If special is true,
+	// the piece is the text of one special token, which is markup of the model
+	// and never content.
 	Feed(piece string, special bool, out *Events)
-	// Finish ends the text; cut says that the length limit did. It is the last
-	// call.
+	// Finish ends the text and is the last call. cut is true if the text was
+	// truncated at the length limit.
 	Finish(cut bool, out *Events)
 }
 
 // Request is the JSON object that abi.Tools describes.
 type Request []byte
 
-// Message is a request with its members read.
+// Message has the members of a request.
 type Message struct {
-	// Tools is empty when none are offered.
+	// Tools are the offered tools, or empty.
 	Tools []chat.Tool
-	// Choice says what the request demands of calls.
+	// Choice is whether calls are allowed or required.
 	Choice Choice
-	// Parallel: more than one call is allowed.
+	// Parallel is true if more than one call is allowed.
 	Parallel bool
-	// PromptEnd is the last 1024 bytes, or fewer, of the prompt's text: by it
-	// one tells whether the message begins inside reasoning.
+	// PromptEnd is the end of the prompt's text, at most 1024 bytes. It shows
+	// whether the message begins inside reasoning.
 	PromptEnd string
-	// Answer is what a message that is no call is to be; nil for anything. Only a
-	// [Constrainer] has to look at it.
+	// Answer constrains a message that is not a call; nil for no constraint. Only
+	// a [Constrainer] must read it.
 	Answer *Answer
 	// Params are the request's parameters for this plugin, a JSON object or nil.
 	Params []byte
 }
 
-// Answer is a grammar, as requests for plugins of kind "grammar" have it.
+// Answer is a grammar, in the same fields as a request to a plugin of kind "grammar".
 type Answer struct {
-	// Language of Source: "json_schema", "json_object" with an empty source, or others.
+	// Language of Source: "json_schema", "json_object" with an empty Source, or another one.
 	Language, Source string
-	// Params is a JSON object for the grammar's plugin, or nil.
+	// Params are the parameters of the grammar's plugin, a JSON object or nil.
 	Params []byte
 }
 
 // Choice is OpenAI's tool_choice.
 type Choice struct {
-	// Mode is "auto", "none", "required", or "named": a call of the tool Name.
+	// Mode is "auto", "none", "required", or "named", which requires a call of the tool Name.
 	Mode, Name string
 }
 
@@ -83,7 +83,7 @@ const (
 	Named    = "named"
 )
 
-// Read reads the request. Members that it does not know are passed over.
+// Read reads the request. It ignores unknown members.
 func (r Request) Read() (m Message, err error) {
 	m.Choice.Mode, m.Parallel = Auto, true
 	in := params.Read(r)
@@ -152,37 +152,37 @@ type Reason uint32
 // The reasons.
 const (
 	Incomplete Reason = abi.FailedIncomplete // the text ended inside the call
-	Unknown    Reason = abi.FailedUnknown    // the tool was not offered, or another was demanded
-	Malformed  Reason = abi.FailedMalformed  // not what the format demands, or no JSON object
-	TooLong    Reason = abi.FailedTooLong    // longer or deeper than the parser takes
+	Unknown    Reason = abi.FailedUnknown    // the tool was not offered, or another was required
+	Malformed  Reason = abi.FailedMalformed  // not in the format, or the arguments are no JSON object
+	TooLong    Reason = abi.FailedTooLong    // longer or deeper than the parser accepts
 	TooMany    Reason = abi.FailedTooMany    // more calls than are allowed
 )
 
-// Event is one of what a parser told. Which fields mean something is said at
-// the method of [Events] that made it; the others are zero.
+// Event is one event of a parser. It has the fields that are arguments of the
+// method of [Events] that added it; the others are zero.
 type Event struct {
 	Kind     uint32 // abi.EventContent to abi.EventFailed
-	Index    int    // of the call, from 0; -1 of a failure before any began
+	Index    int    // of the call, from 0; -1 if a call failed before it began
 	Text     string
 	Name, ID string
 	Reason   Reason
 }
 
-// Events collects what a parser tells during one call. Texts are not copied.
+// Events collects the events of a parser during one call of it. Texts are not copied.
 type Events struct {
 	list  []Event
-	begun int // calls so far
+	begun int // number of calls begun
 	open  bool
 }
 
-// Content tells a part of the answer. Empty texts are left out, here and below.
+// Content adds a part of the answer. Here and below, an empty text adds no event.
 func (e *Events) Content(text string) { e.text(Event{Kind: abi.EventContent, Text: text}) }
 
-// Reasoning tells a part of what the model thinks.
+// Reasoning adds a part of the model's reasoning.
 func (e *Events) Reasoning(text string) { e.text(Event{Kind: abi.EventReasoning, Text: text}) }
 
-// Begin opens the next call. The id is what the client sees; [NewID] makes one.
-// One call is open at a time: End or Failed closes it.
+// Begin opens the next call. The client sees the id, which [NewID] can make.
+// Only one call can be open: End or Failed closes it.
 func (e *Events) Begin(name, id string) {
 	if e.open {
 		panic("BUG: tools: Begin while a call is open")
@@ -191,20 +191,20 @@ func (e *Events) Begin(name, id string) {
 	e.begun, e.open = e.begun+1, true
 }
 
-// Arguments tells the next part of the open call's arguments. Together they
-// must be a JSON object when the call ends.
+// Arguments adds the next part of the open call's arguments. When the call ends,
+// the parts together must be a JSON object.
 func (e *Events) Arguments(text string) {
 	e.text(Event{Kind: abi.EventArguments, Index: e.current("Arguments"), Text: text})
 }
 
-// End says that the open call is complete and may be executed.
+// End ends the open call: it is complete and may be executed.
 func (e *Events) End() {
 	e.list = append(e.list, Event{Kind: abi.EventEnd, Index: e.current("End")})
 	e.open = false
 }
 
-// Failed says that a call can't be used: the open one, or one that had not
-// begun. text is what the model wrote of it.
+// Failed adds a call that cannot be used: the open call, or one that had not
+// begun. text is the text of the call that the model wrote.
 func (e *Events) Failed(why Reason, text string) {
 	index := -1
 	if e.open {
@@ -227,16 +227,16 @@ func (e *Events) current(method string) int {
 	return e.begun - 1
 }
 
-// Take returns what was told since the last Take. The slice is the caller's
-// until the next call of any method.
+// Take returns the events added since the last Take. The slice is valid until
+// the next call of any method.
 func (e *Events) Take() []Event {
 	list := e.list
 	e.list = e.list[:0]
 	return list
 }
 
-// NewID makes the id of a call as OpenAI's are, of the host's random numbers:
-// the same for the same seed of the request.
+// NewID returns an id of a call in OpenAI's form. It is made of the host's random
+// numbers, so requests with the same seed get the same ids.
 func NewID() string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 	id := []byte("call_")
@@ -246,9 +246,9 @@ func NewID() string {
 	return string(id)
 }
 
-// Register makes the guest a tools plugin. Call it from an init function; open
-// gets the JSON object of the plugin's configuration, with a member "model"
-// (see chat.ReadModel), which it may not keep. An error refuses the plugin.
+// Register makes the guest a tools plugin. Call it from an init function. The
+// server calls open once with the configuration, a JSON object with a member
+// "model" (see chat.ReadModel). open must not keep it. An error refuses the plugin.
 func Register(open func(config []byte) (Plugin, error)) {
 	registry.Add(registry.Kind{Name: abi.KindTools,
 		Init: func(config []byte) (err error) {

@@ -9,10 +9,10 @@ import (
 	"tgi/sdk/go/internal/result"
 )
 
-// layout is an event as the contract lays it out.
+// layout is an event in the layout of the binary interface.
 type layout [abi.EventSize / 4]uint32
 
-// told holds the events of the last call, and list what they point to.
+// told has the encoded events of the last call. list keeps the texts that they point to alive.
 var (
 	told []layout
 	list []Event
@@ -25,7 +25,7 @@ func exportBegin(request unsafe.Pointer, n uint32) uint64 {
 
 //go:wasmexport tgi_tools_feed
 func exportFeed(piece unsafe.Pointer, n, flags uint32) uint64 {
-	// The host writes the next piece to the same room: the copy is the parser's.
+	// The host writes the next piece into the same buffer, so the parser gets a copy.
 	parser.Feed(string(unsafe.Slice((*byte)(piece), n)), flags&abi.PieceSpecial != 0, &events)
 	return tell()
 }
@@ -36,7 +36,7 @@ func exportFinish(reason uint32) uint64 {
 	return tell()
 }
 
-// tell lays out what the parser told.
+// tell encodes the parser's events.
 func tell() uint64 {
 	list, told = events.Take(), told[:0]
 	for i := range list {
@@ -54,7 +54,7 @@ func tell() uint64 {
 	return abi.Pack(uint32(uintptr(unsafe.Pointer(unsafe.SliceData(told)))), uint32(len(told)))
 }
 
-// place writes pointer and length, which follows it.
+// place writes the pointer and, after it, the length of s.
 func place(l *layout, offset int, s string) {
 	if s != "" {
 		l[offset/4], l[offset/4+1] = uint32(uintptr(unsafe.Pointer(unsafe.StringData(s)))), uint32(len(s))

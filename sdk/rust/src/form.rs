@@ -1,6 +1,6 @@
-//! Puts together what a [`crate::Grammar`] returns: regular expressions over
-//! bytes, and context-free rules over them, in version 1 of the form that
-//! `plugins/grammar/ir/README.md` describes. Lists of numbers such as `[1,22]`:
+//! Builds what a [`crate::Grammar`] returns: regular expressions over bytes, and context-free rules
+//! over them, in version 1 of the encoding that `plugins/grammar/ir/README.md` describes. Lists of
+//! numbers such as `[1,22]`:
 //!
 //! ```
 //! use tgi_plugin::form::Builder;
@@ -18,8 +18,8 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! There is no scanner: a text is of the grammar when it can be cut, in any way
-//! at all, into pieces that fit its rules. A grammar that wants white space names it.
+//! There is no scanner: a text belongs to the grammar if any split into pieces matches its rules.
+//! White space is allowed only where the grammar has it.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -37,7 +37,7 @@ pub const UNBOUNDED: u32 = u32::MAX;
 pub const MAX_NAME: usize = 256;
 /// The most bytes of one text.
 pub const MAX_TEXT: usize = 1 << 16;
-/// The greatest bound of a repeat but [`UNBOUNDED`].
+/// The largest bound of a repeat other than [`UNBOUNDED`].
 pub const MAX_COUNT: u32 = (1 << 31) - 1;
 
 /// A set of byte strings, made by a [`Builder`].
@@ -52,9 +52,8 @@ pub struct Expr(u32);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule(u32);
 
-/// Puts a grammar together, bottom-up. Equal nodes are written once. A builder's
-/// values belong to it alone. The first mistake is kept, and [`Builder::encode`]
-/// tells it.
+/// Builds a grammar bottom-up. Equal nodes are written once. A builder's values are valid only with
+/// it. The first mistake is kept, and [`Builder::encode`] returns it.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     regexes: Nodes,
@@ -151,7 +150,7 @@ impl Builder {
         self.regex(node)
     }
 
-    /// What all the regular expressions match; at least one.
+    /// The intersection of at least one regular expression.
     pub fn and(&mut self, parts: &[Regex]) -> Regex {
         if parts.is_empty() {
             self.fail(String::from("and: want at least one regular expression"));
@@ -159,8 +158,7 @@ impl Builder {
         self.regex(list(6, parts.iter().map(|r| r.0)))
     }
 
-    /// Every byte string that it does not match, UTF-8 or not: intersect it with
-    /// what is to remain.
+    /// Every byte string that it does not match, UTF-8 or not: intersect it with the texts to keep.
     pub fn not(&mut self, r: Regex) -> Regex {
         let mut node = Vec::from([7]);
         number(&mut node, r.0);
@@ -203,8 +201,8 @@ impl Builder {
         self.times(e, 0, 1)
     }
 
-    /// The one token that is spelt so, special or not, as `<tool_call>`. A
-    /// vocabulary that does not have it refuses the grammar.
+    /// The token with this text, special or not, such as `<tool_call>`. Without it in the
+    /// vocabulary the grammar is refused.
     pub fn token(&mut self, spelt: &str) -> Expr {
         let node = self.put(Vec::from([6]), spelt, MAX_NAME);
         self.expr(node)
@@ -217,7 +215,7 @@ impl Builder {
         self.expr(node)
     }
 
-    /// A rule whose body is to come by [`Builder::define`]: rules may be recursive.
+    /// A rule whose body [`Builder::define`] sets later: rules may be recursive.
     pub fn declare(&mut self, name: &str) -> Rule {
         if name.len() > MAX_NAME {
             self.fail(format!("a name of {} bytes: want at most {}", name.len(), MAX_NAME));
@@ -226,7 +224,7 @@ impl Builder {
         Rule(self.rules.len() as u32 - 1)
     }
 
-    /// Gives a declared rule its body, once.
+    /// Sets the body of a declared rule, once.
     pub fn define(&mut self, r: Rule, body: Expr) {
         let (name, to) = &mut self.rules[r.0 as usize];
         if to.is_none() {
@@ -251,8 +249,8 @@ impl Builder {
         self.expr(node)
     }
 
-    /// The form whose texts are those of the rule `start`. The error is the first
-    /// mistake that was made.
+    /// The encoded grammar whose texts are those of the rule `start`. The error is the first
+    /// mistake.
     pub fn encode(mut self, start: Rule) -> Result<Vec<u8>> {
         let mut out = Vec::from(*b"tgir\x01");
         for nodes in [&self.regexes, &self.exprs] {

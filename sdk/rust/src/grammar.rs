@@ -1,6 +1,6 @@
-//! The kind grammar: which tokens may come next, by a grammar that a request
-//! brings. A guest compiles sources, for the server to run, or follows the text
-//! itself step by step, for what no grammar of the server's form can express.
+//! The kind grammar: the allowed tokens by a grammar of the request. A guest compiles sources,
+//! which the server runs, or follows the text itself step by step, for what no compiled grammar can
+//! express.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use crate::json::Value;
 use crate::template::no_parameters;
 use crate::{host, Result};
 
-/// A grammar that a request brings.
+/// The grammar of a request.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// One of the description's "languages".
@@ -40,13 +40,13 @@ pub struct Dropped {
     pub reason: String,
 }
 
-/// What becomes of a source.
+/// A compiled source.
 #[derive(Clone, Debug, Default)]
 pub struct Compiled {
     /// The grammar, in the form that plugins/grammar/ir/README.md describes;
     /// [`crate::form::Builder`] puts it together.
     pub form: Vec<u8>,
-    /// What it does not enforce: the client is told.
+    /// What it does not enforce; it is listed in the reply.
     pub dropped: Vec<Dropped>,
 }
 
@@ -56,8 +56,8 @@ pub trait Grammar: Sized {
     /// snapshot. An error refuses the plugin.
     fn open(config: &Value) -> Result<Self>;
 
-    /// Looks at the JSON object of the request's parameters. A plugin without this
-    /// method takes none.
+    /// Validates the JSON object of the request's parameters. A plugin without this method accepts
+    /// none.
     fn validate(&self, params: &Value) -> Result<()> {
         no_parameters(params)
     }
@@ -81,21 +81,20 @@ pub trait Steps: Sized {
     /// Begins the text. An error refuses the request.
     fn begin(&mut self, request: &Request) -> Result<()>;
 
-    /// Moves on by a token. An error, of one that may not come, ends the sequence.
+    /// Accepts a token. An error, for one that is not allowed, ends the sequence.
     fn accept(&mut self, token: u32) -> Result<()>;
 
-    /// Allows the tokens that may come next, those that end the text where it may
-    /// end. Asking changes nothing.
+    /// Allows the tokens that may come next, and where the text may end those that end it. It must
+    /// not change the state.
     fn mask(&mut self, mask: &mut Mask);
 
-    /// Names the state, 0 for none: states of one request with the same key allow
-    /// the same tokens, and the server asks once.
+    /// Identifies the state, 0 for none: states of one request with the same key allow the same
+    /// tokens, so the server asks once.
     fn key(&mut self) -> u64 {
         0
     }
 
-    /// The tokens that come next whatever the model says; none where there is a
-    /// choice.
+    /// The tokens that must come next; none if there is a choice.
     fn forced(&mut self) -> Vec<u32> {
         Vec::new()
     }
@@ -115,7 +114,7 @@ impl<'a> Mask<'a> {
         Mask { words, all: false }
     }
 
-    /// Lets a token come. One that the vocabulary does not have is passed over.
+    /// Allows a token. One outside the vocabulary is ignored.
     pub fn allow(&mut self, token: u32) {
         if token < host::vocab_size() {
             if let Some(w) = self.words.get_mut(token as usize / 32) {
@@ -124,13 +123,12 @@ impl<'a> Mask<'a> {
         }
     }
 
-    /// Lets the tokens come whose bits are set, in a mask made before: bit t%32 of
-    /// word t/32 is token t.
+    /// Allows the tokens whose bits are set in a prepared mask: bit t%32 of word t/32 is token t.
     pub fn allow_words(&mut self, words: &[u32]) {
         self.words.iter_mut().zip(words).for_each(|(to, w)| *to |= w);
     }
 
-    /// Lets every token come, special ones among them.
+    /// Allows every token, special ones included.
     pub fn allow_all(&mut self) {
         self.all = true;
     }

@@ -1,4 +1,4 @@
-//! What a plugin may ask of the server.
+//! Functions of the server that a plugin may call.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ pub const DEBUG: u32 = 0;
 pub const INFO: u32 = 1;
 /// Level of [`log`].
 pub const WARN: u32 = 2;
-/// Level of [`log`]. The last line logged stands in the fault when the plugin traps.
+/// Level of [`log`]. If the plugin traps, the fault contains the last line logged.
 pub const ERROR: u32 = 3;
 
 const SPECIAL: i32 = 1;

@@ -1,5 +1,4 @@
-//! The kind template: the conversation of a chat request becomes the text that
-//! the model reads.
+//! The kind template: renders the conversation of a chat request into the prompt.
 
 use alloc::format;
 use alloc::string::String;
@@ -22,8 +21,8 @@ pub trait Template: Sized {
         no_parameters(params)
     }
 
-    /// Writes the conversation. An error says to the client why it can't be
-    /// rendered; what was written then counts for nothing.
+    /// Writes the conversation. An error tells the client why it can't be rendered; the text
+    /// written is then discarded.
     fn render(&mut self, request: &Request, out: &mut Output) -> Result<()>;
 }
 
@@ -56,7 +55,7 @@ impl<'a> Model<'a> {
         self.0.get("tokens").get(name).text()
     }
 
-    /// A Jinja source that the model brings, mostly under the name "default".
+    /// A Jinja source of the model, usually with the name "default".
     pub fn template(&self, name: &str) -> Option<&'a str> {
         self.0.get("templates").get(name).text()
     }
@@ -139,7 +138,7 @@ fn part(p: &Value) -> Result<&str> {
     }
 }
 
-/// The text that is written, with what of it is data.
+/// The text written so far, and which of it is data.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
     pub(crate) text: String,
@@ -157,8 +156,7 @@ impl Output {
         self.text.push_str(s);
     }
 
-    /// Writes what comes from the request: no special token is recognised in
-    /// it, so that nobody can forge one.
+    /// Writes text of the request: no special token is recognised in it, so nobody can forge one.
     pub fn data(&mut self, s: &str) {
         if s.is_empty() {
             return;

@@ -1,5 +1,4 @@
-//! The kind tools: the text that the model writes becomes content, reasoning
-//! and tool calls.
+//! The kind tools: splits the model's text into content, reasoning and tool calls.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -32,44 +31,42 @@ pub trait Tools: Sized {
     /// Takes the end of the text; a call that is still open has failed.
     fn finish(&mut self, end: Finish, events: &mut Events);
 
-    /// Says what the text is held to, so that calls are right as they are
-    /// written: asked before the first token of a request that demands a call,
-    /// offers a strict tool, or has an answer, in an instance in which nothing else
-    /// is called. An error refuses the request.
-    /// A plugin without this method says nothing.
+    /// Returns a constraint on the text that makes calls valid as they are generated. It is called
+    /// before the first token of a request that forces a call, offers a strict tool, or has an
+    /// answer, in an instance in which nothing else is called. An error refuses the request.
+    /// Without this method there is no constraint.
     fn constraint(&mut self, _request: &Request) -> Result<Constraint> {
         Ok(Constraint::default())
     }
 }
 
-/// A grammar of all that a model writes: free text, reasoning, and calls. The
-/// default holds the text to nothing.
+/// A grammar of all that a model writes: free text, reasoning, and calls. The default is no
+/// constraint.
 #[derive(Clone, Debug, Default)]
 pub struct Constraint {
     /// Of the source: one that an installed plugin of kind grammar knows, mostly
     /// `structural_tag`.
     pub language: String,
-    /// The grammar; empty means that there is nothing to hold to.
+    /// The grammar; empty means no constraint.
     pub source: String,
     /// A JSON object for that plugin, or null.
     pub params: Value,
-    /// The request goes on without the grammar where none can be made of the source.
+    /// The request continues without the grammar if the source can't be compiled.
     pub optional: bool,
-    /// A text that is no call is held to the request's answer. Without it a request
-    /// that has one is refused.
+    /// The grammar constrains a text that is not a call to the request's answer. Without it a
+    /// request that has one is refused.
     pub answer: bool,
     /// What may come first, and has to end.
     pub reasoning: Option<Reasoning>,
     /// What places of the source come from.
     pub places: Vec<Place>,
-    /// What the request asks for and the grammar does not enforce, with pointers
-    /// into the request: the client is told.
+    /// What the request asks for and the grammar does not enforce, with pointers into the request;
+    /// it is listed in the reply.
     pub dropped: Vec<Dropped>,
 }
 
-/// What the model may write before the calls or the answer that the request is
-/// about. The server ends it where it has taken half of the tokens that the message
-/// may have: its end may follow anywhere in it.
+/// Reasoning that the model may write before the calls or the answer. The server ends it after half
+/// of the tokens that the message may have: the end marker may follow at any point.
 #[derive(Clone, Debug, Default)]
 pub struct Reasoning {
     /// The message begins inside it.
@@ -279,7 +276,7 @@ impl Events {
         (at as u32, s.len() as u32)
     }
 
-    /// Adds a text to the last event where that is of the same kind and call.
+    /// Appends a text to the last event if that is of the same kind and call.
     fn text(&mut self, kind: u32, index: u32, s: &str) {
         if s.is_empty() {
             return;

@@ -21,8 +21,8 @@ import (
 	"tgi/server/config"
 )
 
-// shelf is Plugins in a map.
-type shelf struct {
+// fakeSet implements Plugins with a map.
+type fakeSet struct {
 	plugins  map[string]server.Plugin
 	settings admin.Settings
 	wasm     string
@@ -30,19 +30,19 @@ type shelf struct {
 	err      error
 }
 
-func (s *shelf) List() (all []server.Plugin) {
+func (s *fakeSet) List() (all []server.Plugin) {
 	for _, p := range s.plugins {
 		all = append(all, p)
 	}
 	return all
 }
 
-func (s *shelf) Get(name string) (server.Plugin, bool) {
+func (s *fakeSet) Get(name string) (server.Plugin, bool) {
 	p, ok := s.plugins[name]
 	return p, ok
 }
 
-func (s *shelf) Put(_ context.Context, name string, wasm []byte, set admin.Settings) (server.Plugin, error) {
+func (s *fakeSet) Put(_ context.Context, name string, wasm []byte, set admin.Settings) (server.Plugin, error) {
 	if s.err != nil {
 		return server.Plugin{}, s.err
 	}
@@ -51,7 +51,7 @@ func (s *shelf) Put(_ context.Context, name string, wasm []byte, set admin.Setti
 	return p, nil
 }
 
-func (s *shelf) Delete(_ context.Context, name string) error {
+func (s *fakeSet) Delete(_ context.Context, name string) error {
 	if s.err != nil {
 		return s.err
 	}
@@ -62,7 +62,7 @@ func (s *shelf) Delete(_ context.Context, name string) error {
 	return nil
 }
 
-func (s *shelf) Reload(context.Context) (admin.Report, error) { return s.report, s.err }
+func (s *fakeSet) Reload(context.Context) (admin.Report, error) { return s.report, s.err }
 
 // dry is a plugin with every field set.
 var dry = server.Plugin{
@@ -83,7 +83,7 @@ const newJSON = `{"name":"new","version":"","doc":"","sha256":"","source":"","ki
 
 const limit = 100
 
-func serve(s *shelf) *server.Server {
+func serve(s *fakeSet) *server.Server {
 	c := config.Default().Server
 	c.AdminKeys, c.PayloadLimit, c.ReadTimeout = []string{"key"}, 10, config.Duration(100*time.Millisecond)
 	return server.New(server.Options{
@@ -109,13 +109,13 @@ func TestUploadsShareMemory(t *testing.T) {
 	const size = 1 << 20
 	c := config.Default().Server
 	c.AdminKeys, c.PayloadLimit, c.PayloadMemory = []string{"key"}, 1000, 1000
-	shelf := &shelf{plugins: map[string]server.Plugin{}}
+	fakeSet := &fakeSet{plugins: map[string]server.Plugin{}}
 	s := server.New(server.Options{
-		Config: c, APIs: []server.API{admin.New(admin.Options{Plugins: shelf, UploadLimit: size})},
+		Config: c, APIs: []server.API{admin.New(admin.Options{Plugins: fakeSet, UploadLimit: size})},
 		Healthy: func() error { return nil }, Log: slog.New(slog.DiscardHandler),
 	})
 	body := strings.Repeat("x", size)
-	if rec := ask(s, "PUT", "/admin/plugins/new", "", body); rec.Code != 201 || len(shelf.wasm) != size {
+	if rec := ask(s, "PUT", "/admin/plugins/new", "", body); rec.Code != 201 || len(fakeSet.wasm) != size {
 		t.Errorf("alone: %d %s", rec.Code, rec.Body)
 	}
 	first, done := newSlowBody(body[:size/2+100_000]), make(chan struct{})
@@ -162,73 +162,75 @@ func TestRoutes(t *testing.T) {
 		name         string
 		method, path string
 		kind, body   string
-		shelf        shelf
+		fakeSet      fakeSet
 		status       int
 		want         string
 	}{
-		{"list", "GET", "/admin/plugins", "", "", shelf{plugins: map[string]server.Plugin{"dry": dry}}, 200,
+		{"list", "GET", "/admin/plugins", "", "", fakeSet{plugins: map[string]server.Plugin{"dry": dry}}, 200,
 			`{"plugins":[` + dryJSON + `]}`},
-		{"list of none", "GET", "/admin/plugins", "", "", shelf{}, 200, `{"plugins":[]}`},
-		{"get", "GET", "/admin/plugins/dry", "", "", shelf{plugins: map[string]server.Plugin{"dry": dry}}, 200,
+		{"list of none", "GET", "/admin/plugins", "", "", fakeSet{}, 200, `{"plugins":[]}`},
+		{"get", "GET", "/admin/plugins/dry", "", "", fakeSet{plugins: map[string]server.Plugin{"dry": dry}}, 200,
 			dryJSON},
-		{"get what is not there", "GET", "/admin/plugins/dri", "", "", shelf{}, 404,
+		{"get what is not there", "GET", "/admin/plugins/dri", "", "", fakeSet{}, 404,
 			`{"error":"no such plugin: \"dri\"","error_type":"not_found"}`},
-		{"put", "PUT", "/admin/plugins/new", "application/wasm", "\x00asm", shelf{}, 201, newJSON},
+		{"put", "PUT", "/admin/plugins/new", "application/wasm", "\x00asm", fakeSet{}, 201, newJSON},
 		{"put in place of another", "PUT", "/admin/plugins/new", "application/octet-stream", "\x00asm",
-			shelf{plugins: map[string]server.Plugin{"new": {}}}, 200, newJSON},
-		{"put as curl -T does", "PUT", "/admin/plugins/new", "", "\x00asm", shelf{}, 201, newJSON},
-		{"put up to the limit", "PUT", "/admin/plugins/new", "", strings.Repeat("x", limit), shelf{}, 201, newJSON},
-		{"put past the limit", "PUT", "/admin/plugins/new", "", strings.Repeat("x", limit+1), shelf{}, 413,
+			fakeSet{plugins: map[string]server.Plugin{"new": {}}}, 200, newJSON},
+		{"put as curl -T does", "PUT", "/admin/plugins/new", "", "\x00asm", fakeSet{}, 201, newJSON},
+		{"put up to the limit", "PUT", "/admin/plugins/new", "", strings.Repeat("x", limit), fakeSet{}, 201, newJSON},
+		{"put past the limit", "PUT", "/admin/plugins/new", "", strings.Repeat("x", limit+1), fakeSet{}, 413,
 			`{"error":"the module is too large: at most 100 bytes (plugins.upload_limit)","error_type":"payload_too_large"}`},
-		{"put another type", "PUT", "/admin/plugins/new", "application/json", "{}", shelf{}, 415,
+		{"put another type", "PUT", "/admin/plugins/new", "application/json", "{}", fakeSet{}, 415,
 			"{\"error\":\"the body must be a module: expected `Content-Type: application/wasm`\",\"error_type\":\"unsupported_media_type\"}"},
-		{"put that is refused", "PUT", "/admin/plugins/new", "", "x", shelf{err: refused}, 422,
+		{"put that is refused", "PUT", "/admin/plugins/new", "", "x", fakeSet{err: refused}, 422,
 			`{"error":"refused: new: the module exports no tgi_abi_v1","error_type":"plugin"}`},
 		{"put over a declared one", "PUT", "/admin/plugins/new", "", "x",
-			shelf{err: fmt.Errorf("%w: new", server.ErrNotUploaded)}, 409,
+			fakeSet{err: fmt.Errorf("%w: new", server.ErrNotUploaded)}, 409,
 			`{"error":"the plugin is not an uploaded one: new","error_type":"conflict"}`},
-		{"put a bad name", "PUT", "/admin/plugins/a%20b", "", "x", shelf{}, 422,
+		{"put a bad name", "PUT", "/admin/plugins/a%20b", "", "x", fakeSet{}, 422,
 			`{"error":"Input validation error: name must be 1 to 64 lower-case letters, digits and single hyphens between them, a letter first, given \"a b\"","error_type":"validation"}`},
-		{"delete", "DELETE", "/admin/plugins/dry", "", "", shelf{plugins: map[string]server.Plugin{"dry": dry}}, 204,
+		{"delete", "DELETE", "/admin/plugins/dry", "", "", fakeSet{plugins: map[string]server.Plugin{"dry": dry}}, 204,
 			``},
-		{"delete what is not there", "DELETE", "/admin/plugins/dry", "", "", shelf{}, 404,
+		{"delete what is not there", "DELETE", "/admin/plugins/dry", "", "", fakeSet{}, 404,
 			`{"error":"no such plugin: \"dry\"","error_type":"not_found"}`},
-		{"delete a declared one", "DELETE", "/admin/plugins/dry", "", "", shelf{err: server.ErrNotUploaded}, 409,
+		{"delete a declared one", "DELETE", "/admin/plugins/dry", "", "", fakeSet{err: server.ErrNotUploaded}, 409,
 			`{"error":"the plugin is not an uploaded one","error_type":"conflict"}`},
-		{"reload", "POST", "/admin/reload", "", "", shelf{}, 200,
+		{"reload", "POST", "/admin/reload", "", "", fakeSet{}, 200,
 			`{"loaded":[],"removed":[],"failed":[],"restart":[]}`},
-		{"reload that changes", "POST", "/admin/reload", "", "", shelf{report: admin.Report{Loaded: []string{"a", "b"},
-			Removed: []string{"c"}, Restart: []string{"server.port"}}}, 200,
+		{"reload that changes", "POST", "/admin/reload", "", "",
+			fakeSet{report: admin.Report{Loaded: []string{"a", "b"},
+				Removed: []string{"c"}, Restart: []string{"server.port"}}}, 200,
 			`{"loaded":["a","b"],"removed":["c"],"failed":[],"restart":["server.port"]}`},
-		{"reload with failures", "POST", "/admin/reload", "", "", shelf{report: admin.Report{Loaded: []string{"a"},
+		{"reload with failures", "POST", "/admin/reload", "", "", fakeSet{report: admin.Report{Loaded: []string{"a"},
 			Failed: []admin.Failure{{"b", "no such file"}, {"c", "trap"}}}}, 422,
 			`{"error":"refused: b: no such file; c: trap","error_type":"plugin","loaded":["a"],"removed":[],"failed":[{"name":"b","error":"no such file"},{"name":"c","error":"trap"}],"restart":[]}`},
-		{"reload of bad settings", "POST", "/admin/reload", "", "", shelf{err: fmt.Errorf("%w: tgi.toml:3: unknown key",
-			server.ErrRefused)}, 422, `{"error":"refused: tgi.toml:3: unknown key","error_type":"plugin"}`},
-		{"trouble of the server's own", "POST", "/admin/reload", "", "", shelf{err: errors.New("secret")}, 500,
+		{"reload of bad settings", "POST", "/admin/reload", "", "",
+			fakeSet{err: fmt.Errorf("%w: tgi.toml:3: unknown key",
+				server.ErrRefused)}, 422, `{"error":"refused: tgi.toml:3: unknown key","error_type":"plugin"}`},
+		{"trouble of the server's own", "POST", "/admin/reload", "", "", fakeSet{err: errors.New("secret")}, 500,
 			`{"error":"Internal server error","error_type":"internal"}`},
-		{"another method", "POST", "/admin/plugins/dry", "", "", shelf{}, 405,
+		{"another method", "POST", "/admin/plugins/dry", "", "", fakeSet{}, 405,
 			`{"error":"method not allowed: POST /admin/plugins/dry; use GET or PUT or DELETE","error_type":"method_not_allowed"}`},
 	} {
-		if c.shelf.plugins == nil {
-			c.shelf.plugins = map[string]server.Plugin{}
+		if c.fakeSet.plugins == nil {
+			c.fakeSet.plugins = map[string]server.Plugin{}
 		}
-		rec := ask(serve(&c.shelf), c.method, c.path, c.kind, c.body)
+		rec := ask(serve(&c.fakeSet), c.method, c.path, c.kind, c.body)
 		if got := rec.Body.String(); rec.Code != c.status || got != c.want {
 			t.Errorf("%s\n got %d %s\nwant %d %s", c.name, rec.Code, got, c.status, c.want)
 		}
 		if kind := rec.Header().Get("Content-Type"); c.want != "" && kind != "application/json" {
 			t.Errorf("%s: Content-Type is %q", c.name, kind)
 		}
-		if created := rec.Code == 200 && c.method == "PUT" || rec.Code == 201; created && c.shelf.wasm != c.body {
-			t.Errorf("%s: %d bytes arrived, want %d", c.name, len(c.shelf.wasm), len(c.body))
+		if created := rec.Code == 200 && c.method == "PUT" || rec.Code == 201; created && c.fakeSet.wasm != c.body {
+			t.Errorf("%s: %d bytes arrived, want %d", c.name, len(c.fakeSet.wasm), len(c.body))
 		}
 	}
 }
 
 // TestUnknownLength: the limit holds for a body that does not say its length.
 func TestUnknownLength(t *testing.T) {
-	s := serve(&shelf{plugins: map[string]server.Plugin{}})
+	s := serve(&fakeSet{plugins: map[string]server.Plugin{}})
 	for n, want := range map[int]int{limit: 201, limit + 1: 413} {
 		r := httptest.NewRequest("PUT", "/admin/plugins/x", struct {
 			*strings.Reader
@@ -254,7 +256,7 @@ func TestRefusedUnread(t *testing.T) {
 		r := httptest.NewRequest("PUT", "/admin/plugins/x"+c.query, body)
 		r.Header.Set("Authorization", "Bearer "+c.key)
 		rec := httptest.NewRecorder()
-		serve(&shelf{plugins: map[string]server.Plugin{}}).ServeHTTP(rec, r)
+		serve(&fakeSet{plugins: map[string]server.Plugin{}}).ServeHTTP(rec, r)
 		if rec.Code != c.status || body.Len() != c.size {
 			t.Errorf("%s with %s and %d bytes: %d, %d bytes unread", c.query, c.key, c.size, rec.Code, body.Len())
 		}
@@ -270,7 +272,7 @@ func TestSlowUpload(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
-	go func() { done <- serve(&shelf{plugins: map[string]server.Plugin{}}).Serve(ctx, l) }()
+	go func() { done <- serve(&fakeSet{plugins: map[string]server.Plugin{}}).Serve(ctx, l) }()
 	defer func() {
 		stop()
 		if err := <-done; err != nil {
@@ -331,7 +333,7 @@ func TestSettings(t *testing.T) {
 		{"config=%7B%7Dx", admin.Settings{}, "config: trailing characters at line 1 column 3"},
 		{"%zz", admin.Settings{}, `query: invalid URL escape "%zz"`},
 	} {
-		s := &shelf{plugins: map[string]server.Plugin{}}
+		s := &fakeSet{plugins: map[string]server.Plugin{}}
 		r := httptest.NewRequest("PUT", "/admin/plugins/x", strings.NewReader("m"))
 		r.URL.RawQuery = c.query
 		r.Header.Set("Authorization", "Bearer key")
@@ -360,7 +362,7 @@ func FuzzSettings(f *testing.F) {
 		r.URL.RawQuery = query
 		r.Header.Set("Authorization", "Bearer key")
 		rec := httptest.NewRecorder()
-		serve(&shelf{plugins: map[string]server.Plugin{}}).ServeHTTP(rec, r)
+		serve(&fakeSet{plugins: map[string]server.Plugin{}}).ServeHTTP(rec, r)
 		if rec.Code != 201 && rec.Code != 422 {
 			t.Fatalf("%q: %d %s", query, rec.Code, rec.Body)
 		}

@@ -37,7 +37,11 @@ const (
 
 type bytesTokenizer struct{}
 
-func (bytesTokenizer) Encode(text string, special bool) []llm.Token {
+func (b bytesTokenizer) EncodePrompt(text string, o llm.Encoding) (llm.Encoded, error) {
+	return generatetest.Within(b.encode(text, o.Special), o), nil
+}
+
+func (bytesTokenizer) encode(text string, special bool) []llm.Token {
 	var out []llm.Token
 	if special {
 		out = append(out, fakeBOS)
@@ -50,7 +54,7 @@ func (bytesTokenizer) Encode(text string, special bool) []llm.Token {
 
 func (b bytesTokenizer) Pieces(text string, special bool) iter.Seq[generate.Piece] {
 	return func(yield func(generate.Piece) bool) {
-		for _, id := range b.Encode(text, special) {
+		for _, id := range b.encode(text, special) {
 			if !yield(generate.Piece{ID: id}) {
 				return
 			}
@@ -59,7 +63,7 @@ func (b bytesTokenizer) Pieces(text string, special bool) iter.Seq[generate.Piec
 }
 
 func (b bytesTokenizer) EncodeSpans(text string, _ []generate.Span) []llm.Token {
-	return b.Encode(text, false)
+	return b.encode(text, false)
 }
 
 func (b bytesTokenizer) SpanPieces(text string, _ []generate.Span) iter.Seq[generate.Piece] {

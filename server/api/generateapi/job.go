@@ -97,11 +97,13 @@ func (j *job) start(ctx context.Context, q *request) (err error) {
 // fresh makes texts of the prompts.
 func (j *job) fresh(ctx context.Context, q *request) error {
 	for _, prompt := range q.prompts {
-		tokens, err := j.model.Service.Encode(ctx, prompt)
+		e, err := j.model.Service.Encode(ctx, prompt)
 		if err != nil {
 			return err
 		}
-		j.texts = append(j.texts, j.newText(tokens, false, q.onlyNew))
+		t := j.newText(e.Tokens, false, q.onlyNew)
+		t.prompt = e
+		j.texts = append(j.texts, t)
 	}
 	return nil
 }
@@ -166,8 +168,12 @@ func check(s *store.State, ids []string, m *dispatch.Model) error {
 // launch starts the generation of text i.
 func (j *job) launch(ctx context.Context, i int, t *text) error {
 	most := &j.model.Limits
-	n := len(t.known)
+	n := max(len(t.known), t.prompt.Count)
 	room := most.MaxTotalTokens - n
+	about := ""
+	if t.prompt.AtLeast {
+		about = "at least "
+	}
 	what := "`prompt`"
 	if j.continued {
 		what = "the prompt and the text so far"
@@ -179,8 +185,8 @@ func (j *job) launch(ctx context.Context, i int, t *text) error {
 	case n == 0:
 		return refused("%s must have at least one token, given 0", what)
 	case room < 1:
-		return refused("%s must have less than %d tokens (limits.max_total_tokens), given %d", what,
-			most.MaxTotalTokens, n)
+		return refused("%s must have less than %d tokens (limits.max_total_tokens), given %s%d", what,
+			most.MaxTotalTokens, about, n)
 	case n > most.MaxInputTokens:
 		return refused("%s must have at most %d tokens (limits.max_input_tokens), given %d", what, most.MaxInputTokens,
 			n)

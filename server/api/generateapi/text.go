@@ -22,6 +22,7 @@ type text struct {
 	// they read, where that is wanted.
 	known  []llm.Token
 	before string
+	prompt llm.Encoded // of a text that is new
 	// fresh are the tokens of this request.
 	fresh  []llm.Token
 	speech dispatch.Decoder

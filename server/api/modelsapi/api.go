@@ -31,6 +31,8 @@ func (a *API) Routes() []server.Route {
 		{Method: http.MethodDelete, Path: all + "/pull", Scope: server.Admin, Handle: a.cancel},
 		{Method: http.MethodPost, Path: all + "/import", Scope: server.Admin, Handle: a.importing},
 		{Method: http.MethodGet, Path: all + "/download/{id:.+}", Scope: server.Admin, Handle: a.download},
+		{Method: http.MethodPost, Path: "/v1/load_lora_adapter", Scope: server.Admin, Handle: a.loadAdapter},
+		{Method: http.MethodPost, Path: "/v1/unload_lora_adapter", Scope: server.Admin, Handle: a.unloadAdapter},
 		{Method: http.MethodPut, Path: one + "/start", Scope: server.Admin, Handle: a.start},
 		{Method: http.MethodPost, Path: one + "/start", Scope: server.Admin, Handle: a.start},
 		{Method: http.MethodPut, Path: one + "/stop", Scope: server.Admin, Handle: a.stop},

@@ -59,7 +59,12 @@ func aboutModel(status int, code string, err error) failure {
 // explain says what clients see of err.
 func explain(err error) failure {
 	var shortage *Insufficient
+	var adapter unknownAdapter
 	switch {
+	case errors.As(err, &adapter):
+		f := aboutModel(http.StatusNotFound, "adapter_not_found", err)
+		f.param = "lora_name"
+		return f
 	case errors.Is(err, ErrUnknown):
 		return aboutModel(http.StatusNotFound, "model_not_found", err)
 	case errors.Is(err, ErrBusy):
@@ -107,6 +112,9 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) error {
 	o := errorObject{Message: f.Text, Type: "invalid_request_error", Code: f.Type}
 	if f.Status >= http.StatusInternalServerError {
 		o.Type = "server_error"
+	}
+	if f.Kind == server.KindUnauthorized {
+		o.Code = "invalid_api_key" // as on the other routes below /v1
 	}
 	if f.param != "" {
 		o.Param = &f.param

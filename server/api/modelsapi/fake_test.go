@@ -195,6 +195,32 @@ func (f *fake) Delete(_ context.Context, id string) error {
 	return nil
 }
 
+// LoadAdapter knows the folder /srv/adapter alone.
+func (f *fake) LoadAdapter(_ context.Context, a Adapter) error {
+	f.asked = append(f.asked, fmt.Sprintf("load %+v", a))
+	if a.Model != "" {
+		if _, err := f.find("adapt", a.Model); err != nil {
+			return err
+		}
+	}
+	switch {
+	case a.Name == "taken" && !a.Replace:
+		return fmt.Errorf("%w: adapter taken is loaded already", ErrConflict)
+	case a.Path != "/srv/adapter":
+		return &generate.Invalid{Field: "lora_path", Msg: "`lora_path`: there is no adapter_config.json"}
+	}
+	return nil
+}
+
+// UnloadAdapter knows the adapter taken alone.
+func (f *fake) UnloadAdapter(_ context.Context, name string) error {
+	f.asked = append(f.asked, "unload "+name)
+	if name != "taken" {
+		return ErrUnknown
+	}
+	return nil
+}
+
 // adminKey opens the routes of administrators. Those that read are open, because
 // there is no other key.
 const adminKey = "operator"
@@ -243,7 +269,8 @@ func TestScopes(t *testing.T) {
 		"PUT /v1/models/{id:.+}/start", "POST /v1/models/{id:.+}/start", "PUT /v1/models/{id:.+}/stop",
 		"POST /v1/models/{id:.+}/stop",
 		"POST /v1/models/start", "POST /v1/models/stop", "POST /v1/models/pull", "POST /v1/models/import",
-		"DELETE /v1/models/{id:.+}", "DELETE /v1/models/pull",
+		"DELETE /v1/models/{id:.+}", "DELETE /v1/models/pull", "POST /v1/load_lora_adapter",
+		"POST /v1/unload_lora_adapter",
 	} {
 		if !seen[route] {
 			t.Errorf("there is no %s", route)

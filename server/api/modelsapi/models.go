@@ -60,6 +60,8 @@ type Model struct {
 	Parallel, Threads int
 	// Sampling is what requests get that do not say; nil when it is not known.
 	Sampling *Sampling
+	// Parent is the model of which this is a low-rank adapter; empty for a model.
+	Parent string
 	// Progress of the download that runs or was broken off; nil for none.
 	Progress *Progress
 }
@@ -107,6 +109,18 @@ type Import struct {
 	Name string
 }
 
+// Adapter asks for a low-rank adapter on the server's own disk to be loaded.
+type Adapter struct {
+	// Model is the id of its model; empty is the default.
+	Model string
+	// Name is what requests call it. It passed CheckID.
+	Name string
+	// Path is its folder, as the client gave it: 1 to 4096 bytes without control characters.
+	Path string
+	// Replace lets it take the place of another of its name.
+	Replace bool
+}
+
 // Models are what the routes act on. It is safe for concurrent use.
 //
 // Every id and taskId is a string that a client sent: look it up, and make no
@@ -144,4 +158,10 @@ type Models interface {
 	// Delete removes a model's files. A model that is
 	// Starting, Running or Stopping is ErrConflict; Downloading is ErrBusy.
 	Delete(ctx context.Context, id string) error
+	// LoadAdapter gives a model a further adapter, and loads the model if need be. A
+	// name that is taken is ErrConflict, and so is a model without memory for it.
+	LoadAdapter(ctx context.Context, a Adapter) error
+	// UnloadAdapter takes it away again, or one of the settings, until the server
+	// ends. Requests that use it end with it.
+	UnloadAdapter(ctx context.Context, name string) error
 }

@@ -145,7 +145,7 @@ func schemaOf(method, target string) string {
 // hold returns where a reply is neither what the document says nor what
 // OpenAI's clients parse.
 func (all schemas) hold(method, target string, rec *httptest.ResponseRecorder) (wrong []string) {
-	if rec.Code >= 300 {
+	if rec.Code >= 300 || strings.HasSuffix(target, "_lora_adapter") { // which reply with a line of text
 		return nil
 	}
 	var v any

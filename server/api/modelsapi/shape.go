@@ -22,6 +22,7 @@ type head struct {
 	Object  string `json:"object"`
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
+	Parent  string `json:"parent,omitempty"` // as vLLM has it
 }
 
 // tail is what every object that describes a model ends with: the exact state
@@ -152,7 +153,7 @@ type deletion struct {
 }
 
 func (m *Model) head() head {
-	return head{m.ID, "model", m.Created.Unix(), cmp.Or(m.Owner, m.ID)}
+	return head{m.ID, "model", m.Created.Unix(), cmp.Or(m.Owner, m.ID), m.Parent}
 }
 
 func (m *Model) tail() tail { return tail{m.State, m.Context, m.progress(), m.Failure} }

@@ -19,6 +19,8 @@ type Options struct {
 	Version string
 	// ComputeType is the value of the header x-compute-type.
 	ComputeType string
+	// MaxPrompts bounds the prompts of a completion before a model is asked for; 0 leaves it to the model's limits.
+	MaxPrompts int
 	// Dialect is spoken unless a request names another; nil is the default.
 	Dialect *dialect.Dialect
 }
@@ -76,7 +78,9 @@ func (a *API) Chat(w http.ResponseWriter, r *http.Request, body []byte) error {
 // Complete serves a body of POST /v1/completions. It replies to errors itself,
 // in the dialect's shape.
 func (a *API) Complete(w http.ResponseWriter, r *http.Request, body []byte) error {
-	return a.serve(w, r, &completionForm, func(d *dialect.Dialect) (*call, error) { return decodeCompletion(body, d) })
+	return a.serve(w, r, &completionForm, func(d *dialect.Dialect) (*call, error) {
+		return decodeCompletion(body, a.options.MaxPrompts, d)
+	})
 }
 
 // serve reads a call of form f with decode and replies to it.

@@ -10,7 +10,7 @@ import (
 )
 
 // usage counts the tokens of a reply.
-type usage struct{ prompt, cached, completion int }
+type usage struct{ prompt, images, cached, completion int }
 
 // append writes the object.
 func (u usage) append(b []byte) []byte {
@@ -18,6 +18,9 @@ func (u usage) append(b []byte) []byte {
 	b = appendInt(append(b, ','), "completion_tokens", u.completion)
 	b = appendInt(append(b, ','), "total_tokens", u.prompt+u.completion)
 	b = appendInt(append(b, `,"prompt_tokens_details":{`...), "cached_tokens", u.cached)
+	if u.images > 0 {
+		b = appendInt(append(b, ','), "image_tokens", u.images)
+	}
 	return append(b, `}}`...)
 }
 

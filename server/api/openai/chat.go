@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"fmt"
 	"slices"
 
 	"tgi/server/dialect"
@@ -18,13 +19,13 @@ type chatBody struct {
 	offers       []offer
 	offered      map[string]bool // by name
 	allowed      map[string]bool // by name; nil for all
-	older        bool            // they are functions, of OpenAI's older API
+	older        bool            // the offers are functions of OpenAI's older API
 	olderChoice  bool
 	newerChoice  bool
-	word         bool // the choice is a word
-	olderCalls   int  // of the messages, that had a result
+	word         bool // the choice is a word such as "auto", and no object
+	olderCalls   int  // calls of the older API in the messages that have a result
 	parallel     *bool
-	reasoning    *bool   // shown
+	reasoning    *bool   // whether it is shown
 	effort       *string // of reasoning
 	toolPrompt   *string
 	speech       bool
@@ -52,7 +53,7 @@ func decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 		return nil, err
 	}
 	if b.maxTokens != nil {
-		b.settings.maxTokens = b.maxTokens
+		b.settings.maxTokens, b.draft.LengthField = b.maxTokens, "max_completion_tokens"
 	}
 	c, err := newCall(&b.settings, &chatForm, d)
 	if err != nil {
@@ -164,7 +165,8 @@ func (b *chatBody) template(r *wire.Reader) error {
 	}
 	if !isName(*name) {
 		return &generate.Invalid{
-			Msg:   "`chat_template` takes the name of one of the model's templates; another template is installed as a plugin of kind template",
+			Msg: fmt.Sprintf("`chat_template` takes the name of one of the model's templates; another template is "+
+				"installed as a plugin of kind template. Given: %.64q", *name),
 			Field: "chat_template",
 		}
 	}

@@ -59,8 +59,8 @@ func (c *choice) next(e *generate.Event) (piece, error) {
 	if c.call.scoreOnly {
 		return piece{}, nil
 	}
-	// Who has prompts scored counts on one entry for each token, also for the one
-	// that ended the text.
+	// A client that scores prompts expects one entry for each token, and one for the
+	// token that ended the text.
 	if c.call.logprobs && (!e.Special || c.call.echo) {
 		c.waiting = append(c.waiting, scored{generate.TokenOf(e), e.Top, c.seen, c.chars})
 	}
@@ -78,8 +78,8 @@ func (c *choice) next(e *generate.Event) (piece, error) {
 	return piece{deltas, c.release(e.Finish != nil)}, err
 }
 
-// release returns the waiting tokens of which a byte was shown: at the end, all
-// but those of the stop string.
+// release returns the waiting tokens of which the client has seen a byte: at the end
+// all but those of the stop string.
 func (c *choice) release(end bool) []scored {
 	n := len(c.waiting)
 	if !end || c.reply.Stopped() && !c.call.keepStop {

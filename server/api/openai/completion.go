@@ -17,14 +17,15 @@ type prompt struct {
 type completionBody struct {
 	settings
 	prompts  []prompt
+	most     int // prompts at most; 0 is any number
 	logprobs *uint32
 	echo     bool
 	suffix   *string
 }
 
-// decodeCompletion reads a body of POST /v1/completions.
-func decodeCompletion(text []byte, d *dialect.Dialect) (*call, error) {
-	b := &completionBody{}
+// decodeCompletion reads a body of POST /v1/completions with at most so many prompts; 0 is any number.
+func decodeCompletion(text []byte, most int, d *dialect.Dialect) (*call, error) {
+	b := &completionBody{most: most}
 	list := append(b.settings.fields(), []wire.Field{
 		{Name: "prompt", Required: true, Read: b.prompt},
 		{Name: "best_of", Read: wire.Optional(&b.draft.BestOf, (*wire.Reader).Usize)},
@@ -82,8 +83,7 @@ func (b *completionBody) prompt(r *wire.Reader) error {
 		b.prompts = nil
 		return r.Array(func(int) error {
 			s, err := r.String()
-			b.prompts = append(b.prompts, prompt{text: s})
-			return err
+			return b.add(prompt{text: s}, err)
 		})
 	}, func(r *wire.Reader) error {
 		ids, err := tokens(r)
@@ -93,13 +93,22 @@ func (b *completionBody) prompt(r *wire.Reader) error {
 		b.prompts = nil
 		return r.Array(func(int) error {
 			ids, err := tokens(r)
-			b.prompts = append(b.prompts, prompt{tokens: ids})
-			return err
+			return b.add(prompt{tokens: ids}, err)
 		})
 	})
 	if err == nil && len(b.prompts) == 0 {
 		return r.Refuse("Empty array detected. Do not use an empty array for the prompt.")
 	}
+	return err
+}
+
+// add adds a prompt of a list that was read with err. The list ends with the first prompt too many: what follows could
+// only take memory.
+func (b *completionBody) add(p prompt, err error) error {
+	if err == nil && b.most > 0 && len(b.prompts) == b.most {
+		return tooManyPrompts(b.most)
+	}
+	b.prompts = append(b.prompts, p)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -32,6 +33,10 @@ var (
 		"suffix not supported", "suffix",
 	}
 )
+
+// wrongKey begins with OpenAI's words: LiteLLM takes a 401 of the type "invalid_request_error" for an authentication
+// error by them alone.
+const wrongKey = "Incorrect API key provided: it is not known to this server"
 
 func tooManyPrompts(most int) error {
 	text := fmt.Sprintf("Number of prompts exceeds the maximum allowed batch size of %d", most)
@@ -74,11 +79,17 @@ func explain(err error, f *form) failure {
 	out := failure{Failure: server.Explain(err)}
 	var shape *wire.Error
 	var rule *generate.Invalid
+	var template *generate.TemplateError
 	switch {
 	case errors.As(err, &shape):
 		out.param = shape.Path
 	case out.Kind == server.KindUnauthorized:
 		out.code = "invalid_api_key"
+		if errors.Is(err, server.ErrWrongKey) {
+			out.Text = wrongKey
+		}
+	case errors.As(err, &template):
+		out.param = cmp.Or(template.Field, "messages")
 	case out.Kind == server.KindTemplate:
 		out.param = "messages"
 	case errors.As(err, &rule):

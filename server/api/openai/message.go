@@ -20,6 +20,7 @@ type messageReader struct {
 	rewrite     bool // a call's arguments are not as templates read them
 	reasons     bool // reasoning is there, under its newer name
 	older       bool // the call is that of OpenAI's older API
+	images      []generate.Image
 	id          string
 }
 
@@ -62,7 +63,8 @@ func message(r *wire.Reader, i int, id string) (generate.Message, error) {
 		return generate.Message{}, r.Refuse("missing field `content`")
 	}
 	raw := r.Since(start)
-	m := generate.Message{Role: t.role, HasText: t.hasText, Calls: t.calls > 0, JSON: t.forTemplate(raw)}
+	m := generate.Message{Role: t.role, HasText: t.hasText, Calls: t.calls > 0, JSON: t.forTemplate(raw),
+		Images: t.images}
 	if t.role == "function" {
 		m.Role = "tool"
 	}
@@ -102,11 +104,12 @@ func (t *messageReader) content(r *wire.Reader, i int) error {
 // part reads one part of a message's content.
 func (t *messageReader) part(r *wire.Reader, i, j int) error {
 	kind := ""
-	var text, refusal *string
+	var text, refusal, url *string
 	err := r.Object("struct MessageChunk", []wire.Field{
 		{Name: "type", Required: true, Read: wire.Into(&kind, (*wire.Reader).String)},
 		{Name: "text", Read: wire.Optional(&text, (*wire.Reader).String)},
 		{Name: "refusal", Read: wire.Optional(&refusal, (*wire.Reader).String)},
+		{Name: "image_url", Read: func(r *wire.Reader) error { return imageURL(r, &url) }},
 	})
 	if kind == "refusal" { // what an assistant said instead of text
 		text, t.refused = refusal, true
@@ -114,10 +117,15 @@ func (t *messageReader) part(r *wire.Reader, i, j int) error {
 	switch {
 	case err != nil:
 		return err
+	case kind == "image_url" && url == nil:
+		return r.Refuse("missing field `image_url`")
+	case kind == "image_url":
+		t.images = append(t.images, generate.Image{URL: *url, Place: fmt.Sprintf("messages[%d].content[%d]", i, j)})
+		return nil
 	case kind != "text" && kind != "refusal":
 		return &generate.Invalid{
-			Msg: fmt.Sprintf("`messages[%d].content[%d]`: parts of type `%.32s` are not supported, the model reads text only",
-				i, j, kind),
+			Msg: fmt.Sprintf("`messages[%d].content[%d]`: parts of type `%.32s` are not supported, these are: text, "+
+				"image_url, refusal", i, j, kind),
 			Field: "messages",
 		}
 	case text == nil:
@@ -125,6 +133,19 @@ func (t *messageReader) part(r *wire.Reader, i, j int) error {
 	}
 	t.add(*text)
 	return nil
+}
+
+// imageURL reads where a picture is: an object with a url, that text itself, or null.
+func imageURL(r *wire.Reader, to **string) error {
+	if none, err := r.Null(); none || err != nil {
+		return err
+	}
+	url := ""
+	*to = &url
+	return either(r, wire.Into(&url, (*wire.Reader).String), func(r *wire.Reader) error {
+		return r.Object("struct Url", []wire.Field{{Name: "url", Required: true, Read: wire.Into(&url,
+			(*wire.Reader).String)}})
+	})
 }
 
 // add takes a part of what is said.
@@ -205,14 +226,13 @@ func (t *messageReader) arguments(r *wire.Reader, given *bool) error {
 	})
 }
 
-// forTemplate returns the message as template plugins read it: parts that are refusals
-// become parts of text; arguments of calls that are the text of an object become one,
-// with the text beside it, and an empty object where there are none; reasoning is also there under its older
-// name. Whether the template gets parts or one text is the template plugin's to
-// decide, which knows the template.
+// forTemplate returns the message as template plugins read it: parts that are refusals become parts of text, and images
+// ones without their URL, as templates of transformers know them; arguments of calls that are the text of an object
+// become one, with the text beside it, and an empty object where there are none; reasoning is also there under its
+// older name. Whether the template gets parts or one text is the template plugin's to decide, which knows the template.
 func (t *messageReader) forTemplate(raw []byte) []byte {
 	result := t.role == "function"
-	if !t.refused && !t.rewrite && !t.reasons && !result {
+	if !t.refused && len(t.images) == 0 && !t.rewrite && !t.reasons && !result {
 		return raw
 	}
 	list := members(raw)
@@ -223,7 +243,7 @@ func (t *messageReader) forTemplate(raw []byte) []byte {
 		list = setMember(setMember(list, "role", json.RawMessage(`"tool"`)), "tool_call_id", wire.AppendString(nil,
 			t.id))
 	}
-	if m := find(list, "content"); t.refused && m != nil {
+	if m := find(list, "content"); (t.refused || len(t.images) > 0) && m != nil {
 		m.value = normalParts(m.value)
 	}
 	if m := find(list, "tool_calls"); t.rewrite && m != nil {
@@ -247,7 +267,7 @@ func (t *messageReader) forTemplate(raw []byte) []byte {
 	return appendMembers(nil, list)
 }
 
-// normalParts makes parts of text of those that are refusals.
+// normalParts makes parts of text of those that are refusals, and takes the URLs from those that are images.
 func normalParts(raw json.RawMessage) json.RawMessage {
 	b := []byte{'['}
 	for i, part := range elements(raw) {
@@ -257,9 +277,18 @@ func normalParts(raw json.RawMessage) json.RawMessage {
 		if kind != nil && said != nil && string(kind.value) == `"refusal"` {
 			part = appendMembers(nil, []member{{"type", json.RawMessage(`"text"`)}, {"text", said.value}})
 		}
+		if kind != nil && unquoted(kind.value) == "image_url" {
+			part = json.RawMessage(`{"type":"image"}`)
+		}
 		b = append(b, part...)
 	}
 	return append(b, ']')
+}
+
+// unquoted returns the text of a JSON string; "" of anything else.
+func unquoted(raw json.RawMessage) (s string) {
+	_ = json.Unmarshal(raw, &s)
+	return s
 }
 
 // normalFunction makes the arguments of a call an object where they are the text

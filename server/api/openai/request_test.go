@@ -46,7 +46,7 @@ func demo() dispatch.Model {
 
 // completion decodes a call and gives it to demo.
 func completion(text string) (*call, error) {
-	c, err := decodeCompletion([]byte(text), dialect.Default())
+	c, err := decodeCompletion([]byte(text), 0, dialect.Default())
 	if err == nil {
 		m := demo()
 		err = c.bind(&m)
@@ -71,7 +71,8 @@ func TestDecodeChat(t *testing.T) {
 	want := generate.Draft{
 		Rules: generate.OpenAI, Stream: true, N: ptr(uint64(2)), FrequencyPenalty: ptr(float32(-2)),
 		PresencePenalty: ptr(float32(2)),
-		LogitBias:       map[uint32]float32{7: -100}, MaxNewTokens: ptr(uint32(6)), Seed: ptr(uint64(9)),
+		LogitBias:       map[uint32]float32{7: -100}, MaxNewTokens: ptr(uint32(6)),
+		LengthField: "max_completion_tokens", Seed: ptr(uint64(9)),
 		Stop:        []string{"x"},
 		Temperature: ptr(float32(0)),
 		TopP:        ptr(float32(1)), TopK: ptr(int32(-1)), MinP: ptr(float32(0.1)), TypicalP: ptr(float32(0.9)),
@@ -204,7 +205,7 @@ func TestRefusals(t *testing.T) {
 			unfit + "messages[0].content[0]: missing field `text` at line 1 column 54", "messages[0].content[0]",
 			"validation"},
 		{chatPath, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}`, 422,
-			rule + "`messages[0].content[0]`: parts of type `image_url` are not supported, the model reads text only",
+			rule + "`messages[0].content[0]`: this model reads text only, and so do all others here",
 			"messages", "validation"},
 		{chatPath, `{` + hi + `,"modalities":["text","audio"]}`, 422, rule + "`modalities` is not supported",
 			"modalities", "validation"},
@@ -223,7 +224,8 @@ func TestRefusals(t *testing.T) {
 			"response_format", "validation"},
 		{chatPath, `{` + hi + `,"guided_regex":"a"}`, 422, rule + "grammar is not supported", "guided_regex",
 			"validation"},
-		{chatPath, `{` + hi + `,"temperature":-1}`, 422, rule + "`temperature` must be >= 0.0. Given: -1", "temperature",
+		{chatPath, `{` + hi + `,"temperature":-1}`, 422, rule + "`temperature` must be >= 0.0. Given: -1",
+			"temperature",
 			"validation"},
 		{chatPath, `{` + hi + `,"presence_penalty":3}`, 422,
 			rule + "`presence_penalty` must be >= -2.0 and <= 2.0. Given: 3", "presence_penalty", "validation"},
@@ -234,6 +236,13 @@ func TestRefusals(t *testing.T) {
 			rule + "`n` must be >= 1 and <= 8. Given: 18446744073709551615", "n", "validation"},
 		{chatPath, `{` + hi + `,"max_tokens":0}`, 422, rule + "`max_new_tokens` must be strictly positive",
 			"max_tokens", "validation"},
+		{chatPath, `{` + hi + `,"max_completion_tokens":0}`, 422,
+			rule + "`max_completion_tokens` must be strictly positive",
+			"max_completion_tokens", "validation"},
+		{chatPath, `{` + hi + `,"chat_template":"{{ x }}"}`, 422,
+			rule + "`chat_template` takes the name of one of the " +
+				"model's templates; another template is installed as a plugin of kind template. Given: \"{{ x }}\"",
+			"chat_template", "validation"},
 		{chatPath, `{` + hi + `,"max_completion_tokens":20}`, 422,
 			rule + "`inputs` tokens + `max_new_tokens` must be <= 20. Given: 1 `inputs` tokens and 20 `max_new_tokens`",
 			"messages", "context_length_exceeded"},

@@ -73,7 +73,7 @@ func (s *streaming) pump(ctx context.Context) error {
 		if err != nil {
 			return incomplete(err)
 		}
-		s.usage.count(s.call, &a.event)
+		s.usage.count(s.call, s.runs.list[a.run], &a.event)
 		one := s.choices[a.run*n+a.event.Index]
 		if err := s.show(one, &a); err != nil {
 			return err

@@ -112,14 +112,15 @@ func TestToolRefusals(t *testing.T) {
 		`"documents":["a"]`: unfit +
 			"documents[0]: invalid type: string \"a\", expected a map",
 		`"chat_template":"{{ messages }}"`: rule +
-			"`chat_template` takes the name of one of the model's templates; another template is installed as a plugin of kind template",
+			"`chat_template` takes the name of one of the model's templates; another template is " +
+			"installed as a plugin of kind template. Given: \"{{ messages }}\"",
 		`"add_generation_prompt":true,"continue_final_message":true`: rule +
 			"`add_generation_prompt` and `continue_final_message` must not both be true",
 		`"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"f","arguments":"{}"}}]`: unfit + "messages[0]: `function_call` and `tool_calls` are both given, expected one of them",
 		`"messages":[{"role":"assistant","tool_calls":[{"id":"a"}]}]`:                                                              unfit + "messages[0].tool_calls[0]: missing field `function`",
 		`"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":5}}]}]`:                                 unfit + "messages[0].tool_calls[0].function.arguments: invalid type: integer `5`, expected a string",
 		`"messages":[{"role":"assistant","content":null,"tool_calls":[]}]`:                                                         unfit + "messages[0]: missing field `content`",
-		`"messages":[{"role":"user","content":[{"type":"input_audio"}]}]`:                                                          rule + "`messages[0].content[0]`: parts of type `input_audio` are not supported, the model reads text only",
+		`"messages":[{"role":"user","content":[{"type":"input_audio"}]}]`:                                                          rule + "`messages[0].content[0]`: parts of type `input_audio` are not supported, these are: text, image_url, refusal",
 	} {
 		body := `{` + hi + `,` + fields + `}`
 		if strings.HasPrefix(fields, `"messages"`) {

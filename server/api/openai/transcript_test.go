@@ -3,6 +3,7 @@ package openai
 import (
 	"bufio"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -37,6 +38,26 @@ func newServer(e *generatetest.Engine, change ...func(*generate.Limits, *dispatc
 		Config: config.Default().Server, APIs: []server.API{api}, Healthy: e.Healthy,
 		Log: slog.New(slog.DiscardHandler),
 	})
+}
+
+// TestWrongKey: the words by which clients of OpenAI, LiteLLM among them, tell a wrong key from a bad request.
+func TestWrongKey(t *testing.T) {
+	c := config.Default().Server
+	c.APIKeys = []string{"secret"}
+	m := demo()
+	s := server.New(server.Options{
+		Config: c, APIs: []server.API{New(Options{Models: dispatchtest.One(&m)})}, Healthy: func() error { return nil },
+		Log: slog.New(slog.DiscardHandler),
+	})
+	r := httptest.NewRequest(http.MethodPost, chatPath, strings.NewReader(`{`+hi+`}`))
+	r.Header.Set("Authorization", "Bearer other")
+	rec := httptest.NewRecorder()
+	s.ServeHTTP(rec, r)
+	got := rec.Body.String()
+	if rec.Code != http.StatusUnauthorized || !strings.Contains(got, `"message":"Incorrect API key provided`) ||
+		!strings.Contains(got, `"type":"invalid_request_error"`) || !strings.Contains(got, `"code":"invalid_api_key"`) {
+		t.Errorf("%d %s", rec.Code, got)
+	}
 }
 
 // tokenBytes knows the two halves of a euro sign.

@@ -81,7 +81,7 @@ func (r *runs) collect(ctx context.Context, c *call) (*collected, error) {
 		if a.event.Prefill != nil {
 			all.prefill[a.run] = a.event.Prefill
 		}
-		all.usage.count(c, &a.event)
+		all.usage.count(c, r.list[a.run], &a.event)
 		one := all.answers[a.run][a.event.Index]
 		p, err := one.next(&a.event)
 		if err != nil {
@@ -106,7 +106,7 @@ func (one *answer) add(d *generate.Delta) {
 
 // count adds what the end of a sequence tells. A token that is hidden is not
 // counted.
-func (u *usage) count(c *call, e *generate.Event) {
+func (u *usage) count(c *call, run *generate.Run, e *generate.Event) {
 	f := e.Finish
 	if f == nil {
 		return
@@ -117,6 +117,7 @@ func (u *usage) count(c *call, e *generate.Event) {
 	if e.Index == 0 {
 		u.prompt += f.Prompt
 		u.cached += f.Cached
+		u.images += run.Request.ImageTokens
 	}
 }
 

@@ -42,6 +42,16 @@ func modelsCalls() []call {
 			with(404, 409, 507)...),
 		download, cancel, remove,
 	}
+	for _, c := range []call{
+		{path: "/v1/load_lora_adapter", reads: "AdapterLoad", fails: with(404, 409, 503),
+			summary: "Give a model a low-rank adapter from the server's own disk."},
+		{path: "/v1/unload_lora_adapter", reads: "AdapterUnload", fails: with(404),
+			summary: "Take an adapter away again. Requests that use it end with it."},
+	} {
+		c.method, c.tag, c.summary = http.MethodPost, tagModels, c.summary+" Needs a key of administrators."
+		c.replies = map[string]*Schema{mediaText: text("What was done.")}
+		out = append(out, c)
+	}
 	for _, method := range []string{http.MethodPut, http.MethodPost} {
 		start := act(method, one+"/start", "Load a model.", "ModelName", with(404, 409, 503, 507)...)
 		stop := act(method, one+"/stop", "Stop a model when the requests that it has are answered.", "ModelName",
@@ -92,6 +102,11 @@ func models() map[string]*Schema {
 			need("modelPath", text("The checkpoint on the server's disk.")),
 			may("name", orNull(text("What people call it."))),
 			may("option", orNull(words("Files are copied, whatever it is.", "symlink", "copy")))),
+		"AdapterLoad": object("", need("lora_name", text("What requests call it.")),
+			need("lora_path", text("Its folder, as PEFT saves it.")),
+			may("model", orNull(text("The id of its model; the default, if left out."))),
+			may("load_inplace", orNull(flag("Whether it may take the place of another of its name.")))),
+		"AdapterUnload": object("", need("lora_name", text(""))),
 	}
 }
 
@@ -108,6 +123,7 @@ func model() *Schema {
 	return object("",
 		need("id", text("")), need("object", example(text(""), "model")),
 		need("created", whole("int64", "Seconds since 1970.")), need("owned_by", text("")),
+		may("parent", text("The model of which this is a low-rank adapter.")),
 		need("status", ref("ModelStatus")),
 		may("state", text("The nearest state that Jan's API has; status is exact.")),
 		need("name", text("What people call it.")), may("description", text("")), may("format", text("Of the files.")),

@@ -148,7 +148,7 @@ func parameters(l *config.Limits) *Schema {
 		may("top_n_tokens", orNull(most(whole("int32", "Add the likeliest tokens of each step to details."),
 			l.MaxTopNTokens))),
 		may("grammar", orNull(ref("GrammarType"))),
-		may("adapter_id", orNull(text("No adapters can be loaded yet."))),
+		may("adapter_id", orNull(text("Name of a low-rank adapter of the model; `/info` lists them."))),
 		may("logit_bias", orNull(bias)),
 		may("ignore_eos", flag("Go on after the model's own end.")),
 		may("plugins", orNull(list(ref("PluginCall")))),

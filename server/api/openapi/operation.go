@@ -110,13 +110,13 @@ const (
 )
 
 // generating are the statuses of routes that generate.
-var generating = []int{422, 424, 429, 500, 400, 404, 413, 415, 503}
+var generating = []int{422, 424, 429, 500, 400, 404, 413, 415, 503, 507}
 
 // parsing are those of routes that read a body and generate nothing.
-var parsing = []int{422, 400, 404, 413, 415, 503}
+var parsing = []int{422, 400, 404, 413, 415, 503, 507}
 
 // choosing are those of routes that are about a model.
-var choosing = []int{404, 503}
+var choosing = []int{404, 503, 507}
 
 // calls are all operations that have a description.
 func calls() []call {

@@ -205,6 +205,11 @@ func (a *API) serveInfo(w http.ResponseWriter, r *http.Request, d *dialect.Diale
 	}
 	defer release()
 	info := appendInfo(nil, m, a.options.Version, d)
+	if m.Adapters != nil {
+		if names := m.Adapters(); len(names) > 0 {
+			info = appendList(append(info, `,"adapters":`...), names, appendName)
+		}
+	}
 	if m.Plugins != nil {
 		if plugins := m.Plugins(); len(plugins) > 0 {
 			info = appendList(append(info, `,"plugins":`...), plugins, appendPlugin)

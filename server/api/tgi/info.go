@@ -18,7 +18,7 @@ func appendInfo(b []byte, m *dispatch.Model, version string, d *dialect.Dialect)
 	b = wire.AppendString(append(b, `{"model_id":`...), m.ID)
 	b = appendNullable(append(b, `,"model_sha":`...), m.Revision)
 	b = appendNullable(append(b, `,"model_dtype":`...), m.DType)
-	b = append(b, `,"model_device_type":"cpu"`...)
+	b = wire.AppendString(append(b, `,"model_device_type":`...), m.Device)
 	b = append(b, `,"model_pipeline_tag":"text-generation"`...)
 	if d.InfoLimits {
 		b = append(appendLimits(b, l), `,"router":"text-generation-router"`...)

@@ -71,6 +71,16 @@ func (o oneModel) Delete(_ context.Context, id string) error {
 	_, err := o.model(id)
 	return err
 }
+func (oneModel) LoadAdapter(_ context.Context, a modelsapi.Adapter) error {
+	if a.Name == "taken" {
+		return modelsapi.ErrConflict
+	}
+	return nil
+}
+func (o oneModel) UnloadAdapter(_ context.Context, name string) error {
+	_, err := o.model(name)
+	return err
+}
 
 // TestModelsFitDocument does the same with the routes about models, in all their
 // statuses.
@@ -100,6 +110,10 @@ func TestModelsFitDocument(t *testing.T) {
 		{"GET", "/v1/models/download/a%20b", "", 422},
 		{"POST", "/v1/models/import", `{"model":"demo","modelPath":"p","option":"symlink"}`, 200},
 		{"POST", "/v1/models/import", `{"model":"busy","modelPath":"p"}`, 409},
+		{"POST", "/v1/load_lora_adapter", `{"lora_name":"a","lora_path":"/p","load_inplace":false}`, 200},
+		{"POST", "/v1/load_lora_adapter", `{"lora_name":"taken","lora_path":"/p"}`, 409},
+		{"POST", "/v1/unload_lora_adapter", `{"lora_name":"demo"}`, 200},
+		{"POST", "/v1/unload_lora_adapter", `{"lora_name":"x"}`, 404},
 		{"DELETE", "/v1/models/demo", "", 200}, {"DELETE", "/v1/models/busy", "", 409}, {"DELETE", "/v1/models/x", "",
 			404},
 	} {
@@ -140,7 +154,7 @@ func TestModelsFitDocument(t *testing.T) {
 	}
 	for path, methods := range d.Paths {
 		for _, o := range methods {
-			if strings.HasPrefix(path, "/v1/models") && !seen[o.OperationID] {
+			if (strings.HasPrefix(path, "/v1/models") || strings.HasSuffix(path, "_adapter")) && !seen[o.OperationID] {
 				t.Errorf("nobody asked for %s", o.OperationID)
 			}
 		}

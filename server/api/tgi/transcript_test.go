@@ -74,8 +74,9 @@ func newChanged(e *generatetest.Engine, p *plugins, set func(*Options, *dispatch
 
 // demo is a model over e.
 func demo(e generate.Engine, l generate.Limits) *dispatch.Model {
-	return &dispatch.Model{ID: "demo", DType: "int4", Limits: sized, Service: generate.New(e, generatetest.Words{}, l,
-		nil)}
+	return &dispatch.Model{ID: "demo", DType: "int4", Device: "cpu",
+		Limits: sized, Service: generate.New(e, generatetest.Words{}, l,
+			nil)}
 }
 
 // chatDraft is a stub of the chat API's: it takes {"messages":TEXT}, adds a

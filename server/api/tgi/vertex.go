@@ -38,7 +38,7 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 	switch {
 	case err != nil:
 		return err
-	case len(v.bodies) == 0:
+	case v.count == 0:
 		noInstances.write(w, r, errNoInstances)
 		return nil
 	}
@@ -47,7 +47,7 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 		return err
 	}
 	defer release()
-	if err := checkCount(m, "instances", len(v.bodies)); err != nil {
+	if err := checkCount(m, "instances", v.count); err != nil {
 		return err
 	}
 	if err := v.render(r.Context(), m.Service); err != nil {
@@ -108,6 +108,8 @@ type instances struct {
 	api     *API
 	dialect *dialect.Dialect
 	bodies  []*body
+	// count is how many there are. Bodies beyond those that a call may have are not read.
+	count int
 	// refused is what is wrong with the first conversation that breaks a rule, which is
 	// the last of bodies that render looks at.
 	refused   error
@@ -115,7 +117,11 @@ type instances struct {
 }
 
 func (v *instances) read(r *wire.Reader) error {
+	most := callsPerSlot * v.api.options.Limits.MaxConcurrentRequests
 	return r.Array(func(int) error {
+		if v.count++; most > 0 && v.count > most {
+			return r.Skip()
+		}
 		b := newBody(v.dialect)
 		v.bodies = append(v.bodies, b)
 		if !v.dialect.VertexChat {

@@ -71,7 +71,7 @@ type Options struct {
 	// Seed makes the prompts and the moments of the open loop. 0 takes one from the
 	// clock, so that a second benchmark does not find the first one's prompts cached.
 	Seed uint64
-	// Progress, when not nil, is told in a sentence what comes next.
+	// Progress, when not nil, is called with a sentence about the next step.
 	Progress func(string)
 
 	transport http.RoundTripper // tests replace it

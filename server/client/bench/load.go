@@ -56,6 +56,7 @@ func (g *generator) closed(ctx context.Context, n int) Measured {
 	}
 	m := measure(start, all)
 	m.Concurrency = n
+	m.Together = summarize(together(all, n))
 	return m
 }
 

@@ -12,8 +12,9 @@ type ModelReport struct {
 	Model   string `json:"model"`
 	Weights string `json:"weights"`
 	Threads int    `json:"threads"`
-	// Attention names the kernel that the CPU was found fit for.
+	// Attention and Products name the kernels that the CPU was found fit for.
 	Attention string       `json:"attention"`
+	Products  string       `json:"products"`
 	Decode    []DecodeRate `json:"decode"`
 	// PrefillPerSecond are the prompt tokens per second of one request alone.
 	PrefillPerSecond float64 `json:"prefill_tokens_per_s"`
@@ -25,7 +26,7 @@ type ModelReport struct {
 // DecodeRate is what a number of parallel streams came to.
 type DecodeRate struct {
 	Streams int `json:"streams"`
-	// PerSecond is streams / median time between two tokens: the pace of decoding.
+	// PerSecond is streams / median time between two tokens while all of them generate: the pace of decoding.
 	PerSecond float64 `json:"tokens_per_s"`
 	// WholePerSecond divides all output tokens by all time, prompts included.
 	WholePerSecond float64 `json:"output_tokens_per_s"`
@@ -64,8 +65,12 @@ func Model(ctx context.Context, url string, outside func() float64) (*ModelRepor
 		if m.Completed == 0 {
 			return nil, fmt.Errorf("no request of %d streams was answered: %v", streams, m.Errors)
 		}
+		gap := m.Together
+		if gap.Count == 0 {
+			gap = m.InterToken
+		}
 		rep.Decode = append(rep.Decode, DecodeRate{
-			Streams: streams, PerSecond: 1e3 * float64(streams) / m.InterToken.P50,
+			Streams: streams, PerSecond: 1e3 * float64(streams) / gap.P50,
 			WholePerSecond: m.OutputPerSecond, FirstP50: m.FirstToken.P50, Outside: outside(),
 		})
 	}
@@ -84,8 +89,8 @@ func Model(ctx context.Context, url string, outside func() float64) (*ModelRepor
 
 // WriteTable writes the report for people.
 func (r *ModelReport) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "%s, %s weights, %d threads, %s attention; prompts of %d tokens, %d generated\n\n",
-		r.Model, r.Weights, r.Threads, r.Attention, decodePrompt, decodeOutput)
+	fmt.Fprintf(w, "%s, %s weights, %d threads, %s attention, %s products; prompts of %d tokens, %d generated\n\n",
+		r.Model, r.Weights, r.Threads, r.Attention, r.Products, decodePrompt, decodeOutput)
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "streams\tdecode tok/s\toutput tok/s\tTTFT p50 ms\toutside ORT\t")
 	for _, d := range r.Decode {

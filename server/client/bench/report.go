@@ -49,7 +49,10 @@ type Measured struct {
 	FirstToken Summary `json:"ttft_ms"`
 	// InterToken has each gap between two tokens of a stream.
 	InterToken Summary `json:"inter_token_ms"`
-	EndToEnd   Summary `json:"end_to_end_ms"`
+	// Together has those of InterToken during which all streams of a closed loop generate and none waits for its first
+	// token.
+	Together Summary `json:"inter_token_together_ms"`
+	EndToEnd Summary `json:"end_to_end_ms"`
 }
 
 // Repeated compares the time to first token of prompts sent twice.
@@ -100,6 +103,30 @@ func quantile(sorted []time.Duration, percent int) time.Duration {
 
 func milliseconds(d time.Duration) float64 {
 	return math.Round(float64(d)/1e3) / 1e3 // whole microseconds
+}
+
+// together returns the gaps between tokens during which so many requests generate: neither wait for their first token
+// nor have had their last.
+func together(all []outcome, streams int) (gaps []time.Duration) {
+	var first, last []time.Time
+	for _, o := range all {
+		if n := len(o.tokens); n > 0 {
+			first, last = append(first, o.tokens[0]), append(last, o.tokens[n-1])
+		}
+	}
+	slices.SortFunc(first, time.Time.Compare)
+	slices.SortFunc(last, time.Time.Compare)
+	for _, o := range all {
+		for i := 1; i < len(o.tokens) && o.failure == ""; i++ {
+			from, to := o.tokens[i-1], o.tokens[i]
+			begun, _ := slices.BinarySearchFunc(first, from.Add(1), time.Time.Compare)
+			ended, _ := slices.BinarySearchFunc(last, to, time.Time.Compare)
+			if begun-ended >= streams {
+				gaps = append(gaps, to.Sub(from))
+			}
+		}
+	}
+	return gaps
 }
 
 // measure sums up the outcomes of a run that began at start.

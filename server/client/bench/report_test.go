@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,13 +63,42 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// TestTogether: gaps count while as many requests generate as there are streams.
+func TestTogether(t *testing.T) {
+	start := time.Unix(1000, 0)
+	one := func(failure string, tokens ...int) outcome {
+		o := outcome{failure: failure}
+		for _, ms := range tokens {
+			o.tokens = append(o.tokens, start.Add(time.Duration(ms)*time.Millisecond))
+		}
+		return o
+	}
+	all := []outcome{
+		one("", 100, 110, 130, 165, 205), // alone until 120, with the second until 160, with the third from 170 on
+		one("", 120, 131, 143, 160),
+		one("", 170, 181, 300),
+		one(failTimeout),
+	}
+	var got []int
+	for _, g := range together(all, 2) {
+		got = append(got, int(g.Milliseconds()))
+	}
+	if want := []int{11, 12, 17, 11}; !slices.Equal(got, want) {
+		t.Errorf("gaps of %v ms, want %v", got, want)
+	}
+	if got := together(all, 3); got != nil {
+		t.Errorf("gaps of three: %v", got)
+	}
+}
+
 func sampleReport() Report {
 	s := Summary{Count: 9, Mean: 5, P50: 4.25, P90: 33.456, P99: 1234.5, Max: 2000}
 	return Report{
 		URL: "http://h:1", PromptTokens: 128, OutputTokens: 64, SharedPrefix: 32, Seed: 7,
 		Runs: []Measured{
 			{Concurrency: 1, Seconds: 12.345, Requests: 9, Completed: 9, OutputTokens: 576, OutputPerSecond: 46.66,
-				TotalPerSecond: 140, FirstToken: s, InterToken: s, EndToEnd: s},
+				TotalPerSecond: 140, FirstToken: s, InterToken: s, Together: s,
+				EndToEnd: s},
 			{Rate: 2.5, Seconds: 100, Requests: 12, Rejected: 3, Errors: map[string]int{"timeout": 8, "500": 1}},
 		},
 		Repeat: &Repeated{Prompts: 4, Failed: 1, Cold: s},
@@ -123,10 +153,11 @@ func TestJSONFieldNames(t *testing.T) {
 	want := `{"url":"http://h:1","prompt_tokens":128,"output_tokens":64,"shared_prefix":32,"seed":7,"runs":[` +
 		`{"concurrency":1,"seconds":12.345,"requests":9,"completed":9,"rejected":0,"input_tokens":0,"output_tokens":576,` +
 		`"requests_per_s":0,"output_tokens_per_s":46.66,"total_tokens_per_s":140,"ttft_ms":` + summary +
-		`,"inter_token_ms":` + summary + `,"end_to_end_ms":` + summary + `},` +
+		`,"inter_token_ms":` + summary + `,"inter_token_together_ms":` + summary + `,"end_to_end_ms":` +
+		summary + `},` +
 		`{"rate":2.5,"seconds":100,"requests":12,"completed":0,"rejected":3,"errors":{"500":1,"timeout":8},"input_tokens":0,"output_tokens":0,` +
 		`"requests_per_s":0,"output_tokens_per_s":0,"total_tokens_per_s":0,"ttft_ms":` + none + `,"inter_token_ms":` +
-		none + `,"end_to_end_ms":` + none + `}],` +
+		none + `,"inter_token_together_ms":` + none + `,"end_to_end_ms":` + none + `}],` +
 		`"repeat":{"prompts":4,"failed":1,"cold_ttft_ms":` + summary + `,"cached_ttft_ms":` + none + `}}`
 	if string(data) != want {
 		t.Errorf("JSON\n%s\nwant\n%s", data, want)

@@ -20,7 +20,7 @@ var errLeave = errors.New("leave")
 // command is a line that begins with a slash.
 type command struct {
 	name, takes, help string
-	// run gets what follows the name. Its error is told and does not end the
+	// run gets what follows the name. Its error is shown and does not end the
 	// conversation, unless it is wrapped in a leaving.
 	run func(s *session, ctx context.Context, rest string) error
 	// complete returns what the word after the name may become; nil completes nothing.

@@ -16,7 +16,7 @@ var (
 	ErrMalformed = errors.New("the server does not speak OpenAI's chat stream")
 )
 
-// Refusal is an error that the server told, by its status or by an event.
+// Refusal is an error that the server reported, by its status or by an event.
 type Refusal struct {
 	// Status of the response, or the one that an event names; 0 for none.
 	Status int

@@ -90,8 +90,8 @@ func Once(ctx context.Context, o Options, message string) error {
 	return nil
 }
 
-// Talk holds a conversation until In ends, it is told to leave or ctx ends, whose
-// cause it returns then. Failed answers and commands are told and do not end it.
+// Talk holds a conversation until In ends, the user leaves or ctx ends; if ctx ends, it returns ctx's cause. Failed
+// answers and commands are shown and do not end it.
 func Talk(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

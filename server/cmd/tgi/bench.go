@@ -52,7 +52,7 @@ server of its own on the loopback address and measures that model on this machin
 		Example: `  tgi bench --url http://127.0.0.1:3000 --concurrency 1,4,16
   tgi bench --url http://127.0.0.1:3000 --rate 5 --duration 60s
   tgi bench --url http://127.0.0.1:3000 --repeat --prompt-tokens 1024
-  tgi bench --shape ` + synth.Shapes()[0] + ` --weights int4`,
+  tgi bench --shape llama3.2-1b --weights int4`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -148,6 +148,9 @@ func (f *benchFlags) measureModel(ctx context.Context, stdout, stderr io.Writer)
 	cfg := config.Default()
 	cfg.Model.Path, cfg.Model.Weights, cfg.Runtime.Threads = f.model, f.weights, f.threads
 	if f.shape != "" {
+		if !slices.Contains(synth.Shapes(), f.shape) {
+			return misused("--shape %q: want one of %s", f.shape, strings.Join(synth.Shapes(), ", "))
+		}
 		dir, err := store.Random(f.shape)
 		if err != nil {
 			return err
@@ -211,7 +214,8 @@ func measureModel(ctx context.Context, cfg config.Config, stderr io.Writer) (*be
 	rep, err := bench.Model(ctx, urlOf(l.Addr(), false), share.take)
 	if err == nil {
 		m, _ := h.Default()
-		rep.Model, rep.Weights, rep.Threads, rep.Attention = m.Name, m.Weights, m.Threads, ort.Attention()
+		rep.Model, rep.Weights, rep.Threads = m.Name, m.Weights, m.Threads
+		rep.Attention, rep.Products = ort.Attention(), ort.Product()
 	}
 	stop()
 	return rep, errors.Join(err, <-done)

@@ -36,7 +36,8 @@ and generate one token with it. Models that were not fetched yet are not fetched
 			defer stop()
 			log := server.NewLog(cmd.ErrOrStderr(), settings.Config.Log)
 			if out.json {
-				return checkJSON(ctx, settings, log, cmd.OutOrStdout())
+				report, err := catalog.CheckAll(ctx, settings, version, log)
+				return errors.Join(printIndented(cmd.OutOrStdout(), report), err)
 			}
 			return checkText(ctx, settings, log, cmd.OutOrStdout())
 		},
@@ -57,25 +58,4 @@ func checkText(ctx context.Context, settings config.Loaded, log *slog.Logger, st
 	}
 	_, err = fmt.Fprintln(stdout, "ok")
 	return err
-}
-
-// checkJSON prints all that was found, with the error that ended the check.
-func checkJSON(ctx context.Context, settings config.Loaded, log *slog.Logger, stdout io.Writer) error {
-	report := struct {
-		OK       bool               `json:"ok"`
-		Error    string             `json:"error,omitempty"`
-		Models   []catalog.Checked  `json:"models"`
-		Settings []config.Effective `json:"settings"`
-		Notices  []string           `json:"notices"`
-	}{Models: []catalog.Checked{}, Settings: settings.Effective(), Notices: []string{}}
-	for _, n := range settings.Notices {
-		report.Notices = append(report.Notices, n.String())
-	}
-	err := catalog.Check(ctx, settings.Config, version, log,
-		func(m catalog.Checked) { report.Models = append(report.Models, m) })
-	report.OK = err == nil
-	if err != nil {
-		report.Error = err.Error()
-	}
-	return errors.Join(printIndented(stdout, report), err)
 }

@@ -65,14 +65,14 @@ a few long ones among them. It works on TGI itself too.`,
 
 // run checks the server and prints the report; errReported says that it has violations.
 func (c *conforming) run(ctx context.Context, stdout io.Writer) error {
-	accept, err := c.accept()
+	accept, pattern := api.Matching(c.only)
 	switch {
-	case err != nil:
-		return err
+	case pattern != "":
+		return misused("--only %s fits no case; --list shows them", pattern)
 	case c.list:
 		return c.printCases(stdout, accept)
-	case c.target.URL == "":
-		return misused("conformance needs --url")
+	case !strings.HasPrefix(c.target.URL, "http://") && !strings.HasPrefix(c.target.URL, "https://"):
+		return misused("conformance needs --url, such as http://127.0.0.1:3000, given %q", c.target.URL)
 	}
 	for _, file := range c.files {
 		d, err := api.ReadDocument(file)
@@ -94,28 +94,6 @@ func (c *conforming) run(ctx context.Context, stdout io.Writer) error {
 		return errReported
 	}
 	return err
-}
-
-// accept returns which cases are wanted. Patterns that fit none are mistakes.
-func (c *conforming) accept() (func(id string) bool, error) {
-	for _, pattern := range c.only {
-		found := false
-		for _, one := range api.Cases() {
-			ok, _ := path.Match(pattern, one.ID) // the flag checked it
-			found = found || ok
-		}
-		if !found {
-			return nil, misused("--only %s fits no case; --list shows them", pattern)
-		}
-	}
-	return func(id string) bool {
-		for _, pattern := range c.only {
-			if ok, _ := path.Match(pattern, id); ok {
-				return true
-			}
-		}
-		return len(c.only) == 0
-	}, nil
 }
 
 func (c *conforming) printCases(stdout io.Writer, accept func(string) bool) error {

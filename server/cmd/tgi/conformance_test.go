@@ -35,6 +35,7 @@ func TestConformanceCommand(t *testing.T) {
 		err  string
 	}{
 		{"", 2, "", "conformance needs --url"},
+		{"--url nonsense", 2, "", `conformance needs --url, such as http://127.0.0.1:3000, given "nonsense"`},
 		{"--url x --onli y", 2, "", "did you mean --only"},
 		{"--only no-such-case", 2, "", "--only no-such-case fits no case; --list shows them"},
 		{"--only [", 2, "", "syntax error in pattern"},

@@ -74,8 +74,7 @@ func TestHelp(t *testing.T) {
 	out, _ := runTgi(t, 0, "serve", "--help")
 	contains(t, out, "-p, --port number", "$PORT, $SAGEMAKER_BIND_TO_PORT", "server.port] (default 3000)",
 		"--config file", "$TGI_CONFIG",
-		"Flags of TGI's launcher that are accepted and have no effect:\n", "--lora-adapters",
-		"adapters are not supported")
+		"Flags of TGI's launcher that are accepted and have no effect:\n", "--lora-adapters string", "low-rank adapters of the model")
 	out, _ = runTgi(t, 0, "plugin", "--help")
 	contains(t, out, "steps", "tgi plugin new --lang go|rust|c|as")
 	out, _ = runTgi(t, 0, "model", "pull", "--help")

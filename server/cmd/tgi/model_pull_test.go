@@ -102,7 +102,7 @@ func TestModelPull(t *testing.T) {
 		t.Errorf("got %+v", m)
 	}
 	out, _ = tgiModel(t, 0, flags, "info", "org/model")
-	contains(t, out, "org/model: Qwen2ForCausalLM, 3 layers of 64", "103K parameters", "int8 193.9 KiB",
+	contains(t, out, "org/model: Qwen2ForCausalLM, 3 layers of 64", "103K parameters", "int8 106.2 KiB",
 		"768 B for each token, 120.0 KiB for the whole context of 160",
 		"no template: conversations are refused", "no tokenizer.json", h.URL+"/org/model at revision "+hubtest.Commit,
 		hubtest.Sum(h.Files[hubtest.Weights])+"  "+hubtest.Weights)

@@ -42,7 +42,7 @@ func newPluginNew() *cobra.Command {
 func writeProject(stdout io.Writer, language, kind, name, dir string) error {
 	files, err := sdk.Project(language, kind, name)
 	if err != nil {
-		return err
+		return usageError(err.Error())
 	}
 	if dir == "" {
 		dir = name

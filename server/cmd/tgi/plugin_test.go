@@ -159,24 +159,37 @@ func TestPluginGo(t *testing.T) {
 		`{"ban":[1,2]}`)
 	contains(t, out, "a vocabulary of 600 tokens", "parameters {}\n", "process, pass", `parameters {"ban":[1,2]}`,
 		"process, deny", "tgi_init", "copying a row of 2400 bytes")
+}
+
+// TestPluginGoKinds tries the further kinds, of which each takes the compiler of plugins seconds.
+func TestPluginGoKinds(t *testing.T) {
+	long.Test(t)
+	needsProgram(t, "go", "make")
+	t.Setenv("GOFLAGS", "-mod=mod")
+	t.Setenv("GOPROXY", "off")
 	tryKinds(t, "go", abi.KindTemplate, abi.KindTools)
 	t.Run(abi.KindGrammar, func(t *testing.T) {
-		file := filepath.Join(tryProject(t, "go", abi.KindGrammar), "first-one.wasm")
-		for _, command := range []string{"bench", "check"} {
-			_, errs := runTgi(t, 2, "plugin", command, file, "--source", "A-##")
-			contains(t, errs, "--source needs its --language")
-		}
-		checked, _ := runTgi(t, 0, "plugin", "check", file)
-		contains(t, checked, "sound", "untried   no source was given in first-one")
-		checked, _ = runTgi(t, 0, "plugin", "check", file, "--language", "first-one", "--source", "A-##")
-		contains(t, checked, "sound")
-		if strings.Contains(checked, "untried") {
-			t.Errorf("a source was given:\n%s", checked)
-		}
-		out, _ := runTgi(t, 0, "plugin", "bench", file, "--vocab", "600", "--steps", "20", "--language", "first-one",
-			"--source", "A-##")
-		contains(t, out, "first-one: compile", "first-one: mask by the host", " steps a second")
+		tryGrammar(t, "go", "first-one: compile", "first-one: mask by the host")
 	})
+}
+
+// tryGrammar tries a grammar's project, and the flags that give it a source. A bench of it tells what is wanted.
+func tryGrammar(t *testing.T, language string, wanted ...string) {
+	file := filepath.Join(tryProject(t, language, abi.KindGrammar), "first-one.wasm")
+	for _, command := range []string{"bench", "check"} {
+		_, errs := runTgi(t, 2, "plugin", command, file, "--source", "A-##")
+		contains(t, errs, "--source needs its --language")
+	}
+	checked, _ := runTgi(t, 0, "plugin", "check", file)
+	contains(t, checked, "sound", "untried   no source was given in first-one")
+	checked, _ = runTgi(t, 0, "plugin", "check", file, "--language", "first-one", "--source", "A-##")
+	contains(t, checked, "sound")
+	if strings.Contains(checked, "untried") {
+		t.Errorf("a source was given:\n%s", checked)
+	}
+	out, _ := runTgi(t, 0, "plugin", "bench", file, "--vocab", "600", "--steps", "20", "--language", "first-one",
+		"--source", "A-##")
+	contains(t, out, append(wanted, " steps a second")...)
 }
 
 func TestPluginRust(t *testing.T) {
@@ -202,7 +215,8 @@ func TestPluginRust(t *testing.T) {
 func TestPluginC(t *testing.T) {
 	needsProgram(t, "make", "cc", "clang")
 	tryProject(t, "c", abi.KindLogits)
-	tryKinds(t, "c", sdk.Kinds[1:]...)
+	tryKinds(t, "c", abi.KindSampler, abi.KindTemplate, abi.KindTools)
+	t.Run(abi.KindGrammar, func(t *testing.T) { tryGrammar(t, "c") })
 }
 
 func TestPluginAssemblyScript(t *testing.T) {
@@ -240,9 +254,9 @@ func TestPluginFaults(t *testing.T) {
 		{2, "", "Usage:"},
 		{2, "chek", "did you mean check?"},
 		{2, "new", "plugin new needs --lang (go, rust, c, as) and a name"},
-		{1, "new --lang perl x", `language "perl": want one of go, rust, c, as`},
-		{1, "new --lang go Ban", `plugin name "Ban"`},
-		{1, "new --lang go --kind gramar x", `kind "gramar": want one of logits, sampler, template, tools, grammar`},
+		{2, "new --lang perl x", `language "perl": want one of go, rust, c, as`},
+		{2, "new --lang go Ban", `plugin name "Ban"`},
+		{2, "new --lang go --kind gramar x", `kind "gramar": want one of logits, sampler, template, tools, grammar`},
 		{2, "new --lan go x", "unknown flag --lan; did you mean --lang?"},
 		{2, "new --lang go x y", `unexpected argument "y"`},
 		{2, "check", "plugin check needs a .wasm file"},

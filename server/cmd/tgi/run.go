@@ -242,7 +242,7 @@ func (c console) message(words []string) (string, error) {
 		text, before = text+w, piped
 	}
 	if strings.TrimSpace(text) == "" {
-		return "", errors.New("run: the message is empty")
+		return "", misused("run: the message is empty")
 	}
 	return text, nil
 }

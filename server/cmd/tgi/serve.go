@@ -90,9 +90,9 @@ func printBanner(terminal *os.File, log *slog.Logger, cfg config.Config, s *host
 	names := s.Models()
 	m, loaded := s.Default()
 	if !isTerminal(terminal) {
-		attrs := []any{"url", url, "backend", "onnxruntime " + ort.Version() + " cpu", "attention", ort.Attention(),
-			"open",
-			open, "models", names}
+		name, why := s.Device()
+		attrs := []any{"url", url, "backend", "onnxruntime " + ort.Version() + " " + name, "why", why,
+			"attention", ort.Attention(), "products", ort.Product(), "open", open, "models", names}
 		if loaded {
 			attrs = append(attrs, "model", m.ID, "weights", m.Weights, "threads", m.Threads,
 				"kv_tokens", m.CacheTokens, "kv_bytes", m.CacheBytes, "max_total_tokens", m.Limits.MaxTotalTokens,
@@ -108,8 +108,7 @@ func printBanner(terminal *os.File, log *slog.Logger, cfg config.Config, s *host
 	if loaded {
 		line("model", "%s, %s, %.1fM parameters, %s (%d MiB)", m.ID, m.Architecture, float64(m.Params)/1e6, m.Weights,
 			m.WeightBytes>>20)
-		line("backend", "ONNX Runtime %s on the CPU, %d threads, %s attention", ort.Version(), m.Threads,
-			ort.Attention())
+		line("backend", "%s", m.Backend)
 		line("cache", "%d tokens (%d MiB), up to %d per request", m.CacheTokens, m.CacheBytes>>20,
 			m.Limits.MaxTotalTokens)
 		line("chat", "%s", m.Chat)

@@ -9,7 +9,7 @@ import (
 
 // settingChoices are the values of settings that shells complete.
 var settingChoices = map[string][]string{
-	"weights":   {"auto", "fp32", "int8", "int4"},
+	"weights":   {"auto", "fp32", "bf16", "fp16", "int8", "int4"},
 	"dialect":   {"tgi-3", "tgi-2.2", "tgi-0.6"},
 	"log-level": {"debug", "info", "warn", "error"},
 }

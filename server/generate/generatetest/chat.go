@@ -98,11 +98,11 @@ func (c *Chat) render(ctx context.Context, conversation *generate.Conversation, 
 		if m.Role == "hermit" {
 			return out, &generate.TemplateError{Msg: "no role hermit"}
 		}
-		said := string(m.Content)
+		said := m.Content.text
 		if said == "" {
 			said = string(m.Calls)
 		}
-		text.WriteString("<|im_start|>" + m.Role + "\n")
+		text.WriteString("<|im_start|>" + m.Role + "\n" + strings.Repeat(Placeholder, m.Content.images))
 		if said != "" {
 			out.Data = append(out.Data, generate.Span{Start: text.Len(), End: text.Len() + len(said)})
 			text.WriteString(said)
@@ -118,18 +118,27 @@ func (c *Chat) render(ctx context.Context, conversation *generate.Conversation, 
 	return out, context.Cause(ctx)
 }
 
-// content is a message's text: where it is in parts, one behind the other.
-type content string
+// Placeholder is what Chat puts before a message's text for each of its images.
+const Placeholder = " <image>"
+
+// content is a message's text, where it is in parts, one behind the other, and the number of its images.
+type content struct {
+	text   string
+	images int
+}
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (c *content) UnmarshalJSON(b []byte) error {
-	var parts []struct{ Text string }
+	var parts []struct{ Type, Text string }
 	if len(b) == 0 || b[0] != '[' {
-		return json.Unmarshal(b, (*string)(c))
+		return json.Unmarshal(b, &c.text)
 	}
 	err := json.Unmarshal(b, &parts)
 	for _, p := range parts {
-		*c += content(p.Text)
+		if p.Type == "image" {
+			c.images++
+		}
+		c.text += p.Text
 	}
 	return err
 }

@@ -157,13 +157,20 @@ type Words struct {
 // Vocab bounds the ids of Words.
 const Vocab = 1000
 
-// Encode implements generate.Tokenizer.
-func (w Words) Encode(text string, special bool) []llm.Token {
-	ids := []llm.Token{}
-	for p := range w.Pieces(text, special) {
-		ids = append(ids, p.ID)
+// EncodePrompt implements generate.Tokenizer. Words knows no special tokens, so data are text as any other.
+func (w Words) EncodePrompt(text string, o llm.Encoding) (llm.Encoded, error) {
+	return Within(w.EncodeSpans(text, nil), o), nil
+}
+
+// Within is what o wants of the tokens of a text.
+func Within(all []llm.Token, o llm.Encoding) llm.Encoded {
+	e := llm.Encoded{Tokens: all, Count: len(all)}
+	if o.Most > 0 && len(all) > o.Most {
+		e.Tokens = nil
+	} else if o.Keep > 0 {
+		e.Tokens = all[max(0, len(all)-o.Keep):]
 	}
-	return ids
+	return e
 }
 
 // Pieces implements generate.Tokenizer.
@@ -187,9 +194,14 @@ func (w Words) Pieces(text string, _ bool) iter.Seq[generate.Piece] {
 	}
 }
 
-// EncodeSpans implements generate.Tokenizer. Words knows no special tokens, so
-// data is text as any other.
-func (w Words) EncodeSpans(text string, _ []generate.Span) []llm.Token { return w.Encode(text, false) }
+// EncodeSpans implements generate.Tokenizer.
+func (w Words) EncodeSpans(text string, _ []generate.Span) []llm.Token {
+	ids := []llm.Token{}
+	for p := range w.Pieces(text, false) {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
 
 // SpanPieces implements generate.Tokenizer.
 func (w Words) SpanPieces(text string, _ []generate.Span) iter.Seq[generate.Piece] {

@@ -12,8 +12,8 @@ import (
 	"tgi/server/generate"
 )
 
-// TestHoldCalls: what a parser's plugin wants is compiled; what can't be held to fails its request in the client's
-// terms, unless nobody insists on it.
+// TestHoldCalls checks that a parser plugin's constraint is compiled, and that one that can't be enforced fails its
+// request in the client's terms, unless it is optional.
 func TestHoldCalls(t *testing.T) {
 	places := []tools.Place{{At: "#/a", Pointer: "#/tools/0/function/parameters", Tool: "f"},
 		{At: "#/b", Pointer: "#/answer"}}
@@ -79,7 +79,7 @@ func TestHoldCalls(t *testing.T) {
 	}
 }
 
-// TestClientTerms: texts about a grammar of tools lead into the client's request.
+// TestClientTerms checks that errors about a grammar of tools point into the client's request.
 func TestClientTerms(t *testing.T) {
 	g := &plugins.ToolGrammar{Places: []tools.Place{{At: "#/a", Pointer: "#/tools/1/function/parameters", Tool: "f"},
 		{At: "#/b", Pointer: "#/answer"}}}
@@ -95,7 +95,7 @@ func TestClientTerms(t *testing.T) {
 	}
 }
 
-// TestGrammarErrors: a grammar that is refused is the client's mistake, anything else is not.
+// TestGrammarErrors checks that only a refused grammar is the client's mistake.
 func TestGrammarErrors(t *testing.T) {
 	var no *generate.Invalid
 	err := grammarError(&plugins.BindError{Plugin: "p", Text: "#/a", Err: plugins.ErrParams}, "guided_json")

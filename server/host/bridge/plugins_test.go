@@ -13,8 +13,8 @@ import (
 	"tgi/server/generate"
 )
 
-// TestGrammarTooCostly: a grammar that takes too much on the way is refused by its field; another failure is none of
-// the client's.
+// TestGrammarTooCostly checks that a grammar that exceeds its limits during generation is refused with its field, and
+// that other failures are not the client's.
 func TestGrammarTooCostly(t *testing.T) {
 	m := forkingMasker{refusal: func(err error) error { return grammarError(err, "guided_regex") }}
 	var refused *generate.Invalid
@@ -30,7 +30,7 @@ func TestGrammarTooCostly(t *testing.T) {
 	}
 }
 
-// TestPluginsField: an error of the plugins that a request names is about that field, with the name that was meant.
+// TestPluginsField checks that an error about a request's plugins names that field and suggests the right name.
 func TestPluginsField(t *testing.T) {
 	err := &plugins.BindError{Plugin: "dri", Text: "there is no plugin of this name",
 		Err: &plugins.Misnamed{Name: "dri", Known: []string{"dry"}, Err: plugins.ErrUnknown}}
@@ -47,7 +47,7 @@ func TestPluginsField(t *testing.T) {
 	}
 }
 
-// TestBusyRetry: who finds no memory for plugins hears when to ask again, also where nothing was to be generated.
+// TestBusyRetry checks that a refusal for lack of plugin memory has Retry-After, also if nothing was to be generated.
 func TestBusyRetry(t *testing.T) {
 	f := server.Explain(bindError(fmt.Errorf("%w: 1 MiB", plugins.ErrBusy)))
 	if f.Kind != server.KindOverloaded || f.RetryAfter < time.Second {
@@ -55,7 +55,7 @@ func TestBusyRetry(t *testing.T) {
 	}
 }
 
-// TestBindErrors: only what a plugin did counts as its failure; a client that left does not.
+// TestBindErrors checks that only a plugin's own failure counts for it, not a client that disconnected.
 func TestBindErrors(t *testing.T) {
 	for _, err := range []error{context.Canceled, llm.ErrDraining} {
 		if got := bindError(err); errors.Is(got, llm.ErrPlugin) || !errors.Is(got, err) {

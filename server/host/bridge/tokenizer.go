@@ -3,19 +3,23 @@ package bridge
 import (
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
-	"tgi/runtime/ort"
 	"tgi/runtime/token"
 )
 
-// Model returns the paged model as the engine wants it.
-func Model(p *ort.Paged) engine.Model { return model{p} }
-
-// model implements engine.Model.
-type model struct{ *ort.Paged }
-
-// Shape implements engine.Model.
-func (b model) Shape() engine.Shape {
-	return engine.Shape{Vocab: b.Vocab(), BlockSize: b.BlockSize(), Blocks: b.Blocks(), MaxLen: b.MaxLen()}
+// Backend runs the steps of a model on one device; see engine.Model for what its methods promise.
+type Backend interface {
+	// Forward computes a step and returns the logits of its LogitRows.
+	Forward(*llm.Step) ([]float32, error)
+	// CopyBlocks copies whole cache blocks.
+	CopyBlocks([]llm.BlockCopy) error
+	// Vocab is the number of logits of a row, MaxLen the maximum length of a sequence.
+	Vocab() int
+	MaxLen() int
+	// BlockSize is how many tokens a cache block holds, Blocks how many blocks there are.
+	BlockSize() int
+	// Width is that of the vectors that it takes in place of tokens; 0: it takes none.
+	Width() int
+	Blocks() int
 }
 
 // Codec returns a tokenizer as the engine wants it. The tokens of eos end a sequence.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"tgi/plugins"
@@ -74,9 +76,18 @@ func renderError(err error, c *generate.Conversation) error {
 	case errors.Is(err, plugins.ErrNoTemplate):
 		return &generate.TemplateError{Msg: "template not found"}
 	case errors.As(err, &no):
-		return &generate.TemplateError{Msg: no.Text}
+		return &generate.TemplateError{Msg: no.Text, Field: blamed(no.Text, c)}
 	}
 	return conversationError(err, c)
+}
+
+// blamed returns the field that a template's refusal is about, where that can be told: it quotes the name that the
+// request has for it.
+func blamed(refusal string, c *generate.Conversation) string {
+	if c.Template != "" && strings.Contains(refusal, "template "+strconv.Quote(c.Template)) {
+		return "chat_template"
+	}
+	return ""
 }
 
 // conversationError is bindError of a conversation: it names the field that has most of what took too much.
@@ -116,8 +127,8 @@ type boundCode struct {
 	parsers []*plugins.Parser
 }
 
-// Begin implements generate.BoundCode. It asks first what costs least, and takes the instances of the token loop last:
-// while a grammar is compiled others may have them.
+// Begin implements generate.BoundCode. The cheapest checks come first. The instances of the token loop are taken last,
+// so that other requests can use them while a grammar is compiled.
 func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate.Begun, err error) {
 	if b.loop, err = b.set.Bind(ctx, b.calls); err != nil {
 		return out, bindError(err)

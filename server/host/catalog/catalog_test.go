@@ -59,7 +59,9 @@ func TestModels(t *testing.T) {
 	}
 	r, err := Describe(cfg, d)
 	if err != nil || r.Parameters != small.Parameters || r.Estimated || r.Weights == nil ||
-		len(r.Weights.Choices) != len(r.Weights.Memory) {
+		len(r.Weights.Choices) != 3 || len(r.Weights.Weights) != 3 || r.Weights.CUDA == nil ||
+		len(r.Weights.CUDA.Choices) != 4 || len(r.Weights.CUDA.Weights) != 4 ||
+		r.Weights.CachePerToken != 2*r.Weights.CUDA.CachePerToken {
 		t.Errorf("described %+v, %v", r, err)
 	}
 	if _, _, err := Find(cfg, "org/none"); !errors.Is(err, library.ErrNotFound) {

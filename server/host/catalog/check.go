@@ -23,6 +23,8 @@ type Checked struct {
 	ORT          string `json:"onnxruntime,omitempty"`
 	Threads      int    `json:"threads,omitempty"`
 	Attention    string `json:"attention,omitempty"`
+	Device       string `json:"device,omitempty"`
+	Backend      string `json:"backend,omitempty"`
 	Chat         string `json:"chat,omitempty"`
 	Blocks       int    `json:"cache_blocks,omitempty"`
 	BlockTokens  int    `json:"cache_block_tokens,omitempty"`
@@ -65,6 +67,28 @@ func Check(ctx context.Context, cfg config.Config, version string, log *slog.Log
 	return nil
 }
 
+// CheckReport is all that a check found, with the error that ended it.
+type CheckReport struct {
+	OK       bool               `json:"ok"`
+	Error    string             `json:"error,omitempty"`
+	Models   []Checked          `json:"models"`
+	Settings []config.Effective `json:"settings"`
+	Notices  []string           `json:"notices"`
+}
+
+// CheckAll is Check with a report of everything, also with an error.
+func CheckAll(ctx context.Context, settings config.Loaded, version string, log *slog.Logger) (CheckReport, error) {
+	report := CheckReport{Models: []Checked{}, Settings: settings.Effective(), Notices: []string{}}
+	for _, n := range settings.Notices {
+		report.Notices = append(report.Notices, n.String())
+	}
+	err := Check(ctx, settings.Config, version, log, func(m Checked) { report.Models = append(report.Models, m) })
+	if report.OK = err == nil; err != nil {
+		report.Error = err.Error()
+	}
+	return report, err
+}
+
 // Only returns cfg with one of its models loaded at the start, as the default one.
 func Only(cfg config.Config, name string) config.Config {
 	cfg.Models.Default = name
@@ -91,7 +115,8 @@ func checkModel(ctx context.Context, cfg config.Config, version string, log *slo
 	return Checked{
 		ID: info.ID, Fetched: true, Architecture: info.Architecture, Weights: info.Weights,
 		ORT: ort.Version(), Threads: info.Threads, Attention: ort.Attention(),
-		Chat: info.Chat, Blocks: info.Blocks, BlockTokens: ort.BlockSize, CacheBytes: info.CacheBytes,
+		Device: info.Device, Backend: info.Backend,
+		Chat: info.Chat, Blocks: info.Blocks, BlockTokens: info.BlockTokens, CacheBytes: info.CacheBytes,
 		Limits: &CheckedLimits{
 			l.MaxInputTokens, l.MaxTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchTotalTokens, l.MaxBatchSize,
 			l.MaxConcurrentRequests,

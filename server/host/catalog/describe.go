@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"tgi/models"
 	"tgi/models/hf"
 	"tgi/models/library"
 	"tgi/models/library/progress"
@@ -59,16 +60,24 @@ type Description struct {
 	Origin     *library.Origin `json:"origin,omitempty"`
 }
 
-// Weights are the files of weights, and the memory that they take.
+// Weights are the files of weights, and the memory that they take on the CPU and on a GPU.
 type Weights struct {
-	Files         int              `json:"files"`
-	Bytes         int64            `json:"bytes"`
-	Format        library.Format   `json:"format"`
-	DTypes        []string         `json:"dtypes"`
-	Memory        map[string]int64 `json:"memory_bytes"` // by --weights; empty where the graph decides
+	Files  int            `json:"files"`
+	Bytes  int64          `json:"bytes"`
+	Format library.Format `json:"format"`
+	DTypes []string       `json:"dtypes"`
+	Memory
+	CUDA    *Memory `json:"cuda,omitempty"`
+	Context int     `json:"context"`
+}
+
+// Memory is what a model takes on a device.
+type Memory struct {
+	Weights       map[string]int64 `json:"memory_bytes"` // by --weights; empty where the graph decides
 	CachePerToken int64            `json:"cache_bytes_per_token"`
-	Context       int              `json:"context"`
-	// Choices are those of Memory in their order.
+	// CacheQuantised is that with int8 and int4 weights.
+	CacheQuantised int64 `json:"cache_bytes_per_token_quantised"`
+	// Choices are those of Weights in their order.
 	Choices []library.Choice `json:"-"`
 }
 
@@ -112,13 +121,26 @@ func Describe(cfg config.Config, d library.Declared) (*Description, error) {
 
 func weightsOf(info library.Info) *Weights {
 	w := &Weights{
-		Files: info.Files, Bytes: info.Bytes, Format: info.Format, DTypes: info.DTypes, Memory: map[string]int64{},
-		CachePerToken: info.CacheBytes, Context: info.Context, Choices: info.Choices,
+		Files: info.Files, Bytes: info.Bytes, Format: info.Format, DTypes: info.DTypes, Context: info.Context,
+		Memory: memoryOf(info, models.CPU),
 	}
-	for _, c := range info.Choices {
-		w.Memory[string(c.Weights)] = c.Bytes
+	if m := memoryOf(info, models.CUDA); len(m.Choices) > 0 {
+		w.CUDA = &m
 	}
 	return w
+}
+
+func memoryOf(info library.Info, d models.Device) Memory {
+	m := Memory{Weights: map[string]int64{},
+		CachePerToken:  info.CacheBytes(models.LayoutOf(d, d.Formats()[0], info.HeadDim)),
+		CacheQuantised: info.CacheBytes(models.LayoutOf(d, models.Int8, info.HeadDim))}
+	for _, c := range info.Choices {
+		if c.Device == d {
+			m.Weights[string(c.Weights)] = c.Bytes
+			m.Choices = append(m.Choices, c)
+		}
+	}
+	return m
 }
 
 // PartOfProgram stands where a model has no folder.

@@ -32,13 +32,11 @@ func (r *Description) WriteText(w io.Writer) {
 	if i := r.Weights; i != nil {
 		line("files", "%d, %s together, %s", i.Files, progress.Bytes(i.Bytes),
 			strings.Join(append([]string{string(i.Format)}, i.DTypes...), " "))
-		var choices []string
-		for _, c := range i.Choices {
-			choices = append(choices, fmt.Sprintf("%s %s", c.Weights, progress.Bytes(c.Bytes)))
+		line("memory", "%s", cmp.Or(i.choices(), "as the graph holds the weights"))
+		line("cache", "%s", i.cache(i.Context))
+		if i.CUDA != nil {
+			line("on a GPU", "%s; cache %s", i.CUDA.choices(), i.CUDA.cache(i.Context))
 		}
-		line("memory", "%s", cmp.Or(strings.Join(choices, ", "), "as the graph holds the weights"))
-		line("cache", "%s for each token, %s for the whole context of %d",
-			progress.Bytes(i.CachePerToken), progress.Bytes(i.CachePerToken*int64(i.Context)), i.Context)
 	}
 	if r.Chat != "" {
 		line("chat", "%s", r.Chat)
@@ -61,6 +59,25 @@ func (r *Description) WriteText(w io.Writer) {
 	}
 }
 
+// choices writes the formats of the weights with their sizes.
+func (m *Memory) choices() string {
+	choices := make([]string, len(m.Choices))
+	for i, c := range m.Choices {
+		choices[i] = fmt.Sprintf("%s %s", c.Weights, progress.Bytes(c.Bytes))
+	}
+	return strings.Join(choices, ", ")
+}
+
+// cache writes the size of the KV cache.
+func (m *Memory) cache(context int) string {
+	text := fmt.Sprintf("%s for each token, %s for the whole context of %d", progress.Bytes(m.CachePerToken),
+		progress.Bytes(m.CachePerToken*int64(context)), context)
+	if m.CacheQuantised != m.CachePerToken {
+		text += fmt.Sprintf("; %s for each token with int8 and int4", progress.Bytes(m.CacheQuantised))
+	}
+	return text
+}
+
 // WriteText writes what the check of a model found for people.
 func (m *Checked) WriteText(w io.Writer) {
 	if !m.Fetched {
@@ -68,7 +85,7 @@ func (m *Checked) WriteText(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, "model    %s, %s, %s weights\n", m.ID, m.Architecture, m.Weights)
-	fmt.Fprintf(w, "runtime  ONNX Runtime %s, %d threads, %s attention\n", m.ORT, m.Threads, m.Attention)
+	fmt.Fprintf(w, "runtime  %s\n", m.Backend)
 	fmt.Fprintf(w, "chat     %s\n", m.Chat)
 	fmt.Fprintf(w, "cache    %d blocks of %d tokens, %d bytes\n", m.Blocks, m.BlockTokens, m.CacheBytes)
 	l := m.Limits

@@ -1,10 +1,10 @@
-// Package irtest makes grammars for tests.
+// Package irtest builds grammars for tests.
 package irtest
 
 import "tgi/plugins/grammar/ir"
 
-// Builder puts a grammar together node by node. Its methods return indices: of regular expressions (R),
-// of expressions (E) and of rules. The zero value is ready.
+// Builder builds a grammar node by node. Its methods return indices of regular expressions, expressions or rules. The
+// zero value is ready to use.
 type Builder struct {
 	// G is the grammar so far. Set its Start at the end.
 	G ir.Grammar
@@ -46,7 +46,7 @@ func (b *Builder) Lits(texts ...string) uint32 {
 	return b.regex(x)
 }
 
-// Concat is regular expressions one after the other.
+// Concat is regular expressions in sequence.
 func (b *Builder) Concat(args ...uint32) uint32 { return b.regex(ir.Regex{Op: ir.Concat, Args: args}) }
 
 // Union is any of the regular expressions.
@@ -57,13 +57,13 @@ func (b *Builder) Repeat(arg, least, most uint32) uint32 {
 	return b.regex(ir.Regex{Op: ir.Repeat, Args: []uint32{arg}, Min: least, Max: most})
 }
 
-// And is what all the regular expressions match.
+// And is the intersection of regular expressions.
 func (b *Builder) And(args ...uint32) uint32 { return b.regex(ir.Regex{Op: ir.And, Args: args}) }
 
-// Not is what the regular expression does not match.
+// Not is the complement of a regular expression.
 func (b *Builder) Not(arg uint32) uint32 { return b.regex(ir.Regex{Op: ir.Not, Args: []uint32{arg}}) }
 
-// Term makes an expression of a regular expression.
+// Term makes a terminal expression of a regular expression.
 func (b *Builder) Term(regex uint32) uint32 { return b.expr(ir.Expr{Kind: ir.Terminal, Ref: regex}) }
 
 // Text is Term(Lit(text)).
@@ -72,7 +72,7 @@ func (b *Builder) Text(text string) uint32 { return b.Term(b.Lit(text)) }
 // Rule refers to a rule.
 func (b *Builder) Rule(rule uint32) uint32 { return b.expr(ir.Expr{Kind: ir.Rule, Ref: rule}) }
 
-// Seq is expressions one after the other.
+// Seq is expressions in sequence.
 func (b *Builder) Seq(args ...uint32) uint32 { return b.expr(ir.Expr{Kind: ir.Seq, Args: args}) }
 
 // Choice is any of the expressions.
@@ -83,9 +83,8 @@ func (b *Builder) Times(arg, least, most uint32) uint32 {
 	return b.expr(ir.Expr{Kind: ir.Times, Args: []uint32{arg}, Min: least, Max: most})
 }
 
-// Unordered is members in any order with separator between them: at least so many
-// different ones, at most so many in all, which may be Unbounded. There is a mark for
-// each member.
+// Unordered is members in any order with a separator between them: at least so many distinct ones, at most so many in
+// total, which may be Unbounded. Each member has a mark.
 func (b *Builder) Unordered(separator uint32, members []uint32, marks []ir.Mark, least, most uint32) uint32 {
 	args := append([]uint32{separator}, members...)
 	return b.expr(ir.Expr{Kind: ir.Unordered, Args: args, Marks: marks, Min: least, Max: most})
@@ -96,16 +95,16 @@ func (b *Builder) Token(except bool, rs ...ir.Range) uint32 {
 	return b.expr(ir.Expr{Kind: ir.Token, Except: except, Ranges: rs})
 }
 
-// TokenText is the token that is spelt so.
+// TokenText is the token with this spelling.
 func (b *Builder) TokenText(text string) uint32 {
 	return b.expr(ir.Expr{Kind: ir.TokenText, Name: text})
 }
 
-// Declare makes a rule whose body is to come; see Define.
+// Declare adds a rule whose body Define sets later.
 func (b *Builder) Declare(name string) uint32 {
 	b.G.Rules = append(b.G.Rules, ir.Definition{Name: name})
 	return uint32(len(b.G.Rules) - 1)
 }
 
-// Define gives a declared rule its body.
+// Define sets the body of a declared rule.
 func (b *Builder) Define(rule, body uint32) { b.G.Rules[rule].Body = body }

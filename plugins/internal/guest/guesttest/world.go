@@ -8,6 +8,7 @@ import (
 	kit "tgi/conformance/guest"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
+	"tgi/plugins/internal/testcache"
 )
 
 // Words is the kit's vocabulary as this host wants one: all bytes, then " the", "<s>" and "</s>". Size is 259 unless
@@ -44,7 +45,7 @@ func (w Words) Encode(text string) []uint32 {
 // Engine gives an engine whose compiled modules are kept between test runs.
 func Engine(t testing.TB) *sandbox.Engine {
 	t.Helper()
-	e, err := sandbox.New(sandbox.Config{CacheDir: filepath.Join(os.TempDir(), "tgi-test-modules")})
+	e, err := sandbox.New(sandbox.Config{CacheDir: testcache.Dir(), CacheBytes: testcache.Bytes})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"tgi/plugins/internal/sandbox/rewrite"
 )
 
-// TestCosts: instructions that take long cost as much, each in the place where it stands.
+// TestCosts checks that slow instructions are charged accordingly, at their position.
 func TestCosts(t *testing.T) {
 	w := newWorld(t, true)
 	w.slice = 1 << 40

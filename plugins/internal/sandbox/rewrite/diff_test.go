@@ -15,7 +15,7 @@ import (
 	"tgi/plugins/internal/sandbox/rewrite"
 )
 
-// wide lets everything pass that the engine accepts.
+// wide has limits that allow everything wazero accepts.
 var wide = rewrite.Limits{
 	ModuleBytes: 1 << 30, Types: 1 << 20, Functions: 1 << 20, BodyBytes: 1 << 27, Locals: 1 << 20,
 	LocalsByJoins: 1 << 40,
@@ -89,7 +89,7 @@ func (w *world) load(name string, bin []byte) (api.Module, error) {
 	return m, nil
 }
 
-// outcome is what a call gave: values, or the trap's cause.
+// outcome is the result of a call: values, or the trap's cause.
 type outcome struct {
 	values []uint64
 	types  []api.ValueType
@@ -115,7 +115,7 @@ func (w *world) call(m api.Module, export string, args ...uint64) outcome {
 	return outcome{values: values, types: f.Definition().ResultTypes()}
 }
 
-// depth is what a module thinks is on the stack. After a trap that is what was there then.
+// depth is the module's estimate of its stack; after a trap the estimate at that time.
 func (w *world) depth(m api.Module) uint64 {
 	if !w.rewritten {
 		return 0
@@ -123,7 +123,7 @@ func (w *world) depth(m api.Module) uint64 {
 	return m.ExportedGlobal(rewrite.DepthGlobal).Get()
 }
 
-// same compares what both worlds gave. The bits of a NaN are not specified, and references are addresses.
+// same compares the results of both worlds. The bits of a NaN are not specified, and references are addresses.
 func same(a, b outcome) error {
 	if a.trap != b.trap {
 		return fmt.Errorf("trap %q, rewritten %q", a.trap, b.trap)

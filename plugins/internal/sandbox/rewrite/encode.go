@@ -72,7 +72,7 @@ func appendVector(out []byte, id byte, v vector) []byte {
 	return append(out, v.body...)
 }
 
-// typeIndex gives the index of a type among those added behind the input's.
+// typeIndex returns the index of a type among those added behind the input's.
 func (e *encoder) typeIndex(s Signature) uint32 {
 	text := s.String()
 	i, ok := e.numbers[text]
@@ -196,7 +196,7 @@ func (e *encoder) body(out *asm, body span, p *plan, f int) {
 	}
 }
 
-// blockType gives the type of a block that takes nothing and leaves results.
+// blockType returns the type of a block that takes nothing and leaves results.
 func (e *encoder) blockType(results []ValueType) []byte {
 	switch len(results) {
 	case 0:
@@ -260,7 +260,7 @@ func (e *encoder) branch(out *asm, x edit) {
 	}
 }
 
-// helperIndex gives a helper's function index, adding it at its first use.
+// helperIndex returns a helper's function index, adding it at its first use.
 func (e *encoder) helperIndex(which int) uint32 {
 	if e.helpers[which] == 0 {
 		sig := Signature{Params: []ValueType{I32}, Results: []ValueType{I32}}
@@ -282,7 +282,7 @@ func (e *encoder) add(sig Signature, body []byte, label string) uint32 {
 	return uint32(len(e.m.funcTypes) + len(e.added)) // the tick import counts too
 }
 
-// exports gives the export section: the input's, the fuel global, the start function, mutable globals and accessors.
+// exports returns the export section: the input's, the fuel global, the start function, mutable globals and accessors.
 func (e *encoder) exports() vector {
 	v := vector{e.m.expBody.n, slices.Clip(e.m.expBody.body)}
 	put := func(name string, kind Kind, index uint32) {
@@ -315,7 +315,7 @@ func (e *encoder) exports() vector {
 	return v
 }
 
-// accessors gives the bodies that read and write a v128 global as two i64 lanes.
+// accessors returns the bodies that read and write a v128 global as two i64 lanes.
 func accessors(global uint64) (get, set []byte) {
 	const splat, extract, replace = 0x12, 0x1d, 0x1e // i64x2
 	var g, s asm

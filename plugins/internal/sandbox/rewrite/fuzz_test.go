@@ -17,7 +17,7 @@ import (
 	"tgi/plugins/internal/sandbox/rewrite"
 )
 
-// small keeps a mutated module from asking for much.
+// small has limits that keep mutated modules cheap.
 var small = rewrite.Limits{MemoryPages: 64, TableElements: 1000, BodyBytes: 1 << 16, ModuleBytes: 1 << 17}
 
 func seeds(tb testing.TB) (list [][]byte) {

@@ -120,7 +120,8 @@ func (a *asm) deductLocal(local byte, shift int64) {
 	a.check()
 }
 
-// helper gives the body of a helper: locals and code, without its size. memMax is the most pages memory.grow can reach.
+// helper returns the body of a helper: locals and code, without its size. memMax is the most pages memory.grow can
+// reach.
 func (a *asm) helper(which int, memMax uint32) {
 	a.op(0) // no locals beyond the parameters
 	switch which {

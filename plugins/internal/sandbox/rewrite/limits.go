@@ -32,7 +32,7 @@ type LimitError struct {
 	Offset int
 }
 
-// Error gives "offset 0x2a: 1000000 functions, the limit is 20000".
+// Error returns "offset 0x2a: 1000000 functions, the limit is 20000".
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("offset 0x%x: %d %s, the limit is %d", e.Offset, e.Value, e.What, e.Limit)
 }

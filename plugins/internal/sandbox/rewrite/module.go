@@ -211,7 +211,7 @@ func (m *module) hide(off int, what string) {
 	}
 }
 
-// shifted gives the output's index of a function of the input.
+// shifted returns the output's index of a function of the input.
 func (m *module) shifted(f uint32) uint32 {
 	if int(f) >= m.impFuncs {
 		return f + 1 // behind the tick import

@@ -6,8 +6,8 @@ const (
 	nameFunctions = 1
 )
 
-// names gives the body of the output's name section: the module's name and the functions', by their new indices, which
-// traps print. A malformed section is ignored, as the specification asks, in whole.
+// names returns the body of the output's name section: the module's name and the functions', by their new indices,
+// which traps print. A malformed section is ignored, as the specification asks, in whole.
 func (e *encoder) names() []byte {
 	module, functions, ok := e.inputNames()
 	if !ok {

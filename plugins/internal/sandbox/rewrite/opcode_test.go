@@ -114,7 +114,7 @@ func signature(n string) (params, results string, imm []byte) {
 	return x + x, x, nil
 }
 
-// operand gives values of which many are at the edges.
+// operand returns values of which many are at the edges.
 func operand(r *rand.Rand, t rune) []uint64 {
 	switch t {
 	case 'i':

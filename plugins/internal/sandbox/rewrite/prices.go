@@ -52,7 +52,7 @@ var families = []struct {
 	{false, "ceil", 3}, {false, "floor", 3}, {false, "trunc", 3}, {false, "nearest", 3},
 }
 
-// costOf gives the cost of an instruction by its name.
+// costOf returns the cost of an instruction by its name.
 func costOf(name string) int64 {
 	if c, ok := costs[name]; ok {
 		return c

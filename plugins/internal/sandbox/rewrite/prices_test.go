@@ -88,7 +88,7 @@ func sleb(v int64) (b []byte) {
 	}
 }
 
-// priced gives the codes whose prices are measured, by name: each instruction in a chain in which every one waits for
+// priced returns the codes whose prices are measured, by name: each instruction in a chain in which every one waits for
 // the one before, and some mixes that an attacker would choose.
 func priced() map[string][]byte {
 	list := map[string][]byte{}
@@ -201,8 +201,8 @@ var random = cat([]byte{0x20, 3, 0x20, 4, 0x7e, 0x22, 3, 0x42, 29, 0x88, 0x20, 3
 func get(t rune, which int) []byte { return []byte{0x20, chained[t][which]} }
 func set(t rune) []byte            { return []byte{0x21, chained[t][0]} }
 
-// BenchmarkPrices measures what a unit of fuel takes in each kind of code, as a multiple of what it takes in a plain
-// loop of additions in the same run, and prints the dearest. TGI_PRICES=all prints all.
+// BenchmarkPrices measures the time per unit of fuel of each kind of code, relative to a plain loop of additions in the
+// same run, and prints the most expensive. TGI_PRICES=all prints all.
 func BenchmarkPrices(b *testing.B) {
 	w := newWorld(b, true)
 	w.slice = 1 << 40

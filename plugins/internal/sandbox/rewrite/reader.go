@@ -124,7 +124,7 @@ func (r *reader) index(what string, limit int) uint32 {
 	return i
 }
 
-// sub gives a reader for the next n bytes and moves past them.
+// sub returns a reader for the next n bytes and moves past them.
 func (r *reader) sub(n int) *reader {
 	start := r.pos
 	r.bytes(n)

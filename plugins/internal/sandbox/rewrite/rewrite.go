@@ -65,7 +65,7 @@ const (
 	ExternRef ValueType = 0x6f
 )
 
-// String gives the type's name in the text format.
+// String returns the type's name in the text format.
 func (t ValueType) String() string {
 	switch t {
 	case I32:
@@ -89,7 +89,7 @@ func (t ValueType) String() string {
 // Signature is a function's type.
 type Signature struct{ Params, Results []ValueType }
 
-// String gives the signature as "(i32 i32) -> (i64)".
+// String returns the signature as "(i32 i32) -> (i64)".
 func (s Signature) String() string {
 	return typeList(s.Params) + " -> " + typeList(s.Results)
 }
@@ -120,7 +120,7 @@ const (
 	kindTag    Kind = 4 // of later versions
 )
 
-// String gives the kind's name.
+// String returns the kind's name.
 func (k Kind) String() string {
 	switch k {
 	case KindFunc:
@@ -182,7 +182,7 @@ type Error struct {
 	Text   string
 }
 
-// Error gives "offset 0x2a: text".
+// Error returns "offset 0x2a: text".
 func (e *Error) Error() string { return fmt.Sprintf("offset 0x%x: %s", e.Offset, e.Text) }
 
 // Rewrite checks wasm against the limits and returns the module with fuel injected. The input is not kept or changed.

@@ -66,7 +66,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestLimits passes each limit by one and looks for its name in the error.
+// TestLimits exceeds each limit by one and checks that the error names it.
 func TestLimits(t *testing.T) {
 	void := functype("", "")
 	nested := func(n int) []byte {
@@ -127,7 +127,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimitsOfDefaults: no field is without a default.
+// TestLimitsOfDefaults checks that every field has a default.
 func TestLimitsOfDefaults(t *testing.T) {
 	d := rewrite.Limits{}.WithDefaults()
 	for _, v := range []int{d.ModuleBytes, d.Types, d.Functions, d.BodyBytes, d.Locals, d.LocalsByJoins, d.Depth,

@@ -75,7 +75,7 @@ impl settings::Settings for Settings {
 
 /// What init leaves for all sequences.
 struct Shared {
-    /// Without words: a request's come on top.
+    /// Without words; a request adds its own.
     settings: Settings,
     index: Index,
     matcher: Matcher,
@@ -99,7 +99,7 @@ pub fn init(config: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A list of words and how the text stands to it.
+/// A list of words and the state of the text in matching it.
 struct Follower {
     matcher: Words,
     state: State,
@@ -131,7 +131,7 @@ pub struct Banned {
     out: Vec<u32>,
 }
 
-/// From how many denied tokens on a mask of the vocabulary is shorter than a list.
+/// The number of denied tokens from which a mask of the vocabulary is shorter than a list.
 fn words_of(index: &Index) -> usize {
     (index.size() + 31) / 32
 }
@@ -161,7 +161,7 @@ impl Banned {
         b
     }
 
-    /// Takes the end of the prompt, so far as words may reach back into it.
+    /// Reads the end of the prompt, as far as words may reach back into it.
     fn read_prompt(&mut self, prompt: &[u32]) {
         let most = self.followers.iter().map(|f| f.matcher.longest()).max().unwrap_or(0);
         let (mut from, mut bytes) = (prompt.len(), 0);

@@ -5,21 +5,21 @@ use tgi_plugin::host;
 /// The breakers of the original and of llama.cpp.
 pub const USUAL: [&str; 4] = ["\n", ":", "\"", "*"];
 
-/// How many tokens of a breaker are looked at after its first, as in llama.cpp.
+/// The maximum number of tokens of a breaker after its first, as in llama.cpp.
 const LONGEST_TAIL: usize = 20;
 
-/// How many texts there may be.
+/// The maximum number of texts.
 pub const MOST: usize = 64;
 
 /// Marks that there is no text.
 const NONE: u8 = u8::MAX;
 
-/// Tells of the tokens of a sequence which end a repetition: those whose text
-/// has a breaker in it. A breaker may lie across tokens; then it is known by
-/// the token in which it begins (the head) and those that follow (the tail).
+/// Finds the tokens of a sequence that end a repetition: those whose text contains a breaker. A
+/// breaker may span tokens; it is then identified by the token in which it begins (the head) and
+/// those that follow (the tail).
 ///
-/// llama.cpp asks this of the whole vocabulary beforehand. Only tokens that
-/// the sequence has can matter, so here it is asked when one comes first.
+/// llama.cpp computes this for the whole vocabulary in advance. Only tokens of the sequence matter,
+/// so here it is computed when a token first occurs.
 pub struct Breakers {
     texts: Vec<Text>,
     /// By first byte, one of the texts that begin with it, or NONE.
@@ -32,15 +32,15 @@ struct Text {
     bytes: Vec<u8>,
     /// Another one with the same first byte, or NONE.
     next: u8,
-    /// For the n bytes that lie in the head, once they were looked up, the
-    /// entry of `tails`; None where the rest is not text by itself.
+    /// For the first n bytes in the head, once looked up, the entry of `tails`; None if the rest is
+    /// not valid text.
     tails: Vec<Option<Option<u32>>>,
 }
 
-/// What a token has to do with breakers.
+/// The relation of a token to the breakers.
 #[derive(Debug, Default, PartialEq)]
 pub struct Kind {
-    /// One lies wholly in it: then it gets no penalty either.
+    /// It contains a whole breaker, so it gets no penalty either.
     pub breaks: bool,
     /// It is the head of one with each of these tails, see `Breakers::is_tail`.
     pub tails: Vec<u32>,
@@ -97,7 +97,7 @@ impl Breakers {
         entry
     }
 
-    /// How many tokens the longest tail has that a token was found to have.
+    /// The number of tokens of the longest tail found.
     pub fn longest_tail(&self) -> usize {
         self.longest_tail
     }

@@ -17,11 +17,10 @@ use tgi_plugin::{json::Reader, math, plugin, Entry, Logits, Result, Step};
 
 /// How long a sequence breaker may be, in bytes.
 const LONGEST_BREAKER: usize = 40;
-/// The greatest penalty: it makes a token impossible and stays finite, so that
-/// the plugin never takes the last token that is left.
+/// The largest penalty: it makes a token impossible but stays finite, so the plugin never denies
+/// the last allowed token.
 const HARDEST: f64 = 1e38;
-/// The logarithm of the greatest f32. llama.cpp ends the growth of the penalty
-/// where it would pass it.
+/// The logarithm of the largest f32, at which llama.cpp stops the growth of the penalty.
 const LOG_MAX: f64 = 88.7228391;
 
 #[derive(Clone)]
@@ -82,12 +81,12 @@ pub fn init(config: &[u8]) -> Result<()> {
     DEFAULTS.configure(config)
 }
 
-/// How hard a repetition is punished.
+/// The penalty of a repetition.
 struct Penalty {
     multiplier: f64,
     base: f64,
     allowed: u32,
-    /// The repetition from which on the penalty stays what it is.
+    /// The length from which the penalty is constant.
     longest: u32,
 }
 

@@ -4,7 +4,7 @@ use table::Table;
 
 use crate::breakers::{Breakers, Kind};
 
-/// Where the end of the sequence has come before, and how much of it.
+/// The earlier occurrences of the sequence's end, and their lengths.
 ///
 /// llama.cpp and koboldcpp run the Z-algorithm over all tokens at every step.
 /// Here it runs once, over the prompt. From then on a repetition that ends at
@@ -46,13 +46,12 @@ struct Word {
 
 const NONE: u32 = u32::MAX;
 
-/// How many occurrences of a token are looked at, the last ones. It bounds
-/// what a step costs to what the server allows. In a text of 100,000 tokens the
-/// most frequent one has some 5000.
+/// How many of the last occurrences of a token are considered. It bounds the cost of a step to what
+/// the server allows. In a text of 100,000 tokens the most frequent one has about 5000.
 const MOST: usize = 1 << 12;
 
 impl Repeats {
-    /// Takes in the prompt.
+    /// Adds the prompt.
     pub fn new(range: usize, prompt: &[u32], breakers: Breakers) -> Repeats {
         let range = if range == 0 { usize::MAX } else { range };
         let base = prompt.len() - prompt.len().min(range);
@@ -85,7 +84,7 @@ impl Repeats {
         r
     }
 
-    /// Takes in the tokens that it has not seen.
+    /// Adds the new tokens.
     pub fn extend(&mut self, tokens: &[u32]) {
         let tokens = &tokens[self.base..];
         for at in self.word_at.len()..tokens.len() {
@@ -111,7 +110,7 @@ impl Repeats {
         }
     }
 
-    // Fuel is charged for all of a loop's body, so what is rare stays outside.
+    // Fuel is charged for the whole body of a loop, so rare code is outside.
     #[inline(never)]
     fn meet(&mut self, id: u32) -> u32 {
         let words = &self.words;
@@ -185,7 +184,7 @@ impl Repeats {
             if j < start {
                 break;
             }
-            // What repeats begins neither before the range nor before a breaker.
+            // A repetition begins neither before the range nor before a breaker.
             let length = length.min(whole as u32).min((j - start + 1) as u32);
             if length < shortest {
                 continue;
@@ -195,7 +194,7 @@ impl Repeats {
         &self.found
     }
 
-    /// Keeps that the token at position `at` would continue a repetition.
+    /// Records that the token at position `at` would continue a repetition.
     #[inline(never)]
     fn note(&mut self, at: usize, id: u32, length: u32) {
         let word = &mut self.words[self.word_at[at] as usize];

@@ -1,26 +1,27 @@
 //! Context-free rules over regular expressions, each expression stored once.
 //!
-//! Grammars that are written character by character have their terminals joined
-//! (`join`): what has no rule in it becomes one. What a JSON Schema is made to
-//! stays apart, because the host shares equal terminals such as the inside of a string.
+//! In grammars written character by character, expressions without rules are joined into one
+//! terminal (`join`). The terminals of a JSON Schema stay separate, because the host shares equal
+//! terminals such as the inside of a string.
 
+use crate::error::Error;
 use crate::hash::{Map, Seen};
 use crate::re::{Pool, Re, EMPTY, MANY, NEVER};
 
 /// An expression of a grammar: its index in a builder.
 pub type Ex = u32;
 
-/// Most expressions of one grammar. With the limits on regular expressions and
-/// rules it keeps a compilation within about 60 MiB on a 32-bit machine.
+/// Maximum number of expressions of a grammar. With the limits on regular expressions and rules it
+/// keeps a compilation within about 60 MiB on a 32-bit machine.
 pub const MAX_EXPRS: usize = 110_000;
 /// Most rules of one grammar.
 pub const MAX_RULES: usize = 60_000;
 
-/// Largest terminal that is put together of others, by its weight. A rule that has
-/// another twice stands for a text twice as long; what stays rules is read as it is.
+/// Maximum weight of a joined terminal. A rule that has another twice stands for a text twice as
+/// long; larger expressions stay rules.
 pub const MAX_JOINED: u32 = 10_000;
 
-/// Mark of a member of an unordered list that must come.
+/// Mark of a required member of an unordered list.
 pub const REQUIRED: u8 = 1;
 /// Mark of one that may come more than once.
 pub const REPEATS: u8 = 2;
@@ -49,7 +50,7 @@ pub enum Expr {
     Token(Vec<(u32, u32)>, bool),
 }
 
-/// A grammar that is being made.
+/// A grammar under construction.
 #[derive(Default)]
 pub struct Builder {
     /// The regular expressions.
@@ -58,13 +59,15 @@ pub struct Builder {
     index: Map<Expr, Ex>,
     pub(crate) rules: Vec<(String, Option<Ex>)>,
     literals: Map<Ex, Vec<u8>>,
-    /// Whether expressions that are made now keep their terminals apart, whatever `join` does.
+    /// Whether new expressions keep their terminals separate, regardless of `join`.
     pub apart: bool,
     fixed: Vec<bool>,
+    /// What allows nothing at all, in case nothing satisfies the grammar.
+    pub barren: Vec<Error>,
 }
 
 impl Builder {
-    /// A grammar over expressions that are there already.
+    /// A grammar over existing expressions.
     pub fn over(p: Pool) -> Builder {
         Builder { p, ..Builder::default() }
     }
@@ -80,7 +83,7 @@ impl Builder {
         x
     }
 
-    /// Whether it has become too large to go on.
+    /// Whether it has become too large to continue.
     pub fn full(&self) -> bool {
         self.p.full() || self.exprs.len() > MAX_EXPRS || self.rules.len() > MAX_RULES
     }
@@ -123,13 +126,13 @@ impl Builder {
         self.make(Expr::Token(ranges, except))
     }
 
-    /// A rule whose body comes later.
+    /// A rule whose body is set later.
     pub fn declare(&mut self, name: &str) -> u32 {
         self.rules.push((name.into(), None));
         self.rules.len() as u32 - 1
     }
 
-    /// Gives a rule its body.
+    /// Sets the body of a rule.
     pub fn define(&mut self, rule: u32, body: Ex) {
         self.rules[rule as usize].1 = Some(body);
     }
@@ -259,7 +262,7 @@ impl Builder {
                 _ => x as Ex,
             },
             Expr::Seq(v) => {
-                // Terminals beside each other become one even where others follow.
+                // Adjacent terminals become one even if others follow.
                 let mut parts: Vec<Ex> = Vec::new();
                 for y in v {
                     let y = new[y as usize];
@@ -289,12 +292,12 @@ impl Builder {
         }
     }
 
-    /// Which rules have a text at all. Terminals whose emptiness takes too long
-    /// to find out count as having one.
+    /// Which rules match some text. Terminals whose emptiness takes too long to decide count as
+    /// matching one.
     pub fn productive(&mut self) -> Vec<bool> {
         let mut good = vec![false; self.exprs.len()];
         let mut rules = vec![false; self.rules.len()];
-        // Who waits for an expression or a rule to become productive.
+        // What depends on an expression or a rule becoming productive.
         let (mut users, mut calls) = (vec![Vec::new(); good.len()], vec![Vec::new(); rules.len()]);
         let mut missing = vec![0usize; good.len()];
         let mut work = Vec::new();

@@ -1,5 +1,5 @@
-//! Sets of characters: as ranges of code points, by Unicode category, and as
-//! regular expressions over the bytes that stand for them.
+//! Sets of characters: as ranges of code points, by Unicode category, and as regular expressions
+//! over their bytes.
 
 use crate::re::{range, Kept, Pool, Re, EMPTY, MANY, NEVER};
 
@@ -194,7 +194,7 @@ pub fn property(name: &str) -> Option<Ranges> {
     Some(union(out))
 }
 
-// Puts the canonical text of a character inside a JSON string behind others.
+// Appends the canonical text of a character inside a JSON string.
 fn push_escaped(out: &mut String, c: char) {
     let short = match c {
         '"' => "\\\"",
@@ -263,7 +263,7 @@ fn raw(p: &mut Pool, set: &[(u32, u32)]) -> Re {
 }
 
 fn encode(c: u32) -> Vec<u8> {
-    // The ends of ranges are no surrogates, but ends of their block may be.
+    // The ends of ranges are not surrogates, but ends of their block may be.
     char::from_u32(c).map_or_else(Vec::new, |c| c.to_string().into_bytes())
 }
 
@@ -308,8 +308,8 @@ pub fn text(p: &mut Pool, form: Form) -> Re {
     }
 }
 
-/// One character inside a JSON string in any way that JSON allows, escapes of
-/// characters that need none included. Halves of surrogate pairs do not come alone.
+/// One character inside a JSON string in any spelling that JSON allows, including unnecessary
+/// escapes. Surrogates are allowed only in pairs.
 pub fn free(p: &mut Pool) -> Re {
     p.keep(Kept::Free, escaped_or_not)
 }

@@ -1,5 +1,5 @@
-//! Exact decimal numbers, as JSON texts write them. Schemas' bounds and
-//! multiples are compared and emitted without a floating-point detour.
+//! Exact decimal numbers, as in JSON texts. Schemas' bounds and multiples are compared and written
+//! without conversion to floating point.
 
 use std::cmp::Ordering;
 
@@ -19,7 +19,7 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// Reads a JSON number. None where the exponent is absurd (beyond 18 digits).
+    /// Reads a JSON number. None if the exponent has more than 18 digits.
     pub fn parse(text: &str) -> Option<Decimal> {
         let (neg, rest) = match text.strip_prefix('-') {
             Some(r) => (true, r),

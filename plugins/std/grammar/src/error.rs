@@ -1,13 +1,13 @@
-//! What is wrong with a source, and where.
+//! Errors in a source, with their position.
 
 use std::fmt;
 
-/// Why a source has no grammar. The text is made for the one who wrote the
-/// source: it names the place, what is there and what was expected.
+/// Why a source can't be compiled. The text is for the author of the source: it names the position,
+/// what is there and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Where: `line 3, column 7` of a text, or a JSON pointer such as `#/properties/a`; empty
-    /// where the whole source is meant.
+    /// `line 3, column 7` of a text, or a JSON pointer such as `#/properties/a`; empty for the
+    /// whole source.
     pub place: String,
     /// The keyword of a schema that cannot be enforced; empty elsewhere.
     pub keyword: String,
@@ -29,7 +29,7 @@ impl Error {
         let before = &text.as_bytes()[..offset.min(text.len())];
         let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
         let start = before.iter().rposition(|&b| b == b'\n').map_or(0, |i| i + 1);
-        // Continuation bytes are not characters of their own.
+        // Continuation bytes do not count as characters.
         let column = before[start..].iter().filter(|&&b| b & 0xC0 != 0x80).count() + 1;
         Error { place: format!("line {}, column {}", line, column), keyword: String::new(), reason: reason.into() }
     }

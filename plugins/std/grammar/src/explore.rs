@@ -1,26 +1,26 @@
-//! Questions about regular expressions that take a walk over their automaton:
-//! emptiness, the words of a finite language, the automaton itself.
+//! Properties of regular expressions that need a walk over their automaton: emptiness, the words of
+//! a finite language, the automaton itself.
 
 use crate::hash::{Map, Seen};
 use crate::re::{Node, Pool, Re, Row};
 use std::collections::VecDeque;
 
-/// Most states that a walk looks at before it gives up.
+/// Maximum number of states that a walk visits before it gives up.
 pub const MAX_STATES: usize = 20_000;
 
-/// Most words that a finite language is asked for.
+/// Maximum number of words listed of a finite language.
 pub const MAX_WORDS: usize = 64;
 
 /// A deterministic automaton. State 0 is the first.
 pub struct Dfa {
-    /// Per state: byte ranges and where they lead, without those that lead nowhere.
+    /// Per state: byte ranges and their target states, without dead ones.
     pub moves: Vec<Vec<(u8, u8, u32)>>,
     /// Per state: whether a text may end there.
     pub accepts: Vec<bool>,
 }
 
 impl Pool {
-    /// Whether the language has no text. None: too many states to say.
+    /// Whether the language is empty. None: too many states to decide.
     pub fn is_empty(&mut self, r: Re) -> Option<bool> {
         if self.has_text(r) {
             return Some(false);
@@ -29,7 +29,7 @@ impl Pool {
             return Some(e);
         }
         if let Node::Cat(..) = self.node(r) {
-            // Its parts are known from elsewhere more often than all of it.
+            // Its parts are more often cached than the whole.
             let (mut rest, mut empty) = (r, false);
             while let Node::Cat(a, b) = *self.node(rest) {
                 empty = empty || self.is_empty(a)?;
@@ -46,8 +46,8 @@ impl Pool {
         let mut seen = Seen::default();
         let mut work = VecDeque::from([r]);
         seen.insert(r);
-        // Depth first finds long texts, breadth first finds short ones beside
-        // counters that lead astray: in turns, to be about as fast as the better.
+        // Depth first finds long texts, breadth first finds short ones despite misleading counters:
+        // alternating is about as fast as the better of the two.
         let mut first = false;
         while let Some(s) = if first { work.pop_front() } else { work.pop_back() } {
             first = !first;
@@ -70,15 +70,16 @@ impl Pool {
                 }
             }
         }
-        // Nothing accepts among all that was seen.
+        // No visited state accepts.
         for s in seen {
             self.empty.insert(s, true);
         }
         Some(true)
     }
 
-    // Whether a word of a list is in all other members of an intersection. Words are tried one by one: walks would
-    // look at what may follow each of their letters. None: r is no such intersection.
+    // Whether a word of a list is in all other members of an intersection. Words are tried one by
+    // one: walks would look at what may follow each of their letters. None: r is no such
+    // intersection.
     fn word_left(&mut self, r: Re) -> Option<bool> {
         let members = match self.node(r) {
             Node::And(v) => v.clone(),
@@ -103,8 +104,8 @@ impl Pool {
         Some(false)
     }
 
-    // Whether an intersection has no text whatever is divisible: bounds alone have few states, with remainders
-    // they have many.
+    // Whether an intersection has no text whatever is divisible: bounds alone have few states, with
+    // remainders they have many.
     fn nothing_to_divide(&mut self, r: Re) -> bool {
         let members = match self.node(r) {
             Node::And(v) => v,
@@ -220,7 +221,7 @@ impl Pool {
                     if self.is_empty(d)? {
                         continue;
                     }
-                    // Each of these begins a word of its own.
+                    // Each of these begins a different word.
                     if next.len() + out.len() + (hi - lo) as usize > limit {
                         return None;
                     }
@@ -253,7 +254,7 @@ impl Pool {
                     *next.entry(d).or_insert(0) += n * (hi - lo + 1) as usize;
                 }
             }
-            // All that lead to a state with a text begin a word.
+            // All that lead to a live state begin a word.
             level = next;
             if level.iter().map(|(&s, &n)| if self.has_text(s) { n } else { 0 }).sum::<usize>() > MAX_WORDS {
                 return true;
@@ -266,8 +267,8 @@ impl Pool {
     }
 }
 
-// Merges states that nothing tells apart (Moore 1956): classes are split until
-// all members of a class move to the same classes.
+// Merges equivalent states (Moore 1956): classes are split until all members of a class move to the
+// same classes.
 fn minimal(moves: Vec<Vec<(u8, u8, u32)>>, accepts: Vec<bool>) -> Dfa {
     let mut class: Vec<u32> = accepts.iter().map(|&a| a as u32).collect();
     let mut count = 0;
@@ -284,7 +285,7 @@ fn minimal(moves: Vec<Vec<(u8, u8, u32)>>, accepts: Vec<bool>) -> Dfa {
         }
         count = ids.len();
     }
-    // State 0 was looked at first and so has class 0.
+    // State 0 was visited first and so has class 0.
     let (mut m, mut a) = (vec![Vec::new(); count], vec![false; count]);
     for (s, &c) in class.iter().enumerate() {
         m[c as usize] = joined(&moves[s], &class);

@@ -1,6 +1,5 @@
-//! Hash tables for small keys of our own making. The hash of the standard
-//! library withstands chosen keys and costs a tenth of a compilation; keys here
-//! are indices and sets, and the number of entries is bounded.
+//! Hash tables for small internal keys. The standard library's hash resists chosen keys and costs a
+//! tenth of a compilation; keys here are indices and sets, and the number of entries is bounded.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -46,7 +45,7 @@ impl Hasher for Mix {
     }
 }
 
-/// A map of which what was in it when it was frozen is not written any more.
+/// A map whose entries are never written again once it is frozen.
 #[derive(Clone, Debug)]
 pub struct Layered<K, V> {
     now: Map<K, V>,
@@ -70,12 +69,12 @@ impl<K: Eq + std::hash::Hash, V> Layered<K, V> {
         self.get(k).is_some()
     }
 
-    /// Gives a key a value.
+    /// Sets the value of a key.
     pub fn insert(&mut self, k: K, v: V) {
         self.now.insert(k, v);
     }
 
-    /// Leaves what is in it as it is: what comes later is kept apart. Once.
+    /// Freezes the present entries: later ones are stored separately. Called once.
     pub fn freeze(&mut self) {
         if self.before.is_empty() {
             std::mem::swap(&mut self.before, &mut self.now);
@@ -83,12 +82,13 @@ impl<K: Eq + std::hash::Hash, V> Layered<K, V> {
     }
 }
 
-/// A table of things that are numbered from 0 on and kept elsewhere: finds the
-/// number of one by its hash. Small: a page of memory that a compilation does
-/// not touch is one that need not be copied for it.
+/// An index of things that are numbered from 0 and stored elsewhere: finds the number of one by its
+/// hash. It is small, because each page of memory that a compilation writes to must be copied for
+/// it.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
-    // Hash and number plus one, 0 where there is none. A power of two of them, at most three quarters in use.
+    // Hash and number plus one, 0 where there is none. A power of two of them, at most three
+    // quarters in use.
     slots: Vec<(u32, u32)>,
     used: usize,
     // The slots as they were when it was frozen. They are not written any more.
@@ -96,7 +96,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Leaves what is in it as it is: what comes later is kept apart.
+    /// Freezes the present entries: later ones are stored separately.
     pub fn freeze(&mut self) {
         if self.frozen.is_empty() {
             self.frozen = std::mem::take(&mut self.slots);
@@ -104,7 +104,7 @@ impl Index {
         }
     }
 
-    /// The number with this hash that `same` says is the one.
+    /// The number with this hash for which `same` is true.
     pub fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Option<u32> {
         let hash = fold(hash);
         look(&self.frozen, hash, &same).or_else(|| look(&self.slots, hash, &same))

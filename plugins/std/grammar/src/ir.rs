@@ -1,5 +1,5 @@
-//! Writes a grammar in the form that the host runs (`plugins/grammar/ir`): in its first
-//! version, or in the second where a list has no order.
+//! Encodes a grammar for the host (`plugins/grammar/ir`): in version 1, or in version 2 if it has
+//! an unordered list.
 
 use crate::build::{Builder, Ex, Expr};
 use crate::error::{Error, Result};
@@ -149,7 +149,7 @@ impl Regexes<'_> {
         }
     }
 
-    // Writes an expression behind its parts, without recursion.
+    // Writes an expression after its parts, without recursion.
     fn write(&mut self, r: Re) -> u32 {
         let mut stack = vec![(r, false)];
         while let Some((r, ready)) = stack.pop() {
@@ -235,15 +235,15 @@ impl Regexes<'_> {
     }
 }
 
-/// Writes the grammar that begins with rule `start`. Rules without a text are
-/// left out with what needs them; where that leaves nothing it is an error.
+/// Writes the grammar that begins with rule `start`. Rules that match no text are left out with
+/// what needs them; if nothing remains it is an error.
 pub fn write(b: &mut Builder, start: u32) -> Result<Vec<u8>> {
     if b.full() {
         return Err(Error::whole("the grammar is too large"));
     }
     let good = b.productive();
     if !good[start as usize] {
-        return Err(Error::whole("nothing satisfies the grammar"));
+        return Err(b.barren.first().cloned().unwrap_or_else(|| Error::whole("nothing satisfies the grammar")));
     }
     let reached = reach(b, start, &good);
     let mut re = Regexes { p: &b.p, out: Vec::new(), count: 0, done: Map::default(), literals: Map::default() };
@@ -362,8 +362,8 @@ fn reach(b: &Builder, start: u32, good: &[bool]) -> Reached {
     }
 }
 
-/// Makes rules of an automaton: what a regular expression with divisors in it
-/// matches. None beyond `limit` states.
+/// Turns a regular expression with divisors into rules, one per state of its automaton. None beyond
+/// `limit` states.
 pub fn automaton(b: &mut Builder, r: Re, name: &str, limit: usize) -> Option<Ex> {
     let dfa = b.p.dfa(r, limit)?;
     let rules: Vec<u32> = dfa.moves.iter().map(|_| b.declare(name)).collect();
@@ -390,7 +390,7 @@ pub fn automaton(b: &mut Builder, r: Re, name: &str, limit: usize) -> Option<Ex>
     Some(b.rule(rules[0]))
 }
 
-/// Whether a regular expression asks for divisibility anywhere.
+/// Whether a regular expression contains divisibility.
 pub fn divides(p: &Pool, r: Re) -> bool {
     let (mut stack, mut seen) = (vec![r], Seen::default());
     while let Some(r) = stack.pop() {

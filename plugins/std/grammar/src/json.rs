@@ -1,5 +1,5 @@
-//! JSON texts as values that keep what a schema's meaning depends on: the order
-//! of members, and numbers as they were written.
+//! JSON values that keep what the meaning of a schema depends on: the order of members, and numbers
+//! as text.
 
 use crate::error::{Error, Result};
 
@@ -53,8 +53,7 @@ impl Value {
     }
 }
 
-/// Reads one JSON text. Member names that come twice in an object are an error,
-/// and so are surrogates without their other half.
+/// Reads one JSON text. Duplicate member names and unpaired surrogates are errors.
 pub fn parse(text: &str) -> Result<Value> {
     let mut r = Reader { text, at: 0, depth: 0 };
     let v = r.value()?;
@@ -65,7 +64,7 @@ pub fn parse(text: &str) -> Result<Value> {
     Ok(v)
 }
 
-/// Reads one JSON value at byte `at` of a larger text; also gives where it ends.
+/// Reads one JSON value at byte `at` of a larger text; also returns its end.
 pub fn parse_at(text: &str, at: usize) -> Result<(Value, usize)> {
     let mut r = Reader { text, at, depth: 0 };
     let v = r.value()?;

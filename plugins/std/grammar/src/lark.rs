@@ -1,13 +1,13 @@
 //! A subset of Lark's grammars.
 //!
-//! Rules, terminals, strings, regular expressions, ranges, repeats, `%ignore`,
-//! `%import common.NAME` and, as in llguidance, `%llguidance {...}`, `%json {schema}`, `%regex {...}`, `<token>`
-//! and the attributes `capture`, `lazy`, `suffix` and an empty `stop`.
-//! Templates, `%declare`, `%extend` and `%override` are refused.
+//! Rules, terminals, strings, regular expressions, ranges, repeats, `%ignore`, `%import
+//! common.NAME` and, as in llguidance, `%llguidance {...}`, `%json {schema}`, `%regex {...}`,
+//! `<token>` and the attributes `capture`, `lazy`, `suffix` and an empty `stop`. Templates,
+//! `%declare`, `%extend` and `%override` are refused.
 //!
-//! There is no scanner: a text belongs to the grammar when it can be cut so that
-//! its pieces fit the terminals. What `%ignore` names may come before the first
-//! and behind every terminal that a rule uses.
+//! There is no scanner: a text belongs to the grammar if any split into pieces matches its
+//! terminals. What `%ignore` names may come before the first and after every terminal that a rule
+//! uses.
 
 mod attributes;
 
@@ -257,7 +257,7 @@ impl Parser<'_, '_> {
             return Err(self.s.fail("templates are not supported"));
         }
         let attributes = if is_terminal(name) { Attributes::default() } else { self.attributes()? };
-        // A priority: there is nothing to decide by it.
+        // A priority, which has no effect without a scanner.
         if self.s.eat(".") {
             self.s.eat("-");
             self.s.count()?;

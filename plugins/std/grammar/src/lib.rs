@@ -1,8 +1,8 @@
-//! Grammars for the token loop: JSON Schema, regular expressions, choices, GBNF,
-//! Lark and structural tags are compiled to the form that the host runs.
+//! Grammars for the token loop: compiles JSON Schema, regular expressions, choices, GBNF, Lark and
+//! structural tags for the host.
 //!
-//! What a source asks for is enforced exactly or refused with its place and the
-//! reason; `lenient` leaves it out instead and lists it.
+//! A constraint is enforced exactly or refused with its position and the reason; `lenient` leaves
+//! it out instead and lists it.
 #![warn(missing_docs)]
 
 pub mod build;
@@ -31,7 +31,7 @@ use build::Builder;
 use chars::Form;
 use re::Pool;
 
-/// Something that a grammar is not held to.
+/// A constraint that the grammar does not enforce.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropped {
     /// JSON pointer of the schema, with `#` in front.
@@ -51,9 +51,10 @@ pub struct Compiled {
     pub dropped: Vec<Dropped>,
 }
 
-/// What a source may ask about the tokens that it is compiled for.
+/// The vocabulary for which a source is compiled.
 pub trait Vocabulary {
-    /// The one token that is spelt so, and whether it is an ordinary one: neither special nor an end. None where there is none.
+    /// The token with this text, and whether it is ordinary: neither special nor an end. None if
+    /// there is none.
     fn token(&self, text: &str) -> Option<(u32, bool)>;
 }
 
@@ -73,20 +74,20 @@ pub const MAX_SOURCE: usize = 4 << 20;
 pub const LANGUAGES: &[&str] =
     &["json", "json_object", "json_schema", "regex", "choice", "gbnf", "lark", "structural_tag"];
 
-/// Compiles a source. Time and memory are bounded by limits on what is made of
-/// it; recursion is bounded everywhere.
+/// Compiles a source. Limits on the result bound time and memory; recursion is bounded everywhere.
 pub fn compile(language: &str, source: &str, o: &Options) -> Result<Compiled> {
     compile_for(language, source, o, &NoVocabulary)
 }
 
-/// Compiles a source for a vocabulary. Few sources ask for it: structural tags that exclude tokens by their texts.
+/// Compiles a source for a vocabulary. Few sources need it: structural tags that exclude tokens by
+/// text.
 pub fn compile_for(language: &str, source: &str, o: &Options, vocabulary: &dyn Vocabulary) -> Result<Compiled> {
     compile_with(&mut Pool::new(), language, source, o, vocabulary)
 }
 
-/// The same with a pool in which common expressions are already (`prepare::pool`),
-/// which stays the caller's, with more in it; after an error it may be a new one.
-/// The grammar means the same; its parts may be written in another order.
+/// The same with a pool that has common expressions already (`prepare::pool`). The caller keeps the
+/// pool, to which expressions were added; after an error it may be a new one. The grammar has the
+/// same meaning, but its parts may be in another order.
 pub fn compile_with(
     pool: &mut Pool,
     language: &str,

@@ -1,4 +1,4 @@
-//! How sources are compiled, and how that is read from a plugin's configuration.
+//! Compiler options, and reading them from a plugin's configuration.
 
 use crate::error::{Error, Result};
 use crate::json::{self, Value};
@@ -11,14 +11,14 @@ pub enum Whitespace {
     Compact,
     /// At most one space around punctuation, as TGI.
     Space,
-    /// At most one space, or a line end and at most so many spaces or tabs, around punctuation.
+    /// Around punctuation at most one space, or a line end and at most so many spaces or tabs.
     Flexible {
         /// Most spaces or tabs behind a line end.
         indent: u32,
     },
 }
 
-/// How sources are compiled.
+/// Compiler options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// White space in JSON.
@@ -27,7 +27,7 @@ pub struct Options {
     pub lenient: bool,
     /// Whether `format` is enforced.
     pub formats: bool,
-    /// Whether members of objects come in any order; else in that of the schema.
+    /// Whether members of objects come in any order; otherwise in that of the schema.
     pub any_order: bool,
     /// The draft of schemas that do not name theirs.
     pub draft: Draft,
@@ -49,9 +49,9 @@ impl Default for Options {
 }
 
 impl Options {
-    /// These options with what a JSON object changes: `whitespace` ("compact",
-    /// "space", "flexible"), `indent` (0 to 200, of flexible), `lenient`, `formats`
-    /// (booleans), `x-order` ("schema", "any"), `draft` ("7", "2019-09", "2020-12"). Other members are an error.
+    /// These options with the changes of a JSON object: `whitespace` ("compact", "space",
+    /// "flexible"), `indent` (0 to 200, of flexible), `lenient`, `formats` (booleans), `x-order`
+    /// ("schema", "any"), `draft` ("7", "2019-09", "2020-12"). Other members are an error.
     pub fn with(&self, text: &str) -> Result<Options> {
         match json::parse(text)? {
             Value::Obj(m) => self.with_members(&m),

@@ -1,9 +1,9 @@
 //! Regular expressions as ECMA-262 writes them (with its `u` flag) and as
 //! Python's `re` does where the two agree.
 //!
-//! Look-ahead is exact: what it asks of the rest of the text is intersected with
-//! the rest. Look-behind and back references are refused. Flags may stand in front
-//! and before a group, as in `(?i)` and `(?s:.*)`; of them `i`, `s` and `u` are known.
+//! Look-ahead is exact: its condition is intersected with the rest of the text. Look-behind and
+//! back references are refused. Flags may precede the pattern or a group, as in `(?i)` and
+//! `(?s:.*)`; supported are `i`, `s` and `u`.
 
 use crate::chars::{self, complement, union, Form, Ranges};
 use crate::error::{Error, Result};
@@ -15,21 +15,21 @@ pub const MAX_DEPTH: usize = 100;
 /// Largest bound of a counted repeat.
 pub const MAX_COUNT: u32 = 1_000_000;
 
-// Most parts of a pattern that are looked at, copies included.
+// Maximum number of parts of a pattern, copies included.
 const MAX_WORK: usize = 200_000;
 
-/// What a whole text has to do with the pattern.
+/// The relation of a text to the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
     /// Contain a match somewhere, as JSON Schema's `pattern` means it.
     Search,
     /// Be a match.
     Full,
-    /// Be a match, and stand in a larger grammar: nothing may look around.
+    /// Be a match inside a larger grammar: look-around is not allowed.
     Part,
 }
 
-/// What letters behind a pattern change.
+/// The flags of a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
     /// Letters match in both cases (simple mappings).
@@ -38,7 +38,7 @@ pub struct Flags {
     pub dot_all: bool,
 }
 
-/// The texts that a pattern means. Errors name the place in the pattern.
+/// The texts that a pattern matches. Errors name the position in the pattern.
 pub fn compile(p: &mut Pool, source: &str, form: Form, how: Match) -> Result<Re> {
     compile_with(p, source, form, how, Flags::default())
 }
@@ -80,7 +80,7 @@ enum Tree {
 }
 
 impl Tree {
-    // Whether it looks at more than the characters it takes.
+    // Whether it depends on more than the characters it matches.
     fn looks(&self) -> bool {
         match self {
             Tree::Class(_) => false,
@@ -121,11 +121,10 @@ impl Lower<'_> {
         Ok(self.p.or2(first, later))
     }
 
-    // The texts from here to the end: `t` matches a beginning of them, and what
-    // comes behind it is in `first` where nothing has been read yet (start) and
-    // nothing is by t, in `rest` elsewhere.
+    // The texts from here to the end: `t` matches a prefix of them. What follows is in `first` if
+    // nothing was read before (start) or by t, otherwise in `rest`.
     fn at(&mut self, t: &Tree, start: bool, first: Re, rest: Re) -> Result<Re> {
-        // Repeats of what looks around are written out, within each other as well.
+        // Repeats with look-around are expanded, nested ones too.
         self.work += 1;
         if self.work > MAX_WORK {
             return Err(Error::whole("repeats of anchors and look-ahead within each other take too many steps"));
@@ -180,7 +179,7 @@ impl Lower<'_> {
         for i in (0..max).rev() {
             let f = if start { self.at(t, true, first, rest)? } else { NEVER };
             let r = self.at(t, false, first, rest)?;
-            // The copies beyond the minimum may be left out.
+            // The copies beyond the minimum are optional.
             first = if i < min { f } else { self.p.or2(f, behind.0) };
             rest = if i < min { r } else { self.p.or2(r, behind.1) };
         }
@@ -245,7 +244,8 @@ impl Parser<'_> {
         }
     }
 
-    // The flags inside a group: those of `(?:`, `(?s:`, `(?-i:` or `(?i-s:`, behind the question mark.
+    // The flags inside a group: those of `(?:`, `(?s:`, `(?-i:` or `(?i-s:`, behind the question
+    // mark.
     fn group_flags(&mut self) -> Option<Flags> {
         let (mut flags, mut on) = (self.flags, true);
         for (i, c) in self.text[self.at..].char_indices() {
@@ -308,7 +308,7 @@ impl Parser<'_> {
         if matches!(atom, Tree::Start | Tree::End) {
             return Err(Error::at(self.text, from, "nothing to repeat"));
         }
-        // A lazy repeat means the same texts.
+        // A lazy repeat matches the same texts.
         if !self.eat("?") && self.peek() == Some('+') {
             return Err(self.fail("possessive repeats are not supported"));
         }

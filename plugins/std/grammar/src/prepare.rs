@@ -1,13 +1,13 @@
-//! What most schemas have in common, made beforehand: the expressions of JSON's
-//! strings and numbers, of formats, of common patterns. A plugin makes them before
-//! its memory is copied for the first request, so that requests find them there.
+//! Builds in advance what most schemas have in common: the expressions of JSON's strings and
+//! numbers, of formats and of common patterns. The plugin does this before the snapshot, so that
+//! requests find them cached.
 
 use crate::build::Builder;
 use crate::re::Pool;
 use crate::{json, schema, Options};
 
-// Each stands for what is made in compiling schemas like it. No enumerations:
-// a pool keeps them as lists of words, and they are hardly the same again.
+// Each represents the expressions of similar schemas. No enumerations: a pool stores them as lists
+// of words, which rarely occur again.
 const SAMPLES: &[&str] = &[
     "true",
     r#"{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"boolean"}},"required":["a"],"additionalProperties":false}"#,
@@ -27,17 +27,17 @@ const SAMPLES: &[&str] = &[
     r#"{"type":"string","pattern":"^\\d{4}-[a-z][0-9A-Z]*\\s?\\w+.$"}"#,
 ];
 
-/// A pool in which these are. A compilation that is given it finds its
-/// expressions by their shape, as it finds those that it has made itself.
+/// A pool with these expressions. A compilation with this pool finds them by their shape, like
+/// those that it built itself.
 pub fn pool() -> Pool {
     let o = Options::default();
     let mut b = Builder::default();
     for text in SAMPLES {
-        // Expressions of grammars are numbered anew by each compilation.
+        // Each compilation numbers the expressions of its grammar from 0.
         b = Builder::over(b.p);
         let made = json::parse(text).and_then(|v| schema::compile(std::mem::take(&mut b), &v, &o, &mut Vec::new()));
         if let Ok((mut made, _)) = made {
-            // Writing asks which terminals have texts.
+            // Encoding checks which terminals match some text.
             made.productive();
             b = made;
         }

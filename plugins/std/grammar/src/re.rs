@@ -1,9 +1,9 @@
 //! Regular expressions over bytes, each stored once.
 //!
-//! Beside the usual operators there are intersection and complement, which is
-//! what makes `not`, `allOf` and exclusive names exact, and automata for
-//! divisibility, which have no short expression. Derivatives after Brzozowski
-//! (1964): what remains of a language after one byte is again an expression.
+//! In addition to the usual operators there are intersection and complement, which make `not`,
+//! `allOf` and exclusive names exact, and automata for divisibility, which has no short expression.
+//! Derivatives are Brzozowski's (1964): what remains of a language after one byte is again an
+//! expression.
 
 mod derive;
 mod moves;
@@ -65,7 +65,7 @@ pub enum Node {
 }
 
 /// Divisibility of decimal texts: value * 10^shift is a multiple of `modulus`.
-/// Looks at values only: sign and digits may stand where they like.
+/// Only the value matters, not the position of sign and digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Divisor {
     /// At least 1.
@@ -105,7 +105,7 @@ impl Divisor {
     }
 }
 
-/// Expressions that are asked for again and again.
+/// Frequently used expressions.
 #[derive(Clone, Copy, Debug)]
 pub enum Kept {
     /// Any text inside a JSON string, canonical.
@@ -130,9 +130,9 @@ pub struct Pool {
     nodes: Vec<Node>,
     // Of all unions and intersections.
     members: usize,
-    // What the shape of each shows, see the flags.
+    // The properties of each that follow from its shape, see the flags.
     shows: Vec<u8>,
-    // How many expressions each is when it is written out as a tree.
+    // The number of expressions of each, expanded to a tree.
     weights: Vec<u32>,
     index: Index,
     divisors: Vec<Divisor>,
@@ -142,15 +142,16 @@ pub struct Pool {
     derived: Layered<(Re, u8), Re>,
     // Moves made since it was frozen.
     walked: usize,
-    /// Moves of states that walks have been at.
+    /// Moves of visited states.
     pub(crate) rows: Layered<Re, Rc<Row>>,
-    /// Which languages' automata come back to themselves, where that has been asked.
+    /// Whether languages' automata have a cycle, if computed.
     pub(crate) endless: Layered<Re, bool>,
-    /// Answers of is_empty.
+    /// Results of is_empty.
     pub(crate) empty: Layered<Re, bool>,
-    /// What character sets have been made to.
+    /// The expressions of character sets.
     pub(crate) classes: Layered<(Form, Ranges), Re>,
-    /// Which expressions are one character of a set, and which are word lists: they are written as such.
+    /// Which expressions are one character of a set, and which are word lists: they are written as
+    /// such.
     pub(crate) chars: Layered<Re, Ranges>,
     pub(crate) lists: Layered<Re, List>,
     /// Strings of formats, by their names.
@@ -173,7 +174,8 @@ pub fn has(s: &Set, b: u8) -> bool {
     s[b as usize >> 6] >> (b & 63) & 1 == 1
 }
 
-/// The first byte from `at` on that is in the set, or outside where `inside` is not set; 256 where there is none.
+/// The first byte from `at` on that is in the set, or outside where `inside` is not set; 256 where
+/// there is none.
 pub fn next(s: &Set, at: u32, inside: bool) -> u32 {
     let mut at = at;
     while at < 256 {
@@ -226,13 +228,13 @@ impl Pool {
         p
     }
 
-    /// Makes an expression the first time only.
+    /// Returns the expression of a shape, created once.
     pub fn keep(&mut self, k: Kept, make: impl FnOnce(&mut Pool) -> Re) -> Re {
         if let Some(r) = self.kept[k as usize] {
             return r;
         }
         let r = make(self);
-        // What a full pool gives is not what was asked for.
+        // The result of a full pool is meaningless.
         if !self.full() {
             self.kept[k as usize] = Some(r);
         }
@@ -259,7 +261,7 @@ impl Pool {
         self.shows[r as usize] & MORE != 0
     }
 
-    /// How many expressions it is when what it has twice is counted twice.
+    /// How many expressions it has, counting shared ones once per use.
     pub fn weight(&self, r: Re) -> u32 {
         self.weights[r as usize]
     }
@@ -276,7 +278,7 @@ impl Pool {
         inner.saturating_add(1)
     }
 
-    /// Whether it has become too large to go on; results are then meaningless.
+    /// Whether it has become too large to continue; results are then meaningless.
     pub fn full(&self) -> bool {
         self.nodes.len() >= MAX_NODES || self.members >= 4 * MAX_NODES
     }
@@ -309,8 +311,8 @@ impl Pool {
         self.nodes.len()
     }
 
-    /// Keeps what is there apart from what comes, so that a compilation touches
-    /// little memory that is there already, and makes room for what a usual one adds.
+    /// Stores later expressions separately, so that a compilation writes to few existing pages, and
+    /// reserves memory for a usual compilation.
     pub fn freeze(&mut self) {
         self.nodes.reserve(1000);
         self.shows.reserve(1000);
@@ -326,12 +328,12 @@ impl Pool {
         self.lists.freeze();
     }
 
-    /// How many moves have been made since it was frozen: what questions about automata took.
+    /// How many moves were computed since it was frozen: the cost of walks over automata.
     pub fn walked(&self) -> usize {
         self.walked
     }
 
-    /// Whether so many moves have been made that no more automata are walked.
+    /// Whether so many moves were computed that no more automata are walked.
     pub fn tired(&self) -> bool {
         self.walked >= MAX_WALKED || self.full()
     }
@@ -451,8 +453,8 @@ impl Pool {
         })
     }
 
-    // In an intersection with a, what is not both a and b is what is not b: the same members with less to derive.
-    // None: nothing is said twice.
+    // In an intersection with a, what is not both a and b is what is not b: the same members with
+    // less to derive. None: nothing is said twice.
     fn without_repeats(&mut self, sorted: &[Re]) -> Option<Vec<Re>> {
         let mut out: Option<Vec<Re>> = None;
         for (i, &r) in sorted.iter().enumerate() {
@@ -471,8 +473,8 @@ impl Pool {
         out
     }
 
-    // In an intersection with a, what is a or b is no condition; in one with what is not a, it is b, and a itself
-    // is impossible. None: there is nothing to leave out.
+    // In an intersection with a, what is a or b is no condition; in one with what is not a, it is
+    // b, and a itself is impossible. None: there is nothing to leave out.
     fn without_excluded(&mut self, sorted: &[Re]) -> Option<Vec<Re>> {
         let mut excluded = Vec::new();
         for &r in sorted {
@@ -542,7 +544,7 @@ impl Pool {
         }
     }
 
-    /// Every text that is not in `r`.
+    /// The complement of `r`.
     pub fn not(&mut self, r: Re) -> Re {
         match *self.node(r) {
             Node::Not(x) => x,
@@ -588,7 +590,7 @@ impl Pool {
         self.make(Node::Mod(i as u32, 0))
     }
 
-    /// What an expression asks to be divisible by; None: it is not about divisibility alone.
+    /// The divisor of an expression; None: it is not only about divisibility.
     pub fn divisor(&self, r: Re) -> Option<Divisor> {
         match *self.node(r) {
             Node::Mod(d, 0) => Some(self.divisors[d as usize]),

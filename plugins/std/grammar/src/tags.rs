@@ -212,16 +212,20 @@ impl Lower<'_> {
         };
         let mut options = self.options_of(v, at)?;
         options.any_order = flag(v, at, "any_order", options.any_order)?;
-        let before = self.dropped.len();
+        let (before, barren) = (self.dropped.len(), self.b.barren.len());
         let made = schema::compile_as(std::mem::take(&mut self.b), schema, &options, style, self.dropped);
         let (b, x) = made.map_err(|mut e| {
             e.place = format!("#{}/json_schema{}", at, e.place.trim_start_matches('#'));
             e
         })?;
+        let whole = |pointer: &str| format!("#{}/json_schema{}", at, pointer.trim_start_matches('#'));
         for d in &mut self.dropped[before..] {
-            d.pointer = format!("#{}/json_schema{}", at, d.pointer.trim_start_matches('#'));
+            d.pointer = whole(&d.pointer);
         }
         self.b = b;
+        for e in &mut self.b.barren[barren..] {
+            e.place = whole(&e.place);
+        }
         Ok(x)
     }
 

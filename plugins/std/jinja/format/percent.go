@@ -69,7 +69,7 @@ func Percent(th *value.Thread, f *value.Str, v value.Value) (value.Value, error)
 	return out, nil
 }
 
-// isMapping is PyMapping_Check for what % may take: whatever has [] but strings and tuples.
+// isMapping is PyMapping_Check for operands of %: everything that has [] except strings and tuples.
 func isMapping(v value.Value) bool {
 	switch v.(type) {
 	case *value.Dict, *value.List, *value.Range, *value.Undefined:
@@ -78,7 +78,7 @@ func isMapping(v value.Value) bool {
 	return false
 }
 
-// notMapping is the error of a %(key) that v cannot answer.
+// notMapping is the error of a %(key) if v is not a mapping.
 func notMapping(v value.Value) error {
 	switch x := v.(type) {
 	case *value.List, *value.Range:
@@ -91,7 +91,7 @@ func notMapping(v value.Value) error {
 
 func isUndefined(v value.Value) bool { _, ok := v.(*value.Undefined); return ok }
 
-// percentArgs hands out the arguments of a format.
+// percentArgs returns the arguments of a format in order.
 type percentArgs struct {
 	th    *value.Thread
 	f     *value.Str

@@ -124,7 +124,7 @@ func percentInt(th *value.Thread, s *percentSpec, v value.Value) (*value.Str, er
 	return value.Text(s.sign(n.Sign() < 0) + digits), nil
 }
 
-// justify fills a conversion up to its width.
+// justify pads a conversion to its width.
 func justify(th *value.Thread, x *value.Str, s *percentSpec) (*value.Str, error) {
 	gap := s.width - int64(x.Count())
 	if gap <= 0 {

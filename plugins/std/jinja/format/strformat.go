@@ -8,13 +8,13 @@ import (
 	"tgi/plugins/std/jinja/value"
 )
 
-// Lookup gives the attributes and items that replacement fields name.
+// Lookup returns the attributes and items that replacement fields name.
 type Lookup struct {
 	Attr func(th *value.Thread, v value.Value, name *value.Str) (value.Value, error)
 	Item func(th *value.Thread, v, key value.Value) (value.Value, error)
 }
 
-// Fields is str.format: s with its replacement fields filled from a.
+// Fields is str.format: it fills the replacement fields of s from a.
 func Fields(th *value.Thread, s *value.Str, a value.Args, look Lookup) (*value.Str, error) {
 	f := &formatter{th: th, a: a, look: look}
 	out, err := f.format(s, 2)

@@ -277,8 +277,8 @@ func (f *formatSpec) float(x float64) string {
 	return Float(x, f.verb, prec, f.alt)
 }
 
-// expForm is how a float with all its digits before the point prints under a
-// bare precision: with an exponent.
+// expForm writes a float whose digits s are all before the point, in a format with a
+// precision and no type: with an exponent if the digits reach the precision, else with ".0".
 func expForm(x float64, prec int, s string) string {
 	if prec <= len(s) && x != 0 {
 		e := strconv.FormatFloat(x, 'e', max(prec-1, 0), 64)

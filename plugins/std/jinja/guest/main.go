@@ -125,7 +125,8 @@ func (p renderer) Render(request template.Request, out *template.Output) error {
 	return nil
 }
 
-// refusal is what the client is told: what the template raised stands alone, as its author wrote it for people.
+// refusal is the client's error text: an error that the template raised is passed on alone, because its author wrote it
+// for people.
 func refusal(err error) error {
 	var e *jinja.RenderError
 	if errors.As(err, &e) && errors.Is(err, jinja.ErrRaised) {

@@ -11,7 +11,7 @@ import (
 // IsDictAttr reports whether dicts have an attribute of this name.
 func IsDictAttr(name string) bool { return dictAttrs[name] }
 
-// dictAttrs are the attributes of dict, which x.name finds before the keys.
+// dictAttrs are the attributes of dict. x.name finds them before the keys.
 var dictAttrs = set("clear copy fromkeys get items keys pop popitem setdefault update values")
 
 // mutators are the methods that the immutable sandbox forbids.
@@ -20,12 +20,12 @@ var mutators = map[string]map[string]bool{
 	"dict": set("clear pop popitem setdefault update"),
 }
 
-// dunders are the attributes that every object of Python has.
+// dunders are the attributes that every Python object has.
 var dunders = set("__class__ __delattr__ __dir__ __doc__ __eq__ __format__ __ge__ __getattribute__ __getstate__ " +
 	"__gt__ __hash__ __init__ __init_subclass__ __le__ __lt__ __ne__ __new__ __reduce__ __reduce_ex__ __repr__ " +
 	"__setattr__ __sizeof__ __str__ __subclasshook__")
 
-// sizedAttrs are those of strings, lists, tuples and dicts besides.
+// sizedAttrs are attributes that strings, lists, tuples and dicts also have.
 var sizedAttrs = set("__len__ __getitem__ __contains__ __iter__")
 
 func set(words string) map[string]bool {
@@ -36,7 +36,7 @@ func set(words string) map[string]bool {
 	return m
 }
 
-// attribute is Python's getattr(v, name) under the sandbox: nil where there is none.
+// attribute is Python's getattr(v, name) under the sandbox. It is nil if there is none.
 func attribute(th *value.Thread, v value.Value, name string) (value.Value, error) {
 	if u, ok := v.(*value.Undefined); ok {
 		if dunders[name] {
@@ -124,7 +124,7 @@ func publicAttr(th *value.Thread, v value.Value, name string) (value.Value, erro
 	return nil, nil
 }
 
-// GetAttr is v.name in a template: the attribute, or else the item.
+// GetAttr is v.name in a template: the attribute or, if there is none, the item.
 func GetAttr(th *value.Thread, v value.Value, name *value.Str) (value.Value, error) {
 	r, err := attribute(th, v, name.String())
 	if r != nil || err != nil {
@@ -138,7 +138,7 @@ func GetAttr(th *value.Thread, v value.Value, name *value.Str) (value.Value, err
 	return value.UndefinedAttr(v, name), nil
 }
 
-// GetItem is v[arg] in a template: the item, or else the attribute.
+// GetItem is v[arg] in a template: the item or, if there is none, the attribute.
 func GetItem(th *value.Thread, v, arg value.Value) (value.Value, error) {
 	r, err := itemOf(th, v, arg)
 	if r != nil || err != nil {
@@ -153,7 +153,7 @@ func GetItem(th *value.Thread, v, arg value.Value) (value.Value, error) {
 	return value.UndefinedAttr(v, arg), nil
 }
 
-// item is Python's v[arg]; nil stands for its TypeError and LookupError.
+// item is Python's v[arg]. It is nil instead of a TypeError or LookupError.
 func itemOf(th *value.Thread, v, arg value.Value) (value.Value, error) {
 	switch x := v.(type) {
 	case *value.Undefined:

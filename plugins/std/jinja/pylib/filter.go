@@ -9,8 +9,8 @@ import (
 	"tgi/plugins/std/jinja/value"
 )
 
-// Filter finds a filter of jinja2's, with the tojson of transformers; nil where there
-// is none, or where package interp refuses it.
+// Filter returns a filter of jinja2, or the tojson of transformers. It is nil if there
+// is none of this name, or if package interp refuses it.
 func Filter(name string) *Function { return filters[name] }
 
 var filters map[string]*Function
@@ -77,7 +77,7 @@ func init() {
 	}
 }
 
-// textFilter makes a filter of a function on strings; other values become strings first.
+// textFilter makes a filter of a function on strings. It converts other values to strings first.
 func textFilter(f func(*value.Str) *value.Str) callFunc {
 	return func(th *value.Thread, a []value.Value) (value.Value, error) {
 		s, err := th.Str(a[0])
@@ -92,12 +92,12 @@ func textFilter(f func(*value.Str) *value.Str) callFunc {
 	}
 }
 
-// mapWhole makes a filter of a function on text that looks at neighbours.
+// mapWhole makes a filter of a function on text that reads neighbouring characters.
 func mapWhole(f func(string) string) callFunc {
 	return textFilter(func(s *value.Str) *value.Str { return s.MapWhole(f) })
 }
 
-// mapRuns makes a filter of a function on text that treats each character alone.
+// mapRuns makes a filter of a function on text that treats each character by itself.
 func mapRuns(f func(string) string) callFunc {
 	return textFilter(func(s *value.Str) *value.Str { return s.MapRuns(f) })
 }
@@ -215,7 +215,7 @@ func wordTitle(s string) string {
 	return b.String()
 }
 
-// indentError is what s += newline and s.splitlines() raise for other values.
+// indentError is the error of s += newline and s.splitlines() for a value that is not a string.
 func indentError(v value.Value) error {
 	switch v.(type) {
 	case *value.List:

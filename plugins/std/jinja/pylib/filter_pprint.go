@@ -117,7 +117,7 @@ func (p *prettyPrinter) sorted(v value.Value, depth int) (value.Value, error) {
 	return &value.List{Items: out}, nil
 }
 
-// order is a dict's entries sorted by key; keys that have no order by their type.
+// order returns a dict's entries sorted by key. Keys without an order are sorted by their type.
 func (p *prettyPrinter) order(d *value.Dict) ([]value.Entry, error) {
 	if err := p.Thread.GrowItems(2 * d.Len()); err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func (p *prettyPrinter) newline(end string, indent int) error {
 	return nil
 }
 
-// str writes what is text already.
+// str writes a text as it is.
 func (p *prettyPrinter) str(s *value.Str) { p.Buffer.Str(s) }
 
 // string is PrettyPrinter._pprint_str: a long string in several literals.

@@ -9,14 +9,14 @@ import (
 	"tgi/plugins/std/jinja/value"
 )
 
-// getter looks an attribute up in each item, as jinja2's make_attrgetter.
+// getter looks up an attribute of each item, like jinja2's make_attrgetter.
 type getter struct {
 	parts []value.Value
 	fold  bool        // lower-case strings
 	def   value.Value // in place of undefined
 }
 
-// attrParts splits "a.b.0" at its dots; attr nil or None is the item itself.
+// attrParts splits "a.b.0" at its dots. For nil or None the attribute is the item itself.
 func attrParts(attr value.Value) []value.Value {
 	s, ok := attr.(*value.Str)
 	switch {
@@ -69,7 +69,7 @@ func filterFirst(th *value.Thread, a []value.Value) (value.Value, error) {
 	return v, err
 }
 
-// reversed gives the items of what Python's reversed() takes, backwards.
+// reversed returns the items of v in reverse order, if Python's reversed() accepts v.
 func reversed(th *value.Thread, v value.Value) ([]value.Value, error) {
 	switch v := v.(type) {
 	case *value.Str, *value.List, *value.Tuple, *value.Dict, *value.Range, *value.DictView:
@@ -124,7 +124,7 @@ func filterItems(_ *value.Thread, a []value.Value) (value.Value, error) {
 		view := value.NewView(v, value.ViewItems)
 		return &value.Generator{Class: "generator", Next: value.IterateN(v.Len(), view.At)}, nil
 	}
-	// the error comes when the generator is walked
+	// the generator returns the error when it is used
 	return &value.Generator{Class: "generator", Next: func() (value.Value, bool, error) {
 		return nil, false, value.TypeError("Can only get item pairs from a mapping.")
 	}}, nil
@@ -190,7 +190,7 @@ func filterMap(th *value.Thread, a []value.Value) (value.Value, error) {
 	})
 }
 
-// byName finds a filter or test that a value names.
+// byName returns the filter or test that a value names.
 func byName(table map[string]*Function, kind string, name value.Value) (*Function, error) {
 	if s, ok := name.(*value.Str); ok && table[s.String()] != nil {
 		return table[s.String()], nil
@@ -207,8 +207,8 @@ func (f *Function) with(th *value.Thread, v value.Value, pos []value.Value, kw *
 	return f.Invoke(th, a)
 }
 
-// lazily is a generator over the items of v that f keeps, in f's form.
-// prepare runs when the first item is asked for, and only where v is true.
+// lazily is a generator over the items of v that f keeps, as f returns them.
+// prepare runs before the first item, and only if v is true.
 func lazily(th *value.Thread, v value.Value, prepare func() error,
 	f func(value.Value) (value.Value, bool, error)) (value.Value, error) {
 	var next value.Iterator

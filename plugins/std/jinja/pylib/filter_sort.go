@@ -7,7 +7,7 @@ import (
 	"tgi/plugins/std/jinja/value"
 )
 
-// sortItem is an item with what it is sorted by.
+// sortItem is an item with its sort keys.
 type sortItem struct{ key, item value.Value }
 
 // sortBy sorts stably by the keys with Python's <.
@@ -152,14 +152,14 @@ func filterUnique(th *value.Thread, a []value.Value) (value.Value, error) {
 			return nil, err
 		}
 		if i < 0 {
-			_ = seen.Set(k, value.None) // find has shown that it hashes
+			_ = seen.Set(k, value.None) // find has shown that it is hashable
 			out = append(out, v)
 		}
 	}
 	return &value.Generator{Class: "generator", Next: value.IterateSlice(out)}, nil
 }
 
-// filterExtreme makes min and max: the first item that no other one beats.
+// filterExtreme makes min and max. Of equal items they return the first.
 func filterExtreme(op value.CompareOp) callFunc {
 	return func(th *value.Thread, a []value.Value) (value.Value, error) {
 		exact, err := flagArg(th, a[1], false)

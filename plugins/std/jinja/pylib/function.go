@@ -8,7 +8,7 @@ import (
 	"tgi/plugins/std/jinja/value"
 )
 
-// callFunc gets the parameters in their order; those that were left out are nil.
+// callFunc gets the parameters in order. Those that were left out are nil.
 type callFunc func(th *value.Thread, a []value.Value) (value.Value, error)
 
 // Function is a filter or test: a Python function with named parameters.

@@ -40,7 +40,7 @@ func (m *method) bind(self value.Value) value.Value {
 	}}
 }
 
-// args gives max values; those that were left out are nil.
+// args returns max values. Those that were left out are nil.
 func (m *method) args(a value.Args) ([]value.Value, error) {
 	if len(a.Keywords) > 0 && m.kw == nil {
 		return nil, value.TypeError("%s.%s() takes no keyword arguments", m.class, m.name)
@@ -64,7 +64,7 @@ func (m *method) args(a value.Args) ([]value.Value, error) {
 	return vals, nil
 }
 
-// count is Python's complaint about the number of arguments.
+// count is Python's error for a wrong number of arguments.
 func (m *method) count(n int) error {
 	plural := func(n int) string {
 		if n == 1 {
@@ -128,8 +128,8 @@ func optInt(v value.Value, def int64) (int64, error) {
 	return intArg(v)
 }
 
-// charRange reads the start and end arguments of find and its kin: offsets in
-// characters, clipped to 0..n. ok is false where start lies beyond the string.
+// charRange reads the start and end arguments of find and similar methods: offsets
+// in characters, clipped to 0..n. ok is false if start is beyond the end.
 func charRange(n int, start, end value.Value) (lo, hi int, ok bool, err error) {
 	lo64, hi64 := int64(0), int64(math.MaxInt64)
 	if start != nil && start != value.None {

@@ -123,7 +123,7 @@ func dictViewOf(kind value.ViewKind) func(*value.Thread, value.Value, []value.Va
 	}
 }
 
-// rangeAttr gives the attributes of a range.
+// rangeAttr returns the attributes of a range.
 func rangeAttr(r *value.Range, name string) value.Value {
 	switch name {
 	case "start":
@@ -136,7 +136,7 @@ func rangeAttr(r *value.Range, name string) value.Value {
 	return nil
 }
 
-// numberAttr gives the attributes of numbers that templates could want.
+// numberAttr returns the attributes of numbers that templates can use.
 func numberAttr(v value.Value, name string) value.Value {
 	fn := func(f func() value.Value) value.Value {
 		call := func(*value.Thread, value.Value, []value.Value) (value.Value, error) { return f(), nil }

@@ -53,7 +53,7 @@ func (*joiner) Type() string { return "Joiner" }
 // QualifiedType implements value.Qualified.
 func (*joiner) QualifiedType() string { return "jinja2.utils.Joiner" }
 
-// Call gives nothing for the first time, and then the separator.
+// Call returns an empty string the first time and then the separator.
 func (j *joiner) Call(_ *value.Thread, a value.Args) (value.Value, error) {
 	if len(a.Pos)+len(a.Keywords) > 0 {
 		return nil, value.TypeError("Joiner.__call__() takes 1 positional argument but %d were given", len(a.Pos)+1)

@@ -7,7 +7,7 @@ import (
 	"tgi/plugins/std/jinja/value"
 )
 
-// Test finds a test of jinja2's; nil where there is none.
+// Test returns a test of jinja2, or nil if there is none of this name.
 func Test(name string) *Function { return tests[name] }
 
 var tests map[string]*Function
@@ -128,8 +128,8 @@ func testNamed(table map[string]*Function) callFunc {
 	}
 }
 
-// same is Python's is, where equal strings and numbers count as one object:
-// CPython shares the small ones and the constants.
+// same is Python's is. Equal strings and numbers are the same object here, because
+// CPython shares small numbers and constants.
 func same(a, b value.Value) bool {
 	if x, ok := a.(*value.Str); ok {
 		y, ok := b.(*value.Str)

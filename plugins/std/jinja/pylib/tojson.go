@@ -267,7 +267,7 @@ func (w *jsonWriter) jsonString(s *value.Str) error {
 	return nil
 }
 
-// jsonRun writes a stretch of one origin.
+// jsonRun writes a run of bytes of one origin.
 func (w *jsonWriter) jsonRun(part string, data bool) {
 	lo := len(w.Bytes)
 	w.Bytes = appendJSON(w.Bytes, part, w.ascii)
@@ -304,8 +304,8 @@ func appendJSON(b []byte, s string, ascii bool) []byte {
 	return append(b, s[start:]...)
 }
 
-// plainLen is how many bytes at the start stand for themselves in any JSON. It
-// is small because a loop in a guest costs as much as its function is long.
+// plainLen is the number of bytes at the start that JSON never escapes. The function
+// is small because the cost of a loop in a guest grows with its function's size.
 func plainLen(s string) int {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {

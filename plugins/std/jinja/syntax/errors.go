@@ -10,7 +10,7 @@ import (
 // ErrSyntax is what an *Error wraps: the template cannot be used at all.
 var ErrSyntax = errors.New("template syntax")
 
-// Error says where a template stops being one. Line and Column count from 1;
+// Error is a syntax error with its position. Line and Column count from 1;
 // Column counts characters.
 type Error struct {
 	Name         string

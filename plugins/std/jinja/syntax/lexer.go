@@ -371,7 +371,7 @@ func (l *lexer) word(rest string) error {
 	return l.fail(at, "unexpected char %s at %d", chars.Quote(string(r)), utf8.RuneCountInString(l.src[:at]))
 }
 
-// balance keeps the books of brackets: a tag ends only where none is open.
+// balance tracks open brackets: a tag ends only where none is open.
 func (l *lexer) balance(op string) error {
 	switch op {
 	case "(":

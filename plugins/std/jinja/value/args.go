@@ -1,12 +1,12 @@
 package value
 
-// Args is what a call passes.
+// Args are the arguments of a call.
 type Args struct {
 	Pos      []Value
 	Keywords []Keyword
 }
 
-// Keyword is an argument that is given by name.
+// Keyword is an argument passed by name.
 type Keyword struct {
 	Name  *Str
 	Value Value

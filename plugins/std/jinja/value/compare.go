@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// MaxDepth bounds how deep values are walked into.
+// MaxDepth is the deepest nesting of values that operations follow.
 const MaxDepth = 200
 
 var errTooDeep = LimitError("depth: a value nested deeper than %d", MaxDepth)
@@ -105,7 +105,7 @@ func (th *Thread) equalDicts(a, b *Dict, depth int) (bool, error) {
 	return true, nil
 }
 
-// compareNumbers gives -1, 0 or 1, or 2 where a NaN is involved.
+// compareNumbers returns -1, 0 or 1, or 2 if one of the numbers is NaN.
 func compareNumbers(a, b Value) int {
 	if x, ok := AsInt64(a); ok {
 		if y, ok := AsInt64(b); ok {
@@ -151,7 +151,7 @@ func decide(op CompareOp, c int) bool {
 	return c >= 0
 }
 
-// Order is a < b and its kin.
+// Order is a < b, a <= b, a > b or a >= b.
 func (th *Thread) Order(op CompareOp, a, b Value, depth int) (bool, error) {
 	if depth > MaxDepth {
 		return false, errTooDeep

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// smallDict is the number of entries up to which a scan beats a map.
+// smallDict is the number of entries up to which a scan is faster than a map.
 const smallDict = 16
 
 // Entry is a key and its value.
@@ -17,17 +17,17 @@ type Entry struct{ Key, Value Value }
 // Dict is Python's dict: ordered by first insertion.
 type Dict struct {
 	entries []Entry
-	strs    map[string]int // index of string keys, once there are more than smallDict
+	strs    map[string]int // index of string keys, if there are more than smallDict
 	others  map[string]int // index of other keys by hashKey
 }
 
-// NewDict makes a dict of entries with string keys, of which no two are equal.
+// NewDict makes a dict of entries with string keys, which must all differ.
 func NewDict(entries ...Entry) *Dict { return &Dict{entries: entries} }
 
 // NewDictSize makes an empty dict with room for n entries.
 func NewDictSize(n int) *Dict { return &Dict{entries: make([]Entry, 0, n)} }
 
-// Remove takes the entry of a string key away.
+// Remove removes the entry of a string key.
 func (d *Dict) Remove(key string) {
 	if i := d.findStr(key); i >= 0 {
 		rest := slices.Delete(d.entries, i, i+1)
@@ -36,15 +36,15 @@ func (d *Dict) Remove(key string) {
 	}
 }
 
-// Fill adds entries with string keys, of which the last of a key counts, at the
-// place of the first. The slice is not kept.
+// Fill adds entries with string keys. If a key occurs several times, it has the
+// place of the first and the value of the last. Fill does not keep the slice.
 func (d *Dict) Fill(entries []Entry) {
 	for _, e := range entries {
-		_ = d.Set(e.Key, e.Value) // string keys hash
+		_ = d.Set(e.Key, e.Value) // string keys are hashable
 	}
 }
 
-// Entries are the entries in their order. The slice belongs to the dict.
+// Entries returns the entries in their order. The dict owns the slice.
 func (d *Dict) Entries() []Entry { return d.entries }
 
 // Type implements Value.
@@ -76,7 +76,7 @@ func (d *Dict) findStr(key string) int {
 	return -1
 }
 
-// Find gives the index of key, or -1. The error is Python's TypeError for a
+// Find returns the index of key, or -1. The error is Python's TypeError for a
 // key that cannot be hashed.
 func (d *Dict) Find(key Value) (int, error) {
 	if k, ok := key.(*Str); ok {
@@ -154,7 +154,7 @@ func (d *Dict) Clone() *Dict {
 	return c
 }
 
-// HashKey gives equal values equal texts, as Python's hash and == together do.
+// HashKey returns a text that is equal for values that are equal as keys in Python.
 func HashKey(v Value) (string, error) {
 	switch v := v.(type) {
 	case *Str:

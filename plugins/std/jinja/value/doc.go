@@ -1,9 +1,9 @@
-// Package value is Python's values as templates see them: their types, operators,
+// Package value has Python's values for templates: their types, operators,
 // iteration, reprs and exceptions, with Python's own error texts. Values are
-// immutable, save for namespaces and iterators.
+// immutable, except namespaces and iterators.
 //
-// Every byte of a [Str] knows whether it came from the template or from the
-// request; every operation keeps that. What an operation costs it takes from the
-// [Thread] of the rendering, whose budget ends templates that loop or build
-// gigabytes.
+// A [Str] records for every byte whether it came from the template or from the
+// request, and every operation keeps this record. Operations charge their cost to
+// the [Thread] of the rendering, whose limits stop templates that loop for too
+// long or build values that are too large.
 package value

@@ -18,8 +18,8 @@ var ErrRender = errors.New("template rendering")
 // cannot be continued.
 var ErrInput = errors.New("template input")
 
-// Exception is an exception of the rendering, with the class and the message
-// that Python gives it.
+// Exception is an exception of the rendering, with Python's class and message
+// for it.
 type Exception struct {
 	// Class is Python's name of the exception: UndefinedError, TypeError, ...
 	// Limits have the class LimitError.
@@ -31,7 +31,7 @@ type Exception struct {
 	kind error
 }
 
-// Error gives the class, the message and the line.
+// Error returns the class, the message and the line.
 func (e *Exception) Error() string {
 	if e.Line == 0 {
 		return e.Class + ": " + e.Msg
@@ -84,7 +84,7 @@ func IsClass(err error, classes ...string) bool {
 	return false
 }
 
-// AtLine notes the line of an error that does not know its own.
+// AtLine sets the line of an error that has none.
 func AtLine(err error, line int) error {
 	if err == nil {
 		return nil
@@ -92,7 +92,7 @@ func AtLine(err error, line int) error {
 	return noteLine(err, line)
 }
 
-// noteLine stands apart because it allocates, and most calls of atLine have no error.
+// noteLine is a separate function because it allocates, and most calls of AtLine have no error.
 func noteLine(err error, line int) error {
 	var e *Exception
 	if errors.As(err, &e) && e.Line == 0 {

@@ -2,10 +2,10 @@ package value
 
 import "unicode/utf8"
 
-// Iterator gives items until ok is false.
+// Iterator returns items until ok is false.
 type Iterator func() (v Value, ok bool, err error)
 
-// IterateSlice gives the items.
+// IterateSlice iterates over the items.
 func IterateSlice(items []Value) Iterator {
 	i := 0
 	return func() (Value, bool, error) {
@@ -17,7 +17,7 @@ func IterateSlice(items []Value) Iterator {
 	}
 }
 
-// IterateN gives at(0) to at(n-1).
+// IterateN iterates over at(0) to at(n-1).
 func IterateN(n int, at func(int) Value) Iterator {
 	i := 0
 	return func() (Value, bool, error) {
@@ -247,7 +247,7 @@ func sliceBounds(n int64, start, stop, step Value) (lo, hi, by int64, err error)
 	return lo, hi, by, nil
 }
 
-// SliceIndex reads a bound of a slice: an int of any size, brought into the range of int64.
+// SliceIndex reads a bound of a slice: an int of any size, clamped to the range of int64.
 func SliceIndex(v Value) (int64, error) {
 	const far = 1 << 62
 	switch v := v.(type) {
@@ -264,7 +264,7 @@ func SliceIndex(v Value) (int64, error) {
 	return 0, TypeError("slice indices must be integers or None or have an __index__ method")
 }
 
-// Unpack takes exactly n items out of v.
+// Unpack returns the items of v, which must be exactly n.
 func (th *Thread) Unpack(v Value, n int) ([]Value, error) {
 	if !IsIterable(v) {
 		return nil, TypeError("cannot unpack non-iterable %s object", v.Type())

@@ -12,9 +12,9 @@ import (
 	"tgi/plugins/std/jinja/chars"
 )
 
-// decoder reads JSON into values, keeping the order of keys and telling ints
-// from floats as Python's json does. What it allocates it takes from slabs: a
-// conversation is hundreds of small objects, which live and die together.
+// decoder reads JSON into values. Like Python's json it keeps the order of keys and
+// distinguishes ints from floats. It allocates from slabs, because a conversation
+// is hundreds of small objects with the same lifetime.
 type decoder struct {
 	src     string // UTF-8
 	pos     int
@@ -26,8 +26,8 @@ type decoder struct {
 	items   []Value // of the arrays that are being read
 }
 
-// DecodeObject reads a JSON object. Strings get the origin that from gives for
-// their top-level name.
+// DecodeObject reads a JSON object. Strings get the origin that from returns for
+// the top-level name that they are under.
 func DecodeObject(src []byte, from func(name string) Origin) (*Dict, error) {
 	d := &decoder{src: string(src)}
 	if !utf8.ValidString(d.src) {
@@ -65,7 +65,7 @@ func (d *decoder) newStr(s string) *Str {
 	return x
 }
 
-// take skips white space and one byte, if it is c.
+// take skips white space and then one byte if it is c.
 func (d *decoder) take(c byte) bool {
 	d.space()
 	if d.pos < len(d.src) && d.src[d.pos] == c {
@@ -297,5 +297,5 @@ func (d *decoder) escape() (rune, error) {
 			}
 		}
 	}
-	return r, nil // a lone surrogate becomes U+FFFD as it is appended
+	return r, nil // appending half a surrogate pair writes U+FFFD
 }

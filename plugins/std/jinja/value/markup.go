@@ -44,7 +44,7 @@ func (th *Thread) ForceEscape(s *Str) (*Str, error) {
 	return s.MapRuns(htmlEscapes.Replace).Markup(), nil
 }
 
-// AddMarkup is a + b where one of them is safe: the other is escaped.
+// AddMarkup is a + b if one of them is safe. The other one is escaped.
 func (th *Thread) AddMarkup(a, b *Str) (Value, error) {
 	x, err := th.EscapeHTML(a)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"math/big"
 )
 
-// maxBits bounds Python's unbounded ints.
+// maxBits is the greatest size of an int, in bits. Python's have no limit.
 const maxBits = 1 << 18
 
 // NewInt is the Value of an int of any size.
@@ -16,7 +16,7 @@ func NewInt(n *big.Int) Value {
 	return &BigInt{n}
 }
 
-// AsInt gives the int of an Int, Bool or bigInt.
+// AsInt returns the int of an Int, Bool or BigInt.
 func AsInt(v Value) (*big.Int, bool) {
 	switch v := v.(type) {
 	case Int:
@@ -32,7 +32,7 @@ func AsInt(v Value) (*big.Int, bool) {
 	return nil, false
 }
 
-// AsInt64 gives the int of an Int or Bool.
+// AsInt64 returns the int of an Int or Bool.
 func AsInt64(v Value) (int64, bool) {
 	switch v := v.(type) {
 	case Int:
@@ -55,7 +55,7 @@ func IsNumber(v Value) bool {
 	return false
 }
 
-// AsFloat gives a number as a float.
+// AsFloat returns a number as a float.
 func AsFloat(v Value) (float64, error) {
 	switch v := v.(type) {
 	case Float:
@@ -123,7 +123,7 @@ func (th *Thread) Arith(op Op, a, b Value) (Value, error) {
 	return th.bigOp(op, x, y)
 }
 
-// smallOp does the common cases that cannot overflow.
+// smallOp computes the common cases that cannot overflow.
 func smallOp(op Op, x, y int64) (Value, bool) {
 	const safe = 1 << 31
 	if x < -safe || x > safe || y < -safe || y > safe {

@@ -56,8 +56,8 @@ func floatDivMod(x, y float64) (q, r float64) {
 	return q, r
 }
 
-// pow is x ** y. Go's math.Pow is off by some ulp where C's is not, so whole and
-// half exponents, which are all that templates use, are worked out exactly.
+// pow is x ** y. Go's math.Pow can differ from C's by a few ulp, so exponents that
+// are whole or half numbers, all that templates use, are computed exactly.
 func pow(x, y float64) float64 {
 	twice := 2 * y
 	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) || twice != math.Trunc(twice) || math.Abs(y) > 1024 || y == 0 {

@@ -1,7 +1,7 @@
 package value
 
-// What an object of another package can do, beyond printing its type, it tells by its
-// methods.
+// Objects of other packages implement these interfaces for what they can do beyond
+// printing their type.
 type (
 	// Callable can be called.
 	Callable interface {
@@ -13,12 +13,12 @@ type (
 		Value
 		Attr(th *Thread, name string) (Value, error)
 	}
-	// Iterable can be walked.
+	// Iterable can be iterated over.
 	Iterable interface {
 		Value
 		Iterate() Iterator
 	}
-	// Sized has a len(), and is true where that is not 0.
+	// Sized has a len(), and is true if that is not 0.
 	Sized interface {
 		Value
 		Length(th *Thread) (int64, error)
@@ -28,8 +28,8 @@ type (
 		Value
 		Repr(w *Writer) error
 	}
-	// Qualified has a type of another name in errors about attributes, as
-	// jinja2's object_type_repr gives it.
+	// Qualified has another name of its type in errors about attributes, the one
+	// that jinja2's object_type_repr returns.
 	Qualified interface {
 		Value
 		QualifiedType() string

@@ -123,7 +123,7 @@ func (w *Writer) bigInt(v *BigInt) error {
 	return nil
 }
 
-// Nest goes one level deeper into a value.
+// Nest enters one more level of a value.
 func (w *Writer) Nest() error {
 	if w.Depth++; w.Depth > MaxDepth {
 		return errTooDeep

@@ -11,7 +11,7 @@ import (
 // Origin says where the bytes of a Str came from.
 type Origin uint8
 
-// The origins. Of a string that is FromBoth, each byte has one of the others.
+// The origins. In a string that is FromBoth, each byte has one of the others.
 const (
 	FromTemplate Origin = iota
 	FromData
@@ -37,14 +37,14 @@ func (*Str) Type() string { return "str" }
 // String is the text.
 func (x *Str) String() string { return x.s }
 
-// From says where all of the text comes from.
+// From returns the origin of the whole text.
 func (x *Str) From() Origin { return x.from }
 
 // Safe reports whether x is a Markup.
 func (x *Str) Safe() bool { return x.safe }
 
-// Spans is the number of ranges that came from the request, of a string that came
-// from both.
+// Spans returns the number of ranges that came from the request, for a string that
+// came from both.
 func (x *Str) Spans() int { return len(x.marks) }
 
 // Text makes a string that belongs to the template.
@@ -56,8 +56,8 @@ func Data(s string) *Str { return &Str{s: s, from: FromData} }
 // Empty is the empty string.
 var Empty = Text("")
 
-// Like gives s the provenance of x where x is not mixed; where it is mixed the
-// whole of s counts as data, which is the safe side.
+// Like returns s with the origin of x. If x has both origins, all of s is data,
+// which is the safe choice.
 func Like(x *Str, s string) *Str {
 	if x.from == FromTemplate {
 		return &Str{s: s}
@@ -83,7 +83,7 @@ func (x *Str) Sub(lo, hi int) *Str {
 	return r
 }
 
-// Runs calls f for each stretch of one origin, in order.
+// Runs calls f for each run of bytes of one origin, in order.
 func (x *Str) Runs(f func(part string, data bool)) {
 	if x.from != FromBoth {
 		f(x.s, x.from == FromData)
@@ -102,7 +102,7 @@ func (x *Str) Runs(f func(part string, data bool)) {
 	}
 }
 
-// MapRuns applies f, which must treat each character alone, to every stretch.
+// MapRuns applies f to every run of one origin. f must treat each character by itself.
 func (x *Str) MapRuns(f func(string) string) *Str {
 	if x.from != FromBoth {
 		return &Str{s: f(x.s), from: x.from}
@@ -152,7 +152,7 @@ func (x *Str) chars() []Value {
 	return out
 }
 
-// Buffer builds a string and keeps the provenance of what is put into it.
+// Buffer builds a string and keeps the origin of each of its parts.
 type Buffer struct {
 	Bytes []byte
 	marks []span
@@ -173,7 +173,7 @@ func (w *Buffer) Put(s string, data bool) {
 // Text appends text of the template.
 func (w *Buffer) Text(s string) { w.Bytes = append(w.Bytes, s...) }
 
-// Mark makes the bytes lo to hi, the last that were written, the request's.
+// Mark marks the bytes lo to hi, which must be the last ones written, as the request's.
 func (w *Buffer) Mark(lo, hi int) {
 	if n := len(w.marks); n > 0 && w.marks[n-1].hi == lo {
 		w.marks[n-1].hi = hi
@@ -216,7 +216,7 @@ func (w *Buffer) Sub(x *Str, lo, hi int) {
 	}
 }
 
-// Done gives what was written. The buffer is not used again.
+// Done returns the string. The buffer must not be used again.
 func (w *Buffer) Done() *Str {
 	if len(w.Bytes) == 0 {
 		return Empty
@@ -232,17 +232,17 @@ func (w *Buffer) Done() *Str {
 	return r
 }
 
-// Copied is done for a buffer that is used again.
+// Copied is like Done, for a buffer that is used again.
 func (w *Buffer) Copied() *Str {
 	r := w.Done()
 	r.marks = slices.Clone(r.marks)
 	return r
 }
 
-// Emptied is an empty buffer with the room of w.
+// Emptied returns an empty buffer with the capacity of w.
 func (w *Buffer) Emptied() Buffer { return Buffer{w.Bytes[:0], w.marks[:0]} }
 
-// Capacity is the room of w, in bytes.
+// Capacity returns the capacity of w, in bytes.
 func (w *Buffer) Capacity() int { return cap(w.Bytes) }
 
 // Concat is a + b.
@@ -294,9 +294,9 @@ func (x *Str) Trim(cut *Str, left, right bool) *Str {
 	return x.Sub(lo, lo+len(s))
 }
 
-// MapWhole applies a function that looks at neighbours. A string of mixed
-// origin is mapped whole; where lengths stay, the marks stay with them, and
-// otherwise all of it counts as data.
+// MapWhole applies a function that reads neighbouring characters. It maps a string
+// of both origins as a whole. If the length stays the same, so do the origins of
+// the bytes; otherwise all of it is data.
 func (x *Str) MapWhole(f func(string) string) *Str {
 	s := f(x.s)
 	if x.from != FromBoth {

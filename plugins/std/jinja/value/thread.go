@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Thread is one rendering as Python's operations see it: what it may still spend,
-// and the time. It belongs to one goroutine.
+// Thread is the state of one rendering for Python's operations: its remaining
+// budget, and the time. Only one goroutine may use it.
 type Thread struct {
-	// Now is the time that strftime_now tells, in the zone it carries.
+	// Now is the time that strftime_now formats, in its time zone.
 	Now time.Time
 
 	maxSteps, maxMemory int64
 	steps, memory       int64
 }
 
-// NewThread makes a thread that may take as many steps and make as many bytes of
-// values.
+// NewThread makes a thread with limits on the steps that it takes and the bytes of
+// the values that it makes.
 func NewThread(steps, memory int64, now time.Time) Thread {
 	return Thread{Now: now, maxSteps: steps, maxMemory: memory}
 }
 
-// Spent is the steps that were taken.
+// Spent returns the number of steps taken.
 func (th *Thread) Spent() int64 { return th.steps }
 
 // Step counts a unit of work.
@@ -47,8 +47,8 @@ func (th *Thread) Grow(n int64) error {
 	return nil
 }
 
-// GrowItems counts n items of a list that is about to be made. Each is a step
-// too: it is copied, and the collector looks at it.
+// GrowItems counts n items of a list that is about to be made. Each is also a step,
+// because it is copied and the garbage collector scans it.
 func (th *Thread) GrowItems(n int) error {
 	if err := th.Work(n); err != nil {
 		return err
@@ -56,8 +56,8 @@ func (th *Thread) GrowItems(n int) error {
 	return th.Grow(16 * int64(n))
 }
 
-// Read counts what a function costs that looks at all of v, if v is a string: a
-// step for 32 bytes, or for 2 where it looks at each character by itself.
+// Read counts the cost of a function that reads all of v, if v is a string: a step
+// for each 32 bytes, or for each 2 if it reads the characters one by one.
 func (th *Thread) Read(v Value, perCharacter bool) error {
 	s, ok := v.(*Str)
 	switch {

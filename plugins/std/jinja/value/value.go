@@ -6,8 +6,8 @@ import (
 	"tgi/plugins/std/jinja/chars"
 )
 
-// Value is one of Python's objects as a template sees them: a type of this package,
-// or an object of another one, which does what its methods say (see Callable).
+// Value is a Python object of a template: a type of this package, or an object of
+// another one, whose methods say what it can do (see Callable).
 type Value interface {
 	// Type is the name of the object's class, as in Python's error texts.
 	Type() string
@@ -52,8 +52,8 @@ type List struct{ Items []Value }
 // Type implements Value.
 func (*List) Type() string { return "list" }
 
-// Tuple is Python's tuple. Where names is set the items have these attributes
-// too (groupby's pairs).
+// Tuple is Python's tuple. If names is set, the items are also attributes with
+// these names (groupby's pairs).
 type Tuple struct {
 	Items []Value
 	Names []string
@@ -68,7 +68,7 @@ type Range struct{ Start, Stop, Step, N int64 }
 // Type implements Value.
 func (*Range) Type() string { return "range" }
 
-// ViewKind tells the views of a dict apart.
+// ViewKind is the kind of a view of a dict.
 type ViewKind uint8
 
 // The views of a dict.
@@ -92,7 +92,7 @@ func (v *DictView) Type() string {
 // NewView makes a view of d.
 func NewView(d *Dict, kind ViewKind) *DictView { return &DictView{d, kind} }
 
-// At gives item i of the view.
+// At returns item i of the view.
 func (v *DictView) At(i int) Value {
 	e := v.Dict.entries[i]
 	switch v.kind {
@@ -104,8 +104,8 @@ func (v *DictView) At(i int) Value {
 	return &Tuple{Items: []Value{e.Key, e.Value}}
 }
 
-// Generator is an iterator that can be walked once: Python's generators and
-// the iterators that reversed() gives.
+// Generator is an iterator that can be used once: Python's generators and the
+// iterators of reversed().
 type Generator struct {
 	Class string
 	Next  func() (v Value, ok bool, err error)
@@ -114,8 +114,8 @@ type Generator struct {
 // Type implements Value.
 func (g *Generator) Type() string { return g.Class }
 
-// Undefined stands for a value that is not there. It prints as nothing and is
-// false; most other uses raise its error.
+// Undefined is a missing value. It prints as an empty string and is false. Most
+// other uses raise its error.
 type Undefined struct {
 	Hint  string
 	obj   Value // nil: a variable
@@ -126,16 +126,16 @@ type Undefined struct {
 // Type implements Value.
 func (*Undefined) Type() string { return "Undefined" }
 
-// UndefinedName stands for a variable that is not set.
+// UndefinedName is the value of a variable that is not set.
 func UndefinedName(name string) *Undefined { return &Undefined{Name: Text(name)} }
 
-// UndefinedAttr stands for an attribute or item that obj lacks.
+// UndefinedAttr is the value of an attribute or item that obj lacks.
 func UndefinedAttr(obj, name Value) *Undefined { return &Undefined{obj: obj, Name: name} }
 
 // Call raises the exception of u.
 func (u *Undefined) Call(*Thread, Args) (Value, error) { return nil, u.Err() }
 
-// Err is the exception that using u raises.
+// Err returns the exception that a use of u raises.
 func (u *Undefined) Err() error {
 	class := u.Class
 	if class == "" {

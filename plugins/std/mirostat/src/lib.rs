@@ -38,7 +38,7 @@ pub fn init(config: &[u8]) -> Result<()> {
 /// One sequence.
 pub struct Mirostat {
     params: Params,
-    /// The greatest surprise that a token may have: what the feedback moves.
+    /// The maximum surprise of a token; the feedback adjusts it.
     mu: f64,
 }
 
@@ -53,7 +53,7 @@ impl Sampler for Mirostat {
         let kept = &candidates[..self.cut(candidates)];
         let sum: f64 = kept.iter().map(|c| weight(kept, c)).sum();
         let mut left = host::rand_float() * sum;
-        let mut chosen = kept.len() - 1; // where rounding leaves a rest behind the last
+        let mut chosen = kept.len() - 1; // in case rounding leaves a remainder after the last
         for (i, c) in kept.iter().enumerate() {
             left -= weight(kept, c);
             if left < 0.0 {
@@ -72,7 +72,7 @@ fn weight(kept: &[Candidate], c: &Candidate) -> f64 {
 }
 
 impl Mirostat {
-    /// How many of the candidates are not too surprising; one is always kept.
+    /// How many candidates are below the bound; one is always kept.
     fn cut(&self, candidates: &[Candidate]) -> usize {
         candidates.iter().take_while(|c| -c.logprob as f64 * LOG2_E <= self.mu).count().max(1)
     }

@@ -2,8 +2,8 @@ use alloc::vec::Vec;
 use core::mem;
 use table::Table;
 
-/// Factor of the rolling hash: odd, bits well mixed. Equality decides, so that
-/// a bad hash costs time alone.
+/// Factor of the rolling hash: odd, with well-mixed bits. Tokens are compared too, so a hash
+/// collision only costs time.
 const FACTOR: u64 = 0x9e3779b97f4a7c15;
 const NONE: u32 = u32::MAX;
 
@@ -13,7 +13,7 @@ pub struct Index {
     seen: usize,
     /// Hash of the last n-1 tokens, or of all while there are fewer.
     hash: u64,
-    /// FACTOR to the power of n-2: what the oldest of n-1 tokens weighs.
+    /// FACTOR to the power of n-2: the weight of the oldest of n-1 tokens.
     weight: u64,
     /// By the hash of n-1 tokens, the entry of `heads` for them.
     starts: Table,
@@ -46,8 +46,7 @@ impl Index {
         Index { n, seen: 0, hash: 0, weight, starts: Table::new(), heads: Vec::new(), runs: Vec::new() }
     }
 
-    /// Takes in the tokens that it has not seen. All but those at the end are
-    /// the ones of the last call.
+    /// Adds the new tokens. All others are the same as in the last call.
     pub fn extend(&mut self, tokens: &[u32]) {
         let k = self.n - 1;
         while self.seen < tokens.len() {
@@ -65,13 +64,13 @@ impl Index {
         }
     }
 
-    // Fuel is charged for all of a loop's body, so this and what is rare stay outside.
+    // Fuel is charged for the whole body of a loop, so this and other rare code are outside.
     #[inline(never)]
     fn keep(&mut self, tokens: &[u32], at: usize) {
         match self.head(tokens, at) {
             Some(h) => {
                 let last = &mut self.heads[h as usize].run;
-                // In a text that loops the run is the one found last.
+                // In a text that loops it is the run found last.
                 if tokens[self.runs[*last as usize].at as usize] != tokens[at] {
                     let next = mem::replace(last, self.runs.len() as u32);
                     self.runs.push(Run { at: at as u32, next });
@@ -100,8 +99,8 @@ impl Index {
         })
     }
 
-    /// Appends the tokens that have followed the last n-1. One that did so more
-    /// than once may come more than once.
+    /// Appends the tokens that followed earlier occurrences of the last n-1. There may be
+    /// duplicates.
     pub fn continuations(&self, tokens: &[u32], to: &mut Vec<u32>) {
         if tokens.len() + 1 < self.n {
             return;

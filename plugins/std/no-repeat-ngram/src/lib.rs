@@ -13,7 +13,7 @@ use index::Index;
 use settings::{Defaults, Settings};
 use tgi_plugin::{json::Reader, plugin, Logits, Result, Step};
 
-/// The longest run that may be asked for. It bounds what a repetitive prompt costs.
+/// The maximum n. It bounds the cost of a repetitive prompt.
 const LONGEST: u32 = 64;
 
 #[derive(Clone)]

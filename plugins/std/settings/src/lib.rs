@@ -30,16 +30,15 @@ pub trait Settings: Clone {
     /// setting. The value must be read or the reader failed.
     fn member(&mut self, r: &mut Reader, key: &str) -> bool;
 
-    /// Called after the last member: looks at what single members cannot tell,
-    /// and prepares what is costly, which those of the configuration then keep.
+    /// Called after the last member: validates combinations of members, and prepares expensive
+    /// data, which is kept for those of the configuration.
     fn check(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
-/// What a sequence begins with unless its request says otherwise. A plugin has
-/// one, in a static: a guest has one thread. Native tests have many, so there
-/// each makes its own.
+/// The settings of a sequence unless its request changes them. A plugin has one value, in a static,
+/// because a guest has one thread. Native tests have many threads, so each test makes its own.
 pub struct Defaults<S>(UnsafeCell<S>);
 
 // A guest has one thread, and native code changes none that is shared.

@@ -1,5 +1,5 @@
-//! thinking-budget: bounds how many tokens a model thinks, and closes the
-//! thinking in its place where it would go on. README.md has the parameters.
+//! thinking-budget: limits the number of reasoning tokens, and ends the reasoning at the limit.
+//! README.md has the parameters.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
@@ -22,7 +22,7 @@ const MOST: u32 = 1_000_000;
 /// The most bytes of a marker, and of the message.
 const MARKER: usize = 64;
 const MESSAGE: usize = 2000;
-/// How much of the prompt is searched where a marker is not one special token.
+/// How much of the prompt is searched if a marker is not one special token.
 const SEARCHED: usize = 32_768;
 
 #[derive(Clone)]
@@ -32,7 +32,7 @@ struct Settings {
     open: String,
     close: String,
     message: String,
-    /// None: the prompt tells.
+    /// None: detected from the prompt.
     start_inside: Option<bool>,
 }
 
@@ -151,7 +151,7 @@ pub struct Budget {
     forced: Vec<u32>,
     budget: usize,
     min: usize,
-    /// How many more tokens a closing marker that has begun may take.
+    /// How many more tokens a partly written closing marker may take.
     grace: usize,
     inside: bool,
     /// Thinking has been closed at least once.
@@ -185,8 +185,7 @@ impl Budget {
         self.closed = false;
     }
 
-    /// Takes a token of the text. A token counts when the thinking is open
-    /// before and after it.
+    /// Processes a token of the text. It counts if the thinking is open before and after it.
     fn follow(&mut self, token: u32) {
         let mut bytes = self.shared.index.bytes(token);
         let before = self.inside;
@@ -207,8 +206,7 @@ impl Budget {
         self.used += (before && self.inside) as usize;
     }
 
-    /// Whether the thinking must end here. A closing marker that has begun may
-    /// be finished.
+    /// Whether the thinking must end here. A partly written closing marker may be completed.
     fn over(&self) -> bool {
         let late = self.used >= self.budget.saturating_add(self.grace);
         self.used >= self.budget && (late || !self.close.begun())

@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 use tgi_plugin::host;
 use words::{Index, Matcher, Options, State};
 
-/// A marker and how far the text has come in it.
+/// A marker and how much of it the text has matched.
 pub enum Marker {
     /// One special token: text that merely looks like it is no marker.
     Token(u32),
@@ -23,20 +23,19 @@ impl Marker {
         Marker::Text(m, start)
     }
 
-    /// Forgets what of the marker has been seen.
+    /// Resets the match.
     pub fn clear(&mut self) {
         if let Marker::Text(_, s) = self {
             s.clear();
         }
     }
 
-    /// Whether a part of the marker stands at the end of the text.
+    /// Whether the text ends with a part of the marker.
     pub fn begun(&self) -> bool {
         matches!(self, Marker::Text(_, s) if s.begun())
     }
 
-    /// Passes over the bytes of a token until the marker ends, and returns how
-    /// many those were.
+    /// Matches the bytes of a token until the marker ends, and returns how many those were.
     pub fn find(&mut self, token: u32, bytes: &[u8]) -> Option<usize> {
         match self {
             Marker::Token(id) if *id == token => Some(bytes.len()),

@@ -1,6 +1,6 @@
-//! watermark: favours, among the likely tokens, those that a keyed hash of the
-//! context and of the token itself makes green, so that whoever knows the key
-//! can tell the text afterwards. README.md has parameters and sources.
+//! watermark: favours, among the likely tokens, the green ones by a keyed hash of the context and
+//! the token itself, so that the text can be recognised with the key. README.md has parameters and
+//! sources.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
@@ -143,7 +143,7 @@ impl Logits for Watermark {
     }
 }
 
-/// How many of the most likely tokens are looked at, as in transformers.
+/// How many of the most likely tokens are considered, as in transformers.
 const VIEW: usize = 40;
 
 plugin! {

@@ -133,7 +133,7 @@ fn divides_well(n: u32, smallest: u32) -> bool {
     n < 1 << 23 && smallest as u64 * smallest as u64 > 8192 * n as u64
 }
 
-/// Where four tokens stand.
+/// The positions of four tokens.
 struct Walk {
     at: [u32; 4],
     green: [bool; 4],

@@ -40,7 +40,7 @@ impl Index {
         bytes.extend_from_slice(&[0; PADDING]);
         bytes.shrink_to_fit();
         let starts = Starts::new(&at);
-        // Memory comes from a stack: what stays is laid out before what goes.
+        // Memory is a stack: permanent data is allocated before temporary data.
         let text = starts.tokens.len();
         let (mut order, mut folds) = (Vec::with_capacity(text), Vec::with_capacity(if folded { text } else { 0 }));
         let mut places = alloc::vec![0; bytes.len() - PADDING - text];
@@ -206,7 +206,7 @@ impl Index {
         for &p in places {
             let token = self.starts.token(p);
             let (from, to) = (self.at[token as usize] as usize, self.at[token as usize + 1] as usize);
-            // Places do not tell where tokens begin and end, nor which case is there.
+            // Places have neither the borders of tokens nor the case of letters.
             if (p as usize) <= from + offset || p as usize - offset + word.len() > to {
                 continue;
             }

@@ -1,9 +1,9 @@
-// Exports of every guest; a plugin's file passes them on with "export *".
+// Exports of every guest; a plugin's file re-exports them with "export *".
 
 import "../abort";
 import { packDescription, runInit, runValidate } from "../registry";
 
-// Room that init leaves before the snapshot, in bytes.
+// Bytes of memory that init reserves before the snapshot.
 const RESERVE: usize = 1 << 20;
 
 export function tgi_abi_v1(): void {}

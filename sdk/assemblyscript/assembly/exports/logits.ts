@@ -1,4 +1,4 @@
-// Exports of kind logits; a plugin's file passes them on with "export *".
+// Exports of kind logits; a plugin's file re-exports them with "export *".
 
 import { pack, runLogits, runProcess } from "../registry";
 import { Step, Tokens } from "../step";

@@ -1,4 +1,4 @@
-// Exports of kind sampler; a plugin's file passes them on with "export *".
+// Exports of kind sampler; a plugin's file re-exports them with "export *".
 
 import { pack, runSample, runSampler } from "../registry";
 import { Candidates, Tokens } from "../step";

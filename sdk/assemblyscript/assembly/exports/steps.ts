@@ -1,10 +1,10 @@
-// Exports of kind grammar in the mode "steps"; a plugin's file passes them on with "export *".
+// Exports of kind grammar in the mode "steps"; a plugin's file re-exports them with "export *".
 
 import { Mask } from "../grammar";
 import { pack, runAccept, runFollow, runForced, runKey, runMask } from "../registry";
 
 const MASK_ALL: u32 = 2;
-let ahead = new StaticArray<u32>(0); // kept from the collector until the next call
+let ahead = new StaticArray<u32>(0); // kept alive until the next call
 
 export function tgi_grammar_begin(request: usize, len: u32): u64 {
   return pack(runFollow(request, len));

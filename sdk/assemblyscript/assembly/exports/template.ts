@@ -1,10 +1,10 @@
-// The export of kind template; a plugin's file passes it on with "export *".
+// The export of kind template; a plugin's file re-exports it with "export *".
 
 import { pack, runRender } from "../registry";
 import { Output } from "../template";
 
 const rendered = memory.data(20, 4);
-let out = new Output(); // kept from the collector until the next call
+let out = new Output(); // kept alive until the next call
 
 export function tgi_template_render(request: usize, len: u32): usize {
   out = new Output();

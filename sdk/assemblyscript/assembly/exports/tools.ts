@@ -1,4 +1,4 @@
-// Exports of kind tools; a plugin's file passes them on with "export *".
+// Exports of kind tools; a plugin's file re-exports them with "export *".
 
 import { pack, runBegin, runFeed, runFinish } from "../registry";
 import { Events, FINISH_CUT, PIECE_SPECIAL } from "../tools";

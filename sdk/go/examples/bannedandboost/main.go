@@ -1,9 +1,9 @@
 // Command bannedandboost is an example of a logits plugin. Parameters:
 // {"ban": [token...], "boost": {token: bias}, "only": [token...]}.
 //
-// A token is its id or its text; as a member name in boost, "#17" is the token
-// of id 17. ban denies, only denies all others, boost adds to the logit. The
-// cheapest mode that can say it is used.
+// A token is written as its id or its text. As a member name in boost, "#17" is
+// the token with id 17. ban denies tokens, only denies all others, boost adds a
+// bias to the logit. The plugin uses the cheapest mode that is sufficient.
 package main
 
 import (
@@ -111,7 +111,7 @@ func named(r *params.Reader, key string) uint32 {
 	return byText(r, "boost", key)
 }
 
-// processor is what every step gets, put together once.
+// processor has the result of every step, which is computed once.
 type processor struct {
 	ids       []uint32
 	entries   []logits.Entry

@@ -1,6 +1,6 @@
-// Command calllines is call-lines: a parser of tool calls for an invented
-// format. A line `CALL name(json)` is a call, everything else is content. The
-// setting "word" is what stands in the place of CALL.
+// Command calllines is call-lines: a parser of tool calls in an invented
+// format. A line `CALL name(json)` is a call; everything else is content. The
+// setting "word" replaces the word CALL.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"tgi/sdk/go/tools"
 )
 
-// longest is the greatest length of a call's line, in bytes.
+// longest is the longest line of a call, in bytes.
 const longest = 4096
 
 func init() {
@@ -25,7 +25,7 @@ func init() {
 
 func main() {}
 
-// lines is the format: the word and a space.
+// lines is the plugin. word is the setting "word" with a space after it.
 type lines struct{ word string }
 
 func open(config []byte) (tools.Plugin, error) {
@@ -66,12 +66,12 @@ func (l lines) Begin(r tools.Request) (tools.Parser, error) {
 // parser reads one message.
 type parser struct {
 	word     string
-	off      bool            // calls are not looked for
-	demands  bool            // calls are demanded
-	parallel bool            // more than one may be made
-	allowed  map[string]bool // the tools that may be called
+	off      bool            // calls are not allowed: everything is content
+	demands  bool            // a call is required
+	parallel bool            // more than one call is allowed
+	allowed  map[string]bool // names of the tools that may be called
 	calls    int
-	held     string // the line so far, while it is a call or may become one
+	held     string // the line so far, if it is a call or can become one
 	text     bool   // the line is content
 }
 
@@ -113,7 +113,7 @@ func (p *parser) Finish(cut bool, out *tools.Events) {
 	p.line("", out)
 }
 
-// line takes the line that is held, which ends here, and what ends it.
+// line parses the held line. end is the text that ended it.
 func (p *parser) line(end string, out *tools.Events) {
 	line := p.held
 	p.held = ""
@@ -147,7 +147,7 @@ func (p *parser) line(end string, out *tools.Events) {
 
 var errMalformed = errors.New("want name(json)")
 
-// call reads `name(json)`.
+// call parses `name(json)`.
 func call(s string) (name, arguments string, err error) {
 	name, rest, opens := strings.Cut(strings.TrimRight(s, " \t\r"), "(")
 	arguments, shuts := strings.CutSuffix(rest, ")")

@@ -1,6 +1,6 @@
-// Command epsilongreedy is an example of a sampler. It takes the most likely
-// token, and with probability "epsilon" (default 0.1) any of those whose
-// log-probability lies within "margin" (default 2) of it, all alike.
+// Command epsilongreedy is an example of a sampler. It chooses the most likely
+// token, or, with probability "epsilon" (default 0.1), one of the tokens whose
+// log-probability is within "margin" (default 2) of it, uniformly.
 package main
 
 import (

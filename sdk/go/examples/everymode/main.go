@@ -1,12 +1,12 @@
-// Command everymode does what its parameters say, in every mode that the
-// contract has, and holds the host to the contract. For tests of servers and
-// SDKs. Parameters:
+// Command everymode returns results in every mode of the binary interface, as its
+// parameters say, and checks that the host keeps to the interface. It is for
+// tests of servers and SDKs. Parameters:
 //
 //	mode         "pass" (default), "allow", "deny", "sparse", "bitmask", "topk", "row"
-//	ids          tokens that the mode speaks of; bias (default 1): what sparse,
-//	             topk and row add to them; only: others are denied (sparse, topk)
-//	stop_at, fail_at, trap_at, force_at: at which output token (0 is the first)
-//	force        tokens that come from force_at on
+//	ids          the tokens of the result; bias (default 1): added to their logits
+//	             by sparse, topk and row; only: deny all others (sparse, topk)
+//	stop_at, fail_at, trap_at, force_at: number of an output token, from 0
+//	force        tokens that are forced at force_at
 //	temperature  of every step
 //	pick         sampler: index of the candidate; random: any candidate
 package main
@@ -108,7 +108,7 @@ func (o *options) set(r *params.Reader, key string) {
 	}
 }
 
-// These tell whether the memory has served a sequence before.
+// These show whether this memory has served a sequence before.
 var begunLogits, begunSampler bool
 
 var errUsed = errors.New("this memory has served another sequence")
@@ -197,7 +197,7 @@ func (p *processor) result(s *logits.Step) error {
 	return nil
 }
 
-// edit adds the bias in the view and with only drops the rest of it.
+// edit adds the bias to ids in the view. With only it drops the other entries.
 func (p *processor) edit(view []logits.Entry) []logits.Entry {
 	kept := view[:0]
 	for _, e := range view {

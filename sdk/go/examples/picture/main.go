@@ -1,6 +1,6 @@
-// Command picture is a grammar of texts that look like its source, in which #
-// stands for a digit, @ for a small letter, and everything else for itself. It
-// follows the text itself and says at each step which tokens may come.
+// Command picture is a grammar plugin whose sources are patterns: # matches a
+// digit, @ a lower-case letter, and any other character matches itself. The plugin
+// computes at each step which tokens may come next.
 package main
 
 import (
@@ -43,16 +43,16 @@ func (opened) Begin(r steps.Request) (steps.Sequence, error) {
 	return t, nil
 }
 
-// text is one text. at is how much of the picture is written.
+// text is one text. at is how many bytes of the picture are written.
 type text struct {
 	picture string
 	at      int
-	masks   [][]uint32 // for each place, and for the end, the tokens that may come
+	masks   [][]uint32 // the tokens that may come at each position, the end included
 }
 
 func (t *text) set(place int, id uint32) { t.masks[place][id/32] |= 1 << (id % 32) }
 
-// place puts a token into the masks of all places in which its bytes can stand.
+// place adds a token to the masks of all positions at which its bytes match.
 func (t *text) place(id uint32, b []byte) {
 	for from := 0; len(b) > 0 && from+len(b) <= len(t.picture); from++ {
 		i := 0
@@ -92,7 +92,7 @@ func (t *text) Mask(m *steps.Mask) { m.AllowWords(t.masks[t.at]) }
 // Key implements steps.Keyed.
 func (t *text) Key() uint64 { return 1 + uint64(t.at) }
 
-// Forced implements steps.Forcing: what stands for itself, up to the next # or @, unless special tokens spell it.
+// Forced implements steps.Forcing: the literal text up to the next # or @, unless it encodes to special tokens.
 func (t *text) Forced() []uint32 {
 	end := t.at
 	for end < len(t.picture) && t.picture[end] != '#' && t.picture[end] != '@' {

@@ -1,6 +1,6 @@
 // Command plainchat is plain-chat: a chat template for models without markup.
-// Each message is a line, "user: ...", and what clients wrote is data. The
-// parameter "user" is the name under which the user's lines stand.
+// Each message is a line such as "user: ...". Text of clients is written as data.
+// The parameter "user" replaces the name "user" in these lines.
 package main
 
 import (
@@ -24,7 +24,7 @@ func init() {
 
 func main() {}
 
-// plain is what is known before the first conversation.
+// plain is the plugin. bos is the text of the model's first token.
 type plain struct{ bos string }
 
 func open(config []byte) (template.Plugin, error) {
@@ -40,13 +40,13 @@ func open(config []byte) (template.Plugin, error) {
 	return plain{m.Tokens["bos_token"]}, r.Close()
 }
 
-// Validate takes the request's parameters.
+// Validate checks the request's parameters.
 func (plain) Validate(raw []byte) error {
 	_, err := userName(raw)
 	return err
 }
 
-// userName reads the one parameter, empty where it is absent.
+// userName reads the parameter "user". The result is empty if it is absent.
 func userName(raw []byte) (name string, err error) {
 	if raw == nil {
 		return "", nil

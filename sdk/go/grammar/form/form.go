@@ -1,7 +1,7 @@
-// Package form puts together what a grammar plugin returns: regular expressions
-// over bytes, and context-free rules over them, in version 1 of the form that
-// plugins/grammar/ir/README.md describes. It owns the encoding. Lists of five
-// coordinates such as [1,22,-3]:
+// Package form builds and encodes the grammars that grammar plugins return:
+// regular expressions over bytes, and context-free rules over them, in version 1
+// of the form that plugins/grammar/ir/README.md describes. This grammar matches
+// lists of five integers such as [1,22,-3,0,5]:
 //
 //	var b form.Builder
 //	number := b.Term("number", b.Concat(b.Repeat(b.Text("-"), 0, 1), b.Repeat(b.Bytes("09"), 1, 6)))
@@ -9,8 +9,8 @@
 //	start := b.Rule("start", b.Seq(b.Lit("["), number, more, b.Lit("]")))
 //	compiled, err := b.Encode(start)
 //
-// There is no scanner: a text is of the grammar when it can be cut, in any way at
-// all, into pieces that fit its rules. A grammar that wants white space names it.
+// There is no separate scanner: a text matches if there is any way to split it into
+// pieces that match the rules. White space must be part of the grammar.
 package form
 
 import (
@@ -19,32 +19,32 @@ import (
 	"math"
 )
 
-// Unbounded as the upper bound of a repeat is none.
+// Unbounded is the upper bound of a repetition without one.
 const Unbounded = math.MaxUint32
 
-// Bounds that the server holds a form to and that Encode looks at; the others are
-// in the README of the form.
+// Limits of a form that Encode checks. The server checks others too, which the
+// README of the form lists.
 const (
-	// MaxName is the most bytes of a name.
+	// MaxName is the longest name, in bytes.
 	MaxName = 256
-	// MaxText is the most bytes of one text.
+	// MaxText is the longest text of one node, in bytes.
 	MaxText = 1 << 16
-	// MaxCount is the greatest bound of a repeat but Unbounded.
+	// MaxCount is the greatest bound of a repetition, apart from Unbounded.
 	MaxCount = 1<<31 - 1
 )
 
-// Regex is a set of byte strings, made by a Builder.
+// Regex is a regular expression over bytes, made by a Builder.
 type Regex struct{ index uint32 }
 
-// Expr is a set of texts, made by a Builder.
+// Expr is an expression of the grammar, made by a Builder.
 type Expr struct{ index uint32 }
 
-// Rule is a named Expr that others may refer to before it is defined.
+// Rule is a named Expr. Others can refer to it before it is defined.
 type Rule struct{ number uint32 }
 
-// Builder puts a grammar together, bottom-up. The zero value is ready. Equal
-// nodes are written once. A builder's values belong to it alone. The first
-// mistake is kept, and Encode tells it.
+// Builder builds a grammar bottom-up. The zero value is ready to use. It writes
+// equal nodes once. Its values must not be used with another Builder. It keeps
+// its first error, which Encode returns.
 type Builder struct {
 	regexes, exprs nodes
 	rules          []rule
@@ -57,7 +57,7 @@ type rule struct {
 	defined bool
 }
 
-// nodes is a flat list, encoded, with the index of each node by its bytes.
+// nodes is the encoded list of nodes, with the index of each node by its bytes.
 type nodes struct {
 	bytes []byte
 	index map[string]uint32
@@ -76,7 +76,7 @@ func (n *nodes) add(node []byte) uint32 {
 	return i
 }
 
-// Codes of the nodes.
+// The codes of the kinds of nodes.
 const (
 	opBytes, opChars, opLiteral, opConcat, opUnion, opRepeat, opAnd, opNot, opLiterals = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
@@ -92,8 +92,8 @@ func (b *Builder) fail(format string, args ...any) {
 func (b *Builder) regex(node []byte) Regex { return Regex{b.regexes.add(node)} }
 func (b *Builder) expr(node []byte) Expr   { return Expr{b.exprs.add(node)} }
 
-// Bytes is one byte of the ranges, given as pairs of bounds: Bytes("az09") is
-// [a-z0-9]. Without any it matches nothing.
+// Bytes matches one byte in the ranges, given as pairs of bounds: Bytes("az09") is
+// [a-z0-9]. Without ranges it matches nothing.
 func (b *Builder) Bytes(pairs string) Regex {
 	if len(pairs)%2 != 0 {
 		b.fail("bytes %q: want pairs of bounds", pairs)
@@ -109,8 +109,8 @@ func (b *Builder) Bytes(pairs string) Regex {
 	return b.regex(node)
 }
 
-// Chars is one character of the ranges, given as pairs of bounds: Chars('a', 'z',
-// 'à', 'ÿ'). Surrogates are left out.
+// Chars matches one character in the ranges, given as pairs of bounds: Chars('a',
+// 'z', 'à', 'ÿ'). It never matches surrogates.
 func (b *Builder) Chars(pairs ...rune) Regex {
 	if len(pairs)%2 != 0 {
 		b.fail("chars %q: want pairs of bounds", string(pairs))
@@ -126,13 +126,13 @@ func (b *Builder) Chars(pairs ...rune) Regex {
 	return b.regex(node)
 }
 
-// Char is any character.
+// Char matches any one character.
 func (b *Builder) Char() Regex { return b.Chars(0, 0x10FFFF) }
 
-// Text is a text itself; the empty one is allowed.
+// Text matches exactly this text, which may be empty.
 func (b *Builder) Text(text string) Regex { return b.regex(b.text([]byte{opLiteral}, text, MaxText)) }
 
-// Texts is any of the texts: an enumeration.
+// Texts matches any of the texts.
 func (b *Builder) Texts(texts ...string) Regex {
 	node := number([]byte{opLiterals}, uint32(len(texts)))
 	for _, t := range texts {
@@ -141,18 +141,18 @@ func (b *Builder) Texts(texts ...string) Regex {
 	return b.regex(node)
 }
 
-// Concat is regular expressions one after the other; none: the empty string.
+// Concat matches the regular expressions one after the other. Without any it matches the empty string.
 func (b *Builder) Concat(parts ...Regex) Regex { return b.regex(regexes(opConcat, parts)) }
 
-// Union is any of the regular expressions; none: nothing matches.
+// Union matches any of the regular expressions. Without any it matches nothing.
 func (b *Builder) Union(parts ...Regex) Regex { return b.regex(regexes(opUnion, parts)) }
 
-// Repeat is a regular expression least to most times; most may be Unbounded.
+// Repeat matches r least to most times. most may be Unbounded.
 func (b *Builder) Repeat(r Regex, least, most uint32) Regex {
 	return b.regex(b.bounds(number([]byte{opRepeat}, r.index), least, most))
 }
 
-// And is what all the regular expressions match; at least one.
+// And matches what all the regular expressions match. It needs at least one.
 func (b *Builder) And(parts ...Regex) Regex {
 	if len(parts) == 0 {
 		b.fail("and: want at least one regular expression")
@@ -160,41 +160,41 @@ func (b *Builder) And(parts ...Regex) Regex {
 	return b.regex(regexes(opAnd, parts))
 }
 
-// Not is every byte string that r does not match, UTF-8 or not: intersect it with
-// what is to remain.
+// Not matches every byte string that r does not match, even invalid UTF-8. Use And
+// to limit it.
 func (b *Builder) Not(r Regex) Regex { return b.regex(number([]byte{opNot}, r.index)) }
 
-// Term makes an expression of a regular expression; the name is for error texts
+// Term makes an expression of a regular expression. The name is used in error texts
 // and may be empty.
 func (b *Builder) Term(name string, r Regex) Expr {
 	return b.expr(b.text(number([]byte{kindTerminal}, r.index), name, MaxName))
 }
 
-// Lit is a text itself.
+// Lit matches exactly this text.
 func (b *Builder) Lit(text string) Expr { return b.Term("", b.Text(text)) }
 
-// Seq is expressions one after the other; none: the empty text.
+// Seq matches the expressions one after the other. Without any it matches the empty text.
 func (b *Builder) Seq(parts ...Expr) Expr { return b.expr(exprs(kindSeq, parts)) }
 
-// Choice is any of the expressions; none: nothing matches.
+// Choice matches any of the expressions. Without any it matches nothing.
 func (b *Builder) Choice(parts ...Expr) Expr { return b.expr(exprs(kindChoice, parts)) }
 
-// Times is an expression least to most times; most may be Unbounded.
+// Times matches e least to most times. most may be Unbounded.
 func (b *Builder) Times(e Expr, least, most uint32) Expr {
 	return b.expr(b.bounds(number([]byte{kindTimes}, e.index), least, most))
 }
 
-// Opt is an expression or nothing.
+// Opt matches e or the empty text.
 func (b *Builder) Opt(e Expr) Expr { return b.Times(e, 0, 1) }
 
-// Token is the one token that is spelt so, special or not, as <tool_call>. A
-// vocabulary that does not have it refuses the grammar.
+// Token matches the single token with this text, special or not, such as <tool_call>.
+// If the vocabulary has no such token, the server refuses the grammar.
 func (b *Builder) Token(spelt string) Expr {
 	return b.expr(b.text([]byte{kindTokenText}, spelt, MaxName))
 }
 
-// Tokens is one token of the ranges of ids, given as pairs of bounds; with except
-// any token in none of them, special tokens and those that end a text left out.
+// Tokens matches one token in the ranges of ids, given as pairs of bounds. With except
+// it matches any token outside them, apart from special tokens and those that end a text.
 func (b *Builder) Tokens(except bool, pairs ...uint32) Expr {
 	node := []byte{kindToken, 0}
 	if except {
@@ -214,7 +214,7 @@ func (b *Builder) Tokens(except bool, pairs ...uint32) Expr {
 	return b.expr(node)
 }
 
-// Declare makes a rule whose body is to come by Define: rules may be recursive.
+// Declare makes a rule whose body Define sets later, so that rules can be recursive.
 func (b *Builder) Declare(name string) Rule {
 	if len(name) > MaxName {
 		b.fail("a name of %d bytes: want at most %d", len(name), MaxName)
@@ -223,7 +223,7 @@ func (b *Builder) Declare(name string) Rule {
 	return Rule{uint32(len(b.rules) - 1)}
 }
 
-// Define gives a declared rule its body, once.
+// Define sets the body of a declared rule. Call it once for each.
 func (b *Builder) Define(r Rule, body Expr) {
 	if to := &b.rules[r.number]; to.defined {
 		b.fail("rule %q is defined twice", to.name)
@@ -232,18 +232,18 @@ func (b *Builder) Define(r Rule, body Expr) {
 	}
 }
 
-// Rule is Declare and Define.
+// Rule declares and defines a rule.
 func (b *Builder) Rule(name string, body Expr) Rule {
 	r := b.Declare(name)
 	b.Define(r, body)
 	return r
 }
 
-// Ref is what the rule stands for.
+// Ref matches what the rule matches.
 func (b *Builder) Ref(r Rule) Expr { return b.expr(number([]byte{kindRule}, r.number)) }
 
-// Encode returns the form whose texts are those of the rule start. The error is
-// the first mistake that was made.
+// Encode returns the encoded grammar, which matches what the rule start matches. The
+// error is the first one of the Builder.
 func (b *Builder) Encode(start Rule) ([]byte, error) {
 	for _, r := range b.rules {
 		if !r.defined {
@@ -275,7 +275,7 @@ func (b *Builder) text(to []byte, text string, most int) []byte {
 	return append(number(to, uint32(len(text))), text...)
 }
 
-// bounds writes the upper bound plus one, and 0 for none.
+// bounds writes the bounds. The upper one is written plus one, and as 0 if there is none.
 func (b *Builder) bounds(to []byte, least, most uint32) []byte {
 	if least > MaxCount || most > MaxCount && most != Unbounded || most < least {
 		b.fail("repeat %d to %d times: want bounds that do not fall, of at most %d", least, most, MaxCount)

@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// ErrForm is what Match says of bytes that are no form that it can follow.
+// ErrForm is the error of Match for bytes that are not a valid form or that it does not support.
 var ErrForm = errors.New("not a form that can be matched")
 
-// Match says whether a text is of an encoded grammar, for tests of what compiles
-// one: it goes by the definition of each node, with a table of all stretches of
-// the text, and is slow. A token stands for the text that it is spelt as; a form
-// that names tokens by their ids is ErrForm.
+// Match reports whether a text matches an encoded grammar, for tests of grammar
+// plugins. It is slow: it follows the definition of each node, with a table of all
+// substrings of the text. A Token node matches its text. For a form that names tokens
+// by their ids the error is ErrForm.
 func Match(form []byte, text string) (bool, error) {
 	r := &reader{form: form}
 	if string(r.take(5)) != "tgir\x01" {
@@ -44,7 +44,7 @@ func Match(form []byte, text string) (bool, error) {
 	for i := range rules {
 		rules[i] = m.none()
 	}
-	for changed := true; changed; { // rules grow until none does
+	for changed := true; changed; { // until no table of a rule grows
 		changed = false
 		all := make([]table, 0, len(exprs))
 		for _, e := range exprs {
@@ -59,8 +59,8 @@ func Match(form []byte, text string) (bool, error) {
 	return rules[start][0][len(text)], nil
 }
 
-// table says of each stretch of the text, by its beginning and its end, whether
-// it belongs to a node.
+// table has, for each substring of the text by its start and its end, whether a
+// node matches it.
 type table [][]bool
 
 type matcher struct {
@@ -76,7 +76,7 @@ func (m *matcher) none() table {
 	return t
 }
 
-// where is the table of the stretches that f gives for each beginning, -1 for none.
+// where returns the table of the substrings from each start to f(start); -1 means none.
 func (m *matcher) where(f func(from int) (to int)) table {
 	t := m.none()
 	for from := range t {
@@ -98,7 +98,7 @@ func (m *matcher) literal(text string) table {
 	})
 }
 
-// each makes a table of others, stretch by stretch.
+// each combines tables into one, substring by substring.
 func (m *matcher) each(first bool, list []table, join func(a, b bool) bool) table {
 	t := m.none()
 	for from := range t {
@@ -117,7 +117,7 @@ func both(a, b bool) bool   { return a && b }
 
 func (m *matcher) union(list ...table) table { return m.each(false, list, either) }
 
-// then is a followed by b.
+// then returns the table of a followed by b.
 func (m *matcher) then(a, b table) table {
 	t := m.none()
 	for from := range t {
@@ -140,8 +140,8 @@ func (m *matcher) chain(list []table) table {
 	return t
 }
 
-// repeat is x least to most times. Once it was taken more often than the text is
-// long, taking it once more changes nothing: a part of the text was empty.
+// repeat returns the table of x least to most times. After more repetitions than the
+// text has bytes, another one changes nothing, because one of them was empty.
 func (m *matcher) repeat(x table, least, most uint32) table {
 	all, now := m.none(), m.empty()
 	long := uint32(len(m.text)) + 1
@@ -202,7 +202,7 @@ func (m *matcher) regex(r *reader) table {
 	}
 }
 
-// node is an expression as it is written.
+// node is an encoded expression.
 type node struct {
 	kind        byte
 	refs        []uint32
@@ -210,7 +210,7 @@ type node struct {
 	least, most uint32
 }
 
-// expr makes the table of an expression behind those of all before it.
+// expr makes the table of an expression. before has the tables of the expressions before it.
 func (m *matcher) expr(e node, before, rules []table) table {
 	from := before
 	switch e.kind {
@@ -236,7 +236,7 @@ func (m *matcher) expr(e node, before, rules []table) table {
 	return m.union(list...)
 }
 
-// reader takes a form apart. The first fault stays, and then all is empty.
+// reader decodes a form. After its first error it returns only zero values.
 type reader struct {
 	form []byte
 	err  error
@@ -275,7 +275,7 @@ func (r *reader) number() uint32 {
 	return uint32(v)
 }
 
-// count is the number of members of a list, each of which has a byte at least.
+// count reads the length of a list, whose members have at least one byte each.
 func (r *reader) count() uint32 {
 	n := r.number()
 	if int64(n) > int64(len(r.form)) {
@@ -303,7 +303,7 @@ func (r *reader) pairs() (list [][2]uint32) {
 	return list
 }
 
-// bounds undoes what Builder.bounds writes.
+// bounds reads what Builder.bounds writes.
 func (r *reader) bounds() (least, most uint32) {
 	least = r.number()
 	return least, r.number() - 1

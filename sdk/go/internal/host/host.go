@@ -1,8 +1,8 @@
-// Package host owns the guest's view of the server: the imports in a guest,
-// and in native tests whatever plugintest puts in their place.
+// Package host has the functions of the server that a guest can call: imports in
+// a guest, and the host of plugintest in native tests.
 package host
 
-// Host answers what a guest may ask. plugin documents each.
+// Host has the functions that a guest can call. Package plugin documents them.
 type Host interface {
 	Log(level uint32, text string)
 	VocabSize() uint32

@@ -2,10 +2,10 @@
 
 package host
 
-// Current is the host of native tests; plugintest sets it.
+// Current is the host of native tests. plugintest sets it.
 var Current Host = absent{}
 
-// absent is what a plugin finds when it runs natively without a test host.
+// absent is the host of a plugin that runs natively without a test host.
 type absent struct{}
 
 const missing = "no host: call plugintest.New first"

@@ -1,5 +1,5 @@
-// Package registry owns what a guest has registered: its description and the
-// kinds that it serves, each by closures that the kind's package makes.
+// Package registry has the description of a guest and the kinds that it
+// registered, each with functions that the kind's package makes.
 package registry
 
 import (
@@ -15,7 +15,7 @@ type Kind struct {
 	Needs      []string
 	Candidates int
 	Languages  []string
-	// Init gets the configuration, once.
+	// Init reads the configuration. It is called once.
 	Init func(config []byte) error
 	// Begin starts the sequence.
 	Begin func(params []byte, prompt []uint32) error
@@ -26,7 +26,7 @@ type Info struct {
 	Name, Version, Doc string
 	// Params is a JSON Schema, or empty.
 	Params string
-	// Config: the configuration is read.
+	// Config is true if the configuration is read.
 	Config bool
 }
 
@@ -41,7 +41,7 @@ var Headroom = 2 << 20
 // Describe sets the description.
 func Describe(i Info) { info = i }
 
-// Add registers a kind; a kind registered twice is replaced.
+// Add registers a kind. It replaces an earlier registration of the same kind.
 func Add(k Kind) {
 	for i := range kinds {
 		if kinds[i].Name == k.Name {
@@ -52,7 +52,7 @@ func Add(k Kind) {
 	kinds = append(kinds, k)
 }
 
-// Init hands the configuration to every kind, in the order of registration.
+// Init passes the configuration to every kind, in the order of registration.
 func Init(config []byte) error {
 	for _, k := range kinds {
 		if err := k.Init(config); err != nil {
@@ -62,7 +62,7 @@ func Init(config []byte) error {
 	return nil
 }
 
-// Begin starts a sequence of every kind: what validate does with an empty prompt.
+// Begin starts a sequence of every kind. tgi_validate calls it with an empty prompt.
 func Begin(params []byte, prompt []uint32) error {
 	for _, k := range kinds {
 		if err := k.Begin(params, prompt); err != nil {
@@ -72,7 +72,7 @@ func Begin(params []byte, prompt []uint32) error {
 	return nil
 }
 
-// Description is the JSON that tgi_describe returns.
+// Description returns the JSON that tgi_describe returns.
 func Description() []byte {
 	b := append([]byte(nil), `{"name":`...)
 	b = AppendString(b, info.Name)
@@ -118,8 +118,8 @@ func appendStrings(b []byte, list []string) []byte {
 	return append(b, ']')
 }
 
-// AppendString quotes s as JSON does. It stands here because encoding/json
-// would make every guest half as large again.
+// AppendString appends s as a JSON string. encoding/json would make every guest
+// half as large again.
 func AppendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
@@ -136,11 +136,11 @@ func AppendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// Validator is what a plugin of the kinds template and tools may implement.
+// Validator is an optional interface of plugins of the kinds template, tools and grammar.
 type Validator interface{ Validate(params []byte) error }
 
-// Validate asks the plugin about a request's parameters. One that can't be
-// asked takes none.
+// Validate checks a request's parameters with the plugin's Validate. A plugin
+// without it accepts no parameters.
 func Validate(plugin any, params []byte) error {
 	if v, ok := plugin.(Validator); ok {
 		return v.Validate(params)

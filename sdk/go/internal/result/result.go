@@ -1,7 +1,7 @@
-// Package result owns texts on their way out of a guest.
+// Package result returns texts from a guest to the host.
 package result
 
-// Text is an error's text, never empty: an empty one would read as success.
+// Text returns an error's text. It is never empty, because an empty text means success.
 func Text(err error) string {
 	if s := err.Error(); s != "" {
 		return s

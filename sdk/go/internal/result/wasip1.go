@@ -8,10 +8,10 @@ import (
 	"tgi/sdk/abi"
 )
 
-// last is the text returned last, kept until the next.
+// last keeps the returned text alive until the next one.
 var last []byte
 
-// Pack makes the packed result of a text that it keeps.
+// Pack packs a text as a result and keeps it alive until the next one.
 func Pack(b []byte) uint64 {
 	last = b
 	if len(b) == 0 {

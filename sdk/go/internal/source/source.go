@@ -1,11 +1,11 @@
-// Package source reads what both forms of the kind grammar are asked.
+// Package source reads the requests of the kind grammar, for packages grammar and steps.
 package source
 
 import "tgi/sdk/go/params"
 
-// Request is a grammar that a request brings.
+// Request is the grammar of a request.
 type Request struct {
-	// Language is one of those that the guest said it knows.
+	// Language is one of the languages that the guest registered.
 	Language string
 	// Source is the grammar.
 	Source string
@@ -13,8 +13,8 @@ type Request struct {
 	Params []byte
 }
 
-// Read reads the JSON object that abi.Grammar describes. Members that it does not
-// know are passed over.
+// Read reads the JSON object that abi.Grammar describes. It ignores unknown
+// members.
 func Read(request []byte) (r Request, err error) {
 	in := params.Read(request)
 	for key := range in.Object() {

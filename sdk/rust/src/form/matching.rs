@@ -1,4 +1,4 @@
-//! Says whether a text is of a form, by the definition of each node.
+//! Decides whether a text belongs to a grammar, by the definition of each node.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -10,9 +10,9 @@ use crate::Result;
 /// The stretches of the text that belong to a node, by beginning and end.
 type Set = BTreeSet<(usize, usize)>;
 
-/// Says whether a text is of an encoded grammar, for tests of what compiles one:
-/// it goes by the definition of each node and is slow. A token stands for the
-/// text that it is spelt as; a form that names tokens by their ids is an error.
+/// Returns whether a text belongs to an encoded grammar, for tests of compilers: it follows the
+/// definition of each node and is slow. A token counts as its text; a grammar that names tokens by
+/// id is an error.
 pub fn matches(form: &[u8], text: &str) -> Result<bool> {
     let mut r = Reader { form };
     if r.take(5)? != b"tgir\x01" {
@@ -89,8 +89,8 @@ impl Matcher<'_> {
         list.into_iter().fold(self.literal(b""), |a, b| self.then(&a, b))
     }
 
-    // Once x was taken more often than the text is long, taking it once more
-    // changes nothing: a part of the text was empty.
+    // After more repetitions than the text has bytes, one of them was empty, so more change
+    // nothing.
     fn repeat(&self, x: &Set, least: u32, most: u32) -> Set {
         let (mut all, mut now, long) = (Set::new(), self.literal(b""), self.text.len() as u32 + 1);
         for n in 0.. {

@@ -53,7 +53,7 @@ type Redis struct {
 	client *redis.Client
 	limits Limits
 	renews time.Duration
-	giving sync.WaitGroup // claims that are given back behind their callers
+	giving sync.WaitGroup // claims that are given back behind their callers, and probes
 }
 
 // OpenRedis returns the store at url (redis://, rediss:// or unix://, as
@@ -72,6 +72,17 @@ func OpenRedis(url string, l Limits) (*Redis, error) {
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	logging.Disable() // of the library: errors are returned to whoever asked
 	return &Redis{client: redis.NewClient(o), limits: l, renews: claimRenews}, nil
+}
+
+// Probe asks Redis for a sign of life, and hands lost why there is none. It does not wait for that.
+func (s *Redis) Probe(lost func(error)) {
+	s.giving.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		if err := s.client.Ping(ctx).Err(); err != nil {
+			lost(fmt.Errorf("%w: %w", ErrUnavailable, err))
+		}
+	})
 }
 
 // Close implements Store.

@@ -8,28 +8,28 @@ use crate::pattern::MAX_DEPTH;
 use crate::re::{range, Re, ALL, EMPTY};
 use std::collections::HashMap;
 
-/// What the attributes of a rule ask of its text.
+/// The attributes of a rule.
 #[derive(Default)]
 pub(super) struct Attributes {
-    // It ends where it first can.
+    // It ends at the first possible position.
     pub(super) lazy: bool,
     // What it ends with.
     pub(super) suffix: Option<Ex>,
 }
 
-/// A rule that ends where it first can. Its terminals may be defined behind it.
+/// A rule that ends at the first possible position. Its terminals may be defined after it.
 pub(super) struct Lazy {
     pub(super) rule: u32,
     pub(super) body: Ex,
     pub(super) at: usize,
 }
 
-/// Most pieces of a text that `%regex` takes parts of.
+/// Maximum number of pieces of the text of `%regex`.
 const MAX_CHUNKS: usize = 1000;
 
 impl Parser<'_, '_> {
-    // llguidance's attributes of a rule. A capture asks nothing of the text, and neither does an empty
-    // `stop`: then a token ends the rule and is taken back.
+    // llguidance's attributes of a rule. A capture asks nothing of the text, and neither does an
+    // empty `stop`: then a token ends the rule and is taken back.
     pub(super) fn attributes(&mut self) -> Result<Attributes> {
         let mut out = Attributes::default();
         if !self.s.eat("[") {
@@ -93,7 +93,8 @@ impl Parser<'_, '_> {
         mark
     }
 
-    // Bodies of rules that end where they first can: texts that do not begin with a shorter one.
+    // Bodies of rules that end at the first possible position: texts that do not begin with a
+    // shorter one.
     pub(super) fn end_early(&mut self) -> Result<()> {
         let mut known = HashMap::new();
         for l in std::mem::take(&mut self.lazy) {
@@ -151,7 +152,7 @@ impl Parser<'_, '_> {
         Some(r)
     }
 
-    // `%regex {"substring_chunks": [...]}`: any of the pieces that follow each other, or none.
+    // `%regex {"substring_chunks": [...]}`: any run of consecutive pieces, or none.
     pub(super) fn parts_of_text(&mut self, start: usize) -> Result<Ex> {
         let (value, end) = json::parse_at(self.s.text, self.s.at)?;
         self.s.at = end;

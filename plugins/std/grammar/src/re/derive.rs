@@ -1,4 +1,4 @@
-//! Derivatives, and what they answer.
+//! Derivatives, and matching by derivatives.
 
 use super::{has, Node, Pool, Re, EMPTY, MANY, NEVER};
 
@@ -28,7 +28,7 @@ impl Pool {
         }
         let d = match *self.node(r) {
             Node::Cat(..) => {
-                // Along the chain, not down it: it may be as long as the pattern.
+                // Iterates along the chain instead of recursing: it may be as long as the pattern.
                 let (mut parts, mut rest) = (Vec::new(), r);
                 while let Node::Cat(x, y) = *self.node(rest) {
                     let dx = self.derive(x, b);
@@ -85,8 +85,8 @@ impl Pool {
         self.nullable(end)
     }
 
-    /// The same for a text of which is known that `sure` matches it. Looks at the
-    /// parts of intersections and complements without making what remains of them.
+    /// The same for a text that `sure` is known to match. Examines the parts of intersections and
+    /// complements without building their derivatives.
     pub fn holds(&mut self, r: Re, text: &[u8], sure: Re) -> bool {
         if r == sure {
             return true;

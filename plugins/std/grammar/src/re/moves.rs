@@ -1,5 +1,5 @@
-//! Where bytes lead: the row of an expression is put together from those of its parts,
-//! so that bytes that lead alike are derived by once.
+//! Transitions: the row of an expression is composed of those of its parts, so that bytes with the
+//! same target are derived once.
 
 use super::{next, Node, Pool, Re, Set, ALL, EMPTY, MANY, NEVER};
 use std::rc::Rc;
@@ -100,7 +100,7 @@ impl Pool {
         joined(row)
     }
 
-    // The row of a union or, where all must go on, of an intersection.
+    // The row of a union or, if all must continue, of an intersection.
     fn together(&mut self, rows: &[Rc<Row>], all: bool) -> Row {
         if let [row] = rows {
             return row.to_vec();
@@ -160,7 +160,7 @@ fn ranges(s: &Set) -> Row {
     row
 }
 
-// Neighbours that lead alike as one, without those that lead to nothing.
+// Merges neighbours with the same target and removes dead ones.
 fn joined(mut row: Row) -> Row {
     row.retain(|m| m.2 != NEVER);
     row.dedup_by(|next, before| {

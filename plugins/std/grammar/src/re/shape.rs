@@ -1,8 +1,8 @@
-//! What the shape of an expression shows about its texts.
+//! Properties of an expression's texts that follow from its shape.
 
 use super::{Node, Pool, Re, MANY};
 
-// What the shape of an expression shows. All but the first say nothing where they are not set.
+// Properties that follow from the shape. Except for the first, an unset flag means unknown.
 pub(super) const NULLABLE: u8 = 1;
 // There is a text; there is one that is not empty.
 pub(super) const SOME: u8 = 2;

@@ -12,7 +12,7 @@ use crate::re::MANY;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Most states of an array whose items are counted or told apart.
+/// Maximum number of states of an array whose items are counted or compared.
 const MAX_STATES: usize = 6000;
 
 /// Most values that items are told apart by.
@@ -21,7 +21,7 @@ const MAX_VALUES: usize = 24;
 /// Kinds of items, each with the indices of the counted schemas that it meets.
 type Kinds = Rc<Vec<(Sx, Vec<usize>)>>;
 
-/// What an item may have to do with a schema that is counted.
+/// The relation of an item to a counted schema.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Role {
     /// It no longer matters.
@@ -49,8 +49,8 @@ fn too_many_counts() -> Error {
     Error::whole(format!("counting items of certain kinds takes more than {} states", MAX_STATES))
 }
 
-// Whether more sets of values than there may be states can have come before some item, where item i is one of
-// the i-th list and the last list goes on.
+// Whether more sets of values than there may be states can have come before some item, where item i
+// is one of the i-th list and the last list goes on.
 fn too_many_sets(lists: &[Vec<usize>], max: u32) -> bool {
     let (mut level, mut count): (Seen<u32>, usize) = (Seen::from_iter([0]), 1);
     for i in 0..max as usize {
@@ -72,7 +72,7 @@ fn too_many_sets(lists: &[Vec<usize>], max: u32) -> bool {
 }
 
 impl<'a> Compiler<'a> {
-    /// The rules for the arrays that a case asks for.
+    /// The rules for the arrays of a case.
     pub(super) fn array(&mut self, case: &Case) -> Result<Ex> {
         let (mut min, mut max, mut fixed, mut unique) = (0, MANY, 0, false);
         let mut wanted: Vec<Wanted> = Vec::new();
@@ -168,15 +168,16 @@ impl<'a> Compiler<'a> {
         Ok(self.b.rule(rules[&order[0].0]))
     }
 
-    // The states of an array whose items are counted, each with the kinds of items that may follow and the states
-    // they lead to; the first comes first. Before any rule is made: there may be too many.
+    // The states of an array whose items are counted, each with the kinds of items that may follow
+    // and the states they lead to; the first comes first. Before any rule is made: there may be too
+    // many.
     fn counts(&mut self, case: &Case, wanted: &[Wanted], max: u32, last: u32) -> Result<Vec<Counted>> {
         let caps: Vec<u32> = wanted.iter().map(|w| if w.max == MANY { w.min } else { w.max + 1 }).collect();
         let start = (0u32, vec![0u32; wanted.len()]);
         let (mut seen, mut work, mut out) = (Seen::default(), VecDeque::from([start.clone()]), Vec::new());
         let mut kinds: Map<(Sx, Vec<Role>), Kinds> = Map::default();
         seen.insert(start);
-        // Breadth first: where there are too many, most are found among items of the same roles.
+        // Breadth first: if there are too many, most of them are for items of the same roles.
         while let Some((i, hits)) = work.pop_front() {
             let mut moves = Vec::new();
             if i < max {
@@ -240,7 +241,7 @@ impl<'a> Compiler<'a> {
         Ok(kinds)
     }
 
-    // No two items alike: exact where all values they may have can be listed.
+    // No two equal items: exact if all possible values can be listed.
     fn unique(&mut self, case: &Case, wanted: &[Wanted], min: u32, max: u32, fixed: u32) -> Result<Ex> {
         if !wanted.is_empty() {
             self.not_unique("beside contains it is not supported")?;

@@ -1,6 +1,5 @@
-//! What an expression means for values of one type: a set for null, booleans,
-//! numbers and strings; alternatives, each a list of constraints that hold
-//! together, for arrays and objects.
+//! Expands an expression for values of one type: to a set for null, booleans, numbers and strings;
+//! to alternatives, each a conjunction of constraints, for arrays and objects.
 
 use super::expr::*;
 use super::strings::{self, Strings};
@@ -10,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::re::{Re, MANY, NEVER};
 use std::rc::Rc;
 
-/// Constraints that hold together.
+/// A conjunction of constraints.
 pub type Case = Vec<Sx>;
 
 /// Most alternatives of one schema.
@@ -154,7 +153,7 @@ impl<'a> Compiler<'a> {
                 for y in v {
                     let t = self.set(y, not, kind)?;
                     s = if and { self.both(s, t) } else { self.either(s, t) };
-                    // A type that cannot come need not be looked at further.
+                    // An impossible type needs no further expansion.
                     if and && s == self.nothing(kind) {
                         break;
                     }
@@ -167,13 +166,13 @@ impl<'a> Compiler<'a> {
         Ok(if not { self.inverse(kind, s) } else { s })
     }
 
-    // What exactly one alternative admits. Alternatives that do not touch those
-    // before them are only joined.
+    // What exactly one alternative admits. Alternatives that do not overlap earlier ones are simply
+    // joined.
     fn one_set(&mut self, v: &[Sx], kind: u8) -> Result<Set> {
         let (mut once, mut seen) = (self.nothing(kind), self.nothing(kind));
         let mut not_seen = self.all(kind);
         for &y in v {
-            // Both are asked for: what cannot be enforced admits all either way.
+            // Both are computed: what cannot be enforced admits all in either case.
             let (t, not_t) = (self.set(y, false, kind)?, self.set(y, true, kind)?);
             let shared = self.both(seen, t);
             if self.is_nothing(shared) {
@@ -250,7 +249,7 @@ impl<'a> Compiler<'a> {
                     out.extend(self.cases(y, not, kind)?.iter().cloned());
                     self.few(out.len())?;
                 }
-                // Where nothing is asked for, the others add nothing.
+                // If one has no constraint, the others add nothing.
                 if out.iter().any(Vec::is_empty) {
                     return Ok(holds(true));
                 }

@@ -1,8 +1,8 @@
-//! Schemas as expressions: what a keyword asks for, and the Boolean operations
-//! over it, each stored once.
+//! Schemas as expressions: the constraints of keywords and Boolean operations over them, each
+//! stored once.
 //!
-//! A constraint concerns values of one type and holds for all others, as in JSON
-//! Schema; so `not` of a constraint is of that type.
+//! A constraint applies to values of one type and is true for all others, as in JSON Schema; so
+//! `not` of a constraint is of that type.
 
 use crate::hash::{Map, Seen};
 use crate::re::{Re, MANY};
@@ -91,10 +91,10 @@ impl Arena {
 
     /// Stores a shape. And, Or, Not and Types go through their own functions.
     pub fn make(&mut self, s: Shape) -> Sx {
-        // What holds for every value is ANY, so that nobody asks about it.
+        // A condition that is true for every value is ANY.
         match s {
             Shape::Len(0, MANY) | Shape::Count(0, MANY) | Shape::Props(0, MANY) => return ANY,
-            // All(_, ANY) stays: it says where the member comes.
+            // All(_, ANY) stays: it determines the position of the member.
             Shape::Item(_, ANY) | Shape::Items(_, ANY) | Shape::Items(MANY, _) => return ANY,
             Shape::Contains(_, _, 0, MANY) => return ANY,
             _ => {}

@@ -1,6 +1,5 @@
-//! Whether a schema certainly has no value: a look ahead that keeps alternatives
-//! few and shows that those of `oneOf` exclude each other. What it does not see
-//! costs rules, never correctness.
+//! Whether a schema certainly admits no value: a bounded check that keeps alternatives few and
+//! shows that those of `oneOf` exclude each other. What it misses costs rules, never correctness.
 
 use super::expand::{Case, Set};
 use super::expr::*;
@@ -10,8 +9,8 @@ use crate::error::Result;
 use crate::re::{Re, MANY};
 
 impl<'a> Compiler<'a> {
-    /// What the values of required members are, where they are a few words: two
-    /// alternatives that differ in one of them exclude each other at a glance.
+    /// The values of required members, if they are a few words: two alternatives that differ in one
+    /// of them exclude each other.
     pub(super) fn marks(&mut self, case: &Case) -> Vec<(Re, Vec<Vec<u8>>)> {
         let mut out = Vec::new();
         for &x in case {
@@ -65,8 +64,8 @@ impl<'a> Compiler<'a> {
         self.a.and(parts)
     }
 
-    /// Whether certainly no array or object is as the case asks for; looks `depth`
-    /// levels into the value.
+    /// Whether certainly no array or object satisfies the case; examines `depth` levels of the
+    /// value.
     pub(super) fn impossible(&mut self, case: &Case, kind: u8, depth: u32) -> Result<bool> {
         if kind == ARR {
             self.impossible_array(case, depth)

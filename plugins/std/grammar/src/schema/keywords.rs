@@ -1,4 +1,4 @@
-//! What each keyword of JSON Schema asks for.
+//! The constraints of each keyword of JSON Schema.
 
 use super::expr::*;
 use super::formats::{self, Format};
@@ -14,8 +14,16 @@ use crate::re::{Re, MANY};
 /// Keywords whose place in a schema says in which order members come.
 const FIRST: &[&str] = &["$ref", "$dynamicRef", "properties", "allOf"];
 
+/// A number as it was written, or the beginning of a long one.
+fn given(v: &Value) -> &str {
+    match v {
+        Value::Num(n) => &n[..n.len().min(32)],
+        v => v.kind(),
+    }
+}
+
 impl<'a> Compiler<'a> {
-    /// What the schema at a location asks for.
+    /// The constraints of the schema at a location.
     pub fn lower(&mut self, id: u32) -> Result<Sx> {
         if let Some(&x) = self.lowered.get(&id) {
             return Ok(x);
@@ -36,24 +44,29 @@ impl<'a> Compiler<'a> {
         if !self.lowering.insert(id) {
             return Err(Error::pointer(&l.pointer, "", "the names of members refer to the schema itself"));
         }
+        let x = self.lower_members(&l, members);
+        self.lowering.remove(&id); // an error, too, may be asked for again
+        let x = x?;
+        self.lowered.insert(id, x);
+        Ok(x)
+    }
+
+    fn lower_members(&mut self, l: &Location<'a>, members: &'a [(String, Value)]) -> Result<Sx> {
         let alone = l.draft == Draft::Seven && l.value.get("$ref").is_some();
         let mut parts = Vec::new();
         for first in [true, false] {
             for (k, v) in members {
                 if FIRST.contains(&k.as_str()) == first && (!alone || k == "$ref") {
-                    let x = self.keyword(&l, k, v)?;
+                    let x = self.keyword(l, k, v)?;
                     parts.push(x);
                 }
             }
         }
         if l.draft != Draft::Seven {
-            let x = self.unevaluated(&l)?;
+            let x = self.unevaluated(l)?;
             parts.push(x);
         }
-        self.lowering.remove(&id);
-        let x = self.a.and(parts);
-        self.lowered.insert(id, x);
-        Ok(x)
+        Ok(self.a.and(parts))
     }
 
     fn keyword(&mut self, l: &Location<'a>, k: &str, v: &'a Value) -> Result<Sx> {
@@ -106,8 +119,8 @@ impl<'a> Compiler<'a> {
         Error::pointer(&l.pointer, k, format!("want {}, got {}", want, v.kind()))
     }
 
-    /// A keyword that cannot be enforced; it matters only where a value of one of
-    /// these types can come.
+    /// A keyword that cannot be enforced; it matters only if a value of one of these types is
+    /// possible.
     pub(super) fn refuse(&mut self, l: &Location, k: &str, reason: &str, types: u8) -> Sx {
         let e = Error::pointer(&l.pointer, k, reason);
         let i = match self.refusals.iter().position(|r| *r == e) {
@@ -263,6 +276,10 @@ impl<'a> Compiler<'a> {
             Value::Arr(v) => v,
             v => return Err(self.wrong(l, "enum", "an array", v)),
         };
+        if values.is_empty() {
+            let why = "[] allows no value: nothing satisfies the grammar";
+            self.b.barren.push(Error::pointer(&l.pointer, "enum", why));
+        }
         let (mut words, mut numbers, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         for v in values {
             match v {
@@ -340,7 +357,9 @@ impl<'a> Compiler<'a> {
             "maximum" => numbers::at_most(p, &d, flag("exclusiveMaximum")),
             "exclusiveMinimum" => numbers::at_least(p, &d, true),
             "exclusiveMaximum" => numbers::at_most(p, &d, true),
-            _ if d.neg || d.is_zero() => return Err(Error::pointer(&l.pointer, k, "want a number above 0")),
+            _ if d.neg || d.is_zero() => {
+                return Err(Error::pointer(&l.pointer, k, format!("want a number above 0, got {}", given(v))))
+            },
             _ => numbers::multiples(p, &d),
         };
         Ok(match r {
@@ -352,7 +371,7 @@ impl<'a> Compiler<'a> {
     pub(super) fn count(&mut self, l: &Location, k: &str, v: &Value) -> Result<u32> {
         match self.decimal(l, k, v)?.and_then(|d| d.count()) {
             Some(n) => Ok(n.min(MANY - 1)),
-            None => Err(Error::pointer(&l.pointer, k, "want a whole number from 0 on")),
+            None => Err(Error::pointer(&l.pointer, k, format!("want a whole number from 0 on, got {}", given(v)))),
         }
     }
 

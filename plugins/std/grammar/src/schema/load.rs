@@ -1,4 +1,4 @@
-//! Where schemas lie in a document, and what references mean.
+//! The locations of schemas in a document, and the resolution of references.
 
 use super::uri;
 use crate::error::{Error, Result};
@@ -41,7 +41,7 @@ pub struct Location<'a> {
     pub scope: Rc<Vec<String>>,
 }
 
-/// What a document's schemas are called.
+/// The names of a document's schemas.
 pub struct Names<'a> {
     resources: HashMap<String, Location<'a>>,
     // By URI and name.
@@ -107,7 +107,7 @@ impl<'a> Location<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Looks for names in all of a document's schemas.
+    /// Collects the names of all schemas of a document.
     pub fn of(root: &Location<'a>) -> Names<'a> {
         let mut n = Names { resources: HashMap::new(), anchors: HashMap::new(), dynamic: HashMap::new() };
         n.resources.insert(String::new(), root.clone());

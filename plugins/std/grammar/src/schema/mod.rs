@@ -62,7 +62,7 @@ struct Compiler<'a> {
     expanded: Map<(Sx, bool, u8), Rc<Vec<Case>>>,
     impossibles: Map<(Sx, u32), bool>,
     inside: u32,
-    // What cases are being found of, and whether a look ahead asks for them.
+    // The expressions being expanded to cases, and whether for a look-ahead.
     expanding: Seen<(Sx, bool, u8)>,
     marking: bool,
     chain: Vec<u32>,
@@ -73,7 +73,7 @@ struct Compiler<'a> {
     any_order: bool,
     space: Ex,
     compact: bool,
-    // Where the rules being made come from, for messages.
+    // The origin of the rules being built, for messages.
     place: String,
     // While the members of an object are written as parameters.
     style: Option<Style>,
@@ -253,7 +253,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// A keyword that a rule is not held to: refused, or dropped if lenient.
+    /// A keyword that is not enforced: refused, or dropped if lenient.
     fn drop_or_fail(&mut self, keyword: &str, reason: &str) -> Result<()> {
         let place = if self.place.starts_with('#') { self.place.clone() } else { "#".into() };
         if !self.lenient {
@@ -280,7 +280,7 @@ fn placed(mut e: Error, place: &str) -> Error {
     e
 }
 
-/// JSON values of any kind, or objects of any kind, nothing else asked for.
+/// Any JSON value, or any object.
 pub fn anything(b: Builder, object: bool, o: &Options) -> Result<(Builder, Ex)> {
     let schema =
         if object { Value::Obj(vec![("type".into(), Value::Str("object".into()))]) } else { Value::Bool(true) };

@@ -1,9 +1,9 @@
 //! Sets of numbers as languages of their decimal texts.
 //!
-//! Inside the compiler a set holds every text without an exponent of each of its
-//! values (`1`, `1.0`, `1.00`), so intersection and complement of languages are
-//! those of the sets. What is written is chosen at the end: whole numbers without
-//! a fraction, no negative zero, exponents only where any number will do.
+//! Inside the compiler a set has every spelling without an exponent of each of its values (`1`,
+//! `1.0`, `1.00`), so intersection and complement of languages are those of the sets. The spelling
+//! is chosen at the end: whole numbers without a fraction, no negative zero, exponents only if any
+//! number is allowed.
 
 use crate::build::{Builder, Ex};
 use crate::decimal::Decimal;
@@ -226,8 +226,9 @@ pub fn values(p: &mut Pool, set: Re, limit: usize) -> Option<Vec<Vec<u8>>> {
 // Most states of the automaton that is written for a set.
 const MAX_WRITTEN: usize = 20_000;
 
-// Whether a set that has no largest number is divisible by so much that its automaton is too large: it tells apart all
-// remainders of the least common multiple without its factors 2 and 5, by which the last digits decide.
+// Whether a set that has no largest number is divisible by so much that its automaton is too large:
+// it tells apart all remainders of the least common multiple without its factors 2 and 5, by which
+// the last digits decide.
 fn too_divisible(p: &mut Pool, set: Re) -> bool {
     let members = match p.node(set) {
         Node::And(v) => v.clone(),
@@ -267,7 +268,7 @@ fn common(a: u64, b: u64) -> u64 {
     }
 }
 
-/// What is written for a set.
+/// The spellings of a set.
 pub fn written(b: &mut Builder, set: Re) -> Option<Ex> {
     if set == NEVER {
         return Some(b.never());

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::hash::Map;
 use crate::re::{Re, MANY, NEVER};
 
-/// Most kinds of names that patterns tell apart.
+/// Maximum number of kinds of names that patterns distinguish.
 const MAX_CLASSES: usize = 64;
 
 /// A member with a name of its own.
@@ -31,7 +31,7 @@ struct Members {
     named: Vec<Member>,
     // Names of all others by kind, and their values.
     free: Vec<(Re, Sx)>,
-    // Members that must come among the others, each of one of some kinds. No two may have one name.
+    // Required members among the others, each of one of some kinds, with distinct names.
     witnesses: Vec<Vec<(Re, Sx)>>,
     min: u32,
     max: u32,
@@ -89,8 +89,8 @@ impl<'a> Compiler<'a> {
         Member { name, value: self.a.and(parts), required }
     }
 
-    // Splits all other names by what is asked of their members. Kinds of a few
-    // names become members with names of their own.
+    // Splits all other names by the constraints on their members. Kinds of a few names become named
+    // members.
     fn kinds(&mut self, named: &mut Vec<Member>, all: &[(Re, Sx)], some: &[(Re, Sx)]) -> Result<Vec<(Re, Sx)>> {
         let mut languages: Vec<Re> = Vec::new();
         for &(n, _) in all.iter().chain(some) {
@@ -365,7 +365,7 @@ impl Writer<'_, '_> {
         }
         if self.rest.is_empty() {
             for i in (0..=self.pairs.len()).rev() {
-                // Something has been written before, and all that is required.
+                // Something was written before, including all that is required.
                 let least = self.pairs[..i].iter().filter(|p| p.1).count().max(1) as u32;
                 for c in 0..=width {
                     let reached = !counts || c >= least.min(width);
@@ -417,7 +417,7 @@ impl Writer<'_, '_> {
                 b.choice(&[with, skipped])
             }
         };
-        // A rule of its own where several places go on here; short lists are written out.
+        // A separate rule if several positions continue here; short lists are expanded.
         let shared = counts || self.pairs[..i].iter().take_while(|p| !p.1).count() > 3 && i % 4 == 0;
         if !shared {
             return Ok(x);

@@ -1,7 +1,7 @@
 //! Members in any order, and members that must have different names.
 //!
-//! Both are lists without an order (`Expr::Unordered`): which of their members came
-//! is part of the state of whoever follows the grammar.
+//! Both are unordered lists (`Expr::Unordered`): the parser's state contains which of their members
+//! were read.
 
 use super::expr::{Sx, ANY, OBJ};
 use super::load::Location;
@@ -46,9 +46,9 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 impl Compiler<'_> {
-    /// A keyword that says nothing about values: `x-order` stands at the root alone.
-    /// Elsewhere it is refused with our values; with others it is somebody else's, as
-    /// in the OpenAPI documents that number their properties with it.
+    /// A keyword without a constraint on values: `x-order` is valid only at the root. Elsewhere it
+    /// is refused if it has one of our values; other values belong to other tools, such as OpenAPI
+    /// documents that number their properties with it.
     pub(super) fn annotation(&mut self, l: &Location, k: &str, v: &Value) -> Result<Sx> {
         if k == ORDER && !l.pointer.is_empty() && matches!(v.as_str(), Some("any" | "schema")) {
             return Ok(self.refuse(l, k, "only the root of a schema sets the order of members", OBJ));

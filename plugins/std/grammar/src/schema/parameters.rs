@@ -2,9 +2,9 @@
 //! each member of the outermost object in a tag of its own, strings in them as
 //! they are, all other values as JSON.
 //!
-//! One line end before and one behind a value belong to the tags. Strings that
-//! are asked for more than their length hold no quotes, backslashes and control
-//! characters here: their languages are those of JSON texts.
+//! One line end before and one after a value belong to the tags. Strings with constraints other
+//! than their length contain no quotes, backslashes and control characters here: their languages
+//! are those of JSON texts.
 
 use super::expand::Set;
 use super::expr::*;
@@ -29,7 +29,7 @@ pub enum Style {
 }
 
 impl Style {
-    /// The style that is called so.
+    /// The style with this name.
     pub fn named(name: &str) -> Option<Style> {
         match name {
             "qwen_xml" => Some(Style::Qwen),

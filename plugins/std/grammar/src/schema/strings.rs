@@ -75,7 +75,7 @@ impl Strings {
     }
 }
 
-/// What is written for the inside of a string and its closing quote.
+/// The inside of a string and its closing quote, as written.
 fn closed(b: &mut Builder, s: Strings) -> Re {
     let p = &mut b.p;
     if let Strings::Texts(r) = s {
@@ -95,7 +95,7 @@ fn closed(b: &mut Builder, s: Strings) -> Re {
     p.cat(inside, quote)
 }
 
-/// What is written for a set of strings, quotes included.
+/// A set of strings as written, quotes included.
 pub fn written(b: &mut Builder, s: Strings) -> Ex {
     if s == NONE {
         return b.never();

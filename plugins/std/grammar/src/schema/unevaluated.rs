@@ -1,8 +1,8 @@
 //! `unevaluatedProperties` and `unevaluatedItems`.
 //!
-//! Which members and items have been looked at depends on which of a schema's
-//! alternatives hold. So the alternatives are cut into branches that exclude
-//! each other, each with what it looks at; the rest is asked of what remains.
+//! Which members and items are evaluated depends on which of a schema's alternatives match. So the
+//! alternatives are split into branches that exclude each other, each with what it evaluates; the
+//! keyword applies to the rest.
 
 use super::expr::*;
 use super::load::{Draft, Location};
@@ -14,7 +14,7 @@ use crate::re::{Re, ALL, NEVER};
 /// Most branches of one schema.
 const MAX_BRANCHES: usize = 128;
 
-/// What a branch has looked at.
+/// What a branch has evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     // Names of members.
@@ -35,7 +35,7 @@ struct Branch {
 const NOTHING: Seen = Seen { names: NEVER, items: 0, kinds: Vec::new() };
 
 impl<'a> Compiler<'a> {
-    /// What `unevaluatedProperties` and `unevaluatedItems` of a schema ask for.
+    /// The constraints of `unevaluatedProperties` and `unevaluatedItems` of a schema.
     pub(super) fn unevaluated(&mut self, l: &Location<'a>) -> Result<Sx> {
         let (members, items) = (l.value.get("unevaluatedProperties"), l.value.get("unevaluatedItems"));
         if members.is_none() && items.is_none() {
@@ -139,7 +139,7 @@ impl<'a> Compiler<'a> {
         Ok(Some(out))
     }
 
-    // What a schema's own keywords look at.
+    // What a schema's own keywords evaluate.
     fn own(&mut self, l: &Location<'a>, outer: bool) -> Seen {
         let (names, patterns) = self.covered(l);
         let mut parts = patterns;
@@ -161,7 +161,7 @@ impl<'a> Compiler<'a> {
         if (has("items") && !tuple) || (tuple && has("additionalItems")) || (has("unevaluatedItems") && !outer) {
             seen.items = u32::MAX;
         }
-        // In 2019-09 contains looked at nothing.
+        // In 2019-09 `contains` evaluates nothing.
         if let (Some(c), Draft::Current) = (l.value.get("contains"), l.draft) {
             seen.kinds.push(self.at(l.child(c, &["contains"])));
         }
@@ -185,7 +185,7 @@ impl<'a> Compiler<'a> {
             let x = self.at(t);
             lists.push((x, self.under(Some(b), x).unwrap_or_default()));
         }
-        // Where none looks at anything, it does not matter which hold.
+        // If none evaluates anything, it does not matter which match.
         if lists.iter().all(|l| l.1.iter().all(|b| b.seen == NOTHING)) {
             return Ok(Some(vec![Branch { holds: ANY, seen: NOTHING }]));
         }
@@ -250,7 +250,7 @@ impl<'a> Compiler<'a> {
         Some(out)
     }
 
-    // Joins branches that have looked at the same.
+    // Joins branches that evaluated the same.
     fn merged(&mut self, b: Option<Vec<Branch>>) -> Option<Vec<Branch>> {
         let mut out: Vec<Branch> = Vec::new();
         for b in b? {

@@ -1,6 +1,6 @@
 //! References between schemas: resolving one URI against another (RFC 3986, 5.2).
 
-/// A URI cut into what resolution looks at.
+/// A URI split into its components.
 struct Parts<'a> {
     scheme: Option<&'a str>,
     authority: Option<&'a str>,

@@ -52,8 +52,8 @@ func untilDear(t *testing.T, c *Constraint) {
 	t.Fatal("all masks are cheap")
 }
 
-// TestDearMasks: a mask that takes long is not made where others wait for it, and is the same when it is made.
-func TestDearMasks(t *testing.T) {
+// TestExpensiveMasks: a mask that takes long is not made where others wait for it, and is the same when it is made.
+func TestExpensiveMasks(t *testing.T) {
 	s, g := dearGrammar(t)
 	c, plain := constraint(t, g), constraint(t, g)
 	dear := 0
@@ -123,9 +123,9 @@ func TestRollbackOfLater(t *testing.T) {
 	}
 }
 
-// TestDearMaskWaitsForItsTurn: masks that take long leave a processor to the steps, as compilations do, and a request
-// that ends does not wait for one.
-func TestDearMaskWaitsForItsTurn(t *testing.T) {
+// TestExpensiveMaskWaitsForItsTurn: masks that take long leave a processor to the steps, as compilations do, and a
+// request that ends does not wait for one.
+func TestExpensiveMaskWaitsForItsTurn(t *testing.T) {
 	s, g := dearGrammar(t)
 	request, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -4,13 +4,16 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
-	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
 	"tgi/models/library/fetch/hubtest"
 	"tgi/server/config"
 	"tgi/server/host"
-	"time"
 )
 
 // TestSignalsWhileLoading: a signal to reload does not end a server that fetches its
@@ -37,7 +40,11 @@ func TestSignalsWhileLoading(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+	// A signal to the calling thread has been handled when the call returns; one to the process may come later, when
+	// the server has ended.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
 	stop()

@@ -1,0 +1,1 @@
+// libcurand.so.10, of which the provider uses nothing.

@@ -1,0 +1,80 @@
+// Compares a kernel for quantised products with the portable one, bit by bit: KERNEL is its name.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "product.h"
+
+extern const struct mq_kernel KERNEL;
+
+static uint64_t state = 88172645463325252ull;
+static uint32_t next(void) {
+	state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+	return (uint32_t)(state >> 16);
+}
+static float real(void) { return (float)(int32_t)next() * 0x1p-31f * (next() % 100 ? 1.0f : 20.0f); }
+
+struct run {
+	struct mq_rows rows;
+	size_t codes, scales;
+	float *y;
+};
+
+static struct run run(const struct mq_kernel *k, const struct mq_matrix *m, const float *x, int64_t rows, int64_t cut) {
+	struct run r;
+	const int64_t blocks = mq_blocks(m), stride = mq_groups(m) * MQ_GROUP;
+	r.codes = (size_t)(rows * blocks * m->block);
+	r.scales = (size_t)(rows * blocks);
+	r.rows.codes = malloc(r.codes);
+	r.rows.scales = malloc(r.scales * sizeof(float));
+	r.rows.sums = malloc(r.scales * (size_t)mq_sums(m) * sizeof(int32_t));
+	r.y = malloc((size_t)(rows * stride) * sizeof(float));
+	for (int64_t i = 0; i < rows; i++) k->quantise(m, &r.rows, x + i * m->k, i);
+	for (int64_t g = 0; g < mq_groups(m); g++)
+		for (int64_t from = 0; from < blocks; from += cut)
+			k->multiply(m, &r.rows, g, from, from + cut < blocks ? from + cut : blocks, 0, rows, r.y + g * MQ_GROUP, stride);
+	return r;
+}
+
+static void release(struct run *r) { free(r->rows.codes), free(r->rows.scales), free(r->rows.sums), free(r->y); }
+
+static int same(const float *a, const float *b, size_t n) {
+	for (size_t i = 0; i < n; i++)
+		if (memcmp(a + i, b + i, sizeof *a) && !(isnan(a[i]) && isnan(b[i]))) return 0;
+	return 1;
+}
+
+int main(void) {
+	static const int bits[] = {4, 8}, block[] = {32, 64, 128};
+	static const int64_t widths[] = {1, 31, 32, 100, 129, 300, 1100}, counts[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 17, 33, 70};
+	int checks = 0, bad = 0;
+	for (int f = 0; f < 6; f++)
+		for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+			for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+				struct mq_matrix m = {.n = 40, .k = widths[w], .bits = bits[f / 3], .block = block[f % 3]};
+				const size_t bytes = (size_t)(mq_groups(&m) * mq_blocks(&m) * mq_block_bytes(&m));
+				uint8_t *data = malloc(bytes);
+				for (size_t i = 0; i < bytes; i++) data[i] = (uint8_t)next();
+				for (size_t at = 0; at < bytes; at += (size_t)mq_block_bytes(&m))
+					for (int i = 0; i < MQ_GROUP; i++) data[at + 2 * i + 1] = 0x20 | (data[at + 2 * i + 1] & 0x83);  // finite
+				m.data = data;
+				const int64_t rows = counts[c];
+				float *x = malloc((size_t)(rows * m.k) * sizeof *x);
+				for (int64_t i = 0; i < rows * m.k; i++) x[i] = real();
+				static const float odd[] = {INFINITY, NAN, 1e-40f, 3e38f, 3e-31f, -INFINITY, 0};
+				for (int64_t i = 1; i < rows && i <= 7; i++) x[i * m.k + (int64_t)(next() % (uint32_t)m.k)] = odd[i - 1];
+				struct run a = run(&mq_portable, &m, x, rows, mq_blocks(&m)), b = run(&KERNEL, &m, x, rows, mq_blocks(&m)),
+				           d = run(&KERNEL, &m, x, rows, 3);
+				const size_t n = (size_t)(rows * mq_groups(&m) * MQ_GROUP);
+				checks++;
+				if (memcmp(a.rows.codes, b.rows.codes, a.codes) || !same(a.rows.scales, b.rows.scales, a.scales) ||
+				    !same(a.y, b.y, n) || !same(a.y, d.y, n)) {
+					printf("%d bits, blocks of %d, %d columns, %d rows: other bits\n", m.bits, m.block, (int)m.k, (int)rows);
+					bad++;
+				}
+				release(&a), release(&b), release(&d), free(data), free(x);
+			}
+	printf("%s: %d of %d as the portable kernel\n", KERNEL.name, checks - bad, checks);
+	return bad != 0;
+}

@@ -1,0 +1,124 @@
+package decoder
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"tgi/conformance/cuda/fake"
+	"tgi/models"
+	"tgi/models/hf"
+	"tgi/runtime/llm"
+	"tgi/runtime/ort"
+)
+
+// kernelInfo has ONNX Runtime print which attention kernel each node takes.
+const kernelInfo = "ORT_ENABLE_ATTENTION_KERNEL_DEBUG_INFO"
+
+// TestCUDAGraphsRunOnTheDevice opens every golden checkpoint, in every format, on ONNX Runtime's real CUDA provider
+// over a device that computes nothing: all nodes are on it, nothing is copied between nodes, attention reads the cache
+// in place, and a layer makes as many calls as it was designed to. The process loads one library, so it is one of its
+// own.
+func TestCUDAGraphsRunOnTheDevice(t *testing.T) {
+	library := fake.Need(t)
+	if os.Getenv(kernelInfo) == "" {
+		cmd := exec.Command(os.Args[0], "-test.v", "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), kernelInfo+"=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		opened := strings.Split(string(out), "opened ")[1:]
+		if want := len(goldenNames(t)) * len(models.CUDA.Formats()); len(opened) != want {
+			t.Errorf("%d models were opened, want %d", len(opened), want)
+		}
+		for _, model := range opened {
+			all, flash := strings.Count(model, "SdpaKernel="), strings.Count(model, "SdpaKernel=FLASH_ATTENTION")
+			if all == 0 || flash != all {
+				t.Errorf("%d of %d steps of attention by FlashAttention: %s", flash, all, model)
+			}
+			if strings.Contains(model, "fpA_intB") { // the backend opens the model once more, without them
+				t.Errorf("fused products failed: %s", model)
+			}
+		}
+		return
+	}
+	device := fake.Load(t)
+	if err := ort.Init(library); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range goldenNames(t) {
+		ck, g := readGolden(t, name)
+		for _, w := range models.CUDA.Formats() {
+			t.Run(name+" "+string(w), func(t *testing.T) { runOnDevice(t, device, ck, w, g.Prompts) })
+		}
+	}
+}
+
+func runOnDevice(t *testing.T, device *fake.Device, ck *hf.Checkpoint, w models.Weights, prompts [][]llm.Token) {
+	fmt.Printf("opened %s\n", t.Name())
+	r, path := buildTo(t, ck, Options{Device: models.CUDA, Weights: w})
+	c := ck.Config
+	m, err := ort.OpenCUDA(ort.CUDAOptions{ModelPath: path, Layers: c.Layers, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
+		Vocab: c.Vocab, MaxLen: c.MaxPositions, BlockSize: r.Layout.BlockSize, MaxBlocks: 8, StepTokens: 64,
+		StepRows: 4, MixedGEMM: w.Quantised()})
+	if err != nil {
+		t.Fatal(err) // a node that only the CPU has, too
+	}
+	defer m.Close()
+	nodes, err := m.Nodes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, n := range nodes {
+		count[n.Operator]++
+		if n.Provider != "CUDAExecutionProvider" || strings.HasPrefix(n.Operator, "Memcpy") {
+			t.Errorf("%+v", n)
+		}
+	}
+	products, biases := 5*c.Layers+1, 0
+	for _, has := range []bool{c.QKVBias, c.OutBias, c.MLPBias, c.MLPBias, c.MLPBias} {
+		if has {
+			biases += c.Layers
+		}
+	}
+	product, adds := "Gemm", 0
+	if w.Quantised() {
+		product, adds = "MatMulNBits", biases
+	}
+	for operator, want := range map[string]int{
+		"PagedAttention": c.Layers, product: products, "Add": adds, "QuickGelu": c.Layers, "Mul": c.Layers,
+		"SkipSimplifiedLayerNormalization": 2 * c.Layers, "Cast": 1, "Split": 0,
+	} {
+		if count[operator] != want {
+			t.Errorf("%d nodes are %s, want %d", count[operator], operator, want)
+		}
+	}
+	s := &llm.Step{CuSeqlens: []int32{0}, MaxBlocks: 1}
+	for row, prompt := range prompts[:3] { // two prompts, and a token of a third row
+		if row == 2 {
+			prompt = prompt[:1]
+		}
+		for i := range prompt {
+			s.SlotMapping = append(s.SlotMapping, int32(row*r.Layout.BlockSize+i))
+		}
+		s.Tokens = append(s.Tokens, prompt...)
+		s.CuSeqlens = append(s.CuSeqlens, int32(len(s.Tokens)))
+		s.PastLens, s.BlockTable = append(s.PastLens, 0), append(s.BlockTable, int32(row))
+		s.LogitRows = append(s.LogitRows, int32(len(s.Tokens)-1))
+	}
+	before := device.Counters()
+	logits, err := m.Forward(s)
+	if err != nil || len(logits) != 3*c.Vocab {
+		t.Fatalf("%d logits: %v", len(logits), err)
+	}
+	got := device.Counters().Since(before)
+	// ONNX Runtime spreads a Gemm's bias over the rows by a product of its own.
+	if got.CopiesIn != 1 || got.CopiesOut != 1 || got.Waits != 1 ||
+		!w.Quantised() && got.Products != int64(products+biases) {
+		t.Errorf("a step of %d layers: %+v", c.Layers, got)
+	}
+}

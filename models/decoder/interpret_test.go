@@ -1,0 +1,299 @@
+package decoder
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"testing"
+
+	"tgi/models/onnx"
+	"tgi/models/safetensors"
+	"tgi/runtime/llm"
+)
+
+// interpreter computes a graph for CUDA as the operators are described, node by node and one number at a time. It
+// stands in for a GPU where there is none: it shows that the graph says the right thing, not that the device does it.
+type interpreter struct {
+	t      testing.TB
+	f      *file
+	values map[string]array
+	// round is applied to every result; nil computes in 32 bits.
+	round func(float32) float32
+}
+
+// array is a tensor, of floats or of integers. Dimensions but the last are one.
+type array struct {
+	width  int
+	floats []float32
+	ints   []int
+}
+
+// row returns row i.
+func (a array) row(i int) []float32 { return a.floats[i*a.width : (i+1)*a.width] }
+
+func (a array) rows() int { return len(a.floats) / a.width }
+
+// interpret returns the interpreter of f with its weights. tables, if set, holds rotary tables to take instead.
+func interpret(t testing.TB, f *file, tables *file) *interpreter {
+	m := &interpreter{t: t, f: f, values: map[string]array{}}
+	for name, tensor := range f.inits {
+		if tables != nil && (name == "cos_cache" || name == "sin_cache") {
+			tensor = tables.inits[name]
+		}
+		m.values[name] = decoded(tensor)
+	}
+	return m
+}
+
+func decoded(tensor readTensor) array {
+	a := array{width: tensor.dims[len(tensor.dims)-1]}
+	for i := range tensor.len() {
+		switch tensor.typ {
+		case onnx.Float:
+			a.floats = append(a.floats, math.Float32frombits(binary.LittleEndian.Uint32(tensor.data[4*i:])))
+		case onnx.BFloat16:
+			a.floats = append(a.floats, value(safetensors.BF16, binary.LittleEndian.Uint16(tensor.data[2*i:])))
+		case onnx.Float16:
+			a.floats = append(a.floats, value(safetensors.F16, binary.LittleEndian.Uint16(tensor.data[2*i:])))
+		case onnx.Uint8:
+			a.ints = append(a.ints, int(tensor.data[i]))
+		case onnx.Int64:
+			a.ints = append(a.ints, int(binary.LittleEndian.Uint64(tensor.data[8*i:])))
+		}
+	}
+	return a
+}
+
+// logits computes a step of whole prompts and returns the logits of all their tokens.
+func (m *interpreter) logits(prompts ...[]llm.Token) [][]float32 {
+	var ids, rows array
+	starts := array{ints: []int{0}}
+	for _, p := range prompts {
+		for _, token := range p {
+			rows.ints = append(rows.ints, len(ids.ints))
+			ids.ints = append(ids.ints, int(token))
+		}
+		starts.ints = append(starts.ints, len(ids.ints))
+	}
+	m.values["input_ids"], m.values["logit_rows"], m.values["cu_seqlens"] = ids, rows, starts
+	for _, n := range m.f.nodes {
+		m.node(n)
+	}
+	out := m.values["logits"]
+	return slices.Collect(slices.Chunk(out.floats, out.width))
+}
+
+// node computes one node.
+func (m *interpreter) node(n readNode) {
+	in := make([]array, len(n.in))
+	for i, name := range n.in {
+		in[i] = m.values[name]
+	}
+	out := array{width: in[0].width}
+	pair := func(f func(a, b float32) float32) {
+		for i, x := range in[0].floats {
+			out.floats = append(out.floats, f(x, in[1].floats[i%len(in[1].floats)]))
+		}
+	}
+	switch n.domain + ":" + n.op {
+	case ":Gather":
+		for _, i := range in[1].ints {
+			out.floats = append(out.floats, in[0].row(i)...)
+		}
+	case ":Slice":
+		from, to := in[1].ints[0], in[2].ints[0]
+		out.width = to - from
+		for i := range in[0].rows() {
+			out.floats = append(out.floats, in[0].row(i)[from:to]...)
+		}
+	case ":SimplifiedLayerNormalization":
+		out.floats = normalised(in[0], in[1].floats, n.floats["epsilon"])
+	case "com.microsoft:SkipSimplifiedLayerNormalization":
+		pair(func(a, b float32) float32 { return a + b })
+		m.set(n.out[3], out)
+		out.floats = normalised(m.values[n.out[3]], in[2].floats, n.floats["epsilon"])
+	case ":Gemm":
+		out = product(in[0], in[1])
+		if len(in) > 2 {
+			for i := range out.floats {
+				out.floats[i] += in[2].floats[i%out.width]
+			}
+		}
+	case "com.microsoft:MatMulNBits":
+		zero := 1 << (n.ints["bits"] - 1)
+		if fused := n.ints["K"]%64 == 0; fused != (len(in) == 3) {
+			m.t.Fatalf("node %s has %d inputs: fused kernels take rows of multiples of 64 without zero points", n.name,
+				len(in))
+		} else if !fused {
+			zero = m.zero(n, in[3], in[2])
+		}
+		w := m.dequantised(n, in[1], in[2], n.ints["K"], zero)
+		out = product(in[0], w)
+	case "com.microsoft:GatherBlockQuantized":
+		zero := 0 // which CUDA takes where no zero points are named
+		if len(in) > 3 {
+			zero = m.zero(n, in[3], in[2])
+		}
+		w := m.dequantised(n, in[0], in[2], in[2].width*n.ints["block_size"], zero)
+		out.width = w.width
+		for _, i := range in[1].ints {
+			out.floats = append(out.floats, w.row(i)...)
+		}
+	case ":Add":
+		pair(func(a, b float32) float32 { return a + b })
+	case ":Mul":
+		pair(func(a, b float32) float32 { return a * b })
+	case "com.microsoft:QuickGelu":
+		alpha := float64(n.floats["alpha"])
+		for _, x := range in[0].floats {
+			out.floats = append(out.floats, float32(float64(x)/(1+math.Exp(-alpha*float64(x)))))
+		}
+	case ":Cast":
+		out.floats = in[0].floats
+	case "com.microsoft:PagedAttention":
+		out = m.attention(n, in)
+	default:
+		m.t.Fatalf("node %s is %s of %q", n.name, n.op, n.domain)
+	}
+	m.set(n.out[0], out)
+}
+
+func (m *interpreter) set(name string, a array) {
+	if m.round != nil {
+		a.floats = slices.Clone(a.floats)
+		for i, x := range a.floats {
+			a.floats[i] = m.round(x)
+		}
+	}
+	m.values[name] = a
+}
+
+func normalised(a array, weight []float32, epsilon float32) (out []float32) {
+	for i := range a.rows() {
+		sum := 0.0
+		for _, x := range a.row(i) {
+			sum += float64(x) * float64(x)
+		}
+		scale := 1 / math.Sqrt(sum/float64(a.width)+float64(epsilon))
+		for j, x := range a.row(i) {
+			out = append(out, float32(float64(x)*scale*float64(weight[j])))
+		}
+	}
+	return out
+}
+
+// product is a * w transposed.
+func product(a, w array) array {
+	out := array{width: w.rows()}
+	for i := range a.rows() {
+		for j := range w.rows() {
+			out.floats = append(out.floats, float32(dot(a.row(i), w.row(j))))
+		}
+	}
+	return out
+}
+
+func dot(a, b []float32) (sum float64) {
+	for i, x := range a {
+		sum += float64(x) * float64(b[i])
+	}
+	return sum
+}
+
+// zero is the zero point of all blocks, which must be one for each scale.
+func (m *interpreter) zero(n readNode, points, scales array) int {
+	bits, rows := n.ints["bits"], len(scales.floats)/scales.width
+	if points.width != (scales.width*bits+7)/8 || len(points.ints) != rows*points.width {
+		m.t.Fatalf("node %s: zero points of width %d, scales of %d", n.name, points.width, scales.width)
+	}
+	for _, p := range points.ints {
+		if p != points.ints[0] || bits == 4 && p>>4 != p&15 {
+			m.t.Fatalf("node %s: zero points %#x and %#x", n.name, points.ints[0], p)
+		}
+	}
+	return points.ints[0] & (1<<bits - 1)
+}
+
+// dequantised is the matrix, of k columns, that codes and scales stand for.
+func (m *interpreter) dequantised(n readNode, codes, scales array, k, zero int) array {
+	bits, block, out := n.ints["bits"], n.ints["block_size"], array{width: k}
+	perRow := scales.width * block
+	for row := range len(scales.floats) / scales.width {
+		for col := range k {
+			at := row*perRow + col
+			code := codes.ints[at*bits/8]
+			if bits == 4 {
+				code = code >> (4 * (at % 2)) & 15
+			}
+			scale := scales.floats[row*scales.width+col/block]
+			out.floats = append(out.floats, float32(code-zero)*scale)
+		}
+	}
+	return out
+}
+
+// attention is PagedAttention of rows that begin with this step. Of the caches and of the tables of blocks only the
+// device knows.
+func (m *interpreter) attention(n readNode, in []array) array {
+	heads, kv := n.ints["num_heads"], n.ints["kv_num_heads"]
+	dim := in[0].width / (heads + 2*kv)
+	window := n.ints["local_window_size"]
+	out := array{width: heads * dim, floats: make([]float32, in[0].rows()*heads*dim)}
+	if n.ints["do_rotary"] != 1 || n.ints["rotary_interleaved"] != 0 || n.in[16] != "attention_metadata" ||
+		n.in[5] != "cu_seqlens" || n.in[6] != "past_lens" || n.in[7] != "block_table" || n.in[10] != "slot_mapping" {
+		m.t.Fatalf("node %s: inputs %q, attributes %v", n.name, n.in, n.ints)
+	}
+	starts := in[5].ints
+	head := func(token, i int) []float32 { return in[0].row(token)[i*dim : (i+1)*dim] }
+	for s := range len(starts) - 1 {
+		first := starts[s]
+		var keys [][][]float32 // [position][kv head]
+		for token := first; token < starts[s+1]; token++ {
+			position := token - first
+			var k [][]float32
+			for g := range kv {
+				k = append(k, m.turned(n, in, 13, head(token, heads+g), position))
+			}
+			keys = append(keys, k)
+			from := 0
+			if window > 0 {
+				from = max(0, position+1-window)
+			}
+			for h := range heads {
+				q := m.turned(n, in, 12, head(token, h), position)
+				weights, most := make([]float64, position+1), math.Inf(-1)
+				for p := from; p <= position; p++ {
+					weights[p] = dot(q, keys[p][h*kv/heads]) * float64(n.floats["scale"])
+					most = max(most, weights[p])
+				}
+				sum := 0.0
+				for p := from; p <= position; p++ {
+					weights[p] = math.Exp(weights[p] - most)
+					sum += weights[p]
+				}
+				for d := range dim {
+					x := 0.0
+					for p := from; p <= position; p++ {
+						x += weights[p] / sum * float64(head(first+p, heads+kv+h*kv/heads)[d])
+					}
+					out.row(token)[h*dim+d] = float32(x)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// turned normalises a head, if the node has a weight for that as input norm, and applies the rotary embedding.
+func (m *interpreter) turned(n readNode, in []array, norm int, x []float32, position int) []float32 {
+	if n.in[norm] != "" {
+		x = normalised(array{width: len(x), floats: x}, in[norm].floats, n.floats["qk_norm_epsilon"])
+	}
+	cos, sin, half := in[8].row(position), in[9].row(position), len(x)/2
+	out := make([]float32, len(x))
+	for i := range half {
+		out[i] = x[i]*cos[i] - x[half+i]*sin[i]
+		out[half+i] = x[half+i]*cos[i] + x[i]*sin[i]
+	}
+	return out
+}

@@ -1,0 +1,333 @@
+package hf
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// VisionKind is how a model turns a picture into embeddings.
+type VisionKind string
+
+// The kinds of models that read images.
+const (
+	// Idefics3 cuts a picture into tiles, each encoded by SigLIP and shuffled into fewer, wider rows. SmolVLM is one.
+	Idefics3 VisionKind = "idefics3"
+	// LLaVA encodes a picture as one square by CLIP.
+	LLaVA VisionKind = "llava"
+	// LLaVANext encodes a picture as a square and as tiles of a larger size.
+	LLaVANext VisionKind = "llava_next"
+	// QwenVL encodes a picture of any size as one grid of patches, Qwen2.5-VL's.
+	QwenVL VisionKind = "qwen2_5_vl"
+)
+
+// Vision describes the vision tower of a model that reads images, and what connects it to the text model.
+type Vision struct {
+	Kind VisionKind
+	// Hidden is the width of the tower, Intermediate that of its MLPs.
+	Hidden, Intermediate int
+	// Layers counts those that are computed, Unused the checkpoint's behind them.
+	Layers, Unused, Heads int
+	// Side is the width and height of a tile in pixels, Patch those of a patch. Side is 0 if pictures are not cut into
+	// tiles.
+	Side, Patch int
+	NormEps     float64
+	// Activation of the MLPs, as transformers names it: gelu, gelu_pytorch_tanh, quick_gelu, or silu with a gate.
+	Activation string
+	// Class says that a class token comes before the patches, and DropClass that the features are without it.
+	Class, DropClass bool
+	// Shuffle is the number of patches in each direction that become one row; 1 without a pixel shuffle.
+	Shuffle int
+	// Projector names the activation between the two linear layers to the text model's width; "" is one layer.
+	Projector     string
+	ProjectorBias bool
+	// Pinpoints are the sizes, height and width, of which LLaVA-NeXT takes one for the tiles of a picture; nil is the
+	// image processor's default.
+	Pinpoints [][2]int
+	// Window is how many rows of the features, in each direction, see each other, but in the layers Full: there all do.
+	// RopeTheta is the base of the rotary embedding of their places. QwenVL has them.
+	Window    int
+	Full      []int
+	RopeTheta float64
+	// ImageToken is the token of a prompt that an embedding takes the place of.
+	ImageToken uint32
+}
+
+// Patches returns the number of patches in each direction of a tile.
+func (v Vision) Patches() int { return v.Side / v.Patch }
+
+// TileRows returns the number of embeddings of a tile; 0 without tiles.
+func (v Vision) TileRows() int {
+	if v.Side == 0 {
+		return 0
+	}
+	n := v.Patches() / v.Shuffle
+	rows := n * n
+	if v.Class && !v.DropClass {
+		rows++
+	}
+	return rows
+}
+
+// composite is a family of models of a vision tower and a text model.
+type composite struct {
+	kind      VisionKind
+	modelType string
+	// tower is the model_type of vision_config; "" is any.
+	tower string
+	// defaults of vision_config and of the keys beside it.
+	defaults map[string]string
+	own      map[string]string
+}
+
+var composites = map[string]composite{
+	"Idefics3ForConditionalGeneration":  {Idefics3, "idefics3", "", siglipDefaults, idefics3Defaults},
+	"SmolVLMForConditionalGeneration":   {Idefics3, "smolvlm", "", siglipDefaults, idefics3Defaults},
+	"LlavaForConditionalGeneration":     {LLaVA, "llava", "clip_vision_model", clipDefaults, nil},
+	"LlavaNextForConditionalGeneration": {LLaVANext, "llava_next", "clip_vision_model", clipDefaults, nil},
+	// whose parts are read by functions of their own
+	"Qwen2_5_VLForConditionalGeneration": {QwenVL, "qwen2_5_vl", "", nil, nil},
+}
+
+// Defaults of transformers 5.23 for keys that a config.json may leave out.
+var (
+	idefics3Defaults = map[string]string{"image_token_id": "128257"}
+
+	siglipDefaults = map[string]string{"hidden_size": "1152", "intermediate_size": "3072", "num_hidden_layers": "12",
+		"num_attention_heads": "16", "image_size": "224", "patch_size": "32", "hidden_act": `"gelu_pytorch_tanh"`,
+		"layer_norm_eps": "1e-6"}
+	clipDefaults = map[string]string{"hidden_size": "768", "intermediate_size": "3072", "num_hidden_layers": "12",
+		"num_attention_heads": "12", "image_size": "224", "patch_size": "32", "hidden_act": `"quick_gelu"`,
+		"layer_norm_eps": "1e-5"}
+	textDefaults = map[string]map[string]string{
+		"llama": {"vocab_size": "32000", "hidden_size": "4096", "intermediate_size": "11008", "num_hidden_layers": "32",
+			"num_attention_heads": "32", "max_position_embeddings": "2048"},
+		"mistral": {"vocab_size": "32000", "hidden_size": "4096", "intermediate_size": "14336",
+			"num_hidden_layers": "32", "num_attention_heads": "32", "num_key_value_heads": "8",
+			"max_position_embeddings": "131072"},
+		"qwen2": {"vocab_size": "151936", "hidden_size": "4096", "intermediate_size": "22016",
+			"num_hidden_layers": "32", "num_attention_heads": "32", "num_key_value_heads": "32",
+			"max_position_embeddings": "32768"},
+	}
+)
+
+// ignoredVision lists keys of a vision_config, or beside it, without effect on the embeddings. The image processor's
+// own configuration says how pictures are cut.
+var ignoredVision = setOf(`max_image_size size projection_dim vocab_size initializer_factor image_seq_length
+	perceiver_config neftune_noise_alpha pixel_shuffle_factor use_image_newline_parameter
+	ignore_index`)
+
+// fill gives keys that are absent their defaults.
+func (o *object) fill(defaults map[string]string) {
+	for key, value := range defaults {
+		if !o.has(key) {
+			o.values[key] = json.RawMessage(value)
+		}
+	}
+}
+
+// parseComposite reads the config.json of a model of several parts: Config is its text model's.
+func parseComposite(o *object, name string, c composite) (Config, error) {
+	if t := o.string("model_type", c.modelType); t != c.modelType {
+		o.fail("model_type", "is %q, but architectures names %s, whose type is %q", t, name, c.modelType)
+	}
+	o.fill(c.own)
+	text, sections := o.textConfig(c.kind)
+	tower := o.object("vision_config")
+	for key, part := range map[string]*object{"text_config": text, "vision_config": tower} {
+		if part == nil && o.err == nil {
+			o.fail(key, "is missing")
+		}
+	}
+	if o.err != nil {
+		return Config{}, o.err
+	}
+	modelType := text.string("model_type", "llama")
+	text.fill(textDefaults[modelType])
+	text.ignore(ignoredVision)
+	const tie = "tie_word_embeddings"
+	if tied := o.bool(tie, false); tied || c.kind == Idefics3 { // with LLaVA, either decides
+		text.values[tie] = strconv.AppendBool(nil, tied)
+	}
+	delete(text.values, "architectures") // names of classes that only train; the type decides
+	config, err := parseText(text)
+	if err != nil {
+		return Config{}, err
+	}
+	v := Vision{}
+	if c.kind == QwenVL {
+		v = readQwenTower(o, tower, config.Hidden)
+		config.Rope.Sections = sections
+		text.checkSections(config)
+	} else {
+		v = readTower(o, tower, c)
+	}
+	if o.err == nil {
+		o.err = text.err
+	}
+	if o.err == nil {
+		o.err = tower.err
+	}
+	if o.err == nil && int(v.ImageToken) >= config.Vocab {
+		o.fail("image_token_id", "%d is not below text_config.vocab_size %d", v.ImageToken, config.Vocab)
+	}
+	config.Architecture, config.Vision = name, &v
+	if own := o.ids("bos_token_id"); own != nil {
+		config.BOS = own
+	}
+	if own := o.ids("eos_token_id"); own != nil {
+		config.EOS = own
+	}
+	o.read["vocab_size"] = true // the text model's decides
+	o.ignore(ignoredVision)
+	o.checkUnread(name)
+	return config, o.err
+}
+
+// textConfig returns the configuration of the text model, and the parts of its rotary embedding, if it has such.
+func (o *object) textConfig(kind VisionKind) (*object, [3]int) {
+	if kind == QwenVL {
+		return qwenTextOf(o)
+	}
+	return o.object("text_config"), [3]int{}
+}
+
+// ignore counts keys as read.
+func (o *object) ignore(keys map[string]bool) { maps.Copy(o.read, keys) }
+
+// readTower reads vision_config and the keys beside it.
+func readTower(o, tower *object, c composite) Vision {
+	tower.fill(c.defaults)
+	if t := tower.string("model_type", c.tower); c.tower != "" && t != c.tower {
+		tower.fail("model_type", "%q is not supported, want %q", t, c.tower)
+	}
+	v := Vision{
+		Kind:         c.kind,
+		Hidden:       tower.requireInt("hidden_size", 1, maxWidth),
+		Intermediate: tower.requireInt("intermediate_size", 1, maxWidth),
+		Layers:       tower.requireInt("num_hidden_layers", 1, maxLayers),
+		Heads:        tower.requireInt("num_attention_heads", 1, maxHeads),
+		Side:         tower.requireInt("image_size", 1, maxSide),
+		Patch:        tower.requireInt("patch_size", 1, maxSide),
+		NormEps:      tower.float("layer_norm_eps", 1e-6, 0, 1),
+		Activation:   tower.activation("hidden_act", ""),
+		Shuffle:      1,
+	}
+	if n := tower.int("num_channels", 3, 0, 1<<10); n != 3 {
+		tower.fail("num_channels", "%d: want 3", n)
+	}
+	if c.kind == Idefics3 {
+		v.Shuffle = o.int("scale_factor", 2, 1, maxSide)
+		v.ImageToken = uint32(o.requireInt("image_token_id", 0, maxVocab))
+	} else {
+		v.readLLaVA(o)
+	}
+	if v.Side%v.Patch != 0 || v.Patches()%v.Shuffle != 0 {
+		tower.fail("image_size", "%d is not a multiple of patch_size %d times scale_factor %d", v.Side, v.Patch,
+			v.Shuffle)
+	}
+	if v.Hidden%v.Heads != 0 {
+		tower.fail("hidden_size", "%d is not a multiple of num_attention_heads %d", v.Hidden, v.Heads)
+	}
+	tower.ignore(ignoredVision)
+	tower.checkUnread(string(c.kind))
+	return v
+}
+
+// maxSide bounds the pixels of a tile's side.
+const maxSide = 1 << 13
+
+// readLLaVA reads what LLaVA adds: CLIP's class token, the layer that the features come from, and a projector of two
+// layers.
+func (v *Vision) readLLaVA(o *object) {
+	v.Class, v.DropClass = true, true
+	switch s := o.string("vision_feature_select_strategy", "default"); s {
+	case "default":
+	case "full":
+		v.DropClass = false
+	default:
+		o.fail("vision_feature_select_strategy", "%q is not supported, want \"default\" or \"full\"", s)
+	}
+	if v.Kind == LLaVANext && !v.DropClass {
+		o.fail("vision_feature_select_strategy",
+			"\"full\" has no places for the class token in a picture of several tiles")
+	}
+	if raw, ok := o.raw("image_grid_pinpoints"); ok && v.Kind == LLaVANext {
+		if err := json.Unmarshal(raw, &v.Pinpoints); err != nil {
+			o.fail("image_grid_pinpoints", "want a list of pairs of integers, got %s", shorten(raw))
+		}
+	}
+	layer := o.int("vision_feature_layer", -2, -maxLayers, maxLayers)
+	if layer < 0 {
+		layer += v.Layers + 1
+	}
+	if layer < 1 || layer > v.Layers {
+		o.fail("vision_feature_layer", "want a layer of 1 to %d, or of -%d to -1", v.Layers, v.Layers)
+	}
+	v.Layers, v.Unused = layer, v.Layers-layer
+	v.Projector = o.activation("projector_hidden_act", "gelu")
+	v.ProjectorBias = o.bool("multimodal_projector_bias", true)
+	key := "image_token_index"
+	if !o.has(key) && o.has("image_token_id") {
+		key = "image_token_id"
+	}
+	v.ImageToken = uint32(o.int(key, 32000, 0, maxVocab))
+}
+
+// activation reads the name of an activation.
+func (o *object) activation(key, def string) string {
+	name := o.string(key, def)
+	if known := []string{"gelu", "gelu_pytorch_tanh", "quick_gelu"}; !slices.Contains(known, name) {
+		o.fail(key, "%q is not supported, want one of %s", name, strings.Join(known, ", "))
+	}
+	return name
+}
+
+// VisionPrefix begins the names of the tensors of a model's vision tower and of what connects it to the text model.
+const VisionPrefix = "vision."
+
+// renames leads from the beginnings of tensors' names in checkpoints of models that read images to those that the
+// builders know: text models have the names of Llama's, all else begins with VisionPrefix. The first that fits is
+// taken. Checkpoints of different ages have different ones.
+var renames = []struct{ from, to string }{
+	{"model.text_model.lm_head.", "lm_head."},
+	{"model.text_model.", "model."},
+	{"language_model.lm_head.", "lm_head."},
+	{"language_model.model.", "model."},
+	{"model.language_model.lm_head.", "lm_head."},
+	{"model.language_model.", "model."},
+	{"model.vision_model.", VisionPrefix},
+	{"model.visual.", VisionPrefix},
+	{"visual.", VisionPrefix},
+	{"model.vision_tower.vision_model.", VisionPrefix},
+	{"model.vision_tower.", VisionPrefix},
+	{"vision_tower.vision_model.", VisionPrefix},
+	{"vision_tower.", VisionPrefix},
+	{"model.connector.", VisionPrefix + "connector."},
+	{"model.multi_modal_projector.", VisionPrefix + "projector."},
+	{"multi_modal_projector.", VisionPrefix + "projector."},
+	{"model.image_newline", VisionPrefix + "newline"},
+	{"image_newline", VisionPrefix + "newline"},
+}
+
+// Rename gives the tensors of a model that reads images the names that the builders know. Open does it.
+func (c *Checkpoint) Rename() error {
+	if c.Config.Vision == nil {
+		return nil
+	}
+	err := c.Tensors.Rename(func(name string) string {
+		for _, r := range renames {
+			if rest, ok := strings.CutPrefix(name, r.from); ok {
+				return r.to + rest
+			}
+		}
+		return name
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Config.Architecture, err)
+	}
+	return nil
+}

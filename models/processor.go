@@ -1,0 +1,46 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Processor is what a model is to run on.
+type Processor struct {
+	Device Device
+	// Major and Minor are the compute capability of a CUDA device.
+	Major, Minor int
+}
+
+// bf16Major is the compute capability from which on CUDA devices compute with BF16.
+const bf16Major = 8
+
+// Check returns an error if p cannot compute with weights of a format.
+func (p Processor) Check(w Weights) error {
+	if err := p.Device.Check(w); err != nil {
+		return err
+	}
+	if p.Device == CUDA && w == BF16 && p.Major < bf16Major {
+		return fmt.Errorf("weights must be %s, %s or %s on a CUDA device of compute capability %d.%d, given %q: "+
+			"that needs at least %d.0", FP16, Int8, Int4, p.Major, p.Minor, w, bf16Major)
+	}
+	return nil
+}
+
+// autoFP32 is the number of parameters up to which Auto leaves 32-bit floats on the CPU: there the
+// model is read from memory quickly enough anyway.
+const autoFP32 = 250e6
+
+// Auto chooses the format for a checkpoint of so many parameters, whose tensors have the named types
+// of safetensors. On a GPU weights stay what they are, as far as the device computes with them.
+func (p Processor) Auto(parameters float64, dtypes []string) Weights {
+	switch {
+	case p.Device != CUDA && parameters <= autoFP32:
+		return FP32
+	case p.Device != CUDA:
+		return Int8
+	case p.Major < bf16Major, slices.Contains(dtypes, "F16") && !slices.Contains(dtypes, "BF16"):
+		return FP16
+	}
+	return BF16 // of a mix too: its range holds what the other types do
+}

@@ -1,0 +1,100 @@
+package quant
+
+import (
+	"fmt"
+	"io"
+)
+
+// GroupRows is the number of rows that lie together in a packed matrix.
+const GroupRows = 16
+
+// PackedBytes returns the bytes of a packed matrix of n rows of k weights.
+func (f Format) PackedBytes(n, k int) int64 {
+	groups := (n + GroupRows - 1) / GroupRows
+	return int64(groups) * int64(f.Blocks(k)) * int64(f.packedBlock())
+}
+
+// packedBlock is the bytes of one block of all rows of a group.
+func (f Format) packedBlock() int { return GroupRows * (2 + f.Block*f.Bits/8) }
+
+// A Packer writes a matrix in the form that the operators tgi:MatMulQ and tgi:GatherQ read, which
+// runtime/ort/product.h describes: GroupRows rows at a time, block by block, their scales as 16-bit
+// floats and then their codes, of four columns of each row after the other. A last group that is
+// not full is filled with zeros.
+type Packer struct {
+	w             io.Writer
+	f             Format
+	k             int
+	codes, scales []byte // of rows that wait for the others of their group
+	out           []byte
+}
+
+// Packer returns one that writes to w rows of k weights.
+func (f Format) Packer(w io.Writer, k int) *Packer { return &Packer{w: w, f: f, k: k} }
+
+// Add writes rows: their codes as Rows made them, and their scales as 16-bit floats. Both are
+// copied.
+func (p *Packer) Add(codes, scales []byte) error {
+	perRow, perScales := p.f.RowBytes(p.k), 2*p.f.Blocks(p.k)
+	if rows := len(codes) / perRow; len(codes) != rows*perRow || len(scales) != rows*perScales {
+		panic(fmt.Sprintf("BUG: quant: %d bytes of codes, %d of scales for rows of %d", len(codes), len(scales), p.k))
+	}
+	p.codes, p.scales = append(p.codes, codes...), append(p.scales, scales...)
+	rows := len(p.codes) / perRow
+	return p.write(rows - rows%GroupRows)
+}
+
+// Close writes the last group, if it is not full.
+func (p *Packer) Close() error {
+	rows := len(p.codes) / p.f.RowBytes(p.k)
+	if rows == 0 {
+		return nil
+	}
+	zero := byte(0x80)
+	if p.f.Bits == 4 {
+		zero = 0x88
+	}
+	for len(p.codes) < GroupRows*p.f.RowBytes(p.k) {
+		p.codes = append(p.codes, zero)
+	}
+	p.scales = append(p.scales, make([]byte, 2*p.f.Blocks(p.k)*(GroupRows-rows))...)
+	return p.write(GroupRows)
+}
+
+// write packs and removes the first rows, which are whole groups.
+func (p *Packer) write(rows int) error {
+	groups, size := rows/GroupRows, p.f.Blocks(p.k)*p.f.packedBlock()
+	if cap(p.out) < groups*size {
+		p.out = make([]byte, groups*size)
+	}
+	p.out = p.out[:groups*size]
+	perRow, perScales := p.f.RowBytes(p.k), 2*p.f.Blocks(p.k)
+	parallel(groups, func(g int) {
+		p.f.packGroup(p.out[g*size:(g+1)*size], p.codes[g*GroupRows*perRow:], p.scales[g*GroupRows*perScales:], p.k)
+	})
+	p.codes = append(p.codes[:0], p.codes[rows*perRow:]...)
+	p.scales = append(p.scales[:0], p.scales[rows*perScales:]...)
+	_, err := p.w.Write(p.out)
+	return err
+}
+
+// packGroup packs one group, whose rows begin codes and scales.
+func (f Format) packGroup(out, codes, scales []byte, k int) {
+	perRow, blocks, perBlock := f.RowBytes(k), f.Blocks(k), f.Block*f.Bits/8
+	for b := range blocks {
+		block := out[b*f.packedBlock() : (b+1)*f.packedBlock()]
+		for row := range GroupRows {
+			copy(block[2*row:2*row+2], scales[2*(row*blocks+b):])
+			in, packed := codes[row*perRow+b*perBlock:row*perRow+(b+1)*perBlock], block[2*GroupRows+4*row:]
+			for at := 0; at < len(in); at += 4 {
+				c, to := in[at:at+4], packed[at/4*4*GroupRows:]
+				if f.Bits == 8 {
+					to[0], to[1], to[2], to[3] = c[0]^0x80, c[1]^0x80, c[2]^0x80, c[3]^0x80
+					continue
+				}
+				to[0], to[1] = c[0]&15|c[2]<<4, c[0]>>4|c[2]&0xf0
+				to[2], to[3] = c[1]&15|c[3]<<4, c[1]>>4|c[3]&0xf0
+			}
+		}
+	}
+}

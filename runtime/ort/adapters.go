@@ -1,0 +1,221 @@
+package ort
+
+// #include <stdlib.h>
+// #include "lora.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"tgi/runtime/llm"
+)
+
+// LowRank is what an adapter adds to one matrix of the model: Scale * B(A x). Rank is 0 where the adapter leaves the
+// matrix alone.
+type LowRank struct {
+	// In and Out are the sizes of the matrix. Its results are columns Offset to Offset+Out of the product that
+	// computes it, which may stack several matrices.
+	In, Out, Offset int
+	Rank            int
+	Scale           float32
+	// BFloat16 says that A and B hold bfloat16 numbers, not 32-bit floats; little-endian.
+	BFloat16 bool
+	// A [Rank, In] and B [Rank, Out], which is transposed.
+	A, B []byte
+}
+
+// maxRank is the highest rank of an adapter, as lora_op.c has it.
+const maxRank = 1024
+
+// elementBytes returns the bytes of a number.
+func (l LowRank) elementBytes() int {
+	if l.BFloat16 {
+		return 2
+	}
+	return 4
+}
+
+// check returns an error for the first value that is out of range.
+func (l LowRank) check() error {
+	size := l.elementBytes()
+	switch {
+	case l.Rank == 0:
+		return nil
+	case l.Rank < 0 || l.Rank > maxRank:
+		return fmt.Errorf("rank %d, must be between 0 and %d", l.Rank, maxRank)
+	case l.In < 1 || l.Out < 1 || l.Offset < 0:
+		return fmt.Errorf("a matrix of %d by %d at column %d", l.Out, l.In, l.Offset)
+	case len(l.A) != l.Rank*l.In*size || len(l.B) != l.Rank*l.Out*size:
+		return fmt.Errorf("%d and %d bytes, a rank of %d takes %d and %d", len(l.A), len(l.B), l.Rank, l.Rank*l.In*size,
+			l.Rank*l.Out*size)
+	}
+	return nil
+}
+
+// packedBytes returns the size of a matrix of Rank rows as lora.h packs it.
+func (l LowRank) packedBytes(columns int) int {
+	rows, chunks := (l.Rank+C.LORA_ROWS-1)/C.LORA_ROWS*C.LORA_ROWS, (columns+C.LORA_CHUNK-1)/C.LORA_CHUNK
+	return rows * chunks * C.LORA_CHUNK * l.elementBytes()
+}
+
+// pack writes a matrix as lora.h describes. to is zero.
+func (l LowRank) pack(to, from []byte, columns int) {
+	const half = C.LORA_CHUNK / 2
+	size, chunks := l.elementBytes(), (columns+C.LORA_CHUNK-1)/C.LORA_CHUNK
+	for r := range l.Rank {
+		for c := range columns {
+			place := c % C.LORA_CHUNK
+			if l.BFloat16 {
+				place = 2*(place%half) + place/half
+			}
+			piece := (r/C.LORA_ROWS*chunks+c/C.LORA_CHUNK)*C.LORA_ROWS + r%C.LORA_ROWS
+			copy(to[(piece*C.LORA_CHUNK+place)*size:][:size], from[(r*columns+c)*size:])
+		}
+	}
+}
+
+// adapters are the low-rank adapters of a model.
+type adapters struct {
+	// mu is held for reading while a step runs, so that none of its adapters is freed.
+	mu sync.RWMutex
+	// loaded[i] is adapter i+1; its memory is nil where there is none.
+	loaded []adapter
+}
+
+// adapter is one adapter in C memory: a struct tgi_lora, its sites and their numbers.
+type adapter struct{ memory pages }
+
+// alignment of matrices: a line of the processor's cache.
+const alignment = 64
+
+func align(n int) int { return (n + alignment - 1) &^ (alignment - 1) }
+
+// adapterHead returns where the sites of an adapter begin in its memory, and where their numbers do.
+func adapterHead(sites int) (at, numbers int) {
+	at = align(int(unsafe.Sizeof(C.struct_tgi_lora{})))
+	return at, at + align(sites*int(unsafe.Sizeof(C.struct_tgi_lora_site{})))
+}
+
+// AdapterBytes returns the memory that an adapter takes.
+func AdapterBytes(sites []LowRank) int64 {
+	_, bytes := adapterHead(len(sites))
+	for _, s := range sites {
+		bytes += align(s.packedBytes(s.In)) + align(s.packedBytes(s.Out))
+	}
+	return int64(bytes)
+}
+
+// newAdapter copies an adapter into C memory.
+func newAdapter(sites []LowRank) (adapter, error) {
+	for i, s := range sites {
+		if err := s.check(); err != nil {
+			return adapter{}, fmt.Errorf("matrix %d of the adapter: %w", i, err)
+		}
+	}
+	head, at := adapterHead(len(sites))
+	memory, err := mapPages(int(AdapterBytes(sites)))
+	if err != nil {
+		return adapter{}, err
+	}
+	packed := func(s LowRank, data []byte, columns int) unsafe.Pointer {
+		to := unsafe.Add(memory.at, at)
+		bytes := s.packedBytes(columns)
+		s.pack(unsafe.Slice((*byte)(to), bytes), data, columns)
+		at += align(bytes)
+		return to
+	}
+	l := (*C.struct_tgi_lora)(memory.at)
+	l.count, l.sites = C.int64_t(len(sites)), (*C.struct_tgi_lora_site)(unsafe.Add(memory.at, head))
+	for i, s := range sites {
+		if s.Rank == 0 {
+			continue
+		}
+		unsafe.Slice(l.sites, len(sites))[i] = C.struct_tgi_lora_site{
+			a: packed(s, s.A, s.In), b: packed(s, s.B, s.Out),
+			in: C.int64_t(s.In), out: C.int64_t(s.Out), offset: C.int64_t(s.Offset),
+			rank: C.int64_t(s.Rank), scale: C.float(s.Scale), bfloat16: flag(s.BFloat16),
+		}
+	}
+	return adapter{memory}, nil
+}
+
+// errNoAdapters says that a model was opened without Options.Adapters.
+var errNoAdapters = errors.New("the model was opened without adapters")
+
+// AddAdapter loads an adapter and returns its number. sites has one entry for each matrix that Options.Adapters
+// counts. It may run beside Forward.
+func (p *Paged) AddAdapter(sites []LowRank) (llm.Adapter, error) {
+	switch {
+	case p.o.Adapters == 0:
+		return 0, errNoAdapters
+	case len(sites) != p.o.Adapters:
+		return 0, fmt.Errorf("an adapter for %d matrices, the model has %d", len(sites), p.o.Adapters)
+	}
+	a, err := newAdapter(sites)
+	if err != nil {
+		return 0, err
+	}
+	p.adapters.mu.Lock()
+	defer p.adapters.mu.Unlock()
+	for i := range p.adapters.loaded {
+		if p.adapters.loaded[i].memory.at == nil {
+			p.adapters.loaded[i] = a
+			return llm.Adapter(i + 1), nil
+		}
+	}
+	p.adapters.loaded = append(p.adapters.loaded, a)
+	return llm.Adapter(len(p.adapters.loaded)), nil
+}
+
+// RemoveAdapter frees an adapter, after the step that runs; no later step may name it.
+func (p *Paged) RemoveAdapter(id llm.Adapter) {
+	p.adapters.mu.Lock()
+	defer p.adapters.mu.Unlock()
+	if at := p.adapters.of(id); at != nil {
+		p.adapters.loaded[id-1].memory.unmap()
+	}
+}
+
+// of returns the address of an adapter in C memory; nil if it is not loaded. The caller holds mu.
+func (a *adapters) of(id llm.Adapter) unsafe.Pointer {
+	if id < 1 || int(id) > len(a.loaded) {
+		return nil
+	}
+	return a.loaded[id-1].memory.at
+}
+
+// bindAdapters binds the address of each token's adapter. The caller holds adapters.mu.
+func (p *Paged) bindAdapters(s *llm.Step) error {
+	buf := p.inputs[adaptersInput]
+	if err := buf.reserve(len(s.Tokens) * int64s.size()); err != nil {
+		return err
+	}
+	to := unsafe.Slice((*int64)(buf.at), len(s.Tokens))
+	clear(to)
+	for row, id := range s.Adapters {
+		if id == llm.NoAdapter {
+			continue
+		}
+		at := p.adapters.of(id)
+		if at == nil {
+			return fmt.Errorf("BUG: step: row %d has adapter %d, which is not loaded", row, id)
+		}
+		for t := s.CuSeqlens[row]; t < s.CuSeqlens[row+1]; t++ {
+			to[t] = int64(uintptr(at))
+		}
+	}
+	return p.bound.bind(false, adaptersInput, int64s, buf.at, int64(len(s.Tokens)))
+}
+
+// close frees all adapters.
+func (a *adapters) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range a.loaded {
+		a.loaded[i].memory.unmap()
+	}
+	a.loaded = nil
+}

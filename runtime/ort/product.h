@@ -1,0 +1,82 @@
+// Products with quantised matrices on the CPU: the form of a matrix, and the kernels that multiply by it.
+//
+// A matrix of n rows (columns of the result) and k columns is cut into blocks of 32, 64 or 128 weights of a row, which
+// share a scale. Sixteen rows are one group. A group's blocks follow each other from the first column to the last:
+//
+//	16 scales, as 16-bit floats
+//	codes of 8 bits: for each 4 columns of the block, 64 bytes: 4 signed codes of row 0, of row 1, ... of row 15
+//	codes of 4 bits: for each 8 columns of the block, 64 bytes: the codes of columns 0 to 3 of every row, as above, in the
+//	lower halves of the bytes, and those of columns 4 to 7 in the upper ones; 8 stands for 0
+//
+// So a product needs no sums across a vector, and a group is read from its first byte to its last. What is missing in
+// the last group and in the last block are codes of zero.
+//
+// Activations are rounded to 8 bits too, with a scale for each row and block. The sum of a block is then one of
+// integers, which is exact, and those of blocks are added in the order of k, with one fused multiply-add each. A row's
+// result is therefore the same, bit by bit, whatever rows are beside it, however the work is divided, and whatever
+// kernel computes it.
+#ifndef TGI_PRODUCT_H
+#define TGI_PRODUCT_H
+
+#include <stdint.h>
+
+enum {
+	MQ_GROUP = 16,       // columns of the result that lie together
+	MQ_HALF_CHUNK = 64,  // columns of 4-bit codes whose products AVX2 adds up in 16 bits
+};
+
+// mq_matrix is a matrix of n rows and k columns.
+struct mq_matrix {
+	const uint8_t *data;
+	int64_t n, k;
+	int bits, block;
+};
+
+static inline int64_t mq_blocks(const struct mq_matrix *m) { return (m->k + m->block - 1) / m->block; }
+static inline int64_t mq_groups(const struct mq_matrix *m) { return (m->n + MQ_GROUP - 1) / MQ_GROUP; }
+static inline int64_t mq_block_bytes(const struct mq_matrix *m) {
+	return MQ_GROUP * (2 + (int64_t)m->block * m->bits / 8);
+}
+// mq_sums is the number of sums of a block of activations.
+static inline int mq_sums(const struct mq_matrix *m) { return m->block > MQ_HALF_CHUNK ? m->block / MQ_HALF_CHUNK : 1; }
+
+// mq_rows holds activations, rounded.
+struct mq_rows {
+	int8_t *codes;  // [count][blocks*block]
+	float *scales;  // [count][blocks]; NaN where a block has a number that is not finite
+	int32_t *sums;  // [count][blocks*mq_sums]: of the codes, as the kernel needs them
+};
+
+// mq_kernel is one implementation for one kind of CPU.
+struct mq_kernel {
+	const char *name;
+	// quantise rounds one row: k floats at x.
+	void (*quantise)(const struct mq_matrix *, const struct mq_rows *, const float *x, int64_t row);
+	// multiply multiplies rows [row, end) by blocks [from, to) of a group. y is where the row's 16 results go, in steps
+	// of stride floats from row to row. They are added to what is there unless from is 0.
+	void (*multiply)(const struct mq_matrix *, const struct mq_rows *, int64_t group, int64_t from, int64_t to,
+	                 int64_t row, int64_t end, float *y, int64_t stride);
+};
+
+extern const struct mq_kernel mq_portable;
+#if defined(__x86_64__)
+extern const struct mq_kernel mq_avx2, mq_avxvnni, mq_avx512vnni;
+#elif defined(__aarch64__)
+extern const struct mq_kernel mq_neondot;
+#endif
+
+// MQ_LEAST is the least magnitude that a block of activations is not taken as zero for: below it the inverse of the
+// scale would not be finite.
+#define MQ_LEAST 1e-30f
+
+// mq_float widens a 16-bit float.
+float mq_float(uint16_t half);
+
+// mq_choose selects the kernel by name, or the best one for this CPU if the name is empty. It returns the kernel's
+// name, or null if there is no such kernel or the CPU cannot run it. It must not run during a call.
+const char *mq_choose(const char *name);
+
+// mq_current is the selected kernel.
+const struct mq_kernel *mq_current(void);
+
+#endif

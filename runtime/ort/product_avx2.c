@@ -1,0 +1,250 @@
+// Products with quantised matrices with AVX2.
+//
+// Codes of 4 bits: vpmaddubsw multiplies unsigned codes 0 to 15 by those of activations and adds pairs: at most
+// 15*127*2, which never saturates. These are added in 16 bits that may wrap, and begin at -8 times the sum of the
+// activations' codes. The true sum, of (code-8)*x, is at most 32*8*127 = 32512 for a lane's part of 64 columns, so that
+// the wrapped one is exact, and one vpmaddwd for 64 columns widens it.
+//
+// Codes of 8 bits: vpmaddubsw multiplies their magnitudes by the activations with their signs: at most 128*127*2.
+
+#if defined(__x86_64__)
+
+#include "product_x86.h"
+
+#define INLINE MQ_AVX2 static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
+
+enum {
+	ROWS = 4,            // whose sums fit the registers
+	UNPACK_FROM = 32,    // rows from which codes of 4 bits are widened once for all of them
+	UNPACKED = 1024,     // columns that are widened at a time
+	AHEAD = 1536,        // bytes that are fetched ahead
+};
+
+// keep stops the compiler from reordering sums, which would move every product to the stack: four times slower.
+INLINE __m256i keep(__m256i v) {
+	__asm__("" : "+x"(v));
+	return v;
+}
+
+INLINE __m256i load(const void *p) { return _mm256_loadu_si256(p); }
+INLINE __m256 scales(const uint8_t *w) { return _mm256_cvtph_ps(_mm_loadu_si128((const void *)w)); }
+
+// four broadcasts four codes.
+INLINE __m256i four(const int8_t *x) {
+	int32_t v;
+	memcpy(&v, x, sizeof v);
+	return _mm256_set1_epi32(v);
+}
+
+INLINE __m256i dot16(__m256i sum, __m256i w, __m256i x) {
+	return keep(_mm256_add_epi16(sum, _mm256_maddubs_epi16(w, x)));
+}
+
+// rows are some rows of activations and of results.
+struct rows {
+	const int8_t *x;
+	const float *scales;
+	const int32_t *sums;
+	float *y;
+	int64_t x_stride, scale_stride, sum_stride, y_stride;
+};
+
+// finish adds a block's sums, times both scales.
+INLINE void finish(const int R, __m256 f[ROWS][2], const __m256i sum[ROWS][2], const __m256 scale[2], const float *s,
+                   int64_t stride) {
+	UNROLL for (int r = 0; r < R; r++) {
+		const __m256 x = _mm256_broadcast_ss(s + r * stride);
+		UNROLL for (int c = 0; c < 2; c++)
+			f[r][c] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r][c]), _mm256_mul_ps(scale[c], x), f[r][c]);
+	}
+}
+
+INLINE void begin(const int R, __m256 f[ROWS][2], const struct rows *at, int first) {
+	UNROLL for (int r = 0; r < R; r++)
+		UNROLL for (int c = 0; c < 2; c++)
+			f[r][c] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(at->y + r * at->y_stride + 8 * c);
+}
+
+INLINE void end(const int R, __m256 f[ROWS][2], const struct rows *at) {
+	UNROLL for (int r = 0; r < R; r++)
+		UNROLL for (int c = 0; c < 2; c++) _mm256_storeu_ps(at->y + r * at->y_stride + 8 * c, f[r][c]);
+}
+
+// half multiplies R rows by codes of 4 bits: blocks of parts times CHUNK columns. WIDE says that w is what unpack makes.
+INLINE void half(const int R, const int CHUNK, const int WIDE, const uint8_t *w, int64_t blocks, int parts,
+                 const struct rows *at, int first) {
+	const __m256i low = _mm256_set1_epi8(15), one = _mm256_set1_epi16(1);
+	const int8_t *x = at->x;
+	const int32_t *sums = at->sums;
+	__m256 f[ROWS][2];
+	begin(R, f, at, first);
+	for (int64_t b = 0; b < blocks; b++) {
+		__m256 scale[2];
+		if (WIDE) {
+			scale[0] = _mm256_loadu_ps((const float *)w), scale[1] = _mm256_loadu_ps((const float *)w + 8);
+			w += 64;
+		} else {
+			scale[0] = scales(w), scale[1] = scales(w + 16);
+			w += 32;
+		}
+		__m256i sum[ROWS][2];
+		UNROLL for (int r = 0; r < R; r++) sum[r][0] = sum[r][1] = _mm256_setzero_si256();
+		for (int p = 0; p < parts; p++, x += CHUNK, sums++) {
+			__m256i a[ROWS][2];
+			UNROLL for (int r = 0; r < R; r++) a[r][0] = a[r][1] = _mm256_set1_epi32(sums[r * at->sum_stride]);
+			UNROLL for (int i = 0; i < CHUNK; i += 8) {
+				__m256i l0 = load(w), l1 = load(w + 32), h0, h1;
+				if (WIDE) {
+					h0 = load(w + 64), h1 = load(w + 96);
+					w += 128;
+				} else {
+					_mm_prefetch((const char *)w + AHEAD, _MM_HINT_T0);
+					h0 = _mm256_and_si256(_mm256_srli_epi16(l0, 4), low), l0 = _mm256_and_si256(l0, low);
+					h1 = _mm256_and_si256(_mm256_srli_epi16(l1, 4), low), l1 = _mm256_and_si256(l1, low);
+					w += 64;
+				}
+				UNROLL for (int r = 0; r < R; r++) {
+					const __m256i v = four(x + r * at->x_stride + i);
+					a[r][0] = dot16(a[r][0], l0, v), a[r][1] = dot16(a[r][1], l1, v);
+				}
+				UNROLL for (int r = 0; r < R; r++) {
+					const __m256i v = four(x + r * at->x_stride + i + 4);
+					a[r][0] = dot16(a[r][0], h0, v), a[r][1] = dot16(a[r][1], h1, v);
+				}
+			}
+			UNROLL for (int r = 0; r < R; r++)
+				UNROLL for (int c = 0; c < 2; c++) {
+					const __m256i t = _mm256_madd_epi16(a[r][c], one);
+					sum[r][c] = CHUNK < MQ_HALF_CHUNK ? t : keep(_mm256_add_epi32(sum[r][c], t));
+				}
+		}
+		finish(R, f, sum, scale, at->scales + b, at->scale_stride);
+	}
+	end(R, f, at);
+}
+
+// unpack widens blocks of a group to bytes, behind 16 scales as floats.
+INLINE void unpack(uint8_t *out, const uint8_t *w, int64_t blocks, int block) {
+	const __m256i low = _mm256_set1_epi8(15);
+	for (; blocks > 0; blocks--) {
+		for (int c = 0; c < 2; c++, w += 16, out += 32) _mm256_storeu_ps((float *)out, scales(w));
+		for (int i = 0; i < block; i += 8, w += 64, out += 128) {
+			const __m256i a = load(w), b = load(w + 32);
+			_mm_prefetch((const char *)w + AHEAD, _MM_HINT_T0);
+			_mm256_storeu_si256((void *)out, _mm256_and_si256(a, low));
+			_mm256_storeu_si256((void *)(out + 32), _mm256_and_si256(b, low));
+			_mm256_storeu_si256((void *)(out + 64), _mm256_and_si256(_mm256_srli_epi16(a, 4), low));
+			_mm256_storeu_si256((void *)(out + 96), _mm256_and_si256(_mm256_srli_epi16(b, 4), low));
+		}
+	}
+}
+
+// whole multiplies R rows by codes of 8 bits.
+INLINE void whole(const int R, const uint8_t *w, int64_t blocks, int block, const struct rows *at, int first) {
+	const __m256i one = _mm256_set1_epi16(1);
+	const int8_t *x = at->x;
+	__m256 f[ROWS][2];
+	begin(R, f, at, first);
+	for (int64_t b = 0; b < blocks; b++) {
+		const __m256 scale[2] = {scales(w), scales(w + 16)};
+		w += 32;
+		__m256i sum[ROWS][2];
+		UNROLL for (int r = 0; r < R; r++) sum[r][0] = sum[r][1] = _mm256_setzero_si256();
+		for (int part = 0; part < block; part += 32, x += 32)
+			UNROLL for (int i = 0; i < 32; i += 4, w += 64) {
+				const __m256i w0 = load(w), w1 = load(w + 32);
+				_mm_prefetch((const char *)w + AHEAD, _MM_HINT_T0);
+				const __m256i a0 = _mm256_abs_epi8(w0), a1 = _mm256_abs_epi8(w1);
+				UNROLL for (int r = 0; r < R; r++) {
+					const __m256i v = four(x + r * at->x_stride + i);
+					const __m256i p0 = _mm256_maddubs_epi16(a0, _mm256_sign_epi8(v, w0));
+					const __m256i p1 = _mm256_maddubs_epi16(a1, _mm256_sign_epi8(v, w1));
+					sum[r][0] = keep(_mm256_add_epi32(sum[r][0], _mm256_madd_epi16(p0, one)));
+					sum[r][1] = keep(_mm256_add_epi32(sum[r][1], _mm256_madd_epi16(p1, one)));
+				}
+			}
+		finish(R, f, sum, scale, at->scales + b, at->scale_stride);
+	}
+	end(R, f, at);
+}
+
+// BY_ROWS calls a function for 1 to ROWS rows.
+#define BY_ROWS(count, function, ...)                     \
+	switch (count) {                                       \
+	case 1: function(1, __VA_ARGS__); break;               \
+	case 2: function(2, __VA_ARGS__); break;               \
+	case 3: function(3, __VA_ARGS__); break;               \
+	default: function(4, __VA_ARGS__);                     \
+	}
+
+#define HALF(name, chunk, wide)                                                                            \
+	MQ_AVX2 static __attribute__((noinline)) void name(int64_t count, const uint8_t *w, int64_t blocks, int parts, \
+	                                                   const struct rows *at, int first) {               \
+		BY_ROWS(count, half, chunk, wide, w, blocks, parts, at, first)                                      \
+	}
+
+HALF(half32, 32, 0)
+HALF(half64, 64, 0)
+HALF(wide32, 32, 1)
+HALF(wide64, 64, 1)
+
+MQ_AVX2 static __attribute__((noinline)) void whole8(int64_t count, const uint8_t *w, int64_t blocks, int block,
+                                                     const struct rows *at, int first) {
+	BY_ROWS(count, whole, w, blocks, block, at, first)
+}
+
+// run multiplies rows by blocks [from, to) at w, ROWS rows at a time.
+MQ_AVX2 static void run(const struct mq_matrix *m, const struct mq_rows *r, const uint8_t *w, int wide, int64_t from,
+                        int64_t to, int64_t row, int64_t end, float *y, int64_t stride) {
+	const int64_t blocks = mq_blocks(m);
+	const int sums = mq_sums(m);
+	for (; row < end; row += ROWS, y += ROWS * stride) {
+		const struct rows at = {
+		    .x = r->codes + (row * blocks + from) * m->block,
+		    .scales = r->scales + row * blocks + from,
+		    .sums = r->sums + (row * blocks + from) * sums,
+		    .y = y,
+		    .x_stride = blocks * m->block,
+		    .scale_stride = blocks,
+		    .sum_stride = blocks * sums,
+		    .y_stride = stride,
+		};
+		if (m->bits == 8)
+			whole8(end - row, w, to - from, m->block, &at, !from);
+		else if (m->block == 32)
+			(wide ? wide32 : half32)(end - row, w, to - from, sums, &at, !from);
+		else
+			(wide ? wide64 : half64)(end - row, w, to - from, sums, &at, !from);
+	}
+}
+
+MQ_AVX2 static void multiply(const struct mq_matrix *m, const struct mq_rows *r, int64_t group, int64_t from,
+                             int64_t to, int64_t row, int64_t end, float *y, int64_t stride) {
+	const int64_t bytes = mq_block_bytes(m), step = UNPACKED / m->block;
+	const uint8_t *w = m->data + (group * mq_blocks(m) + from) * bytes;
+	if (m->bits == 8 || end - row < UNPACK_FROM) {
+		run(m, r, w, 0, from, to, row, end, y, stride);
+		return;
+	}
+	uint8_t unpacked[UNPACKED / 32 * 64 + MQ_GROUP * UNPACKED];
+	for (; from < to; from += step) {
+		const int64_t n = to - from < step ? to - from : step;
+		unpack(unpacked, w, n, m->block);
+		run(m, r, unpacked, 1, from, from + n, row, end, y, stride);
+		w += n * bytes;
+	}
+}
+
+// sum16 is -8 times the sums, in the 16-bit lanes that half begins with.
+static inline int32_t sum16(int even, int odd) {
+	return (int32_t)((uint32_t)(-8 * odd) << 16 | (uint16_t)(-8 * even));
+}
+
+MQ_AVX2 static void quantise(const struct mq_matrix *m, const struct mq_rows *r, const float *x, int64_t row) {
+	mq_quantise(m, r, x, row, sum16);
+}
+
+const struct mq_kernel mq_avx2 = {"avx2", quantise, multiply};
+
+#endif

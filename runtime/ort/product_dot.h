@@ -1,0 +1,91 @@
+// Products with quantised matrices on CPUs with an instruction that adds up four products of bytes. Included once for
+// each kind of CPU, which defines:
+//
+//	MQ_NAME(x), MQ_TARGET           names and instruction set of the functions
+//	MQ_W, MQ_ROWS                   columns of a vector; rows whose sums fit the registers
+//	MQ_UNSIGNED                     whether the instruction takes weights as unsigned bytes
+//	vi, vf                          vectors of MQ_W integers and floats
+//	i_load, i_set, i_four           64/V bytes; an integer in all lanes; four bytes in all lanes
+//	i_low, i_high, i_code           codes of 4 bits, as bytes; codes of 8 bits; as the instruction takes them
+//	i_dot(sum, w, x)                the instruction
+//	f_scales, f_load, f_store, f_set, f_mul, f_fma, f_zero, f_of
+//
+// With unsigned weights a sum begins at -8 or -128 times the sum of the activations' codes.
+
+#include "product.h"
+
+#define MQ_V (MQ_GROUP / MQ_W)
+#define MQ_INLINE MQ_TARGET static inline __attribute__((always_inline))
+#define MQ_UNROLL _Pragma("GCC unroll 8")
+
+// tile multiplies R rows by blocks of a group.
+MQ_INLINE void MQ_NAME(tile)(const int R, const int BITS, const struct mq_matrix *m, const uint8_t *w, int64_t blocks,
+                             const int8_t *x, const float *scales, const int32_t *sums, int64_t row_blocks, float *y,
+                             int64_t stride, int first) {
+	const int block = m->block, parts = mq_sums(m);
+	vf f[MQ_ROWS][MQ_V];
+	MQ_UNROLL for (int r = 0; r < R; r++)
+		MQ_UNROLL for (int c = 0; c < MQ_V; c++) f[r][c] = first ? f_zero() : f_load(y + r * stride + MQ_W * c);
+	for (int64_t b = 0; b < blocks; b++, sums += parts, scales++) {
+		vf scale[MQ_V];
+		MQ_UNROLL for (int c = 0; c < MQ_V; c++) scale[c] = f_scales(w + 2 * MQ_W * c);
+		w += 2 * MQ_GROUP;
+		vi sum[MQ_ROWS][MQ_V];
+		MQ_UNROLL for (int r = 0; r < R; r++) {
+			int32_t begin = 0;
+			if (MQ_UNSIGNED)
+				for (int p = 0; p < parts; p++) begin -= sums[r * row_blocks * parts + p] * (BITS == 4 ? 8 : 128);
+			MQ_UNROLL for (int c = 0; c < MQ_V; c++) sum[r][c] = i_set(begin);
+		}
+		for (int at = 0; at < block; at += BITS == 4 ? 8 : 4, w += 64, x += BITS == 4 ? 8 : 4) {
+			__builtin_prefetch(w + 2048);
+			vi low[MQ_V], high[MQ_V];
+			MQ_UNROLL for (int c = 0; c < MQ_V; c++) {
+				const vi codes = i_load(w + 4 * MQ_W * c);
+				if (BITS == 8)
+					low[c] = i_code(codes);
+				else
+					low[c] = i_low(codes), high[c] = i_high(codes);
+			}
+			MQ_UNROLL for (int r = 0; r < R; r++) {
+				const int8_t *four = x + r * row_blocks * block;
+				const vi v = i_four(four);
+				MQ_UNROLL for (int c = 0; c < MQ_V; c++) sum[r][c] = i_dot(sum[r][c], low[c], v);
+				if (BITS == 8) continue;
+				const vi next = i_four(four + 4);
+				MQ_UNROLL for (int c = 0; c < MQ_V; c++) sum[r][c] = i_dot(sum[r][c], high[c], next);
+			}
+		}
+		MQ_UNROLL for (int r = 0; r < R; r++) {
+			const vf s = f_set(scales[r * row_blocks]);
+			MQ_UNROLL for (int c = 0; c < MQ_V; c++) f[r][c] = f_fma(f_of(sum[r][c]), f_mul(scale[c], s), f[r][c]);
+		}
+	}
+	MQ_UNROLL for (int r = 0; r < R; r++)
+		MQ_UNROLL for (int c = 0; c < MQ_V; c++) f_store(y + r * stride + MQ_W * c, f[r][c]);
+}
+
+#define MQ_CASE(r, bits)                                                                                     \
+	MQ_NAME(tile)(r, bits, m, w, to - from, r_->codes + (row * blocks + from) * m->block,                     \
+	              r_->scales + row * blocks + from, r_->sums + (row * blocks + from) * mq_sums(m), blocks, y, \
+	              stride, !from)
+
+#define MQ_ALL(bits)                                        \
+	for (; end - row >= MQ_ROWS; row += MQ_ROWS, y += MQ_ROWS * stride) MQ_CASE(MQ_ROWS, bits); \
+	for (; MQ_ROWS > 4 && end - row >= 4; row += 4, y += 4 * stride) MQ_CASE(4, bits);          \
+	switch (end - row) {                                     \
+	case 3: MQ_CASE(3, bits); break;                         \
+	case 2: MQ_CASE(2, bits); break;                         \
+	case 1: MQ_CASE(1, bits);                                \
+	}
+
+MQ_TARGET static void MQ_NAME(multiply)(const struct mq_matrix *m, const struct mq_rows *r_, int64_t group,
+                                        int64_t from, int64_t to, int64_t row, int64_t end, float *y, int64_t stride) {
+	const int64_t blocks = mq_blocks(m);
+	const uint8_t *w = m->data + (group * blocks + from) * mq_block_bytes(m);
+	if (m->bits == 4) {
+		MQ_ALL(4)
+	} else {
+		MQ_ALL(8)
+	}
+}

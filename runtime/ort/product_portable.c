@@ -1,0 +1,68 @@
+// Products with quantised matrices in portable C: what the other kernels are compared with.
+
+#include <math.h>
+#include <string.h>
+
+#include "product.h"
+
+float mq_float(uint16_t half) {
+	const uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023;
+	if (!exponent) return (sign ? -1.0f : 1.0f) * (float)fraction * 0x1p-24f;
+	const uint32_t bits = sign | (exponent == 31 ? 255u : exponent + 112) << 23 | fraction << 13;
+	float f;
+	memcpy(&f, &bits, sizeof f);
+	return f;
+}
+
+static void quantise(const struct mq_matrix *m, const struct mq_rows *r, const float *x, int64_t row) {
+	const int64_t blocks = mq_blocks(m);
+	int8_t *codes = r->codes + row * blocks * m->block;
+	for (int64_t b = 0; b < blocks; b++, codes += m->block) {
+		const int64_t at = b * m->block, n = m->k - at < m->block ? m->k - at : m->block;
+		uint32_t top = 0;  // magnitudes in the order of their bits: numbers that are not finite are above all others
+		for (int64_t i = 0; i < n; i++) {
+			uint32_t bits;
+			memcpy(&bits, x + at + i, sizeof bits);
+			bits &= 0x7fffffff;
+			if (bits > top) top = bits;
+		}
+		float max;
+		memcpy(&max, &top, sizeof max);
+		memset(codes, 0, (size_t)m->block);
+		const int finite = top < 0x7f800000;
+		r->scales[row * blocks + b] = !finite ? NAN : max < MQ_LEAST ? 0 : max / 127.0f;
+		if (!finite || max < MQ_LEAST) continue;
+		const float inverse = 127.0f / max;
+		for (int64_t i = 0; i < n; i++) codes[i] = (int8_t)rintf(x[at + i] * inverse);
+	}
+}
+
+static void multiply(const struct mq_matrix *m, const struct mq_rows *r, int64_t group, int64_t from, int64_t to,
+                     int64_t row, int64_t end, float *y, int64_t stride) {
+	const int64_t blocks = mq_blocks(m), bytes = mq_block_bytes(m);
+	const uint8_t *data = m->data + group * blocks * bytes;
+	for (; row < end; row++, y += stride) {
+		if (!from) memset(y, 0, MQ_GROUP * sizeof *y);
+		for (int64_t b = from; b < to; b++) {
+			const uint8_t *w = data + b * bytes, *code = w + 2 * MQ_GROUP;
+			const int8_t *x = r->codes + (row * blocks + b) * m->block;
+			int32_t sum[MQ_GROUP] = {0};
+			for (int at = 0; at < m->block; at += m->bits == 4 ? 8 : 4, code += 64)
+				for (int c = 0; c < MQ_GROUP; c++)
+					for (int i = 0; i < 4; i++) {
+						const uint8_t w = code[4 * c + i];
+						if (m->bits == 8)
+							sum[c] += (int8_t)w * x[at + i];
+						else
+							sum[c] += ((w & 15) - 8) * x[at + i] + ((w >> 4) - 8) * x[at + 4 + i];
+					}
+			for (int c = 0; c < MQ_GROUP; c++) {
+				uint16_t scale;
+				memcpy(&scale, w + 2 * c, sizeof scale);
+				y[c] = fmaf((float)sum[c], mq_float(scale) * r->scales[row * blocks + b], y[c]);
+			}
+		}
+	}
+}
+
+const struct mq_kernel mq_portable = {"portable", quantise, multiply};

@@ -1,0 +1,393 @@
+package ort
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// uint8s is the type of a quantised matrix.
+const uint8s = element(2)
+
+// quantised is a matrix of n rows and k columns, as codes and scales.
+type quantised struct {
+	n, k, bits, block int
+	codes             []int8    // [n][k]
+	scales            []float32 // [n][blocks], each a 16-bit float
+}
+
+// scaleBits are the 16-bit floats that scales of tests have, and what they are.
+var scaleBits = map[float32]uint16{0: 0, 0.0078125: 0x2000, -0.0078125: 0xa000, 0.010498046875: 0x2160,
+	0.5: 0x3800, -1.5: 0xbe00, 65504: 0x7bff, 0x1p-24: 1, 0x3ffp-24: 0x3ff}
+
+func newQuantised(r *rand.Rand, n, k, bits, block int) *quantised {
+	q := &quantised{n: n, k: k, bits: bits, block: block, codes: make([]int8, n*k)}
+	for i := range q.codes {
+		q.codes[i] = int8(r.IntN(1<<bits) - 1<<(bits-1))
+	}
+	usual := []float32{0.0078125, -0.0078125, 0.010498046875, 0.5}
+	for range n * q.blocks() {
+		q.scales = append(q.scales, usual[r.IntN(len(usual))])
+	}
+	return q
+}
+
+func (q *quantised) blocks() int { return (q.k + q.block - 1) / q.block }
+
+// packed is the matrix in the form that the operators read, written from product.h's description.
+func (q *quantised) packed() []byte {
+	var out []byte
+	code := func(row, col int) int8 {
+		if row >= q.n || col >= q.k {
+			return 0
+		}
+		return q.codes[row*q.k+col]
+	}
+	for group := 0; group < q.n; group += 16 {
+		for b := range q.blocks() {
+			for row := group; row < group+16; row++ {
+				var bits uint16
+				if row < q.n {
+					bits = scaleBits[q.scales[row*q.blocks()+b]]
+				}
+				out = binary.LittleEndian.AppendUint16(out, bits)
+			}
+			for col := b * q.block; col < (b+1)*q.block; {
+				for row := group; row < group+16; row++ {
+					for i := range 4 {
+						if q.bits == 8 {
+							out = append(out, byte(code(row, col+i)))
+						} else {
+							out = append(out, byte(code(row, col+i)+8)|byte(code(row, col+4+i)+8)<<4)
+						}
+					}
+				}
+				col += 32 / q.bits
+			}
+		}
+	}
+	return out
+}
+
+// product is the result by its definition: blocks of activations are rounded, everything else is exact, in float64.
+func (q *quantised) product(x []float32) (out, magnitude []float64) {
+	rows := len(x) / q.k
+	out, magnitude = make([]float64, rows*q.n), make([]float64, rows*q.n)
+	for r := range rows {
+		for b := range q.blocks() {
+			in := x[r*q.k+b*q.block : min(r*q.k+(b+1)*q.block, (r+1)*q.k)]
+			var top float32
+			for _, v := range in {
+				top = max(top, float32(math.Abs(float64(v)))) // NaN if one is
+			}
+			step := float64(top / 127)
+			if math.IsInf(step, 0) {
+				step = math.NaN()
+			}
+			codes := make([]float64, len(in))
+			for i, v := range in {
+				if top >= 1e-30 {
+					codes[i] = math.RoundToEven(float64(float32(v * (127 / top))))
+				}
+			}
+			for n := range q.n {
+				sum := 0.0
+				for i, c := range codes {
+					sum += c * float64(q.codes[n*q.k+b*q.block+i])
+				}
+				v := sum * step * float64(q.scales[n*q.blocks()+b])
+				out[r*q.n+n] += v
+				magnitude[r*q.n+n] += math.Abs(v)
+			}
+		}
+	}
+	return out, magnitude
+}
+
+func (q *quantised) attrs() attrs {
+	return attrs{"N": q.n, "K": q.k, "bits": q.bits, "block_size": q.block}
+}
+
+// openProduct returns a session that holds one MatMulQ, with a bias if there is one.
+func openProduct(t testing.TB, q *quantised, bias []float32, threads int) *node {
+	t.Helper()
+	start(t)
+	g := &graph{}
+	packed := q.packed()
+	g.constant("w", uint8s, packed, []int{len(packed)})
+	g.value(false, "x", float32s, "t", q.k)
+	in := []string{"x", "w"}
+	if bias != nil {
+		g.floats("bias", bias, len(bias))
+		in = append(in, "bias")
+	}
+	g.node("tgi", "MatMulQ", in, "out", q.attrs())
+	g.value(true, "out", float32s, "t", q.n)
+	return newNode(t, g.write(t), sessionOptions{threads: threads})
+}
+
+// multiplied runs rows of x.
+func multiplied(t testing.TB, n *node, q *quantised, x []float32) []float32 {
+	t.Helper()
+	rows := int64(len(x) / q.k)
+	put(t, n, false, "x", x, rows, int64(q.k))
+	out := put(t, n, true, "out", make([]float32, int(rows)*q.n), rows, int64(q.n))
+	if err := n.run(); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Clone(out)
+}
+
+// products returns the kernels of this CPU, and restores the choice when the test ends.
+func products(t testing.TB) []string {
+	start(t)
+	before := Product()
+	t.Cleanup(func() {
+		if err := chooseProduct(before); err != nil {
+			t.Error(err)
+		}
+	})
+	var names []string
+	for _, name := range []string{"portable", "avx2", "avxvnni", "avx512vnni", "neondot"} {
+		if chooseProduct(name) == nil {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		t.Fatal("no kernel")
+	}
+	return names
+}
+
+// sameBits compares floats by their bits, but takes all NaNs as one.
+func sameBits(a, b []float32) bool {
+	return slices.EqualFunc(a, b, func(x, y float32) bool {
+		return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y
+	})
+}
+
+// unusual sets some activations to what rounding must survive. Row 0 stays as it is.
+func unusual(x []float32, k int) {
+	special := []float32{0, float32(math.Inf(1)), float32(math.NaN()), -float32(math.Inf(1)), 1e-40, 3e-31, 1e38,
+		-3e38, float32(math.Copysign(0, -1)), 1e-30}
+	for row := 1; row*k < len(x) && row <= 2*len(special); row++ {
+		v := special[(row-1)/2]
+		if row%2 == 0 { // the whole row is of this size
+			for i := range k {
+				x[row*k+i] = v
+			}
+		} else {
+			x[row*k+(row*7)%k] = v
+		}
+	}
+}
+
+func forms(do func(bits, block int)) {
+	for _, bits := range []int{4, 8} {
+		for _, block := range []int{32, 64, 128} {
+			do(bits, block)
+		}
+	}
+}
+
+func TestProductMatchesDefinition(t *testing.T) {
+	names := products(t)
+	forms(func(bits, block int) {
+		for _, c := range []struct{ n, k, rows int }{{1, 1, 3}, {16, 32, 24}, {17, 33, 24}, {96, 576, 41}, {5, 130, 70},
+			{40, 1100, 200}, {160, 257, 140}} {
+			r := rand.New(rand.NewPCG(uint64(c.n), uint64(c.k)))
+			q := newQuantised(r, c.n, c.k, bits, block)
+			x := normal(r, c.rows*c.k)
+			for i := range x {
+				if r.IntN(100) == 0 {
+					x[i] *= 20
+				}
+			}
+			unusual(x, c.k)
+			want, magnitude := q.product(x)
+			bias := normal(r, c.n)
+			plain, biased := openProduct(t, q, nil, 2), openProduct(t, q, bias, 2)
+			var first []float32
+			for _, name := range names {
+				if err := chooseProduct(name); err != nil {
+					t.Fatal(err)
+				}
+				got := multiplied(t, plain, q, x)
+				for i, g := range got {
+					if magnitude[i] > math.MaxFloat32 {
+						continue // a float cannot hold it
+					}
+					if w := want[i]; math.IsNaN(w) != (g != g) || math.Abs(float64(g)-w) > 1e-6*magnitude[i]+1e-38 {
+						t.Fatalf("%s, %d bits, blocks of %d, %dx%d: row %d, column %d is %g, want %g", name, bits, block,
+							c.n, c.k, i/c.n, i%c.n, g, w)
+					}
+				}
+				if first == nil {
+					first = slices.Clone(got)
+				}
+				if !sameBits(got, first) {
+					t.Errorf("%s, %d bits, blocks of %d, %dx%d: other bits than %s", name, bits, block, c.n, c.k, names[0])
+				}
+				with := multiplied(t, biased, q, x)
+				for i := range got {
+					got[i] += bias[i%c.n]
+				}
+				if !sameBits(with, got) {
+					t.Errorf("%s, %d bits, blocks of %d, %dx%d: the bias is not added", name, bits, block, c.n, c.k)
+				}
+			}
+		}
+	})
+}
+
+// TestProductOfAnyRows checks that a row's bits do not depend on the rows beside it, for every number of them, nor on
+// the threads.
+func TestProductOfAnyRows(t *testing.T) {
+	const most = 600
+	names := products(t)
+	forms(func(bits, block int) {
+		r := rand.New(rand.NewPCG(uint64(bits), uint64(block)))
+		q := newQuantised(r, 50, 300, bits, block)
+		x := normal(r, most*q.k)
+		unusual(x, q.k)
+		one, three := openProduct(t, q, nil, 1), openProduct(t, q, nil, 3)
+		for _, name := range names {
+			if err := chooseProduct(name); err != nil {
+				t.Fatal(err)
+			}
+			all := multiplied(t, three, q, x)
+			step := 1
+			if testing.Short() || name == "portable" || block != 32 {
+				step = 37
+			}
+			for rows := 1; rows <= most; rows += step {
+				n := []*node{one, three}[rows%2]
+				from := r.IntN(most - rows + 1)
+				got := multiplied(t, n, q, x[from*q.k:(from+rows)*q.k])
+				if !sameBits(got, all[from*q.n:(from+rows)*q.n]) {
+					t.Fatalf("%s, %d bits, blocks of %d: %d rows from %d have other bits than in %d", name, bits, block,
+						rows, from, most)
+				}
+			}
+		}
+	})
+}
+
+// TestProductOfExtremeScales has scales that are denormal 16-bit floats, or the largest.
+func TestProductOfExtremeScales(t *testing.T) {
+	for _, name := range products(t) {
+		if err := chooseProduct(name); err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(1, 2))
+		q := newQuantised(r, 16, 64, 4, 32)
+		i := 0
+		for s := range scaleBits {
+			q.scales[i] = s
+			i++
+		}
+		x := normal(r, q.k)
+		want, magnitude := q.product(x)
+		for i, got := range multiplied(t, openProduct(t, q, nil, 1), q, x) {
+			if math.Abs(float64(got)-want[i]) > 1e-6*magnitude[i] {
+				t.Errorf("%s: column %d is %g, want %g", name, i, got, want[i])
+			}
+		}
+	}
+}
+
+func TestGatherQuantised(t *testing.T) {
+	start(t)
+	forms(func(bits, block int) {
+		r := rand.New(rand.NewPCG(3, uint64(block)))
+		q := newQuantised(r, 37, 140, bits, block)
+		g := &graph{}
+		packed := q.packed()
+		g.constant("w", uint8s, packed, []int{len(packed)})
+		g.value(false, "rows", int64s, "t")
+		g.node("tgi", "GatherQ", []string{"w", "rows"}, "out", q.attrs())
+		g.value(true, "out", float32s, "t", q.k)
+		n := newNode(t, g.write(t), sessionOptions{threads: 1})
+		look := func(rows ...int64) ([]float32, error) {
+			put(t, n, false, "rows", rows, int64(len(rows)))
+			out := put(t, n, true, "out", make([]float32, len(rows)*q.k), int64(len(rows)), int64(q.k))
+			return out, n.run()
+		}
+		out, err := look(36, 0, 15, 16, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range []int{36, 0, 15, 16, 0} {
+			for c := range q.k {
+				want := float32(q.codes[row*q.k+c]) * q.scales[row*q.blocks()+c/block]
+				if got := out[i*q.k+c]; got != want {
+					t.Fatalf("%d bits, blocks of %d: row %d, column %d is %g, want %g", bits, block, row, c, got, want)
+				}
+			}
+		}
+		for _, row := range []int64{-1, 37, math.MaxInt64} {
+			if _, err := look(0, row); err == nil || !strings.Contains(err.Error(), "out of bounds") {
+				t.Errorf("row %d: %v", row, err)
+			}
+		}
+	})
+}
+
+func TestProductRefuses(t *testing.T) {
+	start(t)
+	for name, c := range map[string]struct {
+		a     attrs
+		bytes int
+		want  string
+	}{
+		"block": {attrs{"N": 16, "K": 32, "bits": 4, "block_size": 16}, 288, "block_size 32, 64 or 128"},
+		"bits":  {attrs{"N": 16, "K": 32, "bits": 5, "block_size": 32}, 288, "bits must be 4 or 8"},
+		"no N":  {attrs{"K": 32, "bits": 4, "block_size": 32}, 288, "out of bounds: N"},
+		"K":     {attrs{"N": 16, "K": 0, "bits": 4, "block_size": 32}, 288, "out of bounds: K"},
+		"short": {attrs{"N": 16, "K": 32, "bits": 4, "block_size": 32}, 287, "another size"},
+		"long":  {attrs{"N": 16, "K": 32, "bits": 8, "block_size": 32}, 545, "another size"},
+	} {
+		g := &graph{}
+		g.constant("w", uint8s, make([]byte, c.bytes), []int{c.bytes})
+		g.value(false, "x", float32s, "t", 32)
+		g.node("tgi", "MatMulQ", []string{"x", "w"}, "out", c.a)
+		g.value(true, "out", float32s, "t", 16)
+		s, err := openSession(g.write(t), sessionOptions{threads: 1})
+		if err == nil {
+			s.close()
+			n := newNode(t, g.write(t), sessionOptions{threads: 1})
+			put(t, n, false, "x", make([]float32, 32), 1, 32)
+			put(t, n, true, "out", make([]float32, 16), 1, 16)
+			err = n.run()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// BenchmarkProduct multiplies by the matrices of two model shapes, from memory; it reports multiply-adds.
+func BenchmarkProduct(b *testing.B) {
+	for _, bits := range []int{4, 8} {
+		for _, shape := range [][2]int{{3072, 576}, {9728, 896}, {896, 4864}} {
+			q := newQuantised(rand.New(rand.NewPCG(1, 1)), shape[0], shape[1], bits, 32)
+			n := openProduct(b, q, nil, 2)
+			for _, rows := range []int{1, 4, 16, 128, 512} {
+				b.Run(fmt.Sprintf("%d bits/%dx%d/%d rows", bits, q.n, q.k, rows), func(b *testing.B) {
+					put(b, n, false, "x", normal(rand.New(rand.NewPCG(1, 1)), rows*q.k), int64(rows), int64(q.k))
+					put(b, n, true, "out", make([]float32, rows*q.n), int64(rows), int64(q.n))
+					for b.Loop() {
+						if err := n.run(); err != nil {
+							b.Fatal(err)
+						}
+					}
+					b.ReportMetric(float64(rows*q.n*q.k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GMAC/s")
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// placed puts the line of the file in front of each error that begins with a key that stands there.
+func (l *Loaded) placed(err error) error {
+	list, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	var out []error
+	for _, e := range list.Unwrap() {
+		key, _, _ := strings.Cut(e.Error(), " ")
+		if at := l.line(key); at != "" {
+			e = fmt.Errorf("%s: %w", at, e)
+		}
+		out = append(out, e)
+	}
+	return errors.Join(out...)
+}
+
+// line returns file and line of a key, "" where it does not come from a file. That of a key which a block lacks is the
+// first of the block's.
+func (l *Loaded) line(key string) string {
+	if at, ok := l.origins[key]; ok {
+		if strings.HasPrefix(at, "flag ") || strings.HasPrefix(at, "env ") {
+			return ""
+		}
+		return at
+	}
+	if strings.HasSuffix(key, "]") { // an entry of a list
+		return l.line(key[:strings.LastIndexByte(key, '[')])
+	}
+	if i := strings.IndexByte(key, ']'); i >= 0 {
+		return l.first(key[:i+1] + ".")
+	}
+	return ""
+}
+
+// first returns the file and the first line of the keys that begin with prefix.
+func (l *Loaded) first(prefix string) (at string) {
+	least := 0
+	for key, origin := range l.origins {
+		n := 0
+		if i := strings.LastIndexByte(origin, ':'); i >= 0 && strings.HasPrefix(key, prefix) {
+			_, _ = fmt.Sscanf(origin[i:], ":%d", &n)
+		}
+		if n > 0 && (least == 0 || n < least) {
+			at, least = origin, n
+		}
+	}
+	return at
+}
+
+// doubts adds notices of what is taken as it is and is probably a slip. It may become right while the server runs, so
+// that it is no error.
+func (l *Loaded) doubts() {
+	c := &l.Config
+	doubt := func(key, format string, args ...any) {
+		name := key
+		if at := l.line(key); at != "" {
+			name = at + ": " + key
+		} else if origin, ok := strings.CutPrefix(l.origins[key], "flag "); ok {
+			name = origin
+		} else if origin, ok := strings.CutPrefix(l.origins[key], "env "); ok {
+			name = origin
+		}
+		l.Notices = append(l.Notices, Notice{Name: name, Why: fmt.Sprintf(format, args...)})
+	}
+	if _, given := l.origins["plugins.folder"]; given && c.Plugins.Folder != "" && missing(c.Plugins.Folder) {
+		doubt("plugins.folder", "there is no folder %q yet", c.Plugins.Folder)
+	}
+	for i, k := range c.Key {
+		for j, id := range k.Models {
+			if !c.knows(id) {
+				doubt(fmt.Sprintf("key[%d].models[%d]", i, j), "there is no model %q yet", trim(id))
+			}
+		}
+	}
+}
+
+// knows reports whether a model is declared or in the models folder.
+func (c *Config) knows(id string) bool {
+	if slices.ContainsFunc(c.All(), func(m Model) bool { return m.Name == id }) {
+		return true
+	}
+	folder, err := c.Models.Dir()
+	return err != nil || !missing(filepath.Join(folder, filepath.FromSlash(id)))
+}
+
+// missing reports whether nothing is at path.
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, os.ErrNotExist)
+}

@@ -1,0 +1,46 @@
+package host
+
+import (
+	"tgi/models"
+	"tgi/runtime/ort"
+	"tgi/server/config"
+	"tgi/server/host/bridge"
+)
+
+// backend runs a model: ONNX Runtime on one device. The engine has it run steps; the host reads its sizes and closes
+// it after the engine.
+type backend interface {
+	bridge.Backend
+	// ThreadCount is the number of CPU threads that a step runs on.
+	ThreadCount() int
+	// CacheBytes is the memory of the KV cache.
+	CacheBytes() int64
+	// Close frees the model and its cache. It may be called twice.
+	Close()
+}
+
+// cacheTokens is how many tokens the cache of b holds.
+func cacheTokens(b backend) int { return b.Blocks() * b.BlockSize() }
+
+// blocksFor is how many cache blocks hold so many tokens.
+func blocksFor(tokens, blockSize int) int { return (tokens + blockSize - 1) / blockSize }
+
+// backendOptions describes a built model to the CPU's backend; the size of the cache
+// is left to the caller.
+func backendOptions(b models.Built) ort.Options {
+	return ort.Options{
+		ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim,
+		HalfCache: b.Cache == models.Float16,
+		Vocab:     b.Vocab, MaxLen: b.MaxPositions, Width: b.Width, Places: b.Places,
+	}
+}
+
+func spinOf(setting string) ort.Spin {
+	switch setting {
+	case config.SpinOn:
+		return ort.SpinOn
+	case config.SpinOff:
+		return ort.SpinOff
+	}
+	return ort.SpinAuto
+}
