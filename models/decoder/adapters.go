@@ -24,23 +24,24 @@ type Matrix struct {
 }
 
 // matricesPerLayer counts those of a layer.
-const matricesPerLayer = 7
+func matricesPerLayer(c *hf.Config) int { return 5 + c.Projections() }
 
 // Matrices lists the matrices of a model, in the order in which the graph's nodes count them: those of layer 0 first,
-// and the head last.
+// and the head last. Parts of a tensor that stacks several matrices have its name.
 func Matrices(c hf.Config) []Matrix {
-	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	var list []Matrix
+	stack := func(in int, parts ...hf.Slice) {
+		offset := 0
+		for _, p := range parts {
+			list = append(list, Matrix{p.Tensor, in, p.Height(), offset})
+			offset += p.Height()
+		}
+	}
 	for i := range c.Layers {
-		p := layerPrefix(i)
-		list = append(list,
-			Matrix{p + "self_attn.q_proj", c.Hidden, q, 0},
-			Matrix{p + "self_attn.k_proj", c.Hidden, kv, q},
-			Matrix{p + "self_attn.v_proj", c.Hidden, kv, q + kv},
-			Matrix{p + "self_attn.o_proj", q, c.Hidden, 0},
-			Matrix{p + "mlp.gate_proj", c.Hidden, c.Intermediate, 0},
-			Matrix{p + "mlp.up_proj", c.Hidden, c.Intermediate, c.Intermediate},
-			Matrix{p + "mlp.down_proj", c.Intermediate, c.Hidden, 0})
+		stack(c.Hidden, c.QKV(i)...)
+		stack(c.Heads*c.HeadDim, c.Out(i))
+		stack(c.Hidden, c.GateUp(i)...)
+		stack(c.Intermediate, c.Down(i))
 	}
 	return append(list, Matrix{HeadModule, c.Hidden, c.Vocab, 0})
 }
@@ -50,10 +51,11 @@ const HeadModule = "lm_head"
 
 // Head returns the matrix that computes logits, which may be the embedding's.
 func Head(ck *hf.Checkpoint) (*safetensors.Tensor, error) {
+	t := ck.Config.Tensors
 	if ck.Config.Tied {
-		return ck.Tensors.Tensor(nameEmbed)
+		return ck.Tensors.Tensor(weightOf(t.Whole(t.Embed)))
 	}
-	return ck.Tensors.Tensor(nameHead)
+	return ck.Tensors.Tensor(weightOf(t.Head))
 }
 
 // linearNode is a node of the graph that multiplies by matrices.
@@ -66,7 +68,7 @@ type linearNode struct {
 
 // adaptable notes that the node name multiplies x by matrices, the first of which is number first in its layer.
 func (b *builder) adaptable(layer int, name, x string, first, count int, selected bool) {
-	b.products = append(b.products, linearNode{name, x, layer*matricesPerLayer + first, count, selected})
+	b.products = append(b.products, linearNode{name, x, layer*matricesPerLayer(&b.cfg) + first, count, selected})
 }
 
 // adapted returns the graph with a tgi:LoRA behind each product.

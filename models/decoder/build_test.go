@@ -15,10 +15,13 @@ import (
 
 // tinyConfig is a model of one layer.
 func tinyConfig() hf.Config {
-	return hf.Config{Architecture: "LlamaForCausalLM", Vocab: 5, Hidden: 8, Intermediate: 6, Layers: 1, Heads: 2,
-		KVHeads: 1, HeadDim: 4,
-		MaxPositions: 16, NormEps: 1e-5, Windows: []int{0}, Rope: hf.Rope{Type: hf.RopeDefault, Theta: 10000,
-			Attention: 1}}
+	c, err := hf.ParseConfig([]byte(`{"architectures": ["LlamaForCausalLM"], "vocab_size": 5, "hidden_size": 8,
+		"intermediate_size": 6, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4,
+		"max_position_embeddings": 16, "rms_norm_eps": 1e-5}`))
+	if err != nil {
+		panic(err)
+	}
+	return c
 }
 
 // fixture is a checkpoint with the tensors that its configuration asks for,
@@ -26,7 +29,7 @@ func tinyConfig() hf.Config {
 func fixture(t *testing.T, c hf.Config, change func(specs map[string]safetensors.Spec)) *hf.Checkpoint {
 	t.Helper()
 	specs := map[string]safetensors.Spec{}
-	for name, shape := range expected(c) {
+	for name, shape := range expected(&c) {
 		specs[name] = safetensors.Spec{Name: name, DType: safetensors.F32, Shape: shape}
 	}
 	change(specs)
@@ -69,20 +72,20 @@ func TestBuildRefusesCheckpointsThatDoNotFit(t *testing.T) {
 		want   string
 	}{
 		{"missing", nil, func(s specs) { delete(s, gate) }, `tensor "` + gate + `": not in the checkpoint`},
-		{"missing head", nil, func(s specs) { delete(s, nameHead) }, `tensor "lm_head.weight": not in the checkpoint`},
+		{"missing head", nil, func(s specs) { delete(s, "lm_head.weight") }, `tensor "lm_head.weight": not in the checkpoint`},
 		{"missing bias", func(c *hf.Config) { c.QKVBias = true }, func(s specs) {
 			delete(s, "model.layers.0.self_attn.k_proj.bias")
 		},
 			`tensor "model.layers.0.self_attn.k_proj.bias": not in the checkpoint`},
-		{"missing q norm", func(c *hf.Config) { c.QKNorm = true }, func(s specs) {
+		{"missing q norm", func(c *hf.Config) { c.QKNorm.Over = hf.QKNormHead }, func(s specs) {
 			delete(s, "model.layers.0.self_attn.q_norm.weight")
 		},
 			`tensor "model.layers.0.self_attn.q_norm.weight": not in the checkpoint`},
 		{"shape", nil, func(s specs) { set(s, gate, "F32", 8, 6) }, `model.safetensors: tensor "` + gate +
 			`" has shape [8 6], want [6 8]`},
-		{"vocabulary", nil, func(s specs) { set(s, nameEmbed, "F32", 6, 8) },
+		{"vocabulary", nil, func(s specs) { set(s, "model.embed_tokens.weight", "F32", 6, 8) },
 			`tensor "model.embed_tokens.weight" has shape [6 8], want [5 8]`},
-		{"rank", nil, func(s specs) { set(s, nameNorm, "F32", 8, 1) },
+		{"rank", nil, func(s specs) { set(s, "model.norm.weight", "F32", 8, 1) },
 			`tensor "model.norm.weight" has shape [8 1], want [8]`},
 		{"type", nil, func(s specs) { set(s, gate, "I8", 6, 8) }, `tensor "` + gate +
 			`" has dtype I8, want F32, F16 or BF16`},
@@ -93,7 +96,7 @@ func TestBuildRefusesCheckpointsThatDoNotFit(t *testing.T) {
 		{"layer too many", nil, func(s specs) { set(s, "model.layers.1.mlp.gate_proj.weight", "F32", 6, 8) },
 			`tensor "model.layers.1.mlp.gate_proj.weight" is not part of LlamaForCausalLM with this configuration`},
 		{"tied with another head", func(c *hf.Config) { c.Tied = true }, func(s specs) {
-			set(s, nameHead, "F32", 5, 8)
+			set(s, "lm_head.weight", "F32", 5, 8)
 		},
 			`tensor "lm_head.weight" differs from "model.embed_tokens.weight", but config.json says tie_word_embeddings`},
 		{"old frequencies", nil, func(s specs) { set(s, "model.layers.0.self_attn.rotary_emb.inv_freq", "F32", 2) },
@@ -132,7 +135,7 @@ func TestTiedHeadMayBeStoredToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	var params int64
-	for _, shape := range expected(config) {
+	for _, shape := range expected(&config) {
 		n := int64(1)
 		for _, d := range shape {
 			n *= d
@@ -147,8 +150,8 @@ func TestTiedHeadMayBeStoredToo(t *testing.T) {
 // tiedTwice is a file of zeros that holds the tied head beside the embedding.
 func tiedTwice(t *testing.T, c hf.Config) []byte {
 	t.Helper()
-	all := expected(c)
-	all[nameHead] = all[nameEmbed]
+	all := expected(&c)
+	all["lm_head.weight"] = all["model.embed_tokens.weight"]
 	var specs []safetensors.Spec
 	var size int64
 	for name, shape := range all {

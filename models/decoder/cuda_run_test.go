@@ -31,7 +31,7 @@ func TestCUDAGraphsRunOnTheDevice(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		opened := strings.Split(string(out), "opened ")[1:]
-		if want := len(goldenNames(t)) * len(models.CUDA.Formats()); len(opened) != want {
+		if want := len(cudaNames(t)) * len(models.CUDA.Formats()); len(opened) != want {
 			t.Errorf("%d models were opened, want %d", len(opened), want)
 		}
 		for _, model := range opened {
@@ -49,7 +49,7 @@ func TestCUDAGraphsRunOnTheDevice(t *testing.T) {
 	if err := ort.Init(library); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range goldenNames(t) {
+	for _, name := range cudaNames(t) {
 		ck, g := readGolden(t, name)
 		for _, w := range models.CUDA.Formats() {
 			t.Run(name+" "+string(w), func(t *testing.T) { runOnDevice(t, device, ck, w, g.Prompts) })

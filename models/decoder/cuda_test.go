@@ -33,15 +33,15 @@ func wide(t testing.TB, ck *hf.Checkpoint, name string) []float32 {
 
 // stacked maps each matrix of the graph (layer0.qkv), and each vector (layer0.qkv.bias), to the tensors that it holds.
 func stacked(c hf.Config) map[string][]string {
-	out := map[string][]string{"embed": {nameEmbed}, "norm.weight": {nameNorm}}
+	out := map[string][]string{"embed": {"model.embed_tokens.weight"}, "norm.weight": {"model.norm.weight"}}
 	if !c.Tied {
-		out["head"] = []string{nameHead}
+		out["head"] = []string{"lm_head.weight"}
 	}
 	for i := range c.Layers {
-		p, w := fmt.Sprintf("layer%d.", i), layerPrefix(i)
+		p, w := fmt.Sprintf("layer%d.", i), fmt.Sprintf("model.layers.%d.", i)
 		out[p+"attn_norm.weight"] = []string{w + "input_layernorm.weight"}
 		out[p+"mlp_norm.weight"] = []string{w + "post_attention_layernorm.weight"}
-		if c.QKNorm {
+		if c.QKNorm.Over != hf.QKNormNone {
 			out[p+"q_norm.weight"] = []string{w + "self_attn.q_norm.weight"}
 			out[p+"k_norm.weight"] = []string{w + "self_attn.k_norm.weight"}
 		}
@@ -98,7 +98,7 @@ func value(d safetensors.DType, h uint16) float32 {
 // nearest number.
 func TestCUDAWeightsAreThoseOfTheCheckpoint(t *testing.T) {
 	kept := 0
-	for _, name := range goldenNames(t) {
+	for _, name := range llamaNames(t) {
 		ck, _ := readGolden(t, name)
 		for w, d := range map[models.Weights]safetensors.DType{models.BF16: safetensors.BF16,
 			models.FP16: safetensors.F16} {
@@ -144,7 +144,7 @@ func TestCUDAWeightsAreThoseOfTheCheckpoint(t *testing.T) {
 
 // TestCUDARotaryTables: they are the CPU's, computed in 32 bits, and then rounded.
 func TestCUDARotaryTables(t *testing.T) {
-	for _, name := range goldenNames(t) {
+	for _, name := range cudaNames(t) {
 		ck, _ := readGolden(t, name)
 		cpu := built(t, ck, Options{Weights: models.FP32})
 		for w, d := range map[models.Weights]safetensors.DType{models.BF16: safetensors.BF16,
@@ -167,7 +167,7 @@ func TestCUDARotaryTables(t *testing.T) {
 // TestCUDACodesAndScales: every quantised weight is within half a step of the checkpoint's, or at the end of the range;
 // scales are those of the reference, rounded.
 func TestCUDACodesAndScales(t *testing.T) {
-	for _, name := range goldenNames(t) {
+	for _, name := range llamaNames(t) {
 		ck, _ := readGolden(t, name)
 		for w, bits := range map[models.Weights]int{models.Int4: 4, models.Int8: 8} {
 			f := built(t, ck, Options{Device: models.CUDA, Weights: w})
@@ -227,7 +227,7 @@ func checkCodes(t *testing.T, what string, f quant.Format, codes, scales []byte,
 
 // TestCUDAGraphIsWhatTheBackendBinds holds the names, types and shapes of inputs and outputs.
 func TestCUDAGraphIsWhatTheBackendBinds(t *testing.T) {
-	for _, name := range goldenNames(t) {
+	for _, name := range cudaNames(t) {
 		ck, _ := readGolden(t, name)
 		c := ck.Config
 		for _, w := range models.CUDA.Formats() {
@@ -263,7 +263,7 @@ func TestCUDARefusals(t *testing.T) {
 	far := func(c *hf.Config) *hf.Checkpoint {
 		ck := fixture(t, *c, func(map[string]safetensors.Spec) {})
 		return rewrite(t, ck, func(name string, _ []int64, x []float32) {
-			if name == nameNorm {
+			if name == "model.norm.weight" {
 				x[1] = 1e5
 			}
 		})
@@ -295,7 +295,7 @@ func TestCUDARefusals(t *testing.T) {
 
 // TestKeysOfTheCPUStay: a change would convert every cached model again.
 func TestKeysOfTheCPUStay(t *testing.T) {
-	if k := Key(models.CPU, models.Int4); k != "builder 5\nweights int4\n" {
+	if k := Key(models.CPU, models.Int4); k != "builder 6\nweights int4\n" {
 		t.Errorf("key %q", k)
 	}
 	if k := Key(models.CUDA, models.Int4); k != "device cuda\nbuilder 1\nweights int4\n" {
@@ -325,7 +325,7 @@ func rotaryOf(t *testing.T, ck *hf.Checkpoint) *file {
 // narrowest is the format that holds a checkpoint's weights as they are; ok is false where there is none.
 func narrowest(t *testing.T, ck *hf.Checkpoint) (w models.Weights, ok bool) {
 	t.Helper()
-	tensor, err := ck.Tensors.Tensor(nameEmbed)
+	tensor, err := ck.Tensors.Tensor("model.embed_tokens.weight")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func narrowest(t *testing.T, ck *hf.Checkpoint) (w models.Weights, ok bool) {
 // rounded: what remains is what the graph says, which must be what Python's transformers computed.
 func TestCUDAGraphComputesTheLogitsOfTransformers(t *testing.T) {
 	seen := 0
-	for _, name := range goldenNames(t) {
+	for _, name := range cudaNames(t) {
 		ck, g := readGolden(t, name)
 		w, ok := narrowest(t, ck)
 		if !ok {
@@ -362,7 +362,7 @@ func TestCUDAGraphComputesTheLogitsOfTransformers(t *testing.T) {
 // TestCUDAGraphIsTheCPUsGraph holds the interpreted graph, in every format, against what ONNX Runtime computes on the
 // CPU from the same weights as 32-bit floats.
 func TestCUDAGraphIsTheCPUsGraph(t *testing.T) {
-	for _, name := range goldenNames(t) {
+	for _, name := range cudaNames(t) {
 		ck, g := readGolden(t, name)
 		for _, w := range models.CUDA.Formats() {
 			d := computedIn(w)
@@ -395,7 +395,7 @@ func TestCUDAGraphIsTheCPUsGraph(t *testing.T) {
 // TestCUDARoundingCosts bounds what 16 bits cost if every result is rounded once: so far may a device be from 32 bits
 // on these checkpoints, whose attention is sharp. Seen: up to 0.030 in bf16 and 0.0044 in fp16.
 func TestCUDARoundingCosts(t *testing.T) {
-	for _, name := range goldenNames(t) {
+	for _, name := range cudaNames(t) {
 		ck, g := readGolden(t, name)
 		for _, w := range models.CUDA.Formats() {
 			bound, d := 0.01, computedIn(w)
@@ -416,6 +416,38 @@ func TestCUDARoundingCosts(t *testing.T) {
 			if e := math.Sqrt(noise / signal); e > bound || e == 0 {
 				t.Errorf("%s %s: the relative error is %.4f, want at most %g", name, w, e, bound)
 			}
+		}
+	}
+}
+
+// cudaNames lists the cases that CUDA takes.
+func cudaNames(t testing.TB) []string {
+	t.Helper()
+	var names []string
+	for _, name := range goldenNames(t) {
+		ck, _ := readGolden(t, name)
+		if cpuOnly(&ck.Config) == "" && ck.Config.HeadDim%cudaHeadDimStep == 0 {
+			names = append(names, name)
+		}
+	}
+	if len(names) < 11 {
+		t.Fatalf("only %q", names)
+	}
+	return names
+}
+
+// TestCUDARefusesByName: what has no graph for CUDA is refused before anything is written, and the error says what it
+// is.
+func TestCUDARefusesByName(t *testing.T) {
+	for name, want := range map[string]string{
+		"gemma2": "norms other than plain RMSNorm", "arcee": "an MLP other than silu with a gate",
+		"olmo2": "another norm of queries and keys", "smollm3": "another embedding of positions",
+		"granite": "scaled embeddings, residuals or logits", "glm4": "norms behind attention or MLP",
+	} {
+		ck, _ := readGolden(t, name)
+		_, err := Build(ck, io.Discard, Options{Device: models.CUDA, Weights: models.BF16})
+		if err == nil || !strings.Contains(err.Error(), want+", which runs on the CPU only") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

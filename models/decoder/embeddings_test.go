@@ -15,7 +15,7 @@ import (
 func TestEmbeddingsOfTheTable(t *testing.T) {
 	for _, name := range []string{"llama2", "qwen2"} {
 		ck, g := readGolden(t, name)
-		table, err := ck.Tensors.Tensor(nameEmbed)
+		table, err := ck.Tensors.Tensor("model.embed_tokens.weight")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -87,6 +87,16 @@ func goldenNames(t testing.TB) []string {
 	return names
 }
 
+// llamaNames lists the cases whose tensors have Llama's names.
+func llamaNames(t testing.TB) []string {
+	t.Helper()
+	return slices.DeleteFunc(goldenNames(t), func(name string) bool {
+		ck, _ := readGolden(t, name)
+		return !slices.Contains([]string{"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"},
+			ck.Config.Architecture)
+	})
+}
+
 // distance returns the largest difference of two sets of logits.
 func distance(got, want [][]float32) float32 {
 	var most float32
@@ -161,7 +171,39 @@ func TestGoldensSeeEverySetting(t *testing.T) {
 		{"qwen2-yarn", "yarn rope", plain},
 		{"qwen2-yarn", "yarn attention factor", func(c *hf.Config) { c.Rope.Attention = 1 }},
 		{"smollm2", "rope_theta", func(c *hf.Config) { c.Rope.Theta = 10000 }},
-		{"llama2", "rms_norm_eps", func(c *hf.Config) { c.NormEps = 0.01 }},
+		{"llama2", "rms_norm_eps", func(c *hf.Config) { c.Norm.Eps = 0.01 }},
+		{"gemma", "offset of norms", func(c *hf.Config) { c.Norm.Offset = 0 }},
+		{"gemma", "scale of embeddings", func(c *hf.Config) { c.Scales.Embed = 1 }},
+		{"gemma", "activation", func(c *hf.Config) { c.Activation = hf.SiLU }},
+		{"gemma2", "windows", func(c *hf.Config) { clear(c.Windows) }},
+		{"gemma2", "cap of scores", func(c *hf.Config) { c.AttentionCap = 0 }},
+		{"gemma2", "cap of logits", func(c *hf.Config) { c.LogitCap = 0 }},
+		{"gemma2", "scale of scores", func(c *hf.Config) { c.Scales.Attention = 0.25 }},
+		{"gemma3", "rope of windows", func(c *hf.Config) { c.WindowRope = nil }},
+		{"phi3", "share of a head", func(c *hf.Config) { c.Rope.Dim = 0 }},
+		{"phi3-long", "short factors", func(c *hf.Config) { c.Rope.Short = slices.Repeat([]float64{1}, 8) }},
+		{"phi3-long", "attention factor", func(c *hf.Config) { c.Rope.Attention = 1 }},
+		{"phi", "parallel", func(c *hf.Config) { c.Parallel = false }},
+		{"gpt-neox", "parallel", func(c *hf.Config) { c.Parallel = false }},
+		{"gpt-neox-sequential", "sequential", func(c *hf.Config) { c.Parallel = true }},
+		{"gpt2", "activation", func(c *hf.Config) { c.Activation = hf.ReLU }},
+		{"gptj", "pairs of neighbours", func(c *hf.Config) { c.Rope.Interleaved = false }},
+		{"falcon-new", "order of heads", func(c *hf.Config) { c.Tensors.QKVByHead = false }},
+		{"bloom", "slopes", func(c *hf.Config) { c.ALiBi, c.NoRope = false, []bool{true, true} }},
+		{"stablelm", "share of a head", func(c *hf.Config) { c.Rope.Dim = 0 }},
+		{"olmo", "clip_qkv", func(c *hf.Config) { c.ClipQKV = 0 }},
+		{"smollm3", "layers without rope", func(c *hf.Config) { c.NoRope = nil }},
+		{"granite", "embedding_multiplier", func(c *hf.Config) { c.Scales.Embed = 1 }},
+		{"granite", "residual_multiplier", func(c *hf.Config) { c.Scales.Residual = 1 }},
+		{"granite", "attention_multiplier", func(c *hf.Config) { c.Scales.Attention = 1 }},
+		{"granite", "logits_scaling", func(c *hf.Config) { c.Scales.Logits = 1 }},
+		{"cohere2", "layers without rope", func(c *hf.Config) { c.NoRope = nil }},
+		{"glm", "pairs of neighbours", func(c *hf.Config) { c.Rope.Interleaved = false }},
+		{"exaone4", "layers without rope", func(c *hf.Config) { c.NoRope = nil }},
+		{"nemotron", "activation", func(c *hf.Config) { c.Activation = hf.ReLU }},
+		{"hunyuan", "norm after rotary", func(c *hf.Config) { c.QKNorm.AfterRotary = false }},
+		{"hunyuan", "alpha", func(c *hf.Config) { c.Rope.Theta = 10000 }},
+		{"ministral3", "llama_4_scaling_beta", func(c *hf.Config) { c.Stretch = hf.Stretch{} }},
 	}
 	for _, c := range cases {
 		t.Run(c.golden+" "+c.what, func(t *testing.T) {

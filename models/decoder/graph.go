@@ -5,8 +5,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
+	"strings"
 
+	"tgi/models/hf"
 	"tgi/models/onnx"
 )
 
@@ -28,8 +31,11 @@ const (
 // placesInput is the input of a graph whose tokens have positions in time, height and width, [tokens, 3].
 const placesInput = "places"
 
-// metadataInput is the index of PagedAttention's input attention_metadata.
-const metadataInput = 16
+// Indices of PagedAttention's inputs alibi_slopes, which is ours, and attention_metadata.
+const (
+	slopesInput   = 14
+	metadataInput = 16
+)
 
 // graph adds the whole model, from ids to logits.
 func (b *builder) graph() {
@@ -49,14 +55,19 @@ func (b *builder) graph() {
 			b.g.Input(fmt.Sprintf("%s.%d", kind, i), elements[b.Cache].graph, b.attention.cache(c, b.BlockSize)...)
 		}
 	}
-	b.rotaryTables()
 	if b.places() {
+		b.g.Input(placesInput, onnx.Int64, tokens, onnx.Fixed(placesPerToken))
+	}
+	b.rotaryTables()
+	if b.sections() {
 		b.turns()
 	}
-	residual := b.embed("input_ids")
+	residual := b.scaled("embed.scaled", b.embed("input_ids"), c.Scales.Embed)
 	if b.opt.embeddings {
 		residual = b.replace(residual)
 	}
+	residual = b.positions(residual)
+	residual = b.after("embed_norm", c.Tensors.Whole, c.Tensors.EmbedNorm, residual)
 	update := "" // what the next norm adds to the residual first
 	for i := range c.Layers {
 		if b.err != nil {
@@ -64,7 +75,7 @@ func (b *builder) graph() {
 		}
 		residual, update = b.layer(i, residual, update)
 	}
-	x, _ := b.norm("norm", nameNorm, residual, update)
+	x, _ := b.norm("norm", c.Tensors.Whole, c.Tensors.Norm, residual, update)
 	b.head(x)
 	b.g.Output("logits", onnx.Float, onnx.Symbolic("logit_rows"), onnx.Fixed(c.Vocab))
 	if b.attention.returnsCache {
@@ -84,29 +95,42 @@ func (b *builder) replace(table string) string {
 	return b.node("ScatterND", "", "embed.replaced", []string{table, embeddedInput, embeddingsInput})
 }
 
-// layer adds one block and returns its residual and the MLP's output; the next norm adds them.
+// layer adds one block and returns its residual and what the next norm adds to it.
 func (b *builder) layer(i int, residual, update string) (string, string) {
-	c, p, w := b.cfg, graphPrefix(i), layerPrefix(i)
+	c, p, t := &b.cfg, graphPrefix(i), b.cfg.Tensors
+	inLayer := func(part string) string { return t.InLayer(i, part) }
 	last := i == c.Layers-1
-	x, residual := b.norm(p+"attn_norm", w+"input_layernorm.weight", residual, update)
-	b.adaptable(i, p+"qkv", x, 0, 3, false)
-	qkv := b.linear(p+"qkv", x, c.Hidden, c.QKVBias,
-		part{w + "self_attn.q_proj", c.Heads * c.HeadDim},
-		part{w + "self_attn.k_proj", c.KVHeads * c.HeadDim},
-		part{w + "self_attn.v_proj", c.KVHeads * c.HeadDim})
-	x = b.attend(i, p, qkv)
+	read, residual := b.norm(p+"attn_norm", inLayer, t.AttnNorm, residual, update)
+	b.adaptable(i, p+"qkv", read, 0, 3, false)
+	qkv := b.linear(p+"qkv", read, c.Hidden, c.QKVBias, c.QKV(i)...)
+	x := b.attend(i, p, qkv)
 	if last {
 		// The rest works on each token separately, so only the tokens whose logits are
 		// wanted are needed.
 		x = b.rows(p+"attn_rows", x)
 		residual = b.rows(p+"residual_rows", residual)
+		if c.Parallel && t.MLPNorm == "" {
+			read = b.rows(p+"read_rows", read)
+		}
 	}
 	b.adaptable(i, p+"out", x, 3, 1, last)
-	x = b.linear(p+"out", x, c.Heads*c.HeadDim, c.OutBias, part{w + "self_attn.o_proj", c.Hidden})
-	x, residual = b.norm(p+"mlp_norm", w+"post_attention_layernorm.weight", residual, x)
-	x = b.gate(b, i, x)
-	b.adaptable(i, p+"down", x, 6, 1, last)
-	return residual, b.linear(p+"down", x, c.Intermediate, c.MLPBias, part{w + "mlp.down_proj", c.Hidden})
+	x = b.linear(p+"out", x, c.Heads*c.HeadDim, c.OutBias, c.Out(i))
+	x = b.scaled(p+"out_scaled", b.after(p+"attn_post", inLayer, t.AttnPost, x), c.Scales.Residual)
+	attended := x
+	switch {
+	case !c.Parallel:
+		read, residual = b.norm(p+"mlp_norm", inLayer, t.MLPNorm, residual, x)
+	case t.MLPNorm != "":
+		read, _ = b.norm(p+"mlp_norm", inLayer, t.MLPNorm, residual, "")
+	}
+	x = b.gate(b, i, read)
+	b.adaptable(i, p+"down", x, 4+c.Projections(), 1, last)
+	x = b.linear(p+"down", x, c.Intermediate, c.MLPBias, c.Down(i))
+	x = b.scaled(p+"down_scaled", b.after(p+"mlp_post", inLayer, t.MLPPost, x), c.Scales.Residual)
+	if c.Parallel {
+		x = b.node("Add", "", p+"both", []string{attended, x})
+	}
+	return residual, x
 }
 
 // graphPrefix begins the names of layer i's nodes.
@@ -123,92 +147,289 @@ func (b *builder) rows(name, x string) string {
 	return b.node("Gather", "", name, []string{x, logitRowsInput}, onnx.Attr{Name: "axis", Value: 0})
 }
 
+// after normalises x, if there is such a norm.
+func (b *builder) after(name string, full func(string) string, part, x string) string {
+	if part != "" {
+		x, _ = b.norm(name, full, part, x, "")
+	}
+	return x
+}
+
+// scaled multiplies x, unless by 1.
+func (b *builder) scaled(name, x string, by float64) string {
+	if by == 1 {
+		return x
+	}
+	return b.node("Mul", "", name, []string{x, b.constant(name+".by", by)})
+}
+
 // norm adds update, if there is one, to the residual and normalises the sum. It returns the
-// normalised stream and the sum.
-func (b *builder) norm(name, tensor, residual, update string) (normed, sum string) {
-	weight := b.vector(name+".weight", tensor)
-	eps := onnx.Attr{Name: "epsilon", Value: float32(b.cfg.NormEps)}
+// normalised stream and the sum; without a norm both are the sum.
+func (b *builder) norm(name string, full func(string) string, part, residual, update string) (normed, sum string) {
+	if part == "" {
+		if update == "" {
+			return residual, residual
+		}
+		sum = b.node("Add", "", name+".sum", []string{residual, update})
+		return sum, sum
+	}
+	kind := b.cfg.Norm
+	inputs := []string{residual}
+	if update != "" {
+		inputs = append(inputs, update)
+	}
+	if kind.Plain {
+		inputs = append(inputs, b.repeated(name+".weight", 1, b.cfg.Hidden))
+	} else {
+		inputs = append(inputs, b.vector(name+".weight", kind.Offset, weightOf(full(part))))
+	}
+	if kind.Bias {
+		inputs = append(inputs, b.vector(name+".bias", 0, biasOf(full(part))))
+	}
 	if update == "" {
-		return b.node("SimplifiedLayerNormalization", "", name, []string{residual, weight},
-			onnx.Attr{Name: "axis", Value: -1}, eps, onnx.Attr{Name: "stash_type", Value: 1}), residual
+		return b.normNode(name, kind.Layer, inputs), residual
+	}
+	op := "SkipSimplifiedLayerNormalization"
+	if kind.Layer {
+		op = "SkipLayerNormalization"
 	}
 	sum = name + ".sum"
-	b.g.Add(onnx.Node{Op: "SkipSimplifiedLayerNormalization", Domain: microsoftDomain, Name: name,
-		Inputs: []string{residual, update, weight}, Outputs: []string{name, "", "", sum}, Attrs: []onnx.Attr{eps}})
+	b.g.Add(onnx.Node{Op: op, Domain: microsoftDomain, Name: name, Inputs: inputs, Outputs: []string{name, "", "", sum},
+		Attrs: []onnx.Attr{b.epsilon()}})
 	return name, sum
+}
+
+// normNode adds a norm of the input's rows.
+func (b *builder) normNode(name string, layer bool, inputs []string) string {
+	op := "SimplifiedLayerNormalization"
+	if layer {
+		op = "LayerNormalization"
+	}
+	return b.node(op, "", name, inputs, onnx.Attr{Name: "axis", Value: -1}, b.epsilon(),
+		onnx.Attr{Name: "stash_type", Value: 1})
+}
+
+func (b *builder) epsilon() onnx.Attr {
+	return onnx.Attr{Name: "epsilon", Value: float32(b.cfg.Norm.Eps)}
+}
+
+// positions adds the vectors of the tokens' positions, if the model has a table of them.
+func (b *builder) positions(x string) string {
+	c := b.cfg
+	if c.Tensors.Positions == "" {
+		return x
+	}
+	table := all(weightOf(c.Tensors.Whole(c.Tensors.Positions)), c.MaxPositions+c.Learned)
+	table[0].Offset, table[0].Rows = c.Learned, c.MaxPositions
+	m := b.floats(table, c.Hidden)
+	weight := b.g.External("positions.weight", b.element.graph, []int64{int64(m.n), int64(m.k)}, m.codes)
+	first := b.g.Constant("positions.first", onnx.Int64, nil, binary.LittleEndian.AppendUint64(nil, 0))
+	axis := func(i int) onnx.Attr { return onnx.Attr{Name: "axis", Value: i} }
+	place := b.node("Gather", "", "positions.place", []string{placesInput, first}, axis(1))
+	own := b.node("Gather", "", "positions", []string{weight, place}, axis(0))
+	return b.node("Add", "", "embed.placed", []string{x, own})
 }
 
 // attend adds layer i's attention to the packed queries, keys and values.
 func (b *builder) attend(i int, p, qkv string) string {
-	c, op, name := b.cfg, b.attention, p+"attention"
+	c, op, name := &b.cfg, b.attention, p+"attention"
 	inputs := []string{qkv, "", "", fmt.Sprintf("k_cache.%d", i), fmt.Sprintf("v_cache.%d", i),
-		"cu_seqlens", "past_lens", "block_table", "cos_cache", "sin_cache", "slot_mapping"}
-	if b.places() {
-		inputs[8], inputs[9] = "cos_rows", "sin_rows"
+		"cu_seqlens", "past_lens", "block_table", "", "", "slot_mapping"}
+	rotates := c.Rotates(i)
+	if rotates {
+		inputs[8], inputs[9] = b.rotary("cos", i), b.rotary("sin", i)
 	}
-	if c.QKNorm {
-		w := layerPrefix(i)
+	if c.ClipQKV != 0 {
+		inputs[0] = b.node("Clip", "", p+"clipped", []string{qkv, b.constant(p+"clip.low", -c.ClipQKV),
+			b.constant(p+"clip.high", c.ClipQKV)})
+	}
+	fused := c.QKNorm.Over == hf.QKNormHead && !c.QKNorm.Layer // by the operator itself
+	if fused {
+		w := c.Tensors
 		inputs = append(inputs, "",
-			b.vector(p+"q_norm.weight", w+"self_attn.q_norm.weight"),
-			b.vector(p+"k_norm.weight", w+"self_attn.k_norm.weight"))
+			b.vector(p+"q_norm.weight", c.Norm.Offset, weightOf(w.InLayer(i, w.QNorm))),
+			b.vector(p+"k_norm.weight", c.Norm.Offset, weightOf(w.InLayer(i, w.KNorm))))
+	} else if c.QKNorm.Over != hf.QKNormNone {
+		copy(inputs, b.normedHeads(i, p, inputs[0]))
+	}
+	at := func(index int, input string) {
+		if len(inputs) < index {
+			inputs = append(slices.Grow(inputs, index+1), make([]string, index-len(inputs))...)
+		}
+		inputs = append(inputs, input)
+	}
+	if c.ALiBi {
+		at(slopesInput, b.slopes(p+"slopes"))
 	}
 	if op.metadata {
-		inputs = append(slices.Grow(inputs, metadataInput), make([]string, metadataInput-len(inputs))...)
-		inputs = append(inputs, "attention_metadata")
+		at(metadataInput, "attention_metadata")
 	}
 	outputs := []string{name}
 	if op.returnsCache {
 		outputs = append(outputs, fmt.Sprintf("k_cache_out.%d", i), fmt.Sprintf("v_cache_out.%d", i))
 	}
 	attrs := []onnx.Attr{{Name: "num_heads", Value: c.Heads}, {Name: "kv_num_heads", Value: c.KVHeads}}
-	if op.headSize {
-		attrs = append(attrs, onnx.Attr{Name: "head_size", Value: c.HeadDim})
+	add := func(on bool, attr string, value any) {
+		if on {
+			attrs = append(attrs, onnx.Attr{Name: attr, Value: value})
+		}
 	}
-	if b.places() {
-		attrs = append(attrs, onnx.Attr{Name: "rotary_by_token", Value: 1})
-	}
-	attrs = append(attrs,
-		onnx.Attr{Name: "scale", Value: float32(1 / math.Sqrt(float64(c.HeadDim)))},
-		onnx.Attr{Name: "local_window_size", Value: cmp.Or(c.Windows[i], op.noWindow)},
-		onnx.Attr{Name: "do_rotary", Value: 1},
-		onnx.Attr{Name: "rotary_interleaved", Value: 0},
-		onnx.Attr{Name: "qk_norm_epsilon", Value: float32(c.NormEps)})
+	flag := map[bool]int{true: 1}
+	add(op.headSize, "head_size", c.HeadDim)
+	add(b.sections(), "rotary_by_token", 1)
+	add(true, "scale", float32(c.Scales.Attention))
+	add(true, "local_window_size", cmp.Or(c.Windows[i], op.noWindow))
+	add(true, "do_rotary", flag[rotates])
+	add(true, "rotary_interleaved", flag[rotates && c.RopeOf(i).Interleaved])
+	add(true, "qk_norm_epsilon", float32(c.Norm.Eps))
+	add(c.AttentionCap != 0, "softcap", float32(c.AttentionCap))
+	add(fused && c.QKNorm.AfterRotary, "qk_norm_after_rotary", 1)
+	add(c.Stretch.From != 0, "query_stretch_from", c.Stretch.From)
+	add(c.Stretch.From != 0, "query_stretch", float32(c.Stretch.Factor))
 	b.g.Add(onnx.Node{Op: "PagedAttention", Domain: op.domain, Name: name, Inputs: inputs, Outputs: outputs,
 		Attrs: attrs})
 	return name
+}
+
+// normedHeads returns queries, keys and values of the packed ones, the first two normalised.
+func (b *builder) normedHeads(i int, p, qkv string) []string {
+	c, t := &b.cfg, b.cfg.Tensors
+	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	out := []string{p + "q", p + "k", p + "v"}
+	sizes := b.ints(p+"qkv.sizes", int64(q), int64(kv), int64(kv))
+	b.g.Add(onnx.Node{Op: "Split", Name: p + "split", Inputs: []string{qkv, sizes}, Outputs: slices.Clone(out),
+		Attrs: []onnx.Attr{{Name: "axis", Value: 1}}})
+	for at, tensor := range []string{t.QNorm, t.KNorm} {
+		heads := []int{c.Heads, c.KVHeads}[at]
+		name, tensor := out[at]+"_norm", t.InLayer(i, tensor)
+		inputs := []string{out[at]}
+		switch c.QKNorm.Over {
+		case hf.QKNormAll, hf.QKNormHead:
+			inputs = append(inputs, b.vector(name+".weight", c.Norm.Offset, weightOf(tensor)))
+			if c.QKNorm.Bias {
+				inputs = append(inputs, b.vector(name+".bias", 0, biasOf(tensor)))
+			}
+		case hf.QKNormEachHead:
+			inputs = append(inputs, b.repeated(name+".ones", 1, c.HeadDim))
+		}
+		if c.QKNorm.Over == hf.QKNormAll {
+			out[at] = b.normNode(name, c.QKNorm.Layer, inputs)
+			continue
+		}
+		shape := func(name, x string, width int) string {
+			return b.node("Reshape", "", name, []string{x, b.ints(name+".shape", -1, int64(width))})
+		}
+		inputs[0] = shape(name+".heads", out[at], c.HeadDim)
+		out[at] = shape(name+".rows", b.normNode(name, c.QKNorm.Layer, inputs), heads*c.HeadDim)
+		if c.QKNorm.Over == hf.QKNormEachHead {
+			tensors := []string{tensor}
+			if strings.Contains(tensor, "%d") {
+				tensors = eachHead(tensor, heads)
+			}
+			for k := range tensors {
+				tensors[k] = weightOf(tensors[k])
+			}
+			out[at] = b.node("Mul", "", name+".weighted",
+				[]string{out[at], b.vector(name+".weight", c.Norm.Offset, tensors...)})
+		}
+	}
+	return out
+}
+
+// slopes adds what scores lose with each position, for each head: powers of 2^(-8/n) for n heads, where n is a power of
+// two; heads beyond the largest such n have the odd powers for 2n (Press et al. 2022).
+func (b *builder) slopes(name string) string {
+	heads := b.cfg.Heads
+	n := 1 << (bits.Len(uint(heads)) - 1)
+	out := make([]float32, heads)
+	for h := range out {
+		if h < n {
+			out[h] = float32(math.Exp2(-8 * float64(h+1) / float64(n)))
+		} else {
+			out[h] = float32(math.Exp2(-8 * float64(2*(h-n)+1) / float64(2*n)))
+		}
+	}
+	b.data.Begin()
+	b.write(name, out)
+	return b.g.External(name, b.element.graph, []int64{int64(heads)}, b.data.End())
+}
+
+// constant adds a number of the element type.
+func (b *builder) constant(name string, x float64) string {
+	raw, err := b.element.stored.AppendFloats(nil, []float32{float32(x)})
+	if err != nil {
+		b.fail(fmt.Errorf("%s: %w", name, err))
+	}
+	return b.g.Constant(name, b.element.graph, nil, raw)
+}
+
+// rotary names the cosines, or sines, of layer i.
+func (b *builder) rotary(function string, i int) string {
+	switch {
+	case b.sections():
+		return function + "_rows"
+	case b.cfg.WindowRope != nil && b.cfg.RopeOf(i) == b.cfg.WindowRope:
+		return function + "_cache_window"
+	default:
+		return function + "_cache"
+	}
 }
 
 // rotaryTables adds the cosines and sines of every position. Angles are rounded to 32 bits before
 // the cosine, as in training: at position 100,000 the rounding decides the third digit. Only the
 // results are rounded to the element type.
 func (b *builder) rotaryTables() {
-	c := b.cfg
-	frequencies := c.Rope.Frequencies(c.HeadDim)
-	for _, table := range []struct {
-		name string
-		of   func(float64) float64
-	}{{"cos_cache", math.Cos}, {"sin_cache", math.Sin}} {
-		b.data.Begin()
-		row := make([]float32, len(frequencies))
-		for pos := range c.MaxPositions {
-			for i, f := range frequencies {
-				angle := float32(pos) * float32(f)
-				row[i] = float32(table.of(float64(angle))) * float32(c.Rope.Attention)
-			}
-			b.write(table.name, row)
+	c := &b.cfg
+	for _, variant := range []struct {
+		rope   *hf.Rope
+		suffix string
+	}{{&c.Rope, ""}, {c.WindowRope, "_window"}} {
+		used := func(i int) bool { return c.Rotates(i) && c.RopeOf(i) == variant.rope }
+		if variant.rope == nil || !anyLayer(c.Layers, used) {
+			continue
 		}
-		b.g.External(table.name, b.element.graph, []int64{int64(c.MaxPositions), int64(len(frequencies))}, b.data.End())
+		b.rotaryTable("cos_cache"+variant.suffix, variant.rope, math.Cos)
+		b.rotaryTable("sin_cache"+variant.suffix, variant.rope, math.Sin)
 	}
 }
 
-// places reports whether the graph takes three positions for each token. With text alone the three are equal, which is
-// the ordinary rotary embedding.
-func (b *builder) places() bool { return b.opt.embeddings && b.cfg.Rope.Sections != [3]int{} }
+func anyLayer(layers int, is func(i int) bool) bool {
+	for i := range layers {
+		if is(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// rotaryTable adds a function of the angles of a rotary embedding.
+func (b *builder) rotaryTable(name string, rope *hf.Rope, of func(float64) float64) {
+	frequencies := rope.Frequencies(b.cfg.HeadDim)
+	b.data.Begin()
+	row := make([]float32, len(frequencies))
+	for pos := range b.cfg.MaxPositions {
+		for i, f := range frequencies {
+			angle := float32(pos) * float32(f)
+			row[i] = float32(of(float64(angle))) * float32(rope.Attention)
+		}
+		b.write(name, row)
+	}
+	b.g.External(name, b.element.graph, []int64{int64(b.cfg.MaxPositions), int64(len(frequencies))}, b.data.End())
+}
+
+// placesPerToken is the number of positions of a token.
+const placesPerToken = 3
+
+// places reports whether the graph takes three positions for each token, which with text alone are equal.
+func (b *builder) places() bool { return b.sections() || b.cfg.Tensors.Positions != "" }
+
+// sections reports whether parts of a head turn by positions of their own. With text alone that is the ordinary rotary
+// embedding.
+func (b *builder) sections() bool { return b.opt.embeddings && b.cfg.Rope.Sections != [3]int{} }
 
 // turns adds the cosines and sines of each token: for each section of a head's pairs those of another position.
 func (b *builder) turns() {
 	sections := b.cfg.Rope.Sections
-	b.g.Input(placesInput, onnx.Int64, onnx.Symbolic("tokens"), onnx.Fixed(len(sections)))
 	sizes := b.ints("sections", int64(sections[0]), int64(sections[1]), int64(sections[2]))
 	for _, name := range []string{"cos", "sin"} {
 		rows := b.node("Gather", "", name+".places", []string{name + "_cache", placesInput},

@@ -68,20 +68,38 @@ func rewrite(t testing.TB, ck *hf.Checkpoint, change func(name string, shape []i
 // rounded replaces every matrix by what its quantised form stands for.
 func rounded(t testing.TB, ck *hf.Checkpoint, format quant.Format) *hf.Checkpoint {
 	t.Helper()
+	names := ck.Config.Tensors
 	return rewrite(t, ck, func(name string, shape []int64, x []float32) {
-		if len(shape) != 2 {
+		if len(shape) != 2 || names.Positions != "" && name == weightOf(names.Whole(names.Positions)) ||
+			strings.HasSuffix(name, "_norm.weight") {
 			return
 		}
-		f := format
-		if name == nameEmbed && !ck.Config.Tied {
+		f, embed := format, name == weightOf(names.Whole(names.Embed))
+		if embed && !ck.Config.Tied {
 			f.Bits = 8
 		}
-		k := int(shape[1])
-		rows := len(x) / k
+		rows, k := int(shape[0]), int(shape[1])
+		stored, turned := x, names.Transposed && !embed
+		if turned {
+			x, rows, k = transpose(x, rows, k), k, rows
+		}
 		codes, scales := make([]byte, rows*f.RowBytes(k)), make([]float32, rows*f.Blocks(k))
 		f.Rows(codes, scales, x, k)
 		dequantise(f, x, codes, scales, k)
+		if turned {
+			copy(stored, transpose(x, rows, k))
+		}
 	})
+}
+
+func transpose(x []float32, rows, k int) []float32 {
+	out := make([]float32, len(x))
+	for i := range rows {
+		for j := range k {
+			out[j*rows+i] = x[i*k+j]
+		}
+	}
+	return out
 }
 
 // unpack reads a packed matrix of n rows of k weights as codes and scales of Format.Rows.
@@ -108,7 +126,7 @@ func unpack(f quant.Format, packed []byte, n, k int) (codes []byte, scales []flo
 // TestPackedMatrices compares every quantised matrix of the graphs for CPUs with the checkpoint's, quantised as a
 // whole.
 func TestPackedMatrices(t *testing.T) {
-	for _, name := range goldenNames(t) {
+	for _, name := range llamaNames(t) {
 		ck, _ := readGolden(t, name)
 		for w, bits := range map[models.Weights]int{models.Int4: 4, models.Int8: 8} {
 			f := built(t, ck, Options{Weights: w})

@@ -4,18 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"tgi/models/hf"
 	"tgi/models/safetensors"
-)
-
-// Names of tensors; the same in all supported architectures.
-const (
-	nameEmbed = "model.embed_tokens.weight"
-	nameNorm  = "model.norm.weight"
-	nameHead  = "lm_head.weight"
 )
 
 // errShape is wrapped if a tensor does not match config.json.
@@ -27,20 +21,23 @@ type source struct {
 	params int64
 }
 
+// weightOf and biasOf name the tensors of a part.
+func weightOf(part string) string { return part + ".weight" }
+func biasOf(part string) string   { return part + ".bias" }
+
 // newSource checks that the checkpoint has exactly the tensors of the architecture, with the
-// right shapes, before anything is written.
+// right shapes, before anything is written. It takes the base of the tensors' names out of the
+// configuration if the checkpoint has none, as one that was saved without its head.
 func newSource(ck *hf.Checkpoint) (*source, error) {
-	s := &source{set: ck.Tensors}
-	want := expected(ck.Config)
-	names := make([]string, 0, len(want))
-	for name := range want {
-		names = append(names, name)
+	s, c := &source{set: ck.Tensors}, &ck.Config
+	if has := s.has(weightOf(c.Tensors.Whole(c.Tensors.Embed))); !has && s.has(weightOf(c.Tensors.Embed)) {
+		c.Tensors.Base = ""
 	}
-	slices.Sort(names)
-	for _, name := range names {
+	want := expected(c)
+	for _, name := range slices.Sorted(maps.Keys(want)) {
 		t, err := s.set.Tensor(name)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", ck.Config.Architecture, err)
+			return nil, fmt.Errorf("%s: %w", c.Architecture, err)
 		}
 		if !slices.Equal(t.Shape, want[name]) {
 			return nil, fmt.Errorf("%s: tensor %q has shape %v, want %v: %w", t.File, name, t.Shape, want[name],
@@ -51,14 +48,22 @@ func newSource(ck *hf.Checkpoint) (*source, error) {
 		}
 		s.params += int64(t.Len())
 	}
-	return s, s.checkUnused(ck.Config, want)
+	return s, s.checkUnused(c, want)
 }
 
-// checkUnused refuses tensors that the graph would not use, except two redundant kinds: the
-// rotary frequencies of old checkpoints, and a copy of the embedding if the head is tied to it.
-func (s *source) checkUnused(c hf.Config, want map[string][]int64) error {
+func (s *source) has(name string) bool { return slices.Contains(s.set.Names(), name) }
+
+// redundant are the ends of names of tensors that old checkpoints hold and nothing needs: rotary frequencies and masks.
+var redundant = []string{".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attention.bias",
+	".attention.masked_bias"}
+
+// checkUnused refuses tensors that the graph would not use, except redundant ones, one of which is
+// a copy of the embedding if the head is tied to it.
+func (s *source) checkUnused(c *hf.Config, want map[string][]int64) error {
+	head, table := weightOf(c.Tensors.Head), weightOf(c.Tensors.Whole(c.Tensors.Embed))
 	for _, name := range s.set.Names() {
-		if _, ok := want[name]; ok || strings.HasSuffix(name, ".rotary_emb.inv_freq") ||
+		if _, ok := want[name]; ok ||
+			slices.ContainsFunc(redundant, func(end string) bool { return strings.HasSuffix("."+name, end) }) ||
 			c.Vision != nil && strings.HasPrefix(name, hf.VisionPrefix) { // which package tower checks
 			continue
 		}
@@ -66,53 +71,113 @@ func (s *source) checkUnused(c hf.Config, want map[string][]int64) error {
 		if err != nil {
 			return err
 		}
-		if name != nameHead || !c.Tied {
+		if name != head || !c.Tied {
 			return fmt.Errorf("%s: tensor %q is not part of %s with this configuration: %w", t.File, name,
 				c.Architecture, errShape)
 		}
-		embed, err := s.set.Tensor(nameEmbed)
+		embed, err := s.set.Tensor(table)
 		if err != nil {
 			return err
 		}
 		if t.DType != embed.DType || !bytes.Equal(t.Bytes(), embed.Bytes()) {
 			return fmt.Errorf("%s: tensor %q differs from %q, but %s says tie_word_embeddings: %w", t.File, name,
-				nameEmbed, hf.ConfigFile, errShape)
+				table, hf.ConfigFile, errShape)
 		}
 	}
 	return nil
 }
 
-// expected maps the name of every tensor of the architecture to its shape.
-func expected(c hf.Config) map[string][]int64 {
-	hidden, inter, dim := int64(c.Hidden), int64(c.Intermediate), int64(c.HeadDim)
-	q, kv := int64(c.Heads)*dim, int64(c.KVHeads)*dim
-	out := map[string][]int64{nameEmbed: {int64(c.Vocab), hidden}, nameNorm: {hidden}}
-	if !c.Tied {
-		out[nameHead] = []int64{int64(c.Vocab), hidden}
-	}
-	linear := func(prefix string, n, k int64, bias bool) {
-		out[prefix+".weight"] = []int64{n, k}
-		if bias {
-			out[prefix+".bias"] = []int64{n}
-		}
-	}
-	for i := range c.Layers {
-		p := layerPrefix(i)
-		out[p+"input_layernorm.weight"] = []int64{hidden}
-		out[p+"post_attention_layernorm.weight"] = []int64{hidden}
-		linear(p+"self_attn.q_proj", q, hidden, c.QKVBias)
-		linear(p+"self_attn.k_proj", kv, hidden, c.QKVBias)
-		linear(p+"self_attn.v_proj", kv, hidden, c.QKVBias)
-		linear(p+"self_attn.o_proj", hidden, q, c.OutBias)
-		linear(p+"mlp.gate_proj", inter, hidden, c.MLPBias)
-		linear(p+"mlp.up_proj", inter, hidden, c.MLPBias)
-		linear(p+"mlp.down_proj", hidden, inter, c.MLPBias)
-		if c.QKNorm {
-			out[p+"self_attn.q_norm.weight"] = []int64{dim}
-			out[p+"self_attn.k_norm.weight"] = []int64{dim}
-		}
-	}
-	return out
+// shapes collects the tensors that an architecture has.
+type shapes struct {
+	c   *hf.Config
+	out map[string][]int64
 }
 
-func layerPrefix(i int) string { return fmt.Sprintf("model.layers.%d.", i) }
+// expected maps the name of every tensor of the architecture to its shape.
+func expected(c *hf.Config) map[string][]int64 {
+	s, t := shapes{c, map[string][]int64{}}, c.Tensors
+	vocab, hidden := int64(c.Vocab), int64(c.Hidden)
+	s.out[weightOf(t.Whole(t.Embed))] = []int64{vocab, hidden}
+	if t.Positions != "" {
+		s.out[weightOf(t.Whole(t.Positions))] = []int64{int64(c.MaxPositions + c.Learned), hidden}
+	}
+	s.norm(t.Whole, t.EmbedNorm)
+	s.norm(t.Whole, t.Norm)
+	if !c.Tied {
+		s.out[weightOf(t.Head)] = []int64{vocab, hidden}
+	}
+	if c.HeadBias {
+		s.out[biasOf(t.Head)] = []int64{vocab}
+	}
+	for i := range c.Layers {
+		inLayer := func(part string) string { return t.InLayer(i, part) }
+		for _, part := range []string{t.AttnNorm, t.AttnPost, t.MLPNorm, t.MLPPost} {
+			s.norm(inLayer, part)
+		}
+		s.linear(c.QKV(i), c.Hidden, c.QKVBias)
+		s.linear([]hf.Slice{c.Out(i)}, c.Heads*c.HeadDim, c.OutBias)
+		s.linear(c.GateUp(i), c.Hidden, c.MLPBias)
+		s.linear([]hf.Slice{c.Down(i)}, c.Intermediate, c.MLPBias)
+		s.qkNorm(inLayer(t.QNorm), c.Heads)
+		s.qkNorm(inLayer(t.KNorm), c.KVHeads)
+	}
+	return s.out
+}
+
+// norm adds the tensors of a norm, if there is one.
+func (s shapes) norm(full func(string) string, part string) {
+	if part == "" || s.c.Norm.Plain {
+		return
+	}
+	s.out[weightOf(full(part))] = []int64{int64(s.c.Hidden)}
+	if s.c.Norm.Bias {
+		s.out[biasOf(full(part))] = []int64{int64(s.c.Hidden)}
+	}
+}
+
+// linear adds the tensors that hold the slices, matrices of width k.
+func (s shapes) linear(slices []hf.Slice, k int, bias bool) {
+	for _, p := range slices {
+		n := int64(p.Groups * p.Stride)
+		s.out[weightOf(p.Tensor)] = []int64{n, int64(k)}
+		if p.Transposed {
+			s.out[weightOf(p.Tensor)] = []int64{int64(k), n}
+		}
+		if bias {
+			s.out[biasOf(p.Tensor)] = []int64{n}
+		}
+	}
+}
+
+// qkNorm adds the tensors of the norm of queries or keys.
+func (s shapes) qkNorm(name string, heads int) {
+	dim := int64(s.c.HeadDim)
+	shape := []int64{dim}
+	switch s.c.QKNorm.Over {
+	case hf.QKNormNone:
+		return
+	case hf.QKNormAll:
+		shape = []int64{int64(heads) * dim}
+	case hf.QKNormEachHead:
+		if strings.Contains(name, "%d") { // a tensor for each head
+			for _, one := range eachHead(name, heads) {
+				s.out[weightOf(one)] = shape
+			}
+			return
+		}
+		shape = []int64{int64(heads), dim}
+	}
+	s.out[weightOf(name)] = shape
+	if s.c.QKNorm.Bias {
+		s.out[biasOf(name)] = shape
+	}
+}
+
+// eachHead names the parts of norms that have tensors for each head.
+func eachHead(format string, heads int) []string {
+	names := make([]string, heads)
+	for i := range names {
+		names[i] = fmt.Sprintf(format, i)
+	}
+	return names
+}

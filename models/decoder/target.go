@@ -26,7 +26,7 @@ type target struct {
 	images bool
 	// opsets are the domains of the graph's operators.
 	opsets []onnx.Opset
-	// gate returns silu(x * gate_proj) * (x * up_proj) of layer i.
+	// gate returns what the MLP's last matrix of layer i multiplies.
 	gate func(b *builder, i int, x string) string
 }
 
@@ -72,7 +72,11 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 		gate:   (*builder).stackedGate,
 		opsets: []onnx.Opset{{Version: 21}, {Domain: microsoftDomain, Version: 1}, {Domain: tgiDomain, Version: 1}},
 	}
+	t.adapters = !c.Tensors.Stacked()
 	if d == models.CUDA {
+		if feature := cpuOnly(&c); feature != "" {
+			return target{}, fmt.Errorf("%s: %s has %s, which runs on the CPU only", hf.ConfigFile, c.Architecture, feature)
+		}
 		t.packed, t.adapters, t.images = false, false, false
 		t.attention, t.gate = cudaAttention, (*builder).separateGate
 		t.opsets = t.opsets[:2] // no operator of our own
@@ -86,6 +90,32 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 	}
 	t.element = elements[t.DType]
 	return t, nil
+}
+
+// cpuOnly names what a model needs that only our own operators, or no tested graph for other devices, has.
+func cpuOnly(c *hf.Config) string {
+	norm := hf.Norm{Eps: c.Norm.Eps}
+	for _, f := range []struct {
+		needed bool
+		name   string
+	}{
+		{c.Norm != norm, "norms other than plain RMSNorm"},
+		{c.Parallel, "attention and MLP in parallel"},
+		{!c.Gated || c.Activation != hf.SiLU, "an MLP other than silu with a gate"},
+		{c.QKNorm.Over > hf.QKNormHead || c.QKNorm.Layer || c.QKNorm.AfterRotary, "another norm of queries and keys"},
+		{c.Tensors.AttnNorm == "" || c.Tensors.AttnPost != "" || c.Tensors.MLPPost != "", "norms behind attention or MLP"},
+		{c.Tensors.Positions != "" || c.ALiBi || c.NoRope != nil || c.WindowRope != nil || c.Rope.Dim != 0 ||
+			c.Rope.Interleaved, "another embedding of positions"},
+		{c.Scales.Embed != 1 || c.Scales.Residual != 1 || c.Scales.Logits != 1, "scaled embeddings, residuals or logits"},
+		{c.AttentionCap != 0 || c.LogitCap != 0, "caps of scores or logits"},
+		{c.ClipQKV != 0 || c.Stretch.From != 0, "clipped or stretched queries"},
+		{c.HeadBias, "a head with a bias"},
+	} {
+		if f.needed {
+			return f.name
+		}
+	}
+	return ""
 }
 
 // cudaFusedStep is what the rows of a quantised product must be a multiple of for CUDA's fused kernels.
@@ -115,22 +145,50 @@ var cudaAttention = attentionOp{
 	},
 }
 
-// stackedGate is one product and tgi:SwiGLU, which reads both halves of its rows.
+// gluActivations are the numbers of the activations that tgi:GLU has.
+var gluActivations = map[hf.Activation]int{hf.SiLU: 0, hf.GELUTanh: 1, hf.GELU: 2, hf.ReLU: 3}
+
+// stackedGate is one product and tgi:GLU, which reads both halves of its rows.
 func (b *builder) stackedGate(i int, x string) string {
-	c, p, w := b.cfg, graphPrefix(i), layerPrefix(i)
+	c, p := &b.cfg, graphPrefix(i)
+	number, glu := gluActivations[c.Activation]
+	if !c.Gated || !glu {
+		return b.separateGate(i, x)
+	}
 	b.adaptable(i, p+"gate_up", x, 4, 2, i == c.Layers-1)
-	x = b.linear(p+"gate_up", x, c.Hidden, c.MLPBias,
-		part{w + "mlp.gate_proj", c.Intermediate},
-		part{w + "mlp.up_proj", c.Intermediate})
-	return b.node("SwiGLU", tgiDomain, p+"gated", []string{x})
+	x = b.linear(p+"gate_up", x, c.Hidden, c.MLPBias, c.GateUp(i)...)
+	return b.node("GLU", tgiDomain, p+"gated", []string{x}, onnx.Attr{Name: "activation", Value: number})
 }
 
-// separateGate is made of operators that CUDA has. One product for both halves would need a Split,
+// separateGate is made of operators that all devices have. One product for both halves would need a Split,
 // which costs as many launches as the second product and copies all of its result.
 func (b *builder) separateGate(i int, x string) string {
-	c, p, w := b.cfg, graphPrefix(i), layerPrefix(i)
-	gate := b.linear(p+"gate", x, c.Hidden, c.MLPBias, part{w + "mlp.gate_proj", c.Intermediate})
-	up := b.linear(p+"up", x, c.Hidden, c.MLPBias, part{w + "mlp.up_proj", c.Intermediate})
-	silu := b.node("QuickGelu", microsoftDomain, p+"silu", []string{gate}, onnx.Attr{Name: "alpha", Value: float32(1)})
-	return b.node("Mul", "", p+"gated", []string{silu, up})
+	c, p, last := &b.cfg, graphPrefix(i), i == b.cfg.Layers-1
+	parts := c.GateUp(i)
+	if !c.Gated {
+		b.adaptable(i, p+"up", x, 4, 1, last)
+		return b.activation(p, b.linear(p+"up", x, c.Hidden, c.MLPBias, parts...))
+	}
+	b.adaptable(i, p+"gate", x, 4, 1, last)
+	gate := b.linear(p+"gate", x, c.Hidden, c.MLPBias, parts[0])
+	b.adaptable(i, p+"up", x, 5, 1, last)
+	up := b.linear(p+"up", x, c.Hidden, c.MLPBias, parts[1])
+	return b.node("Mul", "", p+"gated", []string{b.activation(p, gate), up})
+}
+
+// activation adds the MLP's function.
+func (b *builder) activation(p, x string) string {
+	switch b.cfg.Activation {
+	case hf.GELU:
+		return b.node("Gelu", microsoftDomain, p+"gelu", []string{x})
+	case hf.GELUTanh:
+		return b.node("FastGelu", microsoftDomain, p+"gelu", []string{x})
+	case hf.ReLU:
+		return b.node("Relu", "", p+"relu", []string{x})
+	case hf.ReLU2:
+		positive := b.node("Relu", "", p+"relu", []string{x})
+		return b.node("Mul", "", p+"relu2", []string{positive, positive})
+	default:
+		return b.node("QuickGelu", microsoftDomain, p+"silu", []string{x}, onnx.Attr{Name: "alpha", Value: float32(1)})
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"tgi/models"
+	"tgi/models/hf"
 	"tgi/models/onnx"
 	"tgi/models/quant"
 	"tgi/models/safetensors"
@@ -16,34 +17,45 @@ import (
 // chunkFloats limits the weights that are widened at a time.
 const chunkFloats = 4 << 20
 
-// part is one matrix of a linear layer that stacks the rows of several.
-type part struct {
-	prefix string // tensor name without ".weight"
-	rows   int
-}
-
-// linear multiplies x, of width k, by the packed matrices and adds their
-// biases. The result has the given name.
-func (b *builder) linear(name, x string, k int, bias bool, parts ...part) string {
-	n, weights := 0, make([]string, len(parts))
-	for i, p := range parts {
-		n += p.rows
-		weights[i] = p.prefix + ".weight"
-	}
-	inputs := []string{x}
+// linear multiplies x, of width k, by the stacked matrices and adds their biases. The result has the given name.
+func (b *builder) linear(name, x string, k int, bias bool, parts ...hf.Slice) string {
+	weights, inputs := named(parts, weightOf), []string{x}
 	if !b.opt.Weights.Quantised() {
-		m := b.floats(weights, n, k)
-		inputs = append(inputs, b.g.External(name+".weight", b.element.graph, []int64{int64(n), int64(k)}, m.codes))
+		m := b.floats(weights, k)
+		inputs = append(inputs, b.g.External(name+".weight", b.element.graph, []int64{int64(m.n), int64(k)}, m.codes))
 		if bias {
-			inputs = append(inputs, b.bias(name+".bias", n, parts))
+			inputs = append(inputs, b.bias(name+".bias", parts))
 		}
 		return b.gemm(name, inputs)
 	}
-	m := b.blocks(b.format, weights, n, k)
+	m := b.blocks(b.format, weights, k)
 	if !bias {
 		return b.quantised(name, x, m, name, "")
 	}
-	return b.quantised(name, x, m, name, b.bias(name+".bias", n, parts))
+	return b.quantised(name, x, m, name, b.bias(name+".bias", parts))
+}
+
+// height counts the rows of stacked parts.
+func height(parts []hf.Slice) int {
+	n := 0
+	for _, p := range parts {
+		n += p.Height()
+	}
+	return n
+}
+
+// named returns the slices of the tensors that hold the parts' weights or biases.
+func named(parts []hf.Slice, tensor func(part string) string) []hf.Slice {
+	out := slices.Clone(parts)
+	for i, p := range parts {
+		out[i].Tensor = tensor(p.Tensor)
+	}
+	return out
+}
+
+// all is a whole tensor of n rows.
+func all(tensor string, n int) []hf.Slice {
+	return []hf.Slice{{Tensor: tensor, Groups: 1, Stride: n, Rows: n}}
 }
 
 // gemm multiplies by a matrix in the checkpoint's own layout, [out, in].
@@ -114,8 +126,9 @@ func (b *builder) codes(name string, m matrix) []string {
 // embed looks up the tokens' vectors.
 func (b *builder) embed(ids string) string {
 	c := b.cfg
+	table := all(weightOf(c.Tensors.Whole(c.Tensors.Embed)), c.Vocab)
 	if !b.opt.Weights.Quantised() {
-		m := b.floats([]string{nameEmbed}, c.Vocab, c.Hidden)
+		m := b.floats(table, c.Hidden)
 		b.g.External("embed.weight", b.element.graph, []int64{int64(c.Vocab), int64(c.Hidden)}, m.codes)
 		return b.node("Gather", "", "embed", []string{"embed.weight", ids}, onnx.Attr{Name: "axis", Value: 0})
 	}
@@ -124,7 +137,7 @@ func (b *builder) embed(ids string) string {
 	if !c.Tied {
 		format.Bits = 8
 	}
-	b.table = b.blocks(format, []string{nameEmbed}, c.Vocab, c.Hidden)
+	b.table = b.blocks(format, table, c.Hidden)
 	if b.packed {
 		b.table.initializer = b.packedMatrix("embed", b.table)
 	}
@@ -171,51 +184,111 @@ func (b *builder) zeroPoints(name string, m matrix) string {
 // head multiplies by the output matrix. If it is tied to the embedding, the file holds the matrix
 // once, and so does memory as far as the runtime shares initializers. Logits are 32-bit floats.
 func (b *builder) head(x string) {
-	if b.DType == models.Float32 {
+	c := b.cfg
+	narrow, changed := b.DType != models.Float32, c.Scales.Logits != 1 || c.LogitCap != 0
+	if !narrow && !changed {
 		b.headProduct("logits", x)
 		return
 	}
 	b.headProduct("head", x)
+	if out := "head"; changed {
+		if narrow {
+			out = b.node("Cast", "", "head.wide", []string{out}, onnx.Attr{Name: "to", Value: int(onnx.Float)})
+		}
+		b.finish(out)
+		return
+	}
 	b.node("Cast", "", "logits", []string{"head"}, onnx.Attr{Name: "to", Value: int(onnx.Float)})
+}
+
+// finish scales and caps the logits. The last node is named logits.
+func (b *builder) finish(x string) {
+	c := b.cfg
+	number := func(name string, v float64) string {
+		return b.g.Constant(name, onnx.Float, nil, binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(v))))
+	}
+	if c.LogitCap == 0 {
+		b.node("Mul", "", "logits", []string{x, number("logits.scale", c.Scales.Logits)})
+		return
+	}
+	x = b.node("Mul", "", "logits.small", []string{x, number("logits.scale", c.Scales.Logits/c.LogitCap)})
+	x = b.node("Tanh", "", "logits.bent", []string{x})
+	b.node("Mul", "", "logits", []string{x, number("logits.cap", c.LogitCap)})
 }
 
 // headProduct multiplies x by the output matrix.
 func (b *builder) headProduct(name, x string) {
 	c := b.cfg
 	b.adaptable(c.Layers, name, x, 0, 1, true)
-	shape := []int64{int64(c.Vocab), int64(c.Hidden)}
+	shape, head := []int64{int64(c.Vocab), int64(c.Hidden)}, c.Tensors.Head
+	bias := ""
+	if c.HeadBias {
+		bias = b.bias("head.bias", all(head, c.Vocab))
+	}
 	switch {
-	case !b.opt.Weights.Quantised() && c.Tied:
-		b.gemm(name, []string{x, "embed.weight"})
 	case !b.opt.Weights.Quantised():
-		m := b.floats([]string{nameHead}, c.Vocab, c.Hidden)
-		b.gemm(name, []string{x, b.g.External("head.weight", b.element.graph, shape, m.codes)})
+		weight := "embed.weight"
+		if !c.Tied {
+			m := b.floats(all(weightOf(head), c.Vocab), c.Hidden)
+			weight = b.g.External("head.weight", b.element.graph, shape, m.codes)
+		}
+		inputs := []string{x, weight}
+		if bias != "" {
+			inputs = append(inputs, bias)
+		}
+		b.gemm(name, inputs)
 	default:
 		m := b.table
 		if !c.Tied {
-			m = b.blocks(b.format, []string{nameHead}, c.Vocab, c.Hidden)
+			m = b.blocks(b.format, all(weightOf(head), c.Vocab), c.Hidden)
 		}
-		b.quantised(name, x, m, "head", "")
+		b.quantised(name, x, m, "head", bias)
 	}
 }
 
-// vector adds a norm's weight.
-func (b *builder) vector(name, tensor string) string {
-	t := b.tensor(tensor)
-	if t == nil {
-		return name
+// vector adds the elements of tensors as one vector, each plus offset.
+func (b *builder) vector(name string, offset float64, tensors ...string) string {
+	n := 0
+	for _, tensor := range tensors {
+		t := b.tensor(tensor)
+		if t == nil {
+			return name
+		}
+		n += t.Len()
 	}
-	ref := b.floats([]string{tensor}, 1, t.Len()).codes
-	return b.g.External(name, b.element.graph, []int64{int64(t.Len())}, ref)
+	var parts []hf.Slice
+	for _, tensor := range tensors {
+		parts = append(parts, all(tensor, n/len(tensors))...)
+	}
+	if offset == 0 {
+		return b.g.External(name, b.element.graph, []int64{int64(n)}, b.floats(parts, 1).codes)
+	}
+	b.data.Begin()
+	b.chunks(parts, 1, func(t *safetensors.Tensor, at, n int) {
+		x := b.widen(t, at, n)
+		for i := range x {
+			x[i] += float32(offset)
+		}
+		b.write(fmt.Sprintf("tensor %q", t.Name), x)
+	})
+	return b.g.External(name, b.element.graph, []int64{int64(n)}, b.data.End())
+}
+
+// repeated adds a vector of n equal numbers.
+func (b *builder) repeated(name string, v float32, n int) string {
+	b.data.Begin()
+	b.write(name, slices.Repeat([]float32{v}, n))
+	return b.g.External(name, b.element.graph, []int64{int64(n)}, b.data.End())
 }
 
 // bias packs the biases of the parts.
-func (b *builder) bias(name string, n int, parts []part) string {
-	tensors := make([]string, len(parts))
-	for i, p := range parts {
-		tensors[i] = p.prefix + ".bias"
+func (b *builder) bias(name string, parts []hf.Slice) string {
+	parts = named(parts, biasOf)
+	for i := range parts {
+		parts[i].Transposed = false
 	}
-	return b.g.External(name, b.element.graph, []int64{int64(n)}, b.floats(tensors, 1, n).codes)
+	m := b.floats(parts, 1)
+	return b.g.External(name, b.element.graph, []int64{int64(m.n)}, m.codes)
 }
 
 // tensor returns a tensor; newSource has checked that it exists.
@@ -228,19 +301,26 @@ func (b *builder) tensor(name string) *safetensors.Tensor {
 	return t
 }
 
-// chunks calls do for pieces of the tensors, whole rows of k: n elements from number at on.
-func (b *builder) chunks(tensors []string, k int, do func(t *safetensors.Tensor, at, n int)) {
+// chunks calls do for pieces of the parts, whole rows of k: n elements from number at on. With k = 1 the parts' rows
+// are elements of a vector.
+func (b *builder) chunks(parts []hf.Slice, k int, do func(t *safetensors.Tensor, at, n int)) {
 	size := max(chunkFloats/k, 1) * k
-	for _, name := range tensors {
-		t := b.tensor(name)
+	for _, p := range parts {
+		t := b.tensor(p.Tensor)
 		if t == nil {
 			return
 		}
-		for at, all := 0, t.Len(); at < all && b.err == nil; {
-			n := min(size, all-at)
-			do(t, at, n)
-			at += n
-			b.progress(n)
+		if p.Transposed {
+			t = t.Transposed()
+		}
+		for group := range p.Groups {
+			at := (group*p.Stride + p.Offset) * k
+			for all := at + p.Rows*k; at < all && b.err == nil; {
+				n := min(size, all-at)
+				do(t, at, n)
+				at += n
+				b.progress(n)
+			}
 		}
 	}
 }
@@ -270,10 +350,10 @@ func (b *builder) writeBytes(p []byte) {
 	}
 }
 
-// floats writes tensors as one [n, k] matrix of the element type.
-func (b *builder) floats(tensors []string, n, k int) matrix {
+// floats writes parts, stacked, as one matrix of width k, of the element type.
+func (b *builder) floats(parts []hf.Slice, k int) matrix {
 	b.data.Begin()
-	b.chunks(tensors, k, func(t *safetensors.Tensor, at, n int) {
+	b.chunks(parts, k, func(t *safetensors.Tensor, at, n int) {
 		if t.DType == b.element.stored {
 			size := t.DType.Size()
 			b.writeBytes(t.Bytes()[at*size : (at+n)*size])
@@ -281,15 +361,15 @@ func (b *builder) floats(tensors []string, n, k int) matrix {
 		}
 		b.write(fmt.Sprintf("tensor %q", t.Name), b.widen(t, at, n))
 	})
-	return matrix{n: n, k: k, codes: b.data.End()}
+	return matrix{n: height(parts), k: k, codes: b.data.End()}
 }
 
-// blocks writes tensors as one quantised [n, k] matrix.
-func (b *builder) blocks(f quant.Format, tensors []string, n, k int) matrix {
+// blocks writes parts, stacked, as one quantised matrix of width k.
+func (b *builder) blocks(f quant.Format, parts []hf.Slice, k int) matrix {
 	b.data.Begin()
 	var scales []byte
 	packer := f.Packer(b.data, k)
-	b.chunks(tensors, k, func(t *safetensors.Tensor, at, n int) {
+	b.chunks(parts, k, func(t *safetensors.Tensor, at, n int) {
 		rows := n / k
 		codes, s, x := grow(&b.bytes, rows*f.RowBytes(k)), grow(&b.scales, rows*f.Blocks(k)), b.widen(t, at, n)
 		if i := slices.IndexFunc(x, func(v float32) bool { return v-v != 0 }); i >= 0 {
@@ -313,7 +393,7 @@ func (b *builder) blocks(f quant.Format, tensors []string, n, k int) matrix {
 	if err := packer.Close(); err != nil {
 		b.fail(err)
 	}
-	m := matrix{n: n, k: k, format: f, codes: b.data.End()}
+	m := matrix{n: height(parts), k: k, format: f, codes: b.data.End()}
 	if !b.packed {
 		m.scales = b.data.Tensor(scales)
 	}

@@ -1,7 +1,10 @@
 package hf
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -20,7 +23,7 @@ const (
 	maxPositions = 1 << 24
 )
 
-// Config is a decoder's architecture, with the same names for all families.
+// Config describes a decoder in the same terms for all families, so that one builder makes them all.
 type Config struct {
 	// Architecture is the class that config.json names, e.g. LlamaForCausalLM.
 	Architecture string
@@ -35,44 +38,119 @@ type Config struct {
 	HeadDim int
 	// MaxPositions is the maximum length of a sequence.
 	MaxPositions int
-	// NormEps is added to the mean square in every RMSNorm.
-	NormEps float64
-	// QKVBias, OutBias and MLPBias say which linear layers have a bias.
-	QKVBias, OutBias, MLPBias bool
-	// QKNorm says that queries and keys are normalised per head before the rotary embedding.
-	QKNorm bool
+	// Norm is the kind of the residual stream's norms. Where they are, Tensors says.
+	Norm Norm
+	// QKNorm is how queries and keys are normalised.
+	QKNorm QKNorm
+	// QKVBias, OutBias and MLPBias say which linear layers have a bias; HeadBias: the output head.
+	QKVBias, OutBias, MLPBias, HeadBias bool
+	// ClipQKV, if not 0, bounds queries, keys and values before they are rotated.
+	ClipQKV float64
+	// Parallel says that the MLP reads what the attention reads, not what it wrote. Without a norm of its own
+	// (Tensors.MLPNorm) it shares the attention's.
+	Parallel bool
+	// Activation is the MLP's; Gated says that it multiplies a second projection.
+	Activation Activation
+	Gated      bool
 	// Tied says that the output head is tied to the embedding.
 	Tied bool
 	// Windows holds, for each layer, the size of the sliding window: how many keys a query
 	// attends to, itself included; 0 is all.
 	Windows []int
-	Rope    Rope
+	// Rope is the rotary embedding. WindowRope, if set, is that of layers with a window; NoRope, if not nil, names the
+	// layers without one.
+	Rope       Rope
+	WindowRope *Rope
+	NoRope     []bool
+	// Learned is the number of the position of a sequence's first token in the table of positions, if there is such a
+	// table instead of a rotary embedding (Tensors.Positions).
+	Learned int
+	// ALiBi says that scores fall with distance instead of a rotary embedding.
+	ALiBi bool
+	// Scales; 1 where the family has none. Attention is the scale of scores, and is never 0.
+	Scales Scales
+	// AttentionCap and LogitCap, if not 0, bound scores and logits: x becomes cap * tanh(x / cap).
+	AttentionCap, LogitCap float64
+	// Stretch is what queries far from the beginning are multiplied by.
+	Stretch Stretch
+	// Tensors says where the parts are in the checkpoint.
+	Tensors Tensors
 	// BOS and EOS are the ids that config.json names; EOS may be empty.
 	BOS, EOS []uint32
 	// Vision describes how the model reads images; nil for a model of text only.
 	Vision *Vision
 }
 
-// family holds the differences of a supported architecture.
-type family struct {
-	modelType string
-	// qkvBias is fixed by the architecture unless biasKey allows attention_bias.
-	qkvBias, biasKey bool
-	mlpBiasKey       bool
-	qkNorm           bool
-	// headDim is the default; 0 derives it.
-	headDim int
-	// kvDefaultsToHeads: older checkpoints of the family have no num_key_value_heads.
-	kvDefaultsToHeads bool
-	window            func(o *object, layers int) []int
+// Norm is a kind of norm.
+type Norm struct {
+	// Layer is LayerNorm, which subtracts the mean; else it is RMSNorm.
+	Layer bool
+	// Bias says that a vector is added. Plain, that there are no weights.
+	Bias, Plain bool
+	// Offset is added to the weights.
+	Offset float64
+	// Eps is added to the mean square.
+	Eps float64
 }
 
-var families = map[string]family{
-	"LlamaForCausalLM": {modelType: "llama", biasKey: true, mlpBiasKey: true, kvDefaultsToHeads: true,
-		window: noWindow},
-	"MistralForCausalLM": {modelType: "mistral", window: everyLayerWindow},
-	"Qwen2ForCausalLM":   {modelType: "qwen2", qkvBias: true, window: switchedWindow},
-	"Qwen3ForCausalLM":   {modelType: "qwen3", biasKey: true, qkNorm: true, headDim: 128, window: switchedWindow},
+// QKNorm is how queries and keys are normalised. Weights have the Offset and Eps of Config.Norm.
+type QKNorm struct {
+	// Over is what a mean square is taken over.
+	Over QKNormOver
+	// Layer is LayerNorm; else it is RMSNorm. Bias says that a vector is added.
+	Layer, Bias bool
+	// AfterRotary says that heads are rotated first.
+	AfterRotary bool
+}
+
+// QKNormOver is what a norm of queries and keys works on.
+type QKNormOver int
+
+// Without norm; over each head, all with the same weights; over each head, with weights of its own; over all heads
+// together.
+const (
+	QKNormNone QKNormOver = iota
+	QKNormHead
+	QKNormEachHead
+	QKNormAll
+)
+
+// Activation is the MLP's function.
+type Activation string
+
+// The activations. GELUTanh is the approximation by tanh; ReLU2 is relu(x)^2.
+const (
+	SiLU     Activation = "silu"
+	GELU     Activation = "gelu"
+	GELUTanh Activation = "gelu_tanh"
+	ReLU     Activation = "relu"
+	ReLU2    Activation = "relu2"
+)
+
+// Scales multiply what flows through a model.
+type Scales struct {
+	// Embed multiplies embeddings; Residual what attention and MLP add; Attention the scores; Logits the logits.
+	Embed, Residual, Attention, Logits float64
+}
+
+// Stretch multiplies the query at a position by 1 + Factor * log(1 + floor(position / From)), if From is not 0
+// (Llama 4's temperature).
+type Stretch struct {
+	From   int
+	Factor float64
+}
+
+// Rotates reports whether layer i has a rotary embedding.
+func (c *Config) Rotates(i int) bool {
+	return !c.ALiBi && c.Tensors.Positions == "" && (c.NoRope == nil || !c.NoRope[i])
+}
+
+// RopeOf returns the rotary embedding of layer i.
+func (c *Config) RopeOf(i int) *Rope {
+	if c.WindowRope != nil && c.Windows[i] > 0 {
+		return c.WindowRope
+	}
+	return &c.Rope
 }
 
 // Architectures lists the supported classes for error texts and documentation.
@@ -101,34 +179,64 @@ func parseText(o *object) (Config, error) {
 	if o.err != nil {
 		return Config{}, o.err
 	}
+	o.names = fam.keys
 	c := Config{
 		Architecture: name,
 		Vocab:        o.requireInt("vocab_size", 1, maxVocab),
 		Hidden:       o.requireInt("hidden_size", 1, maxWidth),
-		Intermediate: o.requireInt("intermediate_size", 1, maxWidth),
 		Layers:       o.requireInt("num_hidden_layers", 1, maxLayers),
 		Heads:        o.requireInt("num_attention_heads", 1, maxHeads),
-		MaxPositions: o.requireInt("max_position_embeddings", 1, maxPositions),
-		NormEps:      o.float("rms_norm_eps", 1e-6, 0, 1),
-		Tied:         o.bool("tie_word_embeddings", false),
-		QKVBias:      fam.qkvBias,
+		Tied:         o.bool("tie_word_embeddings", fam.tied),
+		Norm:         fam.norm,
 		QKNorm:       fam.qkNorm,
+		QKVBias:      fam.qkvBias,
+		OutBias:      fam.outBias,
+		MLPBias:      fam.mlpBias,
+		Parallel:     fam.parallel,
+		Gated:        !fam.ungated,
+		Scales:       Scales{Embed: 1, Residual: 1, Logits: 1},
+		Tensors:      fam.tensors,
 		BOS:          o.ids("bos_token_id"),
 		EOS:          o.ids("eos_token_id"),
 	}
+	if fam.inner == 0 {
+		c.Intermediate = o.requireInt("intermediate_size", 1, maxWidth)
+	} else if c.Intermediate = o.int("intermediate_size", 0, 1, maxWidth); c.Intermediate == 0 {
+		c.Intermediate = fam.inner * c.Hidden
+	}
+	if fam.positions == 0 {
+		c.MaxPositions = o.requireInt("max_position_embeddings", 1, maxPositions)
+	} else {
+		c.MaxPositions = o.int("max_position_embeddings", fam.positions, 1, maxPositions)
+	}
+	if !fam.fixedEps {
+		c.Norm.Eps = o.float("rms_norm_eps", fam.norm.Eps, 0, 1)
+	}
 	c.readHeads(o, fam)
-	if act := o.string("hidden_act", "silu"); act != "silu" && act != "swish" {
-		o.fail("hidden_act", "%q is not supported, want \"silu\"", act)
+	if o.err != nil {
+		return Config{}, o.err
 	}
 	if fam.biasKey {
-		c.QKVBias = o.bool("attention_bias", false)
-		c.OutBias = c.QKVBias
+		c.QKVBias = o.bool("attention_bias", fam.qkvBias)
+		c.OutBias = c.QKVBias && !fam.noOutBias
 	}
 	if fam.mlpBiasKey {
-		c.MLPBias = o.bool("mlp_bias", false)
+		c.MLPBias = o.bool("mlp_bias", fam.mlpBias)
 	}
+	c.Activation = o.mlpActivation("hidden_act", fam)
 	c.Windows = fam.window(o, c.Layers)
-	c.Rope = readRope(o, &c)
+	if !fam.noRope {
+		c.Rope = readRope(o, &c, fam)
+	}
+	if fam.more != nil && o.err == nil {
+		fam.more(o, &c)
+	}
+	if c.Scales.Attention == 0 {
+		c.Scales.Attention = 1 / math.Sqrt(float64(c.HeadDim))
+	}
+	for _, key := range strings.Fields(fam.ignored) {
+		o.read[key] = true
+	}
 	o.checkUnread(name)
 	return c, o.err
 }
@@ -147,12 +255,12 @@ func (o *object) architecture() (string, family) {
 				return name, fam
 			}
 		}
-		o.fail("model_type", "%q is not supported, want llama, mistral, qwen2 or qwen3", modelType)
+		o.fail("model_type", "%q is not supported%s", modelType, nearest(modelType, modelTypes()))
 		return "", family{}
 	}
 	fam, ok := families[names[0]]
 	if !ok {
-		o.fail("architectures", "%q is not supported, want one of %s", names[0], strings.Join(Architectures(), ", "))
+		o.fail("architectures", "%q is not supported%s", names[0], nearest(names[0], Architectures()))
 		return "", family{}
 	}
 	if modelType != "" && modelType != fam.modelType {
@@ -161,10 +269,57 @@ func (o *object) architecture() (string, family) {
 	return names[0], fam
 }
 
+// nearest says which of the supported names begins most like name, if any does, and where all are.
+func nearest(name string, supported []string) string {
+	best, most := "", 2
+	for _, s := range supported {
+		n := 0
+		for n < min(len(s), len(name)) && s[n] == name[n] {
+			n++
+		}
+		if n > most {
+			best, most = s, n
+		}
+	}
+	if best == "" {
+		return "; docs/models.md lists what is"
+	}
+	return fmt.Sprintf("; the nearest that is: %s; docs/models.md lists all", best)
+}
+
+func modelTypes() []string {
+	var types []string
+	for _, fam := range families {
+		types = append(types, fam.modelType)
+	}
+	slices.Sort(types)
+	return types
+}
+
+// activations maps Hugging Face's names.
+var activations = map[string]Activation{
+	"silu": SiLU, "swish": SiLU, "gelu": GELU, "gelu_new": GELUTanh, "gelu_pytorch_tanh": GELUTanh,
+	"gelu_fast": GELUTanh, "relu": ReLU, "relu2": ReLU2,
+}
+
+// mlpActivation reads the MLP's function.
+func (o *object) mlpActivation(key string, fam family) Activation {
+	name := o.string(key, cmp.Or(fam.activation, "silu"))
+	a, ok := activations[name]
+	if !ok {
+		o.fail(key, "%q is not supported, want one of %s", name,
+			strings.Join(slices.Sorted(maps.Keys(activations)), ", "))
+	}
+	return a
+}
+
 func (c *Config) readHeads(o *object, fam family) {
-	if fam.kvDefaultsToHeads {
+	switch {
+	case fam.noKVKey:
+		c.KVHeads = c.Heads
+	case fam.kvDefaultsToHeads:
 		c.KVHeads = o.int("num_key_value_heads", c.Heads, 1, maxHeads)
-	} else {
+	default:
 		c.KVHeads = o.requireInt("num_key_value_heads", 1, maxHeads)
 	}
 	if o.err != nil {
@@ -184,86 +339,4 @@ func (c *Config) readHeads(o *object, fam family) {
 	if c.HeadDim%2 != 0 || c.HeadDim > maxHeadDim {
 		o.fail("head_dim", "%d: want an even number of at most %d", c.HeadDim, maxHeadDim)
 	}
-}
-
-// noWindow is for families without a sliding window.
-func noWindow(o *object, layers int) []int {
-	if v, ok := o.raw("sliding_window"); ok {
-		o.fail("sliding_window", "%s: LlamaForCausalLM has no sliding window", shorten(v))
-	}
-	for i, t := range o.layerTypes(layers) {
-		if t != fullAttention {
-			o.fail("layer_types", "layer %d is %q: LlamaForCausalLM has only %q", i, t, fullAttention)
-		}
-	}
-	return make([]int, layers)
-}
-
-// everyLayerWindow is Mistral's: one window for all layers, null for none. A missing key means
-// 4096, as in the first checkpoints.
-func everyLayerWindow(o *object, layers int) []int {
-	w := 4096
-	if o.has("sliding_window") {
-		w = o.int("sliding_window", 0, 1, maxPositions)
-	}
-	for i, t := range o.layerTypes(layers) {
-		if (t == slidingAttention) != (w > 0) {
-			o.fail("layer_types", "layer %d is %q, but sliding_window is %d for all layers", i, t, w)
-		}
-	}
-	out := make([]int, layers)
-	for i := range out {
-		out[i] = w
-	}
-	return out
-}
-
-// switchedWindow is Qwen's: with use_sliding_window there is a window in the layers that
-// layer_types names, by default those from max_window_layers on.
-func switchedWindow(o *object, layers int) []int {
-	w := o.int("sliding_window", 4096, 1, maxPositions)
-	from := o.int("max_window_layers", 28, 0, maxLayers)
-	on := o.bool("use_sliding_window", false)
-	if on && o.has("sliding_window") && string(o.values["sliding_window"]) == "null" {
-		on = false
-	}
-	out := make([]int, layers)
-	types := o.layerTypes(layers)
-	for i := range out {
-		sliding := on && i >= from
-		if types != nil {
-			sliding = types[i] == slidingAttention
-		}
-		if sliding && !on {
-			o.fail("layer_types", "layer %d is %q, but use_sliding_window is off", i, types[i])
-		}
-		if sliding {
-			out[i] = w
-		}
-	}
-	return out
-}
-
-const (
-	fullAttention    = "full_attention"
-	slidingAttention = "sliding_attention"
-)
-
-// layerTypes reads layer_types and checks its length and values; nil if absent.
-func (o *object) layerTypes(layers int) []string {
-	types := o.strings("layer_types")
-	if types == nil {
-		return nil
-	}
-	if len(types) != layers {
-		o.fail("layer_types", "has %d entries, want num_hidden_layers %d", len(types), layers)
-		return nil
-	}
-	for i, t := range types {
-		if t != fullAttention && t != slidingAttention {
-			o.fail("layer_types", "layer %d is %q, want %q or %q", i, t, fullAttention, slidingAttention)
-			return nil
-		}
-	}
-	return types
 }

@@ -54,7 +54,8 @@ func (f fields) parse(t *testing.T) (Config, error) {
 func TestConfigsOfAllFamilies(t *testing.T) {
 	plain := Config{Architecture: "LlamaForCausalLM", Vocab: 100, Hidden: 64, Intermediate: 96, Layers: 3, Heads: 4,
 		KVHeads: 2,
-		HeadDim: 16, MaxPositions: 128, NormEps: 1e-5, Windows: []int{0, 0, 0}, BOS: []uint32{1}, EOS: []uint32{2},
+		HeadDim: 16, MaxPositions: 128, Norm: Norm{Eps: 1e-5}, Windows: []int{0, 0, 0}, BOS: []uint32{1},
+		EOS: []uint32{2}, Gated: true, Activation: SiLU, Scales: Scales{Embed: 1, Residual: 1, Logits: 1}, Tensors: llama,
 		Rope: Rope{Type: RopeDefault, Theta: 10000, Attention: 1}}
 	cases := []struct {
 		name, architecture string
@@ -75,7 +76,7 @@ func TestConfigsOfAllFamilies(t *testing.T) {
 		{"eos list", "LlamaForCausalLM", fields{"eos_token_id": []int{7, 5}, "bos_token_id": nil}, func(c *Config) {
 			c.EOS, c.BOS = []uint32{7, 5}, nil
 		}},
-		{"default eps", "LlamaForCausalLM", fields{"rms_norm_eps": absent}, func(c *Config) { c.NormEps = 1e-6 }},
+		{"default eps", "LlamaForCausalLM", fields{"rms_norm_eps": absent}, func(c *Config) { c.Norm.Eps = 1e-6 }},
 		{"integral float", "LlamaForCausalLM", fields{"vocab_size": json.RawMessage("1e2")}, func(c *Config) {}},
 		{"rope_theta", "LlamaForCausalLM", fields{"rope_theta": 500000}, func(c *Config) { c.Rope.Theta = 500000 }},
 		{"rope_scaling null", "LlamaForCausalLM", fields{"rope_scaling": nil}, func(c *Config) {}},
@@ -99,9 +100,9 @@ func TestConfigsOfAllFamilies(t *testing.T) {
 		{"qwen2 layer types", "Qwen2ForCausalLM", fields{"sliding_window": 9, "use_sliding_window": true,
 			"layer_types": []string{slidingAttention, fullAttention, fullAttention}},
 			func(c *Config) { c.QKVBias, c.Windows = true, []int{9, 0, 0} }},
-		{"qwen3", "Qwen3ForCausalLM", nil, func(c *Config) { c.QKNorm, c.HeadDim = true, 128 }},
+		{"qwen3", "Qwen3ForCausalLM", nil, func(c *Config) { c.QKNorm.Over, c.HeadDim = QKNormHead, 128 }},
 		{"qwen3 bias", "Qwen3ForCausalLM", fields{"attention_bias": true, "head_dim": 32}, func(c *Config) {
-			c.QKNorm, c.HeadDim, c.QKVBias, c.OutBias = true, 32, true, true
+			c.QKNorm.Over, c.HeadDim, c.QKVBias, c.OutBias = QKNormHead, 32, true, true
 		}},
 		{"unknown but inert", "LlamaForCausalLM", fields{"my_note": "x", "my_flag": false, "my_list": []int{},
 			"my_object": fields{}, "my_null": nil}, func(c *Config) {}},
@@ -118,6 +119,7 @@ func TestConfigsOfAllFamilies(t *testing.T) {
 			want := plain
 			want.Architecture, want.Windows = c.architecture, slices.Clone(plain.Windows)
 			c.want(&want)
+			want.Scales.Attention = 1 / math.Sqrt(float64(want.HeadDim))
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("config\n got %+v\nwant %+v", got, want)
 			}
@@ -132,14 +134,14 @@ func TestConfigRefuses(t *testing.T) {
 		want               string
 	}{
 		{"class", "LlamaForCausalLM", fields{"architectures": []string{"MambaForCausalLM"}},
-			`architectures: "MambaForCausalLM" is not supported, want one of Idefics3ForConditionalGeneration, LlamaForCausalLM, ` +
-				`LlavaForConditionalGeneration, LlavaNextForConditionalGeneration, MistralForCausalLM, Qwen2ForCausalLM, ` +
-				`Qwen2_5_VLForConditionalGeneration, Qwen3ForCausalLM, SmolVLMForConditionalGeneration`},
+			`architectures: "MambaForCausalLM" is not supported; docs/models.md lists what is`},
+		{"relative", "LlamaForCausalLM", fields{"architectures": []string{"Qwen3NextForCausalLM"}},
+			`architectures: "Qwen3NextForCausalLM" is not supported; the nearest that is: Qwen3ForCausalLM; docs/models.md lists all`},
 		{"two classes", "LlamaForCausalLM", fields{"architectures": []string{"a", "b"}},
 			"architectures: names 2 classes, want 1"},
 		{"classes", "LlamaForCausalLM", fields{"architectures": 7}, "architectures: want a list of strings, got 7"},
 		{"model type", "LlamaForCausalLM", fields{"architectures": absent, "model_type": "mamba"},
-			`model_type: "mamba" is not supported, want llama, mistral, qwen2 or qwen3`},
+			`model_type: "mamba" is not supported; docs/models.md lists what is`},
 		{"types disagree", "LlamaForCausalLM", fields{"model_type": "qwen2"},
 			`model_type: is "qwen2", but architectures names LlamaForCausalLM, whose type is "llama"`},
 		{"missing size", "LlamaForCausalLM", fields{"hidden_size": absent}, "hidden_size: is missing"},
@@ -160,7 +162,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"derived head", "LlamaForCausalLM", fields{"hidden_size": 66},
 			"hidden_size: 66 is not a multiple of num_attention_heads 4, and head_dim is not given"},
 		{"eps", "LlamaForCausalLM", fields{"rms_norm_eps": -1}, "rms_norm_eps: want a number from 0 to 1, got -1"},
-		{"gelu", "LlamaForCausalLM", fields{"hidden_act": "gelu"}, `hidden_act: "gelu" is not supported, want "silu"`},
+		{"activation", "LlamaForCausalLM", fields{"hidden_act": "mish"}, `hidden_act: "mish" is not supported, want one of gelu, gelu_fast`},
 		{"eos", "LlamaForCausalLM", fields{"eos_token_id": -1},
 			"eos_token_id: want a token id or a list of them, got -1"},
 		{"tied", "LlamaForCausalLM", fields{"tie_word_embeddings": 1},
@@ -184,9 +186,9 @@ func TestConfigRefuses(t *testing.T) {
 		{"foreign bias", "MistralForCausalLM", fields{"attention_bias": true},
 			"attention_bias: true is unknown for MistralForCausalLM"},
 		{"llama window", "LlamaForCausalLM", fields{"sliding_window": 9},
-			"sliding_window: 9: LlamaForCausalLM has no sliding window"},
+			"sliding_window: 9: this architecture has no sliding window"},
 		{"llama layer types", "LlamaForCausalLM", fields{"layer_types": []string{fullAttention, slidingAttention,
-			fullAttention}}, `layer_types: layer 1 is "sliding_attention": LlamaForCausalLM has only "full_attention"`},
+			fullAttention}}, `layer_types: layer 1 is "sliding_attention": this architecture has only "full_attention"`},
 		{"layer types length", "Qwen2ForCausalLM", fields{"layer_types": []string{fullAttention}},
 			"layer_types: has 1 entries, want num_hidden_layers 3"},
 		{"layer type", "Qwen2ForCausalLM", fields{"layer_types": []string{fullAttention, "linear_attention",
@@ -199,8 +201,8 @@ func TestConfigRefuses(t *testing.T) {
 			`layer_types: layer 1 is "full_attention", but sliding_window is 9 for all layers`},
 		{"window 0", "MistralForCausalLM", fields{"sliding_window": 0},
 			"sliding_window: want an integer from 1 to 16777216, got 0"},
-		{"rope type", "LlamaForCausalLM", fields{"rope_scaling": fields{"rope_type": "longrope"}},
-			`rope_scaling.rope_type: "longrope" is not supported, want default, linear, dynamic, llama3 or yarn`},
+		{"rope type", "LlamaForCausalLM", fields{"rope_scaling": fields{"rope_type": "spiral"}},
+			`rope_scaling.rope_type: "spiral" is not supported, want default, linear, dynamic, llama3, yarn or longrope`},
 		{"rope twice", "LlamaForCausalLM", fields{"rope_scaling": fields{"rope_type": "default"},
 			"rope_parameters": fields{"rope_type": "default"}},
 			"rope_scaling: is given beside rope_parameters, want one of them"},

@@ -15,7 +15,9 @@ type object struct {
 	prefix string
 	values map[string]json.RawMessage
 	read   map[string]bool
-	err    error
+	// names maps a key to the keys that the family has instead; the first that is present is read.
+	names map[string][]string
+	err   error
 }
 
 func parseObject(file string, data []byte) (*object, error) {
@@ -29,22 +31,37 @@ func parseObject(file string, data []byte) (*object, error) {
 	return o, nil
 }
 
+// name returns the name that key has in this file.
+func (o *object) name(key string) string {
+	own, ok := o.names[key]
+	if !ok {
+		return key
+	}
+	for _, k := range own {
+		if _, ok := o.values[k]; ok {
+			return k
+		}
+	}
+	return own[0]
+}
+
 // fail records the first error; key is relative to the object.
 func (o *object) fail(key, format string, a ...any) {
-	if o.err == nil {
+	if key = o.name(key); o.err == nil {
 		o.err = fmt.Errorf("%s: %w: %s%s: %s", o.file, ErrConfig, o.prefix, key, fmt.Sprintf(format, a...))
 	}
 }
 
 // raw returns the value of key and whether it is present and not null.
 func (o *object) raw(key string) (json.RawMessage, bool) {
+	key = o.name(key)
 	o.read[key] = true
 	v, ok := o.values[key]
 	return v, ok && string(v) != "null"
 }
 
 // has reports whether key is present, null included.
-func (o *object) has(key string) bool { _, ok := o.values[key]; return ok }
+func (o *object) has(key string) bool { _, ok := o.values[o.name(key)]; return ok }
 
 // shorten shortens a value for an error text.
 func shorten(v []byte) string {
@@ -127,6 +144,26 @@ func (o *object) strings(key string) []string {
 		o.fail(key, "want a list of strings, got %s", shorten(v))
 	}
 	return s
+}
+
+// floats reads a list of n finite numbers in [lo, hi]; nil when absent.
+func (o *object) floats(key string, n int, lo, hi float64) []float64 {
+	v, ok := o.raw(key)
+	if !ok {
+		return nil
+	}
+	var list []float64
+	if err := json.Unmarshal(v, &list); err != nil || len(list) != n {
+		o.fail(key, "want a list of %d numbers, got %s", n, shorten(v))
+		return nil
+	}
+	for i, x := range list {
+		if !(x >= lo && x <= hi) {
+			o.fail(key, "number %d is %g, want from %g to %g", i, x, lo, hi)
+			return nil
+		}
+	}
+	return list
 }
 
 // object reads a nested object; nil when absent or null.

@@ -1,6 +1,7 @@
 package hf
 
 import (
+	"cmp"
 	"math"
 )
 
@@ -16,12 +17,18 @@ const (
 	RopeDynamic RopeType = "dynamic"
 	RopeLlama3  RopeType = "llama3"
 	RopeYarn    RopeType = "yarn"
+	// RopeLong has factors of its own for each pair: those for contexts up to OriginalMax.
+	RopeLong RopeType = "longrope"
 )
 
 // Rope is the rotary embedding's settings. Fields that the type does not use are 0.
 type Rope struct {
 	Type  RopeType
 	Theta float64
+	// Dim is how many of a head's dimensions are rotated; 0 is all. Interleaved says that pairs are neighbours, not half
+	// of Dim apart.
+	Dim         int
+	Interleaved bool
 	// Factor stretches positions (linear, llama3, yarn).
 	Factor float64
 	// LowFreq and HighFreq bound llama3's ramp, in turns over OriginalMax.
@@ -32,18 +39,22 @@ type Rope struct {
 	BetaFast, BetaSlow float64
 	// Truncate rounds yarn's ramp to whole dimensions.
 	Truncate bool
-	// Attention multiplies cosines and sines (yarn; 1 otherwise).
+	// Short divides the frequency of each pair (longrope).
+	Short []float64
+	// Attention multiplies cosines and sines (yarn, longrope; 1 otherwise).
 	Attention float64
 	// Sections, if not 0, say how many pairs of a head turn by a token's place in time, in height and in width (Qwen's
 	// multimodal rotary embedding).
 	Sections [3]int
 }
 
-// readRope reads rope_parameters (transformers 5) or rope_theta and
-// rope_scaling (before it).
-func readRope(o *object, c *Config) Rope {
-	const big = 1e18
-	theta := o.float("rope_theta", 10000, 1, big)
+// readRope reads rope_parameters (transformers 5) or rope_theta and rope_scaling (before it). Where layers with a window
+// have a rotary embedding of their own, it sets c.WindowRope.
+func readRope(o *object, c *Config, fam family) Rope {
+	theta := o.float("rope_theta", 10000, 1, bigRope)
+	if fam.partial != 0 {
+		fam.partial = o.float("partial_rotary_factor", fam.partial, 0, 1)
+	}
 	params := o.object("rope_parameters")
 	if older := o.object("rope_scaling"); older != nil {
 		if params != nil {
@@ -51,7 +62,40 @@ func readRope(o *object, c *Config) Rope {
 		}
 		params = older
 	}
-	r := Rope{Type: RopeDefault, Theta: theta, Attention: 1}
+	if local := o.float("rope_local_base_freq", 0, 1, bigRope); local != 0 {
+		c.WindowRope = &Rope{Type: RopeDefault, Theta: local, Attention: 1}
+	}
+	if params != nil && params.has(slidingAttention) {
+		window := params.object(slidingAttention)
+		full := params.object(fullAttention)
+		params.checkUnread("layers of two kinds")
+		if params.err != nil {
+			o.err = cmp.Or(o.err, params.err)
+		}
+		if window != nil {
+			r := window.rope(o, c, theta, fam)
+			c.WindowRope = &r
+		}
+		params = full
+	}
+	return params.rope(o, c, theta, fam)
+}
+
+const bigRope = 1e18
+
+// rope reads one rotary embedding's parameters, which may be nil; o is the whole configuration.
+func (params *object) rope(o *object, c *Config, theta float64, fam family) (r Rope) {
+	r = Rope{Type: RopeDefault, Theta: theta, Attention: 1, Interleaved: fam.interleaved}
+	share := fam.partial
+	defer func() {
+		if share == 0 || share == 1 {
+			return
+		}
+		if r.Dim = int(float64(c.HeadDim) * share); r.Dim < 2 || r.Dim%2 != 0 {
+			o.fail("partial_rotary_factor", "%g of head_dim %d is %d, want an even number of at least 2", share, c.HeadDim,
+				r.Dim)
+		}
+	}()
 	if params == nil {
 		return r
 	}
@@ -61,39 +105,87 @@ func readRope(o *object, c *Config) Rope {
 			o.err = params.err
 		}
 	}()
-	r.Theta = params.float("rope_theta", theta, 1, big)
+	r.Theta = params.float("rope_theta", theta, 1, bigRope)
+	if fam.partial != 0 {
+		share = params.float("partial_rotary_factor", share, 0, 1)
+	}
 	older := params.string("type", string(RopeDefault)) // the name before rope_type
 	r.Type = RopeType(params.string("rope_type", older))
+	if r.Type == "su" { // the name of Phi-3's first checkpoints
+		r.Type = RopeLong
+	}
 	original := float64(o.int("original_max_position_embeddings", c.MaxPositions, 1, maxPositions))
 	switch r.Type {
 	case RopeDefault:
-	case RopeLinear, RopeDynamic:
-		r.Factor = params.requireFloat("factor", 1e-6, big)
+	case RopeDynamic:
+		if alpha := params.float("alpha", 0, 1e-6, bigRope); alpha != 0 && c.HeadDim > 2 { // Hunyuan's: a larger base
+			r.Type = RopeDefault
+			r.Theta *= math.Pow(alpha, float64(c.HeadDim)/float64(c.HeadDim-2))
+			for _, key := range []string{"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"} {
+				params.raw(key) // which the class does not read then
+			}
+			break
+		}
+		r.Factor = params.requireFloat("factor", 1e-6, bigRope)
+	case RopeLinear:
+		r.Factor = params.requireFloat("factor", 1e-6, bigRope)
 	case RopeLlama3:
-		r.Factor = params.requireFloat("factor", 1e-6, big)
-		r.LowFreq = params.requireFloat("low_freq_factor", 1e-6, big)
-		r.HighFreq = params.requireFloat("high_freq_factor", 1e-6, big)
+		r.Factor = params.requireFloat("factor", 1e-6, bigRope)
+		r.LowFreq = params.requireFloat("low_freq_factor", 1e-6, bigRope)
+		r.HighFreq = params.requireFloat("high_freq_factor", 1e-6, bigRope)
 		r.OriginalMax = params.float("original_max_position_embeddings", original, 1, maxPositions)
 		if r.HighFreq <= r.LowFreq {
 			params.fail("high_freq_factor", "want more than low_freq_factor %g, got %g", r.LowFreq, r.HighFreq)
 		}
 	case RopeYarn:
 		r.readYarn(params, original, float64(c.MaxPositions))
+		if beta := params.float("llama_4_scaling_beta", 0, 0, 1e6); beta != 0 {
+			c.Stretch = Stretch{From: int(r.OriginalMax), Factor: beta}
+		}
+		params.raw("max_position_embeddings") // said again
+	case RopeLong:
+		r.readLong(params, c, original, share)
 	default:
-		params.fail("rope_type", "%q is not supported, want default, linear, dynamic, llama3 or yarn", string(r.Type))
+		params.fail("rope_type", "%q is not supported, want default, linear, dynamic, llama3, yarn or longrope",
+			string(r.Type))
 	}
 	return r
 }
 
+// readLong reads Phi-3's scaling, which has one list of factors for sequences up to the original context and one for
+// longer ones. Keys that are cached cannot change their frequencies when a sequence grows out of the first, so
+// sequences end there.
+func (r *Rope) readLong(params *object, c *Config, original, share float64) {
+	pairs := int(float64(c.HeadDim)*cmp.Or(share, 1)) / 2
+	r.OriginalMax = params.float("original_max_position_embeddings", original, 1, maxPositions)
+	factor := float64(c.MaxPositions) / r.OriginalMax
+	if factor == 1 {
+		factor = params.float("factor", 1, 1e-6, bigRope)
+	}
+	params.raw("factor")
+	r.Short = params.floats("short_factor", pairs, 1e-6, bigRope)
+	long := params.floats("long_factor", pairs, 1e-6, bigRope)
+	if params.err == nil && (r.Short == nil || long == nil) {
+		params.fail("short_factor", "want short_factor and long_factor")
+	}
+	if factor > 1 && r.OriginalMax > 1 {
+		r.Attention = math.Sqrt(1 + math.Log(factor)/math.Log(r.OriginalMax))
+	}
+	r.Attention = params.float("attention_factor", r.Attention, 0, bigRope)
+	for _, key := range []string{"short_mscale", "long_mscale"} {
+		params.raw(key) // transformers does not read them
+	}
+	c.MaxPositions = min(c.MaxPositions, int(r.OriginalMax))
+}
+
 func (r *Rope) readYarn(params *object, original, max float64) {
-	const big = 1e18
 	if r.Theta <= 1 { // its logarithm divides
 		params.fail("rope_theta", "want more than 1 for yarn, got %g", r.Theta)
 	}
 	r.OriginalMax = params.float("original_max_position_embeddings", original, 1, maxPositions)
-	r.Factor = params.float("factor", max/r.OriginalMax, 1e-6, big)
-	r.BetaFast = params.float("beta_fast", 32, 0, big)
-	r.BetaSlow = params.float("beta_slow", 1, 0, big)
+	r.Factor = params.float("factor", max/r.OriginalMax, 1e-6, bigRope)
+	r.BetaFast = params.float("beta_fast", 32, 0, bigRope)
+	r.BetaSlow = params.float("beta_slow", 1, 0, bigRope)
 	if r.BetaFast == 0 { // as in Python, where "or" takes 0 for absent
 		r.BetaFast = 32
 	}
@@ -101,8 +193,8 @@ func (r *Rope) readYarn(params *object, original, max float64) {
 		r.BetaSlow = 1
 	}
 	r.Truncate = params.bool("truncate", true)
-	mscale := params.float("mscale", 0, 0, big)
-	mscaleAll := params.float("mscale_all_dim", 0, 0, big)
+	mscale := params.float("mscale", 0, 0, bigRope)
+	mscaleAll := params.float("mscale_all_dim", 0, 0, bigRope)
 	scale := func(m float64) float64 {
 		if r.Factor <= 1 {
 			return 1
@@ -113,7 +205,7 @@ func (r *Rope) readYarn(params *object, original, max float64) {
 	if mscale != 0 && mscaleAll != 0 {
 		r.Attention = scale(mscale) / scale(mscaleAll)
 	}
-	r.Attention = params.float("attention_factor", r.Attention, 0, big)
+	r.Attention = params.float("attention_factor", r.Attention, 0, bigRope)
 }
 
 // requireFloat is float for a mandatory key.
@@ -125,9 +217,11 @@ func (o *object) requireFloat(key string, lo, hi float64) float64 {
 	return o.float(key, lo, lo, hi)
 }
 
-// Frequencies returns the angle per position of each pair of a head's
-// dimensions: dim/2 numbers.
+// Frequencies returns the angle per position of each rotated pair of the dimensions of a head of size dim.
 func (r Rope) Frequencies(dim int) []float64 {
+	if r.Dim != 0 {
+		dim = r.Dim
+	}
 	out := make([]float64, dim/2)
 	for i := range out {
 		out[i] = math.Pow(r.Theta, -2*float64(i)/float64(dim))
@@ -143,6 +237,10 @@ func (r Rope) Frequencies(dim int) []float64 {
 		}
 	case RopeYarn:
 		r.yarn(out, dim)
+	case RopeLong:
+		for i := range out {
+			out[i] /= r.Short[i]
+		}
 	}
 	return out
 }

@@ -71,7 +71,7 @@ func TestRopeOfQwenVL(t *testing.T) {
 		got, err := ParseConfig([]byte(strings.Replace(qwenVL, `"rope_scaling": {"type": "mrope", "mrope_section": `+
 			`[16, 24, 24]}`, rope, 1)))
 		want := Rope{Type: RopeDefault, Theta: 1e6, Attention: 1, Sections: [3]int{16, 24, 24}}
-		if err != nil || got.Rope != want {
+		if err != nil || !reflect.DeepEqual(got.Rope, want) {
 			t.Errorf("%s: %+v, %v", rope, got.Rope, err)
 		}
 	}

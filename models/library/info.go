@@ -185,7 +185,7 @@ func describe(m Model) (Info, error) {
 		if err != nil {
 			return Info{}, err
 		}
-		if name == "lm_head.weight" && c.Tied { // a copy of the embedding, counted there
+		if name == c.Tensors.Head+".weight" && c.Tied { // a copy of the embedding, counted there
 			continue
 		}
 		info.Parameters += int64(t.Len())
@@ -239,7 +239,7 @@ func matrixBytes(c hf.Config, d models.Device, w models.Weights) int64 {
 	}
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	layer := matrix(q+2*kv, c.Hidden, bits) + matrix(c.Hidden, q, bits) +
-		matrix(2*c.Intermediate, c.Hidden, bits) + matrix(c.Hidden, c.Intermediate, bits)
+		matrix(c.Projections()*c.Intermediate, c.Hidden, bits) + matrix(c.Hidden, c.Intermediate, bits)
 	sum := int64(c.Layers)*layer + matrix(c.Vocab, c.Hidden, bits)
 	lookup := bits
 	if !c.Tied {

@@ -23,6 +23,18 @@ type Tensor struct {
 // (writing to it faults where the file is mapped) and ends with Close.
 func (t *Tensor) Bytes() []byte { return t.data }
 
+// Transposed returns a copy of a matrix with rows and columns exchanged.
+func (t *Tensor) Transposed() *Tensor {
+	n, k, size := int(t.Shape[0]), int(t.Shape[1]), t.DType.Size()
+	data := make([]byte, len(t.data))
+	for i := range n {
+		for j := range k {
+			copy(data[(j*n+i)*size:][:size], t.data[(i*k+j)*size:])
+		}
+	}
+	return &Tensor{Name: t.Name, DType: t.DType, Shape: []int64{t.Shape[1], t.Shape[0]}, File: t.File, data: data}
+}
+
 // Len returns the number of elements.
 func (t *Tensor) Len() int {
 	n := 1

@@ -21,8 +21,8 @@ func TestDevicesHaveEntriesOfTheirOwn(t *testing.T) {
 		if *conversions != 2 {
 			t.Errorf("%d conversions, want one for each device", *conversions)
 		}
-		// The checksum of "tgi model\nbuilder 5\nweights int4\n" and of the two files' checksums and names.
-		if name := filepath.Base(cpu.Dir); name != "m-llama2-int4-dc52f0fb39db7f3b" {
+		// The checksum of "tgi model\nbuilder 6\nweights int4\n" and of the two files' checksums and names.
+		if name := filepath.Base(cpu.Dir); name != "m-llama2-int4-f40cc95c6a5ef6e2" {
 			t.Errorf("entry %s", name)
 		}
 		if name := filepath.Base(cuda.Dir); !strings.HasPrefix(name, "m-llama2-cuda-int4-") {

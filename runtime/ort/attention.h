@@ -18,6 +18,7 @@
 #ifndef TGI_ATTENTION_H
 #define TGI_ATTENTION_H
 
+#include <math.h>
 #include <stdint.h>
 
 enum {
@@ -37,18 +38,30 @@ struct pa_call {
 	const int32_t *positions;  // of each token in its sequence
 	const float *cos, *sin;    // [positions, half], or [tokens, half]; null without rotary embedding
 	const float *q_norm, *k_norm;  // [head_size]; null without normalisation
+	const float *sinks;   // [heads], scores that take weight and have no value (attention sinks); null without
+	const float *slopes;  // [heads], what a score loses for each position back (ALiBi); null without
 	int64_t tokens, rows, max_blocks;
 	int heads, kv_heads, group, head_size;
 	int half;         // rotated pairs of a head
 	int by_token;     // cos and sin have a row for each token of the call
 	int interleaved;  // pairs are (2i, 2i+1) instead of (i, i+half)
 	int window;       // keys that a token sees, itself included; 0 is all
+	int norm_after;   // heads are normalised after they are rotated
+	int stretch_from; // positions from which queries grow, by stretch (Llama 4's temperature); 0 is none
+	float stretch;
+	float cap;        // scores are cap * tanh(score / cap); 0 is none
 	float scale, epsilon;
 };
 
 // pa_turn is the row of cos and sin of a token.
 static inline int64_t pa_turn(const struct pa_call *c, int64_t token) {
 	return c->by_token ? token : c->positions[token];
+}
+
+// pa_scale is what the query at a position is multiplied by.
+static inline float pa_scale(const struct pa_call *c, int position) {
+	if (!c->stretch_from) return c->scale;
+	return c->scale * (1 + c->stretch * logf((float)(1 + position / c->stretch_from)));
 }
 
 // pa_unit is the attention of some query rows of one sequence and key/value

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "attention.h"
+#include "elementary.h"
 
 #ifndef PA_UNROLL
 #if defined(__clang__)
@@ -46,28 +47,32 @@ PA_INLINE vf PA_NAME(exp)(vf x) {
 	return v_zero_below(x, limit, v_mul(p, v_pow2(n)));
 }
 
+PA_INLINE void PA_NAME(normalise)(const struct pa_call *c, float *x, const float *norm) {
+	const int hd = c->head_size;
+	float lane[8] = {0}, sum = 0;
+	for (int d = 0; d < hd; d += 8)
+		for (int j = 0; j < 8; j++) lane[j] += x[d + j] * x[d + j];
+	for (int j = 0; j < 8; j++) sum += lane[j];
+	const float inv = 1.0f / sqrtf(sum / (float)hd + c->epsilon);
+	for (int d = 0; d < hd; d++) x[d] = x[d] * inv * norm[d];
+}
+
 // prepare copies one head to dst, normalised and rotated as the call asks.
 PA_TARGET static void PA_NAME(prepare)(const struct pa_call *c, const float *src, const float *norm, int64_t turn,
                                        float *dst) {
-	const int hd = c->head_size, half = c->half;
-	if (norm) {
-		float lane[8] = {0}, sum = 0;
-		for (int d = 0; d < hd; d += 8)
-			for (int j = 0; j < 8; j++) lane[j] += src[d + j] * src[d + j];
-		for (int j = 0; j < 8; j++) sum += lane[j];
-		const float inv = 1.0f / sqrtf(sum / (float)hd + c->epsilon);
-		for (int d = 0; d < hd; d++) dst[d] = src[d] * inv * norm[d];
-	} else {
-		memcpy(dst, src, (size_t)hd * sizeof(float));
+	const int half = c->half;
+	memcpy(dst, src, (size_t)c->head_size * sizeof(float));
+	if (norm && !c->norm_after) PA_NAME(normalise)(c, dst, norm);
+	if (c->cos) {
+		const float *cs = c->cos + turn * half, *sn = c->sin + turn * half;
+		const int step = c->interleaved ? 2 : 1, apart = c->interleaved ? 1 : half;
+		for (int i = 0; i < half; i++) {
+			const float a = dst[i * step], b = dst[i * step + apart];
+			dst[i * step] = a * cs[i] - b * sn[i];
+			dst[i * step + apart] = b * cs[i] + a * sn[i];
+		}
 	}
-	if (!c->cos) return;
-	const float *cs = c->cos + turn * half, *sn = c->sin + turn * half;
-	const int step = c->interleaved ? 2 : 1, apart = c->interleaved ? 1 : half;
-	for (int i = 0; i < half; i++) {
-		const float a = dst[i * step], b = dst[i * step + apart];
-		dst[i * step] = a * cs[i] - b * sn[i];
-		dst[i * step + apart] = b * cs[i] + a * sn[i];
-	}
+	if (norm && c->norm_after) PA_NAME(normalise)(c, dst, norm);
 }
 
 PA_TARGET static void PA_NAME(write)(const struct pa_call *c, int64_t from, int64_t to) {
@@ -147,6 +152,15 @@ PA_INLINE void PA_NAME(softmax)(float *s, int begin, int end, int lo, int hi, fl
 	*sum = all;
 }
 
+// bend caps the scores [begin, end) of a row and takes from them what their distance to key own costs.
+PA_TARGET static __attribute__((noinline)) void PA_NAME(bend)(float *s, int begin, int end, float cap, float slope,
+                                                              int own) {
+	if (cap)
+		for (int p = begin; p < end; p++) s[p] = cap * hyperbolic_tangent(s[p] / cap);
+	if (slope)
+		for (int p = begin; p < end; p++) s[p] += slope * (float)(p - own);
+}
+
 // values adds up n vectors of weighted values for rt rows over the keys
 // [begin, end) of a chunk. half says that the one vector has only 8 floats.
 PA_INLINE void PA_NAME(values)(const int rt, const int n, const int half, float (*w)[PA_CHUNK],
@@ -185,6 +199,8 @@ struct PA_NAME(tile) {
 	const kv *const *keys;       // of each block of the chunk
 	const kv *const *values;     // of each block of the chunk
 	const int *lo, *hi;          // keys that each row sees, relative to the chunk
+	const float *slopes;         // of each row; null without
+	float cap;
 	int begin, end;              // keys that any row sees, relative to the chunk
 	int head_size;
 	float *out;  // partial results, pa_stride apart
@@ -203,6 +219,8 @@ PA_INLINE void PA_NAME(tile_of)(const int rt, const struct PA_NAME(tile) *t) {
 		PA_NAME(scores)(rt, 1, t->q, t->keys + b, t->keys + b, hd, (float (*)[PA_CHUNK])(s[0] + b * PA_BLOCK));
 	for (int i = 0; i < rt; i++) {
 		float *tail = t->out + i * stride + hd;
+		if (t->cap || t->slopes)
+			PA_NAME(bend)(s[i], first * PA_BLOCK, last * PA_BLOCK, t->cap, t->slopes ? t->slopes[i] : 0, t->hi[i] - 1);
 		PA_NAME(softmax)(s[i], first * PA_BLOCK, last * PA_BLOCK, t->lo[i], t->hi[i], tail, tail + 1);
 	}
 	int x = 0;
@@ -247,9 +265,13 @@ PA_TARGET static __attribute__((noinline)) void PA_NAME(add)(float *into, const 
 PA_TARGET static __attribute__((noinline)) void PA_NAME(finish)(const struct pa_call *c, const struct pa_unit *u, int i,
                                                                 const float *state) {
 	const int hd = c->head_size, r = u->first + i;
-	const int64_t t = c->cu_seqlens[u->row] + r / c->group;
-	float *out = c->out + (t * c->heads + (int64_t)u->kv_head * c->group + r % c->group) * hd;
-	const float inv = 1.0f / state[hd + 1];
+	const int64_t t = c->cu_seqlens[u->row] + r / c->group, head = (int64_t)u->kv_head * c->group + r % c->group;
+	float *out = c->out + (t * c->heads + head) * hd;
+	float inv = 1.0f / state[hd + 1];
+	if (c->sinks) {
+		const float top = state[hd] > c->sinks[head] ? state[hd] : c->sinks[head], own = expf(state[hd] - top);
+		inv = own / (state[hd + 1] * own + expf(c->sinks[head] - top));
+	}
 	for (int d = 0; d < hd; d++) out[d] = state[d] * inv;
 }
 
@@ -281,7 +303,8 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 			from[a + i] = c->window && position + 1 > c->window ? position + 1 - c->window : 0;
 			PA_NAME(prepare)(c, c->q + t * c->q_stride + ((int64_t)u->kv_head * c->group + r % c->group) * hd,
 			                 c->q_norm, pa_turn(c, t), head);
-			for (int d = 0; d < hd; d++) q[a * hd + d * rt + i] = head[d] * c->scale;
+			const float scale = pa_scale(c, position);
+			for (int d = 0; d < hd; d++) q[a * hd + d * rt + i] = head[d] * scale;
 			state[(a + i) * stride + hd + 1] = 0;
 		}
 	}
@@ -300,12 +323,15 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 			float *out = u->partials
 			                 ? u->partials + ((int64_t)(chunk - u->first_chunk) * u->count + a) * stride
 			                 : part;
-			struct PA_NAME(tile) t = {q + a * hd, keys, values, 0, 0, 0, 0, hd, out};
+			struct PA_NAME(tile) t = {q + a * hd, keys, values, 0, 0, 0, c->cap, 0, 0, hd, out};
 			int lo[8], hi[8];
+			float slopes[8];
 			for (int i = 0; i < rt; i++) {
 				lo[i] = from[a + i] - base;
 				hi[i] = to[a + i] - base;
+				if (c->slopes) slopes[i] = c->slopes[u->kv_head * c->group + (u->first + a + i) % c->group];
 			}
+			if (c->slopes) t.slopes = slopes;
 			t.lo = lo;
 			t.hi = hi;
 			t.begin = lo[0] > 0 ? lo[0] : 0;

@@ -8,16 +8,16 @@
 #include "attention.h"
 #include "op.h"
 
-// Inputs, in the order of com.microsoft.PagedAttention.
+// Inputs, in the order of com.microsoft.PagedAttention; the last is ours.
 enum {
 	IN_QUERY, IN_KEY, IN_VALUE, IN_K_CACHE, IN_V_CACHE, IN_CU_SEQLENS, IN_PAST_LENS, IN_BLOCK_TABLE,
-	IN_COS, IN_SIN, IN_SLOTS, IN_HEAD_SINK, IN_Q_NORM, IN_K_NORM, IN_COUNT,
+	IN_COS, IN_SIN, IN_SLOTS, IN_HEAD_SINK, IN_Q_NORM, IN_K_NORM, IN_SLOPES, IN_COUNT,
 };
 
 // attention_node is what a node's attributes say.
 struct attention_node {
-	int heads, kv_heads, head_size, window, rotary, by_token, interleaved;
-	float scale, epsilon;
+	int heads, kv_heads, head_size, window, rotary, by_token, interleaved, norm_after, stretch_from;
+	float scale, epsilon, cap, stretch;
 };
 
 // integer reads an attribute in [min, max]; a fallback inside the bounds makes it optional.
@@ -54,8 +54,12 @@ static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const 
 	if (!status) status = integer(info, "do_rotary", 0, 1, 0, &n.rotary);
 	if (!status) status = integer(info, "rotary_by_token", 0, 1, 0, &n.by_token);
 	if (!status) status = integer(info, "rotary_interleaved", 0, 1, 0, &n.interleaved);
+	if (!status) status = integer(info, "qk_norm_after_rotary", 0, 1, 0, &n.norm_after);
+	if (!status) status = integer(info, "query_stretch_from", 0, INT32_MAX, 0, &n.stretch_from);
 	if (status) return status;
 	if (n.window < 0) n.window = 0;
+	n.cap = real(info, "softcap", 0);
+	n.stretch = real(info, "query_stretch", 0);
 	n.scale = real(info, "scale", 0);
 	if (n.scale == 0) n.scale = 1.0f / sqrtf((float)n.head_size);
 	n.epsilon = real(info, "qk_norm_epsilon", 1e-6f);
@@ -95,7 +99,8 @@ static const char *check_shapes(const struct attention_node *n, const struct ten
 	if (in[IN_CU_SEQLENS].size != rows + 1) return "cu_seqlens and past_lens disagree";
 	if (bt->rank != 2 || bt->dims[0] != rows) return "block_table has the wrong number of rows";
 	if (in[IN_SLOTS].size != tokens) return "slot_mapping has the wrong length";
-	if (in[IN_HEAD_SINK].data) return "head_sink is not supported";
+	if (in[IN_HEAD_SINK].data && in[IN_HEAD_SINK].size != n->heads) return "head_sink has the wrong length";
+	if (in[IN_SLOPES].data && in[IN_SLOPES].size != n->heads) return "alibi_slopes has the wrong length";
 	if (in[IN_Q_NORM].data && in[IN_Q_NORM].size != n->head_size) return "q_norm_weight has the wrong length";
 	if (in[IN_K_NORM].data && in[IN_K_NORM].size != n->head_size) return "k_norm_weight has the wrong length";
 	if (n->rotary) {
@@ -111,7 +116,10 @@ static const char *check_shapes(const struct attention_node *n, const struct ten
 static void fill_call(struct pa_call *c, const struct attention_node *n, const struct tensor *in) {
 	memset(c, 0, sizeof *c);
 	c->heads = n->heads, c->kv_heads = n->kv_heads, c->group = n->heads / n->kv_heads, c->head_size = n->head_size;
-	c->window = n->window, c->by_token = n->by_token, c->interleaved = n->interleaved, c->scale = n->scale, c->epsilon = n->epsilon;
+	c->window = n->window, c->by_token = n->by_token, c->interleaved = n->interleaved;
+	c->scale = n->scale, c->epsilon = n->epsilon;
+	c->norm_after = n->norm_after, c->stretch_from = n->stretch_from, c->stretch = n->stretch, c->cap = n->cap;
+	c->sinks = in[IN_HEAD_SINK].data, c->slopes = in[IN_SLOPES].data;
 	c->tokens = in[IN_QUERY].dims[0], c->rows = in[IN_PAST_LENS].size, c->max_blocks = in[IN_BLOCK_TABLE].dims[1];
 	c->q = in[IN_QUERY].data, c->q_stride = in[IN_QUERY].dims[1];
 	if (in[IN_KEY].data) {

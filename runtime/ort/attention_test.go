@@ -21,11 +21,16 @@ type shape struct {
 	halves                   bool // the cache holds 16-bit floats
 	byToken                  bool
 	scale                    float32 // 0 is the default
+	softcap                  float32 // 0 is none
+	sinks, slopes            bool
+	normAfter                bool
+	stretchFrom              int // positions from which queries grow; 0 is none
+	stretch                  float32
 }
 
 func (s shape) String() string {
-	return fmt.Sprintf("h%d_kv%d_d%d_w%d_r%d_i%v_n%v_p%v", s.heads, s.kvHeads, s.headSize, s.window, s.half,
-		s.interleaved, s.norm, s.packed)
+	return fmt.Sprintf("h%d_kv%d_d%d_w%d_r%d_i%v_n%v_p%v_c%v_s%v%v_a%v_f%d", s.heads, s.kvHeads, s.headSize, s.window,
+		s.half, s.interleaved, s.norm, s.packed, s.softcap, s.sinks, s.slopes, s.normAfter, s.stretchFrom)
 }
 
 const maxPositions = 4096
@@ -46,6 +51,7 @@ type call struct {
 	maxBlocks        int
 	kCache, vCache   []float32
 	cos, sin, qn, kn []float32
+	sink, slope      []float32
 	// kHalves and vHalves are the caches of a run with 16-bit floats.
 	kHalves, vHalves []uint16
 }
@@ -101,6 +107,14 @@ func lay(r *rand.Rand, s shape, cacheBlocks int, rows []row) *call {
 	if s.norm {
 		c.qn, c.kn = normal(r, s.headSize), normal(r, s.headSize)
 	}
+	if s.sinks {
+		c.sink = normal(r, s.heads)
+	}
+	if s.slopes {
+		for h := range s.heads {
+			c.slope = append(c.slope, float32(math.Exp2(-8*float64(h+1)/float64(s.heads))))
+		}
+	}
 	return c
 }
 
@@ -138,7 +152,7 @@ func openNode(t testing.TB, s shape, threads int) *node {
 	t.Helper()
 	start(t)
 	g := &graph{}
-	ins := []string{"q", "k", "v", "kc", "vc", "cu", "past", "table", "cos", "sin", "slots", "", "qn", "kn"}
+	ins := []string{"q", "k", "v", "kc", "vc", "cu", "past", "table", "cos", "sin", "slots", "sink", "qn", "kn", "slope"}
 	drop := func(names ...int) {
 		for _, i := range names {
 			ins[i] = ""
@@ -153,12 +167,22 @@ func openNode(t testing.TB, s shape, threads int) *node {
 		drop(8, 9)
 	}
 	if !s.norm {
-		ins = ins[:11]
+		drop(12, 13)
+	}
+	if !s.sinks {
+		drop(11)
+	}
+	if !s.slopes {
+		drop(14)
+	}
+	for ins[len(ins)-1] == "" {
+		ins = ins[:len(ins)-1]
 	}
 	dims := map[string][]any{"q": {"t", width}, "k": {"t", kv}, "v": {"t", kv}, "kc": {"n", kv * 16},
 		"vc": {"n", kv * 16},
 		"cu": {"b1"}, "past": {"b"}, "table": {"b", "m"}, "cos": {"p", s.half}, "sin": {"p", s.half}, "slots": {"t"},
-		"qn": {s.headSize}, "kn": {s.headSize}}
+		"qn": {s.headSize}, "kn": {s.headSize},
+		"sink": {s.heads}, "slope": {s.heads}}
 	for _, name := range ins {
 		if name == "" {
 			continue
@@ -175,7 +199,11 @@ func openNode(t testing.TB, s shape, threads int) *node {
 		g.value(false, name, kind, dims[name]...)
 	}
 	a := attrs{"num_heads": s.heads, "kv_num_heads": s.kvHeads, "head_size": s.headSize, "local_window_size": s.window,
-		"qk_norm_epsilon": float32(1e-5), "scale": s.scale}
+		"qk_norm_epsilon": float32(1e-5), "scale": s.scale,
+		"softcap": s.softcap, "query_stretch_from": s.stretchFrom, "query_stretch": s.stretch}
+	if s.normAfter {
+		a["qk_norm_after_rotary"] = 1
+	}
 	if s.half > 0 {
 		a["do_rotary"] = 1
 	}
@@ -252,6 +280,12 @@ func bindCall(t testing.TB, n *node, c *call) (out, kc, vc []float32) {
 		put(t, n, false, "qn", c.qn, int64(c.headSize))
 		put(t, n, false, "kn", c.kn, int64(c.headSize))
 	}
+	if c.sinks {
+		put(t, n, false, "sink", c.sink, int64(c.heads))
+	}
+	if c.slopes {
+		put(t, n, false, "slope", c.slope, int64(c.heads))
+	}
 	out = put(t, n, true, "out", make([]float32, int(tokens)*c.heads*c.headSize), tokens, int64(c.heads*c.headSize))
 	return out, kc, vc
 }
@@ -275,7 +309,7 @@ func (c *call) prepared(src, weight []float32, position int) []float64 {
 	for i := range x {
 		x[i] = float64(src[i])
 	}
-	if weight != nil {
+	normalise := func() {
 		var sum float64
 		for _, v := range x {
 			sum += v * v
@@ -284,6 +318,9 @@ func (c *call) prepared(src, weight []float32, position int) []float64 {
 			x[i] *= float64(weight[i]) / math.Sqrt(sum/float64(len(x))+1e-5)
 		}
 	}
+	if weight != nil && !c.normAfter {
+		normalise()
+	}
 	for i := range c.half {
 		a, b := i, i+c.half
 		if c.interleaved {
@@ -291,6 +328,9 @@ func (c *call) prepared(src, weight []float32, position int) []float64 {
 		}
 		cs, sn := float64(c.cos[position*c.half+i]), float64(c.sin[position*c.half+i])
 		x[a], x[b] = x[a]*cs-x[b]*sn, x[b]*cs+x[a]*sn
+	}
+	if weight != nil && c.normAfter {
+		normalise()
 	}
 	return x
 }
@@ -337,15 +377,28 @@ func (c *call) plain() (out []float64, kc, vc []float64) {
 			table := c.table[b*c.maxBlocks:]
 			for head := range c.heads {
 				h := head / (c.heads / kvh)
-				q := c.prepared(c.q[(t*c.heads+head)*hd:][:hd], c.qn, position)
+				q, scale := c.prepared(c.q[(t*c.heads+head)*hd:][:hd], c.qn, position), scale
+				if c.stretchFrom > 0 {
+					scale *= 1 + float64(c.stretch)*math.Log(1+math.Floor(float64(position)/float64(c.stretchFrom)))
+				}
 				weights, top := make([]float64, position+1), math.Inf(-1)
 				for p := from; p <= position; p++ {
 					for d := range hd {
 						weights[p] += q[d] * kc[keyAt(table[p/16], h, d, p%16)] * scale
 					}
+					if c.softcap > 0 {
+						weights[p] = float64(c.softcap) * math.Tanh(weights[p]/float64(c.softcap))
+					}
+					if c.slopes {
+						weights[p] -= float64(c.slope[head]) * float64(position-p)
+					}
 					top = max(top, weights[p])
 				}
 				var sum float64
+				if c.sinks {
+					top = max(top, float64(c.sink[head]))
+					sum = math.Exp(float64(c.sink[head]) - top)
+				}
 				for p := from; p <= position; p++ {
 					weights[p] = math.Exp(weights[p] - top)
 					sum += weights[p]
@@ -427,6 +480,12 @@ func TestAttentionMatchesDefinition(t *testing.T) {
 		{heads: 12, kvHeads: 1, headSize: 8, norm: true, scale: 0.7},
 		{heads: 2, kvHeads: 2, headSize: 24, half: 4, window: 1, packed: true},
 		{heads: 16, kvHeads: 1, headSize: 40, half: 20, interleaved: true, packed: true, window: 17},
+		{heads: 8, kvHeads: 2, headSize: 64, half: 32, packed: true, softcap: 2.5, scale: 0.3},
+		{heads: 6, kvHeads: 2, headSize: 32, half: 16, sinks: true, window: 20},
+		{heads: 4, kvHeads: 4, headSize: 64, slopes: true, packed: true},
+		{heads: 6, kvHeads: 3, headSize: 16, slopes: true, sinks: true, softcap: 5, window: 70, norm: true},
+		{heads: 4, kvHeads: 2, headSize: 32, half: 8, norm: true, normAfter: true, packed: true},
+		{heads: 4, kvHeads: 2, headSize: 32, half: 16, stretchFrom: 30, stretch: 0.4},
 	}
 	batches := map[string][][2]int{
 		"first token": {{0, 1}},

@@ -31,6 +31,6 @@ OrtStatus *op_invalid(const char *text);
 OrtStatus *op_spread(const OrtKernelContext *ctx, void (*fn)(void *, size_t), size_t n, int64_t work, void *p);
 
 // The operators' descriptions.
-extern const struct tgi_custom_op tgi_paged_attention, tgi_swiglu, tgi_lora_operator, tgi_matmul_q, tgi_gather_q;
+extern const struct tgi_custom_op tgi_paged_attention, tgi_glu, tgi_lora_operator, tgi_matmul_q, tgi_gather_q;
 
 #endif

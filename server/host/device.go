@@ -72,6 +72,10 @@ func (d device) open(b models.Built, matrices int, cfg config.Config) (backend, 
 	if err != nil {
 		return nil, limits, err
 	}
+	if matrices > 0 && b.AdaptedFile == "" {
+		return nil, limits, fmt.Errorf("adapters are not computed for %s: remove them and model.adapter_memory",
+			b.Architecture)
+	}
 	if matrices > 0 {
 		opt.ModelPath, opt.Adapters = b.AdaptedFile, matrices
 	}

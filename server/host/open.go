@@ -214,7 +214,7 @@ func EstimateParams(c hf.Config) float64 {
 		embed *= 2
 	}
 	attention := 2 * (c.Heads + c.KVHeads) * c.HeadDim
-	return embed + float64(c.Layers)*float64(c.Hidden)*float64(attention+3*c.Intermediate)
+	return embed + float64(c.Layers)*float64(c.Hidden)*float64(attention+(c.Projections()+1)*c.Intermediate)
 }
 
 func (in *instance) loadTokenizer(ckpt *hf.Checkpoint) error {

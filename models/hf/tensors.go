@@ -1,0 +1,136 @@
+package hf
+
+import "fmt"
+
+// Tensors names the parts of a decoder in a checkpoint, without ".weight" and ".bias". An empty name is a part that the
+// family does not have: where the norms' names are, there the norms are.
+type Tensors struct {
+	// Base comes before the names of everything but Head. Checkpoints without the head may lack it.
+	Base string
+	// Embed is the table of tokens, Positions that of positions, EmbedNorm the norm behind them, Norm the one before
+	// the head.
+	Embed, Positions, EmbedNorm, Norm, Head string
+	// Layer is the format of what comes before the names of a layer's parts.
+	Layer string
+	// AttnNorm and MLPNorm come before, AttnPost and MLPPost after.
+	AttnNorm, AttnPost, MLPNorm, MLPPost string
+	// Q, K and V are matrices of their own, or QKV stacks them: all queries, all keys, all values; or, with QKVByHead,
+	// for each key head its queries, its key and its value.
+	Q, K, V, QKV string
+	QKVByHead    bool
+	QNorm, KNorm string
+	Out          string
+	// Gate and Up are matrices of their own, or GateUp stacks them.
+	Gate, Up, GateUp, Down string
+	// Transposed says that a layer's matrices are [in, out].
+	Transposed bool
+}
+
+// llama names the tensors of LlamaForCausalLM and most that came after it.
+var llama = Tensors{
+	Base: "model.", Embed: "embed_tokens", Norm: "norm", Head: "lm_head", Layer: "layers.%d.",
+	AttnNorm: "input_layernorm", MLPNorm: "post_attention_layernorm",
+	Q: "self_attn.q_proj", K: "self_attn.k_proj", V: "self_attn.v_proj", Out: "self_attn.o_proj",
+	Gate: "mlp.gate_proj", Up: "mlp.up_proj", Down: "mlp.down_proj",
+	QNorm: "self_attn.q_norm", KNorm: "self_attn.k_norm",
+}
+
+// with returns the tensors after some changes.
+func (t Tensors) with(change func(t *Tensors)) Tensors {
+	change(&t)
+	return t
+}
+
+// InLayer returns the full name of a part of layer i.
+func (t Tensors) InLayer(i int, part string) string { return t.Base + fmt.Sprintf(t.Layer, i) + part }
+
+// Whole returns the full name of a part outside the layers.
+func (t Tensors) Whole(part string) string {
+	if part == t.Head {
+		return part
+	}
+	return t.Base + part
+}
+
+// Stacked reports whether some matrices of a layer are parts of a tensor, or transposed. Adapters of such a model are
+// for the tensors, which we do not cut as the model's.
+func (t Tensors) Stacked() bool { return t.QKV != "" || t.GateUp != "" || t.Transposed }
+
+// Slice is a matrix that is a part of a tensor: of each of Groups groups of Stride rows, Rows rows from Offset on.
+type Slice struct {
+	// Tensor is the tensor's name without ".weight".
+	Tensor                       string
+	Groups, Stride, Offset, Rows int
+	// Transposed says that the tensor's rows are its columns.
+	Transposed bool
+}
+
+// Height returns the number of the matrix's rows.
+func (s Slice) Height() int { return s.Groups * s.Rows }
+
+// whole is all of a tensor.
+func whole(tensor string, rows int) Slice {
+	return Slice{Tensor: tensor, Groups: 1, Stride: rows, Rows: rows}
+}
+
+// matrix is all of a tensor of layer i.
+func (c *Config) matrix(i int, part string, rows int) Slice {
+	s := whole(c.Tensors.InLayer(i, part), rows)
+	s.Transposed = c.Tensors.Transposed
+	return s
+}
+
+// cut divides groups of rows of a tensor of layer i into matrices of the given heights in each group.
+func (c *Config) cut(i int, part string, groups int, heights ...int) []Slice {
+	var out []Slice
+	stride := 0
+	for _, h := range heights {
+		out = append(out, Slice{Tensor: c.Tensors.InLayer(i, part), Groups: groups, Offset: stride, Rows: h,
+			Transposed: c.Tensors.Transposed})
+		stride += h
+	}
+	for k := range out {
+		out[k].Stride = stride
+	}
+	return out
+}
+
+// QKV returns layer i's matrices of queries, keys and values.
+func (c *Config) QKV(i int) []Slice {
+	t, q, kv := c.Tensors, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	switch {
+	case t.QKV == "":
+		return []Slice{c.matrix(i, t.Q, q), c.matrix(i, t.K, kv), c.matrix(i, t.V, kv)}
+	case t.QKVByHead:
+		return c.cut(i, t.QKV, c.KVHeads, q/c.KVHeads, c.HeadDim, c.HeadDim)
+	default:
+		return c.cut(i, t.QKV, 1, q, kv, kv)
+	}
+}
+
+// GateUp returns layer i's matrices of the gate, if the MLP has one, and of what it multiplies.
+func (c *Config) GateUp(i int) []Slice {
+	t, n := c.Tensors, c.Intermediate
+	switch {
+	case !c.Gated:
+		return []Slice{c.matrix(i, t.Up, n)}
+	case t.GateUp != "":
+		return c.cut(i, t.GateUp, 1, n, n)
+	default:
+		return []Slice{c.matrix(i, t.Gate, n), c.matrix(i, t.Up, n)}
+	}
+}
+
+// Out returns layer i's matrix behind the attention.
+func (c *Config) Out(i int) Slice { return c.matrix(i, c.Tensors.Out, c.Hidden) }
+
+// Down returns layer i's matrix behind the MLP's activation.
+func (c *Config) Down(i int) Slice { return c.matrix(i, c.Tensors.Down, c.Hidden) }
+
+// Projections returns how many matrices the MLP's activation reads: two with a gate.
+func (c *Config) Projections() int {
+	if c.Gated {
+		return 2
+	}
+	return 1
+}
