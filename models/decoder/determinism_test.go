@@ -95,7 +95,9 @@ func requests(n, vocab int) []engine.Request {
 // every format.
 func TestTogetherAsAlone(t *testing.T) {
 	startRuntime(t)
-	for _, name := range []string{"llama3", "qwen2"} {
+	// One of each kind of norm, activation and embedding of positions.
+	names := []string{"llama3", "qwen2", "gemma2", "gpt2", "bloom", "phi-norms", "cohere", "olmo2", "nemotron", "granite"}
+	for _, name := range names {
 		ck, _ := readGolden(t, name)
 		for _, w := range models.CPU.Formats() {
 			t.Run(name+" "+string(w), func(t *testing.T) { togetherAsAlone(t, ck, w) })
@@ -107,7 +109,7 @@ func togetherAsAlone(t *testing.T, ck *hf.Checkpoint, w models.Weights) {
 	r, path := buildTo(t, ck, Options{Weights: w})
 	open := func(t *testing.T, blocks, threads int, set sched.Settings) *engine.Engine {
 		p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
-			HeadDim: r.Arch.HeadDim, Vocab: r.Arch.Vocab, MaxLen: 128, Blocks: blocks, Width: r.Arch.Width,
+			HeadDim: r.Arch.HeadDim, Vocab: r.Arch.Vocab, MaxLen: 128, Blocks: blocks, Width: r.Arch.Width, Places: r.Arch.Places,
 			Threads: threads, HalfCache: r.Layout.Cache == models.Float16})
 		if err != nil {
 			t.Fatal(err)
