@@ -6,6 +6,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -29,6 +30,63 @@ type AdapterConfig struct {
 	alpha         float64
 	rsLoRA        bool
 	ranks, alphas []modulePattern
+	// targets are the modules that the adapter changes, excluded those that it does not; layers, if not nil, the layers.
+	targets, excluded moduleNames
+	layers            []int
+}
+
+// moduleNames are modules of an adapter as PEFT selects them: by the ends of their names, or by one expression for the
+// whole name. The zero value selects nothing, all everything.
+type moduleNames struct {
+	ends []string
+	name *regexp.Regexp
+	all  bool
+}
+
+func (m moduleNames) match(module string) bool {
+	return m.all || m.name != nil && m.name.MatchString(module) || slices.ContainsFunc(m.ends, func(end string) bool {
+		return module == end || strings.HasSuffix(module, "."+end)
+	})
+}
+
+// modules reads the names of modules: a list, an expression, or "all-linear".
+func (o *object) modules(key string) (m moduleNames) {
+	v, ok := o.raw(key)
+	if !ok {
+		return m
+	}
+	var text string
+	switch {
+	case json.Unmarshal(v, &m.ends) == nil:
+		return m
+	case json.Unmarshal(v, &text) != nil:
+		o.fail(key, "want a list of names or an expression, got %s", shorten(v))
+	case text == "all-linear":
+		m.all = true
+	default:
+		name, err := regexp.Compile(`^(?:` + text + `)$`)
+		if err != nil {
+			o.fail(key, "%q is not a regular expression that Go can read: %v", shorten([]byte(text)), err)
+		}
+		m.name = name
+	}
+	return m
+}
+
+// layerNumber is the first number between dots in a module's name, which is its layer's.
+var layerNumber = regexp.MustCompile(`\.(\d+)\.`)
+
+// Selects reports whether the settings select a module; PEFT leaves its tensors alone if not.
+func (c AdapterConfig) Selects(module string) bool {
+	if !c.targets.match(module) || c.excluded.match(module) {
+		return false
+	}
+	at := layerNumber.FindStringSubmatch(module)
+	if c.layers == nil || at == nil {
+		return c.layers == nil
+	}
+	layer, err := strconv.Atoi(at[1])
+	return err == nil && slices.Contains(c.layers, layer)
 }
 
 // modulePattern gives some modules another value.
@@ -93,6 +151,23 @@ func ParseAdapterConfig(data []byte) (AdapterConfig, error) {
 		rsLoRA: o.bool("use_rslora", false),
 		ranks:  o.patterns("rank_pattern", 1, MaxRank),
 		alphas: o.patterns("alpha_pattern", -1e6, 1e6),
+
+		targets: o.modules("target_modules"), excluded: o.modules("exclude_modules"),
+	}
+	if _, ok := o.raw("target_modules"); !ok {
+		c.targets.all = true
+	}
+	if v, ok := o.values["lora_alpha"]; ok && string(v) == "null" {
+		o.fail("lora_alpha", "is null, want a number")
+	}
+	if v, ok := o.raw("layers_to_transform"); ok {
+		var one int
+		switch {
+		case json.Unmarshal(v, &one) == nil:
+			c.layers = []int{one}
+		case json.Unmarshal(v, &c.layers) != nil:
+			o.fail("layers_to_transform", "want a number or a list of numbers, got %s", shorten(v))
+		}
 	}
 	return c, o.err
 }

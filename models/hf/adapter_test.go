@@ -48,20 +48,24 @@ func TestAdapterConfigRefuses(t *testing.T) {
 		many[i] = fmt.Sprintf(`"a%d":1`, i)
 	}
 	for more, want := range map[string]string{
-		`,"peft_type":"LOHA"`:                  "peft_type",
-		`,"r":0`:                               "r: want an integer from 1 to 1024, got 0",
-		`,"r":1025`:                            "r: want an integer from 1 to 1024, got 1025",
-		`,"r":"8"`:                             "r: ",
-		`,"lora_alpha":"x"`:                    "lora_alpha",
-		`,"bias":"all"`:                        `bias: is "all": biases of adapters are not supported`,
-		`,"use_dora":true`:                     "use_dora: is true: DoRA is not supported",
-		`,"modules_to_save":["lm_head"]`:       "modules_to_save",
-		`,"layer_replication":[[0,4],[2,5]]`:   "layer_replication",
-		`,"trainable_token_indices":[1]`:       "trainable_token_indices",
-		`,"init_lora_weights":"pissa_niter_4"`: "init_lora_weights",
-		`,"rank_pattern":{"q_proj":0}`:         `rank_pattern: "q_proj": want a number from 1 to 1024`,
-		`,"rank_pattern":{"(":4}`:              "is not a regular expression that Go can read",
-		`,"rank_pattern":[]`:                   "rank_pattern: want an object",
+		`,"peft_type":"LOHA"`:                               "peft_type",
+		`,"r":0`:                                            "r: want an integer from 1 to 1024, got 0",
+		`,"r":1025`:                                         "r: want an integer from 1 to 1024, got 1025",
+		`,"r":"8"`:                                          "r: ",
+		`,"lora_alpha":"x"`:                                 "lora_alpha",
+		`,"bias":"all"`:                                     `bias: is "all": biases of adapters are not supported`,
+		`,"use_dora":true`:                                  "use_dora: is true: DoRA is not supported",
+		`,"modules_to_save":["lm_head"]`:                    "modules_to_save",
+		`,"layer_replication":[[0,4],[2,5]]`:                "layer_replication",
+		`,"trainable_token_indices":[1]`:                    "trainable_token_indices",
+		`,"target_modules":7`:                               "target_modules: want a list of names or an expression, got 7",
+		`,"target_modules":"(("`:                            "is not a regular expression that Go can read",
+		`,"layers_to_transform":"all"`:                      "layers_to_transform: want a number or a list of numbers",
+		`,"lora_alpha":null`:                                "lora_alpha: is null, want a number",
+		`,"init_lora_weights":"pissa_niter_4"`:              "init_lora_weights",
+		`,"rank_pattern":{"q_proj":0}`:                      `rank_pattern: "q_proj": want a number from 1 to 1024`,
+		`,"rank_pattern":{"(":4}`:                           "is not a regular expression that Go can read",
+		`,"rank_pattern":[]`:                                "rank_pattern: want an object",
 		`,"rank_pattern":{` + strings.Join(many, ",") + `}`: "rank_pattern: has more than 4096 entries",
 		`,"alpha_pattern":{"((a{1000}){1000}){1000}":1}`:    "is not a regular expression",
 	} {
@@ -80,6 +84,31 @@ func TestAdapterConfigRefuses(t *testing.T) {
 	for _, text := range []string{"", "[]", "null", `{"r":8}`, `{"peft_type":"LORA"}`} {
 		if _, err := ParseAdapterConfig([]byte(text)); !errors.Is(err, ErrConfig) {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestSelectedModules: what an adapter changes is chosen as PEFT chooses it.
+func TestSelectedModules(t *testing.T) {
+	const q0, q1 = "model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj"
+	for more, want := range map[string][3]bool{ // q0, q1, lm_head
+		``:                                {true, true, true},
+		`,"target_modules":["q_proj"]`:    {true, true, false},
+		`,"target_modules":["proj"]`:      {false, false, false},
+		`,"target_modules":"all-linear"`:  {true, true, true},
+		`,"target_modules":".*\\.0\\..*"`: {true, false, false},
+		`,"target_modules":["q_proj","lm_head"],"layers_to_transform":1`:   {false, true, false},
+		`,"target_modules":["q_proj"],"layers_to_transform":[0,1]`:         {true, true, false},
+		`,"target_modules":["q_proj"],"exclude_modules":["0.self_attn.q"]`: {true, true, false},
+		`,"target_modules":["q_proj"],"exclude_modules":".*layers.0.*"`:    {false, true, false},
+	} {
+		c, err := ParseAdapterConfig([]byte(`{"peft_type":"LORA","r":8` + more + `}`))
+		if err != nil {
+			t.Errorf("%s: %v", more, err)
+			continue
+		}
+		if got := [3]bool{c.Selects(q0), c.Selects(q1), c.Selects("lm_head")}; got != want {
+			t.Errorf("%s: %v, want %v", more, got, want)
 		}
 	}
 }

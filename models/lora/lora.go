@@ -237,6 +237,10 @@ func (r *reader) matrix(m decoder.Matrix) (Matrix, error) {
 	if !r.set.Has(nameA) && !r.set.Has(nameB) {
 		return out, nil
 	}
+	if !r.settings.Selects(m.Module) {
+		return out, fmt.Errorf("%s: tensor %q: %s does not select %s, which the file has nevertheless", hf.AdapterFile, nameA,
+			hf.AdapterConfigFile, m.Module)
+	}
 	rank, scale := r.settings.Of(m.Module)
 	a, err := r.tensor(nameA, rank, m.In)
 	if err != nil {

@@ -80,15 +80,17 @@ func (l *Loaded) doubts() {
 	for i, k := range c.Key {
 		for j, id := range k.Models {
 			if !c.knows(id) {
-				doubt(fmt.Sprintf("key[%d].models[%d]", i, j), "there is no model %q yet", trim(id))
+				doubt(fmt.Sprintf("key[%d].models[%d]", i, j), "there is no model and no adapter %q yet", trim(id))
 			}
 		}
 	}
 }
 
-// knows reports whether a model is declared or in the models folder.
+// knows reports whether a model or an adapter is declared, or in the models folder.
 func (c *Config) knows(id string) bool {
-	if slices.ContainsFunc(c.All(), func(m Model) bool { return m.Name == id }) {
+	if slices.ContainsFunc(c.All(), func(m Model) bool {
+		return m.Name == id || slices.ContainsFunc(m.Adapters, func(a Adapter) bool { return a.Name == id })
+	}) {
 		return true
 	}
 	folder, err := c.Models.Dir()

@@ -88,9 +88,9 @@ func TestDoubts(t *testing.T) {
 		want  string
 	}{
 		{at + key(`"tgi-demo", "a/b"`), nil, ""},
-		{at + key(`"tgi-demo", "a/c"`), nil, `tgi.toml:7: key[0].models[1] has no effect: there is no model "a/c" yet`},
+		{at + key(`"tgi-demo", "a/c"`), nil, `tgi.toml:7: key[0].models[1] has no effect: there is no model and no adapter "a/c" yet`},
 		{"[[model]]\nname = \"one\"\n" + at + key(`"one", "tgi-demo"`), nil,
-			`tgi.toml:9: key[0].models[1] has no effect: there is no model "tgi-demo" yet`},
+			`tgi.toml:9: key[0].models[1] has no effect: there is no model and no adapter "tgi-demo" yet`},
 		{"", nil, ""},
 		{"", []string{"--plugins-folder=" + folder}, ""},
 		{"", []string{"--plugins-folder=" + folder + "/none"},

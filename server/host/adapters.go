@@ -52,7 +52,10 @@ func lowRanks(a *lora.Adapter) []ort.LowRank {
 }
 
 // adapters are the low-rank adapters of a model that runs. It implements generate.Adapters.
-type adapters struct{ *lora.Pool }
+type adapters struct {
+	*lora.Pool
+	say func(string, ...any) // to the log
+}
 
 // Use implements generate.Adapters.
 func (a adapters) Use(ctx context.Context, name string) (generate.Adapter, func(), error) {
@@ -63,11 +66,16 @@ func (a adapters) Use(ctx context.Context, name string) (generate.Adapter, func(
 		return generate.Adapter{}, nil, fmt.Errorf("%w: `%s`", server.ErrModelKey, name)
 	}
 	one, release, err := a.Pool.Use(ctx, name)
-	if errors.Is(err, lora.ErrUnknown) { // removed meanwhile
-		err = generate.ErrNoAdapter
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, lora.ErrUnknown): // removed meanwhile
+		return generate.Adapter{}, nil, generate.ErrNoAdapter
+	case ctx.Err() != nil:
 		return generate.Adapter{}, nil, err
+	default: // its files have changed or are gone since it was added
+		a.say("adapter %s cannot be read again: %v", name, err)
+		return generate.Adapter{}, nil, &server.NotServing{ID: name, RetryAfter: untilStart,
+			Reason: "is an adapter that cannot be read again: its files are gone or have changed"}
 	}
 	return generate.Adapter{ID: llm.Adapter(one.Number), Salt: "adapter " + one.Sum}, release, nil
 }
@@ -96,7 +104,7 @@ func (in *instance) loadAdapters(ctx context.Context, cfg config.Config, say fun
 		return nil
 	}
 	b := adaptingBackend{in.backend.(adapting)} // that of a device with adapters: see device.open
-	in.adapters = &adapters{lora.NewPool(b, in.source.openCheckpoint, adapterBytes(cfg.Model))}
+	in.adapters = &adapters{lora.NewPool(b, in.source.openCheckpoint, adapterBytes(cfg.Model)), say}
 	for i, a := range cfg.Model.Adapters {
 		one, err := in.adapters.Add(ctx, a.Name, a.Path, false)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"tgi/models/decoder"
 	"tgi/models/demo"
 	"tgi/models/hf"
+	"tgi/models/lora"
 	"tgi/models/safetensors"
 	"tgi/server/config"
 )
@@ -173,6 +174,8 @@ func TestAdaptersOfRequests(t *testing.T) {
 		{"/generate_stream", `{"inputs":"a","parameters":{"adapter_id":"a2"}}`, 200,
 			`data: {"error":"Input validation error: adapter ` + "`a2`" + ` is not loaded"`},
 		{"/v1/completions", `{"model":"a2","prompt":"a"}`, 404, "model_not_found"},
+		{"/vertex", `{"instances":[{"inputs":"a","parameters":{"adapter_id":"a2"}}]}`, 500, ""},
+		{"/vertex", `{"instances":[{"inputs":"a","parameters":{"max_new_tokens":2,"adapter_id":"a1"}}]}`, 200, "predictions"},
 		{"/v1/chat/completions", `{"model":"a2","messages":[{"role":"user","content":"hello"}]}`, 404, "model_not_found"},
 	} {
 		status, body := p.call(t, http.MethodPost, c.path, []byte(c.body))
@@ -236,6 +239,40 @@ func TestKeysOfAdapters(t *testing.T) {
 		if res.StatusCode != c.status {
 			t.Errorf("%+v: %d", c, res.StatusCode)
 		}
+	}
+}
+
+// TestAdapterWhoseFilesAreGone: an adapter that was swapped out and cannot be read again is refused by its name, and
+// the others go on.
+func TestAdapterWhoseFilesAreGone(t *testing.T) {
+	list := manyAdapters(t, 2)
+	larger, err := lora.EstimateBytes(list[1].Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := openPlugged(t, func(c *config.Config) {
+		c.Model.Adapters = list
+		c.Model.AdapterMemory = config.Size(larger)
+	})
+	use := func(name string) (int, string) {
+		return p.call(t, http.MethodPost, "/generate",
+			[]byte(`{"inputs":"a","parameters":{"max_new_tokens":2,"adapter_id":"`+name+`"}}`))
+	}
+	for _, name := range []string{"a0", "a1"} { // of which one fits
+		if status, body := use(name); status != http.StatusOK {
+			t.Fatalf("%s: %d %s", name, status, body)
+		}
+	}
+	if err := os.RemoveAll(list[0].Path); err != nil {
+		t.Fatal(err)
+	}
+	status, body := use("a0")
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, "`a0` is an adapter that cannot be read again") ||
+		strings.Contains(body, list[0].Path) {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := use("a1"); status != http.StatusOK {
+		t.Errorf("the other: %d %s", status, body)
 	}
 }
 

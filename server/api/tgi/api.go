@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -206,7 +207,8 @@ func (a *API) serveInfo(w http.ResponseWriter, r *http.Request, d *dialect.Diale
 	defer release()
 	info := appendInfo(nil, m, a.options.Version, d)
 	if m.Adapters != nil {
-		if names := m.Adapters(); len(names) > 0 {
+		names := slices.DeleteFunc(m.Adapters(), func(name string) bool { return !server.MayUse(r.Context(), name) })
+		if len(names) > 0 {
 			info = appendList(append(info, `,"adapters":`...), names, appendName)
 		}
 	}

@@ -173,8 +173,8 @@ func (v *instances) render(ctx context.Context, s *generate.Service) (err error)
 }
 
 // instance reads an instance that is a prompt. Of its parameters TGI takes the
-// length and the seed, and always draws; plugins are ours, and a grammar that is
-// given counts.
+// length and the seed, and always draws; plugins are ours, and a grammar and an
+// adapter that are given count.
 func (b *body) instance(r *wire.Reader, want string) error {
 	b.draft.MaxNewTokens = nil
 	err := r.Object(want, []wire.Field{
@@ -193,6 +193,6 @@ func (b *body) instance(r *wire.Reader, want string) error {
 	d := &b.draft
 	b.fullText = nil
 	b.draft = generate.Draft{Inputs: d.Inputs, DoSample: true, MaxNewTokens: d.MaxNewTokens, Seed: d.Seed,
-		Grammar: d.Grammar, Plugins: d.Plugins}
+		Grammar: d.Grammar, Plugins: d.Plugins, Adapter: d.Adapter}
 	return err
 }
