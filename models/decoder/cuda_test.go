@@ -443,6 +443,7 @@ func TestCUDARefusesByName(t *testing.T) {
 		"gemma2": "norms other than plain RMSNorm", "arcee": "an MLP other than silu with a gate",
 		"olmo2": "another norm of queries and keys", "smollm3": "another embedding of positions",
 		"granite": "scaled embeddings, residuals or logits", "glm4": "norms behind attention or MLP",
+		"mixtral": "a mixture of experts",
 	} {
 		ck, _ := readGolden(t, name)
 		_, err := Build(ck, io.Discard, Options{Device: models.CUDA, Weights: models.BF16})

@@ -96,7 +96,8 @@ func requests(n, vocab int) []engine.Request {
 func TestTogetherAsAlone(t *testing.T) {
 	startRuntime(t)
 	// One of each kind of norm, activation and embedding of positions.
-	names := []string{"llama3", "qwen2", "gemma2", "gpt2", "bloom", "phi-norms", "cohere", "olmo2", "nemotron", "granite"}
+	names := []string{"llama3", "qwen2", "gemma2", "gpt2", "bloom", "phi-norms", "cohere", "olmo2", "nemotron", "granite",
+		"qwen2-moe"}
 	for _, name := range names {
 		ck, _ := readGolden(t, name)
 		for _, w := range models.CPU.Formats() {

@@ -203,6 +203,11 @@ func TestGoldensSeeEverySetting(t *testing.T) {
 		{"nemotron", "activation", func(c *hf.Config) { c.Activation = hf.ReLU }},
 		{"hunyuan", "norm after rotary", func(c *hf.Config) { c.QKNorm.AfterRotary = false }},
 		{"hunyuan", "alpha", func(c *hf.Config) { c.Rope.Theta = 10000 }},
+		{"mixtral", "experts of a token", func(c *hf.Config) { c.Experts.PerToken = 1 }},
+		{"mixtral", "norm of weights", func(c *hf.Config) { c.Experts.Normalise = false }},
+		{"qwen2-moe", "norm of weights", func(c *hf.Config) { c.Experts.Normalise = true }},
+		{"qwen3-moe", "norm_topk_prob", func(c *hf.Config) { c.Experts.Normalise = false }},
+		{"olmoe", "clip_qkv", func(c *hf.Config) { c.ClipQKV = 0 }},
 		{"ministral3", "llama_4_scaling_beta", func(c *hf.Config) { c.Stretch = hf.Stretch{} }},
 	}
 	for _, c := range cases {

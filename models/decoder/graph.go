@@ -123,14 +123,58 @@ func (b *builder) layer(i int, residual, update string) (string, string) {
 	case t.MLPNorm != "":
 		read, _ = b.norm(p+"mlp_norm", inLayer, t.MLPNorm, residual, "")
 	}
-	x = b.gate(b, i, read)
-	b.adaptable(i, p+"down", x, 4+c.Projections(), 1, last)
-	x = b.linear(p+"down", x, c.Intermediate, c.MLPBias, c.Down(i))
+	x = b.mlp(i, read, last)
 	x = b.scaled(p+"down_scaled", b.after(p+"mlp_post", inLayer, t.MLPPost, x), c.Scales.Residual)
 	if c.Parallel {
 		x = b.node("Add", "", p+"both", []string{attended, x})
 	}
 	return residual, x
+}
+
+// mlp adds layer i's MLP, or its mixture of them.
+func (b *builder) mlp(i int, x string, last bool) string {
+	c, p := &b.cfg, graphPrefix(i)
+	if c.HasExperts(i) {
+		return b.experts(i, x)
+	}
+	x = b.gate(b, i, x)
+	b.adaptable(i, p+"down", x, 4+c.Projections(), 1, last)
+	return b.linear(p+"down", x, c.Intermediate, c.MLPBias, c.Down(i))
+}
+
+// experts adds layer i's mixture. The router is never quantised: it chooses.
+func (b *builder) experts(i int, x string) string {
+	c, p, e := &b.cfg, graphPrefix(i), b.cfg.Experts
+	router := b.floats(named([]hf.Slice{c.Router(i)}, weightOf), c.Hidden)
+	weight := b.g.External(p+"router.weight", b.element.graph, []int64{int64(e.N), int64(c.Hidden)}, router.codes)
+	scores := b.gemm(p+"router", []string{x, weight})
+	bits, block := 0, 0
+	if b.opt.Weights.Quantised() {
+		bits, block = b.format.Bits, b.format.Block
+	}
+	out := b.node("Experts", tgiDomain, p+"experts", []string{x, scores,
+		b.expertMatrices(p+"experts.gate_up", c.ExpertGateUp(i), c.Hidden),
+		b.expertMatrices(p+"experts.down", c.ExpertDown(i), e.Intermediate)},
+		onnx.Attr{Name: "experts", Value: e.N}, onnx.Attr{Name: "per_token", Value: e.PerToken},
+		onnx.Attr{Name: "hidden", Value: c.Hidden}, onnx.Attr{Name: "inner", Value: e.Intermediate},
+		onnx.Attr{Name: "normalise", Value: map[bool]int{true: 1}[e.Normalise]},
+		onnx.Attr{Name: "bits", Value: bits}, onnx.Attr{Name: "block_size", Value: block},
+		onnx.Attr{Name: "activation", Value: gluActivations[c.Activation]})
+	if e.Shared == 0 {
+		return out
+	}
+	gate, up, down := c.SharedExpert(i)
+	shared := b.linear(p+"shared.gate_up", x, c.Hidden, false, gate, up)
+	shared = b.node("GLU", tgiDomain, p+"shared.gated", []string{shared},
+		onnx.Attr{Name: "activation", Value: gluActivations[c.Activation]})
+	shared = b.linear(p+"shared.down", shared, e.Shared, false, down)
+	if e.SharedGate {
+		m := b.floats(named([]hf.Slice{c.SharedRouter(i)}, weightOf), c.Hidden)
+		weight := b.g.External(p+"shared.router.weight", b.element.graph, []int64{1, int64(c.Hidden)}, m.codes)
+		share := b.node("Sigmoid", "", p+"shared.share", []string{b.gemm(p+"shared.router", []string{x, weight})})
+		shared = b.node("Mul", "", p+"shared.weighted", []string{shared, share})
+	}
+	return b.node("Add", "", p+"experts.both", []string{out, shared})
 }
 
 // graphPrefix begins the names of layer i's nodes.
@@ -239,10 +283,6 @@ func (b *builder) attend(i int, p, qkv string) string {
 	if rotates {
 		inputs[8], inputs[9] = b.rotary("cos", i), b.rotary("sin", i)
 	}
-	if c.ClipQKV != 0 {
-		inputs[0] = b.node("Clip", "", p+"clipped", []string{qkv, b.constant(p+"clip.low", -c.ClipQKV),
-			b.constant(p+"clip.high", c.ClipQKV)})
-	}
 	fused := c.QKNorm.Over == hf.QKNormHead && !c.QKNorm.Layer // by the operator itself
 	if fused {
 		w := c.Tensors
@@ -250,7 +290,15 @@ func (b *builder) attend(i int, p, qkv string) string {
 			b.vector(p+"q_norm.weight", c.Norm.Offset, weightOf(w.InLayer(i, w.QNorm))),
 			b.vector(p+"k_norm.weight", c.Norm.Offset, weightOf(w.InLayer(i, w.KNorm))))
 	} else if c.QKNorm.Over != hf.QKNormNone {
-		copy(inputs, b.normedHeads(i, p, inputs[0]))
+		copy(inputs, b.normedHeads(i, p, qkv))
+	}
+	if c.ClipQKV != 0 {
+		low, high := b.constant(p+"clip.low", -c.ClipQKV), b.constant(p+"clip.high", c.ClipQKV)
+		for k, x := range inputs[:3] {
+			if x != "" {
+				inputs[k] = b.node("Clip", "", fmt.Sprintf("%sclipped%d", p, k), []string{x, low, high})
+			}
+		}
 	}
 	at := func(index int, input string) {
 		if len(inputs) < index {

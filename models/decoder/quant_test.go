@@ -204,7 +204,11 @@ func TestRoundingOfActivations(t *testing.T) {
 					}
 				}
 				t.Logf("largest difference %.3f, %v", distance(got, want), &a)
-				if a.KL() > 0.02 {
+				limit := 0.02
+				if ck.Config.Experts.N > 0 {
+					limit = 0.05 // rounding may choose another expert
+				}
+				if a.KL() > limit {
 					t.Errorf("rounding changes the distributions: %v", &a)
 				}
 			})

@@ -116,8 +116,12 @@ func expected(c *hf.Config) map[string][]int64 {
 		}
 		s.linear(c.QKV(i), c.Hidden, c.QKVBias)
 		s.linear([]hf.Slice{c.Out(i)}, c.Heads*c.HeadDim, c.OutBias)
-		s.linear(c.GateUp(i), c.Hidden, c.MLPBias)
-		s.linear([]hf.Slice{c.Down(i)}, c.Intermediate, c.MLPBias)
+		if c.HasExperts(i) {
+			s.experts(i)
+		} else {
+			s.linear(c.GateUp(i), c.Hidden, c.MLPBias)
+			s.linear([]hf.Slice{c.Down(i)}, c.Intermediate, c.MLPBias)
+		}
 		s.qkNorm(inLayer(t.QNorm), c.Heads)
 		s.qkNorm(inLayer(t.KNorm), c.KVHeads)
 	}
@@ -140,12 +144,32 @@ func (s shapes) linear(slices []hf.Slice, k int, bias bool) {
 	for _, p := range slices {
 		n := int64(p.Groups * p.Stride)
 		s.out[weightOf(p.Tensor)] = []int64{n, int64(k)}
+		if p.Outer != 0 {
+			s.out[weightOf(p.Tensor)] = []int64{int64(p.Outer), n / int64(p.Outer), int64(k)}
+		}
 		if p.Transposed {
 			s.out[weightOf(p.Tensor)] = []int64{int64(k), n}
 		}
 		if bias {
 			s.out[biasOf(p.Tensor)] = []int64{n}
 		}
+	}
+}
+
+// experts adds the tensors of layer i's mixture.
+func (s shapes) experts(i int) {
+	c := s.c
+	s.linear([]hf.Slice{c.Router(i)}, c.Hidden, false)
+	s.linear(c.ExpertGateUp(i), c.Hidden, false)
+	s.linear(c.ExpertDown(i), c.Experts.Intermediate, false)
+	if c.Experts.Shared == 0 {
+		return
+	}
+	gate, up, down := c.SharedExpert(i)
+	s.linear([]hf.Slice{gate, up}, c.Hidden, false)
+	s.linear([]hf.Slice{down}, c.Experts.Shared, false)
+	if c.Experts.SharedGate {
+		s.linear([]hf.Slice{c.SharedRouter(i)}, c.Hidden, false)
 	}
 }
 

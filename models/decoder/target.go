@@ -72,7 +72,7 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 		gate:   (*builder).stackedGate,
 		opsets: []onnx.Opset{{Version: 21}, {Domain: microsoftDomain, Version: 1}, {Domain: tgiDomain, Version: 1}},
 	}
-	t.adapters = !c.Tensors.Stacked()
+	t.adapters = !c.Tensors.Stacked() && c.Experts.N == 0
 	if d == models.CUDA {
 		if feature := cpuOnly(&c); feature != "" {
 			return target{}, fmt.Errorf("%s: %s has %s, which runs on the CPU only", hf.ConfigFile, c.Architecture, feature)
@@ -110,6 +110,7 @@ func cpuOnly(c *hf.Config) string {
 		{c.AttentionCap != 0 || c.LogitCap != 0, "caps of scores or logits"},
 		{c.ClipQKV != 0 || c.Stretch.From != 0, "clipped or stretched queries"},
 		{c.HeadBias, "a head with a bias"},
+		{c.Experts.N > 0, "a mixture of experts"},
 	} {
 		if f.needed {
 			return f.name

@@ -364,10 +364,34 @@ func (b *builder) floats(parts []hf.Slice, k int) matrix {
 	return matrix{n: height(parts), k: k, codes: b.data.End()}
 }
 
+// expertMatrices adds the matrices of all experts, one after another, each of the same number of parts.
+func (b *builder) expertMatrices(name string, parts []hf.Slice, k int) string {
+	parts = named(parts, weightOf)
+	if !b.opt.Weights.Quantised() {
+		m := b.floats(parts, k)
+		return b.g.External(name+".weight", b.element.graph, []int64{int64(m.n), int64(k)}, m.codes)
+	}
+	b.data.Begin()
+	for own := range slices.Chunk(parts, len(parts)/b.cfg.Experts.N) { // so that each begins a group of rows
+		b.pack(b.format, own, k)
+	}
+	ref := b.data.End()
+	return b.g.External(name+".weight", onnx.Uint8, []int64{ref.Length}, ref)
+}
+
 // blocks writes parts, stacked, as one quantised matrix of width k.
 func (b *builder) blocks(f quant.Format, parts []hf.Slice, k int) matrix {
 	b.data.Begin()
-	var scales []byte
+	scales := b.pack(f, parts, k)
+	m := matrix{n: height(parts), k: k, format: f, codes: b.data.End()}
+	if !b.packed {
+		m.scales = b.data.Tensor(scales)
+	}
+	return m
+}
+
+// pack writes the codes of parts, stacked, and returns their scales if those are not among them.
+func (b *builder) pack(f quant.Format, parts []hf.Slice, k int) (scales []byte) {
 	packer := f.Packer(b.data, k)
 	b.chunks(parts, k, func(t *safetensors.Tensor, at, n int) {
 		rows := n / k
@@ -393,11 +417,7 @@ func (b *builder) blocks(f quant.Format, parts []hf.Slice, k int) matrix {
 	if err := packer.Close(); err != nil {
 		b.fail(err)
 	}
-	m := matrix{n: height(parts), k: k, format: f, codes: b.data.End()}
-	if !b.packed {
-		m.scales = b.data.Tensor(scales)
-	}
-	return m
+	return scales
 }
 
 // narrowScales returns a tensor's scales as 16-bit floats.

@@ -44,7 +44,7 @@ type Config struct {
 	QKNorm QKNorm
 	// QKVBias, OutBias and MLPBias say which linear layers have a bias; HeadBias: the output head.
 	QKVBias, OutBias, MLPBias, HeadBias bool
-	// ClipQKV, if not 0, bounds queries, keys and values before they are rotated.
+	// ClipQKV, if not 0, bounds queries, keys and values after their norms and before they are rotated.
 	ClipQKV float64
 	// Parallel says that the MLP reads what the attention reads, not what it wrote. Without a norm of its own
 	// (Tensors.MLPNorm) it shares the attention's.
@@ -52,6 +52,8 @@ type Config struct {
 	// Activation is the MLP's; Gated says that it multiplies a second projection.
 	Activation Activation
 	Gated      bool
+	// Experts describes the mixture that layers have in place of the MLP.
+	Experts Experts
 	// Tied says that the output head is tied to the embedding.
 	Tied bool
 	// Windows holds, for each layer, the size of the sliding window: how many keys a query
@@ -126,6 +128,27 @@ const (
 	ReLU     Activation = "relu"
 	ReLU2    Activation = "relu2"
 )
+
+// Experts is a mixture of gated MLPs, of which each token takes those with the highest scores of a router.
+type Experts struct {
+	// N is how many there are; 0 is none. PerToken is how many a token takes.
+	N, PerToken int
+	// Intermediate is the width of each.
+	Intermediate int
+	// Normalise says that the weights of a token's experts add up to 1; else those of all experts do.
+	Normalise bool
+	// Shared is the width of an MLP that all tokens take beside them; 0 is none. SharedGate says that its result is
+	// multiplied by the sigmoid of a product of its own.
+	Shared     int
+	SharedGate bool
+	// Plain names layers with an ordinary MLP of Config.Intermediate; nil is none.
+	Plain []bool
+}
+
+// HasExperts reports whether layer i is a mixture.
+func (c *Config) HasExperts(i int) bool {
+	return c.Experts.N > 0 && (c.Experts.Plain == nil || !c.Experts.Plain[i])
+}
 
 // Scales multiply what flows through a model.
 type Scales struct {

@@ -3,6 +3,7 @@ package hf
 import (
 	"encoding/json"
 	"math"
+	"slices"
 )
 
 // family describes an architecture: how its config.json is read and where it differs from Llama's. docs/models.md
@@ -272,6 +273,87 @@ var families = map[string]family{
 		activation: "relu2", kvDefaultsToHeads: true, window: noWindow, tensors: llama},
 	"HeliumForCausalLM": {modelType: "helium", norm: Norm{Eps: 1e-8}, biasKey: true, mlpBiasKey: true, noOutBias: true,
 		kvDefaultsToHeads: true, headDim: 128, window: noWindow, interleaved: true, tensors: llama},
+}
+
+// Mixtures of experts.
+func init() {
+	routed := map[string][]string{"num_local_experts": {"num_local_experts", "num_experts"}}
+	qwen := llama.with(func(t *Tensors) {
+		t.Router, t.ExpertGate, t.ExpertUp, t.ExpertDown = "mlp.gate", "mlp.experts.%d.gate_proj", "mlp.experts.%d.up_proj",
+			"mlp.experts.%d.down_proj"
+		t.SharedGate, t.SharedUp, t.SharedDown, t.SharedRouter = "mlp.shared_expert.gate_proj",
+			"mlp.shared_expert.up_proj", "mlp.shared_expert.down_proj", "mlp.shared_expert_gate"
+	})
+	families["MixtralForCausalLM"] = family{modelType: "mixtral", norm: Norm{Eps: 1e-5}, window: optionalWindow,
+		tensors: llama.with(func(t *Tensors) {
+			t.Router, t.ExpertGate, t.ExpertUp, t.ExpertDown = "block_sparse_moe.gate", "block_sparse_moe.experts.%d.w1",
+				"block_sparse_moe.experts.%d.w3", "block_sparse_moe.experts.%d.w2"
+		}), more: func(o *object, c *Config) {
+			c.readExperts(o, 2)
+			c.Experts.Normalise = true
+		}, ignored: routerIgnored}
+	families["Qwen2MoeForCausalLM"] = family{modelType: "qwen2_moe", norm: rms, qkvBias: true, biasKey: true,
+		noOutBias: true, window: switchedWindow, tensors: qwen, keys: map[string][]string{
+			"num_local_experts": {"num_local_experts", "num_experts"}, "attention_bias": {"qkv_bias"}},
+		more: func(o *object, c *Config) {
+			c.readExperts(o, 4)
+			c.readSparseLayers(o)
+			c.Experts.Shared = o.int("shared_expert_intermediate_size", 5632, 1, maxWidth)
+			c.Experts.SharedGate = true
+		}, ignored: routerIgnored}
+	families["Qwen3MoeForCausalLM"] = family{modelType: "qwen3_moe", norm: rms, biasKey: true,
+		qkNorm: QKNorm{Over: QKNormHead}, window: switchedWindow, tensors: qwen, keys: routed,
+		more: func(o *object, c *Config) {
+			c.readExperts(o, 8)
+			c.readSparseLayers(o)
+		}, ignored: routerIgnored}
+	families["OlmoeForCausalLM"] = family{modelType: "olmoe", norm: Norm{Eps: 1e-5}, biasKey: true,
+		qkNorm: QKNorm{Over: QKNormAll}, kvDefaultsToHeads: true, window: noWindow, tensors: qwen, keys: routed,
+		more: func(o *object, c *Config) {
+			c.readExperts(o, 8)
+			c.ClipQKV = o.float("clip_qkv", 0, 1e-6, 1e18)
+		}, ignored: routerIgnored}
+	granite := families["GraniteForCausalLM"]
+	families["GraniteMoeForCausalLM"] = family{modelType: "granitemoe", norm: rms, biasKey: true,
+		kvDefaultsToHeads: true, window: noWindow, tensors: llama.with(func(t *Tensors) {
+			t.Router, t.ExpertGateUp, t.ExpertDown = "block_sparse_moe.router.layer", "block_sparse_moe.input_linear",
+				"block_sparse_moe.output_linear"
+		}), more: func(o *object, c *Config) {
+			granite.more(o, c)
+			c.readExperts(o, 2)
+			c.Experts.Normalise = true
+		}, ignored: routerIgnored}
+}
+
+// routerIgnored lists keys of training.
+const routerIgnored = "router_aux_loss_coef router_jitter_noise output_router_logits"
+
+// readExperts reads the sizes of a mixture; perToken is the default of how many experts a token takes.
+func (c *Config) readExperts(o *object, perToken int) {
+	e := &c.Experts
+	e.N = o.requireInt("num_local_experts", 1, maxExperts)
+	e.PerToken = o.int("num_experts_per_tok", perToken, 1, maxExperts)
+	if e.PerToken > e.N {
+		o.fail("num_experts_per_tok", "%d is more than the %d experts", e.PerToken, e.N)
+	}
+	e.Intermediate = o.int("moe_intermediate_size", c.Intermediate, 1, maxWidth)
+	e.Normalise = o.bool("norm_topk_prob", false)
+}
+
+// maxExperts bounds the experts of a layer.
+const maxExperts = 1 << 10
+
+// readSparseLayers reads which layers are mixtures: each n-th, and not those of mlp_only_layers.
+func (c *Config) readSparseLayers(o *object) {
+	every := o.int("decoder_sparse_step", 1, 1, maxLayers)
+	var plain []int
+	if v, ok := o.raw("mlp_only_layers"); ok && json.Unmarshal(v, &plain) != nil {
+		o.fail("mlp_only_layers", "want a list of numbers, got %s", shorten(v))
+	}
+	c.Experts.Plain = make([]bool, c.Layers)
+	for i := range c.Experts.Plain {
+		c.Experts.Plain[i] = (i+1)%every != 0 || slices.Contains(plain, i)
+	}
 }
 
 // cohereIgnored lists keys of Cohere's checkpoints that transformers does not read.

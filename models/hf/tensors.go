@@ -22,6 +22,11 @@ type Tensors struct {
 	Out          string
 	// Gate and Up are matrices of their own, or GateUp stacks them.
 	Gate, Up, GateUp, Down string
+	// Router scores experts. ExpertGate, ExpertUp and ExpertDown are formats with an expert's number; or ExpertGateUp and
+	// ExpertDown stack those of all.
+	Router, ExpertGate, ExpertUp, ExpertGateUp, ExpertDown string
+	// SharedGate, SharedUp and SharedDown are the MLP beside the experts, SharedRouter what it is multiplied by.
+	SharedGate, SharedUp, SharedDown, SharedRouter string
 	// Transposed says that a layer's matrices are [in, out].
 	Transposed bool
 }
@@ -63,6 +68,8 @@ type Slice struct {
 	Groups, Stride, Offset, Rows int
 	// Transposed says that the tensor's rows are its columns.
 	Transposed bool
+	// Outer, if not 0, is the size of a dimension before the tensor's rows: that of experts.
+	Outer int
 }
 
 // Height returns the number of the matrix's rows.
@@ -127,10 +134,77 @@ func (c *Config) Out(i int) Slice { return c.matrix(i, c.Tensors.Out, c.Hidden) 
 // Down returns layer i's matrix behind the MLP's activation.
 func (c *Config) Down(i int) Slice { return c.matrix(i, c.Tensors.Down, c.Hidden) }
 
+// ExpertGateUp returns the matrices of gate and up of all experts of layer i, and ExpertDown those of down, one expert
+// after another: equally many for each.
+func (c *Config) ExpertGateUp(i int) []Slice {
+	t, e := c.Tensors, c.Experts
+	if t.ExpertGateUp != "" {
+		return c.stacked(i, t.ExpertGateUp, 2*e.Intermediate)
+	}
+	var out []Slice
+	for k := range e.N {
+		for _, part := range []string{t.ExpertGate, t.ExpertUp} {
+			out = append(out, c.matrix(i, fmt.Sprintf(part, k), e.Intermediate))
+		}
+	}
+	return out
+}
+
+// ExpertDown is described at ExpertGateUp.
+func (c *Config) ExpertDown(i int) []Slice {
+	if c.Tensors.ExpertGateUp != "" {
+		return c.stacked(i, c.Tensors.ExpertDown, c.Hidden)
+	}
+	var out []Slice
+	for k := range c.Experts.N {
+		out = append(out, c.matrix(i, fmt.Sprintf(c.Tensors.ExpertDown, k), c.Hidden))
+	}
+	return out
+}
+
+// stacked cuts a tensor of layer i with the matrices of all experts.
+func (c *Config) stacked(i int, part string, rows int) []Slice {
+	out := make([]Slice, c.Experts.N)
+	for k := range out {
+		out[k] = Slice{Tensor: c.Tensors.InLayer(i, part), Groups: 1, Stride: len(out) * rows, Offset: k * rows, Rows: rows,
+			Outer: len(out)}
+	}
+	return out
+}
+
+// Router returns layer i's matrix of the experts' scores.
+func (c *Config) Router(i int) Slice { return c.matrix(i, c.Tensors.Router, c.Experts.N) }
+
+// SharedExpert returns the matrices of the MLP beside the experts of layer i: gate, up and down.
+func (c *Config) SharedExpert(i int) (gate, up, down Slice) {
+	t, n := c.Tensors, c.Experts.Shared
+	return c.matrix(i, t.SharedGate, n), c.matrix(i, t.SharedUp, n), c.matrix(i, t.SharedDown, c.Hidden)
+}
+
+// SharedRouter returns layer i's matrix of what that MLP is multiplied by.
+func (c *Config) SharedRouter(i int) Slice { return c.matrix(i, c.Tensors.SharedRouter, 1) }
+
 // Projections returns how many matrices the MLP's activation reads: two with a gate.
 func (c *Config) Projections() int {
 	if c.Gated {
 		return 2
 	}
 	return 1
+}
+
+// Size is that of some equal matrices.
+type Size struct{ Rows, Cols, Count int }
+
+// Sizes returns the sizes of the products' matrices of layer i, as they are computed: stacked where they read the same.
+func (c *Config) Sizes(i int) []Size {
+	q, kv, h, e := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim, c.Hidden, c.Experts
+	out := []Size{{q + 2*kv, h, 1}, {h, q, 1}}
+	if !c.HasExperts(i) {
+		return append(out, Size{c.Projections() * c.Intermediate, h, 1}, Size{h, c.Intermediate, 1})
+	}
+	out = append(out, Size{2 * e.Intermediate, h, e.N}, Size{h, e.Intermediate, e.N})
+	if e.Shared > 0 {
+		out = append(out, Size{2 * e.Shared, h, 1}, Size{h, e.Shared, 1})
+	}
+	return out
 }

@@ -42,11 +42,14 @@ func sameWindow(o *object, layers, w int) []int {
 // switchedWindow is Qwen's: with use_sliding_window there is a window in the layers that
 // layer_types names, by default those from max_window_layers on.
 func switchedWindow(o *object, layers int) []int {
-	w := o.int("sliding_window", 4096, 1, maxPositions)
+	w := o.int("sliding_window", 4096, 0, maxPositions)
 	from := o.int("max_window_layers", 28, 0, maxLayers)
 	on := o.bool("use_sliding_window", false)
 	if on && o.has("sliding_window") && string(o.values["sliding_window"]) == "null" {
 		on = false
+	}
+	if on && w == 0 {
+		o.fail("sliding_window", "is 0, but use_sliding_window is on")
 	}
 	out := make([]int, layers)
 	types := o.layerTypes(layers)

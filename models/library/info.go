@@ -237,10 +237,12 @@ func matrixBytes(c hf.Config, d models.Device, w models.Weights) int64 {
 	if w == models.Int8 {
 		bits = 8
 	}
-	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	layer := matrix(q+2*kv, c.Hidden, bits) + matrix(c.Hidden, q, bits) +
-		matrix(c.Projections()*c.Intermediate, c.Hidden, bits) + matrix(c.Hidden, c.Intermediate, bits)
-	sum := int64(c.Layers)*layer + matrix(c.Vocab, c.Hidden, bits)
+	sum := matrix(c.Vocab, c.Hidden, bits)
+	for i := range c.Layers {
+		for _, s := range c.Sizes(i) {
+			sum += int64(s.Count) * matrix(s.Rows, s.Cols, bits)
+		}
+	}
 	lookup := bits
 	if !c.Tied {
 		lookup = 8

@@ -40,10 +40,9 @@ ROWS(avx2, __attribute__((target("avx2,fma"))))
 ROWS(avx512, __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma"))))
 #endif
 
-typedef void glu_row(const float *, const float *, float *, int64_t);
-
-// current goes with the attention kernel, so that one switch chooses for both.
-static glu_row *current(int activation) {
+// It goes with the attention kernel, so that one switch chooses for both.
+glu_row *glu_choose(int64_t activation) {
+	if (activation < 0 || activation >= ACTIVATIONS) return NULL;
 #define CHOICE(suffix) (glu_row *[ACTIVATIONS]){silu_##suffix, gelu_tanh_##suffix, gelu_##suffix, relu_##suffix}
 #if defined(__x86_64__)
 	if (pa_current() == &pa_avx512) return CHOICE(avx512)[activation];
@@ -71,7 +70,7 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	if (status) return status;
 	if (in.rank != 2 || in.dims[1] % 2) return op_invalid("tgi.GLU: the input is no matrix of an even width");
 	const int64_t shape[2] = {in.dims[0], in.dims[1] / 2};
-	struct glu s = {.row = current(*(const int *)kernel), .in = in.data, .width = shape[1]};
+	struct glu s = {.row = glu_choose(*(const int *)kernel), .in = in.data, .width = shape[1]};
 	status = op_output(ctx, shape, 2, &s.out);
 	if (status) return status;
 	return op_spread(ctx, run_row, (size_t)shape[0], shape[0] * shape[1] * ELEMENT_WORK, &s);
@@ -82,7 +81,7 @@ static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const 
 	int64_t activation = -1;
 	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_int64(info, "activation", &activation);
 	if (status) return status;
-	if (activation < 0 || activation >= ACTIVATIONS) return op_invalid("tgi.GLU: activation is out of bounds");
+	if (!glu_choose(activation)) return op_invalid("tgi.GLU: activation is out of bounds");
 	int *own = malloc(sizeof *own);
 	if (!own) return op_invalid("tgi.GLU: out of memory");
 	*own = (int)activation;

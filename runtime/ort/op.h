@@ -30,7 +30,13 @@ OrtStatus *op_invalid(const char *text);
 // op_spread runs fn(p, 0..n-1): on the session's threads when work is worth it.
 OrtStatus *op_spread(const OrtKernelContext *ctx, void (*fn)(void *, size_t), size_t n, int64_t work, void *p);
 
+// glu_row writes n numbers of activation(gate) * up.
+typedef void glu_row(const float *gate, const float *up, float *out, int64_t n);
+
+// glu_choose returns the function for this CPU of an activation, numbered as tgi.GLU's attribute, or null.
+glu_row *glu_choose(int64_t activation);
+
 // The operators' descriptions.
-extern const struct tgi_custom_op tgi_paged_attention, tgi_glu, tgi_lora_operator, tgi_matmul_q, tgi_gather_q;
+extern const struct tgi_custom_op tgi_paged_attention, tgi_glu, tgi_experts, tgi_lora_operator, tgi_matmul_q, tgi_gather_q;
 
 #endif

@@ -209,12 +209,16 @@ func weightsFor(cfg config.Config, p models.Processor, parameters float64, dtype
 
 // EstimateParams estimates the number of parameters, leaving norms and biases out.
 func EstimateParams(c hf.Config) float64 {
-	embed := float64(c.Vocab) * float64(c.Hidden)
+	sum := float64(c.Vocab) * float64(c.Hidden)
 	if !c.Tied {
-		embed *= 2
+		sum *= 2
 	}
-	attention := 2 * (c.Heads + c.KVHeads) * c.HeadDim
-	return embed + float64(c.Layers)*float64(c.Hidden)*float64(attention+(c.Projections()+1)*c.Intermediate)
+	for i := range c.Layers {
+		for _, s := range c.Sizes(i) {
+			sum += float64(s.Count) * float64(s.Rows) * float64(s.Cols)
+		}
+	}
+	return sum
 }
 
 func (in *instance) loadTokenizer(ckpt *hf.Checkpoint) error {

@@ -1,0 +1,361 @@
+// The operator tgi.Experts: a mixture of gated MLPs, of which each token takes a few.
+//
+// Tokens are sorted by expert, so that a matrix is read once for all that take it. The products are those of
+// tgi.MatMulQ, or dot products of floats with a fixed order of sums; what the experts of a token give is added in the
+// order of their scores. So a token's result does not depend on the others.
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention.h"
+#include "op.h"
+#include "product.h"
+
+// Inputs: tokens [tokens, hidden], the router's scores [tokens, experts], and for each expert, one after another, the
+// matrices of gate and up [2*inner, hidden] and of down [hidden, inner]: floats, or packed as for tgi.MatMulQ.
+enum { EX_X, EX_SCORES, EX_GATE_UP, EX_DOWN, EX_COUNT };
+
+enum {
+	UNIT_COLUMNS = 64,   // of a product that are one unit of work
+	CACHED_COLUMNS = 1024,  // of activations that a group meets while they are in the cache
+	CACHED_ROWS = 128,   // of them
+	EXPERTS_MAX = 1024,
+};
+
+struct experts_node {
+	int64_t count, per_token, hidden, inner, normalise, bits, block, activation;
+};
+
+static OrtStatus *attribute(const OrtKernelInfo *info, const char *name, int64_t min, int64_t max, int64_t *out) {
+	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_int64(info, name, out);
+	if (!status && *out >= min && *out <= max) return NULL;
+	if (status) tgi_ort.ReleaseStatus(status);
+	char text[96] = "tgi.Experts: attribute missing or out of bounds: ";
+	strncat(text, name, sizeof text - strlen(text) - 1);
+	return op_invalid(text);
+}
+
+static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const OrtKernelInfo *info, void **kernel) {
+	(void)op, (void)api;
+	struct experts_node n;
+	OrtStatus *status = attribute(info, "experts", 1, EXPERTS_MAX, &n.count);
+	if (!status) status = attribute(info, "per_token", 1, n.count, &n.per_token);
+	if (!status) status = attribute(info, "hidden", 1, 1 << 20, &n.hidden);
+	if (!status) status = attribute(info, "inner", 1, 1 << 20, &n.inner);
+	if (!status) status = attribute(info, "normalise", 0, 1, &n.normalise);
+	if (!status) status = attribute(info, "bits", 0, 8, &n.bits);
+	if (!status) status = attribute(info, "block_size", 0, 128, &n.block);
+	if (!status) status = attribute(info, "activation", 0, 255, &n.activation);
+	if (status) return status;
+	const int packed = (n.bits == 4 || n.bits == 8) && (n.block == 32 || n.block == 64 || n.block == 128);
+	if (n.bits && !packed) return op_invalid("tgi.Experts: bits must be 0, 4 or 8, block_size 32, 64 or 128");
+	if (!glu_choose(n.activation)) return op_invalid("tgi.Experts: activation is out of bounds");
+	struct experts_node *own = malloc(sizeof *own);
+	if (!own) return op_invalid("tgi.Experts: out of memory");
+	*own = n;
+	*kernel = own;
+	return NULL;
+}
+
+// place is a token's expert, with what its result is multiplied by.
+struct place {
+	int32_t token, expert;
+	float weight;
+};
+
+// step is one product of all experts: rows of width k by matrices of n rows, to rows of stride floats.
+struct step {
+	struct mq_matrix matrix;  // of the first expert; bits is 0 for floats
+	int64_t expert_bytes;
+	struct mq_rows rows;  // rounded; unused for floats
+	const float *x;       // [slots, k]
+	float *y;
+	int64_t stride, units_per_expert;
+};
+
+struct work {
+	const struct experts_node *node;
+	const struct mq_kernel *kernel;
+	glu_row *glu;
+	const float *x, *scores;
+	float *out;
+	int64_t tokens, slots;
+	struct place *places;  // [tokens][per_token], in the order of their scores
+	int32_t *slot_of;      // of each place, in the order of experts
+	int32_t *place_at;     // of each slot
+	int64_t *first;        // slot of each expert, and the number of slots
+	int32_t *active;       // experts that have slots
+	int64_t active_count;
+	float *gathered, *gate_up, *gated, *down;
+	struct step one, two;
+};
+
+// route chooses a token's experts: those of the highest scores, the first of equal ones. Their weights are the softmax
+// of all scores, or of theirs.
+static void route(void *p, size_t token) {
+	const struct work *w = p;
+	const int64_t count = w->node->count, k = w->node->per_token;
+	const float *scores = w->scores + (int64_t)token * count;
+	struct place *places = w->places + (int64_t)token * k;
+	for (int64_t i = 0; i < k; i++) {
+		int32_t best = -1;
+		for (int32_t e = 0; e < count; e++) {
+			int taken = 0;
+			for (int64_t j = 0; j < i; j++) taken |= places[j].expert == e;
+			if (!taken && (best < 0 || scores[e] > scores[best])) best = e;
+		}
+		places[i] = (struct place){(int32_t)token, best, 0};
+	}
+	const float top = scores[places[0].expert];
+	float sum = 0;
+	if (w->node->normalise)
+		for (int64_t i = 0; i < k; i++) sum += expf(scores[places[i].expert] - top);
+	else
+		for (int64_t e = 0; e < count; e++) sum += expf(scores[e] - top);
+	for (int64_t i = 0; i < k; i++) places[i].weight = expf(scores[places[i].expert] - top) / sum;
+}
+
+// sort gives places their slots, by expert and then by token.
+static void sort(struct work *w) {
+	const int64_t count = w->node->count;
+	memset(w->first, 0, (size_t)(count + 1) * sizeof *w->first);
+	for (int64_t i = 0; i < w->slots; i++) w->first[w->places[i].expert + 1]++;
+	w->active_count = 0;
+	for (int64_t e = 0; e < count; e++) {
+		if (w->first[e + 1]) w->active[w->active_count++] = (int32_t)e;
+		w->first[e + 1] += w->first[e];
+	}
+	for (int64_t i = 0; i < w->slots; i++) {
+		const int64_t slot = w->first[w->places[i].expert]++;
+		w->slot_of[i] = (int32_t)slot;
+		w->place_at[slot] = (int32_t)i;
+	}
+	for (int64_t e = count; e > 0; e--) w->first[e] = w->first[e - 1];
+	w->first[0] = 0;
+}
+
+// gather copies, or rounds, a slot's token.
+static void gather(void *p, size_t slot) {
+	const struct work *w = p;
+	const float *x = w->x + (int64_t)w->places[w->place_at[slot]].token * w->node->hidden;
+	if (w->node->bits)
+		w->kernel->quantise(&w->one.matrix, &w->one.rows, x, (int64_t)slot);
+	else
+		memcpy(w->gathered + (int64_t)slot * w->node->hidden, x, (size_t)w->node->hidden * sizeof *x);
+}
+
+// activate applies the activation to a slot's row, and rounds it.
+static void activate(void *p, size_t slot) {
+	const struct work *w = p;
+	const int64_t inner = w->node->inner;
+	const float *row = w->gate_up + (int64_t)slot * w->one.stride;
+	float *out = w->gated + (int64_t)slot * inner;
+	w->glu(row, row + inner, out, inner);
+	if (w->node->bits) w->kernel->quantise(&w->two.matrix, &w->two.rows, out, (int64_t)slot);
+}
+
+typedef float lanes __attribute__((vector_size(32), aligned(4)));
+
+// A dot product in the order of 16 lanes, for one row of weights and some rows of x.
+#define DOTS(name, target)                                                                               \
+	target static void name(const float *w, const float *x, int64_t k, int64_t rows, float *y, int64_t stride) { \
+		for (int64_t r = 0; r < rows; r++, x += k) {                                                       \
+			lanes a = {0}, b = {0};                                                                         \
+			int64_t d = 0;                                                                                  \
+			for (; d + 16 <= k; d += 16) {                                                                  \
+				a += *(const lanes *)(w + d) * *(const lanes *)(x + d);                                      \
+				b += *(const lanes *)(w + d + 8) * *(const lanes *)(x + d + 8);                              \
+			}                                                                                               \
+			a += b;                                                                                         \
+			float sum = ((a[0] + a[4]) + (a[1] + a[5])) + ((a[2] + a[6]) + (a[3] + a[7]));                  \
+			for (; d < k; d++) sum += w[d] * x[d];                                                          \
+			y[r * stride] = sum;                                                                            \
+		}                                                                                                  \
+	}
+
+DOTS(dots_portable, )
+#if defined(__x86_64__)
+DOTS(dots_avx2, __attribute__((target("avx2,fma"))))
+#endif
+
+static void dots(const float *w, const float *x, int64_t k, int64_t rows, float *y, int64_t stride) {
+#if defined(__x86_64__)
+	if (pa_current() != &pa_portable) {
+		dots_avx2(w, x, k, rows, y, stride);
+		return;
+	}
+#endif
+	dots_portable(w, x, k, rows, y, stride);
+}
+
+// run_unit computes some columns of one expert's product.
+static void run_unit(const struct work *w, const struct step *s, size_t unit) {
+	const int32_t expert = w->active[unit / (size_t)s->units_per_expert];
+	const int64_t part = (int64_t)unit % s->units_per_expert, row = w->first[expert], end = w->first[expert + 1];
+	struct mq_matrix m = s->matrix;
+	m.data += (int64_t)expert * s->expert_bytes;
+	if (!m.bits) {
+		const float *weights = (const float *)m.data;
+		const int64_t last = (part + 1) * UNIT_COLUMNS < m.n ? (part + 1) * UNIT_COLUMNS : m.n;
+		for (int64_t c = part * UNIT_COLUMNS; c < last; c++)
+			dots(weights + c * m.k, s->x + row * m.k, m.k, end - row, s->y + row * s->stride + c, s->stride);
+		return;
+	}
+	const int64_t groups = mq_groups(&m), blocks = mq_blocks(&m), per_unit = UNIT_COLUMNS / MQ_GROUP;
+	const int64_t last = (part + 1) * per_unit < groups ? (part + 1) * per_unit : groups;
+	const int64_t at_once = end - row < 32 ? blocks : CACHED_COLUMNS / m.block;
+	for (int64_t r = row; r < end; r += CACHED_ROWS) {
+		const int64_t stop = end - r < CACHED_ROWS ? end : r + CACHED_ROWS;
+		for (int64_t from = 0; from < blocks; from += at_once) {
+			const int64_t to = blocks - from < at_once ? blocks : from + at_once;
+			for (int64_t g = part * per_unit; g < last; g++)
+				w->kernel->multiply(&m, &s->rows, g, from, to, r, stop, s->y + r * s->stride + g * MQ_GROUP, s->stride);
+		}
+	}
+}
+
+static void first_product(void *p, size_t unit) { run_unit(p, &((const struct work *)p)->one, unit); }
+static void second_product(void *p, size_t unit) { run_unit(p, &((const struct work *)p)->two, unit); }
+
+// add sums up what a token's experts gave.
+static void add(void *p, size_t token) {
+	const struct work *w = p;
+	const int64_t hidden = w->node->hidden, k = w->node->per_token;
+	float *out = w->out + (int64_t)token * hidden;
+	for (int64_t i = 0; i < k; i++) {
+		const int64_t place = (int64_t)token * k + i;
+		const float *y = w->down + w->slot_of[place] * w->two.stride, weight = w->places[place].weight;
+		for (int64_t d = 0; d < hidden; d++) out[d] = i ? out[d] + y[d] * weight : y[d] * weight;
+	}
+}
+
+// lay_out describes a product of n columns and k numbers a row; it returns the bytes that its rounded rows take.
+static size_t lay_out(const struct work *w, struct step *s, const void *data, int64_t n, int64_t k) {
+	s->matrix = (struct mq_matrix){data, n, k, (int)w->node->bits, (int)w->node->block};
+	s->stride = (n + MQ_GROUP - 1) / MQ_GROUP * MQ_GROUP;
+	s->units_per_expert = (n + UNIT_COLUMNS - 1) / UNIT_COLUMNS;
+	if (!w->node->bits) {
+		s->expert_bytes = n * k * (int64_t)sizeof(float);
+		return 0;
+	}
+	s->expert_bytes = mq_groups(&s->matrix) * mq_blocks(&s->matrix) * mq_block_bytes(&s->matrix);
+	const size_t scales = (size_t)w->slots * (size_t)mq_blocks(&s->matrix);
+	return scales * (sizeof(float) + (size_t)mq_sums(&s->matrix) * sizeof(int32_t) + (size_t)w->node->block);
+}
+
+// rounded gives a product memory for its rounded rows.
+static void rounded(const struct work *w, struct step *s, char *memory) {
+	const size_t scales = (size_t)w->slots * (size_t)mq_blocks(&s->matrix);
+	s->rows.scales = (float *)memory;
+	s->rows.sums = (int32_t *)(s->rows.scales + scales);
+	s->rows.codes = (int8_t *)(s->rows.sums + scales * (size_t)mq_sums(&s->matrix));
+}
+
+// arena hands out parts of one allocation; without a base it only counts.
+struct arena {
+	char *base;
+	size_t used;
+};
+
+static void *take(struct arena *a, size_t n, size_t size) {
+	void *at = a->base ? a->base + a->used : NULL;
+	a->used += (n * size + 63) / 64 * 64;
+	return at;
+}
+
+// divide gives w its memory.
+static void divide(struct work *w, struct arena *a, size_t rounded_one, size_t rounded_two) {
+	const struct experts_node *n = w->node;
+	const size_t slots = (size_t)w->slots;
+	w->places = take(a, slots, sizeof *w->places);
+	w->slot_of = take(a, slots, sizeof *w->slot_of);
+	w->place_at = take(a, slots, sizeof *w->place_at);
+	w->first = take(a, (size_t)n->count + 1, sizeof *w->first);
+	w->active = take(a, (size_t)n->count, sizeof *w->active);
+	w->gathered = take(a, n->bits ? 0 : slots * (size_t)n->hidden, sizeof(float));
+	w->gate_up = take(a, slots * (size_t)w->one.stride, sizeof(float));
+	w->gated = take(a, slots * (size_t)n->inner, sizeof(float));
+	w->down = take(a, slots * (size_t)w->two.stride, sizeof(float));
+	char *one = take(a, rounded_one, 1), *two = take(a, rounded_two, 1);
+	if (!a->base) return;
+	if (n->bits) {
+		rounded(w, &w->one, one);
+		rounded(w, &w->two, two);
+	}
+	w->one.x = w->gathered, w->one.y = w->gate_up, w->two.x = w->gated, w->two.y = w->down;
+}
+
+static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
+	const struct experts_node *n = kernel;
+	struct tensor in[EX_COUNT];
+	for (size_t i = 0; i < EX_COUNT; i++) {
+		OrtStatus *status = op_input(ctx, i, &in[i]);
+		if (status) return status;
+	}
+	const int64_t tokens = in[EX_X].rank == 2 ? in[EX_X].dims[0] : -1;
+	if (tokens < 0 || in[EX_X].dims[1] != n->hidden) return op_invalid("tgi.Experts: the tokens have another width");
+	if (in[EX_SCORES].size != tokens * n->count) return op_invalid("tgi.Experts: the scores have the wrong size");
+	struct work w = {.node = n, .kernel = mq_current(), .glu = glu_choose(n->activation), .x = in[EX_X].data,
+	                 .scores = in[EX_SCORES].data, .tokens = tokens, .slots = tokens * n->per_token};
+	const size_t rounded_one = lay_out(&w, &w.one, in[EX_GATE_UP].data, 2 * n->inner, n->hidden);
+	const size_t rounded_two = lay_out(&w, &w.two, in[EX_DOWN].data, n->hidden, n->inner);
+	const unsigned type = n->bits ? TGI_ORT_UINT8 : TGI_ORT_FLOAT;
+	const int64_t size = n->bits ? 1 : (int64_t)sizeof(float);
+	if (in[EX_GATE_UP].type != type || in[EX_DOWN].type != type ||
+	    in[EX_GATE_UP].size * size != n->count * w.one.expert_bytes ||
+	    in[EX_DOWN].size * size != n->count * w.two.expert_bytes)
+		return op_invalid("tgi.Experts: the matrices have another size or type than the attributes say");
+	const int64_t shape[2] = {tokens, n->hidden};
+	OrtStatus *status = op_output(ctx, shape, 2, &w.out);
+	if (status || !tokens) return status;
+
+	struct arena arena = {0};
+	divide(&w, &arena, rounded_one, rounded_two);
+	arena = (struct arena){malloc(arena.used), 0};
+	if (!arena.base) return op_invalid("tgi.Experts: out of memory");
+	divide(&w, &arena, rounded_one, rounded_two);
+	const size_t slots = (size_t)w.slots;
+	const int64_t multiplications = w.slots * n->inner * n->hidden;
+	status = op_spread(ctx, route, (size_t)tokens, tokens * n->count * (n->per_token + 8), &w);
+	if (!status) {
+		sort(&w);
+		status = op_spread(ctx, gather, slots, w.slots * n->hidden * 2, &w);
+	}
+	if (!status)
+		status = op_spread(ctx, first_product, (size_t)(w.active_count * w.one.units_per_expert), 2 * multiplications, &w);
+	if (!status) status = op_spread(ctx, activate, slots, w.slots * n->inner * 16, &w);
+	if (!status)
+		status = op_spread(ctx, second_product, (size_t)(w.active_count * w.two.units_per_expert), multiplications, &w);
+	if (!status) status = op_spread(ctx, add, (size_t)tokens, w.slots * n->hidden, &w);
+	free(arena.base);
+	return status;
+}
+
+static void destroy(void *kernel) { free(kernel); }
+static const char *op_name(const struct tgi_custom_op *op) { return (void)op, "Experts"; }
+static const char *op_provider(const struct tgi_custom_op *op) { return (void)op, NULL; }
+static size_t op_inputs(const struct tgi_custom_op *op) { return (void)op, EX_COUNT; }
+static size_t op_outputs(const struct tgi_custom_op *op) { return (void)op, 1; }
+static unsigned op_input_type(const struct tgi_custom_op *op, size_t i) {
+	return (void)op, i < EX_GATE_UP ? TGI_ORT_FLOAT : TGI_ORT_ANY;
+}
+static unsigned op_output_type(const struct tgi_custom_op *op, size_t i) { return (void)op, (void)i, TGI_ORT_FLOAT; }
+static unsigned op_kind(const struct tgi_custom_op *op, size_t i) { return (void)op, (void)i, TGI_ORT_REQUIRED; }
+static int op_memory(const struct tgi_custom_op *op, size_t i) { return (void)op, (void)i, TGI_ORT_MEM_DEFAULT; }
+
+const struct tgi_custom_op tgi_experts = {
+    .version = TGI_CUSTOM_OP_VERSION,
+    .GetName = op_name,
+    .GetExecutionProviderType = op_provider,
+    .GetInputType = op_input_type,
+    .GetInputTypeCount = op_inputs,
+    .GetOutputType = op_output_type,
+    .GetOutputTypeCount = op_outputs,
+    .KernelDestroy = destroy,
+    .GetInputCharacteristic = op_kind,
+    .GetOutputCharacteristic = op_kind,
+    .GetInputMemoryType = op_memory,
+    .CreateKernelV2 = create,
+    .KernelComputeV2 = compute,
+};

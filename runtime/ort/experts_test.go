@@ -1,0 +1,218 @@
+package ort
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mixture is a mixture of experts and what its operator computes.
+type mixture struct {
+	experts, perToken, hidden, inner, bits, block int
+	normalise                                     bool
+	gateUp, down                                  []*quantised // with bits
+	gateUpFloats, downFloats                      []float32    // without
+}
+
+func (m mixture) String() string {
+	return fmt.Sprintf("%d of %d experts, %dx%d, %d bits in blocks of %d, normalised %v", m.perToken, m.experts,
+		m.hidden, m.inner, m.bits, m.block, m.normalise)
+}
+
+func (m *mixture) fill(r *rand.Rand) {
+	if m.bits == 0 {
+		m.gateUpFloats, m.downFloats = normal(r, m.experts*2*m.inner*m.hidden), normal(r, m.experts*m.hidden*m.inner)
+		for i := range m.gateUpFloats {
+			m.gateUpFloats[i] /= float32(math.Sqrt(float64(m.hidden)))
+		}
+		return
+	}
+	for range m.experts {
+		m.gateUp = append(m.gateUp, newQuantised(r, 2*m.inner, m.hidden, m.bits, m.block))
+		m.down = append(m.down, newQuantised(r, m.hidden, m.inner, m.bits, m.block))
+	}
+}
+
+func openMixture(t *testing.T, m *mixture, threads int) *node {
+	t.Helper()
+	start(t)
+	g := &graph{}
+	kind := float32s
+	if m.bits > 0 {
+		kind = uint8s
+	}
+	g.value(false, "x", float32s, "t", m.hidden)
+	g.value(false, "scores", float32s, "t", m.experts)
+	g.value(false, "gate_up", kind, "n")
+	g.value(false, "down", kind, "m")
+	g.node("tgi", "Experts", []string{"x", "scores", "gate_up", "down"}, "out", attrs{"experts": m.experts,
+		"per_token": m.perToken, "hidden": m.hidden, "inner": m.inner, "normalise": map[bool]int{true: 1}[m.normalise],
+		"bits": m.bits, "block_size": m.block, "activation": 0})
+	g.value(true, "out", float32s, "t", m.hidden)
+	return newNode(t, g.write(t), sessionOptions{threads: threads})
+}
+
+// run computes rows of x.
+func (m *mixture) run(t *testing.T, n *node, x, scores []float32) ([]float32, error) {
+	t.Helper()
+	tokens := int64(len(x) / m.hidden)
+	put(t, n, false, "x", x, tokens, int64(m.hidden))
+	put(t, n, false, "scores", scores, tokens, int64(m.experts))
+	if m.bits == 0 {
+		put(t, n, false, "gate_up", m.gateUpFloats, int64(len(m.gateUpFloats)))
+		put(t, n, false, "down", m.downFloats, int64(len(m.downFloats)))
+	} else {
+		var gateUp, down []byte
+		for i := range m.experts {
+			gateUp, down = append(gateUp, m.gateUp[i].packed()...), append(down, m.down[i].packed()...)
+		}
+		putBytes(t, n, "gate_up", gateUp)
+		putBytes(t, n, "down", down)
+	}
+	out := put(t, n, true, "out", make([]float32, len(x)), tokens, int64(m.hidden))
+	return out, n.run()
+}
+
+// product multiplies a row by matrix i of a list, in float64.
+func (m *mixture) product(list []*quantised, floats []float32, i, n, k int, x []float32) []float64 {
+	if m.bits > 0 {
+		out, _ := list[i].product(x)
+		return out
+	}
+	out := make([]float64, n)
+	for r := range out {
+		for c := range k {
+			out[r] += float64(x[c]) * float64(floats[(i*n+r)*k+c])
+		}
+	}
+	return out
+}
+
+// plain is the definition, in float64 except for what the operator rounds to 32 bits before it is rounded to 8.
+func (m *mixture) plain(x, scores []float32) []float64 {
+	out := make([]float64, m.hidden)
+	order := make([]int, m.experts)
+	all := 0.0
+	for i := range order {
+		order[i] = i
+		all += math.Exp(float64(scores[i]))
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return int(math.Copysign(1, float64(scores[b]-scores[a]))) * map[bool]int{false: 1}[scores[a] == scores[b]]
+	})
+	if chosen := order[:m.perToken]; m.normalise {
+		all = 0
+		for _, e := range chosen {
+			all += math.Exp(float64(scores[e]))
+		}
+	}
+	for _, e := range order[:m.perToken] {
+		both := m.product(m.gateUp, m.gateUpFloats, e, 2*m.inner, m.hidden, x)
+		gated := make([]float32, m.inner)
+		for i := range gated {
+			gated[i] = float32(both[i] / (1 + math.Exp(-both[i])) * both[m.inner+i])
+		}
+		for i, y := range m.product(m.down, m.downFloats, e, m.hidden, m.inner, gated) {
+			out[i] += y * math.Exp(float64(scores[e])) / all
+		}
+	}
+	return out
+}
+
+// TestExpertsMatchDefinition compares the operator with its definition, on every kernel that this CPU has, and holds
+// that a token gets the same bits whatever tokens are beside it and however many threads there are.
+func TestExpertsMatchDefinition(t *testing.T) {
+	for i, m := range []mixture{
+		{experts: 1, perToken: 1, hidden: 8, inner: 4, bits: 0},
+		{experts: 5, perToken: 2, hidden: 33, inner: 17, bits: 0, normalise: true},
+		{experts: 8, perToken: 8, hidden: 160, inner: 96, bits: 0},
+		{experts: 4, perToken: 2, hidden: 64, inner: 32, bits: 8, block: 32, normalise: true},
+		{experts: 6, perToken: 3, hidden: 100, inner: 50, bits: 4, block: 32},
+		{experts: 3, perToken: 1, hidden: 130, inner: 70, bits: 4, block: 64, normalise: true},
+		{experts: 16, perToken: 4, hidden: 96, inner: 40, bits: 8, block: 128},
+	} {
+		r := rand.New(rand.NewPCG(uint64(i), 3))
+		m.fill(r)
+		const tokens = 70
+		x, scores := normal(r, tokens*m.hidden), normal(r, tokens*m.experts)
+		scores[0] = scores[m.experts-1] // the first of equal ones is taken
+		n := openMixture(t, &m, 2)
+		for _, kernel := range kernels(t) {
+			if err := chooseAttention(kernel); err != nil {
+				t.Fatal(err)
+			}
+			out, err := m.run(t, n, x, scores)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = slices.Clone(out)
+			for token := range tokens {
+				own := out[token*m.hidden:][:m.hidden]
+				want := m.plain(x[token*m.hidden:][:m.hidden], scores[token*m.experts:][:m.experts])
+				limit := 1e-5
+				if m.bits > 0 {
+					limit = 0.02 // one step of 8 bits, where a sum in 32 bits falls to the other side
+				}
+				if d := apart(own, want); !(d < limit) {
+					t.Fatalf("%s %v: token %d differs by %.3g", kernel, m, token, d)
+				}
+			}
+			alone := openMixture(t, &m, 1)
+			for _, token := range []int{0, 1, 37, tokens - 1} {
+				own, err := m.run(t, alone, x[token*m.hidden:][:m.hidden], scores[token*m.experts:][:m.experts])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(own, out[token*m.hidden:][:m.hidden]) {
+					t.Errorf("%s %v: token %d has other bits alone", kernel, m, token)
+				}
+			}
+		}
+	}
+}
+
+// TestExpertsRefuse: what does not fit the attributes is an error, and scores that are no numbers do no harm.
+func TestExpertsRefuse(t *testing.T) {
+	m := mixture{experts: 3, perToken: 2, hidden: 16, inner: 8}
+	m.fill(rand.New(rand.NewPCG(1, 1)))
+	n := openMixture(t, &m, 2)
+	nan := float32(math.NaN())
+	if _, err := m.run(t, n, make([]float32, 16), []float32{nan, nan, nan}); err != nil {
+		t.Error(err)
+	}
+	if out, err := m.run(t, n, nil, nil); err != nil || len(out) != 0 {
+		t.Errorf("no tokens: %v, %v", out, err)
+	}
+	m.downFloats = m.downFloats[1:]
+	if _, err := m.run(t, n, make([]float32, 16), make([]float32, 3)); err == nil ||
+		!strings.Contains(err.Error(), "the matrices have another size or type") {
+		t.Errorf("a matrix too short: %v", err)
+	}
+	for name, bad := range map[string]mixture{
+		"per_token":           {experts: 2, perToken: 3, hidden: 8, inner: 8},
+		"experts":             {experts: 0, perToken: 1, hidden: 8, inner: 8},
+		"bits must be 0":      {experts: 2, perToken: 1, hidden: 8, inner: 8, bits: 3, block: 32},
+		"hidden":              {experts: 2, perToken: 1, hidden: 0, inner: 8},
+		"block_size 32, 64 or": {experts: 2, perToken: 1, hidden: 8, inner: 8, bits: 4, block: 48},
+	} {
+		g := &graph{}
+		g.value(false, "x", float32s, "t", 8)
+		g.value(false, "scores", float32s, "t", 2)
+		g.value(false, "gate_up", float32s, "n")
+		g.value(false, "down", float32s, "m")
+		g.node("tgi", "Experts", []string{"x", "scores", "gate_up", "down"}, "out", attrs{"experts": bad.experts,
+			"per_token": bad.perToken, "hidden": bad.hidden, "inner": bad.inner, "normalise": 0, "bits": bad.bits,
+			"block_size": bad.block, "activation": 0})
+		g.value(true, "out", float32s, "t", 8)
+		s, err := openSession(g.write(t), sessionOptions{threads: 1})
+		if err == nil {
+			s.close()
+		}
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
