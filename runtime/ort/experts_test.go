@@ -40,14 +40,19 @@ func openMixture(t *testing.T, m *mixture, threads int) *node {
 	t.Helper()
 	start(t)
 	g := &graph{}
-	kind := float32s
-	if m.bits > 0 {
-		kind = uint8s
-	}
 	g.value(false, "x", float32s, "t", m.hidden)
 	g.value(false, "scores", float32s, "t", m.experts)
-	g.value(false, "gate_up", kind, "n")
-	g.value(false, "down", kind, "m")
+	if m.bits == 0 {
+		g.floats("gate_up", m.gateUpFloats, len(m.gateUpFloats))
+		g.floats("down", m.downFloats, len(m.downFloats))
+	} else {
+		var gateUp, down []byte
+		for i := range m.experts {
+			gateUp, down = append(gateUp, m.gateUp[i].packed()...), append(down, m.down[i].packed()...)
+		}
+		g.constant("gate_up", uint8s, gateUp, []int{len(gateUp)})
+		g.constant("down", uint8s, down, []int{len(down)})
+	}
 	g.node("tgi", "Experts", []string{"x", "scores", "gate_up", "down"}, "out", attrs{"experts": m.experts,
 		"per_token": m.perToken, "hidden": m.hidden, "inner": m.inner, "normalise": map[bool]int{true: 1}[m.normalise],
 		"bits": m.bits, "block_size": m.block, "activation": 0})
@@ -61,17 +66,6 @@ func (m *mixture) run(t *testing.T, n *node, x, scores []float32) ([]float32, er
 	tokens := int64(len(x) / m.hidden)
 	put(t, n, false, "x", x, tokens, int64(m.hidden))
 	put(t, n, false, "scores", scores, tokens, int64(m.experts))
-	if m.bits == 0 {
-		put(t, n, false, "gate_up", m.gateUpFloats, int64(len(m.gateUpFloats)))
-		put(t, n, false, "down", m.downFloats, int64(len(m.downFloats)))
-	} else {
-		var gateUp, down []byte
-		for i := range m.experts {
-			gateUp, down = append(gateUp, m.gateUp[i].packed()...), append(down, m.down[i].packed()...)
-		}
-		putBytes(t, n, "gate_up", gateUp)
-		putBytes(t, n, "down", down)
-	}
 	out := put(t, n, true, "out", make([]float32, len(x)), tokens, int64(m.hidden))
 	return out, n.run()
 }
@@ -139,9 +133,13 @@ func TestExpertsMatchDefinition(t *testing.T) {
 		const tokens = 70
 		x, scores := normal(r, tokens*m.hidden), normal(r, tokens*m.experts)
 		scores[0] = scores[m.experts-1] // the first of equal ones is taken
-		n := openMixture(t, &m, 2)
-		for _, kernel := range kernels(t) {
-			if err := chooseAttention(kernel); err != nil {
+		n, alone := openMixture(t, &m, 2), openMixture(t, &m, 1)
+		list, choose := kernels(t), chooseAttention
+		if m.bits > 0 {
+			list, choose = products(t), chooseProduct
+		}
+		for _, kernel := range list {
+			if err := choose(kernel); err != nil {
 				t.Fatal(err)
 			}
 			out, err := m.run(t, n, x, scores)
@@ -160,7 +158,6 @@ func TestExpertsMatchDefinition(t *testing.T) {
 					t.Fatalf("%s %v: token %d differs by %.3g", kernel, m, token, d)
 				}
 			}
-			alone := openMixture(t, &m, 1)
 			for _, token := range []int{0, 1, 37, tokens - 1} {
 				own, err := m.run(t, alone, x[token*m.hidden:][:m.hidden], scores[token*m.experts:][:m.experts])
 				if err != nil {
@@ -187,15 +184,16 @@ func TestExpertsRefuse(t *testing.T) {
 		t.Errorf("no tokens: %v, %v", out, err)
 	}
 	m.downFloats = m.downFloats[1:]
+	n = openMixture(t, &m, 2)
 	if _, err := m.run(t, n, make([]float32, 16), make([]float32, 3)); err == nil ||
 		!strings.Contains(err.Error(), "the matrices have another size or type") {
 		t.Errorf("a matrix too short: %v", err)
 	}
 	for name, bad := range map[string]mixture{
-		"per_token":           {experts: 2, perToken: 3, hidden: 8, inner: 8},
-		"experts":             {experts: 0, perToken: 1, hidden: 8, inner: 8},
-		"bits must be 0":      {experts: 2, perToken: 1, hidden: 8, inner: 8, bits: 3, block: 32},
-		"hidden":              {experts: 2, perToken: 1, hidden: 0, inner: 8},
+		"per_token":            {experts: 2, perToken: 3, hidden: 8, inner: 8},
+		"experts":              {experts: 0, perToken: 1, hidden: 8, inner: 8},
+		"bits must be 0":       {experts: 2, perToken: 1, hidden: 8, inner: 8, bits: 3, block: 32},
+		"hidden":               {experts: 2, perToken: 1, hidden: 0, inner: 8},
 		"block_size 32, 64 or": {experts: 2, perToken: 1, hidden: 8, inner: 8, bits: 4, block: 48},
 	} {
 		g := &graph{}
