@@ -96,7 +96,8 @@ func requests(n, vocab int) []engine.Request {
 func TestTogetherAsAlone(t *testing.T) {
 	startRuntime(t)
 	// One of each kind of norm, activation and embedding of positions.
-	names := []string{"llama3", "qwen2", "gemma2", "gpt2", "bloom", "phi-norms", "cohere", "olmo2", "nemotron", "granite",
+	names := []string{"llama3", "qwen2", "gemma2", "gpt2", "bloom", "phi-norms", "cohere", "olmo2", "nemotron",
+		"granite",
 		"qwen2-moe"}
 	for _, name := range names {
 		ck, _ := readGolden(t, name)
@@ -110,7 +111,8 @@ func togetherAsAlone(t *testing.T, ck *hf.Checkpoint, w models.Weights) {
 	r, path := buildTo(t, ck, Options{Weights: w})
 	open := func(t *testing.T, blocks, threads int, set sched.Settings) *engine.Engine {
 		p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
-			HeadDim: r.Arch.HeadDim, Vocab: r.Arch.Vocab, MaxLen: 128, Blocks: blocks, Width: r.Arch.Width, Places: r.Arch.Places,
+			HeadDim: r.Arch.HeadDim, Vocab: r.Arch.Vocab, MaxLen: 128, Blocks: blocks, Width: r.Arch.Width,
+			Places:  r.Arch.Places,
 			Threads: threads, HalfCache: r.Layout.Cache == models.Float16})
 		if err != nil {
 			t.Fatal(err)

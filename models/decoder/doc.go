@@ -1,4 +1,4 @@
-// Package decoder builds the ONNX graph of a decoder-only transformer of the Llama family from
+// Package decoder builds the ONNX graph of a decoder-only transformer, as hf.Config describes it, from
 // an open checkpoint, and streams its weights, in the requested format, to the graph's external
 // data file. Its caller is models/store. It starts no goroutines but those of package quant.
 //
@@ -13,7 +13,8 @@
 //	         logit_rows    int64 [n]     indices into T
 //	         k_cache.<i>, v_cache.<i>
 //	         embedded, embeddings  int64 [m, 1], float [m, hidden]: of models that read images
-//	         places        int64 [T, 3]  of models with positions in time, height and width
+//	         places        int64 [T, 3]  of models with positions in time, height and width, or with a table
+//	                                     of positions
 //	on CPU                 float [blocks, kv_heads*head_dim*block]
 //	on CUDA                D [blocks, block, kv_heads, head_dim]
 //	         attention_metadata          int32 [3], on CUDA alone and in the host's memory: bounds of
@@ -27,7 +28,7 @@
 // Attention is one node per layer, PagedAttention of the domain tgi on the CPU and com.microsoft on
 // CUDA. It takes queries, keys and values packed in one tensor, normalises heads if the architecture
 // does, applies the rotary embedding, and writes the cache in place. The rotary tables contain the
-// checkpoint's RoPE variant.
+// checkpoint's RoPE variant. Other norms of queries and keys are nodes before it.
 //
 // The graph is written once. What differs between devices is in the type target: number types,
 // block sizes, the attention operator, how the gated MLP is put together, and who adds a bias.

@@ -92,7 +92,8 @@ func llamaNames(t testing.TB) []string {
 	t.Helper()
 	return slices.DeleteFunc(goldenNames(t), func(name string) bool {
 		ck, _ := readGolden(t, name)
-		return !slices.Contains([]string{"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"},
+		return !slices.Contains([]string{"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM",
+			"Qwen3ForCausalLM"},
 			ck.Config.Architecture)
 	})
 }

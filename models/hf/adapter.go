@@ -30,7 +30,8 @@ type AdapterConfig struct {
 	alpha         float64
 	rsLoRA        bool
 	ranks, alphas []modulePattern
-	// targets are the modules that the adapter changes, excluded those that it does not; layers, if not nil, the layers.
+	// targets are the modules that the adapter changes, excluded those that it does not; layers, if not nil, the
+	// layers.
 	targets, excluded moduleNames
 	layers            []int
 }

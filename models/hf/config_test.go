@@ -55,8 +55,9 @@ func TestConfigsOfAllFamilies(t *testing.T) {
 	plain := Config{Architecture: "LlamaForCausalLM", Vocab: 100, Hidden: 64, Intermediate: 96, Layers: 3, Heads: 4,
 		KVHeads: 2,
 		HeadDim: 16, MaxPositions: 128, Norm: Norm{Eps: 1e-5}, Windows: []int{0, 0, 0}, BOS: []uint32{1},
-		EOS: []uint32{2}, Gated: true, Activation: SiLU, Scales: Scales{Embed: 1, Residual: 1, Logits: 1}, Tensors: llama,
-		Rope: Rope{Type: RopeDefault, Theta: 10000, Attention: 1}}
+		EOS: []uint32{2}, Gated: true, Activation: SiLU, Scales: Scales{Embed: 1, Residual: 1, Logits: 1},
+		Tensors: llama,
+		Rope:    Rope{Type: RopeDefault, Theta: 10000, Attention: 1}}
 	cases := []struct {
 		name, architecture string
 		set                fields

@@ -4,6 +4,11 @@
 // special_tokens_map.json, and the chat templates from every file that may hold one. It starts no
 // goroutines.
 //
+// # Architectures
+//
+// families has an entry for each class: how its config.json is read, and where its tensors are. What the class computes
+// is in Config, in terms that all classes share; package decoder makes a graph of it.
+//
 // # Keys of config.json
 //
 // A key of config.json is of one of four kinds. Keys that are read determine the graph. Refused

@@ -50,6 +50,7 @@ var (
 		"rms_norm_eps": {"layer_norm_epsilon"}, "hidden_act": {"activation_function"},
 	}
 	layerNormKeys = map[string][]string{"rms_norm_eps": {"layer_norm_eps"}}
+	expertKeys    = map[string][]string{"num_local_experts": {"num_local_experts", "num_experts"}}
 )
 
 // Kinds of norms that several families share.
@@ -74,6 +75,13 @@ var (
 	fused = llama.with(func(t *Tensors) { t.GateUp = "mlp.gate_up_proj" })
 	// sharedNorm has one norm for attention and MLP.
 	sharedNorm = llama.with(func(t *Tensors) { t.MLPNorm = "" })
+	// qwenExperts are those of Qwen's mixtures, and of OLMoE.
+	qwenExperts = llama.with(func(t *Tensors) {
+		t.Router, t.ExpertGate = "mlp.gate", "mlp.experts.%d.gate_proj"
+		t.ExpertUp, t.ExpertDown = "mlp.experts.%d.up_proj", "mlp.experts.%d.down_proj"
+		t.SharedGate, t.SharedUp = "mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj"
+		t.SharedDown, t.SharedRouter = "mlp.shared_expert.down_proj", "mlp.shared_expert_gate"
+	})
 	// bigScience is BLOOM's and Falcon's.
 	bigScience = Tensors{
 		Base: "transformer.", Embed: "word_embeddings", Norm: "ln_f", Head: "lm_head", Layer: "h.%d.",
@@ -158,7 +166,8 @@ var families = map[string]family{
 		}, ignored: "n_ctx attn_pdrop rotary scale_attn_weights summary_first_dropout summary_proj_to_labels summary_use_proj"},
 	"FalconForCausalLM": {modelType: "falcon", norm: layerNorm, keys: map[string][]string{
 		"rms_norm_eps": {"layer_norm_epsilon"}, "intermediate_size": {"ffn_hidden_size"}, "hidden_act": {"activation"},
-		"num_hidden_layers": {"num_hidden_layers", "n_layer"}, "num_attention_heads": {"num_attention_heads", "n_head"}},
+		"num_hidden_layers":   {"num_hidden_layers", "n_layer"},
+		"num_attention_heads": {"num_attention_heads", "n_head"}},
 		ungated: true, tied: true, activation: "gelu", inner: 4, positions: 2048, noKVKey: true, window: noWindow,
 		tensors: bigScience, more: readFalcon},
 	"BloomForCausalLM": {modelType: "bloom", norm: layerNorm, keys: map[string][]string{
@@ -187,7 +196,8 @@ var families = map[string]family{
 		}, more: readOPT, ignored: "dropout activation_dropout layerdrop init_std"},
 	"Starcoder2ForCausalLM": {modelType: "starcoder2", norm: layerNorm, keys: map[string][]string{
 		"rms_norm_eps": {"norm_epsilon"}, "attention_bias": {"use_bias"}},
-		qkvBias: true, biasKey: true, ungated: true, tied: true, activation: "gelu_pytorch_tanh", window: optionalWindow,
+		qkvBias: true, biasKey: true, ungated: true, tied: true, activation: "gelu_pytorch_tanh",
+		window:  optionalWindow,
 		tensors: llama.with(func(t *Tensors) { t.Up, t.Down = "mlp.c_fc", "mlp.c_proj" }),
 		more:    func(o *object, c *Config) { c.MLPBias = c.QKVBias },
 		ignored: "residual_dropout embedding_dropout"},
@@ -205,8 +215,8 @@ var families = map[string]family{
 			}
 		}},
 
-	"OlmoForCausalLM": {modelType: "olmo", norm: Norm{Layer: true, Plain: true, Eps: 1e-5}, fixedEps: true, biasKey: true,
-		kvDefaultsToHeads: true, window: noWindow, tensors: llama, more: func(o *object, c *Config) {
+	"OlmoForCausalLM": {modelType: "olmo", norm: Norm{Layer: true, Plain: true, Eps: 1e-5}, fixedEps: true,
+		biasKey: true, kvDefaultsToHeads: true, window: noWindow, tensors: llama, more: func(o *object, c *Config) {
 			c.ClipQKV = o.float("clip_qkv", 0, 1e-6, 1e18)
 		}},
 	"Olmo2ForCausalLM": {modelType: "olmo2", norm: Norm{Eps: 1e-5}, qkNorm: QKNorm{Over: QKNormAll}, biasKey: true,
@@ -218,15 +228,12 @@ var families = map[string]family{
 			}
 		}},
 	"SmolLM3ForCausalLM": {modelType: "smollm3", norm: rms, biasKey: true, mlpBiasKey: true, tied: true,
-		window: smolWindow, tensors: llama, more: func(o *object, c *Config) { c.NoRope = o.layersWithoutRope(c.Layers) }},
-	"GraniteForCausalLM": {modelType: "granite", norm: rms, biasKey: true, mlpBiasKey: true, kvDefaultsToHeads: true,
-		window: noWindow, tensors: llama, more: func(o *object, c *Config) {
-			const big = 1e6
-			c.Scales.Embed = o.float("embedding_multiplier", 1, -big, big)
-			c.Scales.Residual = o.float("residual_multiplier", 1, -big, big)
-			c.Scales.Attention = o.float("attention_multiplier", 1, 1e-9, big)
-			c.Scales.Logits = 1 / o.float("logits_scaling", 1, 1e-9, big)
+		window: smolWindow, tensors: llama,
+		more: func(o *object, c *Config) {
+			c.NoRope = o.layersWithoutRope(c.Layers)
 		}},
+	"GraniteForCausalLM": {modelType: "granite", norm: rms, biasKey: true, mlpBiasKey: true, kvDefaultsToHeads: true,
+		window: noWindow, tensors: llama, more: readGranite},
 	"CohereForCausalLM": {modelType: "cohere", norm: Norm{Layer: true, Eps: 1e-5}, keys: layerNormKeys, biasKey: true,
 		parallel: true, tied: true, kvDefaultsToHeads: true, window: noWindow, interleaved: true, tensors: sharedNorm,
 		more: func(o *object, c *Config) {
@@ -268,61 +275,54 @@ var families = map[string]family{
 			"use_rotary_pos_emb norm_type"},
 	"Ernie4_5ForCausalLM": {modelType: "ernie4_5", norm: Norm{Eps: 1e-5}, keys: map[string][]string{
 		"attention_bias": {"use_bias"}}, biasKey: true, tied: true, kvDefaultsToHeads: true, headDim: 128,
-		window: noWindow, interleaved: true, tensors: llama, more: func(o *object, c *Config) { c.MLPBias = c.QKVBias }},
+		window: noWindow, interleaved: true, tensors: llama,
+		more: func(o *object, c *Config) {
+			c.MLPBias = c.QKVBias
+		}},
 	"ArceeForCausalLM": {modelType: "arcee", norm: Norm{Eps: 1e-5}, biasKey: true, mlpBiasKey: true, ungated: true,
 		activation: "relu2", kvDefaultsToHeads: true, window: noWindow, tensors: llama},
 	"HeliumForCausalLM": {modelType: "helium", norm: Norm{Eps: 1e-8}, biasKey: true, mlpBiasKey: true, noOutBias: true,
 		kvDefaultsToHeads: true, headDim: 128, window: noWindow, interleaved: true, tensors: llama},
-}
-
-// Mixtures of experts.
-func init() {
-	routed := map[string][]string{"num_local_experts": {"num_local_experts", "num_experts"}}
-	qwen := llama.with(func(t *Tensors) {
-		t.Router, t.ExpertGate, t.ExpertUp, t.ExpertDown = "mlp.gate", "mlp.experts.%d.gate_proj", "mlp.experts.%d.up_proj",
-			"mlp.experts.%d.down_proj"
-		t.SharedGate, t.SharedUp, t.SharedDown, t.SharedRouter = "mlp.shared_expert.gate_proj",
-			"mlp.shared_expert.up_proj", "mlp.shared_expert.down_proj", "mlp.shared_expert_gate"
-	})
-	families["MixtralForCausalLM"] = family{modelType: "mixtral", norm: Norm{Eps: 1e-5}, window: optionalWindow,
+	"MixtralForCausalLM": {modelType: "mixtral", norm: Norm{Eps: 1e-5}, window: optionalWindow,
 		tensors: llama.with(func(t *Tensors) {
-			t.Router, t.ExpertGate, t.ExpertUp, t.ExpertDown = "block_sparse_moe.gate", "block_sparse_moe.experts.%d.w1",
+			t.Router, t.ExpertGate, t.ExpertUp, t.ExpertDown = "block_sparse_moe.gate",
+				"block_sparse_moe.experts.%d.w1",
 				"block_sparse_moe.experts.%d.w3", "block_sparse_moe.experts.%d.w2"
 		}), more: func(o *object, c *Config) {
 			c.readExperts(o, 2)
 			c.Experts.Normalise = true
-		}, ignored: routerIgnored}
-	families["Qwen2MoeForCausalLM"] = family{modelType: "qwen2_moe", norm: rms, qkvBias: true, biasKey: true,
-		noOutBias: true, window: switchedWindow, tensors: qwen, keys: map[string][]string{
+		}, ignored: routerIgnored},
+	"Qwen2MoeForCausalLM": {modelType: "qwen2_moe", norm: rms, qkvBias: true, biasKey: true,
+		noOutBias: true, window: switchedWindow, tensors: qwenExperts, keys: map[string][]string{
 			"num_local_experts": {"num_local_experts", "num_experts"}, "attention_bias": {"qkv_bias"}},
 		more: func(o *object, c *Config) {
 			c.readExperts(o, 4)
 			c.readSparseLayers(o)
 			c.Experts.Shared = o.int("shared_expert_intermediate_size", 5632, 1, maxWidth)
 			c.Experts.SharedGate = true
-		}, ignored: routerIgnored}
-	families["Qwen3MoeForCausalLM"] = family{modelType: "qwen3_moe", norm: rms, biasKey: true,
-		qkNorm: QKNorm{Over: QKNormHead}, window: switchedWindow, tensors: qwen, keys: routed,
+		}, ignored: routerIgnored},
+	"Qwen3MoeForCausalLM": {modelType: "qwen3_moe", norm: rms, biasKey: true,
+		qkNorm: QKNorm{Over: QKNormHead}, window: switchedWindow, tensors: qwenExperts, keys: expertKeys,
 		more: func(o *object, c *Config) {
 			c.readExperts(o, 8)
 			c.readSparseLayers(o)
-		}, ignored: routerIgnored}
-	families["OlmoeForCausalLM"] = family{modelType: "olmoe", norm: Norm{Eps: 1e-5}, biasKey: true,
-		qkNorm: QKNorm{Over: QKNormAll}, kvDefaultsToHeads: true, window: noWindow, tensors: qwen, keys: routed,
+		}, ignored: routerIgnored},
+	"OlmoeForCausalLM": {modelType: "olmoe", norm: Norm{Eps: 1e-5}, biasKey: true,
+		qkNorm: QKNorm{Over: QKNormAll}, kvDefaultsToHeads: true, window: noWindow, tensors: qwenExperts,
+		keys: expertKeys,
 		more: func(o *object, c *Config) {
 			c.readExperts(o, 8)
 			c.ClipQKV = o.float("clip_qkv", 0, 1e-6, 1e18)
-		}, ignored: routerIgnored}
-	granite := families["GraniteForCausalLM"]
-	families["GraniteMoeForCausalLM"] = family{modelType: "granitemoe", norm: rms, biasKey: true,
+		}, ignored: routerIgnored},
+	"GraniteMoeForCausalLM": {modelType: "granitemoe", norm: rms, biasKey: true,
 		kvDefaultsToHeads: true, window: noWindow, tensors: llama.with(func(t *Tensors) {
 			t.Router, t.ExpertGateUp, t.ExpertDown = "block_sparse_moe.router.layer", "block_sparse_moe.input_linear",
 				"block_sparse_moe.output_linear"
 		}), more: func(o *object, c *Config) {
-			granite.more(o, c)
+			readGranite(o, c)
 			c.readExperts(o, 2)
 			c.Experts.Normalise = true
-		}, ignored: routerIgnored}
+		}, ignored: routerIgnored},
 }
 
 // routerIgnored lists keys of training.
@@ -360,6 +360,15 @@ func (c *Config) readSparseLayers(o *object) {
 const cohereIgnored = "order_of_interleaved_layers layer_switch rotary_pct use_embedding_sharing use_gated_activation " +
 	"use_parallel_block use_parallel_embedding"
 
+// readGranite reads Granite's multipliers.
+func readGranite(o *object, c *Config) {
+	const big = 1e6
+	c.Scales.Embed = o.float("embedding_multiplier", 1, -big, big)
+	c.Scales.Residual = o.float("residual_multiplier", 1, -big, big)
+	c.Scales.Attention = o.float("attention_multiplier", 1, 1e-9, big)
+	c.Scales.Logits = 1 / o.float("logits_scaling", 1, 1e-9, big)
+}
+
 // readGemma reads what Gemma 2 and 3 have; the caps are the families' defaults.
 func (c *Config) readGemma(o *object, attentionCap, logitCap float64) {
 	const big = 1e6
@@ -371,7 +380,8 @@ func (c *Config) readGemma(o *object, attentionCap, logitCap float64) {
 	}
 	c.Scales.Embed = math.Sqrt(float64(c.Hidden))
 	c.Scales.Attention = 1 / math.Sqrt(o.float("query_pre_attn_scalar", 256, 1e-6, big))
-	c.AttentionCap, c.LogitCap = limit("attn_logit_softcapping", attentionCap), limit("final_logit_softcapping", logitCap)
+	c.AttentionCap = limit("attn_logit_softcapping", attentionCap)
+	c.LogitCap = limit("final_logit_softcapping", logitCap)
 }
 
 // ropeInWindows leaves the rotary embedding to layers with a window.

@@ -25,8 +25,8 @@ const (
 type Rope struct {
 	Type  RopeType
 	Theta float64
-	// Dim is how many of a head's dimensions are rotated; 0 is all. Interleaved says that pairs are neighbours, not half
-	// of Dim apart.
+	// Dim is how many of a head's dimensions are rotated; 0 is all. Interleaved says that pairs are neighbours, not
+	// half of Dim apart.
 	Dim         int
 	Interleaved bool
 	// Factor stretches positions (linear, llama3, yarn).
@@ -48,8 +48,8 @@ type Rope struct {
 	Sections [3]int
 }
 
-// readRope reads rope_parameters (transformers 5) or rope_theta and rope_scaling (before it). Where layers with a window
-// have a rotary embedding of their own, it sets c.WindowRope.
+// readRope reads rope_parameters (transformers 5) or rope_theta and rope_scaling (before it). Where layers with a
+// window have a rotary embedding of their own, it sets c.WindowRope.
 func readRope(o *object, c *Config, fam family) Rope {
 	theta := o.float("rope_theta", 10000, 1, bigRope)
 	if fam.partial != 0 {

@@ -22,8 +22,8 @@ type Tensors struct {
 	Out          string
 	// Gate and Up are matrices of their own, or GateUp stacks them.
 	Gate, Up, GateUp, Down string
-	// Router scores experts. ExpertGate, ExpertUp and ExpertDown are formats with an expert's number; or ExpertGateUp and
-	// ExpertDown stack those of all.
+	// Router scores experts. ExpertGate, ExpertUp and ExpertDown are formats with an expert's number; or ExpertGateUp
+	// and ExpertDown stack those of all.
 	Router, ExpertGate, ExpertUp, ExpertGateUp, ExpertDown string
 	// SharedGate, SharedUp and SharedDown are the MLP beside the experts, SharedRouter what it is multiplied by.
 	SharedGate, SharedUp, SharedDown, SharedRouter string
@@ -166,7 +166,8 @@ func (c *Config) ExpertDown(i int) []Slice {
 func (c *Config) stacked(i int, part string, rows int) []Slice {
 	out := make([]Slice, c.Experts.N)
 	for k := range out {
-		out[k] = Slice{Tensor: c.Tensors.InLayer(i, part), Groups: 1, Stride: len(out) * rows, Offset: k * rows, Rows: rows,
+		out[k] = Slice{Tensor: c.Tensors.InLayer(i, part), Groups: 1, Stride: len(out) * rows, Offset: k * rows,
+			Rows:  rows,
 			Outer: len(out)}
 	}
 	return out

@@ -152,7 +152,8 @@ func openNode(t testing.TB, s shape, threads int) *node {
 	t.Helper()
 	start(t)
 	g := &graph{}
-	ins := []string{"q", "k", "v", "kc", "vc", "cu", "past", "table", "cos", "sin", "slots", "sink", "qn", "kn", "slope"}
+	ins := []string{"q", "k", "v", "kc", "vc", "cu", "past", "table", "cos", "sin", "slots", "sink", "qn", "kn",
+		"slope"}
 	drop := func(names ...int) {
 		for _, i := range names {
 			ins[i] = ""

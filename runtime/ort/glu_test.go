@@ -66,7 +66,8 @@ func TestGLUMatchesDefinition(t *testing.T) {
 					want := definition.of(gate) * up
 					// The tail of the normal distribution is exact to 1.5e-7.
 					if d := math.Abs(float64(got) - want); !(d <= 1e-6+2e-6*math.Abs(want)+2e-7*math.Abs(gate*up)) {
-						t.Fatalf("%s %dx%d: %s(%g)*%g = %g, want %g", kernel, c.rows, c.width, definition.name, gate, up,
+						t.Fatalf("%s %dx%d: %s(%g)*%g = %g, want %g", kernel, c.rows, c.width, definition.name, gate,
+							up,
 							got, want)
 					}
 				}
