@@ -98,7 +98,7 @@ func TestTogetherAsAlone(t *testing.T) {
 	// One of each kind of norm, activation and embedding of positions.
 	names := []string{"llama3", "qwen2", "gemma2", "gpt2", "bloom", "phi-norms", "cohere", "olmo2", "nemotron",
 		"granite",
-		"qwen2-moe"}
+		"qwen2-moe", "gpt-oss"}
 	for _, name := range names {
 		ck, _ := readGolden(t, name)
 		for _, w := range models.CPU.Formats() {

@@ -208,6 +208,10 @@ func TestGoldensSeeEverySetting(t *testing.T) {
 		{"mixtral", "norm of weights", func(c *hf.Config) { c.Experts.Normalise = false }},
 		{"qwen2-moe", "norm of weights", func(c *hf.Config) { c.Experts.Normalise = true }},
 		{"qwen3-moe", "norm_topk_prob", func(c *hf.Config) { c.Experts.Normalise = false }},
+		{"gpt-oss", "clamped activation", func(c *hf.Config) { c.Experts.Clamp = hf.Clamp{} }},
+		{"gpt-oss", "limit", func(c *hf.Config) { c.Experts.Clamp.Limit = 7 }},
+		{"gpt-oss", "rows that alternate", func(c *hf.Config) { c.Experts.Alternate = false }},
+		{"gpt-oss-mxfp4", "windows", func(c *hf.Config) { c.Windows[0] = 9 }},
 		{"olmoe", "clip_qkv", func(c *hf.Config) { c.ClipQKV = 0 }},
 		{"ministral3", "llama_4_scaling_beta", func(c *hf.Config) { c.Stretch = hf.Stretch{} }},
 	}

@@ -31,8 +31,9 @@ const (
 // placesInput is the input of a graph whose tokens have positions in time, height and width, [tokens, 3].
 const placesInput = "places"
 
-// Indices of PagedAttention's inputs alibi_slopes, which is ours, and attention_metadata.
+// Indices of PagedAttention's inputs head_sink, alibi_slopes, which is ours, and attention_metadata.
 const (
+	sinksInput    = 11
 	slopesInput   = 14
 	metadataInput = 16
 )
@@ -147,19 +148,30 @@ func (b *builder) experts(i int, x string) string {
 	c, p, e := &b.cfg, graphPrefix(i), b.cfg.Experts
 	router := b.floats(named([]hf.Slice{c.Router(i)}, weightOf), c.Hidden)
 	weight := b.g.External(p+"router.weight", b.element.graph, []int64{int64(e.N), int64(c.Hidden)}, router.codes)
-	scores := b.gemm(p+"router", []string{x, weight})
+	routed := []string{x, weight}
+	if e.Bias {
+		routed = append(routed, b.bias(p+"router.bias", []hf.Slice{c.Router(i)}))
+	}
+	scores := b.gemm(p+"router", routed)
 	bits, block := 0, 0
 	if b.opt.Weights.Quantised() {
 		bits, block = b.format.Bits, b.format.Block
 	}
-	out := b.node("Experts", tgiDomain, p+"experts", []string{x, scores,
+	inputs := []string{x, scores,
 		b.expertMatrices(p+"experts.gate_up", c.ExpertGateUp(i), c.Hidden),
-		b.expertMatrices(p+"experts.down", c.ExpertDown(i), e.Intermediate)},
+		b.expertMatrices(p+"experts.down", c.ExpertDown(i), e.Intermediate)}
+	if e.Bias {
+		inputs = append(inputs, b.bias(p+"experts.gate_up.bias", c.ExpertGateUp(i)),
+			b.bias(p+"experts.down.bias", c.ExpertDown(i)))
+	}
+	out := b.node("Experts", tgiDomain, p+"experts", inputs,
 		onnx.Attr{Name: "experts", Value: e.N}, onnx.Attr{Name: "per_token", Value: e.PerToken},
 		onnx.Attr{Name: "hidden", Value: c.Hidden}, onnx.Attr{Name: "inner", Value: e.Intermediate},
 		onnx.Attr{Name: "normalise", Value: map[bool]int{true: 1}[e.Normalise]},
 		onnx.Attr{Name: "bits", Value: bits}, onnx.Attr{Name: "block_size", Value: block},
-		onnx.Attr{Name: "activation", Value: gluActivations[c.Activation]})
+		onnx.Attr{Name: "activation", Value: gluActivations[c.Activation]},
+		onnx.Attr{Name: "alpha", Value: float32(e.Clamp.Alpha)}, onnx.Attr{Name: "limit",
+			Value: float32(e.Clamp.Limit)})
 	if e.Shared == 0 {
 		return out
 	}
@@ -301,10 +313,13 @@ func (b *builder) attend(i int, p, qkv string) string {
 		}
 	}
 	at := func(index int, input string) {
-		if len(inputs) < index {
-			inputs = append(slices.Grow(inputs, index+1), make([]string, index-len(inputs))...)
+		if len(inputs) <= index {
+			inputs = append(slices.Grow(inputs, index+1), make([]string, index+1-len(inputs))...)
 		}
-		inputs = append(inputs, input)
+		inputs[index] = input
+	}
+	if c.Tensors.Sinks != "" {
+		at(sinksInput, b.vector(p+"sinks", 0, c.Tensors.InLayer(i, c.Tensors.Sinks)))
 	}
 	if c.ALiBi {
 		at(slopesInput, b.slopes(p+"slopes"))

@@ -70,26 +70,39 @@ func rounded(t testing.TB, ck *hf.Checkpoint, format quant.Format) *hf.Checkpoin
 	t.Helper()
 	names := ck.Config.Tensors
 	return rewrite(t, ck, func(name string, shape []int64, x []float32) {
-		if len(shape) != 2 || names.Positions != "" && name == weightOf(names.Whole(names.Positions)) ||
-			strings.HasSuffix(name, "_norm.weight") {
+		if len(shape) < 2 || names.Positions != "" && name == weightOf(names.Whole(names.Positions)) ||
+			strings.HasSuffix(name, "_norm.weight") || names.Router != "" && strings.HasSuffix(name,
+			names.Router+".weight") ||
+			names.SharedRouter != "" && strings.HasSuffix(name,
+				names.SharedRouter+".weight") || strings.HasSuffix(name, "_bias") {
 			return
 		}
 		f, embed := format, name == weightOf(names.Whole(names.Embed))
 		if embed && !ck.Config.Tied {
 			f.Bits = 8
 		}
-		rows, k := int(shape[0]), int(shape[1])
-		stored, turned := x, names.Transposed && !embed
-		if turned {
-			x, rows, k = transpose(x, rows, k), k, rows
+		turned := names.Transposed && !embed
+		if len(shape) == 3 {
+			turned = names.ExpertsBare && !ck.Config.Experts.Packed
 		}
-		codes, scales := make([]byte, rows*f.RowBytes(k)), make([]float32, rows*f.Blocks(k))
-		f.Rows(codes, scales, x, k)
-		dequantise(f, x, codes, scales, k)
-		if turned {
-			copy(stored, transpose(x, rows, k))
+		rows, k := int(shape[len(shape)-2]), int(shape[len(shape)-1])
+		for own := range slices.Chunk(x, rows*k) { // of experts
+			if turned {
+				copy(own, transpose(roundedMatrix(f, transpose(own, rows, k), k, rows), k, rows))
+			} else {
+				copy(own, roundedMatrix(f, own, rows, k))
+			}
 		}
 	})
+}
+
+// roundedMatrix is what the quantised form of a matrix stands for.
+func roundedMatrix(f quant.Format, x []float32, rows, k int) []float32 {
+	codes, scales := make([]byte, rows*f.RowBytes(k)), make([]float32, rows*f.Blocks(k))
+	f.Rows(codes, scales, x, k)
+	out := make([]float32, len(x))
+	dequantise(f, out, codes, scales, k)
+	return out
 }
 
 func transpose(x []float32, rows, k int) []float32 {

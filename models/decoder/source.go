@@ -25,6 +25,14 @@ type source struct {
 func weightOf(part string) string { return part + ".weight" }
 func biasOf(part string) string   { return part + ".bias" }
 
+// nameOf returns the name of the tensor of a part's weight or bias: tensor is weightOf or biasOf.
+func nameOf(p hf.Slice, tensor func(part string) string) string {
+	if !p.Bare {
+		return tensor(p.Tensor)
+	}
+	return p.Tensor + strings.ReplaceAll(strings.TrimSuffix(tensor(""), ".weight"), ".", "_")
+}
+
 // newSource checks that the checkpoint has exactly the tensors of the architecture, with the
 // right shapes, before anything is written. It takes the base of the tensors' names out of the
 // configuration if the checkpoint has none, as one that was saved without its head.
@@ -122,6 +130,9 @@ func expected(c *hf.Config) map[string][]int64 {
 			s.linear(c.GateUp(i), c.Hidden, c.MLPBias)
 			s.linear([]hf.Slice{c.Down(i)}, c.Intermediate, c.MLPBias)
 		}
+		if t.Sinks != "" {
+			s.out[inLayer(t.Sinks)] = []int64{int64(c.Heads)}
+		}
 		s.qkNorm(inLayer(t.QNorm), c.Heads)
 		s.qkNorm(inLayer(t.KNorm), c.KVHeads)
 	}
@@ -139,19 +150,21 @@ func (s shapes) norm(full func(string) string, part string) {
 	}
 }
 
-// linear adds the tensors that hold the slices, matrices of width k.
-func (s shapes) linear(slices []hf.Slice, k int, bias bool) {
-	for _, p := range slices {
+// linear adds the tensors that hold the parts, matrices of width k.
+func (s shapes) linear(parts []hf.Slice, k int, bias bool) {
+	for _, p := range parts {
 		n := int64(p.Groups * p.Stride)
-		s.out[weightOf(p.Tensor)] = []int64{n, int64(k)}
-		if p.Outer != 0 {
-			s.out[weightOf(p.Tensor)] = []int64{int64(p.Outer), n / int64(p.Outer), int64(k)}
+		var outer []int64
+		if p.Outer > 0 {
+			outer = []int64{int64(p.Outer)}
 		}
+		shape := []int64{n, int64(k)}
 		if p.Transposed {
-			s.out[weightOf(p.Tensor)] = []int64{int64(k), n}
+			shape = []int64{int64(k), n}
 		}
+		s.out[nameOf(p, weightOf)] = append(outer, shape...)
 		if bias {
-			s.out[biasOf(p.Tensor)] = []int64{n}
+			s.out[nameOf(p, biasOf)] = append(slices.Clone(outer), n)
 		}
 	}
 }
@@ -159,9 +172,9 @@ func (s shapes) linear(slices []hf.Slice, k int, bias bool) {
 // experts adds the tensors of layer i's mixture.
 func (s shapes) experts(i int) {
 	c := s.c
-	s.linear([]hf.Slice{c.Router(i)}, c.Hidden, false)
-	s.linear(c.ExpertGateUp(i), c.Hidden, false)
-	s.linear(c.ExpertDown(i), c.Experts.Intermediate, false)
+	s.linear([]hf.Slice{c.Router(i)}, c.Hidden, c.Experts.Bias)
+	s.linear(c.ExpertGateUp(i), c.Hidden, c.Experts.Bias)
+	s.linear(c.ExpertDown(i), c.Experts.Intermediate, c.Experts.Bias)
 	if c.Experts.Shared == 0 {
 		return
 	}

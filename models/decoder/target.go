@@ -113,6 +113,7 @@ func cpuOnly(c *hf.Config) string {
 		{c.ClipQKV != 0 || c.Stretch.From != 0, "clipped or stretched queries"},
 		{c.HeadBias, "a head with a bias"},
 		{c.Experts.N > 0, "a mixture of experts"},
+		{c.Tensors.Sinks != "", "attention sinks"},
 	} {
 		if f.needed {
 			return f.name

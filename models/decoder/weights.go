@@ -48,7 +48,7 @@ func height(parts []hf.Slice) int {
 func named(parts []hf.Slice, tensor func(part string) string) []hf.Slice {
 	out := slices.Clone(parts)
 	for i, p := range parts {
-		out[i].Tensor = tensor(p.Tensor)
+		out[i].Tensor = nameOf(p, tensor)
 	}
 	return out
 }
@@ -285,7 +285,7 @@ func (b *builder) repeated(name string, v float32, n int) string {
 func (b *builder) bias(name string, parts []hf.Slice) string {
 	parts = named(parts, biasOf)
 	for i := range parts {
-		parts[i].Transposed = false
+		parts[i].Transposed = false // a vector
 	}
 	m := b.floats(parts, 1)
 	return b.g.External(name, b.element.graph, []int64{int64(m.n)}, m.codes)
@@ -309,6 +309,9 @@ func (b *builder) chunks(parts []hf.Slice, k int, do func(t *safetensors.Tensor,
 		t := b.tensor(p.Tensor)
 		if t == nil {
 			return
+		}
+		if p.Outer > 0 {
+			t = t.Part(p.Part)
 		}
 		if p.Transposed {
 			t = t.Transposed()

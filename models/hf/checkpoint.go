@@ -31,7 +31,7 @@ func Open(dir string) (*Checkpoint, error) {
 		return nil, err
 	}
 	if c.Tensors, err = safetensors.OpenDir(dir); err == nil {
-		err = c.Rename()
+		err = c.Arrange()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
@@ -59,7 +59,7 @@ func OpenFS(fsys fs.FS, name string) (*Checkpoint, error) {
 		return nil, err
 	}
 	if c.Tensors, err = safetensors.OpenFS(fsys); err == nil {
-		err = c.Rename()
+		err = c.Arrange()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -137,6 +137,13 @@ type Experts struct {
 	Intermediate int
 	// Normalise says that the weights of a token's experts add up to 1; else those of all experts do.
 	Normalise bool
+	// Alternate says that rows of gate and up alternate where they are stacked. Packed says that these are MXFP4
+	// tensors, [experts, out, in].
+	Alternate, Packed bool
+	// Bias says that experts and router have biases.
+	Bias bool
+	// Clamp, if its limit is not 0, is gpt-oss' activation in place of Config.Activation.
+	Clamp Clamp
 	// Shared is the width of an MLP that all tokens take beside them; 0 is none. SharedGate says that its result is
 	// multiplied by the sigmoid of a product of its own.
 	Shared     int
@@ -144,6 +151,9 @@ type Experts struct {
 	// Plain names layers with an ordinary MLP of Config.Intermediate; nil is none.
 	Plain []bool
 }
+
+// Clamp is the activation min(gate, Limit) * sigmoid(Alpha * min(gate, Limit)) * (1 + up), with up within Limit.
+type Clamp struct{ Alpha, Limit float64 }
 
 // HasExperts reports whether layer i is a mixture.
 func (c *Config) HasExperts(i int) bool {

@@ -314,6 +314,11 @@ var families = map[string]family{
 			c.readExperts(o, 8)
 			c.ClipQKV = o.float("clip_qkv", 0, 1e-6, 1e18)
 		}, ignored: routerIgnored},
+	"GptOssForCausalLM": {modelType: "gpt_oss", norm: Norm{Eps: 1e-5}, qkvBias: true, biasKey: true, headDim: 64,
+		window: patternWindow(2), keys: expertKeys, tensors: llama.with(func(t *Tensors) {
+			t.Sinks, t.Router, t.ExpertsBare = "self_attn.sinks", "mlp.router", true
+			t.ExpertGateUp, t.ExpertDown = "mlp.experts.gate_up_proj", "mlp.experts.down_proj"
+		}), more: readGptOss, ignored: routerIgnored + " initial_context_length experts_per_token"},
 	"GraniteMoeForCausalLM": {modelType: "granitemoe", norm: rms, biasKey: true,
 		kvDefaultsToHeads: true, window: noWindow, tensors: llama.with(func(t *Tensors) {
 			t.Router, t.ExpertGateUp, t.ExpertDown = "block_sparse_moe.router.layer", "block_sparse_moe.input_linear",
@@ -338,6 +343,20 @@ func (c *Config) readExperts(o *object, perToken int) {
 	}
 	e.Intermediate = o.int("moe_intermediate_size", c.Intermediate, 1, maxWidth)
 	e.Normalise = o.bool("norm_topk_prob", false)
+}
+
+// readGptOss reads gpt-oss' mixture, which the published checkpoints hold in MXFP4.
+func readGptOss(o *object, c *Config) {
+	c.readExperts(o, 4)
+	e := &c.Experts
+	e.Normalise, e.Bias, e.Alternate = true, true, true
+	e.Clamp = Clamp{Alpha: o.float("swiglu_alpha", 1.702, 1e-3, 1e3), Limit: o.float("swiglu_limit", 7, 1e-3, 1e6)}
+	if q := o.object("quantization_config"); q != nil {
+		if method := q.string("quant_method", ""); method != "mxfp4" {
+			o.fail("quantization_config", "quant_method is %q, want mxfp4", method)
+		}
+		e.Packed = true
+	}
 }
 
 // maxExperts bounds the experts of a layer.

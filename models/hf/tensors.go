@@ -25,6 +25,10 @@ type Tensors struct {
 	// Router scores experts. ExpertGate, ExpertUp and ExpertDown are formats with an expert's number; or ExpertGateUp
 	// and ExpertDown stack those of all.
 	Router, ExpertGate, ExpertUp, ExpertGateUp, ExpertDown string
+	// ExpertsBare says that the stacked ones are [experts, in, out], without ".weight".
+	ExpertsBare bool
+	// Sinks are scores of attention that take weight and have no value.
+	Sinks string
 	// SharedGate, SharedUp and SharedDown are the MLP beside the experts, SharedRouter what it is multiplied by.
 	SharedGate, SharedUp, SharedDown, SharedRouter string
 	// Transposed says that a layer's matrices are [in, out].
@@ -68,8 +72,10 @@ type Slice struct {
 	Groups, Stride, Offset, Rows int
 	// Transposed says that the tensor's rows are its columns.
 	Transposed bool
-	// Outer, if not 0, is the size of a dimension before the tensor's rows: that of experts.
-	Outer int
+	// Outer, if not 0, is the size of a dimension before the tensor's rows, that of experts, and Part the number in it.
+	Outer, Part int
+	// Bare says that the tensor's name has no ".weight", and that of its bias "_bias" in place of ".bias".
+	Bare bool
 }
 
 // Height returns the number of the matrix's rows.
@@ -139,7 +145,18 @@ func (c *Config) Down(i int) Slice { return c.matrix(i, c.Tensors.Down, c.Hidden
 func (c *Config) ExpertGateUp(i int) []Slice {
 	t, e := c.Tensors, c.Experts
 	if t.ExpertGateUp != "" {
-		return c.stacked(i, t.ExpertGateUp, 2*e.Intermediate)
+		all := c.stacked(i, t.ExpertGateUp, 2*e.Intermediate)
+		if !c.Experts.Alternate {
+			return all
+		}
+		var out []Slice
+		for _, one := range all {
+			one.Groups, one.Stride, one.Rows = e.Intermediate, 2, 1
+			up := one
+			up.Offset = 1
+			out = append(out, one, up)
+		}
+		return out
 	}
 	var out []Slice
 	for k := range e.N {
@@ -166,9 +183,9 @@ func (c *Config) ExpertDown(i int) []Slice {
 func (c *Config) stacked(i int, part string, rows int) []Slice {
 	out := make([]Slice, c.Experts.N)
 	for k := range out {
-		out[k] = Slice{Tensor: c.Tensors.InLayer(i, part), Groups: 1, Stride: len(out) * rows, Offset: k * rows,
-			Rows:  rows,
-			Outer: len(out)}
+		out[k] = whole(c.Tensors.InLayer(i, part), rows)
+		out[k].Outer, out[k].Part = len(out), k
+		out[k].Bare, out[k].Transposed = c.Tensors.ExpertsBare, c.Tensors.ExpertsBare && !c.Experts.Packed
 	}
 	return out
 }

@@ -313,8 +313,12 @@ var renames = []struct{ from, to string }{
 	{"image_newline", VisionPrefix + "newline"},
 }
 
-// Rename gives the tensors of a model that reads images the names that the builders know. Open does it.
-func (c *Checkpoint) Rename() error {
+// Arrange makes of the file's tensors those that the builders know: it renames those of a model that reads images, and
+// joins those that make up one in MXFP4. Open does it.
+func (c *Checkpoint) Arrange() error {
+	if c.Config.Experts.Packed {
+		return c.Tensors.JoinMXFP4()
+	}
 	if c.Config.Vision == nil {
 		return nil
 	}

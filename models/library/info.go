@@ -175,7 +175,7 @@ func describe(m Model) (Info, error) {
 	}
 	defer set.Close()
 	ck.Tensors = set
-	if err := ck.Rename(); err != nil {
+	if err := ck.Arrange(); err != nil {
 		return Info{}, err
 	}
 	info.Format = Safetensors

@@ -17,6 +17,8 @@ type Tensor struct {
 	// File is the base name of the file that holds the tensor.
 	File string
 	data []byte
+	// scales of MXFP4, one for each block.
+	scales []byte
 }
 
 // Bytes returns the tensor's little-endian elements. The view is read-only
@@ -35,6 +37,14 @@ func (t *Tensor) Transposed() *Tensor {
 	return &Tensor{Name: t.Name, DType: t.DType, Shape: []int64{t.Shape[1], t.Shape[0]}, File: t.File, data: data}
 }
 
+// Part returns element i of the outermost dimension, over the same bytes.
+func (t *Tensor) Part(i int) *Tensor {
+	n := int(t.Shape[0])
+	own := func(all []byte) []byte { return all[i*len(all)/n : (i+1)*len(all)/n] }
+	return &Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape[1:], File: t.File, data: own(t.data),
+		scales: own(t.scales)}
+}
+
 // Len returns the number of elements.
 func (t *Tensor) Len() int {
 	n := 1
@@ -49,12 +59,16 @@ func (t *Tensor) Len() int {
 // range outside the tensor.
 func (t *Tensor) Floats(dst []float32, at int) error {
 	switch t.DType {
-	case F32, F16, BF16:
+	case F32, F16, BF16, MXFP4:
 	default:
 		return fmt.Errorf("%s: tensor %q has dtype %s, want F32, F16 or BF16", t.File, t.Name, t.DType)
 	}
 	if n := t.Len(); at < 0 || at > n || len(dst) > n-at {
 		return fmt.Errorf("%s: tensor %q has %d elements, want %d from index %d", t.File, t.Name, n, len(dst), at)
+	}
+	if t.DType == MXFP4 {
+		t.widenMXFP4(dst, at)
+		return nil
 	}
 	size := t.DType.Size()
 	t.DType.widen(dst, t.data[at*size:(at+len(dst))*size])

@@ -16,7 +16,7 @@ import sys
 import zlib
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 import transformers
 from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
@@ -140,6 +140,13 @@ CASES |= {
     "qwen3-moe": small("Qwen3Moe", head_dim=16, moe_intermediate_size=20, num_experts=6, num_experts_per_tok=2,
                        norm_topk_prob=True),
     "olmoe": small("Olmoe", intermediate_size=24, num_experts=5, num_experts_per_tok=2, clip_qkv=3.0),
+    "gpt-oss": small("GptOss", head_dim=16, num_hidden_layers=3, intermediate_size=24, num_local_experts=5,
+                     num_experts_per_tok=2, sliding_window=10, layer_types=[SLIDING, FULL, SLIDING],
+                     swiglu_limit=1.5,
+                     rope_parameters=rope(150000.0, "yarn", factor=8.0, original_max_position_embeddings=20,
+                                          beta_fast=32.0, beta_slow=1.0, truncate=False)),
+    "gpt-oss-mxfp4": small("GptOss", dtype="float32", head_dim=16, intermediate_size=32, num_local_experts=4,
+                           num_experts_per_tok=2, sliding_window=128, layer_types=[SLIDING, FULL]),
     "granite-moe": small("GraniteMoe", intermediate_size=24, num_local_experts=5, num_experts_per_tok=2,
                          embedding_multiplier=3.0, logits_scaling=2.0, residual_multiplier=0.6,
                          attention_multiplier=0.2),
@@ -163,6 +170,8 @@ def randomise(model, generator):
         elif "Norm" in kind:
             offset = 0.0 if kind.startswith("Gemma") or kind.endswith("1P") else 1.0  # added in the computation
             value = offset + 0.4 * noise
+        elif name.endswith("sinks"):
+            value = noise
         elif isinstance(module, torch.nn.Embedding):
             value = (0.06 if "Scaled" in kind else 0.4) * noise  # not so large that each token repeats itself
         elif kind == "Conv1D":
@@ -174,6 +183,28 @@ def randomise(model, generator):
         else:
             value = noise * 1.6 / p.shape[1] ** 0.5
         p.data.copy_(value)
+
+
+def to_mxfp4(out):
+    """Rewrite the experts of a gpt-oss checkpoint as the published ones hold them: 4-bit floats in blocks of 32 inputs,
+    transposed. The weights are replaced by what the blocks stand for, which transformers then computes with."""
+    tensors = load_file(out / "model.safetensors")
+    values = torch.tensor([0, .5, 1, 1.5, 2, 3, 4, 6, 0, -.5, -1, -1.5, -2, -3, -4, -6])
+    packed = {}
+    for name in [n for n in tensors if n.endswith(("experts.gate_up_proj", "experts.down_proj"))]:
+        w = tensors[name].float().transpose(1, 2)  # [experts, out, in]
+        blocks = w.reshape(*w.shape[:2], -1, 32)
+        exponent = torch.floor(torch.log2(blocks.abs().amax(-1).clamp(min=1e-30))) - 2
+        scaled = blocks / 2 ** exponent[..., None]
+        codes = (scaled[..., None] - values).abs().argmin(-1)
+        codes[(codes == 8)] = 0
+        tensors[name] = (values[codes] * 2 ** exponent[..., None]).reshape(w.shape).transpose(1, 2).contiguous()
+        pairs = codes.reshape(*codes.shape[:-1], 16, 2)
+        packed[name + "_blocks"] = (pairs[..., 0] | pairs[..., 1] << 4).to(torch.uint8).contiguous()
+        packed[name + "_scales"] = (exponent + 127).to(torch.uint8).contiguous()
+        packed[name] = None
+    save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
+    return {**{n: t for n, t in tensors.items() if n not in packed}, **{n: t for n, t in packed.items() if t is not None}}
 
 
 def to_v4(path):
@@ -218,6 +249,7 @@ def make(name):
         randomise(model, generator)
         shutil.rmtree(out, ignore_errors=True)
         model.to(getattr(torch, dtype)).save_pretrained(out, **({"max_shard_size": shard} if shard else {}))
+        mxfp4 = to_mxfp4(out) if name.endswith("mxfp4") else None
         # What the file holds after rounding is what both sides compute with, in float32.
         model = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32, attn_implementation="eager").eval()
         prompts = [torch.randint(3, config.vocab_size, (n,), generator=generator).tolist() for n in PROMPT_LENGTHS]
@@ -230,6 +262,11 @@ def make(name):
         raise SystemExit(f"{name}: no seed gives clear greedy choices")
     if v4:
         to_v4(out / "config.json")
+    if mxfp4:
+        save_file(mxfp4, out / "model.safetensors", metadata={"format": "pt"})
+        config = json.loads((out / "config.json").read_text())
+        config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+        (out / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
     save_file({f"logits.{i}": r[0].contiguous() for i, r in enumerate(results)}, out / "golden.safetensors")
     golden = {"seed": seed, "margin": round(margin, 5), "prompts": prompts, "greedy": [r[1] for r in results]}
     (out / "golden.json").write_text(json.dumps(golden) + "\n")

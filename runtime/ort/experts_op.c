@@ -9,12 +9,14 @@
 #include <string.h>
 
 #include "attention.h"
+#include "elementary.h"
 #include "op.h"
 #include "product.h"
 
 // Inputs: tokens [tokens, hidden], the router's scores [tokens, experts], and for each expert, one after another, the
-// matrices of gate and up [2*inner, hidden] and of down [hidden, inner]: floats, or packed as for tgi.MatMulQ.
-enum { EX_X, EX_SCORES, EX_GATE_UP, EX_DOWN, EX_COUNT };
+// matrices of gate and up [2*inner, hidden] and of down [hidden, inner]: floats, or packed as for tgi.MatMulQ. Optionally
+// their biases [experts, 2*inner] and [experts, hidden].
+enum { EX_X, EX_SCORES, EX_GATE_UP, EX_DOWN, EX_GATE_UP_BIAS, EX_DOWN_BIAS, EX_COUNT };
 
 enum {
 	UNIT_COLUMNS = 64,   // of a product that are one unit of work
@@ -25,6 +27,7 @@ enum {
 
 struct experts_node {
 	int64_t count, per_token, hidden, inner, normalise, bits, block, activation;
+	float alpha, limit;  // of gpt-oss' activation, which is taken if limit is not 0
 };
 
 static OrtStatus *attribute(const OrtKernelInfo *info, const char *name, int64_t min, int64_t max, int64_t *out) {
@@ -34,6 +37,15 @@ static OrtStatus *attribute(const OrtKernelInfo *info, const char *name, int64_t
 	char text[96] = "tgi.Experts: attribute missing or out of bounds: ";
 	strncat(text, name, sizeof text - strlen(text) - 1);
 	return op_invalid(text);
+}
+
+// optional reads a number that may be absent, which is 0.
+static float optional(const OrtKernelInfo *info, const char *name) {
+	float v = 0;
+	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_float(info, name, &v);
+	if (!status) return v;
+	tgi_ort.ReleaseStatus(status);
+	return 0;
 }
 
 static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const OrtKernelInfo *info, void **kernel) {
@@ -48,6 +60,7 @@ static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const 
 	if (!status) status = attribute(info, "block_size", 0, 128, &n.block);
 	if (!status) status = attribute(info, "activation", 0, 255, &n.activation);
 	if (status) return status;
+	n.alpha = optional(info, "alpha"), n.limit = optional(info, "limit");
 	const int packed = (n.bits == 4 || n.bits == 8) && (n.block == 32 || n.block == 64 || n.block == 128);
 	if (n.bits && !packed) return op_invalid("tgi.Experts: bits must be 0, 4 or 8, block_size 32, 64 or 128");
 	if (!glu_choose(n.activation)) return op_invalid("tgi.Experts: activation is out of bounds");
@@ -78,7 +91,7 @@ struct work {
 	const struct experts_node *node;
 	const struct mq_kernel *kernel;
 	glu_row *glu;
-	const float *x, *scores;
+	const float *x, *scores, *gate_up_bias, *down_bias;
 	float *out;
 	int64_t tokens, slots;
 	struct place *places;  // [tokens][per_token], in the order of their scores
@@ -145,13 +158,27 @@ static void gather(void *p, size_t slot) {
 		memcpy(w->gathered + (int64_t)slot * w->node->hidden, x, (size_t)w->node->hidden * sizeof *x);
 }
 
+// clamped is gpt-oss' activation.
+static void clamped(const float *gate, const float *up, float *out, int64_t n, float alpha, float limit) {
+	for (int64_t i = 0; i < n; i++) {
+		const float g = gate[i] > limit ? limit : gate[i], most = up[i] > limit ? limit : up[i];
+		out[i] = g / (1.0f + exponential(-alpha * g)) * (1.0f + (most < -limit ? -limit : most));
+	}
+}
+
 // activate applies the activation to a slot's row, and rounds it.
 static void activate(void *p, size_t slot) {
 	const struct work *w = p;
 	const int64_t inner = w->node->inner;
-	const float *row = w->gate_up + (int64_t)slot * w->one.stride;
-	float *out = w->gated + (int64_t)slot * inner;
-	w->glu(row, row + inner, out, inner);
+	float *row = w->gate_up + (int64_t)slot * w->one.stride, *out = w->gated + (int64_t)slot * inner;
+	if (w->gate_up_bias) {
+		const float *bias = w->gate_up_bias + w->places[w->place_at[slot]].expert * 2 * inner;
+		for (int64_t i = 0; i < 2 * inner; i++) row[i] += bias[i];
+	}
+	if (w->node->limit)
+		clamped(row, row + inner, out, inner, w->node->alpha, w->node->limit);
+	else
+		w->glu(row, row + inner, out, inner);
 	if (w->node->bits) w->kernel->quantise(&w->two.matrix, &w->two.rows, out, (int64_t)slot);
 }
 
@@ -226,7 +253,11 @@ static void add(void *p, size_t token) {
 	for (int64_t i = 0; i < k; i++) {
 		const int64_t place = (int64_t)token * k + i;
 		const float *y = w->down + w->slot_of[place] * w->two.stride, weight = w->places[place].weight;
-		for (int64_t d = 0; d < hidden; d++) out[d] = i ? out[d] + y[d] * weight : y[d] * weight;
+		const float *bias = w->down_bias ? w->down_bias + w->places[place].expert * hidden : NULL;
+		for (int64_t d = 0; d < hidden; d++) {
+			const float own = (bias ? y[d] + bias[d] : y[d]) * weight;
+			out[d] = i ? out[d] + own : own;
+		}
 	}
 }
 
@@ -289,15 +320,17 @@ static void divide(struct work *w, struct arena *a, size_t rounded_one, size_t r
 static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	const struct experts_node *n = kernel;
 	struct tensor in[EX_COUNT];
-	for (size_t i = 0; i < EX_COUNT; i++) {
-		OrtStatus *status = op_input(ctx, i, &in[i]);
-		if (status) return status;
-	}
+	size_t inputs = 0;
+	memset(in, 0, sizeof in);
+	OrtStatus *status = tgi_ort.KernelContext_GetInputCount(ctx, &inputs);
+	for (size_t i = 0; !status && i < inputs && i < EX_COUNT; i++) status = op_input(ctx, i, &in[i]);
+	if (status) return status;
 	const int64_t tokens = in[EX_X].rank == 2 ? in[EX_X].dims[0] : -1;
 	if (tokens < 0 || in[EX_X].dims[1] != n->hidden) return op_invalid("tgi.Experts: the tokens have another width");
 	if (in[EX_SCORES].size != tokens * n->count) return op_invalid("tgi.Experts: the scores have the wrong size");
 	struct work w = {.node = n, .kernel = mq_current(), .glu = glu_choose(n->activation), .x = in[EX_X].data,
-	                 .scores = in[EX_SCORES].data, .tokens = tokens, .slots = tokens * n->per_token};
+	                 .scores = in[EX_SCORES].data, .gate_up_bias = in[EX_GATE_UP_BIAS].data,
+	                 .down_bias = in[EX_DOWN_BIAS].data, .tokens = tokens, .slots = tokens * n->per_token};
 	const size_t rounded_one = lay_out(&w, &w.one, in[EX_GATE_UP].data, 2 * n->inner, n->hidden);
 	const size_t rounded_two = lay_out(&w, &w.two, in[EX_DOWN].data, n->hidden, n->inner);
 	const unsigned type = n->bits ? TGI_ORT_UINT8 : TGI_ORT_FLOAT;
@@ -306,8 +339,11 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	    in[EX_GATE_UP].size * size != n->count * w.one.expert_bytes ||
 	    in[EX_DOWN].size * size != n->count * w.two.expert_bytes)
 		return op_invalid("tgi.Experts: the matrices have another size or type than the attributes say");
+	if ((w.gate_up_bias && in[EX_GATE_UP_BIAS].size != n->count * 2 * n->inner) ||
+	    (w.down_bias && in[EX_DOWN_BIAS].size != n->count * n->hidden))
+		return op_invalid("tgi.Experts: the biases have the wrong size");
 	const int64_t shape[2] = {tokens, n->hidden};
-	OrtStatus *status = op_output(ctx, shape, 2, &w.out);
+	status = op_output(ctx, shape, 2, &w.out);
 	if (status || !tokens) return status;
 
 	struct arena arena = {0};
@@ -338,10 +374,13 @@ static const char *op_provider(const struct tgi_custom_op *op) { return (void)op
 static size_t op_inputs(const struct tgi_custom_op *op) { return (void)op, EX_COUNT; }
 static size_t op_outputs(const struct tgi_custom_op *op) { return (void)op, 1; }
 static unsigned op_input_type(const struct tgi_custom_op *op, size_t i) {
-	return (void)op, i < EX_GATE_UP ? TGI_ORT_FLOAT : TGI_ORT_ANY;
+	return (void)op, i == EX_GATE_UP || i == EX_DOWN ? TGI_ORT_ANY : TGI_ORT_FLOAT;
 }
 static unsigned op_output_type(const struct tgi_custom_op *op, size_t i) { return (void)op, (void)i, TGI_ORT_FLOAT; }
 static unsigned op_kind(const struct tgi_custom_op *op, size_t i) { return (void)op, (void)i, TGI_ORT_REQUIRED; }
+static unsigned op_input_kind(const struct tgi_custom_op *op, size_t i) {
+	return (void)op, i > EX_DOWN ? TGI_ORT_OPTIONAL : TGI_ORT_REQUIRED;
+}
 static int op_memory(const struct tgi_custom_op *op, size_t i) { return (void)op, (void)i, TGI_ORT_MEM_DEFAULT; }
 
 const struct tgi_custom_op tgi_experts = {
@@ -353,7 +392,7 @@ const struct tgi_custom_op tgi_experts = {
     .GetOutputType = op_output_type,
     .GetOutputTypeCount = op_outputs,
     .KernelDestroy = destroy,
-    .GetInputCharacteristic = op_kind,
+    .GetInputCharacteristic = op_input_kind,
     .GetOutputCharacteristic = op_kind,
     .GetInputMemoryType = op_memory,
     .CreateKernelV2 = create,

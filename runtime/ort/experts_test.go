@@ -13,6 +13,9 @@ import (
 type mixture struct {
 	experts, perToken, hidden, inner, bits, block int
 	normalise                                     bool
+	alpha, limit                                  float32 // of gpt-oss' activation
+	biases                                        bool
+	gateUpBias, downBias                          []float32
 	gateUp, down                                  []*quantised // with bits
 	gateUpFloats, downFloats                      []float32    // without
 }
@@ -23,6 +26,9 @@ func (m mixture) String() string {
 }
 
 func (m *mixture) fill(r *rand.Rand) {
+	if m.biases {
+		m.gateUpBias, m.downBias = normal(r, m.experts*2*m.inner), normal(r, m.experts*m.hidden)
+	}
 	if m.bits == 0 {
 		m.gateUpFloats, m.downFloats = normal(r, m.experts*2*m.inner*m.hidden), normal(r, m.experts*m.hidden*m.inner)
 		for i := range m.gateUpFloats {
@@ -53,7 +59,13 @@ func openMixture(t *testing.T, m *mixture, threads int) *node {
 		g.constant("gate_up", uint8s, gateUp, []int{len(gateUp)})
 		g.constant("down", uint8s, down, []int{len(down)})
 	}
-	g.node("tgi", "Experts", []string{"x", "scores", "gate_up", "down"}, "out", attrs{"experts": m.experts,
+	in := []string{"x", "scores", "gate_up", "down"}
+	if m.biases {
+		g.floats("gate_up_bias", m.gateUpBias, len(m.gateUpBias))
+		g.floats("down_bias", m.downBias, len(m.downBias))
+		in = append(in, "gate_up_bias", "down_bias")
+	}
+	g.node("tgi", "Experts", in, "out", attrs{"experts": m.experts, "alpha": m.alpha, "limit": m.limit,
 		"per_token": m.perToken, "hidden": m.hidden, "inner": m.inner, "normalise": map[bool]int{true: 1}[m.normalise],
 		"bits": m.bits, "block_size": m.block, "activation": 0})
 	g.value(true, "out", float32s, "t", m.hidden)
@@ -107,9 +119,22 @@ func (m *mixture) plain(x, scores []float32) []float64 {
 		both := m.product(m.gateUp, m.gateUpFloats, e, 2*m.inner, m.hidden, x)
 		gated := make([]float32, m.inner)
 		for i := range gated {
-			gated[i] = float32(both[i] / (1 + math.Exp(-both[i])) * both[m.inner+i])
+			gate, up := both[i], both[m.inner+i]
+			if m.biases {
+				gate += float64(m.gateUpBias[e*2*m.inner+i])
+				up += float64(m.gateUpBias[e*2*m.inner+m.inner+i])
+			}
+			if limit := float64(m.limit); limit > 0 {
+				gate, up = min(gate, limit), max(min(up, limit), -limit)
+				gated[i] = float32(gate / (1 + math.Exp(-float64(m.alpha)*gate)) * (1 + up))
+			} else {
+				gated[i] = float32(gate / (1 + math.Exp(-gate)) * up)
+			}
 		}
 		for i, y := range m.product(m.down, m.downFloats, e, m.hidden, m.inner, gated) {
+			if m.biases {
+				y += float64(m.downBias[e*m.hidden+i])
+			}
 			out[i] += y * math.Exp(float64(scores[e])) / all
 		}
 	}
@@ -126,6 +151,8 @@ func TestExpertsMatchDefinition(t *testing.T) {
 		{experts: 4, perToken: 2, hidden: 64, inner: 32, bits: 8, block: 32, normalise: true},
 		{experts: 6, perToken: 3, hidden: 100, inner: 50, bits: 4, block: 32},
 		{experts: 3, perToken: 1, hidden: 130, inner: 70, bits: 4, block: 64, normalise: true},
+		{experts: 4, perToken: 2, hidden: 40, inner: 24, biases: true, alpha: 1.702, limit: 1.5, normalise: true},
+		{experts: 4, perToken: 2, hidden: 40, inner: 24, bits: 8, block: 32, biases: true, alpha: 1.7, limit: 7},
 		{experts: 16, perToken: 4, hidden: 96, inner: 40, bits: 8, block: 128},
 	} {
 		r := rand.New(rand.NewPCG(uint64(i), 3))
