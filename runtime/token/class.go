@@ -9,13 +9,14 @@ import (
 type class uint8
 
 const (
-	letter     class = 1 << iota // \p{L}
-	number                       // \p{N}
-	space                        // \s, the White_Space property
-	word                         // \w of added tokens' single_word
-	digit                        // what the Digits pre-tokenizer takes for a number
-	normal                       // touched by Unicode normalization
-	unassigned                   // \p{Cn}
+	letter      class = 1 << iota // \p{L}
+	number                        // \p{N}
+	space                         // \s, the White_Space property
+	word                          // \w of added tokens' single_word
+	digit                         // what the Digits pre-tokenizer takes for a number
+	normal                        // touched by Unicode normalization
+	unassigned                    // \p{Cn}
+	punctuation                   // what the Punctuation pre-tokenizer takes
 )
 
 // span32 is an inclusive range of code points.
@@ -61,6 +62,7 @@ func newClassTable() *classTable {
 	fill(digitRanges, digit)
 	fill(normalRanges, normal)
 	fill(unassignedRanges, unassigned)
+	fill(punctuationRanges, punctuation)
 	t := &classTable{}
 	seen := make(map[[256]class]uint16)
 	for i := range t.page {

@@ -43,6 +43,20 @@ type part struct {
 	Stop             *int            `json:"stop"`
 	Single           []templateFile  `json:"single"`
 	SpecialTokens    map[string]*ids `json:"special_tokens"`
+	Sep              *tokenFile      `json:"sep"`
+	Cls              *tokenFile      `json:"cls"`
+}
+
+// tokenFile is a token of BERT's post-processors: ["</s>", 2].
+type tokenFile struct{ id uint32 }
+
+func (t *tokenFile) UnmarshalJSON(b []byte) error {
+	var text string
+	pair := []any{&text, &t.id}
+	if err := json.Unmarshal(b, &pair); err != nil || len(pair) != 2 {
+		return fmt.Errorf("%s is not a token and its id", b)
+	}
+	return nil
 }
 
 type patternFile struct {
@@ -220,9 +234,22 @@ func loadPre(b json.RawMessage, where string, depth int) ([]pretoken, error) {
 	case "Metaspace":
 		m, err := p.metaspace(where)
 		return one(m, err)
+	case "Punctuation":
+		how := isolated
+		if p.Behavior != nil {
+			var ok bool
+			if how, ok = behaviors[*p.Behavior]; !ok {
+				return nil, fmt.Errorf("%s.behavior: %q is not supported", where, *p.Behavior)
+			}
+		}
+		return one(&split{on: punctuations, how: how}, nil)
 	case "Split":
 		s, err := p.split(where)
 		return one(s, err)
+	case "Whitespace":
+		return []pretoken{&split{on: whiteSpace, how: removed}, &split{on: notWords, how: contiguous}}, nil
+	case "WhitespaceSplit":
+		return one(&split{on: whiteSpace, how: removed}, nil)
 	}
 	return nil, unsupported(p, where)
 }
@@ -294,8 +321,37 @@ func loadPost(to *post, b json.RawMessage, where string, depth int) error {
 			return fmt.Errorf("%s: a second TemplateProcessing is not supported", where)
 		}
 		return to.loadTemplate(p, where)
+	case "BertProcessing":
+		return to.loadBert(p, where)
+	case "RobertaProcessing":
+		prefix, err := require(p.AddPrefixSpace, where, "add_prefix_space")
+		if err != nil {
+			return err
+		}
+		trim, err := require(p.TrimOffsets, where, "trim_offsets")
+		if err != nil {
+			return err
+		}
+		if trim {
+			to.trims = append(to.trims, prefix)
+		}
+		return to.loadBert(p, where)
 	}
 	return unsupported(p, where)
+}
+
+// loadBert puts a token before the text and one behind it.
+func (to *post) loadBert(p *part, where string) error {
+	if to.template != nil {
+		return fmt.Errorf("%s: a second template is not supported", where)
+	}
+	cls, err := require(p.Cls, where, "cls")
+	if err != nil {
+		return err
+	}
+	sep, err := require(p.Sep, where, "sep")
+	to.template = []templatePart{{ids: []uint32{cls.id}}, {sequence: true}, {ids: []uint32{sep.id}}}
+	return err
 }
 
 func (to *post) loadTemplate(p *part, where string) error {

@@ -25,6 +25,13 @@ type splitter struct {
 // digits is what the Digits pre-tokenizer matches.
 var digits = &splitter{runes: func(r rune) bool { return classes.of(r)&digit != 0 }}
 
+// What the Punctuation and WhitespaceSplit pre-tokenizers match, and what Whitespace separates from words.
+var (
+	punctuations = &splitter{runes: func(r rune) bool { return classes.of(r)&punctuation != 0 }}
+	whiteSpace   = &splitter{runes: func(r rune) bool { return classes.of(r)&space != 0 }}
+	notWords     = &splitter{runes: func(r rune) bool { return classes.of(r)&word == 0 }}
+)
+
 // newRegex compiles a pattern of the file: a scanner if it is well known, otherwise regexp2,
 // provided that it means the same there.
 func newRegex(pattern string) (*splitter, error) {

@@ -49,6 +49,29 @@ func TestEveryCodePoint(t *testing.T) {
 			return lengths(p, how, b.String())
 		}
 	}
+	staged := func(name string) func([]rune) string {
+		stages, err := loadPre([]byte(`{"type":"`+name+`"}`), "pre_tokenizer", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(chars []rune) string {
+			var b strings.Builder
+			for _, c := range chars {
+				fmt.Fprintf(&b, "'%[1]cx'l%[1]cx %[1]cx%[1]c1%[1]c\n%[1]c%[1]c!%[1]c %[1]c ", c)
+			}
+			var out []string
+			var pass func(x text, stage int) bool
+			pass = func(x text, stage int) bool {
+				if stage == len(stages) {
+					out = append(out, strconv.Itoa(utf8.RuneCountInString(x.s)))
+					return true
+				}
+				return stages[stage].apply(x, func(y text) bool { return pass(y, stage+1) })
+			}
+			pass(original(b.String()), 0)
+			return strings.Join(out, ",")
+		}
+	}
 	regex := func(pattern string) *splitter {
 		p, err := newRegex(pattern)
 		if err != nil {
@@ -60,11 +83,13 @@ func TestEveryCodePoint(t *testing.T) {
 	checks := map[string]func([]rune) string{
 		"NFC": normalized(forms["NFC"]), "NFD": normalized(forms["NFD"]),
 		"NFKC": normalized(forms["NFKC"]), "NFKD": normalized(forms["NFKD"]),
-		"Lowercase":    normalized(lowercase{}),
-		"gpt2":         split(regex(patternGPT2), isolated),
-		"llama":        split(regex(patternLlama), isolated),
-		"qwen":         split(regex(patternQwen), isolated),
-		"digits":       split(digits, contiguous),
+		"Lowercase":   normalized(lowercase{}),
+		"gpt2":        split(regex(patternGPT2), isolated),
+		"llama":       split(regex(patternLlama), isolated),
+		"qwen":        split(regex(patternQwen), isolated),
+		"digits":      split(digits, contiguous),
+		"punctuation": split(punctuations, contiguous),
+		"whitespace":  staged("Whitespace"), "whitespace split": staged("WhitespaceSplit"),
 		"contractions": split(regex(contractionsGPT+"|'"+contractionsTiktoken), isolated),
 		"categories":   func(chars []rune) string { return lengths(categories, isolated, string(chars)) },
 	}

@@ -23,6 +23,7 @@ texts follow all together.
 import base64
 import gzip
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -244,6 +245,25 @@ def variants():
         yield "llama2", dict(model=flags, normalizer=None, pre_tokenizer=p.Metaspace("▁", "first", True))
 
 
+def later_variants():
+    """Those that came later, so that the strings of the others stay what they were."""
+    p = pre_tokenizers
+    level = p.ByteLevel(add_prefix_space=False, use_regex=False)
+    for behavior in ("isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous"):
+        yield "gpt2", dict(pre_tokenizer=p.Sequence([p.Punctuation(behavior), level]))
+    # Falcon's
+    yield "gpt2", dict(pre_tokenizer=p.Sequence([p.Punctuation("contiguous"), p.ByteLevel(add_prefix_space=False), p.Digits(individual_digits=False),
+                                                 p.Split(Regex("[0-9][0-9][0-9]"), "isolated")]))
+    for splitter in (p.Whitespace(), p.WhitespaceSplit()):
+        yield "gpt2", dict(pre_tokenizer=p.Sequence([splitter, level]))
+        yield "llama2", dict(normalizer=None, pre_tokenizer=splitter)
+    for trim in (False, True):
+        for prefix in (False, True):
+            yield "gpt2", dict(pre_tokenizer=p.ByteLevel(add_prefix_space=prefix), post_processor=processors.RobertaProcessing(
+                ("a", 64), ("b", 65), trim_offsets=trim, add_prefix_space=prefix))
+    yield "llama2", dict(post_processor=processors.BertProcessing(("</s>", 2), ("<s>", 1)))
+
+
 CATEGORIES = "|".join(r"\p{%s}" % c for c in (
     "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cn").split()) + r"|\s|\d"
 
@@ -275,6 +295,8 @@ def write_unicode():
         "Lowercase": normalize(n.Lowercase()),
         "gpt2": split(p.Split(Regex(GPT2), "isolated")), "llama": split(p.Split(Regex(LLAMA), "isolated")),
         "qwen": split(p.Split(Regex(QWEN), "isolated")), "digits": split(p.Digits(False)),
+        "punctuation": split(p.Punctuation("contiguous")), "whitespace": split(p.Whitespace()),
+        "whitespace split": split(p.WhitespaceSplit()),
         "categories": plain(p.Split(Regex(CATEGORIES.replace("|", "+|")), "isolated")),
         "contractions": split(p.Split(Regex("(?i:'s|'t|'re|'ve|'m|'ll|'d)|'(?i:[sdmt]|ll|ve|re)"), "isolated")),
     }
@@ -286,7 +308,7 @@ def write_unicode():
 def write_variants(strings):
     rng = random.Random(11)
     lines = []
-    for base, parts in variants():
+    for base, parts in itertools.chain(variants(), later_variants()):
         with open(os.path.join(HERE, base + ".json"), encoding="utf-8") as f:
             spec = json.load(f)
         parts = {k: component(v) for k, v in parts.items()}

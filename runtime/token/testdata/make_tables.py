@@ -123,6 +123,8 @@ def main():
     table("spaceRanges", r"spaceRanges is \s.", regex_class(r"\s"))
     table("wordRanges", "wordRanges stop a single_word token beside them, as all letters do.", word - letters)
     table("digitRanges", "digitRanges is what Digits adds to numberRanges.", digits() - numbers)
+    table("punctuationRanges", "punctuationRanges is what the Punctuation pre-tokenizer takes.",
+          removed(pre_tokenizers.Punctuation(behavior="removed")))
     table("normalRanges", "normalRanges are the code points that decompose or have a combining class.", normal())
     table("unassignedRanges", r"unassignedRanges is \p{Cn}.", regex_class(r"\p{Cn}"))
     print("\n// newerRanges are the code points that recent Unicode editions assigned or moved,")
