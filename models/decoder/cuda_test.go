@@ -426,7 +426,7 @@ func cudaNames(t testing.TB) []string {
 	var names []string
 	for _, name := range goldenNames(t) {
 		ck, _ := readGolden(t, name)
-		if cpuOnly(&ck.Config) == "" && ck.Config.HeadDim%cudaHeadDimStep == 0 {
+		if Check(models.CUDA, models.BF16, ck.Config) == nil {
 			names = append(names, name)
 		}
 	}

@@ -60,6 +60,12 @@ type attentionOp struct {
 	returnsCache bool
 }
 
+// Check returns why a model of this configuration cannot be built for a device in a format.
+func Check(d models.Device, w models.Weights, c hf.Config) error {
+	_, err := newTarget(d, w, c)
+	return err
+}
+
 // newTarget returns the target of a checkpoint's shape, or why it cannot be built for.
 func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 	if err := d.Check(w); err != nil {

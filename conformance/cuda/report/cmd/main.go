@@ -17,6 +17,8 @@ import (
 
 	"tgi/conformance/cuda/report"
 	"tgi/models"
+	"tgi/models/decoder"
+	"tgi/models/hf"
 	"tgi/runtime/ort"
 	"tgi/server/host/hardware"
 )
@@ -122,9 +124,15 @@ func options(f flags) (o report.Options, err error) {
 		}
 	}
 	o.Timed = slices.DeleteFunc(o.Timed, func(w models.Weights) bool { return !slices.Contains(o.Formats, w) })
-	o.Checkpoints, err = filepath.Glob(filepath.Join(f.golden, "*", "config.json"))
-	for i, file := range o.Checkpoints {
-		o.Checkpoints[i] = filepath.Dir(file)
+	files, err := filepath.Glob(filepath.Join(f.golden, "*", hf.ConfigFile))
+	for _, file := range files {
+		ck, err := hf.Describe(filepath.Dir(file))
+		if err != nil {
+			return o, err
+		}
+		if decoder.Check(models.CUDA, models.BF16, ck.Config) == nil { // others run on the CPU only
+			o.Checkpoints = append(o.Checkpoints, filepath.Dir(file))
+		}
 	}
 	if len(o.Checkpoints) == 0 {
 		return o, fmt.Errorf("no checkpoints in %s: run it in the root of the tree", f.golden)
