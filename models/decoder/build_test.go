@@ -16,7 +16,7 @@ import (
 // tinyConfig is a model of one layer.
 func tinyConfig() hf.Config {
 	c, err := hf.ParseConfig([]byte(`{"architectures": ["LlamaForCausalLM"], "vocab_size": 5, "hidden_size": 8,
-		"intermediate_size": 6, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4,
+		"intermediate_size": 6, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8,
 		"max_position_embeddings": 16, "rms_norm_eps": 1e-5}`))
 	if err != nil {
 		panic(err)

@@ -79,6 +79,10 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 		opsets: []onnx.Opset{{Version: 21}, {Domain: microsoftDomain, Version: 1}, {Domain: tgiDomain, Version: 1}},
 	}
 	t.adapters = !c.Tensors.Stacked() && c.Experts.N == 0
+	if d == models.CPU && (c.HeadDim%cpuHeadDimStep != 0 || c.HeadDim > cpuMaxHeadDim) {
+		return target{}, fmt.Errorf("%s: head_dim is %d: it must be a multiple of %d up to %d", hf.ConfigFile, c.HeadDim,
+			cpuHeadDimStep, cpuMaxHeadDim)
+	}
 	if d == models.CUDA {
 		if feature := cpuOnly(&c); feature != "" {
 			return target{}, fmt.Errorf("%s: %s has %s, which runs on the CPU only", hf.ConfigFile, c.Architecture, feature)
@@ -138,6 +142,12 @@ var cpuAttention = attentionOp{
 		return []onnx.Dim{onnx.Symbolic("blocks"), onnx.Fixed(c.KVHeads * c.HeadDim * blockSize)}
 	},
 }
+
+// Bounds of head_dim of tgi:PagedAttention.
+const (
+	cpuHeadDimStep = 8
+	cpuMaxHeadDim  = 256
+)
 
 // Bounds of head_dim: what com.microsoft:PagedAttention takes with a rotary embedding, and what
 // FlashAttention does.

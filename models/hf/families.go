@@ -35,7 +35,9 @@ type family struct {
 	noRope      bool
 	partial     float64
 	interleaved bool
-	tensors     Tensors
+	// ropeAlpha says that rope type dynamic may have alpha, which enlarges the base.
+	ropeAlpha bool
+	tensors   Tensors
 	// more reads what only this family has, after all the rest.
 	more func(o *object, c *Config)
 	// ignored lists keys without effect on the logits that only this family has.
@@ -118,6 +120,7 @@ var families = map[string]family{
 		tied: true, headDim: 256, keys: map[string][]string{"hidden_act": {"hidden_activation"}},
 		activation: "gelu_pytorch_tanh", window: patternWindow(6), tensors: gemma2, more: func(o *object, c *Config) {
 			c.readGemma(o, 0, 0)
+			c.AttentionCap = 0 // a key that the class has and does not use
 		}},
 
 	"Phi3ForCausalLM": {modelType: "phi3", norm: Norm{Eps: 1e-5}, kvDefaultsToHeads: true, window: optionalWindow,
@@ -268,7 +271,7 @@ var families = map[string]family{
 			c.OutBias = o.bool("attention_out_bias", false)
 		}, ignored: "residual_dropout"},
 	"HunYuanDenseV1ForCausalLM": {modelType: "hunyuan_v1_dense", norm: Norm{Eps: 1e-5},
-		qkNorm: QKNorm{Over: QKNormHead, AfterRotary: true}, biasKey: true, kvDefaultsToHeads: true, window: noWindow,
+		qkNorm: QKNorm{Over: QKNormHead, AfterRotary: true}, ropeAlpha: true, biasKey: true, kvDefaultsToHeads: true, window: noWindow,
 		tensors: llama.with(func(t *Tensors) {
 			t.QNorm, t.KNorm = "self_attn.query_layernorm", "self_attn.key_layernorm"
 		}), ignored: "eod_token_id im_start_id im_end_id im_newline_id pad_id mask_init_id sep_token_id use_qk_norm " +
@@ -441,6 +444,9 @@ func readFalcon(o *object, c *Config) {
 // readOPT reads what OPT has beyond GPT-2.
 func readOPT(o *object, c *Config) {
 	c.Learned, c.MLPBias = 2, c.QKVBias
+	if o.bool("_remove_final_layer_norm", false) {
+		c.Tensors.Norm = ""
+	}
 	if !o.bool("do_layer_norm_before", true) {
 		o.fail("do_layer_norm_before", "false: norms behind the residual are not supported")
 	}

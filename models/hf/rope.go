@@ -118,7 +118,9 @@ func (params *object) rope(o *object, c *Config, theta float64, fam family) (r R
 	switch r.Type {
 	case RopeDefault:
 	case RopeDynamic:
-		if alpha := params.float("alpha", 0, 1e-6, bigRope); alpha != 0 && c.HeadDim > 2 { // Hunyuan's: a larger base
+		// Hunyuan's: a larger base.
+		if fam.ropeAlpha && params.has("alpha") && c.HeadDim > 2 {
+			alpha := params.float("alpha", 1, 1e-6, bigRope)
 			r.Type = RopeDefault
 			r.Theta *= math.Pow(alpha, float64(c.HeadDim)/float64(c.HeadDim-2))
 			for _, key := range []string{"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"} {
@@ -158,11 +160,7 @@ func (params *object) rope(o *object, c *Config, theta float64, fam family) (r R
 func (r *Rope) readLong(params *object, c *Config, original, share float64) {
 	pairs := int(float64(c.HeadDim)*cmp.Or(share, 1)) / 2
 	r.OriginalMax = params.float("original_max_position_embeddings", original, 1, maxPositions)
-	factor := float64(c.MaxPositions) / r.OriginalMax
-	if factor == 1 {
-		factor = params.float("factor", 1, 1e-6, bigRope)
-	}
-	params.raw("factor")
+	factor := params.float("factor", float64(c.MaxPositions)/r.OriginalMax, 1e-6, bigRope)
 	r.Short = params.floats("short_factor", pairs, 1e-6, bigRope)
 	long := params.floats("long_factor", pairs, 1e-6, bigRope)
 	if params.err == nil && (r.Short == nil || long == nil) {

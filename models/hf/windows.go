@@ -104,8 +104,8 @@ func (o *object) windowPattern(n int) func(layer int) bool {
 		}
 		return func(layer int) bool { return text[layer%len(text)] == 'G' }
 	}
-	n = o.int("sliding_window_pattern", n, 1, maxLayers)
-	return func(layer int) bool { return (layer+1)%n == 0 }
+	n = o.int("sliding_window_pattern", n, 0, maxLayers)
+	return func(layer int) bool { return n == 0 || (layer+1)%n == 0 }
 }
 
 const (
