@@ -38,7 +38,9 @@ func attacked(t *testing.T, change func(*config.Server)) (address string, secret
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	go s.Serve(t.Context(), l)
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(t.Context(), l) }()
+	t.Cleanup(func() { <-done }) // after the context has ended
 	return l.Addr().String(), secret
 }
 

@@ -34,7 +34,9 @@ func impatient(t *testing.T) (e *generatetest.Engine, address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go s.Serve(t.Context(), l)
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(t.Context(), l) }()
+	t.Cleanup(func() { <-done }) // after the context has ended
 	return e, l.Addr().String()
 }
 
