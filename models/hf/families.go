@@ -271,7 +271,8 @@ var families = map[string]family{
 			c.OutBias = o.bool("attention_out_bias", false)
 		}, ignored: "residual_dropout"},
 	"HunYuanDenseV1ForCausalLM": {modelType: "hunyuan_v1_dense", norm: Norm{Eps: 1e-5},
-		qkNorm: QKNorm{Over: QKNormHead, AfterRotary: true}, ropeAlpha: true, biasKey: true, kvDefaultsToHeads: true, window: noWindow,
+		qkNorm: QKNorm{Over: QKNormHead, AfterRotary: true}, ropeAlpha: true, biasKey: true, kvDefaultsToHeads: true,
+		window: noWindow,
 		tensors: llama.with(func(t *Tensors) {
 			t.QNorm, t.KNorm = "self_attn.query_layernorm", "self_attn.key_layernorm"
 		}), ignored: "eod_token_id im_start_id im_end_id im_newline_id pad_id mask_init_id sep_token_id use_qk_norm " +

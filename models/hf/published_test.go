@@ -1,0 +1,135 @@
+package hf
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestPublishedConfigs reads the config.json of published models, whose keys are those of the libraries of their time.
+func TestPublishedConfigs(t *testing.T) {
+	sliding := func(layers, window int, full func(i int) bool) []int {
+		out := make([]int, layers)
+		for i := range out {
+			if !full(i) {
+				out[i] = window
+			}
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		json string
+		is   func(c Config) bool
+	}{
+		"openai-community/gpt2": {`{"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"],
+			"attn_pdrop": 0.1, "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02,
+			"layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12,
+			"n_positions": 1024, "resid_pdrop": 0.1, "summary_activation": null, "summary_first_dropout": 0.1,
+			"summary_proj_to_labels": true, "summary_type": "cls_index", "summary_use_proj": true,
+			"task_specific_params": {"text-generation": {"do_sample": true, "max_length": 50}}, "vocab_size": 50257}`,
+			func(c Config) bool {
+				return c.Intermediate == 3072 && c.Tied && c.Tensors.Transposed && !c.Rotates(0) && c.MaxPositions == 1024
+			}},
+		"EleutherAI/pythia-70m": {`{"architectures": ["GPTNeoXForCausalLM"], "bos_token_id": 0, "eos_token_id": 0,
+			"hidden_act": "gelu", "hidden_size": 512, "initializer_range": 0.02, "intermediate_size": 2048,
+			"layer_norm_eps": 1e-05, "max_position_embeddings": 2048, "model_type": "gpt_neox", "num_attention_heads": 8,
+			"num_hidden_layers": 6, "rotary_emb_base": 10000, "rotary_pct": 0.25, "tie_word_embeddings": false,
+			"torch_dtype": "float16", "transformers_version": "4.24.0", "use_cache": true, "use_parallel_residual": true,
+			"vocab_size": 50304}`,
+			func(c Config) bool {
+				return c.Rope.Dim == 16 && c.Parallel && c.Activation == GELU && c.QKVBias && c.OutBias
+			}},
+		"bigscience/bloom-560m": {`{"apply_residual_connection_post_layernorm": false, "attention_dropout": 0.0,
+			"attention_softmax_in_fp32": true, "architectures": ["BloomForCausalLM"], "bias_dropout_fusion": true,
+			"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 3, "unk_token_id": 0, "hidden_dropout": 0.0,
+			"initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "masked_softmax_fusion": true, "model_type": "bloom",
+			"n_embed": 1024, "n_inner": null, "n_layer": 24, "num_attention_heads": 16, "offset_alibi": 100,
+			"pretraining_tp": 1, "skip_bias_add": true, "skip_bias_add_qkv": false, "seq_length": 2048,
+			"transformers_version": "4.20.0", "use_cache": true, "vocab_size": 250880}`,
+			func(c Config) bool {
+				return c.ALiBi && c.Heads == 16 && c.Intermediate == 4096 && c.MaxPositions == 2048 && c.Tied
+			}},
+		"facebook/opt-125m": {`{"_name_or_path": "facebook/opt-125m", "activation_dropout": 0.0,
+			"activation_function": "relu", "architectures": ["OPTForCausalLM"], "attention_dropout": 0.0,
+			"bos_token_id": 2, "do_layer_norm_before": true, "dropout": 0.1, "eos_token_id": 2, "ffn_dim": 3072,
+			"hidden_size": 768, "init_std": 0.02, "layerdrop": 0.0, "max_position_embeddings": 2048, "model_type": "opt",
+			"num_attention_heads": 12, "num_hidden_layers": 12, "pad_token_id": 1, "prefix": "</s>",
+			"torch_dtype": "float16", "use_cache": true, "vocab_size": 50272, "word_embed_proj_dim": 768}`,
+			func(c Config) bool { return c.Learned == 2 && c.MLPBias && c.Activation == ReLU && !c.Gated }},
+		"tiiuae/falcon-7b": {`{"alibi": false, "apply_residual_connection_post_layernorm": false,
+			"architectures": ["FalconForCausalLM"], "attention_dropout": 0.0, "bias": false, "bos_token_id": 11,
+			"eos_token_id": 11, "hidden_dropout": 0.0, "hidden_size": 4544, "initializer_range": 0.02,
+			"layer_norm_epsilon": 1e-05, "model_type": "falcon", "multi_query": true, "new_decoder_architecture": false,
+			"num_attention_heads": 71, "num_hidden_layers": 32, "parallel_attn": true, "torch_dtype": "bfloat16",
+			"use_cache": true, "vocab_size": 65024}`,
+			func(c Config) bool { return c.KVHeads == 1 && c.Parallel && c.Tensors.MLPNorm == "" && c.HeadDim == 64 }},
+		"microsoft/phi-2": {`{"architectures": ["PhiForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 50256,
+			"embd_pdrop": 0.0, "eos_token_id": 50256, "hidden_act": "gelu_new", "hidden_size": 2560,
+			"initializer_range": 0.02, "intermediate_size": 10240, "layer_norm_eps": 1e-05,
+			"max_position_embeddings": 2048, "model_type": "phi", "num_attention_heads": 32, "num_hidden_layers": 32,
+			"num_key_value_heads": 32, "partial_rotary_factor": 0.4, "qk_layernorm": false, "resid_pdrop": 0.1,
+			"rope_scaling": null, "rope_theta": 10000.0, "tie_word_embeddings": false, "use_cache": true,
+			"vocab_size": 51200}`,
+			func(c Config) bool { return c.Rope.Dim == 32 && c.Parallel && c.HeadBias }},
+		"google/gemma-2-2b-it": {`{"architectures": ["Gemma2ForCausalLM"], "attention_bias": false,
+			"attention_dropout": 0.0, "attn_logit_softcapping": 50.0, "bos_token_id": 2, "cache_implementation": "hybrid",
+			"eos_token_id": [1, 107], "final_logit_softcapping": 30.0, "head_dim": 256, "hidden_act": "gelu_pytorch_tanh",
+			"hidden_activation": "gelu_pytorch_tanh", "hidden_size": 2304, "initializer_range": 0.02,
+			"intermediate_size": 9216, "max_position_embeddings": 8192, "model_type": "gemma2", "num_attention_heads": 8,
+			"num_hidden_layers": 26, "num_key_value_heads": 4, "pad_token_id": 0, "query_pre_attn_scalar": 256,
+			"rms_norm_eps": 1e-06, "rope_theta": 10000.0, "sliding_window": 4096, "torch_dtype": "bfloat16",
+			"use_cache": true, "vocab_size": 256000}`,
+			func(c Config) bool {
+				return c.AttentionCap == 50 && c.LogitCap == 30 && c.Scales.Embed == 48 && c.Scales.Attention == 1.0/16 && c.Tied &&
+					slices.Equal(c.Windows, sliding(26, 4096, func(i int) bool { return i%2 == 1 }))
+			}},
+		"google/gemma-3-1b-it": {`{"architectures": ["Gemma3ForCausalLM"], "attention_bias": false,
+			"attention_dropout": 0.0, "attn_logit_softcapping": null, "bos_token_id": 2, "cache_implementation": "hybrid",
+			"eos_token_id": [1, 106], "final_logit_softcapping": null, "head_dim": 256,
+			"hidden_activation": "gelu_pytorch_tanh", "hidden_size": 1152, "initializer_range": 0.02,
+			"intermediate_size": 6912, "max_position_embeddings": 32768, "model_type": "gemma3_text",
+			"num_attention_heads": 4, "num_hidden_layers": 26, "num_key_value_heads": 1, "pad_token_id": 0,
+			"query_pre_attn_scalar": 256, "rms_norm_eps": 1e-06, "rope_local_base_freq": 10000, "rope_scaling": null,
+			"rope_theta": 1000000, "sliding_window": 512, "sliding_window_pattern": 6, "torch_dtype": "bfloat16",
+			"transformers_version": "4.50.0.dev0", "use_cache": true, "vocab_size": 262144}`,
+			func(c Config) bool {
+				return c.AttentionCap == 0 && c.RopeOf(0).Theta == 10000 && c.RopeOf(5).Theta == 1000000 &&
+					slices.Equal(c.Windows, sliding(26, 512, func(i int) bool { return i%6 == 5 }))
+			}},
+		"Qwen/Qwen3-30B-A3B": {`{"architectures": ["Qwen3MoeForCausalLM"], "attention_bias": false,
+			"attention_dropout": 0.0, "bos_token_id": 151643, "decoder_sparse_step": 1, "eos_token_id": 151645,
+			"head_dim": 128, "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02,
+			"intermediate_size": 6144, "max_position_embeddings": 40960, "max_window_layers": 48, "mlp_only_layers": [],
+			"model_type": "qwen3_moe", "moe_intermediate_size": 768, "norm_topk_prob": true, "num_attention_heads": 32,
+			"num_experts": 128, "num_experts_per_tok": 8, "num_hidden_layers": 48, "num_key_value_heads": 4,
+			"output_router_logits": false, "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 1000000.0,
+			"router_aux_loss_coef": 0.001, "sliding_window": null, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+			"use_cache": true, "use_sliding_window": false, "vocab_size": 151936}`,
+			func(c Config) bool {
+				return c.Experts.N == 128 && c.Experts.PerToken == 8 && c.Experts.Intermediate == 768 && c.Experts.Normalise &&
+					c.HasExperts(0) && c.QKNorm.Over == QKNormHead
+			}},
+		"openai/gpt-oss-20b": {`{"architectures": ["GptOssForCausalLM"], "attention_bias": true, "attention_dropout": 0.0,
+			"eos_token_id": 200002, "experts_per_token": 4, "head_dim": 64, "hidden_act": "silu", "hidden_size": 2880,
+			"initial_context_length": 4096, "initializer_range": 0.02, "intermediate_size": 2880,
+			"layer_types": ["sliding_attention", "full_attention"], "max_position_embeddings": 131072,
+			"model_type": "gpt_oss", "num_attention_heads": 64, "num_experts_per_tok": 4, "num_hidden_layers": 2,
+			"num_key_value_heads": 8, "num_local_experts": 32, "output_router_logits": false, "pad_token_id": 199999,
+			"quantization_config": {"modules_to_not_convert": ["model.layers.*.self_attn", "model.embed_tokens"],
+			"quant_method": "mxfp4"}, "rms_norm_eps": 1e-05, "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0,
+			"factor": 32.0, "original_max_position_embeddings": 4096, "rope_type": "yarn", "truncate": false},
+			"rope_theta": 150000, "router_aux_loss_coef": 0.9, "sliding_window": 128, "swiglu_limit": 7.0,
+			"tie_word_embeddings": false, "transformers_version": "4.55.0.dev0", "use_cache": true, "vocab_size": 201088}`,
+			func(c Config) bool {
+				return c.Experts.Packed && c.Experts.Clamp == Clamp{1.702, 7} && slices.Equal(c.Windows, []int{128,
+					0}) &&
+					c.OutBias && c.Rope.Type == RopeYarn && !c.Rope.Truncate
+			}},
+	} {
+		got, err := ParseConfig([]byte(c.json))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if !c.is(got) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
