@@ -27,7 +27,8 @@ func TestPublishedConfigs(t *testing.T) {
 			"summary_proj_to_labels": true, "summary_type": "cls_index", "summary_use_proj": true,
 			"task_specific_params": {"text-generation": {"do_sample": true, "max_length": 50}}, "vocab_size": 50257}`,
 			func(c Config) bool {
-				return c.Intermediate == 3072 && c.Tied && c.Tensors.Transposed && !c.Rotates(0) && c.MaxPositions == 1024
+				return c.Intermediate == 3072 && c.Tied && c.Tensors.Transposed && !c.Rotates(0) &&
+					c.MaxPositions == 1024
 			}},
 		"EleutherAI/pythia-70m": {`{"architectures": ["GPTNeoXForCausalLM"], "bos_token_id": 0, "eos_token_id": 0,
 			"hidden_act": "gelu", "hidden_size": 512, "initializer_range": 0.02, "intermediate_size": 2048,
@@ -61,7 +62,9 @@ func TestPublishedConfigs(t *testing.T) {
 			"layer_norm_epsilon": 1e-05, "model_type": "falcon", "multi_query": true, "new_decoder_architecture": false,
 			"num_attention_heads": 71, "num_hidden_layers": 32, "parallel_attn": true, "torch_dtype": "bfloat16",
 			"use_cache": true, "vocab_size": 65024}`,
-			func(c Config) bool { return c.KVHeads == 1 && c.Parallel && c.Tensors.MLPNorm == "" && c.HeadDim == 64 }},
+			func(c Config) bool {
+				return c.KVHeads == 1 && c.Parallel && c.Tensors.MLPNorm == "" && c.HeadDim == 64
+			}},
 		"microsoft/phi-2": {`{"architectures": ["PhiForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 50256,
 			"embd_pdrop": 0.0, "eos_token_id": 50256, "hidden_act": "gelu_new", "hidden_size": 2560,
 			"initializer_range": 0.02, "intermediate_size": 10240, "layer_norm_eps": 1e-05,
@@ -79,7 +82,9 @@ func TestPublishedConfigs(t *testing.T) {
 			"rms_norm_eps": 1e-06, "rope_theta": 10000.0, "sliding_window": 4096, "torch_dtype": "bfloat16",
 			"use_cache": true, "vocab_size": 256000}`,
 			func(c Config) bool {
-				return c.AttentionCap == 50 && c.LogitCap == 30 && c.Scales.Embed == 48 && c.Scales.Attention == 1.0/16 && c.Tied &&
+				return c.AttentionCap == 50 && c.LogitCap == 30 && c.Scales.Embed == 48 &&
+					c.Scales.Attention == 1.0/16 &&
+					c.Tied &&
 					slices.Equal(c.Windows, sliding(26, 4096, func(i int) bool { return i%2 == 1 }))
 			}},
 		"google/gemma-3-1b-it": {`{"architectures": ["Gemma3ForCausalLM"], "attention_bias": false,
@@ -105,7 +110,8 @@ func TestPublishedConfigs(t *testing.T) {
 			"router_aux_loss_coef": 0.001, "sliding_window": null, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
 			"use_cache": true, "use_sliding_window": false, "vocab_size": 151936}`,
 			func(c Config) bool {
-				return c.Experts.N == 128 && c.Experts.PerToken == 8 && c.Experts.Intermediate == 768 && c.Experts.Normalise &&
+				return c.Experts.N == 128 && c.Experts.PerToken == 8 && c.Experts.Intermediate == 768 &&
+					c.Experts.Normalise &&
 					c.HasExperts(0) && c.QKNorm.Over == QKNormHead
 			}},
 		"openai/gpt-oss-20b": {`{"architectures": ["GptOssForCausalLM"], "attention_bias": true, "attention_dropout": 0.0,
