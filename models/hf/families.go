@@ -35,6 +35,10 @@ type family struct {
 	noRope      bool
 	partial     float64
 	interleaved bool
+	// theta is the default of rope_theta, windowTheta that of layers with a window, if they have one of their own;
+	// ropeParameters the default of rope_parameters. 0 is 10000.
+	theta, windowTheta float64
+	ropeParameters     string
 	// ropeAlpha says that rope type dynamic may have alpha, which enlarges the base.
 	ropeAlpha bool
 	tensors   Tensors
@@ -98,8 +102,10 @@ var families = map[string]family{
 	"MistralForCausalLM": {modelType: "mistral", norm: rms, window: everyLayerWindow, tensors: llama},
 	"MinistralForCausalLM": {modelType: "ministral", norm: rms, positions: 131072, window: patternWindow(maxLayers + 1),
 		tensors: llama},
-	"Ministral3ForCausalLM": {modelType: "ministral3", norm: Norm{Eps: 1e-5}, window: optionalWindow, tensors: llama},
-	"Qwen2ForCausalLM":      {modelType: "qwen2", norm: rms, qkvBias: true, window: switchedWindow, tensors: llama},
+	"Ministral3ForCausalLM": {modelType: "ministral3", norm: Norm{Eps: 1e-5}, window: optionalWindow, tensors: llama,
+		ropeParameters: `{"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0, "mscale": 1.0,
+			"mscale_all_dim": 1.0, "original_max_position_embeddings": 16384, "llama_4_scaling_beta": 0.1}`},
+	"Qwen2ForCausalLM": {modelType: "qwen2", norm: rms, qkvBias: true, window: switchedWindow, tensors: llama},
 	"Qwen3ForCausalLM": {modelType: "qwen3", norm: rms, biasKey: true, qkNorm: QKNorm{Over: QKNormHead}, headDim: 128,
 		window: switchedWindow, tensors: llama},
 
@@ -116,7 +122,8 @@ var families = map[string]family{
 		activation: "gelu_pytorch_tanh", window: patternWindow(2), tensors: gemma2, more: func(o *object, c *Config) {
 			c.readGemma(o, 50, 30)
 		}},
-	"Gemma3ForCausalLM": {modelType: "gemma3_text", norm: gemmaNorm, qkNorm: QKNorm{Over: QKNormHead}, biasKey: true,
+	"Gemma3ForCausalLM": {modelType: "gemma3_text", norm: gemmaNorm, theta: 1e6, windowTheta: 10000,
+		qkNorm: QKNorm{Over: QKNormHead}, biasKey: true,
 		tied: true, headDim: 256, keys: map[string][]string{"hidden_act": {"hidden_activation"}},
 		activation: "gelu_pytorch_tanh", window: patternWindow(6), tensors: gemma2, more: func(o *object, c *Config) {
 			c.readGemma(o, 0, 0)
@@ -124,7 +131,8 @@ var families = map[string]family{
 		}},
 
 	"Phi3ForCausalLM": {modelType: "phi3", norm: Norm{Eps: 1e-5}, kvDefaultsToHeads: true, window: optionalWindow,
-		partial: 1, tensors: fused.with(func(t *Tensors) { t.QKV = "self_attn.qkv_proj" })},
+		partial: 1, tensors: fused.with(func(t *Tensors) { t.QKV = "self_attn.qkv_proj" }),
+		ignored: "full_attn_mod interpolate_factor"},
 	"PhiForCausalLM": {modelType: "phi", norm: layerNorm, keys: layerNormKeys, qkvBias: true, outBias: true,
 		mlpBias: true, parallel: true, ungated: true, activation: "gelu_new", kvDefaultsToHeads: true, window: noWindow,
 		partial: 0.5, tensors: sharedNorm.with(func(t *Tensors) {
@@ -172,7 +180,7 @@ var families = map[string]family{
 		"num_hidden_layers":   {"num_hidden_layers", "n_layer"},
 		"num_attention_heads": {"num_attention_heads", "n_head"}},
 		ungated: true, tied: true, activation: "gelu", inner: 4, positions: 2048, noKVKey: true, window: noWindow,
-		tensors: bigScience, more: readFalcon},
+		tensors: bigScience, more: readFalcon, ignored: "ff_factor"},
 	"BloomForCausalLM": {modelType: "bloom", norm: layerNorm, keys: map[string][]string{
 		"rms_norm_eps": {"layer_norm_epsilon"}, "hidden_size": {"hidden_size", "n_embed"},
 		"num_hidden_layers": {"n_layer", "num_hidden_layers"}, "num_attention_heads": {"n_head", "num_attention_heads"},
@@ -196,14 +204,15 @@ var families = map[string]family{
 			Head: "lm_head", Layer: "layers.%d.", AttnNorm: "self_attn_layer_norm", MLPNorm: "final_layer_norm",
 			Q: "self_attn.q_proj", K: "self_attn.k_proj", V: "self_attn.v_proj", Out: "self_attn.out_proj",
 			Up: "fc1", Down: "fc2",
-		}, more: readOPT, ignored: "dropout activation_dropout layerdrop init_std"},
+		}, more: readOPT, ignored: "dropout activation_dropout layerdrop init_std learned_embeddings"},
 	"Starcoder2ForCausalLM": {modelType: "starcoder2", norm: layerNorm, keys: map[string][]string{
 		"rms_norm_eps": {"norm_epsilon"}, "attention_bias": {"use_bias"}},
 		qkvBias: true, biasKey: true, ungated: true, tied: true, activation: "gelu_pytorch_tanh",
 		window:  optionalWindow,
 		tensors: llama.with(func(t *Tensors) { t.Up, t.Down = "mlp.c_fc", "mlp.c_proj" }),
 		more:    func(o *object, c *Config) { c.MLPBias = c.QKVBias },
-		ignored: "residual_dropout embedding_dropout"},
+		ignored: "residual_dropout embedding_dropout attention_softmax_in_fp32 scale_attention_softmax_in_fp32 " +
+			"scale_attn_weights layer_norm_epsilon"},
 	"StableLmForCausalLM": {modelType: "stablelm", norm: layerNorm, keys: map[string][]string{
 		"rms_norm_eps": {"layer_norm_eps"}, "attention_bias": {"use_qkv_bias"}},
 		biasKey: true, noOutBias: true, kvDefaultsToHeads: true, window: noWindow, partial: 0.25,
@@ -224,20 +233,23 @@ var families = map[string]family{
 		}},
 	"Olmo2ForCausalLM": {modelType: "olmo2", norm: Norm{Eps: 1e-5}, qkNorm: QKNorm{Over: QKNormAll}, biasKey: true,
 		kvDefaultsToHeads: true, window: noWindow, tensors: postNorm},
-	"Olmo3ForCausalLM": {modelType: "olmo3", norm: Norm{Eps: 1e-5}, qkNorm: QKNorm{Over: QKNormAll}, biasKey: true,
+	"Olmo3ForCausalLM": {modelType: "olmo3", norm: Norm{Eps: 1e-5}, theta: 500000, qkNorm: QKNorm{Over: QKNormAll},
+		biasKey:           true,
 		kvDefaultsToHeads: true, window: patternWindow(4), tensors: postNorm, more: func(o *object, c *Config) {
 			if c.WindowRope == nil { // only layers that see everything stretch it
 				c.WindowRope = &Rope{Type: RopeDefault, Theta: c.Rope.Theta, Attention: 1}
 			}
 		}},
-	"SmolLM3ForCausalLM": {modelType: "smollm3", norm: rms, biasKey: true, mlpBiasKey: true, tied: true,
+	"SmolLM3ForCausalLM": {modelType: "smollm3", norm: rms, theta: 2e6, ignored: "max_window_layers pretraining_tp",
+		biasKey: true, mlpBiasKey: true, tied: true,
 		window: smolWindow, tensors: llama,
 		more: func(o *object, c *Config) {
 			c.NoRope = o.layersWithoutRope(c.Layers)
 		}},
 	"GraniteForCausalLM": {modelType: "granite", norm: rms, biasKey: true, mlpBiasKey: true, kvDefaultsToHeads: true,
 		window: noWindow, tensors: llama, more: readGranite},
-	"CohereForCausalLM": {modelType: "cohere", norm: Norm{Layer: true, Eps: 1e-5}, keys: layerNormKeys, biasKey: true,
+	"CohereForCausalLM": {modelType: "cohere", theta: 500000, norm: Norm{Layer: true, Eps: 1e-5},
+		keys: layerNormKeys, biasKey: true,
 		parallel: true, tied: true, kvDefaultsToHeads: true, window: noWindow, interleaved: true, tensors: sharedNorm,
 		more: func(o *object, c *Config) {
 			c.Scales.Logits = o.float("logit_scale", 0.0625, -1e6, 1e6)
@@ -259,12 +271,14 @@ var families = map[string]family{
 		})},
 	"Exaone4ForCausalLM": {modelType: "exaone4", norm: Norm{Eps: 1e-5}, qkNorm: QKNorm{Over: QKNormHead},
 		kvDefaultsToHeads: true, window: patternWindow(4), tensors: postNorm, more: func(o *object, c *Config) {
-			if _, windows := o.raw("sliding_window"); windows {
+			if _, windows := o.raw("sliding_window"); windows || !o.has("sliding_window") {
 				c.ropeInWindows()
 			}
 		}},
 	"NemotronForCausalLM": {modelType: "nemotron", norm: Norm{Layer: true, Bias: true, Offset: 1, Eps: 1e-5},
-		keys: map[string][]string{"rms_norm_eps": {"norm_eps"}}, biasKey: true, mlpBiasKey: true, ungated: true,
+		keys: map[string][]string{"rms_norm_eps": {"norm_eps"},
+			"partial_rotary_factor": {"partial_rotary_factor", "rope_percent"}}, ignored: "rope_percent",
+		biasKey: true, mlpBiasKey: true, ungated: true,
 		activation: "relu2", kvDefaultsToHeads: true, window: noWindow, partial: 0.5, tensors: llama},
 	"SeedOssForCausalLM": {modelType: "seed_oss", norm: rms, qkvBias: true, biasKey: true, mlpBiasKey: true,
 		kvDefaultsToHeads: true, headDim: 128, window: noWindow, tensors: llama, more: func(o *object, c *Config) {
@@ -276,18 +290,21 @@ var families = map[string]family{
 		tensors: llama.with(func(t *Tensors) {
 			t.QNorm, t.KNorm = "self_attn.query_layernorm", "self_attn.key_layernorm"
 		}), ignored: "eod_token_id im_start_id im_end_id im_newline_id pad_id mask_init_id sep_token_id use_qk_norm " +
-			"use_rotary_pos_emb norm_type"},
-	"Ernie4_5ForCausalLM": {modelType: "ernie4_5", norm: Norm{Eps: 1e-5}, keys: map[string][]string{
-		"attention_bias": {"use_bias"}}, biasKey: true, tied: true, kvDefaultsToHeads: true, headDim: 128,
+			"use_rotary_pos_emb norm_type attention_head_dim cla_share_factor class_num org_vocab_size text_start_id " +
+			"text_end_id dense_list"},
+	"Ernie4_5ForCausalLM": {modelType: "ernie4_5", norm: Norm{Eps: 1e-5}, theta: 500000,
+		ignored: "compression_ratio", keys: map[string][]string{
+			"attention_bias": {"use_bias"}}, biasKey: true, tied: true, kvDefaultsToHeads: true, headDim: 128,
 		window: noWindow, interleaved: true, tensors: llama,
 		more: func(o *object, c *Config) {
 			c.MLPBias = c.QKVBias
 		}},
 	"ArceeForCausalLM": {modelType: "arcee", norm: Norm{Eps: 1e-5}, biasKey: true, mlpBiasKey: true, ungated: true,
 		activation: "relu2", kvDefaultsToHeads: true, window: noWindow, tensors: llama},
-	"HeliumForCausalLM": {modelType: "helium", norm: Norm{Eps: 1e-8}, biasKey: true, mlpBiasKey: true, noOutBias: true,
+	"HeliumForCausalLM": {modelType: "helium", norm: Norm{Eps: 1e-8}, theta: 100000, biasKey: true, mlpBiasKey: true,
+		noOutBias:         true,
 		kvDefaultsToHeads: true, headDim: 128, window: noWindow, interleaved: true, tensors: llama},
-	"MixtralForCausalLM": {modelType: "mixtral", norm: Norm{Eps: 1e-5}, window: optionalWindow,
+	"MixtralForCausalLM": {modelType: "mixtral", norm: Norm{Eps: 1e-5}, theta: 1e6, window: optionalWindow,
 		tensors: llama.with(func(t *Tensors) {
 			t.Router, t.ExpertGate, t.ExpertUp, t.ExpertDown = "block_sparse_moe.gate",
 				"block_sparse_moe.experts.%d.w1",
@@ -318,7 +335,9 @@ var families = map[string]family{
 			c.readExperts(o, 8)
 			c.ClipQKV = o.float("clip_qkv", 0, 1e-6, 1e18)
 		}, ignored: routerIgnored},
-	"GptOssForCausalLM": {modelType: "gpt_oss", norm: Norm{Eps: 1e-5}, qkvBias: true, biasKey: true, headDim: 64,
+	"GptOssForCausalLM": {modelType: "gpt_oss", norm: Norm{Eps: 1e-5},
+		ropeParameters: `{"rope_type": "yarn", "rope_theta": 150000.0, "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
+			"truncate": false, "original_max_position_embeddings": 4096}`, qkvBias: true, biasKey: true, headDim: 64,
 		window: patternWindow(2), keys: expertKeys, tensors: llama.with(func(t *Tensors) {
 			t.Sinks, t.Router, t.ExpertsBare = "self_attn.sinks", "mlp.router", true
 			t.ExpertGateUp, t.ExpertDown = "mlp.experts.gate_up_proj", "mlp.experts.down_proj"

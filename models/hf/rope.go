@@ -51,7 +51,10 @@ type Rope struct {
 // readRope reads rope_parameters (transformers 5) or rope_theta and rope_scaling (before it). Where layers with a
 // window have a rotary embedding of their own, it sets c.WindowRope.
 func readRope(o *object, c *Config, fam family) Rope {
-	theta := o.float("rope_theta", 10000, 1, bigRope)
+	if fam.ropeParameters != "" && !o.has("rope_parameters") && !o.has("rope_scaling") && !o.has("rope_theta") {
+		o.fill(map[string]string{"rope_parameters": fam.ropeParameters})
+	}
+	theta := o.float("rope_theta", cmp.Or(fam.theta, 10000), 1, bigRope)
 	if fam.partial != 0 {
 		fam.partial = o.float("partial_rotary_factor", fam.partial, 0, 1)
 	}
@@ -62,7 +65,7 @@ func readRope(o *object, c *Config, fam family) Rope {
 		}
 		params = older
 	}
-	if local := o.float("rope_local_base_freq", 0, 1, bigRope); local != 0 {
+	if local := o.float("rope_local_base_freq", fam.windowTheta, 1, bigRope); local != 0 {
 		c.WindowRope = &Rope{Type: RopeDefault, Theta: local, Attention: 1}
 	}
 	if params != nil && params.has(slidingAttention) {
