@@ -38,8 +38,9 @@ func nameOf(p hf.Slice, tensor func(part string) string) string {
 // configuration if the checkpoint has none, as one that was saved without its head.
 func newSource(ck *hf.Checkpoint) (*source, error) {
 	s, c := &source{set: ck.Tensors}, &ck.Config
-	if has := s.has(weightOf(c.Tensors.Whole(c.Tensors.Embed))); !has && s.has(weightOf(c.Tensors.Embed)) {
-		c.Tensors.Base = ""
+	_, base, _ := strings.Cut(c.Tensors.Base, ".")
+	if has := s.has(weightOf(c.Tensors.Whole(c.Tensors.Embed))); !has && s.has(weightOf(base+c.Tensors.Embed)) {
+		c.Tensors.Base = base
 	}
 	want := expected(c)
 	for _, name := range slices.Sorted(maps.Keys(want)) {

@@ -292,6 +292,13 @@ func (o *object) architecture() (string, family) {
 		return "", family{}
 	}
 	fam, ok := families[names[0]]
+	if !ok && strings.HasSuffix(names[0], "Model") { // saved without its head
+		for name, other := range families {
+			if other.modelType == modelType {
+				return name, other
+			}
+		}
+	}
 	if !ok {
 		o.fail("architectures", "%q is not supported%s", names[0], nearest(names[0], Architectures()))
 		return "", family{}
@@ -360,6 +367,9 @@ func (c *Config) readHeads(o *object, fam family) {
 	}
 	if c.Heads%c.KVHeads != 0 {
 		o.fail("num_key_value_heads", "%d does not divide num_attention_heads %d", c.KVHeads, c.Heads)
+	}
+	if o.has("head_dim") { // null derives it
+		fam.headDim = 0
 	}
 	c.HeadDim = o.int("head_dim", fam.headDim, 1, maxHeadDim)
 	if c.HeadDim == 0 {

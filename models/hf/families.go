@@ -157,7 +157,8 @@ var families = map[string]family{
 			}
 		}, ignored: "n_ctx attn_pdrop reorder_and_upcast_attn summary_first_dropout summary_proj_to_labels summary_use_proj"},
 	"GPTNeoXForCausalLM": {modelType: "gpt_neox", norm: layerNorm, keys: map[string][]string{
-		"rms_norm_eps": {"layer_norm_eps"}, "partial_rotary_factor": {"rotary_pct"}, "rope_theta": {"rotary_emb_base"}},
+		"rms_norm_eps": {"layer_norm_eps"}, "partial_rotary_factor": {"rotary_pct", "partial_rotary_factor"},
+		"rope_theta": {"rotary_emb_base", "rope_theta"}},
 		qkvBias: true, outBias: true, mlpBias: true, biasKey: true, ungated: true, activation: "gelu", noKVKey: true,
 		window: noWindow, partial: 0.25, tensors: Tensors{
 			Base: "gpt_neox.", Embed: "embed_in", Norm: "final_layer_norm", Head: "embed_out", Layer: "layers.%d.",
@@ -173,7 +174,9 @@ var families = map[string]family{
 			Down: "mlp.fc_out",
 		}, more: func(o *object, c *Config) {
 			c.HeadBias = true
-			c.Rope.Dim = o.int("rotary_dim", 64, 2, c.HeadDim)
+			if c.Rope.Dim = o.int("rotary_dim", 64, 2, c.HeadDim); c.Rope.Dim%2 != 0 {
+				o.fail("rotary_dim", "%d: want an even number", c.Rope.Dim)
+			}
 		}, ignored: "n_ctx attn_pdrop rotary scale_attn_weights summary_first_dropout summary_proj_to_labels summary_use_proj"},
 	"FalconForCausalLM": {modelType: "falcon", norm: layerNorm, keys: map[string][]string{
 		"rms_norm_eps": {"layer_norm_epsilon"}, "intermediate_size": {"ffn_hidden_size"}, "hidden_act": {"activation"},
@@ -277,7 +280,7 @@ var families = map[string]family{
 		}},
 	"NemotronForCausalLM": {modelType: "nemotron", norm: Norm{Layer: true, Bias: true, Offset: 1, Eps: 1e-5},
 		keys: map[string][]string{"rms_norm_eps": {"norm_eps"},
-			"partial_rotary_factor": {"partial_rotary_factor", "rope_percent"}}, ignored: "rope_percent",
+			"partial_rotary_factor": {"partial_rotary_factor", "rope_percent"}},
 		biasKey: true, mlpBiasKey: true, ungated: true,
 		activation: "relu2", kvDefaultsToHeads: true, window: noWindow, partial: 0.5, tensors: llama},
 	"SeedOssForCausalLM": {modelType: "seed_oss", norm: rms, qkvBias: true, biasKey: true, mlpBiasKey: true,
@@ -478,14 +481,26 @@ func readOPT(o *object, c *Config) {
 	}
 }
 
-// smolWindow is SmolLM3's: layer_types counts only with use_sliding_window.
+// smolWindow is SmolLM3's, with use_sliding_window: in the layers that layer_types names, by default those without a
+// rotary embedding.
 func smolWindow(o *object, layers int) []int {
 	if !o.bool("use_sliding_window", false) {
 		o.raw("sliding_window")
 		o.layerTypes(layers)
 		return make([]int, layers)
 	}
-	return patternWindow(maxLayers+1)(o, layers)
+	without := o.layersWithoutRope(layers)
+	if types := o.layerTypes(layers); types != nil || !o.has("sliding_window") {
+		return patternWindow(maxLayers+1)(o, layers)
+	}
+	w := o.int("sliding_window", 0, 1, maxPositions)
+	out := make([]int, layers)
+	for i := range out {
+		if without[i] {
+			out[i] = w
+		}
+	}
+	return out
 }
 
 // layersWithoutRope reads no_rope_layers, which has 1 for a layer with a rotary embedding; by default each n-th layer

@@ -54,6 +54,9 @@ func (o *object) fail(key, format string, a ...any) {
 
 // raw returns the value of key and whether it is present and not null.
 func (o *object) raw(key string) (json.RawMessage, bool) {
+	for _, alias := range o.names[key] { // of which a file may have several, from several libraries
+		o.read[alias] = true
+	}
 	key = o.name(key)
 	o.read[key] = true
 	v, ok := o.values[key]

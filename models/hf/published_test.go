@@ -2,6 +2,7 @@ package hf
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -135,6 +136,106 @@ func TestPublishedConfigs(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if !c.is(got) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestDefaultBases: the base of the rotary embedding of a config.json that names none is the class's own, as
+// transformers 5.23 has it.
+func TestDefaultBases(t *testing.T) {
+	want := map[string]float64{"Gemma3ForCausalLM": 1e6, "Olmo3ForCausalLM": 500000, "SmolLM3ForCausalLM": 2e6,
+		"CohereForCausalLM": 500000, "Ernie4_5ForCausalLM": 500000, "HeliumForCausalLM": 100000,
+		"MixtralForCausalLM": 1e6, "GptOssForCausalLM": 150000, "Ministral3ForCausalLM": 1e6}
+	for class, fam := range families {
+		if fam.noRope {
+			continue
+		}
+		names := func(key string) string {
+			if own := fam.keys[key]; own != nil {
+				return own[0]
+			}
+			return key
+		}
+		text := `{"architectures": ["` + class + `"]`
+		for key, value := range map[string]string{"vocab_size": "96", "hidden_size": "64", "intermediate_size": "96",
+			"num_hidden_layers": "2", "num_attention_heads": "4", "num_key_value_heads": "2",
+			"max_position_embeddings": "128", "num_local_experts": "8"} {
+			if key == "num_key_value_heads" && fam.noKVKey || key == "num_local_experts" && fam.tensors.Router == "" {
+				continue
+			}
+			text += `, "` + names(key) + `": ` + value
+		}
+		c, err := ParseConfig([]byte(text + "}"))
+		if err != nil {
+			t.Errorf("%s: %v", class, err)
+			continue
+		}
+		base := want[class]
+		if base == 0 {
+			base = 10000
+		}
+		if c.Rope.Theta != base {
+			t.Errorf("%s: base %g, want %g", class, c.Rope.Theta, base)
+		}
+	}
+	gemma, err := ParseConfig([]byte(`{"architectures": ["Gemma3ForCausalLM"], "vocab_size": 96, "hidden_size": 64,
+		"intermediate_size": 96, "num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 2,
+		"max_position_embeddings": 128}`))
+	if err != nil || gemma.RopeOf(0).Theta != 10000 || gemma.RopeOf(5).Theta != 1e6 {
+		t.Errorf("Gemma 3: %+v, %v", gemma, err)
+	}
+}
+
+// TestRareForms: forms of configurations that transformers reads in a way of their own.
+func TestRareForms(t *testing.T) {
+	const sizes = `"vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
+		"num_attention_heads": 4, "max_position_embeddings": 640`
+	long := `"rope_scaling": {"type": "longrope", "factor": 2.0, "short_factor": [1, 1, 1, 1, 1, 1, 1, 1],
+		"long_factor": [2, 2, 2, 2, 2, 2, 2, 2], "original_max_position_embeddings": 100}`
+	for name, c := range map[string]struct {
+		json, refused string
+		is            func(c Config) bool
+	}{
+		"names of two libraries": {`"architectures": ["GPTNeoXForCausalLM"], "rotary_pct": 0.25, "partial_rotary_factor": 0.25,
+			"rotary_emb_base": 20000, "rope_theta": 20000`, "",
+			func(c Config) bool { return c.Rope.Dim == 4 && c.Rope.Theta == 20000 }},
+		"saved without its head": {`"architectures": ["LlamaModel"], "model_type": "llama"`, "",
+			func(c Config) bool { return c.Architecture == "LlamaForCausalLM" }},
+		"windows where nothing turns": {`"architectures": ["SmolLM3ForCausalLM"], "num_key_value_heads": 2,
+			"use_sliding_window": true, "sliding_window": 8`, "",
+			func(c Config) bool { return slices.Equal(c.Windows, []int{0, 0, 0, 8}) }},
+		"factor of longrope": {`"architectures": ["Phi3ForCausalLM"], ` + long, "",
+			func(c Config) bool {
+				return c.Rope.Attention > 1.07 && c.Rope.Attention < 1.08 && c.MaxPositions == 100
+			}},
+		"original context outside": {`"architectures": ["Phi3ForCausalLM"], "original_max_position_embeddings": 200, ` + long,
+			"", func(c Config) bool { return c.MaxPositions == 200 }},
+		"no last norm": {`"architectures": ["OPTForCausalLM"], "ffn_dim": 96, "_remove_final_layer_norm": true`, "",
+			func(c Config) bool { return c.Tensors.Norm == "" }},
+		"default window": {`"architectures": ["Exaone4ForCausalLM"]`, "",
+			func(c Config) bool { return c.Windows[0] == 4096 && c.Rotates(0) && !c.Rotates(3) }},
+		"no window, pattern 0": {`"architectures": ["Exaone4ForCausalLM"], "sliding_window": null,
+			"sliding_window_pattern": 0`, "", func(c Config) bool { return c.Windows[0] == 0 && c.Rotates(3) }},
+		"head_dim null": {`"architectures": ["Ernie4_5ForCausalLM"], "head_dim": null`, "",
+			func(c Config) bool { return c.HeadDim == 16 }},
+		"no share": {`"architectures": ["PhiForCausalLM"], "partial_rotary_factor": 0`, "partial_rotary_factor", nil},
+		"alpha of another class": {`"architectures": ["LlamaForCausalLM"], "rope_scaling": {"rope_type": "dynamic",
+			"factor": 1.0, "alpha": 50.0}`, "rope_scaling.alpha", nil},
+	} {
+		text := sizes
+		if name == "no last norm" {
+			text = strings.Replace(text, `"intermediate_size": 96, `, "", 1)
+		}
+		got, err := ParseConfig([]byte("{" + text + ", " + c.json + "}"))
+		switch {
+		case c.refused != "":
+			if err == nil || !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		case !c.is(got):
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -56,7 +56,7 @@ func readRope(o *object, c *Config, fam family) Rope {
 	}
 	theta := o.float("rope_theta", cmp.Or(fam.theta, 10000), 1, bigRope)
 	if fam.partial != 0 {
-		fam.partial = o.float("partial_rotary_factor", fam.partial, 0, 1)
+		fam.partial = o.float("partial_rotary_factor", fam.partial, 1e-3, 1)
 	}
 	params := o.object("rope_parameters")
 	if older := o.object("rope_scaling"); older != nil {
@@ -110,7 +110,7 @@ func (params *object) rope(o *object, c *Config, theta float64, fam family) (r R
 	}()
 	r.Theta = params.float("rope_theta", theta, 1, bigRope)
 	if fam.partial != 0 {
-		share = params.float("partial_rotary_factor", share, 0, 1)
+		share = params.float("partial_rotary_factor", share, 1e-3, 1)
 	}
 	older := params.string("type", string(RopeDefault)) // the name before rope_type
 	r.Type = RopeType(params.string("rope_type", older))
@@ -138,18 +138,18 @@ func (params *object) rope(o *object, c *Config, theta float64, fam family) (r R
 		r.Factor = params.requireFloat("factor", 1e-6, bigRope)
 		r.LowFreq = params.requireFloat("low_freq_factor", 1e-6, bigRope)
 		r.HighFreq = params.requireFloat("high_freq_factor", 1e-6, bigRope)
-		r.OriginalMax = params.float("original_max_position_embeddings", original, 1, maxPositions)
+		r.OriginalMax = originalMax(o, params, original)
 		if r.HighFreq <= r.LowFreq {
 			params.fail("high_freq_factor", "want more than low_freq_factor %g, got %g", r.LowFreq, r.HighFreq)
 		}
 	case RopeYarn:
-		r.readYarn(params, original, float64(c.MaxPositions))
+		r.readYarn(o, params, original, float64(c.MaxPositions))
 		if beta := params.float("llama_4_scaling_beta", 0, 0, 1e6); beta != 0 {
 			c.Stretch = Stretch{From: int(r.OriginalMax), Factor: beta}
 		}
 		params.raw("max_position_embeddings") // said again
 	case RopeLong:
-		r.readLong(params, c, original, share)
+		r.readLong(o, params, c, original, share)
 	default:
 		params.fail("rope_type", "%q is not supported, want default, linear, dynamic, llama3, yarn or longrope",
 			string(r.Type))
@@ -157,12 +157,21 @@ func (params *object) rope(o *object, c *Config, theta float64, fam family) (r R
 	return r
 }
 
+// originalMax reads the context before stretching. The whole configuration's wins over the parameters'.
+func originalMax(o, params *object, original float64) float64 {
+	own := params.float("original_max_position_embeddings", original, 1, maxPositions)
+	if _, ok := o.raw("original_max_position_embeddings"); ok {
+		return original
+	}
+	return own
+}
+
 // readLong reads Phi-3's scaling, which has one list of factors for sequences up to the original context and one for
 // longer ones. Keys that are cached cannot change their frequencies when a sequence grows out of the first, so
 // sequences end there.
-func (r *Rope) readLong(params *object, c *Config, original, share float64) {
+func (r *Rope) readLong(o, params *object, c *Config, original, share float64) {
 	pairs := int(float64(c.HeadDim)*cmp.Or(share, 1)) / 2
-	r.OriginalMax = params.float("original_max_position_embeddings", original, 1, maxPositions)
+	r.OriginalMax = originalMax(o, params, original)
 	factor := params.float("factor", float64(c.MaxPositions)/r.OriginalMax, 1e-6, bigRope)
 	r.Short = params.floats("short_factor", pairs, 1e-6, bigRope)
 	long := params.floats("long_factor", pairs, 1e-6, bigRope)
@@ -179,11 +188,11 @@ func (r *Rope) readLong(params *object, c *Config, original, share float64) {
 	c.MaxPositions = min(c.MaxPositions, int(r.OriginalMax))
 }
 
-func (r *Rope) readYarn(params *object, original, max float64) {
+func (r *Rope) readYarn(o, params *object, original, max float64) {
 	if r.Theta <= 1 { // its logarithm divides
 		params.fail("rope_theta", "want more than 1 for yarn, got %g", r.Theta)
 	}
-	r.OriginalMax = params.float("original_max_position_embeddings", original, 1, maxPositions)
+	r.OriginalMax = originalMax(o, params, original)
 	r.Factor = params.float("factor", max/r.OriginalMax, 1e-6, bigRope)
 	r.BetaFast = params.float("beta_fast", 32, 0, bigRope)
 	r.BetaSlow = params.float("beta_slow", 1, 0, bigRope)
