@@ -292,9 +292,9 @@ func (o *object) architecture() (string, family) {
 		return "", family{}
 	}
 	fam, ok := families[names[0]]
-	if !ok && strings.HasSuffix(names[0], "Model") { // saved without its head
+	if base, headless := strings.CutSuffix(names[0], "Model"); !ok && headless { // saved without its head
 		for name, other := range families {
-			if other.modelType == modelType {
+			if other.modelType == modelType && strings.HasPrefix(name, base) {
 				return name, other
 			}
 		}
