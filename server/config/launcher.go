@@ -73,7 +73,7 @@ var effectless = []effect{
 	{flag: "num-shard", env: []string{"NUM_SHARD", "SM_NUM_GPUS"}, same: []string{"1"}, reason: whyOneProcess},
 	{flag: "dtype", reason: whyWeights, weights: dtypeWeights},
 	{flag: "quantize", env: []string{"QUANTIZE", "HF_MODEL_QUANTIZE"}, reason: whyWeights, weights: quantizeWeights},
-	{flag: "kv-cache-dtype", reason: "the cache holds fp32"},
+	{flag: "kv-cache-dtype", reason: "the format of the weights decides it"},
 	{flag: "speculate", same: []string{"0"}, reason: "tokens are generated one by one, which gives the same text"},
 	{flag: "trust-remote-code", env: []string{"TRUST_REMOTE_CODE", "HF_MODEL_TRUST_REMOTE_CODE"}, bare: true, same: no,
 		reason: "no code of a model is run; plugins are the way to add code"},
