@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -52,7 +53,13 @@ func (l *logLines) has(t *testing.T, words ...string) {
 func TestBadTemplateIsLogged(t *testing.T) {
 	dir := t.TempDir()
 	file, path := filepath.Join(dir, "tgi.toml"), filepath.Join(dir, "x.jinja")
-	settings := func(template string) { write(t, file, fmt.Sprintf("[model]\n  template = %q\n", template)) }
+	// Replaced at once: a file that is empty for two ticks, while its writer waits for a processor, is a change too.
+	settings := func(template string) {
+		write(t, file+".new", fmt.Sprintf("[model]\n  template = %q\n", template))
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
 	write(t, path, "one {{ messages[0].content }}")
 	settings("x.jinja")
 	args, unset := []string{"--config", file}, func(string) (string, bool) { return "", false }
