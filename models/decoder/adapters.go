@@ -5,7 +5,7 @@ import (
 
 	"tgi/models/hf"
 	"tgi/models/onnx"
-	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // AdaptedFile is the name of a built model's second graph, over the same data file, in which low-rank adapters add to
@@ -50,7 +50,7 @@ func Matrices(c hf.Config) []Matrix {
 const HeadModule = "lm_head"
 
 // Head returns the matrix that computes logits, which may be the embedding's.
-func Head(ck *hf.Checkpoint) (*safetensors.Tensor, error) {
+func Head(ck *hf.Checkpoint) (*tensors.Tensor, error) {
 	t := ck.Config.Tensors
 	if ck.Config.Tied {
 		return ck.Tensors.Tensor(weightOf(t.Whole(t.Embed)))

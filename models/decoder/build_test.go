@@ -11,6 +11,7 @@ import (
 	"tgi/models"
 	"tgi/models/hf"
 	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // tinyConfig is a model of one layer.
@@ -30,7 +31,7 @@ func fixture(t *testing.T, c hf.Config, change func(specs map[string]safetensors
 	t.Helper()
 	specs := map[string]safetensors.Spec{}
 	for name, shape := range expected(&c) {
-		specs[name] = safetensors.Spec{Name: name, DType: safetensors.F32, Shape: shape}
+		specs[name] = safetensors.Spec{Name: name, DType: tensors.F32, Shape: shape}
 	}
 	change(specs)
 	var names []string
@@ -61,7 +62,7 @@ func fixture(t *testing.T, c hf.Config, change func(specs map[string]safetensors
 
 func TestBuildRefusesCheckpointsThatDoNotFit(t *testing.T) {
 	type specs = map[string]safetensors.Spec
-	set := func(s specs, name string, d safetensors.DType, shape ...int64) {
+	set := func(s specs, name string, d tensors.DType, shape ...int64) {
 		s[name] = safetensors.Spec{Name: name, DType: d, Shape: shape}
 	}
 	const gate = "model.layers.0.mlp.gate_proj.weight"
@@ -155,7 +156,7 @@ func tiedTwice(t *testing.T, c hf.Config) []byte {
 	var specs []safetensors.Spec
 	var size int64
 	for name, shape := range all {
-		s := safetensors.Spec{Name: name, DType: safetensors.BF16, Shape: shape}
+		s := safetensors.Spec{Name: name, DType: tensors.BF16, Shape: shape}
 		n, err := s.Bytes()
 		if err != nil {
 			t.Fatal(err)
@@ -227,7 +228,7 @@ func TestTiedTablesAreStoredOnce(t *testing.T) {
 	}
 }
 
-func rewriteWithHead(t *testing.T, ck *hf.Checkpoint) *safetensors.Set {
+func rewriteWithHead(t *testing.T, ck *hf.Checkpoint) *tensors.Set {
 	t.Helper()
 	c := ck.Config
 	c.Tied = false

@@ -15,6 +15,7 @@ import (
 	"tgi/models/onnx"
 	"tgi/models/quant"
 	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // wide returns the elements of a tensor of the checkpoint.
@@ -63,7 +64,7 @@ func stacked(c hf.Config) map[string][]string {
 }
 
 // near fails unless every 16-bit number is the one nearest to x; ties go to either side.
-func near(t *testing.T, what string, d safetensors.DType, got []byte, x []float32) {
+func near(t *testing.T, what string, d tensors.DType, got []byte, x []float32) {
 	t.Helper()
 	if len(got) != 2*len(x) {
 		t.Fatalf("%s has %d bytes for %d numbers", what, len(got), len(x))
@@ -80,8 +81,8 @@ func near(t *testing.T, what string, d safetensors.DType, got []byte, x []float3
 }
 
 // value is what 16 bits stand for.
-func value(d safetensors.DType, h uint16) float32 {
-	if d == safetensors.BF16 {
+func value(d tensors.DType, h uint16) float32 {
+	if d == tensors.BF16 {
 		return math.Float32frombits(uint32(h) << 16)
 	}
 	sign, exp, frac := 1-2*float64(h>>15), int(h>>10&31), float64(h&1023)
@@ -100,8 +101,8 @@ func TestCUDAWeightsAreThoseOfTheCheckpoint(t *testing.T) {
 	kept := 0
 	for _, name := range llamaNames(t) {
 		ck, _ := readGolden(t, name)
-		for w, d := range map[models.Weights]safetensors.DType{models.BF16: safetensors.BF16,
-			models.FP16: safetensors.F16} {
+		for w, d := range map[models.Weights]tensors.DType{models.BF16: tensors.BF16,
+			models.FP16: tensors.F16} {
 			f := built(t, ck, Options{Device: models.CUDA, Weights: w})
 			seen := 0
 			for matrix, tensors := range stacked(ck.Config) {
@@ -147,8 +148,8 @@ func TestCUDARotaryTables(t *testing.T) {
 	for _, name := range cudaNames(t) {
 		ck, _ := readGolden(t, name)
 		cpu := built(t, ck, Options{Weights: models.FP32})
-		for w, d := range map[models.Weights]safetensors.DType{models.BF16: safetensors.BF16,
-			models.Int4: safetensors.F16} {
+		for w, d := range map[models.Weights]tensors.DType{models.BF16: tensors.BF16,
+			models.Int4: tensors.F16} {
 			f := built(t, ck, Options{Device: models.CUDA, Weights: w})
 			for _, table := range []string{"cos_cache", "sin_cache"} {
 				x := make([]float32, cpu.inits[table].len())
@@ -207,10 +208,10 @@ func checkCodes(t *testing.T, what string, f quant.Format, codes, scales []byte,
 	rows := len(x) / k
 	exact := make([]float32, rows*f.Blocks(k))
 	f.Rows(make([]byte, len(codes)), exact, x, k)
-	near(t, what+".scales", safetensors.F16, scales, exact)
+	near(t, what+".scales", tensors.F16, scales, exact)
 	stored := make([]float32, len(exact))
 	for i := range stored {
-		stored[i] = value(safetensors.F16, binary.LittleEndian.Uint16(scales[2*i:]))
+		stored[i] = value(tensors.F16, binary.LittleEndian.Uint16(scales[2*i:]))
 	}
 	back := make([]float32, len(x))
 	dequantise(f, back, codes, stored, k)
@@ -304,12 +305,12 @@ func TestKeysOfTheCPUStay(t *testing.T) {
 }
 
 // computedIn is the type of activations beside weights of a format.
-func computedIn(w models.Weights) safetensors.DType {
+func computedIn(w models.Weights) tensors.DType {
 	return elements[models.LayoutOf(models.CUDA, w, 1).DType].stored
 }
 
 // nearest rounds to 16 bits.
-func nearest(t testing.TB, d safetensors.DType, x float32) float32 {
+func nearest(t testing.TB, d tensors.DType, x float32) float32 {
 	b, err := d.AppendFloats(nil, []float32{x})
 	if err != nil {
 		t.Fatal(err)
@@ -330,9 +331,9 @@ func narrowest(t *testing.T, ck *hf.Checkpoint) (w models.Weights, ok bool) {
 		t.Fatal(err)
 	}
 	switch tensor.DType {
-	case safetensors.BF16:
+	case tensors.BF16:
 		return models.BF16, true
-	case safetensors.F16:
+	case tensors.F16:
 		return models.FP16, true
 	}
 	return "", false
@@ -368,7 +369,7 @@ func TestCUDAGraphIsTheCPUsGraph(t *testing.T) {
 			d := computedIn(w)
 			same := ck
 			if w.Quantised() {
-				format := quant.Format{Bits: 4, Block: models.QuantBlock, RoundScale: safetensors.RoundHalf}
+				format := quant.Format{Bits: 4, Block: models.QuantBlock, RoundScale: tensors.RoundHalf}
 				if w == models.Int8 {
 					format.Bits = 8
 				}
@@ -399,7 +400,7 @@ func TestCUDARoundingCosts(t *testing.T) {
 		ck, g := readGolden(t, name)
 		for _, w := range models.CUDA.Formats() {
 			bound, d := 0.01, computedIn(w)
-			if d == safetensors.BF16 {
+			if d == tensors.BF16 {
 				bound = 0.05
 			}
 			f := built(t, ck, Options{Device: models.CUDA, Weights: w})

@@ -12,11 +12,12 @@ import (
 	"tgi/models"
 	"tgi/models/hf"
 	"tgi/models/safetensors"
+	"tgi/models/tensors"
 	"tgi/runtime/llm"
 )
 
 // parseTensors opens a safetensors file in memory.
-func parseTensors(data []byte) (*safetensors.Set, error) {
+func parseTensors(data []byte) (*tensors.Set, error) {
 	return safetensors.OpenFS(fstest.MapFS{safetensors.SingleFile: {Data: data}})
 }
 

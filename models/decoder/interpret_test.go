@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"tgi/models/onnx"
-	"tgi/models/safetensors"
+	"tgi/models/tensors"
 	"tgi/runtime/llm"
 )
 
@@ -52,9 +52,9 @@ func decoded(tensor readTensor) array {
 		case onnx.Float:
 			a.floats = append(a.floats, math.Float32frombits(binary.LittleEndian.Uint32(tensor.data[4*i:])))
 		case onnx.BFloat16:
-			a.floats = append(a.floats, value(safetensors.BF16, binary.LittleEndian.Uint16(tensor.data[2*i:])))
+			a.floats = append(a.floats, value(tensors.BF16, binary.LittleEndian.Uint16(tensor.data[2*i:])))
 		case onnx.Float16:
-			a.floats = append(a.floats, value(safetensors.F16, binary.LittleEndian.Uint16(tensor.data[2*i:])))
+			a.floats = append(a.floats, value(tensors.F16, binary.LittleEndian.Uint16(tensor.data[2*i:])))
 		case onnx.Uint8:
 			a.ints = append(a.ints, int(tensor.data[i]))
 		case onnx.Int64:

@@ -13,6 +13,7 @@ import (
 	"tgi/models/hf"
 	"tgi/models/quant"
 	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // dequantise writes the weights of the codes to dst, rows of k.
@@ -44,8 +45,8 @@ func rewrite(t testing.TB, ck *hf.Checkpoint, change func(name string, shape []i
 			t.Fatal(err)
 		}
 		change(name, tensor.Shape, x)
-		specs = append(specs, safetensors.Spec{Name: name, DType: safetensors.F32, Shape: tensor.Shape})
-		floats, err := safetensors.F32.AppendFloats(nil, x)
+		specs = append(specs, safetensors.Spec{Name: name, DType: tensors.F32, Shape: tensor.Shape})
+		floats, err := tensors.F32.AppendFloats(nil, x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +123,7 @@ func unpack(f quant.Format, packed []byte, n, k int) (codes []byte, scales []flo
 	for row := range n {
 		for b := range blocks {
 			block := packed[(row/16*blocks+b)*size:]
-			scales = append(scales, value(safetensors.F16, binary.LittleEndian.Uint16(block[row%16*2:])))
+			scales = append(scales, value(tensors.F16, binary.LittleEndian.Uint16(block[row%16*2:])))
 			for col := range f.Block {
 				at, to := 32+row%16*4+col%4, (row*blocks+b)*f.Block+col
 				if f.Bits == 8 {
@@ -152,15 +153,15 @@ func TestPackedMatrices(t *testing.T) {
 				}
 				seen++
 				initial := n.in[at]
-				tensors := stacked(ck.Config)[strings.TrimSuffix(initial, ".weight")]
+				stackedParts := stacked(ck.Config)[strings.TrimSuffix(initial, ".weight")]
 				if p, ok := strings.CutSuffix(initial, "gate_up.weight"); ok {
-					tensors = append(slices.Clone(stacked(ck.Config)[p+"gate"]), stacked(ck.Config)[p+"up"]...)
+					stackedParts = append(slices.Clone(stacked(ck.Config)[p+"gate"]), stacked(ck.Config)[p+"up"]...)
 				}
 				var x []float32
-				for _, tensor := range tensors {
+				for _, tensor := range stackedParts {
 					x = append(x, wide(t, ck, tensor)...)
 				}
-				format := quant.Format{Bits: bits, Block: 32, RoundScale: safetensors.RoundHalf}
+				format := quant.Format{Bits: bits, Block: 32, RoundScale: tensors.RoundHalf}
 				if n.op == "GatherQ" && !ck.Config.Tied {
 					format.Bits = 8
 				}
@@ -205,7 +206,7 @@ func TestRoundingOfActivations(t *testing.T) {
 		for w, bits := range map[models.Weights]int{models.Int4: 4, models.Int8: 8} {
 			t.Run(name+" "+string(w), func(t *testing.T) {
 				same := rounded(t, ck, quant.Format{Bits: bits, Block: models.QuantBlock,
-					RoundScale: safetensors.RoundHalf})
+					RoundScale: tensors.RoundHalf})
 				r, path := buildTo(t, same, Options{Weights: models.FP32})
 				want := runModel(t, r, path, 8).prefill(&sequence{}, g.Prompts[2], 0)
 				r, path = buildTo(t, ck, Options{Weights: w})

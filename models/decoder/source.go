@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"tgi/models/hf"
-	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // errShape is wrapped if a tensor does not match config.json.
@@ -17,7 +17,7 @@ var errShape = errors.New("checkpoint does not fit its configuration")
 
 // source holds the checkpoint's tensors after they were checked against the configuration.
 type source struct {
-	set    *safetensors.Set
+	set    *tensors.Set
 	params int64
 }
 

@@ -7,7 +7,7 @@ import (
 	"tgi/models/hf"
 	"tgi/models/onnx"
 	"tgi/models/quant"
-	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // target is all that differs between devices. The graph is written once and asks its target, so that
@@ -36,13 +36,13 @@ type element struct {
 	graph onnx.DType
 	// stored is the type in the data file. Tensors that the checkpoint has in this type are copied
 	// as they are.
-	stored safetensors.DType
+	stored tensors.DType
 }
 
 var elements = map[models.DType]element{
-	models.Float32:  {onnx.Float, safetensors.F32},
-	models.BFloat16: {onnx.BFloat16, safetensors.BF16},
-	models.Float16:  {onnx.Float16, safetensors.F16},
+	models.Float32:  {onnx.Float, tensors.F32},
+	models.BFloat16: {onnx.BFloat16, tensors.BF16},
+	models.Float16:  {onnx.Float16, tensors.F16},
 }
 
 // attentionOp is a device's PagedAttention. Inputs 0 to 13 have the same meaning on all devices.
@@ -73,7 +73,7 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 	}
 	t := target{
 		Layout: models.LayoutOf(d, w, c.HeadDim),
-		format: quant.Format{Bits: 4, Block: models.QuantBlock, RoundScale: safetensors.RoundHalf},
+		format: quant.Format{Bits: 4, Block: models.QuantBlock, RoundScale: tensors.RoundHalf},
 		packed: true, attention: cpuAttention, adapters: true, images: true,
 		gate:   (*builder).stackedGate,
 		opsets: []onnx.Opset{{Version: 21}, {Domain: microsoftDomain, Version: 1}, {Domain: tgiDomain, Version: 1}},

@@ -11,7 +11,7 @@ import (
 	"tgi/models/hf"
 	"tgi/models/onnx"
 	"tgi/models/quant"
-	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // chunkFloats limits the weights that are widened at a time.
@@ -247,9 +247,9 @@ func (b *builder) headProduct(name, x string) {
 }
 
 // vector adds the elements of tensors as one vector, each plus offset.
-func (b *builder) vector(name string, offset float64, tensors ...string) string {
+func (b *builder) vector(name string, offset float64, from ...string) string {
 	n := 0
-	for _, tensor := range tensors {
+	for _, tensor := range from {
 		t := b.tensor(tensor)
 		if t == nil {
 			return name
@@ -257,14 +257,14 @@ func (b *builder) vector(name string, offset float64, tensors ...string) string 
 		n += t.Len()
 	}
 	var parts []hf.Slice
-	for _, tensor := range tensors {
-		parts = append(parts, all(tensor, n/len(tensors))...)
+	for _, tensor := range from {
+		parts = append(parts, all(tensor, n/len(from))...)
 	}
 	if offset == 0 {
 		return b.g.External(name, b.element.graph, []int64{int64(n)}, b.floats(parts, 1).codes)
 	}
 	b.data.Begin()
-	b.chunks(parts, 1, func(t *safetensors.Tensor, at, n int) {
+	b.chunks(parts, 1, func(t *tensors.Tensor, at, n int) {
 		x := b.widen(t, at, n)
 		for i := range x {
 			x[i] += float32(offset)
@@ -292,7 +292,7 @@ func (b *builder) bias(name string, parts []hf.Slice) string {
 }
 
 // tensor returns a tensor; newSource has checked that it exists.
-func (b *builder) tensor(name string) *safetensors.Tensor {
+func (b *builder) tensor(name string) *tensors.Tensor {
 	t, err := b.src.set.Tensor(name)
 	if err != nil {
 		b.fail(err)
@@ -303,7 +303,7 @@ func (b *builder) tensor(name string) *safetensors.Tensor {
 
 // chunks calls do for pieces of the parts, whole rows of k: n elements from number at on. With k = 1 the parts' rows
 // are elements of a vector.
-func (b *builder) chunks(parts []hf.Slice, k int, do func(t *safetensors.Tensor, at, n int)) {
+func (b *builder) chunks(parts []hf.Slice, k int, do func(t *tensors.Tensor, at, n int)) {
 	size := max(chunkFloats/k, 1) * k
 	for _, p := range parts {
 		t := b.tensor(p.Tensor)
@@ -329,7 +329,7 @@ func (b *builder) chunks(parts []hf.Slice, k int, do func(t *safetensors.Tensor,
 }
 
 // widen returns elements of a tensor as 32-bit floats, valid until the next call.
-func (b *builder) widen(t *safetensors.Tensor, at, n int) []float32 {
+func (b *builder) widen(t *tensors.Tensor, at, n int) []float32 {
 	x := grow(&b.wide, n)
 	if err := t.Floats(x, at); err != nil {
 		b.fail(err)
@@ -356,8 +356,8 @@ func (b *builder) writeBytes(p []byte) {
 // floats writes parts, stacked, as one matrix of width k, of the element type.
 func (b *builder) floats(parts []hf.Slice, k int) matrix {
 	b.data.Begin()
-	b.chunks(parts, k, func(t *safetensors.Tensor, at, n int) {
-		if t.DType == b.element.stored {
+	b.chunks(parts, k, func(t *tensors.Tensor, at, n int) {
+		if t.DType == b.element.stored && t.InOrder() {
 			size := t.DType.Size()
 			b.writeBytes(t.Bytes()[at*size : (at+n)*size])
 			return
@@ -396,7 +396,7 @@ func (b *builder) blocks(f quant.Format, parts []hf.Slice, k int) matrix {
 // pack writes the codes of parts, stacked, and returns their scales if those are not among them.
 func (b *builder) pack(f quant.Format, parts []hf.Slice, k int) (scales []byte) {
 	packer := f.Packer(b.data, k)
-	b.chunks(parts, k, func(t *safetensors.Tensor, at, n int) {
+	b.chunks(parts, k, func(t *tensors.Tensor, at, n int) {
 		rows := n / k
 		codes, s, x := grow(&b.bytes, rows*f.RowBytes(k)), grow(&b.scales, rows*f.Blocks(k)), b.widen(t, at, n)
 		if i := slices.IndexFunc(x, func(v float32) bool { return v-v != 0 }); i >= 0 {
@@ -424,14 +424,14 @@ func (b *builder) pack(f quant.Format, parts []hf.Slice, k int) (scales []byte) 
 }
 
 // narrowScales returns a tensor's scales as 16-bit floats.
-func (b *builder) narrowScales(t *safetensors.Tensor, scales []float32) ([]byte, error) {
+func (b *builder) narrowScales(t *tensors.Tensor, scales []float32) ([]byte, error) {
 	for _, s := range scales {
 		if math.IsInf(float64(s), 0) || s != s {
 			return nil, fmt.Errorf("tensor %q has weights that no block of integers can hold: their scale would be %g",
 				t.Name, s)
 		}
 	}
-	out, err := safetensors.F16.AppendFloats(nil, scales)
+	out, err := tensors.F16.AppendFloats(nil, scales)
 	if err != nil {
 		return nil, fmt.Errorf("scales of tensor %q: %w", t.Name, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // Checkpoint is an open model folder.
@@ -21,7 +22,7 @@ type Checkpoint struct {
 	// TokenizerJSON is the content of tokenizer.json; nil if there is none.
 	TokenizerJSON []byte
 	// Tensors holds the weights; nil after Describe.
-	Tensors *safetensors.Set
+	Tensors *tensors.Set
 }
 
 // Open reads a folder and maps its weights. The caller must Close the checkpoint.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 func TestTokenizerConfigs(t *testing.T) {
@@ -120,7 +120,7 @@ func TestOpenNamesTheFileAtFault(t *testing.T) {
 		}
 	}
 	bare := folder()
-	if _, err := OpenFS(bare, "tiny"); !errors.Is(err, safetensors.ErrMissing) {
+	if _, err := OpenFS(bare, "tiny"); !errors.Is(err, tensors.ErrMissing) {
 		t.Errorf("a folder without weights gave %v", err)
 	}
 	delete(bare, ConfigFile)

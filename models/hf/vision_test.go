@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // smolVLM is the configuration of SmolVLM-256M-Instruct, shortened by keys that are ignored.
@@ -174,7 +175,7 @@ func TestTensorsOfOneName(t *testing.T) {
 	var file bytes.Buffer
 	var list []safetensors.Spec
 	for _, name := range []string{"language_model.model.norm.weight", "model.language_model.norm.weight"} {
-		list = append(list, safetensors.Spec{Name: name, DType: safetensors.F32, Shape: []int64{1}})
+		list = append(list, safetensors.Spec{Name: name, DType: tensors.F32, Shape: []int64{1}})
 	}
 	if err := safetensors.WriteHeader(&file, list); err != nil {
 		t.Fatal(err)

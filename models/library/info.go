@@ -15,6 +15,7 @@ import (
 	"tgi/models/hf"
 	"tgi/models/quant"
 	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // Format is the file format of a checkpoint's weights.
@@ -164,7 +165,7 @@ func describe(m Model) (Info, error) {
 		info.Origin = o
 	}
 	set, err := openWeights(m)
-	if errors.Is(err, safetensors.ErrMissing) && slices.ContainsFunc(onnxGraphs, func(g string) bool {
+	if errors.Is(err, tensors.ErrMissing) && slices.ContainsFunc(onnxGraphs, func(g string) bool {
 		_, err := fs.Stat(m.FS, g)
 		return err == nil
 	}) {
@@ -209,7 +210,7 @@ func describe(m Model) (Info, error) {
 	return info, nil
 }
 
-func openWeights(m Model) (*safetensors.Set, error) {
+func openWeights(m Model) (*tensors.Set, error) {
 	if m.Dir != "" {
 		return safetensors.OpenDir(m.Dir) // maps: only headers are read
 	}

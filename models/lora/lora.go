@@ -22,6 +22,7 @@ import (
 	"tgi/models/decoder"
 	"tgi/models/hf"
 	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // ErrAdapter is wrapped by errors that say that a folder holds no adapter for the model.
@@ -162,7 +163,7 @@ func EstimateBytes(dir string) (int64, error) {
 			rank, columns = columns, rank
 		}
 		size := int64(4)
-		if t.DType == safetensors.BF16 {
+		if t.DType == tensors.BF16 {
 			size = 2
 		}
 		total += size*roundUp(rank, paddedRank)*roundUp(columns, paddedColumns) + perTensor
@@ -196,7 +197,7 @@ func checkFile(fsys fs.FS, name string, most int64) error {
 // reader reads one adapter.
 type reader struct {
 	settings hf.AdapterConfig
-	set      *safetensors.Set
+	set      *tensors.Set
 	base     *hf.Checkpoint
 	used     map[string]bool // tensors
 	modules  map[string]bool // their last names
@@ -251,7 +252,7 @@ func (r *reader) matrix(m decoder.Matrix) (Matrix, error) {
 		return out, err
 	}
 	out.Rank, out.Scale = rank, float32(scale)
-	out.BFloat16 = a.DType == safetensors.BF16 && b.DType == safetensors.BF16
+	out.BFloat16 = a.DType == tensors.BF16 && b.DType == tensors.BF16
 	wideA, wideB := make([]float32, a.Len()), make([]float32, b.Len())
 	if err := errors.Join(a.Floats(wideA, 0), b.Floats(wideB, 0)); err != nil {
 		return out, err
@@ -297,7 +298,7 @@ func (r *reader) baseCopy(name string) error {
 }
 
 // tensor returns a tensor of a shape.
-func (r *reader) tensor(name string, rows, columns int) (*safetensors.Tensor, error) {
+func (r *reader) tensor(name string, rows, columns int) (*tensors.Tensor, error) {
 	t, err := r.set.Tensor(name)
 	if err != nil {
 		return nil, err
@@ -329,9 +330,9 @@ func (m *Matrix) numbers(name string, x []float32) ([]byte, error) {
 		}
 	}
 	if m.BFloat16 {
-		return safetensors.BF16.AppendFloats(make([]byte, 0, 2*len(x)), x)
+		return tensors.BF16.AppendFloats(make([]byte, 0, 2*len(x)), x)
 	}
-	return safetensors.F32.AppendFloats(make([]byte, 0, 4*len(x)), x)
+	return tensors.F32.AppendFloats(make([]byte, 0, 4*len(x)), x)
 }
 
 // sum returns the checksum of an adapter.

@@ -9,6 +9,8 @@ import (
 	"math"
 	"math/bits"
 	"sort"
+
+	"tgi/models/tensors"
 )
 
 // maxHeader bounds the JSON header, as the reference implementation does: a
@@ -22,7 +24,7 @@ const maxRank = 16
 // the header.
 type entry struct {
 	name       string
-	dtype      DType
+	dtype      tensors.DType
 	shape      []int64
 	begin, end int64
 }
@@ -32,7 +34,7 @@ type entry struct {
 // the bytes begin.
 func parseHeader(file string, data []byte) (entries []entry, body int64, err error) {
 	fail := func(format string, a ...any) ([]entry, int64, error) {
-		return nil, 0, fmt.Errorf("%s: %w: %s", file, ErrFormat, fmt.Sprintf(format, a...))
+		return nil, 0, fmt.Errorf("%s: %w: %s", file, tensors.ErrFormat, fmt.Sprintf(format, a...))
 	}
 	if len(data) < 8 {
 		return fail("file has %d bytes, the header length alone takes 8", len(data))
@@ -104,9 +106,9 @@ func decodeEntries(header []byte) ([]entry, error) {
 
 func decodeEntry(dec *json.Decoder, name string) (entry, error) {
 	var raw struct {
-		DType   *DType  `json:"dtype"`
-		Shape   []int64 `json:"shape"`
-		Offsets []int64 `json:"data_offsets"`
+		DType   *tensors.DType `json:"dtype"`
+		Shape   []int64        `json:"shape"`
+		Offsets []int64        `json:"data_offsets"`
 	}
 	if err := dec.Decode(&raw); err != nil {
 		return entry{}, err
@@ -134,9 +136,9 @@ func decodeEntry(dec *json.Decoder, name string) (entry, error) {
 }
 
 // byteLen returns the bytes that a tensor takes, with every overflow caught.
-func byteLen(d DType, shape []int64) (int64, error) {
-	width, ok := widths[d]
-	if !ok {
+func byteLen(d tensors.DType, shape []int64) (int64, error) {
+	width := d.Bits()
+	if width == 0 {
 		return 0, fmt.Errorf("dtype %q is unknown", string(d))
 	}
 	if len(shape) > maxRank {

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"tgi/models/tensors"
 )
 
 // parsed opens a file of the given tensors; their bytes follow each other.
-func parsed(t *testing.T, specs []Spec, data []byte) *Set {
+func parsed(t *testing.T, specs []Spec, data []byte) *tensors.Set {
 	t.Helper()
 	var file bytes.Buffer
 	if err := WriteHeader(&file, specs); err != nil {
@@ -42,7 +44,7 @@ func TestMXFP4(t *testing.T) {
 		t.Errorf("tensors %q", names)
 	}
 	w, err := set.Tensor("w")
-	if err != nil || !slices.Equal(w.Shape, []int64{2, 1, 64}) || w.DType != MXFP4 {
+	if err != nil || !slices.Equal(w.Shape, []int64{2, 1, 64}) || w.DType != tensors.MXFP4 {
 		t.Fatalf("%+v, %v", w, err)
 	}
 	table := []float32{0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6}
@@ -92,7 +94,7 @@ func TestMXFP4Refuses(t *testing.T) {
 			size += n
 		}
 		err := parsed(t, c.specs, make([]byte, size)).JoinMXFP4()
-		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.want) {
+		if !errors.Is(err, tensors.ErrFormat) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

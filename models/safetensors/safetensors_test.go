@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"tgi/models/tensors"
 )
 
 // image puts a header and a body together as a file.
@@ -76,7 +78,7 @@ func TestParseRefusesDamagedFiles(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := parse("bad.safetensors", c.data)
-			if !errors.Is(err, ErrFormat) {
+			if !errors.Is(err, tensors.ErrFormat) {
 				t.Fatalf("error %v does not wrap ErrFormat", err)
 			}
 			if !strings.HasPrefix(err.Error(), "bad.safetensors: ") || !strings.Contains(err.Error(), c.want) {
@@ -106,7 +108,7 @@ func TestParseAcceptsWhatTheFormatAllows(t *testing.T) {
 			t.Errorf("%s is %v (%v), want %v", name, got, err, want)
 		}
 	}
-	if _, err := s.Tensor("other"); !errors.Is(err, ErrMissing) {
+	if _, err := s.Tensor("other"); !errors.Is(err, tensors.ErrMissing) {
 		t.Errorf("error %v does not wrap ErrMissing", err)
 	}
 }
@@ -130,40 +132,13 @@ func TestFloatsRefusesTypesAndRanges(t *testing.T) {
 	}
 }
 
-func TestHalvesWiden(t *testing.T) {
-	for h := range 1 << 16 {
-		got := halfToFloat(uint16(h))
-		exp, frac := h>>10&0x1f, float64(h&0x3ff)
-		var want float64
-		switch {
-		case exp == 0x1f && frac != 0:
-			if got == got {
-				t.Fatalf("%#x is %g, want NaN", h, got)
-			}
-			continue
-		case exp == 0x1f:
-			want = math.Inf(1)
-		case exp == 0:
-			want = math.Ldexp(frac, -24)
-		default:
-			want = math.Ldexp(1024+frac, exp-25)
-		}
-		if h>>15 == 1 {
-			want = -want
-		}
-		if float64(got) != want || math.Signbit(float64(got)) != (h>>15 == 1) {
-			t.Fatalf("%#x is %g, want %g", h, got, want)
-		}
-	}
-}
-
 // shard returns a file with one F32 tensor of one element.
 func shard(t *testing.T, names ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	var specs []Spec
 	for _, n := range names {
-		specs = append(specs, Spec{Name: n, DType: F32, Shape: []int64{1}})
+		specs = append(specs, Spec{Name: n, DType: tensors.F32, Shape: []int64{1}})
 	}
 	if err := WriteHeader(&b, specs); err != nil {
 		t.Fatal(err)
@@ -191,7 +166,7 @@ func TestOpenFolders(t *testing.T) {
 				"1.safetensors": a}, "", `shard "2.safetensors": not in the checkpoint`},
 		{"shard cut", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors"}}`),
 			"1.safetensors": a[:len(a)-1]}, "",
-			`1.safetensors: malformed safetensors: tensor "a" ends at byte 4 of the data, but the file has 3`},
+			`1.safetensors: malformed weights: tensor "a" ends at byte 4 of the data, but the file has 3`},
 		{"tensor in the wrong shard",
 			map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"2.safetensors","b":"1.safetensors"}}`),
 				"1.safetensors": a, "2.safetensors": b}, "", `tensor "a" is not in shard 2.safetensors`},
@@ -200,7 +175,7 @@ func TestOpenFolders(t *testing.T) {
 		{"tensor in two shards",
 			map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}`),
 				"1.safetensors": a, "2.safetensors": ab}, "",
-			`2.safetensors: malformed safetensors: tensor "a" is also in 1.safetensors`},
+			`2.safetensors: malformed weights: tensor "a" is also in 1.safetensors`},
 		{"escape", map[string][]byte{IndexFile: []byte(`{"weight_map":{"a":"../1.safetensors"}}`)}, "",
 			`shard "../1.safetensors" is not a plain file name`},
 		{"index without map", map[string][]byte{IndexFile: []byte(`{}`)}, "", "has no weight_map"},
@@ -212,7 +187,7 @@ func TestOpenFolders(t *testing.T) {
 			`tensor "a" appears twice`},
 		{"index empty", map[string][]byte{IndexFile: []byte(`{"weight_map":{}}`)}, "", "weight_map is empty"},
 		{"index cut", map[string][]byte{IndexFile: []byte(`{"weight_map":`)}, "",
-			"model.safetensors.index.json: malformed safetensors: unexpected end"},
+			"model.safetensors.index.json: malformed weights: unexpected end"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -226,7 +201,7 @@ func TestOpenFolders(t *testing.T) {
 			fromDir, dirErr := OpenDir(dir)
 			fromFS, fsErr := OpenFS(fsys)
 			for _, got := range []struct {
-				set *Set
+				set *tensors.Set
 				err error
 			}{{fromDir, dirErr}, {fromFS, fsErr}} {
 				if c.want != "" {
@@ -257,9 +232,9 @@ func TestOpenRefusesFolders(t *testing.T) {
 
 func TestWriteHeaderRefuses(t *testing.T) {
 	for _, specs := range [][]Spec{
-		{{"a", F32, []int64{1}}, {"a", F32, []int64{1}}},
+		{{"a", tensors.F32, []int64{1}}, {"a", tensors.F32, []int64{1}}},
 		{{"a", "F31", []int64{1}}},
-		{{"a", F32, []int64{-1}}},
+		{{"a", tensors.F32, []int64{-1}}},
 	} {
 		if err := WriteHeader(&bytes.Buffer{}, specs); err == nil || !strings.Contains(err.Error(), `tensor "a"`) {
 			t.Errorf("%v gave %v", specs, err)
@@ -274,7 +249,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := parse("f", data)
 		if err != nil {
-			if !errors.Is(err, ErrFormat) {
+			if !errors.Is(err, tensors.ErrFormat) {
 				t.Errorf("error %v does not wrap ErrFormat", err)
 			}
 			return
@@ -310,11 +285,11 @@ func FuzzIndex(f *testing.F) {
 }
 
 // parse reads a file in memory; name is used in errors.
-func parse(name string, data []byte) (*Set, error) {
+func parse(name string, data []byte) (*tensors.Set, error) {
 	f, err := parseFile(name, data)
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{byName: map[string]*Tensor{}}
-	return s, s.add(name, f)
+	s := new(tensors.Set)
+	return s, s.Add(name, f.tensors, f.release)
 }

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"tgi/models/tensors"
 )
 
 // Spec describes a tensor to be written.
 type Spec struct {
 	Name  string
-	DType DType
+	DType tensors.DType
 	Shape []int64
 }
 
@@ -28,9 +30,9 @@ func (s Spec) Bytes() (int64, error) {
 // padding.
 func WriteHeader(w io.Writer, specs []Spec) error {
 	type field struct {
-		DType   DType    `json:"dtype"`
-		Shape   []int64  `json:"shape"`
-		Offsets [2]int64 `json:"data_offsets"`
+		DType   tensors.DType `json:"dtype"`
+		Shape   []int64       `json:"shape"`
+		Offsets [2]int64      `json:"data_offsets"`
 	}
 	header := map[string]field{}
 	var at int64

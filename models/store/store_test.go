@@ -17,6 +17,7 @@ import (
 	"tgi/models/decoder"
 	"tgi/models/safetensors"
 	"tgi/models/scratch"
+	"tgi/models/tensors"
 )
 
 const goldenDir = "../testdata/golden"
@@ -436,7 +437,7 @@ func TestPrepareReportsBadCheckpoints(t *testing.T) {
 	if err := os.Truncate(weights, st.Size()/2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Prepare(context.Background(), dir, opt); !errors.Is(err, safetensors.ErrFormat) ||
+	if _, err := Prepare(context.Background(), dir, opt); !errors.Is(err, tensors.ErrFormat) ||
 		!strings.Contains(err.Error(), "truncated") {
 		t.Errorf("a truncated checkpoint gave %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"tgi/models/hf"
 	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // Write writes a checkpoint of the named shape into dir, which must be empty or not exist. The
@@ -69,7 +70,7 @@ func (s shape) tensors() []tensor {
 		for i, d := range shape {
 			dims[i] = int64(d)
 		}
-		out = append(out, tensor{safetensors.Spec{Name: name, DType: safetensors.BF16, Shape: dims}, mean, deviation})
+		out = append(out, tensor{safetensors.Spec{Name: name, DType: tensors.BF16, Shape: dims}, mean, deviation})
 	}
 	matrix := func(name string, n, k int) { add(name, 0, 1/math.Sqrt(float64(k)), n, k) }
 	add("model.embed_tokens.weight", 0, 3/math.Sqrt(float64(s.hidden)), s.vocab, s.hidden)

@@ -19,6 +19,7 @@ import (
 	"tgi/models/hf"
 	"tgi/models/lora"
 	"tgi/models/safetensors"
+	"tgi/models/tensors"
 	"tgi/server/config"
 )
 
@@ -34,13 +35,13 @@ func writeAdapter(t testing.TB, seed uint64, rank int, modules ...string) string
 	var specs []safetensors.Spec
 	var body []byte
 	add := func(name string, rows, columns int, spread float64) {
-		specs = append(specs, safetensors.Spec{Name: "base_model.model." + name, DType: safetensors.F32,
+		specs = append(specs, safetensors.Spec{Name: "base_model.model." + name, DType: tensors.F32,
 			Shape: []int64{int64(rows), int64(columns)}})
 		numbers := make([]float32, rows*columns)
 		for i := range numbers {
 			numbers[i] = float32(r.NormFloat64() * spread)
 		}
-		if body, err = safetensors.F32.AppendFloats(body, numbers); err != nil {
+		if body, err = tensors.F32.AppendFloats(body, numbers); err != nil {
 			t.Fatal(err)
 		}
 	}

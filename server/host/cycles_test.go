@@ -26,6 +26,7 @@ import (
 	"tgi/models/library/lifecycle"
 	"tgi/models/safetensors"
 	"tgi/models/store"
+	"tgi/models/tensors"
 	"tgi/runtime/ort"
 	"tgi/server/config"
 )
@@ -90,7 +91,7 @@ func writeLarge(t testing.TB, dir string) {
 	write(t, filepath.Join(dir, "config.json"), string(text))
 	var list []safetensors.Spec
 	add := func(name string, shape ...int64) {
-		list = append(list, safetensors.Spec{Name: name, DType: safetensors.BF16, Shape: shape})
+		list = append(list, safetensors.Spec{Name: name, DType: tensors.BF16, Shape: shape})
 	}
 	add("model.embed_tokens.weight", int64(c["vocab_size"].(float64)), hidden)
 	for i := range layers {

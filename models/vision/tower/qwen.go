@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"tgi/models/onnx"
-	"tgi/models/safetensors"
+	"tgi/models/tensors"
 	"tgi/models/vision"
 )
 
@@ -134,7 +134,7 @@ func (b *builder) rmsNorm(name, tensor, x string) string {
 
 // floats adds a constant list of numbers.
 func (b *builder) floats(name string, list ...float32) string {
-	raw, err := safetensors.F32.AppendFloats(nil, list)
+	raw, err := tensors.F32.AppendFloats(nil, list)
 	if err != nil {
 		b.fail(err)
 	}

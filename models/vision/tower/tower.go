@@ -20,7 +20,7 @@ import (
 
 	"tgi/models/hf"
 	"tgi/models/onnx"
-	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // File is the name of the graph in a built model, over the model's data file.
@@ -62,7 +62,7 @@ func Build(ck *hf.Checkpoint, dataFile string, data *onnx.DataWriter) ([]byte, e
 type builder struct {
 	v     hf.Vision
 	width int // of the text model
-	set   *safetensors.Set
+	set   *tensors.Set
 	data  *onnx.DataWriter
 	g     *onnx.Graph
 	used  map[string]bool
@@ -276,7 +276,7 @@ func (b *builder) tensor(name, tensor string, shape []int64, dims ...int64) stri
 }
 
 // find returns a tensor of the tower, whose shape it checks.
-func (b *builder) find(name string, shape []int64) *safetensors.Tensor {
+func (b *builder) find(name string, shape []int64) *tensors.Tensor {
 	name = hf.VisionPrefix + name
 	b.used[name] = true
 	t, err := b.set.Tensor(name)
@@ -292,7 +292,7 @@ func (b *builder) find(name string, shape []int64) *safetensors.Tensor {
 }
 
 // write writes numbers of a tensor to the data file.
-func (b *builder) write(t *safetensors.Tensor, at, n int) {
+func (b *builder) write(t *tensors.Tensor, at, n int) {
 	if cap(b.wide) < n {
 		b.wide = make([]float32, n)
 	}
@@ -307,7 +307,7 @@ func (b *builder) write(t *safetensors.Tensor, at, n int) {
 // append writes numbers to the data file.
 func (b *builder) append(x []float32) {
 	var err error
-	if b.bytes, err = safetensors.F32.AppendFloats(b.bytes[:0], x); err == nil {
+	if b.bytes, err = tensors.F32.AppendFloats(b.bytes[:0], x); err == nil {
 		_, err = b.data.Write(b.bytes)
 	}
 	if err != nil {

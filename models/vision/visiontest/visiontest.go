@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"tgi/models/safetensors"
+	"tgi/models/tensors"
 	"tgi/models/vision"
 )
 
@@ -36,7 +37,7 @@ type Run struct {
 type Golden struct {
 	Dir  string
 	Runs []Run `json:"runs"`
-	set  *safetensors.Set
+	set  *tensors.Set
 }
 
 // Read reads a golden. Its tensors stay mapped until the process ends.

@@ -1,4 +1,4 @@
-package safetensors
+package tensors
 
 import (
 	"encoding/binary"
@@ -18,7 +18,7 @@ const (
 	BF16 DType = "BF16"
 )
 
-// widths holds the bits of every element type the format defines.
+// widths holds the bits of every element type that the safetensors format defines.
 var widths = map[DType]int64{
 	"F64": 64, "I64": 64, "U64": 64, "C64": 64,
 	F32: 32, "I32": 32, "U32": 32,
@@ -27,6 +27,9 @@ var widths = map[DType]int64{
 	"F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
 	"F6_E2M3": 6, "F6_E3M2": 6, "F4": 4,
 }
+
+// Bits returns the size of one element of a type of the safetensors format; 0 for others.
+func (d DType) Bits() int64 { return widths[d] }
 
 // Size returns the bytes of one element, 0 for types narrower than a byte and
 // for unknown ones.

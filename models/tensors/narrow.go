@@ -1,4 +1,4 @@
-package safetensors
+package tensors
 
 import (
 	"encoding/binary"

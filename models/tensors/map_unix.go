@@ -1,6 +1,6 @@
 //go:build unix
 
-package safetensors
+package tensors
 
 import (
 	"os"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFile maps size bytes of f read-only. The pages come from the page cache
-// as they are touched, so a checkpoint larger than memory can be converted.
-func mapFile(f *os.File, size int64) ([]byte, func() error, error) {
+// mapBytes maps size bytes of f read-only. The pages come from the page cache as they are touched, so a checkpoint
+// larger than memory can be converted.
+func mapBytes(f *os.File, size int64) ([]byte, func() error, error) {
 	if size == 0 { // mmap refuses empty mappings
 		return nil, func() error { return nil }, nil
 	}

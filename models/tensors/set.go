@@ -1,0 +1,82 @@
+package tensors
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Set holds the tensors of a checkpoint, of one file or of all. Reading is safe for concurrent use; Close invalidates
+// every view into it.
+type Set struct {
+	byName map[string]*Tensor
+	names  []string
+	files  []string
+	closer []func() error
+}
+
+// Add adds a file's tensors. Close calls release, also if Add has failed.
+func (s *Set) Add(file string, list []*Tensor, release func() error) error {
+	if s.byName == nil {
+		s.byName = map[string]*Tensor{}
+	}
+	s.closer = append(s.closer, release)
+	s.files = append(s.files, file)
+	for _, t := range list {
+		if other, twice := s.byName[t.Name]; twice {
+			return fmt.Errorf("%s: %w: tensor %q is also in %s", file, ErrFormat, t.Name, other.File)
+		}
+		s.byName[t.Name] = t
+		s.names = append(s.names, t.Name)
+	}
+	slices.Sort(s.names)
+	return nil
+}
+
+// Change replaces the tensor of that name.
+func (s *Set) Change(name string, t *Tensor) { s.byName[name] = t }
+
+// Tensor returns the tensor of that name, or an error that wraps ErrMissing.
+func (s *Set) Tensor(name string) (*Tensor, error) {
+	t, ok := s.byName[name]
+	if !ok {
+		return nil, fmt.Errorf("%s: tensor %q: %w", strings.Join(s.files, ", "), name, ErrMissing)
+	}
+	return t, nil
+}
+
+// Has reports whether the set has a tensor of that name.
+func (s *Set) Has(name string) bool { _, ok := s.byName[name]; return ok }
+
+// Names returns the names of all tensors in ascending order.
+func (s *Set) Names() []string { return s.names }
+
+// Rename gives the tensors the names by which they are found from now on. Tensor.Name stays that of the file. It fails
+// with ErrFormat if two would have one name.
+func (s *Set) Rename(to func(name string) string) error {
+	byName := make(map[string]*Tensor, len(s.byName))
+	for _, old := range s.names {
+		name := to(old)
+		if other, twice := byName[name]; twice {
+			return fmt.Errorf("%w: tensors %q and %q are the same part of the model", ErrFormat, other.Name, old)
+		}
+		byName[name] = s.byName[old]
+	}
+	s.byName, s.names = byName, slices.Sorted(maps.Keys(byName))
+	return nil
+}
+
+// Files returns the base names of the files, in order of name.
+func (s *Set) Files() []string { return s.files }
+
+// Close unmaps the files. Views from Tensor.Bytes become invalid.
+func (s *Set) Close() error {
+	var errs []error
+	for _, release := range s.closer {
+		errs = append(errs, release())
+	}
+	s.closer = nil
+	return errors.Join(errs...)
+}

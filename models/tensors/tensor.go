@@ -1,0 +1,153 @@
+package tensors
+
+import "fmt"
+
+// Tensor is one tensor of an open checkpoint.
+type Tensor struct {
+	// Name is that of the file.
+	Name string
+	// DType of the elements.
+	DType DType
+	// Shape, outermost dimension first; empty for a scalar.
+	Shape []int64
+	// File is the base name of the file that holds the tensor.
+	File string
+	data []byte
+	// scales of MXFP4, one for each block.
+	scales []byte
+	// coding, if set, is that of blocks of elements.
+	coding *Coding
+	// order, if set, returns which row of data is row i.
+	order func(i int) int
+}
+
+// Coding is how blocks of elements are stored.
+type Coding struct {
+	// Name is the type of the tensors.
+	Name DType
+	// Elements of a row make a block of Bytes.
+	Elements, Bytes int
+	// Decode returns the values of the block at src: len(dst) is Elements, len(src) is Bytes.
+	Decode func(dst []float32, src []byte)
+}
+
+// New returns a tensor of elements of the given type, which lie in row-major order in data.
+func New(name string, d DType, shape []int64, file string, data []byte) *Tensor {
+	return &Tensor{Name: name, DType: d, Shape: shape, File: file, data: data}
+}
+
+// NewCoded returns a tensor of blocks. The last dimension is a multiple of their elements.
+func NewCoded(name string, c *Coding, shape []int64, file string, data []byte) *Tensor {
+	return &Tensor{Name: name, DType: c.Name, Shape: shape, File: file, data: data, coding: c}
+}
+
+// Bytes returns the tensor as it is stored, little-endian. The view is read-only (writing to it faults where the file
+// is mapped) and ends with Close.
+func (t *Tensor) Bytes() []byte { return t.data }
+
+// InOrder reports whether Bytes are the elements in the order that Floats has.
+func (t *Tensor) InOrder() bool { return t.order == nil }
+
+// Row returns row i of a matrix as it is stored.
+func (t *Tensor) Row(i int) []byte {
+	if t.order != nil {
+		i = t.order(i)
+	}
+	n := len(t.data) / int(t.Shape[0])
+	return t.data[i*n : (i+1)*n]
+}
+
+// Reordered returns a matrix over the same bytes whose row i is row order(i) of this one.
+func (t *Tensor) Reordered(order func(i int) int) *Tensor {
+	out := *t
+	out.order = order
+	return &out
+}
+
+// Transposed returns a copy of a matrix with rows and columns exchanged. Its elements have a type of whole bytes.
+func (t *Tensor) Transposed() *Tensor {
+	n, k, size := int(t.Shape[0]), int(t.Shape[1]), t.DType.Size()
+	data := make([]byte, len(t.data))
+	for i := range n {
+		for j := range k {
+			copy(data[(j*n+i)*size:][:size], t.data[(i*k+j)*size:])
+		}
+	}
+	return New(t.Name, t.DType, []int64{t.Shape[1], t.Shape[0]}, t.File, data)
+}
+
+// Part returns element i of the outermost dimension, over the same bytes.
+func (t *Tensor) Part(i int) *Tensor {
+	n := int(t.Shape[0])
+	own := func(all []byte) []byte { return all[i*len(all)/n : (i+1)*len(all)/n] }
+	return &Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape[1:], File: t.File, data: own(t.data),
+		scales: own(t.scales), coding: t.coding}
+}
+
+// Len returns the number of elements.
+func (t *Tensor) Len() int {
+	n := 1
+	for _, d := range t.Shape {
+		n *= int(d)
+	}
+	return n
+}
+
+// Floats widens len(dst) elements, the first being number at of the tensor in row-major order. It fails for types
+// without a value as a float, and for a range outside the tensor.
+func (t *Tensor) Floats(dst []float32, at int) error {
+	if t.coding == nil {
+		switch t.DType {
+		case F32, F16, BF16, MXFP4:
+		default:
+			return fmt.Errorf("%s: tensor %q has dtype %s, want F32, F16 or BF16", t.File, t.Name, t.DType)
+		}
+	}
+	if n := t.Len(); at < 0 || at > n || len(dst) > n-at {
+		return fmt.Errorf("%s: tensor %q has %d elements, want %d from index %d", t.File, t.Name, n, len(dst), at)
+	}
+	if t.order == nil {
+		t.widen(dst, at)
+		return nil
+	}
+	k := t.Len() / int(t.Shape[0])
+	for len(dst) > 0 {
+		n := min(k-at%k, len(dst))
+		t.widen(dst[:n], t.order(at/k)*k+at%k)
+		dst, at = dst[n:], at+n
+	}
+	return nil
+}
+
+// widen is Floats for a range of data that was checked.
+func (t *Tensor) widen(dst []float32, at int) {
+	switch {
+	case t.coding != nil:
+		t.coding.widen(dst, t.data, at)
+	case t.DType == MXFP4:
+		t.widenMXFP4(dst, at)
+	default:
+		size := t.DType.Size()
+		t.DType.widen(dst, t.data[at*size:(at+len(dst))*size])
+	}
+}
+
+// widen decodes len(dst) elements from number at on, which may begin and end inside a block.
+func (c *Coding) widen(dst []float32, data []byte, at int) {
+	var rest []float32
+	for len(dst) > 0 {
+		block, skip := at/c.Elements, at%c.Elements
+		n := min(c.Elements-skip, len(dst))
+		src := data[block*c.Bytes : (block+1)*c.Bytes]
+		if n == c.Elements {
+			c.Decode(dst[:n], src)
+		} else {
+			if rest == nil {
+				rest = make([]float32, c.Elements)
+			}
+			c.Decode(rest, src)
+			copy(dst, rest[skip:skip+n])
+		}
+		dst, at = dst[n:], at+n
+	}
+}
