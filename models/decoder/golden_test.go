@@ -43,6 +43,12 @@ func readGolden(t testing.TB, name string) (*hf.Checkpoint, golden) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ck.Close() })
+	return ck, readResults(t, dir, ck.Config.Vocab)
+}
+
+// readResults reads what a folder says that transformers computed.
+func readResults(t testing.TB, dir string, vocab int) golden {
+	t.Helper()
 	var g golden
 	data, err := os.ReadFile(filepath.Join(dir, "golden.json"))
 	if err != nil {
@@ -69,9 +75,9 @@ func readGolden(t testing.TB, name string) (*hf.Checkpoint, golden) {
 		if err := tensor.Floats(flat, 0); err != nil {
 			t.Fatal(err)
 		}
-		g.logits = append(g.logits, slices.Collect(slices.Chunk(flat, ck.Config.Vocab)))
+		g.logits = append(g.logits, slices.Collect(slices.Chunk(flat, vocab)))
 	}
-	return ck, g
+	return g
 }
 
 // goldenNames lists the cases.

@@ -4,66 +4,61 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"tgi/models/gguf"
 	"tgi/models/safetensors"
 	"tgi/models/tensors"
 )
 
-// Checkpoint is an open model folder.
+// Checkpoint is an open model: a folder, or a file in the GGUF format.
 type Checkpoint struct {
-	// Name is the folder's own name.
+	// Name is the folder's or the file's own name.
 	Name       string
 	Config     Config
 	Generation GenerationConfig
 	Tokenizer  TokenizerConfig
 	// TokenizerJSON is the content of tokenizer.json; nil if there is none.
 	TokenizerJSON []byte
+	// GGUF is the name of the file that holds all of it, or its first part; "" for the other formats.
+	GGUF string
 	// Tensors holds the weights; nil after Describe.
 	Tensors *tensors.Set
+	// layout says where that file has the parts.
+	layout *ggufLayout
 }
 
-// Open reads a folder and maps its weights. The caller must Close the checkpoint.
-func Open(dir string) (*Checkpoint, error) {
-	c, err := Describe(dir)
+// Open reads a model, a folder or a file in the GGUF format, and maps its weights. The caller must Close it.
+func Open(at string) (*Checkpoint, error) {
+	c, err := Describe(at)
+	if err == nil {
+		err = prefixed(at, c.OpenWeights(FS(at)))
+	}
 	if err != nil {
 		return nil, err
-	}
-	if c.Tensors, err = safetensors.OpenDir(dir); err == nil {
-		err = c.Arrange()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return c, nil
 }
 
-// Describe reads the JSON files of a folder, but not the weights.
-func Describe(dir string) (*Checkpoint, error) {
-	abs, err := filepath.Abs(dir)
+// Describe reads what a model's files say of it, but not the weights.
+func Describe(at string) (*Checkpoint, error) {
+	abs, err := filepath.Abs(at)
 	if err != nil {
 		return nil, err
 	}
-	c, err := describe(os.DirFS(dir), filepath.Base(abs))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	return c, nil
+	c, err := describe(FS(at), filepath.Base(abs))
+	return c, prefixed(at, err)
 }
 
 // OpenFS is Open for a file system, e.g. an embedded folder; name is the model's.
 func OpenFS(fsys fs.FS, name string) (*Checkpoint, error) {
 	c, err := DescribeFS(fsys, name)
+	if err == nil {
+		err = prefixed(name, c.OpenWeights(fsys))
+	}
 	if err != nil {
 		return nil, err
-	}
-	if c.Tensors, err = safetensors.OpenFS(fsys); err == nil {
-		err = c.Arrange()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return c, nil
 }
@@ -71,13 +66,46 @@ func OpenFS(fsys fs.FS, name string) (*Checkpoint, error) {
 // DescribeFS is Describe for a file system.
 func DescribeFS(fsys fs.FS, name string) (*Checkpoint, error) {
 	c, err := describe(fsys, name)
+	return c, prefixed(name, err)
+}
+
+func prefixed(name string, err error) error {
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		err = fmt.Errorf("%s: %w", name, err)
 	}
-	return c, nil
+	return err
+}
+
+// OpenWeights opens the weights of a model that was described, and makes of the files' tensors those that the builders
+// know. fsys is what it was described from.
+func (c *Checkpoint) OpenWeights(fsys fs.FS) error {
+	var set *tensors.Set
+	if c.GGUF != "" {
+		f, err := gguf.Open(fsys, c.GGUF)
+		if err != nil {
+			return err
+		}
+		set = f.Tensors
+	} else {
+		var err error
+		if set, err = safetensors.OpenFS(fsys); err != nil {
+			return err
+		}
+	}
+	if err := c.arrange(set); err != nil {
+		return errors.Join(err, set.Close())
+	}
+	c.Tensors = set
+	return nil
 }
 
 func describe(fsys fs.FS, name string) (*Checkpoint, error) {
+	switch file, err := GGUF(fsys); {
+	case err != nil:
+		return nil, err
+	case file != "":
+		return describeGGUF(fsys, file, name)
+	}
 	c := &Checkpoint{Name: name}
 	steps := []struct {
 		file     string
@@ -106,6 +134,19 @@ func describe(fsys fs.FS, name string) (*Checkpoint, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Files returns the names of the files that a model's graph and weights depend on.
+func (c *Checkpoint) Files() []string {
+	weights := c.Tensors.Files()
+	switch {
+	case c.GGUF != "":
+		return weights
+	case slices.Equal(weights, []string{safetensors.SingleFile}):
+		return append([]string{ConfigFile}, weights...)
+	default:
+		return slices.Concat([]string{ConfigFile}, weights, []string{safetensors.IndexFile})
+	}
 }
 
 // EOS returns the ids that end a sequence, ascending: the union of those of config.json and

@@ -1,6 +1,9 @@
 package hf
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Tensors names the parts of a decoder in a checkpoint, without ".weight" and ".bias". An empty name is a part that the
 // family does not have: where the norms' names are, there the norms are.
@@ -22,8 +25,8 @@ type Tensors struct {
 	Out          string
 	// Gate and Up are matrices of their own, or GateUp stacks them.
 	Gate, Up, GateUp, Down string
-	// Router scores experts. ExpertGate, ExpertUp and ExpertDown are formats with an expert's number; or ExpertGateUp
-	// and ExpertDown stack those of all.
+	// Router scores experts. ExpertGate, ExpertUp and ExpertDown are formats with an expert's number, or without one and
+	// stack those of all; or ExpertGateUp and ExpertDown do.
 	Router, ExpertGate, ExpertUp, ExpertGateUp, ExpertDown string
 	// ExpertsBare says that the stacked ones are [experts, in, out], without ".weight".
 	ExpertsBare bool
@@ -158,25 +161,29 @@ func (c *Config) ExpertGateUp(i int) []Slice {
 		}
 		return out
 	}
+	gate, up := c.each(i, t.ExpertGate, e.Intermediate), c.each(i, t.ExpertUp, e.Intermediate)
 	var out []Slice
 	for k := range e.N {
-		for _, part := range []string{t.ExpertGate, t.ExpertUp} {
-			out = append(out, c.matrix(i, fmt.Sprintf(part, k), e.Intermediate))
-		}
+		out = append(out, gate[k], up[k])
+	}
+	return out
+}
+
+// each returns the matrices of one part of all experts of layer i.
+func (c *Config) each(i int, part string, rows int) []Slice {
+	if !strings.Contains(part, "%d") {
+		return c.stacked(i, part, rows)
+	}
+	out := make([]Slice, c.Experts.N)
+	for k := range out {
+		out[k] = c.matrix(i, fmt.Sprintf(part, k), rows)
 	}
 	return out
 }
 
 // ExpertDown is described at ExpertGateUp.
 func (c *Config) ExpertDown(i int) []Slice {
-	if c.Tensors.ExpertGateUp != "" {
-		return c.stacked(i, c.Tensors.ExpertDown, c.Hidden)
-	}
-	var out []Slice
-	for k := range c.Experts.N {
-		out = append(out, c.matrix(i, fmt.Sprintf(c.Tensors.ExpertDown, k), c.Hidden))
-	}
-	return out
+	return c.each(i, c.Tensors.ExpertDown, c.Hidden)
 }
 
 // stacked cuts a tensor of layer i with the matrices of all experts.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"tgi/models/tensors"
 )
 
 // VisionKind is how a model turns a picture into embeddings.
@@ -313,16 +315,19 @@ var renames = []struct{ from, to string }{
 	{"image_newline", VisionPrefix + "newline"},
 }
 
-// Arrange makes of the file's tensors those that the builders know: it renames those of a model that reads images, and
-// joins those that make up one in MXFP4. Open does it.
-func (c *Checkpoint) Arrange() error {
+// arrange makes of the files' tensors those that the builders know: it renames those of a model that reads images and
+// of a file in the GGUF format, and joins blocks of quantised ones with their scales.
+func (c *Checkpoint) arrange(set *tensors.Set) error {
+	if c.layout != nil {
+		return c.layout.arrange(&c.Config, set)
+	}
 	if c.Config.Experts.Packed {
-		return c.Tensors.JoinMXFP4()
+		return set.JoinMXFP4()
 	}
 	if c.Config.Vision == nil {
 		return nil
 	}
-	err := c.Tensors.Rename(func(name string) string {
+	err := set.Rename(func(name string) string {
 		for _, r := range renames {
 			if rest, ok := strings.CutPrefix(name, r.from); ok {
 				return r.to + rest

@@ -14,7 +14,6 @@ import (
 	"tgi/models"
 	"tgi/models/hf"
 	"tgi/models/quant"
-	"tgi/models/safetensors"
 	"tgi/models/tensors"
 )
 
@@ -24,6 +23,7 @@ type Format string
 // The formats.
 const (
 	Safetensors Format = "safetensors"
+	GGUF        Format = "gguf"
 	ONNX        Format = "onnx"
 )
 
@@ -164,7 +164,7 @@ func describe(m Model) (Info, error) {
 		}
 		info.Origin = o
 	}
-	set, err := openWeights(m)
+	err = ck.OpenWeights(m.FS)
 	if errors.Is(err, tensors.ErrMissing) && slices.ContainsFunc(onnxGraphs, func(g string) bool {
 		_, err := fs.Stat(m.FS, g)
 		return err == nil
@@ -174,12 +174,12 @@ func describe(m Model) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	defer set.Close()
-	ck.Tensors = set
-	if err := ck.Arrange(); err != nil {
-		return Info{}, err
-	}
+	defer ck.Close()
+	set := ck.Tensors
 	info.Format = Safetensors
+	if ck.GGUF != "" {
+		info.Format = GGUF
+	}
 	tower := int64(0) // bytes of the vision tower, which has 32-bit floats
 	for _, name := range set.Names() {
 		t, err := set.Tensor(name)
@@ -208,13 +208,6 @@ func describe(m Model) (Info, error) {
 		}
 	}
 	return info, nil
-}
-
-func openWeights(m Model) (*tensors.Set, error) {
-	if m.Dir != "" {
-		return safetensors.OpenDir(m.Dir) // maps: only headers are read
-	}
-	return safetensors.OpenFS(m.FS)
 }
 
 // matrixBytes is the size of a decoder's matrices on a device in one format, as package decoder

@@ -220,7 +220,8 @@ func Check(dir string) error {
 	if IsAdapter(dir) {
 		return checkAdapter(dir)
 	}
-	if _, err := hf.Describe(dir); err != nil {
+	ck, err := hf.Describe(dir)
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	for _, graph := range onnxGraphs {
@@ -229,11 +230,10 @@ func Check(dir string) error {
 			return nil
 		}
 	}
-	set, err := safetensors.OpenDir(dir)
-	if err != nil {
+	if err := ck.OpenWeights(hf.FS(dir)); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	return set.Close()
+	return ck.Close()
 }
 
 // IsAdapter reports whether a folder holds an adapter, and no model.

@@ -18,7 +18,12 @@ func openFile(path string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := parseFile(filepath.Base(path), data)
+	return newFile(filepath.Base(path), data, release)
+}
+
+// newFile is parseFile for a mapping, which it ends after an error.
+func newFile(name string, data []byte, release func() error) (*file, error) {
+	out, err := parseFile(name, data)
 	if err != nil {
 		release()
 		return nil, err

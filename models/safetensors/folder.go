@@ -21,21 +21,19 @@ const (
 	IndexFile  = "model.safetensors.index.json"
 )
 
-// OpenDir maps the weights of a Hugging Face folder: model.safetensors, or
-// the shards that model.safetensors.index.json names. It fails when the index
-// and the shards disagree in any tensor.
-func OpenDir(dir string) (*tensors.Set, error) {
-	return openFolder(os.DirFS(dir), func(name string) (*file, error) { return openFile(filepath.Join(dir, name)) })
-}
+// OpenDir is OpenFS for a folder.
+func OpenDir(dir string) (*tensors.Set, error) { return OpenFS(os.DirFS(dir)) }
 
-// OpenFS is OpenDir for a file system, whose files are read into memory.
+// OpenFS opens the weights of a Hugging Face folder: model.safetensors, or the shards that model.safetensors.index.json
+// names. Files on the disk are mapped, others read into memory. It fails when the index and the shards disagree in any
+// tensor.
 func OpenFS(fsys fs.FS) (*tensors.Set, error) {
 	return openFolder(fsys, func(name string) (*file, error) {
-		data, err := fs.ReadFile(fsys, name)
+		data, release, err := tensors.MapFS(fsys, name)
 		if err != nil {
 			return nil, err
 		}
-		return parseFile(name, data)
+		return newFile(name, data, release)
 	})
 }
 

@@ -11,12 +11,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"tgi/models/decoder"
 	"tgi/models/hf"
-	"tgi/models/safetensors"
 )
 
 // hashesFile caches checksums, so that a restart does not read gigabytes.
@@ -29,14 +27,10 @@ const settleTime = 2 * time.Second
 // contentKey returns the checksum, in hex, of everything a build depends on.
 func contentKey(ctx context.Context, root string, ck *hf.Checkpoint, fsys fs.FS, dir string, opt Options) (string,
 	error) {
-	files := append([]string{hf.ConfigFile}, ck.Tensors.Files()...)
-	if !slices.Equal(ck.Tensors.Files(), []string{safetensors.SingleFile}) {
-		files = append(files, safetensors.IndexFile)
-	}
 	sums := openChecksumCache(filepath.Join(root, hashesFile))
 	key := sha256.New()
 	fmt.Fprintf(key, "tgi model\n%s", decoder.Key(opt.Device, opt.Weights))
-	for _, name := range files {
+	for _, name := range ck.Files() {
 		path := ""
 		if dir != "" {
 			var err error

@@ -55,16 +55,20 @@ func Dir() (string, error) {
 	return filepath.Join(dir, "tgi", "models"), nil
 }
 
-// Prepare returns the built model of the Hugging Face folder dir. It converts the model if the
+// Prepare returns the built model of a Hugging Face folder or of a file in the GGUF format. It converts the model if the
 // cache has no complete entry. Errors about the checkpoint name file, key or tensor, and reason.
 // A conversion ends when ctx is done.
-func Prepare(ctx context.Context, dir string, opt Options) (models.Built, error) {
-	ck, err := hf.Open(dir)
+func Prepare(ctx context.Context, at string, opt Options) (models.Built, error) {
+	ck, err := hf.Open(at)
 	if err != nil {
 		return models.Built{}, err
 	}
 	defer ck.Close()
-	return prepare(ctx, ck, os.DirFS(dir), dir, opt)
+	dir := at
+	if st, err := os.Stat(at); err == nil && !st.IsDir() {
+		dir = filepath.Dir(at)
+	}
+	return prepare(ctx, ck, hf.FS(at), dir, opt)
 }
 
 // PrepareFS is Prepare for a file system, e.g. an embedded folder; name is the

@@ -49,15 +49,15 @@ func (d DType) widen(dst []float32, src []byte) {
 		}
 	case F16:
 		for i := range dst {
-			dst[i] = halfToFloat(binary.LittleEndian.Uint16(src[2*i:]))
+			dst[i] = HalfToFloat(binary.LittleEndian.Uint16(src[2*i:]))
 		}
 	default:
 		panic(fmt.Sprintf("BUG: widen called for %s", d))
 	}
 }
 
-// halfToFloat widens an IEEE 754 binary16.
-func halfToFloat(h uint16) float32 {
+// HalfToFloat widens an IEEE 754 binary16.
+func HalfToFloat(h uint16) float32 {
 	sign := uint32(h>>15) << 31
 	exp := uint32(h>>10) & 0x1f
 	frac := uint32(h) & 0x3ff

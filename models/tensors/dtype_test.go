@@ -7,7 +7,7 @@ import (
 
 func TestHalvesWiden(t *testing.T) {
 	for h := range 1 << 16 {
-		got := halfToFloat(uint16(h))
+		got := HalfToFloat(uint16(h))
 		exp, frac := h>>10&0x1f, float64(h&0x3ff)
 		var want float64
 		switch {

@@ -2,6 +2,8 @@ package tensors
 
 import (
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 )
 
@@ -12,15 +14,33 @@ func MapFile(path string) (data []byte, release func() error, err error) {
 		return nil, nil, err
 	}
 	defer f.Close() // a mapping outlives its descriptor
+	return mapOpen(f, path)
+}
+
+// MapFS is MapFile for a file of a file system. One that is not on the disk is read into memory.
+func MapFS(fsys fs.FS, name string) (data []byte, release func() error, err error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	if onDisk, ok := f.(*os.File); ok {
+		return mapOpen(onDisk, name)
+	}
+	data, err = io.ReadAll(f)
+	return data, func() error { return nil }, err
+}
+
+func mapOpen(f *os.File, name string) (data []byte, release func() error, err error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, nil, err
 	}
 	if !st.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s: is not a regular file", path)
+		return nil, nil, fmt.Errorf("%s: is not a regular file", name)
 	}
 	if data, release, err = mapBytes(f, st.Size()); err != nil {
-		return nil, nil, fmt.Errorf("%s: read: %w", path, err)
+		return nil, nil, fmt.Errorf("%s: read: %w", name, err)
 	}
 	return data, release, nil
 }

@@ -23,6 +23,9 @@ const (
 // mxValues are the numbers that 4 bits stand for.
 var mxValues = [16]float32{0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6}
 
+// FloatOf4Bits returns the number that 4 bits stand for in MXFP4.
+func FloatOf4Bits(code byte) float32 { return mxValues[code] }
+
 // JoinMXFP4 makes one tensor NAME of each pair NAME_blocks [..., blocks, 16] and NAME_scales [..., blocks], of the
 // shape [..., blocks*32]. It fails with ErrFormat for a pair that is none.
 func (s *Set) JoinMXFP4() error {

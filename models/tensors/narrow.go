@@ -26,7 +26,7 @@ func (d DType) AppendFloats(out []byte, x []float32) ([]byte, error) {
 }
 
 // RoundHalf returns the nearest number of type F16, which is infinite beyond the largest one.
-func RoundHalf(x float32) float32 { return halfToFloat(floatToHalf(x)) }
+func RoundHalf(x float32) float32 { return HalfToFloat(floatToHalf(x)) }
 
 // The bits of infinity, and the largest finite number, of the types with 16 bits.
 const (

@@ -35,8 +35,16 @@ func (s *Set) Add(file string, list []*Tensor, release func() error) error {
 	return nil
 }
 
-// Change replaces the tensor of that name.
+// Change replaces the tensor of that name, which exists.
 func (s *Set) Change(name string, t *Tensor) { s.byName[name] = t }
+
+// Remove forgets tensors, if they are there.
+func (s *Set) Remove(names ...string) {
+	for _, name := range names {
+		delete(s.byName, name)
+	}
+	s.names = slices.DeleteFunc(s.names, func(n string) bool { return slices.Contains(names, n) })
+}
 
 // Tensor returns the tensor of that name, or an error that wraps ErrMissing.
 func (s *Set) Tensor(name string) (*Tensor, error) {

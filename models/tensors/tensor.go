@@ -64,6 +64,13 @@ func (t *Tensor) Reordered(order func(i int) int) *Tensor {
 	return &out
 }
 
+// Reshaped returns the same elements in another shape of as many.
+func (t *Tensor) Reshaped(shape ...int64) *Tensor {
+	out := *t
+	out.Shape = shape
+	return &out
+}
+
 // Transposed returns a copy of a matrix with rows and columns exchanged. Its elements have a type of whole bytes.
 func (t *Tensor) Transposed() *Tensor {
 	n, k, size := int(t.Shape[0]), int(t.Shape[1]), t.DType.Size()
