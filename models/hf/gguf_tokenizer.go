@@ -307,6 +307,11 @@ const (
 		` ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
+// deepSeekLetters are letters of alphabets with two cases.
+const deepSeekLetters = "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕ" +
+	"ἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛ" +
+	"Ꜣ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+"
+
 // split is a step that cuts out what a regular expression matches.
 func split(regex string) any {
 	return map[string]any{"type": "Split", "pattern": map[string]any{"Regex": regex}, "behavior": "Isolated",
@@ -337,6 +342,12 @@ var ggufSplits = []ggufSplit{
 	{names: "dbrx smaug-bpe chatglm-bpe", steps: []any{split(threeDigits)}},
 	{names: "glm4 glm5", steps: []any{split(threeDigits)}, ignoreMerges: true},
 	{names: "qwen2 deepseek-r1-qwen kormo megrez", steps: []any{split(oneDigit)}, nfc: true},
+	{names: "qwen35", steps: []any{split(contractions + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}` +
+		`| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`)}},
+	{names: "deepseek-coder", steps: []any{split("[\r\n]"), split(`\s?\p{L}+`), split(`\s?\p{P}+`),
+		split("[一-龥ࠀ-一가-퟿]+"), digits(true)}},
+	{names: "deepseek-llm", steps: []any{split("[\r\n]"), split(deepSeekLetters), split("\\s?[!-/:-~！-／：-～‘-‟　-。]+"),
+		split(`\s+$`), split("[一-龥ࠀ-一가-퟿]+"), digits(true)}},
 	{names: "stablelm2 hunyuan solar-open grok-2", steps: []any{split(oneDigit)}},
 	{names: "tekken", steps: []any{split(upperLower + "|" + upperOnly + `|\p{N}` + slashes)}, ignoreMerges: true},
 	{names: "gpt-4o llama4 kanana2", steps: []any{split(upperLower + contractions + "?|" + upperOnly + contractions +
