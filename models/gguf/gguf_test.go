@@ -131,18 +131,22 @@ func TestRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"empty":          {nil, "the first bytes: 4 bytes at byte 0, but the file has only 0 more"},
-		"other":          {[]byte("PK\x03\x04....................."), `begins with "PK\x03\x04", want "GGUF"`},
-		"version 1":      {changed(4, 1), "has version 1 of the format, want 2 or 3"},
-		"big-endian":     {changed(4, 0, 0, 0, 3), "is written for big-endian processors"},
-		"tensors":        {changed(8, 0, 0, 0, 1), "has 16777216 tensors and 1 keys, at most 1048576 and 65536 are allowed"},
-		"cut key":        {good[:26], "a key: 8 bytes at byte 24, but the file has only 2 more: it is cut off"},
-		"long key":       {changed(24, 0, 0, 2), "a key has 131072 bytes, at most 65536 are allowed"},
-		"type of value":  {changed(33, 77), "a: values of type 77 are unknown"},
-		"list of lists":  {image(begin(0, 1), "a", uint32(kindArray), uint32(kindArray), 1), "lists of lists are not supported"},
-		"long list":      {image(begin(0, 1), "a", uint32(kindArray), uint32(kindU64), 1<<62), "a: 18446744073709551615 bytes"},
-		"long texts":     {image(begin(0, 1), "a", uint32(kindArray), uint32(kindString), 1<<40, "x"), "a: 8 bytes at byte"},
-		"key twice":      {image(begin(0, 2), "a", uint32(kindBool), []byte{1}, "a", uint32(kindBool), []byte{1}), `the key "a" is there twice`},
+		"empty":         {nil, "the first bytes: 4 bytes at byte 0, but the file has only 0 more"},
+		"other":         {[]byte("PK\x03\x04....................."), `begins with "PK\x03\x04", want "GGUF"`},
+		"version 1":     {changed(4, 1), "has version 1 of the format, want 2 or 3"},
+		"big-endian":    {changed(4, 0, 0, 0, 3), "is written for big-endian processors"},
+		"tensors":       {changed(8, 0, 0, 0, 1), "has 16777216 tensors and 1 keys, at most 1048576 and 65536 are allowed"},
+		"cut key":       {good[:26], "a key: 8 bytes at byte 24, but the file has only 2 more: it is cut off"},
+		"long key":      {changed(24, 0, 0, 2), "a key has 131072 bytes, at most 65536 are allowed"},
+		"type of value": {changed(33, 77), "a: values of type 77 are unknown"},
+		"list of lists": {image(begin(0, 1), "a", uint32(kindArray), uint32(kindArray), 1),
+			"lists of lists are not supported"},
+		"long list": {image(begin(0, 1), "a", uint32(kindArray), uint32(kindU64), 1<<62),
+			"a: 18446744073709551615 bytes"},
+		"long texts": {image(begin(0, 1), "a", uint32(kindArray), uint32(kindString), 1<<40, "x"),
+			"a: 8 bytes at byte"},
+		"key twice": {image(begin(0, 2), "a", uint32(kindBool), []byte{1}, "a", uint32(kindBool), []byte{1}),
+			`the key "a" is there twice`},
 		"alignment":      {image(begin(0, 1), alignmentKey, uint32(kindU32), uint32(12)), "general.alignment: is 12, want a power of two"},
 		"rank":           {changed(tensor+9, 5), `tensor "w" has 5 dimensions, at most 4 are allowed`},
 		"size":           {changed(tensor+13, 0, 0, 0, 0, 0, 0, 0, 0x7f), `tensor "w" has more elements than a file can hold`},
@@ -183,7 +187,8 @@ func TestParts(t *testing.T) {
 		t.Fatal(f, err)
 	}
 	f.Close()
-	if _, err := Open(files, "m-00002-of-00002.gguf"); err == nil || !strings.Contains(err.Error(), "not the first part") {
+	if _, err := Open(files, "m-00002-of-00002.gguf"); err == nil || !strings.Contains(err.Error(),
+		"not the first part") {
 		t.Errorf("%v", err)
 	}
 	files["m-00001-of-00002.gguf"].Data = one("a", 3)

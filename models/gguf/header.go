@@ -175,7 +175,10 @@ func (r *reader) header(file string) (meta *Metadata, entries []entry, body uint
 		return nil, nil, 0
 	}
 	body = (uint64(r.at) + uint64(alignment) - 1) / uint64(alignment) * uint64(alignment)
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.bytes, b.bytes)) })
+	slices.SortFunc(entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.bytes,
+			b.bytes))
+	})
 	r.err = checkLayout(entries, body, uint64(len(r.data)))
 	return meta, entries, body
 }

@@ -44,7 +44,8 @@ var codings = map[uint32]*coding{
 
 // otherTypes are types that cannot be read, for error texts.
 var otherTypes = map[uint32]string{9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S",
-	21: "IQ3_S", 22: "IQ2_S", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0",
+	21: "IQ3_S", 22: "IQ2_S", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0",
+	35: "TQ2_0",
 	40: "NVFP4"}
 
 func init() {
@@ -127,7 +128,8 @@ func q3k(dst []float32, src []byte) {
 	}
 }
 
-// q3scale returns scale k of 16, of 6 bits: the lower four are in the first eight bytes, the upper two in the last four.
+// q3scale returns scale k of 16, of 6 bits: the lower four are in the first eight bytes, the upper two in the last
+// four.
 func q3scale(packed []byte, k int) int {
 	low := packed[k%8]
 	if k >= 8 {

@@ -17,8 +17,8 @@ import (
 	"tgi/models/tensors"
 )
 
-// FS returns the files of the model at a path: of a folder, or a file in the GGUF format with its other parts, as if they
-// were alone in a folder.
+// FS returns the files of the model at a path: of a folder, or a file in the GGUF format with its other parts, as if
+// they were alone in a folder.
 func FS(path string) fs.FS {
 	if st, err := os.Stat(path); err != nil || st.IsDir() {
 		return os.DirFS(path)

@@ -34,10 +34,16 @@ var ggufKinds = map[string]ggufKind{
 			p["llama_4_scaling_beta"] = beta
 		}
 	}},
-	"qwen2":     {class: "Qwen2ForCausalLM"},
-	"qwen3":     {class: "Qwen3ForCausalLM"},
-	"qwen2moe":  {class: "Qwen2MoeForCausalLM", more: func(g *ggufModel, put func(string, any)) { g.experts(put, false) }},
-	"qwen3moe":  {class: "Qwen3MoeForCausalLM", more: func(g *ggufModel, put func(string, any)) { g.experts(put, true) }},
+	"qwen2": {class: "Qwen2ForCausalLM"},
+	"qwen3": {class: "Qwen3ForCausalLM"},
+	"qwen2moe": {class: "Qwen2MoeForCausalLM", more: func(g *ggufModel, put func(string, any)) {
+		g.experts(put,
+			false)
+	}},
+	"qwen3moe": {class: "Qwen3MoeForCausalLM", more: func(g *ggufModel, put func(string, any)) {
+		g.experts(put,
+			true)
+	}},
 	"olmoe":     {class: "OlmoeForCausalLM", more: func(g *ggufModel, put func(string, any)) { g.experts(put, false) }},
 	"seed_oss":  {class: "SeedOssForCausalLM"},
 	"ernie4_5":  {class: "Ernie4_5ForCausalLM"},
@@ -120,7 +126,8 @@ func (g *ggufModel) experts(put func(string, any), normalise bool) {
 		put("shared_expert_intermediate_size", shared)
 	}
 	put("norm_topk_prob", g.ownOr("expert_weights_norm", map[bool]float64{true: 1}[normalise]) != 0)
-	for key, only := range map[string]float64{"expert_gating_func": 1, "expert_group_count": 0, "expert_weights_scale": 1} {
+	for key, only := range map[string]float64{"expert_gating_func": 1, "expert_group_count": 0,
+		"expert_weights_scale": 1} {
 		if v, ok := g.own(key); ok && v != only && v != 0 {
 			g.fail("%s.%s: %g is not supported", g.arch, key, v)
 		}
@@ -150,7 +157,8 @@ func (g *ggufModel) scores(put func(string, any), largest float64) {
 
 func graniteOfGGUF(g *ggufModel, put func(string, any)) {
 	for key, name := range map[string]string{"embedding_scale": "embedding_multiplier",
-		"residual_scale": "residual_multiplier", "attention.scale": "attention_multiplier", "logit_scale": "logits_scaling"} {
+		"residual_scale": "residual_multiplier", "attention.scale": "attention_multiplier",
+		"logit_scale": "logits_scaling"} {
 		if v := g.ownOr(key, 0); v != 0 {
 			put(name, v)
 		}

@@ -36,7 +36,8 @@ func (v *ggufVocab) kind(i int) int {
 // tokenizer makes tokenizer.json and what tokenizer_config.json says out of the metadata, as transformers converts them
 // (integrations/ggml.py). The JSON is nil if the file has no vocabulary.
 func (g *ggufModel) tokenizer() (TokenizerConfig, []byte) {
-	t := TokenizerConfig{Tokens: map[string]string{}, ChatTemplates: map[string]string{}, TemplateFiles: map[string]string{}}
+	t := TokenizerConfig{Tokens: map[string]string{}, ChatTemplates: map[string]string{},
+		TemplateFiles: map[string]string{}}
 	g.templates(&t)
 	model := g.text("tokenizer.ggml.model")
 	if model == "none" || model == "" {
@@ -123,7 +124,8 @@ func (g *ggufModel) special(t *TokenizerConfig, v *ggufVocab, model string) {
 }
 
 // beginners are the pre-tokenizers whose texts begin with a token unless the file says something else.
-var beginners = []string{"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "tekken"}
+var beginners = []string{"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2",
+	"tekken"}
 
 // added lists the tokens that are found in text before anything else.
 func (v *ggufVocab) added() []map[string]any {
@@ -179,8 +181,8 @@ func (g *ggufModel) postProcessor(t *TokenizerConfig, v *ggufVocab) any {
 	return map[string]any{"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": tokens}
 }
 
-// sentencePiece is a tokenizer of the kind of Llama 2: pieces with scores, which are merged in the order of the scores of
-// what they give.
+// sentencePiece is a tokenizer of the kind of Llama 2: pieces with scores, which are merged in the order of the
+// scores of what they give.
 func (g *ggufModel) sentencePiece(v *ggufVocab) map[string]any {
 	if len(v.scores) != len(v.tokens) {
 		g.fail("tokenizer.ggml.scores: has %d numbers for %d tokens", len(v.scores), len(v.tokens))
@@ -274,8 +276,9 @@ func (g *ggufModel) byteLevel(v *ggufVocab) map[string]any {
 		"pre_tokenizer": map[string]any{"type": "Sequence", "pretokenizers": steps},
 		"decoder": map[string]any{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
 			"use_regex": true},
-		"model": map[string]any{"type": "BPE", "fuse_unk": false, "byte_fallback": false, "ignore_merges": pre.ignoreMerges,
-			"vocab": v.byID(), "merges": merges},
+		"model": map[string]any{"type": "BPE", "fuse_unk": false, "byte_fallback": false,
+			"ignore_merges": pre.ignoreMerges,
+			"vocab":         v.byID(), "merges": merges},
 	}
 }
 

@@ -25,8 +25,8 @@ type Tensors struct {
 	Out          string
 	// Gate and Up are matrices of their own, or GateUp stacks them.
 	Gate, Up, GateUp, Down string
-	// Router scores experts. ExpertGate, ExpertUp and ExpertDown are formats with an expert's number, or without one and
-	// stack those of all; or ExpertGateUp and ExpertDown do.
+	// Router scores experts. ExpertGate, ExpertUp and ExpertDown are formats with an expert's number, or without one
+	// and stack those of all; or ExpertGateUp and ExpertDown do.
 	Router, ExpertGate, ExpertUp, ExpertGateUp, ExpertDown string
 	// ExpertsBare says that the stacked ones are [experts, in, out], without ".weight".
 	ExpertsBare bool

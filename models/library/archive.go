@@ -12,8 +12,10 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
+	"tgi/models/gguf"
 	"tgi/models/hf"
 )
 
@@ -245,7 +247,7 @@ func rootOf(names []string) (string, error) {
 	var best []string
 	for _, n := range names {
 		dir, file := path.Split(n)
-		if file != hf.ConfigFile {
+		if file != hf.ConfigFile && !hf.IsGGUF(file) {
 			continue
 		}
 		depth := strings.Count(dir, "/")
@@ -255,11 +257,13 @@ func rootOf(names []string) (string, error) {
 		if len(best) > 0 && depth < strings.Count(best[0], "/") {
 			best = nil
 		}
-		best = append(best, dir)
+		if !slices.Contains(best, dir) {
+			best = append(best, dir)
+		}
 	}
 	switch len(best) {
 	case 0:
-		return "", fmt.Errorf("%w: %s is missing", ErrUnusable, hf.ConfigFile)
+		return "", fmt.Errorf("%w: %s is missing, and there is no file %s", ErrUnusable, hf.ConfigFile, "*"+gguf.Extension)
 	case 1:
 		return best[0], nil
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"tgi/models/gguf"
 	"tgi/models/hf"
 	"tgi/models/safetensors"
 	"tgi/models/vision"
@@ -78,12 +79,12 @@ var onnxGraphs = []string{"model.onnx", "onnx/model.onnx"}
 // genaiConfig describes a graph of onnxruntime-genai.
 const genaiConfig = "genai_config.json"
 
-// Choose returns, sorted, the files of a checkpoint that serving reads: the configuration,
-// the tokenizer, the chat templates, and one set of weights; or those of an adapter. Safetensors win over ONNX.
-// Shards are those that the index names, so a second copy under another name is left out.
-// read returns the content of the index and is called for nothing else. Errors wrap
-// ErrUnusable, or are read's.
-func Choose(names []string, read func(name string) ([]byte, error)) ([]string, error) {
+// Choose returns, sorted, the files of a checkpoint that serving reads: the configuration, the tokenizer, the chat
+// templates, and one set of weights; or those of an adapter. Safetensors win over ONNX, and both over GGUF, unless file
+// names one of the files in that format: by its name, or by what that ends with, such as Q4_K_M. Shards are those that
+// the index names, so a second copy under another name is left out. read returns the content of the index and is called
+// for nothing else. Errors wrap ErrUnusable, or are read's.
+func Choose(names []string, file string, read func(name string) ([]byte, error)) ([]string, error) {
 	has := make(map[string]bool, len(names))
 	for _, n := range names {
 		has[n] = true
@@ -94,12 +95,19 @@ func Choose(names []string, read func(name string) ([]byte, error)) ([]string, e
 		}
 		return []string{hf.AdapterConfigFile, hf.AdapterFile}, nil
 	}
-	if !has[hf.ConfigFile] {
-		return nil, fmt.Errorf("%w: %s is missing", ErrUnusable, hf.ConfigFile)
+	weights, err := chooseGGUF(names, has, file)
+	if err == nil && weights == nil {
+		if !has[hf.ConfigFile] {
+			return nil, fmt.Errorf("%w: %s is missing", ErrUnusable, hf.ConfigFile)
+		}
+		weights, err = chooseWeights(names, has, read)
+	}
+	if err != nil {
+		return nil, err
 	}
 	var out []string
 	for _, n := range rootFiles {
-		if has[n] {
+		if has[n] && (n != hf.ConfigFile || !hf.IsGGUF(weights[0])) {
 			out = append(out, n)
 		}
 	}
@@ -109,13 +117,66 @@ func Choose(names []string, read func(name string) ([]byte, error)) ([]string, e
 			out = append(out, n)
 		}
 	}
-	weights, err := chooseWeights(names, has, read)
-	if err != nil {
-		return nil, err
-	}
 	out = append(out, weights...)
 	slices.Sort(out)
 	return slices.Compact(out), nil
+}
+
+// chooseGGUF returns the files of the model in the GGUF format, nil if there is none and file is empty.
+func chooseGGUF(names []string, has map[string]bool, file string) ([]string, error) {
+	if file == "" && (has[safetensors.SingleFile] || has[safetensors.IndexFile] ||
+		slices.ContainsFunc(onnxGraphs, func(g string) bool { return has[g] })) {
+		return nil, nil
+	}
+	var found []string
+	for _, n := range names {
+		_, first := gguf.Parts(path.Base(n))
+		switch {
+		case !first || !hf.IsGGUF(n):
+		case file == "" && !strings.Contains(n, "/"), file != "" && named(n, file):
+			found = append(found, n)
+		}
+	}
+	slices.Sort(found)
+	switch {
+	case len(found) == 0 && file == "":
+		return nil, nil
+	case len(found) == 0:
+		return nil, fmt.Errorf("%w: there is no file %s in the GGUF format", ErrUnusable, quote(file))
+	case len(found) > 1:
+		return nil, fmt.Errorf("%w: there are %d models in the GGUF format, name one: %s", ErrUnusable, len(found),
+			strings.Join(found[:min(len(found), maxNamed)], ", "))
+	}
+	dir, base := path.Split(found[0])
+	parts, _ := gguf.Parts(base)
+	for i := range parts {
+		parts[i] = dir + parts[i]
+		if !has[parts[i]] {
+			return nil, fmt.Errorf("%w: %s is missing, a part of %s", ErrUnusable, quote(parts[i]), quote(found[0]))
+		}
+	}
+	return parts, nil
+}
+
+// maxNamed bounds the files that an error lists.
+const maxNamed = 40
+
+// named reports whether a file is meant by its name, or by the end of its name without extension and part.
+func named(name, file string) bool {
+	if strings.EqualFold(name, file) || strings.EqualFold(name, file+gguf.Extension) {
+		return true
+	}
+	stem := strings.ToLower(ggufStem(path.Base(name)))
+	end, ok := strings.CutSuffix(stem, strings.ToLower(file))
+	return ok && end != "" && strings.ContainsAny(end[len(end)-1:], "-._")
+}
+
+// ggufStem is a file's name without extension and part.
+func ggufStem(name string) string {
+	if parts, _ := gguf.Parts(name); len(parts) > 1 {
+		return name[:len(name)-len("-00001-of-00001.gguf")]
+	}
+	return strings.TrimSuffix(name, path.Ext(name))
 }
 
 func chooseWeights(names []string, has map[string]bool, read func(string) ([]byte, error)) ([]string, error) {
@@ -155,8 +216,8 @@ func chooseWeights(names []string, has map[string]bool, read func(string) ([]byt
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("%w: there are no weights: want %s, %s or %s", ErrUnusable,
-		safetensors.SingleFile, safetensors.IndexFile, strings.Join(onnxGraphs, " or "))
+	return nil, fmt.Errorf("%w: there are no weights: want %s, %s, %s or a file %s", ErrUnusable,
+		safetensors.SingleFile, safetensors.IndexFile, strings.Join(onnxGraphs, ", "), "*"+gguf.Extension)
 }
 
 // shardsOf returns the files that an index of weights names, sorted.
@@ -191,7 +252,7 @@ func mayBelong(name string) bool {
 		return false
 	}
 	switch path.Ext(base) {
-	case ".json", ".jinja", ".safetensors", ".onnx":
+	case ".json", ".jinja", ".safetensors", ".onnx", gguf.Extension:
 		return true
 	}
 	return strings.Contains(base, ".onnx_data") || strings.Contains(base, ".onnx.data")

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"tgi/models/hf"
 )
 
 // ImportOptions of Import.
@@ -19,7 +21,7 @@ type ImportOptions struct {
 	Progress func(done, total int64)
 }
 
-// Import copies a checkpoint from a local folder or archive (tar, gzipped tar, zip) into the
+// Import copies a checkpoint from a local folder, file in the GGUF format, or archive (tar, gzipped tar, zip) into the
 // library. Only the files that serving reads are copied; the source is not changed. The
 // model appears once it is complete and checked; after an error, or when ctx is done,
 // nothing is left of it.
@@ -60,7 +62,7 @@ func (l *Library) Import(ctx context.Context, id ID, from string, opt ImportOpti
 	if err := root.Mkdir(files, 0o755); err != nil {
 		return Model{}, err
 	}
-	if st.IsDir() {
+	if st.IsDir() || hf.IsGGUF(abs) {
 		err = l.copyFolder(ctx, root, files, abs, opt.Progress)
 	} else {
 		err = l.unpackInto(ctx, root, temp, abs, opt.Progress)
@@ -71,9 +73,13 @@ func (l *Library) Import(ctx context.Context, id ID, from string, opt ImportOpti
 	return l.install(id, files, Origin{Source: abs})
 }
 
-// copyFolder copies a folder's checkpoint to files, a path below root.
+// copyFolder copies a folder's checkpoint, or a file in the GGUF format, to files, a path below root.
 func (l *Library) copyFolder(ctx context.Context, root *os.Root, files, from string,
 	progress func(done, total int64)) error {
+	one := ""
+	if hf.IsGGUF(from) {
+		from, one = filepath.Split(from)
+	}
 	source, done, err := openFolder(from)
 	if err != nil {
 		return err
@@ -83,7 +89,10 @@ func (l *Library) copyFolder(ctx context.Context, root *os.Root, files, from str
 	if err != nil {
 		return err
 	}
-	names, err = Choose(names, func(name string) ([]byte, error) { return readUpTo(source, name, MaxIndex) })
+	if one != "" { // what lies beside it may belong to others
+		names = slices.DeleteFunc(names, func(n string) bool { return !hf.IsGGUF(n) })
+	}
+	names, err = Choose(names, one, func(name string) ([]byte, error) { return readUpTo(source, name, MaxIndex) })
 	if err != nil {
 		return err
 	}
@@ -277,7 +286,10 @@ func moveCheckpoint(root *os.Root, raw string, unpacked fs.FS, files string, nam
 			inside = append(inside, rest)
 		}
 	}
-	chosen, err := Choose(inside, func(name string) ([]byte, error) { return readUpTo(unpacked, top+name, MaxIndex) })
+	chosen, err := Choose(inside, "", func(name string) ([]byte, error) {
+		return readUpTo(unpacked, top+name,
+			MaxIndex)
+	})
 	if err != nil {
 		return err
 	}

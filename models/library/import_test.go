@@ -280,7 +280,7 @@ func TestChoose(t *testing.T) {
 			"config.json genai_config.json model.onnx model.onnx.data"},
 	}
 	for _, c := range cases {
-		got, err := Choose(strings.Fields(c.have), read)
+		got, err := Choose(strings.Fields(c.have), "", read)
 		if err != nil || strings.Join(got, " ") != c.want {
 			t.Errorf("%s: %v, %v; want %s", c.name, got, err, c.want)
 		}
@@ -288,14 +288,15 @@ func TestChoose(t *testing.T) {
 	for name, bad := range map[string]string{"outside": `{"weight_map": {"a": "../x.safetensors"}}`,
 		"folder": `{"weight_map": {"a": "d/x.safetensors"}}`} {
 		index = bad
-		if _, err := Choose([]string{"config.json", "model.safetensors.index.json"}, read); !errors.Is(err, ErrPath) {
+		if _, err := Choose([]string{"config.json", "model.safetensors.index.json"}, "", read); !errors.Is(err,
+			ErrPath) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, bad := range map[string]string{"json": "{", "empty": "{}",
 		"missing": `{"weight_map": {"a": "x.safetensors"}}`} {
 		index = bad
-		if _, err := Choose([]string{"config.json", "model.safetensors.index.json"}, read); !errors.Is(err,
+		if _, err := Choose([]string{"config.json", "model.safetensors.index.json"}, "", read); !errors.Is(err,
 			ErrUnusable) {
 			t.Errorf("%s: %v", name, err)
 		}

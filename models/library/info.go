@@ -1,6 +1,7 @@
 package library
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ type Info struct {
 	// Choices are the formats in which each device can hold the weights, the CPU's first; none for
 	// ONNX.
 	Choices []Choice
-	// Modified is when the configuration was last written.
+	// Modified is when the configuration, or the file in the GGUF format, was last written.
 	Modified time.Time
 	// Origin is where the library got the model from; nil for folders made by hand.
 	Origin *Origin
@@ -154,7 +155,7 @@ func describe(m Model) (Info, error) {
 		Context: c.MaxPositions, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
 		Tokenizer: ck.TokenizerJSON != nil, Templates: slices.Sorted(maps.Keys(ck.Tokenizer.ChatTemplates)),
 	}
-	if st, err := fs.Stat(m.FS, hf.ConfigFile); err == nil {
+	if st, err := fs.Stat(m.FS, cmp.Or(ck.GGUF, hf.ConfigFile)); err == nil {
 		info.Modified = st.ModTime()
 	}
 	if data, err := fs.ReadFile(m.FS, originFile); err == nil {

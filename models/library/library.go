@@ -41,7 +41,7 @@ func DefaultLimits() Limits { return Limits{MaxBytes: 1 << 40, MaxFiles: 2000} }
 // cannot be deleted.
 type Declared struct {
 	ID ID
-	// Dir is the checkpoint's folder; empty if FS holds the checkpoint.
+	// Dir is the checkpoint's folder, or its file in the GGUF format; empty if FS holds the checkpoint.
 	Dir string
 	// FS is an embedded checkpoint; nil if Dir is set.
 	FS fs.FS
@@ -122,7 +122,7 @@ func (l *Library) Declare(models []Declared) (err error) {
 			if d.Dir, err = filepath.Abs(d.Dir); err != nil {
 				return err
 			}
-			d.FS = os.DirFS(d.Dir)
+			d.FS = hf.FS(d.Dir)
 		}
 		declared[d.ID] = d
 	}
@@ -214,17 +214,18 @@ func (l *Library) Find(id ID) (Model, error) {
 // Has reports whether Find would return the model.
 func (l *Library) Has(id ID) bool { _, err := l.Find(id); return err == nil }
 
-// isCheckpoint reports whether a folder looks like a model: it has a configuration and
-// weights of a known format. Check tells whether they can be served.
+// isCheckpoint reports whether a folder looks like a model: it has a configuration and weights of a known format, or a
+// file in the GGUF format. Check tells whether they can be served.
 func isCheckpoint(fsys fs.FS) bool {
 	is := func(name string) bool {
 		st, err := fs.Stat(fsys, name)
 		return err == nil && st.Mode().IsRegular()
 	}
-	if !is(hf.ConfigFile) {
-		return false
+	if file, err := hf.GGUF(fsys); file != "" || err != nil { // of several files Check says so
+		return true
 	}
-	return is(safetensors.SingleFile) || is(safetensors.IndexFile) || slices.ContainsFunc(onnxGraphs, is)
+	weights := append([]string{safetensors.SingleFile, safetensors.IndexFile}, onnxGraphs...)
+	return is(hf.ConfigFile) && slices.ContainsFunc(weights, is)
 }
 
 // checkAvailable returns an error if a new model cannot get the id: the id is taken, or a

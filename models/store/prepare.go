@@ -55,9 +55,9 @@ func Dir() (string, error) {
 	return filepath.Join(dir, "tgi", "models"), nil
 }
 
-// Prepare returns the built model of a Hugging Face folder or of a file in the GGUF format. It converts the model if the
-// cache has no complete entry. Errors about the checkpoint name file, key or tensor, and reason.
-// A conversion ends when ctx is done.
+// Prepare returns the built model of a Hugging Face folder or of a file in the GGUF format. It converts the model if
+// the cache has no complete entry. Errors about the checkpoint name file, key or tensor, and reason. A conversion
+// ends when ctx is done.
 func Prepare(ctx context.Context, at string, opt Options) (models.Built, error) {
 	ck, err := hf.Open(at)
 	if err != nil {

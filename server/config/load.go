@@ -141,7 +141,8 @@ func (l *Loaded) sageMaker() {
 func (l *Loaded) hubModel() {
 	const path, source = "model.path", "model.source"
 	m := &l.Config.Model
-	repo, _, _ := strings.Cut(m.Path, "@")
+	repo, _, _ := strings.Cut(m.Path, ":")
+	repo, _, _ = strings.Cut(repo, "@")
 	if origin := l.origins[path]; !strings.HasPrefix(origin, "flag ") && !strings.HasPrefix(origin, "env ") ||
 		strings.Count(repo, "/") != 1 || m.Source != "" {
 		return

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -38,8 +39,12 @@ func notInID(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '-' && r != '_'
 }
 
+// ggufPart is the end of the names of files in the GGUF format, and of the first of several.
+var ggufPart = regexp.MustCompile(`(?i)(-00001-of-\d{5})?\.gguf$`)
+
 // idOf makes an id of the last part of a path.
 func idOf(path string) string {
+	path = ggufPart.ReplaceAllString(path, "")
 	if abs, err := filepath.Abs(path); err == nil { // "." has a name too
 		path = abs
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -212,20 +213,37 @@ func (c *Config) RefuseUnknown() bool {
 
 // Source is where a model is fetched from: URL alone, or a repository of the hub.
 type Source struct {
-	// URL is that of an archive.
+	// URL is that of an archive, or of a file in the GGUF format.
 	URL string
 	// Repo is name or namespace/name.
 	Repo string
 	// Revision is a branch, tag or commit of Repo; empty is the hub's default.
 	Revision string
+	// File names a file in the GGUF format of Repo, or how its name ends, such as Q4_K_M; empty takes what there is one
+	// of.
+	File string
+}
+
+// String is the form that ParseSource reads.
+func (s Source) String() string {
+	if s.URL != "" {
+		return s.URL
+	}
+	text := s.Repo
+	if s.Revision != "" {
+		text += "@" + s.Revision
+	}
+	if s.File != "" {
+		text += ":" + s.File
+	}
+	return text
 }
 
 // errSource is the form of a source.
-var errSource = errors.New("want namespace/name or namespace/name@revision of the hub, or an http or https URL")
+var errSource = errors.New("want namespace/name[@revision][:file] of the hub, or an http or https URL")
 
-// ParseSource reads a source: name, namespace/name or namespace/name@revision,
-// or the http or https URL of an archive. Errors show neither names and
-// passwords nor the query of a URL.
+// ParseSource reads a source: name or namespace/name, with @revision and :file if wanted, or the http or https URL of
+// an archive or of a file in the GGUF format. Errors show neither names and passwords nor the query of a URL.
 func ParseSource(s string) (Source, error) {
 	if strings.Contains(s, "://") {
 		u, err := url.Parse(s)
@@ -239,7 +257,12 @@ func ParseSource(s string) (Source, error) {
 		}
 		return Source{URL: s}, nil
 	}
+	s, file, one := strings.Cut(s, ":")
 	repo, revision, pinned := strings.Cut(s, "@")
+	if one && (file == "" || len(file) > maxModelID || strings.Contains(file, "..") ||
+		strings.ContainsFunc(file, func(r rune) bool { return notInID(r) && r != '/' })) {
+		return Source{}, fmt.Errorf("file %q: want the name of a file in the GGUF format, or its end, such as Q4_K_M", trim(file))
+	}
 	if CheckModelID(repo) != nil || strings.Count(repo, "/") > 1 {
 		return Source{}, fmt.Errorf("%q: %w", trim(s), errSource)
 	}
@@ -250,25 +273,29 @@ func ParseSource(s string) (Source, error) {
 		}) {
 		return Source{}, fmt.Errorf("revision %q: want a branch, tag or commit", trim(revision))
 	}
-	return Source{Repo: repo, Revision: revision}, nil
+	return Source{Repo: repo, Revision: revision, File: file}, nil
 }
 
-// DefaultID returns the id of a model that is fetched from source without an id: that of the repository, or the file's
-// name.
+// DefaultID returns the id of a model that is fetched from source without an id: that of the repository, with the end
+// of a file's name if one is chosen; or the file's name.
 func DefaultID(source string) string {
 	s, err := ParseSource(source)
 	switch {
 	case err != nil:
 		return idOf(source)
-	case s.Repo != "":
+	case s.Repo != "" && s.File == "":
 		return s.Repo
+	case strings.Contains(strings.ToLower(s.File), ".gguf"):
+		return path.Join(path.Dir(s.Repo), idOf(s.File))
+	case s.Repo != "":
+		return s.Repo + "-" + idOf(s.File)
 	}
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		return idOf(source)
 	}
 	name := u.Path
-	for _, suffix := range []string{".gz", ".tgz", ".tar", ".zip"} {
+	for _, suffix := range []string{".gz", ".tgz", ".tar", ".zip", ".gguf"} {
 		name = strings.TrimSuffix(name, suffix)
 	}
 	return idOf(name)

@@ -23,7 +23,7 @@ type setting struct {
 
 var settings = append([]setting{
 	{"model-id", "model.path",
-		"folder of the model to serve, or org/name[@revision] of the hub; none is the embedded demo",
+		"folder or GGUF file of the model to serve, or org/name[@revision][:file] of the hub; none is the embedded demo",
 		func(c *Config) any { return &c.Model.Path }, []string{"HF_MODEL_ID"}},
 	{"chat-template", "model.template", "auto (the model's), none, a file *.jinja or the name of a plugin",
 		func(c *Config) any { return &c.Model.Template }, nil},

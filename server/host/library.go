@@ -3,11 +3,13 @@ package host
 import (
 	"fmt"
 	"net/url"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"tgi/models/demo"
+	"tgi/models/hf"
 	"tgi/models/library"
 	"tgi/models/library/fetch"
 	"tgi/server/config"
@@ -83,7 +85,10 @@ func SourceOf(m config.Models, source string) (fetch.Source, error) {
 		return fetch.Source{}, fmt.Errorf("%w: %w", fetch.ErrSource, err)
 	}
 	if s.URL != "" {
+		if u, err := url.Parse(s.URL); err == nil && hf.IsGGUF(path.Base(u.Path)) {
+			return fetch.Source{Files: []fetch.File{{Path: path.Base(u.Path), URL: s.URL}}}, nil
+		}
 		return fetch.Source{URL: s.URL}, nil
 	}
-	return fetch.Source{URL: m.Hub, Repo: s.Repo, Revision: s.Revision, Token: m.HubToken}, nil
+	return fetch.Source{URL: m.Hub, Repo: s.Repo, Revision: s.Revision, File: s.File, Token: m.HubToken}, nil
 }

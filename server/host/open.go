@@ -89,8 +89,7 @@ type checkpoint struct {
 	desc *hf.Checkpoint
 }
 
-// describe reads the JSON files of the folder at path, or of the embedded
-// model when path is empty.
+// describe reads what the files of the model at path say of it, or those of the embedded model when path is empty.
 func describe(path string) (s checkpoint, err error) {
 	if path == "" {
 		s.fsys, s.name = demo.Checkpoint(), demoName
@@ -111,7 +110,7 @@ func pathError(cfg config.Config, err error) error {
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, missing := os.Stat(cfg.Model.Path); missing != nil {
-			err = fmt.Errorf("there is no folder %s", cfg.Model.Path)
+			err = fmt.Errorf("there is no folder or file %s", cfg.Model.Path)
 		}
 	}
 	if place := cfg.Place("path"); place != "" {

@@ -200,7 +200,7 @@ func (j *job) fetchAll(ctx context.Context, archive bool) error {
 	for i := range order {
 		order[i] = i
 	}
-	if !archive {
+	if !archive && !slices.ContainsFunc(j.files, func(f File) bool { return hf.IsGGUF(f.Path) }) {
 		config := slices.IndexFunc(j.files, func(f File) bool {
 			return f.Path == hf.ConfigFile || f.Path == hf.AdapterConfigFile
 		})

@@ -9,8 +9,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"path"
 	"strings"
 
+	"tgi/models/hf"
 	"tgi/models/library"
 )
 
@@ -72,7 +74,10 @@ func (s *session) list(ctx context.Context, hub *url.URL, src Source) (files []F
 	for name := range byName {
 		names = append(names, name)
 	}
-	chosen, err := library.Choose(names, func(name string) ([]byte, error) { return s.getIndex(ctx, byName[name]) })
+	chosen, err := library.Choose(names, src.File, func(name string) ([]byte, error) {
+		return s.getIndex(ctx,
+			byName[name])
+	})
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", src.Repo, err)
 	}
@@ -80,7 +85,11 @@ func (s *session) list(ctx context.Context, hub *url.URL, src Source) (files []F
 		if err := library.CheckPath(name); err != nil {
 			return nil, "", err
 		}
-		files = append(files, byName[name])
+		f := byName[name]
+		if hf.IsGGUF(name) { // which may lie in a folder for its parts
+			f.Path = path.Base(name)
+		}
+		files = append(files, f)
 	}
 	return files, l.SHA, nil
 }

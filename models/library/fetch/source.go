@@ -24,6 +24,8 @@ type Source struct {
 	Repo string
 	// Revision is a branch, tag or commit of Repo; empty is "main".
 	Revision string
+	// File chooses one of several files in the GGUF format of Repo, see library.Choose.
+	File string
 	// Token is sent as a bearer token to the host of URL only.
 	Token string
 }
@@ -89,6 +91,8 @@ func (s *Source) check() (base *url.URL, err error) {
 	switch {
 	case s.Repo != "" && len(s.Files) > 0:
 		return nil, fmt.Errorf("%w: both a repository and a list of files", ErrSource)
+	case s.Repo == "" && s.File != "":
+		return nil, fmt.Errorf("%w: file %q without a repository", ErrSource, s.File)
 	case s.Repo == "" && s.Revision != "":
 		return nil, fmt.Errorf("%w: revision %q without a repository", ErrSource, s.Revision)
 	case base == nil && s.Repo != "":

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tgi/models/demo"
+	"tgi/models/hf"
 	"tgi/models/library"
 	"tgi/server/config"
 	"tgi/server/host/catalog"
@@ -55,7 +56,7 @@ func modelAsked(flags *config.Flags, words []string) (config.Config, library.Dec
 	if len(words) == 0 {
 		return cfg, library.Declared{ID: config.DemoModel, FS: demo.Checkpoint()}, nil
 	}
-	if st, err := os.Stat(words[0]); err == nil && st.IsDir() {
+	if st, err := os.Stat(words[0]); err == nil && (st.IsDir() || hf.IsGGUF(words[0])) {
 		cfg.Model.Path = words[0]
 		return cfg, library.Declared{ID: library.ID(cfg.All()[0].Name), Dir: words[0]}, nil
 	}

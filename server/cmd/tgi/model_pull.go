@@ -37,10 +37,11 @@ func newModelPull() *cobra.Command {
 	var flags *config.Flags
 	cmd := &cobra.Command{
 		Use: "pull SOURCE", Short: "Fetch a model from the hub or from an archive",
-		Long: `Fetch a model: namespace/name of the hub, the URL of an archive (tar, tar.gz, zip), or the name of a [[model]]
-in tgi.toml that has a source. A pull that was broken off, by Ctrl-C too, continues where it stopped when the
-same command is given again.`,
+		Long: `Fetch a model: namespace/name of the hub, with :FILE or :Q4_K_M to choose one of several GGUF files; the URL of a
+GGUF file or of an archive (tar, tar.gz, zip); or the name of a [[model]] in tgi.toml that has a source. A pull that
+was broken off, by Ctrl-C too, continues where it stopped when the same command is given again.`,
 		Example: `  tgi model pull Qwen/Qwen2.5-0.5B-Instruct
+  tgi model pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0
   tgi model pull Qwen/Qwen2.5-0.5B-Instruct@main --id small`,
 		Annotations: map[string]string{exitNote: ", 130 interrupted by Ctrl-C"},
 		Args:        takesOne("model pull takes one source, got %d"),
@@ -87,7 +88,8 @@ func readPull(cfg config.Config, source string, given pullFlags) (c pullCall, er
 	case sum != "" && asked.URL == "":
 		return c, misused("--sha256 is for archives: the hub knows the checksums of its files")
 	case revision != "":
-		source += "@" + revision
+		asked.Revision = revision
+		source = asked.String()
 	}
 	if id == "" {
 		id = config.DefaultID(source)
