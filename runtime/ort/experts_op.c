@@ -26,7 +26,7 @@ enum {
 };
 
 struct experts_node {
-	int64_t count, per_token, hidden, inner, normalise, bits, block, activation;
+	int64_t count, per_token, hidden, inner, normalise, bits, block, offsets, activation;
 	float alpha, limit;  // of gpt-oss' activation, which is taken if limit is not 0
 };
 
@@ -63,6 +63,10 @@ static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const 
 	n.alpha = optional(info, "alpha"), n.limit = optional(info, "limit");
 	const int packed = (n.bits == 4 || n.bits == 8) && (n.block == 32 || n.block == 64 || n.block == 128);
 	if (n.bits && !packed) return op_invalid("tgi.Experts: bits must be 0, 4 or 8, block_size 32, 64 or 128");
+	n.offsets = 0;  // an attribute that may be absent
+	status = tgi_ort.KernelInfoGetAttribute_int64(info, "offsets", &n.offsets);
+	if (status) tgi_ort.ReleaseStatus(status), n.offsets = 0;
+	if (n.offsets && (!packed || n.block != 32)) return op_invalid("tgi.Experts: offsets need block_size 32");
 	if (!glu_choose(n.activation)) return op_invalid("tgi.Experts: activation is out of bounds");
 	struct experts_node *own = malloc(sizeof *own);
 	if (!own) return op_invalid("tgi.Experts: out of memory");
@@ -263,7 +267,7 @@ static void add(void *p, size_t token) {
 
 // lay_out describes a product of n columns and k numbers a row; it returns the bytes that its rounded rows take.
 static size_t lay_out(const struct work *w, struct step *s, const void *data, int64_t n, int64_t k) {
-	s->matrix = (struct mq_matrix){data, n, k, (int)w->node->bits, (int)w->node->block};
+	s->matrix = (struct mq_matrix){data, n, k, (int)w->node->bits, (int)w->node->block, w->node->offsets != 0};
 	s->stride = (n + MQ_GROUP - 1) / MQ_GROUP * MQ_GROUP;
 	s->units_per_expert = (n + UNIT_COLUMNS - 1) / UNIT_COLUMNS;
 	if (!w->node->bits) {
@@ -271,16 +275,7 @@ static size_t lay_out(const struct work *w, struct step *s, const void *data, in
 		return 0;
 	}
 	s->expert_bytes = mq_groups(&s->matrix) * mq_blocks(&s->matrix) * mq_block_bytes(&s->matrix);
-	const size_t scales = (size_t)w->slots * (size_t)mq_blocks(&s->matrix);
-	return scales * (sizeof(float) + (size_t)mq_sums(&s->matrix) * sizeof(int32_t) + (size_t)w->node->block);
-}
-
-// rounded gives a product memory for its rounded rows.
-static void rounded(const struct work *w, struct step *s, char *memory) {
-	const size_t scales = (size_t)w->slots * (size_t)mq_blocks(&s->matrix);
-	s->rows.scales = (float *)memory;
-	s->rows.sums = (int32_t *)(s->rows.scales + scales);
-	s->rows.codes = (int8_t *)(s->rows.sums + scales * (size_t)mq_sums(&s->matrix));
+	return mq_rows_bytes(&s->matrix, w->slots);
 }
 
 // arena hands out parts of one allocation; without a base it only counts.
@@ -311,8 +306,8 @@ static void divide(struct work *w, struct arena *a, size_t rounded_one, size_t r
 	char *one = take(a, rounded_one, 1), *two = take(a, rounded_two, 1);
 	if (!a->base) return;
 	if (n->bits) {
-		rounded(w, &w->one, one);
-		rounded(w, &w->two, two);
+		w->one.rows = mq_rows_in(&w->one.matrix, w->slots, one);
+		w->two.rows = mq_rows_in(&w->two.matrix, w->slots, two);
 	}
 	w->one.x = w->gathered, w->one.y = w->gate_up, w->two.x = w->gated, w->two.y = w->down;
 }

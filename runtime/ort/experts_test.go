@@ -12,7 +12,7 @@ import (
 // mixture is a mixture of experts and what its operator computes.
 type mixture struct {
 	experts, perToken, hidden, inner, bits, block int
-	normalise                                     bool
+	normalise, offsets                            bool
 	alpha, limit                                  float32 // of gpt-oss' activation
 	biases                                        bool
 	gateUpBias, downBias                          []float32
@@ -37,8 +37,8 @@ func (m *mixture) fill(r *rand.Rand) {
 		return
 	}
 	for range m.experts {
-		m.gateUp = append(m.gateUp, newQuantised(r, 2*m.inner, m.hidden, m.bits, m.block))
-		m.down = append(m.down, newQuantised(r, m.hidden, m.inner, m.bits, m.block))
+		m.gateUp = append(m.gateUp, newQuantised(r, 2*m.inner, m.hidden, form{m.bits, m.block, m.offsets}))
+		m.down = append(m.down, newQuantised(r, m.hidden, m.inner, form{m.bits, m.block, m.offsets}))
 	}
 }
 
@@ -67,7 +67,7 @@ func openMixture(t *testing.T, m *mixture, threads int) *node {
 	}
 	g.node("tgi", "Experts", in, "out", attrs{"experts": m.experts, "alpha": m.alpha, "limit": m.limit,
 		"per_token": m.perToken, "hidden": m.hidden, "inner": m.inner, "normalise": map[bool]int{true: 1}[m.normalise],
-		"bits": m.bits, "block_size": m.block, "activation": 0})
+		"bits": m.bits, "block_size": m.block, "offsets": map[bool]int{true: 1}[m.offsets], "activation": 0})
 	g.value(true, "out", float32s, "t", m.hidden)
 	return newNode(t, g.write(t), sessionOptions{threads: threads})
 }
@@ -150,6 +150,7 @@ func TestExpertsMatchDefinition(t *testing.T) {
 		{experts: 8, perToken: 8, hidden: 160, inner: 96, bits: 0},
 		{experts: 4, perToken: 2, hidden: 64, inner: 32, bits: 8, block: 32, normalise: true},
 		{experts: 6, perToken: 3, hidden: 100, inner: 50, bits: 4, block: 32},
+		{experts: 5, perToken: 2, hidden: 70, inner: 50, bits: 4, block: 32, offsets: true},
 		{experts: 3, perToken: 1, hidden: 130, inner: 70, bits: 4, block: 64, normalise: true},
 		{experts: 4, perToken: 2, hidden: 40, inner: 24, biases: true, alpha: 1.702, limit: 1.5, normalise: true},
 		{experts: 4, perToken: 2, hidden: 40, inner: 24, bits: 8, block: 32, biases: true, alpha: 1.7, limit: 7},

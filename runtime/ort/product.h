@@ -4,6 +4,7 @@
 // share a scale. Sixteen rows are one group. A group's blocks follow each other from the first column to the last:
 //
 //	16 scales, as 16-bit floats
+//	with offsets, 16 of them, as 16-bit floats: a weight is its code times the scale, plus the offset
 //	codes of 8 bits: for each 4 columns of the block, 64 bytes: 4 signed codes of row 0, of row 1, ... of row 15
 //	codes of 4 bits: for each 8 columns of the block, 64 bytes: the codes of columns 0 to 3 of every row, as above, in the
 //	lower halves of the bytes, and those of columns 4 to 7 in the upper ones; 8 stands for 0
@@ -12,12 +13,14 @@
 // the last group and in the last block are codes of zero.
 //
 // Activations are rounded to 8 bits too, with a scale for each row and block. The sum of a block is then one of
-// integers, which is exact, and those of blocks are added in the order of k, with one fused multiply-add each. A row's
+// integers, which is exact, and those of blocks are added in the order of k, with one fused multiply-add each, and one
+// more for an offset, which the total of the block's activations is multiplied by. A row's
 // result is therefore the same, bit by bit, whatever rows are beside it, however the work is divided, and whatever
 // kernel computes it.
 #ifndef TGI_PRODUCT_H
 #define TGI_PRODUCT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -30,12 +33,13 @@ struct mq_matrix {
 	const uint8_t *data;
 	int64_t n, k;
 	int bits, block;
+	int offsets;  // whether blocks have them; they are of 32 then
 };
 
 static inline int64_t mq_blocks(const struct mq_matrix *m) { return (m->k + m->block - 1) / m->block; }
 static inline int64_t mq_groups(const struct mq_matrix *m) { return (m->n + MQ_GROUP - 1) / MQ_GROUP; }
 static inline int64_t mq_block_bytes(const struct mq_matrix *m) {
-	return MQ_GROUP * (2 + (int64_t)m->block * m->bits / 8);
+	return MQ_GROUP * (2 + 2 * (m->offsets != 0) + (int64_t)m->block * m->bits / 8);
 }
 // mq_sums is the number of sums of a block of activations.
 static inline int mq_sums(const struct mq_matrix *m) { return m->block > MQ_HALF_CHUNK ? m->block / MQ_HALF_CHUNK : 1; }
@@ -45,7 +49,22 @@ struct mq_rows {
 	int8_t *codes;  // [count][blocks*block]
 	float *scales;  // [count][blocks]; NaN where a block has a number that is not finite
 	int32_t *sums;  // [count][blocks*mq_sums]: of the codes, as the kernel needs them
+	float *totals;  // [count][blocks], if the matrix has offsets: the sum of the codes times the scale
 };
+
+// mq_rows_bytes is the memory that count rows take, mq_rows_in divides it.
+static inline size_t mq_rows_bytes(const struct mq_matrix *m, int64_t count) {
+	const size_t blocks = (size_t)(count * mq_blocks(m));
+	return blocks * (sizeof(float) * (m->offsets ? 2 : 1) + (size_t)mq_sums(m) * sizeof(int32_t) + (size_t)m->block);
+}
+static inline struct mq_rows mq_rows_in(const struct mq_matrix *m, int64_t count, void *memory) {
+	const size_t blocks = (size_t)(count * mq_blocks(m));
+	struct mq_rows r = {.scales = memory};
+	r.totals = r.scales + blocks;
+	r.sums = (int32_t *)(r.totals + (m->offsets ? blocks : 0));
+	r.codes = (int8_t *)(r.sums + blocks * (size_t)mq_sums(m));
+	return r;
+}
 
 // mq_kernel is one implementation for one kind of CPU.
 struct mq_kernel {

@@ -44,7 +44,7 @@ INLINE __m256i dot16(__m256i sum, __m256i w, __m256i x) {
 // rows are some rows of activations and of results.
 struct rows {
 	const int8_t *x;
-	const float *scales;
+	const float *scales, *totals;
 	const int32_t *sums;
 	float *y;
 	int64_t x_stride, scale_stride, sum_stride, y_stride;
@@ -71,22 +71,38 @@ INLINE void end(const int R, __m256 f[ROWS][2], const struct rows *at) {
 		UNROLL for (int c = 0; c < 2; c++) _mm256_storeu_ps(at->y + r * at->y_stride + 8 * c, f[r][c]);
 }
 
+// shift adds a block's offsets, times what the activations add up to.
+INLINE void shift(const int R, __m256 f[ROWS][2], const __m256 offset[2], const float *totals, int64_t stride) {
+	UNROLL for (int r = 0; r < R; r++) {
+		const __m256 x = _mm256_broadcast_ss(totals + r * stride);
+		UNROLL for (int c = 0; c < 2; c++) f[r][c] = _mm256_fmadd_ps(offset[c], x, f[r][c]);
+	}
+}
+
 // half multiplies R rows by codes of 4 bits: blocks of parts times CHUNK columns. WIDE says that w is what unpack makes.
-INLINE void half(const int R, const int CHUNK, const int WIDE, const uint8_t *w, int64_t blocks, int parts,
-                 const struct rows *at, int first) {
+INLINE void half(const int R, const int CHUNK, const int WIDE, const int OFFSETS, const uint8_t *w, int64_t blocks,
+                 int parts, const struct rows *at, int first) {
 	const __m256i low = _mm256_set1_epi8(15), one = _mm256_set1_epi16(1);
 	const int8_t *x = at->x;
 	const int32_t *sums = at->sums;
 	__m256 f[ROWS][2];
 	begin(R, f, at, first);
 	for (int64_t b = 0; b < blocks; b++) {
-		__m256 scale[2];
+		__m256 scale[2], offset[2];
 		if (WIDE) {
 			scale[0] = _mm256_loadu_ps((const float *)w), scale[1] = _mm256_loadu_ps((const float *)w + 8);
 			w += 64;
+			if (OFFSETS) {
+				offset[0] = _mm256_loadu_ps((const float *)w), offset[1] = _mm256_loadu_ps((const float *)w + 8);
+				w += 64;
+			}
 		} else {
 			scale[0] = scales(w), scale[1] = scales(w + 16);
 			w += 32;
+			if (OFFSETS) {
+				offset[0] = scales(w), offset[1] = scales(w + 16);
+				w += 32;
+			}
 		}
 		__m256i sum[ROWS][2];
 		UNROLL for (int r = 0; r < R; r++) sum[r][0] = sum[r][1] = _mm256_setzero_si256();
@@ -120,15 +136,16 @@ INLINE void half(const int R, const int CHUNK, const int WIDE, const uint8_t *w,
 				}
 		}
 		finish(R, f, sum, scale, at->scales + b, at->scale_stride);
+		if (OFFSETS) shift(R, f, offset, at->totals + b, at->scale_stride);
 	}
 	end(R, f, at);
 }
 
-// unpack widens blocks of a group to bytes, behind 16 scales as floats.
-INLINE void unpack(uint8_t *out, const uint8_t *w, int64_t blocks, int block) {
+// unpack widens blocks of a group to bytes, behind 16 scales, and offsets, as floats.
+INLINE void unpack(uint8_t *out, const uint8_t *w, int64_t blocks, int block, int offsets) {
 	const __m256i low = _mm256_set1_epi8(15);
 	for (; blocks > 0; blocks--) {
-		for (int c = 0; c < 2; c++, w += 16, out += 32) _mm256_storeu_ps((float *)out, scales(w));
+		for (int c = 0; c < 2 + 2 * offsets; c++, w += 16, out += 32) _mm256_storeu_ps((float *)out, scales(w));
 		for (int i = 0; i < block; i += 8, w += 64, out += 128) {
 			const __m256i a = load(w), b = load(w + 32);
 			_mm_prefetch((const char *)w + AHEAD, _MM_HINT_T0);
@@ -141,7 +158,8 @@ INLINE void unpack(uint8_t *out, const uint8_t *w, int64_t blocks, int block) {
 }
 
 // whole multiplies R rows by codes of 8 bits.
-INLINE void whole(const int R, const uint8_t *w, int64_t blocks, int block, const struct rows *at, int first) {
+INLINE void whole(const int R, const int OFFSETS, const uint8_t *w, int64_t blocks, int block, const struct rows *at,
+                  int first) {
 	const __m256i one = _mm256_set1_epi16(1);
 	const int8_t *x = at->x;
 	__m256 f[ROWS][2];
@@ -149,6 +167,11 @@ INLINE void whole(const int R, const uint8_t *w, int64_t blocks, int block, cons
 	for (int64_t b = 0; b < blocks; b++) {
 		const __m256 scale[2] = {scales(w), scales(w + 16)};
 		w += 32;
+		__m256 offset[2];
+		if (OFFSETS) {
+			offset[0] = scales(w), offset[1] = scales(w + 16);
+			w += 32;
+		}
 		__m256i sum[ROWS][2];
 		UNROLL for (int r = 0; r < R; r++) sum[r][0] = sum[r][1] = _mm256_setzero_si256();
 		for (int part = 0; part < block; part += 32, x += 32)
@@ -165,6 +188,7 @@ INLINE void whole(const int R, const uint8_t *w, int64_t blocks, int block, cons
 				}
 			}
 		finish(R, f, sum, scale, at->scales + b, at->scale_stride);
+		if (OFFSETS) shift(R, f, offset, at->totals + b, at->scale_stride);
 	}
 	end(R, f, at);
 }
@@ -178,21 +202,27 @@ INLINE void whole(const int R, const uint8_t *w, int64_t blocks, int block, cons
 	default: function(4, __VA_ARGS__);                     \
 	}
 
-#define HALF(name, chunk, wide)                                                                            \
+#define HALF(name, chunk, wide, offsets)                                                                   \
 	MQ_AVX2 static __attribute__((noinline)) void name(int64_t count, const uint8_t *w, int64_t blocks, int parts, \
 	                                                   const struct rows *at, int first) {               \
-		BY_ROWS(count, half, chunk, wide, w, blocks, parts, at, first)                                      \
+		BY_ROWS(count, half, chunk, wide, offsets, w, blocks, parts, at, first)                             \
 	}
 
-HALF(half32, 32, 0)
-HALF(half64, 64, 0)
-HALF(wide32, 32, 1)
-HALF(wide64, 64, 1)
+HALF(half32, 32, 0, 0)
+HALF(half64, 64, 0, 0)
+HALF(wide32, 32, 1, 0)
+HALF(wide64, 64, 1, 0)
+HALF(half32_offsets, 32, 0, 1)
+HALF(wide32_offsets, 32, 1, 1)
 
-MQ_AVX2 static __attribute__((noinline)) void whole8(int64_t count, const uint8_t *w, int64_t blocks, int block,
-                                                     const struct rows *at, int first) {
-	BY_ROWS(count, whole, w, blocks, block, at, first)
-}
+#define WHOLE(name, offsets)                                                                               \
+	MQ_AVX2 static __attribute__((noinline)) void name(int64_t count, const uint8_t *w, int64_t blocks, int block, \
+	                                                   const struct rows *at, int first) {               \
+		BY_ROWS(count, whole, offsets, w, blocks, block, at, first)                                         \
+	}
+
+WHOLE(whole8, 0)
+WHOLE(whole8_offsets, 1)
 
 // run multiplies rows by blocks [from, to) at w, ROWS rows at a time.
 MQ_AVX2 static void run(const struct mq_matrix *m, const struct mq_rows *r, const uint8_t *w, int wide, int64_t from,
@@ -203,6 +233,7 @@ MQ_AVX2 static void run(const struct mq_matrix *m, const struct mq_rows *r, cons
 		const struct rows at = {
 		    .x = r->codes + (row * blocks + from) * m->block,
 		    .scales = r->scales + row * blocks + from,
+		    .totals = r->totals + row * blocks + from,
 		    .sums = r->sums + (row * blocks + from) * sums,
 		    .y = y,
 		    .x_stride = blocks * m->block,
@@ -210,7 +241,11 @@ MQ_AVX2 static void run(const struct mq_matrix *m, const struct mq_rows *r, cons
 		    .sum_stride = blocks * sums,
 		    .y_stride = stride,
 		};
-		if (m->bits == 8)
+		if (m->bits == 8 && m->offsets)
+			whole8_offsets(end - row, w, to - from, m->block, &at, !from);
+		else if (m->offsets)
+			(wide ? wide32_offsets : half32_offsets)(end - row, w, to - from, sums, &at, !from);
+		else if (m->bits == 8)
 			whole8(end - row, w, to - from, m->block, &at, !from);
 		else if (m->block == 32)
 			(wide ? wide32 : half32)(end - row, w, to - from, sums, &at, !from);
@@ -227,10 +262,10 @@ MQ_AVX2 static void multiply(const struct mq_matrix *m, const struct mq_rows *r,
 		run(m, r, w, 0, from, to, row, end, y, stride);
 		return;
 	}
-	uint8_t unpacked[UNPACKED / 32 * 64 + MQ_GROUP * UNPACKED];
+	uint8_t unpacked[UNPACKED / 32 * 128 + MQ_GROUP * UNPACKED];
 	for (; from < to; from += step) {
 		const int64_t n = to - from < step ? to - from : step;
-		unpack(unpacked, w, n, m->block);
+		unpack(unpacked, w, n, m->block, m->offsets);
 		run(m, r, unpacked, 1, from, from + n, row, end, y, stride);
 		w += n * bytes;
 	}

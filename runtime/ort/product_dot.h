@@ -19,17 +19,21 @@
 #define MQ_UNROLL _Pragma("GCC unroll 8")
 
 // tile multiplies R rows by blocks of a group.
-MQ_INLINE void MQ_NAME(tile)(const int R, const int BITS, const struct mq_matrix *m, const uint8_t *w, int64_t blocks,
-                             const int8_t *x, const float *scales, const int32_t *sums, int64_t row_blocks, float *y,
-                             int64_t stride, int first) {
+MQ_INLINE void MQ_NAME(tile)(const int R, const int BITS, const int OFFSETS, const struct mq_matrix *m, const uint8_t *w,
+                             int64_t blocks, const int8_t *x, const float *scales, const float *totals,
+                             const int32_t *sums, int64_t row_blocks, float *y, int64_t stride, int first) {
 	const int block = m->block, parts = mq_sums(m);
 	vf f[MQ_ROWS][MQ_V];
 	MQ_UNROLL for (int r = 0; r < R; r++)
 		MQ_UNROLL for (int c = 0; c < MQ_V; c++) f[r][c] = first ? f_zero() : f_load(y + r * stride + MQ_W * c);
-	for (int64_t b = 0; b < blocks; b++, sums += parts, scales++) {
-		vf scale[MQ_V];
+	for (int64_t b = 0; b < blocks; b++, sums += parts, scales++, totals++) {
+		vf scale[MQ_V], offset[MQ_V];
 		MQ_UNROLL for (int c = 0; c < MQ_V; c++) scale[c] = f_scales(w + 2 * MQ_W * c);
 		w += 2 * MQ_GROUP;
+		if (OFFSETS) {
+			MQ_UNROLL for (int c = 0; c < MQ_V; c++) offset[c] = f_scales(w + 2 * MQ_W * c);
+			w += 2 * MQ_GROUP;
+		}
 		vi sum[MQ_ROWS][MQ_V];
 		MQ_UNROLL for (int r = 0; r < R; r++) {
 			int32_t begin = 0;
@@ -59,33 +63,37 @@ MQ_INLINE void MQ_NAME(tile)(const int R, const int BITS, const struct mq_matrix
 		MQ_UNROLL for (int r = 0; r < R; r++) {
 			const vf s = f_set(scales[r * row_blocks]);
 			MQ_UNROLL for (int c = 0; c < MQ_V; c++) f[r][c] = f_fma(f_of(sum[r][c]), f_mul(scale[c], s), f[r][c]);
+			if (!OFFSETS) continue;
+			const vf total = f_set(totals[r * row_blocks]);
+			MQ_UNROLL for (int c = 0; c < MQ_V; c++) f[r][c] = f_fma(offset[c], total, f[r][c]);
 		}
 	}
 	MQ_UNROLL for (int r = 0; r < R; r++)
 		MQ_UNROLL for (int c = 0; c < MQ_V; c++) f_store(y + r * stride + MQ_W * c, f[r][c]);
 }
 
-#define MQ_CASE(r, bits)                                                                                     \
-	MQ_NAME(tile)(r, bits, m, w, to - from, r_->codes + (row * blocks + from) * m->block,                     \
-	              r_->scales + row * blocks + from, r_->sums + (row * blocks + from) * mq_sums(m), blocks, y, \
-	              stride, !from)
+#define MQ_CASE(r, bits, offsets)                                                                            \
+	MQ_NAME(tile)(r, bits, offsets, m, w, to - from, r_->codes + (row * blocks + from) * m->block,            \
+	              r_->scales + row * blocks + from, r_->totals + row * blocks + from,                         \
+	              r_->sums + (row * blocks + from) * mq_sums(m), blocks, y, stride, !from)
 
-#define MQ_ALL(bits)                                        \
-	for (; end - row >= MQ_ROWS; row += MQ_ROWS, y += MQ_ROWS * stride) MQ_CASE(MQ_ROWS, bits); \
-	for (; MQ_ROWS > 4 && end - row >= 4; row += 4, y += 4 * stride) MQ_CASE(4, bits);          \
+#define MQ_ALL(bits, offsets)                               \
+	for (; end - row >= MQ_ROWS; row += MQ_ROWS, y += MQ_ROWS * stride) MQ_CASE(MQ_ROWS, bits, offsets); \
+	for (; MQ_ROWS > 4 && end - row >= 4; row += 4, y += 4 * stride) MQ_CASE(4, bits, offsets);          \
 	switch (end - row) {                                     \
-	case 3: MQ_CASE(3, bits); break;                         \
-	case 2: MQ_CASE(2, bits); break;                         \
-	case 1: MQ_CASE(1, bits);                                \
+	case 3: MQ_CASE(3, bits, offsets); break;                \
+	case 2: MQ_CASE(2, bits, offsets); break;                \
+	case 1: MQ_CASE(1, bits, offsets);                       \
 	}
 
 MQ_TARGET static void MQ_NAME(multiply)(const struct mq_matrix *m, const struct mq_rows *r_, int64_t group,
                                         int64_t from, int64_t to, int64_t row, int64_t end, float *y, int64_t stride) {
 	const int64_t blocks = mq_blocks(m);
 	const uint8_t *w = m->data + (group * blocks + from) * mq_block_bytes(m);
-	if (m->bits == 4) {
-		MQ_ALL(4)
-	} else {
-		MQ_ALL(8)
+	switch (m->bits + m->offsets) {
+	case 4: MQ_ALL(4, 0) break;
+	case 5: MQ_ALL(4, 1) break;
+	case 8: MQ_ALL(8, 0) break;
+	default: MQ_ALL(8, 1)
 	}
 }

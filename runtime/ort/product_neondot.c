@@ -63,15 +63,19 @@ static void quantise(const struct mq_matrix *m, const struct mq_rows *r, const f
 		r->scales[row * blocks + b] = !finite ? NAN : max < MQ_LEAST ? 0 : max / 127.0f;
 		if (!finite || max < MQ_LEAST) {
 			memset(codes, 0, (size_t)m->block);
+			if (m->offsets) r->totals[row * blocks + b] = r->scales[row * blocks + b];
 			continue;
 		}
+		int32_t total = 0;
 		const float inverse = 127.0f / max;
 		for (int i = 0; i < m->block; i += 16) {
 			int16x4_t v[4];
 			for (int j = 0; j < 4; j++) v[j] = vmovn_s32(vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(in + i + 4 * j), inverse)));
 			const int8x8_t low = vmovn_s16(vcombine_s16(v[0], v[1])), high = vmovn_s16(vcombine_s16(v[2], v[3]));
 			vst1q_s8(codes + i, vcombine_s8(low, high));
+			total += vaddlvq_s8(vcombine_s8(low, high));
 		}
+		if (m->offsets) r->totals[row * blocks + b] = r->scales[row * blocks + b] * (float)total;
 	}
 }
 

@@ -1,5 +1,6 @@
 // The operators of quantised matrices: tgi.MatMulQ multiplies by one, tgi.GatherQ looks up its rows.
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +40,13 @@ static OrtStatus *new_matrix(const char *op, const OrtKernelInfo *info, void **k
 	if (status) return status;
 	if ((bits != 4 && bits != 8) || (block != 32 && block != 64 && block != 128))
 		return op_invalid("tgi.MatMulQ, tgi.GatherQ: bits must be 4 or 8, block_size 32, 64 or 128");
+	int64_t offsets = 0;  // an attribute that may be absent
+	status = tgi_ort.KernelInfoGetAttribute_int64(info, "offsets", &offsets);
+	if (status) tgi_ort.ReleaseStatus(status), offsets = 0;
+	if (offsets && block != 32) return op_invalid("tgi.MatMulQ, tgi.GatherQ: offsets need block_size 32");
 	struct mq_matrix *m = malloc(sizeof *m);
 	if (!m) return op_invalid("tgi.MatMulQ, tgi.GatherQ: out of memory");
-	*m = (struct mq_matrix){.n = n, .k = k, .bits = (int)bits, .block = (int)block};
+	*m = (struct mq_matrix){.n = n, .k = k, .bits = (int)bits, .block = (int)block, .offsets = offsets != 0};
 	*kernel = m;
 	return NULL;
 }
@@ -102,13 +107,8 @@ static void run_part(void *work, size_t i) {
 
 // with_rows gives p memory for its rounded rows, which the caller frees.
 static void *with_rows(struct product *p) {
-	const size_t blocks = (size_t)mq_blocks(&p->matrix), tokens = (size_t)p->tokens;
-	const size_t scales = tokens * blocks, sums = scales * (size_t)mq_sums(&p->matrix);
-	char *memory = malloc(scales * sizeof(float) + sums * sizeof(int32_t) + scales * (size_t)p->matrix.block);
-	if (!memory) return NULL;
-	p->rows.scales = (float *)memory;
-	p->rows.sums = (int32_t *)(p->rows.scales + scales);
-	p->rows.codes = (int8_t *)(p->rows.sums + sums);
+	void *memory = malloc(mq_rows_bytes(&p->matrix, p->tokens));
+	if (memory) p->rows = mq_rows_in(&p->matrix, p->tokens, memory);
 	return memory;
 }
 
@@ -150,11 +150,16 @@ static void look_up(const struct mq_matrix *m, int64_t row, float *out) {
 		memcpy(&half, w + 2 * lane, sizeof half);
 		const float scale = mq_float(half);
 		const int64_t n = m->k - at < m->block ? m->k - at : m->block;
-		const uint8_t *codes = w + 2 * MQ_GROUP + 4 * lane;
+		float offset = 0;
+		if (m->offsets) {
+			memcpy(&half, w + 2 * MQ_GROUP + 2 * lane, sizeof half);
+			offset = mq_float(half);
+		}
+		const uint8_t *codes = w + 2 * MQ_GROUP * (1 + m->offsets) + 4 * lane;
 		for (int64_t i = 0; i < n; i++) {
 			const int code = m->bits == 8 ? (int8_t)codes[i / 4 * 64 + i % 4]
 			                              : (codes[i / 8 * 64 + i % 4] >> i % 8 / 4 * 4 & 15) - 8;
-			out[at + i] = scale * (float)code;
+			out[at + i] = m->offsets ? fmaf(scale, (float)code, offset) : scale * (float)code;
 		}
 	}
 }

@@ -30,10 +30,14 @@ static void quantise(const struct mq_matrix *m, const struct mq_rows *r, const f
 		memcpy(&max, &top, sizeof max);
 		memset(codes, 0, (size_t)m->block);
 		const int finite = top < 0x7f800000;
-		r->scales[row * blocks + b] = !finite ? NAN : max < MQ_LEAST ? 0 : max / 127.0f;
-		if (!finite || max < MQ_LEAST) continue;
-		const float inverse = 127.0f / max;
-		for (int64_t i = 0; i < n; i++) codes[i] = (int8_t)rintf(x[at + i] * inverse);
+		const float scale = !finite ? NAN : max < MQ_LEAST ? 0 : max / 127.0f;
+		r->scales[row * blocks + b] = scale;
+		int32_t sum = 0;
+		if (finite && max >= MQ_LEAST) {
+			const float inverse = 127.0f / max;
+			for (int64_t i = 0; i < n; i++) sum += codes[i] = (int8_t)rintf(x[at + i] * inverse);
+		}
+		if (m->offsets) r->totals[row * blocks + b] = scale * (float)sum;
 	}
 }
 
@@ -44,7 +48,7 @@ static void multiply(const struct mq_matrix *m, const struct mq_rows *r, int64_t
 	for (; row < end; row++, y += stride) {
 		if (!from) memset(y, 0, MQ_GROUP * sizeof *y);
 		for (int64_t b = from; b < to; b++) {
-			const uint8_t *w = data + b * bytes, *code = w + 2 * MQ_GROUP;
+			const uint8_t *w = data + b * bytes, *code = w + 2 * MQ_GROUP * (1 + m->offsets);
 			const int8_t *x = r->codes + (row * blocks + b) * m->block;
 			int32_t sum[MQ_GROUP] = {0};
 			for (int at = 0; at < m->block; at += m->bits == 4 ? 8 : 4, code += 64)
@@ -60,6 +64,10 @@ static void multiply(const struct mq_matrix *m, const struct mq_rows *r, int64_t
 				uint16_t scale;
 				memcpy(&scale, w + 2 * c, sizeof scale);
 				y[c] = fmaf((float)sum[c], mq_float(scale) * r->scales[row * blocks + b], y[c]);
+				if (!m->offsets) continue;
+				uint16_t offset;
+				memcpy(&offset, w + 2 * MQ_GROUP + 2 * c, sizeof offset);
+				y[c] = fmaf(mq_float(offset), r->totals[row * blocks + b], y[c]);
 			}
 		}
 	}

@@ -18,13 +18,15 @@ type quantised struct {
 	n, k, bits, block int
 	codes             []int8    // [n][k]
 	scales            []float32 // [n][blocks], each a 16-bit float
+	offsets           []float32 // the same; nil for none
 }
 
 // scaleBits are the 16-bit floats that scales of tests have, and what they are.
 var scaleBits = map[float32]uint16{0: 0, 0.0078125: 0x2000, -0.0078125: 0xa000, 0.010498046875: 0x2160,
 	0.5: 0x3800, -1.5: 0xbe00, 65504: 0x7bff, 0x1p-24: 1, 0x3ffp-24: 0x3ff}
 
-func newQuantised(r *rand.Rand, n, k, bits, block int) *quantised {
+func newQuantised(r *rand.Rand, n, k int, f form) *quantised {
+	bits, block := f.bits, f.block
 	q := &quantised{n: n, k: k, bits: bits, block: block, codes: make([]int8, n*k)}
 	for i := range q.codes {
 		q.codes[i] = int8(r.IntN(1<<bits) - 1<<(bits-1))
@@ -32,6 +34,9 @@ func newQuantised(r *rand.Rand, n, k, bits, block int) *quantised {
 	usual := []float32{0.0078125, -0.0078125, 0.010498046875, 0.5}
 	for range n * q.blocks() {
 		q.scales = append(q.scales, usual[r.IntN(len(usual))])
+		if f.offsets {
+			q.offsets = append(q.offsets, usual[r.IntN(len(usual))])
+		}
 	}
 	return q
 }
@@ -49,12 +54,14 @@ func (q *quantised) packed() []byte {
 	}
 	for group := 0; group < q.n; group += 16 {
 		for b := range q.blocks() {
-			for row := group; row < group+16; row++ {
-				var bits uint16
-				if row < q.n {
-					bits = scaleBits[q.scales[row*q.blocks()+b]]
+			for _, numbers := range [][]float32{q.scales, q.offsets} {
+				for row := group; row < group+16 && numbers != nil; row++ {
+					var bits uint16
+					if row < q.n {
+						bits = scaleBits[numbers[row*q.blocks()+b]]
+					}
+					out = binary.LittleEndian.AppendUint16(out, bits)
 				}
-				out = binary.LittleEndian.AppendUint16(out, bits)
 			}
 			for col := b * q.block; col < (b+1)*q.block; {
 				for row := group; row < group+16; row++ {
@@ -102,6 +109,16 @@ func (q *quantised) product(x []float32) (out, magnitude []float64) {
 				v := sum * step * float64(q.scales[n*q.blocks()+b])
 				out[r*q.n+n] += v
 				magnitude[r*q.n+n] += math.Abs(v)
+				if q.offsets == nil {
+					continue
+				}
+				total := 0.0
+				for _, c := range codes {
+					total += c
+				}
+				v = total * step * float64(q.offsets[n*q.blocks()+b])
+				out[r*q.n+n] += v
+				magnitude[r*q.n+n] += math.Abs(v)
 			}
 		}
 	}
@@ -109,7 +126,11 @@ func (q *quantised) product(x []float32) (out, magnitude []float64) {
 }
 
 func (q *quantised) attrs() attrs {
-	return attrs{"N": q.n, "K": q.k, "bits": q.bits, "block_size": q.block}
+	a := attrs{"N": q.n, "K": q.k, "bits": q.bits, "block_size": q.block}
+	if q.offsets != nil {
+		a["offsets"] = 1
+	}
+	return a
 }
 
 // openProduct returns a session that holds one MatMulQ, with a bias if there is one.
@@ -186,21 +207,28 @@ func unusual(x []float32, k int) {
 	}
 }
 
-func forms(do func(bits, block int)) {
+// form is one of those that matrices have.
+type form struct {
+	bits, block int
+	offsets     bool
+}
+
+func forms(do func(form)) {
 	for _, bits := range []int{4, 8} {
 		for _, block := range []int{32, 64, 128} {
-			do(bits, block)
+			do(form{bits, block, false})
 		}
+		do(form{bits, 32, true})
 	}
 }
 
 func TestProductMatchesDefinition(t *testing.T) {
 	names := products(t)
-	forms(func(bits, block int) {
+	forms(func(f form) {
 		for _, c := range []struct{ n, k, rows int }{{1, 1, 3}, {16, 32, 24}, {17, 33, 24}, {96, 576, 41}, {5, 130, 70},
 			{40, 1100, 200}, {160, 257, 140}} {
 			r := rand.New(rand.NewPCG(uint64(c.n), uint64(c.k)))
-			q := newQuantised(r, c.n, c.k, bits, block)
+			q := newQuantised(r, c.n, c.k, f)
 			x := normal(r, c.rows*c.k)
 			for i := range x {
 				if r.IntN(100) == 0 {
@@ -222,7 +250,7 @@ func TestProductMatchesDefinition(t *testing.T) {
 						continue // a float cannot hold it
 					}
 					if w := want[i]; math.IsNaN(w) != (g != g) || math.Abs(float64(g)-w) > 1e-6*magnitude[i]+1e-38 {
-						t.Fatalf("%s, %d bits, blocks of %d, %dx%d: row %d, column %d is %g, want %g", name, bits, block,
+						t.Fatalf("%s, %+v, %dx%d: row %d, column %d is %g, want %g", name, f,
 							c.n, c.k, i/c.n, i%c.n, g, w)
 					}
 				}
@@ -230,14 +258,14 @@ func TestProductMatchesDefinition(t *testing.T) {
 					first = slices.Clone(got)
 				}
 				if !sameBits(got, first) {
-					t.Errorf("%s, %d bits, blocks of %d, %dx%d: other bits than %s", name, bits, block, c.n, c.k, names[0])
+					t.Errorf("%s, %+v, %dx%d: other bits than %s", name, f, c.n, c.k, names[0])
 				}
 				with := multiplied(t, biased, q, x)
 				for i := range got {
 					got[i] += bias[i%c.n]
 				}
 				if !sameBits(with, got) {
-					t.Errorf("%s, %d bits, blocks of %d, %dx%d: the bias is not added", name, bits, block, c.n, c.k)
+					t.Errorf("%s, %+v, %dx%d: the bias is not added", name, f, c.n, c.k)
 				}
 			}
 		}
@@ -249,9 +277,9 @@ func TestProductMatchesDefinition(t *testing.T) {
 func TestProductOfAnyRows(t *testing.T) {
 	const most = 600
 	names := products(t)
-	forms(func(bits, block int) {
-		r := rand.New(rand.NewPCG(uint64(bits), uint64(block)))
-		q := newQuantised(r, 50, 300, bits, block)
+	forms(func(f form) {
+		r := rand.New(rand.NewPCG(uint64(f.bits), uint64(f.block)))
+		q := newQuantised(r, 50, 300, f)
 		x := normal(r, most*q.k)
 		unusual(x, q.k)
 		one, three := openProduct(t, q, nil, 1), openProduct(t, q, nil, 3)
@@ -261,7 +289,7 @@ func TestProductOfAnyRows(t *testing.T) {
 			}
 			all := multiplied(t, three, q, x)
 			step := 1
-			if testing.Short() || name == "portable" || block != 32 {
+			if testing.Short() || name == "portable" || f.block != 32 {
 				step = 37
 			}
 			for rows := 1; rows <= most; rows += step {
@@ -269,7 +297,7 @@ func TestProductOfAnyRows(t *testing.T) {
 				from := r.IntN(most - rows + 1)
 				got := multiplied(t, n, q, x[from*q.k:(from+rows)*q.k])
 				if !sameBits(got, all[from*q.n:(from+rows)*q.n]) {
-					t.Fatalf("%s, %d bits, blocks of %d: %d rows from %d have other bits than in %d", name, bits, block,
+					t.Fatalf("%s, %+v: %d rows from %d have other bits than in %d", name, f,
 						rows, from, most)
 				}
 			}
@@ -284,7 +312,7 @@ func TestProductOfExtremeScales(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := rand.New(rand.NewPCG(1, 2))
-		q := newQuantised(r, 16, 64, 4, 32)
+		q := newQuantised(r, 16, 64, form{4, 32, false})
 		i := 0
 		for s := range scaleBits {
 			q.scales[i] = s
@@ -302,9 +330,9 @@ func TestProductOfExtremeScales(t *testing.T) {
 
 func TestGatherQuantised(t *testing.T) {
 	start(t)
-	forms(func(bits, block int) {
-		r := rand.New(rand.NewPCG(3, uint64(block)))
-		q := newQuantised(r, 37, 140, bits, block)
+	forms(func(f form) {
+		r := rand.New(rand.NewPCG(3, uint64(f.block)))
+		q := newQuantised(r, 37, 140, f)
 		g := &graph{}
 		packed := q.packed()
 		g.constant("w", uint8s, packed, []int{len(packed)})
@@ -323,9 +351,13 @@ func TestGatherQuantised(t *testing.T) {
 		}
 		for i, row := range []int{36, 0, 15, 16, 0} {
 			for c := range q.k {
-				want := float32(q.codes[row*q.k+c]) * q.scales[row*q.blocks()+c/block]
+				want := float32(q.codes[row*q.k+c]) * q.scales[row*q.blocks()+c/q.block]
+				if q.offsets != nil {
+					at := row*q.blocks() + c/q.block
+					want = float32(math.FMA(float64(q.codes[row*q.k+c]), float64(q.scales[at]), float64(q.offsets[at])))
+				}
 				if got := out[i*q.k+c]; got != want {
-					t.Fatalf("%d bits, blocks of %d: row %d, column %d is %g, want %g", bits, block, row, c, got, want)
+					t.Fatalf("%+v: row %d, column %d is %g, want %g", f, row, c, got, want)
 				}
 			}
 		}
@@ -374,7 +406,7 @@ func TestProductRefuses(t *testing.T) {
 func BenchmarkProduct(b *testing.B) {
 	for _, bits := range []int{4, 8} {
 		for _, shape := range [][2]int{{3072, 576}, {9728, 896}, {896, 4864}} {
-			q := newQuantised(rand.New(rand.NewPCG(1, 1)), shape[0], shape[1], bits, 32)
+			q := newQuantised(rand.New(rand.NewPCG(1, 1)), shape[0], shape[1], form{bits, 32, false})
 			n := openProduct(b, q, nil, 2)
 			for _, rows := range []int{1, 4, 16, 128, 512} {
 				b.Run(fmt.Sprintf("%d bits/%dx%d/%d rows", bits, q.n, q.k, rows), func(b *testing.B) {

@@ -58,7 +58,7 @@ MQ_AVX2 static inline __attribute__((always_inline)) void mq_quantise(const stru
 	const int64_t blocks = mq_blocks(m);
 	const int parts = mq_sums(m), chunk = m->block / parts;
 	int8_t *codes = r->codes + row * blocks * m->block;
-	float *scales = r->scales + row * blocks;
+	float *scales = r->scales + row * blocks, *totals = r->totals + row * blocks;
 	int32_t *sums = r->sums + row * blocks * parts;
 	float rest[128];
 	for (int64_t b = 0; b < blocks; b++, codes += m->block, sums += parts) {
@@ -77,13 +77,17 @@ MQ_AVX2 static inline __attribute__((always_inline)) void mq_quantise(const stru
 		if (!finite || max < MQ_LEAST) {
 			memset(codes, 0, (size_t)m->block);
 			memset(sums, 0, (size_t)parts * sizeof *sums);
+			if (m->offsets) totals[b] = scales[b];
 			continue;
 		}
+		int total = 0;
 		for (int p = 0; p < parts; p++) {
 			int even, odd;
 			mq_total(mq_codes(codes + p * chunk, in + p * chunk, chunk, 127.0f / max), &even, &odd);
 			sums[p] = sum(even, odd);
+			total += even + odd;
 		}
+		if (m->offsets) totals[b] = scales[b] * (float)total;
 	}
 }
 

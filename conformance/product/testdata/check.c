@@ -17,6 +17,7 @@ static float real(void) { return (float)(int32_t)next() * 0x1p-31f * (next() % 1
 
 struct run {
 	struct mq_rows rows;
+	void *memory;
 	size_t codes, scales;
 	float *y;
 };
@@ -26,9 +27,8 @@ static struct run run(const struct mq_kernel *k, const struct mq_matrix *m, cons
 	const int64_t blocks = mq_blocks(m), stride = mq_groups(m) * MQ_GROUP;
 	r.codes = (size_t)(rows * blocks * m->block);
 	r.scales = (size_t)(rows * blocks);
-	r.rows.codes = malloc(r.codes);
-	r.rows.scales = malloc(r.scales * sizeof(float));
-	r.rows.sums = malloc(r.scales * (size_t)mq_sums(m) * sizeof(int32_t));
+	r.memory = malloc(mq_rows_bytes(m, rows));
+	r.rows = mq_rows_in(m, rows, r.memory);
 	r.y = malloc((size_t)(rows * stride) * sizeof(float));
 	for (int64_t i = 0; i < rows; i++) k->quantise(m, &r.rows, x + i * m->k, i);
 	for (int64_t g = 0; g < mq_groups(m); g++)
@@ -37,7 +37,7 @@ static struct run run(const struct mq_kernel *k, const struct mq_matrix *m, cons
 	return r;
 }
 
-static void release(struct run *r) { free(r->rows.codes), free(r->rows.scales), free(r->rows.sums), free(r->y); }
+static void release(struct run *r) { free(r->memory), free(r->y); }
 
 static int same(const float *a, const float *b, size_t n) {
 	for (size_t i = 0; i < n; i++)
@@ -46,18 +46,18 @@ static int same(const float *a, const float *b, size_t n) {
 }
 
 int main(void) {
-	static const int bits[] = {4, 8}, block[] = {32, 64, 128};
+	static const int bits[] = {4, 4, 4, 8, 8, 8, 4, 8}, block[] = {32, 64, 128, 32, 64, 128, 32, 32};
 	static const int64_t widths[] = {1, 31, 32, 100, 129, 300, 1100}, counts[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 17, 33, 70};
 	int checks = 0, bad = 0;
-	for (int f = 0; f < 6; f++)
+	for (int f = 0; f < 8; f++)
 		for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
 			for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-				struct mq_matrix m = {.n = 40, .k = widths[w], .bits = bits[f / 3], .block = block[f % 3]};
+				struct mq_matrix m = {.n = 40, .k = widths[w], .bits = bits[f], .block = block[f], .offsets = f > 5};
 				const size_t bytes = (size_t)(mq_groups(&m) * mq_blocks(&m) * mq_block_bytes(&m));
 				uint8_t *data = malloc(bytes);
 				for (size_t i = 0; i < bytes; i++) data[i] = (uint8_t)next();
 				for (size_t at = 0; at < bytes; at += (size_t)mq_block_bytes(&m))
-					for (int i = 0; i < MQ_GROUP; i++) data[at + 2 * i + 1] = 0x20 | (data[at + 2 * i + 1] & 0x83);  // finite
+					for (int i = 0; i < MQ_GROUP * (1 + m.offsets); i++) data[at + 2 * i + 1] = 0x20 | (data[at + 2 * i + 1] & 0x83);  // finite
 				m.data = data;
 				const int64_t rows = counts[c];
 				float *x = malloc((size_t)(rows * m.k) * sizeof *x);
@@ -69,8 +69,8 @@ int main(void) {
 				const size_t n = (size_t)(rows * mq_groups(&m) * MQ_GROUP);
 				checks++;
 				if (memcmp(a.rows.codes, b.rows.codes, a.codes) || !same(a.rows.scales, b.rows.scales, a.scales) ||
-				    !same(a.y, b.y, n) || !same(a.y, d.y, n)) {
-					printf("%d bits, blocks of %d, %d columns, %d rows: other bits\n", m.bits, m.block, (int)m.k, (int)rows);
+				    (m.offsets && !same(a.rows.totals, b.rows.totals, a.scales)) || !same(a.y, b.y, n) || !same(a.y, d.y, n)) {
+					printf("%d bits, blocks of %d, offsets %d, %d columns, %d rows: other bits\n", m.bits, m.block, m.offsets, (int)m.k, (int)rows);
 					bad++;
 				}
 				release(&a), release(&b), release(&d), free(data), free(x);
