@@ -31,10 +31,18 @@ func (p Processor) Check(w Weights) error {
 // model is read from memory quickly enough anyway.
 const autoFP32 = 250e6
 
-// Auto chooses the format for a checkpoint of so many parameters, whose tensors have the named types
-// of safetensors. On a GPU weights stay what they are, as far as the device computes with them.
+// plain are the types of tensors that are not quantised.
+var plain = []string{"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL"}
+
+// Auto chooses the format for a checkpoint of so many parameters, whose tensors have the named types. Weights stay what
+// they are, as far as the device computes with them: on a GPU floats, on the CPU integers.
 func (p Processor) Auto(parameters float64, dtypes []string) Weights {
+	quantised := slices.ContainsFunc(dtypes, func(d string) bool { return !slices.Contains(plain, d) })
 	switch {
+	case quantised && p.Device != CUDA:
+		return Stored
+	case quantised:
+		return Int8
 	case p.Device != CUDA && parameters <= autoFP32:
 		return FP32
 	case p.Device != CUDA:

@@ -11,6 +11,7 @@ import (
 
 	"tgi/models/hf"
 	"tgi/models/onnx"
+	"tgi/models/quant"
 )
 
 // Operator domains beside ONNX's own.
@@ -153,25 +154,29 @@ func (b *builder) experts(i int, x string) string {
 		routed = append(routed, b.bias(p+"router.bias", []hf.Slice{c.Router(i)}))
 	}
 	scores := b.gemm(p+"router", routed)
-	bits, block := 0, 0
+	first, second := named(c.ExpertGateUp(i), weightOf), named(c.ExpertDown(i), weightOf)
+	var f quant.Format
 	if b.opt.Weights.Quantised() {
-		bits, block = b.format.Bits, b.format.Block
+		f = b.widest(first, second)
 	}
 	inputs := []string{x, scores,
-		b.expertMatrices(p+"experts.gate_up", c.ExpertGateUp(i), c.Hidden),
-		b.expertMatrices(p+"experts.down", c.ExpertDown(i), e.Intermediate)}
+		b.expertMatrices(p+"experts.gate_up", f, first, c.Hidden),
+		b.expertMatrices(p+"experts.down", f, second, e.Intermediate)}
 	if e.Bias {
 		inputs = append(inputs, b.bias(p+"experts.gate_up.bias", c.ExpertGateUp(i)),
 			b.bias(p+"experts.down.bias", c.ExpertDown(i)))
 	}
-	out := b.node("Experts", tgiDomain, p+"experts", inputs,
-		onnx.Attr{Name: "experts", Value: e.N}, onnx.Attr{Name: "per_token", Value: e.PerToken},
-		onnx.Attr{Name: "hidden", Value: c.Hidden}, onnx.Attr{Name: "inner", Value: e.Intermediate},
-		onnx.Attr{Name: "normalise", Value: map[bool]int{true: 1}[e.Normalise]},
-		onnx.Attr{Name: "bits", Value: bits}, onnx.Attr{Name: "block_size", Value: block},
-		onnx.Attr{Name: "activation", Value: gluActivations[c.Activation]},
-		onnx.Attr{Name: "alpha", Value: float32(e.Clamp.Alpha)}, onnx.Attr{Name: "limit",
-			Value: float32(e.Clamp.Limit)})
+	attrs := []onnx.Attr{
+		{Name: "experts", Value: e.N}, {Name: "per_token", Value: e.PerToken}, {Name: "hidden", Value: c.Hidden},
+		{Name: "inner", Value: e.Intermediate}, {Name: "normalise", Value: map[bool]int{true: 1}[e.Normalise]},
+		{Name: "bits", Value: f.Bits}, {Name: "block_size", Value: f.Block},
+		{Name: "activation", Value: gluActivations[c.Activation]},
+		{Name: "alpha", Value: float32(e.Clamp.Alpha)}, {Name: "limit", Value: float32(e.Clamp.Limit)},
+	}
+	if f.Offsets {
+		attrs = append(attrs, onnx.Attr{Name: "offsets", Value: 1})
+	}
+	out := b.node("Experts", tgiDomain, p+"experts", inputs, attrs...)
 	if e.Shared == 0 {
 		return out
 	}

@@ -28,11 +28,63 @@ func (b *builder) linear(name, x string, k int, bias bool, parts ...hf.Slice) st
 		}
 		return b.gemm(name, inputs)
 	}
-	m := b.blocks(b.format, weights, k)
-	if !bias {
-		return b.quantised(name, x, m, name, "")
+	groups := b.byFormat(weights)
+	product := func(name string, weights, parts []hf.Slice) string {
+		m := b.blocks(b.formatOf(weights[0]), weights, k)
+		if !bias {
+			return b.quantised(name, x, m, name, "")
+		}
+		return b.quantised(name, x, m, name, b.bias(name+".bias", parts))
 	}
-	return b.quantised(name, x, m, name, b.bias(name+".bias", parts))
+	if len(groups) == 1 {
+		return product(name, weights, parts)
+	}
+	var outs []string
+	for i, n := range groups {
+		outs = append(outs, product(fmt.Sprintf("%s.%d", name, i), weights[:n], parts[:n]))
+		weights, parts = weights[n:], parts[n:]
+	}
+	return b.node("Concat", "", name, outs, onnx.Attr{Name: "axis", Value: 1})
+}
+
+// formatOf returns the format of a matrix: the builder's, or with models.Stored that which holds the tensor's own blocks,
+// and 8 bits for tensors that have none.
+func (b *builder) formatOf(part hf.Slice) quant.Format {
+	f := b.format
+	if b.opt.Weights != models.Stored {
+		return f
+	}
+	f.Bits = 8
+	if t := b.tensor(part.Tensor); t != nil && t.Form().Bits != 0 {
+		f.Bits, f.Offsets = t.Form().Bits, t.Form().Offsets
+	}
+	return f
+}
+
+// widest returns the format that holds what matrices of several have.
+func (b *builder) widest(lists ...[]hf.Slice) quant.Format {
+	f := b.formatOf(lists[0][0])
+	for _, parts := range lists {
+		for _, p := range parts {
+			own := b.formatOf(p)
+			f.Bits, f.Offsets = max(f.Bits, own.Bits), f.Offsets || own.Offsets
+		}
+	}
+	return f
+}
+
+// byFormat counts how many of the parts, one after another, have the same format.
+func (b *builder) byFormat(parts []hf.Slice) []int {
+	counts := []int{1}
+	for i := 1; i < len(parts); i++ {
+		x, y := b.formatOf(parts[i-1]), b.formatOf(parts[i])
+		if x.Bits == y.Bits && x.Offsets == y.Offsets {
+			counts[len(counts)-1]++
+		} else {
+			counts = append(counts, 1)
+		}
+	}
+	return counts
 }
 
 // height counts the rows of stacked parts.
@@ -96,8 +148,12 @@ func (b *builder) packedMatrix(name string, m matrix) string {
 }
 
 func packedAttrs(m matrix) []onnx.Attr {
-	return []onnx.Attr{{Name: "N", Value: m.n}, {Name: "K", Value: m.k}, {Name: "bits", Value: m.format.Bits},
+	list := []onnx.Attr{{Name: "N", Value: m.n}, {Name: "K", Value: m.k}, {Name: "bits", Value: m.format.Bits},
 		{Name: "block_size", Value: m.format.Block}}
+	if m.format.Offsets {
+		list = append(list, onnx.Attr{Name: "offsets", Value: 1})
+	}
+	return list
 }
 
 // matrix is one [n, k] matrix in the data file; scales is empty for floats, and for packed ones, which hold their own.
@@ -133,8 +189,8 @@ func (b *builder) embed(ids string) string {
 		return b.node("Gather", "", "embed", []string{"embed.weight", ids}, onnx.Attr{Name: "axis", Value: 0})
 	}
 	// A table that is only used for lookups costs no time, so it gets 8 bits.
-	format := b.format
-	if !c.Tied {
+	format := b.formatOf(table[0])
+	if !c.Tied && b.opt.Weights != models.Stored {
 		format.Bits = 8
 	}
 	b.table = b.blocks(format, table, c.Hidden)
@@ -240,7 +296,8 @@ func (b *builder) headProduct(name, x string) {
 	default:
 		m := b.table
 		if !c.Tied {
-			m = b.blocks(b.format, all(weightOf(head), c.Vocab), c.Hidden)
+			table := all(weightOf(head), c.Vocab)
+			m = b.blocks(b.formatOf(table[0]), table, c.Hidden)
 		}
 		b.quantised(name, x, m, "head", bias)
 	}
@@ -368,15 +425,14 @@ func (b *builder) floats(parts []hf.Slice, k int) matrix {
 }
 
 // expertMatrices adds the matrices of all experts, one after another, each of the same number of parts.
-func (b *builder) expertMatrices(name string, parts []hf.Slice, k int) string {
-	parts = named(parts, weightOf)
+func (b *builder) expertMatrices(name string, f quant.Format, parts []hf.Slice, k int) string {
 	if !b.opt.Weights.Quantised() {
 		m := b.floats(parts, k)
 		return b.g.External(name+".weight", b.element.graph, []int64{int64(m.n), int64(k)}, m.codes)
 	}
 	b.data.Begin()
 	for own := range slices.Chunk(parts, len(parts)/b.cfg.Experts.N) { // so that each begins a group of rows
-		b.pack(b.format, own, k)
+		b.pack(f, own, k)
 	}
 	ref := b.data.End()
 	return b.g.External(name+".weight", onnx.Uint8, []int64{ref.Length}, ref)
@@ -398,6 +454,10 @@ func (b *builder) pack(f quant.Format, parts []hf.Slice, k int) (scales []byte) 
 	packer := f.Packer(b.data, k)
 	b.chunks(parts, k, func(t *tensors.Tensor, at, n int) {
 		rows := n / k
+		if b.takes(f, t, k) {
+			b.take(f, packer, t, at/k, rows, k)
+			return
+		}
 		codes, s, x := grow(&b.bytes, rows*f.RowBytes(k)), grow(&b.scales, rows*f.Blocks(k)), b.widen(t, at, n)
 		if i := slices.IndexFunc(x, func(v float32) bool { return v-v != 0 }); i >= 0 {
 			b.fail(fmt.Errorf("tensor %q: weight %d is %g, which no block of integers can hold", t.Name, at+i, x[i]))
@@ -407,6 +467,8 @@ func (b *builder) pack(f quant.Format, parts []hf.Slice, k int) (scales []byte) 
 		narrow, err := b.narrowScales(t, s)
 		switch {
 		case err != nil:
+		case b.packed && f.Offsets:
+			err = packer.Add(codes, withOffsets(narrow))
 		case b.packed:
 			err = packer.Add(codes, narrow)
 		default:
@@ -421,6 +483,41 @@ func (b *builder) pack(f quant.Format, parts []hf.Slice, k int) (scales []byte) 
 		b.fail(err)
 	}
 	return scales
+}
+
+// takes reports whether a matrix is copied as the integers that it is.
+func (b *builder) takes(f quant.Format, t *tensors.Tensor, k int) bool {
+	own := t.Form()
+	return b.packed && own.Bits != 0 && own.Bits <= f.Bits && (f.Offsets || !own.Offsets) &&
+		f.Block == tensors.IntegerBlock && k%f.Block == 0 && len(t.Shape) == 2
+}
+
+// take packs rows of a tensor as the integers that they are.
+func (b *builder) take(f quant.Format, packer *quant.Packer, t *tensors.Tensor, row, rows, k int) {
+	each := 1
+	if f.Offsets {
+		each = 2
+	}
+	codes, numbers := grow(&b.bytes, rows*f.RowBytes(k)), grow(&b.scales, rows*f.Blocks(k)*each)
+	b.quantError.Merge(f.Take(codes, numbers, rows, k, func(codes []int8, r, block int) (scale, offset float32) {
+		return t.Integers(codes, row+r, block)
+	}))
+	narrow, err := b.narrowScales(t, numbers)
+	if err == nil {
+		err = packer.Add(codes, narrow)
+	}
+	if err != nil {
+		b.fail(err)
+	}
+}
+
+// withOffsets puts an offset of 0 behind each scale.
+func withOffsets(scales []byte) []byte {
+	out := make([]byte, 2*len(scales))
+	for i := 0; i < len(scales); i += 2 {
+		copy(out[2*i:], scales[i:i+2])
+	}
+	return out
 }
 
 // narrowScales returns a tensor's scales as 16-bit floats.

@@ -58,6 +58,50 @@ func TestTypes(t *testing.T) {
 	}
 }
 
+// TestIntegers: the integers of blocks, times the scale plus the offset, are their values.
+func TestIntegers(t *testing.T) {
+	f, err := Open(os.DirFS("testdata"), "types.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	seen := 0
+	for _, name := range f.Tensors.Names() {
+		g, err := f.Tensors.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		form := g.Form()
+		if form.Bits == 0 {
+			continue
+		}
+		seen++
+		want, codes := make([]float32, g.Len()), make([]int8, tensors.IntegerBlock)
+		if err := g.Floats(want, 0); err != nil {
+			t.Fatal(err)
+		}
+		least := int8(-1 << (form.Bits - 1))
+		for i := range 3 {
+			for b := range 512 / tensors.IntegerBlock {
+				scale, offset := g.Integers(codes, i, b)
+				if offset != 0 && !form.Offsets {
+					t.Fatalf("%s: an offset of %g", name, offset)
+				}
+				for k, c := range codes {
+					w := want[i*512+b*tensors.IntegerBlock+k]
+					if d := math.Abs(float64(c)*float64(scale) + float64(offset) - float64(w)); d > 1e-5*math.Abs(float64(
+						offset))+1e-6*math.Abs(float64(w)) || c < least || c > -1-least {
+						t.Fatalf("%s: row %d, element %d is %d * %g + %g, want %g", name, i, b*32+k, c, scale, offset, w)
+					}
+				}
+			}
+		}
+	}
+	if seen < 9 {
+		t.Errorf("%d types have integers", seen)
+	}
+}
+
 // TestMetadata: keys have their values and kinds.
 func TestMetadata(t *testing.T) {
 	f, err := Open(os.DirFS("testdata"), "types.gguf")

@@ -12,8 +12,18 @@ type coding struct {
 	name            tensors.DType
 	elements, bytes int
 	decode          func(dst []float32, src []byte)
+	form            tensors.Form
+	integers        func(codes []int8, src []byte, k int) (scale, offset float32)
 	coded           *tensors.Coding // nil for a plain type
 }
+
+// Forms of integers.
+var (
+	int4       = tensors.Form{Bits: 4}
+	int8s      = tensors.Form{Bits: 8}
+	int4Offset = tensors.Form{Bits: 4, Offsets: true}
+	int8Offset = tensors.Form{Bits: 8, Offsets: true}
+)
 
 // Names of types of blocks.
 const (
@@ -27,19 +37,19 @@ var codings = map[uint32]*coding{
 	0:  {name: tensors.F32, elements: 1, bytes: 4},
 	1:  {name: tensors.F16, elements: 1, bytes: 2},
 	30: {name: tensors.BF16, elements: 1, bytes: 2},
-	2:  {name: Q4_0, elements: 32, bytes: 18, decode: q4zero},
-	3:  {name: "Q4_1", elements: 32, bytes: 20, decode: q4one},
-	6:  {name: Q5_0, elements: 32, bytes: 22, decode: q5zero},
-	7:  {name: "Q5_1", elements: 32, bytes: 24, decode: q5one},
-	8:  {name: Q8_0, elements: 32, bytes: 34, decode: q8zero},
+	2:  {name: Q4_0, elements: 32, bytes: 18, decode: q4zero, form: int4, integers: q4zeroIntegers},
+	3:  {name: "Q4_1", elements: 32, bytes: 20, decode: q4one, form: int4Offset, integers: q4oneIntegers},
+	6:  {name: Q5_0, elements: 32, bytes: 22, decode: q5zero, form: int8s, integers: q5zeroIntegers},
+	7:  {name: "Q5_1", elements: 32, bytes: 24, decode: q5one, form: int8Offset, integers: q5oneIntegers},
+	8:  {name: Q8_0, elements: 32, bytes: 34, decode: q8zero, form: int8s, integers: q8zeroIntegers},
 	10: {name: "Q2_K", elements: 256, bytes: 84, decode: q2k},
 	11: {name: "Q3_K", elements: 256, bytes: 110, decode: q3k},
-	12: {name: "Q4_K", elements: 256, bytes: 144, decode: q4k},
-	13: {name: "Q5_K", elements: 256, bytes: 176, decode: q5k},
+	12: {name: "Q4_K", elements: 256, bytes: 144, decode: q4k, form: int4Offset, integers: q4kIntegers},
+	13: {name: "Q5_K", elements: 256, bytes: 176, decode: q5k, form: int8Offset, integers: q5kIntegers},
 	14: {name: "Q6_K", elements: 256, bytes: 210, decode: q6k},
-	20: {name: "IQ4_NL", elements: 32, bytes: 18, decode: iq4nl},
-	23: {name: "IQ4_XS", elements: 256, bytes: 136, decode: iq4xs},
-	39: {name: "MXFP4 (GGUF)", elements: 32, bytes: 17, decode: mxfp4},
+	20: {name: "IQ4_NL", elements: 32, bytes: 18, decode: iq4nl, form: int8s, integers: iq4nlIntegers},
+	23: {name: "IQ4_XS", elements: 256, bytes: 136, decode: iq4xs, form: int8s, integers: iq4xsIntegers},
+	39: {name: "MXFP4 (GGUF)", elements: 32, bytes: 17, decode: mxfp4, form: int8s, integers: mxfp4Integers},
 }
 
 // otherTypes are types that cannot be read, for error texts.
@@ -51,7 +61,8 @@ var otherTypes = map[uint32]string{9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ
 func init() {
 	for _, c := range codings {
 		if c.decode != nil {
-			c.coded = &tensors.Coding{Name: c.name, Elements: c.elements, Bytes: c.bytes, Decode: c.decode}
+			c.coded = &tensors.Coding{Name: c.name, Elements: c.elements, Bytes: c.bytes, Decode: c.decode,
+				Form: c.form, Integers: c.integers}
 		}
 	}
 }
@@ -189,11 +200,16 @@ func iq4nl(dst []float32, src []byte) {
 	}
 }
 
+// iq4xsScale returns the scale of part k of 8.
+func iq4xsScale(src []byte, k int) float32 {
+	s := int(src[4+k/2]>>(k%2*4)&15) | int(binary.LittleEndian.Uint16(src[2:])>>(2*k)&3)<<4
+	return half(src) * float32(s-32)
+}
+
 func iq4xs(dst []float32, src []byte) {
-	d, high, low, codes := half(src), binary.LittleEndian.Uint16(src[2:]), src[4:8], src[8:136]
+	codes := src[8:136]
 	for k := range 8 {
-		s := int(low[k/2]>>(k%2*4)&15) | int(high>>(2*k)&3)<<4
-		scale := d * float32(s-32)
+		scale := iq4xsScale(src, k)
 		for j, q := range codes[16*k:][:16] {
 			dst[32*k+j], dst[32*k+j+16] = scale*nonlinear[q&15], scale*nonlinear[q>>4]
 		}

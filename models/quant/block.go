@@ -14,6 +14,8 @@ type Format struct {
 	// Block is the number of consecutive weights of a row that share a scale;
 	// a power of two, at least 16.
 	Block int
+	// Offsets says that each block has a number that is added to its weights. What Rows makes has none but 0.
+	Offsets bool
 	// RoundScale, if set, rounds each scale to what will be stored, before codes are computed, so
 	// that they are the best ones for the stored scale.
 	RoundScale func(float32) float32
@@ -43,6 +45,41 @@ func (f Format) Rows(codes []byte, scales, src []float32, k int) WeightError {
 	})
 	var all WeightError
 	for _, e := range errors { // in order, so that the sum does not depend on the processors
+		all.Merge(e)
+	}
+	return all
+}
+
+// Take packs rows of k weights that are integers already, and returns the error of scales and offsets, which are rounded
+// to what will be stored. block gives block b of a row: its codes, which have at most f.Bits, its scale and its offset,
+// which is 0 unless there are Offsets. numbers gets scale and offset of each block, or its scale alone.
+func (f Format) Take(codes []byte, numbers []float32, rows, k int,
+	block func(codes []int8, row, b int) (scale, offset float32)) WeightError {
+	errors := make([]WeightError, rows)
+	blocks, each := f.Blocks(k), f.numbers()/2
+	parallel(rows, func(r int) {
+		own, wide := make([]int8, f.Block), make([]int32, f.Block)
+		weights := make([]float32, f.Block)
+		for b := range blocks {
+			scale, offset := block(own, r, b)
+			for i, c := range own {
+				wide[i] = int32(c)
+				weights[i] = float32(float32(c)*scale) + offset
+			}
+			to := numbers[(r*blocks+b)*each:]
+			to[0] = f.RoundScale(scale)
+			rounded := float32(0)
+			if f.Offsets {
+				rounded = f.RoundScale(offset)
+				to[1] = rounded
+			}
+			errors[r].addOffset(weights, wide, to[0], rounded)
+			size := f.Block * f.Bits / 8
+			f.pack(codes[r*f.RowBytes(k)+b*size:][:size], wide)
+		}
+	})
+	var all WeightError
+	for _, e := range errors {
 		all.Merge(e)
 	}
 	return all

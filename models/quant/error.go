@@ -12,9 +12,14 @@ type WeightError struct {
 
 // add compares weights with their quantised values, multiples of a scale.
 func (e *WeightError) add(weights []float32, codes []int32, scale float32) {
+	e.addOffset(weights, codes, scale, 0)
+}
+
+// addOffset is add for values to which an offset is added.
+func (e *WeightError) addOffset(weights []float32, codes []int32, scale, offset float32) {
 	var noise, signal, worst float32 // of one block: short enough for 32 bits
 	for i, w := range weights {
-		d := float32(codes[i])*scale - w
+		d := float32(float32(codes[i])*scale) + offset - w
 		noise += d * d
 		signal += w * w
 		if m := float32(math.Abs(float64(d))); m > worst {

@@ -15,7 +15,15 @@ func (f Format) PackedBytes(n, k int) int64 {
 }
 
 // packedBlock is the bytes of one block of all rows of a group.
-func (f Format) packedBlock() int { return GroupRows * (2 + f.Block*f.Bits/8) }
+func (f Format) packedBlock() int { return GroupRows * (f.numbers() + f.Block*f.Bits/8) }
+
+// numbers is the bytes of a block's scale and offset.
+func (f Format) numbers() int {
+	if f.Offsets {
+		return 4
+	}
+	return 2
+}
 
 // A Packer writes a matrix in the form that the operators tgi:MatMulQ and tgi:GatherQ read, which
 // runtime/ort/product.h describes: GroupRows rows at a time, block by block, their scales as 16-bit
@@ -32,10 +40,10 @@ type Packer struct {
 // Packer returns one that writes to w rows of k weights.
 func (f Format) Packer(w io.Writer, k int) *Packer { return &Packer{w: w, f: f, k: k} }
 
-// Add writes rows: their codes as Rows made them, and their scales as 16-bit floats. Both are
-// copied.
+// Add writes rows: their codes as Rows made them, and for each block its scale as a 16-bit float, followed by its offset
+// if there are offsets. Both are copied.
 func (p *Packer) Add(codes, scales []byte) error {
-	perRow, perScales := p.f.RowBytes(p.k), 2*p.f.Blocks(p.k)
+	perRow, perScales := p.f.RowBytes(p.k), p.f.numbers()*p.f.Blocks(p.k)
 	if rows := len(codes) / perRow; len(codes) != rows*perRow || len(scales) != rows*perScales {
 		panic(fmt.Sprintf("BUG: quant: %d bytes of codes, %d of scales for rows of %d", len(codes), len(scales), p.k))
 	}
@@ -57,7 +65,7 @@ func (p *Packer) Close() error {
 	for len(p.codes) < GroupRows*p.f.RowBytes(p.k) {
 		p.codes = append(p.codes, zero)
 	}
-	p.scales = append(p.scales, make([]byte, 2*p.f.Blocks(p.k)*(GroupRows-rows))...)
+	p.scales = append(p.scales, make([]byte, p.f.numbers()*p.f.Blocks(p.k)*(GroupRows-rows))...)
 	return p.write(GroupRows)
 }
 
@@ -68,7 +76,7 @@ func (p *Packer) write(rows int) error {
 		p.out = make([]byte, groups*size)
 	}
 	p.out = p.out[:groups*size]
-	perRow, perScales := p.f.RowBytes(p.k), 2*p.f.Blocks(p.k)
+	perRow, perScales := p.f.RowBytes(p.k), p.f.numbers()*p.f.Blocks(p.k)
 	parallel(groups, func(g int) {
 		p.f.packGroup(p.out[g*size:(g+1)*size], p.codes[g*GroupRows*perRow:], p.scales[g*GroupRows*perScales:], p.k)
 	})
@@ -84,8 +92,12 @@ func (f Format) packGroup(out, codes, scales []byte, k int) {
 	for b := range blocks {
 		block := out[b*f.packedBlock() : (b+1)*f.packedBlock()]
 		for row := range GroupRows {
-			copy(block[2*row:2*row+2], scales[2*(row*blocks+b):])
-			in, packed := codes[row*perRow+b*perBlock:row*perRow+(b+1)*perBlock], block[2*GroupRows+4*row:]
+			n := f.numbers()
+			own := scales[n*(row*blocks+b):][:n]
+			for i := 0; i < n; i += 2 { // scales first, then offsets
+				copy(block[GroupRows*i+2*row:][:2], own[i:])
+			}
+			in, packed := codes[row*perRow+b*perBlock:row*perRow+(b+1)*perBlock], block[n*GroupRows+4*row:]
 			for at := 0; at < len(in); at += 4 {
 				c, to := in[at:at+4], packed[at/4*4*GroupRows:]
 				if f.Bits == 8 {

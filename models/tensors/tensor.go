@@ -29,6 +29,36 @@ type Coding struct {
 	Elements, Bytes int
 	// Decode returns the values of the block at src: len(dst) is Elements, len(src) is Bytes.
 	Decode func(dst []float32, src []byte)
+	// Form says in which integers a block can be given, and Integers gives part k of it, of IntegerBlock elements: each is
+	// its code times the scale, plus the offset.
+	Form     Form
+	Integers func(codes []int8, src []byte, k int) (scale, offset float32)
+}
+
+// Form is that of blocks of integers.
+type Form struct {
+	// Bits of a code, a signed integer; 0: there are no such integers.
+	Bits int
+	// Offsets says that blocks have offsets.
+	Offsets bool
+}
+
+// IntegerBlock is the number of elements of a row that share a scale.
+const IntegerBlock = 32
+
+// Form returns in which integers the tensor can be given.
+func (t *Tensor) Form() Form {
+	if t.coding == nil {
+		return Form{}
+	}
+	return t.coding.Form
+}
+
+// Integers returns block number b of row i of a matrix that has a Form: codes, a scale and an offset.
+func (t *Tensor) Integers(codes []int8, i, b int) (scale, offset float32) {
+	c := t.coding
+	perBlock := c.Elements / IntegerBlock
+	return c.Integers(codes, t.Row(i)[b/perBlock*c.Bytes:][:c.Bytes], b%perBlock)
 }
 
 // New returns a tensor of elements of the given type, which lie in row-major order in data.

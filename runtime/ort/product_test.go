@@ -119,6 +119,9 @@ func (q *quantised) product(x []float32) (out, magnitude []float64) {
 				v = total * step * float64(q.offsets[n*q.blocks()+b])
 				out[r*q.n+n] += v
 				magnitude[r*q.n+n] += math.Abs(v)
+				if math.Abs(total*step) > math.MaxFloat32 { // which is a float of its own
+					magnitude[r*q.n+n] = math.Inf(1)
+				}
 			}
 		}
 	}
