@@ -66,6 +66,10 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if opt.Weights == models.Stored && len(ck.Coded) == 0 {
+		return Result{}, fmt.Errorf("weights %s: those of %s are not quantised, choose %s or %s", models.Stored, ck.Name,
+			models.Int8, models.Int4)
+	}
 	src, err := newSource(ck)
 	if err != nil {
 		return Result{}, err

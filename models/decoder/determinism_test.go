@@ -105,6 +105,7 @@ func TestTogetherAsAlone(t *testing.T) {
 			t.Run(name+" "+string(w), func(t *testing.T) { togetherAsAlone(t, ck, w) })
 		}
 	}
+	t.Run("stored", func(t *testing.T) { togetherAsAlone(t, openStored(t, "Q4_K", "Q4_K", "Q6_K"), models.Stored) })
 }
 
 func togetherAsAlone(t *testing.T, ck *hf.Checkpoint, w models.Weights) {

@@ -23,6 +23,8 @@ type Checkpoint struct {
 	TokenizerJSON []byte
 	// GGUF is the name of the file that holds all of it, or its first part; "" for the other formats.
 	GGUF string
+	// Coded are the types of the tensors that are blocks of quantised weights, none if there are none.
+	Coded []string
 	// Tensors holds the weights; nil after Describe.
 	Tensors *tensors.Set
 	// layout says where that file has the parts.
@@ -129,6 +131,9 @@ func describe(fsys fs.FS, name string) (*Checkpoint, error) {
 		if err := s.parse(data); err != nil {
 			return nil, err
 		}
+	}
+	if c.Config.Experts.Packed {
+		c.Coded = []string{string(tensors.MXFP4)}
 	}
 	if err := c.Tokenizer.readTemplates(fsys); err != nil {
 		return nil, err

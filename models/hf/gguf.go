@@ -115,6 +115,7 @@ func describeGGUF(fsys fs.FS, file, name string) (*Checkpoint, error) {
 	if g.err != nil {
 		return nil, g.err
 	}
+	c.Coded = g.coded()
 	if c.TokenizerJSON, err = readOr(fsys, TokenizerFile, c.TokenizerJSON); err != nil {
 		return nil, err
 	}
@@ -126,6 +127,19 @@ func describeGGUF(fsys fs.FS, file, name string) (*Checkpoint, error) {
 		}
 	}
 	return c, c.Tokenizer.readTemplates(fsys)
+}
+
+// coded returns the types of tensors that are blocks of quantised weights, sorted.
+func (g *ggufModel) coded() []string {
+	var types []string
+	for _, name := range g.Tensors.Names() {
+		t, err := g.Tensors.Tensor(name)
+		if d := string(t.DType); err == nil && t.DType.Size() == 0 && !slices.Contains(types, d) {
+			types = append(types, d)
+		}
+	}
+	slices.Sort(types)
+	return types
 }
 
 // readOr reads a file, or returns def if there is none.

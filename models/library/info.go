@@ -207,8 +207,31 @@ func describe(m Model) (Info, error) {
 			}
 			info.Choices = append(info.Choices, Choice{d, w, bytes})
 		}
+		if d == models.CPU && len(ck.Coded) > 0 {
+			info.Choices = append(info.Choices, Choice{d, models.Stored, storedBytes(set) + tower})
+		}
 	}
 	return info, nil
+}
+
+// storedBytes is matrixBytes for matrices that keep the integers that they have.
+func storedBytes(set *tensors.Set) (sum int64) {
+	for _, name := range set.Names() {
+		t, err := set.Tensor(name)
+		if err != nil || len(t.Shape) < 2 || strings.HasPrefix(name, hf.VisionPrefix) {
+			continue
+		}
+		form := t.Form()
+		perBlock := int64(models.QuantBlock)*int64(cmp.Or(form.Bits, 8))/8 + 2
+		if form.Offsets {
+			perBlock += 2
+		}
+		k := t.Shape[len(t.Shape)-1]
+		rows := int64(t.Len()) / max(k, 1)
+		rows = (rows + quant.GroupRows - 1) / quant.GroupRows * quant.GroupRows
+		sum += rows * ((k + models.QuantBlock - 1) / models.QuantBlock) * perBlock
+	}
+	return sum
 }
 
 // matrixBytes is the size of a decoder's matrices on a device in one format, as package decoder

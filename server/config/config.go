@@ -228,6 +228,8 @@ const (
 	WeightsFP16 = "fp16"
 	WeightsInt8 = "int8"
 	WeightsInt4 = "int4"
+	// WeightsStored is for checkpoints that are quantised already.
+	WeightsStored = "stored"
 
 	SpinOn  = "on"
 	SpinOff = "off"

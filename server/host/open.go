@@ -58,7 +58,7 @@ func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer,
 	if err := in.loadTokenizer(ckpt); err != nil {
 		return nil, err
 	}
-	w, err := weightsFor(cfg, d.Processor, EstimateParams(ckpt.Config), nil)
+	w, err := weightsFor(cfg, d.Processor, EstimateParams(ckpt.Config), ckpt.Coded)
 	if err != nil {
 		return nil, err
 	}
