@@ -30,15 +30,16 @@ const (
 	Int8 Weights = "int8"
 	// Int4 holds 4-bit integers with a scale for each block of weights of a row.
 	Int4 Weights = "int4"
-	// Stored holds the integers of a checkpoint whose weights are quantised already, with an offset for each block where
-	// that has one, and 8-bit integers where it has floats: on the CPU alone.
+	// Stored holds the integers of a checkpoint whose weights are quantised already, with an offset for each block
+	// where that has one, and 8-bit integers where it has floats: on the CPU alone.
 	Stored Weights = "stored"
 )
 
 // Quantised reports whether matrices are blocks of integers.
 func (w Weights) Quantised() bool { return w == Int8 || w == Int4 || w == Stored }
 
-// Formats returns the formats that a device can compute any checkpoint with, the largest first. The slice is the caller's.
+// Formats returns the formats that a device can compute any checkpoint with, the largest first. The slice is the
+// caller's.
 func (d Device) Formats() []Weights {
 	if d == CUDA {
 		return []Weights{BF16, FP16, Int8, Int4}

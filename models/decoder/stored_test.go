@@ -166,7 +166,7 @@ func TestStoredWeights(t *testing.T) {
 			}
 			want, _ := logits(models.FP32)
 			got, r := logits(models.Stored)
-			limit, apart := 2.5e-4, 0.03 // scales and offsets have 11 bits
+			limit, apart := 2.5e-4, 0.03                                         // scales and offsets have 11 bits
 			if slices.Contains(types, "Q6_K") || slices.Contains(types, "F32") { // which 8 bits come near
 				limit, apart = 0.01, 0.1
 			}

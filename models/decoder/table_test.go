@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"tgi/models"
+	"tgi/models/gguf"
 	"tgi/models/hf"
 )
 
@@ -28,7 +30,7 @@ const (
 // devices and adapters is what is built.
 func TestTable(t *testing.T) {
 	type row struct {
-		goldens        []string
+		goldens, gguf  []string
 		cuda, adapters bool
 	}
 	rows := map[string]row{}
@@ -44,13 +46,36 @@ func TestTable(t *testing.T) {
 		r.adapters = r.adapters || target.adapters
 		rows[ck.Config.Architecture] = r
 	}
+	read := map[string]bool{}
+	for _, name := range ggufNames(t) {
+		f, err := gguf.Open(os.DirFS(filepath.Join(ggufDir, name)), "model.gguf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		arch, err := f.String("general.architecture")
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ck, _ := readGGUF(t, name)
+		r := rows[ck.Config.Architecture]
+		if read[arch] = true; !slices.Contains(r.gguf, arch) {
+			r.gguf = append(r.gguf, arch)
+			rows[ck.Config.Architecture] = r
+		}
+	}
+	for _, arch := range hf.GGUFArchitectures() {
+		if !read[arch] {
+			t.Errorf("there is no reference data for %s in the GGUF format", arch)
+		}
+	}
 	var text strings.Builder
-	text.WriteString("| class | CUDA | adapters | reference data |\n|---|---|---|---|\n")
+	text.WriteString("| class | CUDA | adapters | in GGUF | reference data |\n|---|---|---|---|---|\n")
 	mark := map[bool]string{true: "yes", false: "no"}
 	for _, class := range slices.Sorted(maps.Keys(rows)) {
 		r := rows[class]
-		fmt.Fprintf(&text, "| `%s` | %s | %s | %s |\n", class, mark[r.cuda], mark[r.adapters],
-			strings.Join(r.goldens, ", "))
+		fmt.Fprintf(&text, "| `%s` | %s | %s | %s | %s |\n", class, mark[r.cuda], mark[r.adapters],
+			strings.Join(r.gguf, ", "), strings.Join(r.goldens, ", "))
 	}
 	for _, class := range hf.Architectures() {
 		if _, ok := rows[class]; !ok && !strings.HasSuffix(class, "ForConditionalGeneration") { // see testdata/vision

@@ -47,8 +47,8 @@ func (b *builder) linear(name, x string, k int, bias bool, parts ...hf.Slice) st
 	return b.node("Concat", "", name, outs, onnx.Attr{Name: "axis", Value: 1})
 }
 
-// formatOf returns the format of a matrix: the builder's, or with models.Stored that which holds the tensor's own blocks,
-// and 8 bits for tensors that have none.
+// formatOf returns the format of a matrix: the builder's, or with models.Stored that which holds the tensor's own
+// blocks, and 8 bits for tensors that have none.
 func (b *builder) formatOf(part hf.Slice) quant.Format {
 	f := b.format
 	if b.opt.Weights != models.Stored {

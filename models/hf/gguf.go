@@ -213,7 +213,7 @@ func (g *ggufModel) config() Config {
 		return Config{}
 	}
 	if !ok {
-		g.fail("general.architecture: %q is not supported%s", g.arch, nearest(g.arch, ggufArchitectures()))
+		g.fail("general.architecture: %q is not supported%s", g.arch, nearest(g.arch, GGUFArchitectures()))
 		return Config{}
 	}
 	if n, _ := g.own("expert_count"); n > 0 && kind.mixture != "" {

@@ -110,7 +110,8 @@ var ggufKinds = map[string]ggufKind{
 	}, rope: func(_ *ggufModel, p map[string]any) { p["truncate"] = false }},
 }
 
-func ggufArchitectures() []string { return slices.Sorted(maps.Keys(ggufKinds)) }
+// GGUFArchitectures lists the architectures of the GGUF format that are read.
+func GGUFArchitectures() []string { return slices.Sorted(maps.Keys(ggufKinds)) }
 
 // experts puts the sizes of a mixture. normalise is whether the weights of a token's experts add up to 1, if the file
 // does not say.

@@ -50,9 +50,9 @@ func (f Format) Rows(codes []byte, scales, src []float32, k int) WeightError {
 	return all
 }
 
-// Take packs rows of k weights that are integers already, and returns the error of scales and offsets, which are rounded
-// to what will be stored. block gives block b of a row: its codes, which have at most f.Bits, its scale and its offset,
-// which is 0 unless there are Offsets. numbers gets scale and offset of each block, or its scale alone.
+// Take packs rows of k weights that are integers already, and returns the error of scales and offsets, which are
+// rounded to what will be stored. block gives block b of a row: its codes, which have at most f.Bits, its scale and
+// its offset, which is 0 unless there are Offsets. numbers gets scale and offset of each block, or its scale alone.
 func (f Format) Take(codes []byte, numbers []float32, rows, k int,
 	block func(codes []int8, row, b int) (scale, offset float32)) WeightError {
 	errors := make([]WeightError, rows)

@@ -40,8 +40,8 @@ type Packer struct {
 // Packer returns one that writes to w rows of k weights.
 func (f Format) Packer(w io.Writer, k int) *Packer { return &Packer{w: w, f: f, k: k} }
 
-// Add writes rows: their codes as Rows made them, and for each block its scale as a 16-bit float, followed by its offset
-// if there are offsets. Both are copied.
+// Add writes rows: their codes as Rows made them, and for each block its scale as a 16-bit float, followed by its
+// offset if there are offsets. Both are copied.
 func (p *Packer) Add(codes, scales []byte) error {
 	perRow, perScales := p.f.RowBytes(p.k), p.f.numbers()*p.f.Blocks(p.k)
 	if rows := len(codes) / perRow; len(codes) != rows*perRow || len(scales) != rows*perScales {

@@ -29,8 +29,8 @@ type Coding struct {
 	Elements, Bytes int
 	// Decode returns the values of the block at src: len(dst) is Elements, len(src) is Bytes.
 	Decode func(dst []float32, src []byte)
-	// Form says in which integers a block can be given, and Integers gives part k of it, of IntegerBlock elements: each is
-	// its code times the scale, plus the offset.
+	// Form says in which integers a block can be given, and Integers gives part k of it, of IntegerBlock elements:
+	// each is its code times the scale, plus the offset.
 	Form     Form
 	Integers func(codes []int8, src []byte, k int) (scale, offset float32)
 }
