@@ -89,8 +89,8 @@ func TestIntegers(t *testing.T) {
 				}
 				for k, c := range codes {
 					w := want[i*512+b*tensors.IntegerBlock+k]
-					if d := math.Abs(float64(c)*float64(scale) + float64(offset) - float64(w)); d > 1e-5*math.Abs(float64(
-						offset))+1e-6*math.Abs(float64(w)) || c < least || c > -1-least {
+					d := math.Abs(float64(c)*float64(scale) + float64(offset) - float64(w))
+					if d > 1e-5*math.Abs(float64(offset))+1e-6*math.Abs(float64(w)) || c < least || c > -1-least {
 						t.Fatalf("%s: row %d, element %d is %d * %g + %g, want %g", name, i, b*32+k, c, scale, offset, w)
 					}
 				}
