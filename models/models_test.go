@@ -81,6 +81,9 @@ func TestAutoWeights(t *testing.T) {
 		{turing, 8e9, "F16", FP16},
 		{turing, 8e9, "F32", FP16},
 		{Processor{CUDA, 12, 0}, 8e9, "BF16", BF16},
+		{cpu, 1e6, "F32 Q4_K", Stored},
+		{cpu, 8e9, "BF16 MXFP4", Stored},
+		{ampere, 8e9, "F32 Q4_K", Int8},
 	}
 	for _, c := range cases {
 		got := c.p.Auto(c.parameters, strings.Fields(c.dtypes))

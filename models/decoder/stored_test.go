@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 
 	"tgi/models"
+	"tgi/models/gguf/gguftest"
 	"tgi/models/hf"
 	"tgi/runtime/llm"
 )
@@ -65,20 +66,14 @@ func (g ggufType) blocks(r *rand.Rand, n int, name string) []byte {
 	return out
 }
 
-// writeGGUF returns a Llama of two layers whose matrices have the given types in turn.
+// writeGGUF returns a mixture of experts of two layers whose matrices have the given types in turn.
 func writeGGUF(types ...string) []byte {
 	const hidden, inner, vocab, heads, kvHeads, dim = 256, 512, 96, 4, 2, 64
 	r := rand.New(rand.NewPCG(3, uint64(len(types[0]))))
-	var head, body []byte
-	text := func(s string) {
-		head = append(binary.LittleEndian.AppendUint64(head, uint64(len(s))), s...)
-	}
-	u32 := func(n int) { head = binary.LittleEndian.AppendUint32(head, uint32(n)) }
-	u64 := func(n int) { head = binary.LittleEndian.AppendUint64(head, uint64(n)) }
-	keys := map[string]int{"embedding_length": hidden, "block_count": 2, "context_length": 160,
-		"attention.head_count": heads, "attention.head_count_kv": kvHeads, "feed_forward_length": inner,
-		"expert_count": 4, "expert_used_count": 2}
-	var infos []func()
+	keys := map[string]any{"general.architecture": "llama", "llama.embedding_length": hidden, "llama.block_count": 2,
+		"llama.context_length": 160, "llama.attention.head_count": heads, "llama.attention.head_count_kv": kvHeads,
+		"llama.feed_forward_length": inner, "llama.expert_count": 4, "llama.expert_used_count": 2}
+	var list []gguftest.Tensor
 	next := 0
 	add := func(name string, matrix bool, shape ...int) {
 		kind := "F32"
@@ -90,18 +85,8 @@ func writeGGUF(types ...string) []byte {
 		for _, d := range shape {
 			n *= d
 		}
-		g, at := ggufTypes[kind], len(body)
-		body = append(body, g.blocks(r, n, kind)...)
-		body = append(body, make([]byte, (32-len(body)%32)%32)...)
-		infos = append(infos, func() {
-			text(name)
-			u32(len(shape))
-			for _, d := range slices.Backward(shape) {
-				u64(d)
-			}
-			u32(int(g.number))
-			u64(at)
-		})
+		g := ggufTypes[kind]
+		list = append(list, gguftest.Tensor{Name: name, Type: g.number, Shape: shape, Data: g.blocks(r, n, kind)})
 	}
 	add("token_embd.weight", true, vocab, hidden)
 	add("output_norm.weight", false, hidden)
@@ -118,22 +103,7 @@ func writeGGUF(types ...string) []byte {
 		add(p+"ffn_up_exps.weight", true, 4, inner, hidden)
 		add(p+"ffn_down_exps.weight", true, 4, hidden, inner)
 	}
-	head = append(head, "GGUF\x03\x00\x00\x00"...)
-	u64(len(infos))
-	u64(len(keys) + 1)
-	text("general.architecture")
-	u32(8)
-	text("llama")
-	for key, n := range keys {
-		text("llama." + key)
-		u32(4)
-		u32(n)
-	}
-	for _, info := range infos {
-		info()
-	}
-	head = append(head, make([]byte, (32-len(head)%32)%32)...)
-	return append(head, body...)
+	return gguftest.File(keys, list)
 }
 
 func openStored(t testing.TB, types ...string) *hf.Checkpoint {
