@@ -32,7 +32,8 @@ func TestGGUFDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if c.Name != "some-name" || c.GGUF != "m.gguf" || c.Config.Architecture != "LlamaForCausalLM" || c.Config.HeadDim != 16 ||
+	if c.Name != "some-name" || c.GGUF != "m.gguf" || c.Config.Architecture != "LlamaForCausalLM" ||
+		c.Config.HeadDim != 16 ||
 		!c.Config.Tied || c.Config.Vocab != 8 || !slices.Equal(c.EOS(), []uint32{1, 4}) || c.Coded != nil {
 		t.Errorf("%+v", c)
 	}
@@ -113,7 +114,8 @@ func TestGGUFFiles(t *testing.T) {
 		}
 	}
 	folder, err := Describe(dir)
-	if err != nil || folder.Tokenizer.ChatTemplates[DefaultTemplate] != "beside" || string(folder.TokenizerJSON) != "{}" ||
+	if err != nil || folder.Tokenizer.ChatTemplates[DefaultTemplate] != "beside" ||
+		string(folder.TokenizerJSON) != "{}" ||
 		!slices.Equal(folder.EOS(), []uint32{1, 7}) {
 		t.Errorf("%+v, %v", folder, err)
 	}

@@ -168,7 +168,7 @@ func named(name, file string) bool {
 	}
 	stem := strings.ToLower(ggufStem(path.Base(name)))
 	end, ok := strings.CutSuffix(stem, strings.ToLower(file))
-	return ok && end != "" && strings.ContainsAny(end[len(end)-1:], "-._")
+	return ok && end != "" && strings.ContainsAny(end[len(end)-1:], "-.")
 }
 
 // ggufStem is a file's name without extension and part.

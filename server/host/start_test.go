@@ -23,11 +23,11 @@ func TestStartErrors(t *testing.T) {
 		want       string
 	}{
 		{"no such folder", "[model]\npath = \"nowhere\"\n", nil,
-			"conf/tgi.toml:2:1: model.path: there is no folder conf/nowhere"},
+			"conf/tgi.toml:2:1: model.path: there is no folder or file conf/nowhere"},
 		{"no such folder of one of several", "[[model]]\nname = \"a\"\npath = \"/nowhere\"\n", nil,
-			"conf/tgi.toml:3:1: model.path: there is no folder /nowhere"},
+			"conf/tgi.toml:3:1: model.path: there is no folder or file /nowhere"},
 		{"no such folder by a flag", "", []string{"--model-id", "nowhere"},
-			"--model-id: model.path: there is no folder nowhere"},
+			"--model-id: model.path: there is no folder or file nowhere"},
 		{"no model in the folder", "[model]\npath = \".\"\n", nil,
 			"conf/tgi.toml:2:1: model.path: " + filepath.Join(dir, "conf") + ": open config.json: no such file or directory"},
 		{"weights of another device", "[model]\nweights = \"bf16\"\n", nil,
