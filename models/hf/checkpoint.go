@@ -132,8 +132,11 @@ func describe(fsys fs.FS, name string) (*Checkpoint, error) {
 			return nil, err
 		}
 	}
-	if c.Config.Experts.Packed {
+	switch {
+	case c.Config.Experts.Packed:
 		c.Coded = []string{string(tensors.MXFP4)}
+	case c.Config.Packing.Method != "":
+		c.Coded = []string{string(c.Config.Packing.DType())}
 	}
 	if err := c.Tokenizer.readTemplates(fsys); err != nil {
 		return nil, err

@@ -79,6 +79,8 @@ type Config struct {
 	Tensors Tensors
 	// BOS and EOS are the ids that config.json names; EOS may be empty.
 	BOS, EOS []uint32
+	// Packing is how the linear layers are quantised in the checkpoint.
+	Packing Packing
 	// Vision describes how the model reads images; nil for a model of text only.
 	Vision *Vision
 }
@@ -266,6 +268,9 @@ func parseText(o *object) (Config, error) {
 	}
 	if c.Scales.Attention == 0 {
 		c.Scales.Attention = 1 / math.Sqrt(float64(c.HeadDim))
+	}
+	if !c.Experts.Packed { // gpt-oss' is read with its mixture
+		c.Packing = readPacking(o)
 	}
 	for _, key := range strings.Fields(fam.ignored) {
 		o.read[key] = true

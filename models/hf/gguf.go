@@ -522,7 +522,7 @@ func (l *ggufLayout) arrange(c *Config, set *tensors.Set) error {
 			if err != nil {
 				return err
 			}
-			set.Change(name, t.Reshaped(1, int64(t.Len())))
+			set.Put(name, t.Reshaped(1, int64(t.Len())))
 		}
 		if !l.pairs {
 			continue
@@ -539,7 +539,7 @@ func (l *ggufLayout) arrange(c *Config, set *tensors.Set) error {
 				return fmt.Errorf("%s: %w: tensor %q has shape %v, want rows of heads of %d", t.File, tensors.ErrFormat, t.Name,
 					t.Shape, c.HeadDim)
 			}
-			set.Change(at+name, t.Reordered(halves(c.HeadDim)))
+			set.Put(at+name, t.Reordered(halves(c.HeadDim)))
 		}
 	}
 	return set.Rename(func(name string) string {

@@ -13,8 +13,7 @@ var refused = map[string]struct {
 	neutral []string
 	reason  string
 }{
-	"quantization_config": {nil,
-		"checkpoints that are already quantised cannot be read, use the original weights"},
+	"quantization_config": {nil, "quantised models of this kind cannot be read, use the original weights"},
 	"quantization": {nil,
 		"checkpoints that are already quantised cannot be read, use the original weights"},
 	"compression_config":       {nil, "compressed checkpoints cannot be read, use the original weights"},

@@ -324,6 +324,9 @@ func (c *Checkpoint) arrange(set *tensors.Set) error {
 	if c.Config.Experts.Packed {
 		return set.JoinMXFP4()
 	}
+	if c.Config.Packing.Method != "" {
+		return c.Config.Packing.unpack(set)
+	}
 	if c.Config.Vision == nil {
 		return nil
 	}

@@ -59,6 +59,18 @@ func (s *Set) JoinMXFP4() error {
 	return nil
 }
 
+// integersMXFP4 is Integers: twice the numbers, which have halves, and half of the scale.
+func (t *Tensor) integersMXFP4(codes []int8, i, b int) (scale float32) {
+	block := i*int(t.Shape[1])/mxBlock + b
+	for c := range codes {
+		codes[c] = int8(2 * mxValues[t.data[block*mxBlock/2+c/2]>>(c%2*4)&15])
+	}
+	if t.scales[block] == 255 { // which stands for no number
+		return float32(math.NaN())
+	}
+	return float32(math.Ldexp(1, int(t.scales[block])-128))
+}
+
 // widenMXFP4 is Floats for a range that was checked.
 func (t *Tensor) widenMXFP4(dst []float32, at int) {
 	for i := range dst {

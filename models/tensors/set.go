@@ -35,8 +35,14 @@ func (s *Set) Add(file string, list []*Tensor, release func() error) error {
 	return nil
 }
 
-// Change replaces the tensor of that name, which exists.
-func (s *Set) Change(name string, t *Tensor) { s.byName[name] = t }
+// Put adds a tensor, or replaces the one of that name.
+func (s *Set) Put(name string, t *Tensor) {
+	if _, known := s.byName[name]; !known {
+		s.names = append(s.names, name)
+		slices.Sort(s.names)
+	}
+	s.byName[name] = t
+}
 
 // Remove forgets tensors, if they are there.
 func (s *Set) Remove(names ...string) {

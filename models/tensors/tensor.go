@@ -19,6 +19,22 @@ type Tensor struct {
 	coding *Coding
 	// order, if set, returns which row of data is row i.
 	order func(i int) int
+	// computed, if set, are the elements.
+	computed Computed
+}
+
+// Computed is a matrix whose rows are computed of other tensors.
+type Computed interface {
+	// Row returns row i, as long as dst is.
+	Row(dst []float32, i int)
+	// Form says in which integers it can be given, and Integers gives block b of row i, see Coding.
+	Form() Form
+	Integers(codes []int8, i, b int) (scale, offset float32)
+}
+
+// NewComputed returns a matrix that is computed.
+func NewComputed(name string, d DType, shape []int64, file string, c Computed) *Tensor {
+	return &Tensor{Name: name, DType: d, Shape: shape, File: file, computed: c}
 }
 
 // Coding is how blocks of elements are stored.
@@ -48,6 +64,12 @@ const IntegerBlock = 32
 
 // Form returns in which integers the tensor can be given.
 func (t *Tensor) Form() Form {
+	if t.computed != nil {
+		return t.computed.Form()
+	}
+	if t.DType == MXFP4 && t.coding == nil {
+		return Form{Bits: 8}
+	}
 	if t.coding == nil {
 		return Form{}
 	}
@@ -56,6 +78,12 @@ func (t *Tensor) Form() Form {
 
 // Integers returns block number b of row i of a matrix that has a Form: codes, a scale and an offset.
 func (t *Tensor) Integers(codes []int8, i, b int) (scale, offset float32) {
+	if t.computed != nil {
+		return t.computed.Integers(codes, i, b)
+	}
+	if t.coding == nil {
+		return t.integersMXFP4(codes, i, b), 0
+	}
 	c := t.coding
 	perBlock := c.Elements / IntegerBlock
 	return c.Integers(codes, t.Row(i)[b/perBlock*c.Bytes:][:c.Bytes], b%perBlock)
@@ -76,7 +104,7 @@ func NewCoded(name string, c *Coding, shape []int64, file string, data []byte) *
 func (t *Tensor) Bytes() []byte { return t.data }
 
 // InOrder reports whether Bytes are the elements in the order that Floats has.
-func (t *Tensor) InOrder() bool { return t.order == nil }
+func (t *Tensor) InOrder() bool { return t.order == nil && t.computed == nil }
 
 // Row returns row i of a matrix as it is stored.
 func (t *Tensor) Row(i int) []byte {
@@ -133,7 +161,7 @@ func (t *Tensor) Len() int {
 // Floats widens len(dst) elements, the first being number at of the tensor in row-major order. It fails for types
 // without a value as a float, and for a range outside the tensor.
 func (t *Tensor) Floats(dst []float32, at int) error {
-	if t.coding == nil {
+	if t.coding == nil && t.computed == nil {
 		switch t.DType {
 		case F32, F16, BF16, MXFP4:
 		default:
@@ -159,6 +187,8 @@ func (t *Tensor) Floats(dst []float32, at int) error {
 // widen is Floats for a range of data that was checked.
 func (t *Tensor) widen(dst []float32, at int) {
 	switch {
+	case t.computed != nil:
+		t.compute(dst, at)
 	case t.coding != nil:
 		t.coding.widen(dst, t.data, at)
 	case t.DType == MXFP4:
@@ -166,6 +196,26 @@ func (t *Tensor) widen(dst []float32, at int) {
 	default:
 		size := t.DType.Size()
 		t.DType.widen(dst, t.data[at*size:(at+len(dst))*size])
+	}
+}
+
+// compute is widen for a computed matrix.
+func (t *Tensor) compute(dst []float32, at int) {
+	k := int(t.Shape[1])
+	var row []float32
+	for len(dst) > 0 {
+		i, skip := at/k, at%k
+		n := min(k-skip, len(dst))
+		if n == k {
+			t.computed.Row(dst[:n], i)
+		} else {
+			if row == nil {
+				row = make([]float32, k)
+			}
+			t.computed.Row(row, i)
+			copy(dst, row[skip:skip+n])
+		}
+		dst, at = dst[n:], at+n
 	}
 }
 
