@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 
 	"tgi/models/tensors"
 )
@@ -18,7 +19,7 @@ const (
 	maxKeys      = 1 << 16
 	maxTensors   = 1 << 20
 	maxRank      = 4
-	maxName      = 1 << 16
+	maxName      = 256
 	maxAlignment = 1 << 20
 )
 
@@ -74,13 +75,17 @@ func (r *reader) u64(what string) uint64 {
 	return 0
 }
 
-// name reads a key or a tensor's name.
+// name reads a key or a tensor's name, which are of printable ASCII.
 func (r *reader) name(what string) string {
 	n := r.u64(what)
 	if n > maxName {
 		r.fail("%s has %d bytes, at most %d are allowed", what, n, maxName)
 	}
-	return string(r.take(n, what))
+	s := string(r.take(n, what))
+	if i := strings.IndexFunc(s, func(c rune) bool { return c < ' ' || c > '~' }); i >= 0 {
+		r.fail("%s holds a character that does not print, at byte %d", what, r.at-len(s)+i)
+	}
+	return s
 }
 
 // value reads a value of a kind.

@@ -21,7 +21,7 @@ func TestDevicesHaveEntriesOfTheirOwn(t *testing.T) {
 		if *conversions != 2 {
 			t.Errorf("%d conversions, want one for each device", *conversions)
 		}
-		// The checksum of "tgi model\nbuilder 6\nweights int4\n" and of the two files' checksums and names.
+		// The checksum of "tgi model\nbuilder 7\nweights int4\n" and of the two files' checksums and names.
 		if name := filepath.Base(cpu.Dir); name != "m-llama2-int4-b8c11df52d7a8dca" {
 			t.Errorf("entry %s", name)
 		}
