@@ -96,7 +96,9 @@ type ggufModel struct {
 	kind ggufKind
 	// layout is known once the configuration is.
 	layout *ggufLayout
-	err    error
+	// ends are the tokens that end a text by what they are called.
+	ends []uint32
+	err  error
 }
 
 // describeGGUF reads the metadata of a file. Files beside it win over them, so that an operator can replace the
@@ -116,6 +118,11 @@ func describeGGUF(fsys fs.FS, file, name string) (*Checkpoint, error) {
 		return nil, g.err
 	}
 	c.Coded = g.coded()
+	for _, id := range g.ends {
+		if int(id) < c.Config.Vocab && !slices.Contains(c.Config.EOS, id) {
+			c.Config.EOS = append(c.Config.EOS, id)
+		}
+	}
 	if c.TokenizerJSON, err = readOr(fsys, TokenizerFile, c.TokenizerJSON); err != nil {
 		return nil, err
 	}

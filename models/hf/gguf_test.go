@@ -46,6 +46,23 @@ func TestGGUFDescribed(t *testing.T) {
 	}
 }
 
+// TestGGUFEnds: special tokens that are known to end a text do, also if the file names another.
+func TestGGUFEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		tokens []string
+		want   []uint32
+	}{
+		"chat":    {[]string{"<s>", "</s>", "<|end|>", "<|im_end|>", "c", "ab", "x", "y"}, []uint32{1, 2, 3}},
+		"gpt-oss": {[]string{"<|call|>", "</s>", "<|end|>", "<|return|>", "c", "ab", "x", "y"}, []uint32{0, 1, 3}},
+	} {
+		ck, err := DescribeFS(changedGGUF(map[string]any{"tokenizer.ggml.tokens": c.tokens,
+			"tokenizer.ggml.token_type": []int{3, 3, 3, 3, 1, 1, 1, 1}}), "m")
+		if err != nil || !slices.Equal(ck.EOS(), c.want) {
+			t.Errorf("%s: %v, %v", name, ck.EOS(), err)
+		}
+	}
+}
+
 // TestGGUFRefused: what metadata say wrongly is an error that names the key, before a weight is read.
 func TestGGUFRefused(t *testing.T) {
 	for name, c := range map[string]struct {

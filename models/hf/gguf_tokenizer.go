@@ -56,6 +56,7 @@ func (g *ggufModel) tokenizer() (TokenizerConfig, []byte) {
 		return t, nil
 	}
 	g.special(&t, &v, model)
+	g.ends = v.ends()
 	var file map[string]any
 	switch model {
 	case "gpt2":
@@ -121,6 +122,23 @@ func (g *ggufModel) special(t *TokenizerConfig, v *ggufVocab, model string) {
 		add = n != 0
 	}
 	t.AddBOS = &add
+}
+
+// enders are tokens that end a text in some models, as llama.cpp lists them: files often name one of several.
+var enders = []string{"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
+	"<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]", "<|end_of_text|>",
+	"<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>", "<｜end▁of▁sentence｜>", "[e~["}
+
+// ends returns the special tokens that are enders. Between <|return|> and <|call|>, as gpt-oss has them, <|end|> ends
+// only a part of an answer.
+func (v *ggufVocab) ends() (ids []uint32) {
+	parts := slices.Contains(v.tokens, "<|return|>") && slices.Contains(v.tokens, "<|call|>")
+	for i, text := range v.tokens {
+		if v.kind(i) == ggufControl && slices.Contains(enders, text) && !(parts && text == "<|end|>") {
+			ids = append(ids, uint32(i))
+		}
+	}
+	return ids
 }
 
 // beginners are the pre-tokenizers whose texts begin with a token unless the file says something else.
@@ -254,14 +272,18 @@ func (g *ggufModel) byteLevel(v *ggufVocab) map[string]any {
 	}
 	lines, err := g.Strings("tokenizer.ggml.merges")
 	g.err = cmp.Or(g.err, err)
-	merges := make([][2]string, len(lines))
+	ids := v.byID()
+	merges := make([][2]string, 0, len(lines))
 	for i, line := range lines {
 		at := strings.IndexByte(line[min(1, len(line)):], ' ') + 1 // a piece may begin with a space
 		if at < 1 {
 			g.fail("tokenizer.ggml.merges: entry %d is %q, want two pieces", i, line)
 			return nil
 		}
-		merges[i] = [2]string{line[:at], line[at+1:]}
+		pair := [2]string{line[:at], line[at+1:]}
+		if v.knows(ids, pair) { // llama.cpp takes no notice of others
+			merges = append(merges, pair)
+		}
 	}
 	steps := pre.steps
 	if !slices.ContainsFunc(steps, func(s any) bool { return s.(map[string]any)["type"] == "ByteLevel" }) {
@@ -278,8 +300,16 @@ func (g *ggufModel) byteLevel(v *ggufVocab) map[string]any {
 			"use_regex": true},
 		"model": map[string]any{"type": "BPE", "fuse_unk": false, "byte_fallback": false,
 			"ignore_merges": pre.ignoreMerges,
-			"vocab":         v.byID(), "merges": merges},
+			"vocab":         ids, "merges": merges},
 	}
+}
+
+// knows reports whether the vocabulary has both pieces and what they make.
+func (v *ggufVocab) knows(ids map[string]int, pair [2]string) bool {
+	_, a := ids[pair[0]]
+	_, b := ids[pair[1]]
+	_, both := ids[pair[0]+pair[1]]
+	return a && b && both
 }
 
 // ggufSplit is how a pre-tokenizer divides text.

@@ -96,8 +96,8 @@ server of its own on the loopback address and measures that model on this machin
 		"(default from the clock, so that no prompt is cached)")
 	set.StringVar(&f.shape, "shape", "", "measure a random checkpoint of this `shape`: "+strings.Join(synth.Shapes(),
 		", "))
-	set.StringVar(&f.model, "model-id", "", "measure the checkpoint in this `folder`")
-	set.StringVar(&f.weights, "weights", "int4", "with --shape or --model-id: fp32, int8 or int4")
+	set.StringVar(&f.model, "model-id", "", "measure the model in this `folder` or GGUF file")
+	set.StringVar(&f.weights, "weights", "int4", "with --shape or --model-id: fp32, int8, int4 or stored")
 	set.IntVar(&f.threads, "threads", 0,
 		"with --shape or --model-id: threads; 0 is one per core that the process may use")
 	f.output.flag(cmd)
