@@ -9,6 +9,7 @@ import (
 	"tgi/models/hf"
 	"tgi/models/onnx"
 	"tgi/models/quant"
+	"tgi/models/tensors"
 	"tgi/models/vision/tower"
 )
 
@@ -61,7 +62,8 @@ type Result struct {
 // Build writes the weights of ck to data and returns the graph that refers to them. It fails,
 // naming the tensor, if a tensor is missing, has another shape than the configuration says, or
 // is not used by the architecture.
-func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (Result, error) {
+func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error) {
+	defer tensors.Guard(&err)()
 	t, err := newTarget(cmp.Or(opt.Device, models.CPU), opt.Weights, ck.Config)
 	if err != nil {
 		return Result{}, err

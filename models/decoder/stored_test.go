@@ -72,7 +72,8 @@ func writeGGUF(types ...string) []byte {
 	r := rand.New(rand.NewPCG(3, uint64(len(types[0]))))
 	keys := map[string]any{"general.architecture": "llama", "llama.embedding_length": hidden, "llama.block_count": 2,
 		"llama.context_length": 160, "llama.attention.head_count": heads, "llama.attention.head_count_kv": kvHeads,
-		"llama.feed_forward_length": inner, "llama.expert_count": 4, "llama.expert_used_count": 2}
+		"llama.feed_forward_length": inner, "llama.expert_count": 4, "llama.expert_used_count": 2,
+		"llama.attention.layer_norm_rms_epsilon": float32(1e-5)}
 	var list []gguftest.Tensor
 	next := 0
 	add := func(name string, matrix bool, shape ...int) {

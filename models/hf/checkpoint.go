@@ -80,7 +80,8 @@ func prefixed(name string, err error) error {
 
 // OpenWeights opens the weights of a model that was described, and makes of the files' tensors those that the builders
 // know. fsys is what it was described from.
-func (c *Checkpoint) OpenWeights(fsys fs.FS) error {
+func (c *Checkpoint) OpenWeights(fsys fs.FS) (err error) {
+	defer tensors.Guard(&err)()
 	var set *tensors.Set
 	if c.GGUF != "" {
 		f, err := gguf.Open(fsys, c.GGUF)
@@ -129,6 +130,12 @@ func describe(fsys fs.FS, name string) (*Checkpoint, error) {
 			return nil, err
 		}
 		if err := s.parse(data); err != nil {
+			return nil, err
+		}
+	}
+	if c.TokenizerJSON == nil {
+		var err error
+		if c.TokenizerJSON, err = sentencePieceJSON(fsys, &c.Tokenizer); err != nil {
 			return nil, err
 		}
 	}

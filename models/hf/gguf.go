@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tgi/models/gguf"
@@ -20,7 +21,7 @@ import (
 // FS returns the files of the model at a path: of a folder, or a file in the GGUF format with its other parts, as if
 // they were alone in a folder.
 func FS(path string) fs.FS {
-	if st, err := os.Stat(path); err != nil || st.IsDir() {
+	if st, err := os.Stat(path); err != nil && !IsGGUF(filepath.Base(path)) || err == nil && st.IsDir() {
 		return os.DirFS(path)
 	}
 	names, _ := gguf.Parts(filepath.Base(path))
@@ -65,6 +66,9 @@ func GGUF(fsys fs.FS) (string, error) {
 		}
 	}
 	entries, err := fs.ReadDir(fsys, ".")
+	if _, one := fsys.(someFiles); one && err != nil {
+		return "", err
+	}
 	if err != nil {
 		return "", nil // which reading another file says
 	}
@@ -103,14 +107,15 @@ type ggufModel struct {
 
 // describeGGUF reads the metadata of a file. Files beside it win over them, so that an operator can replace the
 // tokenizer, the generation's configuration and templates.
-func describeGGUF(fsys fs.FS, file, name string) (*Checkpoint, error) {
+func describeGGUF(fsys fs.FS, file, name string) (c *Checkpoint, err error) {
+	defer tensors.Guard(&err)()
 	f, err := gguf.Open(fsys, file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	g := &ggufModel{File: f, name: file}
-	c := &Checkpoint{Name: strings.TrimSuffix(name, gguf.Extension), GGUF: file, Config: g.config(), layout: g.layout}
+	c = &Checkpoint{Name: strings.TrimSuffix(name, gguf.Extension), GGUF: file, Config: g.config(), layout: g.layout}
 	if g.err == nil {
 		c.Tokenizer, c.TokenizerJSON = g.tokenizer()
 	}
@@ -156,6 +161,14 @@ func readOr(fsys fs.FS, file string, def []byte) ([]byte, error) {
 		return def, nil
 	}
 	return data, err
+}
+
+// quoted shortens a text of a file for an error.
+func quoted(s string) string {
+	if len(s) > 60 {
+		s = strings.ToValidUTF8(s[:60], "") + "..."
+	}
+	return strconv.Quote(s)
 }
 
 // fail records the first error.
@@ -220,7 +233,7 @@ func (g *ggufModel) config() Config {
 		return Config{}
 	}
 	if !ok {
-		g.fail("general.architecture: %q is not supported%s", g.arch, nearest(g.arch, GGUFArchitectures()))
+		g.fail("general.architecture: %s is not supported%s", quoted(g.arch), nearest(g.arch, GGUFArchitectures()))
 		return Config{}
 	}
 	if n, _ := g.own("expert_count"); n > 0 && kind.mixture != "" {
@@ -295,14 +308,23 @@ func (g *ggufModel) sizes(put func(string, any), fam family) {
 	} else if fam.headDim != 0 {
 		put("head_dim", nil)
 	}
+	if causal, ok := g.own("attention.causal"); ok && causal == 0 {
+		g.fail("%s.attention.causal: false: only models whose tokens see those before them are supported", g.arch)
+	}
 	if fam.fixedEps {
 		return
 	}
-	for _, key := range []string{"attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"} {
+	keys := []string{"attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"}
+	if fam.norm.Layer {
+		slices.Reverse(keys)
+	}
+	for _, key := range keys {
 		if eps, ok := g.own(key); ok {
 			put("rms_norm_eps", eps)
+			return
 		}
 	}
+	g.fail("%s.%s is missing", g.arch, keys[0])
 }
 
 // perLayer reads a number that may be a list with one for each layer, which are the same.
@@ -333,12 +355,17 @@ func (g *ggufModel) rope(put func(string, any), fam family) {
 	}
 	p := map[string]any{"rope_type": "default", "rope_theta": g.ownOr("rope.freq_base", 10000)}
 	original, stretched := g.own("rope.scaling.original_context_length")
-	switch kind := g.text(g.arch + ".rope.scaling.type"); kind {
+	factor := g.ownOr("rope.scaling.factor", g.ownOr("rope.scale_linear", 0)) // the latter in old files
+	kind := g.text(g.arch + ".rope.scaling.type")
+	if kind == "" && factor != 0 && factor != 1 { // which llama.cpp takes for it
+		kind = "linear"
+	}
+	switch kind {
 	case "", "none":
 	case "linear":
-		p["rope_type"], p["factor"] = "linear", g.ownOr("rope.scaling.factor", 1)
+		p["rope_type"], p["factor"] = "linear", cmp.Or(factor, 1)
 	case "yarn":
-		p["rope_type"], p["factor"] = "yarn", g.ownOr("rope.scaling.factor", 1)
+		p["rope_type"], p["factor"] = "yarn", cmp.Or(factor, 1)
 		if stretched {
 			p["original_max_position_embeddings"] = original
 		}
@@ -352,7 +379,7 @@ func (g *ggufModel) rope(put func(string, any), fam family) {
 		}
 	case "longrope":
 	default:
-		g.fail("%s.rope.scaling.type: %q is not supported, want none, linear, yarn or longrope", g.arch, kind)
+		g.fail("%s.rope.scaling.type: %s is not supported, want none, linear, yarn or longrope", g.arch, quoted(kind))
 	}
 	if short := g.floats("rope_factors_short.weight"); short != nil {
 		p["rope_type"], p["short_factor"], p["long_factor"] = "longrope", short, g.floats("rope_factors_long.weight")
@@ -422,8 +449,9 @@ func (g *ggufModel) change(c *Config) {
 	c.MLPBias, c.HeadBias = biased("ffn_up"), g.has("output.bias")
 	c.Norm.Offset = 0 // it has been added
 	if freqs := g.floats("rope_freqs.weight"); freqs != nil && c.Rope.Type == RopeDefault {
-		if want := len(c.Rope.Frequencies(c.HeadDim)); len(freqs) != want || slices.Contains(freqs, 0) {
-			g.fail("tensor %q has %d numbers, want %d that are not 0", "rope_freqs.weight", len(freqs), want)
+		bad := func(f float64) bool { return !(f >= 1e-6 && f <= bigRope) }
+		if want := len(c.Rope.Frequencies(c.HeadDim)); len(freqs) != want || slices.ContainsFunc(freqs, bad) {
+			g.fail("tensor %q has %d numbers, want %d from 1e-6 to %g", "rope_freqs.weight", len(freqs), want, bigRope)
 		}
 		c.Rope.Type, c.Rope.Short = RopeLong, freqs
 	}
@@ -433,6 +461,9 @@ func (g *ggufModel) change(c *Config) {
 			return nil
 		}
 		return []uint32{uint32(n)}
+	}
+	if scale, ok := g.own("attention.scale"); ok && scale > 0 {
+		c.Scales.Attention = scale
 	}
 	c.BOS, c.EOS = id("bos"), slices.Concat(id("eos"), id("eot"), id("eom"))
 }

@@ -46,6 +46,37 @@ func TestGGUFDescribed(t *testing.T) {
 	}
 }
 
+// TestGGUFSettings: keys that change what is computed do.
+func TestGGUFSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes map[string]any
+		seen    func(c *Config) bool
+	}{
+		"linear without a type": {map[string]any{"llama.rope.scaling.factor": float32(4)}, func(c *Config) bool {
+			return c.Rope.Type == RopeLinear && c.Rope.Factor == 4
+		}},
+		"linear in an old file": {map[string]any{"llama.rope.scale_linear": float32(2)}, func(c *Config) bool {
+			return c.Rope.Type == RopeLinear && c.Rope.Factor == 2
+		}},
+		"yarn": {map[string]any{"llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": float32(2),
+			"llama.rope.scaling.original_context_length": 32}, func(c *Config) bool {
+			return c.Rope.Type == RopeYarn && c.Rope.OriginalMax == 32
+		}},
+		"base": {map[string]any{"llama.rope.freq_base": float32(5e5)},
+			func(c *Config) bool { return c.Rope.Theta == 5e5 }},
+		"scale of scores": {map[string]any{"llama.attention.scale": float32(0.5)},
+			func(c *Config) bool { return c.Scales.Attention == 0.5 }},
+		"the right epsilon": {map[string]any{"llama.attention.layer_norm_epsilon": float32(1)}, func(c *Config) bool {
+			return c.Norm.Eps == 1e-5
+		}},
+	} {
+		ck, err := DescribeFS(changedGGUF(c.changes), "m")
+		if err != nil || !c.seen(&ck.Config) {
+			t.Errorf("%s: %+v, %v", name, ck, err)
+		}
+	}
+}
+
 // TestGGUFEnds: special tokens that are known to end a text do, also if the file names another.
 func TestGGUFEnds(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -72,8 +103,15 @@ func TestGGUFRefused(t *testing.T) {
 		"no architecture": {map[string]any{"general.architecture": nil}, `general.architecture: "" is not supported`},
 		"architecture":    {map[string]any{"general.architecture": "qwen2vl"}, "the nearest that is: qwen2"},
 		"no width":        {map[string]any{"llama.embedding_length": nil}, "llama.embedding_length is missing"},
-		"no layers":       {map[string]any{"llama.block_count": 0}, "num_hidden_layers: want an integer from 1"},
-		"heads":           {map[string]any{"llama.attention.head_count": 3}, "is not a multiple of num_attention_heads 3"},
+		"no epsilon": {map[string]any{"llama.attention.layer_norm_rms_epsilon": nil},
+			"llama.attention.layer_norm_rms_epsilon is missing"},
+		"not causal": {map[string]any{"llama.attention.causal": false}, "llama.attention.causal: false"},
+		"too many tokens": {map[string]any{"tokenizer.ggml.tokens": []string{"a", "b", "c", "d", "e", "f", "g", "h",
+			"i"}},
+			"has 9, but the embedding has 8 rows"},
+		"long texts": {map[string]any{"general.architecture": strings.Repeat("x", 1000)}, `xxx..." is not supported`},
+		"no layers":  {map[string]any{"llama.block_count": 0}, "num_hidden_layers: want an integer from 1"},
+		"heads":      {map[string]any{"llama.attention.head_count": 3}, "is not a multiple of num_attention_heads 3"},
 		"heads of layers": {map[string]any{"llama.attention.head_count": []int{2, 4}},
 			"is 4 in layer 1 and 2 in layer 0"},
 		"values":            {map[string]any{"llama.attention.key_length": 16, "llama.attention.value_length": 8}, "value_length"},

@@ -49,9 +49,7 @@ func (g *ggufModel) tokenizer() (TokenizerConfig, []byte) {
 	v.kinds, errs[1] = g.Numbers("tokenizer.ggml.token_type")
 	v.scores, errs[2] = g.Numbers("tokenizer.ggml.scores")
 	g.err = cmp.Or(g.err, errs[0], errs[1], errs[2])
-	if len(v.tokens) == 0 {
-		g.fail("tokenizer.ggml.tokens is missing")
-	}
+	v.check(g)
 	if g.err != nil {
 		return t, nil
 	}
@@ -64,8 +62,7 @@ func (g *ggufModel) tokenizer() (TokenizerConfig, []byte) {
 	case "llama":
 		file = g.sentencePiece(&v)
 	default:
-		g.fail("tokenizer.ggml.model: %q is not supported, want gpt2 or llama; a %s beside the file is used instead", model,
-			TokenizerFile)
+		g.fail("tokenizer.ggml.model: %s is not supported, want gpt2 or llama", quoted(model))
 		return t, nil
 	}
 	if g.err != nil {
@@ -73,12 +70,41 @@ func (g *ggufModel) tokenizer() (TokenizerConfig, []byte) {
 	}
 	file["version"] = "1.0"
 	file["added_tokens"] = v.added()
-	file["post_processor"] = g.postProcessor(&t, &v)
+	end, _ := g.number("tokenizer.ggml.add_eos_token")
+	file["post_processor"] = postProcessor(&v, map[bool]string{true: t.BOS}[*t.AddBOS],
+		map[bool]string{true: t.EOS}[end != 0])
 	data, err := json.Marshal(file)
 	if err != nil {
 		g.fail("tokenizer: %v", err)
 	}
 	return t, data
+}
+
+// Limits of a vocabulary, far above those of any model that is read: its tokens, and those that are found in text
+// before anything else.
+const (
+	maxTokens = 1 << 20
+	maxAdded  = 1 << 16
+)
+
+// check refuses vocabularies that no model has.
+func (v *ggufVocab) check(g *ggufModel) {
+	rows, added := g.dim("token_embd.weight", 1), 0
+	for i := range v.tokens {
+		if k := v.kind(i); k == ggufControl || k == ggufUser {
+			added++
+		}
+	}
+	switch n := len(v.tokens); {
+	case n == 0:
+		g.fail("tokenizer.ggml.tokens is missing")
+	case n > maxTokens:
+		g.fail("tokenizer.ggml.tokens: has %d, at most %d are allowed", n, maxTokens)
+	case n > rows:
+		g.fail("tokenizer.ggml.tokens: has %d, but the embedding has %d rows", n, rows)
+	case added > maxAdded:
+		g.fail("tokenizer.ggml.token_type: has %d special and added tokens, at most %d are allowed", added, maxAdded)
+	}
 }
 
 // templates reads the chat templates.
@@ -170,9 +196,8 @@ func (v *ggufVocab) byID() map[string]int {
 	return out
 }
 
-// postProcessor adds the tokens at the beginning and at the end.
-func (g *ggufModel) postProcessor(t *TokenizerConfig, v *ggufVocab) any {
-	end, _ := g.number("tokenizer.ggml.add_eos_token")
+// postProcessor adds a token at the beginning and one at the end, unless they are empty.
+func postProcessor(v *ggufVocab, begin, end string) any {
 	type piece map[string]map[string]any
 	single, pair := []piece{}, []piece{}
 	tokens := map[string]any{}
@@ -181,18 +206,17 @@ func (g *ggufModel) postProcessor(t *TokenizerConfig, v *ggufVocab) any {
 			return
 		}
 		id := slices.Index(v.tokens, text)
+		if id < 0 {
+			return
+		}
 		tokens[text] = map[string]any{"id": text, "ids": []int{id}, "tokens": []string{text}}
 		single = append(single, piece{"SpecialToken": {"id": text, "type_id": 0}})
 		pair = append(pair, piece{"SpecialToken": {"id": text, "type_id": 0}})
 	}
-	if *t.AddBOS {
-		put(t.BOS)
-	}
+	put(begin)
 	single = append(single, piece{"Sequence": {"id": "A", "type_id": 0}})
 	pair = append(pair, piece{"Sequence": {"id": "A", "type_id": 0}}, piece{"Sequence": {"id": "B", "type_id": 1}})
-	if end != 0 {
-		put(t.EOS)
-	}
+	put(end)
 	if len(tokens) == 0 {
 		return nil
 	}
@@ -207,13 +231,27 @@ func (g *ggufModel) sentencePiece(v *ggufVocab) map[string]any {
 		return nil
 	}
 	prefix, ok := g.number("tokenizer.ggml.add_space_prefix")
-	prefixed := !ok || prefix != 0
+	return sentencePieceFile(v, !ok || prefix != 0, false)
+}
+
+// sentencePieceFile is tokenizer.json of pieces with scores. prefixed puts a space before a text, or with once before
+// its first part alone, and not behind each special token.
+func sentencePieceFile(v *ggufVocab, prefixed, once bool) map[string]any {
+	var normalizer, pre any
 	normalizers := []any{map[string]any{"type": "Replace", "pattern": map[string]any{"String": " "}, "content": space}}
 	decoders := []any{map[string]any{"type": "Replace", "pattern": map[string]any{"String": space}, "content": " "},
 		map[string]any{"type": "ByteFallback"}, map[string]any{"type": "Fuse"}}
-	if prefixed {
+	if prefixed && !once {
 		normalizers = slices.Insert(normalizers, 0, any(map[string]any{"type": "Prepend", "prepend": space}))
+	}
+	if prefixed {
 		decoders = append(decoders, map[string]any{"type": "Strip", "content": " ", "start": 1, "stop": 0})
+	}
+	normalizer = map[string]any{"type": "Sequence", "normalizers": normalizers}
+	if once {
+		normalizer = nil
+		pre = map[string]any{"type": "Metaspace", "replacement": space, "split": false,
+			"prepend_scheme": map[bool]string{true: "first", false: "never"}[prefixed]}
 	}
 	unk := any(nil)
 	for i, text := range v.tokens {
@@ -222,8 +260,8 @@ func (g *ggufModel) sentencePiece(v *ggufVocab) map[string]any {
 		}
 	}
 	return map[string]any{
-		"normalizer":    map[string]any{"type": "Sequence", "normalizers": normalizers},
-		"pre_tokenizer": nil,
+		"normalizer":    normalizer,
+		"pre_tokenizer": pre,
 		"decoder":       map[string]any{"type": "Sequence", "decoders": decoders},
 		"model": map[string]any{"type": "BPE", "unk_token": unk, "fuse_unk": true, "byte_fallback": true,
 			"vocab": v.byID(), "merges": v.merges()},
@@ -267,7 +305,7 @@ func (g *ggufModel) byteLevel(v *ggufVocab) map[string]any {
 	name := g.text("tokenizer.ggml.pre")
 	pre, ok := splitOf(cmp.Or(name, "default"))
 	if !ok {
-		g.fail("tokenizer.ggml.pre: %q is not supported; a %s beside the file is used instead", name, TokenizerFile)
+		g.fail("tokenizer.ggml.pre: %s is not supported", quoted(name))
 		return nil
 	}
 	lines, err := g.Strings("tokenizer.ggml.merges")
@@ -277,7 +315,7 @@ func (g *ggufModel) byteLevel(v *ggufVocab) map[string]any {
 	for i, line := range lines {
 		at := strings.IndexByte(line[min(1, len(line)):], ' ') + 1 // a piece may begin with a space
 		if at < 1 {
-			g.fail("tokenizer.ggml.merges: entry %d is %q, want two pieces", i, line)
+			g.fail("tokenizer.ggml.merges: entry %d is %s, want two pieces", i, quoted(line))
 			return nil
 		}
 		pair := [2]string{line[:at], line[at+1:]}

@@ -22,6 +22,10 @@ type TokenizerConfig struct {
 	Tokens map[string]string
 	// AddBOS is nil if the file does not have it.
 	AddBOS *bool
+	// AddEOS says that texts end with EOS, NotLegacy that tokenizer.model's spaces are those of transformers' newer
+	// way; Added are the tokens of added_tokens_decoder, by id. They matter where there is no tokenizer.json.
+	AddEOS, NotLegacy bool
+	Added             map[int]AddedToken
 	// ChatTemplates maps a name to Jinja source; most models have DefaultTemplate only.
 	ChatTemplates map[string]string
 	// TemplateFiles maps each name in ChatTemplates to its file, a slash-separated path in the
@@ -48,6 +52,8 @@ func ParseTokenizerConfig(data []byte) (TokenizerConfig, error) {
 		t.TemplateFiles[name] = ""
 	}
 	t.decoder = o.has("added_tokens_decoder")
+	t.Added = o.readAdded()
+	t.AddEOS, t.NotLegacy = o.bool("add_eos_token", false), !o.bool("legacy", true)
 	o.tokens(t.Tokens)
 	t.nameTokens()
 	if _, ok := o.raw("add_bos_token"); ok {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"sync"
 )
 
@@ -90,14 +91,25 @@ func (f Format) Take(codes []byte, numbers []float32, rows, k int,
 func parallel(rows int, do func(row int)) {
 	workers := min(max(1, runtime.GOMAXPROCS(0)-1), rows)
 	var wg sync.WaitGroup
+	var once sync.Once
+	var fault any // in what the rows are read from, for the caller
 	for w := range workers {
 		wg.Go(func() {
+			debug.SetPanicOnFault(true)
+			defer func() {
+				if r := recover(); r != nil {
+					once.Do(func() { fault = r })
+				}
+			}()
 			for r := rows * w / workers; r < rows*(w+1)/workers; r++ {
 				do(r)
 			}
 		})
 	}
 	wg.Wait()
+	if fault != nil {
+		panic(fault)
+	}
 }
 
 func (f Format) row(out []byte, scales, src []float32, e *WeightError) {

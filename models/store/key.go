@@ -57,8 +57,10 @@ type checksumCache struct {
 }
 
 type checksumEntry struct {
-	Size   int64  `json:"size"`
-	Time   int64  `json:"time"` // nanoseconds since 1970
+	Size int64 `json:"size"`
+	Time int64 `json:"time"` // nanoseconds since 1970
+	// Change is when the file or its name was last changed, which no program can set back; 0 where that is not known.
+	Change int64  `json:"change,omitempty"`
 	SHA256 string `json:"sha256"`
 }
 
@@ -81,8 +83,9 @@ func (m *checksumCache) sum(ctx context.Context, fsys fs.FS, name, path string) 
 	if err != nil {
 		return "", err
 	}
-	now := checksumEntry{Size: st.Size(), Time: st.ModTime().UnixNano()}
-	if old, ok := m.entries[path]; ok && path != "" && old.Size == now.Size && old.Time == now.Time {
+	now := checksumEntry{Size: st.Size(), Time: st.ModTime().UnixNano(), Change: changeTime(st)}
+	if old, ok := m.entries[path]; ok && path != "" && old.Size == now.Size && old.Time == now.Time &&
+		old.Change == now.Change {
 		return old.SHA256, nil
 	}
 	h := sha256.New()
@@ -99,7 +102,9 @@ func (m *checksumCache) sum(ctx context.Context, fsys fs.FS, name, path string) 
 // remember adds the checksum of a file that was just written, if path is that file.
 func (m *checksumCache) remember(path string, written fs.FileInfo, sum string) {
 	if st, err := os.Stat(path); err == nil && os.SameFile(st, written) && st.ModTime().Equal(written.ModTime()) {
-		m.entries[path], m.changed = checksumEntry{Size: st.Size(), Time: st.ModTime().UnixNano(), SHA256: sum}, true
+		m.entries[path], m.changed = checksumEntry{Size: st.Size(), Time: st.ModTime().UnixNano(),
+			Change: changeTime(st),
+			SHA256: sum}, true
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -418,6 +419,32 @@ func TestChecksumsAreRemembered(t *testing.T) {
 	}
 	if m.changed {
 		t.Error("the checksum of a file that was just written was remembered")
+	}
+	// So is one whose time was set back to what it was, where the system tells.
+	if runtime.GOOS == "linux" {
+		at := filepath.Join(dir, "config.json")
+		then := now.Add(-time.Hour)
+		if err := os.Chtimes(at, then, then); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.sum(context.Background(), os.DirFS(dir), "config.json", at); err != nil || !m.changed {
+			t.Fatalf("not remembered: %v", err)
+		}
+		data, err := os.ReadFile(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond) // longer than the clock of files
+		if err := errors.Join(os.WriteFile(at, bytes.Repeat([]byte(" "), len(data)), 0o644),
+			os.Chtimes(at, then, then)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := m.sum(context.Background(), os.DirFS(dir), "config.json", at); err != nil || got == sum {
+			t.Errorf("checksum %s of other content, %v", got, err)
+		}
+		if err := os.WriteFile(at, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// A broken cache of checksums is ignored.
 	if err := os.WriteFile(path, []byte("{"), 0o644); err != nil {

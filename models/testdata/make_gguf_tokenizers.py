@@ -22,7 +22,7 @@ import sentencepiece  # noqa: E402
 import torch  # noqa: E402
 from conversion.base import TextModel  # noqa: E402
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers  # noqa: E402
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM  # noqa: E402
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, LlamaTokenizer  # noqa: E402
 
 TEXT = [line for f in sorted(HERE.parents[1].glob("docs/*.md")) for line in f.read_text().splitlines()] + [
     "Der schnelle Fuchs überspringt den faulen Hund; 12345 Straßen, 3,50 €.", "ναι, μάλιστα!", "быстрая лиса",
@@ -90,6 +90,25 @@ def texts():
     return out
 
 
+def as_llama(name, folder, legacy, out):
+    """What transformers makes of tokenizer.model, with added tokens: with the spaces of its older way, and the newer."""
+    config = {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>",
+              "legacy": legacy, "add_bos_token": True, "add_eos_token": False, "add_prefix_space": name == "pieces",
+              "added_tokens_decoder": {"0": added("<unk>"), "1": added("<s>"), "2": added("</s>"),
+                                       "800": added("<|extra|>"), "801": added("<tool>", False)}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    tok = LlamaTokenizer.from_pretrained(folder)
+    rows = [{"text": t, "ids": tok.encode(t)} for t in texts()[:200] + ["a<|extra|>b", "<s>x</s> y", "<|extra|> <tool>z"]]
+    kind = "legacy" if legacy else "newer"
+    (out / f"{kind}_config.json").write_text(json.dumps(config) + "\n")
+    (out / f"{kind}_golden.json").write_text("[\n" + ",\n".join(json.dumps(r, ensure_ascii=False) for r in rows) + "\n]\n")
+
+
+def added(text, special=True):
+    return {"content": text, "lstrip": False, "rstrip": False, "normalized": False, "single_word": False,
+            "special": special}
+
+
 def main(name):
     out = HERE / "tokenizers" / name
     out.mkdir(parents=True, exist_ok=True)
@@ -105,6 +124,11 @@ def main(name):
         kind.set_vocab = write
         with torch.inference_mode():
             kind(folder, gguf.LlamaFileType.GUESSED, out / "model.gguf").write()
+        if name not in BYTES:
+            (out / "tokenizer.model").write_bytes((folder / "tokenizer.model").read_bytes())
+            as_llama(name, folder, False, out)
+            if name != "pieces":  # transformers 5 puts no second space before a text, as sentencepiece and others do
+                as_llama(name, folder, True, out)
     list_ = texts()
     ids = [tok.encode(t, add_special_tokens=False) if name in BYTES else tok.encode(t) for t in list_]
     rows = [{"text": t, "ids": i} for t, i in zip(list_, ids)]

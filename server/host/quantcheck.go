@@ -50,6 +50,9 @@ func quantCheck(ctx context.Context, d device, b models.Built, tok *token.Tokeni
 	}
 	tokens := tok.Encode(quant.CheckText, true)
 	tokens = tokens[:min(len(tokens), b.MaxPositions)]
+	if len(tokens) == 0 {
+		return "the text has no tokens in this vocabulary", nil
+	}
 	want, err := newCheckSequence(d, reference, len(tokens))
 	if err != nil {
 		return "", err

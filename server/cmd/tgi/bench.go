@@ -102,7 +102,7 @@ server of its own on the loopback address and measures that model on this machin
 		"with --shape or --model-id: threads; 0 is one per core that the process may use")
 	f.output.flag(cmd)
 	complete(cmd, "shape", synth.Shapes()...)
-	complete(cmd, "weights", "fp32", "int8", "int4")
+	complete(cmd, "weights", "fp32", "int8", "int4", "stored")
 	must(cmd.MarkFlagDirname("model-id"))
 	return cmd
 }
