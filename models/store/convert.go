@@ -22,8 +22,9 @@ import (
 // tempPrefix begins the names of unfinished entries.
 const tempPrefix = ".tmp-"
 
-// convert builds the model in a temporary folder and renames it to at.
-func convert(ctx context.Context, ck *hf.Checkpoint, root, at, key string, opt Options) (models.Built, error) {
+// convert builds the model in a temporary folder and renames it to at, if the files are unchanged.
+func convert(ctx context.Context, ck *hf.Checkpoint, root, at, key string, unchanged func() error,
+	opt Options) (models.Built, error) {
 	start := time.Now()
 	temp, err := os.MkdirTemp(root, tempPrefix)
 	if err != nil {
@@ -35,6 +36,9 @@ func convert(ctx context.Context, ck *hf.Checkpoint, root, at, key string, opt O
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
 	result, dataSHA256, err := build(ctx, ck, temp, opt)
+	if err == nil {
+		err = unchanged()
+	}
 	if err != nil {
 		return models.Built{}, fmt.Errorf("convert %s to %s: %w", ck.Name, opt.Weights, err)
 	}

@@ -48,6 +48,22 @@ func contentKey(ctx context.Context, root string, ck *hf.Checkpoint, fsys fs.FS,
 	return hex.EncodeToString(key.Sum(nil)), nil
 }
 
+// stamp tells whether a file was changed.
+type stamp struct{ size, time, change int64 }
+
+// stampsOf returns those of the files that a build depends on.
+func stampsOf(fsys fs.FS, ck *hf.Checkpoint) (map[string]stamp, error) {
+	out := map[string]stamp{}
+	for _, name := range ck.Files() {
+		st, err := fs.Stat(fsys, name)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = stamp{st.Size(), st.ModTime().UnixNano(), changeTime(st)}
+	}
+	return out, nil
+}
+
 // checksumCache is hashes.json. Losing it only costs time, so errors of reading and writing it
 // are ignored.
 type checksumCache struct {

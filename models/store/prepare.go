@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -103,6 +104,10 @@ func prepare(ctx context.Context, ck *hf.Checkpoint, fsys fs.FS, dir string, opt
 		return models.Built{}, fmt.Errorf("model cache: %w", err)
 	}
 	removeAbandoned(root)
+	before, err := stampsOf(fsys, ck)
+	if err != nil {
+		return models.Built{}, err
+	}
 	key, err := contentKey(ctx, root, ck, fsys, dir, opt)
 	if err != nil {
 		return models.Built{}, err
@@ -120,7 +125,15 @@ func prepare(ctx context.Context, ck *hf.Checkpoint, fsys fs.FS, dir string, opt
 	if opt.Damaged != nil && errors.Is(err, errDamaged) {
 		opt.Damaged(err)
 	}
-	return convert(ctx, ck, root, at, key, opt)
+	// What is built belongs to the key only if the files stay what they are until it is.
+	unchanged := func() error {
+		after, err := stampsOf(fsys, ck)
+		if err == nil && !maps.Equal(before, after) {
+			err = fmt.Errorf("its files were changed meanwhile")
+		}
+		return err
+	}
+	return convert(ctx, ck, root, at, key, unchanged, opt)
 }
 
 // entryName is the folder of a model in the cache. The key's first 16 digits

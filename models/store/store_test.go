@@ -333,6 +333,28 @@ func TestManyMayPrepareAtOnce(t *testing.T) {
 	prepared(t, dir, opt) // looks for leftovers
 }
 
+// TestChangedWhileConverted: what is converted of files that change meanwhile is not kept under the key of what they were.
+func TestChangedWhileConverted(t *testing.T) {
+	dir := checkpoint(t, "llama2")
+	opt, conversions := options(t, models.Int4)
+	opt.Progress = func(int64, int64) {
+		at := filepath.Join(dir, "config.json")
+		data, err := os.ReadFile(at)
+		if err == nil {
+			err = os.WriteFile(at, append(data, ' '), 0o644)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := Prepare(context.Background(), dir, opt); err == nil ||
+		!strings.Contains(err.Error(), "its files were changed meanwhile") || *conversions != 0 {
+		t.Errorf("%v, %d conversions", err, *conversions)
+	}
+	opt.Progress = nil
+	prepared(t, dir, opt)
+}
+
 func TestACancelledConversionLeavesNothing(t *testing.T) {
 	opt, n := options(t, models.FP32)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -9,6 +9,9 @@ import (
 
 // MapFile maps a file into memory, read-only, and returns its content and what ends the mapping.
 func MapFile(path string) (data []byte, release func() error, err error) {
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%s: is not a regular file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
@@ -19,6 +22,9 @@ func MapFile(path string) (data []byte, release func() error, err error) {
 
 // MapFS is MapFile for a file of a file system. One that is not on the disk is read into memory.
 func MapFS(fsys fs.FS, name string) (data []byte, release func() error, err error) {
+	if st, err := fs.Stat(fsys, name); err == nil && !st.Mode().IsRegular() { // opening a pipe would wait for a writer
+		return nil, nil, fmt.Errorf("%s: is not a regular file", name)
+	}
 	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, nil, err
