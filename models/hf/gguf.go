@@ -115,7 +115,9 @@ func describeGGUF(fsys fs.FS, file, name string) (c *Checkpoint, err error) {
 	}
 	defer f.Close()
 	g := &ggufModel{File: f, name: file}
-	c = &Checkpoint{Name: strings.TrimSuffix(name, gguf.Extension), GGUF: file, Config: g.config(), layout: g.layout}
+	c = &Checkpoint{Name: strings.TrimSuffix(name, gguf.Extension), GGUF: file}
+	c.Config = g.config()
+	c.layout = g.layout
 	if g.err == nil {
 		c.Tokenizer, c.TokenizerJSON = g.tokenizer()
 	}
@@ -176,20 +178,21 @@ func (g *ggufModel) fail(format string, a ...any) {
 	g.err = cmp.Or(g.err, fmt.Errorf("%s: %w: %s", g.name, ErrConfig, fmt.Sprintf(format, a...)))
 }
 
-// text, number and numbers read keys of the file; own ones those that begin with the architecture.
-
+// text reads a key of the file, "" if it is absent.
 func (g *ggufModel) text(key string) string {
 	s, err := g.String(key)
 	g.err = cmp.Or(g.err, err)
 	return s
 }
 
+// number reads a key of the file.
 func (g *ggufModel) number(key string) (float64, bool) {
 	n, ok, err := g.Number(key)
 	g.err = cmp.Or(g.err, err)
 	return n, ok
 }
 
+// own is number for a key of the architecture, and ownOr has a default.
 func (g *ggufModel) own(key string) (float64, bool) { return g.number(g.arch + "." + key) }
 
 func (g *ggufModel) ownOr(key string, def float64) float64 {
