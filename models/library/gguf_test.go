@@ -87,3 +87,55 @@ func TestImportGGUF(t *testing.T) {
 	}
 	clean(t, l)
 }
+
+// TestBareFiles: files in the models folder, and in folders that are no models, are models by their names without
+// extension; they are deleted with all their parts.
+func TestBareFiles(t *testing.T) {
+	keys, list := gguftest.Llama()
+	whole := gguftest.File(keys, list)
+	keys["split.count"] = 2
+	l := opened(t, Options{})
+	for name, data := range map[string][]byte{"a.gguf": whole, "one/d.gguf": whole, "two/b.gguf": whole,
+		"two/c.Q8_0.gguf": whole, "two/mmproj-c.gguf": whole, "x-00001-of-00002.gguf": gguftest.File(keys, list[:2]),
+		"x-00002-of-00002.gguf": gguftest.File(nil, list[2:]), "notes.txt": nil} {
+		at := filepath.Join(l.Dir(), name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids := func() (out []ID) {
+		models, err := l.List()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range models {
+			out = append(out, m.ID)
+		}
+		return out
+	}
+	want := []ID{"a", "one", "two/b", "two/c.Q8_0", "x"}
+	if got := ids(); !slices.Equal(got, want) {
+		t.Fatalf("models %v, want %v", got, want)
+	}
+	for _, id := range want {
+		if info, err := l.Describe(id); err != nil || info.Format != GGUF {
+			t.Errorf("%s: %+v, %v", id, info, err)
+		}
+		if err := l.checkAvailable(id); !errors.Is(err, ErrExists) {
+			t.Errorf("%s is free: %v", id, err)
+		}
+		if err := l.Delete(id); err != nil || l.Has(id) {
+			t.Errorf("%s: %v, still there: %v", id, err, l.Has(id))
+		}
+	}
+	if got := ids(); len(got) > 0 {
+		t.Errorf("left: %v", got)
+	}
+	if names, err := fs.Glob(os.DirFS(l.Dir()), "*/*.gguf"); err != nil || !slices.Equal(names,
+		[]string{"two/mmproj-c.gguf"}) {
+		t.Errorf("files left: %v, %v", names, err)
+	}
+}

@@ -8,6 +8,8 @@ import (
 	"path"
 	"path/filepath"
 	"sync"
+
+	"tgi/models/gguf"
 )
 
 // Hold prevents this and other processes from deleting a model until release is called,
@@ -92,8 +94,17 @@ func (l *Library) moveAside(root *os.Root, id ID, to string) error {
 		return err
 	}
 	defer closeLock(lock)
-	if err := root.Rename(id.path(), to); err != nil {
-		return fmt.Errorf("model %s: %w", id, err)
+	names := []string{id.path()}
+	if m := l.model(id); m.Dir != filepath.Join(l.dir, id.path()) { // a file, with its parts
+		names, _ = gguf.Parts(filepath.Base(m.Dir))
+		for i, n := range names {
+			names[i] = path.Join(path.Dir(id.path()), n)
+		}
+	}
+	for i, n := range names {
+		if err := root.Rename(n, fmt.Sprintf("%s%d", to, i)); err != nil {
+			return fmt.Errorf("model %s: %w", id, err)
+		}
 	}
 	delete(l.infos, id)
 	// Remove parent folders that are empty now.

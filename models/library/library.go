@@ -6,12 +6,14 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"tgi/models/gguf"
 	"tgi/models/hf"
 	"tgi/models/safetensors"
 )
@@ -136,9 +138,9 @@ func (l *Library) Dir() string { return l.dir }
 // Limits are those that the library was opened with.
 func (l *Library) Limits() Limits { return l.limits }
 
-// List returns all models in order of their ids: declared ones, and folders that hold a
-// configuration and weights. Folders whose path is not a valid id are left out. It reads
-// folders but no files.
+// List returns all models in order of their ids: declared ones, folders that hold a configuration and weights or one
+// file in the GGUF format, and other such files, whose ids are their paths without extension. Those whose path is not
+// a valid id are left out. It reads folders but no files.
 func (l *Library) List() ([]Model, error) {
 	found := map[ID]Model{}
 	for id, d := range *l.declared.Load() {
@@ -167,24 +169,25 @@ func (l *Library) walk(at string, depth int, found map[ID]Model) error {
 	}
 	for _, e := range entries {
 		link := e.Type()&fs.ModeSymlink != 0
-		if !e.IsDir() && !link {
+		name := e.Name()
+		if _, first := gguf.Parts(name); first && !e.IsDir() && hf.IsGGUF(name) {
+			name = ggufStem(name)
+		} else if !e.IsDir() && !link {
 			continue
 		}
-		name := e.Name()
-		if at != "" {
-			name = at + "/" + name
-		}
+		name = path.Join(at, name)
 		id, err := ParseID(name)
 		if err != nil {
 			continue
 		}
 		m := l.model(id)
-		switch {
-		case isCheckpoint(m.FS):
+		if isCheckpoint(m.FS) {
 			if _, hidden := found[id]; !hidden {
 				found[id] = m
 			}
-		case !link && depth < maxIDParts:
+			continue
+		}
+		if e.IsDir() && depth < maxIDParts {
 			if err := l.walk(name, depth+1, found); err != nil {
 				return err
 			}
@@ -193,9 +196,34 @@ func (l *Library) walk(at string, depth int, found map[ID]Model) error {
 	return nil
 }
 
+// model returns the folder, or the file in the GGUF format, that has an id, whether it is a model or not.
 func (l *Library) model(id ID) Model {
 	dir := filepath.Join(l.dir, id.path())
+	if file := ggufAt(dir); file != "" {
+		return Model{ID: id, Dir: file, FS: hf.FS(file)}
+	}
 	return Model{ID: id, Dir: dir, FS: os.DirFS(dir)}
+}
+
+// ggufAt returns the file in the GGUF format, or the first of its parts, that has a path without its extension, if
+// there is one and no folder of that path.
+func ggufAt(at string) string {
+	if st, err := os.Stat(at); err == nil && st.IsDir() {
+		return ""
+	}
+	if st, err := os.Stat(at + gguf.Extension); err == nil && st.Mode().IsRegular() {
+		return at + gguf.Extension
+	}
+	entries, err := os.ReadDir(filepath.Dir(at))
+	if err != nil {
+		return ""
+	}
+	for _, e := range entries {
+		if names, first := gguf.Parts(e.Name()); first && len(names) > 1 && ggufStem(e.Name()) == filepath.Base(at) {
+			return filepath.Join(filepath.Dir(at), e.Name())
+		}
+	}
+	return ""
 }
 
 func (d Declared) model() Model { return Model{ID: d.ID, Dir: d.Dir, FS: d.FS, Declared: true} }
@@ -221,7 +249,7 @@ func isCheckpoint(fsys fs.FS) bool {
 		st, err := fs.Stat(fsys, name)
 		return err == nil && st.Mode().IsRegular()
 	}
-	if file, err := hf.GGUF(fsys); file != "" || err != nil { // of several files Check says so
+	if file, _ := hf.GGUF(fsys); file != "" { // of several, each is a model of its own
 		return true
 	}
 	weights := append([]string{safetensors.SingleFile, safetensors.IndexFile}, onnxGraphs...)

@@ -333,7 +333,8 @@ func TestManyMayPrepareAtOnce(t *testing.T) {
 	prepared(t, dir, opt) // looks for leftovers
 }
 
-// TestChangedWhileConverted: what is converted of files that change meanwhile is not kept under the key of what they were.
+// TestChangedWhileConverted: what is converted of files that change meanwhile is not kept under the key of what they
+// were.
 func TestChangedWhileConverted(t *testing.T) {
 	dir := checkpoint(t, "llama2")
 	opt, conversions := options(t, models.Int4)
