@@ -72,7 +72,8 @@ var effectless = []effect{
 	{flag: "sharded", same: no, reason: whyOneProcess},
 	{flag: "num-shard", env: []string{"NUM_SHARD", "SM_NUM_GPUS"}, same: []string{"1"}, reason: whyOneProcess},
 	{flag: "dtype", reason: whyWeights, weights: dtypeWeights},
-	{flag: "quantize", env: []string{"QUANTIZE", "HF_MODEL_QUANTIZE"}, reason: whyWeights, weights: quantizeWeights},
+	{flag: "quantize", env: []string{"QUANTIZE", "HF_MODEL_QUANTIZE"}, reason: whyWeights, weights: quantizeWeights,
+		same: []string{"awq", "gptq", "marlin", "compressed-tensors"}}, // of which a checkpoint says so itself
 	{flag: "kv-cache-dtype", reason: "the format of the weights decides it"},
 	{flag: "speculate", same: []string{"0"}, reason: "tokens are generated one by one, which gives the same text"},
 	{flag: "trust-remote-code", env: []string{"TRUST_REMOTE_CODE", "HF_MODEL_TRUST_REMOTE_CODE"}, bare: true, same: no,

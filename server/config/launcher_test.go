@@ -14,7 +14,7 @@ import (
 // without a value.
 var launcherFlags = map[string]string{
 	"model-id": "x", "revision": "main", "validation-workers": "2", "sharded": "true", "num-shard": "2",
-	"quantize": "awq", "speculate": "2",
+	"quantize": "fp8", "speculate": "2",
 	"dtype": "float16", "kv-cache-dtype": "fp8_e5m2", "trust-remote-code": "", "max-concurrent-requests": "8",
 	"max-best-of":        "2",
 	"max-stop-sequences": "4", "max-top-n-tokens": "5", "max-input-tokens": "10", "max-input-length": "10",
@@ -133,7 +133,7 @@ func TestLauncherWeights(t *testing.T) {
 	}
 	l, err := Read(nil, func(name string) (string, bool) { return "bitsandbytes-nf4", name == "HF_MODEL_QUANTIZE" })
 	want := "HF_MODEL_QUANTIZE has no effect on the CPU: --weights says how the model is computed"
-	on, onErr := Read(parsed(t, "--device", "cuda:1", "--dtype", "float16", "--quantize", "awq"),
+	on, onErr := Read(parsed(t, "--device", "cuda:1", "--dtype", "float16", "--quantize", "fp8"),
 		func(string) (string, bool) { return "", false })
 	if onErr != nil || on.Config.CUDAWeights != "fp16" || len(on.Notices) != 1 || on.Notices[0].Name != "--quantize" {
 		t.Errorf("on a GPU: %q, notices %v, %v", on.Config.CUDAWeights, on.Notices, onErr)
