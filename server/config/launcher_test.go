@@ -50,7 +50,7 @@ var launcherVariables = map[string]string{
 	"CUDA_GRAPHS":     "1", "USE_FLASH_ATTENTION": "true", "DOCKER_LABEL": "x", "GIT_SHA": "x", "AIP_HTTP_PORT": "8081",
 	"AIP_PREDICT_ROUTE": "/p", "AIP_HEALTH_ROUTE": "/h", "HF_MODEL_ID": "x", "HF_MODEL_REVISION": "x",
 	"SM_NUM_GPUS":       "4",
-	"HF_MODEL_QUANTIZE": "awq", "HF_MODEL_TRUST_REMOTE_CODE": "true",
+	"HF_MODEL_QUANTIZE": "fp8", "HF_MODEL_TRUST_REMOTE_CODE": "true",
 }
 
 // works reports whether the setting has an effect; the others are told of.
