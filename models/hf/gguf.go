@@ -42,6 +42,14 @@ func (f someFiles) Open(name string) (fs.File, error) {
 	return f.FS.Open(name)
 }
 
+// Stat implements fs.StatFS: without it a file is opened for that, which waits if it is a pipe.
+func (f someFiles) Stat(name string) (fs.FileInfo, error) {
+	if name != "." && !slices.Contains(f.names, name) {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+	}
+	return fs.Stat(f.FS, name)
+}
+
 // ReadDir implements fs.ReadDirFS.
 func (f someFiles) ReadDir(name string) (list []fs.DirEntry, err error) {
 	if name != "." {
