@@ -44,12 +44,15 @@ func newSource(ck *hf.Checkpoint) (*source, error) {
 	}
 	want := expected(c)
 	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if !s.set.Has(name) {
+			name = ck.TensorName(name)
+		}
 		t, err := s.set.Tensor(name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Architecture, err)
 		}
 		if !slices.Equal(t.Shape, want[name]) {
-			return nil, fmt.Errorf("%s: tensor %q has shape %v, want %v: %w", t.File, name, t.Shape, want[name],
+			return nil, fmt.Errorf("%s: tensor %q has shape %v, want %v: %w", t.File, t.Name, t.Shape, want[name],
 				errShape)
 		}
 		if err := t.Floats(nil, 0); err != nil { // refuses types that cannot be read
@@ -81,7 +84,7 @@ func (s *source) checkUnused(c *hf.Config, want map[string][]int64) error {
 			return err
 		}
 		if name != head || !c.Tied {
-			return fmt.Errorf("%s: tensor %q is not part of %s with this configuration: %w", t.File, name,
+			return fmt.Errorf("%s: tensor %q is not part of %s with this configuration: %w", t.File, t.Name,
 				c.Architecture, errShape)
 		}
 		embed, err := s.set.Tensor(table)

@@ -122,7 +122,7 @@ func describe(fsys fs.FS, name string) (*Checkpoint, error) {
 		{SpecialTokensFile, false, func(b []byte) error { return c.Tokenizer.readSpecialTokens(b) }},
 	}
 	for _, s := range steps {
-		data, err := fs.ReadFile(fsys, s.file)
+		data, err := readFile(fsys, s.file)
 		if errors.Is(err, fs.ErrNotExist) && !s.required {
 			continue
 		}
@@ -149,6 +149,15 @@ func describe(fsys fs.FS, name string) (*Checkpoint, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// TensorName returns what a tensor is called in the files, for errors: in a file in the GGUF format otherwise than
+// here.
+func (c *Checkpoint) TensorName(name string) string {
+	if c.layout == nil {
+		return name
+	}
+	return c.layout.original(&c.Config, name)
 }
 
 // Files returns the names of the files that a model's graph and weights depend on.

@@ -164,9 +164,21 @@ func (g *ggufModel) coded() []string {
 	return types
 }
 
+// readFile reads a file, but waits for no pipe.
+func readFile(fsys fs.FS, file string) ([]byte, error) {
+	st, err := fs.Stat(fsys, file)
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %w: is not a regular file", file, ErrConfig)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return fs.ReadFile(fsys, file)
+}
+
 // readOr reads a file, or returns def if there is none.
 func readOr(fsys fs.FS, file string, def []byte) ([]byte, error) {
-	data, err := fs.ReadFile(fsys, file)
+	data, err := readFile(fsys, file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return def, nil
 	}
@@ -344,6 +356,9 @@ func (g *ggufModel) perLayer(key string, def float64) float64 {
 	g.err = cmp.Or(g.err, err)
 	if len(list) == 0 {
 		return def
+	}
+	if layers := int(g.ownOr("block_count", 0)); g.IsList(g.arch+"."+key) && len(list) != layers {
+		g.fail("%s.%s: has %d entries, want one for each of %d layers", g.arch, key, len(list), layers)
 	}
 	for i, n := range list {
 		if n != list[0] {
@@ -611,6 +626,28 @@ func (l *ggufLayout) arrange(c *Config, set *tensors.Set) error {
 		}
 		return name
 	})
+}
+
+// original returns what a tensor of the class' checkpoints is called in the file.
+func (l *ggufLayout) original(c *Config, name string) string {
+	part, end := name, ""
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		part, end = name[:i], name[i:]
+	}
+	for own, class := range l.whole {
+		if c.Tensors.Whole(class) == part {
+			return own + end
+		}
+	}
+	for i := range c.Layers {
+		rest, ok := strings.CutPrefix(part, c.Tensors.InLayer(i, ""))
+		for own, class := range l.layer {
+			if ok && class == rest {
+				return fmt.Sprintf("blk.%d.%s%s", i, own, end)
+			}
+		}
+	}
+	return name
 }
 
 // halves returns which row of a head that rotates rows beside each other is row i of one that rotates its first half

@@ -83,14 +83,19 @@ func (g *ggufModel) tokenizer() (TokenizerConfig, []byte) {
 // Limits of a vocabulary, far above those of any model that is read: its tokens, and those that are found in text
 // before anything else.
 const (
-	maxTokens = 1 << 20
-	maxAdded  = 1 << 16
+	maxTokens     = 1 << 20
+	maxAdded      = 1 << 16
+	maxTokenBytes = 1 << 10
 )
 
 // check refuses vocabularies that no model has.
 func (v *ggufVocab) check(g *ggufModel) {
 	rows, added := g.dim("token_embd.weight", 1), 0
-	for i := range v.tokens {
+	for i, text := range v.tokens {
+		if len(text) > maxTokenBytes {
+			g.fail("tokenizer.ggml.tokens: entry %d has %d bytes, at most %d are allowed", i, len(text), maxTokenBytes)
+			return
+		}
 		if k := v.kind(i); k == ggufControl || k == ggufUser {
 			added++
 		}
@@ -112,7 +117,11 @@ func (g *ggufModel) templates(t *TokenizerConfig) {
 	names, err := g.Strings("tokenizer.chat_templates")
 	g.err = cmp.Or(g.err, err)
 	keys := map[string]string{DefaultTemplate: "tokenizer.chat_template"}
-	for _, name := range names {
+	for i, name := range names {
+		if !plainName(name) {
+			g.fail("tokenizer.chat_templates: entry %d is %s, want 1 to 64 letters, digits, \"_\" and \"-\"", i, quoted(name))
+			return
+		}
 		keys[name] = "tokenizer.chat_template." + name
 	}
 	for name, key := range keys {
@@ -124,6 +133,13 @@ func (g *ggufModel) templates(t *TokenizerConfig) {
 			t.ChatTemplates[name], t.TemplateFiles[name] = source, ""
 		}
 	}
+}
+
+// plainName reports whether a text is the name of a template.
+func plainName(s string) bool {
+	return len(s) > 0 && len(s) <= 64 && strings.IndexFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+	}) < 0
 }
 
 // special reads the special tokens.

@@ -104,6 +104,9 @@ func templateFiles(fsys fs.FS) (sources, files map[string]string, err error) {
 // ReadTemplate reads a template's source from a file. The error names the file; it wraps ErrConfig
 // if the source has more than MaxTemplate bytes or is not UTF-8.
 func ReadTemplate(fsys fs.FS, file string) (string, error) {
+	if st, err := fs.Stat(fsys, file); err == nil && !st.Mode().IsRegular() { // a pipe would be waited for
+		return "", fmt.Errorf("%s: %w: is not a regular file", file, ErrConfig)
+	}
 	f, err := fsys.Open(file)
 	if err != nil {
 		return "", err

@@ -163,8 +163,10 @@ const maxNamed = 40
 
 // named reports whether a file is meant by its name, or by the end of its name without extension and part.
 func named(name, file string) bool {
-	if strings.EqualFold(name, file) || strings.EqualFold(name, file+gguf.Extension) {
-		return true
+	for _, own := range []string{name, path.Base(name)} {
+		if strings.EqualFold(own, file) || strings.EqualFold(own, file+gguf.Extension) {
+			return true
+		}
 	}
 	stem := strings.ToLower(ggufStem(path.Base(name)))
 	end, ok := strings.CutSuffix(stem, strings.ToLower(file))

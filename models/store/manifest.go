@@ -68,7 +68,11 @@ func load(ctx context.Context, dir, key string, sums *checksumCache) (models.Bui
 }
 
 func loadFiles(ctx context.Context, dir, key string, sums *checksumCache) (models.Built, error) {
-	data, err := os.ReadFile(filepath.Join(dir, manifestFile))
+	at := filepath.Join(dir, manifestFile)
+	if st, err := os.Stat(at); err == nil && !st.Mode().IsRegular() { // a pipe would be waited for
+		return models.Built{}, fmt.Errorf("%s: %w: %s is not a regular file", dir, errDamaged, manifestFile)
+	}
+	data, err := os.ReadFile(at)
 	if err != nil {
 		return models.Built{}, err
 	}

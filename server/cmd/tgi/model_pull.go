@@ -86,7 +86,7 @@ func readPull(cfg config.Config, source string, given pullFlags) (c pullCall, er
 	case revision != "" && asked.Revision != "":
 		return c, misused("the revision is given twice, as %s and as %s", asked.Revision, revision)
 	case sum != "" && asked.URL == "":
-		return c, misused("--sha256 is for archives: the hub knows the checksums of its files")
+		return c, misused("--sha256 is for URLs: the hub knows the checksums of its files")
 	case revision != "":
 		asked.Revision = revision
 		source = asked.String()
@@ -101,7 +101,11 @@ func readPull(cfg config.Config, source string, given pullFlags) (c pullCall, er
 	if c.source, err = host.SourceOf(cfg.Models, source); err != nil {
 		err = usageError(err.Error())
 	}
-	c.source.SHA256 = sum
+	if len(c.source.Files) == 1 { // a file in the GGUF format
+		c.source.Files[0].SHA256 = sum
+	} else {
+		c.source.SHA256 = sum
+	}
 	return c, err
 }
 

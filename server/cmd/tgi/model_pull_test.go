@@ -159,7 +159,7 @@ func TestModelPullUsage(t *testing.T) {
 		{[]string{"pull", "ftp://h/x"}, "source \"ftp://h/x\": want namespace/name"},
 		{[]string{"pull", "a@v", "--revision", "w"}, "the revision is given twice, as v and as w"},
 		{[]string{"pull", "https://h/x.tar", "--revision", "w"}, "--revision is for repositories of the hub"},
-		{[]string{"pull", "a", "--sha256", "00"}, "--sha256 is for archives"},
+		{[]string{"pull", "a", "--sha256", "00"}, "--sha256 is for URLs"},
 		{[]string{"pull", "a", "--revision", "a..b"}, "bad source: revision \"a..b\": want a branch, tag or commit"},
 		{[]string{"pull", "a", "--id", "../b"}, "bad model id \"../b\""},
 		{[]string{"pull", "a", "--idd", "b"}, "unknown flag --idd"},
