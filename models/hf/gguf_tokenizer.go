@@ -390,6 +390,7 @@ const (
 	upperLower   = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`
 	upperOnly    = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*`
 	slashes      = `| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	gptSplit     = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 	deepSeek     = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" +
 		` ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
@@ -414,7 +415,7 @@ func byteLevelStep(cut bool) any {
 }
 
 // ggufSplits are the pre-tokenizers, as the tokenizer.json of their models have them (llama.cpp has forms of its own).
-// Files from before there were names have the default.
+// Files from before there were names have the default, which is llama.cpp's.
 var ggufSplits = []ggufSplit{
 	{names: "gpt-2 phi-2 olmo jais trillion granite-docling gigachat mellum exaone4", gpt2: true},
 	{names: "mpt", gpt2: true, nfc: true},
@@ -422,7 +423,7 @@ var ggufSplits = []ggufSplit{
 	{names: "command-r", steps: []any{digits(true)}, gpt2: true, nfc: true},
 	{names: "falcon", steps: []any{map[string]any{"type": "Punctuation", "behavior": "Contiguous"}, byteLevelStep(true),
 		digits(false), split("[0-9][0-9][0-9]")}},
-	{names: "default", steps: []any{split(`[\p{P}\$\+<=>\^~\|]+`), byteLevelStep(true), digits(false),
+	{names: "default", steps: []any{split(`[\p{P}\$\+<=>\^~\|]+`), split(gptSplit), split(`\p{N}+`),
 		split("[0-9][0-9][0-9]")}},
 	{names: "llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2", steps: []any{split(threeDigits)},
 		ignoreMerges: true},
