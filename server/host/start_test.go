@@ -29,7 +29,7 @@ func TestStartErrors(t *testing.T) {
 		{"no such folder by a flag", "", []string{"--model-id", "nowhere"},
 			"--model-id: model.path: there is no folder or file nowhere"},
 		{"no model in the folder", "[model]\npath = \".\"\n", nil,
-			"conf/tgi.toml:2:1: model.path: " + filepath.Join(dir, "conf") + ": open config.json: no such file or directory"},
+			"conf/tgi.toml:2:1: model.path: " + filepath.Join(dir, "conf") + ": stat config.json: no such file or directory"},
 		{"weights of another device", "[model]\nweights = \"bf16\"\n", nil,
 			`model tgi-demo: conf/tgi.toml:2:1: model.weights must be fp32, int8 or int4 on cpu, given "bf16"`},
 		{"nothing built in", "[[plugin]]\nname = \"a\"\nsource = \"builtin:dri\"\n", nil,

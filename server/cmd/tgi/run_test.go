@@ -100,7 +100,7 @@ func TestRunOnce(t *testing.T) {
 		"setting flag": {"", []string{"--url", ts.URL, "--weights", "int8", "x"}, "",
 			"--weights is for a model in this process", 2},
 		"setting": {"", []string{"--set", "stream=false", sumAsked}, "", "--set: stream is set by nothing", 2},
-		"notice":  {" ", []string{"--quantize", "awq"}, "", "tgi: --quantize has no effect: ", 2},
+		"notice":  {" ", []string{"--quantize", "fp8"}, "", "tgi: --quantize has no effect: ", 2},
 		"apart": {"", []string{"--url", ts.URL, "--set", "max_tokens", "2", greedy, sumAsked}, "3 plus\n",
 			"cut at the length", 0},
 		"misspelt": {"", []string{"--set", "temprature=1", sumAsked}, "",
