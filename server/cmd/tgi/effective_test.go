@@ -9,7 +9,7 @@ import (
 
 func TestPrintSettings(t *testing.T) {
 	t.Chdir(t.TempDir())
-	l, err := config.Read(settingFlags(t, "--port", "81", "--api-key", "secret", "--quantize", "awq"),
+	l, err := config.Read(settingFlags(t, "--port", "81", "--api-key", "secret", "--quantize", "fp8"),
 		func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
