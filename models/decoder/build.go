@@ -15,7 +15,7 @@ import (
 
 // versions are those of the graphs that this package builds. Increment a device's with every change
 // of its graphs or of its weights' format: all its cached models are then converted again.
-var versions = map[models.Device]int{models.CPU: 7, models.CUDA: 1}
+var versions = map[models.Device]int{models.CPU: 8, models.CUDA: 1}
 
 // Key describes, apart from the checkpoint, all that a build depends on. Equal keys and checkpoints
 // give equal files.
@@ -77,7 +77,7 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error)
 		return Result{}, err
 	}
 	b := &builder{
-		target: t, cfg: ck.Config, src: src, opt: opt,
+		target: t, cfg: t.within(ck.Config), src: src, opt: opt,
 		g:    onnx.New(ck.Name, DataFile),
 		data: onnx.NewDataWriter(data),
 	}
@@ -104,7 +104,7 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error)
 			return Result{}, fmt.Errorf("decoder: adapters: %w", err)
 		}
 	}
-	c, width, tileRows := ck.Config, 0, 0
+	c, width, tileRows := b.cfg, 0, 0
 	if b.opt.embeddings {
 		width = c.Hidden
 	}
@@ -115,7 +115,7 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error)
 		Layout: t.Layout,
 		Arch: models.Arch{
 			Name: ck.Name, Architecture: c.Architecture, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads,
-			HeadDim: c.HeadDim, Vocab: c.Vocab, MaxPositions: c.MaxPositions, Params: src.params,
+			HeadDim: c.HeadDim, Vocab: c.Vocab, MaxPositions: c.MaxPositions, OriginalPositions: c.OriginalPositions, Params: src.params,
 			Width: width, TileRows: tileRows, Places: b.places(),
 		}}, nil
 }

@@ -15,6 +15,7 @@
 //	         embedded, embeddings  int64 [m, 1], float [m, hidden]: of models that read images
 //	         places        int64 [T, 3]  of models with positions in time, height and width, or with a table
 //	                                     of positions
+//	rotary_rows   int64 [T]     of models whose rotary frequencies depend on the length of a sequence
 //	on CPU                 float [blocks, kv_heads*head_dim*block]
 //	on CUDA                D [blocks, block, kv_heads, head_dim]
 //	         attention_metadata          int32 [3], on CUDA alone and in the host's memory: bounds of

@@ -29,6 +29,10 @@ const (
 	embeddingsInput = "embeddings"
 )
 
+// rotaryRowsInput is the input of a graph whose rotary frequencies depend on the length of a sequence: the row of the
+// rotary tables for each token. Behind those of sequences up to OriginalPositions, so many, are those of longer ones.
+const rotaryRowsInput = "rotary_rows"
+
 // placesInput is the input of a graph whose tokens have positions in time, height and width, [tokens, 3].
 const placesInput = "places"
 
@@ -61,8 +65,14 @@ func (b *builder) graph() {
 		b.g.Input(placesInput, onnx.Int64, tokens, onnx.Fixed(placesPerToken))
 	}
 	b.rotaryTables()
-	if b.sections() {
+	switch {
+	case b.sections():
 		b.turns()
+	case b.byLength():
+		b.g.Input(rotaryRowsInput, onnx.Int64, tokens)
+		for _, name := range []string{"cos", "sin"} {
+			b.node("Gather", "", name+"_rows", []string{name + "_cache", rotaryRowsInput}, onnx.Attr{Name: "axis", Value: 0})
+		}
 	}
 	residual := b.scaled("embed.scaled", b.embed("input_ids"), c.Scales.Embed)
 	if b.opt.embeddings {
@@ -344,7 +354,7 @@ func (b *builder) attend(i int, p, qkv string) string {
 	}
 	flag := map[bool]int{true: 1}
 	add(op.headSize, "head_size", c.HeadDim)
-	add(b.sections(), "rotary_by_token", 1)
+	add(b.sections() || b.byLength(), "rotary_by_token", 1)
 	add(true, "scale", float32(c.Scales.Attention))
 	add(true, "local_window_size", cmp.Or(c.Windows[i], op.noWindow))
 	add(true, "do_rotary", flag[rotates])
@@ -434,7 +444,7 @@ func (b *builder) constant(name string, x float64) string {
 // rotary names the cosines, or sines, of layer i.
 func (b *builder) rotary(function string, i int) string {
 	switch {
-	case b.sections():
+	case b.sections(), b.byLength():
 		return function + "_rows"
 	case b.cfg.WindowRope != nil && b.cfg.RopeOf(i) == b.cfg.WindowRope:
 		return function + "_cache_window"
@@ -472,18 +482,31 @@ func anyLayer(layers int, is func(i int) bool) bool {
 
 // rotaryTable adds a function of the angles of a rotary embedding.
 func (b *builder) rotaryTable(name string, rope *hf.Rope, of func(float64) float64) {
-	frequencies := rope.Frequencies(b.cfg.HeadDim)
 	b.data.Begin()
-	row := make([]float32, len(frequencies))
-	for pos := range b.cfg.MaxPositions {
-		for i, f := range frequencies {
-			angle := float32(pos) * float32(f)
-			row[i] = float32(of(float64(angle))) * float32(rope.Attention)
+	rows, pairs := 0, 0
+	add := func(rope hf.Rope, positions int) {
+		frequencies := rope.Frequencies(b.cfg.HeadDim)
+		row := make([]float32, len(frequencies))
+		for pos := range positions {
+			for i, f := range frequencies {
+				angle := float32(pos) * float32(f)
+				row[i] = float32(of(float64(angle))) * float32(rope.Attention)
+			}
+			b.write(name, row)
 		}
-		b.write(name, row)
+		rows, pairs = rows+positions, len(frequencies)
 	}
-	b.g.External(name, b.element.graph, []int64{int64(b.cfg.MaxPositions), int64(len(frequencies))}, b.data.End())
+	if b.byLength() {
+		add(*rope, b.cfg.OriginalPositions)
+		add(rope.OfLong(), b.cfg.MaxPositions)
+	} else {
+		add(*rope, b.cfg.MaxPositions)
+	}
+	b.g.External(name, b.element.graph, []int64{int64(rows), int64(pairs)}, b.data.End())
 }
+
+// byLength reports whether rotary frequencies depend on the length of a sequence.
+func (b *builder) byLength() bool { return b.cfg.OriginalPositions != 0 }
 
 // placesPerToken is the number of positions of a token.
 const placesPerToken = 3

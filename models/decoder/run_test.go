@@ -63,7 +63,7 @@ func runModel(t testing.TB, r Result, path string, blocks int) *machine {
 	startRuntime(t)
 	p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
 		HeadDim: r.Arch.HeadDim, HalfCache: r.Layout.Cache == models.Float16,
-		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, Blocks: blocks, Width: r.Arch.Width,
+		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, OriginalLen: r.Arch.OriginalPositions, Blocks: blocks, Width: r.Arch.Width,
 		Places: r.Arch.Places})
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +76,9 @@ func runModel(t testing.TB, r Result, path string, blocks int) *machine {
 type sequence struct {
 	blocks []int32
 	length int
+	// tokens are those fed; long says that they were computed as those of a sequence beyond the original context.
+	tokens []llm.Token
+	long   bool
 	// pictures are those whose tokens have places.
 	pictures []llm.Embedding
 }
@@ -84,6 +87,14 @@ type sequence struct {
 // of every token.
 func (m *machine) feed(seqs []*sequence, tokens [][]llm.Token) [][]float32 {
 	m.t.Helper()
+	wanted := tokens
+	tokens = slices.Clone(tokens)
+	for i, q := range seqs {
+		q.tokens = append(q.tokens, tokens[i]...)
+		if original := m.model.OriginalLen(); original > 0 && len(q.tokens) > original && !q.long {
+			q.long, q.length, tokens[i] = true, 0, q.tokens // all of them again
+		}
+	}
 	s := &llm.Step{CuSeqlens: []int32{0}, Embeddings: m.embeddings}
 	places := slices.ContainsFunc(seqs, func(q *sequence) bool { return llm.HasPlaces(q.pictures) })
 	for i, q := range seqs {
@@ -95,6 +106,9 @@ func (m *machine) feed(seqs []*sequence, tokens [][]llm.Token) [][]float32 {
 	}
 	for i, q := range seqs {
 		s.PastLens = append(s.PastLens, int32(q.length))
+		if m.model.OriginalLen() > 0 {
+			s.Long = append(s.Long, q.long)
+		}
 		for range tokens[i] {
 			s.SlotMapping = append(s.SlotMapping, q.blocks[q.length/m.blockSize]*int32(m.blockSize)+
 				int32(q.length%m.blockSize))
@@ -114,9 +128,11 @@ func (m *machine) feed(seqs []*sequence, tokens [][]llm.Token) [][]float32 {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	out := make([][]float32, len(s.Tokens))
-	for i := range out {
-		out[i] = slices.Clone(flat[i*m.vocab : (i+1)*m.vocab])
+	var out [][]float32
+	for i := range seqs {
+		for at := int(s.CuSeqlens[i+1]) - len(wanted[i]); at < int(s.CuSeqlens[i+1]); at++ {
+			out = append(out, slices.Clone(flat[at*m.vocab:(at+1)*m.vocab]))
+		}
 	}
 	return out
 }
@@ -127,6 +143,7 @@ func (m *machine) prefill(q *sequence, prompt []llm.Token, piece int) [][]float3
 	if piece == 0 {
 		piece = len(prompt)
 	}
+	q.long = m.model.OriginalLen() > 0 && len(prompt) > m.model.OriginalLen()
 	var out [][]float32
 	for part := range slices.Chunk(prompt, piece) {
 		out = append(out, m.feed([]*sequence{q}, [][]llm.Token{part})...)

@@ -58,6 +58,8 @@ type attentionOp struct {
 	metadata bool
 	// returnsCache says that the caches are outputs too, at the same addresses.
 	returnsCache bool
+	// byToken says that the operator takes cosines and sines of each token.
+	byToken bool
 }
 
 // Check returns why a model of this configuration cannot be built for a device in a format.
@@ -102,6 +104,15 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 	return t, nil
 }
 
+// within returns the configuration that the graph is built of. Where rotary frequencies cannot depend on the length of
+// a sequence, sequences end where they would change.
+func (t target) within(c hf.Config) hf.Config {
+	if c.OriginalPositions != 0 && !t.attention.byToken {
+		c.MaxPositions, c.OriginalPositions = c.OriginalPositions, 0
+	}
+	return c
+}
+
 // cpuOnly names what a model needs that only our own operators, or no tested graph for other devices, has.
 func cpuOnly(c *hf.Config) string {
 	norm := hf.Norm{Eps: c.Norm.Eps}
@@ -137,7 +148,7 @@ const cudaFusedStep = 64
 
 // cpuAttention is tgi:PagedAttention, of package runtime/ort.
 var cpuAttention = attentionOp{
-	domain: tgiDomain, headSize: true,
+	domain: tgiDomain, headSize: true, byToken: true,
 	cache: func(c hf.Config, blockSize int) []onnx.Dim {
 		return []onnx.Dim{onnx.Symbolic("blocks"), onnx.Fixed(c.KVHeads * c.HeadDim * blockSize)}
 	},

@@ -38,6 +38,9 @@ type Config struct {
 	HeadDim int
 	// MaxPositions is the maximum length of a sequence.
 	MaxPositions int
+	// OriginalPositions, if not 0, is the length beyond which all tokens of a sequence are rotated otherwise: see
+	// Rope.Long.
+	OriginalPositions int
 	// Norm is the kind of the residual stream's norms. Where they are, Tensors says.
 	Norm Norm
 	// QKNorm is how queries and keys are normalised.

@@ -207,10 +207,10 @@ func TestRareForms(t *testing.T) {
 			func(c Config) bool { return slices.Equal(c.Windows, []int{0, 0, 0, 8}) }},
 		"factor of longrope": {`"architectures": ["Phi3ForCausalLM"], ` + long, "",
 			func(c Config) bool {
-				return c.Rope.Attention > 1.07 && c.Rope.Attention < 1.08 && c.MaxPositions == 100
+				return c.Rope.Attention > 1.07 && c.Rope.Attention < 1.08 && c.OriginalPositions == 100
 			}},
 		"original context outside": {`"architectures": ["Phi3ForCausalLM"], "original_max_position_embeddings": 200, ` + long,
-			"", func(c Config) bool { return c.MaxPositions == 200 }},
+			"", func(c Config) bool { return c.OriginalPositions == 200 }},
 		"no last norm": {`"architectures": ["OPTForCausalLM"], "ffn_dim": 96, "_remove_final_layer_norm": true`, "",
 			func(c Config) bool { return c.Tensors.Norm == "" }},
 		"default window": {`"architectures": ["Exaone4ForCausalLM"]`, "",

@@ -17,7 +17,7 @@ const (
 	RopeDynamic RopeType = "dynamic"
 	RopeLlama3  RopeType = "llama3"
 	RopeYarn    RopeType = "yarn"
-	// RopeLong has factors of its own for each pair: those for contexts up to OriginalMax.
+	// RopeLong has factors of its own for each pair: some for sequences up to OriginalMax, others for longer ones.
 	RopeLong RopeType = "longrope"
 )
 
@@ -39,8 +39,9 @@ type Rope struct {
 	BetaFast, BetaSlow float64
 	// Truncate rounds yarn's ramp to whole dimensions.
 	Truncate bool
-	// Short divides the frequency of each pair (longrope).
-	Short []float64
+	// Short divides the frequency of each pair (longrope), Long in sequences of more than OriginalMax tokens. Long is
+	// nil if there are no such.
+	Short, Long []float64
 	// Attention multiplies cosines and sines (yarn, longrope; 1 otherwise).
 	Attention float64
 	// Sections, if not 0, say how many pairs of a head turn by a token's place in time, in height and in width (Qwen's
@@ -167,8 +168,7 @@ func originalMax(o, params *object, original float64) float64 {
 }
 
 // readLong reads Phi-3's scaling, which has one list of factors for sequences up to the original context and one for
-// longer ones. Keys that are cached cannot change their frequencies when a sequence grows out of the first, so
-// sequences end there.
+// longer ones.
 func (r *Rope) readLong(o, params *object, c *Config, original, share float64) {
 	pairs := int(float64(c.HeadDim)*cmp.Or(share, 1)) / 2
 	r.OriginalMax = originalMax(o, params, original)
@@ -185,7 +185,13 @@ func (r *Rope) readLong(o, params *object, c *Config, original, share float64) {
 	for _, key := range []string{"short_mscale", "long_mscale"} {
 		params.raw(key) // transformers does not read them
 	}
-	c.MaxPositions = min(c.MaxPositions, int(r.OriginalMax))
+	if c.MaxPositions <= int(r.OriginalMax) {
+		return
+	}
+	if c.WindowRope != nil {
+		params.fail("rope_type", "longrope beside another rotary embedding for layers with a window is not supported")
+	}
+	r.Long, c.OriginalPositions = long, int(r.OriginalMax)
 }
 
 func (r *Rope) readYarn(o, params *object, original, max float64) {
@@ -227,7 +233,14 @@ func (o *object) requireFloat(key string, lo, hi float64) float64 {
 	return o.float(key, lo, lo, hi)
 }
 
-// Frequencies returns the angle per position of each rotated pair of the dimensions of a head of size dim.
+// OfLong returns the settings for sequences of more than OriginalMax tokens.
+func (r Rope) OfLong() Rope {
+	r.Short, r.Long = r.Long, nil
+	return r
+}
+
+// Frequencies returns the angle per position of each rotated pair of the dimensions of a head of size dim, in sequences
+// of up to OriginalMax tokens; see OfLong for longer ones.
 func (r Rope) Frequencies(dim int) []float64 {
 	if r.Dim != 0 {
 		dim = r.Dim

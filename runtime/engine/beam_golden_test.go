@@ -56,7 +56,8 @@ func (numbers) Flush() string                  { return "" }
 type paged struct{ *ort.Paged }
 
 func (p paged) Shape() Shape {
-	return Shape{Vocab: p.Vocab(), BlockSize: p.BlockSize(), Blocks: p.Blocks(), MaxLen: p.MaxLen()}
+	return Shape{Vocab: p.Vocab(), BlockSize: p.BlockSize(), Blocks: p.Blocks(), MaxLen: p.MaxLen(),
+		OriginalLen: p.OriginalLen()}
 }
 
 // openCheckpoint builds a checkpoint of models/testdata and loads it.
@@ -83,7 +84,7 @@ func openCheckpoint(t *testing.T, name string, blocks int) Model {
 	}
 	m, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
 		HeadDim: r.Arch.HeadDim,
-		Vocab:   r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, Blocks: blocks, Threads: 1})
+		Vocab:   r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, OriginalLen: r.Arch.OriginalPositions, Blocks: blocks, Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,9 @@ type Shape struct {
 	BlockSize, Blocks int
 	// MaxLen is the longest sequence, prompt and output.
 	MaxLen int
+	// OriginalLen, if not 0, is the length beyond which all tokens of a sequence have other keys and values
+	// (llm.Step.Long).
+	OriginalLen int
 	// Width is that of a token's vector; 0 if the model takes none (Request.Embeddings).
 	Width int
 }
@@ -190,7 +193,8 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 	if sh.Vocab < 1 {
 		return nil, fmt.Errorf("engine: the model's vocabulary must not be empty, got %d tokens", sh.Vocab)
 	}
-	s, err := sched.New(cfg.Settings, sched.Shape{Blocks: sh.Blocks, BlockSize: sh.BlockSize, MaxLen: sh.MaxLen})
+	s, err := sched.New(cfg.Settings, sched.Shape{Blocks: sh.Blocks, BlockSize: sh.BlockSize, MaxLen: sh.MaxLen,
+		OriginalLen: sh.OriginalLen})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package kv
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 
 	"tgi/runtime/llm"
 )
@@ -18,7 +19,7 @@ type Row struct {
 	blocks []int32
 	n      int
 	// keys[i] is the key of block i. A sequence's tokens only grow, so the keys
-	// survive preemption and are computed once.
+	// survive preemption and are computed once, unless the salt changes.
 	keys []Key
 	// embeddings of the sequence.
 	embeddings []llm.Embedding
@@ -28,6 +29,15 @@ type Row struct {
 // equal embeddings at the places of equal tokens.
 func NewRow(salt string, embeddings ...llm.Embedding) *Row {
 	return &Row{salt: sha256.Sum256([]byte(salt)), embeddings: embeddings}
+}
+
+// Resalt adds to the salt of a row without blocks, as its tokens are to be computed otherwise than they were.
+func (r *Row) Resalt(more string) {
+	if len(r.blocks) > 0 {
+		panic(fmt.Sprintf("BUG: kv: Resalt of a row that holds %d blocks", len(r.blocks)))
+	}
+	r.salt = sha256.Sum256(append(r.salt[:], more...))
+	r.keys = r.keys[:0]
 }
 
 // Len returns the number of tokens whose keys and values have been computed.

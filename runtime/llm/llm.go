@@ -185,6 +185,9 @@ type Step struct {
 	// Places [3*T] are the positions of each token in time, height and width, for models that have such. Empty: all
 	// three are the token's position in its sequence.
 	Places []int32
+	// Long [B] says which rows are of sequences longer than the model's original context, for models that rotate all
+	// tokens of those otherwise. Empty: none is.
+	Long []bool
 }
 
 // Embedding is a run of tokens whose vectors the model's table does not give, such as the tokens of an image. In a

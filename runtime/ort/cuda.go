@@ -341,6 +341,9 @@ func (m *CUDA) Blocks() int { return m.blocks }
 // MaxLen returns the maximum length of a sequence.
 func (m *CUDA) MaxLen() int { return m.o.MaxLen }
 
+// OriginalLen returns 0: rotary frequencies do not depend on the length of a sequence.
+func (m *CUDA) OriginalLen() int { return 0 }
+
 // ThreadCount returns the number of CPU threads that a step runs on.
 func (m *CUDA) ThreadCount() int { return 1 }
 

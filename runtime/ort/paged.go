@@ -39,6 +39,8 @@ type Options struct {
 	Vocab int
 	// MaxLen is the maximum length of a sequence: the number of positions of the model.
 	MaxLen int
+	// OriginalLen, if not 0, is the length beyond which sequences have other rotary frequencies (llm.Step.Long).
+	OriginalLen int
 	// Blocks is the number of cache blocks of BlockSize() tokens. The system backs their
 	// memory, BlockBytes() each, on first use.
 	Blocks int
@@ -74,8 +76,8 @@ func (o Options) blockFloats() int { return o.KVHeads * o.HeadDim * blockSize }
 
 // bounds are what steps are checked against.
 func (o Options) bounds() bounds {
-	return bounds{vocab: o.Vocab, maxLen: o.MaxLen, blocks: o.Blocks, blockSize: blockSize, width: o.Width,
-		places: o.Places}
+	return bounds{vocab: o.Vocab, maxLen: o.MaxLen, originalLen: o.OriginalLen, blocks: o.Blocks, blockSize: blockSize,
+		width: o.Width, places: o.Places}
 }
 
 // check returns an error for the first option that is out of range.
@@ -98,6 +100,9 @@ func (o Options) check() error {
 	}
 	if o.HeadDim%8 != 0 {
 		return fmt.Errorf("option HeadDim is %d, must be a multiple of 8", o.HeadDim)
+	}
+	if o.OriginalLen < 0 || o.OriginalLen >= o.MaxLen {
+		return fmt.Errorf("option OriginalLen is %d, must be between 0 and MaxLen, %d", o.OriginalLen, o.MaxLen)
 	}
 	if o.Threads < 0 || o.Threads > 1024 {
 		return fmt.Errorf("option Threads is %d, must be between 0 and 1024", o.Threads)
@@ -139,6 +144,9 @@ const (
 
 // placesInput is the input of a graph that takes three positions for each token.
 const placesInput = "places"
+
+// rotaryRowsInput is the input of a graph whose rotary frequencies depend on the length of a sequence.
+const rotaryRowsInput = "rotary_rows"
 
 // adaptersInput is the input with the address of each token's adapter.
 const adaptersInput = "adapters"
@@ -193,7 +201,7 @@ func (p *Paged) bindCache() error {
 	for name := range stepInputs {
 		p.inputs[name] = &buffer{}
 	}
-	for _, name := range []string{adaptersInput, embeddedInput, embeddingsInput, placesInput} {
+	for _, name := range []string{adaptersInput, embeddedInput, embeddingsInput, placesInput, rotaryRowsInput} {
 		p.inputs[name] = &buffer{}
 	}
 	return nil
@@ -223,6 +231,9 @@ func (p *Paged) CacheBytes() int64 { return int64(p.o.Blocks) * int64(p.o.BlockB
 
 // MaxLen returns the maximum length of a sequence.
 func (p *Paged) MaxLen() int { return p.o.MaxLen }
+
+// OriginalLen returns the length beyond which sequences have other rotary frequencies; 0: there is none.
+func (p *Paged) OriginalLen() int { return p.o.OriginalLen }
 
 // ThreadCount returns the number of threads that a step runs on.
 func (p *Paged) ThreadCount() int { return p.o.Threads }
@@ -267,6 +278,9 @@ func (p *Paged) forward(s *llm.Step) ([]float32, error) {
 	}
 	if p.o.Places {
 		err = errors.Join(err, p.bindPlaces(s))
+	}
+	if p.o.OriginalLen > 0 {
+		err = errors.Join(err, p.bindRotaryRows(s))
 	}
 	if err != nil {
 		return nil, err
@@ -322,6 +336,26 @@ func (p *Paged) bindPlaces(s *llm.Step) error {
 		return err
 	}
 	return p.bound.bind(false, placesInput, int64s, buf.at, int64(len(s.Tokens)), 3)
+}
+
+// bindRotaryRows binds the rows of the rotary tables for the step's tokens: those of long sequences are behind the
+// others.
+func (p *Paged) bindRotaryRows(s *llm.Step) error {
+	buf := p.inputs[rotaryRowsInput]
+	if err := buf.reserve(len(s.Tokens) * 8); err != nil {
+		return err
+	}
+	rows := unsafe.Slice((*int64)(buf.at), len(s.Tokens))[:0]
+	for b, past := range s.PastLens {
+		first := int64(past)
+		if len(s.Long) > 0 && s.Long[b] {
+			first += int64(p.o.OriginalLen)
+		}
+		for i := range int64(s.CuSeqlens[b+1] - s.CuSeqlens[b]) {
+			rows = append(rows, first+i)
+		}
+	}
+	return p.bound.bind(false, rotaryRowsInput, int64s, buf.at, int64(len(s.Tokens)))
 }
 
 func (p *Paged) bindLogits(rows int) error {

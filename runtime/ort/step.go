@@ -9,8 +9,8 @@ import (
 
 // bounds are what a model's steps stay within.
 type bounds struct {
-	vocab, maxLen, blocks, blockSize, width int
-	places                                  bool
+	vocab, maxLen, originalLen, blocks, blockSize, width int
+	places                                               bool
 }
 
 // checkStep returns an error if a step is inconsistent or would make the model read or write
@@ -28,6 +28,8 @@ func checkStep(s *llm.Step, o bounds) error {
 		return fmt.Errorf("BlockTable has %d entries, want %d rows of %d", len(s.BlockTable), rows, s.MaxBlocks)
 	case len(s.Adapters) != 0 && len(s.Adapters) != rows:
 		return fmt.Errorf("%d rows have Adapters, want %d or none", len(s.Adapters), rows)
+	case len(s.Long) != 0 && (len(s.Long) != rows || o.originalLen == 0):
+		return fmt.Errorf("%d rows have Long, want none or, if the original context counts, %d", len(s.Long), rows)
 	case len(s.SlotMapping) != tokens:
 		return fmt.Errorf("SlotMapping has %d entries, want %d", len(s.SlotMapping), tokens)
 	}
@@ -94,6 +96,9 @@ func checkRow(s *llm.Step, b int, o bounds) error {
 		return fmt.Errorf("PastLens is %d and the row ends at %d, the model has %d positions and the row %d blocks",
 			past, end, o.maxLen, s.MaxBlocks)
 	}
+	if o.originalLen != 0 && end > o.originalLen && (len(s.Long) == 0 || !s.Long[b]) {
+		return fmt.Errorf("it ends at %d and is not Long, the original context has %d positions", end, o.originalLen)
+	}
 	table := s.BlockTable[b*s.MaxBlocks:][:(end+o.blockSize-1)/o.blockSize]
 	for i, block := range table {
 		if block < 0 || int(block) >= o.blocks {
@@ -124,6 +129,9 @@ func checkTensors(s *session, o Options) error {
 	want = wantedInputs()
 	if o.Places {
 		want = append(want, tensorInfo{placesInput, int64s, []int64{-1, 3}})
+	}
+	if o.OriginalLen > 0 {
+		want = append(want, tensorInfo{rotaryRowsInput, int64s, []int64{-1}})
 	}
 	if o.Adapters > 0 {
 		want = append(want, tensorInfo{adaptersInput, int64s, []int64{-1}})

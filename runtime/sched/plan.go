@@ -53,12 +53,38 @@ func (s *Scheduler) Plan() *Plan {
 	p := &s.plan
 	*p = Plan{Rows: p.Rows[:0], Copies: p.Copies[:0], Step: p.Step}
 	s.updateRanks()
+	s.lengthen(p)
 	s.preemptForQueue(p)
 	s.planDecode(p)
 	s.planPrompts(p, &budget{tokens: s.promptTokens(p), logits: s.settings.MaxPromptLogits})
 	s.fillStep(p)
 	s.planned = len(p.Rows) > 0
 	return p
+}
+
+// lengthen makes sequences long that have grown beyond the original context. What the cache holds of them is of no more
+// use: they are preempted.
+func (s *Scheduler) lengthen(p *Plan) {
+	if s.original == 0 {
+		return
+	}
+	grown := func(q *Seq) bool {
+		first := q.members()[0] // rows of a group have the same length
+		return len(first.tokens) > s.original && !first.long
+	}
+	for _, q := range slices.Clone(s.running) {
+		if grown(q) {
+			s.preempt(p, q)
+		}
+	}
+	for _, q := range s.waiting { // which hold no blocks
+		if grown(q) {
+			for _, m := range q.members() {
+				m.long = true
+				m.row.Resalt("long")
+			}
+		}
+	}
 }
 
 // promptTokens is how many prompt tokens the step may compute.
@@ -289,9 +315,9 @@ func (s *Scheduler) fillStep(p *Plan) {
 		Tokens: st.Tokens[:0], CuSeqlens: append(st.CuSeqlens[:0], 0), PastLens: st.PastLens[:0],
 		BlockTable: st.BlockTable[:0], SlotMapping: st.SlotMapping[:0], LogitRows: st.LogitRows[:0],
 		Adapters: st.Adapters[:0], Embeddings: st.Embeddings[:0],
-		Places: st.Places[:0],
+		Places: st.Places[:0], Long: st.Long[:0],
 	}
-	adapted, places := false, p.hasPlaces()
+	adapted, places, long := false, p.hasPlaces(), false
 	for _, r := range p.Rows {
 		st.MaxBlocks = max(st.MaxBlocks, s.pool.BlocksFor(r.Start+r.Len))
 	}
@@ -302,6 +328,8 @@ func (s *Scheduler) fillStep(p *Plan) {
 		adapter := q.Handle().adapter
 		st.Adapters = append(st.Adapters, adapter)
 		adapted = adapted || adapter != llm.NoAdapter
+		st.Long = append(st.Long, q.long)
+		long = long || q.long
 		blocks := q.row.Blocks()
 		st.Tokens = append(st.Tokens, q.tokens[r.Start:end]...)
 		for _, e := range q.Handle().embeddings {
@@ -342,5 +370,8 @@ func (s *Scheduler) fillStep(p *Plan) {
 	}
 	if !adapted {
 		st.Adapters = st.Adapters[:0]
+	}
+	if !long {
+		st.Long = st.Long[:0]
 	}
 }

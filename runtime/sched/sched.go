@@ -20,6 +20,10 @@
 // blocks and its place, but is in no plan until Resolve gives its token. It can be
 // preempted like any other; what it lost is computed again after Resolve.
 //
+// Some models rotate keys otherwise once a sequence is longer than its original context.
+// A sequence that grows so long is preempted and computed anew, in the same step if
+// there is room.
+//
 // The beams of a search form a group: one sequence of the queue with several rows that
 // run, are preempted and return together.
 //
@@ -39,6 +43,7 @@ import (
 // Scheduler holds the sequences of one model. It is not safe for concurrent use.
 type Scheduler struct {
 	settings Settings
+	original int // Shape.OriginalLen
 	pool     *kv.Pool
 	waiting  queue
 	running  queue
@@ -66,7 +71,7 @@ func New(set Settings, sh Shape) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Scheduler{settings: set, pool: pool}, nil
+	return &Scheduler{settings: set, original: sh.OriginalLen, pool: pool}, nil
 }
 
 // Pace says how many prompt tokens a step may compute beside so many rows that decode, while so many prompts are to be
@@ -208,7 +213,7 @@ func (s *Scheduler) Commit(p *Plan, results []Result) {
 			continue
 		}
 		for _, f := range q.followers[:max(len(r.Samples)-1, 0)] {
-			f.row, f.leader, f.cached = s.pool.Fork(q.row), nil, q.cached
+			f.row, f.leader, f.cached, f.long = s.pool.Fork(q.row), nil, q.cached, q.long
 		}
 		for _, m := range r.Samples {
 			s.applyResult(m, results[k])

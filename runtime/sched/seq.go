@@ -17,6 +17,7 @@ type Seq struct {
 	prompt int         // tokens of the prompt
 	max    int         // tokens to generate at most
 	row    *kv.Row
+	long   bool // more tokens than Shape.OriginalLen, and the row's keys and values are those of such
 	// adapter and embeddings of a sequence or a group; the rows of a group have none of their own.
 	adapter    llm.Adapter
 	embeddings []llm.Embedding

@@ -55,6 +55,8 @@ type Shape struct {
 	Blocks, BlockSize int
 	// MaxLen is the longest sequence the model can hold, prompt and output.
 	MaxLen int
+	// OriginalLen, if not 0, is the length beyond which all tokens of a sequence have other keys and values.
+	OriginalLen int
 }
 
 // withDefaults returns the settings with every 0 replaced.
@@ -78,6 +80,9 @@ func (s Settings) withDefaults(sh Shape) (Settings, error) {
 	if sh.Blocks < 1 || sh.BlockSize < 1 || sh.MaxLen < 2 {
 		return s, fmt.Errorf("sched: a cache of %d blocks of %d tokens for sequences of %d tokens holds no request",
 			sh.Blocks, sh.BlockSize, sh.MaxLen)
+	}
+	if sh.OriginalLen < 0 {
+		return s, fmt.Errorf("sched: the original length must not be negative, got %d", sh.OriginalLen)
 	}
 	if t := s.MaxBatchTotalTokens; t > 0 && t < sh.BlockSize {
 		return s, fmt.Errorf("sched: max_batch_total_tokens must be at least one cache block of %d, got %d",

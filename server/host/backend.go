@@ -31,7 +31,7 @@ func backendOptions(b models.Built) ort.Options {
 	return ort.Options{
 		ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim,
 		HalfCache: b.Cache == models.Float16,
-		Vocab:     b.Vocab, MaxLen: b.MaxPositions, Width: b.Width, Places: b.Places,
+		Vocab:     b.Vocab, MaxLen: b.MaxPositions, OriginalLen: b.OriginalPositions, Width: b.Width, Places: b.Places,
 	}
 }
 

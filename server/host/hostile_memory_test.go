@@ -206,8 +206,10 @@ func TestManyRequestsTouchMemory(t *testing.T) {
 func (p *plugged) putToucher(t *testing.T, module []byte) {
 	t.Helper()
 	status, text := p.call(t, http.MethodPut, touchersPath, module)
-	for begun := time.Now(); status == http.StatusUnprocessableEntity && strings.Contains(text, "out of plugin memory") &&
-		time.Since(begun) < time.Minute; time.Sleep(50 * time.Millisecond) {
+	full := func() bool {
+		return status == http.StatusUnprocessableEntity && strings.Contains(text, "out of plugin memory")
+	}
+	for begun := time.Now(); full() && time.Since(begun) < time.Minute; time.Sleep(50 * time.Millisecond) {
 		status, text = p.call(t, http.MethodPut, touchersPath, module)
 	}
 	if status != http.StatusOK {

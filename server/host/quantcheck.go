@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -49,7 +50,7 @@ func quantCheck(ctx context.Context, d device, b models.Built, tok *token.Tokeni
 		return "", err
 	}
 	tokens := tok.Encode(quant.CheckText, true)
-	tokens = tokens[:min(len(tokens), b.MaxPositions)]
+	tokens = tokens[:min(len(tokens), cmp.Or(b.OriginalPositions, b.MaxPositions))]
 	if len(tokens) == 0 {
 		return "the text has no tokens in this vocabulary", nil
 	}

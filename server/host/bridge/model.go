@@ -30,7 +30,8 @@ type model struct{ Backend }
 // Shape implements engine.Model.
 func (b model) Shape() engine.Shape {
 	return engine.Shape{Vocab: b.Vocab(), BlockSize: b.BlockSize(), Blocks: b.Blocks(), MaxLen: b.MaxLen(),
-		Width: b.Width()}
+		OriginalLen: b.OriginalLen(),
+		Width:       b.Width()}
 }
 
 // reducer implements engine.Reducer.

@@ -12,9 +12,11 @@ type Backend interface {
 	Forward(*llm.Step) ([]float32, error)
 	// CopyBlocks copies whole cache blocks.
 	CopyBlocks([]llm.BlockCopy) error
-	// Vocab is the number of logits of a row, MaxLen the maximum length of a sequence.
+	// Vocab is the number of logits of a row, MaxLen the maximum length of a sequence. OriginalLen is that beyond which
+	// all of its tokens have other keys and values; 0: there is none.
 	Vocab() int
 	MaxLen() int
+	OriginalLen() int
 	// BlockSize is how many tokens a cache block holds, Blocks how many blocks there are.
 	BlockSize() int
 	// Width is that of the vectors that it takes in place of tokens; 0: it takes none.
