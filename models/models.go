@@ -17,7 +17,7 @@ type Arch struct {
 	Vocab int `json:"vocab"`
 	// MaxPositions is the maximum length of prompt and output together.
 	MaxPositions int `json:"max_positions"`
-	// OriginalPositions, if not 0, is the length beyond which all tokens of a sequence have other keys and values: their
+	// OriginalPositions, if not 0, is the length beyond which all tokens of a sequence have other keys and values, as
 	// rotary frequencies depend on it.
 	OriginalPositions int `json:"original_positions,omitempty"`
 	// Width is that of the vectors that the graph takes in place of tokens, such as those of images; 0: it takes none.

@@ -83,8 +83,8 @@ func openCheckpoint(t *testing.T, name string, blocks int) Model {
 		t.Fatal(err)
 	}
 	m, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
-		HeadDim: r.Arch.HeadDim,
-		Vocab:   r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, OriginalLen: r.Arch.OriginalPositions, Blocks: blocks, Threads: 1})
+		HeadDim: r.Arch.HeadDim, Vocab: r.Arch.Vocab,
+		MaxLen: r.Arch.MaxPositions, OriginalLen: r.Arch.OriginalPositions, Blocks: blocks, Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
