@@ -71,7 +71,8 @@ func (b *builder) graph() {
 	case b.byLength():
 		b.g.Input(rotaryRowsInput, onnx.Int64, tokens)
 		for _, name := range []string{"cos", "sin"} {
-			b.node("Gather", "", name+"_rows", []string{name + "_cache", rotaryRowsInput}, onnx.Attr{Name: "axis", Value: 0})
+			table := []string{name + "_cache", rotaryRowsInput}
+			b.node("Gather", "", name+"_rows", table, onnx.Attr{Name: "axis", Value: 0})
 		}
 	}
 	residual := b.scaled("embed.scaled", b.embed("input_ids"), c.Scales.Embed)

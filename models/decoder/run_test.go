@@ -63,8 +63,8 @@ func runModel(t testing.TB, r Result, path string, blocks int) *machine {
 	startRuntime(t)
 	p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
 		HeadDim: r.Arch.HeadDim, HalfCache: r.Layout.Cache == models.Float16,
-		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, OriginalLen: r.Arch.OriginalPositions, Blocks: blocks, Width: r.Arch.Width,
-		Places: r.Arch.Places})
+		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, OriginalLen: r.Arch.OriginalPositions, Blocks: blocks,
+		Width: r.Arch.Width, Places: r.Arch.Places})
 	if err != nil {
 		t.Fatal(err)
 	}
