@@ -43,6 +43,8 @@ type Options struct {
 	Progress func(done, total int64)
 	// embeddings lets the graph take vectors in place of tokens, as those of models that read images do.
 	embeddings bool
+	// anyHeads builds graphs with heads of sizes that the operator does not have.
+	anyHeads bool
 }
 
 // Result of Build.
@@ -64,7 +66,11 @@ type Result struct {
 // is not used by the architecture.
 func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error) {
 	defer tensors.Guard(&err)()
-	t, err := newTarget(cmp.Or(opt.Device, models.CPU), opt.Weights, ck.Config)
+	device := cmp.Or(opt.Device, models.CPU)
+	t, err := newTarget(device, opt.Weights, ck.Config)
+	if err == nil && !opt.anyHeads {
+		err = checkHeads(device, &ck.Config)
+	}
 	if err != nil {
 		return Result{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"tgi/models"
 	"tgi/models/hf"
 	"tgi/models/onnx"
 	"tgi/models/quant"
@@ -232,7 +233,28 @@ func (b *builder) scaled(name, x string, by float64) string {
 	if by == 1 {
 		return x
 	}
-	return b.node("Mul", "", name, []string{x, b.constant(name+".by", by)})
+	product := func(name, x string) string { return b.node("Mul", "", name, []string{x, b.constant(name+".by", by)}) }
+	if fraction, _ := math.Frexp(by); fraction == 0.5 { // a power of two
+		return product(name, x)
+	}
+	return b.inFloats(name, x, product)
+}
+
+// inFloats adds what compute does, in 32 bits: for numbers that 16 bits would round, for all tokens in the same
+// direction.
+func (b *builder) inFloats(name, x string, compute func(name, x string) string) string {
+	if b.DType == models.Float32 {
+		return compute(name, x)
+	}
+	cast := func(name, x string, to onnx.DType) string {
+		return b.node("Cast", "", name, []string{x}, onnx.Attr{Name: "to", Value: int(to)})
+	}
+	own := b.element
+	x = cast(name+".widened", x, onnx.Float)
+	b.element = elements[models.Float32]
+	x = compute(name+".wide", x)
+	b.element = own
+	return cast(name, x, own.graph)
 }
 
 // norm adds update, if there is one, to the residual and normalises the sum. It returns the
@@ -246,21 +268,24 @@ func (b *builder) norm(name string, full func(string) string, part, residual, up
 		return sum, sum
 	}
 	kind := b.cfg.Norm
-	inputs := []string{residual}
-	if update != "" {
-		inputs = append(inputs, update)
-	}
-	if kind.Plain {
-		inputs = append(inputs, b.repeated(name+".weight", 1, b.cfg.Hidden))
-	} else {
-		inputs = append(inputs, b.vector(name+".weight", kind.Offset, weightOf(full(part))))
-	}
-	if kind.Bias {
-		inputs = append(inputs, b.vector(name+".bias", 0, biasOf(full(part))))
+	weights := b.normWeights(func() (list []string) {
+		if kind.Plain {
+			list = append(list, b.repeated(name+".weight", 1, b.cfg.Hidden))
+		} else {
+			list = append(list, b.vector(name+".weight", kind.Offset, weightOf(full(part))))
+		}
+		if kind.Bias {
+			list = append(list, b.vector(name+".bias", 0, biasOf(full(part))))
+		}
+		return list
+	})
+	if update != "" && b.widensNorms() {
+		residual, update = b.node("Add", "", name+".sum", []string{residual, update}), ""
 	}
 	if update == "" {
-		return b.normNode(name, kind.Layer, inputs), residual
+		return b.normNode(name, kind.Layer, residual, weights), residual
 	}
+	inputs := append([]string{residual, update}, weights...)
 	op := "SkipSimplifiedLayerNormalization"
 	if kind.Layer {
 		op = "SkipLayerNormalization"
@@ -271,14 +296,34 @@ func (b *builder) norm(name string, full func(string) string, part, residual, up
 	return name, sum
 }
 
-// normNode adds a norm of the input's rows.
-func (b *builder) normNode(name string, layer bool, inputs []string) string {
-	op := "SimplifiedLayerNormalization"
-	if layer {
-		op = "LayerNormalization"
+// widensNorms reports whether norms are computed in 32 bits. Their weights are sums then, which the checkpoint's type
+// does not hold.
+func (b *builder) widensNorms() bool { return b.cfg.Norm.Offset != 0 && b.DType != models.Float32 }
+
+// normWeights adds the weights of a norm, in 32 bits where it is computed in those.
+func (b *builder) normWeights(add func() []string) []string {
+	if b.widensNorms() {
+		own := b.element
+		b.element = elements[models.Float32]
+		defer func() { b.element = own }()
 	}
-	return b.node(op, "", name, inputs, onnx.Attr{Name: "axis", Value: -1}, b.epsilon(),
-		onnx.Attr{Name: "stash_type", Value: 1})
+	return add()
+}
+
+// normNode adds a norm of x's rows.
+func (b *builder) normNode(name string, layer bool, x string, weights []string) string {
+	compute := func(name, x string) string {
+		op := "SimplifiedLayerNormalization"
+		if layer {
+			op = "LayerNormalization"
+		}
+		return b.node(op, "", name, append([]string{x}, weights...), onnx.Attr{Name: "axis", Value: -1}, b.epsilon(),
+			onnx.Attr{Name: "stash_type", Value: 1})
+	}
+	if b.widensNorms() {
+		return b.inFloats(name, x, compute)
+	}
+	return compute(name, x)
 }
 
 func (b *builder) epsilon() onnx.Attr {
@@ -311,7 +356,7 @@ func (b *builder) attend(i int, p, qkv string) string {
 	if rotates {
 		inputs[8], inputs[9] = b.rotary("cos", i), b.rotary("sin", i)
 	}
-	fused := c.QKNorm.Over == hf.QKNormHead && !c.QKNorm.Layer // by the operator itself
+	fused := c.QKNorm.Over == hf.QKNormHead && !c.QKNorm.Layer && !b.widensNorms() // by the operator itself
 	if fused {
 		w := c.Tensors
 		inputs = append(inputs, "",
@@ -321,10 +366,9 @@ func (b *builder) attend(i int, p, qkv string) string {
 		copy(inputs, b.normedHeads(i, p, qkv))
 	}
 	if c.ClipQKV != 0 {
-		low, high := b.constant(p+"clip.low", -c.ClipQKV), b.constant(p+"clip.high", c.ClipQKV)
 		for k, x := range inputs[:3] {
 			if x != "" {
-				inputs[k] = b.node("Clip", "", fmt.Sprintf("%sclipped%d", p, k), []string{x, low, high})
+				inputs[k] = b.clipped(fmt.Sprintf("%sclipped%d", p, k), x, c.ClipQKV)
 			}
 		}
 	}
@@ -370,6 +414,14 @@ func (b *builder) attend(i int, p, qkv string) string {
 	return name
 }
 
+// clipped bounds x on both sides. Not all devices do that in 16 bits.
+func (b *builder) clipped(name, x string, most float64) string {
+	return b.inFloats(name, x, func(name, x string) string {
+		low, high := b.constant(name+".low", -most), b.constant(name+".high", most)
+		return b.node("Clip", "", name, []string{x, low, high})
+	})
+}
+
 // normedHeads returns queries, keys and values of the packed ones, the first two normalised.
 func (b *builder) normedHeads(i int, p, qkv string) []string {
 	c, t := &b.cfg, b.cfg.Tensors
@@ -381,25 +433,25 @@ func (b *builder) normedHeads(i int, p, qkv string) []string {
 	for at, tensor := range []string{t.QNorm, t.KNorm} {
 		heads := []int{c.Heads, c.KVHeads}[at]
 		name, tensor := out[at]+"_norm", t.InLayer(i, tensor)
-		inputs := []string{out[at]}
-		switch c.QKNorm.Over {
-		case hf.QKNormAll, hf.QKNormHead:
-			inputs = append(inputs, b.vector(name+".weight", c.Norm.Offset, weightOf(tensor)))
-			if c.QKNorm.Bias {
-				inputs = append(inputs, b.vector(name+".bias", 0, biasOf(tensor)))
+		weights := b.normWeights(func() (list []string) {
+			if c.QKNorm.Over == hf.QKNormEachHead {
+				return []string{b.repeated(name+".ones", 1, c.HeadDim)}
 			}
-		case hf.QKNormEachHead:
-			inputs = append(inputs, b.repeated(name+".ones", 1, c.HeadDim))
-		}
+			list = append(list, b.vector(name+".weight", c.Norm.Offset, weightOf(tensor)))
+			if c.QKNorm.Bias {
+				list = append(list, b.vector(name+".bias", 0, biasOf(tensor)))
+			}
+			return list
+		})
 		if c.QKNorm.Over == hf.QKNormAll {
-			out[at] = b.normNode(name, c.QKNorm.Layer, inputs)
+			out[at] = b.normNode(name, c.QKNorm.Layer, out[at], weights)
 			continue
 		}
 		shape := func(name, x string, width int) string {
 			return b.node("Reshape", "", name, []string{x, b.ints(name+".shape", -1, int64(width))})
 		}
-		inputs[0] = shape(name+".heads", out[at], c.HeadDim)
-		out[at] = shape(name+".rows", b.normNode(name, c.QKNorm.Layer, inputs), heads*c.HeadDim)
+		single := shape(name+".heads", out[at], c.HeadDim)
+		out[at] = shape(name+".rows", b.normNode(name, c.QKNorm.Layer, single, weights), heads*c.HeadDim)
 		if c.QKNorm.Over == hf.QKNormEachHead {
 			tensors := []string{tensor}
 			if strings.Contains(tensor, "%d") {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"tgi/models/onnx"
@@ -37,7 +38,7 @@ func (a array) rows() int { return len(a.floats) / a.width }
 func interpret(t testing.TB, f *file, tables *file) *interpreter {
 	m := &interpreter{t: t, f: f, values: map[string]array{}}
 	for name, tensor := range f.inits {
-		if tables != nil && (name == "cos_cache" || name == "sin_cache") {
+		if tables != nil && (strings.HasPrefix(name, "cos_cache") || strings.HasPrefix(name, "sin_cache")) {
 			tensor = tables.inits[name]
 		}
 		m.values[name] = decoded(tensor)
@@ -46,7 +47,10 @@ func interpret(t testing.TB, f *file, tables *file) *interpreter {
 }
 
 func decoded(tensor readTensor) array {
-	a := array{width: tensor.dims[len(tensor.dims)-1]}
+	a := array{width: 1}
+	if n := len(tensor.dims); n > 0 {
+		a.width = tensor.dims[n-1]
+	}
 	for i := range tensor.len() {
 		switch tensor.typ {
 		case onnx.Float:
@@ -95,6 +99,11 @@ func (m *interpreter) node(n readNode) {
 			out.floats = append(out.floats, f(x, in[1].floats[i%len(in[1].floats)]))
 		}
 	}
+	each := func(f func(x float64) float64) {
+		for _, x := range in[0].floats {
+			out.floats = append(out.floats, float32(f(float64(x))))
+		}
+	}
 	switch n.domain + ":" + n.op {
 	case ":Gather":
 		for _, i := range in[1].ints {
@@ -106,12 +115,31 @@ func (m *interpreter) node(n readNode) {
 		for i := range in[0].rows() {
 			out.floats = append(out.floats, in[0].row(i)[from:to]...)
 		}
+	case ":Reshape":
+		out.width, out.floats = in[1].ints[1], in[0].floats
+	case ":Split":
+		from := 0
+		for i, width := range in[1].ints {
+			part := array{width: width}
+			for r := range in[0].rows() {
+				part.floats = append(part.floats, in[0].row(r)[from:from+width]...)
+			}
+			from += width
+			m.set(n.out[i], part)
+		}
+		return
 	case ":SimplifiedLayerNormalization":
 		out.floats = normalised(in[0], in[1].floats, n.floats["epsilon"])
-	case "com.microsoft:SkipSimplifiedLayerNormalization":
+	case ":LayerNormalization":
+		out.floats = layerNormalised(in[0], in[1:], n.floats["epsilon"])
+	case "com.microsoft:SkipSimplifiedLayerNormalization", "com.microsoft:SkipLayerNormalization":
 		pair(func(a, b float32) float32 { return a + b })
 		m.set(n.out[3], out)
-		out.floats = normalised(m.values[n.out[3]], in[2].floats, n.floats["epsilon"])
+		if out = m.values[n.out[3]]; n.op == "SkipLayerNormalization" {
+			out.floats = layerNormalised(out, in[2:], n.floats["epsilon"])
+		} else {
+			out.floats = normalised(out, in[2].floats, n.floats["epsilon"])
+		}
 	case ":Gemm":
 		out = product(in[0], in[1])
 		if len(in) > 2 {
@@ -143,11 +171,23 @@ func (m *interpreter) node(n readNode) {
 		pair(func(a, b float32) float32 { return a + b })
 	case ":Mul":
 		pair(func(a, b float32) float32 { return a * b })
+	case "com.microsoft:Gelu":
+		each(func(x float64) float64 { return x / 2 * (1 + math.Erf(x/math.Sqrt2)) })
+	case "com.microsoft:FastGelu":
+		each(func(x float64) float64 {
+			return x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+		})
+	case ":Clip":
+		each(func(x float64) float64 {
+			return min(max(x, float64(in[1].floats[0])), float64(in[2].floats[0]))
+		})
+	case ":Relu":
+		each(func(x float64) float64 { return max(x, 0) })
+	case ":Tanh":
+		each(math.Tanh)
 	case "com.microsoft:QuickGelu":
 		alpha := float64(n.floats["alpha"])
-		for _, x := range in[0].floats {
-			out.floats = append(out.floats, float32(float64(x)/(1+math.Exp(-alpha*float64(x)))))
-		}
+		each(func(x float64) float64 { return x / (1 + math.Exp(-alpha*x)) })
 	case ":Cast":
 		out.floats = in[0].floats
 	case "com.microsoft:PagedAttention":
@@ -177,6 +217,28 @@ func normalised(a array, weight []float32, epsilon float32) (out []float32) {
 		scale := 1 / math.Sqrt(sum/float64(a.width)+float64(epsilon))
 		for j, x := range a.row(i) {
 			out = append(out, float32(float64(x)*scale*float64(weight[j])))
+		}
+	}
+	return out
+}
+
+// layerNormalised also takes the mean away, and adds a bias if there is one behind the weight.
+func layerNormalised(a array, weights []array, epsilon float32) (out []float32) {
+	for i := range a.rows() {
+		mean, square := 0.0, 0.0
+		for _, x := range a.row(i) {
+			mean += float64(x) / float64(a.width)
+		}
+		for _, x := range a.row(i) {
+			square += (float64(x) - mean) * (float64(x) - mean)
+		}
+		scale := 1 / math.Sqrt(square/float64(a.width)+float64(epsilon))
+		for j, x := range a.row(i) {
+			y := (float64(x) - mean) * scale * float64(weights[0].floats[j])
+			if len(weights) > 1 {
+				y += float64(weights[1].floats[j])
+			}
+			out = append(out, float32(y))
 		}
 	}
 	return out
@@ -237,14 +299,25 @@ func (m *interpreter) dequantised(n readNode, codes, scales array, k, zero int) 
 func (m *interpreter) attention(n readNode, in []array) array {
 	heads, kv := n.ints["num_heads"], n.ints["kv_num_heads"]
 	dim := in[0].width / (heads + 2*kv)
-	window := n.ints["local_window_size"]
+	separate := n.in[1] != ""
+	if separate {
+		dim = in[0].width / heads
+	}
+	window, limit := n.ints["local_window_size"], float64(n.floats["softcap"])
 	out := array{width: heads * dim, floats: make([]float32, in[0].rows()*heads*dim)}
-	if n.ints["do_rotary"] != 1 || n.ints["rotary_interleaved"] != 0 || n.in[16] != "attention_metadata" ||
+	if rotary := n.ints["do_rotary"] == 1; rotary != (n.in[8] != "") || rotary != (n.in[9] != "") ||
+		n.in[16] != "attention_metadata" ||
 		n.in[5] != "cu_seqlens" || n.in[6] != "past_lens" || n.in[7] != "block_table" || n.in[10] != "slot_mapping" {
 		m.t.Fatalf("node %s: inputs %q, attributes %v", n.name, n.in, n.ints)
 	}
 	starts := in[5].ints
-	head := func(token, i int) []float32 { return in[0].row(token)[i*dim : (i+1)*dim] }
+	head := func(token, i int) []float32 {
+		from := 0 // which input it is in
+		if separate && i >= heads {
+			from, i = 1+(i-heads)/kv, (i-heads)%kv
+		}
+		return in[from].row(token)[i*dim : (i+1)*dim]
+	}
 	for s := range len(starts) - 1 {
 		first := starts[s]
 		var keys [][][]float32 // [position][kv head]
@@ -264,6 +337,9 @@ func (m *interpreter) attention(n readNode, in []array) array {
 				weights, most := make([]float64, position+1), math.Inf(-1)
 				for p := from; p <= position; p++ {
 					weights[p] = dot(q, keys[p][h*kv/heads]) * float64(n.floats["scale"])
+					if limit != 0 {
+						weights[p] = limit * math.Tanh(weights[p]/limit)
+					}
 					most = max(most, weights[p])
 				}
 				sum := 0.0
@@ -289,11 +365,17 @@ func (m *interpreter) turned(n readNode, in []array, norm int, x []float32, posi
 	if n.in[norm] != "" {
 		x = normalised(array{width: len(x), floats: x}, in[norm].floats, n.floats["qk_norm_epsilon"])
 	}
-	cos, sin, half := in[8].row(position), in[9].row(position), len(x)/2
-	out := make([]float32, len(x))
-	for i := range half {
-		out[i] = x[i]*cos[i] - x[half+i]*sin[i]
-		out[half+i] = x[half+i]*cos[i] + x[i]*sin[i]
+	out := slices.Clone(x) // all of it, or behind what is rotated
+	if n.ints["do_rotary"] == 0 {
+		return out
+	}
+	cos, sin := in[8].row(position), in[9].row(position)
+	for i := range cos {
+		a, b := i, len(cos)+i
+		if n.ints["rotary_interleaved"] == 1 {
+			a, b = 2*i, 2*i+1
+		}
+		out[a], out[b] = x[a]*cos[i]-x[b]*sin[i], x[b]*cos[i]+x[a]*sin[i]
 	}
 	return out
 }

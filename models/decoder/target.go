@@ -64,8 +64,23 @@ type attentionOp struct {
 
 // Check returns why a model of this configuration cannot be built for a device in a format.
 func Check(d models.Device, w models.Weights, c hf.Config) error {
-	_, err := newTarget(d, w, c)
-	return err
+	if _, err := newTarget(d, w, c); err != nil {
+		return err
+	}
+	return checkHeads(d, &c)
+}
+
+// checkHeads returns why a device's attention operator cannot have heads of this size.
+func checkHeads(d models.Device, c *hf.Config) error {
+	step, most, on := cpuHeadDimStep, cpuMaxHeadDim, ""
+	if d == models.CUDA {
+		step, most, on = cudaHeadDimStep, cudaMaxHeadDim, fmt.Sprintf("on %s ", d)
+	}
+	if c.HeadDim%step != 0 || c.HeadDim > most {
+		return fmt.Errorf("%s: head_dim is %d: %sit must be a multiple of %d up to %d", hf.ConfigFile, c.HeadDim, on, step,
+			most)
+	}
+	return nil
 }
 
 // newTarget returns the target of a checkpoint's shape, or why it cannot be built for.
@@ -81,10 +96,6 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 		opsets: []onnx.Opset{{Version: 21}, {Domain: microsoftDomain, Version: 1}, {Domain: tgiDomain, Version: 1}},
 	}
 	t.adapters = !c.Tensors.Stacked() && c.Experts.N == 0
-	if d == models.CPU && (c.HeadDim%cpuHeadDimStep != 0 || c.HeadDim > cpuMaxHeadDim) {
-		return target{}, fmt.Errorf("%s: head_dim is %d: it must be a multiple of %d up to %d", hf.ConfigFile, c.HeadDim,
-			cpuHeadDimStep, cpuMaxHeadDim)
-	}
 	if d == models.CUDA {
 		if feature := cpuOnly(&c); feature != "" {
 			return target{}, fmt.Errorf("%s: %s has %s, which runs on the CPU only", hf.ConfigFile, c.Architecture, feature)
@@ -92,10 +103,6 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 		t.packed, t.adapters, t.images = false, false, false
 		t.attention, t.gate = cudaAttention, (*builder).separateGate
 		t.opsets = t.opsets[:2] // no operator of our own
-		if c.HeadDim%cudaHeadDimStep != 0 || c.HeadDim > cudaMaxHeadDim {
-			return target{}, fmt.Errorf("%s: head_dim is %d: on %s it must be a multiple of %d up to %d",
-				hf.ConfigFile, c.HeadDim, d, cudaHeadDimStep, cudaMaxHeadDim)
-		}
 	}
 	if w == models.Int8 {
 		t.format.Bits = 8
@@ -115,24 +122,14 @@ func (t target) within(c hf.Config) hf.Config {
 
 // cpuOnly names what a model needs that only our own operators, or no tested graph for other devices, has.
 func cpuOnly(c *hf.Config) string {
-	norm := hf.Norm{Eps: c.Norm.Eps}
 	for _, f := range []struct {
 		needed bool
 		name   string
 	}{
-		{c.Norm != norm, "norms other than plain RMSNorm"},
-		{c.Parallel, "attention and MLP in parallel"},
-		{!c.Gated || c.Activation != hf.SiLU, "an MLP other than silu with a gate"},
-		{c.QKNorm.Over > hf.QKNormHead || c.QKNorm.Layer || c.QKNorm.AfterRotary, "another norm of queries and keys"},
-		{c.Tensors.AttnNorm == "" || c.Tensors.AttnPost != "" || c.Tensors.MLPPost != "",
-			"norms behind attention or MLP"},
-		{c.Tensors.Positions != "" || c.ALiBi || c.NoRope != nil || c.WindowRope != nil || c.Rope.Dim != 0 ||
-			c.Rope.Interleaved, "another embedding of positions"},
-		{c.Scales.Embed != 1 || c.Scales.Residual != 1 || c.Scales.Logits != 1,
-			"scaled embeddings, residuals or logits"},
-		{c.AttentionCap != 0 || c.LogitCap != 0, "caps of scores or logits"},
-		{c.ClipQKV != 0 || c.Stretch.From != 0, "clipped or stretched queries"},
-		{c.HeadBias, "a head with a bias"},
+		{c.QKNorm.AfterRotary, "norms of queries and keys behind the rotary embedding"},
+		{c.Tensors.Positions != "", "a table of positions"},
+		{c.ALiBi, "scores that fall with the distance (ALiBi)"},
+		{c.Stretch.From != 0, "stretched queries"},
 		{c.Experts.N > 0, "a mixture of experts"},
 		{c.Tensors.Sinks != "", "attention sinks"},
 	} {
