@@ -43,8 +43,8 @@ type Options struct {
 	Progress func(done, total int64)
 	// embeddings lets the graph take vectors in place of tokens, as those of models that read images do.
 	embeddings bool
-	// anyHeads builds graphs with heads of sizes that the operator does not have.
-	anyHeads bool
+	// anySizes builds graphs with sizes of heads and experts that the operators do not take.
+	anySizes bool
 }
 
 // Result of Build.
@@ -68,8 +68,8 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error)
 	defer tensors.Guard(&err)()
 	device := cmp.Or(opt.Device, models.CPU)
 	t, err := newTarget(device, opt.Weights, ck.Config)
-	if err == nil && !opt.anyHeads {
-		err = checkHeads(device, &ck.Config)
+	if err == nil && !opt.anySizes {
+		err = checkSizes(device, &ck.Config)
 	}
 	if err != nil {
 		return Result{}, err

@@ -149,8 +149,8 @@ func TestCUDARotaryTables(t *testing.T) {
 		ck, _ := readGolden(t, name)
 		cpu := built(t, ck, Options{Weights: models.FP32})
 		for w, d := range map[models.Weights]tensors.DType{models.BF16: tensors.BF16,
-			models.Int4: tensors.F16} {
-			f := built(t, ck, Options{Device: models.CUDA, Weights: w, anyHeads: true})
+			models.FP16: tensors.F16} {
+			f := built(t, ck, Options{Device: models.CUDA, Weights: w, anySizes: true})
 			for _, table := range []string{"cos_cache", "sin_cache"} {
 				dims := slices.Clone(cpu.inits[table].dims)
 				if original := ck.Config.OriginalPositions; original != 0 { // where sequences end on CUDA
@@ -235,8 +235,8 @@ func TestCUDAGraphIsWhatTheBackendBinds(t *testing.T) {
 	for _, name := range cudaNames(t) {
 		ck, _ := readGolden(t, name)
 		c := ck.Config
-		for _, w := range models.CUDA.Formats() {
-			f := built(t, ck, Options{Device: models.CUDA, Weights: w, anyHeads: true})
+		for _, w := range cudaFormats(ck.Config) {
+			f := built(t, ck, Options{Device: models.CUDA, Weights: w, anySizes: true})
 			layout := models.LayoutOf(models.CUDA, w, c.HeadDim)
 			cache := readTensor{elements[layout.DType].graph, []int{0, layout.BlockSize, c.KVHeads, c.HeadDim}, nil}
 			in := map[string]readTensor{
@@ -354,7 +354,7 @@ func TestCUDAGraphComputesTheLogitsOfTransformers(t *testing.T) {
 			continue
 		}
 		seen++
-		m := interpret(t, built(t, ck, Options{Device: models.CUDA, Weights: w, anyHeads: true}), rotaryOf(t, ck))
+		m := interpret(t, built(t, ck, Options{Device: models.CUDA, Weights: w, anySizes: true}), rotaryOf(t, ck))
 		if d := distance(m.logits(g.Prompts...), slices.Concat(g.logits...)); d > tolerance {
 			t.Errorf("%s: logits differ by %g", name, d)
 		}
@@ -369,7 +369,7 @@ func TestCUDAGraphComputesTheLogitsOfTransformers(t *testing.T) {
 func TestCUDAGraphIsTheCPUsGraph(t *testing.T) {
 	for _, name := range cudaNames(t) {
 		ck, g := readGolden(t, name)
-		for _, w := range models.CUDA.Formats() {
+		for _, w := range cudaFormats(ck.Config) {
 			d := computedIn(w)
 			same := ck
 			if w.Quantised() {
@@ -389,7 +389,7 @@ func TestCUDAGraphIsTheCPUsGraph(t *testing.T) {
 			})
 			r, path := buildTo(t, same, Options{Weights: models.FP32})
 			want := runModel(t, r, path, 8).prefill(&sequence{}, g.Prompts[2], 0)
-			m := interpret(t, built(t, ck, Options{Device: models.CUDA, Weights: w, anyHeads: true}), rotaryOf(t, ck))
+			m := interpret(t, built(t, ck, Options{Device: models.CUDA, Weights: w, anySizes: true}), rotaryOf(t, ck))
 			if d := distance(m.logits(g.Prompts[2]), want); d > tolerance {
 				t.Errorf("%s %s: logits differ by %g", name, w, d)
 			}
@@ -402,12 +402,15 @@ func TestCUDAGraphIsTheCPUsGraph(t *testing.T) {
 func TestCUDARoundingCosts(t *testing.T) {
 	for _, name := range cudaNames(t) {
 		ck, g := readGolden(t, name)
-		for _, w := range models.CUDA.Formats() {
+		for _, w := range cudaFormats(ck.Config) {
 			bound, d := 0.01, computedIn(w)
 			if d == tensors.BF16 {
 				bound = 0.05
 			}
-			f := built(t, ck, Options{Device: models.CUDA, Weights: w, anyHeads: true})
+			if ck.Config.Experts.N > 0 { // a token near the border takes another expert
+				bound *= 2
+			}
+			f := built(t, ck, Options{Device: models.CUDA, Weights: w, anySizes: true})
 			want := interpret(t, f, rotaryOf(t, ck)).logits(g.Prompts[2])
 			m := interpret(t, f, nil)
 			m.round = func(x float32) float32 { return nearest(t, d, x) }
@@ -444,18 +447,37 @@ func cudaNames(t testing.TB) []string {
 	return names
 }
 
+// cudaFormats lists the formats that CUDA takes for a model.
+func cudaFormats(c hf.Config) []models.Weights {
+	return slices.DeleteFunc(models.CUDA.Formats(), func(w models.Weights) bool {
+		_, err := newTarget(models.CUDA, w, c)
+		return err != nil
+	})
+}
+
 // TestCUDARefusesByName: what has no graph for CUDA is refused before anything is written, and the error says what it
 // is.
 func TestCUDARefusesByName(t *testing.T) {
 	for name, want := range map[string]string{
 		"hunyuan": "norms of queries and keys behind the rotary embedding", "gpt2": "a table of positions",
 		"bloom": "scores that fall with the distance (ALiBi)", "ministral3": "stretched queries",
-		"mixtral": "a mixture of experts",
 	} {
 		ck, _ := readGolden(t, name)
 		_, err := Build(ck, io.Discard, Options{Device: models.CUDA, Weights: models.BF16})
 		if err == nil || !strings.Contains(err.Error(), want+", which runs on the CPU only") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	ck, _ := readGolden(t, "mixtral")
+	c := ck.Config
+	c.HeadDim = 16
+	if err := Check(models.CUDA, models.Int4, c); err == nil ||
+		!strings.Contains(err.Error(), `run on cuda with weights bf16 or fp16 only, given "int4"`) {
+		t.Error(err)
+	}
+	c.Experts.Intermediate = 20
+	if err := Check(models.CUDA, models.BF16, c); err == nil ||
+		!strings.Contains(err.Error(), "the experts' intermediate size is 20: on cuda it must be a multiple of 8") {
+		t.Error(err)
 	}
 }

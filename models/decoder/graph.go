@@ -12,7 +12,6 @@ import (
 	"tgi/models"
 	"tgi/models/hf"
 	"tgi/models/onnx"
-	"tgi/models/quant"
 )
 
 // Operator domains beside ONNX's own.
@@ -165,42 +164,20 @@ func (b *builder) experts(i int, x string) string {
 	if e.Bias {
 		routed = append(routed, b.bias(p+"router.bias", []hf.Slice{c.Router(i)}))
 	}
-	scores := b.gemm(p+"router", routed)
-	first, second := named(c.ExpertGateUp(i), weightOf), named(c.ExpertDown(i), weightOf)
-	var f quant.Format
-	if b.opt.Weights.Quantised() {
-		f = b.widest(first, second)
-	}
-	inputs := []string{x, scores,
-		b.expertMatrices(p+"experts.gate_up", f, first, c.Hidden),
-		b.expertMatrices(p+"experts.down", f, second, e.Intermediate)}
-	if e.Bias {
-		inputs = append(inputs, b.bias(p+"experts.gate_up.bias", c.ExpertGateUp(i)),
-			b.bias(p+"experts.down.bias", c.ExpertDown(i)))
-	}
-	attrs := []onnx.Attr{
-		{Name: "experts", Value: e.N}, {Name: "per_token", Value: e.PerToken}, {Name: "hidden", Value: c.Hidden},
-		{Name: "inner", Value: e.Intermediate}, {Name: "normalise", Value: map[bool]int{true: 1}[e.Normalise]},
-		{Name: "bits", Value: f.Bits}, {Name: "block_size", Value: f.Block},
-		{Name: "activation", Value: gluActivations[c.Activation]},
-		{Name: "alpha", Value: float32(e.Clamp.Alpha)}, {Name: "limit", Value: float32(e.Clamp.Limit)},
-	}
-	if f.Offsets {
-		attrs = append(attrs, onnx.Attr{Name: "offsets", Value: 1})
-	}
-	out := b.node("Experts", tgiDomain, p+"experts", inputs, attrs...)
+	out := b.mixture(b, i, x, b.gemm(p+"router", routed))
 	if e.Shared == 0 {
 		return out
 	}
-	gate, up, down := c.SharedExpert(i)
-	shared := b.linear(p+"shared.gate_up", x, c.Hidden, false, gate, up)
-	shared = b.node("GLU", tgiDomain, p+"shared.gated", []string{shared},
-		onnx.Attr{Name: "activation", Value: gluActivations[c.Activation]})
+	shared := b.shared(b, i, x)
+	_, _, down := c.SharedExpert(i)
 	shared = b.linear(p+"shared.down", shared, e.Shared, false, down)
 	if e.SharedGate {
 		m := b.floats(named([]hf.Slice{c.SharedRouter(i)}, weightOf), c.Hidden)
 		weight := b.g.External(p+"shared.router.weight", b.element.graph, []int64{1, int64(c.Hidden)}, m.codes)
-		share := b.node("Sigmoid", "", p+"shared.share", []string{b.gemm(p+"shared.router", []string{x, weight})})
+		routed := b.gemm(p+"shared.router", []string{x, weight})
+		share := b.inFloats(p+"shared.share", routed, func(name, x string) string {
+			return b.node("Sigmoid", "", name, []string{x})
+		})
 		shared = b.node("Mul", "", p+"shared.weighted", []string{shared, share})
 	}
 	return b.node("Add", "", p+"experts.both", []string{out, shared})

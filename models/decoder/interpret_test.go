@@ -1,6 +1,7 @@
 package decoder
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -96,7 +97,11 @@ func (m *interpreter) node(n readNode) {
 	out := array{width: in[0].width}
 	pair := func(f func(a, b float32) float32) {
 		for i, x := range in[0].floats {
-			out.floats = append(out.floats, f(x, in[1].floats[i%len(in[1].floats)]))
+			at := i % len(in[1].floats)
+			if in[1].width == 1 && in[1].rows() == in[0].rows() { // a number for each row
+				at = i / in[0].width
+			}
+			out.floats = append(out.floats, f(x, in[1].floats[at]))
 		}
 	}
 	each := func(f func(x float64) float64) {
@@ -183,6 +188,10 @@ func (m *interpreter) node(n readNode) {
 		})
 	case ":Relu":
 		each(func(x float64) float64 { return max(x, 0) })
+	case ":Sigmoid":
+		each(func(x float64) float64 { return 1 / (1 + math.Exp(-x)) })
+	case "com.microsoft:MoE":
+		out.floats = m.experts(n, in)
 	case ":Tanh":
 		each(math.Tanh)
 	case "com.microsoft:QuickGelu":
@@ -335,6 +344,9 @@ func (m *interpreter) attention(n readNode, in []array) array {
 			for h := range heads {
 				q := m.turned(n, in, 12, head(token, h), position)
 				weights, most := make([]float64, position+1), math.Inf(-1)
+				if n.in[11] != "" {
+					most = float64(in[11].floats[h])
+				}
 				for p := from; p <= position; p++ {
 					weights[p] = dot(q, keys[p][h*kv/heads]) * float64(n.floats["scale"])
 					if limit != 0 {
@@ -343,6 +355,9 @@ func (m *interpreter) attention(n readNode, in []array) array {
 					most = max(most, weights[p])
 				}
 				sum := 0.0
+				if n.in[11] != "" { // a sink takes a share of its own
+					sum = math.Exp(float64(in[11].floats[h]) - most)
+				}
 				for p := from; p <= position; p++ {
 					weights[p] = math.Exp(weights[p] - most)
 					sum += weights[p]
@@ -355,6 +370,61 @@ func (m *interpreter) attention(n readNode, in []array) array {
 					out.row(token)[h*dim+d] = float32(x)
 				}
 			}
+		}
+	}
+	return out
+}
+
+// experts is MoE with gates and ups in two halves of the first matrices. By ONNX Runtime's description of the operator;
+// its kernel for CPUs gives the same with gates and ups in turns.
+func (m *interpreter) experts(n readNode, in []array) (out []float32) {
+	if n.ints["swiglu_fusion"] != 2 {
+		m.t.Fatalf("node %s: attributes %v", n.name, n.ints)
+	}
+	count, hidden, inner := in[1].width, in[0].width, in[4].width
+	matrix := func(a array, e, rows, k int) array {
+		return array{width: k, floats: a.floats[e*rows*k : (e+1)*rows*k]}
+	}
+	bias := func(i, e, row, rows int) float64 {
+		if n.in[i] == "" {
+			return 0
+		}
+		return float64(in[i].floats[e*rows+row])
+	}
+	alpha, beta := float64(n.floats["activation_alpha"]), float64(n.floats["activation_beta"])
+	limit, limited := n.floats["swiglu_limit"]
+	for t := range in[0].rows() {
+		order, shares, sum := make([]int, count), make([]float64, count), 0.0
+		for e, score := range in[1].row(t) {
+			order[e], shares[e] = e, math.Exp(float64(score-slices.Max(in[1].row(t))))
+			sum += shares[e]
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(shares[b], shares[a]) })
+		order = order[:n.ints["k"]]
+		if n.ints["normalize_routing_weights"] == 1 {
+			sum = 0
+			for _, e := range order {
+				sum += shares[e]
+			}
+		}
+		y := make([]float64, hidden)
+		for _, e := range order {
+			up, down := matrix(in[2], e, 2*inner, hidden), matrix(in[4], e, hidden, inner)
+			z := make([]float32, inner)
+			for j := range z {
+				gate := dot(in[0].row(t), up.row(j)) + bias(3, e, j, 2*inner)
+				linear := dot(in[0].row(t), up.row(inner+j)) + bias(3, e, inner+j, 2*inner)
+				if limited {
+					gate, linear = min(gate, float64(limit)), min(max(linear, -float64(limit)), float64(limit))
+				}
+				z[j] = float32(gate / (1 + math.Exp(-alpha*gate)) * (linear + beta))
+			}
+			for j := range y {
+				y[j] += shares[e] / sum * (dot(z, down.row(j)) + bias(5, e, j, hidden))
+			}
+		}
+		for _, v := range y {
+			out = append(out, float32(v))
 		}
 	}
 	return out

@@ -28,6 +28,10 @@ type target struct {
 	opsets []onnx.Opset
 	// gate returns what the MLP's last matrix of layer i multiplies.
 	gate func(b *builder, i int, x string) string
+	// mixture returns what the experts of layer i make of x, by the router's scores; shared returns what the last
+	// matrix of the MLP beside them multiplies.
+	mixture func(b *builder, i int, x, scores string) string
+	shared  func(b *builder, i int, x string) string
 }
 
 // element is the number type of activations, and of everything that meets them: norms, biases,
@@ -67,11 +71,11 @@ func Check(d models.Device, w models.Weights, c hf.Config) error {
 	if _, err := newTarget(d, w, c); err != nil {
 		return err
 	}
-	return checkHeads(d, &c)
+	return checkSizes(d, &c)
 }
 
-// checkHeads returns why a device's attention operator cannot have heads of this size.
-func checkHeads(d models.Device, c *hf.Config) error {
+// checkSizes returns why a device's operators cannot have heads or experts of these sizes.
+func checkSizes(d models.Device, c *hf.Config) error {
 	step, most, on := cpuHeadDimStep, cpuMaxHeadDim, ""
 	if d == models.CUDA {
 		step, most, on = cudaHeadDimStep, cudaMaxHeadDim, fmt.Sprintf("on %s ", d)
@@ -79,6 +83,10 @@ func checkHeads(d models.Device, c *hf.Config) error {
 	if c.HeadDim%step != 0 || c.HeadDim > most {
 		return fmt.Errorf("%s: head_dim is %d: %sit must be a multiple of %d up to %d", hf.ConfigFile, c.HeadDim, on, step,
 			most)
+	}
+	if e := c.Experts; d == models.CUDA && e.N > 0 && e.Intermediate%cudaExpertStep != 0 {
+		return fmt.Errorf("%s: the experts' intermediate size is %d: on %s it must be a multiple of %d", hf.ConfigFile,
+			e.Intermediate, d, cudaExpertStep)
 	}
 	return nil
 }
@@ -92,7 +100,7 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 		Layout: models.LayoutOf(d, w, c.HeadDim),
 		format: quant.Format{Bits: 4, Block: models.QuantBlock, RoundScale: tensors.RoundHalf},
 		packed: true, attention: cpuAttention, adapters: true, images: true,
-		gate:   (*builder).stackedGate,
+		gate: (*builder).stackedGate, mixture: (*builder).ownExperts, shared: (*builder).stackedShared,
 		opsets: []onnx.Opset{{Version: 21}, {Domain: microsoftDomain, Version: 1}, {Domain: tgiDomain, Version: 1}},
 	}
 	t.adapters = !c.Tensors.Stacked() && c.Experts.N == 0
@@ -100,8 +108,13 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 		if feature := cpuOnly(&c); feature != "" {
 			return target{}, fmt.Errorf("%s: %s has %s, which runs on the CPU only", hf.ConfigFile, c.Architecture, feature)
 		}
+		if c.Experts.N > 0 && w.Quantised() {
+			return target{}, fmt.Errorf("%s: mixtures of experts run on %s with weights %s or %s only, given %q", hf.ConfigFile,
+				d, models.BF16, models.FP16, w)
+		}
 		t.packed, t.adapters, t.images = false, false, false
 		t.attention, t.gate = cudaAttention, (*builder).separateGate
+		t.mixture, t.shared = (*builder).microsoftExperts, (*builder).separateShared
 		t.opsets = t.opsets[:2] // no operator of our own
 	}
 	if w == models.Int8 {
@@ -130,8 +143,7 @@ func cpuOnly(c *hf.Config) string {
 		{c.Tensors.Positions != "", "a table of positions"},
 		{c.ALiBi, "scores that fall with the distance (ALiBi)"},
 		{c.Stretch.From != 0, "stretched queries"},
-		{c.Experts.N > 0, "a mixture of experts"},
-		{c.Tensors.Sinks != "", "attention sinks"},
+		{c.Experts.N > 0 && c.Activation != hf.SiLU, "experts with another activation than silu"},
 	} {
 		if f.needed {
 			return f.name
@@ -163,6 +175,9 @@ const (
 	cudaHeadDimStep = 16
 	cudaMaxHeadDim  = 256
 )
+
+// cudaExpertStep is what com.microsoft:MoE aligns the experts' rows of 16-bit numbers to.
+const cudaExpertStep = 8
 
 // cudaAttention is com.microsoft:PagedAttention, of ONNX Runtime. Without the metadata some of its
 // kernels copy lengths to the host and wait for them in every layer.

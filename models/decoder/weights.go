@@ -340,12 +340,17 @@ func (b *builder) repeated(name string, v float32, n int) string {
 
 // bias packs the biases of the parts.
 func (b *builder) bias(name string, parts []hf.Slice) string {
+	m := b.floats(biasesOf(parts), 1)
+	return b.g.External(name, b.element.graph, []int64{int64(m.n)}, m.codes)
+}
+
+// biasesOf returns the biases of the parts.
+func biasesOf(parts []hf.Slice) []hf.Slice {
 	parts = named(parts, biasOf)
 	for i := range parts {
 		parts[i].Transposed = false // a vector
 	}
-	m := b.floats(parts, 1)
-	return b.g.External(name, b.element.graph, []int64{int64(m.n)}, m.codes)
+	return parts
 }
 
 // tensor returns a tensor; newSource has checked that it exists.
