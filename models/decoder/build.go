@@ -15,7 +15,7 @@ import (
 
 // versions are those of the graphs that this package builds. Increment a device's with every change
 // of its graphs or of its weights' format: all its cached models are then converted again.
-var versions = map[models.Device]int{models.CPU: 8, models.CUDA: 1}
+var versions = map[models.Device]int{models.CPU: 9, models.CUDA: 1}
 
 // Key describes, apart from the checkpoint, all that a build depends on. Equal keys and checkpoints
 // give equal files.
@@ -106,7 +106,8 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error)
 	}
 	var adapted []byte
 	if t.adapters {
-		if adapted, err = b.adapted().Marshal("tgi", b.opsets...); err != nil {
+		adapted, err = b.adapted().Marshal("tgi", b.opsets...)
+		if err = cmp.Or(b.err, err); err != nil {
 			return Result{}, fmt.Errorf("decoder: adapters: %w", err)
 		}
 	}

@@ -72,6 +72,7 @@ func (b *builder) microsoftExperts(i int, x, scores string) string {
 func (b *builder) stackedShared(i int, x string) string {
 	c, p := &b.cfg, graphPrefix(i)
 	gate, up, _ := c.SharedExpert(i)
+	b.adaptable(p+"shared.gate_up", p+"shared.gate_up", x, i == c.Layers-1)
 	x = b.linear(p+"shared.gate_up", x, c.Hidden, false, gate, up)
 	return b.node("GLU", tgiDomain, p+"shared.gated", []string{x},
 		onnx.Attr{Name: "activation", Value: gluActivations[c.Activation]})

@@ -114,7 +114,7 @@ func (b *builder) layer(i int, residual, update string) (string, string) {
 	inLayer := func(part string) string { return t.InLayer(i, part) }
 	last := i == c.Layers-1
 	read, residual := b.norm(p+"attn_norm", inLayer, t.AttnNorm, residual, update)
-	b.adaptable(i, p+"qkv", read, 0, 3, false)
+	b.adaptable(p+"qkv", p+"qkv", read, false)
 	qkv := b.linear(p+"qkv", read, c.Hidden, c.QKVBias, c.QKV(i)...)
 	x := b.attend(i, p, qkv)
 	if last {
@@ -126,7 +126,7 @@ func (b *builder) layer(i int, residual, update string) (string, string) {
 			read = b.rows(p+"read_rows", read)
 		}
 	}
-	b.adaptable(i, p+"out", x, 3, 1, last)
+	b.adaptable(p+"out", p+"out", x, last)
 	x = b.linear(p+"out", x, c.Heads*c.HeadDim, c.OutBias, c.Out(i))
 	x = b.scaled(p+"out_scaled", b.after(p+"attn_post", inLayer, t.AttnPost, x), c.Scales.Residual)
 	attended := x
@@ -148,15 +148,15 @@ func (b *builder) layer(i int, residual, update string) (string, string) {
 func (b *builder) mlp(i int, x string, last bool) string {
 	c, p := &b.cfg, graphPrefix(i)
 	if c.HasExperts(i) {
-		return b.experts(i, x)
+		return b.experts(i, x, last)
 	}
 	x = b.gate(b, i, x)
-	b.adaptable(i, p+"down", x, 4+c.Projections(), 1, last)
+	b.adaptable(p+"down", p+"down", x, last)
 	return b.linear(p+"down", x, c.Intermediate, c.MLPBias, c.Down(i))
 }
 
 // experts adds layer i's mixture. The router is never quantised: it chooses.
-func (b *builder) experts(i int, x string) string {
+func (b *builder) experts(i int, x string, last bool) string {
 	c, p, e := &b.cfg, graphPrefix(i), b.cfg.Experts
 	router := b.floats(named([]hf.Slice{c.Router(i)}, weightOf), c.Hidden)
 	weight := b.g.External(p+"router.weight", b.element.graph, []int64{int64(e.N), int64(c.Hidden)}, router.codes)
@@ -170,10 +170,12 @@ func (b *builder) experts(i int, x string) string {
 	}
 	shared := b.shared(b, i, x)
 	_, _, down := c.SharedExpert(i)
+	b.adaptable(p+"shared.down", p+"shared.down", shared, last)
 	shared = b.linear(p+"shared.down", shared, e.Shared, false, down)
 	if e.SharedGate {
 		m := b.floats(named([]hf.Slice{c.SharedRouter(i)}, weightOf), c.Hidden)
 		weight := b.g.External(p+"shared.router.weight", b.element.graph, []int64{1, int64(c.Hidden)}, m.codes)
+		b.adaptable(p+"shared.router", p+"shared.router", x, last)
 		routed := b.gemm(p+"shared.router", []string{x, weight})
 		share := b.inFloats(p+"shared.share", routed, func(name, x string) string {
 			return b.node("Sigmoid", "", name, []string{x})

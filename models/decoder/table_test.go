@@ -1,6 +1,7 @@
 package decoder
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -26,14 +27,40 @@ const (
 	tableEnds   = "<!-- end of the table -->\n"
 )
 
+// adapterGoldens names the classes whose adapters are compared with Python's peft, by package lora.
+func adapterGoldens(t *testing.T) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob("../testdata/adapters/*/golden.json")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no adapters", err)
+	}
+	classes := map[string]bool{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var g struct{ Checkpoint string }
+		if err := json.Unmarshal(data, &g); err != nil {
+			t.Fatal(err)
+		}
+		ck, err := hf.Describe(filepath.Join(goldenDir, g.Checkpoint))
+		if err != nil {
+			t.Fatal(err)
+		}
+		classes[ck.Config.Architecture] = true
+	}
+	return classes
+}
+
 // TestTable: the documentation lists every class that is supported, each has reference data, and what it says of
-// devices and adapters is what is built.
+// devices and adapters is what is built. Classes that take adapters have reference data for them.
 func TestTable(t *testing.T) {
 	type row struct {
 		goldens, gguf  []string
 		cuda, adapters bool
 	}
-	rows := map[string]row{}
+	rows, adapted := map[string]row{}, adapterGoldens(t)
 	for _, name := range goldenNames(t) {
 		ck, _ := readGolden(t, name)
 		target, err := newTarget(models.CPU, models.FP32, ck.Config)
@@ -43,7 +70,11 @@ func TestTable(t *testing.T) {
 		r := rows[ck.Config.Architecture]
 		r.goldens = append(r.goldens, name)
 		r.cuda = r.cuda || cpuOnly(&ck.Config) == ""
-		r.adapters = r.adapters || target.adapters
+		r.adapters = adapted[ck.Config.Architecture]
+		if target.adapters && !r.adapters {
+			t.Errorf("%s takes adapters, but none is compared with peft: see CASES of make_adapter_goldens.py",
+				ck.Config.Architecture)
+		}
 		rows[ck.Config.Architecture] = r
 	}
 	read := map[string]bool{}

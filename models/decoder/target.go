@@ -103,7 +103,9 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 		gate: (*builder).stackedGate, mixture: (*builder).ownExperts, shared: (*builder).stackedShared,
 		opsets: []onnx.Opset{{Version: 21}, {Domain: microsoftDomain, Version: 1}, {Domain: tgiDomain, Version: 1}},
 	}
-	t.adapters = !c.Tensors.Stacked() && c.Experts.N == 0
+	if _, known := gluActivations[c.Activation]; c.Experts.N > 0 && !known {
+		return target{}, fmt.Errorf("%s: experts with the activation %s are not supported", hf.ConfigFile, c.Activation)
+	}
 	if d == models.CUDA {
 		if feature := cpuOnly(&c); feature != "" {
 			return target{}, fmt.Errorf("%s: %s has %s, which runs on the CPU only", hf.ConfigFile, c.Architecture, feature)
@@ -191,14 +193,20 @@ var cudaAttention = attentionOp{
 // gluActivations are the numbers of the activations that tgi:GLU has.
 var gluActivations = map[hf.Activation]int{hf.SiLU: 0, hf.GELUTanh: 1, hf.GELU: 2, hf.ReLU: 3}
 
+// stacksGate reports whether tgi:GLU computes the MLP's activation, so that gate and up are one product.
+func stacksGate(c *hf.Config) bool {
+	_, glu := gluActivations[c.Activation]
+	return c.Gated && glu
+}
+
 // stackedGate is one product and tgi:GLU, which reads both halves of its rows.
 func (b *builder) stackedGate(i int, x string) string {
 	c, p := &b.cfg, graphPrefix(i)
-	number, glu := gluActivations[c.Activation]
-	if !c.Gated || !glu {
+	if !stacksGate(c) {
 		return b.separateGate(i, x)
 	}
-	b.adaptable(i, p+"gate_up", x, 4, 2, i == c.Layers-1)
+	number := gluActivations[c.Activation]
+	b.adaptable(p+"gate_up", p+"gate_up", x, i == c.Layers-1)
 	x = b.linear(p+"gate_up", x, c.Hidden, c.MLPBias, c.GateUp(i)...)
 	return b.node("GLU", tgiDomain, p+"gated", []string{x}, onnx.Attr{Name: "activation", Value: number})
 }
@@ -209,12 +217,12 @@ func (b *builder) separateGate(i int, x string) string {
 	c, p, last := &b.cfg, graphPrefix(i), i == b.cfg.Layers-1
 	parts := c.GateUp(i)
 	if !c.Gated {
-		b.adaptable(i, p+"up", x, 4, 1, last)
+		b.adaptable(p+"up", p+"up", x, last)
 		return b.activation(p, b.linear(p+"up", x, c.Hidden, c.MLPBias, parts...))
 	}
-	b.adaptable(i, p+"gate", x, 4, 1, last)
+	b.adaptable(p+"gate", p+"gate", x, last)
 	gate := b.linear(p+"gate", x, c.Hidden, c.MLPBias, parts[0])
-	b.adaptable(i, p+"up", x, 5, 1, last)
+	b.adaptable(p+"up", p+"up", x, last)
 	up := b.linear(p+"up", x, c.Hidden, c.MLPBias, parts[1])
 	return b.node("Mul", "", p+"gated", []string{b.activation(p, gate), up})
 }

@@ -275,7 +275,7 @@ func (b *builder) finish(x string) {
 // headProduct multiplies x by the output matrix.
 func (b *builder) headProduct(name, x string) {
 	c := b.cfg
-	b.adaptable(c.Layers, name, x, 0, 1, true)
+	b.adaptable(logitsProduct, name, x, true)
 	shape, head := []int64{int64(c.Vocab), int64(c.Hidden)}, c.Tensors.Head
 	bias := ""
 	if c.HeadBias {

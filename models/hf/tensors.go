@@ -64,10 +64,6 @@ func (t Tensors) Whole(part string) string {
 	return t.Base + part
 }
 
-// Stacked reports whether some matrices of a layer are parts of a tensor, or transposed. Adapters of such a model are
-// for the tensors, which we do not cut as the model's.
-func (t Tensors) Stacked() bool { return t.QKV != "" || t.GateUp != "" || t.Transposed }
-
 // Slice is a matrix that is a part of a tensor: of each of Groups groups of Stride rows, Rows rows from Offset on.
 type Slice struct {
 	// Tensor is the tensor's name without ".weight".

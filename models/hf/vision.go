@@ -330,16 +330,22 @@ func (c *Checkpoint) arrange(set *tensors.Set) error {
 	if c.Config.Vision == nil {
 		return nil
 	}
-	err := set.Rename(func(name string) string {
-		for _, r := range renames {
-			if rest, ok := strings.CutPrefix(name, r.from); ok {
-				return r.to + rest
-			}
-		}
-		return name
-	})
-	if err != nil {
+	if err := set.Rename(c.Config.Renamed); err != nil {
 		return fmt.Errorf("%s: %w", c.Config.Architecture, err)
 	}
 	return nil
+}
+
+// Renamed returns the name that the builders know for a tensor, or module, of a checkpoint. It differs in models that
+// read images.
+func (c *Config) Renamed(name string) string {
+	if c.Vision == nil {
+		return name
+	}
+	for _, r := range renames {
+		if rest, ok := strings.CutPrefix(name, r.from); ok {
+			return r.to + rest
+		}
+	}
+	return name
 }

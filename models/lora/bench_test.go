@@ -120,7 +120,7 @@ func randomSites(tb testing.TB, matrices []decoder.Matrix, rank int, seed uint64
 		return data
 	}
 	for _, m := range matrices {
-		if m.Module == decoder.HeadModule {
+		if m.Module == "lm_head" {
 			out = append(out, ort.LowRank{In: m.In, Out: m.Out, Offset: m.Offset})
 			continue
 		}

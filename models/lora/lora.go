@@ -111,8 +111,7 @@ func open(fsys fs.FS, dir string, base *hf.Checkpoint) (*Adapter, error) {
 		return nil, err
 	}
 	defer set.Close()
-	r := reader{settings: settings, set: set, base: base, used: map[string]bool{}, modules: map[string]bool{}}
-	return r.read()
+	return newReader(settings, set, base).read()
 }
 
 // read reads the adapter. Its file is mapped: where somebody else cuts it short meanwhile, reading it would end the
@@ -201,6 +200,29 @@ type reader struct {
 	base     *hf.Checkpoint
 	used     map[string]bool // tensors
 	modules  map[string]bool // their last names
+	// names leads from the modules of the model, as the builders name them, to those of the file.
+	names map[string]string
+}
+
+func newReader(settings hf.AdapterConfig, set *tensors.Set, base *hf.Checkpoint) *reader {
+	r := &reader{settings: settings, set: set, base: base, used: map[string]bool{}, modules: map[string]bool{},
+		names: map[string]string{}}
+	for _, name := range set.Names() {
+		if own, ok := strings.CutPrefix(name, prefix); ok {
+			own = strings.TrimSuffix(strings.TrimSuffix(own, suffixA), suffixB)
+			r.names[r.canonical(own)] = own
+		}
+	}
+	return r
+}
+
+// canonical returns the name that the builders know for a module of the file. transformers calls every head lm_head by
+// now, whatever it is called in checkpoints.
+func (r *reader) canonical(module string) string {
+	if module == "lm_head" {
+		return r.base.Config.Tensors.Head
+	}
+	return r.base.Config.Renamed(module)
 }
 
 func (r *reader) adapter(matrices []decoder.Matrix) (*Adapter, error) {
@@ -234,20 +256,24 @@ func (r *reader) adapter(matrices []decoder.Matrix) (*Adapter, error) {
 // matrix reads the two tensors of one matrix, if the file has them.
 func (r *reader) matrix(m decoder.Matrix) (Matrix, error) {
 	out := Matrix{Matrix: m}
-	nameA, nameB := prefix+m.Module+suffixA, prefix+m.Module+suffixB
+	module, ok := r.names[m.Module]
+	if !ok {
+		return out, nil
+	}
+	nameA, nameB := prefix+module+suffixA, prefix+module+suffixB
 	if !r.set.Has(nameA) && !r.set.Has(nameB) {
 		return out, nil
 	}
-	if !r.settings.Selects(m.Module) {
+	if !r.settings.Selects(module) {
 		return out, fmt.Errorf("%s: tensor %q: %s does not select %s, which the file has nevertheless", hf.AdapterFile, nameA,
-			hf.AdapterConfigFile, m.Module)
+			hf.AdapterConfigFile, module)
 	}
-	rank, scale := r.settings.Of(m.Module)
+	rank, scale := r.settings.Of(module)
 	a, err := r.tensor(nameA, rank, m.In)
 	if err != nil {
 		return out, err
 	}
-	b, err := r.tensor(nameB, m.Out, rank)
+	b, err := r.tensor(nameB, m.ModuleRows(), rank)
 	if err != nil {
 		return out, err
 	}
@@ -260,23 +286,27 @@ func (r *reader) matrix(m decoder.Matrix) (Matrix, error) {
 	if out.A, err = out.numbers(nameA, wideA); err != nil {
 		return out, err
 	}
-	if out.B, err = out.numbers(nameB, transposed(wideB, m.Out, rank)); err != nil {
+	if out.B, err = out.numbers(nameB, transposed(wideB, m.ModuleRows(), rank, m.Order())); err != nil {
 		return out, err
 	}
 	r.modules[m.Module[strings.LastIndexByte(m.Module, '.')+1:]] = true
 	return out, nil
 }
 
-// baseCopy refuses a tensor, unless it is the head of the base model: PEFT saves that beside an adapter for it.
+// baseCopy refuses a tensor, unless it is the head of the base model, or its bias: PEFT saves these beside an adapter
+// for it.
 func (r *reader) baseCopy(name string) error {
 	t, err := r.set.Tensor(name)
 	if err != nil {
 		return err
 	}
-	if name != prefix+decoder.HeadModule+".base_layer.weight" {
-		return fmt.Errorf("%s: tensor %q is not a low-rank matrix of a linear layer of this model", t.File, name)
+	module, part, _ := strings.Cut(strings.TrimPrefix(name, prefix), ".base_layer.")
+	c := &r.base.Config
+	isBias := part == "bias" && c.HeadBias
+	if r.canonical(module) != c.Tensors.Head || part != "weight" && !isBias {
+		return fmt.Errorf("%s: tensor %q: %s", t.File, name, r.unfit(name))
 	}
-	head, err := decoder.Head(r.base)
+	head, err := decoder.Head(r.base, isBias)
 	if err != nil {
 		return err
 	}
@@ -297,6 +327,28 @@ func (r *reader) baseCopy(name string) error {
 	return nil
 }
 
+// unfit says why a tensor of the file is not used.
+func (r *reader) unfit(name string) string {
+	c := &r.base.Config
+	own := c.Renamed(strings.TrimPrefix(name, prefix))
+	for _, kind := range []struct {
+		is   bool
+		text string
+	}{
+		{c.Vision != nil && strings.HasPrefix(own, hf.VisionPrefix), "adapters of the language model alone are computed, " +
+			"not of what reads pictures"},
+		{c.Experts.N > 0 && strings.Contains(own, ".experts."), "adapters of experts are not supported"},
+		{c.Experts.N > 0 && c.Tensors.Router != "" && strings.Contains(own, "."+c.Tensors.Router+"."),
+			"adapters of routers are not supported"},
+		{strings.Contains(own, ".lora_embedding_"), "adapters of embeddings are not supported"},
+	} {
+		if kind.is {
+			return kind.text
+		}
+	}
+	return "it is not a low-rank matrix of a linear layer of this model"
+}
+
 // tensor returns a tensor of a shape.
 func (r *reader) tensor(name string, rows, columns int) (*tensors.Tensor, error) {
 	t, err := r.set.Tensor(name)
@@ -311,12 +363,18 @@ func (r *reader) tensor(name string, rows, columns int) (*tensors.Tensor, error)
 	return t, nil
 }
 
-// transposed turns [rows, columns] into [columns, rows].
-func transposed(x []float32, rows, columns int) []float32 {
-	out := make([]float32, len(x))
-	for i := range rows {
+// transposed turns [rows, columns] into [columns, rows], with the rows of the given order alone, if there is one.
+func transposed(x []float32, rows, columns int, order []int) []float32 {
+	if order == nil {
+		order = make([]int, rows)
+		for i := range order {
+			order[i] = i
+		}
+	}
+	out := make([]float32, len(order)*columns)
+	for i, row := range order {
 		for j := range columns {
-			out[j*rows+i] = x[i*columns+j]
+			out[j*len(order)+i] = x[row*columns+j]
 		}
 	}
 	return out

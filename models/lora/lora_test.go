@@ -1,6 +1,7 @@
 package lora
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"tgi/models/hf"
 	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // adapterCopy returns a copy of an adapter for the tiny Llama 2.
@@ -46,8 +48,8 @@ func TestFileCutShort(t *testing.T) {
 	if err := os.Truncate(file, 0); err != nil {
 		t.Fatal(err)
 	}
-	r := reader{settings: settings, set: set, base: base, used: map[string]bool{}, modules: map[string]bool{}}
-	if _, err := r.read(); err == nil || !strings.Contains(err.Error(), "changes while it is read") {
+	_, err = newReader(settings, set, base).read()
+	if err == nil || !strings.Contains(err.Error(), "changes while it is read") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -92,5 +94,42 @@ func TestFoldersThatAreNone(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 		_, _ = EstimateBytes(dir) // which waits for nobody either
+	}
+}
+
+// TestRefusedByReason: adapters of what no operator adds to are refused by what it is.
+func TestRefusedByReason(t *testing.T) {
+	for _, c := range []struct{ base, tensor, want string }{
+		{"golden/mixtral", "model.layers.0.block_sparse_moe.experts.1.w1.lora_A.weight", "adapters of experts"},
+		{"golden/qwen3-moe", "model.layers.0.mlp.gate.lora_A.weight", "adapters of routers"},
+		{"golden/llama2", "model.embed_tokens.lora_embedding_A", "adapters of embeddings"},
+		{"golden/llama2", "model.layers.7.self_attn.q_proj.lora_A.weight", "it is not a low-rank matrix"},
+		{"vision/llava", "model.vision_tower.encoder.layers.0.self_attn.q_proj.lora_A.weight",
+			"adapters of the language model alone"},
+		{"vision/smolvlm", "model.connector.modality_projection.proj.lora_A.weight",
+			"adapters of the language model alone"},
+	} {
+		base, err := hf.Open("../testdata/" + c.base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer base.Close()
+		dir := t.TempDir()
+		var file bytes.Buffer
+		spec := safetensors.Spec{Name: prefix + c.tensor, DType: tensors.F32, Shape: []int64{1, 1}}
+		if err := safetensors.WriteHeader(&file, []safetensors.Spec{spec}); err != nil {
+			t.Fatal(err)
+		}
+		file.Write(make([]byte, 4))
+		for name, data := range map[string][]byte{hf.AdapterFile: file.Bytes(),
+			hf.AdapterConfigFile: []byte(`{"peft_type":"LORA","r":1,"target_modules":"all-linear"}`)} {
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Open(dir, base); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), c.tensor) {
+			t.Errorf("%s: %v, want %s", c.tensor, err, c.want)
+		}
 	}
 }

@@ -1,8 +1,8 @@
-"""Write random low-rank adapters for the tiny checkpoints of make_goldens.py, with the logits that Python's peft computes
-with them in float32.
+"""Write random low-rank adapters for the tiny checkpoints of make_goldens.py and make_vision_goldens.py, with the logits
+that Python's peft computes with them in float32.
 
     python3 -m pip install -r requirements.txt
-    python3 make_adapter_goldens.py
+    python3 make_adapter_goldens.py [NAME ...]
 
 Each case becomes a folder adapters/NAME as PEFT saves it, plus golden.json (the checkpoint and a prompt) and
 golden.safetensors (logits [len, vocab]). Seeds are fixed. Adapters are drawn so large that each of their settings moves
@@ -17,7 +17,8 @@ import zlib
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+from transformers.pytorch_utils import Conv1D
 
 HERE = pathlib.Path(__file__).resolve().parent
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
@@ -40,6 +41,47 @@ CASES = {
                                                          layers_to_transform=[1])),
 }
 
+# Checkpoints of the other classes, and of models that read images. Adapters of these are for all linear layers of a
+# block, or of the language model's, and for the head where it is not the embedding.
+OTHERS = """arcee bloom cohere cohere2 ernie4-5 exaone4 falcon falcon-new gemma gemma2 gemma3 glm glm4 gpt-neox gpt-oss
+    gpt2 gptj granite granite-moe helium hunyuan ministral ministral3 mixtral nemotron olmo olmo2 olmo3 olmoe opt phi phi3
+    qwen2-moe qwen3-moe seed-oss smollm3 stablelm stablelm-2 starcoder2""".split()
+PICTURES = "gemma3 llava qwen2-5-vl smolvlm".split()
+RANKS = [4, 8, 6, 5]  # and those above; the files stay small
+
+
+def others():
+    for i, name in enumerate(OTHERS + [f"../vision/{name}" for name in PICTURES]):
+        rank = RANKS[i % len(RANKS)]
+        config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", use_rslora=i % 5 == 3)
+        yield name.replace("../vision/", "pictures-"), (name, torch.bfloat16, config)
+
+
+CASES |= {name: case for name, case in others() if name not in CASES}
+
+
+def linear_layers(model):
+    """All linear layers of the language model's blocks that are modules of their own, and an untied head."""
+    names = []
+    for name, m in model.named_modules():
+        if not isinstance(m, (torch.nn.Linear, Conv1D)) or any(
+                part in name for part in ("vision", "visual", "projector", "connector")):
+            continue
+        if m.weight is not model.get_input_embeddings().weight:
+            names.append(name)
+    return names
+
+
+def narrow(tensor, dtype):
+    """The tensor in another type, unless that loses something: copies of the base model's head stay what they are."""
+    small = tensor.to(dtype)
+    return (small if torch.equal(small.float(), tensor.float()) else tensor).contiguous()
+
+
+def open_model(source):
+    kind = AutoModelForImageTextToText if "vision" in source.parts else AutoModelForCausalLM
+    return kind.from_pretrained(source, dtype=torch.float32).eval()
+
 
 def logits(model, prompt):
     with torch.no_grad():
@@ -51,9 +93,12 @@ def main(names):
         checkpoint, dtype, config = CASES[name]
         source, folder = HERE / "golden" / checkpoint, HERE / "adapters" / name
         shutil.rmtree(folder, ignore_errors=True)
-        base = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+        base = open_model(source)
+        if checkpoint in OTHERS or ".." in checkpoint:
+            config.target_modules = linear_layers(base)
         generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-        prompt = torch.randint(3, base.config.vocab_size, (23,), generator=generator).tolist()
+        first = 40 if ".." in checkpoint else 3  # no image tokens
+        prompt = torch.randint(first, base.config.get_text_config().vocab_size, (23,), generator=generator).tolist()
         plain = logits(base, prompt)
         model = get_peft_model(base, config)
         for key, p in model.named_parameters():
@@ -64,9 +109,9 @@ def main(names):
         model.save_pretrained(folder)
         (folder / "README.md").unlink(missing_ok=True)
         file = folder / "adapter_model.safetensors"
-        save_file({k: v.to(dtype).contiguous() for k, v in load_file(file).items()}, file)
+        save_file({k: narrow(v, dtype) for k, v in load_file(file).items()}, file)
         # What counts is what PEFT makes of the folder.
-        fresh = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+        fresh = open_model(source)
         model = PeftModel.from_pretrained(fresh, folder, autocast_adapter_dtype=True).float()
         want = logits(model, prompt)
         moved = (want - plain).abs().max().item()
