@@ -110,7 +110,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, f *form,
 		return nil
 	}
 	c.id = a.id(c)
-	c.callID = func() string { return "call_" + a.name() }
+	c.shown.CallID = func() string { return "call_" + a.name() }
 	c.created = a.now().Unix()
 	if c.stream {
 		return a.stream(w, r, c)

@@ -1,10 +1,10 @@
 package openai
 
 import (
-	"math"
 	"strconv"
 	"unicode/utf8"
 
+	"tgi/server/api/speech"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
@@ -42,85 +42,60 @@ func (a *API) appendHead(b []byte, c *call, object string) []byte {
 
 // appendLogprobs writes logprobs of either form; null when the call has none or
 // there is nothing to tell.
-func (c *call) appendLogprobs(b []byte, echoed []generate.PromptToken, tokens []scored) []byte {
+func (c *call) appendLogprobs(b []byte, echoed []generate.PromptToken, tokens []speech.Scored) []byte {
 	switch {
-	case !c.logprobs || len(echoed)+len(tokens) == 0:
+	case !c.shown.Logprobs || len(echoed)+len(tokens) == 0:
 		return append(b, "null"...)
 	case c.form.chat:
-		b = append(b, `{"content":[`...)
-		for i := range tokens {
-			b = comma(b, i)
-			b = append(c.appendToken(b, &tokens[i].Token), `,"top_logprobs":[`...)
-			for j, t := range tokens[i].best(c.top) {
-				b = append(c.appendToken(comma(b, j), &t), '}')
-			}
-			b = append(b, `]}`...)
-		}
-		return append(b, `]}`...)
+		b = speech.AppendLogprobs(append(b, `{"content":`...), tokens, c.top,
+			func(t generate.Token) ([]byte, bool) { return c.tokenBytes(t.Token) })
+		return append(b, '}')
 	}
 	return c.appendColumns(b, echoed, tokens)
 }
 
-// best returns the n likeliest tokens; the engine adds all that tie with the last.
-func (s *scored) best(n int) []generate.Token { return s.top[:min(n, len(s.top))] }
-
-// appendToken writes a token of chat's logprobs and leaves it open.
-func (c *call) appendToken(b []byte, t *generate.Token) []byte {
-	raw, ok := c.tokenBytes(t.Token)
-	if !ok {
-		raw = []byte(t.Text)
-	}
-	b = wire.AppendString(append(b, `{"token":`...), spell(raw))
-	b = appendLogprob(append(b, `,"logprob":`...), t.Logprob)
-	b = append(b, `,"bytes":[`...)
-	for i, octet := range raw {
-		b = strconv.AppendUint(comma(b, i), uint64(octet), 10)
-	}
-	return append(b, ']')
-}
-
 // appendColumns writes the logprobs of completions: a list per property. Nothing
 // precedes the first token of what was echoed: it has null for both.
-func (c *call) appendColumns(b []byte, echoed []generate.PromptToken, tokens []scored) []byte {
+func (c *call) appendColumns(b []byte, echoed []generate.PromptToken, tokens []speech.Scored) []byte {
 	b = append(b, `{"tokens":[`...)
 	for i := range echoed {
 		t := promptToken(&echoed[i])
-		b = wire.AppendString(comma(b, i), c.text(&t))
+		b = wire.AppendString(wire.Comma(b, i), c.text(&t))
 	}
 	for i := range tokens {
-		b = wire.AppendString(comma(b, i+len(echoed)), c.text(&tokens[i].Token))
+		b = wire.AppendString(wire.Comma(b, i+len(echoed)), c.text(&tokens[i].Token))
 	}
 	b = append(b, `],"token_logprobs":[`...)
 	for i, t := range echoed {
-		if b = comma(b, i); i == 0 {
+		if b = wire.Comma(b, i); i == 0 {
 			b = append(b, "null"...)
 			continue
 		}
-		b = appendLogprob(b, t.Logprob)
+		b = speech.AppendLogprob(b, t.Logprob)
 	}
 	for i := range tokens {
-		b = appendLogprob(comma(b, i+len(echoed)), tokens[i].Logprob)
+		b = speech.AppendLogprob(wire.Comma(b, i+len(echoed)), tokens[i].Logprob)
 	}
 	if b = append(b, `],"top_logprobs":`...); c.top == 0 {
 		b = append(b, "null"...)
 	} else {
 		b = append(b, '[')
 		for i, t := range echoed {
-			if b = comma(b, i); i == 0 {
+			if b = wire.Comma(b, i); i == 0 {
 				b = append(b, "null"...)
 				continue
 			}
 			b = c.appendTop(b, t.Top, promptToken(&t))
 		}
 		for i := range tokens {
-			b = c.appendTop(comma(b, i+len(echoed)), tokens[i].best(c.top), tokens[i].Token)
+			b = c.appendTop(wire.Comma(b, i+len(echoed)), tokens[i].Best(c.top), tokens[i].Token)
 		}
 		b = append(b, ']')
 	}
 	b = append(b, `,"text_offset":[`...)
 	b = c.appendOffsets(b, echoed)
 	for i := range tokens {
-		b = strconv.AppendInt(comma(b, i+len(echoed)), int64(tokens[i].offset), 10)
+		b = strconv.AppendInt(wire.Comma(b, i+len(echoed)), int64(tokens[i].Offset), 10)
 	}
 	return append(b, `]}`...)
 }
@@ -138,7 +113,7 @@ func (c *call) appendOffsets(b []byte, echoed []generate.PromptToken) []byte {
 				at--
 			}
 		}
-		b = strconv.AppendInt(comma(b, i), int64(at), 10)
+		b = strconv.AppendInt(wire.Comma(b, i), int64(at), 10)
 	}
 	return b
 }
@@ -158,8 +133,8 @@ func (c *call) appendTop(b []byte, top []generate.Token, taken generate.Token) [
 		if seen[text] {
 			continue
 		}
-		b = wire.AppendString(comma(b, len(seen)), text)
-		b = appendLogprob(append(b, ':'), t.Logprob)
+		b = wire.AppendString(wire.Comma(b, len(seen)), text)
+		b = speech.AppendLogprob(append(b, ':'), t.Logprob)
 		seen[text] = true
 	}
 	return append(b, '}')
@@ -168,38 +143,7 @@ func (c *call) appendTop(b []byte, top []generate.Token, taken generate.Token) [
 // text is a token as logprobs spell it.
 func (c *call) text(t *generate.Token) string {
 	if raw, ok := c.tokenBytes(t.Token); ok {
-		return spell(raw)
+		return speech.Spell(raw)
 	}
 	return t.Text
-}
-
-// spell writes bytes as OpenAI does: as text where they are some, else each in
-// hexadecimal.
-func spell(raw []byte) string {
-	if utf8.Valid(raw) {
-		return string(raw)
-	}
-	const hex = "0123456789abcdef"
-	out := []byte("bytes:")
-	for _, c := range raw {
-		out = append(out, '\\', 'x', hex[c>>4], hex[c&15])
-	}
-	return string(out)
-}
-
-// appendLogprob writes a log-probability: OpenAI's least one for a token that
-// the model rules out, because clients expect a number.
-func appendLogprob(b []byte, f float32) []byte {
-	if v := float64(f); math.IsNaN(v) || math.IsInf(v, 0) {
-		return append(b, "-9999.0"...)
-	}
-	return wire.AppendFloat32(b, f)
-}
-
-// comma writes the comma before all but the first element.
-func comma(b []byte, i int) []byte {
-	if i > 0 {
-		return append(b, ',')
-	}
-	return b
 }

@@ -3,6 +3,7 @@ package openai
 import (
 	"tgi/runtime/llm"
 	"tgi/server/dialect"
+	"tgi/server/fields"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
@@ -30,7 +31,7 @@ func decodeCompletion(text []byte, most int, d *dialect.Dialect) (*call, error) 
 		{Name: "prompt", Required: true, Read: b.prompt},
 		{Name: "best_of", Read: wire.Optional(&b.draft.BestOf, (*wire.Reader).Usize)},
 		{Name: "logprobs", Read: wire.Optional(&b.logprobs, (*wire.Reader).Uint32)},
-		{Name: "echo", Read: boolean(&b.echo)},
+		{Name: "echo", Read: fields.Flag(&b.echo)},
 		{Name: "suffix", Read: wire.Optional(&b.suffix, (*wire.Reader).String)},
 	}...)
 	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object("struct CompletionRequest", list) })
@@ -44,13 +45,13 @@ func decodeCompletion(text []byte, most int, d *dialect.Dialect) (*call, error) 
 	if err != nil {
 		return nil, err
 	}
-	c.echo, c.logprobs = b.echo, b.logprobs != nil
-	if c.logprobs {
+	c.shown.Echo, c.shown.Logprobs = b.echo, b.logprobs != nil
+	if c.shown.Logprobs {
 		b.draft.TopNTokens = b.logprobs
 		c.top = int(*b.logprobs)
 	}
 	// Prompts are scored by a call that echoes them and wants no more.
-	if c.scoreOnly = c.echo && b.maxTokens != nil && *b.maxTokens == 0; c.scoreOnly {
+	if c.shown.ScoreOnly = c.shown.Echo && b.maxTokens != nil && *b.maxTokens == 0; c.shown.ScoreOnly {
 		b.draft.MaxNewTokens = new(uint32)
 		*b.draft.MaxNewTokens = 1
 	}
@@ -63,7 +64,7 @@ func (c *call) makeDrafts() error {
 	for _, p := range c.prompts {
 		draft := c.draft
 		draft.Inputs, draft.Tokens = p.text, p.tokens
-		draft.PromptLogprobs, draft.PromptTop = c.echo && (c.logprobs || p.tokens != nil), c.logprobs
+		draft.PromptLogprobs, draft.PromptTop = c.shown.Echo && (c.shown.Logprobs || p.tokens != nil), c.shown.Logprobs
 		if draft.PromptLogprobs && c.stream && c.n > 1 {
 			return &generate.Invalid{Msg: "`echo` with log-probabilities or token ids is not supported when streaming `n` > 1",
 				Field: "echo"}
@@ -75,7 +76,7 @@ func (c *call) makeDrafts() error {
 
 // prompt reads a text, a list of texts, the tokens of one prompt or of several.
 func (b *completionBody) prompt(r *wire.Reader) error {
-	err := either(r, func(r *wire.Reader) error {
+	err := fields.Either(r, func(r *wire.Reader) error {
 		s, err := r.String()
 		b.prompts = []prompt{{text: s}}
 		return err

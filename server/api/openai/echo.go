@@ -11,7 +11,7 @@ import (
 // the generated text that is; none unless the call asks for it. A prompt of
 // tokens is the texts of those.
 func (c *call) echoed(inputs string, prefill []generate.PromptToken) (text string, chars int) {
-	if !c.echo {
+	if !c.shown.Echo {
 		return "", 0
 	}
 	if text = inputs; text == "" {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tgi/server/dialect"
+	"tgi/server/wire"
 )
 
 // FuzzChat: whatever a body holds, templates and parsers are handed JSON.
@@ -46,7 +47,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 	body = append(body, `,{"role":"user","content":"Thanks"}],"tools":[`...)
 	for i := range 10 {
-		body = append(comma(body, i), `{"type":"function","function":{"name":"tool_`+string(rune('a'+i))+
+		body = append(wire.Comma(body, i), `{"type":"function","function":{"name":"tool_`+string(rune('a'+i))+
 			`","description":"Does what it can.","parameters":{"type":"object","properties":{"zone":{"type":"string","enum":["CET","PET"]},"n":{"type":"integer"}},"required":["zone"]}}}`...)
 	}
 	body = append(body, `]}`...)

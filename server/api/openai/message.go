@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"tgi/server/fields"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
@@ -92,7 +93,7 @@ func (t *messageReader) content(r *wire.Reader, i int) error {
 		return err
 	}
 	t.hasContent = true
-	return either(r, func(r *wire.Reader) error {
+	return fields.Either(r, func(r *wire.Reader) error {
 		s, err := r.String()
 		t.add(s)
 		return err
@@ -142,7 +143,7 @@ func imageURL(r *wire.Reader, to **string) error {
 	}
 	url := ""
 	*to = &url
-	return either(r, wire.Into(&url, (*wire.Reader).String), func(r *wire.Reader) error {
+	return fields.Either(r, wire.Into(&url, (*wire.Reader).String), func(r *wire.Reader) error {
 		return r.Object("struct Url", []wire.Field{{Name: "url", Required: true, Read: wire.Into(&url,
 			(*wire.Reader).String)}})
 	})
@@ -216,7 +217,7 @@ func (t *messageReader) arguments(r *wire.Reader, given *bool) error {
 		return err
 	}
 	*given = true
-	return either(r, func(r *wire.Reader) error {
+	return fields.Either(r, func(r *wire.Reader) error {
 		_, err := r.String()
 		t.rewrite = t.rewrite || err == nil
 		return err
@@ -235,49 +236,50 @@ func (t *messageReader) forTemplate(raw []byte) []byte {
 	if !t.refused && len(t.images) == 0 && !t.rewrite && !t.reasons && !result {
 		return raw
 	}
-	list := members(raw)
+	list := wire.Members(raw)
 	if t.older {
 		list = newerCall(list, t.id)
 	}
 	if result {
-		list = setMember(setMember(list, "role", json.RawMessage(`"tool"`)), "tool_call_id", wire.AppendString(nil,
-			t.id))
+		list = wire.SetMember(list, "role", json.RawMessage(`"tool"`))
+		list = wire.SetMember(list, "tool_call_id", wire.AppendString(nil, t.id))
 	}
-	if m := find(list, "content"); (t.refused || len(t.images) > 0) && m != nil {
-		m.value = normalParts(m.value)
+	if m := wire.Find(list, "content"); (t.refused || len(t.images) > 0) && m != nil {
+		m.Value = normalParts(m.Value)
 	}
-	if m := find(list, "tool_calls"); t.rewrite && m != nil {
-		calls := elements(m.value)
+	if m := wire.Find(list, "tool_calls"); t.rewrite && m != nil {
+		calls := wire.Elements(m.Value)
 		b := []byte{'['}
 		for i, c := range calls {
-			call := members(c)
-			if c := find(call, "custom"); c != nil && !isNull(c.value) {
+			call := wire.Members(c)
+			if c := wire.Find(call, "custom"); c != nil && !wire.IsNull(c.Value) {
 				call = functionOf(call, c)
 			}
-			if f := find(call, "function"); f != nil {
-				f.value = normalFunction(f.value)
+			if f := wire.Find(call, "function"); f != nil {
+				f.Value = normalFunction(f.Value)
 			}
-			b = appendMembers(comma(b, i), call)
+			b = wire.AppendMembers(wire.Comma(b, i), call)
 		}
-		m.value = append(b, ']')
+		m.Value = append(b, ']')
 	}
-	if m := find(list, "reasoning"); t.reasons && m != nil && find(list, "reasoning_content") == nil {
-		list = append(list, member{"reasoning_content", m.value})
+	if m := wire.Find(list, "reasoning"); t.reasons && m != nil && wire.Find(list, "reasoning_content") == nil {
+		list = append(list, wire.Member{Name: "reasoning_content", Value: m.Value})
 	}
-	return appendMembers(nil, list)
+	return wire.AppendMembers(nil, list)
 }
 
 // normalParts makes parts of text of those that are refusals, and takes the URLs from those that are images.
 func normalParts(raw json.RawMessage) json.RawMessage {
 	b := []byte{'['}
-	for i, part := range elements(raw) {
-		b = comma(b, i)
-		list := members(part)
-		kind, said := find(list, "type"), find(list, "refusal")
-		if kind != nil && said != nil && string(kind.value) == `"refusal"` {
-			part = appendMembers(nil, []member{{"type", json.RawMessage(`"text"`)}, {"text", said.value}})
+	for i, part := range wire.Elements(raw) {
+		b = wire.Comma(b, i)
+		list := wire.Members(part)
+		kind, said := wire.Find(list, "type"), wire.Find(list, "refusal")
+		if kind != nil && said != nil && string(kind.Value) == `"refusal"` {
+			part = wire.AppendMembers(nil, []wire.Member{
+				{Name: "type", Value: json.RawMessage(`"text"`)}, {Name: "text", Value: said.Value}})
 		}
-		if kind != nil && unquoted(kind.value) == "image_url" {
+		if kind != nil && wire.Unquoted(kind.Value) == "image_url" {
 			part = json.RawMessage(`{"type":"image"}`)
 		}
 		b = append(b, part...)
@@ -285,36 +287,30 @@ func normalParts(raw json.RawMessage) json.RawMessage {
 	return append(b, ']')
 }
 
-// unquoted returns the text of a JSON string; "" of anything else.
-func unquoted(raw json.RawMessage) (s string) {
-	_ = json.Unmarshal(raw, &s)
-	return s
-}
-
 // normalFunction makes the arguments of a call an object where they are the text
 // of one, under the name that OpenAI has for them. The client's text stays beside
 // it, byte for byte: many templates print it.
 func normalFunction(raw json.RawMessage) json.RawMessage {
-	list := renamed(members(raw), "parameters", "arguments")
-	a := find(list, "arguments")
+	list := wire.Renamed(wire.Members(raw), "parameters", "arguments")
+	a := wire.Find(list, "arguments")
 	if a == nil {
-		list = append(list, member{"arguments", json.RawMessage("null")})
+		list = append(list, wire.Member{Name: "arguments", Value: json.RawMessage("null")})
 		a = &list[len(list)-1]
 	}
-	if isText(a.value) {
+	if wire.IsText(a.Value) {
 		var s string
-		if err := json.Unmarshal(a.value, &s); err == nil {
-			written := a.value
-			if a.value = object(s, written); s != "" && !isText(a.value) {
-				list = setMember(list, "arguments_text", written)
-				a = find(list, "arguments")
+		if err := json.Unmarshal(a.Value, &s); err == nil {
+			written := a.Value
+			if a.Value = object(s, written); s != "" && !wire.IsText(a.Value) {
+				list = wire.SetMember(list, "arguments_text", written)
+				a = wire.Find(list, "arguments")
 			}
 		}
 	}
-	if isNull(a.value) {
-		a.value = json.RawMessage("{}")
+	if wire.IsNull(a.Value) {
+		a.Value = json.RawMessage("{}")
 	}
-	return appendMembers(nil, list)
+	return wire.AppendMembers(nil, list)
 }
 
 // object returns s where it is the text of an object, one without members where

@@ -95,7 +95,7 @@ func TestDecodeChat(t *testing.T) {
 	if !reflect.DeepEqual(c.drafts, []generate.Draft{want}) {
 		t.Errorf("got\n%+v\nwant\n%+v", c.drafts, want)
 	}
-	if !c.stream || !c.usage || !c.logprobs || c.top != 3 || c.n != 2 || c.named != "dummy" || c.keepStop {
+	if !c.stream || !c.usage || !c.shown.Logprobs || c.top != 3 || c.n != 2 || c.named != "dummy" || c.shown.KeepStop {
 		t.Errorf("got %+v", c)
 	}
 }

@@ -3,6 +3,7 @@ package openai
 import (
 	"strconv"
 
+	"tgi/server/api/toolset"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
@@ -27,7 +28,7 @@ func (c *call) appendMessage(b []byte, content, thoughts string, calls []generat
 	} else if len(calls) > 0 {
 		b = append(b, `,"tool_calls":[`...)
 		for i := range calls {
-			b = c.appendCall(comma(b, i), i, &calls[i])
+			b = c.appendCall(wire.Comma(b, i), i, &calls[i])
 		}
 		b = append(b, ']')
 	}
@@ -48,9 +49,9 @@ func (c *call) appendCall(b []byte, i int, call *generate.Call) []byte {
 		id = strconv.Itoa(i)
 	}
 	b = wire.AppendString(append(b, `{"id":`...), id)
-	if c.customs[call.Name] {
+	if c.shown.Customs[call.Name] {
 		b = wire.AppendString(append(b, `,"type":"custom","custom":{"name":`...), call.Name)
-		b = wire.AppendString(append(b, `,"input":`...), inputOf(call.Arguments))
+		b = wire.AppendString(append(b, `,"input":`...), toolset.Input(call.Arguments))
 		return append(b, `}}`...)
 	}
 	b = append(b, `,"type":"function","function":{`...)

@@ -89,7 +89,7 @@ func (s *streaming) show(one *choice, a *runEvent) error {
 			return err
 		}
 	}
-	p, err := one.next(&a.event)
+	p, err := one.Next(&a.event)
 	if err != nil {
 		return err
 	}
@@ -102,18 +102,18 @@ func (s *streaming) show(one *choice, a *runEvent) error {
 	if s.call.form.chat {
 		apart = d.RoleFirst
 	}
-	one.unsent = append(one.unsent, p.tokens...)
-	if len(p.deltas) == 0 && (!apart || len(one.unsent) > 0 && !one.reply.Parsed()) {
-		p.deltas = append(p.deltas, generate.Delta{})
+	one.unsent = append(one.unsent, p.Tokens...)
+	if len(p.Deltas) == 0 && (!apart || len(one.unsent) > 0 && !one.Reply.Parsed()) {
+		p.Deltas = append(p.Deltas, generate.Delta{})
 	}
-	if s.call.form.chat && !one.opened && (last || len(p.deltas) > 0) {
+	if s.call.form.chat && !one.opened && (last || len(p.Deltas) > 0) {
 		one.opened = true
-		if err := s.role(one, len(p.deltas) == 0 || p.deltas[0].Kind == generate.DeltaContent); err != nil {
+		if err := s.role(one, len(p.Deltas) == 0 || p.Deltas[0].Kind == generate.DeltaContent); err != nil {
 			return err
 		}
 	}
-	for i := range p.deltas {
-		if err := s.chunk(one, &p.deltas[i], last && !apart && i == len(p.deltas)-1); err != nil {
+	for i := range p.Deltas {
+		if err := s.chunk(one, &p.Deltas[i], last && !apart && i == len(p.Deltas)-1); err != nil {
 			return err
 		}
 	}
@@ -141,7 +141,7 @@ func (s *streaming) role(one *choice, content bool) error {
 func (s *streaming) echo(one *choice, a *runEvent) error {
 	c := s.call
 	text, chars := c.echoed(s.runs.list[a.run].Request.Inputs, a.event.Prefill)
-	if one.chars = chars; text == "" {
+	if one.Chars = chars; text == "" {
 		return nil
 	}
 	b := wire.AppendString(append(s.begin(one), `,"text":`...), text)
@@ -164,7 +164,7 @@ func (s *streaming) chunk(one *choice, d *generate.Delta, last bool) error {
 	var b []byte
 	switch {
 	case c.form.chat:
-		b = c.appendDelta(s.delta(one), d, one.custom(d))
+		b = c.appendDelta(s.delta(one), d, one.Custom(d))
 	case d == nil:
 		b = append(s.begin(one), `,"text":""`...)
 	default:
@@ -182,7 +182,7 @@ func (s *streaming) appendReason(b []byte, one *choice, last bool) []byte {
 	case !s.call.form.chat && !s.call.dialect.CompletionEnd:
 		return append(b, `""`...)
 	case last:
-		return generate.AppendStopReason(wire.AppendString(b, one.reason()), one.finish)
+		return generate.AppendStopReason(wire.AppendString(b, one.reason()), one.Finish)
 	}
 	return append(b, "null"...)
 }

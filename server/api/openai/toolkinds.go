@@ -7,58 +7,44 @@ import (
 	"strconv"
 	"strings"
 
+	"tgi/server/api/toolset"
+	"tgi/server/fields"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
 
-// A custom tool takes a text. Models know functions alone: for them it is one with an
-// argument of that name.
-const customInput = "input"
-
-// custom reads a custom tool and returns it as templates read it.
-func (b *chatBody) custom(r *wire.Reader, o *offer) ([]byte, error) {
-	var description *string
-	syntax, definition := "", ""
+// custom reads a custom tool.
+func (b *chatBody) custom(r *wire.Reader, o *toolset.Offer) error {
+	var description string
+	var format toolset.Format
 	err := r.Object("struct CustomTool", []wire.Field{
-		{Name: "name", Required: true, Read: func(r *wire.Reader) error { return b.toolName(r, &o.name) }},
-		{Name: "description", Read: wire.Optional(&description, (*wire.Reader).String)},
+		{Name: "name", Required: true, Read: func(r *wire.Reader) error { return b.tools.ReadName(r, &o.Name) }},
+		{Name: "description", Read: optionalText(&description)},
 		{Name: "format", Read: func(r *wire.Reader) error {
 			if none, err := r.Null(); none || err != nil {
 				return err
 			}
-			return customFormat(r, &syntax, &definition)
+			return customFormat(r, &format)
 		}},
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		o.SetCustom(description, format)
 	}
-	out := wire.AppendString([]byte(`{"type":"function","function":{"name":`), o.name)
-	told := ""
-	if description != nil {
-		told = *description
+	return err
+}
+
+// optionalText reads a string; null is none.
+func optionalText(dst *string) func(*wire.Reader) error {
+	return func(r *wire.Reader) error {
+		if none, err := r.Null(); none || err != nil {
+			return err
+		}
+		return wire.Into(dst, (*wire.Reader).String)(r)
 	}
-	input := []byte(`{"type":"string"`)
-	switch syntax {
-	case "regex":
-		o.strict = true
-		input = wire.AppendString(append(input, `,"pattern":`...), "^(?:"+definition+")$")
-	case "lark":
-		o.notEnforced = "the input of a custom tool is not held to a grammar in Lark while it is written; a regex is"
-		told += "\n\nThe input fits this Lark grammar:\n" + definition
-	}
-	if told != "" {
-		out = wire.AppendString(append(out, `,"description":`...), told)
-	}
-	out = append(append(append(out, `,"parameters":{"type":"object","properties":{"`+customInput+`":`...), input...),
-		`}},"required":["`+customInput+`"],"additionalProperties":false}`...)
-	if o.strict {
-		out = append(out, `,"strict":true`...)
-	}
-	return append(out, `}}`...), nil
 }
 
 // customFormat reads what a custom tool's input is: text, or text of a grammar.
-func customFormat(r *wire.Reader, syntax, definition *string) error {
+func customFormat(r *wire.Reader, f *toolset.Format) error {
 	kind, given := "", false
 	err := r.Object("struct CustomToolFormat", []wire.Field{
 		{Name: "type", Required: true, Read: func(r *wire.Reader) (err error) {
@@ -70,36 +56,16 @@ func customFormat(r *wire.Reader, syntax, definition *string) error {
 		}},
 		{Name: "grammar", Read: func(r *wire.Reader) error {
 			given = true
-			return r.Object("struct CustomToolGrammar", []wire.Field{
-				{Name: "definition", Required: true, Read: wire.Into(definition, (*wire.Reader).String)},
-				{Name: "syntax", Required: true, Read: func(r *wire.Reader) (err error) {
-					*syntax, err = r.String()
-					if err == nil && *syntax != "lark" && *syntax != "regex" {
-						return r.Refuse(fmt.Sprintf("unknown variant `%.32s`, expected `lark` or `regex`", *syntax))
-					}
-					return err
-				}},
-			})
+			return r.Object("struct CustomToolGrammar", f.Fields(true))
 		}},
 	})
 	switch {
 	case err == nil && kind == "grammar" && !given:
 		return r.Refuse("missing field `grammar`")
 	case kind == "text":
-		*syntax = ""
+		*f = toolset.Format{}
 	}
 	return err
-}
-
-// inputOf returns the text that a custom tool is called with; arguments are a JSON
-// object, which is the text itself where it is not what the tool asks for.
-func inputOf(arguments string) string {
-	var in map[string]json.RawMessage
-	var s string
-	if json.Unmarshal([]byte(arguments), &in) == nil && len(in) == 1 && json.Unmarshal(in[customInput], &s) == nil {
-		return s
-	}
-	return arguments
 }
 
 // functions reads OpenAI's older form of tools, or null.
@@ -110,17 +76,17 @@ func (b *chatBody) functions(r *wire.Reader) error {
 	return r.Array(func(i int) error {
 		b.older = true
 		start := *r
-		o := offer{place: "#/functions/" + strconv.Itoa(i)}
+		o := toolset.Offer{Place: "#/functions/" + strconv.Itoa(i)}
 		older, err := b.function(r, &o)
 		if err != nil {
 			return err
 		}
 		raw := r.Since(start)
 		if older {
-			raw = appendMembers(nil, renamed(members(raw), "arguments", "parameters"))
+			raw = wire.AppendMembers(nil, wire.Renamed(wire.Members(raw), "arguments", "parameters"))
 		}
-		o.raw = append(append([]byte(`{"type":"function","function":`), raw...), '}')
-		b.offers = append(b.offers, o)
+		o.Raw = append(append([]byte(`{"type":"function","function":`), raw...), '}')
+		b.tools.Offers = append(b.tools.Offers, o)
 		return nil
 	})
 }
@@ -132,14 +98,14 @@ func (b *chatBody) functionCall(r *wire.Reader) error {
 		return err
 	}
 	b.olderChoice = true
-	c := &b.conversation.ToolChoice
-	return either(r, func(r *wire.Reader) error {
+	c := &b.tools.Choice
+	return fields.Either(r, func(r *wire.Reader) error {
 		word, err := r.String()
 		if err == nil && word != "auto" && word != "none" {
 			return r.Refuse(fmt.Sprintf("unknown variant `%.32s`, expected `auto`, `none` or an object with a name",
 				word))
 		}
-		b.choose(word)
+		b.tools.Choose(word)
 		return err
 	}, func(r *wire.Reader) error {
 		c.Mode = generate.ChooseNamed
@@ -153,59 +119,30 @@ func (b *chatBody) checkOlder() error {
 	if b.olderChoice && b.newerChoice {
 		return &generate.Invalid{Msg: "`function_call` and `tool_choice` are both given", Field: "function_call"}
 	}
-	for _, o := range b.offers {
-		if b.older && !strings.HasPrefix(o.place, "#/functions/") {
+	for _, o := range b.tools.Offers {
+		if b.older && !strings.HasPrefix(o.Place, "#/functions/") {
 			return &generate.Invalid{Msg: "`functions` and `tools` are both given", Field: "functions"}
 		}
 	}
 	return nil
 }
 
-// customized makes what is told of calls of custom tools: the text that they are called
-// with, as a whole, when the call is complete.
-func (c *choice) customized(deltas []generate.Delta) []generate.Delta {
-	out := deltas[:0]
-	for _, d := range deltas {
-		switch {
-		case d.Kind == generate.DeltaBegin:
-			if c.input = nil; c.call.customs[d.Name] {
-				c.input = &strings.Builder{}
-				c.customs = append(c.customs, d.Index)
-			}
-		case d.Kind == generate.DeltaArguments && c.custom(&d):
-			c.input.WriteString(d.Text)
-			if !json.Valid([]byte(c.input.String())) {
-				continue
-			}
-			if d.Text = inputOf(c.input.String()); d.Text == "" {
-				continue
-			}
-		}
-		out = append(out, d)
-	}
-	return out
-}
-
-// custom reports whether d is about a call of a custom tool.
-func (c *choice) custom(d *generate.Delta) bool {
-	return d != nil && (d.Kind == generate.DeltaBegin || d.Kind == generate.DeltaArguments) &&
-		slices.Contains(c.customs, d.Index)
-}
-
 // newerCall puts the function_call of an assistant's message where its tool_calls are.
-func newerCall(list []member, id string) []member {
-	call := *find(list, "function_call")
-	list = slices.DeleteFunc(list, func(m member) bool { return m.name == "function_call" || m.name == "tool_calls" })
+func newerCall(list []wire.Member, id string) []wire.Member {
+	call := *wire.Find(list, "function_call")
+	list = slices.DeleteFunc(list, func(m wire.Member) bool {
+		return m.Name == "function_call" || m.Name == "tool_calls"
+	})
 	b := wire.AppendString([]byte(`[{"id":`), id)
-	b = append(append(append(b, `,"type":"function","function":`...), call.value...), `}]`...)
-	return append(list, member{"tool_calls", b})
+	b = append(append(append(b, `,"type":"function","function":`...), call.Value...), `}]`...)
+	return append(list, wire.Member{Name: "tool_calls", Value: b})
 }
 
 // functionOf makes the call of a custom tool one of the function that it is for models.
-func functionOf(call []member, custom *member) []member {
-	in := members(custom.value)
-	b := append([]byte(`{"name":`), find(in, "name").value...)
-	b = append(append(append(b, `,"arguments":{"`+customInput+`":`...), find(in, "input").value...), `}}`...)
-	call = slices.DeleteFunc(call, func(m member) bool { return m.name == "custom" || m.name == "function" })
-	return append(setMember(call, "type", json.RawMessage(`"function"`)), member{"function", b})
+func functionOf(call []wire.Member, custom *wire.Member) []wire.Member {
+	in := wire.Members(custom.Value)
+	b := append([]byte(`{"name":`), wire.Find(in, "name").Value...)
+	b = append(toolset.AppendArguments(append(b, `,"arguments":`...), wire.Find(in, "input").Value), '}')
+	call = slices.DeleteFunc(call, func(m wire.Member) bool { return m.Name == "custom" || m.Name == "function" })
+	return append(wire.SetMember(call, "type", json.RawMessage(`"function"`)), wire.Member{Name: "function", Value: b})
 }

@@ -6,31 +6,21 @@ import (
 	"net/http"
 	"strconv"
 
+	"tgi/server/api/openaierror"
+	"tgi/server/api/toolset"
+	"tgi/server/fields"
 	"tgi/server/wire"
 )
 
-// maxToolName is the greatest length of a tool's name, as OpenAI has it.
-const maxToolName = 64
-
 // toolFault is a request whose tools cannot be used. The text begins as TGI's does.
 func toolFault(format string, args ...any) error {
-	return &refusal{http.StatusUnprocessableEntity, "Tool error: " + fmt.Sprintf(format, args...), "tool_error",
-		"tool_choice"}
+	return &openaierror.Refusal{Status: http.StatusUnprocessableEntity,
+		Text: "Tool error: " + fmt.Sprintf(format, args...),
+		Kind: "tool_error", Param: "tool_choice"}
 }
 
-// offer is a tool that a request offers.
-type offer struct {
-	name string
-	// raw is the tool as templates read it: a function.
-	raw []byte
-	// place leads to it in the request.
-	place          string
-	strict, custom bool
-	notEnforced    string // why its input is not held to its grammar
-}
-
-// tools reads the tools that are offered, or null.
-func (b *chatBody) tools(r *wire.Reader) error {
+// readTools reads the tools that are offered, or null.
+func (b *chatBody) readTools(r *wire.Reader) error {
 	if none, err := r.Null(); none || err != nil {
 		return err
 	}
@@ -40,10 +30,9 @@ func (b *chatBody) tools(r *wire.Reader) error {
 // tool reads the i-th tool.
 func (b *chatBody) tool(r *wire.Reader, i int) error {
 	start := *r
-	o := offer{place: "#/tools/" + strconv.Itoa(i) + "/function"}
+	o := toolset.Offer{Place: "#/tools/" + strconv.Itoa(i) + "/function"}
 	kind, older := "", false
 	var function, custom bool
-	var input []byte
 	err := r.Object("struct Tool", []wire.Field{
 		{Name: "type", Required: true, Read: func(r *wire.Reader) (err error) {
 			kind, err = r.String()
@@ -62,8 +51,7 @@ func (b *chatBody) tool(r *wire.Reader, i int) error {
 				return err
 			}
 			custom = true
-			input, err = b.custom(r, &o)
-			return err
+			return b.custom(r, &o)
 		}},
 	})
 	switch {
@@ -74,24 +62,24 @@ func (b *chatBody) tool(r *wire.Reader, i int) error {
 	case kind == "function" && !function:
 		return r.Refuse("missing field `function`")
 	case kind == "custom":
-		o.custom, o.raw, o.place = true, input, "#/tools/"+strconv.Itoa(i)+"/custom"
+		o.Place = "#/tools/" + strconv.Itoa(i) + "/custom"
 	default:
-		o.raw = r.Since(start)
+		o.Raw = r.Since(start)
 	}
 	if older {
-		list := members(o.raw)
-		if f := find(list, "function"); f != nil {
-			f.value = appendMembers(nil, renamed(members(f.value), "arguments", "parameters"))
+		list := wire.Members(o.Raw)
+		if f := wire.Find(list, "function"); f != nil {
+			f.Value = wire.AppendMembers(nil, wire.Renamed(wire.Members(f.Value), "arguments", "parameters"))
 		}
-		o.raw = appendMembers(nil, list)
+		o.Raw = wire.AppendMembers(nil, list)
 	}
-	b.offers = append(b.offers, o)
+	b.tools.Offers = append(b.tools.Offers, o)
 	return nil
 }
 
 // function reads what a function is. Templates read what it takes as parameters,
 // where TGI also knew arguments: then it is older.
-func (b *chatBody) function(r *wire.Reader, o *offer) (older bool, err error) {
+func (b *chatBody) function(r *wire.Reader, o *toolset.Offer) (older bool, err error) {
 	parameters := func(r *wire.Reader) error {
 		if none, err := r.Null(); none || err != nil {
 			return err
@@ -100,44 +88,16 @@ func (b *chatBody) function(r *wire.Reader, o *offer) (older bool, err error) {
 		return err
 	}
 	err = r.Object("struct FunctionDefinition", []wire.Field{
-		{Name: "name", Required: true, Read: func(r *wire.Reader) error { return b.toolName(r, &o.name) }},
+		{Name: "name", Required: true, Read: func(r *wire.Reader) error { return b.tools.ReadName(r, &o.Name) }},
 		{Name: "description", Read: text},
 		{Name: "parameters", Read: parameters},
 		{Name: "arguments", Read: func(r *wire.Reader) error {
 			older = true
 			return parameters(r)
 		}},
-		{Name: "strict", Read: boolean(&o.strict)},
+		{Name: "strict", Read: fields.Flag(&o.Strict)},
 	})
 	return older, err
-}
-
-// toolName reads a name that no tool before it has.
-func (b *chatBody) toolName(r *wire.Reader, dst *string) error {
-	name, err := r.String()
-	switch {
-	case err != nil:
-		return err
-	case !isName(name):
-		return r.Refuse(fmt.Sprintf("invalid value: string %.80q, expected 1 to %d letters, digits, `_`, `-` and `.`",
-			name,
-			maxToolName))
-	case b.offered[name]:
-		return r.Refuse(fmt.Sprintf("invalid value: string %q, expected a name that no other tool has", name))
-	}
-	b.offered = setName(b.offered, name)
-	*dst = name
-	return nil
-}
-
-// isName reports whether s may name a tool.
-func isName(s string) bool {
-	for _, c := range s {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '.') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxToolName
 }
 
 // addToolPrompt puts TGI's tool_prompt behind the last message that is no assistant's, as
@@ -158,35 +118,36 @@ func (b *chatBody) addToolPrompt(words string) {
 	}
 	more := "\n---\n" + words
 	m.HasText = true
-	inner := members(m.JSON)
-	if old := find(inner, "content"); old != nil && len(old.value) > 0 && old.value[0] == '[' {
-		old.value = withText(old.value, more)
+	inner := wire.Members(m.JSON)
+	if old := wire.Find(inner, "content"); old != nil && len(old.Value) > 0 && old.Value[0] == '[' {
+		old.Value = withText(old.Value, more)
 	} else {
 		text := ""
 		if old != nil {
-			_ = json.Unmarshal(old.value, &text) // a text or null: it was read before
+			_ = json.Unmarshal(old.Value, &text) // a text or null: it was read before
 		}
-		inner = setMember(inner, "content", wire.AppendString(nil, text+more))
+		inner = wire.SetMember(inner, "content", wire.AppendString(nil, text+more))
 	}
-	inner = setMember(inner, "tool_prompt", wire.AppendString(nil, words))
-	m.JSON = appendMembers(nil, inner)
+	inner = wire.SetMember(inner, "tool_prompt", wire.AppendString(nil, words))
+	m.JSON = wire.AppendMembers(nil, inner)
 }
 
 // withText adds text to the last part of content, or is a part where there is none.
 func withText(parts json.RawMessage, more string) json.RawMessage {
-	list := elements(parts)
-	last := []member{{"type", json.RawMessage(`"text"`)}, {"text", json.RawMessage(`""`)}}
+	list := wire.Elements(parts)
+	last := []wire.Member{{Name: "type", Value: json.RawMessage(`"text"`)},
+		{Name: "text", Value: json.RawMessage(`""`)}}
 	if n := len(list); n > 0 {
-		list, last = list[:n-1], members(list[n-1])
+		list, last = list[:n-1], wire.Members(list[n-1])
 	}
 	var said string
-	if m := find(last, "text"); m != nil {
-		_ = json.Unmarshal(m.value, &said) // it was read as a string before
+	if m := wire.Find(last, "text"); m != nil {
+		_ = json.Unmarshal(m.Value, &said) // it was read as a string before
 	}
-	last = setMember(last, "text", wire.AppendString(nil, said+more))
+	last = wire.SetMember(last, "text", wire.AppendString(nil, said+more))
 	b := []byte{'['}
 	for i, part := range list {
-		b = append(comma(b, i), part...)
+		b = append(wire.Comma(b, i), part...)
 	}
-	return append(appendMembers(comma(b, len(list)), last), ']')
+	return append(wire.AppendMembers(wire.Comma(b, len(list)), last), ']')
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tgi/server"
+	"tgi/server/api/speech"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
@@ -18,7 +19,7 @@ type answer struct {
 	*choice
 	text     strings.Builder
 	thoughts strings.Builder
-	tokens   []scored
+	tokens   []speech.Scored
 }
 
 // collected is a call that ran to its end.
@@ -48,7 +49,7 @@ func (a *API) whole(w http.ResponseWriter, r *http.Request, c *call) error {
 	for i, answers := range all.answers {
 		for _, one := range pick(answers, c.n) {
 			one.index = index
-			b = c.appendAnswer(comma(b, index), one, rs.list[i].Request.Inputs, all.prefill[i])
+			b = c.appendAnswer(wire.Comma(b, index), one, rs.list[i].Request.Inputs, all.prefill[i])
 			index++
 		}
 	}
@@ -83,14 +84,14 @@ func (r *runs) collect(ctx context.Context, c *call) (*collected, error) {
 		}
 		all.usage.count(c, r.list[a.run], &a.event)
 		one := all.answers[a.run][a.event.Index]
-		p, err := one.next(&a.event)
+		p, err := one.Next(&a.event)
 		if err != nil {
 			return nil, err
 		}
-		for i := range p.deltas {
-			one.add(&p.deltas[i])
+		for i := range p.Deltas {
+			one.add(&p.Deltas[i])
 		}
-		one.tokens = append(one.tokens, p.tokens...)
+		one.tokens = append(one.tokens, p.Tokens...)
 	}
 }
 
@@ -111,7 +112,7 @@ func (u *usage) count(c *call, run *generate.Run, e *generate.Event) {
 	if f == nil {
 		return
 	}
-	if !c.scoreOnly {
+	if !c.shown.ScoreOnly {
 		u.completion += f.Generated
 	}
 	if e.Index == 0 {
@@ -126,7 +127,7 @@ func (u *usage) count(c *call, run *generate.Run, e *generate.Event) {
 func pick(answers []*answer, n int) []*answer {
 	if len(answers) > n {
 		slices.SortStableFunc(answers, func(x, y *answer) int {
-			switch a, b := x.score(), y.score(); {
+			switch a, b := x.Score(), y.Score(); {
 			case a > b:
 				return -1
 			case a < b:
@@ -143,18 +144,18 @@ func (c *call) appendAnswer(b []byte, one *answer, inputs string, prefill []gene
 	b = appendInt(append(b, '{'), "index", one.index)
 	text := one.text.String()
 	if c.form.chat {
-		b = c.appendMessage(append(b, `,"message":`...), text, one.thoughts.String(), one.reply.Calls())
+		b = c.appendMessage(append(b, `,"message":`...), text, one.thoughts.String(), one.Reply.Calls())
 	} else {
 		echoed, chars := c.echoed(inputs, prefill)
 		for i := range one.tokens {
-			one.tokens[i].offset += chars
+			one.tokens[i].Offset += chars
 		}
 		b = wire.AppendString(append(b, `,"text":`...), echoed+text)
 	}
-	if !c.echo {
+	if !c.shown.Echo {
 		prefill = nil
 	}
 	b = c.appendLogprobs(append(b, `,"logprobs":`...), prefill, one.tokens)
 	b = wire.AppendString(append(b, `,"finish_reason":`...), one.reason())
-	return append(generate.AppendStopReason(b, one.finish), '}')
+	return append(generate.AppendStopReason(b, one.Finish), '}')
 }

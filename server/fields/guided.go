@@ -1,20 +1,19 @@
-package openai
+package fields
 
 import (
-	"tgi/server/fields"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
 
-// guided are the fields by which vLLM's clients ask for grammars, those of older versions and of
+// Guided are the fields by which vLLM's clients ask for grammars, those of older versions and of
 // today, and TGI's. A request has one of them, or response_format; the same in several is one.
-func guided(dst **generate.Grammar) []wire.Field {
+func Guided(dst **generate.Grammar) []wire.Field {
 	text := func(language string) func(*wire.Reader, *generate.Grammar) error {
 		return func(r *wire.Reader, g *generate.Grammar) error {
 			s, err := r.String()
 			g.Language, g.Source = language, []byte(s)
 			if language == "" {
-				g.Language = fields.Notation(s)
+				g.Language = Notation(s)
 			}
 			return err
 		}
@@ -22,7 +21,7 @@ func guided(dst **generate.Grammar) []wire.Field {
 	any := func(language string) func(*wire.Reader, *generate.Grammar) error {
 		return func(r *wire.Reader, g *generate.Grammar) error {
 			raw, err := r.Raw()
-			g.Language, g.Source = language, fields.Source(raw)
+			g.Language, g.Source = language, Source(raw)
 			return err
 		}
 	}
@@ -40,12 +39,12 @@ func guided(dst **generate.Grammar) []wire.Field {
 		{"json", any(generate.JSONSchema)}, {"regex", text(generate.Regex)}, {"choice", any(generate.Choice)},
 		{"grammar", text("")}, {"json_object", object}, {"structural_tag", any(generate.StructuralTag)},
 	}
-	list := []wire.Field{{Name: "grammar", Read: fields.Grammar(dst, "grammar")}}
+	list := []wire.Field{{Name: "grammar", Read: Grammar(dst, "grammar")}}
 	for _, k := range kinds {
 		name := "guided_" + k.name
 		list = append(list, wire.Field{Name: name, Read: oneOf(dst, name, k.read)})
 	}
-	list = append(list, wire.Field{Name: "guided_whitespace_pattern", Read: unset("guided_whitespace_pattern")})
+	list = append(list, wire.Field{Name: "guided_whitespace_pattern", Read: Unset("guided_whitespace_pattern")})
 	return append(list, wire.Field{Name: "structured_outputs", Read: func(r *wire.Reader) error {
 		if none, err := r.Null(); none || err != nil {
 			return err
@@ -53,9 +52,9 @@ func guided(dst **generate.Grammar) []wire.Field {
 		compact := false
 		var own *generate.Grammar
 		inner := []wire.Field{
-			{Name: "disable_any_whitespace", Read: boolean(&compact)},
-			{Name: "whitespace_pattern", Read: unset("structured_outputs.whitespace_pattern")},
-			{Name: "disable_additional_properties", Read: unset("structured_outputs.disable_additional_properties")},
+			{Name: "disable_any_whitespace", Read: Flag(&compact)},
+			{Name: "whitespace_pattern", Read: Unset("structured_outputs.whitespace_pattern")},
+			{Name: "disable_additional_properties", Read: Unset("structured_outputs.disable_additional_properties")},
 		}
 		for _, k := range kinds {
 			inner = append(inner, wire.Field{Name: k.name, Read: oneOf(&own, "structured_outputs."+k.name, k.read)})
@@ -66,7 +65,7 @@ func guided(dst **generate.Grammar) []wire.Field {
 		if compact {
 			own.Params = []byte(`{"whitespace":"compact"}`)
 		}
-		return fields.Hold(dst, own, "structured_outputs")
+		return Hold(dst, own, "structured_outputs")
 	}})
 }
 
@@ -81,6 +80,6 @@ func oneOf(dst **generate.Grammar, name string,
 		if err := read(r, &g); err != nil || g.Language == "" {
 			return err
 		}
-		return fields.Hold(dst, &g, name)
+		return Hold(dst, &g, name)
 	}
 }
