@@ -119,7 +119,11 @@ func (p *Pool) Take(r *Row, n int, copies []llm.BlockCopy) ([]llm.BlockCopy, boo
 		own := p.alloc()
 		copies = append(copies, llm.BlockCopy{Dst: own, Src: *last})
 		p.release(*last)
-		*last = own
+		*last, r.cut = own, false
+	}
+	if n > r.n && r.cut { // its last holder writes into it
+		p.unpublish(r.blocks[r.n/p.size])
+		r.cut = false
 	}
 	for want := p.BlocksFor(n); len(r.blocks) < want; {
 		r.blocks = append(r.blocks, p.alloc())
@@ -134,7 +138,8 @@ func (p *Pool) mustCopy(r *Row) bool {
 }
 
 // Commit records that r's blocks hold the keys and values of tokens: the whole
-// sequence up to its newest computed token. Blocks that are full now can be found.
+// sequence up to its newest computed token that stays. Blocks that are full now can be found.
+// What a step computed beyond tokens is as if it never was.
 func (p *Pool) Commit(r *Row, tokens []llm.Token) {
 	if p.share {
 		for i := r.n / p.size; i < len(tokens)/p.size; i++ {
@@ -150,6 +155,35 @@ func (p *Pool) publish(b int32, k Key) {
 		return
 	}
 	p.table[k], p.keys[b], p.findable[b] = b, k, true
+}
+
+// unpublish makes a findable block one that cannot be found.
+func (p *Pool) unpublish(b int32) {
+	delete(p.table, p.keys[b])
+	p.findable[b] = false
+}
+
+// Trim releases the blocks of r beyond those of its first n tokens, n >= r.Len. Nothing was computed there that stays.
+func (p *Pool) Trim(r *Row, n int) {
+	want := p.BlocksFor(max(n, r.n))
+	for i := len(r.blocks) - 1; i >= want; i-- {
+		p.release(r.blocks[i])
+	}
+	r.blocks = r.blocks[:min(want, len(r.blocks))]
+}
+
+// Truncate takes back all but the first n computed tokens of r, n <= r.Len, and releases the blocks beyond them. It
+// takes no block. The block of the last token that is left may be findable or shared; the next Take makes it r's own.
+func (p *Pool) Truncate(r *Row, n int) {
+	if n < 0 || n > r.n {
+		panic(fmt.Sprintf("BUG: kv: a row of %d tokens is cut to %d", r.n, n))
+	}
+	r.n, r.cut = n, r.cut && n == r.n
+	r.keys = r.keys[:min(len(r.keys), n/p.size)]
+	p.Trim(r, n)
+	if n%p.size != 0 && p.findable[r.blocks[n/p.size]] {
+		r.cut = true
+	}
 }
 
 // Find extends r with the blocks that the pool already holds for the tokens after
@@ -183,7 +217,7 @@ func (p *Pool) Give(r *Row) {
 	for i := len(r.blocks) - 1; i >= 0; i-- {
 		p.release(r.blocks[i])
 	}
-	r.blocks, r.n = r.blocks[:0], 0
+	r.blocks, r.n, r.cut = r.blocks[:0], 0, false
 }
 
 // Frees returns how many blocks would become available if Give were called for the rows.
@@ -204,8 +238,10 @@ func (p *Pool) Frees(rows []*Row) (n int) {
 func (p *Pool) Fork(r *Row) *Row {
 	named := min(len(r.keys), r.n/p.size) // the rows may differ after that
 	f := &Row{
+		base:   r.base,
 		salt:   r.salt,
 		n:      r.n,
+		cut:    r.cut,
 		blocks: slices.Clone(r.blocks[:p.BlocksFor(r.n)]),
 		keys:   slices.Clone(r.keys[:named]),
 
@@ -242,8 +278,7 @@ func (p *Pool) alloc() int32 {
 	} else {
 		b = p.lru.oldest()
 		p.lru.remove(b)
-		delete(p.table, p.keys[b])
-		p.findable[b] = false
+		p.unpublish(b)
 	}
 	p.refs[b] = 1
 	p.used++

@@ -293,96 +293,265 @@ func TestForkAtBlockEnd(t *testing.T) {
 	check(t, p, a, b)
 }
 
-// TestRandom plays sequences against a plain memory of what each block holds:
-// whatever a row finds must be what it would have computed.
+// TestRandom plays sequences against a plain memory of what each block holds.
 func TestRandom(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		size, long, kinds := 1+r.IntN(5), 12, 2
+		g := newGame(t, r.IntN)
+		g.long = 12
+		size, share := 1+r.IntN(5), seed%5 != 0
 		if seed%3 == 2 { // a GPU's blocks: longer sequences, which are equal more often than by chance
 			size = []int{64, 128, 256}[r.IntN(3)]
-			long, kinds = 4*size, 1+r.IntN(2)
+			g.long, g.kinds = 4*size, 1+r.IntN(2)
 		}
-		p := newPool(t, Config{Blocks: 3 + r.IntN(20), BlockSize: size, Share: seed%5 != 0})
-		type sequence struct {
-			row    *Row
-			tokens []llm.Token
-		}
-		memory := make([][]llm.Token, p.Total()) // the whole history each slot's block was written with
-		var live []*sequence
-		rows := func() (out []*Row) {
-			for _, s := range live {
-				out = append(out, s.row)
-			}
-			return out
-		}
+		g.start(Config{Blocks: 3 + r.IntN(20), BlockSize: size, Share: share})
 		for range 600 {
-			switch {
-			case len(live) == 0 || r.IntN(6) == 0:
-				s := &sequence{row: NewRow("")}
-				for range 1 + r.IntN(long) {
-					s.tokens = append(s.tokens, llm.Token(r.IntN(kinds)))
-				}
-				p.Find(s.row, s.tokens)
-				live = append(live, s)
-			case r.IntN(8) == 0:
-				i := r.IntN(len(live))
-				p.Give(live[i].row)
-				switch other := live[r.IntN(len(live))]; r.IntN(3) {
-				case 0: // steps back and returns
-					p.Find(live[i].row, live[i].tokens)
-				case 1: // and shares what another has of the same tokens
-					n := 0
-					for n < min(other.row.Len(), len(live[i].tokens)-1) && other.tokens[n] == live[i].tokens[n] {
-						n++
-					}
-					p.Adopt(live[i].row, other.row, n/p.BlockSize()*p.BlockSize())
-					p.Find(live[i].row, live[i].tokens)
-				default:
-					live = slices.Delete(live, i, i+1)
-				}
-			case r.IntN(8) == 0:
-				s := live[r.IntN(len(live))]
-				n := s.row.Len()
-				live = append(live, &sequence{p.Fork(s.row), append(slices.Clone(s.tokens[:n]), llm.Token(r.IntN(2)))})
-			default:
-				s := live[r.IntN(len(live))]
-				n := s.row.Len() + r.IntN(len(s.tokens)-s.row.Len()+1)
-				copies, ok := p.Take(s.row, n, nil)
-				if !ok {
-					break
-				}
-				for _, c := range copies {
-					memory[c.Dst] = slices.Clone(memory[c.Src])
-				}
-				for at := s.row.Len(); at < n; at++ {
-					b := s.row.Blocks()[at/p.BlockSize()]
-					memory[b] = append(slices.Clone(s.tokens[:at/p.BlockSize()*p.BlockSize()]),
-						s.tokens[at/p.BlockSize()*p.BlockSize():at+1]...)
-				}
-				p.Commit(s.row, s.tokens[:n])
-				if n == len(s.tokens) {
-					s.tokens = append(s.tokens, llm.Token(r.IntN(2)))
-				}
+			g.move()
+		}
+		g.end()
+	}
+}
+
+// FuzzPool is TestRandom with the fuzzer's choices.
+func FuzzPool(f *testing.F) {
+	for seed := range byte(8) {
+		choices := make([]byte, 200)
+		r := rand.New(rand.NewPCG(uint64(seed), 7))
+		for i := range choices {
+			choices[i] = byte(r.Uint32())
+		}
+		f.Add(append([]byte{seed}, choices...))
+	}
+	f.Fuzz(func(t *testing.T, choices []byte) {
+		at := 0
+		g := newGame(t, func(n int) int {
+			if at == len(choices) {
+				return 0
 			}
-			check(t, p, rows()...)
-			for _, s := range live {
-				for i := 0; i*p.BlockSize() < s.row.Len(); i++ {
-					end := min((i+1)*p.BlockSize(), s.row.Len())
-					have := memory[s.row.Blocks()[i]]
-					if len(have) < end || !slices.Equal(have[:end], s.tokens[:end]) {
-						t.Fatalf("seed %d: block %d of %v holds %v", seed, i, s.tokens[:end], have)
-					}
-				}
+			at++
+			return int(choices[at-1]) % n
+		})
+		g.start(Config{Blocks: 3 + g.choose(12), BlockSize: 1 + g.choose(5), Share: g.choose(5) > 0})
+		for at < len(choices) {
+			g.move()
+		}
+		g.end()
+	})
+}
+
+// game plays sequences on a pool: they are computed in pieces, with drafts of which a part stays, forked, preempted,
+// adopted, truncated and given up. After each move every row must read back its own tokens, whoever wrote them.
+type game struct {
+	t      *testing.T
+	choose func(n int) int
+	long   int // tokens of a new sequence at most
+	kinds  int // of tokens
+	p      *Pool
+	memory [][]llm.Token // of each block: the whole history that it was written with
+	live   []*played
+	cuts   int // within a block that can be found
+}
+
+type played struct {
+	row    *Row
+	tokens []llm.Token // more than the row has computed
+}
+
+func newGame(t *testing.T, choose func(int) int) *game {
+	return &game{t: t, choose: choose, long: 12, kinds: 2}
+}
+
+func (g *game) start(c Config) {
+	g.p = newPool(g.t, c)
+	g.memory = make([][]llm.Token, g.p.Total())
+}
+
+func (g *game) token() llm.Token { return llm.Token(g.choose(g.kinds)) }
+
+func (g *game) move() {
+	switch {
+	case len(g.live) == 0 || g.choose(6) == 0:
+		s := &played{row: NewRow("")}
+		for range 1 + g.choose(g.long) {
+			s.tokens = append(s.tokens, g.token())
+		}
+		g.p.Find(s.row, s.tokens)
+		g.live = append(g.live, s)
+	case g.choose(8) == 0:
+		g.stepBack(g.choose(len(g.live)))
+	case g.choose(8) == 0:
+		s := g.live[g.choose(len(g.live))]
+		g.live = append(g.live, &played{g.p.Fork(s.row), append(slices.Clone(s.tokens[:s.row.Len()]), g.token())})
+	case g.choose(5) == 0:
+		s := g.live[g.choose(len(g.live))]
+		n := g.choose(s.row.Len() + 1)
+		g.p.Truncate(s.row, n)
+		if s.row.cut {
+			g.cuts++
+		}
+		s.tokens = append(s.tokens[:n:n], g.token())
+		if g.choose(2) == 0 {
+			g.p.Find(s.row, s.tokens)
+		}
+	case g.choose(3) == 0:
+		g.speculate(g.live[g.choose(len(g.live))])
+	default:
+		s := g.live[g.choose(len(g.live))]
+		n := s.row.Len() + g.choose(len(s.tokens)-s.row.Len()+1)
+		if !g.compute(s.row, s.tokens[:n]) {
+			break
+		}
+		g.p.Commit(s.row, s.tokens[:n])
+		if n == len(s.tokens) {
+			s.tokens = append(s.tokens, g.token())
+		}
+	}
+	g.verify()
+}
+
+// stepBack has a sequence give its blocks, and return or not.
+func (g *game) stepBack(i int) {
+	s := g.live[i]
+	g.p.Give(s.row)
+	switch other := g.live[g.choose(len(g.live))]; g.choose(3) {
+	case 0:
+		g.p.Find(s.row, s.tokens)
+	case 1: // it shares what another has of the same tokens
+		n := 0
+		for n < min(other.row.Len(), len(s.tokens)-1) && other.tokens[n] == s.tokens[n] {
+			n++
+		}
+		g.p.Adopt(s.row, other.row, n/g.p.BlockSize()*g.p.BlockSize())
+		g.p.Find(s.row, s.tokens)
+	default:
+		g.live = slices.Delete(g.live, i, i+1)
+	}
+}
+
+// speculate computes all of a sequence's tokens with drafts behind them, of which some stay.
+func (g *game) speculate(s *played) {
+	known := len(s.tokens)
+	drafted := slices.Clone(s.tokens)
+	for range g.choose(8) {
+		drafted = append(drafted, g.token())
+	}
+	if !g.compute(s.row, drafted) {
+		return
+	}
+	stay := known + g.choose(len(drafted)-known+1)
+	s.tokens = append(s.tokens, drafted[known:stay]...)
+	g.p.Commit(s.row, s.tokens)
+	s.tokens = append(s.tokens, g.token())
+	if g.choose(4) > 0 {
+		g.p.Trim(s.row, len(s.tokens))
+	}
+}
+
+// compute writes the tokens behind the computed ones.
+func (g *game) compute(r *Row, tokens []llm.Token) (ok bool) {
+	copies, ok := g.p.Take(r, len(tokens), nil)
+	if !ok {
+		return false
+	}
+	for _, c := range copies {
+		g.memory[c.Dst] = slices.Clone(g.memory[c.Src])
+	}
+	size := g.p.BlockSize()
+	for at := r.Len(); at < len(tokens); at++ {
+		b := r.Blocks()[at/size]
+		if g.p.refs[b] != 1 || g.p.findable[b] {
+			g.t.Fatalf("writes position %d into block %d, which has %d references and can be found: %v", at, b, g.p.refs[b],
+				g.p.findable[b])
+		}
+		g.memory[b] = slices.Clone(tokens[:at+1])
+	}
+	return true
+}
+
+// verify checks the invariants, what each row reads, and what each block that can be found holds.
+func (g *game) verify() {
+	g.t.Helper()
+	var rows []*Row
+	size := g.p.BlockSize()
+	for _, s := range g.live {
+		rows = append(rows, s.row)
+		for i := 0; i*size < s.row.Len(); i++ {
+			end := min((i+1)*size, s.row.Len())
+			have := g.memory[s.row.Blocks()[i]]
+			if len(have) < end || !slices.Equal(have[:end], s.tokens[:end]) {
+				g.t.Fatalf("block %d of %v holds %v", i, s.tokens[:end], have)
 			}
 		}
-		for _, s := range live {
-			p.Give(s.row)
+	}
+	check(g.t, g.p, rows...)
+	for k, b := range g.p.table {
+		r, have := NewRow(""), g.memory[b]
+		if full := len(have) / size; full == 0 || g.p.key(r, have, full-1) != k {
+			g.t.Fatalf("block %d is found under another key than that of %v", b, have)
 		}
-		check(t, p)
-		if p.Used() != 0 {
-			t.Errorf("seed %d: %d blocks are left", seed, p.Used())
+	}
+}
+
+func (g *game) end() {
+	for _, s := range g.live {
+		g.p.Give(s.row)
+	}
+	g.live = nil
+	g.verify()
+	if g.p.Used() != 0 {
+		g.t.Errorf("%d blocks are left", g.p.Used())
+	}
+}
+
+// A row that is cut within a block that can be found writes into a copy while others hold that, and takes it back from
+// the cache when nobody does.
+func TestTruncate(t *testing.T) {
+	p := newPool(t, Config{Blocks: 8, BlockSize: 4, Share: true})
+	a, b := NewRow(""), NewRow("")
+	tokens := count(0, 12)
+	fill(t, p, a, tokens)
+	p.Find(b, append(slices.Clone(tokens), 99))
+	p.Truncate(a, 6)
+	check(t, p, a, b)
+	if a.Len() != 6 || len(a.Blocks()) != 2 || p.Used() != 3 {
+		t.Fatalf("%d tokens in %d blocks, %d in use", a.Len(), len(a.Blocks()), p.Used())
+	}
+	shared := a.Blocks()[1]
+	if copies := fill(t, p, a, append(slices.Clone(tokens[:6]), 50, 51)); len(copies) != 1 || copies[0].Src != shared {
+		t.Errorf("copies %v of block %d", copies, shared)
+	}
+	check(t, p, a, b)
+	p.Give(a)
+	p.Truncate(b, 9) // nobody else has its third block
+	if copies := fill(t, p, b, append(slices.Clone(tokens[:9]), 60)); len(copies) != 0 {
+		t.Errorf("the only holder copied: %v", copies)
+	}
+	check(t, p, b)
+	c := NewRow("")
+	if n := p.Find(c, tokens); n != 8 {
+		t.Errorf("found %d tokens, the third block was overwritten", n)
+	}
+	p.Give(b)
+	p.Give(c)
+	check(t, p)
+	defer func() {
+		if recover() == nil {
+			t.Error("a row was cut to more than it has")
 		}
+	}()
+	p.Truncate(c, 1)
+}
+
+// What a draft computed and did not stay can't be found, and its blocks go back.
+func TestTrim(t *testing.T) {
+	p := newPool(t, Config{Blocks: 8, BlockSize: 4, Share: true})
+	r := NewRow("")
+	p.Take(r, 14, nil)
+	p.Commit(r, count(0, 5))
+	p.Trim(r, 6)
+	check(t, p, r)
+	if len(r.Blocks()) != 2 || p.Used() != 2 || len(p.table) != 1 {
+		t.Errorf("%d blocks, %d in use, %d can be found", len(r.Blocks()), p.Used(), len(p.table))
 	}
 }
 
@@ -404,6 +573,8 @@ func TestCheckSees(t *testing.T) {
 			p.findable[r.blocks[1]] = false
 			p.refs[r.blocks[1]] = 2
 		}, "is writable"},
+		{"cut at the end of a block", func(p *Pool, r *Row) { r.n, r.cut = 8, true }, "marked as cut"},
+		{"cut where nothing is found", func(p *Pool, r *Row) { r.cut = true }, "marked as cut"},
 		{"stale key", func(p *Pool, r *Row) { p.table[Key{1}] = 0 }, "keys for"},
 		{"wrong key", func(p *Pool, r *Row) { p.keys[r.blocks[0]] = Key{1} }, "under its key"},
 		{"cached but held", func(p *Pool, r *Row) { p.lru.push(r.blocks[0]) }, "LRU list"},

@@ -15,11 +15,15 @@ type Key [sha256.Size]byte
 
 // Row is the cache of one sequence. Its zero value is not ready, see NewRow.
 type Row struct {
+	base   Key // the salt that NewRow made
 	salt   Key
 	blocks []int32
 	n      int
-	// keys[i] is the key of block i. A sequence's tokens only grow, so the keys
-	// survive preemption and are computed once, unless the salt changes.
+	// cut says that the last block is partly filled and findable: its other tokens were truncated, and nothing was
+	// written there since.
+	cut bool
+	// keys[i] is the key of block i. They survive preemption and are computed once, unless tokens are truncated or the
+	// salt changes.
 	keys []Key
 	// embeddings of the sequence.
 	embeddings []llm.Embedding
@@ -28,15 +32,19 @@ type Row struct {
 // NewRow returns an empty row. Rows share blocks only with rows of equal salt (the engine's Request.Salt), and with
 // equal embeddings at the places of equal tokens.
 func NewRow(salt string, embeddings ...llm.Embedding) *Row {
-	return &Row{salt: sha256.Sum256([]byte(salt)), embeddings: embeddings}
+	base := Key(sha256.Sum256([]byte(salt)))
+	return &Row{base: base, salt: base, embeddings: embeddings}
 }
 
-// Resalt adds to the salt of a row without blocks, as its tokens are to be computed otherwise than they were.
+// Resalt adds to the salt that NewRow gave a row without blocks, as its tokens are to be computed otherwise than they
+// were; "" adds nothing.
 func (r *Row) Resalt(more string) {
 	if len(r.blocks) > 0 {
 		panic(fmt.Sprintf("BUG: kv: Resalt of a row that holds %d blocks", len(r.blocks)))
 	}
-	r.salt = sha256.Sum256(append(r.salt[:], more...))
+	if r.salt = r.base; more != "" {
+		r.salt = sha256.Sum256(append(r.base[:], more...))
+	}
 	r.keys = r.keys[:0]
 }
 
