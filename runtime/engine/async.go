@@ -207,8 +207,8 @@ func (e *Engine) collect(n *seqStep) {
 		e.guestLatency[g] = movingAverage(e.guestLatency[g], n.took)
 	}
 	for _, t := range n.tasks {
-		e.freeLogits = append(e.freeLogits, t.logits)
-		t.logits = nil
+		e.freeLogits = append(e.freeLogits, t.rows...)
+		t.rows = nil
 	}
 }
 

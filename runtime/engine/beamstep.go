@@ -17,7 +17,7 @@ func (q *sequence) slots() int { return max(q.params.NumBeams, 1) }
 
 // branch computes the tokens that may follow one beam.
 func (t *pickTask) branch(e *Engine) error {
-	list, top, err := t.chain.Branches(t.history, t.logits, sample.Beam{Score: t.beam.score, Rank: t.rank,
+	list, top, err := t.chain.Branches(t.history, t.rows[0], sample.Beam{Score: t.beam.score, Rank: t.rank,
 		N: t.search.keep})
 	t.branches, t.top = list, e.topTokens(top)
 	return err
@@ -163,7 +163,7 @@ func (e *Engine) searchResult(q *sequence, err error, at time.Time) (out []item)
 		w := &sequence{stream: q.stream, index: i, params: q.params, seq: q.seq,
 			text: newTranscript(e.codec, q.seq.Prompt(), q.params.Stop)}
 		for _, l := range g.hypotheses[i].path.nodes() {
-			ev := w.accept(e, l.pick, at)
+			ev := w.event(w.take(e, l.pick), at)
 			ev.Top = l.top
 			if ev.Finish != nil {
 				ev.Finish.Score = float32(g.hypotheses[i].score)

@@ -1,7 +1,7 @@
 // Package engine turns requests into tokens. Each engine has one step goroutine, which
 // runs step after step:
 //
-//	drainInbox, Plan, forward, pick, awaitGuests, commit, emit
+//	drainInbox, draft, Plan, forward, pick, awaitGuests, commit, emit
 //
 // Each of these is a function. The goroutine owns the scheduler, the cache's block
 // accounting and the model; requests, cancellations and events cross to and from it as
@@ -35,6 +35,7 @@ import (
 	"sync"
 	"time"
 
+	"tgi/runtime/draft"
 	"tgi/runtime/llm"
 	"tgi/runtime/sched"
 )
@@ -103,6 +104,9 @@ type Config struct {
 	// GuestWait is how long a step waits for user code of sample.Plugins.Guests while
 	// other rows could continue. 0 is a quarter of a forward pass, at least 1 ms.
 	GuestWait time.Duration
+	// Speculation says what is guessed so that a step may give a sequence several tokens; the zero value is nothing. It
+	// changes no text. A Reducer gets no guesses.
+	Speculation draft.Settings
 	// Demand counts the rows being computed; nil for a Demand of its own.
 	Demand *Demand
 	// Verify checks the invariants after every step, which takes a few microseconds per
@@ -122,8 +126,10 @@ type Engine struct {
 	observer  Observer
 	workers   int
 	guestWait time.Duration // Config.GuestWait
-	guests    *guestPool
-	verify    bool
+
+	speculation draft.Settings
+	guests      *guestPool
+	verify      bool
 
 	wake chan struct{} // holds a token when the goroutine must look at its inbox
 	done chan struct{} // closed when the goroutine has ended
@@ -140,6 +146,8 @@ type Engine struct {
 	// The fields below belong to the step goroutine.
 	sched        *sched.Scheduler
 	pace         pace
+	costs        draft.Costs
+	drafts       DraftCounts // of the step
 	active       map[*sched.Seq]*sequence
 	seqSteps     []*seqStep // of the step
 	ended        []*seqStep // whose events are to be handed out
@@ -211,6 +219,8 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 		guestLatency: make(map[string]time.Duration),
 	}
 	e.reducer, _ = m.(Reducer)
+	e.speculation = cfg.Speculation
+	e.speculation.Tokens = min(max(e.speculation.Tokens, 0), draft.MaxTokens)
 	if cfg.PromptStep > 0 {
 		e.pace.step = cfg.PromptStep
 		s.SetPace(e.pace.tokens)

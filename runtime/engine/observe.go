@@ -18,6 +18,9 @@ type Report struct {
 	// DecodeRows counts the sequences that got their next token. The other rows of the
 	// step computed PrefillTokens of prompts or of preempted sequences.
 	DecodeRows, PrefillTokens int
+	// Drafts counts the guesses that the step computed; each that was accepted is a token beyond one for each of
+	// DecodeRows. Those of a sequence that is parked count in the step after which it goes on.
+	Drafts DraftCounts
 	// PrefillRows counts the rows that computed PrefillTokens.
 	PrefillRows int
 	// Plan, Forward and Pick add up to Total: scheduling; the model; and picking,
@@ -49,10 +52,11 @@ type timing struct {
 	late, parkedBefore          int
 }
 
-func newReport(p *sched.Plan, timing timing, s Stats) Report {
+func newReport(p *sched.Plan, timing timing, s Stats, d DraftCounts) Report {
 	return Report{
 		DecodeRows: p.DecodeRows, PrefillTokens: p.PrefillTokens, PrefillRows: len(p.Rows) - p.DecodeRows,
-		Plan: timing.forward.Sub(timing.begin), Forward: timing.picked.Sub(timing.forward),
+		Drafts: d,
+		Plan:   timing.forward.Sub(timing.begin), Forward: timing.picked.Sub(timing.forward),
 		Pick: timing.end.Sub(timing.picked), Total: timing.end.Sub(timing.begin),
 		Admitted: p.Admitted, PromptTokens: p.PromptTokens, CachedTokens: p.CachedTokens,
 		Preempted: p.Preempted,

@@ -16,12 +16,12 @@ type seqStep struct {
 	e     *Engine
 	q     *sequence
 	tasks []*pickTask // one, or one for each beam of a search in their order
-	// The outcome: an event; an error that ends the sequence; a search's next beams;
-	// and, if the search has ended, the items for the reader.
-	event Event
-	err   error
-	next  []candidate
-	last  []item
+	// The outcome: events, of which an error that ends the sequence may come last; a search's next beams; and, if the
+	// search has ended, the items for the reader.
+	events []Event
+	err    error
+	next   []candidate
+	last   []item
 
 	asyncState // where it is in flight
 }
@@ -30,15 +30,22 @@ type seqStep struct {
 type pickTask struct {
 	chain   *sample.Chain
 	history sample.History
-	logits  []float32
-	asked   []llm.Reduction // instead of logits; empty if those are needed
+	rows    [][]float32     // of logits: that of the last token, and those of the drafts behind it
+	asked   []llm.Reduction // instead of rows; empty if those are needed
 	reduced []llm.Reduced   // the answers
 	more    bool            // they do not decide
-	pick    sample.Pick
-	err     error
+	err     error           // of the pick behind those in picks
 	prep    prepState
 
-	e        *Engine // set with the three below
+	// Without a search: the sequence, its drafts, its output with all of these behind it, and what was picked. All picks
+	// but the last equal the drafts.
+	q       *sequence
+	drafts  []llm.Token
+	drafted []llm.Token
+	picks   []picked
+	out     []llm.Token // their tokens
+
+	e        *Engine
 	search   *search // nil without one
 	beam     *beam
 	rank     int // of the beam
@@ -50,10 +57,11 @@ type pickTask struct {
 func (e *Engine) begin(plan *sched.Plan) {
 	e.seqSteps = e.seqSteps[:0]
 	for i := range plan.Rows {
-		for _, s := range plan.Rows[i].Samples {
+		r := &plan.Rows[i]
+		for _, s := range r.Samples {
 			q := e.active[s.Handle()]
 			if q.search == nil {
-				e.seqSteps = append(e.seqSteps, q.begin(e, s))
+				e.seqSteps = append(e.seqSteps, q.begin(e, s, r.Drafts))
 			} else if q.seq.Rows()[0] == s { // once for all rows of the search
 				e.seqSteps = append(e.seqSteps, q.beginSearch(e))
 			}
@@ -62,13 +70,14 @@ func (e *Engine) begin(plan *sched.Plan) {
 }
 
 // begin returns the step of a sequence. It reuses the memory of the last, unless that was in flight.
-func (q *sequence) begin(e *Engine, s *sched.Seq) *seqStep {
+func (q *sequence) begin(e *Engine, s *sched.Seq, drafts []llm.Token) *seqStep {
 	if q.ownStep == nil {
 		q.task, q.ownStep = new(pickTask), new(seqStep)
 	}
 	t, n := q.task, q.ownStep
-	*t = pickTask{chain: q.chain, history: historyOf(s), asked: t.asked[:0]}
-	*n = seqStep{e: e, q: q, tasks: append(n.tasks[:0], t)}
+	*t = pickTask{chain: q.chain, history: historyOf(s), asked: t.asked[:0], rows: t.rows[:0], e: e, q: q, drafts: drafts,
+		drafted: s.Drafted(len(drafts)), picks: t.picks[:0], out: t.out}
+	*n = seqStep{e: e, q: q, tasks: append(n.tasks[:0], t), events: n.events[:0]}
 	n.left = 1
 	if len(q.guests) > 0 {
 		q.inFlight = n
@@ -160,7 +169,14 @@ func (e *Engine) pick(plan *sched.Plan, got fetched) error {
 			e.picks = append(e.picks, t)
 			return
 		}
-		e.assign(n, t, got.row(row), sample > 0)
+		for i := range 1 + len(t.drafts) {
+			e.assign(n, t, got.row(row+i), sample > 0)
+		}
+		if n.q.inFlight != nil {
+			n.launch(t)
+		} else {
+			e.picks = append(e.picks, t)
+		}
 	})
 	n := len(e.scores)
 	run := func(i int) {
@@ -203,42 +219,70 @@ func (e *Engine) eachTask(plan *sched.Plan, f func(n *seqStep, t *pickTask, row,
 	}
 }
 
-// assign gives a task its row of logits. fork says that other tasks pick from the same
-// row, so this one gets a copy: a pick overwrites its logits.
+// assign gives a task a row of logits. fork says that other tasks pick from the same row, so this one gets a copy: a
+// pick overwrites its logits. So does one in flight, which may pick after the step.
 func (e *Engine) assign(n *seqStep, t *pickTask, row []float32, fork bool) {
 	switch {
 	case n.q.inFlight != nil:
-		t.logits = e.logitsBuffer()
-		copy(t.logits, row)
-		n.launch(t)
-		return
+		own := e.logitsBuffer()
+		copy(own, row)
+		row = own
 	case fork:
 		at := len(e.forkedLogits)
 		e.forkedLogits = append(e.forkedLogits, row...)
 		row = e.forkedLogits[at:]
 	}
-	t.logits = row
-	e.picks = append(e.picks, t)
+	t.rows = append(t.rows, row)
 }
 
-// draw picks the token of one sequence, or computes the branches of one beam.
+// draw picks the tokens of one sequence, or computes the branches of one beam.
 func (t *pickTask) draw() {
 	if t.err != nil { // prepare failed
 		return
 	}
-	t.err = catchPanic(func() (err error) {
+	t.err = catchPanic(func() error {
 		if t.beam != nil {
 			return t.branch(t.e)
 		}
 		if len(t.asked) > 0 {
-			var decided bool
-			t.pick, decided, err = t.chain.PickReduced(t.history, t.reduced)
-			t.more = !decided
+			p, decided, err := t.chain.PickReduced(t.history, t.reduced)
+			if t.more = !decided; decided && err == nil {
+				t.add(p)
+			}
 			return err
 		}
-		t.pick, err = t.chain.Pick(t.history, t.logits)
-		return err
+		return t.pickAll()
 	})
+}
+
+// pickAll picks from the row of the last token, and from that of each draft as long as the pick before it was that
+// draft: so a chain sees what it would see without drafts, one position after the other. A mask behind the first that
+// takes long is left to a later step.
+func (t *pickTask) pickAll() error {
+	for i, row := range t.rows {
+		if i > 0 {
+			at := len(t.drafted) - len(t.drafts) + i
+			t.history.Output = t.drafted[:at:at]
+			if !t.chain.TryMask() {
+				return nil
+			}
+		}
+		p, err := t.chain.Pick(t.history, row)
+		if err != nil {
+			return err
+		}
+		if ended := t.add(p); ended || i < len(t.drafts) && p.Token != t.drafts[i] {
+			return nil
+		}
+	}
+	return nil
+}
+
+// add adds a pick to the sequence's text, and reports whether it ends the sequence.
+func (t *pickTask) add(p sample.Pick) (ended bool) {
+	x := t.q.take(t.e, p)
+	t.picks = append(t.picks, x)
+	return x.fin.Reason != llm.FinishNone
 }
 
 // scorePrompt sets the log-probabilities of the prompt tokens of q that follow the row's

@@ -159,7 +159,8 @@ func (e *Engine) pickFromRows(plan *sched.Plan) (err error) {
 	}
 	e.parallel(len(m.tasks), func(i int) {
 		t := m.tasks[i]
-		t.asked, t.more, t.logits = t.asked[:0], false, logits[i*e.shape.Vocab:(i+1)*e.shape.Vocab]
+		t.asked, t.more = t.asked[:0], false
+		t.rows = append(t.rows[:0], logits[i*e.shape.Vocab:(i+1)*e.shape.Vocab])
 		t.draw()
 	})()
 	clear(m.tasks)

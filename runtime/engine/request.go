@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"tgi/runtime/draft"
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
 	"tgi/runtime/sched"
@@ -26,6 +27,8 @@ type Request struct {
 	// result and calls its Close when the sequence ends, or the request is refused. A
 	// beam search asks for sequence 0 and forks it for its beams.
 	Plugins func(i int) sample.Plugins
+	// Prediction is what the output is expected to be, nil for nothing: guesses are taken from it. It is not copied.
+	Prediction []llm.Token
 	// Cancel, if not nil, asks running calls of the request's user code to end soon. The
 	// engine calls it if it aborts the request during such a call.
 	Cancel func()
@@ -59,7 +62,10 @@ type sequence struct {
 	latency  time.Duration // moving average of such steps; it begins with that of the slowest guest
 
 	generated int
+	begun     bool // it has an event
 	first     time.Duration
+
+	drafting *draft.Sequence // nil where nothing is drafted
 }
 
 // job is a request in the inbox of the step goroutine.
@@ -180,6 +186,7 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 			continue
 		}
 		q.text = newTranscript(e.codec, prompt, p.Stop)
+		e.beginDrafting(q, r, plug)
 	}
 	return &job{stream: st, prompt: prompt, salt: r.Salt, client: r.Client, adapter: r.Adapter,
 		embeddings: r.Embeddings}, nil
@@ -211,26 +218,23 @@ func closeOnce(done *func()) {
 	}
 }
 
-// accept appends the picked token to the sequence and returns its event. The sequence
-// has ended if the event has a Finish: the length limit is tested first, then the
-// end-of-sequence tokens, then the stop strings.
-func (q *sequence) accept(e *Engine, p sample.Pick, now time.Time) Event {
-	eos := p.Stop || e.eos[p.Token] && !q.params.IgnoreEOS
-	ev := Event{
-		Index: q.index, Token: p.Token, Logprob: p.Logprob, Top: e.topTokens(p.Top),
-		Special: e.codec.Special(p.Token) || eos,
-		Timings: Timings{Queued: q.stream.started.Sub(q.stream.submitted), Total: now.Sub(q.stream.submitted)},
-	}
-	if q.generated == 0 {
-		q.first = ev.Timings.Total
-		if q.index == 0 {
-			ev.Prefill = q.stream.prefill
-		}
-	}
-	ev.Timings.First = q.first
-	q.generated++
+// picked is a token of a sequence before its event is made.
+type picked struct {
+	pick    sample.Pick // without Top
+	top     []TopToken
+	text    string
+	special bool
+	fin     llm.Finish // Reason is FinishNone, or those fields that the token and the text decide
+}
 
-	var fin llm.Finish
+// take appends the picked token to the sequence's text. The sequence has ended if there is a reason: the length limit is
+// tested first, then the end-of-sequence tokens, then the stop strings. It runs where the token was picked.
+func (q *sequence) take(e *Engine, p sample.Pick) (x picked) {
+	eos := p.Stop || e.eos[p.Token] && !q.params.IgnoreEOS
+	x = picked{pick: p, top: e.topTokens(p.Top), special: e.codec.Special(p.Token) || eos}
+	x.pick.Top = nil
+	q.generated++
+	fin := &x.fin
 	switch {
 	case q.generated >= q.params.MaxNewTokens:
 		fin.Reason = llm.FinishLength
@@ -238,14 +242,36 @@ func (q *sequence) accept(e *Engine, p sample.Pick, now time.Time) Event {
 		fin.Reason, fin.StoppedBy = llm.FinishEOS, p.StoppedBy
 	}
 	if fin.Reason != llm.FinishNone {
-		ev.Text = q.text.last(p.Token, ev.Special)
-	} else if ev.Text, fin.Stop, fin.StopBytes = q.text.add(p.Token, ev.Special); fin.Stop != "" {
+		x.text = q.text.last(p.Token, x.special)
+	} else if x.text, fin.Stop, fin.StopBytes = q.text.add(p.Token, x.special); fin.Stop != "" {
 		fin.Reason = llm.FinishStop
 	}
 	if fin.Reason != llm.FinishNone {
-		fin.Text = string(q.text.visible)
-		fin.Generated, fin.Prompt, fin.Cached = q.generated, len(q.seq.Prompt()), q.seq.Cached()
-		fin.Seed = q.params.Seed
+		fin.Text, fin.Generated = string(q.text.visible), q.generated
+	}
+	return x
+}
+
+// event returns the event of a token. It runs on the step goroutine.
+func (q *sequence) event(x picked, now time.Time) Event {
+	ev := Event{
+		Index: q.index, Token: x.pick.Token, Logprob: x.pick.Logprob, Top: x.top, Text: x.text, Special: x.special,
+		Timings: Timings{Queued: q.stream.started.Sub(q.stream.submitted), Total: now.Sub(q.stream.submitted)},
+	}
+	if !q.begun {
+		q.begun, q.first = true, ev.Timings.Total
+		if q.index == 0 {
+			ev.Prefill = q.stream.prefill
+		}
+	}
+	ev.Timings.First = q.first
+	if x.fin.Reason != llm.FinishNone {
+		fin := x.fin
+		fin.Prompt, fin.Cached, fin.Seed = len(q.seq.Prompt()), q.seq.Cached(), q.params.Seed
+		if q.drafting != nil {
+			fin.AcceptedPrediction = q.drafting.Accepted[draft.Predicted]
+			fin.RejectedPrediction = q.drafting.Rejected[draft.Predicted]
+		}
 		ev.Finish = &fin
 	}
 	return ev

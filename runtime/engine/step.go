@@ -15,6 +15,7 @@ func (e *Engine) step() bool {
 	begin := time.Now()
 	e.drainInbox()
 	e.resumeParked()
+	e.draft()
 	plan := e.sched.Plan()
 	e.demand.set(len(plan.Rows))
 	if len(plan.Rows) == 0 {
@@ -35,7 +36,9 @@ func (e *Engine) step() bool {
 	t.picked = time.Now()
 	if err == nil {
 		e.recordForward(t.picked.Sub(t.forward))
-		e.pace.observe(plan.DecodeRows, plan.PrefillTokens, t.picked.Sub(t.forward))
+		if plan.DraftTokens == 0 {
+			e.pace.observe(plan.DecodeRows, plan.PrefillTokens, t.picked.Sub(t.forward))
+		}
 		err = e.pick(plan, logits)
 	}
 	t.err = err
@@ -44,14 +47,18 @@ func (e *Engine) step() bool {
 	} else {
 		e.awaitGuests(plan)
 		t.late = e.commit(plan)
+		if plan.PrefillTokens == 0 {
+			e.costs.Observe(plan.DecodeRows+plan.DraftTokens, time.Since(t.forward))
+		}
 	}
 	e.demand.set(0)
 	stats := e.recordStats(plan)
 	e.emit()
 	if e.observer != nil {
 		t.end = time.Now()
-		e.observer.Step(newReport(plan, t, stats))
+		e.observer.Step(newReport(plan, t, stats, e.drafts))
 	}
+	e.drafts = DraftCounts{}
 	return true
 }
 
@@ -194,8 +201,8 @@ func (e *Engine) commit(plan *sched.Plan) (late int) {
 	return late
 }
 
-// applyPick adds the picked token to the sequence's text, or to its search. It returns
-// the result for the scheduler and leaves the event to emit.
+// applyPick makes the events of the picked tokens, or adds them to a search. It returns the result for the scheduler and
+// leaves the events to emit.
 func (e *Engine) applyPick(n *seqStep, at time.Time) sched.Result {
 	e.ended = append(e.ended, n)
 	if n.q.search != nil {
@@ -203,15 +210,16 @@ func (e *Engine) applyPick(n *seqStep, at time.Time) sched.Result {
 	}
 	t := n.tasks[0]
 	n.err = t.err
+	e.countDrafts(t)
 	end := n.err != nil
-	if !end {
-		n.event = n.q.accept(e, t.pick, at)
-		end = n.event.Finish != nil
+	for _, x := range t.picks {
+		n.events = append(n.events, n.q.event(x, at))
+		end = end || x.fin.Reason != llm.FinishNone
 	}
 	if end {
 		delete(e.active, n.q.seq)
 	}
-	return sched.Result{Token: t.pick.Token, End: end}
+	return sched.Result{Tokens: t.tokens(), End: end}
 }
 
 // emit sends the events of completed steps to their streams. By now the blocks of ended
@@ -223,17 +231,22 @@ func (e *Engine) emit() {
 			continue
 		}
 		st := n.q.stream
-		if n.err == nil && n.event.Finish == nil {
-			st.push(item{event: n.event})
-			continue
+		for i := range n.events {
+			if n.events[i].Finish != nil {
+				n.q.release()
+				e.release(1)
+			}
+			st.push(item{event: n.events[i]})
+			if n.events[i].Finish != nil {
+				e.end(st, 1, io.EOF)
+			}
 		}
 		if n.err != nil {
-			n.event = Event{Index: n.q.index}
+			n.q.release()
+			e.release(1)
+			st.push(item{event: Event{Index: n.q.index}, err: n.err})
+			e.end(st, 1, io.EOF)
 		}
-		n.q.release()
-		e.release(1)
-		st.push(item{event: n.event, err: n.err})
-		e.end(st, 1, io.EOF)
 	}
 	clear(e.ended)
 	e.ended = e.ended[:0]

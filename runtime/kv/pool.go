@@ -172,18 +172,21 @@ func (p *Pool) Trim(r *Row, n int) {
 	r.blocks = r.blocks[:min(want, len(r.blocks))]
 }
 
-// Truncate takes back all but the first n computed tokens of r, n <= r.Len, and releases the blocks beyond them. It
-// takes no block. The block of the last token that is left may be findable or shared; the next Take makes it r's own.
-func (p *Pool) Truncate(r *Row, n int) {
-	if n < 0 || n > r.n {
-		panic(fmt.Sprintf("BUG: kv: a row of %d tokens is cut to %d", r.n, n))
+// Truncate says that only the first `tokens` of r's sequence are left, and takes back all but the first n computed
+// ones, n <= r.Len. It releases the blocks beyond them, and takes none. The block of the last one that is left may be
+// findable or shared; the next Take makes it r's own. If n is r.Len, r keeps the blocks of all tokens that are left.
+func (p *Pool) Truncate(r *Row, n, tokens int) {
+	if n < 0 || n > r.n || n > tokens {
+		panic(fmt.Sprintf("BUG: kv: a row of %d tokens is cut to %d of %d", r.n, n, tokens))
 	}
-	r.n, r.cut = n, r.cut && n == r.n
-	r.keys = r.keys[:min(len(r.keys), n/p.size)]
+	r.keys = r.keys[:min(len(r.keys), tokens/p.size)]
+	if n == r.n {
+		p.Trim(r, tokens)
+		return
+	}
+	r.n, r.cut = n, false
 	p.Trim(r, n)
-	if n%p.size != 0 && p.findable[r.blocks[n/p.size]] {
-		r.cut = true
-	}
+	r.cut = n%p.size != 0 && p.findable[r.blocks[n/p.size]]
 }
 
 // Find extends r with the blocks that the pool already holds for the tokens after

@@ -349,7 +349,6 @@ type game struct {
 	p      *Pool
 	memory [][]llm.Token // of each block: the whole history that it was written with
 	live   []*played
-	cuts   int // within a block that can be found
 }
 
 type played struct {
@@ -385,14 +384,16 @@ func (g *game) move() {
 	case g.choose(5) == 0:
 		s := g.live[g.choose(len(g.live))]
 		n := g.choose(s.row.Len() + 1)
-		g.p.Truncate(s.row, n)
-		if s.row.cut {
-			g.cuts++
-		}
 		s.tokens = append(s.tokens[:n:n], g.token())
+		g.p.Truncate(s.row, n, n)
 		if g.choose(2) == 0 {
 			g.p.Find(s.row, s.tokens)
 		}
+	case g.choose(9) == 0: // tokens that were not computed
+		s := g.live[g.choose(len(g.live))]
+		n := s.row.Len() + g.choose(len(s.tokens)-s.row.Len())
+		s.tokens = append(s.tokens[:n:n], g.token())
+		g.p.Truncate(s.row, s.row.Len(), n)
 	case g.choose(3) == 0:
 		g.speculate(g.live[g.choose(len(g.live))])
 	default:
@@ -511,7 +512,7 @@ func TestTruncate(t *testing.T) {
 	tokens := count(0, 12)
 	fill(t, p, a, tokens)
 	p.Find(b, append(slices.Clone(tokens), 99))
-	p.Truncate(a, 6)
+	p.Truncate(a, 6, 7)
 	check(t, p, a, b)
 	if a.Len() != 6 || len(a.Blocks()) != 2 || p.Used() != 3 {
 		t.Fatalf("%d tokens in %d blocks, %d in use", a.Len(), len(a.Blocks()), p.Used())
@@ -522,7 +523,7 @@ func TestTruncate(t *testing.T) {
 	}
 	check(t, p, a, b)
 	p.Give(a)
-	p.Truncate(b, 9) // nobody else has its third block
+	p.Truncate(b, 9, 10) // nobody else has its third block
 	if copies := fill(t, p, b, append(slices.Clone(tokens[:9]), 60)); len(copies) != 0 {
 		t.Errorf("the only holder copied: %v", copies)
 	}
@@ -532,14 +533,13 @@ func TestTruncate(t *testing.T) {
 		t.Errorf("found %d tokens, the third block was overwritten", n)
 	}
 	p.Give(b)
-	p.Give(c)
-	check(t, p)
+	check(t, p, c)
 	defer func() {
 		if recover() == nil {
 			t.Error("a row was cut to more than it has")
 		}
 	}()
-	p.Truncate(c, 1)
+	p.Truncate(c, 9, 9)
 }
 
 // What a draft computed and did not stay can't be found, and its blocks go back.

@@ -64,6 +64,9 @@ type Finish struct {
 	Prompt int
 	// Cached counts the prompt tokens that the prefix cache held.
 	Cached int
+	// AcceptedPrediction and RejectedPrediction count the tokens of the request's prediction that steps computed ahead
+	// of time, and that turned out right or wrong.
+	AcceptedPrediction, RejectedPrediction int
 	// Seed is the seed that drew the tokens; meaningless when greedy.
 	Seed uint64
 	// Score is the beam search's score of the sequence: the sum of its tokens' scores

@@ -60,6 +60,7 @@ type Chain struct {
 	processors []Processor
 	builtins   int // how many of them are not user code
 	preparers  []Preparer
+	forcers    []Forcer // of the processors
 	masker     Masker
 	sampler    Sampler
 	guests     []string
@@ -131,6 +132,9 @@ func (c *Chain) addProcessors(list []Processor) {
 	for _, x := range list {
 		if x, ok := x.(Preparer); ok {
 			c.preparers = append(c.preparers, x)
+		}
+		if x, ok := x.(Forcer); ok {
+			c.forcers = append(c.forcers, x)
 		}
 	}
 }

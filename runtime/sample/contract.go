@@ -1,6 +1,9 @@
 package sample
 
-import "tgi/runtime/llm"
+import (
+	"tgi/runtime/draft"
+	"tgi/runtime/llm"
+)
 
 // What a plugin gets and gives at one position, under the names that samplers use.
 type (
@@ -56,6 +59,21 @@ type QuickMasker interface {
 	TryMask(bits []uint32) (constrained, done bool, err error)
 }
 
+// Forcer is a Masker or a Processor that knows tokens which have to come next.
+type Forcer interface {
+	// Forced fills room with tokens that come after h, as far as they are known, and returns their number. The state
+	// does not change, and it takes about a millisecond at most. They need not be right: each is picked all the same.
+	Forced(h History, room []llm.Token) int
+}
+
+// WalkingMasker is a Masker that can look ahead.
+type WalkingMasker interface {
+	Masker
+	// Admits returns how many of the first tokens it would accept one after the other, or fewer if that takes more than
+	// about a millisecond. The state does not change.
+	Admits(tokens []llm.Token) int
+}
+
 // Sampler replaces the built-in pick.
 type Sampler interface {
 	// Candidates is the maximum number of candidates for Sample; at least 1 and constant.
@@ -75,6 +93,8 @@ type Plugins struct {
 	Masker Masker
 	// Sampler, when not nil, replaces the built-in pick.
 	Sampler Sampler
+	// Drafter, when not nil, guesses tokens, so that a step may give several. It changes none. Forks have none.
+	Drafter draft.Drafter
 	// Guests names the plugins whose code this is, if it may be slow: the engine waits for
 	// it for a limited time, and guests of equal name share workers. Empty means that the
 	// code is the server's own and fast.

@@ -41,7 +41,7 @@ func (c *Chain) Fork() (twin *Chain, close func(), err error) {
 	t := *c
 	t.top, t.step, t.prepared, t.hasMask = nil, Step{}, false, false
 	t.reduction = reduction{}
-	t.processors, t.preparers = nil, nil
+	t.processors, t.preparers, t.forcers = nil, nil, nil
 	seen := c.counts.clone()
 	for _, p := range c.processors[:c.builtins] {
 		t.processors = append(t.processors, withCounts(p, seen))
@@ -90,8 +90,8 @@ func (t *tokenCounts) clone() *tokenCounts {
 	return &c
 }
 
-// Join combines the user code of a and b, a first. At most one of them may have a Masker, and
-// one a Sampler. The result can fork if both can, or do not need to.
+// Join combines the user code of a and b, a first. At most one of them may have a Masker,
+// one a Sampler and one a Drafter. The result can fork if both can, or do not need to.
 func Join(a, b Plugins) Plugins {
 	j := a
 	j.Processors = slices.Concat(a.Processors, b.Processors)
@@ -101,6 +101,9 @@ func Join(a, b Plugins) Plugins {
 	}
 	if b.Sampler != nil {
 		j.Sampler = b.Sampler
+	}
+	if b.Drafter != nil {
+		j.Drafter = b.Drafter
 	}
 	if a.Close != nil && b.Close != nil {
 		j.Close = func() { a.Close(); b.Close() }

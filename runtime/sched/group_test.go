@@ -37,7 +37,7 @@ func commitGroups(t *testing.T, s *Scheduler, p *Plan, next func(g *Seq) []Branc
 	for _, r := range p.Rows {
 		for _, q := range r.Samples {
 			g := q.Handle()
-			res := Result{Token: 7, End: len(q.Output())+1 >= q.max}
+			res := Result{Tokens: []llm.Token{7}, End: len(q.Output())+1 >= q.max}
 			if rows := g.Rows(); rows != nil && rows[0] == q {
 				if res = (Result{}); len(q.Output())+1 < q.max {
 					res.Beams = next(g)

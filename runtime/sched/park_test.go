@@ -145,7 +145,7 @@ func showAll(p *Plan) string {
 // resultOf is what a sequence or group goes on with: token 7, or as many rows as it may have.
 func resultOf(q *Seq) Result {
 	if q.rows == nil {
-		return Result{Token: 7, End: len(q.Output())+1 >= q.max}
+		return Result{Tokens: []llm.Token{7}, End: len(q.Output())+1 >= q.max}
 	}
 	if len(q.rows[0].Output())+1 >= q.max {
 		return Result{}
@@ -167,7 +167,7 @@ func commitParking(t *testing.T, s *Scheduler, p *Plan, park func(q *Seq) bool) 
 			case !first:
 				results = append(results, Result{})
 			case park(q):
-				results = append(results, Result{Pending: true, Token: 99, End: true})
+				results = append(results, Result{Pending: true, Tokens: []llm.Token{99}, End: true})
 			default:
 				results = append(results, resultOf(q))
 			}
@@ -317,5 +317,5 @@ func TestResolveIsRefused(t *testing.T) {
 			t.Errorf("recovered %v", r)
 		}
 	}()
-	s.Resolve(q, Result{Token: 1})
+	s.Resolve(q, Result{Tokens: []llm.Token{1}})
 }

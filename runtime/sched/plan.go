@@ -20,6 +20,8 @@ type Plan struct {
 	// DecodeRows counts the rows that compute one token to get their next; the other
 	// rows compute PrefillTokens of prompts or of preempted sequences.
 	DecodeRows, PrefillTokens int
+	// DraftTokens counts the tokens of all rows' Drafts.
+	DraftTokens int
 	// Admitted counts sequences that were admitted for the first time. The cache held
 	// CachedTokens of their PromptTokens.
 	Admitted, PromptTokens, CachedTokens int
@@ -34,13 +36,15 @@ type Row struct {
 	Seq *Seq
 	// Start and Len are the range of the sequence's tokens that the step computes.
 	Start, Len int
+	// Drafts follow these in the step. They are no tokens of the sequence unless Result.Tokens says so.
+	Drafts []llm.Token
 	// Logit is the index of the row's first logits among the step's. The first Scores
 	// of them are of the prompt positions FirstScore, FirstScore+1, …; each scores the
 	// token that follows its position. If Samples is not empty, one more comes after them.
 	Logit, FirstScore, Scores int
 	// Samples are the sequences that pick their next token from the row's last logits:
 	// none before the last chunk, then the row's own sequence, followed by its
-	// followers when the prompt is done.
+	// followers when the prompt is done. The logits of the Drafts come after the last logits, one row for each.
 	Samples []*Seq
 }
 
@@ -57,6 +61,7 @@ func (s *Scheduler) Plan() *Plan {
 	s.preemptForQueue(p)
 	s.planDecode(p)
 	s.planPrompts(p, &budget{tokens: s.promptTokens(p), logits: s.settings.MaxPromptLogits})
+	s.planDrafts(p)
 	s.fillStep(p)
 	s.planned = len(p.Rows) > 0
 	return p
@@ -137,10 +142,15 @@ func (s *Scheduler) takeBlocks(p *Plan, q, m *Seq) bool {
 // preempt releases the blocks of a running sequence and moves it to the queue, where
 // its rank puts it before the sequences of its client that never ran.
 func (s *Scheduler) preempt(p *Plan, q *Seq) {
+	s.stepBack(q)
+	p.Preempted += len(q.members())
+}
+
+// stepBack moves a running sequence to the queue.
+func (s *Scheduler) stepBack(q *Seq) {
 	s.running.remove(q)
 	for _, m := range q.members() {
 		s.pool.Give(m.row)
-		p.Preempted++
 	}
 	q.state = waiting
 	s.waiting.insert(q)
@@ -319,19 +329,20 @@ func (s *Scheduler) fillStep(p *Plan) {
 	}
 	adapted, places, long := false, p.hasPlaces(), false
 	for _, r := range p.Rows {
-		st.MaxBlocks = max(st.MaxBlocks, s.pool.BlocksFor(r.Start+r.Len))
+		st.MaxBlocks = max(st.MaxBlocks, s.pool.BlocksFor(r.Start+r.Len+len(r.Drafts)))
 	}
 	for i := range p.Rows {
 		r := &p.Rows[i]
-		q, end, first := r.Seq, r.Start+r.Len, len(st.Tokens)-r.Start
-		q.Handle().spent += r.Len
+		q, known, first := r.Seq, r.Start+r.Len, len(st.Tokens)-r.Start
+		end := known + len(r.Drafts)
+		q.Handle().spent += end - r.Start
 		adapter := q.Handle().adapter
 		st.Adapters = append(st.Adapters, adapter)
 		adapted = adapted || adapter != llm.NoAdapter
 		st.Long = append(st.Long, q.long)
 		long = long || q.long
 		blocks := q.row.Blocks()
-		st.Tokens = append(st.Tokens, q.tokens[r.Start:end]...)
+		st.Tokens = append(append(st.Tokens, q.tokens[r.Start:known]...), r.Drafts...)
 		for _, e := range q.Handle().embeddings {
 			if part := e.Cut(r.Start, end); part.N > 0 {
 				part.At += first
@@ -354,17 +365,19 @@ func (s *Scheduler) fillStep(p *Plan) {
 		r.Logit = len(st.LogitRows)
 		if q.needsScores() {
 			r.FirstScore = max(r.Start, q.scored)
-			r.Scores = max(min(end, q.prompt-1)-r.FirstScore, 0)
+			r.Scores = max(min(known, q.prompt-1)-r.FirstScore, 0)
 			for pos := r.FirstScore; pos < r.FirstScore+r.Scores; pos++ {
 				st.LogitRows = append(st.LogitRows, int32(first+pos))
 			}
 		}
-		if end == len(q.tokens) {
+		if known == len(q.tokens) {
 			r.Samples = q.self[:]
 			if len(q.followers) > 0 {
 				r.Samples = append([]*Seq{q}, q.followers...)
 			}
-			st.LogitRows = append(st.LogitRows, int32(first+end-1))
+			for pos := known - 1; pos < end; pos++ {
+				st.LogitRows = append(st.LogitRows, int32(first+pos))
+			}
 			p.Samples += len(r.Samples)
 		}
 	}

@@ -16,6 +16,8 @@
 // The first sequence is never preempted for another, and a request is only accepted if
 // it fits into the cache alone, so every sequence ends.
 //
+// A step may compute guesses of a sequence's next tokens too (see draft.go), and tokens can be taken back: Truncate.
+//
 // A sequence whose next token takes longer to pick than a step is parked. It keeps its
 // blocks and its place, but is in no plan until Resolve gives its token. It can be
 // preempted like any other; what it lost is computed again after Resolve.
@@ -49,6 +51,8 @@ type Scheduler struct {
 	running  queue
 	clients  clients
 	prefill  []*Seq // memory of prompts
+	drafted  []*Seq // that Draft was called for, until Plan
+	rooms    []Room // memory of DraftRooms
 	nextID   uint64
 	// sinceAdmit counts steps in which no new sequence was admitted.
 	sinceAdmit int
@@ -182,12 +186,14 @@ type Result struct {
 	// Pending parks the sequence, or the group if it is in the result of the group's
 	// first sample, until Resolve. The other fields are ignored.
 	Pending bool
-	// Token is appended to the sequence unless End is set.
-	Token llm.Token
-	// End ends the sequence and frees its blocks.
+	// Tokens are appended to the sequence: the picked one or, where the row has Drafts, the first of these that were
+	// picked and the token picked behind them.
+	Tokens []llm.Token
+	// End ends the sequence and frees its blocks. The last of Tokens, if there is any, is the one that ended it, and is
+	// not appended.
 	End bool
 	// Beams, in the result of a group's first sample, are the group's next rows;
-	// without any the group ends. Token, End and the results of the group's other
+	// without any the group ends. Tokens, End and the results of the group's other
 	// samples are ignored.
 	Beams []Branch
 }
@@ -216,7 +222,7 @@ func (s *Scheduler) Commit(p *Plan, results []Result) {
 			f.row, f.leader, f.cached, f.long = s.pool.Fork(q.row), nil, q.cached, q.long
 		}
 		for _, m := range r.Samples {
-			s.applyResult(m, results[k])
+			s.applyResult(m, r.Drafts, results[k])
 			k++
 		}
 		if len(r.Samples) > 0 {
@@ -225,16 +231,16 @@ func (s *Scheduler) Commit(p *Plan, results []Result) {
 	}
 }
 
-// applyResult applies the result of one sample to its sequence.
-func (s *Scheduler) applyResult(q *Seq, r Result) {
-	q.parked = r.Pending
-	switch {
-	case r.Pending:
-	case r.End:
-		s.end(q)
-		return
-	default:
-		q.tokens = append(q.tokens, r.Token)
+// applyResult applies the result of one sample to its sequence, whose row computed drafts.
+func (s *Scheduler) applyResult(q *Seq, drafts []llm.Token, r Result) {
+	if q.parked = r.Pending; r.Pending {
+		q.ahead = drafts
+	} else {
+		s.accept(q, drafts, r)
+		if r.End {
+			s.end(q)
+			return
+		}
 	}
 	if q.state == running {
 		return
@@ -266,7 +272,7 @@ func (s *Scheduler) end(q *Seq) {
 		}
 	}
 	s.clients.leave(q)
-	q.state, q.parked = ended, false
+	q.state, q.parked, q.ahead = ended, false, nil
 }
 
 // Resolve gives the result of a parked sequence, or group. Like Abort, it must not be
@@ -279,10 +285,11 @@ func (s *Scheduler) Resolve(q *Seq, r Result) {
 	switch {
 	case q.rows != nil:
 		s.replaceRows(q, r.Beams)
-	case r.End:
-		s.end(q)
 	default:
-		q.tokens = append(q.tokens, r.Token)
+		s.accept(q, q.ahead, r)
+		if q.ahead = nil; r.End {
+			s.end(q)
+		}
 	}
 }
 
@@ -330,6 +337,9 @@ func (s *Scheduler) Check() error {
 			if held, err = q.checkInvariants(held); err != nil {
 				return err
 			}
+			if err := s.checkBlocks(q); err != nil {
+				return err
+			}
 			for _, f := range q.followers {
 				if f.state != following || f.leader != q {
 					return fmt.Errorf("BUG: sched: sequence %d does not follow %d", f.id, q.id)
@@ -340,7 +350,22 @@ func (s *Scheduler) Check() error {
 	if err := s.clients.check(sequences); err != nil {
 		return err
 	}
+	for _, q := range s.drafted {
+		if s.planned || len(q.drafts) == 0 {
+			return fmt.Errorf("BUG: sched: sequence %d has %d drafts, inside a step: %v", q.id, len(q.drafts), s.planned)
+		}
+	}
 	return s.pool.Check(held)
+}
+
+// checkBlocks verifies that no row holds more blocks than its tokens, and the drafts of one that is parked, need.
+func (s *Scheduler) checkBlocks(q *Seq) error {
+	for _, m := range q.members() {
+		if n := len(m.row.Blocks()); n > s.pool.BlocksFor(len(m.tokens)+len(m.ahead)) {
+			return fmt.Errorf("BUG: sched: sequence %d has %d tokens in %d blocks", q.id, len(m.tokens), n)
+		}
+	}
+	return nil
 }
 
 // checkInvariants verifies the invariants of one sequence or group and appends its
@@ -355,6 +380,9 @@ func (q *Seq) checkInvariants(held []*kv.Row) ([]*kv.Row, error) {
 	if len(q.tokens) > q.prompt+q.max || !q.uncomputedOK() {
 		return held, fmt.Errorf("BUG: sched: sequence %d has %d of %d+%d tokens, %d left, parked %v",
 			q.id, len(q.tokens), q.prompt, q.max, q.uncomputed(), q.parked)
+	}
+	if len(q.ahead) > 0 && !q.parked {
+		return held, fmt.Errorf("BUG: sched: sequence %d is not parked and keeps %d drafts", q.id, len(q.ahead))
 	}
 	return append(held, q.row), nil
 }

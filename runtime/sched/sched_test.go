@@ -42,12 +42,15 @@ func add(t *testing.T, s *Scheduler, j Job) []*Seq {
 }
 
 // show writes a plan as "1[0:8] 2[8:9]!": sequence 1 computes its tokens 0 to 7,
-// sequence 2 its ninth and picks the next. "!3" are three picks, "?2" two scored
+// sequence 2 its ninth and picks the next. "+3" are three drafts, "!3" are three picks, "?2" two scored
 // positions, "-1" a preempted sequence.
 func show(p *Plan) string {
 	var b strings.Builder
 	for _, r := range p.Rows {
 		fmt.Fprintf(&b, " %d[%d:%d]", r.Seq.id, r.Start, r.Start+r.Len)
+		if n := len(r.Drafts); n > 0 {
+			fmt.Fprintf(&b, "+%d", n)
+		}
 		if r.Scores > 0 {
 			fmt.Fprintf(&b, "?%d", r.Scores)
 		}
@@ -70,7 +73,7 @@ func commit(t *testing.T, s *Scheduler, p *Plan) {
 	var results []Result
 	for _, r := range p.Rows {
 		for _, q := range r.Samples {
-			results = append(results, Result{Token: 7, End: len(q.Output())+1 >= q.max})
+			results = append(results, Result{Tokens: []llm.Token{7}, End: len(q.Output())+1 >= q.max})
 		}
 	}
 	s.Commit(p, results)

@@ -22,11 +22,13 @@ type Seq struct {
 	adapter    llm.Adapter
 	embeddings []llm.Embedding
 
-	score      bool // the logits of prompt positions are wanted
-	scored     int  // how many prompt positions have had theirs
-	cached     int  // prompt tokens found in the cache when first admitted
-	admissions int  // times admitted
-	parked     bool // its next token is not known yet: see Result.Pending; set on a group, not on its rows
+	score      bool        // the logits of prompt positions are wanted
+	scored     int         // how many prompt positions have had theirs
+	cached     int         // prompt tokens found in the cache when first admitted
+	admissions int         // times admitted
+	drafts     []llm.Token // of Draft, until Plan
+	ahead      []llm.Token // of a parked sequence: the drafts that its row computed behind its tokens
+	parked     bool        // its next token is not known yet: see Result.Pending; set on a group, not on its rows
 	// followers start where this sequence's prompt ends, sharing its cache.
 	followers []*Seq
 	leader    *Seq    // the sequence that it follows, until then

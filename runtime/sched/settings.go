@@ -45,6 +45,9 @@ type Settings struct {
 	// MaxPromptLogits limits the prompt positions per step whose logits are computed,
 	// and so memory: each costs one float per vocabulary entry. 0 is DefaultLogitRows.
 	MaxPromptLogits int
+	// MaxBatchDraftTokens limits the draft tokens of a step, and so memory, as MaxPromptLogits does. 0 is
+	// DefaultDraftTokens.
+	MaxBatchDraftTokens int
 	// NoPrefixSharing turns prefix caching off: every prompt is computed from its start.
 	NoPrefixSharing bool
 }
@@ -69,6 +72,7 @@ func (s Settings) withDefaults(sh Shape) (Settings, error) {
 		{"max_total_tokens", s.MaxTotalTokens}, {"max_batch_prefill_tokens", s.MaxBatchPrefillTokens},
 		{"max_batch_total_tokens", s.MaxBatchTotalTokens}, {"max_batch_size", s.MaxBatchSize},
 		{"max_waiting_tokens", s.MaxWaitingTokens}, {"max prompt logits", s.MaxPromptLogits},
+		{"max batch draft tokens", s.MaxBatchDraftTokens},
 	} {
 		if f.v < 0 {
 			return s, fmt.Errorf("sched: %s must not be negative, got %d", f.name, f.v)
@@ -92,6 +96,7 @@ func (s Settings) withDefaults(sh Shape) (Settings, error) {
 	orDefault(&s.MaxConcurrentRequests, 128)
 	orDefault(&s.MaxBatchPrefillTokens, 4096)
 	orDefault(&s.MaxPromptLogits, DefaultLogitRows)
+	orDefault(&s.MaxBatchDraftTokens, DefaultDraftTokens)
 	orDefault(&s.MaxBatchTotalTokens, capacity)
 	orDefault(&s.MaxTotalTokens, sh.MaxLen)
 	s.MaxBatchTotalTokens = min(s.MaxBatchTotalTokens, capacity) / sh.BlockSize * sh.BlockSize
