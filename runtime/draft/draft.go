@@ -104,18 +104,10 @@ func (q *Sequence) Guess(h llm.History, most int) []llm.Token {
 	return q.tokens
 }
 
-// Cut keeps the first n guesses.
-func (q *Sequence) Cut(n int) {
-	q.tokens, q.sources, q.expected = q.tokens[:n], q.sources[:n], q.expected[:n]
-}
-
-// Len returns the number of guesses.
-func (q *Sequence) Len() int { return len(q.tokens) }
-
-// Worth returns how many tokens the first n guesses, n >= 1, are expected to save.
+// Worth returns how many tokens the first n guesses of the last call, n >= 1, are expected to save.
 func (q *Sequence) Worth(n int) float64 { return q.expected[n-1] }
 
-// Count records how many of the first n guesses were right after a step computed them, and returns it by source.
+// Count records how many of the first n guesses of the last call were right after a step computed them, and returns it by source.
 func (q *Sequence) Count(n, right int) (accepted, rejected [Sources]int) {
 	for i, s := range q.sources[:n] {
 		if i < right {

@@ -7,7 +7,7 @@ import (
 )
 
 // Lookup guesses that a sequence goes on as it did when its last three tokens, or else two, occurred before (prompt
-// lookup decoding, Saxena 2023). It looks at each token once and keeps 8 bytes for each, up to a bound; it does not
+// lookup decoding, Saxena 2023). It looks at each token once and keeps up to 64 bytes for each, up to a bound; it does not
 // search.
 type Lookup struct {
 	three, two []int32 // by hash: where the last such tokens ended; 0 for none
@@ -18,7 +18,7 @@ type Lookup struct {
 const (
 	// leastPlaces and mostPlaces bound the places of a table, and so the memory of a sequence to 256 KiB. Tokens of a
 	// longer sequence overwrite older ones.
-	leastPlaces, mostPlaces = 1 << 8, 1 << 15
+	leastPlaces, mostPlaces = 1 << 12, 1 << 15
 )
 
 // Draft implements Drafter.
@@ -43,9 +43,9 @@ func (l *Lookup) Draft(h llm.History, ahead, room []llm.Token) int {
 
 // read makes what comes before the last token findable.
 func (l *Lookup) read(t *text, known int) {
-	if l.three == nil || l.seen > int(l.mask)/2 && l.mask+1 < mostPlaces {
+	if l.three == nil || l.seen > int(l.mask)/4 && l.mask+1 < mostPlaces {
 		places := leastPlaces
-		for places < 4*known && places < mostPlaces {
+		for places < 8*known && places < mostPlaces {
 			places *= 2
 		}
 		l.three, l.two, l.mask, l.seen = make([]int32, places), make([]int32, places), uint64(places-1), 0

@@ -41,7 +41,7 @@ func (e *Engine) draft() {
 		if q.drafting == nil || q.inFlight != nil {
 			continue
 		}
-		guess := q.guess(at.Room)
+		guess := q.guess(at.Room, e.shape.Vocab)
 		n := len(guess)
 		if !e.speculation.Always && n > 0 {
 			n = budget.Grant(n, q.drafting.Worth)
@@ -50,18 +50,23 @@ func (e *Engine) draft() {
 	}
 }
 
-// guess returns guesses that the sequence's mask admits.
-func (q *sequence) guess(most int) (guess []llm.Token) {
+// guess returns guesses that the model and the sequence's mask know.
+func (q *sequence) guess(most, vocab int) (guess []llm.Token) {
 	err := catchPanic(func() error { // a drafter may be user code
 		guess = q.drafting.Guess(historyOf(q.seq), most)
-		q.drafting.Cut(q.chain.Admits(guess))
+		for i, t := range guess {
+			if int(t) >= vocab { // a tokenizer may have more tokens than the model
+				guess = guess[:i]
+				break
+			}
+		}
+		guess = guess[:q.chain.Admits(guess)]
 		return nil
 	})
 	if err != nil {
-		q.drafting = nil
-		return nil
+		q.drafting, guess = nil, nil
 	}
-	return guess[:q.drafting.Len()]
+	return guess
 }
 
 // countDrafts counts the guesses of a task that were right.

@@ -115,6 +115,7 @@ func same(a, b outcome) error {
 		}
 		fa, fb := a.finish[i], b.finish[i]
 		fa.Cached, fb.Cached = 0, 0
+		fa.AcceptedPrediction, fa.RejectedPrediction = fb.AcceptedPrediction, fb.RejectedPrediction
 		if fa != fb || a.texts[i] != b.texts[i] {
 			return fmt.Errorf("sequence %d: %+v %q, want %+v %q", i, fa, a.texts[i], fb, b.texts[i])
 		}
