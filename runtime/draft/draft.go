@@ -107,7 +107,8 @@ func (q *Sequence) Guess(h llm.History, most int) []llm.Token {
 // Worth returns how many tokens the first n guesses of the last call, n >= 1, are expected to save.
 func (q *Sequence) Worth(n int) float64 { return q.expected[n-1] }
 
-// Count records how many of the first n guesses of the last call were right after a step computed them, and returns it by source.
+// Count records how many of the first n guesses of the last call were right after a step computed them, and returns it
+// by source.
 func (q *Sequence) Count(n, right int) (accepted, rejected [Sources]int) {
 	for i, s := range q.sources[:n] {
 		if i < right {

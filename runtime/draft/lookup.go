@@ -7,8 +7,8 @@ import (
 )
 
 // Lookup guesses that a sequence goes on as it did when its last three tokens, or else two, occurred before (prompt
-// lookup decoding, Saxena 2023). It looks at each token once and keeps up to 64 bytes for each, up to a bound; it does not
-// search.
+// lookup decoding, Saxena 2023). It looks at each token once and keeps up to 64 bytes for each, up to a bound; it does
+// not search.
 type Lookup struct {
 	three, two []int32 // by hash: where the last such tokens ended; 0 for none
 	mask       uint64

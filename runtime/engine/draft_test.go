@@ -138,7 +138,8 @@ func TestDraftsChangeNothing(t *testing.T) {
 			{"tiny cache", 20, 8, Config{}},
 			{"tiny cache, no sharing", 20, 8, Config{Settings: sched.Settings{NoPrefixSharing: true}}},
 			{"tiny cache, chunks of 3", 26, 5, Config{Settings: sched.Settings{MaxBatchPrefillTokens: 3}}},
-			{"blocks of one token", 150, 1, Config{Settings: sched.Settings{MaxPromptLogits: 3, MaxBatchDraftTokens: 9}}},
+			{"blocks of one token", 150, 1,
+				Config{Settings: sched.Settings{MaxPromptLogits: 3, MaxBatchDraftTokens: 9}}},
 			{"few rows", 64, 16, Config{Settings: sched.Settings{MaxBatchSize: 5}, Workers: 1}},
 		} {
 			t.Run(name+", "+s.name, func(t *testing.T) {
@@ -404,7 +405,8 @@ func TestPredictionCounts(t *testing.T) {
 	}{
 		"right":       {want.tokens[0], [2]int{30, 40}, [2]int{0, 0}},
 		"half":        {want.tokens[0][:20], [2]int{14, 20}, [2]int{0, 0}},
-		"with a hole": {append(slices.Clone(want.tokens[0][:13]), want.tokens[0][18:]...), [2]int{20, 40}, [2]int{1, 16}},
+		"with a hole": {append(slices.Clone(want.tokens[0][:13]), want.tokens[0][18:]...), [2]int{20, 40},
+			[2]int{1, 16}},
 		"ends wrong": {append(slices.Clone(want.tokens[0][:9]), slices.Repeat([]llm.Token{2}, 30)...), [2]int{5, 8},
 			[2]int{1, 4}},
 	} {

@@ -37,8 +37,8 @@ type pickTask struct {
 	err     error           // of the pick behind those in picks
 	prep    prepState
 
-	// Without a search: the sequence, its drafts, its output with all of these behind it, and what was picked. All picks
-	// but the last equal the drafts.
+	// Without a search: the sequence, its drafts, its output with all of these behind it, and what was picked. All
+	// picks but the last equal the drafts.
 	q       *sequence
 	drafts  []llm.Token
 	drafted []llm.Token
@@ -75,8 +75,8 @@ func (q *sequence) begin(e *Engine, s *sched.Seq, drafts []llm.Token) *seqStep {
 		q.task, q.ownStep = new(pickTask), new(seqStep)
 	}
 	t, n := q.task, q.ownStep
-	*t = pickTask{chain: q.chain, history: historyOf(s), asked: t.asked[:0], rows: t.rows[:0], e: e, q: q, drafts: drafts,
-		drafted: s.Drafted(len(drafts)), picks: t.picks[:0], out: t.out}
+	*t = pickTask{chain: q.chain, history: historyOf(s), asked: t.asked[:0], rows: t.rows[:0], e: e, q: q,
+		drafts: drafts, drafted: s.Drafted(len(drafts)), picks: t.picks[:0], out: t.out}
 	*n = seqStep{e: e, q: q, tasks: append(n.tasks[:0], t), events: n.events[:0]}
 	n.left = 1
 	if len(q.guests) > 0 {

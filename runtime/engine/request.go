@@ -227,8 +227,8 @@ type picked struct {
 	fin     llm.Finish // Reason is FinishNone, or those fields that the token and the text decide
 }
 
-// take appends the picked token to the sequence's text. The sequence has ended if there is a reason: the length limit is
-// tested first, then the end-of-sequence tokens, then the stop strings. It runs where the token was picked.
+// take appends the picked token to the sequence's text. The sequence has ended if there is a reason: the length limit
+// is tested first, then the end-of-sequence tokens, then the stop strings. It runs where the token was picked.
 func (q *sequence) take(e *Engine, p sample.Pick) (x picked) {
 	eos := p.Stop || e.eos[p.Token] && !q.params.IgnoreEOS
 	x = picked{pick: p, top: e.topTokens(p.Top), special: e.codec.Special(p.Token) || eos}

@@ -201,8 +201,8 @@ func (e *Engine) commit(plan *sched.Plan) (late int) {
 	return late
 }
 
-// applyPick makes the events of the picked tokens, or adds them to a search. It returns the result for the scheduler and
-// leaves the events to emit.
+// applyPick makes the events of the picked tokens, or adds them to a search. It returns the result for the scheduler
+// and leaves the events to emit.
 func (e *Engine) applyPick(n *seqStep, at time.Time) sched.Result {
 	e.ended = append(e.ended, n)
 	if n.q.search != nil {

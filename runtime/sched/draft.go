@@ -20,7 +20,8 @@ const DefaultDraftTokens = 64
 // DraftRoom returns how many draft tokens the next plan may compute for a sequence at most, if there are blocks. It is
 // 0 for one that has more to compute than its last token, waits, is parked or is a group.
 func (s *Scheduler) DraftRoom(q *Seq) int {
-	if q.state != running || q.parked || q.rows != nil || len(q.followers) > 0 || q.uncomputed() != 1 || q.needsScores() {
+	if q.state != running || q.parked || q.rows != nil || len(q.followers) > 0 || q.uncomputed() != 1 ||
+		q.needsScores() {
 		return 0
 	}
 	room := q.prompt + q.max - len(q.tokens) - 1 // behind the last one nothing is picked

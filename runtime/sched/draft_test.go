@@ -168,7 +168,8 @@ func (g *game) play() {
 	g.sh = Shape{Blocks: 6 + c(14), BlockSize: 1 + c(5), MaxLen: 60, OriginalLen: c(3) * c(20)}
 	g.s = newScheduler(g.t, Settings{
 		MaxBatchPrefillTokens: 1 + c(12), MaxBatchSize: 2 + c(8), MaxPromptLogits: 1 + c(5),
-		WaitingServedRatio: float64(c(3)), MaxWaitingTokens: c(4), NoPrefixSharing: c(4) == 0, MaxBatchDraftTokens: 1 + c(12),
+		WaitingServedRatio: float64(c(3)), MaxWaitingTokens: c(4), NoPrefixSharing: c(4) == 0,
+		MaxBatchDraftTokens: 1 + c(12),
 	}, g.sh)
 	g.cache, g.want = map[int32]written{}, map[*Seq][]llm.Token{}
 	for step := 0; step < g.limit && (g.more == nil || g.more()); step++ {
@@ -308,7 +309,8 @@ func (g *game) compute(p *Plan) {
 		for i := range len(known) {
 			want := written{known[i], i, isLong}
 			block := st.BlockTable[b*st.MaxBlocks+i/g.sh.BlockSize]
-			if got := g.cache[block*size+int32(i%g.sh.BlockSize)]; got != want && i < row.Start { // the rest may be another row's
+			got := g.cache[block*size+int32(i%g.sh.BlockSize)]
+			if got != want && i < row.Start { // the rest may be another row's
 				g.t.Fatalf("sequence %d reads %+v, want %+v", q.id, got, want)
 			}
 		}
