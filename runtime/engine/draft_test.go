@@ -403,8 +403,8 @@ func TestPredictionCounts(t *testing.T) {
 		accepted [2]int // from, to
 		rejected [2]int
 	}{
-		"right":       {want.tokens[0], [2]int{30, 40}, [2]int{0, 0}},
-		"half":        {want.tokens[0][:20], [2]int{14, 20}, [2]int{0, 0}},
+		"right": {want.tokens[0], [2]int{30, 40}, [2]int{0, 0}},
+		"half":  {want.tokens[0][:20], [2]int{14, 20}, [2]int{0, 0}},
 		"with a hole": {append(slices.Clone(want.tokens[0][:13]), want.tokens[0][18:]...), [2]int{20, 40},
 			[2]int{1, 16}},
 		"ends wrong": {append(slices.Clone(want.tokens[0][:9]), slices.Repeat([]llm.Token{2}, 30)...), [2]int{5, 8},
