@@ -43,6 +43,13 @@ func (e *Events) Data(json []byte) error {
 	return e.send(e.buf)
 }
 
+// Named is Data for an event with a name.
+func (e *Events) Named(name string, json []byte) error {
+	e.buf = append(append(append(append(e.buf[:0], "event: "...), name...), "\ndata: "...), json...)
+	e.buf = append(e.buf, "\n\n"...)
+	return e.send(e.buf)
+}
+
 func (e *Events) send(b []byte) error {
 	e.last = time.Now()
 	if _, err := e.w.Write(b); err != nil {

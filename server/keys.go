@@ -43,7 +43,7 @@ func (s Scope) String() string {
 	return [...]string{config.ScopeGenerate, config.ScopeModels, "", config.ScopeAdmin, ""}[s]
 }
 
-// key is the hash of a bearer token and what it opens. Hashes have one length,
+// key is the hash of a token and what it opens. Hashes have one length,
 // so comparing them tells nothing of a token, its length included.
 type key struct {
 	name   string
@@ -82,16 +82,29 @@ func newKeys(list []config.Key) keys {
 	return k
 }
 
-// of returns the key that r carries as its bearer token, or nil. Every key is
-// compared, whichever matches.
+// Token returns what r shows as its key: the bearer token, or the header x-api-key of Anthropic's clients where there is
+// no Authorization. It is empty where r shows none.
+func Token(r *http.Request) string {
+	authorization := r.Header.Get("Authorization")
+	if authorization == "" {
+		return r.Header.Get("X-Api-Key")
+	}
+	scheme, token, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return token
+}
+
+// of returns the key that r carries, or nil. Every key is compared, whichever matches.
 func (k *keys) of(r *http.Request) *key {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token := Token(r)
 	given := sha256.Sum256([]byte(token))
 	match := -1
 	for i := range k.all {
 		match = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(given[:], k.all[i].hash[:]), i, match)
 	}
-	if !strings.EqualFold(scheme, "Bearer") || match < 0 {
+	if token == "" || match < 0 {
 		return nil
 	}
 	return &k.all[match]
@@ -110,7 +123,7 @@ func (s *Server) admit(r *http.Request, scope Scope) (*http.Request, error) {
 	switch {
 	case scope == Admin && !s.keys.admins:
 		return r, ErrAdminOff
-	case given == nil && r.Header.Get("Authorization") == "":
+	case given == nil && r.Header.Get("Authorization") == "" && r.Header.Get("X-Api-Key") == "":
 		return r, ErrNoKey
 	case given == nil:
 		return r, ErrWrongKey

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -62,6 +63,8 @@ type Server struct {
 	keys    keys
 	gate    gate
 	texts   byteBudget
+	// late is closed when the time to shut down is over.
+	late chan struct{}
 	// handlers are what is served now; it is replaced once, when it opens.
 	handlers atomic.Pointer[handlers]
 	public   http.Handler
@@ -80,7 +83,8 @@ type handlers struct {
 // "loading". Two routes with the same method and path, and a route below AdminPath that
 // is no Admin route, are mistakes of the caller and panic.
 func New(o Options) *Server {
-	s := &Server{options: o, keys: newKeys((&config.Config{Server: o.Config, Key: o.Keys}).AllKeys())}
+	s := &Server{options: o, keys: newKeys((&config.Config{Server: o.Config, Key: o.Keys}).AllKeys()),
+		late: make(chan struct{})}
 	s.gate.init()
 	s.texts.grow(o.Config.Payloads())
 	s.handlers.Store(s.build(true, nil, nil))
@@ -233,8 +237,9 @@ func (s *Server) handle(route Route) http.Handler {
 			r.SetPathValue(name, value)
 		}
 		held := &holding{from: &s.texts}
-		defer held.release()
-		r = r.WithContext(generate.WithRoom(r.Context(), held.take))
+		here := &stay{server: s, held: held}
+		defer here.leave()
+		r = r.WithContext(context.WithValue(generate.WithRoom(r.Context(), held.take), stayKey{}, here))
 		r.Body = &budgetedBody{ReadCloser: http.MaxBytesReader(w, r.Body, limit), holding: held}
 		if err := route.Handle(w, r); err != nil {
 			Note(r.Context(), err)

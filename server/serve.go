@@ -69,6 +69,11 @@ func (s *Server) ServeBoth(ctx context.Context, public, admin net.Listener) erro
 		late = fmt.Errorf("%w after %s: %d requests were cut off", ErrGrace,
 			time.Duration(config.GracefulTerminationTimeout), s.gate.count())
 		cut(llm.ErrDraining)
+		close(s.late)
+		select { // those that were cut off say so
+		case <-s.gate.empty:
+		case <-time.After(lastWords):
+		}
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(closing, max(lastWords, time.Until(end))))
 	defer cancel()

@@ -41,3 +41,12 @@ func Placeholder(name string) bool {
 	}
 	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://")
 }
+
+// Shown returns the name of m for the reply to a request that named it: as TGI, a server that lets every name mean its
+// model says the request's own name again, unless it is a Placeholder.
+func Shown(named string, m *Model) string {
+	if Placeholder(named) {
+		return m.ID
+	}
+	return named
+}

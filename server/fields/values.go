@@ -2,6 +2,9 @@ package fields
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"tgi/server/generate"
 	"tgi/server/wire"
@@ -116,4 +119,24 @@ func Either(r *wire.Reader, shapes ...func(*wire.Reader) error) error {
 		}
 	}
 	return furthest
+}
+
+// Text returns a Field.Read of a string; null is none.
+func Text(dst *string) func(*wire.Reader) error {
+	return func(r *wire.Reader) error {
+		if none, err := r.Null(); none || err != nil {
+			return err
+		}
+		return wire.Into(dst, (*wire.Reader).String)(r)
+	}
+}
+
+// Word returns a Field.Read of one of several words; null is none of them.
+func Word(dst *string, words ...string) func(*wire.Reader) error {
+	return func(r *wire.Reader) error {
+		if err := Text(dst)(r); err != nil || *dst == "" || slices.Contains(words, *dst) {
+			return err
+		}
+		return r.Refuse(fmt.Sprintf("unknown variant `%.32s`, expected one of `%s`", *dst, strings.Join(words, "`, `")))
+	}
 }

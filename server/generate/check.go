@@ -256,6 +256,9 @@ func (l Limits) checkLength(d *Draft, e *llm.Encoded, p *llm.Params) ([]llm.Toke
 	if p.MaxNewTokens == 0 {
 		p.MaxNewTokens = max(0, l.MaxTotal-n)
 	}
+	if d.Clip && n < l.MaxTotal {
+		p.MaxNewTokens = min(p.MaxNewTokens, l.MaxTotal-n)
+	}
 	if n+p.MaxNewTokens > l.MaxTotal {
 		return nil, tooLong("`inputs` tokens + `max_new_tokens` must be <= %d. Given: %s%d `inputs` tokens and %d "+
 			"`max_new_tokens`", l.MaxTotal, about, n, p.MaxNewTokens)

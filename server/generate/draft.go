@@ -74,6 +74,8 @@ type Draft struct {
 
 	// MaxNewTokens ends a sequence; nil is the rest of the context.
 	MaxNewTokens *uint32
+	// Clip makes MaxNewTokens a bound alone: where the context has less room, the text ends with the context.
+	Clip bool
 	// LengthField is the name of the field that MaxNewTokens comes from; empty for max_new_tokens, TGI's name on all of
 	// its routes.
 	LengthField string

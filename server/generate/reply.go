@@ -105,6 +105,9 @@ func (r *Reply) Shown() int { return r.shown }
 // event.
 func (r *Reply) Stopped() bool { return r.filter.Stopped() }
 
+// StoppedAt is the stop string that ended the text; empty where none did, or stop strings are kept.
+func (r *Reply) StoppedAt() string { return r.filter.found }
+
 // Calls are the complete ones.
 func (r *Reply) Calls() []Call { return r.calls }
 

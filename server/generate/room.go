@@ -20,6 +20,9 @@ func takeRoom(ctx context.Context, r *Rendered) error {
 	return room(ctx)(int64(len(r.Text)) + spanBytes*int64(len(r.Data)))
 }
 
+// TakeRoom takes room for n bytes that the request of ctx holds beside its body. Errors are those of WithRoom's take.
+func TakeRoom(ctx context.Context, n int64) error { return room(ctx)(n) }
+
 // room returns what takes room for the request of ctx.
 func room(ctx context.Context) func(n int64) error {
 	if take, ok := ctx.Value(roomKey{}).(func(int64) error); ok {

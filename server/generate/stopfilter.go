@@ -18,6 +18,7 @@ type StopFilter struct {
 	out  []Segment
 
 	stopped bool
+	found   string // the stop string that ended the text
 }
 
 // Segment is a part of what a sequence generates.
@@ -59,7 +60,7 @@ func (h *StopFilter) Next(e *Event) []Segment {
 	found, cut := h.stops.Feed(e.Text)
 	switch {
 	case found != "":
-		h.stopped = true
+		h.stopped, h.found = true, found
 		h.release(before + cut - len(found))
 		h.held = nil
 	case e.Finish == nil:

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"time"
@@ -64,6 +65,30 @@ func (t *Tokens) Close() {
 	t.closed = true
 	t.stop()
 	t.service.permits.give(t.client, 1, time.Now())
+}
+
+// Count returns how many tokens the prompt of d has, those of its images included. Behind most it stops counting; 0 counts
+// all. It takes a place while it does. Errors are those of Render and Tokenize.
+func (s *Service) Count(ctx context.Context, d Draft, most int) (n int, err error) {
+	if d, err = s.Render(ctx, d); err != nil {
+		return 0, err
+	}
+	tokens, err := s.Tokenize(ctx, d)
+	if err != nil {
+		return 0, err
+	}
+	defer tokens.Close()
+	for most == 0 || n <= most {
+		batch, err := tokens.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+		n += len(batch)
+	}
+	return n, nil
 }
 
 // batches yields pieces several at a time, in the same room each time.

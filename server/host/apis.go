@@ -10,6 +10,7 @@ import (
 	"tgi/server/api/admin"
 	"tgi/server/api/generateapi"
 	"tgi/server/api/generateapi/store"
+	"tgi/server/api/messages"
 	"tgi/server/api/modelsapi"
 	"tgi/server/api/openai"
 	"tgi/server/api/tgi"
@@ -40,6 +41,7 @@ func (f *manager) apis() []server.API {
 			ReadTimeout:  time.Duration(cfg.Server.ReadTimeout),
 			Log:          f.log,
 		}),
+		messages.New(f),
 		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit)}),
 		modelsapi.New(modelsAPI{f}),
 	}

@@ -13,6 +13,7 @@ import (
 	"tgi/server"
 	"tgi/server/api/admin"
 	"tgi/server/api/generateapi"
+	"tgi/server/api/messages"
 	"tgi/server/api/modelsapi"
 	"tgi/server/api/openai"
 	"tgi/server/api/tgi"
@@ -31,7 +32,8 @@ func checkRoute(key, method, path string, same ...string) error {
 		return err
 	}
 	for _, api := range []server.API{tgi.New(tgi.Options{}), openai.New(openai.Options{}),
-		generateapi.New(generateapi.Options{}), admin.New(admin.Options{}), modelsapi.New(nil)} {
+		generateapi.New(generateapi.Options{}), messages.New(nil),
+		admin.New(admin.Options{}), modelsapi.New(nil)} {
 		for _, r := range api.Routes() {
 			if r.Path == path || matches(r, method, path) {
 				return fmt.Errorf("%s must not be a path that is served: %s %s. Given: %.64q", key, r.Method, r.Path,

@@ -104,3 +104,9 @@ func exponent(sci []byte) int {
 	n, _ := strconv.Atoi(string(sci[i+1:]))
 	return n
 }
+
+// AppendInt appends the member name of an object, with n as its value.
+func AppendInt(b []byte, name string, n int) []byte {
+	b = append(append(append(b, '"'), name...), `":`...)
+	return strconv.AppendInt(b, int64(n), 10)
+}

@@ -25,7 +25,7 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) error {
 		return refuse(w, r, err)
 	}
 	defer release()
-	j, err := a.begin(r.Context(), m, scopeOf(r), q)
+	j, err := a.begin(r.Context(), m, server.Token(r), q)
 	if err != nil {
 		return refuse(w, r, err)
 	}

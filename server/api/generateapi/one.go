@@ -4,22 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 
 	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/dispatch"
 )
-
-// scopeOf returns whose states r may use: those of its bearer token. Requests
-// without one share theirs.
-func scopeOf(r *http.Request) string {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return token
-}
 
 // one is POST /api/generate-one.
 func (a *API) one(w http.ResponseWriter, r *http.Request) error {
@@ -36,7 +25,7 @@ func (a *API) one(w http.ResponseWriter, r *http.Request) error {
 		return refuse(w, r, err)
 	}
 	defer release()
-	j, err := a.begin(r.Context(), m, scopeOf(r), q)
+	j, err := a.begin(r.Context(), m, server.Token(r), q)
 	if err != nil {
 		return refuse(w, r, err)
 	}

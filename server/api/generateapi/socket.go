@@ -50,7 +50,7 @@ func (a *API) socket(w http.ResponseWriter, r *http.Request) error {
 	conn.SetReadLimit(a.options.MessageLimit)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	s := &socket{api: a, model: m, conn: conn, scope: scopeOf(r)}
+	s := &socket{api: a, model: m, conn: conn, scope: server.Token(r)}
 	var watching sync.WaitGroup
 	watching.Go(func() { s.watch(ctx) })
 	err = s.read(ctx)

@@ -14,19 +14,14 @@ type usage struct{ prompt, images, cached, completion int }
 
 // append writes the object.
 func (u usage) append(b []byte) []byte {
-	b = appendInt(append(b, '{'), "prompt_tokens", u.prompt)
-	b = appendInt(append(b, ','), "completion_tokens", u.completion)
-	b = appendInt(append(b, ','), "total_tokens", u.prompt+u.completion)
-	b = appendInt(append(b, `,"prompt_tokens_details":{`...), "cached_tokens", u.cached)
+	b = wire.AppendInt(append(b, '{'), "prompt_tokens", u.prompt)
+	b = wire.AppendInt(append(b, ','), "completion_tokens", u.completion)
+	b = wire.AppendInt(append(b, ','), "total_tokens", u.prompt+u.completion)
+	b = wire.AppendInt(append(b, `,"prompt_tokens_details":{`...), "cached_tokens", u.cached)
 	if u.images > 0 {
-		b = appendInt(append(b, ','), "image_tokens", u.images)
+		b = wire.AppendInt(append(b, ','), "image_tokens", u.images)
 	}
 	return append(b, `}}`...)
-}
-
-func appendInt(b []byte, name string, n int) []byte {
-	b = append(append(append(b, '"'), name...), `":`...)
-	return strconv.AppendInt(b, int64(n), 10)
 }
 
 // appendHead writes the fields that replies and chunks begin with, up to the

@@ -5,12 +5,10 @@ import (
 	"tgi/server/dispatch"
 )
 
-// modelName returns the model that a reply names: as TGI, a server that lets every name
-// mean its model says the name of the request again, unless it is one of those that
-// clients send when they know none.
+// modelName returns the model that a reply names.
 func (c *call) modelName() string {
-	if c.form.chat && c.dialect.EchoModel && !dispatch.Placeholder(c.named) {
-		return c.named
+	if c.form.chat && c.dialect.EchoModel {
+		return dispatch.Shown(c.named, c.model)
 	}
 	return c.model.ID
 }

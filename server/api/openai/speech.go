@@ -91,7 +91,7 @@ func (c *call) appendDelta(b []byte, d *generate.Delta, custom bool) []byte {
 // appendCallDelta writes a part of a call: its id and name in the first, with
 // arguments that are empty, then pieces of those.
 func appendCallDelta(b []byte, d *generate.Delta, custom bool) []byte {
-	b = appendInt(append(b, '{'), "index", d.Index)
+	b = wire.AppendInt(append(b, '{'), "index", d.Index)
 	if custom && d.Kind == generate.DeltaBegin {
 		b = wire.AppendString(append(b, `,"id":`...), d.ID)
 		b = wire.AppendString(append(b, `,"type":"custom","custom":{"name":`...), d.Name)
@@ -122,7 +122,7 @@ func appendFunctionDelta(b []byte, d *generate.Delta) []byte {
 // appendCallObject writes the same as TGI did when a delta had one call: all
 // members are always there, the id is empty.
 func appendCallObject(b []byte, d *generate.Delta) []byte {
-	b = appendInt(append(b, '{'), "index", d.Index)
+	b = wire.AppendInt(append(b, '{'), "index", d.Index)
 	b = append(b, `,"id":"","type":"function","function":{"name":`...)
 	if d.Kind == generate.DeltaBegin {
 		b = wire.AppendString(b, d.Name)

@@ -151,7 +151,7 @@ func (s *streaming) echo(one *choice, a *runEvent) error {
 
 // begin writes a chunk up to the index of the choice.
 func (s *streaming) begin(one *choice) []byte {
-	return appendInt(append(append(s.line[:0], s.head...), '{'), "index", one.index)
+	return wire.AppendInt(append(append(s.line[:0], s.head...), '{'), "index", one.index)
 }
 
 // delta writes a chat chunk up to the value of delta.

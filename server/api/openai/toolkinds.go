@@ -19,7 +19,7 @@ func (b *chatBody) custom(r *wire.Reader, o *toolset.Offer) error {
 	var format toolset.Format
 	err := r.Object("struct CustomTool", []wire.Field{
 		{Name: "name", Required: true, Read: func(r *wire.Reader) error { return b.tools.ReadName(r, &o.Name) }},
-		{Name: "description", Read: optionalText(&description)},
+		{Name: "description", Read: fields.Text(&description)},
 		{Name: "format", Read: func(r *wire.Reader) error {
 			if none, err := r.Null(); none || err != nil {
 				return err
@@ -31,16 +31,6 @@ func (b *chatBody) custom(r *wire.Reader, o *toolset.Offer) error {
 		o.SetCustom(description, format)
 	}
 	return err
-}
-
-// optionalText reads a string; null is none.
-func optionalText(dst *string) func(*wire.Reader) error {
-	return func(r *wire.Reader) error {
-		if none, err := r.Null(); none || err != nil {
-			return err
-		}
-		return wire.Into(dst, (*wire.Reader).String)(r)
-	}
 }
 
 // customFormat reads what a custom tool's input is: text, or text of a grammar.

@@ -141,7 +141,7 @@ func pick(answers []*answer, n int) []*answer {
 
 // appendAnswer writes one of a reply's choices.
 func (c *call) appendAnswer(b []byte, one *answer, inputs string, prefill []generate.PromptToken) []byte {
-	b = appendInt(append(b, '{'), "index", one.index)
+	b = wire.AppendInt(append(b, '{'), "index", one.index)
 	text := one.text.String()
 	if c.form.chat {
 		b = c.appendMessage(append(b, `,"message":`...), text, one.thoughts.String(), one.Reply.Calls())

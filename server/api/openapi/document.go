@@ -73,7 +73,7 @@ func New(s Served) *Document {
 		OpenAPI: "3.0.3",
 		Info: About{
 			Title: "Text Generation Inference", Version: s.Version,
-			Description: "Text generation with user code in the token loop, over the APIs of TGI and OpenAI.",
+			Description: "Text generation with user code in the token loop, over the APIs of TGI, OpenAI and Anthropic.",
 			License:     License{"Apache 2.0", "https://www.apache.org/licenses/LICENSE-2.0"},
 		},
 		Paths: map[string]map[string]*Operation{},
@@ -86,6 +86,7 @@ func New(s Served) *Document {
 	maps.Copy(d.Components.Schemas, openai())
 	maps.Copy(d.Components.Schemas, models())
 	maps.Copy(d.Components.Schemas, plain())
+	maps.Copy(d.Components.Schemas, anthropic())
 	known := calls()
 	for _, r := range s.Routes {
 		if strings.HasPrefix(r.Path, server.AdminPath) {

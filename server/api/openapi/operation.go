@@ -105,8 +105,10 @@ const (
 	tagOpenAI = "OpenAI"
 	tagModels = "Models"
 	tagPlain  = "Generate API"
-	tagCloud  = "SageMaker, Vertex AI, KServe"
-	tagServer = "Server"
+	// tagAnthropic is that of Anthropic's API.
+	tagAnthropic = "Anthropic"
+	tagCloud     = "SageMaker, Vertex AI, KServe"
+	tagServer    = "Server"
 )
 
 // generating are the statuses of routes that generate.
@@ -177,7 +179,7 @@ func calls() []call {
 		op(http.MethodGet, "/docs", tagServer, "This document as a page", "",
 			map[string]*Schema{"text/html": {Type: "string"}}, nil, false),
 		op(http.MethodGet, "/api-doc/openapi.json", tagServer, "This document", "", body(anyObject("")), nil, false),
-	}, modelsCalls(), plainCalls())
+	}, modelsCalls(), plainCalls(), anthropicCalls())
 }
 
 // failures are what clients see of each status.
@@ -194,6 +196,7 @@ var failures = map[int]struct{ about, text, kind string }{
 	429: {"Model is overloaded", "Model is overloaded", "overloaded"},
 	500: {"Incomplete generation", "Incomplete generation", "incomplete_generation"},
 	503: {"Loading, stopped, shutting down or stuck", "unhealthy", "healthcheck"},
+	529: {"Loading, stopped, shutting down or stuck", "unhealthy", "healthcheck"},
 	507: {"There is not enough memory or disk", "not enough memory: the model needs 2 bytes, 1 are free",
 		"insufficient_memory"},
 }
@@ -210,7 +213,7 @@ func (c *call) operation(path string, keyed bool) *Operation {
 	if c.reads != "" {
 		o.RequestBody = &RequestBody{Required: !c.optional,
 			Content: map[string]Media{mediaJSON: {Schema: ref(c.reads)}}}
-		if c.tag != tagModels && c.tag != tagPlain {
+		if !slices.Contains([]string{tagModels, tagPlain, tagAnthropic}, c.tag) {
 			o.Parameters = append(o.Parameters, Parameter{
 				Name: dialect.Header, In: "header", Schema: words("", dialect.Names()...),
 				Description: "Whose bytes the reply has; without it the server's own setting.",
@@ -258,7 +261,7 @@ func (c *call) failure(status int) Response {
 	switch c.tag {
 	case tagPlain:
 		r.Content = map[string]Media{mediaText: {Schema: text("")}}
-	case tagModels:
+	case tagModels, tagAnthropic:
 		r.Content = media(map[string]*Schema{mediaJSON: c.shape()}, nil)
 	default:
 		kinds := map[string]*Schema{mediaJSON: c.shape()}
@@ -280,6 +283,8 @@ func (c *call) shape() *Schema {
 	switch c.tag {
 	case tagModels:
 		return ref("ModelsError")
+	case tagAnthropic:
+		return ref("AnthropicError")
 	case tagOpenAI:
 		return anyOf("", ref("OpenAIError"), ref("ErrorResponse"))
 	}

@@ -52,6 +52,8 @@ type Choice struct {
 	Finish *llm.Finish
 	// Chars counts the characters of the text so far, and of the prompt that is echoed.
 	Chars int
+	// Reasoned counts the tokens of reasoning so far.
+	Reasoned int
 
 	settings *Settings
 	waiting  []Scored // tokens whose text was not shown yet
@@ -62,6 +64,7 @@ type Choice struct {
 
 	sum     float64 // of the log-probabilities
 	counted int     // tokens in sum
+	since   int     // tokens behind the latest delta
 }
 
 // Piece is what one event adds to a choice.
@@ -93,6 +96,7 @@ func (c *Choice) Next(e *generate.Event) (Piece, error) {
 		c.Chars += utf8.RuneCountInString(e.Text)
 	}
 	deltas, err := c.Reply.Next(e)
+	c.countReasoning(deltas)
 	if c.settings.HideReasoning {
 		deltas = slices.DeleteFunc(deltas, func(d generate.Delta) bool { return d.Kind == generate.DeltaReasoning })
 	}
@@ -100,6 +104,18 @@ func (c *Choice) Next(e *generate.Event) (Piece, error) {
 		deltas = c.customized(deltas)
 	}
 	return Piece{deltas, c.release(e.Finish != nil)}, err
+}
+
+// countReasoning counts an event that added deltas: tokens that showed nothing are of what comes next.
+func (c *Choice) countReasoning(deltas []generate.Delta) {
+	c.since++
+	if len(deltas) == 0 {
+		return
+	}
+	if deltas[0].Kind == generate.DeltaReasoning {
+		c.Reasoned += c.since
+	}
+	c.since = 0
 }
 
 // release returns the waiting tokens of which the client has seen a byte: at the end

@@ -18,6 +18,7 @@ import (
 	"tgi/server"
 	"tgi/server/api/admin"
 	"tgi/server/api/generateapi"
+	"tgi/server/api/messages"
 	"tgi/server/api/modelsapi"
 	"tgi/server/api/openai"
 	"tgi/server/api/openapi"
@@ -43,7 +44,8 @@ func servedBy(e *generatetest.Engine, set func(*Options)) (*server.Server, *API)
 	chat := openai.New(openai.Options{Models: models, Version: "1.2.3"})
 	c := config.Default()
 	c.Server.AdminKeys = []string{adminKey}
-	beside := []server.API{chat, modelsapi.New(oneModel{}), generateapi.New(generateapi.Options{}),
+	beside := []server.API{chat, modelsapi.New(oneModel{}), messages.New(models),
+		generateapi.New(generateapi.Options{}),
 		admin.New(admin.Options{})}
 	o := Options{
 		Models: models, Ready: e.Healthy, Version: "1.2.3", Limits: sized,

@@ -31,6 +31,22 @@ func (f *Format) Fields(required bool) []wire.Field {
 	}
 }
 
+// SetFunction makes o, whose name is known, a function with a description, "" for none, and the schema of its
+// arguments, nil for none.
+func (o *Offer) SetFunction(description string, parameters []byte) {
+	b := wire.AppendString([]byte(`{"type":"function","function":{"name":`), o.Name)
+	if description != "" {
+		b = wire.AppendString(append(b, `,"description":`...), description)
+	}
+	if parameters != nil {
+		b = append(append(b, `,"parameters":`...), parameters...)
+	}
+	if o.Strict {
+		b = append(b, `,"strict":true`...)
+	}
+	o.Raw = append(b, `}}`...)
+}
+
 // SetCustom makes o, whose name is known, the custom tool with a description and a format.
 func (o *Offer) SetCustom(description string, f Format) {
 	o.Custom = true

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"context"
+
+	"tgi/runtime/llm"
+)
+
+// stay is what the server holds for a request.
+type stay struct {
+	server *Server
+	held   *holding
+	// kept says that work behind the handler holds it now.
+	kept bool
+}
+
+type stayKey struct{}
+
+// leave ends the stay when the handler has returned.
+func (s *stay) leave() {
+	if !s.kept {
+		s.held.release()
+	}
+}
+
+// Detach lets the work of the request of ctx go on when its handler has returned and its client has left. The context
+// has the request's values and ends with cancel, or when the time to shut down is over: then its cause is
+// llm.ErrDraining. Until release, which is called exactly once, the work counts as a request that runs, so that the
+// server waits for it when it shuts down, and what the request holds of server.payload_memory stays taken. A handler
+// calls it once at most. The error is llm.ErrDraining.
+func Detach(ctx context.Context) (detached context.Context, cancel context.CancelCauseFunc, release func(), err error) {
+	s, ok := ctx.Value(stayKey{}).(*stay)
+	detached, cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	if !ok {
+		return detached, cancel, func() { cancel(nil) }, nil
+	}
+	if !s.server.gate.enter() {
+		cancel(nil)
+		return nil, nil, nil, llm.ErrDraining
+	}
+	s.kept = true
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-s.server.late:
+			cancel(llm.ErrDraining)
+		case <-done:
+		}
+	}()
+	return detached, cancel, func() {
+		close(done)
+		cancel(nil)
+		s.held.release()
+		s.server.gate.leave()
+	}, nil
+}
