@@ -82,7 +82,8 @@ func newKeys(list []config.Key) keys {
 	return k
 }
 
-// Token returns what r shows as its key: the bearer token, or the header x-api-key of Anthropic's clients where there is
+// Token returns what r shows as its key: the bearer token, or the header x-api-key of Anthropic's clients where there
+// is
 // no Authorization. It is empty where r shows none.
 func Token(r *http.Request) string {
 	authorization := r.Header.Get("Authorization")

@@ -67,7 +67,8 @@ func (t *Tokens) Close() {
 	t.service.permits.give(t.client, 1, time.Now())
 }
 
-// Count returns how many tokens the prompt of d has, those of its images included. Behind most it stops counting; 0 counts
+// Count returns how many tokens the prompt of d has, those of its images included. Behind most it stops counting; 0
+// counts
 // all. It takes a place while it does. Errors are those of Render and Tokenize.
 func (s *Service) Count(ctx context.Context, d Draft, most int) (n int, err error) {
 	if d, err = s.Render(ctx, d); err != nil {

@@ -176,8 +176,9 @@ func (b *block) part() (part, error) {
 }
 
 func (b *block) unsupported(these string) error {
-	return &generate.Invalid{Field: "messages", Msg: fmt.Sprintf("`%s`: blocks of type `%.32s` are not supported here, "+
-		"these are: %s", b.at, b.kind, these)}
+	return &generate.Invalid{Field: "messages",
+		Msg: fmt.Sprintf("`%s`: blocks of type `%.32s` are not supported here, "+
+			"these are: %s", b.at, b.kind, these)}
 }
 
 // block reads one block.

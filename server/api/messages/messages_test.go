@@ -123,7 +123,8 @@ func TestSettings(t *testing.T) {
 	}
 	tools := `,"tools":[{"name":"a","input_schema":{}},{"name":"b","input_schema":{},"strict":true}],"tool_choice":`
 	for choice, want := range map[string]generate.ToolChoice{
-		`{"type":"auto"}`: {}, `{"type":"any"}`: {Mode: generate.ChooseRequired}, `{"type":"none"}`: {Mode: generate.ChooseNone},
+		`{"type":"auto"}`: {}, `{"type":"any"}`: {Mode: generate.ChooseRequired},
+		`{"type":"none"}`: {Mode: generate.ChooseNone},
 		`{"type":"tool","name":"b","disable_parallel_tool_use":true}`: {Mode: generate.ChooseNamed, Name: "b"},
 	} {
 		got := decoded(tools + choice).draft.Conversation
@@ -159,7 +160,8 @@ func TestRefused(t *testing.T) {
 			ID    string `json:"request_id"`
 		}
 		if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != http.StatusBadRequest ||
-			got.Type != "error" || got.Error.Type != "invalid_request_error" || got.ID != rec.Header().Get("Request-Id") ||
+			got.Type != "error" || got.Error.Type != "invalid_request_error" ||
+			got.ID != rec.Header().Get("Request-Id") ||
 			!strings.Contains(got.Error.Message, want) {
 			t.Errorf("%s: %d %s, want %s", fields, rec.Code, rec.Body, want)
 		}

@@ -240,9 +240,10 @@ func (b *body) tool(r *wire.Reader, i int) error {
 		return err
 	}
 	if kind != "custom" && kind != "" {
-		return &generate.Invalid{Field: "tools", Msg: fmt.Sprintf("`tools[%d]`: tools of type `%.64s` are not supported: "+
-			"this server runs no tools of its own, and its models know none; offer it with a name and an "+
-			"`input_schema`", i, kind)}
+		return &generate.Invalid{Field: "tools",
+			Msg: fmt.Sprintf("`tools[%d]`: tools of type `%.64s` are not supported: "+
+				"this server runs no tools of its own, and its models know none; offer it with a name and an "+
+				"`input_schema`", i, kind)}
 	}
 	err := r.Object("struct Tool", []wire.Field{
 		{Name: "name", Required: true, Read: func(r *wire.Reader) error { return b.tools.ReadName(r, &o.Name) }},

@@ -25,7 +25,8 @@ func newServer(e *generatetest.Engine, chat *generatetest.Chat) *server.Server {
 	api := New(dispatchtest.One(&m))
 	api.name = func() string { return "A1" }
 	return server.New(server.Options{
-		Config: config.Default().Server, APIs: []server.API{api}, Healthy: e.Healthy, Log: slog.New(slog.DiscardHandler),
+		Config: config.Default().Server, APIs: []server.API{api}, Healthy: e.Healthy,
+		Log: slog.New(slog.DiscardHandler),
 	})
 }
 

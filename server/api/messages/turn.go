@@ -292,7 +292,8 @@ func (t *turn) stream(w http.ResponseWriter, ctx context.Context) error {
 		return nil // the client left before the first byte
 	}
 	t.emit = events.Named
-	b := append(t.appendHead([]byte(`{"type":"message_start","message":`)), `],"stop_reason":null,"stop_sequence":null`...)
+	b := append(t.appendHead([]byte(`{"type":"message_start","message":`)),
+		`],"stop_reason":null,"stop_sequence":null`...)
 	b = append(t.appendUsage(append(b, `,"usage":`...)), `,"service_tier":"standard"}}}`...)
 	t.send("message_start", b)
 	t.send("ping", []byte(`{"type":"ping"}`))

@@ -272,8 +272,9 @@ func (c *call) failure(status int) Response {
 		r.Content = media(kinds, map[string]any{"error": f.text, "error_type": f.kind})
 	}
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-		r.Headers = map[string]Header{"retry-after": {Description: "Seconds. Not where another replica should be asked.",
-			Schema: whole("", "")}}
+		r.Headers = map[string]Header{
+			"retry-after": {Description: "Seconds. Not where another replica should be asked.",
+				Schema: whole("", "")}}
 	}
 	return r
 }
