@@ -5,15 +5,10 @@ import (
 	"strings"
 )
 
-// symbol is a token of a word and the number of bytes that it covers.
-type symbol struct {
-	id   uint32
-	size int32
-}
-
 // bpe is the byte-pair encoding model (Sennrich et al. 2016). Apart from its cache it is
 // immutable.
 type bpe struct {
+	barredSet
 	vocab  map[string]uint32
 	merges pairTable
 	// results[rank] is the token that the merge of that rank produces.
@@ -34,8 +29,8 @@ type bpe struct {
 	// another ▁, so that a text can be encoded word by word.
 	splitsAtMark bool
 	cache        wordCache
-	// barred are the withheld tokens that merges or ignoreMerges can produce; nil for none.
-	barred map[uint32]bool
+	// prefix is put before each character but the first of a word, suffix behind the last, to find their tokens.
+	prefix, suffix string
 }
 
 // mark stands for a space in SentencePiece vocabularies.
@@ -63,16 +58,16 @@ func (m *bpe) segmentEnd(s string) int {
 func (m *bpe) detectMark(merged []string) {
 	_, known := m.vocab[mark]
 	whole := m.hasUnk || m.fallback != nil && !slices.Contains(m.fallback, -1)
-	m.splitsAtMark = known && whole && !m.raw && !m.ignoreMerges && !slices.ContainsFunc(merged, func(s string) bool {
+	m.splitsAtMark = known && whole && m.prefix+m.suffix == "" && !m.raw && !m.ignoreMerges && !slices.ContainsFunc(merged, func(s string) bool {
 		return strings.Contains(strings.TrimLeft(s, mark), mark)
 	})
 }
 
-// encode appends the tokens of word, which is not empty.
+// encode implements model.
 func (m *bpe) encode(word string, out []symbol) []symbol {
 	if m.ignoreMerges {
 		if id, ok := m.vocab[word]; ok {
-			return append(out, symbol{id, int32(len(word))})
+			return append(out, symbol{id: id, size: int32(len(word))})
 		}
 	}
 	if len(word) > maxCachedWord {
@@ -109,9 +104,15 @@ func (m *bpe) symbols(word string) []node {
 	unkSize := int32(0) // size of a pending unknown token
 	for i := 0; i < len(word); {
 		_, n := runeAt(word, i)
-		c := word[i : i+n]
+		c, key := word[i:i+n], word[i:i+n]
+		if i > 0 {
+			key = m.prefix + key
+		}
 		i += n
-		if id, ok := m.vocab[c]; ok {
+		if i == len(word) {
+			key += m.suffix
+		}
+		if id, ok := m.vocab[key]; ok {
 			if unkSize > 0 {
 				nodes = appendNode(nodes, m.unk, unkSize)
 				unkSize = 0
@@ -158,13 +159,13 @@ func appendNode(nodes []node, id uint32, size int32) []node {
 	if n > 0 {
 		nodes[n-1].next = n
 	}
-	return append(nodes, node{symbol{id, size}, n - 1, -1})
+	return append(nodes, node{symbol{id: id, size: size}, n - 1, -1})
 }
 
 // merge merges pairs in the order of their rank, leftmost first among equals, and appends the
 // result to out. It skips merges that would produce a barred token. With the queue it takes
 // O(n log n) in the word's length.
-func (m *bpe) merge(nodes []node, out []symbol, barred map[uint32]bool) []symbol {
+func (m *bpe) merge(nodes []node, out []symbol, barred barredSet) []symbol {
 	var room [64]uint64
 	queue := rankHeap(room[:0])
 	offer := func(at int32) {

@@ -29,6 +29,11 @@ func (t *Tokenizer) Bytes(id uint32) ([]byte, bool) {
 	d := newChain(t.decoders, &out, true)
 	d.feed("a", true)
 	d.feed(s, true)
+	if len(t.decoders) > 0 {
+		if _, ok := t.decoders[0].(suffixDecoder); ok {
+			d.feed("", true) // the suffix of the last token is no space
+		}
+	}
 	d.finish()
 	text, _ := strings.CutPrefix(out.String(), "a")
 	return []byte(text), true

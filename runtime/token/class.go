@@ -6,7 +6,7 @@ import (
 )
 
 // class is a set of character classes.
-type class uint8
+type class uint16
 
 const (
 	letter      class = 1 << iota // \p{L}
@@ -17,6 +17,9 @@ const (
 	normal                        // touched by Unicode normalization
 	unassigned                    // \p{Cn}
 	punctuation                   // what the Punctuation pre-tokenizer takes
+	control                       // what BertNormalizer removes with clean_text
+	nonspacing                    // what it removes with strip_accents
+	combining                     // what StripAccents removes
 )
 
 // span32 is an inclusive range of code points.
@@ -63,6 +66,9 @@ func newClassTable() *classTable {
 	fill(normalRanges, normal)
 	fill(unassignedRanges, unassigned)
 	fill(punctuationRanges, punctuation)
+	fill(controlRanges, control)
+	fill(nonspacingRanges, nonspacing)
+	fill(combiningRanges, combining)
 	t := &classTable{}
 	seen := make(map[[256]class]uint16)
 	for i := range t.page {

@@ -25,7 +25,12 @@ func readFile(t testing.TB, name string) []byte {
 
 func unzip(t testing.TB, name string) []byte {
 	t.Helper()
-	z, err := gzip.NewReader(bytes.NewReader(readFile(t, name)))
+	return gunzip(t, readFile(t, name))
+}
+
+func gunzip(t testing.TB, packed []byte) []byte {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
@@ -45,6 +46,19 @@ type part struct {
 	SpecialTokens    map[string]*ids `json:"special_tokens"`
 	Sep              *tokenFile      `json:"sep"`
 	Cls              *tokenFile      `json:"cls"`
+
+	CleanText          *bool   `json:"clean_text"`
+	HandleChineseChars *bool   `json:"handle_chinese_chars"`
+	StripAccents       *bool   `json:"strip_accents"`
+	Lowercase          *bool   `json:"lowercase"`
+	Charsmap           *string `json:"precompiled_charsmap"`
+	Delimiter          *string `json:"delimiter"`
+	Length             *int    `json:"length"`
+	Prefix             *string `json:"prefix"`
+	Suffix             *string `json:"suffix"`
+	Cleanup            *bool   `json:"cleanup"`
+	PadToken           *string `json:"pad_token"`
+	WordDelimiter      *string `json:"word_delimiter_token"`
 }
 
 // tokenFile is a token of BERT's post-processors: ["</s>", 2].
@@ -147,17 +161,19 @@ func (p *part) splitter(where string) (*splitter, error) {
 func (ns normalizers) checkGrowth() error {
 	growth := 1
 	for _, n := range ns {
-		r, ok := n.(replace)
-		if !ok {
-			continue
-		}
-		// A regular expression may match between any two bytes.
-		times := 1 + len(r.content)
-		if r.on.literal != "" {
-			times = max(1, (len(r.content)+len(r.on.literal)-1)/len(r.on.literal))
+		times, name := 1, "Replace"
+		switch n := n.(type) {
+		case replace:
+			// A regular expression may match between any two bytes.
+			times = 1 + len(n.content)
+			if n.on.literal != "" {
+				times = max(1, (len(n.content)+len(n.on.literal)-1)/len(n.on.literal))
+			}
+		case *charsmap:
+			times, name = max(1, n.longest), "Precompiled"
 		}
 		if growth *= times; growth > maxGrowth {
-			return fmt.Errorf("normalizer: Replace could make a text more than %d times longer", maxGrowth)
+			return fmt.Errorf("normalizer: %s could make a text more than %d times longer", name, maxGrowth)
 		}
 	}
 	return nil
@@ -185,6 +201,16 @@ func loadNormalizers(b json.RawMessage, where string, depth int) (normalizers, e
 		return one(lowercase{}, nil)
 	case "ByteLevel":
 		return one(byteLevelNormalizer{}, nil)
+	case "BertNormalizer":
+		n, err := p.bert(where)
+		return one(n, err)
+	case "StripAccents":
+		return one(stripAccents{}, nil)
+	case "Nmt":
+		return one(nmt{}, nil)
+	case "Precompiled":
+		m, err := p.charsmap(where)
+		return one(m, err)
 	case "Strip":
 		left, err := require(p.StripLeft, where, "strip_left")
 		if err != nil {
@@ -204,6 +230,42 @@ func loadNormalizers(b json.RawMessage, where string, depth int) (normalizers, e
 		return one(replace{on, content}, err)
 	}
 	return nil, unsupported(p, where)
+}
+
+// bert reads a BertNormalizer.
+func (p *part) bert(where string) (n bertNormalizer, err error) {
+	for _, f := range []struct {
+		to  *bool
+		v   *bool
+		key string
+	}{{&n.clean, p.CleanText, "clean_text"}, {&n.chinese, p.HandleChineseChars, "handle_chinese_chars"},
+		{&n.lower, p.Lowercase, "lowercase"}} {
+		if *f.to, err = require(f.v, where, f.key); err != nil {
+			return n, err
+		}
+	}
+	n.accents = n.lower
+	if p.StripAccents != nil {
+		n.accents = *p.StripAccents
+	}
+	return n, nil
+}
+
+// charsmap reads a Precompiled.
+func (p *part) charsmap(where string) (*charsmap, error) {
+	code, err := require(p.Charsmap, where, "precompiled_charsmap")
+	if err != nil {
+		return nil, err
+	}
+	b, err := base64.StdEncoding.DecodeString(code)
+	if err != nil {
+		return nil, fmt.Errorf("%s.precompiled_charsmap: %w", where, err)
+	}
+	m, err := newCharsmap(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s.precompiled_charsmap: %w", where, err)
+	}
+	return m, nil
 }
 
 func loadPre(b json.RawMessage, where string, depth int) ([]pretoken, error) {
@@ -246,6 +308,25 @@ func loadPre(b json.RawMessage, where string, depth int) ([]pretoken, error) {
 	case "Split":
 		s, err := p.split(where)
 		return one(s, err)
+	case "BertPreTokenizer":
+		return []pretoken{&split{on: whiteSpace, how: removed}, &split{on: punctuations, how: isolated}}, nil
+	case "CharDelimiterSplit":
+		char, err := require(p.Delimiter, where, "delimiter")
+		if err == nil && utf8.RuneCountInString(char) != 1 {
+			err = fmt.Errorf("%s.delimiter: %.64q is not one character", where, char)
+		}
+		return one(&split{on: &splitter{literal: char}, how: removed}, err)
+	case "FixedLength":
+		length := 5
+		if p.Length != nil {
+			length = *p.Length
+		}
+		if length < 1 {
+			return nil, fmt.Errorf("%s.length: %d is not positive", where, length)
+		}
+		return one(fixedLength{length}, nil)
+	case "UnicodeScripts":
+		return one(scriptSplit{}, nil)
 	case "Whitespace":
 		return []pretoken{&split{on: whiteSpace, how: removed}, &split{on: notWords, how: contiguous}}, nil
 	case "WhitespaceSplit":
@@ -415,8 +496,38 @@ func loadDecoders(b json.RawMessage, where string, depth int) ([]decoder, error)
 	case "Strip":
 		d, err := p.stripDecoder(where)
 		return one(d, err)
+	case "WordPiece":
+		prefix, err := require(p.Prefix, where, "prefix")
+		if err != nil {
+			return nil, err
+		}
+		clean, err := require(p.Cleanup, where, "cleanup")
+		return one(wordPieceDecoder{prefix, clean}, err)
+	case "BPEDecoder":
+		suffix, err := require(p.Suffix, where, "suffix")
+		if err == nil && suffix == "" {
+			err = fmt.Errorf("%s.suffix: an empty one is not supported", where)
+		}
+		return one(suffixDecoder{suffix}, err)
+	case "CTC":
+		d, err := p.ctcDecoder(where)
+		return one(d, err)
 	}
 	return nil, unsupported(p, where)
+}
+
+func (p *part) ctcDecoder(where string) (d ctcDecoder, err error) {
+	if d.pad, err = require(p.PadToken, where, "pad_token"); err != nil {
+		return d, err
+	}
+	if d.delimiter, err = require(p.WordDelimiter, where, "word_delimiter_token"); err != nil {
+		return d, err
+	}
+	if d.pad == "" || d.delimiter == "" {
+		return d, fmt.Errorf("%s: an empty pad_token or word_delimiter_token is not supported", where)
+	}
+	d.cleanup, err = require(p.Cleanup, where, "cleanup")
+	return d, err
 }
 
 func (p *part) stripDecoder(where string) (stripDecoder, error) {
@@ -444,11 +555,15 @@ func (p *part) stripDecoder(where string) (stripDecoder, error) {
 }
 
 // checkDecoders refuses ByteLevel and ByteFallback after a decoder that joins tokens: they
-// would need the whole text at once.
+// would need the whole text at once. Decoders that look at whole tokens come first.
 func checkDecoders(ds []decoder) error {
 	joined := false
 	for i, d := range ds {
 		switch d.(type) {
+		case wordPieceDecoder, suffixDecoder, ctcDecoder:
+			if i > 0 {
+				return fmt.Errorf("decoder: WordPiece, BPEDecoder or CTC as number %d is not the first, which is not supported", i)
+			}
 		case byteDecoder:
 			if joined {
 				return fmt.Errorf("decoder: ByteLevel as number %d comes after the tokens were joined, which is not supported", i)

@@ -1,6 +1,8 @@
 package token
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -27,22 +29,29 @@ func TestLoadErrors(t *testing.T) {
 	}
 	for _, c := range []struct{ key, value, want string }{
 		{"version", `"2.0"`, `version: "2.0" is not "1.0"`},
-		{"model", model("BPE", "Unigram"), `model.type: "Unigram" is not supported, only "BPE"`},
-		{"model", `{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["a",-1.5]]}`,
-			`: model.type: "Unigram" is not supported, only "BPE"`},
-		{"model", `{"type":null,"unk_id":0,"vocab":[["<unk>",0.0],["a",-1.5]]}`,
-			`: model.type: "Unigram" is not supported, only "BPE"`},
-		{"model",
-			`{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,"vocab":{"[UNK]":0}}`, `: model.type: "WordPiece" is not supported, only "BPE"`},
-		{"model", `{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[UNK]":0}}`,
-			`: model.type: "WordLevel" is not supported, only "BPE"`},
+		{"model", model("BPE", "Neural"),
+			`model.type: "Neural" is not supported, only "BPE", "Unigram", "WordLevel" and "WordPiece"`},
+		{"model", model("BPE", "Unigram"), `model.vocab: json: cannot unmarshal object`},
+		{"model", `{"type":"Unigram","vocab":[["<unk>",0.0]]}`, `model.unk_id is missing`},
+		{"model", `{"type":"Unigram","unk_id":1,"vocab":[["<unk>",0.0]]}`,
+			`model.unk_id: 1 is not below 1, the size of the vocabulary`},
+		{"model", `{"type":"Unigram","unk_id":0,"vocab":[["<unk>"]]}`, `"] is not a token and its score`},
+		{"model", `{"type":"Unigram","unk_id":0,"vocab":[["<unk>",null]]}`, `is not a token and its score`},
+		{"model", `{"type":"Unigram","unk_id":0,"vocab":[["` + strings.Repeat("a", 1025) + `",0.0]]}`,
+			`model.vocab: token 0 has 1025 bytes, at most 1024 are allowed`},
+		{"model", `{"type":"WordPiece","vocab":{"a":0}}`, `model.unk_token: "[UNK]" is not in the vocabulary`},
+		{"model", `{"type":"WordPiece","max_input_chars_per_word":-1,"vocab":{"[UNK]":0}}`,
+			`model.max_input_chars_per_word: -1 is negative`},
+		{"model", `{"type":"WordLevel","unk_token":"b","vocab":{"a":0}}`, `model.unk_token: "b" is not in the vocabulary`},
 		{"model", `{"vocab":null}`, `model.vocab is missing`},
 		{"model", `{"merges":null}`, `model.merges is missing`},
 		{"model", model(`"type"`, `"dropout":0.1,"type"`), `model.dropout: 0.1 is not supported`},
 		{"model", model(`"type"`, `"continuing_subword_prefix":"##","type"`),
-			`model.continuing_subword_prefix: "##" is not supported`},
-		{"model", model(`"type"`, `"end_of_word_suffix":"</w>","type"`),
-			`model.end_of_word_suffix: "</w>" is not supported`},
+			`model.merges[0]: "b" is shorter than continuing_subword_prefix "##"`},
+		{"model", model(`"type"`, `"continuing_subword_prefix":"é","type"`),
+			`model.continuing_subword_prefix: "é" is not supported, only ASCII`},
+		{"model", model(`"type"`, `"end_of_word_suffix":"</w>","byte_fallback":true,"type"`),
+			`model.byte_fallback is not supported beside continuing_subword_prefix "" and end_of_word_suffix "</w>"`},
 		{"model", model(`"type"`, `"unk_token":"<unk>","type"`), `model.unk_token: "<unk>" is not in the vocabulary`},
 		{"model", model(`"a b"`, `"a b b"`), `model.merges: "a b b" is not two tokens and a space`},
 		{"model", model(`"a b"`, `"ab"`), `model.merges: "ab" is not two tokens and a space`},
@@ -53,9 +62,19 @@ func TestLoadErrors(t *testing.T) {
 		{"model", model(`"ab":2`, `"ab":-1`), `cannot unmarshal number -1`},
 		{"added_tokens", added(`"lstrip":false,`, ``), `added_tokens[0]: key "lstrip" is missing`},
 		{"added_tokens", added(`"content":"<s>",`, ``), `added_tokens[0]: key "content" is missing`},
-		{"normalizer", `{"type":"BertNormalizer"}`, `normalizer.type: "BertNormalizer" is not supported`},
-		{"normalizer", `{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Nmt"}]}`,
-			`normalizer.normalizers[1].type: "Nmt" is not supported`},
+		{"normalizer", `{"type":"BertNormalizer"}`, `normalizer: key "clean_text" is missing`},
+		{"normalizer", `{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Other"}]}`,
+			`normalizer.normalizers[1].type: "Other" is not supported`},
+		{"normalizer", `{"type":"Precompiled","precompiled_charsmap":"?"}`,
+			`normalizer.precompiled_charsmap: illegal base64 data`},
+		{"normalizer", `{"type":"Precompiled","precompiled_charsmap":"AQ=="}`,
+			`normalizer.precompiled_charsmap: has 1 bytes, want the size of a trie first`},
+		{"normalizer", `{"type":"Precompiled","precompiled_charsmap":"/////w=="}`,
+			`has a trie of 4294967292 bytes in 0`},
+		{"normalizer", `{"type":"Precompiled","precompiled_charsmap":"AAAAAA=="}`, `has an empty trie`},
+		{"normalizer", `{"type":"Precompiled","precompiled_charsmap":"` + base64.StdEncoding.EncodeToString(
+			append([]byte{4, 0, 0, 0, 0, 0, 0, 0}, bytes.Repeat([]byte("a"), 5000)...)) + `"}`,
+			`normalizer: Precompiled could make a text more than 4096 times longer`},
 		{"normalizer", `{"type":"Sequence"}`, `normalizer: key "normalizers" is missing`},
 		{"normalizer", `{"type":"Strip","strip_left":true}`, `normalizer: key "strip_right" is missing`},
 		{"normalizer", `{"type":"Replace","pattern":{"String":""},"content":"x"}`,
@@ -70,7 +89,10 @@ func TestLoadErrors(t *testing.T) {
 			`normalizer: Replace could make a text more than 4096 times longer`},
 		{"normalizer", `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 64) +
 			`{"type":"NFC"}]}`, `normalizer.normalizers: 65 entries, at most 64`},
-		{"pre_tokenizer", `{"type":"UnicodeScripts"}`, `pre_tokenizer.type: "UnicodeScripts" is not supported`},
+		{"pre_tokenizer", `{"type":"Other"}`, `pre_tokenizer.type: "Other" is not supported`},
+		{"pre_tokenizer", `{"type":"CharDelimiterSplit","delimiter":"ab"}`,
+			`pre_tokenizer.delimiter: "ab" is not one character`},
+		{"pre_tokenizer", `{"type":"FixedLength","length":0}`, `pre_tokenizer.length: 0 is not positive`},
 		{"pre_tokenizer", `{"type":"ByteLevel"}`, `pre_tokenizer: key "add_prefix_space" is missing`},
 		{"pre_tokenizer", `{"type":"Split","pattern":{"String":"a"},"behavior":"Sideways","invert":false}`,
 			`pre_tokenizer.behavior: "Sideways" is not supported`},
@@ -106,7 +128,12 @@ func TestLoadErrors(t *testing.T) {
 			`post_processor: special token id 99 is not in the vocabulary`},
 		{"post_processor",
 			`{"type":"Sequence","processors":[{"type":"TemplateProcessing","single":[]},{"type":"TemplateProcessing","single":[]}]}`, `post_processor.processors[1]: a second TemplateProcessing is not supported`},
-		{"decoder", `{"type":"WordPiece"}`, `decoder.type: "WordPiece" is not supported`},
+		{"decoder", `{"type":"Other"}`, `decoder.type: "Other" is not supported`},
+		{"decoder", `{"type":"WordPiece"}`, `decoder: key "prefix" is missing`},
+		{"decoder", `{"type":"BPEDecoder","suffix":""}`, `decoder.suffix: an empty one is not supported`},
+		{"decoder", `{"type":"CTC","pad_token":"","word_delimiter_token":"|"}`, `an empty pad_token or word_delimiter_token`},
+		{"decoder", `{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"WordPiece","prefix":"##","cleanup":true}]}`,
+			`decoder: WordPiece, BPEDecoder or CTC as number 1 is not the first, which is not supported`},
 		{"decoder", `{"type":"Replace","pattern":{"Regex":"a"},"content":""}`,
 			`decoder.pattern: only a String that is not empty is supported here`},
 		{"decoder", `{"type":"Strip","content":"xy","start":0,"stop":0}`, `decoder.content: "xy" is not one character`},
@@ -185,6 +212,9 @@ func FuzzLoad(f *testing.F) {
 			raw[k] = json.RawMessage(v)
 		}
 		f.Add(withParts(f, []byte(small), raw))
+	}
+	for _, name := range []string{"bert", "clip", "gpt1", "pieces", "prefixed", "rules", "word-level"} {
+		f.Add(unzip(f, "kinds/"+name+".json.gz"))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		tok, err := Load(b)

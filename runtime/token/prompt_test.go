@@ -22,6 +22,9 @@ func variants(t *testing.T) map[string]*Tokenizer {
 	for _, name := range families {
 		out[name] = loadFile(t, name)
 	}
+	for _, name := range kinds(t) {
+		out[name] = loadKind(t, name)
+	}
 	load := func(of, about string, file []byte) {
 		tok, err := Load(file)
 		if err != nil {

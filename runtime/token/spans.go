@@ -112,38 +112,25 @@ func toValidUTF8Spans(s string, data dataSpans) (string, dataSpans) {
 	return out.String(), data
 }
 
-// findBarred sets barred: the withheld tokens that the model itself can produce, which word
-// must remove from data. Few files have any.
-func (m *bpe) findBarred(tokens []*addedToken) {
-	ids := make(map[uint32]bool)
-	for _, t := range tokens {
-		ids[t.id] = t.withheld
-	}
-	barred := make(map[uint32]bool)
+// findBarred implements model: few files have tokens that merges or ignoreMerges make and that are withheld.
+func (m *bpe) findBarred(withheld map[uint32]string) {
+	barred := make(barredSet)
 	for _, id := range m.results {
-		if ids[id] {
+		if _, ok := withheld[id]; ok {
 			barred[id] = true
 		}
 	}
 	if m.ignoreMerges {
 		for word, id := range m.vocab {
-			if ids[id] && (m.raw && len(word) > 1 || utf8.RuneCountInString(word) > 1) {
+			if _, ok := withheld[id]; ok && (m.raw && len(word) > 1 || utf8.RuneCountInString(word) > 1) {
 				barred[id] = true
 			}
 		}
 	}
-	if len(barred) > 0 {
-		m.barred = barred
-	}
+	m.barredSet = barred
 }
 
-// withoutBarred returns the tokens of the bytes [start, end) of a word, given those that the
-// model produced; if the word overlaps data, without barred ones.
-func (e *encoder) withoutBarred(x text, start, end int, symbols []symbol) []symbol {
-	m := e.t.model
-	if !slices.ContainsFunc(symbols, func(s symbol) bool { return m.barred[s.id] }) ||
-		!e.data.overlaps(x.origin(start, end)) {
-		return symbols
-	}
-	return m.merge(m.symbols(x.s[start:end]), symbols[:0], m.barred)
+// withoutBarred implements model.
+func (m *bpe) withoutBarred(word string, out []symbol) []symbol {
+	return m.merge(m.symbols(word), out, m.barredSet)
 }

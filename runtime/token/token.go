@@ -29,7 +29,7 @@ var ErrFormat = errors.New("tokenizer.json")
 
 // Tokenizer encodes and decodes. It is safe for concurrent use.
 type Tokenizer struct {
-	model      *bpe
+	model      model
 	normalizer normalizers
 	// added tokens that are matched in the original text, and in the normalized text
 	rawFinder, normalizedFinder finder
@@ -263,27 +263,4 @@ func (e *encoder) run(s string) bool {
 			return e.stages[0](x.slice(start, end))
 		})
 	})
-}
-
-// word emits the tokens of a word.
-func (e *encoder) word(x text) bool {
-	m := e.t.model
-	for at := 0; at < len(x.s); {
-		end := at + m.segmentEnd(x.s[at:])
-		if e.room != nil && !e.room(end-at, e.t.longest) {
-			return false
-		}
-		e.symbols = m.encode(x.s[at:end], e.symbols[:0])
-		if m.barred != nil && e.data != nil {
-			e.symbols = e.withoutBarred(x, at, end, e.symbols)
-		}
-		for _, s := range e.symbols {
-			if !e.emit(s.id, x, at, at+int(s.size), e.t.tokens[s.id]) {
-				return false
-			}
-			at += int(s.size)
-		}
-		at = end
-	}
-	return true
 }
