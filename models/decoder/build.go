@@ -154,8 +154,15 @@ func (b *builder) fail(err error) {
 	}
 }
 
+// forgetEvery is after how many parameters the memory of those that were read is given back: without that, a mapped
+// checkpoint fills the memory that the process may have, page by page.
+const forgetEvery = 32 << 20
+
 // progress counts parameters as they are written.
 func (b *builder) progress(n int) {
+	if before := b.done; before/forgetEvery != (before+int64(n))/forgetEvery {
+		b.src.set.Forget()
+	}
 	b.done += int64(n)
 	if b.opt.Progress != nil {
 		b.opt.Progress(b.done, b.src.params)

@@ -74,13 +74,14 @@ func Open(fsys fs.FS, name string) (_ *File, err error) {
 
 // add maps one part.
 func (f *File) add(fsys fs.FS, name string) (*Metadata, error) {
-	data, release, err := tensors.MapFS(fsys, name)
+	m, err := tensors.MapFS(fsys, name)
 	if err != nil {
 		return nil, err
 	}
+	data := m.Bytes()
 	meta, entries, body, err := readHeader(name, data)
 	if err != nil {
-		return nil, errors.Join(err, release())
+		return nil, errors.Join(err, m.Close())
 	}
 	list := make([]*tensors.Tensor, len(entries))
 	for i, e := range entries {
@@ -91,5 +92,5 @@ func (f *File) add(fsys fs.FS, name string) (*Metadata, error) {
 			list[i] = tensors.NewCoded(e.name, e.coding.coded, e.shape, name, own)
 		}
 	}
-	return meta, f.Tensors.Add(name, list, release)
+	return meta, f.Tensors.Add(name, list, m)
 }

@@ -9,26 +9,26 @@ import (
 // file is one open safetensors file.
 type file struct {
 	tensors []*tensors.Tensor
-	release func() error
+	mapping *tensors.Mapping
 }
 
 // openFile maps path and checks its header.
 func openFile(path string) (*file, error) {
-	data, release, err := tensors.MapFile(path)
+	m, err := tensors.MapFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return newFile(filepath.Base(path), data, release)
+	return newFile(filepath.Base(path), m)
 }
 
 // newFile is parseFile for a mapping, which it ends after an error.
-func newFile(name string, data []byte, release func() error) (*file, error) {
-	out, err := parseFile(name, data)
+func newFile(name string, m *tensors.Mapping) (*file, error) {
+	out, err := parseFile(name, m.Bytes())
 	if err != nil {
-		release()
+		m.Close()
 		return nil, err
 	}
-	out.release = release
+	out.mapping = m
 	return out, nil
 }
 
@@ -38,7 +38,7 @@ func parseFile(name string, data []byte) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &file{release: func() error { return nil }, tensors: make([]*tensors.Tensor, len(entries))}
+	out := &file{mapping: &tensors.Mapping{}, tensors: make([]*tensors.Tensor, len(entries))}
 	for i, e := range entries {
 		out.tensors[i] = tensors.New(e.name, e.dtype, e.shape, name, data[body+e.begin:body+e.end:body+e.end])
 	}

@@ -29,11 +29,11 @@ func OpenDir(dir string) (*tensors.Set, error) { return OpenFS(os.DirFS(dir)) }
 // tensor.
 func OpenFS(fsys fs.FS) (*tensors.Set, error) {
 	return openFolder(fsys, func(name string) (*file, error) {
-		data, release, err := tensors.MapFS(fsys, name)
+		m, err := tensors.MapFS(fsys, name)
 		if err != nil {
 			return nil, err
 		}
-		return newFile(name, data, release)
+		return newFile(name, m)
 	})
 }
 
@@ -54,7 +54,7 @@ func openFolder(fsys fs.FS, openOne func(name string) (*file, error)) (_ *tensor
 		if err != nil {
 			return nil, err
 		}
-		return s, s.Add(SingleFile, f.tensors, f.release)
+		return s, s.Add(SingleFile, f.tensors, f.mapping)
 	}
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func openFolder(fsys fs.FS, openOne func(name string) (*file, error)) (_ *tensor
 		if err != nil {
 			return nil, err
 		}
-		if err := s.Add(shard, f.tensors, f.release); err != nil {
+		if err := s.Add(shard, f.tensors, f.mapping); err != nil {
 			return nil, err
 		}
 	}
@@ -152,7 +152,7 @@ func OpenFile(path string) (*tensors.Set, error) {
 		return nil, err
 	}
 	s := new(tensors.Set)
-	if err := s.Add(filepath.Base(path), f.tensors, f.release); err != nil {
+	if err := s.Add(filepath.Base(path), f.tensors, f.mapping); err != nil {
 		s.Close()
 		return nil, err
 	}

@@ -291,5 +291,5 @@ func parse(name string, data []byte) (*tensors.Set, error) {
 		return nil, err
 	}
 	s := new(tensors.Set)
-	return s, s.Add(name, f.tensors, f.release)
+	return s, s.Add(name, f.tensors, f.mapping)
 }

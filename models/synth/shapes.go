@@ -16,8 +16,13 @@ type shape struct {
 	eps, theta              float64
 	qkvBias                 bool
 	untied                  bool // the head is a matrix of its own
-	bos                     int
-	eos                     []int
+	qkNorm                  bool // queries and keys are normed
+	// experts are those of a layer's mixture, each of size expert, of which a token uses perToken; 0 for none.
+	experts, perToken, expert int
+	bos                       int
+	eos                       []int
+	// shard is how many bytes of tensors a file holds, at least one tensor; 0 for all in one file.
+	shard int64
 	// extra keys of config.json.
 	extra map[string]any
 }
@@ -51,6 +56,14 @@ var shapes = map[string]shape{
 		extra: map[string]any{"rope_scaling": map[string]any{"rope_type": "llama3", "factor": 8.0,
 			"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}},
 	},
+	// A mixture of experts in files of 4 GB, 61 GB together: conversions must not need all of it at once.
+	"qwen3-30b-a3b": {
+		architecture: "Qwen3MoeForCausalLM", modelType: "qwen3_moe",
+		hidden: 2048, intermediate: 6144, layers: 48, heads: 32, kvHeads: 4, headDim: 128,
+		experts: 128, perToken: 8, expert: 768, shard: 4e9,
+		vocab: 151936, maxPositions: 40960, eps: 1e-6, theta: 1000000, untied: true, qkNorm: true, bos: 151643,
+		eos: []int{151645, 151643},
+	},
 }
 
 // Shapes lists the names that Write knows.
@@ -81,6 +94,10 @@ func (s shape) config() map[string]any {
 		"rms_norm_eps": s.eps, "rope_theta": s.theta, "hidden_act": "silu",
 		"tie_word_embeddings": !s.untied, "torch_dtype": "bfloat16",
 		"bos_token_id": s.bos, "eos_token_id": s.eos[0],
+	}
+	if s.experts > 0 {
+		c["num_experts"], c["num_experts_per_tok"], c["moe_intermediate_size"] = s.experts, s.perToken, s.expert
+		c["norm_topk_prob"], c["decoder_sparse_step"], c["mlp_only_layers"] = true, 1, []int{}
 	}
 	for k, v := range s.extra {
 		c[k] = v

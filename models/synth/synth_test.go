@@ -67,7 +67,7 @@ func TestShapesAreThePublicOnes(t *testing.T) {
 
 func TestWriteRefuses(t *testing.T) {
 	if err := Write(t.TempDir(), "gpt-7", 1); err == nil ||
-		err.Error() != `shape "gpt-7" is unknown, want one of llama3.1-8b, llama3.2-1b, qwen2.5-0.5b, smollm2-135m` {
+		err.Error() != `shape "gpt-7" is unknown, want one of llama3.1-8b, llama3.2-1b, qwen2.5-0.5b, qwen3-30b-a3b, smollm2-135m` {
 		t.Errorf("got %v", err)
 	}
 	dir := t.TempDir()

@@ -7,46 +7,73 @@ import (
 	"os"
 )
 
-// MapFile maps a file into memory, read-only, and returns its content and what ends the mapping.
-func MapFile(path string) (data []byte, release func() error, err error) {
+// Mapping is a file in memory, read-only.
+type Mapping struct {
+	data   []byte
+	mapped bool // rather than read
+}
+
+// Bytes returns the file's content, which is valid until Close.
+func (m *Mapping) Bytes() []byte { return m.data }
+
+// Forget gives back the memory of what was read of a mapped file so far. It is read again when it is needed again.
+func (m *Mapping) Forget() {
+	if m.mapped {
+		forget(m.data)
+	}
+}
+
+// Close ends the mapping; once is enough.
+func (m *Mapping) Close() error {
+	data, mapped := m.data, m.mapped
+	m.data, m.mapped = nil, false
+	if !mapped {
+		return nil
+	}
+	return unmap(data)
+}
+
+// MapFile maps a file into memory.
+func MapFile(path string) (*Mapping, error) {
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s: is not a regular file", path)
+		return nil, fmt.Errorf("%s: is not a regular file", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer f.Close() // a mapping outlives its descriptor
 	return mapOpen(f, path)
 }
 
 // MapFS is MapFile for a file of a file system. One that is not on the disk is read into memory.
-func MapFS(fsys fs.FS, name string) (data []byte, release func() error, err error) {
+func MapFS(fsys fs.FS, name string) (*Mapping, error) {
 	if st, err := fs.Stat(fsys, name); err == nil && !st.Mode().IsRegular() { // opening a pipe would wait for a writer
-		return nil, nil, fmt.Errorf("%s: is not a regular file", name)
+		return nil, fmt.Errorf("%s: is not a regular file", name)
 	}
 	f, err := fsys.Open(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer f.Close()
 	if onDisk, ok := f.(*os.File); ok {
 		return mapOpen(onDisk, name)
 	}
-	data, err = io.ReadAll(f)
-	return data, func() error { return nil }, err
+	data, err := io.ReadAll(f)
+	return &Mapping{data: data}, err
 }
 
-func mapOpen(f *os.File, name string) (data []byte, release func() error, err error) {
+func mapOpen(f *os.File, name string) (*Mapping, error) {
 	st, err := f.Stat()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if !st.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s: is not a regular file", name)
+		return nil, fmt.Errorf("%s: is not a regular file", name)
 	}
-	if data, release, err = mapBytes(f, st.Size()); err != nil {
-		return nil, nil, fmt.Errorf("%s: read: %w", name, err)
+	m, err := mapBytes(f, st.Size())
+	if err != nil {
+		return nil, fmt.Errorf("%s: read: %w", name, err)
 	}
-	return data, release, nil
+	return m, nil
 }

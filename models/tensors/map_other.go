@@ -8,10 +8,13 @@ import (
 )
 
 // mapBytes reads the file where mmap is not at hand.
-func mapBytes(f *os.File, size int64) ([]byte, func() error, error) {
+func mapBytes(f *os.File, size int64) (*Mapping, error) {
 	data := make([]byte, size)
 	if _, err := io.ReadFull(f, data); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return data, func() error { return nil }, nil
+	return &Mapping{data: data}, nil
 }
+
+func unmap([]byte) error { return nil }
+func forget([]byte)      {}

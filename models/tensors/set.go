@@ -14,15 +14,15 @@ type Set struct {
 	byName map[string]*Tensor
 	names  []string
 	files  []string
-	closer []func() error
+	maps   []*Mapping
 }
 
-// Add adds a file's tensors. Close calls release, also if Add has failed.
-func (s *Set) Add(file string, list []*Tensor, release func() error) error {
+// Add adds a file's tensors, which lie in m. Close closes m, also if Add has failed.
+func (s *Set) Add(file string, list []*Tensor, m *Mapping) error {
 	if s.byName == nil {
 		s.byName = map[string]*Tensor{}
 	}
-	s.closer = append(s.closer, release)
+	s.maps = append(s.maps, m)
 	s.files = append(s.files, file)
 	for _, t := range list {
 		if other, twice := s.byName[t.Name]; twice {
@@ -85,12 +85,19 @@ func (s *Set) Rename(to func(name string) string) error {
 // Files returns the base names of the files, in order of name.
 func (s *Set) Files() []string { return s.files }
 
+// Forget gives back the memory of what was read of the files so far.
+func (s *Set) Forget() {
+	for _, m := range s.maps {
+		m.Forget()
+	}
+}
+
 // Close unmaps the files. Views from Tensor.Bytes become invalid.
 func (s *Set) Close() error {
 	var errs []error
-	for _, release := range s.closer {
-		errs = append(errs, release())
+	for _, m := range s.maps {
+		errs = append(errs, m.Close())
 	}
-	s.closer = nil
+	s.maps = nil
 	return errors.Join(errs...)
 }

@@ -66,6 +66,7 @@ func installedModels(flags *config.Flags) cobra.CompletionFunc {
 func newModelSynth() *cobra.Command {
 	var shape, out string
 	var seed uint64
+	var layers int
 	shapes := strings.Join(synth.Shapes(), ", ")
 	cmd := &cobra.Command{
 		Use: "synth --shape SHAPE --out DIR", Short: "Write a checkpoint of a public model's shape with random weights",
@@ -74,7 +75,7 @@ func newModelSynth() *cobra.Command {
 			if shape == "" || out == "" {
 				return misused("model synth needs --shape (%s) and --out", shapes)
 			}
-			if err := synth.Write(out, shape, seed); err != nil {
+			if err := synth.WriteLayers(out, shape, seed, layers); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "wrote a random checkpoint of the shape of %s to %s\n", shape, out)
@@ -83,6 +84,7 @@ func newModelSynth() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&shape, "shape", "", "`shape`: "+shapes)
 	cmd.Flags().StringVar(&out, "out", "", "`folder` to write, empty or absent")
+	cmd.Flags().IntVar(&layers, "layers", 0, "`number` of layers, if not that of the shape")
 	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed of the random weights")
 	complete(cmd, "shape", synth.Shapes()...)
 	must(cmd.MarkFlagDirname("out"))
