@@ -135,7 +135,7 @@ func describe(fsys fs.FS, name string) (*Checkpoint, error) {
 	}
 	if c.TokenizerJSON == nil {
 		var err error
-		if c.TokenizerJSON, err = sentencePieceJSON(fsys, &c.Tokenizer); err != nil {
+		if c.TokenizerJSON, err = otherTokenizer(fsys, &c.Tokenizer); err != nil {
 			return nil, err
 		}
 	}

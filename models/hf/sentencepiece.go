@@ -2,7 +2,6 @@ package hf
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -19,60 +18,142 @@ const (
 	AddedTokensFile   = "added_tokens.json"
 )
 
-// maxSentencePiece bounds the file's size; the largest public ones have a few MiB.
-const maxSentencePiece = 64 << 20
+// maxTokenizer bounds the size of files with vocabularies in other forms; the largest public ones have some 20 MiB.
+const maxTokenizer = 128 << 20
 
 // sentencePieceModel is what is read of the file, a ModelProto of sentencepiece_model.proto.
 type sentencePieceModel struct {
 	ggufVocab
-	bpe, prefix, trims, suffix, escapes bool
-	normalization                       string
-	charsmap                            int // bytes
+	// model is its kind: 1 is Unigram, 2 byte-pair encoding.
+	model                                     uint64
+	prefix, trims, suffix, escapes, fallbacks bool
+	charsmap                                  []byte
+	// separate are the tokens that the folder adds, by id: they are found before the text is normalized.
+	separate map[int]bool
 }
 
-// sentencePieceJSON makes tokenizer.json out of tokenizer.model, as transformers does for LlamaTokenizer; nil if
-// there is no such file. Only models of byte-pair encoding without a normalization are read.
-func sentencePieceJSON(fsys fs.FS, t *TokenizerConfig) ([]byte, error) {
-	st, err := fs.Stat(fsys, SentencePieceFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+// maxLead is more spaces than a text starts with.
+const maxLead = 1 << 10
+
+// Kinds of models.
+const (
+	unigramPieces = 1
+	pairPieces    = 2
+)
+
+// sentencePieceJSON makes tokenizer.json out of tokenizer.model, with the tokens that the folder adds to it as
+// transformers has them.
+func sentencePieceJSON(fsys fs.FS, t *TokenizerConfig, data []byte) ([]byte, error) {
 	fail := func(format string, a ...any) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w: %s", SentencePieceFile, ErrConfig, fmt.Sprintf(format, a...))
 	}
-	if err != nil {
-		return nil, err
-	}
-	if st.Size() > maxSentencePiece {
-		return fail("has %d bytes, at most %d are allowed", st.Size(), maxSentencePiece)
-	}
-	data, err := fs.ReadFile(fsys, SentencePieceFile)
-	if err != nil {
-		return nil, err
-	}
-	m := sentencePieceModel{prefix: true, trims: true, escapes: true}
+	m := sentencePieceModel{model: unigramPieces, prefix: true, trims: true, escapes: true, separate: map[int]bool{}}
 	if err := m.read(data); err != nil {
 		return fail("%v", err)
 	}
 	switch {
 	case len(m.tokens) == 0:
 		return fail("has no pieces")
-	case !m.bpe:
-		return fail("is no byte-pair encoding: other kinds are not supported without a %s", TokenizerFile)
-	case m.charsmap > 0:
-		return fail("normalizes text by %q, which is not supported without a %s", m.normalization, TokenizerFile)
-	case m.trims || m.suffix || !m.escapes:
-		return fail("treats spaces in a way that is not supported without a %s", TokenizerFile)
+	case len(m.tokens) > maxTokens:
+		return fail("has %d pieces, at most %d are allowed", len(m.tokens), maxTokens)
+	case m.model != unigramPieces && m.model != pairPieces:
+		return fail("is neither Unigram nor byte-pair encoding, but kind %d", m.model)
 	}
+	for i, text := range m.tokens {
+		if len(text) > maxTokenBytes || text == "" {
+			return fail("piece %d has %d bytes, want 1 to %d", i, len(text), maxTokenBytes)
+		}
+	}
+	user := m.user()
 	if err := m.addTokens(fsys, t); err != nil {
 		return nil, err
 	}
-	file := sentencePieceFile(&m.ggufVocab, m.prefix, t.NotLegacy)
+	plain := m.charsmap == nil && !m.trims && !m.suffix && m.escapes
+	var file map[string]any
+	if m.model == pairPieces {
+		file = sentencePieceFile(&m.ggufVocab, m.prefix, t.NotLegacy)
+	} else if file = m.unigram(); file == nil {
+		return fail("has no unknown piece")
+	}
+	if m.model == unigramPieces || !plain {
+		file["pre_tokenizer"], file["normalizer"] = nil, m.normalizer(t.NotLegacy, user)
+	}
 	add := t.AddBOS == nil || *t.AddBOS
-	file["added_tokens"] = m.added()
+	file["version"], file["added_tokens"] = "1.0", m.addedTokens()
 	file["post_processor"] = postProcessor(&m.ggufVocab, map[bool]string{true: t.BOS}[add],
 		map[bool]string{true: t.EOS}[t.AddEOS])
 	return json.Marshal(file)
+}
+
+// user lists the symbols of users, which a Unigram model treats as pieces that always win.
+func (m *sentencePieceModel) user() (texts []string) {
+	for i, text := range m.tokens {
+		if m.kind(i) == ggufUser {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// normalizer is what SentencePiece does to a text; once puts the space only before its start.
+func (m *sentencePieceModel) normalizer(once bool, user []string) any {
+	n := map[string]any{"type": "SentencePiece", "add_dummy_prefix": m.prefix, "first_only": once,
+		"remove_extra_whitespaces": m.trims, "escape_whitespaces": m.escapes, "treat_whitespace_as_suffix": m.suffix}
+	if m.model == unigramPieces {
+		n["user_defined_symbols"] = user
+	}
+	if m.charsmap != nil {
+		n["precompiled_charsmap"] = m.charsmap // in base64
+	}
+	return n
+}
+
+// unigram is tokenizer.json of a Unigram model; nil if no piece is the unknown one.
+func (m *sentencePieceModel) unigram() map[string]any {
+	unk := -1
+	vocab := make([][]any, len(m.tokens))
+	for i, text := range m.tokens {
+		kind := m.kind(i)
+		if kind == ggufUnknown {
+			unk = i
+		}
+		if m.separate[i] {
+			kind = ggufControl
+		}
+		vocab[i] = []any{text, m.scores[i], kind}
+	}
+	if unk < 0 {
+		return nil
+	}
+	decoders := []any{map[string]any{"type": "Replace", "pattern": map[string]any{"String": space}, "content": " "}}
+	if m.fallbacks {
+		decoders = append(decoders, map[string]any{"type": "ByteFallback"})
+	}
+	decoders = append(decoders, map[string]any{"type": "Fuse"})
+	lead := 0 // spaces that SentencePiece leaves out at the start of a text
+	switch {
+	case m.trims:
+		lead = maxLead
+	case m.prefix:
+		lead = 1
+	}
+	decoders = append(decoders, map[string]any{"type": "Strip", "content": " ", "start": lead, "stop": 0})
+	return map[string]any{
+		"decoder": map[string]any{"type": "Sequence", "decoders": decoders},
+		"model":   map[string]any{"type": "SentencePiece", "unk_id": unk, "byte_fallback": m.fallbacks, "vocab": vocab},
+	}
+}
+
+// addedTokens lists the tokens that are found in text before anything else: symbols of users are pieces of a Unigram
+// model, unless the folder adds them.
+func (m *sentencePieceModel) addedTokens() []map[string]any {
+	if m.model != unigramPieces {
+		return m.added()
+	}
+	return slices.DeleteFunc(m.added(), func(a map[string]any) bool {
+		id := a["id"].(int)
+		return m.kind(id) == ggufUser && !m.separate[id]
+	})
 }
 
 // protoFields calls do for each field of a message; value is that of a number, bytes that of a text or message.
@@ -117,19 +198,21 @@ func (m *sentencePieceModel) read(data []byte) error {
 			return protoFields(message, func(n protowire.Number, value uint64, _ []byte) error {
 				switch n {
 				case 3:
-					m.bpe = value == 2
+					m.model = value
 				case 24:
 					m.suffix = value != 0
+				case 35:
+					m.fallbacks = value != 0
 				}
 				return nil
 			})
 		case 3: // how text is normalized
 			return protoFields(message, func(n protowire.Number, value uint64, bytes []byte) error {
 				switch n {
-				case 1:
-					m.normalization = string(bytes)
 				case 2:
-					m.charsmap = len(bytes)
+					if len(bytes) > 0 {
+						m.charsmap = bytes
+					}
 				case 3:
 					m.prefix = value != 0
 				case 4:
@@ -171,6 +254,7 @@ func (m *sentencePieceModel) addTokens(fsys fs.FS, t *TokenizerConfig) error {
 			m.tokens, m.scores = append(m.tokens, ""), append(m.scores, 0)
 			m.kinds = append(m.kinds, ggufUnused)
 		}
+		m.separate[id] = true
 		m.tokens[id], m.kinds[id] = text, map[bool]float64{true: ggufControl, false: ggufUser}[special]
 		return nil
 	}

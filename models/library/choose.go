@@ -72,6 +72,10 @@ var rootFiles = []string{
 	hf.ChatTemplateFile, hf.ProcessorConfigFile, hf.LegacyTemplateFile, vision.PreprocessorFile,
 }
 
+// otherTokenizers are those that serving reads if there is no tokenizer.json.
+var otherTokenizers = []string{hf.TekkenFile, hf.SentencePieceFile, hf.AddedTokensFile, hf.TiktokenFile,
+	hf.QwenTiktokenFile}
+
 // onnxGraphs are the paths of a ready graph, best first: the layouts of onnxruntime-genai
 // and of onnx-community. Data files are beside it.
 var onnxGraphs = []string{"model.onnx", "onnx/model.onnx"}
@@ -106,7 +110,11 @@ func Choose(names []string, file string, read func(name string) ([]byte, error))
 		return nil, err
 	}
 	var out []string
-	for _, n := range rootFiles {
+	roots := rootFiles
+	if !has[hf.TokenizerFile] {
+		roots = slices.Concat(rootFiles, otherTokenizers)
+	}
+	for _, n := range roots {
 		if has[n] && (n != hf.ConfigFile || !hf.IsGGUF(weights[0])) {
 			out = append(out, n)
 		}

@@ -30,7 +30,7 @@ func tiny() shape {
 
 func TestShapesAreThePublicOnes(t *testing.T) {
 	params := map[string]int64{"smollm2-135m": 134515008, "qwen2.5-0.5b": 494032768, "llama3.2-1b": 1235814400,
-		"llama3.1-8b": 8030261248}
+		"llama3.1-8b": 8030261248, "qwen3-30b-a3b": 30532122624}
 	if got := Shapes(); len(got) != len(params) || !slices.IsSorted(got) {
 		t.Fatalf("shapes %v", got)
 	}

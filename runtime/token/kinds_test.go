@@ -215,7 +215,7 @@ func FuzzCharsmap(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, s string) {
 		m, err := newCharsmap(b)
-		if err != nil {
+		if err != nil || m.longest > maxGrowth {
 			return
 		}
 		s = toValidUTF8(s)

@@ -20,6 +20,7 @@ type file struct {
 }
 
 type addedFile struct {
+	ID         *uint32 `json:"id"`
 	Content    *string `json:"content"`
 	SingleWord *bool   `json:"single_word"`
 	LStrip     *bool   `json:"lstrip"`
@@ -30,6 +31,10 @@ type addedFile struct {
 
 // Load reads a tokenizer.json. Its errors wrap ErrFormat and name the unsupported key and
 // value.
+//
+// Beside the reference's types it knows three by which other files are given in that form: the normalizer and the model
+// SentencePiece, which do what that library does, and the model Tiktoken, byte-pair encoding by ranks. With these
+// models added tokens have the ids that the file gives them.
 func Load(tokenizerJSON []byte) (*Tokenizer, error) {
 	t, err := load(tokenizerJSON)
 	if err != nil {
@@ -145,9 +150,20 @@ func (t *Tokenizer) loadVocab(m *modelFile, added []addedFile) error {
 			continue
 		}
 		id, ok := t.ids[tok.content]
-		if !ok {
+		switch {
+		case m.owns && a.ID == nil:
+			return fmt.Errorf("%s: key \"id\" is missing", where)
+		case m.owns:
+			ok = ok && id == *a.ID
+			id = *a.ID
+			if id >= limit {
+				return fmt.Errorf("%s: id %d leaves too large a gap: ids below %d", where, id, limit)
+			}
+		case !ok:
 			id = next
 			next++
+		}
+		if !ok {
 			if err := t.put(where, tok.content, id); err != nil {
 				return err
 			}

@@ -31,7 +31,13 @@ type modelFile struct {
 	vocab  map[string]uint32
 	list   []treeWord
 	scores []float64
+	kinds  []int
+	// owns says that added tokens have the ids of the file, whatever the vocabulary says.
+	owns bool
 }
+
+// Types of models. The last two are not the reference's: see Load.
+var modelTypes = []string{"BPE", "Unigram", "WordLevel", "WordPiece", "SentencePiece", "Tiktoken"}
 
 // readModel reads the model and its vocabulary.
 func readModel(b json.RawMessage) (*modelFile, error) {
@@ -42,6 +48,7 @@ func readModel(b json.RawMessage) (*modelFile, error) {
 	if err := json.Unmarshal(b, f); err != nil {
 		return nil, fmt.Errorf("model: %w", err)
 	}
+	f.owns = f.Type != nil && (*f.Type == "SentencePiece" || *f.Type == "Tiktoken")
 	if f.Type == nil {
 		kind := f.untyped()
 		f.Type = &kind
@@ -49,12 +56,12 @@ func readModel(b json.RawMessage) (*modelFile, error) {
 	if isNull(f.Vocab) {
 		return nil, fmt.Errorf("model.vocab is missing")
 	}
-	if !slices.Contains([]string{"BPE", "Unigram", "WordLevel", "WordPiece"}, *f.Type) {
+	if !slices.Contains(modelTypes, *f.Type) {
 		return nil, fmt.Errorf("model.type: %.64q is not supported, only \"BPE\", \"Unigram\", \"WordLevel\" and \"WordPiece\"",
 			*f.Type)
 	}
 	var err error
-	if *f.Type == "Unigram" {
+	if *f.Type == "Unigram" || *f.Type == "SentencePiece" {
 		err = f.readList()
 	} else {
 		err = json.Unmarshal(f.Vocab, &f.vocab)
@@ -79,17 +86,19 @@ func (f *modelFile) untyped() string {
 	return "BPE"
 }
 
-// scoredToken is an entry of Unigram's vocabulary: a token and its score.
+// scoredToken is an entry of Unigram's vocabulary: a token and its score; SentencePiece's has its kind too.
 type scoredToken struct {
 	text  string
 	score float64
+	kind  int
 }
 
 func (s *scoredToken) UnmarshalJSON(b []byte) error {
 	var text *string
 	var score *float64
-	pair := []any{&text, &score}
-	if err := json.Unmarshal(b, &pair); err != nil || len(pair) != 2 || text == nil || score == nil {
+	s.kind = pieceNormal
+	entry := []any{&text, &score, &s.kind}
+	if err := json.Unmarshal(b, &entry); err != nil || len(entry) > 3 || text == nil || score == nil {
 		return fmt.Errorf("%.64s is not a token and its score", b)
 	}
 	s.text, s.score = *text, *score
@@ -101,9 +110,9 @@ func (f *modelFile) readList() error {
 	if err := json.Unmarshal(f.Vocab, &list); err != nil {
 		return err
 	}
-	f.list, f.scores = make([]treeWord, len(list)), make([]float64, len(list))
+	f.list, f.scores, f.kinds = make([]treeWord, len(list)), make([]float64, len(list)), make([]int, len(list))
 	for i, s := range list {
-		f.list[i], f.scores[i] = treeWord{s.text, uint32(i)}, s.score
+		f.list[i], f.scores[i], f.kinds[i] = treeWord{s.text, uint32(i)}, s.score, s.kind
 	}
 	return nil
 }
@@ -114,8 +123,10 @@ func (f *modelFile) size() int { return len(f.vocab) + len(f.list) }
 // build builds the model of a tokenizer whose pre-tokenizers are loaded.
 func (f *modelFile) build(t *Tokenizer) (model, error) {
 	switch *f.Type {
-	case "Unigram":
+	case "Unigram", "SentencePiece":
 		return f.unigram()
+	case "Tiktoken":
+		return f.tiktoken(t)
 	case "WordPiece":
 		return f.wordPiece()
 	case "WordLevel":
@@ -147,7 +158,27 @@ func (f *modelFile) unigram() (*unigram, error) {
 	if err := checkLengths(f.list); err != nil {
 		return nil, err
 	}
+	if *f.Type == "SentencePiece" {
+		return newPieces(f.list, f.scores, f.kinds, *f.UnkID, f.ByteFallback), nil
+	}
 	return newUnigram(f.list, f.scores, *f.UnkID, f.ByteFallback), nil
+}
+
+// words lists a vocabulary.
+func (f *modelFile) words() []treeWord {
+	words := make([]treeWord, 0, len(f.vocab))
+	for s, id := range f.vocab {
+		words = append(words, treeWord{s, id})
+	}
+	return words
+}
+
+func (f *modelFile) tiktoken(t *Tokenizer) (*rankBPE, error) {
+	m, err := newRankBPE(f.words())
+	if err == nil && !t.useRawBytes(f.vocab) {
+		err = fmt.Errorf("pre_tokenizer: the model Tiktoken needs ByteLevel as the last one")
+	}
+	return m, err
 }
 
 func (f *modelFile) wordPiece() (*wordPiece, error) {
@@ -155,10 +186,7 @@ func (f *modelFile) wordPiece() (*wordPiece, error) {
 	if err != nil {
 		return nil, err
 	}
-	words := make([]treeWord, 0, len(f.vocab))
-	for s, id := range f.vocab {
-		words = append(words, treeWord{s, id})
-	}
+	words := f.words()
 	if err := checkLengths(words); err != nil {
 		return nil, err
 	}

@@ -171,6 +171,8 @@ func (ns normalizers) checkGrowth() error {
 			}
 		case *charsmap:
 			times, name = max(1, n.longest), "Precompiled"
+		case *sentencePiece:
+			times, name = n.grows(), "SentencePiece"
 		}
 		if growth *= times; growth > maxGrowth {
 			return fmt.Errorf("normalizer: %s could make a text more than %d times longer", name, maxGrowth)
@@ -211,6 +213,9 @@ func loadNormalizers(b json.RawMessage, where string, depth int) (normalizers, e
 	case "Precompiled":
 		m, err := p.charsmap(where)
 		return one(m, err)
+	case "SentencePiece":
+		n, err := p.sentencePiece(b, where)
+		return one(n, err)
 	case "Strip":
 		left, err := require(p.StripLeft, where, "strip_left")
 		if err != nil {
@@ -266,6 +271,40 @@ func (p *part) charsmap(where string) (*charsmap, error) {
 		return nil, fmt.Errorf("%s.precompiled_charsmap: %w", where, err)
 	}
 	return m, nil
+}
+
+// sentencePiece reads a SentencePiece, all of whose keys may be missing.
+func (p *part) sentencePiece(b json.RawMessage, where string) (*sentencePiece, error) {
+	var f struct {
+		Prefix  bool     `json:"add_dummy_prefix"`
+		Once    bool     `json:"first_only"`
+		Trims   bool     `json:"remove_extra_whitespaces"`
+		Escapes bool     `json:"escape_whitespaces"`
+		Suffix  bool     `json:"treat_whitespace_as_suffix"`
+		User    []string `json:"user_defined_symbols"`
+	}
+	if err := json.Unmarshal(b, &f); err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
+	}
+	n := &sentencePiece{prefix: f.Prefix, once: f.Once, trims: f.Trims, suffix: f.Suffix, space: " "}
+	if f.Escapes {
+		n.space = mark
+	}
+	if len(f.User) > 0 {
+		words := make([]treeWord, len(f.User))
+		for i, s := range f.User {
+			words[i] = treeWord{s, uint32(i)}
+		}
+		if err := checkLengths(words); err != nil {
+			return nil, fmt.Errorf("%s.user_defined_symbols: %w", where, err)
+		}
+		n.user = newPrefixTree(words)
+	}
+	var err error
+	if p.Charsmap != nil {
+		n.rules, err = p.charsmap(where)
+	}
+	return n, err
 }
 
 func loadPre(b json.RawMessage, where string, depth int) ([]pretoken, error) {

@@ -51,11 +51,15 @@ func newRegex(pattern string) (*splitter, error) {
 }
 
 // foldLongS adds the one case folding of contractions that Oniguruma has and regexp2 lacks: ſ
-// is an s.
+// is an s; and it writes the one intersection of classes that models have in regexp2's way.
 var foldLongS = strings.NewReplacer(
 	contractionsGPT, "(?i:'[sſ]|'t|'re|'ve|'m|'ll|'d)",
 	contractionsTiktoken, "(?i:[sſdmt]|ll|ve|re)",
+	notHan, `-[\p{Han}]]`,
 )
+
+// notHan ends a class that leaves out Chinese characters, which regexp2 writes as a subtraction.
+const notHan = `&&[^\p{Han}]]`
 
 // The two forms of contractions in patterns.
 const (
@@ -77,6 +81,9 @@ func checkPattern(p string) error {
 			}
 			i++
 		case inClass && p[i] == ']':
+			inClass = false
+		case inClass && strings.HasPrefix(rest, notHan):
+			i += len(notHan) - 1
 			inClass = false
 		case inClass:
 			if p[i] == '[' {

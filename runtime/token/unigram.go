@@ -20,7 +20,9 @@ type unigram struct {
 	unkScore float64
 	// fallback[b] is the token <0xBB>, -1 if the vocabulary has none; nil without byte_fallback.
 	fallback []int64
-	cache    wordCache
+	// single computes as SentencePiece does, see newPieces.
+	single bool
+	cache  wordCache
 }
 
 // newUnigram returns the model of a list of tokens with their scores.
@@ -78,8 +80,12 @@ func (m *unigram) best(word string, out []symbol, skip barredSet) []symbol {
 		_, n := runeAt(word, start)
 		before, single := ends[start].score, false
 		offer := func(end int, score float64, id uint32, unk bool) {
-			if e := &ends[end]; e.start < 0 || before+score > e.score {
-				*e = pathEnd{before + score, int32(start), unk, id}
+			sum := before + score
+			if m.single {
+				sum = float64(float32(before) + float32(score))
+			}
+			if e := &ends[end]; e.start < 0 || sum > e.score {
+				*e = pathEnd{sum, int32(start), unk, id}
 			}
 		}
 		at := int32(0)
@@ -125,7 +131,7 @@ func (m *unigram) collect(word string, ends []pathEnd, out []symbol, skip barred
 // more, or those of its bytes, or the unknown token.
 func (m *unigram) unknown(s string, out []symbol, skip barredSet) []symbol {
 	size := int32(len(s))
-	if id, ok := m.tree.find(s); ok && !skip[id] {
+	if id, ok := m.tree.find(s); ok && !skip[id] && !m.single {
 		return append(out, symbol{id: id, size: size})
 	}
 	if !m.covers(s) {
