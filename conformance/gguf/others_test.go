@@ -50,8 +50,8 @@ func otherTokenizer(t *testing.T, name string) (*token.Tokenizer, *hf.Checkpoint
 }
 
 // TestOtherTokenizers: tokenizers in the forms of SentencePiece, Mistral and tiktoken give the tokens that their own
-// libraries give, of the strings in testdata or of those in the folder that OTHER_TOKENIZERS names; decoded they are the
-// text again, as it is normalized.
+// libraries give, of the strings in testdata or of those in the folder that OTHER_TOKENIZERS names; decoded they are
+// the text again, as it is normalized.
 func TestOtherTokenizers(t *testing.T) {
 	entries, err := os.ReadDir(others)
 	if err != nil || len(entries) < 10 {

@@ -68,22 +68,23 @@ type ranked struct {
 
 // Families whose files hold ranks alone.
 var (
-	llamaRanks = ranked{pattern: threeDigits, special: llamaSpecial, begin: "<|begin_of_text|>", end: "<|end_of_text|>"}
-	qwenRanks  = ranked{pattern: oneDigit, nfc: true, special: qwenSpecial, end: "<|endoftext|>"}
-	kimiRanks  = ranked{pattern: `[\p{Han}]+|` + kimiWords(`*`, `+`) + "|" + kimiWords(`+`, `*`) + `|\p{N}{1,3}` + others,
+	llamaRanks = ranked{pattern: threeDigits, special: llamaSpecial, begin: "<|begin_of_text|>",
+		end: "<|end_of_text|>"}
+	qwenRanks = ranked{pattern: oneDigit, nfc: true, special: qwenSpecial, end: "<|endoftext|>"}
+	kimiRanks = ranked{pattern: `[\p{Han}]+|` + kimiWords(`*`, `+`) + "|" + kimiWords(`+`, `*`) + `|\p{N}{1,3}` + others,
 		special: func() []string { return nil }, begin: "[BOS]", end: "[EOS]"}
 )
 
 // kimiWords is a pattern of words that are not Chinese, with so many upper-case and lower-case letters.
 func kimiWords(upper, lower string) string {
-	return `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]` + upper + `[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]` +
-		lower + contractions + `?`
+	return `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]` + upper +
+		`[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]` + lower + contractions + `?`
 }
 
 // llamaSpecial are the special tokens of Llama 3, as its own code has them since version 3.1.
 func llamaSpecial() []string {
-	list := []string{"<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|reserved_special_token_1|>",
-		"<|finetune_right_pad_id|>", "<|step_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>",
+	list := []string{"<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>",
+		"<|reserved_special_token_1|>", "<|finetune_right_pad_id|>", "<|step_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>",
 		"<|python_tag|>", "<|image|>"}
 	return numberedTokens(list, 256, "<|reserved_special_token_%d|>", 2)
 }
@@ -161,11 +162,12 @@ func (t *TokenizerConfig) setDefaults(begin, end string, added map[int]AddedToke
 	if t.Tokens == nil {
 		t.Tokens = map[string]string{}
 	}
-	known := func(text string) bool {
-		return slices.ContainsFunc(slices.Collect(maps.Values(added)), func(a AddedToken) bool { return a.Content == text })
+	texts := map[string]bool{}
+	for _, a := range added {
+		texts[a.Content] = true
 	}
 	for key, text := range map[string]string{"bos_token": begin, "eos_token": end} {
-		if t.Tokens[key] == "" && text != "" && known(text) {
+		if t.Tokens[key] == "" && texts[text] {
 			t.Tokens[key] = text
 		}
 	}
@@ -216,10 +218,12 @@ func rankedJSON(vocab map[string]int, added map[int]AddedToken, pattern string, 
 	add := t.AddBOS == nil || *t.AddBOS
 	return json.Marshal(map[string]any{
 		"version": "1.0", "added_tokens": list, "normalizer": normalizer,
-		"pre_tokenizer": map[string]any{"type": "Sequence", "pretokenizers": []any{split(pattern), byteLevelStep(false)}},
+		"pre_tokenizer": map[string]any{"type": "Sequence",
+			"pretokenizers": []any{split(pattern), byteLevelStep(false)}},
 		"post_processor": postProcessor(v, map[bool]string{true: t.BOS}[add],
 			map[bool]string{true: t.EOS}[t.AddEOS]),
-		"decoder": map[string]any{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
-		"model":   map[string]any{"type": "Tiktoken", "vocab": vocab},
+		"decoder": map[string]any{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
+			"use_regex": true},
+		"model": map[string]any{"type": "Tiktoken", "vocab": vocab},
 	})
 }

@@ -58,9 +58,10 @@ func (m *bpe) segmentEnd(s string) int {
 func (m *bpe) detectMark(merged []string) {
 	_, known := m.vocab[mark]
 	whole := m.hasUnk || m.fallback != nil && !slices.Contains(m.fallback, -1)
-	m.splitsAtMark = known && whole && m.prefix+m.suffix == "" && !m.raw && !m.ignoreMerges && !slices.ContainsFunc(merged, func(s string) bool {
-		return strings.Contains(strings.TrimLeft(s, mark), mark)
-	})
+	m.splitsAtMark = known && whole && m.prefix+m.suffix == "" && !m.raw && !m.ignoreMerges &&
+		!slices.ContainsFunc(merged, func(s string) bool {
+			return strings.Contains(strings.TrimLeft(s, mark), mark)
+		})
 }
 
 // encode implements model.

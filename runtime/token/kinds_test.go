@@ -169,7 +169,8 @@ func TestKindsWithhold(t *testing.T) {
 		texts, ids := withheldTokens(tok)
 		// Without byte tokens a text may be unknown as any other.
 		unk, tested := tok.Encode("\U000107fe", false), 0
-		for _, s := range append(texts, strings.Join(texts, ""), "a"+strings.Join(texts, "b"), strings.Join(texts, " ")) {
+		for _, s := range append(texts, strings.Join(texts, ""), "a"+strings.Join(texts, "b"),
+			strings.Join(texts, " ")) {
 			for i, id := range tok.EncodeSpans(s, all(s)) {
 				if ids[id] && (!slices.Contains(unk, id) || strings.HasPrefix(name, "pieces")) {
 					t.Errorf("%s: %q: token %d is %d", name, s, i, id)

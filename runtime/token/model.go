@@ -48,8 +48,8 @@ type barredSet map[uint32]bool
 func (b barredSet) barred(id uint32) bool { return b[id] }
 func (b barredSet) hasBarred() bool       { return len(b) > 0 }
 
-// barredOf returns the withheld tokens that a model finds in text, but not those whose text could not be encoded without
-// them: single characters and byte tokens.
+// barredOf returns the withheld tokens that a model finds in text, but not those whose text could not be encoded
+// without them: single characters and byte tokens.
 func barredOf(withheld map[uint32]string, find func(string) (uint32, bool)) barredSet {
 	out := make(barredSet)
 	for id, s := range withheld {

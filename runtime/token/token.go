@@ -1,6 +1,6 @@
 // Package token converts text to token ids and back as a Hugging Face tokenizer.json
 // specifies. It implements the file's whole pipeline: added tokens, normalizer,
-// pre-tokenizer, byte-pair encoding (BPE), post-processor and decoder, and the incremental
+// pre-tokenizer, model (BPE, Unigram, WordPiece, WordLevel), post-processor and decoder, and the incremental
 // detokenizer for streams. It knows nothing of models, requests and chat templates.
 //
 // The reference is the Rust library `tokenizers`: ids, offsets and decoded text are the

@@ -222,7 +222,8 @@ func EstimateParams(c hf.Config) float64 {
 
 func (in *instance) loadTokenizer(ckpt *hf.Checkpoint) error {
 	if ckpt.TokenizerJSON == nil {
-		return fmt.Errorf("%s has no %s: text cannot be turned into tokens without it", ckpt.Name, hf.TokenizerFile)
+		return fmt.Errorf("%s has no %s (nor %s, %s, %s or %s): text cannot be turned into tokens without one", ckpt.Name,
+			hf.TokenizerFile, hf.TekkenFile, hf.SentencePieceFile, hf.TiktokenFile, hf.QwenTiktokenFile)
 	}
 	tok, err := token.Load(ckpt.TokenizerJSON)
 	if err != nil {
