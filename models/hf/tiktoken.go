@@ -71,8 +71,8 @@ var (
 	llamaRanks = ranked{pattern: threeDigits, special: llamaSpecial, begin: "<|begin_of_text|>",
 		end: "<|end_of_text|>"}
 	qwenRanks = ranked{pattern: oneDigit, nfc: true, special: qwenSpecial, end: "<|endoftext|>"}
-	kimiRanks = ranked{pattern: `[\p{Han}]+|` + kimiWords(`*`, `+`) + "|" + kimiWords(`+`, `*`) + `|\p{N}{1,3}` + others,
-		special: func() []string { return nil }, begin: "[BOS]", end: "[EOS]"}
+	kimiRanks = ranked{pattern: `[\p{Han}]+|` + kimiWords(`*`, `+`) + "|" + kimiWords(`+`, `*`) + `|\p{N}{1,3}` +
+		others, special: func() []string { return nil }, begin: "[BOS]", end: "[EOS]"}
 )
 
 // kimiWords is a pattern of words that are not Chinese, with so many upper-case and lower-case letters.
@@ -84,8 +84,8 @@ func kimiWords(upper, lower string) string {
 // llamaSpecial are the special tokens of Llama 3, as its own code has them since version 3.1.
 func llamaSpecial() []string {
 	list := []string{"<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>",
-		"<|reserved_special_token_1|>", "<|finetune_right_pad_id|>", "<|step_id|>", "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>",
-		"<|python_tag|>", "<|image|>"}
+		"<|reserved_special_token_1|>", "<|finetune_right_pad_id|>", "<|step_id|>",
+		"<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|python_tag|>", "<|image|>"}
 	return numberedTokens(list, 256, "<|reserved_special_token_%d|>", 2)
 }
 
