@@ -27,6 +27,8 @@ type Arch struct {
 	TileRows int `json:"tile_rows,omitempty"`
 	// Places says that the graph takes the positions of tokens in time, height and width.
 	Places bool `json:"places,omitempty"`
+	// KeyEnds says that the graph takes the ends of what tokens see: those of an image see each other.
+	KeyEnds bool `json:"key_ends,omitempty"`
 	// Params counts the checkpoint's parameters, tied ones once.
 	Params int64 `json:"params"`
 }

@@ -36,11 +36,16 @@ const rotaryRowsInput = "rotary_rows"
 // placesInput is the input of a graph whose tokens have positions in time, height and width, [tokens, 3].
 const placesInput = "places"
 
-// Indices of PagedAttention's inputs head_sink, alibi_slopes, which is ours, and attention_metadata.
+// keyEndsInput is the input of a graph whose tokens may see tokens behind them, [tokens]: the position behind the last
+// key that each sees.
+const keyEndsInput = "key_ends"
+
+// Indices of PagedAttention's inputs head_sink, alibi_slopes and key_ends, which are ours, and attention_metadata.
 const (
-	sinksInput    = 11
-	slopesInput   = 14
-	metadataInput = 16
+	sinksInput      = 11
+	slopesInput     = 14
+	keyEndsPosition = 15
+	metadataInput   = 16
 )
 
 // graph adds the whole model, from ids to logits.
@@ -63,6 +68,9 @@ func (b *builder) graph() {
 	}
 	if b.places() {
 		b.g.Input(placesInput, onnx.Int64, tokens, onnx.Fixed(placesPerToken))
+	}
+	if b.keyEnds() {
+		b.g.Input(keyEndsInput, onnx.Int32, tokens)
 	}
 	b.rotaryTables()
 	switch {
@@ -363,6 +371,9 @@ func (b *builder) attend(i int, p, qkv string) string {
 	if c.ALiBi {
 		at(slopesInput, b.slopes(p+"slopes"))
 	}
+	if b.keyEnds() {
+		at(keyEndsPosition, keyEndsInput)
+	}
 	if op.metadata {
 		at(metadataInput, "attention_metadata")
 	}
@@ -545,6 +556,11 @@ const placesPerToken = 3
 
 // places reports whether the graph takes three positions for each token, which with text alone are equal.
 func (b *builder) places() bool { return b.sections() || b.cfg.Tensors.Positions != "" }
+
+// keyEnds reports whether tokens of an image see each other, also those behind them.
+func (b *builder) keyEnds() bool {
+	return b.opt.embeddings && b.cfg.Vision != nil && b.cfg.Vision.Mutual
+}
 
 // sections reports whether parts of a head turn by positions of their own. With text alone that is the ordinary rotary
 // embedding.

@@ -64,7 +64,7 @@ func runModel(t testing.TB, r Result, path string, blocks int) *machine {
 	p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
 		HeadDim: r.Arch.HeadDim, HalfCache: r.Layout.Cache == models.Float16,
 		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, OriginalLen: r.Arch.OriginalPositions, Blocks: blocks,
-		Width: r.Arch.Width, Places: r.Arch.Places})
+		Width: r.Arch.Width, Places: r.Arch.Places, KeyEnds: r.Arch.KeyEnds})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +114,9 @@ func (m *machine) feed(seqs []*sequence, tokens [][]llm.Token) [][]float32 {
 				int32(q.length%m.blockSize))
 			s.LogitRows = append(s.LogitRows, int32(len(s.LogitRows)))
 			q.length++
+		}
+		if m.model.KeyEnds() {
+			s.KeyEnds = llm.AppendKeyEnds(s.KeyEnds, q.pictures, q.length-len(tokens[i]), q.length)
 		}
 		if places {
 			s.Places = llm.AppendPlaces(s.Places, q.pictures, q.length-len(tokens[i]), q.length)

@@ -1,9 +1,11 @@
 package hf
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +26,8 @@ const (
 	LLaVANext VisionKind = "llava_next"
 	// QwenVL encodes a picture of any size as one grid of patches, Qwen2.5-VL's.
 	QwenVL VisionKind = "qwen2_5_vl"
+	// Gemma3Vision encodes a picture as one square by SigLIP, and means of its patches; more of it as further squares.
+	Gemma3Vision VisionKind = "gemma3"
 )
 
 // Vision describes the vision tower of a model that reads images, and what connects it to the text model.
@@ -41,8 +45,10 @@ type Vision struct {
 	Activation string
 	// Class says that a class token comes before the patches, and DropClass that the features are without it.
 	Class, DropClass bool
-	// Shuffle is the number of patches in each direction that become one row; 1 without a pixel shuffle.
+	// Shuffle is the number of patches in each direction that become one row; 1 if each does.
 	Shuffle int
+	// Mutual says that the text model lets the tokens of a tile see each other, also those behind them.
+	Mutual bool
 	// Projector names the activation between the two linear layers to the text model's width; "" is one layer.
 	Projector     string
 	ProjectorBias bool
@@ -90,6 +96,7 @@ var composites = map[string]composite{
 	"SmolVLMForConditionalGeneration":   {Idefics3, "smolvlm", "", siglipDefaults, idefics3Defaults},
 	"LlavaForConditionalGeneration":     {LLaVA, "llava", "clip_vision_model", clipDefaults, nil},
 	"LlavaNextForConditionalGeneration": {LLaVANext, "llava_next", "clip_vision_model", clipDefaults, nil},
+	"Gemma3ForConditionalGeneration":    {Gemma3Vision, "gemma3", "siglip_vision_model", siglipDefaults, gemma3Defaults},
 	// whose parts are read by functions of their own
 	"Qwen2_5_VLForConditionalGeneration": {QwenVL, "qwen2_5_vl", "", nil, nil},
 }
@@ -97,6 +104,7 @@ var composites = map[string]composite{
 // Defaults of transformers 5.23 for keys that a config.json may leave out.
 var (
 	idefics3Defaults = map[string]string{"image_token_id": "128257"}
+	gemma3Defaults   = map[string]string{"tie_word_embeddings": "true"}
 
 	siglipDefaults = map[string]string{"hidden_size": "1152", "intermediate_size": "3072", "num_hidden_layers": "12",
 		"num_attention_heads": "16", "image_size": "224", "patch_size": "32", "hidden_act": `"gelu_pytorch_tanh"`,
@@ -110,6 +118,9 @@ var (
 		"mistral": {"vocab_size": "32000", "hidden_size": "4096", "intermediate_size": "14336",
 			"num_hidden_layers": "32", "num_attention_heads": "32", "num_key_value_heads": "8",
 			"max_position_embeddings": "131072"},
+		"gemma3_text": {"vocab_size": "262208", "hidden_size": "2304", "intermediate_size": "9216",
+			"num_hidden_layers": "26", "num_attention_heads": "8", "num_key_value_heads": "4",
+			"max_position_embeddings": "131072"},
 		"qwen2": {"vocab_size": "151936", "hidden_size": "4096", "intermediate_size": "22016",
 			"num_hidden_layers": "32", "num_attention_heads": "32", "num_key_value_heads": "32",
 			"max_position_embeddings": "32768"},
@@ -120,7 +131,10 @@ var (
 // own configuration says how pictures are cut.
 var ignoredVision = setOf(`max_image_size size projection_dim vocab_size initializer_factor image_seq_length
 	perceiver_config neftune_noise_alpha pixel_shuffle_factor use_image_newline_parameter
-	ignore_index`)
+	ignore_index boi_token_index eoi_token_index boi_token_id eoi_token_id`)
+
+// imageKeys are those of Gemma 3 beside its parts, which a checkpoint of the text model alone has, too.
+var imageKeys = setOf("image_token_index image_token_id mm_tokens_per_image")
 
 // fill gives keys that are absent their defaults.
 func (o *object) fill(defaults map[string]string) {
@@ -140,7 +154,8 @@ func parseComposite(o *object, name string, c composite) (Config, error) {
 	text, sections := o.textConfig(c.kind)
 	tower := o.object("vision_config")
 	for key, part := range map[string]*object{"text_config": text, "vision_config": tower} {
-		if part == nil && o.err == nil {
+		blind := part == tower && c.kind == Gemma3Vision // a checkpoint of the text model alone
+		if part == nil && !blind && o.err == nil {
 			o.fail(key, "is missing")
 		}
 	}
@@ -159,24 +174,13 @@ func parseComposite(o *object, name string, c composite) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	v := Vision{}
-	if c.kind == QwenVL {
-		v = readQwenTower(o, tower, config.Hidden)
+	config.Architecture = name
+	if tower != nil {
 		config.Rope.Sections = sections
-		text.checkSections(config)
+		config.Vision = readVision(o, text, tower, c, config)
 	} else {
-		v = readTower(o, tower, c)
+		o.ignore(imageKeys)
 	}
-	if o.err == nil {
-		o.err = text.err
-	}
-	if o.err == nil {
-		o.err = tower.err
-	}
-	if o.err == nil && int(v.ImageToken) >= config.Vocab {
-		o.fail("image_token_id", "%d is not below text_config.vocab_size %d", v.ImageToken, config.Vocab)
-	}
-	config.Architecture, config.Vision = name, &v
 	if own := o.ids("bos_token_id"); own != nil {
 		config.BOS = own
 	}
@@ -187,6 +191,22 @@ func parseComposite(o *object, name string, c composite) (Config, error) {
 	o.ignore(ignoredVision)
 	o.checkUnread(name)
 	return config, o.err
+}
+
+// readVision reads the vision tower of a model whose text model is config.
+func readVision(o, text, tower *object, c composite, config Config) *Vision {
+	var v Vision
+	if c.kind == QwenVL {
+		v = readQwenTower(o, tower, config.Hidden)
+		text.checkSections(config)
+	} else {
+		v = readTower(o, tower, c)
+	}
+	o.err = cmp.Or(o.err, text.err, tower.err)
+	if o.err == nil && int(v.ImageToken) >= config.Vocab {
+		o.fail("image_token_id", "%d is not below text_config.vocab_size %d", v.ImageToken, config.Vocab)
+	}
+	return &v
 }
 
 // textConfig returns the configuration of the text model, and the parts of its rotary embedding, if it has such.
@@ -221,10 +241,13 @@ func readTower(o, tower *object, c composite) Vision {
 	if n := tower.int("num_channels", 3, 0, 1<<10); n != 3 {
 		tower.fail("num_channels", "%d: want 3", n)
 	}
-	if c.kind == Idefics3 {
+	switch c.kind {
+	case Idefics3:
 		v.Shuffle = o.int("scale_factor", 2, 1, maxSide)
 		v.ImageToken = uint32(o.requireInt("image_token_id", 0, maxVocab))
-	} else {
+	case Gemma3Vision:
+		v.readGemma(o, tower)
+	default:
 		v.readLLaVA(o)
 	}
 	if v.Side%v.Patch != 0 || v.Patches()%v.Shuffle != 0 {
@@ -241,6 +264,24 @@ func readTower(o, tower *object, c composite) Vision {
 
 // maxSide bounds the pixels of a tile's side.
 const maxSide = 1 << 13
+
+// readGemma reads what Gemma 3 adds: rows that are means of squares of patches, so that a tile has mm_tokens_per_image.
+func (v *Vision) readGemma(o, tower *object) {
+	tokens := o.int("mm_tokens_per_image", 256, 1, maxSide*maxSide)
+	side := int(math.Sqrt(float64(tokens)))
+	if v.Patch == 0 || side*side != tokens || v.Patches()%side != 0 {
+		o.fail("mm_tokens_per_image", "%d is not a square whose root divides the %d patches in a line", tokens,
+			v.Side/max(v.Patch, 1))
+		return
+	}
+	v.Shuffle, v.Mutual = v.Patches()/side, true
+	tower.read["vision_use_head"] = true // of a part that the features do not pass
+	key := "image_token_index"
+	if !o.has(key) && o.has("image_token_id") {
+		key = "image_token_id"
+	}
+	v.ImageToken = uint32(o.int(key, 262144, 0, maxVocab))
+}
 
 // readLLaVA reads what LLaVA adds: CLIP's class token, the layer that the features come from, and a projector of two
 // layers.
@@ -327,19 +368,29 @@ func (c *Checkpoint) arrange(set *tensors.Set) error {
 	if c.Config.Packing.Method != "" {
 		return c.Config.Packing.unpack(set)
 	}
-	if c.Config.Vision == nil {
+	if !c.Config.composite() {
 		return nil
 	}
 	if err := set.Rename(c.Config.Renamed); err != nil {
 		return fmt.Errorf("%s: %w", c.Config.Architecture, err)
 	}
+	ofVision := func(name string) bool { return strings.HasPrefix(name, VisionPrefix) }
+	if v := c.Config.Vision; v != nil && v.Kind == Gemma3Vision && !slices.ContainsFunc(set.Names(), ofVision) {
+		c.Config.Vision = nil // a checkpoint of the text model alone
+	}
 	return nil
+}
+
+// composite reports whether the model's class is one of several parts.
+func (c *Config) composite() bool {
+	_, ok := composites[c.Architecture]
+	return ok
 }
 
 // Renamed returns the name that the builders know for a tensor, or module, of a checkpoint. It differs in models that
 // read images.
 func (c *Config) Renamed(name string) string {
-	if c.Vision == nil {
+	if !c.composite() {
 		return name
 	}
 	for _, r := range renames {

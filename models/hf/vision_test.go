@@ -63,6 +63,58 @@ const qwenVL = `{"architectures": ["Qwen2_5_VLForConditionalGeneration"], "atten
 "window_size": 112, "fullatt_block_indexes": [7, 15, 23, 31], "tokens_per_second": 2, "temporal_patch_size": 2},
 "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}, "vocab_size": 152064}`
 
+// gemma3 is that of gemma-3-4b-it, which leaves much of its text model to defaults.
+const gemma3 = `{"architectures": ["Gemma3ForConditionalGeneration"], "boi_token_index": 255999,
+"eoi_token_index": 256000, "eos_token_id": [1, 106], "image_token_index": 262144, "initializer_range": 0.02,
+"mm_tokens_per_image": 256, "model_type": "gemma3", "text_config": {"hidden_size": 2560, "intermediate_size": 10240,
+"model_type": "gemma3_text", "num_hidden_layers": 34, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+"sliding_window": 1024}, "torch_dtype": "bfloat16", "transformers_version": "4.50.0.dev0", "vision_config": {
+"hidden_size": 1152, "image_size": 896, "intermediate_size": 4304, "model_type": "siglip_vision_model",
+"num_attention_heads": 16, "num_hidden_layers": 27, "patch_size": 14, "vision_use_head": false}}`
+
+// TestGemma3: what the configuration of a published Gemma 3 leaves out has transformers' defaults, also without the
+// part of the vision tower.
+func TestGemma3(t *testing.T) {
+	got, err := ParseConfig([]byte(gemma3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Vision{Kind: Gemma3Vision, Hidden: 1152, Intermediate: 4304, Layers: 27, Heads: 16, Side: 896, Patch: 14,
+		NormEps: 1e-6, Activation: "gelu_pytorch_tanh", Shuffle: 4, Mutual: true, ImageToken: 262144}
+	if !reflect.DeepEqual(*got.Vision, want) || want.TileRows() != 256 {
+		t.Errorf("%+v, want %+v", *got.Vision, want)
+	}
+	text, tower, _ := strings.Cut(gemma3, `, "vision_config"`)
+	if tower == "" {
+		t.Fatal("no vision_config")
+	}
+	blind, err := ParseConfig([]byte(text + "}"))
+	if err != nil || blind.Vision != nil {
+		t.Fatalf("%+v, %v", blind.Vision, err)
+	}
+	for _, c := range []Config{got, blind} {
+		if c.Architecture != "Gemma3ForConditionalGeneration" || c.Vocab != 262208 || c.Hidden != 2560 ||
+			c.Heads != 8 ||
+			c.KVHeads != 4 || c.HeadDim != 256 || c.Layers != 34 || c.MaxPositions != 131072 || !c.Tied ||
+			c.Windows[0] != 1024 || c.Windows[5] != 0 || c.Rope.Factor != 8 || c.WindowRope.Theta != 10000 ||
+			!reflect.DeepEqual(c.EOS, []uint32{1, 106}) {
+			t.Errorf("%+v", c)
+		}
+	}
+	for _, c := range [][3]string{
+		{`"mm_tokens_per_image": 256`, `"mm_tokens_per_image": 250`, "mm_tokens_per_image: 250 is not a square"},
+		{`"mm_tokens_per_image": 256`, `"mm_tokens_per_image": 225`,
+			"mm_tokens_per_image: 225 is not a square whose root divides the 64"},
+		{`"image_token_index": 262144`, `"image_token_index": 262208`, "image_token_id: 262208 is not below"},
+		{`siglip_vision_model`, `x`, `vision_config.model_type: "x" is not supported`},
+	} {
+		if _, err := ParseConfig([]byte(strings.Replace(gemma3, c[0], c[1], 1))); err == nil ||
+			!strings.Contains(err.Error(), c[2]) {
+			t.Errorf("%s: %v, want %s", c[1], err, c[2])
+		}
+	}
+}
+
 // TestRopeOfQwenVL: the sections of the rotary embedding are read in each of the forms that files have.
 func TestRopeOfQwenVL(t *testing.T) {
 	for _, rope := range []string{`"rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}`,

@@ -108,7 +108,7 @@ func openModel(t testing.TB, checkpoint string, w models.Weights) *model {
 	p, err := ort.Open(ort.Options{ModelPath: file, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
 		HeadDim: r.Arch.HeadDim, HalfCache: r.Layout.Cache == models.Float16,
 		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, Blocks: 64, Threads: 2, Width: r.Arch.Width,
-		Places: r.Arch.Places, Adapters: len(decoder.Matrices(ck.Config))})
+		Places: r.Arch.Places, KeyEnds: r.Arch.KeyEnds, Adapters: len(decoder.Matrices(ck.Config))})
 	if err != nil {
 		t.Fatal(err)
 	}

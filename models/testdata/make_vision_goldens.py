@@ -24,7 +24,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import (AutoProcessor, CLIPVisionConfig, Idefics3Config, Idefics3ForConditionalGeneration,
+from transformers import (AutoProcessor, CLIPVisionConfig, Gemma3Config, Gemma3ForConditionalGeneration,
+                          Gemma3ImageProcessor, Gemma3Processor, Gemma3TextConfig, Idefics3Config, Idefics3ForConditionalGeneration,
                           Idefics3ImageProcessor, Idefics3Processor, LlamaConfig, LlavaConfig,
                           LlavaForConditionalGeneration, LlavaNextConfig, LlavaNextForConditionalGeneration,
                           LlavaNextImageProcessor, LlavaNextProcessor, LlavaProcessor, MistralConfig,
@@ -60,6 +61,10 @@ QWEN_TEMPLATE = (
     "<|vision_start|><|video_pad|><|vision_end|>{% elif 'text' in content %}{{ content['text'] }}{% endif %}{% endfor %}"
     "<|im_end|>\n{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 
+# Gemma's names for the image token, what stands before it, which is the placeholder, and behind.
+GEMMA = {"<image>": "<image_soft_token>", "<fake_token_around_image>": "<start_of_image>",
+         "<global-img>": "<end_of_image>"}
+
 TEXT = dict(vocab_size=VOCAB, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
             num_key_value_heads=2, max_position_embeddings=1024, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 # The pictures of each run.
@@ -84,7 +89,9 @@ def tokenizer(names):
     t = Tokenizer(models.BPE(vocab=vocab, merges=[]))
     t.pre_tokenizer, t.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     t.add_special_tokens([AddedToken(s, special=True, normalized=False) for s in special])
-    return PreTrainedTokenizerFast(tokenizer_object=t, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+    more = dict(zip(("image_token", "boi_token", "eoi_token"), GEMMA.values())) if names is GEMMA else {}
+    return PreTrainedTokenizerFast(tokenizer_object=t, bos_token="<s>", eos_token="</s>", unk_token="<unk>",
+                                   extra_special_tokens=more)
 
 
 def siglip(side, patch, **more):
@@ -163,6 +170,21 @@ def case_qwen2_5_vl():
         images, tok, Qwen2VLVideoProcessor(**sizes), chat_template=QWEN_TEMPLATE)
 
 
+def case_gemma3():
+    rope = {"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+            "full_attention": {"rope_type": "linear", "rope_theta": 1000000.0, "factor": 4.0}}
+    text = Gemma3TextConfig(**{**TEXT, "hidden_size": 48, "num_hidden_layers": 3, "head_dim": 16}, sliding_window=11,
+                            layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                            query_pre_attn_scalar=24, rope_parameters=rope)
+    vision = dict(siglip(32, 4), model_type="siglip_vision_model", vision_use_head=False)
+    config = Gemma3Config(text_config=text.to_dict(), vision_config=vision, mm_tokens_per_image=16, image_token_index=3,
+                          boi_token_index=4, eoi_token_index=6)
+    images = Gemma3ImageProcessor(size={"height": 32, "width": 32})
+    template = TEMPLATE.replace("<image>", "<start_of_image>")
+    return Gemma3ForConditionalGeneration, config, lambda tok: Gemma3Processor(
+        images, tok, chat_template=template, image_seq_length=16)
+
+
 CASES = {name.removeprefix("case_").replace("_", "-"): f for name, f in list(globals().items())
          if name.startswith("case_")}
 
@@ -175,10 +197,14 @@ def randomise(model, generator):
             value = 1.0 + 0.3 * noise
         elif name.endswith("bias"):
             value = 0.3 * noise
+        elif "embed_tokens" in name and model.config.model_type == "gemma3":
+            value = 0.15 * noise  # which the model multiplies by the root of its width
         elif "embed" in name or "newline" in name:
             value = 0.5 * noise
         elif model.config.tie_word_embeddings and any(part in name for part in ("o_proj", "down_proj")):
             value = 4 * noise / p.shape[1] ** 0.5  # else a token would follow itself
+        elif "mm_input_projection" in name:
+            value = 2 * noise / p.shape[0] ** 0.5  # [in, out]; embeddings of tokens are scaled
         elif any(part in name for part in ("q_proj", "k_proj")):
             value = noise * 1.8 / p.shape[1] ** 0.5
         elif name.endswith("connector.modality_projection.proj.weight") or "projector.linear_2" in name:
@@ -231,6 +257,8 @@ def run(model, processor, pictures):
                   "attention_mask": torch.ones(1, len(ids) + len(out), dtype=torch.long)}
         if "mm_token_type_ids" in inputs:  # those of text are 0
             longer["mm_token_type_ids"] = torch.nn.functional.pad(inputs["mm_token_type_ids"], (0, len(out)))
+        if "token_type_ids" in inputs:
+            longer["token_type_ids"] = torch.nn.functional.pad(inputs["token_type_ids"], (0, len(out)))
         full = model(**longer).logits[0]
         top = full[len(ids) - 1:-1].topk(2).values
         margin = (top[:, 0] - top[:, 1]).min().item()
@@ -250,7 +278,7 @@ def run(model, processor, pictures):
 
 def write(name):
     cls, config, make = CASES[name]()
-    processor = make(tokenizer(QWEN if name.startswith("qwen") else {}))
+    processor = make(tokenizer(QWEN if name.startswith("qwen") else GEMMA if name == "gemma3" else {}))
     at = HERE / "vision" / name
     for seed in range(100):
         torch.manual_seed(0)

@@ -7,6 +7,8 @@ func Scaling(p Processor) (mean, std [3]float32) {
 		return p.mean, p.std
 	case *llava:
 		return p.mean, p.std
+	case *gemma3:
+		return p.mean, p.std
 	case *qwen:
 		return p.mean, p.std
 	}

@@ -68,6 +68,8 @@ type settings struct {
 	MaxPixels     *int       `json:"max_pixels"`
 	Temporal      *int       `json:"temporal_patch_size"`
 	Merge         *int       `json:"merge_size"`
+	PanAndScan    *bool      `json:"do_pan_and_scan"`
+	Length        *int       `json:"image_seq_length"`
 }
 
 // Settings that a model may leave out, by their defaults in transformers 5.23.
@@ -88,7 +90,7 @@ const (
 var without = []string{"processor_class", "do_convert_rgb", "return_tensors", "data_format", "input_data_format",
 	"device",
 	"disable_grouping", "chat_template", "video_processor", "return_row_col_info", "default_to_square",
-	"video_sampling"}
+	"video_sampling", "pan_and_scan_min_crop_size", "pan_and_scan_max_num_crops", "pan_and_scan_min_ratio_to_activate"}
 
 // parse reads the settings of an object. A key that is not known, and could change what is computed, is an error.
 func (s *settings) parse(data []byte) error {
@@ -151,6 +153,8 @@ var classes = map[hf.VisionKind][]string{
 	hf.LLaVA:     {"CLIPImageProcessor", "CLIPFeatureExtractor", "LlavaImageProcessor"},
 	hf.LLaVANext: {"LlavaNextImageProcessor"},
 	hf.QwenVL:    {"Qwen2VLImageProcessor"},
+
+	hf.Gemma3Vision: {"Gemma3ImageProcessor"},
 }
 
 // fits checks what the settings say of the model.
@@ -165,8 +169,14 @@ func (s *settings) fits(v hf.Vision) error {
 		return errors.New("do_pad: true is not supported: pictures are cut and not padded to a square")
 	}
 	token := imageToken
-	if v.Kind == hf.QwenVL {
+	switch v.Kind {
+	case hf.QwenVL:
 		token = qwenToken
+	case hf.Gemma3Vision:
+		token = gemmaToken
+	}
+	if v.Kind != hf.Gemma3Vision && s.PanAndScan != nil && *s.PanAndScan {
+		return errors.New("do_pan_and_scan: true is unknown and may change how images are prepared")
 	}
 	if s.Token != nil && *s.Token != token {
 		return fmt.Errorf("image_token: %.60q is not supported, want %q", *s.Token, token)
@@ -181,15 +191,17 @@ func (s *settings) fits(v hf.Vision) error {
 	if s.Strategy != nil && v.Kind != hf.Idefics3 && *s.Strategy != strategy {
 		return fmt.Errorf("vision_feature_select_strategy: %.60q, but %s says %q", *s.Strategy, hf.ConfigFile, strategy)
 	}
+	plain := v.Kind != hf.Idefics3 && v.Kind != hf.Gemma3Vision
 	for _, n := range []struct {
 		key  string
 		have *int
 		want int
 		of   bool
 	}{
+		{"image_seq_length", s.Length, v.TileRows(), v.Kind == hf.Gemma3Vision},
 		{"image_seq_len", s.Sequence, v.TileRows(), v.Kind == hf.Idefics3},
-		{"patch_size", s.Patch, v.Patch, v.Kind != hf.Idefics3},
-		{"num_additional_image_tokens", s.Additional, 1, v.Kind != hf.Idefics3}, // CLIP's class token
+		{"patch_size", s.Patch, v.Patch, plain},
+		{"num_additional_image_tokens", s.Additional, 1, plain}, // CLIP's class token
 	} {
 		if n.of && n.have != nil && *n.have != n.want {
 			return fmt.Errorf("%s: %d, but by %s it is %d", n.key, *n.have, hf.ConfigFile, n.want)
@@ -245,6 +257,8 @@ func Open(fsys fs.FS, v hf.Vision) (Processor, error) {
 		p, err = newLLaVA(s, v)
 	case hf.QwenVL:
 		p, err = newQwen(s, v)
+	case hf.Gemma3Vision:
+		p, err = newGemma3(s, v)
 	default:
 		err = fmt.Errorf("no processor for %q", v.Kind)
 	}

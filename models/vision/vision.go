@@ -18,6 +18,8 @@ type Plan struct {
 	// Columns is how many of the tokens make a line of the picture, for models to which a token's place in the picture
 	// is its position; 0 for others.
 	Columns int
+	// Mutual says that the tokens of the picture see each other, also those behind them.
+	Mutual bool
 }
 
 // Input is one input of a vision tower. One of Floats and Ints is set.

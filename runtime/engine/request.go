@@ -145,10 +145,11 @@ func (e *Engine) checkEmbeddings(r Request) error {
 	end, width := 0, e.shape.Width
 	for i, m := range r.Embeddings {
 		if m.At < end || m.N < 1 || m.End() > len(r.Prompt) || len(m.Vectors) != m.N*width || width == 0 ||
-			m.Columns < 0 || m.Columns > 0 && m.N%m.Columns != 0 {
+			m.Columns < 0 || m.Columns > 0 && m.N%m.Columns != 0 || m.Mutual && (m.End() == len(r.Prompt) ||
+			r.Params.PromptLogprobs) {
 			return fmt.Errorf("%w: BUG: engine: embedding %d has %d numbers for tokens %d to %d, after %d, of a prompt "+
-				"of %d, in lines of %d; the model takes %d for each", llm.ErrInvalid, i, len(m.Vectors), m.At, m.End(), end,
-				len(r.Prompt), m.Columns, width)
+				"of %d, in lines of %d, mutual: %t; the model takes %d for each", llm.ErrInvalid, i, len(m.Vectors), m.At,
+				m.End(), end, len(r.Prompt), m.Columns, m.Mutual, width)
 		}
 		end = m.End()
 	}

@@ -188,6 +188,10 @@ type Step struct {
 	// Places [3*T] are the positions of each token in time, height and width, for models that have such. Empty: all
 	// three are the token's position in its sequence.
 	Places []int32
+	// KeyEnds [T] is, for each token, the position behind the last key of its row that it sees, ascending within a row
+	// and not beyond it: for tokens of a run whose tokens see each other that of the run's last. Empty: each sees the
+	// keys up to its own.
+	KeyEnds []int32
 	// Long [B] says which rows are of sequences longer than the model's original context, for models that rotate all
 	// tokens of those otherwise. Empty: none is.
 	Long []bool
@@ -205,6 +209,9 @@ type Embedding struct {
 	// Columns, if not 0, says that the run is a picture in lines of so many tokens, which the model wants to know: see
 	// AppendPlaces. It divides N.
 	Columns int
+	// Mutual says that the tokens of the run see each other, also those behind them, so that one step computes all of
+	// them. A prompt does not end with such a run.
+	Mutual bool
 }
 
 // End returns the index after the run's last token.
@@ -219,7 +226,7 @@ func (e Embedding) Cut(from, to int) Embedding {
 	}
 	width := len(e.Vectors) / e.N
 	return Embedding{At: from, N: to - from, Sum: e.Sum, // without Columns: it may begin and end within a line
-		Vectors: e.Vectors[(from-e.At)*width : (to-e.At)*width : (to-e.At)*width]}
+		Mutual: e.Mutual, Vectors: e.Vectors[(from-e.At)*width : (to-e.At)*width : (to-e.At)*width]}
 }
 
 // Adapter is the number of a low-rank adapter (LoRA) that a backend holds.

@@ -38,3 +38,47 @@ func AppendPlaces(to []int32, list []Embedding, first, end int) []int32 {
 	text(max(end, at))
 	return to
 }
+
+// Whole returns where a step that computes tokens first to end of a sequence with these embeddings must stop so that it
+// cuts no run whose tokens see each other: most, which is first if there is no such place behind it, and least, the
+// first such place.
+func Whole(list []Embedding, first, end int) (most, least int) {
+	most, least = end, first+1
+	for _, e := range list {
+		if !e.Mutual {
+			continue
+		}
+		if e.At <= first && first < e.End() {
+			least = e.End()
+		}
+		if e.At < end && end < e.End() {
+			most = max(e.At, first)
+		}
+	}
+	return most, least
+}
+
+// HasMutual reports whether some of the tokens first to end of a sequence with these embeddings see tokens behind them.
+func HasMutual(list []Embedding, first, end int) bool {
+	for _, e := range list {
+		if e.Mutual && e.Cut(first, end).N > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// AppendKeyEnds appends, for tokens first to end of a sequence with these embeddings, the position behind the last key
+// that each sees.
+func AppendKeyEnds(to []int32, list []Embedding, first, end int) []int32 {
+	for i := first; i < end; i++ {
+		to = append(to, int32(i+1))
+	}
+	own := to[len(to)-(end-first):]
+	for _, e := range list {
+		for i := max(e.At, first); e.Mutual && i < min(e.End(), end); i++ {
+			own[i-first] = int32(e.End())
+		}
+	}
+	return to
+}

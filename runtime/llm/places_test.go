@@ -35,3 +35,37 @@ func TestAppendPlaces(t *testing.T) {
 		t.Errorf("text: %v", got)
 	}
 }
+
+// TestMutualRuns: wherever a sequence is cut by Whole, each token sees what it sees in one step, and its run is in it.
+func TestMutualRuns(t *testing.T) {
+	list := []Embedding{{At: 2, N: 3, Mutual: true}, {At: 5, N: 4, Mutual: true}, {At: 12, N: 6},
+		{At: 20, N: 1, Mutual: true}}
+	const n = 24
+	want := AppendKeyEnds(nil, list, 0, n)
+	if !slices.Equal(want[:13], []int32{1, 2, 5, 5, 5, 9, 9, 9, 9, 10, 11, 12, 13}) || want[20] != 21 {
+		t.Fatalf("%v", want)
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 300 {
+		var got []int32
+		for at := 0; at < n; {
+			to, least := Whole(list, at, min(at+1+r.IntN(8), n))
+			if to == at {
+				to = least
+			}
+			got = AppendKeyEnds(got, list, at, to)
+			for i := at; i < to; i++ {
+				if int(got[i]) > to {
+					t.Fatalf("token %d sees those up to %d, the step ends at %d", i, got[i], to)
+				}
+			}
+			at = to
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+	if HasMutual(list, 0, 2) || !HasMutual(list, 0, 3) || !HasMutual(list, 8, 9) || HasMutual(list, 9, 20) {
+		t.Error("HasMutual")
+	}
+}

@@ -40,6 +40,7 @@ struct pa_call {
 	const float *q_norm, *k_norm;  // [head_size]; null without normalisation
 	const float *sinks;   // [heads], scores that take weight and have no value (attention sinks); null without
 	const float *slopes;  // [heads], what a score loses for each position back (ALiBi); null without
+	const int32_t *key_ends;  // [tokens], the position behind the last key that each sees; null: behind its own
 	int64_t tokens, rows, max_blocks;
 	int heads, kv_heads, group, head_size;
 	int half;         // rotated pairs of a head
@@ -56,6 +57,11 @@ struct pa_call {
 // pa_turn is the row of cos and sin of a token.
 static inline int64_t pa_turn(const struct pa_call *c, int64_t token) {
 	return c->by_token ? token : c->positions[token];
+}
+
+// pa_key_end is the position behind the last key that a token sees.
+static inline int pa_key_end(const struct pa_call *c, int64_t token) {
+	return c->key_ends ? c->key_ends[token] : c->positions[token] + 1;
 }
 
 // pa_scale is what the query at a position is multiplied by.

@@ -299,7 +299,7 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 			const int r = u->first + a + i;
 			const int64_t t = c->cu_seqlens[u->row] + r / c->group;
 			const int position = c->positions[t];
-			to[a + i] = position + 1;
+			to[a + i] = pa_key_end(c, t);
 			from[a + i] = c->window && position + 1 > c->window ? position + 1 - c->window : 0;
 			PA_NAME(prepare)(c, c->q + t * c->q_stride + ((int64_t)u->kv_head * c->group + r % c->group) * hd,
 			                 c->q_norm, pa_turn(c, t), head);

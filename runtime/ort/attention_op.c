@@ -8,10 +8,10 @@
 #include "attention.h"
 #include "op.h"
 
-// Inputs, in the order of com.microsoft.PagedAttention; the last is ours.
+// Inputs, in the order of com.microsoft.PagedAttention; the last two are ours.
 enum {
 	IN_QUERY, IN_KEY, IN_VALUE, IN_K_CACHE, IN_V_CACHE, IN_CU_SEQLENS, IN_PAST_LENS, IN_BLOCK_TABLE,
-	IN_COS, IN_SIN, IN_SLOTS, IN_HEAD_SINK, IN_Q_NORM, IN_K_NORM, IN_SLOPES, IN_COUNT,
+	IN_COS, IN_SIN, IN_SLOTS, IN_HEAD_SINK, IN_Q_NORM, IN_K_NORM, IN_SLOPES, IN_KEY_ENDS, IN_COUNT,
 };
 
 // attention_node is what a node's attributes say.
@@ -101,6 +101,8 @@ static const char *check_shapes(const struct attention_node *n, const struct ten
 	if (in[IN_SLOTS].size != tokens) return "slot_mapping has the wrong length";
 	if (in[IN_HEAD_SINK].data && in[IN_HEAD_SINK].size != n->heads) return "head_sink has the wrong length";
 	if (in[IN_SLOPES].data && in[IN_SLOPES].size != n->heads) return "alibi_slopes has the wrong length";
+	if (in[IN_KEY_ENDS].data && in[IN_KEY_ENDS].size != tokens) return "key_ends has the wrong length";
+	if (in[IN_KEY_ENDS].data && in[IN_SLOPES].data) return "key_ends and alibi_slopes exclude each other";
 	if (in[IN_Q_NORM].data && in[IN_Q_NORM].size != n->head_size) return "q_norm_weight has the wrong length";
 	if (in[IN_K_NORM].data && in[IN_K_NORM].size != n->head_size) return "k_norm_weight has the wrong length";
 	if (n->rotary) {
@@ -120,6 +122,7 @@ static void fill_call(struct pa_call *c, const struct attention_node *n, const s
 	c->scale = n->scale, c->epsilon = n->epsilon;
 	c->norm_after = n->norm_after, c->stretch_from = n->stretch_from, c->stretch = n->stretch, c->cap = n->cap;
 	c->sinks = in[IN_HEAD_SINK].data, c->slopes = in[IN_SLOPES].data;
+	c->key_ends = in[IN_KEY_ENDS].data;
 	c->tokens = in[IN_QUERY].dims[0], c->rows = in[IN_PAST_LENS].size, c->max_blocks = in[IN_BLOCK_TABLE].dims[1];
 	c->q = in[IN_QUERY].data, c->q_stride = in[IN_QUERY].dims[1];
 	if (in[IN_KEY].data) {
@@ -155,6 +158,11 @@ static const char *check_values(const struct pa_call *c, int64_t blocks, int64_t
 		const int64_t end = (int64_t)c->past_lens[b] + c->cu_seqlens[b + 1] - c->cu_seqlens[b];
 		if (end > c->max_blocks * PA_BLOCK) return "a row is longer than its blocks";
 		if (c->cos && !c->by_token && end > positions) return "a row is longer than cos_cache";
+		for (int64_t t = c->cu_seqlens[b]; c->key_ends && t < c->cu_seqlens[b + 1]; t++) {
+			if (c->key_ends[t] <= c->past_lens[b] + t - c->cu_seqlens[b] || c->key_ends[t] > end)
+				return "key_ends is out of bounds";
+			if (t > c->cu_seqlens[b] && c->key_ends[t] < c->key_ends[t - 1]) return "key_ends is not ascending";
+		}
 		for (int64_t i = first_key(c, b) / PA_BLOCK; i * PA_BLOCK < end; i++) {
 			const int32_t block = c->block_table[b * c->max_blocks + i];
 			if (block < 0 || block >= blocks) return "block_table is out of bounds";
@@ -203,7 +211,7 @@ static int plan_tiles(struct plan *p) {
 		for (int64_t first = 0; first < rows; first += PA_ROWS) {
 			const int64_t count = rows - first < PA_ROWS ? rows - first : PA_ROWS;
 			const int64_t low = c->past_lens[b] + first / c->group;
-			const int64_t high = c->past_lens[b] + (first + count - 1) / c->group + 1;
+			const int64_t high = pa_key_end(c, c->cu_seqlens[b] + (first + count - 1) / c->group);
 			const int64_t from = c->window && low + 1 > c->window ? low + 1 - c->window : 0;
 			for (int h = 0; h < c->kv_heads; h++)
 				p->tiles[p->tile_count++] = (struct pa_unit){
@@ -322,7 +330,8 @@ static int op_memory(const struct tgi_custom_op *op, size_t i) { return (void)op
 static unsigned op_input_type(const struct tgi_custom_op *op, size_t i) {
 	(void)op;
 	if (i == IN_K_CACHE || i == IN_V_CACHE) return TGI_ORT_ANY;
-	const int ints = i == IN_CU_SEQLENS || i == IN_PAST_LENS || i == IN_BLOCK_TABLE || i == IN_SLOTS;
+	const int ints = i == IN_CU_SEQLENS || i == IN_PAST_LENS || i == IN_BLOCK_TABLE || i == IN_SLOTS ||
+	                 i == IN_KEY_ENDS;
 	return ints ? TGI_ORT_INT32 : TGI_ORT_FLOAT;
 }
 

@@ -23,14 +23,15 @@ type shape struct {
 	scale                    float32 // 0 is the default
 	softcap                  float32 // 0 is none
 	sinks, slopes            bool
+	mutual                   bool // some tokens see each other, also those behind them
 	normAfter                bool
 	stretchFrom              int // positions from which queries grow; 0 is none
 	stretch                  float32
 }
 
 func (s shape) String() string {
-	return fmt.Sprintf("h%d_kv%d_d%d_w%d_r%d_i%v_n%v_p%v_c%v_s%v%v_a%v_f%d", s.heads, s.kvHeads, s.headSize, s.window,
-		s.half, s.interleaved, s.norm, s.packed, s.softcap, s.sinks, s.slopes, s.normAfter, s.stretchFrom)
+	return fmt.Sprintf("h%d_kv%d_d%d_w%d_r%d_i%v_n%v_p%v_c%v_s%v%v%v_a%v_f%d", s.heads, s.kvHeads, s.headSize, s.window,
+		s.half, s.interleaved, s.norm, s.packed, s.softcap, s.sinks, s.slopes, s.mutual, s.normAfter, s.stretchFrom)
 }
 
 const maxPositions = 4096
@@ -47,7 +48,7 @@ type call struct {
 	shape
 	q, k, v          []float32
 	cu, past, table  []int32
-	slots            []int32
+	slots, ends      []int32
 	maxBlocks        int
 	kCache, vCache   []float32
 	cos, sin, qn, kn []float32
@@ -88,6 +89,13 @@ func lay(r *rand.Rand, s shape, cacheBlocks int, rows []row) *call {
 				slot = -1
 			}
 			c.slots = append(c.slots, slot)
+		}
+		for i := 0; s.mutual && i < w.tokens; { // one token, or some that see each other
+			n := 1 + min(r.IntN(2)*r.IntN(40), w.tokens-i-1)
+			for range n {
+				c.ends = append(c.ends, int32(w.past+i+n))
+			}
+			i += n
 		}
 	}
 	n := int(c.cu[len(rows)])
@@ -153,7 +161,7 @@ func openNode(t testing.TB, s shape, threads int) *node {
 	start(t)
 	g := &graph{}
 	ins := []string{"q", "k", "v", "kc", "vc", "cu", "past", "table", "cos", "sin", "slots", "sink", "qn", "kn",
-		"slope"}
+		"slope", "ends"}
 	drop := func(names ...int) {
 		for _, i := range names {
 			ins[i] = ""
@@ -176,13 +184,16 @@ func openNode(t testing.TB, s shape, threads int) *node {
 	if !s.slopes {
 		drop(14)
 	}
+	if !s.mutual {
+		drop(15)
+	}
 	for ins[len(ins)-1] == "" {
 		ins = ins[:len(ins)-1]
 	}
 	dims := map[string][]any{"q": {"t", width}, "k": {"t", kv}, "v": {"t", kv}, "kc": {"n", kv * 16},
 		"vc": {"n", kv * 16},
 		"cu": {"b1"}, "past": {"b"}, "table": {"b", "m"}, "cos": {"p", s.half}, "sin": {"p", s.half}, "slots": {"t"},
-		"qn": {s.headSize}, "kn": {s.headSize},
+		"ends": {"t"}, "qn": {s.headSize}, "kn": {s.headSize},
 		"sink": {s.heads}, "slope": {s.heads}}
 	for _, name := range ins {
 		if name == "" {
@@ -190,7 +201,7 @@ func openNode(t testing.TB, s shape, threads int) *node {
 		}
 		kind := float32s
 		switch name {
-		case "cu", "past", "table", "slots":
+		case "cu", "past", "table", "slots", "ends":
 			kind = int32s
 		case "kc", "vc":
 			if s.halves {
@@ -284,6 +295,9 @@ func bindCall(t testing.TB, n *node, c *call) (out, kc, vc []float32) {
 	if c.sinks {
 		put(t, n, false, "sink", c.sink, int64(c.heads))
 	}
+	if c.mutual {
+		put(t, n, false, "ends", c.ends, tokens)
+	}
 	if c.slopes {
 		put(t, n, false, "slope", c.slope, int64(c.heads))
 	}
@@ -371,7 +385,10 @@ func (c *call) plain() (out []float64, kc, vc []float64) {
 	for b := range c.past {
 		for t := int(c.cu[b]); t < int(c.cu[b+1]); t++ {
 			position := int(c.past[b]) + t - int(c.cu[b])
-			from := 0
+			from, end := 0, position+1
+			if c.mutual {
+				end = int(c.ends[t])
+			}
 			if c.window > 0 {
 				from = max(0, position+1-c.window)
 			}
@@ -382,8 +399,8 @@ func (c *call) plain() (out []float64, kc, vc []float64) {
 				if c.stretchFrom > 0 {
 					scale *= 1 + float64(c.stretch)*math.Log(1+math.Floor(float64(position)/float64(c.stretchFrom)))
 				}
-				weights, top := make([]float64, position+1), math.Inf(-1)
-				for p := from; p <= position; p++ {
+				weights, top := make([]float64, end), math.Inf(-1)
+				for p := from; p < end; p++ {
 					for d := range hd {
 						weights[p] += q[d] * kc[keyAt(table[p/16], h, d, p%16)] * scale
 					}
@@ -400,11 +417,11 @@ func (c *call) plain() (out []float64, kc, vc []float64) {
 					top = max(top, float64(c.sink[head]))
 					sum = math.Exp(float64(c.sink[head]) - top)
 				}
-				for p := from; p <= position; p++ {
+				for p := from; p < end; p++ {
 					weights[p] = math.Exp(weights[p] - top)
 					sum += weights[p]
 				}
-				for p := from; p <= position; p++ {
+				for p := from; p < end; p++ {
 					for d := range hd {
 						out[(t*c.heads+head)*hd+d] += weights[p] / sum * vc[valueAt(table[p/16], h, d, p%16)]
 					}
@@ -487,6 +504,9 @@ func TestAttentionMatchesDefinition(t *testing.T) {
 		{heads: 6, kvHeads: 3, headSize: 16, slopes: true, sinks: true, softcap: 5, window: 70, norm: true},
 		{heads: 4, kvHeads: 2, headSize: 32, half: 8, norm: true, normAfter: true, packed: true},
 		{heads: 4, kvHeads: 2, headSize: 32, half: 16, stretchFrom: 30, stretch: 0.4},
+		{heads: 4, kvHeads: 1, headSize: 32, half: 16, mutual: true, packed: true},
+		{heads: 8, kvHeads: 4, headSize: 256, half: 128, mutual: true, window: 13, norm: true},
+		{heads: 2, kvHeads: 2, headSize: 24, mutual: true, window: 1, softcap: 4},
 	}
 	batches := map[string][][2]int{
 		"first token": {{0, 1}},

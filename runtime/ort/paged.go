@@ -53,8 +53,9 @@ type Options struct {
 	Adapters int
 	// Width is that of a token's vector, if the graph takes embeddings; else 0.
 	Width int
-	// Places says that the graph takes three positions for each token (llm.Step.Places).
-	Places bool
+	// Places says that the graph takes three positions for each token (llm.Step.Places), KeyEnds that it takes the ends
+	// of what they see (llm.Step.KeyEnds).
+	Places, KeyEnds bool
 }
 
 // BlockSize returns the tokens of a cache block.
@@ -77,7 +78,7 @@ func (o Options) blockFloats() int { return o.KVHeads * o.HeadDim * blockSize }
 // bounds are what steps are checked against.
 func (o Options) bounds() bounds {
 	return bounds{vocab: o.Vocab, maxLen: o.MaxLen, originalLen: o.OriginalLen, blocks: o.Blocks, blockSize: blockSize,
-		width: o.Width, places: o.Places}
+		width: o.Width, places: o.Places, keyEnds: o.KeyEnds}
 }
 
 // check returns an error for the first option that is out of range.
@@ -145,6 +146,9 @@ const (
 // placesInput is the input of a graph that takes three positions for each token.
 const placesInput = "places"
 
+// keyEndsInput is the input of a graph that takes the position behind the last key that each token sees.
+const keyEndsInput = "key_ends"
+
 // rotaryRowsInput is the input of a graph whose rotary frequencies depend on the length of a sequence.
 const rotaryRowsInput = "rotary_rows"
 
@@ -201,7 +205,8 @@ func (p *Paged) bindCache() error {
 	for name := range stepInputs {
 		p.inputs[name] = &buffer{}
 	}
-	for _, name := range []string{adaptersInput, embeddedInput, embeddingsInput, placesInput, rotaryRowsInput} {
+	for _, name := range []string{adaptersInput, embeddedInput, embeddingsInput, placesInput, keyEndsInput,
+		rotaryRowsInput} {
 		p.inputs[name] = &buffer{}
 	}
 	return nil
@@ -234,6 +239,9 @@ func (p *Paged) MaxLen() int { return p.o.MaxLen }
 
 // OriginalLen returns the length beyond which sequences have other rotary frequencies; 0: there is none.
 func (p *Paged) OriginalLen() int { return p.o.OriginalLen }
+
+// KeyEnds reports whether the model takes the ends of what tokens see (llm.Step.KeyEnds).
+func (p *Paged) KeyEnds() bool { return p.o.KeyEnds }
 
 // ThreadCount returns the number of threads that a step runs on.
 func (p *Paged) ThreadCount() int { return p.o.Threads }
@@ -278,6 +286,9 @@ func (p *Paged) forward(s *llm.Step) ([]float32, error) {
 	}
 	if p.o.Places {
 		err = errors.Join(err, p.bindPlaces(s))
+	}
+	if p.o.KeyEnds {
+		err = errors.Join(err, p.bindKeyEnds(s))
 	}
 	if p.o.OriginalLen > 0 {
 		err = errors.Join(err, p.bindRotaryRows(s))
@@ -336,6 +347,21 @@ func (p *Paged) bindPlaces(s *llm.Step) error {
 		return err
 	}
 	return p.bound.bind(false, placesInput, int64s, buf.at, int64(len(s.Tokens)), 3)
+}
+
+// bindKeyEnds copies the ends of what the step's tokens see into C memory, or what they are without, and binds them.
+func (p *Paged) bindKeyEnds(s *llm.Step) error {
+	ends := s.KeyEnds
+	if len(ends) == 0 {
+		for b, past := range s.PastLens {
+			ends = llm.AppendKeyEnds(ends, nil, int(past), int(past)+int(s.CuSeqlens[b+1]-s.CuSeqlens[b]))
+		}
+	}
+	buf := p.inputs[keyEndsInput]
+	if err := fill[int32](buf, ends); err != nil {
+		return err
+	}
+	return p.bound.bind(false, keyEndsInput, int32s, buf.at, int64(len(s.Tokens)))
 }
 
 // bindRotaryRows binds the rows of the rotary tables for the step's tokens: those of long sequences are behind the

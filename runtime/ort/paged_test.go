@@ -223,6 +223,7 @@ func TestForwardRefusesBadSteps(t *testing.T) {
 		"row 1: BlockTable[0] is -1":               func(s *llm.Step) { s.BlockTable[2] = -1 },
 		"row 0: SlotMapping[2] is 83":              func(s *llm.Step) { s.SlotMapping[2]++ },
 		"row 0: SlotMapping[0] is -2":              func(s *llm.Step) { s.SlotMapping[0] = -2 },
+		"3 KeyEnds for 19 tokens":                  func(s *llm.Step) { s.KeyEnds = []int32{1, 2, 3} },
 		"3 Places for 19 tokens":                   func(s *llm.Step) { s.Places = []int32{0, 0, 0} },
 		"LogitRows[1] is 19":                       func(s *llm.Step) { s.LogitRows[1] = 19 },
 		"LogitRows[1] is 17, must be above 17":     func(s *llm.Step) { s.LogitRows[1] = 17 },

@@ -10,7 +10,7 @@ import (
 // bounds are what a model's steps stay within.
 type bounds struct {
 	vocab, maxLen, originalLen, blocks, blockSize, width int
-	places                                               bool
+	places, keyEnds                                      bool
 }
 
 // checkStep returns an error if a step is inconsistent or would make the model read or write
@@ -48,6 +48,9 @@ func checkStep(s *llm.Step, o bounds) error {
 	}
 	if err := checkPlaces(s, o); err != nil {
 		return err
+	}
+	if len(s.KeyEnds) != 0 && (!o.keyEnds || len(s.KeyEnds) != tokens) {
+		return fmt.Errorf("%d KeyEnds for %d tokens; the model takes such: %t", len(s.KeyEnds), tokens, o.keyEnds)
 	}
 	last := int32(-1)
 	for i, r := range s.LogitRows {
@@ -105,6 +108,15 @@ func checkRow(s *llm.Step, b int, o bounds) error {
 			return fmt.Errorf("BlockTable[%d] is %d, the cache has %d blocks", i, block, o.blocks)
 		}
 	}
+	for i := from; i < to && len(s.KeyEnds) == len(s.Tokens); i++ {
+		least := past + i - from + 1
+		if i > from {
+			least = max(least, int(s.KeyEnds[i-1]))
+		}
+		if key := int(s.KeyEnds[i]); key < least || key > end {
+			return fmt.Errorf("KeyEnds[%d] is %d, want %d to %d", i, key, least, end)
+		}
+	}
 	for i, slot := range s.SlotMapping[from:to] {
 		position := past + i
 		own := table[position/o.blockSize]*int32(o.blockSize) + int32(position%o.blockSize)
@@ -129,6 +141,9 @@ func checkTensors(s *session, o Options) error {
 	want = wantedInputs()
 	if o.Places {
 		want = append(want, tensorInfo{placesInput, int64s, []int64{-1, 3}})
+	}
+	if o.KeyEnds {
+		want = append(want, tensorInfo{keyEndsInput, int32s, []int64{-1}})
 	}
 	if o.OriginalLen > 0 {
 		want = append(want, tensorInfo{rotaryRowsInput, int64s, []int64{-1}})

@@ -206,8 +206,9 @@ func (s *Scheduler) planPrefill(p *Plan, q *Seq, b *budget) {
 	s.planChunk(p, m, b)
 }
 
-// planChunk plans as many of the sequence's tokens as the budget allows. The rows of a
-// group leave one token, which they compute together.
+// planChunk plans as many of the sequence's tokens as the budget allows, without cutting
+// runs whose tokens see each other. The rows of a group leave one token, which they
+// compute together.
 func (s *Scheduler) planChunk(p *Plan, q *Seq, b *budget) {
 	start, n := q.row.Len(), q.uncomputed()
 	if len(q.Handle().rows) > 1 {
@@ -219,10 +220,17 @@ func (s *Scheduler) planChunk(p *Plan, q *Seq, b *budget) {
 			return
 		}
 		n = min(n, max(q.scored-start, 0)+b.logits)
-		b.logits -= max(min(start+n, q.prompt-1)-max(start, q.scored), 0)
+	}
+	if most, least := llm.Whole(q.Handle().embeddings, start, start+n); most > start {
+		n = most - start
+	} else if n = least - start; p.PrefillTokens > 0 {
+		return // it gets a step of its own, beyond the budget if it must
 	}
 	b.tokens -= n
 	p.PrefillTokens += n
+	if q.needsScores() {
+		b.logits -= max(min(start+n, q.prompt-1)-max(start, q.scored), 0)
+	}
 	p.Rows = append(p.Rows, Row{Seq: q, Start: start, Len: n})
 }
 
@@ -316,6 +324,13 @@ func (p *Plan) hasPlaces() bool {
 	return slices.ContainsFunc(p.Rows, func(r Row) bool { return llm.HasPlaces(r.Seq.Handle().embeddings) })
 }
 
+// hasMutual reports whether tokens of the plan see tokens behind them.
+func (p *Plan) hasMutual() bool {
+	return slices.ContainsFunc(p.Rows, func(r Row) bool {
+		return llm.HasMutual(r.Seq.Handle().embeddings, r.Start, r.Start+r.Len)
+	})
+}
+
 // fillStep writes the planned rows into the flat arrays of llm.Step.
 func (s *Scheduler) fillStep(p *Plan) {
 	size := s.pool.BlockSize()
@@ -325,9 +340,9 @@ func (s *Scheduler) fillStep(p *Plan) {
 		Tokens: st.Tokens[:0], CuSeqlens: append(st.CuSeqlens[:0], 0), PastLens: st.PastLens[:0],
 		BlockTable: st.BlockTable[:0], SlotMapping: st.SlotMapping[:0], LogitRows: st.LogitRows[:0],
 		Adapters: st.Adapters[:0], Embeddings: st.Embeddings[:0],
-		Places: st.Places[:0], Long: st.Long[:0],
+		Places: st.Places[:0], KeyEnds: st.KeyEnds[:0], Long: st.Long[:0],
 	}
-	adapted, places, long := false, p.hasPlaces(), false
+	adapted, places, mutual, long := false, p.hasPlaces(), p.hasMutual(), false
 	for _, r := range p.Rows {
 		st.MaxBlocks = max(st.MaxBlocks, s.pool.BlocksFor(r.Start+r.Len+len(r.Drafts)))
 	}
@@ -351,6 +366,9 @@ func (s *Scheduler) fillStep(p *Plan) {
 		}
 		if places {
 			st.Places = llm.AppendPlaces(st.Places, q.Handle().embeddings, r.Start, end)
+		}
+		if mutual {
+			st.KeyEnds = llm.AppendKeyEnds(st.KeyEnds, q.Handle().embeddings, r.Start, end)
 		}
 		st.CuSeqlens = append(st.CuSeqlens, int32(len(st.Tokens)))
 		st.PastLens = append(st.PastLens, int32(r.Start))

@@ -381,9 +381,12 @@ func TestRandom(t *testing.T) {
 		var all []*Seq
 		for step := range 400 {
 			if r.IntN(3) == 0 && step < 300 {
-				in := 1 + r.IntN(set.MaxInputTokens)
-				j := Job{Prompt: prompt(r.IntN(3), in), MaxNew: 1 + r.IntN(set.MaxTotalTokens-in),
+				in, id := 1+r.IntN(set.MaxInputTokens), r.IntN(3)
+				j := Job{Prompt: prompt(id, in), MaxNew: 1 + r.IntN(set.MaxTotalTokens-in),
 					N: 1 + r.IntN(3)*r.IntN(2), Score: r.IntN(4) == 0}
+				if seed%3 == 1 {
+					j.Embeddings, j.Score = mutualRuns(id, in), false
+				}
 				all = append(all, add(t, s, j)...)
 			}
 			if r.IntN(6) == 0 && len(all) > 0 {
@@ -423,8 +426,43 @@ func TestRandom(t *testing.T) {
 	}
 }
 
+// mutualRuns are those of a prompt: runs of some tokens that see each other. Prompts of one id have the same.
+func mutualRuns(id, length int) (list []llm.Embedding) {
+	for at := 1 + id; at+5+id < length; at += 8 + 2*id {
+		list = append(list, llm.Embedding{At: at, N: 5 + id, Mutual: true})
+	}
+	return list
+}
+
+// checkRuns checks that no row cuts a run whose tokens see each other, that the step says so, and that only a row that
+// has one run alone goes beyond the budget.
+func checkRuns(t *testing.T, s *Scheduler, p *Plan) (beyond bool) {
+	t.Helper()
+	for i, r := range p.Rows {
+		end := r.Start + r.Len
+		var ends []int32
+		if len(p.Step.KeyEnds) > 0 {
+			ends = p.Step.KeyEnds[p.Step.CuSeqlens[i]:p.Step.CuSeqlens[i+1]]
+		}
+		for _, e := range r.Seq.embeddings {
+			if e.At < end && end < e.End() {
+				t.Fatalf("tokens %d to %d cut the run from %d to %d", r.Start, end, e.At, e.End())
+			}
+			for at := max(e.At, r.Start); at < min(e.End(), end); at++ {
+				if len(ends) == 0 || int(ends[at-r.Start]) != e.End() {
+					t.Fatalf("token %d sees %v, want those up to %d", at, ends, e.End())
+				}
+			}
+			alone := e.At <= r.Start && end == e.End() && p.PrefillTokens == r.Len
+			beyond = beyond || alone && r.Len > s.settings.MaxBatchPrefillTokens
+		}
+	}
+	return beyond
+}
+
 func checkPlan(t *testing.T, s *Scheduler, p *Plan) {
 	t.Helper()
+	beyond := checkRuns(t, s, p)
 	inPlan := map[*Seq]bool{}
 	prefill, scores := 0, 0
 	for _, r := range p.Rows {
@@ -438,7 +476,8 @@ func checkPlan(t *testing.T, s *Scheduler, p *Plan) {
 		}
 	}
 	prefill = len(p.Step.Tokens) - p.DecodeRows
-	if prefill != p.PrefillTokens || prefill > s.settings.MaxBatchPrefillTokens || scores > s.settings.MaxPromptLogits {
+	if prefill != p.PrefillTokens || prefill > s.settings.MaxBatchPrefillTokens && !beyond ||
+		scores > s.settings.MaxPromptLogits {
 		t.Fatalf("%d prompt tokens, %d said; %d scores", prefill, p.PrefillTokens, scores)
 	}
 	for _, q := range s.running {

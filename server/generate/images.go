@@ -38,6 +38,8 @@ type Picture struct {
 	Tokens int
 	// Columns is how many of the tokens make a line of the image, if the model wants to know; else 0.
 	Columns int
+	// Mutual says that the tokens see each other, also those behind them.
+	Mutual bool
 	// Sum identifies the vectors: equal sums, equal vectors.
 	Sum [sha256.Size]byte
 	// Cached returns the vectors if they were computed before; nil if not.
@@ -97,6 +99,10 @@ func (s *Service) openImages(ctx context.Context, d *Draft) (p pictures, err err
 		picture, err := s.open(ctx, image.URL, take)
 		if err != nil {
 			return p, image.blame(err)
+		}
+		if picture.Mutual && d.PromptLogprobs {
+			return p, invalid("decoder_input_details",
+				"log-probabilities of the prompt and images exclude each other for this model, which computes an image whole")
 		}
 		p.list, texts[i] = append(p.list, picture), picture.Text
 	}
@@ -246,7 +252,7 @@ func (s *Service) embed(ctx context.Context, p pictures, prompt []llm.Token) ([]
 			run.Vectors = all[i][first*width : last*width : last*width]
 			run.Sum = sha256.Sum256(binary.LittleEndian.AppendUint64(picture.Sum[:len(picture.Sum):len(picture.Sum)],
 				uint64(first)))
-			run.Columns = picture.Columns
+			run.Columns, run.Mutual = picture.Columns, picture.Mutual
 			out, first = append(out, run), last
 		}
 	}

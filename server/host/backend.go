@@ -32,6 +32,7 @@ func backendOptions(b models.Built) ort.Options {
 		ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim,
 		HalfCache: b.Cache == models.Float16,
 		Vocab:     b.Vocab, MaxLen: b.MaxPositions, OriginalLen: b.OriginalPositions, Width: b.Width, Places: b.Places,
+		KeyEnds: b.KeyEnds,
 	}
 }
 

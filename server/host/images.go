@@ -123,7 +123,8 @@ func (i *images) Open(ctx context.Context, url string, take func(int64) error) (
 			i.tokens)}
 	}
 	sum := sha256.Sum256(data)
-	return generate.Picture{Text: plan.Text, Tokens: plan.Tokens, Columns: plan.Columns, Sum: sum,
+	return generate.Picture{Text: plan.Text, Tokens: plan.Tokens, Columns: plan.Columns, Mutual: plan.Mutual,
+		Sum: sum,
 		Cached: func() []float32 {
 			v := i.cache.get(sum)
 			if v != nil {

@@ -94,6 +94,9 @@ func (b *builder) graph() {
 		x = b.layer(i, x)
 	}
 	switch v.Kind {
+	case hf.Gemma3Vision:
+		x = b.layerNorm("post_norm", "post_layernorm", x)
+		b.ignore("head.") // which makes one vector of a picture
 	case hf.Idefics3:
 		x = b.layerNorm("post_norm", "post_layernorm", x)
 	default:
@@ -119,7 +122,7 @@ func (b *builder) patches() string {
 	n, h, p := int64(v.Patches()), int64(v.Hidden), int64(v.Patch)
 	weight := b.tensor("patch.weight", "embeddings.patch_embedding.weight", []int64{h, 3, p, p}, h, 3, p, p)
 	inputs := []string{TilesInput, weight}
-	if v.Kind == hf.Idefics3 {
+	if !v.Class { // SigLIP's
 		inputs = append(inputs, b.tensor("patch.bias", "embeddings.patch_embedding.bias", []int64{h}, h))
 	}
 	x := b.node("Conv", "", "patch", inputs, onnx.Attr{Name: "strides", Value: []int{v.Patch, v.Patch}})
@@ -210,9 +213,38 @@ func (b *builder) connect(x string) string {
 		x = b.reshape("shuffled", x, n/s*(n/s), h*s*s)
 		return b.linear("connector", "connector.modality_projection.proj", x, int(h*s*s), b.width, false)
 	}
+	if v.Kind == hf.Gemma3Vision {
+		return b.pooled(x)
+	}
 	x = b.linear("projector1", "projector.linear_1", x, v.Hidden, b.width, v.ProjectorBias)
 	return b.linear("projector2", "projector.linear_2", b.activation("projector.act", v.Projector, x), b.width, b.width,
 		v.ProjectorBias)
+}
+
+// pooled adds Gemma 3's projector: means of squares of patches, a norm whose weights are stored as their distance from
+// 1, and a matrix [in, out].
+func (b *builder) pooled(x string) string {
+	v := b.v
+	n, s, h := int64(v.Patches()), v.Shuffle, int64(v.Hidden)
+	x = b.reshape("pool.planes", b.node("Transpose", "", "pool.columns", []string{x}), 1, h, n, n)
+	x = b.node("AveragePool", "", "pool", []string{x}, onnx.Attr{Name: "kernel_shape", Value: []int{s, s}},
+		onnx.Attr{Name: "strides", Value: []int{s, s}})
+	x = b.node("Transpose", "", "pool.rows", []string{b.reshape("pool.flat", x, h, int64(v.TileRows()))})
+	weight := make([]float32, h)
+	if t := b.find("projector.mm_soft_emb_norm.weight", []int64{h}); t != nil {
+		if err := t.Floats(weight, 0); err != nil {
+			b.fail(err)
+		}
+	}
+	for i := range weight {
+		weight[i]++
+	}
+	x = b.node("SimplifiedLayerNormalization", "", "projector.norm",
+		[]string{x, b.written("projector.norm.weight", weight, h)}, onnx.Attr{Name: "axis", Value: -1},
+		onnx.Attr{Name: "epsilon", Value: float32(v.NormEps)}, onnx.Attr{Name: "stash_type", Value: 1})
+	matrix := b.tensor("projector.weight", "projector.mm_input_projection_weight", []int64{h, int64(b.width)}, h,
+		int64(b.width))
+	return b.node("MatMul", "", "projected", []string{x, matrix})
 }
 
 // activation applies one that transformers names.
@@ -325,6 +357,15 @@ func (b *builder) ignoreLayers() {
 				number < b.v.Layers+b.v.Unused {
 				b.used[name] = true
 			}
+		}
+	}
+}
+
+// ignore notes the tensors of a part that the features do not pass.
+func (b *builder) ignore(part string) {
+	for _, name := range b.set.Names() {
+		if strings.HasPrefix(name, hf.VisionPrefix+part) {
+			b.used[name] = true
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Names are the goldens.
-var Names = []string{"smolvlm", "smolvlm2", "llava", "llava-full", "llava-next", "qwen2-5-vl"}
+var Names = []string{"smolvlm", "smolvlm2", "llava", "llava-full", "llava-next", "qwen2-5-vl", "gemma3"}
 
 // Run is one conversation.
 type Run struct {
