@@ -110,8 +110,10 @@ func runOnDevice(t *testing.T, device *fake.Device, ck *hf.Checkpoint, w models.
 			for range 1 + c.Projections() {
 				linear = append(linear, c.MLPBias)
 			}
-		case c.Experts.Shared > 0:
+		case c.Experts.SharedGate:
 			linear = append(linear, c.Experts.Bias, false, false, false, false)
+		case c.Experts.Shared > 0:
+			linear = append(linear, c.Experts.Bias, false, false, false)
 		default:
 			linear = append(linear, c.Experts.Bias)
 		}

@@ -6,6 +6,9 @@ import (
 	"tgi/models/quant"
 )
 
+// correctionInput is the index of tgi:Experts' input of what is added to shares for the choice of experts.
+const correctionInput = 6
+
 // ownExperts is tgi:Experts.
 func (b *builder) ownExperts(i int, x, scores string) string {
 	c, p, e := &b.cfg, graphPrefix(i), b.cfg.Experts
@@ -21,6 +24,12 @@ func (b *builder) ownExperts(i int, x, scores string) string {
 		inputs = append(inputs, b.bias(p+"experts.gate_up.bias", c.ExpertGateUp(i)),
 			b.bias(p+"experts.down.bias", c.ExpertDown(i)))
 	}
+	if e.Corrected {
+		for len(inputs) < correctionInput {
+			inputs = append(inputs, "")
+		}
+		inputs = append(inputs, b.vector(p+"router.correction", 0, c.Tensors.InLayer(i, c.Tensors.RouterCorrection)))
+	}
 	attrs := []onnx.Attr{
 		{Name: "experts", Value: e.N}, {Name: "per_token", Value: e.PerToken}, {Name: "hidden", Value: c.Hidden},
 		{Name: "inner", Value: e.Intermediate}, {Name: "normalise", Value: map[bool]int{true: 1}[e.Normalise]},
@@ -28,9 +37,18 @@ func (b *builder) ownExperts(i int, x, scores string) string {
 		{Name: "activation", Value: gluActivations[c.Activation]},
 		{Name: "alpha", Value: float32(e.Clamp.Alpha)}, {Name: "limit", Value: float32(e.Clamp.Limit)},
 	}
-	if f.Offsets {
-		attrs = append(attrs, onnx.Attr{Name: "offsets", Value: 1})
+	add := func(on bool, attr string, value any) {
+		if on {
+			attrs = append(attrs, onnx.Attr{Name: attr, Value: value})
+		}
 	}
+	add(f.Offsets, "offsets", 1)
+	add(e.Sigmoid, "sigmoid", 1)
+	add(e.Groups > 1, "groups", e.Groups)
+	add(e.Groups > 1, "groups_per_token", e.GroupsPerToken)
+	add(e.Groups > 1, "group_best", e.GroupBest)
+	add(e.Scale != 0, "scale", float32(e.Scale))
+	add(e.Least != 0, "least", float32(e.Least))
 	return b.node("Experts", tgiDomain, p+"experts", inputs, attrs...)
 }
 
@@ -82,6 +100,6 @@ func (b *builder) stackedShared(i int, x string) string {
 func (b *builder) separateShared(i int, x string) string {
 	c, p := &b.cfg, graphPrefix(i)
 	gate, up, _ := c.SharedExpert(i)
-	gated := b.activation(p+"shared.", b.linear(p+"shared.gate", x, c.Hidden, false, gate))
+	gated := b.activation(i, p+"shared.", b.linear(p+"shared.gate", x, c.Hidden, false, gate))
 	return b.node("Mul", "", p+"shared.gated", []string{gated, b.linear(p+"shared.up", x, c.Hidden, false, up)})
 }

@@ -163,6 +163,13 @@ func TestGoldensSeeEverySetting(t *testing.T) {
 	plain := func(c *hf.Config) {
 		c.Rope = hf.Rope{Type: hf.RopeDefault, Theta: c.Rope.Theta, Attention: 1}
 	}
+	// Tensors that a changed configuration leaves out.
+	var sharedExperts, corrections []string
+	for i := range 3 {
+		layer := fmt.Sprintf("model.layers.%d.", i)
+		sharedExperts = append(sharedExperts, layer+"mlp.shared_experts")
+		corrections = append(corrections, layer+"mlp.moe_statics", layer+"block_sparse_moe.e_score")
+	}
 	cases := []struct {
 		golden, what string
 		change       func(c *hf.Config)
@@ -220,6 +227,31 @@ func TestGoldensSeeEverySetting(t *testing.T) {
 		{"gpt-oss", "rows that alternate", func(c *hf.Config) { c.Experts.Alternate = false }},
 		{"gpt-oss-mxfp4", "windows", func(c *hf.Config) { c.Windows[0] = 9 }},
 		{"olmoe", "clip_qkv", func(c *hf.Config) { c.ClipQKV = 0 }},
+		{"glm4-moe", "sigmoids", func(c *hf.Config) { c.Experts.Sigmoid = false }},
+		{"glm4-moe", "routed_scaling_factor", func(c *hf.Config) { c.Experts.Scale = 1 }},
+		{"glm4-moe", "MLP of all tokens", func(c *hf.Config) { c.Experts.Shared = 0; c.Unused = sharedExperts }},
+		{"solar-open", "groups", func(c *hf.Config) { c.Experts.Groups = 1 }},
+		{"solar-open", "groups of a token", func(c *hf.Config) { c.Experts.GroupsPerToken = 4 }},
+		{"dots1", "experts that a group counts as", func(c *hf.Config) { c.Experts.GroupBest = 1 }},
+		{"exaone-moe", "layers without rope", func(c *hf.Config) { c.NoRope = nil }},
+		{"ernie4-5-moe", "correction", func(c *hf.Config) { c.Experts.Corrected = false; c.Unused = corrections }},
+		{"ernie4-5-moe", "norm of weights", func(c *hf.Config) { c.Experts.Normalise = false }},
+		{"minimax-m2", "correction", func(c *hf.Config) { c.Experts.Corrected = false; c.Unused = corrections }},
+		{"minimax-m2", "share of a head", func(c *hf.Config) { c.Rope.Dim = 0 }},
+		{"hunyuan-moe", "norm after rotary", func(c *hf.Config) { c.QKNorm.AfterRotary = false }},
+		{"granite-moe-shared", "norm of weights", func(c *hf.Config) { c.Experts.Normalise = false }},
+		{"cwm", "windows", func(c *hf.Config) { clear(c.Windows) }},
+		{"hyperclovax", "logits_scaling", func(c *hf.Config) { c.Scales.Logits = 1 }},
+		{"nanochat", "direction of rope", func(c *hf.Config) { c.Rope.Backwards = false }},
+		{"nanochat", "cap of logits", func(c *hf.Config) { c.LogitCap = 0 }},
+		{"vaultgemma", "cap of scores", func(c *hf.Config) { c.AttentionCap = 0 }},
+		{"gpt-bigcode-heads", "order of heads", func(c *hf.Config) { c.Tensors.QKVByHead = false }},
+		{"gpt-neo", "windows", func(c *hf.Config) { clear(c.Windows) }},
+		{"gpt-neo", "scale of scores", func(c *hf.Config) { c.Scales.Attention = 0.35 }},
+		{"codegen", "groups of heads", func(c *hf.Config) { c.Tensors.QVKGroups = 2 }},
+		{"mpt", "slopes", func(c *hf.Config) { c.ALiBi, c.NoRope = false, []bool{true, true} }},
+		{"mpt", "clip_qkv", func(c *hf.Config) { c.ClipQKV = 0 }},
+		{"biogpt", "scale of embeddings", func(c *hf.Config) { c.Scales.Embed = 1 }},
 		{"ministral3", "llama_4_scaling_beta", func(c *hf.Config) { c.Stretch = hf.Stretch{} }},
 	}
 	for _, c := range cases {

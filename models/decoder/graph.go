@@ -343,12 +343,16 @@ func (b *builder) attend(i int, p, qkv string) string {
 	if rotates {
 		inputs[8], inputs[9] = b.rotary("cos", i), b.rotary("sin", i)
 	}
+	weights := func(name, tensor string) string {
+		if c.Norm.Plain {
+			return b.repeated(name, 1, c.HeadDim)
+		}
+		return b.vector(name, c.Norm.Offset, weightOf(c.Tensors.InLayer(i, tensor)))
+	}
 	fused := c.QKNorm.Over == hf.QKNormHead && !c.QKNorm.Layer && !b.widensNorms() // by the operator itself
 	if fused {
-		w := c.Tensors
-		inputs = append(inputs, "",
-			b.vector(p+"q_norm.weight", c.Norm.Offset, weightOf(w.InLayer(i, w.QNorm))),
-			b.vector(p+"k_norm.weight", c.Norm.Offset, weightOf(w.InLayer(i, w.KNorm))))
+		inputs = append(inputs, "", weights(p+"q_norm.weight", c.Tensors.QNorm),
+			weights(p+"k_norm.weight", c.Tensors.KNorm))
 	} else if c.QKNorm.Over != hf.QKNormNone {
 		copy(inputs, b.normedHeads(i, p, qkv))
 	}
@@ -469,6 +473,9 @@ func (b *builder) slopes(name string) string {
 		} else {
 			out[h] = float32(math.Exp2(-8 * float64(2*(h-n)+1) / float64(2*n)))
 		}
+		if b.cfg.SlopeScale != 0 {
+			out[h] *= float32(b.cfg.SlopeScale)
+		}
 	}
 	b.data.Begin()
 	b.write(name, out)
@@ -510,7 +517,11 @@ func (b *builder) rotaryTables() {
 			continue
 		}
 		b.rotaryTable("cos_cache"+variant.suffix, variant.rope, math.Cos)
-		b.rotaryTable("sin_cache"+variant.suffix, variant.rope, math.Sin)
+		sine := math.Sin
+		if variant.rope.Backwards {
+			sine = func(x float64) float64 { return -math.Sin(x) }
+		}
+		b.rotaryTable("sin_cache"+variant.suffix, variant.rope, sine)
 	}
 }
 

@@ -174,6 +174,12 @@ func (m *interpreter) node(n readNode) {
 		}
 	case ":Add":
 		pair(func(a, b float32) float32 { return a + b })
+	case ":Sub":
+		pair(func(a, b float32) float32 { return a - b })
+	case ":Min":
+		pair(func(a, b float32) float32 { return min(a, b) })
+	case ":Exp":
+		each(math.Exp)
 	case ":Mul":
 		pair(func(a, b float32) float32 { return a * b })
 	case "com.microsoft:Gelu":

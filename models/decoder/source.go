@@ -65,9 +65,10 @@ func newSource(ck *hf.Checkpoint) (*source, error) {
 
 func (s *source) has(name string) bool { return slices.Contains(s.set.Names(), name) }
 
-// redundant are the ends of names of tensors that old checkpoints hold and nothing needs: rotary frequencies and masks.
+// redundant are the ends of names of tensors that checkpoints hold and nothing needs: rotary frequencies and masks, and
+// numbers of XIELU, of which xielu reads what it needs.
 var redundant = []string{".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attention.bias",
-	".attention.masked_bias"}
+	".attention.masked_bias", ".act_fn.beta", ".act_fn.eps"}
 
 // checkUnused refuses tensors that the graph would not use, except redundant ones, one of which is
 // a copy of the embedding if the head is tied to it.
@@ -76,7 +77,8 @@ func (s *source) checkUnused(c *hf.Config, want map[string][]int64) error {
 	for _, name := range s.set.Names() {
 		if _, ok := want[name]; ok ||
 			slices.ContainsFunc(redundant, func(end string) bool { return strings.HasSuffix("."+name, end) }) ||
-			c.Vision != nil && strings.HasPrefix(name, hf.VisionPrefix) { // which package tower checks
+			c.Vision != nil && strings.HasPrefix(name, hf.VisionPrefix) || // which package tower checks
+			slices.ContainsFunc(c.Unused, func(begin string) bool { return strings.HasPrefix(name, begin) }) {
 			continue
 		}
 		t, err := s.set.Tensor(name)
@@ -134,6 +136,11 @@ func expected(c *hf.Config) map[string][]int64 {
 			s.linear(c.GateUp(i), c.Hidden, c.MLPBias)
 			s.linear([]hf.Slice{c.Down(i)}, c.Intermediate, c.MLPBias)
 		}
+		if c.Activation == hf.XIELU {
+			for part, shape := range map[string][]int64{"alpha_p": {1}, "alpha_n": {1}} {
+				s.out[inLayer(t.Act)+"."+part] = shape
+			}
+		}
 		if t.Sinks != "" {
 			s.out[inLayer(t.Sinks)] = []int64{int64(c.Heads)}
 		}
@@ -177,6 +184,13 @@ func (s shapes) linear(parts []hf.Slice, k int, bias bool) {
 func (s shapes) experts(i int) {
 	c := s.c
 	s.linear([]hf.Slice{c.Router(i)}, c.Hidden, c.Experts.Bias)
+	if c.Experts.Corrected {
+		shape := []int64{int64(c.Experts.N)}
+		if c.Experts.CorrectionRow {
+			shape = []int64{1, int64(c.Experts.N)}
+		}
+		s.out[c.Tensors.InLayer(i, c.Tensors.RouterCorrection)] = shape
+	}
 	s.linear(c.ExpertGateUp(i), c.Hidden, c.Experts.Bias)
 	s.linear(c.ExpertDown(i), c.Experts.Intermediate, c.Experts.Bias)
 	if c.Experts.Shared == 0 {
@@ -197,6 +211,10 @@ func (s shapes) qkNorm(name string, heads int) {
 	switch s.c.QKNorm.Over {
 	case hf.QKNormNone:
 		return
+	case hf.QKNormHead:
+		if s.c.Norm.Plain {
+			return
+		}
 	case hf.QKNormAll:
 		shape = []int64{int64(heads) * dim}
 	case hf.QKNormEachHead:

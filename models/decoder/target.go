@@ -2,6 +2,7 @@ package decoder
 
 import (
 	"fmt"
+	"math"
 
 	"tgi/models"
 	"tgi/models/hf"
@@ -145,6 +146,8 @@ func cpuOnly(c *hf.Config) string {
 		{c.Tensors.Positions != "", "a table of positions"},
 		{c.ALiBi, "scores that fall with the distance (ALiBi)"},
 		{c.Stretch.From != 0, "stretched queries"},
+		{c.Experts.Sigmoid || c.Experts.Corrected || c.Experts.Groups > 1 || c.Experts.Scale != 0,
+			"experts chosen by more than the softmax of their scores"},
 		{c.Experts.N > 0 && c.Activation != hf.SiLU, "experts with another activation than silu"},
 	} {
 		if f.needed {
@@ -218,17 +221,17 @@ func (b *builder) separateGate(i int, x string) string {
 	parts := c.GateUp(i)
 	if !c.Gated {
 		b.adaptable(p+"up", p+"up", x, last)
-		return b.activation(p, b.linear(p+"up", x, c.Hidden, c.MLPBias, parts...))
+		return b.activation(i, p, b.linear(p+"up", x, c.Hidden, c.MLPBias, parts...))
 	}
 	b.adaptable(p+"gate", p+"gate", x, last)
 	gate := b.linear(p+"gate", x, c.Hidden, c.MLPBias, parts[0])
 	b.adaptable(p+"up", p+"up", x, last)
 	up := b.linear(p+"up", x, c.Hidden, c.MLPBias, parts[1])
-	return b.node("Mul", "", p+"gated", []string{b.activation(p, gate), up})
+	return b.node("Mul", "", p+"gated", []string{b.activation(i, p, gate), up})
 }
 
 // activation adds the MLP's function.
-func (b *builder) activation(p, x string) string {
+func (b *builder) activation(i int, p, x string) string {
 	switch b.cfg.Activation {
 	case hf.GELU:
 		return b.node("Gelu", microsoftDomain, p+"gelu", []string{x})
@@ -236,10 +239,38 @@ func (b *builder) activation(p, x string) string {
 		return b.node("FastGelu", microsoftDomain, p+"gelu", []string{x})
 	case hf.ReLU:
 		return b.node("Relu", "", p+"relu", []string{x})
+	case hf.XIELU:
+		return b.inFloats(p+"xielu", x, func(name, x string) string { return b.xielu(i, name, x) })
 	case hf.ReLU2:
 		positive := b.node("Relu", "", p+"relu", []string{x})
 		return b.node("Mul", "", p+"relu2", []string{positive, positive})
 	default:
 		return b.node("QuickGelu", microsoftDomain, p+"silu", []string{x}, onnx.Attr{Name: "alpha", Value: float32(1)})
 	}
+}
+
+// xielu adds Apertus' activation: p*x*x + beta*x above 0, and (n+beta)*(exp(x)-1-x) + beta*x below, with numbers p and
+// n of layer i of which the checkpoint has what softplus makes them of, and beta 0.5 if it does not say.
+func (b *builder) xielu(i int, name, x string) string {
+	beta, act := 0.5, b.cfg.Tensors.InLayer(i, b.cfg.Tensors.Act)
+	if own := act + ".beta"; b.src.set.Has(own) {
+		if t := b.tensor(own); t != nil && t.Len() == 1 {
+			beta = float64(b.widen(t, 0, 1)[0])
+		}
+	}
+	number := func(part string, offset float64) string {
+		v := 0.0
+		if t := b.tensor(act + "." + part); t != nil {
+			v = math.Log1p(math.Exp(float64(b.widen(t, 0, 1)[0])))
+			b.progress(1)
+		}
+		return b.constant(name+"."+part, v+offset)
+	}
+	node := func(op, part string, inputs ...string) string { return b.node(op, "", name+"."+part, inputs) }
+	above := node("Relu", "above", x)
+	above = node("Mul", "grown", node("Mul", "square", above, above), number("alpha_p", 0))
+	below := node("Min", "below", x, b.constant(name+".zero", 0))
+	bent := node("Sub", "bent", node("Sub", "fall", node("Exp", "exp", below), b.constant(name+".one", 1)), below)
+	both := node("Add", "both", above, node("Mul", "bent_by", bent, number("alpha_n", beta)))
+	return b.node("Add", "", name, []string{both, node("Mul", "straight", x, b.constant(name+".beta", beta))})
 }

@@ -71,7 +71,9 @@ type Config struct {
 	// table instead of a rotary embedding (Tensors.Positions).
 	Learned int
 	// ALiBi says that scores fall with distance instead of a rotary embedding.
-	ALiBi bool
+	// SlopeScale multiplies by how much; 0 is 1.
+	ALiBi      bool
+	SlopeScale float64
 	// Scales; 1 where the family has none. Attention is the scale of scores, and is never 0.
 	Scales Scales
 	// AttentionCap and LogitCap, if not 0, bound scores and logits: x becomes cap * tanh(x / cap).
@@ -82,6 +84,8 @@ type Config struct {
 	Tensors Tensors
 	// BOS and EOS are the ids that config.json names; EOS may be empty.
 	BOS, EOS []uint32
+	// Unused are beginnings of names of tensors that take no part in answers, such as layers that guess further tokens.
+	Unused []string
 	// Packing is how the linear layers are quantised in the checkpoint.
 	Packing Packing
 	// Vision describes how the model reads images; nil for a model of text only.
@@ -125,13 +129,15 @@ const (
 // Activation is the MLP's function.
 type Activation string
 
-// The activations. GELUTanh is the approximation by tanh; ReLU2 is relu(x)^2.
+// The activations. GELUTanh is the approximation by tanh; ReLU2 is relu(x)^2; XIELU has two numbers of each layer
+// (Tensors.Act; Huang and Schlag 2024).
 const (
 	SiLU     Activation = "silu"
 	GELU     Activation = "gelu"
 	GELUTanh Activation = "gelu_tanh"
 	ReLU     Activation = "relu"
 	ReLU2    Activation = "relu2"
+	XIELU    Activation = "xielu"
 )
 
 // Experts is a mixture of gated MLPs, of which each token takes those with the highest scores of a router.
@@ -155,6 +161,16 @@ type Experts struct {
 	SharedGate bool
 	// Plain names layers with an ordinary MLP of Config.Intermediate; nil is none.
 	Plain []bool
+	// Sigmoid says that an expert's share is the sigmoid of its score; else shares are the softmax of all.
+	Sigmoid bool
+	// Corrected says that a number for each expert is added to shares to choose by, and not to weigh by.
+	// CorrectionRow says that they are the one row of a matrix in the checkpoint.
+	Corrected, CorrectionRow bool
+	// Groups, if more than 1, is how many groups of neighbours the experts are divided into, of which a token takes
+	// GroupsPerToken: those whose GroupBest best experts have the highest sums.
+	Groups, GroupsPerToken, GroupBest int
+	// Scale multiplies the weights of a token's experts; 0 is 1. Least is what their sum is at least taken for.
+	Scale, Least float64
 }
 
 // Clamp is the activation min(gate, Limit) * sigmoid(Alpha * min(gate, Limit)) * (1 + up), with up within Limit.
@@ -311,7 +327,7 @@ func (o *object) architecture() (string, family) {
 		o.fail("architectures", "%q is not supported%s", names[0], nearest(names[0], Architectures()))
 		return "", family{}
 	}
-	if modelType != "" && modelType != fam.modelType {
+	if modelType != "" && modelType != fam.modelType && !slices.Contains(fam.modelTypes, modelType) {
 		o.fail("model_type", "is %q, but architectures names %s, whose type is %q", modelType, names[0], fam.modelType)
 	}
 	return names[0], fam
@@ -347,7 +363,7 @@ func modelTypes() []string {
 // activations maps Hugging Face's names.
 var activations = map[string]Activation{
 	"silu": SiLU, "swish": SiLU, "gelu": GELU, "gelu_new": GELUTanh, "gelu_pytorch_tanh": GELUTanh,
-	"gelu_fast": GELUTanh, "relu": ReLU, "relu2": ReLU2,
+	"gelu_fast": GELUTanh, "relu": ReLU, "relu2": ReLU2, "xielu": XIELU,
 }
 
 // mlpActivation reads the MLP's function.

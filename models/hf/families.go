@@ -2,14 +2,16 @@ package hf
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
-	"slices"
 )
 
 // family describes an architecture: how its config.json is read and where it differs from Llama's. docs/models.md
 // ("Adding an architecture") says how to add one.
 type family struct {
 	modelType string
+	// modelTypes are others that checkpoints of the class have.
+	modelTypes []string
 	// keys maps a key of config.json, as Llama has it, to the names that the family has for it.
 	keys map[string][]string
 	// norm with Eps the default of rms_norm_eps; fixedEps says that config.json has none.
@@ -56,7 +58,6 @@ var (
 		"rms_norm_eps": {"layer_norm_epsilon"}, "hidden_act": {"activation_function"},
 	}
 	layerNormKeys = map[string][]string{"rms_norm_eps": {"layer_norm_eps"}}
-	expertKeys    = map[string][]string{"num_local_experts": {"num_local_experts", "num_experts"}}
 )
 
 // Kinds of norms that several families share.
@@ -81,13 +82,6 @@ var (
 	fused = llama.with(func(t *Tensors) { t.GateUp = "mlp.gate_up_proj" })
 	// sharedNorm has one norm for attention and MLP.
 	sharedNorm = llama.with(func(t *Tensors) { t.MLPNorm = "" })
-	// qwenExperts are those of Qwen's mixtures, and of OLMoE.
-	qwenExperts = llama.with(func(t *Tensors) {
-		t.Router, t.ExpertGate = "mlp.gate", "mlp.experts.%d.gate_proj"
-		t.ExpertUp, t.ExpertDown = "mlp.experts.%d.up_proj", "mlp.experts.%d.down_proj"
-		t.SharedGate, t.SharedUp = "mlp.shared_expert.gate_proj", "mlp.shared_expert.up_proj"
-		t.SharedDown, t.SharedRouter = "mlp.shared_expert.down_proj", "mlp.shared_expert_gate"
-	})
 	// bigScience is BLOOM's and Falcon's.
 	bigScience = Tensors{
 		Base: "transformer.", Embed: "word_embeddings", Norm: "ln_f", Head: "lm_head", Layer: "h.%d.",
@@ -96,7 +90,8 @@ var (
 	}
 )
 
-var families = map[string]family{
+// families describes each class, dense ones here and in older, mixtures of experts in mixtures.
+var families = merged(map[string]family{
 	"LlamaForCausalLM": {modelType: "llama", norm: rms, biasKey: true, mlpBiasKey: true, kvDefaultsToHeads: true,
 		window: noWindow, tensors: llama},
 	"MistralForCausalLM": {modelType: "mistral", norm: rms, window: everyLayerWindow, tensors: llama},
@@ -292,9 +287,7 @@ var families = map[string]family{
 		window: noWindow,
 		tensors: llama.with(func(t *Tensors) {
 			t.QNorm, t.KNorm = "self_attn.query_layernorm", "self_attn.key_layernorm"
-		}), ignored: "eod_token_id im_start_id im_end_id im_newline_id pad_id mask_init_id sep_token_id use_qk_norm " +
-			"use_rotary_pos_emb norm_type attention_head_dim cla_share_factor class_num org_vocab_size text_start_id " +
-			"text_end_id dense_list"},
+		}), ignored: hunYuanIgnored},
 	"Ernie4_5ForCausalLM": {modelType: "ernie4_5", norm: Norm{Eps: 1e-5}, theta: 500000,
 		ignored: "compression_ratio", keys: map[string][]string{
 			"attention_bias": {"use_bias"}}, biasKey: true, tied: true, kvDefaultsToHeads: true, headDim: 128,
@@ -304,101 +297,55 @@ var families = map[string]family{
 		}},
 	"ArceeForCausalLM": {modelType: "arcee", norm: Norm{Eps: 1e-5}, biasKey: true, mlpBiasKey: true, ungated: true,
 		activation: "relu2", kvDefaultsToHeads: true, window: noWindow, tensors: llama},
+	"ApertusForCausalLM": {modelType: "apertus", norm: Norm{Eps: 1e-5}, biasKey: true, ungated: true,
+		activation: "xielu", qkNorm: QKNorm{Over: QKNormHead}, kvDefaultsToHeads: true, window: noWindow,
+		ropeParameters: `{"rope_type": "llama3", "rope_theta": 12000000.0, "factor": 8.0, "low_freq_factor": 1.0,
+			"high_freq_factor": 4.0, "original_max_position_embeddings": 8192}`,
+		tensors: llama.with(func(t *Tensors) {
+			t.AttnNorm, t.MLPNorm, t.Act = "attention_layernorm", "feedforward_layernorm", "mlp.act_fn"
+		}), ignored: "post_norm qk_norm"},
+	"CwmForCausalLM": {modelType: "cwm", norm: Norm{Eps: 1e-5}, mlpBiasKey: true, headDim: 128, kvDefaultsToHeads: true,
+		ropeParameters: `{"rope_type": "llama3", "rope_theta": 1000000.0, "factor": 16.0, "low_freq_factor": 1.0,
+			"high_freq_factor": 4.0, "original_max_position_embeddings": 8192}`, window: firstOfFour, tensors: llama},
+	"HyperCLOVAXForCausalLM": {modelType: "hyperclovax", norm: rms, biasKey: true, mlpBiasKey: true,
+		kvDefaultsToHeads: true, window: noWindow, tensors: llama, more: func(o *object, c *Config) {
+			readGranite(o, c)
+			if _, ok := o.raw("attention_multiplier"); !ok {
+				c.Scales.Attention = 0 // by the width of a head
+			}
+			c.Scales.Logits = 1 / c.Scales.Logits // multiplied by, unlike Granite's
+			if o.bool("use_post_norm", true) {
+				c.Tensors.AttnPost, c.Tensors.MLPPost = "post_norm1", "post_norm2"
+			}
+		}},
+	"Jais2ForCausalLM": {modelType: "jais2", norm: layerNorm, keys: layerNormKeys, qkvBias: true, mlpBias: true,
+		biasKey: true, mlpBiasKey: true, ungated: true, activation: "relu2", kvDefaultsToHeads: true, window: noWindow,
+		tensors: llama},
+	"NanoChatForCausalLM": {modelType: "nanochat", norm: Norm{Plain: true, Eps: 1e-6}, biasKey: true, ungated: true,
+		qkNorm: QKNorm{Over: QKNormHead, AfterRotary: true}, activation: "relu2", kvDefaultsToHeads: true,
+		window: noWindow, tensors: llama.with(func(t *Tensors) {
+			t.EmbedNorm, t.Up, t.Down = "norm", "mlp.fc1", "mlp.fc2"
+		}), more: func(o *object, c *Config) {
+			c.Rope.Backwards = true
+			c.LogitCap = o.float("final_logit_softcapping", 15, 1e-3, 1e6)
+		}},
+	"VaultGemmaForCausalLM": {modelType: "vaultgemma", norm: gemmaNorm, biasKey: true, tied: true, headDim: 256,
+		keys: map[string][]string{"hidden_act": {"hidden_activation"}}, activation: "gelu_pytorch_tanh",
+		window:  patternWindow(2),
+		tensors: llama.with(func(t *Tensors) { t.MLPNorm = "pre_feedforward_layernorm" }),
+		more:    func(o *object, c *Config) { c.readGemma(o, 50, 30) }},
 	"HeliumForCausalLM": {modelType: "helium", norm: Norm{Eps: 1e-8}, theta: 100000, biasKey: true, mlpBiasKey: true,
 		noOutBias:         true,
 		kvDefaultsToHeads: true, headDim: 128, window: noWindow, interleaved: true, tensors: llama},
-	"MixtralForCausalLM": {modelType: "mixtral", norm: Norm{Eps: 1e-5}, theta: 1e6, window: optionalWindow,
-		tensors: llama.with(func(t *Tensors) {
-			t.Router, t.ExpertGate, t.ExpertUp, t.ExpertDown = "block_sparse_moe.gate",
-				"block_sparse_moe.experts.%d.w1",
-				"block_sparse_moe.experts.%d.w3", "block_sparse_moe.experts.%d.w2"
-		}), more: func(o *object, c *Config) {
-			c.readExperts(o, 2)
-			c.Experts.Normalise = true
-		}, ignored: routerIgnored},
-	"Qwen2MoeForCausalLM": {modelType: "qwen2_moe", norm: rms, qkvBias: true, biasKey: true,
-		noOutBias: true, window: switchedWindow, tensors: qwenExperts, keys: map[string][]string{
-			"num_local_experts": {"num_local_experts", "num_experts"}, "attention_bias": {"qkv_bias"}},
-		more: func(o *object, c *Config) {
-			c.readExperts(o, 4)
-			c.readSparseLayers(o)
-			c.Experts.Shared = o.int("shared_expert_intermediate_size", 5632, 1, maxWidth)
-			c.Experts.SharedGate = true
-		}, ignored: routerIgnored},
-	"Qwen3MoeForCausalLM": {modelType: "qwen3_moe", norm: rms, biasKey: true,
-		qkNorm: QKNorm{Over: QKNormHead}, window: switchedWindow, tensors: qwenExperts, keys: expertKeys,
-		more: func(o *object, c *Config) {
-			c.readExperts(o, 8)
-			c.readSparseLayers(o)
-		}, ignored: routerIgnored},
-	"OlmoeForCausalLM": {modelType: "olmoe", norm: Norm{Eps: 1e-5}, biasKey: true,
-		qkNorm: QKNorm{Over: QKNormAll}, kvDefaultsToHeads: true, window: noWindow, tensors: qwenExperts,
-		keys: expertKeys,
-		more: func(o *object, c *Config) {
-			c.readExperts(o, 8)
-			c.ClipQKV = o.float("clip_qkv", 0, 1e-6, 1e18)
-		}, ignored: routerIgnored},
-	"GptOssForCausalLM": {modelType: "gpt_oss", norm: Norm{Eps: 1e-5},
-		ropeParameters: `{"rope_type": "yarn", "rope_theta": 150000.0, "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
-			"truncate": false, "original_max_position_embeddings": 4096}`, qkvBias: true, biasKey: true, headDim: 64,
-		window: patternWindow(2), keys: expertKeys, tensors: llama.with(func(t *Tensors) {
-			t.Sinks, t.Router, t.ExpertsBare = "self_attn.sinks", "mlp.router", true
-			t.ExpertGateUp, t.ExpertDown = "mlp.experts.gate_up_proj", "mlp.experts.down_proj"
-		}), more: readGptOss, ignored: routerIgnored + " initial_context_length experts_per_token"},
-	"GraniteMoeForCausalLM": {modelType: "granitemoe", norm: rms, biasKey: true,
-		kvDefaultsToHeads: true, window: noWindow, tensors: llama.with(func(t *Tensors) {
-			t.Router, t.ExpertGateUp, t.ExpertDown = "block_sparse_moe.router.layer", "block_sparse_moe.input_linear",
-				"block_sparse_moe.output_linear"
-		}), more: func(o *object, c *Config) {
-			readGranite(o, c)
-			c.readExperts(o, 2)
-			c.Experts.Normalise = true
-		}, ignored: routerIgnored},
-}
+}, mixtures, older)
 
-// routerIgnored lists keys of training.
-const routerIgnored = "router_aux_loss_coef router_jitter_noise output_router_logits"
-
-// readExperts reads the sizes of a mixture; perToken is the default of how many experts a token takes.
-func (c *Config) readExperts(o *object, perToken int) {
-	e := &c.Experts
-	e.N = o.requireInt("num_local_experts", 1, maxExperts)
-	e.PerToken = o.int("num_experts_per_tok", perToken, 1, maxExperts)
-	if e.PerToken > e.N {
-		o.fail("num_experts_per_tok", "%d is more than the %d experts", e.PerToken, e.N)
+// merged returns the entries of all maps.
+func merged(all ...map[string]family) map[string]family {
+	out := map[string]family{}
+	for _, one := range all {
+		maps.Copy(out, one)
 	}
-	e.Intermediate = o.int("moe_intermediate_size", c.Intermediate, 1, maxWidth)
-	e.Normalise = o.bool("norm_topk_prob", false)
-}
-
-// readGptOss reads gpt-oss' mixture, which the published checkpoints hold in MXFP4.
-func readGptOss(o *object, c *Config) {
-	c.readExperts(o, 4)
-	e := &c.Experts
-	e.Normalise, e.Bias, e.Alternate = true, true, true
-	e.Clamp = Clamp{Alpha: o.float("swiglu_alpha", 1.702, 1e-3, 1e3), Limit: o.float("swiglu_limit", 7, 1e-3, 1e6)}
-	if q := o.object("quantization_config"); q != nil {
-		if method := q.string("quant_method", ""); method != "mxfp4" {
-			o.fail("quantization_config", "quant_method is %q, want mxfp4", method)
-		}
-		e.Packed = true
-	}
-}
-
-// maxExperts bounds the experts of a layer.
-const maxExperts = 1 << 10
-
-// readSparseLayers reads which layers are mixtures: each n-th, and not those of mlp_only_layers.
-func (c *Config) readSparseLayers(o *object) {
-	every := o.int("decoder_sparse_step", 1, 1, maxLayers)
-	var plain []int
-	if v, ok := o.raw("mlp_only_layers"); ok && json.Unmarshal(v, &plain) != nil {
-		o.fail("mlp_only_layers", "want a list of numbers, got %s", shorten(v))
-	}
-	c.Experts.Plain = make([]bool, c.Layers)
-	for i := range c.Experts.Plain {
-		c.Experts.Plain[i] = (i+1)%every != 0 || slices.Contains(plain, i)
-	}
+	return out
 }
 
 // cohereIgnored lists keys of Cohere's checkpoints that transformers does not read.
@@ -439,8 +386,8 @@ func (c *Config) ropeInWindows() {
 
 // readFalcon reads the differences between Falcon's generations.
 func readFalcon(o *object, c *Config) {
-	if o.bool("alibi", false) {
-		o.fail("alibi", "true: only Falcon with a rotary embedding is supported")
+	if c.ALiBi = o.bool("alibi", false); c.ALiBi {
+		c.SlopeScale = 1 / math.Sqrt(float64(c.HeadDim)) // which is added before scores are scaled
 	}
 	bias := o.bool("bias", false)
 	c.QKVBias, c.OutBias, c.MLPBias = bias, bias, bias

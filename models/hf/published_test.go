@@ -101,6 +101,45 @@ func TestPublishedConfigs(t *testing.T) {
 				return c.AttentionCap == 0 && c.RopeOf(0).Theta == 10000 && c.RopeOf(5).Theta == 1000000 &&
 					slices.Equal(c.Windows, sliding(26, 512, func(i int) bool { return i%6 == 5 }))
 			}},
+		"zai-org/GLM-4.5-Air": {`{"architectures": ["Glm4MoeForCausalLM"], "attention_bias": true,
+			"attention_dropout": 0.0, "pad_token_id": 151329, "eos_token_id": [151329, 151336, 151338], "head_dim": 128,
+			"hidden_act": "silu", "hidden_size": 4096, "partial_rotary_factor": 0.5, "initializer_range": 0.02,
+			"intermediate_size": 10944, "max_position_embeddings": 131072, "model_type": "glm4_moe",
+			"moe_intermediate_size": 1408, "norm_topk_prob": true, "num_attention_heads": 96, "n_group": 1,
+			"topk_group": 1, "n_routed_experts": 128, "n_shared_experts": 1, "routed_scaling_factor": 1.0,
+			"num_experts_per_tok": 8, "first_k_dense_replace": 1, "num_hidden_layers": 46, "num_key_value_heads": 8,
+			"num_nextn_predict_layers": 1, "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 1000000,
+			"tie_word_embeddings": false, "torch_dtype": "bfloat16", "use_cache": true, "use_qk_norm": false,
+			"vocab_size": 151552}`,
+			func(c Config) bool {
+				return c.Experts.Shared == 1408 && !c.HasExperts(0) && c.HasExperts(1) && c.Experts.Groups == 0 &&
+					slices.Equal(c.Unused, []string{"model.layers.46."}) && c.Rope.Dim == 64 && !c.OutBias
+			}},
+		"MiniMaxAI/MiniMax-M2": {`{"architectures": ["MiniMaxM2ForCausalLM"], "attention_dropout": 0.0,
+			"attn_type_list": [1, 1], "bos_token_id": null, "eos_token_id": null, "head_dim": 128, "hidden_act": "silu",
+			"hidden_size": 3072, "initializer_range": 0.02, "intermediate_size": 1536,
+			"max_position_embeddings": 196608, "model_type": "minimax_m2", "mtp_transformer_layers": 1,
+			"num_attention_heads": 48, "num_experts_per_tok": 8, "num_hidden_layers": 2, "num_key_value_heads": 8,
+			"num_local_experts": 256, "num_mtp_modules": 3, "qk_norm_type": "per_layer", "rms_norm_eps": 1e-06,
+			"rope_theta": 5000000, "rotary_dim": 64, "router_aux_loss_coef": 0.001, "router_jitter_noise": 0.0,
+			"scoring_func": "sigmoid", "shared_intermediate_size": 0, "sliding_window": null,
+			"tie_word_embeddings": false, "use_cache": true, "use_mtp": true, "use_qk_norm": true,
+			"use_routing_bias": true, "vocab_size": 200064}`,
+			func(c Config) bool { return c.Rope.Dim == 64 && c.Experts.Corrected && c.QKNorm.Over == QKNormAll }},
+		"tencent/Hunyuan-A13B-Instruct": {`{"architectures": ["HunYuanMoEV1ForCausalLM"], "attention_bias": false,
+			"attention_dropout": 0.1, "attention_head_dim": 128, "bos_token_id": 1, "cla_share_factor": 2,
+			"eos_token_id": 127960, "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02,
+			"intermediate_size": 3072, "max_position_embeddings": 32768, "mlp_bias": false, "model_type": "hunyuan",
+			"moe_drop_tokens": false, "moe_intermediate_size": [3072, 3072], "moe_layer_num_skipped": 0,
+			"moe_random_routing_dropped_token": false, "moe_topk": [8, 8], "norm_topk_prob": true,
+			"norm_type": "rms", "num_attention_heads": 32, "num_experts": 64, "num_hidden_layers": 2,
+			"num_key_value_heads": 8, "num_shared_expert": [1, 1], "org_vocab_size": 128167, "pad_id": 127961,
+			"pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": {"alpha": 1000.0, "beta_fast": 32,
+			"beta_slow": 1, "factor": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "type": "dynamic"},
+			"rope_theta": 10000.0, "routed_scaling_factor": 1.0, "tie_word_embeddings": true, "use_cache": true,
+			"use_cla": false, "use_mixed_mlp_moe": true, "use_qk_norm": true, "use_rotary_pos_emb": true,
+			"vocab_size": 128167}`,
+			func(c Config) bool { return c.Experts.PerToken == 8 && c.Experts.Shared == 3072 && c.HeadDim == 128 }},
 		"Qwen/Qwen3-30B-A3B": {`{"architectures": ["Qwen3MoeForCausalLM"], "attention_bias": false,
 			"attention_dropout": 0.0, "bos_token_id": 151643, "decoder_sparse_step": 1, "eos_token_id": 151645,
 			"head_dim": 128, "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02,
@@ -146,6 +185,8 @@ func TestPublishedConfigs(t *testing.T) {
 func TestDefaultBases(t *testing.T) {
 	want := map[string]float64{"Gemma3ForCausalLM": 1e6, "Olmo3ForCausalLM": 500000, "SmolLM3ForCausalLM": 2e6,
 		"CohereForCausalLM": 500000, "Ernie4_5ForCausalLM": 500000, "HeliumForCausalLM": 100000,
+		"FlexOlmoForCausalLM": 500000, "MiniMaxM2ForCausalLM": 5e6, "CwmForCausalLM": 1e6, "SolarOpenForCausalLM": 1e6,
+		"ApertusForCausalLM": 12e6, "Ernie4_5_MoeForCausalLM": 500000,
 		"MixtralForCausalLM": 1e6, "GptOssForCausalLM": 150000, "Ministral3ForCausalLM": 1e6}
 	for class, fam := range families {
 		if fam.noRope {

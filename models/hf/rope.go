@@ -29,6 +29,8 @@ type Rope struct {
 	// half of Dim apart.
 	Dim         int
 	Interleaved bool
+	// Backwards turns the other way.
+	Backwards bool
 	// Factor stretches positions (linear, llama3, yarn).
 	Factor float64
 	// LowFreq and HighFreq bound llama3's ramp, in turns over OriginalMax.

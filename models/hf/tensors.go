@@ -20,9 +20,13 @@ type Tensors struct {
 	// Q, K and V are matrices of their own, or QKV stacks them: all queries, all keys, all values; or, with QKVByHead,
 	// for each key head its queries, its key and its value.
 	Q, K, V, QKV string
+	// With QVKGroups the heads are divided into so many groups, each with its queries, values and keys, in that order.
 	QKVByHead    bool
+	QVKGroups    int
 	QNorm, KNorm string
 	Out          string
+	// Act begins the names of the numbers of an activation that has some.
+	Act string
 	// Gate and Up are matrices of their own, or GateUp stacks them.
 	Gate, Up, GateUp, Down string
 	// Router scores experts. ExpertGate, ExpertUp and ExpertDown are formats with an expert's number, or without one
@@ -33,7 +37,10 @@ type Tensors struct {
 	// Sinks are scores of attention that take weight and have no value.
 	Sinks string
 	// SharedGate, SharedUp and SharedDown are the MLP beside the experts, SharedRouter what it is multiplied by.
-	SharedGate, SharedUp, SharedDown, SharedRouter string
+	// SharedGateUp stacks two of them.
+	SharedGate, SharedUp, SharedGateUp, SharedDown, SharedRouter string
+	// RouterCorrection is the whole name of what is added to shares for the choice of experts.
+	RouterCorrection string
 	// Transposed says that a layer's matrices are [in, out].
 	Transposed bool
 }
@@ -115,6 +122,10 @@ func (c *Config) QKV(i int) []Slice {
 		return []Slice{c.matrix(i, t.Q, q), c.matrix(i, t.K, kv), c.matrix(i, t.V, kv)}
 	case t.QKVByHead:
 		return c.cut(i, t.QKV, c.KVHeads, q/c.KVHeads, c.HeadDim, c.HeadDim)
+	case t.QVKGroups > 0:
+		n := t.QVKGroups
+		parts := c.cut(i, t.QKV, n, q/n, kv/n, kv/n)
+		return []Slice{parts[0], parts[2], parts[1]}
 	default:
 		return c.cut(i, t.QKV, 1, q, kv, kv)
 	}
@@ -199,6 +210,10 @@ func (c *Config) Router(i int) Slice { return c.matrix(i, c.Tensors.Router, c.Ex
 // SharedExpert returns the matrices of the MLP beside the experts of layer i: gate, up and down.
 func (c *Config) SharedExpert(i int) (gate, up, down Slice) {
 	t, n := c.Tensors, c.Experts.Shared
+	if t.SharedGateUp != "" {
+		both := c.cut(i, t.SharedGateUp, 1, n, n)
+		return both[0], both[1], c.matrix(i, t.SharedDown, c.Hidden)
+	}
 	return c.matrix(i, t.SharedGate, n), c.matrix(i, t.SharedUp, n), c.matrix(i, t.SharedDown, c.Hidden)
 }
 

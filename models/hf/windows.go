@@ -68,6 +68,22 @@ func switchedWindow(o *object, layers int) []int {
 	return out
 }
 
+// lateWindow is Dots': a window in the layers that layer_types names, by default those from max_window_layers on.
+func lateWindow(o *object, layers int) []int {
+	w := 4096
+	if o.has("sliding_window") {
+		w = o.int("sliding_window", 0, 1, maxPositions)
+	}
+	from, types := o.int("max_window_layers", 62, 0, maxLayers), o.layerTypes(layers)
+	out := make([]int, layers)
+	for i := range out {
+		if types != nil && types[i] == slidingAttention || types == nil && i >= from {
+			out[i] = w
+		}
+	}
+	return out
+}
+
 // patternWindow is a window in the layers that layer_types names; by default in all but each n-th layer, where n is
 // sliding_window_pattern or the family's own. Null is no window anywhere.
 func patternWindow(pattern int) func(o *object, layers int) []int {
@@ -90,6 +106,20 @@ func patternWindow(pattern int) func(o *object, layers int) []int {
 		}
 		return out
 	}
+}
+
+// firstOfFour is a window in the layers that layer_types names, by default in all but the first of each four.
+func firstOfFour(o *object, layers int) []int {
+	if o.has("layer_types") {
+		return patternWindow(maxLayers+1)(o, layers)
+	}
+	w, out := o.int("sliding_window", 8192, 1, maxPositions), make([]int, layers)
+	for i := range out {
+		if i%4 != 0 {
+			out[i] = w
+		}
+	}
+	return out
 }
 
 // windowPattern reads sliding_window_pattern: each n-th layer sees everything, or a string such as LLLG says which.

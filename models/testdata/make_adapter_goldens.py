@@ -47,11 +47,15 @@ OTHERS = """arcee bloom cohere cohere2 ernie4-5 exaone4 falcon falcon-new gemma 
     gpt2 gptj granite granite-moe helium hunyuan ministral ministral3 mixtral nemotron olmo olmo2 olmo3 olmoe opt phi phi3
     qwen2-moe qwen3-moe seed-oss smollm3 stablelm stablelm-2 starcoder2""".split()
 PICTURES = "gemma3 llava qwen2-5-vl smolvlm".split()
+MORE = """apertus biogpt codegen cwm dots1 ernie4-5-moe exaone-moe flex-olmo glm4-moe gpt-bigcode gpt-neo
+    granite-moe-shared hunyuan-moe hyperclovax jais2 minimax-m2 mpt nanochat persimmon solar-open vaultgemma""".split()
+# In these peft takes adapters of an MLP for adapters of the experts.
+TURNED = "dots1 ernie4_5_moe exaone_moe glm4_moe hunyuan_v1_moe solar_open".split()
 RANKS = [4, 8, 6, 5]  # and those above; the files stay small
 
 
 def others():
-    for i, name in enumerate(OTHERS + [f"../vision/{name}" for name in PICTURES]):
+    for i, name in enumerate(OTHERS + [f"../vision/{name}" for name in PICTURES] + MORE):
         rank = RANKS[i % len(RANKS)]
         config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", use_rslora=i % 5 == 3)
         yield name.replace("../vision/", "pictures-"), (name, torch.bfloat16, config)
@@ -66,6 +70,10 @@ def linear_layers(model):
     for name, m in model.named_modules():
         if not isinstance(m, (torch.nn.Linear, Conv1D)) or any(
                 part in name for part in ("vision", "visual", "projector", "connector")):
+            continue
+        if name.endswith(".gate.wg"):  # a router
+            continue
+        if "_proj" in name and ".mlp." in name and model.config.model_type in TURNED:
             continue
         if m.weight is not model.get_input_embeddings().weight:
             names.append(name)
@@ -94,7 +102,7 @@ def main(names):
         source, folder = HERE / "golden" / checkpoint, HERE / "adapters" / name
         shutil.rmtree(folder, ignore_errors=True)
         base = open_model(source)
-        if checkpoint in OTHERS or ".." in checkpoint:
+        if checkpoint in OTHERS + MORE or ".." in checkpoint:
             config.target_modules = linear_layers(base)
         generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
         first = 40 if ".." in checkpoint else 3  # no image tokens

@@ -158,22 +158,67 @@ CASES |= {
     "ministral3": small("Ministral3", form="v5", head_dim=8,
                         rope_parameters=rope(kind="yarn", factor=8.0, original_max_position_embeddings=20, beta_fast=32.0,
                                              beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.4)),
+    "glm4-moe": small("Glm4Moe", num_hidden_layers=3, head_dim=16, moe_intermediate_size=20, n_routed_experts=6,
+                      num_experts_per_tok=2, n_shared_experts=1, first_k_dense_replace=1, routed_scaling_factor=1.5,
+                      use_qk_norm=True, attention_bias=True, rope_parameters=rope(partial_rotary_factor=0.5)),
+    "solar-open": small("SolarOpen", drop=["intermediate_size"], head_dim=16, moe_intermediate_size=20,
+                        n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=1, n_group=4, topk_group=2,
+                        norm_topk_prob=False),
+    "dots1": small("Dots1", num_hidden_layers=3, head_dim=8, moe_intermediate_size=20, n_routed_experts=6,
+                   num_experts_per_tok=2, n_shared_experts=2, n_group=2, topk_group=1, first_k_dense_replace=1,
+                   norm_topk_prob=True, routed_scaling_factor=2.5, sliding_window=9,
+                   layer_types=[FULL, FULL, SLIDING]),
+    "exaone-moe": small("ExaoneMoe", num_hidden_layers=3, head_dim=8, moe_intermediate_size=20, num_experts=6,
+                        num_experts_per_tok=2, sliding_window=10, layer_types=[SLIDING, FULL, SLIDING],
+                        routed_scaling_factor=1.2, mlp_layer_types=["dense", "sparse", "sparse"]),
+    "ernie4-5-moe": small("Ernie4_5_Moe", num_hidden_layers=3, moe_intermediate_size=20, moe_num_experts=6, moe_k=2,
+                          moe_num_shared_experts=2, moe_layer_start_index=1, tie_word_embeddings=True),
+    "hunyuan-moe": small("HunYuanMoEV1", head_dim=8, intermediate_size=24, num_experts=5, moe_topk=2,
+                         rope_parameters=rope(kind="dynamic", alpha=50.0, factor=1.0)),
+    "minimax-m2": small("MiniMaxM2", head_dim=16, intermediate_size=24, num_local_experts=6, num_experts_per_tok=2,
+                        rope_parameters=rope(partial_rotary_factor=0.5)),
+    "granite-moe-shared": small("GraniteMoeShared", intermediate_size=24, num_local_experts=5, num_experts_per_tok=2,
+                                shared_intermediate_size=28, embedding_multiplier=3.0, logits_scaling=2.0,
+                                residual_multiplier=0.6, attention_multiplier=0.2),
+    "flex-olmo": small("FlexOlmo", intermediate_size=24, num_experts=5, num_experts_per_tok=2),
+    "apertus": small("Apertus", head_dim=8, rope_parameters=rope(kind="llama3", factor=8.0, low_freq_factor=1.0,
+                     high_freq_factor=4.0, original_max_position_embeddings=24)),
+    "cwm": small("Cwm", form="v5", head_dim=8, num_hidden_layers=3, sliding_window=10, rope_parameters=rope()),
+    "hyperclovax": small("HyperCLOVAX", embedding_multiplier=3.0, logits_scaling=0.5, residual_multiplier=0.6,
+                         attention_multiplier=0.2),
+    "jais2": small("Jais2"),
+    "nanochat": small("NanoChat", final_logit_softcapping=6.0),
+    "vaultgemma": small("VaultGemma", head_dim=16, num_hidden_layers=3, sliding_window=11, query_pre_attn_scalar=24,
+                        attn_logit_softcapping=4.0, final_logit_softcapping=9.0, tie_word_embeddings=True),
+    "gpt-bigcode": (transformers.GPTBigCodeConfig(**GPT), "float32", True, None),
+    "gpt-bigcode-heads": (transformers.GPTBigCodeConfig(**GPT, multi_query=False), "float32", True, None),
+    "gpt-neo": small("GPTNeo", drop=["num_hidden_layers", "num_attention_heads", "num_key_value_heads"], num_layers=3,
+                     num_heads=4, window_size=10, attention_types=[[["global", "local"], 1], [["local"], 1]],
+                     tie_word_embeddings=True),
+    "codegen": (transformers.CodeGenConfig(**GPT, rotary_dim=4), "float16", True, None),
+    "mpt": (transformers.MptConfig(vocab_size=96, d_model=48, n_layers=2, n_heads=6, max_seq_len=160, bos_token_id=1,
+                                   eos_token_id=2, attn_config=dict(clip_qkv=2.0)), "bfloat16", True, None),
+    "persimmon": small("Persimmon", drop=["num_key_value_heads"], rope_parameters=rope(partial_rotary_factor=0.5)),
+    "biogpt": small("BioGpt", drop=["num_key_value_heads"], pad_token_id=0, tie_word_embeddings=True),
 }
 
 
 def randomise(model, generator):
     """Draw every weight; matrices keep the scale of what passes through them, biases and norms are far from neutral."""
     modules = dict(model.named_modules())
-    for name, p in model.named_parameters():
+    corrections = [(n, b) for n, b in model.named_buffers() if n.endswith("correction_bias")]
+    for name, p in [*model.named_parameters(), *corrections]:
         noise = torch.randn(p.shape, generator=generator)
         module = modules[name.rpartition(".")[0]]
         kind = type(module).__name__
-        if name.endswith("bias"):
-            value = 0.5 * noise
+        if name.endswith("correction_bias"):
+            value = 0.2 * noise
+        elif name.endswith("bias"):
+            value = (0.1 if model.config.model_type == "persimmon" else 0.5) * noise  # which would repeat itself
         elif "Norm" in kind:
             offset = 0.0 if kind.startswith("Gemma") or kind.endswith("1P") else 1.0  # added in the computation
             value = offset + 0.4 * noise
-        elif name.endswith("sinks"):
+        elif p.dim() < 2:
             value = noise
         elif isinstance(module, torch.nn.Embedding):
             value = (0.06 if "Scaled" in kind else 0.4) * noise  # not so large that each token repeats itself
@@ -254,7 +299,8 @@ def make(name):
         model.to(getattr(torch, dtype)).save_pretrained(out, **({"max_shard_size": shard} if shard else {}))
         mxfp4 = to_mxfp4(out) if name.endswith("mxfp4") else None
         # What the file holds after rounding is what both sides compute with, in float32.
-        model = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32, attn_implementation="eager").eval()
+        attention = "sdpa" if name == "falcon-alibi" else "eager"  # which would add the slopes twice
+        model = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32, attn_implementation=attention).eval()
         prompts = [torch.randint(3, config.vocab_size, (n,), generator=generator).tolist() for n in PROMPT_LENGTHS]
         results = [greedy(model, p) for p in prompts]
         margin = min(r[2] for r in results)

@@ -14,9 +14,10 @@
 #include "product.h"
 
 // Inputs: tokens [tokens, hidden], the router's scores [tokens, experts], and for each expert, one after another, the
-// matrices of gate and up [2*inner, hidden] and of down [hidden, inner]: floats, or packed as for tgi.MatMulQ. Optionally
-// their biases [experts, 2*inner] and [experts, hidden].
-enum { EX_X, EX_SCORES, EX_GATE_UP, EX_DOWN, EX_GATE_UP_BIAS, EX_DOWN_BIAS, EX_COUNT };
+// matrices of gate and up [2*inner, hidden] and of down [hidden, inner]: floats, or packed as for tgi.MatMulQ.
+// Optionally their biases [experts, 2*inner] and [experts, hidden], and a correction [experts] that is added to shares
+// for the choice of experts.
+enum { EX_X, EX_SCORES, EX_GATE_UP, EX_DOWN, EX_GATE_UP_BIAS, EX_DOWN_BIAS, EX_CORRECTION, EX_COUNT };
 
 enum {
 	UNIT_COLUMNS = 64,   // of a product that are one unit of work
@@ -27,7 +28,13 @@ enum {
 
 struct experts_node {
 	int64_t count, per_token, hidden, inner, normalise, bits, block, offsets, activation;
+	int64_t sigmoid;  // shares are the sigmoids of scores; else their softmax
+	// Experts are divided into groups of neighbours, of which a token takes some: those whose group_best best experts
+	// have the highest sum.
+	int64_t groups, groups_per_token, group_best;
 	float alpha, limit;  // of gpt-oss' activation, which is taken if limit is not 0
+	float scale;         // of the weights
+	float least;         // that weights are divided by, if they are normalised
 };
 
 static OrtStatus *attribute(const OrtKernelInfo *info, const char *name, int64_t min, int64_t max, int64_t *out) {
@@ -39,13 +46,22 @@ static OrtStatus *attribute(const OrtKernelInfo *info, const char *name, int64_t
 	return op_invalid(text);
 }
 
-// optional reads a number that may be absent, which is 0.
-static float optional(const OrtKernelInfo *info, const char *name) {
-	float v = 0;
+// optional reads a number that may be absent.
+static float optional(const OrtKernelInfo *info, const char *name, float fallback) {
+	float v = fallback;
 	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_float(info, name, &v);
 	if (!status) return v;
 	tgi_ort.ReleaseStatus(status);
-	return 0;
+	return fallback;
+}
+
+// optional_int reads a whole number that may be absent.
+static int64_t optional_int(const OrtKernelInfo *info, const char *name, int64_t fallback) {
+	int64_t v = fallback;
+	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_int64(info, name, &v);
+	if (!status) return v;
+	tgi_ort.ReleaseStatus(status);
+	return fallback;
 }
 
 static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const OrtKernelInfo *info, void **kernel) {
@@ -60,12 +76,17 @@ static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const 
 	if (!status) status = attribute(info, "block_size", 0, 128, &n.block);
 	if (!status) status = attribute(info, "activation", 0, 255, &n.activation);
 	if (status) return status;
-	n.alpha = optional(info, "alpha"), n.limit = optional(info, "limit");
+	n.alpha = optional(info, "alpha", 0), n.limit = optional(info, "limit", 0);
+	n.scale = optional(info, "scale", 1), n.least = optional(info, "least", 0);
+	n.sigmoid = optional_int(info, "sigmoid", 0), n.groups = optional_int(info, "groups", 1);
+	n.groups_per_token = optional_int(info, "groups_per_token", 1), n.group_best = optional_int(info, "group_best", 1);
+	if (n.groups < 1 || n.count % n.groups || n.groups_per_token < 1 || n.groups_per_token > n.groups ||
+	    n.group_best < 1 || n.group_best > n.count / n.groups ||
+	    n.groups_per_token * (n.count / n.groups) < n.per_token)
+		return op_invalid("tgi.Experts: groups do not fit the experts");
 	const int packed = (n.bits == 4 || n.bits == 8) && (n.block == 32 || n.block == 64 || n.block == 128);
 	if (n.bits && !packed) return op_invalid("tgi.Experts: bits must be 0, 4 or 8, block_size 32, 64 or 128");
-	n.offsets = 0;  // an attribute that may be absent
-	status = tgi_ort.KernelInfoGetAttribute_int64(info, "offsets", &n.offsets);
-	if (status) tgi_ort.ReleaseStatus(status), n.offsets = 0;
+	n.offsets = optional_int(info, "offsets", 0);
 	if (n.offsets && (!packed || n.block != 32)) return op_invalid("tgi.Experts: offsets need block_size 32");
 	if (!glu_choose(n.activation)) return op_invalid("tgi.Experts: activation is out of bounds");
 	struct experts_node *own = malloc(sizeof *own);
@@ -95,7 +116,7 @@ struct work {
 	const struct experts_node *node;
 	const struct mq_kernel *kernel;
 	glu_row *glu;
-	const float *x, *scores, *gate_up_bias, *down_bias;
+	const float *x, *scores, *gate_up_bias, *down_bias, *correction;
 	float *out;
 	int64_t tokens, slots;
 	struct place *places;  // [tokens][per_token], in the order of their scores
@@ -108,29 +129,70 @@ struct work {
 	struct step one, two;
 };
 
-// route chooses a token's experts: those of the highest scores, the first of equal ones. Their weights are the softmax
-// of all scores, or of theirs.
+// best returns the index of the largest of n numbers, the first of equal ones, among those that are not taken.
+static int32_t best(const float *of, const unsigned char *taken, int64_t n) {
+	int32_t at = -1;
+	for (int32_t i = 0; i < n; i++)
+		if (!taken[i] && (at < 0 || of[i] > of[at])) at = i;
+	return at;
+}
+
+// leave_groups takes the experts of all but the best groups out of the choice.
+static void leave_groups(const struct experts_node *n, const float *choice, unsigned char *taken) {
+	const int64_t size = n->count / n->groups;
+	float sums[EXPERTS_MAX];
+	unsigned char left[EXPERTS_MAX] = {0}, seen[EXPERTS_MAX];
+	for (int64_t g = 0; g < n->groups; g++) {
+		memset(seen, 0, (size_t)size);
+		sums[g] = 0;
+		for (int64_t i = 0; i < n->group_best; i++) {
+			const int32_t at = best(choice + g * size, seen, size);
+			seen[at] = 1;
+			sums[g] += choice[g * size + at];
+		}
+	}
+	memset(taken, 1, (size_t)n->count);
+	for (int64_t i = 0; i < n->groups_per_token; i++) {
+		const int32_t g = best(sums, left, n->groups);
+		left[g] = 1;
+		memset(taken + g * size, 0, (size_t)size);
+	}
+}
+
+// route chooses a token's experts: those of the highest shares, corrected if there is a correction, the first of equal
+// ones. Their weights are their shares, or those divided by their sum.
 static void route(void *p, size_t token) {
 	const struct work *w = p;
-	const int64_t count = w->node->count, k = w->node->per_token;
+	const struct experts_node *n = w->node;
+	const int64_t count = n->count, k = n->per_token;
 	const float *scores = w->scores + (int64_t)token * count;
 	struct place *places = w->places + (int64_t)token * k;
-	for (int64_t i = 0; i < k; i++) {
-		int32_t best = -1;
-		for (int32_t e = 0; e < count; e++) {
-			int taken = 0;
-			for (int64_t j = 0; j < i; j++) taken |= places[j].expert == e;
-			if (!taken && (best < 0 || scores[e] > scores[best])) best = e;
-		}
-		places[i] = (struct place){(int32_t)token, best, 0};
+	float share[EXPERTS_MAX], corrected[EXPERTS_MAX];
+	float top = scores[0], all = 0;
+	for (int64_t e = 1; e < count; e++) top = scores[e] > top ? scores[e] : top;
+	for (int64_t e = 0; e < count; e++) {
+		share[e] = n->sigmoid ? 1.0f / (1.0f + expf(-scores[e])) : expf(scores[e] - top);
+		all += share[e];
 	}
-	const float top = scores[places[0].expert];
+	if (n->sigmoid) all = 1;  // what shares are divided by
+	const float *choice = scores;  // which are in the order of shares
+	if (w->correction || n->groups > 1) {
+		for (int64_t e = 0; e < count; e++)
+			corrected[e] = share[e] / all + (w->correction ? w->correction[e] : 0);
+		choice = corrected;
+	}
+	unsigned char taken[EXPERTS_MAX] = {0};
+	if (n->groups > 1) leave_groups(n, choice, taken);
 	float sum = 0;
-	if (w->node->normalise)
-		for (int64_t i = 0; i < k; i++) sum += expf(scores[places[i].expert] - top);
-	else
-		for (int64_t e = 0; e < count; e++) sum += expf(scores[e] - top);
-	for (int64_t i = 0; i < k; i++) places[i].weight = expf(scores[places[i].expert] - top) / sum;
+	for (int64_t i = 0; i < k; i++) {
+		const int32_t e = best(choice, taken, count);
+		places[i] = (struct place){(int32_t)token, e, share[e]};
+		taken[e] = 1;
+		sum += share[e];
+	}
+	if (!n->normalise) sum = all;
+	if (sum < n->least) sum = n->least;
+	for (int64_t i = 0; i < k; i++) places[i].weight = places[i].weight / sum * n->scale;
 }
 
 // sort gives places their slots, by expert and then by token.
@@ -325,7 +387,8 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	if (in[EX_SCORES].size != tokens * n->count) return op_invalid("tgi.Experts: the scores have the wrong size");
 	struct work w = {.node = n, .kernel = mq_current(), .glu = glu_choose(n->activation), .x = in[EX_X].data,
 	                 .scores = in[EX_SCORES].data, .gate_up_bias = in[EX_GATE_UP_BIAS].data,
-	                 .down_bias = in[EX_DOWN_BIAS].data, .tokens = tokens, .slots = tokens * n->per_token};
+	                 .down_bias = in[EX_DOWN_BIAS].data, .correction = in[EX_CORRECTION].data, .tokens = tokens,
+	                 .slots = tokens * n->per_token};
 	const size_t rounded_one = lay_out(&w, &w.one, in[EX_GATE_UP].data, 2 * n->inner, n->hidden);
 	const size_t rounded_two = lay_out(&w, &w.two, in[EX_DOWN].data, n->hidden, n->inner);
 	const unsigned type = n->bits ? TGI_ORT_UINT8 : TGI_ORT_FLOAT;
@@ -337,6 +400,8 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	if ((w.gate_up_bias && in[EX_GATE_UP_BIAS].size != n->count * 2 * n->inner) ||
 	    (w.down_bias && in[EX_DOWN_BIAS].size != n->count * n->hidden))
 		return op_invalid("tgi.Experts: the biases have the wrong size");
+	if (w.correction && in[EX_CORRECTION].size != n->count)
+		return op_invalid("tgi.Experts: the correction has the wrong size");
 	const int64_t shape[2] = {tokens, n->hidden};
 	status = op_output(ctx, shape, 2, &w.out);
 	if (status || !tokens) return status;

@@ -1,6 +1,7 @@
 package ort
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,6 +15,10 @@ type mixture struct {
 	experts, perToken, hidden, inner, bits, block int
 	normalise, offsets                            bool
 	alpha, limit                                  float32 // of gpt-oss' activation
+	sigmoid, corrected                            bool
+	groups, groupsPerToken, groupBest             int // groups is 0 without
+	scale                                         float32
+	correction                                    []float32
 	biases                                        bool
 	gateUpBias, downBias                          []float32
 	gateUp, down                                  []*quantised // with bits
@@ -26,6 +31,12 @@ func (m mixture) String() string {
 }
 
 func (m *mixture) fill(r *rand.Rand) {
+	if m.corrected {
+		m.correction = normal(r, m.experts)
+		for i := range m.correction {
+			m.correction[i] /= 4
+		}
+	}
 	if m.biases {
 		m.gateUpBias, m.downBias = normal(r, m.experts*2*m.inner), normal(r, m.experts*m.hidden)
 	}
@@ -65,7 +76,16 @@ func openMixture(t *testing.T, m *mixture, threads int) *node {
 		g.floats("down_bias", m.downBias, len(m.downBias))
 		in = append(in, "gate_up_bias", "down_bias")
 	}
+	if m.corrected {
+		for len(in) < 6 {
+			in = append(in, "")
+		}
+		g.floats("correction", m.correction, len(m.correction))
+		in = append(in, "correction")
+	}
 	g.node("tgi", "Experts", in, "out", attrs{"experts": m.experts, "alpha": m.alpha, "limit": m.limit,
+		"sigmoid": map[bool]int{true: 1}[m.sigmoid], "groups": max(m.groups, 1),
+		"groups_per_token": max(m.groupsPerToken, 1), "group_best": max(m.groupBest, 1), "scale": m.factor(),
 		"per_token": m.perToken, "hidden": m.hidden, "inner": m.inner, "normalise": map[bool]int{true: 1}[m.normalise],
 		"bits": m.bits, "block_size": m.block, "offsets": map[bool]int{true: 1}[m.offsets], "activation": 0})
 	g.value(true, "out", float32s, "t", m.hidden)
@@ -97,25 +117,74 @@ func (m *mixture) product(list []*quantised, floats []float32, i, n, k int, x []
 	return out
 }
 
+// factor is what the weights of experts are multiplied by.
+func (m *mixture) factor() float32 {
+	if m.scale == 0 {
+		return 1
+	}
+	return m.scale
+}
+
+// routed returns a token's experts and the weights of all.
+func (m *mixture) routed(scores []float32) (chosen []int, weights []float64) {
+	shares, choice, all := make([]float64, m.experts), make([]float64, m.experts), 0.0
+	for e, s := range scores {
+		shares[e] = math.Exp(float64(s))
+		all += shares[e]
+	}
+	for e, s := range scores {
+		if shares[e] /= all; m.sigmoid {
+			shares[e] = 1 / (1 + math.Exp(-float64(s)))
+		}
+		if choice[e] = shares[e]; m.corrected {
+			choice[e] += float64(m.correction[e])
+		}
+	}
+	// The first of equal numbers comes first.
+	descending := func(of []float64) []int {
+		order := make([]int, len(of))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(of[b], of[a]) })
+		return order
+	}
+	if m.groups > 0 {
+		size := m.experts / m.groups
+		sums := make([]float64, m.groups)
+		for g := range sums {
+			own := choice[g*size:][:size]
+			for _, i := range descending(own)[:m.groupBest] {
+				sums[g] += own[i]
+			}
+		}
+		for _, g := range descending(sums)[m.groupsPerToken:] {
+			for i := range size {
+				choice[g*size+i] = math.Inf(-1)
+			}
+		}
+	}
+	chosen = descending(choice)[:m.perToken]
+	if m.normalise {
+		sum := 0.0
+		for _, e := range chosen {
+			sum += shares[e]
+		}
+		for e := range shares {
+			shares[e] /= sum
+		}
+	}
+	for e := range shares {
+		shares[e] *= float64(m.factor())
+	}
+	return chosen, shares
+}
+
 // plain is the definition, in float64 except for what the operator rounds to 32 bits before it is rounded to 8.
 func (m *mixture) plain(x, scores []float32) []float64 {
 	out := make([]float64, m.hidden)
-	order := make([]int, m.experts)
-	all := 0.0
-	for i := range order {
-		order[i] = i
-		all += math.Exp(float64(scores[i]))
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return int(math.Copysign(1, float64(scores[b]-scores[a]))) * map[bool]int{false: 1}[scores[a] == scores[b]]
-	})
-	if chosen := order[:m.perToken]; m.normalise {
-		all = 0
-		for _, e := range chosen {
-			all += math.Exp(float64(scores[e]))
-		}
-	}
-	for _, e := range order[:m.perToken] {
+	order, shares := m.routed(scores)
+	for _, e := range order {
 		both := m.product(m.gateUp, m.gateUpFloats, e, 2*m.inner, m.hidden, x)
 		gated := make([]float32, m.inner)
 		for i := range gated {
@@ -135,7 +204,7 @@ func (m *mixture) plain(x, scores []float32) []float64 {
 			if m.biases {
 				y += float64(m.downBias[e*m.hidden+i])
 			}
-			out[i] += y * math.Exp(float64(scores[e])) / all
+			out[i] += y * shares[e]
 		}
 	}
 	return out
@@ -155,6 +224,11 @@ func TestExpertsMatchDefinition(t *testing.T) {
 		{experts: 4, perToken: 2, hidden: 40, inner: 24, biases: true, alpha: 1.702, limit: 1.5, normalise: true},
 		{experts: 4, perToken: 2, hidden: 40, inner: 24, bits: 8, block: 32, biases: true, alpha: 1.7, limit: 7},
 		{experts: 16, perToken: 4, hidden: 96, inner: 40, bits: 8, block: 128},
+		{experts: 6, perToken: 3, hidden: 24, inner: 16, sigmoid: true, corrected: true, normalise: true, scale: 2.5},
+		{experts: 12, perToken: 4, hidden: 24, inner: 16, sigmoid: true, corrected: true, normalise: true, groups: 4,
+			groupsPerToken: 2, groupBest: 2},
+		{experts: 12, perToken: 4, hidden: 24, inner: 16, groups: 3, groupsPerToken: 2, groupBest: 1, scale: 3},
+		{experts: 5, perToken: 2, hidden: 24, inner: 16, corrected: true, biases: true},
 	} {
 		r := rand.New(rand.NewPCG(uint64(i), 3))
 		m.fill(r)
@@ -218,6 +292,7 @@ func TestExpertsRefuse(t *testing.T) {
 		t.Errorf("a matrix too short: %v", err)
 	}
 	for name, bad := range map[string]mixture{
+		"groups do not fit":    {experts: 4, perToken: 3, hidden: 8, inner: 8, groups: 2, groupsPerToken: 1, groupBest: 1},
 		"per_token":            {experts: 2, perToken: 3, hidden: 8, inner: 8},
 		"experts":              {experts: 0, perToken: 1, hidden: 8, inner: 8},
 		"bits must be 0":       {experts: 2, perToken: 1, hidden: 8, inner: 8, bits: 3, block: 32},
@@ -231,7 +306,7 @@ func TestExpertsRefuse(t *testing.T) {
 		g.value(false, "down", float32s, "m")
 		g.node("tgi", "Experts", []string{"x", "scores", "gate_up", "down"}, "out", attrs{"experts": bad.experts,
 			"per_token": bad.perToken, "hidden": bad.hidden, "inner": bad.inner, "normalise": 0, "bits": bad.bits,
-			"block_size": bad.block, "activation": 0})
+			"block_size": bad.block, "activation": 0, "groups": max(bad.groups, 1)})
 		g.value(true, "out", float32s, "t", 8)
 		s, err := openSession(g.write(t), sessionOptions{threads: 1})
 		if err == nil {
