@@ -153,7 +153,7 @@ func (s checkpoint) build(ctx context.Context, d device, w models.Weights, tok *
 	say func(string, ...any)) (models.Built, error) {
 	opt := store.Options{Device: d.Device, Weights: w}
 	opt.Damaged = func(err error) { say("%v; it is converted anew", err) }
-	last, converted := time.Now(), false
+	last, converted, took := time.Now(), false, time.Duration(0)
 	opt.Progress = func(done, total int64) {
 		if time.Since(last) >= progressEvery {
 			last = time.Now()
@@ -161,7 +161,7 @@ func (s checkpoint) build(ctx context.Context, d device, w models.Weights, tok *
 		}
 	}
 	opt.Converted = func(c store.Conversion) {
-		converted = true
+		converted, took = true, c.Took
 		say("converted to %s in %.1fs", w, c.Took.Seconds())
 		if c.Error.Count() > 0 {
 			say("relative error of the weights: %.2f%%", 100*c.Error.Relative())
@@ -171,15 +171,18 @@ func (s checkpoint) build(ctx context.Context, d device, w models.Weights, tok *
 	if err != nil || !converted || !w.Quantised() {
 		return b, err
 	}
-	text, err := quantCheck(ctx, d, b, tok, s.prepare)
+	limited, cancel := context.WithTimeout(ctx, checkTime(took))
+	defer cancel()
+	a, whyNot, err := quantCheck(limited, d, b, tok, s.prepare)
 	switch {
+	case ctx.Err() != nil:
+		return b, context.Cause(ctx)
 	case err != nil:
 		return b, fmt.Errorf("compare %s with %s: %w", w, referenceOn(d), err)
-	case text == "":
-		say("not compared with %s: the reference would take more than half of the available memory",
-			referenceOn(d))
+	case whyNot != "":
+		say("not compared with %s: %s", referenceOn(d), whyNot)
 	default:
-		say("compared with %s: %s", referenceOn(d), text)
+		say("compared with %s: %s", referenceOn(d), a.String())
 	}
 	return b, nil
 }

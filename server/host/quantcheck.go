@@ -3,9 +3,11 @@ package host
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"tgi/models"
 	"tgi/models/quant"
@@ -26,49 +28,52 @@ func referenceOn(d device) models.Weights {
 	return formats[slices.IndexFunc(formats, func(w models.Weights) bool { return d.Check(w) == nil })]
 }
 
-// quantCheck compares a freshly quantised model with its reference on a fixed
-// text. The reference is built in a folder that is removed afterwards, by
-// prepare. It returns "" where the reference would take more than half of the
-// available memory.
+// checkTime is how long a start may take for the comparison of a model that was converted within took: no longer than
+// that, and some seconds for small models.
+func checkTime(took time.Duration) time.Duration { return max(took, 20*time.Second) }
+
+// quantCheck compares a quantised model with its reference on a fixed text. The reference is built in a folder that is
+// removed afterwards, by prepare. It says why not where the reference would take more than half of the available
+// memory, or longer than ctx allows.
 func quantCheck(ctx context.Context, d device, b models.Built, tok *token.Tokenizer, prepare func(context.Context,
-	store.Options) (models.Built, error)) (string, error) {
+	store.Options) (models.Built, error)) (a *quant.Agreement, whyNot string, err error) {
 	need, available := b.Params*fp32Bytes, availableMemory()
 	if d.onGPU() {
 		need = b.Params * bf16Bytes
 		available, _ = d.free()
 	}
 	if need > available/2 {
-		return "", nil
-	}
-	dir, err := os.MkdirTemp("", "tgi-reference-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir)
-	reference, err := prepare(ctx, store.Options{Device: d.Device, Weights: referenceOn(d), Dir: dir})
-	if err != nil {
-		return "", err
+		return a, "the reference would take more than half of the available memory", nil
 	}
 	tokens := tok.Encode(quant.CheckText, true)
 	tokens = tokens[:min(len(tokens), cmp.Or(b.OriginalPositions, b.MaxPositions))]
 	if len(tokens) == 0 {
-		return "the text has no tokens in this vocabulary", nil
+		return a, "the text has no tokens in this vocabulary", nil
+	}
+	dir, err := os.MkdirTemp("", "tgi-reference-")
+	if err != nil {
+		return a, "", err
+	}
+	defer os.RemoveAll(dir)
+	reference, err := prepare(ctx, store.Options{Device: d.Device, Weights: referenceOn(d), Dir: dir})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return a, "the reference would take longer than the conversion did; tgi model convert compares without a limit", nil
+	}
+	if err != nil {
+		return a, "", err
 	}
 	want, err := newCheckSequence(d, reference, len(tokens))
 	if err != nil {
-		return "", err
+		return a, "", err
 	}
 	defer want.model.Close()
 	got, err := newCheckSequence(d, b, len(tokens))
 	if err != nil {
-		return "", err
+		return a, "", err
 	}
 	defer got.model.Close()
-	a, err := quant.Compare(want, got, tokens, b.Vocab)
-	if err != nil {
-		return "", err
-	}
-	return a.String(), nil
+	a, err = quant.Compare(want, got, tokens, b.Vocab)
+	return a, "", err
 }
 
 // checkSequence runs one sequence on a backend of its own. It implements quant.Model.

@@ -104,6 +104,9 @@ func TestUsage(t *testing.T) {
 		{"version 3", "tgi: unexpected argument \"3\" (see `tgi version --help`)\n"},
 		{"version --output xml", "tgi: --output xml: want text or json (see `tgi version --help`)\n"},
 		{"model synth", "tgi: model synth needs --shape"},
+		{"eval --suite perplexity", "tgi: eval takes one file of text, got 0 (see `tgi eval --help`)\n"},
+		{"eval --suite logic x", "tgi: eval needs --suite perplexity, the only one (see `tgi eval --help`)\n"},
+		{"model convert a b", "tgi: unexpected argument \"b\" (see `tgi model convert --help`)\n"},
 		{"--prot 3", "tgi: unknown flag --prot"},
 		{"completion", "a command is missing"},
 		{"completion tcsh", "tgi: unknown command completion tcsh"},
@@ -192,6 +195,10 @@ func TestOutputJSON(t *testing.T) {
 	if err := os.WriteFile(filepath.Join("plugins", "mine.wasm"), []byte("none"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	story := strings.Repeat("a short story ", 9)
+	if err := os.WriteFile(filepath.Join("plugins", "text"), []byte(story), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args []string
 		want string
@@ -202,6 +209,9 @@ func TestOutputJSON(t *testing.T) {
 		{[]string{"plugin", "list"}, `"source": "builtin:jinja"`},
 		{[]string{"conformance", "--list", "--only", "health"}, `"id": "health"`},
 		{[]string{"check", "--plugins-folder="}, `"id": "tgi-demo"`},
+		{[]string{"eval", "--suite", "perplexity", "plugins/text", "--window", "20", "--plugins-folder="},
+			`"stride":10`},
+		{append([]string{"model", "convert", "--weights", "int8"}, flags...), `"reference":"fp32"`},
 		{[]string{"check", "--plugins-folder=", "--port", "81"}, `"origin": "flag --port"`},
 	} {
 		for _, form := range []string{"--json", "--output=json"} {

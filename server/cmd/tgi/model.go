@@ -14,8 +14,8 @@ import (
 
 // newModel works on checkpoints without serving them.
 func newModel() *cobra.Command {
-	cmd := verbGroup("model", "List, fetch, describe and remove models, or write a random one",
-		newModelList(), newModelPull(), newModelInfo(), newModelRemove(), newModelSynth())
+	cmd := verbGroup("model", "List, fetch, describe, convert and remove models, or write a random one",
+		newModelList(), newModelPull(), newModelInfo(), newModelRemove(), newModelConvert(), newModelSynth())
 	cmd.Long = "Look after the models folder. This is safe while a server runs on the same folder."
 	return cmd
 }
