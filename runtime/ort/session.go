@@ -54,6 +54,8 @@ type sessionOptions struct {
 	spin    bool
 	// cuda has the session run on a CUDA device alone; nil on the CPU.
 	cuda *cudaOptions
+	// foreign says that the model was made by others: it gets no operators of ours, some of which trust their inputs.
+	foreign bool
 	// record keeps where each node was placed, for nodes.
 	record bool
 }
@@ -68,6 +70,11 @@ func openSession(path string, o sessionOptions) (*session, error) {
 	if err := configure(so, o); err != nil {
 		return nil, err
 	}
+	if o.foreign { // whose errors are ours to tell
+		if err := so.SetLogSeverityLevel(binding.LoggingLevelFatal); err != nil {
+			return nil, err
+		}
+	}
 	raw, err := handle(so)
 	if err != nil {
 		return nil, err
@@ -76,7 +83,7 @@ func openSession(path string, o sessionOptions) (*session, error) {
 	if o.cuda != nil {
 		device = o.cuda.device
 		err = o.cuda.apply(so)
-	} else {
+	} else if !o.foreign {
 		err = takeError(C.tgi_add_operators(raw))
 	}
 	if err != nil {
