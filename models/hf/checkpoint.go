@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"tgi/models/gguf"
+	"tgi/models/ready"
 	"tgi/models/safetensors"
 	"tgi/models/tensors"
 )
@@ -23,6 +24,10 @@ type Checkpoint struct {
 	TokenizerJSON []byte
 	// GGUF is the name of the file that holds all of it, or its first part; "" for the other formats.
 	GGUF string
+	// Ready is the folder's graphs, if it has those in place of weights, and Graph the one that is taken unless another is
+	// asked for; nil for the other formats.
+	Ready *ready.Folder
+	Graph *ready.Graph
 	// Coded are the types of the tensors that are blocks of quantised weights, none if there are none.
 	Coded []string
 	// Tensors holds the weights; nil after Describe.
@@ -82,6 +87,10 @@ func prefixed(name string, err error) error {
 // know. fsys is what it was described from.
 func (c *Checkpoint) OpenWeights(fsys fs.FS) (err error) {
 	defer tensors.Guard(&err)()
+	if c.Ready != nil {
+		return fmt.Errorf("%w: the folder has graphs that are ready to run (%s), and no weights to convert", ErrConfig,
+			c.Graph.File)
+	}
 	var set *tensors.Set
 	if c.GGUF != "" {
 		f, err := gguf.Open(fsys, c.GGUF)
@@ -110,12 +119,19 @@ func describe(fsys fs.FS, name string) (*Checkpoint, error) {
 		return describeGGUF(fsys, file, name)
 	}
 	c := &Checkpoint{Name: name}
+	if err := c.describeReady(fsys); err != nil {
+		return nil, err
+	}
+	parse := func(b []byte) (err error) { c.Config, err = ParseConfig(b); return }
+	if c.Ready != nil {
+		parse = func([]byte) error { return nil }
+	}
 	steps := []struct {
 		file     string
 		required bool
 		parse    func([]byte) error
 	}{
-		{ConfigFile, true, func(b []byte) (err error) { c.Config, err = ParseConfig(b); return }},
+		{ConfigFile, c.Ready == nil, parse},
 		{TokenizerFile, false, func(b []byte) error { c.TokenizerJSON = b; return nil }},
 		{GenerationFile, false, func(b []byte) (err error) { c.Generation, err = ParseGenerationConfig(b); return }},
 		{TokenizerConfigFile, false, func(b []byte) (err error) { c.Tokenizer, err = ParseTokenizerConfig(b); return }},

@@ -11,6 +11,7 @@ import (
 
 	"tgi/models/gguf"
 	"tgi/models/hf"
+	"tgi/models/ready"
 	"tgi/models/safetensors"
 	"tgi/models/vision"
 )
@@ -76,16 +77,10 @@ var rootFiles = []string{
 var otherTokenizers = []string{hf.TekkenFile, hf.SentencePieceFile, hf.AddedTokensFile, hf.TiktokenFile,
 	hf.QwenTiktokenFile}
 
-// onnxGraphs are the paths of a ready graph, best first: the layouts of onnxruntime-genai
-// and of onnx-community. Data files are beside it.
-var onnxGraphs = []string{"model.onnx", "onnx/model.onnx"}
-
-// genaiConfig describes a graph of onnxruntime-genai.
-const genaiConfig = "genai_config.json"
-
 // Choose returns, sorted, the files of a checkpoint that serving reads: the configuration, the tokenizer, the chat
 // templates, and one set of weights; or those of an adapter. Safetensors win over ONNX, and both over GGUF, unless file
-// names one of the files in that format: by its name, or by what that ends with, such as Q4_K_M. Shards are those that
+// names one of the files in those formats: by its name, or by what that ends with, such as Q4_K_M or q4f16. Of several
+// ONNX graphs that of ready.Pick is taken. Shards are those that
 // the index names, so a second copy under another name is left out. read returns the content of the index and is called
 // for nothing else. Errors wrap ErrUnusable, or are read's.
 func Choose(names []string, file string, read func(name string) ([]byte, error)) ([]string, error) {
@@ -99,12 +94,22 @@ func Choose(names []string, file string, read func(name string) ([]byte, error))
 		}
 		return []string{hf.AdapterConfigFile, hf.AdapterFile}, nil
 	}
-	weights, err := chooseGGUF(names, has, file)
+	graphs := ready.Variants(names)
+	graph, asked := askedGraph(graphs, file)
+	var weights []string
+	var err error
+	if !asked {
+		weights, err = chooseGGUF(names, has, file, len(graphs) > 0)
+	}
 	if err == nil && weights == nil {
-		if !has[hf.ConfigFile] {
+		if !has[hf.ConfigFile] && !(has[ready.GenaiFile] && len(graphs) > 0) {
 			return nil, fmt.Errorf("%w: %s is missing", ErrUnusable, hf.ConfigFile)
 		}
-		weights, err = chooseWeights(names, has, read)
+		if asked {
+			weights = graphFiles(names, has, graph)
+		} else {
+			weights, err = chooseWeights(names, has, graphs, read)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -131,9 +136,8 @@ func Choose(names []string, file string, read func(name string) ([]byte, error))
 }
 
 // chooseGGUF returns the files of the model in the GGUF format, nil if there is none and file is empty.
-func chooseGGUF(names []string, has map[string]bool, file string) ([]string, error) {
-	if file == "" && (has[safetensors.SingleFile] || has[safetensors.IndexFile] ||
-		slices.ContainsFunc(onnxGraphs, func(g string) bool { return has[g] })) {
+func chooseGGUF(names []string, has map[string]bool, file string, graphs bool) ([]string, error) {
+	if file == "" && (has[safetensors.SingleFile] || has[safetensors.IndexFile] || graphs) {
 		return nil, nil
 	}
 	var found []string
@@ -150,7 +154,7 @@ func chooseGGUF(names []string, has map[string]bool, file string) ([]string, err
 	case len(found) == 0 && file == "":
 		return nil, nil
 	case len(found) == 0:
-		return nil, fmt.Errorf("%w: there is no file %s in the GGUF format", ErrUnusable, quote(file))
+		return nil, fmt.Errorf("%w: there is no file %s in the GGUF format, and no such ONNX graph", ErrUnusable, quote(file))
 	case len(found) > 1:
 		return nil, fmt.Errorf("%w: there are %d models in the GGUF format, name one: %s", ErrUnusable, len(found),
 			strings.Join(found[:min(len(found), maxNamed)], ", "))
@@ -189,7 +193,8 @@ func ggufStem(name string) string {
 	return strings.TrimSuffix(name, path.Ext(name))
 }
 
-func chooseWeights(names []string, has map[string]bool, read func(string) ([]byte, error)) ([]string, error) {
+func chooseWeights(names []string, has map[string]bool, graphs []ready.Variant,
+	read func(string) ([]byte, error)) ([]string, error) {
 	if has[safetensors.IndexFile] {
 		data, err := read(safetensors.IndexFile)
 		if err != nil {
@@ -210,24 +215,34 @@ func chooseWeights(names []string, has map[string]bool, read func(string) ([]byt
 	if has[safetensors.SingleFile] {
 		return []string{safetensors.SingleFile}, nil
 	}
-	for _, graph := range onnxGraphs {
-		if !has[graph] {
-			continue
-		}
-		out := []string{graph}
-		for _, n := range names {
-			if rest, ok := strings.CutPrefix(n, graph); ok && (strings.HasPrefix(rest, "_data") ||
-				strings.HasPrefix(rest, ".data")) {
-				out = append(out, n)
-			}
-		}
-		if path.Dir(graph) == "." && has[genaiConfig] {
-			out = append(out, genaiConfig)
-		}
-		return out, nil
+	if len(graphs) > 0 {
+		return graphFiles(names, has, graphs[0].File), nil
 	}
-	return nil, fmt.Errorf("%w: there are no weights: want %s, %s, %s or a file %s", ErrUnusable,
-		safetensors.SingleFile, safetensors.IndexFile, strings.Join(onnxGraphs, ", "), "*"+gguf.Extension)
+	return nil, fmt.Errorf("%w: there are no weights: want %s, %s, a graph such as onnx/model.onnx or a file %s", ErrUnusable,
+		safetensors.SingleFile, safetensors.IndexFile, "*"+gguf.Extension)
+}
+
+// askedGraph returns the graph that file names: by its path, its name or its weights.
+func askedGraph(graphs []ready.Variant, file string) (string, bool) {
+	if file == "" || len(graphs) == 0 {
+		return "", false
+	}
+	for _, g := range graphs {
+		if file == g.File || file == path.Base(g.File) {
+			return g.File, true
+		}
+	}
+	g, err := ready.Pick(graphs, file)
+	return g.File, err == nil
+}
+
+// graphFiles are a graph, its weights and what describes it.
+func graphFiles(names []string, has map[string]bool, graph string) []string {
+	out := append([]string{graph}, ready.DataOf(names, graph)...)
+	if path.Dir(graph) == "." && has[ready.GenaiFile] {
+		out = append(out, ready.GenaiFile)
+	}
+	return out
 }
 
 // shardsOf returns the files that an index of weights names, sorted.

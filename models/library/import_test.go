@@ -274,10 +274,6 @@ func TestChoose(t *testing.T) {
 		{"single",
 			"config.json model.safetensors tokenizer.json tokenizer_config.json vocab.json onnx/model.onnx chat_template.jinja additional_chat_templates/tool.jinja additional_chat_templates/.x.jinja",
 			"additional_chat_templates/tool.jinja chat_template.jinja config.json model.safetensors tokenizer.json tokenizer_config.json"},
-		{"onnx", "config.json onnx/model.onnx onnx/model.onnx_data onnx/model_q4.onnx onnx/model.onnx_data_1",
-			"config.json onnx/model.onnx onnx/model.onnx_data onnx/model.onnx_data_1"},
-		{"genai", "config.json genai_config.json model.onnx model.onnx.data",
-			"config.json genai_config.json model.onnx model.onnx.data"},
 	}
 	for _, c := range cases {
 		got, err := Choose(strings.Fields(c.have), "", read)

@@ -3,7 +3,6 @@ package library
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -14,6 +13,7 @@ import (
 
 	"tgi/models"
 	"tgi/models/hf"
+	"tgi/models/ready"
 	"tgi/models/quant"
 	"tgi/models/tensors"
 )
@@ -52,9 +52,10 @@ type Info struct {
 	Tokenizer bool
 	// Templates are the names of the chat templates, sorted.
 	Templates []string
-	// Choices are the formats in which each device can hold the weights, the CPU's first; none for
-	// ONNX.
+	// Choices are the formats in which each device can hold the weights, the CPU's first. Those of ONNX are its Graphs.
 	Choices []Choice
+	// Graphs are the graphs of a folder of the format ONNX, the one first that is taken if none is asked for.
+	Graphs []*ready.Graph
 	// Modified is when the configuration, or the file in the GGUF format, was last written.
 	Modified time.Time
 	// Origin is where the library got the model from; nil for folders made by hand.
@@ -165,14 +166,10 @@ func describe(m Model) (Info, error) {
 		}
 		info.Origin = o
 	}
-	err = ck.OpenWeights(m.FS)
-	if errors.Is(err, tensors.ErrMissing) && slices.ContainsFunc(onnxGraphs, func(g string) bool {
-		_, err := fs.Stat(m.FS, g)
-		return err == nil
-	}) {
-		return info, nil
+	if ck.Ready != nil {
+		return info, info.addGraphs(ck.Ready)
 	}
-	if err != nil {
+	if err := ck.OpenWeights(m.FS); err != nil {
 		return Info{}, err
 	}
 	defer ck.Close()
@@ -212,6 +209,23 @@ func describe(m Model) (Info, error) {
 		}
 	}
 	return info, nil
+}
+
+// addGraphs adds the graphs of a folder that has several, without those that cannot be served; the first one can.
+func (i *Info) addGraphs(f *ready.Folder) error {
+	for n, v := range f.Variants {
+		g, err := f.Read(v)
+		if err != nil && n > 0 {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		i.Graphs = append(i.Graphs, g)
+		i.DTypes = append(i.DTypes, g.Weights)
+		i.Choices = append(i.Choices, Choice{models.CPU, models.Weights(g.Weights), g.Bytes})
+	}
+	return nil
 }
 
 // storedBytes is matrixBytes for matrices that keep the integers that they have.

@@ -15,6 +15,7 @@ import (
 
 	"tgi/models/gguf"
 	"tgi/models/hf"
+	"tgi/models/ready"
 	"tgi/models/safetensors"
 )
 
@@ -252,8 +253,7 @@ func isCheckpoint(fsys fs.FS) bool {
 	if file, _ := hf.GGUF(fsys); file != "" { // of several, each is a model of its own
 		return true
 	}
-	weights := append([]string{safetensors.SingleFile, safetensors.IndexFile}, onnxGraphs...)
-	return is(hf.ConfigFile) && slices.ContainsFunc(weights, is)
+	return is(hf.ConfigFile) && (is(safetensors.SingleFile) || is(safetensors.IndexFile)) || ready.Has(fsys)
 }
 
 // checkAvailable returns an error if a new model cannot get the id: the id is taken, or a

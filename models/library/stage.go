@@ -224,11 +224,8 @@ func Check(dir string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	for _, graph := range onnxGraphs {
-		st, err := os.Stat(filepath.Join(dir, filepath.FromSlash(graph)))
-		if err == nil && st.Mode().IsRegular() && st.Size() > 0 {
-			return nil
-		}
+	if ck.Ready != nil { // which were described by reading them
+		return nil
 	}
 	if err := ck.OpenWeights(hf.FS(dir)); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnusable, err)

@@ -49,10 +49,8 @@ var aliases = map[string][]string{
 	"q8":   {"quantized", "int8"},
 }
 
-// Forms are the names of weights that only folders of this kind have, for settings.
-func Forms() []string {
-	return []string{"q4", "q4f16", "q8", "quantized", "uint8", "bnb4", "q2", "q2f16", "q1", "q1f16"}
-}
+// Forms are the names of weights that only folders of this kind have. The slice is the caller's.
+func Forms() []string { return []string{"q4", "q4f16", "q8", "quantized", "uint8", "bnb4"} }
 
 // Variants returns the graphs among a folder's files, in the order of preference.
 func Variants(names []string) []Variant {
@@ -152,6 +150,9 @@ var usual = names{"input_ids", "attention_mask", "position_ids", "logits", "past
 // Open reads the configuration of a folder. It returns nil if the folder has no graphs.
 func Open(fsys fs.FS) (*Folder, error) {
 	files, err := list(fsys)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +178,13 @@ func Open(fsys fs.FS) (*Folder, error) {
 		f.Variants[0] = g.Variant
 	}
 	return f, nil
+}
+
+// Has reports whether a folder looks like one with graphs.
+func Has(fsys fs.FS) bool {
+	files, err := list(fsys)
+	return err == nil && len(Variants(files)) > 0 &&
+		(slices.Contains(files, ConfigFile) || slices.Contains(files, GenaiFile))
 }
 
 // maxFiles bounds the files of a folder that are looked at.

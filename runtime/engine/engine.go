@@ -53,6 +53,9 @@ type Shape struct {
 	OriginalLen int
 	// Width is that of a token's vector; 0 if the model takes none (Request.Embeddings).
 	Width int
+	// LastOnly says that of a row's tokens in a step only the last has logits, so that prompts cannot be scored
+	// (llm.Params.PromptLogprobs).
+	LastOnly bool
 }
 
 // Model computes steps. One goroutine calls its methods. Shape always returns the same.

@@ -123,6 +123,10 @@ func (e *Engine) check(r Request) error {
 	if err := e.settings.Check(len(r.Prompt), r.Params.MaxNewTokens, r.N); err != nil {
 		return err
 	}
+	if r.Params.PromptLogprobs && e.shape.LastOnly {
+		return fmt.Errorf("%w: the model's graph gives no logits of the prompt, which decoder_input_details and echo with "+
+			"logprobs need", llm.ErrInvalid)
+	}
 	if err := e.checkBeams(r); err != nil {
 		return err
 	}

@@ -205,7 +205,7 @@ func (s *Scheduler) fits(q *Seq, blocks int, gone []*Seq) bool {
 	slots, spare, freed := s.Running(), s.spareBlocks(), []*kv.Row(nil)
 	for _, v := range gone {
 		slots -= v.slots()
-		spare -= len(v.members())
+		spare -= s.spareOf(v)
 		for _, m := range v.members() {
 			freed = append(freed, m.row)
 		}

@@ -66,8 +66,7 @@ func TestParkTraces(t *testing.T) {
 			| 1[5:6]! |
 			| 1[6:7]! |
 			| 1[7:8]! |
-			| 1[8:9]! -1 |
-			| 3[0:3]! |
+			| 1[8:9]! 3[0:3]! -1 |
 			resolve 2 | 3[3:4]! 2[0:8]! |
 			| 2[8:9]! |`},
 		{"each fork parks by itself, also one that has no room in the batch", Settings{MaxBatchSize: 2}, roomy,

@@ -304,10 +304,20 @@ func (s *Scheduler) findBlocks(q, first *Seq) (cached, blocks int) {
 	return cached, s.pool.Needs(first.row, len(first.tokens))
 }
 
-// spareBlocks returns how many blocks are kept for the running rows to grow.
+// spareBlocks returns how many blocks are kept for the running rows to grow: one for each that may still need one.
 func (s *Scheduler) spareBlocks() (n int) {
 	for _, r := range s.running {
-		n += len(r.members())
+		n += s.spareOf(r)
+	}
+	return n
+}
+
+// spareOf is the part of spareBlocks for one sequence or group.
+func (s *Scheduler) spareOf(q *Seq) (n int) {
+	for _, m := range q.members() {
+		if s.pool.Needs(m.row, m.prompt+m.max-1) > 0 { // the last token is never fed back
+			n++
+		}
 	}
 	return n
 }

@@ -133,8 +133,21 @@ func TestTraces(t *testing.T) {
 			[]Job{{Prompt: prompt(1, 5), MaxNew: 2}, {Prompt: prompt(2, 12), MaxNew: 1}, {Prompt: prompt(3, 1), MaxNew: 1}}, `
 			1[0:5]!
 			1[5:6]!
-			2[0:12]!
-			3[0:1]!`},
+			2[0:12]! 3[0:1]!`},
+		{"no block is spared for those that have all they can need", Settings{}, Shape{Blocks: 2, BlockSize: 16, MaxLen: 16},
+			[]Job{{Prompt: prompt(1, 3), MaxNew: 2}, {Prompt: prompt(2, 4), MaxNew: 12}}, `
+			1[0:3]! 2[0:4]!
+			1[3:4]! 2[4:5]!
+			2[5:6]!
+			2[6:7]!
+			2[7:8]!
+			2[8:9]!
+			2[9:10]!
+			2[10:11]!
+			2[11:12]!
+			2[12:13]!
+			2[13:14]!
+			2[14:15]!`},
 		{"the youngest steps back and returns with its output", Settings{NoPrefixSharing: true},
 			Shape{Blocks: 4, BlockSize: 4, MaxLen: 400},
 			[]Job{{Prompt: prompt(1, 4), MaxNew: 9}, {Prompt: prompt(2, 3), MaxNew: 6}}, `

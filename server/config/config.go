@@ -230,6 +230,13 @@ const (
 	WeightsInt4 = "int4"
 	// WeightsStored is for checkpoints that are quantised already.
 	WeightsStored = "stored"
+	// WeightsQ4 and those after it are for folders of ready ONNX graphs: what the names of such say.
+	WeightsQ4        = "q4"
+	WeightsQ4F16     = "q4f16"
+	WeightsQ8        = "q8"
+	WeightsQuantized = "quantized"
+	WeightsUint8     = "uint8"
+	WeightsBNB4      = "bnb4"
 
 	SpinOn  = "on"
 	SpinOff = "off"

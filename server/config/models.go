@@ -24,7 +24,8 @@ type Model struct {
 	// Source is where the model is fetched from when the models folder does not
 	// have it; see ParseSource.
 	Source string `toml:"source"`
-	// Weights is auto, fp32, bf16, fp16, int8 or int4; which of them can be used depends on the device.
+	// Weights is auto, fp32, bf16, fp16, int8 or int4; which of them can be used depends on the device. For a folder of
+	// ready ONNX graphs it chooses one of these.
 	// Files may call it quantization.
 	Weights string `toml:"weights"`
 	// Context bounds prompt and output together, in tokens; 0 is

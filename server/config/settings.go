@@ -29,7 +29,7 @@ var settings = append([]setting{
 		func(c *Config) any { return &c.Model.Template }, nil},
 	{"tool-call-parser", "model.tools", "auto, none, the name of a format, a file *.json or the name of a plugin",
 		func(c *Config) any { return &c.Model.Tools }, nil},
-	{"weights", "model.weights", "auto, fp32, int8, int4 or stored (as a quantised checkpoint has them); on GPUs auto, bf16, fp16, int8 or int4",
+	{"weights", "model.weights", "auto, fp32, int8, int4 or stored (as a quantised checkpoint has them); on GPUs auto, bf16, fp16, int8 or int4; of ready ONNX graphs what their names say, such as q4f16",
 		func(c *Config) any { return &c.Model.Weights }, nil},
 	{"lora-adapters", "model.adapter", "low-rank adapters of the model: name=folder, separated by commas",
 		func(c *Config) any { return loraAdapters{&c.Model.Adapters} }, nil},

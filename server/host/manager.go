@@ -344,7 +344,7 @@ func (f *manager) mustFetch(m config.Model) int {
 func (f *manager) load(ctx context.Context, m config.Model) error {
 	id := library.ID(m.Name)
 	if f.mustFetch(m) > 0 {
-		p, err := f.pull(id, m.Source)
+		p, err := f.pull(id, sourceOf(m))
 		if err == nil {
 			err = p.Wait(ctx)
 		}

@@ -13,6 +13,7 @@ import (
 	"tgi/models"
 	"tgi/models/demo"
 	"tgi/models/hf"
+	"tgi/models/ready"
 	"tgi/models/store"
 	"tgi/runtime/engine"
 	"tgi/runtime/ort"
@@ -33,6 +34,7 @@ const progressEvery = 2 * time.Second
 type instance struct {
 	source    checkpoint
 	built     models.Built
+	graph     *ready.Graph // of a folder that has such in place of weights
 	tokenizer *token.Tokenizer
 	backend   backend
 	engine    *engine.Engine
@@ -58,15 +60,11 @@ func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer,
 	if err := in.loadTokenizer(ckpt); err != nil {
 		return nil, err
 	}
-	w, err := weightsFor(cfg, d.Processor, EstimateParams(ckpt.Config), ckpt.Coded)
-	if err != nil {
-		return nil, err
-	}
-	if in.built, err = src.build(ctx, d, w, in.tokenizer, say); err != nil {
+	if err := in.prepare(ctx, cfg, d, say); err != nil {
 		return nil, err
 	}
 	in.eos = eosOf(ckpt, in.tokenizer)
-	if err = in.start(cfg, d, obs); err == nil {
+	if err = in.start(cfg, d, obs, say); err == nil {
 		if b, ok := in.backend.(*ort.CUDA); ok && b.NotMixed() != nil {
 			say("slower kernels for quantised weights: %v", b.NotMixed())
 		}
@@ -80,6 +78,19 @@ func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer,
 		return nil, err
 	}
 	return in, nil
+}
+
+// prepare has the model built, or its graph chosen.
+func (in *instance) prepare(ctx context.Context, cfg config.Config, d device, say func(string, ...any)) error {
+	ckpt := in.source.desc
+	if ckpt.Ready != nil {
+		return in.chooseGraph(cfg, d, say)
+	}
+	w, err := weightsFor(cfg, d.Processor, EstimateParams(ckpt.Config), ckpt.Coded)
+	if err == nil {
+		in.built, err = in.source.build(ctx, d, w, in.tokenizer, say)
+	}
+	return err
 }
 
 // checkpoint is a checkpoint whose weights are not open yet.
@@ -249,9 +260,16 @@ func eosOf(ckpt *hf.Checkpoint, tok *token.Tokenizer) []uint32 {
 }
 
 // start opens the backend with a cache of the right size and the engine on it.
-func (in *instance) start(cfg config.Config, d device, obs engine.Observer) error {
-	var err error
-	if in.backend, in.limits, err = d.open(in.built, in.adaptable(cfg), cfg); err != nil {
+func (in *instance) start(cfg config.Config, d device, obs engine.Observer, say func(string, ...any)) (err error) {
+	if in.graph != nil {
+		var s *ort.Slab
+		if s, in.limits, err = openGraph(in.graph, &in.built, cfg, say); err == nil {
+			in.backend = s
+		}
+	} else {
+		in.backend, in.limits, err = d.open(in.built, in.adaptable(cfg), cfg)
+	}
+	if err != nil {
 		return err
 	}
 	in.engine, err = engine.New(bridge.Model(in.backend), bridge.Codec(in.tokenizer, in.eos), engine.Config{

@@ -2,10 +2,12 @@ package host
 
 import (
 	"fmt"
+	"slices"
 
 	"tgi/models"
 	"tgi/models/library"
 	"tgi/models/library/lifecycle"
+	"tgi/models/ready"
 	"tgi/runtime/ort"
 	"tgi/server/config"
 )
@@ -112,6 +114,9 @@ func (f *manager) planFor(cfg config.Config, id library.ID, available int64) (pl
 	if err != nil {
 		return plan{}, err
 	}
+	if info.Format == library.ONNX {
+		return f.planForGraph(cfg, info, available)
+	}
 	p := plan{weights: info.Bytes, adapters: adapterBytes(cfg.Model)}
 	w, err := weightsFor(cfg, f.device.Processor, float64(info.Parameters), info.DTypes)
 	if err != nil {
@@ -132,6 +137,22 @@ func (f *manager) planFor(cfg config.Config, id library.ID, available int64) (pl
 	}
 	p.cache = block * int64(kvBlocks(block, wanted, available, rows, perSequence))
 	return p, nil
+}
+
+// planForGraph is planFor for a folder with ready graphs.
+func (f *manager) planForGraph(cfg config.Config, info library.Info, available int64) (plan, error) {
+	list := make([]ready.Variant, len(info.Graphs))
+	for i, g := range info.Graphs {
+		list[i] = g.Variant
+	}
+	v, err := variantFor(cfg, f.device.Processor, list)
+	if err != nil {
+		return plan{}, err
+	}
+	g := info.Graphs[slices.Index(list, v)]
+	token := info.CacheBytes(graphLayout(g))
+	tokens, rows := graphRows(cfg.Limits, g.MaxPositions, token, int64(cfg.Runtime.KVMemory), available)
+	return plan{form: models.Weights(g.Weights), weights: g.Bytes, cache: token * int64(tokens) * int64(rows)}, nil
 }
 
 // gpuCache is the part of what a model leaves of a GPU's memory that its cache takes, unless the settings say: nearly

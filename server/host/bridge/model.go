@@ -27,9 +27,13 @@ func Model(b Backend) engine.Model {
 // model implements engine.Model.
 type model struct{ Backend }
 
+// lastOnly is implemented by backends whose model may lack the logits of prompts.
+type lastOnly interface{ LastOnly() bool }
+
 // Shape implements engine.Model.
 func (b model) Shape() engine.Shape {
-	return engine.Shape{Vocab: b.Vocab(), BlockSize: b.BlockSize(), Blocks: b.Blocks(), MaxLen: b.MaxLen(),
+	l, ok := b.Backend.(lastOnly)
+	return engine.Shape{LastOnly: ok && l.LastOnly(), Vocab: b.Vocab(), BlockSize: b.BlockSize(), Blocks: b.Blocks(), MaxLen: b.MaxLen(),
 		OriginalLen: b.OriginalLen(),
 		Width:       b.Width()}
 }

@@ -69,6 +69,17 @@ type Weights struct {
 	Memory
 	CUDA    *Memory `json:"cuda,omitempty"`
 	Context int     `json:"context"`
+	// Graphs are those of a folder of ready ONNX graphs, the one first that is taken if none is asked for.
+	Graphs []Graph `json:"graphs,omitempty"`
+}
+
+// Graph is a ready ONNX graph.
+type Graph struct {
+	File    string `json:"file"`
+	Weights string `json:"weights"`
+	Bytes   int64  `json:"bytes"`
+	// Lacks are sentences about what it does not do.
+	Lacks []string `json:"lacks,omitempty"`
 }
 
 // Memory is what a model takes on a device.
@@ -105,7 +116,7 @@ func Describe(cfg config.Config, d library.Declared) (*Description, error) {
 		EOS:        c.EOS(),
 		Templates:  slices.Sorted(maps.Keys(c.Tokenizer.ChatTemplates)), Tokenizer: c.TokenizerJSON != nil,
 	}
-	if r.Parameters == 0 {
+	if r.Parameters == 0 && c.Ready == nil {
 		r.Parameters, r.Estimated = int64(host.EstimateParams(c.Config)), true
 	}
 	if unusable == nil {
@@ -124,6 +135,9 @@ func weightsOf(info library.Info) *Weights {
 		Files: info.Files, Bytes: info.Bytes, Format: info.Format, DTypes: info.DTypes, Context: info.Context,
 		Memory: memoryOf(info, models.CPU),
 	}
+	for _, g := range info.Graphs {
+		w.Graphs = append(w.Graphs, Graph{g.File, g.Weights, g.Bytes, g.Notes})
+	}
 	if m := memoryOf(info, models.CUDA); len(m.Choices) > 0 {
 		w.CUDA = &m
 	}
@@ -134,6 +148,14 @@ func memoryOf(info library.Info, d models.Device) Memory {
 	m := Memory{Weights: map[string]int64{},
 		CachePerToken:  info.CacheBytes(models.LayoutOf(d, d.Formats()[0], info.HeadDim)),
 		CacheQuantised: info.CacheBytes(models.LayoutOf(d, models.Int8, info.HeadDim))}
+	if len(info.Graphs) > 0 { // which say it themselves
+		layout := models.LayoutOf(d, models.FP32, info.HeadDim)
+		if info.Graphs[0].Half {
+			layout.Cache = models.Float16
+		}
+		m.CachePerToken = info.CacheBytes(layout)
+		m.CacheQuantised = m.CachePerToken
+	}
 	for _, c := range info.Choices {
 		if c.Device == d {
 			m.Weights[string(c.Weights)] = c.Bytes

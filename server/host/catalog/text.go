@@ -26,12 +26,24 @@ func (r *Description) WriteText(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%s: %s, %d layers of %d, %d heads over %d of %d, %d tokens, %d positions\n",
 		r.ID, r.Architecture, r.Layers, r.Hidden, r.Heads, r.KVHeads, r.HeadDim, r.Vocabulary, r.Positions)
-	fmt.Fprintf(w, "%s%s parameters, end-of-sequence ids %v, %d chat templates\n",
-		about, ParameterCount(r.Parameters), r.EOS, len(r.Templates))
+	if r.Parameters > 0 {
+		fmt.Fprintf(w, "%s%s parameters, ", about, ParameterCount(r.Parameters))
+	}
+	fmt.Fprintf(w, "end-of-sequence ids %v, %d chat templates\n", r.EOS, len(r.Templates))
 	line("folder", "%s", cmp.Or(r.Folder, PartOfProgram))
 	if i := r.Weights; i != nil {
 		line("files", "%d, %s together, %s", i.Files, progress.Bytes(i.Bytes),
 			strings.Join(append([]string{string(i.Format)}, i.DTypes...), " "))
+		for n, g := range i.Graphs {
+			first := ""
+			if n == 0 {
+				first = ", taken unless --weights says otherwise"
+			}
+			line("graph", "%s: %s, %s%s", g.Weights, g.File, progress.Bytes(g.Bytes), first)
+			for _, lack := range g.Lacks {
+				line("", "%s", lack)
+			}
+		}
 		line("memory", "%s", cmp.Or(i.choices(), "as the graph holds the weights"))
 		line("cache", "%s", i.cache(i.Context))
 		if i.CUDA != nil {
