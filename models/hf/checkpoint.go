@@ -24,8 +24,8 @@ type Checkpoint struct {
 	TokenizerJSON []byte
 	// GGUF is the name of the file that holds all of it, or its first part; "" for the other formats.
 	GGUF string
-	// Ready is the folder's graphs, if it has those in place of weights, and Graph the one that is taken unless another is
-	// asked for; nil for the other formats.
+	// Ready is the folder's graphs, if it has those in place of weights, and Graph the one that is taken unless another
+	// is asked for; nil for the other formats.
 	Ready *ready.Folder
 	Graph *ready.Graph
 	// Coded are the types of the tensors that are blocks of quantised weights, none if there are none.

@@ -7,8 +7,8 @@ import (
 	"tgi/models/safetensors"
 )
 
-// describeReady reads the folder's graphs, if it has such and no weights. Architectures are those of the graphs: they need
-// not be among those that this package knows.
+// describeReady reads the folder's graphs, if it has such and no weights. Architectures are those of the graphs: they
+// need not be among those that this package knows.
 func (c *Checkpoint) describeReady(fsys fs.FS) error {
 	for _, name := range []string{safetensors.SingleFile, safetensors.IndexFile} {
 		if _, err := fs.Stat(fsys, name); err == nil {
@@ -24,7 +24,7 @@ func (c *Checkpoint) describeReady(fsys fs.FS) error {
 		return err
 	}
 	c.Ready, c.Graph = f, g
-	c.Config = Config{Architecture: f.Architecture, Layers: g.Layers(), Heads: max(f.Heads, g.KVHeads), KVHeads: g.KVHeads,
-		HeadDim: g.HeadDim, Hidden: f.Hidden, Vocab: g.Vocab, MaxPositions: g.MaxPositions, EOS: f.EOS}
+	c.Config = Config{Architecture: f.Architecture, Layers: g.Layers(), Heads: max(f.Heads, g.KVHeads),
+		KVHeads: g.KVHeads, HeadDim: g.HeadDim, Hidden: f.Hidden, Vocab: g.Vocab, MaxPositions: g.MaxPositions, EOS: f.EOS}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 
 	"tgi/models"
 	"tgi/models/hf"
-	"tgi/models/ready"
 	"tgi/models/quant"
+	"tgi/models/ready"
 	"tgi/models/tensors"
 )
 

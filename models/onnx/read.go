@@ -69,8 +69,8 @@ const (
 	maxRank    = 16
 )
 
-// Read reads the structure of a model of so many bytes. It does not read the numbers of tensors, so that it takes no more
-// time and memory for a file of gigabytes. Its errors wrap ErrFormat, or are r's, and name the field.
+// Read reads the structure of a model of so many bytes. It does not read the numbers of tensors, so that it takes no
+// more time and memory for a file of gigabytes. Its errors wrap ErrFormat, or are r's, and name the field.
 func Read(r io.ReaderAt, size int64) (*File, error) {
 	p := &reader{r: r, end: size}
 	if err := p.model(); err != nil {
@@ -498,8 +498,8 @@ func (p *reader) tensor() error {
 	t := TensorInfo{Length: -1}
 	external := false
 	entries := map[string]string{}
-	err := p.message("tensor "+strconv.Itoa(len(p.file.Tensors)), func(field protowire.Number, kind protowire.Type) (bool,
-		error) {
+	name := "tensor " + strconv.Itoa(len(p.file.Tensors))
+	err := p.message(name, func(field protowire.Number, kind protowire.Type) (bool, error) {
 		switch {
 		case field == 1:
 			return true, p.dimensions(&t, kind)

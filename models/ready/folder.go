@@ -1,6 +1,6 @@
 // Package ready reads folders that hold a decoder as ONNX graphs which other software made: those of onnx-community (of
-// Optimum and transformers.js) and of onnxruntime-genai. It knows the layouts of these folders and what a graph's inputs,
-// outputs and operators mean for a server; it runs nothing. It starts no goroutines.
+// Optimum and transformers.js) and of onnxruntime-genai. It knows the layouts of these folders and what a graph's
+// inputs, outputs and operators mean for a server; it runs nothing. It starts no goroutines.
 //
 // The reasons behind it: docs/rationale/onnx-folders.md.
 package ready

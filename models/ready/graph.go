@@ -19,8 +19,8 @@ type Graph struct {
 	// Data are the files of its weights beside it, Bytes the size of all of them and the graph.
 	Data  []string
 	Bytes int64
-	// IDs, Mask and Logits name inputs and the output. Positions and Keep do, if the graph has such: the position of each
-	// token, and how many of the last positions get logits.
+	// IDs, Mask and Logits name inputs and the output. Positions and Keep do, if the graph has such: the position of
+	// each token, and how many of the last positions get logits.
 	IDs, Mask, Logits, Positions, Keep string
 	// PastKey, PastValue, PresentKey and PresentValue name the cache of each layer.
 	PastKey, PastValue, PresentKey, PresentValue []string
@@ -398,8 +398,8 @@ func (f *Folder) readAttention(g *Graph, o *onnx.File) error {
 	g.MaxPositions = context
 	if depends != "" && !g.Alone {
 		g.Alone = true
-		g.Notes = append(g.Notes, fmt.Sprintf("The graph rounds activations by the largest of a run (%s), so each sequence "+
-			"gets runs of its own, or its tokens would depend on others.", depends))
+		g.Notes = append(g.Notes, fmt.Sprintf("The graph rounds activations by the largest of a run (%s): each sequence gets "+
+			"runs of its own, and its tokens depend on how its prompt is cut into steps.", depends))
 	}
 	g.InPlace = fused > 0
 	for i := range g.PastKey {

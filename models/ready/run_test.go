@@ -94,7 +94,8 @@ func slabOf(t *testing.T, folder, weights string, rows, rowLen int) (*Graph, *or
 	s, err := ort.OpenSlab(ort.SlabOptions{ModelPath: filepath.Join(testdata, folder, g.File), IDs: g.IDs, Mask: g.Mask,
 		Positions: g.Positions, Keep: g.Keep, Logits: g.Logits, PastKey: g.PastKey, PastValue: g.PastValue,
 		PresentKey: g.PresentKey, PresentValue: g.PresentValue, KVHeads: g.KVHeads, HeadDim: g.HeadDim, Half: g.Half,
-		InPlace: g.InPlace, Alone: g.Alone, LastOnly: g.LastOnly, Vocab: g.Vocab, RowLen: rowLen, Rows: rows, Threads: 2})
+		InPlace: g.InPlace, Alone: g.Alone, LastOnly: g.LastOnly, Vocab: g.Vocab, RowLen: rowLen, Rows: rows,
+		Threads: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,8 +179,8 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// TestGreedyTogether generates with sequences that join and leave at different times, and are computed anew, and compares
-// all tokens with those of Python, where each was alone.
+// TestGreedyTogether generates with sequences that join and leave at different times, and are computed anew, and
+// compares all tokens with those of Python, where each was alone.
 func TestGreedyTogether(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.folder+" "+c.weights, func(t *testing.T) {
@@ -199,7 +200,9 @@ func TestGreedyTogether(t *testing.T) {
 					active = append(active, &running{prompt: p, block: free[0], tokens: slices.Clone(want.Prompts[p])})
 					free = free[1:]
 				}
-				if len(active) > 0 && random.IntN(40) == 0 { // preempted: all of it is computed anew, elsewhere
+				// preempted, unless what a graph computes depends on how a prompt is cut
+				if len(active) > 0 && len(free) > 0 && random.IntN(40) == 0 && !g.Alone {
+					// all of it is computed anew, elsewhere
 					r := active[random.IntN(len(active))]
 					free = append(free, r.block)
 					r.block, free = free[0], free[1:]

@@ -10,13 +10,13 @@ import (
 	"tgi/runtime/llm"
 )
 
-// SlabOptions describe a decoder graph that other software made: its cache has one row for each sequence, as long as the
-// longest.
+// SlabOptions describe a decoder graph that other software made: its cache has one row for each sequence, as long as
+// the longest.
 type SlabOptions struct {
 	// ModelPath is the path of the .onnx file; its weights are beside it.
 	ModelPath string
-	// IDs, Mask and Logits name the graph's inputs and its output; Positions and Keep (the number of last positions with
-	// logits) too, or are empty if it has no such.
+	// IDs, Mask and Logits name the graph's inputs and its output; Positions and Keep (the number of last positions
+	// with logits) too, or are empty if it has no such.
 	IDs, Mask, Positions, Keep, Logits string
 	// PastKey and PastValue name each layer's cache among the inputs, PresentKey and PresentValue among the outputs.
 	PastKey, PastValue, PresentKey, PresentValue []string
@@ -24,8 +24,8 @@ type SlabOptions struct {
 	KVHeads, HeadDim int
 	Half             bool
 	// InPlace says that past and present may be the same memory, of rows longer than their sequences, and that rows of
-	// different lengths differ by the number of ones that their mask begins with. Else the graph returns a copy, and the
-	// cache of a shorter row is padded at its left.
+	// different lengths differ by the number of ones that their mask begins with. Else the graph returns a copy, and
+	// the cache of a shorter row is padded at its left.
 	InPlace bool
 	// Alone gives each row runs of its own.
 	Alone bool
@@ -85,8 +85,8 @@ func (o *SlabOptions) check() error {
 // time may call its methods.
 //
 // A step has a run for all rows that compute one token, and runs for each longer one: GroupQueryAttention takes several
-// tokens after others for one row alone. Rows of a run lie side by side. Where a row ended between others, another one is
-// moved into its place; a new one takes a free place, and nothing is moved.
+// tokens after others for one row alone. Rows of a run lie side by side. Where a row ended between others, another one
+// is moved into its place; a new one takes a free place, and nothing is moved.
 type Slab struct {
 	o       SlabOptions
 	session *session
@@ -104,8 +104,8 @@ type Slab struct {
 	notes                []string
 }
 
-// OpenSlab loads a graph, reserves its cache and tries the graph out. Init must have succeeded. Errors wrap ErrModel. The
-// caller must Close the model.
+// OpenSlab loads a graph, reserves its cache and tries the graph out. Init must have succeeded. Errors wrap ErrModel.
+// The caller must Close the model.
 func OpenSlab(o SlabOptions) (*Slab, error) {
 	if Version() == "" {
 		return nil, fmt.Errorf("%w: BUG: OpenSlab before Init", ErrLibrary)
@@ -250,7 +250,8 @@ func (s *Slab) CopyBlocks(pairs []llm.BlockCopy) error {
 	}
 	for i, c := range pairs {
 		if uint32(c.Src) >= uint32(s.o.Rows) || uint32(c.Dst) >= uint32(s.o.Rows) {
-			return fmt.Errorf("%w: BUG: copy %d of block %d to %d, of %d blocks", llm.ErrBackend, i, c.Src, c.Dst, s.o.Rows)
+			return fmt.Errorf("%w: BUG: copy %d of block %d to %d, of %d blocks", llm.ErrBackend, i, c.Src, c.Dst,
+				s.o.Rows)
 		}
 		n := s.tokenBytes(s.filled[c.Src])
 		s.eachHead(s.place[c.Dst], s.place[c.Src], func(to, from []byte) { copy(to[:n], from[:n]) })
@@ -280,7 +281,8 @@ func (s *Slab) swap(a, b int) {
 	s.place[x], s.place[y] = b, a
 }
 
-// gather has some blocks lie side by side, with as few moves as there are, and returns them in the order of their places.
+// gather has some blocks lie side by side, with as few moves as there are, and returns them in the order of their
+// places.
 func (s *Slab) gather(rows []slabRow) {
 	inside := make([]bool, s.o.Rows)
 	for _, r := range rows {

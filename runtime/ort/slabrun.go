@@ -105,7 +105,8 @@ func (s *Slab) checkKept(rows []slabRow, n, keep int) error {
 // bindTokens binds the inputs that describe a run.
 func (s *Slab) bindTokens(b *slabRun, rows []slabRow, n, longest int) error {
 	total := longest + n
-	err := errors.Join(s.ids.reserve(len(rows)*n*8), s.positions.reserve(len(rows)*n*8), s.mask.reserve(len(rows)*total*8))
+	err := errors.Join(s.ids.reserve(len(rows)*n*8), s.positions.reserve(len(rows)*n*8),
+		s.mask.reserve(len(rows)*total*8))
 	if err != nil {
 		return err
 	}

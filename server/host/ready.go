@@ -33,7 +33,8 @@ func (in *instance) chooseGraph(cfg config.Config, d device, say func(string, ..
 	in.graph = g
 	in.built = models.Built{
 		Arch: models.Arch{Name: ckpt.Name, Architecture: ckpt.Config.Architecture, Layers: g.Layers(),
-			Heads: ckpt.Config.Heads, KVHeads: g.KVHeads, HeadDim: g.HeadDim, Vocab: g.Vocab, MaxPositions: g.MaxPositions},
+			Heads: ckpt.Config.Heads, KVHeads: g.KVHeads, HeadDim: g.HeadDim, Vocab: g.Vocab,
+			MaxPositions: g.MaxPositions},
 		Layout: graphLayout(g), Weights: models.Weights(g.Weights), WeightBytes: g.Bytes,
 		Dir: in.source.dir(), ModelFile: filepath.Join(in.source.dir(), filepath.FromSlash(g.File)),
 	}

@@ -33,9 +33,8 @@ type lastOnly interface{ LastOnly() bool }
 // Shape implements engine.Model.
 func (b model) Shape() engine.Shape {
 	l, ok := b.Backend.(lastOnly)
-	return engine.Shape{LastOnly: ok && l.LastOnly(), Vocab: b.Vocab(), BlockSize: b.BlockSize(), Blocks: b.Blocks(), MaxLen: b.MaxLen(),
-		OriginalLen: b.OriginalLen(),
-		Width:       b.Width()}
+	return engine.Shape{Vocab: b.Vocab(), BlockSize: b.BlockSize(), Blocks: b.Blocks(), MaxLen: b.MaxLen(),
+		OriginalLen: b.OriginalLen(), Width: b.Width(), LastOnly: ok && l.LastOnly()}
 }
 
 // reducer implements engine.Reducer.
