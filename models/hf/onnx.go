@@ -25,6 +25,7 @@ func (c *Checkpoint) describeReady(fsys fs.FS) error {
 	}
 	c.Ready, c.Graph = f, g
 	c.Config = Config{Architecture: f.Architecture, Layers: g.Layers(), Heads: max(f.Heads, g.KVHeads),
-		KVHeads: g.KVHeads, HeadDim: g.HeadDim, Hidden: f.Hidden, Vocab: g.Vocab, MaxPositions: g.MaxPositions, EOS: f.EOS}
+		KVHeads: g.KVHeads, HeadDim: g.HeadDim, Hidden: f.Hidden, Vocab: g.Vocab,
+		MaxPositions: g.MaxPositions, EOS: f.EOS}
 	return nil
 }

@@ -76,8 +76,8 @@ func TestGraphsAsPython(t *testing.T) {
 					n = 3
 				}
 				wg.Go(func() {
-					got := collect(t, h, engine.Request{Prompt: want.Prompts[p], N: n, Params: llm.Params{Temperature: 1,
-						TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 64, IgnoreEOS: true}})
+					got := collect(t, h, engine.Request{Prompt: want.Prompts[p], N: n, Params: llm.Params{
+						Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 64, IgnoreEOS: true}})
 					for _, tokens := range got {
 						if !slices.Equal(tokens, want.Tokens[p]) {
 							t.Errorf("prompt %d: got  %v\nwant %v", p, tokens, want.Tokens[p])
