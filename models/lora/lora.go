@@ -176,7 +176,7 @@ func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
 // paddedRank and paddedColumns.
 const (
 	perTensor                 = 256
-	paddedRank, paddedColumns = 4, 16
+	paddedRank, paddedColumns = 4, 32
 )
 
 // checkFile refuses what is not a file of at most some bytes: reading a pipe would wait for its writer.

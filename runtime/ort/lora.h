@@ -8,7 +8,7 @@
 // these LORA_CHUNK columns at a time, one row after the other; what is missing in the last ones is zero. 32-bit floats of
 // such a piece are in order. Those of bfloat16 are pairs, of numbers i and i + LORA_CHUNK/2, which one shift and one mask
 // take apart.
-enum { LORA_ROWS = 4, LORA_CHUNK = 16 };
+enum { LORA_ROWS = 4, LORA_CHUNK = 32 };
 
 // tgi_lora_site is what an adapter adds to one matrix of the model: scale * x A' B', where x has in columns and the
 // result goes to columns offset to offset+out of the node's output. rank is 0 where the adapter leaves the matrix alone.

@@ -22,6 +22,7 @@ enum {
 	ROWS = LORA_ROWS,
 	CHUNK = LORA_CHUNK,
 	HALF = CHUNK / 2,
+	MOST = 4,            // tokens of a kernel
 };
 
 // lora_node is what a node's attributes say: which of the adapter's sites it adds.
@@ -29,12 +30,16 @@ struct lora_node {
 	int64_t first, count;
 };
 
+// A kernel computes 1, 2 or 4 tokens at once, so that the numbers of a matrix are read and widened once for all.
+enum { SINGLE, PAIR, FOUR, KINDS };
+
 // kernels of one number type and instruction set, for ROWS rows of a matrix, of which they read whole chunks.
 struct lora_kernels {
-	// dot sets h to the products of the rows with x.
-	void (*dot)(float *h, const float *x, const void *a, int64_t chunks);
-	// add adds h times the rows to y.
-	void (*add)(float *y, const void *b, const float *h, int64_t chunks);
+	// dot sets each token's h to the products of the rows with its x.
+	void (*dot[KINDS])(float (*h)[ROWS], const float *const *x, const void *a, int64_t chunks);
+	// add adds each token's h times the rows to its y.
+	void (*add[KINDS])(float *const *y, const void *b, float (*h)[ROWS], int64_t chunks);
+	int widest;  // of the kinds: more would not fit into registers
 };
 
 // VECTORS defines the vectors of a set of instructions, of n lanes.
@@ -43,10 +48,10 @@ struct lora_kernels {
 	typedef float set##_lanes __attribute__((vector_size(4 * n), aligned(4), may_alias));              \
 	typedef uint32_t set##_bits __attribute__((vector_size(4 * n), aligned(4), may_alias));
 
-// Vectors that are wider than registers would live in memory. AVX-512 gains nothing by wider ones: memory is the bound.
+// Vectors that are wider than registers would live in memory.
 VECTORS(portable, 4)
 VECTORS(avx2, 8)
-VECTORS(avx512, 8)
+VECTORS(avx512, 16)
 
 // PAIR_* define vector q of the first half of a chunk's row, and of its second.
 #define PAIR_float(set, p, q, first, second)                                                          \
@@ -68,54 +73,75 @@ static inline __attribute__((always_inline)) float total(const void *lanes, int 
 
 #define UNROLL _Pragma("GCC unroll 8")
 
-// The sums of dot are two for each row, so that the additions do not wait for each other.
-#define KERNELS(set, kind, element, target)                                                           \
-	target static void set##_##kind##_dot(float *h, const float *x, const void *from, int64_t chunks) { \
+// Each token has a sum of its own for each row, and they are added up in the same order however many there are.
+#define KERNEL(set, kind, element, n, target)                                                         \
+	target static void set##_##kind##_dot##n(float (*h)[ROWS], const float *const *x, const void *from, \
+	                                         int64_t chunks) {                                         \
 		const element *a = from;                                                                       \
-		set##_lanes s[ROWS] = {{0}}, z[ROWS] = {{0}};                                                  \
-		for (int64_t c = 0; c < chunks; c++, x += CHUNK, a += ROWS * CHUNK) {                          \
-			__builtin_prefetch(a + PREFETCHED);                                                         \
-			__builtin_prefetch(a + PREFETCHED + ROWS * CHUNK / 2);                                      \
+		set##_lanes s[n][ROWS] = {{{0}}};                                                              \
+		for (int64_t c = 0; c < chunks; c++, a += ROWS * CHUNK) {                                      \
+			UNROLL for (int p = 0; p < ROWS * CHUNK * (int)sizeof *a; p += 64)                          \
+				__builtin_prefetch((const char *)(a + PREFETCHED) + p);                                  \
 			UNROLL for (int q = 0; q < HALF / set##_LANES; q++) {                                       \
-				PAIR_float(set, x, q, u, v);                                                             \
+				set##_lanes u[n], v[n];                                                                  \
+				UNROLL for (int t = 0; t < n; t++) {                                                     \
+					PAIR_float(set, x[t] + c * CHUNK, q, first, second);                                  \
+					u[t] = first, v[t] = second;                                                          \
+				}                                                                                        \
 				UNROLL for (int r = 0; r < ROWS; r++) {                                                  \
 					PAIR_##kind(set, a + r * CHUNK, q, first, second);                                    \
-					s[r] += u * first;                                                                    \
-					z[r] += v * second;                                                                   \
+					UNROLL for (int t = 0; t < n; t++) {                                                  \
+						s[t][r] += u[t] * first;                                                           \
+						s[t][r] += v[t] * second;                                                          \
+					}                                                                                     \
 				}                                                                                        \
 			}                                                                                           \
 		}                                                                                              \
-		UNROLL for (int r = 0; r < ROWS; r++) {                                                        \
-			s[r] += z[r];                                                                               \
-			h[r] = total(&s[r], set##_LANES);                                                           \
+		UNROLL for (int t = 0; t < n; t++) {                                                           \
+			UNROLL for (int r = 0; r < ROWS; r++) h[t][r] = total(&s[t][r], set##_LANES);               \
 		}                                                                                              \
 	}                                                                                                 \
-	target static void set##_##kind##_add(float *y, const void *from, const float *h, int64_t chunks) { \
+	target static void set##_##kind##_add##n(float *const *y, const void *from, float (*h)[ROWS],      \
+	                                         int64_t chunks) {                                         \
 		const element *b = from;                                                                       \
-		const float h0 = h[0], h1 = h[1], h2 = h[2], h3 = h[3];                                        \
-		for (int64_t c = 0; c < chunks; c++, y += CHUNK, b += ROWS * CHUNK) {                          \
-			__builtin_prefetch(b + PREFETCHED);                                                         \
-			__builtin_prefetch(b + PREFETCHED + ROWS * CHUNK / 2);                                      \
+		float own[n][ROWS];                                                                            \
+		memcpy(own, h, sizeof own);                                                                    \
+		for (int64_t c = 0; c < chunks; c++, b += ROWS * CHUNK) {                                      \
+			UNROLL for (int p = 0; p < ROWS * CHUNK * (int)sizeof *b; p += 64)                          \
+				__builtin_prefetch((const char *)(b + PREFETCHED) + p);                                  \
 			UNROLL for (int q = 0; q < HALF / set##_LANES; q++) {                                       \
-				PAIR_##kind(set, b, q, f0, s0);                                                          \
-				PAIR_##kind(set, b + CHUNK, q, f1, s1);                                                  \
-				PAIR_##kind(set, b + 2 * CHUNK, q, f2, s2);                                              \
-				PAIR_##kind(set, b + 3 * CHUNK, q, f3, s3);                                              \
-				*(set##_lanes *)(y + q * set##_LANES) += (h0 * f0 + h1 * f1) + (h2 * f2 + h3 * f3);      \
-				*(set##_lanes *)(y + HALF + q * set##_LANES) += (h0 * s0 + h1 * s1) + (h2 * s2 + h3 * s3); \
+				set##_lanes f[ROWS], l[ROWS];                                                            \
+				UNROLL for (int r = 0; r < ROWS; r++) {                                                  \
+					PAIR_##kind(set, b + r * CHUNK, q, first, second);                                    \
+					f[r] = first, l[r] = second;                                                          \
+				}                                                                                        \
+				UNROLL for (int t = 0; t < n; t++) {                                                     \
+					float *to = y[t] + c * CHUNK + q * set##_LANES;                                       \
+					set##_lanes first = *(set##_lanes *)to, second = *(set##_lanes *)(to + HALF);         \
+					UNROLL for (int r = 0; r < ROWS; r++) first += own[t][r] * f[r], second += own[t][r] * l[r]; \
+					*(set##_lanes *)to = first;                                                           \
+					*(set##_lanes *)(to + HALF) = second;                                                 \
+				}                                                                                        \
 			}                                                                                           \
 		}                                                                                              \
-	}                                                                                                 \
-	static const struct lora_kernels set##_##kind = {set##_##kind##_dot, set##_##kind##_add};
+	}
 
-#define KERNELS_OF(set, target)        \
-	KERNELS(set, float, float, target) \
-	KERNELS(set, bfloat, uint16_t, target)
+#define KERNELS(set, kind, element, most, target)                                                     \
+	KERNEL(set, kind, element, 1, target)                                                              \
+	KERNEL(set, kind, element, 2, target)                                                              \
+	KERNEL(set, kind, element, 4, target)                                                              \
+	static const struct lora_kernels set##_##kind = {                                                  \
+	    {set##_##kind##_dot1, set##_##kind##_dot2, set##_##kind##_dot4},                               \
+	    {set##_##kind##_add1, set##_##kind##_add2, set##_##kind##_add4}, most};
 
-KERNELS_OF(portable, )
+#define KERNELS_OF(set, most, target)        \
+	KERNELS(set, float, float, most, target) \
+	KERNELS(set, bfloat, uint16_t, most, target)
+
+KERNELS_OF(portable, PAIR, )
 #if defined(__x86_64__)
-KERNELS_OF(avx2, __attribute__((target("avx2,fma"))))
-KERNELS_OF(avx512, __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma"))))
+KERNELS_OF(avx2, PAIR, __attribute__((target("avx2,fma"))))
+KERNELS_OF(avx512, FOUR, __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma"))))
 #endif
 
 // current goes with the attention kernel, so that one switch chooses for all operators.
@@ -142,26 +168,43 @@ struct lora_work {
 	struct lora_unit *units;
 };
 
-// product sets h to the products of ROWS rows of a with x.
-static void product(const struct lora_kernels *k, float *h, const float *x, const char *a, int64_t in, int64_t size) {
+// product sets h to the products of ROWS rows of a with the x of 1 << kind tokens.
+static void product(const struct lora_kernels *k, int kind, float (*h)[ROWS], const float *const *x, const char *a,
+                    int64_t in, int64_t size) {
 	const int64_t chunks = in / CHUNK, rest = in % CHUNK;
-	k->dot(h, x, a, chunks);
+	k->dot[kind](h, x, a, chunks);
 	if (!rest) return;
-	float last[CHUNK] = {0}, more[ROWS];
-	memcpy(last, x + in - rest, (size_t)rest * sizeof *last);
-	k->dot(more, last, a + chunks * ROWS * CHUNK * size, 1);
-	for (int r = 0; r < ROWS; r++) h[r] += more[r];
+	float last[MOST][CHUNK] = {{0}}, more[MOST][ROWS];
+	const float *ends[MOST];
+	for (int t = 0; t < 1 << kind; t++) {
+		memcpy(last[t], x[t] + in - rest, (size_t)rest * sizeof *last[t]);
+		ends[t] = last[t];
+	}
+	k->dot[kind](more, ends, a + chunks * ROWS * CHUNK * size, 1);
+	for (int t = 0; t < 1 << kind; t++)
+		for (int r = 0; r < ROWS; r++) h[t][r] += more[t][r];
 }
 
-// spread adds h times ROWS rows of b to n columns of y.
-static void spread(const struct lora_kernels *k, float *y, const char *b, const float *h, int64_t n, int64_t size) {
+// spread adds each token's h times ROWS rows of b to n columns of its y.
+static void spread(const struct lora_kernels *k, int kind, float *const *y, const char *b, float (*h)[ROWS], int64_t n,
+                   int64_t size) {
 	const int64_t chunks = n / CHUNK, rest = n % CHUNK;
-	k->add(y, b, h, chunks);
+	k->add[kind](y, b, h, chunks);
 	if (!rest) return;
-	float last[CHUNK] = {0};
-	memcpy(last, y + n - rest, (size_t)rest * sizeof *last);
-	k->add(last, b + chunks * ROWS * CHUNK * size, h, 1);
-	memcpy(y + n - rest, last, (size_t)rest * sizeof *last);
+	float last[MOST][CHUNK] = {{0}}, *ends[MOST];
+	for (int t = 0; t < 1 << kind; t++) {
+		memcpy(last[t], y[t] + n - rest, (size_t)rest * sizeof *last[t]);
+		ends[t] = last[t];
+	}
+	k->add[kind](ends, b + chunks * ROWS * CHUNK * size, h, 1);
+	for (int t = 0; t < 1 << kind; t++) memcpy(y[t] + n - rest, last[t], (size_t)rest * sizeof *last[t]);
+}
+
+// kind_of chooses the kernel for the next of some tokens.
+static int kind_of(const struct lora_kernels *k, int64_t tokens) {
+	int kind = k->widest;
+	while (1 << kind > tokens) kind--;
+	return kind;
 }
 
 // run_site adds one site to the tokens of a unit.
@@ -171,16 +214,23 @@ static void run_site(const struct lora_work *w, const struct lora_unit *u, const
 	const int64_t a_rows = ROWS * size * ((s->in + CHUNK - 1) / CHUNK * CHUNK);
 	const int64_t b_rows = ROWS * size * ((s->out + CHUNK - 1) / CHUNK * CHUNK);
 	const char *a = s->a, *b = s->b;
-	float h[UNIT][ROWS];
+	float h[UNIT][ROWS], *y[UNIT];
+	const float *x[UNIT];
+	for (int64_t t = 0; t < u->count; t++) x[t] = w->x + u->tokens[t] * w->in;
 	for (int64_t r = 0; r < s->rank; r += ROWS, a += a_rows, b += b_rows) {
-		for (int64_t t = 0; t < u->count; t++) {
-			product(k, h[t], w->x + u->tokens[t] * w->in, a, s->in, size);
-			for (int i = 0; i < ROWS; i++) h[t][i] *= s->scale;
+		for (int64_t t = 0, kind; t < u->count; t += 1 << kind) {
+			kind = kind_of(k, u->count - t);
+			product(k, (int)kind, h + t, x + t, a, s->in, size);
 		}
+		for (int64_t t = 0; t < u->count; t++)
+			for (int i = 0; i < ROWS; i++) h[t][i] *= s->scale;
 		for (int64_t at = 0; at < s->out; at += COLUMNS) {
 			const int64_t n = s->out - at < COLUMNS ? s->out - at : COLUMNS;
-			for (int64_t t = 0; t < u->count; t++)
-				spread(k, w->y + u->tokens[t] * w->width + s->offset + at, b + at * ROWS * size, h[t], n, size);
+			for (int64_t t = 0; t < u->count; t++) y[t] = w->y + u->tokens[t] * w->width + s->offset + at;
+			for (int64_t t = 0, kind; t < u->count; t += 1 << kind) {
+				kind = kind_of(k, u->count - t);
+				spread(k, (int)kind, y + t, b + at * ROWS * size, h + t, n, size);
+			}
 		}
 	}
 }
