@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -111,17 +110,6 @@ func BenchmarkSixteenRows(b *testing.B) {
 		b.ReportMetric(100*median(used["base"])/median(used[name]), "%cpu:"+name)
 	}
 	b.ReportMetric(16/median(took["base"]), "tok/s")
-}
-
-// processorTime returns the seconds that the process has computed. On a machine that others use, too, it says more than
-// the clock.
-func processorTime(tb testing.TB) float64 {
-	tb.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		tb.Fatal(err)
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
 // randomSites is an adapter of random numbers for all matrices.

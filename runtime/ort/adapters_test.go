@@ -128,7 +128,7 @@ func TestLoRAMatchesDefinition(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(c.rows), uint64(c.in)))
 			l := openLoRA(t, c.in, [2]int{c.out0, c.out1}, first)
 			all := []lowRank{l.adapter(t, r, [2]int{4, 4}, false, first), l.adapter(t, r, [2]int{0, 64}, true, first),
-				l.adapter(t, r, [2]int{1, 7}, false, first), l.adapter(t, r, [2]int{18, 0}, true, first),
+				l.adapter(t, r, [2]int{1, 7}, false, first), l.adapter(t, r, [2]int{70, 0}, true, first),
 				l.adapter(t, r, [2]int{0, 0}, true, first)}
 			y, x := normal(r, c.rows*l.width), normal(r, c.rows*c.in)
 			ids, of := make([]int64, c.rows), make([]int, c.rows)

@@ -17,7 +17,8 @@ enum { IN_PRODUCT, IN_X, IN_ADAPTERS, IN_COUNT };
 enum {
 	UNIT = 16,           // tokens of one adapter that are computed together, so that its matrices are read once
 	COLUMNS = 512,       // of the output that stay in the cache meanwhile
-	PREFETCHED = 512,    // numbers of a matrix that are fetched ahead: the hardware does not follow all of its pieces
+	PREFETCHED = 4096,   // bytes that are fetched ahead: further than the hardware does, which ends with each page
+	RANKS = 64,          // rows of both matrices that are read one after the other, as they lie in memory
 	MAX_RANK = 1024,
 	ROWS = LORA_ROWS,
 	CHUNK = LORA_CHUNK,
@@ -81,7 +82,7 @@ static inline __attribute__((always_inline)) float total(const void *lanes, int 
 		set##_lanes s[n][ROWS] = {{{0}}};                                                              \
 		for (int64_t c = 0; c < chunks; c++, a += ROWS * CHUNK) {                                      \
 			UNROLL for (int p = 0; p < ROWS * CHUNK * (int)sizeof *a; p += 64)                          \
-				__builtin_prefetch((const char *)(a + PREFETCHED) + p);                                  \
+				__builtin_prefetch((const char *)a + PREFETCHED + p);                                  \
 			UNROLL for (int q = 0; q < HALF / set##_LANES; q++) {                                       \
 				set##_lanes u[n], v[n];                                                                  \
 				UNROLL for (int t = 0; t < n; t++) {                                                     \
@@ -108,7 +109,7 @@ static inline __attribute__((always_inline)) float total(const void *lanes, int 
 		memcpy(own, h, sizeof own);                                                                    \
 		for (int64_t c = 0; c < chunks; c++, b += ROWS * CHUNK) {                                      \
 			UNROLL for (int p = 0; p < ROWS * CHUNK * (int)sizeof *b; p += 64)                          \
-				__builtin_prefetch((const char *)(b + PREFETCHED) + p);                                  \
+				__builtin_prefetch((const char *)b + PREFETCHED + p);                                  \
 			UNROLL for (int q = 0; q < HALF / set##_LANES; q++) {                                       \
 				set##_lanes f[ROWS], l[ROWS];                                                            \
 				UNROLL for (int r = 0; r < ROWS; r++) {                                                  \
@@ -214,24 +215,28 @@ static void run_site(const struct lora_work *w, const struct lora_unit *u, const
 	const int64_t a_rows = ROWS * size * ((s->in + CHUNK - 1) / CHUNK * CHUNK);
 	const int64_t b_rows = ROWS * size * ((s->out + CHUNK - 1) / CHUNK * CHUNK);
 	const char *a = s->a, *b = s->b;
-	float h[UNIT][ROWS], *y[UNIT];
+	float h[RANKS / ROWS][UNIT][ROWS], *y[UNIT];
 	const float *x[UNIT];
 	for (int64_t t = 0; t < u->count; t++) x[t] = w->x + u->tokens[t] * w->in;
-	for (int64_t r = 0; r < s->rank; r += ROWS, a += a_rows, b += b_rows) {
-		for (int64_t t = 0, kind; t < u->count; t += 1 << kind) {
-			kind = kind_of(k, u->count - t);
-			product(k, (int)kind, h + t, x + t, a, s->in, size);
-		}
-		for (int64_t t = 0; t < u->count; t++)
-			for (int i = 0; i < ROWS; i++) h[t][i] *= s->scale;
-		for (int64_t at = 0; at < s->out; at += COLUMNS) {
-			const int64_t n = s->out - at < COLUMNS ? s->out - at : COLUMNS;
-			for (int64_t t = 0; t < u->count; t++) y[t] = w->y + u->tokens[t] * w->width + s->offset + at;
+	for (int64_t first = 0; first < s->rank; first += RANKS) {
+		const int groups = (int)(((s->rank - first < RANKS ? s->rank - first : RANKS) + ROWS - 1) / ROWS);
+		for (int g = 0; g < groups; g++, a += a_rows) {
 			for (int64_t t = 0, kind; t < u->count; t += 1 << kind) {
 				kind = kind_of(k, u->count - t);
-				spread(k, (int)kind, y + t, b + at * ROWS * size, h + t, n, size);
+				product(k, (int)kind, h[g] + t, x + t, a, s->in, size);
 			}
+			for (int64_t t = 0; t < u->count; t++)
+				for (int i = 0; i < ROWS; i++) h[g][t][i] *= s->scale;
 		}
+		for (int g = 0; g < groups; g++, b += b_rows)
+			for (int64_t at = 0; at < s->out; at += COLUMNS) {
+				const int64_t n = s->out - at < COLUMNS ? s->out - at : COLUMNS;
+				for (int64_t t = 0; t < u->count; t++) y[t] = w->y + u->tokens[t] * w->width + s->offset + at;
+				for (int64_t t = 0, kind; t < u->count; t += 1 << kind) {
+					kind = kind_of(k, u->count - t);
+					spread(k, (int)kind, y + t, b + at * ROWS * size, h[g] + t, n, size);
+				}
+			}
 	}
 }
 
