@@ -89,6 +89,7 @@ func TestOtherTokenizers(t *testing.T) {
 				// SentencePiece shows unknown characters in its own way.
 				plain := !strings.Contains(row.Decoded, "\u2047") && !strings.Contains(row.Decoded, "\uFFFD")
 				text := tok.Decode(got, true)
+				checkPlaces(t, tok, row.Text)
 				if slices.Equal(got, row.IDs) && (!plain || text == row.Decoded) {
 					continue
 				}
@@ -99,6 +100,18 @@ func TestOtherTokenizers(t *testing.T) {
 			}
 			t.Logf("%d strings", len(rows))
 		})
+	}
+}
+
+// checkPlaces checks that tokens lie in a text in order, and hold what is there.
+func checkPlaces(t *testing.T, tok *token.Tokenizer, text string) {
+	t.Helper()
+	chars, last := []rune(text), 0
+	for _, p := range tok.EncodeOffsets(text, false) {
+		if p.Start < last || p.End < p.Start || p.End > len(chars) || p.Text != string(chars[p.Start:p.End]) {
+			t.Fatalf("%q: token %d is at %d to %d, %q, after %d", text, p.ID, p.Start, p.End, p.Text, last)
+		}
+		last = p.Start
 	}
 }
 

@@ -93,6 +93,9 @@ func TestKinds(t *testing.T) {
 				for p := range slices.Chunk(g.tokens[i], 3) {
 					want = append(want, place{uint32(p[0]), p[1], p[2]})
 				}
+				if plain := tok.Encode(s, false); !slices.Equal(tok.EncodeSpans(s, nil), plain) {
+					t.Errorf("%q: without data %v, want %v", s, tok.EncodeSpans(s, nil), plain)
+				}
 				if !checkEncoding(t, tok, s, i%2 == 0, want) {
 					if bad++; bad >= 5 {
 						t.Fatal("too many differences")
