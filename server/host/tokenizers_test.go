@@ -96,8 +96,8 @@ func TestTokenizersServe(t *testing.T) {
 					Word *string
 					N    *int
 				}
-				if err := json.Unmarshal([]byte(reply.Text), &value); err != nil || value.Word == nil || value.N == nil ||
-					len([]rune(*value.Word)) > 12 {
+				if err := json.Unmarshal([]byte(reply.Text), &value); err != nil || value.Word == nil ||
+					value.N == nil || len([]rune(*value.Word)) > 12 {
 					t.Errorf("seed %d: %q is not of the schema: %v", seed, reply.Text, err)
 				}
 			}
