@@ -53,6 +53,9 @@ type Built struct {
 	// VisionFile is the path of the graph that turns tiles of pictures into vectors, over the same weights; empty for
 	// models of text only.
 	VisionFile string `json:"-"`
+	// StagesFile is the path of the graph that a text's pooled vector goes through, over the same weights; empty where
+	// there is none.
+	StagesFile string `json:"-"`
 }
 
 // CacheBytesPerToken is what the keys and values of one token take in all layers.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"tgi/runtime/llm"
@@ -78,6 +79,50 @@ func (e *NoModel) Error() string { return fmt.Sprintf("The model `%.64s` does no
 
 // Unwrap returns ErrModel.
 func (e *NoModel) Unwrap() error { return ErrModel }
+
+// Task is what a model does with a text.
+type Task int
+
+// The tasks: to continue it, to make a vector of it, to say how well it answers a query, to name what it is.
+const (
+	Generates Task = iota
+	Embeds
+	Reranks
+	Classifies
+)
+
+// String completes the sentence "the model ...".
+func (t Task) String() string {
+	return [...]string{"generates text", "embeds texts", "ranks texts", "classifies texts"}[t]
+}
+
+// ErrTask: the model is for something else; see WrongTask.
+var ErrTask = errors.New("the model is for another task")
+
+// WrongTask is a request for a model that does something else. It wraps ErrTask.
+type WrongTask struct {
+	// ID is the model's, Own what it does.
+	ID  string
+	Own Task
+	// Wanted is what the request wants, Others are the models that do it and that its key may use.
+	Wanted Task
+	Others []string
+}
+
+// mostOthers bounds the models that an error names.
+const mostOthers = 5
+
+// Error names models that can.
+func (e *WrongTask) Error() string {
+	text := fmt.Sprintf("Model `%.64s` %s: this needs one that %s. ", e.ID, e.Own, e.Wanted)
+	if len(e.Others) == 0 {
+		return text + "This server has none"
+	}
+	return text + "This server has: " + strings.Join(e.Others[:min(len(e.Others), mostOthers)], ", ")
+}
+
+// Unwrap returns ErrTask.
+func (e *WrongTask) Unwrap() error { return ErrTask }
 
 // NotServing is a request for a model that does not run now.
 type NotServing struct {
@@ -167,6 +212,7 @@ var table = []row{
 		"Failed to deserialize the JSON body into the target type: ", true, "validation"},
 	{generate.ErrTemplate, KindTemplate, http.StatusUnprocessableEntity, "template_error", "Template error: ", true,
 		"template"},
+	{ErrTask, KindWrongTask, http.StatusUnprocessableEntity, "validation", "", true, "validation"},
 	{llm.ErrInvalid, KindInvalid, http.StatusUnprocessableEntity, "validation", "Input validation error: ", true,
 		"validation"},
 	{llm.ErrTooLong, KindTooLong, http.StatusUnprocessableEntity, "validation", "Input validation error: ", true,

@@ -31,6 +31,8 @@ const (
 	KindModelLoading
 	KindModelStopped
 	KindModelMemory
+	// KindWrongTask: the model is for something else.
+	KindWrongTask
 	// Of the server: too many requests or connections, not yet ready, about to end, ill.
 	KindOverloaded
 	KindTooManyConnections

@@ -55,6 +55,8 @@ type Result struct {
 	Model, Adapted []byte
 	// Vision is the graph of a vision tower, the content of tower.File; nil without one.
 	Vision []byte
+	// Stages is the graph of what is behind a pooled vector, the content of StagesFile; nil without it.
+	Stages []byte
 	// DataBytes is the size of what was written to the data file.
 	DataBytes int64
 	// Error is the error of the quantised weights; its Count is 0 if they are not quantised.
@@ -94,6 +96,10 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error)
 	if sees && b.err == nil {
 		vision, b.err = tower.Build(ck, DataFile, b.data)
 	}
+	var stages []byte
+	if b.err == nil && b.cfg.Encoder != nil && len(b.cfg.Encoder.Stages) > 0 {
+		stages, b.err = b.stages()
+	}
 	if err := b.data.Close(); b.err == nil {
 		b.err = err
 	}
@@ -118,7 +124,8 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error)
 	if sees {
 		tileRows = c.Vision.TileRows()
 	}
-	return Result{Model: model, Adapted: adapted, Vision: vision, DataBytes: b.data.Size(), Error: b.quantError,
+	return Result{Model: model, Adapted: adapted, Vision: vision, Stages: stages, DataBytes: b.data.Size(),
+		Error:  b.quantError,
 		Layout: t.Layout,
 		Arch: models.Arch{
 			Name: ck.Name, Architecture: c.Architecture, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads,

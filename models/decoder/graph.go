@@ -51,6 +51,10 @@ const (
 // graph adds the whole model, from ids to logits.
 func (b *builder) graph() {
 	c := b.cfg
+	if c.Encoder != nil {
+		b.encoder()
+		return
+	}
 	tokens, rows := onnx.Symbolic("tokens"), onnx.Symbolic("rows")
 	b.g.Input("input_ids", onnx.Int64, tokens)
 	b.g.Input("cu_seqlens", onnx.Int32, onnx.Symbolic("rows+1"))
@@ -121,7 +125,7 @@ func (b *builder) layer(i int, residual, update string) (string, string) {
 	c, p, t := &b.cfg, graphPrefix(i), b.cfg.Tensors
 	inLayer := func(part string) string { return t.InLayer(i, part) }
 	last := i == c.Layers-1
-	read, residual := b.norm(p+"attn_norm", inLayer, t.AttnNorm, residual, update)
+	read, residual := b.norm(p+"attn_norm", inLayer, attnNorm(c, i), residual, update)
 	b.adaptable(p+"qkv", p+"qkv", read, false)
 	qkv := b.linear(p+"qkv", read, c.Hidden, c.QKVBias, c.QKV(i)...)
 	x := b.attend(i, p, qkv)
@@ -337,6 +341,9 @@ func (b *builder) positions(x string) string {
 // attend adds layer i's attention to the packed queries, keys and values.
 func (b *builder) attend(i int, p, qkv string) string {
 	c, op, name := &b.cfg, b.attention, p+"attention"
+	if c.Encoder != nil {
+		return b.attendAll(i, p, qkv)
+	}
 	inputs := []string{qkv, "", "", fmt.Sprintf("k_cache.%d", i), fmt.Sprintf("v_cache.%d", i),
 		"cu_seqlens", "past_lens", "block_table", "", "", "slot_mapping"}
 	rotates := c.Rotates(i)

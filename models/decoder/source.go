@@ -78,7 +78,8 @@ func (s *source) checkUnused(c *hf.Config, want map[string][]int64) error {
 		if _, ok := want[name]; ok ||
 			slices.ContainsFunc(redundant, func(end string) bool { return strings.HasSuffix("."+name, end) }) ||
 			c.Vision != nil && strings.HasPrefix(name, hf.VisionPrefix) || // which package tower checks
-			slices.ContainsFunc(c.Unused, func(begin string) bool { return strings.HasPrefix(name, begin) }) {
+			slices.ContainsFunc(c.Unused, func(begin string) bool { return strings.HasPrefix(name, begin) }) ||
+			isExtra(c, name) {
 			continue
 		}
 		t, err := s.set.Tensor(name)
@@ -101,6 +102,13 @@ func (s *source) checkUnused(c *hf.Config, want map[string][]int64) error {
 	return nil
 }
 
+// isExtra reports whether a tensor belongs to another task than that of an encoder.
+func isExtra(c *hf.Config, name string) bool {
+	return c.Encoder != nil && slices.ContainsFunc(c.Encoder.Extra, func(begin string) bool {
+		return strings.HasPrefix(strings.TrimPrefix(name, c.Tensors.Base), begin)
+	})
+}
+
 // shapes collects the tensors that an architecture has.
 type shapes struct {
 	c   *hf.Config
@@ -115,6 +123,9 @@ func expected(c *hf.Config) map[string][]int64 {
 	if t.Positions != "" {
 		s.out[weightOf(t.Whole(t.Positions))] = []int64{int64(c.MaxPositions + c.Learned), hidden}
 	}
+	if e := c.Encoder; e != nil {
+		s.encoder(e)
+	}
 	s.norm(t.Whole, t.EmbedNorm)
 	s.norm(t.Whole, t.Norm)
 	if !c.Tied {
@@ -125,7 +136,7 @@ func expected(c *hf.Config) map[string][]int64 {
 	}
 	for i := range c.Layers {
 		inLayer := func(part string) string { return t.InLayer(i, part) }
-		for _, part := range []string{t.AttnNorm, t.AttnPost, t.MLPNorm, t.MLPPost} {
+		for _, part := range []string{attnNorm(c, i), t.AttnPost, t.MLPNorm, t.MLPPost} {
 			s.norm(inLayer, part)
 		}
 		s.linear(c.QKV(i), c.Hidden, c.QKVBias)

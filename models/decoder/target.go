@@ -107,6 +107,9 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 	if _, known := gluActivations[c.Activation]; c.Experts.N > 0 && !known {
 		return target{}, fmt.Errorf("%s: experts with the activation %s are not supported", hf.ConfigFile, c.Activation)
 	}
+	if c.Encoder != nil {
+		t.adapters, t.images = false, false
+	}
 	if d == models.CUDA {
 		if feature := cpuOnly(&c); feature != "" {
 			return target{}, fmt.Errorf("%s: %s has %s, which runs on the CPU only", hf.ConfigFile, c.Architecture, feature)
@@ -142,6 +145,7 @@ func cpuOnly(c *hf.Config) string {
 		needed bool
 		name   string
 	}{
+		{c.Encoder != nil, "no graph of a model that turns texts into vectors"},
 		{c.QKNorm.AfterRotary, "norms of queries and keys behind the rotary embedding"},
 		{c.Tensors.Positions != "", "a table of positions"},
 		{c.ALiBi, "scores that fall with the distance (ALiBi)"},

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"tgi/models/gguf"
 	"tgi/models/ready"
@@ -32,6 +33,10 @@ type Checkpoint struct {
 	Coded []string
 	// Tensors holds the weights; nil after Describe.
 	Tensors *tensors.Set
+	// Sentence says how texts become vectors; nil for a model that generates, or classifies.
+	Sentence *Sentence
+	// stages are the files of tensors of the modules behind the pooling.
+	stages []*tensors.Set
 	// layout says where that file has the parts.
 	layout *ggufLayout
 }
@@ -104,10 +109,41 @@ func (c *Checkpoint) OpenWeights(fsys fs.FS) (err error) {
 			return err
 		}
 	}
-	if err := c.arrange(set); err != nil {
-		return errors.Join(err, set.Close())
+	err = c.arrange(set)
+	if err == nil {
+		err = c.openStages(fsys, set)
+	}
+	if err != nil {
+		c.Tensors = set
+		return errors.Join(err, c.Close())
 	}
 	c.Tensors = set
+	return nil
+}
+
+// openStages adds the tensors of the modules behind the pooling to those of the model.
+func (c *Checkpoint) openStages(fsys fs.FS, to *tensors.Set) error {
+	if c.Sentence == nil {
+		return nil
+	}
+	for _, s := range c.Sentence.Stages {
+		sub, err := fs.Sub(fsys, strings.TrimSuffix(s.Folder, "/"))
+		if err != nil {
+			return err
+		}
+		set, err := safetensors.OpenFS(sub)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Folder, err)
+		}
+		c.stages = append(c.stages, set)
+		for _, name := range set.Names() {
+			t, err := set.Tensor(name)
+			if err != nil {
+				return err
+			}
+			to.Put(s.Folder+name, t)
+		}
+	}
 	return nil
 }
 
@@ -149,6 +185,9 @@ func describe(fsys fs.FS, name string) (*Checkpoint, error) {
 			return nil, err
 		}
 	}
+	if err := c.readSentence(fsys); err != nil {
+		return nil, err
+	}
 	if c.TokenizerJSON == nil {
 		var err error
 		if c.TokenizerJSON, err = otherTokenizer(fsys, &c.Tokenizer); err != nil {
@@ -183,10 +222,22 @@ func (c *Checkpoint) Files() []string {
 	case c.GGUF != "":
 		return weights
 	case slices.Equal(weights, []string{safetensors.SingleFile}):
-		return append([]string{ConfigFile}, weights...)
+		return slices.Concat([]string{ConfigFile}, weights, c.stageFiles())
 	default:
-		return slices.Concat([]string{ConfigFile}, weights, []string{safetensors.IndexFile})
+		return slices.Concat([]string{ConfigFile}, weights, []string{safetensors.IndexFile}, c.stageFiles())
 	}
+}
+
+// stageFiles are those that say what becomes of a text's vector.
+func (c *Checkpoint) stageFiles() []string {
+	if c.Sentence == nil {
+		return nil
+	}
+	var out []string
+	for _, s := range c.Sentence.Stages {
+		out = append(out, s.Folder+ConfigFile, s.Folder+safetensors.SingleFile)
+	}
+	return out
 }
 
 // EOS returns the ids that end a sequence, ascending: the union of those of config.json and
@@ -202,5 +253,10 @@ func (c *Checkpoint) Close() error {
 	if c.Tensors == nil {
 		return nil
 	}
-	return c.Tensors.Close()
+	err := c.Tensors.Close()
+	for _, set := range c.stages {
+		err = errors.Join(err, set.Close())
+	}
+	c.stages = nil
+	return err
 }

@@ -90,6 +90,8 @@ type Config struct {
 	Packing Packing
 	// Vision describes how the model reads images; nil for a model of text only.
 	Vision *Vision
+	// Encoder describes a model that turns texts into vectors or scores; nil for one that generates.
+	Encoder *Encoder
 }
 
 // Norm is a kind of norm.
@@ -223,6 +225,11 @@ func ParseConfig(data []byte) (Config, error) {
 		if c, ok := composites[names[0]]; ok {
 			return parseComposite(o, names[0], c)
 		}
+		if _, _, ok := encoderOf(names[0]); ok {
+			return parseEncoder(o, names[0])
+		}
+	} else if class := encoderTypes()[o.string("model_type", "")]; class != "" && len(names) == 0 {
+		return parseEncoder(o, class)
 	}
 	return parseText(o)
 }
@@ -233,6 +240,11 @@ func parseText(o *object) (Config, error) {
 	if o.err != nil {
 		return Config{}, o.err
 	}
+	return parseFamily(o, name, fam)
+}
+
+// parseFamily reads the configuration of a class of a family.
+func parseFamily(o *object, name string, fam family) (Config, error) {
 	o.names = fam.keys
 	c := Config{
 		Architecture: name,

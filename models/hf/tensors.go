@@ -13,6 +13,8 @@ type Tensors struct {
 	// Embed is the table of tokens, Positions that of positions, EmbedNorm the norm behind them, Norm the one before
 	// the head.
 	Embed, Positions, EmbedNorm, Norm, Head string
+	// Types is the table of kinds of tokens, Relative that of biases for classes of distances, [classes, heads].
+	Types, Relative string
 	// Layer is the format of what comes before the names of a layer's parts.
 	Layer string
 	// AttnNorm and MLPNorm come before, AttnPost and MLPPost after.

@@ -2,6 +2,7 @@ package hf
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 )
 
@@ -25,7 +26,9 @@ type TokenizerConfig struct {
 	// AddEOS says that texts end with EOS, NotLegacy that tokenizer.model's spaces are those of transformers' newer
 	// way; Added are the tokens of added_tokens_decoder, by id. They matter where there is no tokenizer.json.
 	AddEOS, NotLegacy bool
-	Added             map[int]AddedToken
+	// MaxLength is model_max_length, the most tokens of a text; 0 where the file does not bound it.
+	MaxLength int
+	Added     map[int]AddedToken
 	// ChatTemplates maps a name to Jinja source; most models have DefaultTemplate only.
 	ChatTemplates map[string]string
 	// TemplateFiles maps each name in ChatTemplates to its file, a slash-separated path in the
@@ -52,6 +55,7 @@ func ParseTokenizerConfig(data []byte) (TokenizerConfig, error) {
 		t.TemplateFiles[name] = ""
 	}
 	t.decoder = o.has("added_tokens_decoder")
+	t.MaxLength = o.maxLength()
 	t.Added = o.readAdded()
 	t.AddEOS, t.NotLegacy = o.bool("add_eos_token", false), !o.bool("legacy", true)
 	o.tokens(t.Tokens)
@@ -129,4 +133,14 @@ func tokenText(v json.RawMessage) (string, bool) {
 		return "", false
 	}
 	return *added.Content, true
+}
+
+// maxLength reads model_max_length. Files without a bound have a number beyond all lengths.
+func (o *object) maxLength() int {
+	v, _ := o.raw("model_max_length")
+	n, err := strconv.ParseFloat(string(v), 64)
+	if err != nil || n < 1 || n > maxPositions {
+		return 0
+	}
+	return int(n)
 }

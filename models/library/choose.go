@@ -130,6 +130,9 @@ func Choose(names []string, file string, read func(name string) ([]byte, error))
 			out = append(out, n)
 		}
 	}
+	if !hf.IsGGUF(weights[0]) {
+		out = append(out, hf.SentenceFiles(names)...)
+	}
 	out = append(out, weights...)
 	slices.Sort(out)
 	return slices.Compact(out), nil

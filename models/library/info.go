@@ -39,6 +39,9 @@ type Info struct {
 	HeadDim      int
 	Hidden       int
 	Vocab        int
+	// Task is what the model is for, Labels the number of a classifier's.
+	Task   Task
+	Labels int
 	// Context is the maximum length of prompt and output together, in tokens.
 	Context int
 	// Parameters counts the checkpoint's parameters; 0 for ONNX.
@@ -61,6 +64,16 @@ type Info struct {
 	// Origin is where the library got the model from; nil for folders made by hand.
 	Origin *Origin
 }
+
+// Task is what a model is for.
+type Task int
+
+// Generate continues texts, Embed makes vectors of them, Classify scores.
+const (
+	Generate Task = iota
+	Embed
+	Classify
+)
 
 // Choice is one format of the weights in a device's memory.
 type Choice struct {
@@ -155,6 +168,12 @@ func describe(m Model) (Info, error) {
 		Model: m, Format: ONNX, Architecture: c.Architecture, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab,
 		Context: c.MaxPositions, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
 		Tokenizer: ck.TokenizerJSON != nil, Templates: slices.Sorted(maps.Keys(ck.Tokenizer.ChatTemplates)),
+	}
+	if e := c.Encoder; e != nil {
+		info.Task = Embed
+		if e.Classifier {
+			info.Task, info.Labels = Classify, len(e.Labels)
+		}
 	}
 	if st, err := fs.Stat(m.FS, cmp.Or(ck.GGUF, hf.ConfigFile)); err == nil {
 		info.Modified = st.ModTime()

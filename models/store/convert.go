@@ -93,6 +93,9 @@ func build(ctx context.Context, ck *hf.Checkpoint, dir string, opt Options) (r d
 	if err == nil && result.Vision != nil {
 		err = writeFile(filepath.Join(dir, tower.File), result.Vision)
 	}
+	if err == nil && result.Stages != nil {
+		err = writeFile(filepath.Join(dir, decoder.StagesFile), result.Stages)
+	}
 	return result, hex.EncodeToString(sum.Sum(nil)), err
 }
 

@@ -30,8 +30,10 @@ type manifest struct {
 	ModelSHA256   string `json:"model_sha256"`
 	AdaptedSHA256 string `json:"adapted_sha256,omitempty"`
 	VisionSHA256  string `json:"vision_sha256,omitempty"`
-	DataSHA256    string `json:"data_sha256"`
-	DataBytes     int64  `json:"data_bytes"`
+	// StagesSHA256 is that of the graph behind a pooled vector; empty where there is none.
+	StagesSHA256 string `json:"stages_sha256,omitempty"`
+	DataSHA256   string `json:"data_sha256"`
+	DataBytes    int64  `json:"data_bytes"`
 }
 
 func writeManifest(dir, key string, built models.Built, r decoder.Result, dataSHA256 string) error {
@@ -42,6 +44,9 @@ func writeManifest(dir, key string, built models.Built, r decoder.Result, dataSH
 	}
 	if r.Vision != nil {
 		m.VisionSHA256 = checksum(r.Vision)
+	}
+	if r.Stages != nil {
+		m.StagesSHA256 = checksum(r.Stages)
 	}
 	data, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
@@ -84,7 +89,7 @@ func loadFiles(ctx context.Context, dir, key string, sums *checksumCache) (model
 		return models.Built{}, fmt.Errorf("%s: %w: holds another model", dir, errDamaged)
 	}
 	for _, graph := range []struct{ file, sum string }{{decoder.ModelFile, m.ModelSHA256}, {decoder.AdaptedFile,
-		m.AdaptedSHA256}, {tower.File, m.VisionSHA256}} {
+		m.AdaptedSHA256}, {tower.File, m.VisionSHA256}, {decoder.StagesFile, m.StagesSHA256}} {
 		if graph.sum == "" {
 			continue
 		}
@@ -121,6 +126,9 @@ func loadFiles(ctx context.Context, dir, key string, sums *checksumCache) (model
 	}
 	if m.VisionSHA256 != "" {
 		built.VisionFile = filepath.Join(dir, tower.File)
+	}
+	if m.StagesSHA256 != "" {
+		built.StagesFile = filepath.Join(dir, decoder.StagesFile)
 	}
 	return built, nil
 }

@@ -46,7 +46,9 @@ struct pa_call {
 	int half;         // rotated pairs of a head
 	int by_token;     // cos and sin have a row for each token of the call
 	int interleaved;  // pairs are (2i, 2i+1) instead of (i, i+half)
-	int window;       // keys that a token sees, itself included; 0 is all
+	int window;       // keys that a token sees, itself and those before it; 0 is all
+	const float *distances;  // [heads, 2*farthest+1], what a score gains by its key's place behind the query; or null
+	int farthest;
 	int norm_after;   // heads are normalised after they are rotated
 	int stretch_from; // positions from which queries grow, by stretch (Llama 4's temperature); 0 is none
 	float stretch;

@@ -152,13 +152,19 @@ PA_INLINE void PA_NAME(softmax)(float *s, int begin, int end, int lo, int hi, fl
 	*sum = all;
 }
 
-// bend caps the scores [begin, end) of a row and takes from them what their distance to key own costs.
+// bend caps the scores [begin, end) of a row and adds to them what their distance to key own is worth: by slope, or
+// by a table of the distances up to farthest on both sides.
 PA_TARGET static __attribute__((noinline)) void PA_NAME(bend)(float *s, int begin, int end, float cap, float slope,
-                                                              int own) {
+                                                              const float *distances, int farthest, int own) {
 	if (cap)
 		for (int p = begin; p < end; p++) s[p] = cap * hyperbolic_tangent(s[p] / cap);
 	if (slope)
 		for (int p = begin; p < end; p++) s[p] += slope * (float)(p - own);
+	if (distances)
+		for (int p = begin; p < end; p++) {
+			const int d = p - own;
+			s[p] += distances[(d < -farthest ? -farthest : d > farthest ? farthest : d) + farthest];
+		}
 }
 
 // values adds up n vectors of weighted values for rt rows over the keys
@@ -200,6 +206,9 @@ struct PA_NAME(tile) {
 	const kv *const *values;     // of each block of the chunk
 	const int *lo, *hi;          // keys that each row sees, relative to the chunk
 	const float *slopes;         // of each row; null without
+	const float *const *distances;  // of each row; null without
+	const int *own;              // key of each row's own token, relative to the chunk
+	int farthest;
 	float cap;
 	int begin, end;              // keys that any row sees, relative to the chunk
 	int head_size;
@@ -219,8 +228,9 @@ PA_INLINE void PA_NAME(tile_of)(const int rt, const struct PA_NAME(tile) *t) {
 		PA_NAME(scores)(rt, 1, t->q, t->keys + b, t->keys + b, hd, (float (*)[PA_CHUNK])(s[0] + b * PA_BLOCK));
 	for (int i = 0; i < rt; i++) {
 		float *tail = t->out + i * stride + hd;
-		if (t->cap || t->slopes)
-			PA_NAME(bend)(s[i], first * PA_BLOCK, last * PA_BLOCK, t->cap, t->slopes ? t->slopes[i] : 0, t->hi[i] - 1);
+		if (t->cap || t->slopes || t->distances)
+			PA_NAME(bend)(s[i], first * PA_BLOCK, last * PA_BLOCK, t->cap, t->slopes ? t->slopes[i] : 0,
+			              t->distances ? t->distances[i] : 0, t->farthest, t->own[i]);
 		PA_NAME(softmax)(s[i], first * PA_BLOCK, last * PA_BLOCK, t->lo[i], t->hi[i], tail, tail + 1);
 	}
 	int x = 0;
@@ -323,15 +333,22 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 			float *out = u->partials
 			                 ? u->partials + ((int64_t)(chunk - u->first_chunk) * u->count + a) * stride
 			                 : part;
-			struct PA_NAME(tile) t = {q + a * hd, keys, values, 0, 0, 0, c->cap, 0, 0, hd, out};
-			int lo[8], hi[8];
+			struct PA_NAME(tile) t = {.q = q + a * hd, .keys = keys, .values = values, .farthest = c->farthest,
+			                          .cap = c->cap, .head_size = hd, .out = out};
+			int lo[8], hi[8], own[8];
 			float slopes[8];
+			const float *distances[8];
 			for (int i = 0; i < rt; i++) {
+				const int r = u->first + a + i, head = u->kv_head * c->group + r % c->group;
 				lo[i] = from[a + i] - base;
 				hi[i] = to[a + i] - base;
-				if (c->slopes) slopes[i] = c->slopes[u->kv_head * c->group + (u->first + a + i) % c->group];
+				own[i] = c->positions[c->cu_seqlens[u->row] + r / c->group] - base;
+				if (c->slopes) slopes[i] = c->slopes[head];
+				if (c->distances) distances[i] = c->distances + (int64_t)head * (2 * c->farthest + 1);
 			}
 			if (c->slopes) t.slopes = slopes;
+			if (c->distances) t.distances = distances;
+			t.own = own;
 			t.lo = lo;
 			t.hi = hi;
 			t.begin = lo[0] > 0 ? lo[0] : 0;

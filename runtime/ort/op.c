@@ -30,6 +30,6 @@ OrtStatus *op_spread(const OrtKernelContext *ctx, void (*fn)(void *, size_t), si
 
 const struct tgi_custom_op *const *tgi_operators(void) {
 	static const struct tgi_custom_op *const list[] = {&tgi_paged_attention, &tgi_glu, &tgi_experts, &tgi_lora_operator,
-	                                                   &tgi_matmul_q,        &tgi_gather_q, NULL};
+	                                                   &tgi_matmul_q,        &tgi_gather_q, &tgi_encoder_attention, NULL};
 	return list;
 }

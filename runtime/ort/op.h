@@ -37,6 +37,7 @@ typedef void glu_row(const float *gate, const float *up, float *out, int64_t n);
 glu_row *glu_choose(int64_t activation);
 
 // The operators' descriptions.
-extern const struct tgi_custom_op tgi_paged_attention, tgi_glu, tgi_experts, tgi_lora_operator, tgi_matmul_q, tgi_gather_q;
+extern const struct tgi_custom_op tgi_paged_attention, tgi_encoder_attention, tgi_glu, tgi_experts, tgi_lora_operator,
+    tgi_matmul_q, tgi_gather_q;
 
 #endif

@@ -65,6 +65,9 @@ func load(b []byte) (*Tokenizer, error) {
 	if err := loadPost(&t.post, f.PostProcessor, "post_processor", 0); err != nil {
 		return nil, err
 	}
+	if t.sides, err = loadPair(f.PostProcessor); err != nil {
+		return nil, err
+	}
 	if t.decoders, err = loadDecoders(f.Decoder, "decoder", 0); err != nil {
 		return nil, err
 	}

@@ -35,6 +35,7 @@ type Tokenizer struct {
 	rawFinder, normalizedFinder finder
 	pre                         []pretoken
 	post                        post
+	sides                       []pairPart // the template of two texts; nil without one
 	decoders                    []decoder
 
 	// tokens[id] is the token in the vocabulary; known tells an empty token from a gap.

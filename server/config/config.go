@@ -33,6 +33,8 @@ type Config struct {
 	GenerateAPI GenerateAPI `toml:"generate_api"`
 	// Images is about the pictures of requests.
 	Images Images `toml:"images"`
+	// Embeddings is about models that turn texts into vectors or scores.
+	Embeddings Embeddings `toml:"embeddings"`
 	// Plugin are the plugins that are declared one by one.
 	Plugin []Plugin `toml:"plugin"`
 	// Key are the keys that are declared one by one.
@@ -276,5 +278,6 @@ func Default() Config {
 		},
 		GenerateAPI: defaultGenerateAPI(),
 		Images:      defaultImages(),
+		Embeddings:  defaultEmbeddings(),
 	}
 }

@@ -93,6 +93,7 @@ func (c *Config) Validate() error {
 	c.Trace.validate(v)
 	c.GenerateAPI.validate(v, l)
 	c.Images.validate(v)
+	c.Embeddings.validate(v)
 	v.oneOf("log.format", c.Log.Format, LogAuto, LogText, LogJSON)
 	c.validatePlugins(v)
 	if v.errs == nil {

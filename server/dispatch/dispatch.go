@@ -3,6 +3,8 @@ package dispatch
 import (
 	"net/http"
 	"strings"
+
+	"tgi/server"
 )
 
 // pathName is the variable of paths that may name a model.
@@ -20,6 +22,23 @@ func Use(models Models, r *http.Request, body string) (m *Model, release func(),
 		return models.Use(ctx, name)
 	}
 	return models.Use(ctx, body)
+}
+
+// UseEmbedder is Use for models of some tasks.
+func UseEmbedder(models Embedders, r *http.Request, body string, tasks ...server.Task) (m *Embedder, release func(),
+	err error) {
+	if name := queried(r); name != "" {
+		body = name
+	}
+	return models.UseEmbedder(r.Context(), body, tasks...)
+}
+
+// Task is what the model does that r and its body name.
+func Task(models Embedders, r *http.Request, body string) server.Task {
+	if name := queried(r); name != "" {
+		body = name
+	}
+	return models.Task(r.Context(), body)
 }
 
 // queried returns the query parameter model, "" for none.

@@ -6,6 +6,7 @@ import (
 	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/config"
+	"tgi/server/embeddings"
 	"tgi/server/generate"
 )
 
@@ -40,6 +41,25 @@ type Model struct {
 	// Stopping reports whether the model is being unloaded, so that long-lived connections
 	// must end; nil is never.
 	Stopping func() bool
+}
+
+// Embedder is a model that turns texts into vectors or scores, as APIs see it. It is safe for concurrent use.
+type Embedder struct {
+	// ID is its name.
+	ID string
+	// Service runs its requests.
+	Service *embeddings.Service
+	// DType is the type of its weights, Revision the downloaded revision; either may be empty.
+	DType, Revision string
+}
+
+// Embedders are what requests with texts are sent to. It is safe for concurrent use.
+type Embedders interface {
+	// UseEmbedder is Models.Use for models of some tasks. "" is the default model if it has one of them, or else the
+	// first that has. A model of another task is a *server.WrongTask.
+	UseEmbedder(ctx context.Context, name string, tasks ...server.Task) (m *Embedder, release func(), err error)
+	// Task returns what the model does that name means to a route of any task; Generates where there is none.
+	Task(ctx context.Context, name string) server.Task
 }
 
 // Decoder turns the tokens of one text into characters. It belongs to one goroutine.

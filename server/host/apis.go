@@ -13,6 +13,7 @@ import (
 	"tgi/server/api/messages"
 	"tgi/server/api/modelsapi"
 	"tgi/server/api/openai"
+	"tgi/server/api/texts"
 	"tgi/server/api/tgi"
 	"tgi/server/config"
 	"tgi/server/dialect"
@@ -45,7 +46,10 @@ func (f *manager) apis() []server.API {
 		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit)}),
 		modelsapi.New(modelsAPI{f}),
 	}
+	ofTexts := texts.New(texts.Options{Models: f, Version: f.boot.version, ComputeType: cfg.Server.ComputeType})
+	beside = append(beside, ofTexts)
 	native := tgi.New(tgi.Options{
+		Texts:  ofTexts,
 		Models: f, Dialect: spoken, Version: f.boot.version, Limits: cfg.Limits, ComputeType: cfg.Server.ComputeType,
 		MessagesAPI: cfg.Server.MessagesAPI, PredictRoute: cfg.Server.PredictRoute, HealthRoute: cfg.Server.HealthRoute,
 		Ready:     f.boot.server.Ready,

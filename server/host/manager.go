@@ -62,6 +62,7 @@ type manager struct {
 	mu          sync.Mutex
 	cfg         config.Config // as it runs
 	loaded      map[library.ID]*loadedModel
+	embedders   map[library.ID]*embedder // those that run
 	plans       map[library.ID]plan
 	uploads     map[string]upload
 	counters    map[string]server.Plugin // of the plugins of models that were unloaded
@@ -80,7 +81,7 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 	fl := &manager{
 		boot: b, log: log, obs: obs, opened: time.Now(), cfg: cfg, single: len(cfg.ModelList) == 0, reload: o.Reload,
 		device: d, systemMemory: availableMemory, bounds: system.bounds,
-		loaded: map[library.ID]*loadedModel{}, plans: map[library.ID]plan{},
+		loaded: map[library.ID]*loadedModel{}, embedders: map[library.ID]*embedder{}, plans: map[library.ID]plan{},
 		adapters: map[library.ID]map[string]string{}, seeing: map[library.ID]bool{},
 		folder:   uploadFolder(cfg.Plugins.Uploads),
 		counters: map[string]server.Plugin{}, titles: map[library.ID]string{}, pullSources: map[library.ID]string{},
@@ -162,6 +163,16 @@ func (f *manager) Start(ctx context.Context, id library.ID) (lifecycle.Instance,
 	}
 	status, _ := f.roster.Get(id)
 	f.limitHeap()
+	if f.task(id) != server.Generates {
+		e, err := f.startEmbedder(ctx, id, cfg)
+		if err != nil {
+			return nil, err
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.embedders[id] = e
+		return e, nil
+	}
 	f.shrinkGrammars(status.Memory)
 	s, err := f.start(ctx, id, cfg, f.obs)
 	if err != nil {
@@ -398,6 +409,11 @@ func (f *manager) healthy() error {
 	for _, s := range f.running() {
 		if err := s.engine.Healthy(); err != nil && f.isLoaded(s) {
 			errs = append(errs, fmt.Errorf("model %s: %w", s.id, err))
+		}
+	}
+	for _, e := range f.embeddersNow() {
+		if err := e.batcher.Healthy(); err != nil {
+			errs = append(errs, fmt.Errorf("model %s: %w", e.id, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -158,6 +158,26 @@ func (s checkpoint) prepare(ctx context.Context, opt store.Options) (models.Buil
 	return store.Prepare(ctx, s.name, opt)
 }
 
+// convert is prepare that tells how far a conversion is and what it did to the weights.
+func (s checkpoint) convert(ctx context.Context, d device, w models.Weights, say func(string, ...any)) (models.Built,
+	error) {
+	last := time.Now()
+	return s.prepare(ctx, store.Options{Device: d.Device, Weights: w,
+		Damaged: func(err error) { say("%v; it is converted anew", err) },
+		Progress: func(done, total int64) {
+			if time.Since(last) >= progressEvery {
+				last = time.Now()
+				say("converting to %s: %d%%", w, 100*done/max(total, 1))
+			}
+		},
+		Converted: func(c store.Conversion) {
+			say("converted to %s in %.1fs", w, c.Took.Seconds())
+			if c.Error.Count() > 0 {
+				say("relative error of the weights: %.2f%%", 100*c.Error.Relative())
+			}
+		}})
+}
+
 // build is prepare for serving. It tells the progress of a conversion and what
 // that did to the weights and to the model's predictions.
 func (s checkpoint) build(ctx context.Context, d device, w models.Weights, tok *token.Tokenizer,

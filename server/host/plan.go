@@ -114,6 +114,9 @@ func (f *manager) planFor(cfg config.Config, id library.ID, available int64) (pl
 	if err != nil {
 		return plan{}, err
 	}
+	if info.Task != library.Generate {
+		return f.planEmbedder(cfg, info)
+	}
 	if info.Format == library.ONNX {
 		return f.planForGraph(cfg, info, available)
 	}
@@ -153,6 +156,27 @@ func (f *manager) planForGraph(cfg config.Config, info library.Info, available i
 	token := info.CacheBytes(graphLayout(g))
 	tokens, rows := graphRows(cfg.Limits, g.MaxPositions, token, int64(cfg.Runtime.KVMemory), available)
 	return plan{form: models.Weights(g.Weights), weights: g.Bytes, cache: token * int64(tokens) * int64(rows)}, nil
+}
+
+// stepCopies is how many numbers of the width of a layer ONNX Runtime holds for each token of a step.
+const stepCopies = 12
+
+// planEmbedder is planFor for a model that turns texts into vectors. It runs on the CPU whatever else runs on a GPU,
+// whose memory it does not take.
+func (f *manager) planEmbedder(cfg config.Config, info library.Info) (plan, error) {
+	if f.device.onGPU() {
+		return plan{}, nil
+	}
+	p := plan{weights: info.Bytes}
+	w, err := weightsFor(cfg, f.device.Processor, float64(info.Parameters), info.DTypes)
+	if err != nil {
+		return plan{}, err
+	}
+	if c, ok := info.Choice(models.CPU, w); ok {
+		p.form, p.weights = c.Weights, c.Bytes
+	}
+	p.cache = int64(cfg.Embeddings.MaxBatchTokens) * int64(info.Hidden) * stepCopies * 4
+	return p, nil
 }
 
 // gpuCache is the part of what a model leaves of a GPU's memory that its cache takes, unless the settings say: nearly

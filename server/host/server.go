@@ -11,11 +11,14 @@ import (
 	"os"
 	"sync"
 
+	"tgi/models"
+	"tgi/runtime/embed"
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
 	"tgi/runtime/ort"
 	"tgi/server"
 	"tgi/server/config"
+	"tgi/server/embeddings"
 )
 
 // Options are what a server is made of.
@@ -129,32 +132,32 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 	if o.Observer != nil {
 		told = append(told, o.Observer)
 	}
-	models, err := newManager(o, b, d, told)
+	all, err := newManager(o, b, d, told)
 	if err != nil {
 		return nil, err
 	}
-	wait, err := models.preload(ctx)
+	wait, err := all.preload(ctx)
 	if err != nil {
-		return nil, errors.Join(err, models.Close())
+		return nil, errors.Join(err, all.Close())
 	}
-	s := &Server{boot: b, models: models, preloading: wait}
+	s := &Server{boot: b, models: all, preloading: wait}
 	limits, blockSize := o.Config.Limits, ort.Options{}.BlockSize()
 	if m := s.defaultModel(); m != nil {
 		limits, blockSize = m.limits, m.backend.BlockSize()
 	}
-	b.metrics.Watch(bucketLimits(limits), models.stats)
-	b.metrics.WatchPlugins(models.List)
-	b.metrics.WatchModels(models.modelMetrics)
-	b.metrics.WatchGrammars(models.grammarMetrics)
-	b.metrics.WatchMemory(models.memoryMetrics)
-	b.metrics.WatchAdapters(models.adapterMetrics)
+	b.metrics.Watch(bucketLimits(limits), all.stats)
+	b.metrics.WatchPlugins(all.List)
+	b.metrics.WatchModels(all.modelMetrics)
+	b.metrics.WatchGrammars(all.grammarMetrics)
+	b.metrics.WatchMemory(all.memoryMetrics)
+	b.metrics.WatchAdapters(all.adapterMetrics)
 	if d.onGPU() {
-		b.metrics.WatchDevice(models.deviceMetrics)
+		b.metrics.WatchDevice(all.deviceMetrics)
 	}
 	if o.Config.Metrics.VLLMNames {
-		b.metrics.WatchVLLM(models.stats, blockSize, models.adapterMetrics)
+		b.metrics.WatchVLLM(all.stats, blockSize, all.adapterMetrics)
 	}
-	b.server.Open(models.apis(), models.healthy)
+	b.server.Open(all.apis(), all.healthy)
 	return s, nil
 }
 
@@ -182,6 +185,8 @@ type ModelInfo struct {
 	ID, Name     string // Name is that of its checkpoint
 	Architecture string
 	// Weights is the form of the matrices, WeightBytes their size.
+	// Task is what the model is for. All but a model that generates have no cache, limits, chat and plugins.
+	Task        server.Task
 	Weights     string
 	WeightBytes int64
 	Params      int64
@@ -199,6 +204,12 @@ type ModelInfo struct {
 
 // Default describes the default model. ok is false where it is not loaded.
 func (s *Server) Default() (info ModelInfo, ok bool) {
+	if e := s.models.defaultEmbedder(); e != nil {
+		return ModelInfo{ID: string(e.id), Name: e.built.Name, Architecture: e.built.Architecture,
+			Weights: string(e.built.Weights), WeightBytes: e.built.WeightBytes, Params: e.built.Params,
+			Threads: cmp.Or(s.models.cfg.Runtime.Threads, ort.Threads()), Device: string(models.CPU),
+			Backend: onCPUText(), Task: e.task}, true
+	}
 	m := s.defaultModel()
 	if m == nil {
 		return info, false
@@ -220,6 +231,12 @@ func (s *Server) Device() (name, why string) { return s.models.device.setting(),
 
 // Probe has the default model generate one token.
 func (s *Server) Probe(ctx context.Context) error {
+	if e := s.models.defaultEmbedder(); e != nil {
+		text := "a"
+		in := []embeddings.Input{{Text: text, Pair: &text}}
+		_, err := e.serves.Service.Run(ctx, in, embeddings.Options{}, embed.Vector)
+		return err
+	}
 	m := s.defaultModel()
 	if m == nil {
 		return llm.ErrDraining

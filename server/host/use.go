@@ -23,12 +23,15 @@ const (
 
 // Use implements dispatch.Models.
 func (f *manager) Use(ctx context.Context, name string) (*dispatch.Model, func(), error) {
-	id, adapter, err := f.resolve(name)
+	id, adapter, err := f.resolve(ctx, name, generating)
 	if err != nil {
 		return nil, nil, err
 	}
 	if asked := cmp.Or(adapter, string(id)); !server.MayUse(ctx, asked) {
 		return nil, nil, fmt.Errorf("%w: `%s`", server.ErrModelKey, asked)
+	}
+	if err := f.cannot(ctx, id, generating); err != nil {
+		return nil, nil, err
 	}
 	m, release, err := f.acquire(ctx, id)
 	if err != nil {
@@ -37,8 +40,25 @@ func (f *manager) Use(ctx context.Context, name string) (*dispatch.Model, func()
 	return adapted(m.model, adapter), release, nil
 }
 
-// acquire returns a model that runs until release, and loads it if the settings let requests do so.
+// generating is what the requests of most routes want.
+var generating = []server.Task{server.Generates}
+
+// acquire returns a model that generates and runs until release, and loads it if the settings let requests do so.
 func (f *manager) acquire(ctx context.Context, id library.ID) (*managedModel, func(), error) {
+	instance, release, err := f.instance(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, ok := instance.(*managedModel)
+	if !ok {
+		release()
+		return nil, nil, &server.WrongTask{ID: string(id), Own: server.Embeds, Wanted: server.Generates}
+	}
+	return m, release, nil
+}
+
+// instance returns a model of any kind that runs until release, and loads it if the settings let requests do so.
+func (f *manager) instance(ctx context.Context, id library.ID) (lifecycle.Instance, func(), error) {
 	f.mu.Lock()
 	settings := f.cfg.Models
 	f.mu.Unlock()
@@ -54,7 +74,7 @@ func (f *manager) acquire(ctx context.Context, id library.ID) (*managedModel, fu
 		}
 		return nil, nil, f.notServing(id, status, settings.Autoload, err)
 	}
-	return instance.(*managedModel), release, nil
+	return instance, release, nil
 }
 
 // Has implements dispatch.Models.
@@ -66,10 +86,12 @@ func (f *manager) Has(name string) bool {
 	return ok
 }
 
-// resolve returns the model that a client calls name. If name is that of an adapter, it is the adapter's model.
-func (f *manager) resolve(name string) (id library.ID, adapter string, err error) {
+// resolve returns the model that a client calls name and wants for one of some tasks. If name is that of an adapter, it
+// is the adapter's model.
+func (f *manager) resolve(ctx context.Context, name string, tasks []server.Task) (id library.ID, adapter string,
+	err error) {
 	if name == "" {
-		return f.defaultID(), "", nil
+		return f.defaultFor(ctx, tasks), "", nil
 	}
 	if id, ok := f.lookup(name); ok {
 		return id, "", nil
@@ -81,7 +103,7 @@ func (f *manager) resolve(name string) (id library.ID, adapter string, err error
 	refuse := f.cfg.RefuseUnknown()
 	f.mu.Unlock()
 	if !refuse || dispatch.Placeholder(name) {
-		return f.defaultID(), "", nil
+		return f.defaultFor(ctx, tasks), "", nil
 	}
 	return "", "", &server.NoModel{ID: name}
 }

@@ -87,6 +87,7 @@ func New(s Served) *Document {
 	maps.Copy(d.Components.Schemas, models())
 	maps.Copy(d.Components.Schemas, plain())
 	maps.Copy(d.Components.Schemas, anthropic())
+	maps.Copy(d.Components.Schemas, texts())
 	known := calls()
 	for _, r := range s.Routes {
 		if strings.HasPrefix(r.Path, server.AdminPath) {

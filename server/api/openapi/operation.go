@@ -139,11 +139,13 @@ func calls() []call {
 		op(http.MethodPost, "/v1/completions/generate_stream", tagTGI,
 			"Generate a stream of tokens, where hosts of many models have it", "GenerateRequest",
 			map[string]*Schema{mediaEvents: ref("StreamResponse")}, generating, false),
-		op(http.MethodPost, "/tokenize", tagTGI, "Tokenize inputs", "GenerateRequest", body(ref("TokenizeResponse")),
-			parsing, false),
+		op(http.MethodPost, "/tokenize", tagTGI, "Tokenize inputs", "GenerateRequest",
+			body(anyOf("TextTokens of a model that turns texts into vectors or scores.", ref("TokenizeResponse"),
+				ref("TextTokens"))), parsing, false),
 		op(http.MethodPost, "/chat_tokenize", tagTGI, "Render a conversation and tokenize it", "ChatRequest",
 			body(ref("ChatTokenizeResponse")), parsing, false),
-		op(http.MethodGet, "/info", tagTGI, "What is served", "", body(ref("Info")), choosing, false),
+		op(http.MethodGet, "/info", tagTGI, "What is served", "",
+			body(anyOf("", ref("Info"), ref("TextModelInfo"))), choosing, false),
 		op(http.MethodPost, "/v1/chat/completions", tagOpenAI, "Answer a conversation", "ChatRequest",
 			both(ref("ChatCompletion"), ref("ChatCompletionChunk")), generating, true),
 		op(http.MethodPost, "/v1/completions", tagOpenAI, "Continue one or several prompts", "CompletionRequest",
@@ -179,7 +181,7 @@ func calls() []call {
 		op(http.MethodGet, "/docs", tagServer, "This document as a page", "",
 			map[string]*Schema{"text/html": {Type: "string"}}, nil, false),
 		op(http.MethodGet, "/api-doc/openapi.json", tagServer, "This document", "", body(anyObject("")), nil, false),
-	}, modelsCalls(), plainCalls(), anthropicCalls())
+	}, modelsCalls(), plainCalls(), anthropicCalls(), textCalls())
 }
 
 // failures are what clients see of each status.

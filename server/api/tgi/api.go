@@ -47,10 +47,22 @@ type Options struct {
 	// probe, Vertex AI's AIP_PREDICT_ROUTE and AIP_HEALTH_ROUTE; empty for none.
 	// CheckRoute checks them against what a path may be.
 	PredictRoute, HealthRoute string
+	// Texts serves requests of these routes that are for a model which turns texts into vectors or scores; nil is none.
+	Texts Texts
 	// Ready returns nil while requests are accepted.
 	Ready func() error
 	// Beside are the other APIs of the server, for the OpenAPI document.
 	Beside []server.API
+}
+
+// Texts serves models that turn texts into vectors or scores, as text-embeddings-inference does on the same paths.
+type Texts interface {
+	// Meant reports whether a request, with a body if it has one, is for such a model.
+	Meant(r *http.Request, body []byte) bool
+	// Info, Tokenize and Root are GET /info, POST /tokenize, and POST / and /invocations.
+	Info(w http.ResponseWriter, r *http.Request) error
+	Tokenize(w http.ResponseWriter, r *http.Request, body []byte) error
+	Root(w http.ResponseWriter, r *http.Request, body []byte) error
 }
 
 // API is TGI's native API.
@@ -130,7 +142,14 @@ func (a *API) answer(r *http.Request, b *body, reply func(*dispatch.Model) error
 
 // compat is POST /.
 func (a *API) compat(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) error {
-	b, err := read(r, d, true)
+	text, err := server.ReadBody(r)
+	if err != nil {
+		return err
+	}
+	if a.meansTexts(r, text) {
+		return a.options.Texts.Root(w, r, text)
+	}
+	b, err := decodeBody(text, d, true)
 	if err != nil {
 		return err
 	}
@@ -154,7 +173,14 @@ func (a *API) serveCompat(w http.ResponseWriter, r *http.Request, b *body) error
 }
 
 func (a *API) tokenize(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) error {
-	b, err := read(r, d, false)
+	text, err := server.ReadBody(r)
+	if err != nil {
+		return err
+	}
+	if a.meansTexts(r, text) {
+		return a.options.Texts.Tokenize(w, r, text)
+	}
+	b, err := decodeBody(text, d, false)
 	if err != nil {
 		return err
 	}
@@ -199,7 +225,15 @@ func writeTokens(ctx context.Context, out *server.Long, tokens *generate.Tokens)
 	return nil
 }
 
+// meansTexts reports whether a request is for a model that turns texts into vectors or scores.
+func (a *API) meansTexts(r *http.Request, body []byte) bool {
+	return a.options.Texts != nil && a.options.Texts.Meant(r, body)
+}
+
 func (a *API) serveInfo(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) error {
+	if a.meansTexts(r, nil) {
+		return a.options.Texts.Info(w, r)
+	}
 	m, release, err := dispatch.Use(a.options.Models, r, "")
 	if err != nil {
 		return err

@@ -31,6 +31,9 @@ func (a *API) invocations(w http.ResponseWriter, r *http.Request, d *dialect.Dia
 	if err != nil {
 		return err
 	}
+	if a.meansTexts(r, text) {
+		return a.options.Texts.Root(w, r, text)
+	}
 	if d.InvocationsAny {
 		return a.invoke(w, r, d, text)
 	}

@@ -109,9 +109,13 @@ func printBanner(terminal *os.File, log *slog.Logger, cfg config.Config, s *host
 		line("model", "%s, %s, %.1fM parameters, %s (%d MiB)", m.ID, m.Architecture, float64(m.Params)/1e6, m.Weights,
 			m.WeightBytes>>20)
 		line("backend", "%s", m.Backend)
-		line("cache", "%d tokens (%d MiB), up to %d per request", m.CacheTokens, m.CacheBytes>>20,
-			m.Limits.MaxTotalTokens)
-		line("chat", "%s", m.Chat)
+		if m.CacheTokens > 0 {
+			line("cache", "%d tokens (%d MiB), up to %d per request", m.CacheTokens, m.CacheBytes>>20,
+				m.Limits.MaxTotalTokens)
+			line("chat", "%s", m.Chat)
+		} else {
+			line("task", "%s", m.Task)
+		}
 	}
 	if len(names) > 1 || !loaded {
 		line("models", "%s", strings.Join(names, ", "))

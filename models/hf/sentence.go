@@ -1,0 +1,255 @@
+package hf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"tgi/models/safetensors"
+)
+
+// Names of the files of sentence-transformers in a model's folder.
+const (
+	ModulesFile        = "modules.json"
+	SentenceFile       = "config_sentence_transformers.json"
+	SentenceConfigFile = "sentence_bert_config.json"
+)
+
+// PoolingModes are the ways to make one vector of those of a text's tokens, as sentence-transformers names them.
+var PoolingModes = []string{"cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"}
+
+// Sentence is what sentence-transformers' files say of how a text becomes a vector.
+type Sentence struct {
+	// Pooling are the modes, whose vectors are put one behind the other.
+	Pooling []string
+	// WithoutPrompt says that the tokens of a prompt are not pooled.
+	WithoutPrompt bool
+	// Stages are applied to the pooled vector.
+	Stages []Stage
+	// Normalize says that vectors get the length 1.
+	Normalize bool
+	// MaxLength is the most tokens of a text; 0 leaves it to the model.
+	MaxLength int
+	// Lowercase says that texts are lowered first.
+	Lowercase bool
+	// Prompts are texts to put before others, by name; DefaultPrompt is the name of the one that all texts get.
+	Prompts       map[string]string
+	DefaultPrompt string
+}
+
+// sentenceModule is an entry of modules.json.
+type sentenceModule struct {
+	Path string `json:"path"`
+	Type string `json:"type"`
+}
+
+// SentenceFiles returns which of the files, by name, belong to sentence-transformers' modules.
+func SentenceFiles(names []string) []string {
+	var out []string
+	for _, n := range names {
+		dir, file := path.Split(n)
+		parts := strings.SplitN(strings.TrimSuffix(dir, "/"), "_", 2)
+		inModule := len(parts) == 2 && slices.Contains([]string{"Pooling", "Dense", "Normalize"}, parts[1]) &&
+			!strings.Contains(parts[0], "/")
+		switch {
+		case slices.Contains([]string{ModulesFile, SentenceFile, SentenceConfigFile}, n),
+			inModule && (file == ConfigFile || file == safetensors.SingleFile):
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// readSentence reads modules.json and what it names; nil if there is none. hidden is the width of the model's vectors.
+func readSentence(fsys fs.FS, hidden int) (*Sentence, error) {
+	data, err := readFile(fsys, ModulesFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var modules []sentenceModule
+	if err := json.Unmarshal(data, &modules); err != nil {
+		return nil, fmt.Errorf("%s: %w: %v", ModulesFile, ErrConfig, err)
+	}
+	s := &Sentence{Prompts: map[string]string{}}
+	for i, m := range modules {
+		if err := s.module(fsys, i, m, hidden); err != nil {
+			return nil, err
+		}
+	}
+	if len(s.Pooling) == 0 {
+		return nil, fmt.Errorf("%s: %w: names no module Pooling", ModulesFile, ErrConfig)
+	}
+	if err := s.readConfig(fsys); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// module reads module i.
+func (s *Sentence) module(fsys fs.FS, i int, m sentenceModule, hidden int) error {
+	kind := m.Type[strings.LastIndex(m.Type, ".")+1:]
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("%s: %w: module %d, %s: %s", ModulesFile, ErrConfig, i, shorten([]byte(m.Type)),
+			fmt.Sprintf(format, args...))
+	}
+	switch {
+	case i == 0 && kind == "Transformer":
+		if m.Path != "" {
+			return refuse("path is %q: only models at the root of the folder are read", m.Path)
+		}
+		return nil
+	case kind == "Pooling" && i == 1:
+		return s.readPooling(fsys, m.Path)
+	case kind == "Dense" && len(s.Pooling) > 0 && !s.Normalize:
+		return s.readDense(fsys, m.Path, hidden)
+	case kind == "Normalize" && len(s.Pooling) > 0:
+		s.Normalize = true
+		return nil
+	case kind == "Dropout":
+		return nil
+	}
+	return refuse("is not supported there: want Transformer, Pooling, any number of Dense, Normalize")
+}
+
+// parseFile reads a JSON object of a module.
+func parseFile(fsys fs.FS, name string) (*object, error) {
+	data, err := readFile(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	return parseObject(name, data)
+}
+
+// oldPooling maps the keys of older files to modes.
+var oldPooling = map[string]string{
+	"pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max", "pooling_mode_mean_tokens": "mean",
+	"pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens": "weightedmean",
+	"pooling_mode_lasttoken": "lasttoken",
+}
+
+func (s *Sentence) readPooling(fsys fs.FS, folder string) error {
+	o, err := parseFile(fsys, path.Join(folder, ConfigFile))
+	if err != nil {
+		return err
+	}
+	s.WithoutPrompt = !o.bool("include_prompt", true)
+	if v, ok := o.raw("pooling_mode"); ok && v[0] == '[' {
+		s.Pooling = o.strings("pooling_mode")
+	} else if ok {
+		s.Pooling = []string{o.string("pooling_mode", "")}
+	} else {
+		for _, key := range []string{"pooling_mode_cls_token", "pooling_mode_max_tokens", "pooling_mode_mean_tokens",
+			"pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens", "pooling_mode_lasttoken"} {
+			if o.bool(key, false) {
+				s.Pooling = append(s.Pooling, oldPooling[key])
+			}
+		}
+		if len(s.Pooling) == 0 {
+			s.Pooling = []string{"mean"}
+		}
+	}
+	for _, mode := range s.Pooling {
+		if !slices.Contains(PoolingModes, mode) {
+			o.fail("pooling_mode", "%q is not supported, want some of %s", mode, strings.Join(PoolingModes, ", "))
+		}
+	}
+	return o.err
+}
+
+func (s *Sentence) readDense(fsys fs.FS, folder string, hidden int) error {
+	o, err := parseFile(fsys, path.Join(folder, ConfigFile))
+	if err != nil {
+		return err
+	}
+	st := Stage{Folder: folder + "/", Tensor: "linear", In: o.requireInt("in_features", 1, maxWidth),
+		Out: o.requireInt("out_features", 1, maxWidth), Bias: o.bool("bias", true)}
+	name := o.string("activation_function", "torch.nn.modules.activation.Tanh")
+	if short := name[strings.LastIndex(name, ".")+1:]; short != "Identity" {
+		var ok bool
+		if st.Activation, ok = stageActivations[strings.ToLower(short)]; !ok {
+			o.fail("activation_function", "%q is not supported", name)
+		}
+	}
+	for key, want := range map[string]string{"module_input_name": "sentence_embedding",
+		"module_output_name": "sentence_embedding"} {
+		if got := o.string(key, want); got != want {
+			o.fail(key, "%q is not supported, want %s", got, want)
+		}
+	}
+	if o.bool("use_residual", false) {
+		o.fail("use_residual", "true is not supported")
+	}
+	width := hidden * len(s.Pooling)
+	if n := len(s.Stages); n > 0 {
+		width = s.Stages[n-1].Out
+	}
+	if st.In != width {
+		o.fail("in_features", "is %d, but what comes before has %d", st.In, width)
+	}
+	s.Stages = append(s.Stages, st)
+	return o.err
+}
+
+// readConfig reads the prompts and the length.
+func (s *Sentence) readConfig(fsys fs.FS) error {
+	switch o, err := parseFile(fsys, SentenceConfigFile); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	default:
+		s.MaxLength = o.int("max_seq_length", 0, 1, maxPositions)
+		s.Lowercase = o.bool("do_lower_case", false)
+		if o.err != nil {
+			return o.err
+		}
+	}
+	o, err := parseFile(fsys, SentenceFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if p := o.object("prompts"); p != nil {
+		for name := range p.values {
+			s.Prompts[name] = p.string(name, "")
+		}
+		if p.err != nil {
+			return p.err
+		}
+	}
+	s.DefaultPrompt = o.string("default_prompt_name", "")
+	if _, ok := s.Prompts[s.DefaultPrompt]; !ok && s.DefaultPrompt != "" {
+		o.fail("default_prompt_name", "%q is none of the prompts", s.DefaultPrompt)
+	}
+	return o.err
+}
+
+// readSentence reads how a model's texts become vectors, and makes the configuration that of such a model.
+func (c *Checkpoint) readSentence(fsys fs.FS) error {
+	e := c.Config.Encoder
+	if e != nil && e.Classifier {
+		return nil
+	}
+	s, err := readSentence(fsys, c.Config.Hidden)
+	if err != nil {
+		return err
+	}
+	if s == nil {
+		if e != nil {
+			c.Sentence = &Sentence{Pooling: []string{"mean"}}
+		}
+		return nil
+	}
+	c.Config.Embeds()
+	c.Config.Encoder.Stages = s.Stages
+	c.Sentence = s
+	return nil
+}
