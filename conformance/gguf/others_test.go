@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"tgi/models/hf"
 	"tgi/runtime/token"
@@ -100,6 +101,23 @@ func TestOtherTokenizers(t *testing.T) {
 			}
 			t.Logf("%d strings", len(rows))
 		})
+	}
+}
+
+// TestOtherTokenizersLong: the time of a text grows with its length, however few words it has.
+func TestOtherTokenizersLong(t *testing.T) {
+	const size = 256 << 10
+	for _, name := range []string{"bare", "fallback", "kimi", "llama", "nmt-nfkc", "pairs", "qwen", "tekken"} {
+		tok, _ := otherTokenizer(t, name)
+		for _, of := range []string{"a", "▁", " ", "é\u0301", "中", "a ", "1"} {
+			start := time.Now()
+			n := len(tok.Encode(strings.Repeat(of, size/len(of)), false))
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("%s: %d bytes of %q, %d tokens, took %v", name, size, of, n, took)
+			} else if took > time.Second {
+				t.Logf("%s: %q took %v", name, of, took)
+			}
+		}
 	}
 }
 

@@ -205,6 +205,30 @@ func TestKindsLong(t *testing.T) {
 	}
 }
 
+// TestCircle: a trie that leads back to itself costs no more than one that does not.
+func TestCircle(t *testing.T) {
+	// The root is at 0, its child for "a" at 97, and that is its own child.
+	units := make([]uint32, 256)
+	units[0], units['a'] = 0, 'a'|'a'<<10
+	b := binary.LittleEndian.AppendUint32(nil, uint32(4*len(units)))
+	for _, u := range units {
+		b = binary.LittleEndian.AppendUint32(b, u)
+	}
+	m, err := newCharsmap(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &sentencePiece{rules: m, space: mark}
+	s := strings.Repeat("a", 512<<10)
+	start := time.Now()
+	if got := n.normalize(original(s)).s; got != s {
+		t.Errorf("%d bytes became %d", len(s), len(got))
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
 // FuzzCharsmap: whatever a map says, a text comes out that is UTF-8 and not longer than the map allows.
 func FuzzCharsmap(f *testing.F) {
 	tok := loadKind(f, "rules")

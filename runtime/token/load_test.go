@@ -60,6 +60,12 @@ func TestLoadErrors(t *testing.T) {
 		{"model", model(`"ab":2`, `"ab":4000000000`), `model.vocab: id 4000000000 of "ab" leaves too large a gap`},
 		{"model", model(`"ab":2`, `"ab":1`), `model.vocab: id 1 has two tokens`},
 		{"model", model(`"ab":2`, `"ab":-1`), `cannot unmarshal number -1`},
+		{"model", `{"type":"Tiktoken","vocab":{"a":0}}`, `model.vocab: byte 0x00 has no token`},
+		{"model", `{"type":"Tiktoken","vocab":{"漢":0}}`, `model.vocab: token 0 is "漢", want bytes`},
+		{"model", `{"type":"SentencePiece","vocab":[["a",0,1,1]],"unk_id":0}`, `is not a token and its score`},
+		{"normalizer", `{"type":"SentencePiece","user_defined_symbols":["` + strings.Repeat("a", 2000) + `"]}`,
+			`normalizer.user_defined_symbols: model.vocab: token 0 has 2000 bytes`},
+		{"normalizer", `{"type":"SentencePiece","precompiled_charsmap":"AAAAAA=="}`, `has an empty trie`},
 		{"added_tokens", added(`"lstrip":false,`, ``), `added_tokens[0]: key "lstrip" is missing`},
 		{"added_tokens", added(`"content":"<s>",`, ``), `added_tokens[0]: key "content" is missing`},
 		{"normalizer", `{"type":"BertNormalizer"}`, `normalizer: key "clean_text" is missing`},
@@ -206,6 +212,10 @@ func FuzzLoad(f *testing.F) {
 		{"decoder": `{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"ab"},"content":"a"},{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":1}]}`,
 			"post_processor": `{"type":"Sequence","processors":[{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true},{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},{"Sequence":{"id":"A"}}],"special_tokens":{"<s>":{"ids":[4]}}}]}`},
 		{"model": `{"unk_token":"a","fuse_unk":true,"byte_fallback":true,"ignore_merges":true,"vocab":{"a":0,"<0x0A>":1,"é":2,"aa":3},"merges":[["a","a"]]}`},
+		{"normalizer": `{"type":"SentencePiece","add_dummy_prefix":true,"remove_extra_whitespaces":true,"escape_whitespaces":true,"user_defined_symbols":["ab "]}`,
+			"model": `{"type":"SentencePiece","unk_id":0,"byte_fallback":true,"vocab":[["<unk>",0,2],["a",-1,1],["ab ",0,4],["<0x41>",0,6]]}`},
+		{"model": `{"type":"Tiktoken","vocab":{"a":0,"ab":1}}`,
+			"pre_tokenizer": `{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}`},
 	} {
 		raw := make(map[string]json.RawMessage)
 		for k, v := range parts {

@@ -117,9 +117,19 @@ func (n *sentencePiece) grows() int {
 	return longest * len(n.space)
 }
 
+// maxRule is the longest rule, in bytes, that is looked for: a broken trie may hold circles.
+const maxRule = 256
+
 // longestPart returns the replacement of the longest rule that s begins with, and the length of that rule; 0 for none.
 func (m *charsmap) longestPart(s string) (to string, size int) {
 	at := offset(m.units[0])
+	if len(s) > maxRule {
+		n := maxRule
+		for !utf8.RuneStart(s[n]) {
+			n--
+		}
+		s = s[:n]
+	}
 	for i := range len(s) {
 		if at ^= uint64(s[i]); at >= uint64(len(m.units)) {
 			break
