@@ -31,6 +31,8 @@ type Config struct {
 	Plugins Plugins `toml:"plugins"`
 	// GenerateAPI is about the routes below /api.
 	GenerateAPI GenerateAPI `toml:"generate_api"`
+	// Responses keeps what /v1/responses answered.
+	Responses Responses `toml:"responses"`
 	// Images is about the pictures of requests.
 	Images Images `toml:"images"`
 	// Embeddings is about models that turn texts into vectors or scores.
@@ -277,6 +279,7 @@ func Default() Config {
 			CacheSize:     1 << 30,
 		},
 		GenerateAPI: defaultGenerateAPI(),
+		Responses:   defaultResponses(),
 		Images:      defaultImages(),
 		Embeddings:  defaultEmbeddings(),
 	}

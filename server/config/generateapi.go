@@ -80,18 +80,23 @@ func (g *GenerateAPI) validate(v *verdict, l *Limits) {
 	v.check(math.Abs(g.LengthPenalty) <= math.MaxFloat32, "generate_api.length_penalty must be a number, given %v",
 		g.LengthPenalty)
 	s := &g.Store
-	if s.RedisURL != "" { // the text may hold a password: no error repeats it
-		u, err := url.Parse(s.RedisURL)
-		v.check(err == nil && (u.Scheme == "unix" && u.Path != "" || (u.Scheme == "redis" || u.Scheme == "rediss") &&
-			u.Host != ""),
-			"generate_api.store.redis_url must be a URL such as redis://localhost:6379/0, rediss://… or unix:///path")
-	}
+	v.redis("generate_api.store.redis_url", s.RedisURL)
 	v.positive("generate_api.store.ttl", s.TTL)
 	v.check(s.MaxState >= 1024, "generate_api.store.max_state must be >= 1KiB, given %s", s.MaxState.number())
 	v.atLeast("generate_api.store.max_entries", s.MaxEntries, 1)
 	v.check(s.MaxMemory >= s.MaxState,
 		"generate_api.store.max_memory must be >= generate_api.store.max_state, given %s and %s", s.MaxMemory,
 		s.MaxState)
+}
+
+// redis checks the URL of a Redis; empty is none. The text may hold a password: no error repeats it.
+func (v *verdict) redis(key, text string) {
+	if text == "" {
+		return
+	}
+	u, err := url.Parse(text)
+	v.check(err == nil && (u.Scheme == "unix" && u.Path != "" || (u.Scheme == "redis" || u.Scheme == "rediss") &&
+		u.Host != ""), "%s must be a URL such as redis://localhost:6379/0, rediss://… or unix:///path", key)
 }
 
 // llmInference are the names by which llm-inference knows settings of this

@@ -92,6 +92,7 @@ func (c *Config) Validate() error {
 	v.oneOf("runtime.spin", c.Runtime.Spin, Auto, SpinOn, SpinOff)
 	c.Trace.validate(v)
 	c.GenerateAPI.validate(v, l)
+	c.Responses.validate(v)
 	c.Images.validate(v)
 	c.Embeddings.validate(v)
 	v.oneOf("log.format", c.Log.Format, LogAuto, LogText, LogJSON)

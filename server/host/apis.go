@@ -13,6 +13,8 @@ import (
 	"tgi/server/api/messages"
 	"tgi/server/api/modelsapi"
 	"tgi/server/api/openai"
+	"tgi/server/api/responses"
+	responsestore "tgi/server/api/responses/store"
 	"tgi/server/api/texts"
 	"tgi/server/api/tgi"
 	"tgi/server/config"
@@ -43,6 +45,7 @@ func (f *manager) apis() []server.API {
 			Log:          f.log,
 		}),
 		messages.New(f),
+		responses.New(responses.Options{Models: f, Store: f.responses, Log: f.log}),
 		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit)}),
 		modelsapi.New(modelsAPI{f}),
 	}
@@ -92,6 +95,24 @@ func openContinuations(c config.GenerateStore, log *slog.Logger) (store.Store, e
 		return s, nil
 	}
 	return store.NewMemory(limits), nil
+}
+
+// openResponses returns the store of the Responses API, as openContinuations does.
+func openResponses(c config.Responses, log *slog.Logger) (responsestore.Store, error) {
+	limits := responsestore.Limits{TTL: time.Duration(c.TTL), MaxRecord: int(c.MaxResponse),
+		MaxOwnerRecords: c.MaxKeyResponses, MaxOwnerBytes: int64(c.MaxKeyMemory), MaxRecords: c.MaxResponses,
+		MaxBytes: int64(c.MaxMemory)}
+	if c.RedisURL == "" {
+		return responsestore.NewMemory(limits), nil
+	}
+	s, err := responsestore.OpenRedis(c.RedisURL, limits)
+	if err != nil {
+		return nil, err
+	}
+	s.Probe(func(err error) {
+		log.Warn("nobody answers at responses.redis_url: responses can't be kept until somebody does", "error", err)
+	})
+	return s, nil
 }
 
 // service returns what runs a model's requests of every API.

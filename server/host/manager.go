@@ -19,6 +19,7 @@ import (
 	"tgi/runtime/engine"
 	"tgi/server"
 	"tgi/server/api/generateapi/store"
+	responsestore "tgi/server/api/responses/store"
 	"tgi/server/config"
 )
 
@@ -33,6 +34,7 @@ type manager struct {
 	roster        *lifecycle.Roster
 	fetcher       *fetch.Client
 	continuations store.Store // of the generate API
+	responses     responsestore.Store
 	obs           engine.Observer
 	demand        engine.Demand // of all models that run
 	// governor gives the plugins of all models their shares of the processors.
@@ -106,6 +108,9 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 	if fl.continuations, err = openContinuations(cfg.GenerateAPI.Store, log); err != nil {
 		return nil, err
 	}
+	if fl.responses, err = openResponses(cfg.Responses, log); err != nil {
+		return nil, errors.Join(err, fl.continuations.Close())
+	}
 	fl.atStart = fl.systemMemory()
 	fl.gpuAtStart, _ = d.free()
 	fl.memory = plugins.NewMemory(pluginMemory(cfg.Plugins, fl.atStart, fl.bounds()))
@@ -121,7 +126,7 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 		Observe:  fl.observe,
 	})
 	if err != nil {
-		return nil, errors.Join(err, fl.continuations.Close())
+		return nil, errors.Join(err, fl.continuations.Close(), fl.responses.Close())
 	}
 	for _, m := range cfg.All() {
 		fl.roster.Add(library.ID(m.Name), lifecycle.Options{
@@ -469,7 +474,7 @@ func (f *manager) modelMetrics() []server.ModelMetrics {
 func (f *manager) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	return errors.Join(f.roster.Close(ctx), f.continuations.Close())
+	return errors.Join(f.roster.Close(ctx), f.continuations.Close(), f.responses.Close())
 }
 
 // closeTimeout bounds how long unloading all models may take.

@@ -4,6 +4,7 @@ import (
 	"tgi/runtime/ort"
 	"tgi/server"
 	"tgi/server/api/generateapi/store"
+	responsestore "tgi/server/api/responses/store"
 )
 
 // grammarMetrics are what the metrics show of the grammars of the models that run.
@@ -82,6 +83,11 @@ func (f *manager) memoryMetrics() server.MemoryMetrics {
 		s := kept.Stats()
 		out.Caches = append(out.Caches, server.CacheMetrics{Name: "continuations", Bytes: s.Bytes, Limit: s.Limit,
 			Entries: int64(s.Entries), Evictions: s.Evicted})
+	}
+	if kept, ok := f.responses.(*responsestore.Memory); ok {
+		s := kept.Stats()
+		out.Caches = append(out.Caches, server.CacheMetrics{Name: "responses", Bytes: s.Bytes, Limit: s.Limit,
+			Entries: int64(s.Records), Evictions: s.Evicted})
 	}
 	return out
 }

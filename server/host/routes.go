@@ -16,6 +16,7 @@ import (
 	"tgi/server/api/messages"
 	"tgi/server/api/modelsapi"
 	"tgi/server/api/openai"
+	"tgi/server/api/responses"
 	"tgi/server/api/texts"
 	"tgi/server/api/tgi"
 	"tgi/server/config"
@@ -34,7 +35,8 @@ func checkRoute(key, method, path string, same ...string) error {
 	}
 	for _, api := range []server.API{tgi.New(tgi.Options{}), openai.New(openai.Options{}),
 		generateapi.New(generateapi.Options{}), messages.New(nil),
-		admin.New(admin.Options{}), modelsapi.New(nil), texts.New(texts.Options{})} {
+		responses.New(responses.Options{}), admin.New(admin.Options{}), modelsapi.New(nil),
+		texts.New(texts.Options{})} {
 		for _, r := range api.Routes() {
 			if r.Path == path || matches(r, method, path) {
 				return fmt.Errorf("%s must not be a path that is served: %s %s. Given: %.64q", key, r.Method, r.Path,

@@ -88,6 +88,7 @@ func New(s Served) *Document {
 	maps.Copy(d.Components.Schemas, plain())
 	maps.Copy(d.Components.Schemas, anthropic())
 	maps.Copy(d.Components.Schemas, texts())
+	maps.Copy(d.Components.Schemas, responses())
 	known := calls()
 	for _, r := range s.Routes {
 		if strings.HasPrefix(r.Path, server.AdminPath) {

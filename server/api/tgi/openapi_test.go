@@ -22,6 +22,7 @@ import (
 	"tgi/server/api/modelsapi"
 	"tgi/server/api/openai"
 	"tgi/server/api/openapi"
+	"tgi/server/api/responses"
 	"tgi/server/config"
 	"tgi/server/dialect"
 	"tgi/server/dispatch"
@@ -45,6 +46,7 @@ func servedBy(e *generatetest.Engine, set func(*Options)) (*server.Server, *API)
 	c := config.Default()
 	c.Server.AdminKeys = []string{adminKey}
 	beside := []server.API{chat, modelsapi.New(oneModel{}), messages.New(models),
+		responses.New(responses.Options{Models: models}),
 		generateapi.New(generateapi.Options{}),
 		admin.New(admin.Options{})}
 	o := Options{

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
-	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"tgi/server/api/redislink"
 )
 
 // How long a claim lasts unless it is renewed, and how often its holder does.
@@ -20,7 +20,7 @@ const (
 )
 
 // timeout bounds one exchange with Redis, connecting included.
-const timeout = 3 * time.Second
+const timeout = redislink.Timeout
 
 // Scripts run as one step in Redis. KEYS are a state's and its claim's, ARGV[1]
 // is what tells a claim from others.
@@ -59,27 +59,17 @@ type Redis struct {
 // OpenRedis returns the store at url (redis://, rediss:// or unix://, as
 // redis.ParseURL reads them). It connects when it is first used.
 func OpenRedis(url string, l Limits) (*Redis, error) {
-	o, err := redis.ParseURL(url)
+	client, err := redislink.Open(url)
 	if err != nil {
 		return nil, fmt.Errorf("generate_api.store.redis_url: %w", err)
 	}
-	// A second attempt of a script whose reply was lost would find its own claim.
-	o.MaxRetries = -1
-	o.DialerRetries = 1
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = timeout, timeout, timeout
-	o.ContextTimeoutEnabled = true
-	o.DisableIdentity = true
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	logging.Disable() // of the library: errors are returned to whoever asked
-	return &Redis{client: redis.NewClient(o), limits: l, renews: claimRenews}, nil
+	return &Redis{client: client, limits: l, renews: claimRenews}, nil
 }
 
 // Probe asks Redis for a sign of life, and hands lost why there is none. It does not wait for that.
 func (s *Redis) Probe(lost func(error)) {
 	s.giving.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
-		defer cancel()
-		if err := s.client.Ping(ctx).Err(); err != nil {
+		if err := redislink.Ping(s.client); err != nil {
 			lost(fmt.Errorf("%w: %w", ErrUnavailable, err))
 		}
 	})

@@ -1,0 +1,149 @@
+package openapi
+
+import "net/http"
+
+// responsesFails are the statuses of the Responses API.
+var responsesFails = []int{400, 404, 413, 415, 429, 500, 503, 507}
+
+// responsesCalls are the operations of OpenAI's Responses API.
+func responsesCalls() []call {
+	const all, one = "/v1/responses", "/v1/responses/{response_id}"
+	json := func(s *Schema) map[string]*Schema { return map[string]*Schema{mediaJSON: s} }
+	both := map[string]*Schema{mediaJSON: ref("Response"), mediaEvents: ref("ResponseEvent")}
+	query := func(name string, s *Schema, about string) Parameter {
+		return Parameter{Name: name, In: "query", Schema: s, Description: about}
+	}
+	calls := []call{
+		{method: http.MethodPost, path: all, summary: "Answer items with items", reads: "ResponsesRequest",
+			replies: both,
+			fails:   responsesFails},
+		{method: http.MethodPost, path: all + "/input_tokens", summary: "Count the tokens of items",
+			reads: "ResponsesRequest", fails: responsesFails,
+			replies: json(object("", need("object", words("", "response.input_tokens")), need("input_tokens",
+				whole("", ""))))},
+		{method: http.MethodGet, path: one, summary: "A response that is kept for the key, or its events",
+			replies: both,
+			fails:   []int{400, 404, 409, 503}, query: []Parameter{
+				query("stream", words("", "true", "false"), "Events of a response with background."),
+				query("starting_after", whole("", ""), "The number of the event behind which to begin.")}},
+		{method: http.MethodDelete, path: one, summary: "Forget a response", fails: []int{404, 503},
+			replies: json(object("", need("id", text("")), need("object", words("", "response")), need("deleted",
+				flag(""))))},
+		{method: http.MethodPost, path: one + "/cancel", summary: "End a response with background",
+			fails: []int{400, 404, 409, 503}, replies: json(ref("Response"))},
+		{method: http.MethodGet, path: one + "/input_items", summary: "What a response was made from",
+			fails: []int{400, 404, 503}, query: []Parameter{query("limit", upTo(from(whole("", ""), 1), 100),
+				"20 without it."),
+				query("order", words("", "asc", "desc"), "desc without it."),
+				query("after", text(""), "The id of the item behind which to begin.")},
+			replies: json(object("", need("object", words("", "list")), need("data", list(ref("ResponseItem"))),
+				need("first_id", text("")), need("last_id", text("")), need("has_more", flag(""))))},
+	}
+	for i := range calls {
+		calls[i].tag = tagResponses
+	}
+	return calls
+}
+
+// responses are the schemas of the Responses API.
+func responses() map[string]*Schema {
+	kind := func(name string, more ...property) *Schema {
+		return object("", append([]property{need("type", words("", name))}, more...)...)
+	}
+	status := may("status", words("", "in_progress", "completed", "incomplete"))
+	call := func(name, member string) *Schema {
+		return kind(name, may("id", text("")), status, need("call_id", text("")), need("name", text("")),
+			need(member, text("")))
+	}
+	output := func(name string) *Schema {
+		return kind(name, may("id", text("")), status, need("call_id", text("")),
+			need("output", oneOf("", text(""), list(ref("ResponseContent")))))
+	}
+	tool := anyOf("The tools that OpenAI's servers run are refused.",
+		kind("function", need("name", text("")), may("description", orNull(text(""))),
+			may("parameters", orNull(anyObject("A JSON Schema."))), may("strict", orNull(flag("False without it.")))),
+		kind("custom", need("name", text("")), may("description", orNull(text(""))),
+			may("format", orNull(anyObject("{type: text}, or {type: grammar, syntax, definition}.")))))
+	choice := func() *Schema {
+		return anyOf("", words("", "auto", "none", "required"),
+			anyObject("A function, a custom tool, or allowed_tools."))
+	}
+	texts := func() *Schema {
+		return object("", may("format", anyOf("What the text is held to.", kind("text"), kind("json_object"),
+			kind("json_schema", may("name", text("")), need("schema", anyObject("A JSON Schema.")),
+				may("strict", orNull(flag("")))))),
+			may("verbosity", orNull(words("A variable of the template.", "low", "medium", "high"))))
+	}
+	reasoning := func() *Schema {
+		return object("", may("effort", orNull(text("The template's variable reasoning_effort."))),
+			may("summary", orNull(text("No summaries are written: reasoning is in content."))))
+	}
+	metadata := func() *Schema {
+		return &Schema{Type: "object", Additional: text(""),
+			Description: "At most 16 texts."}
+	}
+	drawn := []property{
+		may("temperature", orNull(from(number("0 takes the most likely token."), 0))),
+		may("top_p", orNull(upTo(from(number(""), 0), 1))),
+		may("top_logprobs", orNull(upTo(whole("int32", ""), 20))),
+		may("parallel_tool_calls", orNull(flag("True without it."))), may("max_tool_calls", orNull(whole("int32", ""))),
+		may("background", orNull(flag("Go on behind the request."))), may("store", orNull(flag("True without it."))),
+		may("previous_response_id", orNull(text("The response that this one follows."))),
+		may("truncation", orNull(words("", "auto", "disabled"))), may("user", orNull(text(""))),
+		may("safety_identifier", orNull(text(""))), may("prompt_cache_key", orNull(text(""))),
+		may("service_tier", orNull(text(""))),
+		may("max_output_tokens", orNull(whole("int32", "Where the context has less room, the text ends with it."))),
+	}
+	shared := func(more ...property) []property { return append(drawn[:len(drawn):len(drawn)], more...) }
+	return map[string]*Schema{
+		"ResponsesRequest": object("", shared(
+			may("model", orNull(text("As of chat."))),
+			may("input", orNull(oneOf("", text(""), list(ref("ResponseItem"))))),
+			may("instructions", orNull(text("The system's words."))), may("stream", orNull(flag("Reply with events."))),
+			may("include", orNull(
+				list(text("reasoning.encrypted_content, message.output_text.logprobs; others ask for nothing.")))),
+			may("metadata", orNull(metadata())), may("text", orNull(texts())), may("reasoning", orNull(reasoning())),
+			may("tools", orNull(list(tool))), may("tool_choice", choice()),
+			may("plugins", orNull(list(ref("PluginCall")))),
+			may("chat_template_kwargs", orNull(anyObject("Not OpenAI's. Variables of the template."))),
+		)...),
+		"ResponseContent": anyOf("", kind("input_text", need("text", text(""))),
+			kind("input_image", need("image_url",
+				text("A data: URI, or an address of a host that the operator allows.")),
+				may("detail", text(""))),
+			kind("output_text", need("text", text("")), may("annotations", list(anyObject(""))),
+				may("logprobs", list(ref("ChatCompletionLogprob")))), kind("refusal", need("refusal", text("")))),
+		"ResponseItem": anyOf("", object("", may("type", words("", "message")), may("id", text("")), status,
+			need("role", words("", "user", "assistant", "system", "developer")),
+			need("content", oneOf("", text(""), list(ref("ResponseContent"))))),
+			call("function_call", "arguments"), call("custom_tool_call", "input"), output("function_call_output"),
+			output("custom_tool_call_output"),
+			kind("reasoning", may("id", text("")), status, may("summary", list(anyObject(""))),
+				may("content", orNull(list(kind("reasoning_text", need("text", text("")))))),
+				may("encrypted_content",
+					orNull(text("The reasoning again, for clients that keep nothing else of it.")))),
+			kind("item_reference", need("id", text("Of an item of a response that is kept.")))),
+		"Response": object("", shared(
+			need("id", text("")), need("object", words("", "response")),
+			need("created_at", whole("int64", "Seconds since 1970.")), may("completed_at", orNull(whole("int64", ""))),
+			need("status", words("", "queued", "in_progress", "completed", "incomplete", "failed", "cancelled")),
+			need("error", orNull(object("", need("code", text("")), need("message", text(""))))),
+			need("incomplete_details", orNull(object("", need("reason", words("", "max_output_tokens"))))),
+			need("instructions", orNull(text(""))), need("model", text("")), need("output", list(ref("ResponseItem"))),
+			need("text", texts()), need("reasoning", reasoning()), need("tools", list(anyObject("As in the request."))),
+			need("tool_choice", choice()), need("metadata", metadata()),
+			need("usage", orNull(object("", need("input_tokens", whole("", "")),
+				need("input_tokens_details", object("", need("cached_tokens", whole("", "")),
+					need("cache_write_tokens", whole("", "")))), need("output_tokens", whole("", "")),
+				need("output_tokens_details", object("", need("reasoning_tokens", whole("", "")))),
+				need("total_tokens", whole("", ""))))),
+			may("plugins", list(ref("SkippedPlugin"))), dropped(),
+		)...),
+		"ResponseEvent": object("Of OpenAI's events those of text, reasoning and calls.", need("type", text("")),
+			need("sequence_number", whole("", "From 0, without gaps.")), may("response", ref("Response")),
+			may("item", ref("ResponseItem")), may("item_id", text("")), may("output_index", whole("", "")),
+			may("content_index", whole("", "")), may("delta", text("")), may("text", text("")),
+			may("arguments", text("")), may("input", text("")), may("part", anyObject("A part of an item.")),
+			may("logprobs", list(ref("ChatCompletionLogprob")))),
+	}
+}

@@ -1,0 +1,244 @@
+package responses
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"tgi/server"
+	"tgi/server/api/responses/store"
+	"tgi/server/dispatch"
+	"tgi/server/generate"
+	"tgi/server/wire"
+)
+
+// Options of an API.
+type Options struct {
+	// Models run the requests.
+	Models dispatch.Models
+	// Store keeps responses. It stays the caller's to close.
+	Store store.Store
+	// Log receives what went wrong behind a reply.
+	Log *slog.Logger
+}
+
+// API is the Responses API.
+type API struct {
+	options Options
+	// now and name are the clock and the last part of ids; tests fix them.
+	now  func() time.Time
+	name func() string
+
+	mu   sync.Mutex
+	jobs map[jobKey]*job // those that run
+}
+
+// New returns the API.
+func New(o Options) *API {
+	return &API{options: o, now: time.Now, name: rand.Text, jobs: map[jobKey]*job{}}
+}
+
+const (
+	path = "/v1/responses"
+	one  = path + "/{response_id}"
+)
+
+// Routes implements server.API.
+func (a *API) Routes() []server.Route {
+	routes := []server.Route{
+		{Method: http.MethodPost, Path: path, Handle: a.create},
+		{Method: http.MethodPost, Path: path + "/input_tokens", Handle: a.inputTokens},
+		{Method: http.MethodGet, Path: one, Handle: a.get},
+		{Method: http.MethodDelete, Path: one, Handle: a.delete},
+		{Method: http.MethodPost, Path: one + "/cancel", Handle: a.cancel},
+		{Method: http.MethodGet, Path: one + "/input_items", Handle: a.inputItems},
+	}
+	for i := range routes {
+		routes[i].Refuse = refuse
+	}
+	return routes
+}
+
+// owner returns whose responses r may use: those of its key.
+func owner(r *http.Request) store.Owner { return store.OwnerOf(server.Token(r)) }
+
+// open reads a call and what it refers to, and acquires its model until release.
+func (a *API) open(r *http.Request, generates bool) (c *call, release func(), err error) {
+	body, err := server.ReadBody(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c, err = decode(body, generates); err != nil {
+		return nil, nil, err
+	}
+	core := a.name()
+	c.id, c.created = "resp_"+core, a.now().Unix()
+	c.settings.CallID = func() string { return "call_" + a.name() }
+	if err := a.resolve(r.Context(), owner(r), c); err != nil {
+		return nil, nil, err
+	}
+	for i := range c.input {
+		if c.input[i].json == nil {
+			c.input[i].show(fmt.Sprintf("%s%s_i%d", itemPrefix(c.input[i].kind), core, i))
+		}
+	}
+	c.draft.Conversation.Messages = messages(c.instructions, c.items())
+	m, release, err := dispatch.Use(a.options.Models, r, c.named)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.model = m
+	return c, release, nil
+}
+
+// items are all that the model reads.
+func (c *call) items() []item { return append(c.context[:len(c.context):len(c.context)], c.input...) }
+
+// itemPrefix begins the id of an item of a kind.
+func itemPrefix(kind string) string {
+	if p, ok := prefixes[kind]; ok {
+		return p
+	}
+	return "fco_"
+}
+
+// inputTokens serves POST /v1/responses/input_tokens.
+func (a *API) inputTokens(w http.ResponseWriter, r *http.Request) error {
+	c, release, err := a.open(r, false)
+	if err != nil {
+		return err
+	}
+	defer release()
+	n, err := c.model.Service.Count(r.Context(), c.draft, 0)
+	if err != nil {
+		return err
+	}
+	b := wire.AppendInt([]byte(`{"object":"response.input_tokens",`), "input_tokens", n)
+	server.WriteJSON(w, append(b, '}'))
+	return nil
+}
+
+// start starts the call. Where truncation is automatic, the oldest items that do not fit are left out.
+func (a *API) start(ctx context.Context, c *call) (*turn, error) {
+	run, err := c.model.Service.Start(ctx, c.draft)
+	if rule, ok := errors.AsType[*generate.Invalid](err); ok && rule.TooLong && c.truncate {
+		if err := c.fit(ctx); err != nil {
+			return nil, err
+		}
+		run, err = c.model.Service.Start(ctx, c.draft)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newTurn(c, run), nil
+}
+
+// fit leaves out as few of the oldest items as it takes for the others to fit.
+func (c *call) fit(ctx context.Context) error {
+	items := c.items()
+	most := min(c.model.Limits.MaxInputTokens, c.model.Limits.MaxTotalTokens-1)
+	conversation := *c.draft.Conversation
+	c.draft.Conversation = &conversation
+	low, high := 1, len(items) // what fits is in (low-1, high]
+	for low < high {
+		drop := (low + high) / 2
+		conversation.Messages = messages(c.instructions, without(items, drop))
+		n, err := c.model.Service.Count(ctx, c.draft, most)
+		if err != nil {
+			return err
+		}
+		if n <= most {
+			high = drop
+		} else {
+			low = drop + 1
+		}
+	}
+	conversation.Messages = messages(c.instructions, without(items, low))
+	return nil
+}
+
+// create serves POST /v1/responses.
+func (a *API) create(w http.ResponseWriter, r *http.Request) error {
+	c, release, err := a.open(r, true)
+	if err != nil {
+		return err
+	}
+	if c.background {
+		return a.createBehind(w, r, c, release)
+	}
+	defer release()
+	ctx := r.Context()
+	t, err := a.start(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer t.run.Close()
+	if c.stream {
+		return a.stream(w, r, t)
+	}
+	if err := t.pump(ctx, t.run.Next); err != nil {
+		return err
+	}
+	b := a.keep(ctx, owner(r), t, t.outcome(a.now().Unix()))
+	t.setHeader(w.Header())
+	server.WriteJSON(w, b)
+	return nil
+}
+
+// setHeader sets what the header says of the run.
+func (t *turn) setHeader(h http.Header) {
+	generate.SetDropped(h, t.run.Dropped())
+	generate.SetSkipped(h, t.run.Skipped())
+}
+
+// stream replies with events.
+func (a *API) stream(w http.ResponseWriter, r *http.Request, t *turn) error {
+	ctx := r.Context()
+	t.setHeader(w.Header())
+	events, err := server.StartEvents(w)
+	if err != nil {
+		return nil // the client left before the first byte
+	}
+	t.emit = events.Named
+	t.tell("response.created", t.appendResponse(nil, outcome{status: inProgress}))
+	t.tell("response.in_progress", t.appendResponse(nil, outcome{status: inProgress}))
+	err = t.pump(ctx, func(ctx context.Context) (generate.Event, error) {
+		return server.Await(ctx, events, t.run.Next)
+	})
+	generate.TrailSkipped(w.Header(), t.run.Skipped())
+	o := a.ended(t, err)
+	if err != nil {
+		server.Note(ctx, err)
+		t.err = nil // the last words, heard or not
+		t.tell("response.failed", t.appendResponse(nil, o))
+		return nil
+	}
+	t.tell("response."+o.status, a.keep(ctx, owner(r), t, o))
+	return nil
+}
+
+// tell sends an event with the response.
+func (t *turn) tell(name string, response []byte) {
+	t.event(name, func(b []byte) []byte { return append(append(b, `,"response":`...), response...) })
+}
+
+// ended returns how a turn ended whose pump returned err.
+func (a *API) ended(t *turn, err error) outcome {
+	if err == nil {
+		return t.outcome(a.now().Unix())
+	}
+	t.breakOff()
+	if errors.Is(err, errCancelled) {
+		return outcome{status: statusCancelled}
+	}
+	if errors.Is(err, generate.ErrIncomplete) {
+		err = server.ErrIncompleteStream
+	}
+	f := explain(err)
+	return outcome{status: statusFailed, failed: &f}
+}

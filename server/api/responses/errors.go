@@ -1,0 +1,81 @@
+package responses
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"tgi/server"
+	"tgi/server/api/openaierror"
+	"tgi/server/api/responses/store"
+	"tgi/server/generate"
+	"tgi/server/wire"
+)
+
+// names are those that requests have for fields of a Draft.
+var names = openaierror.Names{"inputs": "input", "messages": "input", "max_new_tokens": "max_output_tokens",
+	"top_n_tokens": "top_logprobs"}
+
+// failure is an error as clients see it.
+type failure struct{ openaierror.Failure }
+
+// refused is a request that this API cannot serve as things are.
+func refused(status int, code, param, format string, args ...any) error {
+	return &openaierror.Refusal{Status: status, Kind: code, Param: param, Text: fmt.Sprintf(format, args...)}
+}
+
+// notFound is about a response that is not kept, or not for this key.
+func notFound(id string) error {
+	return refused(http.StatusNotFound, "not_found", "", "Response with id '%.100s' not found.", id)
+}
+
+// storeRetry is how long to wait before asking a store again that does not answer.
+const storeRetry = time.Second
+
+// explain says what clients see of err: bad requests are 400, as OpenAI has it; no client of TGI calls these routes.
+func explain(err error) failure {
+	f := failure{openaierror.Explain(err, names)}
+	var rule *generate.Invalid
+	switch {
+	case errors.Is(err, store.ErrUnavailable):
+		f.Failure.Failure = server.Failure{Status: http.StatusServiceUnavailable, Type: "unavailable",
+			Text: "The store of responses does not answer", RetryAfter: storeRetry}
+	case errors.Is(err, store.ErrTooLarge):
+		f.Failure.Failure = server.Failure{Status: http.StatusRequestEntityTooLarge, Type: "payload_too_large",
+			Text: "The request is larger than what is kept of a response (responses.max_response)"}
+	case errors.As(err, &rule):
+		as := cmp.Or(names[rule.Field], rule.Field)
+		f.Text = strings.ReplaceAll(f.Text, "`"+rule.Field+"`", "`"+as+"`")
+	}
+	switch f.Status {
+	case http.StatusUnprocessableEntity:
+		f.Status = http.StatusBadRequest
+	case http.StatusFailedDependency:
+		f.Status = http.StatusInternalServerError
+	}
+	return f
+}
+
+// appendCode writes the error of a response that failed: {"code":…,"message":…}.
+func (f *failure) appendCode(b []byte) []byte {
+	code := "server_error"
+	switch {
+	case f.Status == http.StatusTooManyRequests:
+		code = "rate_limit_exceeded"
+	case f.Status < http.StatusInternalServerError:
+		code = "invalid_prompt"
+	}
+	b = wire.AppendString(append(b, `{"code":`...), code)
+	return append(wire.AppendString(append(b, `,"message":`...), f.Text), '}')
+}
+
+// refuse replies with err; nothing was written yet.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	server.Note(r.Context(), err)
+	f := explain(err)
+	f.SetHeader(w.Header())
+	server.WriteStatus(w, f.Status, f.AppendObject(nil, false))
+}

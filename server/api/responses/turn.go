@@ -1,0 +1,307 @@
+package responses
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"tgi/runtime/llm"
+	"tgi/server/api/speech"
+	"tgi/server/generate"
+	"tgi/server/wire"
+)
+
+// spoken is an item of a reply while it is made.
+type spoken struct {
+	kind, id   string
+	call, name string
+	text       strings.Builder
+	tokens     []speech.Scored
+	status     string
+}
+
+// turn is a reply while it is made. It builds the items from deltas and tells of each step by an event, and belongs to
+// one goroutine.
+type turn struct {
+	call   *call
+	run    *generate.Run
+	choice *speech.Choice
+
+	items   []*spoken
+	open    bool            // the last of them has not ended
+	held    string          // white space that a message may begin with
+	pending []speech.Scored // tokens of which it is not known what they are part of
+
+	// emit takes an event; nil where nobody listens. seq numbers them.
+	emit func(name string, json []byte) error
+	seq  int
+	err  error // the first of emit
+}
+
+func newTurn(c *call, run *generate.Run) *turn {
+	return &turn{call: c, run: run, choice: speech.NewChoice(&c.settings, run, 0)}
+}
+
+// pump reads the run to its end; next returns its next event. Errors are those of the run, of the reply and of emit.
+func (t *turn) pump(ctx context.Context, next func(context.Context) (generate.Event, error)) error {
+	for {
+		e, err := next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		p, err := t.choice.Next(&e)
+		if err != nil {
+			return err
+		}
+		t.pending = append(t.pending, p.Tokens...)
+		for i := range p.Deltas {
+			t.take(&p.Deltas[i])
+		}
+		if t.err != nil {
+			return t.err
+		}
+	}
+	if t.held != "" && !t.choice.Reply.Called() {
+		t.begin(kindMessage, nil)
+		t.say(t.held)
+	}
+	t.end()
+	return t.err
+}
+
+// take takes one delta. White space between calls and reasoning is no message.
+func (t *turn) take(d *generate.Delta) {
+	switch d.Kind {
+	case generate.DeltaContent:
+		t.held += d.Text
+		if len(t.items) > 0 && !t.in(kindMessage) && strings.TrimSpace(t.held) == "" {
+			return
+		}
+		t.begin(kindMessage, nil)
+		t.say(t.held)
+		t.held = ""
+	case generate.DeltaReasoning:
+		t.pending = nil
+		t.begin(kindReasoning, nil)
+		t.add(d.Text)
+		t.event("response.reasoning_text.delta", func(b []byte) []byte {
+			return wire.AppendString(append(t.at(b, true), `,"delta":`...), d.Text)
+		})
+	case generate.DeltaBegin:
+		t.pending = nil
+		t.end()
+		kind := kindCall
+		if t.choice.Custom(d) {
+			kind = kindCustomCall
+		}
+		t.begin(kind, d)
+	case generate.DeltaArguments:
+		if t.pending = nil; !t.open {
+			return
+		}
+		t.add(d.Text)
+		name := "response.function_call_arguments.delta"
+		if t.in(kindCustomCall) {
+			name = "response.custom_tool_call_input.delta"
+		}
+		t.event(name, func(b []byte) []byte {
+			return wire.AppendString(append(t.at(b, false), `,"delta":`...),
+				d.Text)
+		})
+	}
+}
+
+// in reports whether the open item is of a kind.
+func (t *turn) in(kind string) bool { return t.open && t.last().kind == kind }
+
+func (t *turn) last() *spoken { return t.items[len(t.items)-1] }
+
+// add adds text to the open item.
+func (t *turn) add(text string) { t.last().text.WriteString(text) }
+
+// say adds text to the open message, with the tokens that it is made of.
+func (t *turn) say(text string) {
+	t.add(text)
+	tokens := t.pending
+	t.pending = nil
+	t.last().tokens = append(t.last().tokens, tokens...)
+	t.event("response.output_text.delta", func(b []byte) []byte {
+		b = wire.AppendString(append(t.at(b, true), `,"delta":`...), text)
+		return t.appendLogprobs(append(b, `,"logprobs":`...), tokens)
+	})
+}
+
+// prefixes of the ids of items.
+var prefixes = map[string]string{kindMessage: "msg_", kindReasoning: "rs_", kindCall: "fc_", kindCustomCall: "ctc_"}
+
+// begin opens an item of a kind, unless one of texts is open already; d begins a call.
+func (t *turn) begin(kind string, d *generate.Delta) {
+	if t.in(kind) && d == nil {
+		return
+	}
+	t.end()
+	if kind != kindMessage {
+		t.held = ""
+	}
+	s := &spoken{kind: kind, id: prefixes[kind] + core(t.call.id) + "_" + strconv.Itoa(len(t.items)),
+		status: inProgress}
+	if d != nil {
+		s.call, s.name = d.ID, d.Name
+	}
+	t.items, t.open = append(t.items, s), true
+	t.event("response.output_item.added", func(b []byte) []byte {
+		b = wire.AppendInt(append(b, ','), "output_index", len(t.items)-1)
+		return t.appendItem(append(b, `,"item":`...), s)
+	})
+	if kind == kindMessage || kind == kindReasoning {
+		t.event("response.content_part.added", func(b []byte) []byte {
+			return t.appendPart(append(t.at(b, true), `,"part":`...), s)
+		})
+	}
+}
+
+// end closes the open item.
+func (t *turn) end() {
+	if !t.open {
+		return
+	}
+	s := t.last()
+	t.open = false
+	whole := func(name, member string, content bool) {
+		t.event(name, func(b []byte) []byte {
+			b = append(append(append(t.at(b, content), `,"`...), member...), `":`...)
+			b = wire.AppendString(b, s.text.String())
+			if name == "response.output_text.done" {
+				b = t.appendLogprobs(append(b, `,"logprobs":`...), s.tokens)
+			}
+			return b
+		})
+	}
+	s.status = statusCompleted
+	switch s.kind {
+	case kindMessage:
+		whole("response.output_text.done", "text", true)
+	case kindReasoning:
+		whole("response.reasoning_text.done", "text", true)
+	default:
+		if !t.complete(s) {
+			s.status = statusIncomplete
+		} else if s.kind == kindCustomCall {
+			whole("response.custom_tool_call_input.done", "input", false)
+		} else {
+			whole("response.function_call_arguments.done", "arguments", false)
+		}
+	}
+	if f := t.choice.Finish; f != nil && t.cut() {
+		s.status = statusIncomplete
+	}
+	if s.kind == kindMessage || s.kind == kindReasoning {
+		t.event("response.content_part.done", func(b []byte) []byte {
+			return t.appendPart(append(t.at(b, true), `,"part":`...), s)
+		})
+	}
+	t.event("response.output_item.done", func(b []byte) []byte {
+		b = wire.AppendInt(append(b, ','), "output_index", len(t.items)-1)
+		return t.appendItem(append(b, `,"item":`...), s)
+	})
+}
+
+// breakOff leaves the open item as it is, of a turn that failed.
+func (t *turn) breakOff() {
+	if t.open {
+		t.last().status, t.open = statusIncomplete, false
+	}
+}
+
+// complete reports whether a call that ended can be made.
+func (t *turn) complete(s *spoken) bool {
+	for _, c := range t.choice.Reply.Calls() {
+		if c.ID == s.call {
+			return true
+		}
+	}
+	return false
+}
+
+// cut reports whether the bound of the length ended the text.
+func (t *turn) cut() bool {
+	c := t.choice
+	return c.Finish.Reason == llm.FinishLength && !c.Reply.Stopped() && !c.Reply.Called()
+}
+
+// event tells of a step; more writes the members behind its number.
+func (t *turn) event(name string, more func([]byte) []byte) {
+	if t.emit == nil || t.err != nil {
+		return
+	}
+	b := wire.AppendString([]byte(`{"type":`), name)
+	b = wire.AppendInt(append(b, ','), "sequence_number", t.seq)
+	t.seq++
+	t.err = t.emit(name, append(more(b), '}'))
+}
+
+// at writes which item an event is about, and which of its parts where it has some.
+func (t *turn) at(b []byte, content bool) []byte {
+	b = wire.AppendString(append(b, `,"item_id":`...), t.last().id)
+	b = wire.AppendInt(append(b, ','), "output_index", len(t.items)-1)
+	if content {
+		b = append(b, `,"content_index":0`...)
+	}
+	return b
+}
+
+// appendLogprobs writes the log-probabilities of tokens; none where they were not asked for.
+func (t *turn) appendLogprobs(b []byte, tokens []speech.Scored) []byte {
+	if !t.call.logprobs {
+		return append(b, "[]"...)
+	}
+	m := t.call.model
+	return speech.AppendLogprobs(b, tokens, int(t.call.shown.top), func(one generate.Token) ([]byte, bool) {
+		if m.TokenBytes == nil {
+			return nil, false
+		}
+		return m.TokenBytes(one.Token)
+	})
+}
+
+// appendPart writes the part that an item of texts has.
+func (t *turn) appendPart(b []byte, s *spoken) []byte {
+	if s.kind == kindReasoning {
+		return append(wire.AppendString(append(b, `{"type":"reasoning_text","text":`...), s.text.String()), '}')
+	}
+	b = t.appendLogprobs(append(b, `{"type":"output_text","annotations":[],"logprobs":`...), s.tokens)
+	return append(wire.AppendString(append(b, `,"text":`...), s.text.String()), '}')
+}
+
+// appendItem writes an item; one that begins has no content yet.
+func (t *turn) appendItem(b []byte, s *spoken) []byte {
+	b = wire.AppendString(append(b, `{"id":`...), s.id)
+	b = wire.AppendString(append(b, `,"type":`...), s.kind)
+	b = wire.AppendString(append(b, `,"status":`...), s.status)
+	text := s.text.String()
+	switch s.kind {
+	case kindMessage:
+		b = append(b, `,"role":"assistant","content":[`...)
+		if s.status != inProgress {
+			b = t.appendPart(b, s)
+		}
+		b = append(b, ']')
+	case kindReasoning:
+		b = appendReasoning(b, text)
+		if t.call.sealed && s.status != inProgress {
+			b = wire.AppendString(append(b, `,"encrypted_content":`...), seal(text))
+		}
+	default:
+		member := "arguments"
+		if s.kind == kindCustomCall {
+			member = "input"
+		}
+		b = (&item{call: s.call, name: s.name, text: text}).appendCall(b, member)
+	}
+	return append(b, '}')
+}
