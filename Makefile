@@ -90,11 +90,13 @@ bench-peers: build ort ## measure 4-bit models beside llama.cpp, in turns (needs
 bench-grammar: ## measure grammars beside llguidance and xgrammar, where python3 is
 	@if command -v python3 >/dev/null; then python3 conformance/grammar/bench.py; else echo "python3 is not there: skipped"; fi
 
+KERNELS := runtime/reduce/reduce.cu runtime/lowrank/lowrank.cu
+
 cuda-kernels: ## compile our own CUDA kernels to PTX (downloads NVIDIA's compiler library, 90 MB, as a package)
-	python3 runtime/reduce/ptx.py
+	python3 runtime/kernel/compile.py $(KERNELS)
 
 cuda-kernels-check: ## compare the committed PTX with what the sources compile to
-	python3 runtime/reduce/ptx.py --check
+	python3 runtime/kernel/compile.py --check $(KERNELS)
 
 fuzz: ort ## run each fuzz target for FUZZTIME (30s)
 	@for pkg in $$($(GO) list ./...); do \

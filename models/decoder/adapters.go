@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"tgi/models"
 	"tgi/models/hf"
 	"tgi/models/onnx"
 	"tgi/models/tensors"
@@ -123,10 +124,10 @@ func (p adaptedProduct) matrices() (list []Matrix) {
 	return list
 }
 
-// Matrices lists the matrices of a model to which adapters may add on the CPU, in the order in which the graph's nodes
+// Matrices lists the matrices of a model to which adapters may add on a device, in the order in which the graph's nodes
 // count them.
-func Matrices(c hf.Config) (list []Matrix) {
-	for _, p := range adaptedProducts(&c, !stacksGate(&c)) {
+func Matrices(d models.Device, c hf.Config) (list []Matrix) {
+	for _, p := range adaptedProducts(&c, d != models.CPU || !stacksGate(&c)) {
 		list = append(list, p.matrices()...)
 	}
 	return list
@@ -156,15 +157,21 @@ func (b *builder) adaptable(product, name, x string, selected bool) {
 	b.products = append(b.products, linearNode{product, name, x, selected})
 }
 
+// kernelsInput is the graph input [1] with the address of what a device's operator for adapters needs.
+const kernelsInput = "adapter_kernels"
+
 // adapted returns the graph with a tgi:LoRA behind each product.
 func (b *builder) adapted() *onnx.Graph {
 	g := b.g.Clone()
 	g.Input(adaptersInput, onnx.Int64, onnx.Symbolic("tokens"))
+	if b.kernels {
+		g.Input(kernelsInput, onnx.Int64, onnx.Fixed(1))
+	}
 	const selected = "adapters_rows"
 	g.Prepend(onnx.Node{Op: "Gather", Name: selected, Inputs: []string{adaptersInput, logitRowsInput},
 		Outputs: []string{selected}, Attrs: []onnx.Attr{{Name: "axis", Value: 0}}})
 	first, counts, n := map[string]int{}, map[string]int{}, 0
-	for _, p := range adaptedProducts(&b.cfg, !stacksGate(&b.cfg)) {
+	for _, p := range adaptedProducts(&b.cfg, b.kernels || !stacksGate(&b.cfg)) {
 		first[p.name], counts[p.name] = n, len(p.matrices())
 		n += counts[p.name]
 	}
@@ -176,9 +183,22 @@ func (b *builder) adapted() *onnx.Graph {
 		if counts[p.product] == 0 {
 			b.fail(fmt.Errorf("BUG: decoder: %s is no product that adapters know", p.product))
 		}
+		inputs := []string{base, p.x, ids}
+		if b.kernels {
+			inputs = append(inputs, kernelsInput)
+		}
 		g.Interpose(p.name, base, onnx.Node{Op: "LoRA", Domain: tgiDomain, Name: fmt.Sprintf("%s.adapters", p.name),
-			Inputs: []string{base, p.x, ids}, Outputs: []string{p.name},
+			Inputs: inputs, Outputs: []string{p.name},
 			Attrs: []onnx.Attr{{Name: "first", Value: first[p.product]}, {Name: "count", Value: counts[p.product]}}})
 	}
 	return g
+}
+
+// adaptedOpsets are the domains of its operators.
+func (b *builder) adaptedOpsets() []onnx.Opset {
+	own := onnx.Opset{Domain: tgiDomain, Version: 1}
+	if slices.Contains(b.opsets, own) {
+		return b.opsets
+	}
+	return append(b.opsets, own)
 }

@@ -15,7 +15,7 @@ import (
 
 // versions are those of the graphs that this package builds. Increment a device's with every change
 // of its graphs or of its weights' format: all its cached models are then converted again.
-var versions = map[models.Device]int{models.CPU: 9, models.CUDA: 1}
+var versions = map[models.Device]int{models.CPU: 9, models.CUDA: 2}
 
 // Key describes, apart from the checkpoint, all that a build depends on. Equal keys and checkpoints
 // give equal files.
@@ -51,7 +51,7 @@ type Options struct {
 type Result struct {
 	Arch   models.Arch
 	Layout models.Layout
-	// Model is the content of ModelFile, Adapted that of AdaptedFile; nil on devices without adapters.
+	// Model is the content of ModelFile, Adapted that of AdaptedFile; nil for models without adapters.
 	Model, Adapted []byte
 	// Vision is the graph of a vision tower, the content of tower.File; nil without one.
 	Vision []byte
@@ -112,7 +112,7 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error)
 	}
 	var adapted []byte
 	if t.adapters {
-		adapted, err = b.adapted().Marshal("tgi", b.opsets...)
+		adapted, err = b.adapted().Marshal("tgi", b.adaptedOpsets()...)
 		if err = cmp.Or(b.err, err); err != nil {
 			return Result{}, fmt.Errorf("decoder: adapters: %w", err)
 		}

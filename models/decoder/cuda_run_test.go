@@ -84,9 +84,10 @@ func runOnDevice(t *testing.T, device *fake.Device, ck *hf.Checkpoint, w models.
 	fmt.Printf("opened %s\n", t.Name())
 	r, path := buildTo(t, ck, Options{Device: models.CUDA, Weights: w})
 	c := ck.Config
-	m, err := ort.OpenCUDA(ort.CUDAOptions{ModelPath: path, Layers: c.Layers, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
+	o := ort.CUDAOptions{ModelPath: path, Layers: c.Layers, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
 		Vocab: c.Vocab, MaxLen: c.MaxPositions, BlockSize: r.Layout.BlockSize, MaxBlocks: 8, StepTokens: 64,
-		StepRows: 4, MixedGEMM: w.Quantised()})
+		StepRows: 4, MixedGEMM: w.Quantised()}
+	m, err := ort.OpenCUDA(o)
 	if err != nil {
 		t.Fatal(err) // a node that only the CPU has, too
 	}
@@ -165,5 +166,8 @@ func runOnDevice(t *testing.T, device *fake.Device, ck *hf.Checkpoint, w models.
 	if got.CopiesIn != 1 || got.CopiesOut != 1 || got.Waits != 1 && !times ||
 		!w.Quantised() && got.Products != int64(products+biases) {
 		t.Errorf("a step of %d layers: %+v", c.Layers, got)
+	}
+	if r.Adapted != nil {
+		adaptersOnDevice(t, device, c, r, path, o, s)
 	}
 }

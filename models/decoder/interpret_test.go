@@ -11,6 +11,7 @@ import (
 	"tgi/models/onnx"
 	"tgi/models/tensors"
 	"tgi/runtime/llm"
+	"tgi/runtime/lowrank"
 )
 
 // interpreter computes a graph for CUDA as the operators are described, node by node and one number at a time. It
@@ -21,6 +22,8 @@ type interpreter struct {
 	values map[string]array
 	// round is applied to every result; nil computes in 32 bits.
 	round func(float32) float32
+	// adapters are those that the numbers of tokens stand for.
+	adapters [][]lowrank.Matrix
 }
 
 // array is a tensor, of floats or of integers. Dimensions but the last are one.
@@ -112,8 +115,14 @@ func (m *interpreter) node(n readNode) {
 	switch n.domain + ":" + n.op {
 	case ":Gather":
 		for _, i := range in[1].ints {
-			out.floats = append(out.floats, in[0].row(i)...)
+			if in[0].ints != nil {
+				out.ints = append(out.ints, in[0].ints[i])
+			} else {
+				out.floats = append(out.floats, in[0].row(i)...)
+			}
 		}
+	case "tgi:LoRA":
+		out.floats = m.lora(n, in)
 	case ":Slice":
 		from, to := in[1].ints[0], in[2].ints[0]
 		out.width = to - from

@@ -85,11 +85,28 @@ func built(t testing.TB, ck *hf.Checkpoint, opt Options) *file {
 	if want := models.LayoutOf(opt.Device, opt.Weights, ck.Config.HeadDim); opt.Device != "" && r.Layout != want {
 		t.Errorf("layout %+v, want %+v", r.Layout, want)
 	}
+	return read(t, r.Model, data.Bytes())
+}
+
+// builtAdapted is built for the graph with adapters.
+func builtAdapted(t testing.TB, ck *hf.Checkpoint, opt Options) *file {
+	t.Helper()
+	var data bytes.Buffer
+	r, err := Build(ck, &data, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, r.Adapted, data.Bytes())
+}
+
+// read reads a graph and its data.
+func read(t testing.TB, model, data []byte) *file {
+	t.Helper()
 	f := &file{inits: map[string]readTensor{}, inputs: map[string]readTensor{}, outputs: map[string]readTensor{}}
-	each(t, r.Model, func(field int, _ uint64, b []byte) {
+	each(t, model, func(field int, _ uint64, b []byte) {
 		switch field {
 		case 7:
-			f.graph(t, b, data.Bytes())
+			f.graph(t, b, data)
 		case 8:
 			domain := ""
 			each(t, b, func(field int, _ uint64, b []byte) {

@@ -21,8 +21,8 @@ type target struct {
 	// packed says that quantised matrices are in the form of our own operators, not in MatMulNBits'.
 	packed    bool
 	attention attentionOp
-	// adapters says that there is an operator for low-rank adapters.
-	adapters bool
+	// adapters says that there is an operator for low-rank adapters. kernels says that it reads where its kernels are.
+	adapters, kernels bool
 	// images says that the model reads images, if it has a vision tower; else it reads text only.
 	images bool
 	// opsets are the domains of the graph's operators.
@@ -118,10 +118,10 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 			return target{}, fmt.Errorf("%s: mixtures of experts run on %s with weights %s or %s only, given %q", hf.ConfigFile,
 				d, models.BF16, models.FP16, w)
 		}
-		t.packed, t.adapters, t.images = false, false, false
+		t.packed, t.kernels, t.images = false, true, false
 		t.attention, t.gate = cudaAttention, (*builder).separateGate
 		t.mixture, t.shared = (*builder).microsoftExperts, (*builder).separateShared
-		t.opsets = t.opsets[:2] // no operator of our own
+		t.opsets = t.opsets[:2:2] // no operator of our own but that for adapters
 	}
 	if w == models.Int8 {
 		t.format.Bits = 8

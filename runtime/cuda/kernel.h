@@ -9,11 +9,11 @@
 int tgi_kernel_load(int device, const char *ptx, const char *name, void **module, void **function);
 int tgi_kernel_unload(int device, void *module);
 
-enum { TGI_KERNEL_ARGUMENTS = 8 };
+enum { TGI_KERNEL_ARGUMENTS = 10 };
 
-// tgi_kernel_launch asks a stream for a grid of blocks. Each argument takes up to 8 bytes.
-int tgi_kernel_launch(int device, void *function, unsigned blocks, unsigned threads, void *stream, uint64_t *arguments,
-                      int n);
+// tgi_kernel_launch asks a stream for a grid of x by y blocks. Each argument takes up to 8 bytes.
+int tgi_kernel_launch(int device, void *function, unsigned x, unsigned y, unsigned threads, void *stream,
+                      uint64_t *arguments, int n);
 
 // tgi_kernel_error describes a code.
 const char *tgi_kernel_error(int code);

@@ -51,12 +51,12 @@ int tgi_kernel_unload(int device, void *module) {
 	return error ? error : driver.ModuleUnload(module);
 }
 
-int tgi_kernel_launch(int device, void *function, unsigned blocks, unsigned threads, void *stream, uint64_t *arguments,
-                      int n) {
+int tgi_kernel_launch(int device, void *function, unsigned x, unsigned y, unsigned threads, void *stream,
+                      uint64_t *arguments, int n) {
 	void *at[TGI_KERNEL_ARGUMENTS];
 	for (int i = 0; i < n; i++) at[i] = &arguments[i];
 	const int error = tgi_cudart.SetDevice(device);
-	return error ? error : driver.LaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, at, NULL);
+	return error ? error : driver.LaunchKernel(function, x, y, 1, threads, 1, 1, 0, stream, at, NULL);
 }
 
 const char *tgi_kernel_error(int code) {

@@ -38,7 +38,7 @@ func (k *Kernel) Launch(s *Stream, blocks, threads int, arguments ...uint64) err
 		return fmt.Errorf("BUG: a kernel with %d arguments", len(arguments))
 	}
 	return driverError("launching a kernel", C.tgi_kernel_launch(C.int(k.device), k.function, C.uint(blocks),
-		C.uint(threads), s.pointer, (*C.uint64_t)(&arguments[0]), C.int(len(arguments))))
+		1, C.uint(threads), s.pointer, (*C.uint64_t)(&arguments[0]), C.int(len(arguments))))
 }
 
 // Close gives the kernel back; none of its launches may be under way.
@@ -52,4 +52,12 @@ func driverError(op string, code C.int) error {
 		return nil
 	}
 	return &Error{Op: op, Code: int(code), Text: C.GoString(C.tgi_kernel_error(code))}
+}
+
+// Pointer is CUDA's own handle of the function, for callers in C.
+func (k *Kernel) Pointer() unsafe.Pointer { return k.function }
+
+// KernelCalls are tgi_kernel_launch and tgi_kernel_error of kernel.h, for callers in C of other packages.
+func KernelCalls() (launch, text unsafe.Pointer) {
+	return C.tgi_kernel_launch, C.tgi_kernel_error
 }

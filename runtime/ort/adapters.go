@@ -11,60 +11,22 @@ import (
 	"unsafe"
 
 	"tgi/runtime/llm"
+	"tgi/runtime/lowrank"
 )
 
-// LowRank is what an adapter adds to one matrix of the model: Scale * B(A x). Rank is 0 where the adapter leaves the
-// matrix alone.
-type LowRank struct {
-	// In and Out are the sizes of the matrix. Its results are columns Offset to Offset+Out of the product that
-	// computes it, which may stack several matrices.
-	In, Out, Offset int
-	Rank            int
-	Scale           float32
-	// BFloat16 says that A and B hold bfloat16 numbers, not 32-bit floats; little-endian.
-	BFloat16 bool
-	// A [Rank, In] and B [Rank, Out], which is transposed.
-	A, B []byte
-}
-
-// maxRank is the highest rank of an adapter, as lora_op.c has it.
-const maxRank = 1024
-
-// elementBytes returns the bytes of a number.
-func (l LowRank) elementBytes() int {
-	if l.BFloat16 {
-		return 2
-	}
-	return 4
-}
-
-// check returns an error for the first value that is out of range.
-func (l LowRank) check() error {
-	size := l.elementBytes()
-	switch {
-	case l.Rank == 0:
-		return nil
-	case l.Rank < 0 || l.Rank > maxRank:
-		return fmt.Errorf("rank %d, must be between 0 and %d", l.Rank, maxRank)
-	case l.In < 1 || l.Out < 1 || l.Offset < 0:
-		return fmt.Errorf("a matrix of %d by %d at column %d", l.Out, l.In, l.Offset)
-	case len(l.A) != l.Rank*l.In*size || len(l.B) != l.Rank*l.Out*size:
-		return fmt.Errorf("%d and %d bytes, a rank of %d takes %d and %d", len(l.A), len(l.B), l.Rank, l.Rank*l.In*size,
-			l.Rank*l.Out*size)
-	}
-	return nil
-}
+// LowRank is what an adapter adds to one matrix of the model.
+type LowRank = lowrank.Matrix
 
 // packedBytes returns the size of a matrix of Rank rows as lora.h packs it.
-func (l LowRank) packedBytes(columns int) int {
+func packedBytes(l *LowRank, columns int) int {
 	rows, chunks := (l.Rank+C.LORA_ROWS-1)/C.LORA_ROWS*C.LORA_ROWS, (columns+C.LORA_CHUNK-1)/C.LORA_CHUNK
-	return rows * chunks * C.LORA_CHUNK * l.elementBytes()
+	return rows * chunks * C.LORA_CHUNK * l.ElementBytes()
 }
 
-// pack writes a matrix as lora.h describes. to is zero.
-func (l LowRank) pack(to, from []byte, columns int) {
+// packMatrix writes a matrix of an adapter's as lora.h describes. to is zero.
+func packMatrix(l *LowRank, to, from []byte, columns int) {
 	const half = C.LORA_CHUNK / 2
-	size, chunks := l.elementBytes(), (columns+C.LORA_CHUNK-1)/C.LORA_CHUNK
+	size, chunks := l.ElementBytes(), (columns+C.LORA_CHUNK-1)/C.LORA_CHUNK
 	for r := range l.Rank {
 		for c := range columns {
 			place := c % C.LORA_CHUNK
@@ -99,19 +61,20 @@ func adapterHead(sites int) (at, numbers int) {
 	return at, at + align(sites*int(unsafe.Sizeof(C.struct_tgi_lora_site{})))
 }
 
-// AdapterBytes returns the memory that an adapter takes.
+// AdapterBytes returns the memory that an adapter takes on the CPU.
 func AdapterBytes(sites []LowRank) int64 {
 	_, bytes := adapterHead(len(sites))
-	for _, s := range sites {
-		bytes += align(s.packedBytes(s.In)) + align(s.packedBytes(s.Out))
+	for i := range sites {
+		s := &sites[i]
+		bytes += align(packedBytes(s, s.In)) + align(packedBytes(s, s.Out))
 	}
 	return int64(bytes)
 }
 
 // newAdapter copies an adapter into C memory.
 func newAdapter(sites []LowRank) (adapter, error) {
-	for i, s := range sites {
-		if err := s.check(); err != nil {
+	for i := range sites {
+		if err := sites[i].Check(); err != nil {
 			return adapter{}, fmt.Errorf("matrix %d of the adapter: %w", i, err)
 		}
 	}
@@ -120,16 +83,17 @@ func newAdapter(sites []LowRank) (adapter, error) {
 	if err != nil {
 		return adapter{}, err
 	}
-	packed := func(s LowRank, data []byte, columns int) unsafe.Pointer {
+	packed := func(s *LowRank, data []byte, columns int) unsafe.Pointer {
 		to := unsafe.Add(memory.at, at)
-		bytes := s.packedBytes(columns)
-		s.pack(unsafe.Slice((*byte)(to), bytes), data, columns)
+		bytes := packedBytes(s, columns)
+		packMatrix(s, unsafe.Slice((*byte)(to), bytes), data, columns)
 		at += align(bytes)
 		return to
 	}
 	l := (*C.struct_tgi_lora)(memory.at)
 	l.count, l.sites = C.int64_t(len(sites)), (*C.struct_tgi_lora_site)(unsafe.Add(memory.at, head))
-	for i, s := range sites {
+	for i := range sites {
+		s := &sites[i]
 		if s.Rank == 0 {
 			continue
 		}

@@ -38,6 +38,10 @@ type CUDAOptions struct {
 	// Graphs are the numbers of rows that decoding steps are padded to, ascending, to run as CUDA graphs, which are
 	// recorded when they are first needed; none has every step launched kernel by kernel.
 	Graphs []int
+	// Adapters counts the matrices that low-rank adapters may add to, 0 for a model without adapters; AdapterBytes is
+	// what they may take of the device's memory together, which the cache leaves free.
+	Adapters     int
+	AdapterBytes int64
 	// MixedGEMM multiplies 4-bit and 8-bit matrices by kernels of their own, which are profiled while the model opens,
 	// where the library has them for the model's shapes.
 	MixedGEMM bool
@@ -76,8 +80,9 @@ func (o CUDAOptions) check() error {
 	if !slices.IsSorted(o.Graphs) || len(o.Graphs) > 0 && o.Graphs[0] < 1 {
 		return fmt.Errorf("option Graphs is %v, must be positive and ascending", o.Graphs)
 	}
-	if o.Device < 0 || o.CacheBytes < 0 {
-		return fmt.Errorf("option Device is %d and CacheBytes %d, must be at least 0", o.Device, o.CacheBytes)
+	if o.Device < 0 || o.CacheBytes < 0 || o.AdapterBytes < 0 || o.Adapters < 0 {
+		return fmt.Errorf("option Device is %d, CacheBytes %d, AdapterBytes %d and Adapters %d, must be at least 0", o.Device,
+			o.CacheBytes, o.AdapterBytes, o.Adapters)
 	}
 	return nil
 }
@@ -96,7 +101,9 @@ type CUDA struct {
 	step    stepMem
 	graphs  graphSet
 	reducer reducer
-	dead    error // why the device cannot be used any more
+	// adapters are the low-rank adapters of its rows.
+	adapters deviceAdapters
+	dead     error // why the device cannot be used any more
 	// notMixed is why the model was opened again without MixedGEMM.
 	notMixed error
 	closed   bool
@@ -193,7 +200,7 @@ func (m *CUDA) open() error {
 	if m.bound, err = m.newBound(-1); err != nil {
 		return err
 	}
-	if err := errors.Join(m.newCache(1), m.openGraphs(), m.openReducer()); err != nil {
+	if err := errors.Join(m.openAdapters(), m.newCache(1), m.openGraphs(), m.openReducer()); err != nil {
 		return err
 	}
 	if err := m.warmUp(); err != nil {
@@ -262,7 +269,7 @@ func (m *CUDA) planCache() (int, error) {
 		return 0, err
 	}
 	free += m.cacheBytes(m.blocks) // which goes first
-	room := int64(float64(free) * CacheShare)
+	room := int64(float64(free-m.o.AdapterBytes) * CacheShare)
 	if m.o.CacheBytes > 0 {
 		room = min(m.o.CacheBytes, room)
 	}
@@ -371,6 +378,7 @@ func (m *CUDA) free() {
 	}
 	m.graphs.free()
 	m.reducer.free()
+	m.adapters.free()
 	if m.bound != nil {
 		m.bound.close()
 	}
@@ -390,6 +398,7 @@ func (m *CUDA) free() {
 // the cache is then undefined at the step's slots and intact elsewhere. Once the device has
 // failed, all calls do.
 func (m *CUDA) Forward(s *llm.Step) (logits []float32, err error) {
+	defer m.adapters.ended()
 	err = m.do(s, func() (err error) {
 		logits, err = m.forward(s)
 		return err
@@ -400,6 +409,7 @@ func (m *CUDA) Forward(s *llm.Step) (logits []float32, err error) {
 // Eager is Forward with the step's kernels launched one by one, where Forward may replay a CUDA graph: it says what
 // graphs save.
 func (m *CUDA) Eager(s *llm.Step) (logits []float32, err error) {
+	defer m.adapters.ended()
 	err = m.do(s, func() error {
 		mem, err := m.runEager(s)
 		if err == nil {
@@ -421,6 +431,9 @@ func (m *CUDA) do(s *llm.Step, f func() error) (err error) {
 	}
 	if err := checkStep(s, m.o.bounds(m.blocks)); err != nil {
 		return fmt.Errorf("%w: BUG: step: %w", llm.ErrBackend, err)
+	}
+	if m.o.Adapters == 0 && adapted(s) {
+		return fmt.Errorf("%w: BUG: step: %w", llm.ErrBackend, errNoAdapters)
 	}
 	recording.RLock()
 	defer recording.RUnlock()
@@ -475,7 +488,7 @@ func (m *CUDA) launch(s *llm.Step) (*stepMem, error) {
 
 // runEager launches the step's kernels one by one.
 func (m *CUDA) runEager(s *llm.Step) (*stepMem, error) {
-	l := sizesOf(s).layout()
+	l := sizesOf(s, m.o.Adapters > 0).layout()
 	if err := m.step.reserve(l.bytes, l.logits*m.o.Vocab*float32s.size()); err != nil {
 		return nil, err
 	}
@@ -486,6 +499,7 @@ func (m *CUDA) runEager(s *llm.Step) (*stepMem, error) {
 	if err := m.send(&l, &m.step, s); err != nil {
 		return nil, err
 	}
+	m.adapters.use(adapted(s))
 	if err := m.bound.run(); err != nil {
 		return nil, err
 	}
@@ -495,6 +509,11 @@ func (m *CUDA) runEager(s *llm.Step) (*stepMem, error) {
 // send copies a step to the device.
 func (m *CUDA) send(l *layout, mem *stepMem, s *llm.Step) error {
 	l.pack(mem.in.host.at, s, m.o.BlockSize, int32(m.blocks))
+	if l.adapters {
+		if err := m.adapters.begin(s, array[int64](mem.in.host.at, l.parts[partAdapters])); err != nil {
+			return err
+		}
+	}
 	return m.copyIn(mem.in.device.at, mem.in.host.at, l.bytes)
 }
 
@@ -529,8 +548,16 @@ func (m *CUDA) fetch(mem *stepMem, s *llm.Step) ([]float32, error) {
 func (m *CUDA) bindStep(b *bound, l layout, mem *stepMem, meta unsafe.Pointer) error {
 	for i := range l.parts {
 		p := &l.parts[i]
+		if p.name == "" {
+			continue
+		}
 		err := b.bindDevice(false, p.name, p.kind, unsafe.Add(mem.in.device.at, p.at), p.dims[:p.rank]...)
 		if err != nil {
+			return err
+		}
+	}
+	if l.adapters {
+		if err := b.bind(false, loraInput, int64s, m.adapters.address(m.o.Adapters), 1); err != nil {
 			return err
 		}
 	}

@@ -35,6 +35,10 @@ func tinyCUDAModel(t testing.TB, o CUDAOptions, kind element) string {
 	g.value(false, "block_table", int32s, "B", "M")
 	g.value(false, "logit_rows", int64s, "n")
 	g.value(false, "attention_metadata", int32s, metadataSize)
+	if o.Adapters > 0 {
+		g.value(false, adaptersInput, int64s, "T")
+		g.value(false, loraInput, int64s, 1)
+	}
 	g.node("", "Gather", []string{"embedding", "input_ids"}, "x0", nil)
 	x := "x0"
 	for i := range o.Layers {
@@ -45,7 +49,12 @@ func tinyCUDAModel(t testing.TB, o CUDAOptions, kind element) string {
 		}
 		g.zeros("qkv_w"+l, kind, width, width+2*o.KVHeads*o.HeadDim)
 		g.zeros("o_w"+l, kind, width, width)
-		g.node("", "MatMul", []string{x, "qkv_w" + l}, "qkv"+l, nil)
+		product := "qkv" + l
+		if o.Adapters > 0 {
+			product = "base" + l
+			g.node("tgi", "LoRA", []string{product, x, adaptersInput, loraInput}, "qkv"+l, attrs{"first": 3 * i, "count": 3})
+		}
+		g.node("", "MatMul", []string{x, "qkv_w" + l}, product, nil)
 		g.nodes("com.microsoft", "PagedAttention", []string{"qkv" + l, "", "", "k_cache." + l, "v_cache." + l,
 			"cu_seqlens", "past_lens", "block_table", "cos", "sin", "slot_mapping", "", "", "", "", "",
 			"attention_metadata"}, []string{"a" + l, "k_cache_out." + l, "v_cache_out." + l},
@@ -102,6 +111,8 @@ func TestCUDA(t *testing.T) {
 		{"Graphs", cudaGraphs},
 		{"GraphsAreFew", cudaGraphsAreFew},
 		{"Reduces", cudaReduces},
+		{"LoRA", cudaLoRA}, {"Adapters", cudaAdapters}, {"AdaptersComeAndGo", cudaAdaptersComeAndGo},
+		{"AdaptersFail", cudaAdaptersFail},
 		{"Failure", cudaFailure},
 		{"FailsAnywhere", cudaFailsAnywhere}, {"GraphRefused", cudaGraphRefused},
 	} {
@@ -338,7 +349,7 @@ func cudaGraphs(t *testing.T, d *fake.Device) {
 	loading.RLock() // as if another model was opened
 	before := d.Counters()
 	run(decodeStep(o, 3, 0))
-	m.graphs.graph[bucket{1, 2}].recorded = false
+	m.graphs.graph[bucket{rows: 1, width: 2}].recorded = false
 	run(decodeStep(o, 1, 0))
 	loading.RUnlock()
 	if got := d.Counters().Since(before); got.GraphLaunches != 1 || got.Launches == 0 || got.Captures != 0 {

@@ -27,10 +27,13 @@ const splitTokens = 512
 var loading, recording sync.RWMutex
 
 // bucket is a class of steps that decode.
-type bucket struct{ rows, width int }
+type bucket struct {
+	rows, width int
+	adapted     bool // a row has an adapter
+}
 
 // id is the bucket's graph id: at least 1, and different for each bucket.
-func (b bucket) id() int { return b.rows<<6 + bits.Len(uint(b.width)) }
+func (b bucket) id() int { return b.rows<<7 | int(flag(b.adapted))<<6 | bits.Len(uint(b.width)) }
 
 // lengths returns the longest sequence that fits the bucket, and a length that the longest of every step in it has.
 func (b bucket) lengths(blockSize int) (most, least int) {
@@ -59,7 +62,7 @@ func bucketFor(s *llm.Step, sizes []int, blockSize int) (b bucket, ok bool) {
 	for width*blockSize < longest {
 		width *= 2
 	}
-	return bucket{sizes[i], width}, true
+	return bucket{sizes[i], width, adapted(s)}, true
 }
 
 // cudaGraph is a bucket's arrays and its recorded run.
@@ -91,12 +94,12 @@ func (m *CUDA) openGraphs() error {
 		width *= 2
 	}
 	rows := m.o.Graphs[len(m.o.Graphs)-1]
-	return m.graphs.mem.reserve(bucket{rows, width}.sizes().layout().bytes, rows*m.o.Vocab*float32s.size())
+	return m.graphs.mem.reserve(bucket{rows: rows, width: width}.sizes(m.o.Adapters > 0).layout().bytes, rows*m.o.Vocab*float32s.size())
 }
 
 // sizes are those of the bucket's arrays.
-func (b bucket) sizes() sizes {
-	return sizes{tokens: b.rows, rows: b.rows, width: b.width, logits: b.rows}
+func (b bucket) sizes(adapters bool) sizes {
+	return sizes{tokens: b.rows, rows: b.rows, width: b.width, logits: b.rows, adapters: adapters}
 }
 
 // graphFor returns the graph that a step runs in, or nil if it must run without.
@@ -114,7 +117,7 @@ func (m *CUDA) graphFor(s *llm.Step) (*cudaGraph, error) {
 	if len(m.graphs.graph) == maxGraphs {
 		return nil, nil
 	}
-	g := &cudaGraph{layout: b.sizes().layout()}
+	g := &cudaGraph{layout: b.sizes(m.o.Adapters > 0).layout()}
 	if err := m.bindGraph(g, b); err != nil {
 		g.free()
 		return nil, err
@@ -192,6 +195,7 @@ func (m *CUDA) runGraph(g *cudaGraph, s *llm.Step) (*stepMem, error) {
 	if err := m.send(&g.layout, &m.graphs.mem, s); err != nil {
 		return nil, err
 	}
+	m.adapters.use(adapted(s)) // as it is recorded
 	if g.recorded {
 		m.counts.replays.Add(1)
 		if err := g.bound.run(); err != nil {

@@ -13,12 +13,16 @@ const partAlign = 256
 const metadataSize = 3
 
 // sizes are the sizes of a step's arrays.
-type sizes struct{ tokens, rows, width, logits int }
+type sizes struct {
+	tokens, rows, width, logits int
+	adapters                    bool // tokens have them
+}
 
 // sizesOf are those of a step; a step without logit rows computes one that nobody reads, because no operator takes
 // none.
-func sizesOf(s *llm.Step) sizes {
-	return sizes{tokens: len(s.Tokens), rows: s.Rows(), width: s.MaxBlocks, logits: max(len(s.LogitRows), 1)}
+func sizesOf(s *llm.Step, adapters bool) sizes {
+	return sizes{tokens: len(s.Tokens), rows: s.Rows(), width: s.MaxBlocks, logits: max(len(s.LogitRows), 1),
+		adapters: adapters}
 }
 
 // part is one of a step's arrays in the block.
@@ -39,6 +43,7 @@ const (
 	partTable
 	partSlots
 	partLogitRows
+	partAdapters // has no name where tokens have none
 	partCount
 )
 
@@ -66,6 +71,9 @@ func (z sizes) layout() (l layout) {
 	add(partTable, "block_table", int32s, z.rows, z.width)
 	add(partSlots, "slot_mapping", int32s, z.tokens)
 	add(partLogitRows, "logit_rows", int64s, z.logits)
+	if z.adapters {
+		add(partAdapters, adaptersInput, int64s, z.tokens)
+	}
 	return l
 }
 

@@ -26,6 +26,9 @@ func unpack(t *testing.T, l layout, s *llm.Step) map[string][]int64 {
 	l.pack(base, s, 256, 99)
 	got, end := map[string][]int64{}, 0
 	for _, p := range l.parts {
+		if p.name == "" {
+			continue
+		}
 		if p.at%partAlign != 0 || p.at < end {
 			t.Errorf("%s lies at %d, the one before ends at %d", p.name, p.at, end)
 		}
@@ -56,13 +59,13 @@ func TestCUDALayout(t *testing.T) {
 		of   sizes
 		want string
 	}{
-		{"eager", cudaStep(), sizesOf(cudaStep()),
+		{"eager", cudaStep(), sizesOf(cudaStep(), false),
 			"input_ids [7 8 9] cu_seqlens [0 2 3] past_lens [2 300] block_table [4 99 99 1 2 99] " +
 				"slot_mapping [1026 -1 556] logit_rows [2]"},
-		{"no logits", silent, sizesOf(silent),
+		{"no logits", silent, sizesOf(silent, true),
 			"input_ids [7 8 9] cu_seqlens [0 2 3] past_lens [2 300] block_table [4 99 99 1 2 99] " +
 				"slot_mapping [1026 -1 556] logit_rows [0]"},
-		{"padded, with a narrower table", decode, bucket{rows: 4, width: 2}.sizes(),
+		{"padded, with a narrower table", decode, bucket{rows: 4, width: 2}.sizes(false),
 			"input_ids [7 8 0 0] cu_seqlens [0 1 2 3 4] past_lens [5 300 0 0] block_table [4 99 1 2 99 99 99 99] " +
 				"slot_mapping [1029 556 -1 -1] logit_rows [1 0 0 0]"},
 	} {
@@ -71,7 +74,9 @@ func TestCUDALayout(t *testing.T) {
 			arrays := unpack(t, l, c.step)
 			var got []string
 			for _, p := range l.parts {
-				got = append(got, fmt.Sprint(p.name, " ", arrays[p.name]))
+				if p.name != "" && p.name != adaptersInput { // which are written with the step's own lock
+					got = append(got, fmt.Sprint(p.name, " ", arrays[p.name]))
+				}
 			}
 			if text := strings.Join(got, " "); text != c.want {
 				t.Errorf("got\n%s, want\n%s", text, c.want)

@@ -75,7 +75,7 @@ func (m *CUDA) Reduces() error { return m.reducer.refused }
 // Compute asks the device for a step, whose logits stay there until the next. Errors are those of Forward; those of the
 // device may come from Fetch, which must follow.
 func (m *CUDA) Compute(s *llm.Step) (err error) {
-	return m.do(s, func() error {
+	err = m.do(s, func() error {
 		m.reducer.rows = 0
 		mem, err := m.launch(s)
 		if err != nil {
@@ -84,6 +84,10 @@ func (m *CUDA) Compute(s *llm.Step) (err error) {
 		m.reducer.step, m.reducer.rows = mem, len(s.LogitRows)
 		return nil
 	})
+	if err != nil {
+		m.adapters.ended()
+	}
+	return err
 }
 
 // Fetch waits for the step of the last Compute and returns the logits of the given rows of its LogitRows, and the
@@ -105,6 +109,7 @@ func (m *CUDA) Fetch(rows []int, list []llm.Reduction) (logits []float32, answer
 	}
 	recording.RLock()
 	defer recording.RUnlock()
+	defer m.adapters.ended()
 	m.thread.do(func() {
 		if logits, answers, err = m.reducer.fetch(m, rows, list); err != nil {
 			err = m.failed(err)

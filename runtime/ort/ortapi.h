@@ -45,7 +45,7 @@ enum { TGI_ORT_ANY = 0, TGI_ORT_FLOAT = 1, TGI_ORT_UINT8 = 2, TGI_ORT_INT32 = 6,
 enum { TGI_ORT_FAIL = 1, TGI_ORT_INVALID_ARGUMENT = 2 };           // status codes
 enum { TGI_ORT_REQUIRED = 0, TGI_ORT_OPTIONAL = 1 };               // inputs of an operator
 enum { TGI_ORT_LOG_ERROR = 3 };
-enum { TGI_ORT_DEVICE_ALLOCATOR = 0, TGI_ORT_MEM_DEFAULT = 0 };
+enum { TGI_ORT_DEVICE_ALLOCATOR = 0, TGI_ORT_MEM_DEFAULT = 0, TGI_ORT_MEM_CPU_INPUT = -2 };
 
 // X(name, position, result, arguments). Enumerations appear as the integers that carry them.
 #define TGI_ORT_API(X)                                                                                              \
@@ -95,6 +95,7 @@ enum { TGI_ORT_DEVICE_ALLOCATOR = 0, TGI_ORT_MEM_DEFAULT = 0 };
 	X(BindInput, 136, OrtStatus *, (OrtIoBinding *, const char *, const OrtValue *))                                  \
 	X(BindOutput, 137, OrtStatus *, (OrtIoBinding *, const char *, const OrtValue *))                                 \
 	X(AddRunConfigEntry, 165, OrtStatus *, (OrtRunOptions *, const char *, const char *))                             \
+	X(KernelContext_GetGPUComputeStream, 193, OrtStatus *, (const OrtKernelContext *, void **))                       \
 	X(GetCUDAProviderOptionsAsString, 207, OrtStatus *,                                                            \
 	  (const OrtCUDAProviderOptionsV2 *, OrtAllocator *, char **))                                                 \
 	X(HasSessionConfigEntry, 237, OrtStatus *, (const OrtSessionOptions *, const char *, int *))                      \

@@ -29,6 +29,7 @@ SAME(TGI_ORT_OPTIONAL, INPUT_OUTPUT_OPTIONAL, "optional");
 SAME(TGI_ORT_LOG_ERROR, ORT_LOGGING_LEVEL_ERROR, "log level");
 SAME(TGI_ORT_DEVICE_ALLOCATOR, OrtDeviceAllocator, "device allocator");
 SAME(TGI_ORT_MEM_DEFAULT, OrtMemTypeDefault, "default memory");
+SAME(TGI_ORT_MEM_CPU_INPUT, OrtMemTypeCPUInput, "an input in the host's memory");
 
 // A parameter that is an enumeration there is an integer here, so our record
 // of an operator has to stand in for theirs.

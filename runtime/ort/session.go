@@ -83,8 +83,9 @@ func openSession(path string, o sessionOptions) (*session, error) {
 	if o.cuda != nil {
 		device = o.cuda.device
 		err = o.cuda.apply(so)
-	} else if !o.foreign {
-		err = takeError(C.tgi_add_operators(raw))
+	}
+	if err == nil && !o.foreign {
+		err = takeError(C.tgi_add_operators(raw, flag(o.cuda != nil)))
 	}
 	if err != nil {
 		return nil, err

@@ -65,20 +65,22 @@ char *tgi_load(const char *path, char **version) {
 	return NULL;
 }
 
-char *tgi_add_operators(OrtSessionOptions *options) {
-	static OrtCustomOpDomain *domain;  // lives as long as the process: sessions refer to it
-	if (!domain) {
+char *tgi_add_operators(OrtSessionOptions *options, int cuda) {
+	static OrtCustomOpDomain *domains[2];  // live as long as the process: sessions refer to them
+	OrtCustomOpDomain **domain = &domains[cuda];
+	if (!*domain) {
 		OrtCustomOpDomain *fresh = NULL;
 		OrtStatus *status = tgi_ort.CreateCustomOpDomain("tgi", &fresh);
-		for (const struct tgi_custom_op *const *op = tgi_operators(); !status && *op; op++)
+		const struct tgi_custom_op *const *op = cuda ? tgi_cuda_operators() : tgi_operators();
+		for (; !status && *op; op++)
 			status = tgi_ort.CustomOpDomain_Add(fresh, *op);
 		if (status) {
 			if (fresh) tgi_ort.ReleaseCustomOpDomain(fresh);
 			return message(status);
 		}
-		domain = fresh;
+		*domain = fresh;
 	}
-	return message(tgi_ort.AddCustomOpDomain(options, domain));
+	return message(tgi_ort.AddCustomOpDomain(options, *domain));
 }
 
 char *tgi_has_entry(const OrtSessionOptions *options, const char *key, int *has) {

@@ -14,9 +14,9 @@ extern struct tgi_ort_api tgi_ort;
 // The library stays open.
 char *tgi_load(const char *path, char **version);
 
-// tgi_add_operators registers the operators of the domain "tgi" with sessions
-// that are opened with these options.
-char *tgi_add_operators(OrtSessionOptions *options);
+// tgi_add_operators registers the operators of the domain "tgi", for the CPU or for CUDA devices, with sessions that
+// are opened with these options.
+char *tgi_add_operators(OrtSessionOptions *options, int cuda);
 
 // tgi_has_entry reports in *has whether the options hold the entry.
 char *tgi_has_entry(const OrtSessionOptions *options, const char *key, int *has);
@@ -102,5 +102,8 @@ void tgi_heap_trim(void);
 
 // tgi_operators returns the null-terminated list of custom operators.
 const struct tgi_custom_op *const *tgi_operators(void);
+
+// tgi_cuda_operators returns those for CUDA devices.
+const struct tgi_custom_op *const *tgi_cuda_operators(void);
 
 #endif

@@ -195,6 +195,9 @@ func checkCUDATensors(s *session, o CUDAOptions) (element, error) {
 		kind = float16s
 	}
 	wantIn := append(wantedInputs(), tensorInfo{"attention_metadata", int32s, []int64{metadataSize}})
+	if o.Adapters > 0 {
+		wantIn = append(wantIn, tensorInfo{adaptersInput, int64s, []int64{-1}}, tensorInfo{loraInput, int64s, []int64{1}})
+	}
 	wantOut := []tensorInfo{{"logits", float32s, []int64{-1, int64(o.Vocab)}}}
 	for layer := range o.Layers {
 		for _, half := range []string{"k_cache", "v_cache"} {

@@ -2,26 +2,7 @@
 // both give the same bits. One block of THREADS threads answers one question. `make cuda-kernels` compiles this to
 // reduce.ptx.
 //
-// The file is CUDA C and, with testdata/emulate.h, C: a kernel is a sequence of phases, between which the threads of a
-// block wait for each other. EACH(t) runs its statement for each thread t, BARRIER() ends a phase, and nothing but
-// SHARED memory lives from one phase to the next. Statements outside of EACH run in all threads alike.
-//
-// It must be compiled without fusing products and sums, and with divisions that round.
-
-#ifndef EMULATED
-typedef unsigned int u32;
-typedef unsigned long long u64;
-#define KERNEL(name) extern "C" __global__ void __launch_bounds__(THREADS) name
-#define SHARED __shared__
-#define FUNCTION static __device__ __forceinline__
-#define EACH(t) for (u32 t = threadIdx.x, t##_more = 1; t##_more; t##_more = 0)
-#define BARRIER() __syncthreads()
-#define BLOCK blockIdx.x
-#define add_shared(p, n) atomicAdd(p, n)
-#define high_product(a, b) __umul64hi(a, b)
-#define bits_of(v) __float_as_uint(v)
-#define float_of(b) __uint_as_float(b)
-#endif
+// How kernels are written, and compiled: package kernel.
 
 enum {
 	THREADS = 1024,

@@ -1,6 +1,6 @@
 // Package fake makes a CUDA runtime that computes nothing, so that ONNX Runtime's real CUDA provider opens sessions,
 // places nodes, allocates, runs and records graphs on a machine without a GPU: memory is malloc's, copies are memcpy,
-// kernels and products are counted. Results are zeros, but for those of our own kernel, which runs. Tests see what the
+// kernels and products are counted. Results are zeros, but for those of our own kernels, which run. Tests see what the
 // host does; no numbers, no times of a device.
 package fake
 
@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"tgi/runtime/cuda"
+	"tgi/runtime/kernel"
+	"tgi/runtime/lowrank"
 	"tgi/runtime/ort/fetch"
 	"tgi/runtime/reduce"
 )
@@ -35,6 +37,8 @@ type Counters struct {
 	// Allocations are all there were; Live and LiveBytes are those not freed, pinned ones too; Streams are open,
 	// Modules loaded.
 	Allocations, Live, LiveBytes, Streams, Modules int64
+	// OwnLaunches are those of our own kernels among the Launches.
+	OwnLaunches int64
 }
 
 // Since returns what was counted after before.
@@ -44,12 +48,13 @@ func (c Counters) Since(before Counters) Counters {
 		c.CopiesOut - before.CopiesOut, c.CopiesWithin - before.CopiesWithin, c.Waits - before.Waits,
 		c.GraphLaunches - before.GraphLaunches, c.Captures - before.Captures, c.Allocations - before.Allocations,
 		c.Live - before.Live, c.LiveBytes - before.LiveBytes, c.Streams - before.Streams, c.Modules - before.Modules,
+		c.OwnLaunches - before.OwnLaunches,
 	}
 }
 
 // Numbers of the fields after the counters, in the order of state.h.
 const (
-	fieldFail = iota + 13
+	fieldFail = iota + 14
 	fieldNoMemory
 	fieldTotal
 	fieldNoKernels
@@ -121,7 +126,8 @@ func Build(t testing.TB) (d *Device, dir string) {
 	if err := os.CopyFS(dir, sources); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"reduce.cu": reduce.Source, "emulate.h": reduce.Emulation} {
+	for name, text := range map[string]string{"reduce.cu": reduce.Source, "lowrank.cu": lowrank.Source,
+		"emulate.h": kernel.Emulation} {
 		if err := os.WriteFile(filepath.Join(dir, "lib", name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -138,15 +144,16 @@ func Build(t testing.TB) (d *Device, dir string) {
 	}
 	d.set(fieldTotal, memory)
 	os.Setenv("TGI_FAKE_CUDA", path) // of the process: the libraries stay loaded
-	for name, source := range map[string]string{"libcuda.so.1": "driver.c", "libcurand.so.10": "empty.c",
-		"libcudart.so.13": "cudart.c", "libcublas.so.13": "cublas.c", "libcublasLt.so.13": "cublaslt.c"} {
-		build(t, dir, name, source)
+	for name, list := range map[string][]string{"libcuda.so.1": {"driver.c", "reduce.c", "lowrank.c"},
+		"libcurand.so.10": {"empty.c"}, "libcudart.so.13": {"cudart.c"}, "libcublas.so.13": {"cublas.c"},
+		"libcublasLt.so.13": {"cublaslt.c"}} {
+		build(t, dir, name, list)
 	}
 	return d, dir
 }
 
 // build compiles a library. Its functions carry its name as their version, as the provider asks.
-func build(t testing.TB, dir, name, source string) {
+func build(t testing.TB, dir, name string, list []string) {
 	t.Helper()
 	versions := filepath.Join(dir, name+".map")
 	if err := os.WriteFile(versions, []byte(name+" { global: *; };\n"), 0o600); err != nil {
@@ -157,9 +164,11 @@ func build(t testing.TB, dir, name, source string) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, name)
-	args := append(strings.Fields(string(cc)), "-std=gnu11", "-w", "-O1", "-ffp-contract=off", "-shared", "-fPIC", "-o",
-		out,
-		filepath.Join(dir, "lib", source), filepath.Join(dir, "lib", "state.c"), "-Wl,-soname,"+name)
+	args := append(strings.Fields(string(cc)), "-std=gnu11", "-w", "-O1", "-ffp-contract=off", "-shared", "-fPIC",
+		"-o", out, "-Wl,-soname,"+name)
+	for _, source := range append(list, "state.c") {
+		args = append(args, filepath.Join(dir, "lib", source))
+	}
 	if name != "libcuda.so.1" && name != "libcurand.so.10" {
 		args = append(args, "-Wl,--version-script,"+versions)
 	}
@@ -177,7 +186,8 @@ func (d *Device) Counters() Counters {
 		d.t.Fatal(err)
 	}
 	for i, field := range []*int64{&c.Launches, &c.Products, &c.CopiesIn, &c.CopiesOut, &c.CopiesWithin, &c.Waits,
-		&c.GraphLaunches, &c.Captures, &c.Allocations, &c.Live, &c.LiveBytes, &c.Streams, &c.Modules} {
+		&c.GraphLaunches, &c.Captures, &c.Allocations, &c.Live, &c.LiveBytes, &c.Streams, &c.Modules,
+		&c.OwnLaunches} {
 		*field = int64(binary.LittleEndian.Uint64(b[8*i:]))
 	}
 	return c

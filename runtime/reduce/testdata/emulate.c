@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "emulate.h"
+#include "../../kernel/emulate.h"
 #include "../reduce.cu"
 
 static void *take(size_t bytes) {

@@ -1,42 +1,55 @@
-// libcuda.so.1: the one function that the provider uses, and what runs our own kernel, which computes here what it
-// computes on a device. reduce.cu and emulate.h are those of runtime/reduce.
+// libcuda.so.1: the one function that the provider uses, and what runs our own kernels, which compute here what they
+// compute on a device.
 #include "state.h"
 
-#include "emulate.h"
-#include "reduce.cu"
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels.h"
 
 int cuTensorMapEncodeTiled(void) { return 0; }
 
 enum { UNSUPPORTED_PTX = 222, NOT_FOUND = 500 };
 
-static char the_module;
+static const struct kernel *const kernels[] = {&reduce_kernel, &shrink_kernel, &expand_kernel};
+enum { KERNELS = sizeof kernels / sizeof *kernels };
 
+// A module is the text that it was made of.
 int cuModuleLoadData(void **module, const char *image) {
-	if (fake_state()->no_kernels) return UNSUPPORTED_PTX;
-	if (!strstr(image, ".entry tgi_reduce(")) return UNSUPPORTED_PTX;
+	if (fake_state()->no_kernels || !strstr(image, ".entry tgi_")) return UNSUPPORTED_PTX;
 	COUNT(modules, 1);
-	*module = &the_module;
+	*module = strdup(image);
 	return 0;
 }
 
 int cuModuleGetFunction(void **function, void *module, const char *name) {
-	*function = (void *)tgi_reduce;
-	return strcmp(name, "tgi_reduce") ? NOT_FOUND : 0;
+	char entry[64] = ".entry ";
+	strncat(strncat(entry, name, 50), "(", 2);
+	for (int i = 0; i < KERNELS; i++) {
+		if (strcmp(kernels[i]->name, name) || !strstr(module, entry)) continue;
+		*function = (void *)kernels[i];
+		return 0;
+	}
+	return NOT_FOUND;
 }
 
-int cuModuleUnload(void *module) { COUNT(modules, -1); return 0; }
+int cuModuleUnload(void *module) {
+	COUNT(modules, -1);
+	free(module);
+	return 0;
+}
 
 int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
                    unsigned shared, void *stream, void **arguments, void **extra) {
 	static char busy;  // the emulation has static memory
-	if (fake_state()->fail) return (int)fake_state()->fail;
-	if (function != (void *)tgi_reduce || threads != THREADS || y != 1 || z != 1 || ty != 1 || tz != 1 || shared) return 1;
+	const struct kernel *k = function;
+	if (threads != k->threads || !x || !y || x > 0x7fffffff || y > 65535 || z != 1 || ty != 1 || tz != 1 || shared) return 1;
+	const int error = fault(LAUNCH);
+	if (error) return error;
 	COUNT(launches, 1);
+	COUNT(own_launches, 1);
 	while (__atomic_test_and_set(&busy, __ATOMIC_ACQUIRE)) {}
-	stride = 1;
-	for (block = 0; block < x; block++)
-		tgi_reduce(*(const float **)arguments[0], *(const u32 **)arguments[1], *(float **)arguments[2],
-			*(struct answer **)arguments[3], *(u32 *)arguments[4]);
+	k->run(x, y, arguments);
 	__atomic_clear(&busy, __ATOMIC_RELEASE);
 	return 0;
 }

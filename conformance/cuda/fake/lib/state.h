@@ -7,7 +7,7 @@
 // The order is that of Counters in fake.go.
 struct fake_state {
 	int64_t launches, products, copies_in, copies_out, copies_within, waits, graph_launches, captures;
-	int64_t allocations, live, live_bytes, streams, modules;
+	int64_t allocations, live, live_bytes, streams, modules, own_launches;
 	// Told by the test: the error of every call on the device, whether allocations fail, the memory of the device, and
 	// whether the driver refuses our kernels.
 	int64_t fail, no_memory, total, no_kernels;

@@ -1,4 +1,4 @@
-"""Compiles reduce.cu to reduce.ptx with NVRTC, or with --check compares: `make cuda-kernels`.
+"""Compiles the kernels that are named, each X.cu to X.ptx, with NVRTC, or with --check compares: `make cuda-kernels`.
 
 NVRTC comes as a package, which is downloaded into a temporary folder, or from the folder that TGI_NVRTC names.
 """
@@ -13,7 +13,7 @@ import zipfile
 # PTX of a newer NVRTC may be refused by the oldest driver that CUDA 13 runs on.
 PACKAGE = "nvidia-cuda-nvrtc==13.0.88"
 OPTIONS = ["--gpu-architecture=compute_80", "--fmad=false", "--prec-div=true", "--ftz=false", "--std=c++17"]
-HERE = os.path.dirname(os.path.abspath(__file__))
+PRELUDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "device.h")
 
 
 def unpack(folder):
@@ -26,12 +26,15 @@ def unpack(folder):
                     f.write(z.read(name))
 
 
-def compile_source(folder, source):
+def load(folder):
     names = sorted(f for f in os.listdir(folder) if ".so" in f and "alt" not in f)
     for n in names:
         if "builtins" in n:
             ctypes.CDLL(os.path.join(folder, n), mode=ctypes.RTLD_GLOBAL)
-    nvrtc = ctypes.CDLL(os.path.join(folder, next(n for n in names if n.startswith("libnvrtc.so"))))
+    return ctypes.CDLL(os.path.join(folder, next(n for n in names if n.startswith("libnvrtc.so"))))
+
+
+def compile_source(nvrtc, source):
     program = ctypes.c_void_p()
 
     def call(name, *args):
@@ -43,7 +46,7 @@ def compile_source(folder, source):
             nvrtc.nvrtcGetProgramLog(program, log)
             sys.exit(f"{name} failed with {code}: {log.value.decode()}")
 
-    call("nvrtcCreateProgram", ctypes.byref(program), source, b"reduce.cu", 0, None, None)
+    call("nvrtcCreateProgram", ctypes.byref(program), source, b"kernel.cu", 0, None, None)
     call("nvrtcCompileProgram", program, len(OPTIONS), (ctypes.c_char_p * len(OPTIONS))(*[o.encode() for o in OPTIONS]))
     size = ctypes.c_size_t()
     call("nvrtcGetPTXSize", program, ctypes.byref(size))
@@ -52,25 +55,32 @@ def compile_source(folder, source):
     return ptx.value.decode()
 
 
+def compile_all(nvrtc, paths, check):
+    with open(PRELUDE, "rb") as f:
+        prelude = f.read()
+    for path in paths:
+        with open(path, "rb") as f:
+            source = prelude + f.read()
+        lines = [f"// {os.path.basename(path)} {hashlib.sha256(source).hexdigest()}", f"// {PACKAGE} {' '.join(OPTIONS)}"]
+        lines += [line.rstrip() for line in compile_source(nvrtc, source).split("\n")]
+        text = "\n".join(lines).rstrip() + "\n"
+        to = os.path.splitext(path)[0] + ".ptx"
+        if not check:
+            with open(to, "w") as f:
+                f.write(text)
+            continue
+        with open(to) as f:
+            if f.read() != text:
+                sys.exit(f"{to} is not what {path} compiles to: run make cuda-kernels")
+
+
 def main():
-    with open(os.path.join(HERE, "reduce.cu"), "rb") as f:
-        source = f.read()
+    paths = [a for a in sys.argv[1:] if a != "--check"]
     with tempfile.TemporaryDirectory() as folder:
         given = os.environ.get("TGI_NVRTC")
         if not given:
             unpack(folder)
-        text = compile_source(given or folder, source)
-    lines = [f"// reduce.cu {hashlib.sha256(source).hexdigest()}", f"// {PACKAGE} {' '.join(OPTIONS)}"]
-    lines += [line.rstrip() for line in text.split("\n")]
-    text = "\n".join(lines).rstrip() + "\n"
-    path = os.path.join(HERE, "reduce.ptx")
-    if "--check" not in sys.argv:
-        with open(path, "w") as f:
-            f.write(text)
-        return
-    with open(path) as f:
-        if f.read() != text:
-            sys.exit("reduce.ptx is not what reduce.cu compiles to: run make cuda-kernels")
+        compile_all(load(given or folder), paths, "--check" in sys.argv)
 
 
 main()

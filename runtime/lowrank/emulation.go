@@ -1,0 +1,9 @@
+package lowrank
+
+import _ "embed" // the kernels as C
+
+// Source is the kernels' source, which is C behind kernel.Emulation: the fake CUDA device of the tests runs it. Nothing
+// else reads it, so that it is in no program but tests.
+//
+//go:embed lowrank.cu
+var Source string
