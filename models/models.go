@@ -47,8 +47,8 @@ type Built struct {
 	Dir string `json:"-"`
 	// ModelFile is the path of model.onnx in Dir.
 	ModelFile string `json:"-"`
-	// AdaptedFile is the path of the graph that takes low-rank adapters, over the same weights; empty on devices
-	// without them.
+	// AdaptedFile is the path of the graph that takes low-rank adapters, over the same weights; empty for models
+	// that cannot have them.
 	AdaptedFile string `json:"-"`
 	// VisionFile is the path of the graph that turns tiles of pictures into vectors, over the same weights; empty for
 	// models of text only.

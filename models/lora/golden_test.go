@@ -128,7 +128,7 @@ func (m *model) add(t testing.TB, dir string) llm.Adapter {
 		t.Fatal(err)
 	}
 	estimate, err := lora.EstimateBytes(dir)
-	if bytes := ort.AdapterBytes(sites(a)); err != nil || bytes < a.Bytes || bytes > estimate+16<<10 {
+	if bytes := m.AdapterBytes(sites(a)); err != nil || bytes < a.Bytes || bytes > estimate+16<<10 {
 		t.Errorf("%s takes %d bytes, its numbers %d, the estimate is %d: %v", dir, bytes, a.Bytes, estimate, err)
 	}
 	return id

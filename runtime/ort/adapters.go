@@ -61,8 +61,8 @@ func adapterHead(sites int) (at, numbers int) {
 	return at, at + align(sites*int(unsafe.Sizeof(C.struct_tgi_lora_site{})))
 }
 
-// AdapterBytes returns the memory that an adapter takes on the CPU.
-func AdapterBytes(sites []LowRank) int64 {
+// adapterBytes returns the memory that an adapter takes.
+func adapterBytes(sites []LowRank) int64 {
 	_, bytes := adapterHead(len(sites))
 	for i := range sites {
 		s := &sites[i]
@@ -79,7 +79,7 @@ func newAdapter(sites []LowRank) (adapter, error) {
 		}
 	}
 	head, at := adapterHead(len(sites))
-	memory, err := mapPages(int(AdapterBytes(sites)))
+	memory, err := mapPages(int(adapterBytes(sites)))
 	if err != nil {
 		return adapter{}, err
 	}
@@ -108,6 +108,9 @@ func newAdapter(sites []LowRank) (adapter, error) {
 
 // errNoAdapters says that a model was opened without Options.Adapters.
 var errNoAdapters = errors.New("the model was opened without adapters")
+
+// AdapterBytes returns the memory that an adapter takes.
+func (p *Paged) AdapterBytes(sites []LowRank) int64 { return adapterBytes(sites) }
 
 // AddAdapter loads an adapter and returns its number. sites has one entry for each matrix that Options.Adapters
 // counts. It may run beside Forward.

@@ -24,6 +24,7 @@ import (
 type adapting interface {
 	AddAdapter([]ort.LowRank) (llm.Adapter, error)
 	RemoveAdapter(llm.Adapter)
+	AdapterBytes([]ort.LowRank) int64
 }
 
 // adaptingBackend is a backend as the pool of adapters sees it.
@@ -39,7 +40,7 @@ func (b adaptingBackend) AddAdapter(a *lora.Adapter) (int, error) {
 func (b adaptingBackend) RemoveAdapter(number int) { b.adapting.RemoveAdapter(llm.Adapter(number)) }
 
 // AdapterBytes implements lora.Backend.
-func (b adaptingBackend) AdapterBytes(a *lora.Adapter) int64 { return ort.AdapterBytes(lowRanks(a)) }
+func (b adaptingBackend) AdapterBytes(a *lora.Adapter) int64 { return b.adapting.AdapterBytes(lowRanks(a)) }
 
 // lowRanks hands an adapter to the backend.
 func lowRanks(a *lora.Adapter) []ort.LowRank {
@@ -103,7 +104,7 @@ func (in *instance) loadAdapters(ctx context.Context, cfg config.Config, say fun
 	if !cfg.Model.Adapts() {
 		return nil
 	}
-	b := adaptingBackend{in.backend.(adapting)} // that of a device with adapters: see device.open
+	b := adaptingBackend{in.backend.(adapting)}
 	in.adapters = &adapters{lora.NewPool(b, in.source.openCheckpoint, adapterBytes(cfg.Model)), say}
 	for i, a := range cfg.Model.Adapters {
 		one, err := in.adapters.Add(ctx, a.Name, a.Path, false)
@@ -141,9 +142,6 @@ func adapterError(cfg config.Config, i int, err error) error {
 	}
 	return fmt.Errorf("%s: %w", at, err)
 }
-
-// errNoAdapters says that adapters are configured for a device that does not compute them.
-var errNoAdapters = errors.New("adapters are computed on the CPU only: set runtime.device = \"cpu\", or remove them")
 
 // adaptable counts the matrices that adapters may add to; 0 for a model without adapters.
 func (in *instance) adaptable(cfg config.Config) int {

@@ -54,11 +54,12 @@ func (d device) free() (free, total int64) {
 // counts those that adapters may add to, 0 without adapters.
 func (d device) open(b models.Built, matrices int, cfg config.Config) (backend, config.Limits, error) {
 	rows, perSequence := shapeOfCache(cfg.Limits, b.MaxPositions, b.BlockSize)
-	if d.onGPU() && matrices > 0 {
-		return nil, cfg.Limits, errNoAdapters
+	if matrices > 0 && b.AdaptedFile == "" {
+		return nil, cfg.Limits, fmt.Errorf("adapters are not computed for %s: remove them and model.adapter_memory",
+			b.Architecture)
 	}
 	if d.onGPU() {
-		return d.openGPU(b, cfg, rows, rows*perSequence)
+		return d.openGPU(b, matrices, cfg, rows, rows*perSequence)
 	}
 	opt := backendOptions(b)
 	blockBytes := int64(opt.BlockBytes())
@@ -72,10 +73,6 @@ func (d device) open(b models.Built, matrices int, cfg config.Config) (backend, 
 	if err != nil {
 		return nil, limits, err
 	}
-	if matrices > 0 && b.AdaptedFile == "" {
-		return nil, limits, fmt.Errorf("adapters are not computed for %s: remove them and model.adapter_memory",
-			b.Architecture)
-	}
 	if matrices > 0 {
 		opt.ModelPath, opt.Adapters = b.AdaptedFile, matrices
 	}
@@ -88,7 +85,7 @@ func (d device) open(b models.Built, matrices int, cfg config.Config) (backend, 
 }
 
 // openGPU is open for a GPU, whose cache has at most so many blocks: the limits follow from what the model leaves.
-func (d device) openGPU(b models.Built, cfg config.Config, rows, blocks int) (backend, config.Limits, error) {
+func (d device) openGPU(b models.Built, matrices int, cfg config.Config, rows, blocks int) (backend, config.Limits, error) {
 	largest, err := cfg.Limits.Size(b.MaxPositions, blocks*b.BlockSize)
 	if err != nil {
 		return nil, largest, err
@@ -96,6 +93,9 @@ func (d device) openGPU(b models.Built, cfg config.Config, rows, blocks int) (ba
 	opt := d.options(b)
 	opt.MaxBlocks, opt.CacheBytes = blocks, int64(cfg.Runtime.KVMemory)
 	opt.StepTokens, opt.StepRows = largest.MaxBatchPrefillTokens, rows
+	if matrices > 0 {
+		opt.ModelPath, opt.Adapters, opt.AdapterBytes = b.AdaptedFile, matrices, adapterBytes(cfg.Model)
+	}
 	if opt.Graphs, err = graphSizes(cfg.Runtime.CUDAGraphs, rows); err != nil {
 		return nil, largest, err
 	}

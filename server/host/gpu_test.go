@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,6 +208,69 @@ func TestGPUShared(t *testing.T) {
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestGPUAdapters: requests with several adapters and without share the steps of a GPU; adapters come and go while it
+// works, within their memory, which comes back; steps without adapters launch none of their kernels.
+func TestGPUAdapters(t *testing.T) {
+	d, path := onFakeGPU(t)
+	if d == nil {
+		return
+	}
+	before := d.Counters()
+	list := manyAdapters(t, 4)
+	c := testConfig()
+	c.Model.Adapters, c.Model.AdapterMemory, c.Runtime.KVMemory = list[:2], 4<<20, 64<<20
+	c.Server.AdminKeys = []string{adminKey}
+	p := plug(t, openOnGPU(t, c, path, io.Discard))
+	launches := func(adapter string) int64 { // of our own, for a prompt: its token ends the text
+		before := d.Counters()
+		p.generated(t, adapter, "")
+		return d.Counters().Since(before).OwnLaunches
+	}
+	desc := p.defaultModel().instance.source.desc.Config
+	if got, want := launches("a0")-launches(""), int64(2*(5*desc.Layers+1)); got != want {
+		t.Errorf("%d launches of our own more with an adapter, want %d", got, want)
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for _, adapter := range []string{"", "a0", "a1"} {
+		for _, parameters := range []string{"", `,"num_beams":3`, `,"grammar":{"type":"regex","value":"[a-f ]{5,60}"}`} {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						p.generated(t, adapter, parameters)
+					}
+				}
+			})
+		}
+	}
+	for i := range 20 {
+		p.change(t, "mine", list[2+i%2].Path, true, 200, "added")
+		p.generated(t, "mine", "")
+		if i%3 == 0 {
+			p.change(t, "mine", "", false, 200, "removed")
+		}
+	}
+	close(stop)
+	wg.Wait()
+	if status, text := p.call(t, http.MethodPost, "/generate",
+		[]byte(`{"inputs":"a","parameters":{"adapter_id":"none"}}`)); status != http.StatusUnprocessableEntity {
+		t.Errorf("an unknown adapter: %d %s", status, text)
+	}
+	st := p.defaultModel().adapters
+	if used, budget := st.Bytes(); used > budget || budget != 4<<20 {
+		t.Errorf("adapters take %d of %d bytes", used, budget)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := d.Counters(); got.Modules != before.Modules || got.Streams != before.Streams || got.LiveBytes > 32<<20 {
+		t.Errorf("left: %+v", got)
 	}
 }
 
