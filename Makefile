@@ -49,7 +49,8 @@ ort-cuda-host: # the part of it that tests without a GPU need, 247 MB
 	@$(GO) run ./runtime/ort/fetch/cmd --gpu library
 
 test-cuda-host: ort ort-cuda-host ## test the CUDA backend without a GPU, over a CUDA runtime that computes nothing
-	TGI_VERIFY=1 $(GO) test -vet=off -timeout 15m ./runtime/cuda ./runtime/ort ./runtime/reduce ./conformance/cuda/... \
+	TGI_VERIFY=1 $(GO) test -vet=off -timeout 15m ./runtime/cuda ./runtime/ort ./runtime/kernel ./runtime/lowrank \
+	  ./runtime/reduce ./conformance/cuda/... \
 	  ./models/decoder
 	TGI_VERIFY=1 $(GO) test -vet=off -timeout 15m ./server/host -run GPU
 

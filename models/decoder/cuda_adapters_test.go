@@ -171,8 +171,8 @@ func (m *interpreter) lora(n readNode, in []array) []float32 {
 	return out
 }
 
-// adaptersOnDevice opens the graph with adapters of a model on the fake device: all nodes are on it, and a step launches
-// two kernels of our own for each product if a row has an adapter, and none else.
+// adaptersOnDevice opens the graph with adapters of a model on the fake device: all nodes are on it, and a step
+// launches two kernels of our own for each product if a row has an adapter, and none else.
 func adaptersOnDevice(t *testing.T, device *fake.Device, c hf.Config, r Result, path string, o ort.CUDAOptions,
 	s *llm.Step) {
 	o.ModelPath = filepath.Join(filepath.Dir(path), AdaptedFile)

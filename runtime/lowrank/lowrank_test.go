@@ -210,7 +210,8 @@ func TestKernelsAddWhatTheDefinitionSays(t *testing.T) {
 			width = 0
 			const before = 1000 // columns of a product that others compute
 			for i := range count {
-				lists[a] = append(lists[a], randomMatrix(rng, in, outs[i], before+width, []int{0, 1, 4, 8, 16, 70}[rng.IntN(6)]))
+				rank := []int{0, 1, 4, 8, 16, 70}[rng.IntN(6)]
+				lists[a] = append(lists[a], randomMatrix(rng, in, outs[i], before+width, rank))
 				width += outs[i]
 			}
 			for i := range lists[a][1:] {
@@ -297,8 +298,8 @@ func TestEveryNumberOf16Bits(t *testing.T) {
 			m := one(v)
 			at := d.put(bytesOf(y))
 			adapter := d.load([]Matrix{m})
-			d.ask(nil, 0, run, d.put(x), at, d.malloc(ProductBytes), d.put(bytesOf([]uint64{adapter})), 1|1<<32, 8|1<<48,
-				flags)
+			d.ask(nil, 0, run, d.put(x), at, d.malloc(ProductBytes), d.put(bytesOf([]uint64{adapter})),
+				1|1<<32, 8|1<<48, flags)
 			got := d.ask(nil, 2*len(y), read, at, uint64(2*len(y)))
 			for i := range y {
 				n := binary.LittleEndian.Uint16(got[2*i:])

@@ -52,7 +52,8 @@ func tinyCUDAModel(t testing.TB, o CUDAOptions, kind element) string {
 		product := "qkv" + l
 		if o.Adapters > 0 {
 			product = "base" + l
-			g.node("tgi", "LoRA", []string{product, x, adaptersInput, loraInput}, "qkv"+l, attrs{"first": 3 * i, "count": 3})
+			g.node("tgi", "LoRA", []string{product, x, adaptersInput, loraInput}, "qkv"+l,
+				attrs{"first": 3 * i, "count": 3})
 		}
 		g.node("", "MatMul", []string{x, "qkv_w" + l}, product, nil)
 		g.nodes("com.microsoft", "PagedAttention", []string{"qkv" + l, "", "", "k_cache." + l, "v_cache." + l,

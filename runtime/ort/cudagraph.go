@@ -94,7 +94,8 @@ func (m *CUDA) openGraphs() error {
 		width *= 2
 	}
 	rows := m.o.Graphs[len(m.o.Graphs)-1]
-	return m.graphs.mem.reserve(bucket{rows: rows, width: width}.sizes(m.o.Adapters > 0).layout().bytes, rows*m.o.Vocab*float32s.size())
+	largest := bucket{rows: rows, width: width}.sizes(m.o.Adapters > 0).layout()
+	return m.graphs.mem.reserve(largest.bytes, rows*m.o.Vocab*float32s.size())
 }
 
 // sizes are those of the bucket's arrays.

@@ -104,8 +104,8 @@ func cudaLoRA(t *testing.T, d *fake.Device) {
 			data, x2, out := onDevice(t, base), onDevice(t, x), onDevice(t, make([]uint16, len(base)))
 			ids := onDevice(t, make([]int64, tokens))
 			defer func() { // the fake's memory is the host's
-				for _, p := range []unsafe.Pointer{unsafe.Pointer(&data[0]), unsafe.Pointer(&x2[0]), unsafe.Pointer(&out[0]),
-					unsafe.Pointer(&ids[0])} {
+				for _, p := range []unsafe.Pointer{unsafe.Pointer(&data[0]), unsafe.Pointer(&x2[0]),
+					unsafe.Pointer(&out[0]), unsafe.Pointer(&ids[0])} {
 					(&deviceMem{at: p}).free()
 				}
 			}()
@@ -157,9 +157,9 @@ func cudaLoRA(t *testing.T, d *fake.Device) {
 				for _, s := range sites[w][3:] {
 					for o, v := range s.Add(wide[i*128:][:128]) {
 						at := i*256 + s.Offset + o
-						want := wideOf(base[at], kind) + v
-						if off := math.Abs(float64(wideOf(got[at], kind) - want)); off > math.Abs(float64(want))/256+1e-6 {
-							t.Fatalf("token %d of %d, column %d: %g, want %g", i, tokens, s.Offset+o, wideOf(got[at], kind), want)
+						is, want := wideOf(got[at], kind), wideOf(base[at], kind)+v
+						if math.Abs(float64(is-want)) > math.Abs(float64(want))/256+1e-6 {
+							t.Fatalf("token %d of %d, column %d: %g, want %g", i, tokens, s.Offset+o, is, want)
 						}
 					}
 				}
@@ -234,7 +234,7 @@ func cudaAdapters(t *testing.T, d *fake.Device) {
 				got.Allocations != 0 || (got.GraphLaunches == 1) != c.replay || c.replay && got.Launches != 0) {
 				t.Errorf("%s, run %d: %+v", c.name, run, got)
 			}
-			if recorded := c.step.Adapters != nil && c.replay && slices.Max(c.step.Adapters) > 0; run == 0 && recorded &&
+			if run == 0 && c.replay && slices.Max(c.step.Adapters) > 0 &&
 				(got.OwnLaunches == 0 || got.OwnLaunches%int64(2*o.Layers) != 0) {
 				t.Errorf("%s is recorded: %+v", c.name, got)
 			}
@@ -291,7 +291,8 @@ func cudaAdaptersComeAndGo(t *testing.T, d *fake.Device) {
 	if got := d.Counters().Since(before); got.LiveBytes < m.AdapterBytes(sites) {
 		t.Error("an adapter is freed below a step")
 	}
-	if _, err := m.Forward(adaptedStep(3, id)); !errors.Is(err, llm.ErrBackend) || !strings.Contains(err.Error(), "not loaded") {
+	_, err = m.Forward(adaptedStep(3, id))
+	if !errors.Is(err, llm.ErrBackend) || !strings.Contains(err.Error(), "not loaded") {
 		t.Errorf("a step with a removed adapter: %v", err)
 	}
 	if err := m.Compute(adaptedStep(3, kept)); err != nil {

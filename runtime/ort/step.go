@@ -196,7 +196,8 @@ func checkCUDATensors(s *session, o CUDAOptions) (element, error) {
 	}
 	wantIn := append(wantedInputs(), tensorInfo{"attention_metadata", int32s, []int64{metadataSize}})
 	if o.Adapters > 0 {
-		wantIn = append(wantIn, tensorInfo{adaptersInput, int64s, []int64{-1}}, tensorInfo{loraInput, int64s, []int64{1}})
+		wantIn = append(wantIn, tensorInfo{adaptersInput, int64s, []int64{-1}},
+			tensorInfo{loraInput, int64s, []int64{1}})
 	}
 	wantOut := []tensorInfo{{"logits", float32s, []int64{-1, int64(o.Vocab)}}}
 	for layer := range o.Layers {

@@ -85,7 +85,8 @@ func (d device) open(b models.Built, matrices int, cfg config.Config) (backend, 
 }
 
 // openGPU is open for a GPU, whose cache has at most so many blocks: the limits follow from what the model leaves.
-func (d device) openGPU(b models.Built, matrices int, cfg config.Config, rows, blocks int) (backend, config.Limits, error) {
+func (d device) openGPU(b models.Built, matrices int, cfg config.Config, rows, blocks int) (backend, config.Limits,
+	error) {
 	largest, err := cfg.Limits.Size(b.MaxPositions, blocks*b.BlockSize)
 	if err != nil {
 		return nil, largest, err

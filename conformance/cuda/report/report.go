@@ -1,8 +1,8 @@
 // Package report measures and checks a CUDA device from end to end: logits against the CPU's in 32 bits, batches
-// against rows alone, CUDA graphs against steps that are launched one by one, shared and forked cache blocks, a whole
-// context in chunks, both kinds of kernels for quantised weights, what the sampling kernel makes of rows, memory over
-// opens and closes, the whole server over HTTP, and then how fast steps and servers are, beside other engines. It
-// writes Markdown.
+// against rows alone, low-rank adapters, CUDA graphs against steps that are launched one by one, shared and forked
+// cache blocks, a whole context in chunks, both kinds of kernels for quantised weights, what the sampling kernel
+// makes of rows, memory over opens and closes, the whole server over HTTP, and then how fast steps and servers are,
+// beside other engines. It writes Markdown.
 //
 // The report is made of parts, which have a share of its time each. Each is a process of its own, so that one that
 // fails, hangs or leaves the device unusable does not take the others with it.
@@ -91,6 +91,7 @@ type part struct {
 var parts = []part{
 	{deviceName, 0.2, (*report).device},
 	{"logits", 1, (*report).numbers},
+	{"adapters", 0.4, (*report).adapters},
 	{"sampling", 0.4, (*report).sampling},
 	{"memory", 0.3, (*report).memory},
 	{"server", 1.5, (*report).server},
@@ -238,7 +239,10 @@ func (r *report) onDevice(b models.Built, blocks, stepTokens, rows int, graphs [
 }
 
 // onCPU opens a built model on the CPU.
-func onCPU(b models.Built, blocks int) (*ort.Paged, error) {
-	return ort.Open(ort.Options{ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim,
-		HalfCache: b.Cache == models.Float16, Vocab: b.Vocab, MaxLen: b.MaxPositions, Blocks: blocks})
+func onCPU(b models.Built, blocks int) (*ort.Paged, error) { return ort.Open(cpuOptions(b, blocks)) }
+
+// cpuOptions open a built model on the CPU with a cache of so many blocks.
+func cpuOptions(b models.Built, blocks int) ort.Options {
+	return ort.Options{ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim,
+		HalfCache: b.Cache == models.Float16, Vocab: b.Vocab, MaxLen: b.MaxPositions, Blocks: blocks}
 }

@@ -72,11 +72,12 @@ func TestDryRun(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	ways := len(sameWay) + 2
-	if got := strings.Count(text, "| not judged |"); got != 3*2*ways+3+2 {
+	if got := strings.Count(text, "| not judged |"); got != 3*2*ways+3+2+2*3 {
 		t.Errorf("%d comparisons\n%s", got, text)
 	}
 	for _, want := range []string{
 		"Fake H200", "limit of its memory: 4917 GB/s, by the clock", // device
+		"rows with eight adapters and none, each alone", "no row | half of the rows", // adapters
 		"CUDA graphs", "200 of 200 reductions", "After 3 opens and closes 0 MiB",
 		// server
 		"- the device is the GPU: ", "- greedy texts: ", "- 64 requests with and without grammars at once: ",
