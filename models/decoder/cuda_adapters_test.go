@@ -112,7 +112,8 @@ func TestCUDAAdaptersComputeTheLogitsOfPEFT(t *testing.T) {
 		if !ok {
 			continue
 		}
-		m := interpret(t, builtAdapted(t, ck, Options{Device: models.CUDA, Weights: w, anySizes: true}), rotaryOf(t, ck))
+		f := builtAdapted(t, ck, Options{Device: models.CUDA, Weights: w, anySizes: true})
+		m := interpret(t, f, rotaryOf(t, ck))
 		m.adapters = [][]lowrank.Matrix{nil}
 		prompts, which := [][]llm.Token{g.Prompts[0]}, []int{0}
 		for _, p := range list {
