@@ -3,6 +3,7 @@ package decoder
 import (
 	"testing"
 
+	"tgi/models"
 	"tgi/models/hf"
 )
 
@@ -26,7 +27,7 @@ func TestMatricesOfSeparateGates(t *testing.T) {
 	} {
 		ck, _ := readGolden(t, c.name)
 		ck.Config.Activation = c.activation
-		list := Matrices(ck.Config)
+		list := Matrices(models.CPU, ck.Config)
 		at := 2 // behind the attention's, of a tensor that stacks queries, keys and values
 		if c.name == "llama2" {
 			at = 4

@@ -100,6 +100,10 @@ func (b *builder) stackedShared(i int, x string) string {
 func (b *builder) separateShared(i int, x string) string {
 	c, p := &b.cfg, graphPrefix(i)
 	gate, up, _ := c.SharedExpert(i)
-	gated := b.activation(i, p+"shared.", b.linear(p+"shared.gate", x, c.Hidden, false, gate))
-	return b.node("Mul", "", p+"shared.gated", []string{gated, b.linear(p+"shared.up", x, c.Hidden, false, up)})
+	product := func(name string, part hf.Slice) string {
+		b.adaptable(p+name, p+name, x, i == c.Layers-1)
+		return b.linear(p+name, x, c.Hidden, false, part)
+	}
+	gated := b.activation(i, p+"shared.", product("shared.gate", gate))
+	return b.node("Mul", "", p+"shared.gated", []string{gated, product("shared.up", up)})
 }

@@ -42,7 +42,7 @@ func BenchmarkSixteenRows(b *testing.B) {
 	if err := data.Close(); err != nil {
 		b.Fatal(err)
 	}
-	matrices := decoder.Matrices(ck.Config)
+	matrices := decoder.Matrices(models.CPU, ck.Config)
 	open := func(name string, graph []byte, adapters int) *ort.Paged {
 		file := filepath.Join(dir, name)
 		if err := os.WriteFile(file, graph, 0o600); err != nil {

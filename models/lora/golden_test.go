@@ -108,7 +108,7 @@ func openModel(t testing.TB, checkpoint string, w models.Weights) *model {
 	p, err := ort.Open(ort.Options{ModelPath: file, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
 		HeadDim: r.Arch.HeadDim, HalfCache: r.Layout.Cache == models.Float16,
 		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, Blocks: 64, Threads: 2, Width: r.Arch.Width,
-		Places: r.Arch.Places, KeyEnds: r.Arch.KeyEnds, Adapters: len(decoder.Matrices(ck.Config))})
+		Places: r.Arch.Places, KeyEnds: r.Arch.KeyEnds, Adapters: len(decoder.Matrices(models.CPU, ck.Config))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func openModel(t testing.TB, checkpoint string, w models.Weights) *model {
 // add loads a golden's adapter.
 func (m *model) add(t testing.TB, dir string) llm.Adapter {
 	t.Helper()
-	a, err := lora.Open(dir, m.checkpoint)
+	a, err := lora.Open(dir, m.checkpoint, models.CPU)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestAdaptersComeAndGo(t *testing.T) {
 	others := make([]*lora.Adapter, len(cases))
 	for i, g := range cases {
 		var err error
-		if others[i], err = lora.Open(g.dir(), m.checkpoint); err != nil {
+		if others[i], err = lora.Open(g.dir(), m.checkpoint, models.CPU); err != nil {
 			t.Fatal(err)
 		}
 	}

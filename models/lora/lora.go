@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"tgi/models"
 	"tgi/models/decoder"
 	"tgi/models/hf"
 	"tgi/models/safetensors"
@@ -69,17 +70,17 @@ const (
 	suffixB = ".lora_B.weight"
 )
 
-// Open reads the adapter in dir for the model of an open checkpoint. Errors wrap ErrAdapter and name file, key or
-// tensor, and the reason.
-func Open(dir string, base *hf.Checkpoint) (*Adapter, error) {
-	a, err := open(os.DirFS(dir), dir, base)
+// Open reads the adapter in dir for the model of an open checkpoint on a device. Errors wrap ErrAdapter and name file,
+// key or tensor, and the reason.
+func Open(dir string, base *hf.Checkpoint, d models.Device) (*Adapter, error) {
+	a, err := open(os.DirFS(dir), dir, base, d)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrAdapter, dir, err)
 	}
 	return a, nil
 }
 
-func open(fsys fs.FS, dir string, base *hf.Checkpoint) (*Adapter, error) {
+func open(fsys fs.FS, dir string, base *hf.Checkpoint, d models.Device) (*Adapter, error) {
 	err := checkFile(fsys, hf.AdapterConfigFile, MaxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no %s: an adapter is a folder as PEFT saves it", hf.AdapterConfigFile)
@@ -111,12 +112,12 @@ func open(fsys fs.FS, dir string, base *hf.Checkpoint) (*Adapter, error) {
 		return nil, err
 	}
 	defer set.Close()
-	return newReader(settings, set, base).read()
+	return newReader(settings, set, base).read(d)
 }
 
 // read reads the adapter. Its file is mapped: where somebody else cuts it short meanwhile, reading it would end the
 // process.
-func (r *reader) read() (a *Adapter, err error) {
+func (r *reader) read(d models.Device) (a *Adapter, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		switch p := recover().(type) {
@@ -130,14 +131,15 @@ func (r *reader) read() (a *Adapter, err error) {
 			panic(p)
 		}
 	}()
-	if a, err = r.adapter(decoder.Matrices(r.base.Config)); err != nil {
+	if a, err = r.adapter(decoder.Matrices(d, r.base.Config)); err != nil {
 		return nil, err
 	}
 	a.Sum = sum(a)
 	return a, nil
 }
 
-// EstimateBytes returns about what the adapter in dir takes in memory, from the header of its file.
+// EstimateBytes returns about what the adapter in dir takes in memory at most, from the header of its file. Where gate
+// and up are one tensor in the checkpoint and two products, the first matrix of an adapter is there twice.
 func EstimateBytes(dir string) (int64, error) {
 	err := checkFile(os.DirFS(dir), hf.AdapterFile, MaxFile)
 	if err != nil {
@@ -165,7 +167,11 @@ func EstimateBytes(dir string) (int64, error) {
 		if t.DType == tensors.BF16 {
 			size = 2
 		}
-		total += size*roundUp(rank, paddedRank)*roundUp(columns, paddedColumns) + perTensor
+		bytes := size*roundUp(rank, paddedRank)*roundUp(columns, paddedColumns) + perTensor
+		if strings.HasSuffix(name, suffixA) {
+			bytes *= 2
+		}
+		total += bytes
 	}
 	return total, nil
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"tgi/models"
 	"tgi/models/hf"
 	"tgi/models/safetensors"
 	"tgi/models/tensors"
@@ -48,7 +49,7 @@ func TestFileCutShort(t *testing.T) {
 	if err := os.Truncate(file, 0); err != nil {
 		t.Fatal(err)
 	}
-	_, err = newReader(settings, set, base).read()
+	_, err = newReader(settings, set, base).read(models.CPU)
 	if err == nil || !strings.Contains(err.Error(), "changes while it is read") {
 		t.Errorf("got %v", err)
 	}
@@ -90,7 +91,7 @@ func TestFoldersThatAreNone(t *testing.T) {
 		if err := change(dir); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(dir, base); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Open(dir, base, models.CPU); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 		_, _ = EstimateBytes(dir) // which waits for nobody either
@@ -127,7 +128,7 @@ func TestRefusedByReason(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := Open(dir, base); err == nil || !strings.Contains(err.Error(), c.want) ||
+		if _, err := Open(dir, base, models.CPU); err == nil || !strings.Contains(err.Error(), c.want) ||
 			!strings.Contains(err.Error(), c.tensor) {
 			t.Errorf("%s: %v, want %s", c.tensor, err, c.want)
 		}

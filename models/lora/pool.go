@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"tgi/models"
 	"tgi/models/hf"
 )
 
@@ -39,6 +40,7 @@ var (
 // needed again. Where requests use all of them, others wait in a line. It is safe for concurrent use.
 type Pool struct {
 	backend Backend
+	device  models.Device
 	base    func() (*hf.Checkpoint, error) // opens the model's checkpoint
 	budget  int64                          // bytes
 
@@ -91,9 +93,9 @@ type Status struct {
 	Bytes     int64
 }
 
-// NewPool returns an empty pool. base opens the checkpoint of the model, which the pool closes.
-func NewPool(b Backend, base func() (*hf.Checkpoint, error), budget int64) *Pool {
-	return &Pool{backend: b, base: base, budget: budget, known: map[string]*entry{}}
+// NewPool returns an empty pool for a model on a device. base opens the checkpoint of the model, which the pool closes.
+func NewPool(b Backend, d models.Device, base func() (*hf.Checkpoint, error), budget int64) *Pool {
+	return &Pool{backend: b, device: d, base: base, budget: budget, known: map[string]*entry{}}
 }
 
 // Add reads the adapter in dir and gives it a name. If the name is taken, it fails with ErrTaken unless replace: then
@@ -263,7 +265,7 @@ func (p *Pool) read(dir string) (*Adapter, error) {
 		return nil, err
 	}
 	defer base.Close()
-	return Open(dir, base)
+	return Open(dir, base, p.device)
 }
 
 // load gives the backend an adapter that was read. The caller holds the lock.

@@ -21,7 +21,7 @@ struct site {
 	u64 a;  // address of [rank, in], in rounded up to whole chunks
 	u64 b;  // address of [rank, out]
 	u32 in, out;
-	u32 offset;     // the result goes to out columns of y from this on, counted from that of the first matrix
+	u32 offset;     // the result goes to out columns of y from this on
 	u32 rank;       // 0 where the adapter leaves the matrix alone
 	float scale;
 	u32 bfloat16;  // the elements of a and b; else 32-bit floats
@@ -135,9 +135,9 @@ KERNEL(tgi_lora_expand)
 		EACH(t) {
 			const u32 column = BLOCK_Y * THREADS + t;
 			u32 s = 0, row = 0;
-			while (s < count && column - (sites[s].offset - sites->offset) >= sites[s].out) row += sites[s++].rank;
+			while (s < count && column - sites[s].offset >= sites[s].out) row += sites[s++].rank;
 			if (column < width && s < count && sites[s].rank) {
-				const u32 own_column = column - (sites[s].offset - sites->offset);
+				const u32 own_column = column - sites[s].offset;
 				const float *own = h + (u64)from * STRIDE + row;
 				float sum[TILE] = {0};
 				for (u32 r = 0; r < sites[s].rank; r++) {

@@ -21,8 +21,7 @@ import (
 // matrix alone; its sizes are set all the same.
 type Matrix struct {
 	// In and Out are the sizes of the matrix. Its results are columns Offset to Offset+Out of the product that
-	// computes it, which may stack several matrices. On devices some products are computed apart: columns are counted
-	// from the Offset of their first matrix.
+	// computes it, which may stack several matrices.
 	In, Out, Offset int
 	Rank            int
 	Scale           float32

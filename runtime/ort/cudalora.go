@@ -124,9 +124,8 @@ func (m *CUDA) AddAdapter(sites []LowRank) (llm.Adapter, error) {
 	for i := range sites {
 		s := &sites[i]
 		err, own := s.Check(), shapes[i]
-		column := s.Offset - sites[own.first].Offset
-		if err == nil && s.Rank != 0 && (s.In != int(own.in) || column < 0 || column+s.Out > int(own.width)) {
-			err = fmt.Errorf("%d by %d at column %d, the product is %d by %d", s.Out, s.In, column, own.width, own.in)
+		if err == nil && s.Rank != 0 && (s.In != int(own.in) || s.Offset+s.Out > int(own.width)) {
+			err = fmt.Errorf("%d by %d at column %d, the product is %d by %d", s.Out, s.In, s.Offset, own.width, own.in)
 		}
 		if err != nil {
 			return 0, fmt.Errorf("matrix %d of the adapter: %w", i, err)

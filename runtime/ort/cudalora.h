@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-// tgi_cuda_lora_shape are the first matrix and the sizes of the node that computes a matrix.
+// tgi_cuda_lora_shape are the sizes of the node that computes a matrix.
 struct tgi_cuda_lora_shape {
-	int64_t first, in, width;
+	int64_t in, width;
 };
 
 struct tgi_cuda_lora {

@@ -55,7 +55,7 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	if (!d || n->first + n->count > d->count || n->count > d->most)
 		return op_invalid("tgi.LoRA: first or count is out of bounds");
 	for (int64_t i = n->first; i < n->first + n->count; i++)
-		d->shapes[i] = (struct tgi_cuda_lora_shape){n->first, columns, width};
+		d->shapes[i] = (struct tgi_cuda_lora_shape){columns, width};
 	if (!d->used) return NULL;
 	void *stream = NULL;
 	status = tgi_ort.KernelContext_GetGPUComputeStream(ctx, &stream);

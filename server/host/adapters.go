@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"tgi/models"
 	"tgi/models/decoder"
 	"tgi/models/demo"
 	"tgi/models/hf"
@@ -40,7 +41,9 @@ func (b adaptingBackend) AddAdapter(a *lora.Adapter) (int, error) {
 func (b adaptingBackend) RemoveAdapter(number int) { b.adapting.RemoveAdapter(llm.Adapter(number)) }
 
 // AdapterBytes implements lora.Backend.
-func (b adaptingBackend) AdapterBytes(a *lora.Adapter) int64 { return b.adapting.AdapterBytes(lowRanks(a)) }
+func (b adaptingBackend) AdapterBytes(a *lora.Adapter) int64 {
+	return b.adapting.AdapterBytes(lowRanks(a))
+}
 
 // lowRanks hands an adapter to the backend.
 func lowRanks(a *lora.Adapter) []ort.LowRank {
@@ -100,12 +103,13 @@ func (s checkpoint) openCheckpoint() (*hf.Checkpoint, error) {
 }
 
 // loadAdapters loads the adapters of the settings.
-func (in *instance) loadAdapters(ctx context.Context, cfg config.Config, say func(string, ...any)) error {
+func (in *instance) loadAdapters(ctx context.Context, cfg config.Config, d models.Device,
+	say func(string, ...any)) error {
 	if !cfg.Model.Adapts() {
 		return nil
 	}
 	b := adaptingBackend{in.backend.(adapting)}
-	in.adapters = &adapters{lora.NewPool(b, in.source.openCheckpoint, adapterBytes(cfg.Model)), say}
+	in.adapters = &adapters{lora.NewPool(b, d, in.source.openCheckpoint, adapterBytes(cfg.Model)), say}
 	for i, a := range cfg.Model.Adapters {
 		one, err := in.adapters.Add(ctx, a.Name, a.Path, false)
 		if err != nil {
@@ -144,11 +148,11 @@ func adapterError(cfg config.Config, i int, err error) error {
 }
 
 // adaptable counts the matrices that adapters may add to; 0 for a model without adapters.
-func (in *instance) adaptable(cfg config.Config) int {
+func (in *instance) adaptable(cfg config.Config, d models.Device) int {
 	if !cfg.Model.Adapts() {
 		return 0
 	}
-	return len(decoder.Matrices(in.source.desc.Config))
+	return len(decoder.Matrices(d, in.source.desc.Config))
 }
 
 // adapterOverhead bounds what an adapter takes beside its numbers.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"tgi/models"
 	"tgi/models/decoder"
 	"tgi/models/demo"
 	"tgi/models/hf"
@@ -45,7 +46,7 @@ func writeAdapter(t testing.TB, seed uint64, rank int, modules ...string) string
 			t.Fatal(err)
 		}
 	}
-	for _, m := range decoder.Matrices(base.Config) {
+	for _, m := range decoder.Matrices(models.CPU, base.Config) {
 		if slices.Contains(modules, m.Module[strings.LastIndexByte(m.Module, '.')+1:]) {
 			add(m.Module+".lora_A.weight", rank, m.In, 0.05)
 			add(m.Module+".lora_B.weight", m.Out, rank, 0.05)

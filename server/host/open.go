@@ -68,7 +68,7 @@ func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer,
 		if b, ok := in.backend.(*ort.CUDA); ok && b.NotMixed() != nil {
 			say("slower kernels for quantised weights: %v", b.NotMixed())
 		}
-		err = in.loadAdapters(ctx, cfg, say)
+		err = in.loadAdapters(ctx, cfg, d.Device, say)
 	}
 	if err == nil {
 		err = in.openImages(cfg, d, say)
@@ -287,7 +287,7 @@ func (in *instance) start(cfg config.Config, d device, obs engine.Observer, say 
 			in.backend = s
 		}
 	} else {
-		in.backend, in.limits, err = d.open(in.built, in.adaptable(cfg), cfg)
+		in.backend, in.limits, err = d.open(in.built, in.adaptable(cfg, d.Device), cfg)
 	}
 	if err != nil {
 		return err

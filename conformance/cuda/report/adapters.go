@@ -43,14 +43,14 @@ func (r *report) adapters() error {
 	if err != nil {
 		return err
 	}
-	matrices := decoder.Matrices(config.Config)
+	c := config.Config
 	r.line("Relative error of a token's logits: average, worst; share of tokens with the same likeliest next one.\n")
 	r.line("| model | weights | against | average | worst | likeliest | |\n|---|---|---|---|---|---|---|")
 	for _, w := range r.o.Formats {
 		if r.over("adapters", "%s, and what follows", w) {
 			return nil
 		}
-		if err := r.adapted(matrices, w); err != nil {
+		if err := r.adapted(c, w); err != nil {
 			return fmt.Errorf("%s: %w", w, err)
 		}
 	}
@@ -61,7 +61,7 @@ func (r *report) adapters() error {
 		if r.over("adapters", "times in %s, and what follows", w) {
 			return nil
 		}
-		if err := r.adaptedTimes(matrices, w); err != nil {
+		if err := r.adaptedTimes(c, w); err != nil {
 			return fmt.Errorf("times in %s: %w", w, err)
 		}
 	}
@@ -69,7 +69,8 @@ func (r *report) adapters() error {
 }
 
 // randomAdapter draws an adapter, whose numbers have the size of trained ones.
-func randomAdapter(matrices []decoder.Matrix, rank int, seed uint64) []ort.LowRank {
+func randomAdapter(d models.Device, c hf.Config, rank int, seed uint64) []ort.LowRank {
+	matrices := decoder.Matrices(d, c)
 	rng := rand.New(rand.NewPCG(seed, 9))
 	numbers := func(n int, spread float64) (b []byte) {
 		for range n {
@@ -86,16 +87,16 @@ func randomAdapter(matrices []decoder.Matrix, rank int, seed uint64) []ort.LowRa
 }
 
 // withAdapters opens a built model on the device with some adapters, whose numbers begin at 1.
-func (r *report) withAdapters(b models.Built, matrices []decoder.Matrix, blocks, tokens, rows int,
+func (r *report) withAdapters(b models.Built, c hf.Config, blocks, tokens, rows int,
 	graphs []int) (*ort.CUDA, error) {
 	o := r.options(b, blocks, tokens, rows)
-	o.ModelPath, o.Adapters, o.Graphs = b.AdaptedFile, len(matrices), graphs
+	o.ModelPath, o.Adapters, o.Graphs = b.AdaptedFile, len(decoder.Matrices(models.CUDA, c)), graphs
 	m, err := ort.OpenCUDA(o)
 	if err != nil {
 		return nil, err
 	}
 	for i := range adapterCount {
-		if _, err := m.AddAdapter(randomAdapter(matrices, adapterRank<<(i%3)/2, uint64(i))); err != nil {
+		if _, err := m.AddAdapter(randomAdapter(models.CUDA, c, adapterRank<<(i%3)/2, uint64(i))); err != nil {
 			m.Close()
 			return nil, err
 		}
@@ -104,7 +105,7 @@ func (r *report) withAdapters(b models.Built, matrices []decoder.Matrix, blocks,
 }
 
 // adapted compares one format.
-func (r *report) adapted(matrices []decoder.Matrix, w models.Weights) error {
+func (r *report) adapted(c hf.Config, w models.Weights) error {
 	reference, err := r.build(r.o.Demo, models.CPU, models.FP32)
 	if err != nil {
 		return err
@@ -119,20 +120,20 @@ func (r *report) adapted(matrices []decoder.Matrix, w models.Weights) error {
 	}
 	sequences := compare.Sequences(built.Vocab, built.BlockSize, length, 1)
 	o := cpuOptions(reference, (length/reference.BlockSize+2)*len(sequences)*2)
-	o.ModelPath, o.Adapters = reference.AdaptedFile, len(matrices)
+	o.ModelPath, o.Adapters = reference.AdaptedFile, len(decoder.Matrices(models.CPU, c))
 	cpu, err := ort.Open(o)
 	if err != nil {
 		return err
 	}
 	defer cpu.Close()
-	m, err := r.withAdapters(built, matrices, len(sequences)*(length/built.BlockSize+2)*2, length, len(sequences),
+	m, err := r.withAdapters(built, c, len(sequences)*(length/built.BlockSize+2)*2, length, len(sequences),
 		[]int{len(sequences)})
 	if err != nil {
 		return err
 	}
 	defer m.Close()
 	for i := range count {
-		id, err := cpu.AddAdapter(randomAdapter(matrices, adapterRank<<(i%3)/2, uint64(i)))
+		id, err := cpu.AddAdapter(randomAdapter(models.CPU, c, adapterRank<<(i%3)/2, uint64(i)))
 		if err != nil {
 			return err
 		}
@@ -183,7 +184,7 @@ func (r *report) mixed(m *ort.CUDA, w models.Weights) error {
 }
 
 // adaptedTimes times decoding steps of the demo model.
-func (r *report) adaptedTimes(matrices []decoder.Matrix, w models.Weights) error {
+func (r *report) adaptedTimes(c hf.Config, w models.Weights) error {
 	built, err := r.build(r.o.Demo, models.CUDA, w)
 	if err != nil {
 		return err
@@ -199,7 +200,7 @@ func (r *report) adaptedTimes(matrices []decoder.Matrix, w models.Weights) error
 		if err != nil {
 			return err
 		}
-		m, err := r.withAdapters(built, matrices, rows*2, 64, rows, []int{rows})
+		m, err := r.withAdapters(built, c, rows*2, 64, rows, []int{rows})
 		if err != nil {
 			return err
 		}
