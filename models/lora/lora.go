@@ -168,7 +168,7 @@ func EstimateBytes(dir string) (int64, error) {
 			size = 2
 		}
 		bytes := size*roundUp(rank, paddedRank)*roundUp(columns, paddedColumns) + perTensor
-		if strings.HasSuffix(name, suffixA) {
+		if strings.Contains(name, "gate_up") && strings.HasSuffix(name, suffixA) {
 			bytes *= 2
 		}
 		total += bytes

@@ -62,7 +62,8 @@ const testAdapters = "../testdata/adapters"
 // newPool returns a pool over the tiny Llama 2 with room for some adapters.
 func newPool(t *testing.T, room int) (*Pool, *fakeBackend) {
 	b := &fakeBackend{t: t, loaded: map[int]string{}}
-	p := NewPool(b, models.CPU, func() (*hf.Checkpoint, error) { return hf.Open("../testdata/golden/llama2") }, int64(100*room))
+	base := func() (*hf.Checkpoint, error) { return hf.Open("../testdata/golden/llama2") }
+	p := NewPool(b, models.CPU, base, int64(100*room))
 	t.Cleanup(func() {
 		for _, s := range p.List() {
 			if s.Users != 0 {
