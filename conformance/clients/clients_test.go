@@ -38,6 +38,7 @@ var scripts = []script{
 	{"hub_client.py", "python/integrations.txt"},
 	{"legacy_client.py", "python/integrations.txt"},
 	{"langchain_client.py", "python/integrations.txt"},
+	{"images_client.py", "python/integrations.txt"},
 	{"llamaindex_client.py", "python/integrations.txt"},
 	{"agents_client.py", "python/agents.txt"},
 	{"guided_client.py", "python/guided.txt"},
@@ -58,11 +59,12 @@ func TestClients(t *testing.T) {
 	open := live.Start(t, "")
 	// of three places one client has two
 	keyed := live.Start(t, "[server]\napi_keys = [\""+key+"\"]\n[limits]\nmax_concurrent_requests = 3\n")
+	seeing := startSeeing(t)
 	for _, s := range scripts {
 		name := strings.TrimSuffix(filepath.Base(s.packages), filepath.Ext(s.packages))
 		t.Run(s.name+"/"+name, func(t *testing.T) {
 			cmd := s.command(t)
-			cmd.Env = append(os.Environ(),
+			cmd.Env = append(append(os.Environ(), seeing...),
 				"TGI_URL="+open.URL, "TGI_KEYED_URL="+keyed.URL, "TGI_KEY="+key, "TGI_TOKENIZER="+tokenizer,
 				"PYTHONDONTWRITEBYTECODE=1", "HF_TOKEN=", "HF_HUB_DISABLE_IMPLICIT_TOKEN=1",
 				"HF_HUB_DISABLE_TELEMETRY=1",

@@ -154,7 +154,7 @@ func (s *Service) allowImages(d *Draft, list []Image) error {
 		return invalid("messages", "`%s`: this model reads text only. These read images, too: %s", at,
 			strings.Join(s.seeing(), ", "))
 	case s.images == nil:
-		return invalid("messages", "`%s`: this model reads text only, and so do all others here", at)
+		return invalid("messages", "`%s`: this model reads text only, and so do all others here; SmolVLM, LLaVA, Qwen2.5-VL and Gemma 3 read images", at)
 	case len(list) > s.images.Most():
 		return invalid("messages", "a request may have %d images (images.per_request). Given: %d", s.images.Most(),
 			len(list))

@@ -147,6 +147,42 @@ func TestAdaptersTogetherAsAlone(t *testing.T) {
 	}
 }
 
+// TestAdaptersDoNotShareCaches: a prompt finds what the cache holds of it for the same adapter, and nothing of another one
+// or of the model without; a cached beginning changes no text.
+func TestAdaptersDoNotShareCaches(t *testing.T) {
+	p := openPlugged(t, func(c *config.Config) {
+		c.Model.Adapters = manyAdapters(t, 3)
+		c.Models.Unknown = config.Auto
+	})
+	prompt := strings.Repeat("Once upon a time there was a mill. ", 12)
+	texts := map[string]string{}
+	for round := range 2 {
+		for _, model := range []string{config.DemoModel, "a0", "a1", "a2"} {
+			body := fmt.Sprintf(`{"model":%q,"prompt":%q,"max_tokens":16,"temperature":0}`, model, prompt)
+			status, reply := p.call(t, http.MethodPost, "/v1/completions", []byte(body))
+			var r struct {
+				Choices []struct{ Text string }
+				Usage   struct {
+					Details struct {
+						Cached int `json:"cached_tokens"`
+					} `json:"prompt_tokens_details"`
+				}
+			}
+			if err := json.Unmarshal([]byte(reply), &r); err != nil || status != http.StatusOK {
+				t.Fatalf("%s: %d %s", model, status, reply)
+			}
+			if cached := r.Usage.Details.Cached; round == 0 && cached != 0 || round == 1 && cached < 32 {
+				t.Errorf("%s, round %d: %d cached tokens", model, round, cached)
+			}
+			if text := r.Choices[0].Text; round == 1 && text != texts[model] {
+				t.Errorf("%s: %q, before %q", model, text, texts[model])
+			} else {
+				texts[model] = text
+			}
+		}
+	}
+}
+
 // TestAdaptersOfRequests: how requests name adapters on each API, what lists say, and what an unknown one is told.
 func TestAdaptersOfRequests(t *testing.T) {
 	p := openChat(t, func(c *config.Config) {

@@ -173,6 +173,56 @@ func TestImagesOfTransformers(t *testing.T) {
 	}
 }
 
+// TestImagesComputedWhole: images whose tokens see each other, more of them than a step may compute of prompts, give the
+// tokens of transformers and the same beams in a crowd that steps back; log-probabilities of such a prompt are refused.
+func TestImagesComputedWhole(t *testing.T) {
+	body := func(run visiontest.Run, more string) []byte {
+		var urls []string
+		for _, size := range run.Pictures {
+			urls = append(urls, dataURI(t, size))
+		}
+		return chatOf(t, run.Messages, urls, more)
+	}
+	roomy, g := openSeeing(t, "gemma3", nil)
+	settings := []string{"", `,"num_beams":3`, `,"frequency_penalty":0.5`}
+	want := map[[2]int]string{}
+	for i, run := range g.Runs {
+		for k, more := range settings {
+			want[[2]int{i, k}] = fmt.Sprint(roomy.chatImages(t, body(run, more)).Choices)
+		}
+	}
+	tight, _ := openSeeing(t, "gemma3", func(c *config.Config) {
+		c.Limits.MaxBatchPrefillTokens, c.Limits.MaxTotalTokens, c.Limits.MaxBatchTotalTokens = 7, 160, 480
+	})
+	var wg sync.WaitGroup
+	for range 3 {
+		for key, text := range want {
+			wg.Go(func() {
+				got := fmt.Sprint(tight.chatImages(t, body(g.Runs[key[0]], settings[key[1]])).Choices)
+				if got != text {
+					t.Errorf("run %d with %q: %s, want %s", key[0], settings[key[1]], got, text)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if tight.defaultModel().engine.Stats().Preempted == 0 {
+		t.Error("no sequence stepped back")
+	}
+	inputs := `{"inputs":"![](` + dataURI(t, [3]int{20, 20, 1}) + `)","parameters":{"max_new_tokens":2,%s}}`
+	beams := fmt.Sprintf(inputs, `"num_beams":3`)
+	status, first := roomy.call(t, http.MethodPost, "/generate", []byte(beams))
+	if _, second := tight.call(t, http.MethodPost, "/generate", []byte(beams)); status != http.StatusOK ||
+		second != first {
+		t.Errorf("beams: %d %s and %s", status, first, second)
+	}
+	status, text := roomy.call(t, http.MethodPost, "/generate",
+		[]byte(fmt.Sprintf(inputs, `"decoder_input_details":true`)))
+	if status != 422 || !strings.Contains(text, "log-probabilities of the prompt and images exclude each other") {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
 // TestImagesDoNotMix: pictures of one size at one place, whose prompts have the same tokens, do not share cached
 // prefixes, and equal ones do.
 func TestImagesDoNotMix(t *testing.T) {

@@ -205,7 +205,7 @@ func TestRefusals(t *testing.T) {
 			unfit + "messages[0].content[0]: missing field `text` at line 1 column 54", "messages[0].content[0]",
 			"validation"},
 		{chatPath, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]}`, 422,
-			rule + "`messages[0].content[0]`: this model reads text only, and so do all others here",
+			rule + "`messages[0].content[0]`: this model reads text only, and so do all others here; SmolVLM, LLaVA, Qwen2.5-VL and Gemma 3 read images",
 			"messages", "validation"},
 		{chatPath, `{` + hi + `,"modalities":["text","audio"]}`, 422, rule + "`modalities` is not supported",
 			"modalities", "validation"},
