@@ -167,8 +167,8 @@ func TestImagesOfTextModels(t *testing.T) {
 	s := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil).
 		WithUserCode(generatetest.UserCode{Chat: &generatetest.Chat{}})
 	for want, seeing := range map[string][]string{
-		"`messages[0].content[1]`: this model reads text only, and so do all others here; SmolVLM, LLaVA, Qwen2.5-VL and Gemma 3 read images":           nil,
-		"`messages[0].content[1]`: this model reads text only. These read images, too: smol, llava": {"smol", "llava"},
+		"`messages[0].content[1]`: this model reads text only, and so do all others here; SmolVLM, LLaVA, Qwen2.5-VL and Gemma 3 read images": nil,
+		"`messages[0].content[1]`: this model reads text only. These read images, too: smol, llava":                                           {"smol", "llava"},
 	} {
 		_, err := s.WithoutImages(func() []string { return seeing }).Start(t.Context(), d)
 		var bad *generate.Invalid
