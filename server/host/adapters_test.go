@@ -147,8 +147,8 @@ func TestAdaptersTogetherAsAlone(t *testing.T) {
 	}
 }
 
-// TestAdaptersDoNotShareCaches: a prompt finds what the cache holds of it for the same adapter, and nothing of another one
-// or of the model without; a cached beginning changes no text.
+// TestAdaptersDoNotShareCaches: a prompt finds what the cache holds of it for the same adapter, and nothing of another
+// one or of the model without; a cached beginning changes no text.
 func TestAdaptersDoNotShareCaches(t *testing.T) {
 	p := openPlugged(t, func(c *config.Config) {
 		c.Model.Adapters = manyAdapters(t, 3)

@@ -173,8 +173,8 @@ func TestImagesOfTransformers(t *testing.T) {
 	}
 }
 
-// TestImagesComputedWhole: images whose tokens see each other, more of them than a step may compute of prompts, give the
-// tokens of transformers and the same beams in a crowd that steps back; log-probabilities of such a prompt are refused.
+// TestImagesComputedWhole: images whose tokens see each other, more of them than a step may compute of prompts, give
+// the same texts and the same beams in a crowd that steps back; log-probabilities of such a prompt are refused.
 func TestImagesComputedWhole(t *testing.T) {
 	body := func(run visiontest.Run, more string) []byte {
 		var urls []string
