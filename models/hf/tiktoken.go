@@ -174,8 +174,9 @@ func (t *TokenizerConfig) setDefaults(begin, end string, added map[int]AddedToke
 	t.nameTokens()
 }
 
-// byteLevelAlphabet are the characters that stand for bytes in GPT-2's vocabularies.
-var byteLevelAlphabet = func() (t [256]rune) {
+// ByteAlphabet are the characters that stand for the bytes 0 to 255 in byte-level vocabularies: printable ones stand
+// for themselves, the others follow from U+0100 on.
+var ByteAlphabet = func() (t [256]rune) {
 	next := rune(256)
 	for b := range t {
 		if t[b] = rune(b); b < '!' || b > '~' && b < 0xa1 || b == 0xad {
@@ -189,7 +190,7 @@ var byteLevelAlphabet = func() (t [256]rune) {
 func byteLevelText(token []byte) string {
 	out := make([]rune, len(token))
 	for i, b := range token {
-		out[i] = byteLevelAlphabet[b]
+		out[i] = ByteAlphabet[b]
 	}
 	return string(out)
 }

@@ -186,7 +186,7 @@ func TestMadeUpWordsDiffer(t *testing.T) {
 }
 
 func TestAlphabetIsThatOfByteLevelBPE(t *testing.T) {
-	a := byteAlphabet()
+	a := hf.ByteAlphabet
 	want := map[byte]rune{' ': 'Ġ', '\n': 'Ċ', 'a': 'a', 0: 'Ā', 0x7f: 'ġ', 0xa0: 'ł', 0xad: 'Ń', 0xff: 'ÿ'}
 	got := map[byte]rune{}
 	for b := range want {

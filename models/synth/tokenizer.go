@@ -1,6 +1,10 @@
 package synth
 
-import "fmt"
+import (
+	"fmt"
+
+	"tgi/models/hf"
+)
 
 // Texts of the special tokens.
 const (
@@ -30,7 +34,7 @@ func (s shape) tokenizer() map[string]any {
 	specials := s.specials()
 	vocab := make(map[string]int, s.vocab)
 	var added []map[string]any
-	alphabet := byteAlphabet()
+	alphabet := hf.ByteAlphabet
 	word := 0
 	for id := range s.vocab {
 		if text, ok := specials[id]; ok {
@@ -64,23 +68,6 @@ func (s shape) tokenizerConfig() map[string]any {
 		"chat_template": "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}" +
 			"{% if add_generation_prompt %}assistant: {% endif %}",
 	}
-}
-
-// byteAlphabet returns the characters that stand for the bytes 0 to 255 in
-// byte-level BPE: printable ones stand for themselves, the others follow from
-// U+0100 on.
-func byteAlphabet() []rune {
-	out := make([]rune, 256)
-	next := rune(256)
-	for b := range out {
-		if b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae {
-			out[b] = rune(b)
-			continue
-		}
-		out[b] = next
-		next++
-	}
-	return out
 }
 
 // madeUp returns a word of consonants and vowels in turn, led by the character

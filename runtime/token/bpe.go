@@ -22,9 +22,7 @@ type bpe struct {
 	unk          uint32
 	hasUnk       bool
 	fuseUnk      bool
-	// fallback[b] is the token <0xBB>, -1 if the vocabulary has none; nil without
-	// byte_fallback.
-	fallback []int64
+	fallback     byteTokens
 	// splitsAtMark says that no merge produces a token with a ▁ after anything but
 	// another ▁, so that a text can be encoded word by word.
 	splitsAtMark bool
@@ -57,7 +55,7 @@ func (m *bpe) segmentEnd(s string) int {
 // is dropped, which would shift the offsets of the rest of a word.
 func (m *bpe) detectMark(merged []string) {
 	_, known := m.vocab[mark]
-	whole := m.hasUnk || m.fallback != nil && !slices.Contains(m.fallback, -1)
+	whole := m.hasUnk || m.fallback.complete()
 	m.splitsAtMark = known && whole && m.prefix+m.suffix == "" && !m.raw && !m.ignoreMerges &&
 		!slices.ContainsFunc(merged, func(s string) bool {
 			return strings.Contains(strings.TrimLeft(s, mark), mark)
@@ -121,7 +119,7 @@ func (m *bpe) symbols(word string) []node {
 			nodes = appendNode(nodes, id, int32(n))
 			continue
 		}
-		if m.covers(c) {
+		if m.fallback.covers(c) {
 			for k := range n {
 				nodes = appendNode(nodes, uint32(m.fallback[c[k]]), 1)
 			}
@@ -140,19 +138,6 @@ func (m *bpe) symbols(word string) []node {
 		nodes = appendNode(nodes, m.unk, unkSize)
 	}
 	return nodes
-}
-
-// covers reports whether every byte of c has a byte token.
-func (m *bpe) covers(c string) bool {
-	if m.fallback == nil {
-		return false
-	}
-	for i := range len(c) {
-		if m.fallback[c[i]] < 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func appendNode(nodes []node, id uint32, size int32) []node {

@@ -283,13 +283,10 @@ func (f *modelFile) bpe(t *Tokenizer) (*bpe, error) {
 		m.hasUnk = true
 	}
 	if f.ByteFallback {
-		m.fallback = make([]int64, 256)
-		for b := range m.fallback {
-			m.fallback[b] = -1
-			if id, ok := f.vocab[fmt.Sprintf("<0x%02X>", b)]; ok {
-				m.fallback[b] = int64(id)
-			}
-		}
+		m.fallback = newByteTokens(func(token string) (uint32, bool) {
+			id, ok := f.vocab[token]
+			return id, ok
+		})
 	}
 	var merged []string
 	for i, merge := range f.Merges {

@@ -31,6 +31,9 @@ type pairFile struct {
 
 // loadPair reads the template of two texts from the post-processor, which loadPost has read; nil without one.
 func loadPair(b json.RawMessage) ([]pairPart, error) {
+	if isNull(b) {
+		return nil, nil
+	}
 	var p *pairFile
 	if err := json.Unmarshal(b, &p); err != nil || p == nil {
 		return nil, err

@@ -130,7 +130,7 @@ func (m *bpe) longest() int {
 	for s := range m.vocab {
 		n = max(n, len(s))
 	}
-	switch covered := m.raw || m.fallback != nil && !slices.Contains(m.fallback, -1); {
+	switch covered := m.raw || m.fallback.complete(); {
 	case covered:
 		return n
 	case !m.hasUnk || m.fuseUnk:

@@ -167,23 +167,24 @@ func newPieces(list []treeWord, scores []float64, kinds []int, unk uint32, byteF
 	m := &unigram{scores: make([]float64, len(list)), unk: unk, single: true, cache: newWordCache()}
 	m.unkScore = float64(least - unkPenalty)
 	var words []treeWord
-	if byteFallback {
-		m.fallback = make([]int64, 256)
-		for b := range m.fallback {
-			m.fallback[b] = -1
-		}
-	}
+	bytes := make(map[string]uint32)
 	for i, w := range list {
-		switch b, isByte := byteToken(w.text); {
+		switch {
 		case kinds[i] == pieceNormal:
 			m.scores[i] = float64(float32(scores[i]))
 			words = append(words, w)
 		case kinds[i] == pieceUser:
 			m.scores[i] = float64(float32(len(w.text))*most) - 0.1
 			words = append(words, w)
-		case kinds[i] == pieceByte && isByte && byteFallback:
-			m.fallback[b] = int64(w.id)
+		case kinds[i] == pieceByte:
+			bytes[w.text] = w.id
 		}
+	}
+	if byteFallback {
+		m.fallback = newByteTokens(func(token string) (uint32, bool) {
+			id, ok := bytes[token]
+			return id, ok
+		})
 	}
 	m.tree = newPrefixTree(words)
 	return m

@@ -1,9 +1,6 @@
 package token
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // unkPenalty is how much less an unknown character scores than the worst token.
 const unkPenalty = 10
@@ -18,8 +15,7 @@ type unigram struct {
 	// unk is the unknown token, unkScore what one unknown character scores.
 	unk      uint32
 	unkScore float64
-	// fallback[b] is the token <0xBB>, -1 if the vocabulary has none; nil without byte_fallback.
-	fallback []int64
+	fallback byteTokens
 	// single computes as SentencePiece does, see newPieces.
 	single bool
 	cache  wordCache
@@ -30,13 +26,7 @@ func newUnigram(words []treeWord, scores []float64, unk uint32, byteFallback boo
 	m := &unigram{tree: newPrefixTree(words), scores: scores, unk: unk, cache: newWordCache()}
 	m.unkScore = slices.Min(scores) - unkPenalty
 	if byteFallback {
-		m.fallback = make([]int64, 256)
-		for b := range m.fallback {
-			m.fallback[b] = -1
-			if id, ok := m.tree.find(fmt.Sprintf("<0x%02X>", b)); ok {
-				m.fallback[b] = int64(id)
-			}
-		}
+		m.fallback = newByteTokens(m.tree.find)
 	}
 	return m
 }
@@ -134,26 +124,13 @@ func (m *unigram) unknown(s string, out []symbol, skip barredSet) []symbol {
 	if id, ok := m.tree.find(s); ok && !skip[id] && !m.single {
 		return append(out, symbol{id: id, size: size})
 	}
-	if !m.covers(s) {
+	if !m.fallback.covers(s) {
 		return append(out, symbol{id: m.unk, size: size, kind: unspelled})
 	}
 	for i := len(s) - 1; i > 0; i-- {
 		out = append(out, symbol{uint32(m.fallback[s[i]]), 0, shared})
 	}
 	return append(out, symbol{id: uint32(m.fallback[s[0]]), size: size})
-}
-
-// covers reports whether every byte of s has a byte token.
-func (m *unigram) covers(s string) bool {
-	if m.fallback == nil {
-		return false
-	}
-	for i := range len(s) {
-		if m.fallback[s[i]] < 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // findBarred implements model.
@@ -166,7 +143,7 @@ func (m *unigram) segmentEnd(s string) int { return len(s) }
 
 // longest implements model: without all byte tokens any number of unknown characters is one token.
 func (m *unigram) longest() int {
-	if m.fallback == nil || slices.Contains(m.fallback, -1) {
+	if !m.fallback.complete() {
 		return 0
 	}
 	return m.tree.deepest
