@@ -8,8 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tgi/models/hf"
+	"tgi/models/library"
 	"tgi/server/config"
 	"tgi/server/host"
+	"tgi/server/host/catalog"
 )
 
 // newModelConvert converts a model without serving it.
@@ -24,16 +27,9 @@ a fixed text agree with the precision of its files. A model that was converted b
 the one of the settings.`,
 		Example: "  tgi model convert org/name --weights int4",
 		RunE: func(cmd *cobra.Command, words []string) error {
-			cfg, err := readSettings(flags)
+			cfg, err := conversionAsked(flags, words)
 			if err != nil {
 				return err
-			}
-			if len(words) > 0 {
-				_, d, err := modelAsked(flags, words)
-				if err != nil {
-					return err
-				}
-				cfg.Model.Path = d.Dir
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
@@ -58,4 +54,29 @@ the one of the settings.`,
 	cmd.Annotations[settingsShown] = modelSettings + ",weights"
 	cmd.ValidArgsFunction = installedModels(flags)
 	return cmd
+}
+
+// conversionAsked returns the settings with the model that the words of a command line mean, or the settings' own.
+func conversionAsked(flags *config.Flags, words []string) (config.Config, error) {
+	cfg, err := readSettings(flags)
+	if err != nil {
+		return cfg, err
+	}
+	own := cfg.All()[0]
+	id := library.ID(own.Name)
+	switch {
+	case len(words) == 0 && own.Source == "":
+		return host.SettingsFor(cfg, id), nil
+	case len(words) > 0:
+		if st, err := os.Stat(words[0]); err == nil && (st.IsDir() || hf.IsGGUF(words[0])) {
+			cfg.Model.Path, cfg.ModelList = words[0], nil
+			return cfg, nil
+		}
+		if id, err = library.ParseID(words[0]); err != nil {
+			return cfg, fmt.Errorf("%s is no folder, and %w", words[0], err)
+		}
+	}
+	cfg, d, err := catalog.Find(cfg, id)
+	cfg.Model.Path = d.Dir
+	return cfg, err
 }

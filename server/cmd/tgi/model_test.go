@@ -155,6 +155,10 @@ func TestModelInfoOfFolders(t *testing.T) {
 	contains(t, errs, "model half: unusable checkpoint: ", hubtest.Weights)
 	_, errs = runTgi(t, 1, "model", "info", "no/such/thing/at/all")
 	contains(t, errs, "no/such/thing/at/all is no folder, and bad model id")
+	_, errs = runTgi(t, 1, "model", "convert", "no/such/thing/at/all")
+	contains(t, errs, "no/such/thing/at/all is no folder, and bad model id")
+	_, errs = runTgi(t, 1, "model", "convert", "--model-id", "org/absent")
+	contains(t, errs, "org/absent")
 	_, errs = runTgi(t, 1, "model", "rm", "tgi-demo")
 	contains(t, errs, "model tgi-demo: it is part of the program")
 }
