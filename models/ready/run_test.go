@@ -62,6 +62,9 @@ var cases = []struct {
 	{"genai-int4", "q4", 1e-3, true},
 	{"community", "fp16", 0.05, true},
 	{"community", "q4f16", 0.05, true},
+	{"genai-last", "q4", 1e-3, true},
+	{"keep", "q4", 1e-3, true},
+	{"positionless", "q4", 1e-3, false},
 	{"hub", "fp32", 1e-3, false},
 	{"hub", "q4", 1e-3, false},
 	{"hub", "fp16", 0.05, false},
@@ -110,12 +113,17 @@ type part struct {
 }
 
 // forward computes parts and returns the logits of all their tokens.
-func forward(t *testing.T, s *ort.Slab, parts ...part) [][]float32 {
+func forward(t *testing.T, s *ort.Slab, parts ...part) [][]float32 { return compute(t, s, true, parts) }
+
+// compute computes parts and returns the logits of all their tokens, or of their last ones.
+func compute(t *testing.T, s *ort.Slab, all bool, parts []part) [][]float32 {
 	t.Helper()
 	st := &llm.Step{CuSeqlens: []int32{0}, MaxBlocks: 1}
 	for _, p := range parts {
 		for i, id := range p.tokens {
-			st.LogitRows = append(st.LogitRows, int32(len(st.Tokens)))
+			if all || i == len(p.tokens)-1 {
+				st.LogitRows = append(st.LogitRows, int32(len(st.Tokens)))
+			}
 			st.Tokens = append(st.Tokens, id)
 			st.SlotMapping = append(st.SlotMapping, int32(p.block*s.BlockSize()+p.past+i))
 		}
@@ -165,8 +173,9 @@ func TestGoldens(t *testing.T) {
 			for _, size := range []int{len(prompt), 4, 1} {
 				worst, past := 0.0, 0
 				for chunk := range slices.Chunk(prompt, size) {
-					for i, row := range forward(t, s, part{1, past, chunk}) {
-						worst = max(worst, difference(row, want.first[past+i]))
+					rows := compute(t, s, !g.LastOnly, []part{{1, past, chunk}})
+					for i, row := range rows {
+						worst = max(worst, difference(row, want.first[past+len(chunk)-len(rows)+i]))
 					}
 					past += len(chunk)
 				}
@@ -224,16 +233,14 @@ func TestGreedyTogether(t *testing.T) {
 				if len(parts) == 0 {
 					continue
 				}
-				logits := forward(t, s, parts...)
+				logits := compute(t, s, false, parts)
 				for i, p := range parts {
 					r := of[i]
-					logits = logits[len(p.tokens)-1:]
 					r.past += len(p.tokens)
 					if r.past == len(r.tokens) {
-						r.out = append(r.out, best(logits[0]))
+						r.out = append(r.out, best(logits[i]))
 						r.tokens = append(r.tokens, r.out[len(r.out)-1])
 					}
-					logits = logits[1:]
 					if len(r.out) == 64 {
 						if !slices.Equal(r.out, want.Tokens[r.prompt]) {
 							t.Errorf("prompt %d: got  %v\nwant %v", r.prompt, r.out, want.Tokens[r.prompt])

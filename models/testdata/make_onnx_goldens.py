@@ -4,7 +4,7 @@
     python3 make_onnx_goldens.py
 
 genai-*: onnxruntime-genai's model builder; genai-last has logits of the last position alone. community: the same with 16-bit floats, in the layout of onnx-community. hub:
-that layout, exported by torch and quantised by onnxruntime. golden.json of each has prompts, logits of all positions of the first and greedy tokens: of transformers for
+that layout, exported by torch and quantised by onnxruntime. positionless and keep: such with other inputs. golden.json of each has prompts, logits of all positions of the first and greedy tokens: of transformers for
 32-bit weights, else of onnxruntime in Python on the same file, one sequence at a time, first the whole prompt.
 """
 import base64
@@ -134,7 +134,8 @@ def genai(name, m, precision, reference=None, *options):
         subprocess.run([sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", tmp, "-o", out, "-p", precision,
                         "-e", "cpu", "-c", pathlib.Path(tmp) / "cache", *options], check=True, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
-    if options:  # whose graphs lack something, and have no reference data
+    if options:  # which change nothing in what it computes
+        shutil.copy(OUT / name.replace("last", precision) / "golden_q4.json", out)
         return
     form = {"int4": "q4"}.get(precision, precision)
     save_golden(out, form, reference or by_onnxruntime(out / "model.onnx"))
@@ -147,7 +148,8 @@ class WithPast(torch.nn.Module):
         super().__init__()
         self.m = m
 
-    def forward(self, input_ids, attention_mask, position_ids, *past):
+    def forward(self, input_ids, attention_mask, *rest):
+        position_ids, past = (rest[0], rest[1:]) if len(rest) % 2 else (None, rest)
         cache = transformers.DynamicCache()
         for i in range(len(past) // 2):
             cache.update(past[2 * i], past[2 * i + 1], i)
@@ -165,16 +167,59 @@ def export(m, path, positions=True):
     past = [torch.randn(2, c.num_key_value_heads, 3, c.head_dim) for _ in range(2 * c.num_hidden_layers)]
     ids = torch.tensor([[1, 2], [3, 4]])
     mask = torch.tensor([[0, 1, 1, 1, 1], [1, 1, 1, 1, 1]])
-    at = torch.tensor([[2, 3], [3, 4]])
+    at = [torch.tensor([[2, 3], [3, 4]])] if positions else []
     names = [f"past_key_values.{i}.{k}" for i in range(c.num_hidden_layers) for k in ("key", "value")]
     present = [n.replace("past_key_values", "present") for n in names]
     axes = {"input_ids": {0: "batch_size", 1: "sequence_length"}, "attention_mask": {0: "batch_size", 1: "total_sequence_length"},
             "position_ids": {0: "batch_size", 1: "sequence_length"}, "logits": {0: "batch_size", 1: "sequence_length"}}
     axes |= {n: {0: "batch_size", 2: "past_sequence_length"} for n in names}
     axes |= {n: {0: "batch_size", 2: "total_sequence_length"} for n in present}
-    torch.onnx.export(WithPast(m), (ids, mask, at, *past), str(path), dynamo=False, opset_version=18,
-                      input_names=["input_ids", "attention_mask", "position_ids", *names],
+    torch.onnx.export(WithPast(m), (ids, mask, *at, *past), str(path), dynamo=False, opset_version=18,
+                      input_names=["input_ids", "attention_mask", *(["position_ids"] if positions else []), *names],
                       output_names=["logits", *present], dynamic_axes=axes)
+
+
+def q4(of, to):
+    q = matmul_nbits_quantizer.MatMulNBitsQuantizer(of, block_size=32, is_symmetric=True, accuracy_level=4)
+    q.process()
+    q.model.save_model_to_file(str(to))
+
+
+def positionless():
+    """Write a graph that finds positions by the length of its cache."""
+    out = OUT / "positionless"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    m = model("Qwen2", 4)
+    m.config.save_pretrained(out)
+    with tempfile.TemporaryDirectory() as tmp:
+        export(m, f"{tmp}/model.onnx", positions=False)
+        q4(onnx.load(f"{tmp}/model.onnx"), out / "model_q4.onnx")
+    save_golden(out, "q4", by_onnxruntime(out / "model_q4.onnx"))
+
+
+def keep():
+    """Write a graph with the input num_logits_to_keep, as newer ones of onnx-community have."""
+    out = OUT / "keep"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    shutil.copy(OUT / "community" / "config.json", out)
+    m = onnx.load(OUT / "genai-int4" / "model.onnx")
+    head = next(n for n in m.graph.node if "logits" in n.output)
+    new = [onnx.helper.make_node("Neg", ["num_logits_to_keep"], ["kept"]),
+           onnx.helper.make_node("Unsqueeze", ["kept", "zero"], ["from"]),
+           onnx.helper.make_node("Slice", [head.input[0], "from", "end", "one"], ["last"])]
+    for name, value in (("zero", 0), ("one", 1), ("end", 2 ** 31)):
+        m.graph.initializer.append(onnx.numpy_helper.from_array(np.array([value], np.int64), name))
+    m.graph.input.append(onnx.helper.make_tensor_value_info("num_logits_to_keep", onnx.TensorProto.INT64, []))
+    head.input[0] = "last"
+    at = list(m.graph.node).index(head)
+    for i, n in enumerate(new):
+        m.graph.node.insert(at + i, n)
+    dims = next(o for o in m.graph.output if o.name == "logits").type.tensor_type.shape.dim
+    dims[1].dim_param = "num_logits_to_keep"
+    onnx.save(m, out / "model_q4.onnx")
+    shutil.copy(OUT / "genai-int4" / "golden_q4.json", out)
 
 
 def hub():
@@ -193,11 +238,7 @@ def hub():
     save_golden(out, "fp32", by_transformers(m))
     plain = onnx.load(graphs / "model.onnx")
 
-    def quantised(of, to):
-        q = matmul_nbits_quantizer.MatMulNBitsQuantizer(of, block_size=32, is_symmetric=True, accuracy_level=4)
-        q.process()
-        q.model.save_model_to_file(str(graphs / to))
-    quantised(plain, "model_q4.onnx")
+    q4(plain, graphs / "model_q4.onnx")
     half = convert_float_to_float16(onnx.load(graphs / "model.onnx"), disable_shape_infer=True)
     onnx.save(half, graphs / "model_fp16.onnx")
     q4f16 = convert_float_to_float16(onnx.load(graphs / "model_q4.onnx"), disable_shape_infer=True)
@@ -228,6 +269,8 @@ def main():
     genai("genai-last", llama, "int4", None, "--extra_options", "prune_lm_head=true")
     community(llama)
     hub()
+    positionless()
+    keep()
 
 
 main()
