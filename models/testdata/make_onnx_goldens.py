@@ -3,9 +3,11 @@
     python3 -m pip install -r requirements.txt
     python3 make_onnx_goldens.py
 
-genai-*: onnxruntime-genai's model builder; genai-last has logits of the last position alone. community: the same with 16-bit floats, in the layout of onnx-community. hub:
-that layout, exported by torch and quantised by onnxruntime. positionless and keep: such with other inputs. golden.json of each has prompts, logits of all positions of the first and greedy tokens: of transformers for
-32-bit weights, else of onnxruntime in Python on the same file, one sequence at a time, first the whole prompt.
+genai-*: onnxruntime-genai's model builder; genai-last has logits of the last position alone. community: the same with
+16-bit floats, in the layout of onnx-community. hub: that layout, exported by torch and quantised by onnxruntime.
+positionless and keep: graphs with other inputs. Each golden_*.json has prompts, logits of all positions of the first and
+greedy tokens: of transformers for 32-bit weights, else of onnxruntime in Python on the same file, one sequence at a
+time, first the whole prompt.
 """
 import base64
 import json
@@ -28,8 +30,8 @@ OUT = pathlib.Path(__file__).resolve().parent / "onnx"
 VOCAB, TOKENS = 272, 64
 LENGTHS, CANDIDATES = (9, 1, 14), 60
 SHAPE = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
-             num_key_value_heads=2, head_dim=16, max_position_embeddings=160, bos_token_id=257, eos_token_id=258, pad_token_id=256,
-             tie_word_embeddings=False)
+             num_key_value_heads=2, head_dim=16, max_position_embeddings=160, bos_token_id=257, eos_token_id=258,
+             pad_token_id=256, tie_word_embeddings=False)
 
 
 def tokenizer(folder):
@@ -132,7 +134,8 @@ def genai(name, m, precision, reference=None, *options):
     with tempfile.TemporaryDirectory() as tmp:
         checkpoint(m, tmp)
         subprocess.run([sys.executable, "-m", "onnxruntime_genai.models.builder", "-i", tmp, "-o", out, "-p", precision,
-                        "-e", "cpu", "-c", pathlib.Path(tmp) / "cache", *options], check=True, stdout=subprocess.DEVNULL,
+                        "-e", "cpu", "-c", pathlib.Path(tmp) / "cache", *options], check=True,
+                       stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
     if options:  # which change nothing in what it computes
         shutil.copy(OUT / name.replace("last", precision) / "golden_q4.json", out)
@@ -153,8 +156,8 @@ class WithPast(torch.nn.Module):
         cache = transformers.DynamicCache()
         for i in range(len(past) // 2):
             cache.update(past[2 * i], past[2 * i + 1], i)
-        got = self.m(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=cache,
-                     use_cache=True)
+        got = self.m(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
+                     past_key_values=cache, use_cache=True)
         out = [got.logits]
         for layer in got.past_key_values.layers:
             out += [layer.keys, layer.values]
@@ -170,7 +173,8 @@ def export(m, path, positions=True):
     at = [torch.tensor([[2, 3], [3, 4]])] if positions else []
     names = [f"past_key_values.{i}.{k}" for i in range(c.num_hidden_layers) for k in ("key", "value")]
     present = [n.replace("past_key_values", "present") for n in names]
-    axes = {"input_ids": {0: "batch_size", 1: "sequence_length"}, "attention_mask": {0: "batch_size", 1: "total_sequence_length"},
+    axes = {"input_ids": {0: "batch_size", 1: "sequence_length"},
+            "attention_mask": {0: "batch_size", 1: "total_sequence_length"},
             "position_ids": {0: "batch_size", 1: "sequence_length"}, "logits": {0: "batch_size", 1: "sequence_length"}}
     axes |= {n: {0: "batch_size", 2: "past_sequence_length"} for n in names}
     axes |= {n: {0: "batch_size", 2: "total_sequence_length"} for n in present}
@@ -258,7 +262,8 @@ def community(m):
     tokenizer(out)
     for form, of in (("fp16", "genai-fp32"), ("q4f16", "genai-int4")):
         half = convert_float_to_float16(onnx.load(OUT / of / "model.onnx"), disable_shape_infer=True)
-        onnx.save(half, out / "onnx" / f"model_{form}.onnx", save_as_external_data=True, location=f"model_{form}.onnx_data")
+        onnx.save(half, out / "onnx" / f"model_{form}.onnx",
+                  save_as_external_data=True, location=f"model_{form}.onnx_data")
         save_golden(out, form, by_onnxruntime(out / "onnx" / f"model_{form}.onnx"))
 
 
