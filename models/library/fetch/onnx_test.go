@@ -10,8 +10,8 @@ import (
 	"tgi/models/library"
 )
 
-// TestFetchONNX: of a repository with several graphs the one that is asked for is fetched, or the one that serving takes
-// by itself, with its data and nothing else.
+// TestFetchONNX: of a repository with several graphs the one that is asked for is fetched, or the one that serving
+// takes by itself, with its data and nothing else.
 func TestFetchONNX(t *testing.T) {
 	h := newHub(t)
 	h.files = map[string][]byte{"README.md": []byte("words")}
