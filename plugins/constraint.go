@@ -175,8 +175,48 @@ func (c *Constraint) costError(err error) error {
 	return err
 }
 
+// What Forced looks at for each token that it may return, and of the prompt.
+const (
+	forcedBytes = 16
+	promptTail  = 8
+)
+
+// Forced fills room with the next tokens that the grammar leaves no choice about, as encode makes them of a text, and
+// returns their number: none where that takes more than TryMask may, or where a guest computes the masks. prompt is
+// what comes before the text.
+func (c *Constraint) Forced(prompt []uint32, encode func(text string) []uint32, room []uint32) int {
+	e := grammar.Effort{Time: c.quick}
+	if c.state == nil || c.catchUp(e) != nil {
+		return 0
+	}
+	tokens, err := c.state.Forced(c.ctx, e, forcedBytes*len(room), prompt[max(len(prompt)-promptTail, 0):], encode)
+	if err != nil {
+		return 0
+	}
+	return copy(room, tokens)
+}
+
+// Admits returns how many of the first tokens may follow one after the other; fewer where telling takes more than
+// TryMask may, and all where a guest computes the masks.
+func (c *Constraint) Admits(tokens []uint32) int {
+	e := grammar.Effort{Time: c.quick}
+	if c.state == nil {
+		return len(tokens)
+	}
+	if c.catchUp(e) != nil {
+		return 0
+	}
+	ahead := c.state.Clone()
+	for i, t := range tokens {
+		if ahead.AcceptWith(c.ctx, e, t) != nil {
+			return i
+		}
+	}
+	return len(tokens)
+}
+
 // Rollback removes the last n tokens; there must be as many. A guest begins anew for it and gets all the
-// others. Speculative decoding will need it, to take back drafts that were rejected.
+// others.
 func (c *Constraint) Rollback(n int) error {
 	switch {
 	case c.state != nil:

@@ -41,6 +41,14 @@ func (p *Processor) Process(h llm.History, s *llm.Position) error {
 	return nil
 }
 
+// Forced implements the engine's sample.Forcer: the tokens that the guest has forced in advance.
+func (p *Processor) Forced(h llm.History, room []uint32) int {
+	if p.r.stopped {
+		return 0
+	}
+	return copy(room, p.inner.Queue(h.Prompt, h.Output))
+}
+
 // Preparer is a Processor that is Ahead, as the engine's sample.Preparer.
 type Preparer struct{ *Processor }
 

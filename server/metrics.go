@@ -28,6 +28,7 @@ type Metrics struct {
 	inputLength, maxNewTokens, generated prometheus.Histogram
 	first, between                       prometheus.Histogram
 	skipped                              prometheus.Summary
+	draftTokens                          *prometheus.CounterVec
 
 	// Steps.
 	stepCount, stepDone, stepFailed *prometheus.CounterVec
@@ -164,8 +165,10 @@ func (m *Metrics) addRequests(l config.Limits) {
 	m.generated = m.histogram("tgi_request_generated_tokens", "Tokens that a request generated.",
 		linear(l.MaxTotalTokens))
 	m.skipped = prometheus.NewSummary(prometheus.SummaryOpts{Name: "tgi_request_skipped_tokens",
-		Help: "Tokens that a step gave a sequence beyond the first; always 0 without speculation."})
+		Help: "Tokens that a step gave a sequence beyond the first."})
 	m.registry.MustRegister(m.skipped)
+	m.draftTokens = m.counters("tgi_draft_tokens_total",
+		"Guessed tokens that steps computed, by where the guess came from and whether it was right.", "source", "accepted")
 	m.first = m.histogram("tgi_request_time_to_first_token_duration",
 		"Seconds from submission to a sequence's first token.", durations())
 	m.between = m.histogram("tgi_request_inter_token_duration", "Seconds between two tokens of a sequence.",
@@ -214,8 +217,8 @@ func (m *Metrics) counter(name, help string) prometheus.Counter {
 	return c
 }
 
-func (m *Metrics) counters(name, help, label string) *prometheus.CounterVec {
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	m.registry.MustRegister(c)
 	return c
 }

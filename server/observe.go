@@ -3,6 +3,7 @@ package server
 import (
 	"time"
 
+	"tgi/runtime/draft"
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
 	"tgi/server/generate"
@@ -28,7 +29,6 @@ func (m *Metrics) Refused(err error) { m.failure.WithLabelValues(lookUp(err).lab
 
 // Token implements generate.Observer.
 func (m *Metrics) Token(first bool, gap time.Duration) {
-	m.skipped.Observe(0)
 	if first {
 		m.first.Observe(gap.Seconds())
 		return
@@ -48,6 +48,23 @@ func (m *Metrics) Finished(t generate.Timings, sequences []llm.Finish) {
 	}
 }
 
+// countDrafts counts a step's guesses.
+func (m *Metrics) countDrafts(r engine.Report) {
+	accepted := 0
+	for s := range draft.Sources {
+		m.draftTokens.WithLabelValues(s.String(), "true").Add(float64(r.Drafts.Accepted[s]))
+		m.draftTokens.WithLabelValues(s.String(), "false").Add(float64(r.Drafts.Rejected[s]))
+		accepted += r.Drafts.Accepted[s]
+	}
+	for i := range r.DecodeRows { // sum and count of the summary are right, it has nothing else
+		if i == 0 {
+			m.skipped.Observe(float64(accepted))
+		} else {
+			m.skipped.Observe(0)
+		}
+	}
+}
+
 // Step implements engine.Observer.
 func (m *Metrics) Step(r engine.Report) {
 	method := decode
@@ -56,6 +73,7 @@ func (m *Metrics) Step(r engine.Report) {
 		m.nextSize.Observe(float64(r.PrefillRows))
 	}
 	m.stepCount.WithLabelValues(method).Inc()
+	m.countDrafts(r)
 	if r.Err != nil {
 		m.stepFailed.WithLabelValues(method).Inc()
 	} else {

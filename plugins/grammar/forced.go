@@ -1,16 +1,18 @@
 package grammar
 
-import "unicode/utf8"
+import (
+	"context"
+	"unicode/utf8"
+)
 
 // ForcedBytes returns the text that must come next, at most so many bytes of it. It stops where there is a choice,
 // where the text may end, and before a token that the grammar names. The error wraps ErrLimit.
 func (s *State) ForcedBytes(most int) ([]byte, error) {
-	text, _, err := s.forced(most)
+	text, _, err := s.forced(s.work(), most)
 	return text, err
 }
 
-func (s *State) forced(most int) (text []byte, at *set, err error) {
-	w := s.work()
+func (s *State) forced(w *work, most int) (text []byte, at *set, err error) {
 	at = s.at
 	for len(text) < most {
 		b, to := w.onlyByte(at)
@@ -46,21 +48,18 @@ func (w *work) onlyByte(s *set) (b byte, to *set) {
 	return b, to
 }
 
-const (
-	// maxForced is how many bytes are forced at a time.
-	maxForced = 4096
-	// chop is how many tokens at the end of a forced text may be left for the model to choose.
-	chop = 4
-)
+// chop is how many tokens at the end of a forced text may be left for the model to choose.
+const chop = 4
 
-// Forced returns the tokens that must come next, so that several steps can be taken at once. They are the tokens that
-// the tokenizer makes of the text: encode, which must add no tokens, encodes the text so far together with the forced
-// text, and tokens at the end that might become part of a longer one are left out (llguidance's rule,
-// docs/fast_forward.md). The result is empty if encode would have split the text so far differently. tail holds the
-// tokens before the state's first one, the last of the prompt; nil if there are none or they don't matter. The state
-// does not change. The error wraps ErrLimit. The engine will use it to take forced tokens in one step.
-func (s *State) Forced(tail []uint32, encode func(text string) []uint32) ([]uint32, error) {
-	text, end, err := s.forced(maxForced)
+// Forced returns the tokens that must come next, so that one step can give several: those of at most so many bytes.
+// They are the tokens that the tokenizer makes of the text: encode, which must add no tokens, encodes the text so far
+// together with the forced text, and tokens at the end that might become part of a longer one are left out
+// (llguidance's rule, docs/fast_forward.md). The result is empty if encode would have split the text so far
+// differently. tail holds the tokens before the state's first one, the last of the prompt; nil if there are none or
+// they don't matter. The state does not change. The error wraps ErrLimit, or is ctx's.
+func (s *State) Forced(ctx context.Context, e Effort, most int, tail []uint32,
+	encode func(text string) []uint32) ([]uint32, error) {
+	text, end, err := s.forced(s.workWith(ctx, e), most)
 	if err != nil || len(text) == 0 {
 		return nil, err
 	}

@@ -192,7 +192,7 @@ func TestForcedTokensAreTheTokenizersOwn(t *testing.T) {
 				tokens := longest()(text)
 				s := g.Start()
 				for i, id := range tokens {
-					f, err := s.Forced(nil, longest())
+					f, err := s.Forced(t.Context(), grammar.Effort{}, 4096, nil, longest())
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -268,7 +268,8 @@ func TestForcedLeavesOpenWhatMayGrow(t *testing.T) {
 		var b irtest.Builder
 		body := b.Term(c.regex(&b))
 		b.Define(b.Declare("start"), body)
-		got, err := compile(t, v, &b.G, grammar.Limits{}).Start().Forced(c.tail, encode)
+		got, err := compile(t, v, &b.G, grammar.Limits{}).Start().Forced(t.Context(),
+			grammar.Effort{}, 4096, c.tail, encode)
 		if !slices.Equal(got, c.want) || err != nil {
 			t.Errorf("%+v after %v: %v is forced (%v), want %v", b.G.Regexes, c.tail, got, err, c.want)
 		}
@@ -406,6 +407,6 @@ func ExampleState_Forced() {
 		return
 	}
 	encode := func(string) []uint32 { return []uint32{0, 1, 2, 3} }
-	fmt.Println(g.Start().Forced(nil, encode))
+	fmt.Println(g.Start().Forced(context.Background(), grammar.Effort{}, 100, nil, encode))
 	// Output: [0 1 2 3] <nil>
 }

@@ -106,6 +106,14 @@ func (p *Processor) forced(n int, output []uint32) bool {
 	return len(p.queue) > 0
 }
 
+// Queue returns the tokens that are forced next whatever the logits are, a view that ends with the next call.
+func (p *Processor) Queue(prompt, output []uint32) []uint32 {
+	if !p.forced(len(prompt)+len(output), output) {
+		return nil
+	}
+	return p.queue
+}
+
 // pop forces the next token of the queue.
 func (p *Processor) pop(n int) Effect {
 	e := None()

@@ -16,7 +16,7 @@ type DraftCounts struct{ Accepted, Rejected [draft.Sources]int }
 // beginDrafting sets what guesses for a sequence. What a device reduces is asked for before the step, for one position:
 // such models get none.
 func (e *Engine) beginDrafting(q *sequence, r Request, plug sample.Plugins) {
-	if e.speculation.Tokens == 0 || e.reducer != nil {
+	if e.Speculates() == 0 {
 		return
 	}
 	from := [draft.Sources]draft.Drafter{draft.Plugin: plug.Drafter, draft.Repeated: new(draft.Lookup)}
@@ -31,7 +31,7 @@ func (e *Engine) beginDrafting(q *sequence, r Request, plug sample.Plugins) {
 
 // draft gives the scheduler guesses for the sequences that it may plan one token for.
 func (e *Engine) draft() {
-	if e.speculation.Tokens == 0 || e.reducer != nil || len(e.active) == 0 {
+	if e.Speculates() == 0 || len(e.active) == 0 {
 		return
 	}
 	room, rows := e.sched.DraftRooms()

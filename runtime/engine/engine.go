@@ -261,6 +261,14 @@ func (e *Engine) loop() {
 	}
 }
 
+// Speculates returns how many tokens are guessed for a sequence in a step at most, 0 if none are.
+func (e *Engine) Speculates() int {
+	if e.reducer != nil {
+		return 0
+	}
+	return e.speculation.Tokens
+}
+
 // Settings returns the limits in force, every default filled in.
 func (e *Engine) Settings() sched.Settings { return e.settings }
 

@@ -82,10 +82,18 @@ func (c *Config) decodeMany(name string, text []byte, blocks []any) error {
 // fill sets the settings that the table given lacks to their defaults.
 func fill(m *Model, given any) {
 	d := defaultModel()
-	from := reflect.ValueOf(&d).Elem()
-	for f, v := range reflect.ValueOf(m).Elem().Fields() {
-		if !has(given, f.Tag.Get("toml")) {
-			v.Set(from.FieldByIndex(f.Index))
+	fillTable(reflect.ValueOf(m).Elem(), reflect.ValueOf(&d).Elem(), given)
+}
+
+// fillTable sets what the table given lacks in to as it is in from.
+func fillTable(to, from reflect.Value, given any) {
+	for f, v := range to.Fields() {
+		inner, ok := find(given, f.Tag.Get("toml"))
+		switch d := from.FieldByIndex(f.Index); {
+		case !ok:
+			v.Set(d)
+		case v.Kind() == reflect.Struct && f.Tag.Get("toml") != "":
+			fillTable(v, d, inner)
 		}
 	}
 }

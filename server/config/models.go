@@ -43,6 +43,8 @@ type Model struct {
 	Tools string `toml:"tools"`
 	// Plugins are the names of those that the model has; nil is all.
 	Plugins []string `toml:"plugins"`
+	// Speculation says what is guessed ahead of the model.
+	Speculation Speculation `toml:"speculation"`
 	// Preload loads the model when the server starts.
 	Preload bool `toml:"preload"`
 	// KeepAlive unloads the model after so long without a request; 0 never does.
@@ -66,7 +68,9 @@ func (m *Model) Demo() bool { return m.Name == DemoModel && m.Path == "" && m.So
 // ShownSource returns Source without what may be secret in it: a URL's query.
 func (m *Model) ShownSource() string { return shown(m.Source) }
 
-func defaultModel() Model { return Model{Weights: Auto, Template: Auto, Tools: Auto, Preload: true} }
+func defaultModel() Model {
+	return Model{Weights: Auto, Template: Auto, Tools: Auto, Preload: true, Speculation: defaultSpeculation()}
+}
 
 // locate hands the paths of m that are relative to the settings' file to at.
 func (m *Model) locate(at func(*string)) {

@@ -155,6 +155,7 @@ func (m *Model) validate(v *verdict, at string) {
 	v.oneOf(at+"weights", m.Weights, Auto, WeightsFP32, WeightsBF16, WeightsFP16, WeightsInt8,
 		WeightsInt4, WeightsStored, WeightsQ4, WeightsQ4F16, WeightsQ8, WeightsQuantized, WeightsUint8, WeightsBNB4)
 	v.check(m.Context == 0 || m.Context >= 2, "%scontext must be 0 or >= 2, given %d", at, m.Context)
+	m.Speculation.validate(v, at+"speculation.")
 	v.check(m.Template != "", "%stemplate must be %s, %s, a file *.jinja or the name of a plugin, given %q", at, Auto,
 		None, "")
 	v.check(m.Tools != "",

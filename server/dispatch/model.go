@@ -24,6 +24,8 @@ type Model struct {
 	DType, Revision string
 	// Device is what it runs on: cpu or cuda.
 	Device string
+	// Speculate is how many tokens are guessed ahead at most, 0 if none are.
+	Speculate int
 	// Vocab is the number of token ids, EOS are those that end a text.
 	Vocab int
 	EOS   []llm.Token

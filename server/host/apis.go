@@ -66,8 +66,8 @@ func (f *manager) apis() []server.API {
 func (f *manager) model(cfg config.Config, s *loadedModel) *dispatch.Model {
 	m := &dispatch.Model{
 		ID: string(s.id), Service: s.service(cfg, f), Limits: s.limits, DType: string(s.built.Weights),
-		Device: string(s.built.Device),
-		Vocab:  s.built.Vocab, EOS: s.eos, TokenBytes: s.tokenizer.Bytes,
+		Device: string(s.built.Device), Speculate: s.engine.Speculates(),
+		Vocab: s.built.Vocab, EOS: s.eos, TokenBytes: s.tokenizer.Bytes,
 		Decoder: func(context []llm.Token) dispatch.Decoder { return s.tokenizer.Stream(context) },
 		Plugins: func() []server.Plugin { return f.publicPlugins(s.control) }, Stopping: s.stopping.Load,
 		Adapters: s.adapters.names,
@@ -125,7 +125,7 @@ func (s *loadedModel) service(cfg config.Config, f *manager) *generate.Service {
 		Workers:        l.ValidationWorkers,
 		Vocab:          s.built.Vocab,
 		WatermarkGamma: float32(l.WatermarkGamma), WatermarkDelta: float32(l.WatermarkDelta),
-	}, f.boot.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control)).WithClients(server.ClientID)
+	}, f.boot.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control, s.encode)).WithClients(server.ClientID)
 	if s.adapters != nil {
 		svc.WithAdapters(*s.adapters)
 	}
@@ -140,3 +140,6 @@ func (s *loadedModel) service(cfg config.Config, f *manager) *generate.Service {
 	}
 	return svc
 }
+
+// encode implements bridge.Encode.
+func (s *loadedModel) encode(text string) []llm.Token { return s.tokenizer.EncodeSpans(text, nil) }

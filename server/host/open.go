@@ -15,6 +15,7 @@ import (
 	"tgi/models/hf"
 	"tgi/models/ready"
 	"tgi/models/store"
+	"tgi/runtime/draft"
 	"tgi/runtime/engine"
 	"tgi/runtime/ort"
 	"tgi/runtime/sched"
@@ -299,8 +300,19 @@ func (in *instance) start(cfg config.Config, d device, obs engine.Observer, say 
 		Verify:     cfg.Runtime.Verify,
 		GuestWait:  time.Duration(cfg.Runtime.PluginWait),
 		PromptStep: time.Duration(cfg.Limits.PrefillStepTime),
+
+		Speculation: speculation(cfg.Model.Speculation),
 	})
 	return err
+}
+
+// speculation returns settings as the engine wants them.
+func speculation(s config.Speculation) draft.Settings {
+	out := draft.Settings{Tokens: s.Limit()}
+	for source := range draft.Sources {
+		out.Off[source] = !slices.Contains(s.Kinds, source.String())
+	}
+	return out
 }
 
 func schedSettings(l config.Limits, share bool) sched.Settings {

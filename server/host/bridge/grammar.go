@@ -161,13 +161,14 @@ func toolGrammarError(err error, client func(string) (said, tool string)) error 
 // texts are the sequences of a request on their way through its grammar.
 type texts struct {
 	refusal func(error) error // of the grammar
+	encode  Encode
 	mu      sync.Mutex
 	list    []*plugins.Constraint // nil where the engine has it
 }
 
 // beginTexts begins a text for each sequence.
-func beginTexts(ctx context.Context, h held, w *generate.Wanted) (*texts, error) {
-	t := &texts{refusal: h.refusal}
+func beginTexts(ctx context.Context, h held, w *generate.Wanted, encode Encode) (*texts, error) {
+	t := &texts{refusal: h.refusal, encode: encode}
 	for i := range w.N {
 		c, err := h.grammar.Sequence(ctx, llm.SeedFor(w.Seed, i))
 		if err != nil {
@@ -189,7 +190,7 @@ func (t *texts) take(i int) sample.Plugins {
 	}
 	t.list[i] = nil
 	if c.Native() {
-		return sample.Plugins{Masker: forkingMasker{c, t.refusal}, Close: c.Close}
+		return sample.Plugins{Masker: forkingMasker{c, t.refusal, t.encode}, Close: c.Close}
 	}
 	return guestMasker(c)
 }
@@ -227,6 +228,15 @@ func guestMasker(c *plugins.Constraint) sample.Plugins {
 type forkingMasker struct {
 	*plugins.Constraint
 	refusal func(error) error // says in the client's terms what the grammar may not be
+	encode  Encode
+}
+
+// Forced implements sample.Forcer.
+func (m forkingMasker) Forced(h sample.History, room []llm.Token) int {
+	if m.encode == nil {
+		return 0
+	}
+	return m.Constraint.Forced(h.Prompt, m.encode, room)
 }
 
 // Mask implements sample.Masker.
@@ -258,5 +268,5 @@ func (m forkingMasker) Fork() sample.Masker {
 	if err != nil {
 		panic("BUG: a grammar that the host runs cannot be cloned: " + err.Error())
 	}
-	return forkingMasker{twin, m.refusal}
+	return forkingMasker{twin, m.refusal, m.encode}
 }

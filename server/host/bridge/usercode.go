@@ -24,19 +24,26 @@ type ChatSource interface {
 	Settled() *plugins.ChatPlugins
 }
 
-// UserCode returns the plugins of set as requests want them; source names those of conversations.
-func UserCode(set *plugins.Set, source ChatSource) generate.UserCode { return userCode{set, source} }
+// Encode returns the tokens of a text, none added.
+type Encode func(text string) []llm.Token
+
+// UserCode returns the plugins of set as requests want them; source names those of conversations. encode, if not nil,
+// is the model's tokenizer: it makes tokens of what grammars leave no choice about.
+func UserCode(set *plugins.Set, source ChatSource, encode Encode) generate.UserCode {
+	return userCode{set, source, encode}
+}
 
 // userCode implements generate.UserCode.
 type userCode struct {
 	set    *plugins.Set
 	source ChatSource
+	encode Encode
 }
 
 // Bind implements generate.UserCode.
 func (u userCode) Bind(ctx context.Context, calls []generate.PluginCall, c *generate.Conversation, now time.Time) (
 	generate.BoundCode, generate.Rendered, error) {
-	b := &boundCode{set: u.set, calls: calls, conversation: c}
+	b := &boundCode{set: u.set, encode: u.encode, calls: calls, conversation: c}
 	if c == nil {
 		return b, generate.Rendered{}, nil
 	}
@@ -116,6 +123,7 @@ func conversationError(err error, c *generate.Conversation) error {
 // boundCode is the user code of one request. What it holds is nil where there is none.
 type boundCode struct {
 	set          *plugins.Set
+	encode       Encode
 	calls        []generate.PluginCall // for the token loop
 	conversation *generate.Conversation
 	prompt       string // that it became
@@ -143,7 +151,7 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 	}
 	out.Reasoning, out.Dropped = held.reasoning, held.dropped
 	if b.grammar = held.grammar; b.grammar != nil {
-		if b.texts, err = beginTexts(ctx, held, w); err != nil {
+		if b.texts, err = beginTexts(ctx, held, w, b.encode); err != nil {
 			return out, err
 		}
 	}

@@ -1,0 +1,61 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Speculation says which tokens are guessed, so that a step of the model may give a sequence several. Guesses change
+// no text.
+type Speculation struct {
+	// Kinds are where guesses come from, of SpeculationKinds; none turns it off.
+	Kinds []string `toml:"kinds"`
+	// Tokens are guessed for a sequence in a step at most; 0 turns it off.
+	Tokens int `toml:"tokens"`
+}
+
+// SpeculationKinds are the values of Speculation.Kinds.
+var SpeculationKinds = []string{"grammar", "plugin", "prediction", "prompt"}
+
+// MaxSpeculation bounds Speculation.Tokens.
+const MaxSpeculation = 32
+
+func defaultSpeculation() Speculation {
+	return Speculation{Kinds: slices.Clone(SpeculationKinds), Tokens: 8}
+}
+
+// Limit returns how many tokens are guessed at most; 0 is off.
+func (s *Speculation) Limit() int {
+	if len(s.Kinds) == 0 {
+		return 0
+	}
+	return s.Tokens
+}
+
+func (s *Speculation) validate(v *verdict, at string) {
+	v.between(at+"tokens", s.Tokens, 0, MaxSpeculation)
+	for i, k := range s.Kinds {
+		v.oneOf(fmt.Sprintf("%skinds[%d]", at, i), k, SpeculationKinds...)
+		v.check(!slices.Contains(s.Kinds[:i], k), "%skinds[%d] must not be there twice, given %q", at, i, trim(k))
+	}
+}
+
+// speculate is TGI's --speculate N: prompt lookup of N tokens, beside what else is set; 0 turns everything off.
+type speculate struct{ of *Speculation }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s speculate) UnmarshalText(text []byte) error {
+	n, err := strconv.Atoi(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no whole number", text)
+	}
+	s.of.Tokens = n
+	if n > 0 && !slices.Contains(s.of.Kinds, "prompt") {
+		s.of.Kinds = append(slices.Clone(s.of.Kinds), "prompt")
+	}
+	return nil
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s speculate) MarshalText() ([]byte, error) { return []byte(strconv.Itoa(s.of.Limit())), nil }
