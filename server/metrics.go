@@ -168,7 +168,8 @@ func (m *Metrics) addRequests(l config.Limits) {
 		Help: "Tokens that a step gave a sequence beyond the first."})
 	m.registry.MustRegister(m.skipped)
 	m.draftTokens = m.counters("tgi_draft_tokens_total",
-		"Guessed tokens that steps computed, by where the guess came from and whether it was right.", "source", "accepted")
+		"Guessed tokens that steps computed, by where the guess came from and whether it was right.", "source",
+		"accepted")
 	m.first = m.histogram("tgi_request_time_to_first_token_duration",
 		"Seconds from submission to a sequence's first token.", durations())
 	m.between = m.histogram("tgi_request_inter_token_duration", "Seconds between two tokens of a sequence.",

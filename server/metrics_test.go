@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"tgi/runtime/draft"
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
 	"tgi/server"
@@ -41,7 +42,10 @@ func TestMetrics(t *testing.T) {
 		{Generated: 8}})
 	m.Step(engine.Report{PrefillTokens: 30, PrefillRows: 2, DecodeRows: 1, Admitted: 2, PromptTokens: 40,
 		CachedTokens: 10, Preempted: 1, Total: time.Second})
-	m.Step(engine.Report{DecodeRows: 3, Late: 2, ParkedBefore: 4, Total: time.Millisecond, Forward: time.Millisecond})
+	d := engine.DraftCounts{Accepted: [draft.Sources]int{draft.Forced: 4, draft.Repeated: 1},
+		Rejected: [draft.Sources]int{draft.Repeated: 2}}
+	m.Step(engine.Report{DecodeRows: 3, Drafts: d, Late: 2, ParkedBefore: 4, Total: time.Millisecond,
+		Forward: time.Millisecond})
 	m.Step(engine.Report{DecodeRows: 3, Err: llm.ErrBackend})
 
 	text := ask(newServer(nil, func(o *server.Options) { o.Metrics = m }), "GET", "/metrics", "").Body.String()
@@ -58,7 +62,12 @@ func TestMetrics(t *testing.T) {
 		"tgi_request_time_to_first_token_duration_sum 1", "tgi_request_inter_token_duration_count 1",
 		"# TYPE tgi_queue_size gauge", "tgi_queue_size 3", "tgi_batch_current_size 2",
 		"tgi_batch_current_max_tokens 80", "tgi_batch_max_total_tokens 4000",
-		"tgi_kv_usage 0.02", "tgi_request_skipped_tokens_sum 0", "tgi_request_skipped_tokens_count 2",
+		"tgi_kv_usage 0.02", "tgi_request_skipped_tokens_sum 5",
+		"tgi_request_skipped_tokens_count 7",
+		`tgi_draft_tokens_total{accepted="true",source="grammar"} 4`,
+		`tgi_draft_tokens_total{accepted="true",source="prompt"} 1`,
+		`tgi_draft_tokens_total{accepted="false",source="prompt"} 2`,
+		`tgi_draft_tokens_total{accepted="false",source="prediction"} 0`,
 		"tgi_kv_blocks 250", "tgi_kv_blocks_used 5", "tgi_kv_blocks_cached 4",
 		`tgi_batch_inference_count{method="prefill"} 1`, `tgi_batch_inference_count{method="decode"} 2`,
 		`tgi_batch_inference_success{method="decode"} 1`, `tgi_batch_inference_failure{method="decode"} 1`,

@@ -8,13 +8,16 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"tgi/models"
 	"tgi/models/hf"
+	"tgi/runtime/draft"
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
 	"tgi/runtime/ort"
+	"tgi/runtime/sample"
 	"tgi/runtime/sched"
 )
 
@@ -90,9 +93,39 @@ func requests(n, vocab int) []engine.Request {
 	return out
 }
 
+// guesses drafts for a sequence what it generates, so many tokens at a time, and now and then something else.
+type guesses struct {
+	r    *rand.Rand
+	want []llm.Token
+	k    int
+}
+
+func (g guesses) Draft(h llm.History, ahead, room []llm.Token) int {
+	n := copy(room[:min(g.k, len(room))], g.want[len(h.Output):])
+	for i := range n {
+		if g.r.IntN(12) == 0 {
+			room[i] = (room[i] + 1) % 40
+		}
+	}
+	return n
+}
+
+// right counts guesses that were right. It is an Observer.
+type right struct{ accepted atomic.Int64 }
+
+func (c *right) Step(r engine.Report) { c.accepted.Add(int64(r.Drafts.Accepted[draft.Plugin])) }
+
+// guessed returns a request with guesses of what it generates.
+func guessed(req engine.Request, want answer, k int) engine.Request {
+	req.Plugins = func(i int) sample.Plugins {
+		return sample.Plugins{Drafter: guesses{rand.New(rand.NewPCG(uint64(i), 3)), want.tokens[i], k}}
+	}
+	return req
+}
+
 // TestTogetherAsAlone: a request gets the same tokens and log-probabilities, to the last bit, alone and among 31
-// others, with prompts cut into pieces, with prefixes that are cached, after preemption, and on one thread or three, in
-// every format.
+// others, with prompts cut into pieces, with prefixes that are cached, after preemption, on one thread or three, and
+// with guesses of its next tokens, in every format.
 func TestTogetherAsAlone(t *testing.T) {
 	startRuntime(t)
 	// One of each kind of norm, activation and embedding of positions.
@@ -110,7 +143,7 @@ func TestTogetherAsAlone(t *testing.T) {
 
 func togetherAsAlone(t *testing.T, ck *hf.Checkpoint, w models.Weights) {
 	r, path := buildTo(t, ck, Options{Weights: w})
-	open := func(t *testing.T, blocks, threads int, set sched.Settings) *engine.Engine {
+	open := func(t *testing.T, blocks, threads, guesses int, set sched.Settings, o engine.Observer) *engine.Engine {
 		p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
 			HeadDim: r.Arch.HeadDim, Vocab: r.Arch.Vocab, MaxLen: 128, Blocks: blocks, Width: r.Arch.Width,
 			Places:  r.Arch.Places,
@@ -119,7 +152,8 @@ func togetherAsAlone(t *testing.T, ck *hf.Checkpoint, w models.Weights) {
 			t.Fatal(err)
 		}
 		t.Cleanup(p.Close)
-		e, err := engine.New(served{p}, numbered{}, engine.Config{Settings: set, Verify: true})
+		e, err := engine.New(served{p}, numbered{}, engine.Config{Settings: set, Verify: true, Observer: o,
+			Speculation: draft.Settings{Tokens: guesses, Always: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +166,7 @@ func togetherAsAlone(t *testing.T, ck *hf.Checkpoint, w models.Weights) {
 	}
 	reqs := requests(32, r.Arch.Vocab)
 	want := make([]answer, len(reqs))
-	lonely := open(t, 64, 1, sched.Settings{NoPrefixSharing: true})
+	lonely := open(t, 64, 1, 0, sched.Settings{NoPrefixSharing: true}, nil)
 	for i, req := range reqs {
 		var err error
 		if want[i], err = answered(lonely, req); err != nil {
@@ -142,23 +176,31 @@ func togetherAsAlone(t *testing.T, ck *hf.Checkpoint, w models.Weights) {
 	for _, c := range []struct {
 		name            string
 		blocks, threads int
+		guesses         int
 		set             sched.Settings
 		preempts        bool
 	}{
-		{"roomy", 400, 2, sched.Settings{}, false},
-		{"one thread, no sharing", 400, 1, sched.Settings{NoPrefixSharing: true}, false},
-		{"small cache", 12, 3, sched.Settings{}, true},
-		{"pieces", 400, 2, sched.Settings{MaxBatchPrefillTokens: 7}, false},
-		{"three rows", 400, 2, sched.Settings{MaxBatchSize: 3}, false},
+		{"roomy", 400, 2, 0, sched.Settings{}, false},
+		{"one thread, no sharing", 400, 1, 0, sched.Settings{NoPrefixSharing: true}, false},
+		{"small cache", 12, 3, 0, sched.Settings{}, true},
+		{"pieces", 400, 2, 0, sched.Settings{MaxBatchPrefillTokens: 7}, false},
+		{"three rows", 400, 2, 0, sched.Settings{MaxBatchSize: 3}, false},
+		{"guesses", 400, 2, 4, sched.Settings{}, false},
+		{"guesses, three rows", 400, 1, 8, sched.Settings{MaxBatchSize: 3, NoPrefixSharing: true}, false},
+		{"guesses, one row, small cache", 12, 2, 7, sched.Settings{MaxBatchSize: 1}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := open(t, c.blocks, c.threads, c.set)
+			var seen right
+			e := open(t, c.blocks, c.threads, c.guesses, c.set, &seen)
 			// The second time, prefixes are cached. How many sequences meet, and so whether one is preempted, is not
 			// given.
 			for round := 0; round < 2 || c.preempts && e.Stats().Preempted == 0 && round < 50; round++ {
 				var all sync.WaitGroup
 				for i, req := range reqs {
 					all.Go(func() {
+						if c.guesses > 0 {
+							req = guessed(req, want[i], c.guesses)
+						}
 						got, err := answered(e, req)
 						if err != nil {
 							t.Errorf("request %d: %v", i, err)
@@ -168,6 +210,9 @@ func togetherAsAlone(t *testing.T, ck *hf.Checkpoint, w models.Weights) {
 					})
 				}
 				all.Wait()
+			}
+			if n := seen.accepted.Load(); c.guesses > 0 && n < 500 {
+				t.Errorf("%d guesses were right", n)
 			}
 			if c.preempts && e.Stats().Preempted == 0 {
 				t.Error("no sequence was preempted")

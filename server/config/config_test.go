@@ -53,7 +53,8 @@ func TestRootFileIsTheDefault(t *testing.T) {
 // tgi.toml, and leaves [model] out, which no file has beside [[model]].
 func example(text string) string {
 	head, rest, _ := strings.Cut(text, "[model]\n")
-	_, rest, _ = strings.Cut(rest, "\n\n")
+	_, rest, _ = strings.Cut(rest, "\n[models]\n") // behind its tables
+	rest = "\n[models]\n" + rest
 	for _, first := range []string{"# [[model]]\n", "# [[model.adapter]]\n", "# [[key]]\n", "# [[plugin]]\n"} {
 		before, block, _ := strings.Cut(rest, first)
 		block, after, _ := strings.Cut(block, "\n\n")

@@ -61,10 +61,29 @@ func (s *Service) check(ctx context.Context, d *Draft, n size) (Request, error) 
 	}
 	r := Request{Prompt: prompt, Inputs: inputs, Params: p, Sequences: n.sequences, size: n,
 		ImageTokens: pictures.tokens(), pictures: pictures}
+	if r.prediction, err = s.predict(ctx, d); err != nil {
+		return Request{}, err
+	}
 	if d.Rules == OpenAI {
 		r.CountPenalty = or(d.FrequencyPenalty, 0)
 	}
 	return r, nil
+}
+
+// predict returns the tokens of d's prediction, in which no special token is recognised.
+func (s *Service) predict(ctx context.Context, d *Draft) ([]llm.Token, error) {
+	if d.Prediction == "" {
+		return nil, nil
+	}
+	e, err := s.encode(ctx, d.Prediction, llm.Encoding{Data: []Span{{End: len(d.Prediction)}}, Most: s.limits.MaxTotal})
+	if err != nil {
+		return nil, err
+	}
+	if e.Tokens == nil || e.Count > s.limits.MaxTotal {
+		return nil, invalid("prediction", "`prediction` must have at most %d tokens. Given: %d or more",
+			s.limits.MaxTotal, e.Count)
+	}
+	return e.Tokens, nil
 }
 
 // checkSettings checks d's settings, in the order in which TGI reports the first

@@ -24,6 +24,8 @@ type Request struct {
 	CountPenalty float32
 	// Sequences is how many are generated from the prompt.
 	Sequences int
+	// prediction is the tokens of Draft.Prediction.
+	prediction []llm.Token
 	size
 	// pictures take the place of image tokens of Prompt.
 	pictures pictures

@@ -144,7 +144,7 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 	r := &run.Request
 	run.stream, err = s.engine.Submit(ctx, engine.Request{Prompt: r.Prompt, Params: r.Params, N: r.begun(),
 		Plugins: run.sequence, Cancel: run.cancel, Client: run.client, Adapter: run.adapter.ID, Salt: run.adapter.Salt,
-		Embeddings: embeddings})
+		Embeddings: embeddings, Prediction: r.prediction})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,12 @@ import (
 )
 
 // usage counts the tokens of a reply.
-type usage struct{ prompt, images, cached, completion int }
+type usage struct {
+	prompt, images, cached, completion int
+
+	predicted          bool // the request has a prediction
+	accepted, rejected int  // tokens of it
+}
 
 // append writes the object.
 func (u usage) append(b []byte) []byte {
@@ -21,7 +26,12 @@ func (u usage) append(b []byte) []byte {
 	if u.images > 0 {
 		b = wire.AppendInt(append(b, ','), "image_tokens", u.images)
 	}
-	return append(b, `}}`...)
+	b = append(b, '}')
+	if u.predicted {
+		b = appendInt(append(b, `,"completion_tokens_details":{`...), "accepted_prediction_tokens", u.accepted)
+		b = append(appendInt(append(b, ','), "rejected_prediction_tokens", u.rejected), '}')
+	}
+	return append(b, '}')
 }
 
 // appendHead writes the fields that replies and chunks begin with, up to the

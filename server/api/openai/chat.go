@@ -25,6 +25,7 @@ type chatBody struct {
 	effort       *string // of reasoning
 	toolPrompt   *string
 	speech       bool
+	predicted    bool // there is a prediction, be it empty
 }
 
 // decodeChat reads a body of POST /v1/chat/completions.
@@ -60,6 +61,7 @@ func decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 		c.top = int(*b.top)
 	}
 	c.functions = b.older
+	c.predicted = b.predicted
 	c.shown.Customs = b.tools.Customs()
 	c.shown.HideReasoning = b.reasoning != nil && !*b.reasoning
 	b.draft.Conversation = &b.conversation
@@ -87,6 +89,7 @@ func (b *chatBody) chatFields() []wire.Field {
 		{Name: "add_generation_prompt", Read: wire.Optional(&c.GenerationPrompt, (*wire.Reader).Bool)},
 		{Name: "continue_final_message", Read: wire.Optional(&c.Continue, (*wire.Reader).Bool)},
 		{Name: "modalities", Read: b.modalities},
+		{Name: "prediction", Read: b.prediction},
 	}...)
 }
 

@@ -44,6 +44,7 @@ type call struct {
 	draft   generate.Draft
 	n       int
 
+	predicted     bool // its usage tells of a prediction
 	stream, usage bool
 	top           int // likeliest tokens beside each
 	// shown says what of the sequences is.

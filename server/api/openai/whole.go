@@ -112,6 +112,8 @@ func (u *usage) count(c *call, run *generate.Run, e *generate.Event) {
 	if f == nil {
 		return
 	}
+	u.predicted = c.predicted
+	u.accepted, u.rejected = u.accepted+f.AcceptedPrediction, u.rejected+f.RejectedPrediction
 	if !c.shown.ScoreOnly {
 		u.completion += f.Generated
 	}

@@ -27,7 +27,9 @@ func appendInfo(b []byte, m *dispatch.Model, version string, d *dialect.Dialect)
 	b = append(b, `,"sha":null`...)
 	if d.InfoLimits {
 		b = append(b, `,"docker_label":null`...)
-		b = appendInt(b, "speculate", m.Speculate)
+		if m.Speculate > 0 { // TGI does not tell
+			b = appendInt(b, "speculate", m.Speculate)
+		}
 	}
 	return b
 }
