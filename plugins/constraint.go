@@ -181,15 +181,15 @@ const (
 	promptTail  = 8
 )
 
-// Forced fills room with the next tokens that the grammar leaves no choice about, as encode makes them of a text, and
-// returns their number: none where that takes more than TryMask may, or where a guest computes the masks. prompt is
+// Forced fills room with the next tokens that the grammar leaves no choice about but that of white space, as encode
+// makes them of a text, and returns their number: none where that takes more than TryMask may, or where a guest computes the masks. prompt is
 // what comes before the text.
 func (c *Constraint) Forced(prompt []uint32, encode func(text string) []uint32, room []uint32) int {
 	e := grammar.Effort{Time: c.quick}
 	if c.state == nil || c.catchUp(e) != nil {
 		return 0
 	}
-	tokens, err := c.state.Forced(c.ctx, e, forcedBytes*len(room), prompt[max(len(prompt)-promptTail, 0):], encode)
+	tokens, err := c.state.Likely(c.ctx, e, forcedBytes*len(room), prompt[max(len(prompt)-promptTail, 0):], encode)
 	if err != nil {
 		return 0
 	}

@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"context"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -33,7 +34,12 @@ func (w *work) onlyByte(s *set) (b byte, to *set) {
 	if s.accept || s.tokens || !s.impure && s.first.count() != 1 {
 		return 0, nil
 	}
-	for left := s.first; !left.empty(); {
+	return w.onlyOf(s, s.first)
+}
+
+// onlyOf returns the only byte of left that may follow in s, with the set after it; nil if there are several, or none.
+func (w *work) onlyOf(s *set, left byteSet) (b byte, to *set) {
+	for !left.empty() {
 		c := left.lowest()
 		left = left.minus(byteSetOf(c))
 		n := w.step(s, c)
@@ -51,6 +57,96 @@ func (w *work) onlyByte(s *set) (b byte, to *set) {
 // chop is how many tokens at the end of a forced text may be left for the model to choose.
 const chop = 4
 
+// Likely is Forced that also guesses white space: where some may come and otherwise one byte must, it takes the white
+// space that followed the same character before in the text, or a space behind a colon and a comma of JSON's. So its
+// tokens need not come.
+func (s *State) Likely(ctx context.Context, e Effort, most int, tail []uint32,
+	encode func(text string) []uint32) ([]uint32, error) {
+	w := s.workWith(ctx, e)
+	so, at := s.recent(), s.at
+	before := len(so)
+	for len(so)-before < most {
+		run, to := w.likelyBytes(at, so)
+		if w.err != nil {
+			return nil, w.err
+		}
+		if to == nil {
+			break
+		}
+		so, at = append(so, run...), to
+	}
+	return s.tokensOf(so[before:], at, tail, encode)
+}
+
+// likelyBytes returns what is likely to follow in s behind the text so far, with the set after it; nil if there is a
+// choice.
+func (w *work) likelyBytes(s *set, so []byte) (run []byte, to *set) {
+	if s.accept || s.tokens {
+		return nil, nil
+	}
+	b, next := w.onlyOf(s, s.first.minus(whiteSpace))
+	if next == nil {
+		return nil, nil
+	}
+	space := habit(so)
+	at := s
+	for _, c := range space {
+		if at = w.step(at, c); at == dead {
+			return []byte{b}, next
+		}
+	}
+	if len(space) > 0 {
+		return space, at
+	}
+	return []byte{b}, next
+}
+
+var whiteSpace = byteSetOf(' ').or(byteSetOf('\n')).or(byteSetOf('\t')).or(byteSetOf('\r'))
+
+// habit returns the white space that followed the last character of a text before, none behind white space.
+func habit(so []byte) []byte {
+	if len(so) == 0 || whiteSpace.has(so[len(so)-1]) {
+		return nil
+	}
+	last := so[len(so)-1]
+	switch last {
+	case ':', ',', '{', '}', '[', ']':
+	default:
+		return nil
+	}
+	for i := len(so) - 2; i >= 0; i-- {
+		if so[i] != last {
+			continue
+		}
+		n := i + 1
+		for n < len(so) && whiteSpace.has(so[n]) {
+			n++
+		}
+		return slices.Clone(so[i+1 : n])
+	}
+	if last == ':' || last == ',' {
+		return []byte{' '}
+	}
+	return nil
+}
+
+// recent returns the end of the text so far.
+func (s *State) recent() (out []byte) {
+	const tokens = 64
+	n := 0
+	for p := s.past; p != nil && n < tokens; p = p.before {
+		text := p.text
+		if p.token != noToken {
+			text = s.g.v.texts[p.token]
+		}
+		out = append(out, []byte(text)...)
+		slices.Reverse(out[len(out)-len(text):])
+		n++
+	}
+	slices.Reverse(out)
+	return out
+}
+
 // Forced returns the tokens that must come next, so that one step can give several: those of at most so many bytes.
 // They are the tokens that the tokenizer makes of the text: encode, which must add no tokens, encodes the text so far
 // together with the forced text, and tokens at the end that might become part of a longer one are left out
@@ -60,8 +156,16 @@ const chop = 4
 func (s *State) Forced(ctx context.Context, e Effort, most int, tail []uint32,
 	encode func(text string) []uint32) ([]uint32, error) {
 	text, end, err := s.forced(s.workWith(ctx, e), most)
-	if err != nil || len(text) == 0 {
+	if err != nil {
 		return nil, err
+	}
+	return s.tokensOf(text, end, tail, encode)
+}
+
+// tokensOf returns the tokens of a text that leads to the set end, without those that may become part of a longer one.
+func (s *State) tokensOf(text []byte, end *set, tail []uint32, encode func(text string) []uint32) ([]uint32, error) {
+	if len(text) == 0 {
+		return nil, nil
 	}
 	if n := complete(text); n < len(text) {
 		text, end = text[:n], nil // within a character there is no choice of tokens to consider

@@ -17,9 +17,9 @@ type Source uint8
 
 // Sources, in the order in which they are asked.
 const (
-	// Forced tokens are all that a grammar permits, or the next of those that a plugin forces.
+	// Forced tokens are all that a grammar permits, but for white space.
 	Forced Source = iota
-	// Plugin is a drafter of the request's user code.
+	// Plugin is a drafter of the request's user code, or tokens that it forces in advance.
 	Plugin
 	// Predicted tokens are of the text that the request predicts.
 	Predicted

@@ -19,9 +19,10 @@ func (e *Engine) beginDrafting(q *sequence, r Request, plug sample.Plugins) {
 	if e.Speculates() == 0 {
 		return
 	}
-	from := [draft.Sources]draft.Drafter{draft.Plugin: plug.Drafter, draft.Repeated: new(draft.Lookup)}
-	if q.chain.Drafts() {
-		from[draft.Forced] = q.chain
+	from := [draft.Sources]draft.Drafter{draft.Repeated: new(draft.Lookup)}
+	from[draft.Forced], from[draft.Plugin] = q.chain.Drafters()
+	if plug.Drafter != nil {
+		from[draft.Plugin] = plug.Drafter
 	}
 	if len(r.Prediction) > 0 {
 		from[draft.Predicted] = draft.NewPrediction(r.Prediction)

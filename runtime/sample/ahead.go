@@ -1,28 +1,39 @@
 package sample
 
-import "tgi/runtime/llm"
+import (
+	"tgi/runtime/draft"
+	"tgi/runtime/llm"
+)
 
-// Draft implements draft.Drafter: the tokens that the mask leaves no choice about, or else those that a processor
-// forces. It must not be called during another call of the chain.
-func (c *Chain) Draft(h History, ahead, room []llm.Token) (n int) {
-	if c.err != nil || len(ahead) > 0 {
-		return 0
-	}
+// Drafters returns what drafts for the chain by its mask and by its processors; nil where they know nothing ahead. They
+// must not be called during a call of the chain.
+func (c *Chain) Drafters() (mask, processors draft.Drafter) {
 	if f, ok := c.masker.(Forcer); ok {
-		n = f.Forced(h, room)
+		mask = ahead{c, []Forcer{f}}
 	}
-	for _, f := range c.forcers {
-		if n == 0 {
-			n = f.Forced(h, room)
-		}
+	if len(c.forcers) > 0 {
+		processors = ahead{c, c.forcers}
 	}
-	return n
+	return mask, processors
 }
 
-// Drafts reports whether Draft may have something to say.
-func (c *Chain) Drafts() bool {
-	_, ok := c.masker.(Forcer)
-	return ok || len(c.forcers) > 0
+// ahead drafts what the first of several knows.
+type ahead struct {
+	c    *Chain
+	from []Forcer
+}
+
+// Draft implements draft.Drafter.
+func (a ahead) Draft(h History, ahead, room []llm.Token) int {
+	if a.c.err != nil || len(ahead) > 0 {
+		return 0
+	}
+	for _, f := range a.from {
+		if n := f.Forced(h, room); n > 0 {
+			return n
+		}
+	}
+	return 0
 }
 
 // Admits returns how many of the first tokens the mask allows to follow each other, as far as that can be told at once.

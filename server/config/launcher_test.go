@@ -14,7 +14,7 @@ import (
 // without a value.
 var launcherFlags = map[string]string{
 	"model-id": "x", "revision": "main", "validation-workers": "2", "sharded": "true", "num-shard": "2",
-	"quantize": "fp8",
+	"quantize": "fp8", "speculate": "2",
 	"dtype": "float16", "kv-cache-dtype": "fp8_e5m2", "trust-remote-code": "", "max-concurrent-requests": "8",
 	"max-best-of":        "2",
 	"max-stop-sequences": "4", "max-top-n-tokens": "5", "max-input-tokens": "10", "max-input-length": "10",

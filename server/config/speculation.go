@@ -13,6 +13,8 @@ type Speculation struct {
 	Kinds []string `toml:"kinds"`
 	// Tokens are guessed for a sequence in a step at most; 0 turns it off.
 	Tokens int `toml:"tokens"`
+	// Always computes every guess, also where the times of steps say that it costs more than it saves.
+	Always bool `toml:"always"`
 }
 
 // SpeculationKinds are the values of Speculation.Kinds.

@@ -308,7 +308,7 @@ func (in *instance) start(cfg config.Config, d device, obs engine.Observer, say 
 
 // speculation returns settings as the engine wants them.
 func speculation(s config.Speculation) draft.Settings {
-	out := draft.Settings{Tokens: s.Limit()}
+	out := draft.Settings{Tokens: s.Limit(), Always: s.Always}
 	for source := range draft.Sources {
 		out.Off[source] = !slices.Contains(s.Kinds, source.String())
 	}

@@ -1,0 +1,254 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"tgi/server/config"
+)
+
+// guessing opens two servers with all built-in plugins and the SDKs' examples: one that guesses nothing, and one that
+// computes every guess.
+func guessing(t *testing.T) (plain, guesses *plugged) {
+	open := func(s config.Speculation) *plugged {
+		p := openChat(t, func(c *config.Config) {
+			c.Model.Speculation = s
+			c.Limits.MaxBestOf = 3
+			for _, name := range []string{"no-repeat-ngram", "dry", "xtc", "mirostat", "banned-words", "thinking-budget",
+				"watermark"} {
+				c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + name,
+					OnError: config.OnErrorFail, Apply: config.ApplyRequest})
+			}
+		})
+		for _, language := range languages {
+			for _, name := range []string{"every-mode", "banned-and-boost", "epsilon-greedy", "picture"} {
+				if language == "go" && (name == "epsilon-greedy" || name == "picture") {
+					continue // a Go module of its own is not among those that are kept
+				}
+				p.upload(t, language+"-"+name, sdkGuest(t, language, name))
+			}
+		}
+		return p
+	}
+	return open(config.Speculation{}), open(config.Speculation{Kinds: config.SpeculationKinds, Tokens: 8, Always: true})
+}
+
+// asked is a request to a route.
+type asked struct{ name, route, body string }
+
+// everyKind lists requests with each plugin, example and language of grammars, greedy and drawn. The prompts repeat
+// themselves, so that there is something to guess.
+func everyKind(seeds int) (list []asked) {
+	every := `{"mode":"sparse","ids":[97,98,200,300,400],"bias":6,"random":true,"force_at":3,"force":[500,501,502,503]}`
+	plugins := map[string]string{
+		"":                "",
+		"no-repeat-ngram": `{"n":3}`, "dry": `{"multiplier":2}`, "xtc": `{"probability":0.6,"threshold":0.05}`,
+		"mirostat": `{"tau":1.5}`, "banned-words": `{"words":["red","hat"]}`, "watermark": `{"bias":3}`,
+		"thinking-budget": `{"open":" a","close":".","min":3,"budget":8,"message":" and so on"}`,
+	}
+	for _, language := range languages {
+		plugins[language+"-every-mode"] = every
+		plugins[language+"-banned-and-boost"] = `{"ban":[300,301],"boost":{"#200":3,"#201":-2}}`
+		if language != "go" {
+			plugins[language+"-epsilon-greedy"] = `{"epsilon":0.2,"margin":3}`
+		}
+	}
+	for name, params := range plugins {
+		member := ""
+		if name != "" {
+			member = fmt.Sprintf(`,"plugins":[{"name":%q,"params":%s}]`, name, params)
+		}
+		for seed := range seeds {
+			drawn := fmt.Sprintf(`,"seed":%d`, seed+1)
+			if seed > 0 {
+				drawn += `,"temperature":0.7`
+			}
+			if seed > 1 {
+				drawn += `,"top_p":0.95,"repetition_penalty":1.05`
+			}
+			list = append(list, asked{fmt.Sprintf("%s, seed %d", name, seed), "/generate", fmt.Sprintf(
+				`{"inputs":%q,"parameters":{"details":true,"max_new_tokens":24,"top_n_tokens":2,"stop":["zebra"]%s%s}}`,
+				redHat, drawn, member)})
+		}
+	}
+	schema := `{"type":"object","properties":{"animal":{"enum":["red fox","red hen"]},"found":{"const":"a red hat"},` +
+		`"place":{"enum":["garden","forest"]}},"required":["animal","found","place"],"additionalProperties":false}`
+	grammars := map[string]string{
+		"json":    `{"type":"json","value":` + schema + `}`,
+		"regex":   `{"type":"regex","value":"Mia found (a red hat|a blue hat)\\. The end\\."}`,
+		"open":    `{"type":"regex","value":"[a-z ]{5,40}\\."}`,
+		"picture": `{"type":"grammar","language":"picture","value":"@@-##"}`,
+	}
+	for name, g := range grammars {
+		for seed := range seeds {
+			drawn := fmt.Sprintf(`,"seed":%d`, seed+1)
+			if seed > 0 {
+				drawn += `,"temperature":1.2`
+			}
+			for _, more := range []string{"", `,"plugins":[{"name":"dry","params":{"multiplier":1}}]`} {
+				list = append(list, asked{fmt.Sprintf("grammar %s, seed %d %s", name, seed, more), "/generate", fmt.Sprintf(
+					`{"inputs":%q,"parameters":{"details":true,"max_new_tokens":60,"grammar":%s%s%s}}`, redHat, g, drawn, more)})
+			}
+		}
+	}
+	ask := `[{"role":"user","content":"Tell me a story about a fox."}]`
+	for _, more := range []string{
+		`,"n":3,"seed":4,"logprobs":true,"top_logprobs":2`, `,"temperature":0,"frequency_penalty":0.5`,
+		`,"seed":3,"stop":["fox"]`,
+	} {
+		list = append(list, asked{"chat" + more, "/v1/chat/completions",
+			`{"model":"x","max_tokens":40,"messages":` + ask + more + `}`})
+	}
+	return list
+}
+
+// TestGuessesChangeNothing: with every plugin, example and language of grammars a reply has the same bytes with guesses
+// as without, and plugins take the same fuel.
+func TestGuessesChangeNothing(t *testing.T) {
+	plain, guesses := guessing(t)
+	seeds := 4
+	if !testing.Short() {
+		seeds = 21
+	}
+	list := everyKind(seeds)
+	for _, a := range list {
+		status, want := plain.call(t, http.MethodPost, a.route, []byte(a.body))
+		if status != http.StatusOK {
+			t.Fatalf("%s: %d %s", a.name, status, want)
+		}
+		if _, got := guesses.call(t, http.MethodPost, a.route, []byte(a.body)); steady(got) != steady(want) {
+			t.Errorf("%s: got %s\nwant %s", a.name, got, want)
+		}
+	}
+	few, many := guesses.defaultModel().engine.Stats().Steps, plain.defaultModel().engine.Stats().Steps
+	t.Logf("%d requests: %d steps, %d without guesses; guessed tokens\n%s", len(list), few, many,
+		strings.Join(guesses.lines(t, "tgi_draft_tokens_total"), "\n"))
+	if few*10 > many*9 {
+		t.Errorf("%d steps, %d without guesses: nothing was shown", few, many)
+	}
+	got, want := guesses.lines(t, "tgi_plugin_fuel_total"), plain.lines(t, "tgi_plugin_fuel_total")
+	if len(want) < 10 || strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("fuel\n%s\nwithout guesses\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// steady is a reply without what is different each time.
+func steady(reply string) string {
+	var all map[string]any
+	if json.Unmarshal([]byte(reply), &all) != nil {
+		return reply
+	}
+	delete(all, "id")
+	delete(all, "created")
+	text, err := json.Marshal(all)
+	if err != nil {
+		return reply
+	}
+	return string(text)
+}
+
+// lines are those of a metric.
+func (p *plugged) lines(t *testing.T, metric string) (out []string) {
+	_, text := p.call(t, http.MethodGet, "/metrics", nil)
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.HasPrefix(line, metric+"{") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// TestClosedSchemaTakesFewSteps: where a schema leaves little choice, most tokens come several in a step.
+func TestClosedSchemaTakesFewSteps(t *testing.T) {
+	plain, guesses := guessing(t)
+	schema := `{"type":"object","properties":{"kind":{"const":"invoice"},"currency":{"enum":["EUR","USD"]},` +
+		`"paid":{"type":"boolean"},"delivery_address_is_billing_address":{"type":"boolean"},` +
+		`"customer_status":{"enum":["new","returning","unknown"]},"next_action":{"enum":["send reminder","close the case"]}},` +
+		`"required":["kind","currency","paid","delivery_address_is_billing_address","customer_status","next_action"],` +
+		`"additionalProperties":false}`
+	for seed := range 5 {
+		body := fmt.Appendf(nil, `{"inputs":%q,"parameters":{"details":true,"max_new_tokens":200,"temperature":0.8,"seed":%d,`+
+			`"grammar":{"type":"json","value":%s}}}`, onceUpon, seed+1, schema)
+		_, want := plain.call(t, http.MethodPost, "/generate", body)
+		before := guesses.defaultModel().engine.Stats().Steps
+		_, got := guesses.call(t, http.MethodPost, "/generate", body)
+		steps := guesses.defaultModel().engine.Stats().Steps - before
+		var s spoken
+		if err := json.Unmarshal([]byte(got), &s); err != nil || got != want {
+			t.Fatalf("seed %d: %v\n%s\n%s", seed, err, got, want)
+		}
+		tokens := len(s.Details.Tokens)
+		t.Logf("%d steps for %d tokens: %s", steps, tokens, s.Text)
+		if 2*steps > tokens {
+			t.Errorf("seed %d: %d steps for %d tokens", seed, steps, tokens)
+		}
+	}
+}
+
+// TestPredictionIsCounted: usage tells what became of a prediction, and only of one.
+func TestPredictionIsCounted(t *testing.T) {
+	plain, guesses := guessing(t)
+	body := `{"model":"x","max_tokens":60,"temperature":0,"messages":[{"role":"user","content":"Tell me a story about a fox."}]`
+	type reply struct {
+		Choices []struct{ Message struct{ Content string } }
+		Usage   struct {
+			Details *struct {
+				Accepted int `json:"accepted_prediction_tokens"`
+				Rejected int `json:"rejected_prediction_tokens"`
+			} `json:"completion_tokens_details"`
+		}
+	}
+	ask := func(p *plugged, more string) (r reply) {
+		status, text := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(body+more+"}"))
+		if err := json.Unmarshal([]byte(text), &r); err != nil || status != http.StatusOK {
+			t.Fatalf("%d %s", status, text)
+		}
+		return r
+	}
+	want := ask(plain, "")
+	text := want.Choices[0].Message.Content
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := len(text) / 2
+	parts := fmt.Sprintf(`[{"type":"text","text":%q},{"type":"text","text":%q}]`, text[:half], text[half:])
+	for name, c := range map[string]struct {
+		p            *plugged
+		more         string
+		accepted, no bool
+	}{
+		"a text":       {guesses, `,"prediction":{"type":"content","content":` + string(quoted) + `}`, true, false},
+		"parts":        {guesses, `,"prediction":{"type":"content","content":` + parts + `}`, true, false},
+		"empty":        {guesses, `,"prediction":{"type":"content","content":""}`, false, false},
+		"null":         {guesses, `,"prediction":null`, false, true},
+		"none":         {guesses, ``, false, true},
+		"nobody looks": {plain, `,"prediction":{"type":"content","content":` + string(quoted) + `}`, false, false},
+	} {
+		r := ask(c.p, c.more)
+		d := r.Usage.Details
+		if r.Choices[0].Message.Content != text || (d == nil) != c.no || d != nil && (d.Accepted > 10) != c.accepted {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	for more, want := range map[string]string{
+		`,"prediction":{"type":"text","content":"a"}`:                                        "`prediction.type` must be",
+		`,"prediction":{"type":"content","content":[{"type":"x","text":"a"}]}`:               "`prediction.content[0].type` must be",
+		`,"prediction":{"type":"content"}`:                                                   "missing field `content`",
+		`,"prediction":{"type":"content","content":"` + strings.Repeat("ab ", 20_000) + `"}`: "`prediction` must have at most",
+	} {
+		status, text := guesses.call(t, http.MethodPost, "/v1/chat/completions", []byte(body+more+"}"))
+		if status != http.StatusUnprocessableEntity && status != http.StatusBadRequest || !strings.Contains(text, want) {
+			t.Errorf("%.80s: %d %s", more, status, text)
+		}
+	}
+	if _, info := guesses.call(t, http.MethodGet, "/info", nil); !strings.Contains(info, `"speculate":8`) {
+		t.Error(info)
+	}
+	if _, info := plain.call(t, http.MethodGet, "/info", nil); strings.Contains(info, `speculate`) {
+		t.Error(info)
+	}
+}
