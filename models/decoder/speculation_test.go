@@ -112,7 +112,7 @@ func BenchmarkSpeculation(b *testing.B) {
 				var steps [2]int
 				engines := [2]*engine.Engine{}
 				for on := range engines {
-					engines[on] = openEngine(b, r, path, draft.Settings{Tokens: 8 * on})
+					engines[on] = openEngine(b, r, path, draft.Settings{Tokens: 7 * on})
 				}
 				rounds := 5
 				for range b.N * rounds {

@@ -13,9 +13,13 @@ type Costs struct {
 }
 
 const (
-	// recent is the weight of the last step. What took longer than outlier times what was expected counts as that.
-	recent  = 1.0 / 8
-	outlier = 3
+	// A step that was fast counts more than one that was slow: other work on the machine makes steps slow now and then.
+	// What took longer than outlier times what was expected counts as that.
+	faster, slower = 1.0 / 4, 1.0 / 16
+	outlier        = 3
+	// group is how many tokens the kernels compute at a time, so that fewer cost the same. Few different sizes of steps
+	// are soon measured, too.
+	group = 4
 	// least is the share by which drafts must speed a step up.
 	least = 0.05
 )
@@ -31,7 +35,11 @@ func (c *Costs) Observe(tokens int, took time.Duration) {
 		*at = s
 		return
 	}
-	*at += recent * (min(s, outlier**at) - *at)
+	weight := slower
+	if s < *at {
+		weight = faster
+	}
+	*at += weight * (min(s, outlier**at) - *at)
 }
 
 // estimate is how long a step of so many tokens takes; ok is false as long as nothing is known.
@@ -82,6 +90,9 @@ func (b *Budget) Grant(n int, worth func(i int) float64) int {
 	}
 	best, most := 0, least*now/b.gained
 	for i := 1; i <= n; i++ {
+		if i < n && (b.tokens+i)%group != 0 {
+			continue
+		}
 		then, _ := b.costs.estimate(b.tokens + i)
 		// Measured times scatter: a token is never taken to cost less than half of what tokens cost without them.
 		adds := max(then-now, now*share(b.tokens)*float64(i)/float64(2*b.tokens))

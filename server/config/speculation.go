@@ -24,7 +24,7 @@ var SpeculationKinds = []string{"grammar", "plugin", "prediction", "prompt"}
 const MaxSpeculation = 32
 
 func defaultSpeculation() Speculation {
-	return Speculation{Kinds: slices.Clone(SpeculationKinds), Tokens: 8}
+	return Speculation{Kinds: slices.Clone(SpeculationKinds), Tokens: 7}
 }
 
 // Limit returns how many tokens are guessed at most; 0 is off.

@@ -13,17 +13,17 @@ func TestSpeculation(t *testing.T) {
 		limit                int
 		kinds                string
 	}{
-		{"", "", "", 8, "grammar plugin prediction prompt"},
+		{"", "", "", 7, "grammar plugin prediction prompt"},
 		{"--speculate 3", "", "", 3, "grammar plugin prediction prompt"},
 		{"", "5", "", 5, "grammar plugin prediction prompt"},
 		{"--speculate 0", "5", "", 0, "grammar plugin prediction prompt"},
 		{"", "", "[model.speculation]\ntokens = 2\n", 2, "grammar plugin prediction prompt"},
-		{"", "", "[model.speculation]\nkinds = [\"grammar\"]\n", 8, "grammar"},
+		{"", "", "[model.speculation]\nkinds = [\"grammar\"]\n", 7, "grammar"},
 		{"--speculate 4", "", "[model.speculation]\nkinds = [\"grammar\"]\n", 4, "grammar prompt"},
 		{"", "", "[model.speculation]\nkinds = []\n", 0, ""},
-		{"", "", "[[model]]\nname = \"a\"\n", 8, "grammar plugin prediction prompt"},
+		{"", "", "[[model]]\nname = \"a\"\n", 7, "grammar plugin prediction prompt"},
 		{"", "", "[[model]]\nname = \"a\"\n[model.speculation]\ntokens = 2\n", 2, "grammar plugin prediction prompt"},
-		{"", "", "[[model]]\nname = \"a\"\nspeculation = { kinds = [\"prompt\"] }\n", 8, "prompt"},
+		{"", "", "[[model]]\nname = \"a\"\nspeculation = { kinds = [\"prompt\"] }\n", 7, "prompt"},
 	} {
 		cfg := Default()
 		if c.file != "" {
