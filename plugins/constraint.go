@@ -182,8 +182,8 @@ const (
 )
 
 // Forced fills room with the next tokens that the grammar leaves no choice about but that of white space, as encode
-// makes them of a text, and returns their number: none where that takes more than TryMask may, or where a guest computes the masks. prompt is
-// what comes before the text.
+// makes them of a text, and returns their number: none where that takes more than TryMask may, or where a guest
+// computes the masks. prompt is what comes before the text.
 func (c *Constraint) Forced(prompt []uint32, encode func(text string) []uint32, room []uint32) int {
 	e := grammar.Effort{Time: c.quick}
 	if c.state == nil || c.catchUp(e) != nil {

@@ -17,8 +17,8 @@ func guessing(t *testing.T) (plain, guesses *plugged) {
 		p := openChat(t, func(c *config.Config) {
 			c.Model.Speculation = s
 			c.Limits.MaxBestOf = 3
-			for _, name := range []string{"no-repeat-ngram", "dry", "xtc", "mirostat", "banned-words", "thinking-budget",
-				"watermark"} {
+			for _, name := range []string{"no-repeat-ngram", "dry", "xtc", "mirostat", "banned-words",
+				"thinking-budget", "watermark"} {
 				c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + name,
 					OnError: config.OnErrorFail, Apply: config.ApplyRequest})
 			}
@@ -89,8 +89,8 @@ func everyKind(seeds int) (list []asked) {
 				drawn += `,"temperature":1.2`
 			}
 			for _, more := range []string{"", `,"plugins":[{"name":"dry","params":{"multiplier":1}}]`} {
-				list = append(list, asked{fmt.Sprintf("grammar %s, seed %d %s", name, seed, more), "/generate", fmt.Sprintf(
-					`{"inputs":%q,"parameters":{"details":true,"max_new_tokens":60,"grammar":%s%s%s}}`, redHat, g, drawn, more)})
+				list = append(list, asked{fmt.Sprintf("grammar %s, seed %d %s", name, seed, more), "/generate",
+					fmt.Sprintf(`{"inputs":%q,"parameters":{"details":true,"max_new_tokens":60,"grammar":%s%s%s}}`, redHat, g, drawn, more)})
 			}
 		}
 	}
@@ -161,9 +161,9 @@ func (p *plugged) lines(t *testing.T, metric string) (out []string) {
 	return out
 }
 
-// TestClosedSchemaTakesFewSteps: where a schema leaves little choice, most tokens come several in a step: those of calls
-// such as the demo model was trained for, and fewer of an object that it would never write, since it cuts that into
-// tokens as nobody else would.
+// TestClosedSchemaTakesFewSteps: where a schema leaves little choice, most tokens come several in a step: those of
+// calls such as the demo model was trained for, and fewer of an object that it would never write, since it cuts that
+// into tokens as nobody else would.
 func TestClosedSchemaTakesFewSteps(t *testing.T) {
 	plain, guesses := guessing(t)
 	schema := `{"type":"object","properties":{"kind":{"const":"invoice"},"currency":{"enum":["EUR","USD"]},` +
@@ -173,8 +173,8 @@ func TestClosedSchemaTakesFewSteps(t *testing.T) {
 		`"required":["kind","currency","paid","delivery_address_is_billing_address","customer_status","next_action"],` +
 		`"additionalProperties":false}`
 	object := func(space string) string {
-		return fmt.Sprintf(`{"model":"x","messages":[{"role":"user","content":"Describe the invoice."}],"max_tokens":200,`+
-			`"temperature":0.8,"grammar":{"type":"json","value":%s,"params":{"whitespace":%q}},"seed":`, schema, space)
+		return fmt.Sprintf(`{"model":"x","messages":[{"role":"user","content":"Describe the invoice."}],`+
+			`"max_tokens":200,"temperature":0.8,"grammar":{"type":"json","value":%s,"params":{"whitespace":%q}},"seed":`, schema, space)
 	}
 	call := `{"model":"x","messages":[{"role":"user","content":"What is the weather in Paris?"}],"max_tokens":200,` +
 		`"temperature":0.8,"tool_choice":"required","tools":[{"type":"function","function":{"name":"get_weather",` +
@@ -201,7 +201,8 @@ func TestClosedSchemaTakesFewSteps(t *testing.T) {
 					Tokens int `json:"completion_tokens"`
 				}
 			}
-			if err := json.Unmarshal([]byte(got), &r); err != nil || status != http.StatusOK || steady(got) != steady(want) {
+			err := json.Unmarshal([]byte(got), &r)
+			if err != nil || status != http.StatusOK || steady(got) != steady(want) {
 				t.Fatalf("%s, seed %d: %v\n%s\n%s", c.name, seed, err, got, want)
 			}
 			if tokens += r.Usage.Tokens; seed == 0 {
@@ -270,7 +271,8 @@ func TestPredictionIsCounted(t *testing.T) {
 		`,"prediction":{"type":"content","content":"` + strings.Repeat("ab ", 20_000) + `"}`: "`prediction` must have at most",
 	} {
 		status, text := guesses.call(t, http.MethodPost, "/v1/chat/completions", []byte(body+more+"}"))
-		if status != http.StatusUnprocessableEntity && status != http.StatusBadRequest || !strings.Contains(text, want) {
+		refused := status == http.StatusUnprocessableEntity || status == http.StatusBadRequest
+		if !refused || !strings.Contains(text, want) {
 			t.Errorf("%.80s: %d %s", more, status, text)
 		}
 	}

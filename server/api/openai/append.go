@@ -28,8 +28,8 @@ func (u usage) append(b []byte) []byte {
 	}
 	b = append(b, '}')
 	if u.predicted {
-		b = appendInt(append(b, `,"completion_tokens_details":{`...), "accepted_prediction_tokens", u.accepted)
-		b = append(appendInt(append(b, ','), "rejected_prediction_tokens", u.rejected), '}')
+		b = wire.AppendInt(append(b, `,"completion_tokens_details":{`...), "accepted_prediction_tokens", u.accepted)
+		b = append(wire.AppendInt(append(b, ','), "rejected_prediction_tokens", u.rejected), '}')
 	}
 	return append(b, '}')
 }
