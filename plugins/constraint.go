@@ -238,6 +238,19 @@ func (c *Constraint) Rollback(n int) error {
 	return c.err
 }
 
+// Rewind takes back all but the first n tokens; there must be as many. It is for texts whose grammar the host runs, and
+// an error is that of a grammar that takes too much.
+func (c *Constraint) Rewind(n int) error {
+	back := c.state.Len() + len(c.later) - n
+	if back <= len(c.later) {
+		c.later = c.later[:len(c.later)-back]
+		return nil
+	}
+	back -= len(c.later)
+	c.later = c.later[:0]
+	return c.costError(c.state.Rollback(back))
+}
+
 // Clone is a second text that is where this one is. It is to be closed as well.
 func (c *Constraint) Clone() (*Constraint, error) {
 	if c.state != nil {

@@ -499,3 +499,44 @@ func TestCompileFair(t *testing.T) {
 		<-done
 	}
 }
+
+// TestLooksAhead: what may follow, and what must, is told without moving on; and tokens are taken back.
+func TestLooksAhead(t *testing.T) {
+	s := grammarSet(t, Options{})
+	c := constraint(t, compiled(t, s, "c", "")) // up to three of a and b
+	for _, x := range []struct {
+		tokens []uint32
+		want   int
+	}{{nil, 0}, {[]uint32{'a', 'b', 'b', end}, 4}, {[]uint32{'a', 'c', 'b'}, 1}, {[]uint32{'b', 'b', 'b', 'b'}, 3},
+		{[]uint32{end}, 0}} {
+		if got := c.Admits(x.tokens); got != x.want {
+			t.Errorf("%v: %d may follow, want %d", x.tokens, got, x.want)
+		}
+	}
+	for _, x := range []uint32{'a', 'b'} {
+		if err := c.AcceptLater(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.Admits([]uint32{'a', 'a'}); got != 1 {
+		t.Errorf("%d may follow two letters", got)
+	}
+	if err := c.AcceptLater('b'); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{3, 2, 2, 1, 0} {
+		if err := c.Rewind(n); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Admits([]uint32{'a', 'a', 'a', 'a'}); got != 3-n {
+			t.Errorf("%d may follow %d letters", got, n)
+		}
+	}
+	stepping := constraint(t, compiled(t, s, "s", ""))
+	room := make([]uint32, 4)
+	if n := stepping.Admits([]uint32{1, 2}); n != 2 || stepping.Forced(nil, nil, room) != 0 {
+		t.Errorf("a guest's: %d", n)
+	}
+	stepping.Close()
+	c.Close()
+}

@@ -201,7 +201,7 @@ func (s *State) move(to *set, token uint32, text string) {
 }
 
 // Rollback undoes the last n tokens or calls of AcceptBytes. More than 32 need a replay from the start, which may fail
-// with an error that wraps ErrLimit. Speculative decoding will use it to undo rejected drafts.
+// with an error that wraps ErrLimit.
 func (s *State) Rollback(n int) error {
 	if n < 0 || n > s.Len() {
 		return fmt.Errorf("rollback: want 0 to %d, got %d", s.Len(), n)

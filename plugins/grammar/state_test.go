@@ -215,6 +215,48 @@ func TestForcedTokensAreTheTokenizersOwn(t *testing.T) {
 	}
 }
 
+// TestLikelySavesSteps: a model that writes ordinary JSON needs few steps for what a schema says, if each step may check
+// seven likely tokens; and none of these is forbidden.
+func TestLikelySavesSteps(t *testing.T) {
+	for _, flexible := range []bool{false, true} {
+		steps, total := 0, 0
+		for _, wl := range workloads(flexible, "") {
+			g := compile(t, largeVocab(), wl.g, grammar.Limits{})
+			for _, text := range wl.texts {
+				tokens := longest()(text)
+				s := g.Start()
+				for at := 0; at < len(tokens); steps++ {
+					likely, err := s.Likely(t.Context(), grammar.Effort{}, 7*16, nil, longest())
+					if err != nil {
+						t.Fatal(err)
+					}
+					ahead := s.Clone()
+					for _, id := range likely {
+						if err := ahead.Accept(id); err != nil {
+							t.Fatalf("%s: %d of %v cannot come: %v", wl.name, id, likely, err)
+						}
+					}
+					right := 0
+					for right < min(len(likely), 7, len(tokens)-at-1) && likely[right] == tokens[at+right] {
+						right++
+					}
+					for _, id := range tokens[at : at+right+1] {
+						if err := s.Accept(id); err != nil {
+							t.Fatal(err)
+						}
+					}
+					at += right + 1
+				}
+				total += len(tokens)
+			}
+		}
+		t.Logf("white space %v: %d steps for %d tokens", flexible, steps, total)
+		if 10*steps > 8*total {
+			t.Errorf("white space %v: %d steps for %d tokens", flexible, steps, total)
+		}
+	}
+}
+
 func TestForcedBytes(t *testing.T) {
 	var b irtest.Builder
 	b.Define(b.Declare("start"), b.Seq(b.Text("abc"), b.Choice(b.Text("dex"), b.Text("dey")), b.Times(b.Text("éz"), 0,

@@ -10,6 +10,8 @@ import (
 type Costs struct {
 	// seconds by the number of tokens; 0 is unknown. More tokens than there are count as the most.
 	seconds [257]float64
+	// seen counts the steps of each size.
+	seen [257]int
 }
 
 const (
@@ -17,6 +19,10 @@ const (
 	// What took longer than outlier times what was expected counts as that.
 	faster, slower = 1.0 / 4, 1.0 / 16
 	outlier        = 3
+	// few is how many first steps of a size count as the fastest of them, and forget the part that each smaller step
+	// takes from what larger ones are thought to take: a size that was slow by chance is tried again in time.
+	few    = 4
+	forget = 1.0 / 256
 	// group is how many tokens the kernels compute at a time, so that fewer cost the same. Few different sizes of steps
 	// are soon measured, too.
 	group = 4
@@ -30,8 +36,13 @@ func (c *Costs) Observe(tokens int, took time.Duration) {
 	if tokens < 1 || s <= 0 {
 		return
 	}
-	at := &c.seconds[min(tokens, len(c.seconds)-1)]
-	if *at == 0 {
+	tokens = min(tokens, len(c.seconds)-1)
+	at := &c.seconds[tokens]
+	c.seen[tokens]++
+	for i := tokens + 1; i < min(tokens+MaxTokens, len(c.seconds)); i++ {
+		c.seconds[i] -= forget * c.seconds[i]
+	}
+	if *at == 0 || c.seen[tokens] <= few && s < *at {
 		*at = s
 		return
 	}

@@ -239,3 +239,22 @@ func TestCostsForgetOutliers(t *testing.T) {
 		t.Errorf("a huge step takes %v s", s)
 	}
 }
+
+// TestCostsAreTriedAgain: a size of step that was slow by chance, when nobody knew it, is not given up for good.
+func TestCostsAreTriedAgain(t *testing.T) {
+	var c Costs
+	for range 10 {
+		c.Observe(1, 10*time.Millisecond)
+	}
+	c.Observe(8, 90*time.Millisecond)
+	granted := 0
+	for range 1000 {
+		b := c.Budget(1)
+		n := b.Grant(7, func(i int) float64 { return float64(i) * 0.8 })
+		c.Observe(1+n, 10*time.Millisecond+time.Duration(n)*time.Millisecond)
+		granted += n
+	}
+	if granted < 4000 {
+		t.Errorf("%d guesses were granted in 1000 steps", granted)
+	}
+}

@@ -43,6 +43,12 @@ func (c *countPenalty) code() sample.Plugins {
 	}}
 }
 
+// Rewind implements sample.Rewinder: the next call counts anew.
+func (c *countPenalty) Rewind(sample.History) error {
+	c.seen, c.counts, c.at = 0, c.counts[:0], map[llm.Token]int{}
+	return nil
+}
+
 // Process implements sample.Processor.
 func (c *countPenalty) Process(h sample.History, s *sample.Step) error {
 	for _, t := range h.Output[c.seen:] {

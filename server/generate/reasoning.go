@@ -44,6 +44,8 @@ type reasoningLimit struct {
 	seen   int    // its tokens
 	over   bool   // there is none, or it ended
 	forced []llm.Token
+	end    []llm.Token // what forced was in the beginning
+	endAt  int         // tokens before end
 }
 
 // code is the limit as user code, which forks.
@@ -53,6 +55,17 @@ func (l *reasoningLimit) code() sample.Plugins {
 		twin.text, twin.forced = slices.Clone(l.text), slices.Clone(l.forced)
 		return twin.code(), nil
 	}}
+}
+
+// Rewind implements sample.Rewinder: the next call reads the text anew.
+func (l *reasoningLimit) Rewind(h sample.History) error {
+	l.text, l.seen, l.over, l.forced = l.text[:0], 0, false, nil
+	if begun := len(h.Output) - l.endAt; begun > 0 && begun < len(l.end) {
+		l.forced = l.end[begun:]
+	} else if begun <= 0 {
+		l.end = nil
+	}
+	return nil
 }
 
 // Process implements sample.Processor. It comes behind the grammar, which may demand
@@ -75,13 +88,14 @@ func (l *reasoningLimit) Process(h sample.History, s *sample.Step) error {
 			return nil
 		}
 		l.forced = l.tok.EncodeSpans(l.of.End[0], nil)
+		l.end, l.endAt = l.forced, l.seen
 	}
 	if len(l.forced) == 0 {
 		return nil
 	}
 	t := l.forced[0]
 	if uint64(t) >= uint64(len(s.Logits)) || math.IsInf(float64(s.Logits[t]), -1) {
-		l.forced = nil
+		l.forced, l.end = nil, nil
 		return nil
 	}
 	s.Force, l.forced = int64(t), l.forced[1:]

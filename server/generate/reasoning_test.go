@@ -24,7 +24,12 @@ func (letters) EncodeSpans(text string, _ []Span) (ids []llm.Token) {
 // tokens of deny.
 func write(t *testing.T, l *reasoningLimit, text, deny string) string {
 	t.Helper()
-	var out []llm.Token
+	return writeOn(t, l, nil, text, deny)
+}
+
+// writeOn is write behind what was written already.
+func writeOn(t *testing.T, l *reasoningLimit, out []llm.Token, text, deny string) string {
+	t.Helper()
 	for len(out) < len(text) {
 		s := &sample.Step{Logits: make([]float32, 256), Force: -1}
 		for _, c := range []byte(deny) {
@@ -68,6 +73,15 @@ func TestReasoningLimit(t *testing.T) {
 		l := &reasoningLimit{of: c.of, tok: letters{}, budget: 10}
 		if got := write(t, l, c.text, c.deny); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		for n := range len(c.want) + 1 { // goes on from anywhere as if there had been no more
+			out := letters{}.EncodeSpans(c.want[:n], nil)
+			if err := l.Rewind(sample.History{Output: out}); err != nil {
+				t.Fatal(err)
+			}
+			if got := writeOn(t, l, out, c.text, c.deny); got != c.want {
+				t.Errorf("%s: %q from %d on, want %q", c.name, got, n, c.want)
+			}
 		}
 	}
 }

@@ -254,6 +254,11 @@ func (m forkingMasker) TryMask(bits []uint32) (constrained, done bool, err error
 // Accept implements sample.Masker.
 func (m forkingMasker) Accept(token llm.Token) error { return m.explain(m.AcceptLater(token)) }
 
+// Rewind implements sample.Rewinder.
+func (m forkingMasker) Rewind(h sample.History) error {
+	return m.explain(m.Constraint.Rewind(len(h.Output)))
+}
+
 // explain says in the client's terms that its grammar takes too much; other errors stay as they are.
 func (m forkingMasker) explain(err error) error {
 	if errors.Is(err, plugins.ErrParams) {

@@ -1,0 +1,157 @@
+package sample
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"tgi/runtime/llm"
+)
+
+// memory is user code that depends on all it has seen: a masker, processor and sampler that forbids, raises and prefers
+// tokens by those before, which it keeps for itself.
+type memory struct{ seen *[]llm.Token }
+
+func (m memory) Mask(bits []uint32) (bool, error) {
+	for i := range bits {
+		bits[i] = ^uint32(0)
+	}
+	for _, t := range *m.seen {
+		bits[t/32] &^= 1 << (t % 32)
+	}
+	return len(*m.seen) < 20, nil
+}
+
+func (m memory) Accept(t llm.Token) error {
+	*m.seen = append(*m.seen, t)
+	return nil
+}
+
+func (m memory) Rewind(h History) error {
+	*m.seen = slices.Clone((*m.seen)[:len(h.Output)])
+	return nil
+}
+
+// watcher is a processor of that kind; it counts what it was shown.
+type watcher struct{ sum, calls int }
+
+func (w *watcher) Process(h History, s *Step) error {
+	for _, t := range h.Output[w.calls:] {
+		w.sum += int(t) + 1
+		w.calls++
+	}
+	s.Logits[w.sum%len(s.Logits)] += 3
+	return nil
+}
+
+func (w *watcher) Rewind(h History) error {
+	*w = watcher{}
+	return nil
+}
+
+// TestRewindIsAsNeverGenerated: after any number of rewinds a chain picks what a fresh one picks that was led to the
+// same history.
+func TestRewindIsAsNeverGenerated(t *testing.T) {
+	const vocab = 200
+	rng := rand.New(rand.NewPCG(31, 7))
+	for round := range 300 {
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], rng.Uint64())
+		p := settings(b)
+		prompt := []llm.Token{3, 4, 4, 5}
+		fresh := func() *Chain {
+			plug := Plugins{}
+			if round%2 == 0 {
+				plug.Masker = memory{new([]llm.Token)}
+			}
+			if round%3 == 0 {
+				plug.Processors = []Processor{&watcher{}}
+			}
+			c, err := New(p, vocab, nil, plug)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.CanRewind(); err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		row := func(h History) []float32 {
+			r := rand.New(rand.NewPCG(uint64(len(h.Output)), uint64(round)))
+			for _, t := range h.Output {
+				r = rand.New(rand.NewPCG(r.Uint64(), uint64(t)))
+			}
+			return normals(r, vocab, 2)
+		}
+		pick := func(c *Chain, h History) Pick {
+			got, err := c.Pick(h, row(h))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Top = slices.Clone(got.Top)
+			return got
+		}
+		c, h := fresh(), History{Prompt: prompt}
+		for step := range 30 {
+			got := pick(c, h)
+			if step%5 == 4 { // the same as a chain that was never anywhere else
+				twin, way := fresh(), History{Prompt: prompt}
+				for _, id := range h.Output {
+					if p := pick(twin, way); p.Token != id {
+						t.Fatalf("round %d: %d follows %v, want %d", round, p.Token, way.Output, id)
+					}
+					way.Output = append(way.Output, id)
+				}
+				if want := pick(twin, way); !reflect.DeepEqual(got, want) {
+					t.Fatalf("round %d: %+v after rewinds, %+v without", round, got, want)
+				}
+			}
+			h.Output = append(slices.Clone(h.Output), got.Token)
+			if rng.IntN(3) == 0 {
+				h.Output = h.Output[:rng.IntN(len(h.Output)+1)]
+				if round%4 == 0 && rng.IntN(2) == 0 { // the next pick is prepared already
+					_ = c.Prepare(h)
+				}
+				if err := c.Rewind(h); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+func TestCanRewind(t *testing.T) {
+	for name, plug := range map[string]Plugins{
+		"masker":    {Masker: &script{}},
+		"processor": {Processors: []Processor{processorFunc(nil)}},
+		"sampler":   {Sampler: samplerFunc(nil)},
+	} {
+		c, err := New(off(), 10, nil, plug)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.CanRewind(); !errors.Is(err, llm.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	broken := errors.New("no way back")
+	c, err := New(off(), 10, nil, Plugins{Processors: []Processor{stuck{broken}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Rewind(History{}); !errors.Is(err, llm.ErrPlugin) || !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Pick(History{}, make([]float32, 10)); !errors.Is(err, broken) {
+		t.Errorf("a pick behind it: %v", err)
+	}
+}
+
+// stuck is a processor that cannot rewind in the end.
+type stuck struct{ err error }
+
+func (stuck) Process(History, *Step) error { return nil }
+func (s stuck) Rewind(History) error       { return s.err }
