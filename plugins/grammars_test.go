@@ -503,7 +503,10 @@ func TestCompileFair(t *testing.T) {
 // TestLooksAhead: what may follow, and what must, is told without moving on; and tokens are taken back.
 func TestLooksAhead(t *testing.T) {
 	s := grammarSet(t, Options{})
-	c := constraint(t, compiled(t, s, "c", "")) // up to three of a and b
+	g, guest := compiled(t, s, "c", ""), compiled(t, s, "s", "")
+	defer g.Close()
+	defer guest.Close()
+	c := constraint(t, g) // up to three of a and b
 	for _, x := range []struct {
 		tokens []uint32
 		want   int
@@ -532,7 +535,7 @@ func TestLooksAhead(t *testing.T) {
 			t.Errorf("%d may follow %d letters", got, n)
 		}
 	}
-	stepping := constraint(t, compiled(t, s, "s", ""))
+	stepping := constraint(t, guest)
 	room := make([]uint32, 4)
 	if n := stepping.Admits([]uint32{1, 2}); n != 2 || stepping.Forced(nil, nil, room) != 0 {
 		t.Errorf("a guest's: %d", n)
