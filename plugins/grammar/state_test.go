@@ -215,8 +215,8 @@ func TestForcedTokensAreTheTokenizersOwn(t *testing.T) {
 	}
 }
 
-// TestLikelySavesSteps: a model that writes ordinary JSON needs few steps for what a schema says, if each step may check
-// seven likely tokens; and none of these is forbidden.
+// TestLikelySavesSteps: a model that writes ordinary JSON needs few steps for what a schema says, if each step may
+// check seven likely tokens; and none of these is forbidden.
 func TestLikelySavesSteps(t *testing.T) {
 	for _, flexible := range []bool{false, true} {
 		steps, total := 0, 0

@@ -161,7 +161,7 @@ func (e *Engine) searchResult(q *sequence, err error, at time.Time) (out []item)
 			continue
 		}
 		w := &sequence{stream: q.stream, index: i, params: q.params, seq: q.seq,
-			text: newTranscript(e.codec, q.seq.Prompt(), q.params.Stop)}
+			text: newTranscript(e.codec, q.seq.Prompt(), q.params.Stop, 0)}
 		for _, l := range g.hypotheses[i].path.nodes() {
 			ev := w.event(w.take(e, l.pick), at)
 			ev.Top = l.top

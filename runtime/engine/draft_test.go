@@ -430,23 +430,24 @@ func TestPredictionCounts(t *testing.T) {
 // TestControllerStopsWhatCosts: guesses that are wrong, or that cost more than they save, are not computed for long.
 func TestControllerStopsWhatCosts(t *testing.T) {
 	known := alone(t, []Request{endless(200)})[0]
+	cheap := func(n int) time.Duration { return 2*time.Millisecond + time.Duration(n)*10*time.Microsecond }
+	dear := func(n int) time.Duration { return 20 * time.Millisecond * time.Duration(n*n) }
 	for _, c := range []struct {
 		name    string
 		guess   guesser
-		step    time.Duration // that a step costs
-		token   time.Duration // and each token
-		from    int           // guesses computed
+		took    func(tokens int) time.Duration // of a step
+		from    int                            // guesses computed
 		to      int
 		atLeast int // accepted
 	}{
-		{"right and cheap", guessers["oracle"], 2 * time.Millisecond, 10 * time.Microsecond, 100, 200, 100},
-		{"wrong", guessers["random"], 2 * time.Millisecond, 10 * time.Microsecond, 1, 40, 0},
-		{"right and dear", guessers["oracle"], 0, 20 * time.Millisecond, 0, 30, 0},
+		{"right and cheap", guessers["oracle"], cheap, 100, 200, 100},
+		{"wrong", guessers["random"], cheap, 1, 40, 0},
+		{"right and dear", guessers["oracle"], dear, 0, 30, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var seen counting
 			m := newFake(64, 16, 256)
-			m.before = func(s llm.Step) { time.Sleep(c.step + c.token*time.Duration(len(s.Tokens))) }
+			m.before = func(s llm.Step) { time.Sleep(c.took(len(s.Tokens))) }
 			e := start(t, m, Config{Speculation: draft.Settings{Tokens: 8}, Observer: &seen})
 			got, err := generate(e, drafted(endless(200), known, c.guess, 1))
 			if err != nil || same(got, known) != nil {

@@ -190,7 +190,7 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 			q.search = newSearch(q, prompt, len(e.ends))
 			continue
 		}
-		q.text = newTranscript(e.codec, prompt, p.Stop)
+		q.text = newTranscript(e.codec, prompt, p.Stop, p.Healed)
 		e.beginDrafting(q, r, plug)
 	}
 	return &job{stream: st, prompt: prompt, salt: r.Salt, client: r.Client, adapter: r.Adapter,

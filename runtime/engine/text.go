@@ -20,6 +20,7 @@ type transcript struct {
 	recent      []span
 	recentBytes int // bytes in recent
 	longest     int // the longest stop string
+	skip        int // bytes that are still to be left out
 }
 
 type span struct {
@@ -27,8 +28,10 @@ type span struct {
 	visible bool
 }
 
-func newTranscript(c Codec, prompt []llm.Token, stops []string) *transcript {
+// newTranscript returns a transcript that leaves out the first skip bytes of the text.
+func newTranscript(c Codec, prompt []llm.Token, stops []string, skip int) *transcript {
 	t := &transcript{
+		skip:    skip,
 		codec:   c,
 		detok:   c.Stream(lastTokens(prompt, detokContext)),
 		matcher: stop.New(stops),
@@ -64,7 +67,7 @@ func (t *transcript) add(tok llm.Token, hidden bool) (text, stop string, stopByt
 // of the visible text.
 func (t *transcript) last(tok llm.Token, hidden bool) (text string) {
 	text = t.decode(tok, hidden)
-	rest := t.detok.Flush()
+	rest := t.cut(t.detok.Flush())
 	if !hidden {
 		text += rest
 		rest = text
@@ -77,7 +80,14 @@ func (t *transcript) decode(tok llm.Token, hidden bool) string {
 	if hidden {
 		return t.codec.Text(tok)
 	}
-	return t.detok.Next(tok)
+	return t.cut(t.detok.Next(tok))
+}
+
+// cut leaves out what is to be skipped of a piece.
+func (t *transcript) cut(text string) string {
+	n := min(t.skip, len(text))
+	t.skip -= n
+	return text[n:]
 }
 
 // record records a piece.

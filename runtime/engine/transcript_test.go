@@ -56,7 +56,7 @@ func TestTranscript(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tokens := tokensOf(t, c.trace)
-			tr := newTranscript(fakeCodec{}, nil, c.stops)
+			tr := newTranscript(fakeCodec{}, nil, c.stops, 0)
 			var texts []string
 			var stop string
 			var stopBytes int
@@ -98,7 +98,7 @@ func TestTranscriptStopBytes(t *testing.T) {
 		}
 		from := r.IntN(len(whole) - 1)
 		stop := whole[from:min(from+1+r.IntN(12), len(whole))]
-		tr := newTranscript(fakeCodec{}, nil, []string{stop})
+		tr := newTranscript(fakeCodec{}, nil, []string{stop}, 0)
 		all := ""
 		for _, tok := range tokens {
 			text, match, n := tr.add(tok, tok == tokSP)
@@ -163,7 +163,7 @@ func TestTailFindsStopStrings(t *testing.T) {
 		for i := range prompt {
 			prompt[i] = llm.Token(r.IntN(len(pieces)))
 		}
-		whole := newTranscript(fakeCodec{}, prompt, stops)
+		whole := newTranscript(fakeCodec{}, prompt, stops, 0)
 		tail := textTail{context: lastTokens(prompt, detokContext)}
 		for n := range 2000 {
 			tok, tokens, stopped := llm.Token(r.IntN(len(pieces))), 0, false

@@ -8,8 +8,8 @@ import (
 
 // Rewinder is a Masker, Processor or Sampler that can take tokens back.
 type Rewinder interface {
-	// Rewind brings the state to what it was when h was the history, which is a beginning of the latest one: later calls
-	// go on from there, with other tokens. It is called between two picks.
+	// Rewind brings the state to what it was when h was the history, which is a beginning of the latest one: later
+	// calls go on from there, with other tokens. It is called between two picks.
 	Rewind(h History) error
 }
 

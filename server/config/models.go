@@ -49,6 +49,8 @@ type Model struct {
 	Preload bool `toml:"preload"`
 	// KeepAlive unloads the model after so long without a request; 0 never does.
 	KeepAlive Duration `toml:"keep_alive"`
+	// TokenHealing heals the last token of the prompts of requests that say nothing about it.
+	TokenHealing bool `toml:"token_healing"`
 	// AdapterMemory bounds the memory of its adapters; 0 is what the declared ones take. See Adapts.
 	AdapterMemory Size `toml:"adapter_memory"`
 	// Adapters are the model's low-rank adapters.

@@ -22,5 +22,6 @@ func Sampling(d *generate.Draft) []wire.Field {
 		{Name: "repetition_penalty", Read: wire.Optional(&d.RepetitionPenalty, (*wire.Reader).Float32)},
 		{Name: "ignore_eos", Read: Flag(&d.IgnoreEOS)},
 		{Name: "plugins", Read: Plugins(&d.Plugins)},
+		{Name: "token_healing", Read: wire.Optional(&d.Heal, (*wire.Reader).Bool)},
 	}
 }

@@ -61,6 +61,9 @@ func (s *Service) check(ctx context.Context, d *Draft, n size) (Request, error) 
 	}
 	r := Request{Prompt: prompt, Inputs: inputs, Params: p, Sequences: n.sequences, size: n,
 		ImageTokens: pictures.tokens(), pictures: pictures}
+	if err := s.heal(d, &r); err != nil {
+		return Request{}, err
+	}
 	if r.prediction, err = s.predict(ctx, d); err != nil {
 		return Request{}, err
 	}

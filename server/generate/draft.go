@@ -93,6 +93,8 @@ type Draft struct {
 	PromptLogprobs, PromptTop bool
 	// Grammar, when not nil, holds every text to it.
 	Grammar *Grammar
+	// Heal lets the last token of the prompt be another, longer one: the text goes on within it.
+	Heal *bool
 	// Prediction is a text that the outputs are expected to be, or much of it; empty is none. It makes them faster
 	// where that is right, and changes none.
 	Prediction string

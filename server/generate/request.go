@@ -24,6 +24,8 @@ type Request struct {
 	CountPenalty float32
 	// Sequences is how many are generated from the prompt.
 	Sequences int
+	// healed is the text of the prompt's last token where that was taken back.
+	healed []byte
 	// prediction is the tokens of Draft.Prediction.
 	prediction []llm.Token
 	size

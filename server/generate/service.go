@@ -37,7 +37,8 @@ type Service struct {
 	permits  *permits
 	workers  *workers
 	adapters Adapters
-	images   Images // nil where the model reads text only
+	healing  *healing // nil where there is none
+	images   Images   // nil where the model reads text only
 	seeing   func() []string
 	encoders *workers // turn images into vectors
 	fetchers *workers

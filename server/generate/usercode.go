@@ -155,6 +155,9 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 	}
 	r.parsers, r.dropped = begun.Parsers, append(r.dropped, begun.Dropped...)
 	r.sequence = begun.Sequence
+	if len(q.healed) > 0 {
+		r.sequence = r.healed(r.sequence)
+	}
 	if q.CountPenalty != 0 {
 		r.sequence = penalized(r.sequence, q.CountPenalty)
 	}

@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"tgi/runtime/llm"
@@ -126,6 +127,7 @@ func (s *loadedModel) service(cfg config.Config, f *manager) *generate.Service {
 		Vocab:          s.built.Vocab,
 		WatermarkGamma: float32(l.WatermarkGamma), WatermarkDelta: float32(l.WatermarkDelta),
 	}, f.boot.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control, s.encode)).WithClients(server.ClientID)
+	svc.WithHealing(s.hidden, cfg.Model.TokenHealing)
 	if s.adapters != nil {
 		svc.WithAdapters(*s.adapters)
 	}
@@ -139,6 +141,11 @@ func (s *loadedModel) service(cfg config.Config, f *manager) *generate.Service {
 		svc.WithoutGrammars()
 	}
 	return svc
+}
+
+// hidden reports whether a token is no text.
+func (s *loadedModel) hidden(t llm.Token) bool {
+	return s.tokenizer.Special(t) || slices.Contains(s.eos, t)
 }
 
 // encode implements bridge.Encode.

@@ -151,6 +151,8 @@ func parameters(l *config.Limits) *Schema {
 		may("adapter_id", orNull(text("Name of a low-rank adapter of the model; `/info` lists them."))),
 		may("logit_bias", orNull(bias)),
 		may("ignore_eos", flag("Go on after the model's own end.")),
+		may("token_healing",
+			orNull(flag("Let the text go on within the last token of the prompt. Without it the model's setting counts."))),
 		may("plugins", orNull(list(ref("PluginCall")))),
 	)...)
 }

@@ -39,6 +39,8 @@ func drawn(more ...property) []property {
 			orNull(upTo(above(number("Not OpenAI's. Draw from the most typical tokens with this much probability."), 0),
 				1))),
 		may("ignore_eos", orNull(flag("Not OpenAI's. Go on after the model's own end."))),
+		may("token_healing",
+			orNull(flag("Not OpenAI's. Let the text go on within the last token of the prompt. Without it the model's setting counts."))),
 		may("plugins", orNull(list(ref("PluginCall")))),
 		may("response_format", orNull(ref("ResponseFormat"))),
 		may("grammar", orNull(ref("GrammarType"))),

@@ -117,6 +117,7 @@ func (b *body) parameterFields() []wire.Field {
 		{Name: "logit_bias", Read: fields.LogitBias(&d.LogitBias)},
 		{Name: "ignore_eos", Read: wire.Into(&d.IgnoreEOS, (*wire.Reader).Bool)},
 		{Name: "plugins", Read: fields.Plugins(&d.Plugins)},
+		{Name: "token_healing", Read: wire.Optional(&d.Heal, (*wire.Reader).Bool)},
 	}, fields.Beams(d)...)
 }
 
