@@ -301,13 +301,17 @@ func (in *instance) start(cfg config.Config, d device, obs engine.Observer, say 
 		GuestWait:  time.Duration(cfg.Runtime.PluginWait),
 		PromptStep: time.Duration(cfg.Limits.PrefillStepTime),
 
-		Speculation: speculation(cfg.Model.Speculation),
+		Speculation: in.speculation(cfg.Model.Speculation),
 	})
 	return err
 }
 
-// speculation returns settings as the engine wants them.
-func speculation(s config.Speculation) draft.Settings {
+// speculation returns settings as the engine wants them. The graphs of others give no logits for guesses, or compute a
+// row otherwise beside others.
+func (in *instance) speculation(s config.Speculation) draft.Settings {
+	if in.graph != nil {
+		return draft.Settings{}
+	}
 	out := draft.Settings{Tokens: s.Limit(), Always: s.Always}
 	for source := range draft.Sources {
 		out.Off[source] = !slices.Contains(s.Kinds, source.String())
