@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,23 @@ const key = "secret"
 
 // tokenizer is the folder of the demo model's, for clients that count tokens themselves.
 const tokenizer = "../../models/demo/checkpoint"
+
+// textsFolder has models that turn texts into vectors and scores.
+const textsFolder = "../../models/testdata/embeddings"
+
+// textModels are the settings of a server with the demo model and some of these.
+func textModels(t *testing.T) string {
+	t.Helper()
+	settings := "[[model]]\nname = \"tgi-demo\"\n"
+	for _, name := range []string{"roberta", "bert-rank", "distilbert-labels"} {
+		at, err := filepath.Abs(filepath.Join(textsFolder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings += fmt.Sprintf("[[model]]\nname = %q\npath = %q\n", name, at)
+	}
+	return settings
+}
 
 // script is a program that prints a line of JSON per check.
 type script struct {
@@ -43,6 +61,7 @@ var scripts = []script{
 	{"agents_client.py", "python/agents.txt"},
 	{"guided_client.py", "python/guided.txt"},
 	{"litellm_client.py", "python/litellm.txt"},
+	{"embeddings_client.py", "python/embeddings.txt"},
 	{"lmeval_client.py", "python/lmeval.txt"},
 	{"openai.mjs", "node/package-lock.json"},
 	{"inference.mjs", "node/package-lock.json"},
@@ -60,12 +79,14 @@ func TestClients(t *testing.T) {
 	// of three places one client has two
 	keyed := live.Start(t, "[server]\napi_keys = [\""+key+"\"]\n[limits]\nmax_concurrent_requests = 3\n")
 	seeing := startSeeing(t)
+	texts := live.Start(t, textModels(t))
 	for _, s := range scripts {
 		name := strings.TrimSuffix(filepath.Base(s.packages), filepath.Ext(s.packages))
 		t.Run(s.name+"/"+name, func(t *testing.T) {
 			cmd := s.command(t)
 			cmd.Env = append(append(os.Environ(), seeing...),
 				"TGI_URL="+open.URL, "TGI_KEYED_URL="+keyed.URL, "TGI_KEY="+key, "TGI_TOKENIZER="+tokenizer,
+				"TGI_TEXTS_URL="+texts.URL, "TGI_TEXTS="+textsFolder,
 				"PYTHONDONTWRITEBYTECODE=1", "HF_TOKEN=", "HF_HUB_DISABLE_IMPLICIT_TOKEN=1",
 				"HF_HUB_DISABLE_TELEMETRY=1",
 				"no_proxy=127.0.0.1", "NO_PROXY=127.0.0.1")

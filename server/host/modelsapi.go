@@ -343,6 +343,7 @@ func (s modelsAPI) describe(status lifecycle.Status) modelsapi.Model {
 		m.Progress = &modelsapi.Progress{Done: status.Done, Total: status.Total}
 	}
 	if info, err := s.library.Describe(status.ID); err == nil {
+		m.Embedding = info.Task == library.Embed
 		m.Format, m.Params, m.DiskBytes, m.Context = string(info.Format), info.Parameters, info.Bytes, info.Context
 		if !info.Modified.IsZero() { // those embedded have no time
 			m.Created = info.Modified

@@ -35,6 +35,8 @@ type Model struct {
 	// Created is when the server came to know the model.
 	Created time.Time
 	State   State
+	// Embedding says that it makes vectors of texts.
+	Embedding bool
 	// Local says that all files are there. It matters to a model in the state
 	// Failed alone: the document shows it as downloaded or not_downloaded.
 	Local bool

@@ -208,7 +208,7 @@ func (m *Model) item() item {
 		head: m.head(), Type: "model", Version: "1", Name: cmp.Or(m.Name, m.ID), Description: m.Description,
 		State:  m.listed(),
 		Format: m.Format, SourceURL: m.source(), Metadata: m.metadata(), tail: m.tail(),
-		Settings: settings{Context: text(m.Context), Embedding: "false", Parallel: text(m.Parallel),
+		Settings: settings{Context: text(m.Context), Embedding: strconv.FormatBool(m.Embedding), Parallel: text(m.Parallel),
 			Parameters: settingsParameters{Stream: "true"}},
 	}
 	if s := m.Sampling; s != nil {
@@ -221,7 +221,8 @@ func (m *Model) item() item {
 }
 
 func (m *Model) single() single {
-	p := modelParameters{Context: within(m.Context, 1, docTokens), Parallel: within(m.Parallel, 1, docParallel)}
+	p := modelParameters{Context: within(m.Context, 1, docTokens), Parallel: within(m.Parallel, 1, docParallel),
+		Embedding: m.Embedding}
 	if s := m.Sampling; s != nil {
 		p.Temperature, p.TopP = within(s.Temperature, 0, 2), within(s.TopP, 0, 1)
 		p.TopK, p.TokenLimit = within(s.TopK, 0, docTopK), within(s.MaxTokens, 1, docTokens)
@@ -230,8 +231,8 @@ func (m *Model) single() single {
 		head: m.head(), State: m.got(), SourceURL: m.source(), Parameters: p, ModelParameters: p,
 		Metadata: m.metadata(),
 		Engine: engineParameters{Context: within(m.Context, docContext, docTokens), Parallel: p.Parallel,
-			Batching: true,
-			Threads:  within(m.Threads, 1, math.MaxInt)},
+			Batching: true, Embedding: m.Embedding,
+			Threads: within(m.Threads, 1, math.MaxInt)},
 		Name: cmp.Or(m.Name, m.ID), Description: m.Description, Format: m.Format, tail: m.tail(),
 	}
 }

@@ -206,6 +206,15 @@ func (a *API) rerank(w http.ResponseWriter, r *http.Request, body []byte) error 
 
 // predict is POST /predict.
 func (a *API) predict(w http.ResponseWriter, r *http.Request, body []byte) error {
+	return a.servePredict(w, r, body, false)
+}
+
+// predictInList is POST /: a list of one for a single text, too, as huggingface_hub reads it there.
+func (a *API) predictInList(w http.ResponseWriter, r *http.Request, body []byte) error {
+	return a.servePredict(w, r, body, true)
+}
+
+func (a *API) servePredict(w http.ResponseWriter, r *http.Request, body []byte, inList bool) error {
 	began := time.Now()
 	var c common
 	var b batch
@@ -223,7 +232,7 @@ func (a *API) predict(w http.ResponseWriter, r *http.Request, body []byte) error
 	}
 	a.headers(w, b.inputs, &result, began)
 	predictions := func(out []byte, i int) []byte { return appendPredictions(out, m, result.Vectors[i], c.rawScores) }
-	if b.single {
+	if b.single && !inList {
 		server.WriteJSON(w, predictions(nil, 0))
 		return nil
 	}

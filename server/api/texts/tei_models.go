@@ -43,11 +43,11 @@ func (a *API) Root(w http.ResponseWriter, r *http.Request, body []byte) error {
 	switch dispatch.Task(a.options.Models, r, modelOf(body)) {
 	case server.Reranks:
 		if bytes.Contains(body, []byte(`"inputs"`)) {
-			return Serve(w, r, body, a.predict)
+			return Serve(w, r, body, a.predictInList)
 		}
 		return Serve(w, r, body, a.rerank)
 	case server.Classifies:
-		return Serve(w, r, body, a.predict)
+		return Serve(w, r, body, a.predictInList)
 	}
 	if bytes.Contains(body, []byte(`"source_sentence"`)) {
 		return Serve(w, r, body, a.similarity)
