@@ -208,7 +208,8 @@ func (m *Model) item() item {
 		head: m.head(), Type: "model", Version: "1", Name: cmp.Or(m.Name, m.ID), Description: m.Description,
 		State:  m.listed(),
 		Format: m.Format, SourceURL: m.source(), Metadata: m.metadata(), tail: m.tail(),
-		Settings: settings{Context: text(m.Context), Embedding: strconv.FormatBool(m.Embedding), Parallel: text(m.Parallel),
+		Settings: settings{Context: text(m.Context), Embedding: strconv.FormatBool(m.Embedding),
+			Parallel:   text(m.Parallel),
 			Parameters: settingsParameters{Stream: "true"}},
 	}
 	if s := m.Sampling; s != nil {
