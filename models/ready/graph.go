@@ -374,12 +374,8 @@ func (f *Folder) readAttention(g *Graph, o *onnx.File) error {
 		table := -1
 		switch {
 		case n.Domain == "com.microsoft" && n.Type == attention:
-			fused++
+			fused++ // also with sliding_window_cache, which evicts nothing from a cache of full length
 			table = 7
-			if n.Ints["sliding_window_cache"] != 0 {
-				return fmt.Errorf("node %d (%s): sliding_window_cache is not served: export it with caches of full length", i,
-					quoted(n.Name))
-			}
 		case n.Domain == "com.microsoft" && n.Type == "RotaryEmbedding":
 			table = 2
 		case n.Type == "DynamicQuantizeLinear" || n.Type == "DynamicQuantizeMatMul":

@@ -62,6 +62,7 @@ var cases = []struct {
 	{"genai-int4", "q4", 1e-3, true},
 	{"community", "fp16", 0.05, true},
 	{"community", "q4f16", 0.05, true},
+	{"genai-window", "fp32", 1e-3, true},
 	{"genai-last", "q4", 1e-3, true},
 	{"keep", "q4", 1e-3, true},
 	{"positionless", "q4", 1e-3, false},

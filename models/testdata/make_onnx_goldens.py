@@ -3,11 +3,11 @@
     python3 -m pip install -r requirements.txt
     python3 make_onnx_goldens.py
 
-genai-*: onnxruntime-genai's model builder; genai-last has logits of the last position alone. community: the same with
-16-bit floats, in the layout of onnx-community. hub: that layout, exported by torch and quantised by onnxruntime.
-positionless and keep: graphs with other inputs. Each golden_*.json has prompts, logits of all positions of the first and
-greedy tokens: of transformers for 32-bit weights, else of onnxruntime in Python on the same file, one sequence at a
-time, first the whole prompt.
+genai-*: onnxruntime-genai's model builder; genai-last has logits of the last position alone, genai-window a layer that
+sees 10 tokens. community: the same with 16-bit floats, in the layout of onnx-community. hub: that layout, exported by
+torch and quantised by onnxruntime. positionless and keep: graphs with other inputs. Each golden_*.json has prompts,
+logits of all positions of the first and greedy tokens: of transformers for 32-bit weights, else of onnxruntime in Python
+on the same file, one sequence at a time, first the whole prompt.
 """
 import base64
 import json
@@ -272,6 +272,8 @@ def main():
     genai("genai-fp32", llama, "fp32", by_transformers(llama))
     genai("genai-int4", llama, "int4")
     genai("genai-last", llama, "int4", None, "--extra_options", "prune_lm_head=true")
+    windows = model("Qwen2", 5, use_sliding_window=True, sliding_window=10, max_window_layers=1)
+    genai("genai-window", windows, "fp32", by_transformers(windows))
     community(llama)
     hub()
     positionless()
