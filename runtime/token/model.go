@@ -35,7 +35,7 @@ type symbol struct {
 type symbolKind uint8
 
 const (
-	ordinary symbolKind = iota
+	_ symbolKind = iota // an ordinary symbol
 	// shared covers the same bytes as the symbol before it: it is one of the byte tokens of an unknown character.
 	shared
 	// unspelled is an unknown token whose spelling is that of the text.
