@@ -128,7 +128,7 @@ func cudaBlock(headDim int) int {
 	return 64
 }
 
-// CacheBytesPerToken is what the keys and values of one token take in a model of this shape.
-func (l Layout) CacheBytesPerToken(layers, kvHeads, headDim int) int64 {
-	return 2 * int64(l.Cache.Size()) * int64(layers) * int64(kvHeads) * int64(headDim)
+// CacheBytesPerToken is what the keys and values of one token take in so many layers, with so many numbers in each.
+func (l Layout) CacheBytesPerToken(layers, numbers int) int64 {
+	return int64(l.Cache.Size()) * int64(layers) * int64(numbers)
 }

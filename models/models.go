@@ -13,6 +13,8 @@ type Arch struct {
 	Heads   int `json:"heads"`
 	KVHeads int `json:"kv_heads"`
 	HeadDim int `json:"head_dim"`
+	// Latent says that values are parts of the keys, so that the cache holds keys alone.
+	Latent bool `json:"latent,omitempty"`
 	// Vocab is the width of the logits; a tokenizer may know fewer tokens.
 	Vocab int `json:"vocab"`
 	// MaxPositions is the maximum length of prompt and output together.
@@ -60,5 +62,9 @@ type Built struct {
 
 // CacheBytesPerToken is what the keys and values of one token take in all layers.
 func (b Built) CacheBytesPerToken() int64 {
-	return b.Layout.CacheBytesPerToken(b.Layers, b.KVHeads, b.HeadDim)
+	numbers := 2 * b.KVHeads * b.HeadDim
+	if b.Latent {
+		numbers /= 2
+	}
+	return b.Layout.CacheBytesPerToken(b.Layers, numbers)
 }

@@ -27,6 +27,12 @@ func TestLayouts(t *testing.T) {
 			t.Errorf("%s %s %d: %+v, want %+v", c.device, c.weights, c.headDim, l, c.want)
 		}
 		b := Built{Arch: Arch{Layers: 3, KVHeads: 2, HeadDim: c.headDim}, Layout: l}
+		latent := b
+		latent.Latent = true
+		if n := latent.CacheBytesPerToken(); n != c.bytes/2 {
+			t.Errorf("%s %s %d: %d bytes for each token without values, want %d", c.device, c.weights, c.headDim, n,
+				c.bytes/2)
+		}
 		if n := b.CacheBytesPerToken(); n != c.bytes {
 			t.Errorf("%s %s %d: %d bytes for each token, want %d", c.device, c.weights, c.headDim, n, c.bytes)
 		}

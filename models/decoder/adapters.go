@@ -76,7 +76,7 @@ func adaptedProducts(c *hf.Config, separate bool) (list []adaptedProduct) {
 	for i := range c.Layers {
 		p := graphPrefix(i)
 		add(p+"qkv", c.Hidden, c.QKV(i)...)
-		add(p+"out", c.Heads*c.HeadDim, c.Out(i))
+		add(p+"out", c.OutWidth(), c.Out(i))
 		if !c.HasExperts(i) {
 			gated(p, c.Hidden, c.GateUp(i))
 			add(p+"down", c.Intermediate, c.Down(i))

@@ -131,7 +131,7 @@ func TestTogetherAsAlone(t *testing.T) {
 	// One of each kind of norm, activation and embedding of positions.
 	names := []string{"llama3", "qwen2", "gemma2", "gpt2", "bloom", "phi-norms", "cohere", "olmo2", "nemotron",
 		"granite",
-		"qwen2-moe", "gpt-oss"}
+		"qwen2-moe", "gpt-oss", "deepseek-v3", "glm4-moe"}
 	for _, name := range names {
 		ck, _ := readGolden(t, name)
 		for _, w := range models.CPU.Formats() {
@@ -146,7 +146,7 @@ func togetherAsAlone(t *testing.T, ck *hf.Checkpoint, w models.Weights) {
 	open := func(t *testing.T, blocks, threads, guesses int, set sched.Settings, o engine.Observer) *engine.Engine {
 		p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
 			HeadDim: r.Arch.HeadDim, Vocab: r.Arch.Vocab, MaxLen: 128, Blocks: blocks, Width: r.Arch.Width,
-			Places:  r.Arch.Places,
+			Places: r.Arch.Places, Latent: r.Arch.Latent,
 			Threads: threads, HalfCache: r.Layout.Cache == models.Float16})
 		if err != nil {
 			t.Fatal(err)

@@ -252,6 +252,16 @@ func TestGoldensSeeEverySetting(t *testing.T) {
 		{"mpt", "slopes", func(c *hf.Config) { c.ALiBi, c.NoRope = false, []bool{true, true} }},
 		{"mpt", "clip_qkv", func(c *hf.Config) { c.ClipQKV = 0 }},
 		{"biogpt", "scale of embeddings", func(c *hf.Config) { c.Scales.Embed = 1 }},
+		{"deepseek-v2", "pairs of neighbours", func(c *hf.Config) { c.Rope.Interleaved = false }},
+		{"deepseek-v2", "scale of scores", func(c *hf.Config) { c.Scales.Attention *= 1.2 }},
+		{"deepseek-v2-groups", "groups of a token", func(c *hf.Config) { c.Experts.GroupsPerToken = 4 }},
+		{"deepseek-v2-groups", "routed_scaling_factor", func(c *hf.Config) { c.Experts.Scale = 1 }},
+		{"deepseek-v2-groups", "mscale_all_dim", func(c *hf.Config) {
+			c.Scales.Attention /= c.Rope.ScoreScale * c.Rope.ScoreScale
+		}},
+		{"deepseek-v3", "experts that a group counts as", func(c *hf.Config) { c.Experts.GroupBest = 1 }},
+		{"deepseek-v3", "yarn rope", func(c *hf.Config) { c.Rope.Factor = 1 }},
+		{"glm4-moe-lite", "norm of weights", func(c *hf.Config) { c.Experts.Normalise = false }},
 		{"ministral3", "llama_4_scaling_beta", func(c *hf.Config) { c.Stretch = hf.Stretch{} }},
 	}
 	for _, c := range cases {

@@ -66,7 +66,11 @@ func (b *builder) graph() {
 		b.g.Input("attention_metadata", onnx.Int32, onnx.Fixed(3))
 	}
 	for i := range c.Layers {
-		for _, kind := range []string{"k_cache", "v_cache"} {
+		kinds := []string{"k_cache", "v_cache"}
+		if c.Latent.Rank != 0 { // values are in the keys
+			kinds = kinds[:1]
+		}
+		for _, kind := range kinds {
 			b.g.Input(fmt.Sprintf("%s.%d", kind, i), elements[b.Cache].graph, b.attention.cache(c, b.BlockSize)...)
 		}
 	}
@@ -126,9 +130,13 @@ func (b *builder) layer(i int, residual, update string) (string, string) {
 	inLayer := func(part string) string { return t.InLayer(i, part) }
 	last := i == c.Layers-1
 	read, residual := b.norm(p+"attn_norm", inLayer, attnNorm(c, i), residual, update)
-	b.adaptable(p+"qkv", p+"qkv", read, false)
-	qkv := b.linear(p+"qkv", read, c.Hidden, c.QKVBias, c.QKV(i)...)
-	x := b.attend(i, p, qkv)
+	x := ""
+	if c.Latent.Rank != 0 {
+		x = b.latent(i, p, read)
+	} else {
+		b.adaptable(p+"qkv", p+"qkv", read, false)
+		x = b.attend(i, p, b.linear(p+"qkv", read, c.Hidden, c.QKVBias, c.QKV(i)...), "")
+	}
 	if last {
 		// The rest works on each token separately, so only the tokens whose logits are
 		// wanted are needed.
@@ -139,7 +147,7 @@ func (b *builder) layer(i int, residual, update string) (string, string) {
 		}
 	}
 	b.adaptable(p+"out", p+"out", x, last)
-	x = b.linear(p+"out", x, c.Heads*c.HeadDim, c.OutBias, c.Out(i))
+	x = b.linear(p+"out", x, c.OutWidth(), c.OutBias, c.Out(i))
 	x = b.scaled(p+"out_scaled", b.after(p+"attn_post", inLayer, t.AttnPost, x), c.Scales.Residual)
 	attended := x
 	switch {
@@ -317,6 +325,7 @@ func (b *builder) normNode(name string, layer bool, x string, weights []string) 
 	return compute(name, x)
 }
 
+// epsilon is the attribute of the residual stream's norms.
 func (b *builder) epsilon() onnx.Attr {
 	return onnx.Attr{Name: "epsilon", Value: float32(b.cfg.Norm.Eps)}
 }
@@ -338,14 +347,18 @@ func (b *builder) positions(x string) string {
 	return b.node("Add", "", "embed.placed", []string{x, own})
 }
 
-// attend adds layer i's attention to the packed queries, keys and values.
-func (b *builder) attend(i int, p, qkv string) string {
+// attend adds layer i's attention to the packed queries, keys and values, or to queries and the keys of latent
+// attention.
+func (b *builder) attend(i int, p, qkv, key string) string {
 	c, op, name := &b.cfg, b.attention, p+"attention"
 	if c.Encoder != nil {
 		return b.attendAll(i, p, qkv)
 	}
-	inputs := []string{qkv, "", "", fmt.Sprintf("k_cache.%d", i), fmt.Sprintf("v_cache.%d", i),
+	inputs := []string{qkv, key, "", fmt.Sprintf("k_cache.%d", i), fmt.Sprintf("v_cache.%d", i),
 		"cu_seqlens", "past_lens", "block_table", "", "", "slot_mapping"}
+	if c.Latent.Rank != 0 {
+		inputs[4] = ""
+	}
 	rotates := c.Rotates(i)
 	if rotates {
 		inputs[8], inputs[9] = b.rotary("cos", i), b.rotary("sin", i)
@@ -400,6 +413,7 @@ func (b *builder) attend(i int, p, qkv string) string {
 	}
 	flag := map[bool]int{true: 1}
 	add(op.headSize, "head_size", c.HeadDim)
+	add(c.Latent.Rank != 0, "latent_size", c.Latent.Rank)
 	add(b.sections() || b.byLength(), "rotary_by_token", 1)
 	add(true, "scale", float32(c.Scales.Attention))
 	add(true, "local_window_size", cmp.Or(c.Windows[i], op.noWindow))

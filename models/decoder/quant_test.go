@@ -82,6 +82,15 @@ func rounded(t testing.TB, ck *hf.Checkpoint, format quant.Format) *hf.Checkpoin
 		if embed && !ck.Config.Tied {
 			f.Bits = 8
 		}
+		if l := ck.Config.Latent; l.Rank != 0 && strings.HasSuffix(name, names.KVUp+".weight") {
+			// Of each head keys are in the other direction: their matrix is multiplied by queries.
+			for own := range slices.Chunk(x, (l.Nope+l.Value)*l.Rank) {
+				keys, values := own[:l.Nope*l.Rank], own[l.Nope*l.Rank:]
+				copy(keys, transpose(roundedMatrix(f, transpose(keys, l.Nope, l.Rank), l.Rank, l.Nope), l.Rank, l.Nope))
+				copy(values, roundedMatrix(f, values, l.Value, l.Rank))
+			}
+			return
+		}
 		turned := names.Transposed && !embed
 		if len(shape) == 3 {
 			turned = names.ExpertsBare && !ck.Config.Experts.Packed
@@ -189,7 +198,7 @@ func TestPackedMatrices(t *testing.T) {
 // calm returns a golden checkpoint without its sharp attention, which would amplify the rounding of activations.
 func calm(t testing.TB, ck *hf.Checkpoint) *hf.Checkpoint {
 	return rewrite(t, ck, func(name string, _ []int64, x []float32) {
-		if strings.Contains(name, "q_proj") {
+		if strings.Contains(name, "q_proj") || strings.Contains(name, "q_b_proj") {
 			for i := range x {
 				x[i] /= 8
 			}

@@ -139,8 +139,12 @@ func expected(c *hf.Config) map[string][]int64 {
 		for _, part := range []string{attnNorm(c, i), t.AttnPost, t.MLPNorm, t.MLPPost} {
 			s.norm(inLayer, part)
 		}
-		s.linear(c.QKV(i), c.Hidden, c.QKVBias)
-		s.linear([]hf.Slice{c.Out(i)}, c.Heads*c.HeadDim, c.OutBias)
+		if c.Latent.Rank != 0 {
+			s.latent(i)
+		} else {
+			s.linear(c.QKV(i), c.Hidden, c.QKVBias)
+		}
+		s.linear([]hf.Slice{c.Out(i)}, c.OutWidth(), c.OutBias)
 		if c.HasExperts(i) {
 			s.experts(i)
 		} else {
@@ -188,6 +192,21 @@ func (s shapes) linear(parts []hf.Slice, k int, bias bool) {
 		if bias {
 			s.out[nameOf(p, biasOf)] = append(slices.Clone(outer), n)
 		}
+	}
+}
+
+// latent adds the tensors of layer i's queries, keys and values in latent attention.
+func (s shapes) latent(i int) {
+	c, l, t := s.c, s.c.Latent, s.c.Tensors
+	q, kv := c.LatentDown(i)
+	s.linear([]hf.Slice{kv}, c.Hidden, c.QKVBias)
+	s.linear([]hf.Slice{q}, c.Hidden, c.QKVBias && l.QRank != 0)
+	s.out[weightOf(t.InLayer(i, t.KVDownNorm))] = []int64{int64(l.Rank)}
+	up, both := c.LatentUp(i)
+	s.linear([]hf.Slice{both}, l.Rank, false)
+	if l.QRank != 0 {
+		s.linear([]hf.Slice{up}, l.QRank, false)
+		s.out[weightOf(t.InLayer(i, t.QDownNorm))] = []int64{int64(l.QRank)}
 	}
 }
 

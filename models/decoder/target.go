@@ -107,6 +107,7 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 	if _, known := gluActivations[c.Activation]; c.Experts.N > 0 && !known {
 		return target{}, fmt.Errorf("%s: experts with the activation %s are not supported", hf.ConfigFile, c.Activation)
 	}
+	t.adapters = c.Latent.Rank == 0 // matrices of keys and values are in two products
 	if c.Encoder != nil {
 		t.adapters, t.images = false, false
 	}
@@ -146,6 +147,7 @@ func cpuOnly(c *hf.Config) string {
 		name   string
 	}{
 		{c.Encoder != nil, "no graph of a model that turns texts into vectors"},
+		{c.Latent.Rank != 0, "latent attention"},
 		{c.QKNorm.AfterRotary, "norms of queries and keys behind the rotary embedding"},
 		{c.Tensors.Positions != "", "a table of positions"},
 		{c.ALiBi, "scores that fall with the distance (ALiBi)"},
@@ -175,7 +177,7 @@ var cpuAttention = attentionOp{
 // Bounds of head_dim of tgi:PagedAttention.
 const (
 	cpuHeadDimStep = 8
-	cpuMaxHeadDim  = 256
+	cpuMaxHeadDim  = 576
 )
 
 // Bounds of head_dim: what com.microsoft:PagedAttention takes with a rotary embedding, and what

@@ -36,6 +36,8 @@ type Config struct {
 	Heads, KVHeads int
 	// HeadDim may differ from Hidden/Heads.
 	HeadDim int
+	// Latent describes latent attention. To the rest of the attention it has one key head of HeadDim numbers.
+	Latent Latent
 	// MaxPositions is the maximum length of a sequence.
 	MaxPositions int
 	// OriginalPositions, if not 0, is the length beyond which all tokens of a sequence are rotated otherwise: see
@@ -278,7 +280,11 @@ func parseFamily(o *object, name string, fam family) (Config, error) {
 	if !fam.fixedEps {
 		c.Norm.Eps = o.float("rms_norm_eps", fam.norm.Eps, 0, 1)
 	}
-	c.readHeads(o, fam)
+	if fam.latent {
+		c.readLatent(o)
+	} else {
+		c.readHeads(o, fam)
+	}
 	if o.err != nil {
 		return Config{}, o.err
 	}
@@ -293,6 +299,9 @@ func parseFamily(o *object, name string, fam family) (Config, error) {
 	c.Windows = fam.window(o, c.Layers)
 	if !fam.noRope {
 		c.Rope = readRope(o, &c, fam)
+	}
+	if fam.latent {
+		c.latentScale(o)
 	}
 	if fam.more != nil && o.err == nil {
 		fam.more(o, &c)

@@ -23,6 +23,8 @@ type family struct {
 	qkvBias, outBias, mlpBias      bool
 	biasKey, mlpBiasKey, noOutBias bool
 	parallel, ungated              bool
+	// latent says that the attention is latent.
+	latent bool
 	// tied is the default of tie_word_embeddings.
 	tied bool
 	// activation is the default of hidden_act, as Hugging Face names it; "" is silu.

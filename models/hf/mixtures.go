@@ -26,6 +26,12 @@ var deepseekExperts = llama.with(func(t *Tensors) {
 	t.SharedDown = "mlp.shared_experts.down_proj"
 })
 
+// latentNames also names the tensors of latent attention.
+var latentNames = deepseekExperts.with(func(t *Tensors) {
+	t.QDown, t.QUp, t.QDownNorm = "self_attn.q_a_proj", "self_attn.q_b_proj", "self_attn.q_a_layernorm"
+	t.KVDown, t.KVUp, t.KVDownNorm = "self_attn.kv_a_proj_with_mqa", "self_attn.kv_b_proj", "self_attn.kv_a_layernorm"
+})
+
 // deepseekKeys are their names of Llama's and Mixtral's keys.
 var deepseekKeys = map[string][]string{"num_local_experts": {"n_routed_experts", "num_local_experts"}}
 
@@ -95,6 +101,19 @@ var mixtures = map[string]family{
 			t.AttnNorm, t.MLPNorm, t.AttnPost, t.MLPPost = "", "", "post_attention_layernorm",
 				"post_feedforward_layernorm"
 		}), more: func(o *object, c *Config) { c.readExperts(o, 5) }, ignored: routerIgnored},
+	"DeepseekV2ForCausalLM": {modelType: "deepseek_v2", norm: rms, biasKey: true, mlpBiasKey: true, latent: true,
+		window: noWindow, interleaved: true, tensors: latentNames.with(func(t *Tensors) { t.RouterCorrection = "" }),
+		keys: deepseekKeys, more: readDeepseekV2, ignored: routerIgnored},
+	"DeepseekV3ForCausalLM": {modelType: "deepseek_v3", modelTypes: []string{"kimi_k2"}, norm: rms, biasKey: true,
+		latent: true, window: noWindow, interleaved: true, tensors: latentNames, keys: deepseekKeys,
+		more: func(o *object, c *Config) {
+			c.readGrouped(o, likeDeepSeek{perToken: 8, shared: 1, dense: 3, normalise: true, scale: 2.5, groups: 8, taken: 4})
+		}, ignored: routerIgnored},
+	"Glm4MoeLiteForCausalLM": {modelType: "glm4_moe_lite", norm: Norm{Eps: 1e-5}, biasKey: true, latent: true,
+		window: noWindow, interleaved: true, tensors: latentNames, keys: deepseekKeys,
+		more: func(o *object, c *Config) {
+			c.readGrouped(o, likeDeepSeek{perToken: 4, shared: 1, dense: 1, normalise: true, scale: 1.8})
+		}, ignored: routerIgnored},
 	"Glm4MoeForCausalLM": {modelType: "glm4_moe", norm: Norm{Eps: 1e-5}, biasKey: true, noOutBias: true,
 		window: noWindow, partial: 0.5, tensors: deepseekExperts, keys: deepseekKeys,
 		more: func(o *object, c *Config) {
@@ -171,6 +190,7 @@ type likeDeepSeek struct {
 	perToken, shared, dense int
 	normalise               bool
 	scale                   float64
+	groups, taken           int
 }
 
 // readGrouped reads a mixture like DeepSeek-V3's: shares are sigmoids with a correction, experts may be in groups, some
@@ -179,19 +199,47 @@ func (c *Config) readGrouped(o *object, def likeDeepSeek) {
 	c.readExperts(o, def.perToken)
 	e := &c.Experts
 	e.Normalise = o.bool("norm_topk_prob", def.normalise)
+	for key, only := range map[string]string{"scoring_func": "sigmoid", "topk_method": "noaux_tc"} {
+		if s := o.string(key, only); s != only {
+			o.fail(key, "%q is not supported, want %s", s, only)
+		}
+	}
 	e.Sigmoid, e.Corrected, e.Least = true, true, 1e-20
 	e.Scale = o.float("routed_scaling_factor", cmp.Or(def.scale, 1), 1e-6, 1e6)
 	e.Shared = e.Intermediate * o.int("n_shared_experts", def.shared, 0, maxExperts)
-	c.readGroups(o, 2)
+	c.readGroups(o, 2, cmp.Or(def.groups, 1), cmp.Or(def.taken, 1))
 	c.readDense(o, def.dense)
 	c.readFurther(o)
 }
 
-// readGroups reads groups of experts, which count as their best experts, so many.
-func (c *Config) readGroups(o *object, best int) {
+// readDeepseekV2 reads DeepSeek-V2's mixture.
+func readDeepseekV2(o *object, c *Config) {
+	c.readExperts(o, 0)
 	e := &c.Experts
-	n := o.int("n_group", 1, 1, maxExperts)
-	taken := o.int("topk_group", 1, 1, maxExperts)
+	e.Scale = o.float("routed_scaling_factor", 1, 1e-6, 1e6)
+	e.Shared = e.Intermediate * o.int("n_shared_experts", 2, 0, maxExperts)
+	e.Normalise = false // a key that the class has and does not use
+	if s := o.string("scoring_func", "softmax"); s != "softmax" {
+		o.fail("scoring_func", "%q is not supported, want softmax", s)
+	}
+	switch method := o.string("topk_method", "greedy"); method {
+	case "greedy":
+		o.raw("n_group")
+		o.raw("topk_group")
+	case "group_limited_greedy":
+		c.readGroups(o, 1, 1, 1)
+	default:
+		o.fail("topk_method", "%q is not supported, want greedy or group_limited_greedy", method)
+	}
+	c.readDense(o, 0)
+}
+
+// readGroups reads groups of experts, which count as their best experts, so many; n and taken are the defaults of how
+// many there are and how many a token takes.
+func (c *Config) readGroups(o *object, best, n, taken int) {
+	e := &c.Experts
+	n = o.int("n_group", n, 1, maxExperts)
+	taken = o.int("topk_group", taken, 1, maxExperts)
 	switch {
 	case o.err != nil || n == 1:
 		return

@@ -1,6 +1,7 @@
 package hf
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -100,6 +101,45 @@ func TestPublishedConfigs(t *testing.T) {
 			func(c Config) bool {
 				return c.AttentionCap == 0 && c.RopeOf(0).Theta == 10000 && c.RopeOf(5).Theta == 1000000 &&
 					slices.Equal(c.Windows, sliding(26, 512, func(i int) bool { return i%6 == 5 }))
+			}},
+		"deepseek-ai/DeepSeek-V2-Lite": {`{"architectures": ["DeepseekV2ForCausalLM"], "attention_bias": false,
+			"attention_dropout": 0.0, "aux_loss_alpha": 0.001, "auto_map": {"AutoConfig":
+			"configuration_deepseek.DeepseekV2Config"}, "bos_token_id": 100000, "eos_token_id": 100001,
+			"first_k_dense_replace": 1, "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02,
+			"intermediate_size": 10944, "kv_lora_rank": 512, "max_position_embeddings": 163840,
+			"model_type": "deepseek_v2", "moe_intermediate_size": 1408, "moe_layer_freq": 1, "n_group": 1,
+			"n_routed_experts": 64, "n_shared_experts": 2, "norm_topk_prob": false, "num_attention_heads": 16,
+			"num_experts_per_tok": 6, "num_hidden_layers": 27, "num_key_value_heads": 16, "pretraining_tp": 1,
+			"q_lora_rank": null, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rms_norm_eps": 1e-06,
+			"rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707,
+			"original_max_position_embeddings": 4096, "type": "yarn"}, "rope_theta": 10000,
+			"routed_scaling_factor": 1.0, "scoring_func": "softmax", "seq_aux": true, "tie_word_embeddings": false,
+			"topk_group": 1, "topk_method": "greedy", "torch_dtype": "bfloat16", "use_cache": true,
+			"v_head_dim": 128, "vocab_size": 102400}`,
+			func(c Config) bool {
+				scale := 0.1*0.707*math.Log(40) + 1
+				return c.HeadDim == 576 && c.KVHeads == 1 && c.CacheNumbers() == 576 && c.OutWidth() == 2048 &&
+					c.Latent.QRank == 0 && c.Experts.Shared == 2816 && !c.Experts.Sigmoid && !c.HasExperts(0) &&
+					math.Abs(c.Scales.Attention-scale*scale/math.Sqrt(192)) < 1e-12 && c.Rope.Attention == 1
+			}},
+		"deepseek-ai/DeepSeek-V3": {`{"architectures": ["DeepseekV3ForCausalLM"], "attention_bias": false,
+			"attention_dropout": 0.0, "bos_token_id": 0, "eos_token_id": 1, "ep_size": 1, "first_k_dense_replace": 3,
+			"hidden_act": "silu", "hidden_size": 7168, "initializer_range": 0.02, "intermediate_size": 18432,
+			"kv_lora_rank": 512, "max_position_embeddings": 163840, "model_type": "deepseek_v3",
+			"moe_intermediate_size": 2048, "moe_layer_freq": 1, "n_group": 8, "n_routed_experts": 256,
+			"n_shared_experts": 1, "norm_topk_prob": true, "num_attention_heads": 128, "num_experts_per_tok": 8,
+			"num_hidden_layers": 61, "num_key_value_heads": 128, "num_nextn_predict_layers": 1, "q_lora_rank": 1536,
+			"qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "quantization_config": {"activation_scheme": "dynamic",
+			"fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [128, 128]}, "rms_norm_eps": 1e-06,
+			"rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
+			"original_max_position_embeddings": 4096, "type": "yarn"}, "rope_theta": 10000,
+			"routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "tie_word_embeddings": false, "topk_group": 4,
+			"topk_method": "noaux_tc", "torch_dtype": "bfloat16", "use_cache": true, "v_head_dim": 128,
+			"vocab_size": 129280}`,
+			func(c Config) bool {
+				return c.Experts.Groups == 8 && c.Experts.GroupsPerToken == 4 && c.Experts.GroupBest == 2 &&
+					c.Latent == Latent{512, 1536, 128, 64, 128, 1e-6} && c.Experts.Scale == 2.5 &&
+					slices.Equal(c.Unused, []string{"model.layers.61."}) && c.Rope.Interleaved
 			}},
 		"zai-org/GLM-4.5-Air": {`{"architectures": ["Glm4MoeForCausalLM"], "attention_bias": true,
 			"attention_dropout": 0.0, "pad_token_id": 151329, "eos_token_id": [151329, 151336, 151338], "head_dim": 128,
@@ -201,8 +241,8 @@ func TestDefaultBases(t *testing.T) {
 		text := `{"architectures": ["` + class + `"]`
 		for key, value := range map[string]string{"vocab_size": "96", "hidden_size": "64", "intermediate_size": "96",
 			"num_hidden_layers": "2", "num_attention_heads": "4", "num_key_value_heads": "2",
-			"max_position_embeddings": "128", "num_local_experts": "8"} {
-			if key == "num_key_value_heads" && fam.noKVKey || key == "num_local_experts" && fam.tensors.Router == "" {
+			"max_position_embeddings": "128", "num_local_experts": "16"} {
+			if key == "num_key_value_heads" && (fam.noKVKey || fam.latent) || key == "num_local_experts" && fam.tensors.Router == "" {
 				continue
 			}
 			text += `, "` + names(key) + `": ` + value

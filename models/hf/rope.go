@@ -46,6 +46,8 @@ type Rope struct {
 	Short, Long []float64
 	// Attention multiplies cosines and sines (yarn, longrope; 1 otherwise).
 	Attention float64
+	// ScoreScale, if not 0, is what queries and keys of latent attention are multiplied by (yarn).
+	ScoreScale float64
 	// Sections, if not 0, say how many pairs of a head turn by a token's place in time, in height and in width (Qwen's
 	// multimodal rotary embedding).
 	Sections [3]int
@@ -224,6 +226,9 @@ func (r *Rope) readYarn(o, params *object, original, max float64) {
 		r.Attention = scale(mscale) / scale(mscaleAll)
 	}
 	r.Attention = params.float("attention_factor", r.Attention, 0, bigRope)
+	if mscaleAll != 0 {
+		r.ScoreScale = scale(mscaleAll)
+	}
 }
 
 // requireFloat is float for a mandatory key.

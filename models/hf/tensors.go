@@ -26,7 +26,10 @@ type Tensors struct {
 	QKVByHead    bool
 	QVKGroups    int
 	QNorm, KNorm string
-	Out          string
+	// QDown, QUp, KVDown and KVUp are the matrices of latent attention, QDownNorm and KVDownNorm the norms between; Q is
+	// in place of the first two where queries are made of the residual stream.
+	QDown, QUp, KVDown, KVUp, QDownNorm, KVDownNorm string
+	Out                                             string
 	// Act begins the names of the numbers of an activation that has some.
 	Act string
 	// Gate and Up are matrices of their own, or GateUp stacks them.
@@ -237,6 +240,14 @@ type Size struct{ Rows, Cols, Count int }
 func (c *Config) Sizes(i int) []Size {
 	q, kv, h, e := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim, c.Hidden, c.Experts
 	out := []Size{{q + 2*kv, h, 1}, {h, q, 1}}
+	if l := c.Latent; l.Rank != 0 {
+		out = []Size{{l.Rank + l.Rope, h, 1}, {l.Rank, l.Nope, c.Heads}, {l.Value, l.Rank, c.Heads}, {h, c.OutWidth(), 1}}
+		if queries := c.Heads * (l.Nope + l.Rope); l.QRank == 0 {
+			out = append(out, Size{queries, h, 1})
+		} else {
+			out = append(out, Size{l.QRank, h, 1}, Size{queries, l.QRank, 1})
+		}
+	}
 	if !c.HasExperts(i) {
 		return append(out, Size{c.Projections() * c.Intermediate, h, 1}, Size{h, c.Intermediate, 1})
 	}

@@ -37,6 +37,8 @@ type Info struct {
 	Layers       int
 	KVHeads      int
 	HeadDim      int
+	// CacheNumbers is how many numbers the cache holds for a token in a layer.
+	CacheNumbers int
 	Hidden       int
 	Vocab        int
 	// Task is what the model is for, Labels the number of a classifier's.
@@ -95,7 +97,7 @@ func (i Info) Choice(d models.Device, w models.Weights) (c Choice, ok bool) {
 
 // CacheBytes is the size of one token in the KV cache of a device.
 func (i Info) CacheBytes(l models.Layout) int64 {
-	return l.CacheBytesPerToken(i.Layers, i.KVHeads, i.HeadDim)
+	return l.CacheBytesPerToken(i.Layers, i.CacheNumbers)
 }
 
 // cachedInfo is an Info with the fingerprint of the files that it was made from.
@@ -166,7 +168,7 @@ func describe(m Model) (Info, error) {
 	c := ck.Config
 	info := Info{
 		Model: m, Format: ONNX, Architecture: c.Architecture, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab,
-		Context: c.MaxPositions, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
+		Context: c.MaxPositions, KVHeads: c.KVHeads, HeadDim: c.HeadDim, CacheNumbers: c.CacheNumbers(),
 		Tokenizer: ck.TokenizerJSON != nil, Templates: slices.Sorted(maps.Keys(ck.Tokenizer.ChatTemplates)),
 	}
 	if e := c.Encoder; e != nil {

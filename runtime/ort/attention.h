@@ -3,7 +3,7 @@
 //
 // The cache holds blocks of PA_BLOCK tokens. A block's keys are transposed,
 // [kv_head][head_size][PA_BLOCK], so that the scores of 16 keys are plain
-// multiply-adds; its values are [kv_head][PA_BLOCK][head_size].
+// multiply-adds; its values are [kv_head][PA_BLOCK][head_size], unless they are a part of the keys.
 //
 // A call has two phases with a barrier between them: first the new keys and
 // values of all tokens are written, then all tokens attend. So a row may read
@@ -25,7 +25,7 @@ enum {
 	PA_BLOCK = 16,      // tokens of a cache block
 	PA_CHUNK = 256,     // keys of one partial result
 	PA_ROWS = 48,       // most query rows of one unit
-	PA_MAX_HEAD = 256,  // largest head size
+	PA_MAX_HEAD = 576,  // largest head size
 };
 
 // pa_call is one node's work. Strides are in floats from one token to the next.
@@ -43,6 +43,8 @@ struct pa_call {
 	const int32_t *key_ends;  // [tokens], the position behind the last key that each sees; null: behind its own
 	int64_t tokens, rows, max_blocks;
 	int heads, kv_heads, group, head_size;
+	int value_size;   // of a head's values, and of its result: head_size unless latent
+	int latent;       // the last value_size numbers of a key are its value (multi-head latent attention); no v_cache
 	int half;         // rotated pairs of a head
 	int by_token;     // cos and sin have a row for each token of the call
 	int interleaved;  // pairs are (2i, 2i+1) instead of (i, i+half)

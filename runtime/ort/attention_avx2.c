@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "attention.h"
+#include "product.h"
 
 #define PA_TARGET __attribute__((target("avx2,fma,f16c")))
 #define PA_W 8
@@ -32,6 +33,7 @@ typedef __m256 vf;
 #define PA_NAME(x) avx2_##x
 #define kv float
 #define kv_put(x) (x)
+#define kv_get(x) (x)
 #define kv_load v_load
 #define kv_load_half v_load_half
 #include "attention_kernel.h"
@@ -46,6 +48,7 @@ PA_TARGET static inline uint16_t avx2_half(float x) {
 #define PA_NAME(x) avx2_half_##x
 #define kv uint16_t
 #define kv_put avx2_half
+#define kv_get mq_float
 #define kv_load(p) _mm256_cvtph_ps(_mm_loadu_si128((const void *)(p)))
 #define kv_load_half kv_load
 #include "attention_kernel.h"

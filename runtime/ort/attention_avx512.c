@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "attention.h"
+#include "product.h"
 
 #define PA_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c")))
 #define PA_W 16
@@ -31,6 +32,7 @@ typedef __m512 vf;
 #define PA_NAME(x) avx512_##x
 #define kv float
 #define kv_put(x) (x)
+#define kv_get(x) (x)
 #define kv_load v_load
 #define kv_load_half v_load_half
 #include "attention_kernel.h"
@@ -45,6 +47,7 @@ PA_TARGET static inline uint16_t avx512_half(float x) {
 #define PA_NAME(x) avx512_half_##x
 #define kv uint16_t
 #define kv_put avx512_half
+#define kv_get mq_float
 #define kv_load(p) _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(p)))
 #define kv_load_half(p) _mm512_zextps256_ps512(_mm256_cvtph_ps(_mm_loadu_si128((const void *)(p))))
 #include "attention_kernel.h"

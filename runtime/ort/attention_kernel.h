@@ -2,7 +2,7 @@
 // this one twice, for caches of floats and of 16-bit floats. It defines first:
 //
 //	PA_NAME(x)       the name of x in this variant
-//	kv, kv_put(x)    a number of the cache, and a float as one
+//	kv, kv_put(x), kv_get(x)  a number of the cache, a float as one, and one as a float
 //	kv_load(p), kv_load_half(p)  PA_W of them, or 8, as a vector
 //	PA_TARGET        function attribute that admits the instructions
 //	PA_W             floats of a vector: 4, 8 or 16
@@ -86,9 +86,11 @@ PA_TARGET static void PA_NAME(write)(const struct pa_call *c, int64_t from, int6
 		for (int h = 0; h < c->kv_heads; h++) {
 			const int64_t base = (block * c->kv_heads + h) * hd * PA_BLOCK;
 			PA_NAME(prepare)(c, c->k + t * c->k_stride + (int64_t)h * hd, c->k_norm, pa_turn(c, t), key);
-			kv *k = (kv *)c->k_cache + base + at, *v = (kv *)c->v_cache + base + (int64_t)at * hd;
-			const float *value = c->v + t * c->v_stride + (int64_t)h * hd;
+			kv *k = (kv *)c->k_cache + base + at;
 			for (int d = 0; d < hd; d++) k[d * PA_BLOCK] = kv_put(key[d]);
+			if (c->latent) continue;  // values are in the keys
+			kv *v = (kv *)c->v_cache + base + (int64_t)at * hd;
+			const float *value = c->v + t * c->v_stride + (int64_t)h * hd;
 			for (int d = 0; d < hd; d++) v[d] = kv_put(value[d]);
 		}
 	}
@@ -199,6 +201,42 @@ PA_INLINE void PA_NAME(values)(const int rt, const int n, const int half, float 
 	}
 }
 
+// latents adds up weighted values that are rows of keys, [value_size][PA_BLOCK] of each block, for rt rows over the keys
+// [0, end) of a chunk. Each of the 16 places of a block has a sum of its own, so that the order does not depend on end.
+PA_INLINE void PA_NAME(latents)(const int rt, float (*w)[PA_CHUNK], const kv *const *values, int size, int end,
+                                float *out, int stride) {
+	enum { PER = PA_BLOCK / PA_W };
+	const int whole = end / PA_BLOCK, rest = end % PA_BLOCK;
+	for (int d = 0; d < size; d++) {
+		vf acc[8][PER];
+		PA_UNROLL for (int i = 0; i < rt; i++) {
+			PA_UNROLL for (int j = 0; j < PER; j++) acc[i][j] = v_set(0);
+		}
+		for (int b = 0; b < whole; b++) {
+			vf y[PER];
+			PA_UNROLL for (int j = 0; j < PER; j++) y[j] = kv_load(values[b] + d * PA_BLOCK + j * PA_W);
+			PA_UNROLL for (int i = 0; i < rt; i++) {
+				PA_UNROLL for (int j = 0; j < PER; j++)
+					acc[i][j] = v_fma(y[j], v_load(w[i] + b * PA_BLOCK + j * PA_W), acc[i][j]);
+			}
+		}
+		if (rest) {  // what is behind the last key may be anything, so it is not read
+			float last[PA_BLOCK] = {0};
+			for (int p = 0; p < rest; p++) last[p] = kv_get(values[whole][d * PA_BLOCK + p]);
+			PA_UNROLL for (int i = 0; i < rt; i++) {
+				PA_UNROLL for (int j = 0; j < PER; j++)
+					acc[i][j] = v_fma(v_load(last + j * PA_W), v_load(w[i] + whole * PA_BLOCK + j * PA_W), acc[i][j]);
+			}
+		}
+		PA_UNROLL for (int i = 0; i < rt; i++) {
+			float lane[PA_BLOCK], sum = 0;
+			PA_UNROLL for (int j = 0; j < PER; j++) v_store(lane + j * PA_W, acc[i][j]);
+			for (int j = 0; j < PA_BLOCK; j++) sum += lane[j];
+			out[i * stride + d] = sum;
+		}
+	}
+}
+
 // pa_tile is some query rows against one chunk.
 struct PA_NAME(tile) {
 	const float *q;              // [head_size][rows]
@@ -211,13 +249,14 @@ struct PA_NAME(tile) {
 	int farthest;
 	float cap;
 	int begin, end;              // keys that any row sees, relative to the chunk
-	int head_size;
+	int head_size, value_size;
+	int latent;  // values are rows of the keys
 	float *out;  // partial results, pa_stride apart
 };
 
 PA_INLINE void PA_NAME(tile_of)(const int rt, const struct PA_NAME(tile) *t) {
 	float s[8][PA_CHUNK] __attribute__((aligned(64)));
-	const int hd = t->head_size, stride = pa_stride(hd);
+	const int hd = t->head_size, vd = t->value_size, stride = pa_stride(vd);
 	const int first = t->begin / PA_BLOCK, last = (t->end + PA_BLOCK - 1) / PA_BLOCK;
 	int b = first;
 	for (; b + PA_KBLOCKS(rt) <= last; b += PA_KBLOCKS(rt)) {
@@ -227,11 +266,15 @@ PA_INLINE void PA_NAME(tile_of)(const int rt, const struct PA_NAME(tile) *t) {
 	for (; b < last; b++)
 		PA_NAME(scores)(rt, 1, t->q, t->keys + b, t->keys + b, hd, (float (*)[PA_CHUNK])(s[0] + b * PA_BLOCK));
 	for (int i = 0; i < rt; i++) {
-		float *tail = t->out + i * stride + hd;
+		float *tail = t->out + i * stride + vd;
 		if (t->cap || t->slopes || t->distances)
 			PA_NAME(bend)(s[i], first * PA_BLOCK, last * PA_BLOCK, t->cap, t->slopes ? t->slopes[i] : 0,
 			              t->distances ? t->distances[i] : 0, t->farthest, t->own[i]);
 		PA_NAME(softmax)(s[i], first * PA_BLOCK, last * PA_BLOCK, t->lo[i], t->hi[i], tail, tail + 1);
+	}
+	if (t->latent) {
+		PA_NAME(latents)(rt, s, t->values, vd, t->end, t->out, stride);
+		return;
 	}
 	int x = 0;
 	for (; x + PA_VSLICE(rt) * PA_W <= hd; x += PA_VSLICE(rt) * PA_W)
@@ -274,7 +317,7 @@ PA_TARGET static __attribute__((noinline)) void PA_NAME(add)(float *into, const 
 // finish writes the result of a query row.
 PA_TARGET static __attribute__((noinline)) void PA_NAME(finish)(const struct pa_call *c, const struct pa_unit *u, int i,
                                                                 const float *state) {
-	const int hd = c->head_size, r = u->first + i;
+	const int hd = c->value_size, r = u->first + i;
 	const int64_t t = c->cu_seqlens[u->row] + r / c->group, head = (int64_t)u->kv_head * c->group + r % c->group;
 	float *out = c->out + (t * c->heads + head) * hd;
 	float inv = 1.0f / state[hd + 1];
@@ -286,7 +329,7 @@ PA_TARGET static __attribute__((noinline)) void PA_NAME(finish)(const struct pa_
 }
 
 PA_TARGET static void PA_NAME(merge)(const struct pa_call *c, const struct pa_unit *u) {
-	const int hd = c->head_size, stride = pa_stride(hd);
+	const int hd = c->value_size, stride = pa_stride(hd);
 	float state[PA_MAX_HEAD + 8];
 	for (int i = 0; i < u->count; i++) {
 		state[hd + 1] = 0;
@@ -300,7 +343,7 @@ PA_TARGET static void PA_NAME(merge)(const struct pa_call *c, const struct pa_un
 PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_unit *u) {
 	float q[PA_ROWS * PA_MAX_HEAD], state[PA_ROWS * (PA_MAX_HEAD + 8)], part[8 * (PA_MAX_HEAD + 8)], head[PA_MAX_HEAD];
 	int from[PA_ROWS], to[PA_ROWS];  // keys that a query row sees
-	const int hd = c->head_size, stride = pa_stride(hd);
+	const int hd = c->head_size, vd = c->value_size, stride = pa_stride(vd);
 	const int tiles = (u->count + PA_TILE - 1) / PA_TILE;
 	const int32_t *table = c->block_table + u->row * c->max_blocks;
 	for (int n = 0; n < tiles; n++) {
@@ -315,7 +358,7 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 			                 c->q_norm, pa_turn(c, t), head);
 			const float scale = pa_scale(c, position);
 			for (int d = 0; d < hd; d++) q[a * hd + d * rt + i] = head[d] * scale;
-			state[(a + i) * stride + hd + 1] = 0;
+			state[(a + i) * stride + vd + 1] = 0;
 		}
 	}
 	for (int chunk = u->first_chunk; chunk < u->end_chunk; chunk++) {
@@ -326,7 +369,8 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 		for (int b = low / PA_BLOCK; b * PA_BLOCK < high; b++) {
 			const int64_t at = ((int64_t)table[base / PA_BLOCK + b] * c->kv_heads + u->kv_head) * hd * PA_BLOCK;
 			keys[b] = (const kv *)c->k_cache + at;
-			values[b] = (const kv *)c->v_cache + at;
+			// A key's rotated numbers come before those that are a value, too.
+			values[b] = c->latent ? keys[b] + (hd - vd) * PA_BLOCK : (const kv *)c->v_cache + at;
 		}
 		for (int n = 0; n < tiles; n++) {
 			const int a = u->count * n / tiles, rt = u->count * (n + 1) / tiles - a;
@@ -334,7 +378,8 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 			                 ? u->partials + ((int64_t)(chunk - u->first_chunk) * u->count + a) * stride
 			                 : part;
 			struct PA_NAME(tile) t = {.q = q + a * hd, .keys = keys, .values = values, .farthest = c->farthest,
-			                          .cap = c->cap, .head_size = hd, .out = out};
+			                          .cap = c->cap, .head_size = hd, .value_size = vd, .latent = c->latent,
+			                          .out = out};
 			int lo[8], hi[8], own[8];
 			float slopes[8];
 			const float *distances[8];
@@ -354,12 +399,12 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 			t.begin = lo[0] > 0 ? lo[0] : 0;
 			t.end = hi[rt - 1] < PA_CHUNK ? hi[rt - 1] : PA_CHUNK;
 			if (t.begin >= t.end) {
-				for (int i = 0; i < rt; i++) out[i * stride + hd + 1] = 0;
+				for (int i = 0; i < rt; i++) out[i * stride + vd + 1] = 0;
 			} else {
 				PA_NAME(run_tile)(rt, &t);
 			}
 			if (!u->partials)
-				for (int i = 0; i < rt; i++) PA_NAME(add)(state + (a + i) * stride, part + i * stride, hd);
+				for (int i = 0; i < rt; i++) PA_NAME(add)(state + (a + i) * stride, part + i * stride, vd);
 		}
 	}
 	if (!u->partials)
@@ -369,5 +414,6 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 #undef PA_NAME
 #undef kv
 #undef kv_put
+#undef kv_get
 #undef kv_load
 #undef kv_load_half

@@ -5,6 +5,7 @@
 #include <arm_neon.h>
 
 #include "attention.h"
+#include "product.h"
 
 #define PA_TARGET
 #define PA_W 4
@@ -31,6 +32,7 @@ typedef float32x4_t vf;
 #define PA_NAME(x) neon_##x
 #define kv float
 #define kv_put(x) (x)
+#define kv_get(x) (x)
 #define kv_load v_load
 #define kv_load_half v_load_half
 #include "attention_kernel.h"
@@ -43,6 +45,7 @@ static inline uint16_t neon_half(float x) {
 #define PA_NAME(x) neon_half_##x
 #define kv uint16_t
 #define kv_put neon_half
+#define kv_get mq_float
 #define kv_load(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
 #define kv_load_half kv_load
 #include "attention_kernel.h"

@@ -16,7 +16,7 @@ enum {
 
 // attention_node is what a node's attributes say.
 struct attention_node {
-	int heads, kv_heads, head_size, window, rotary, by_token, interleaved, norm_after, stretch_from;
+	int heads, kv_heads, head_size, value_size, window, rotary, by_token, interleaved, norm_after, stretch_from;
 	float scale, epsilon, cap, stretch;
 };
 
@@ -50,6 +50,7 @@ static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const 
 	OrtStatus *status = integer(info, "num_heads", 1, 1 << 16, 0, &n.heads);
 	if (!status) status = integer(info, "kv_num_heads", 1, 1 << 16, 0, &n.kv_heads);
 	if (!status) status = integer(info, "head_size", 8, PA_MAX_HEAD, 0, &n.head_size);
+	if (!status) status = integer(info, "latent_size", 0, PA_MAX_HEAD, 0, &n.value_size);
 	if (!status) status = integer(info, "local_window_size", -1, INT32_MAX, -1, &n.window);
 	if (!status) status = integer(info, "do_rotary", 0, 1, 0, &n.rotary);
 	if (!status) status = integer(info, "rotary_by_token", 0, 1, 0, &n.by_token);
@@ -65,6 +66,8 @@ static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const 
 	n.epsilon = real(info, "qk_norm_epsilon", 1e-6f);
 	if (n.heads % n.kv_heads) return op_invalid("tgi.PagedAttention: num_heads is not a multiple of kv_num_heads");
 	if (n.head_size % 8) return op_invalid("tgi.PagedAttention: head_size is not a multiple of 8");
+	if (n.value_size && (n.value_size > n.head_size || n.window))
+		return op_invalid("tgi.PagedAttention: latent_size is larger than head_size, or beside a window");
 	struct attention_node *own = malloc(sizeof *own);
 	if (!own) return op_invalid("tgi.PagedAttention: out of memory");
 	*own = n;
@@ -87,14 +90,16 @@ static const char *check_shapes(const struct attention_node *n, const struct ten
 	const int64_t rows = in[IN_PAST_LENS].size, block = kv * PA_BLOCK;
 	if (q->rank != 2) return "query is not a matrix";
 	const int64_t tokens = q->dims[0];
-	if (!k->data != !v->data) return "key without value, or value without key";
+	if (n->value_size ? !k->data || v->data : !k->data != !v->data) return "key without value, or value without key";
 	if (!k->data && tokens && q->dims[1] != own + 2 * kv) return "packed query has the wrong width";
-	if (k->data && (q->dims[1] != own || k->size != tokens * kv || v->size != tokens * kv))
+	if (k->data && (q->dims[1] != own || k->size != tokens * kv || (v->data && v->size != tokens * kv)))
 		return "query, key and value have the wrong widths";
 	const unsigned type = in[IN_K_CACHE].type;
-	if (type != in[IN_V_CACHE].type || (type != TGI_ORT_FLOAT && type != TGI_ORT_FLOAT16))
+	const struct tensor *vc = n->value_size ? &in[IN_K_CACHE] : &in[IN_V_CACHE];
+	if (n->value_size && in[IN_V_CACHE].data) return "v_cache beside latent_size";
+	if (type != vc->type || (type != TGI_ORT_FLOAT && type != TGI_ORT_FLOAT16))
 		return "k_cache and v_cache are not both of floats or both of 16-bit floats";
-	if (in[IN_K_CACHE].size % block || in[IN_V_CACHE].size != in[IN_K_CACHE].size)
+	if (in[IN_K_CACHE].size % block || vc->size != in[IN_K_CACHE].size)
 		return "k_cache and v_cache are not blocks of 16 tokens";
 	if (in[IN_CU_SEQLENS].size != rows + 1) return "cu_seqlens and past_lens disagree";
 	if (bt->rank != 2 || bt->dims[0] != rows) return "block_table has the wrong number of rows";
@@ -118,6 +123,7 @@ static const char *check_shapes(const struct attention_node *n, const struct ten
 static void fill_call(struct pa_call *c, const struct attention_node *n, const struct tensor *in) {
 	memset(c, 0, sizeof *c);
 	c->heads = n->heads, c->kv_heads = n->kv_heads, c->group = n->heads / n->kv_heads, c->head_size = n->head_size;
+	c->latent = n->value_size != 0, c->value_size = n->value_size ? n->value_size : n->head_size;
 	c->window = n->window, c->by_token = n->by_token, c->interleaved = n->interleaved;
 	c->scale = n->scale, c->epsilon = n->epsilon;
 	c->norm_after = n->norm_after, c->stretch_from = n->stretch_from, c->stretch = n->stretch, c->cap = n->cap;
@@ -232,7 +238,7 @@ static int plan_chunks(struct plan *p) {
 	for (size_t i = 0; i < p->tile_count; i++) {
 		const size_t n = (size_t)(p->tiles[i].end_chunk - p->tiles[i].first_chunk);
 		chunks += n;
-		floats += n * (size_t)p->tiles[i].count * (size_t)pa_stride(c->head_size);
+		floats += n * (size_t)p->tiles[i].count * (size_t)pa_stride(c->value_size);
 	}
 	if (p->tile_count >= FEW_TILES || p->work < SERIAL_WORK || chunks == p->tile_count) return 1;
 	struct pa_unit *units = malloc(chunks * sizeof *units);
@@ -253,7 +259,7 @@ static int plan_chunks(struct plan *p) {
 			*u = *tile;
 			u->first_chunk = n, u->end_chunk = n + 1;
 			u->partials = partials;
-			partials += (size_t)tile->count * (size_t)pa_stride(c->head_size);
+			partials += (size_t)tile->count * (size_t)pa_stride(c->value_size);
 		}
 	}
 	return 1;
@@ -311,7 +317,7 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	const int64_t block = (int64_t)n->kv_heads * n->head_size * PA_BLOCK;
 	why = check_values(&p.call, in[IN_K_CACHE].size / block, n->rotary ? in[IN_COS].dims[0] : 0);
 	if (why) return wrong(why);
-	const int64_t shape[2] = {p.call.tokens, (int64_t)n->heads * n->head_size};
+	const int64_t shape[2] = {p.call.tokens, (int64_t)n->heads * p.call.value_size};
 	status = op_output(ctx, shape, 2, &p.call.out);
 	if (status || !p.call.tokens) return status;
 	status = plan_make(&p) ? run_plan(ctx, &p) : wrong("out of memory");
@@ -337,7 +343,8 @@ static unsigned op_input_type(const struct tgi_custom_op *op, size_t i) {
 
 static unsigned op_input_kind(const struct tgi_custom_op *op, size_t i) {
 	(void)op;
-	const int optional = i == IN_KEY || i == IN_VALUE || i == IN_COS || i == IN_SIN || i >= IN_HEAD_SINK;
+	const int optional = i == IN_KEY || i == IN_VALUE || i == IN_COS || i == IN_SIN || i == IN_V_CACHE ||
+	                     i >= IN_HEAD_SINK;
 	return optional ? TGI_ORT_OPTIONAL : TGI_ORT_REQUIRED;
 }
 

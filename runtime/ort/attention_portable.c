@@ -6,6 +6,7 @@
 
 #include "attention.h"
 #include "product.h"
+#include "product.h"
 
 #define PA_TARGET
 #define PA_W 4
@@ -39,6 +40,7 @@ static inline vf v_pow2(vf n) { return (vf)((((vi)(n + 12582912.0f) - 0x4B400000
 #define PA_NAME(x) portable_##x
 #define kv float
 #define kv_put(x) (x)
+#define kv_get(x) (x)
 #define kv_load v_load
 #define kv_load_half v_load_half
 #include "attention_kernel.h"
@@ -69,6 +71,7 @@ static inline vf portable_wide(const uint16_t *p) {
 #define PA_NAME(x) portable_half_##x
 #define kv uint16_t
 #define kv_put portable_half
+#define kv_get mq_float
 #define kv_load portable_wide
 #define kv_load_half kv_load
 #include "attention_kernel.h"

@@ -54,7 +54,7 @@ static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const 
 	if (n.heads < 1 || n.heads > 1 << 16 || n.kv_heads < 1 || n.heads % n.kv_heads)
 		return wrong("num_heads is no multiple of kv_num_heads");
 	if (n.head_size < 8 || n.head_size > PA_MAX_HEAD || n.head_size % 8)
-		return wrong("head_size is no multiple of 8 up to 256");
+		return wrong("head_size is no multiple of 8 up to 576");
 	if (n.reach < -1) return wrong("reach is out of bounds");
 	struct encoder_node *own = malloc(sizeof *own);
 	if (!own) return wrong("out of memory");
@@ -185,7 +185,8 @@ static void fill_call(struct pa_call *c, const struct encoder_node *n, const str
 	    .q_stride = in[E_QUERY].dims[1], .k_stride = packed ? in[E_QUERY].dims[1] : kv,
 	    .v_stride = packed ? in[E_QUERY].dims[1] : kv, .q_norm = in[E_Q_NORM].data, .k_norm = in[E_K_NORM].data,
 	    .tokens = in[E_QUERY].dims[0], .rows = in[E_STARTS].size - 1, .heads = n->heads, .kv_heads = n->kv_heads,
-	    .group = n->heads / n->kv_heads, .head_size = n->head_size, .interleaved = n->interleaved > 0,
+	    .group = n->heads / n->kv_heads, .head_size = n->head_size, .value_size = n->head_size,
+	    .interleaved = n->interleaved > 0,
 	    .window = n->reach >= 0 ? n->reach + 1 : 0, .norm_after = n->norm_after > 0, .cap = n->cap, .scale = n->scale,
 	    .epsilon = n->epsilon};
 	if (n->rotary > 0) c->cos = in[E_COS].data, c->sin = in[E_SIN].data, c->half = (int)in[E_COS].dims[1];

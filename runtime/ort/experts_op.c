@@ -248,40 +248,6 @@ static void activate(void *p, size_t slot) {
 	if (w->node->bits) w->kernel->quantise(&w->two.matrix, &w->two.rows, out, (int64_t)slot);
 }
 
-typedef float lanes __attribute__((vector_size(32), aligned(4)));
-
-// A dot product in the order of 16 lanes, for one row of weights and some rows of x.
-#define DOTS(name, target)                                                                               \
-	target static void name(const float *w, const float *x, int64_t k, int64_t rows, float *y, int64_t stride) { \
-		for (int64_t r = 0; r < rows; r++, x += k) {                                                       \
-			lanes a = {0}, b = {0};                                                                         \
-			int64_t d = 0;                                                                                  \
-			for (; d + 16 <= k; d += 16) {                                                                  \
-				a += *(const lanes *)(w + d) * *(const lanes *)(x + d);                                      \
-				b += *(const lanes *)(w + d + 8) * *(const lanes *)(x + d + 8);                              \
-			}                                                                                               \
-			a += b;                                                                                         \
-			float sum = ((a[0] + a[4]) + (a[1] + a[5])) + ((a[2] + a[6]) + (a[3] + a[7]));                  \
-			for (; d < k; d++) sum += w[d] * x[d];                                                          \
-			y[r * stride] = sum;                                                                            \
-		}                                                                                                  \
-	}
-
-DOTS(dots_portable, )
-#if defined(__x86_64__)
-DOTS(dots_avx2, __attribute__((target("avx2,fma"))))
-#endif
-
-static void dots(const float *w, const float *x, int64_t k, int64_t rows, float *y, int64_t stride) {
-#if defined(__x86_64__)
-	if (pa_current() != &pa_portable) {
-		dots_avx2(w, x, k, rows, y, stride);
-		return;
-	}
-#endif
-	dots_portable(w, x, k, rows, y, stride);
-}
-
 // run_unit computes some columns of one expert's product.
 static void run_unit(const struct work *w, const struct step *s, size_t unit) {
 	const int32_t expert = w->active[unit / (size_t)s->units_per_expert];
@@ -292,7 +258,7 @@ static void run_unit(const struct work *w, const struct step *s, size_t unit) {
 		const float *weights = (const float *)m.data;
 		const int64_t last = (part + 1) * UNIT_COLUMNS < m.n ? (part + 1) * UNIT_COLUMNS : m.n;
 		for (int64_t c = part * UNIT_COLUMNS; c < last; c++)
-			dots(weights + c * m.k, s->x + row * m.k, m.k, end - row, s->y + row * s->stride + c, s->stride);
+			op_dots(weights + c * m.k, s->x + row * m.k, m.k, end - row, s->y + row * s->stride + c, s->stride);
 		return;
 	}
 	const int64_t groups = mq_groups(&m), blocks = mq_blocks(&m), per_unit = UNIT_COLUMNS / MQ_GROUP;

@@ -187,7 +187,7 @@ func TestAttentionRefusesBadNodes(t *testing.T) {
 	for want, a := range map[string]attrs{
 		"num_heads":                 {"kv_num_heads": 1, "head_size": 64},
 		"kv_num_heads":              {"num_heads": 4, "kv_num_heads": 3, "head_size": 64},
-		"head_size":                 {"num_heads": 4, "kv_num_heads": 1, "head_size": 264},
+		"head_size":                 {"num_heads": 4, "kv_num_heads": 1, "head_size": 584},
 		"head_size is not":          {"num_heads": 4, "kv_num_heads": 1, "head_size": 60},
 		"local_window_size":         {"num_heads": 4, "kv_num_heads": 1, "head_size": 64, "local_window_size": -2},
 		"do_rotary":                 {"num_heads": 4, "kv_num_heads": 1, "head_size": 64, "do_rotary": 2},

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "attention.h"
+
 OrtStatus *op_input(const OrtKernelContext *ctx, size_t i, struct tensor *in) {
 	const OrtValue *value = NULL;
 	memset(in, 0, sizeof *in);
@@ -28,8 +30,43 @@ OrtStatus *op_spread(const OrtKernelContext *ctx, void (*fn)(void *, size_t), si
 	return NULL;
 }
 
+typedef float lanes __attribute__((vector_size(32), aligned(4)));
+
+// A dot product in the order of 16 lanes, for one row of weights and some rows of x.
+#define DOTS(name, target)                                                                               \
+	target static void name(const float *w, const float *x, int64_t k, int64_t rows, float *y, int64_t stride) { \
+		for (int64_t r = 0; r < rows; r++, x += k) {                                                       \
+			lanes a = {0}, b = {0};                                                                         \
+			int64_t d = 0;                                                                                  \
+			for (; d + 16 <= k; d += 16) {                                                                  \
+				a += *(const lanes *)(w + d) * *(const lanes *)(x + d);                                      \
+				b += *(const lanes *)(w + d + 8) * *(const lanes *)(x + d + 8);                              \
+			}                                                                                               \
+			a += b;                                                                                         \
+			float sum = ((a[0] + a[4]) + (a[1] + a[5])) + ((a[2] + a[6]) + (a[3] + a[7]));                  \
+			for (; d < k; d++) sum += w[d] * x[d];                                                          \
+			y[r * stride] = sum;                                                                            \
+		}                                                                                                  \
+	}
+
+DOTS(dots_portable, )
+#if defined(__x86_64__)
+DOTS(dots_avx2, __attribute__((target("avx2,fma"))))
+#endif
+
+void op_dots(const float *w, const float *x, int64_t k, int64_t rows, float *y, int64_t stride) {
+#if defined(__x86_64__)
+	if (pa_current() != &pa_portable) {
+		dots_avx2(w, x, k, rows, y, stride);
+		return;
+	}
+#endif
+	dots_portable(w, x, k, rows, y, stride);
+}
+
 const struct tgi_custom_op *const *tgi_operators(void) {
 	static const struct tgi_custom_op *const list[] = {&tgi_paged_attention, &tgi_glu, &tgi_experts, &tgi_lora_operator,
-	                                                   &tgi_matmul_q,        &tgi_gather_q, &tgi_encoder_attention, NULL};
+	                                                   &tgi_matmul_q,        &tgi_gather_q, &tgi_encoder_attention,
+	                                                   &tgi_head_matmul, NULL};
 	return list;
 }

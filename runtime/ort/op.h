@@ -30,6 +30,9 @@ OrtStatus *op_invalid(const char *text);
 // op_spread runs fn(p, 0..n-1): on the session's threads when work is worth it.
 OrtStatus *op_spread(const OrtKernelContext *ctx, void (*fn)(void *, size_t), size_t n, int64_t work, void *p);
 
+// op_dots multiplies a row of k weights by rows of x, k numbers each. Sums have a fixed order; results are stride apart.
+void op_dots(const float *w, const float *x, int64_t k, int64_t rows, float *y, int64_t stride);
+
 // glu_row writes n numbers of activation(gate) * up.
 typedef void glu_row(const float *gate, const float *up, float *out, int64_t n);
 
@@ -38,6 +41,6 @@ glu_row *glu_choose(int64_t activation);
 
 // The operators' descriptions.
 extern const struct tgi_custom_op tgi_paged_attention, tgi_encoder_attention, tgi_glu, tgi_experts, tgi_lora_operator,
-    tgi_matmul_q, tgi_gather_q;
+    tgi_matmul_q, tgi_gather_q, tgi_head_matmul;
 
 #endif

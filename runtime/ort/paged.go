@@ -33,6 +33,8 @@ type Options struct {
 	ModelPath string
 	// Layers, KVHeads and HeadDim are the shape of the cache.
 	Layers, KVHeads, HeadDim int
+	// Latent says that values are parts of the keys: the cache holds keys alone.
+	Latent bool
 	// HalfCache says that the cache holds 16-bit floats; else it holds 32-bit ones.
 	HalfCache bool
 	// Vocab is the number of logits of a row.
@@ -62,7 +64,17 @@ type Options struct {
 func (o Options) BlockSize() int { return blockSize }
 
 // BlockBytes returns the memory of one cache block over all layers.
-func (o Options) BlockBytes() int { return 2 * o.Layers * o.blockFloats() * o.cacheType().size() }
+func (o Options) BlockBytes() int {
+	return len(o.halves()) * o.Layers * o.blockFloats() * o.cacheType().size()
+}
+
+// halves names what the cache has in each layer.
+func (o Options) halves() []string {
+	if o.Latent {
+		return []string{"k_cache"}
+	}
+	return []string{"k_cache", "v_cache"}
+}
 
 // cacheType is the type of the numbers in the cache.
 func (o Options) cacheType() element {
@@ -90,7 +102,7 @@ func (o Options) check() error {
 	}{
 		{"Layers", o.Layers, 1 << 12},
 		{"KVHeads", o.KVHeads, 1 << 12},
-		{"HeadDim", o.HeadDim, 256},
+		{"HeadDim", o.HeadDim, 576},
 		{"Vocab", o.Vocab, 1 << 24},
 		{"MaxLen", o.MaxLen, 1 << 28},
 		{"Blocks", o.Blocks, math.MaxInt32 / blockSize},
@@ -194,7 +206,7 @@ func (p *Paged) bindCache() error {
 		return fmt.Errorf("reserving the cache: %w", err)
 	}
 	for layer := range p.o.Layers {
-		for half, prefix := range []string{"k_cache", "v_cache"} {
+		for half, prefix := range p.o.halves() {
 			name := fmt.Sprintf("%s.%d", prefix, layer)
 			at := unsafe.Pointer(&p.layerCache(layer, half)[0])
 			if err := p.bound.bind(false, name, p.o.cacheType(), at, int64(p.o.Blocks), int64(floats)); err != nil {
@@ -215,8 +227,9 @@ func (p *Paged) bindCache() error {
 // layerCache returns the keys (half 0) or values (half 1) of a layer, all blocks.
 func (p *Paged) layerCache(layer, half int) []byte {
 	n := p.o.Blocks * p.o.blockFloats() * p.o.cacheType().size()
-	all := unsafe.Slice((*byte)(p.cache.at), 2*p.o.Layers*n)
-	return all[(2*layer+half)*n:][:n]
+	halves := len(p.o.halves())
+	all := unsafe.Slice((*byte)(p.cache.at), halves*p.o.Layers*n)
+	return all[(halves*layer+half)*n:][:n]
 }
 
 // Vocab returns the number of logits of a row.
@@ -404,7 +417,7 @@ func (p *Paged) CopyBlocks(pairs []llm.BlockCopy) error {
 	}
 	n := p.o.blockFloats() * p.o.cacheType().size()
 	for layer := range p.o.Layers {
-		for half := range 2 {
+		for half := range p.o.halves() {
 			part := p.layerCache(layer, half)
 			for _, c := range pairs {
 				copy(part[int(c.Dst)*n:][:n], part[int(c.Src)*n:][:n])

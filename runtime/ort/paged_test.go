@@ -269,7 +269,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	for want, change := range map[string]func(o *Options){
 		"option Layers is 0":               func(o *Options) { o.Layers = 0 },
-		"option HeadDim is 264":            func(o *Options) { o.HeadDim = 264 },
+		"option HeadDim is 584":            func(o *Options) { o.HeadDim = 584 },
 		"option HeadDim is 12, must be":    func(o *Options) { o.HeadDim = 12 },
 		"option Threads is -1":             func(o *Options) { o.Threads = -1 },
 		"input \"k_cache.2\" is missing":   func(o *Options) { o.Layers = 3 },

@@ -156,7 +156,7 @@ func checkTensors(s *session, o Options) error {
 			tensorInfo{embeddingsInput, float32s, []int64{-1, int64(o.Width)}})
 	}
 	for layer := range o.Layers {
-		for _, prefix := range []string{"k_cache", "v_cache"} {
+		for _, prefix := range o.halves() {
 			want = append(want, tensorInfo{fmt.Sprintf("%s.%d", prefix, layer), o.cacheType(),
 				[]int64{-1, int64(o.blockFloats())}})
 		}

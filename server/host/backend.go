@@ -29,7 +29,7 @@ func blocksFor(tokens, blockSize int) int { return (tokens + blockSize - 1) / bl
 // is left to the caller.
 func backendOptions(b models.Built) ort.Options {
 	return ort.Options{
-		ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim,
+		ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim, Latent: b.Latent,
 		HalfCache: b.Cache == models.Float16,
 		Vocab:     b.Vocab, MaxLen: b.MaxPositions, OriginalLen: b.OriginalPositions, Width: b.Width, Places: b.Places,
 		KeyEnds: b.KeyEnds,
