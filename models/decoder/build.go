@@ -130,7 +130,8 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error)
 		Arch: models.Arch{
 			Name: ck.Name, Architecture: c.Architecture, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads,
 			HeadDim: c.HeadDim, Vocab: c.Vocab,
-			Latent: c.Latent.Rank != 0, MaxPositions: c.MaxPositions, OriginalPositions: c.OriginalPositions, Params: src.params,
+			Latent: c.Latent.Rank != 0, MaxPositions: c.MaxPositions,
+			OriginalPositions: c.OriginalPositions, Params: src.params,
 			Width: width, TileRows: tileRows, Places: b.places(), KeyEnds: b.keyEnds(),
 		}}, nil
 }

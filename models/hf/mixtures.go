@@ -107,7 +107,8 @@ var mixtures = map[string]family{
 	"DeepseekV3ForCausalLM": {modelType: "deepseek_v3", modelTypes: []string{"kimi_k2"}, norm: rms, biasKey: true,
 		latent: true, window: noWindow, interleaved: true, tensors: latentNames, keys: deepseekKeys,
 		more: func(o *object, c *Config) {
-			c.readGrouped(o, likeDeepSeek{perToken: 8, shared: 1, dense: 3, normalise: true, scale: 2.5, groups: 8, taken: 4})
+			c.readGrouped(o, likeDeepSeek{perToken: 8, shared: 1, dense: 3, normalise: true, scale: 2.5, groups: 8,
+				taken: 4})
 		}, ignored: routerIgnored},
 	"Glm4MoeLiteForCausalLM": {modelType: "glm4_moe_lite", norm: Norm{Eps: 1e-5}, biasKey: true, latent: true,
 		window: noWindow, interleaved: true, tensors: latentNames, keys: deepseekKeys,

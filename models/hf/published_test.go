@@ -242,7 +242,8 @@ func TestDefaultBases(t *testing.T) {
 		for key, value := range map[string]string{"vocab_size": "96", "hidden_size": "64", "intermediate_size": "96",
 			"num_hidden_layers": "2", "num_attention_heads": "4", "num_key_value_heads": "2",
 			"max_position_embeddings": "128", "num_local_experts": "16"} {
-			if key == "num_key_value_heads" && (fam.noKVKey || fam.latent) || key == "num_local_experts" && fam.tensors.Router == "" {
+			if key == "num_key_value_heads" && (fam.noKVKey || fam.latent) ||
+				key == "num_local_experts" && fam.tensors.Router == "" {
 				continue
 			}
 			text += `, "` + names(key) + `": ` + value

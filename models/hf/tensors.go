@@ -26,8 +26,8 @@ type Tensors struct {
 	QKVByHead    bool
 	QVKGroups    int
 	QNorm, KNorm string
-	// QDown, QUp, KVDown and KVUp are the matrices of latent attention, QDownNorm and KVDownNorm the norms between; Q is
-	// in place of the first two where queries are made of the residual stream.
+	// QDown, QUp, KVDown and KVUp are the matrices of latent attention, QDownNorm and KVDownNorm the norms between; Q
+	// is in place of the first two where queries are made of the residual stream.
 	QDown, QUp, KVDown, KVUp, QDownNorm, KVDownNorm string
 	Out                                             string
 	// Act begins the names of the numbers of an activation that has some.
@@ -241,7 +241,8 @@ func (c *Config) Sizes(i int) []Size {
 	q, kv, h, e := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim, c.Hidden, c.Experts
 	out := []Size{{q + 2*kv, h, 1}, {h, q, 1}}
 	if l := c.Latent; l.Rank != 0 {
-		out = []Size{{l.Rank + l.Rope, h, 1}, {l.Rank, l.Nope, c.Heads}, {l.Value, l.Rank, c.Heads}, {h, c.OutWidth(), 1}}
+		out = []Size{{l.Rank + l.Rope, h, 1}, {l.Rank, l.Nope, c.Heads}, {l.Value, l.Rank, c.Heads},
+			{h, c.OutWidth(), 1}}
 		if queries := c.Heads * (l.Nope + l.Rope); l.QRank == 0 {
 			out = append(out, Size{queries, h, 1})
 		} else {

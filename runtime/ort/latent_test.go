@@ -27,7 +27,8 @@ func latentNode(t *testing.T, s shape, size, threads int) *node {
 	g.value(false, "table", int32s, "b", "m")
 	g.value(false, "cos", float32s, "p", s.half)
 	g.value(false, "sin", float32s, "p", s.half)
-	g.node("tgi", "PagedAttention", []string{"q", "k", "", "kc", "", "cu", "past", "table", "cos", "sin", "slots"}, "out",
+	in := []string{"q", "k", "", "kc", "", "cu", "past", "table", "cos", "sin", "slots"}
+	g.node("tgi", "PagedAttention", in, "out",
 		attrs{"num_heads": s.heads, "kv_num_heads": 1, "head_size": s.headSize, "latent_size": size, "do_rotary": 1,
 			"scale": s.scale, "rotary_interleaved": map[bool]int{true: 1}[s.interleaved]})
 	g.value(true, "out", float32s, "t", s.heads*size)
