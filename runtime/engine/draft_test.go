@@ -497,6 +497,38 @@ func TestDearMasksBehindDrafts(t *testing.T) {
 	}
 }
 
+// TestDraftsAreHeldToTheMask: guesses that a grammar would not take are not computed, nor what comes behind them.
+func TestDraftsAreHeldToTheMask(t *testing.T) {
+	known := alone(t, []Request{endless(40)})[0]
+	for name, c := range map[string]struct {
+		admits   int
+		accepted int
+	}{"all": {8, 31}, "two": {2, 26}, "none": {0, 0}} {
+		var seen counting
+		e := start(t, newFake(64, 16, 256), Config{Speculation: always(4), Observer: &seen})
+		r := endless(40)
+		r.Plugins = func(int) sample.Plugins {
+			return sample.Plugins{Drafter: oracle(known.tokens[0]), Masker: admitting{n: c.admits}}
+		}
+		got, err := generate(e, r)
+		if err == nil {
+			err = same(got, known)
+		}
+		e.Close()
+		if d := seen.drafts; err != nil || d.Accepted[draft.Plugin] != c.accepted || d.Rejected[draft.Plugin] != 0 {
+			t.Errorf("%s: %v, guesses %+v, want %d", name, err, d, c.accepted)
+		}
+	}
+}
+
+// admitting is a masker that admits so many tokens at a time.
+type admitting struct {
+	everything
+	n int
+}
+
+func (a admitting) Admits(tokens []llm.Token) int { return min(a.n, len(tokens)) }
+
 // everything is a masker that allows all.
 type everything struct{}
 

@@ -307,9 +307,9 @@ func (in *instance) start(cfg config.Config, d device, obs engine.Observer, say 
 }
 
 // speculation returns settings as the engine wants them. The graphs of others give no logits for guesses, or compute a
-// row otherwise beside others.
+// row otherwise beside others; so do GPUs, which are fastest with one token for each row.
 func (in *instance) speculation(s config.Speculation) draft.Settings {
-	if in.graph != nil {
+	if in.graph != nil || in.built.Device == models.CUDA {
 		return draft.Settings{}
 	}
 	out := draft.Settings{Tokens: s.Limit(), Always: s.Always}
