@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -176,9 +177,19 @@ func openCUDA(o CUDAOptions) (*CUDA, error) {
 	loading.RUnlock()
 	if err != nil {
 		m.Close()
-		return nil, fmt.Errorf("%w %s on CUDA device %d: %w", ErrModel, o.ModelPath, o.Device, err)
+		return nil, fmt.Errorf("%w %s on CUDA device %d: %w", ErrModel, o.ModelPath, o.Device, fullDevice(err))
 	}
 	return m, nil
+}
+
+// fullDevice adds what helps to an error that says that a device's memory is full.
+func fullDevice(err error) error {
+	text := err.Error()
+	if !strings.Contains(text, "out of memory") && !strings.Contains(text, "Failed to allocate memory") {
+		return err
+	}
+	return fmt.Errorf("%w: the device's memory is full: use a smaller form of the weights, fewer tokens in a step "+
+		"(limits.max_batch_prefill_tokens), or another device", err)
 }
 
 // open loads the model, has it run its largest steps with a cache of one block, and gives the cache what is left.

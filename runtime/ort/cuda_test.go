@@ -272,7 +272,24 @@ func cudaPlansItsCache(t *testing.T, _ *fake.Device) {
 }
 
 // cudaOpenRefuses: what the options and the model disagree on is said.
-func cudaOpenRefuses(t *testing.T, _ *fake.Device) {
+func cudaOpenRefuses(t *testing.T, d *fake.Device) {
+	full := tinyCUDA
+	full.ModelPath = tinyCUDAModel(t, full, bfloat16s)
+	for n := 1; n < 40; n++ { // whichever allocation it is: its own, or ONNX Runtime's
+		d.FailAt(fake.Allocation, n, 2, false)
+		m, err := OpenCUDA(full)
+		came := d.Faulted()
+		d.FailAt(0, 0, 0, false)
+		if err == nil {
+			m.Close()
+		}
+		if !came {
+			break
+		}
+		if err != nil && strings.Count(err.Error(), "the device's memory is full: use a smaller form") != 1 {
+			t.Errorf("allocation %d fails: %v", n, err)
+		}
+	}
 	for want, change := range map[string]func(o *CUDAOptions){
 		"has element type":  func(o *CUDAOptions) { o.BlockSize = 128 },
 		`"logits"`:          func(o *CUDAOptions) { o.Vocab = 38 },

@@ -95,6 +95,8 @@ func Need(t testing.TB) string {
 func Load(t testing.TB) *Device {
 	t.Helper()
 	d, folder := Build(t)
+	cuda.SaveSignals()
+	defer cuda.RestoreSignals() // as the server does
 	if err := cuda.Load(folder); err != nil {
 		t.Fatal(err)
 	}

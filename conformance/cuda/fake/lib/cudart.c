@@ -1,6 +1,7 @@
 // libcudart.so.13: memory is malloc's, copies are memcpy, kernels are counted and compute nothing.
 #include "state.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,16 @@ enum { PREFIX = 256 };  // before each allocation, for its size
 static void *capturing;  // the stream that does
 
 static __thread int last;  // what cudaGetLastError returns
+
+static void handled(int signal) {}
+
+// As the driver does, the fake sets handlers without SA_ONSTACK when it is loaded and at the first launch: a Go program
+// that leaves them ends at the next signal.
+__attribute__((constructor)) static void take_signals(void) {
+	static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGURG};
+	const struct sigaction own = {.sa_handler = handled};
+	for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) sigaction(taken[i], &own, NULL);
+}
 
 static int failing(void) { return (int)fake_state()->fail; }
 
@@ -157,6 +168,8 @@ static void *handle[4];
 void **__cudaRegisterFatBinary(void *binary) { return handle; }
 
 static int launched(void) {
+	static int before;
+	if (!__atomic_exchange_n(&before, 1, __ATOMIC_RELAXED)) take_signals();
 	COUNT(launches, 1);
 	const int error = fault(LAUNCH);
 	if (error) last = error;
