@@ -16,7 +16,7 @@ static void handled(int signal) {}
 // As the driver does, the fake sets handlers without SA_ONSTACK when it is loaded and at the first launch: a Go program
 // that leaves them ends at the next signal.
 __attribute__((constructor)) static void take_signals(void) {
-	static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGURG};
+	static const int taken[] = {SIGINT, SIGTERM, SIGHUP};
 	const struct sigaction own = {.sa_handler = handled};
 	for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) sigaction(taken[i], &own, NULL);
 }
