@@ -95,17 +95,18 @@ func TestMissing(t *testing.T) {
 
 // TestSentences: why CUDA cannot be used is one sentence, which ends with what to do.
 func TestSentences(t *testing.T) {
+	old := &Error{Code: insufficientDriver, Text: "CUDA driver version is insufficient"}
+	gone := &Error{Code: noDevice, Text: "no CUDA-capable device is detected"}
 	for name, c := range map[string]struct {
 		err  error
 		cure string
 	}{
-		"no driver": {missing(driverLibrary, names[driverLibrary], "cannot open shared object file"), driverRemedy},
-		"driver too old": {countError(&Error{Code: insufficientDriver, Text: "CUDA driver version is insufficient"}, 12080),
-			driverRemedy},
-		"no device":  {countError(&Error{Code: noDevice, Text: "no CUDA-capable device is detected"}, needs), `device = "cpu"`},
-		"none shown": {noneFound(), `device = "cpu"`},
-		"capability": {Device{Name: "NVIDIA B200", Major: 10}.Supported(), `device = "cpu"`},
-		"a library":  {missing(2, names[2], "cannot open shared object file"), remedy},
+		"no driver":      {missing(driverLibrary, names[driverLibrary], "cannot open shared object file"), driverRemedy},
+		"driver too old": {countError(old, 12080), driverRemedy},
+		"no device":      {countError(gone, needs), `device = "cpu"`},
+		"none shown":     {noneFound(), `device = "cpu"`},
+		"capability":     {Device{Name: "NVIDIA B200", Major: 10}.Supported(), `device = "cpu"`},
+		"a library":      {missing(2, names[2], "cannot open shared object file"), remedy},
 	} {
 		text := c.err.Error()
 		if !strings.HasPrefix(text, ErrUnavailable.Error()+": ") || !strings.HasSuffix(text, c.cure) ||
