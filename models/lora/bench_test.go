@@ -18,8 +18,8 @@ import (
 )
 
 // BenchmarkSixteenRows reports how fast a decoding step of 16 rows is with adapters, in percent of the graph without
-// adapters in the same turns: the second graph where no row has an adapter ("none"), where half of the rows share one
-// ("half"), and where all rows have one of 8 ("all"), of rank 16 on all linear layers of each block. The model has 135
+// adapters in the same turns: the second graph where no row has an adapter ("none"), where one row has one ("one"),
+// where half of the rows share one ("half"), and where all rows have one of 8 ("all"), of rank 16 on all linear layers of each block. The model has 135
 // million parameters in int4.
 func BenchmarkSixteenRows(b *testing.B) {
 	dir := b.TempDir()
@@ -81,6 +81,7 @@ func BenchmarkSixteenRows(b *testing.B) {
 	}
 	cases := map[string][]llm.Adapter{
 		"none": rows(func(int) llm.Adapter { return 0 }),
+		"one":  rows(func(i int) llm.Adapter { return ids[0] * llm.Adapter((i+1)/16) }),
 		"half": rows(func(i int) llm.Adapter { return ids[0] * llm.Adapter(i%2) }),
 		"all":  rows(func(i int) llm.Adapter { return ids[i%8] }),
 	}
