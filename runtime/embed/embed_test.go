@@ -115,8 +115,7 @@ func TestPoolings(t *testing.T) {
 	}
 }
 
-// TestClientsTakeTurns: beside one client's many texts another's are in the next step, and a third that comes again and
-// again gets no more than its part.
+// TestClientsTakeTurns: beside one client's many texts another's get their half of the next step, and no more.
 func TestClientsTakeTurns(t *testing.T) {
 	f := &fake{pooling: []Pooling{Mean}, hold: make(chan struct{})}
 	b := New(f, Config{MaxBatchTokens: 100})
@@ -133,8 +132,8 @@ func TestClientsTakeTurns(t *testing.T) {
 	for b.Stats().Waiting < 490 { // ten are in the first step
 		time.Sleep(time.Millisecond)
 	}
-	run("polite", 2, 3)
-	for b.Stats().Waiting < 493 {
+	run("polite", 2, 20)
+	for b.Stats().Waiting < 510 {
 		time.Sleep(time.Millisecond)
 	}
 	f.hold <- struct{}{}
@@ -142,8 +141,8 @@ func TestClientsTakeTurns(t *testing.T) {
 	close(f.hold)
 	all.Wait()
 	second := f.steps[1]
-	if n := len(slices.DeleteFunc(slices.Clone(second), func(id int64) bool { return id != 2 })); n != 30 {
-		t.Errorf("the second step has %d of the other client's 30 tokens", n)
+	if n := len(slices.DeleteFunc(slices.Clone(second), func(id int64) bool { return id != 2 })); n < 40 || n > 60 {
+		t.Errorf("the second step has %d tokens of the other client, want half of its 100", n)
 	}
 }
 

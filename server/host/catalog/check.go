@@ -26,9 +26,11 @@ type Checked struct {
 	Device       string `json:"device,omitempty"`
 	Backend      string `json:"backend,omitempty"`
 	Chat         string `json:"chat,omitempty"`
-	Blocks       int    `json:"cache_blocks,omitempty"`
-	BlockTokens  int    `json:"cache_block_tokens,omitempty"`
-	CacheBytes   int64  `json:"cache_bytes,omitempty"`
+	// Task is what a model does that does not generate: it has no chat, cache and limits.
+	Task        string `json:"task,omitempty"`
+	Blocks      int    `json:"cache_blocks,omitempty"`
+	BlockTokens int    `json:"cache_block_tokens,omitempty"`
+	CacheBytes  int64  `json:"cache_bytes,omitempty"`
 	// Limits are those of [limits] that depend on the model.
 	Limits *CheckedLimits `json:"limits,omitempty"`
 }
@@ -110,6 +112,11 @@ func checkModel(ctx context.Context, cfg config.Config, version string, log *slo
 	info, _ := h.Default()
 	if err := h.Probe(ctx); err != nil {
 		return m, fmt.Errorf("model %s does not generate: %w", info.ID, err)
+	}
+	if info.Task != server.Generates {
+		return Checked{ID: info.ID, Fetched: true, Architecture: info.Architecture, Weights: info.Weights,
+			ORT: ort.Version(), Threads: info.Threads, Attention: ort.Attention(), Device: info.Device,
+			Backend: info.Backend, Task: info.Task.String()}, nil
 	}
 	l := info.Limits
 	return Checked{

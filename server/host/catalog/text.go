@@ -98,6 +98,10 @@ func (m *Checked) WriteText(w io.Writer) {
 	}
 	fmt.Fprintf(w, "model    %s, %s, %s weights\n", m.ID, m.Architecture, m.Weights)
 	fmt.Fprintf(w, "runtime  %s\n", m.Backend)
+	if m.Task != "" {
+		fmt.Fprintf(w, "task     %s\n", m.Task)
+		return
+	}
 	fmt.Fprintf(w, "chat     %s\n", m.Chat)
 	fmt.Fprintf(w, "cache    %d blocks of %d tokens, %d bytes\n", m.Blocks, m.BlockTokens, m.CacheBytes)
 	l := m.Limits
