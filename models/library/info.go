@@ -244,7 +244,7 @@ func (i *Info) addGraphs(f *ready.Folder) error {
 		}
 		i.Graphs = append(i.Graphs, g)
 		i.DTypes = append(i.DTypes, g.Weights)
-		i.Choices = append(i.Choices, Choice{models.CPU, models.Weights(g.Weights), g.Bytes})
+		i.Choices = append(i.Choices, Choice{models.CPU, models.Weights(g.Weights), g.Memory()})
 	}
 	return nil
 }

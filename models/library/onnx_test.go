@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"tgi/models"
+	"tgi/models/ready"
 )
 
 func TestChooseONNX(t *testing.T) {
@@ -62,6 +64,14 @@ func TestImportONNX(t *testing.T) {
 	if info.Format != ONNX || !slices.Equal(info.Choices, want) || info.Context != 160 || info.KVHeads != 2 ||
 		info.HeadDim != 16 || info.Layers != 2 || info.Vocab != 272 || !info.Tokenizer {
 		t.Errorf("%+v", info)
+	}
+	half := Info{}
+	f, err := ready.Open(os.DirFS(filepath.Join("..", "testdata", "onnx", "community")))
+	if err == nil {
+		err = half.addGraphs(f)
+	}
+	if err != nil || half.Choices[1].Weights != "fp16" || half.Choices[1].Bytes != 2*half.Graphs[1].Bytes {
+		t.Errorf("16-bit floats: %+v, %v", half.Choices, err)
 	}
 	if _, err := fs.Stat(info.FS, "onnx/model.onnx_data"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the data of another graph was copied: %v", err)

@@ -155,7 +155,7 @@ func (f *manager) planForGraph(cfg config.Config, info library.Info, available i
 	g := info.Graphs[slices.Index(list, v)]
 	token := info.CacheBytes(graphLayout(g))
 	tokens, rows := graphRows(cfg.Limits, g.MaxPositions, token, int64(cfg.Runtime.KVMemory), available)
-	return plan{form: models.Weights(g.Weights), weights: g.Bytes, cache: token * int64(tokens) * int64(rows)}, nil
+	return plan{form: models.Weights(g.Weights), weights: g.Memory(), cache: token * int64(tokens) * int64(rows)}, nil
 }
 
 // stepCopies is how many numbers of the width of a layer ONNX Runtime holds for each token of a step.
