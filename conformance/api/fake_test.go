@@ -45,6 +45,9 @@ type fake struct {
 	seen   map[string]bool
 	texts  map[string]*kept
 	second string // the state of the second model
+	// responses are those that are kept, by id.
+	responses sync.Map
+	answered  atomic.Int32
 }
 
 const (
@@ -238,6 +241,10 @@ func (c *fakeCall) route() {
 		if c.model, refused = c.chosen(); !refused {
 			c.inference(body)
 		}
+		return
+	}
+	if strings.HasPrefix(c.r.URL.Path, responsesPath+"/") && c.ours {
+		c.response()
 		return
 	}
 	switch c.r.Method + " " + c.r.URL.Path {

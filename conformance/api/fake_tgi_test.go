@@ -54,6 +54,10 @@ func (c *fakeCall) post() {
 		c.chat()
 	case completionPath:
 		c.complete()
+	case responsesPath:
+		c.response()
+	case messagesPath, messagesPath + "/count_tokens":
+		c.message()
 	case "/invocations":
 		_, inputs := c.body["inputs"]
 		_, messages := c.body["messages"]
@@ -212,7 +216,9 @@ func (c *fakeCall) validate(inputs string, p map[string]any, stream bool) string
 		n = min(n, int(cut))
 	}
 	if most := c.most(p, n); n+most > fakeTotal {
-		return fmt.Sprintf("`inputs` tokens + `max_new_tokens` must be <= %d. Given: %d `inputs` tokens and %d `max_new_tokens`", fakeTotal, n, most)
+		return fmt.Sprintf(
+			"`inputs` tokens + `max_new_tokens` must be <= %d. Given: %d `inputs` tokens and %d `max_new_tokens`",
+			fakeTotal, n, most)
 	}
 	return ""
 }

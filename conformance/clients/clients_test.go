@@ -53,6 +53,8 @@ var scripts = []script{
 	{"openai_client.py", "python/current.txt"},
 	{"hub_client.py", "python/current.txt"},
 	{"pages_client.py", "python/current.txt"},
+	{"responses_client.py", "python/responses.txt"},
+	{"messages_client.py", "python/responses.txt"},
 	{"hub_client.py", "python/integrations.txt"},
 	{"legacy_client.py", "python/integrations.txt"},
 	{"langchain_client.py", "python/integrations.txt"},
@@ -66,6 +68,7 @@ var scripts = []script{
 	{"openai.mjs", "node/package-lock.json"},
 	{"inference.mjs", "node/package-lock.json"},
 	{"ai.mjs", "node/package-lock.json"},
+	{"responses.mjs", "node/package-lock.json"},
 	{"main.go", "go/go.sum"},
 }
 

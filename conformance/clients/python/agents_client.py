@@ -5,7 +5,8 @@ from typing import Literal
 
 import instructor
 import openai
-from agents import Agent, ModelSettings, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
+from agents import (Agent, ModelSettings, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool,
+                    set_tracing_disabled)
 from agents.agent_output import AgentOutputSchema
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_ai import Agent as TypedAgent
@@ -152,6 +153,29 @@ async def _():
     async with _agent() as agent:
         s = Runner.run_streamed(agent, QUESTION)
         kinds = {e.type async for e in s.stream_events()}
+    assert "raw_response_event" in kinds, kinds
+    holds(s.final_output, ANSWER)
+
+
+@check("openai-agents: responses, its default, with a loop of a tool")
+async def _():
+    asked = []
+
+    @function_tool
+    def get_weather(city: str) -> str:
+        """Get the weather of a city."""
+        asked.append(city)
+        return "Sunny"
+
+    c = openai.AsyncOpenAI(base_url=URL + "/v1", api_key="any", max_retries=0)
+    model = OpenAIResponsesModel(model="tgi", openai_client=c)
+    agent = Agent(name="a", model=model, tools=[get_weather], model_settings=ModelSettings(temperature=0))
+    r = await Runner.run(agent, WEATHER, max_turns=3)
+    same(len(asked), 1)
+    assert r.final_output, r
+    s = Runner.run_streamed(Agent(name="b", model=model, model_settings=ModelSettings(temperature=0)),
+                            "Where does Mira live?")
+    kinds = [e.type async for e in s.stream_events()]
     assert "raw_response_event" in kinds, kinds
     holds(s.final_output, ANSWER)
 

@@ -120,4 +120,13 @@ def _():
     holds(bound.invoke([*ask, called, result]).content, "sunny")
 
 
+@check("ChatOpenAI: responses, invoke, stream and the result of a call")
+def _():
+    model = ChatOpenAI(base_url=URL + "/v1", api_key="any", model="tgi", temperature=0, use_responses_api=True)
+    whole = model.invoke(QUESTION)
+    holds(whole.text, ANSWER)
+    same("".join(c.text for c in model.stream(QUESTION)), whole.text)
+    assert whole.usage_metadata["total_tokens"] > 0, whole.usage_metadata
+
+
 run()

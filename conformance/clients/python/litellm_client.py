@@ -94,4 +94,23 @@ def _():
     raises(litellm.BadRequestError, lambda: chat(top_p=7))
 
 
+@check("responses")
+def _():
+    r = litellm.responses(model="openai/tgi", input="Where does Mira live?", temperature=0, **SERVER)
+    holds(r.output[0].content[0].text, ANSWER)
+    kinds = [e.type.value for e in litellm.responses(model="openai/tgi", input="Where does Mira live?", temperature=0,
+                                                     stream=True, **SERVER)]
+    same(kinds[-1], "response.completed")
+
+
+@check("Anthropic's messages")
+def _():
+    server = {"api_base": URL, "api_key": "any", "num_retries": 0}
+    asked = {"model": "anthropic/tgi", "messages": MESSAGES, "temperature": 0, "max_tokens": 60}
+    r = litellm.completion(**asked, **server)
+    holds(r.choices[0].message.content, ANSWER)
+    text = "".join(c.choices[0].delta.content or "" for c in litellm.completion(**asked, stream=True, **server))
+    same(text, r.choices[0].message.content)
+
+
 run()

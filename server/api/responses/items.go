@@ -245,7 +245,7 @@ func (t *item) show(id string) {
 	case kindCall:
 		b = t.appendCall(append(b, `,"status":"completed"`...), "arguments")
 	case kindCustomCall:
-		b = t.appendCall(b, "input")
+		b = t.appendCall(append(b, `,"status":"completed"`...), "input")
 	case kindOutput, kindCustomOutput:
 		b = wire.AppendString(append(b, `,"status":"completed","call_id":`...), t.call)
 		if b = append(b, `,"output":`...); t.said != nil {
