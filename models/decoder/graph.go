@@ -494,9 +494,6 @@ func (b *builder) slopes(name string) string {
 		} else {
 			out[h] = float32(math.Exp2(-8 * float64(2*(h-n)+1) / float64(2*n)))
 		}
-		if b.cfg.SlopeScale != 0 {
-			out[h] *= float32(b.cfg.SlopeScale)
-		}
 	}
 	b.data.Begin()
 	b.write(name, out)

@@ -73,9 +73,7 @@ type Config struct {
 	// table instead of a rotary embedding (Tensors.Positions).
 	Learned int
 	// ALiBi says that scores fall with distance instead of a rotary embedding.
-	// SlopeScale multiplies by how much; 0 is 1.
-	ALiBi      bool
-	SlopeScale float64
+	ALiBi bool
 	// Scales; 1 where the family has none. Attention is the scale of scores, and is never 0.
 	Scales Scales
 	// AttentionCap and LogitCap, if not 0, bound scores and logits: x becomes cap * tanh(x / cap).

@@ -388,8 +388,8 @@ func (c *Config) ropeInWindows() {
 
 // readFalcon reads the differences between Falcon's generations.
 func readFalcon(o *object, c *Config) {
-	if c.ALiBi = o.bool("alibi", false); c.ALiBi {
-		c.SlopeScale = 1 / math.Sqrt(float64(c.HeadDim)) // which is added before scores are scaled
+	if o.bool("alibi", false) {
+		o.fail("alibi", "true: only Falcon with a rotary embedding is supported")
 	}
 	bias := o.bool("bias", false)
 	c.QKVBias, c.OutBias, c.MLPBias = bias, bias, bias
