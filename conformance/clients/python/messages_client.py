@@ -146,6 +146,15 @@ def _():
     holds(create(bearer).content[0].text, ANSWER)
 
 
+@check("models")
+def _():
+    page = client.models.list()
+    held(json.loads(page.model_dump_json()), type(page))
+    one = page.data[0]
+    same(client.models.retrieve(one.id).id, one.id)
+    same((one.type, page.has_more, page.first_id), ("model", False, one.id))
+
+
 @check("leaving a stream ends it")
 def _():
     def leave():

@@ -67,6 +67,9 @@ func (a *API) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if r.Header.Get(anthropicVersion) != "" {
+		return writeAnthropic(w, models)
+	}
 	items := []item{}
 	for i := range models {
 		if fits(&models[i]) {
@@ -85,6 +88,9 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) error {
 	m, err := a.models.Get(r.Context(), id)
 	if err != nil {
 		return about(id, err)
+	}
+	if r.Header.Get(anthropicVersion) != "" {
+		return server.WriteValue(w, http.StatusOK, m.anthropic())
 	}
 	return server.WriteValue(w, http.StatusOK, m.single())
 }
