@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,9 +111,9 @@ func BenchmarkSpeculation(b *testing.B) {
 				jobs := writings(b, kind, 16)
 				var took [2][]time.Duration
 				var steps [2]int
-				engines := [2]*engine.Engine{}
+				engines, wrong := [2]*engine.Engine{}, wrong{}
 				for on := range engines {
-					engines[on] = openEngine(b, r, path, draft.Settings{Tokens: 7 * on})
+					engines[on] = openEngine(b, r, path, draft.Settings{Tokens: 7 * on}, &wrong)
 				}
 				rounds := 5
 				for range b.N * rounds {
@@ -128,12 +129,22 @@ func BenchmarkSpeculation(b *testing.B) {
 				}
 				b.ReportMetric(took[0][len(took[0])/2].Seconds()/took[1][len(took[1])/2].Seconds(), "x-as-fast")
 				b.ReportMetric(float64(steps[0])/float64(steps[1]), "x-fewer-steps")
+				b.ReportMetric(float64(wrong.guesses.Load())/float64(len(took[1])), "wrong-guesses")
 			})
 		}
 	}
 }
 
-func openEngine(b *testing.B, r Result, path string, s draft.Settings) *engine.Engine {
+// wrong counts guesses that were computed for nothing. It is an Observer.
+type wrong struct{ guesses atomic.Int64 }
+
+func (c *wrong) Step(r engine.Report) {
+	for _, n := range r.Drafts.Rejected {
+		c.guesses.Add(int64(n))
+	}
+}
+
+func openEngine(b *testing.B, r Result, path string, s draft.Settings, o engine.Observer) *engine.Engine {
 	p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
 		HeadDim: r.Arch.HeadDim, Vocab: r.Arch.Vocab, MaxLen: 4096, Blocks: 1024, Width: r.Arch.Width,
 		Places: r.Arch.Places, HalfCache: r.Layout.Cache == models.Float16})
@@ -141,7 +152,7 @@ func openEngine(b *testing.B, r Result, path string, s draft.Settings) *engine.E
 		b.Fatal(err)
 	}
 	b.Cleanup(p.Close)
-	e, err := engine.New(served{p}, numbered{}, engine.Config{Speculation: s})
+	e, err := engine.New(served{p}, numbered{}, engine.Config{Speculation: s, Observer: o})
 	if err != nil {
 		b.Fatal(err)
 	}
