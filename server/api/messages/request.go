@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"tgi/server/api/speech"
+	"tgi/server/api/deltas"
 	"tgi/server/api/toolset"
 	"tgi/server/dispatch"
 	"tgi/server/fields"
@@ -24,7 +24,7 @@ type call struct {
 	draft generate.Draft
 	// stream: the reply is events.
 	stream bool
-	shown  speech.Settings
+	shown  deltas.Settings
 	// budget bounds the tokens of thinking; 0 is none.
 	budget uint32
 }

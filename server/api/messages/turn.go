@@ -11,7 +11,7 @@ import (
 
 	"tgi/runtime/llm"
 	"tgi/server"
-	"tgi/server/api/speech"
+	"tgi/server/api/deltas"
 	"tgi/server/dispatch"
 	"tgi/server/generate"
 	"tgi/server/wire"
@@ -37,7 +37,7 @@ type said struct {
 type turn struct {
 	call   *call
 	run    *generate.Run
-	choice *speech.Choice
+	choice *deltas.Choice
 
 	blocks []*said
 	open   bool   // the last of them has not ended
@@ -49,7 +49,7 @@ type turn struct {
 }
 
 func newTurn(c *call, run *generate.Run) *turn {
-	return &turn{call: c, run: run, choice: speech.NewChoice(&c.shown, run, 0)}
+	return &turn{call: c, run: run, choice: deltas.NewChoice(&c.shown, run, 0)}
 }
 
 // pump reads the run to its end; next returns its next event. Errors are those of the run, of the reply and of emit.

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"tgi/server/api/speech"
+	"tgi/server/api/deltas"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
@@ -47,12 +47,12 @@ func (a *API) appendHead(b []byte, c *call, object string) []byte {
 
 // appendLogprobs writes logprobs of either form; null when the call has none or
 // there is nothing to tell.
-func (c *call) appendLogprobs(b []byte, echoed []generate.PromptToken, tokens []speech.Scored) []byte {
+func (c *call) appendLogprobs(b []byte, echoed []generate.PromptToken, tokens []deltas.Scored) []byte {
 	switch {
 	case !c.shown.Logprobs || len(echoed)+len(tokens) == 0:
 		return append(b, "null"...)
 	case c.form.chat:
-		b = speech.AppendLogprobs(append(b, `{"content":`...), tokens, c.top,
+		b = deltas.AppendLogprobs(append(b, `{"content":`...), tokens, c.top,
 			func(t generate.Token) ([]byte, bool) { return c.tokenBytes(t.Token) })
 		return append(b, '}')
 	}
@@ -61,7 +61,7 @@ func (c *call) appendLogprobs(b []byte, echoed []generate.PromptToken, tokens []
 
 // appendColumns writes the logprobs of completions: a list per property. Nothing
 // precedes the first token of what was echoed: it has null for both.
-func (c *call) appendColumns(b []byte, echoed []generate.PromptToken, tokens []speech.Scored) []byte {
+func (c *call) appendColumns(b []byte, echoed []generate.PromptToken, tokens []deltas.Scored) []byte {
 	b = append(b, `{"tokens":[`...)
 	for i := range echoed {
 		t := promptToken(&echoed[i])
@@ -76,10 +76,10 @@ func (c *call) appendColumns(b []byte, echoed []generate.PromptToken, tokens []s
 			b = append(b, "null"...)
 			continue
 		}
-		b = speech.AppendLogprob(b, t.Logprob)
+		b = deltas.AppendLogprob(b, t.Logprob)
 	}
 	for i := range tokens {
-		b = speech.AppendLogprob(wire.Comma(b, i+len(echoed)), tokens[i].Logprob)
+		b = deltas.AppendLogprob(wire.Comma(b, i+len(echoed)), tokens[i].Logprob)
 	}
 	if b = append(b, `],"top_logprobs":`...); c.top == 0 {
 		b = append(b, "null"...)
@@ -139,7 +139,7 @@ func (c *call) appendTop(b []byte, top []generate.Token, taken generate.Token) [
 			continue
 		}
 		b = wire.AppendString(wire.Comma(b, len(seen)), text)
-		b = speech.AppendLogprob(append(b, ':'), t.Logprob)
+		b = deltas.AppendLogprob(append(b, ':'), t.Logprob)
 		seen[text] = true
 	}
 	return append(b, '}')
@@ -148,7 +148,7 @@ func (c *call) appendTop(b []byte, top []generate.Token, taken generate.Token) [
 // text is a token as logprobs spell it.
 func (c *call) text(t *generate.Token) string {
 	if raw, ok := c.tokenBytes(t.Token); ok {
-		return speech.Spell(raw)
+		return deltas.Spell(raw)
 	}
 	return t.Text
 }

@@ -2,22 +2,22 @@ package openai
 
 import (
 	"tgi/runtime/llm"
-	"tgi/server/api/speech"
+	"tgi/server/api/deltas"
 	"tgi/server/generate"
 )
 
 // choice is one of a reply's choices.
 type choice struct {
-	*speech.Choice
+	*deltas.Choice
 	index  int // in the reply
 	call   *call
 	opened bool
-	unsent []speech.Scored // tokens that the next chunk of a stream reports
+	unsent []deltas.Scored // tokens that the next chunk of a stream reports
 }
 
 // newChoice returns the choice that sequence i of run becomes.
 func newChoice(c *call, index int, run *generate.Run, i int) *choice {
-	return &choice{Choice: speech.NewChoice(&c.shown, run, i), index: index, call: c}
+	return &choice{Choice: deltas.NewChoice(&c.shown, run, i), index: index, call: c}
 }
 
 // reason is the finish_reason of a sequence that ended.

@@ -1,8 +1,8 @@
 package openai
 
 import (
+	"tgi/server/api/deltas"
 	"tgi/server/api/openaierror"
-	"tgi/server/api/speech"
 	"tgi/server/dialect"
 	"tgi/server/dispatch"
 	"tgi/server/fields"
@@ -48,7 +48,7 @@ type call struct {
 	stream, usage bool
 	top           int // likeliest tokens beside each
 	// shown says what of the sequences is.
-	shown speech.Settings
+	shown deltas.Settings
 	// functions: a call is written in the form of OpenAI's older API.
 	functions bool
 }
@@ -87,7 +87,7 @@ func (s *settings) fields() []wire.Field {
 // newCall returns what the settings come to.
 func newCall(s *settings, f *form, d *dialect.Dialect) (*call, error) {
 	c := &call{form: f, dialect: d, n: 1, stream: s.stream, usage: s.usage && s.stream,
-		shown: speech.Settings{KeepStop: s.keepStop || d.KeepStop}}
+		shown: deltas.Settings{KeepStop: s.keepStop || d.KeepStop}}
 	if s.draft.N != nil {
 		c.n = int(min(*s.draft.N, 1<<20)) // generate refuses far less
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"tgi/server"
-	"tgi/server/api/speech"
+	"tgi/server/api/deltas"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
@@ -19,7 +19,7 @@ type answer struct {
 	*choice
 	text     strings.Builder
 	thoughts strings.Builder
-	tokens   []speech.Scored
+	tokens   []deltas.Scored
 }
 
 // collected is a call that ran to its end.

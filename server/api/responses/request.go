@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"tgi/server/api/speech"
+	"tgi/server/api/deltas"
 	"tgi/server/api/toolset"
 	"tgi/server/dispatch"
 	"tgi/server/fields"
@@ -36,7 +36,7 @@ type call struct {
 	stream, background, store bool
 	truncate                  bool // drop the oldest items that do not fit
 	logprobs, sealed          bool // what include asks for
-	settings                  speech.Settings
+	settings                  deltas.Settings
 	shown                     shown
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"tgi/runtime/llm"
-	"tgi/server/api/speech"
+	"tgi/server/api/deltas"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
@@ -18,7 +18,7 @@ type spoken struct {
 	kind, id   string
 	call, name string
 	text       strings.Builder
-	tokens     []speech.Scored
+	tokens     []deltas.Scored
 	status     string
 }
 
@@ -27,12 +27,12 @@ type spoken struct {
 type turn struct {
 	call   *call
 	run    *generate.Run
-	choice *speech.Choice
+	choice *deltas.Choice
 
 	items   []*spoken
 	open    bool            // the last of them has not ended
 	held    string          // white space that a message may begin with
-	pending []speech.Scored // tokens of which it is not known what they are part of
+	pending []deltas.Scored // tokens of which it is not known what they are part of
 
 	// emit takes an event; nil where nobody listens. seq numbers them.
 	emit func(name string, json []byte) error
@@ -41,7 +41,7 @@ type turn struct {
 }
 
 func newTurn(c *call, run *generate.Run) *turn {
-	return &turn{call: c, run: run, choice: speech.NewChoice(&c.settings, run, 0)}
+	return &turn{call: c, run: run, choice: deltas.NewChoice(&c.settings, run, 0)}
 }
 
 // pump reads the run to its end; next returns its next event. Errors are those of the run, of the reply and of emit.
@@ -256,12 +256,12 @@ func (t *turn) at(b []byte, content bool) []byte {
 }
 
 // appendLogprobs writes the log-probabilities of tokens; none where they were not asked for.
-func (t *turn) appendLogprobs(b []byte, tokens []speech.Scored) []byte {
+func (t *turn) appendLogprobs(b []byte, tokens []deltas.Scored) []byte {
 	if !t.call.logprobs {
 		return append(b, "[]"...)
 	}
 	m := t.call.model
-	return speech.AppendLogprobs(b, tokens, int(t.call.shown.top), func(one generate.Token) ([]byte, bool) {
+	return deltas.AppendLogprobs(b, tokens, int(t.call.shown.top), func(one generate.Token) ([]byte, bool) {
 		if m.TokenBytes == nil {
 			return nil, false
 		}
