@@ -370,7 +370,7 @@ func (r *runner) tests(t *testing.T, at string, words []string) {
 		switch {
 		case i > 0 && (words[i-1] == "-run" || words[i-1] == "-bench") &&
 			!regexp.MustCompile(`(?i)^(x+|\.|'\^\$')$`).MatchString(w):
-			pattern = strings.Trim(w, "'^$")
+			pattern, _, _ = strings.Cut(strings.Trim(w, "'^$"), "/") // what follows names a part of it
 		case strings.HasPrefix(w, "./") && !strings.HasSuffix(w, "..."):
 			files, err := filepath.Glob(filepath.Join(r.tree, w, "*.go"))
 			if err != nil || len(files) == 0 {
