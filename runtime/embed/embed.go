@@ -167,7 +167,10 @@ func (b *Batcher) Run(ctx context.Context, name string, texts []Text, want Want)
 	}
 	select {
 	case <-r.ready:
-		return r.out, r.err
+		if r.err != nil {
+			return nil, r.err
+		}
+		return r.out, nil
 	case <-ctx.Done():
 		b.drop(name, r)
 		return nil, context.Cause(ctx)
@@ -412,6 +415,14 @@ func (b *Batcher) finish(items []*item, tokens int, err error) {
 	for _, it := range items {
 		b.end(it, err)
 	}
+	if err == nil {
+		return
+	}
+	for _, c := range b.clients { // the other texts of a request that failed
+		before := len(c.queue)
+		c.queue = slices.DeleteFunc(c.queue, func(i *item) bool { return i.req.err != nil })
+		b.waiting -= before - len(c.queue)
+	}
 }
 
 // end counts a text as done. mu is held.
@@ -422,7 +433,6 @@ func (b *Batcher) end(it *item, err error) {
 	}
 	if r.left--; err != nil {
 		r.err, r.left = err, 0
-		r.out = nil
 	}
 	if r.left == 0 {
 		close(r.ready)

@@ -189,6 +189,27 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
+// TestOneFailureEndsOneRequest: a step that fails ends its request with all texts that wait, and nothing else.
+func TestOneFailureEndsOneRequest(t *testing.T) {
+	for _, want := range []Want{Vector, Tokens} {
+		f := &fake{pooling: []Pooling{Mean}}
+		b := New(f, Config{MaxBatchTokens: 4})
+		f.fails.Store(true)
+		texts := []Text{textOf(1, 4), textOf(2, 4), textOf(3, 4)}
+		if out, err := b.Run(t.Context(), "a", texts, want); !errors.Is(err, llm.ErrBackend) || out != nil {
+			t.Errorf("%v, %v, want an error of the backend", out, err)
+		}
+		f.fails.Store(false)
+		if s := b.Stats(); s.Waiting != 0 || s.Steps != 1 {
+			t.Errorf("after the failure %+v, want nothing that waits and one step", s)
+		}
+		if out, err := b.Run(t.Context(), "a", texts, want); err != nil || len(out) != 3 {
+			t.Errorf("the next request: %v, %v", out, err)
+		}
+		b.Close()
+	}
+}
+
 // TestCloseEndsRequests: those that wait fail.
 func TestCloseEndsRequests(t *testing.T) {
 	f := &fake{pooling: []Pooling{Mean}, hold: make(chan struct{})}

@@ -201,7 +201,10 @@ func (f *manager) UseEmbedder(ctx context.Context, name string, tasks ...server.
 	if err != nil {
 		return nil, nil, err
 	}
-	if adapter != "" || !server.MayUse(ctx, string(id)) {
+	if adapter != "" { // adapters are those of models that generate
+		return nil, nil, &server.WrongTask{ID: name, Own: server.Generates, Wanted: tasks[0]}
+	}
+	if !server.MayUse(ctx, string(id)) {
 		return nil, nil, fmt.Errorf("%w: `%s`", server.ErrModelKey, id)
 	}
 	if err := f.cannot(ctx, id, tasks); err != nil {
