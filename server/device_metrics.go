@@ -1,6 +1,10 @@
 package server
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"tgi/runtime/engine"
+)
 
 // DeviceMetrics are what the metrics show of a GPU.
 type DeviceMetrics struct {
@@ -22,6 +26,8 @@ type DeviceModel struct {
 	// CopiedIn and CopiedOut are bytes that crossed the bus for steps; WholeRows of logits were copied out, and of
 	// ReducedRows only what a pick needs.
 	CopiedIn, CopiedOut, WholeRows, ReducedRows int64
+	// Whole says why rows came whole.
+	Whole engine.WholeRows
 }
 
 // WatchDevice adds the metrics of a GPU, which read returns at each scrape. It is called at most once.
@@ -46,6 +52,9 @@ var (
 		"it (out) for steps.", "model", "direction")
 	deviceRows = describeMemory("tgi_device_rows_total", "Rows of logits of which only what a pick needs came from "+
 		"the GPU (reduced), and those that came whole: for plugins, prompts' log-probabilities and beams.", "model", "came")
+	wholeRows = describeMemory("tgi_device_whole_rows_total", "Rows of logits that came whole from the GPU, by the "+
+		"reason: prompt (its log-probabilities), beams, plugin, late_mask, watermark, settings, undecided.", "model",
+		"reason")
 	graphs = describeMemory("tgi_cuda_graphs", "CUDA graphs that were recorded for a model.", "model")
 )
 
@@ -53,7 +62,7 @@ var (
 func (deviceCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		deviceMemory, deviceFree, deviceCache, deviceSteps, graphReplays, graphs, graphsRefused, deviceCopied,
-		deviceRows,
+		deviceRows, wholeRows,
 	} {
 		out <- d
 	}
@@ -77,5 +86,10 @@ func (c deviceCollector) Collect(out chan<- prometheus.Metric) {
 		put(deviceCopied, prometheus.CounterValue, m.CopiedOut, m.Model, "out")
 		put(deviceRows, prometheus.CounterValue, m.ReducedRows, m.Model, "reduced")
 		put(deviceRows, prometheus.CounterValue, m.WholeRows, m.Model, "whole")
+		for reason, rows := range map[string]int64{"prompt": m.Whole.Prompt, "beams": m.Whole.Beams,
+			"plugin": m.Whole.Plugin, "late_mask": m.Whole.LateMask, "watermark": m.Whole.Watermark,
+			"settings": m.Whole.Settings, "undecided": m.Whole.Undecided} {
+			put(wholeRows, prometheus.CounterValue, rows, m.Model, reason)
+		}
 	}
 }

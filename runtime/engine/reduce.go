@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"tgi/runtime/llm"
 	"tgi/runtime/sched"
@@ -22,6 +23,50 @@ type Reducer interface {
 	// of the step. It is called at least once after each Compute that succeeded, and once more if what was reduced does
 	// not decide every pick.
 	Fetch(rows []int, list []llm.Reduction) (logits []float32, answers []llm.Reduced, err error)
+}
+
+// WholeRows counts the rows of logits that a Reducer handed out whole, by why: for the first pick that needed the row.
+type WholeRows struct {
+	// Prompt is log-probabilities of a prompt, Beams a beam search, Plugin user code that edits or chooses from rows,
+	// LateMask a grammar's mask that was not known in time, Watermark a watermark, Settings others that look at all of
+	// a row, such as typical_p, and Undecided a pick that the candidates did not decide.
+	Prompt, Beams, Plugin, LateMask, Watermark, Settings, Undecided int64
+}
+
+// WholeRows returns what was counted since the engine started. It may be called from any goroutine.
+func (e *Engine) WholeRows() WholeRows {
+	n := func(w wholeReason) int64 { return e.reduce.counts[w].Load() }
+	return WholeRows{Prompt: n(wholePrompt), Beams: n(wholeBeams), Plugin: n(wholePlugin), LateMask: n(wholeLateMask),
+		Watermark: n(wholeWatermark), Settings: n(wholeSettings), Undecided: n(wholeUndecided)}
+}
+
+// wholeReason is why a row is fetched whole; see WholeRows.
+type wholeReason int
+
+const (
+	wholePrompt wholeReason = iota
+	wholeBeams
+	wholePlugin
+	wholeLateMask
+	wholeWatermark
+	wholeSettings
+	wholeUndecided
+	wholeReasons
+)
+
+// whole returns why the task needs its row.
+func (t *pickTask) whole(q *sequence) wholeReason {
+	switch {
+	case q.search != nil:
+		return wholeBeams
+	case q.inFlight != nil && len(q.guests) == 0:
+		return wholeLateMask
+	case q.inFlight != nil || t.chain.EditedByPlugins():
+		return wholePlugin
+	case t.chain.Watermarks():
+		return wholeWatermark
+	}
+	return wholeSettings
 }
 
 // fetched is what the engine has of a step's logits.
@@ -55,6 +100,7 @@ type reduceMemory struct {
 	places []int
 	rows   []int
 	list   []llm.Reduction
+	counts [wholeReasons]atomic.Int64 // of rows
 }
 
 // compute is the part of forward for a Reducer. wait returns when all masks are known, but for those of sequences that
@@ -72,20 +118,20 @@ func (e *Engine) compute(plan *sched.Plan, wait func()) (fetched, error) {
 	}
 	for i := range plan.Rows {
 		for j := range plan.Rows[i].Scores {
-			m.need(plan.Rows[i].Logit + j)
+			m.need(plan.Rows[i].Logit+j, wholePrompt)
 		}
 	}
 	e.eachTask(plan, func(n *seqStep, t *pickTask, row, _ int) {
 		switch {
 		case n.q.inFlight != nil: // others may write to the task
-			m.need(row)
+			m.need(row, t.whole(n.q))
 		case len(t.asked) > 0:
 			for _, q := range t.asked {
 				q.Row = row
 				m.list = append(m.list, q)
 			}
 		case t.err == nil:
-			m.need(row)
+			m.need(row, t.whole(n.q))
 		}
 	})
 	logits, reduced, err := e.fetch(m.rows, m.list)
@@ -93,10 +139,11 @@ func (e *Engine) compute(plan *sched.Plan, wait func()) (fetched, error) {
 }
 
 // need adds a logit row to those that are fetched.
-func (m *reduceMemory) need(row int) {
+func (m *reduceMemory) need(row int, why wholeReason) {
 	if m.places[row] < 0 {
 		m.places[row] = len(m.rows)
 		m.rows = append(m.rows, row)
+		m.counts[why].Add(1)
 	}
 }
 
@@ -152,6 +199,7 @@ func (e *Engine) pickFromRows(plan *sched.Plan) (err error) {
 	if len(m.tasks) == 0 {
 		return nil
 	}
+	m.counts[wholeUndecided].Add(int64(len(m.rows)))
 	var logits []float32
 	err = e.guard(func() error { logits, _, err = e.fetch(m.rows, nil); return err })
 	if err != nil {

@@ -125,6 +125,11 @@ func startWide(t *testing.T, m Model, cfg Config) *Engine {
 	return startWith(t, m, wideCodec{}, cfg)
 }
 
+// same5 is a processor of user code.
+type same5 struct{}
+
+func (same5) Process(_ sample.History, s *sample.Step) error { s.Logits[5]++; return nil }
+
 // scarce is a masker that allows few tokens, or all of them at each third step.
 type scarce struct{ step *int }
 
@@ -281,7 +286,11 @@ func TestReducedFetchesNoRow(t *testing.T) {
 			r.Params.RawLogprobs, r.Params.TopN, r.Params.PresencePenalty = true,
 				5, 1
 		}, 0, 0, 15},
-		"watermark":         {func(r *Request) { r.Params.Watermark = true }, 8, 0, 0},
+		"watermark": {func(r *Request) { r.Params.Watermark = true }, 8, 0, 0},
+		"typical_p": {func(r *Request) { r.Params.Sample, r.Params.TypicalP = true, 0.7 }, 8, 0, 0},
+		"processor": {func(r *Request) {
+			r.Plugins = func(int) sample.Plugins { return sample.Plugins{Processors: []sample.Processor{same5{}}} }
+		}, 8, 0, 0},
 		"prompt":            {func(r *Request) { r.Params.PromptLogprobs = true }, 3, 0, 8},
 		"top_p not reached": {func(r *Request) { r.Params.Sample, r.Params.TopP = true, 0.9999 }, 8, 8, 8},
 		"beams":             {func(r *Request) { r.Params = beamParams(3, 2, 1); r.Params.IgnoreEOS = true }, 5, 0, 0},
@@ -306,6 +315,13 @@ func TestReducedFetchesNoRow(t *testing.T) {
 				t.Errorf("%d rows, %d of them after the reductions, %d reductions; want %d, %d, %d", m.rows, m.again,
 					m.reduced,
 					c.rows, c.again, c.reduce)
+			}
+			rows, got := int64(c.rows), e.WholeRows()
+			want := map[string]WholeRows{"watermark": {Watermark: rows}, "prompt": {Prompt: rows},
+				"top_p not reached": {Undecided: rows}, "beams": {Beams: rows}, "guest": {Plugin: rows},
+				"typical_p": {Settings: rows}, "processor": {Plugin: rows}}[name]
+			if got != want {
+				t.Errorf("rows by reason: %+v, want %+v", got, want)
 			}
 		})
 	}

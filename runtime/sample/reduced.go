@@ -37,10 +37,7 @@ type reduction struct {
 // where nothing narrows the row before it. Prepare must have been called. The reductions are views that end with the
 // next call.
 func (c *Chain) Reductions(h History, row int, list []llm.Reduction) (_ []llm.Reduction, ok bool) {
-	if c.err != nil || len(c.processors) > c.builtins || c.topN > llm.MaxCandidates || !c.warp.reducible(c.allowed()) {
-		return list, false
-	}
-	if c.sampler != nil && c.sampler.Candidates() > llm.MaxCandidates {
+	if c.err != nil || c.EditedByPlugins() || c.topN > llm.MaxCandidates || !c.warp.reducible(c.allowed()) {
 		return list, false
 	}
 	if !c.listEdits(h) {
@@ -58,6 +55,17 @@ func (c *Chain) Reductions(h History, row int, list []llm.Reduction) (_ []llm.Re
 		list = append(list, llm.Reduction{Row: row, Scale: 1, Draw: llm.NoDraw})
 	}
 	return list, true
+}
+
+// EditedByPlugins reports whether user code edits rows, or chooses from more candidates than a reduction has: then
+// Reductions fails.
+func (c *Chain) EditedByPlugins() bool {
+	return len(c.processors) > c.builtins || c.sampler != nil && c.sampler.Candidates() > llm.MaxCandidates
+}
+
+// Watermarks reports whether rows get a watermark: then Reductions fails.
+func (c *Chain) Watermarks() bool {
+	return slices.ContainsFunc(c.processors, func(p Processor) bool { _, ok := p.(watermark); return ok })
 }
 
 // rawTop reports whether top tokens of another row than the processed one are wanted.

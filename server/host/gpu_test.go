@@ -313,6 +313,9 @@ func requestsOnGPU(t *testing.T, h *Server) {
 		{"copies", "GET", "/metrics", "", `tgi_device_copied_bytes_total\{direction="in",model="tgi-demo"\} [1-9]`},
 		{"reduced rows", "GET", "/metrics", "", `tgi_device_rows_total\{came="reduced",model="tgi-demo"\} [1-9]`},
 		{"whole rows", "GET", "/metrics", "", `tgi_device_rows_total\{came="whole",model="tgi-demo"\} [1-9]`},
+		{"rows of prompts", "GET", "/metrics", "", `tgi_device_whole_rows_total\{model="tgi-demo",reason="prompt"\} [1-9]`},
+		{"rows of beams", "GET", "/metrics", "", `tgi_device_whole_rows_total\{model="tgi-demo",reason="beams"\} [1-9]`},
+		{"rows of plugins", "GET", "/metrics", "", `tgi_device_whole_rows_total\{model="tgi-demo",reason="plugin"\} [1-9]`},
 		{"graphs", "GET", "/metrics", "", `tgi_cuda_graph_replays_total\{model="tgi-demo"\} [1-9]`},
 		{"health", "GET", "/health", "", ""},
 	} {

@@ -53,6 +53,7 @@ func (f *manager) deviceMetrics() server.DeviceMetrics {
 			n := b.Counts()
 			m.Steps, m.Replays, m.Graphs, m.Refused = n.Steps, n.Replays, n.Graphs, n.Refused
 			m.CopiedIn, m.CopiedOut, m.WholeRows, m.ReducedRows = n.CopiedIn, n.CopiedOut, n.WholeRows, n.ReducedRows
+			m.Whole = s.engine.WholeRows()
 		}
 		d.Models = append(d.Models, m)
 	}
