@@ -179,6 +179,9 @@ func (g *ggufModel) config() Config {
 	if n, _ := g.own("attention.sliding_window"); n > 0 && kind.windowed != "" {
 		kind.class = kind.windowed
 	}
+	if kind.choose != nil {
+		kind.class = kind.choose(g)
+	}
 	g.kind = kind
 	fam := families[kind.class]
 	values := map[string]any{"architectures": []string{kind.class}}
@@ -225,6 +228,10 @@ func (g *ggufModel) sizes(put func(string, any), fam family) {
 	}
 	need("embedding_length", "hidden_size")
 	need("block_count", "num_hidden_layers")
+	if n := g.further(); n > 0 {
+		put("num_hidden_layers", g.ownOr("block_count", 0)-n)
+		put("num_nextn_predict_layers", n)
+	}
 	need("context_length", "max_position_embeddings")
 	put("num_attention_heads", g.perLayer("attention.head_count", 0))
 	put("vocab_size", g.dim("token_embd.weight", 1))
@@ -234,10 +241,10 @@ func (g *ggufModel) sizes(put func(string, any), fam family) {
 	} else {
 		put("intermediate_size", g.perLayer("feed_forward_length", 0))
 	}
-	if !fam.noKVKey {
+	if !fam.noKVKey && !fam.latent {
 		put("num_key_value_heads", g.perLayer("attention.head_count_kv", g.perLayer("attention.head_count", 0)))
 	}
-	if n, ok := g.own("attention.key_length"); ok {
+	if n, ok := g.own("attention.key_length"); ok && !fam.latent {
 		put("head_dim", n)
 		if v := g.ownOr("attention.value_length", n); v != n {
 			g.fail("%s.attention.value_length: values of %g numbers beside keys of %g are not supported", g.arch, v, n)
@@ -329,6 +336,7 @@ func (g *ggufModel) rope(put func(string, any), fam family) {
 	}
 	head := g.headDim()
 	switch n, ok := g.own("rope.dimension_count"); {
+	case fam.latent: // it says which part of a key is rotated
 	case !ok || head == 0:
 		if fam.partial != 0 {
 			p["partial_rotary_factor"] = 1
@@ -385,7 +393,7 @@ func (g *ggufModel) change(c *Config) {
 	biased := func(parts ...string) bool {
 		return slices.ContainsFunc(parts, func(p string) bool { return g.has("blk.0." + p + ".bias") })
 	}
-	c.QKVBias, c.OutBias = biased("attn_q", "attn_qkv"), biased("attn_output")
+	c.QKVBias, c.OutBias = biased("attn_q", "attn_qkv", "attn_q_a", "attn_kv_a_mqa"), biased("attn_output")
 	c.MLPBias, c.HeadBias = biased("ffn_up"), g.has("output.bias")
 	c.Norm.Offset = 0 // it has been added
 	if freqs := g.floats("rope_freqs.weight"); freqs != nil && c.Rope.Type == RopeDefault {
@@ -404,6 +412,9 @@ func (g *ggufModel) change(c *Config) {
 	}
 	if scale, ok := g.own("attention.scale"); ok && scale > 0 {
 		c.Scales.Attention = scale
+	}
+	for i := range int(g.further()) {
+		c.Unused = append(c.Unused, fmt.Sprintf("blk.%d.", c.Layers+i))
 	}
 	c.BOS, c.EOS = id("bos"), slices.Concat(id("eos"), id("eot"), id("eom"))
 }

@@ -11,6 +11,8 @@ type ggufKind struct {
 	// class is that of the families table; mixture that of a model with experts, windowed that of one with a sliding
 	// window, if those are others.
 	class, mixture, windowed string
+	// choose, if set, finds the class.
+	choose func(g *ggufModel) string
 	// pairs says that rows of queries and keys lie so that those beside each other are rotated, though in the class'
 	// checkpoints the first half of a head is rotated with the second.
 	pairs bool
@@ -104,6 +106,21 @@ var ggufKinds = map[string]ggufKind{
 		graniteOfGGUF(g, put)
 		g.experts(put, true)
 	}},
+	"deepseek2": {choose: deepseekOfGGUF, more: func(g *ggufModel, put func(string, any)) {
+		g.grouped(put)
+		g.latent(put)
+	}, rope: func(_ *ggufModel, p map[string]any) {
+		for _, key := range []string{"mscale", "mscale_all_dim"} { // of which converters write a tenth
+			if m, ok := p[key].(float64); ok {
+				p[key] = m * 10
+			}
+		}
+	}},
+	"glm4moe": {class: "Glm4MoeForCausalLM", more: func(g *ggufModel, put func(string, any)) {
+		g.grouped(put)
+		put("use_qk_norm", g.has("blk.0.attn_q_norm.weight"))
+	}},
+	"dots1": {class: "Dots1ForCausalLM", more: func(g *ggufModel, put func(string, any)) { g.grouped(put) }},
 	"gpt-oss": {class: "GptOssForCausalLM", more: func(g *ggufModel, put func(string, any)) {
 		g.window(put, 2)
 		g.experts(put, true)

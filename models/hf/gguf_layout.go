@@ -61,6 +61,13 @@ func (g *ggufModel) names(t Tensors) (Tensors, *ggufLayout) {
 		at(l.layer, &t.K, "attn_k")
 		at(l.layer, &t.V, "attn_v")
 	}
+	same(l.layer, &t.QDown, "attn_q_a")
+	same(l.layer, &t.QUp, "attn_q_b")
+	same(l.layer, &t.QDownNorm, "attn_q_a_norm")
+	same(l.layer, &t.KVDown, "attn_kv_a_mqa")
+	same(l.layer, &t.KVUp, "attn_kv_b")
+	same(l.layer, &t.KVDownNorm, "attn_kv_a_norm")
+	same(l.layer, &t.RouterCorrection, "exp_probs_b.bias")
 	same(l.layer, &t.QNorm, "attn_q_norm")
 	same(l.layer, &t.KNorm, "attn_k_norm")
 	same(l.layer, &t.Out, "attn_output")
@@ -100,6 +107,11 @@ func (l *ggufLayout) arrange(c *Config, set *tensors.Set) error {
 				return err
 			}
 			set.Put(name, t.Reshaped(1, int64(t.Len())))
+		}
+		if c.Latent.Rank != 0 {
+			if err := joinLatent(c, set, at); err != nil {
+				return err
+			}
 		}
 		if !l.pairs {
 			continue

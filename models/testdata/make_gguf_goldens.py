@@ -33,10 +33,14 @@ KEYS = {
     "gpt-neox-sequential": {"rotary_pct": 1.0},
     "glm": {"seq_length": 160, "layernorm_epsilon": 1.5625e-07},
     "falcon": {"num_kv_heads": 1},
+    # The published files have it.
+    "deepseek-v3": {"scoring_func": "sigmoid"},
+    "glm4-moe-lite": {"scoring_func": "sigmoid", "first_k_dense_replace": 1},
+    "dots1": {"scoring_func": "sigmoid"},
 }
 
-CONVERTED = """arcee bloom cohere ernie4-5 exaone4 gemma glm glm4 gpt-neox gpt-neox-sequential gpt2 gpt-oss-mxfp4
-granite granite-moe llama-linear-bias llama3 llama3-v5 ministral3 mixtral nemotron olmo olmo2 olmo3 phi phi3 phi3-long
+CONVERTED = """arcee bloom cohere deepseek-v2 deepseek-v2-groups deepseek-v3 ernie4-5 exaone4 gemma glm glm4
+glm4-moe glm4-moe-lite gpt-neox gpt-neox-sequential gpt2 gpt-oss-mxfp4 granite granite-moe llama-linear-bias llama3 llama3-v5 ministral3 mixtral nemotron olmo olmo2 olmo3 phi phi3 phi3-long
 qwen2-yarn qwen3 qwen3-moe seed-oss stablelm""".split()
 
 OWN = {
@@ -57,6 +61,9 @@ OWN = {
                      rope_parameters=rope(kind="dynamic", alpha=1000.0, factor=1.0)),
     "cohere2": small("Cohere2", head_dim=8, num_hidden_layers=5, logit_scale=0.5, sliding_window=10,
                      tie_word_embeddings=True),
+    "dots1": small("Dots1", num_hidden_layers=3, head_dim=8, moe_intermediate_size=20, n_routed_experts=6,
+                   num_experts_per_tok=2, n_shared_experts=2, n_group=1, topk_group=1, first_k_dense_replace=1,
+                   norm_topk_prob=True, routed_scaling_factor=2.5, sliding_window=None),
     "qwen2-moe": small("Qwen2Moe", moe_intermediate_size=20, shared_expert_intermediate_size=28, num_experts=5,
                        num_experts_per_tok=3, decoder_sparse_step=1),
 }
