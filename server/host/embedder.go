@@ -164,8 +164,11 @@ func (f *manager) task(id library.ID) server.Task {
 // or else the first of the settings, and then of the models folder, that can and that the request's key may use.
 func (f *manager) defaultFor(ctx context.Context, tasks []server.Task) library.ID {
 	first := f.defaultID()
+	if slices.Contains(tasks, f.task(first)) {
+		return first // also where the key may not use it: that is said, and no other model answers
+	}
+	var names []string
 	f.mu.Lock()
-	names := []string{string(first)}
 	for _, m := range f.cfg.All() {
 		names = append(names, m.Name)
 	}
