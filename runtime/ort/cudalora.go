@@ -111,8 +111,26 @@ func (a *deviceAdapters) free() {
 // AdapterBytes returns the memory of the device that an adapter takes.
 func (m *CUDA) AdapterBytes(sites []LowRank) int64 { return lowrank.Bytes(sites) }
 
+// DeviceFull says that an adapter found no room on a device.
+type DeviceFull struct {
+	Device int
+	// Bytes is what was asked for.
+	Bytes int64
+	// Err is the device's error.
+	Err error
+}
+
+// Error says what does not fit.
+func (e *DeviceFull) Error() string {
+	return fmt.Sprintf("the memory of CUDA device %d is full: no room for %d bytes: %v", e.Device, e.Bytes, e.Err)
+}
+
+// Unwrap returns the device's error.
+func (e *DeviceFull) Unwrap() error { return e.Err }
+
 // AddAdapter loads an adapter onto the device and returns its number. sites has one entry for each matrix that
-// CUDAOptions.Adapters counts. It may run beside steps. An error that wraps llm.ErrBackend is the device's.
+// CUDAOptions.Adapters counts. It may run beside steps. An error that wraps llm.ErrBackend is the device's; it wraps a
+// DeviceFull if there is no room.
 func (m *CUDA) AddAdapter(sites []LowRank) (llm.Adapter, error) {
 	switch {
 	case m.o.Adapters == 0:
@@ -154,6 +172,9 @@ func (m *CUDA) AddAdapter(sites []LowRank) (llm.Adapter, error) {
 func (m *CUDA) upload(sites []LowRank) (_ *deviceMem, err error) {
 	bytes := int(lowrank.Bytes(sites))
 	mem, err := newDeviceMem(m.o.Device, bytes)
+	if full := new(cuda.Error); errors.As(err, &full) && full.OutOfMemory() {
+		return nil, &DeviceFull{Device: m.o.Device, Bytes: int64(bytes), Err: err}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -76,12 +76,26 @@ func (a adapters) Use(ctx context.Context, name string) (generate.Adapter, func(
 		return generate.Adapter{}, nil, generate.ErrNoAdapter
 	case ctx.Err() != nil:
 		return generate.Adapter{}, nil, err
+	case deviceFull(name, err) != nil:
+		a.say("adapter %s: %v", name, err)
+		return generate.Adapter{}, nil, deviceFull(name, err)
 	default: // its files have changed or are gone since it was added
 		a.say("adapter %s cannot be read again: %v", name, err)
 		return generate.Adapter{}, nil, &server.NotServing{ID: name, RetryAfter: untilStart,
 			Reason: "is an adapter that cannot be read again: its files are gone or have changed"}
 	}
 	return generate.Adapter{ID: llm.Adapter(one.Number), Salt: "adapter " + one.Sum}, release, nil
+}
+
+// deviceFull is what a client hears of an adapter that found no room on a GPU, nil for other errors.
+func deviceFull(name string, err error) error {
+	full := new(ort.DeviceFull)
+	if !errors.As(err, &full) {
+		return nil
+	}
+	return &server.NotServing{ID: name, Needed: full.Bytes,
+		Reason: fmt.Sprintf("is an adapter that cannot be loaded: the memory of GPU %d is full, it needs %d bytes: "+
+			"a smaller runtime.kv_memory or other programs that leave the GPU make room", full.Device, full.Bytes)}
 }
 
 // names returns the names of the adapters, ascending.

@@ -63,6 +63,8 @@ func (s modelsAPI) addAdapter(ctx context.Context, m *managedModel, a modelsapi.
 		return fmt.Errorf("%w: %w: see model.adapter_memory", modelsapi.ErrConflict, err)
 	case errors.Is(err, lora.ErrAdapter):
 		return &generate.Invalid{Msg: "`lora_path`: " + s.publicText(err.Error()), Field: "lora_path"}
+	case deviceFull(a.Name, err) != nil:
+		return deviceFull(a.Name, err)
 	case err != nil:
 		return err
 	}

@@ -274,6 +274,43 @@ func TestGPUAdapters(t *testing.T) {
 	}
 }
 
+// TestGPUAdapterWithoutRoom: an adapter that finds the device full is refused with what is needed and what helps, its
+// base model goes on, and it is loaded when there is room again.
+func TestGPUAdapterWithoutRoom(t *testing.T) {
+	d, path := onFakeGPU(t)
+	if d == nil {
+		return
+	}
+	list := manyAdapters(t, 2)
+	c := testConfig()
+	c.Model.Adapters, c.Model.AdapterMemory, c.Runtime.KVMemory = list, 4<<20, 64<<20
+	c.Server.AdminKeys = []string{adminKey}
+	p := plug(t, openOnGPU(t, c, path, io.Discard))
+	p.generated(t, "a0", "")
+	p.generated(t, "a1", "")
+	all, _ := p.defaultModel().adapters.Bytes()
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.Model.AdapterMemory = config.Size(all - 1) // so that one has to make room for the other
+	p = plug(t, openOnGPU(t, c, path, io.Discard))
+	p.generated(t, "a0", "")
+	d.NoMemory(true)
+	status, text := p.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"a","parameters":{"adapter_id":"a1"}}`))
+	if want := regexp.MustCompile(`the memory of GPU 0 is full, it needs [1-9][0-9]* bytes: a smaller ` +
+		`runtime.kv_memory`); status != http.StatusInsufficientStorage || !want.MatchString(text) {
+		t.Errorf("without room: %d %s", status, text)
+	}
+	p.change(t, "mine", list[1].Path, true, http.StatusInsufficientStorage, "the memory of GPU 0 is full")
+	p.generated(t, "", "")
+	d.NoMemory(false)
+	p.generated(t, "a1", "")
+	p.generated(t, "a0", "")
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestGraphSizes: the sizes of the setting, as far as steps have so many rows.
 func TestGraphSizes(t *testing.T) {
 	for _, c := range []struct {
