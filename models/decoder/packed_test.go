@@ -18,10 +18,10 @@ const packedDir = "../testdata/packed"
 // scales, or what 8 bits round.
 func TestPackedCheckpoints(t *testing.T) {
 	entries, err := os.ReadDir(packedDir)
-	if err != nil || len(entries) < 12 {
+	if err != nil || len(entries) < 13 {
 		t.Fatalf("%d goldens in %s: %v", len(entries), packedDir, err)
 	}
-	near := []string{"gptq-order", "compressed-float", "fp8", "nf4", "fp4"} // which 8 bits round
+	near := []string{"gptq-order", "compressed-float", "fp8", "fp8-latent", "nf4", "fp4"} // which 8 bits round
 	for _, e := range entries {
 		t.Run(e.Name(), func(t *testing.T) {
 			dir := filepath.Join(packedDir, e.Name())

@@ -18,7 +18,7 @@ import bitsandbytes.functional as bnb
 import torch
 from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32, unpack_from_int32
 from safetensors.torch import load_file, save_file
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, DeepseekV3Config, LlamaConfig, LlamaForCausalLM
 
 import make_goldens
 from make_goldens import MIN_DISTINCT, MIN_MARGIN, PROMPT_LENGTHS
@@ -135,6 +135,44 @@ CONFIG = LlamaConfig(vocab_size=96, hidden_size=64, intermediate_size=192, num_h
                      num_key_value_heads=1, max_position_embeddings=160, bos_token_id=1, eos_token_id=2,
                      tie_word_embeddings=False)
 
+# As DeepSeek-V3 is published; tiles end within heads, and within the dense layer's MLP.
+LATENT = DeepseekV3Config(vocab_size=96, hidden_size=64, intermediate_size=160, num_hidden_layers=2,
+                          num_attention_heads=4, num_key_value_heads=4, max_position_embeddings=160, bos_token_id=1,
+                          eos_token_id=2, q_lora_rank=20, kv_lora_rank=24, qk_rope_head_dim=8, qk_nope_head_dim=24,
+                          v_head_dim=20, moe_intermediate_size=20, n_routed_experts=6, num_experts_per_tok=2,
+                          n_shared_experts=1, n_group=2, topk_group=1, first_k_dense_replace=1,
+                          tie_word_embeddings=False)
+
+
+@torch.no_grad()
+def make_latent(name):
+    """A checkpoint of DeepSeek-V3 in FP8, whose experts the files have one by one, unlike the class."""
+    out = HERE / "packed" / name
+    for seed in range(200):
+        generator = torch.Generator().manual_seed(zlib.crc32(name.encode()) + seed)
+        model = AutoModelForCausalLM.from_config(LATENT, dtype=torch.float32)
+        make_goldens.randomise(model, generator)
+        shutil.rmtree(out, ignore_errors=True)
+        model.save_pretrained(out)
+        files, dense = {}, {}
+        for tensor, w in load_file(out / "model.safetensors").items():
+            if "_proj" in tensor and tensor.endswith(".weight"):
+                parts, dense[tensor] = as_fp8(w)
+                files |= {tensor.removesuffix("weight") + end: t.contiguous() for end, t in parts.items()}
+                continue
+            files[tensor] = w if tensor.endswith("correction_bias") else w.bfloat16()
+            dense[tensor] = files[tensor].float()
+        save_file({n: t.contiguous() for n, t in dense.items()}, out / "model.safetensors", metadata={"format": "pt"})
+        model = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32, attn_implementation="eager").eval()
+        prompts = [torch.randint(3, 96, (n,), generator=generator).tolist() for n in PROMPT_LENGTHS]
+        results = [make_goldens.greedy(model, p) for p in prompts]
+        if min(r[2] for r in results) >= MIN_MARGIN / 5 and min(len(set(r[1])) for r in results) >= MIN_DISTINCT:
+            break
+    else:
+        raise SystemExit(f"{name}: no seed gives clear greedy choices")
+    save_file(files, out / "model.safetensors", metadata={"format": "pt"})
+    finish(name, seed, CASES["fp8"][1], prompts, results)
+
 
 @torch.no_grad()
 def make(name):
@@ -165,6 +203,12 @@ def make(name):
     rest = {n: t.bfloat16() for n, t in load_file(out / "model.safetensors").items()
             if not (n.endswith("proj.weight"))}
     save_file(rest | packed, out / "model.safetensors", metadata={"format": "pt"})
+    finish(name, seed, quantization, prompts, results)
+
+
+def finish(name, seed, quantization, prompts, results):
+    """Write what else a checkpoint needs, and what transformers computed."""
+    out = HERE / "packed" / name
     config = json.loads((out / "config.json").read_text())
     config["quantization_config"] = quantization
     (out / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
@@ -176,5 +220,5 @@ def make(name):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for case in sys.argv[2:] or CASES:
-        make(case)
+    for case in sys.argv[2:] or [*CASES, "fp8-latent"]:
+        make_latent(case) if case == "fp8-latent" else make(case)
