@@ -27,7 +27,7 @@ func tinyConfig() hf.Config {
 
 // fixture is a checkpoint with the tensors that its configuration asks for,
 // after change had them.
-func fixture(t *testing.T, c hf.Config, change func(specs map[string]safetensors.Spec)) *hf.Checkpoint {
+func fixture(t testing.TB, c hf.Config, change func(specs map[string]safetensors.Spec)) *hf.Checkpoint {
 	t.Helper()
 	specs := map[string]safetensors.Spec{}
 	for name, shape := range expected(&c) {
