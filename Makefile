@@ -17,7 +17,7 @@ FUZZTIME ?= 30s
 # `make` alone lists the targets.
 .DEFAULT_GOAL := help
 
-.PHONY: help run dev build test test-all soak check fmt bench bench-grammar bench-peers cuda-kernels cuda-kernels-check fuzz ort ort-cuda ort-cuda-host test-cuda-host clean clients generated plugins-all
+.PHONY: help run dev build test test-all soak check fmt bench bench-grammar bench-peers cuda-kernels cuda-kernels-check fuzz goldens ort ort-cuda ort-cuda-host test-cuda-host clean clients generated plugins-all
 
 # What most people need, then everything else.
 FIRST := run dev test check fmt
@@ -92,6 +92,9 @@ bench-grammar: ## measure grammars beside llguidance and xgrammar, where python3
 	@if command -v python3 >/dev/null; then python3 conformance/grammar/bench.py; else echo "python3 is not there: skipped"; fi
 
 KERNELS := runtime/reduce/reduce.cu runtime/lowrank/lowrank.cu
+
+goldens: ## rebuild the reference data of models and tokenizers from Python, and compare (downloads torch)
+	models/testdata/goldens $(SCRIPTS)
 
 cuda-kernels: ## compile our own CUDA kernels to PTX (downloads NVIDIA's compiler library, 90 MB, as a package)
 	python3 runtime/kernel/compile.py $(KERNELS)
