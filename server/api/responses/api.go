@@ -33,6 +33,8 @@ type API struct {
 	// now and name are the clock and the last part of ids; tests fix them.
 	now  func() time.Time
 	name func() string
+	// renews is how often the lease of a response that runs is renewed.
+	renews time.Duration
 
 	mu   sync.Mutex
 	jobs map[jobKey]*job // those that run
@@ -40,7 +42,7 @@ type API struct {
 
 // New returns the API.
 func New(o Options) *API {
-	return &API{options: o, now: time.Now, name: rand.Text, jobs: map[jobKey]*job{}}
+	return &API{options: o, now: time.Now, name: rand.Text, renews: leaseRenews, jobs: map[jobKey]*job{}}
 }
 
 const (

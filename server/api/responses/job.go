@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -18,7 +19,7 @@ import (
 // How long the replica that runs a response is taken to live unless it says so again, and how often it does.
 const (
 	leaseLasts  = time.Minute
-	leaseRenews = 20 * time.Second
+	leaseRenews = leaseLasts / 3
 )
 
 // errCancelled ends a response that its client cancels.
@@ -164,27 +165,32 @@ func (a *API) renew(ctx context.Context, j *job, t *turn) error {
 // work runs a turn to its end and keeps it.
 func (a *API) work(ctx context.Context, j *job, t *turn) {
 	defer func() {
-		t.run.Close()
+		j.set(event{}, nil, true) // also after a panic: nobody waits for more
 		a.mu.Lock()
 		delete(a.jobs, j.key)
 		a.mu.Unlock()
 		close(j.done)
 	}()
+	defer t.run.Close()
 	now := t.appendResponse(nil, outcome{status: inProgress})
 	j.set(event{}, now, false)
 	t.tell("response.in_progress", now)
 	renewed := time.Now()
 	err := t.pump(ctx, func(ctx context.Context) (generate.Event, error) {
 		for {
-			wait, stop := context.WithDeadline(ctx, renewed.Add(leaseRenews))
+			wait, stop := context.WithDeadline(ctx, renewed.Add(a.renews))
 			e, err := t.run.Next(wait)
 			stop()
-			if err == nil && time.Since(renewed) < leaseRenews || ctx.Err() != nil ||
+			if err == nil && time.Since(renewed) < a.renews || ctx.Err() != nil ||
 				err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				return e, err
 			}
 			renewed = time.Now()
-			if failed := a.renew(ctx, j, t); failed != nil {
+			failed := a.renew(ctx, j, t)
+			switch {
+			case errors.Is(failed, store.ErrDeleted): // on another replica
+				return generate.Event{}, errCancelled
+			case failed != nil:
 				a.options.Log.Warn("a response could not be kept", "id", j.key.id, "error", failed)
 			}
 			if err == nil {
@@ -206,7 +212,7 @@ func (a *API) work(ctx context.Context, j *job, t *turn) {
 		return nil
 	}
 	t.tell(name, last)
-	rec.Events = pack(append(j.events[:len(j.events):len(j.events)], e))
+	rec.Events, rec.Longest = pack(append(j.events[:len(j.events):len(j.events)], e))
 	err = a.put(ctx, j.key.owner, j.key.id, rec)
 	if errors.Is(err, store.ErrTooLarge) {
 		rec.Events = nil
@@ -219,7 +225,7 @@ func (a *API) work(ctx context.Context, j *job, t *turn) {
 		rec.Response = t.appendResponse(nil, outcome{status: statusFailed, failed: &big})
 		err = a.put(ctx, j.key.owner, j.key.id, rec)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, store.ErrDeleted) {
 		a.options.Log.Warn("a response could not be kept", "id", j.key.id, "error", err)
 	}
 	j.set(e, last, true)
@@ -278,11 +284,12 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) error {
 		server.WriteJSON(w, rec.Response)
 		return nil
 	}
-	return replay(w, rec, from)
+	return replay(w, r, rec, from)
 }
 
-// replay replies with the events that are kept of a response that ended.
-func replay(w http.ResponseWriter, rec *record, from int) error {
+// replay replies with the events that are kept of a response that ended, from number from on. It holds one of them at a
+// time: unpacked they may be many times what is kept.
+func replay(w http.ResponseWriter, r *http.Request, rec *record, from int) error {
 	switch {
 	case rec.Lease != 0:
 		return refused(http.StatusConflict, "conflict", "stream",
@@ -291,7 +298,11 @@ func replay(w http.ResponseWriter, rec *record, from int) error {
 		return refused(http.StatusBadRequest, "validation", "stream",
 			"No events are kept of this response: they are of those with `background`.")
 	}
-	list, err := unpack(rec.Events)
+	ctx := r.Context()
+	if err := generate.TakeRoom(ctx, unpackRoom+2*int64(rec.Longest)); err != nil { // a line, and its event
+		return err
+	}
+	packed, err := unpack(rec)
 	if err != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
@@ -299,12 +310,18 @@ func replay(w http.ResponseWriter, rec *record, from int) error {
 	if err != nil {
 		return nil
 	}
-	for _, e := range list[min(from, len(list)):] {
-		if events.Named(e.name, e.json) != nil {
+	for n := 0; ; n++ {
+		e, err := packed.next()
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
+		case err != nil:
+			server.Note(ctx, fmt.Errorf("%w: %w", store.ErrUnavailable, err))
+			return nil
+		case n >= from && events.Named(e.name, e.json) != nil:
+			return nil // the client left
 		}
 	}
-	return nil
 }
 
 // cancel serves POST /v1/responses/ID/cancel.
@@ -336,7 +353,8 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// delete serves DELETE /v1/responses/ID. One that runs is cancelled first.
+// delete serves DELETE /v1/responses/ID. One that runs here is cancelled first; one that runs on another replica ends
+// when that finds it deleted.
 func (a *API) delete(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("response_id")
 	if j := a.find(jobKey{owner(r), id}); j != nil {

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -25,8 +26,10 @@ type record struct {
 	Input    []json.RawMessage `json:"input"`
 	// Previous is the response that it follows; "" for none.
 	Previous string `json:"previous,omitempty"`
-	// Events are those of a response behind its handler: lines of name and data by turns, with gzip.
-	Events []byte `json:"events,omitempty"`
+	// Events are those of a response behind its handler: lines of name and data by turns, with gzip. Longest is how
+	// many bytes the longest line has.
+	Events  []byte `json:"events,omitempty"`
+	Longest uint32 `json:"longest,omitempty"`
 	// Lease is until when, in seconds since 1970, the replica that runs the response is known to live, and Lost the
 	// response as it stands when it did not renew that; a response that ended has neither.
 	Lease int64           `json:"lease,omitempty"`
@@ -293,31 +296,48 @@ func page(items []item, r *http.Request) ([]byte, error) {
 	return append(strconv.AppendBool(append(b, `,"has_more":`...), more), '}'), nil
 }
 
-// pack returns events as a record has them.
-func pack(events []event) []byte {
+// pack returns events as a record has them, and the bytes of the longest line.
+func pack(events []event) (packed []byte, longest uint32) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	for _, e := range events {
 		_, _ = z.Write(append(append(append([]byte(e.name), '\n'), e.json...), '\n')) // into memory
+		longest = max(longest, uint32(len(e.name)), uint32(len(e.json)))
 	}
 	_ = z.Close()
-	return b.Bytes()
+	return b.Bytes(), longest
 }
 
-// unpack returns what pack packed.
-func unpack(packed []byte) ([]event, error) {
-	z, err := gzip.NewReader(bytes.NewReader(packed))
+// unpackRoom is about what unpacking takes beside the lines, in bytes.
+const unpackRoom = 64 << 10
+
+// unpacking reads what pack packed.
+type unpacking struct{ lines *bufio.Reader }
+
+// unpack begins to read the events of a record. It holds one line at a time, and refuses a longer one than the longest.
+func unpack(rec *record) (*unpacking, error) {
+	z, err := gzip.NewReader(bytes.NewReader(rec.Events))
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(z)
+	return &unpacking{bufio.NewReaderSize(z, int(rec.Longest)+1)}, nil
+}
+
+// next returns the next event, whose JSON is valid until the one after it. At the end it fails with io.EOF.
+func (u *unpacking) next() (event, error) {
+	line, err := u.lines.ReadSlice('\n')
 	if err != nil {
-		return nil, err
+		if len(line) > 0 && errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return event{}, err
 	}
-	lines := bytes.Split(text, []byte("\n"))
-	var out []event
-	for i := 0; i+1 < len(lines); i += 2 {
-		out = append(out, event{string(lines[i]), lines[i+1]})
+	name := string(line[:len(line)-1])
+	if line, err = u.lines.ReadSlice('\n'); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return event{}, err
 	}
-	return out, nil
+	return event{name, line[:len(line)-1]}, nil
 }

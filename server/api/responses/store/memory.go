@@ -21,6 +21,20 @@ type Memory struct {
 	count  int
 	bytes  int64
 	lost   uint64 // for want of room
+	// The latest records that were deleted: a ring, and where it goes on.
+	deleted map[named]bool
+	ring    [deletedMost]named
+	next    int
+}
+
+// deletedMost bounds how many deleted records a Memory remembers. All who put records are in this process and delete
+// through it, so that those of a moment do.
+const deletedMost = 1024
+
+// named is the name of a record.
+type named struct {
+	owner Owner
+	id    string
 }
 
 // owned are the records of one owner.
@@ -39,7 +53,9 @@ type entry struct {
 func (e *entry) cost() int64 { return int64(len(e.record)) + entryCost }
 
 // NewMemory returns an empty store.
-func NewMemory(l Limits) *Memory { return &Memory{limits: l, owners: map[Owner]*owned{}} }
+func NewMemory(l Limits) *Memory {
+	return &Memory{limits: l, owners: map[Owner]*owned{}, deleted: map[named]bool{}}
+}
 
 // Close implements Store.
 func (m *Memory) Close() error { return nil }
@@ -53,6 +69,9 @@ func (m *Memory) Put(_ context.Context, o Owner, id string, record []byte) error
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.deleted[named{o, id}] {
+		return ErrDeleted
+	}
 	of := m.owners[o]
 	if of == nil {
 		of = &owned{byID: map[string]*list.Element{}, order: list.New()}
@@ -141,6 +160,10 @@ func (m *Memory) Delete(_ context.Context, o Owner, id string) error {
 		return ErrNotFound
 	}
 	m.remove(o, at)
+	delete(m.deleted, m.ring[m.next])
+	m.ring[m.next] = named{o, id}
+	m.deleted[named{o, id}] = true
+	m.next = (m.next + 1) % deletedMost
 	return nil
 }
 

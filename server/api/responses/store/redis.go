@@ -13,13 +13,13 @@ import (
 )
 
 // Scripts run as one step in Redis. KEYS are the times at which an owner's records expire, by id, their sizes, by id,
-// and
-// how many bytes they are together.
+// and how many bytes they are together. A record without bytes is one that was deleted.
 var (
 	// putScript keeps ARGV[4] under KEYS[4] for the id ARGV[1], until the time ARGV[2] in ms and for ARGV[3] ms. What
 	// has expired by ARGV[5] is forgotten, and the oldest records beyond ARGV[6] of them and ARGV[7] bytes; ARGV[8]
-	// begins the keys of records.
+	// begins the keys of records. It returns whether it was kept: not where it was deleted.
 	putScript = redis.NewScript(`
+if redis.call('EXISTS', KEYS[4]) == 1 and redis.call('STRLEN', KEYS[4]) == 0 then return 0 end
 local function forget(id)
   redis.call('DECRBY', KEYS[3], redis.call('HGET', KEYS[2], id) or 0)
   redis.call('HDEL', KEYS[2], id)
@@ -38,13 +38,16 @@ while redis.call('ZCARD', KEYS[1]) > tonumber(ARGV[6]) or tonumber(redis.call('G
 end
 for i = 1, 3 do redis.call('PEXPIRE', KEYS[i], ARGV[3]) end
 return 1`)
-	// deleteScript forgets the id ARGV[1], whose record is under KEYS[4], and returns whether it was there.
+	// deleteScript forgets the id ARGV[1], whose record is under KEYS[4], and returns whether it was there. It cannot
+	// be put again for ARGV[2] ms.
 	deleteScript = redis.NewScript(`
 if redis.call('ZREM', KEYS[1], ARGV[1]) == 1 then
   redis.call('DECRBY', KEYS[3], redis.call('HGET', KEYS[2], ARGV[1]) or 0)
   redis.call('HDEL', KEYS[2], ARGV[1])
 end
-return redis.call('DEL', KEYS[4])`)
+if redis.call('STRLEN', KEYS[4]) == 0 then return 0 end
+redis.call('SET', KEYS[4], '', 'PX', ARGV[2])
+return 1`)
 )
 
 // Redis keeps records where every replica finds them, those of one owner on one node of a cluster.
@@ -95,10 +98,14 @@ func (s *Redis) Put(ctx context.Context, o Owner, id string, record []byte) erro
 	ctx, cancel := context.WithTimeout(ctx, redislink.Timeout)
 	defer cancel()
 	now := time.Now()
-	err := putScript.Run(ctx, s.client, keys(o, id), id, now.Add(s.limits.TTL).UnixMilli(), s.limits.TTL.Milliseconds(),
-		record, now.UnixMilli(), s.limits.MaxOwnerRecords, s.limits.MaxOwnerBytes, prefix(o)).Err()
-	if err != nil {
+	kept, err := putScript.Run(ctx, s.client, keys(o, id), id, now.Add(s.limits.TTL).UnixMilli(),
+		s.limits.TTL.Milliseconds(), record, now.UnixMilli(), s.limits.MaxOwnerRecords, s.limits.MaxOwnerBytes,
+		prefix(o)).Int()
+	switch {
+	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case kept == 0:
+		return ErrDeleted
 	}
 	return nil
 }
@@ -113,6 +120,8 @@ func (s *Redis) Get(ctx context.Context, o Owner, id string) ([]byte, error) {
 		return nil, ErrNotFound
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case len(record) == 0: // deleted
+		return nil, ErrNotFound
 	}
 	return record, nil
 }
@@ -121,7 +130,7 @@ func (s *Redis) Get(ctx context.Context, o Owner, id string) ([]byte, error) {
 func (s *Redis) Delete(ctx context.Context, o Owner, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, redislink.Timeout)
 	defer cancel()
-	n, err := deleteScript.Run(ctx, s.client, keys(o, id), id).Int()
+	n, err := deleteScript.Run(ctx, s.client, keys(o, id), id, deletedFor.Milliseconds()).Int()
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)

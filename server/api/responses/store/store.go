@@ -17,6 +17,8 @@ var (
 	ErrNotFound = errors.New("no such response")
 	// ErrUnavailable: the store does not answer, or not sensibly.
 	ErrUnavailable = errors.New("the store of responses does not answer")
+	// ErrDeleted: what was kept under the id was deleted a moment ago.
+	ErrDeleted = errors.New("the response was deleted")
 	// ErrTooLarge: the record is larger than the store takes.
 	ErrTooLarge = errors.New("the response is too large to be kept")
 )
@@ -29,6 +31,9 @@ func OwnerOf(key string) Owner { return sha256.Sum256([]byte("tgi responses\x00"
 
 // String returns the owner in hexadecimal digits.
 func (o Owner) String() string { return hex.EncodeToString(o[:]) }
+
+// deletedFor is how long a deleted id cannot be put again: long enough for whoever runs the response to notice.
+const deletedFor = 5 * time.Minute
 
 // Limits bound a store.
 type Limits struct {
@@ -47,7 +52,8 @@ type Limits struct {
 // Store keeps records. It is safe for concurrent use. Its methods end with their context and not much later; errors of
 // the context are ErrUnavailable.
 type Store interface {
-	// Put keeps a copy of record under id, in the place of what was kept there.
+	// Put keeps a copy of record, which has bytes, under id, in the place of what was kept there. It fails with
+	// ErrDeleted where that was deleted in the last minutes: whoever still works on it does not bring it back.
 	Put(ctx context.Context, o Owner, id string, record []byte) error
 	// Get returns what is kept under id, which must not be changed, or ErrNotFound.
 	Get(ctx context.Context, o Owner, id string) ([]byte, error)

@@ -108,6 +108,66 @@ func TestOwners(t *testing.T) {
 	})
 }
 
+// TestDeleted: what was deleted cannot be put again; what was never there, what another owner deleted and what was
+// pushed out can.
+func TestDeleted(t *testing.T) {
+	each(t, small, func(t *testing.T, s Store) {
+		a, b := OwnerOf("a"), OwnerOf("b")
+		put := func(o Owner, id string) error {
+			t.Helper()
+			time.Sleep(2 * time.Millisecond) // Redis orders by the time
+			return s.Put(t.Context(), o, id, make([]byte, 500))
+		}
+		if err := s.Delete(t.Context(), a, "x"); !errors.Is(err, ErrNotFound) {
+			t.Fatal(err)
+		}
+		if err := put(a, "x"); err != nil {
+			t.Fatalf("one that was never there: %v", err)
+		}
+		if err := s.Delete(t.Context(), a, "x"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := put(a, "x"); !errors.Is(err, ErrDeleted) || has(t, s, a, "x") {
+				t.Fatalf("the deleted one is back: %v", err)
+			}
+			if err := s.Delete(t.Context(), a, "x"); !errors.Is(err, ErrNotFound) {
+				t.Fatalf("it is deleted twice: %v", err)
+			}
+		}
+		if err := put(b, "x"); err != nil || !has(t, s, b, "x") {
+			t.Fatalf("another's: %v", err)
+		}
+		for i := range 6 {
+			if err := put(a, fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if has(t, s, a, "0") {
+			t.Fatal("none was pushed out")
+		}
+		if err := put(a, "0"); err != nil || !has(t, s, a, "0") {
+			t.Fatalf("one that was pushed out: %v", err)
+		}
+	})
+}
+
+// TestDeletedRing: a Memory remembers the latest deleted ones alone.
+func TestDeletedRing(t *testing.T) {
+	m := NewMemory(small)
+	for i := range deletedMost + 10 {
+		id := fmt.Sprint(i)
+		put := m.Put(t.Context(), Owner{}, id, []byte("x"))
+		if err := errors.Join(put, m.Delete(t.Context(), Owner{}, id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, last := m.Put(t.Context(), Owner{}, "9", []byte("x")), m.Put(t.Context(), Owner{}, "10", []byte("x"))
+	if len(m.deleted) != deletedMost || first != nil || !errors.Is(last, ErrDeleted) {
+		t.Errorf("it remembers %d: %v, %v", len(m.deleted), first, last)
+	}
+}
+
 // TestBounds: an owner's oldest records are forgotten beyond its number and its bytes, and large ones are refused.
 func TestBounds(t *testing.T) {
 	each(t, small, func(t *testing.T, s Store) {
