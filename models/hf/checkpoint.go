@@ -203,6 +203,9 @@ func describe(fsys fs.FS, name string) (*Checkpoint, error) {
 	if err := c.Tokenizer.readTemplates(fsys); err != nil {
 		return nil, err
 	}
+	if err := c.checkTemplate(fsys); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 

@@ -1,10 +1,12 @@
 package hf
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -18,6 +20,12 @@ const (
 	SentenceFile       = "config_sentence_transformers.json"
 	SentenceConfigFile = "sentence_bert_config.json"
 )
+
+// olderSentenceFiles are the names that SentenceConfigFile had by class, in the order in which sentence-transformers
+// looks for them where it is missing.
+var olderSentenceFiles = []string{"sentence_roberta_config.json", "sentence_distilbert_config.json",
+	"sentence_camembert_config.json", "sentence_albert_config.json", "sentence_xlm-roberta_config.json",
+	"sentence_xlnet_config.json"}
 
 // PoolingModes are the ways to make one vector of those of a text's tokens, as sentence-transformers names them.
 var PoolingModes = []string{"cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"}
@@ -57,6 +65,7 @@ func SentenceFiles(names []string) []string {
 			!strings.Contains(parts[0], "/")
 		switch {
 		case slices.Contains([]string{ModulesFile, SentenceFile, SentenceConfigFile}, n),
+			slices.Contains(olderSentenceFiles, n),
 			inModule && (file == ConfigFile || file == safetensors.SingleFile):
 			out = append(out, n)
 		}
@@ -100,6 +109,8 @@ func (s *Sentence) module(fsys fs.FS, i int, m sentenceModule, hidden int) error
 			fmt.Sprintf(format, args...))
 	}
 	switch {
+	case !strings.HasPrefix(m.Type, "sentence_transformers."):
+		return refuse("is code of the folder's own, which is not run")
 	case i == 0 && kind == "Transformer":
 		if m.Path != "" {
 			return refuse("path is %q: only models at the root of the folder are read", m.Path)
@@ -111,7 +122,7 @@ func (s *Sentence) module(fsys fs.FS, i int, m sentenceModule, hidden int) error
 		return s.readDense(fsys, m.Path, hidden)
 	case kind == "Normalize" && len(s.Pooling) > 0:
 		s.Normalize = true
-		return nil
+		return readNormalize(fsys, m.Path)
 	case kind == "Dropout":
 		return nil
 	}
@@ -132,6 +143,29 @@ var oldPooling = map[string]string{
 	"pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max", "pooling_mode_mean_tokens": "mean",
 	"pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens": "weightedmean",
 	"pooling_mode_lasttoken": "lasttoken",
+}
+
+// readNormalize checks that the module is applied to the text's vector.
+func readNormalize(fsys fs.FS, folder string) error {
+	o, err := parseFile(fsys, path.Join(folder, ConfigFile))
+	if errors.Is(err, fs.ErrNotExist) { // older files have none
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	o.wantVector()
+	o.checkUnread("Normalize")
+	return o.err
+}
+
+// wantVector checks that a module takes and gives the text's vector.
+func (o *object) wantVector() {
+	for _, key := range []string{"module_input_name", "module_output_name"} {
+		if got := o.string(key, "sentence_embedding"); got != "sentence_embedding" {
+			o.fail(key, "%q is not supported, want sentence_embedding", got)
+		}
+	}
 }
 
 func (s *Sentence) readPooling(fsys fs.FS, folder string) error {
@@ -160,6 +194,11 @@ func (s *Sentence) readPooling(fsys fs.FS, folder string) error {
 			o.fail("pooling_mode", "%q is not supported, want some of %s", mode, strings.Join(PoolingModes, ", "))
 		}
 	}
+	for key := range oldPooling { // which the new key replaces
+		o.read[key] = true
+	}
+	o.read["embedding_dimension"], o.read["word_embedding_dimension"] = true, true // the model's
+	o.checkUnread("Pooling")
 	return o.err
 }
 
@@ -177,12 +216,7 @@ func (s *Sentence) readDense(fsys fs.FS, folder string, hidden int) error {
 			o.fail("activation_function", "%q is not supported", name)
 		}
 	}
-	for key, want := range map[string]string{"module_input_name": "sentence_embedding",
-		"module_output_name": "sentence_embedding"} {
-		if got := o.string(key, want); got != want {
-			o.fail(key, "%q is not supported, want %s", got, want)
-		}
-	}
+	o.wantVector()
 	if o.bool("use_residual", false) {
 		o.fail("use_residual", "true is not supported")
 	}
@@ -197,18 +231,101 @@ func (s *Sentence) readDense(fsys fs.FS, folder string, hidden int) error {
 	return o.err
 }
 
+// readTransformer reads SentenceConfigFile, of a model with a task of sentence-transformers, and refuses what makes
+// other tokens of a text than the tokenizer alone, or other vectors of these.
+func (s *Sentence) readTransformer(fsys fs.FS, task string) error {
+	o, err := parseFile(fsys, SentenceConfigFile)
+	for _, name := range olderSentenceFiles {
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		o, err = parseFile(fsys, name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.MaxLength = o.int("max_seq_length", 0, 1, maxPositions)
+	s.Lowercase = o.bool("do_lower_case", false)
+	output := map[string]string{"feature-extraction": "token_embeddings", "sequence-classification": "scores"}[task]
+	for key, want := range map[string]string{"transformer_task": task, "module_output_name": output} {
+		if got := o.string(key, want); got != want {
+			o.fail(key, "%q is not supported, want %q", got, want)
+		}
+	}
+	if m := o.object("modality_config"); m != nil {
+		m.readModalities(task)
+		o.take(m)
+	}
+	if p := o.object("processing_kwargs"); p != nil {
+		for _, key := range []string{"common", "text"} { // the others are not those of plain texts
+			if v, ok := p.raw(key); ok && string(v) != "{}" {
+				p.fail(key, "%s is not supported", shorten(v))
+			}
+		}
+		o.take(p)
+	}
+	for _, key := range []string{"model_args", "model_kwargs", "tokenizer_args", "processor_kwargs", "config_args",
+		"config_kwargs"} {
+		if p := o.object(key); p != nil {
+			// How the same numbers are computed; the tokenizer's side of padding, of which there is none here.
+			p.ignore(setOf("trust_remote_code attn_implementation torch_dtype dtype padding_side use_fast"))
+			for _, k := range slices.Sorted(maps.Keys(p.values)) {
+				if !p.read[k] && string(p.values[k]) != "null" {
+					p.fail(k, "%s is not supported", shorten(p.values[k]))
+				}
+			}
+			o.take(p)
+		}
+	}
+	if v, ok := o.raw("tokenizer_name_or_path"); ok {
+		o.fail("tokenizer_name_or_path", "%s is not supported: the tokenizer is that of the folder", shorten(v))
+	}
+	o.read["unpad_inputs"] = true // says how, not what
+	o.checkUnread("Transformer")
+	return o.err
+}
+
+// take makes the error of a nested object that of o.
+func (o *object) take(sub *object) {
+	if o.err == nil {
+		o.err = sub.err
+	}
+}
+
+// readModalities checks what happens to a plain text. With an entry for messages sentence-transformers makes a message
+// of each, whatever its format, and writes it with the chat template.
+func (o *object) readModalities(task string) {
+	if v, ok := o.values["message"]; ok {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, v); err != nil {
+			o.fail("message", "%v", err)
+		}
+		o.fail("message", "%s is not supported: it puts each text into the chat template", shorten(compact.Bytes()))
+		return
+	}
+	text := o.object("text")
+	if text == nil {
+		if o.err == nil {
+			o.fail("text", "is missing: the model takes no texts")
+		}
+		return
+	}
+	output := map[string]string{"feature-extraction": "last_hidden_state", "sequence-classification": "logits"}[task]
+	for key, want := range map[string]string{"method": "forward", "method_output_name": output} {
+		if got := text.string(key, want); got != want {
+			text.fail(key, "%q is not supported, want %q", got, want)
+		}
+	}
+	o.take(text)
+}
+
 // readConfig reads the prompts and the length.
 func (s *Sentence) readConfig(fsys fs.FS) error {
-	switch o, err := parseFile(fsys, SentenceConfigFile); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
+	if err := s.readTransformer(fsys, "feature-extraction"); err != nil {
 		return err
-	default:
-		s.MaxLength = o.int("max_seq_length", 0, 1, maxPositions)
-		s.Lowercase = o.bool("do_lower_case", false)
-		if o.err != nil {
-			return o.err
-		}
 	}
 	o, err := parseFile(fsys, SentenceFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -236,7 +353,10 @@ func (s *Sentence) readConfig(fsys fs.FS) error {
 func (c *Checkpoint) readSentence(fsys fs.FS) error {
 	e := c.Config.Encoder
 	if e != nil && e.Classifier {
-		return nil
+		if _, err := fs.Stat(fsys, ModulesFile); err != nil { // then sentence-transformers reads none of its files
+			return nil
+		}
+		return new(Sentence).readTransformer(fsys, "sequence-classification")
 	}
 	s, err := readSentence(fsys, c.Config.Hidden)
 	if err != nil {
@@ -252,4 +372,22 @@ func (c *Checkpoint) readSentence(fsys fs.FS) error {
 	c.Config.Encoder.Stages = s.Stages
 	c.Sentence = s
 	return nil
+}
+
+// checkTemplate refuses an encoder without modules.json whose tokenizer has a chat template, into which
+// sentence-transformers then puts each text. Scores are those of the texts alone, as transformers computes them.
+func (c *Checkpoint) checkTemplate(fsys fs.FS) error {
+	e := c.Config.Encoder
+	if e == nil || e.Classifier || len(c.Tokenizer.ChatTemplates) == 0 {
+		return nil
+	}
+	if _, err := fs.Stat(fsys, ModulesFile); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file := c.Tokenizer.TemplateFiles[DefaultTemplate]
+	if file == "" {
+		file = TokenizerConfigFile + ": chat_template"
+	}
+	return fmt.Errorf("%s: %w: a model that embeds has a chat template and no %s: each text would be put into the "+
+		"template, which is not supported", file, ErrConfig, ModulesFile)
 }
