@@ -69,6 +69,10 @@ func convertInto(ctx context.Context, cfg config.Config, cache string, progress 
 	if !w.Quantised() {
 		return c, nil
 	}
+	if src.desc.Config.Encoder != nil {
+		c.NotCompared = "the model does not generate, and predictions of tokens are what is compared"
+		return c, nil
+	}
 	var a *quant.Agreement
 	if a, c.NotCompared, err = quantCheck(ctx, d, b, in.tokenizer, src.prepare); err != nil {
 		return c, fmt.Errorf("compare %s with %s: %w", w, referenceOn(d), err)

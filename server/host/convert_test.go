@@ -69,6 +69,28 @@ func TestConvert(t *testing.T) {
 	}
 }
 
+// TestConvertOfTexts: a model that embeds or ranks is converted, and it is said that nothing is compared.
+func TestConvertOfTexts(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"bert", "qwen3", "bert-rank"} {
+		cfg := testConfig()
+		cfg.Model.Path, cfg.Model.Weights = filepath.Join("../../models/testdata/embeddings", name), string(models.Int8)
+		c, err := convertInto(t.Context(), cfg, dir, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var text strings.Builder
+		if err := c.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		if c.Cached || c.Bytes == 0 || c.Weights != models.Int8 || c.Reference != "" ||
+			!strings.Contains(text.String(), "\nnot compared: the model does not generate") {
+			t.Errorf("%s: %+v\n%s", name, c, text.String())
+		}
+	}
+}
+
 // TestCheckTime: the comparison of a start ends with its time, which is that of the conversion.
 func TestCheckTime(t *testing.T) {
 	if checkTime(time.Hour) != time.Hour || checkTime(0) <= 0 {

@@ -147,14 +147,20 @@ func (f *manager) task(id library.ID) server.Task {
 		return e.task
 	}
 	info, err := f.library.Describe(id)
-	switch {
-	case err != nil:
+	if err != nil {
 		return server.Generates
-	case info.Task == library.Classify && info.Labels == 1:
+	}
+	return TaskOf(info.Task, info.Labels)
+}
+
+// TaskOf returns what a model is for by what its files say, with the number of a classifier's labels.
+func TaskOf(task library.Task, labels int) server.Task {
+	switch {
+	case task == library.Classify && labels == 1:
 		return server.Reranks
-	case info.Task == library.Classify:
+	case task == library.Classify:
 		return server.Classifies
-	case info.Task == library.Embed:
+	case task == library.Embed:
 		return server.Embeds
 	}
 	return server.Generates

@@ -10,6 +10,7 @@ import (
 
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
+	"tgi/server"
 )
 
 // windowTokens is the length of a window where nothing is asked for.
@@ -42,6 +43,9 @@ type Perplexity struct {
 func (s *Server) Perplexity(ctx context.Context, text string, window, stride int,
 	done func(tokens, of int)) (Perplexity, error) {
 	m := s.defaultModel()
+	if e := s.models.defaultEmbedder(); m == nil && e != nil {
+		return Perplexity{}, fmt.Errorf("model %s %s: perplexity needs one that %s", e.id, e.task, server.Generates)
+	}
 	if m == nil {
 		return Perplexity{}, llm.ErrDraining
 	}

@@ -58,3 +58,15 @@ func TestPerplexity(t *testing.T) {
 		}
 	}
 }
+
+// TestPerplexityOfTexts: a model that does not generate has no perplexity, and the error says why.
+func TestPerplexityOfTexts(t *testing.T) {
+	for name, want := range map[string]string{"bert": "embeds texts", "bert-rank": "ranks texts"} {
+		cfg := testConfig()
+		cfg.Model.Path = "../../models/testdata/embeddings/" + name
+		_, err := openServer(t, cfg).Perplexity(t.Context(), "a text", 0, 0, func(int, int) {})
+		if want += ": perplexity needs one that generates text"; err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", name, err, want)
+		}
+	}
+}

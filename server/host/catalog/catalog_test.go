@@ -141,3 +141,32 @@ func TestCheck(t *testing.T) {
 		t.Error("the settings were changed")
 	}
 }
+
+// TestDescribeTexts: a model that embeds, ranks or classifies is described by that, and has no cache and no GPU.
+func TestDescribeTexts(t *testing.T) {
+	for name, want := range map[string][]string{
+		"bert-modes": {"task       embeds texts, on the CPU\n",
+			"pooling    cls, max, mean_sqrt_len_tokens, weightedmean\n"},
+		"qwen3":             {"task       embeds texts, on the CPU\n", "pooling    lasttoken\n"},
+		"bert-rank":         {"task       ranks texts, on the CPU\n", "pooling    cls\n", "labels     "},
+		"distilbert-labels": {"task       classifies texts, on the CPU\n", "labels     "},
+	} {
+		dir := filepath.Join("../../../models/testdata/embeddings", name)
+		r, err := Describe(settings(t), library.Declared{ID: library.ID(name), Dir: dir})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var text strings.Builder
+		r.WriteText(&text)
+		for _, line := range want {
+			if !strings.Contains(text.String(), line) {
+				t.Errorf("%s: lacks %q:\n%s", name, line, text.String())
+			}
+		}
+		if strings.Contains(text.String(), "cache") || strings.Contains(text.String(), "GPU") ||
+			r.Chat != "" || r.Weights.CUDA != nil {
+			t.Errorf("%s: has a cache or a GPU:\n%s", name, text.String())
+		}
+	}
+}

@@ -50,14 +50,19 @@ type Description struct {
 	Vocabulary   int        `json:"vocabulary"`
 	Positions    int        `json:"positions"`
 	// Parameters are counted where the weights can be read, and else estimated.
-	Parameters int64           `json:"parameters"`
-	Estimated  bool            `json:"parameters_estimated,omitempty"`
-	EOS        []uint32        `json:"eos_token_ids"`
-	Weights    *Weights        `json:"weights,omitempty"` // nil where they cannot be served
-	Chat       string          `json:"chat,omitempty"`
-	Templates  []string        `json:"chat_templates"`
-	Tokenizer  bool            `json:"tokenizer"`
-	Origin     *library.Origin `json:"origin,omitempty"`
+	Parameters int64 `json:"parameters"`
+	Estimated  bool  `json:"parameters_estimated,omitempty"`
+	// Task is what a model does that does not generate, as in "embeds texts": it has no cache and runs on the CPU.
+	// Pooling are the ways to a vector of a text, Labels those of a classifier or reranker.
+	Task      string          `json:"task,omitempty"`
+	Pooling   []string        `json:"pooling,omitempty"`
+	Labels    []string        `json:"labels,omitempty"`
+	EOS       []uint32        `json:"eos_token_ids"`
+	Weights   *Weights        `json:"weights,omitempty"` // nil where they cannot be served
+	Chat      string          `json:"chat,omitempty"`
+	Templates []string        `json:"chat_templates"`
+	Tokenizer bool            `json:"tokenizer"`
+	Origin    *library.Origin `json:"origin,omitempty"`
 }
 
 // Weights are the files of weights, and the memory that they take on the CPU and on a GPU.
@@ -123,8 +128,21 @@ func Describe(cfg config.Config, d library.Declared) (*Description, error) {
 		r.Weights = weightsOf(info)
 		r.Origin = info.Origin
 	}
+	if e := a.Encoder; e != nil {
+		task := library.Embed
+		if e.Classifier {
+			task = library.Classify
+		}
+		r.Task, r.Pooling, r.Labels = host.TaskOf(task, len(e.Labels)).String(), []string{e.Pooling}, e.Labels
+		if c.Sentence != nil {
+			r.Pooling = c.Sentence.Pooling
+		}
+		if r.Weights != nil {
+			r.Weights.CUDA = nil
+		}
+	}
 	chat, chatErr := host.DescribeChat(cfg, string(d.ID), d.Dir, c.Tokenizer)
-	if chatErr == nil {
+	if chatErr == nil && r.Task == "" {
 		r.Chat = chat
 	}
 	return r, errors.Join(unusable, chatErr)

@@ -31,6 +31,13 @@ func (r *Description) WriteText(w io.Writer) {
 	}
 	fmt.Fprintf(w, "end-of-sequence ids %v, %d chat templates\n", r.EOS, len(r.Templates))
 	line("folder", "%s", cmp.Or(r.Folder, PartOfProgram))
+	if r.Task != "" {
+		line("task", "%s, on the CPU", r.Task)
+		line("pooling", "%s", strings.Join(r.Pooling, ", "))
+	}
+	if len(r.Labels) > 0 {
+		line("labels", "%s", strings.Join(r.Labels, ", "))
+	}
 	if i := r.Weights; i != nil {
 		line("files", "%d, %s together, %s", i.Files, progress.Bytes(i.Bytes),
 			strings.Join(append([]string{string(i.Format)}, i.DTypes...), " "))
@@ -45,7 +52,9 @@ func (r *Description) WriteText(w io.Writer) {
 			}
 		}
 		line("memory", "%s", cmp.Or(i.choices(), "as the graph holds the weights"))
-		line("cache", "%s", i.cache(i.Context))
+		if r.Task == "" {
+			line("cache", "%s", i.cache(i.Context))
+		}
 		if i.CUDA != nil {
 			line("on a GPU", "%s; cache %s", i.CUDA.choices(), i.CUDA.cache(i.Context))
 		}
