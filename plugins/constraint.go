@@ -71,7 +71,26 @@ func (c *Constraint) Plugin() string {
 const (
 	quickMask   = time.Millisecond
 	quickerMask = quickMask / 10
+	// quickGuess is what Forced and Admits may take, about: they are asked for one sequence after the other.
+	quickGuess = quickMask / 4
 )
+
+// allowance is an effort for several calls of a state together.
+type allowance struct {
+	grammar.Effort
+	began time.Time
+}
+
+func allow(e grammar.Effort) allowance { return allowance{e, time.Now()} }
+
+// left is what is left of an allowance. In the end that is next to nothing: what is cached still comes.
+func (a allowance) left() grammar.Effort {
+	e := a.Effort
+	if e.Time > 0 {
+		e.Time = max(e.Time-time.Since(a.began), 1)
+	}
+	return e
+}
 
 // TryMask is Mask where that takes little. Otherwise done is false and nothing has changed: Mask is to be called, where
 // nobody else waits for it.
@@ -124,10 +143,11 @@ func (c *Constraint) maskInTurn(bits []uint32) error {
 
 // follow makes the mask of where the text is.
 func (c *Constraint) follow(e grammar.Effort, bits []uint32) error {
-	if err := c.catchUp(e); err != nil {
+	a := allow(e)
+	if err := c.catchUp(a); err != nil {
 		return err
 	}
-	return c.state.MaskWith(c.ctx, e, bits)
+	return c.state.MaskWith(c.ctx, a.left(), bits)
 }
 
 // AcceptLater is Accept for a token of the last mask. Where the host runs the grammar it takes no time: the next mask
@@ -141,9 +161,9 @@ func (c *Constraint) AcceptLater(token uint32) error {
 }
 
 // catchUp brings the state to where the text is.
-func (c *Constraint) catchUp(e grammar.Effort) error {
+func (c *Constraint) catchUp(a allowance) error {
 	for len(c.later) > 0 {
-		if err := c.state.AcceptWith(c.ctx, e, c.later[0]); err != nil {
+		if err := c.state.AcceptWith(c.ctx, a.left(), c.later[0]); err != nil {
 			return err
 		}
 		c.later = slices.Delete(c.later, 0, 1)
@@ -154,7 +174,7 @@ func (c *Constraint) catchUp(e grammar.Effort) error {
 // Accept moves on by a token. One that may not come is an error, and leaves a grammar that the host runs as it was.
 func (c *Constraint) Accept(token uint32) error {
 	if c.state != nil {
-		if err := c.catchUp(grammar.Effort{}); err != nil {
+		if err := c.catchUp(allowance{}); err != nil {
 			return c.costError(err)
 		}
 		return c.costError(c.state.Accept(token))
@@ -182,14 +202,15 @@ const (
 )
 
 // Forced fills room with the next tokens that the grammar leaves no choice about but that of white space, as encode
-// makes them of a text, and returns their number: none where that takes more than TryMask may, or where a guest
+// makes them of a text, and returns their number: none where that takes more than quickGuess, or where a guest
 // computes the masks. prompt is what comes before the text.
 func (c *Constraint) Forced(prompt []uint32, encode func(text string) []uint32, room []uint32) int {
-	e := grammar.Effort{Time: c.quick}
-	if c.state == nil || c.catchUp(e) != nil {
+	a := allow(grammar.Effort{Time: quickGuess})
+	if c.state == nil || c.catchUp(a) != nil {
 		return 0
 	}
-	tokens, err := c.state.Likely(c.ctx, e, forcedBytes*len(room), prompt[max(len(prompt)-promptTail, 0):], encode)
+	tokens, err := c.state.Likely(c.ctx, a.left(), forcedBytes*len(room), prompt[max(len(prompt)-promptTail, 0):],
+		encode)
 	if err != nil {
 		return 0
 	}
@@ -197,18 +218,18 @@ func (c *Constraint) Forced(prompt []uint32, encode func(text string) []uint32, 
 }
 
 // Admits returns how many of the first tokens may follow one after the other; fewer where telling takes more than
-// TryMask may, and all where a guest computes the masks.
+// quickGuess, and all where a guest computes the masks.
 func (c *Constraint) Admits(tokens []uint32) int {
-	e := grammar.Effort{Time: c.quick}
+	a := allow(grammar.Effort{Time: quickGuess})
 	if c.state == nil {
 		return len(tokens)
 	}
-	if c.catchUp(e) != nil {
+	if c.catchUp(a) != nil {
 		return 0
 	}
 	ahead := c.state.Clone()
 	for i, t := range tokens {
-		if ahead.AcceptWith(c.ctx, e, t) != nil {
+		if ahead.AcceptWith(c.ctx, a.left(), t) != nil {
 			return i
 		}
 	}
@@ -220,7 +241,7 @@ func (c *Constraint) Admits(tokens []uint32) int {
 func (c *Constraint) Rollback(n int) error {
 	switch {
 	case c.state != nil:
-		if err := c.catchUp(grammar.Effort{}); err != nil {
+		if err := c.catchUp(allowance{}); err != nil {
 			return c.costError(err)
 		}
 		return c.state.Rollback(n)

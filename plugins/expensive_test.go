@@ -5,8 +5,10 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/ir/irtest"
 	"tgi/plugins/internal/guest/guesttest"
 )
@@ -173,4 +175,20 @@ func TestExpensiveMaskWaitsForItsTurn(t *testing.T) {
 	if len(s.turns.queue) != 0 || s.turns.free != turnProcessors() {
 		t.Errorf("%d wait, %d processors are free", len(s.turns.queue), s.turns.free)
 	}
+}
+
+// TestAllowanceIsShared: what one call takes, the next ones lack; no bound stays none.
+func TestAllowanceIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, free := allow(grammar.Effort{Time: quickMask}), allow(grammar.Effort{})
+		for _, want := range []time.Duration{quickMask, quickMask / 2, 1, 1} {
+			if got := a.left().Time; got != want {
+				t.Errorf("%v are left, want %v", got, want)
+			}
+			time.Sleep(quickMask / 2)
+		}
+		if got := free.left().Time; got != 0 {
+			t.Errorf("a bound of %v", got)
+		}
+	})
 }

@@ -75,7 +75,7 @@ func (s *State) Likely(ctx context.Context, e Effort, most int, tail []uint32,
 		}
 		so, at = append(so, run...), to
 	}
-	return s.tokensOf(so[before:], at, tail, encode)
+	return s.tokensOf(w, so[before:], at, tail, encode)
 }
 
 // likelyBytes returns what is likely to follow in s behind the text so far, with the set after it; nil if there is a
@@ -155,15 +155,17 @@ func (s *State) recent() (out []byte) {
 // they don't matter. The state does not change. The error wraps ErrLimit, or is ctx's.
 func (s *State) Forced(ctx context.Context, e Effort, most int, tail []uint32,
 	encode func(text string) []uint32) ([]uint32, error) {
-	text, end, err := s.forced(s.workWith(ctx, e), most)
+	w := s.workWith(ctx, e)
+	text, end, err := s.forced(w, most)
 	if err != nil {
 		return nil, err
 	}
-	return s.tokensOf(text, end, tail, encode)
+	return s.tokensOf(w, text, end, tail, encode)
 }
 
 // tokensOf returns the tokens of a text that leads to the set end, without those that may become part of a longer one.
-func (s *State) tokensOf(text []byte, end *set, tail []uint32, encode func(text string) []uint32) ([]uint32, error) {
+func (s *State) tokensOf(w *work, text []byte, end *set, tail []uint32,
+	encode func(text string) []uint32) ([]uint32, error) {
 	if len(text) == 0 {
 		return nil, nil
 	}
@@ -173,7 +175,7 @@ func (s *State) tokensOf(text []byte, end *set, tail []uint32, encode func(text 
 	before := s.tail(tail)
 	for n := len(before); ; n /= 2 {
 		if tokens, ok := s.tokenize(before[len(before)-n:], text, encode); ok {
-			return s.settled(tokens, end), nil
+			return w.settled(tokens, end), nil
 		}
 		if n == 0 || n == 1 {
 			return nil, nil
@@ -249,17 +251,27 @@ func (s *State) tokenize(before []uint32, text []byte, encode func(string) []uin
 }
 
 // settled removes tokens at the end, up to chop of them, whose joined text is a proper prefix of a longer token that is
-// allowed there. end is the set after all of them, nil if not known.
-func (s *State) settled(tokens []uint32, end *set) []uint32 {
+// allowed there. end is the set after all of them, nil if not known. Where w does not suffice to find out, none of the
+// last chop tokens stay.
+func (w *work) settled(tokens []uint32, end *set) []uint32 {
+	unknown := tokens[:max(len(tokens)-chop, 0)]
 	if end == nil {
-		return tokens[:max(len(tokens)-chop, 0)]
+		return unknown
 	}
 	for n := min(chop, len(tokens)); n > 0; n-- {
 		var text []byte
 		for _, t := range tokens[len(tokens)-n:] {
-			text = append(text, s.g.v.texts[t]...)
+			text = append(text, w.v.texts[t]...)
 		}
-		if at := s.g.v.all.find(text); at >= 0 && s.longer(uint32(at), end) {
+		at := w.v.all.find(text)
+		if at < 0 {
+			continue
+		}
+		longer := w.longer(uint32(at), end)
+		if w.err != nil {
+			return unknown
+		}
+		if longer {
 			return tokens[:len(tokens)-n]
 		}
 	}
@@ -267,8 +279,8 @@ func (s *State) settled(tokens []uint32, end *set) []uint32 {
 }
 
 // longer reports whether a token below node is allowed after the text of node.
-func (s *State) longer(node uint32, at *set) bool {
-	b := maskBuilder{w: s.work()}
-	b.w.walkExits(&b, []uint32{node}, at)
-	return len(b.ids) > 0 || b.w.err != nil
+func (w *work) longer(node uint32, at *set) bool {
+	b := maskBuilder{w: w}
+	w.walkExits(&b, []uint32{node}, at)
+	return len(b.ids) > 0
 }

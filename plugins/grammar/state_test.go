@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/ir"
@@ -253,6 +254,35 @@ func TestLikelySavesSteps(t *testing.T) {
 		t.Logf("white space %v: %d steps for %d tokens", flexible, steps, total)
 		if 10*steps > 8*total {
 			t.Errorf("white space %v: %d steps for %d tokens", flexible, steps, total)
+		}
+	}
+}
+
+// TestLikelyKeepsItsTime: what follows a literal may be dear to follow, and the text of the literal's last token the
+// beginning of many others. Finding out which may come is part of the call.
+func TestLikelyKeepsItsTime(t *testing.T) {
+	v := largeVocab()
+	common := []string{"i", "o", "r", "t", "n", "s"}
+	for i, end := range []string{"t", "in"} {
+		text, least := longest()("<§>"+end), time.Hour
+		for try := range 3 { // other work on the machine may hold one up
+			var b irtest.Builder
+			all := b.Repeat(b.Bytes("\x00\xff"), 0, ir.Unbounded)
+			var parts []uint32
+			for n := range 12 { // others in each grammar: they share what is known of their terms
+				parts = append(parts, b.Concat(all, b.Lit(string("eariotnslcud"[n])+common[3*i+try]), all))
+			}
+			b.Define(b.Declare("start"), b.Seq(b.Text("<§>"+end), b.Term(b.And(parts...))))
+			s := compile(t, v, &b.G, grammar.Limits{}).Start()
+			began := time.Now()
+			likely, err := s.Likely(t.Context(), grammar.Effort{Time: time.Millisecond}, 100, nil, longest())
+			least = min(least, time.Since(began))
+			if err != nil || len(likely) == 0 || !slices.Equal(likely, text[:len(likely)]) {
+				t.Errorf("%q: %v is likely (%v), want the first of %v", end, likely, err, text)
+			}
+		}
+		if least > 25*time.Millisecond {
+			t.Errorf("%q: %v for a call of a millisecond", end, least)
 		}
 	}
 }

@@ -92,6 +92,26 @@ type Budget struct {
 // Budget returns the budget of a step in which so many rows compute one token each.
 func (c *Costs) Budget(rows int) Budget { return Budget{costs: c, tokens: rows, gained: float64(rows)} }
 
+// Grants reports whether Grant could return more than 0 for any of a sequence's guesses, of at most n tokens.
+func (b *Budget) Grants(n int) bool {
+	now, ok := b.costs.estimate(b.tokens)
+	for i := 1; ok && i <= n; i++ {
+		if b.saved(i, float64(i), now) > least*now/b.gained {
+			return true
+		}
+	}
+	return false
+}
+
+// saved is the time that i more tokens save, which are worth so many of a step that takes now seconds without them.
+func (b *Budget) saved(i int, worth, now float64) float64 {
+	then, _ := b.costs.estimate(b.tokens + i)
+	// Measured times scatter: a token is never taken to cost less than half of what tokens cost without them.
+	adds := max(then-now, now*share(b.tokens)*float64(i)/float64(2*b.tokens))
+	// what the tokens would have taken without it, less what it adds
+	return worth*now/b.gained - adds
+}
+
 // Grant returns how many of a sequence's guesses, of which there are n, the step should compute. It gives worth tokens
 // more for the first i of them.
 func (b *Budget) Grant(n int, worth func(i int) float64) int {
@@ -104,11 +124,7 @@ func (b *Budget) Grant(n int, worth func(i int) float64) int {
 		if i < n && (b.tokens+i)%group != 0 {
 			continue
 		}
-		then, _ := b.costs.estimate(b.tokens + i)
-		// Measured times scatter: a token is never taken to cost less than half of what tokens cost without them.
-		adds := max(then-now, now*share(b.tokens)*float64(i)/float64(2*b.tokens))
-		// what the tokens would have taken without it, less what it adds
-		if saved := worth(i)*now/b.gained - adds; saved > most {
+		if saved := b.saved(i, worth(i), now); saved > most {
 			best, most = i, saved
 		}
 	}

@@ -216,6 +216,9 @@ func TestBudget(t *testing.T) {
 		}
 		b := costs.Budget(c.rows)
 		for i, chance := range c.worth {
+			if sure := b; b.Grants(8) != (sure.Grant(8, one(1)) > 0) {
+				t.Errorf("%s: Grants says %v for sequence %d", c.name, b.Grants(8), i)
+			}
 			if got := b.Grant(8, one(chance)); got != c.want[i] {
 				t.Errorf("%s: sequence %d gets %d, want %d", c.name, i, got, c.want[i])
 			}

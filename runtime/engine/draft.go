@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"tgi/runtime/draft"
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
@@ -30,25 +32,80 @@ func (e *Engine) beginDrafting(q *sequence, r Request, plug sample.Plugins) {
 	q.drafting = draft.NewSequence(e.speculation, from)
 }
 
-// draft gives the scheduler guesses for the sequences that it may plan one token for.
+// Guesses are asked for while nothing is computed, so that they hold up everyone's step.
+const (
+	// draftTime is what all of a step take together, but for the last one.
+	draftTime = time.Millisecond
+	// A guess that takes longer than dearGuess costs its sequence guesses for a step, and each further one for twice
+	// as many steps as the one before, up to maxRest.
+	dearGuess = draftTime / 8
+	maxRest   = 256
+)
+
+// draft gives the scheduler guesses for the sequences that it may plan one token for, as far as draftTime suffices:
+// where it does not, the next step begins with those that got none. Settings.Always knows no such bounds.
 func (e *Engine) draft() {
 	if e.Speculates() == 0 || len(e.active) == 0 {
 		return
 	}
 	room, rows := e.sched.DraftRooms()
 	budget := e.costs.Budget(rows)
-	for _, at := range room {
+	first, spent := e.draftFirst, time.Duration(0)
+	e.draftFirst = 0
+	for i := range room {
+		i = (first + i) % len(room)
+		at := room[i]
 		q := e.active[at.Seq]
 		if q.drafting == nil || q.inFlight != nil {
 			continue
 		}
+		if e.speculation.Always {
+			e.sched.Draft(at.Seq, q.guess(at.Room, e.shape.Vocab))
+			continue
+		}
+		if spent >= draftTime {
+			e.draftFirst = i
+			break
+		}
+		if q.rests() || !budget.Grants(min(at.Room, e.speculation.Tokens)) {
+			continue
+		}
+		began := time.Now()
 		guess := q.guess(at.Room, e.shape.Vocab)
+		took := time.Since(began)
+		spent += took
+		q.countGuess(took)
 		n := len(guess)
-		if !e.speculation.Always && n > 0 {
+		if n > 0 {
 			n = budget.Grant(n, q.drafting.Worth)
 		}
 		e.sched.Draft(at.Seq, guess[:n])
 	}
+}
+
+// guessRest is for how many steps a sequence is not asked for guesses, because they take long.
+type guessRest struct {
+	left int // of the rest
+	next int // how long the next one is, at least 1 after a dear guess
+}
+
+// rests reports whether the sequence is not asked in this step.
+func (r *guessRest) rests() bool {
+	if r.left == 0 {
+		return false
+	}
+	r.left--
+	return true
+}
+
+// countGuess begins a rest if a guess took long.
+func (r *guessRest) countGuess(took time.Duration) {
+	if took <= dearGuess {
+		r.next /= 2
+		return
+	}
+	r.next = min(max(2*r.next, 1), maxRest)
+	r.left = r.next
 }
 
 // guess returns guesses that the model and the sequence's mask know.

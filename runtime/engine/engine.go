@@ -151,6 +151,7 @@ type Engine struct {
 	pace         pace
 	costs        draft.Costs
 	drafts       DraftCounts // of the step
+	draftFirst   int         // the first of the sched.Rooms that is asked for guesses
 	active       map[*sched.Seq]*sequence
 	seqSteps     []*seqStep // of the step
 	ended        []*seqStep // whose events are to be handed out

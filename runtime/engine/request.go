@@ -65,7 +65,8 @@ type sequence struct {
 	begun     bool // it has an event
 	first     time.Duration
 
-	drafting *draft.Sequence // nil where nothing is drafted
+	drafting  *draft.Sequence // nil where nothing is drafted
+	guessRest                 // from guesses
 }
 
 // job is a request in the inbox of the step goroutine.

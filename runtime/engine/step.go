@@ -40,6 +40,9 @@ func (e *Engine) step() bool {
 			e.pace.observe(plan.DecodeRows, plan.PrefillTokens, t.picked.Sub(t.forward))
 		}
 		err = e.pick(plan, logits)
+		if err == nil && plan.PrefillTokens == 0 { // before user code is waited for: that is no cost of tokens
+			e.costs.Observe(plan.DecodeRows+plan.DraftTokens, time.Since(t.forward))
+		}
 	}
 	t.err = err
 	if err != nil {
@@ -47,9 +50,6 @@ func (e *Engine) step() bool {
 	} else {
 		e.awaitGuests(plan)
 		t.late = e.commit(plan)
-		if plan.PrefillTokens == 0 {
-			e.costs.Observe(plan.DecodeRows+plan.DraftTokens, time.Since(t.forward))
-		}
 	}
 	e.demand.set(0)
 	stats := e.recordStats(plan)

@@ -62,7 +62,8 @@ type QuickMasker interface {
 // Forcer is a Masker or a Processor that knows tokens which have to come next.
 type Forcer interface {
 	// Forced fills room with tokens that come after h, as far as they are known, and returns their number. The state
-	// does not change, and it takes about a millisecond at most. They need not be right: each is picked all the same.
+	// does not change, and it takes a fraction of a millisecond: all sequences wait for it. They need not be right:
+	// each is picked all the same.
 	Forced(h History, room []llm.Token) int
 }
 
@@ -70,7 +71,7 @@ type Forcer interface {
 type WalkingMasker interface {
 	Masker
 	// Admits returns how many of the first tokens it would accept one after the other, or fewer if that takes more than
-	// about a millisecond. The state does not change.
+	// a fraction of a millisecond. The state does not change.
 	Admits(tokens []llm.Token) int
 }
 

@@ -102,6 +102,30 @@ func TestDraftTraces(t *testing.T) {
 	}
 }
 
+// TestDraftsThatStayAreCharged: a client pays for each token of its text once, however it was computed, and not for
+// guesses that were wrong.
+func TestDraftsThatStayAreCharged(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		for right := range 5 {
+			s := newScheduler(t, Settings{}, Shape{Blocks: 100, BlockSize: 4, MaxLen: 400})
+			q := add(t, s, Job{Prompt: prompt(1, 3), MaxNew: 20})[0]
+			s.Commit(s.Plan(), []Result{{Tokens: []llm.Token{7}}})
+			s.Draft(q, []llm.Token{7, 7, 7, 7})
+			p := s.Plan()
+			r := Result{Tokens: append(slices.Clone(p.Rows[0].Drafts[:right]), 9)}
+			if late {
+				s.Commit(p, []Result{{Pending: true}})
+				s.Resolve(q, r)
+			} else {
+				s.Commit(p, []Result{r})
+			}
+			if want := 3 + 1 + right; q.spent != want {
+				t.Errorf("late %v, %d of 4 guesses right: %d tokens are charged, want %d", late, right, q.spent, want)
+			}
+		}
+	}
+}
+
 // TestRandomDrafts plays everything that a scheduler does at random, with drafts and rewinds.
 func TestRandomDrafts(t *testing.T) {
 	var all tally
