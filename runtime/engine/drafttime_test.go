@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,4 +92,26 @@ func TestNoGuessIsAskedForInVain(t *testing.T) {
 	if _, asked := guessSlowly(t, 1, 200, 8, dearGuess/2, dear); asked[0] < 1 || asked[0] > 20 {
 		t.Errorf("asked %d times in 200 steps", asked[0])
 	}
+}
+
+// TestWaitsAreNoCostOfTokens: how long a step waits for user code says nothing about what its tokens take.
+func TestWaitsAreNoCostOfTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newFake(64, 16, 256)
+		m.before = func(llm.Step) { time.Sleep(2 * time.Millisecond) }
+		e := byHand(t, m, Config{GuestWait: time.Second})
+		var opened atomic.Int64
+		r := endless(20)
+		r.Plugins = func(int) sample.Plugins {
+			s := &slowly{t: t, sleep: func() time.Duration { return 100 * time.Millisecond }, opened: &opened}
+			return s.wrap(newState().plugins(), "guest")
+		}
+		submit(t, e, t.Context(), r)
+		for e.step() {
+		}
+		e.costs.Observe(4, 20*time.Millisecond) // three tokens more cost 18 ms, and save 6 at most
+		if b := e.costs.Budget(1); b.Grants(3) {
+			t.Error("a step's wait counts as a cost of its token")
+		}
+	})
 }
