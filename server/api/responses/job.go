@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -262,7 +263,7 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) error {
 			return &generate.Invalid{Field: "starting_after", Msg: fmt.Sprintf(
 				"`starting_after` must be the number of an event. Given: %.20q", text)}
 		}
-		from = n + 1
+		from = min(n, math.MaxInt-1) + 1
 	}
 	streams := q.Get("stream") == "true"
 	id := r.PathValue("response_id")

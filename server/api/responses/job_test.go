@@ -3,9 +3,11 @@ package responses
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -151,5 +153,61 @@ func TestReplay(t *testing.T) {
 	rec.Events, rec.Longest = whole, 500 // as no server keeps them
 	if err := replay(w, request(1<<20), rec, 0); err != nil || w.events > 0 {
 		t.Errorf("with a longer line than the longest: %d events, %v", w.events, err)
+	}
+}
+
+// TestStartingAfter: the largest number is one behind all events, while a response runs and once it is over.
+func TestStartingAfter(t *testing.T) {
+	s, api := newServer(slow(), &generatetest.Chat{})
+	object(t, ask(s, http.MethodPost, path, long+`,"background":true}`))
+	target := fmt.Sprintf("%s/resp_A1?stream=true&starting_after=%d", path, math.MaxInt)
+	for _, when := range []string{"running", "over"} {
+		if rec := ask(s, http.MethodGet, target, ""); rec.Code != http.StatusOK || rec.Body.Len() != 0 {
+			t.Errorf("%s: %d %q, want an empty stream", when, rec.Code, rec.Body)
+		}
+		api.settle()
+	}
+}
+
+// counted is a store that counts what is read.
+type counted struct {
+	store.Store
+	reads int
+}
+
+func (s *counted) Get(ctx context.Context, o store.Owner, id string) ([]byte, error) {
+	s.reads++
+	return s.Store.Get(ctx, o, id)
+}
+
+// TestReferences: a response is read once however many of its items a request refers to, and each takes room.
+func TestReferences(t *testing.T) {
+	_, api := newServer(&generatetest.Engine{}, &generatetest.Chat{})
+	kept := &counted{Store: api.options.Store}
+	api.options.Store = kept
+	one := fmt.Sprintf(`{"id":"msg_A1_i0","type":"message","role":"user","content":%q}`, strings.Repeat("x", 1000))
+	rec := &record{Response: []byte(`{"status":"completed","output":[]}`), Input: []json.RawMessage{[]byte(one)}}
+	if err := api.put(t.Context(), store.Owner{}, "resp_A1", rec); err != nil {
+		t.Fatal(err)
+	}
+	room := int64(0)
+	ctx := generate.WithRoom(t.Context(), func(n int64) error {
+		room += n
+		return nil
+	})
+	c := &call{}
+	for range 50 {
+		c.input = append(c.input, item{kind: kindReference, id: "msg_A1_i0"})
+	}
+	if err := api.resolve(ctx, store.Owner{}, c); err != nil {
+		t.Fatal(err)
+	}
+	if kept.reads != 1 || room < 50*1000*itemCopies {
+		t.Errorf("%d reads, room of %d bytes, want 1 and %d", kept.reads, room, 50*1000*itemCopies)
+	}
+	for i := range c.input {
+		if c.input[i].kind == kindReference {
+			t.Fatal("a reference was left")
+		}
 	}
 }

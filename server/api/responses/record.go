@@ -176,44 +176,62 @@ func (a *API) resolve(ctx context.Context, o store.Owner, c *call) (err error) {
 	if c.context, err = a.history(ctx, o, c.previous); err != nil {
 		return err
 	}
+	kept := map[string]map[string]json.RawMessage{} // the items of each response that is referred to, by id
 	for i := range c.input {
 		if c.input[i].kind != kindReference {
 			continue
 		}
-		if c.input[i], err = a.item(ctx, o, c.input[i].id); err != nil {
+		id := c.input[i].id
+		items, ok := kept[core(id)]
+		if !ok {
+			if items, err = a.items(ctx, o, "resp_"+core(id)); err != nil {
+				return err
+			}
+			kept[core(id)] = items
+		}
+		raw, ok := items[id]
+		if !ok {
+			return refused(http.StatusNotFound, "not_found", "input",
+				"Item with id '%.100s' not found. Items are kept with "+
+					"their responses, where `store` is not false.", id)
+		}
+		if err := generate.TakeRoom(ctx, itemCopies*int64(len(raw))); err != nil {
 			return err
 		}
+		found, err := parse([]json.RawMessage{raw})
+		if err != nil {
+			return err
+		}
+		c.input[i] = found[0]
 	}
 	return nil
 }
 
-// item returns an item that was kept with its response. Its id says which.
-func (a *API) item(ctx context.Context, o store.Owner, id string) (item, error) {
-	absent := refused(http.StatusNotFound, "not_found", "input",
-		"Item with id '%.100s' not found. Items are kept with "+
-			"their responses, where `store` is not false.", id)
-	rec, err := a.load(ctx, o, "resp_"+core(id))
+// itemCopies is how often an item that is referred to is in memory until it is a prompt: as JSON, as a message, and
+// in what the template is given.
+const itemCopies = 4
+
+// items returns the items that were kept with a response, by their ids; none if it is not there.
+func (a *API) items(ctx context.Context, o store.Owner, id string) (map[string]json.RawMessage, error) {
+	rec, err := a.load(ctx, o, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return item{}, absent
+		return nil, nil
 	}
 	if err != nil {
-		return item{}, err
+		return nil, err
 	}
 	_, output, err := rec.output()
 	if err != nil {
-		return item{}, err
+		return nil, err
 	}
+	all := map[string]json.RawMessage{}
 	for _, raw := range append(rec.Input, output...) {
 		var one struct{ ID string }
-		if json.Unmarshal(raw, &one) == nil && one.ID == id {
-			found, err := parse([]json.RawMessage{raw})
-			if err != nil {
-				return item{}, err
-			}
-			return found[0], nil
+		if json.Unmarshal(raw, &one) == nil && all[one.ID] == nil {
+			all[one.ID] = raw
 		}
 	}
-	return item{}, absent
+	return all, nil
 }
 
 // known is load for a response that a path names.
