@@ -21,7 +21,7 @@ type Spin int
 const (
 	// SpinAuto spins if there are more than 4 threads and no CPU quota.
 	SpinAuto Spin = iota
-	// SpinOn is faster on an idle machine, and much slower on a busy one.
+	// SpinOn spins for spinTime at most: faster on a quiet machine, and slower on a busy one.
 	SpinOn
 	// SpinOff lets idle threads sleep.
 	SpinOff

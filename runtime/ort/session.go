@@ -101,9 +101,9 @@ func openSession(path string, o sessionOptions) (*session, error) {
 
 // configure fills the options.
 func configure(so *binding.SessionOptions, o sessionOptions) error {
-	spin := "0"
+	spin, duration := "0", "0"
 	if o.spin {
-		spin = "1"
+		spin, duration = "1", strconv.FormatInt(spinTime.Microseconds(), 10)
 	}
 	return errors.Join(
 		so.SetIntraOpNumThreads(o.threads),
@@ -113,6 +113,7 @@ func configure(so *binding.SessionOptions, o sessionOptions) error {
 		// Shapes change with every step, so memory patterns would never be reused.
 		so.SetMemPattern(false),
 		so.AddSessionConfigEntry("session.intra_op.allow_spinning", spin),
+		so.AddSessionConfigEntry("session.intra_op.spin_duration_us", duration),
 		// Weights are allocated separately, so they do not round up the arena.
 		so.AddSessionConfigEntry("session.use_device_allocator_for_initializers", "1"),
 		so.AddSessionConfigEntry("session.record_ep_graph_assignment_info", strconv.Itoa(int(flag(o.record)))),

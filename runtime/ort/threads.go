@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Threads returns the default number of threads of a step: the CPUs available to this process,
@@ -20,6 +21,11 @@ func Threads() int {
 	}
 	return max(n, 1)
 }
+
+// spinTime is how long a thread looks for work before it sleeps, if it spins at all: longer than nearly all waits
+// within a step. ONNX Runtime's own default is a million pauses, which is no faster on a quiet machine, and
+// takes several times as much of a busy one.
+const spinTime = 20 * time.Microsecond
 
 // spinByDefault reports whether idle threads should spin: not with few CPUs, and not under a
 // quota, which spinning would use up.

@@ -180,7 +180,7 @@ type Runtime struct {
 	ORTLib string `toml:"ort_lib"`
 	// Threads compute; 0 is one per core that the process may use.
 	Threads int `toml:"threads"`
-	// Spin is whether waiting threads burn their core: auto, on or off.
+	// Spin is whether waiting threads spin for a moment before they sleep: auto, on or off.
 	Spin string `toml:"spin"`
 	// KVMemory is the size of the key/value cache; 0 derives it.
 	KVMemory Size `toml:"kv_memory"`
