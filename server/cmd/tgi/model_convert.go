@@ -23,8 +23,8 @@ func newModelConvert() *cobra.Command {
 		Use: "convert [ID|DIR]", Short: "Convert a model as its first start would, and compare the result",
 		Args: atMost(1),
 		Long: `Convert a model to the weights that the settings choose, into the cache of "tgi serve", and say how its predictions on
-a fixed text agree with the precision of its files. A model that was converted before is compared again. Without a model:
-the one of the settings.`,
+a fixed text agree with the precision of its files. A model that was converted before is compared again; one that
+embeds or ranks is converted only. Without a model: the one of the settings.`,
 		Example: "  tgi model convert org/name --weights int4",
 		RunE: func(cmd *cobra.Command, words []string) error {
 			cfg, err := conversionAsked(flags, words)
