@@ -194,19 +194,23 @@ func TestImagesComputedWhole(t *testing.T) {
 	tight, _ := openSeeing(t, "gemma3", func(c *config.Config) {
 		c.Limits.MaxBatchPrefillTokens, c.Limits.MaxTotalTokens, c.Limits.MaxBatchTotalTokens = 7, 160, 480
 	})
-	var wg sync.WaitGroup
-	for range 3 {
-		for key, text := range want {
-			wg.Go(func() {
-				got := fmt.Sprint(tight.chatImages(t, body(g.Runs[key[0]], settings[key[1]])).Choices)
-				if got != text {
-					t.Errorf("run %d with %q: %s, want %s", key[0], settings[key[1]], got, text)
-				}
-			})
+	// Which sequences meet is chance: rounds go on until one stepped back.
+	preempted := func() int { return int(tight.defaultModel().engine.Stats().Preempted) }
+	for round := 0; round < 20 && preempted() == 0; round++ {
+		var wg sync.WaitGroup
+		for range 3 {
+			for key, text := range want {
+				wg.Go(func() {
+					got := fmt.Sprint(tight.chatImages(t, body(g.Runs[key[0]], settings[key[1]])).Choices)
+					if got != text {
+						t.Errorf("run %d with %q: %s, want %s", key[0], settings[key[1]], got, text)
+					}
+				})
+			}
 		}
+		wg.Wait()
 	}
-	wg.Wait()
-	if tight.defaultModel().engine.Stats().Preempted == 0 {
+	if preempted() == 0 {
 		t.Error("no sequence stepped back")
 	}
 	inputs := `{"inputs":"![](` + dataURI(t, [3]int{20, 20, 1}) + `)","parameters":{"max_new_tokens":2,%s}}`
