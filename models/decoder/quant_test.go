@@ -233,9 +233,12 @@ func TestRoundingOfActivations(t *testing.T) {
 				t.Logf("largest difference %.3f, %v", distance(got, want), &a)
 				limit, kl := 0.02, a.KL()
 				if ck.Config.Experts.N > 0 {
-					// Rounding may choose another expert. Where experts' outputs are scaled, one such position may
-					// weigh more than all others together: the worst one is left out.
-					limit, kl = 0.05, (kl*float64(a.Positions)-worst)/float64(a.Positions-1)
+					limit = 0.05 // rounding may choose another expert
+				}
+				if name == "glm4-moe-lite" && w == models.Int8 {
+					// One of its positions is far off and all others are within 0.01, as when another expert is chosen;
+					// that it is this was not traced. The limit is that of dense models for the others.
+					limit, kl = 0.02, (kl*float64(a.Positions)-worst)/float64(a.Positions-1)
 				}
 				if kl > limit {
 					t.Errorf("rounding changes the distributions: %v", &a)
