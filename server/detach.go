@@ -2,25 +2,42 @@ package server
 
 import (
 	"context"
+	"net/http"
 
 	"tgi/runtime/llm"
 )
 
 // stay is what the server holds for a request.
 type stay struct {
-	server *Server
-	held   *holding
+	server    *Server
+	held      *holding
+	operation *operation // nil for a route that is open to all
 	// kept says that work behind the handler holds it now.
 	kept bool
 }
 
 type stayKey struct{}
 
-// leave ends the stay when the handler has returned.
-func (s *stay) leave() {
+// leave ends the stay when the handler of the request of ctx has returned, and replied with status.
+func (s *stay) leave(ctx context.Context, status int) {
 	if !s.kept {
 		s.held.release()
+		s.end(ctx, status)
 	}
+}
+
+// end tells metrics and traces how the request went.
+func (s *stay) end(ctx context.Context, status int) {
+	if s.operation == nil {
+		return
+	}
+	v, _ := ctx.Value(requestLogKey{}).(*requestLog)
+	if v == nil {
+		v = &requestLog{}
+	}
+	s.operation.socket = status == http.StatusSwitchingProtocols
+	s.operation.observe(ctx, s.server.options.Metrics, s.server.options.Tracer, status, v.err)
+	s.server.options.Tracer.end(ctx, status)
 }
 
 // Detach lets the work of the request of ctx go on when its handler has returned and its client has left. The context
@@ -51,6 +68,7 @@ func Detach(ctx context.Context) (detached context.Context, cancel context.Cance
 		close(done)
 		cancel(nil)
 		s.held.release()
+		s.end(detached, http.StatusOK)
 		s.server.gate.leave()
 	}, nil
 }

@@ -38,6 +38,8 @@ type Metrics struct {
 	joined                          *prometheus.CounterVec
 	promptTokens, cachedTokens      prometheus.Counter
 	preempted, late, satOut         prometheus.Counter
+
+	genAI genAIMetrics
 }
 
 // NewMetrics returns metrics that steps can be reported to; Watch adds those of
@@ -45,6 +47,7 @@ type Metrics struct {
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.addSteps()
+	m.addGenAI()
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/gorilla/mux"
 
@@ -28,6 +29,8 @@ type Route struct {
 	Path string
 	// Scope says whom it serves.
 	Scope Scope
+	// Operation is what it wants of a model, for metrics and traces; "" leaves it to what its handler does with one.
+	Operation Operation
 	// BodyLimit bounds the body in bytes; 0 is server.payload_limit.
 	BodyLimit int64
 	// Handle replies, or returns an error before it wrote anything.
@@ -231,15 +234,19 @@ func (s *Server) handle(route Route) http.Handler {
 			}
 			defer s.gate.leave()
 			r = s.options.Tracer.begin(r, route.Path)
-			defer func() { s.options.Tracer.end(r.Context(), statusOf(w)) }()
 		}
 		for name, value := range mux.Vars(r) {
 			r.SetPathValue(name, value)
 		}
 		held := &holding{from: &s.texts}
 		here := &stay{server: s, held: held}
-		defer here.leave()
-		r = r.WithContext(context.WithValue(generate.WithRoom(r.Context(), held.take), stayKey{}, here))
+		ctx := context.WithValue(generate.WithRoom(r.Context(), held.take), stayKey{}, here)
+		if !route.Scope.open() {
+			here.operation = &operation{began: time.Now(), name: route.Operation}
+			ctx = context.WithValue(ctx, operationKey{}, here.operation)
+		}
+		r = r.WithContext(ctx)
+		defer func() { here.leave(r.Context(), statusOf(w)) }()
 		r.Body = &budgetedBody{ReadCloser: http.MaxBytesReader(w, r.Body, limit), holding: held}
 		if err := route.Handle(w, r); err != nil {
 			Note(r.Context(), err)

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -17,10 +16,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
-	"tgi/runtime/engine"
-	"tgi/runtime/llm"
 	"tgi/server/config"
-	"tgi/server/generate"
 )
 
 // Tracer makes traces of requests and sends them to an OpenTelemetry collector,
@@ -28,11 +24,12 @@ import (
 // does not take in time is dropped. The nil Tracer makes none. It is safe for
 // concurrent use.
 //
-// A request is a span with one child for each of the stages of TGI, under its
-// names and with its fields.
+// A request is a span with TGI's fields and with children: one for each call of a model, as OpenTelemetry's GenAI
+// conventions have it, and one for each of the stages of TGI, under its names.
 type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
+	content  bool // spans hold what was said
 }
 
 // NewTracer returns the tracer of c, nil without an endpoint. It must be closed.
@@ -54,7 +51,7 @@ func NewTracer(c config.Trace, version string, log *slog.Logger) (*Tracer, error
 		sdk.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", c.OTLPServiceName), attribute.String("service.version", version))),
 	)
-	return &Tracer{provider, provider.Tracer("tgi/server")}, nil
+	return &Tracer{provider, provider.Tracer("tgi/server"), c.Content}, nil
 }
 
 // Close sends what is left, until ctx ends. The Tracer makes no traces after it.
@@ -69,9 +66,8 @@ func (t *Tracer) Close(ctx context.Context) error {
 type requestTrace struct {
 	began time.Time
 	span  trace.Span // nil while it is not recorded
-
-	mu          sync.Mutex
-	engineSpans []*engineSpan
+	// described: the span has the fields of TGI's spans, which are those of the first call of a model.
+	described bool
 }
 
 // begin starts the trace of a request for a route, or continues its caller's
@@ -108,122 +104,41 @@ func (t *Tracer) end(ctx context.Context, status int) {
 			span.SetStatus(codes.Error, v.err.Error())
 		}
 	}
-	v.trace.mu.Lock()
-	defer v.trace.mu.Unlock()
-	for _, p := range v.trace.engineSpans {
-		t.stages(ctx, v.trace.began, p)
-	}
-	if len(v.trace.engineSpans) > 0 {
-		span.SetAttributes(v.trace.engineSpans[0].fields(v.trace.began)...)
-	}
 	span.End()
 }
 
-// engineSpan records one request in the engine.
-type engineSpan struct {
-	params    llm.Params
-	submitted time.Time
-
-	mu     sync.Mutex
-	queued time.Duration
-	last   time.Time // of the latest token; zero for none
-	most   int       // tokens of the longest sequence
-	counts []int     // tokens of each sequence
-}
-
-// stages makes a span of each stage of p.
-func (t *Tracer) stages(ctx context.Context, began time.Time, p *engineSpan) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// stages makes a span of each stage of c, under TGI's names.
+func (t *Tracer) stages(ctx context.Context, began time.Time, c *modelCall) {
 	stage := func(name string, from, to time.Time) {
 		_, span := t.tracer.Start(ctx, name, trace.WithTimestamp(from))
 		span.End(trace.WithTimestamp(to))
 	}
-	stage("validation", began, p.submitted)
-	if p.last.IsZero() {
-		stage("queue", p.submitted, time.Now())
+	stage("validation", began, c.submitted)
+	if c.last.IsZero() {
+		stage("queue", c.submitted, time.Now())
 		return
 	}
-	started := p.submitted.Add(p.queued)
-	stage("queue", p.submitted, started)
-	stage("inference", started, p.last)
+	started := c.submitted.Add(c.queued)
+	stage("queue", c.submitted, started)
+	stage("inference", started, c.last)
 }
 
 // fields are those of TGI's spans, in its form.
-func (p *engineSpan) fields(began time.Time) []attribute.KeyValue {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	settings := p.params
+func (c *modelCall) fields(began time.Time) []attribute.KeyValue {
+	settings := c.params
 	settings.Stop, settings.LogitBias = nil, nil // the first are a user's words
 	all := []attribute.KeyValue{
 		attribute.String("parameters", fmt.Sprintf("%+v", settings)),
-		attribute.String("seed", strconv.FormatUint(p.params.Seed, 10)),
-		attribute.String("validation_time", p.submitted.Sub(began).String()),
+		attribute.String("seed", strconv.FormatUint(c.params.Seed, 10)),
+		attribute.String("validation_time", c.submitted.Sub(began).String()),
 	}
-	if p.last.IsZero() {
+	if c.last.IsZero() {
 		return all
 	}
-	inference := max(0, p.last.Sub(p.submitted)-p.queued)
+	inference := max(0, c.last.Sub(c.submitted)-c.queued)
 	return append(all,
-		attribute.String("total_time", p.last.Sub(began).String()),
-		attribute.String("queue_time", p.queued.String()),
+		attribute.String("total_time", c.last.Sub(began).String()),
+		attribute.String("queue_time", c.queued.String()),
 		attribute.String("inference_time", inference.String()),
-		attribute.String("time_per_token", (inference/time.Duration(max(1, p.most))).String()))
-}
-
-// Engine returns e, with the stages of traced requests recorded; other requests pass
-// through unchanged.
-func (t *Tracer) Engine(e generate.Engine) generate.Engine {
-	if t == nil {
-		return e
-	}
-	return watched{e}
-}
-
-type watched struct{ generate.Engine }
-
-// Submit implements generate.Engine.
-func (w watched) Submit(ctx context.Context, r engine.Request) (generate.Stream, error) {
-	v, _ := ctx.Value(requestLogKey{}).(*requestLog)
-	if v == nil || v.trace.span == nil {
-		return w.Engine.Submit(ctx, r)
-	}
-	p := &engineSpan{params: r.Params, submitted: time.Now()}
-	s, err := w.Engine.Submit(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	v.trace.mu.Lock()
-	v.trace.engineSpans = append(v.trace.engineSpans, p)
-	v.trace.mu.Unlock()
-	return &watchedStream{s, p}, nil
-}
-
-type watchedStream struct {
-	generate.Stream
-	span *engineSpan
-}
-
-// Next implements generate.Stream.
-func (s *watchedStream) Next(ctx context.Context) (generate.Event, error) {
-	e, err := s.Stream.Next(ctx)
-	if err == nil {
-		s.span.record(e)
-	}
-	return e, err
-}
-
-// record notes an event. Its index may be any: a beam search has more sequences in the end than it begins with.
-func (p *engineSpan) record(e generate.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if e.Index == 0 {
-		p.queued = e.Timings.Queued
-	}
-	p.last = time.Now()
-	if more := e.Index + 1 - len(p.counts); more > 0 {
-		p.counts = append(p.counts, make([]int, more)...)
-	}
-	p.counts[e.Index]++
-	p.most = max(p.most, p.counts[e.Index])
+		attribute.String("time_per_token", (inference/time.Duration(max(1, c.most()))).String()))
 }

@@ -61,7 +61,7 @@ func traced(t *testing.T, c config.Trace, log *slog.Logger) (s *server.Server, f
 	if err != nil {
 		t.Fatal(err)
 	}
-	svc := generate.New(tracer.Engine(&generatetest.Engine{Script: generatetest.Echo}), generatetest.Words{},
+	svc := generate.New(server.Engine("small", &generatetest.Engine{Script: generatetest.Echo}), generatetest.Words{},
 		generatetest.Limits(), nil)
 	s = newServer(routes{
 		"/go": func(w http.ResponseWriter, r *http.Request) error {
@@ -94,7 +94,7 @@ func TestTraceOfBeams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := tracer.Engine(&generatetest.Engine{Script: func(r engine.Request) []engine.Event {
+	e := server.Engine("small", &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
 		var events []engine.Event
 		for i := range 2 {
 			events = append(events, generatetest.Sequence(r, i, llm.FinishLength, generate.Token{Text: " x"})...)
@@ -168,7 +168,7 @@ func TestTraces(t *testing.T) {
 		}
 		byName[one.Name] = one
 	}
-	if len(c.spans) != 5 || len(byName) != 5 {
+	if len(c.spans) != 6 || len(byName) != 6 {
 		t.Fatalf("got %d spans: %v", len(c.spans), byName)
 	}
 	request := byName["POST /go"]

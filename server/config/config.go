@@ -212,6 +212,9 @@ type Trace struct {
 	// SampleRatio is the share of requests that are traced, of those that no
 	// caller has decided about.
 	SampleRatio float64 `toml:"sample_ratio"`
+	// Content puts what was said into the traces of generation: messages, tools' results and replies, up to 64 KiB of
+	// each.
+	Content bool `toml:"content"`
 }
 
 // Log says what to log.

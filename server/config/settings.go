@@ -133,6 +133,8 @@ var settings = append([]setting{
 		func(c *Config) any { return &c.Trace.OTLPServiceName }, nil},
 	{"trace-sample-ratio", "trace.sample_ratio", "share of requests that are traced",
 		func(c *Config) any { return &c.Trace.SampleRatio }, nil},
+	{"trace-content", "trace.content", "put what conversations said into traces",
+		func(c *Config) any { return &c.Trace.Content }, nil},
 	{"log-level", "log.level", "debug, info, warn or error", func(c *Config) any { return logLevel{&c.Log.Level} },
 		nil},
 	{"json-output", "log.format", "log JSON", func(c *Config) any { return jsonOutput{&c.Log.Format} }, nil},

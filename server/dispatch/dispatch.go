@@ -14,14 +14,18 @@ const pathName = "model_name"
 // The handler defers release: the model is held until the last byte of a stream or of
 // a socket is written.
 func Use(models Models, r *http.Request, body string) (m *Model, release func(), err error) {
-	ctx := r.Context()
-	if name := queried(r); name != "" {
-		return models.Use(ctx, name)
+	name := queried(r)
+	if path := r.PathValue(pathName); name == "" && path != "" && models.Has(path) {
+		name = path
 	}
-	if name := r.PathValue(pathName); name != "" && models.Has(name) {
-		return models.Use(ctx, name)
+	if name == "" {
+		name = body
 	}
-	return models.Use(ctx, body)
+	m, release, err = models.Use(r.Context(), name)
+	if err == nil {
+		server.NoteModel(r.Context(), name, m.ID)
+	}
+	return m, release, err
 }
 
 // UseEmbedder is Use for models of some tasks.
@@ -30,7 +34,11 @@ func UseEmbedder(models Embedders, r *http.Request, body string, tasks ...server
 	if name := queried(r); name != "" {
 		body = name
 	}
-	return models.UseEmbedder(r.Context(), body, tasks...)
+	m, release, err = models.UseEmbedder(r.Context(), body, tasks...)
+	if err == nil {
+		server.NoteModel(r.Context(), body, m.ID)
+	}
+	return m, release, err
 }
 
 // Task is what the model does that r and its body name.

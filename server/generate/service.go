@@ -143,6 +143,7 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 	run.Request.Checked = time.Since(run.began)
 	s.observe.Checked(run.Request)
 	r := &run.Request
+	ctx = context.WithValue(ctx, draftKey{}, d)
 	run.stream, err = s.engine.Submit(ctx, engine.Request{Prompt: r.Prompt, Params: r.Params, N: r.begun(),
 		Plugins: run.sequence, Cancel: run.cancel, Client: run.client, Adapter: run.adapter.ID, Salt: run.adapter.Salt,
 		Embeddings: embeddings, Prediction: r.prediction})
@@ -151,6 +152,14 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 	}
 	run.submitted = time.Now()
 	return nil
+}
+
+type draftKey struct{}
+
+// DraftOf returns the draft that Engine.Submit is called for with ctx; nil where it is called for none.
+func DraftOf(ctx context.Context) *Draft {
+	d, _ := ctx.Value(draftKey{}).(*Draft)
+	return d
 }
 
 // work calls f while fewer than Limits.Workers others do, on the goroutine of

@@ -119,7 +119,7 @@ func openResponses(c config.Responses, log *slog.Logger) (responsestore.Store, e
 // service returns what runs a model's requests of every API.
 func (s *loadedModel) service(cfg config.Config, f *manager) *generate.Service {
 	l := s.limits
-	svc := generate.New(f.boot.tracer.Engine(generate.On(s.engine)), s.tokenizer, generate.Limits{
+	svc := generate.New(server.Engine(string(s.id), generate.On(s.engine)), s.tokenizer, generate.Limits{
 		MaxConcurrent: l.MaxConcurrentRequests,
 		MaxBestOf:     l.MaxBestOf, MaxStop: l.MaxStopSequences, MaxTopN: l.MaxTopNTokens,
 		MaxInput: l.MaxInputTokens, MaxTotal: l.MaxTotalTokens,

@@ -70,11 +70,23 @@ func (f *manager) startEmbedder(ctx context.Context, id library.ID, cfg config.C
 		Workers: cfg.Limits.ValidationWorkers, BatchTokens: cfg.Embeddings.MaxBatchTokens,
 		Truncate: cfg.Embeddings.AutoTruncate, Vocab: src.desc.Config.Vocab}
 	e.serves = &dispatch.Embedder{ID: string(id), DType: string(e.built.Weights),
-		Service: embeddings.New(embedderModel(src.desc), e.batcher, in.tokenizer, l, server.ClientID)}
+		Service: embeddings.New(embedderModel(src.desc),
+			server.Runner(string(id), operation(e.task), e.batcher), in.tokenizer, l, server.ClientID)}
 	if info, err := f.library.Describe(id); err == nil && info.Origin != nil {
 		e.serves.Revision = info.Origin.Revision
 	}
 	return e, nil
+}
+
+// operation names what a model for a task does.
+func operation(t server.Task) server.Operation {
+	switch t {
+	case server.Reranks:
+		return server.Rerank
+	case server.Classifies:
+		return server.Classify
+	}
+	return server.Embeddings
 }
 
 // embedderOptions describes a built model to ONNX Runtime.

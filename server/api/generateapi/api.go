@@ -49,8 +49,10 @@ func New(o Options) *API {
 // Routes implements server.API.
 func (a *API) Routes() []server.Route {
 	routes := []server.Route{
-		{Method: http.MethodPost, Path: "/api/generate-one", Handle: a.one, Refuse: refuseRoute},
-		{Method: http.MethodPost, Path: "/api/generate-batch", Handle: a.batch, Refuse: refuseRoute},
+		{Method: http.MethodPost, Path: "/api/generate-one", Operation: server.TextCompletion, Handle: a.one,
+			Refuse: refuseRoute},
+		{Method: http.MethodPost, Path: "/api/generate-batch", Operation: server.TextCompletion, Handle: a.batch,
+			Refuse: refuseRoute},
 		{Method: http.MethodGet, Path: "/api/ws", Handle: a.socket, Refuse: refuseRoute},
 	}
 	for _, method := range []string{http.MethodPost, http.MethodGet} {

@@ -23,7 +23,8 @@ func New(models dispatch.Models) *API { return &API{models: models, name: rand.T
 // Routes implements server.API.
 func (a *API) Routes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodPost, Path: "/v1/messages", Handle: a.handle(true, a.create), Refuse: refuse},
+		{Method: http.MethodPost, Path: "/v1/messages", Operation: server.Chat, Handle: a.handle(true, a.create),
+			Refuse: refuse},
 		{Method: http.MethodPost, Path: "/v1/messages/count_tokens", Handle: a.handle(false, a.count), Refuse: refuse},
 	}
 }

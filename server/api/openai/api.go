@@ -41,8 +41,9 @@ func New(o Options) *API {
 // Routes implements server.API.
 func (a *API) Routes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodPost, Path: "/v1/chat/completions", Handle: read(a.Chat), Refuse: a.refuser(&chatForm)},
-		{Method: http.MethodPost, Path: "/v1/completions", Handle: read(a.Complete),
+		{Method: http.MethodPost, Path: "/v1/chat/completions", Operation: server.Chat, Handle: read(a.Chat),
+			Refuse: a.refuser(&chatForm)},
+		{Method: http.MethodPost, Path: "/v1/completions", Operation: server.TextCompletion, Handle: read(a.Complete),
 			Refuse: a.refuser(&completionForm)},
 	}
 }

@@ -53,7 +53,7 @@ const (
 // Routes implements server.API.
 func (a *API) Routes() []server.Route {
 	routes := []server.Route{
-		{Method: http.MethodPost, Path: path, Handle: a.create},
+		{Method: http.MethodPost, Path: path, Operation: server.Chat, Handle: a.create},
 		{Method: http.MethodPost, Path: path + "/input_tokens", Handle: a.inputTokens},
 		{Method: http.MethodGet, Path: one, Handle: a.get},
 		{Method: http.MethodDelete, Path: one, Handle: a.delete},

@@ -40,21 +40,21 @@ func New(o Options) *API { return &API{options: o, name: rand.Text} }
 
 // Routes implements server.API.
 func (a *API) Routes() []server.Route {
-	route := func(path string, serve handler, refuse refuser) server.Route {
-		return server.Route{Method: http.MethodPost, Path: path, Refuse: refuse, Handle: read(serve)}
+	route := func(path string, o server.Operation, serve handler, refuse refuser) server.Route {
+		return server.Route{Method: http.MethodPost, Path: path, Operation: o, Refuse: refuse, Handle: read(serve)}
 	}
 	return []server.Route{
-		route("/v1/embeddings", a.embeddings, refuseOpenAI),
-		route("/embeddings", a.embeddings, refuseOpenAI),
-		route("/v1/rerank", a.rerankV1, refuseRerank),
-		route("/v2/rerank", a.rerankV2, refuseRerank),
-		route("/embed", a.embed, refuseTEI),
-		route("/embed_all", a.embedAll, refuseTEI),
-		route("/embed_sparse", a.embedSparse, refuseTEI),
-		route("/rerank", a.rerank, refuseTEI),
-		route("/predict", a.predict, refuseTEI),
-		route("/similarity", a.similarity, refuseTEI),
-		route("/decode", a.decode, refuseTEI),
+		route("/v1/embeddings", server.Embeddings, a.embeddings, refuseOpenAI),
+		route("/embeddings", server.Embeddings, a.embeddings, refuseOpenAI),
+		route("/v1/rerank", server.Rerank, a.rerankV1, refuseRerank),
+		route("/v2/rerank", server.Rerank, a.rerankV2, refuseRerank),
+		route("/embed", server.Embeddings, a.embed, refuseTEI),
+		route("/embed_all", server.Embeddings, a.embedAll, refuseTEI),
+		route("/embed_sparse", server.Embeddings, a.embedSparse, refuseTEI),
+		route("/rerank", server.Rerank, a.rerank, refuseTEI),
+		route("/predict", server.Classify, a.predict, refuseTEI),
+		route("/similarity", server.Embeddings, a.similarity, refuseTEI),
+		route("/decode", "", a.decode, refuseTEI),
 	}
 }
 

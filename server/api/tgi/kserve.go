@@ -32,7 +32,8 @@ func (a *API) kserveRoutes() []server.Route {
 		{Method: http.MethodGet, Path: kserveReady, Scope: server.Open, Handle: a.kserveReady},
 		{Method: http.MethodGet, Path: kserveVersion, Scope: server.Models, Handle: a.kserveModel},
 		{Method: http.MethodGet, Path: kserveVersion + "/ready", Scope: server.Open, Handle: a.kserveReady},
-		{Method: http.MethodPost, Path: kserveVersion + "/infer", Handle: a.in(a.infer)},
+		{Method: http.MethodPost, Path: kserveVersion + "/infer", Operation: server.TextCompletion,
+			Handle: a.in(a.infer)},
 	}
 }
 

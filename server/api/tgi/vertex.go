@@ -85,7 +85,8 @@ func (a *API) vertexRoutes(routes []server.Route) (extra []server.Route) {
 		return slices.ContainsFunc(routes, func(r server.Route) bool { return r.Method == method && r.Path == path })
 	}
 	if path := a.options.PredictRoute; path != "" && !served(http.MethodPost, path) {
-		extra = append(extra, server.Route{Method: http.MethodPost, Path: path, Handle: a.in(a.vertex)})
+		extra = append(extra, server.Route{Method: http.MethodPost, Path: path, Operation: server.TextCompletion,
+			Handle: a.in(a.vertex)})
 	}
 	if path := a.options.HealthRoute; path != "" && !served(http.MethodGet, path) &&
 		!slices.Contains(server.Probes(), path) && path != "/metrics" {
