@@ -289,6 +289,7 @@ func (e *Engine) resumeParked() {
 		}
 		e.collect(n)
 		e.sched.Resolve(n.q.seq, e.applyPick(n, at))
+		e.rewind(n)
 	}
 	e.emit()
 }

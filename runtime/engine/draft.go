@@ -23,6 +23,9 @@ func (e *Engine) beginDrafting(q *sequence, r Request, plug sample.Plugins) {
 	}
 	from := [draft.Sources]draft.Drafter{draft.Repeated: new(draft.Lookup)}
 	from[draft.Forced], from[draft.Plugin] = q.chain.Drafters()
+	if from[draft.Plugin] == nil && q.guards != nil {
+		from[draft.Plugin] = q.chain.Inserted()
+	}
 	if plug.Drafter != nil {
 		from[draft.Plugin] = plug.Drafter
 	}

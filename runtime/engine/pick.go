@@ -44,6 +44,7 @@ type pickTask struct {
 	drafted []llm.Token
 	picks   []picked
 	out     []llm.Token // their tokens
+	cut     int         // how many tokens of the output a guard left; -1 for all
 
 	e        *Engine
 	search   *search // nil without one
@@ -76,7 +77,10 @@ func (q *sequence) begin(e *Engine, s *sched.Seq, drafts []llm.Token) *seqStep {
 	}
 	t, n := q.task, q.ownStep
 	*t = pickTask{chain: q.chain, history: historyOf(s), asked: t.asked[:0], rows: t.rows[:0], e: e, q: q,
-		drafts: drafts, drafted: s.Drafted(len(drafts)), picks: t.picks[:0], out: t.out}
+		drafts: drafts, drafted: s.Drafted(len(drafts)), picks: t.picks[:0], out: t.out, cut: -1}
+	if q.guards != nil {
+		q.guards.given = q.guards.given[:0]
+	}
 	*n = seqStep{e: e, q: q, tasks: append(n.tasks[:0], t), events: n.events[:0]}
 	n.left = 1
 	if len(q.guests) > 0 {
@@ -247,7 +251,7 @@ func (t *pickTask) draw() {
 		if len(t.asked) > 0 {
 			p, decided, err := t.chain.PickReduced(t.history, t.reduced)
 			if t.more = !decided; decided && err == nil {
-				t.add(p)
+				_, err = t.add(p)
 			}
 			return err
 		}
@@ -268,21 +272,27 @@ func (t *pickTask) pickAll() error {
 			}
 		}
 		p, err := t.chain.Pick(t.history, row)
+		if err != nil && t.q.guards != nil {
+			return t.q.guards.fail(t, err)
+		}
 		if err != nil {
 			return err
 		}
-		if ended := t.add(p); ended || i < len(t.drafts) && p.Token != t.drafts[i] {
-			return nil
+		if over, err := t.add(p); over || err != nil || i < len(t.drafts) && p.Token != t.drafts[i] {
+			return err
 		}
 	}
 	return nil
 }
 
-// add adds a pick to the sequence's text, and reports whether it ends the sequence.
-func (t *pickTask) add(p sample.Pick) (ended bool) {
+// add adds a pick to the sequence's text, and reports whether the step ends with it.
+func (t *pickTask) add(p sample.Pick) (over bool, err error) {
 	x := t.q.take(t.e, p)
 	t.picks = append(t.picks, x)
-	return x.fin.Reason != llm.FinishNone
+	if t.q.guards != nil {
+		return t.guardPick(x)
+	}
+	return x.fin.Reason != llm.FinishNone, nil
 }
 
 // scorePrompt sets the log-probabilities of the prompt tokens of q that follow the row's

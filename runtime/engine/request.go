@@ -52,6 +52,7 @@ type sequence struct {
 	chain  *sample.Chain
 	done   func() // the plugins' Close until it was called
 	text   *transcript
+	guards *holdback  // nil without
 	seq    *sched.Seq // nil until the inbox was drained
 	search *search    // of a beam search, whose beams have the chains; otherwise nil
 	guests []string   // of the chain, or of all beams' chains
@@ -184,6 +185,10 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 			return nil, err
 		}
 		q.guests = q.chain.Guests()
+		if err := checkGuards(q.chain, p, plug.Guards); err != nil {
+			return nil, err
+		}
+		q.guards = newHoldback(plug.Guards)
 		if p.BeamSearch() {
 			if err := q.chain.CanFork(); err != nil {
 				return nil, err

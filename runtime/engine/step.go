@@ -196,8 +196,13 @@ func (e *Engine) commit(plan *sched.Plan) (late int) {
 			e.results = append(e.results, sched.Result{})
 		}
 	}
-	clear(e.seqSteps)
 	e.sched.Commit(plan, e.results)
+	for _, n := range e.seqSteps {
+		if n.q.inFlight == nil {
+			e.rewind(n)
+		}
+	}
+	clear(e.seqSteps)
 	return late
 }
 
@@ -212,7 +217,7 @@ func (e *Engine) applyPick(n *seqStep, at time.Time) sched.Result {
 	n.err = t.err
 	e.countDrafts(t)
 	end := n.err != nil
-	for _, x := range t.picks {
+	for _, x := range t.events() {
 		n.events = append(n.events, n.q.event(x, at))
 		end = end || x.fin.Reason != llm.FinishNone
 	}

@@ -28,6 +28,8 @@ const (
 	FinishEOS
 	// FinishStop: the text contains one of the request's stop strings.
 	FinishStop
+	// FinishGuard: a guard ended the sequence.
+	FinishGuard
 )
 
 // String returns TGI's wire name of the reason; it is empty for FinishNone.
@@ -37,7 +39,7 @@ func (r Reason) String() string {
 		return "length"
 	case FinishEOS:
 		return "eos_token"
-	case FinishStop:
+	case FinishStop, FinishGuard: // TGI knows no other
 		return "stop_sequence"
 	}
 	return ""
@@ -48,9 +50,11 @@ type Finish struct {
 	Reason Reason
 	// Stop is the stop string that matched, empty unless Reason is FinishStop.
 	Stop string
-	// StoppedBy names the processor that ended the sequence, with Reason FinishEOS;
+	// StoppedBy names the processor that ended the sequence, with Reason FinishEOS, or the guard, with FinishGuard;
 	// empty if none did.
 	StoppedBy string
+	// Why is what a guard says of the end, with Reason FinishGuard.
+	Why string
 	// Text is the generated text without special tokens. If a stop string matched,
 	// Text ends with it; to hide it, cut StopBytes bytes.
 	Text string

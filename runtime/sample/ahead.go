@@ -28,6 +28,9 @@ func (a ahead) Draft(h History, ahead, room []llm.Token) int {
 	if a.c.err != nil || len(ahead) > 0 {
 		return 0
 	}
+	if n := copy(room, a.c.rewound.queue); n > 0 {
+		return n
+	}
 	for _, f := range a.from {
 		if n := f.Forced(h, room); n > 0 {
 			return n

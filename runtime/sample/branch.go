@@ -289,8 +289,8 @@ func (c *Chain) drawBranches(l drawPool, own *scoredRow, h History, b Beam) (lis
 		}
 		at := 2 * (len(h.Output)*b.N + i)
 		mass = b.Score + l.logUnit + math.Log(mass)
-		last = mass - math.Log(math.Exp(mass-last)-math.Log(uniform(seed, at+1)))
-		more := l.take(uniform(seed, at), func(t llm.Token) {
+		last = mass - math.Log(math.Exp(mass-last)-math.Log(uniform(seed, at+1, 0)))
+		more := l.take(uniform(seed, at, 0), func(t llm.Token) {
 			n := c.branch(l.row, own, t, b)
 			n.Key = last
 			list = append(list, n)

@@ -15,7 +15,7 @@
 //  5. presence penalty
 //  6. the mask of a grammar
 //  7. the sequence's own processors, after which the mask is applied again, so that none
-//     of them can allow a forbidden token
+//     of them can allow a forbidden token, and then the biases of rewinds
 //  8. temperature, top_k, top_p, typical_p, min_p
 //  9. the sequence's own sampler, or the best token, or a draw
 //
@@ -75,6 +75,7 @@ type Chain struct {
 	top        []Candidate
 	step       Step // of the pick under way; here so that a pick allocates nothing
 	reduction  reduction
+	rewound    rewound
 	err        error
 }
 
@@ -234,7 +235,8 @@ func maskerError(call string, err error) error {
 
 // Pick picks the token that follows h from the logits [vocab] of its last token, which it
 // overwrites, and passes it to the masker. The same settings, history and logits always give
-// the same pick: the draw depends on the seed and on len(h.Output) only.
+// the same pick: the draw depends on the seed, on len(h.Output) and on
+// how often Ban was called for there or before.
 //
 // Errors of user code wrap llm.ErrPlugin, but those of a Masker that wrap llm.ErrInvalid; see also ErrNoToken.
 func (c *Chain) Pick(h History, logits []float32) (Pick, error) {
@@ -249,6 +251,7 @@ func (c *Chain) Pick(h History, logits []float32) (Pick, error) {
 		return Pick{}, err
 	}
 	c.prepared, c.hasMask = false, false
+	c.rewound.next()
 	return p, nil
 }
 
@@ -256,7 +259,7 @@ func (c *Chain) pick(s *scratch, h History, logits []float32) (Pick, error) {
 	if len(logits) != c.vocab {
 		return Pick{}, fmt.Errorf("BUG: %d logits for a vocabulary of %d tokens", len(logits), c.vocab)
 	}
-	edited := len(c.processors) > 0 || c.masked
+	edited := len(c.processors) > 0 || c.masked || len(c.rewound.bans) > 0
 	if c.raw && edited {
 		s.raw = append(s.raw[:0], logits...)
 	}
@@ -303,6 +306,7 @@ func (c *Chain) process(h History, st *Step) error {
 	if c.masked {
 		applyMask(c.mask, st.Logits)
 	}
+	c.rewound.apply(h, st)
 	return nil
 }
 
@@ -378,6 +382,8 @@ func (c *Chain) ratedPick(s *scratch, r *row, t llm.Token, some bool) Pick {
 
 func (c *Chain) noToken() error {
 	switch {
+	case c.rewound.banned:
+		return fmt.Errorf("%w: %w: %w", llm.ErrPlugin, ErrBanned, ErrNoToken)
 	case c.masked:
 		return fmt.Errorf("%w: %w: the mask and the logits together forbid every token", llm.ErrPlugin, ErrNoToken)
 	case len(c.processors) > c.builtins:
@@ -398,7 +404,7 @@ func (c *Chain) pickFromRow(s *scratch, r *row, h History, w *warper, draw bool)
 		w.apply(s, r)
 		i := 0
 		if draw {
-			i = s.draw(uniform(c.seed, len(h.Output)))
+			i = s.draw(c.draw(h))
 		} else {
 			i = s.best(r.x)
 		}
@@ -414,7 +420,7 @@ func (c *Chain) pickFromRow(s *scratch, r *row, h History, w *warper, draw bool)
 	}
 	at := llm.Token(r.best)
 	if draw {
-		at = r.draw(uniform(c.seed, len(h.Output)))
+		at = r.draw(c.draw(h))
 	}
 	p.Token = r.token(at)
 	if !c.raw {

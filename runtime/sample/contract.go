@@ -86,6 +86,18 @@ type Sampler interface {
 	Sample(h History, c []Candidate) (int, error)
 }
 
+// Guard decides which of the picked tokens go out. It is asked behind a pick, and never during another call of the
+// sequence's user code. An error ends the sequence.
+type Guard interface {
+	// Rules are constant.
+	Rules() llm.GuardRules
+	// Check says what becomes of the tokens that are held back. The result is valid until the next call.
+	Check(v *llm.GuardView) (llm.Verdict, error)
+	// Applied says that a verdict was applied, and to how many tokens: those released, taken back, inserted or
+	// replaced. Where OnFull or OnExhausted decided it is another one than Check returned.
+	Applied(kind llm.VerdictKind, tokens int)
+}
+
 // Plugins is the user code of one sequence. The zero value has none.
 type Plugins struct {
 	// Processors run in order after the built-in penalties and the mask.
@@ -96,6 +108,9 @@ type Plugins struct {
 	Sampler Sampler
 	// Drafter, when not nil, guesses tokens, so that a step may give several. It changes none. Forks have none.
 	Drafter draft.Drafter
+	// Guards decide in order which tokens go out. Beam search refuses them. Beside one that rewinds processors,
+	// sampler and masker have to be Rewinders.
+	Guards []Guard
 	// Guests names the plugins whose code this is, if it may be slow: the engine waits for
 	// it for a limited time, and guests of equal name share workers. Empty means that the
 	// code is the server's own and fast.

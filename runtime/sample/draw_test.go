@@ -86,7 +86,7 @@ func checkCounts(t *testing.T, counts []int, expected []float64) {
 }
 
 func TestUniform(t *testing.T) {
-	if a, b := uniform(1, 0), uniform(1, 0); a != b {
+	if a, b := uniform(1, 0, 0), uniform(1, 0, 0); a != b {
 		t.Errorf("the same seed and step gave %v and %v", a, b)
 	}
 	seen := make(map[float64]string)
@@ -94,7 +94,7 @@ func TestUniform(t *testing.T) {
 		for i := range 3 {
 			s := llm.SeedFor(seed, i)
 			for k := range 50 {
-				u, at := uniform(s, k), fmt.Sprintf("seed %d sequence %d step %d", seed, i, k)
+				u, at := uniform(s, k, 0), fmt.Sprintf("seed %d sequence %d step %d", seed, i, k)
 				if u < 0 || u >= 1 {
 					t.Fatalf("%s: %v is outside [0,1)", at, u)
 				}
@@ -106,7 +106,7 @@ func TestUniform(t *testing.T) {
 		}
 	}
 	// Seeds one increment of the generator apart do not share a stream.
-	if uniform(5+0x9e3779b97f4a7c15, 3) == uniform(5, 4) {
+	if uniform(5+0x9e3779b97f4a7c15, 3, 0) == uniform(5, 4, 0) {
 		t.Error("two seeds walk the same stream, one step apart")
 	}
 	// Seeds and steps next to each other: neither mean nor correlation may show.
@@ -114,10 +114,10 @@ func TestUniform(t *testing.T) {
 	const n = 300
 	for seed := range uint64(n) {
 		for k := range n {
-			u := uniform(seed, k) - 0.5
+			u := uniform(seed, k, 0) - 0.5
 			sum += u
-			bySeed += u * (uniform(seed+1, k) - 0.5)
-			byStep += u * (uniform(seed, k+1) - 0.5)
+			bySeed += u * (uniform(seed+1, k, 0) - 0.5)
+			byStep += u * (uniform(seed, k+1, 0) - 0.5)
 		}
 	}
 	// Standard deviations: 1/sqrt(12) for the mean, 1/12 for a product, over sqrt(n*n).

@@ -95,6 +95,7 @@ func (t *tokenCounts) clone() *tokenCounts {
 func Join(a, b Plugins) Plugins {
 	j := a
 	j.Processors = slices.Concat(a.Processors, b.Processors)
+	j.Guards = slices.Concat(a.Guards, b.Guards)
 	j.Guests = slices.Concat(a.Guests, b.Guests)
 	if b.Masker != nil {
 		j.Masker = b.Masker

@@ -9,9 +9,16 @@ package sample
 // recomputed does not change it. Hashing the seed first keeps seeds that differ
 // by a multiple of the generator's increment (llm.SeedFor makes such) from
 // walking the same stream.
-func uniform(seed uint64, k int) float64 {
+//
+// try counts how often the sequence was taken back to step k or before. What it drew before is known to have led to
+// what was taken back, so each try has numbers of its own.
+func uniform(seed uint64, k, try int) float64 {
 	const increment = 0x9e3779b97f4a7c15
-	z := splitMix(splitMix(seed^0x6a09e667f3bcc908) + (uint64(k)+1)*increment)
+	seed ^= 0x6a09e667f3bcc908
+	if try > 0 {
+		seed = splitMix(seed) + uint64(try)
+	}
+	z := splitMix(splitMix(seed) + (uint64(k)+1)*increment)
 	return float64(z>>11) * 0x1p-53
 }
 

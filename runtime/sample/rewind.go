@@ -1,10 +1,16 @@
 package sample
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
+	"tgi/runtime/draft"
 	"tgi/runtime/llm"
 )
+
+// ErrBanned says that the biases of rewinds leave no token. It is wrapped together with ErrNoToken.
+var ErrBanned = errors.New("all that may follow here was taken back before")
 
 // Rewinder is a Masker, Processor or Sampler that can take tokens back.
 type Rewinder interface {
@@ -36,6 +42,7 @@ func (c *Chain) Rewind(h History) error {
 	if c.err != nil {
 		return c.err
 	}
+	c.rewound.queue = nil
 	// the counts of the penalties notice that the history is shorter
 	c.prepared, c.hasMask, c.masked, c.reduction = false, false, false, reduction{}
 	for _, x := range c.rewinders() {
@@ -62,3 +69,82 @@ func (c *Chain) rewinders() (list []Rewinder) {
 	}
 	return list
 }
+
+// rewound is what a chain knows of what was taken back.
+type rewound struct {
+	cuts   []int // where Ban was called
+	bans   []ban
+	queue  []llm.Token // that come next
+	banned bool        // the row of the pick under way has biases
+}
+
+// ban is what the rewinds to one place say of the next token there.
+type ban struct {
+	prefix []llm.Token // the whole output before it
+	biases []llm.Bias
+}
+
+// Ban is called behind a Rewind to h where what was picked from there on is unwanted: that pick and later ones draw
+// afresh. It adds biases to the logits of the token that follows h, whenever the sequence comes there by the
+// same tokens. They are copied, and there may be none.
+func (c *Chain) Ban(h History, biases []llm.Bias) {
+	c.rewound.cuts = append(c.rewound.cuts, len(h.Output))
+	if len(biases) == 0 {
+		return
+	}
+	for i := range c.rewound.bans {
+		if b := &c.rewound.bans[i]; slices.Equal(b.prefix, h.Output) {
+			b.biases = append(b.biases, biases...)
+			return
+		}
+	}
+	c.rewound.bans = append(c.rewound.bans, ban{slices.Clone(h.Output), slices.Clone(biases)})
+}
+
+// Insert makes the next picks those tokens, whatever the logits are, until a Rewind. They are copied. A token that the
+// mask forbids fails its pick.
+func (c *Chain) Insert(tokens []llm.Token) { c.rewound.queue = slices.Clone(tokens) }
+
+// draw is the random number of the pick behind h.
+func (c *Chain) draw(h History) float64 { return uniform(c.seed, len(h.Output), c.try(len(h.Output))) }
+
+// try returns how often Ban was called for n output tokens or fewer.
+func (c *Chain) try(n int) (try int) {
+	for _, at := range c.rewound.cuts {
+		if at <= n {
+			try++
+		}
+	}
+	return try
+}
+
+// edits reports whether the pick behind h is not the model's alone.
+func (r *rewound) edits(h History) bool {
+	return len(r.queue) > 0 || slices.ContainsFunc(r.bans, func(b ban) bool { return slices.Equal(b.prefix, h.Output) })
+}
+
+// apply changes the pick behind h.
+func (r *rewound) apply(h History, s *Step) {
+	r.banned = false
+	for _, b := range r.bans {
+		if slices.Equal(b.prefix, h.Output) {
+			r.banned = true
+			for _, x := range b.biases {
+				s.Logits[x.Token] += x.Add
+			}
+		}
+	}
+	if len(r.queue) > 0 {
+		s.Force, s.Stop = int64(r.queue[0]), false
+	}
+}
+
+// next is called behind a pick.
+func (r *rewound) next() {
+	if len(r.queue) > 0 {
+		r.queue = r.queue[1:]
+	}
+}
+
+// Inserted returns what drafts the tokens of Insert.
+func (c *Chain) Inserted() draft.Drafter { return ahead{c: c} }

@@ -155,3 +155,100 @@ type stuck struct{ err error }
 
 func (stuck) Process(History, *Step) error { return nil }
 func (s stuck) Rewind(History) error       { return s.err }
+
+// TestBan: what is forbidden at a place is forbidden there and nowhere else; from there on the draws are new ones, and
+// those before stay.
+func TestBan(t *testing.T) {
+	p := off()
+	p.Sample, p.Seed = true, 5
+	c, err := New(p, 8, nil, Plugins{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(out ...llm.Token) History { return History{Prompt: []llm.Token{1}, Output: out} }
+	pick := func(h History) llm.Token {
+		got, err := c.Pick(h, make([]float32, 8))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Token
+	}
+	ban := func(h History, ids ...llm.Token) {
+		if err := c.Rewind(h); err != nil {
+			t.Fatal(err)
+		}
+		var list []llm.Bias
+		for _, id := range ids {
+			list = append(list, llm.Bias{Token: id, Add: negInf})
+		}
+		c.Ban(h, list)
+	}
+	var old, again [3]llm.Token
+	for i := range old {
+		old[i] = pick(at(make([]llm.Token, i)...))
+	}
+	ban(at(0), 0, 1, 2, 3)
+	for range 4 { // several bans at one place add up
+		if got := pick(at(0)); got < 4 {
+			t.Errorf("%d is forbidden", got)
+		}
+		ban(at(0), 4)
+	}
+	if got := pick(at(0)); got < 5 {
+		t.Errorf("%d is forbidden", got)
+	}
+	free, _ := New(p, 8, nil, Plugins{})
+	for _, h := range c.rewound.cuts {
+		free.Ban(at(make([]llm.Token, h)...), nil)
+	}
+	seen := map[llm.Token]bool{}
+	for try := range 20 {
+		want, _ := free.Pick(at(llm.Token(1+try%7)), make([]float32, 8))
+		if got := pick(at(llm.Token(1 + try%7))); got != want.Token {
+			t.Errorf("another place of the same length: %d, %d without bans", got, want.Token)
+		}
+		ban(at(0))
+		free.Ban(at(0), nil)
+	}
+	for try := range 40 {
+		ban(at(3), llm.Token(try%2)+6)
+		seen[pick(at(3, 3))] = true
+	}
+	if len(seen) < 4 {
+		t.Errorf("draws behind 40 rewinds: %v", seen)
+	}
+	if again[0] = pick(at()); again[0] != old[0] {
+		t.Errorf("before all rewinds %d, it was %d", again[0], old[0])
+	}
+	ban(at(0), 0, 1, 2, 3, 4, 5, 6, 7)
+	if _, err := c.Pick(at(0), make([]float32, 8)); !errors.Is(err, ErrBanned) || !errors.Is(err, ErrNoToken) {
+		t.Errorf("all is forbidden: %v", err)
+	}
+}
+
+// TestInsert: what is inserted comes next whatever the logits are, and a rewind forgets the rest.
+func TestInsert(t *testing.T) {
+	c, err := New(off(), 8, nil, Plugins{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Insert([]llm.Token{6, 5, 4})
+	var h History
+	for _, want := range []llm.Token{6, 5} {
+		room := make([]llm.Token, 4)
+		if n := c.Inserted().Draft(h, nil, room); n == 0 || room[0] != want {
+			t.Errorf("drafts %v", room[:n])
+		}
+		got, err := c.Pick(h, make([]float32, 8))
+		if err != nil || got.Token != want {
+			t.Errorf("%+v (%v), want %d", got, err, want)
+		}
+		h.Output = append(h.Output, got.Token)
+	}
+	if err := c.Rewind(History{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := c.Pick(History{}, make([]float32, 8)); got.Token != 0 {
+		t.Errorf("%d behind a rewind", got.Token)
+	}
+}

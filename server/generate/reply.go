@@ -71,8 +71,8 @@ func (r *Reply) Parsed() bool { return r.parser != nil }
 // parses JSON before the call is complete. What the model wrote of a call that can't
 // be used is content, unless the text ended inside a call that had begun, or more
 // calls were made than are allowed. Where the request demands a call, such calls
-// and a reply without one are a *ToolError, unless the length limit cut the
-// reply. Other errors are the parser's.
+// and a reply without one are a *ToolError, unless the length limit or a guard cut
+// the reply. Other errors are the parser's.
 func (r *Reply) Next(e *Event) ([]Delta, error) {
 	r.out = r.out[:0]
 	for _, s := range r.filter.Next(e) {
@@ -86,7 +86,8 @@ func (r *Reply) Next(e *Event) ([]Delta, error) {
 	if e.Finish == nil || r.parser == nil {
 		return r.out, nil
 	}
-	r.cut = e.Finish.Reason == llm.FinishLength && !r.filter.Stopped()
+	ended := e.Finish.Reason == llm.FinishLength || e.Finish.Reason == llm.FinishGuard
+	r.cut = ended && !r.filter.Stopped()
 	deltas, err := r.parser.Finish(r.cut)
 	if err = r.take(deltas, err); err != nil {
 		return nil, err

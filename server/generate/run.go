@@ -165,13 +165,18 @@ func (r *Run) drain() {
 	}
 }
 
-// AppendStopReason writes the member stop_reason, which names the plugin that ended a text, and nothing where none did.
+// AppendStopReason writes the member stop_reason, which names the plugin that ended a text, and stop_detail with what a
+// guard says of that; nothing where none did.
 // finish_reason keeps to the words of the API, since clients refuse others.
 func AppendStopReason(b []byte, f *llm.Finish) []byte {
 	if f.StoppedBy == "" {
 		return b
 	}
-	return wire.AppendString(append(b, `,"stop_reason":`...), "plugin:"+f.StoppedBy)
+	b = wire.AppendString(append(b, `,"stop_reason":`...), "plugin:"+f.StoppedBy)
+	if f.Why == "" {
+		return b
+	}
+	return wire.AppendString(append(b, `,"stop_detail":`...), f.Why)
 }
 
 // SetSkipped sets the header that names the plugins that failed and were passed over; none where there are none.

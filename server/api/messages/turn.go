@@ -192,6 +192,8 @@ func signature(thoughts string) string {
 func (t *turn) stop() (reason, sequence string) {
 	c := t.choice
 	switch {
+	case c.Finish.Reason == llm.FinishGuard:
+		return "refusal", ""
 	case c.Reply.Called():
 		return "tool_use", ""
 	case c.Reply.Stopped():

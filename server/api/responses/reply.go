@@ -77,7 +77,11 @@ func (t *turn) appendResponse(b []byte, o outcome) []byte {
 		b = append(b, "null"...)
 	}
 	if b = append(b, `,"incomplete_details":`...); o.status == statusIncomplete {
-		b = append(b, `{"reason":"max_output_tokens"}`...)
+		reason := `{"reason":"max_output_tokens"}`
+		if t.guarded() {
+			reason = `{"reason":"content_filter"}`
+		}
+		b = append(b, reason...)
 	} else {
 		b = append(b, "null"...)
 	}

@@ -228,10 +228,16 @@ func (t *turn) complete(s *spoken) bool {
 	return false
 }
 
-// cut reports whether the bound of the length ended the text.
+// cut reports whether the bound of the length, or a guard, ended the text.
 func (t *turn) cut() bool {
 	c := t.choice
-	return c.Finish.Reason == llm.FinishLength && !c.Reply.Stopped() && !c.Reply.Called()
+	return t.guarded() || c.Finish.Reason == llm.FinishLength && !c.Reply.Stopped() && !c.Reply.Called()
+}
+
+// guarded reports whether a guard ended the text.
+func (t *turn) guarded() bool {
+	f := t.choice.Finish
+	return f != nil && f.Reason == llm.FinishGuard
 }
 
 // event tells of a step; more writes the members behind its number.

@@ -1,0 +1,426 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+)
+
+// Guards decide which picked tokens go out. Their sequence has a holdback in front of its events: everything behind the
+// engine sees released tokens only, so nothing there has to take anything back. A guard is asked behind each pick, in
+// the order of the positions, so that guesses change nothing of what it sees.
+//
+// A rewind happens in two places: chain, text and counts are taken back where the token was picked, the scheduler's
+// tokens when it has got those of the step (Engine.rewind).
+
+// holdback is what a sequence with guards has not let go. It is used where the sequence's picks are made.
+type holdback struct {
+	guards []guardian
+	output []llm.Token // all tokens, those that are held at the end
+	held   []heldToken
+	given  []picked // released by the pick under way
+	sent   int      // events
+	shown  []byte   // the text that went out, as the client has it
+	seen   int      // how much of the transcript's text was released, or replaced
+	ends   []uint32
+	view   llm.GuardView
+
+	rewinds, rewound, inserted, biases int
+}
+
+// guardian is one guard of a sequence.
+type guardian struct {
+	sample.Guard
+	rules llm.GuardRules
+	free  int // the tokens before it are released
+	done  bool
+	v     llm.Verdict // at the current position
+}
+
+// heldToken is a token that waits, and where the text ends behind it.
+type heldToken struct {
+	picked
+	end int
+}
+
+// newHoldback returns what holds a sequence's tokens back, nil without guards.
+func newHoldback(list []sample.Guard) *holdback {
+	if len(list) == 0 {
+		return nil
+	}
+	h := &holdback{}
+	for _, g := range list {
+		h.guards = append(h.guards, guardian{Guard: g, rules: g.Rules()})
+	}
+	return h
+}
+
+// checkGuards refuses guards that the sequence's chain, or a beam search, cannot have.
+func checkGuards(c *sample.Chain, p llm.Params, list []sample.Guard) error {
+	if len(list) == 0 {
+		return nil
+	}
+	name := list[0].Rules().Name
+	if p.BeamSearch() {
+		return fmt.Errorf("%w: beam search compares whole texts and cannot run beside guard %s, which holds tokens back",
+			llm.ErrInvalid, name)
+	}
+	for _, g := range list {
+		if r := g.Rules(); r.Rewinds {
+			if err := c.CanRewind(); err != nil {
+				return fmt.Errorf("guard %s takes tokens back: %w", r.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// released counts the output tokens that went out.
+func (h *holdback) released() int { return len(h.output) - len(h.held) }
+
+// guardPick is called behind a pick of a sequence with guards. It reports whether the step has to end there.
+func (t *pickTask) guardPick(x picked) (over bool, err error) {
+	q, h := t.q, t.q.guards
+	h.output = append(h.output, x.pick.Token)
+	h.held = append(h.held, heldToken{x, len(q.text.visible)})
+	for len(h.held) > 0 {
+		again := false
+		if err := h.ask(t); err != nil {
+			return true, err
+		}
+		if again, over, err = t.decide(); err != nil || !again {
+			break
+		}
+	}
+	return over || x.fin.Reason != llm.FinishNone, err
+}
+
+// ask asks the guards whose turn it is.
+func (h *holdback) ask(t *pickTask) error {
+	n, reason := len(h.output), h.held[len(h.held)-1].fin.Reason
+	h.look(t)
+	for i := range h.guards {
+		g := &h.guards[i]
+		g.v = llm.Verdict{Position: g.free}
+		switch {
+		case g.done:
+			g.v.Position = n
+			continue
+		case reason == llm.FinishNone && n%g.rules.Every != 0:
+		default:
+			v, err := g.Check(&h.view)
+			if err == nil {
+				err = h.check(g, v, t.e.shape.Vocab)
+			}
+			if err != nil {
+				return fmt.Errorf("%w: guard %s: %w", llm.ErrPlugin, g.rules.Name, err)
+			}
+			g.v, g.done = v, v.Done
+		}
+		if g.v.Kind == llm.VerdictRelease && n-g.v.Position > g.rules.Hold {
+			g.v = llm.Verdict{Kind: llm.VerdictStop, Position: g.v.Position, Why: "it holds back too much"}
+			if g.rules.OnFull == llm.GuardReleases {
+				g.v = llm.Verdict{Position: n - g.rules.Hold}
+			}
+		}
+		g.free = max(h.released(), g.v.Position)
+	}
+	return nil
+}
+
+// look makes the view of what is held.
+func (h *holdback) look(t *pickTask) {
+	from := max(h.seen-llm.GuardContext, 0)
+	h.ends = h.ends[:0]
+	for _, x := range h.held {
+		h.ends = append(h.ends, uint32(x.end-from))
+	}
+	h.view = llm.GuardView{Prompt: t.history.Prompt, Output: h.output, Released: h.released(),
+		Text: t.q.text.visible[from:], Context: h.seen - from, Ends: h.ends,
+		Reason: h.held[len(h.held)-1].fin.Reason}
+}
+
+// check refuses verdicts that mean nothing.
+func (h *holdback) check(g *guardian, v llm.Verdict, vocab int) error {
+	n, least := len(h.output), max(h.released(), 0)
+	most := n
+	switch v.Kind {
+	case llm.VerdictRelease:
+		if h.view.Reason != llm.FinishNone {
+			least = n // nothing comes that could let them go
+		}
+	case llm.VerdictRewind:
+		most = n - 1
+	case llm.VerdictReplace:
+		least++
+	case llm.VerdictInsert, llm.VerdictStop:
+	default:
+		return fmt.Errorf("verdict %d: the last is %d", v.Kind, llm.Verdicts-1)
+	}
+	if v.Position < least || v.Position > most {
+		return fmt.Errorf("verdict %s at position %d: want %d to %d", v.Kind, v.Position, least, most)
+	}
+	if (v.Kind == llm.VerdictRewind || v.Kind == llm.VerdictInsert) && !g.rules.Rewinds {
+		return fmt.Errorf("verdict %s is not declared", v.Kind)
+	}
+	for _, b := range v.Biases {
+		if int64(b.Token) >= int64(vocab) || b.Add != b.Add || b.Add > 1e30 {
+			return fmt.Errorf("bias %v of token %d: want a number below 1e30, and a token below %d", b.Add, b.Token, vocab)
+		}
+	}
+	for _, id := range v.Tokens {
+		if int64(id) >= int64(vocab) {
+			return fmt.Errorf("token %d: the vocabulary has %d", id, vocab)
+		}
+	}
+	return nil
+}
+
+// decide applies the verdicts. again says that the guards are to be asked once more, over that the sequence does not go
+// on from the token that was picked last.
+func (t *pickTask) decide() (again, over bool, err error) {
+	h := t.q.guards
+	free := len(h.output)
+	var stop, replace *guardian
+	for i := range h.guards {
+		g := &h.guards[i]
+		switch g.v.Kind {
+		case llm.VerdictRewind, llm.VerdictInsert:
+			return t.takeBack(g)
+		case llm.VerdictStop:
+			if stop == nil {
+				stop = g
+			}
+		case llm.VerdictReplace: // what it replaces must not go out, whatever the others say
+			if replace == nil {
+				replace = g
+			}
+			free = h.released()
+			continue
+		}
+		free = min(free, g.v.Position)
+	}
+	switch {
+	case stop != nil:
+		h.stop(t, stop, free)
+		return false, true, nil
+	case replace == nil:
+		n := free - h.released()
+		h.release(t, free)
+		h.applied(llm.VerdictRelease, n)
+		return false, false, nil
+	}
+	for i := range h.guards {
+		if g := &h.guards[i]; g.v.Position < replace.v.Position {
+			return false, false, nil // asked again at the next token
+		}
+	}
+	h.replace(t, replace.v)
+	return true, false, nil
+}
+
+// applied tells the guards what went out.
+func (h *holdback) applied(kind llm.VerdictKind, n int) {
+	if n == 0 {
+		return
+	}
+	for i := range h.guards {
+		if g := &h.guards[i]; !g.done {
+			g.Applied(kind, n)
+		}
+	}
+}
+
+// release lets the tokens below position go.
+func (h *holdback) release(t *pickTask, position int) {
+	n := position - h.released()
+	for _, x := range h.held[:n] {
+		h.shown = append(h.shown, t.q.text.visible[h.seen:x.end]...)
+		h.seen = x.end
+		h.give(x.picked)
+	}
+	h.held = h.held[:copy(h.held, h.held[n:])]
+}
+
+// give makes an event of a token.
+func (h *holdback) give(x picked) {
+	h.sent++
+	if x.fin.Reason != llm.FinishNone {
+		x.fin.Text, x.fin.Generated = string(h.shown), h.sent
+	}
+	h.given = append(h.given, x)
+}
+
+// replace gives the client a text instead of the tokens below the verdict's position.
+func (h *holdback) replace(t *pickTask, v llm.Verdict) {
+	n := v.Position - h.released()
+	last := h.held[n-1]
+	text := v.Text
+	for _, id := range v.Tokens {
+		h.shown = append(h.shown, text...)
+		h.give(picked{pick: sample.Pick{Token: id}, text: text})
+		text = ""
+	}
+	if text != "" { // which the tokenizer cannot say
+		h.shown = append(h.shown, text...)
+		h.give(picked{pick: sample.Pick{Token: t.e.endToken()}, text: text})
+	}
+	h.seen = last.end
+	h.held = h.held[:copy(h.held, h.held[n:])]
+	h.applied(llm.VerdictReplace, n)
+	if last.fin.Reason != llm.FinishNone {
+		fin := last.fin
+		fin.StopBytes = 0
+		h.finish(t, fin, last.picked)
+	}
+}
+
+// finish ends the sequence: with the token that ended it, if that is no part of the text.
+func (h *holdback) finish(t *pickTask, fin llm.Finish, last picked) {
+	if last.special && fin.Reason == llm.FinishEOS {
+		last.fin = fin
+		h.give(last)
+		return
+	}
+	if n := len(h.given); n > 0 {
+		x := &h.given[n-1]
+		x.fin = fin
+		x.fin.Text, x.fin.Generated = string(h.shown), h.sent
+		return
+	}
+	h.give(picked{pick: sample.Pick{Token: t.e.endToken()}, special: true, fin: fin})
+}
+
+// endToken is the token of events that no token stands for.
+func (e *Engine) endToken() llm.Token {
+	if len(e.ends) == 0 {
+		return 0
+	}
+	return e.ends[0]
+}
+
+// stop ends the sequence behind the tokens below position. What is held beyond is dropped.
+func (h *holdback) stop(t *pickTask, g *guardian, position int) {
+	h.applied(llm.VerdictRelease, position-h.released())
+	whole := position == len(h.output)
+	last := h.held[len(h.held)-1].picked
+	h.held[len(h.held)-1].fin = llm.Finish{}
+	if whole && last.fin.Reason == llm.FinishEOS {
+		position--
+	}
+	h.release(t, position)
+	g.Applied(llm.VerdictStop, len(h.held))
+	h.held = h.held[:0]
+	h.finish(t, llm.Finish{Reason: llm.FinishGuard, StoppedBy: g.rules.Name, Why: g.v.Why}, picked{})
+}
+
+// exhausted is called where a guard may take back or insert no more.
+func (h *holdback) exhausted(t *pickTask, g *guardian, why string) (again, over bool, err error) {
+	if g.rules.OnExhausted == llm.GuardReleases {
+		g.done = true
+		return true, false, nil
+	}
+	g.v = llm.Verdict{Kind: llm.VerdictStop, Why: why}
+	h.stop(t, g, h.released())
+	return false, true, nil
+}
+
+// takeBack applies a rewind or an insertion.
+func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
+	q, h := t.q, t.q.guards
+	v, n := g.v, len(h.output)
+	if v.Kind == llm.VerdictInsert && v.Position == n && h.view.Reason != llm.FinishNone {
+		v.Position = max(n-1, h.released()) // what ended the text does not stay before more of it
+	}
+	biases := v.Biases
+	if v.Kind == llm.VerdictInsert {
+		biases = nil
+	} else if len(biases) == 0 {
+		biases = []llm.Bias{{Token: h.output[v.Position], Add: float32(math.Inf(-1))}}
+	}
+	back := n - v.Position
+	switch {
+	case h.rewinds == llm.MaxRewinds && back > 0:
+		return h.exhausted(t, g, "it rewound too often")
+	case h.rewound+back > llm.MaxRewound(q.params.MaxNewTokens), h.biases+len(biases) > llm.MaxBiases:
+		return h.exhausted(t, g, "it rewound too much")
+	case h.inserted+len(v.Tokens) > llm.MaxInserted && v.Kind == llm.VerdictInsert,
+		v.Kind == llm.VerdictInsert && v.Position+len(v.Tokens) > q.params.MaxNewTokens:
+		return h.exhausted(t, g, "it inserted too much")
+	}
+	if back > 0 {
+		h.rewinds++
+	}
+	h.rewound += back
+	h.biases += len(biases)
+	if back > 0 {
+		if err := t.cutTo(v.Position); err != nil {
+			return false, true, err
+		}
+	}
+	if back > 0 {
+		q.chain.Ban(sample.History{Prompt: t.history.Prompt, Output: h.output}, biases)
+	}
+	if v.Kind == llm.VerdictInsert {
+		h.inserted += len(v.Tokens)
+		q.chain.Insert(v.Tokens)
+	}
+	g.Applied(v.Kind, max(back, len(v.Tokens)))
+	return false, true, nil
+}
+
+// cutTo takes back all but the first n output tokens.
+func (t *pickTask) cutTo(n int) error {
+	q, h := t.q, t.q.guards
+	for i := range h.guards {
+		h.guards[i].free = min(h.guards[i].free, n)
+	}
+	h.held = h.held[:n-h.released()]
+	h.output = h.output[:n]
+	t.cut = n
+	q.generated = n
+	q.text = newTranscript(t.e.codec, t.history.Prompt, q.params.Stop, q.params.Healed)
+	for _, id := range h.output {
+		q.text.add(id, t.e.codec.Special(id))
+	}
+	return q.chain.Rewind(sample.History{Prompt: t.history.Prompt, Output: h.output})
+}
+
+// fail handles the error of a pick of a sequence with guards: where their biases leave nothing, they are exhausted.
+func (h *holdback) fail(t *pickTask, err error) error {
+	if !errors.Is(err, sample.ErrBanned) {
+		return err
+	}
+	for i := range h.guards {
+		if g := &h.guards[i]; g.rules.Rewinds {
+			g.v = llm.Verdict{Why: "nothing else may follow"}
+			h.finish(t, llm.Finish{Reason: llm.FinishGuard, StoppedBy: g.rules.Name, Why: g.v.Why}, picked{})
+			g.Applied(llm.VerdictStop, len(h.held))
+			return nil
+		}
+	}
+	return err
+}
+
+// rewind takes back the scheduler's tokens of a sequence whose picks did so. Nothing is planned, and the sequence not
+// parked.
+func (e *Engine) rewind(n *seqStep) {
+	t := n.tasks[0]
+	if t.cut < 0 || n.q.guards == nil || e.active[n.q.seq] != n.q {
+		return
+	}
+	if keep := len(n.q.seq.Prompt()) + t.cut; keep < len(n.q.seq.Prompt())+len(n.q.seq.Output()) {
+		e.sched.Truncate(n.q.seq, keep)
+	}
+}
+
+// events returns what of a task's picks goes out.
+func (t *pickTask) events() []picked {
+	if t.q.guards == nil {
+		return t.picks
+	}
+	return t.q.guards.given
+}

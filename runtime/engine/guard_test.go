@@ -1,0 +1,517 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tgi/runtime/draft"
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+	"tgi/runtime/sched"
+)
+
+// whim is a guard whose verdicts follow from what it sees and how often it was asked to take back, and from nothing
+// else.
+type whim struct {
+	seed    uint64
+	rules   llm.GuardRules
+	rewinds int
+	applied [llm.Verdicts]int
+}
+
+func (w *whim) Rules() llm.GuardRules { return w.rules }
+
+func (w *whim) Applied(kind llm.VerdictKind, n int) { w.applied[kind] += n }
+
+func (w *whim) Check(v *llm.GuardView) (llm.Verdict, error) {
+	f := fnv.New64a()
+	fmt.Fprint(f, w.seed, w.rewinds, v.Output, v.Released, v.Reason, string(v.Text), v.Context, v.Ends)
+	d := f.Sum64()
+	n := len(v.Output)
+	pick := func(from, to int) int { return from + int(d>>32)%(to-from+1) }
+	switch d % 16 {
+	case 0, 1, 2:
+		w.rewinds++
+		p := pick(v.Released, n-1)
+		if d>>16%3 == 0 {
+			return llm.Verdict{Kind: llm.VerdictRewind, Position: p}, nil
+		}
+		return llm.Verdict{Kind: llm.VerdictRewind, Position: p, Biases: []llm.Bias{
+			{Token: v.Output[p], Add: float32(math.Inf(-1))},
+			{Token: llm.Token(d>>40) % llm.Token(len(pieces)), Add: 1.5},
+		}}, nil
+	case 3:
+		w.rewinds++
+		return llm.Verdict{Kind: llm.VerdictInsert, Position: pick(v.Released, n), Tokens: []llm.Token{7, 4, 9}}, nil
+	case 4:
+		return llm.Verdict{Kind: llm.VerdictReplace, Position: pick(v.Released+1, n), Tokens: []llm.Token{8, 9},
+			Text: "[gone]"}, nil
+	case 5:
+		if d>>16%5 == 0 {
+			return llm.Verdict{Kind: llm.VerdictStop, Position: pick(v.Released, n), Why: "enough"}, nil
+		}
+	case 6:
+		return llm.Verdict{Position: n, Done: d>>16%3 == 0}, nil
+	}
+	if v.Reason != llm.FinishNone {
+		return llm.Verdict{Position: n}, nil
+	}
+	return llm.Verdict{Position: pick(v.Released, n)}, nil
+}
+
+// steady is a processor that depends on the history alone.
+type steady struct{}
+
+func (steady) Process(h sample.History, s *sample.Step) error {
+	for i, id := range h.Output {
+		s.Logits[(int(id)+i)%len(s.Logits)] += 0.25
+	}
+	return nil
+}
+
+func (steady) Rewind(sample.History) error { return nil }
+
+// guarded returns requests of all kinds with whims, without those that no guard can have.
+func guarded(n int) (out []Request) {
+	for i, r := range mixedRequests(n) {
+		rules := llm.GuardRules{Name: "whim", Hold: 1 + i%9, Every: 1 + i%3%(1+i%9), Rewinds: true,
+			OnFull: llm.GuardEnd(i % 2), OnExhausted: llm.GuardEnd(i / 2 % 2)}
+		r.Plugins = func(k int) sample.Plugins {
+			return sample.Plugins{Processors: []sample.Processor{steady{}},
+				Guards: []sample.Guard{&whim{seed: uint64(i*100 + k), rules: rules}}}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// tale is one sequence of a request, generated without an engine: each pick is that of a new chain which was told what
+// was forbidden where, and each look of the guard at a new transcript.
+type tale struct {
+	p                              llm.Params
+	prompt, out, queue             []llm.Token
+	bans                           []sample.History
+	biases                         [][]llm.Bias
+	sent                           outcome // of sequence 0
+	shown                          string
+	seen                           int // released text of the model
+	released, rewinds, back, added int
+	free                           int
+	done, over                     bool
+}
+
+// told generates a sequence.
+func told(r Request, k int) (*tale, error) {
+	s := &tale{p: r.Params, prompt: r.Prompt}
+	s.p.Seed = llm.SeedFor(r.Params.Seed, k)
+	s.sent = outcome{tokens: make([][]llm.Token, 1), logprobs: make([][]float32, 1), texts: make([]string, 1),
+		finish: make([]llm.Finish, 1), best: make([][]TopToken, 1)}
+	g := r.Plugins(k).Guards[0].(*whim)
+	e := &Engine{codec: fakeCodec{}, eos: map[llm.Token]bool{tokEOS: true}}
+	var picks []sample.Pick
+	for !s.over {
+		chain, err := sample.New(s.p, len(pieces), []llm.Token{tokEOS}, sample.Plugins{
+			Processors: []sample.Processor{steady{}}})
+		if err != nil {
+			return nil, err
+		}
+		for i := range s.bans {
+			chain.Ban(s.bans[i], s.biases[i])
+		}
+		chain.Insert(s.queue)
+		logits := make([]float32, len(pieces))
+		logitsOf(slices.Concat(s.prompt, s.out), logits)
+		h := sample.History{Prompt: s.prompt, Output: s.out}
+		pick, err := chain.Pick(h, logits)
+		if errors.Is(err, sample.ErrBanned) {
+			s.end(llm.Finish{Reason: llm.FinishGuard, StoppedBy: "whim", Why: "nothing else may follow"})
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		pick.Top = slices.Clone(pick.Top)
+		s.queue = s.queue[min(1, len(s.queue)):]
+		s.out = append(slices.Clone(s.out), pick.Token)
+		picks = append(picks[:len(s.out)-1:len(s.out)-1], pick)
+		for s.released < len(s.out) && !s.over {
+			n := len(s.out)
+			if !s.look(e, g, picks) || len(s.out) < n {
+				break
+			}
+		}
+	}
+	return s, nil
+}
+
+// texts returns what each token of the output adds, where the text ends behind each, the text, and how it ends.
+func (s *tale) texts(e *Engine, picks []sample.Pick) (list []picked, ends []int, text string) {
+	q := &sequence{params: s.p, text: newTranscript(e.codec, s.prompt, s.p.Stop, 0)}
+	for _, p := range picks[:len(s.out)] {
+		x := q.take(e, p)
+		list, ends = append(list, x), append(ends, len(q.text.visible))
+	}
+	return list, ends, string(q.text.visible)
+}
+
+// look asks the guard and applies what it says; again says that it is to be asked once more.
+func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
+	list, ends, text := s.texts(e, picks)
+	n, fin := len(s.out), list[len(s.out)-1].fin
+	from := max(s.seen-llm.GuardContext, 0)
+	view := llm.GuardView{Prompt: s.prompt, Output: s.out, Released: s.released, Text: []byte(text[from:]),
+		Context: s.seen - from, Reason: fin.Reason}
+	for _, end := range ends[s.released:] {
+		view.Ends = append(view.Ends, uint32(end-from))
+	}
+	v := llm.Verdict{Position: s.free}
+	if s.done {
+		v.Position = n
+	} else if fin.Reason != llm.FinishNone || n%g.rules.Every == 0 {
+		v, _ = g.Check(&view)
+		s.done = v.Done
+	}
+	if v.Kind == llm.VerdictRelease && n-v.Position > g.rules.Hold && !s.done {
+		if g.rules.OnFull == llm.GuardReleases {
+			v.Position = n - g.rules.Hold
+		} else {
+			v = llm.Verdict{Kind: llm.VerdictStop, Position: v.Position, Why: "it holds back too much"}
+		}
+	}
+	s.free = max(v.Position, s.released)
+	send := func(to int) {
+		for i := s.released; i < to; i++ {
+			s.shown += text[s.seen:ends[i]]
+			s.seen = ends[i]
+			s.send(list[i])
+			if list[i].fin.Reason != llm.FinishNone {
+				s.end(list[i].fin)
+			}
+		}
+		s.released = to
+	}
+	switch v.Kind {
+	case llm.VerdictRelease:
+		send(v.Position)
+	case llm.VerdictStop:
+		if v.Position == n && fin.Reason == llm.FinishEOS {
+			v.Position--
+		}
+		list[n-1].fin = llm.Finish{}
+		at := s.released
+		send(v.Position)
+		if at == s.released { // nothing to end with
+			s.send(picked{special: true})
+		}
+		s.end(llm.Finish{Reason: llm.FinishGuard, StoppedBy: "whim", Why: v.Why})
+	case llm.VerdictReplace:
+		s.shown += v.Text
+		s.send(picked{pick: sample.Pick{Token: 8}, text: v.Text})
+		s.send(picked{pick: sample.Pick{Token: 9}})
+		s.seen, s.released = ends[v.Position-1], v.Position
+		if v.Position == n && fin.Reason != llm.FinishNone {
+			if fin.Reason == llm.FinishEOS {
+				s.send(list[n-1])
+			}
+			fin.StopBytes = 0
+			s.end(fin)
+		}
+		return true
+	default:
+		return s.takeBack(g, v, fin.Reason)
+	}
+	return false
+}
+
+func (s *tale) takeBack(g *whim, v llm.Verdict, reason llm.Reason) (again bool) {
+	n := len(s.out)
+	if v.Kind == llm.VerdictInsert && v.Position == n && reason != llm.FinishNone {
+		v.Position--
+	}
+	back, why := n-v.Position, ""
+	switch {
+	case s.rewinds == llm.MaxRewinds && back > 0:
+		why = "it rewound too often"
+	case s.back+back > llm.MaxRewound(s.p.MaxNewTokens):
+		why = "it rewound too much"
+	case v.Kind == llm.VerdictInsert && (s.added+3 > llm.MaxInserted || v.Position+3 > s.p.MaxNewTokens):
+		why = "it inserted too much"
+	}
+	switch {
+	case why == "":
+	case g.rules.OnExhausted == llm.GuardReleases:
+		s.done = true
+		return true
+	default:
+		s.send(picked{special: true})
+		s.end(llm.Finish{Reason: llm.FinishGuard, StoppedBy: "whim", Why: why})
+		return false
+	}
+	if s.back += back; back > 0 {
+		s.rewinds++
+	}
+	if len(v.Biases) == 0 && v.Kind == llm.VerdictRewind {
+		v.Biases = []llm.Bias{{Token: s.out[v.Position], Add: float32(math.Inf(-1))}}
+	}
+	s.out, s.free = s.out[:v.Position], min(s.free, v.Position)
+	if back > 0 {
+		s.queue = nil
+		s.bans = append(s.bans, sample.History{Prompt: s.prompt, Output: s.out})
+		s.biases = append(s.biases, v.Biases)
+	}
+	if v.Kind == llm.VerdictInsert {
+		s.added, s.queue = s.added+3, v.Tokens
+	}
+	return false
+}
+
+func (s *tale) send(x picked) {
+	o := &s.sent
+	o.tokens[0], o.logprobs[0] = append(o.tokens[0], x.pick.Token), append(o.logprobs[0], x.pick.Logprob)
+	o.best[0] = append(o.best[0], x.top...)
+	if !x.special {
+		o.texts[0] += x.text
+	}
+}
+
+func (s *tale) end(fin llm.Finish) {
+	s.over = true
+	if fin.Why == "nothing else may follow" {
+		s.send(picked{special: true})
+	}
+	fin.Text, fin.Generated, fin.Prompt, fin.Seed = s.shown, len(s.sent.tokens[0]), len(s.prompt), s.p.Seed
+	s.sent.finish[0] = fin
+}
+
+// TestRewoundAsNeverGenerated: whatever guards take back, insert, replace and end, requests get what is generated one
+// token after the other without cache, batch and guesses: alone and together, in roomy and tiny caches, where prefixes
+// are shared, sequences preempted, parked and guessed for.
+func TestRewoundAsNeverGenerated(t *testing.T) {
+	reqs := guarded(48)
+	var want []outcome
+	total := [llm.Verdicts]int{}
+	for _, r := range reqs {
+		var o outcome
+		for k := range r.N {
+			s, err := told(r, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.tokens, o.logprobs = append(o.tokens, s.sent.tokens[0]), append(o.logprobs, s.sent.logprobs[0])
+			o.texts, o.finish = append(o.texts, s.sent.texts[0]), append(o.finish, s.sent.finish[0])
+			o.best = append(o.best, s.sent.best[0])
+			total[llm.VerdictRewind] += s.back
+			total[llm.VerdictInsert] += s.added
+		}
+		want = append(want, o)
+	}
+	if total[llm.VerdictRewind] < 200 || total[llm.VerdictInsert] < 20 {
+		t.Fatalf("the guards do not do much: %v", total)
+	}
+	for _, s := range []struct {
+		name              string
+		blocks, blockSize int
+		cfg               Config
+		slow              bool
+	}{
+		{"roomy", 512, 16, Config{}, false},
+		{"guessed", 512, 16, Config{Speculation: always(6)}, false},
+		{"tiny cache", 20, 8, Config{}, false},
+		{"tiny cache, guessed", 20, 8, Config{Speculation: always(4)}, false},
+		{"tiny cache, chunks of 3", 26, 5, Config{Settings: sched.Settings{MaxBatchPrefillTokens: 3},
+			Speculation: always(3)}, false},
+		{"no sharing", 20, 8, Config{Settings: sched.Settings{NoPrefixSharing: true}}, false},
+		{"blocks of one token", 150, 1, Config{Speculation: always(2)}, false},
+		{"few rows", 64, 16, Config{Settings: sched.Settings{MaxBatchSize: 5}, Workers: 1}, false},
+		{"late", 20, 8, Config{GuestWait: 1, Speculation: always(4)}, true},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newFake(s.blocks, s.blockSize, 256)
+				if s.slow {
+					m.before = func(llm.Step) { time.Sleep(time.Millisecond) }
+				}
+				e := start(t, m, s.cfg)
+				var wg sync.WaitGroup
+				for i, r := range reqs {
+					wg.Go(func() {
+						if s.slow {
+							r = tardy(r, i)
+						}
+						got, err := generate(e, r)
+						w := want[i]
+						w.prefill = got.prefill
+						if err == nil {
+							err = sameSteps(got, w)
+						}
+						if err != nil {
+							t.Errorf("request %d: %v", i, err)
+						}
+						for k, text := range got.texts {
+							if fin := got.finish[k]; len(fin.Text) < len(text) || fin.Text[:len(text)] != text {
+								t.Errorf("request %d: events say %q, its end %q", i, text, fin.Text)
+							}
+						}
+					})
+				}
+				wg.Wait()
+				e.Close()
+			})
+		})
+	}
+}
+
+// tardy makes the guards of a request guests that take their time.
+func tardy(r Request, i int) Request {
+	plugins := r.Plugins
+	r.Plugins = func(k int) sample.Plugins {
+		p := plugins(k)
+		p.Guards = []sample.Guard{&late{p.Guards[0].(*whim), i, 0}}
+		p.Guests = []string{fmt.Sprint("guest", i%4)}
+		return p
+	}
+	return r
+}
+
+type late struct {
+	*whim
+	i, n int
+}
+
+func (l *late) Check(v *llm.GuardView) (llm.Verdict, error) {
+	if l.n++; (l.n+l.i)%3 == 0 {
+		time.Sleep(time.Duration(l.i%5) * 700 * time.Microsecond)
+	}
+	return l.whim.Check(v)
+}
+
+// TestGuardsAreBounded: no guard rewinds, holds or inserts without end, and lies about positions end the sequence.
+func TestGuardsAreBounded(t *testing.T) {
+	at := func(kind llm.VerdictKind, position func(*llm.GuardView) int) func(*llm.GuardView) llm.Verdict {
+		return func(v *llm.GuardView) llm.Verdict {
+			return llm.Verdict{Kind: kind, Position: position(v), Tokens: []llm.Token{5}, Text: "x"}
+		}
+	}
+	last := func(v *llm.GuardView) int { return len(v.Output) - 1 }
+	for name, c := range map[string]struct {
+		says func(*llm.GuardView) llm.Verdict
+		why  string // of the end; "" for an error
+	}{
+		"endless rewind": {at(llm.VerdictRewind, last), "it rewound too often"},
+		"endless insert": {at(llm.VerdictInsert, last), "it rewound too often"},
+		"endless hold": {at(llm.VerdictRelease, func(v *llm.GuardView) int {
+			if v.Reason != llm.FinishNone {
+				return len(v.Output)
+			}
+			return v.Released
+		}), "it holds back too much"},
+		"appends":         {at(llm.VerdictInsert, func(v *llm.GuardView) int { return len(v.Output) }), "it rewound too often"},
+		"beyond":          {at(llm.VerdictRelease, func(v *llm.GuardView) int { return len(v.Output) + 1 }), ""},
+		"negative":        {at(llm.VerdictStop, func(*llm.GuardView) int { return -1 }), ""},
+		"rewinds nothing": {at(llm.VerdictRewind, func(v *llm.GuardView) int { return len(v.Output) }), ""},
+		"replaces none":   {at(llm.VerdictReplace, func(v *llm.GuardView) int { return v.Released }), ""},
+		"no verdict":      {at(99, last), ""},
+		"no number": {func(v *llm.GuardView) llm.Verdict {
+			nan := []llm.Bias{{Add: float32(math.NaN())}}
+			return llm.Verdict{Kind: llm.VerdictRewind, Position: last(v), Biases: nan}
+		}, ""},
+	} {
+		for _, release := range []bool{false, true} {
+			r := endless(60)
+			rules := llm.GuardRules{Name: "g", Hold: 5, Every: 1, Rewinds: true}
+			if release {
+				rules.OnFull, rules.OnExhausted = llm.GuardReleases, llm.GuardReleases
+			}
+			r.Plugins = func(int) sample.Plugins {
+				return sample.Plugins{Guards: []sample.Guard{saying{rules, c.says}}}
+			}
+			m := newFake(64, 16, 256)
+			got, err := generate(start(t, m, Config{}), r)
+			fin := got.finish[0]
+			switch {
+			case c.why == "":
+				if !errors.Is(err, llm.ErrPlugin) || len(got.tokens[0]) > 0 {
+					t.Errorf("%s: %v, %v", name, err, got.tokens)
+				}
+			case err != nil || m.steps > 400:
+				t.Errorf("%s: %v in %d steps", name, err, m.steps)
+			case release && fin.Reason != llm.FinishLength && name != "endless hold":
+				t.Errorf("%s, released: %+v", name, fin)
+			case !release && (fin.Reason != llm.FinishGuard || fin.Why != c.why || fin.StoppedBy != "g"):
+				t.Errorf("%s: %+v", name, fin)
+			}
+		}
+	}
+}
+
+// saying is a guard that always says the same.
+type saying struct {
+	rules llm.GuardRules
+	says  func(*llm.GuardView) llm.Verdict
+}
+
+func (s saying) Rules() llm.GuardRules                       { return s.rules }
+func (s saying) Applied(llm.VerdictKind, int)                {}
+func (s saying) Check(v *llm.GuardView) (llm.Verdict, error) { return s.says(v), nil }
+func (s saying) plugins(more ...sample.Guard) sample.Plugins {
+	return sample.Plugins{Guards: append(more, s)}
+}
+
+// TestGuardsTogether: no token goes out that one of several guards holds, and what one replaces does not go out because
+// another ends the sequence.
+func TestGuardsTogether(t *testing.T) {
+	hold := saying{llm.GuardRules{Name: "hold", Hold: 9, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+		if v.Reason == llm.FinishNone {
+			return llm.Verdict{Position: max(v.Released, len(v.Output)-3)}
+		}
+		return llm.Verdict{Position: len(v.Output)}
+	}}
+	swap := saying{llm.GuardRules{Name: "swap", Hold: 9, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+		return llm.Verdict{Kind: llm.VerdictReplace, Position: v.Released + 1, Text: "x", Tokens: []llm.Token{5}}
+	}}
+	stop := saying{llm.GuardRules{Name: "stop", Hold: 9, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+		if len(v.Output) == 6 {
+			return llm.Verdict{Kind: llm.VerdictStop, Position: 6, Why: "six"}
+		}
+		return llm.Verdict{Position: len(v.Output)}
+	}}
+	for name, c := range map[string]struct {
+		list []sample.Guard
+		text string
+		want int
+	}{
+		"swap beside hold": {[]sample.Guard{swap, hold}, "xxxxxxxx", 8},
+		"stop beside both": {[]sample.Guard{swap, hold, stop}, "xx", 3}, // the third token is the end's
+	} {
+		r := endless(8)
+		r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: c.list} }
+		got, err := generate(start(t, newFake(64, 16, 256), Config{Speculation: draft.Settings{}}), r)
+		if err != nil || got.texts[0] != c.text || len(got.tokens[0]) != c.want || got.finish[0].Text != c.text {
+			t.Errorf("%s: %q %d %+v (%v)", name, got.texts[0], len(got.tokens[0]), got.finish[0], err)
+		}
+	}
+}
+
+// TestGuardsAreRefused: beside what cannot be taken back, and in beam searches.
+func TestGuardsAreRefused(t *testing.T) {
+	e := start(t, newFake(64, 16, 256), Config{})
+	g := saying{llm.GuardRules{Name: "g", Hold: 5, Every: 1, Rewinds: true}, nil}
+	for name, change := range map[string]func(*Request, *sample.Plugins){
+		"processor": func(_ *Request, p *sample.Plugins) { p.Processors = []sample.Processor{nothing{}} },
+		"beams":     func(r *Request, _ *sample.Plugins) { r.Params.NumBeams, r.Params.NumReturn = 3, 1 },
+	} {
+		r := endless(8)
+		p := g.plugins()
+		change(&r, &p)
+		r.Plugins = func(int) sample.Plugins { return p }
+		if _, err := generate(e, r); !errors.Is(err, llm.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
