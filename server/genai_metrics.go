@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"tgi/server/record"
 )
 
 // genAIMetrics are those of OpenTelemetry's GenAI conventions, version 1.41, under the names that its exporter to
@@ -42,6 +44,21 @@ func requestedLabel(requested, served string) string {
 		return served
 	}
 	return otherModel
+}
+
+// WatchRecorder adds the metrics of what is recorded; r may be nil. It is called at most once.
+func (m *Metrics) WatchRecorder(r *record.Recorder) {
+	if r == nil {
+		return
+	}
+	count := func(name, help string, read func() int64) {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
+			func() float64 { return float64(read()) }))
+	}
+	count("tgi_record_requests_total", "Requests that were recorded.", func() int64 { n, _ := r.Counts(); return n })
+	count("tgi_record_dropped_total", "Requests that were not, for lack of memory, time or disk.",
+		func() int64 { _, n := r.Counts(); return n })
+	m.gauge("tgi_record_memory_bytes", "Bytes that wait to be recorded.", func() float64 { return float64(r.Held()) })
 }
 
 // observeOperation counts a request that wanted something of a model.

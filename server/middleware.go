@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"tgi/server/record"
 )
 
 // reply wraps a response: it counts bytes and sets a deadline for every write, so
@@ -23,6 +25,7 @@ type reply struct {
 	waited  time.Duration // in writes
 	status  int
 	bytes   int64
+	kept    *record.Exchange // nil where it is not recorded
 }
 
 const timeoutPart = 1 << 20
@@ -40,6 +43,9 @@ func (w *reply) Write(b []byte) (int, error) {
 	}
 	began := w.extendWriteDeadline()
 	n, err := w.ResponseWriter.Write(b)
+	if w.kept != nil {
+		w.kept.Sent(b[:n])
+	}
 	w.waited += time.Since(began)
 	w.bytes += int64(n)
 	return n, err

@@ -13,6 +13,7 @@ import (
 	"tgi/runtime/llm"
 	"tgi/server/config"
 	"tgi/server/generate"
+	"tgi/server/record"
 )
 
 // API is one dialect's routes.
@@ -56,6 +57,8 @@ type Options struct {
 	Metrics *Metrics
 	// Tracer makes traces of requests for all but Open routes; nil makes none.
 	Tracer *Tracer
+	// Recorder keeps requests of Generate routes with their replies; nil keeps none.
+	Recorder *record.Recorder
 	// Log receives a line per request.
 	Log *slog.Logger
 }
@@ -215,6 +218,16 @@ func (route *Route) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	WriteError(w, err)
 }
 
+// record begins to record r and the reply that w will be; nil where nothing is recorded.
+func (s *Server) record(w http.ResponseWriter, r *http.Request) *record.Exchange {
+	out, ok := w.(*reply)
+	if !ok {
+		return nil
+	}
+	out.kept = s.options.Recorder.Begin(r, w.Header().Get("X-Request-Id"))
+	return out.kept
+}
+
 // handle puts the key, the gate and the limit of the body before a route.
 func (s *Server) handle(route Route) http.Handler {
 	limit := route.BodyLimit
@@ -238,6 +251,12 @@ func (s *Server) handle(route Route) http.Handler {
 		for name, value := range mux.Vars(r) {
 			r.SetPathValue(name, value)
 		}
+		body := r.Body
+		if route.Scope == Generate {
+			kept := s.record(w, r)
+			body = kept.Body(body)
+			defer func() { kept.End(statusOf(w), w.Header()) }()
+		}
 		held := &holding{from: &s.texts}
 		here := &stay{server: s, held: held}
 		ctx := context.WithValue(generate.WithRoom(r.Context(), held.take), stayKey{}, here)
@@ -247,7 +266,7 @@ func (s *Server) handle(route Route) http.Handler {
 		}
 		r = r.WithContext(ctx)
 		defer func() { here.leave(r.Context(), statusOf(w)) }()
-		r.Body = &budgetedBody{ReadCloser: http.MaxBytesReader(w, r.Body, limit), holding: held}
+		r.Body = &budgetedBody{ReadCloser: http.MaxBytesReader(w, body, limit), holding: held}
 		if err := route.Handle(w, r); err != nil {
 			Note(r.Context(), err)
 			route.refuse(w, r, err)

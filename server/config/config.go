@@ -33,6 +33,8 @@ type Config struct {
 	GenerateAPI GenerateAPI `toml:"generate_api"`
 	// Responses keeps what /v1/responses answered.
 	Responses Responses `toml:"responses"`
+	// Record keeps requests and replies in files.
+	Record Record `toml:"record"`
 	// Images is about the pictures of requests.
 	Images Images `toml:"images"`
 	// Embeddings is about models that turn texts into vectors or scores.
@@ -283,6 +285,7 @@ func Default() Config {
 		},
 		GenerateAPI: defaultGenerateAPI(),
 		Responses:   defaultResponses(),
+		Record:      defaultRecord(),
 		Images:      defaultImages(),
 		Embeddings:  defaultEmbeddings(),
 	}

@@ -189,6 +189,7 @@ func (c *Config) locate(dir string) {
 	at(&c.Server.TLSCert)
 	at(&c.Server.TLSKey)
 	at(&c.Models.Folder)
+	at(&c.Record.Folder)
 	at(&c.Runtime.ORTLib)
 	c.Model.locate(at)
 	for i := range c.ModelList {

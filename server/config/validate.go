@@ -93,6 +93,7 @@ func (c *Config) Validate() error {
 	c.Trace.validate(v)
 	c.GenerateAPI.validate(v, l)
 	c.Responses.validate(v)
+	c.Record.validate(v)
 	c.Images.validate(v)
 	c.Embeddings.validate(v)
 	v.oneOf("log.format", c.Log.Format, LogAuto, LogText, LogJSON)

@@ -2,9 +2,13 @@ package host
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"time"
 
 	"tgi/server"
+	"tgi/server/config"
+	"tgi/server/record"
 )
 
 // bootServer answers before there is a model: probes, /metrics and, for everything
@@ -12,7 +16,8 @@ import (
 type bootServer struct {
 	version string
 	metrics *server.Metrics
-	tracer  *server.Tracer // nil makes no traces
+	tracer  *server.Tracer   // nil makes no traces
+	records *record.Recorder // nil keeps none
 	server  *server.Server
 }
 
@@ -26,7 +31,11 @@ func newBootServer(o Options) (*bootServer, error) {
 		return nil, err
 	}
 	b := &bootServer{version: o.Version, metrics: server.NewMetrics(), tracer: tracer}
-	opt := server.Options{Config: cfg.Server, Keys: cfg.Key, Tracer: tracer, Log: o.Log}
+	if b.records, err = openRecorder(cfg.Record, o.Log); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	b.metrics.WatchRecorder(b.records)
+	opt := server.Options{Config: cfg.Server, Keys: cfg.Key, Tracer: tracer, Recorder: b.records, Log: o.Log}
 	if cfg.Metrics.Enabled {
 		opt.Metrics = b.metrics
 	}
@@ -34,8 +43,19 @@ func newBootServer(o Options) (*bootServer, error) {
 	return b, nil
 }
 
-// Close sends the last traces.
+// openRecorder returns what keeps requests, nil for nothing.
+func openRecorder(c config.Record, log *slog.Logger) (*record.Recorder, error) {
+	if c.Folder == "" {
+		return nil, nil
+	}
+	log.Info("requests and replies are recorded", "folder", c.Folder)
+	return record.Open(record.Config{Folder: c.Folder, MaxFile: int64(c.MaxFile), MaxFiles: c.MaxFiles,
+		MaxBody: int64(c.MaxBody), Memory: int64(c.Memory), Fields: c.Redact, Headers: c.RedactHeaders}, log)
+}
+
+// Close sends the last traces, and writes the last records.
 func (b *bootServer) Close() error {
+	b.records.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), traceTimeout)
 	defer cancel()
 	return b.tracer.Close(ctx)

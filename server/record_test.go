@@ -1,0 +1,61 @@
+package server_test
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tgi/server"
+	"tgi/server/record"
+)
+
+// TestRecorder: what a handler reads and writes is recorded, whatever becomes of the request, and counted.
+func TestRecorder(t *testing.T) {
+	folder := t.TempDir()
+	r, err := record.Open(record.Config{Folder: folder, MaxFile: 1 << 20, MaxFiles: 2, MaxBody: 1 << 16,
+		Memory: 1 << 20}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := server.NewMetrics()
+	metrics.WatchRecorder(r)
+	s := newServer(routes{
+		"/echo": func(w http.ResponseWriter, r *http.Request) error {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return err
+			}
+			server.WriteJSON(w, body)
+			return nil
+		},
+		"/fails": func(http.ResponseWriter, *http.Request) error { return server.ErrLoading },
+	}, func(o *server.Options) { o.Recorder, o.Metrics = r, metrics })
+	ask(s, "POST", "/echo", `{"a":1}`, "X-Request-Id", "first")
+	ask(s, "POST", "/fails", `{}`)
+	ask(s, "GET", "/readyz", "")
+	r.Close()
+	text, err := os.ReadFile(filepath.Join(folder, "requests.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []record.Record
+	for line := range strings.Lines(string(text)) {
+		var one record.Record
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, one)
+	}
+	if len(all) != 2 || all[0].ID != "first" || string(all[0].Body) != `{"a":1}` || string(all[0].Reply) != `{"a":1}` ||
+		all[1].Status != 503 || !strings.Contains(string(all[1].Reply), "loading") {
+		t.Errorf("recorded %s", text)
+	}
+	if out := ask(s, "GET", "/metrics", "").Body.String(); !strings.Contains(out, "tgi_record_requests_total 2\n") {
+		t.Error("two requests are not counted")
+	}
+}
