@@ -77,8 +77,8 @@ func TestRecord(t *testing.T) {
 	exchange(r, "/generate?model=m&api_key=hush", `{"b":1.0,"a":"é"}`, "application/json",
 		map[string]string{"Authorization": "Bearer hush", "X-Api-Key": "hush", "X-Tenant": "hush",
 			"X-Other": "seen", "Cookie": "hush"}, `{"text":`, `"x"}`)
-	exchange(r, "/stream", `{"stream":true}`, "text/event-stream", nil, "data: {\"a\":1}\n\n", "data: {\"b\"", ":2}\n\n",
-		"data: [DONE]\n\n")
+	exchange(r, "/stream", `{"stream":true}`, "text/event-stream", nil, "data: {\"a\":1}\n\n", "data: {\"b\"",
+		":2}\n\n", "data: [DONE]\n\n")
 	r.Close()
 	all := read(t, c.Folder)
 	if len(all) != 2 {
