@@ -135,25 +135,31 @@ func (s *Scheduler) accept(q *Seq, drafts []llm.Token, r Result) {
 	s.pool.Trim(q.row, len(q.tokens))
 }
 
-// Truncate takes back all but the first n tokens of a sequence; n counts the prompt's, which stay. Like Abort, it must
-// not be called between Plan and Commit. It takes no block; the next step computes token n again, whose logits are
-// needed. Groups and parked sequences cannot be truncated, and followers have nothing to take back.
+// Truncate takes back all but the first n tokens of a sequence; n counts the prompt's, which stay, but for a context
+// that rests. Like Abort, it must not be called between Plan and Commit. It takes no block; the next step computes the
+// last token again, whose logits are needed. Groups and parked sequences cannot be truncated, and followers have nothing
+// to take back.
 func (s *Scheduler) Truncate(q *Seq, n int) {
 	switch {
 	case s.planned || q.state == ended || q.rows != nil || q.group != nil || q.parked || len(q.drafts) > 0:
 		panic("BUG: sched: Truncate inside a step, or of a sequence that is parked, drafted for, a group or has ended")
-	case n < q.prompt || n > len(q.tokens):
+	case n < q.prompt && q.state != resting || n < 0 || n > len(q.tokens):
 		panic(fmt.Sprintf("BUG: sched: Truncate to %d tokens of %d+%d", n, q.prompt, len(q.tokens)-q.prompt))
 	case n == len(q.tokens):
 		return
 	}
 	q.tokens = q.tokens[:n:n]
+	least := n - 1
+	if q.state == resting { // what comes next may be another token
+		q.prompt, least = n, n
+	}
 	if q.long && n <= s.original { // which has other keys and values
 		if q.state == running {
 			s.stepBack(q)
 		}
+		s.pool.Give(q.row)
 		q.long = false
 		q.row.Resalt("")
 	}
-	s.pool.Truncate(q.row, min(q.row.Len(), n-1), n)
+	s.pool.Truncate(q.row, min(q.row.Len(), least), n)
 }

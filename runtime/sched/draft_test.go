@@ -177,14 +177,18 @@ type game struct {
 	cache  map[int32]written
 	all    []*Seq
 	want   map[*Seq][]llm.Token // the tokens that each should have
+	// contexts: there are some too. scores are how many of their positions are still to be scored.
+	contexts bool
+	scores   map[*Seq]int
 	tally
 }
 
-type tally struct{ drafts, accepted, late, lost, cut, cutLong, preempted int }
+type tally struct{ drafts, accepted, late, lost, cut, cutLong, preempted, forks, spans, kept, reclaimed int }
 
 func (t *tally) add(o tally) {
 	t.drafts, t.accepted, t.late, t.lost = t.drafts+o.drafts, t.accepted+o.accepted, t.late+o.late, t.lost+o.lost
 	t.cut, t.cutLong, t.preempted = t.cut+o.cut, t.cutLong+o.cutLong, t.preempted+o.preempted
+	t.forks, t.spans, t.kept, t.reclaimed = t.forks+o.forks, t.spans+o.spans, t.kept+o.kept, t.reclaimed+o.reclaimed
 }
 
 func (g *game) play() {
@@ -195,7 +199,7 @@ func (g *game) play() {
 		WaitingServedRatio: float64(c(3)), MaxWaitingTokens: c(4), NoPrefixSharing: c(4) == 0,
 		MaxBatchDraftTokens: 1 + c(12),
 	}, g.sh)
-	g.cache, g.want = map[int32]written{}, map[*Seq][]llm.Token{}
+	g.cache, g.want, g.scores = map[int32]written{}, map[*Seq][]llm.Token{}, map[*Seq]int{}
 	for step := 0; step < g.limit && (g.more == nil || g.more()); step++ {
 		g.between()
 		g.step()
@@ -211,8 +215,11 @@ func (g *game) play() {
 		}
 		g.step()
 	}
-	if used, _, _ := g.s.Cache(); used != 0 {
-		g.t.Errorf("%d blocks are left", used)
+	for _, q := range g.all {
+		g.s.Abort(q)
+	}
+	if used, _, _ := g.s.Cache(); used != 0 || g.s.rested.Len() != 0 {
+		g.t.Errorf("%d blocks are left, %d contexts rest", used, g.s.rested.Len())
 	}
 }
 
@@ -238,9 +245,12 @@ func (g *game) between() {
 			}
 		}
 	}
+	if g.contexts {
+		g.useContexts()
+	}
 	for _, q := range g.all {
 		switch {
-		case q.state == ended:
+		case q.state == ended || q.state == resting:
 		case c(60) == 0:
 			s.Abort(q)
 		case q.parked:
@@ -263,7 +273,7 @@ func (g *game) between() {
 		}
 	}
 	for _, q := range g.all {
-		if q.state != ended && q.rows == nil && c(2) == 0 {
+		if q.state != ended && q.state != resting && q.rows == nil && c(2) == 0 {
 			var drafts []llm.Token
 			for range c(9) {
 				drafts = append(drafts, llm.Token(c(2)))
@@ -328,6 +338,10 @@ func (g *game) compute(p *Plan) {
 		if row.Logit != logits {
 			g.t.Fatalf("the logits of row %d begin at %d, want %d", b, row.Logit, logits)
 		}
+		g.scores[q] -= row.Scores
+		if row.Scores > 0 && g.contexts && q.owner == "context" && row.FirstScore+row.Scores > q.prompt-1 {
+			g.t.Fatalf("positions up to %d of a prompt of %d are scored", row.FirstScore+row.Scores, q.prompt)
+		}
 		logits += row.Scores + min(len(row.Samples), 1)*(1+len(row.Drafts))
 		drafts += len(row.Drafts)
 		for i := range len(known) {
@@ -380,6 +394,19 @@ func (g *game) result(q *Seq, drafts []llm.Token) (r Result) {
 	r.End = len(q.Output())+len(r.Tokens) >= q.max || g.choose(30) == 0
 	if g.choose(30) == 0 { // as after an error
 		r = Result{End: true}
+	}
+	if r.End && q.owner != "" {
+		if g.scores[q] != 0 {
+			g.t.Fatalf("%d positions of context %d are to be scored", g.scores[q], q.id)
+		}
+		r.Rest, r.End = true, g.choose(2) == 0
+		if len(r.Tokens) == 0 {
+			r.End = true
+		}
+		if r.End {
+			g.want[q] = append(slices.Clone(g.want[q]), r.Tokens[:max(len(r.Tokens)-1, 0)]...)
+			return r
+		}
 	}
 	g.want[q] = append(slices.Clone(g.want[q]), r.Tokens...)
 	return r

@@ -163,7 +163,7 @@ func (s *Scheduler) updateRanks() {
 // preempted.
 func (s *Scheduler) preemptForQueue(p *Plan) {
 	q := s.waiting.next()
-	if q == nil || !s.clients.several() || q.admissions == 0 && !s.admitsNew() {
+	if q == nil || !s.clients.several() || q.admissions == 0 && !q.returns && !s.admitsNew() {
 		return
 	}
 	victims := s.victims(q)
@@ -171,13 +171,23 @@ func (s *Scheduler) preemptForQueue(p *Plan) {
 		return
 	}
 	first := q.members()[0]
+	kept := q.rested != nil
+	s.wake(q)
 	_, blocks := s.findBlocks(q, first)
+	if s.batchFits(q, s.Running()) {
+		for !s.fits(q, blocks, nil) && s.reclaim() {
+		}
+	}
 	if s.fits(q, blocks, victims) {
 		for i := 0; !s.fits(q, blocks, nil); i++ {
 			s.preempt(p, victims[i])
 		}
 	}
-	s.pool.Give(first.row)
+	if kept {
+		s.rest(q)
+	} else {
+		s.pool.Give(first.row)
+	}
 }
 
 // victims returns the running sequences that may be preempted for q, the last first:

@@ -82,9 +82,10 @@ func (s *Scheduler) lengthen(p *Plan) {
 			s.preempt(p, q)
 		}
 	}
-	for _, q := range s.waiting { // which hold no blocks
+	for _, q := range s.waiting {
 		if grown(q) {
 			for _, m := range q.members() {
+				s.pool.Give(m.row) // a context's
 				m.long = true
 				m.row.Resalt("long")
 			}
@@ -130,6 +131,9 @@ func (s *Scheduler) planDecode(p *Plan) {
 // the last sequences while there are too few. It returns false if that was q.
 func (s *Scheduler) takeBlocks(p *Plan, q, m *Seq) bool {
 	for !s.pool.CanTake(m.row, len(m.tokens)) {
+		if s.reclaim() {
+			continue
+		}
 		s.preempt(p, s.running[len(s.running)-1])
 		if q.state != running {
 			return false
@@ -235,10 +239,10 @@ func (s *Scheduler) planChunk(p *Plan, q *Seq, b *budget) {
 }
 
 // skipCached skips the tokens that the cache holds and returns their number. A sequence
-// whose prompt is scored needs all logits and skips nothing.
+// whose prompt is scored needs the logits of all positions from the first scored one on.
 func (s *Scheduler) skipCached(q *Seq) int {
 	if q.needsScores() {
-		return 0
+		return s.pool.Find(q.row, q.tokens[:q.scored+1])
 	}
 	return s.pool.Find(q.row, q.tokens)
 }
@@ -248,7 +252,7 @@ func (s *Scheduler) skipCached(q *Seq) int {
 func (s *Scheduler) admit(p *Plan, q *Seq, b *budget, open bool) bool {
 	first := q.members()[0]
 	fresh := q.admissions == 0
-	if fresh && !open || first.needsScores() && b.logits == 0 || !s.batchFits(q, s.Running()) {
+	if fresh && !q.returns && !open || first.needsScores() && b.logits == 0 || !s.batchFits(q, s.Running()) {
 		return false
 	}
 	cached, fits := s.reserveBlocks(p, q, first)
@@ -283,9 +287,18 @@ func (s *Scheduler) batchFits(q *Seq, slots int) bool {
 // tokens the cache held; ok is false if there are too few blocks. For a group of
 // several rows it only checks: the rows allocate one after the other.
 func (s *Scheduler) reserveBlocks(p *Plan, q, first *Seq) (cached int, ok bool) {
+	kept := q.rested != nil
+	s.wake(q) // its own blocks are not to be taken for it
 	cached, blocks := s.findBlocks(q, first)
-	if blocks+s.spareBlocks() > s.pool.Available() {
-		s.pool.Give(first.row)
+	for blocks+s.spareBlocks() > s.pool.Available() {
+		if s.reclaim() {
+			continue
+		}
+		if kept {
+			s.rest(q)
+		} else {
+			s.pool.Give(first.row)
+		}
 		return 0, false
 	}
 	if len(q.rows) <= 1 {
@@ -295,12 +308,13 @@ func (s *Scheduler) reserveBlocks(p *Plan, q, first *Seq) (cached int, ok bool) 
 }
 
 // findBlocks takes what the cache holds for a waiting sequence whose first row is given,
-// and returns how many tokens that is and how many more blocks it needs.
+// and returns how many tokens it then has and how many more blocks it needs.
 func (s *Scheduler) findBlocks(q, first *Seq) (cached, blocks int) {
 	if len(q.rows) > 1 {
 		return 0, s.blocksNeeded(q)
 	}
-	cached = s.skipCached(first)
+	s.skipCached(first)
+	cached = first.row.Len() // with what a context kept
 	return cached, s.pool.Needs(first.row, len(first.tokens))
 }
 

@@ -26,6 +26,8 @@
 // A sequence that grows so long is preempted and computed anew, in the same step if
 // there is room.
 //
+// A context (see context.go) is a sequence that rests between the spans that it generates.
+//
 // The beams of a search form a group: one sequence of the queue with several rows that
 // run, are preempted and return together.
 //
@@ -35,6 +37,7 @@
 package sched
 
 import (
+	"container/list"
 	"fmt"
 	"slices"
 
@@ -50,9 +53,10 @@ type Scheduler struct {
 	waiting  queue
 	running  queue
 	clients  clients
-	prefill  []*Seq // memory of prompts
-	drafted  []*Seq // that Draft was called for, until Plan
-	rooms    []Room // memory of DraftRooms
+	rested   list.List // contexts whose blocks are for anybody who lacks some, see context.go
+	prefill  []*Seq    // memory of prompts
+	drafted  []*Seq    // that Draft was called for, until Plan
+	rooms    []Room    // memory of DraftRooms
 	nextID   uint64
 	// sinceAdmit counts steps in which no new sequence was admitted.
 	sinceAdmit int
@@ -192,6 +196,8 @@ type Result struct {
 	// End ends the sequence and frees its blocks. The last of Tokens, if there is any, is the one that ended it, and is
 	// not appended.
 	End bool
+	// Rest lets a context rest then. With End its last token is not appended either, but it lives and keeps its blocks.
+	Rest bool
 	// Beams, in the result of a group's first sample, are the group's next rows;
 	// without any the group ends. Tokens, End and the results of the group's other
 	// samples are ignored.
@@ -237,8 +243,8 @@ func (s *Scheduler) applyResult(q *Seq, drafts []llm.Token, r Result) {
 		q.ahead = drafts
 	} else {
 		s.accept(q, drafts, r)
-		if r.End {
-			s.end(q)
+		if r.End || r.Rest {
+			s.finish(q, r)
 			return
 		}
 	}
@@ -258,8 +264,18 @@ func (s *Scheduler) applyResult(q *Seq, drafts []llm.Token, r Result) {
 	}
 }
 
+// finish ends a sequence, or a context's span.
+func (s *Scheduler) finish(q *Seq, r Result) {
+	if r.Rest {
+		s.finishSpan(q)
+	} else {
+		s.end(q)
+	}
+}
+
 // end removes a sequence, or group, from its queue and frees its blocks.
 func (s *Scheduler) end(q *Seq) {
+	s.wake(q)
 	switch q.state {
 	case waiting:
 		s.waiting.remove(q)
@@ -271,7 +287,9 @@ func (s *Scheduler) end(q *Seq) {
 			s.pool.Give(m.row)
 		}
 	}
-	s.clients.leave(q)
+	if q.client != nil { // but for a context that rests
+		s.clients.leave(q)
+	}
 	q.state, q.parked, q.ahead = ended, false, nil
 }
 
@@ -287,8 +305,8 @@ func (s *Scheduler) Resolve(q *Seq, r Result) {
 		s.replaceRows(q, r.Beams)
 	default:
 		s.accept(q, q.ahead, r)
-		if q.ahead = nil; r.End {
-			s.end(q)
+		if q.ahead = nil; r.End || r.Rest {
+			s.finish(q, r)
 		}
 	}
 }
@@ -350,6 +368,10 @@ func (s *Scheduler) Check() error {
 	if err := s.clients.check(sequences); err != nil {
 		return err
 	}
+	held, err := s.checkResting(held)
+	if err != nil {
+		return err
+	}
 	for _, q := range s.drafted {
 		if s.planned || len(q.drafts) == 0 {
 			return fmt.Errorf("BUG: sched: sequence %d has %d drafts, inside a step: %v", q.id, len(q.drafts), s.planned)
@@ -374,7 +396,7 @@ func (q *Seq) checkInvariants(held []*kv.Row) ([]*kv.Row, error) {
 	if q.rows != nil {
 		return checkGroup(q, held)
 	}
-	if n := len(q.row.Blocks()); q.state == waiting && n != 0 {
+	if n := len(q.row.Blocks()); q.state == waiting && n != 0 && q.rested == nil {
 		return held, fmt.Errorf("BUG: sched: sequence %d waits and holds %d blocks", q.id, n)
 	}
 	if len(q.tokens) > q.prompt+q.max || !q.uncomputedOK() {

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"container/list"
 	"slices"
 
 	"tgi/runtime/kv"
@@ -34,6 +35,12 @@ type Seq struct {
 	leader    *Seq    // the sequence that it follows, until then
 	self      [1]*Seq // the sequence itself: the usual Samples of its row
 
+	// Of a context: its client's name, its place among those that may lose their blocks, and whether something was
+	// computed of it before the span.
+	owner   string
+	rested  *list.Element
+	returns bool
+
 	client *client
 	before int // computed for sequences of the client that ended, between it and the next older one
 	spent  int // computed for it, again and again if it was preempted
@@ -51,6 +58,7 @@ const (
 	following // waits for its leader's prompt
 	ended
 	inGroup // the group holds the state
+	resting // a context between its spans
 )
 
 // Prompt returns the prompt's tokens: a view that must not be changed.
@@ -58,6 +66,13 @@ func (q *Seq) Prompt() []llm.Token { return q.tokens[:q.prompt:q.prompt] }
 
 // Output returns the tokens generated so far: a view that stays valid but does not grow.
 func (q *Seq) Output() []llm.Token { return q.tokens[q.prompt:len(q.tokens):len(q.tokens)] }
+
+// Tokens returns prompt and output: a view that must not be changed.
+func (q *Seq) Tokens() []llm.Token { return q.tokens[:len(q.tokens):len(q.tokens)] }
+
+// Spent returns how many tokens were computed for the sequence, or for the last span of a context, again and again if
+// it was preempted.
+func (q *Seq) Spent() int { return q.spent }
 
 // Cached returns how many prompt tokens of the sequence, or group, the cache held when
 // it was first admitted.
