@@ -15,7 +15,9 @@
 // ranked together after each step. Their chains fork where more than one token follows
 // a beam. No event is sent before the best sequences are known.
 //
-// Callers: server/generate submits requests; server/host starts and closes engines.
+// A program owns a Session, whose contexts it forks, changes and lets generate (see session.go).
+//
+// Callers: server/generate submits requests and opens sessions; server/host starts and closes engines.
 //
 // Goroutines: New starts the step goroutine; Close awaits it. Short-lived workers run
 // the picks of a step, which the step goroutine awaits, and user code (guestPool) and
@@ -139,6 +141,7 @@ type Engine struct {
 
 	mu       sync.Mutex
 	inbox    []*job
+	orders   []order
 	cancels  []cancellation
 	finished []*seqStep // of parked sequences
 	open     int        // accepted sequences that have not ended
@@ -153,6 +156,7 @@ type Engine struct {
 	drafts       DraftCounts // of the step
 	draftFirst   int         // the first of the sched.Rooms that is asked for guesses
 	active       map[*sched.Seq]*sequence
+	sessions     map[*Session]bool
 	seqSteps     []*seqStep // of the step
 	ended        []*seqStep // whose events are to be handed out
 	picks        []*pickTask
@@ -219,6 +223,7 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 		wake:         make(chan struct{}, 1),
 		done:         make(chan struct{}),
 		active:       make(map[*sched.Seq]*sequence),
+		sessions:     make(map[*Session]bool),
 		demand:       demand{all: cfg.Demand},
 		guestLatency: make(map[string]time.Duration),
 	}

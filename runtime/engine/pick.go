@@ -120,7 +120,7 @@ func (e *Engine) prepare() (wait func()) {
 	for _, n := range e.seqSteps {
 		for _, t := range n.tasks {
 			switch {
-			case !t.chain.Prepares():
+			case n.q.probe != nil || !t.chain.Prepares():
 			case n.q.inFlight != nil:
 				n.prepare(t)
 			default:
@@ -244,6 +244,10 @@ func (t *pickTask) draw() {
 	if t.err != nil { // prepare failed
 		return
 	}
+	if t.q != nil && t.q.probe != nil {
+		t.q.probe.read(t.rows[0])
+		return
+	}
 	t.err = catchPanic(func() error {
 		if t.beam != nil {
 			return t.branch(t.e)
@@ -299,6 +303,13 @@ func (t *pickTask) add(p sample.Pick) (over bool, err error) {
 // scored positions, and the likeliest tokens at these positions.
 func (e *Engine) scorePrompt(q *sequence, r *sched.Row, logits []float32) {
 	v := e.shape.Vocab
+	if p := q.probe; p != nil {
+		for j := range r.Scores {
+			i := r.FirstScore + j + 1
+			p.logprobs[i-p.from] = sample.PromptLogprob(logits[j*v:(j+1)*v], r.Seq.Prompt()[i])
+		}
+		return
+	}
 	for j := range r.Scores {
 		next := &q.stream.prefill[r.FirstScore+j+1]
 		at := logits[j*v : (j+1)*v]

@@ -27,9 +27,9 @@ type Reducer interface {
 
 // WholeRows counts the rows of logits that a Reducer handed out whole, by why: for the first pick that needed the row.
 type WholeRows struct {
-	// Prompt is log-probabilities of a prompt, Beams a beam search, Plugin user code that edits or chooses from rows,
-	// LateMask a grammar's mask that was not known in time, Watermark a watermark, Settings others that look at all of
-	// a row, such as typical_p, and Undecided a pick that the candidates did not decide.
+	// Prompt is log-probabilities of a prompt or what a program looks at, Beams a beam search, Plugin user code that
+	// edits or chooses from rows, LateMask a grammar's mask that was not known in time, Watermark a watermark, Settings
+	// others that look at all of a row, such as typical_p, and Undecided a pick that the candidates did not decide.
 	Prompt, Beams, Plugin, LateMask, Watermark, Settings, Undecided int64
 }
 
@@ -57,6 +57,8 @@ const (
 // whole returns why the task needs its row.
 func (t *pickTask) whole(q *sequence) wholeReason {
 	switch {
+	case q.probe != nil:
+		return wholePrompt
 	case q.search != nil:
 		return wholeBeams
 	case q.inFlight != nil && len(q.guests) == 0:
@@ -152,7 +154,7 @@ func (e *Engine) ask(plan *sched.Plan) {
 	m := &e.reduce
 	m.tasks = m.tasks[:0]
 	e.eachTask(plan, func(n *seqStep, t *pickTask, _, _ int) {
-		if n.q.inFlight == nil && n.q.search == nil && t.err == nil {
+		if n.q.inFlight == nil && n.q.search == nil && n.q.probe == nil && t.err == nil {
 			m.tasks = append(m.tasks, t)
 		}
 	})

@@ -55,6 +55,8 @@ type sequence struct {
 	guards *holdback  // nil without
 	seq    *sched.Seq // nil until the inbox was drained
 	search *search    // of a beam search, whose beams have the chains; otherwise nil
+	span   *Span      // of a context's span; otherwise nil
+	probe  *probe     // of a span that picks no token and has no chain
 	guests []string   // of the chain, or of all beams' chains
 
 	task     *pickTask     // reused by each step; nil before the first, and after one that was in flight
@@ -64,6 +66,7 @@ type sequence struct {
 
 	generated int
 	begun     bool // it has an event
+	dropped   bool // the token that ended it is no part of its context
 	first     time.Duration
 
 	drafting  *draft.Sequence // nil where nothing is drafted

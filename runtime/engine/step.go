@@ -62,14 +62,17 @@ func (e *Engine) step() bool {
 	return true
 }
 
-// drainInbox adds new requests to the scheduler and aborts the cancelled.
+// drainInbox adds new requests to the scheduler, carries out the orders of programs, and aborts the cancelled.
 func (e *Engine) drainInbox() {
 	e.mu.Lock()
-	inbox, cancels := e.inbox, e.cancels
-	e.inbox, e.cancels = nil, nil
+	inbox, cancels, orders := e.inbox, e.cancels, e.orders
+	e.inbox, e.cancels, e.orders = nil, nil, nil
 	e.mu.Unlock()
 	for _, j := range inbox {
 		e.add(j)
+	}
+	for _, o := range orders {
+		e.obey(o)
 	}
 	for _, c := range cancels {
 		e.abort(c.stream, c.cause)
@@ -110,7 +113,7 @@ func (e *Engine) abort(st *Stream, cause error) {
 		}
 	}
 	st.release()
-	e.release(st.live)
+	e.freeSlots(st, st.live)
 	e.end(st, st.live, cause)
 	if running && st.cancel != nil {
 		_ = catchPanic(func() error { st.cancel(); return nil })
@@ -122,8 +125,23 @@ func (e *Engine) end(st *Stream, n int, final error) {
 	if n == 0 {
 		return
 	}
-	if st.live -= n; st.live == 0 {
+	if st.live -= n; st.live > 0 {
+		return
+	}
+	if st.session == nil {
 		st.end(final)
+		return
+	}
+	if final == io.EOF {
+		final = nil
+	}
+	e.spanOver(st.seqs[0].span, errors.Join(final, st.failed))
+}
+
+// freeSlots gives the slots of n of a stream's sequences back. Those of a session are taken until its end.
+func (e *Engine) freeSlots(st *Stream, n int) {
+	if st.session == nil {
+		e.release(n)
 	}
 }
 
@@ -219,10 +237,18 @@ func (e *Engine) applyPick(n *seqStep, at time.Time) sched.Result {
 	end := n.err != nil
 	for _, x := range t.events() {
 		n.events = append(n.events, n.q.event(x, at))
-		end = end || x.fin.Reason != llm.FinishNone
+		if x.fin.Reason != llm.FinishNone {
+			end, n.q.dropped = true, x.pick.Stop || e.eos[x.pick.Token] && !n.q.params.IgnoreEOS
+		}
+	}
+	if n.q.probe != nil && n.err == nil {
+		n.events, end = append(n.events, n.q.probe.looked()), true
 	}
 	if end {
 		delete(e.active, n.q.seq)
+	}
+	if end && n.q.span != nil {
+		return n.q.result(t.tokens(), n.err)
 	}
 	return sched.Result{Tokens: t.tokens(), End: end}
 }
@@ -239,7 +265,7 @@ func (e *Engine) emit() {
 		for i := range n.events {
 			if n.events[i].Finish != nil {
 				n.q.release()
-				e.release(1)
+				e.freeSlots(st, 1)
 			}
 			st.push(item{event: n.events[i]})
 			if n.events[i].Finish != nil {
@@ -248,7 +274,7 @@ func (e *Engine) emit() {
 		}
 		if n.err != nil {
 			n.q.release()
-			e.release(1)
+			e.freeSlots(st, 1)
 			st.push(item{event: Event{Index: n.q.index}, err: n.err})
 			e.end(st, 1, io.EOF)
 		}
@@ -262,6 +288,9 @@ func (e *Engine) failAll(err error) {
 	e.drainInbox()
 	for _, q := range e.active {
 		e.abort(q.stream, err)
+	}
+	for s := range e.sessions {
+		e.endSession(s, err)
 	}
 }
 

@@ -93,6 +93,8 @@ type Stream struct {
 	submitted time.Time
 	started   time.Time // of the first plan with the prompt
 	prefill   []PromptToken
+	session   *Session // whose span it is; otherwise nil. The program gets the events then
+	failed    error    // of the span
 }
 
 // item is what Next returns.
@@ -151,6 +153,11 @@ func (s *Stream) Close() {
 
 // push appends an item for the reader, unless the stream is closed.
 func (s *Stream) push(it item) {
+	if s.session != nil {
+		s.failed = it.err
+		s.session.push(s.seqs[0].spanEvent(it))
+		return
+	}
 	s.mu.Lock()
 	if s.final == nil {
 		s.queue = append(s.queue, it)

@@ -112,16 +112,6 @@ func (s *Scheduler) finishSpan(q *Seq) {
 	s.rest(q)
 }
 
-// Suspend ends what a context generates before its time. Like Abort, it must not be called between Plan and Commit. It
-// does nothing to one that rests.
-func (s *Scheduler) Suspend(q *Seq) {
-	if q.state == waiting || q.state == running {
-		q.drafts = q.drafts[:0]
-		s.finishSpan(q)
-		s.pool.Trim(q.row, len(q.tokens))
-	}
-}
-
 // reclaim takes the blocks of the context that has rested longest, and reports whether there was one.
 func (s *Scheduler) reclaim() bool {
 	for e := s.rested.Front(); e != nil; e = s.rested.Front() {

@@ -137,8 +137,8 @@ func (s *Scheduler) accept(q *Seq, drafts []llm.Token, r Result) {
 
 // Truncate takes back all but the first n tokens of a sequence; n counts the prompt's, which stay, but for a context
 // that rests. Like Abort, it must not be called between Plan and Commit. It takes no block; the next step computes the
-// last token again, whose logits are needed. Groups and parked sequences cannot be truncated, and followers have nothing
-// to take back.
+// last token again, whose logits are needed. Groups and parked sequences cannot be truncated, and followers have
+// nothing to take back.
 func (s *Scheduler) Truncate(q *Seq, n int) {
 	switch {
 	case s.planned || q.state == ended || q.rows != nil || q.group != nil || q.parked || len(q.drafts) > 0:
