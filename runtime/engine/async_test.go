@@ -131,6 +131,11 @@ func (p *pacing) Step(r Report) {
 // and for each how long a call of it takes at most.
 func guestRequests(n int) (reqs []Request, pace []time.Duration) {
 	reqs = beamRequests(n)
+	for i, twin := range twinned(reqs) {
+		if i%4 == 2 {
+			reqs[i] = twin
+		}
+	}
 	for i := range reqs {
 		pace = append(pace, []time.Duration{0, 300 * time.Microsecond, 4 * time.Millisecond, 60 * time.Millisecond,
 			3 * time.Second}[i%5])

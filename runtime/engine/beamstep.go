@@ -13,7 +13,7 @@ import (
 )
 
 // slots returns how many sequences q counts as.
-func (q *sequence) slots() int { return max(q.params.NumBeams, 1) }
+func (q *sequence) slots() int { return max(q.params.NumBeams, 1) * q.mix.rows() }
 
 // branch computes the tokens that may follow one beam.
 func (t *pickTask) branch(e *Engine) error {

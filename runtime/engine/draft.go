@@ -18,7 +18,7 @@ type DraftCounts struct{ Accepted, Rejected [draft.Sources]int }
 // beginDrafting sets what guesses for a sequence. What a device reduces is asked for before the step, for one position:
 // such models get none.
 func (e *Engine) beginDrafting(q *sequence, r Request, plug sample.Plugins) {
-	if e.Speculates() == 0 {
+	if e.Speculates() == 0 || q.mix != nil {
 		return
 	}
 	from := [draft.Sources]draft.Drafter{draft.Repeated: new(draft.Lookup)}

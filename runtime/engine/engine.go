@@ -15,6 +15,9 @@
 // ranked together after each step. Their chains fork where more than one token follows
 // a beam. No event is sent before the best sequences are known.
 //
+// Twins are one sequence with several rows too, each behind a prompt of its own. One chain picks each token from the
+// mix of their logits.
+//
 // A program owns a Session, whose contexts it forks, changes and lets generate (see session.go).
 //
 // Callers: server/generate submits requests and opens sessions; server/host starts and closes engines.

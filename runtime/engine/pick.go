@@ -30,7 +30,7 @@ type seqStep struct {
 type pickTask struct {
 	chain   *sample.Chain
 	history sample.History
-	rows    [][]float32     // of logits: that of the last token, and those of the drafts behind it
+	rows    [][]float32     // of logits: that of the last token, and those of the drafts behind it, or of the twins
 	asked   []llm.Reduction // instead of rows; empty if those are needed
 	reduced []llm.Reduced   // the answers
 	more    bool            // they do not decide
@@ -61,10 +61,12 @@ func (e *Engine) begin(plan *sched.Plan) {
 		r := &plan.Rows[i]
 		for _, s := range r.Samples {
 			q := e.active[s.Handle()]
-			if q.search == nil {
-				e.seqSteps = append(e.seqSteps, q.begin(e, s, r.Drafts))
-			} else if q.seq.Rows()[0] == s { // once for all rows of the search
+			switch {
+			case q.seq.Rows() != nil && q.seq.Rows()[0] != s: // once for all rows of the group
+			case q.search != nil:
 				e.seqSteps = append(e.seqSteps, q.beginSearch(e))
+			default:
+				e.seqSteps = append(e.seqSteps, q.begin(e, s, r.Drafts))
 			}
 		}
 	}
@@ -176,9 +178,11 @@ func (e *Engine) pick(plan *sched.Plan, got fetched) error {
 		for i := range 1 + len(t.drafts) {
 			e.assign(n, t, got.row(row+i), sample > 0)
 		}
-		if n.q.inFlight != nil {
+		switch {
+		case len(t.rows) < n.q.mix.rows(): // more rows of the same task come
+		case n.q.inFlight != nil:
 			n.launch(t)
-		} else {
+		default:
 			e.picks = append(e.picks, t)
 		}
 	})
@@ -215,8 +219,8 @@ func (e *Engine) eachTask(plan *sched.Plan, f func(n *seqStep, t *pickTask, row,
 		r := &plan.Rows[i]
 		for j := range r.Samples {
 			n := e.seqSteps[k]
-			f(n, n.tasks[b], r.Logit+r.Scores, j)
-			if b++; b == len(n.tasks) {
+			f(n, n.tasks[min(b, len(n.tasks)-1)], r.Logit+r.Scores, j)
+			if b++; b == n.samples() {
 				k, b = k+1, 0
 			}
 		}
@@ -267,7 +271,10 @@ func (t *pickTask) draw() {
 // draft: so a chain sees what it would see without drafts, one position after the other. A mask behind the first that
 // takes long is left to a later step.
 func (t *pickTask) pickAll() error {
-	for i, row := range t.rows {
+	if t.q.mix != nil {
+		t.q.mix.how.Combine(t.rows)
+	}
+	for i, row := range t.rows[:1+len(t.drafts)] {
 		if i > 0 {
 			at := len(t.drafted) - len(t.drafts) + i
 			t.history.Output = t.drafted[:at:at]

@@ -154,7 +154,7 @@ func (e *Engine) ask(plan *sched.Plan) {
 	m := &e.reduce
 	m.tasks = m.tasks[:0]
 	e.eachTask(plan, func(n *seqStep, t *pickTask, _, _ int) {
-		if n.q.inFlight == nil && n.q.search == nil && n.q.probe == nil && t.err == nil {
+		if n.q.inFlight == nil && n.q.search == nil && n.q.probe == nil && n.q.mix == nil && t.err == nil {
 			m.tasks = append(m.tasks, t)
 		}
 	})

@@ -27,6 +27,11 @@ type Request struct {
 	// result and calls its Close when the sequence ends, or the request is refused. A
 	// beam search asks for sequence 0 and forks it for its beams.
 	Plugins func(i int) sample.Plugins
+	// Twins are more prompts, if there are any: each of the N sequences computes its output behind all of them, and
+	// picks each token from the mix of their logits. Mix has a weight for Prompt and one for each of these. Beams and
+	// Embeddings are not for them. They are copied.
+	Twins [][]llm.Token
+	Mix   sample.Mix
 	// Prediction is what the output is expected to be, nil for nothing: guesses are taken from it. It is not copied.
 	Prediction []llm.Token
 	// Cancel, if not nil, asks running calls of the request's user code to end soon. The
@@ -55,6 +60,7 @@ type sequence struct {
 	guards *holdback  // nil without
 	seq    *sched.Seq // nil until the inbox was drained
 	search *search    // of a beam search, whose beams have the chains; otherwise nil
+	mix    *mix       // of twins, otherwise nil
 	span   *Span      // of a context's span; otherwise nil
 	probe  *probe     // of a span that picks no token and has no chain
 	guests []string   // of the chain, or of all beams' chains
@@ -77,6 +83,7 @@ type sequence struct {
 type job struct {
 	stream *Stream
 	prompt []llm.Token
+	twins  [][]llm.Token
 	salt   string
 	client string
 
@@ -99,7 +106,7 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Stream, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	slots := max(r.N, r.Params.NumBeams)
+	slots := max(r.N, r.Params.NumBeams) * (1 + len(r.Twins))
 	if err := e.reserve(slots); err != nil {
 		return nil, err
 	}
@@ -135,15 +142,23 @@ func (e *Engine) check(r Request) error {
 	if err := e.checkBeams(r); err != nil {
 		return err
 	}
+	if err := e.checkTwins(r); err != nil {
+		return err
+	}
 	if r.Adapter != llm.NoAdapter && r.Salt == "" {
 		return fmt.Errorf("%w: BUG: engine: adapter %d has no salt", llm.ErrInvalid, r.Adapter)
 	}
 	if err := e.checkEmbeddings(r); err != nil {
 		return err
 	}
-	for i, t := range r.Prompt {
+	return e.checkTokens("prompt", r.Prompt)
+}
+
+// checkTokens refuses tokens that the model does not have.
+func (e *Engine) checkTokens(of string, prompt []llm.Token) error {
+	for i, t := range prompt {
 		if int(t) >= e.shape.Vocab {
-			return fmt.Errorf("%w: prompt token %d is %d, the vocabulary has %d", llm.ErrInvalid, i, t, e.shape.Vocab)
+			return fmt.Errorf("%w: %s token %d is %d, the vocabulary has %d", llm.ErrInvalid, of, i, t, e.shape.Vocab)
 		}
 	}
 	return nil
@@ -181,7 +196,7 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 		if r.Plugins != nil {
 			plug = r.Plugins(i)
 		}
-		q := &sequence{stream: st, index: i, params: p, done: plug.Close}
+		q := &sequence{stream: st, index: i, params: p, done: plug.Close, mix: newMix(r)}
 		st.seqs = append(st.seqs, q)
 		var err error
 		if q.chain, err = sample.New(p, e.shape.Vocab, e.ends, plug); err != nil {
@@ -202,7 +217,7 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 		q.text = newTranscript(e.codec, prompt, p.Stop, p.Healed)
 		e.beginDrafting(q, r, plug)
 	}
-	return &job{stream: st, prompt: prompt, salt: r.Salt, client: r.Client, adapter: r.Adapter,
+	return &job{stream: st, prompt: prompt, twins: cloneTwins(r.Twins), salt: r.Salt, client: r.Client, adapter: r.Adapter,
 		embeddings: r.Embeddings}, nil
 }
 

@@ -85,7 +85,7 @@ func (e *Engine) add(j *job) {
 	p := st.seqs[0].params
 	seqs, err := e.sched.Add(sched.Job{
 		Prompt: j.prompt, MaxNew: p.MaxNewTokens, N: len(st.seqs), Beams: p.NumBeams, Score: p.PromptLogprobs,
-		Salt: j.salt, Client: j.client, Adapter: j.adapter,
+		Twins: j.twins, Salt: j.salt, Client: j.client, Adapter: j.adapter,
 		Embeddings: j.embeddings,
 	})
 	if err != nil { // Submit's check is the same
@@ -210,7 +210,7 @@ func (e *Engine) commit(plan *sched.Plan) (late int) {
 			r = e.applyPick(n, at)
 		}
 		e.results = append(e.results, r)
-		for range n.tasks[1:] { // the first result is the group's
+		for range n.samples() - 1 { // the first result is the group's
 			e.results = append(e.results, sched.Result{})
 		}
 	}
@@ -265,18 +265,18 @@ func (e *Engine) emit() {
 		for i := range n.events {
 			if n.events[i].Finish != nil {
 				n.q.release()
-				e.freeSlots(st, 1)
+				e.freeSlots(st, n.q.slots())
 			}
 			st.push(item{event: n.events[i]})
 			if n.events[i].Finish != nil {
-				e.end(st, 1, io.EOF)
+				e.end(st, n.q.slots(), io.EOF)
 			}
 		}
 		if n.err != nil {
 			n.q.release()
-			e.freeSlots(st, 1)
+			e.freeSlots(st, n.q.slots())
 			st.push(item{event: Event{Index: n.q.index}, err: n.err})
-			e.end(st, 1, io.EOF)
+			e.end(st, n.q.slots(), io.EOF)
 		}
 	}
 	clear(e.ended)

@@ -137,29 +137,37 @@ func (s *Scheduler) accept(q *Seq, drafts []llm.Token, r Result) {
 
 // Truncate takes back all but the first n tokens of a sequence; n counts the prompt's, which stay, but for a context
 // that rests. Like Abort, it must not be called between Plan and Commit. It takes no block; the next step computes the
-// last token again, whose logits are needed. Groups and parked sequences cannot be truncated, and followers have
-// nothing to take back.
+// last token again, whose logits are needed. Beams and parked sequences cannot be truncated, and followers have
+// nothing to take back. Twins lose the same tokens of their output; n counts the prompt of the first.
 func (s *Scheduler) Truncate(q *Seq, n int) {
+	known := q.prompt + len(q.members()[0].Output())
 	switch {
-	case s.planned || q.state == ended || q.rows != nil || q.group != nil || q.parked || len(q.drafts) > 0:
-		panic("BUG: sched: Truncate inside a step, or of a sequence that is parked, drafted for, a group or has ended")
-	case n < q.prompt && q.state != resting || n < 0 || n > len(q.tokens):
-		panic(fmt.Sprintf("BUG: sched: Truncate to %d tokens of %d+%d", n, q.prompt, len(q.tokens)-q.prompt))
-	case n == len(q.tokens):
+	case s.planned || q.state == ended || q.rows != nil && !q.twins || q.group != nil || q.parked || len(q.drafts) > 0:
+		panic("BUG: sched: Truncate inside a step, or of a sequence that is parked, drafted for, beams or has ended")
+	case n < q.prompt && q.state != resting || n < 0 || n > known:
+		panic(fmt.Sprintf("BUG: sched: Truncate to %d tokens of %d+%d", n, q.prompt, known-q.prompt))
+	case n == known:
 		return
 	}
-	q.tokens = q.tokens[:n:n]
-	least := n - 1
-	if q.state == resting { // what comes next may be another token
-		q.prompt, least = n, n
+	for _, m := range q.members() {
+		s.truncateRow(m, m.prompt+n-q.prompt)
 	}
-	if q.long && n <= s.original { // which has other keys and values
-		if q.state == running {
+}
+
+// truncateRow is Truncate for a sequence with a row.
+func (s *Scheduler) truncateRow(m *Seq, n int) {
+	m.tokens = m.tokens[:n:n]
+	least := n - 1
+	if m.state == resting { // what comes next may be another token
+		m.prompt, least = n, n
+	}
+	if m.long && n <= s.original { // which has other keys and values
+		if q := m.Handle(); q.state == running {
 			s.stepBack(q)
 		}
-		s.pool.Give(q.row)
-		q.long = false
-		q.row.Resalt("")
+		s.pool.Give(m.row)
+		m.long = false
+		m.row.Resalt("")
 	}
-	s.pool.Truncate(q.row, min(q.row.Len(), least), n)
+	s.pool.Truncate(m.row, min(m.row.Len(), least), n)
 }

@@ -8,7 +8,7 @@ import (
 	"tgi/runtime/llm"
 )
 
-// A group holds the sequences of one beam search. The queues see it as one sequence.
+// A group holds the sequences of one beam search, or twins (twins.go). The queues see it as one sequence.
 // Instead of a cache row of its own it has member rows: one until the prompt is
 // computed, then as many as Result.Beams says. Its rows step together, so that they
 // can be compared, and are preempted and recomputed together. Rows share the blocks of
@@ -42,8 +42,13 @@ func (q *Seq) members() []*Seq {
 	return q.self[:]
 }
 
-// slots returns how many running sequences q counts as.
-func (q *Seq) slots() int { return max(q.width, 1+len(q.followers)) }
+// slots returns how many running sequences q counts as. Groups that follow it do not run when it does.
+func (q *Seq) slots() int {
+	if q.twins {
+		return q.width
+	}
+	return max(q.width, 1+len(q.followers))
+}
 
 // CheckBeams is Check for a beam search, whose sequences must all fit at the same time:
 // into the batch, and into the cache with blocks of blockSize tokens.
@@ -110,7 +115,7 @@ func (s *Scheduler) planGroupDecode(p *Plan, g *Seq) {
 func (s *Scheduler) restoreRows(p *Plan, g *Seq) (even bool) {
 	var ready []*Seq
 	for i, m := range g.rows {
-		if len(m.row.Blocks()) == 0 && s.sharePrefix(g, i) {
+		if len(m.row.Blocks()) == 0 && s.sharePrefix(p, g, i) {
 			ready = append(ready, m)
 		}
 	}
@@ -130,7 +135,7 @@ func (s *Scheduler) restoreRows(p *Plan, g *Seq) (even bool) {
 // sharePrefix makes row i share the computed part of its tokens. It returns false if
 // the row has to wait for another row that computes their common prefix: computed
 // twice, the prefix would need twice the blocks, and CheckBeams counts them once.
-func (s *Scheduler) sharePrefix(g *Seq, i int) bool {
+func (s *Scheduler) sharePrefix(p *Plan, g *Seq, i int) bool {
 	row := g.rows[i]
 	if from, n := s.longestPrefix(g, i); n > 0 {
 		if from.row.Len() < n {
@@ -138,7 +143,12 @@ func (s *Scheduler) sharePrefix(g *Seq, i int) bool {
 		}
 		s.pool.Adopt(row.row, from.row, n)
 	}
-	s.skipCached(row)
+	if n := s.skipCached(row); g.twins && g.admissions == 1 {
+		p.CachedTokens += n
+		if i == 0 {
+			g.cached += n
+		}
+	}
 	return true
 }
 
@@ -147,8 +157,11 @@ func (s *Scheduler) sharePrefix(g *Seq, i int) bool {
 func (s *Scheduler) longestPrefix(g *Seq, i int) (from *Seq, n int) {
 	m := g.rows[i].tokens
 	for _, f := range g.rows[:i] {
+		if f.long != g.rows[i].long {
+			continue
+		}
 		same := 0
-		for same < len(m)-1 && f.tokens[same] == m[same] {
+		for same < min(len(m), len(f.tokens))-1 && f.tokens[same] == m[same] {
 			same++
 		}
 		if same -= same % s.pool.BlockSize(); same > n {
@@ -179,6 +192,9 @@ func (s *Scheduler) admitGroup(p *Plan, g *Seq, b *budget) {
 
 // planChunks plans tokens for the rows of a group that have more than one to compute.
 func (s *Scheduler) planChunks(p *Plan, g *Seq, b *budget) {
+	if g.twins && s.planTwins(p, g, b) {
+		return
+	}
 	for _, m := range g.rows {
 		if b.tokens > 0 && m.uncomputed() > 1 && len(m.row.Blocks()) > 0 {
 			s.planChunk(p, m, b)
@@ -218,11 +234,11 @@ func (s *Scheduler) replaceRows(g *Seq, next []Branch) {
 
 // checkGroup verifies the invariants of a group and appends its cache rows to held.
 func checkGroup(g *Seq, held []*kv.Row) ([]*kv.Row, error) {
-	if n := len(g.rows); n < 1 || n > g.width {
+	if n := len(g.rows); n < 1 || n > g.width || g.twins && n != g.width {
 		return held, fmt.Errorf("BUG: sched: group %d has %d rows, at most %d are allowed", g.id, n, g.width)
 	}
 	for i, m := range g.rows {
-		if m.group != g || m.state != inGroup || m.self[0] != m || len(m.tokens) != len(g.rows[0].tokens) ||
+		if m.group != g || m.state != inGroup || m.self[0] != m || len(m.Output()) != len(g.rows[0].Output()) ||
 			len(m.tokens) > m.prompt+m.max || !m.uncomputedOK() {
 			return held, fmt.Errorf("BUG: sched: row %d of group %d has state %d, %d of %d+%d tokens, %d left",
 				i, g.id, m.state, len(m.tokens), m.prompt, m.max, m.uncomputed())

@@ -38,7 +38,7 @@ func commitGroups(t *testing.T, s *Scheduler, p *Plan, next func(g *Seq) []Branc
 		for _, q := range r.Samples {
 			g := q.Handle()
 			res := Result{Tokens: []llm.Token{7}, End: len(q.Output())+1 >= q.max}
-			if rows := g.Rows(); rows != nil && rows[0] == q {
+			if rows := g.Rows(); rows != nil && rows[0] == q && !g.twins {
 				if res = (Result{}); len(q.Output())+1 < q.max {
 					res.Beams = next(g)
 				}
@@ -113,6 +113,28 @@ func TestGroupTraces(t *testing.T) {
 			2a[4:8]
 			2a[8:9]! 2b[8:9]!
 			2a[9:10]! 2b[9:10]!`},
+		{"twins compute all their prompts before they pick", Settings{MaxBatchPrefillTokens: 6}, roomy,
+			[]Job{{Prompt: prompt(1, 9), MaxNew: 3, N: 1, Twins: [][]llm.Token{prompt(2, 2)}}}, `
+			1a[0:6]
+			1a[6:9]! 1b[0:2]!
+			1a[9:10]! 1b[2:3]!
+			1a[10:11]! 1b[3:4]!`},
+		{"twins share what they begin with, and others follow them", Settings{}, roomy,
+			[]Job{{Prompt: prompt(1, 9), MaxNew: 2, N: 2, Twins: [][]llm.Token{append(prompt(1, 8), 77, 78, 79)}}}, `
+			1a[0:8]
+			1a[8:9]! 1b[8:11]!
+			1a[9:10]! 1b[11:12]! 2a[8:9]! 2b[8:11]!
+			2a[9:10]! 2b[11:12]!`},
+		{"twins step back whole", Settings{NoPrefixSharing: true}, Shape{Blocks: 7, BlockSize: 4, MaxLen: 400},
+			[]Job{{Prompt: prompt(1, 11), MaxNew: 5}, {Prompt: prompt(2, 5), MaxNew: 5, N: 1,
+				Twins: [][]llm.Token{prompt(3, 2)}}}, `
+			1[0:11]! 2a[0:5]! 2b[0:2]!
+			1[11:12]! 2a[5:6]! 2b[2:3]!
+			1[12:13]! 2a[6:7]! 2b[3:4]!
+			1[13:14]! -2
+			1[14:15]!
+			2a[0:8]! 2b[0:5]!
+			2a[8:9]! 2b[5:6]!`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScheduler(t, c.set, c.sh)
@@ -198,9 +220,9 @@ func TestCheckBeams(t *testing.T) {
 }
 
 // TestRandomGroups is TestRandom with groups among the sequences, whose rows go on,
-// end and multiply at random.
+// end and multiply at random. Some are twins.
 func TestRandomGroups(t *testing.T) {
-	preempted, again := 0, 0
+	preempted, again, twins := 0, 0, 0
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		sh := Shape{Blocks: 6 + r.IntN(14), BlockSize: 1 + r.IntN(5), MaxLen: 60}
@@ -225,9 +247,14 @@ func TestRandomGroups(t *testing.T) {
 					in := 1 + r.IntN(set.MaxInputTokens)
 					j := Job{Prompt: prompt(r.IntN(3), in), MaxNew: 1 + r.IntN(set.MaxTotalTokens-in), N: 1,
 						Beams: r.IntN(5), Score: r.IntN(4) == 0}
+					if j.Beams == 0 && r.IntN(2) == 0 {
+						j.N, j.Twins = 1+r.IntN(2), [][]llm.Token{prompt(r.IntN(3), 1+r.IntN(in))}
+						j.MaxNew = min(j.MaxNew, set.MaxTotalTokens-len(j.Twins[0]))
+					}
 					if q, err := s.Add(j); err == nil {
 						all = append(all, q...)
-					} else if j.Beams < 2 {
+						twins += len(j.Twins) * len(q)
+					} else if j.Beams < 2 && j.Twins == nil {
 						t.Fatal(err)
 					}
 				}
@@ -269,8 +296,8 @@ func TestRandomGroups(t *testing.T) {
 			t.Errorf("seed %d: %d blocks are left", seed, used)
 		}
 	}
-	if preempted == 0 || again == 0 {
-		t.Errorf("%d sequences were preempted, %d rows of groups were computed again", preempted, again)
+	if preempted == 0 || again == 0 || twins < 100 {
+		t.Errorf("%d sequences were preempted, %d rows of groups were computed again, %d twins", preempted, again, twins)
 	}
 }
 

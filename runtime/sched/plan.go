@@ -73,18 +73,15 @@ func (s *Scheduler) lengthen(p *Plan) {
 	if s.original == 0 {
 		return
 	}
-	grown := func(q *Seq) bool {
-		first := q.members()[0] // rows of a group have the same length
-		return len(first.tokens) > s.original && !first.long
-	}
+	grown := func(m *Seq) bool { return len(m.tokens) > s.original && !m.long }
 	for _, q := range slices.Clone(s.running) {
-		if grown(q) {
+		if slices.ContainsFunc(q.members(), grown) {
 			s.preempt(p, q)
 		}
 	}
 	for _, q := range s.waiting {
-		if grown(q) {
-			for _, m := range q.members() {
+		for _, m := range q.members() {
+			if grown(m) {
 				s.pool.Give(m.row) // a context's
 				m.long = true
 				m.row.Resalt("long")
@@ -266,7 +263,7 @@ func (s *Scheduler) admit(p *Plan, q *Seq, b *budget, open bool) bool {
 	if fresh {
 		q.cached = cached
 		p.Admitted += q.slots()
-		p.PromptTokens += q.prompt
+		p.PromptTokens += q.promptTokens()
 		p.CachedTokens += cached
 	}
 	if len(q.rows) > 1 {

@@ -29,7 +29,7 @@
 // A context (see context.go) is a sequence that rests between the spans that it generates.
 //
 // The beams of a search form a group: one sequence of the queue with several rows that
-// run, are preempted and return together.
+// run, are preempted and return together. So do twins, which have prompts of their own and one output.
 //
 // The only caller is runtime/engine, on its step goroutine.
 //
@@ -103,6 +103,9 @@ type Job struct {
 	N int
 	// Beams, if more than 1, makes the job one group of up to that many rows; N is 1 then.
 	Beams int
+	// Twins makes each of the N sequences a group: of a row that starts from Prompt and one for each of these prompts.
+	// All rows get the tokens of one output. Beams and Embeddings are not for them.
+	Twins [][]llm.Token
 	// Score asks for the logits of all prompt positions, so no cached prefix is used.
 	Score bool
 	// Salt separates jobs that must not share cache blocks.
@@ -118,11 +121,14 @@ type Job struct {
 
 // Add appends the job's sequences to the queue. The first is the leader: the others
 // fork from it once its prompt is computed. The error is that of Settings.Check or,
-// with Beams, CheckBeams.
+// with Beams, CheckBeams, with Twins, CheckTwins.
 func (s *Scheduler) Add(j Job) ([]*Seq, error) {
 	if j.Beams > 1 {
 		g, err := s.addGroup(j)
 		return []*Seq{g}, err
+	}
+	if len(j.Twins) > 0 {
+		return s.addTwins(j)
 	}
 	if err := s.settings.Check(len(j.Prompt), j.MaxNew, j.N); err != nil {
 		return nil, err
@@ -218,8 +224,10 @@ func (s *Scheduler) Commit(p *Plan, results []Result) {
 		r := &p.Rows[i]
 		q := r.Seq
 		if n := len(q.Handle().rows); n > 0 && len(r.Samples) > 0 { // the group's rows are adjacent
-			if q.group.parked = results[k].Pending; !q.group.parked {
-				s.replaceRows(q.group, results[k].Beams)
+			g := q.group
+			s.releaseFollowers(g)
+			if g.parked = results[k].Pending; !g.parked {
+				s.applyGroup(g, results[k])
 			}
 			k, i = k+n, i+n-1
 			continue
@@ -302,7 +310,7 @@ func (s *Scheduler) Resolve(q *Seq, r Result) {
 	q.parked = false
 	switch {
 	case q.rows != nil:
-		s.replaceRows(q, r.Beams)
+		s.applyGroup(q, r)
 	default:
 		s.accept(q, q.ahead, r)
 		if q.ahead = nil; r.End || r.Rest {
@@ -316,7 +324,9 @@ func (s *Scheduler) Parked() int { return s.waiting.parked() + s.running.parked(
 
 // Waiting counts the waiting sequences: those in the queue and their followers; a group
 // counts as its maximum number of rows.
-func (s *Scheduler) Waiting() int { return slots(s.waiting) }
+func (s *Scheduler) Waiting() int {
+	return slots(s.waiting) + waitingFollowers(s.waiting) + waitingFollowers(s.running)
+}
 
 // Running counts the running sequences in the same way.
 func (s *Scheduler) Running() int { return slots(s.running) }

@@ -46,6 +46,7 @@ type Seq struct {
 	spent  int // computed for it, again and again if it was preempted
 
 	width int    // of a group: its maximum number of rows; otherwise 0
+	twins bool   // of a group: its rows have prompts of their own and one output
 	rows  []*Seq // of a group, which has no cache row of its own
 	group *Seq   // the group that this row belongs to
 }
