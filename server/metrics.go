@@ -11,6 +11,7 @@ import (
 
 	"tgi/runtime/engine"
 	"tgi/server/config"
+	"tgi/server/generate"
 )
 
 // Metrics are the server's: TGI's under TGI's names, so that dashboards
@@ -29,6 +30,7 @@ type Metrics struct {
 	first, between                       prometheus.Histogram
 	skipped                              prometheus.Summary
 	draftTokens                          *prometheus.CounterVec
+	guided                               *prometheus.CounterVec
 
 	// Steps.
 	stepCount, stepDone, stepFailed *prometheus.CounterVec
@@ -170,6 +172,10 @@ func (m *Metrics) addRequests(l config.Limits) {
 	m.skipped = prometheus.NewSummary(prometheus.SummaryOpts{Name: "tgi_request_skipped_tokens",
 		Help: "Tokens that a step gave a sequence beyond the first."})
 	m.registry.MustRegister(m.skipped)
+	m.guided = m.counters("tgi_guided_requests_total", "Requests with a second prompt, by what it is for.", "kind")
+	for _, kind := range []string{generate.GuidanceCFG, generate.GuidanceContrastive} {
+		m.guided.WithLabelValues(kind)
+	}
 	m.draftTokens = m.counters("tgi_draft_tokens_total",
 		"Guessed tokens that steps computed, by where the guess came from and whether it was right.", "source",
 		"accepted")

@@ -22,6 +22,9 @@ func (m *Metrics) Checked(r generate.Request) {
 	m.validation.Observe(r.Checked.Seconds())
 	m.inputLength.Observe(float64(len(r.Prompt)))
 	m.maxNewTokens.Observe(float64(r.Params.MaxNewTokens))
+	if r.Guidance != "" {
+		m.guided.WithLabelValues(r.Guidance).Inc()
+	}
 }
 
 // Refused implements generate.Observer.

@@ -217,8 +217,8 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 		q.text = newTranscript(e.codec, prompt, p.Stop, p.Healed)
 		e.beginDrafting(q, r, plug)
 	}
-	return &job{stream: st, prompt: prompt, twins: cloneTwins(r.Twins), salt: r.Salt, client: r.Client, adapter: r.Adapter,
-		embeddings: r.Embeddings}, nil
+	return &job{stream: st, prompt: prompt, twins: cloneTwins(r.Twins), salt: r.Salt, client: r.Client,
+		adapter: r.Adapter, embeddings: r.Embeddings}, nil
 }
 
 // release closes the user code of the sequence once, as soon as none of it runs.

@@ -9,7 +9,7 @@ import (
 
 // Mix says how the rows of logits of one token behind several prompts become one: the sum of the log-probabilities that
 // each gives, times its weight. Weights (s, 1-s) are classifier-free guidance (Sanchez et al. 2023, arXiv:2306.17806),
-// as transformers has it in UnbatchedClassifierFreeGuidanceLogitsProcessor, and context-aware decoding (Shi et al. 2023,
+// as in UnbatchedClassifierFreeGuidanceLogitsProcessor of transformers, and context-aware decoding (Shi et al. 2023,
 // arXiv:2305.14739); with Alpha they are contrastive decoding (O'Brien and Lewis 2023, arXiv:2309.09117).
 type Mix struct {
 	// Weights of the rows. The first is that of the sequence's own prompt.
@@ -39,8 +39,8 @@ func (m *Mix) Check(rows int) error {
 	return nil
 }
 
-// Combine writes the mix of at least two rows, each [vocab], to the first, and overwrites the second. A token that any of
-// them gives -Inf or NaN becomes -Inf. If one has no token, neither has the mix.
+// Combine writes the mix of at least two rows, each [vocab], to the first, and overwrites the second. A token that any
+// of them gives -Inf or NaN becomes -Inf. If one has no token, neither has the mix.
 func (m *Mix) Combine(rows [][]float32) {
 	var memory [256]float64
 	own, rest := rows[0], rows[1] // which becomes the sum of all rows but the first

@@ -98,6 +98,8 @@ type Draft struct {
 	// Prediction is a text that the outputs are expected to be, or much of it; empty is none. It makes them faster
 	// where that is right, and changes none.
 	Prediction string
+	// Guidance weighs the prompt against a second one.
+	Guidance Guidance
 	// Plugins are the user code that the request asks for, in order.
 	Plugins []PluginCall
 	// Adapter names a fine-tuned variant of the model.

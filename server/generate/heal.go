@@ -37,6 +37,8 @@ func (s *Service) WithHealing(hidden func(llm.Token) bool, always bool) *Service
 func (s *Service) heal(d *Draft, r *Request) error {
 	asked := d.Heal != nil && *d.Heal
 	switch {
+	case r.prompts > 1: // the second one ends otherwise; Guidance.check refuses those that ask
+		return nil
 	case s.healing == nil || d.Heal != nil && !*d.Heal || d.Heal == nil && !s.healing.always:
 		if asked {
 			return invalid("token_healing", "`token_healing` is not supported by this model")

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"tgi/runtime/llm"
+	"tgi/runtime/sample"
 )
 
 // Request is a Draft that passed every check: no field is optional and nothing
@@ -28,6 +29,10 @@ type Request struct {
 	healed []byte
 	// prediction is the tokens of Draft.Prediction.
 	prediction []llm.Token
+	// Guidance is the kind of guidance that there is, "" for none. twins has the second prompt, mix the weights.
+	Guidance string
+	twins    [][]llm.Token
+	mix      sample.Mix
 	size
 	// pictures take the place of image tokens of Prompt.
 	pictures pictures

@@ -126,7 +126,14 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 	if run.code, err = s.bind(ctx, d, run.began); err != nil {
 		return err
 	}
+	other, err := s.renderOther(ctx, d, run.began)
+	if err != nil {
+		return err
+	}
 	if run.Request, err = s.check(ctx, d, n); err != nil {
+		return err
+	}
+	if err = s.guide(ctx, d, other, &run.Request); err != nil {
 		return err
 	}
 	if err = run.useAdapter(ctx, d); err != nil {
@@ -146,7 +153,7 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 	ctx = context.WithValue(ctx, draftKey{}, d)
 	run.stream, err = s.engine.Submit(ctx, engine.Request{Prompt: r.Prompt, Params: r.Params, N: r.begun(),
 		Plugins: run.sequence, Cancel: run.cancel, Client: run.client, Adapter: run.adapter.ID, Salt: run.adapter.Salt,
-		Embeddings: embeddings, Prediction: r.prediction})
+		Embeddings: embeddings, Prediction: r.prediction, Twins: r.twins, Mix: r.mix})
 	if err != nil {
 		return err
 	}

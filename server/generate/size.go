@@ -18,6 +18,8 @@ type size struct {
 	sequences int
 	// beams is the width of a beam search; 0 where there is none.
 	beams int
+	// prompts is how many each sequence is computed behind.
+	prompts int
 }
 
 // begun is how many sequences the engine begins with: it forks the one of a search.
@@ -30,11 +32,21 @@ func (s size) begun() int {
 
 // rows is how many sequences the engine computes at a time, which is how many permits
 // the request takes.
-func (s size) rows() int { return max(s.sequences, s.beams) }
+func (s size) rows() int { return max(s.sequences, s.beams) * s.prompts }
 
 // size checks how much d asks for against what its route can answer.
 func (l Limits) size(d *Draft) (size, error) {
-	var s size
+	s := size{prompts: 1}
+	if err := d.Guidance.check(d); err != nil {
+		return s, err
+	}
+	if kind, field := d.Guidance.kind(); kind != "" {
+		if s.prompts = 2; l.perRequest() < s.prompts {
+			return s, invalid(field, "`%s` takes %d places, one request gets at most %d, half of max_concurrent_requests",
+				field, s.prompts, l.perRequest())
+		}
+		l.MaxConcurrent /= s.prompts // each sequence takes so many
+	}
 	most := min(MaxBeams, l.perRequest())
 	beams := or(d.NumBeams, 1)
 	if beams < 1 || beams > uint64(most) {

@@ -32,6 +32,7 @@ type chatBody struct {
 func decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 	b := &chatBody{}
 	list := append(b.settings.fields(), b.chatFields()...)
+	list = append(list, fields.Guidance(&b.draft.Guidance, otherMessages)...)
 	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object("struct ChatRequest", list) })
 	if err != nil {
 		return nil, err

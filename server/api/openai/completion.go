@@ -34,6 +34,7 @@ func decodeCompletion(text []byte, most int, d *dialect.Dialect) (*call, error) 
 		{Name: "echo", Read: fields.Flag(&b.echo)},
 		{Name: "suffix", Read: wire.Optional(&b.suffix, (*wire.Reader).String)},
 	}...)
+	list = append(list, fields.Guidance(&b.draft.Guidance, nil)...)
 	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object("struct CompletionRequest", list) })
 	switch {
 	case err != nil:

@@ -37,6 +37,16 @@ func (b *chatBody) messages(r *wire.Reader) error {
 	})
 }
 
+// otherMessages reads a second conversation.
+func otherMessages(r *wire.Reader) (list []generate.Message, err error) {
+	err = r.Array(func(i int) error {
+		m, err := message(r, i, fmt.Sprintf("call%05d", i))
+		list = append(list, m)
+		return err
+	})
+	return list, err
+}
+
 // message reads one. Members that are not known here are the template's.
 func message(r *wire.Reader, i int, id string) (generate.Message, error) {
 	start := *r

@@ -119,7 +119,7 @@ func parameters(l *config.Limits) *Schema {
 		}
 		return upTo(s, float64(n))
 	}
-	return object("", append(beams(),
+	return object("", append(append(beams(), guidance(false)...),
 		may("best_of", orNull(most(whole("",
 			"Generate so many and return the one with the highest mean log-probability."),
 			l.MaxBestOf))),
@@ -155,6 +155,31 @@ func parameters(l *config.Limits) *Schema {
 			orNull(flag("Let the text go on within the last token of the prompt. Without it the model's setting counts."))),
 		may("plugins", orNull(list(ref("PluginCall")))),
 	)...)
+}
+
+// guidance are the fields of a second prompt; chat says that it may be a conversation.
+func guidance(chat bool) []property {
+	about, member := "What the text is to avoid. Without it: the last token of the prompt.", "The second prompt."
+	contrast := []property{
+		may("beta", orNull(upTo(from(number("How much the second prompt counts against a token. 0.5 without it."), 0), 100))),
+		may("alpha",
+			orNull(upTo(from(number("Leave out tokens that are less than so many times as likely as the likeliest, behind the prompt alone. 0.1 without it."), 0), 1))),
+	}
+	var more []property
+	if chat {
+		about = "Stands in the place of the system message in a second conversation, which the text is to avoid; empty for none. Without it: the last token of the prompt."
+		member = "The system message of the second conversation; empty for none."
+		more = append(more, may("negative_messages",
+			orNull(list(ref("Message")))))
+		contrast = append(contrast, may("messages", orNull(list(ref("Message")))))
+	}
+	contrast = append(contrast, may("prompt", orNull(text(member))))
+	return append(more,
+		may("guidance_scale",
+			orNull(upTo(from(number("Classifier-free guidance: how much the prompt counts against the negative one. 1 is off."), 0), 100))),
+		may("negative_prompt", orNull(text(about))),
+		may("contrastive",
+			orNull(object("Contrastive decoding against a second prompt, of which there has to be one.", contrast...))))
 }
 
 // beams are the fields of a beam search, on all routes that generate.

@@ -57,7 +57,7 @@ func drawn(more ...property) []property {
 func openaiRequests() map[string]*Schema {
 	ids := func() *Schema { return list(whole("int64", "")) }
 	return map[string]*Schema{
-		"ChatRequest": object("", drawn(
+		"ChatRequest": object("", drawn(append(guidance(true),
 			need("messages", list(ref("Message"))),
 			may("logprobs", orNull(flag(""))),
 			may("top_logprobs", orNull(upTo(whole("int32", "So many likely tokens beside each."), 20))),
@@ -82,17 +82,17 @@ func openaiRequests() map[string]*Schema {
 				orNull(flag("Not OpenAI's. End the prompt where the assistant's turn begins. Without it true, unless the last message is continued."))),
 			may("continue_final_message",
 				orNull(flag("Not OpenAI's. End the prompt where the last message ends. Without it true where that is the assistant's, has text and calls nothing."))),
-		)...),
+		)...)...),
 		"Prediction": object("What the reply is expected to be, or much of it. Where that is right it is faster; it is the same in any case.",
 			need("type", words("", "content")), need("content", oneOf("", text(""),
 				list(object("", need("type", words("", "text")), need("text", text(""))))))),
-		"CompletionRequest": object("", drawn(
+		"CompletionRequest": object("", drawn(append(guidance(false),
 			need("prompt", ref("Prompt")),
 			may("best_of", orNull(whole("", "Generate so many and return the n best."))),
 			may("logprobs", orNull(whole("int32", "So many likely tokens beside each."))),
 			may("echo", orNull(flag("Put the prompt before the text."))),
 			may("suffix", orNull(text("Refused unless it is empty."))),
-		)...),
+		)...)...),
 		"ResponseFormat": anyOf("What the text is held to. A request has one of response_format, grammar and those of vLLM.",
 			object("", need("type", words("", "text"))),
 			object("", need("type", words("", "json_object")),

@@ -89,10 +89,10 @@ func (b *body) parameters(r *wire.Reader) error {
 }
 
 // parameterFields are TGI's, then min_p, presence_penalty, logit_bias,
-// ignore_eos, plugins and the settings of a beam search, which TGI does not know.
+// ignore_eos, plugins and the settings of a beam search and of guidance, which TGI does not know.
 func (b *body) parameterFields() []wire.Field {
 	d := &b.draft
-	return append([]wire.Field{
+	list := []wire.Field{
 		{Name: "best_of", Read: wire.Optional(&d.BestOf, (*wire.Reader).Usize)},
 		{Name: "temperature", Read: wire.Optional(&d.Temperature, (*wire.Reader).Float32)},
 		{Name: "repetition_penalty", Read: wire.Optional(&d.RepetitionPenalty, (*wire.Reader).Float32)},
@@ -118,7 +118,8 @@ func (b *body) parameterFields() []wire.Field {
 		{Name: "ignore_eos", Read: wire.Into(&d.IgnoreEOS, (*wire.Reader).Bool)},
 		{Name: "plugins", Read: fields.Plugins(&d.Plugins)},
 		{Name: "token_healing", Read: wire.Optional(&d.Heal, (*wire.Reader).Bool)},
-	}, fields.Beams(d)...)
+	}
+	return append(append(list, fields.Beams(d)...), fields.Guidance(&d.Guidance, nil)...)
 }
 
 // maxNewTokens reads a length. Where null is allowed it is the rest of the
