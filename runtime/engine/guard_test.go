@@ -80,7 +80,13 @@ func (steady) Rewind(sample.History) error { return nil }
 
 // guarded returns requests of all kinds with whims, without those that no guard can have.
 func guarded(n int) (out []Request) {
-	for i, r := range mixedRequests(n) {
+	reqs := mixedRequests(n)
+	for i, twin := range twinned(reqs) {
+		if i%4 == 2 {
+			reqs[i] = twin
+		}
+	}
+	for i, r := range reqs {
 		rules := llm.GuardRules{Name: "whim", Hold: 1 + i%9, Every: 1 + i%3%(1+i%9), Rewinds: true,
 			OnFull: llm.GuardEnd(i % 2), OnExhausted: llm.GuardEnd(i / 2 % 2)}
 		r.Plugins = func(k int) sample.Plugins {
@@ -126,8 +132,15 @@ func told(r Request, k int) (*tale, error) {
 			chain.Ban(s.bans[i], s.biases[i])
 		}
 		chain.Insert(s.queue)
-		logits := make([]float32, len(pieces))
-		logitsOf(slices.Concat(s.prompt, s.out), logits)
+		rows := [][]float32{}
+		for _, p := range append([][]llm.Token{s.prompt}, r.Twins...) {
+			rows = append(rows, make([]float32, len(pieces)))
+			logitsOf(slices.Concat(p, s.out), rows[len(rows)-1])
+		}
+		logits := rows[0]
+		if len(r.Twins) > 0 {
+			r.Mix.Combine(rows)
+		}
 		h := sample.History{Prompt: s.prompt, Output: s.out}
 		pick, err := chain.Pick(h, logits)
 		if errors.Is(err, sample.ErrBanned) {

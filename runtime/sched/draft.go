@@ -140,7 +140,7 @@ func (s *Scheduler) accept(q *Seq, drafts []llm.Token, r Result) {
 // last token again, whose logits are needed. Beams and parked sequences cannot be truncated, and followers have
 // nothing to take back. Twins lose the same tokens of their output; n counts the prompt of the first.
 func (s *Scheduler) Truncate(q *Seq, n int) {
-	known := q.prompt + len(q.members()[0].Output())
+	known := q.prompt + len(q.Output())
 	switch {
 	case s.planned || q.state == ended || q.rows != nil && !q.twins || q.group != nil || q.parked || len(q.drafts) > 0:
 		panic("BUG: sched: Truncate inside a step, or of a sequence that is parked, drafted for, beams or has ended")

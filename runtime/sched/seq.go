@@ -65,8 +65,14 @@ const (
 // Prompt returns the prompt's tokens: a view that must not be changed.
 func (q *Seq) Prompt() []llm.Token { return q.tokens[:q.prompt:q.prompt] }
 
-// Output returns the tokens generated so far: a view that stays valid but does not grow.
-func (q *Seq) Output() []llm.Token { return q.tokens[q.prompt:len(q.tokens):len(q.tokens)] }
+// Output returns the tokens generated so far, of twins those that all rows have: a view that stays valid but does not
+// grow. Beams have none in common.
+func (q *Seq) Output() []llm.Token {
+	if q.twins {
+		q = q.rows[0]
+	}
+	return q.tokens[q.prompt:len(q.tokens):len(q.tokens)]
+}
 
 // Tokens returns prompt and output: a view that must not be changed.
 func (q *Seq) Tokens() []llm.Token { return q.tokens[:len(q.tokens):len(q.tokens)] }
