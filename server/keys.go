@@ -61,6 +61,12 @@ func MayUse(ctx context.Context, id string) bool {
 	return !ok || k.models == nil || slices.Contains(k.models, id)
 }
 
+// MayAdminister reports whether the request of ctx has a key that opens the routes of administrators.
+func MayAdminister(ctx context.Context) bool {
+	k, ok := ctx.Value(keyKey{}).(*key)
+	return ok && slices.Contains(k.scopes, config.ScopeAdmin)
+}
+
 // keys are all that are known.
 type keys struct {
 	all []key
@@ -83,8 +89,7 @@ func newKeys(list []config.Key) keys {
 }
 
 // Token returns what r shows as its key: the bearer token, or the header x-api-key of Anthropic's clients where there
-// is
-// no Authorization. It is empty where r shows none.
+// is no Authorization. It is empty where r shows none.
 func Token(r *http.Request) string {
 	authorization := r.Header.Get("Authorization")
 	if authorization == "" {
@@ -113,7 +118,7 @@ func (k *keys) of(r *http.Request) *key {
 
 // admit returns r with its key, or why it may not use routes of the scope.
 func (s *Server) admit(r *http.Request, scope Scope) (*http.Request, error) {
-	if scope == Open || (scope == Generate || scope == Models) && !s.keys.users {
+	if scope == Open {
 		return r, nil
 	}
 	given := s.keys.of(r)
@@ -122,6 +127,8 @@ func (s *Server) admit(r *http.Request, scope Scope) (*http.Request, error) {
 		r = r.WithContext(context.WithValue(r.Context(), keyKey{}, given))
 	}
 	switch {
+	case (scope == Generate || scope == Models) && !s.keys.users: // for everybody, an administrator too
+		return r, nil
 	case scope == Admin && !s.keys.admins:
 		return r, ErrAdminOff
 	case given == nil && r.Header.Get("Authorization") == "" && r.Header.Get("X-Api-Key") == "":

@@ -238,7 +238,13 @@ func (c *fakeCall) route() {
 			c.body, _ = v.any.(map[string]any)
 		}
 		var refused bool
-		if c.model, refused = c.chosen(); !refused {
+		if c.model, refused = c.chosen(); refused {
+			return
+		}
+		switch strings.TrimPrefix(c.r.URL.Path, "/api/") {
+		case "chat", "generate", "version", "copy":
+			c.ollama()
+		default:
 			c.inference(body)
 		}
 		return

@@ -376,6 +376,16 @@ var mutations = map[string][]mutation{
 	"messages-refused": {{messagesPath, `^400`, "422"}, {messagesPath, `"type":"error"`, `"type":"failure"`},
 		{messagesPath, `"request_id":"[^"]*"`, `"request_id":"1"`}, {messagesPath, `web_search_20250305`, "it"}},
 
+	"ollama-chat": {{ollamaChat, `"length"`, `"stop"`}, {ollamaChat, `"eval_count":\d+`, `"eval_count":1`},
+		{ollamaChat, `"content":"[^"]*"`, `"content":"x"`}, {ollamaChat, `"done":false`, `"done":true`},
+		{ollamaChat, `application/x-ndjson`, "application/json"}, {ollamaChat, `"load_duration":1,`, ""},
+		{ollamaChat, `"model":"tgi"`, `"model":"demo"`}},
+	"ollama-generate": {{ollamaGenerate, `"response":"[^"]*"`, `"response":"x"`}, {ollamaGenerate,
+		`"context":\[[^\]]*\],`, ""}, {ollamaGenerate, `"load"`, `"stop"`},
+		{ollamaGenerate, `"done":`, `"context":[1],"done":`}},
+	"ollama-refused": {{ollamaChat, `^400`, "422"}, {ollamaChat, `options.top_p`, "top_p"},
+		{ollamaGenerate, `insert`, "it"}, {"/api/copy", `"error"`, `"message"`}},
+
 	"metrics": {{"/metrics", `# TYPE tgi_queue_size gauge\n`, ""}, {"/metrics", `(tgi_queue_size) \d+`, "$1"},
 		{"/metrics", `text/plain`, "application/json"}},
 	"metrics-names": {{"/metrics", `tgi_request_queue_duration`, "tgi_queue_duration"},

@@ -31,7 +31,7 @@ const textsFolder = "../../models/testdata/embeddings"
 // textModels are the settings of a server with the demo model and some of these.
 func textModels(t *testing.T) string {
 	t.Helper()
-	settings := "[[model]]\nname = \"tgi-demo\"\n"
+	settings := "[server]\nollama = true\n[[model]]\nname = \"tgi-demo\"\n"
 	for _, name := range []string{"roberta", "bert-rank", "distilbert-labels"} {
 		at, err := filepath.Abs(filepath.Join(textsFolder, name))
 		if err != nil {
@@ -55,6 +55,7 @@ var scripts = []script{
 	{"pages_client.py", "python/current.txt"},
 	{"responses_client.py", "python/responses.txt"},
 	{"messages_client.py", "python/responses.txt"},
+	{"ollama_client.py", "python/ollama.txt"},
 	{"hub_client.py", "python/integrations.txt"},
 	{"legacy_client.py", "python/integrations.txt"},
 	{"langchain_client.py", "python/integrations.txt"},
@@ -69,6 +70,7 @@ var scripts = []script{
 	{"inference.mjs", "node/package-lock.json"},
 	{"ai.mjs", "node/package-lock.json"},
 	{"responses.mjs", "node/package-lock.json"},
+	{"ollama.mjs", "node/package-lock.json"},
 	{"main.go", "go/go.sum"},
 }
 
@@ -78,9 +80,9 @@ func TestClients(t *testing.T) {
 	if os.Getenv("TGI_CLIENTS") == "" {
 		t.Skip("real clients are installed from their registries and run where TGI_CLIENTS is set: make clients")
 	}
-	open := live.Start(t, "")
+	open := live.Start(t, "[server]\nollama = true\n")
 	// of three places one client has two
-	keyed := live.Start(t, "[server]\napi_keys = [\""+key+"\"]\n[limits]\nmax_concurrent_requests = 3\n")
+	keyed := live.Start(t, "[server]\nollama = true\napi_keys = [\""+key+"\"]\n[limits]\nmax_concurrent_requests = 3\n")
 	seeing := startSeeing(t)
 	texts := live.Start(t, textModels(t))
 	for _, s := range scripts {

@@ -55,8 +55,11 @@ type Info struct {
 	Files int
 	// Tokenizer says that there is a tokenizer.json, without which a model cannot be served.
 	Tokenizer bool
-	// Templates are the names of the chat templates, sorted.
+	// Templates are the names of the chat templates, sorted; Template is the source of the default one.
 	Templates []string
+	Template  string
+	// Images says that the model reads images.
+	Images bool
 	// Choices are the formats in which each device can hold the weights, the CPU's first. Those of ONNX are its Graphs.
 	Choices []Choice
 	// Graphs are the graphs of a folder of the format ONNX, the one first that is taken if none is asked for.
@@ -170,6 +173,7 @@ func describe(m Model) (Info, error) {
 		Model: m, Format: ONNX, Architecture: c.Architecture, Layers: c.Layers, Hidden: c.Hidden, Vocab: c.Vocab,
 		Context: c.MaxPositions, KVHeads: c.KVHeads, HeadDim: c.HeadDim, CacheNumbers: c.CacheNumbers(),
 		Tokenizer: ck.TokenizerJSON != nil, Templates: slices.Sorted(maps.Keys(ck.Tokenizer.ChatTemplates)),
+		Template: ck.Tokenizer.ChatTemplates[hf.DefaultTemplate], Images: c.Vision != nil,
 	}
 	if e := c.Encoder; e != nil {
 		info.Task = Embed

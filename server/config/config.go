@@ -108,6 +108,8 @@ type Server struct {
 	// GracefulTerminationTimeout is the time that running requests have to finish when
 	// the server is asked to stop.
 	GracefulTerminationTimeout Duration `toml:"graceful_termination_timeout"`
+	// Ollama serves Ollama's API below /api.
+	Ollama bool `toml:"ollama"`
 	// ComputeType is the value of the header x-compute-type.
 	ComputeType string `toml:"compute_type"`
 	// DisableGrammar refuses requests that bring a grammar.

@@ -52,6 +52,10 @@ func (s *Service) check(ctx context.Context, d *Draft, n size) (Request, error) 
 			return Request{}, err
 		}
 	}
+	if len(d.Before) > 0 {
+		encoded.Tokens = append(d.Before[:len(d.Before):len(d.Before)], encoded.Tokens...)
+		encoded.Count += len(d.Before)
+	}
 	prompt, err := s.limits.checkLength(d, &encoded, &p)
 	if err != nil {
 		return Request{}, err
@@ -294,6 +298,11 @@ func (l Limits) checkLength(d *Draft, e *llm.Encoded, p *llm.Params) ([]llm.Toke
 	for i, t := range d.Tokens {
 		if uint64(t) >= uint64(l.Vocab) {
 			return nil, invalid("inputs", "`inputs` must hold token ids < %d. Given: %d in place %d", l.Vocab, t, i)
+		}
+	}
+	for i, t := range d.Before {
+		if uint64(t) >= uint64(l.Vocab) {
+			return nil, invalid("context", "`context` must hold token ids < %d. Given: %d in place %d", l.Vocab, t, i)
 		}
 	}
 	return prompt, nil

@@ -33,6 +33,8 @@ type Draft struct {
 	// Data are the parts of the Inputs of a RawPrompt in which no special token is
 	// recognised.
 	Data []Span
+	// Before are tokens that the prompt follows: those of a text that it goes on from.
+	Before []llm.Token
 	// Stream says that the reply is read token by token.
 	Stream bool
 

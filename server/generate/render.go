@@ -17,6 +17,9 @@ type TemplateError struct {
 	Field string
 }
 
+// ErrNoTemplate: the model has no template, and is none for conversations.
+var ErrNoTemplate error = &TemplateError{Msg: "template not found"}
+
 // Error returns Msg.
 func (e *TemplateError) Error() string { return e.Msg }
 

@@ -180,7 +180,7 @@ type noCode struct{}
 // Bind implements UserCode.
 func (noCode) Bind(_ context.Context, calls []PluginCall, c *Conversation, _ time.Time) (BoundCode, Rendered, error) {
 	if c != nil {
-		return nil, Rendered{}, &TemplateError{Msg: "template not found"}
+		return nil, Rendered{}, ErrNoTemplate
 	}
 	return boundNone{calls}, Rendered{}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"tgi/server/api/generateapi/store"
 	"tgi/server/api/messages"
 	"tgi/server/api/modelsapi"
+	"tgi/server/api/ollama"
 	"tgi/server/api/openai"
 	"tgi/server/api/responses"
 	responsestore "tgi/server/api/responses/store"
@@ -49,6 +50,10 @@ func (f *manager) apis() []server.API {
 		responses.New(responses.Options{Models: f, Store: f.responses, Log: f.log}),
 		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit)}),
 		modelsapi.New(modelsAPI{f}),
+	}
+	if cfg.Server.Ollama {
+		beside = append(beside, ollama.New(ollama.Options{Models: f, Texts: f, Library: ollamaAPI{modelsAPI{f}},
+			Version: f.boot.version, Keyless: len(cfg.AllKeys()) == 0}))
 	}
 	ofTexts := texts.New(texts.Options{Models: f, Version: f.boot.version, ComputeType: cfg.Server.ComputeType})
 	beside = append(beside, ofTexts)

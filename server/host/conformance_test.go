@@ -17,6 +17,7 @@ func TestConformance(t *testing.T) {
 	const key = "conformance-key"
 	c := chatConfig()
 	c.Server.APIKeys, c.Server.AdminKeys = []string{key}, []string{adminKey}
+	c.Server.Ollama = true
 	c.Models.Folder = chatFolderOf(t, "org/second")
 	c.ModelList = []config.Model{blockOf(config.DemoModel), blockOf("org/second")}
 	h := openServer(t, c)

@@ -299,6 +299,44 @@ func TestKeepAlive(t *testing.T) {
 	})
 }
 
+// TestKeep: what a caller says about one load holds until the model is unloaded.
+func TestKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{}, map[library.ID]int64{"a": 1})
+		w.roster.Add("a", Options{KeepAlive: time.Minute})
+		w.roster.Keep("a", -1) // it does not run
+		w.must(w.roster.Start("a"))
+		time.Sleep(2 * time.Minute)
+		w.wantState("a", Stopped)
+		w.must(w.roster.Start("a"))
+		w.roster.Keep("a", -1)
+		if _, ends := w.roster.Expires("a"); ends {
+			t.Error("what is kept for ever ends")
+		}
+		time.Sleep(time.Hour)
+		w.wantState("a", Running)
+		_, release, _, err := w.roster.Use("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.roster.Keep("a", 0)
+		time.Sleep(time.Hour)
+		w.wantState("a", Running) // used
+		release()
+		time.Sleep(2 * time.Second)
+		if s := w.wantState("a", Stopped); s.Cause != Idle {
+			t.Errorf("cause %s", s.Cause)
+		}
+		w.must(w.roster.Start("a")) // as the settings say again
+		if at, ends := w.roster.Expires("a"); !ends || time.Until(at) != time.Minute {
+			t.Errorf("it ends in %s, %v", time.Until(at), ends)
+		}
+		time.Sleep(50 * time.Second)
+		w.wantState("a", Running)
+		w.end()
+	})
+}
+
 func TestPull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{Pulls: 2}, nil)

@@ -94,7 +94,8 @@ type model struct {
 	loaded    bool // its memory is in Roster.allocated
 	loadCount int  // tells uses of this load from uses of an earlier one
 	deleting  bool
-	waiters   int // calls of UseOrStart that wait for it to run
+	keep      *time.Duration // opt.KeepAlive until the model is unloaded, where Keep said so
+	waiters   int            // calls of UseOrStart that wait for it to run
 	idle      *time.Timer
 	cancel    context.CancelCauseFunc // of a fetch or a load
 	start     *Pending

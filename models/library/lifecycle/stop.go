@@ -69,7 +69,7 @@ func (r *Roster) unload(m *model) {
 		err = errors.Join(err, stopErr)
 	}
 	// Users that were cut off may still release their use; it no longer counts.
-	m.Uses = 0
+	m.Uses, m.keep = 0, nil
 	r.releaseMemory(m)
 	pending := m.stop
 	m.stop = nil
@@ -87,17 +87,55 @@ func (r *Roster) watchIdle(m *model) {
 	if m.idle != nil {
 		m.idle.Stop()
 	}
-	keep := m.opt.KeepAlive
-	if keep <= 0 {
+	keep, ends := m.keeps()
+	if !ends {
 		return
 	}
 	m.idle = time.AfterFunc(keep-time.Since(m.LastUse), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		// A use that began and ended while the timer fired has started its own timer.
-		if !r.closing && m.State == Running && m.Uses == 0 && m.waiters == 0 &&
-			time.Since(m.LastUse) >= m.opt.KeepAlive && m.opt.KeepAlive > 0 {
+		keep, ends := m.keeps()
+		if !r.closing && m.State == Running && m.Uses == 0 && m.waiters == 0 && ends && time.Since(m.LastUse) >= keep {
 			r.beginStop(m, Idle)
 		}
 	})
+}
+
+// keeps returns how long the model stays loaded when nobody uses it, unless that has no end.
+func (m *model) keeps() (d time.Duration, ends bool) {
+	if m.keep != nil {
+		return *m.keep, *m.keep >= 0
+	}
+	return m.opt.KeepAlive, m.opt.KeepAlive > 0
+}
+
+// Keep sets how long a model that runs stays loaded when nobody uses it, until it is unloaded: 0 unloads it as soon as
+// nobody does, less than 0 never. Of a model that does not run nothing is kept.
+func (r *Roster) Keep(id library.ID, d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, err := r.find(id)
+	if err != nil || m.State != Running {
+		return
+	}
+	m.keep = &d
+	if m.Uses == 0 {
+		r.watchIdle(m)
+	}
+}
+
+// Expires returns when a model that runs is unloaded if nobody uses it any more, unless that has no end.
+func (r *Roster) Expires(id library.ID) (at time.Time, ends bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, err := r.find(id)
+	if err != nil || m.State != Running {
+		return time.Time{}, false
+	}
+	keep, ends := m.keeps()
+	if m.Uses > 0 {
+		return time.Now().Add(keep), ends
+	}
+	return m.LastUse.Add(keep), ends
 }

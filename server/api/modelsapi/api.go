@@ -160,7 +160,7 @@ func (a *API) download(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	id := r.PathValue("id")
-	if err := checkSource("id", id); err != nil {
+	if err := CheckSource("id", id); err != nil {
 		return err
 	}
 	q := request{} // Jan's clients have settings in the query

@@ -165,7 +165,7 @@ func (q *request) pull() (Pull, error) {
 		return Pull{}, missing("model")
 	}
 	p := Pull{Source: *q.model}
-	if err := checkSource("model", p.Source); err != nil {
+	if err := CheckSource("model", p.Source); err != nil {
 		return Pull{}, err
 	}
 	if q.id != nil {
@@ -180,9 +180,9 @@ func (q *request) pull() (Pull, error) {
 	return p, checkText("name", p.Name, 0, maxName)
 }
 
-// checkSource checks a Pull's Source against its rules. A repository may have a
+// CheckSource checks a Pull's Source against its rules. A repository may have a
 // tag or a revision behind it.
-func checkSource(field, source string) error {
+func CheckSource(field, source string) error {
 	if err := checkText(field, source, 1, maxSource); err != nil {
 		return err
 	}

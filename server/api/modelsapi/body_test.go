@@ -72,7 +72,7 @@ func FuzzID(f *testing.F) {
 		if CheckID("id", id) != nil {
 			for _, call := range got {
 				name, pulls := strings.CutPrefix(call, "pull ")
-				if pulls && checkSource("model", name) != nil || strings.HasPrefix(call, "import ") {
+				if pulls && CheckSource("model", name) != nil || strings.HasPrefix(call, "import ") {
 					t.Errorf("%q: %s", id, call)
 				}
 			}

@@ -73,7 +73,7 @@ func New(s Served) *Document {
 		OpenAPI: "3.0.3",
 		Info: About{
 			Title: "Text Generation Inference", Version: s.Version,
-			Description: "Text generation with user code in the token loop, over the APIs of TGI, OpenAI and Anthropic.",
+			Description: "Text generation with user code in the token loop, over the APIs of TGI, OpenAI, Anthropic and Ollama.",
 			License:     License{"Apache 2.0", "https://www.apache.org/licenses/LICENSE-2.0"},
 		},
 		Paths: map[string]map[string]*Operation{},
@@ -89,6 +89,7 @@ func New(s Served) *Document {
 	maps.Copy(d.Components.Schemas, anthropic())
 	maps.Copy(d.Components.Schemas, texts())
 	maps.Copy(d.Components.Schemas, responses())
+	maps.Copy(d.Components.Schemas, ollama())
 	known := calls()
 	for _, r := range s.Routes {
 		if strings.HasPrefix(r.Path, server.AdminPath) {

@@ -183,7 +183,7 @@ func calls() []call {
 		op(http.MethodGet, "/docs", tagServer, "This document as a page", "",
 			map[string]*Schema{"text/html": {Type: "string"}}, nil, false),
 		op(http.MethodGet, "/api-doc/openapi.json", tagServer, "This document", "", body(anyObject("")), nil, false),
-	}, modelsCalls(), plainCalls(), anthropicCalls(), textCalls(), responsesCalls())
+	}, modelsCalls(), plainCalls(), anthropicCalls(), textCalls(), responsesCalls(), ollamaCalls())
 }
 
 // failures are what clients see of each status.
@@ -217,7 +217,7 @@ func (c *call) operation(path string, keyed bool) *Operation {
 	if c.reads != "" {
 		o.RequestBody = &RequestBody{Required: !c.optional,
 			Content: map[string]Media{mediaJSON: {Schema: ref(c.reads)}}}
-		if !slices.Contains([]string{tagModels, tagPlain, tagAnthropic, tagResponses}, c.tag) {
+		if !slices.Contains([]string{tagModels, tagPlain, tagAnthropic, tagResponses, tagOllama}, c.tag) {
 			o.Parameters = append(o.Parameters, Parameter{
 				Name: dialect.Header, In: "header", Schema: words("", dialect.Names()...),
 				Description: "Whose bytes the reply has; without it the server's own setting.",
@@ -265,7 +265,7 @@ func (c *call) failure(status int) Response {
 	switch c.tag {
 	case tagPlain:
 		r.Content = map[string]Media{mediaText: {Schema: text("")}}
-	case tagModels, tagAnthropic, tagResponses:
+	case tagModels, tagAnthropic, tagResponses, tagOllama:
 		r.Content = media(map[string]*Schema{mediaJSON: c.shape()}, nil)
 	default:
 		kinds := map[string]*Schema{mediaJSON: c.shape()}
@@ -292,6 +292,8 @@ func (c *call) shape() *Schema {
 		return ref("AnthropicError")
 	case tagResponses:
 		return ref("OpenAIError")
+	case tagOllama:
+		return ref("OllamaError")
 	case tagOpenAI:
 		return anyOf("", ref("OpenAIError"), ref("ErrorResponse"))
 	}

@@ -20,6 +20,7 @@ import (
 	"tgi/server/api/generateapi"
 	"tgi/server/api/messages"
 	"tgi/server/api/modelsapi"
+	"tgi/server/api/ollama"
 	"tgi/server/api/openai"
 	"tgi/server/api/openapi"
 	"tgi/server/api/responses"
@@ -47,7 +48,7 @@ func servedBy(e *generatetest.Engine, set func(*Options)) (*server.Server, *API)
 	c.Server.AdminKeys = []string{adminKey}
 	beside := []server.API{chat, modelsapi.New(oneModel{}), messages.New(models),
 		responses.New(responses.Options{Models: models}),
-		generateapi.New(generateapi.Options{}),
+		generateapi.New(generateapi.Options{}), ollama.New(ollama.Options{Models: models}),
 		admin.New(admin.Options{})}
 	o := Options{
 		Models: models, Ready: e.Healthy, Version: "1.2.3", Limits: sized,
@@ -94,7 +95,7 @@ func TestDocumentIsValid(t *testing.T) {
 		}
 		for method, o := range methods {
 			at := method + " " + path
-			if !slices.Contains([]string{"get", "post", "put", "delete"}, method) {
+			if !slices.Contains([]string{"get", "post", "put", "delete", "head"}, method) {
 				t.Errorf("%s: the method", at)
 			}
 			if ids[o.OperationID] || !regexp.MustCompile(`^[a-z][A-Za-z0-9_]*$`).MatchString(o.OperationID) {

@@ -34,7 +34,7 @@ func (u UserCode) Bind(ctx context.Context, calls []generate.PluginCall, c *gene
 		return b, generate.Rendered{}, nil
 	}
 	if u.Chat == nil {
-		return nil, generate.Rendered{}, &generate.TemplateError{Msg: "template not found"}
+		return nil, generate.Rendered{}, generate.ErrNoTemplate
 	}
 	rest, err := u.Chat.bind(calls)
 	if err != nil {

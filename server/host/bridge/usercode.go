@@ -81,7 +81,7 @@ func renderError(err error, c *generate.Conversation) error {
 	var no *plugins.RenderRefusal
 	switch {
 	case errors.Is(err, plugins.ErrNoTemplate):
-		return &generate.TemplateError{Msg: "template not found"}
+		return generate.ErrNoTemplate
 	case errors.As(err, &no):
 		return &generate.TemplateError{Msg: no.Text, Field: blamed(no.Text, c)}
 	}
