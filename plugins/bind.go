@@ -106,9 +106,9 @@ func (s *Set) selectParts(b *Bound, calls []Call, client string) error {
 	}
 	for _, e := range s.order {
 		switch v := e.current; {
-		case v != nil && v.settings.apply == ApplyAlways:
+		case v != nil && v.settings.applies(client):
 			add(v, e.name, named[e.name])
-		case v != nil || e.settings.apply != ApplyAlways:
+		case v != nil || !e.settings.applies(client):
 		case e.settings.onError == OnErrorSkip:
 			b.skipped = append(b.skipped, Skip{Plugin: e.name, Reason: e.unavailableReason()})
 		default: // a plugin that applies always is never left out because its module is damaged
@@ -120,12 +120,12 @@ func (s *Set) selectParts(b *Bound, calls []Call, client string) error {
 		switch {
 		case e == nil:
 			return s.unknownError(c.Name)
-		case e.current == nil && e.settings.apply == ApplyAlways: // passed over above
+		case e.current == nil && e.settings.applies(client): // passed over above
 		case e.current == nil:
 			return &BindError{c.Name, e.unavailableReason(), ErrOff}
 		case len(e.current.steps) == 0:
 			return &BindError{c.Name, e.current.usageHint(), ErrParams}
-		case e.current.settings.apply != ApplyAlways:
+		case !e.current.settings.applies(client):
 			add(e.current, c.Name, &calls[i])
 		}
 	}
@@ -178,7 +178,7 @@ func checkParts(parts []*part) error {
 // admit asks the breaker and the guest.
 func (b *Bound) admit(ctx context.Context, p *part) error {
 	if refused := p.admit(); refused != "" {
-		if p.version.settings.apply == ApplyAlways && p.version.settings.onError == OnErrorSkip {
+		if p.version.settings.applies(p.client) && p.version.settings.onError == OnErrorSkip {
 			b.skip(ctx, p, refused, errSwitchedOff, noStep)
 			p.skipped = true
 			return nil

@@ -12,7 +12,7 @@ var errNoFork = errors.New("the plugins of this sequence can't be copied")
 // CanFork reports whether the state of all plugins of the sequence can be copied. That of a sampler cannot: it picks
 // for a single sequence.
 func (s Sequence) CanFork() bool {
-	if s.Sampler != nil {
+	if s.Sampler != nil || len(s.Guards) > 0 {
 		return false
 	}
 	for _, r := range s.sequence.runs {

@@ -17,6 +17,7 @@ import (
 type Sequence struct {
 	Processors []*Processor // in the order of the chain
 	Sampler    *Sampler     // nil when no plugin picks the token
+	Guards     []*Guard     // in the order in which they are asked
 
 	bound    *Bound
 	sequence *sequence
@@ -43,7 +44,10 @@ type run struct {
 	err       error
 	succeeded bool // a step succeeded
 	faulty    bool
-	step      int // the position that its plugin was last asked about, counted from the first token after the prompt
+	processor *logits.Processor // of the session, where it serves the kind
+	sampler   *logits.Sampler   // likewise
+	past      *history          // nil where no guard takes tokens back
+	step      int               // the position that its plugin was last asked about, counted from the first token after the prompt
 }
 
 // Begin begins a sequence for each of the seeds: each plugin begins the first one, and the others start as copies of it
@@ -68,7 +72,15 @@ func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []
 			return err
 		}
 		for i, s := range sessions {
-			seqs[i].runs = append(seqs[i].runs, &run{bound: b, part: p, session: s})
+			r := &run{bound: b, part: p, session: s}
+			if b.rewinds() && !p.version.serves(abi.KindGuard) {
+				first := seeds[0]
+				if !p.version.guest.CanClone() {
+					first = seeds[i]
+				}
+				r.remember(p.start(ctx, prompt, maxNew, first), p.seed(seeds[i]))
+			}
+			seqs[i].runs = append(seqs[i].runs, r)
 		}
 	}
 	b.seqs = seqs
@@ -81,11 +93,8 @@ func (p *part) begin(ctx context.Context, set *Set, prompt []uint32, maxNew int,
 	err error) {
 	t := set.turns.begin(p.client)
 	defer t.end()
-	start := guest.Start{Kinds: p.version.steps, Params: p.params, Prompt: prompt, Cancel: ctx.Done(),
-		Turn: guestTurn{t, ctx}}
-	if maxNew > 0 {
-		start.MaxTokens = len(prompt) + maxNew
-	}
+	start := p.start(ctx, prompt, maxNew, 0)
+	start.Turn = guestTurn{t, ctx}
 	for i, seed := range seeds {
 		start.Seed = p.seed(seed)
 		var s *guest.Session
@@ -111,6 +120,26 @@ func (p *part) begin(ctx context.Context, set *Set, prompt []uint32, maxNew int,
 	return out, nil
 }
 
+// start is what a sequence of the plugin begins with.
+func (p *part) start(ctx context.Context, prompt []uint32, maxNew int, seed uint64) guest.Start {
+	s := guest.Start{Kinds: p.version.steps, Params: p.params, Prompt: prompt, Cancel: ctx.Done(), Seed: p.seed(seed)}
+	if maxNew > 0 {
+		s.MaxTokens = len(prompt) + maxNew
+	}
+	return s
+}
+
+// rewinds reports whether a guard of the request may take tokens back.
+func (b *Bound) rewinds() bool {
+	for _, p := range b.parts {
+		g := p.version.guest.Description().Guard
+		if !p.skipped && p.version.serves(abi.KindGuard) && (g.Gives(abi.VerdictRewind) || g.Gives(abi.VerdictInsert)) {
+			return true
+		}
+	}
+	return false
+}
+
 func closeAll(list []*guest.Session) {
 	for _, s := range list {
 		s.Close()
@@ -134,10 +163,15 @@ func (b *Bound) Sequence(i int) Sequence {
 	out := Sequence{bound: b, sequence: seq}
 	for _, r := range seq.runs {
 		if r.part.version.serves(abi.KindLogits) {
-			out.Processors = append(out.Processors, &Processor{r, logits.NewProcessor(r.session)})
+			r.processor = logits.NewProcessor(r.session)
+			out.Processors = append(out.Processors, &Processor{r, r.processor})
 		}
 		if r.part.version.serves(abi.KindSampler) {
-			out.Sampler = &Sampler{r: r, inner: logits.NewSampler(r.session)}
+			r.sampler = logits.NewSampler(r.session)
+			out.Sampler = &Sampler{r: r, inner: r.sampler}
+		}
+		if r.part.version.serves(abi.KindGuard) {
+			out.Guards = append(out.Guards, newGuard(r))
 		}
 	}
 	return out
@@ -184,6 +218,7 @@ func (s *sequence) close() {
 		if r.session != nil {
 			r.session.Close()
 		}
+		r.past.close()
 	}
 }
 

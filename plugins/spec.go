@@ -21,6 +21,7 @@ type OnError string
 const (
 	OnErrorFail OnError = "fail" // the sequence fails
 	OnErrorSkip OnError = "skip" // it goes on without the plugin
+	OnErrorStop OnError = "stop" // a guard's: it ends with what went out
 )
 
 // Apply says which requests a plugin takes part in.
@@ -46,6 +47,10 @@ type Spec struct {
 	Apply   Apply
 	Limits  Limits
 	Config  []byte // JSON object for the guest's init; nil means {}
+	// OnFull and OnExhausted are a guard's.
+	OnFull, OnExhausted GuardEnd
+	// Clients, if any, are those to whose requests ApplyAlways applies, as Options.Client names them.
+	Clients []string
 }
 
 // Upload is how a plugin that is put at run time is used; fields as in Spec.
@@ -75,6 +80,14 @@ type settings struct {
 	apply   Apply
 	limits  Limits
 	config  string
+
+	onFull, onExhausted GuardEnd
+	clients             string // each followed by a line feed
+}
+
+// applies reports whether the plugin takes part in all requests of a client.
+func (s settings) applies(client string) bool {
+	return s.apply == ApplyAlways && (s.clients == "" || strings.Contains("\n"+s.clients, "\n"+client+"\n"))
 }
 
 // origin is where a plugin is configured.
@@ -107,7 +120,11 @@ func (w desired) location() string {
 }
 
 func (s Spec) desired() desired {
-	set := settings{kind: s.Kind, onError: s.OnError, apply: s.Apply, limits: s.Limits, config: string(s.Config)}
+	set := settings{kind: s.Kind, onError: s.OnError, apply: s.Apply, limits: s.Limits, config: string(s.Config),
+		onFull: s.OnFull, onExhausted: s.OnExhausted}
+	for _, c := range s.Clients {
+		set.clients += c + "\n"
+	}
 	return desired{name: s.Name, origin: fromSpec, source: s.Source, sha256: strings.ToLower(s.SHA256),
 		settings: set.withDefaults()}
 }
@@ -121,6 +138,12 @@ func (s settings) withDefaults() settings {
 	}
 	if s.config == "" {
 		s.config = "{}"
+	}
+	if s.onFull == "" {
+		s.onFull = GuardStop
+	}
+	if s.onExhausted == "" {
+		s.onExhausted = GuardStop
 	}
 	return s
 }
@@ -160,14 +183,23 @@ func (s *Set) checkSpec(w desired) (errs []error) {
 func (s settings) check() (errs []error) {
 	if s.kind != "" && abi.Exports(s.kind) == nil {
 		errs = append(errs, fmt.Errorf("kind %q is none of %q", s.kind, []string{abi.KindLogits, abi.KindSampler,
-			abi.KindTemplate, abi.KindTools, abi.KindGrammar}))
+			abi.KindTemplate, abi.KindTools, abi.KindGrammar, abi.KindGuard}))
 	} else if s.kind != "" {
 		if err := s.checkKinds([]string{s.kind}); err != nil {
 			errs = append(errs, err)
 		}
 	}
-	if s.onError != OnErrorFail && s.onError != OnErrorSkip {
-		errs = append(errs, fmt.Errorf("on_error %q is neither %q nor %q", s.onError, OnErrorFail, OnErrorSkip))
+	if s.onError != OnErrorFail && s.onError != OnErrorSkip && s.onError != OnErrorStop {
+		errs = append(errs, fmt.Errorf("on_error %q is none of %q, %q, %q", s.onError, OnErrorFail, OnErrorSkip,
+			OnErrorStop))
+	}
+	for key, end := range map[string]GuardEnd{"on_full": s.onFull, "on_exhausted": s.onExhausted} {
+		if end != GuardStop && end != GuardRelease {
+			errs = append(errs, fmt.Errorf("%s %q is neither %q nor %q", key, end, GuardStop, GuardRelease))
+		}
+	}
+	if s.clients != "" && s.apply != ApplyAlways {
+		errs = append(errs, fmt.Errorf("it applies to all requests of some keys: apply has to be %q", ApplyAlways))
 	}
 	if s.apply != ApplyRequest && s.apply != ApplyAlways {
 		errs = append(errs, fmt.Errorf("apply %q is neither %q nor %q", s.apply, ApplyRequest, ApplyAlways))
@@ -180,7 +212,13 @@ func (s settings) check() (errs []error) {
 
 // checkKinds rejects settings that do not suit a plugin that does not run in the token loop.
 func (s settings) checkKinds(kinds []string) error {
+	guards := slices.Contains(kinds, abi.KindGuard)
 	switch {
+	case !guards && s.onError == OnErrorStop:
+		return fmt.Errorf("on_error is %q, which is for plugins of kind %q", OnErrorStop, abi.KindGuard)
+	case !guards && (s.onFull != GuardStop || s.onExhausted != GuardStop):
+		return fmt.Errorf("on_full is %q and on_exhausted %q, which are for plugins of kind %q", s.onFull, s.onExhausted,
+			abi.KindGuard)
 	case slices.ContainsFunc(kinds, guest.Steps):
 		return nil
 	case !slices.ContainsFunc(kinds, guest.Converses) && s.onError == OnErrorSkip:

@@ -62,6 +62,7 @@ func (p *Processor) RunAhead(prompt, output []uint32) error {
 		return p.r.err
 	}
 	p.r.step = len(output)
+	p.r.record(len(output))
 	if err := p.inner.Prepare(prompt, output); err != nil {
 		return p.r.handleError(err)
 	}
@@ -75,6 +76,9 @@ func (p *Processor) Run(prompt, output []uint32, row []float32) (Effect, error) 
 		return logits.None(), p.r.err
 	}
 	p.r.step = len(output)
+	if tape := p.r.record(len(output)); tape != nil {
+		p.inner.Tape = func(view []byte) { tape.view = append(tape.view[:0], view...) }
+	}
 	effect, err := p.inner.Process(prompt, output, row)
 	if err != nil {
 		return logits.None(), p.r.handleError(err)
@@ -101,7 +105,8 @@ const NoChoice = llm.NoChoice
 func (p *Sampler) Candidates() int { return p.inner.Candidates() }
 
 // Sample implements the engine's sample.Sampler.
-func (p *Sampler) Sample(_ llm.History, list []llm.Candidate) (int, error) {
+func (p *Sampler) Sample(h llm.History, list []llm.Candidate) (int, error) {
+	p.steps = len(h.Output)
 	p.ids, p.logits, p.logprobs = p.ids[:0], p.logits[:0], p.logprobs[:0]
 	for _, c := range list {
 		p.ids = append(p.ids, c.Token)
@@ -119,6 +124,10 @@ func (p *Sampler) Choose(ids []uint32, values, logprobs []float32) (int, error) 
 		return NoChoice, p.r.err
 	}
 	p.r.step = p.steps
+	if tape := p.r.record(p.steps); tape != nil {
+		tape.ids, tape.logits = append(tape.ids[:0], ids...), append(tape.logits[:0], values...)
+		tape.logprobs = append(tape.logprobs[:0], logprobs...)
+	}
 	i, err := p.inner.Sample(ids, values, logprobs)
 	if err != nil {
 		return NoChoice, p.r.handleError(err)

@@ -99,6 +99,8 @@ type Stats struct {
 	Resets    uint64 // instances made fresh for another sequence
 	Discarded uint64 // instances thrown away after a fault or because they grew
 
+	Guard GuardStats
+
 	InstancesOut, InstancesWaiting int   // now
 	InstanceBytes                  int64 // that these take
 }
@@ -106,6 +108,7 @@ type Stats struct {
 // statsTotals sums the counts of one name over all its versions, so that they never decrease.
 type statsTotals struct {
 	skips, loads atomic.Uint64
+	guards       guardTotals
 
 	mu   sync.Mutex
 	past Stats // of retired versions
@@ -147,6 +150,7 @@ func (l *statsTotals) stats() Stats {
 		s.InstanceBytes += now.Instances.Bytes
 	}
 	s.Skips, s.Loads = l.skips.Load(), l.loads.Load()
+	s.Guard = l.guards.stats()
 	return s
 }
 

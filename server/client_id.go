@@ -14,6 +14,9 @@ func fromAddress(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), addressKey{}, r.RemoteAddr))
 }
 
+// ClientOfKey is the ClientID of the requests with a key.
+func ClientOfKey(name string) string { return "key " + name }
+
 // ipv6Prefix is how much of an IPv6 address a client does not choose for itself.
 const ipv6Prefix = 64
 
@@ -23,7 +26,7 @@ const ipv6Prefix = 64
 // not count: a client could send any.
 func ClientID(ctx context.Context) string {
 	if k, ok := ctx.Value(keyKey{}).(*key); ok {
-		return "key " + k.name
+		return ClientOfKey(k.name)
 	}
 	from, ok := ctx.Value(addressKey{}).(string)
 	if !ok {

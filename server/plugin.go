@@ -68,4 +68,15 @@ type Plugin struct {
 	InstancesWaiting int `json:"instances_waiting"`
 	// InstanceBytes is what these take.
 	InstanceBytes int64 `json:"instance_bytes"`
+	// Guard is what it did as a guard; nil where it is none.
+	Guard *Guard `json:"guard,omitempty"`
+}
+
+// Guard counts what a plugin of kind guard did.
+type Guard struct {
+	// Verdicts counts those that were applied, by name.
+	Verdicts map[string]uint64 `json:"verdicts"`
+	// Held counts tokens that it was shown, each as often as it was shown, Rewound those that it took back.
+	Held    uint64 `json:"held"`
+	Rewound uint64 `json:"rewound"`
 }

@@ -35,14 +35,18 @@ var (
 	pluginInstances = describePlugin("tgi_plugin_instances", "Instances in use (out) and ready (waiting).", "state")
 	pluginBytes     = describePlugin("tgi_plugin_instance_bytes",
 		"Bytes that the instances take, by the pages that they touched.")
-	pluginInfo = describePlugin("tgi_plugin_info", "Plugins; the value is always 1.", "version", "sha256", "state")
+	guardVerdicts = describePlugin("tgi_guard_verdicts_total", "Verdicts of guards that were applied.", "verdict")
+	guardHeld     = describePlugin("tgi_guard_held_tokens_total",
+		"Tokens that guards were shown before they went out, each as often as it was shown.")
+	guardRewound = describePlugin("tgi_guard_rewound_tokens_total", "Tokens that guards took back.")
+	pluginInfo   = describePlugin("tgi_plugin_info", "Plugins; the value is always 1.", "version", "sha256", "state")
 )
 
 // Describe implements prometheus.Collector.
 func (pluginCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		pluginCalls, pluginSeconds, pluginFuel, pluginPaused, pluginSlices, pluginFaults, pluginSkips, pluginResets,
-		pluginLoads, pluginInstances, pluginBytes, pluginInfo,
+		pluginLoads, pluginInstances, pluginBytes, guardVerdicts, guardHeld, guardRewound, pluginInfo,
 	} {
 		out <- d
 	}
@@ -68,6 +72,13 @@ func (c pluginCollector) Collect(out chan<- prometheus.Metric) {
 		send(pluginInstances, prometheus.GaugeValue, float64(p.InstancesOut), "out")
 		send(pluginInstances, prometheus.GaugeValue, float64(p.InstancesWaiting), "waiting")
 		send(pluginBytes, prometheus.GaugeValue, float64(p.InstanceBytes))
+		if g := p.Guard; g != nil {
+			for verdict, n := range g.Verdicts {
+				send(guardVerdicts, prometheus.CounterValue, float64(n), verdict)
+			}
+			send(guardHeld, prometheus.CounterValue, float64(g.Held))
+			send(guardRewound, prometheus.CounterValue, float64(g.Rewound))
+		}
 		// The version is the guest's own word: whatever it says must be a label.
 		send(pluginInfo, prometheus.GaugeValue, 1, strings.ToValidUTF8(p.Version, "\uFFFD"), p.SHA256, p.State)
 	}

@@ -75,7 +75,8 @@ type Description struct {
 }
 
 // Kinds are the kinds of this version, in the order in which the kit runs them.
-var Kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar}
+var Kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar,
+	abi.KindGuard}
 
 func (d *Description) serves(kind string) bool { return slices.Contains(d.Kinds, kind) }
 

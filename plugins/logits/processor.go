@@ -24,6 +24,7 @@ type Processor struct {
 	row     bool // wanted
 	outputs outputs
 
+	replayed []byte // the view of a Replay
 	last     int    // tokens that the sequence had at the last call; -1 before the first
 	prepared bool   // the answer for the position last is known and not used yet
 	answer   answer // to the last call
@@ -33,6 +34,9 @@ type Processor struct {
 	at     int
 	token  uint32
 	forces []uint32 // room for the queue
+
+	// Tape, if not nil, is called with the view that the guest is about to see; it is valid during the call.
+	Tape func(view []byte)
 }
 
 // NewProcessor returns the processor of a session that was begun with abi.KindLogits. Closing the session ends it.
@@ -168,12 +172,50 @@ func (p *Processor) rowCount() uint32 {
 
 // fill writes the view and the row that the guest needs.
 func (p *Processor) fill(memory []byte, logits []float32) {
+	if p.replayed != nil {
+		copy(memory[p.rooms.View:], p.replayed)
+		return
+	}
 	if p.row {
 		copy(memory[p.rooms.Row:], rowBytes(logits))
 	}
 	if p.view > 0 {
-		writeView(memory[p.rooms.View:], logits, p.view)
+		view := memory[p.rooms.View:][:p.view*abi.ViewEntrySize]
+		writeView(view, logits, p.view)
+		if p.Tape != nil {
+			p.Tape(view)
+		}
 	}
+}
+
+// Replay shows the guest a position again that it was shown before, by another instance: the same history and view. Its
+// answer counts for the tokens that it forces alone.
+func (p *Processor) Replay(prompt, output []uint32, view []byte) error {
+	n := len(prompt) + len(output)
+	if p.forced(n, output) {
+		p.pop(n)
+		return nil
+	}
+	p.replayed = view
+	err := p.call(prompt, output, nil)
+	p.replayed, p.prepared = nil, false
+	if err != nil {
+		return err
+	}
+	if err := p.force(p.s.Memory()); err != nil {
+		return p.s.Break(guest.Process, err.Error())
+	}
+	if len(p.queue) > 0 {
+		p.pop(n)
+	}
+	return nil
+}
+
+// Forget says that only the first n tokens of the sequence, the prompt's included, are left, to a guest that keeps
+// nothing of it.
+func (p *Processor) Forget(n int) {
+	p.entry.Rewind(n)
+	p.last, p.prepared, p.queue = -1, false, p.queue[:0]
 }
 
 // putStep writes the fields of the step struct.

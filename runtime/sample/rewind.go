@@ -19,6 +19,13 @@ type Rewinder interface {
 	Rewind(h History) error
 }
 
+// RewindChecker is a Rewinder that knows whether it can.
+type RewindChecker interface {
+	Rewinder
+	// CanRewind returns nil, or an error that wraps llm.ErrInvalid and names the reason.
+	CanRewind() error
+}
+
 // CanRewind returns nil if the sequence's user code can take tokens back, otherwise an error that wraps llm.ErrInvalid
 // and names the reason.
 func (c *Chain) CanRewind() error {
@@ -32,6 +39,13 @@ func (c *Chain) CanRewind() error {
 	}
 	if _, ok := c.sampler.(Rewinder); c.sampler != nil && !ok {
 		return fmt.Errorf("%w: tokens cannot be taken back from a sampler that keeps what it saw", llm.ErrInvalid)
+	}
+	for _, x := range c.rewinders() {
+		if x, ok := x.(RewindChecker); ok {
+			if err := x.CanRewind(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

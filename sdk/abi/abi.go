@@ -63,7 +63,7 @@ const (
 	ReservedPrefix = "tgi_"
 )
 
-// Kinds of plugins in this version, in addition to [KindGrammar].
+// Kinds of plugins in this version, in addition to [KindGrammar] and [KindGuard].
 const (
 	KindLogits   = "logits"
 	KindSampler  = "sampler"
@@ -140,6 +140,7 @@ func list(ts []Type) string {
 //	    "kinds" (array of [KindLogits] ...), "modes" (array of
 //	    [ModeNames] and [NameStop] ...), "needs" (array, see [NeedsTopK]),
 //	    "candidates" (number, of a sampler), "languages" (array, see [Grammar]), "params" (JSON Schema, for people).
+//	    "guard" (object, see [Guard]), "state" (string, see [StateNone]).
 //	    "config" (boolean: the guest reads its configuration; without it the server refuses one).
 //	    name and kinds must be there; unknown members are ignored.
 //	tgi_init(config pointer, config bytes) -> packed error text, 0 = accepted
@@ -227,6 +228,8 @@ func Exports(kind string) []Func {
 		return Tools
 	case KindGrammar:
 		return Grammar
+	case KindGuard:
+		return Guard
 	}
 	return nil
 }
@@ -409,6 +412,18 @@ const (
 	// FlagStop: the sequence ends at this position, whatever the other outputs
 	// say. The host may do so by choosing a token that ends it.
 	FlagStop = 2
+)
+
+// What a guest of the kinds logits and sampler keeps of its sequence, as the description's "state" says. Guards take
+// tokens back: then the host brings the guest to where it was.
+const (
+	// StateNone: nothing. It answers what a fresh instance would.
+	StateNone = "none"
+	// StateTokens: what follows from the tokens, and from nothing else that it was shown: a fresh instance is begun,
+	// and asked at each position as before. The default of a guest of kind logits without view and row.
+	StateTokens = "tokens"
+	// StateLogits: what it saw of logits or candidates too. The default of all others.
+	StateLogits = "logits"
 )
 
 // Results of tgi_logits_process.

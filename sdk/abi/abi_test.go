@@ -63,6 +63,10 @@ func TestWorkedExamples(t *testing.T) {
 		{"step", words(abi.StepSize, 0x1000, 7, 5, 1, 0x1800, 3, 0, 0, abi.ModeDeny, 0x2000, 2, 0, f32(0.5), 0, 0),
 			"40 00 00 00 00 10 00 00 07 00 00 00 05 00 00 00 01 00 00 00 00 18 00 00 03 00 00 00 00 00 00 00 " +
 				"00 00 00 00 02 00 00 00 00 20 00 00 02 00 00 00 00 00 00 00 00 00 00 3f 00 00 00 00 00 00 00 00"},
+		{"guard", words(abi.GuardSize, 0x1000, 9, 5, 1, 6, 0x2000, uint32(len("ab cdé")), uint32(len("ab")), 0x3000,
+			abi.ReasonNone, abi.VerdictRelease, 8, 0, 0, 0),
+			"40 00 00 00 00 10 00 00 09 00 00 00 05 00 00 00 01 00 00 00 06 00 00 00 00 20 00 00 07 00 00 00 " +
+				"02 00 00 00 00 30 00 00 00 00 00 00 00 00 00 00 08 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"},
 		{"RenderedSize", words(abi.StatusOK, 0x2000, uint32(len("<|user|>Hi</s>")), 0x3000, 1),
 			"00 00 00 00 00 20 00 00 0e 00 00 00 00 30 00 00 01 00 00 00"},
 		{"SpanSize", words(uint32(len("<|user|>")), uint32(len("<|user|>Hi"))), "08 00 00 00 0a 00 00 00"},
@@ -97,6 +101,9 @@ func TestFieldsOfResults(t *testing.T) {
 		size   int
 		fields []int
 	}{
+		"Guard": {abi.GuardSize, []int{abi.GuardBytes, abi.GuardTokens, abi.GuardTokenCount, abi.GuardPromptCount,
+			abi.GuardNewCount, abi.GuardReleased, abi.GuardText, abi.GuardTextBytes, abi.GuardContext, abi.GuardEnds,
+			abi.GuardReason, abi.GuardVerdict, abi.GuardPosition, abi.GuardOut, abi.GuardOutCount, abi.GuardFlags}},
 		"Rendered": {abi.RenderedSize, []int{abi.RenderedStatus, abi.RenderedText, abi.RenderedTextBytes,
 			abi.RenderedSpans, abi.RenderedSpanCount}},
 		"Event": {abi.EventSize, []int{abi.EventKind, abi.EventIndex, abi.EventText, abi.EventTextBytes, abi.EventName,
@@ -128,7 +135,8 @@ func TestMaskWords(t *testing.T) {
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	all := [][]abi.Func{abi.Common}
-	for _, kind := range []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar} {
+	for _, kind := range []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar,
+		abi.KindGuard} {
 		forms := abi.Forms(kind)
 		if len(forms) == 0 || forms[0][0].Name != abi.Exports(kind)[0].Name {
 			t.Errorf("%s has %d forms", kind, len(forms))

@@ -173,3 +173,24 @@ func number(text, pattern string) int {
 	}
 	return n
 }
+
+// TestGuardNumbers: verdicts, reasons and the order of fields of a guard's struct.
+func TestGuardNumbers(t *testing.T) {
+	const want = "size tokens token_count prompt_count new_count released text text_bytes context ends reason verdict position out out_count flags"
+	rust, export := source(t, "../rust/src/guard.rs"), source(t, "../rust/src/export.rs")
+	export = export[strings.Index(export, "struct RawGuard {"):]
+	if got := fields(export[:strings.Index(export, "}")], `(?m)^    (\w+): `); got != want {
+		t.Errorf("Rust has %q, want %q", got, want)
+	}
+	for i, name := range abi.VerdictNames {
+		if number(rust, `const `+strings.ToUpper(name)+`: u32 = (\d+);`) != i {
+			t.Errorf("verdict %s is not %d everywhere", name, i)
+		}
+	}
+	_, reasons, _ := strings.Cut(rust, "pub mod reason {")
+	for i, name := range []string{"none", "eos", "length", "stop"} {
+		if number(reasons, `const `+strings.ToUpper(name)+`: u32 = (\d+);`) != i {
+			t.Errorf("reason %s is not %d everywhere", name, i)
+		}
+	}
+}

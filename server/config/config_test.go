@@ -77,7 +77,8 @@ func TestRootFileExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Plugin{{
-		Name: "no-repeat", Kind: "logits", Source: "plugins/no-repeat.wasm", OnError: "fail", Apply: "request",
+		Name: "no-repeat", Kind: "logits", Source: "plugins/no-repeat.wasm", OnError: "fail",
+		Apply: "always", Keys: []string{"dashboard"}, OnFull: "stop", OnExhausted: "stop",
 		Limits: PluginLimits{Memory: 64 << 20, FuelPerStep: 2_000_000, FuelPerRequest: 50_000_000,
 			FuelLoad:    10_000_000_000,
 			TimePerStep: second, TimePerRequest: 10 * second, TimeLoad: 60 * second, Share: 0.25},
@@ -123,10 +124,12 @@ func TestGoodFile(t *testing.T) {
 	want.Plugins.Folder, want.Plugins.Watch, want.Plugins.Uploads = "testdata/mine", 0, "testdata/plugins/uploads"
 	want.Plugin = []Plugin{{
 		Name: "no-repeat-v2", Source: "testdata/guests/no-repeat.wasm", OnError: OnErrorFail, Apply: ApplyRequest,
+		OnFull: GuardStop, OnExhausted: GuardStop,
 		SHA256: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
 		Limits: PluginLimits{Memory: 32 << 20, FuelPerStep: 500_000, TimePerStep: Duration(250 * time.Millisecond),
 			Share: 2}, Config: c.Plugin[0].Config,
-	}, {Name: "dry", Kind: KindLogits, Source: "builtin:dry", OnError: OnErrorSkip, Apply: ApplyAlways}}
+	}, {Name: "dry", Kind: KindLogits, Source: "builtin:dry", OnError: OnErrorSkip, Apply: ApplyAlways,
+		OnFull: GuardStop, OnExhausted: GuardStop}}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c, want)
 	}

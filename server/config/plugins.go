@@ -62,11 +62,17 @@ type Plugin struct {
 	Source string `toml:"source"`
 	// SHA256 pins the module, 64 hexadecimal digits; empty does not.
 	SHA256 string `toml:"sha256"`
-	// OnError is fail (the request fails with its plugin) or skip (it goes on
-	// without).
+	// OnError is fail (the request fails with its plugin), skip (it goes on
+	// without) or, for a guard, stop (the text ends with what went out).
 	OnError string `toml:"on_error"`
 	// Apply is request (to requests that name it) or always.
 	Apply string `toml:"apply"`
+	// Keys are the names of the keys to whose requests Apply = always applies; without it, to all.
+	Keys []string `toml:"keys"`
+	// OnFull says what happens to a text of which a guard holds back as much as it may: stop (it ends with what went
+	// out) or release. OnExhausted says so for one that a guard took back as often as it may.
+	OnFull      string `toml:"on_full"`
+	OnExhausted string `toml:"on_exhausted"`
 	// Limits bound what the guest may use.
 	Limits PluginLimits `toml:"limits"`
 	// Config is handed to the plugin when it is loaded.
@@ -97,6 +103,10 @@ type PluginLimits struct {
 const (
 	OnErrorFail = "fail"
 	OnErrorSkip = "skip"
+	OnErrorStop = "stop"
+
+	GuardStop    = "stop"
+	GuardRelease = "release"
 
 	ApplyRequest = "request"
 	ApplyAlways  = "always"
@@ -106,6 +116,7 @@ const (
 	KindTemplate = "template"
 	KindTools    = "tools"
 	KindGrammar  = "grammar"
+	KindGuard    = "guard"
 )
 
 // Names of the plugins that [model] template and tools stand for where they
@@ -174,6 +185,12 @@ func (p *Plugin) settle() {
 	if p.Apply == "" {
 		p.Apply = ApplyRequest
 	}
+	if p.OnFull == "" {
+		p.OnFull = GuardStop
+	}
+	if p.OnExhausted == "" {
+		p.OnExhausted = GuardStop
+	}
 }
 
 // locate makes the paths of files in c relative to the working folder; dir is that of
@@ -216,8 +233,10 @@ func (p *Plugin) Check(prefix string) []error {
 	if err := CheckName(p.Name); err != nil {
 		v.check(false, "%sname %w", prefix, err)
 	}
-	v.oneOf(prefix+"on_error", p.OnError, OnErrorFail, OnErrorSkip)
+	v.oneOf(prefix+"on_error", p.OnError, OnErrorFail, OnErrorSkip, OnErrorStop)
 	v.oneOf(prefix+"apply", p.Apply, ApplyRequest, ApplyAlways)
+	v.oneOf(prefix+"on_full", p.OnFull, GuardStop, GuardRelease)
+	v.oneOf(prefix+"on_exhausted", p.OnExhausted, GuardStop, GuardRelease)
 	l := &p.Limits
 	v.check(l.Memory == 0 || l.Memory >= minMemory && l.Memory <= maxMemory,
 		"%slimits.memory must be >= %s and <= %s, given %s", prefix, Size(minMemory), Size(maxMemory), l.Memory)
@@ -277,9 +296,15 @@ func (c *Config) validatePlugins(v *verdict) {
 		}
 		v.check(!slices.Contains([]string{TemplatePlugin, ToolsPlugin, Auto, None}, p.Name),
 			"%sname must not be %s: that is what [model] stands for", at, p.Name)
-		kinds := []string{KindLogits, KindSampler, KindTemplate, KindTools, KindGrammar}
+		kinds := []string{KindLogits, KindSampler, KindTemplate, KindTools, KindGrammar, KindGuard}
 		v.check(p.Kind == "" || slices.Contains(kinds, p.Kind), "%skind must be one of %s, given %q", at,
 			strings.Join(kinds, ", "), trim(p.Kind))
+		v.check(len(p.Keys) == 0 || p.Apply == ApplyAlways, "%skeys goes with apply = %q, given %q", at, ApplyAlways,
+			p.Apply)
+		for j, name := range p.Keys {
+			v.check(slices.ContainsFunc(c.AllKeys(), func(k Key) bool { return k.Name == name }),
+				"%skeys[%d] must be the name of a key, given %q", at, j, trim(name))
+		}
 		v.check(p.Source != "" && p.Source != Builtin, "%ssource must name a file or %sNAME, given %q", at, Builtin,
 			p.Source)
 		sum, err := hex.DecodeString(p.SHA256)

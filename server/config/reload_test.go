@@ -40,8 +40,9 @@ func TestReload(t *testing.T) {
 	want.Model.Template, want.Model.Tools = filepath.Join(dir, "t.jinja"), "hermes"
 	want.Plugin = []Plugin{
 		{Name: "a", Source: filepath.Join(dir, "a.wasm"), OnError: OnErrorFail, Apply: ApplyRequest,
-			Config: Table{"n": int64(1)}},
-		{Name: "b", Source: "/b.wasm", OnError: OnErrorFail, Apply: ApplyRequest},
+			OnFull: GuardStop, OnExhausted: GuardStop, Config: Table{"n": int64(1)}},
+		{Name: "b", Source: "/b.wasm", OnError: OnErrorFail, Apply: ApplyRequest,
+			OnFull: GuardStop, OnExhausted: GuardStop},
 	}
 	if !reflect.DeepEqual(next, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", next, want)

@@ -17,6 +17,7 @@ import (
 	"tgi/plugins"
 	"tgi/plugins/std"
 	"tgi/runtime/filestamp"
+	"tgi/sdk/abi"
 	"tgi/server"
 	"tgi/server/api/admin"
 	"tgi/server/config"
@@ -295,6 +296,10 @@ func specsOf(list []config.Plugin) ([]plugins.Spec, error) {
 		specs[i] = plugins.Spec{
 			Name: p.Name, Kind: p.Kind, Source: p.Source, SHA256: p.SHA256, OnError: plugins.OnError(p.OnError),
 			Apply: plugins.Apply(p.Apply), Limits: limitsOf(p.Limits), Config: text,
+			OnFull: plugins.GuardEnd(p.OnFull), OnExhausted: plugins.GuardEnd(p.OnExhausted),
+		}
+		for _, name := range p.Keys {
+			specs[i].Clients = append(specs[i].Clients, server.ClientOfKey(name))
 		}
 	}
 	return specs, nil
@@ -307,6 +312,15 @@ func limitsOf(l config.PluginLimits) plugins.Limits {
 		TimeLoad: time.Duration(l.TimeLoad),
 		Share:    l.Share,
 	}
+}
+
+// guardOf is what a plugin did as a guard, nil where it is none.
+func guardOf(s plugins.Status) *server.Guard {
+	if !slices.Contains(s.Kinds, abi.KindGuard) {
+		return nil
+	}
+	g := s.Stats.Guard
+	return &server.Guard{Verdicts: g.Verdicts, Held: g.Held, Rewound: g.Rewound}
 }
 
 // shownPlugin is a plugin's status as clients and metrics see it.
@@ -325,6 +339,6 @@ func shownPlugin(s plugins.Status) server.Plugin {
 		Paused: s.Stats.Paused, Slices: s.Stats.Slices, Faults: s.Stats.Faults,
 		Skips: s.Stats.Skips, Resets: s.Stats.Resets, Loads: s.Stats.Loads,
 		InstancesOut: s.Stats.InstancesOut, InstancesWaiting: s.Stats.InstancesWaiting,
-		InstanceBytes: s.Stats.InstanceBytes,
+		InstanceBytes: s.Stats.InstanceBytes, Guard: guardOf(s),
 	}
 }

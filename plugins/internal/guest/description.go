@@ -24,6 +24,19 @@ type Description struct {
 	Languages          []string // that a grammar's sources may be in
 	Params             json.RawMessage
 	Config             bool // it reads its configuration
+	Guard              Guard
+	State              string // abi.StateNone ...
+}
+
+// Guard is what a guest of kind guard may do.
+type Guard struct {
+	Hold, Every int
+	Verdicts    []string // beside release
+}
+
+// Gives reports whether the guard declared a verdict.
+func (g Guard) Gives(verdict uint32) bool {
+	return verdict == abi.VerdictRelease || slices.Contains(g.Verdicts, abi.VerdictNames[verdict])
 }
 
 // Serves reports whether the guest serves a kind.
@@ -50,12 +63,14 @@ func parse(text []byte, vocab int) (Description, error) {
 		Candidates          int
 		Params              json.RawMessage
 		Config              bool
+		Guard               Guard
+		State               string
 	}
 	if err := json.Unmarshal(text, &j); err != nil {
 		return Description{}, fmt.Errorf("%w: %w", ErrDescription, err)
 	}
 	d := Description{Name: j.Name, Version: j.Version, Doc: j.Doc, Kinds: j.Kinds, Modes: j.Modes, Params: j.Params,
-		Config: j.Config}
+		Config: j.Config, Guard: j.Guard, State: j.State}
 	var errs []error
 	fault := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrDescription}, args...)...))
@@ -111,6 +126,8 @@ func parse(text []byte, vocab int) (Description, error) {
 	if j.Candidates < 0 || j.Candidates > abi.MaxCandidates {
 		fault("candidates %d is not from 0 to %d", j.Candidates, abi.MaxCandidates)
 	}
+	d.checkGuard(fault)
+	d.checkState(fault)
 	d.View = min(d.View, vocab)
 	if d.Candidates = j.Candidates; d.Candidates == 0 {
 		d.Candidates = abi.DefaultCandidates
@@ -119,6 +136,55 @@ func parse(text []byte, vocab int) (Description, error) {
 		d.Candidates = 0
 	}
 	return d, errors.Join(errs...)
+}
+
+// checkGuard checks the member "guard", and sets its defaults.
+func (d *Description) checkGuard(fault func(string, ...any)) {
+	g := &d.Guard
+	if !d.Serves(abi.KindGuard) {
+		if g.Hold != 0 || g.Every != 0 || len(g.Verdicts) > 0 {
+			fault("guard is for kind %q", abi.KindGuard)
+		}
+		return
+	}
+	if d.Serves(abi.KindLogits) || d.Serves(abi.KindSampler) {
+		fault("kinds %q: a guard keeps what it knows where the others are taken back, so it is a module of its own",
+			d.Kinds)
+	}
+	if g.Every == 0 {
+		g.Every = 1
+	}
+	if g.Hold < 1 || g.Hold > abi.MaxHold {
+		fault("guard: hold %d is not from 1 to %d", g.Hold, abi.MaxHold)
+	} else if g.Every < 1 || g.Every > g.Hold {
+		fault("guard: every %d is not from 1 to hold, %d", g.Every, g.Hold)
+	}
+	for _, v := range g.Verdicts {
+		if !slices.Contains(abi.VerdictNames[:], v) {
+			fault("guard: verdict %q is none of %q", v, abi.VerdictNames)
+		}
+	}
+}
+
+// checkState checks the member "state", and sets its default.
+func (d *Description) checkState(fault func(string, ...any)) {
+	loop := d.Serves(abi.KindLogits) || d.Serves(abi.KindSampler)
+	reads := d.View > 0 || d.Row || d.Serves(abi.KindSampler)
+	switch d.State {
+	case "":
+		switch {
+		case loop && reads:
+			d.State = abi.StateLogits
+		case loop:
+			d.State = abi.StateTokens
+		}
+	case abi.StateNone, abi.StateTokens, abi.StateLogits:
+		if !loop {
+			fault("state is for kinds %q and %q", abi.KindLogits, abi.KindSampler)
+		}
+	default:
+		fault("state %q is none of %q, %q, %q", d.State, abi.StateNone, abi.StateTokens, abi.StateLogits)
+	}
 }
 
 // addNeed applies one entry of "needs".

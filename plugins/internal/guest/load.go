@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"tgi/plugins/internal/sandbox"
@@ -20,6 +21,9 @@ type Rooms struct {
 	Piece      uint32 // PieceRoom bytes
 	Mask       uint32 // a bit for each id, in words of 32
 	Accept     uint32 // AcceptRoom tokens
+	Guard      uint32 // abi.GuardSize bytes
+	Text       uint32 // TextRoom bytes
+	Ends       uint32 // abi.MaxHold numbers
 
 	request                uint32 // requestRoom bytes
 	config, params, tokens uint32
@@ -35,6 +39,8 @@ const (
 	PieceRoom = 4096
 	// AcceptRoom is the size of Rooms.Accept, in tokens.
 	AcceptRoom = 1024
+	// TextRoom is the size of Rooms.Text, in bytes: the context and what is usually held.
+	TextRoom = 4 * abi.MaxContext
 )
 
 // start makes the pool, which runs what comes before the snapshot.
@@ -147,12 +153,25 @@ func (l *loader) allocate(config int) error {
 			return err
 		}
 	}
-	row, tokens, request, piece, mask, accept := 0, 0, 0, 0, 0, 0
+	if l.d.Serves(abi.KindGuard) {
+		at, err := l.call("tgi_guard_step")
+		if err == nil {
+			err = l.take("tgi_guard_step", at, abi.GuardSize)
+		}
+		if err != nil {
+			return err
+		}
+		l.rooms.Guard = uint32(at)
+	}
+	row, tokens, request, piece, mask, accept, text, ends := 0, 0, 0, 0, 0, 0, 0, 0
 	if l.d.Row {
 		row = l.g.vocab.Size()
 	}
-	if l.d.Serves(abi.KindLogits) || l.d.Serves(abi.KindSampler) {
+	if slices.ContainsFunc(l.d.Kinds, Steps) {
 		tokens = tokensRoom * 4
+	}
+	if l.d.Serves(abi.KindGuard) {
+		text, ends = TextRoom, abi.MaxHold*4
 	}
 	if l.d.worksOnChats() || l.d.Serves(abi.KindGrammar) {
 		request = requestRoom
@@ -177,6 +196,8 @@ func (l *loader) allocate(config int) error {
 		{&l.rooms.Piece, piece},
 		{&l.rooms.Mask, mask},
 		{&l.rooms.Accept, accept},
+		{&l.rooms.Text, text},
+		{&l.rooms.Ends, ends},
 	} {
 		if room.size == 0 {
 			continue
@@ -220,7 +241,7 @@ func (l *loader) call(fn string, args ...uint64) (uint64, error) {
 
 // narrow drops what the engine leaves in the high half of a 32-bit result.
 func narrow(fn string, v uint64) uint64 {
-	if fn == "tgi_alloc" || fn == "tgi_logits_step" {
+	if fn == "tgi_alloc" || fn == "tgi_logits_step" || fn == "tgi_guard_step" {
 		return uint64(uint32(v))
 	}
 	return v

@@ -233,6 +233,9 @@ func (s *Session) Clone(seed uint64, cancel <-chan struct{}) (*Session, error) {
 	return &twin, nil
 }
 
+// Reseed starts the guest's random numbers anew.
+func (s *Session) Reseed(seed uint64) { s.in.Reseed(seed) }
+
 // Break records that fn, an export, returned an invalid result. The session takes no further calls.
 func (s *Session) Break(fn, cause string) error {
 	err := s.in.Break(fn, cause)
@@ -298,8 +301,19 @@ func (e *Entry) Charge(fuel int64) error {
 	return fmt.Errorf("the host's work on it needs %d fuel, %d is left", fuel, e.saved+fuel)
 }
 
+// Rewind says that only the first n tokens of the sequence, the prompt's included, are still those that Tokens wrote.
+func (e *Entry) Rewind(n int) { e.s.written = min(e.s.written, n) }
+
+// Room has the guest make room for so many bytes, which stays the host's.
+func (e *Entry) Room(bytes int) (at uint32, err error) {
+	if e.s.in == nil {
+		return 0, e.s.closedError(e.name)
+	}
+	return e.s.g.alloc(e.s.in, uint64(bytes), &e.saved)
+}
+
 // Tokens writes what is new of the sequence to the guest's memory and gives the address of all of it. prompt is what
-// the sequence began with, output what followed; neither ever changes but by growing at the end.
+// the sequence began with, output what followed; neither changes but by growing at the end, or by Rewind.
 func (e *Entry) Tokens(prompt, output []uint32) (at uint32, err error) {
 	s := e.s
 	if s.in == nil {
@@ -324,4 +338,6 @@ const (
 	Process = "tgi_logits_process"
 	Sample  = "tgi_sampler_sample"
 	Feed    = "tgi_tools_feed"
+	// GuardCheck is asked behind a token.
+	GuardCheck = "tgi_guard_check"
 )

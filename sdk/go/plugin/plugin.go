@@ -35,11 +35,17 @@ type Info struct {
 	// Config is true if the plugin reads its configuration. If it is false, the
 	// server refuses [plugin.config], which would have no effect.
 	Config bool
+	// State says what a logits plugin or a sampler keeps of its sequence, so
+	// that the server can take it back when a guard rewinds: abi.StateNone,
+	// abi.StateTokens or abi.StateLogits. Empty is StateTokens for a logits
+	// plugin that reads neither view nor row, otherwise StateLogits.
+	State string
 }
 
 // Describe sets the description. Call it from an init function.
 func Describe(i Info) {
-	registry.Describe(registry.Info{Name: i.Name, Version: i.Version, Doc: i.Doc, Params: i.Params, Config: i.Config})
+	registry.Describe(registry.Info{Name: i.Name, Version: i.Version, Doc: i.Doc, Params: i.Params, Config: i.Config,
+		State: i.State})
 }
 
 // Headroom sets how many bytes a sequence can allocate before the heap grows.

@@ -7,9 +7,10 @@ use core::slice;
 
 use crate::json::Value;
 use crate::step::{mode, Answer, Candidate, Step};
+use crate::guard::{Held, Verdict};
 use crate::template::Output;
 use crate::tools::{Events, Finish, FINISH_CUT, PIECE_SPECIAL};
-use crate::{grammar, host, template, tools, Grammar, Logits, Result, Sampler, Steps, Template, Tools};
+use crate::{grammar, host, template, tools, Grammar, Guard, Logits, Result, Sampler, Steps, Template, Tools};
 
 /// Room that init leaves before the snapshot, in bytes.
 const RESERVE: usize = 1 << 20;
@@ -167,6 +168,81 @@ pub unsafe fn sampler_sample<S: Sampler>(plugin: *mut Option<S>, candidates: u32
             -1
         }
     }
+}
+
+/// The guard's struct of the contract.
+#[repr(C, align(16))]
+struct RawGuard {
+    size: u32,
+    tokens: u32,
+    token_count: u32,
+    prompt_count: u32,
+    new_count: u32,
+    released: u32,
+    text: u32,
+    text_bytes: u32,
+    context: u32,
+    ends: u32,
+    reason: u32,
+    verdict: u32,
+    position: u32,
+    out: u32,
+    out_count: u32,
+    flags: u32,
+}
+
+static mut RAW_GUARD: core::mem::MaybeUninit<RawGuard> = core::mem::MaybeUninit::uninit();
+static mut VERDICT: Verdict = Verdict::new();
+
+#[allow(unused_unsafe)] // taking the address was unsafe before Rust 1.77
+pub fn guard_room() -> u32 {
+    unsafe { core::ptr::addr_of!(RAW_GUARD) as u32 }
+}
+
+/// # Safety
+/// As for `logits_begin`.
+pub unsafe fn guard_begin<G: Guard>(plugin: *mut Option<G>, params: u32, len: u32, prompt: u32, count: u32) -> u64 {
+    failure(G::begin(slice(params, len), slice(prompt, count)).map(|g| *plugin = Some(g)))
+}
+
+/// # Safety
+/// As for `logits_begin`; `step` is `guard_room()`, filled by the server.
+pub unsafe fn guard_check<G: Guard>(plugin: *mut Option<G>, step: u32) -> i32 {
+    let raw = &mut *(step as *mut RawGuard);
+    let verdict = &mut *core::ptr::addr_of_mut!(VERDICT);
+    verdict.clear(raw.token_count as usize);
+    let mut held = Held {
+        tokens: slice(raw.tokens, raw.token_count),
+        prompt: raw.prompt_count as usize,
+        new: raw.new_count as usize,
+        released: raw.released as usize,
+        text: slice(raw.text, raw.text_bytes),
+        context: raw.context as usize,
+        ends: slice(raw.ends, raw.token_count - raw.released),
+        reason: raw.reason,
+        verdict,
+    };
+    let result = match &mut *plugin {
+        Some(g) => g.check(&mut held),
+        None => Err(String::from("check before begin")),
+    };
+    if let Err(text) = result {
+        let packed = failure(Err(text));
+        raw.out = (packed >> 32) as u32;
+        raw.out_count = packed as u32;
+        return 1;
+    }
+    let v = &*core::ptr::addr_of!(VERDICT);
+    raw.verdict = v.kind;
+    raw.position = v.position as u32;
+    let (out, count) = match v.kind {
+        crate::guard::verdict::REWIND => (v.biases.as_ptr() as u32, v.biases.len() as u32),
+        _ => (v.text.as_ptr() as u32, v.text.len() as u32),
+    };
+    raw.out = out;
+    raw.out_count = count;
+    raw.flags = v.done as u32;
+    0
 }
 
 /// # Safety

@@ -2,7 +2,7 @@
 //! before and after it in a conversation.
 //!
 //! A plugin is a `cdylib` that implements one or several of [`Logits`],
-//! [`Sampler`], [`Template`], [`Tools`] and one of [`Grammar`] and [`Steps`], and
+//! [`Sampler`], [`Guard`], [`Template`], [`Tools`] and one of [`Grammar`] and [`Steps`], and
 //! names them in [`plugin!`]:
 //!
 //! ```ignore
@@ -34,6 +34,7 @@ extern crate alloc;
 
 pub mod form;
 pub mod grammar;
+pub mod guard;
 pub mod host;
 pub mod json;
 pub mod math;
@@ -55,6 +56,7 @@ pub mod testing;
 use alloc::string::String;
 
 pub use grammar::{Grammar, Steps};
+pub use guard::Guard;
 pub use step::{flag, mode, Answer, Candidate, Entry, Step, MAX_FORCED};
 pub use template::Template;
 pub use tools::Tools;
@@ -83,13 +85,13 @@ pub trait Sampler: Sized {
 }
 
 /// Exports a plugin. `description` is JSON; `init`, `logits`, `sampler`,
-/// `template`, `tools`, `grammar` and `steps` may be left out, in this order; a plugin has
+/// `guard`, `template`, `tools`, `grammar` and `steps` may be left out, in this order; a plugin has
 /// one of the last two. `init` is a
 /// `fn(config: &[u8]) -> Result<()>` that runs once, before the server's
 /// snapshot and before the other kinds' `open`.
 #[macro_export]
 macro_rules! plugin {
-    (description: $d:expr, $(init: $i:path,)? $(logits: $l:ty,)? $(sampler: $s:ty,)? $(template: $m:ty,)? $(tools: $t:ty,)? $(grammar: $g:ty,)? $(steps: $p:ty,)?) => {
+    (description: $d:expr, $(init: $i:path,)? $(logits: $l:ty,)? $(sampler: $s:ty,)? $(guard: $u:ty,)? $(template: $m:ty,)? $(tools: $t:ty,)? $(grammar: $g:ty,)? $(steps: $p:ty,)?) => {
         #[cfg(target_arch = "wasm32")]
         const _: () = {
             #[no_mangle]
@@ -116,6 +118,7 @@ macro_rules! plugin {
                 let result: $crate::Result<()> = Ok(());
                 $(let result = result.and_then(|_| <$l as $crate::Logits>::begin(_params, &[]).map(|_| ()));)?
                 $(let result = result.and_then(|_| <$s as $crate::Sampler>::begin(_params, &[]).map(|_| ()));)?
+                $(let result = result.and_then(|_| <$u as $crate::Guard>::begin(_params, &[]).map(|_| ()));)?
                 $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(TEMPLATE), _params, <$m as $crate::Template>::validate) });)?
                 $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(TOOLS), _params, <$t as $crate::Tools>::validate) });)?
                 $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(GRAMMAR), _params, <$g as $crate::Grammar>::validate) });)?
@@ -144,6 +147,19 @@ macro_rules! plugin {
                 #[no_mangle]
                 extern "C" fn tgi_sampler_sample(candidates: u32, n: u32) -> i32 {
                     unsafe { $crate::export::sampler_sample(core::ptr::addr_of_mut!(SAMPLER), candidates, n) }
+                }
+            )?
+            $(
+                static mut GUARD: Option<$u> = None;
+                #[no_mangle]
+                extern "C" fn tgi_guard_step() -> u32 { $crate::export::guard_room() }
+                #[no_mangle]
+                extern "C" fn tgi_guard_begin(params: u32, len: u32, prompt: u32, count: u32) -> u64 {
+                    unsafe { $crate::export::guard_begin(core::ptr::addr_of_mut!(GUARD), params, len, prompt, count) }
+                }
+                #[no_mangle]
+                extern "C" fn tgi_guard_check(step: u32) -> i32 {
+                    unsafe { $crate::export::guard_check(core::ptr::addr_of_mut!(GUARD), step) }
                 }
             )?
             $(

@@ -16,6 +16,7 @@ use std::cell::RefCell;
 
 use crate::json::Value;
 use crate::grammar;
+use crate::guard::{Guard, Held, Verdict};
 use crate::template::{self, Output};
 use crate::tools::{self, kind, Events, Finish, Raw};
 use crate::{Answer, Entry, Grammar, Logits, Result, Step, Template, Tools};
@@ -74,6 +75,89 @@ impl<L: Logits> Sequence<L> {
         self.plugin.process(&mut step)?;
         Ok(self.answer.clone())
     }
+}
+
+/// One sequence of a guard, with words as tokens: what it holds back, and what a client has.
+pub struct Watched<G> {
+    /// What went out.
+    pub shown: String,
+    guard: G,
+    tokens: Vec<u32>,
+    prompt: usize,
+    released: usize,
+    new: usize,
+    seen_text: usize,
+}
+
+impl<G: Guard> Watched<G> {
+    /// Starts a sequence, as the server does for a request.
+    pub fn begin(params: &str, prompt: &[u32]) -> Result<Self> {
+        let guard = G::begin(params.as_bytes(), prompt)?;
+        let n = prompt.len();
+        Ok(Watched { shown: String::new(), guard, tokens: prompt.to_vec(), prompt: n, released: n, new: 0, seen_text: 0 })
+    }
+
+    /// The tokens that were generated and not taken back.
+    pub fn output(&self) -> &[u32] {
+        &self.tokens[self.prompt..]
+    }
+
+    /// Shows the guard a token and does what it says, but for biases and the text of insertions: what is taken
+    /// back is gone from [`Self::output`]. `reason` is one of [`crate::guard::reason`].
+    pub fn push(&mut self, token: u32, reason: u32) -> Result<Verdict> {
+        self.tokens.push(token);
+        self.new += 1;
+        loop {
+            let mut text = Vec::new();
+            let mut ends = Vec::new();
+            for (i, &t) in self.tokens.iter().enumerate().skip(self.prompt) {
+                text.extend(bytes(t));
+                if i >= self.released {
+                    ends.push(text.len() as u32);
+                }
+            }
+            let from = self.seen_text.saturating_sub(4096);
+            ends.iter_mut().for_each(|e| *e -= from as u32);
+            let mut v = Verdict::new();
+            v.clear(self.tokens.len());
+            self.guard.check(&mut Held {
+                tokens: &self.tokens,
+                prompt: self.prompt,
+                new: self.new,
+                released: self.released,
+                text: &text[from..],
+                context: self.seen_text - from,
+                ends: &ends,
+                reason,
+                verdict: &mut v,
+            })?;
+            self.new = 0;
+            let end = |position: usize| ends.get((position - self.released).wrapping_sub(1)).map_or(self.seen_text, |&e| e as usize + from);
+            use crate::guard::verdict::*;
+            match v.kind {
+                REWIND | INSERT => self.tokens.truncate(v.position),
+                REPLACE => {
+                    self.shown.push_str(&v.text);
+                    self.seen_text = end(v.position);
+                    self.released = v.position;
+                    if self.released < self.tokens.len() {
+                        continue;
+                    }
+                }
+                _ => {
+                    let to = end(v.position);
+                    self.shown.push_str(&String::from_utf8_lossy(&text[self.seen_text..to]));
+                    self.seen_text = to;
+                    self.released = v.position;
+                }
+            }
+            return Ok(v);
+        }
+    }
+}
+
+fn bytes(t: u32) -> Vec<u8> {
+    STATE.with(|s| s.borrow().words.get(t as usize).cloned().unwrap_or_default()).to_vec()
 }
 
 /// What a template wrote.

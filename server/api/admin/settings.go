@@ -30,7 +30,8 @@ const maxValue = 64
 // readSettings reads the query of an upload under name. Errors are
 // *generate.Invalid.
 func readSettings(name, query string) (Settings, error) {
-	p := config.Plugin{Name: name, OnError: config.OnErrorFail, Apply: config.ApplyRequest}
+	p := config.Plugin{Name: name, OnError: config.OnErrorFail, Apply: config.ApplyRequest,
+		OnFull: config.GuardStop, OnExhausted: config.GuardStop}
 	s := Settings{}
 	fuel := func(dst *int64) func(string) error {
 		return func(text string) (err error) {

@@ -65,5 +65,8 @@ func pluginsOf(s plugins.Sequence, seed uint64) sample.Plugins {
 	if s.Sampler != nil {
 		p.Sampler = s.Sampler
 	}
+	for _, g := range s.Guards {
+		p.Guards = append(p.Guards, g)
+	}
 	return p
 }

@@ -60,7 +60,7 @@ const (
 func (f Fake) has(kind string) bool {
 	named := func(k string) bool { return strings.Contains(f.Description, strconv.Quote(k)) }
 	return named(kind) || kind == abi.KindLogits && !named(abi.KindTemplate) && !named(abi.KindTools) &&
-		!named(abi.KindGrammar)
+		!named(abi.KindGrammar) && !named(abi.KindGuard)
 }
 
 // Wasm assembles the module.
@@ -91,9 +91,10 @@ func (f Fake) Wasm() []byte {
 			Code{0x23, 0}, Arg(0), Code{0x6a, 0x24, 0}),
 		"tgi_describe":    Long(abi.Pack(TextAt, uint32(len(f.Description)))),
 		"tgi_logits_step": Const(StepAt),
+		"tgi_guard_step":  Const(StepAt),
 	}
 	for _, kind := range []string{"", abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools,
-		abi.KindGrammar} {
+		abi.KindGrammar, abi.KindGuard} {
 		list := abi.Exports(kind)
 		switch {
 		case kind == "":

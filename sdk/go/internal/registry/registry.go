@@ -15,6 +15,7 @@ type Kind struct {
 	Needs      []string
 	Candidates int
 	Languages  []string
+	Guard      string // JSON object of a guard, or empty
 	// Init reads the configuration. It is called once.
 	Init func(config []byte) error
 	// Begin starts the sequence.
@@ -28,6 +29,8 @@ type Info struct {
 	Params string
 	// Config is true if the configuration is read.
 	Config bool
+	// State is what is kept of a sequence, or empty.
+	State string
 }
 
 var (
@@ -97,6 +100,14 @@ func Description() []byte {
 	}
 	if len(languages) > 0 {
 		b = appendStrings(append(b, `,"languages":`...), languages)
+	}
+	for _, k := range kinds {
+		if k.Guard != "" {
+			b = append(append(b, `,"guard":`...), k.Guard...)
+		}
+	}
+	if info.State != "" {
+		b = AppendString(append(b, `,"state":`...), info.State)
 	}
 	if info.Config {
 		b = append(b, `,"config":true`...)
