@@ -25,12 +25,16 @@ const (
 	Predicted
 	// Repeated tokens followed when the sequence's last ones occurred before.
 	Repeated
+	// Modelled tokens are those that a second, smaller model finds likeliest.
+	Modelled
 	// Sources is their number.
 	Sources
 )
 
 // String returns the source's name in settings and metrics.
-func (s Source) String() string { return [...]string{"grammar", "plugin", "prediction", "prompt"}[s] }
+func (s Source) String() string {
+	return [...]string{"grammar", "plugin", "prediction", "prompt", "model"}[s]
+}
 
 // Drafter guesses the tokens that follow a sequence.
 type Drafter interface {

@@ -33,6 +33,7 @@ func (e *Engine) beginDrafting(q *sequence, r Request, plug sample.Plugins) {
 		from[draft.Predicted] = draft.NewPrediction(r.Prediction)
 	}
 	q.drafting = draft.NewSequence(e.speculation, from)
+	q.modelled = e.second.model != nil && len(r.Embeddings) == 0
 }
 
 // Guesses are asked for while nothing is computed, so that they hold up everyone's step.
@@ -48,7 +49,11 @@ const (
 // draft gives the scheduler guesses for the sequences that it may plan one token for, as far as draftTime suffices:
 // where it does not, the next step begins with those that got none. Settings.Always knows no such bounds.
 func (e *Engine) draft() {
-	if e.Speculates() == 0 || len(e.active) == 0 {
+	if e.Speculates() == 0 {
+		return
+	}
+	e.second.sweep(e.active)
+	if len(e.active) == 0 {
 		return
 	}
 	room, rows := e.sched.DraftRooms()
@@ -63,7 +68,10 @@ func (e *Engine) draft() {
 			continue
 		}
 		if e.speculation.Always {
-			e.sched.Draft(at.Seq, q.guess(at.Room, e.shape.Vocab))
+			guess := q.guess(at.Room, e.shape.Vocab)
+			if e.sched.Draft(at.Seq, guess); len(guess) == 0 {
+				e.second.ask(q, at)
+			}
 			continue
 		}
 		if spent >= draftTime {
@@ -71,6 +79,7 @@ func (e *Engine) draft() {
 			break
 		}
 		if q.rests() || !budget.Grants(min(at.Room, e.speculation.Tokens)) {
+			e.second.ask(q, at)
 			continue
 		}
 		began := time.Now()
@@ -82,8 +91,11 @@ func (e *Engine) draft() {
 		if n > 0 {
 			n = budget.Grant(n, q.drafting.Worth)
 		}
-		e.sched.Draft(at.Seq, guess[:n])
+		if e.sched.Draft(at.Seq, guess[:n]); n == 0 {
+			e.second.ask(q, at)
+		}
 	}
+	e.draftByModel(&budget)
 }
 
 // guessRest is for how many steps a sequence is not asked for guesses, because they take long.
@@ -115,13 +127,7 @@ func (r *guessRest) countGuess(took time.Duration) {
 func (q *sequence) guess(most, vocab int) (guess []llm.Token) {
 	err := catchPanic(func() error { // a drafter may be user code
 		guess = q.drafting.Guess(historyOf(q.seq), most)
-		for i, t := range guess {
-			if int(t) >= vocab { // a tokenizer may have more tokens than the model
-				guess = guess[:i]
-				break
-			}
-		}
-		guess = guess[:q.chain.Admits(guess)]
+		guess = q.cut(guess, vocab)
 		return nil
 	})
 	if err != nil {
@@ -138,6 +144,9 @@ func (e *Engine) countDrafts(t *pickTask) {
 	right := 0
 	for right < min(len(t.picks), len(t.drafts)) && t.picks[right].pick.Token == t.drafts[right] {
 		right++
+	}
+	if t.q.drafting.ByModel() {
+		e.second.prior.Observe(right > 0)
 	}
 	accepted, rejected := t.q.drafting.Count(len(t.drafts), right)
 	for s := range draft.Sources {

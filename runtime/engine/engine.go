@@ -115,6 +115,8 @@ type Config struct {
 	// Speculation says what is guessed so that a step may give a sequence several tokens; the zero value is nothing. It
 	// changes no text. A Reducer gets no guesses.
 	Speculation draft.Settings
+	// DraftModel guesses too, where Speculation has draft.Modelled; nil for none. The engine does not close it.
+	DraftModel *draft.Model
 	// Demand counts the rows being computed; nil for a Demand of its own.
 	Demand *Demand
 	// Verify checks the invariants after every step, which takes a few microseconds per
@@ -156,6 +158,7 @@ type Engine struct {
 	sched        *sched.Scheduler
 	pace         pace
 	costs        draft.Costs
+	second       secondModel
 	drafts       DraftCounts // of the step
 	draftFirst   int         // the first of the sched.Rooms that is asked for guesses
 	active       map[*sched.Seq]*sequence
@@ -233,6 +236,9 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 	e.reducer, _ = m.(Reducer)
 	e.speculation = cfg.Speculation
 	e.speculation.Tokens = min(max(e.speculation.Tokens, 0), draft.MaxTokens)
+	if e.Speculates() > 0 && e.speculation.ModelOn() {
+		e.second.model = cfg.DraftModel
+	}
 	if cfg.PromptStep > 0 {
 		e.pace.step = cfg.PromptStep
 		s.SetPace(e.pace.tokens)

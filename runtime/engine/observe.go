@@ -21,6 +21,8 @@ type Report struct {
 	// Drafts counts the guesses that the step computed; each that was accepted is a token beyond one for each of
 	// DecodeRows. Those of a sequence that is parked count in the step after which it goes on.
 	Drafts DraftCounts
+	// DraftErr is why the draft model guesses no more; it is in one report.
+	DraftErr error
 	// PrefillRows counts the rows that computed PrefillTokens.
 	PrefillRows int
 	// Plan, Forward and Pick add up to Total: scheduling; the model; and picking,
@@ -52,11 +54,11 @@ type timing struct {
 	late, parkedBefore          int
 }
 
-func newReport(p *sched.Plan, timing timing, s Stats, d DraftCounts) Report {
+func newReport(p *sched.Plan, timing timing, s Stats, d DraftCounts, draftErr error) Report {
 	return Report{
 		DecodeRows: p.DecodeRows, PrefillTokens: p.PrefillTokens, PrefillRows: len(p.Rows) - p.DecodeRows,
-		Drafts: d,
-		Plan:   timing.forward.Sub(timing.begin), Forward: timing.picked.Sub(timing.forward),
+		Drafts: d, DraftErr: draftErr,
+		Plan: timing.forward.Sub(timing.begin), Forward: timing.picked.Sub(timing.forward),
 		Pick: timing.end.Sub(timing.picked), Total: timing.end.Sub(timing.begin),
 		Admitted: p.Admitted, PromptTokens: p.PromptTokens, CachedTokens: p.CachedTokens,
 		Preempted: p.Preempted,

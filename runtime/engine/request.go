@@ -76,6 +76,8 @@ type sequence struct {
 	first     time.Duration
 
 	drafting  *draft.Sequence // nil where nothing is drafted
+	modelled  bool            // the draft model may guess
+	tried     int             // tokens that there were when it was asked for the last time
 	guessRest                 // from guesses
 }
 

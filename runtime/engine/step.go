@@ -56,7 +56,7 @@ func (e *Engine) step() bool {
 	e.emit()
 	if e.observer != nil {
 		t.end = time.Now()
-		e.observer.Step(newReport(plan, t, stats, e.drafts))
+		e.observer.Step(newReport(plan, t, stats, e.drafts, e.second.takeErr()))
 	}
 	e.drafts = DraftCounts{}
 	return true
@@ -326,5 +326,5 @@ func (e *Engine) checkInvariants() error {
 	if n := e.sched.Waiting() + e.sched.Running(); n != lives {
 		return errors.Join(fmt.Errorf("BUG: engine: %d sequences, %d in the scheduler", lives, n), e.sched.Check())
 	}
-	return e.sched.Check()
+	return errors.Join(e.sched.Check(), e.second.check())
 }
