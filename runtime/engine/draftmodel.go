@@ -54,8 +54,8 @@ func (s *secondModel) sweep(active map[*sched.Seq]*sequence) {
 	}
 }
 
-// draftByModel has the draft model guess for the sequences that were asked for. It never fails: without the model, texts
-// are the same.
+// draftByModel has the draft model guess for the sequences that were asked for. It never fails: without the model,
+// texts are the same.
 func (e *Engine) draftByModel(b *draft.Budget) {
 	s := &e.second
 	if s.model == nil || len(s.asked) == 0 {

@@ -89,7 +89,8 @@ func TestDraftModelChangesNothing(t *testing.T) {
 			e.Close()
 			a, r := seen.drafts.Accepted[draft.Modelled], seen.drafts.Rejected[draft.Modelled]
 			t.Logf("%d right, %d wrong", a, r)
-			if name == "right" && a < 200 || name == "wrong" && (r < 300 || a > r/4) || name != "right, one block" && a+r == 0 {
+			if name == "right" && a < 200 || name == "wrong" && (r < 300 || a > r/4) ||
+				name != "right, one block" && a+r == 0 {
 				t.Errorf("%d right, %d wrong", a, r)
 			}
 			if used := e.second.model; used != nil && len(e.second.rows) == 0 && used.Used() != 0 {
@@ -132,7 +133,8 @@ func TestDraftModelFails(t *testing.T) {
 	} {
 		f, seen := newFake(64, 16, 256), &failures{}
 		set(f)
-		e := start(t, newFake(64, 16, 256), Config{Speculation: always(4), DraftModel: draftModel(t, f, f.shape), Observer: seen})
+		e := start(t, newFake(64, 16, 256), Config{Speculation: always(4), DraftModel: draftModel(t, f, f.shape),
+			Observer: seen})
 		got, err := generate(e, endless(30))
 		if err == nil {
 			err = same(got, want)

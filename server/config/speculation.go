@@ -9,10 +9,13 @@ import (
 // Speculation says which tokens are guessed, so that a step of the model may give a sequence several. Guesses change
 // no text.
 type Speculation struct {
-	// Kinds are where guesses come from, of SpeculationKinds; none turns it off.
+	// Kinds are where guesses come from, of SpeculationKinds; none, and no Model, turns it off.
 	Kinds []string `toml:"kinds"`
 	// Tokens are guessed for a sequence in a step at most; 0 turns it off.
 	Tokens int `toml:"tokens"`
+	// Model names a second, smaller model with the same tokenizer that guesses where none of Kinds does; empty for
+	// none.
+	Model string `toml:"model"`
 	// Always computes every guess, also where the times of steps say that it costs more than it saves.
 	Always bool `toml:"always"`
 }
@@ -29,7 +32,7 @@ func defaultSpeculation() Speculation {
 
 // Limit returns how many tokens are guessed at most; 0 is off.
 func (s *Speculation) Limit() int {
-	if len(s.Kinds) == 0 {
+	if len(s.Kinds) == 0 && s.Model == "" {
 		return 0
 	}
 	return s.Tokens
@@ -37,6 +40,9 @@ func (s *Speculation) Limit() int {
 
 func (s *Speculation) validate(v *verdict, at string) {
 	v.between(at+"tokens", s.Tokens, 0, MaxSpeculation)
+	if s.Model != "" {
+		v.id(at+"model", s.Model)
+	}
 	for i, k := range s.Kinds {
 		v.oneOf(fmt.Sprintf("%skinds[%d]", at, i), k, SpeculationKinds...)
 		v.check(!slices.Contains(s.Kinds[:i], k), "%skinds[%d] must not be there twice, given %q", at, i, trim(k))

@@ -53,6 +53,7 @@ func TestSpeculation(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"tokens = 33":                     "model.speculation.tokens must be >= 0 and <= 32, given 33",
+		"model = \"a b\"":                 "model.speculation.model",
 		"tokens = -1":                     "model.speculation.tokens must be >= 0 and <= 32, given -1",
 		"kinds = [\"x\"]":                 `model.speculation.kinds[0] must be one of grammar, plugin, prediction, prompt, given "x"`,
 		"kinds = [\"prompt\",\"prompt\"]": `model.speculation.kinds[1] must not be there twice, given "prompt"`,

@@ -53,7 +53,11 @@ func (f *manager) start(ctx context.Context, id library.ID, cfg config.Config, o
 	if err = f.fetchAdapters(ctx, cfg, say); err != nil {
 		return nil, err
 	}
-	if s.instance, err = open(ctx, cfg, f.device, obs, &f.demand, say); err != nil {
+	second, err := f.draftSource(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if s.instance, err = open(ctx, cfg, f.device, draftWatch{obs, log}, &f.demand, second, say); err != nil {
 		return nil, err
 	}
 	if s.control, err = f.openPlugins(ctx, cfg, s.instance, log); err != nil {

@@ -38,6 +38,7 @@ type instance struct {
 	graph     *ready.Graph // of a folder that has such in place of weights
 	tokenizer *token.Tokenizer
 	backend   backend
+	draft     *draftModel // nil without
 	engine    *engine.Engine
 	demand    *engine.Demand // of all models together
 	limits    config.Limits
@@ -47,10 +48,10 @@ type instance struct {
 }
 
 // open does everything between the settings and a running engine on d. ONNX Runtime is
-// loaded. demand is what all models share; say is told what takes long. After an
+// loaded. demand is what all models share, second guesses if it is not nil; say is told what takes long. After an
 // error nothing stays open.
 func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer, demand *engine.Demand,
-	say func(string, ...any)) (*instance, error) {
+	second *draftSource, say func(string, ...any)) (*instance, error) {
 	in := &instance{demand: demand}
 	src, err := describe(cfg.Model.Path)
 	if err != nil {
@@ -65,6 +66,14 @@ func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer,
 		return nil, err
 	}
 	in.eos = eosOf(ckpt, in.tokenizer)
+	if second != nil {
+		if in.graph != nil {
+			return nil, errors.New("model.speculation.model: there are no guesses for ready ONNX graphs")
+		}
+		if in.draft, err = in.openDraft(ctx, second, cfg.Limits, d, say); err != nil {
+			return nil, err
+		}
+	}
 	if err = in.start(cfg, d, obs, say); err == nil {
 		if b, ok := in.backend.(*ort.CUDA); ok && b.NotMixed() != nil {
 			say("slower kernels for quantised weights: %v", b.NotMixed())
@@ -302,6 +311,7 @@ func (in *instance) start(cfg config.Config, d device, obs engine.Observer, say 
 		PromptStep: time.Duration(cfg.Limits.PrefillStepTime),
 
 		Speculation: in.speculation(cfg.Model.Speculation),
+		DraftModel:  in.draft.guesser(),
 	})
 	return err
 }
@@ -316,6 +326,7 @@ func (in *instance) speculation(s config.Speculation) draft.Settings {
 	for source := range draft.Sources {
 		out.Off[source] = !slices.Contains(s.Kinds, source.String())
 	}
+	out.Off[draft.Modelled] = s.Model == ""
 	return out
 }
 
@@ -339,6 +350,7 @@ func (in *instance) Close() error {
 	if in.engine != nil {
 		err = errors.Join(err, in.engine.Close())
 	}
+	in.draft.Close()
 	in.images.Close()
 	if in.backend != nil {
 		in.backend.Close()

@@ -17,6 +17,7 @@ type plan struct {
 	form           models.Weights // of the matrices; empty leaves it to who opens the model
 	weights, cache int64          // bytes
 	adapters       int64          // likewise
+	draft          int64          // of the model that guesses
 }
 
 // fixedOverhead is what a model takes that depends little on its size: compiled plugins, ONNX Runtime's arenas, the
@@ -29,7 +30,7 @@ const fixedOverhead = 64 << 20
 const processOverhead = 128 << 20
 
 // total is what the roster counts.
-func (p plan) total() int64 { return p.weights + p.cache + p.adapters + fixedOverhead }
+func (p plan) total() int64 { return p.weights + p.cache + p.adapters + p.draft + fixedOverhead }
 
 // budget bounds the memory of all models: what the settings say, or what is
 // available now. A default model alone has no bound but its own failure: what the
@@ -88,7 +89,7 @@ func (f *manager) fits(p plan) error {
 	for _, b := range f.bounds() {
 		if need := p.total() + processOverhead + b.overhead; need > b.left {
 			return fmt.Errorf("%w: it needs about %d MiB (weights %d, cache %d, everything else %d), %s of %d MiB leaves %d",
-				lifecycle.ErrMemory, need>>20, p.weights>>20, p.cache>>20,
+				lifecycle.ErrMemory, need>>20, (p.weights+p.draft)>>20, p.cache>>20,
 				(fixedOverhead+processOverhead+b.overhead)>>20, b.name, b.limit>>20, max(0, b.left)>>20)
 		}
 	}
@@ -121,6 +122,10 @@ func (f *manager) planFor(cfg config.Config, id library.ID, available int64) (pl
 		return f.planForGraph(cfg, info, available)
 	}
 	p := plan{weights: info.Bytes, adapters: adapterBytes(cfg.Model)}
+	if p.draft, err = f.planDraft(cfg); err != nil {
+		return plan{}, err
+	}
+	available = max(0, available-p.draft)
 	w, err := weightsFor(cfg, f.device.Processor, float64(info.Parameters), info.DTypes)
 	if err != nil {
 		return plan{}, err

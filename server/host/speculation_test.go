@@ -13,27 +13,33 @@ import (
 // guessing opens two servers with all built-in plugins and the SDKs' examples: one that guesses nothing, and one that
 // computes every guess.
 func guessing(t *testing.T) (plain, guesses *plugged) {
-	open := func(s config.Speculation) *plugged {
-		p := openChat(t, func(c *config.Config) {
-			c.Model.Speculation = s
-			c.Limits.MaxBestOf = 3
-			for _, name := range []string{"no-repeat-ngram", "dry", "xtc", "mirostat", "banned-words",
-				"thinking-budget", "watermark"} {
-				c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + name,
-					OnError: config.OnErrorFail, Apply: config.ApplyRequest})
-			}
-		})
-		for _, language := range languages {
-			for _, name := range []string{"every-mode", "banned-and-boost", "epsilon-greedy", "picture"} {
-				if language == "go" && (name == "epsilon-greedy" || name == "picture") {
-					continue // a Go module of its own is not among those that are kept
-				}
-				p.upload(t, language+"-"+name, sdkGuest(t, language, name))
-			}
+	return openGuessing(t, config.Speculation{}, nil),
+		openGuessing(t, config.Speculation{Kinds: config.SpeculationKinds, Tokens: 7, Always: true}, nil)
+}
+
+// openGuessing opens one of them.
+func openGuessing(t *testing.T, s config.Speculation, change func(*config.Config)) *plugged {
+	p := openChat(t, func(c *config.Config) {
+		c.Model.Speculation = s
+		c.Limits.MaxBestOf = 3
+		for _, name := range []string{"no-repeat-ngram", "dry", "xtc", "mirostat", "banned-words",
+			"thinking-budget", "watermark"} {
+			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + name,
+				OnError: config.OnErrorFail, Apply: config.ApplyRequest})
 		}
-		return p
+		if change != nil {
+			change(c)
+		}
+	})
+	for _, language := range languages {
+		for _, name := range []string{"every-mode", "banned-and-boost", "epsilon-greedy", "picture"} {
+			if language == "go" && (name == "epsilon-greedy" || name == "picture") {
+				continue // a Go module of its own is not among those that are kept
+			}
+			p.upload(t, language+"-"+name, sdkGuest(t, language, name))
+		}
 	}
-	return open(config.Speculation{}), open(config.Speculation{Kinds: config.SpeculationKinds, Tokens: 7, Always: true})
+	return p
 }
 
 // asked is a request to a route.

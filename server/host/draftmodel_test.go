@@ -1,0 +1,71 @@
+package host
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tgi/server/config"
+)
+
+// TestDraftModelChangesNothing: with every plugin, example and language of grammars a reply has the same bytes with the
+// guesses of a second model, here a copy of the first, whose likeliest tokens are often picked.
+func TestDraftModelChangesNothing(t *testing.T) {
+	plain := openGuessing(t, config.Speculation{}, nil)
+	speculation := config.Speculation{Model: "org/second", Tokens: 3, Always: true}
+	guesses := openGuessing(t, speculation, func(c *config.Config) {
+		c.Models.Folder = chatFolderOf(t, "org/second")
+	})
+	for _, a := range everyKind(2) {
+		status, want := plain.call(t, http.MethodPost, a.route, []byte(a.body))
+		if status != http.StatusOK {
+			t.Fatalf("%s: %d %s", a.name, status, want)
+		}
+		if _, got := guesses.call(t, http.MethodPost, a.route, []byte(a.body)); steady(got) != steady(want) {
+			t.Errorf("%s: got %s\nwant %s", a.name, got, want)
+		}
+	}
+	few, many := guesses.defaultModel().engine.Stats().Steps, plain.defaultModel().engine.Stats().Steps
+	t.Logf("%d steps, %d without guesses\n%s", few, many,
+		strings.Join(guesses.lines(t, "tgi_draft_tokens_total"), "\n"))
+	if few*10 > many*7 {
+		t.Errorf("%d steps, %d without guesses", few, many)
+	}
+}
+
+// TestDraftModelIsRefused: what cannot guess for a model is named, with the setting.
+func TestDraftModelIsRefused(t *testing.T) {
+	folder := chatFolderOf(t, "org/other")
+	edit := func(id string, change func(string) string) {
+		path := filepath.Join(folder, id, "tokenizer.json")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := change(string(text))
+		if after == string(text) {
+			t.Fatalf("%s is as before", path)
+		}
+		write(t, path, after)
+	}
+	edit("org/other", func(s string) string { return strings.ReplaceAll(s, "<|im_end|>", "<|other|>") })
+	for id, want := range map[string]string{
+		"org/other": "model.speculation.model: the tokenizer of org/other is another: token ",
+		"org/none":  "model.speculation.model: model org/none: ",
+	} {
+		c := chatConfig()
+		c.Models.Folder, c.Model.Speculation.Model = folder, id
+		log := slog.New(slog.NewTextHandler(io.Discard, nil))
+		h, err := Open(t.Context(), Options{Config: c, Version: "dev", Log: log})
+		if err == nil {
+			h.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", id, err, want)
+		}
+	}
+}
