@@ -78,12 +78,17 @@ const (
 	Float32  DType = "float32"
 	BFloat16 DType = "bfloat16"
 	Float16  DType = "float16"
+	// Codes8 are 8-bit integers with a 16-bit scale for each 32 numbers of a head. Only a cache has them.
+	Codes8 DType = "int8"
 )
 
-// Size returns the bytes of one number.
+// Size returns the bytes of one number, without scales.
 func (t DType) Size() int {
-	if t == Float32 {
+	switch t {
+	case Float32:
 		return 4
+	case Codes8:
+		return 1
 	}
 	return 2
 }
@@ -128,7 +133,21 @@ func cudaBlock(headDim int) int {
 	return 64
 }
 
-// CacheBytesPerToken is what the keys and values of one token take in so many layers, with so many numbers in each.
-func (l Layout) CacheBytesPerToken(layers, numbers int) int64 {
+// CacheBytesPerToken is what the keys and values of one token take in so many layers, with so many numbers in each, in
+// heads of headDim.
+func (l Layout) CacheBytesPerToken(layers, numbers, headDim int) int64 {
+	if l.Cache == Codes8 {
+		scales := numbers / max(headDim, 1) * ((headDim + cacheGroup - 1) / cacheGroup)
+		return int64(layers) * int64(numbers+2*scales)
+	}
 	return int64(l.Cache.Size()) * int64(layers) * int64(numbers)
+}
+
+// cacheGroup is how many numbers of a cache of 8-bit integers have a scale.
+const cacheGroup = 32
+
+// WithCache returns the layout with keys and values of another type.
+func (l Layout) WithCache(t DType) Layout {
+	l.Cache = t
+	return l
 }

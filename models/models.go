@@ -66,5 +66,5 @@ func (b Built) CacheBytesPerToken() int64 {
 	if b.Latent {
 		numbers /= 2
 	}
-	return b.Layout.CacheBytesPerToken(b.Layers, numbers)
+	return b.Layout.CacheBytesPerToken(b.Layers, numbers, b.HeadDim)
 }

@@ -147,7 +147,7 @@ func togetherAsAlone(t *testing.T, ck *hf.Checkpoint, w models.Weights) {
 		p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
 			HeadDim: r.Arch.HeadDim, Vocab: r.Arch.Vocab, MaxLen: 128, Blocks: blocks, Width: r.Arch.Width,
 			Places: r.Arch.Places, Latent: r.Arch.Latent,
-			Threads: threads, HalfCache: r.Layout.Cache == models.Float16})
+			Threads: threads, Cache: ort.CacheForm(r.Layout.Cache)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,8 @@
 //	         places        int64 [T, 3]  of models with positions in time, height and width, or with a table
 //	                                     of positions
 //	rotary_rows   int64 [T]     of models whose rotary frequencies depend on the length of a sequence
-//	on CPU                 float [blocks, kv_heads*head_dim*block], with latent attention k_cache alone
+//	on CPU                 bytes [blocks, bytes of a block], with latent attention k_cache alone
+//	         cache_form    int32 [1], on the CPU alone: what these bytes are, see runtime/ort/attention.h
 //	on CUDA                D [blocks, block, kv_heads, head_dim]
 //	         attention_metadata          int32 [3], on CUDA alone and in the host's memory: bounds of
 //	                                     a row's new tokens and of its length, and the least that

@@ -36,16 +36,20 @@ const rotaryRowsInput = "rotary_rows"
 // placesInput is the input of a graph whose tokens have positions in time, height and width, [tokens, 3].
 const placesInput = "places"
 
+// cacheFormInput says what the bytes of the CPU's cache are.
+const cacheFormInput = "cache_form"
+
 // keyEndsInput is the input of a graph whose tokens may see tokens behind them, [tokens]: the position behind the last
 // key that each sees.
 const keyEndsInput = "key_ends"
 
 // Indices of PagedAttention's inputs head_sink, alibi_slopes and key_ends, which are ours, and attention_metadata.
 const (
-	sinksInput      = 11
-	slopesInput     = 14
-	keyEndsPosition = 15
-	metadataInput   = 16
+	sinksInput        = 11
+	slopesInput       = 14
+	keyEndsPosition   = 15
+	cacheFormPosition = 16
+	metadataInput     = 16
 )
 
 // graph adds the whole model, from ids to logits.
@@ -65,13 +69,18 @@ func (b *builder) graph() {
 	if b.attention.metadata {
 		b.g.Input("attention_metadata", onnx.Int32, onnx.Fixed(3))
 	}
+	cache := elements[b.Cache].graph
+	if b.attention.anyForm {
+		cache = onnx.Uint8
+		b.g.Input(cacheFormInput, onnx.Int32, onnx.Fixed(1))
+	}
 	for i := range c.Layers {
 		kinds := []string{"k_cache", "v_cache"}
 		if c.Latent.Rank != 0 { // values are in the keys
 			kinds = kinds[:1]
 		}
 		for _, kind := range kinds {
-			b.g.Input(fmt.Sprintf("%s.%d", kind, i), elements[b.Cache].graph, b.attention.cache(c, b.BlockSize)...)
+			b.g.Input(fmt.Sprintf("%s.%d", kind, i), cache, b.attention.cache(c, b.BlockSize)...)
 		}
 	}
 	if b.places() {
@@ -110,7 +119,7 @@ func (b *builder) graph() {
 	if b.attention.returnsCache {
 		for i := range c.Layers {
 			for _, kind := range []string{"k_cache_out", "v_cache_out"} {
-				b.g.Output(fmt.Sprintf("%s.%d", kind, i), elements[b.Cache].graph, b.attention.cache(c, b.BlockSize)...)
+				b.g.Output(fmt.Sprintf("%s.%d", kind, i), cache, b.attention.cache(c, b.BlockSize)...)
 			}
 		}
 	}
@@ -397,6 +406,9 @@ func (b *builder) attend(i int, p, qkv, key string) string {
 	}
 	if b.keyEnds() {
 		at(keyEndsPosition, keyEndsInput)
+	}
+	if op.anyForm {
+		at(cacheFormPosition, cacheFormInput)
 	}
 	if op.metadata {
 		at(metadataInput, "attention_metadata")

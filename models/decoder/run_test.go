@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"tgi/models"
 	"tgi/models/hf"
 	"tgi/runtime/llm"
 	"tgi/runtime/ort"
@@ -62,7 +61,7 @@ func runModel(t testing.TB, r Result, path string, blocks int) *machine {
 	t.Helper()
 	startRuntime(t)
 	p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
-		HeadDim: r.Arch.HeadDim, HalfCache: r.Layout.Cache == models.Float16, Latent: r.Arch.Latent,
+		HeadDim: r.Arch.HeadDim, Cache: ort.CacheForm(r.Layout.Cache), Latent: r.Arch.Latent,
 		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, OriginalLen: r.Arch.OriginalPositions, Blocks: blocks,
 		Width: r.Arch.Width, Places: r.Arch.Places, KeyEnds: r.Arch.KeyEnds})
 	if err != nil {

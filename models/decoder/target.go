@@ -55,6 +55,8 @@ type attentionOp struct {
 	domain string
 	// cache returns the dimensions of one layer's keys, or values.
 	cache func(c hf.Config, blockSize int) []onnx.Dim
+	// anyForm says that the cache is bytes, and that an input says what they are; else it is of Layout.Cache.
+	anyForm bool
 	// noWindow is the local_window_size that lets a query see all keys.
 	noWindow int
 	// headSize says that the operator has an attribute head_size.
@@ -168,9 +170,9 @@ const cudaFusedStep = 64
 
 // cpuAttention is tgi:PagedAttention, of package runtime/ort.
 var cpuAttention = attentionOp{
-	domain: tgiDomain, headSize: true, byToken: true,
-	cache: func(c hf.Config, blockSize int) []onnx.Dim {
-		return []onnx.Dim{onnx.Symbolic("blocks"), onnx.Fixed(c.KVHeads * c.HeadDim * blockSize)}
+	domain: tgiDomain, headSize: true, byToken: true, anyForm: true,
+	cache: func(hf.Config, int) []onnx.Dim {
+		return []onnx.Dim{onnx.Symbolic("blocks"), onnx.Symbolic("block_bytes")}
 	},
 }
 

@@ -100,7 +100,7 @@ func (i Info) Choice(d models.Device, w models.Weights) (c Choice, ok bool) {
 
 // CacheBytes is the size of one token in the KV cache of a device.
 func (i Info) CacheBytes(l models.Layout) int64 {
-	return l.CacheBytesPerToken(i.Layers, i.CacheNumbers)
+	return l.CacheBytesPerToken(i.Layers, i.CacheNumbers, i.HeadDim)
 }
 
 // cachedInfo is an Info with the fingerprint of the files that it was made from.

@@ -49,7 +49,7 @@ func BenchmarkSixteenRows(b *testing.B) {
 			b.Fatal(err)
 		}
 		p, err := ort.Open(ort.Options{ModelPath: file, Layers: built.Arch.Layers, KVHeads: built.Arch.KVHeads,
-			HeadDim: built.Arch.HeadDim, HalfCache: built.Layout.Cache == models.Float16,
+			HeadDim: built.Arch.HeadDim, Cache: ort.CacheForm(built.Layout.Cache),
 			Vocab: built.Arch.Vocab, MaxLen: built.Arch.MaxPositions, Blocks: 16 * 16,
 			Threads: 2, Adapters: adapters})
 		if err != nil {

@@ -106,7 +106,7 @@ func openModel(t testing.TB, checkpoint string, w models.Weights) *model {
 		t.Fatal(err)
 	}
 	p, err := ort.Open(ort.Options{ModelPath: file, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
-		HeadDim: r.Arch.HeadDim, HalfCache: r.Layout.Cache == models.Float16,
+		HeadDim: r.Arch.HeadDim, Cache: ort.CacheForm(r.Layout.Cache),
 		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, Blocks: 64, Threads: 2, Width: r.Arch.Width,
 		Places: r.Arch.Places, KeyEnds: r.Arch.KeyEnds, Adapters: len(decoder.Matrices(models.CPU, ck.Config))})
 	if err != nil {

@@ -4,6 +4,9 @@
 // The cache holds blocks of PA_BLOCK tokens. A block's keys are transposed,
 // [kv_head][head_size][PA_BLOCK], so that the scores of 16 keys are plain
 // multiply-adds; its values are [kv_head][PA_BLOCK][head_size], unless they are a part of the keys.
+// They have one of the forms of pa_form. Where they are codes, each head of a block is followed by the scales of its
+// groups, [groups][PA_BLOCK] 16-bit floats: PA_GROUP numbers of a token have one. So what is written of a token does
+// not depend on the tokens beside it.
 //
 // A call has two phases with a barrier between them: first the new keys and
 // values of all tokens are written, then all tokens attend. So a row may read
@@ -20,19 +23,37 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
 	PA_BLOCK = 16,      // tokens of a cache block
 	PA_CHUNK = 256,     // keys of one partial result
 	PA_ROWS = 48,       // most query rows of one unit
 	PA_MAX_HEAD = 576,  // largest head size
+	PA_GROUP = 32,      // numbers of one scale
+	PA_CODES = 127,     // largest code
 };
+
+// pa_form is what keys and values are stored as.
+enum pa_form { PA_FLOAT32, PA_FLOAT16, PA_BFLOAT16, PA_INT8, PA_FORMS };
+
+// pa_groups is how many scales a token's head has, where it has any.
+static inline int pa_groups(int head_size) { return (head_size + PA_GROUP - 1) / PA_GROUP; }
+
+// pa_head_bytes is the size of the keys, or values, of one head of a block.
+static inline int pa_head_bytes(enum pa_form form, int head_size) {
+	switch (form) {
+	case PA_FLOAT32: return head_size * PA_BLOCK * 4;
+	case PA_INT8: return (head_size + 2 * pa_groups(head_size)) * PA_BLOCK;
+	default: return head_size * PA_BLOCK * 2;
+	}
+}
 
 // pa_call is one node's work. Strides are in floats from one token to the next.
 struct pa_call {
 	const float *q, *k, *v;
 	int64_t q_stride, k_stride, v_stride;
-	void *k_cache, *v_cache;  // of floats, or of 16-bit floats
+	void *k_cache, *v_cache;  // [blocks, kv_heads] of pa_head_bytes each
 	float *out;  // [tokens, heads*head_size]
 	const int32_t *cu_seqlens, *past_lens, *block_table, *slots;
 	const int32_t *positions;  // of each token in its sequence
@@ -88,7 +109,7 @@ struct pa_unit {
 // of values, then the largest score, then the sum of weights.
 static inline int pa_stride(int head_size) { return head_size + 8; }
 
-// pa_functions are those for one type of cache.
+// pa_functions are those for one form of cache.
 struct pa_functions {
 	// write stores the keys and values of tokens [from, to).
 	void (*write)(const struct pa_call *, int64_t from, int64_t to);
@@ -102,11 +123,27 @@ struct pa_functions {
 // pa_kernel is one implementation for one kind of CPU.
 struct pa_kernel {
 	const char *name;
-	struct pa_functions floats, halves;
+	struct pa_functions forms[PA_FORMS];
 };
 
 // PA_LARGEST is the largest 16-bit float: keys and values beyond it are stored as it.
 #define PA_LARGEST 65504.0f
+
+// pa_bfloat is the nearest bfloat16, of two as near the even one.
+static inline uint16_t pa_bfloat(float x) {
+	uint32_t bits;
+	memcpy(&bits, &x, sizeof bits);
+	if (x != x) return (uint16_t)(bits >> 16 | 0x40);
+	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// pa_wide is a bfloat16 as a float.
+static inline float pa_wide(uint16_t x) {
+	const uint32_t bits = (uint32_t)x << 16;
+	float f;
+	memcpy(&f, &bits, sizeof f);
+	return f;
+}
 
 extern const struct pa_kernel pa_portable;
 #if defined(__x86_64__)

@@ -26,8 +26,9 @@ func benchNodes(b *testing.B, add func(g *graph, layer int)) *node {
 	return newNode(b, g.write(b), sessionOptions{threads: Threads()})
 }
 
-func benchPaged(b *testing.B, lengths [][2]int) *node {
+func benchPaged(b *testing.B, form CacheForm, lengths [][2]int) *node {
 	s := benchShape
+	s.form = form
 	r := rand.New(rand.NewPCG(1, 1))
 	kv := s.kvHeads * s.headSize
 	n := benchNodes(b, func(g *graph, l int) {
@@ -39,12 +40,14 @@ func benchPaged(b *testing.B, lengths [][2]int) *node {
 			g.value(false, "past", int32s, "b")
 			g.value(false, "table", int32s, "b", "m")
 			g.value(false, "slots", int32s, "t")
+			g.value(false, "form", int32s, 1)
 		}
 		k, v, o := fmt.Sprint("kc", l), fmt.Sprint("vc", l), fmt.Sprint("out", l)
-		g.value(false, k, float32s, "n", kv*16)
-		g.value(false, v, float32s, "n", kv*16)
+		g.value(false, k, uint8s, "n", "bytes")
+		g.value(false, v, uint8s, "n", "bytes")
 		g.value(true, o, float32s, "t", s.heads*s.headSize)
-		g.node("tgi", "PagedAttention", []string{"q", "k", "v", k, v, "cu", "past", "table", "", "", "slots"}, o,
+		g.node("tgi", "PagedAttention", []string{"q", "k", "v", k, v, "cu", "past", "table", "", "", "slots", "",
+			"", "", "", "", "form"}, o,
 			attrs{"num_heads": s.heads, "kv_num_heads": s.kvHeads, "head_size": s.headSize})
 	})
 	blocks, rows := deal(r, lengths)
@@ -57,9 +60,10 @@ func benchPaged(b *testing.B, lengths [][2]int) *node {
 	put(b, n, false, "past", c.past, int64(len(rows)))
 	put(b, n, false, "table", c.table, int64(len(rows)), int64(c.maxBlocks))
 	put(b, n, false, "slots", c.slots, tokens)
+	put(b, n, false, "form", []int32{int32(cacheForms[form])}, 1)
 	for l := range benchLayers {
-		put(b, n, false, fmt.Sprint("kc", l), c.kCache, int64(blocks), int64(kv*16))
-		put(b, n, false, fmt.Sprint("vc", l), c.vCache, int64(blocks), int64(kv*16))
+		c.bindCache(b, n, fmt.Sprint("kc", l), nil, c.kCache, true)
+		c.bindCache(b, n, fmt.Sprint("vc", l), nil, c.vCache, false)
 		put(b, n, true, fmt.Sprint("out", l), make([]float32, len(c.q)), tokens, int64(s.heads*s.headSize))
 	}
 	return n
@@ -149,7 +153,7 @@ func BenchmarkAttention(b *testing.B) {
 				if err := chooseAttention(kernel); err != nil {
 					b.Fatal(err)
 				}
-				times(b, benchPaged(b, lengths))
+				times(b, benchPaged(b, CacheFloat32, lengths))
 			})
 		}
 		b.Run(c.name+"/GroupQueryAttention", func(b *testing.B) {
@@ -160,5 +164,22 @@ func BenchmarkAttention(b *testing.B) {
 	for range 7 {
 		lengths = append(lengths, [2]int{899, 1})
 	}
-	b.Run("7 decode rows and a chunk of 64/best", func(b *testing.B) { times(b, benchPaged(b, lengths)) })
+	b.Run("7 decode rows and a chunk of 64/best", func(b *testing.B) { times(b, benchPaged(b, CacheFloat32, lengths)) })
+}
+
+// BenchmarkLongContext is one decoded token far behind its prompt, with each form of the cache, in turns. It reports
+// the bytes of keys and values that it reads each second.
+func BenchmarkLongContext(b *testing.B) {
+	for _, past := range []int{8191, 32767} {
+		for _, form := range []CacheForm{CacheFloat32, CacheFloat16, CacheBFloat16, CacheInt8} {
+			b.Run(fmt.Sprint(past+1, " tokens/", form), func(b *testing.B) {
+				n := benchPaged(b, form, [][2]int{{past, 1}})
+				times(b, n)
+				o := Options{Layers: benchLayers, KVHeads: benchShape.kvHeads, HeadDim: benchShape.headSize,
+					Cache: form}
+				bytes := float64(past+1) / blockSize * float64(o.BlockBytes())
+				b.ReportMetric(bytes*float64(b.N)/b.Elapsed().Seconds()/1e9, "GB/s")
+			})
+		}
+	}
 }

@@ -1,9 +1,11 @@
 // The kernels of attention.h, written once over short vectors. A file includes
-// this one twice, for caches of floats and of 16-bit floats. It defines first:
+// this one for each form of the cache. It defines first:
 //
 //	PA_NAME(x)       the name of x in this variant
 //	kv, kv_put(x), kv_get(x)  a number of the cache, a float as one, and one as a float
 //	kv_load(p), kv_load_half(p)  PA_W of them, or 8, as a vector
+//	KV_SCALED        numbers of the cache are codes with scales
+//	h_put(x), h_load(p)  a float as a 16-bit float, PA_W of those as a vector
 //	PA_TARGET        function attribute that admits the instructions
 //	PA_W             floats of a vector: 4, 8 or 16
 //	PA_TILE          most query rows held in registers at once
@@ -28,6 +30,16 @@
 #endif
 #define PA_INLINE PA_TARGET static inline __attribute__((always_inline))
 #endif
+
+// pa_span is the length of one head of a block, in numbers; codes are followed by the scales, PA_BLOCK for each group.
+PA_INLINE int PA_NAME(span)(int hd) {
+	return hd * PA_BLOCK + (KV_SCALED ? pa_groups(hd) * PA_BLOCK * (int)sizeof(uint16_t) : 0);
+}
+
+// scales are those of a group of one head's numbers, one for each of the block's tokens.
+PA_INLINE uint16_t *PA_NAME(scales)(const kv *head, int hd, int group) {
+	return (uint16_t *)(head + hd * PA_BLOCK) + group * PA_BLOCK;
+}
 
 // exp for x <= 0, zero below the smallest normal result (-inf included):
 // 2^n * e^f with |f| <= ln2/2 and the polynomial of Cephes' expf.
@@ -75,6 +87,36 @@ PA_TARGET static void PA_NAME(prepare)(const struct pa_call *c, const float *src
 	if (norm && c->norm_after) PA_NAME(normalise)(c, dst, norm);
 }
 
+// put stores a token's numbers of one head, step apart.
+#if KV_SCALED
+PA_TARGET static void PA_NAME(put)(kv *head, int hd, int at, int first, int step, const float *x) {
+	for (int g = 0; g < pa_groups(hd); g++) {
+		const int from = g * PA_GROUP, n = hd - from < PA_GROUP ? hd - from : PA_GROUP;
+		float top = 0;
+		int wrong = 0;
+		for (int i = 0; i < n; i++) {
+			const float a = fabsf(x[from + i]);
+			top = a > top ? a : top;
+			wrong |= a != a;
+		}
+		// What is not a number makes the group so, by its scale.
+		const uint16_t half = h_put(wrong ? NAN : top / PA_CODES);
+		const float scale = mq_float(half);
+		PA_NAME(scales)(head, hd, g)[at] = half;
+		for (int i = 0; i < n; i++) {
+			float v = scale > 0 ? x[from + i] / scale : 0;
+			v = v > PA_CODES ? PA_CODES : v < -PA_CODES ? -PA_CODES : v;
+			head[first + (from + i) * step] = (kv)rintf(v);
+		}
+	}
+}
+#else
+PA_TARGET static void PA_NAME(put)(kv *head, int hd, int at, int first, int step, const float *x) {
+	(void)at;
+	for (int d = 0; d < hd; d++) head[first + d * step] = kv_put(x[d]);
+}
+#endif
+
 PA_TARGET static void PA_NAME(write)(const struct pa_call *c, int64_t from, int64_t to) {
 	const int hd = c->head_size;
 	float key[PA_MAX_HEAD];
@@ -84,14 +126,11 @@ PA_TARGET static void PA_NAME(write)(const struct pa_call *c, int64_t from, int6
 		const int64_t block = slot / PA_BLOCK;
 		const int at = slot % PA_BLOCK;
 		for (int h = 0; h < c->kv_heads; h++) {
-			const int64_t base = (block * c->kv_heads + h) * hd * PA_BLOCK;
+			const int64_t base = (block * c->kv_heads + h) * PA_NAME(span)(hd);
 			PA_NAME(prepare)(c, c->k + t * c->k_stride + (int64_t)h * hd, c->k_norm, pa_turn(c, t), key);
-			kv *k = (kv *)c->k_cache + base + at;
-			for (int d = 0; d < hd; d++) k[d * PA_BLOCK] = kv_put(key[d]);
+			PA_NAME(put)((kv *)c->k_cache + base, hd, at, at, PA_BLOCK, key);
 			if (c->latent) continue;  // values are in the keys
-			kv *v = (kv *)c->v_cache + base + (int64_t)at * hd;
-			const float *value = c->v + t * c->v_stride + (int64_t)h * hd;
-			for (int d = 0; d < hd; d++) v[d] = kv_put(value[d]);
+			PA_NAME(put)((kv *)c->v_cache + base, hd, at, at * hd, 1, c->v + t * c->v_stride + (int64_t)h * hd);
 		}
 	}
 }
@@ -106,13 +145,25 @@ PA_INLINE void PA_NAME(scores)(const int rt, const int nb, const float *q, const
 	PA_UNROLL for (int i = 0; i < rt; i++) {
 		PA_UNROLL for (int j = 0; j < nb * PER; j++) acc[i][j] = v_set(0);
 	}
-	for (int d = 0; d < hd; d++) {
-		vf k[4 * PER];
-		PA_UNROLL for (int j = 0; j < nb * PER; j++) k[j] = kv_load(keys[j / PER] + d * PA_BLOCK + (j % PER) * PA_W);
-		PA_UNROLL for (int j = 0; j < nb; j++) __builtin_prefetch(ahead[j] + d * PA_BLOCK);
-		PA_UNROLL for (int i = 0; i < rt; i++) {
-			const vf x = v_set(q[d * rt + i]);
-			PA_UNROLL for (int j = 0; j < nb * PER; j++) acc[i][j] = v_fma(k[j], x, acc[i][j]);
+	for (int from = 0; from < hd; from += KV_SCALED ? PA_GROUP : hd) {
+		const int end = KV_SCALED && hd - from > PA_GROUP ? from + PA_GROUP : hd;
+#if KV_SCALED
+		vf scale[4 * PER];
+		PA_UNROLL for (int j = 0; j < nb * PER; j++)
+			scale[j] = h_load(PA_NAME(scales)(keys[j / PER], hd, from / PA_GROUP) + (j % PER) * PA_W);
+#endif
+		for (int d = from; d < end; d++) {
+			vf k[4 * PER];
+			PA_UNROLL for (int j = 0; j < nb * PER; j++)
+				k[j] = kv_load(keys[j / PER] + d * PA_BLOCK + (j % PER) * PA_W);
+#if KV_SCALED
+			PA_UNROLL for (int j = 0; j < nb * PER; j++) k[j] = v_mul(k[j], scale[j]);
+#endif
+			PA_UNROLL for (int j = 0; j < nb; j++) __builtin_prefetch(ahead[j] + d * PA_BLOCK);
+			PA_UNROLL for (int i = 0; i < rt; i++) {
+				const vf x = v_set(q[d * rt + i]);
+				PA_UNROLL for (int j = 0; j < nb * PER; j++) acc[i][j] = v_fma(k[j], x, acc[i][j]);
+			}
 		}
 	}
 	PA_UNROLL for (int i = 0; i < rt; i++) {
@@ -181,9 +232,19 @@ PA_INLINE void PA_NAME(values)(const int rt, const int n, const int half, float 
 		const int stop = (p / PA_BLOCK + 1) * PA_BLOCK < end ? (p / PA_BLOCK + 1) * PA_BLOCK : end;
 		const kv *v = values[p / PA_BLOCK] + (p % PA_BLOCK) * hd + x;
 		const int64_t ahead = stop < end ? values[stop / PA_BLOCK] - values[p / PA_BLOCK] : 0;
+#if KV_SCALED
+		float scale[4][PA_BLOCK];
+		PA_UNROLL for (int j = 0; j < n; j++) {
+			const uint16_t *s = PA_NAME(scales)(values[p / PA_BLOCK], hd, (x + j * PA_W) / PA_GROUP);
+			PA_UNROLL for (int i = 0; i < PA_BLOCK; i += PA_W) v_store(scale[j] + i, h_load(s + i));
+		}
+#endif
 		for (; p < stop; p++, v += hd) {
 			vf y[4];
 			PA_UNROLL for (int j = 0; j < n; j++) y[j] = half ? kv_load_half(v) : kv_load(v + j * PA_W);
+#if KV_SCALED
+			PA_UNROLL for (int j = 0; j < n; j++) y[j] = v_mul(y[j], v_set(scale[j][p % PA_BLOCK]));
+#endif
 			PA_UNROLL for (int j = 0; j < n; j += 16 / PA_W) __builtin_prefetch(v + ahead + j * PA_W);
 			PA_UNROLL for (int i = 0; i < rt; i++) {
 				const vf a = v_set(w[i][p]);
@@ -201,20 +262,25 @@ PA_INLINE void PA_NAME(values)(const int rt, const int n, const int half, float 
 	}
 }
 
-// latents adds up weighted values that are rows of keys, [value_size][PA_BLOCK] of each block, for rt rows over the keys
-// [0, end) of a chunk. Each of the 16 places of a block has a sum of its own, so that the order does not depend on end.
-PA_INLINE void PA_NAME(latents)(const int rt, float (*w)[PA_CHUNK], const kv *const *values, int size, int end,
+// latents adds up weighted values that are the last size of the hd rows of keys, [PA_BLOCK] in each block, for rt rows
+// over the keys [0, end) of a chunk. Each of the 16 places of a block has a sum of its own, so that the order does not
+// depend on end.
+PA_INLINE void PA_NAME(latents)(const int rt, float (*w)[PA_CHUNK], const kv *const *keys, int hd, int size, int end,
                                 float *out, int stride) {
 	enum { PER = PA_BLOCK / PA_W };
 	const int whole = end / PA_BLOCK, rest = end % PA_BLOCK;
-	for (int d = 0; d < size; d++) {
+	for (int d = 0, row = hd - size; d < size; d++, row++) {
 		vf acc[8][PER];
 		PA_UNROLL for (int i = 0; i < rt; i++) {
 			PA_UNROLL for (int j = 0; j < PER; j++) acc[i][j] = v_set(0);
 		}
 		for (int b = 0; b < whole; b++) {
 			vf y[PER];
-			PA_UNROLL for (int j = 0; j < PER; j++) y[j] = kv_load(values[b] + d * PA_BLOCK + j * PA_W);
+			PA_UNROLL for (int j = 0; j < PER; j++) y[j] = kv_load(keys[b] + row * PA_BLOCK + j * PA_W);
+#if KV_SCALED
+			const uint16_t *scale = PA_NAME(scales)(keys[b], hd, row / PA_GROUP);
+			PA_UNROLL for (int j = 0; j < PER; j++) y[j] = v_mul(y[j], h_load(scale + j * PA_W));
+#endif
 			PA_UNROLL for (int i = 0; i < rt; i++) {
 				PA_UNROLL for (int j = 0; j < PER; j++)
 					acc[i][j] = v_fma(y[j], v_load(w[i] + b * PA_BLOCK + j * PA_W), acc[i][j]);
@@ -222,7 +288,10 @@ PA_INLINE void PA_NAME(latents)(const int rt, float (*w)[PA_CHUNK], const kv *co
 		}
 		if (rest) {  // what is behind the last key may be anything, so it is not read
 			float last[PA_BLOCK] = {0};
-			for (int p = 0; p < rest; p++) last[p] = kv_get(values[whole][d * PA_BLOCK + p]);
+			for (int p = 0; p < rest; p++) last[p] = kv_get(keys[whole][row * PA_BLOCK + p]);
+#if KV_SCALED
+			for (int p = 0; p < rest; p++) last[p] *= mq_float(PA_NAME(scales)(keys[whole], hd, row / PA_GROUP)[p]);
+#endif
 			PA_UNROLL for (int i = 0; i < rt; i++) {
 				PA_UNROLL for (int j = 0; j < PER; j++)
 					acc[i][j] = v_fma(v_load(last + j * PA_W), v_load(w[i] + whole * PA_BLOCK + j * PA_W), acc[i][j]);
@@ -241,7 +310,7 @@ PA_INLINE void PA_NAME(latents)(const int rt, float (*w)[PA_CHUNK], const kv *co
 struct PA_NAME(tile) {
 	const float *q;              // [head_size][rows]
 	const kv *const *keys;       // of each block of the chunk
-	const kv *const *values;     // of each block of the chunk
+	const kv *const *values;     // of each block of the chunk; null if they are rows of the keys
 	const int *lo, *hi;          // keys that each row sees, relative to the chunk
 	const float *slopes;         // of each row; null without
 	const float *const *distances;  // of each row; null without
@@ -250,7 +319,6 @@ struct PA_NAME(tile) {
 	float cap;
 	int begin, end;              // keys that any row sees, relative to the chunk
 	int head_size, value_size;
-	int latent;  // values are rows of the keys
 	float *out;  // partial results, pa_stride apart
 };
 
@@ -272,8 +340,8 @@ PA_INLINE void PA_NAME(tile_of)(const int rt, const struct PA_NAME(tile) *t) {
 			              t->distances ? t->distances[i] : 0, t->farthest, t->own[i]);
 		PA_NAME(softmax)(s[i], first * PA_BLOCK, last * PA_BLOCK, t->lo[i], t->hi[i], tail, tail + 1);
 	}
-	if (t->latent) {
-		PA_NAME(latents)(rt, s, t->values, vd, t->end, t->out, stride);
+	if (!t->values) {
+		PA_NAME(latents)(rt, s, t->keys, hd, vd, t->end, t->out, stride);
 		return;
 	}
 	int x = 0;
@@ -367,18 +435,18 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 		const int low = from[0] > base ? from[0] - base : 0;
 		const int high = to[u->count - 1] - base < PA_CHUNK ? to[u->count - 1] - base : PA_CHUNK;
 		for (int b = low / PA_BLOCK; b * PA_BLOCK < high; b++) {
-			const int64_t at = ((int64_t)table[base / PA_BLOCK + b] * c->kv_heads + u->kv_head) * hd * PA_BLOCK;
+			const int64_t at =
+			    ((int64_t)table[base / PA_BLOCK + b] * c->kv_heads + u->kv_head) * PA_NAME(span)(hd);
 			keys[b] = (const kv *)c->k_cache + at;
-			// A key's rotated numbers come before those that are a value, too.
-			values[b] = c->latent ? keys[b] + (hd - vd) * PA_BLOCK : (const kv *)c->v_cache + at;
+			values[b] = (const kv *)c->v_cache + at;
 		}
 		for (int n = 0; n < tiles; n++) {
 			const int a = u->count * n / tiles, rt = u->count * (n + 1) / tiles - a;
 			float *out = u->partials
 			                 ? u->partials + ((int64_t)(chunk - u->first_chunk) * u->count + a) * stride
 			                 : part;
-			struct PA_NAME(tile) t = {.q = q + a * hd, .keys = keys, .values = values, .farthest = c->farthest,
-			                          .cap = c->cap, .head_size = hd, .value_size = vd, .latent = c->latent,
+			struct PA_NAME(tile) t = {.q = q + a * hd, .keys = keys, .values = c->latent ? NULL : values,
+			                          .farthest = c->farthest, .cap = c->cap, .head_size = hd, .value_size = vd,
 			                          .out = out};
 			int lo[8], hi[8], own[8];
 			float slopes[8];
@@ -417,3 +485,4 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 #undef kv_get
 #undef kv_load
 #undef kv_load_half
+#undef KV_SCALED

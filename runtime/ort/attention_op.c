@@ -8,10 +8,10 @@
 #include "attention.h"
 #include "op.h"
 
-// Inputs, in the order of com.microsoft.PagedAttention; the last two are ours.
+// Inputs, in the order of com.microsoft.PagedAttention; the last three are ours.
 enum {
 	IN_QUERY, IN_KEY, IN_VALUE, IN_K_CACHE, IN_V_CACHE, IN_CU_SEQLENS, IN_PAST_LENS, IN_BLOCK_TABLE,
-	IN_COS, IN_SIN, IN_SLOTS, IN_HEAD_SINK, IN_Q_NORM, IN_K_NORM, IN_SLOPES, IN_KEY_ENDS, IN_COUNT,
+	IN_COS, IN_SIN, IN_SLOTS, IN_HEAD_SINK, IN_Q_NORM, IN_K_NORM, IN_SLOPES, IN_KEY_ENDS, IN_CACHE_FORM, IN_COUNT,
 };
 
 // attention_node is what a node's attributes say.
@@ -83,23 +83,33 @@ static OrtStatus *read_inputs(OrtKernelContext *ctx, struct tensor in[IN_COUNT])
 	return status;
 }
 
+// cache_form is what the cache's bytes are; check_shapes has checked it.
+static enum pa_form cache_form(const struct tensor *in) {
+	return (enum pa_form) * (const int32_t *)in[IN_CACHE_FORM].data;
+}
+
+// block_bytes is the size of a block's keys, or values.
+static int64_t block_bytes(const struct attention_node *n, const struct tensor *in) {
+	return (int64_t)n->kv_heads * pa_head_bytes(cache_form(in), n->head_size);
+}
+
 // check_shapes returns what is wrong with the inputs' shapes, or null.
 static const char *check_shapes(const struct attention_node *n, const struct tensor *in) {
 	const struct tensor *q = &in[IN_QUERY], *k = &in[IN_KEY], *v = &in[IN_VALUE], *bt = &in[IN_BLOCK_TABLE];
 	const int64_t kv = (int64_t)n->kv_heads * n->head_size, own = (int64_t)n->heads * n->head_size;
-	const int64_t rows = in[IN_PAST_LENS].size, block = kv * PA_BLOCK;
+	const int64_t rows = in[IN_PAST_LENS].size;
 	if (q->rank != 2) return "query is not a matrix";
 	const int64_t tokens = q->dims[0];
 	if (n->value_size ? !k->data || v->data : !k->data != !v->data) return "key without value, or value without key";
 	if (!k->data && tokens && q->dims[1] != own + 2 * kv) return "packed query has the wrong width";
 	if (k->data && (q->dims[1] != own || k->size != tokens * kv || (v->data && v->size != tokens * kv)))
 		return "query, key and value have the wrong widths";
-	const unsigned type = in[IN_K_CACHE].type;
 	const struct tensor *vc = n->value_size ? &in[IN_K_CACHE] : &in[IN_V_CACHE];
 	if (n->value_size && in[IN_V_CACHE].data) return "v_cache beside latent_size";
-	if (type != vc->type || (type != TGI_ORT_FLOAT && type != TGI_ORT_FLOAT16))
-		return "k_cache and v_cache are not both of floats or both of 16-bit floats";
-	if (in[IN_K_CACHE].size % block || vc->size != in[IN_K_CACHE].size)
+	if (in[IN_CACHE_FORM].size != 1) return "cache_form is not one number";
+	const int32_t form = *(const int32_t *)in[IN_CACHE_FORM].data;
+	if (form < 0 || form >= PA_FORMS) return "cache_form is unknown";
+	if (in[IN_K_CACHE].size % block_bytes(n, in) || vc->size != in[IN_K_CACHE].size)
 		return "k_cache and v_cache are not blocks of 16 tokens";
 	if (in[IN_CU_SEQLENS].size != rows + 1) return "cu_seqlens and past_lens disagree";
 	if (bt->rank != 2 || bt->dims[0] != rows) return "block_table has the wrong number of rows";
@@ -311,11 +321,9 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	if (status) return status;
 	const char *why = check_shapes(n, in);
 	if (why) return wrong(why);
-	const struct pa_kernel *kernels = pa_current();
-	struct plan p = {.kernel = in[IN_K_CACHE].type == TGI_ORT_FLOAT16 ? &kernels->halves : &kernels->floats};
+	struct plan p = {.kernel = &pa_current()->forms[cache_form(in)]};
 	fill_call(&p.call, n, in);
-	const int64_t block = (int64_t)n->kv_heads * n->head_size * PA_BLOCK;
-	why = check_values(&p.call, in[IN_K_CACHE].size / block, n->rotary ? in[IN_COS].dims[0] : 0);
+	why = check_values(&p.call, in[IN_K_CACHE].size / block_bytes(n, in), n->rotary ? in[IN_COS].dims[0] : 0);
 	if (why) return wrong(why);
 	const int64_t shape[2] = {p.call.tokens, (int64_t)n->heads * p.call.value_size};
 	status = op_output(ctx, shape, 2, &p.call.out);
@@ -335,16 +343,16 @@ static int op_memory(const struct tgi_custom_op *op, size_t i) { return (void)op
 
 static unsigned op_input_type(const struct tgi_custom_op *op, size_t i) {
 	(void)op;
-	if (i == IN_K_CACHE || i == IN_V_CACHE) return TGI_ORT_ANY;
+	if (i == IN_K_CACHE || i == IN_V_CACHE) return TGI_ORT_UINT8;
 	const int ints = i == IN_CU_SEQLENS || i == IN_PAST_LENS || i == IN_BLOCK_TABLE || i == IN_SLOTS ||
-	                 i == IN_KEY_ENDS;
+	                 i == IN_KEY_ENDS || i == IN_CACHE_FORM;
 	return ints ? TGI_ORT_INT32 : TGI_ORT_FLOAT;
 }
 
 static unsigned op_input_kind(const struct tgi_custom_op *op, size_t i) {
 	(void)op;
 	const int optional = i == IN_KEY || i == IN_VALUE || i == IN_COS || i == IN_SIN || i == IN_V_CACHE ||
-	                     i >= IN_HEAD_SINK;
+	                     (i >= IN_HEAD_SINK && i != IN_CACHE_FORM);
 	return optional ? TGI_ORT_OPTIONAL : TGI_ORT_REQUIRED;
 }
 

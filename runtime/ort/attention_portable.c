@@ -6,7 +6,6 @@
 
 #include "attention.h"
 #include "product.h"
-#include "product.h"
 
 #define PA_TARGET
 #define PA_W 4
@@ -37,14 +36,6 @@ static inline vf v_zero_below(vf x, vf limit, vf y) { return v_pick((vi)(x < lim
 static inline vf v_round(vf x) { return (x + 12582912.0f) - 12582912.0f; }
 static inline vf v_pow2(vf n) { return (vf)((((vi)(n + 12582912.0f) - 0x4B400000) + 127) << 23); }
 
-#define PA_NAME(x) portable_##x
-#define kv float
-#define kv_put(x) (x)
-#define kv_get(x) (x)
-#define kv_load v_load
-#define kv_load_half v_load_half
-#include "attention_kernel.h"
-
 static inline uint16_t portable_half(float x) {
 	if (x > PA_LARGEST) x = PA_LARGEST;
 	if (x < -PA_LARGEST) x = -PA_LARGEST;
@@ -68,16 +59,56 @@ static inline vf portable_wide(const uint16_t *p) {
 	return (vf){mq_float(p[0]), mq_float(p[1]), mq_float(p[2]), mq_float(p[3])};
 }
 
+static inline vf portable_bfloats(const uint16_t *p) {
+	return (vf){pa_wide(p[0]), pa_wide(p[1]), pa_wide(p[2]), pa_wide(p[3])};
+}
+
+static inline vf portable_codes(const int8_t *p) { return (vf){p[0], p[1], p[2], p[3]}; }
+
+#define h_put portable_half
+#define h_load portable_wide
+
+#define PA_NAME(x) portable_##x
+#define KV_SCALED 0
+#define kv float
+#define kv_put(x) (x)
+#define kv_get(x) (x)
+#define kv_load v_load
+#define kv_load_half v_load_half
+#include "attention_kernel.h"
+
 #define PA_NAME(x) portable_half_##x
+#define KV_SCALED 0
 #define kv uint16_t
-#define kv_put portable_half
+#define kv_put h_put
 #define kv_get mq_float
-#define kv_load portable_wide
+#define kv_load h_load
+#define kv_load_half kv_load
+#include "attention_kernel.h"
+
+#define PA_NAME(x) portable_bfloat_##x
+#define KV_SCALED 0
+#define kv uint16_t
+#define kv_put pa_bfloat
+#define kv_get pa_wide
+#define kv_load portable_bfloats
+#define kv_load_half kv_load
+#include "attention_kernel.h"
+
+#define PA_NAME(x) portable_code_##x
+#define KV_SCALED 1
+#define kv int8_t
+#define kv_get(x) ((float)(x))
+#define kv_load portable_codes
 #define kv_load_half kv_load
 #include "attention_kernel.h"
 
 const struct pa_kernel pa_portable = {
     "portable",
-    {portable_write, portable_attend, portable_merge},
-    {portable_half_write, portable_half_attend, portable_half_merge},
+    {
+        {portable_write, portable_attend, portable_merge},
+        {portable_half_write, portable_half_attend, portable_half_merge},
+        {portable_bfloat_write, portable_bfloat_attend, portable_bfloat_merge},
+        {portable_code_write, portable_code_attend, portable_code_merge},
+    },
 };

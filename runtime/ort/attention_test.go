@@ -18,7 +18,7 @@ type shape struct {
 	interleaved              bool
 	norm                     bool
 	packed                   bool
-	halves                   bool // the cache holds 16-bit floats
+	form                     CacheForm
 	byToken                  bool
 	scale                    float32 // 0 is the default
 	softcap                  float32 // 0 is none
@@ -53,8 +53,10 @@ type call struct {
 	kCache, vCache   []float32
 	cos, sin, qn, kn []float32
 	sink, slope      []float32
-	// kHalves and vHalves are the caches of a run with 16-bit floats.
-	kHalves, vHalves []uint16
+	// kBytes and vBytes, if not nil, are the caches in place of kCache and vCache.
+	kBytes, vBytes []byte
+	// kAfter and vAfter are the caches of the last run, in C memory.
+	kAfter, vAfter []byte
 }
 
 func normal(r *rand.Rand, n int) []float32 {
@@ -161,7 +163,7 @@ func openNode(t testing.TB, s shape, threads int) *node {
 	start(t)
 	g := &graph{}
 	ins := []string{"q", "k", "v", "kc", "vc", "cu", "past", "table", "cos", "sin", "slots", "sink", "qn", "kn",
-		"slope", "ends"}
+		"slope", "ends", "form"}
 	drop := func(names ...int) {
 		for _, i := range names {
 			ins[i] = ""
@@ -187,11 +189,8 @@ func openNode(t testing.TB, s shape, threads int) *node {
 	if !s.mutual {
 		drop(15)
 	}
-	for ins[len(ins)-1] == "" {
-		ins = ins[:len(ins)-1]
-	}
-	dims := map[string][]any{"q": {"t", width}, "k": {"t", kv}, "v": {"t", kv}, "kc": {"n", kv * 16},
-		"vc": {"n", kv * 16},
+	dims := map[string][]any{"q": {"t", width}, "k": {"t", kv}, "v": {"t", kv}, "kc": {"n", "bytes"},
+		"vc": {"n", "bytes"}, "form": {1},
 		"cu": {"b1"}, "past": {"b"}, "table": {"b", "m"}, "cos": {"p", s.half}, "sin": {"p", s.half}, "slots": {"t"},
 		"ends": {"t"}, "qn": {s.headSize}, "kn": {s.headSize},
 		"sink": {s.heads}, "slope": {s.heads}}
@@ -201,12 +200,10 @@ func openNode(t testing.TB, s shape, threads int) *node {
 		}
 		kind := float32s
 		switch name {
-		case "cu", "past", "table", "slots", "ends":
+		case "cu", "past", "table", "slots", "ends", "form":
 			kind = int32s
 		case "kc", "vc":
-			if s.halves {
-				kind = float16s
-			}
+			kind = uint8s
 		}
 		g.value(false, name, kind, dims[name]...)
 	}
@@ -231,7 +228,7 @@ func openNode(t testing.TB, s shape, threads int) *node {
 }
 
 // put copies data into C memory and binds it.
-func put[T float32 | int32 | int64 | uint16](t testing.TB, n *node, output bool, name string, data []T,
+func put[T byte | float32 | int32 | int64](t testing.TB, n *node, output bool, name string, data []T,
 	dims ...int64) []T {
 	t.Helper()
 	b := &buffer{}
@@ -247,8 +244,8 @@ func put[T float32 | int32 | int64 | uint16](t testing.TB, n *node, output bool,
 		kind = int32s
 	case []int64:
 		kind = int64s
-	case []uint16:
-		kind = float16s
+	case []byte:
+		kind = uint8s
 	}
 	if err := n.bind(output, name, kind, b.at, dims...); err != nil {
 		t.Fatal(err)
@@ -256,8 +253,8 @@ func put[T float32 | int32 | int64 | uint16](t testing.TB, n *node, output bool,
 	return view
 }
 
-// bindCall binds a call; the result and the caches are views of C memory. Those of 16-bit floats are in the call.
-func bindCall(t testing.TB, n *node, c *call) (out, kc, vc []float32) {
+// bindCall binds a call; the result and the caches in the call are views of C memory.
+func bindCall(t testing.TB, n *node, c *call) (out []float32) {
 	t.Helper()
 	tokens, rows := int64(len(c.slots)), int64(len(c.past))
 	kv := c.kvHeads * c.headSize
@@ -273,13 +270,9 @@ func bindCall(t testing.TB, n *node, c *call) (out, kc, vc []float32) {
 		put(t, n, false, "k", c.k, tokens, int64(kv))
 		put(t, n, false, "v", c.v, tokens, int64(kv))
 	}
-	if c.halves {
-		c.kHalves = put(t, n, false, "kc", halvesOf(c.kCache), int64(len(c.kCache)/kv/16), int64(kv*16))
-		c.vHalves = put(t, n, false, "vc", halvesOf(c.vCache), int64(len(c.vCache)/kv/16), int64(kv*16))
-	} else {
-		kc = put(t, n, false, "kc", c.kCache, int64(len(c.kCache)/kv/16), int64(kv*16))
-		vc = put(t, n, false, "vc", c.vCache, int64(len(c.vCache)/kv/16), int64(kv*16))
-	}
+	c.kAfter = c.bindCache(t, n, "kc", c.kBytes, c.kCache, true)
+	c.vAfter = c.bindCache(t, n, "vc", c.vBytes, c.vCache, false)
+	put(t, n, false, "form", []int32{int32(cacheForms[c.form])}, 1)
 	put(t, n, false, "cu", c.cu, rows+1)
 	put(t, n, false, "past", c.past, rows)
 	put(t, n, false, "table", c.table, rows, int64(c.maxBlocks))
@@ -302,20 +295,17 @@ func bindCall(t testing.TB, n *node, c *call) (out, kc, vc []float32) {
 		put(t, n, false, "slope", c.slope, int64(c.heads))
 	}
 	out = put(t, n, true, "out", make([]float32, int(tokens)*c.heads*c.headSize), tokens, int64(c.heads*c.headSize))
-	return out, kc, vc
+	return out
 }
 
 // attend runs a call on a fresh copy of its caches.
 func attend(t testing.TB, n *node, c *call) (out, kc, vc []float32) {
 	t.Helper()
-	out, kc, vc = bindCall(t, n, c)
+	out = bindCall(t, n, c)
 	if err := n.run(); err != nil {
 		t.Fatal(err)
 	}
-	if c.halves {
-		kc, vc = floatsOf(c.kHalves), floatsOf(c.vHalves)
-	}
-	return out, kc, vc
+	return out, unpackCache(c.shape, c.kAfter, true), unpackCache(c.shape, c.vAfter, false)
 }
 
 // prepared is a head after normalisation and rotation, in float64.
@@ -565,15 +555,15 @@ func TestRotaryByToken(t *testing.T) {
 			put(t, n, false, "cos", cos, tokens, int64(s.half))
 			put(t, n, false, "sin", sin, tokens, int64(s.half))
 		}
-		got, keys, _ := bindCall(t, n, c)
+		got := bindCall(t, n, c)
 		bind(own.cos, own.sin)
 		if err := n.run(); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(got, out) || !slices.Equal(keys, kc) {
+		if !slices.Equal(got, out) || !slices.Equal(unpackCache(s, c.kAfter, true), kc) {
 			t.Errorf("%s: the result differs", s)
 		}
-		got, _, _ = bindCall(t, n, c)
+		got = bindCall(t, n, c)
 		bind(c.cos[:len(own.cos)], c.sin[:len(own.sin)])
 		if err := n.run(); err != nil || slices.Equal(got, out) {
 			t.Errorf("%s: other rows change nothing, %v", s, err)

@@ -204,7 +204,7 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	if (status) return status;
 	const char *why = check(n, in);
 	if (why) return wrong(why);
-	struct work w = {.kernel = &pa_current()->floats};
+	struct work w = {.kernel = &pa_current()->forms[PA_FLOAT32]};
 	fill_call(&w.call, n, in);
 	if (n->causal <= 0) w.ahead = n->reach >= 0 ? n->reach : INT_MAX;
 	const int64_t shape[2] = {w.call.tokens, (int64_t)n->heads * n->head_size};

@@ -34,6 +34,8 @@ func TestAttentionIsInvariant(t *testing.T) {
 	for _, s := range []shape{
 		{heads: 9, kvHeads: 3, headSize: 64, half: 32},
 		{heads: 7, kvHeads: 1, headSize: 40, norm: true, window: 290},
+		{heads: 6, kvHeads: 2, headSize: 64, half: 32, form: CacheInt8},
+		{heads: 6, kvHeads: 2, headSize: 40, half: 20, form: CacheBFloat16},
 	} {
 		n, single := openNode(t, s, 2), openNode(t, s, 1)
 		for _, kernel := range kernels(t) {
@@ -43,7 +45,8 @@ func TestAttentionIsInvariant(t *testing.T) {
 			r := rand.New(rand.NewPCG(8, 9))
 			blocks, rows := deal(r, lengths)
 			c := lay(r, s, blocks, rows)
-			out, kc, vc := attend(t, n, c)
+			out, _, _ := attend(t, n, c)
+			kc, vc := c.kAfter, c.vAfter
 			want := slices.Clone(out)
 			same := func(what string, got []float32, first int) {
 				t.Helper()
@@ -66,7 +69,7 @@ func TestAttentionIsInvariant(t *testing.T) {
 				for b, l := range lengths {
 					for from := 0; from < l[1]; from += size + (l[1]-from)/4 {
 						piece := c.pick([][3]int{{b, from, min(size, l[1]-from)}})
-						piece.kCache, piece.vCache = kc, vc
+						piece.kBytes, piece.vBytes = kc, vc
 						got, _, _ := attend(t, n, piece)
 						same("piece of a row", got, int(c.cu[b])+from)
 					}
@@ -194,11 +197,14 @@ func TestAttentionRefusesBadNodes(t *testing.T) {
 		"tgi.PagedAttention: attri": {"num_heads": 1 << 20, "kv_num_heads": 1, "head_size": 64},
 	} {
 		g := &graph{}
-		ins := []string{"q", "", "", "kc", "vc", "cu", "past", "table", "", "", "slots"}
-		for _, name := range []string{"q", "kc", "vc", "cu", "past", "table", "slots"} {
-			kind := float32s
-			if name != "q" && name != "kc" && name != "vc" {
-				kind = int32s
+		ins := []string{"q", "", "", "kc", "vc", "cu", "past", "table", "", "", "slots", "", "", "", "", "", "form"}
+		for _, name := range []string{"q", "kc", "vc", "cu", "past", "table", "slots", "form"} {
+			kind := int32s
+			switch name {
+			case "q":
+				kind = float32s
+			case "kc", "vc":
+				kind = uint8s
 			}
 			g.value(false, name, kind, name)
 		}

@@ -14,20 +14,17 @@ func latentNode(t *testing.T, s shape, size, threads int) *node {
 	t.Helper()
 	start(t)
 	g := &graph{}
-	cache := float32s
-	if s.halves {
-		cache = float16s
-	}
 	g.value(false, "q", float32s, "t", s.heads*s.headSize)
 	g.value(false, "k", float32s, "t", s.headSize)
-	g.value(false, "kc", cache, "n", s.headSize*16)
+	g.value(false, "kc", uint8s, "n", "bytes")
+	g.value(false, "form", int32s, 1)
 	for _, name := range []string{"cu", "past", "slots"} {
 		g.value(false, name, int32s, name)
 	}
 	g.value(false, "table", int32s, "b", "m")
 	g.value(false, "cos", float32s, "p", s.half)
 	g.value(false, "sin", float32s, "p", s.half)
-	in := []string{"q", "k", "", "kc", "", "cu", "past", "table", "cos", "sin", "slots"}
+	in := []string{"q", "k", "", "kc", "", "cu", "past", "table", "cos", "sin", "slots", "", "", "", "", "", "form"}
 	g.node("tgi", "PagedAttention", in, "out",
 		attrs{"num_heads": s.heads, "kv_num_heads": 1, "head_size": s.headSize, "latent_size": size, "do_rotary": 1,
 			"scale": s.scale, "rotary_interleaved": map[bool]int{true: 1}[s.interleaved]})
@@ -41,12 +38,8 @@ func runLatent(t *testing.T, n *node, c *call, size int) []float32 {
 	tokens, rows, width := int64(len(c.slots)), int64(len(c.past)), int64(c.headSize)
 	put(t, n, false, "q", c.q, tokens, int64(c.heads)*width)
 	put(t, n, false, "k", c.k, tokens, width)
-	blocks := int64(len(c.kCache)) / width / 16
-	if c.halves {
-		put(t, n, false, "kc", halvesOf(c.kCache), blocks, width*16)
-	} else {
-		put(t, n, false, "kc", c.kCache, blocks, width*16)
-	}
+	c.bindCache(t, n, "kc", nil, c.kCache, true)
+	put(t, n, false, "form", []int32{int32(cacheForms[c.form])}, 1)
 	put(t, n, false, "cu", c.cu, rows+1)
 	put(t, n, false, "past", c.past, rows)
 	put(t, n, false, "slots", c.slots, tokens)
@@ -77,13 +70,16 @@ func (c *call) valuesOf() {
 // nobody sees.
 func TestLatentAttention(t *testing.T) {
 	lengths := [][2]int{{0, 70}, {300, 1}, {130, 9}, {255, 2}, {600, 1}}
+	limits := map[CacheForm]float64{"": 1e-4, CacheFloat16: 5e-3, CacheBFloat16: 4e-2, CacheInt8: 8e-2}
 	for _, c := range []struct {
 		shape
 		size int
 	}{
 		{shape{heads: 5, kvHeads: 1, headSize: 32, half: 4, interleaved: true, scale: 0.3}, 24},
 		{shape{heads: 16, kvHeads: 1, headSize: 576, half: 32, scale: 0.07}, 512},
-		{shape{heads: 5, kvHeads: 1, headSize: 32, half: 4, scale: 0.3, halves: true}, 24},
+		{shape{heads: 5, kvHeads: 1, headSize: 32, half: 4, scale: 0.3, form: CacheFloat16}, 24},
+		{shape{heads: 5, kvHeads: 1, headSize: 72, half: 4, scale: 0.2, form: CacheInt8}, 48},
+		{shape{heads: 3, kvHeads: 1, headSize: 32, half: 4, scale: 0.2, form: CacheBFloat16}, 24},
 	} {
 		s, size := c.shape, c.size
 		n, single := latentNode(t, s, size, 2), latentNode(t, s, size, 1)
@@ -109,10 +105,7 @@ func TestLatentAttention(t *testing.T) {
 					}
 				}
 			}
-			got, limit := runLatent(t, n, c, size), 1e-4
-			if s.halves {
-				limit = 5e-3
-			}
+			got, limit := runLatent(t, n, c, size), limits[s.form]
 			for i := range got {
 				want := full[i/size*s.headSize+s.headSize-size+i%size]
 				if d := math.Abs(float64(got[i]) - float64(want)); !(d < limit) {
@@ -137,13 +130,14 @@ func TestLatentAttentionRefuses(t *testing.T) {
 		g := &graph{}
 		g.value(false, "q", float32s, "t", 32)
 		g.value(false, "k", float32s, "t", 32)
-		g.value(false, "kc", float32s, "n", 512)
+		g.value(false, "kc", uint8s, "n", "bytes")
+		g.value(false, "form", int32s, 1)
 		for _, name := range []string{"cu", "past", "slots"} {
 			g.value(false, name, int32s, name)
 		}
 		g.value(false, "table", int32s, "b", "m")
 		a["num_heads"], a["kv_num_heads"], a["head_size"] = 1, 1, 32
-		in := []string{"q", "k", "", "kc", "", "cu", "past", "table", "", "", "slots"}
+		in := []string{"q", "k", "", "kc", "", "cu", "past", "table", "", "", "slots", "", "", "", "", "", "form"}
 		g.node("tgi", "PagedAttention", in, "out", a)
 		g.value(true, "out", float32s, "t", "w")
 		s, err := openSession(g.write(t), sessionOptions{threads: 1})

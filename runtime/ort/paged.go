@@ -27,6 +27,26 @@ const (
 	SpinOff
 )
 
+// CacheForm is what the CPU's cache stores keys and values as. The zero value is CacheFloat32.
+type CacheForm string
+
+const (
+	// CacheFloat32 stores them as they are.
+	CacheFloat32 CacheForm = "float32"
+	// CacheFloat16 stores 16-bit floats; what is larger than the largest one is stored as that.
+	CacheFloat16 CacheForm = "float16"
+	// CacheBFloat16 stores the upper halves of floats, rounded.
+	CacheBFloat16 CacheForm = "bfloat16"
+	// CacheInt8 stores 8-bit integers, and a 16-bit scale for each 32 numbers of a token's head.
+	CacheInt8 CacheForm = "int8"
+)
+
+// cacheForms are the operator's numbers of the forms.
+var cacheForms = map[CacheForm]C.enum_pa_form{
+	"": C.PA_FLOAT32, CacheFloat32: C.PA_FLOAT32, CacheFloat16: C.PA_FLOAT16, CacheBFloat16: C.PA_BFLOAT16,
+	CacheInt8: C.PA_INT8,
+}
+
 // Options describe a built model and the cache to run it with.
 type Options struct {
 	// ModelPath is the path of the .onnx file; its weights are beside it.
@@ -35,8 +55,8 @@ type Options struct {
 	Layers, KVHeads, HeadDim int
 	// Latent says that values are parts of the keys: the cache holds keys alone.
 	Latent bool
-	// HalfCache says that the cache holds 16-bit floats; else it holds 32-bit ones.
-	HalfCache bool
+	// Cache is what keys and values are stored as.
+	Cache CacheForm
 	// Vocab is the number of logits of a row.
 	Vocab int
 	// MaxLen is the maximum length of a sequence: the number of positions of the model.
@@ -65,7 +85,7 @@ func (o Options) BlockSize() int { return blockSize }
 
 // BlockBytes returns the memory of one cache block over all layers.
 func (o Options) BlockBytes() int {
-	return len(o.halves()) * o.Layers * o.blockFloats() * o.cacheType().size()
+	return len(o.halves()) * o.Layers * o.halfBytes()
 }
 
 // halves names what the cache has in each layer.
@@ -76,16 +96,10 @@ func (o Options) halves() []string {
 	return []string{"k_cache", "v_cache"}
 }
 
-// cacheType is the type of the numbers in the cache.
-func (o Options) cacheType() element {
-	if o.HalfCache {
-		return float16s
-	}
-	return float32s
+// halfBytes returns the bytes of one block's keys, or values, in one layer.
+func (o Options) halfBytes() int {
+	return o.KVHeads * int(C.pa_head_bytes(cacheForms[o.Cache], C.int(o.HeadDim)))
 }
-
-// blockFloats returns the floats of one block's keys, or values, in one layer.
-func (o Options) blockFloats() int { return o.KVHeads * o.HeadDim * blockSize }
 
 // bounds are what steps are checked against.
 func (o Options) bounds() bounds {
@@ -110,6 +124,9 @@ func (o Options) check() error {
 		if v.value < 1 || v.value > v.max {
 			return fmt.Errorf("option %s is %d, must be between 1 and %d", v.name, v.value, v.max)
 		}
+	}
+	if _, known := cacheForms[o.Cache]; !known {
+		return fmt.Errorf("option Cache is %q, must be one of float32, float16, bfloat16 and int8", o.Cache)
 	}
 	if o.HeadDim%8 != 0 {
 		return fmt.Errorf("option HeadDim is %d, must be a multiple of 8", o.HeadDim)
@@ -154,6 +171,9 @@ const (
 	embeddedInput   = "embedded"
 	embeddingsInput = "embeddings"
 )
+
+// cacheFormInput is the input that says what the cache's bytes are.
+const cacheFormInput = "cache_form"
 
 // placesInput is the input of a graph that takes three positions for each token.
 const placesInput = "places"
@@ -200,7 +220,6 @@ func (p *Paged) bindCache() error {
 	if err := checkTensors(p.session, p.o); err != nil {
 		return err
 	}
-	floats := p.o.blockFloats()
 	var err error
 	if p.cache, err = mapPages(p.o.Blocks * p.o.BlockBytes()); err != nil {
 		return fmt.Errorf("reserving the cache: %w", err)
@@ -209,10 +228,18 @@ func (p *Paged) bindCache() error {
 		for half, prefix := range p.o.halves() {
 			name := fmt.Sprintf("%s.%d", prefix, layer)
 			at := unsafe.Pointer(&p.layerCache(layer, half)[0])
-			if err := p.bound.bind(false, name, p.o.cacheType(), at, int64(p.o.Blocks), int64(floats)); err != nil {
+			if err := p.bound.bind(false, name, uint8s, at, int64(p.o.Blocks), int64(p.o.halfBytes())); err != nil {
 				return err
 			}
 		}
+	}
+	form := &buffer{}
+	p.inputs[cacheFormInput] = form
+	if err := fill[int32](form, []int32{int32(cacheForms[p.o.Cache])}); err != nil {
+		return err
+	}
+	if err := p.bound.bind(false, cacheFormInput, int32s, form.at, 1); err != nil {
+		return err
 	}
 	for name := range stepInputs {
 		p.inputs[name] = &buffer{}
@@ -226,7 +253,7 @@ func (p *Paged) bindCache() error {
 
 // layerCache returns the keys (half 0) or values (half 1) of a layer, all blocks.
 func (p *Paged) layerCache(layer, half int) []byte {
-	n := p.o.Blocks * p.o.blockFloats() * p.o.cacheType().size()
+	n := p.o.Blocks * p.o.halfBytes()
 	halves := len(p.o.halves())
 	all := unsafe.Slice((*byte)(p.cache.at), halves*p.o.Layers*n)
 	return all[(halves*layer+half)*n:][:n]
@@ -415,7 +442,7 @@ func (p *Paged) CopyBlocks(pairs []llm.BlockCopy) error {
 				p.o.Blocks)
 		}
 	}
-	n := p.o.blockFloats() * p.o.cacheType().size()
+	n := p.o.halfBytes()
 	for layer := range p.o.Layers {
 		for half := range p.o.halves() {
 			part := p.layerCache(layer, half)

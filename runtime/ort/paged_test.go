@@ -47,18 +47,18 @@ func tinyModel(t testing.TB) string {
 	g.value(false, "block_table", int32s, "B", "M")
 	g.value(false, "slot_mapping", int32s, "T")
 	g.value(false, "logit_rows", int64s, "n")
+	g.value(false, "cache_form", int32s, 1)
 	g.node("", "Gather", []string{"embedding", "input_ids"}, "x0", nil)
 	x := "x0"
 	for i, l := range []string{"0", "1"} {
-		g.value(false, "k_cache."+l, float32s, "blocks", tiny.blockFloats())
-		g.value(false, "v_cache."+l, float32s, "blocks", tiny.blockFloats())
+		g.value(false, "k_cache."+l, uint8s, "blocks", "bytes")
+		g.value(false, "v_cache."+l, uint8s, "blocks", "bytes")
 		g.floats("qkv_w"+l, small(width*(width+2*16)), width, width+2*16)
 		g.floats("o_w"+l, small(width*width), width, width)
 		g.node("", "MatMul", []string{x, "qkv_w" + l}, "qkv"+l, nil)
 		g.node("tgi", "PagedAttention", []string{"qkv" + l, "", "", "k_cache." + l, "v_cache." + l, "cu_seqlens",
-			"past_lens",
-			"block_table", "cos", "sin", "slot_mapping"}, "a"+l, attrs{"num_heads": heads, "kv_num_heads": 1,
-			"head_size": 16, "do_rotary": 1})
+			"past_lens", "block_table", "cos", "sin", "slot_mapping", "", "", "", "", "", "cache_form"}, "a"+l,
+			attrs{"num_heads": heads, "kv_num_heads": 1, "head_size": 16, "do_rotary": 1})
 		g.node("", "MatMul", []string{"a" + l, "o_w" + l}, "o"+l, nil)
 		next := "x" + []string{"1", "2"}[i]
 		g.node("", "Add", []string{x, "o" + l}, next, nil)
@@ -275,7 +275,7 @@ func TestOpenRefuses(t *testing.T) {
 		"input \"k_cache.2\" is missing":   func(o *Options) { o.Layers = 3 },
 		"input \"k_cache.1\" is not known": func(o *Options) { o.Layers = 1 },
 		"output \"logits\" has element":    func(o *Options) { o.Vocab = 36 },
-		"input \"k_cache.0\" has element":  func(o *Options) { o.KVHeads = 2 },
+		`option Cache is "fp8", must be`:   func(o *Options) { o.Cache = "fp8" },
 		"missing.onnx":                     func(o *Options) { o.ModelPath = "missing.onnx" },
 		"broken.onnx":                      func(o *Options) { o.ModelPath = broken },
 	} {

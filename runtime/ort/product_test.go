@@ -10,9 +10,6 @@ import (
 	"testing"
 )
 
-// uint8s is the type of a quantised matrix.
-const uint8s = element(2)
-
 // quantised is a matrix of n rows and k columns, as codes and scales.
 type quantised struct {
 	n, k, bits, block int

@@ -19,6 +19,7 @@ type element uint32
 
 const (
 	float32s  = element(C.TGI_ORT_FLOAT)
+	uint8s    = element(C.TGI_ORT_UINT8)
 	float16s  = element(C.TGI_ORT_FLOAT16)
 	bfloat16s = element(C.TGI_ORT_BFLOAT16)
 	int32s    = element(C.TGI_ORT_INT32)

@@ -138,7 +138,7 @@ func checkTensors(s *session, o Options) error {
 	if err := match("output", out, want); err != nil {
 		return err
 	}
-	want = wantedInputs()
+	want = append(wantedInputs(), tensorInfo{cacheFormInput, int32s, []int64{1}})
 	if o.Places {
 		want = append(want, tensorInfo{placesInput, int64s, []int64{-1, 3}})
 	}
@@ -157,8 +157,7 @@ func checkTensors(s *session, o Options) error {
 	}
 	for layer := range o.Layers {
 		for _, prefix := range o.halves() {
-			want = append(want, tensorInfo{fmt.Sprintf("%s.%d", prefix, layer), o.cacheType(),
-				[]int64{-1, int64(o.blockFloats())}})
+			want = append(want, tensorInfo{fmt.Sprintf("%s.%d", prefix, layer), uint8s, []int64{-1, -1}})
 		}
 	}
 	return match("input", in, want)

@@ -186,6 +186,8 @@ type Runtime struct {
 	Threads int `toml:"threads"`
 	// Spin is whether waiting threads spin for a moment before they sleep: auto, on or off.
 	Spin string `toml:"spin"`
+	// KVDType is what the CPU stores keys and values as: auto or one of KVDTypes.
+	KVDType string `toml:"kv_dtype"`
 	// KVMemory is the size of the key/value cache; 0 derives it.
 	KVMemory Size `toml:"kv_memory"`
 	// PrefixSharing reuses the cache of prompts that begin alike.
@@ -274,7 +276,7 @@ func Default() Config {
 			ValidationWorkers: 2, WaitingServedRatio: 0.3, MaxWaitingTokens: 20, WatermarkGamma: 0.5, WatermarkDelta: 2,
 			PrefillStepTime: second / 20,
 		},
-		Runtime: Runtime{Device: Auto, CUDAGraphs: Auto, Spin: Auto, PrefixSharing: true},
+		Runtime: Runtime{Device: Auto, CUDAGraphs: Auto, Spin: Auto, KVDType: Auto, PrefixSharing: true},
 		Metrics: Metrics{Enabled: true},
 		Trace:   Trace{OTLPServiceName: "text-generation-inference.router", SampleRatio: 1},
 		Log:     Log{Level: slog.LevelInfo, Format: LogAuto},

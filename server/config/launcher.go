@@ -74,7 +74,6 @@ var effectless = []effect{
 	{flag: "dtype", reason: whyWeights, weights: dtypeWeights},
 	{flag: "quantize", env: []string{"QUANTIZE", "HF_MODEL_QUANTIZE"}, reason: whyWeights, weights: quantizeWeights,
 		same: []string{"awq", "gptq", "marlin", "compressed-tensors"}}, // of which a checkpoint says so itself
-	{flag: "kv-cache-dtype", reason: "the format of the weights decides it"},
 	{flag: "trust-remote-code", env: []string{"TRUST_REMOTE_CODE", "HF_MODEL_TRUST_REMOTE_CODE"}, bare: true, same: no,
 		reason: "no code of a model is run; plugins are the way to add code"},
 	{flag: "cuda-memory-fraction", reason: "runtime.kv_memory says how much memory the cache takes"},

@@ -41,6 +41,9 @@ var settings = append([]setting{
 	{"cuda-graphs", "runtime.cuda_graphs",
 		"sizes of batches that a GPU decodes as CUDA graphs: auto, 0 for none, or a list",
 		func(c *Config) any { return &c.Runtime.CUDAGraphs }, nil},
+	{"kv-cache-dtype", "runtime.kv_dtype",
+		"what the CPU stores keys and values as: auto, float32, float16, bfloat16 or int8",
+		func(c *Config) any { return kvDType{&c.Runtime.KVDType} }, nil},
 	{"models-folder", "models.folder", "folder that holds the models", func(c *Config) any { return &c.Models.Folder },
 		nil},
 	{"hub-url", "models.hub", "URL of the hub that models are fetched from", func(c *Config) any {

@@ -90,6 +90,7 @@ func (c *Config) Validate() error {
 		v.add(fmt.Errorf("runtime.cuda_graphs %w", err))
 	}
 	v.oneOf("runtime.spin", c.Runtime.Spin, Auto, SpinOn, SpinOff)
+	v.oneOf("runtime.kv_dtype", c.Runtime.KVDType, append([]string{Auto}, KVDTypes...)...)
 	c.Trace.validate(v)
 	c.GenerateAPI.validate(v, l)
 	c.Responses.validate(v)

@@ -30,10 +30,18 @@ func blocksFor(tokens, blockSize int) int { return (tokens + blockSize - 1) / bl
 func backendOptions(b models.Built) ort.Options {
 	return ort.Options{
 		ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim, Latent: b.Latent,
-		HalfCache: b.Cache == models.Float16,
-		Vocab:     b.Vocab, MaxLen: b.MaxPositions, OriginalLen: b.OriginalPositions, Width: b.Width, Places: b.Places,
+		Cache: ort.CacheForm(b.Cache),
+		Vocab: b.Vocab, MaxLen: b.MaxPositions, OriginalLen: b.OriginalPositions, Width: b.Width, Places: b.Places,
 		KeyEnds: b.KeyEnds,
 	}
+}
+
+// withCache returns a layout with keys and values as the settings ask for them, where the device leaves the choice.
+func withCache(l models.Layout, cfg config.Config) models.Layout {
+	if l.Device != models.CPU || cfg.Runtime.KVDType == config.Auto {
+		return l
+	}
+	return l.WithCache(models.DType(cfg.Runtime.KVDType))
 }
 
 func spinOf(setting string) ort.Spin {

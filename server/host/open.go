@@ -99,6 +99,7 @@ func (in *instance) prepare(ctx context.Context, cfg config.Config, d device, sa
 	w, err := weightsFor(cfg, d.Processor, EstimateParams(ckpt.Config), ckpt.Coded)
 	if err == nil {
 		in.built, err = in.source.build(ctx, d, w, in.tokenizer, say)
+		in.built.Layout = withCache(in.built.Layout, cfg)
 	}
 	return err
 }

@@ -133,7 +133,7 @@ func (f *manager) planFor(cfg config.Config, id library.ID, available int64) (pl
 	if c, ok := info.Choice(f.device.Device, w); ok {
 		p.form, p.weights = c.Weights, c.Bytes
 	}
-	layout := models.LayoutOf(f.device.Device, w, info.HeadDim)
+	layout := withCache(models.LayoutOf(f.device.Device, w, info.HeadDim), cfg)
 	block := info.CacheBytes(layout) * int64(layout.BlockSize)
 	if block <= 0 {
 		return plan{}, fmt.Errorf("%w: its configuration names no size of the cache", library.ErrUnusable)

@@ -31,7 +31,7 @@ func open(t *testing.T, name string, w models.Weights) *ort.Paged {
 		t.Fatal(err)
 	}
 	p, err := ort.Open(ort.Options{ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim,
-		HalfCache: b.Cache == models.Float16, Vocab: b.Vocab, MaxLen: b.MaxPositions, Blocks: 256})
+		Cache: ort.CacheForm(b.Cache), Vocab: b.Vocab, MaxLen: b.MaxPositions, Blocks: 256})
 	if err != nil {
 		t.Fatal(err)
 	}

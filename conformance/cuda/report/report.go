@@ -244,6 +244,6 @@ func onCPU(b models.Built, blocks int) (*ort.Paged, error) { return ort.Open(cpu
 // cpuOptions open a built model on the CPU with a cache of so many blocks.
 func cpuOptions(b models.Built, blocks int) ort.Options {
 	return ort.Options{ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim,
-		Latent:    b.Latent,
-		HalfCache: b.Cache == models.Float16, Vocab: b.Vocab, MaxLen: b.MaxPositions, Blocks: blocks}
+		Latent: b.Latent,
+		Cache:  ort.CacheForm(b.Cache), Vocab: b.Vocab, MaxLen: b.MaxPositions, Blocks: blocks}
 }
