@@ -47,7 +47,8 @@ func (f *manager) apis() []server.API {
 			Log:          f.log,
 		}),
 		messages.New(f),
-		responses.New(responses.Options{Models: f, Store: f.responses, Log: f.log}),
+		responses.New(responses.Options{Models: f, Store: f.responses,
+			Places: cfg.Limits.MaxConcurrentRequests, Log: f.log}),
 		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit)}),
 		modelsapi.New(modelsAPI{f}),
 	}

@@ -8,6 +8,7 @@ import urllib.request
 
 import openai
 import pydantic
+from openai.types import conversations as types_of_conversations
 from openai.types import responses as types
 
 from checks import *
@@ -218,6 +219,29 @@ async def _():
     r = await asyncio.gather(*[c.responses.create(model="tgi", input=QUESTION, temperature=0) for _ in range(3)])
     for one in r:
         holds(one.output_text, ANSWER)
+
+
+@check("conversations")
+def _():
+    c = client.conversations.create(items=[{"role": "user", "content": "My name is Mira."}], metadata={"a": "b"})
+    held(c.model_dump(), types_of_conversations.Conversation)
+    r = client.responses.create(model="tgi", input=QUESTION, conversation=c.id, temperature=0, max_output_tokens=20)
+    same(r.conversation.id, c.id)
+    list(client.responses.create(model="tgi", input="And now?", conversation={"id": c.id}, stream=True,
+                                 max_output_tokens=5))
+    items = list(client.conversations.items.list(c.id, order="asc", limit=2))
+    same([i.role for i in items], ["user", "user", "assistant", "user", "assistant"])
+    same(items[2].content[0].text, r.output_text)
+    added = client.conversations.items.create(c.id, items=[{"role": "user", "content": "More"}])
+    one = client.conversations.items.retrieve(added.data[0].id, conversation_id=c.id)
+    same(one.content[0].text, "More")
+    client.conversations.items.delete(one.id, conversation_id=c.id)
+    same(client.conversations.update(c.id, metadata={"c": "d"}).metadata, {"c": "d"})
+    raises(openai.BadRequestError, lambda: client.responses.create(
+        model="tgi", input="x", conversation=c.id, previous_response_id=r.id), "exclude each other")
+    same(client.conversations.delete(c.id).deleted, True)
+    raises(openai.NotFoundError, lambda: client.conversations.retrieve(c.id), "not found")
+    raises(openai.NotFoundError, lambda: client.responses.compact(model="tgi", input="x"), "not compacted here")
 
 
 @check("Codex's request")

@@ -74,8 +74,10 @@ func (a *API) Routes() []server.Route {
 		post("/api/push", server.Models, unsupported), post("/api/blobs/{digest}", server.Models, unsupported),
 		{Method: http.MethodHead, Path: "/api/blobs/{digest}", Scope: server.Models, Handle: unsupported},
 	}
+	of := map[string]server.Operation{"/api/chat": server.Chat, "/api/generate": server.TextCompletion,
+		"/api/embed": server.Embeddings, "/api/embeddings": server.Embeddings}
 	for i := range routes {
-		routes[i].Refuse = refuse
+		routes[i].Refuse, routes[i].Operation = refuse, of[routes[i].Path]
 		if routes[i].Scope != server.Generate {
 			routes[i].BodyLimit = bodyLimit
 		}

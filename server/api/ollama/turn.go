@@ -151,7 +151,10 @@ func appendCall(b []byte, c *generate.Call) []byte {
 func (t *turn) appendLast(b []byte) []byte {
 	b = append(t.append(b), `,"done":true,"done_reason":`...)
 	reason := "stop"
-	if t.choice.Finish.Reason == llm.FinishLength && !t.choice.Reply.Stopped() {
+	switch ended := t.choice.Finish.Reason; {
+	case ended == llm.FinishGuard:
+		reason = "content_filter"
+	case ended == llm.FinishLength && !t.choice.Reply.Stopped():
 		reason = "length"
 	}
 	b = wire.AppendString(b, reason)

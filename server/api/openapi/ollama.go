@@ -89,8 +89,9 @@ func ollama() map[string]*Schema {
 	token := []property{need("token", text("")), need("logprob", number("")), need("bytes", list(whole("", "")))}
 	ends := func(more ...property) []property {
 		list := append([]property{need("model", text("")), need("created_at", text("")), need("done", flag("")),
-			may("done_reason", words("", "stop", "length", "load", "unload")), may("logprobs", list(object("",
-				append(token[:len(token):len(token)], need("top_logprobs", list(object("", token...))))...))),
+			may("done_reason", words("", "stop", "length", "content_filter", "load", "unload")),
+			may("logprobs", list(object("", append(token[:len(token):len(token)],
+				need("top_logprobs", list(object("", token...))))...))),
 			may("prompt_eval_count", whole("", "")), may("eval_count", whole("", "")),
 			may("plugins", list(ref("SkippedPlugin"))), dropped()}, more...)
 		for _, name := range []string{"total", "load", "prompt_eval", "eval"} {

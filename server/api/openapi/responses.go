@@ -39,10 +39,41 @@ func responsesCalls() []call {
 			replies: json(object("", need("object", words("", "list")), need("data", list(ref("ResponseItem"))),
 				need("first_id", text("")), need("last_id", text("")), need("has_more", flag(""))))},
 	}
+	calls = append(calls, call{method: http.MethodPost, path: all + "/compact", fails: []int{404},
+		summary: "Refused: what a model says of a conversation in fewer words is for the client to ask for"})
+	calls = append(calls, conversationCalls()...)
 	for i := range calls {
 		calls[i].tag = tagResponses
 	}
 	return calls
+}
+
+// conversationCalls are the operations of conversations.
+func conversationCalls() []call {
+	const all, one = "/v1/conversations", "/v1/conversations/{conversation_id}"
+	json := func(s *Schema) map[string]*Schema { return map[string]*Schema{mediaJSON: s} }
+	c := func(method, path, summary, reads string, replies *Schema, query ...Parameter) call {
+		return call{method: method, path: path, summary: summary, reads: reads, replies: json(replies), query: query,
+			fails: []int{400, 404, 409, 413, 415, 429, 503}, optional: path == all}
+	}
+	query := func(name string, s *Schema, about string) Parameter {
+		return Parameter{Name: name, In: "query", Schema: s, Description: about}
+	}
+	page := object("", need("object", words("", "list")), need("data", list(ref("ResponseItem"))),
+		need("first_id", text("")), need("last_id", text("")), need("has_more", flag("")))
+	return []call{
+		c(http.MethodPost, all, "Begin a conversation", "ConversationRequest", ref("Conversation")),
+		c(http.MethodGet, one, "A conversation that is kept for the key", "", ref("Conversation")),
+		c(http.MethodPost, one, "Replace its metadata", "ConversationRequest", ref("Conversation")),
+		c(http.MethodDelete, one, "Forget a conversation", "", object("", need("id", text("")),
+			need("object", words("", "conversation.deleted")), need("deleted", flag("")))),
+		c(http.MethodPost, one+"/items", "Add items", "ConversationRequest", page),
+		c(http.MethodGet, one+"/items", "Its items", "", page, query("limit", upTo(from(whole("", ""), 1), 100),
+			"20 without it."), query("order", words("", "asc", "desc"), "desc without it."),
+			query("after", text(""), "The id of the item behind which to begin.")),
+		c(http.MethodGet, one+"/items/{item_id}", "One of its items", "", ref("ResponseItem")),
+		c(http.MethodDelete, one+"/items/{item_id}", "Remove an item", "", ref("Conversation")),
+	}
 }
 
 // responses are the schemas of the Responses API.
@@ -96,7 +127,13 @@ func responses() map[string]*Schema {
 	}
 	shared := func(more ...property) []property { return append(drawn[:len(drawn):len(drawn)], more...) }
 	return map[string]*Schema{
+		"ConversationRequest": object("", may("items", orNull(list(ref("ResponseItem")))),
+			may("metadata", orNull(metadata()))),
+		"Conversation": object("", need("id", text("")), need("object", words("", "conversation")),
+			need("created_at", whole("int64", "Seconds since 1970.")), need("metadata", metadata())),
 		"ResponsesRequest": object("", shared(
+			may("conversation", orNull(oneOf("Whose items come before, and which gets those of the response.", text(""),
+				object("", need("id", text("")))))),
 			may("model", orNull(text("As of chat."))),
 			may("input", orNull(oneOf("", text(""), list(ref("ResponseItem"))))),
 			may("instructions", orNull(text("The system's words."))), may("stream", orNull(flag("Reply with events."))),
@@ -124,11 +161,13 @@ func responses() map[string]*Schema {
 					orNull(text("The reasoning again, for clients that keep nothing else of it.")))),
 			kind("item_reference", need("id", text("Of an item of a response that is kept.")))),
 		"Response": object("", shared(
+			may("conversation", orNull(object("", need("id", text(""))))),
 			need("id", text("")), need("object", words("", "response")),
 			need("created_at", whole("int64", "Seconds since 1970.")), may("completed_at", orNull(whole("int64", ""))),
 			need("status", words("", "queued", "in_progress", "completed", "incomplete", "failed", "cancelled")),
 			need("error", orNull(object("", need("code", text("")), need("message", text(""))))),
-			need("incomplete_details", orNull(object("", need("reason", words("", "max_output_tokens"))))),
+			need("incomplete_details", orNull(object("",
+				need("reason", words("", "max_output_tokens", "content_filter"))))),
 			need("instructions", orNull(text(""))), need("model", text("")), need("output", list(ref("ResponseItem"))),
 			need("text", texts()), need("reasoning", reasoning()), need("tools", list(anyObject("As in the request."))),
 			need("tool_choice", choice()), need("metadata", metadata()),

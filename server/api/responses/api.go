@@ -23,6 +23,8 @@ type Options struct {
 	Models dispatch.Models
 	// Store keeps responses. It stays the caller's to close.
 	Store store.Store
+	// Places are how many requests read long histories at once; 0 is a few.
+	Places int
 	// Log receives what went wrong behind a reply.
 	Log *slog.Logger
 }
@@ -36,18 +38,38 @@ type API struct {
 	// renews is how often the lease of a response that runs is renewed.
 	renews time.Duration
 
+	// gate bounds how many histories are read at once.
+	gate *generate.Gate
+
 	mu   sync.Mutex
 	jobs map[jobKey]*job // those that run
 }
 
 // New returns the API.
 func New(o Options) *API {
-	return &API{options: o, now: time.Now, name: rand.Text, renews: leaseRenews, jobs: map[jobKey]*job{}}
+	places := o.Places
+	if places == 0 {
+		places = defaultPlaces
+	}
+	return &API{options: o, now: time.Now, name: rand.Text, renews: leaseRenews, jobs: map[jobKey]*job{},
+		gate: generate.NewGate(places, readers)}
 }
 
 const (
 	path = "/v1/responses"
 	one  = path + "/{response_id}"
+
+	conversations    = "/v1/conversations"
+	conversationName = "conversation_id"
+	itemName         = "item_id"
+	oneConversation  = conversations + "/{" + conversationName + "}"
+	oneItem          = oneConversation + "/items/{" + itemName + "}"
+)
+
+const (
+	defaultPlaces = 16
+	// readers is how many histories are read at once.
+	readers = 2
 )
 
 // Routes implements server.API.
@@ -59,6 +81,15 @@ func (a *API) Routes() []server.Route {
 		{Method: http.MethodDelete, Path: one, Handle: a.delete},
 		{Method: http.MethodPost, Path: one + "/cancel", Handle: a.cancel},
 		{Method: http.MethodGet, Path: one + "/input_items", Handle: a.inputItems},
+		{Method: http.MethodPost, Path: path + "/compact", Handle: compact},
+		{Method: http.MethodPost, Path: conversations, Handle: a.createConversation},
+		{Method: http.MethodGet, Path: oneConversation, Handle: a.getConversation},
+		{Method: http.MethodPost, Path: oneConversation, Handle: a.updateConversation},
+		{Method: http.MethodDelete, Path: oneConversation, Handle: a.deleteConversation},
+		{Method: http.MethodPost, Path: oneConversation + "/items", Handle: a.addItems},
+		{Method: http.MethodGet, Path: oneConversation + "/items", Handle: a.listItems},
+		{Method: http.MethodGet, Path: oneItem, Handle: a.getItem},
+		{Method: http.MethodDelete, Path: oneItem, Handle: a.deleteItem},
 	}
 	for i := range routes {
 		routes[i].Refuse = refuse
@@ -81,7 +112,7 @@ func (a *API) open(r *http.Request, generates bool) (c *call, release func(), er
 	core := a.name()
 	c.id, c.created = "resp_"+core, a.now().Unix()
 	c.settings.CallID = func() string { return "call_" + a.name() }
-	if err := a.resolve(r.Context(), owner(r), c); err != nil {
+	if err := a.inTurn(r.Context(), func() error { return a.resolve(r.Context(), owner(r), c) }); err != nil {
 		return nil, nil, err
 	}
 	for i := range c.input {

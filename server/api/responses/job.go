@@ -201,6 +201,7 @@ func (a *API) work(ctx context.Context, j *job, t *turn) {
 	})
 	o := a.ended(t, err)
 	t.err = nil
+	a.extend(ctx, j.key.owner, t, o)
 	last := t.appendResponse(nil, o)
 	rec := t.record(last)
 	name := "response." + o.status

@@ -10,10 +10,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
+	"slices"
+	"strings"
 	"time"
 
-	"tgi/server"
+	"tgi/server/api/openaierror"
 	"tgi/server/api/responses/store"
 	"tgi/server/generate"
 	"tgi/server/wire"
@@ -26,6 +27,8 @@ type record struct {
 	Input    []json.RawMessage `json:"input"`
 	// Previous is the response that it follows; "" for none.
 	Previous string `json:"previous,omitempty"`
+	// Conversation is that which it belongs to; "" for none.
+	Conversation string `json:"conversation,omitempty"`
 	// Events are those of a response behind its handler: lines of name and data by turns, with gzip. Longest is how
 	// many bytes the longest line has.
 	Events  []byte `json:"events,omitempty"`
@@ -44,26 +47,35 @@ const keepTimeout = 5 * time.Second
 
 // load returns the record of a response. Errors are store.ErrNotFound, store.ErrUnavailable and those of the room.
 func (a *API) load(ctx context.Context, o store.Owner, id string) (*record, error) {
-	if core(id) == "" {
-		return nil, store.ErrNotFound
-	}
-	raw, err := a.options.Store.Get(ctx, o, id)
+	rec, size, err := a.read(ctx, o, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := generate.TakeRoom(ctx, int64(len(raw))); err != nil {
-		return nil, err
+	return rec, generate.TakeRoom(ctx, itemCopies*int64(size))
+}
+
+// read is load for who takes the room himself; it also returns how many bytes the record has.
+func (a *API) read(ctx context.Context, o store.Owner, id string) (*record, int, error) {
+	if !strings.HasPrefix(id, responsePrefix) || core(id) == "" {
+		return nil, 0, store.ErrNotFound
+	}
+	raw, err := a.options.Store.Get(ctx, o, id)
+	if err != nil {
+		return nil, 0, err
 	}
 	var rec record
 	if err := json.Unmarshal(raw, &rec); err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return nil, 0, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
-	return &rec, nil
+	return &rec, len(raw), nil
 }
+
+// responsePrefix begins the ids of responses.
+const responsePrefix = "resp_"
 
 // newRecord returns what is kept of a turn.
 func (t *turn) record(response []byte) *record {
-	rec := &record{Response: response, Previous: t.call.previous}
+	rec := &record{Response: response, Previous: t.call.previous, Conversation: t.call.within}
 	for i := range t.call.input {
 		rec.Input = append(rec.Input, t.call.input[i].json)
 	}
@@ -84,6 +96,7 @@ func (a *API) put(ctx context.Context, o store.Owner, id string, rec *record) er
 // keep returns the response of a turn that ended, and keeps it where the request wants that. One that cannot be kept
 // says so: its store is false.
 func (a *API) keep(ctx context.Context, of store.Owner, t *turn, o outcome) []byte {
+	a.extend(ctx, of, t, o)
 	b := t.appendResponse(nil, o)
 	if !t.call.store {
 		return b
@@ -131,6 +144,16 @@ func parse(list []json.RawMessage) ([]item, error) {
 	return out, nil
 }
 
+func previousNotFound(id string) error {
+	return refused(http.StatusBadRequest, "previous_response_not_found", "previous_response_id",
+		"Previous response with id '%.100s' not found.", id)
+}
+
+func tooManyFollowed() error {
+	return refused(http.StatusBadRequest, "validation", "previous_response_id",
+		"`previous_response_id` must follow at most %d responses", maxChain)
+}
+
 // history returns the items of a response and of those before it.
 func (a *API) history(ctx context.Context, o store.Owner, id string) ([]item, error) {
 	var parts [][]item
@@ -139,13 +162,11 @@ func (a *API) history(ctx context.Context, o store.Owner, id string) ([]item, er
 		rec, err := a.load(ctx, o, id)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-			return nil, refused(http.StatusBadRequest, "previous_response_not_found", "previous_response_id",
-				"Previous response with id '%.100s' not found.", id)
+			return nil, previousNotFound(id)
 		case err != nil:
 			return nil, err
 		case n == maxChain:
-			return nil, refused(http.StatusBadRequest, "validation", "previous_response_id",
-				"`previous_response_id` must follow at most %d responses", maxChain)
+			return nil, tooManyFollowed()
 		}
 		status, output, err := rec.output()
 		if err != nil {
@@ -162,6 +183,13 @@ func (a *API) history(ctx context.Context, o store.Owner, id string) ([]item, er
 			return nil, err
 		}
 		parts = append(parts, items)
+		if rec.Conversation != "" {
+			before, err := a.earlier(ctx, o, rec.Conversation, id)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, before)
+		}
 		id = rec.Previous
 	}
 	var all []item
@@ -173,18 +201,35 @@ func (a *API) history(ctx context.Context, o store.Owner, id string) ([]item, er
 
 // resolve puts what a call refers to in its place.
 func (a *API) resolve(ctx context.Context, o store.Owner, c *call) (err error) {
-	if c.context, err = a.history(ctx, o, c.previous); err != nil {
+	if c.within == "" {
+		c.context, err = a.history(ctx, o, c.previous)
+	} else {
+		var conv *conversation
+		if conv, err = a.conversationOf(ctx, o, c.within); err == nil {
+			c.context, err = parse(conv.Items)
+		}
+	}
+	if err != nil {
 		return err
 	}
-	kept := map[string]map[string]json.RawMessage{} // the items of each response that is referred to, by id
-	for i := range c.input {
-		if c.input[i].kind != kindReference {
+	return a.refer(ctx, o, c.context, c.input)
+}
+
+// refer puts the items in the place of those that refer to them: items of a context, or such as are kept.
+func (a *API) refer(ctx context.Context, o store.Owner, known, list []item) (err error) {
+	kept := map[string]map[string]json.RawMessage{} // the items of each record that is referred to, by id
+	for i := range list {
+		if list[i].kind != kindReference {
 			continue
 		}
-		id := c.input[i].id
+		id := list[i].id
+		if at := slices.IndexFunc(known, func(k item) bool { return k.id == id }); at >= 0 {
+			list[i] = known[at]
+			continue
+		}
 		items, ok := kept[core(id)]
 		if !ok {
-			if items, err = a.items(ctx, o, "resp_"+core(id)); err != nil {
+			if items, err = a.items(ctx, o, id); err != nil {
 				return err
 			}
 			kept[core(id)] = items
@@ -193,7 +238,7 @@ func (a *API) resolve(ctx context.Context, o store.Owner, c *call) (err error) {
 		if !ok {
 			return refused(http.StatusNotFound, "not_found", "input",
 				"Item with id '%.100s' not found. Items are kept with "+
-					"their responses, where `store` is not false.", id)
+					"their responses, where `store` is not false, and with their conversations.", id)
 		}
 		if err := generate.TakeRoom(ctx, itemCopies*int64(len(raw))); err != nil {
 			return err
@@ -202,7 +247,7 @@ func (a *API) resolve(ctx context.Context, o store.Owner, c *call) (err error) {
 		if err != nil {
 			return err
 		}
-		c.input[i] = found[0]
+		list[i] = found[0]
 	}
 	return nil
 }
@@ -211,24 +256,34 @@ func (a *API) resolve(ctx context.Context, o store.Owner, c *call) (err error) {
 // in what the template is given.
 const itemCopies = 4
 
-// items returns the items that were kept with a response, by their ids; none if it is not there.
+// items returns the items that were kept with the response or the conversation that an item's id is of, by their ids;
+// none if it is not there.
 func (a *API) items(ctx context.Context, o store.Owner, id string) (map[string]json.RawMessage, error) {
-	rec, err := a.load(ctx, o, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	_, output, err := rec.output()
-	if err != nil {
+	var list []json.RawMessage
+	rec, err := a.load(ctx, o, responsePrefix+core(id))
+	switch {
+	case err == nil:
+		_, output, err := rec.output()
+		if err != nil {
+			return nil, err
+		}
+		list = append(rec.Input, output...)
+	case errors.Is(err, store.ErrNotFound):
+		conv, err := a.conversationOf(ctx, o, conversationPrefix+core(id))
+		if own, ok := errors.AsType[*openaierror.Refusal](err); ok && own.Status == http.StatusNotFound {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = conv.Items
+	default:
 		return nil, err
 	}
 	all := map[string]json.RawMessage{}
-	for _, raw := range append(rec.Input, output...) {
-		var one struct{ ID string }
-		if json.Unmarshal(raw, &one) == nil && all[one.ID] == nil {
-			all[one.ID] = raw
+	for _, i := range shallow(list) {
+		if all[i.id] == nil {
+			all[i.id] = i.json
 		}
 	}
 	return all, nil
@@ -242,76 +297,6 @@ func (a *API) known(r *http.Request) (string, *record, error) {
 		err = notFound(id)
 	}
 	return id, rec, err
-}
-
-// inputItems serves GET /v1/responses/ID/input_items.
-func (a *API) inputItems(w http.ResponseWriter, r *http.Request) error {
-	_, rec, err := a.known(r)
-	if err != nil {
-		return err
-	}
-	items, err := a.history(r.Context(), owner(r), rec.Previous)
-	if err != nil {
-		return err
-	}
-	own, err := parse(rec.Input)
-	if err != nil {
-		return err
-	}
-	b, err := page(append(items, own...), r)
-	if err != nil {
-		return err
-	}
-	server.WriteJSON(w, b)
-	return nil
-}
-
-// page writes the part of a list that a query asks for: limit items behind the one that after names, in an order.
-func page(items []item, r *http.Request) ([]byte, error) {
-	q := r.URL.Query()
-	limit, order := 20, q.Get("order")
-	if text := q.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > 100 {
-			return nil, &generate.Invalid{Field: "limit",
-				Msg: fmt.Sprintf("`limit` must be >= 1 and <= 100. Given: %.20s",
-					text)}
-		}
-		limit = n
-	}
-	switch order {
-	case "", "desc":
-		for i, j := 0, len(items)-1; i < j; i, j = i+1, j-1 {
-			items[i], items[j] = items[j], items[i]
-		}
-	case "asc":
-	default:
-		return nil, &generate.Invalid{Field: "order", Msg: fmt.Sprintf("`order` must be asc or desc. Given: %.20q",
-			order)}
-	}
-	if after := q.Get("after"); after != "" {
-		at := 0
-		for at < len(items) && items[at].id != after {
-			at++
-		}
-		if at == len(items) {
-			return nil, refused(http.StatusBadRequest, "validation", "after", "`after` names no item of the list")
-		}
-		items = items[at+1:]
-	}
-	more := len(items) > limit
-	items = items[:min(limit, len(items))]
-	first, last := "", ""
-	b := []byte(`{"object":"list","data":[`)
-	for i := range items {
-		b = append(wire.Comma(b, i), items[i].json...)
-		if last = items[i].id; i == 0 {
-			first = last
-		}
-	}
-	b = wire.AppendString(append(b, `],"first_id":`...), first)
-	b = wire.AppendString(append(b, `,"last_id":`...), last)
-	return append(strconv.AppendBool(append(b, `,"has_more":`...), more), '}'), nil
 }
 
 // pack returns events as a record has them, and the bytes of the longest line.

@@ -90,6 +90,11 @@ func (t *turn) appendResponse(b []byte, o outcome) []byte {
 	} else {
 		b = append(b, "null"...)
 	}
+	if c.within != "" {
+		b = append(wire.AppendString(append(b, `,"conversation":{"id":`...), c.within), '}')
+	} else if c.conversed {
+		b = append(b, `,"conversation":null`...)
+	}
 	count("max_output_tokens", s.most)
 	count("max_tool_calls", s.calls)
 	text("model", dispatch.Shown(c.named, c.model))

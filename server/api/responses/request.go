@@ -31,7 +31,10 @@ type call struct {
 	// input are the items of the request, context those before them.
 	input, context []item
 	previous       string // the response that this one follows; "" for none
-	instructions   *string
+	// within is the conversation that the response belongs to, conversed that the request has one: it may be lost.
+	within       string
+	conversed    bool
+	instructions *string
 
 	stream, background, store bool
 	truncate                  bool // drop the oldest items that do not fit
@@ -103,11 +106,15 @@ func (b *body) finish(generates bool) (*call, error) {
 	b.settings.Customs = b.tools.Customs()
 	b.store = b.storing == nil || *b.storing
 	b.truncate = b.truncation == "auto"
+	b.conversed = b.within != ""
 	switch {
+	case b.conversed && b.previous != "":
+		return nil, &generate.Invalid{Field: "conversation",
+			Msg: "`conversation` and `previous_response_id` exclude each other"}
 	case b.background && !b.store:
 		return nil, &generate.Invalid{Field: "background",
 			Msg: "`background` needs `store`: a response is asked for by its id"}
-	case generates && len(b.input) == 0 && b.previous == "" && b.instructions == nil:
+	case generates && len(b.input) == 0 && b.previous == "" && !b.conversed && b.instructions == nil:
 		return nil, &generate.Invalid{Field: "input", Msg: "`input` must have at least one item"}
 	}
 	return &b.call, nil
@@ -122,6 +129,7 @@ func (b *body) fields() []wire.Field {
 		{Name: "input", Read: b.readInput},
 		{Name: "instructions", Read: wire.Optional(&b.instructions, (*wire.Reader).String)},
 		{Name: "previous_response_id", Read: fields.Text(&b.previous)},
+		{Name: "conversation", Read: readConversation(&b.within)},
 		{Name: "store", Read: wire.Optional(&b.storing, (*wire.Reader).Bool)},
 		{Name: "stream", Read: fields.Flag(&b.stream)},
 		{Name: "background", Read: fields.Flag(&b.background)},
@@ -143,7 +151,7 @@ func (b *body) fields() []wire.Field {
 		{Name: "stream_options", Read: streamOptions},
 		{Name: "continue_final_message", Read: wire.Optional(&b.conversation.Continue, (*wire.Reader).Bool)},
 	}...)
-	for _, name := range []string{"conversation", "prompt", "moderation", "context_management", "background_options",
+	for _, name := range []string{"prompt", "moderation", "context_management", "background_options",
 		"access_programs"} {
 		list = append(list, wire.Field{Name: name, Read: fields.Unset(name)})
 	}

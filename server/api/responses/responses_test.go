@@ -120,7 +120,6 @@ func TestSettings(t *testing.T) {
 func TestRefused(t *testing.T) {
 	s, _ := newServer(&generatetest.Engine{}, &generatetest.Chat{})
 	for fields, want := range map[string]string{
-		`,"conversation":"conv_1"`:                                            "`conversation` is not supported",
 		`,"prompt":{"id":"p"}`:                                                "`prompt` is not supported",
 		`,"tools":[{"type":"mcp","server_label":"x"}]`:                        "tools of type `mcp` are not supported",
 		`,"tools":[{"type":"local_shell"}]`:                                   "tools of type `local_shell` are not supported",

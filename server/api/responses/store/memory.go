@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"container/list"
 	"context"
 	"fmt"
@@ -62,6 +63,25 @@ func (m *Memory) Close() error { return nil }
 
 // Put implements Store.
 func (m *Memory) Put(_ context.Context, o Owner, id string, record []byte) error {
+	return m.put(o, id, record, func() error { return nil })
+}
+
+// Replace implements Store.
+func (m *Memory) Replace(_ context.Context, o Owner, id string, old, record []byte) error {
+	return m.put(o, id, record, func() error {
+		at := m.find(o, id)
+		switch {
+		case at == nil:
+			return ErrNotFound
+		case !bytes.Equal(at.Value.(*entry).record, old):
+			return ErrChanged
+		}
+		return nil
+	})
+}
+
+// put is Put where may, which is called with the lock held, allows it.
+func (m *Memory) put(o Owner, id string, record []byte, may func() error) error {
 	e := &entry{id: id, record: slices.Clone(record), until: time.Now().Add(m.limits.TTL)}
 	most := min(int64(m.limits.MaxRecord), m.limits.MaxOwnerBytes-entryCost, m.limits.MaxBytes-entryCost)
 	if int64(len(record)) > most {
@@ -71,6 +91,9 @@ func (m *Memory) Put(_ context.Context, o Owner, id string, record []byte) error
 	defer m.mu.Unlock()
 	if m.deleted[named{o, id}] {
 		return ErrDeleted
+	}
+	if err := may(); err != nil {
+		return err
 	}
 	of := m.owners[o]
 	if of == nil {

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -17,9 +19,16 @@ import (
 var (
 	// putScript keeps ARGV[4] under KEYS[4] for the id ARGV[1], until the time ARGV[2] in ms and for ARGV[3] ms. What
 	// has expired by ARGV[5] is forgotten, and the oldest records beyond ARGV[6] of them and ARGV[7] bytes; ARGV[8]
-	// begins the keys of records. It returns whether it was kept: not where it was deleted.
+	// begins the keys of records. ARGV[9], unless it is empty, is the SHA-1 of what it is to replace. It returns 1
+	// where it was kept, 0 where it was deleted, 2 where there is nothing to replace, and 3 where that is something
+	// else.
 	putScript = redis.NewScript(`
 if redis.call('EXISTS', KEYS[4]) == 1 and redis.call('STRLEN', KEYS[4]) == 0 then return 0 end
+if ARGV[9] ~= '' then
+  local kept = redis.call('GET', KEYS[4])
+  if not kept then return 2 end
+  if redis.sha1hex(kept) ~= ARGV[9] then return 3 end
+end
 local function forget(id)
   redis.call('DECRBY', KEYS[3], redis.call('HGET', KEYS[2], id) or 0)
   redis.call('HDEL', KEYS[2], id)
@@ -92,6 +101,17 @@ func keys(o Owner, id string) []string {
 
 // Put implements Store.
 func (s *Redis) Put(ctx context.Context, o Owner, id string, record []byte) error {
+	return s.put(ctx, o, id, record, "")
+}
+
+// Replace implements Store.
+func (s *Redis) Replace(ctx context.Context, o Owner, id string, old, record []byte) error {
+	sum := sha1.Sum(old) // to tell records apart that one client wrote: nothing hangs on its strength
+	return s.put(ctx, o, id, record, hex.EncodeToString(sum[:]))
+}
+
+// put is Put in the place of a record with the SHA-1 old, "" for any or none.
+func (s *Redis) put(ctx context.Context, o Owner, id string, record []byte, old string) error {
 	if most := min(int64(s.limits.MaxRecord), s.limits.MaxOwnerBytes); int64(len(record)) > most {
 		return fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, len(record), most)
 	}
@@ -100,12 +120,17 @@ func (s *Redis) Put(ctx context.Context, o Owner, id string, record []byte) erro
 	now := time.Now()
 	kept, err := putScript.Run(ctx, s.client, keys(o, id), id, now.Add(s.limits.TTL).UnixMilli(),
 		s.limits.TTL.Milliseconds(), record, now.UnixMilli(), s.limits.MaxOwnerRecords, s.limits.MaxOwnerBytes,
-		prefix(o)).Int()
-	switch {
-	case err != nil:
+		prefix(o), old).Int()
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	case kept == 0:
+	}
+	switch kept {
+	case 0:
 		return ErrDeleted
+	case 2:
+		return ErrNotFound
+	case 3:
+		return ErrChanged
 	}
 	return nil
 }

@@ -19,6 +19,8 @@ var (
 	ErrUnavailable = errors.New("the store of responses does not answer")
 	// ErrDeleted: what was kept under the id was deleted a moment ago.
 	ErrDeleted = errors.New("the response was deleted")
+	// ErrChanged: what is kept under the id is not what was to be replaced.
+	ErrChanged = errors.New("the record was changed meanwhile")
 	// ErrTooLarge: the record is larger than the store takes.
 	ErrTooLarge = errors.New("the response is too large to be kept")
 )
@@ -55,6 +57,9 @@ type Store interface {
 	// Put keeps a copy of record, which has bytes, under id, in the place of what was kept there. It fails with
 	// ErrDeleted where that was deleted in the last minutes: whoever still works on it does not bring it back.
 	Put(ctx context.Context, o Owner, id string, record []byte) error
+	// Replace is Put where old is kept under id, and otherwise fails with ErrChanged, or with ErrNotFound where nothing
+	// is.
+	Replace(ctx context.Context, o Owner, id string, old, record []byte) error
 	// Get returns what is kept under id, which must not be changed, or ErrNotFound.
 	Get(ctx context.Context, o Owner, id string) ([]byte, error)
 	// Delete forgets it, or fails with ErrNotFound.

@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -275,4 +277,64 @@ func TestAway(t *testing.T) {
 	if err := <-lost; !errors.Is(err, ErrUnavailable) {
 		t.Errorf("probe: %v", err)
 	}
+}
+
+// TestReplace: a record is replaced where it is what the caller has read.
+func TestReplace(t *testing.T) {
+	each(t, small, func(t *testing.T, s Store) {
+		ctx, o := t.Context(), OwnerOf("a")
+		if err := s.Replace(ctx, o, "x", []byte("1"), []byte("2")); !errors.Is(err, ErrNotFound) {
+			t.Errorf("nothing is there: %v", err)
+		}
+		if err := s.Put(ctx, o, "x", []byte("1")); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Replace(ctx, OwnerOf("b"), "x", []byte("1"), []byte("2")); !errors.Is(err, ErrNotFound) {
+			t.Errorf("another's: %v", err)
+		}
+		if err := s.Replace(ctx, o, "x", []byte("0"), []byte("2")); !errors.Is(err, ErrChanged) {
+			t.Errorf("it is another: %v", err)
+		}
+		if err := s.Replace(ctx, o, "x", []byte("1"), make([]byte, 1001)); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("too large: %v", err)
+		}
+		if err := s.Replace(ctx, o, "x", []byte("1"), []byte("2")); err != nil {
+			t.Error(err)
+		}
+		if got, err := s.Get(ctx, o, "x"); err != nil || string(got) != "2" {
+			t.Errorf("kept is %q, %v", got, err)
+		}
+		// Of many who add to it none is lost.
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for {
+					old, err := s.Get(ctx, o, "x")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					err = s.Replace(ctx, o, "x", old, append(slices.Clone(old), '+'))
+					if err == nil {
+						return
+					}
+					if !errors.Is(err, ErrChanged) {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		if got, err := s.Get(ctx, o, "x"); err != nil || string(got) != "2++++++++" {
+			t.Errorf("kept is %q, %v", got, err)
+		}
+		if err := s.Delete(ctx, o, "x"); err != nil {
+			t.Error(err)
+		}
+		if err := s.Replace(ctx, o, "x", []byte("2"), []byte("3")); !errors.Is(err, ErrNotFound) &&
+			!errors.Is(err, ErrDeleted) {
+			t.Errorf("deleted: %v", err)
+		}
+	})
 }
