@@ -13,6 +13,7 @@ var contextFields = map[string]string{
 	"plugins/constraint.go Constraint":                    "the state of one sequence of a request, whose steps have no context",
 	"plugins/parser.go Parser":                            "the state of one sequence of a request",
 	"plugins/turns.go guestTurn":                          "the turn of one call, which the sandbox takes without a context",
+	"server/generate/contexts.go Contexts":                "of one program, whose calls of the host have no context",
 	"plugins/set.go Set":                                  "the context of the set itself, which loads modules until it is closed",
 	"plugins/grammar/machine.go work":                     "of one call, asked now and then in its innermost loops",
 	"server/events.go Events":                             "of one stream, until when its reader waits",

@@ -154,6 +154,9 @@ func (v *version) usageHint() string {
 	if slices.ContainsFunc(v.kinds, guest.Converses) {
 		return "works on conversations: only chat requests can name it"
 	}
+	if v.serves(abi.KindProgram) {
+		return "is a program: a request names it, and no run of another"
+	}
 	return "compiles grammars: a request names it beside its grammar"
 }
 

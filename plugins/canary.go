@@ -38,6 +38,8 @@ func canary(ctx context.Context, g *guest.Guest, kinds []string) (refuses string
 			err = canaryTools(ctx, g)
 		case abi.KindGrammar:
 			err = canaryGrammar(ctx, g)
+		case abi.KindProgram:
+			err = canaryProgram(ctx, g)
 		}
 		if err != nil && !errors.As(err, &no) {
 			return "", err

@@ -19,6 +19,7 @@ import (
 	"tgi/plugins/grammar/ir"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
+	"tgi/plugins/program"
 	"tgi/sdk/abi"
 )
 
@@ -88,6 +89,7 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 	g, err := guest.Load(ctx, s.engine, guest.Config{
 		Name: w.name, Wasm: wasm, Config: []byte(w.settings.config), Model: s.o.Model, Limits: w.settings.limits,
 		Vocabulary:   s.o.Vocabulary,
+		Program:      program.Functions(),
 		MaxInstances: s.o.MaxInstances, Log: s.guestLogger(w.name), Like: like,
 		Governor: s.o.Governor, Trusted: strings.HasPrefix(w.source, Builtin), OnPause: s.pauseLogger(w.name),
 	})

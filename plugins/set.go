@@ -76,6 +76,7 @@ type Options struct {
 	MaxInstances int       // sequences of one plugin at a time; 0 means the sandbox's default
 	Governor     *Governor // gives plugins their share of the processors; nil lets them run as they like
 	Turns        *Turns    // by which calls share the processors; sets on the same have one. nil makes one
+	Programs     *Turns    // the same for programs, of NewProgramTurns
 	Memory       *Memory   // what all sets that have it share; nil has no bound
 	// GrammarMemory bounds what is remembered of grammars and their masks, in bytes, within Memory; 0 means 128 MiB.
 	GrammarMemory int64
@@ -113,6 +114,7 @@ type Set struct {
 
 	vocab      func() *grammar.Vocab // makes it once
 	turns      *Turns
+	programs   *Turns // of programs
 	grammars   grammarCache
 	background sync.WaitGroup
 	releasing  sync.WaitGroup // sequences and texts that the engine let go
@@ -179,6 +181,9 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 	if o.Turns == nil {
 		o.Turns = NewTurns()
 	}
+	if o.Programs == nil {
+		o.Programs = NewProgramTurns()
+	}
 	s := &Set{o: o, log: o.Log, change: make(chan struct{}, 1), reloads: make(chan struct{}, 1),
 		names: map[string]*entry{}}
 	if s.log == nil {
@@ -193,7 +198,7 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 		return nil, err
 	}
 	s.life, s.close = context.WithCancelCause(context.Background())
-	s.turns = o.Turns
+	s.turns, s.programs = o.Turns, o.Programs
 	masks := s.grammars.open(s.turns, o.Memory, o.GrammarMemory)
 	s.vocab = sync.OnceValue(func() *grammar.Vocab { return grammar.NewVocab(o.Vocabulary, masks) })
 	_, err = s.Reload(ctx, o.Specs)

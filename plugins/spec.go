@@ -183,7 +183,7 @@ func (s *Set) checkSpec(w desired) (errs []error) {
 func (s settings) check() (errs []error) {
 	if s.kind != "" && abi.Exports(s.kind) == nil {
 		errs = append(errs, fmt.Errorf("kind %q is none of %q", s.kind, []string{abi.KindLogits, abi.KindSampler,
-			abi.KindTemplate, abi.KindTools, abi.KindGrammar, abi.KindGuard}))
+			abi.KindTemplate, abi.KindTools, abi.KindGrammar, abi.KindGuard, abi.KindProgram}))
 	} else if s.kind != "" {
 		if err := s.checkKinds([]string{s.kind}); err != nil {
 			errs = append(errs, err)
@@ -221,6 +221,10 @@ func (s settings) checkKinds(kinds []string) error {
 			abi.KindGuard)
 	case slices.ContainsFunc(kinds, guest.Steps):
 		return nil
+	case slices.Contains(kinds, abi.KindProgram) && s.onError == OnErrorSkip:
+		return fmt.Errorf("on_error is %q, but no request can go on without its program", OnErrorSkip)
+	case slices.Contains(kinds, abi.KindProgram) && s.apply == ApplyAlways:
+		return fmt.Errorf("apply is %q, but a plugin of kind %q is named by a request", ApplyAlways, kinds)
 	case !slices.ContainsFunc(kinds, guest.Converses) && s.onError == OnErrorSkip:
 		return fmt.Errorf("on_error is %q, but no request can go on without its grammar", OnErrorSkip)
 	case !slices.ContainsFunc(kinds, guest.Converses) && s.apply == ApplyAlways:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -117,17 +118,33 @@ type watched struct {
 	model string
 }
 
+// OpenSession implements generate.Sessions.
+func (w watched) OpenSession(r engine.SessionRequest) (*engine.Session, error) {
+	s, ok := w.Engine.(generate.Sessions)
+	if !ok {
+		return nil, fmt.Errorf("%w: this engine has no contexts", llm.ErrInvalid)
+	}
+	return s.OpenSession(r)
+}
+
+// Watch implements generate.Sessions.
+func (w watched) Watch(ctx context.Context, r engine.Request, s generate.Stream) generate.Stream {
+	o := operationOf(ctx)
+	if o == nil {
+		return s
+	}
+	c := w.call(ctx, r)
+	o.add(c.operation, c)
+	return &watchedStream{s, c}
+}
+
 // Submit implements generate.Engine.
 func (w watched) Submit(ctx context.Context, r engine.Request) (generate.Stream, error) {
 	o := operationOf(ctx)
 	if o == nil {
 		return w.Engine.Submit(ctx, r)
 	}
-	c := &modelCall{model: w.model, operation: TextCompletion, generates: true, params: r.Params,
-		submitted: time.Now(), sequences: max(r.N, 1), input: len(r.Prompt), draft: generate.DraftOf(ctx)}
-	if c.draft != nil && c.draft.Conversation != nil {
-		c.operation = Chat
-	}
+	c := w.call(ctx, r)
 	s, err := w.Engine.Submit(ctx, r)
 	c.err = err
 	o.add(c.operation, c)
@@ -135,6 +152,16 @@ func (w watched) Submit(ctx context.Context, r engine.Request) (generate.Stream,
 		return nil, err
 	}
 	return &watchedStream{s, c}, nil
+}
+
+// call returns the call that a request makes.
+func (w watched) call(ctx context.Context, r engine.Request) *modelCall {
+	c := &modelCall{model: w.model, operation: TextCompletion, generates: true, params: r.Params,
+		submitted: time.Now(), sequences: max(r.N, 1), input: len(r.Prompt), draft: generate.DraftOf(ctx)}
+	if c.draft != nil && c.draft.Conversation != nil {
+		c.operation = Chat
+	}
+	return c
 }
 
 type watchedStream struct {

@@ -191,6 +191,9 @@ func (c *Context) Start(r SpanRequest) (sp *Span, err error) {
 	if err := e.settings.Check(len(c.tokens), r.Params.MaxNewTokens, 1); err != nil {
 		return nil, err
 	}
+	if len(r.Plugins.Guards) > 0 {
+		return nil, fmt.Errorf("%w: guards decide what goes to a client, and a program's contexts do not", llm.ErrInvalid)
+	}
 	if q.chain, err = sample.New(r.Params, e.shape.Vocab, e.ends, r.Plugins); err != nil {
 		return nil, err
 	}

@@ -230,6 +230,8 @@ func Exports(kind string) []Func {
 		return Grammar
 	case KindGuard:
 		return Guard
+	case KindProgram:
+		return Program
 	}
 	return nil
 }

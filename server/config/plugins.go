@@ -117,6 +117,7 @@ const (
 	KindTools    = "tools"
 	KindGrammar  = "grammar"
 	KindGuard    = "guard"
+	KindProgram  = "program"
 )
 
 // Names of the plugins that [model] template and tools stand for where they
@@ -296,7 +297,7 @@ func (c *Config) validatePlugins(v *verdict) {
 		}
 		v.check(!slices.Contains([]string{TemplatePlugin, ToolsPlugin, Auto, None}, p.Name),
 			"%sname must not be %s: that is what [model] stands for", at, p.Name)
-		kinds := []string{KindLogits, KindSampler, KindTemplate, KindTools, KindGrammar, KindGuard}
+		kinds := []string{KindLogits, KindSampler, KindTemplate, KindTools, KindGrammar, KindGuard, KindProgram}
 		v.check(p.Kind == "" || slices.Contains(kinds, p.Kind), "%skind must be one of %s, given %q", at,
 			strings.Join(kinds, ", "), trim(p.Kind))
 		v.check(len(p.Keys) == 0 || p.Apply == ApplyAlways, "%skeys goes with apply = %q, given %q", at, ApplyAlways,

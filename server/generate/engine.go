@@ -41,6 +41,9 @@ func On(e *engine.Engine) Engine { return adapter{e} }
 
 type adapter struct{ *engine.Engine }
 
+// Watch implements Sessions.
+func (adapter) Watch(_ context.Context, _ engine.Request, s Stream) Stream { return s }
+
 func (a adapter) Submit(ctx context.Context, r engine.Request) (Stream, error) {
 	s, err := a.Engine.Submit(ctx, r)
 	if err != nil {

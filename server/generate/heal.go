@@ -50,7 +50,7 @@ func (s *Service) heal(d *Draft, r *Request) error {
 				"prompt or beams")
 		}
 		return nil
-	case d.Conversation != nil || d.Tokens != nil || r.ImageTokens > 0:
+	case d.Conversation != nil || d.Tokens != nil || r.ImageTokens > 0 || r.contexts > 0:
 		return nil // they end where they are meant to
 	}
 	if text := s.healing.last(r.Prompt); text != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"tgi/runtime/llm"
@@ -66,6 +67,10 @@ type Run struct {
 	sequence func(int) sample.Plugins
 	parsers  []Parser
 	dropped  []Dropped
+
+	programs     *programs // that generate the texts; otherwise nil
+	skipMu       sync.Mutex
+	programSkips []Skip // what their runs went on without
 
 	adapter        Adapter
 	releaseAdapter func()
@@ -142,6 +147,7 @@ func (r *Run) Close() {
 	if !r.over() {
 		r.drain()
 	}
+	r.waitPrograms()
 	r.code.Close()
 	r.releaseAdapter()
 	r.give()

@@ -81,7 +81,7 @@ func (s *Service) Start(ctx context.Context, d Draft) (*Run, error) {
 
 func (s *Service) start(ctx context.Context, d *Draft) (*Run, error) {
 	began := time.Now()
-	n, err := s.limits.size(d)
+	n, err := s.sized(d)
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +151,10 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 	s.observe.Checked(run.Request)
 	r := &run.Request
 	ctx = context.WithValue(ctx, draftKey{}, d)
+	if bound, ok := run.code.(BoundProgram); ok && n.contexts > 0 {
+		run.submitted = time.Now()
+		return s.startPrograms(ctx, run, d, bound, embeddings)
+	}
 	run.stream, err = s.engine.Submit(ctx, engine.Request{Prompt: r.Prompt, Params: r.Params, N: r.begun(),
 		Plugins: run.sequence, Cancel: run.cancel, Client: run.client, Adapter: run.adapter.ID, Salt: run.adapter.Salt,
 		Embeddings: embeddings, Prediction: r.prediction, Twins: r.twins, Mix: r.mix})

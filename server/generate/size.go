@@ -20,6 +20,8 @@ type size struct {
 	beams int
 	// prompts is how many each sequence is computed behind.
 	prompts int
+	// contexts is how many contexts of each sequence's program run at once; 0 where there is no program.
+	contexts int
 }
 
 // begun is how many sequences the engine begins with: it forks the one of a search.
@@ -32,7 +34,7 @@ func (s size) begun() int {
 
 // rows is how many sequences the engine computes at a time, which is how many permits
 // the request takes.
-func (s size) rows() int { return max(s.sequences, s.beams) * s.prompts }
+func (s size) rows() int { return max(s.sequences*max(s.contexts, 1), s.beams) * s.prompts }
 
 // size checks how much d asks for against what its route can answer.
 func (l Limits) size(d *Draft) (size, error) {
@@ -121,7 +123,7 @@ func (l Limits) checkCounts(d *Draft) error {
 // Together returns how many texts with the settings of d one request may generate at the same time, at least one. Each
 // takes as many places as it has sequences.
 func (s *Service) Together(d *Draft) int {
-	n, err := s.limits.size(d)
+	n, err := s.sized(d)
 	if err != nil {
 		return 1 // it is refused anyway
 	}

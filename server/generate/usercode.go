@@ -56,7 +56,7 @@ type Wanted struct {
 	// Prompt is what the model reads, MaxNew the most tokens that a sequence may get.
 	Prompt []llm.Token
 	MaxNew int
-	// N sequences begin; the seed of sequence i is llm.SeedFor(Seed, i).
+	// N sequences begin, 0 where a program does later; the seed of sequence i is llm.SeedFor(Seed, i).
 	N    int
 	Seed uint64
 	// Grammar of each text; nil for none.
@@ -133,6 +133,9 @@ func (s *Service) bind(ctx context.Context, d *Draft, now time.Time) (BoundCode,
 func (r *Run) begin(ctx context.Context, d *Draft) error {
 	q, c := &r.Request, r.conversation
 	w := Wanted{Prompt: q.Prompt, MaxNew: q.Params.MaxNewTokens, N: q.begun(), Seed: q.Params.Seed}
+	if q.contexts > 0 {
+		w.N = 0 // runs begin theirs
+	}
 	if c != nil {
 		w.Parsers = q.Sequences
 	}
@@ -145,6 +148,11 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 				Reason: "grammar is not supported"})
 		}
 		w.HoldCalls = (c.heldBy() != "" || c.Answer != nil) && r.service.grammars
+		if w.HoldCalls && q.contexts > 0 {
+			w.HoldCalls = false
+			r.dropped = append(r.dropped, Dropped{Pointer: "#/tools", Keyword: c.heldBy(),
+				Reason: "a program writes the reply"})
+		}
 	}
 	begun, err := r.code.Begin(ctx, &w)
 	if err != nil {
@@ -168,7 +176,11 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 }
 
 // Skipped returns the plugins that failed and were passed over up to now.
-func (r *Run) Skipped() []Skip { return r.code.Skipped() }
+func (r *Run) Skipped() []Skip {
+	r.skipMu.Lock()
+	defer r.skipMu.Unlock()
+	return append(r.code.Skipped(), r.programSkips...)
+}
 
 // Dropped returns what the grammar of the request, or of its tools, is not held
 // to.

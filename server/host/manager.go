@@ -40,8 +40,10 @@ type manager struct {
 	// governor gives the plugins of all models their shares of the processors.
 	governor *plugins.Governor
 	// turns shares the processors among the calls of plugins for requests to all models.
-	turns  *plugins.Turns
-	opened time.Time
+	turns *plugins.Turns
+	// programs does so among programs.
+	programs *plugins.Turns
+	opened   time.Time
 	// single says that the settings name one model: the log need not say which.
 	single bool
 	// systemMemory returns the bytes of memory that are to be had; atStart is what it said then.
@@ -89,7 +91,7 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 		counters: map[string]server.Plugin{}, titles: map[library.ID]string{}, pullSources: map[library.ID]string{},
 		preloading: map[library.ID]bool{},
 	}
-	fl.turns = plugins.NewTurns()
+	fl.turns, fl.programs = plugins.NewTurns(), plugins.NewProgramTurns()
 	fl.governor = plugins.NewGovernor(func() bool { return fl.demand.Rows() > 0 })
 	if fl.reload == nil {
 		fl.reload = func(running config.Config) (config.Config, []string, error) { return running, nil, nil }

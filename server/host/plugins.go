@@ -71,6 +71,7 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 		MaxInstances: 2 * cfg.Limits.MaxConcurrentRequests, // one for each sequence, and those that check parameters
 		Governor:     f.governor,
 		Turns:        f.turns,
+		Programs:     f.programs,
 		Memory:       f.memory, GrammarMemory: grammarMemory(cfg.Plugins, f.memory.Stats().Limit),
 		Breaker: plugins.Breaker{Faults: cfg.Plugins.BreakerFaults, Pause: time.Duration(cfg.Plugins.BreakerPause)},
 		Compile: plugins.CompileLimits{

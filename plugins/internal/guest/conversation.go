@@ -25,6 +25,11 @@ func (g *Guest) OpenShared(seed uint64, cancel <-chan struct{}, turn sandbox.Tur
 	return g.open(sandbox.Lease{Cancel: cancel, Seed: seed, Patient: true, Turn: turn})
 }
 
+// OpenProgram is OpenShared for a program, whose host functions find host.
+func (g *Guest) OpenProgram(seed uint64, cancel <-chan struct{}, turn sandbox.Turn, host any) (*Session, error) {
+	return g.open(sandbox.Lease{Cancel: cancel, Seed: seed, Patient: true, Turn: turn, Host: host})
+}
+
 func (g *Guest) open(l sandbox.Lease) (*Session, error) {
 	in, err := g.pool.Take(l)
 	if err != nil {

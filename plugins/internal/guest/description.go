@@ -22,6 +22,7 @@ type Description struct {
 	Row                bool     // needs the row
 	Candidates         int      // of a sampler: the most it wants, at most the vocabulary; 0 for others
 	Languages          []string // that a grammar's sources may be in
+	Contexts           int      // of a program: the most that run at once; 0 for others
 	Params             json.RawMessage
 	Config             bool // it reads its configuration
 	Guard              Guard
@@ -61,6 +62,7 @@ func parse(text []byte, vocab int) (Description, error) {
 		Kinds, Modes, Needs []string
 		Languages           []string
 		Candidates          int
+		Contexts            int
 		Params              json.RawMessage
 		Config              bool
 		Guard               Guard
@@ -128,6 +130,14 @@ func parse(text []byte, vocab int) (Description, error) {
 	}
 	d.checkGuard(fault)
 	d.checkState(fault)
+	if d.Serves(abi.KindProgram) {
+		if d.Contexts = j.Contexts; d.Contexts == 0 {
+			d.Contexts = abi.DefaultContexts
+		}
+		if d.Contexts < 1 || d.Contexts > abi.MaxContexts {
+			fault("contexts %d is not from 1 to %d", d.Contexts, abi.MaxContexts)
+		}
+	}
 	d.View = min(d.View, vocab)
 	if d.Candidates = j.Candidates; d.Candidates == 0 {
 		d.Candidates = abi.DefaultCandidates

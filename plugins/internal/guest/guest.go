@@ -50,6 +50,8 @@ type Config struct {
 	// Log gets the guest's lines, rate limited. level is abi.LevelDebug to abi.LevelError; what the guest writes to its
 	// descriptors 1 and 2 comes as LevelInfo and LevelWarn. Called from any goroutine; it must not block. nil drops.
 	Log func(level int, text string)
+	// Program are the imports of guests of kind program; others are not offered them.
+	Program []sandbox.HostFunc
 	// Like, where not nil, is a guest of the same name, vocabulary and log whose compiled code serves again if the
 	// module and the memory are the same too. It must not have been closed.
 	Like *Guest
@@ -99,7 +101,7 @@ func Load(ctx context.Context, e *sandbox.Engine, c Config) (*Guest, error) {
 		g.code = &code{}
 		g.code.users.Store(1)
 		g.module, err = e.Compile(ctx, c.Wasm, sandbox.ModuleConfig{
-			Name: c.Name, Host: Imports(c.Vocabulary), Check: checkExports, Start: limits.Load(), Trusted: c.Trusted,
+			Name: c.Name, Host: hostOf(c), Check: checkExports, Start: limits.Load(), Trusted: c.Trusted,
 			Limits: sandbox.Limits{MemoryPages: int(limits.Memory / pageBytes)}, Log: lines(c.Log),
 		})
 		if err != nil {

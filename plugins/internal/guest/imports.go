@@ -3,6 +3,7 @@ package guest
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"tgi/plugins/internal/sandbox"
@@ -48,6 +49,15 @@ func Imports(v Vocabulary) []sandbox.HostFunc {
 			Func: answers[f.Name]})
 	}
 	return out
+}
+
+// hostOf returns what a plugin may import.
+func hostOf(c Config) []sandbox.HostFunc {
+	list := Imports(c.Vocabulary)
+	if slices.Contains(Kinds(c.Wasm), abi.KindProgram) {
+		list = append(list, c.Program...)
+	}
+	return list
 }
 
 func exists(v Vocabulary, id uint32) bool { return uint64(id) < uint64(v.Size()) && v.Bytes(id) != nil }

@@ -21,8 +21,8 @@ type Limits struct {
 	// 2,000,000 (0.4 ms); see [Burst].
 	FuelPerStep int64
 	// FuelPerRequest: for validate, for each begin, for render, for compile and for finish; default 50,000,000 (10 ms),
-	// for kind tools 500,000,000 (0.1 s), for kinds template and grammar 5,000,000,000 (1 s). Room for what is handed
-	// over is paid from it too.
+	// for kind tools 500,000,000 (0.1 s), for kinds template, grammar and program 5,000,000,000 (1 s). Room for what is
+	// handed over is paid from it too. A program has FuelPerStep more for each token that its contexts generated.
 	FuelPerRequest int64
 	// FuelLoad: for all from instantiation to init; default 10,000,000,000 (2 s): a walk over a large vocabulary.
 	FuelLoad int64
@@ -81,6 +81,7 @@ var requestFuel = map[string]int64{
 	abi.KindTools:   500_000_000,
 	abi.KindGrammar: 5_000_000_000,
 	abi.KindGuard:   50_000_000,
+	abi.KindProgram: 5_000_000_000,
 }
 
 // WithDefaults gives l with its zero fields set, for a module that serves kinds. The error names a field that is out of
@@ -89,7 +90,7 @@ func (l Limits) WithDefaults(kinds []string) (Limits, error) {
 	memory, request := int64(64<<20), requestFuel[abi.KindLogits]
 	for _, k := range kinds {
 		request = max(request, requestFuel[k])
-		if !Steps(k) {
+		if !Steps(k) && k != abi.KindProgram {
 			memory = 256 << 20
 		}
 	}

@@ -173,7 +173,7 @@ func (l *loader) allocate(config int) error {
 	if l.d.Serves(abi.KindGuard) {
 		text, ends = TextRoom, abi.MaxHold*4
 	}
-	if l.d.worksOnChats() || l.d.Serves(abi.KindGrammar) {
+	if l.d.worksOnChats() || l.d.Serves(abi.KindGrammar) || l.d.Serves(abi.KindProgram) {
 		request = requestRoom
 	}
 	if l.d.Steps() {

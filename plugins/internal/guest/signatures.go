@@ -12,7 +12,7 @@ import (
 
 // kinds are those of this version.
 var kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar,
-	abi.KindGuard}
+	abi.KindGuard, abi.KindProgram}
 
 // checkExports finds all errors of a module's exports that are visible without running it: a kind of
 // which one export is there must be there as a whole, and nothing else may begin with tgi_.

@@ -172,7 +172,7 @@ func (in *Instance) Run(f *Func, stack []uint64, b Budget) (Use, error) {
 	}
 	in.account.charge(now, took)
 	in.addRunTime(took)
-	use := Use{Fuel: b.Fuel - m.left - rest, Ran: m.ran, Paused: m.paused, Slices: m.slices}
+	use := Use{Fuel: m.budget.Fuel - m.left - rest, Ran: m.ran, Paused: m.paused, Slices: m.slices}
 	if err != nil {
 		return use, in.fault(f.name, b.Fuel, use.Fuel, err)
 	}

@@ -10,7 +10,8 @@ use crate::step::{mode, Answer, Candidate, Step};
 use crate::guard::{Held, Verdict};
 use crate::template::Output;
 use crate::tools::{Events, Finish, FINISH_CUT, PIECE_SPECIAL};
-use crate::{grammar, host, template, tools, Grammar, Guard, Logits, Result, Sampler, Steps, Template, Tools};
+use crate::{grammar, host, program, template, tools};
+use crate::{Grammar, Guard, Logits, Program, Result, Sampler, Steps, Template, Tools};
 
 /// Room that init leaves before the snapshot, in bytes.
 const RESERVE: usize = 1 << 20;
@@ -464,4 +465,13 @@ pub unsafe fn steps_key<S: Steps>(plugin: *mut Option<S>) -> u64 {
         Some(s) => s.key(),
         None => 0,
     }
+}
+
+/// # Safety
+/// As for `logits_begin`.
+pub unsafe fn program_run<P: Program>(plugin: *mut Option<P>, request: u32, len: u32) -> u64 {
+    failure(match &mut *plugin {
+        Some(p) => program::Request::parse(slice(request, len)).and_then(|r| p.run(&r)),
+        None => Err(String::from("run before init")),
+    })
 }

@@ -2,7 +2,7 @@
 //! before and after it in a conversation.
 //!
 //! A plugin is a `cdylib` that implements one or several of [`Logits`],
-//! [`Sampler`], [`Guard`], [`Template`], [`Tools`] and one of [`Grammar`] and [`Steps`], and
+//! [`Sampler`], [`Guard`], [`Template`], [`Tools`], [`Program`] and one of [`Grammar`] and [`Steps`], and
 //! names them in [`plugin!`]:
 //!
 //! ```ignore
@@ -38,6 +38,7 @@ pub mod guard;
 pub mod host;
 pub mod json;
 pub mod math;
+pub mod program;
 mod step;
 pub mod template;
 pub mod tools;
@@ -57,6 +58,7 @@ use alloc::string::String;
 
 pub use grammar::{Grammar, Steps};
 pub use guard::Guard;
+pub use program::Program;
 pub use step::{flag, mode, Answer, Candidate, Entry, Step, MAX_FORCED};
 pub use template::Template;
 pub use tools::Tools;
@@ -85,13 +87,13 @@ pub trait Sampler: Sized {
 }
 
 /// Exports a plugin. `description` is JSON; `init`, `logits`, `sampler`,
-/// `guard`, `template`, `tools`, `grammar` and `steps` may be left out, in this order; a plugin has
-/// one of the last two. `init` is a
+/// `guard`, `template`, `tools`, `grammar`, `steps` and `program` may be left out, in this order; a plugin has
+/// one of `grammar` and `steps`. `init` is a
 /// `fn(config: &[u8]) -> Result<()>` that runs once, before the server's
 /// snapshot and before the other kinds' `open`.
 #[macro_export]
 macro_rules! plugin {
-    (description: $d:expr, $(init: $i:path,)? $(logits: $l:ty,)? $(sampler: $s:ty,)? $(guard: $u:ty,)? $(template: $m:ty,)? $(tools: $t:ty,)? $(grammar: $g:ty,)? $(steps: $p:ty,)?) => {
+    (description: $d:expr, $(init: $i:path,)? $(logits: $l:ty,)? $(sampler: $s:ty,)? $(guard: $u:ty,)? $(template: $m:ty,)? $(tools: $t:ty,)? $(grammar: $g:ty,)? $(steps: $p:ty,)? $(program: $r:ty,)?) => {
         #[cfg(target_arch = "wasm32")]
         const _: () = {
             #[no_mangle]
@@ -109,6 +111,7 @@ macro_rules! plugin {
                 $(let result = result.and_then(|_| unsafe { $crate::export::open(core::ptr::addr_of_mut!(TOOLS), _config, <$t as $crate::Tools>::open) });)?
                 $(let result = result.and_then(|_| unsafe { $crate::export::open(core::ptr::addr_of_mut!(GRAMMAR), _config, <$g as $crate::Grammar>::open) });)?
                 $(let result = result.and_then(|_| unsafe { $crate::export::open(core::ptr::addr_of_mut!(STEPS), _config, <$p as $crate::Steps>::open) });)?
+                $(let result = result.and_then(|_| unsafe { $crate::export::open(core::ptr::addr_of_mut!(PROGRAM), _config, <$r as $crate::Program>::open) });)?
                 $crate::export::reserve();
                 $crate::export::failure(result)
             }
@@ -123,6 +126,7 @@ macro_rules! plugin {
                 $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(TOOLS), _params, <$t as $crate::Tools>::validate) });)?
                 $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(GRAMMAR), _params, <$g as $crate::Grammar>::validate) });)?
                 $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(STEPS), _params, <$p as $crate::Steps>::validate) });)?
+                $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(PROGRAM), _params, <$r as $crate::Program>::validate) });)?
                 $crate::export::failure(result)
             }
             $(
@@ -216,6 +220,13 @@ macro_rules! plugin {
                 #[no_mangle]
                 extern "C" fn tgi_grammar_key() -> u64 {
                     unsafe { $crate::export::steps_key(core::ptr::addr_of_mut!(STEPS)) }
+                }
+            )?
+            $(
+                static mut PROGRAM: Option<$r> = None;
+                #[no_mangle]
+                extern "C" fn tgi_program_run(request: u32, len: u32) -> u64 {
+                    unsafe { $crate::export::program_run(core::ptr::addr_of_mut!(PROGRAM), request, len) }
                 }
             )?
         };

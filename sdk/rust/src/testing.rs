@@ -12,6 +12,8 @@
 //! let events = testing::parse::<MyTools>("{}", request, &[("CALL f({})", false)], Finish::End)?;
 //! ```
 
+pub mod program;
+
 use std::cell::RefCell;
 
 use crate::json::Value;

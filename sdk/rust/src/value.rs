@@ -147,7 +147,7 @@ impl Value {
 }
 
 /// Writes a string as JSON does.
-fn quote(s: &str, to: &mut String) {
+pub(crate) fn quote(s: &str, to: &mut String) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     to.push('"');
     for c in s.chars() {

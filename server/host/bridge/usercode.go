@@ -43,11 +43,16 @@ type userCode struct {
 // Bind implements generate.UserCode.
 func (u userCode) Bind(ctx context.Context, calls []generate.PluginCall, c *generate.Conversation, now time.Time) (
 	generate.BoundCode, generate.Rendered, error) {
-	b := &boundCode{set: u.set, encode: u.encode, calls: calls, conversation: c}
+	b := &boundCode{set: u.set, encode: u.encode, source: u.source, conversation: c}
+	var err error
+	if b.program, b.calls, err = u.set.BindProgram(ctx, calls); err != nil {
+		return nil, generate.Rendered{}, bindError(err)
+	}
 	if c == nil {
 		return b, generate.Rendered{}, nil
 	}
 	if err := u.bindChat(ctx, b); err != nil {
+		b.Close()
 		return nil, generate.Rendered{}, err
 	}
 	r, err := b.chat.Render(ctx, c.TemplateRequest(now))
@@ -124,10 +129,12 @@ func conversationError(err error, c *generate.Conversation) error {
 type boundCode struct {
 	set          *plugins.Set
 	encode       Encode
+	source       ChatSource
 	calls        []generate.PluginCall // for the token loop
 	conversation *generate.Conversation
 	prompt       string // that it became
 
+	program *plugins.Program
 	chat    *plugins.BoundChat
 	loop    *plugins.Bound
 	grammar *plugins.Grammar
@@ -141,6 +148,12 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 	if b.loop, err = b.set.Bind(ctx, b.calls); err != nil {
 		return out, bindError(err)
 	}
+	if b.program != nil && b.loop != nil {
+		if guard := b.loop.Guard(); guard != "" {
+			return out, &generate.Invalid{Field: "plugins", Msg: fmt.Sprintf("program `%s` and guard `%s` exclude each "+
+				"other: a guard reads what a model writes, and a program is no model", b.program.Name(), guard)}
+		}
+	}
 	var tools []byte
 	if b.conversation != nil {
 		tools = b.conversation.ToolsRequest(b.prompt)
@@ -150,7 +163,7 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 		return out, err
 	}
 	out.Reasoning, out.Dropped = held.reasoning, held.dropped
-	if b.grammar = held.grammar; b.grammar != nil {
+	if b.grammar = held.grammar; b.grammar != nil && w.N > 0 {
 		if b.texts, err = beginTexts(ctx, held, w, b.encode); err != nil {
 			return out, err
 		}
@@ -162,12 +175,14 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 	for i := range seeds {
 		seeds[i] = llm.SeedFor(w.Seed, i)
 	}
-	if b.loop != nil {
+	if b.loop != nil && w.N > 0 {
 		if err := b.loop.Begin(ctx, w.Prompt, w.MaxNew, seeds); err != nil {
 			return out, bindError(err)
 		}
 	}
-	out.Sequence = b.sequences(seeds)
+	if w.N > 0 {
+		out.Sequence = b.sequences(seeds)
+	}
 	return out, nil
 }
 
@@ -226,5 +241,8 @@ func (b *boundCode) Close() {
 	}
 	if b.loop != nil {
 		b.loop.Close()
+	}
+	if b.program != nil {
+		b.program.Close()
 	}
 }

@@ -14,6 +14,7 @@ type Kind struct {
 	Modes      []string
 	Needs      []string
 	Candidates int
+	Contexts   int
 	Languages  []string
 	Guard      string // JSON object of a guard, or empty
 	// Init reads the configuration. It is called once.
@@ -84,19 +85,22 @@ func Description() []byte {
 	b = append(b, `,"doc":`...)
 	b = AppendString(b, info.Doc)
 	var names, modes, needs, languages []string
-	candidates := 0
+	candidates, contexts := 0, 0
 	for _, k := range kinds {
 		names = append(names, k.Name)
 		modes = append(modes, k.Modes...)
 		needs = append(needs, k.Needs...)
 		languages = append(languages, k.Languages...)
-		candidates = max(candidates, k.Candidates)
+		candidates, contexts = max(candidates, k.Candidates), max(contexts, k.Contexts)
 	}
 	b = appendStrings(append(b, `,"kinds":`...), names)
 	b = appendStrings(append(b, `,"modes":`...), modes)
 	b = appendStrings(append(b, `,"needs":`...), needs)
 	if candidates > 0 {
 		b = strconv.AppendInt(append(b, `,"candidates":`...), int64(candidates), 10)
+	}
+	if contexts > 0 {
+		b = strconv.AppendInt(append(b, `,"contexts":`...), int64(contexts), 10)
 	}
 	if len(languages) > 0 {
 		b = appendStrings(append(b, `,"languages":`...), languages)

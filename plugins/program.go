@@ -1,0 +1,162 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"tgi/plugins/internal/guest"
+	"tgi/plugins/internal/sandbox"
+	"tgi/plugins/program"
+	"tgi/sdk/abi"
+)
+
+// ProgramHost does what a program asks for.
+type ProgramHost = program.Host
+
+// Program is the plugin of kind "program" of one request, at the version that was current when it was bound. Its texts
+// may run at the same time. Close it after they ended.
+type Program struct {
+	set  *Set
+	part *part
+}
+
+// FindProgram returns how many contexts the program that a request names may run at once, and its name; 0 if it names
+// none.
+func (s *Set) FindProgram(calls []Call) (name string, contexts int) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, c := range calls {
+		if e := s.names[c.Name]; e != nil && e.current != nil && e.current.serves(abi.KindProgram) {
+			return c.Name, e.current.guest.Description().Contexts
+		}
+	}
+	return "", 0
+}
+
+// BindProgram picks the program that a request names, and asks it whether it accepts its parameters. rest are the other
+// calls. nil means that no program is named. Errors are those of Bind.
+func (s *Set) BindProgram(ctx context.Context, calls []Call) (p *Program, rest []Call, err error) {
+	at, v, err := s.selectProgram(calls)
+	if err != nil || v == nil {
+		return nil, calls, err
+	}
+	c := calls[at]
+	p = &Program{set: s, part: &part{version: v, name: c.Name, params: c.Params, named: true, client: s.client(ctx),
+		verdict: &verdict{}}}
+	if err := p.part.admitChat(ctx, s, false); err != nil {
+		p.Close()
+		return nil, nil, err
+	}
+	return p, slices.Delete(slices.Clone(calls), at, at+1), nil
+}
+
+// selectProgram finds the program among the calls, and takes a reference to its version.
+func (s *Set) selectProgram(calls []Call) (at int, v *version, err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return 0, nil, ErrClosed
+	}
+	for i, c := range calls {
+		e := s.names[c.Name]
+		if e == nil || e.current == nil || !e.current.serves(abi.KindProgram) {
+			continue // others say what is wrong with it
+		}
+		if v != nil {
+			return 0, nil, &BindError{c.Name, "and " + calls[at].Name + " are both programs, one request has one", ErrParams}
+		}
+		at, v = i, e.current
+	}
+	if v != nil {
+		v.ref()
+	}
+	return at, v, nil
+}
+
+// Guard returns the name of a guard among the plugins, "" if there is none.
+func (b *Bound) Guard() string {
+	for _, p := range b.parts {
+		if !p.skipped && p.version.serves(abi.KindGuard) {
+			return p.name
+		}
+	}
+	return ""
+}
+
+// Name returns the plugin's name.
+func (p *Program) Name() string { return p.part.name }
+
+// Run runs the program for one text. request is the JSON object of abi.Program without "params"; it is not kept. When
+// ctx ends, so does the program. A text of the guest's is an ErrParams; other errors are those of Bind, and those of h
+// as they are.
+func (p *Program) Run(ctx context.Context, seed uint64, request []byte, h ProgramHost) error {
+	t := p.set.programs.begin(p.part.client)
+	defer t.end()
+	request = guest.WithMember(request, "params", p.part.params)
+	err := program.Run(p.part.version.guest, h, request, func(host any) (*guest.Session, error) {
+		return p.part.version.guest.OpenProgram(p.part.seed(seed), ctx.Done(), guestTurn{t, ctx}, host)
+	})
+	var no *guest.Refusal
+	switch {
+	case err == nil, errors.As(err, &no):
+		p.part.recordSuccess(p.set)
+	}
+	if no != nil {
+		return &BindError{p.part.name, no.Text, ErrParams}
+	}
+	var fault *sandbox.Fault
+	if errors.As(err, &fault) || errors.Is(err, sandbox.ErrBusy) || errors.Is(err, sandbox.ErrMemory) ||
+		errors.Is(err, sandbox.ErrClosed) {
+		return p.part.chatError(ctx, p.set, err)
+	}
+	return err
+}
+
+// Close releases the program. Closing twice is not fine.
+func (p *Program) Close() {
+	p.part.cancelTrial()
+	p.part.version.unref()
+}
+
+// Prefix returns how many bytes of text, from its beginning, a text of the grammar can begin with. A grammar that a
+// guest follows step by step cannot say so: the error is ErrParams. Others are those of Compile.
+func (g *Grammar) Prefix(ctx context.Context, text []byte) (int, error) {
+	if g.prepared.native == nil {
+		return 0, &BindError{g.part.name, "follows its grammar token by token and knows no prefixes of texts", ErrParams}
+	}
+	t := g.set.turns.begin(g.set.client(ctx))
+	defer t.end()
+	if !t.take(ctx) {
+		return 0, context.Cause(ctx)
+	}
+	s, began := g.prepared.native.Start(), time.Now()
+	for i := range text {
+		if err := s.AcceptBytes(text[i : i+1]); err != nil {
+			return i, nil // rejected, or too much to follow
+		}
+		if i%prefixStep == prefixStep-1 {
+			if _, on := t.yield(ctx); !on || time.Since(began) > maxPrefixTime {
+				return 0, &BindError{"", "the grammar takes too long to read the text", ErrParams}
+			}
+		}
+	}
+	return len(text), nil
+}
+
+// The bytes between two looks at the time, and what reading a text may take.
+const (
+	prefixStep    = 64
+	maxPrefixTime = 5 * time.Second
+)
+
+// programSlice is how long a program may keep a processor while another one waits for it.
+const programSlice = time.Millisecond
+
+// NewProgramTurns makes one that shares half of the processors among programs.
+func NewProgramTurns() *Turns {
+	t := NewTurns()
+	t.slice, t.free = programSlice, max(1, (t.free+1)/2)
+	return t
+}

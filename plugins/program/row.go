@@ -1,0 +1,64 @@
+package program
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// likely is a token that may come next.
+type likely struct {
+	id             uint32
+	logit, logprob float32
+}
+
+// likeliest returns the k likeliest tokens of a row of raw logits, equals by ascending id, without those that cannot
+// come.
+func likeliest(row []float32, k int) []likely {
+	top, sum := mass(row)
+	var list []likely
+	worst := math.Inf(-1)
+	for id, x := range row {
+		if v := float64(x); v > worst {
+			list = append(list, likely{id: uint32(id), logit: x, logprob: float32(v - top - math.Log(sum))})
+		}
+		if len(list) >= 2*k {
+			list = best(list, k)
+			worst = float64(list[k-1].logit)
+		}
+	}
+	return best(list, k)
+}
+
+func best(list []likely, k int) []likely {
+	slices.SortStableFunc(list, func(a, b likely) int { return cmp.Compare(b.logit, a.logit) })
+	return list[:min(k, len(list))]
+}
+
+// mass returns the greatest of a row and the sum of e^(x-greatest); NaN counts as minus infinity.
+func mass(row []float32) (top, sum float64) {
+	top = math.Inf(-1)
+	for _, x := range row {
+		if v := float64(x); v > top {
+			top = v
+		}
+	}
+	for _, x := range row {
+		if v := float64(x); v == v {
+			sum += math.Exp(v - top)
+		}
+	}
+	return top, sum
+}
+
+// entropy returns that of a row of raw logits, in nats.
+func entropy(row []float32) (h float64) {
+	top, sum := mass(row)
+	for _, x := range row {
+		if v := float64(x) - top; v > math.Inf(-1) {
+			p := math.Exp(v) / sum
+			h -= p * (v - math.Log(sum))
+		}
+	}
+	return max(h, 0)
+}

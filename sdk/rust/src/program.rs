@@ -1,0 +1,506 @@
+//! The kind program: generates the texts of a request itself, by contexts of the model that it forks, rewinds and
+//! scores.
+//!
+//! ```ignore
+//! fn run(&mut self, r: &Request) -> Result<()> {
+//!     let kids = r.context.fork_n(3)?;
+//!     generate(&kids, &Settings::new())?;
+//!     let best = kids.iter().min_by_key(|k| k.span().count).unwrap();
+//!     best.emit_span()
+//! }
+//! ```
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::json::Value;
+use crate::template::no_parameters;
+use crate::value::quote;
+use crate::{host, Result};
+
+/// A plugin that generates texts; one value generates one of them.
+pub trait Program: Sized {
+    /// Reads the JSON object of the configuration, once, before the server's snapshot. An error refuses the plugin.
+    fn open(config: &Value) -> Result<Self>;
+
+    /// Looks at the JSON object of the request's parameters, when the request is admitted; they come again in
+    /// [`Request::params`]. A program without this method takes no parameters.
+    fn validate(&self, params: &Value) -> Result<()> {
+        no_parameters(params)
+    }
+
+    /// Generates the text: what was emitted when it returns. An error fails it.
+    fn run(&mut self, request: &Request) -> Result<()>;
+}
+
+/// What a program is asked for.
+pub struct Request {
+    /// The request's prompt.
+    pub context: Context,
+    /// The request's parameters for this plugin.
+    pub params: Value,
+    /// The conversation, an array; null without one.
+    pub messages: Value,
+    /// The most tokens that can be emitted.
+    pub max_new_tokens: u32,
+    /// How many tokens may be computed.
+    pub purse: u32,
+}
+
+impl Request {
+    /// Reads the request.
+    pub fn parse(request: &[u8]) -> Result<Request> {
+        let v = Value::parse(request)?;
+        let limit = |name: &str| v.get("limits").get(name).number().unwrap_or(0.0) as u32;
+        Ok(Request {
+            context: Context(0),
+            params: v.get("params").clone(),
+            messages: v.get("messages").clone(),
+            max_new_tokens: limit("max_new_tokens"),
+            purse: limit("tokens"),
+        })
+    }
+}
+
+/// Why a call failed. The text of an error begins with it, and [`failure`] finds it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// An argument is out of bounds, or the context is not in the state for it.
+    Argument = -1,
+    /// All tokens that may be computed were, or all forks.
+    Purse = -2,
+    /// There are as many contexts as may be, or the text would be too long for the model.
+    Room = -3,
+    /// The grammar cannot be compiled, or does not admit what it is to begin with.
+    Grammar = -4,
+    /// What was emitted is refused.
+    Refused = -5,
+    /// A plugin of the run failed, or is not there.
+    Plugin = -6,
+}
+
+/// The status of the last call that failed.
+static mut LAST: i32 = 0;
+
+/// Why the last call that failed did.
+pub fn failure() -> Option<Failure> {
+    match unsafe { LAST } {
+        -1 => Some(Failure::Argument),
+        -2 => Some(Failure::Purse),
+        -3 => Some(Failure::Room),
+        -4 => Some(Failure::Grammar),
+        -5 => Some(Failure::Refused),
+        -6 => Some(Failure::Plugin),
+        _ => None,
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+mod import {
+    #[link(wasm_import_module = "tgi")]
+    extern "C" {
+        pub fn ctx_fork(c: i32) -> i32;
+        pub fn ctx_drop(c: i32) -> i32;
+        pub fn ctx_append(c: i32, text: *const u8, len: u32, flags: u32) -> i32;
+        pub fn ctx_push(c: i32, ids: *const u32, count: u32) -> i32;
+        pub fn ctx_len(c: i32) -> i32;
+        pub fn ctx_rewind(c: i32, n: i32) -> i32;
+        pub fn ctx_read(c: i32, from: i32, what: u32, to: *mut u8, room: u32) -> i32;
+        pub fn ctx_start(c: i32, settings: *const u8, len: u32) -> i32;
+        pub fn wait(list: *const i32, count: u32, flags: u32) -> i32;
+        pub fn span(c: i32, to: *mut u8) -> i32;
+        pub fn ctx_top(c: i32, k: i32, to: *mut u8) -> i32;
+        pub fn ctx_row(c: i32, to: *mut f32) -> i32;
+        pub fn ctx_entropy(c: i32, to: *mut f64) -> i32;
+        pub fn ctx_score(c: i32, ids: *const u32, count: u32, to: *mut f32) -> i32;
+        pub fn emit(c: i32, from: i32, count: i32) -> i32;
+        pub fn emit_text(text: *const u8, len: u32) -> i32;
+        pub fn render(request: *const u8, len: u32) -> i32;
+        pub fn grammar_prefix(grammar: *const u8, len: u32, text: *const u8, text_len: u32) -> i32;
+        pub fn why(to: *mut u8, room: u32) -> i32;
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+use crate::testing::program as import;
+
+/// The result of a call, or the server's reason against it.
+fn check(n: i32) -> Result<usize> {
+    if n >= 0 {
+        return Ok(n as usize);
+    }
+    unsafe {
+        LAST = n;
+        let size = import::why(core::ptr::null_mut(), 0).max(0) as usize;
+        let mut text = vec![0u8; size];
+        import::why(text.as_mut_ptr(), size as u32);
+        Err(String::from_utf8(text).unwrap_or_else(|_| format!("status {}", n)))
+    }
+}
+
+fn done(n: i32) -> Result<()> {
+    check(n).map(|_| ())
+}
+
+/// A text of tokens. It rests, or it runs, from [`Context::start`] until it was waited for. It ends with
+/// [`Context::close`], not when it goes out of scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context(i32);
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The context has not run yet.
+    NotRun,
+    /// It has as many tokens as it may.
+    Length,
+    /// The model ended the text.
+    End,
+    /// A stop text, which is part of the context.
+    Stop,
+}
+
+/// What a context generated in its last run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// The first token.
+    pub from: usize,
+    /// How many.
+    pub count: usize,
+    /// Why the run ended.
+    pub reason: Reason,
+    /// The sum of the log-probabilities.
+    pub logprob: f64,
+}
+
+/// A token that may come next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Likely {
+    /// The token.
+    pub id: u32,
+    /// The model's own logit.
+    pub logit: f32,
+    /// Its log-probability among all tokens.
+    pub logprob: f32,
+}
+
+fn u32_at(b: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
+}
+
+impl Context {
+    /// A context with the same tokens. It costs nothing until it differs.
+    pub fn fork(&self) -> Result<Context> {
+        check(unsafe { import::ctx_fork(self.0) }).map(|n| Context(n as i32))
+    }
+
+    /// Forks n times.
+    pub fn fork_n(&self, n: usize) -> Result<Vec<Context>> {
+        (0..n).map(|_| self.fork()).collect()
+    }
+
+    /// Ends the context, also while it runs.
+    pub fn close(self) {
+        unsafe { import::ctx_drop(self.0) };
+    }
+
+    /// Appends a text, in which no special token is recognised.
+    pub fn append(&self, text: &str) -> Result<usize> {
+        check(unsafe { import::ctx_append(self.0, text.as_ptr(), text.len() as u32, 0) })
+    }
+
+    /// Appends a text, in which special tokens are recognised. Never append what a client wrote with it.
+    pub fn append_special(&self, text: &str) -> Result<usize> {
+        check(unsafe { import::ctx_append(self.0, text.as_ptr(), text.len() as u32, 1) })
+    }
+
+    /// Appends tokens.
+    pub fn push(&self, ids: &[u32]) -> Result<()> {
+        done(unsafe { import::ctx_push(self.0, ids.as_ptr(), ids.len() as u32) })
+    }
+
+    /// The number of tokens; 0 for a context that was closed.
+    pub fn len(&self) -> usize {
+        unsafe { import::ctx_len(self.0) }.max(0) as usize
+    }
+
+    /// Whether there are no tokens.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Leaves the first n tokens.
+    pub fn rewind(&self, n: usize) -> Result<()> {
+        done(unsafe { import::ctx_rewind(self.0, n as i32) })
+    }
+
+    fn read(&self, from: usize, what: u32, each: usize) -> Vec<u8> {
+        let n = unsafe { import::ctx_read(self.0, from as i32, what, core::ptr::null_mut(), 0) };
+        let mut b = vec![0u8; n.max(0) as usize * each];
+        if n > 0 {
+            unsafe { import::ctx_read(self.0, from as i32, what, b.as_mut_ptr(), n as u32) };
+        }
+        b
+    }
+
+    /// The tokens from a place on; empty if there is no such place.
+    pub fn tokens(&self, from: usize) -> Vec<u32> {
+        self.read(from, 0, 4).chunks(4).map(|c| u32_at(c, 0)).collect()
+    }
+
+    /// The text of the tokens from a place on, without special ones. A character that is not complete is U+FFFD.
+    pub fn text(&self, from: usize) -> String {
+        String::from_utf8_lossy(&self.bytes(from)).into_owned()
+    }
+
+    /// The bytes of that text.
+    pub fn bytes(&self, from: usize) -> Vec<u8> {
+        self.read(from, 1, 1)
+    }
+
+    /// The text of the last run.
+    pub fn span_text(&self) -> String {
+        self.text(self.span().from)
+    }
+
+    /// Rewinds so that the text from a place on is as long as possible and at most so many bytes long, to a border of
+    /// tokens.
+    pub fn rewind_bytes(&self, from: usize, bytes: usize) -> Result<()> {
+        let mut n = self.len();
+        while n > from && self.bytes(from).len() > bytes {
+            n -= 1;
+            self.rewind(n)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the context generate, and returns at once.
+    pub fn start(&self, s: &Settings) -> Result<()> {
+        let text = s.json();
+        done(unsafe { import::ctx_start(self.0, text.as_ptr(), text.len() as u32) })
+    }
+
+    /// Lets the context generate, and waits for it.
+    pub fn generate(&self, s: &Settings) -> Result<Span> {
+        generate(&[*self], s)?;
+        Ok(self.span())
+    }
+
+    /// What the last run generated.
+    pub fn span(&self) -> Span {
+        let mut b = [0u8; 24];
+        unsafe { import::span(self.0, b.as_mut_ptr()) };
+        let mut sum = [0u8; 8];
+        sum.copy_from_slice(&b[16..]);
+        Span {
+            from: u32_at(&b, 0) as usize,
+            count: u32_at(&b, 4) as usize,
+            reason: match u32_at(&b, 8) {
+                1 => Reason::Length,
+                2 => Reason::End,
+                3 => Reason::Stop,
+                _ => Reason::NotRun,
+            },
+            logprob: f64::from_le_bytes(sum),
+        }
+    }
+
+    /// Up to k of the likeliest next tokens, best first.
+    pub fn top(&self, k: usize) -> Result<Vec<Likely>> {
+        let mut b = vec![0u8; k.min(4096) * 12];
+        let n = check(unsafe { import::ctx_top(self.0, k as i32, b.as_mut_ptr()) })?;
+        Ok(b.chunks(12)
+            .take(n)
+            .map(|c| Likely {
+                id: u32_at(c, 0),
+                logit: f32::from_bits(u32_at(c, 4)),
+                logprob: f32::from_bits(u32_at(c, 8)),
+            })
+            .collect())
+    }
+
+    /// The raw logits of the next token, one for each id.
+    pub fn row(&self) -> Result<Vec<f32>> {
+        let mut row = vec![0f32; host::vocab_size() as usize];
+        check(unsafe { import::ctx_row(self.0, row.as_mut_ptr()) })?;
+        Ok(row)
+    }
+
+    /// The entropy of the next token, in nats.
+    pub fn entropy(&self) -> Result<f64> {
+        let mut h = 0.0;
+        check(unsafe { import::ctx_entropy(self.0, &mut h) })?;
+        Ok(h)
+    }
+
+    /// The log-probability of a text if it came next, the sum over its tokens.
+    pub fn score(&self, text: &str) -> Result<f64> {
+        match host::encode(text) {
+            Some(ids) if !ids.is_empty() => Ok(self.score_tokens(&ids)?.iter().map(|&p| p as f64).sum()),
+            _ => Err(String::from("the text to score has no tokens")),
+        }
+    }
+
+    /// The log-probability of each of the tokens if they came next, one after the other.
+    pub fn score_tokens(&self, ids: &[u32]) -> Result<Vec<f32>> {
+        let mut out = vec![0f32; ids.len()];
+        check(unsafe { import::ctx_score(self.0, ids.as_ptr(), ids.len() as u32, out.as_mut_ptr()) })?;
+        Ok(out)
+    }
+
+    /// Gives the client tokens.
+    pub fn emit(&self, from: usize, count: usize) -> Result<()> {
+        done(unsafe { import::emit(self.0, from as i32, count as i32) })
+    }
+
+    /// Gives the client all tokens from a place on.
+    pub fn emit_from(&self, from: usize) -> Result<()> {
+        self.emit(from, self.len().saturating_sub(from))
+    }
+
+    /// Gives the client what the last run generated.
+    pub fn emit_span(&self) -> Result<()> {
+        let s = self.span();
+        self.emit(s.from, s.count)
+    }
+}
+
+/// Lets contexts generate at the same time, and waits for all.
+pub fn generate(list: &[Context], s: &Settings) -> Result<()> {
+    for c in list {
+        c.start(s)?;
+    }
+    wait(list)
+}
+
+/// Waits until none of the contexts runs.
+pub fn wait(list: &[Context]) -> Result<()> {
+    let ids: Vec<i32> = list.iter().map(|c| c.0).collect();
+    done(unsafe { import::wait(ids.as_ptr(), ids.len() as u32, 0) })
+}
+
+/// Waits for the first of the contexts that does not run any more, and returns its place. The reply then depends on
+/// which one that is: the same request may get another one.
+pub fn race(list: &[Context]) -> Result<usize> {
+    let ids: Vec<i32> = list.iter().map(|c| c.0).collect();
+    check(unsafe { import::wait(ids.as_ptr(), ids.len() as u32, 1) })
+}
+
+/// Gives the client a text.
+pub fn emit_text(text: &str) -> Result<()> {
+    done(unsafe { import::emit_text(text.as_ptr(), text.len() as u32) })
+}
+
+/// A context of a conversation through the model's template. `request` is a template's, as JSON.
+pub fn render(request: &str) -> Result<Context> {
+    check(unsafe { import::render(request.as_ptr(), request.len() as u32) }).map(|n| Context(n as i32))
+}
+
+/// How many bytes of a text a text of the grammar can begin with.
+pub fn grammar_prefix(g: &Grammar, text: &str) -> Result<usize> {
+    let call = g.json();
+    check(unsafe { import::grammar_prefix(call.as_ptr(), call.len() as u32, text.as_ptr(), text.len() as u32) })
+}
+
+/// What a run, or a text, is held to.
+#[derive(Clone, Debug, Default)]
+pub struct Grammar {
+    /// Language of `source`: "json_schema", "json_object", "regex" and others.
+    pub language: String,
+    /// The grammar.
+    pub source: String,
+}
+
+impl Grammar {
+    fn json(&self) -> String {
+        let mut b = String::from("{\"language\":");
+        quote(&self.language, &mut b);
+        b.push_str(",\"source\":");
+        quote(&self.source, &mut b);
+        b.push('}');
+        b
+    }
+}
+
+/// Settings of a run; what they do not set is as the request says.
+#[derive(Clone, Debug, Default)]
+pub struct Settings(String);
+
+impl Settings {
+    /// Settings that set nothing.
+    pub fn new() -> Settings {
+        Settings::default()
+    }
+
+    fn with(mut self, name: &str, value: &str) -> Settings {
+        if !self.0.is_empty() {
+            self.0.push(',');
+        }
+        quote(name, &mut self.0);
+        self.0.push(':');
+        self.0.push_str(value);
+        self
+    }
+
+    /// Bounds the tokens of the run.
+    pub fn max_tokens(self, n: usize) -> Settings {
+        self.with("max_tokens", &format!("{}", n))
+    }
+
+    /// Divides the logits; 0 takes the most likely token.
+    pub fn temperature(self, t: f32) -> Settings {
+        self.with("temperature", &format!("{}", t))
+    }
+
+    /// Keeps the smallest set of tokens with at least that probability.
+    pub fn top_p(self, p: f32) -> Settings {
+        self.with("top_p", &format!("{}", p))
+    }
+
+    /// Keeps that many of the likeliest tokens; 0 keeps all.
+    pub fn top_k(self, k: usize) -> Settings {
+        self.with("top_k", &format!("{}", k))
+    }
+
+    /// Texts that end the run. They are part of the context.
+    pub fn stop(self, texts: &[&str]) -> Settings {
+        let mut b = String::from("[");
+        for (i, t) in texts.iter().enumerate() {
+            if i > 0 {
+                b.push(',');
+            }
+            quote(t, &mut b);
+        }
+        b.push(']');
+        self.with("stop", &b)
+    }
+
+    /// Holds the run to a grammar.
+    pub fn grammar(self, g: &Grammar) -> Settings {
+        self.with("grammar", &g.json())
+    }
+
+    /// Holds the run to a grammar, which the tokens from a place on have already begun.
+    pub fn grammar_from(self, g: &Grammar, from: usize) -> Settings {
+        self.grammar(g).with("grammar_from", &format!("{}", from))
+    }
+
+    /// Holds the run to no grammar, also if the request has one.
+    pub fn free(self) -> Settings {
+        self.with("grammar", "null")
+    }
+
+    /// Gives the client each token as soon as it is there.
+    pub fn emit(self) -> Settings {
+        self.with("emit", "true")
+    }
+
+    fn json(&self) -> String {
+        if self.0.is_empty() {
+            return String::new();
+        }
+        format!("{{{}}}", self.0)
+    }
+}

@@ -1,0 +1,599 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"tgi/runtime/engine"
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+	"tgi/sdk/abi"
+)
+
+// Contexts are what a program works with: it is the host of package plugins/program. One goroutine uses it.
+type Contexts struct {
+	// ctx is the program's: the methods are those of an interface whose caller is a guest, which has no context.
+	ctx context.Context
+
+	service *Service
+	run     *Run
+	draft   *Draft
+	bound   BoundProgram
+	session *engine.Session
+	params  llm.Params // of the runs that say nothing else
+	index   int        // of the text
+
+	list  [abi.MaxHandles]*handle
+	forks int
+	purse int
+	runs  int // started
+	row   []float32
+	rowOf *handle // whose next token's logits row are, while it has rowAt tokens
+	rowAt int
+
+	out      *engine.Output
+	stop     context.CancelCauseFunc // of the program
+	last     Event                   // that ended the text
+	finished bool
+}
+
+// handle is one context.
+type handle struct {
+	c     *engine.Context
+	infos []tokenInfo // of the tokens from known on
+	known int         // tokens in front, of which nothing is known
+	code  BoundCode   // of the run under way; nil without user code
+	span  llm.ProgramSpan
+	emits bool // its tokens go out as they come
+	told  bool // Wait told the end of the last run
+	cost  int  // tokens computed for it that the purse has not paid
+}
+
+// tokenInfo is what the client is told of a token.
+type tokenInfo struct {
+	logprob float32
+	top     []engine.TopToken
+}
+
+func (s *Service) newContexts(ctx context.Context, r *Run, d *Draft, bound BoundProgram, i int, session *engine.Session,
+	stop context.CancelCauseFunc, embeddings []llm.Embedding) *Contexts {
+	q := &r.Request
+	h := &Contexts{ctx: ctx, service: s, run: r, draft: d, bound: bound, session: session, params: q.Params, index: i,
+		purse: purseOf(q), stop: stop}
+	h.params.Seed = llm.SeedFor(q.Params.Seed, i)
+	h.out = session.Output(i, q.Prompt, h.params)
+	h.list[0] = newHandle(session.New(slices.Clone(q.Prompt), embeddings))
+	return h
+}
+
+func newHandle(c *engine.Context) *handle { return &handle{c: c, known: len(c.Tokens()), told: true} }
+
+// close ends all contexts. err is the program's; ended says that the text ended well, with the event last.
+func (h *Contexts) close(err error) (last Event, ended bool) {
+	h.session.Close()
+	for _, x := range h.list {
+		if x != nil {
+			h.closeCode(x)
+		}
+	}
+	if err == nil && !h.finished {
+		h.last, h.finished = h.out.End(), true
+	}
+	h.last.Index = h.index
+	return h.last, h.finished
+}
+
+// argument refuses a call.
+func argument(format string, args ...any) error { return refused(abi.ProgramArgument, format, args...) }
+
+func refused(status int, format string, args ...any) error {
+	return &llm.ProgramError{Status: status, Text: fmt.Sprintf(format, args...)}
+}
+
+// get returns a context.
+func (h *Contexts) get(c int) (*handle, error) {
+	if c < 0 || c >= len(h.list) || h.list[c] == nil {
+		return nil, argument("there is no context %d", c)
+	}
+	return h.list[c], nil
+}
+
+// resting returns a context that rests.
+func (h *Contexts) resting(c int) (*handle, error) {
+	x, err := h.get(c)
+	if err == nil && x.c.Running() {
+		err = argument("context %d runs", c)
+	}
+	return x, err
+}
+
+// add gives a new context a number.
+func (h *Contexts) add(x *handle) (int, error) {
+	c := slices.Index(h.list[:], nil)
+	if h.forks++; h.forks > abi.MaxForks {
+		c = -1
+	}
+	if c < 0 {
+		x.c.Drop()
+		if h.forks > abi.MaxForks {
+			return 0, refused(abi.ProgramPurse, "a program may fork and render %d times", abi.MaxForks)
+		}
+		return 0, refused(abi.ProgramRoom, "a program may have %d contexts at a time", len(h.list))
+	}
+	h.list[c] = x
+	return c, nil
+}
+
+// Fork implements the import ctx_fork, and so on.
+func (h *Contexts) Fork(c int) (int, error) {
+	x, err := h.resting(c)
+	if err != nil {
+		return 0, err
+	}
+	f := newHandle(x.c.Fork())
+	f.known, f.infos, f.span = x.known, x.infos[:len(x.infos):len(x.infos)], x.span
+	return h.add(f)
+}
+
+// Drop implements ctx_drop.
+func (h *Contexts) Drop(c int) error {
+	x, err := h.get(c)
+	if err != nil {
+		return err
+	}
+	if x.c.Running() {
+		x.cost += len(x.c.Tokens()) - x.span.From + 1
+	}
+	x.c.Drop()
+	h.closeCode(x)
+	h.purse -= x.cost
+	h.list[c] = nil
+	if h.rowOf == x {
+		h.rowOf = nil
+	}
+	return nil
+}
+
+// closeCode gives back the user code of a context's run.
+func (h *Contexts) closeCode(x *handle) {
+	if x.code != nil {
+		h.run.addSkips(x.code.Skipped())
+		x.code.Close()
+		x.code = nil
+	}
+}
+
+// Append implements ctx_append.
+func (h *Contexts) Append(c int, text string, special bool) (int, error) {
+	x, err := h.resting(c)
+	if err != nil {
+		return 0, err
+	}
+	tokens, err := h.encode(text, special, h.service.limits.MaxTotal-len(x.c.Tokens()))
+	if err != nil {
+		return 0, err
+	}
+	return len(tokens), h.push(x, tokens)
+}
+
+// encode returns the tokens of a text, most at most.
+func (h *Contexts) encode(text string, special bool, most int) ([]llm.Token, error) {
+	if text == "" {
+		return nil, nil
+	}
+	o := llm.Encoding{Data: []Span{}, Most: max(most, 1)}
+	if !special {
+		o.Data = append(o.Data, Span{End: len(text)})
+	}
+	e, err := h.service.encode(h.ctx, text, o)
+	if err != nil {
+		return nil, err
+	}
+	if e.Tokens == nil || e.Count > most {
+		return nil, refused(abi.ProgramRoom, "the text has %d tokens or more, there is room for %d", e.Count, max(most, 0))
+	}
+	return e.Tokens, nil
+}
+
+// Push implements ctx_push.
+func (h *Contexts) Push(c int, ids []uint32) error {
+	x, err := h.resting(c)
+	if err != nil {
+		return err
+	}
+	if err := h.checkTokens(ids); err != nil {
+		return err
+	}
+	return h.push(x, ids)
+}
+
+func (h *Contexts) checkTokens(ids []uint32) error {
+	for i, id := range ids {
+		if uint64(id) >= uint64(h.service.limits.Vocab) {
+			return argument("token %d is %d, the vocabulary has %d", i, id, h.service.limits.Vocab)
+		}
+	}
+	return nil
+}
+
+func (h *Contexts) push(x *handle, ids []llm.Token) error {
+	if n, most := len(x.c.Tokens()), h.service.limits.MaxTotal; len(ids) > most-n {
+		return refused(abi.ProgramRoom, "%d tokens and %d more, the model has room for %d", n, len(ids), most)
+	}
+	x.c.Append(ids)
+	x.infos = append(x.infos[:len(x.infos):len(x.infos)], make([]tokenInfo, len(ids))...)
+	return nil
+}
+
+// Tokens implements ctx_len and ctx_read.
+func (h *Contexts) Tokens(c int) ([]uint32, error) {
+	x, err := h.get(c)
+	if err != nil {
+		return nil, err
+	}
+	return x.c.Tokens(), nil
+}
+
+// Rewind implements ctx_rewind.
+func (h *Contexts) Rewind(c, n int) error {
+	x, err := h.resting(c)
+	if err != nil {
+		return err
+	}
+	if have := len(x.c.Tokens()); n < x.c.Fixed() || n > have {
+		return argument("position %d is not from %d, where images end, to %d", n, x.c.Fixed(), have)
+	}
+	x.c.Truncate(n)
+	x.known = min(x.known, n)
+	x.infos = x.infos[:n-x.known]
+	return nil
+}
+
+// Start implements ctx_start.
+func (h *Contexts) Start(c int, settings []byte) error {
+	x, err := h.resting(c)
+	if err != nil {
+		return err
+	}
+	set, err := h.readSettings(settings)
+	if err != nil {
+		return err
+	}
+	n := len(x.c.Tokens())
+	switch {
+	case h.purse < 1:
+		return refused(abi.ProgramPurse, "all tokens that the program may have computed were")
+	case n == 0:
+		return argument("the context has no token")
+	case set.from < -1 || set.from > n:
+		return argument("grammar_from %d, the context has %d tokens", set.from, n)
+	}
+	p := set.params
+	p.Seed = llm.SeedFor(h.params.Seed, h.runs)
+	if p.MaxNewTokens = min(p.MaxNewTokens, h.purse, h.service.limits.MaxTotal-n); p.MaxNewTokens < 1 {
+		return refused(abi.ProgramRoom, "the context has %d tokens, the model has room for %d", n,
+			h.service.limits.MaxTotal)
+	}
+	plug, err := h.bind(x, &set, p)
+	if err != nil {
+		return err
+	}
+	if _, err := x.c.Start(engine.SpanRequest{Params: p, Plugins: plug}); err != nil {
+		h.closeCode(x)
+		if errors.Is(err, llm.ErrTooLong) {
+			return refused(abi.ProgramRoom, "%v", err)
+		}
+		return argument("%v", err)
+	}
+	h.runs++
+	x.span, x.emits, x.told = llm.ProgramSpan{From: n}, set.emit, false
+	return nil
+}
+
+// bind begins the user code of a run.
+func (h *Contexts) bind(x *handle, set *runSettings, p llm.Params) (plug sample.Plugins, err error) {
+	code, _, err := h.service.code.Bind(h.ctx, set.plugins, nil, h.run.began)
+	if err != nil {
+		return plug, h.codeError(err, abi.ProgramPlugin)
+	}
+	w := Wanted{Prompt: x.c.Tokens(), MaxNew: p.MaxNewTokens, N: 1, Seed: p.Seed, Grammar: set.grammar}
+	begun, err := code.Begin(h.ctx, &w)
+	if err != nil {
+		code.Close()
+		status := abi.ProgramPlugin
+		if set.grammar != nil {
+			status = abi.ProgramGrammar
+		}
+		return plug, h.codeError(err, status)
+	}
+	sequence := begun.Sequence
+	if c := h.run.Request.CountPenalty; c != 0 {
+		sequence = penalized(sequence, c)
+	}
+	if sequence != nil {
+		plug = sequence(0)
+	}
+	if set.grammar != nil && set.from >= 0 && plug.Masker != nil {
+		for i, t := range x.c.Tokens()[set.from:] {
+			if err := plug.Masker.Accept(t); err != nil {
+				if plug.Close != nil {
+					plug.Close()
+				}
+				code.Close()
+				return plug, refused(abi.ProgramGrammar, "token %d behind grammar_from: %v", i, err)
+			}
+		}
+	}
+	x.code = code
+	return plug, nil
+}
+
+// codeError is what a program is told of an error of user code: it may do without, but not without its request.
+func (h *Contexts) codeError(err error, status int) error {
+	if h.ctx.Err() != nil {
+		return context.Cause(h.ctx)
+	}
+	return refused(status, "%v", err)
+}
+
+// Wait implements wait.
+func (h *Contexts) Wait(list []int, any bool) (at, generated int, err error) {
+	if len(list) == 0 || len(list) > len(h.list) {
+		return 0, 0, argument("%d contexts to wait for, it may be 1 to %d", len(list), len(h.list))
+	}
+	var wanted []*handle
+	for _, c := range list {
+		x, err := h.get(c)
+		if err != nil {
+			return 0, 0, err
+		}
+		wanted = append(wanted, x)
+	}
+	ended := func(x *handle) bool { return !x.c.Running() }
+	at = 0
+	for any {
+		if at = slices.IndexFunc(wanted, ended); at >= 0 {
+			wanted = wanted[at : at+1]
+			break
+		}
+		if err := h.pump(); err != nil {
+			return 0, 0, err
+		}
+	}
+	for _, x := range wanted {
+		for !ended(x) {
+			if err := h.pump(); err != nil {
+				return 0, 0, err
+			}
+		}
+		if !x.told {
+			x.told = true
+			generated += x.span.Count
+			h.closeCode(x)
+		}
+		h.settle(x)
+	}
+	return at, generated, nil
+}
+
+// settle has the purse pay for a context. It happens where the program learns of the end, so that what it may do does
+// not depend on which run was the first.
+func (h *Contexts) settle(x *handle) {
+	h.purse -= x.cost
+	x.cost = 0
+}
+
+// pump applies the next event of any context.
+func (h *Contexts) pump() error {
+	ev, err := h.session.Next(h.ctx)
+	if err != nil {
+		return err
+	}
+	return h.apply(ev)
+}
+
+// apply counts an event of a run, and lets its token out if the run says so.
+func (h *Contexts) apply(ev engine.SpanEvent) error {
+	i := slices.IndexFunc(h.list[:], func(x *handle) bool { return x != nil && x.c == ev.Span.Context })
+	if i < 0 || ev.Err != nil {
+		return ev.Err
+	}
+	x := h.list[i]
+	if !ev.Dropped {
+		x.infos = append(x.infos, tokenInfo{ev.Event.Logprob, ev.Event.Top})
+		x.span.Count++
+		x.span.Logprob += float64(ev.Event.Logprob)
+	}
+	if ev.Last() {
+		x.cost += ev.Computed
+		if x.span.Reason = ev.Event.Finish.Reason; ev.Dropped {
+			x.span.Reason = llm.FinishEOS
+		}
+	}
+	if x.emits && !ev.Dropped {
+		return h.emit(ev.Event.Token, tokenInfo{ev.Event.Logprob, ev.Event.Top})
+	}
+	return nil
+}
+
+// Span implements span.
+func (h *Contexts) Span(c int) (llm.ProgramSpan, error) {
+	x, err := h.resting(c)
+	if err != nil {
+		return llm.ProgramSpan{}, err
+	}
+	return x.span, nil
+}
+
+// Logits implements ctx_top, ctx_row and ctx_entropy. Those of one context are kept until it changes.
+func (h *Contexts) Logits(c int) ([]float32, error) {
+	x, err := h.resting(c)
+	if err != nil {
+		return nil, err
+	}
+	n := len(x.c.Tokens())
+	if h.rowOf == x && h.rowAt == n {
+		return h.row, nil
+	}
+	if err := h.mayAsk(n, 0); err != nil {
+		return nil, err
+	}
+	if _, err := x.c.Look(); err != nil {
+		return nil, argument("%v", err)
+	}
+	ev, err := h.answer(x.c)
+	if err != nil {
+		return nil, err
+	}
+	h.purse -= ev.Computed
+	h.row, h.rowOf, h.rowAt = ev.Row, x, n
+	return h.row, nil
+}
+
+// mayAsk refuses a question about a context of n tokens and more behind it that cannot be computed.
+func (h *Contexts) mayAsk(n, more int) error {
+	switch {
+	case h.purse < 1:
+		return refused(abi.ProgramPurse, "all tokens that the program may have computed were")
+	case n == 0:
+		return argument("the context has no token")
+	case n+more >= h.service.limits.MaxTotal:
+		return refused(abi.ProgramRoom, "%d tokens and %d more, the model has room for %d", n, more,
+			h.service.limits.MaxTotal)
+	}
+	return nil
+}
+
+// answer waits for the end of a question. Events of runs that come before are applied.
+func (h *Contexts) answer(c *engine.Context) (engine.SpanEvent, error) {
+	for {
+		ev, err := h.session.Next(h.ctx)
+		if err != nil || ev.Span.Context == c {
+			return ev, errors.Join(err, ev.Err)
+		}
+		if err := h.apply(ev); err != nil {
+			return ev, err
+		}
+	}
+}
+
+// Score implements ctx_score.
+func (h *Contexts) Score(c int, ids []uint32) ([]float32, error) {
+	x, err := h.resting(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.checkTokens(ids); err != nil {
+		return nil, err
+	}
+	n := len(x.c.Tokens())
+	if h.rowOf == x && h.rowAt == n && len(ids) == 1 {
+		return []float32{sample.PromptLogprob(slices.Clone(h.row), ids[0])}, nil
+	}
+	if err := h.mayAsk(n, len(ids)); err != nil {
+		return nil, err
+	}
+	if len(ids) == 1 { // the next question is mostly about another token in its place
+		row, err := h.Logits(c)
+		if err != nil {
+			return nil, err
+		}
+		return []float32{sample.PromptLogprob(slices.Clone(row), ids[0])}, nil
+	}
+	f := x.c.Fork()
+	defer f.Drop()
+	f.Append(ids)
+	if _, err := f.Score(len(ids)); err != nil {
+		return nil, argument("%v", err)
+	}
+	ev, err := h.answer(f)
+	if err != nil {
+		return nil, err
+	}
+	h.purse -= ev.Computed
+	return ev.Logprobs, nil
+}
+
+// Emit implements emit.
+func (h *Contexts) Emit(c, from, count int) error {
+	x, err := h.get(c)
+	if err != nil {
+		return err
+	}
+	tokens := x.c.Tokens()
+	if from < 0 || count < 0 || from > len(tokens) || count > len(tokens)-from {
+		return argument("tokens %d and %d more, the context has %d", from, count, len(tokens))
+	}
+	for i, t := range tokens[from : from+count] {
+		info := tokenInfo{}
+		if at := from + i - x.known; at >= 0 {
+			info = x.infos[at]
+		}
+		if err := h.emit(t, info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EmitText implements emit_text.
+func (h *Contexts) EmitText(text string) error {
+	tokens, err := h.encode(text, false, h.service.limits.MaxTotal)
+	if err != nil {
+		return err
+	}
+	for _, t := range tokens {
+		if err := h.emit(t, tokenInfo{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// emit gives the client a token. The one that ends the text ends the program.
+func (h *Contexts) emit(t llm.Token, info tokenInfo) error {
+	if h.finished {
+		return errFinished
+	}
+	ev := h.out.Add(t, info.logprob, info.top)
+	if ev.Finish == nil {
+		h.run.programs.push(programItem{event: ev})
+		return nil
+	}
+	h.last, h.finished = ev, true
+	h.stop(errFinished)
+	return errFinished
+}
+
+// Render implements render.
+func (h *Contexts) Render(request []byte) (int, error) {
+	r, err := h.bound.Render(h.ctx, request)
+	if err != nil {
+		return 0, h.codeError(err, abi.ProgramArgument)
+	}
+	e, err := h.service.encode(h.ctx, r.Text, llm.Encoding{Data: append([]Span{}, r.Data...),
+		Most: h.service.limits.MaxTotal})
+	switch {
+	case err != nil:
+		return 0, err
+	case e.Tokens == nil || e.Count > h.service.limits.MaxTotal:
+		return 0, refused(abi.ProgramRoom, "the conversation has %d tokens or more, the model has room for %d", e.Count,
+			h.service.limits.MaxTotal)
+	}
+	return h.add(newHandle(h.session.New(e.Tokens, nil)))
+}
+
+// GrammarPrefix implements grammar_prefix.
+func (h *Contexts) GrammarPrefix(grammar, text []byte) (int, error) {
+	g, err := readGrammar(grammar)
+	if err != nil {
+		return 0, err
+	}
+	n, err := h.bound.GrammarPrefix(h.ctx, *g, text)
+	if err != nil {
+		return 0, h.codeError(err, abi.ProgramGrammar)
+	}
+	return n, nil
+}

@@ -1,0 +1,253 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"tgi/runtime/engine"
+	"tgi/runtime/llm"
+	"tgi/sdk/abi"
+	"tgi/server/wire"
+)
+
+// A request may name a program, which generates the texts of the reply itself: it forks, rewinds and scores contexts of
+// the model, and what it emits are the reply's events, behind which everything is as ever. Contexts are its host.
+
+// ProgramCode is UserCode with programs.
+type ProgramCode interface {
+	UserCode
+	// FindProgram returns the program that calls name, and how many of its contexts run at once; 0 if there is none.
+	FindProgram(calls []PluginCall) (name string, contexts int)
+}
+
+// BoundProgram is the BoundCode of a request with a program.
+type BoundProgram interface {
+	// RunProgram runs the program for one text. request is the JSON object of abi.Program without "params". One
+	// goroutine uses h, until it returns.
+	RunProgram(ctx context.Context, seed uint64, request []byte, h *Contexts) error
+	// Calls are the plugins of its runs.
+	Calls() []PluginCall
+	// Render renders a conversation, the JSON object of abi.Template without "params".
+	Render(ctx context.Context, request []byte) (Rendered, error)
+	// GrammarPrefix returns how many bytes of text a text of the grammar can begin with.
+	GrammarPrefix(ctx context.Context, g Grammar, text []byte) (int, error)
+}
+
+// Sessions is an Engine with contexts.
+type Sessions interface {
+	Engine
+	// OpenSession is that of engine.Engine.
+	OpenSession(r engine.SessionRequest) (*engine.Session, error)
+	// Watch returns s, the events of programs that serve r, for the reader.
+	Watch(ctx context.Context, r engine.Request, s Stream) Stream
+}
+
+// programWall is how long a program may take for its text, waits included.
+const programWall = 5 * time.Minute
+
+// errFinished ends a program whose text has ended.
+var errFinished = errors.New("the text has ended")
+
+// sized is the size of d, with the contexts of its program.
+func (s *Service) sized(d *Draft) (size, error) {
+	n, err := s.limits.size(d)
+	if err != nil || len(d.Plugins) == 0 {
+		return n, err
+	}
+	code, ok := s.code.(ProgramCode)
+	if !ok {
+		return n, nil
+	}
+	name, contexts := code.FindProgram(d.Plugins)
+	if contexts == 0 {
+		return n, nil
+	}
+	exclude := func(field string) error {
+		return invalid(field, "`%s` and program `%s` in `plugins` exclude each other: the program says what is generated",
+			field, name)
+	}
+	switch {
+	case n.beams > 0:
+		return n, exclude("num_beams")
+	case n.prompts > 1:
+		_, field := d.Guidance.kind()
+		return n, exclude(field)
+	case or(d.BestOf, 1) > 1:
+		return n, exclude("best_of")
+	case d.PromptLogprobs:
+		return n, exclude("decoder_input_details")
+	case or(d.Heal, false):
+		return n, exclude("token_healing")
+	}
+	n.contexts = max(1, min(contexts, s.limits.perRequest()/n.sequences))
+	return n, nil
+}
+
+// programs are the programs of one run, one for each text, and the stream of their events.
+type programs struct {
+	mu    sync.Mutex
+	queue []programItem
+	left  int           // programs that have not ended
+	ready chan struct{} // holds a token when there may be something new
+	done  sync.WaitGroup
+}
+
+type programItem struct {
+	event Event
+	err   error
+}
+
+// startPrograms starts the programs of r. They end with ctx.
+func (s *Service) startPrograms(ctx context.Context, r *Run, d *Draft, bound BoundProgram,
+	embeddings []llm.Embedding) error {
+	sessions, ok := s.engine.(Sessions)
+	if !ok {
+		return invalid("plugins", "this model runs no programs")
+	}
+	q := &r.Request
+	p := &programs{left: q.Sequences, ready: make(chan struct{}, 1)}
+	var list []*engine.Session
+	for range q.Sequences {
+		session, err := sessions.OpenSession(engine.SessionRequest{Slots: q.contexts, Client: r.client,
+			Salt: r.adapter.Salt, Adapter: r.adapter.ID})
+		if err != nil {
+			for _, open := range list {
+				open.Close()
+			}
+			return err
+		}
+		list = append(list, session)
+	}
+	r.programs, r.stream = p, sessions.Watch(ctx, engine.Request{Prompt: q.Prompt, Params: q.Params, N: q.Sequences}, p)
+	request := programRequest(d, q)
+	for i, session := range list {
+		p.done.Go(func() { s.runProgram(ctx, r, d, bound, i, session, request, embeddings) })
+	}
+	return nil
+}
+
+// runProgram runs one program to its end.
+func (s *Service) runProgram(ctx context.Context, r *Run, d *Draft, bound BoundProgram, i int, session *engine.Session,
+	request []byte, embeddings []llm.Embedding) {
+	ctx, stop := context.WithCancelCause(ctx)
+	timed, cancel := context.WithTimeoutCause(ctx, programWall, fmt.Errorf("%w: the program took longer than %v",
+		llm.ErrPlugin, programWall))
+	h := s.newContexts(timed, r, d, bound, i, session, stop, embeddings)
+	err := bound.RunProgram(timed, h.params.Seed, request, h)
+	last, ended := h.close(err)
+	cancel()
+	stop(nil)
+	if ended {
+		err = nil
+	}
+	r.programs.end(last, err)
+}
+
+// push gives the reader an event.
+func (p *programs) push(it programItem) {
+	p.mu.Lock()
+	p.queue = append(p.queue, it)
+	p.mu.Unlock()
+	select {
+	case p.ready <- struct{}{}:
+	default:
+	}
+}
+
+// end gives the reader the last event of a text, or its error.
+func (p *programs) end(last Event, err error) {
+	p.push(programItem{event: last, err: err})
+	p.mu.Lock()
+	p.left--
+	p.mu.Unlock()
+	select {
+	case p.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Next implements Stream.
+func (p *programs) Next(ctx context.Context) (Event, error) {
+	for {
+		p.mu.Lock()
+		over := p.left == 0
+		if len(p.queue) > 0 {
+			it := p.queue[0]
+			p.queue[0] = programItem{}
+			p.queue = p.queue[1:]
+			p.mu.Unlock()
+			return it.event, it.err
+		}
+		p.mu.Unlock()
+		if over {
+			return Event{}, io.EOF
+		}
+		select {
+		case <-p.ready:
+		case <-ctx.Done():
+			return Event{}, context.Cause(ctx)
+		}
+	}
+}
+
+// programRequest is what a program is told.
+func programRequest(d *Draft, q *Request) []byte {
+	b := appendSettings([]byte(`{"settings":`), &q.Params)
+	b = strconv.AppendInt(append(b, `,"prompt_count":`...), int64(len(q.Prompt)), 10)
+	if c := d.Conversation; c != nil {
+		b = append(b, `,"messages":[`...)
+		for i := range c.Messages {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, c.Messages[i].JSON...)
+		}
+		b = append(b, ']')
+	}
+	return fmt.Appendf(b, `,"limits":{"handles":%d,"forks":%d,"tokens":%d,"max_new_tokens":%d}}`, abi.MaxHandles,
+		abi.MaxForks, purseOf(q), q.Params.MaxNewTokens)
+}
+
+// appendSettings writes the settings that a run has if it says nothing.
+func appendSettings(b []byte, p *llm.Params) []byte {
+	temperature := p.Temperature
+	if !p.Sample {
+		temperature = 0
+	}
+	b = fmt.Appendf(b, `{"max_tokens":%d,"temperature":%v,"top_p":%v,"top_k":%d,"min_p":%v,"stop":[`, p.MaxNewTokens,
+		temperature, p.TopP, p.TopK, p.MinP)
+	for i, s := range p.Stop {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(b, s)
+	}
+	return append(b, "]}"...)
+}
+
+// purseOf is how many tokens a program may have computed, for its text, that no cache holds.
+func purseOf(q *Request) int { return 8*q.Params.MaxNewTokens + 2*len(q.Prompt) + 4096 }
+
+// waitPrograms returns when no program of the run is left.
+func (r *Run) waitPrograms() {
+	if r.programs != nil {
+		r.programs.done.Wait()
+	}
+}
+
+// addSkips adds what the runs of programs went on without.
+func (r *Run) addSkips(list []Skip) {
+	r.skipMu.Lock()
+	defer r.skipMu.Unlock()
+	for _, s := range list {
+		if !slices.ContainsFunc(r.programSkips, func(o Skip) bool { return o.Plugin == s.Plugin }) {
+			r.programSkips = append(r.programSkips, s)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"tgi/plugins"
+	"tgi/runtime/llm"
+	"tgi/server/generate"
+)
+
+// FindProgram implements generate.ProgramCode.
+func (u userCode) FindProgram(calls []generate.PluginCall) (name string, contexts int) {
+	return u.set.FindProgram(calls)
+}
+
+// Calls implements generate.BoundProgram.
+func (b *boundCode) Calls() []generate.PluginCall { return b.calls }
+
+// RunProgram implements generate.BoundProgram.
+func (b *boundCode) RunProgram(ctx context.Context, seed uint64, request []byte, h *generate.Contexts) error {
+	if b.program == nil {
+		return fmt.Errorf("%w: the program is not there any more", llm.ErrPlugin)
+	}
+	err := b.program.Run(ctx, seed, request, h)
+	var no *plugins.BindError
+	if errors.As(err, &no) {
+		return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
+	}
+	return err
+}
+
+// Render implements generate.BoundProgram, by the request's template or else the model's.
+func (b *boundCode) Render(ctx context.Context, request []byte) (generate.Rendered, error) {
+	if b.chat != nil {
+		return b.chat.Render(ctx, request)
+	}
+	chat, _, err := b.set.BindChat(ctx, nil, *b.source.Current())
+	if err != nil {
+		return generate.Rendered{}, bindError(err)
+	}
+	defer chat.Close()
+	return chat.Render(ctx, request)
+}
+
+// GrammarPrefix implements generate.BoundProgram.
+func (b *boundCode) GrammarPrefix(ctx context.Context, call generate.Grammar, text []byte) (int, error) {
+	g, err := b.set.Compile(ctx, call)
+	if err != nil {
+		return 0, grammarError(err, call.Field)
+	}
+	defer g.Close()
+	return g.Prefix(ctx, text)
+}
