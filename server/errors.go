@@ -231,6 +231,7 @@ var table = []row{
 		"generation"},
 	{llm.ErrPlugin, KindPluginFailed, http.StatusFailedDependency, "plugin", "Request failed during generation: ", true,
 		"plugin"},
+	{generate.ErrToolServer, KindBackend, http.StatusFailedDependency, "tool_server", "", true, "tool_server"},
 	{llm.ErrClosed, KindClosed, http.StatusFailedDependency, "generation", "Request failed during generation: ", true,
 		"generation"},
 	{ErrUnhealthy, KindUnhealthy, http.StatusServiceUnavailable, "healthcheck", "unhealthy", false, "generation"},

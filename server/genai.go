@@ -18,6 +18,7 @@ import (
 	"tgi/runtime/llm"
 	"tgi/server/embeddings"
 	"tgi/server/generate"
+	"tgi/server/mcp"
 )
 
 // Operation is what a request wants of a model, as OpenTelemetry's GenAI semantic conventions 1.41 name it
@@ -45,6 +46,7 @@ type operation struct {
 	name              Operation // "" while nothing is known to be wanted of a model
 	requested, served string    // the model
 	calls             []*modelCall
+	tools             []toolCall
 	socket            bool // the request is a connection with many operations: it has no duration
 }
 
@@ -267,6 +269,9 @@ func (o *operation) observe(ctx context.Context, m *Metrics, t *Tracer, status i
 		err = cmp.Or(err, c.wrong())
 		c.mu.Unlock()
 	}
+	for i := range o.tools {
+		t.tool(ctx, &o.tools[i])
+	}
 	if !o.socket {
 		m.observeOperation(o, requested, errorType(status, err))
 	}
@@ -326,3 +331,59 @@ func (t *Tracer) call(ctx context.Context, c *modelCall, requested, served strin
 const mostName = 256
 
 func bounded(s string) string { return s[:min(len(s), mostName)] }
+
+// toolCall is a call of a tool of a server.
+type toolCall struct {
+	server, tool string
+	began, ended time.Time
+	err          error
+}
+
+// Tools is told of the calls of tools of servers. It implements mcp.Observer.
+type Tools struct {
+	// Metrics count them.
+	Metrics *Metrics
+}
+
+// Called implements mcp.Observer.
+func (t Tools) Called(ctx context.Context, server, tool string, began time.Time, err error) {
+	c := toolCall{server, tool, began, time.Now(), err}
+	t.Metrics.observeTool(&c)
+	if o := operationOf(ctx); o != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.tools = append(o.tools, c)
+	}
+}
+
+// errorType names how a call went wrong, "" for one that did not.
+func (c *toolCall) errorType() string {
+	own := &mcp.ToolError{}
+	switch {
+	case c.err == nil:
+		return ""
+	case errors.As(c.err, &own):
+		return "tool_error"
+	case errors.Is(c.err, context.Canceled):
+		return "canceled"
+	}
+	return otherModel // which is _OTHER for errors, too
+}
+
+// tool makes the span of a call of a tool.
+func (t *Tracer) tool(ctx context.Context, c *toolCall) {
+	v, _ := ctx.Value(requestLogKey{}).(*requestLog)
+	if t == nil || v == nil || v.trace.span == nil {
+		return
+	}
+	_, span := t.tracer.Start(ctx, "execute_tool "+c.tool, trace.WithTimestamp(c.began),
+		trace.WithSpanKind(trace.SpanKindInternal))
+	span.SetAttributes(attribute.String("gen_ai.operation.name", "execute_tool"),
+		attribute.String("gen_ai.tool.name", c.tool), attribute.String("gen_ai.tool.type", "extension"),
+		attribute.String("mcp.method.name", "tools/call"), attribute.String("tgi.mcp.server", c.server))
+	if c.err != nil {
+		span.SetAttributes(attribute.String("error.type", c.errorType()))
+		span.SetStatus(codes.Error, c.errorType())
+	}
+	span.End(trace.WithTimestamp(c.ended))
+}

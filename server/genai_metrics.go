@@ -11,7 +11,7 @@ import (
 // genAIMetrics are those of OpenTelemetry's GenAI conventions, version 1.41, under the names that its exporter to
 // Prometheus gives them.
 type genAIMetrics struct {
-	duration, first, perToken, tokens *prometheus.HistogramVec
+	duration, first, perToken, tokens, tools *prometheus.HistogramVec
 }
 
 // addGenAI adds them, with the buckets of the conventions.
@@ -33,6 +33,23 @@ func (m *Metrics) addGenAI() {
 		[]float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5})
 	g.tokens = vec("gen_ai_client_token_usage", "Tokens of a call of a model.",
 		prometheus.ExponentialBuckets(1, 4, 14), "gen_ai_token_type")
+}
+
+// addTools adds the metric of calls of tools of MCP servers, as the conventions have it, with the server's name.
+func (m *Metrics) addTools() {
+	m.genAI.tools = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "mcp_client_operation_duration_seconds",
+		Help:    "Seconds of a call of a tool of an MCP server.",
+		Buckets: []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300},
+	}, []string{"mcp_method_name", "tgi_mcp_server", "gen_ai_tool_name", "error_type"})
+	m.registry.MustRegister(m.genAI.tools)
+}
+
+// observeTool counts a call of a tool.
+func (m *Metrics) observeTool(c *toolCall) {
+	if m != nil {
+		m.genAI.tools.WithLabelValues("tools/call", c.server, c.tool, c.errorType()).Observe(
+			c.ended.Sub(c.began).Seconds())
+	}
 }
 
 // otherModel stands for names that clients made up: a label must not have as many values as they like.

@@ -54,6 +54,14 @@ type key struct {
 
 type keyKey struct{}
 
+// KeyName returns the name of the key of the request of ctx; "" where it has none.
+func KeyName(ctx context.Context) string {
+	if k, ok := ctx.Value(keyKey{}).(*key); ok {
+		return k.name
+	}
+	return ""
+}
+
 // MayUse reports whether the key of the request of ctx, if it has one, may use the
 // model of an id.
 func MayUse(ctx context.Context, id string) bool {

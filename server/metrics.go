@@ -50,6 +50,7 @@ func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.addSteps()
 	m.addGenAI()
+	m.addTools()
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m
 }

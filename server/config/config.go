@@ -39,6 +39,9 @@ type Config struct {
 	Images Images `toml:"images"`
 	// Embeddings is about models that turn texts into vectors or scores.
 	Embeddings Embeddings `toml:"embeddings"`
+	// MCP are servers whose tools may be called, MCPLimits bound what one request may do with them.
+	MCP       []MCP     `toml:"mcp"`
+	MCPLimits MCPLimits `toml:"mcp_limits"`
 	// Plugin are the plugins that are declared one by one.
 	Plugin []Plugin `toml:"plugin"`
 	// Key are the keys that are declared one by one.
@@ -290,6 +293,7 @@ func Default() Config {
 		GenerateAPI: defaultGenerateAPI(),
 		Responses:   defaultResponses(),
 		Record:      defaultRecord(),
+		MCPLimits:   defaultMCPLimits(),
 		Images:      defaultImages(),
 		Embeddings:  defaultEmbeddings(),
 	}

@@ -55,7 +55,8 @@ func example(text string) string {
 	head, rest, _ := strings.Cut(text, "[model]\n")
 	_, rest, _ = strings.Cut(rest, "\n[models]\n") // behind its tables
 	rest = "\n[models]\n" + rest
-	for _, first := range []string{"# [[model]]\n", "# [[model.adapter]]\n", "# [[key]]\n", "# [[plugin]]\n"} {
+	for _, first := range []string{"# [[model]]\n", "# [[model.adapter]]\n", "# [[key]]\n", "# [[mcp]]\n",
+		"# [[plugin]]\n"} {
 		before, block, _ := strings.Cut(rest, first)
 		block, after, _ := strings.Cut(block, "\n\n")
 		lines := strings.ReplaceAll("\n"+first+block, "\n# ", "\n")
@@ -96,9 +97,9 @@ func TestRootFileExample(t *testing.T) {
 	if want := []Model{demo, qwen}; !reflect.DeepEqual(c.ModelList, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c.ModelList, want)
 	}
-	if want := []Key{{"dashboard", "secret", []string{"models"}, []string{"tgi-demo"}}}; !reflect.DeepEqual(c.Key,
-		want) {
-		t.Errorf("got %+v, want %+v", c.Key, want)
+	keys := []Key{{"dashboard", "secret", []string{"models"}, []string{"tgi-demo"}, []string{"files"}}}
+	if !reflect.DeepEqual(c.Key, keys) {
+		t.Errorf("got %+v, want %+v", c.Key, keys)
 	}
 }
 

@@ -79,7 +79,7 @@ func (l *Loaded) visit(table func(head string), value func(Effective)) {
 func (l *Loaded) visitTable(outer, prefix string, s reflect.Value, table func(head string), value func(Effective)) {
 	for f, v := range s.Fields() {
 		name := f.Tag.Get("toml")
-		if f.Type.Kind() == reflect.Struct || isTables(f.Type) || f.Type == reflect.TypeFor[Table]() && v.Len() == 0 {
+		if f.Type.Kind() == reflect.Struct || isTables(f.Type) || f.Type.Kind() == reflect.Map && v.Len() == 0 {
 			continue
 		}
 		origin, ok := l.origins[prefix+name]
@@ -123,6 +123,12 @@ func plain(name string, v reflect.Value) any {
 		return hidden
 	}
 	switch value := v.Interface().(type) {
+	case map[string]string: // variables and headers, which hold keys
+		hidden := Table{}
+		for name := range value {
+			hidden[name] = masked
+		}
+		return hidden
 	case encoding.TextMarshaler:
 		text, err := value.MarshalText()
 		if err != nil {

@@ -152,6 +152,13 @@ func wanted(given any, want reflect.Type) string {
 	case reflect.TypeFor[Table]():
 		_, ok = given.(map[string]any)
 		says = "a table"
+	case reflect.TypeFor[map[string]string]():
+		table, isTable := given.(map[string]any)
+		ok, says = isTable, `a table of strings such as { A = "b" }`
+		for _, one := range table {
+			_, isText := one.(string)
+			ok = ok && isText
+		}
 	case reflect.TypeFor[[]string]():
 		ok, says = texts(given), `a list of strings such as ["a", "b"]`
 	default:

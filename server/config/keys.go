@@ -26,6 +26,8 @@ type Key struct {
 	Scopes []string `toml:"scopes"`
 	// Models are the ids of those that it may use; nil is all.
 	Models []string `toml:"models"`
+	// MCP are the servers whose tools each request of the key is offered, whether it asks for them or not.
+	MCP []string `toml:"mcp"`
 }
 
 // AllKeys returns every key with its scopes: those of [[key]] and, under the

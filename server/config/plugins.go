@@ -208,6 +208,9 @@ func (c *Config) locate(dir string) {
 	at(&c.Server.TLSKey)
 	at(&c.Models.Folder)
 	at(&c.Record.Folder)
+	for i := range c.MCP {
+		at(&c.MCP[i].Folder)
+	}
 	at(&c.Runtime.ORTLib)
 	c.Model.locate(at)
 	for i := range c.ModelList {

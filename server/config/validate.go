@@ -95,6 +95,7 @@ func (c *Config) Validate() error {
 	c.GenerateAPI.validate(v, l)
 	c.Responses.validate(v)
 	c.Record.validate(v)
+	c.validateMCP(v)
 	c.Images.validate(v)
 	c.Embeddings.validate(v)
 	v.oneOf("log.format", c.Log.Format, LogAuto, LogText, LogJSON)

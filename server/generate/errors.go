@@ -11,6 +11,9 @@ import (
 // ErrIncomplete: the engine's stream ended before the sequence did.
 var ErrIncomplete = errors.New("incomplete generation")
 
+// ErrToolServer: a server whose tools a request asks for cannot be used.
+var ErrToolServer = errors.New("the tools of a server are not to be had")
+
 // ErrTool: a call of a tool that was demanded was not made, or not right.
 var ErrTool = errors.New("tool error")
 

@@ -35,8 +35,8 @@ func (f *manager) apis() []server.API {
 		panic("BUG: the settings name the dialect " + cfg.Server.Dialect)
 	}
 	openAI := openai.New(openai.Options{Models: f, Version: f.boot.version, ComputeType: cfg.Server.ComputeType,
-		MaxPrompts: cfg.Limits.MaxClientBatchSize,
-		Dialect:    spoken})
+		MaxPrompts: cfg.Limits.MaxClientBatchSize, Tools: f.tools,
+		Dialect: spoken})
 	beside := []server.API{
 		openAI,
 		generateapi.New(generateapi.Options{
@@ -47,7 +47,7 @@ func (f *manager) apis() []server.API {
 			Log:          f.log,
 		}),
 		messages.New(f),
-		responses.New(responses.Options{Models: f, Store: f.responses,
+		responses.New(responses.Options{Models: f, Tools: f.tools, Store: f.responses,
 			Places: cfg.Limits.MaxConcurrentRequests, Log: f.log}),
 		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit)}),
 		modelsapi.New(modelsAPI{f}),

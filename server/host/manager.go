@@ -21,6 +21,7 @@ import (
 	"tgi/server/api/generateapi/store"
 	responsestore "tgi/server/api/responses/store"
 	"tgi/server/config"
+	"tgi/server/mcp"
 )
 
 // manager is all models of a server: those of the settings and those of the models
@@ -35,6 +36,7 @@ type manager struct {
 	fetcher       *fetch.Client
 	continuations store.Store // of the generate API
 	responses     responsestore.Store
+	tools         *mcp.Servers
 	obs           engine.Observer
 	demand        engine.Demand // of all models that run
 	// governor gives the plugins of all models their shares of the processors.
@@ -110,6 +112,7 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 	if fl.continuations, err = openContinuations(cfg.GenerateAPI.Store, log); err != nil {
 		return nil, err
 	}
+	fl.tools = mcp.New(cfg, o.Version, server.Tools{Metrics: b.metrics}, log)
 	if fl.responses, err = openResponses(cfg.Responses, log); err != nil {
 		return nil, errors.Join(err, fl.continuations.Close())
 	}
@@ -476,6 +479,7 @@ func (f *manager) modelMetrics() []server.ModelMetrics {
 func (f *manager) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
+	f.tools.Close()
 	return errors.Join(f.roster.Close(ctx), f.continuations.Close(), f.responses.Close())
 }
 

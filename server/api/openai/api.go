@@ -9,6 +9,7 @@ import (
 	"tgi/server/dialect"
 	"tgi/server/dispatch"
 	"tgi/server/generate"
+	"tgi/server/mcp"
 )
 
 // Options of an API.
@@ -21,6 +22,8 @@ type Options struct {
 	ComputeType string
 	// MaxPrompts bounds the prompts of a completion before a model is asked for; 0 leaves it to the model's limits.
 	MaxPrompts int
+	// Tools are MCP servers whose tools chats may want; nil has none.
+	Tools *mcp.Servers
 	// Dialect is spoken unless a request names another; nil is the default.
 	Dialect *dialect.Dialect
 }
@@ -104,6 +107,9 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, f *form,
 	}
 	defer release()
 	if err = c.bind(m); err == nil {
+		err = a.equip(r.Context(), c)
+	}
+	if err == nil {
 		err = m.Service.CheckTogether(&c.draft, "prompt", len(c.drafts))
 	}
 	if err != nil {
@@ -135,5 +141,8 @@ func ChatDraft(body []byte, d *dialect.Dialect) (draft generate.Draft, model str
 	if err != nil {
 		return generate.Draft{}, "", err
 	}
-	return c.drafts[0], c.named, nil
+	if len(c.wants) > 0 {
+		err = c.offer() // those of the client alone
+	}
+	return c.drafts[0], c.named, err
 }

@@ -5,6 +5,7 @@ import (
 	"tgi/server/dialect"
 	"tgi/server/fields"
 	"tgi/server/generate"
+	"tgi/server/mcp"
 	"tgi/server/wire"
 )
 
@@ -16,7 +17,8 @@ type chatBody struct {
 	logprobs     bool
 	top          *uint32
 	tools        toolset.Set
-	older        bool // the offers are functions of OpenAI's older API
+	wants        []mcp.Want // servers whose tools are wanted
+	older        bool       // the offers are functions of OpenAI's older API
 	olderChoice  bool
 	newerChoice  bool
 	olderCalls   int // calls of the older API in the messages that have a result
@@ -37,15 +39,10 @@ func decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.checkTools(); err != nil {
-		return nil, err
-	}
-	if g := b.draft.Grammar; g != nil && len(b.conversation.ToolNames) > 0 &&
-		b.conversation.ToolChoice.Mode != generate.ChooseNone {
-		if !d.AnswerOrCalls || g.Field != "response_format" || g.Plugin != "" {
-			return nil, toolFault("Grammar and tools are mutually exclusive")
+	if len(b.wants) == 0 {
+		if err := b.offer(d); err != nil {
+			return nil, err
 		}
-		b.conversation.Answer = g
 	}
 	if err := b.finish(); err != nil {
 		return nil, err
@@ -62,12 +59,29 @@ func decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 		c.top = int(*b.top)
 	}
 	c.functions = b.older
+	c.tools, c.wants = &b.tools, b.wants
+	c.offer = func() error { return b.offer(d) }
 	c.predicted = b.predicted
 	c.shown.Customs = b.tools.Customs()
 	c.shown.HideReasoning = b.reasoning != nil && !*b.reasoning
 	b.draft.Conversation = &b.conversation
 	c.drafts = []generate.Draft{b.draft}
 	return c, nil
+}
+
+// offer tells the model of the tools. It may be called again when there are more.
+func (b *chatBody) offer(d *dialect.Dialect) error {
+	if err := b.checkTools(); err != nil {
+		return err
+	}
+	if g := b.draft.Grammar; g != nil && len(b.conversation.ToolNames) > 0 &&
+		b.conversation.ToolChoice.Mode != generate.ChooseNone {
+		if !d.AnswerOrCalls || g.Field != "response_format" || g.Plugin != "" {
+			return toolFault("Grammar and tools are mutually exclusive")
+		}
+		b.conversation.Answer = g
+	}
+	return nil
 }
 
 // chatFields are those of a chat request besides the settings, OpenAI's and those

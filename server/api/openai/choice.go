@@ -24,6 +24,8 @@ func newChoice(c *call, index int, run *generate.Run, i int) *choice {
 func (c *choice) reason() string {
 	d := c.call.dialect
 	switch {
+	case c.call.rounds.goesOn(c): // but there are no tokens left for it
+		return "length"
 	case c.Finish.Reason == llm.FinishGuard:
 		return "content_filter"
 	case c.Reply.Called() && c.call.functions:

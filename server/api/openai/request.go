@@ -3,10 +3,12 @@ package openai
 import (
 	"tgi/server/api/deltas"
 	"tgi/server/api/openaierror"
+	"tgi/server/api/toolset"
 	"tgi/server/dialect"
 	"tgi/server/dispatch"
 	"tgi/server/fields"
 	"tgi/server/generate"
+	"tgi/server/mcp"
 	"tgi/server/wire"
 )
 
@@ -51,6 +53,12 @@ type call struct {
 	shown deltas.Settings
 	// functions: a call is written in the form of OpenAI's older API.
 	functions bool
+	// tools are a chat's, wants the MCP servers whose tools it wants, and offer tells the model of them. rounds are
+	// those that it makes of their tools; nil for none.
+	tools  *toolset.Set
+	wants  []mcp.Want
+	offer  func() error
+	rounds *rounds
 }
 
 // settings are the fields that both forms of request have, except the prompt.

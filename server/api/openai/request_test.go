@@ -118,6 +118,7 @@ func TestNulls(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain, err := decodeChat([]byte(`{`+hi+`}`), dialect.Default())
+	chat.offer, plain.offer = nil, nil // functions, which compare with nothing
 	if err != nil || !reflect.DeepEqual(chat, plain) {
 		t.Errorf("got\n%+v, %v\nwant\n%+v", chat, err, plain)
 	}

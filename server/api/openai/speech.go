@@ -32,6 +32,9 @@ func (c *call) appendMessage(b []byte, content, thoughts string, calls []generat
 		}
 		b = append(b, ']')
 	}
+	if r := c.rounds; r != nil && len(r.calls) > 0 {
+		b = r.appendMade(append(b, ','), 0, len(r.calls))
+	}
 	return append(b, '}')
 }
 

@@ -31,7 +31,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, c *call) error {
 		return nil // the client left before the first byte
 	}
 	if refused == nil {
-		s := &streaming{call: c, runs: rs, events: events,
+		s := &streaming{api: a, call: c, runs: rs, events: events,
 			head: a.appendHead(nil, c, c.form.chunk)}
 		refused = s.pump(ctx)
 		generate.TrailSkipped(w.Header(), rs.skipped())
@@ -46,6 +46,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, c *call) error {
 
 // streaming is a stream that began.
 type streaming struct {
+	api     *API
 	call    *call
 	runs    *runs
 	events  *server.Events
@@ -68,7 +69,13 @@ func (s *streaming) pump(ctx context.Context) error {
 	for {
 		a, err := server.Await(ctx, s.events, s.runs.next)
 		if errors.Is(err, io.EOF) {
-			return s.end()
+			if s.open == 0 {
+				return s.end()
+			}
+			if err = s.goOn(ctx); err != nil {
+				return incomplete(err)
+			}
+			continue
 		}
 		if err != nil {
 			return incomplete(err)
@@ -93,7 +100,8 @@ func (s *streaming) show(one *choice, a *runEvent) error {
 	if err != nil {
 		return err
 	}
-	last := a.event.Finish != nil
+	p.Deltas = s.call.rounds.take(p.Deltas)
+	last := a.event.Finish != nil && !s.call.rounds.goesOn(one)
 	if last {
 		s.open--
 	}

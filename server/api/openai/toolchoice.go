@@ -97,6 +97,7 @@ func (b *chatBody) checkTools() error {
 	}
 	if b.toolPrompt != nil && *b.toolPrompt != "" && len(c.Tools) > 0 && c.ToolChoice.Mode != generate.ChooseNone {
 		b.addToolPrompt(*b.toolPrompt)
+		b.toolPrompt = nil // once
 	}
 	return nil
 }

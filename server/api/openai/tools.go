@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"tgi/server/api/mcptools"
 	"tgi/server/api/openaierror"
 	"tgi/server/api/toolset"
 	"tgi/server/fields"
@@ -33,7 +34,14 @@ func (b *chatBody) tool(r *wire.Reader, i int) error {
 	o := toolset.Offer{Place: "#/tools/" + strconv.Itoa(i) + "/function"}
 	kind, older := "", false
 	var function, custom bool
-	err := r.Object("struct Tool", []wire.Field{
+	probe := *r
+	err := probe.Object("struct Tool", []wire.Field{{Name: "type", Read: fields.Text(&kind)}})
+	if err == nil && kind == mcptools.Kind {
+		w, err := mcptools.Read(r, "tools["+strconv.Itoa(i)+"]")
+		b.wants = append(b.wants, w)
+		return err
+	}
+	err = r.Object("struct Tool", []wire.Field{
 		{Name: "type", Required: true, Read: func(r *wire.Reader) (err error) {
 			kind, err = r.String()
 			if err == nil && kind != "function" && kind != "custom" {

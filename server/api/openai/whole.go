@@ -33,17 +33,12 @@ type collected struct {
 // whole replies when the call is finished.
 func (a *API) whole(w http.ResponseWriter, r *http.Request, c *call) error {
 	ctx := r.Context()
-	rs, err := a.start(ctx, c)
+	rs, all, err := a.collect(ctx, c)
 	if err != nil {
 		refuse(w, r, c.form, c.dialect, err)
 		return nil
 	}
 	defer rs.close()
-	all, err := rs.collect(ctx, c)
-	if err != nil {
-		refuse(w, r, c.form, c.dialect, err)
-		return nil
-	}
 	b := a.appendHead(nil, c, c.form.object)
 	index := 0
 	for i, answers := range all.answers {
@@ -59,6 +54,59 @@ func (a *API) whole(w http.ResponseWriter, r *http.Request, c *call) error {
 	rs.setTimings(w.Header(), c, all.usage)
 	server.WriteJSON(w, b)
 	return nil
+}
+
+// collect runs a call to its end, with the rounds of a chat.
+func (a *API) collect(ctx context.Context, c *call) (*runs, *collected, error) {
+	var before *collected
+	for {
+		rs, err := a.start(ctx, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		all, err := rs.collect(ctx, c)
+		if err == nil {
+			all.follow(before)
+			if !c.form.chat || !c.rounds.goesOn(all.answers[0][0].choice) {
+				if c.form.chat {
+					c.rounds.drop(all.answers[0][0].choice)
+				}
+				return rs, all, nil
+			}
+			err = c.rounds.run(ctx, c, all.answers[0][0].choice, wait, func(int) error { return nil })
+		}
+		if err == nil && c.spent() {
+			return rs, all, nil
+		}
+		rs.close()
+		if err != nil {
+			return nil, nil, err
+		}
+		before = all
+	}
+}
+
+// wait waits where no client hears of it.
+func wait(ctx context.Context, next func(context.Context) (int, error)) (int, error) {
+	return next(ctx)
+}
+
+// follow puts what was said before in front of it.
+func (all *collected) follow(before *collected) {
+	if before == nil {
+		return
+	}
+	one, first := all.answers[0][0], before.answers[0][0]
+	text, thoughts := first.text.String()+one.text.String(), first.thoughts.String()+one.thoughts.String()
+	one.text.Reset()
+	one.text.WriteString(text)
+	one.thoughts.Reset()
+	one.thoughts.WriteString(thoughts)
+	one.tokens = append(first.tokens, one.tokens...)
+	u, b := &all.usage, &before.usage
+	u.prompt, u.images, u.cached, u.completion = u.prompt+b.prompt, u.images+b.images, u.cached+b.cached,
+		u.completion+b.completion
+	u.accepted, u.rejected = u.accepted+b.accepted, u.rejected+b.rejected
 }
 
 // collect reads all runs to their end.
@@ -88,6 +136,7 @@ func (r *runs) collect(ctx context.Context, c *call) (*collected, error) {
 		if err != nil {
 			return nil, err
 		}
+		p.Deltas = c.rounds.take(p.Deltas)
 		for i := range p.Deltas {
 			one.add(&p.Deltas[i])
 		}
@@ -146,7 +195,8 @@ func (c *call) appendAnswer(b []byte, one *answer, inputs string, prefill []gene
 	b = wire.AppendInt(append(b, '{'), "index", one.index)
 	text := one.text.String()
 	if c.form.chat {
-		b = c.appendMessage(append(b, `,"message":`...), text, one.thoughts.String(), one.Reply.Calls())
+		b = c.appendMessage(append(b, `,"message":`...), text, one.thoughts.String(),
+			c.rounds.own(one.Reply.Calls()))
 	} else {
 		echoed, chars := c.echoed(inputs, prefill)
 		for i := range one.tokens {

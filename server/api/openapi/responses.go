@@ -95,6 +95,7 @@ func responses() map[string]*Schema {
 			may("parameters", orNull(anyObject("A JSON Schema."))), may("strict", orNull(flag("False without it.")))),
 		kind("custom", need("name", text("")), may("description", orNull(text(""))),
 			may("format", orNull(anyObject("{type: text}, or {type: grammar, syntax, definition}.")))))
+	tool.AnyOf = append(tool.AnyOf, mcpTool())
 	choice := func() *Schema {
 		return anyOf("", words("", "auto", "none", "required"),
 			anyObject("A function, a custom tool, or allowed_tools."))
@@ -159,7 +160,14 @@ func responses() map[string]*Schema {
 				may("content", orNull(list(kind("reasoning_text", need("text", text("")))))),
 				may("encrypted_content",
 					orNull(text("The reasoning again, for clients that keep nothing else of it.")))),
-			kind("item_reference", need("id", text("Of an item of a response that is kept.")))),
+			kind("item_reference", need("id", text("Of an item of a response that is kept."))),
+			kind("mcp_list_tools", may("id", text("")), need("server_label", text("")),
+				may("tools", list(anyObject("name, description, input_schema, annotations."))),
+				may("error", orNull(text("")))),
+			kind("mcp_call", may("id", text("")), may("status", words("", "in_progress", "completed", "incomplete",
+				"failed")), need("server_label", text("")), need("name", text("")), need("arguments", text("")),
+				may("approval_request_id", orNull(text(""))), may("output", orNull(text(""))),
+				may("error", orNull(anyObject("Why there is no output."))))),
 		"Response": object("", shared(
 			may("conversation", orNull(object("", need("id", text(""))))),
 			need("id", text("")), need("object", words("", "response")),
@@ -178,11 +186,24 @@ func responses() map[string]*Schema {
 				need("total_tokens", whole("", ""))))),
 			may("plugins", list(ref("SkippedPlugin"))), dropped(),
 		)...),
-		"ResponseEvent": object("Of OpenAI's events those of text, reasoning and calls.", need("type", text("")),
+		"ResponseEvent": object("Of OpenAI's events those of text, reasoning, calls and MCP.", need("type", text("")),
 			need("sequence_number", whole("", "From 0, without gaps.")), may("response", ref("Response")),
 			may("item", ref("ResponseItem")), may("item_id", text("")), may("output_index", whole("", "")),
 			may("content_index", whole("", "")), may("delta", text("")), may("text", text("")),
 			may("arguments", text("")), may("input", text("")), may("part", anyObject("A part of an item.")),
 			may("logprobs", list(ref("ChatCompletionLogprob")))),
 	}
+}
+
+// mcpTool stands for the tools of an MCP server.
+func mcpTool() *Schema {
+	return object("The tools of an MCP server that the operator configures.", need("type", words("", "mcp")),
+		need("server_label", text("Its name.")), need("require_approval", words("", "never")),
+		may("allowed_tools", allowedTools()))
+}
+
+// allowedTools says which of a server's tools are offered.
+func allowedTools() *Schema {
+	return orNull(anyOf("Names, or a filter.", list(text("")), object("", may("tool_names", orNull(list(text("")))),
+		may("read_only", orNull(flag("Those alone that say that they change nothing."))))))
 }

@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"sync"
 	"time"
 
 	"tgi/server"
+	"tgi/server/api/mcptools"
 	"tgi/server/api/responses/store"
 	"tgi/server/dispatch"
 	"tgi/server/generate"
+	"tgi/server/mcp"
 	"tgi/server/wire"
 )
 
@@ -21,6 +24,8 @@ import (
 type Options struct {
 	// Models run the requests.
 	Models dispatch.Models
+	// Tools are MCP servers whose tools requests may want; nil has none.
+	Tools *mcp.Servers
 	// Store keeps responses. It stays the caller's to close.
 	Store store.Store
 	// Places are how many requests read long histories at once; 0 is a few.
@@ -126,11 +131,29 @@ func (a *API) open(r *http.Request, generates bool) (c *call, release func(), er
 		return nil, nil, err
 	}
 	c.model = m
+	if err := a.equip(r.Context(), c); err != nil {
+		release()
+		return nil, nil, err
+	}
 	return c, release, nil
 }
 
+// equip gives the call the tools of MCP servers that it and its key want.
+func (a *API) equip(ctx context.Context, c *call) (err error) {
+	most := 0
+	if n := c.shown.calls; n != nil {
+		most = int(min(*n, math.MaxInt32))
+	}
+	if c.loop, err = mcptools.Begin(ctx, a.options.Tools, c.wants, &c.tools, most); err != nil || c.loop == nil {
+		return err
+	}
+	return c.offer()
+}
+
 // items are all that the model reads.
-func (c *call) items() []item { return append(c.context[:len(c.context):len(c.context)], c.input...) }
+func (c *call) items() []item {
+	return append(append(c.context[:len(c.context):len(c.context)], c.input...), c.rounds...)
+}
 
 // itemPrefix begins the id of an item of a kind.
 func itemPrefix(kind string) string {
@@ -168,7 +191,15 @@ func (a *API) start(ctx context.Context, c *call) (*turn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newTurn(c, run), nil
+	t := newTurn(c, run)
+	t.again = func(ctx context.Context) (*generate.Run, error) {
+		next, err := a.start(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		return next.run, nil
+	}
+	return t, nil
 }
 
 // fit leaves out as few of the oldest items as it takes for the others to fit.
@@ -210,11 +241,11 @@ func (a *API) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	defer t.run.Close()
+	defer t.close()
 	if c.stream {
 		return a.stream(w, r, t)
 	}
-	if err := t.pump(ctx, t.run.Next); err != nil {
+	if err := t.pump(ctx, t.next); err != nil {
 		return err
 	}
 	b := a.keep(ctx, owner(r), t, t.outcome(a.now().Unix()))
@@ -240,9 +271,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, t *turn) error {
 	t.emit = events.Named
 	t.tell("response.created", t.appendResponse(nil, outcome{status: inProgress}))
 	t.tell("response.in_progress", t.appendResponse(nil, outcome{status: inProgress}))
-	err = t.pump(ctx, func(ctx context.Context) (generate.Event, error) {
-		return server.Await(ctx, events, t.run.Next)
-	})
+	err = t.pump(ctx, func(ctx context.Context) (step, error) { return server.Await(ctx, events, t.next) })
 	generate.TrailSkipped(w.Header(), t.run.Skipped())
 	o := a.ended(t, err)
 	if err != nil {

@@ -54,7 +54,9 @@ func explain(err error) failure {
 	case http.StatusUnprocessableEntity:
 		f.Status = http.StatusBadRequest
 	case http.StatusFailedDependency:
-		f.Status = http.StatusInternalServerError
+		if !errors.Is(err, generate.ErrToolServer) { // which no retry helps
+			f.Status = http.StatusInternalServerError
+		}
 	}
 	return f
 }

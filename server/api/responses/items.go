@@ -21,6 +21,7 @@ type item struct {
 	parts []generate.Part
 	// call is the id of a call, name the tool's, text its arguments or input, or what was thought.
 	call, name, text string
+	label            string // of an MCP server
 	// content are the parts as the API shows them; said is what a tool said, if it is one text.
 	content []byte
 	said    *string
@@ -35,10 +36,13 @@ const (
 	kindCustomOutput = "custom_tool_call_output"
 	kindReasoning    = "reasoning"
 	kindReference    = "item_reference"
+	// What MCP servers did: calls are what tools said, too; lists are for clients alone.
+	kindMCPCall = "mcp_call"
+	kindMCPList = "mcp_list_tools"
 )
 
 const kinds = "message, function_call, function_call_output, custom_tool_call, custom_tool_call_output, reasoning, " +
-	"item_reference"
+	"item_reference, mcp_call, mcp_list_tools"
 
 // output reports whether the item is what a tool said.
 func (i *item) output() bool { return i.kind == kindOutput || i.kind == kindCustomOutput }
@@ -102,13 +106,21 @@ func (t *itemReader) fields() map[string][]wire.Field {
 		kindReasoning: {{Name: "content", Read: t.readThoughts},
 			{Name: "encrypted_content", Read: wire.Optional(&t.sealed, (*wire.Reader).String)}},
 		kindReference: {text("id", &t.id)},
+		kindMCPCall: {text("name", &t.name), text("arguments", &t.text), text("server_label", &t.label),
+			{Name: "output", Read: wire.Optional(&t.said, (*wire.Reader).String)}},
+		kindMCPList: {text("server_label", &t.label)},
 	}
 }
 
 // check brings together what the members say. The text of a call of a function is JSON for every template.
 func (t *itemReader) check(r *wire.Reader) error {
 	switch t.kind {
-	case kindCall:
+	case kindCall, kindMCPCall:
+		if t.kind == kindMCPCall {
+			if t.call, t.parts = t.id, []generate.Part{{}}; t.said != nil {
+				t.parts[0].Text = *t.said
+			}
+		}
 		err := wire.Decode([]byte(t.text), func(r *wire.Reader) error {
 			_, err := r.RawObject()
 			return err
@@ -255,6 +267,12 @@ func (t *item) show(id string) {
 		}
 	case kindReasoning:
 		b = appendReasoning(b, t.text)
+	case kindMCPCall:
+		s := spoken{name: t.name, label: t.label, output: t.parts[0].Text, done: true}
+		s.text.WriteString(t.text)
+		b = s.appendMCPCall(append(b, `,"status":"completed"`...))
+	case kindMCPList:
+		b = (&spoken{label: t.label}).appendMCPList(b)
 	}
 	t.json, t.content, t.said = append(b, '}'), nil, nil
 }

@@ -127,7 +127,7 @@ func (a *API) createBehind(w http.ResponseWriter, r *http.Request, c *call, rele
 		return nil
 	}
 	if err := a.renew(ctx, j, t); err != nil {
-		t.run.Close()
+		t.close()
 		free()
 		return err
 	}
@@ -172,15 +172,15 @@ func (a *API) work(ctx context.Context, j *job, t *turn) {
 		a.mu.Unlock()
 		close(j.done)
 	}()
-	defer t.run.Close()
+	defer t.close()
 	now := t.appendResponse(nil, outcome{status: inProgress})
 	j.set(event{}, now, false)
 	t.tell("response.in_progress", now)
 	renewed := time.Now()
-	err := t.pump(ctx, func(ctx context.Context) (generate.Event, error) {
+	err := t.pump(ctx, func(ctx context.Context) (step, error) {
 		for {
 			wait, stop := context.WithDeadline(ctx, renewed.Add(a.renews))
-			e, err := t.run.Next(wait)
+			e, err := t.next(wait)
 			stop()
 			if err == nil && time.Since(renewed) < a.renews || ctx.Err() != nil ||
 				err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -190,7 +190,7 @@ func (a *API) work(ctx context.Context, j *job, t *turn) {
 			failed := a.renew(ctx, j, t)
 			switch {
 			case errors.Is(failed, store.ErrDeleted): // on another replica
-				return generate.Event{}, errCancelled
+				return step{}, errCancelled
 			case failed != nil:
 				a.options.Log.Warn("a response could not be kept", "id", j.key.id, "error", failed)
 			}

@@ -50,6 +50,7 @@ func messages(instructions *string, items []item) []generate.Message {
 	var list []generate.Message
 	var open speaking
 	var images []generate.Part
+	var answered []*item // calls of MCP servers, whose outcomes follow the turn
 	names := map[string]string{}
 	add := func(role string, head []byte, parts []generate.Part) {
 		m := generate.Message{Role: role}
@@ -63,6 +64,11 @@ func messages(instructions *string, items []item) []generate.Message {
 			list = append(list, open.message())
 		}
 		open = speaking{}
+		for _, i := range answered {
+			b := wire.AppendString([]byte(`{"role":"tool","tool_call_id":`), i.call)
+			add("tool", wire.AppendString(append(b, `,"name":`...), i.name), i.parts)
+		}
+		answered = nil
 	}
 	show := func() {
 		if len(images) > 0 {
@@ -78,7 +84,14 @@ func messages(instructions *string, items []item) []generate.Message {
 		if !i.output() {
 			show()
 		}
+		if i.kind != kindMCPCall && len(answered) > 0 {
+			end()
+		}
 		switch {
+		case i.kind == kindMCPList:
+		case i.kind == kindMCPCall:
+			open.call(i)
+			answered = append(answered, i)
 		case i.kind == kindReasoning:
 			if !open.none() {
 				end()

@@ -160,11 +160,12 @@ func (t *turn) appendUsage(b []byte) []byte {
 	if f == nil {
 		return append(b, "null"...)
 	}
-	b = wire.AppendInt(append(b, '{'), "input_tokens", f.Prompt)
-	b = wire.AppendInt(append(b, `,"input_tokens_details":{`...), "cached_tokens", f.Cached)
+	prompt, generated := t.prompt+f.Prompt, t.generated+f.Generated
+	b = wire.AppendInt(append(b, '{'), "input_tokens", prompt)
+	b = wire.AppendInt(append(b, `,"input_tokens_details":{`...), "cached_tokens", t.cached+f.Cached)
 	b = append(b, `,"cache_write_tokens":0},`...)
-	b = wire.AppendInt(b, "output_tokens", f.Generated)
-	b = wire.AppendInt(append(b, `,"output_tokens_details":{`...), "reasoning_tokens", t.choice.Reasoned)
-	b = wire.AppendInt(append(b, `},`...), "total_tokens", f.Prompt+f.Generated)
+	b = wire.AppendInt(b, "output_tokens", generated)
+	b = wire.AppendInt(append(b, `,"output_tokens_details":{`...), "reasoning_tokens", t.reasoned+t.choice.Reasoned)
+	b = wire.AppendInt(append(b, `},`...), "total_tokens", prompt+generated)
 	return append(b, '}')
 }

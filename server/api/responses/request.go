@@ -11,6 +11,7 @@ import (
 	"tgi/server/dispatch"
 	"tgi/server/fields"
 	"tgi/server/generate"
+	"tgi/server/mcp"
 	"tgi/server/wire"
 )
 
@@ -36,6 +37,12 @@ type call struct {
 	conversed    bool
 	instructions *string
 
+	tools toolset.Set
+	wants []mcp.Want // servers whose tools are wanted
+	loop  *mcp.Loop  // what is used of them; nil for nothing
+	// rounds are the items of rounds of calls that are over.
+	rounds []item
+
 	stream, background, store bool
 	truncate                  bool // drop the oldest items that do not fit
 	logprobs, sealed          bool // what include asks for
@@ -57,7 +64,6 @@ type shown struct {
 type body struct {
 	call
 	conversation generate.Conversation
-	tools        toolset.Set
 	most         *uint32
 	top          *uint32
 	parallel     *bool
@@ -79,22 +85,19 @@ func decode(text []byte, generates bool) (*call, error) {
 // finish brings together what several members say.
 func (b *body) finish(generates bool) (*call, error) {
 	c := &b.conversation
-	if err := b.tools.Apply(c); err != nil {
-		return nil, err
-	}
 	b.shown.parallel = b.parallel == nil || *b.parallel
 	c.Parallel = b.shown.parallel
-	if g := b.draft.Grammar; g != nil && len(c.ToolNames) > 0 && c.ToolChoice.Mode != generate.ChooseNone {
-		if g.Field != "text.format" || g.Plugin != "" {
-			return nil, generate.ErrAnswerOrCalls
+	b.draft.Conversation = c
+	if len(b.wants) == 0 {
+		if err := b.call.offer(); err != nil {
+			return nil, err
 		}
-		c.Answer = g
 	}
 	if c.Continue == nil {
 		c.Continue = new(bool)
 	}
 	d := &b.draft
-	d.Rules, d.Stream, d.Clip, d.Conversation = generate.OpenAI, b.stream, true, c
+	d.Rules, d.Stream, d.Clip = generate.OpenAI, b.stream, true
 	d.MaxNewTokens, d.LengthField = b.most, "max_output_tokens"
 	b.shown.most = b.most
 	if b.logprobs || b.top != nil {
@@ -118,6 +121,21 @@ func (b *body) finish(generates bool) (*call, error) {
 		return nil, &generate.Invalid{Field: "input", Msg: "`input` must have at least one item"}
 	}
 	return &b.call, nil
+}
+
+// offer tells the model of the tools. It may be called again when there are more.
+func (c *call) offer() error {
+	v := c.draft.Conversation
+	if err := c.tools.Apply(v); err != nil {
+		return err
+	}
+	if g := c.draft.Grammar; g != nil && len(v.ToolNames) > 0 && v.ToolChoice.Mode != generate.ChooseNone {
+		if g.Field != "text.format" || g.Plugin != "" {
+			return generate.ErrAnswerOrCalls
+		}
+		v.Answer = g
+	}
+	return nil
 }
 
 // fields are those of a request: OpenAI's, and those that chat has beside them.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"tgi/server/api/mcptools"
 	"tgi/server/api/toolset"
 	"tgi/server/fields"
 	"tgi/server/generate"
@@ -33,10 +34,15 @@ func (b *body) tool(r *wire.Reader, i int) error {
 	if err != nil {
 		return err
 	}
+	if kind == mcptools.Kind {
+		w, err := mcptools.Read(r, fmt.Sprintf("tools[%d]", i))
+		b.wants = append(b.wants, w)
+		return err
+	}
 	if kind != "function" && kind != "custom" {
 		return &generate.Invalid{Field: "tools",
 			Msg: fmt.Sprintf("`tools[%d]`: tools of type `%.48s` are not supported: "+
-				"this server runs no tools of its own; these are: function, custom", i, kind)}
+				"this server runs no tools of its own; these are: function, custom, mcp", i, kind)}
 	}
 	err = r.Object("struct Tool", []wire.Field{
 		{Name: "name", Required: true, Read: func(r *wire.Reader) error { return b.tools.ReadName(r, &o.Name) }},

@@ -9,7 +9,9 @@ import (
 
 	"tgi/runtime/llm"
 	"tgi/server/api/deltas"
+	"tgi/server/api/mcptools"
 	"tgi/server/generate"
+	"tgi/server/mcp"
 	"tgi/server/wire"
 )
 
@@ -20,6 +22,12 @@ type spoken struct {
 	text       strings.Builder
 	tokens     []deltas.Scored
 	status     string
+	// Of a call of a tool of an MCP server, and of a list of such: the server's label, what the model calls the tool,
+	// what it said, and why it said nothing. done says that the call has an outcome.
+	label, known, output string
+	failed               error
+	done                 bool
+	tools                []mcp.Tool
 }
 
 // turn is a reply while it is made. It builds the items from deltas and tells of each step by an event, and belongs to
@@ -28,6 +36,14 @@ type turn struct {
 	call   *call
 	run    *generate.Run
 	choice *deltas.Choice
+	// again starts the model once more, with what the tools of a round said; round is one while it runs.
+	again func(context.Context) (*generate.Run, error)
+	round *mcptools.Round
+	// What runs before this one came to.
+	prompt, cached, generated, reasoned int
+	// from is the first item of this run; exhausted says that there are no tokens left for another.
+	from      int
+	exhausted bool
 
 	items   []*spoken
 	open    bool            // the last of them has not ended
@@ -44,17 +60,55 @@ func newTurn(c *call, run *generate.Run) *turn {
 	return &turn{call: c, run: run, choice: deltas.NewChoice(&c.settings, run, 0)}
 }
 
-// pump reads the run to its end; next returns its next event. Errors are those of the run, of the reply and of emit.
-func (t *turn) pump(ctx context.Context, next func(context.Context) (generate.Event, error)) error {
+// step is what happens next in a turn: an event of the run, or the outcome of a call of a round; -1 is its end.
+type step struct {
+	event generate.Event
+	call  int
+}
+
+// next returns the next step. It is io.EOF at the end of a run.
+func (t *turn) next(ctx context.Context) (s step, err error) {
+	if t.round != nil {
+		s.call, err = t.round.Next(ctx)
+		return s, err
+	}
+	s.event, err = t.run.Next(ctx)
+	return s, err
+}
+
+// close ends what still runs.
+func (t *turn) close() {
+	if t.round != nil {
+		t.round.Close()
+	}
+	t.run.Close()
+}
+
+// pump reads the run to its end, and those that follow it when tools have answered; next returns the next step. Errors
+// are those of the runs, of the reply and of emit.
+func (t *turn) pump(ctx context.Context, next func(context.Context) (step, error)) error {
+	t.list()
 	for {
-		e, err := next(ctx)
+		if err := t.hear(ctx, next); err != nil {
+			return err
+		}
+		if goes, err := t.goOn(ctx, next); err != nil || !goes {
+			return err
+		}
+	}
+}
+
+// hear reads a run to its end.
+func (t *turn) hear(ctx context.Context, next func(context.Context) (step, error)) error {
+	for {
+		s, err := next(ctx)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		p, err := t.choice.Next(&e)
+		p, err := t.choice.Next(&s.event)
 		if err != nil {
 			return err
 		}
@@ -98,6 +152,8 @@ func (t *turn) take(d *generate.Delta) {
 		kind := kindCall
 		if t.choice.Custom(d) {
 			kind = kindCustomCall
+		} else if _, ok := t.call.loop.Tool(d.Name); ok {
+			kind = kindMCPCall
 		}
 		t.begin(kind, d)
 	case generate.DeltaArguments:
@@ -108,6 +164,8 @@ func (t *turn) take(d *generate.Delta) {
 		name := "response.function_call_arguments.delta"
 		if t.in(kindCustomCall) {
 			name = "response.custom_tool_call_input.delta"
+		} else if t.in(kindMCPCall) {
+			name = "response.mcp_call_arguments.delta"
 		}
 		t.event(name, func(b []byte) []byte {
 			return wire.AppendString(append(t.at(b, false), `,"delta":`...),
@@ -137,7 +195,13 @@ func (t *turn) say(text string) {
 }
 
 // prefixes of the ids of items.
-var prefixes = map[string]string{kindMessage: "msg_", kindReasoning: "rs_", kindCall: "fc_", kindCustomCall: "ctc_"}
+var prefixes = map[string]string{kindMessage: "msg_", kindReasoning: "rs_", kindCall: "fc_", kindCustomCall: "ctc_",
+	kindMCPCall: "mcp_", kindMCPList: "mcpl_"}
+
+// id returns the id of the next item, which is of a kind.
+func (t *turn) id(kind string) string {
+	return prefixes[kind] + core(t.call.id) + "_" + strconv.Itoa(len(t.items))
+}
 
 // begin opens an item of a kind, unless one of texts is open already; d begins a call.
 func (t *turn) begin(kind string, d *generate.Delta) {
@@ -148,16 +212,19 @@ func (t *turn) begin(kind string, d *generate.Delta) {
 	if kind != kindMessage {
 		t.held = ""
 	}
-	s := &spoken{kind: kind, id: prefixes[kind] + core(t.call.id) + "_" + strconv.Itoa(len(t.items)),
-		status: inProgress}
+	s := &spoken{kind: kind, id: t.id(kind), status: inProgress}
 	if d != nil {
 		s.call, s.name = d.ID, d.Name
 	}
+	if kind == kindMCPCall {
+		tool, _ := t.call.loop.Tool(d.Name)
+		s.known, s.name, s.label = d.Name, tool.Own, tool.Label
+	}
 	t.items, t.open = append(t.items, s), true
-	t.event("response.output_item.added", func(b []byte) []byte {
-		b = wire.AppendInt(append(b, ','), "output_index", len(t.items)-1)
-		return t.appendItem(append(b, `,"item":`...), s)
-	})
+	t.itemEvent("response.output_item.added", len(t.items)-1)
+	if kind == kindMCPCall {
+		t.event("response.mcp_call.in_progress", func(b []byte) []byte { return t.at(b, false) })
+	}
 	if kind == kindMessage || kind == kindReasoning {
 		t.event("response.content_part.added", func(b []byte) []byte {
 			return t.appendPart(append(t.at(b, true), `,"part":`...), s)
@@ -191,6 +258,10 @@ func (t *turn) end() {
 	default:
 		if !t.complete(s) {
 			s.status = statusIncomplete
+		} else if s.kind == kindMCPCall {
+			s.status = inProgress
+			whole("response.mcp_call_arguments.done", "arguments", false)
+			return // the rest comes with its outcome
 		} else if s.kind == kindCustomCall {
 			whole("response.custom_tool_call_input.done", "input", false)
 		} else {
@@ -205,14 +276,16 @@ func (t *turn) end() {
 			return t.appendPart(append(t.at(b, true), `,"part":`...), s)
 		})
 	}
-	t.event("response.output_item.done", func(b []byte) []byte {
-		b = wire.AppendInt(append(b, ','), "output_index", len(t.items)-1)
-		return t.appendItem(append(b, `,"item":`...), s)
-	})
+	t.itemEvent("response.output_item.done", len(t.items)-1)
 }
 
-// breakOff leaves the open item as it is, of a turn that failed.
+// breakOff leaves the open items as they are, of a turn that failed.
 func (t *turn) breakOff() {
+	for _, s := range t.items {
+		if s.kind == kindMCPCall && !s.done {
+			s.status = statusIncomplete
+		}
+	}
 	if t.open {
 		t.last().status, t.open = statusIncomplete, false
 	}
@@ -231,7 +304,7 @@ func (t *turn) complete(s *spoken) bool {
 // cut reports whether the bound of the length, or a guard, ended the text.
 func (t *turn) cut() bool {
 	c := t.choice
-	return t.guarded() || c.Finish.Reason == llm.FinishLength && !c.Reply.Stopped() && !c.Reply.Called()
+	return t.exhausted || t.guarded() || c.Finish.Reason == llm.FinishLength && !c.Reply.Stopped() && !c.Reply.Called()
 }
 
 // guarded reports whether a guard ended the text.
@@ -253,8 +326,13 @@ func (t *turn) event(name string, more func([]byte) []byte) {
 
 // at writes which item an event is about, and which of its parts where it has some.
 func (t *turn) at(b []byte, content bool) []byte {
-	b = wire.AppendString(append(b, `,"item_id":`...), t.last().id)
-	b = wire.AppendInt(append(b, ','), "output_index", len(t.items)-1)
+	return t.atItem(b, len(t.items)-1, content)
+}
+
+// atItem is at for an item of any number.
+func (t *turn) atItem(b []byte, i int, content bool) []byte {
+	b = wire.AppendString(append(b, `,"item_id":`...), t.items[i].id)
+	b = wire.AppendInt(append(b, ','), "output_index", i)
 	if content {
 		b = append(b, `,"content_index":0`...)
 	}
@@ -288,7 +366,9 @@ func (t *turn) appendPart(b []byte, s *spoken) []byte {
 func (t *turn) appendItem(b []byte, s *spoken) []byte {
 	b = wire.AppendString(append(b, `{"id":`...), s.id)
 	b = wire.AppendString(append(b, `,"type":`...), s.kind)
-	b = wire.AppendString(append(b, `,"status":`...), s.status)
+	if s.kind != kindMCPList {
+		b = wire.AppendString(append(b, `,"status":`...), s.status)
+	}
 	text := s.text.String()
 	switch s.kind {
 	case kindMessage:
@@ -302,6 +382,10 @@ func (t *turn) appendItem(b []byte, s *spoken) []byte {
 		if t.call.sealed && s.status != inProgress {
 			b = wire.AppendString(append(b, `,"encrypted_content":`...), seal(text))
 		}
+	case kindMCPCall:
+		b = s.appendMCPCall(b)
+	case kindMCPList:
+		b = s.appendMCPList(b)
 	default:
 		member := "arguments"
 		if s.kind == kindCustomCall {

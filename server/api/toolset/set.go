@@ -101,11 +101,21 @@ func (s *Set) Customs() (names map[string]bool) {
 	return names
 }
 
+// Add adds a tool whose name no other has.
+func (s *Set) Add(o Offer) {
+	if s.names == nil {
+		s.names = map[string]bool{}
+	}
+	s.names[o.Name] = true
+	s.Offers = append(s.Offers, o)
+}
+
 // Apply checks the choice against the tools, and tells the model of those that
 // it may call. One that it may not call is kept from it: a tool that it reads of is
-// one that it calls. Errors are *generate.ToolError.
+// one that it calls. It may be applied again when tools were added. Errors are *generate.ToolError.
 func (s *Set) Apply(c *generate.Conversation) error {
 	c.ToolChoice = s.Choice
+	c.Tools, c.ToolNames, c.ToolPlaces, c.NotEnforced, c.Strict = nil, nil, nil, nil, false
 	if s.Choice.Mode == generate.ChooseNamed && !s.names[s.Choice.Name] {
 		return s.none(s.Choice.Name, s.Word)
 	}

@@ -1,0 +1,17 @@
+//go:build unix && !linux
+
+package mcp
+
+import (
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// group makes a process the leader of a group.
+func group(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// askGroup asks all processes of a group to end, endGroup ends them.
+func askGroup(leader int) { _ = unix.Kill(-leader, unix.SIGTERM) }
+func endGroup(leader int) { _ = unix.Kill(-leader, unix.SIGKILL) }
