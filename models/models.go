@@ -43,6 +43,8 @@ type Built struct {
 	Layout `json:"-"`
 	// Weights is the format of the matrices.
 	Weights Weights `json:"weights"`
+	// DataSHA256 is the checksum of the external data file, in hex; empty for graphs that others made.
+	DataSHA256 string `json:"-"`
 	// WeightBytes is the size of the external data file.
 	WeightBytes int64 `json:"weight_bytes"`
 	// Dir holds the files; absolute.

@@ -15,7 +15,11 @@ import (
 )
 
 // ChatPlugins are the plugins that conversations get where a request names no others. "" means none.
-type ChatPlugins struct{ Template, Tools string }
+type ChatPlugins struct {
+	Template, Tools string
+	// TemplateSum is the checksum, in hex, of the text that Template renders; "" where it renders no text but its own.
+	TemplateSum string
+}
 
 // Rendered is the text of a conversation, with the parts of it that are data.
 type Rendered = template.Rendered

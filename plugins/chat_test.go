@@ -70,9 +70,10 @@ func TestBindChatPicks(t *testing.T) {
 		{[]Call{call("t2")}, chatDefaults, "t2", "p", nil},
 		{[]Call{{Name: "t", Params: []byte(`{"x":1}`)}, call("l")}, chatDefaults, `t{"x":1}`, "p", []string{"l"}},
 		{[]Call{call("both")}, chatDefaults, "both", "both", nil},
-		{nil, ChatPlugins{"both", "both"}, "both", "both", nil},
-		{nil, ChatPlugins{"both", "p"}, "both", "p", nil},
-		{[]Call{{Name: "p", Params: []byte(`{"x":1}`)}}, ChatPlugins{"both", "both"}, "both", `p{"x":1}`, nil},
+		{nil, ChatPlugins{Template: "both", Tools: "both"}, "both", "both", nil},
+		{nil, ChatPlugins{Template: "both", Tools: "p"}, "both", "p", nil},
+		{[]Call{{Name: "p", Params: []byte(`{"x":1}`)}}, ChatPlugins{Template: "both", Tools: "both"},
+			"both", `p{"x":1}`, nil},
 		{[]Call{call("l"), call("mixed"), call("p")}, chatDefaults, "mixed", "p", []string{"l", "mixed"}},
 	} {
 		b, rest, err := s.BindChat(ctx, c.calls, c.d)

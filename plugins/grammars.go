@@ -32,6 +32,7 @@ type Grammar struct {
 	part     *part
 	call     GrammarCall // of a guest that computes masks
 	prepared *preparedGrammar
+	used     Used
 	open     atomic.Int64
 	once     sync.Once
 }
@@ -46,7 +47,8 @@ func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Grammar{set: s, part: p, call: GrammarCall{Language: language, Source: c.Source, Params: c.Params}}
+	g := &Grammar{set: s, part: p, call: GrammarCall{Language: language, Source: c.Source, Params: c.Params},
+		used: p.used(abi.KindGrammar)}
 	g.open.Store(1)
 	if len(c.Params) > 0 && !isObject(c.Params) {
 		err = &BindError{p.name, "params is not a JSON object", ErrParams}

@@ -101,6 +101,9 @@ type Sampler struct {
 // NoChoice is what Sample returns for a plugin that was skipped.
 const NoChoice = llm.NoChoice
 
+// Name returns the plugin's name.
+func (p *Sampler) Name() string { return p.r.part.name }
+
 // Candidates returns the most candidates that the guest looks at; it never changes.
 func (p *Sampler) Candidates() int { return p.inner.Candidates() }
 

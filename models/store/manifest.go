@@ -120,6 +120,7 @@ func loadFiles(ctx context.Context, dir, key string, sums *checksumCache) (model
 		}
 	}
 	built := m.Model
+	built.DataSHA256 = m.DataSHA256
 	built.Dir, built.ModelFile = dir, filepath.Join(dir, decoder.ModelFile)
 	if m.AdaptedSHA256 != "" {
 		built.AdaptedFile = filepath.Join(dir, decoder.AdaptedFile)

@@ -108,6 +108,9 @@ func (q *Sequence) Guess(h llm.History, most int) []llm.Token {
 	return q.tokens
 }
 
+// Source returns where the i-th guess of the last call comes from.
+func (q *Sequence) Source(i int) Source { return q.sources[i] }
+
 // Worth returns how many tokens the first n guesses of the last call, n >= 1, are expected to save.
 func (q *Sequence) Worth(n int) float64 { return q.expected[n-1] }
 

@@ -155,6 +155,18 @@ func (e *Engine) countDrafts(t *pickTask) {
 	}
 }
 
+// explain adds what the engine knows of the pick of the next position.
+func (t *pickTask) explain(e *llm.Explanation, picked llm.Token) {
+	if i := len(t.picks); i < len(t.drafts) && t.q.drafting != nil {
+		e.Draft = &llm.ExplainedDraft{Source: t.q.drafting.Source(i).String(), Token: t.drafts[i],
+			Accepted: t.drafts[i] == picked}
+	}
+	if h := t.q.guards; h != nil {
+		e.Rewound, h.took = h.took, nil
+	}
+	e.SetTexts(t.e.codec.Text)
+}
+
 // tokens returns what was picked, for the scheduler.
 func (t *pickTask) tokens() []llm.Token {
 	t.out = t.out[:0]

@@ -29,6 +29,8 @@ type holdback struct {
 	view   llm.GuardView
 
 	rewinds, rewound, inserted, biases int
+
+	took []llm.Rewound // what the next explanation tells of
 }
 
 // guardian is one guard of a sequence.
@@ -353,6 +355,7 @@ func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 	}
 	if back > 0 {
 		h.rewinds++
+		h.tell(q, g, v.Position)
 	}
 	h.rewound += back
 	h.biases += len(biases)
@@ -370,6 +373,19 @@ func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 	}
 	g.Applied(v.Kind, max(back, len(v.Tokens)))
 	return false, true, nil
+}
+
+// tell notes for the next explanation that a guard takes back all but the first n output tokens.
+func (h *holdback) tell(q *sequence, g *guardian, n int) {
+	if q.params.Explain.Tokens == 0 {
+		return
+	}
+	for _, x := range h.held[n-h.released():] {
+		if e := x.pick.Explained; e != nil { // it tells of what was taken back before
+			h.took = append(h.took, e.Rewound...)
+		}
+	}
+	h.took = append(h.took, llm.Rewound{By: g.rules.Name, Tokens: len(h.output) - n})
 }
 
 // cutTo takes back all but the first n output tokens.

@@ -298,6 +298,9 @@ func (t *pickTask) pickAll() error {
 
 // add adds a pick to the sequence's text, and reports whether the step ends with it.
 func (t *pickTask) add(p sample.Pick) (over bool, err error) {
+	if p.Explained != nil {
+		t.explain(p.Explained, p.Token)
+	}
 	x := t.q.take(t.e, p)
 	t.picks = append(t.picks, x)
 	if t.q.guards != nil {

@@ -287,7 +287,8 @@ func (q *sequence) take(e *Engine, p sample.Pick) (x picked) {
 func (q *sequence) event(x picked, now time.Time) Event {
 	ev := Event{
 		Index: q.index, Token: x.pick.Token, Logprob: x.pick.Logprob, Top: x.top, Text: x.text, Special: x.special,
-		Timings: Timings{Queued: q.stream.started.Sub(q.stream.submitted), Total: now.Sub(q.stream.submitted)},
+		Explained: x.pick.Explained,
+		Timings:   Timings{Queued: q.stream.started.Sub(q.stream.submitted), Total: now.Sub(q.stream.submitted)},
 	}
 	if !q.begun {
 		q.begun, q.first = true, ev.Timings.Total

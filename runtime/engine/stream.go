@@ -35,6 +35,8 @@ type Event struct {
 	Special bool
 	// Top are the likeliest tokens, best first, if Params.TopN asks for them.
 	Top []TopToken
+	// Explained tells how the token came to be, if Params.Explain asks for it.
+	Explained *llm.Explanation
 	// Finish is set in the last event of each sequence.
 	Finish *llm.Finish
 	// Timings up to this event.

@@ -146,6 +146,8 @@ type Params struct {
 	// PromptTopN asks, with PromptLogprobs, for the n likeliest tokens at each prompt
 	// position but the first, without further ties; 0 is off.
 	PromptTopN int
+	// Explain asks how tokens came to be; a beam search tells nothing.
+	Explain Explain
 	// RawLogprobs reports log-probabilities of the model's own distribution
 	// (OpenAI's meaning) instead of the processed one (TGI's).
 	RawLogprobs bool

@@ -24,6 +24,16 @@ type GrammarCall struct {
 // Skip is a plugin that failed and without which a request went on.
 type Skip struct{ Plugin, Reason string }
 
+// UsedPlugin is a plugin that took part in a request.
+type UsedPlugin struct {
+	// Name is what requests call it, Use the kind that it was used as.
+	Name, Use string
+	// Version is what the module says of itself, SHA256 the module's checksum in hex.
+	Version, SHA256 string
+	// Config is the checksum, in hex, of what its operator configured; empty for nothing.
+	Config string
+}
+
 // Dropped is something that a grammar, or a tool, asks for and that the reply is not
 // held to.
 type Dropped struct {

@@ -44,6 +44,14 @@ func BenchmarkPick(b *testing.B) {
 		{"penalties", func(p *llm.Params) { p.RepetitionPenalty, p.FrequencyPenalty = 1.1, 0.5 }},
 		{"watermark", func(p *llm.Params) { p.Watermark, p.WatermarkGamma, p.WatermarkDelta = true, 0.5, 2 }},
 		{"top_n", func(p *llm.Params) { p.TopN = 5 }},
+		{"greedy, explained", func(p *llm.Params) { p.Explain = llm.Explain{Top: 5, Tokens: 1 << 40} }},
+		{"top_k+top_p, explained", func(p *llm.Params) {
+			p.Sample, p.Temperature, p.TopK, p.TopP = true, 0.7, 50, 0.9
+			p.Explain = llm.Explain{Top: 5, Tokens: 1 << 40}
+		}},
+		{"penalties, explained", func(p *llm.Params) {
+			p.RepetitionPenalty, p.FrequencyPenalty, p.Explain = 1.1, 0.5, llm.Explain{Top: 5, Tokens: 1 << 40}
+		}},
 		{"raw", func(p *llm.Params) { p.RawLogprobs, p.RepetitionPenalty = true, 1.1 }},
 	} {
 		for _, sigma := range []float64{1, 4} {

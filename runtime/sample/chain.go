@@ -76,6 +76,7 @@ type Chain struct {
 	step       Step // of the pick under way; here so that a pick allocates nothing
 	reduction  reduction
 	rewound    rewound
+	explain    *explainer // nil unless picks are explained
 	err        error
 }
 
@@ -94,6 +95,10 @@ type Pick struct {
 	// Stop says that a processor ended the sequence at this token; StoppedBy names it.
 	Stop      bool
 	StoppedBy string
+	// Explained tells how the token came to be, if Params.Explain asks for it. The caller owns it.
+	Explained *llm.Explanation
+
+	sampled bool // by the sequence's own sampler
 }
 
 // New returns the chain of one sequence over a vocabulary of vocab tokens. It refuses
@@ -117,6 +122,7 @@ func New(p llm.Params, vocab int, ends []llm.Token, plug Plugins) (*Chain, error
 		counts:    new(tokenCounts),
 		endTokens: ends,
 		warp:      newWarper(p, vocab),
+		explain:   newExplainer(p),
 	}
 	c.processors = builtins(p, c.counts)
 	c.builtins = len(c.processors)
@@ -259,6 +265,9 @@ func (c *Chain) pick(s *scratch, h History, logits []float32) (Pick, error) {
 	if len(logits) != c.vocab {
 		return Pick{}, fmt.Errorf("BUG: %d logits for a vocabulary of %d tokens", len(logits), c.vocab)
 	}
+	if c.explain != nil {
+		c.explain.begin(logits)
+	}
 	edited := len(c.processors) > 0 || c.masked || len(c.rewound.bans) > 0
 	if c.raw && edited {
 		s.raw = append(s.raw[:0], logits...)
@@ -272,6 +281,9 @@ func (c *Chain) pick(s *scratch, h History, logits []float32) (Pick, error) {
 	p, err := c.decide(s, h, st)
 	if err != nil {
 		return Pick{}, err
+	}
+	if c.explain != nil {
+		p.Explained = c.explain.end(c, st, &p)
 	}
 	if c.raw {
 		if edited {
@@ -291,11 +303,17 @@ func (c *Chain) pick(s *scratch, h History, logits []float32) (Pick, error) {
 // then user code, which sees forbidden tokens as -Inf and cannot allow them again.
 func (c *Chain) process(h History, st *Step) error {
 	for i, p := range c.processors {
-		if i == c.builtins && c.masked {
-			applyMask(c.mask, st.Logits)
+		if i == c.builtins {
+			c.applyMask(st)
+		}
+		if c.explain != nil {
+			c.explain.ask(st)
 		}
 		if err := p.Process(h, st); err != nil {
 			return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
+		}
+		if c.explain != nil {
+			c.explainProcessor(i, st)
 		}
 		if i >= c.builtins {
 			if err := c.checkStep(st); err != nil {
@@ -303,11 +321,27 @@ func (c *Chain) process(h History, st *Step) error {
 			}
 		}
 	}
-	if c.masked {
-		applyMask(c.mask, st.Logits)
+	c.applyMask(st)
+	if c.explain != nil {
+		c.explain.ask(st)
 	}
 	c.rewound.apply(h, st)
+	if c.explain != nil {
+		c.explain.after(llm.ChangeGuard, "guard", st)
+	}
 	return nil
+}
+
+// applyMask forbids what the mask does, if there is one.
+func (c *Chain) applyMask(st *Step) {
+	if !c.masked {
+		return
+	}
+	applyMask(c.mask, st.Logits)
+	if c.explain != nil {
+		c.explain.ask(st)
+		c.explain.after(llm.ChangeMask, nameOf(c.masker, "grammar"), st)
+	}
 }
 
 // checkStep refuses invalid requests of a processor.
@@ -324,13 +358,7 @@ func (c *Chain) checkStep(st *Step) error {
 // decide picks the token as the step demands: an end token, a forced token, or one from the
 // row.
 func (c *Chain) decide(s *scratch, h History, st *Step) (Pick, error) {
-	w, draw := c.warp, c.sample
-	if t := st.Temperature; t > 0 {
-		w.setTemperature(t)
-		draw = true
-	} else if t == 0 {
-		draw = false
-	}
+	w, draw := c.warpOf(st)
 	r := row{x: st.Logits, scale: w.scale}
 	some := r.findMax()
 	switch {
@@ -350,6 +378,18 @@ func (c *Chain) decide(s *scratch, h History, st *Step) (Pick, error) {
 	p, err := c.pickFromRow(s, &r, h, &w, draw)
 	p.Stop, p.StoppedBy = st.Stop, st.StoppedBy
 	return p, err
+}
+
+// warpOf returns how the row of a step is narrowed, and whether a token is drawn from it.
+func (c *Chain) warpOf(st *Step) (w warper, draw bool) {
+	w, draw = c.warp, c.sample
+	if t := st.Temperature; t > 0 {
+		w.setTemperature(t)
+		draw = true
+	} else if t == 0 {
+		draw = false
+	}
+	return w, draw
 }
 
 // likeliestEnd returns the end token with the greatest logit, the first of equals.
@@ -457,7 +497,7 @@ func (c *Chain) pickBySampler(s *scratch, r *row, h History, w *warper) (p Pick,
 	if i < 0 || i >= len(shown) {
 		return p, false, fmt.Errorf("%w: sampler: picked candidate %d of %d", llm.ErrPlugin, i, len(shown))
 	}
-	p = Pick{Token: list[i].Token, Logprob: list[i].Logprob}
+	p = Pick{Token: list[i].Token, Logprob: list[i].Logprob, sampled: true}
 	if c.topN > 0 && !c.raw {
 		for c.topN < len(list) && list[len(list)-1].Logit < list[c.topN-1].Logit {
 			list = list[:len(list)-1]

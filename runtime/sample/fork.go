@@ -41,6 +41,7 @@ func (c *Chain) Fork() (twin *Chain, close func(), err error) {
 	t := *c
 	t.top, t.step, t.prepared, t.hasMask = nil, Step{}, false, false
 	t.reduction = reduction{}
+	t.explain = c.explain.fork()
 	t.processors, t.preparers, t.forcers = nil, nil, nil
 	seen := c.counts.clone()
 	for _, p := range c.processors[:c.builtins] {

@@ -20,6 +20,8 @@ type Adapter struct {
 	ID llm.Adapter
 	// Salt separates its cached prefixes from those of all others, which had its number before, too.
 	Salt string
+	// Sum is the checksum of its weights, in hex.
+	Sum string
 }
 
 // ErrNoAdapter says that a model has no adapter of a name.
@@ -61,6 +63,6 @@ func (r *Run) useAdapter(ctx context.Context, d *Draft) error {
 		}
 		return err
 	}
-	r.adapter, r.releaseAdapter = a, release
+	r.adapter, r.releaseAdapter, r.adapterName = a, release, name
 	return nil
 }

@@ -145,6 +145,9 @@ func (l Limits) checkSettings(d *Draft, n size) (llm.Params, error) {
 	if err := l.checkBias(d, &p); err != nil {
 		return p, err
 	}
+	if err := checkExplain(d, n, &p); err != nil {
+		return p, err
+	}
 	p.Seed = draw(d.Seed)
 	return p, nil
 }

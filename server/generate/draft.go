@@ -104,6 +104,10 @@ type Draft struct {
 	Guidance Guidance
 	// Plugins are the user code that the request asks for, in order.
 	Plugins []PluginCall
+	// Receipt asks for the reply's receipt, as Explain does.
+	Receipt bool
+	// Explain, when not nil, asks how the tokens came to be.
+	Explain *Explain
 	// Adapter names a fine-tuned variant of the model.
 	Adapter *string
 }

@@ -146,6 +146,9 @@ type healMask struct {
 	done int // bytes of text that were written
 }
 
+// Name implements sample.Named.
+func (*healMask) Name() string { return "token_healing" }
+
 // Mask implements sample.Masker.
 func (m *healMask) Mask(bits []uint32) (constrained bool, err error) {
 	left := m.text[m.done:]

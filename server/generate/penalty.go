@@ -43,6 +43,9 @@ func (c *countPenalty) code() sample.Plugins {
 	}}
 }
 
+// Name implements sample.Named.
+func (*countPenalty) Name() string { return "frequency_penalty" }
+
 // Rewind implements sample.Rewinder: the next call counts anew.
 func (c *countPenalty) Rewind(sample.History) error {
 	c.seen, c.counts, c.at = 0, c.counts[:0], map[llm.Token]int{}

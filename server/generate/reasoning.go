@@ -57,6 +57,9 @@ func (l *reasoningLimit) code() sample.Plugins {
 	}}
 }
 
+// Name implements sample.Named.
+func (*reasoningLimit) Name() string { return "reasoning_limit" }
+
 // Rewind implements sample.Rewinder: the next call reads the text anew.
 func (l *reasoningLimit) Rewind(h sample.History) error {
 	l.text, l.seen, l.over, l.forced = l.text[:0], 0, false, nil

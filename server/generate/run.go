@@ -34,6 +34,8 @@ type Sequence struct {
 	Tokens []Token
 	// Top holds the likeliest tokens of each step; empty when not asked for.
 	Top [][]Token
+	// Explained tells how the first tokens came to be; empty when not asked for.
+	Explained []*llm.Explanation
 }
 
 // Result is a request that ran to its end.
@@ -48,6 +50,8 @@ type Result struct {
 	Skipped []Skip
 	// Dropped is what the grammar is not held to.
 	Dropped []Dropped
+	// Receipt is what the reply follows from, if the request wanted to know.
+	Receipt *Receipt
 	Timings Timings
 }
 
@@ -72,7 +76,13 @@ type Run struct {
 	skipMu       sync.Mutex
 	programSkips []Skip // what their runs went on without
 
+	used       Used        // user code
+	outputs    []*tokenSum // of each sequence, for the receipt; nil for none
+	grammarSum string      // likewise
+	imageSum   string
+
 	adapter        Adapter
+	adapterName    string
 	releaseAdapter func()
 
 	cancel    context.CancelFunc
@@ -111,6 +121,7 @@ func (r *Run) Next(ctx context.Context) (Event, error) {
 	}
 	r.last[e.Index] = time.Now()
 	r.service.observe.Token(first, r.last[e.Index].Sub(before))
+	r.countOutput(&e)
 	if e.Finish != nil {
 		r.finishes = append(r.finishes, *e.Finish)
 		if e.Index == 0 {
@@ -238,11 +249,15 @@ func (r *Run) Collect(ctx context.Context) (Result, error) {
 		if r.Request.Params.TopN > 0 {
 			s.Top = append(s.Top, e.Top)
 		}
+		if e.Explained != nil {
+			s.Explained = append(s.Explained, e.Explained)
+		}
 		if e.Finish != nil {
 			s.Finish = *e.Finish
 		}
 	}
 	res.Timings, res.Skipped, res.Dropped = r.Timings(), r.Skipped(), r.Dropped()
+	res.Receipt = r.Receipt()
 	best := 0
 	for i := range seqs {
 		if meanLogprob(seqs[i].Tokens) > meanLogprob(seqs[best].Tokens) {

@@ -42,7 +42,8 @@ type Service struct {
 	seeing   func() []string
 	encoders *workers // turn images into vectors
 	fetchers *workers
-	adapter  string // of requests that choose none; "" is the model itself
+	adapter  string  // of requests that choose none; "" is the model itself
+	origin   *Origin // nil where there are no receipts
 }
 
 // New returns a Service; o may be nil.
@@ -143,7 +144,7 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 	if err != nil {
 		return err
 	}
-	run.Request.pictures = pictures{}
+	run.Request.pictures, run.imageSum = pictures{}, sumOfImages(embeddings)
 	if err = run.begin(ctx, d); err != nil {
 		return err
 	}
@@ -162,6 +163,7 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 		return err
 	}
 	run.submitted = time.Now()
+	run.wantReceipt(d)
 	return nil
 }
 

@@ -78,6 +78,16 @@ type Begun struct {
 	Reasoning *Reasoning
 	// Dropped is what the request asks for and its grammar does not enforce.
 	Dropped []Dropped
+	// Used is which user code that is, for receipts.
+	Used Used
+}
+
+// Used is the user code of a request.
+type Used struct {
+	// Plugins are those that take part.
+	Plugins []llm.UsedPlugin
+	// Template is the checksum of the template's text; empty where it is part of its plugin, or there is none.
+	Template string
 }
 
 // Parser tells content, reasoning and tool calls in the text of one sequence
@@ -162,7 +172,7 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 		return &ToolError{Msg: "the model has no parser of tool calls, `tool_choice` cannot demand one"}
 	}
 	r.parsers, r.dropped = begun.Parsers, append(r.dropped, begun.Dropped...)
-	r.sequence = begun.Sequence
+	r.sequence, r.used = begun.Sequence, begun.Used
 	if len(q.healed) > 0 {
 		r.sequence = r.healed(r.sequence)
 	}

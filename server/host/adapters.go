@@ -84,7 +84,8 @@ func (a adapters) Use(ctx context.Context, name string) (generate.Adapter, func(
 		return generate.Adapter{}, nil, &server.NotServing{ID: name, RetryAfter: untilStart,
 			Reason: "is an adapter that cannot be read again: its files are gone or have changed"}
 	}
-	return generate.Adapter{ID: llm.Adapter(one.Number), Salt: "adapter " + one.Sum}, release, nil
+	return generate.Adapter{ID: llm.Adapter(one.Number), Salt: "adapter " + one.Sum,
+		Sum: one.Sum}, release, nil
 }
 
 // deviceFull is what a client hears of an adapter that found no room on a GPU, nil for other errors.

@@ -133,7 +133,7 @@ func (s *loadedModel) service(cfg config.Config, f *manager) *generate.Service {
 		Vocab:          s.built.Vocab,
 		WatermarkGamma: float32(l.WatermarkGamma), WatermarkDelta: float32(l.WatermarkDelta),
 	}, f.boot.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control, s.encode)).WithClients(server.ClientID)
-	svc.WithHealing(s.hidden, cfg.Model.TokenHealing)
+	svc.WithHealing(s.hidden, cfg.Model.TokenHealing).WithOrigin(s.origin(f))
 	if s.adapters != nil {
 		svc.WithAdapters(*s.adapters)
 	}

@@ -1,8 +1,11 @@
 package host
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,7 +89,22 @@ func chatSetupOf(cfg config.Config, name, dir string, own hf.TokenizerConfig) (c
 	if err != nil {
 		return c, err
 	}
+	if c.use.Template == config.TemplatePlugin {
+		c.use.TemplateSum = templateSum(source, own.ChatTemplates)
+	}
 	return c, c.tools(cfg, model, source, own)
+}
+
+// templateSum is the checksum of the text of a file or, without one, of the model's own templates.
+func templateSum(source string, own map[string]string) string {
+	h := sha256.New()
+	if source != "" {
+		own = map[string]string{hf.DefaultTemplate: source}
+	}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		fmt.Fprintf(h, "%d %s%d %s", len(name), name, len(own[name]), own[name])
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // template settles model.template. source is that of a file.

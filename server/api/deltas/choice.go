@@ -62,6 +62,8 @@ type Choice struct {
 	customs []int            // calls of tools that take a text
 	input   *strings.Builder // of the last of them
 
+	explained []*llm.Explanation // of the tokens since Explained was called
+
 	sum     float64 // of the log-probabilities
 	counted int     // tokens in sum
 	since   int     // tokens behind the latest delta
@@ -81,6 +83,9 @@ func NewChoice(s *Settings, run *generate.Run, i int) *Choice {
 // Next takes the sequence's next event. Errors are those of generate.Reply.
 func (c *Choice) Next(e *generate.Event) (Piece, error) {
 	c.Finish = e.Finish
+	if e.Explained != nil {
+		c.explained = append(c.explained, e.Explained)
+	}
 	c.sum += float64(e.Logprob)
 	c.counted++
 	if c.settings.ScoreOnly {
@@ -129,6 +134,13 @@ func (c *Choice) release(end bool) []Scored {
 	out := c.waiting[:n]
 	c.waiting = c.waiting[n:]
 	return out
+}
+
+// Explained returns how the tokens came to be that Next took since the last call, also those whose text is not shown.
+func (c *Choice) Explained() []*llm.Explanation {
+	list := c.explained
+	c.explained = nil
+	return list
 }
 
 // Score is what sequences compete by: the mean of the log-probabilities. One

@@ -45,6 +45,33 @@ func (a *API) appendHead(b []byte, c *call, object string) []byte {
 	return append(b, `,"choices":[`...)
 }
 
+// appendExplained writes the member explain of a choice, unless nothing is explained that was not told yet.
+func appendExplained(b []byte, one *choice) []byte {
+	list := one.Explained()
+	if len(list) == 0 {
+		return b
+	}
+	return generate.AppendExplanations(append(b, `,"explain":`...), list)
+}
+
+// appendReceipts writes the member receipts, one for each prompt, of a call that wants to have things explained.
+func (r *runs) appendReceipts(b []byte) []byte {
+	n := 0
+	for _, run := range r.list {
+		if of := run.Receipt(); of != nil {
+			if n == 0 {
+				b = append(b, `,"receipts":[`...)
+			}
+			b = generate.AppendReceipt(wire.Comma(b, n), of)
+			n++
+		}
+	}
+	if n > 0 {
+		b = append(b, ']')
+	}
+	return b
+}
+
 // appendLogprobs writes logprobs of either form; null when the call has none or
 // there is nothing to tell.
 func (c *call) appendLogprobs(b []byte, echoed []generate.PromptToken, tokens []deltas.Scored) []byte {

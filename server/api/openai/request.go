@@ -84,6 +84,7 @@ func (s *settings) fields() []wire.Field {
 		{Name: "include_stop_str_in_output", Read: fields.Flag(&s.keepStop)},
 		{Name: "response_format", Read: fields.Grammar(&d.Grammar, "response_format")},
 	}...)
+	list = append(list, fields.Explain(&d.Explain))
 	list = append(append(list, fields.Guided(&d.Grammar)...), fields.Beams(d)...)
 	list = append(list, wire.Field{Name: "use_beam_search", Read: fields.Flag(&s.beamSearch)})
 	for _, name := range []string{"audio", "bad_words", "min_tokens", "stop_token_ids", "web_search_options"} {

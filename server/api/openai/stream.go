@@ -180,6 +180,7 @@ func (s *streaming) chunk(one *choice, d *generate.Delta, last bool) error {
 	}
 	b = c.appendLogprobs(append(b, `,"logprobs":`...), nil, one.unsent)
 	one.unsent = one.unsent[:0]
+	b = appendExplained(b, one)
 	b = s.appendReason(append(b, `,"finish_reason":`...), one, last)
 	return s.send(b, last)
 }
@@ -204,6 +205,7 @@ func (s *streaming) send(b []byte, last bool) error {
 	}
 	if last && s.open == 0 {
 		b = generate.AppendDropped(generate.AppendSkips(b, s.runs.skipped()), s.runs.dropped())
+		b = s.runs.appendReceipts(b)
 	}
 	s.line = append(b, '}')
 	return s.events.Data(s.line)

@@ -49,7 +49,8 @@ func (a *API) whole(w http.ResponseWriter, r *http.Request, c *call) error {
 		}
 	}
 	b = all.usage.append(append(b, `],"usage":`...))
-	b = append(generate.AppendDropped(generate.AppendSkips(b, rs.skipped()), rs.dropped()), '}')
+	b = generate.AppendDropped(generate.AppendSkips(b, rs.skipped()), rs.dropped())
+	b = append(rs.appendReceipts(b), '}')
 	a.setCompute(w.Header(), rs)
 	rs.setTimings(w.Header(), c, all.usage)
 	server.WriteJSON(w, b)
@@ -208,6 +209,7 @@ func (c *call) appendAnswer(b []byte, one *answer, inputs string, prefill []gene
 		prefill = nil
 	}
 	b = c.appendLogprobs(append(b, `,"logprobs":`...), prefill, one.tokens)
+	b = appendExplained(b, one.choice)
 	b = wire.AppendString(append(b, `,"finish_reason":`...), one.reason())
 	return append(generate.AppendStopReason(b, one.Finish), '}')
 }

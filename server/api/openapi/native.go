@@ -33,7 +33,7 @@ func native(l *config.Limits) map[string]*Schema {
 			may("details", orNull(ref("Details")))),
 		"Details": object("", sequence(
 			may("best_of_sequences", orNull(list(ref("BestOfSequence")))),
-			may("plugins", list(ref("SkippedPlugin"))), dropped())...),
+			may("plugins", list(ref("SkippedPlugin"))), dropped(), may("receipt", ref("Receipt")))...),
 		"BestOfSequence": object("", sequence(need("generated_text", example(text(""), "test")))...),
 		"SkippedPlugin": object("A plugin that failed and without which the request went on.", need("name", text("")),
 			need("error", text(""))),
@@ -50,13 +50,13 @@ func native(l *config.Limits) map[string]*Schema {
 		"TokenizeResponse": list(ref("SimpleToken")),
 		"StreamResponse": object("", may("index", whole("int32", "From 1. Not in tgi-0.6.")),
 			need("token", ref("Token")),
-			may("top_tokens", list(ref("Token"))),
+			may("top_tokens", list(ref("Token"))), may("explain", ref("Explanation")),
 			may("generated_text", orNull(text("Null but in the last event."))),
 			may("details", orNull(ref("StreamDetails")))),
 		"StreamDetails": object("", need("finish_reason", ref("FinishReason")), need("generated_tokens",
 			whole("int32", "")),
 			may("seed", seed()), may("input_length", whole("int32", "Tokens of the prompt. tgi-3 only.")),
-			may("plugins", list(ref("SkippedPlugin"))), dropped()),
+			may("plugins", list(ref("SkippedPlugin"))), dropped(), may("receipt", ref("Receipt"))),
 		"DroppedKeyword": object("Something that the grammar asks for and that the text is not held to.",
 			need("pointer", text("To its place in the grammar.")), need("keyword", text("")), need("reason", text(""))),
 		"ErrorResponse": object("", need("error", text("")), need("error_type", text(""))),
@@ -90,7 +90,7 @@ func sequence(more ...property) []property {
 		need("finish_reason", ref("FinishReason")), need("generated_tokens",
 			whole("int32", "The end-of-sequence token included.")),
 		may("seed", seed()), need("prefill", list(ref("PrefillToken"))), need("tokens", list(ref("Token"))),
-		may("top_tokens", list(list(ref("Token")))),
+		may("top_tokens", list(list(ref("Token")))), may("explain", list(ref("Explanation"))),
 	}, more...)
 }
 
@@ -154,6 +154,7 @@ func parameters(l *config.Limits) *Schema {
 		may("token_healing",
 			orNull(flag("Let the text go on within the last token of the prompt. Without it the model's setting counts."))),
 		may("plugins", orNull(list(ref("PluginCall")))),
+		explainField(),
 	)...)
 }
 

@@ -271,6 +271,7 @@ func (a *API) whole(w http.ResponseWriter, r *http.Request, m *dispatch.Model, b
 	if b.dialect.PrefillAlways && b.details {
 		b.draft.PromptLogprobs = true
 	}
+	b.draft.Receipt = b.details || b.draft.PromptLogprobs || b.draft.Explain != nil
 	run, err := m.Service.Start(r.Context(), b.draft)
 	if err != nil {
 		return err
@@ -282,7 +283,7 @@ func (a *API) whole(w http.ResponseWriter, r *http.Request, m *dispatch.Model, b
 	}
 	reply := answer{
 		result: &result, sampled: run.Request.Params.Sample,
-		details: b.details || b.draft.PromptLogprobs, prompt: b.prompt(),
+		details: b.draft.Receipt, prompt: b.prompt(),
 	}
 	var out []byte
 	if boxed {

@@ -118,6 +118,7 @@ func (b *body) parameterFields() []wire.Field {
 		{Name: "ignore_eos", Read: wire.Into(&d.IgnoreEOS, (*wire.Reader).Bool)},
 		{Name: "plugins", Read: fields.Plugins(&d.Plugins)},
 		{Name: "token_healing", Read: wire.Optional(&d.Heal, (*wire.Reader).Bool)},
+		fields.Explain(&d.Explain),
 	}
 	return append(append(list, fields.Beams(d)...), fields.Guidance(&d.Guidance, nil)...)
 }

@@ -85,8 +85,9 @@ func (a *answer) append(b []byte) []byte {
 		if len(a.result.Others) > 0 {
 			b = appendList(append(b, `,"best_of_sequences":`...), a.result.Others, a.appendOther)
 		}
-		b = generate.AppendSkips(appendTops(b, best.Top), a.result.Skipped)
-		b = append(generate.AppendDropped(b, a.result.Dropped), '}')
+		b = generate.AppendSkips(appendExplained(appendTops(b, best.Top), best.Explained), a.result.Skipped)
+		b = appendReceipt(generate.AppendDropped(b, a.result.Dropped), a.result.Receipt)
+		b = append(b, '}')
 	}
 	return append(b, '}')
 }
@@ -96,7 +97,15 @@ func (a *answer) appendOther(b []byte, s *generate.Sequence) []byte {
 	b = wire.AppendString(append(b, `{"generated_text":`...), a.prompt+s.Finish.Text)
 	b = appendEnd(append(b, ','), &s.Finish, a.sampled)
 	b = a.appendTokens(b, s)
-	return append(appendTops(b, s.Top), '}')
+	return append(appendExplained(appendTops(b, s.Top), s.Explained), '}')
+}
+
+// appendExplained writes the member explain, unless nothing is explained.
+func appendExplained(b []byte, list []*llm.Explanation) []byte {
+	if len(list) == 0 {
+		return b
+	}
+	return generate.AppendExplanations(append(b, `,"explain":`...), list)
 }
 
 func (a *answer) appendTokens(b []byte, s *generate.Sequence) []byte {
@@ -124,6 +133,8 @@ type delta struct {
 	skipped []generate.Skip
 	// dropped is what it says of the grammar.
 	dropped []generate.Dropped
+	// receipt is what it says of the reply; nil for nothing.
+	receipt *generate.Receipt
 }
 
 // append writes StreamResponse.
@@ -138,6 +149,9 @@ func (d *delta) append(b []byte) []byte {
 	if len(e.Top) > 0 {
 		b = appendList(append(b, `,"top_tokens":`...), e.Top, appendToken)
 	}
+	if e.Explained != nil {
+		b = generate.AppendExplanation(append(b, `,"explain":`...), e.Explained)
+	}
 	if e.Finish == nil {
 		return append(b, `,"generated_text":null,"details":null}`...)
 	}
@@ -149,5 +163,14 @@ func (d *delta) append(b []byte) []byte {
 	if d.dialect.StreamInputLength {
 		b = strconv.AppendInt(append(b, `,"input_length":`...), int64(e.Finish.Prompt), 10)
 	}
-	return append(generate.AppendDropped(generate.AppendSkips(b, d.skipped), d.dropped), `}}`...)
+	b = generate.AppendDropped(generate.AppendSkips(b, d.skipped), d.dropped)
+	return append(appendReceipt(b, d.receipt), `}}`...)
+}
+
+// appendReceipt writes the member receipt, unless there is none.
+func appendReceipt(b []byte, r *generate.Receipt) []byte {
+	if r == nil {
+		return b
+	}
+	return generate.AppendReceipt(append(b, `,"receipt":`...), r)
 }

@@ -15,7 +15,8 @@ import (
 // to the request: an error is the last event.
 func (a *API) stream(w http.ResponseWriter, r *http.Request, m *dispatch.Model, b *body) error {
 	ctx := r.Context()
-	b.draft.Stream = true
+	b.details = b.details || b.draft.Explain != nil
+	b.draft.Stream, b.draft.Receipt = true, b.details
 	run, refused := m.Service.Start(ctx, b.draft)
 	if refused == nil {
 		defer run.Close()
@@ -57,7 +58,7 @@ func pump(ctx context.Context, events *server.Events, run *generate.Run, b *body
 		}
 		d.index++
 		if e.Finish != nil {
-			d.skipped, d.dropped = run.Skipped(), run.Dropped()
+			d.skipped, d.dropped, d.receipt = run.Skipped(), run.Dropped(), run.Receipt()
 		}
 		line = d.append(line[:0])
 		if err := events.Data(line); err != nil {

@@ -170,7 +170,7 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	defer resp.Body.Close()
 	// A body that cannot be read leaves the status to tell of.
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, sse.MaxEvent))
-	r := &Refusal{Status: resp.StatusCode, Text: reason(data), RetryAfter: resp.Header.Get("Retry-After")}
+	r := &Refusal{Status: resp.StatusCode, Text: Reason(data), RetryAfter: resp.Header.Get("Retry-After")}
 	if to := resp.Header.Get("Location"); r.Text == "" && to != "" {
 		r.Text = "the server is at " + to
 	}

@@ -51,9 +51,9 @@ func (r *Refusal) Error() string {
 // maxRefusal bounds what is shown of an error whose shape is unknown, in bytes.
 const maxRefusal = 300
 
-// reason returns the message of an error's body or event: OpenAI's object, TGI's
+// Reason returns the message of an error's body or event: OpenAI's object, TGI's
 // text, FastAPI's detail, or the beginning of whatever it is.
-func reason(data []byte) string {
+func Reason(data []byte) string {
 	var shapes struct {
 		Error  json.RawMessage
 		Detail json.RawMessage

@@ -175,5 +175,5 @@ func refusalOf(event, object json.RawMessage) error {
 		Status int `json:"http_status_code"`
 	}
 	_ = json.Unmarshal(object, &status) // TGI's error is a text and has no status
-	return &Refusal{Status: status.Status, Text: reason(event)}
+	return &Refusal{Status: status.Status, Text: Reason(event)}
 }

@@ -256,6 +256,22 @@ func (c console) client(ctx context.Context, own runFlags, cfg config.Config) (*
 		}
 		return client, func() {}, err
 	}
+	h, err := c.open(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := chat.NewClient(inProcess, "", cfg.DefaultModel(), chat.Inside(h))
+	if err != nil {
+		return nil, nil, errors.Join(err, h.Close())
+	}
+	return client, func() { _ = h.Close() }, nil // nothing is left to lose
+}
+
+// inProcess is the address of a server in this process.
+const inProcess = "http://in.process"
+
+// open opens the default model of cfg in this process.
+func (c console) open(ctx context.Context, cfg config.Config) (*host.Server, error) {
 	log := &progressLog{Handler: slog.NewTextHandler(c.errors, &slog.HandlerOptions{Level: slog.LevelWarn}),
 		progress: c.errors}
 	late := time.AfterFunc(loadingSilence, func() { log.showProgress(openingNotice) })
@@ -263,14 +279,7 @@ func (c console) client(ctx context.Context, own runFlags, cfg config.Config) (*
 		Log: slog.New(log)})
 	late.Stop()
 	log.open()
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err := chat.NewClient("http://in.process", "", cfg.DefaultModel(), chat.Inside(h))
-	if err != nil {
-		return nil, nil, errors.Join(err, h.Close())
-	}
-	return client, func() { _ = h.Close() }, nil // nothing is left to lose
+	return h, err
 }
 
 // findModel has the server at address asked for the model that it has.

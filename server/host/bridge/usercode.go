@@ -72,6 +72,7 @@ func (u userCode) bindChat(ctx context.Context, b *boundCode) error {
 		chat, rest, err := u.set.BindChat(ctx, b.calls, *seen)
 		if err == nil {
 			b.chat, b.calls = chat, rest
+			b.templateSum = seen.TemplateSum
 			return nil
 		}
 		// A reload may just have put others in their place.
@@ -133,6 +134,7 @@ type boundCode struct {
 	calls        []generate.PluginCall // for the token loop
 	conversation *generate.Conversation
 	prompt       string // that it became
+	templateSum  string
 
 	program *plugins.Program
 	chat    *plugins.BoundChat
@@ -183,6 +185,7 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 	if w.N > 0 {
 		out.Sequence = b.sequences(seeds)
 	}
+	out.Used = b.used()
 	return out, nil
 }
 
@@ -215,6 +218,23 @@ func (b *boundCode) sequences(seeds []uint64) func(int) sample.Plugins {
 		return func(i int) sample.Plugins { return pluginsOf(loop.Sequence(i), seeds[i]) }
 	}
 	return func(i int) sample.Plugins { return sample.Join(pluginsOf(loop.Sequence(i), seeds[i]), texts.take(i)) }
+}
+
+// used says which plugins take part.
+func (b *boundCode) used() (u generate.Used) {
+	if b.chat != nil {
+		u.Plugins, u.Template = b.chat.Used(), b.templateSum
+	}
+	if b.program != nil {
+		u.Plugins = append(u.Plugins, b.program.Used())
+	}
+	if b.grammar != nil {
+		u.Plugins = append(u.Plugins, b.grammar.Used())
+	}
+	if b.loop != nil {
+		u.Plugins = append(u.Plugins, b.loop.Used()...)
+	}
+	return u
 }
 
 // Skipped implements generate.BoundCode.

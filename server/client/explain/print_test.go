@@ -1,0 +1,58 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+)
+
+const reply = `{"generated_text": "ab", "details": {"explain": [
+ {"id": 1, "text": "a", "raw_logprob": -2.302585, "logprob": -0.6931472, "rank": 1, "picked": "draw",
+  "changes": [{"kind": "mask", "name": "grammar", "allowed": 2, "forbidden": 0.8, "before": -2.302585, "after": -0.6931472,
+   "overtook": {"id": 1, "text": "a"}, "count": 9, "moved": [{"id": 7, "text": "z", "by": null}]}],
+  "candidates": [{"id": 1, "text": "a", "raw_logprob": -2.302585, "logprob": -0.6931472},
+   {"id": 7, "text": "z", "raw_logprob": -0.2, "logprob": null}], "draft": {"source": "prompt", "id": 1, "text": "a", "accepted": true},
+  "rewound": [{"by": "watch", "tokens": 2}]},
+ {"id": 2, "text": "b\u001b[31m", "raw_logprob": -1, "logprob": -1, "rank": 0, "picked": "sampler", "by": "s",
+  "changes": [{"kind": "plugin", "name": "p", "allowed": 5, "forbidden": 0, "before": -1.5, "after": -1, "count": 3,
+   "moved": [{"id": 3, "text": "c", "by": -2}], "temperature": 0.5}], "candidates": []}]}}`
+
+func TestPrint(t *testing.T) {
+	texts, err := Read([]byte(reply))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := Print(&b, texts, Options{Changes: true, Candidates: true}); err != nil {
+		t.Fatal(err)
+	}
+	want := `<-ab` + "\uFFFD" + `[31m
+
+      watch took back 2 tokens
+   0  "a"                 10.0% ->  50.0%  drawn, the model's number 2, guessed by prompt
+          mask       grammar: leaves 2 tokens, takes 80.0%, 10.0% -> 50.0%, "a" comes first
+          "a"             10.0% ->  50.0%
+          "z"             81.9% ->      0
+   1  "b\x1b[31m"         36.8% ->  36.8%  chosen by s
+          plugin     p: 22.3% -> 36.8%, temperature 0.5, "c" -2, and 2 more
+`
+	if b.String() != want {
+		t.Errorf("prints\n%s\nwant\n%s", b.String(), want)
+	}
+	b.Reset()
+	if err := Print(&b, texts, Options{Colour: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{red + "<-" + plain, green + "a" + plain, magenta + "b\uFFFD[31m" + plain} {
+		if !strings.Contains(b.String(), part) {
+			t.Errorf("%q lacks %q", b.String(), part)
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	for _, text := range []string{`{}`, `[]`, `{"choices": [{}]}`, `nonsense`} {
+		if _, err := Read([]byte(text)); err == nil {
+			t.Errorf("%s is read", text)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+// Package explain prints how the tokens of a reply came to be: who changed what before each was chosen.
+package explain
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Text is a sequence with the explanations of its first tokens.
+type Text struct {
+	// Index is that of the choice.
+	Index int `json:"index"`
+	// Tokens are those that are explained.
+	Tokens []Token `json:"tokens"`
+}
+
+// Token is an explanation, as replies have it.
+type Token struct {
+	ID         uint32      `json:"id"`
+	Text       string      `json:"text"`
+	Raw        *float64    `json:"raw_logprob"`
+	Final      *float64    `json:"logprob"`
+	Rank       int         `json:"rank"`
+	Picked     string      `json:"picked"`
+	By         string      `json:"by,omitempty"`
+	Changes    []Change    `json:"changes"`
+	Candidates []Candidate `json:"candidates"`
+	Draft      *Draft      `json:"draft,omitempty"`
+	Rewound    []Rewound   `json:"rewound,omitempty"`
+}
+
+// Change is what one of those that change a distribution did.
+type Change struct {
+	Kind        string   `json:"kind"`
+	Name        string   `json:"name"`
+	Allowed     int      `json:"allowed"`
+	Forbidden   float64  `json:"forbidden"`
+	Before      *float64 `json:"before"`
+	After       *float64 `json:"after"`
+	Overtook    *Name    `json:"overtook,omitempty"`
+	Count       int      `json:"count"`
+	Moved       []Moved  `json:"moved"`
+	Temperature *float64 `json:"temperature,omitempty"`
+	Forced      *uint32  `json:"forced,omitempty"`
+	Stop        bool     `json:"stop,omitempty"`
+}
+
+// Name is a token with its text.
+type Name struct {
+	ID   uint32 `json:"id"`
+	Text string `json:"text"`
+}
+
+// Moved is a token whose logit changed; By is nil for one that was ruled out.
+type Moved struct {
+	Name
+	By *float64 `json:"by"`
+}
+
+// Candidate is one of the likeliest tokens.
+type Candidate struct {
+	Name
+	Raw   *float64 `json:"raw_logprob"`
+	Final *float64 `json:"logprob"`
+}
+
+// Draft is a guess that was computed ahead.
+type Draft struct {
+	Name
+	Source   string `json:"source"`
+	Accepted bool   `json:"accepted"`
+}
+
+// Rewound is what a guard took back.
+type Rewound struct {
+	By     string `json:"by"`
+	Tokens int    `json:"tokens"`
+}
+
+// errNothing: a reply explains nothing.
+var errNothing = errors.New("the reply explains nothing: its request has no `explain`, or the server does not know that")
+
+// Read returns the explanations of a reply in one piece, TGI's or OpenAI's.
+func Read(reply []byte) (list []Text, err error) {
+	var r struct {
+		Details *struct {
+			Explain []Token
+			Others  []struct{ Explain []Token } `json:"best_of_sequences"`
+		}
+		Choices []struct {
+			Index   int
+			Explain []Token
+		}
+	}
+	var boxed []json.RawMessage
+	if json.Unmarshal(reply, &boxed) == nil && len(boxed) == 1 {
+		reply = boxed[0]
+	}
+	if err := json.Unmarshal(reply, &r); err != nil {
+		return nil, fmt.Errorf("read the reply: %w", err)
+	}
+	add := func(index int, tokens []Token) {
+		if len(tokens) > 0 {
+			list = append(list, Text{index, tokens})
+		}
+	}
+	if r.Details != nil {
+		add(0, r.Details.Explain)
+		for i, other := range r.Details.Others {
+			add(i+1, other.Explain)
+		}
+	}
+	for _, c := range r.Choices {
+		add(c.Index, c.Explain)
+	}
+	if list == nil {
+		return nil, errNothing
+	}
+	return list, nil
+}

@@ -1,0 +1,141 @@
+// Package replay sends requests again that were kept with their replies, and says what differs: the text, and of what
+// it follows from (the receipt) what is not the same any more.
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+)
+
+// Exchange is a request with the reply that it got.
+type Exchange struct {
+	// Label is what reports call it.
+	Label string
+	// Method and Path are those of the request; Path may have a query.
+	Method, Path string
+	// Header fields are sent again; nil for none.
+	Header http.Header
+	// Body is that of the request, a JSON object.
+	Body []byte
+	// Status is that of the reply, 0 where it was not kept.
+	Status int
+	// Reply is the body of the reply: JSON, or the events of a stream.
+	Reply []byte
+	// Flaw says why the exchange cannot be sent again or compared, as where its body was cut; empty for nothing.
+	Flaw string
+}
+
+// form reads one JSON value of a file; ok is false where it has another form.
+type form func(value json.RawMessage) (e Exchange, ok bool, err error)
+
+// forms are those that Read knows.
+var forms = []form{receiptFile}
+
+// Read returns the exchanges of a file: one JSON object behind another. name is what labels begin with.
+func Read(name string, r io.Reader) (list []Exchange, err error) {
+	d := json.NewDecoder(r)
+	for {
+		var value json.RawMessage
+		if err := d.Decode(&value); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: no JSON after %d requests: %w", name, len(list), err)
+		}
+		e, err := read(value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: request %d: %w", name, len(list)+1, err)
+		}
+		if e.Label == "" {
+			e.Label = fmt.Sprintf("request %d", len(list)+1)
+		}
+		list = append(list, e)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s holds no request", name)
+	}
+	return list, nil
+}
+
+func read(value json.RawMessage) (Exchange, error) {
+	for _, f := range forms {
+		if e, ok, err := f(value); ok || err != nil {
+			return e, err
+		}
+	}
+	if len(find(value)) > 0 {
+		return Exchange{}, errors.New("this is a reply: --request names the file with the body of its request")
+	}
+	return Exchange{}, errors.New(`want an object such as {"request": {"path": "/generate", "body": {...}}, "reply": {...}}`)
+}
+
+// File is a receipt file: what tgi explain --save writes and Read reads.
+type File struct {
+	Request Request `json:"request"`
+	// Reply is the reply's JSON or, of a stream, its text as a string.
+	Reply json.RawMessage `json:"reply,omitempty"`
+}
+
+// Write writes the file, for its user alone.
+func (f *File) Write(name string) error {
+	data, err := json.Marshal(f)
+	if err != nil {
+		return fmt.Errorf("%s: the reply is no JSON: %w", name, err)
+	}
+	return os.WriteFile(name, append(data, '\n'), 0o600)
+}
+
+// Request is that of a File.
+type Request struct {
+	// Method is POST if it is empty.
+	Method  string            `json:"method,omitempty"`
+	Path    string            `json:"path"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    json.RawMessage   `json:"body"`
+}
+
+// receiptFile reads a File.
+func receiptFile(value json.RawMessage) (e Exchange, ok bool, err error) {
+	var f File
+	if json.Unmarshal(value, &f) != nil || f.Request.Body == nil {
+		return e, false, nil
+	}
+	return f.exchange()
+}
+
+func (f *File) exchange() (e Exchange, ok bool, err error) {
+	e = Exchange{Method: f.Request.Method, Path: f.Request.Path, Body: f.Request.Body, Reply: f.Reply}
+	if e.Method == "" {
+		e.Method = http.MethodPost
+	}
+	if e.Path == "" {
+		return e, true, errors.New("request.path is missing")
+	}
+	for name, v := range f.Request.Headers {
+		if e.Header == nil {
+			e.Header = http.Header{}
+		}
+		e.Header.Set(name, v)
+	}
+	var events string
+	if json.Unmarshal(f.Reply, &events) == nil {
+		e.Reply = []byte(events)
+	}
+	if len(bytes.TrimSpace(e.Reply)) > 0 {
+		e.Status = http.StatusOK
+	}
+	return e, true, nil
+}
+
+// Of returns the exchange of a request's body and a reply that were kept apart.
+func Of(path string, body, reply []byte) (Exchange, error) {
+	if !json.Valid(body) {
+		return Exchange{}, errors.New("the request's body is no JSON")
+	}
+	return Exchange{Label: path, Method: http.MethodPost, Path: path, Body: body, Reply: reply,
+		Status: http.StatusOK}, nil
+}

@@ -1,0 +1,262 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"tgi/server/client/call"
+)
+
+// Report is what became of an exchange that was sent again.
+type Report struct {
+	Request string `json:"request"`
+	// Same says that the reply has the same tokens or, where those are not known, the same text.
+	Same bool `json:"same"`
+	// Compared says by what.
+	Compared string `json:"compared,omitempty"`
+	// Tokens are those of all sequences of the new reply, 0 where they are not known.
+	Tokens int `json:"tokens,omitempty"`
+	// Differences in the replies and in what they follow from.
+	Differences []Difference `json:"differences"`
+	// Notes say what a difference may come from that no receipt tells.
+	Notes []string `json:"notes,omitempty"`
+	// Error says why nothing could be compared.
+	Error string `json:"error,omitempty"`
+}
+
+// Difference is something that is not the same any more. An empty text is nothing.
+type Difference struct {
+	Field string `json:"field"`
+	Was   string `json:"was"`
+	Is    string `json:"is"`
+}
+
+// Options of a replay.
+type Options struct {
+	// Unchanged sends bodies as they are: without the seed of the receipt, and without asking for another receipt.
+	Unchanged bool
+}
+
+// Run sends an exchange again and compares. Errors are ctx's cause; all others are in the report.
+func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, error) {
+	r := Report{Request: e.Label, Differences: []Difference{}}
+	if e.Flaw != "" {
+		r.Error = e.Flaw
+		return r, nil
+	}
+	was := outcomeOf(e.Reply)
+	body := e.Body
+	if !o.Unchanged {
+		var err error
+		if body, r.Notes, err = prepare(e, was.receipts); err != nil {
+			r.Error = err.Error()
+			return r, nil
+		}
+	}
+	got, err := c.Do(ctx, e.Method, e.Path, e.Header, body)
+	if ctx.Err() != nil {
+		return r, context.Cause(ctx)
+	}
+	if err != nil {
+		r.Error = err.Error()
+		return r, nil
+	}
+	is := outcomeOf(got.Body)
+	if e.Status != 0 && got.Status != e.Status {
+		r.Differences = append(r.Differences, Difference{"status", statusOf(e.Status, was.err),
+			statusOf(got.Status, is.err)})
+		return r, nil
+	}
+	if is.err != "" && e.Status == 0 {
+		r.Error = statusOf(got.Status, is.err)
+		return r, nil
+	}
+	r.compare(&was, &is)
+	return r, nil
+}
+
+func statusOf(status int, err string) string {
+	text := strconv.Itoa(status) + " " + http.StatusText(status)
+	if err != "" {
+		text += ": " + err
+	}
+	return text
+}
+
+// compare fills the report.
+func (r *Report) compare(was, is *outcome) {
+	n := min(len(was.receipts), len(is.receipts))
+	a, b := make([]receipt, n), make([]receipt, n)
+	known := n > 0 && len(was.receipts) == len(is.receipts)
+	for i := range n {
+		if json.Unmarshal(was.receipts[i], &a[i]) != nil || json.Unmarshal(is.receipts[i], &b[i]) != nil {
+			r.Error = "a receipt is of no known form"
+			return
+		}
+		r.Differences = append(r.Differences, a[i].differences(&b[i])...)
+		for _, out := range b[i].Outputs {
+			r.Tokens += out.Tokens
+		}
+		known = known && len(a[i].Outputs) > 0
+	}
+	texts := textDifferences(was.texts, is.texts)
+	if was.err != is.err {
+		texts = append(texts, Difference{"error", was.err, is.err})
+	}
+	switch {
+	case known:
+		r.Compared = "tokens"
+		r.Same = slices.EqualFunc(a, b, func(x, y receipt) bool { return slices.Equal(x.Outputs, y.Outputs) })
+	case len(was.texts) == 0 && was.err == "":
+		r.Error = "the reply that was kept has neither a receipt nor a text to compare with"
+		return
+	default:
+		r.Compared = "text"
+		r.Same = len(texts) == 0
+	}
+	if !r.Same || len(was.texts) > 0 {
+		r.Differences = append(r.Differences, texts...)
+	}
+	if !known && len(was.receipts) != len(is.receipts) {
+		r.Notes = append(r.Notes, "only one of the replies has a receipt: what they follow from cannot be compared")
+	}
+}
+
+// textDifferences tells where texts begin to differ.
+func textDifferences(was, is []string) (list []Difference) {
+	for i := range max(len(was), len(is)) {
+		var a, b string
+		if i < len(was) {
+			a = was[i]
+		}
+		if i < len(is) {
+			b = is[i]
+		}
+		if a == b {
+			continue
+		}
+		at := 0
+		for at < min(len(a), len(b)) && a[at] == b[at] {
+			at++
+		}
+		for at > 0 && (at < len(a) && !utf8.RuneStart(a[at]) || at < len(b) && !utf8.RuneStart(b[at])) {
+			at--
+		}
+		field := "text"
+		if max(len(was), len(is)) > 1 {
+			field = fmt.Sprintf("text %d", i)
+		}
+		list = append(list, Difference{fmt.Sprintf("%s behind %d bytes", field, at), shown(a[at:]), shown(b[at:])})
+	}
+	return list
+}
+
+// shown is the beginning of a text, as Go quotes it.
+func shown(text string) string {
+	const most = 60
+	if len(text) > most {
+		return strconv.Quote(strings.ToValidUTF8(text[:most], "")) + "..."
+	}
+	return strconv.Quote(text)
+}
+
+// prepare returns the body with the seed that was used, asking for a receipt. notes say what cannot be the same.
+func prepare(e Exchange, receipts []json.RawMessage) (body []byte, notes []string, err error) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(e.Body, &members) != nil || members == nil {
+		return nil, nil, fmt.Errorf("the body of %s is no JSON object", e.Path)
+	}
+	at := members
+	native := set(members["inputs"]) && nativePath(e.Path)
+	if native {
+		at = map[string]json.RawMessage{}
+		if raw := members["parameters"]; len(raw) > 0 && json.Unmarshal(raw, &at) != nil {
+			return nil, nil, fmt.Errorf("parameters of the body of %s is no JSON object", e.Path)
+		}
+		if at == nil {
+			at = map[string]json.RawMessage{}
+		}
+	}
+	given := set(at["seed"])
+	switch {
+	case given || len(receipts) == 0:
+	case len(receipts) > 1:
+		notes = append(notes, fmt.Sprintf("%d prompts drew with seeds of their own, of which a request can have one",
+			len(receipts)))
+	case native && set(at["best_of"]) && string(at["best_of"]) != "1":
+		notes = append(notes, "`best_of` takes no seed: what was drawn cannot be drawn again")
+	default:
+		var r receipt
+		if json.Unmarshal(receipts[0], &r) == nil && r.Seed != "" {
+			at["seed"] = json.RawMessage(r.Seed)
+		}
+		if native && !set(members["parameters"]) { // absent parameters may sample, empty ones do not
+			at["do_sample"] = json.RawMessage(strconv.FormatBool(r.Settings["sample"] == true))
+		}
+	}
+	switch {
+	case native && len(receipts) > 0:
+		at["details"] = json.RawMessage("true")
+	case !native && len(receipts) > 0 && !set(at["explain"]):
+		at["explain"] = json.RawMessage(`{"tokens": 0}`)
+	}
+	if native && len(at) > 0 {
+		if members["parameters"], err = json.Marshal(at); err != nil {
+			return nil, nil, err
+		}
+	}
+	body, err = json.Marshal(members)
+	return body, notes, err
+}
+
+// set reports whether a member has a value.
+func set(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// nativePath reports whether a path's settings are in parameters, as TGI has them.
+func nativePath(path string) bool {
+	if u, err := url.Parse(path); err == nil {
+		path = u.Path
+	}
+	switch path {
+	case "/", "/generate", "/generate_stream", "/v1/completions/generate", "/v1/completions/generate_stream",
+		"/invocations":
+		return true
+	}
+	return false
+}
+
+// String is the report as people read it, in lines.
+func (r *Report) String() string {
+	var b strings.Builder
+	switch {
+	case r.Error != "":
+		fmt.Fprintf(&b, "%s: not compared: %s\n", r.Request, r.Error)
+	case r.Same && r.Tokens > 0:
+		fmt.Fprintf(&b, "%s: the same %s (%d tokens)\n", r.Request, r.Compared, r.Tokens)
+	case r.Same:
+		fmt.Fprintf(&b, "%s: the same %s\n", r.Request, r.Compared)
+	default:
+		fmt.Fprintf(&b, "%s: differs\n", r.Request)
+	}
+	for _, d := range r.Differences {
+		switch {
+		case d.Was == "":
+			fmt.Fprintf(&b, "  %s: is %s, there was none\n", d.Field, d.Is)
+		case d.Is == "":
+			fmt.Fprintf(&b, "  %s: was %s, there is none\n", d.Field, d.Was)
+		default:
+			fmt.Fprintf(&b, "  %s: was %s, is %s\n", d.Field, d.Was, d.Is)
+		}
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "  note: %s\n", n)
+	}
+	return b.String()
+}

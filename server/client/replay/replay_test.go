@@ -1,0 +1,155 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"tgi/server/client/call"
+)
+
+// made is a receipt with one output.
+func made(server, plugin, seed, output string) string {
+	return fmt.Sprintf(`{"version": 1, "server": %q, "model": "m", "plugins": [%s], "prompt": {"tokens": 2, "sha256": "p"},
+		"seed": %s, "settings": {"sample": true, "temperature": 0.5}, "outputs": [{"tokens": 3, "sha256": %q}]}`, server, plugin,
+		seed, output)
+}
+
+// answering is a server that replies to every request with a body, and keeps what it was asked.
+func answering(t *testing.T, status int, reply string) (*call.Caller, *string) {
+	asked := new(string)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		*asked = r.URL.String() + " " + r.Header.Get("X-TGI-Dialect") + " " + string(b)
+		w.WriteHeader(status)
+		io.WriteString(w, reply)
+	}))
+	t.Cleanup(s.Close)
+	c, err := call.New(s.URL, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, asked
+}
+
+func TestReplay(t *testing.T) {
+	const seed = "15152195401968784498" // no float64, and no int64
+	tgi := func(receipt, text string) string {
+		return fmt.Sprintf(`{"generated_text": %q, "details": {"receipt": %s}}`, text, receipt)
+	}
+	chat := func(receipt, text string) string {
+		return fmt.Sprintf(`{"choices": [{"message": {"content": %q}}], "receipts": [%s]}`, text, receipt)
+	}
+	a := made("1", "", seed, "o")
+	p, q := `{"name": "x", "use": "logits", "sha256": "aa"}`, `{"name": "x", "use": "logits", "sha256": "bb"}`
+	for name, x := range map[string]struct {
+		path, body, was string
+		status          int
+		is              string
+		sent            string // with the path
+		want            string
+	}{
+		"same": {"/generate", `{"inputs": "a", "parameters": {"stop": ["b"]}}`, tgi(a, "b"), 200, tgi(a, "b"),
+			`/generate  {"inputs":"a","parameters":{"details":true,"seed":` + seed + `,"stop":["b"]}}`,
+			"request 1: the same tokens (3 tokens)\n"},
+		"no parameters": {"/generate_stream", `{"inputs": "a"}`, tgi(a, "b"), 200, tgi(a, "b"),
+			`/generate_stream  {"inputs":"a","parameters":{"details":true,"do_sample":true,"seed":` + seed + `}}`,
+			"request 1: the same tokens (3 tokens)\n"},
+		"own seed": {"/generate", `{"inputs": "a", "parameters": {"seed": 1}}`, tgi(a, "b"), 200, tgi(a, "b"),
+			`/generate  {"inputs":"a","parameters":{"details":true,"seed":1}}`, "request 1: the same tokens (3 tokens)\n"},
+		"best_of": {"/generate", `{"inputs": "a", "parameters": {"best_of": 2}}`, tgi(a, "b"), 200, tgi(a, "b"),
+			`/generate  {"inputs":"a","parameters":{"best_of":2,"details":true}}`,
+			"request 1: the same tokens (3 tokens)\n  note: `best_of` takes no seed: what was drawn cannot be drawn again\n"},
+		"chat": {"/v1/chat/completions?model=m", `{"messages": []}`, chat(a, "b"), 200, chat(a, "b"),
+			`/v1/chat/completions?model=m  {"explain":{"tokens":0},"messages":[],"seed":` + seed + `}`,
+			"request 1: the same tokens (3 tokens)\n"},
+		"another plugin": {"/v1/chat/completions", `{"explain": true}`, chat(made("1", p, "1", "o"), "grüße"), 200,
+			chat(made("1", q, "1", "u"), "grünes"), `/v1/chat/completions  {"explain":true,"seed":1}`,
+			"request 1: differs\n  plugin x (logits): was aa, is bb\n  output 0: was 3 tokens o, is 3 tokens u\n" +
+				"  text behind 4 bytes: was \"ße\", is \"nes\"\n"},
+		"missing plugin": {"/v1/completions", `{}`, chat(made("1", p, "1", "o"), "a"), 200,
+			chat(made("2", "", "1", "o"), "a"),
+			`/v1/completions  {"explain":{"tokens":0},"seed":1}`,
+			"request 1: the same tokens (3 tokens)\n  server: was 1, is 2\n  plugin x (logits): was aa, there is none\n"},
+		"refused": {"/generate", `{"inputs": "a"}`, tgi(a, "b"), 422, `{"error": "plugin x is not installed"}`, "",
+			"request 1: differs\n  status: was 200 OK, is 422 Unprocessable Entity: plugin x is not installed\n"},
+		"text alone": {"/v1/messages", `{"max_tokens": 1}`, `{"content": [{"type": "text", "text": "hello"}]}`, 200,
+			`{"content": [{"type": "text", "text": "help"}]}`, `/v1/messages  {"max_tokens":1}`,
+			"request 1: differs\n  text behind 3 bytes: was \"lo\", is \"p\"\n"},
+		"streams": {"/v1/chat/completions", `{"stream": true}`,
+			"data: {\"choices\": [{\"index\": 0, \"delta\": {\"content\": \"a\"}}]}\n\n" +
+				"data: {\"choices\": [{\"index\": 0, \"delta\": {\"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}]}}]}\n\ndata: [DONE]\n\n",
+			200, "data: {\"choices\": [{\"delta\": {\"content\": \"af{}\"}}]}\n\ndata: [DONE]\n\n", "",
+			"request 1: the same text\n"},
+		"nothing to compare": {"/generate", `{"inputs": "a"}`, "", 200, tgi(a, "b"), `/generate  {"inputs":"a"}`,
+			"request 1: not compared: the reply that was kept has neither a receipt nor a text to compare with\n"},
+		"no object": {"/generate", `[1]`, tgi(a, "b"), 200, "", "",
+			"request 1: not compared: the body of /generate is no JSON object\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, asked := answering(t, x.status, x.is)
+			was, _ := json.Marshal(x.was)
+			list, err := Read("f", strings.NewReader(fmt.Sprintf(`{"request": {"path": %q, "body": %s}, "reply": %s}`, x.path,
+				x.body, was)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := Run(t.Context(), c, list[0], Options{})
+			if err != nil || r.String() != x.want {
+				t.Errorf("%v, reports\n%s\nwant\n%s", err, r.String(), x.want)
+			}
+			if x.sent != "" && *asked != x.sent {
+				t.Errorf("sent %s\nwant %s", *asked, x.sent)
+			}
+		})
+	}
+}
+
+// TestUnchanged: headers go along, and the body is as it was.
+func TestUnchanged(t *testing.T) {
+	c, asked := answering(t, 200, `{"generated_text": "b"}`)
+	list, err := Read("f", strings.NewReader(`{"request": {"path": "/generate", "headers": {"X-TGI-Dialect": "tgi-0.6"},
+		"body": {"inputs": "a"}}, "reply": {"generated_text": "b"}}{"request": {"path": "/", "body": {}}}`))
+	if err != nil || len(list) != 2 || list[1].Label != "request 2" {
+		t.Fatal(list, err)
+	}
+	r, err := Run(t.Context(), c, list[0], Options{Unchanged: true})
+	if err != nil || !r.Same || r.Compared != "text" || *asked != `/generate tgi-0.6 {"inputs": "a"}` {
+		t.Errorf("%+v, %v, sent %s", r, err, *asked)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		``:                          "f holds no request",
+		`{"a`:                       "f: no JSON after 0 requests: unexpected EOF",
+		`{}`:                        `f: request 1: want an object such as {"request": {"path": "/generate", "body": {...}}, "reply": {...}}`,
+		`[1] []`:                    `f: request 1: want an object such as {"request": {"path": "/generate", "body": {...}}, "reply": {...}}`,
+		`{"request": {"body": {}}}`: "f: request 1: request.path is missing",
+		`{"generated_text": "", "details": {"receipt": {}}}`: "f: request 1: this is a reply: --request names the file with the body of its request",
+	} {
+		if _, err := Read("f", strings.NewReader(text)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// FuzzOutcome: whatever a file or a server says is read without a panic.
+func FuzzOutcome(f *testing.F) {
+	f.Add([]byte(`[{"generated_text": "a", "details": {"best_of_sequences": [{"generated_text": "b"}]}}]`))
+	f.Add([]byte("data: {\"choices\": [{\"index\": -1}, {\"index\": 99999999999}]}\n\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		o := outcomeOf(data)
+		for _, raw := range o.receipts {
+			var r receipt
+			if json.Unmarshal(raw, &r) == nil {
+				_ = r.differences(&receipt{})
+			}
+		}
+		_ = textDifferences(o.texts, []string{"ä", "b"})
+	})
+}

@@ -1,0 +1,232 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"tgi/server/sse"
+)
+
+// outcome is what a reply says, whatever its API.
+type outcome struct {
+	receipts []json.RawMessage
+	texts    []string // of each sequence, with its calls behind it
+	err      string   // that the reply is
+}
+
+// find returns the receipts of a reply.
+func find(reply []byte) []json.RawMessage { return outcomeOf(reply).receipts }
+
+// outcomeOf reads a reply: JSON or a stream of events.
+func outcomeOf(reply []byte) (o outcome) {
+	if text := bytes.TrimSpace(reply); len(text) > 0 && (text[0] == '{' || text[0] == '[') {
+		o.whole(text)
+		return o
+	}
+	events := sse.New(bytes.NewReader(reply))
+	for {
+		data, err := events.Next()
+		if err != nil {
+			return o
+		}
+		o.event(data)
+	}
+}
+
+// message is what all forms of replies and events have, as far as it says what was generated.
+type message struct {
+	// TGI's
+	GeneratedText *string `json:"generated_text"`
+	Token         *struct {
+		Text    string
+		Special bool
+	}
+	Details *struct {
+		Receipt json.RawMessage
+		Best    []struct {
+			Text string `json:"generated_text"`
+		} `json:"best_of_sequences"`
+	}
+	// OpenAI's
+	Choices []struct {
+		Index   int
+		Text    string
+		Message *said
+		Delta   *said
+	}
+	Receipts []json.RawMessage
+	// Anthropic's and OpenAI's responses
+	Content []part
+	Output  []struct {
+		Content         []part
+		Name, Arguments string
+	}
+	Error json.RawMessage
+	// Delta is Anthropic's object or the text of an event of responses.
+	Delta json.RawMessage
+}
+
+// said is what a choice says.
+type said struct {
+	Content, Reasoning *string
+	ToolCalls          []struct{ Function function } `json:"tool_calls"`
+	FunctionCall       *function                     `json:"function_call"`
+}
+
+type function struct {
+	Name      string
+	Arguments json.RawMessage
+}
+
+// part is a piece of content.
+type part struct {
+	Text, Thinking, Name string
+	Input                json.RawMessage
+}
+
+// whole reads a reply in one piece.
+func (o *outcome) whole(data []byte) {
+	if data[0] == '[' { // TGI's POST /
+		var list []json.RawMessage
+		if json.Unmarshal(data, &list) == nil {
+			for _, one := range list {
+				o.whole(bytes.TrimSpace(one))
+			}
+		}
+		return
+	}
+	var m message
+	if json.Unmarshal(data, &m) != nil {
+		o.err = "it is of no known form"
+		return
+	}
+	o.take(&m)
+	if m.GeneratedText != nil {
+		o.texts = append(o.texts, *m.GeneratedText)
+		if m.Details != nil {
+			for _, other := range m.Details.Best {
+				o.texts = append(o.texts, other.Text)
+			}
+		}
+	}
+	for _, c := range m.Choices {
+		o.add(c.Index, c.Text)
+		o.say(c.Index, c.Message)
+	}
+	for _, p := range m.Content {
+		o.add(0, p.string())
+	}
+	for _, item := range m.Output {
+		o.add(0, item.Name+item.Arguments)
+		for _, p := range item.Content {
+			o.add(0, p.string())
+		}
+	}
+}
+
+func (p *part) string() string { return p.Thinking + p.Text + p.Name + compact(p.Input) }
+
+// event reads an event of a stream.
+func (o *outcome) event(data []byte) {
+	var m message
+	if json.Unmarshal(data, &m) != nil {
+		return // [DONE] and its like
+	}
+	o.take(&m)
+	if m.Token != nil && !m.Token.Special {
+		o.add(0, m.Token.Text)
+	}
+	for _, c := range m.Choices {
+		o.add(c.Index, c.Text)
+		o.say(c.Index, c.Delta)
+	}
+	var piece struct {
+		Text, Thinking string
+		Partial        string `json:"partial_json"`
+	}
+	var text string
+	switch {
+	case json.Unmarshal(m.Delta, &text) == nil:
+		o.add(0, text)
+	case json.Unmarshal(m.Delta, &piece) == nil:
+		o.add(0, piece.Thinking+piece.Text+piece.Partial)
+	}
+}
+
+// take takes what replies and events have alike.
+func (o *outcome) take(m *message) {
+	if m.Details != nil && m.Details.Receipt != nil {
+		o.receipts = append(o.receipts, slices.Clone(m.Details.Receipt))
+	}
+	for _, r := range m.Receipts {
+		o.receipts = append(o.receipts, slices.Clone(r))
+	}
+	if len(m.Error) > 0 && string(m.Error) != "null" {
+		o.err = reason(m.Error)
+	}
+}
+
+func (o *outcome) add(index int, text string) {
+	if index < 0 || index > 1<<16 {
+		return
+	}
+	for len(o.texts) <= index {
+		o.texts = append(o.texts, "")
+	}
+	o.texts[index] += text
+}
+
+func (o *outcome) say(index int, s *said) {
+	if s == nil {
+		return
+	}
+	for _, text := range []*string{s.Reasoning, s.Content} {
+		if text != nil {
+			o.add(index, *text)
+		}
+	}
+	for _, c := range s.ToolCalls {
+		o.add(index, c.Function.string())
+	}
+	if s.FunctionCall != nil {
+		o.add(index, s.FunctionCall.string())
+	}
+}
+
+func (f *function) string() string {
+	var text string
+	if json.Unmarshal(f.Arguments, &text) == nil {
+		return f.Name + text
+	}
+	return f.Name + compact(f.Arguments)
+}
+
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if len(raw) == 0 || json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// reason returns the text of an error.
+func reason(raw json.RawMessage) string {
+	var text string
+	var object struct{ Message string }
+	switch {
+	case json.Unmarshal(raw, &text) == nil:
+	case json.Unmarshal(raw, &object) == nil && object.Message != "":
+		text = object.Message
+	default:
+		text = string(raw)
+	}
+	if text = strings.Join(strings.Fields(text), " "); len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
+	}
+	return text
+}
+
+// maxReason bounds what is shown of an error, in bytes.
+const maxReason = 500

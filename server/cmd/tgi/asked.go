@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tgi/server/client/call"
+	"tgi/server/client/chat"
+	"tgi/server/config"
+)
+
+// askedFlags say which server a command asks: one by its URL, or the configured model in this process.
+type askedFlags struct {
+	url, key string
+	settings *config.Flags
+}
+
+// askedSettings are the settings that help lists of commands that may open a model.
+const askedSettings = "config,model-id,chat-template,tool-call-parser,weights,models-folder,plugins-folder"
+
+// add adds the flags to cmd.
+func (f *askedFlags) add(cmd *cobra.Command) {
+	f.settings = &config.Flags{}
+	set := cmd.Flags()
+	set.StringVar(&f.url, "url", "", "the server's `URL`; without it the model is opened in this process")
+	set.StringVar(&f.key, "key", "", "the server's API `key`")
+	addSettings(cmd, f.settings)
+}
+
+// check refuses flags that do not go together.
+func (f *askedFlags) check(cmd *cobra.Command) (err error) {
+	if f.url == "" && f.key != "" {
+		return misused("--key belongs to the server at --url")
+	}
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		setting := flag.Annotations[config.FlagVariables] != nil || flag.Annotations[config.FlagNoEffect] != nil
+		if f.url != "" && setting {
+			err = misused("--%s is for a model in this process, not for the server at --url", flag.Name)
+		}
+	})
+	return err
+}
+
+// caller returns what asks the server, and a function that ends it.
+func (c console) caller(ctx context.Context, f *askedFlags) (*call.Caller, func(), error) {
+	if f.url != "" {
+		asks, err := call.New(f.url, f.key, nil)
+		return asks, func() {}, err
+	}
+	loaded, err := loadConfig(f.settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, n := range loaded.Notices {
+		fmt.Fprintln(c.errors, "tgi:", n)
+	}
+	h, err := c.open(ctx, loaded.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	asks, err := call.New(inProcess, "", chat.Inside(h))
+	return asks, func() { _ = h.Close() }, err // nothing is left to lose
+}
+
+// maxInput bounds a file that a command reads, in bytes.
+const maxInput = 1 << 30
+
+// readInput reads a file, or what comes on the pipe for "-".
+func (c console) readInput(name string) ([]byte, error) {
+	from := c.in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		from = f
+	}
+	data, err := io.ReadAll(io.LimitReader(from, maxInput+1))
+	if err == nil && len(data) > maxInput {
+		err = fmt.Errorf("%s has more than %d bytes", name, maxInput)
+	}
+	return data, err
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+
+	"tgi/server/client/call"
+	"tgi/server/client/replay"
+)
+
+// newReplay sends kept requests again.
+func newReplay(c console) *cobra.Command {
+	var asked askedFlags
+	var out output
+	var request, path string
+	var options replay.Options
+	cmd := &cobra.Command{
+		Use: "replay [flags] FILE", Short: "Send kept requests again and say what differs",
+		Long: `Send requests that were kept with their replies again, and compare the tokens or, where no receipt tells of those, the
+texts. Where a reply has a receipt its seed is sent along, and what the reply follows from is compared too: model,
+weights, plugins, template, settings, prompt. FILE is what ` + "`tgi explain --save`" + ` writes, several of those behind each
+other, or with --request the JSON of a reply; - stands for what comes on the pipe.`,
+		Example: `  tgi explain --save story.json "Tell me a story."
+  tgi replay story.json --url http://127.0.0.1:3000
+  curl localhost:3000/generate --json @body.json | tgi replay --request body.json --path /generate -`,
+		Args:        takesOne("replay takes one file, got %d"),
+		Annotations: map[string]string{settingsShown: askedSettings, exitNote: "; 1 also where a reply differs"},
+		RunE: func(cmd *cobra.Command, words []string) error {
+			if err := asked.check(cmd); err != nil {
+				return err
+			}
+			if (path == "") != (request == "") {
+				return misused("--request and --path go together")
+			}
+			data, err := c.readInput(words[0])
+			if err != nil {
+				return err
+			}
+			var list []replay.Exchange
+			if request == "" {
+				list, err = replay.Read(words[0], bytes.NewReader(data))
+			} else {
+				list, err = c.apart(path, request, data)
+			}
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			defer stop()
+			asks, done, err := c.caller(ctx, &asked)
+			if err != nil {
+				return signalOr(ctx, err)
+			}
+			defer done()
+			return c.replay(ctx, asks, list, options, out)
+		},
+	}
+	set := cmd.Flags()
+	set.StringVar(&request, "request", "", "`file` with the body of the request whose reply FILE is")
+	set.StringVar(&path, "path", "", "`path` that this request was sent to, such as /generate")
+	set.BoolVar(&options.Unchanged, "unchanged", false,
+		"send bodies as they are, without the receipt's seed and without asking for a receipt")
+	out.flag(cmd)
+	asked.add(cmd)
+	return cmd
+}
+
+// apart is an exchange whose request is in a file of its own.
+func (c console) apart(path, request string, reply []byte) ([]replay.Exchange, error) {
+	body, err := c.readInput(request)
+	if err != nil {
+		return nil, err
+	}
+	e, err := replay.Of(path, body, reply)
+	return []replay.Exchange{e}, err
+}
+
+// replay sends the exchanges and prints a report for each.
+func (c console) replay(ctx context.Context, asks *call.Caller, list []replay.Exchange, o replay.Options,
+	out output) error {
+	same := 0
+	for _, e := range list {
+		r, err := replay.Run(ctx, asks, e, o)
+		if err != nil {
+			return err
+		}
+		if r.Same {
+			same++
+		}
+		if out.json {
+			err = printJSON(c.out, r)
+		} else {
+			_, err = fmt.Fprint(c.out, r.String())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !out.json && len(list) > 1 {
+		if _, err := fmt.Fprintf(c.out, "%d of %d are the same\n", same, len(list)); err != nil {
+			return err
+		}
+	}
+	if same < len(list) {
+		return errReported
+	}
+	return nil
+}

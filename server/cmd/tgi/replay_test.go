@@ -1,0 +1,73 @@
+package main
+
+import (
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// commandOn runs a command on a console without a terminal, and returns what it printed.
+func commandOn(t *testing.T, args ...string) (out, errs string, code int) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	c := console{in: strings.NewReader(""), out: &stdout, errors: &stderr}
+	code = c.execute(t.Context(), args)
+	return stdout.String(), stderr.String(), code
+}
+
+// TestExplainAndReplay: a reply is explained and kept, and comes again; a changed one is told apart.
+func TestExplainAndReplay(t *testing.T) {
+	t.Chdir(t.TempDir())
+	h := openServer(t, testConfig())
+	ts := httptest.NewServer(h)
+	defer ts.Close()
+	out, errs, code := commandOn(t, "explain", "--url", ts.URL, "--save", "kept.json", "--candidates",
+		"--set", "max_tokens=20", "--set", `response_format={"type": "regex", "value": "It is [0-9]\\."}`, sumAsked)
+	if code != 0 || errs != "" || !strings.HasPrefix(out, "It is ") ||
+		!strings.Contains(out, "mask       grammar: leaves ") || strings.Contains(out, "\x1b") {
+		t.Errorf("status %d, printed %q and %q", code, out, errs)
+	}
+	again, _, code := commandOn(t, "explain", "--candidates", "kept.json")
+	if code != 0 || again != out {
+		t.Errorf("status %d, the file gives %q", code, again)
+	}
+	if out, errs, code := commandOn(t, "replay", "--url", ts.URL, "kept.json"); code != 0 || errs != "" ||
+		!strings.HasPrefix(out, "request 1: the same tokens (") {
+		t.Errorf("status %d, printed %q and %q", code, out, errs)
+	}
+	kept, err := os.ReadFile("kept.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply := strings.Index(string(kept), `"reply":`)
+	other := strings.ReplaceAll(string(kept[reply:]), `"model":"`, `"model":"another-`)
+	other = string(kept[:reply]) + strings.Replace(other, "It is ", "So is ", 1)
+	at := filepath.Join(t.TempDir(), "other.json")
+	if err := os.WriteFile(at, []byte(strings.Replace(other, `"outputs":[{"tokens":`, `"outputs":[{"tokens":1`, 1)),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code = commandOn(t, "replay", "--url", ts.URL, at)
+	if code != 1 || errs != "" || !strings.Contains(out, "request 1: differs\n  model: was another-") ||
+		!strings.Contains(out, "text behind 0 bytes: was \"So is") {
+		t.Errorf("status %d, printed %q and %q", code, out, errs)
+	}
+	for _, x := range []struct {
+		args []string
+		errs string
+		code int
+	}{
+		{[]string{"replay", "--url", ts.URL, "nowhere"}, "no such file", 1},
+		{[]string{"replay", "--request", "kept.json", "kept.json"}, "--request and --path go together", 2},
+		{[]string{"replay"}, "replay takes one file, got 0", 2},
+		{[]string{"explain", "--key", "x", "hi"}, "--key belongs to the server at --url", 2},
+		{[]string{"explain", "--url", ts.URL, "--top", "99", "hi"}, "`explain.top` must be >= 0 and <= 20", 1},
+		{[]string{"explain", "--url", ts.URL, "--set", "temprature=1", "hi"}, "did you mean temperature?", 2},
+	} {
+		if out, errs, code := commandOn(t, x.args...); code != x.code || !strings.Contains(errs, x.errs) || out != "" {
+			t.Errorf("%v: status %d, printed %q and %q", x.args, code, out, errs)
+		}
+	}
+}
