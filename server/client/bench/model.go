@@ -26,7 +26,8 @@ type ModelReport struct {
 // DecodeRate is what a number of parallel streams came to.
 type DecodeRate struct {
 	Streams int `json:"streams"`
-	// PerSecond is streams / median time between two tokens while all of them generate: the pace of decoding.
+	// PerSecond is streams / mean time between two tokens while all of them generate: the pace of decoding. It is no
+	// median: tokens that arrive together have no time between them.
 	PerSecond float64 `json:"tokens_per_s"`
 	// WholePerSecond divides all output tokens by all time, prompts included.
 	WholePerSecond float64 `json:"output_tokens_per_s"`
@@ -70,7 +71,7 @@ func Model(ctx context.Context, url string, outside func() float64) (*ModelRepor
 			gap = m.InterToken
 		}
 		rep.Decode = append(rep.Decode, DecodeRate{
-			Streams: streams, PerSecond: 1e3 * float64(streams) / gap.P50,
+			Streams: streams, PerSecond: 1e3 * float64(streams) / gap.Mean,
 			WholePerSecond: m.OutputPerSecond, FirstP50: m.FirstToken.P50, Outside: outside(),
 		})
 	}
