@@ -112,8 +112,8 @@ type Batcher struct {
 // client is one client's texts that wait.
 type client struct {
 	queue []*item
-	// served is the virtual time: tokens that were computed for it.
-	served int
+	// served is the virtual time: tokens that were computed for it, over its share.
+	served, share float64
 }
 
 // item is a text of a request.
@@ -151,7 +151,7 @@ func (b *Batcher) Shape() Shape { return b.shape }
 
 // Run returns what is wanted of the texts, in their order. It fails with llm.ErrClosed, an error that wraps
 // llm.ErrBackend, or ctx's cause; then those of its texts that wait are dropped.
-func (b *Batcher) Run(ctx context.Context, name string, texts []Text, want Want) ([][]float32, error) {
+func (b *Batcher) Run(ctx context.Context, of llm.Client, texts []Text, want Want) ([][]float32, error) {
 	for i, t := range texts {
 		if len(t.IDs) < 1 || len(t.IDs) > b.shape.MaxTokens {
 			return nil, fmt.Errorf("%w: text %d has %d tokens, want 1 to %d", llm.ErrInvalid, i, len(t.IDs),
@@ -162,7 +162,7 @@ func (b *Batcher) Run(ctx context.Context, name string, texts []Text, want Want)
 	if len(texts) == 0 {
 		return r.out, nil
 	}
-	if err := b.add(name, r, texts, want); err != nil {
+	if err := b.add(of, r, texts, want); err != nil {
 		return nil, err
 	}
 	select {
@@ -172,22 +172,25 @@ func (b *Batcher) Run(ctx context.Context, name string, texts []Text, want Want)
 		}
 		return r.out, nil
 	case <-ctx.Done():
-		b.drop(name, r)
+		b.drop(of.Name, r)
 		return nil, context.Cause(ctx)
 	}
 }
 
 // add queues a request's texts.
-func (b *Batcher) add(name string, r *request, texts []Text, want Want) error {
+func (b *Batcher) add(of llm.Client, r *request, texts []Text, want Want) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return llm.ErrClosed
 	}
-	c := b.clients[name]
+	c := b.clients[of.Name]
 	if c == nil {
 		c = &client{}
-		b.clients[name] = c
+		b.clients[of.Name] = c
+	}
+	if c.share = of.Share; !(c.share > 0) {
+		c.share = 1
 	}
 	if len(c.queue) == 0 { // who comes back has saved nothing up
 		c.served = max(c.served, b.clock())
@@ -204,14 +207,14 @@ func (b *Batcher) add(name string, r *request, texts []Text, want Want) error {
 }
 
 // clock is the least virtual time of the clients that wait, 0 if none does. mu is held.
-func (b *Batcher) clock() int {
-	now := math.MaxInt
+func (b *Batcher) clock() float64 {
+	now := math.Inf(1)
 	for _, c := range b.clients {
 		if len(c.queue) > 0 {
 			now = min(now, c.served)
 		}
 	}
-	if now == math.MaxInt {
+	if math.IsInf(now, 1) {
 		return 0
 	}
 	return now
@@ -312,7 +315,7 @@ func (b *Batcher) next(budget int) []*item {
 		items = append(items, first.queue[0])
 		first.queue[0] = nil
 		first.queue = first.queue[1:]
-		first.served += n
+		first.served += float64(n) / first.share
 		tokens += n
 		b.waiting--
 	}

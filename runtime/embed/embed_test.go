@@ -67,7 +67,7 @@ func TestRunKeepsOrder(t *testing.T) {
 				texts = append(texts, one)
 			}
 			clients.Go(func() {
-				got, err := b.Run(t.Context(), fmt.Sprint(c), texts, Vector)
+				got, err := b.Run(t.Context(), llm.Client{Name: fmt.Sprint(c)}, texts, Vector)
 				if err != nil {
 					t.Error(err)
 					return
@@ -123,7 +123,8 @@ func TestClientsTakeTurns(t *testing.T) {
 	var all sync.WaitGroup
 	run := func(client string, id llm.Token, texts int) {
 		all.Go(func() {
-			if _, err := b.Run(t.Context(), client, slices.Repeat([]Text{textOf(id, 10)}, texts), Vector); err != nil {
+			of, all := llm.Client{Name: client}, slices.Repeat([]Text{textOf(id, 10)}, texts)
+			if _, err := b.Run(t.Context(), of, all, Vector); err != nil {
 				t.Error(err)
 			}
 		})
@@ -154,7 +155,7 @@ func TestRunEnds(t *testing.T) {
 	ctx, leave := context.WithCancelCause(t.Context())
 	gone := make(chan error)
 	go func() {
-		_, err := b.Run(ctx, "a", texts, Vector)
+		_, err := b.Run(ctx, llm.Client{Name: "a"}, texts, Vector)
 		gone <- err
 	}()
 	for b.Stats().Waiting < 99 {
@@ -170,21 +171,22 @@ func TestRunEnds(t *testing.T) {
 	}
 	close(f.hold)
 	f.fails.Store(true)
-	if _, err := b.Run(t.Context(), "a", texts[:2], Vector); !errors.Is(err, llm.ErrBackend) || b.Healthy() == nil {
+	_, err := b.Run(t.Context(), llm.Client{Name: "a"}, texts[:2], Vector)
+	if !errors.Is(err, llm.ErrBackend) || b.Healthy() == nil {
 		t.Errorf("a broken model: %v, %v", err, b.Healthy())
 	}
 	f.fails.Store(false)
-	if _, err := b.Run(t.Context(), "a", texts[:2], Vector); err != nil || b.Healthy() != nil {
+	if _, err := b.Run(t.Context(), llm.Client{Name: "a"}, texts[:2], Vector); err != nil || b.Healthy() != nil {
 		t.Error(err, b.Healthy())
 	}
 	for _, wrong := range []Text{{}, textOf(1, 51)} {
-		if _, err := b.Run(t.Context(), "a", []Text{wrong}, Vector); !errors.Is(err, llm.ErrInvalid) {
+		if _, err := b.Run(t.Context(), llm.Client{Name: "a"}, []Text{wrong}, Vector); !errors.Is(err, llm.ErrInvalid) {
 			t.Errorf("%d tokens: %v", len(wrong.IDs), err)
 		}
 	}
 	b.Close()
 	b.Close()
-	if _, err := b.Run(t.Context(), "a", texts, Vector); !errors.Is(err, llm.ErrClosed) {
+	if _, err := b.Run(t.Context(), llm.Client{Name: "a"}, texts, Vector); !errors.Is(err, llm.ErrClosed) {
 		t.Error(err)
 	}
 }
@@ -196,14 +198,15 @@ func TestOneFailureEndsOneRequest(t *testing.T) {
 		b := New(f, Config{MaxBatchTokens: 4})
 		f.fails.Store(true)
 		texts := []Text{textOf(1, 4), textOf(2, 4), textOf(3, 4)}
-		if out, err := b.Run(t.Context(), "a", texts, want); !errors.Is(err, llm.ErrBackend) || out != nil {
+		out, err := b.Run(t.Context(), llm.Client{Name: "a"}, texts, want)
+		if !errors.Is(err, llm.ErrBackend) || out != nil {
 			t.Errorf("%v, %v, want an error of the backend", out, err)
 		}
 		f.fails.Store(false)
 		if s := b.Stats(); s.Waiting != 0 || s.Steps != 1 {
 			t.Errorf("after the failure %+v, want nothing that waits and one step", s)
 		}
-		if out, err := b.Run(t.Context(), "a", texts, want); err != nil || len(out) != 3 {
+		if out, err := b.Run(t.Context(), llm.Client{Name: "a"}, texts, want); err != nil || len(out) != 3 {
 			t.Errorf("the next request: %v, %v", out, err)
 		}
 		b.Close()
@@ -216,7 +219,7 @@ func TestCloseEndsRequests(t *testing.T) {
 	b := New(f, Config{MaxBatchTokens: 10})
 	ended := make(chan error)
 	go func() {
-		_, err := b.Run(t.Context(), "a", slices.Repeat([]Text{textOf(1, 10)}, 100), Vector)
+		_, err := b.Run(t.Context(), llm.Client{Name: "a"}, slices.Repeat([]Text{textOf(1, 10)}, 100), Vector)
 		ended <- err
 	}()
 	for b.Stats().Waiting < 99 {
@@ -247,7 +250,7 @@ func TestStepsAreShortWhileBusy(t *testing.T) {
 	defer b.Close()
 	texts := slices.Repeat([]Text{textOf(1, 10)}, 50)
 	busy.Store(true)
-	if _, err := b.Run(t.Context(), "a", texts, Vector); err != nil {
+	if _, err := b.Run(t.Context(), llm.Client{Name: "a"}, texts, Vector); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(f.steps); n != 50 {
@@ -255,7 +258,7 @@ func TestStepsAreShortWhileBusy(t *testing.T) {
 	}
 	busy.Store(false)
 	f.steps = nil
-	if _, err := b.Run(t.Context(), "a", texts, Vector); err != nil {
+	if _, err := b.Run(t.Context(), llm.Client{Name: "a"}, texts, Vector); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(f.steps); n != 1 {

@@ -62,8 +62,8 @@ func (e *Engine) obey(o order) {
 	case !e.sessions[s]: // it was closed
 	case o.op == opNew:
 		r := s.request
-		e.adopt(c, e.sched.Open(sched.Job{Prompt: o.tokens, Salt: r.Salt, Client: r.Client, Adapter: r.Adapter,
-			Embeddings: o.embeddings}))
+		e.adopt(c, e.sched.Open(sched.Job{Prompt: o.tokens, Salt: r.Salt, Client: r.Client, Share: r.Share,
+			Priority: r.Priority, Adapter: r.Adapter, Embeddings: o.embeddings}))
 	case o.op == opFork && o.from.seq != nil:
 		e.adopt(c, e.sched.Fork(o.from.seq, len(o.from.seq.Tokens())))
 	case c.seq == nil:

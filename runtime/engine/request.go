@@ -40,6 +40,10 @@ type Request struct {
 	// Client names who the request is of, "" for none: clients share the cache, the batch
 	// and the budget of a step fairly. It has no other meaning here.
 	Client string
+	// Share is the client's from now on, relative to that of others; 0 is 1.
+	Share float64
+	// Priority orders the client's requests that have not run yet: less goes first.
+	Priority int
 	// Salt separates requests that must not share cached prefixes: those of adapters.
 	Salt string
 	// Adapter is the model's number of the low-rank adapter that computes the request. It stays loaded until the
@@ -88,6 +92,9 @@ type job struct {
 	twins  [][]llm.Token
 	salt   string
 	client string
+
+	share    float64
+	priority int
 
 	adapter    llm.Adapter
 	embeddings []llm.Embedding
@@ -220,7 +227,7 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 		e.beginDrafting(q, r, plug)
 	}
 	return &job{stream: st, prompt: prompt, twins: cloneTwins(r.Twins), salt: r.Salt, client: r.Client,
-		adapter: r.Adapter, embeddings: r.Embeddings}, nil
+		share: r.Share, priority: r.Priority, adapter: r.Adapter, embeddings: r.Embeddings}, nil
 }
 
 // release closes the user code of the sequence once, as soon as none of it runs.

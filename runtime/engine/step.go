@@ -85,7 +85,7 @@ func (e *Engine) add(j *job) {
 	p := st.seqs[0].params
 	seqs, err := e.sched.Add(sched.Job{
 		Prompt: j.prompt, MaxNew: p.MaxNewTokens, N: len(st.seqs), Beams: p.NumBeams, Score: p.PromptLogprobs,
-		Twins: j.twins, Salt: j.salt, Client: j.client, Adapter: j.adapter,
+		Twins: j.twins, Salt: j.salt, Client: j.client, Share: j.share, Priority: j.priority, Adapter: j.adapter,
 		Embeddings: j.embeddings,
 	})
 	if err != nil { // Submit's check is the same

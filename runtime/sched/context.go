@@ -24,8 +24,9 @@ func (s *Scheduler) Open(j Job) *Seq {
 		adapter: j.Adapter,
 		row:     kv.NewRow(j.Salt, j.Embeddings...),
 		owner:   j.Client,
+		share:   j.Share,
 
-		embeddings: j.Embeddings,
+		embeddings: j.Embeddings, priority: j.Priority,
 	}
 	q.self[0] = q
 	return q
@@ -39,7 +40,8 @@ func (s *Scheduler) Fork(q *Seq, n int) *Seq {
 	}
 	s.nextID++
 	f := &Seq{id: s.nextID, state: resting, tokens: q.tokens[:len(q.tokens):len(q.tokens)], prompt: len(q.tokens),
-		adapter: q.adapter, row: s.pool.Fork(q.row), long: q.long, owner: q.owner, embeddings: q.embeddings}
+		adapter: q.adapter, row: s.pool.Fork(q.row), long: q.long, owner: q.owner, share: q.share, priority: q.priority,
+		embeddings: q.embeddings}
 	f.self[0] = f
 	s.rest(f)
 	s.Truncate(f, n)
@@ -68,7 +70,7 @@ func (s *Scheduler) Resume(q *Seq, maxNew, score int) error {
 		return err
 	}
 	s.nextID++
-	q.id, q.before, q.spent, q.admissions, q.cached = s.nextID, 0, 0, 0, 0
+	q.id, q.before, q.computed, q.spent, q.admissions, q.cached = s.nextID, 0, 0, 0, 0, 0
 	q.prompt, q.max = n, maxNew
 	q.score, q.scored = score > 0, 0
 	known := n - 1
@@ -80,9 +82,8 @@ func (s *Scheduler) Resume(q *Seq, maxNew, score int) error {
 		s.pool.Truncate(q.row, known, n)
 	}
 	q.returns = q.row.Len() > 0
-	s.clients.join(q.owner, q.self[:])
-	q.state = waiting
-	s.waiting.insert(q)
+	q.state, q.overtaken = waiting, 0
+	s.enqueue(&Job{Client: q.owner, Share: q.share, Priority: q.priority}, q.self[:])
 	return nil
 }
 

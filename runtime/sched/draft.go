@@ -119,7 +119,7 @@ func (s *Scheduler) accept(q *Seq, drafts []llm.Token, r Result) {
 	if stay > 0 && (stay > len(drafts) || !slices.Equal(r.Tokens[:stay], drafts[:stay])) {
 		panic(fmt.Sprintf("BUG: sched: picked %v of drafts %v", r.Tokens, drafts))
 	}
-	q.Handle().spent += max(stay, 0) // the other drafts were the server's idea
+	q.Handle().charge(max(stay, 0)) // the other drafts were the server's idea
 	known := len(q.tokens)
 	if r.End {
 		q.tokens = append(q.tokens, r.Tokens[:max(stay, 0)]...)

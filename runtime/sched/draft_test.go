@@ -119,8 +119,8 @@ func TestDraftsThatStayAreCharged(t *testing.T) {
 			} else {
 				s.Commit(p, []Result{r})
 			}
-			if want := 3 + 1 + right; q.spent != want {
-				t.Errorf("late %v, %d of 4 guesses right: %d tokens are charged, want %d", late, right, q.spent, want)
+			if want := 3 + 1 + right; q.computed != want {
+				t.Errorf("late %v, %d of 4 guesses right: %d tokens are charged, want %d", late, right, q.computed, want)
 			}
 		}
 	}

@@ -9,12 +9,29 @@ import (
 	"tgi/runtime/kv"
 )
 
-// Clients share the cache, the batch and the prompt budget of a step fairly: start-time
-// fair queueing (Goyal et al. 1996) whose unit is a computed token. The rank of a
-// sequence is its virtual start: what was computed for the older sequences of its client.
+// Clients share the cache, the batch and the prompt budget of a step by their shares:
+// start-time fair queueing (Goyal et al. 1996), whose virtual time is computed tokens over
+// the client's share. The rank of a sequence is its virtual start: what was computed for
+// the older sequences of its client.
 // The rank of a client's oldest sequence is fixed and those of the others only grow, so
 // the first of all stays first until it ends. Within a client, ranks keep the order of
-// arrival.
+// arrival, but for priorities: a new sequence goes before those of its client that are of
+// less priority and have never run, at most maxOvertaken times before each. It takes over
+// their place in the order of all, so that no other client notices.
+
+// unit is the virtual time of a token of a client whose share is 1.
+const unit = 1024
+
+// costOf is the virtual time of a token at a share; 0 is 1.
+func costOf(share float64) int {
+	if !(share > 0) {
+		return unit
+	}
+	return int(min(max(math.Round(unit/share), 1), unit*unit))
+}
+
+// maxOvertaken is how many jobs of its client go before a job that came earlier.
+const maxOvertaken = 256
 
 // recomputeSpeed is about how many tokens of a preempted sequence are computed again in
 // the time that one output token of a row takes.
@@ -23,6 +40,7 @@ const recomputeSpeed = 8
 // client is one client's part of what was computed.
 type client struct {
 	name string
+	cost int // of a token: see costOf
 	// start is the virtual start of the oldest sequence, without its Seq.before.
 	start int
 	live  []*Seq // those that have not ended, groups as one, oldest first
@@ -50,17 +68,19 @@ func (c *clients) clock() int {
 	return now
 }
 
-// join adds new sequences of a client. A client that had none starts at the clock, or
-// where it got if that is later: it saves nothing up while it asks for nothing.
-func (c *clients) join(name string, seqs []*Seq) {
+// join adds the new sequences of a job. A client that had none starts at the clock, or
+// where it got if that is later: it saves nothing up while it asks for nothing. It reports
+// whether the order of waiting sequences has changed.
+func (c *clients) join(j *Job, seqs []*Seq) (reordered bool) {
 	if c.byName == nil {
 		c.byName = map[string]*client{}
 	}
-	a := c.byName[name]
+	a := c.byName[j.Client]
 	if a == nil {
-		a = &client{name: name}
-		c.byName[name] = a
+		a = &client{name: j.Client}
+		c.byName[j.Client] = a
 	}
+	a.cost = costOf(j.Share)
 	if len(a.live) == 0 {
 		a.start, a.tail = a.start+a.tail, 0
 		if len(c.active) > 0 {
@@ -69,14 +89,68 @@ func (c *clients) join(name string, seqs []*Seq) {
 		c.active = append(c.active, a)
 	}
 	for _, q := range seqs {
-		q.client, q.before, a.tail = a, a.tail, 0
+		q.client, q.priority, q.before, a.tail = a, j.Priority, a.tail, 0
 		q.rank = a.start + q.before
 		if n := len(a.live); n > 0 {
 			q.rank = a.live[n-1].progress() + q.before
 		}
 		a.live = append(a.live, q)
 	}
+	reordered = a.overtake(len(seqs))
 	c.forget()
+	return reordered
+}
+
+// overtake moves the last n sequences, those of one job, before those that they may
+// overtake. Places in the order of all stay where they are, and what counts for them.
+func (a *client) overtake(n int) bool {
+	last := len(a.live) - n
+	to := last
+	for to > 0 && a.live[to-1].yields(a.live[last].priority) {
+		to--
+	}
+	if to == last {
+		return false
+	}
+	places := make([]Seq, len(a.live)-to)
+	for i, q := range a.live[to:] {
+		places[i].id, places[i].before = q.id, q.before
+	}
+	for _, q := range a.live[to:last] {
+		q.overtaken++
+	}
+	moved := slices.Concat(a.live[to:last]) // a copy
+	copy(a.live[to:], a.live[last:])
+	copy(a.live[to+n:], moved)
+	for i, q := range a.live[to:] {
+		q.id, q.before = places[i].id, places[i].before
+	}
+	a.updateRanks()
+	return true
+}
+
+// charge counts n tokens that are computed for q.
+func (q *Seq) charge(n int) {
+	q.computed += n
+	q.spent += n * q.client.cost
+}
+
+// yields reports whether a new job of a priority may go before q.
+func (q *Seq) yields(priority int) bool {
+	lead := q
+	if q.leader != nil {
+		lead = q.leader
+	}
+	return lead.state == waiting && lead.admissions == 0 && priority < lead.priority && lead.overtaken < maxOvertaken
+}
+
+// updateRanks brings the ranks of a client's sequences up to date.
+func (a *client) updateRanks() {
+	at := a.start
+	for _, q := range a.live {
+		q.rank = at + q.before
+		at = q.progress()
+	}
 }
 
 // leave removes a sequence that ends. What it had counts for the younger ones.
@@ -148,14 +222,23 @@ func (s *Scheduler) updateRanks() {
 		return
 	}
 	for _, a := range s.clients.active {
-		at := a.start
-		for _, q := range a.live {
-			q.rank = at + q.before
-			at = q.progress()
-		}
+		a.updateRanks()
 	}
+	s.sort()
+}
+
+// sort orders the queues by rank.
+func (s *Scheduler) sort() {
 	slices.SortFunc(s.waiting, (*Seq).compare)
 	slices.SortFunc(s.running, (*Seq).compare)
+}
+
+// enqueue adds the sequences of a new job, of which the first waits.
+func (s *Scheduler) enqueue(j *Job, seqs []*Seq) {
+	if s.clients.join(j, seqs) {
+		s.sort()
+	}
+	s.waiting.insert(seqs[0])
 }
 
 // preemptForQueue preempts running sequences, the last first, for the first of the queue if that
@@ -202,7 +285,7 @@ func (s *Scheduler) victims(q *Seq) (out []*Seq) {
 		for _, m := range v.members() {
 			held += m.row.Len()
 		}
-		if v.rank-q.rank > held/recomputeSpeed {
+		if v.rank-q.rank > held*unit/recomputeSpeed {
 			out = append(out, v)
 		}
 	}

@@ -285,7 +285,7 @@ func TestClientsGetEqualShares(t *testing.T) {
 				for _, a := range s.clients.active {
 					own := 0
 					for _, q := range a.live {
-						own += q.spent
+						own += q.spent / unit
 					}
 					given = max(given, own)
 				}

@@ -87,8 +87,7 @@ func (s *Scheduler) addGroup(j Job) (*Seq, error) {
 	}
 	first.self[0] = first
 	g.rows = []*Seq{first}
-	s.clients.join(j.Client, g.self[:])
-	s.waiting.insert(g)
+	s.enqueue(&j, g.self[:])
 	return g, nil
 }
 

@@ -371,7 +371,7 @@ func (s *Scheduler) fillStep(p *Plan) {
 		r := &p.Rows[i]
 		q, known, first := r.Seq, r.Start+r.Len, len(st.Tokens)-r.Start
 		end := known + len(r.Drafts)
-		q.Handle().spent += r.Len // accept adds the drafts that stay
+		q.Handle().charge(r.Len) // accept adds the drafts that stay
 		adapter := q.Handle().adapter
 		st.Adapters = append(st.Adapters, adapter)
 		adapted = adapted || adapter != llm.NoAdapter

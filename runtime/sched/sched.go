@@ -115,8 +115,12 @@ type Job struct {
 	// Embeddings are those of tokens of the prompt, ascending. The scheduler keeps them.
 	Embeddings []llm.Embedding
 	// Client names whose job it is: clients share the cache, the batch and the budget of
-	// a step fairly.
+	// a step by their shares.
 	Client string
+	// Share is the client's from now on, relative to that of others; 0 is 1.
+	Share float64
+	// Priority orders the jobs of one client that have not run yet: less goes first.
+	Priority int
 }
 
 // Add appends the job's sequences to the queue. The first is the leader: the others
@@ -154,8 +158,7 @@ func (s *Scheduler) Add(j Job) ([]*Seq, error) {
 	for _, f := range lead.followers {
 		f.leader = lead
 	}
-	s.clients.join(j.Client, seqs)
-	s.waiting.insert(lead)
+	s.enqueue(&j, seqs)
 	return seqs, nil
 }
 

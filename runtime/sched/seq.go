@@ -11,7 +11,7 @@ import (
 // Seq is one sequence, from Add until it ends. Its fields change only inside calls of
 // its Scheduler.
 type Seq struct {
-	id     uint64 // order of arrival: less is older
+	id     uint64 // place in the order of arrival: less is older
 	rank   int    // order in the queues, before id: its virtual start, see fair.go
 	state  state
 	tokens []llm.Token // prompt and output
@@ -38,12 +38,17 @@ type Seq struct {
 	// Of a context: its client's name, its place among those that may lose their blocks, and whether something was
 	// computed of it before the span.
 	owner   string
+	share   float64 // of the owner
 	rested  *list.Element
 	returns bool
 
 	client *client
-	before int // computed for sequences of the client that ended, between it and the next older one
-	spent  int // computed for it, again and again if it was preempted
+	before int // computed for sequences of the client that ended, between it and the next older one, as virtual time
+	// computed is how many tokens were computed for it, again and again if it was preempted; spent their virtual time.
+	computed, spent int
+
+	priority  int // among those of its client that have not run: less goes first
+	overtaken int // jobs that came later and went before it
 
 	width int    // of a group: its maximum number of rows; otherwise 0
 	twins bool   // of a group: its rows have prompts of their own and one output
@@ -79,7 +84,7 @@ func (q *Seq) Tokens() []llm.Token { return q.tokens[:len(q.tokens):len(q.tokens
 
 // Spent returns how many tokens were computed for the sequence, or for the last span of a context, again and again if
 // it was preempted.
-func (q *Seq) Spent() int { return q.spent }
+func (q *Seq) Spent() int { return q.computed }
 
 // Cached returns how many prompt tokens of the sequence, or group, the cache held when
 // it was first admitted.

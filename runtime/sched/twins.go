@@ -70,8 +70,7 @@ func (s *Scheduler) addTwins(j Job) ([]*Seq, error) {
 	for _, f := range lead.followers {
 		f.leader = lead
 	}
-	s.clients.join(j.Client, groups)
-	s.waiting.insert(lead)
+	s.enqueue(&j, groups)
 	return groups, nil
 }
 
