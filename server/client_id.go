@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+
+	"tgi/runtime/llm"
 )
 
 type addressKey struct{}
@@ -19,6 +21,30 @@ func ClientOfKey(name string) string { return "key " + name }
 
 // ipv6Prefix is how much of an IPv6 address a client does not choose for itself.
 const ipv6Prefix = 64
+
+type batchKey struct{}
+
+// InBatch returns a context whose request is a line of a batch: it runs beneath all others.
+func InBatch(ctx context.Context) context.Context { return context.WithValue(ctx, batchKey{}, true) }
+
+// isLine reports whether the request of ctx is a line of a batch.
+func isLine(ctx context.Context) bool { return ctx.Value(batchKey{}) != nil }
+
+// batchShare is the share of a key's batches, relative to the key's own.
+const batchShare = 1.0 / 16
+
+// Client says whose the request of ctx is, for what clients share: see ClientID. A key has the share that its settings
+// say, all others 1. The lines of a key's batches are a client of their own with a small share.
+func Client(ctx context.Context) llm.Client {
+	c := llm.Client{Name: ClientID(ctx), Share: 1}
+	if k, ok := ctx.Value(keyKey{}).(*key); ok && k.share > 0 {
+		c.Share = k.share
+	}
+	if isLine(ctx) {
+		c.Name, c.Share = "batch "+c.Name, c.Share*batchShare
+	}
+	return c
+}
 
 // ClientID names the client of the request of ctx, for what clients share fairly: by
 // its key, or else by the address of its connection, of which all clients behind one

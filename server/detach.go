@@ -5,13 +5,16 @@ import (
 	"net/http"
 
 	"tgi/runtime/llm"
+	"tgi/server/generate"
+	"tgi/server/quota"
 )
 
 // stay is what the server holds for a request.
 type stay struct {
 	server    *Server
 	held      *holding
-	operation *operation // nil for a route that is open to all
+	lease     *quota.Lease // nil where nothing is counted
+	operation *operation   // nil for a route that is open to all
 	// kept says that work behind the handler holds it now.
 	kept bool
 }
@@ -21,7 +24,7 @@ type stayKey struct{}
 // leave ends the stay when the handler of the request of ctx has returned, and replied with status.
 func (s *stay) leave(ctx context.Context, status int) {
 	if !s.kept {
-		s.held.release()
+		s.release()
 		s.end(ctx, status)
 	}
 }
@@ -38,6 +41,23 @@ func (s *stay) end(ctx context.Context, status int) {
 	s.operation.socket = status == http.StatusSwitchingProtocols
 	s.operation.observe(ctx, s.server.options.Metrics, s.server.options.Tracer, status, v.err)
 	s.server.options.Tracer.end(ctx, status)
+}
+
+// release gives back what the request has.
+func (s *stay) release() {
+	s.held.release()
+	if s.lease != nil {
+		s.lease.Leave()
+	}
+}
+
+// context is that of the request's handler.
+func (s *stay) context(ctx context.Context) context.Context {
+	ctx = context.WithValue(generate.WithRoom(ctx, s.held.take), stayKey{}, s)
+	if s.lease != nil {
+		ctx = generate.WithMeter(ctx, s.lease)
+	}
+	return ctx
 }
 
 // Detach lets the work of the request of ctx go on when its handler has returned and its client has left. The context
@@ -67,7 +87,7 @@ func Detach(ctx context.Context) (detached context.Context, cancel context.Cance
 	return detached, cancel, func() {
 		close(done)
 		cancel(nil)
-		s.held.release()
+		s.release()
 		s.end(detached, http.StatusOK)
 		s.server.gate.leave()
 	}, nil

@@ -11,6 +11,7 @@ import (
 
 	"tgi/runtime/llm"
 	"tgi/server/generate"
+	"tgi/server/quota"
 	"tgi/server/wire"
 )
 
@@ -219,6 +220,7 @@ var table = []row{
 		"validation"},
 	{llm.ErrOverloaded, KindOverloaded, http.StatusTooManyRequests, "overloaded", "Model is overloaded", false,
 		"overloaded"},
+	{quota.ErrExceeded, KindRateLimited, http.StatusTooManyRequests, "rate_limited", "", true, "quota"},
 	{llm.ErrDraining, KindDraining, http.StatusServiceUnavailable, "draining", "Server is shutting down", false,
 		"dropped"},
 	{generate.ErrIncomplete, KindIncomplete, http.StatusInternalServerError, "incomplete_generation",
@@ -293,6 +295,7 @@ func Explain(err error) Failure {
 	f := Failure{Kind: r.kind, Status: r.status, Type: r.errorType, Text: r.text}
 	var full *generate.Overloaded
 	var idle *NotServing
+	var beyond *quota.Exceeded
 	overloaded, notServing := errors.As(err, &full), errors.As(err, &idle)
 	switch {
 	case r.detailed:
@@ -306,6 +309,8 @@ func Explain(err error) Failure {
 		f.RetryAfter = max(time.Second, (idle.RetryAfter + time.Second - 1).Truncate(time.Second))
 	case r.kind == KindServerLoading:
 		f.RetryAfter = loadingRetry
+	case errors.As(err, &beyond):
+		f.RetryAfter = beyond.RetryAfter
 	case overloaded:
 		f.RetryAfter = full.RetryAfter.Truncate(time.Second)
 	}

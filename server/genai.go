@@ -233,7 +233,7 @@ type watchedRunner struct {
 }
 
 // Run implements embeddings.Runner.
-func (w watchedRunner) Run(ctx context.Context, client string, texts []embed.Text, want embed.Want) ([][]float32,
+func (w watchedRunner) Run(ctx context.Context, client llm.Client, texts []embed.Text, want embed.Want) ([][]float32,
 	error) {
 	c := &modelCall{model: w.model, operation: w.operation, submitted: time.Now()}
 	if w.operation == Embeddings {

@@ -50,6 +50,15 @@ type key struct {
 	hash   [sha256.Size]byte
 	scopes []string
 	models []string // that it may use; nil for all
+	share  float64  // of what clients share; 0 is 1
+}
+
+// nameOf returns the name of the key of the request of ctx, "" for none.
+func nameOf(ctx context.Context) string {
+	if k, ok := ctx.Value(keyKey{}).(*key); ok {
+		return k.name
+	}
+	return ""
 }
 
 type keyKey struct{}
@@ -87,7 +96,7 @@ func newKeys(list []config.Key) keys {
 	var k keys
 	for _, one := range list {
 		k.all = append(k.all, key{name: one.Name, hash: sha256.Sum256([]byte(one.Key)), scopes: one.Scopes,
-			models: one.Models})
+			models: one.Models, share: one.Share})
 		for _, s := range one.Scopes {
 			k.users = k.users || s != config.ScopeAdmin
 			k.admins = k.admins || s == config.ScopeAdmin

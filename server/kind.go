@@ -36,6 +36,8 @@ const (
 	// Of the server: too many requests or connections, not yet ready, about to end, ill.
 	KindOverloaded
 	KindTooManyConnections
+	// KindRateLimited: a limit of the key.
+	KindRateLimited
 	KindServerLoading
 	KindDraining
 	KindUnhealthy

@@ -25,21 +25,22 @@ type reply struct {
 	waited  time.Duration // in writes
 	status  int
 	bytes   int64
-	kept    *record.Exchange // nil where it is not recorded
+	kept    *record.Exchange  // nil where it is not recorded
+	begins  func(http.Header) // called before the header is sent; nil is nothing
 }
 
 const timeoutPart = 1 << 20
 
 func (w *reply) WriteHeader(status int) {
 	if w.status == 0 {
-		w.status = status
+		w.begin(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *reply) Write(b []byte) (int, error) {
 	if w.status == 0 {
-		w.status = http.StatusOK
+		w.begin(http.StatusOK)
 	}
 	began := w.extendWriteDeadline()
 	n, err := w.ResponseWriter.Write(b)
@@ -49,6 +50,14 @@ func (w *reply) Write(b []byte) (int, error) {
 	w.waited += time.Since(began)
 	w.bytes += int64(n)
 	return n, err
+}
+
+// begin notes the status and completes the header.
+func (w *reply) begin(status int) {
+	w.status = status
+	if w.begins != nil {
+		w.begins(w.Header())
+	}
 }
 
 // FlushError is what http.ResponseController.Flush calls.

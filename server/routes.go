@@ -12,7 +12,7 @@ import (
 
 	"tgi/runtime/llm"
 	"tgi/server/config"
-	"tgi/server/generate"
+	"tgi/server/quota"
 	"tgi/server/record"
 )
 
@@ -51,6 +51,8 @@ type Options struct {
 	Keys []config.Key
 	// APIs are served in addition to the probes and /metrics; nil until Open is called.
 	APIs []API
+	// Quotas bound and count what keys use; nil is no bound.
+	Quotas *quota.Quotas
 	// Healthy returns nil while the engine makes progress; nil is always.
 	Healthy func() error
 	// Metrics are served under /metrics.
@@ -258,8 +260,9 @@ func (s *Server) handle(route Route) http.Handler {
 			defer func() { kept.End(statusOf(w), w.Header()) }()
 		}
 		held := &holding{from: &s.texts}
-		here := &stay{server: s, held: held}
-		ctx := context.WithValue(generate.WithRoom(r.Context(), held.take), stayKey{}, here)
+		lease, refused := s.enter(w, r, route.Scope)
+		here := &stay{server: s, held: held, lease: lease}
+		ctx := here.context(r.Context())
 		if !route.Scope.open() {
 			here.operation = &operation{began: time.Now(), name: route.Operation}
 			ctx = context.WithValue(ctx, operationKey{}, here.operation)
@@ -267,6 +270,11 @@ func (s *Server) handle(route Route) http.Handler {
 		r = r.WithContext(ctx)
 		defer func() { here.leave(r.Context(), statusOf(w)) }()
 		r.Body = &budgetedBody{ReadCloser: http.MaxBytesReader(w, body, limit), holding: held}
+		if refused != nil {
+			Note(r.Context(), refused)
+			route.refuse(w, r, refused)
+			return
+		}
 		if err := route.Handle(w, r); err != nil {
 			Note(r.Context(), err)
 			route.refuse(w, r, err)

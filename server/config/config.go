@@ -35,6 +35,8 @@ type Config struct {
 	Responses Responses `toml:"responses"`
 	// Record keeps requests and replies in files.
 	Record Record `toml:"record"`
+	// Quota is about the limits of keys.
+	Quota Quota `toml:"quota"`
 	// Images is about the pictures of requests.
 	Images Images `toml:"images"`
 	// Embeddings is about models that turn texts into vectors or scores.

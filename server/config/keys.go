@@ -28,7 +28,23 @@ type Key struct {
 	Models []string `toml:"models"`
 	// MCP are the servers whose tools each request of the key is offered, whether it asks for them or not.
 	MCP []string `toml:"mcp"`
+	// RequestsPerMinute, TokensPerMinute and TokensPerDay bound what it may use, ConcurrentRequests how many of its
+	// requests may be in the server; 0 is no bound.
+	RequestsPerMinute  int `toml:"requests_per_minute"`
+	TokensPerMinute    int `toml:"tokens_per_minute"`
+	TokensPerDay       int `toml:"tokens_per_day"`
+	ConcurrentRequests int `toml:"concurrent_requests"`
+	// Share is its share of the engine while others want more than there is, relative to theirs; 0 is 1, as others have
+	// it.
+	Share float64 `toml:"share"`
 }
+
+// Bounds of a key's share, and of the tokens that it may use: beyond them a limit is none.
+const (
+	leastShare, mostShare = 0.01, 100
+	mostTokens            = 1_000_000_000_000
+	mostTokensMinute      = 1_000_000_000
+)
 
 // AllKeys returns every key with its scopes: those of [[key]] and, under the
 // names of their settings, server.api_keys and server.admin_keys.
@@ -88,6 +104,12 @@ func (c *Config) validateKeys(v *verdict) {
 		}
 		v.check(k.Models == nil || len(k.Models) > 0,
 			"%smodels must name at least one model; without it the key may use all", at)
+		v.between(at+"requests_per_minute", k.RequestsPerMinute, 0, maxCount)
+		v.between(at+"tokens_per_minute", k.TokensPerMinute, 0, mostTokensMinute)
+		v.between(at+"tokens_per_day", k.TokensPerDay, 0, mostTokens)
+		v.between(at+"concurrent_requests", k.ConcurrentRequests, 0, maxCount)
+		v.check(k.Share == 0 || k.Share >= leastShare && k.Share <= mostShare,
+			"%sshare must be >= %v and <= %v, given %v", at, leastShare, mostShare, k.Share)
 		for j, id := range k.Models {
 			if err := CheckModelID(id); err != nil {
 				v.check(false, "%smodels[%d] %w", at, j, err)

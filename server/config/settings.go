@@ -147,7 +147,8 @@ var settings = append([]setting{
 		func(c *Config) any { return &c.Plugins.Folder }, nil},
 	{"plugins-memory", "plugins.memory", "memory of all plugins together, such as 1GiB",
 		func(c *Config) any { return &c.Plugins.Memory }, nil},
-}, slices.Concat(generateSettings, responsesSettings, recordSettings, imageSettings, embeddingSettings)...)
+}, slices.Concat(generateSettings, responsesSettings, recordSettings, quotaSettings, imageSettings,
+	embeddingSettings)...)
 
 // legacyInput is what TGI called max-input-tokens before.
 const legacyInput = "max-input-length"

@@ -96,6 +96,7 @@ func (c *Config) Validate() error {
 	c.Responses.validate(v)
 	c.Record.validate(v)
 	c.validateMCP(v)
+	v.redis("quota.redis_url", c.Quota.RedisURL)
 	c.Images.validate(v)
 	c.Embeddings.validate(v)
 	v.oneOf("log.format", c.Log.Format, LogAuto, LogText, LogJSON)

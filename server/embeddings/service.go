@@ -36,7 +36,7 @@ type Tokenizer interface {
 // Runner computes; embed.Batcher is one.
 type Runner interface {
 	Shape() embed.Shape
-	Run(ctx context.Context, client string, texts []embed.Text, want embed.Want) ([][]float32, error)
+	Run(ctx context.Context, client llm.Client, texts []embed.Text, want embed.Want) ([][]float32, error)
 	Healthy() error
 }
 
@@ -97,16 +97,17 @@ func (m *Model) Reranker() bool { return len(m.Labels) == 1 }
 // Service runs requests. It is safe for concurrent use.
 type Service struct {
 	Model
-	run    Runner
-	tok    Tokenizer
-	limits Limits
-	gate   *generate.Gate
-	client func(context.Context) string
+	run     Runner
+	tok     Tokenizer
+	limits  Limits
+	gate    *generate.Gate
+	clients func(context.Context) llm.Client
 }
 
-// New returns a Service. client names the client that a request of a context is of.
-func New(m Model, r Runner, t Tokenizer, l Limits, client func(context.Context) string) *Service {
-	return &Service{Model: m, run: r, tok: t, limits: l, gate: generate.NewGate(l.Requests, l.Workers), client: client}
+// New returns a Service. client says whose a request of a context is.
+func New(m Model, r Runner, t Tokenizer, l Limits, client func(context.Context) llm.Client) *Service {
+	return &Service{Model: m, run: r, tok: t, limits: l, gate: generate.NewGate(l.Requests, l.Workers),
+		clients: client}
 }
 
 // Limits returns those of requests.
@@ -150,8 +151,8 @@ func (s *Service) Run(ctx context.Context, in []Input, o Options, want embed.Wan
 		return Result{}, invalid(o.Field, "`%s` must have at most %d texts (embeddings.max_client_batch_size). Given: %d",
 			o.Field, most, len(in))
 	}
-	client := s.client(ctx)
-	leave, err := s.gate.Enter(client)
+	client := s.clients(ctx)
+	leave, err := s.gate.Enter(client.Name)
 	if err != nil {
 		return Result{}, err
 	}
@@ -160,7 +161,7 @@ func (s *Service) Run(ctx context.Context, in []Input, o Options, want embed.Wan
 	out := Result{Tokens: make([]int, len(in))}
 	numbers := 0
 	for i := range in {
-		if err := s.gate.Work(ctx, client, func() { texts[i], err = s.encode(&in[i], i, &o) }); err != nil {
+		if err := s.gate.Work(ctx, client.Name, func() { texts[i], err = s.encode(&in[i], i, &o) }); err != nil {
 			return Result{}, err
 		}
 		if err != nil {
@@ -174,8 +175,16 @@ func (s *Service) Run(ctx context.Context, in []Input, o Options, want embed.Wan
 	if err := generate.TakeRoom(ctx, int64(number*numbers)); err != nil {
 		return Result{}, err
 	}
-	out.Vectors, err = s.run.Run(ctx, client, texts, want)
-	return out, err
+	settle, err := generate.Reserve(ctx, out.Total())
+	if err != nil {
+		return Result{}, err
+	}
+	if out.Vectors, err = s.run.Run(ctx, client, texts, want); err != nil {
+		settle(0, 0, 0)
+		return Result{}, err
+	}
+	settle(out.Total(), 0, 0)
+	return out, nil
 }
 
 func invalid(field, format string, args ...any) error {
@@ -411,12 +420,12 @@ func (s *Service) Special(id llm.Token) bool { return s.tok.Special(id) }
 
 // Enter takes a place for a request that computes nothing but tokens.
 func (s *Service) Enter(ctx context.Context) (leave func(), err error) {
-	return s.gate.Enter(s.client(ctx))
+	return s.gate.Enter(s.clients(ctx).Name)
 }
 
 // Work calls f while few others encode texts.
 func (s *Service) Work(ctx context.Context, f func()) error {
-	return s.gate.Work(ctx, s.client(ctx), f)
+	return s.gate.Work(ctx, s.clients(ctx).Name, f)
 }
 
 // Cut shortens a vector to its first n numbers.

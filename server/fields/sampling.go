@@ -21,6 +21,7 @@ func Sampling(d *generate.Draft) []wire.Field {
 		{Name: "typical_p", Read: wire.Optional(&d.TypicalP, (*wire.Reader).Float32)},
 		{Name: "repetition_penalty", Read: wire.Optional(&d.RepetitionPenalty, (*wire.Reader).Float32)},
 		{Name: "ignore_eos", Read: Flag(&d.IgnoreEOS)},
+		{Name: "priority", Read: Priority(&d.Priority)},
 		{Name: "plugins", Read: Plugins(&d.Plugins)},
 		{Name: "token_healing", Read: wire.Optional(&d.Heal, (*wire.Reader).Bool)},
 	}

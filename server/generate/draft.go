@@ -81,6 +81,10 @@ type Draft struct {
 	// LengthField is the name of the field that MaxNewTokens comes from; empty for max_new_tokens, TGI's name on all of
 	// its routes.
 	LengthField string
+	// Tier and Priority say how urgent the request is: less goes before the others of its client that wait.
+	Tier     Tier
+	Priority int
+
 	// Stop strings end a sequence.
 	Stop []string
 	// IgnoreEOS keeps a sequence running past the model's own end.

@@ -24,9 +24,9 @@ func of(t *testing.T, client string) context.Context {
 func sharing(e generate.Engine, places int) *generate.Service {
 	l := generatetest.Limits()
 	l.MaxConcurrent = places
-	return generate.New(e, generatetest.Words{}, l, nil).WithClients(func(ctx context.Context) string {
+	return generate.New(e, generatetest.Words{}, l, nil).WithClients(func(ctx context.Context) llm.Client {
 		name, _ := ctx.Value(clientKey{}).(string)
-		return name
+		return llm.Client{Name: name}
 	})
 }
 

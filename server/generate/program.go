@@ -105,7 +105,7 @@ type programItem struct {
 
 // startPrograms starts the programs of r. They end with ctx.
 func (s *Service) startPrograms(ctx context.Context, r *Run, d *Draft, bound BoundProgram,
-	embeddings []llm.Embedding) error {
+	embeddings []llm.Embedding, client llm.Client, priority int) error {
 	sessions, ok := s.engine.(Sessions)
 	if !ok {
 		return invalid("plugins", "this model runs no programs")
@@ -114,8 +114,8 @@ func (s *Service) startPrograms(ctx context.Context, r *Run, d *Draft, bound Bou
 	p := &programs{left: q.Sequences, ready: make(chan struct{}, 1)}
 	var list []*engine.Session
 	for range q.Sequences {
-		session, err := sessions.OpenSession(engine.SessionRequest{Slots: q.contexts, Client: r.client,
-			Salt: r.adapter.Salt, Adapter: r.adapter.ID})
+		session, err := sessions.OpenSession(engine.SessionRequest{Slots: q.contexts, Client: client.Name,
+			Share: client.Share, Priority: priority, Salt: r.adapter.Salt, Adapter: r.adapter.ID})
 		if err != nil {
 			for _, open := range list {
 				open.Close()

@@ -91,8 +91,10 @@ type Run struct {
 	last      []time.Time  // of each sequence's latest token
 	finishes  []llm.Finish // of the sequences that finished
 	queued    time.Duration
-	err       error // what ended the stream early
-	given     bool  // the permits were given back
+	err       error                               // what ended the stream early
+	generated int                                 // tokens of all sequences
+	settle    func(prompt, cached, generated int) // of the key's tokens; nil when that was done
+	given     bool                                // the permits were given back
 	closed    bool
 }
 
@@ -114,6 +116,7 @@ func (r *Run) Next(ctx context.Context) (Event, error) {
 		r.err = err
 		return Event{}, err
 	}
+	r.generated++
 	before := r.last[e.Index]
 	first := before.IsZero()
 	if first {
@@ -130,6 +133,7 @@ func (r *Run) Next(ctx context.Context) (Event, error) {
 		// A client that reads the last event of a stream may send its next request at once, so the permits are
 		// given back before it. Other replies are written first: until then the permits bound how many are in memory.
 		if r.streams && r.over() {
+			r.settleTokens()
 			r.give()
 		}
 	}
@@ -161,6 +165,7 @@ func (r *Run) Close() {
 	r.waitPrograms()
 	r.code.Close()
 	r.releaseAdapter()
+	r.settleTokens()
 	r.give()
 	switch {
 	case r.over():

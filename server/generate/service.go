@@ -33,7 +33,7 @@ type Service struct {
 	observe  Observer
 	code     UserCode
 	grammars bool // requests may have some
-	client   func(context.Context) string
+	clients  func(context.Context) llm.Client
 	permits  *permits
 	workers  *workers
 	adapters Adapters
@@ -53,17 +53,20 @@ func New(e Engine, t Tokenizer, l Limits, o Observer) *Service {
 	}
 	return &Service{
 		engine: e, tok: t, limits: l, observe: o, code: noCode{},
-		client:  func(context.Context) string { return "" },
+		clients: func(context.Context) llm.Client { return llm.Client{} },
 		permits: newPermits(l.MaxConcurrent), workers: &workers{free: l.Workers}, adapters: noAdapters{},
 	}
 }
 
-// WithClients shares places and steps fairly between clients: f names the one that the request of a context is of, ""
-// for none. It is called before the first request.
-func (s *Service) WithClients(f func(context.Context) string) *Service {
-	s.client = f
+// WithClients shares places and steps between clients: f says whose the request of a context is. It is called before
+// the first request.
+func (s *Service) WithClients(f func(context.Context) llm.Client) *Service {
+	s.clients = f
 	return s
 }
+
+// client names the client of the request of ctx.
+func (s *Service) client(ctx context.Context) string { return s.clients(ctx).Name }
 
 // Healthy is the engine's.
 func (s *Service) Healthy() error { return s.engine.Healthy() }
@@ -86,29 +89,30 @@ func (s *Service) start(ctx context.Context, d *Draft) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := s.client(ctx)
-	if err := s.permits.take(client, n.rows(), began); err != nil {
+	client := s.clients(ctx)
+	if err := s.permits.take(client.Name, n.rows(), began); err != nil {
 		return nil, err
 	}
 	run, err := s.submit(ctx, d, n, client, began)
 	if err != nil {
-		s.permits.give(client, n.rows(), time.Now())
+		s.permits.give(client.Name, n.rows(), time.Now())
 		return nil, err
 	}
 	return run, nil
 }
 
 // submit starts d, for which client has taken the permits.
-func (s *Service) submit(ctx context.Context, d *Draft, n size, client string, began time.Time) (*Run, error) {
+func (s *Service) submit(ctx context.Context, d *Draft, n size, client llm.Client, began time.Time) (*Run, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	run := &Run{service: s, client: client, cancel: cancel, began: began, streams: d.Stream,
+	run := &Run{service: s, client: client.Name, cancel: cancel, began: began, streams: d.Stream,
 		last: make([]time.Time, n.sequences), releaseAdapter: func() {}}
-	if err := s.launch(ctx, run, d, n); err != nil {
+	if err := s.launch(ctx, run, d, n, client); err != nil {
 		cancel()
 		if run.code != nil {
 			run.code.Close()
 		}
 		run.releaseAdapter()
+		run.settleTokens()
 		if errors.Is(err, llm.ErrOverloaded) {
 			full := &Overloaded{}
 			errors.As(err, &full) // its reason is kept
@@ -122,7 +126,7 @@ func (s *Service) submit(ctx context.Context, d *Draft, n size, client string, b
 
 // launch binds d's user code, checks d, and submits it to the engine. If it fails, the
 // caller closes what run holds.
-func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err error) {
+func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size, client llm.Client) (err error) {
 	run.conversation = d.Conversation
 	if run.code, err = s.bind(ctx, d, run.began); err != nil {
 		return err
@@ -148,17 +152,23 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size) (err e
 	if err = run.begin(ctx, d); err != nil {
 		return err
 	}
+	if err = run.reserve(ctx, d); err != nil {
+		return err
+	}
 	run.Request.Checked = time.Since(run.began)
 	s.observe.Checked(run.Request)
 	r := &run.Request
 	ctx = context.WithValue(ctx, draftKey{}, d)
+	client, priority := d.rank(client)
 	if bound, ok := run.code.(BoundProgram); ok && n.contexts > 0 {
 		run.submitted = time.Now()
-		return s.startPrograms(ctx, run, d, bound, embeddings)
+		return s.startPrograms(ctx, run, d, bound, embeddings, client, priority)
 	}
 	run.stream, err = s.engine.Submit(ctx, engine.Request{Prompt: r.Prompt, Params: r.Params, N: r.begun(),
-		Plugins: run.sequence, Cancel: run.cancel, Client: run.client, Adapter: run.adapter.ID, Salt: run.adapter.Salt,
-		Embeddings: embeddings, Prediction: r.prediction, Twins: r.twins, Mix: r.mix})
+		Plugins: run.sequence, Cancel: run.cancel, Client: client.Name, Share: client.Share,
+		Priority: priority, Adapter: run.adapter.ID, Salt: run.adapter.Salt,
+		Embeddings: embeddings, Prediction: r.prediction, Twins: r.twins,
+		Mix: r.mix})
 	if err != nil {
 		return err
 	}

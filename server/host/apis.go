@@ -49,7 +49,8 @@ func (f *manager) apis() []server.API {
 		messages.New(f),
 		responses.New(responses.Options{Models: f, Tools: f.tools, Store: f.responses,
 			Places: cfg.Limits.MaxConcurrentRequests, Log: f.log}),
-		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit)}),
+		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit),
+			Usage: f.boot.server.Usage}),
 		modelsapi.New(modelsAPI{f}),
 	}
 	if cfg.Server.Ollama {
@@ -132,7 +133,7 @@ func (s *loadedModel) service(cfg config.Config, f *manager) *generate.Service {
 		Workers:        l.ValidationWorkers,
 		Vocab:          s.built.Vocab,
 		WatermarkGamma: float32(l.WatermarkGamma), WatermarkDelta: float32(l.WatermarkDelta),
-	}, f.boot.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control, s.encode)).WithClients(server.ClientID)
+	}, f.boot.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control, s.encode)).WithClients(server.Client)
 	svc.WithHealing(s.hidden, cfg.Model.TokenHealing).WithOrigin(s.origin(f))
 	if s.adapters != nil {
 		svc.WithAdapters(*s.adapters)

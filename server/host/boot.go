@@ -3,11 +3,16 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"tgi/server"
+	"tgi/server/api/redislink"
 	"tgi/server/config"
+	"tgi/server/quota"
 	"tgi/server/record"
 )
 
@@ -18,6 +23,7 @@ type bootServer struct {
 	metrics *server.Metrics
 	tracer  *server.Tracer   // nil makes no traces
 	records *record.Recorder // nil keeps none
+	quotas  *quota.Quotas
 	server  *server.Server
 }
 
@@ -30,15 +36,22 @@ func newBootServer(o Options) (*bootServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bootServer{version: o.Version, metrics: server.NewMetrics(), tracer: tracer}
+	quotas, err := openQuotas(cfg, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	b := &bootServer{version: o.Version, metrics: server.NewMetrics(), tracer: tracer,
+		quotas: quotas}
 	if b.records, err = openRecorder(cfg.Record, o.Log); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	b.metrics.WatchRecorder(b.records)
-	opt := server.Options{Config: cfg.Server, Keys: cfg.Key, Tracer: tracer, Recorder: b.records, Log: o.Log}
+	opt := server.Options{Config: cfg.Server, Keys: cfg.Key, Tracer: tracer, Recorder: b.records,
+		Quotas: quotas, Log: o.Log}
 	if cfg.Metrics.Enabled {
 		opt.Metrics = b.metrics
 	}
+	b.metrics.WatchKeys(quotas.Usage)
 	b.server = server.New(opt)
 	return b, nil
 }
@@ -53,10 +66,29 @@ func openRecorder(c config.Record, log *slog.Logger) (*record.Recorder, error) {
 		MaxBody: int64(c.MaxBody), Memory: int64(c.Memory), Fields: c.Redact, Headers: c.RedactHeaders}, log)
 }
 
+// openQuotas returns the limits of keys. Redis may come up later: then each replica keeps to them by itself until it
+// does.
+func openQuotas(cfg config.Config, log *slog.Logger) (*quota.Quotas, error) {
+	limits, order := map[string]quota.Limits{}, []string(nil)
+	for _, k := range cfg.AllKeys() {
+		order = append(order, k.Name)
+		limits[k.Name] = quota.Limits{RequestsPerMinute: k.RequestsPerMinute, TokensPerMinute: k.TokensPerMinute,
+			TokensPerDay: k.TokensPerDay, Concurrent: k.ConcurrentRequests}
+	}
+	var client *redis.Client
+	if cfg.Quota.RedisURL != "" {
+		var err error
+		if client, err = redislink.Open(cfg.Quota.RedisURL); err != nil {
+			return nil, fmt.Errorf("quota.redis_url: %w", err)
+		}
+	}
+	return quota.New(limits, order, client, log)
+}
+
 // Close sends the last traces, and writes the last records.
 func (b *bootServer) Close() error {
 	b.records.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), traceTimeout)
 	defer cancel()
-	return b.tracer.Close(ctx)
+	return errors.Join(b.quotas.Close(), b.tracer.Close(ctx))
 }

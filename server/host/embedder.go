@@ -71,7 +71,7 @@ func (f *manager) startEmbedder(ctx context.Context, id library.ID, cfg config.C
 		Truncate: cfg.Embeddings.AutoTruncate, Vocab: src.desc.Config.Vocab}
 	e.serves = &dispatch.Embedder{ID: string(id), DType: string(e.built.Weights),
 		Service: embeddings.New(embedderModel(src.desc),
-			server.Runner(string(id), operation(e.task), e.batcher), in.tokenizer, l, server.ClientID)}
+			server.Runner(string(id), operation(e.task), e.batcher), in.tokenizer, l, server.Client)}
 	if info, err := f.library.Describe(id); err == nil && info.Origin != nil {
 		e.serves.Revision = info.Origin.Revision
 	}

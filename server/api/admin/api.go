@@ -7,8 +7,10 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"tgi/server"
+	"tgi/server/quota"
 )
 
 // Plugins are what the routes act on. It is safe for concurrent use.
@@ -53,6 +55,8 @@ type Options struct {
 	Plugins Plugins
 	// UploadLimit bounds a module, in bytes.
 	UploadLimit int64
+	// Usage returns what keys have used since a time.
+	Usage func(context.Context) (since time.Time, list []quota.Usage)
 }
 
 // API is the admin routes.
@@ -70,6 +74,7 @@ func (a *API) Routes() []server.Route {
 		{Method: http.MethodPut, Path: one, Scope: server.Admin, BodyLimit: a.options.UploadLimit, Handle: a.put},
 		{Method: http.MethodDelete, Path: one, Scope: server.Admin, Handle: a.delete},
 		{Method: http.MethodPost, Path: server.AdminPath + "reload", Scope: server.Admin, Handle: a.reload},
+		{Method: http.MethodGet, Path: server.AdminPath + "usage", Scope: server.Admin, Handle: a.usage},
 	}
 }
 

@@ -48,7 +48,7 @@ func explain(err error) failure {
 		f.class = "not_found_error"
 	case f.Kind == server.KindTooLarge:
 		f.class = "request_too_large"
-	case f.Kind == server.KindOverloaded:
+	case f.Kind == server.KindOverloaded, f.Kind == server.KindRateLimited:
 		f.class = "rate_limit_error"
 	case f.Status == http.StatusServiceUnavailable:
 		f.class, f.Status = "overloaded_error", statusOverloaded

@@ -42,6 +42,9 @@ func (a *API) appendHead(b []byte, c *call, object string) []byte {
 	b = strconv.AppendInt(append(b, `,"created":`...), c.created, 10)
 	b = wire.AppendString(append(b, `,"model":`...), c.modelName())
 	b = wire.AppendString(append(b, `,"system_fingerprint":`...), a.options.Version+"-native")
+	if t := c.tier; t != "" {
+		b = wire.AppendString(append(b, `,"service_tier":`...), string(t))
+	}
 	return append(b, `,"choices":[`...)
 }
 

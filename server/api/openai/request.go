@@ -45,6 +45,7 @@ type call struct {
 	prompts []prompt
 	draft   generate.Draft
 	n       int
+	tier    generate.Tier // empty where the request names none
 
 	predicted     bool // its usage tells of a prediction
 	stream, usage bool
@@ -82,6 +83,7 @@ func (s *settings) fields() []wire.Field {
 		{Name: "stream", Read: fields.Flag(&s.stream)},
 		{Name: "stream_options", Read: s.streamOptions},
 		{Name: "include_stop_str_in_output", Read: fields.Flag(&s.keepStop)},
+		{Name: "service_tier", Read: fields.Tier(&d.Tier)},
 		{Name: "response_format", Read: fields.Grammar(&d.Grammar, "response_format")},
 	}...)
 	list = append(list, fields.Explain(&d.Explain))
@@ -95,7 +97,7 @@ func (s *settings) fields() []wire.Field {
 
 // newCall returns what the settings come to.
 func newCall(s *settings, f *form, d *dialect.Dialect) (*call, error) {
-	c := &call{form: f, dialect: d, n: 1, stream: s.stream, usage: s.usage && s.stream,
+	c := &call{form: f, dialect: d, n: 1, tier: s.draft.Tier, stream: s.stream, usage: s.usage && s.stream,
 		shown: deltas.Settings{KeepStop: s.keepStop || d.KeepStop}}
 	if s.draft.N != nil {
 		c.n = int(min(*s.draft.N, 1<<20)) // generate refuses far less

@@ -77,7 +77,8 @@ func TestDecodeChat(t *testing.T) {
 		Temperature: ptr(float32(0)),
 		TopP:        ptr(float32(1)), TopK: ptr(int32(-1)), MinP: ptr(float32(0.1)), TypicalP: ptr(float32(0.9)),
 		RepetitionPenalty: ptr(float32(1.1)),
-		IgnoreEOS:         true, TopNTokens: ptr(uint32(3)), Plugins: []generate.PluginCall{{Name: "p"}},
+		IgnoreEOS:         true, Tier: generate.TierDefault,
+		TopNTokens: ptr(uint32(3)), Plugins: []generate.PluginCall{{Name: "p"}},
 		Conversation: &generate.Conversation{
 			Kwargs: []byte(`{ "a":1 }`), Parallel: true, ToolNames: []string{"f"},
 			ToolPlaces: []string{"#/tools/0/function"}, ToolChoice: generate.ToolChoice{Mode: generate.ChooseNone},

@@ -12,6 +12,7 @@ import (
 	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/generate"
+	"tgi/server/quota"
 	"tgi/server/wire"
 )
 
@@ -44,6 +45,8 @@ type Failure struct {
 	// Param is the field that is to blame; empty for none. Code tells failures
 	// apart that share a type; empty for the type.
 	Param, Code string
+	// kind, if not empty, is the type of OpenAI's object.
+	kind string
 }
 
 // Names say how the requests of a route call fields of a Draft. The prompt is inputs there.
@@ -71,7 +74,13 @@ func Explain(err error, names Names) Failure {
 	var shape *wire.Error
 	var rule *generate.Invalid
 	var template *generate.TemplateError
+	var beyond *quota.Exceeded
 	switch {
+	case errors.As(err, &beyond): // the type is what there is too much of
+		out.Code, out.kind = "rate_limit_exceeded", "requests"
+		if beyond.Tokens() {
+			out.kind = "tokens"
+		}
 	case errors.As(err, &shape):
 		out.Param = shape.Path
 	case out.Kind == server.KindUnauthorized:
@@ -95,6 +104,8 @@ func Explain(err error, names Names) Failure {
 // Class is the type of OpenAI's error object.
 func (f *Failure) Class() string {
 	switch {
+	case f.kind != "":
+		return f.kind
 	case f.Status == http.StatusTooManyRequests:
 		return "rate_limit_error"
 	case f.Status >= http.StatusInternalServerError, f.Status == http.StatusFailedDependency:

@@ -78,6 +78,7 @@ func anthropic() map[string]*Schema {
 			may("top_p", orNull(upTo(from(number(""), 0), 1))),
 			may("top_k", orNull(from(&Schema{Type: "integer", Format: "int32"}, -1))),
 			may("metadata", orNull(object("", may("user_id", orNull(text("")))))),
+			may("priority", orNull(whole("int32", "Less goes before the other requests of its key that wait."))),
 			may("plugins", orNull(list(ref("PluginCall")))),
 			may("chat_template_kwargs", orNull(anyObject("Not Anthropic's. Variables of the template."))),
 		)...),

@@ -39,6 +39,9 @@ func drawn(more ...property) []property {
 			orNull(upTo(above(number("Not OpenAI's. Draw from the most typical tokens with this much probability."), 0),
 				1))),
 		may("ignore_eos", orNull(flag("Not OpenAI's. Go on after the model's own end."))),
+		may("service_tier", orNull(words("flex has a small share beside all other requests, priority goes before those of its key that wait.",
+			"auto", "default", "flex", "priority", "scale"))),
+		may("priority", orNull(whole("int32", "Less goes before the other requests of its key that wait."))),
 		may("token_healing",
 			orNull(flag("Not OpenAI's. Let the text go on within the last token of the prompt. Without it the model's setting counts."))),
 		may("plugins", orNull(list(ref("PluginCall")))),
@@ -157,7 +160,9 @@ func openaiReplies() map[string]*Schema {
 		return append([]property{
 			may("object", words("", object)), need("id", text("Empty in tgi-2.2 and tgi-0.6.")),
 			need("created", whole("int64", "Seconds since 1970.")),
-			need("model", text("")), need("system_fingerprint", text("")), may("plugins", list(ref("SkippedPlugin"))),
+			need("model", text("")), need("system_fingerprint", text("")),
+			may("service_tier", words("Where the request names one.", "default", "flex", "priority")),
+			may("plugins", list(ref("SkippedPlugin"))),
 			dropped(), may("receipts", list(ref("Receipt"))),
 		}, more...)
 	}

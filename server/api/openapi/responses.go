@@ -123,7 +123,7 @@ func responses() map[string]*Schema {
 		may("previous_response_id", orNull(text("The response that this one follows."))),
 		may("truncation", orNull(words("", "auto", "disabled"))), may("user", orNull(text(""))),
 		may("safety_identifier", orNull(text(""))), may("prompt_cache_key", orNull(text(""))),
-		may("service_tier", orNull(text(""))),
+		may("service_tier", orNull(words("As in chat.", "auto", "default", "flex", "priority", "scale"))),
 		may("max_output_tokens", orNull(whole("int32", "Where the context has less room, the text ends with it."))),
 	}
 	shared := func(more ...property) []property { return append(drawn[:len(drawn):len(drawn)], more...) }
@@ -142,6 +142,7 @@ func responses() map[string]*Schema {
 				list(text("reasoning.encrypted_content, message.output_text.logprobs; others ask for nothing.")))),
 			may("metadata", orNull(metadata())), may("text", orNull(texts())), may("reasoning", orNull(reasoning())),
 			may("tools", orNull(list(tool))), may("tool_choice", choice()),
+			may("priority", orNull(whole("int32", "Less goes before the other requests of its key that wait."))),
 			may("plugins", orNull(list(ref("PluginCall")))),
 			may("chat_template_kwargs", orNull(anyObject("Not OpenAI's. Variables of the template."))),
 		)...),

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"strconv"
 
 	"tgi/server/dispatch"
@@ -109,7 +110,7 @@ func (t *turn) appendResponse(b []byte, o outcome) []byte {
 	b = append(b, `,"reasoning":{"effort":`...)
 	b = append(appendOrNull(append(appendOrNull(b, s.effort), `,"summary":`...), s.summary), '}')
 	text("safety_identifier", s.safety)
-	b = append(b, `,"service_tier":"default"`...)
+	b = wire.AppendString(append(b, `,"service_tier":`...), string(cmp.Or(c.draft.Tier, generate.TierDefault)))
 	flag("store", c.store)
 	b = wire.AppendFloat32(append(b, `,"temperature":`...), or(c.draft.Temperature, 1))
 	b = append(b, `,"text":{"format":`...)

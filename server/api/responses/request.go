@@ -165,7 +165,7 @@ func (b *body) fields() []wire.Field {
 		{Name: "user", Read: fields.Text(&s.user)},
 		{Name: "safety_identifier", Read: fields.Text(&s.safety)},
 		{Name: "prompt_cache_key", Read: fields.Text(&s.cacheKey)},
-		{Name: "service_tier", Read: fields.Word(new(string), "auto", "default", "flex", "priority", "scale")},
+		{Name: "service_tier", Read: fields.Tier(&d.Tier)},
 		{Name: "stream_options", Read: streamOptions},
 		{Name: "continue_final_message", Read: wire.Optional(&b.conversation.Continue, (*wire.Reader).Bool)},
 	}...)

@@ -1,0 +1,413 @@
+// Package quota bounds what each key may use: requests and tokens per minute, tokens per day, requests at the same
+// time. And it counts what each has used.
+//
+// Rates are GCRA's (the generic cell rate algorithm of ATM; package throttled): a bucket of as much as a minute, or a
+// day, allows, which fills evenly. Tokens are reserved before a request runs and settled when it is over. The buckets
+// are in memory, or in Redis for all replicas; while Redis does not answer, each replica keeps to the bounds by itself.
+//
+// Locks: account.mu and Lease.mu are leaves.
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/goredisstore.v9"
+)
+
+// ErrExceeded: a key is beyond one of its limits; see Exceeded.
+var ErrExceeded = errors.New("rate limit exceeded")
+
+// Limits are those of a key; 0 is no limit.
+type Limits struct {
+	RequestsPerMinute, TokensPerMinute, TokensPerDay, Concurrent int
+}
+
+// Window is a limit by its setting's name.
+type Window string
+
+// The windows.
+const (
+	RequestsPerMinute Window = "requests_per_minute"
+	TokensPerMinute   Window = "tokens_per_minute"
+	TokensPerDay      Window = "tokens_per_day"
+	Concurrent        Window = "concurrent_requests"
+)
+
+// Exceeded says which limit. It wraps ErrExceeded.
+type Exceeded struct {
+	// Window is the limit, Limit its value, Asked what the request would add to Used.
+	Window             Window
+	Limit, Used, Asked int
+	// RetryAfter is when there is room; 0 where there never is.
+	RetryAfter time.Duration
+}
+
+// Error is for clients.
+func (e *Exceeded) Error() string {
+	if e.RetryAfter == 0 {
+		return fmt.Sprintf("request too large for this key: %s is %d, requested %d", e.Window, e.Limit, e.Asked)
+	}
+	return fmt.Sprintf("rate limit of this key reached: %s is %d, used %d, requested %d; try again in %s", e.Window,
+		e.Limit, e.Used, e.Asked, e.RetryAfter)
+}
+
+// Unwrap returns ErrExceeded.
+func (e *Exceeded) Unwrap() error { return ErrExceeded }
+
+// Tokens reports whether the limit is one of tokens.
+func (e *Exceeded) Tokens() bool { return e.Window == TokensPerMinute || e.Window == TokensPerDay }
+
+// State is how much is left of a rate.
+type State struct {
+	Window           Window
+	Limit, Remaining int
+	// Reset is when all of it is there again, if nothing else is used.
+	Reset time.Duration
+}
+
+// Usage is what a key has used since the server started.
+type Usage struct {
+	// Key is its name; empty for requests without one.
+	Key string
+	// Requests were let in, Running of them are not over; Lines are those of batches.
+	Requests, Lines uint64
+	Running         int
+	// Prompt, Cached and Generated count tokens; Cached are among Prompt.
+	Prompt, Cached, Generated uint64
+	// Refused counts refusals by limit.
+	Refused map[Window]uint64
+	// Limits are the key's; States are its rates now, if they were asked for.
+	Limits Limits
+	States []State
+}
+
+// Quotas are those of all keys. It is safe for concurrent use.
+type Quotas struct {
+	accounts map[string]*account
+	order    []string
+	began    time.Time
+	redis    *redis.Client
+}
+
+// account is a key's.
+type account struct {
+	name     string
+	limits   Limits
+	requests *bucket
+	tokens   []*bucket // per minute, per day
+
+	mu    sync.Mutex
+	usage Usage
+}
+
+// New returns quotas of keys by name. Requests without a key are counted too, under the empty name. client, if not nil,
+// is the Redis that replicas share; Close closes it.
+func New(keys map[string]Limits, order []string, client *redis.Client, log *slog.Logger) (*Quotas, error) {
+	q := &Quotas{accounts: map[string]*account{}, order: append([]string{""}, order...), began: time.Now(),
+		redis: client}
+	s := &stores{local: newMemory(), log: log}
+	if client != nil {
+		shared, err := goredisstore.NewCtx(client, "tgi:quota:")
+		if err != nil {
+			return nil, err
+		}
+		s.shared = shared
+	}
+	for _, name := range q.order {
+		l := keys[name]
+		a := &account{name: name, limits: l, usage: Usage{Key: name, Limits: l, Refused: map[Window]uint64{}}}
+		var err error
+		add := func(w Window, limit int, period time.Duration) *bucket {
+			if limit == 0 || err != nil {
+				return nil
+			}
+			var b *bucket
+			b, err = newBucket(s, name, w, limit, period)
+			return b
+		}
+		a.requests = add(RequestsPerMinute, l.RequestsPerMinute, time.Minute)
+		for _, b := range []*bucket{add(TokensPerMinute, l.TokensPerMinute, time.Minute),
+			add(TokensPerDay, l.TokensPerDay, day)} {
+			if b != nil {
+				a.tokens = append(a.tokens, b)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		q.accounts[name] = a
+	}
+	return q, nil
+}
+
+const day = 24 * time.Hour
+
+// Close closes the connection to Redis.
+func (q *Quotas) Close() error {
+	if q.redis == nil {
+		return nil
+	}
+	return q.redis.Close()
+}
+
+// Since is when counting began.
+func (q *Quotas) Since() time.Time { return q.began }
+
+// Usage returns what each key has used, in the order of the settings, the requests without a key first.
+func (q *Quotas) Usage() (out []Usage) {
+	for _, name := range q.order {
+		a := q.accounts[name]
+		a.mu.Lock()
+		u := a.usage
+		u.Refused = map[Window]uint64{}
+		for w, n := range a.usage.Refused {
+			u.Refused[w] = n
+		}
+		a.mu.Unlock()
+		out = append(out, u)
+	}
+	return out
+}
+
+// States adds the rates now to a usage.
+func (q *Quotas) States(ctx context.Context, u *Usage) {
+	a := q.accounts[u.Key]
+	for _, b := range append([]*bucket{a.requests}, a.tokens...) {
+		if b != nil {
+			u.States = append(u.States, b.peek(ctx))
+		}
+	}
+}
+
+// Lease is a request that was let in.
+type Lease struct {
+	account *account
+	line    bool
+
+	mu     sync.Mutex
+	left   bool
+	states map[Window]State
+}
+
+// Enter lets a request of a key in, until Leave, or fails with an *Exceeded and what is known of the rates. A line of a
+// batch counts for tokens alone.
+func (q *Quotas) Enter(ctx context.Context, name string, line bool) (*Lease, error) {
+	a, ok := q.accounts[name]
+	if !ok {
+		return nil, fmt.Errorf("BUG: quota: there is no key %q", name)
+	}
+	l := &Lease{account: a, line: line, states: map[Window]State{}}
+	if line {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.usage.Lines++
+		return l, nil
+	}
+	if err := a.enter(); err != nil {
+		l.left = true
+		return l, err
+	}
+	if a.requests == nil {
+		return l, nil
+	}
+	st, refused := a.requests.take(ctx, 1)
+	l.states[RequestsPerMinute] = st
+	if refused != nil {
+		a.leave(true)
+		l.left = true
+		return l, a.refuse(refused)
+	}
+	return l, nil
+}
+
+// busyRetry is when to ask again for a place among the requests of a key.
+const busyRetry = time.Second
+
+// enter takes one of the places of requests at the same time.
+func (a *account) enter() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if most := a.limits.Concurrent; most > 0 && a.usage.Running >= most {
+		a.usage.Refused[Concurrent]++
+		return &Exceeded{Window: Concurrent, Limit: most, Used: a.usage.Running, Asked: 1, RetryAfter: busyRetry}
+	}
+	a.usage.Running++
+	a.usage.Requests++
+	return nil
+}
+
+// leave gives the place back; undone says that the request was not let in after all.
+func (a *account) leave(undone bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.usage.Running--
+	if undone {
+		a.usage.Requests--
+	}
+}
+
+// refuse counts a refusal.
+func (a *account) refuse(e *Exceeded) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.usage.Refused[e.Window]++
+	return e
+}
+
+// Leave ends the request. It may be called more than once.
+func (l *Lease) Leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.left && !l.line {
+		l.account.leave(false)
+	}
+	l.left = true
+}
+
+// States returns what is known of the rates, in no order.
+func (l *Lease) States() []State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]State, 0, len(l.states))
+	for _, s := range l.states {
+		out = append(out, s)
+	}
+	return out
+}
+
+// note keeps what is left of a rate.
+func (l *Lease) note(s State) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.states[s.Window] = s
+}
+
+// Reserve takes n tokens from the rates of the key, or fails with an *Exceeded. settle replaces them by those that were
+// used, of which cached ones count like others; it must be called once.
+func (l *Lease) Reserve(ctx context.Context, n int) (settle func(prompt, cached, generated int), err error) {
+	a := l.account
+	for i, b := range a.tokens {
+		st, refused := b.take(ctx, n)
+		l.note(st)
+		if refused == nil {
+			continue
+		}
+		for _, before := range a.tokens[:i] {
+			before.give(context.WithoutCancel(ctx), n)
+		}
+		return nil, a.refuse(refused)
+	}
+	return func(prompt, cached, generated int) {
+		ctx := context.WithoutCancel(ctx)
+		for _, b := range a.tokens {
+			b.settle(ctx, n, prompt+generated)
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.usage.Prompt += uint64(prompt)
+		a.usage.Cached += uint64(cached)
+		a.usage.Generated += uint64(generated)
+	}, nil
+}
+
+// bucket is one rate of a key.
+type bucket struct {
+	window Window
+	limit  int
+	name   string
+	*stores
+	inMemory, inRedis *throttled.GCRARateLimiterCtx
+}
+
+// attempts bound how often replicas that change a bucket at the same time try again.
+const attempts = 64
+
+func newBucket(s *stores, key string, w Window, limit int, period time.Duration) (*bucket, error) {
+	b := &bucket{window: w, limit: limit, name: key + ":" + string(w), stores: s}
+	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(limit, period), MaxBurst: limit - 1}
+	var err error
+	if b.inMemory, err = throttled.NewGCRARateLimiterCtx(s.local, quota); err != nil {
+		return nil, fmt.Errorf("quota: %s: %w", w, err)
+	}
+	b.inMemory.SetMaxCASAttemptsLimit(math.MaxInt) // each attempt that fails is another's success
+	if s.shared == nil {
+		return b, nil
+	}
+	if b.inRedis, err = throttled.NewGCRARateLimiterCtx(s.shared, quota); err != nil {
+		return nil, fmt.Errorf("quota: %s: %w", w, err)
+	}
+	b.inRedis.SetMaxCASAttemptsLimit(attempts)
+	return b, nil
+}
+
+// rate asks for n of the bucket, in Redis if it answers.
+func (b *bucket) rate(ctx context.Context, n int) (limited bool, r throttled.RateLimitResult) {
+	if b.inRedis != nil && b.answers() {
+		limited, r, err := b.inRedis.RateLimitCtx(ctx, b.name, n)
+		if err == nil {
+			return limited, r
+		}
+		if ctx.Err() == nil {
+			b.lost(err)
+		}
+	}
+	limited, r, err := b.inMemory.RateLimitCtx(ctx, b.name, n)
+	if err != nil {
+		panic("BUG: quota: memory: " + err.Error())
+	}
+	return limited, r
+}
+
+// take takes n, or says why not.
+func (b *bucket) take(ctx context.Context, n int) (State, *Exceeded) {
+	if n > b.limit {
+		return b.peek(ctx), &Exceeded{Window: b.window, Limit: b.limit, Asked: n}
+	}
+	limited, r := b.rate(ctx, n)
+	if !limited {
+		return b.state(r), nil
+	}
+	wait := max(time.Second, (r.RetryAfter + time.Second - 1).Truncate(time.Second))
+	return b.state(r), &Exceeded{Window: b.window, Limit: b.limit, Used: b.limit - b.state(r).Remaining, Asked: n,
+		RetryAfter: wait}
+}
+
+// give gives n back.
+func (b *bucket) give(ctx context.Context, n int) {
+	if n > 0 {
+		b.rate(ctx, -n)
+	}
+}
+
+// settle replaces n by what was used. What is used beyond a reservation is taken as far as it is there.
+func (b *bucket) settle(ctx context.Context, n, used int) {
+	if used <= n {
+		b.give(ctx, n-used)
+		return
+	}
+	more := min(used-n, b.limit)
+	if limited, r := b.rate(ctx, more); limited {
+		if rest := min(more, b.state(r).Remaining); rest > 0 {
+			b.rate(ctx, rest)
+		}
+	}
+}
+
+// peek returns what is left.
+func (b *bucket) peek(ctx context.Context) State {
+	_, r := b.rate(ctx, 0)
+	return b.state(r)
+}
+
+func (b *bucket) state(r throttled.RateLimitResult) State {
+	return State{Window: b.window, Limit: b.limit, Remaining: min(max(r.Remaining, 0), b.limit),
+		Reset: max(r.ResetAfter, 0)}
+}
