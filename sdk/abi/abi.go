@@ -41,10 +41,17 @@ package abi
 // Version of the contract. A module declares that it follows this version by exporting [Marker].
 const Version = 1
 
+// Revision counts what was added to the version since: modules of earlier revisions work as before. 1 has the kinds
+// logits, sampler, template, tools and grammar; 2 has the kinds that came later, and the field state of descriptions. A
+// description may name the revision that its module needs.
+const Revision = 2
+
 // Names that are not functions of a kind.
 const (
 	// Marker is exported by every guest, () -> (). It is never called.
-	Marker = "tgi_abi_v1"
+	Marker = MarkerPrefix + "1"
+	// MarkerPrefix is what the markers of all versions begin with; the number of the version follows.
+	MarkerPrefix = "tgi_abi_v"
 	// Memory is the name under which the guest exports its memory.
 	Memory = "memory"
 	// Initialize is called first where it is exported, () -> (). Go and

@@ -67,12 +67,17 @@ func parse(text []byte, vocab int) (Description, error) {
 		Config              bool
 		Guard               Guard
 		State               string
+		Revision            int
 	}
 	if err := json.Unmarshal(text, &j); err != nil {
 		return Description{}, fmt.Errorf("%w: %w", ErrDescription, err)
 	}
 	d := Description{Name: j.Name, Version: j.Version, Doc: j.Doc, Kinds: j.Kinds, Modes: j.Modes, Params: j.Params,
 		Config: j.Config, Guard: j.Guard, State: j.State}
+	if j.Revision < 0 || j.Revision > abi.Revision {
+		return Description{}, fmt.Errorf("%w: the module needs revision %d of version %d of the contract, and this host has "+
+			"revision %d: it needs a newer host", ErrDescription, j.Revision, abi.Version, abi.Revision)
+	}
 	var errs []error
 	fault := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrDescription}, args...)...))
@@ -92,13 +97,15 @@ func parse(text []byte, vocab int) (Description, error) {
 	}
 	for _, k := range j.Kinds {
 		if abi.Exports(k) == nil {
-			fault("kind %q is not one of version %d", k, abi.Version)
+			fault("kind %q is not one of version %d: it is misspelt, or it needs a newer host than revision %d", k,
+				abi.Version, abi.Revision)
 		}
 	}
 	for _, m := range j.Modes {
 		if !slices.Contains(abi.ModeNames[:], m) && m != abi.NameStop && m != abi.NameForce &&
 			m != abi.NameTemperature && m != abi.NameSteps {
-			fault("mode %q is not one of version %d", m, abi.Version)
+			fault("mode %q is not one of version %d: it is misspelt, or it needs a newer host than revision %d", m,
+				abi.Version, abi.Revision)
 		}
 	}
 	for _, n := range j.Needs {

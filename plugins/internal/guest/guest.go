@@ -105,7 +105,7 @@ func Load(ctx context.Context, e *sandbox.Engine, c Config) (*Guest, error) {
 			Limits: sandbox.Limits{MemoryPages: int(limits.Memory / pageBytes)}, Log: lines(c.Log),
 		})
 		if err != nil {
-			return nil, err
+			return nil, explainImports(err)
 		}
 	}
 	if err := g.start(ctx, c); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tgi/plugins/internal/sandbox"
@@ -37,6 +38,10 @@ func checkExports(m *sandbox.Module) error {
 		}
 	}
 	want = append(want, sandbox.Export{Name: abi.Initialize, Optional: true})
+	if v := markedVersion(m); v > abi.Version && !m.Has(abi.Marker) {
+		return fmt.Errorf("%w %s%d: the module is of version %d of the contract, and this host has version %d: it needs a "+
+			"newer host", sandbox.ErrExport, abi.MarkerPrefix, v, v, abi.Version)
+	}
 	errs := []error{m.Check(want)}
 	others := m.Others()
 	if others[abi.Memory] != "memory" {
@@ -52,11 +57,34 @@ func checkExports(m *sandbox.Module) error {
 	slices.Sort(names)
 	for _, name := range names {
 		if strings.HasPrefix(name, abi.ReservedPrefix) && !known[name] {
-			errs = append(errs, fmt.Errorf("%w %q is not part of version %d: names that begin with %s are reserved",
-				sandbox.ErrExport, name, abi.Version, abi.ReservedPrefix))
+			errs = append(errs, fmt.Errorf("%w %q is not part of version %d: names that begin with %s are reserved; it is misspelt, or it needs "+
+				"a newer host: this one has revision %d", sandbox.ErrExport, name, abi.Version, abi.ReservedPrefix,
+				abi.Revision))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// markedVersion is the greatest version of the contract that a module says it follows, 0 for none.
+func markedVersion(m *sandbox.Module) (version int) {
+	for name := range m.Exports() {
+		if digits, ok := strings.CutPrefix(name, abi.MarkerPrefix); ok {
+			if v, err := strconv.Atoi(digits); err == nil {
+				version = max(version, v)
+			}
+		}
+	}
+	return version
+}
+
+// explainImports says of functions of the contract that are not there that they may be in a newer one.
+func explainImports(err error) error {
+	var no *sandbox.NotOffered
+	if errors.As(err, &no) && no.Module == abi.ImportModule {
+		return fmt.Errorf("%w: it is misspelt, of another kind, or it needs a newer host: this one has version %d, revision "+
+			"%d", err, abi.Version, abi.Revision)
+	}
+	return err
 }
 
 // checkKinds compares exports and description.

@@ -65,8 +65,22 @@ func match(im rewrite.Import, offered []HostFunc) (HostFunc, error) {
 	if im.Module == rewrite.TickModule && im.Name == rewrite.TickName {
 		return HostFunc{}, fmt.Errorf("%w %q %q is reserved", ErrImport, im.Module, im.Name)
 	}
-	return HostFunc{}, fmt.Errorf("%w %q %q, a function %v, is not offered", ErrImport, im.Module, im.Name, im.Sig)
+	return HostFunc{}, &NotOffered{im.Module, im.Name, im.Sig}
 }
+
+// NotOffered is the error for an import that the host does not have. It matches ErrImport.
+type NotOffered struct {
+	Module, Name string
+	Sig          Signature
+}
+
+// Error names the import.
+func (e *NotOffered) Error() string {
+	return fmt.Sprintf("%v %q %q, a function %v, is not offered", ErrImport, e.Module, e.Name, e.Sig)
+}
+
+// Unwrap is for package errors.
+func (e *NotOffered) Unwrap() error { return ErrImport }
 
 // instantiateHost gives the runtime the functions that the module imports, and tick. Each calls the function of that
 // place in the list of the instance's own module: other modules with this code have functions of their own.
