@@ -63,6 +63,9 @@ func appendPlugin(b []byte, p *server.Plugin) []byte {
 		b = appendList(append(b, `,"languages":`...), p.Languages, appendName)
 	}
 	b = wire.AppendString(append(b, `,"apply":`...), p.Apply)
+	if len(p.Params) > 0 {
+		b = append(append(b, `,"params":`...), p.Params...)
+	}
 	return append(b, '}')
 }
 

@@ -205,7 +205,7 @@ func (s *script) read(t *testing.T, line string) {
 		}
 		s.plugins.installed = append(s.plugins.installed, server.Plugin{
 			Name: name, Version: "1.2", SHA256: "ab12", State: server.PluginReady, Kinds: []string{"logits", "sampler"},
-			Apply: config.ApplyRequest,
+			Apply: config.ApplyRequest, Params: []byte(reason),
 		})
 	case "asked":
 		s.asked = true
