@@ -1,0 +1,259 @@
+//! redact: gives the client another text where the model writes an e-mail address, the number of a card, a key
+//! or a string that is not to go out. README.md has parameters, patterns and limits.
+#![cfg_attr(target_arch = "wasm32", no_std)]
+
+extern crate alloc;
+
+mod patterns;
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use patterns::{Found, Kind, Rest};
+use settings::{boolean, Defaults};
+use tgi_plugin::{guard::Held, json::Reader, plugin, Guard, Result};
+
+const STRINGS: usize = 256;
+const STRING: usize = 256;
+const WITH: usize = 64;
+/// A replacement has at most so many bytes; tokens behind wait for the next.
+const MOST: usize = 4000;
+
+#[derive(Clone)]
+struct Settings {
+    kinds: Vec<Kind>,
+    strings: Vec<Vec<u8>>,
+    ignore_case: bool,
+    with: String,
+    /// The kinds were given, even if there are none.
+    chosen: bool,
+}
+
+const INITIAL: Settings =
+    Settings { kinds: Vec::new(), strings: Vec::new(), ignore_case: false, with: String::new(), chosen: false };
+
+static DEFAULTS: Defaults<Settings> = Defaults::new(INITIAL);
+
+impl settings::Settings for Settings {
+    fn member(&mut self, r: &mut Reader, name: &str) -> bool {
+        match name {
+            "patterns" => {
+                self.kinds.clear();
+                self.chosen = true;
+                texts(r, name, |r, n, s| match Kind::named(&s) {
+                    Some(k) => self.kinds.push(k),
+                    None => r.fail(&format!("patterns: entry {} is none of {}", n, patterns::NAMES)),
+                })
+            }
+            "strings" => texts(r, name, |r, n, s| {
+                if s.is_empty() || s.len() > STRING {
+                    r.fail(&format!("strings: entry {} has {} bytes, want 1 to {}", n, s.len(), STRING));
+                } else if self.strings.len() == STRINGS {
+                    r.fail(&format!("strings: more than {} with those of the configuration", STRINGS));
+                }
+                self.strings.push(s.into_bytes());
+            }),
+            "ignore_case" => self.ignore_case = boolean(r, name),
+            "with" => {
+                if r.peek() != b'"' {
+                    r.fail("with: want a string");
+                } else {
+                    self.with = r.string();
+                    if self.with.len() > WITH {
+                        r.fail(&format!("with: {} bytes, want at most {}", self.with.len(), WITH));
+                    }
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// Reads a list of strings.
+fn texts(r: &mut Reader, field: &str, mut each: impl FnMut(&mut Reader, usize, String)) {
+    if r.peek() != b'[' {
+        return r.fail(&format!("{}: want a list of strings", field));
+    }
+    let mut n = 0;
+    r.array(|r| {
+        n += 1;
+        if r.peek() != b'"' {
+            return r.fail(&format!("{}: entry {} is not a string", field, n));
+        }
+        let s = r.string();
+        each(r, n, s);
+    });
+}
+
+/// Reads the configuration.
+pub fn init(config: &[u8]) -> Result<()> {
+    DEFAULTS.configure(config)
+}
+
+/// One sequence.
+pub struct Redact {
+    s: Settings,
+    out: Vec<u8>,
+    parts: Vec<Part>,
+    /// How what was replaced last goes on in front of what is held.
+    rest: Option<Rest>,
+}
+
+/// A part of the text that is replaced.
+struct Part {
+    from: usize,
+    to: usize,
+    /// It goes on where another part ends, or one that went out: nothing stands there instead. How it does.
+    on: Option<Rest>,
+    /// It goes out as a whole.
+    whole: bool,
+    /// How it goes on behind `to`.
+    rest: Option<Rest>,
+}
+
+impl Redact {
+    /// Finds what begins at `at`.
+    fn look(&self, text: &[u8], at: usize, over: bool) -> Found {
+        let mut best = Found::No;
+        for s in &self.s.strings {
+            let same = |a: u8, b: u8| a == b || self.s.ignore_case && a.eq_ignore_ascii_case(&b);
+            if s.iter().zip(&text[at..]).all(|(&a, &b)| same(a, b)) {
+                best = best.or(match text.len() - at >= s.len() {
+                    true => Found::To(at + s.len()),
+                    false if over => Found::No,
+                    false => Found::Maybe,
+                });
+            }
+        }
+        self.s.kinds.iter().fold(best, |best, k| best.or(k.look(text, at, over)))
+    }
+
+    /// Finds the parts behind `at`, and returns where what is not decided begins.
+    fn find(&mut self, text: &[u8], mut at: usize, over: bool) -> usize {
+        self.parts.clear();
+        let mut rest = self.rest;
+        loop {
+            if let Some(r) = rest {
+                let (to, on) = r.end(text, at, over);
+                self.parts.push(Part { from: at, to, on: rest, whole: !on, rest: if on { rest } else { None } });
+                at = to;
+                if on {
+                    return at;
+                }
+                rest = None;
+            }
+            if at == text.len() {
+                return at;
+            }
+            match self.look(text, at, over) {
+                Found::No => at += 1,
+                Found::Maybe => return at,
+                Found::To(to) => {
+                    self.parts.push(Part { from: at, to, on: None, whole: true, rest: None });
+                    at = to;
+                }
+                Found::Long(to, r) => {
+                    self.parts.push(Part { from: at, to, on: None, whole: true, rest: Some(r) });
+                    at = to;
+                    rest = Some(r);
+                }
+            }
+        }
+    }
+
+    /// How many held tokens can go: they end where the text is decided, and not inside of a part.
+    fn count(&self, held: &Held, decided: usize) -> usize {
+        let mut keep = 0;
+        for (i, &end) in held.ends.iter().enumerate() {
+            let end = end as usize;
+            let size = end - held.context + self.s.with.len() * self.parts.len();
+            if end > decided || size > MOST && keep > 0 {
+                break;
+            }
+            if !self.parts.iter().any(|p| p.whole && p.from < end && end < p.to) {
+                keep = i + 1;
+            }
+        }
+        keep
+    }
+
+    /// Writes the text up to `to` with its parts replaced, and reports whether there are any.
+    fn write(&mut self, text: &[u8], from: usize, to: usize) -> bool {
+        self.out.clear();
+        let (mut at, mut any) = (from, false);
+        for p in self.parts.iter().take_while(|p| p.from < to) {
+            any = true;
+            self.out.extend_from_slice(&text[at..p.from]);
+            if p.on.is_none() {
+                self.out.extend_from_slice(self.s.with.as_bytes());
+            }
+            at = p.to.min(to);
+        }
+        self.out.extend_from_slice(&text[at..to]);
+        any
+    }
+
+    /// How what was replaced goes on behind `to`.
+    fn rest_at(&self, to: usize) -> Option<Rest> {
+        let p = self.parts.iter().rev().find(|p| p.from < to)?;
+        match p.to <= to {
+            true if p.to == to => p.rest,
+            true => None,
+            false => p.on,
+        }
+    }
+}
+
+impl Guard for Redact {
+    fn begin(params: &[u8], _prompt: &[u32]) -> Result<Self> {
+        let mut s = DEFAULTS.with(params)?;
+        if !s.chosen {
+            s.kinds = patterns::ALL.to_vec();
+        }
+        if s.with.is_empty() {
+            s.with.push_str("[redacted]");
+        }
+        Ok(Redact { s, out: Vec::with_capacity(2 * MOST), parts: Vec::with_capacity(64), rest: None })
+    }
+
+    fn check(&mut self, held: &mut Held) -> Result<()> {
+        let (text, from) = (held.text, held.context);
+        let decided = self.find(text, from, held.ends_here());
+        let keep = self.count(held, decided);
+        if keep == 0 {
+            held.release(held.released);
+            return Ok(());
+        }
+        let to = held.ends[keep - 1] as usize;
+        let any = self.write(text, from, to);
+        if to > from {
+            self.rest = self.rest_at(to);
+        }
+        if any {
+            held.replace(held.released + keep, &String::from_utf8_lossy(&self.out));
+        } else {
+            held.release(held.released + keep);
+        }
+        Ok(())
+    }
+}
+
+plugin! {
+    description: concat!(
+        r#"{"name":"redact","version":"1.0.0","config":true,"kinds":["guard"],"#,
+        r#""guard":{"hold":256,"verdicts":["replace"]},"#,
+        r#""doc":"Replaces keys, e-mail addresses, card numbers and strings before anyone sees them.","#,
+        r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
+        r#""patterns":{"description":"what is looked for","type":"array","items":{"enum":["email","card","key"]},"default":["email","card","key"]},"#,
+        r#""strings":{"description":"strings that are replaced, on top of the configured ones","type":"array","maxItems":256,"items":{"type":"string","minLength":1,"maxLength":256},"default":[]},"#,
+        r#""ignore_case":{"description":"ASCII letters of the strings are equal in both cases","type":"boolean","default":false},"#,
+        r#""with":{"description":"what stands there instead","type":"string","maxLength":64,"default":"[redacted]"}}}}"#
+    ),
+    init: init,
+    guard: Redact,
+}
+
+#[cfg(test)]
+mod tests;
