@@ -7,8 +7,10 @@ import (
 	"math"
 	"slices"
 
+	"tgi/plugins/guard"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/logits"
+	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
 
@@ -90,6 +92,10 @@ func canaryRun(s *guest.Session, kinds []string, prompt []uint32) error {
 	if slices.Contains(kinds, abi.KindSampler) {
 		pick = logits.NewSampler(s)
 	}
+	var watch *guard.Checker
+	if slices.Contains(kinds, abi.KindGuard) {
+		watch = guard.NewChecker(s)
+	}
 	row := make([]float32, s.Guest().Vocabulary().Size())
 	var output []uint32
 	for range canarySteps {
@@ -117,8 +123,24 @@ func canaryRun(s *guest.Session, kinds []string, prompt []uint32) error {
 		} else {
 			output = append(output, uint32(effect.Force))
 		}
+		if watch != nil {
+			if done, err := canaryCheck(watch, s.Guest().Vocabulary(), prompt, output); done || err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// canaryCheck shows a guard all of the output.
+func canaryCheck(watch *guard.Checker, vocab Vocabulary, prompt, output []uint32) (done bool, err error) {
+	view := llm.GuardView{Prompt: prompt, Output: output}
+	for _, id := range output {
+		view.Text = append(view.Text, vocab.Bytes(id)...)
+		view.Ends = append(view.Ends, uint32(len(view.Text)))
+	}
+	v, err := watch.Check(&view)
+	return v.Done, err
 }
 
 // canaryRow fills a row with numbers from -8 to 8, different ones at each step.

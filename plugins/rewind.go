@@ -17,9 +17,9 @@ import (
 // image, an instance that was set aside, or from a fresh one, and is shown again what the guest saw from there on. Its
 // answers are dropped.
 
-// imageEvery is how many positions lie between two images: at least the tokens that guards may hold, so that the older
-// of two is never too young.
-const imageEvery = llm.MaxHold
+// imageEvery is how many positions lie between two images: more than guards may hold, and the one that they are asked
+// about, so that the older of two is never too young.
+const imageEvery = llm.MaxHold + 2
 
 // history is what a run remembers so that it can be taken back; nil where no guard can.
 type history struct {

@@ -162,6 +162,11 @@ func (r *run) oneCase(d *Description) {
 			r.same("fresh", first, again)
 		}
 	}
+	for _, kind := range []string{abi.KindLogits, abi.KindSampler} {
+		if d.serves(kind) {
+			base.state(kind, promptA)
+		}
+	}
 	if d.serves(abi.KindTemplate) {
 		base.forge()
 	}
@@ -206,7 +211,7 @@ type Answer struct {
 	// Temperature is NaN when the request's stays.
 	Temperature float32
 	Force       []uint32
-	// Index is the sampler's choice.
+	// Index is the sampler's choice, or the position of a guard's verdict, which is Mode.
 	Index int
 	// Text and Spans are what a template rendered, Spans as pairs of offsets. Text
 	// also is what a grammar leaves out, and what a text is held to.
@@ -222,6 +227,8 @@ func (a Answer) String() string {
 		return a.Kind + " fault " + a.Fault
 	}
 	switch a.Kind {
+	case abi.KindGuard:
+		return guardText(a)
 	case abi.KindSampler:
 		return fmt.Sprintf("%s %d", a.Kind, a.Index)
 	case abi.KindTemplate:
@@ -285,6 +292,8 @@ func (p *prepared) play(prompt []uint32) (answers []Answer, ok bool) {
 			a, ok = p.parses()
 		case abi.KindGrammar:
 			a, ok = p.grammars()
+		case abi.KindGuard:
+			a, ok = p.guards(prompt)
 		default:
 			a, ok = p.playSteps(kind, prompt)
 		}

@@ -207,12 +207,12 @@ func remembering() *fake {
 
 func TestBrokenGuests(t *testing.T) {
 	cases := []guest.Case{{}, {Params: `{"bad":1}`, Refused: true}}
-	guests, chats, grammars := broken(), brokenChats(), brokenGrammars()
+	guests, chats, grammars, guards := broken(), brokenChats(), brokenGrammars(), brokenGuards()
 	for _, rule := range guest.Rules {
-		if len(guests[rule.ID]) == 0 && len(chats[rule.ID]) == 0 && len(grammars[rule.ID]) == 0 {
+		if len(guests[rule.ID]) == 0 && len(chats[rule.ID])+len(grammars[rule.ID])+len(guards[rule.ID]) == 0 {
 			t.Errorf("no guest breaks rule %s", rule.ID)
 		}
-		for i, f := range guests[rule.ID] {
+		for i, f := range slices.Concat(guests[rule.ID], guards[rule.ID]) {
 			found := guest.Run(f, cases...)
 			if !slices.ContainsFunc(found, func(v guest.Violation) bool { return v.ID == rule.ID }) {
 				t.Errorf("%s, guest %d: reported %v", rule.ID, i, found)
@@ -228,6 +228,14 @@ func TestBrokenGuests(t *testing.T) {
 	for id := range guests {
 		if !slices.ContainsFunc(guest.Rules, func(r guest.Rule) bool { return r.ID == id }) {
 			t.Errorf("no rule %s", id)
+		}
+	}
+}
+
+func TestSoundGuard(t *testing.T) {
+	for i, f := range statingTruly() {
+		for _, v := range guest.Run(f, guest.Case{}, guest.Case{Params: `{"bad":1}`, Refused: true}) {
+			t.Errorf("guest %d: %v", i, v)
 		}
 	}
 }

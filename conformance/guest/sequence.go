@@ -17,6 +17,8 @@ type sequence struct {
 	prompt uint32
 	room   uint32 // pointer to the tokens
 	known  uint32 // how many tokens the last call had
+	// foreign rows: others than at these positions, for a guest that says that it keeps nothing of them.
+	foreign bool
 }
 
 // most is how many tokens a sequence has room for: each step may force some.
@@ -102,6 +104,9 @@ func (s *sequence) process() (a Answer, ok bool) {
 	row := make([]float32, s.world.VocabSize())
 	for id := range row {
 		row[id] = logit(position, uint32(id))
+		if s.foreign {
+			row[id] = logit(position+1000, uint32(id))
+		}
 	}
 	s.fill(row)
 	v, ok := s.call("tgi_logits_process", uint64(s.step))

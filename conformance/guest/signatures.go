@@ -20,7 +20,7 @@ func (r *run) signatures() {
 	}
 	r.wanted(exports, abi.Common[1:])
 	known := slices.Concat(abi.Common, abi.Logits, abi.Sampler, abi.Template, abi.Tools, abi.ToolsOptional, abi.Grammar,
-		abi.GrammarSteps)
+		abi.GrammarSteps, abi.Guard)
 	for name := range exports {
 		if strings.HasPrefix(name, abi.ReservedPrefix) && !slices.ContainsFunc(known, func(f abi.Func) bool {
 			return f.Name == name
@@ -68,6 +68,11 @@ type Description struct {
 	Candidates          int
 	Languages           []string
 	Params              json.RawMessage
+	Guard               struct {
+		Hold, Every int
+		Verdicts    []string
+	}
+	State string
 
 	// TopK is the number in "topk:N", 0 without; Row says whether "row" is needed.
 	TopK int  `json:"-"`
@@ -111,6 +116,32 @@ func (r *run) describe() *Description {
 	return d
 }
 
+// guardValues checks "guard" and "state", and sets the default of the latter.
+func (r *run) guardValues(d *Description) {
+	g := &d.Guard
+	if d.serves(abi.KindGuard) && (g.Hold < 1 || g.Hold > abi.MaxHold || g.Every < 0 || g.Every > g.Hold) {
+		r.report("describe-values", "a guard that holds %d tokens and is asked every %d", g.Hold, g.Every)
+	}
+	for _, v := range g.Verdicts {
+		if !slices.Contains(abi.VerdictNames[:], v) {
+			r.report("describe-values", "verdict %q", v)
+		}
+	}
+	if d.serves(abi.KindGuard) && (d.serves(abi.KindLogits) || d.serves(abi.KindSampler)) {
+		r.report("describe-values", "kinds %q: a guard is a module of its own", d.Kinds)
+	}
+	switch d.State {
+	case "":
+		d.State = abi.StateTokens
+		if len(d.Needs) > 0 || d.serves(abi.KindSampler) {
+			d.State = abi.StateLogits
+		}
+	case abi.StateNone, abi.StateTokens, abi.StateLogits:
+	default:
+		r.report("describe-values", "state %q", d.State)
+	}
+}
+
 func (r *run) values(d *Description) {
 	for _, k := range d.Kinds {
 		if abi.Exports(k) == nil {
@@ -123,6 +154,7 @@ func (r *run) values(d *Description) {
 			r.report("describe-values", "mode %q", m)
 		}
 	}
+	r.guardValues(d)
 	for _, n := range d.Needs {
 		digits, topk := strings.CutPrefix(n, abi.NeedsTopK)
 		switch v, err := strconv.ParseUint(digits, 10, 32); {

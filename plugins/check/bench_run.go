@@ -110,7 +110,7 @@ func (r *running) budget(name string) int64 {
 		name == "begin of a text" || name == "finish":
 		return r.g.Limits().FuelPerRequest
 	case name == sampleName || name == feedName || name == "mask" || name == "accept" ||
-		strings.HasPrefix(name, processName):
+		strings.HasPrefix(name, processName) || strings.HasPrefix(name, checkName):
 		return r.g.Limits().FuelPerStep
 	}
 	return 0
@@ -204,6 +204,9 @@ func (r *running) sequence(ctx context.Context, steps int) error {
 	if d.Serves(abi.KindSampler) {
 		t.sampler = logits.NewSampler(s)
 	}
+	if d.Serves(abi.KindGuard) {
+		t.held = newHeld(s)
+	}
 	memory := len(s.Memory())
 	r.run.Memory = max(r.run.Memory, memory)
 	for range benchSequence {
@@ -232,6 +235,7 @@ type turns struct {
 	s              *guest.Session
 	processor      *logits.Processor
 	sampler        *logits.Sampler
+	held           *held
 	prompt, output []uint32
 }
 
@@ -253,6 +257,9 @@ func (t *turns) next() (stop bool, err error) {
 		}
 	}
 	t.output = append(t.output, token)
+	if t.held != nil && err == nil {
+		return t.check()
+	}
 	return e.Stop, err
 }
 

@@ -261,7 +261,7 @@ func (h *holdback) replace(t *pickTask, v llm.Verdict) {
 	n := v.Position - h.released()
 	last := h.held[n-1]
 	text := v.Text
-	for _, id := range v.Tokens {
+	for _, id := range v.Tokens[:min(len(v.Tokens), n)] { // no more events than the client may have tokens
 		h.shown = append(h.shown, text...)
 		h.give(picked{pick: sample.Pick{Token: id}, text: text})
 		text = ""

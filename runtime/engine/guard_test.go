@@ -226,7 +226,9 @@ func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
 	case llm.VerdictReplace:
 		s.shown += v.Text
 		s.send(picked{pick: sample.Pick{Token: 8}, text: v.Text})
-		s.send(picked{pick: sample.Pick{Token: 9}})
+		if v.Position-s.released > 1 {
+			s.send(picked{pick: sample.Pick{Token: 9}})
+		}
 		s.seen, s.released = ends[v.Position-1], v.Position
 		if v.Position == n && fin.Reason != llm.FinishNone {
 			if fin.Reason == llm.FinishEOS {

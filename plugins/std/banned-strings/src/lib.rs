@@ -20,6 +20,9 @@ const TRIES: usize = 3;
 
 #[derive(Clone)]
 struct Settings {
+    /// Requests may set nothing; `None` until the configuration was read.
+    locked: Option<bool>,
+    locking: bool,
     /// Of the configuration and of the request, in lower case where case is ignored; see `check`.
     strings: Vec<Vec<u8>>,
     bytes: usize,
@@ -29,11 +32,16 @@ struct Settings {
 }
 
 static DEFAULTS: Defaults<Settings> =
-    Defaults::new(Settings { strings: Vec::new(), bytes: 0, ignore_case: true, whole_word: false, depth: 0 });
+    Defaults::new(Settings { locked: None, locking: false, strings: Vec::new(), bytes: 0, ignore_case: true, whole_word: false, depth: 0 });
 
 impl settings::Settings for Settings {
     fn member(&mut self, r: &mut Reader, name: &str) -> bool {
+        if self.locked == Some(true) {
+            r.fail("the operator has fixed the parameters");
+            return true;
+        }
         match name {
+            "locked" if self.locked.is_none() => self.locking = boolean(r, name),
             "strings" => self.list(r),
             "ignore_case" => self.ignore_case = boolean(r, name),
             "whole_word" => self.whole_word = boolean(r, name),
@@ -41,6 +49,11 @@ impl settings::Settings for Settings {
             _ => return false,
         }
         true
+    }
+
+    fn check(&mut self) -> Result<()> {
+        self.locked = Some(self.locked.unwrap_or(self.locking));
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ extern crate alloc;
 
 use alloc::vec::Vec;
 
-use settings::{whole, Defaults};
+use settings::{boolean, whole, Defaults};
 use tgi_plugin::{guard::Held, json::Reader, plugin, Guard, Result};
 
 /// The longest round that is noticed, in tokens.
@@ -18,6 +18,9 @@ const HOLD: usize = 250;
 
 #[derive(Clone)]
 struct Settings {
+    /// Requests may set nothing; `None` until the configuration was read.
+    locked: Option<bool>,
+    locking: bool,
     /// How often a round may be there, the first included.
     rounds: usize,
     /// How many tokens the rounds behind the first have at least.
@@ -26,17 +29,27 @@ struct Settings {
     period: usize,
 }
 
-static DEFAULTS: Defaults<Settings> = Defaults::new(Settings { rounds: 3, tokens: 24, period: PERIOD });
+static DEFAULTS: Defaults<Settings> = Defaults::new(Settings { locked: None, locking: false, rounds: 3, tokens: 24, period: PERIOD });
 
 impl settings::Settings for Settings {
     fn member(&mut self, r: &mut Reader, name: &str) -> bool {
+        if self.locked == Some(true) {
+            r.fail("the operator has fixed the parameters");
+            return true;
+        }
         match name {
+            "locked" if self.locked.is_none() => self.locking = boolean(r, name),
             "rounds" => self.rounds = whole(r, name, 2, 64) as usize,
             "tokens" => self.tokens = whole(r, name, 2, 200) as usize,
             "period" => self.period = whole(r, name, 1, PERIOD as u32) as usize,
             _ => return false,
         }
         true
+    }
+
+    fn check(&mut self) -> Result<()> {
+        self.locked = Some(self.locked.unwrap_or(self.locking));
+        Ok(())
     }
 }
 

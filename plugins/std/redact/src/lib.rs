@@ -22,6 +22,9 @@ const MOST: usize = 4000;
 
 #[derive(Clone)]
 struct Settings {
+    /// Requests may set nothing; `None` until the configuration was read.
+    locked: Option<bool>,
+    locking: bool,
     kinds: Vec<Kind>,
     strings: Vec<Vec<u8>>,
     ignore_case: bool,
@@ -31,13 +34,18 @@ struct Settings {
 }
 
 const INITIAL: Settings =
-    Settings { kinds: Vec::new(), strings: Vec::new(), ignore_case: false, with: String::new(), chosen: false };
+    Settings { locked: None, locking: false, kinds: Vec::new(), strings: Vec::new(), ignore_case: false, with: String::new(), chosen: false };
 
 static DEFAULTS: Defaults<Settings> = Defaults::new(INITIAL);
 
 impl settings::Settings for Settings {
     fn member(&mut self, r: &mut Reader, name: &str) -> bool {
+        if self.locked == Some(true) {
+            r.fail("the operator has fixed the parameters");
+            return true;
+        }
         match name {
+            "locked" if self.locked.is_none() => self.locking = boolean(r, name),
             "patterns" => {
                 self.kinds.clear();
                 self.chosen = true;
@@ -68,6 +76,11 @@ impl settings::Settings for Settings {
             _ => return false,
         }
         true
+    }
+
+    fn check(&mut self) -> Result<()> {
+        self.locked = Some(self.locked.unwrap_or(self.locking));
+        Ok(())
     }
 }
 

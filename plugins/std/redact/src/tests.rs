@@ -110,6 +110,19 @@ fn holds_little() {
 }
 
 #[test]
+fn locks() {
+    testing::vocabulary(&["a"]);
+    let d = Defaults::new(INITIAL);
+    d.configure(br#"{"locked":true,"patterns":["card"]}"#).unwrap();
+    assert_eq!(d.with(b"{}").unwrap().kinds, [Kind::Card]);
+    assert!(d.with(br#"{"patterns":[]}"#).err().unwrap().contains("fixed the parameters"));
+    let d = Defaults::new(INITIAL);
+    d.configure(b"{}").unwrap();
+    assert!(d.with(br#"{"patterns":[]}"#).is_ok());
+    assert!(d.with(br#"{"locked":true}"#).err().unwrap().contains("unknown parameter: locked"));
+}
+
+#[test]
 fn refuses() {
     testing::vocabulary(&["a"]);
     for (params, want) in [

@@ -1,0 +1,178 @@
+package std_test
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	kit "tgi/conformance/guest"
+	"tgi/plugins"
+	"tgi/plugins/internal/testcache"
+	"tgi/plugins/std"
+	"tgi/runtime/llm"
+)
+
+// looped are the plugins of the token loop, with parameters that make them do something.
+var looped = map[string]string{
+	"no-repeat-ngram": `{"n":2}`, "dry": `{"multiplier":2,"allowed_length":1}`, "xtc": `{"probability":0.6,"threshold":0.01}`,
+	"mirostat": `{"tau":1.5,"eta":0.5}`, "banned-words": `{"words":["ab","cd"]}`, "watermark": `{"bias":3}`,
+	"thinking-budget": `{"open":"a","close":"b","min":3,"budget":8,"message":"cdefg"}`,
+}
+
+// walk is one sequence of a plugin that is walked through a text.
+type walk struct {
+	t    *testing.T
+	seq  plugins.Sequence
+	h    llm.History
+	cuts []int // that are left, in their order
+}
+
+// beginWalk begins the plugin for two sequences beside a guard that rewinds, and returns the second, a copy of the first.
+func beginWalk(t *testing.T, set *plugins.Set, name string) *walk {
+	t.Helper()
+	b, err := set.Bind(t.Context(), []plugins.Call{{Name: name, Params: []byte(looped[name])}, {Name: "banned-strings"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &walk{t: t, h: llm.History{Prompt: []uint32{'a', 'b', 'a'}}}
+	if err := b.Begin(t.Context(), w.h.Prompt, 2000, []uint64{3, 4}); err != nil {
+		t.Fatal(err)
+	}
+	w.seq = b.Sequence(1)
+	b.Close()
+	t.Cleanup(w.seq.Release)
+	return w
+}
+
+// step asks the plugin about the next position. It returns what it did, and the token that it leads to.
+func (w *walk) step() (did string, token uint32) {
+	f := fnv.New64a()
+	fmt.Fprint(f, w.h.Output)
+	r := rand.New(rand.NewPCG(f.Sum64(), 1))
+	p := llm.Position{Logits: make([]float32, 259), Temperature: float32(math.NaN()), Force: -1}
+	for i := range p.Logits {
+		p.Logits[i] = float32(r.NormFloat64()) * 3
+	}
+	for _, x := range w.seq.Processors {
+		if err := x.Process(w.h, &p); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	ids := make([]uint32, len(p.Logits))
+	for i := range ids {
+		ids[i] = uint32(i)
+	}
+	slices.SortStableFunc(ids, func(a, b uint32) int {
+		return int(math.Copysign(1, float64(p.Logits[b]-p.Logits[a])))
+	})
+	choice := 0
+	if s := w.seq.Sampler; s != nil {
+		var list []llm.Candidate
+		for i, id := range ids[:20] {
+			list = append(list, llm.Candidate{Token: id, Logit: p.Logits[id], Logprob: -0.3 * float32(i+1)})
+		}
+		var err error
+		if choice, err = s.Sample(w.h, list); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	token = ids[choice]
+	if p.Force >= 0 {
+		token = uint32(p.Force)
+	}
+	return fmt.Sprint(p.Logits, p.Force, p.Stop, choice), token
+}
+
+// back takes the plugin back.
+func (w *walk) back(n int) {
+	w.h.Output = slices.Clone(w.h.Output[:n])
+	w.cuts = append(slices.DeleteFunc(w.cuts, func(c int) bool { return c > n }), n)
+	for _, x := range w.seq.Processors {
+		if err := x.CanRewind(); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := x.Rewind(w.h); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	if s := w.seq.Sampler; s != nil {
+		if err := s.Rewind(w.h); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// TestTakenBackAsNeverAsked: a plugin that was taken back, by replay or from images, does what a fresh one does that was
+// only ever asked about the text that is left, with the random numbers of as many tries.
+func TestTakenBackAsNeverAsked(t *testing.T) {
+	specs := []plugins.Spec{{Name: "banned-strings", Source: plugins.Builtin + "banned-strings"}}
+	for name := range looped {
+		specs = append(specs, plugins.Spec{Name: name, Source: plugins.Builtin + name})
+	}
+	set, err := plugins.Open(t.Context(), plugins.Options{Specs: specs, Builtin: std.FS(),
+		Vocabulary: words{kit.NewWorld()}, CacheDir: testcache.Dir(), MaxInstances: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(set.Close)
+	for name := range looped {
+		t.Run(name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(7, 7))
+			w := beginWalk(t, set, name)
+			rewinds, floor := 0, 0
+			for range 1800 {
+				if len(w.h.Output) > 0 && r.IntN(40) == 0 {
+					far := 12
+					if r.IntN(8) == 0 {
+						far = llm.MaxHold - 1
+					}
+					// what went out stays: no guard holds more than so many tokens
+					floor = max(floor, len(w.h.Output)-llm.MaxHold)
+					w.back(max(len(w.h.Output)-1-r.IntN(far), floor))
+					if rewinds++; rewinds%8 == 0 {
+						w.compare(set, name)
+						continue
+					}
+				}
+				_, token := w.step()
+				if r.IntN(6) == 0 { // as a sampler behind it, or a draw, may pick
+					token = uint32('a' + r.IntN(4))
+				}
+				w.h.Output = append(w.h.Output, token)
+			}
+			if floor < 2*llm.MaxHold || rewinds < 30 { // so that there were images
+				t.Errorf("%d tokens after %d rewinds", len(w.h.Output), rewinds)
+			}
+		})
+	}
+}
+
+// compare asks about the next position, and has a fresh sequence that is walked there asked too.
+func (w *walk) compare(set *plugins.Set, name string) {
+	w.t.Helper()
+	twin := beginWalk(w.t, set, name)
+	cuts := slices.Clone(w.cuts)
+	for k := 0; ; k++ {
+		for _, c := range cuts {
+			if c == k {
+				twin.step() // a rewind in front of which nothing was asked is none
+				twin.back(k)
+			}
+		}
+		if k == len(w.h.Output) {
+			break
+		}
+		twin.step()
+		twin.h.Output = append(twin.h.Output, w.h.Output[k])
+	}
+	want, _ := twin.step()
+	twin.seq.Release()
+	got, token := w.step()
+	if got != want {
+		w.t.Fatalf("%s: behind %d tokens, taken back to %v: other answers", name, len(w.h.Output), w.cuts)
+	}
+	w.h.Output = append(w.h.Output, token)
+}
