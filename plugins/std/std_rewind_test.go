@@ -123,16 +123,16 @@ func TestTakenBackAsNeverAsked(t *testing.T) {
 			r := rand.New(rand.NewPCG(7, 7))
 			w := beginWalk(t, set, name)
 			rewinds, floor := 0, 0
-			for range 1800 {
+			for range 1300 {
 				if len(w.h.Output) > 0 && r.IntN(40) == 0 {
 					far := 12
-					if r.IntN(8) == 0 {
+					if r.IntN(24) == 0 {
 						far = llm.MaxHold - 1
 					}
 					// what went out stays: no guard holds more than so many tokens
 					floor = max(floor, len(w.h.Output)-llm.MaxHold)
 					w.back(max(len(w.h.Output)-1-r.IntN(far), floor))
-					if rewinds++; rewinds%8 == 0 {
+					if rewinds++; rewinds%6 == 0 {
 						w.compare(set, name)
 						continue
 					}
@@ -143,7 +143,7 @@ func TestTakenBackAsNeverAsked(t *testing.T) {
 				}
 				w.h.Output = append(w.h.Output, token)
 			}
-			if floor < 2*llm.MaxHold || rewinds < 30 { // so that there were images
+			if floor < 2*llm.MaxHold || rewinds < 20 { // so that there were images
 				t.Errorf("%d tokens after %d rewinds", len(w.h.Output), rewinds)
 			}
 		})
