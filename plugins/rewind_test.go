@@ -1,4 +1,4 @@
-package std_test
+package plugins
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	kit "tgi/conformance/guest"
-	"tgi/plugins"
 	"tgi/plugins/internal/testcache"
 	"tgi/plugins/std"
 	"tgi/runtime/llm"
@@ -18,22 +17,22 @@ import (
 // looped are the plugins of the token loop, with parameters that make them do something.
 var looped = map[string]string{
 	"no-repeat-ngram": `{"n":2}`, "dry": `{"multiplier":2,"allowed_length":1}`, "xtc": `{"probability":0.6,"threshold":0.01}`,
-	"mirostat": `{"tau":1.5,"eta":0.5}`, "banned-words": `{"words":["ab","cd"]}`, "watermark": `{"bias":3}`,
+	"mirostat": `{"tau":4,"eta":0.5}`, "banned-words": `{"words":["ab","cd"]}`, "watermark": `{"bias":3}`,
 	"thinking-budget": `{"open":"a","close":"b","min":3,"budget":8,"message":"cdefg"}`,
 }
 
 // walk is one sequence of a plugin that is walked through a text.
 type walk struct {
 	t    *testing.T
-	seq  plugins.Sequence
+	seq  Sequence
 	h    llm.History
 	cuts []int // that are left, in their order
 }
 
 // beginWalk begins the plugin for two sequences beside a guard that rewinds, and returns the second, a copy of the first.
-func beginWalk(t *testing.T, set *plugins.Set, name string) *walk {
+func beginWalk(t *testing.T, set *Set, name string) *walk {
 	t.Helper()
-	b, err := set.Bind(t.Context(), []plugins.Call{{Name: name, Params: []byte(looped[name])}, {Name: "banned-strings"}})
+	b, err := set.Bind(t.Context(), []Call{{Name: name, Params: []byte(looped[name])}, {Name: "banned-strings"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +53,7 @@ func (w *walk) step() (did string, token uint32) {
 	r := rand.New(rand.NewPCG(f.Sum64(), 1))
 	p := llm.Position{Logits: make([]float32, 259), Temperature: float32(math.NaN()), Force: -1}
 	for i := range p.Logits {
-		p.Logits[i] = float32(r.NormFloat64()) * 3
+		p.Logits[i] = float32(r.NormFloat64())
 	}
 	for _, x := range w.seq.Processors {
 		if err := x.Process(w.h, &p); err != nil {
@@ -71,8 +70,13 @@ func (w *walk) step() (did string, token uint32) {
 	choice := 0
 	if s := w.seq.Sampler; s != nil {
 		var list []llm.Candidate
-		for i, id := range ids[:20] {
-			list = append(list, llm.Candidate{Token: id, Logit: p.Logits[id], Logprob: -0.3 * float32(i+1)})
+		sum := 0.0
+		for _, x := range p.Logits {
+			sum += math.Exp(float64(x))
+		}
+		for _, id := range ids {
+			list = append(list, llm.Candidate{Token: id, Logit: p.Logits[id],
+				Logprob: p.Logits[id] - float32(math.Log(sum))})
 		}
 		var err error
 		if choice, err = s.Sample(w.h, list); err != nil {
@@ -105,15 +109,32 @@ func (w *walk) back(n int) {
 	}
 }
 
+// reseed gives the plugin the random numbers of its n-th rewind, and does nothing else of one.
+func (w *walk) reseed(n int) {
+	for _, r := range w.seq.sequence.runs {
+		if r.past != nil {
+			r.session.Reseed(r.past.seed(n))
+		}
+	}
+}
+
+// rewound is the kit's vocabulary: all bytes, then " the", "<s>" and "</s>".
+type rewound struct{ *kit.World }
+
+func (w rewound) Size() int                { return int(w.VocabSize()) }
+func (w rewound) Bytes(id uint32) []byte   { b, _ := w.TokenBytes(id); return b }
+func (w rewound) Flags(id uint32) uint32   { f, _ := w.TokenFlags(id); return f }
+func (w rewound) Encode(s string) []uint32 { ids, _ := w.World.Encode(s); return ids }
+
 // TestTakenBackAsNeverAsked: a plugin that was taken back, by replay or from images, does what a fresh one does that was
 // only ever asked about the text that is left, with the random numbers of as many tries.
 func TestTakenBackAsNeverAsked(t *testing.T) {
-	specs := []plugins.Spec{{Name: "banned-strings", Source: plugins.Builtin + "banned-strings"}}
+	specs := []Spec{{Name: "banned-strings", Source: Builtin + "banned-strings"}}
 	for name := range looped {
-		specs = append(specs, plugins.Spec{Name: name, Source: plugins.Builtin + name})
+		specs = append(specs, Spec{Name: name, Source: Builtin + name})
 	}
-	set, err := plugins.Open(t.Context(), plugins.Options{Specs: specs, Builtin: std.FS(),
-		Vocabulary: words{kit.NewWorld()}, CacheDir: testcache.Dir(), MaxInstances: 64})
+	set, err := Open(t.Context(), Options{Specs: specs, Builtin: std.FS(),
+		Vocabulary: rewound{kit.NewWorld()}, CacheDir: testcache.Dir(), MaxInstances: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,15 +172,14 @@ func TestTakenBackAsNeverAsked(t *testing.T) {
 }
 
 // compare asks about the next position, and has a fresh sequence that is walked there asked too.
-func (w *walk) compare(set *plugins.Set, name string) {
+func (w *walk) compare(set *Set, name string) {
 	w.t.Helper()
 	twin := beginWalk(w.t, set, name)
 	cuts := slices.Clone(w.cuts)
 	for k := 0; ; k++ {
-		for _, c := range cuts {
+		for i, c := range cuts {
 			if c == k {
-				twin.step() // a rewind in front of which nothing was asked is none
-				twin.back(k)
+				twin.reseed(i + 1)
 			}
 		}
 		if k == len(w.h.Output) {
