@@ -23,7 +23,7 @@ func openGuessing(t *testing.T, s config.Speculation, change func(*config.Config
 		c.Model.Speculation = s
 		c.Limits.MaxBestOf = 3
 		for _, name := range []string{"no-repeat-ngram", "dry", "xtc", "mirostat", "banned-words",
-			"thinking-budget", "watermark"} {
+			"thinking-budget", "watermark", "banned-strings"} {
 			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + name,
 				OnError: config.OnErrorFail, Apply: config.ApplyRequest})
 		}
