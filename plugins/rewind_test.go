@@ -29,10 +29,12 @@ type walk struct {
 	cuts []int // that are left, in their order
 }
 
-// beginWalk begins the plugin for two sequences beside a guard that rewinds, and returns the second, a copy of the first.
+// beginWalk begins the plugin for two sequences beside a guard that rewinds, and returns the second, a copy of the
+// first.
 func beginWalk(t *testing.T, set *Set, name string) *walk {
 	t.Helper()
-	b, err := set.Bind(t.Context(), []Call{{Name: name, Params: []byte(looped[name])}, {Name: "banned-strings"}})
+	b, err := set.Bind(t.Context(), []Call{{Name: name, Params: []byte(looped[name])},
+		{Name: "banned-strings"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +128,8 @@ func (w rewound) Bytes(id uint32) []byte   { b, _ := w.TokenBytes(id); return b 
 func (w rewound) Flags(id uint32) uint32   { f, _ := w.TokenFlags(id); return f }
 func (w rewound) Encode(s string) []uint32 { ids, _ := w.World.Encode(s); return ids }
 
-// TestTakenBackAsNeverAsked: a plugin that was taken back, by replay or from images, does what a fresh one does that was
-// only ever asked about the text that is left, with the random numbers of as many tries.
+// TestTakenBackAsNeverAsked: a plugin that was taken back, by replay or from images, does what a fresh one does that
+// was only ever asked about the text that is left, with the random numbers of as many tries.
 func TestTakenBackAsNeverAsked(t *testing.T) {
 	specs := []Spec{{Name: "banned-strings", Source: Builtin + "banned-strings"}}
 	for name := range looped {

@@ -97,7 +97,7 @@ func (o told) read(v any, at, choice string) {
 		for key, x := range v {
 			s, isText := x.(string)
 			switch {
-			case strings.HasSuffix(kind, ".done") || strings.HasPrefix(kind, "response.") && !strings.HasSuffix(kind, ".delta"):
+			case strings.HasPrefix(kind, "response.") && !strings.HasSuffix(kind, ".delta"):
 			case slices.Contains([]string{"content", "text", "delta", "arguments", "generated_text", "partial_json",
 				"token"}, key) && isText && !strings.Contains(at, "top") && s != "assistant":
 				o.texts[key+choice+at] += s
@@ -307,7 +307,8 @@ func TestGuessesChangeNothingBesideGuards(t *testing.T) {
 		t.Errorf("%d of %d requests are refused", refused, len(list))
 	}
 	rewound := func(p *plugged) string {
-		return strings.Join(append(p.lines(t, "tgi_guard_verdicts_total"), p.lines(t, "tgi_guard_held_tokens_total")...), "\n")
+		return strings.Join(append(p.lines(t, "tgi_guard_verdicts_total"),
+			p.lines(t, "tgi_guard_held_tokens_total")...), "\n")
 	}
 	if a, b := rewound(plain), rewound(guesses); a != b || !strings.Contains(a, `verdict="rewind"`) {
 		t.Errorf("guards did\n%s\nand with guesses\n%s", a, b)
