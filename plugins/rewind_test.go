@@ -16,7 +16,8 @@ import (
 
 // looped are the plugins of the token loop, with parameters that make them do something.
 var looped = map[string]string{
-	"no-repeat-ngram": `{"n":2}`, "dry": `{"multiplier":2,"allowed_length":1}`, "xtc": `{"probability":0.6,"threshold":0.01}`,
+	"no-repeat-ngram": `{"n":2}`, "dry": `{"multiplier":2,"allowed_length":1}`,
+	"xtc":      `{"probability":0.6,"threshold":0.01}`,
 	"mirostat": `{"tau":4,"eta":0.5}`, "banned-words": `{"words":["ab","cd"]}`, "watermark": `{"bias":3}`,
 	"thinking-budget": `{"open":"a","close":"b","min":3,"budget":8,"message":"cdefg"}`,
 }
