@@ -11,9 +11,12 @@ type normalizer interface {
 type normalizers []normalizer
 
 func (ns normalizers) normalize(x text) text {
+	late := x.late
 	for _, n := range ns {
 		x = n.normalize(x)
+		late = late || x.late
 	}
+	x.late = late
 	return x
 }
 
@@ -76,7 +79,10 @@ type replace struct {
 }
 
 func (n replace) normalize(x text) text {
-	return x.replace(n.on.matches(x.s), n.content)
+	ms, late := n.on.matches(x.s)
+	y := x.replace(ms, n.content)
+	y.late = x.late || late
+	return y
 }
 
 // byteLevelNormalizer is the ByteLevel normalizer: it converts to the byte alphabet.

@@ -79,7 +79,10 @@ func (p *split) apply(x text, next func(text) bool) bool {
 		}
 		return true
 	}
-	ms := p.on.matches(x.s)
+	ms, late := p.on.matches(x.s)
+	if late && !next(text{late: true}) {
+		return false
+	}
 	if p.invert {
 		for i := range ms {
 			ms[i].hit = !ms[i].hit
@@ -143,7 +146,7 @@ type metaspace struct {
 
 func (p *metaspace) apply(x text, next func(text) bool) bool {
 	blank := splitter{literal: " "}
-	x = x.replace(blank.matches(x.s), p.replacement)
+	x = x.replace(blank.quickMatches(x.s), p.replacement)
 	if p.prepend == always || p.prepend == first && x.base == 0 {
 		if len(x.s) < len(p.replacement) || x.s[:len(p.replacement)] != p.replacement {
 			x = x.prepend(p.replacement)
@@ -153,7 +156,7 @@ func (p *metaspace) apply(x text, next func(text) bool) bool {
 		return next(x)
 	}
 	marks := splitter{literal: p.replacement}
-	for _, m := range mergedWithNext.cut(marks.matches(x.s)) {
+	for _, m := range mergedWithNext.cut(marks.quickMatches(x.s)) {
 		if !next(x.slice(m.start, m.end)) {
 			return false
 		}

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -15,6 +16,11 @@ const (
 	pauseEvery = 32 << 10
 )
 
+// ErrSlow is the error about a text for which a pattern of the tokenizer's file takes too long. Its tokens would be
+// others than those that the model knows.
+var ErrSlow = fmt.Errorf("%w: the tokenizer's pattern takes more than %v for a part of the text", llm.ErrInvalid,
+	matchTimeout)
+
 // prompt is one run of EncodePrompt.
 type prompt struct {
 	llm.Encoded
@@ -25,7 +31,8 @@ type prompt struct {
 
 // EncodePrompt is Encode, and EncodeSpans where there are data, for a text that may be far longer than what is wanted
 // of it. A text that can't have few enough tokens by the number of its bytes is not encoded at all. Where that is not
-// known, as with a normalizer that removes text, it costs a normalization. The errors are those of o.Pause.
+// known, as with a normalizer that removes text, it costs a normalization. The errors are ErrSlow and
+// those of o.Pause.
 func (t *Tokenizer) EncodePrompt(s string, o llm.Encoding) (llm.Encoded, error) {
 	p := &prompt{how: o}
 	var data dataSpans
@@ -43,7 +50,10 @@ func (t *Tokenizer) EncodePrompt(s string, o llm.Encoding) (llm.Encoded, error) 
 			e := newEncoder(t, data, func(id uint32, _ text, start, end int, _ string) bool {
 				return p.add(id, end-start)
 			})
-			e.room = p.room
+			e.room, e.late = p.room, func() bool {
+				p.err = ErrSlow
+				return false
+			}
 			if !e.run(s) {
 				break
 			}

@@ -121,8 +121,16 @@ func plainGroup(p string) bool {
 	return false
 }
 
-// matches returns the matches of s in order, covering it.
-func (p *splitter) matches(s string) []match {
+// matches returns the matches of s in order, covering it, and whether a search for them took too long.
+func (p *splitter) matches(s string) (ms []match, late bool) {
+	if s != "" && p.scan == nil && p.re != nil {
+		return p.regexMatches(s)
+	}
+	return p.quickMatches(s), false
+}
+
+// quickMatches are the matches of what is no pattern of a file.
+func (p *splitter) quickMatches(s string) []match {
 	switch {
 	case s == "":
 		return nil
@@ -134,8 +142,6 @@ func (p *splitter) matches(s string) []match {
 			i = end
 		}
 		return ms
-	case p.re != nil:
-		return p.regexMatches(s)
 	case p.runes != nil:
 		return p.runeMatches(s)
 	}
@@ -178,9 +184,9 @@ func (p *splitter) runeMatches(s string) []match {
 }
 
 // regexMatches runs regexp2. If a search takes longer than matchTimeout, the rest of the text
-// counts as unmatched: a pattern of exponential cost gives other tokens but never hangs a
-// request.
-func (p *splitter) regexMatches(s string) []match {
+// counts as unmatched and late is true: a pattern of exponential cost never hangs a request, and
+// gives other tokens only where those do not matter.
+func (p *splitter) regexMatches(s string) (ms []match, late bool) {
 	rs := make([]rune, 0, len(s))
 	bytes := make([]int, 0, len(s)+1)
 	for i, r := range s {
@@ -188,11 +194,10 @@ func (p *splitter) regexMatches(s string) []match {
 		bytes = append(bytes, i)
 	}
 	bytes = append(bytes, len(s))
-	var ms []match
 	done, last := 0, -1
 	for at := 0; at <= len(rs); {
 		m, err := p.re.FindRunesMatchStartingAt(rs, at)
-		if err != nil || m == nil {
+		if late = err != nil; late || m == nil {
 			break
 		}
 		start, end := m.Index, m.Index+m.Length
@@ -210,7 +215,7 @@ func (p *splitter) regexMatches(s string) []match {
 	if done < len(rs) {
 		ms = append(ms, match{bytes[done], len(s), false})
 	}
-	return ms
+	return ms, late
 }
 
 // unicodeStandIn returns the code point that regexp2, which uses the toolchain's Unicode

@@ -27,7 +27,8 @@ func TestScanners(t *testing.T) {
 	} {
 		p := &splitter{scan: scanners[c.pattern]}
 		var got []string
-		for _, m := range p.matches(c.in) {
+		ms, _ := p.matches(c.in)
+		for _, m := range ms {
 			got = append(got, c.in[m.start:m.end])
 		}
 		if !slices.Equal(got, c.want) {

@@ -19,6 +19,9 @@ type text struct {
 	from []source
 	// whole is the original text.
 	whole string
+	// late says that a pattern took too long for a part of it. A pre-tokenizer then also passes on a text that says
+	// nothing else.
+	late bool
 }
 
 // source is a character of the original text, or none: the byte at which it starts, times two,

@@ -234,16 +234,28 @@ type encoder struct {
 	stages []func(text) bool
 	// room, where it is set, is asked whether to encode a piece of n bytes of which a token can stand for longest.
 	room func(n, longest int) bool
+	// late, where it is set, is called when a pattern took too long for a part of the text.
+	late func() bool
 }
 
 func newEncoder(t *Tokenizer, data dataSpans, emit func(id uint32, x text, start, end int,
 	value string) bool) *encoder {
 	e := &encoder{t: t, emit: emit, data: data, stages: make([]func(text) bool, len(t.pre)+1)}
-	e.stages[len(t.pre)] = e.word
+	e.stages[len(t.pre)] = e.timely(e.word)
 	for n, p := range t.pre {
-		e.stages[n] = func(x text) bool { return p.apply(x, e.stages[n+1]) }
+		e.stages[n] = e.timely(func(x text) bool { return p.apply(x, e.stages[n+1]) })
 	}
 	return e
+}
+
+// timely returns a stage that gets no text that only says that a pattern took too long.
+func (e *encoder) timely(stage func(text) bool) func(text) bool {
+	return func(x text) bool {
+		if x.late {
+			return e.late == nil || e.late()
+		}
+		return stage(x)
+	}
 }
 
 // run encodes s, which is valid UTF-8.
@@ -257,6 +269,10 @@ func (e *encoder) run(s string) bool {
 			return false
 		}
 		x := e.t.normalizer.normalize(whole.slice(start, end))
+		if x.late && e.late != nil && !e.late() {
+			return false
+		}
+		x.late = false
 		return e.t.normalizedFinder.split(x, e.data, func(t *addedToken, start, end int) bool {
 			if t != nil {
 				return e.emit(t.id, x, start, end, x.s[start:end])

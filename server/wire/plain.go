@@ -42,7 +42,10 @@ func (e *Error) Plain() string {
 	}
 	if missing, ok := strings.CutPrefix(e.Msg, "missing field `"); ok {
 		path := strings.TrimSuffix(missing, "`")
-		if !strings.Contains(path, "`") && e.Path != "" {
+		switch {
+		case strings.Contains(path, "`"): // several
+			return name + " lacks `" + missing
+		case e.Path != "":
 			path = e.Path + "." + path
 		}
 		return "`" + path + "` is missing"

@@ -1,12 +1,9 @@
 package messages
 
 import (
-	"errors"
 	"net/http"
-	"strings"
 
 	"tgi/server"
-	"tgi/server/generate"
 	"tgi/server/wire"
 )
 
@@ -25,18 +22,7 @@ type failure struct {
 
 // explain says what clients see of err: the status and the type that Anthropic's API has for it.
 func explain(err error) failure {
-	f := failure{Failure: server.Explain(err)}
-	var tool *generate.ToolError
-	var rule *generate.Invalid
-	switch {
-	case errors.As(err, &tool):
-		f.Text = tool.Msg
-	case errors.As(err, &rule):
-		f.Text = rule.Msg
-		if as, ok := names[rule.Field]; ok {
-			f.Text = strings.ReplaceAll(f.Text, "`"+rule.Field+"`", "`"+as+"`")
-		}
-	}
+	f := failure{Failure: server.Plainly(err, names)}
 	switch {
 	case f.Kind == server.KindCanceled:
 		f.class = "api_error"

@@ -141,8 +141,8 @@ func TestRefused(t *testing.T) {
 		`,"mcp_servers":[{}]`: "`mcp_servers` is not supported",
 		`,"container":"c"`:    "`container` is not supported",
 		`,"tools":[{"type":"bash_20250124","name":"bash"}]`:                      "`tools[0]`: tools of type `bash_20250124`",
-		`,"tools":[{"name":"a b","input_schema":{}}]`:                            "tools[0].name: invalid value",
-		`,"tool_choice":{"type":"tool"}`:                                         "tool_choice: missing field `name`",
+		`,"tools":[{"name":"a b","input_schema":{}}]`:                            "`tools[0].name` must be 1 to 128 letters",
+		`,"tool_choice":{"type":"tool"}`:                                         "`tool_choice.name` is missing",
 		`,"tool_choice":{"type":"tool","name":"x"}`:                              "Tool with name x not found",
 		`,"tool_choice":{"type":"some"}`:                                         "unknown variant `some`",
 		`,"thinking":{"type":"enabled"}`:                                         "`thinking.budget_tokens` is missing",
@@ -170,7 +170,7 @@ func TestRefused(t *testing.T) {
 		`{"type":"video"}`: "blocks of type `video` are not supported here",
 		`{"type":"image","source":{"type":"file","file_id":"f"}}`: "sources of type `file` are not supported",
 		`{"type":"tool_use","id":"a","name":"b","input":{}}`:      "blocks of type `tool_use`",
-		`{"type":"tool_result"}`:                                  "missing field `tool_use_id`",
+		`{"type":"tool_result"}`:                                  "tool_use_id` is missing",
 	} {
 		rec := post(s, `{"model":"m","max_tokens":2,"messages":[{"role":"user","content":[`+blocks+`]}]}`)
 		if rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), want) ||

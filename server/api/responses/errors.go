@@ -1,11 +1,9 @@
 package responses
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"tgi/server"
@@ -39,6 +37,7 @@ const storeRetry = time.Second
 func explain(err error) failure {
 	f := failure{openaierror.Explain(err, names)}
 	var rule *generate.Invalid
+	var shape *wire.Error
 	switch {
 	case errors.Is(err, store.ErrUnavailable):
 		f.Failure.Failure = server.Failure{Status: http.StatusServiceUnavailable, Type: "unavailable",
@@ -46,9 +45,8 @@ func explain(err error) failure {
 	case errors.Is(err, store.ErrTooLarge):
 		f.Failure.Failure = server.Failure{Status: http.StatusRequestEntityTooLarge, Type: "payload_too_large",
 			Text: "The request is larger than what is kept of a response (responses.max_response)"}
-	case errors.As(err, &rule):
-		as := cmp.Or(names[rule.Field], rule.Field)
-		f.Text = strings.ReplaceAll(f.Text, "`"+rule.Field+"`", "`"+as+"`")
+	case errors.As(err, &rule), errors.As(err, &shape):
+		f.Text = server.Plainly(err, names).Text
 	}
 	switch f.Status {
 	case http.StatusUnprocessableEntity:

@@ -131,16 +131,16 @@ func TestRefused(t *testing.T) {
 		`,"tool_choice":"required"`:                                                                       "`tool_choice` \\\"required\\\" needs `tools`",
 		`,"include":["all"]`:                                                                              "unknown variant `all`",
 		`,"background":true,"store":false`:                                                                "`background` needs `store`",
-		`,"text":{"format":{"type":"json_schema","name":"x"}}`:                                            "missing field `schema`",
+		`,"text":{"format":{"type":"json_schema","name":"x"}}`:                                            "`text.format.schema` is missing",
 		`,"text":{"verbosity":"loud"}`:                                                                    "unknown variant `loud`",
 		`,"max_output_tokens":0`:                                                                          "`max_output_tokens` must be strictly positive",
 		`,"top_logprobs":21`:                                                                              "`top_logprobs` must be >= 0 and <= 20. Given: 21",
-		`,"metadata":{"a":1}`:                                                                             "metadata.a: invalid type",
+		`,"metadata":{"a":1}`:                                                                             "`metadata.a` must be a string, given 1",
 		`,"metadata":{"a":"` + strings.Repeat("x", 513) + `"}`:                                            "expected at most 512 characters",
 		`,"truncation":"some"`:                                                                            "unknown variant `some`",
 		`,"service_tier":"gold"`:                                                                          "unknown variant `gold`",
 		`,"previous_response_id":"resp_Z"`:                                                                "Previous response with id 'resp_Z' not found.",
-		`,"tools":[{"type":"custom","name":"a","format":{"type":"grammar"}}]`:                             "missing field `syntax` or `definition`",
+		`,"tools":[{"type":"custom","name":"a","format":{"type":"grammar"}}]`:                             "lacks `syntax` or `definition`",
 	} {
 		rec := ask(s, http.MethodPost, path, `{"input":"Hi"`+fields+`}`)
 		if rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), want) ||
