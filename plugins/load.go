@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -130,10 +131,24 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 	return v, nil
 }
 
-// guestLogger returns a function that logs what a guest prints.
+// guestLogger returns a function that logs what a guest prints. Of a panic the text is a warning, once a minute, and the
+// stack is for who debugs the plugin: a request that is too large for a guest can bring about one at any time, and its
+// own error says what happened.
 func (s *Set) guestLogger(name string) func(level int, text string) {
 	log := s.log.With("plugin", name)
+	var panicked atomic.Int64 // Unix time of the latest that was a warning
+	var stack atomic.Int32    // lines that may still be of a stack
 	return func(level int, text string) {
+		switch {
+		case isPanic(text):
+			stack.Store(stackLines)
+			now, last := time.Now().Unix(), panicked.Load()
+			if now-last < int64(panicLogInterval/time.Second) || !panicked.CompareAndSwap(last, now) {
+				level = abi.LevelDebug
+			}
+		case stack.Load() > 0 && stack.Add(-1) >= 0 && isStack(text):
+			level = abi.LevelDebug
+		}
 		to := slog.LevelError
 		switch level {
 		case abi.LevelDebug:
@@ -146,6 +161,33 @@ func (s *Set) guestLogger(name string) func(level int, text string) {
 		log.Log(context.Background(), to, text)
 	}
 }
+
+const (
+	// panicLogInterval is the least time between two warnings about panics of a plugin.
+	panicLogInterval = time.Minute
+	// stackLines is how many lines behind a panic may be of its stack, with those of other instances between.
+	stackLines = 128
+)
+
+// isPanic reports whether a line is the text of a panic of a guest in Go or Rust.
+func isPanic(line string) bool {
+	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") ||
+		strings.HasPrefix(line, "thread '") && strings.Contains(line, "panicked at")
+}
+
+// isStack reports whether a line looks like one of a stack that Go prints behind a panic.
+func isStack(line string) bool {
+	for _, begin := range []string{"\t", "goroutine ", "runtime stack:", "created by ", "[signal ", "exit status ",
+		"note: run with "} {
+		if strings.HasPrefix(line, begin) {
+			return true
+		}
+	}
+	return strings.TrimSpace(line) == "" || frame.MatchString(line)
+}
+
+// frame is a call of a function in a stack.
+var frame = regexp.MustCompile(`^[\w./*()\[\]{}·-]+\((\.\.\.|[0-9a-fx?, {}.]*)\)( .*)?$`)
 
 // builtinNames lists the built-in modules.
 func (s *Set) builtinNames() (names []string) {
