@@ -41,7 +41,7 @@ var responsesSettings = []setting{
 		func(c *Config) any { return &c.Responses.RedisURL }, nil},
 	{"responses-ttl", "responses.ttl", "how long a response is kept",
 		func(c *Config) any { return &c.Responses.TTL }, nil},
-	{"responses-max-response", "responses.max_response", "most memory for one response with its input",
+	{"responses-max-response", "responses.max_response", "most memory for one response as it is kept, with its input",
 		func(c *Config) any { return &c.Responses.MaxResponse }, nil},
 	{"responses-max-key-responses", "responses.max_key_responses", "most responses that are kept for one key",
 		func(c *Config) any { return &c.Responses.MaxKeyResponses }, nil},

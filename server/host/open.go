@@ -131,14 +131,34 @@ func pathError(cfg config.Config, err error) error {
 		return err
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, missing := os.Stat(cfg.Model.Path); missing != nil {
-			err = fmt.Errorf("there is no folder or file %s", cfg.Model.Path)
-		}
+		err = missingModel(cfg.Model.Path, err)
 	}
 	if place := cfg.Place("path"); place != "" {
 		return fmt.Errorf("%s: model.path: %w", place, err)
 	}
 	return fmt.Errorf("model.path: %w", err)
+}
+
+// missingModel says what is wrong with a path where a file of a model is missing, which err says.
+func missingModel(at string, err error) error {
+	st, missing := os.Stat(at)
+	switch {
+	case missing != nil:
+		return fmt.Errorf("there is no folder or file %s", at)
+	case !st.IsDir():
+		return err
+	}
+	files, unread := os.ReadDir(at)
+	switch {
+	case unread != nil:
+		return err
+	case len(files) == 0:
+		return fmt.Errorf("the folder %s is empty: a model has a config.json and weights, or is one file *.gguf", at)
+	}
+	if _, missing := os.Stat(filepath.Join(at, hf.ConfigFile)); missing != nil {
+		return fmt.Errorf("the folder %s holds no model: it has no %s and no file *.gguf", at, hf.ConfigFile)
+	}
+	return err
 }
 
 // dir is the folder on disk; "" for the embedded model.
