@@ -131,9 +131,9 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 	return v, nil
 }
 
-// guestLogger returns a function that logs what a guest prints. Of a panic the text is a warning, once a minute, and the
-// stack is for who debugs the plugin: a request that is too large for a guest can bring about one at any time, and its
-// own error says what happened.
+// guestLogger returns a function that logs what a guest prints. Of a panic the text is a warning, once a minute, and
+// the stack is for who debugs the plugin: a request that is too large for a guest can bring about one at any time, and
+// its own error says what happened.
 func (s *Set) guestLogger(name string) func(level int, text string) {
 	log := s.log.With("plugin", name)
 	var panicked atomic.Int64 // Unix time of the latest that was a warning

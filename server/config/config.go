@@ -113,6 +113,8 @@ type Server struct {
 	// GracefulTerminationTimeout is the time that running requests have to finish when
 	// the server is asked to stop.
 	GracefulTerminationTimeout Duration `toml:"graceful_termination_timeout"`
+	// StrictFields refuses requests with members that mean nothing.
+	StrictFields bool `toml:"strict_fields"`
 	// Ollama serves Ollama's API below /api.
 	Ollama bool `toml:"ollama"`
 	// ComputeType is the value of the header x-compute-type.

@@ -74,6 +74,8 @@ var settings = append([]setting{
 		func(c *Config) any { return &c.Server.ComputeType }, nil},
 	{"dialect", "server.dialect", "version of TGI's API that is spoken by default: tgi-0.6, tgi-2.2 or tgi-3",
 		func(c *Config) any { return &c.Server.Dialect }, nil},
+	{"strict-fields", "server.strict_fields", "refuse requests with members that mean nothing, such as misspelt ones",
+		func(c *Config) any { return &c.Server.StrictFields }, nil},
 	{"ollama", "server.ollama", "serve Ollama's API below /api",
 		func(c *Config) any { return &c.Server.Ollama }, nil},
 	{"protect-metrics", "server.protect_metrics", "/metrics wants a key",

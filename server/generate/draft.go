@@ -112,6 +112,8 @@ type Draft struct {
 	Receipt bool
 	// Explain, when not nil, asks how the tokens came to be.
 	Explain *Explain
+	// Unknown are members of the request that mean nothing here.
+	Unknown []string
 	// Adapter names a fine-tuned variant of the model.
 	Adapter *string
 }

@@ -3,6 +3,7 @@ package generate
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	"tgi/runtime/llm"
 	"tgi/server/wire"
@@ -64,6 +65,15 @@ func AppendSkips(b []byte, skips []Skip) []byte {
 		b = append(b, ']')
 	}
 	return b
+}
+
+// SetUnknown sets the header that names members of the request that mean nothing here, such as misspelt ones; none
+// where there are none.
+func SetUnknown(h http.Header, names []string) {
+	if len(names) > 0 {
+		text := strconv.QuoteToASCII(strings.Join(names, ", ")) // a header has no other characters
+		h.Set("X-Ignored-Fields", text[1:len(text)-1])
+	}
 }
 
 // SetDropped sets the header that tells clients who do not look for the member

@@ -71,6 +71,7 @@ type Run struct {
 	sequence func(int) sample.Plugins
 	parsers  []Parser
 	dropped  []Dropped
+	unknown  []string
 
 	programs     *programs // that generate the texts; otherwise nil
 	skipMu       sync.Mutex

@@ -34,6 +34,7 @@ type Service struct {
 	code     UserCode
 	grammars bool // requests may have some
 	clients  func(context.Context) llm.Client
+	strict   bool // requests may have no members that mean nothing
 	permits  *permits
 	workers  *workers
 	adapters Adapters
@@ -68,6 +69,12 @@ func (s *Service) WithClients(f func(context.Context) llm.Client) *Service {
 // client names the client of the request of ctx.
 func (s *Service) client(ctx context.Context) string { return s.clients(ctx).Name }
 
+// WithStrictFields refuses requests with members that mean nothing here. It is called before the first request.
+func (s *Service) WithStrictFields() *Service {
+	s.strict = true
+	return s
+}
+
 // Healthy is the engine's.
 func (s *Service) Healthy() error { return s.engine.Healthy() }
 
@@ -85,6 +92,9 @@ func (s *Service) Start(ctx context.Context, d Draft) (*Run, error) {
 
 func (s *Service) start(ctx context.Context, d *Draft) (*Run, error) {
 	began := time.Now()
+	if s.strict && len(d.Unknown) > 0 {
+		return nil, invalid(d.Unknown[0], "`%s` is not known here (server.strict_fields)", d.Unknown[0])
+	}
 	n, err := s.sized(d)
 	if err != nil {
 		return nil, err
@@ -104,7 +114,7 @@ func (s *Service) start(ctx context.Context, d *Draft) (*Run, error) {
 // submit starts d, for which client has taken the permits.
 func (s *Service) submit(ctx context.Context, d *Draft, n size, client llm.Client, began time.Time) (*Run, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	run := &Run{service: s, client: client.Name, cancel: cancel, began: began, streams: d.Stream,
+	run := &Run{service: s, unknown: d.Unknown, client: client.Name, cancel: cancel, began: began, streams: d.Stream,
 		last: make([]time.Time, n.sequences), releaseAdapter: func() {}}
 	if err := s.launch(ctx, run, d, n, client); err != nil {
 		cancel()

@@ -192,6 +192,9 @@ func (r *Run) Skipped() []Skip {
 	return append(r.code.Skipped(), r.programSkips...)
 }
 
+// Unknown returns the members of the request that mean nothing here.
+func (r *Run) Unknown() []string { return r.unknown }
+
 // Dropped returns what the grammar of the request, or of its tools, is not held
 // to.
 func (r *Run) Dropped() []Dropped { return r.dropped }

@@ -144,6 +144,9 @@ func (s *loadedModel) service(cfg config.Config, f *manager) *generate.Service {
 	} else {
 		svc.WithoutImages(f.modelsWithImages)
 	}
+	if cfg.Server.StrictFields {
+		svc.WithStrictFields()
+	}
 	if cfg.Server.DisableGrammar {
 		svc.WithoutGrammars()
 	}

@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -62,6 +63,10 @@ type Reader struct {
 	buf   []byte
 	at    int
 	depth int
+	// notes, where it is not nil, gets the names of members that Object does not know, of the body and of its objects.
+	notes *[]string
+	// member is that of the body which is being read.
+	member string
 }
 
 // Decode calls read for the one value that body must hold. Errors are *Error.
@@ -77,6 +82,36 @@ func Decode(body []byte, read func(*Reader) error) error {
 		return r.syntaxNext("trailing characters")
 	}
 	return nil
+}
+
+// Bounds of what is noted of members that are not known.
+const (
+	maxNotes = 16
+	maxNote  = 64
+)
+
+// DecodeNoting is Decode for an object with fields, which want names in errors. It also returns the names of members
+// that it does not know: those of the body, and those of its objects, such as parameters.max_tokens. There may be more
+// of them than it returns.
+func DecodeNoting(body []byte, want string, fields []Field) (unknown []string, err error) {
+	err = Decode(body, func(r *Reader) error {
+		r.notes = &unknown
+		return r.Object(want, fields)
+	})
+	return unknown, err
+}
+
+// note notes a member that is not known. Those of deeper objects are left out: clients send back what they got.
+func (r *Reader) note(name string) {
+	if r.notes == nil || r.depth > 2 || len(name) > maxNote || len(*r.notes) == maxNotes {
+		return
+	}
+	if r.depth == 2 {
+		name = r.member + "." + name
+	}
+	if !slices.Contains(*r.notes, name) { // a value may be read more than once
+		*r.notes = append(*r.notes, name)
+	}
 }
 
 // maxPath is how much of a path an error shows at each end, in bytes.
@@ -105,6 +140,7 @@ type Field struct {
 // a known one that comes twice is an error.
 func (r *Reader) Object(want string, fields []Field) error {
 	return r.object(want, fields, func(key string) error {
+		r.note(key)
 		if err := r.colon(); err != nil {
 			return err
 		}
@@ -154,6 +190,9 @@ func (r *Reader) object(want string, fields []Field, unknown func(key string) er
 			seen[i] = true
 			if err := r.colon(); err != nil {
 				return err
+			}
+			if r.depth == 1 {
+				r.member = key
 			}
 			return under(fields[i].Read(r), key)
 		}

@@ -50,7 +50,7 @@ type thinking struct {
 func decode(text []byte, generates bool) (*call, error) {
 	b := &body{tools: toolset.Set{MaxName: maxToolName}, called: map[string]string{}}
 	list := b.fields(generates)
-	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object("struct MessagesRequest", list) })
+	err := fields.Decode(text, "struct MessagesRequest", list, &b.draft)
 	if err != nil {
 		return nil, err
 	}

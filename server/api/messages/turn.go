@@ -282,6 +282,7 @@ func (t *turn) appendBeside(b []byte) []byte {
 
 // setHeader sets what the header says of the run.
 func (t *turn) setHeader(h http.Header) {
+	generate.SetUnknown(h, t.run.Unknown())
 	generate.SetDropped(h, t.run.Dropped())
 	generate.SetSkipped(h, t.run.Skipped())
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 
 	"tgi/server"
 	"tgi/server/api/deltas"
@@ -73,14 +72,11 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, decode func([]byte)
 	return t.whole(w, r)
 }
 
-// ignoredHeader names members of a body that have no effect.
-const ignoredHeader = "X-Ignored-Fields"
-
 // ignored says in the header which members of a body have no effect.
 func ignored(w http.ResponseWriter, names []string) {
 	if len(names) > 0 {
 		slices.Sort(names)
-		w.Header().Set(ignoredHeader, strings.Join(slices.Compact(names), ", "))
+		generate.SetUnknown(w.Header(), slices.Compact(names))
 	}
 }
 

@@ -130,7 +130,7 @@ func newBody(chat bool) *body {
 const maxToolName = 128
 
 func (b *body) decode(text []byte, want string, list []wire.Field) error {
-	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object(want, list) })
+	err := fields.Decode(text, want, list, &b.draft)
 	if err == nil && b.named == "" {
 		return errNoModel
 	}
@@ -278,6 +278,6 @@ func (b *body) finish() (*call, error) {
 		}
 		b.thinks = t.on
 	}
-	b.ignored = b.options.ignored
+	b.ignored = append(b.options.ignored, b.draft.Unknown...)
 	return &b.call, nil
 }

@@ -35,7 +35,7 @@ func decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 	b := &chatBody{}
 	list := append(b.settings.fields(), b.chatFields()...)
 	list = append(list, fields.Guidance(&b.draft.Guidance, otherMessages)...)
-	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object("struct ChatRequest", list) })
+	err := fields.Decode(text, "struct ChatRequest", list, &b.draft)
 	if err != nil {
 		return nil, err
 	}

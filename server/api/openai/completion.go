@@ -35,7 +35,7 @@ func decodeCompletion(text []byte, most int, d *dialect.Dialect) (*call, error) 
 		{Name: "suffix", Read: wire.Optional(&b.suffix, (*wire.Reader).String)},
 	}...)
 	list = append(list, fields.Guidance(&b.draft.Guidance, nil)...)
-	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object("struct CompletionRequest", list) })
+	err := fields.Decode(text, "struct CompletionRequest", list, &b.draft)
 	switch {
 	case err != nil:
 		return nil, err

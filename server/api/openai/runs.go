@@ -127,6 +127,7 @@ func (a *API) setCompute(h http.Header, r *runs) {
 	}
 	h.Set("X-Compute-Type", a.options.ComputeType)
 	h.Set("X-Compute-Characters", strconv.Itoa(chars))
+	generate.SetUnknown(h, r.list[0].Unknown())
 	generate.SetDropped(h, r.dropped())
 	generate.SetSkipped(h, r.skipped())
 }

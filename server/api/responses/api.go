@@ -256,6 +256,7 @@ func (a *API) create(w http.ResponseWriter, r *http.Request) error {
 
 // setHeader sets what the header says of the run.
 func (t *turn) setHeader(h http.Header) {
+	generate.SetUnknown(h, t.run.Unknown())
 	generate.SetDropped(h, t.run.Dropped())
 	generate.SetSkipped(h, t.run.Skipped())
 }

@@ -75,7 +75,7 @@ type body struct {
 func decode(text []byte, generates bool) (*call, error) {
 	b := &body{}
 	list := b.fields()
-	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object("struct ResponsesRequest", list) })
+	err := fields.Decode(text, "struct ResponsesRequest", list, &b.draft)
 	if err != nil {
 		return nil, err
 	}

@@ -294,6 +294,7 @@ func (a *API) whole(w http.ResponseWriter, r *http.Request, m *dispatch.Model, b
 	}
 	a.setCompute(w, b)
 	setTimings(w.Header(), b.dialect, run, &result)
+	generate.SetUnknown(w.Header(), run.Unknown())
 	generate.SetDropped(w.Header(), result.Dropped)
 	generate.SetSkipped(w.Header(), result.Skipped)
 	server.WriteJSON(w, out)

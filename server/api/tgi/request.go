@@ -51,7 +51,7 @@ func decodeBody(text []byte, d *dialect.Dialect, compat bool) (*body, error) {
 		want = "struct CompatGenerateRequest"
 		list = append(list, wire.Field{Name: "stream", Read: wire.Into(&b.stream, (*wire.Reader).Bool)})
 	}
-	if err := wire.Decode(text, func(r *wire.Reader) error { return r.Object(want, list) }); err != nil {
+	if err := fields.Decode(text, want, list, &b.draft); err != nil {
 		return b, err
 	}
 	return b, b.join()

@@ -20,6 +20,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, m *dispatch.Model, 
 	run, refused := m.Service.Start(ctx, b.draft)
 	if refused == nil {
 		defer run.Close()
+		generate.SetUnknown(w.Header(), run.Unknown())
 		generate.SetDropped(w.Header(), run.Dropped())
 		generate.SetSkipped(w.Header(), run.Skipped())
 	}
