@@ -232,31 +232,46 @@ func nativePath(path string) bool {
 	return false
 }
 
-// String is the report as people read it, in lines.
+// String is the report as people read it, in lines. What servers and files say in it is without what a terminal would
+// obey, and makes no lines of its own.
 func (r *Report) String() string {
 	var b strings.Builder
+	for _, line := range r.lines() {
+		b.WriteString(strings.Map(func(c rune) rune {
+			if c < ' ' || c >= 0x7f && c < 0xa0 {
+				return '\uFFFD'
+			}
+			return c
+		}, line))
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func (r *Report) lines() (list []string) {
+	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	switch {
 	case r.Error != "":
-		fmt.Fprintf(&b, "%s: not compared: %s\n", r.Request, r.Error)
+		add("%s: not compared: %s", r.Request, r.Error)
 	case r.Same && r.Tokens > 0:
-		fmt.Fprintf(&b, "%s: the same %s (%d tokens)\n", r.Request, r.Compared, r.Tokens)
+		add("%s: the same %s (%d tokens)", r.Request, r.Compared, r.Tokens)
 	case r.Same:
-		fmt.Fprintf(&b, "%s: the same %s\n", r.Request, r.Compared)
+		add("%s: the same %s", r.Request, r.Compared)
 	default:
-		fmt.Fprintf(&b, "%s: differs\n", r.Request)
+		add("%s: differs", r.Request)
 	}
 	for _, d := range r.Differences {
 		switch {
 		case d.Was == "":
-			fmt.Fprintf(&b, "  %s: is %s, there was none\n", d.Field, d.Is)
+			add("  %s: is %s, there was none", d.Field, d.Is)
 		case d.Is == "":
-			fmt.Fprintf(&b, "  %s: was %s, there is none\n", d.Field, d.Was)
+			add("  %s: was %s, there is none", d.Field, d.Was)
 		default:
-			fmt.Fprintf(&b, "  %s: was %s, is %s\n", d.Field, d.Was, d.Is)
+			add("  %s: was %s, is %s", d.Field, d.Was, d.Is)
 		}
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "  note: %s\n", n)
+		add("  note: %s", n)
 	}
-	return b.String()
+	return list
 }
