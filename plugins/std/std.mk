@@ -15,8 +15,8 @@ GO    ?= go
 
 PLUGINS_OUT   := $(CURDIR)/bin/plugins
 PLUGINS_FRESH := $(PLUGINS_OUT)/wasm
-PLUGIN_NAMES  := banned-strings banned-words dry grammar loop-breaker mirostat no-repeat-ngram redact \
-  thinking-budget watermark xtc
+PLUGIN_NAMES  := banned-strings banned-words best-of-judge budget-then-answer dry grammar json-repair loop-breaker mirostat \
+  no-repeat-ngram redact thinking-budget vote watermark xtc
 # Those in Go: plugins/std/NAME/guest is the command, plugins/std/NAME the library that it serves.
 PLUGIN_NAMES_GO := jinja toolcalls
 PLUGIN_GOFLAGS  := -buildmode=c-shared -trimpath -ldflags='-s -w -buildid=' -buildvcs=false

@@ -41,6 +41,8 @@ pub struct Request {
     pub context: Context,
     /// The request's parameters for this plugin.
     pub params: Value,
+    /// The request's own settings: those that a run has which sets nothing.
+    pub settings: Value,
     /// The conversation, an array; null without one.
     pub messages: Value,
     /// The most tokens that can be emitted.
@@ -57,6 +59,7 @@ impl Request {
         Ok(Request {
             context: Context(0),
             params: v.get("params").clone(),
+            settings: v.get("settings").clone(),
             messages: v.get("messages").clone(),
             max_new_tokens: limit("max_new_tokens"),
             purse: limit("tokens"),

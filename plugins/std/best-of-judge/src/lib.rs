@@ -1,0 +1,127 @@
+//! best-of-judge: writes several answers at the same time, asks the model of each whether it is right, and sends the one
+//! of which it is surest. Every answer shares what is computed of the prompt, and no answer leaves the server but the
+//! best.
+#![cfg_attr(target_arch = "wasm32", no_std)]
+
+extern crate alloc;
+
+use alloc::{format, string::String, vec::Vec};
+use settings::{Defaults, Settings};
+use tgi_plugin::json::{Reader, Value};
+use tgi_plugin::program::{generate, render, Context, Request, Settings as Run};
+use tgi_plugin::{plugin, Program, Result};
+
+#[derive(Clone)]
+struct Params {
+    n: usize,
+    temperature: f64,
+    question: String,
+    yes: String,
+    no: String,
+}
+
+static DEFAULTS: Defaults<Params> = Defaults::new(Params {
+    n: 4,
+    temperature: 0.8,
+    question: String::new(),
+    yes: String::new(),
+    no: String::new(),
+});
+
+impl Settings for Params {
+    fn member(&mut self, r: &mut Reader, key: &str) -> bool {
+        match key {
+            "n" => self.n = settings::whole(r, key, 1, 32) as usize,
+            "temperature" => self.temperature = settings::number(r, key, 0.01, 10.0),
+            "question" => self.question = r.string(),
+            "yes" => self.yes = r.string(),
+            "no" => self.no = r.string(),
+            _ => return false,
+        }
+        true
+    }
+}
+
+fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
+    if text.is_empty() {
+        otherwise
+    } else {
+        text
+    }
+}
+
+/// The plugin.
+pub struct Judge;
+
+impl Program for Judge {
+    fn open(config: &Value) -> Result<Self> {
+        DEFAULTS.configure(config.json().as_bytes())?;
+        Ok(Judge)
+    }
+
+    fn validate(&self, params: &Value) -> Result<()> {
+        DEFAULTS.with(params.json().as_bytes()).map(|_| ())
+    }
+
+    fn run(&mut self, r: &Request) -> Result<()> {
+        let p = DEFAULTS.with(r.params.json().as_bytes())?;
+        let kids = r.context.fork_n(p.n)?;
+        let mut run = Run::new();
+        if r.settings.get("temperature").number().unwrap_or(0.0) == 0.0 && p.n > 1 {
+            run = run.temperature(p.temperature as f32); // or all would be the same
+        }
+        generate(&kids, &run)?;
+        let mut best = (kids[0], f64::NEG_INFINITY);
+        for &k in &kids {
+            let sure = p.judge(k, &r.messages)?;
+            if sure > best.1 {
+                best = (k, sure);
+            }
+        }
+        best.0.emit_span()
+    }
+}
+
+impl Params {
+    /// How much likelier "yes" is than "no" behind the question whether an answer is right.
+    fn judge(&self, k: Context, messages: &Value) -> Result<f64> {
+        let question = or(&self.question, "Is this answer right? Reply with yes or no.");
+        let j = if messages.items().is_empty() {
+            let j = k.fork()?;
+            j.append(&format!("\n\n{}\n", question))?;
+            j
+        } else {
+            render(&conversation(messages, &k.span_text(), question))?
+        };
+        let sure = j.score(or(&self.yes, "yes"))? - j.score(or(&self.no, "no"))?;
+        j.close();
+        Ok(sure)
+    }
+}
+
+/// The conversation with an answer and the question about it.
+fn conversation(messages: &Value, answer: &str, question: &str) -> String {
+    let mut list: Vec<String> = messages.items().iter().map(|m| m.json()).collect();
+    for (role, text) in [("assistant", answer), ("user", question)] {
+        list.push(format!(r#"{{"role":"{}","content":{}}}"#, role, Value::Text(String::from(text)).json()));
+    }
+    format!(r#"{{"messages":[{}],"add_generation_prompt":true,"continue_final_message":false}}"#, list.join(","))
+}
+
+plugin! {
+    description: concat!(
+        r#"{"name":"best-of-judge","version":"1.0.0","config":true,"kinds":["program"],"contexts":8,"#,
+        r#""doc":"Writes several answers and sends the one that the model itself judges to be right most surely.","#,
+        r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
+        r#""n":{"type":"integer","minimum":1,"maximum":32,"default":4,"description":"answers that compete"},"#,
+        r#""temperature":{"type":"number","minimum":0.01,"maximum":10,"default":0.8,"#,
+        r#""description":"of the answers, where the request takes the most likely tokens"},"#,
+        r#""question":{"type":"string","description":"asked about each answer"},"#,
+        r#""yes":{"type":"string","default":"yes","description":"the reply that speaks for it"},"#,
+        r#""no":{"type":"string","default":"no","description":"the reply that speaks against it"}}}}"#
+    ),
+    program: Judge,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! json-repair: lets the model write JSON freely and takes back only what the schema does not allow. A mask from the
+//! first token on costs a mask at every step and steers a model that would have been right anyway; here the mask is there
+//! for the few tokens behind a mistake, and for the end.
+#![cfg_attr(target_arch = "wasm32", no_std)]
+
+extern crate alloc;
+
+use alloc::string::String;
+use settings::{Defaults, Settings};
+use tgi_plugin::json::{Reader, Value};
+use tgi_plugin::program::{grammar_prefix, Grammar, Request, Settings as Run};
+use tgi_plugin::{plugin, Program, Result};
+
+#[derive(Clone)]
+struct Params {
+    schema: String,
+    tries: usize,
+    held: usize,
+}
+
+static DEFAULTS: Defaults<Params> = Defaults::new(Params { schema: String::new(), tries: 4, held: 8 });
+
+impl Settings for Params {
+    fn member(&mut self, r: &mut Reader, key: &str) -> bool {
+        match key {
+            "schema" => self.schema = String::from(r.raw()),
+            "tries" => self.tries = settings::whole(r, key, 0, 64) as usize,
+            "held" => self.held = settings::whole(r, key, 1, 1024) as usize,
+            _ => return false,
+        }
+        true
+    }
+}
+
+impl Params {
+    fn grammar(&self) -> Grammar {
+        if self.schema.is_empty() {
+            return Grammar { language: String::from("json_object"), source: String::new() };
+        }
+        Grammar { language: String::from("json_schema"), source: self.schema.clone() }
+    }
+}
+
+/// The plugin.
+pub struct Repair;
+
+impl Program for Repair {
+    fn open(config: &Value) -> Result<Self> {
+        DEFAULTS.configure(config.json().as_bytes())?;
+        Ok(Repair)
+    }
+
+    fn validate(&self, params: &Value) -> Result<()> {
+        DEFAULTS.with(params.json().as_bytes()).map(|_| ())
+    }
+
+    fn run(&mut self, r: &Request) -> Result<()> {
+        let p = DEFAULTS.with(r.params.json().as_bytes())?;
+        let (c, g, start) = (r.context, p.grammar(), r.context.len());
+        let left = || (r.max_new_tokens as usize).saturating_sub(c.len() - start);
+        for _ in 0..p.tries {
+            if left() == 0 {
+                break;
+            }
+            c.generate(&Run::new().free().max_tokens(left()))?;
+            let text = c.text(start);
+            let good = grammar_prefix(&g, &text)?;
+            if good == text.len() {
+                break; // a beginning of what the schema allows, or all of it
+            }
+            c.rewind_bytes(start, good)?; // to a border of tokens
+            if left() == 0 {
+                break;
+            }
+            c.generate(&Run::new().grammar_from(&g, start).max_tokens(p.held.min(left())))?;
+        }
+        if left() > 0 {
+            c.generate(&Run::new().grammar_from(&g, start).max_tokens(left()))?; // only its end, if it is whole
+        }
+        c.emit_from(start)
+    }
+}
+
+plugin! {
+    description: concat!(
+        r#"{"name":"json-repair","version":"1.0.0","config":true,"kinds":["program"],"contexts":1,"#,
+        r#""doc":"Lets the model write JSON freely, and takes back and writes anew what the schema does not allow.","#,
+        r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
+        r#""schema":{"type":"object","description":"JSON Schema of the reply; without it any object"},"#,
+        r#""tries":{"type":"integer","minimum":0,"maximum":64,"default":4,"description":"how often it writes freely"},"#,
+        r#""held":{"type":"integer","minimum":1,"maximum":1024,"default":8,"description":"tokens that are held to the schema behind a mistake"}}}}"#
+    ),
+    program: Repair,
+}
+
+#[cfg(test)]
+mod tests;
