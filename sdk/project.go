@@ -56,8 +56,12 @@ func Project(language, kind, name string) ([]File, error) {
 			fmt.Errorf("plugin name %q: want lower-case letters, digits and single hyphens, a letter first, and none of "+
 				"tgi, tgi-plugin, test, auto, none", name)
 	}
-	if !slices.Contains(Kinds, kind) && kind != Stepping {
-		return nil, fmt.Errorf("kind %q: want one of %s, or %s", kind, strings.Join(Kinds, ", "), Stepping)
+	if !slices.Contains(Kinds, kind) && kind != Stepping && kind != abi.KindProgram {
+		return nil, fmt.Errorf("kind %q: want one of %s, or %s, %s", kind, strings.Join(Kinds, ", "), Stepping,
+			abi.KindProgram)
+	}
+	if kind == abi.KindProgram && (language == "c" || language == "as") {
+		return nil, fmt.Errorf("kind %q: the SDKs for go and rust have it", kind)
 	}
 	if kind == Stepping && (language == "c" || language == "as") {
 		kind = abi.KindGrammar

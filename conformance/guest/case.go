@@ -233,6 +233,8 @@ func (a Answer) String() string {
 		return fmt.Sprintf("%s %d", a.Kind, a.Index)
 	case abi.KindTemplate:
 		return fmt.Sprintf("%s %q data %d", a.Kind, a.Text, a.Spans)
+	case abi.KindProgram:
+		return a.Kind + " done"
 	case abi.KindTools:
 		return fmt.Sprintf("%s %v%s", a.Kind, a.Events, a.Text)
 	case abi.KindGrammar:
@@ -294,6 +296,8 @@ func (p *prepared) play(prompt []uint32) (answers []Answer, ok bool) {
 			a, ok = p.grammars()
 		case abi.KindGuard:
 			a, ok = p.guards(prompt)
+		case abi.KindProgram:
+			a, ok = p.programs()
 		default:
 			a, ok = p.playSteps(kind, prompt)
 		}

@@ -20,7 +20,7 @@ func (r *run) signatures() {
 	}
 	r.wanted(exports, abi.Common[1:])
 	known := slices.Concat(abi.Common, abi.Logits, abi.Sampler, abi.Template, abi.Tools, abi.ToolsOptional, abi.Grammar,
-		abi.GrammarSteps, abi.Guard)
+		abi.GrammarSteps, abi.Guard, abi.Program)
 	for name := range exports {
 		if strings.HasPrefix(name, abi.ReservedPrefix) && !slices.ContainsFunc(known, func(f abi.Func) bool {
 			return f.Name == name
@@ -38,7 +38,7 @@ func (r *run) imported(i Import) {
 	case abi.WASIModule:
 		return
 	case abi.ImportModule:
-		for _, f := range abi.Imports {
+		for _, f := range slices.Concat(abi.Imports, abi.ProgramImports) {
 			if f.Name == i.Name {
 				if f.String() != i.Func.String() {
 					r.report("import", "%s.%s, want %s", i.Module, i.Func, f)
@@ -81,7 +81,7 @@ type Description struct {
 
 // Kinds are the kinds of this version, in the order in which the kit runs them.
 var Kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar,
-	abi.KindGuard}
+	abi.KindGuard, abi.KindProgram}
 
 func (d *Description) serves(kind string) bool { return slices.Contains(d.Kinds, kind) }
 

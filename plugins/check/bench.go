@@ -10,6 +10,7 @@ import (
 	kit "tgi/conformance/guest"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
+	"tgi/plugins/program"
 )
 
 // BenchOptions say what is measured. The zero value measures a request without parameters.
@@ -135,7 +136,8 @@ type bench struct {
 
 func (b *bench) open(ctx context.Context, name string, wasm []byte) (*guest.Guest, error) {
 	return guest.Load(ctx, b.engine, guest.Config{
-		Name: name, Wasm: wasm, Config: []byte(b.o.Config), Limits: b.o.Limits, Vocabulary: b.vocab,
+		Program: program.Functions(),
+		Name:    name, Wasm: wasm, Config: []byte(b.o.Config), Limits: b.o.Limits, Vocabulary: b.vocab,
 	})
 }
 

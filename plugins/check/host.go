@@ -6,6 +6,7 @@ import (
 	kit "tgi/conformance/guest"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
+	"tgi/plugins/program"
 	"tgi/sdk/abi"
 )
 
@@ -31,7 +32,7 @@ func hostFuncs() []sandbox.HostFunc {
 		},
 		"encode": encode,
 	}
-	var out []sandbox.HostFunc
+	out := program.Functions()
 	for _, f := range abi.Imports {
 		answer := answers[f.Name]
 		out = append(out, sandbox.HostFunc{Module: abi.ImportModule, Name: f.Name, Sig: guest.Signature(f),
@@ -77,4 +78,38 @@ func view(in *sandbox.Instance, ptr, n uint64) []byte {
 	}
 	in.Charge(int64(n))
 	return b
+}
+
+// lease is what an instance's imports find: the kit's host and, for programs, a made-up model.
+type lease struct {
+	kit.Host
+	*program.Running
+}
+
+func leaseOf(h kit.Host, l Limits) lease {
+	return lease{h, program.NewRunning(program.NewSynthetic(vocabulary{h}, []uint32{0, 1, 2}), vocabulary{h}, l.FuelPerStep)}
+}
+
+// vocabulary is that of a kit's host.
+type vocabulary struct{ kit.Host }
+
+// Size implements guest.Vocabulary.
+func (v vocabulary) Size() int { return int(v.VocabSize()) }
+
+// Bytes implements guest.Vocabulary.
+func (v vocabulary) Bytes(id uint32) []byte {
+	b, _ := v.TokenBytes(id)
+	return b
+}
+
+// Flags implements guest.Vocabulary.
+func (v vocabulary) Flags(id uint32) uint32 {
+	f, _ := v.TokenFlags(id)
+	return f
+}
+
+// Encode implements guest.Vocabulary.
+func (v vocabulary) Encode(text string) []uint32 {
+	ids, _ := v.Host.Encode(text)
+	return ids
 }

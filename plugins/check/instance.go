@@ -28,7 +28,7 @@ type instance struct {
 func (m *module) Load(h kit.Host) (kit.Instance, error) {
 	i := &instance{m: m, host: h, load: m.limits.Load(), saved: m.limits.FuelPerStep}
 	i.first = i
-	pool, err := m.code.NewPool(sandbox.PoolConfig{Lease: sandbox.Lease{Host: h}, Ready: 1,
+	pool, err := m.code.NewPool(sandbox.PoolConfig{Lease: sandbox.Lease{Host: leaseOf(h, m.limits)}, Ready: 1,
 		Init: func(in *sandbox.Instance) error {
 			f := in.Func(abi.Initialize)
 			if f == nil {
@@ -40,7 +40,7 @@ func (m *module) Load(h kit.Host) (kit.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := pool.Take(sandbox.Lease{Host: h})
+	in, err := pool.Take(sandbox.Lease{Host: leaseOf(h, m.limits)})
 	if err != nil {
 		pool.Close()
 		<-pool.Drained()
@@ -67,7 +67,7 @@ func (i *instance) Call(export string, args ...uint64) (uint64, error) {
 		use, err = i.in.Run(f, stack, l.Budget(export, i.saved))
 		i.saved -= use.Fuel
 	case "tgi_validate", "tgi_logits_begin", "tgi_sampler_begin", "tgi_template_render", "tgi_tools_begin",
-		"tgi_tools_finish", "tgi_tools_constraint":
+		"tgi_tools_finish", "tgi_tools_constraint", "tgi_program_run":
 		use, err = i.in.Run(f, stack, l.Budget(export, 0))
 	default:
 		use, err = i.spend(i.in, f, stack)
@@ -114,7 +114,7 @@ func (i *instance) Memory() []byte {
 
 // Fork implements kit.Instance.
 func (i *instance) Fork() (kit.Instance, error) {
-	in, err := i.pool.Clone(i.in, sandbox.Lease{Host: i.host})
+	in, err := i.pool.Clone(i.in, sandbox.Lease{Host: leaseOf(i.host, i.m.limits)})
 	if err != nil {
 		return nil, err
 	}

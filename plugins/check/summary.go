@@ -8,6 +8,7 @@ import (
 	kit "tgi/conformance/guest"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
+	"tgi/plugins/program"
 )
 
 // Summary describes a sound module.
@@ -37,7 +38,8 @@ func (m *module) summary(ctx context.Context, e *sandbox.Engine, wasm []byte, ca
 		config = kit.WithModel(config)
 	}
 	g, err := guest.Load(ctx, e, guest.Config{
-		Name: m.code.Name(), Wasm: wasm, Config: []byte(config), Limits: m.limits, Vocabulary: fullVocabulary(),
+		Program: program.Functions(),
+		Name:    m.code.Name(), Wasm: wasm, Config: []byte(config), Limits: m.limits, Vocabulary: fullVocabulary(),
 	})
 	if err != nil {
 		return nil, err

@@ -48,8 +48,8 @@ const (
 	logitFuel  = 10  // per logit of a row that is sorted or summed
 )
 
-// run is what a program's instance has for its host functions.
-type run struct {
+// Running is what a program's instance has for its host functions: the lease's Host is one, or embeds one.
+type Running struct {
 	host     Host
 	vocab    guest.Vocabulary
 	perToken int64  // fuel
@@ -57,11 +57,19 @@ type run struct {
 	fatal    error  // ended the program
 }
 
+// NewRunning returns what a program needs to run on h, with so much fuel for each token that is generated.
+func NewRunning(h Host, v guest.Vocabulary, perToken int64) *Running {
+	return &Running{host: h, vocab: v, perToken: perToken}
+}
+
+// Program returns r, also where it is embedded.
+func (r *Running) Program() *Running { return r }
+
 // Run has a guest's program run, once in a session that open begins with the value for its host functions. request is
 // the JSON object of abi.Program. A refusal of the guest is a *guest.Refusal; other errors are those of h, a
 // *sandbox.Fault or the pool's.
 func Run(g *guest.Guest, h Host, request []byte, open func(host any) (*guest.Session, error)) error {
-	r := &run{host: h, vocab: g.Vocabulary(), perToken: g.Limits().FuelPerStep}
+	r := NewRunning(h, g.Vocabulary(), g.Limits().FuelPerStep)
 	s, err := open(r)
 	if err != nil {
 		return err
@@ -107,7 +115,7 @@ func Functions() (out []sandbox.HostFunc) {
 
 // call is one call of an import.
 type call struct {
-	*run
+	*Running
 	in    *sandbox.Instance
 	name  string
 	stack []uint64
@@ -115,11 +123,12 @@ type call struct {
 
 // answerCall answers a call with a result or a status.
 func answerCall(in *sandbox.Instance, name string, stack []uint64, answer func(*call) (int, error)) {
-	r, ok := in.Host().(*run)
+	lease, ok := in.Host().(interface{ Program() *Running })
 	if !ok {
 		in.Fail(fmt.Errorf("%w: %s is called outside tgi_program_run", sandbox.ErrTrap, name))
 	}
-	n, err := answer(&call{run: r, in: in, name: name, stack: stack})
+	r := lease.Program()
+	n, err := answer(&call{Running: r, in: in, name: name, stack: stack})
 	var no *llm.ProgramError
 	switch {
 	case err == nil:

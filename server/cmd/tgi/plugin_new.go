@@ -26,11 +26,12 @@ func newPluginNew() *cobra.Command {
 			return writeProject(cmd.OutOrStdout(), language, kind, words[0], dir)
 		},
 	}
-	kinds := append(slices.Clone(sdk.Kinds), sdk.Stepping)
+	kinds := append(slices.Clone(sdk.Kinds), sdk.Stepping, abi.KindProgram)
 	set := cmd.Flags()
 	set.StringVar(&language, "lang", "", "`language`: "+strings.Join(sdk.Languages, ", "))
 	set.StringVar(&kind, "kind", abi.KindLogits, "`kind`: "+strings.Join(sdk.Kinds, ", ")+
-		"; or "+sdk.Stepping+", a grammar that decides at each step which tokens may follow")
+		"; or "+sdk.Stepping+", a grammar that decides at each step which tokens may follow; or "+abi.KindProgram+
+		" (go, rust)")
 	set.StringVar(&dir, "dir", "", "`folder` to write, empty or absent; default: NAME")
 	complete(cmd, "lang", sdk.Languages...)
 	complete(cmd, "kind", kinds...)
@@ -62,7 +63,7 @@ func writeProject(stdout io.Writer, language, kind, name, dir string) error {
 	}
 	try := strings.Replace(tryParams[kind], "NAME", name, 1)
 	fmt.Fprintf(stdout, "  tgi plugin check %s.wasm%s\n", name, try)
-	if kind != abi.KindTemplate { // bench offers tools, which a new template refuses
+	if kind != abi.KindTemplate && kind != abi.KindProgram { // bench offers tools, which a new template refuses
 		fmt.Fprintf(stdout, "  tgi plugin bench %s.wasm%s\n", name, try)
 	}
 	return nil
@@ -71,5 +72,5 @@ func writeProject(stdout io.Writer, language, kind, name, dir string) error {
 // tryParams are what new plugins take, by kind, as flags; NAME is the plugin.
 var tryParams = map[string]string{
 	abi.KindLogits: ` --params '{"ban": [17, 99]}'`, abi.KindSampler: ` --params '{"epsilon": 0.5}'`,
-	abi.KindGrammar: " --language NAME --source 'AB-##'",
+	abi.KindGrammar: " --language NAME --source 'AB-##'", abi.KindProgram: ` --params '{"n": 2}'`,
 }

@@ -1,0 +1,125 @@
+//! Does what its parameter says, over and over, whatever the server answers.
+#![cfg_attr(target_arch = "wasm32", no_std)]
+extern crate alloc;
+
+use alloc::{format, string::String, vec::Vec};
+use tgi_plugin::json::Value;
+use tgi_plugin::program::{emit_text, failure, generate, race, render, wait, Failure, Request, Settings};
+use tgi_plugin::{plugin, Program, Result};
+
+struct Hostile;
+
+impl Program for Hostile {
+    fn open(_: &Value) -> Result<Self> {
+        Ok(Hostile)
+    }
+
+    fn validate(&self, _: &Value) -> Result<()> {
+        Ok(())
+    }
+
+    fn run(&mut self, r: &Request) -> Result<()> {
+        let c = r.context;
+        let what = String::from(r.params.get("do").text().unwrap_or(""));
+        let mut refused = 0;
+        for round in 0u64.. {
+            let result = match what.as_str() {
+                "plain" => {
+                    c.generate(&Settings::new())?;
+                    return c.emit_span();
+                }
+                "stream" => {
+                    c.generate(&Settings::new().emit())?;
+                    return Ok(());
+                }
+                "split" => {
+                    // in runs of one token, with a fork and a rewind between them
+                    for _ in 0..r.max_new_tokens {
+                        let from = c.len();
+                        let s = c.generate(&Settings::new().max_tokens(1))?;
+                        let f = c.fork()?;
+                        f.append(" and more")?;
+                        f.generate(&Settings::new().max_tokens(3))?;
+                        f.rewind(from)?;
+                        f.generate(&Settings::new().max_tokens(1))?;
+                        if f.tokens(from) != c.tokens(from) {
+                            return Err(format!("{:?} and {:?}", f.tokens(from), c.tokens(from)));
+                        }
+                        f.close();
+                        c.emit_span()?;
+                        if s.reason != tgi_plugin::program::Reason::Length {
+                            break;
+                        }
+                    }
+                    return Ok(());
+                }
+                "score" => {
+                    // the same number by score, by top and by row
+                    let top = c.top(5)?;
+                    let row = c.row()?;
+                    let best = row.iter().enumerate().fold((0, f32::NEG_INFINITY), |b, (i, &v)| if v > b.1 { (i, v) } else { b });
+                    let one = c.score_tokens(&[top[0].id])?[0];
+                    let two = c.score_tokens(&[top[0].id, top[1].id])?;
+                    if best.0 as u32 != top[0].id || (one - top[0].logprob).abs() > 1e-4 || (two[0] - one).abs() > 1e-4 {
+                        return Err(format!("{:?}, best {:?}, one {}, two {:?}", top, best, one, two));
+                    }
+                    if c.entropy()? < 0.0 || c.len() as u32 == 0 {
+                        return Err(String::from("entropy"));
+                    }
+                    return emit_text("even");
+                }
+                "sleep" => {
+                    // a run that lasts as long as the request may
+                    c.generate(&Settings::new())?;
+                    return emit_text("awake");
+                }
+                "fork" => c.fork().map(|_| ()),
+                "render" => render(r#"{"messages":[{"role":"user","content":"Hi"}]}"#).map(|_| ()),
+                "spin" => {
+                    unsafe { SPUN = SPUN.wrapping_add(round) };
+                    Ok(())
+                }
+                "rewind" => c.generate(&Settings::new().max_tokens(4)).and_then(|s| c.rewind(s.from)),
+                "look" => c.entropy().and_then(|_| c.generate(&Settings::new().max_tokens(1))).map(|_| ()),
+                "race" => c.start(&Settings::new().max_tokens(2)).and_then(|_| race(&[c])).map(|_| ()),
+                "wait" => wait(&[c]),
+                "nothing" => wait(&[]),
+                "emit" => emit_text("more and more "),
+                "append" => c.append("more and more and more and more").map(|_| ()),
+                "kids" => c.fork_n(8).and_then(|k| {
+                    let r = generate(&k, &Settings::new());
+                    k.into_iter().for_each(|x| x.close());
+                    r
+                }),
+                "abandon" => c.fork().and_then(|k| {
+                    k.start(&Settings::new())?;
+                    k.close(); // while it runs
+                    Ok(())
+                }),
+                "memory" => {
+                    let v: Vec<u8> = Vec::with_capacity(1 << 20);
+                    core::mem::forget(v);
+                    Ok(())
+                }
+                "error" => return Err(String::from("no, thank you")),
+                "trap" => panic!("trapped"),
+                "grammar" => c.start(&Settings::new().stop(&[""])),
+                other => return Err(format!("do {}", other)),
+            };
+            if result.is_err() {
+                refused += 1;
+                if refused > 100 && failure() != Some(Failure::Plugin) {
+                    return emit_text(&format!("refused {:?}", failure().unwrap()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+static mut SPUN: u64 = 0;
+
+plugin! {
+    description: r#"{"name":"hostile","version":"1.0.0","kinds":["program"],"contexts":4}"#,
+    program: Hostile,
+}
