@@ -87,7 +87,8 @@ type lease struct {
 }
 
 func leaseOf(h kit.Host, l Limits) lease {
-	return lease{h, program.NewRunning(program.NewSynthetic(vocabulary{h}, []uint32{0, 1, 2}), vocabulary{h}, l.FuelPerStep)}
+	model := program.NewSynthetic(vocabulary{h}, []uint32{0, 1, 2})
+	return lease{h, program.NewRunning(model, vocabulary{h}, l.FuelPerStep)}
 }
 
 // vocabulary is that of a kit's host.

@@ -191,7 +191,8 @@ func (m *Model) Start(c int32, settings string) int32 {
 	if len(ids) >= set.Max {
 		ids, reason = ids[:set.Max], abi.RunLength
 	}
-	x.span = host.Span{From: uint32(len(x.tokens)), Count: uint32(len(ids)), Reason: reason, Logprob: -float64(len(ids))}
+	x.span = host.Span{From: uint32(len(x.tokens)), Count: uint32(len(ids)), Reason: reason,
+		Logprob: -float64(len(ids))}
 	x.tokens = append(x.tokens, ids...)
 	if set.Emit {
 		m.emitted.WriteString(m.text(ids))

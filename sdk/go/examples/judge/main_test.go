@@ -9,7 +9,8 @@ import (
 
 // TestJudge: of three answers the one is sent that the model finds right.
 func TestJudge(t *testing.T) {
-	h := plugintest.New(t, "Count", " one", " two", " three", "\nIs this right? Answer yes or no: ", "yes", "no", "</s>")
+	h := plugintest.New(t, "Count", " one", " two", " three", "\nIs this right? Answer yes or no: ", "yes", "no",
+		"</s>")
 	n := 0
 	m := h.Program(t, &plugintest.Model{
 		Next: func(string) string { n++; return []string{" one", " two", " three"}[n%3] },
