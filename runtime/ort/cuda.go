@@ -182,15 +182,27 @@ func openCUDA(o CUDAOptions) (*CUDA, error) {
 	return m, nil
 }
 
-// fullDevice adds what helps to an error that says that a device's memory is full.
+// fullDevice replaces the text of an error that says that a device's memory is full by what helps.
 func fullDevice(err error) error {
 	text := err.Error()
 	if !strings.Contains(text, "out of memory") && !strings.Contains(text, "Failed to allocate memory") {
 		return err
 	}
-	return fmt.Errorf("%w: the device's memory is full: use a smaller form of the weights, fewer tokens in a step "+
-		"(limits.max_batch_prefill_tokens), or another device", err)
+	return fullError{err}
 }
+
+// fullError is an error of a device that has no memory left. Its text is one sentence, where those of ONNX Runtime name
+// its source files.
+type fullError struct{ error }
+
+// Error says what helps.
+func (fullError) Error() string {
+	return "out of memory: the device's memory is full: use a smaller form of the weights, fewer tokens in a step " +
+		"(limits.max_batch_prefill_tokens), or another device"
+}
+
+// Unwrap returns the device's error.
+func (e fullError) Unwrap() error { return e.error }
 
 // open loads the model, has it run its largest steps with a cache of one block, and gives the cache what is left.
 func (m *CUDA) open() error {

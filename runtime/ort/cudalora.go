@@ -171,10 +171,12 @@ func (m *CUDA) AddAdapter(sites []LowRank) (llm.Adapter, error) {
 // upload copies an adapter to the device, on a stream of its own.
 func (m *CUDA) upload(sites []LowRank) (_ *deviceMem, err error) {
 	bytes := int(lowrank.Bytes(sites))
+	defer func() {
+		if full := new(cuda.Error); errors.As(err, &full) && full.OutOfMemory() {
+			err = &DeviceFull{Device: m.o.Device, Bytes: int64(bytes), Err: err}
+		}
+	}()
 	mem, err := newDeviceMem(m.o.Device, bytes)
-	if full := new(cuda.Error); errors.As(err, &full) && full.OutOfMemory() {
-		return nil, &DeviceFull{Device: m.o.Device, Bytes: int64(bytes), Err: err}
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -248,15 +250,21 @@ func (a *deviceAdapters) begin(s *llm.Step, to []int64) error {
 	return nil
 }
 
-// ended notes that no step is under way, and frees what waited for that.
+// ended notes that no step is under way, and frees what waited for that. The caller does not hold recording: one that
+// records waits for that while it holds loading.
 func (a *deviceAdapters) ended() {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.under = false
-	for _, mem := range a.gone {
+	gone := a.gone
+	a.under, a.gone = false, nil
+	a.mu.Unlock()
+	if len(gone) == 0 {
+		return
+	}
+	loading.RLock() // no run is recorded meanwhile
+	defer loading.RUnlock()
+	for _, mem := range gone {
 		mem.free()
 	}
-	a.gone = nil
 }
 
 // use says whether the next run has adapters.

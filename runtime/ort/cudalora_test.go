@@ -304,6 +304,20 @@ func cudaAdaptersComeAndGo(t *testing.T, d *fake.Device) {
 	if got := &m.adapters; len(got.gone) != 0 || got.loaded[id-1] != nil {
 		t.Errorf("%d adapters wait to be freed", len(got.gone))
 	}
+	again, err := m.AddAdapter(sites)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Compute(adaptedStep(3, kept, again)); err != nil {
+		t.Fatal(err)
+	}
+	m.RemoveAdapter(again)
+	if _, _, err := m.Fetch([]int{99}, nil); err == nil { // which ends the step, too
+		t.Error("a row that no step has was fetched")
+	}
+	if got := &m.adapters; len(got.gone) != 0 || got.under {
+		t.Errorf("%d adapters wait after a fetch that failed", len(got.gone))
+	}
 	var wait sync.WaitGroup
 	for g := range 2 {
 		wait.Go(func() {

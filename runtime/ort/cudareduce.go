@@ -93,6 +93,7 @@ func (m *CUDA) Compute(s *llm.Step) (err error) {
 // Fetch waits for the step of the last Compute and returns the logits of the given rows of its LogitRows, and the
 // answers to list. They are valid until the next Fetch, Compute or Close. Errors are those of Forward.
 func (m *CUDA) Fetch(rows []int, list []llm.Reduction) (logits []float32, answers []llm.Reduced, err error) {
+	defer m.adapters.ended()
 	if err := m.usable(); err != nil {
 		return nil, nil, err
 	}
@@ -109,7 +110,6 @@ func (m *CUDA) Fetch(rows []int, list []llm.Reduction) (logits []float32, answer
 	}
 	recording.RLock()
 	defer recording.RUnlock()
-	defer m.adapters.ended()
 	m.thread.do(func() {
 		if logits, answers, err = m.reducer.fetch(m, rows, list); err != nil {
 			err = m.failed(err)

@@ -95,8 +95,13 @@ func deviceFull(name string, err error) error {
 		return nil
 	}
 	return &server.NotServing{ID: name, Needed: full.Bytes,
-		Reason: fmt.Sprintf("is an adapter that cannot be loaded: the memory of GPU %d is full, it needs %d bytes: "+
-			"a smaller runtime.kv_memory or other programs that leave the GPU make room", full.Device, full.Bytes)}
+		Reason: "is an adapter that cannot be loaded: " + noRoom(full)}
+}
+
+// noRoom says what an adapter finds no room for, and what helps.
+func noRoom(full *ort.DeviceFull) string {
+	return fmt.Sprintf("the memory of GPU %d is full, it needs %d bytes: a smaller runtime.kv_memory or other programs "+
+		"that leave the GPU make room", full.Device, full.Bytes)
 }
 
 // names returns the names of the adapters, ascending.
@@ -127,6 +132,9 @@ func (in *instance) loadAdapters(ctx context.Context, cfg config.Config, d model
 	in.adapters = &adapters{lora.NewPool(b, d, in.source.openCheckpoint, adapterBytes(cfg.Model)), say}
 	for i, a := range cfg.Model.Adapters {
 		one, err := in.adapters.Add(ctx, a.Name, a.Path, false)
+		if full := new(ort.DeviceFull); errors.As(err, &full) {
+			err = errors.New(noRoom(full))
+		}
 		if err != nil {
 			return adapterError(cfg, i, err)
 		}

@@ -71,15 +71,19 @@ func TestGPU(t *testing.T) {
 // openOnGPU opens a server on the fake GPU of ONNX Runtime's library at path.
 func openOnGPU(t *testing.T, c config.Config, path string, log io.Writer) *Server {
 	t.Helper()
-	h, err := Open(t.Context(), Options{Config: c, Version: "dev", Log: slog.New(slog.NewTextHandler(log, nil)),
-		device: func(config.Config) (device, error) {
-			c := hardware.Choice{Processor: models.Processor{Device: models.CUDA, Major: 9}, Library: path}
-			return device{c}, ort.Init(path)
-		}})
+	h, err := Open(t.Context(), optionsOnGPU(c, path, log))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h
+}
+
+func optionsOnGPU(c config.Config, path string, log io.Writer) Options {
+	return Options{Config: c, Version: "dev", Log: slog.New(slog.NewTextHandler(log, nil)),
+		device: func(config.Config) (device, error) {
+			c := hardware.Choice{Processor: models.Processor{Device: models.CUDA, Major: 9}, Library: path}
+			return device{c}, ort.Init(path)
+		}}
 }
 
 // TestGPUDies: when the device fails for good, requests that run end with an error, later ones are refused, the probes
@@ -297,8 +301,8 @@ func TestGPUAdapterWithoutRoom(t *testing.T) {
 	p.generated(t, "a0", "")
 	d.NoMemory(true)
 	status, text := p.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"a","parameters":{"adapter_id":"a1"}}`))
-	if want := regexp.MustCompile(`the memory of GPU 0 is full, it needs [1-9][0-9]* bytes: a smaller ` +
-		`runtime.kv_memory`); status != http.StatusInsufficientStorage || !want.MatchString(text) {
+	want := regexp.MustCompile(`the memory of GPU 0 is full, it needs [1-9][0-9]* bytes: a smaller runtime.kv_memory`)
+	if status != http.StatusInsufficientStorage || !want.MatchString(text) {
 		t.Errorf("without room: %d %s", status, text)
 	}
 	p.change(t, "mine", list[1].Path, true, http.StatusInsufficientStorage, "the memory of GPU 0 is full")
@@ -308,6 +312,21 @@ func TestGPUAdapterWithoutRoom(t *testing.T) {
 	p.generated(t, "a0", "")
 	if err := p.Close(); err != nil {
 		t.Error(err)
+	}
+	c.Model.AdapterMemory = 4 << 20
+	before := d.Counters()
+	p = plug(t, openOnGPU(t, c, path, io.Discard))
+	last := d.Counters().Since(before).Allocations // of the second adapter
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	d.FailAt(fake.Allocation, int(last), 2, false)
+	defer d.FailAt(0, 0, 0, false)
+	o := optionsOnGPU(c, path, io.Discard)
+	_, err := Open(t.Context(), o)
+	if err == nil || !want.MatchString(err.Error()) || !strings.Contains(err.Error(), "model.adapter[1] a1: ") ||
+		strings.Contains(err.Error(), "CUDA error") {
+		t.Errorf("a start without room: %v", err)
 	}
 }
 
