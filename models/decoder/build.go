@@ -71,7 +71,7 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error)
 	device := cmp.Or(opt.Device, models.CPU)
 	t, err := newTarget(device, opt.Weights, ck.Config)
 	if err == nil && !opt.anySizes {
-		err = checkSizes(device, &ck.Config)
+		err = checkSizes(device, opt.Weights, &ck.Config)
 	}
 	if err != nil {
 		return Result{}, err

@@ -43,6 +43,9 @@ func TestCUDAGraphsRunOnTheDevice(t *testing.T) {
 		}
 		for _, model := range opened {
 			all, flash := strings.Count(model, "SdpaKernel="), strings.Count(model, "SdpaKernel=FLASH_ATTENTION")
+			if strings.HasPrefix(model, t.Name()+"/deepseek") || strings.HasPrefix(model, t.Name()+"/glm4-moe-lite") {
+				flash = strings.Count(model, "SdpaKernel=LATENT_ATTENTION")
+			}
 			if all == 0 || flash != all {
 				t.Errorf("%d of %d steps of attention by FlashAttention: %s", flash, all, model)
 			}
@@ -58,8 +61,8 @@ func TestCUDAGraphsRunOnTheDevice(t *testing.T) {
 	}
 	for _, name := range cudaNames(t) {
 		ck, g := readGolden(t, name)
-		if checkSizes(models.CUDA, &ck.Config) != nil {
-			ck = withSizes(t, ck.Config, 64, 24)
+		if checkSizes(models.CUDA, models.Int4, &ck.Config) != nil {
+			ck = withSizes(t, ck.Config)
 		}
 		for _, w := range cudaFormats(ck.Config) {
 			t.Run(name+" "+string(w), func(t *testing.T) { runOnDevice(t, device, ck, w, g.Prompts) })
@@ -67,11 +70,18 @@ func TestCUDAGraphsRunOnTheDevice(t *testing.T) {
 	}
 }
 
-// withSizes returns a checkpoint like that of c with heads and experts of other sizes, and weights that say nothing.
-func withSizes(t *testing.T, c hf.Config, dim, inner int) *hf.Checkpoint {
+// withSizes returns a checkpoint like that of c with heads, rotary embeddings and experts of sizes that the device
+// takes, and weights that say nothing.
+func withSizes(t *testing.T, c hf.Config) *hf.Checkpoint {
 	t.Helper()
-	c.Rope.Dim, c.HeadDim = c.Rope.Dim*dim/c.HeadDim, dim
-	c.Experts.Intermediate = inner
+	c.Rope.Dim = max(16, c.Rope.Dim*64/c.HeadDim/16*16)
+	c.HeadDim = 64
+	if c.Latent.Rank != 0 {
+		c.Latent.Rank, c.Latent.Rope, c.Rope.Dim = 48, 16, 16
+	}
+	if c.Experts.N > 0 {
+		c.Hidden, c.Experts.Intermediate = 64, 64
+	}
 	ck := fixture(t, c, func(map[string]safetensors.Spec) {})
 	return rewrite(t, ck, func(_ string, _ []int64, x []float32) {
 		for i := range x {
@@ -85,8 +95,8 @@ func runOnDevice(t *testing.T, device *fake.Device, ck *hf.Checkpoint, w models.
 	r, path := buildTo(t, ck, Options{Device: models.CUDA, Weights: w})
 	c := ck.Config
 	o := ort.CUDAOptions{ModelPath: path, Layers: c.Layers, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
-		Vocab: c.Vocab, MaxLen: c.MaxPositions, BlockSize: r.Layout.BlockSize, MaxBlocks: 8, StepTokens: 64,
-		StepRows: 4, MixedGEMM: w.Quantised()}
+		Latent: r.Arch.Latent, Places: r.Arch.Places, Vocab: c.Vocab, MaxLen: c.MaxPositions,
+		BlockSize: r.Layout.BlockSize, MaxBlocks: 8, StepTokens: 64, StepRows: 4, MixedGEMM: w.Quantised(), Graphs: []int{1}}
 	m, err := ort.OpenCUDA(o)
 	if err != nil {
 		t.Fatal(err) // a node that only the CPU has, too
@@ -103,39 +113,60 @@ func runOnDevice(t *testing.T, device *fake.Device, ck *hf.Checkpoint, w models.
 			t.Errorf("%+v", n)
 		}
 	}
-	linear := []bool{c.HeadBias} // whether each has a bias
+	linear, routers := []bool{c.HeadBias}, []bool{} // whether each has a bias
 	for i := range c.Layers {
 		linear = append(linear, c.QKVBias, c.OutBias)
-		switch {
-		case !c.HasExperts(i):
+		if c.Latent.Rank != 0 {
+			linear = append(linear, false) // queries beside keys and values
+		}
+		if c.Latent.QRank != 0 { // of which there is a vector first
+			linear = append(linear, c.QKVBias)
+		}
+		if !c.HasExperts(i) {
 			for range 1 + c.Projections() {
 				linear = append(linear, c.MLPBias)
 			}
-		case c.Experts.SharedGate:
-			linear = append(linear, c.Experts.Bias, false, false, false, false)
-		case c.Experts.Shared > 0:
-			linear = append(linear, c.Experts.Bias, false, false, false)
-		default:
-			linear = append(linear, c.Experts.Bias)
+			continue
+		}
+		routers = append(routers, c.Experts.Bias)
+		if c.Experts.Shared > 0 {
+			linear = append(linear, false, false, false)
+		}
+		if c.Experts.SharedGate {
+			routers = append(routers, false)
 		}
 	}
-	products, biases := len(linear), 0
-	for _, has := range linear {
-		if has {
-			biases++
+	biases := func(list []bool) (n int) {
+		for _, has := range list {
+			if has {
+				n++
+			}
 		}
+		return n
 	}
-	product, adds := "Gemm", 0
+	wanted := map[string]int{"PagedAttention": c.Layers, "Gemm": len(linear) + len(routers)}
+	if c.Latent.Rank != 0 {
+		wanted["MatMul"] = 2 * c.Layers // of each head, before and behind attention
+	}
+	adds, mixture := 0, "MoE"
 	if w.Quantised() {
-		product, adds = "MatMulNBits", biases
+		wanted["MatMulNBits"], wanted["Gemm"] = len(linear), len(routers)
+		adds, mixture = biases(linear), "QMoE"
 	}
-	wanted := map[string]int{"PagedAttention": c.Layers, product: products}
+	for i := range c.Layers {
+		if c.HasExperts(i) {
+			wanted[mixture]++
+		}
+	}
 	if c.Norm == (hf.Norm{Eps: c.Norm.Eps}) && !c.Parallel && c.Gated && c.Activation == hf.SiLU &&
 		c.QKNorm.Over <= hf.QKNormHead && !c.QKNorm.Layer && c.Tensors.AttnNorm != "" && c.Tensors.AttnPost == "" &&
 		c.Tensors.MLPPost == "" && c.Scales.Embed == 1 && c.Scales.Residual == 1 && c.Scales.Logits == 1 &&
-		c.LogitCap == 0 && c.Experts.N == 0 { // Llama and its relatives
+		c.LogitCap == 0 && c.Experts.N == 0 && !r.Arch.Places { // Llama and its relatives
 		maps.Copy(wanted, map[string]int{"Add": adds, "QuickGelu": c.Layers, "Mul": c.Layers,
 			"SkipSimplifiedLayerNormalization": 2 * c.Layers, "Cast": 1, "Split": 0})
+	}
+	if c.Latent.Rank != 0 {
+		wanted["Gemm"] += c.Layers // which put keys together
 	}
 	for operator, want := range wanted {
 		if count[operator] != want {
@@ -163,9 +194,23 @@ func runOnDevice(t *testing.T, device *fake.Device, ck *hf.Checkpoint, w models.
 	got := device.Counters().Since(before)
 	// ONNX Runtime spreads a Gemm's bias over the rows by a product of its own.
 	times := c.Experts.N > 0 // products of experts in a new size are timed first
+	products := len(linear) + biases(linear) + len(routers) + biases(routers)
+	if c.Latent.Rank != 0 {
+		products += 3 * c.Layers
+	}
 	if got.CopiesIn != 1 || got.CopiesOut != 1 || got.Waits != 1 && !times ||
-		!w.Quantised() && got.Products != int64(products+biases) {
+		!w.Quantised() && got.Products != int64(products) {
 		t.Errorf("a step of %d layers: %+v", c.Layers, got)
+	}
+	for past := range int32(3) { // the first is recorded, and others replay it
+		one := &llm.Step{Tokens: prompts[0][:1], CuSeqlens: []int32{0, 1}, PastLens: []int32{past}, MaxBlocks: 1,
+			BlockTable: []int32{0}, SlotMapping: []int32{past}, LogitRows: []int32{0}}
+		if _, err := m.Forward(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := m.Counts(); n.Graphs != 1 || n.Replays != 2 || n.Refused != 0 {
+		t.Errorf("steps that decode: %+v", n)
 	}
 	if r.Adapted != nil {
 		adaptersOnDevice(t, device, c, r, path, o, s)

@@ -152,6 +152,9 @@ func TestCUDARotaryTables(t *testing.T) {
 			models.FP16: tensors.F16} {
 			f := built(t, ck, Options{Device: models.CUDA, Weights: w, anySizes: true})
 			for _, table := range []string{"cos_cache", "sin_cache"} {
+				if ck.Config.Tensors.Positions != "" { // in place of a rotary embedding
+					continue
+				}
 				dims := slices.Clone(cpu.inits[table].dims)
 				if original := ck.Config.OriginalPositions; original != 0 { // where sequences end on CUDA
 					dims[0] = original
@@ -230,6 +233,11 @@ func checkCodes(t *testing.T, what string, f quant.Format, codes, scales []byte,
 	}
 }
 
+// withPlaces are the classes whose graphs read the places of tokens: they have a table of positions, stretch queries,
+// or have weights in norms behind the rotary embedding.
+var withPlaces = []string{"BioGptForCausalLM", "GPT2LMHeadModel", "GPTBigCodeForCausalLM", "GPTNeoForCausalLM",
+	"HunYuanDenseV1ForCausalLM", "HunYuanMoEV1ForCausalLM", "Ministral3ForCausalLM", "OPTForCausalLM"}
+
 // TestCUDAGraphIsWhatTheBackendBinds holds the names, types and shapes of inputs and outputs.
 func TestCUDAGraphIsWhatTheBackendBinds(t *testing.T) {
 	for _, name := range cudaNames(t) {
@@ -246,8 +254,14 @@ func TestCUDAGraphIsWhatTheBackendBinds(t *testing.T) {
 				"attention_metadata": {typ: onnx.Int32, dims: []int{3}},
 			}
 			out := map[string]readTensor{"logits": {typ: onnx.Float, dims: []int{0, c.Vocab}}}
+			if slices.Contains(withPlaces, c.Architecture) {
+				in["places"] = readTensor{typ: onnx.Int64, dims: []int{0, 3}}
+			}
 			for i := range c.Layers {
 				for _, kind := range []string{"k_cache", "v_cache"} {
+					if kind == "v_cache" && c.Latent.Rank != 0 { // values are in the keys
+						continue
+					}
 					in[fmt.Sprintf("%s.%d", kind, i)], out[fmt.Sprintf("%s_out.%d", kind, i)] = cache, cache
 				}
 			}
@@ -377,10 +391,12 @@ func TestCUDAGraphIsTheCPUsGraph(t *testing.T) {
 				if w == models.Int8 {
 					format.Bits = 8
 				}
-				same = rounded(t, ck, format)
+				same = withLatent(t, rounded(t, ck, format), ck)
 			}
-			same = rewrite(t, same, func(_ string, shape []int64, x []float32) {
-				if len(shape) == 2 && w.Quantised() {
+			same = rewrite(t, same, func(name string, shape []int64, x []float32) {
+				c := &ck.Config
+				if w.Quantised() && !notQuantised(c, name, shape) && !ofLatent(c, name) ||
+					isRouter(c, name) && !bySoftmax(c.Experts) { // which has 32 bits
 					return
 				}
 				for i, v := range x {
@@ -397,22 +413,31 @@ func TestCUDAGraphIsTheCPUsGraph(t *testing.T) {
 	}
 }
 
+// withLatent returns ck with the matrices of latent attention of another one, which are not quantised on CUDA.
+func withLatent(t *testing.T, ck, from *hf.Checkpoint) *hf.Checkpoint {
+	return rewrite(t, ck, func(name string, _ []int64, x []float32) {
+		if ofLatent(&ck.Config, name) {
+			copy(x, wide(t, from, name))
+		}
+	})
+}
+
 // TestCUDARoundingCosts bounds what 16 bits cost if every result is rounded once: so far may a device be from 32 bits
-// on these checkpoints, whose attention is sharp. Seen: up to 0.030 in bf16 and 0.0044 in fp16.
+// on these checkpoints, whose attention is sharp. Experts are those of the computation in 32 bits: a token near the
+// border takes another one. Seen: up to 0.050 in bf16 (gpt-oss) and 0.0085 in fp16.
 func TestCUDARoundingCosts(t *testing.T) {
 	for _, name := range cudaNames(t) {
 		ck, g := readGolden(t, name)
 		for _, w := range cudaFormats(ck.Config) {
 			bound, d := 0.01, computedIn(w)
 			if d == tensors.BF16 {
-				bound = 0.05
-			}
-			if ck.Config.Experts.N > 0 { // a token near the border takes another expert
-				bound *= 2
+				bound = 0.06
 			}
 			f := built(t, ck, Options{Device: models.CUDA, Weights: w, anySizes: true})
-			want := interpret(t, f, rotaryOf(t, ck)).logits(g.Prompts[2])
+			exact := interpret(t, f, rotaryOf(t, ck))
+			want := exact.logits(g.Prompts[2])
 			m := interpret(t, f, nil)
+			m.pinned = exact.picked
 			m.round = func(x float32) float32 { return nearest(t, d, x) }
 			var noise, signal float64
 			for i, row := range m.logits(g.Prompts[2]) {
@@ -458,26 +483,32 @@ func cudaFormats(c hf.Config) []models.Weights {
 // TestCUDARefusesByName: what has no graph for CUDA is refused before anything is written, and the error says what it
 // is.
 func TestCUDARefusesByName(t *testing.T) {
-	for name, want := range map[string]string{
-		"hunyuan": "norms of queries and keys behind the rotary embedding", "gpt2": "a table of positions",
-		"bloom": "scores that fall with the distance (ALiBi)", "ministral3": "stretched queries",
-	} {
-		ck, _ := readGolden(t, name)
-		_, err := Build(ck, io.Discard, Options{Device: models.CUDA, Weights: models.BF16})
-		if err == nil || !strings.Contains(err.Error(), want+", which runs on the CPU only") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	ck, _ := readGolden(t, "mixtral")
-	c := ck.Config
-	c.HeadDim = 16
-	if err := Check(models.CUDA, models.Int4, c); err == nil ||
-		!strings.Contains(err.Error(), `run on cuda with weights bf16 or fp16 only, given "int4"`) {
+	ck, _ := readGolden(t, "bloom")
+	_, err := Build(ck, io.Discard, Options{Device: models.CUDA, Weights: models.BF16})
+	if want := "scores that fall with the distance (ALiBi), which runs on the CPU only"; err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
-	c.Experts.Intermediate = 20
-	if err := Check(models.CUDA, models.BF16, c); err == nil ||
-		!strings.Contains(err.Error(), "the experts' intermediate size is 20: on cuda it must be a multiple of 8") {
+	ck, _ = readGolden(t, "mixtral")
+	c := ck.Config
+	c.HeadDim, c.Hidden = 16, 64
+	for _, try := range []struct {
+		weights models.Weights
+		inner   int
+		want    string
+	}{
+		{models.BF16, 20, "the experts' intermediate size is 20: experts in bf16 on cuda need a multiple of 8"},
+		{models.Int4, 96, "the experts' intermediate size is 96: experts in int4 on cuda need a multiple of 64"},
+		{models.Int8, 128, ""},
+	} {
+		c.Experts.Intermediate = try.inner
+		err := Check(models.CUDA, try.weights, c)
+		if try.want == "" && err != nil || try.want != "" && (err == nil || !strings.Contains(err.Error(), try.want)) {
+			t.Errorf("%s, %d: %v", try.weights, try.inner, err)
+		}
+	}
+	c.Hidden = 96
+	if err := Check(models.CUDA, models.Int8, c); err == nil || !strings.Contains(err.Error(), "hidden_size is 96") {
 		t.Error(err)
 	}
 }

@@ -52,14 +52,12 @@ func (b *builder) ownExperts(i int, x, scores string) string {
 	return b.node("Experts", tgiDomain, p+"experts", inputs, attrs...)
 }
 
-// microsoftExperts is com.microsoft:MoE with the activation that it names swiglu: gate * sigmoid(alpha * gate) *
-// (up + beta), both bounded by a limit if there is one. The rows of gates come before those of ups (swiglu_fusion 2).
+// microsoftExperts is com.microsoft:MoE, or QMoE for integers, with the activation that they name swiglu: gate *
+// sigmoid(alpha * gate) * (up + beta), both bounded by a limit if there is one. The rows of gates come before those of
+// ups (swiglu_fusion 2). QMoE lays the codes out for its kernels when the model opens (weights_prepacked 0), and takes
+// the middle of their range for weight 0 where no zero points are named.
 func (b *builder) microsoftExperts(i int, x, scores string) string {
 	c, p, e := &b.cfg, graphPrefix(i), b.cfg.Experts
-	matrices := func(name string, parts []hf.Slice, rows, k int) string {
-		m := b.floats(named(parts, weightOf), k)
-		return b.g.External(name+".weight", b.element.graph, []int64{int64(e.N), int64(rows), int64(k)}, m.codes)
-	}
 	biases := func(name string, parts []hf.Slice, rows int) string {
 		if !e.Bias {
 			return ""
@@ -67,11 +65,13 @@ func (b *builder) microsoftExperts(i int, x, scores string) string {
 		m := b.floats(biasesOf(parts), 1)
 		return b.g.External(name+".bias", b.element.graph, []int64{int64(e.N), int64(rows)}, m.codes)
 	}
-	up, down := c.ExpertGateUp(i), c.ExpertDown(i)
-	inner := e.Intermediate
-	inputs := []string{x, scores,
-		matrices(p+"experts.gate_up", up, 2*inner, c.Hidden), biases(p+"experts.gate_up", up, 2*inner),
-		matrices(p+"experts.down", down, c.Hidden, inner), biases(p+"experts.down", down, c.Hidden)}
+	inputs := []string{x, scores}
+	add := func(name string, parts []hf.Slice, rows, k int) {
+		inputs = append(inputs, b.matricesOf(name, parts, rows, k)...)
+		inputs = append(inputs, biases(name, parts, rows))
+	}
+	add(p+"experts.gate_up", c.ExpertGateUp(i), 2*e.Intermediate, c.Hidden)
+	add(p+"experts.down", c.ExpertDown(i), c.Hidden, e.Intermediate)
 	attrs := []onnx.Attr{
 		{Name: "k", Value: e.PerToken}, {Name: "normalize_routing_weights", Value: map[bool]int{true: 1}[e.Normalise]},
 		{Name: "activation_type", Value: "swiglu"}, {Name: "swiglu_fusion", Value: 2},
@@ -83,7 +83,28 @@ func (b *builder) microsoftExperts(i int, x, scores string) string {
 	}
 	attrs = append(attrs, onnx.Attr{Name: "activation_alpha", Value: alpha},
 		onnx.Attr{Name: "activation_beta", Value: beta})
-	return b.node("MoE", microsoftDomain, p+"experts", inputs, attrs...)
+	op := "MoE"
+	if b.opt.Weights.Quantised() {
+		op = "QMoE"
+		attrs = append(attrs, onnx.Attr{Name: "expert_weight_bits", Value: b.format.Bits},
+			onnx.Attr{Name: "block_size", Value: b.format.Block}, onnx.Attr{Name: "weights_prepacked", Value: 0})
+	}
+	return b.node(op, microsoftDomain, p+"experts", inputs, attrs...)
+}
+
+// matricesOf adds a matrix of each expert, of so many rows of k: its numbers, or codes and scales.
+func (b *builder) matricesOf(name string, parts []hf.Slice, rows, k int) []string {
+	parts = named(parts, weightOf)
+	n, each := int64(b.cfg.Experts.N), int64(rows)
+	if !b.opt.Weights.Quantised() {
+		m := b.floats(parts, k)
+		return []string{b.g.External(name+".weight", b.element.graph, []int64{n, each, int64(k)}, m.codes)}
+	}
+	m := b.blocks(b.format, parts, k)
+	return []string{
+		b.g.External(name+".codes", onnx.Uint8, []int64{n, each, int64(b.format.RowBytes(k))}, m.codes),
+		b.g.External(name+".scales", b.element.graph, []int64{n, each, int64(b.format.Blocks(k))}, m.scales),
+	}
 }
 
 // stackedShared is one product and tgi:GLU.

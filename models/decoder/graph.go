@@ -100,6 +100,13 @@ func (b *builder) graph() {
 			b.node("Gather", "", name+"_rows", table, onnx.Attr{Name: "axis", Value: 0})
 		}
 	}
+	if b.stretches() {
+		b.stretch()
+	}
+	if b.rotatesFirst() {
+		b.node("Gather", "", rotaryPlaces, []string{placesInput, b.ints(rotaryPlaces+".first", 0)},
+			onnx.Attr{Name: "axis", Value: 1})
+	}
 	residual := b.scaled("embed.scaled", b.embed("input_ids"), c.Scales.Embed)
 	if b.opt.embeddings {
 		residual = b.replace(residual)
@@ -118,7 +125,11 @@ func (b *builder) graph() {
 	b.g.Output("logits", onnx.Float, onnx.Symbolic("logit_rows"), onnx.Fixed(c.Vocab))
 	if b.attention.returnsCache {
 		for i := range c.Layers {
-			for _, kind := range []string{"k_cache_out", "v_cache_out"} {
+			kinds := []string{"k_cache_out", "v_cache_out"}
+			if c.Latent.Rank != 0 {
+				kinds = kinds[:1]
+			}
+			for _, kind := range kinds {
 				b.g.Output(fmt.Sprintf("%s.%d", kind, i), cache, b.attention.cache(c, b.BlockSize)...)
 			}
 		}
@@ -187,13 +198,21 @@ func (b *builder) mlp(i int, x string, last bool) string {
 // experts adds layer i's mixture. The router is never quantised: it chooses.
 func (b *builder) experts(i int, x string, last bool) string {
 	c, p, e := &b.cfg, graphPrefix(i), b.cfg.Experts
-	router := b.floats(named([]hf.Slice{c.Router(i)}, weightOf), c.Hidden)
-	weight := b.g.External(p+"router.weight", b.element.graph, []int64{int64(e.N), int64(c.Hidden)}, router.codes)
-	routed := []string{x, weight}
-	if e.Bias {
-		routed = append(routed, b.bias(p+"router.bias", []hf.Slice{c.Router(i)}))
+	score := func(name, x string) string {
+		router := b.floats(named([]hf.Slice{c.Router(i)}, weightOf), c.Hidden)
+		weight := b.g.External(p+"router.weight", b.element.graph, []int64{int64(e.N), int64(c.Hidden)}, router.codes)
+		routed := []string{x, weight}
+		if e.Bias {
+			routed = append(routed, b.bias(p+"router.bias", []hf.Slice{c.Router(i)}))
+		}
+		return b.gemm(name, routed)
 	}
-	out := b.mixture(b, i, x, b.gemm(p+"router", routed))
+	var out string
+	if b.routes && !bySoftmax(e) {
+		out = b.routed(i, x, score)
+	} else {
+		out = b.mixture(b, i, x, score(p+"router", x))
+	}
 	if e.Shared == 0 {
 		return out
 	}
@@ -254,15 +273,17 @@ func (b *builder) inFloats(name, x string, compute func(name, x string) string) 
 	if b.DType == models.Float32 {
 		return compute(name, x)
 	}
-	cast := func(name, x string, to onnx.DType) string {
-		return b.node("Cast", "", name, []string{x}, onnx.Attr{Name: "to", Value: int(to)})
-	}
 	own := b.element
-	x = cast(name+".widened", x, onnx.Float)
+	x = b.cast(name+".widened", x, onnx.Float)
 	b.element = elements[models.Float32]
 	x = compute(name+".wide", x)
 	b.element = own
-	return cast(name, x, own.graph)
+	return b.cast(name, x, own.graph)
+}
+
+// cast converts x to another type.
+func (b *builder) cast(name, x string, to onnx.DType) string {
+	return b.node("Cast", "", name, []string{x}, onnx.Attr{Name: "to", Value: int(to)})
 }
 
 // norm adds update, if there is one, to the residual and normalises the sum. It returns the
@@ -349,11 +370,7 @@ func (b *builder) positions(x string) string {
 	table[0].Offset, table[0].Rows = c.Learned, c.MaxPositions
 	m := b.floats(table, c.Hidden)
 	weight := b.g.External("positions.weight", b.element.graph, []int64{int64(m.n), int64(m.k)}, m.codes)
-	first := b.g.Constant("positions.first", onnx.Int64, nil, binary.LittleEndian.AppendUint64(nil, 0))
-	axis := func(i int) onnx.Attr { return onnx.Attr{Name: "axis", Value: i} }
-	place := b.node("Gather", "", "positions.place", []string{placesInput, first}, axis(1))
-	own := b.node("Gather", "", "positions", []string{weight, place}, axis(0))
-	return b.node("Add", "", "embed.placed", []string{x, own})
+	return b.node("Add", "", "embed.placed", []string{x, b.byPlace("positions", weight)})
 }
 
 // attend adds layer i's attention to the packed queries, keys and values, or to queries and the keys of latent
@@ -368,7 +385,7 @@ func (b *builder) attend(i int, p, qkv, key string) string {
 	if c.Latent.Rank != 0 {
 		inputs[4] = ""
 	}
-	rotates := c.Rotates(i)
+	rotates := c.Rotates(i) && !b.rotatesFirst()
 	if rotates {
 		inputs[8], inputs[9] = b.rotary("cos", i), b.rotary("sin", i)
 	}
@@ -378,12 +395,20 @@ func (b *builder) attend(i int, p, qkv, key string) string {
 		}
 		return b.vector(name, c.Norm.Offset, weightOf(c.Tensors.InLayer(i, tensor)))
 	}
-	fused := c.QKNorm.Over == hf.QKNormHead && !c.QKNorm.Layer && !b.widensNorms() // by the operator itself
+	fused := c.QKNorm.Over == hf.QKNormHead && !c.QKNorm.Layer && !b.widensNorms() && !b.rotatesFirst() &&
+		!b.stretches() // by the operator itself
 	if fused {
 		inputs = append(inputs, "", weights(p+"q_norm.weight", c.Tensors.QNorm),
 			weights(p+"k_norm.weight", c.Tensors.KNorm))
 	} else if c.QKNorm.Over != hf.QKNormNone {
 		copy(inputs, b.normedHeads(i, p, qkv))
+	} else if b.stretches() {
+		copy(inputs, b.apart(p, qkv))
+	}
+	if b.stretches() {
+		inputs[0] = b.inFloats(p+"q_stretched", inputs[0], func(name, x string) string {
+			return b.node("Mul", "", name, []string{x, stretchRows})
+		})
 	}
 	if c.ClipQKV != 0 {
 		for k, x := range inputs[:3] {
@@ -416,6 +441,9 @@ func (b *builder) attend(i int, p, qkv, key string) string {
 	outputs := []string{name}
 	if op.returnsCache {
 		outputs = append(outputs, fmt.Sprintf("k_cache_out.%d", i), fmt.Sprintf("v_cache_out.%d", i))
+		if c.Latent.Rank != 0 {
+			outputs = outputs[:2]
+		}
 	}
 	attrs := []onnx.Attr{{Name: "num_heads", Value: c.Heads}, {Name: "kv_num_heads", Value: c.KVHeads}}
 	add := func(on bool, attr string, value any) {
@@ -425,7 +453,10 @@ func (b *builder) attend(i int, p, qkv, key string) string {
 	}
 	flag := map[bool]int{true: 1}
 	add(op.headSize, "head_size", c.HeadDim)
-	add(c.Latent.Rank != 0, "latent_size", c.Latent.Rank)
+	add(c.Latent.Rank != 0 && !op.rotatesEnd, "latent_size", c.Latent.Rank)
+	add(c.Latent.Rank != 0 && op.rotatesEnd, "kv_cache_layout", "LATENT")
+	add(c.Latent.Rank != 0 && op.rotatesEnd, "v_head_size", c.Latent.Rank)
+	add(c.Latent.Rank != 0 && op.rotatesEnd, "rotary_offset", c.Latent.Rank)
 	add(b.sections() || b.byLength(), "rotary_by_token", 1)
 	add(true, "scale", float32(c.Scales.Attention))
 	add(true, "local_window_size", cmp.Or(c.Windows[i], op.noWindow))
@@ -433,9 +464,9 @@ func (b *builder) attend(i int, p, qkv, key string) string {
 	add(true, "rotary_interleaved", flag[rotates && c.RopeOf(i).Interleaved])
 	add(true, "qk_norm_epsilon", float32(c.Norm.Eps))
 	add(c.AttentionCap != 0, "softcap", float32(c.AttentionCap))
-	add(fused && c.QKNorm.AfterRotary, "qk_norm_after_rotary", 1)
-	add(c.Stretch.From != 0, "query_stretch_from", c.Stretch.From)
-	add(c.Stretch.From != 0, "query_stretch", float32(c.Stretch.Factor))
+	add(fused && c.QKNorm.AfterRotary && op.complete, "qk_norm_after_rotary", 1)
+	add(c.Stretch.From != 0 && op.complete, "query_stretch_from", c.Stretch.From)
+	add(c.Stretch.From != 0 && op.complete, "query_stretch", float32(c.Stretch.Factor))
 	b.g.Add(onnx.Node{Op: "PagedAttention", Domain: op.domain, Name: name, Inputs: inputs, Outputs: outputs,
 		Attrs: attrs})
 	return name
@@ -449,19 +480,25 @@ func (b *builder) clipped(name, x string, most float64) string {
 	})
 }
 
-// normedHeads returns queries, keys and values of the packed ones, the first two normalised.
-func (b *builder) normedHeads(i int, p, qkv string) []string {
-	c, t := &b.cfg, b.cfg.Tensors
+// apart returns queries, keys and values of the packed ones.
+func (b *builder) apart(p, qkv string) []string {
+	c, out := &b.cfg, []string{p + "q", p + "k", p + "v"}
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	out := []string{p + "q", p + "k", p + "v"}
 	sizes := b.ints(p+"qkv.sizes", int64(q), int64(kv), int64(kv))
 	b.g.Add(onnx.Node{Op: "Split", Name: p + "split", Inputs: []string{qkv, sizes}, Outputs: slices.Clone(out),
 		Attrs: []onnx.Attr{{Name: "axis", Value: 1}}})
+	return out
+}
+
+// normedHeads returns queries, keys and values of the packed ones, the first two normalised.
+func (b *builder) normedHeads(i int, p, qkv string) []string {
+	c, t := &b.cfg, b.cfg.Tensors
+	out := b.apart(p, qkv)
 	for at, tensor := range []string{t.QNorm, t.KNorm} {
 		heads := []int{c.Heads, c.KVHeads}[at]
 		name, tensor := out[at]+"_norm", t.InLayer(i, tensor)
 		weights := b.normWeights(func() (list []string) {
-			if c.QKNorm.Over == hf.QKNormEachHead {
+			if c.QKNorm.Over == hf.QKNormEachHead || c.Norm.Plain {
 				return []string{b.repeated(name+".ones", 1, c.HeadDim)}
 			}
 			list = append(list, b.vector(name+".weight", c.Norm.Offset, weightOf(tensor)))
@@ -475,7 +512,10 @@ func (b *builder) normedHeads(i int, p, qkv string) []string {
 			continue
 		}
 		shape := func(name, x string, width int) string {
-			return b.node("Reshape", "", name, []string{x, b.ints(name+".shape", -1, int64(width))})
+			return b.reshape(name, x, -1, int64(width))
+		}
+		if b.rotatesFirst() && c.Rotates(i) {
+			out[at] = b.rotated(out[at]+"_rotated", i, out[at], heads)
 		}
 		single := shape(name+".heads", out[at], c.HeadDim)
 		out[at] = shape(name+".rows", b.normNode(name, c.QKNorm.Layer, single, weights), heads*c.HeadDim)
@@ -592,41 +632,14 @@ func (b *builder) rotaryTable(name string, rope *hf.Rope, of func(float64) float
 // byLength reports whether rotary frequencies depend on the length of a sequence.
 func (b *builder) byLength() bool { return b.cfg.OriginalPositions != 0 }
 
-// placesPerToken is the number of positions of a token.
-const placesPerToken = 3
-
-// places reports whether the graph takes three positions for each token, which with text alone are equal.
-func (b *builder) places() bool { return b.sections() || b.cfg.Tensors.Positions != "" }
-
 // keyEnds reports whether tokens of an image see each other, also those behind them.
 func (b *builder) keyEnds() bool {
 	return b.opt.embeddings && b.cfg.Vision != nil && b.cfg.Vision.Mutual
 }
 
-// sections reports whether parts of a head turn by positions of their own. With text alone that is the ordinary rotary
-// embedding.
-func (b *builder) sections() bool { return b.opt.embeddings && b.cfg.Rope.Sections != [3]int{} }
-
-// turns adds the cosines and sines of each token: for each section of a head's pairs those of another position.
-func (b *builder) turns() {
-	sections := b.cfg.Rope.Sections
-	sizes := b.ints("sections", int64(sections[0]), int64(sections[1]), int64(sections[2]))
-	for _, name := range []string{"cos", "sin"} {
-		rows := b.node("Gather", "", name+".places", []string{name + "_cache", placesInput},
-			onnx.Attr{Name: "axis", Value: 0})
-		parts, own := make([]string, len(sections)), make([]string, len(sections))
-		for i := range sections {
-			parts[i] = fmt.Sprintf("%s.section%d", name, i)
-		}
-		b.g.Add(onnx.Node{Op: "Split", Name: name + ".sections", Inputs: []string{rows, sizes}, Outputs: parts,
-			Attrs: []onnx.Attr{{Name: "axis", Value: 2}}})
-		for i, part := range parts {
-			index := fmt.Sprintf("%s.place%d", name, i)
-			b.g.Constant(index, onnx.Int64, nil, binary.LittleEndian.AppendUint64(nil, uint64(i)))
-			own[i] = b.node("Gather", "", part+".own", []string{part, index}, onnx.Attr{Name: "axis", Value: 1})
-		}
-		b.node("Concat", "", name+"_rows", own, onnx.Attr{Name: "axis", Value: 1})
-	}
+// reshape gives x other dimensions.
+func (b *builder) reshape(name, x string, dims ...int64) string {
+	return b.node("Reshape", "", name, []string{x, b.ints(name+".shape", dims...)})
 }
 
 // ints adds a constant list of integers.

@@ -20,17 +20,42 @@ type interpreter struct {
 	t      testing.TB
 	f      *file
 	values map[string]array
-	// round is applied to every result; nil computes in 32 bits.
+	// round is applied to every result that has 16 bits on the device; nil computes in 32 bits.
 	round func(float32) float32
+	// wide are the values that have 32 bits.
+	wide map[string]bool
+	// picked are the columns that nodes chose in rows; with pinned they take those of another computation.
+	picked, pinned map[pick][]int
 	// adapters are those that the numbers of tokens stand for.
 	adapters [][]lowrank.Matrix
 }
 
-// array is a tensor, of floats or of integers. Dimensions but the last are one.
+// pick is what a node chooses in a row.
+type pick struct {
+	node string
+	row  int
+}
+
+// choose returns the columns of the k largest numbers of a row, or those of the computation that is followed.
+func (m *interpreter) choose(n readNode, row int, x []float32, k int) []int {
+	at, order := pick{n.name, row}, make([]int, len(x))
+	if m.pinned != nil {
+		return m.pinned[at]
+	}
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(x[b], x[a]) })
+	m.picked[at] = order[:k]
+	return order[:k]
+}
+
+// array is a tensor, of floats or of integers. Dimensions but the last are one, except where mid is the second of
+// three.
 type array struct {
-	width  int
-	floats []float32
-	ints   []int
+	width, mid int
+	floats     []float32
+	ints       []int
 }
 
 // row returns row i.
@@ -40,8 +65,10 @@ func (a array) rows() int { return len(a.floats) / a.width }
 
 // interpret returns the interpreter of f with its weights. tables, if set, holds rotary tables to take instead.
 func interpret(t testing.TB, f *file, tables *file) *interpreter {
-	m := &interpreter{t: t, f: f, values: map[string]array{}}
+	m := &interpreter{t: t, f: f, values: map[string]array{}, wide: map[string]bool{},
+		picked: map[pick][]int{}}
 	for name, tensor := range f.inits {
+		m.wide[name] = tensor.typ == onnx.Float
 		if tables != nil && (strings.HasPrefix(name, "cos_cache") || strings.HasPrefix(name, "sin_cache")) {
 			tensor = tables.inits[name]
 		}
@@ -54,6 +81,9 @@ func decoded(tensor readTensor) array {
 	a := array{width: 1}
 	if n := len(tensor.dims); n > 0 {
 		a.width = tensor.dims[n-1]
+		if n == 3 {
+			a.mid = tensor.dims[1]
+		}
 	}
 	for i := range tensor.len() {
 		switch tensor.typ {
@@ -75,15 +105,17 @@ func decoded(tensor readTensor) array {
 // logits computes a step of whole prompts and returns the logits of all their tokens.
 func (m *interpreter) logits(prompts ...[]llm.Token) [][]float32 {
 	var ids, rows array
-	starts := array{ints: []int{0}}
+	starts, places := array{ints: []int{0}}, array{width: placesPerToken}
 	for _, p := range prompts {
-		for _, token := range p {
+		for at, token := range p {
+			places.ints = append(places.ints, at, at, at)
 			rows.ints = append(rows.ints, len(ids.ints))
 			ids.ints = append(ids.ints, int(token))
 		}
 		starts.ints = append(starts.ints, len(ids.ints))
 	}
 	m.values["input_ids"], m.values["logit_rows"], m.values["cu_seqlens"] = ids, rows, starts
+	m.values[placesInput] = places
 	for _, n := range m.f.nodes {
 		m.node(n)
 	}
@@ -97,7 +129,10 @@ func (m *interpreter) node(n readNode) {
 	for i, name := range n.in {
 		in[i] = m.values[name]
 	}
-	out := array{width: in[0].width}
+	for _, name := range n.out {
+		m.wide[name] = m.wide[n.in[0]]
+	}
+	out := array{width: in[0].width, mid: in[0].mid}
 	pair := func(f func(a, b float32) float32) {
 		for i, x := range in[0].floats {
 			at := i % len(in[1].floats)
@@ -114,6 +149,12 @@ func (m *interpreter) node(n readNode) {
 	}
 	switch n.domain + ":" + n.op {
 	case ":Gather":
+		if n.ints["axis"] == 1 { // of places
+			for i := in[1].ints[0]; i < len(in[0].ints); i += in[0].width {
+				out.ints = append(out.ints, in[0].ints[i])
+			}
+			break
+		}
 		for _, i := range in[1].ints {
 			if in[0].ints != nil {
 				out.ints = append(out.ints, in[0].ints[i])
@@ -130,11 +171,15 @@ func (m *interpreter) node(n readNode) {
 			out.floats = append(out.floats, in[0].row(i)[from:to]...)
 		}
 	case ":Reshape":
-		out.width, out.floats = in[1].ints[1], in[0].floats
+		dims := in[1].ints
+		out.width, out.mid, out.floats = dims[len(dims)-1], 0, in[0].floats
+		if len(dims) == 3 {
+			out.mid = dims[1]
+		}
 	case ":Split":
 		from := 0
 		for i, width := range in[1].ints {
-			part := array{width: width}
+			part := array{width: width, mid: in[0].mid}
 			for r := range in[0].rows() {
 				part.floats = append(part.floats, in[0].row(r)[from:from+width]...)
 			}
@@ -155,10 +200,14 @@ func (m *interpreter) node(n readNode) {
 			out.floats = normalised(out, in[2].floats, n.floats["epsilon"])
 		}
 	case ":Gemm":
-		out = product(in[0], in[1])
-		if len(in) > 2 {
+		w := in[1]
+		if n.ints["transB"] == 0 {
+			w = array{width: w.rows(), floats: transpose(w.floats, w.rows(), w.width)}
+		}
+		out = product(in[0], w)
+		if len(in) > 2 { // one row, or as many
 			for i := range out.floats {
-				out.floats[i] += in[2].floats[i%out.width]
+				out.floats[i] += in[2].floats[i%len(in[2].floats)]
 			}
 		}
 	case "com.microsoft:MatMulNBits":
@@ -205,8 +254,6 @@ func (m *interpreter) node(n readNode) {
 		each(func(x float64) float64 { return max(x, 0) })
 	case ":Sigmoid":
 		each(func(x float64) float64 { return 1 / (1 + math.Exp(-x)) })
-	case "com.microsoft:MoE":
-		out.floats = m.experts(n, in)
 	case ":Tanh":
 		each(math.Tanh)
 	case "com.microsoft:QuickGelu":
@@ -214,16 +261,19 @@ func (m *interpreter) node(n readNode) {
 		each(func(x float64) float64 { return x / (1 + math.Exp(-alpha*x)) })
 	case ":Cast":
 		out.floats = in[0].floats
+		m.wide[n.out[0]] = n.ints["to"] == int(onnx.Float)
 	case "com.microsoft:PagedAttention":
 		out = m.attention(n, in)
 	default:
-		m.t.Fatalf("node %s is %s of %q", n.name, n.op, n.domain)
+		if !m.more(n, in, &out) {
+			m.t.Fatalf("node %s is %s of %q", n.name, n.op, n.domain)
+		}
 	}
 	m.set(n.out[0], out)
 }
 
 func (m *interpreter) set(name string, a array) {
-	if m.round != nil {
+	if m.round != nil && !m.wide[name] {
 		a.floats = slices.Clone(a.floats)
 		for i, x := range a.floats {
 			a.floats[i] = m.round(x)
@@ -323,12 +373,16 @@ func (m *interpreter) dequantised(n readNode, codes, scales array, k, zero int) 
 func (m *interpreter) attention(n readNode, in []array) array {
 	heads, kv := n.ints["num_heads"], n.ints["kv_num_heads"]
 	dim := in[0].width / (heads + 2*kv)
-	separate := n.in[1] != ""
+	separate, latent := n.in[1] != "", n.ints["v_head_size"] // 0 where values are no parts of keys
 	if separate {
 		dim = in[0].width / heads
 	}
+	width := dim // of a value
+	if latent > 0 {
+		width = latent
+	}
 	window, limit := n.ints["local_window_size"], float64(n.floats["softcap"])
-	out := array{width: heads * dim, floats: make([]float32, in[0].rows()*heads*dim)}
+	out := array{width: heads * width, floats: make([]float32, in[0].rows()*heads*width)}
 	if rotary := n.ints["do_rotary"] == 1; rotary != (n.in[8] != "") || rotary != (n.in[9] != "") ||
 		n.in[16] != "attention_metadata" ||
 		n.in[5] != "cu_seqlens" || n.in[6] != "past_lens" || n.in[7] != "block_table" || n.in[10] != "slot_mapping" {
@@ -339,6 +393,9 @@ func (m *interpreter) attention(n readNode, in []array) array {
 		from := 0 // which input it is in
 		if separate && i >= heads {
 			from, i = 1+(i-heads)/kv, (i-heads)%kv
+		}
+		if latent > 0 {
+			from = min(from, 1)
 		}
 		return in[from].row(token)[i*dim : (i+1)*dim]
 	}
@@ -377,69 +434,14 @@ func (m *interpreter) attention(n readNode, in []array) array {
 					weights[p] = math.Exp(weights[p] - most)
 					sum += weights[p]
 				}
-				for d := range dim {
+				for d := range width {
 					x := 0.0
 					for p := from; p <= position; p++ {
 						x += weights[p] / sum * float64(head(first+p, heads+kv+h*kv/heads)[d])
 					}
-					out.row(token)[h*dim+d] = float32(x)
+					out.row(token)[h*width+d] = float32(x)
 				}
 			}
-		}
-	}
-	return out
-}
-
-// experts is MoE with gates and ups in two halves of the first matrices. By ONNX Runtime's description of the operator;
-// its kernel for CPUs gives the same with gates and ups in turns.
-func (m *interpreter) experts(n readNode, in []array) (out []float32) {
-	if n.ints["swiglu_fusion"] != 2 {
-		m.t.Fatalf("node %s: attributes %v", n.name, n.ints)
-	}
-	count, hidden, inner := in[1].width, in[0].width, in[4].width
-	matrix := func(a array, e, rows, k int) array {
-		return array{width: k, floats: a.floats[e*rows*k : (e+1)*rows*k]}
-	}
-	bias := func(i, e, row, rows int) float64 {
-		if n.in[i] == "" {
-			return 0
-		}
-		return float64(in[i].floats[e*rows+row])
-	}
-	alpha, beta := float64(n.floats["activation_alpha"]), float64(n.floats["activation_beta"])
-	limit, limited := n.floats["swiglu_limit"]
-	for t := range in[0].rows() {
-		order, shares, sum := make([]int, count), make([]float64, count), 0.0
-		for e, score := range in[1].row(t) {
-			order[e], shares[e] = e, math.Exp(float64(score-slices.Max(in[1].row(t))))
-			sum += shares[e]
-		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(shares[b], shares[a]) })
-		order = order[:n.ints["k"]]
-		if n.ints["normalize_routing_weights"] == 1 {
-			sum = 0
-			for _, e := range order {
-				sum += shares[e]
-			}
-		}
-		y := make([]float64, hidden)
-		for _, e := range order {
-			up, down := matrix(in[2], e, 2*inner, hidden), matrix(in[4], e, hidden, inner)
-			z := make([]float32, inner)
-			for j := range z {
-				gate := dot(in[0].row(t), up.row(j)) + bias(3, e, j, 2*inner)
-				linear := dot(in[0].row(t), up.row(inner+j)) + bias(3, e, inner+j, 2*inner)
-				if limited {
-					gate, linear = min(gate, float64(limit)), min(max(linear, -float64(limit)), float64(limit))
-				}
-				z[j] = float32(gate / (1 + math.Exp(-alpha*gate)) * (linear + beta))
-			}
-			for j := range y {
-				y[j] += shares[e] / sum * (dot(z, down.row(j)) + bias(5, e, j, hidden))
-			}
-		}
-		for _, v := range y {
-			out = append(out, float32(v))
 		}
 	}
 	return out
@@ -454,10 +456,17 @@ func (m *interpreter) turned(n readNode, in []array, norm int, x []float32, posi
 	if n.ints["do_rotary"] == 0 {
 		return out
 	}
-	cos, sin := in[8].row(position), in[9].row(position)
+	from := n.ints["rotary_offset"]
+	copy(out[from:], rotatedBy(x[from:], in[8].row(position), in[9].row(position), n.ints["rotary_interleaved"] == 1))
+	return out
+}
+
+// rotatedBy applies the rotary embedding to the first numbers of x.
+func rotatedBy(x, cos, sin []float32, interleaved bool) []float32 {
+	out := slices.Clone(x)
 	for i := range cos {
 		a, b := i, len(cos)+i
-		if n.ints["rotary_interleaved"] == 1 {
+		if interleaved {
 			a, b = 2*i, 2*i+1
 		}
 		out[a], out[b] = x[a]*cos[i]-x[b]*sin[i], x[b]*cos[i]+x[a]*sin[i]

@@ -67,23 +67,38 @@ func rewrite(t testing.TB, ck *hf.Checkpoint, change func(name string, shape []i
 	return &out
 }
 
+// notQuantised reports whether a tensor is no matrix that is quantised.
+func notQuantised(c *hf.Config, name string, shape []int64) bool {
+	names := c.Tensors
+	return len(shape) < 2 || names.Positions != "" && name == weightOf(names.Whole(names.Positions)) ||
+		strings.HasSuffix(name, "_norm.weight") || isRouter(c, name) ||
+		names.SharedRouter != "" && strings.HasSuffix(name, names.SharedRouter+".weight") ||
+		strings.HasSuffix(name, "_bias")
+}
+
+// isRouter reports whether a tensor is the matrix that chooses experts.
+func isRouter(c *hf.Config, name string) bool {
+	return c.Tensors.Router != "" && strings.HasSuffix(name, c.Tensors.Router+".weight")
+}
+
+// ofLatent reports whether a tensor is the matrix that makes keys and values in latent attention.
+func ofLatent(c *hf.Config, name string) bool {
+	return c.Latent.Rank != 0 && strings.HasSuffix(name, c.Tensors.KVUp+".weight")
+}
+
 // rounded replaces every matrix by what its quantised form stands for.
 func rounded(t testing.TB, ck *hf.Checkpoint, format quant.Format) *hf.Checkpoint {
 	t.Helper()
 	names := ck.Config.Tensors
 	return rewrite(t, ck, func(name string, shape []int64, x []float32) {
-		if len(shape) < 2 || names.Positions != "" && name == weightOf(names.Whole(names.Positions)) ||
-			strings.HasSuffix(name, "_norm.weight") || names.Router != "" && strings.HasSuffix(name,
-			names.Router+".weight") ||
-			names.SharedRouter != "" && strings.HasSuffix(name,
-				names.SharedRouter+".weight") || strings.HasSuffix(name, "_bias") {
+		if notQuantised(&ck.Config, name, shape) {
 			return
 		}
 		f, embed := format, name == weightOf(names.Whole(names.Embed))
 		if embed && !ck.Config.Tied {
 			f.Bits = 8
 		}
-		if l := ck.Config.Latent; l.Rank != 0 && strings.HasSuffix(name, names.KVUp+".weight") {
+		if l := ck.Config.Latent; ofLatent(&ck.Config, name) {
 			// Of each head keys are in the other direction: their matrix is multiplied by queries.
 			for own := range slices.Chunk(x, (l.Nope+l.Value)*l.Rank) {
 				keys, values := own[:l.Nope*l.Rank], own[l.Nope*l.Rank:]

@@ -33,6 +33,11 @@ type target struct {
 	// matrix of the MLP beside them multiplies.
 	mixture func(b *builder, i int, x, scores string) string
 	shared  func(b *builder, i int, x string) string
+	// routes says that mixture knows the softmax of scores only: other ways to choose experts are made of nodes.
+	routes bool
+	// perHead multiplies k numbers of each head of x by a matrix of its own, [n, k], which part makes of the head's
+	// rows of latent attention's keys and values. The tail numbers behind them stay, at the end that is rotated.
+	perHead func(b *builder, i int, name, x string, k, n, tail int, part func(x []float32) []float32) string
 }
 
 // element is the number type of activations, and of everything that meets them: norms, biases,
@@ -67,6 +72,11 @@ type attentionOp struct {
 	returnsCache bool
 	// byToken says that the operator takes cosines and sines of each token.
 	byToken bool
+	// complete says that the operator stretches queries and normalises heads that it has rotated; else nodes in front
+	// of it do.
+	complete bool
+	// rotatesEnd says that the last numbers of latent attention's heads are rotated, where else the first ones are.
+	rotatesEnd bool
 }
 
 // Check returns why a model of this configuration cannot be built for a device in a format.
@@ -74,22 +84,45 @@ func Check(d models.Device, w models.Weights, c hf.Config) error {
 	if _, err := newTarget(d, w, c); err != nil {
 		return err
 	}
-	return checkSizes(d, &c)
+	return checkSizes(d, w, &c)
 }
 
 // checkSizes returns why a device's operators cannot have heads or experts of these sizes.
-func checkSizes(d models.Device, c *hf.Config) error {
+func checkSizes(d models.Device, w models.Weights, c *hf.Config) error {
 	step, most, on := cpuHeadDimStep, cpuMaxHeadDim, ""
 	if d == models.CUDA {
 		step, most, on = cudaHeadDimStep, cudaMaxHeadDim, fmt.Sprintf("on %s ", d)
+		if c.Latent.Rank != 0 { // which another kernel computes
+			most = cpuMaxHeadDim
+		}
 	}
 	if c.HeadDim%step != 0 || c.HeadDim > most {
 		return fmt.Errorf("%s: head_dim is %d: %sit must be a multiple of %d up to %d", hf.ConfigFile, c.HeadDim, on, step,
 			most)
 	}
-	if e := c.Experts; d == models.CUDA && e.N > 0 && e.Intermediate%cudaExpertStep != 0 {
-		return fmt.Errorf("%s: the experts' intermediate size is %d: on %s it must be a multiple of %d", hf.ConfigFile,
-			e.Intermediate, d, cudaExpertStep)
+	if d != models.CUDA {
+		return nil
+	}
+	for i := range c.Layers {
+		if n := 2 * len(c.RopeOf(i).Frequencies(c.HeadDim)); c.Rotates(i) && n%cudaHeadDimStep != 0 {
+			return fmt.Errorf("%s: the rotary embedding turns %d dimensions: on %s it must be a multiple of %d", hf.ConfigFile,
+				n, d, cudaHeadDimStep)
+		}
+	}
+	if c.Experts.N == 0 {
+		return nil
+	}
+	if step = cudaExpertStep; w.Quantised() {
+		step = cudaQuantExpertStep
+	}
+	for _, size := range []struct {
+		name string
+		n    int
+	}{{"the experts' intermediate size", c.Experts.Intermediate}, {"hidden_size", c.Hidden}} {
+		if size.n%step != 0 {
+			return fmt.Errorf("%s: %s is %d: experts in %s on %s need a multiple of %d", hf.ConfigFile, size.name, size.n, w, d,
+				step)
+		}
 	}
 	return nil
 }
@@ -104,7 +137,8 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 		format: quant.Format{Bits: 4, Block: models.QuantBlock, RoundScale: tensors.RoundHalf},
 		packed: true, attention: cpuAttention, adapters: true, images: true,
 		gate: (*builder).stackedGate, mixture: (*builder).ownExperts, shared: (*builder).stackedShared,
-		opsets: []onnx.Opset{{Version: 21}, {Domain: microsoftDomain, Version: 1}, {Domain: tgiDomain, Version: 1}},
+		perHead: (*builder).ownPerHead,
+		opsets:  []onnx.Opset{{Version: 21}, {Domain: microsoftDomain, Version: 1}, {Domain: tgiDomain, Version: 1}},
 	}
 	if _, known := gluActivations[c.Activation]; c.Experts.N > 0 && !known {
 		return target{}, fmt.Errorf("%s: experts with the activation %s are not supported", hf.ConfigFile, c.Activation)
@@ -117,12 +151,8 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 		if feature := cpuOnly(&c); feature != "" {
 			return target{}, fmt.Errorf("%s: %s has %s, which runs on the CPU only", hf.ConfigFile, c.Architecture, feature)
 		}
-		if c.Experts.N > 0 && w.Quantised() {
-			return target{}, fmt.Errorf("%s: mixtures of experts run on %s with weights %s or %s only, given %q", hf.ConfigFile,
-				d, models.BF16, models.FP16, w)
-		}
-		t.packed, t.kernels, t.images = false, true, false
-		t.attention, t.gate = cudaAttention, (*builder).separateGate
+		t.packed, t.kernels, t.images, t.routes = false, true, false, true
+		t.attention, t.gate, t.perHead = cudaAttention, (*builder).separateGate, (*builder).plainPerHead
 		t.mixture, t.shared = (*builder).microsoftExperts, (*builder).separateShared
 		t.opsets = t.opsets[:2:2] // no operator of our own but that for adapters
 	}
@@ -149,13 +179,8 @@ func cpuOnly(c *hf.Config) string {
 		name   string
 	}{
 		{c.Encoder != nil, "no graph of a model that turns texts into vectors"},
-		{c.Latent.Rank != 0, "latent attention"},
-		{c.QKNorm.AfterRotary, "norms of queries and keys behind the rotary embedding"},
-		{c.Tensors.Positions != "", "a table of positions"},
 		{c.ALiBi, "scores that fall with the distance (ALiBi)"},
-		{c.Stretch.From != 0, "stretched queries"},
-		{c.Experts.Sigmoid || c.Experts.Corrected || c.Experts.Groups > 1 || c.Experts.Scale != 0,
-			"experts chosen by more than the softmax of their scores"},
+		{c.Latent.Rank != 0 && c.Stretch.From != 0, "stretched queries of latent attention"},
 		{c.Experts.N > 0 && c.Activation != hf.SiLU, "experts with another activation than silu"},
 	} {
 		if f.needed {
@@ -170,7 +195,7 @@ const cudaFusedStep = 64
 
 // cpuAttention is tgi:PagedAttention, of package runtime/ort.
 var cpuAttention = attentionOp{
-	domain: tgiDomain, headSize: true, byToken: true, anyForm: true,
+	domain: tgiDomain, headSize: true, byToken: true, anyForm: true, complete: true,
 	cache: func(hf.Config, int) []onnx.Dim {
 		return []onnx.Dim{onnx.Symbolic("blocks"), onnx.Symbolic("block_bytes")}
 	},
@@ -189,13 +214,16 @@ const (
 	cudaMaxHeadDim  = 256
 )
 
-// cudaExpertStep is what com.microsoft:MoE aligns the experts' rows of 16-bit numbers to.
-const cudaExpertStep = 8
+// What com.microsoft:MoE aligns the experts' rows of 16-bit numbers to, and com.microsoft:QMoE those of integers.
+const (
+	cudaExpertStep      = 8
+	cudaQuantExpertStep = 64
+)
 
 // cudaAttention is com.microsoft:PagedAttention, of ONNX Runtime. Without the metadata some of its
 // kernels copy lengths to the host and wait for them in every layer.
 var cudaAttention = attentionOp{
-	domain: microsoftDomain, noWindow: -1, metadata: true, returnsCache: true,
+	domain: microsoftDomain, noWindow: -1, metadata: true, returnsCache: true, rotatesEnd: true,
 	cache: func(c hf.Config, blockSize int) []onnx.Dim {
 		return []onnx.Dim{onnx.Symbolic("blocks"), onnx.Fixed(blockSize), onnx.Fixed(c.KVHeads), onnx.Fixed(c.HeadDim)}
 	},

@@ -20,6 +20,10 @@ type CUDAOptions struct {
 	ModelPath string
 	// Layers, KVHeads and HeadDim are the shape of the cache.
 	Layers, KVHeads, HeadDim int
+	// Latent says that values are parts of the keys: the cache holds keys alone.
+	Latent bool
+	// Places says that the graph takes three positions for each token (llm.Step.Places).
+	Places bool
 	// Vocab is the number of logits of a row.
 	Vocab int
 	// MaxLen is the maximum length of a sequence: the number of positions of the model.
@@ -54,7 +58,18 @@ const CacheShare = 0.9
 
 // bounds are what a step is checked against.
 func (o CUDAOptions) bounds(blocks int) bounds {
-	return bounds{vocab: o.Vocab, maxLen: o.MaxLen, blocks: blocks, blockSize: o.BlockSize}
+	return bounds{vocab: o.Vocab, maxLen: o.MaxLen, blocks: blocks, blockSize: o.BlockSize, places: o.Places}
+}
+
+// extras are the arrays that the model reads beside those of all.
+func (o CUDAOptions) extras() extras { return extras{adapters: o.Adapters > 0, places: o.Places} }
+
+// halves are what the cache holds of each layer.
+func (o CUDAOptions) halves() []string {
+	if o.Latent {
+		return []string{"k_cache"}
+	}
+	return []string{"k_cache", "v_cache"}
 }
 
 // check returns an error for the first option that is out of range.
@@ -66,7 +81,7 @@ func (o CUDAOptions) check() error {
 	}{
 		{"Layers", o.Layers, 1 << 12},
 		{"KVHeads", o.KVHeads, 1 << 12},
-		{"HeadDim", o.HeadDim, 256},
+		{"HeadDim", o.HeadDim, 1 << 10},
 		{"Vocab", o.Vocab, 1 << 24},
 		{"MaxLen", o.MaxLen, 1 << 28},
 		{"BlockSize", o.BlockSize, 1 << 12},
@@ -307,7 +322,10 @@ func (m *CUDA) planCache() (int, error) {
 }
 
 // blockBytes returns the memory of one cache block over all layers.
-func (m *CUDA) blockBytes() int64 { return int64(2*m.o.Layers) * int64(m.layerBlock()) }
+func (m *CUDA) blockBytes() int64 { return int64(m.halves()) * int64(m.layerBlock()) }
+
+// halves counts the keys, and values, of all layers.
+func (m *CUDA) halves() int { return m.o.Layers * len(m.o.halves()) }
 
 // layerBlock returns the bytes of one block's keys, or values, in one layer.
 func (m *CUDA) layerBlock() int { return m.o.BlockSize * m.o.KVHeads * m.o.HeadDim * m.kind.size() }
@@ -320,7 +338,7 @@ func (m *CUDA) newCache(blocks int) error {
 	m.freeCache()
 	m.blocks = blocks
 	bytes := (blocks + 1) * m.layerBlock()
-	for range 2 * m.o.Layers {
+	for range m.halves() {
 		mem, err := newDeviceMem(m.o.Device, bytes)
 		if err != nil {
 			return fmt.Errorf("reserving %d MiB for the cache: %w", m.cacheBytes(blocks)>>20, err)
@@ -337,11 +355,12 @@ func (m *CUDA) newCache(blocks int) error {
 // bindCacheTo binds the cache, which the model writes in place.
 func (m *CUDA) bindCacheTo(b *bound) error {
 	shape := []int64{int64(m.blocks + 1), int64(m.o.BlockSize), int64(m.o.KVHeads), int64(m.o.HeadDim)}
+	halves := m.o.halves()
 	for i, mem := range m.cache {
-		half := "kv"[i%2 : i%2+1]
+		half, layer := halves[i%len(halves)], i/len(halves)
 		err := errors.Join(
-			b.bindDevice(false, fmt.Sprintf("%s_cache.%d", half, i/2), m.kind, mem.at, shape...),
-			b.bindDevice(true, fmt.Sprintf("%s_cache_out.%d", half, i/2), m.kind, mem.at, shape...))
+			b.bindDevice(false, fmt.Sprintf("%s.%d", half, layer), m.kind, mem.at, shape...),
+			b.bindDevice(true, fmt.Sprintf("%s_out.%d", half, layer), m.kind, mem.at, shape...))
 		if err != nil {
 			return err
 		}
@@ -511,7 +530,7 @@ func (m *CUDA) launch(s *llm.Step) (*stepMem, error) {
 
 // runEager launches the step's kernels one by one.
 func (m *CUDA) runEager(s *llm.Step) (*stepMem, error) {
-	l := sizesOf(s, m.o.Adapters > 0).layout()
+	l := sizesOf(s, m.o.extras()).layout()
 	if err := m.step.reserve(l.bytes, l.logits*m.o.Vocab*float32s.size()); err != nil {
 		return nil, err
 	}
@@ -532,7 +551,7 @@ func (m *CUDA) runEager(s *llm.Step) (*stepMem, error) {
 // send copies a step to the device.
 func (m *CUDA) send(l *layout, mem *stepMem, s *llm.Step) error {
 	l.pack(mem.in.host.at, s, m.o.BlockSize, int32(m.blocks))
-	if l.adapters {
+	if l.has.adapters {
 		if err := m.adapters.begin(s, array[int64](mem.in.host.at, l.parts[partAdapters])); err != nil {
 			return err
 		}
@@ -579,7 +598,7 @@ func (m *CUDA) bindStep(b *bound, l layout, mem *stepMem, meta unsafe.Pointer) e
 			return err
 		}
 	}
-	if l.adapters {
+	if l.has.adapters {
 		if err := b.bind(false, loraInput, int64s, m.adapters.address(m.o.Adapters), 1); err != nil {
 			return err
 		}

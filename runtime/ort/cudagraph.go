@@ -94,13 +94,13 @@ func (m *CUDA) openGraphs() error {
 		width *= 2
 	}
 	rows := m.o.Graphs[len(m.o.Graphs)-1]
-	largest := bucket{rows: rows, width: width}.sizes(m.o.Adapters > 0).layout()
+	largest := bucket{rows: rows, width: width}.sizes(m.o.extras()).layout()
 	return m.graphs.mem.reserve(largest.bytes, rows*m.o.Vocab*float32s.size())
 }
 
 // sizes are those of the bucket's arrays.
-func (b bucket) sizes(adapters bool) sizes {
-	return sizes{tokens: b.rows, rows: b.rows, width: b.width, logits: b.rows, adapters: adapters}
+func (b bucket) sizes(has extras) sizes {
+	return sizes{tokens: b.rows, rows: b.rows, width: b.width, logits: b.rows, has: has}
 }
 
 // graphFor returns the graph that a step runs in, or nil if it must run without.
@@ -118,7 +118,7 @@ func (m *CUDA) graphFor(s *llm.Step) (*cudaGraph, error) {
 	if len(m.graphs.graph) == maxGraphs {
 		return nil, nil
 	}
-	g := &cudaGraph{layout: b.sizes(m.o.Adapters > 0).layout()}
+	g := &cudaGraph{layout: b.sizes(m.o.extras()).layout()}
 	if err := m.bindGraph(g, b); err != nil {
 		g.free()
 		return nil, err

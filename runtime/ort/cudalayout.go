@@ -9,20 +9,25 @@ import (
 // partAlign is the alignment of an array within the block that a step's arrays are packed into.
 const partAlign = 256
 
+// placesPerToken are the positions of a token in time, height and width.
+const placesPerToken = 3
+
 // metadataSize is the number of integers of attention_metadata.
 const metadataSize = 3
 
 // sizes are the sizes of a step's arrays.
 type sizes struct {
 	tokens, rows, width, logits int
-	adapters                    bool // tokens have them
+	has                         extras
 }
+
+// extras are the arrays that only some models read.
+type extras struct{ adapters, places bool }
 
 // sizesOf are those of a step; a step without logit rows computes one that nobody reads, because no operator takes
 // none.
-func sizesOf(s *llm.Step, adapters bool) sizes {
-	return sizes{tokens: len(s.Tokens), rows: s.Rows(), width: s.MaxBlocks, logits: max(len(s.LogitRows), 1),
-		adapters: adapters}
+func sizesOf(s *llm.Step, has extras) sizes {
+	return sizes{tokens: len(s.Tokens), rows: s.Rows(), width: s.MaxBlocks, logits: max(len(s.LogitRows), 1), has: has}
 }
 
 // part is one of a step's arrays in the block.
@@ -43,7 +48,8 @@ const (
 	partTable
 	partSlots
 	partLogitRows
-	partAdapters // has no name where tokens have none
+	partAdapters // those of extras have no name in models that do not read them
+	partPlaces
 	partCount
 )
 
@@ -71,8 +77,11 @@ func (z sizes) layout() (l layout) {
 	add(partTable, "block_table", int32s, z.rows, z.width)
 	add(partSlots, "slot_mapping", int32s, z.tokens)
 	add(partLogitRows, "logit_rows", int64s, z.logits)
-	if z.adapters {
+	if z.has.adapters {
 		add(partAdapters, adaptersInput, int64s, z.tokens)
+	}
+	if z.has.places {
+		add(partPlaces, placesInput, int64s, z.tokens, placesPerToken)
 	}
 	return l
 }
@@ -112,6 +121,26 @@ func (l *layout) pack(base unsafe.Pointer, s *llm.Step, blockSize int, spare int
 		rows[i] = int64(r)
 	}
 	clear(rows[len(s.LogitRows):])
+	if l.has.places {
+		packPlaces(array[int64](base, l.parts[partPlaces]), s)
+	}
+}
+
+// packPlaces writes the three positions of each token, which are those of text if the step names none. Tokens behind
+// those of the step are at the begin of a sequence.
+func packPlaces(to []int64, s *llm.Step) {
+	n := 0
+	for _, p := range s.Places {
+		to[n] = int64(p)
+		n++
+	}
+	for row := 0; len(s.Places) == 0 && row < s.Rows(); row++ {
+		for at := int(s.PastLens[row]); at < rowEnd(s, row); at++ {
+			to[n], to[n+1], to[n+2] = int64(at), int64(at), int64(at)
+			n += placesPerToken
+		}
+	}
+	clear(to[n:])
 }
 
 func fillWith(s []int32, v int32) {

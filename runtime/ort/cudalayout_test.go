@@ -50,6 +50,8 @@ func unpack(t *testing.T, l layout, s *llm.Step) map[string][]int64 {
 func TestCUDALayout(t *testing.T) {
 	silent := cudaStep()
 	silent.LogitRows = nil
+	placed := cudaStep()
+	placed.Places = []int32{1, 2, 3, 4, 5, 6, 7, 8, 9}
 	decode := &llm.Step{Tokens: []llm.Token{7, 8}, CuSeqlens: []int32{0, 1, 2}, PastLens: []int32{5, 300}, MaxBlocks: 5,
 		BlockTable: []int32{4, -1, -1, -1, -1, 1, 2, -1, -1, -1}, SlotMapping: []int32{4*256 + 5, 2*256 + 44},
 		LogitRows: []int32{1}}
@@ -59,15 +61,21 @@ func TestCUDALayout(t *testing.T) {
 		of   sizes
 		want string
 	}{
-		{"eager", cudaStep(), sizesOf(cudaStep(), false),
+		{"eager", cudaStep(), sizesOf(cudaStep(), extras{}),
 			"input_ids [7 8 9] cu_seqlens [0 2 3] past_lens [2 300] block_table [4 99 99 1 2 99] " +
 				"slot_mapping [1026 -1 556] logit_rows [2]"},
-		{"no logits", silent, sizesOf(silent, true),
+		{"no logits", silent, sizesOf(silent, extras{adapters: true}),
 			"input_ids [7 8 9] cu_seqlens [0 2 3] past_lens [2 300] block_table [4 99 99 1 2 99] " +
 				"slot_mapping [1026 -1 556] logit_rows [0]"},
-		{"padded, with a narrower table", decode, bucket{rows: 4, width: 2}.sizes(false),
+		{"padded, with a narrower table", decode, bucket{rows: 4, width: 2}.sizes(extras{places: true}),
 			"input_ids [7 8 0 0] cu_seqlens [0 1 2 3 4] past_lens [5 300 0 0] block_table [4 99 1 2 99 99 99 99] " +
-				"slot_mapping [1029 556 -1 -1] logit_rows [1 0 0 0]"},
+				"slot_mapping [1029 556 -1 -1] logit_rows [1 0 0 0] places [5 5 5 300 300 300 0 0 0 0 0 0]"},
+		{"places", cudaStep(), sizesOf(cudaStep(), extras{adapters: true, places: true}),
+			"input_ids [7 8 9] cu_seqlens [0 2 3] past_lens [2 300] block_table [4 99 99 1 2 99] " +
+				"slot_mapping [1026 -1 556] logit_rows [2] places [2 2 2 3 3 3 300 300 300]"},
+		{"places of their own", placed, sizesOf(placed, extras{places: true}),
+			"input_ids [7 8 9] cu_seqlens [0 2 3] past_lens [2 300] block_table [4 99 99 1 2 99] " +
+				"slot_mapping [1026 -1 556] logit_rows [2] places [1 2 3 4 5 6 7 8 9]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := c.of.layout()

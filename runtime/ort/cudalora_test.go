@@ -244,7 +244,8 @@ func cudaAdapters(t *testing.T, d *fake.Device) {
 		t.Errorf("%+v", n)
 	}
 	// What tokens name is where their adapters are.
-	ids := array[int64](m.step.in.host.at, sizesOf(adaptedStep(10, 1, 1, 1, 1, 1), true).layout().parts[partAdapters])
+	l := sizesOf(adaptedStep(10, 1, 1, 1, 1, 1), extras{adapters: true}).layout()
+	ids := array[int64](m.step.in.host.at, l.parts[partAdapters])
 	if ids[4] != int64(uintptr(m.adapters.of(1).at)) {
 		t.Errorf("token 4 names %#x", ids[4])
 	}

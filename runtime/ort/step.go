@@ -198,9 +198,12 @@ func checkCUDATensors(s *session, o CUDAOptions) (element, error) {
 		wantIn = append(wantIn, tensorInfo{adaptersInput, int64s, []int64{-1}},
 			tensorInfo{loraInput, int64s, []int64{1}})
 	}
+	if o.Places {
+		wantIn = append(wantIn, tensorInfo{placesInput, int64s, []int64{-1, placesPerToken}})
+	}
 	wantOut := []tensorInfo{{"logits", float32s, []int64{-1, int64(o.Vocab)}}}
 	for layer := range o.Layers {
-		for _, half := range []string{"k_cache", "v_cache"} {
+		for _, half := range o.halves() {
 			dims := []int64{-1, int64(o.BlockSize), int64(o.KVHeads), int64(o.HeadDim)}
 			wantIn = append(wantIn, tensorInfo{fmt.Sprintf("%s.%d", half, layer), kind, dims})
 			wantOut = append(wantOut, tensorInfo{fmt.Sprintf("%s_out.%d", half, layer), kind, dims})

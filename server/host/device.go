@@ -128,8 +128,9 @@ func graphSizes(setting string, rows int) ([]int, error) {
 // options describes a built model to the GPU's backend.
 func (d device) options(b models.Built) ort.CUDAOptions {
 	return ort.CUDAOptions{
-		ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim, Vocab: b.Vocab,
-		MaxLen: b.MaxPositions, BlockSize: b.BlockSize, Device: d.CUDA.Index, MixedGEMM: b.Weights.Quantised(),
+		ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim, Latent: b.Latent,
+		Places: b.Places, Vocab: b.Vocab, MaxLen: b.MaxPositions, BlockSize: b.BlockSize, Device: d.CUDA.Index,
+		MixedGEMM: b.Weights.Quantised(),
 	}
 }
 

@@ -225,9 +225,9 @@ func (r *report) build(folder string, d models.Device, w models.Weights) (models
 // options open a built model on the device with a cache of so many blocks.
 func (r *report) options(b models.Built, blocks, stepTokens, rows int) ort.CUDAOptions {
 	return ort.CUDAOptions{
-		ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim, Vocab: b.Vocab,
-		MaxLen: b.MaxPositions, BlockSize: b.BlockSize, Device: r.o.Device.Index, MaxBlocks: blocks,
-		StepTokens: stepTokens, StepRows: rows, MixedGEMM: b.Weights.Quantised(),
+		ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim, Latent: b.Latent,
+		Places: b.Places, Vocab: b.Vocab, MaxLen: b.MaxPositions, BlockSize: b.BlockSize,
+		Device: r.o.Device.Index, MaxBlocks: blocks, StepTokens: stepTokens, StepRows: rows, MixedGEMM: b.Weights.Quantised(),
 	}
 }
 
