@@ -96,7 +96,8 @@ func runOnDevice(t *testing.T, device *fake.Device, ck *hf.Checkpoint, w models.
 	c := ck.Config
 	o := ort.CUDAOptions{ModelPath: path, Layers: c.Layers, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
 		Latent: r.Arch.Latent, Places: r.Arch.Places, Vocab: c.Vocab, MaxLen: c.MaxPositions,
-		BlockSize: r.Layout.BlockSize, MaxBlocks: 8, StepTokens: 64, StepRows: 4, MixedGEMM: w.Quantised(), Graphs: []int{1}}
+		BlockSize: r.Layout.BlockSize, MaxBlocks: 8, StepTokens: 64,
+		StepRows: 4, MixedGEMM: w.Quantised(), Graphs: []int{1}}
 	m, err := ort.OpenCUDA(o)
 	if err != nil {
 		t.Fatal(err) // a node that only the CPU has, too

@@ -227,7 +227,8 @@ func (r *report) options(b models.Built, blocks, stepTokens, rows int) ort.CUDAO
 	return ort.CUDAOptions{
 		ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim, Latent: b.Latent,
 		Places: b.Places, Vocab: b.Vocab, MaxLen: b.MaxPositions, BlockSize: b.BlockSize,
-		Device: r.o.Device.Index, MaxBlocks: blocks, StepTokens: stepTokens, StepRows: rows, MixedGEMM: b.Weights.Quantised(),
+		Device: r.o.Device.Index, MaxBlocks: blocks,
+		StepTokens: stepTokens, StepRows: rows, MixedGEMM: b.Weights.Quantised(),
 	}
 }
 
