@@ -396,6 +396,9 @@ func (m *CUDA) OriginalLen() int { return 0 }
 // ThreadCount returns the number of CPU threads that a step runs on.
 func (m *CUDA) ThreadCount() int { return 1 }
 
+// GraphSizes returns the numbers of rows that steps which decode are padded to, to run as CUDA graphs.
+func (m *CUDA) GraphSizes() []int { return slices.Clone(m.o.Graphs) }
+
 // CacheBytes returns the memory of the cache, on the device.
 func (m *CUDA) CacheBytes() int64 { return m.cacheBytes(m.blocks) }
 

@@ -22,8 +22,9 @@ type Model struct {
 	// DType is the type of its weights, Revision the downloaded revision; either may be
 	// empty.
 	DType, Revision string
-	// Device is what it runs on: cpu or cuda.
+	// Device is what it runs on: cpu or cuda. GPU says more of the latter; nil on the CPU.
 	Device string
+	GPU    *GPU
 	// Speculate is how many tokens are guessed ahead at most, 0 if none are.
 	Speculate int
 	// Vocab is the number of token ids, EOS are those that end a text.
@@ -43,6 +44,17 @@ type Model struct {
 	// Stopping reports whether the model is being unloaded, so that long-lived connections
 	// must end; nil is never.
 	Stopping func() bool
+}
+
+// GPU is the device that a model computes on.
+type GPU struct {
+	// Name is the driver's for it, Index its number among those that CUDA shows.
+	Name  string
+	Index int
+	// Memory is its bytes, Cache those of the model's KV cache.
+	Memory, Cache int64
+	// Graphs are the numbers of rows that decoding steps are padded to, to run as CUDA graphs.
+	Graphs []int
 }
 
 // Embedder is a model that turns texts into vectors or scores, as APIs see it. It is safe for concurrent use.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tgi/runtime/llm"
+	"tgi/runtime/ort"
 	"tgi/server"
 	"tgi/server/api/admin"
 	"tgi/server/api/generateapi"
@@ -79,6 +80,10 @@ func (f *manager) model(cfg config.Config, s *loadedModel) *dispatch.Model {
 		Decoder: func(context []llm.Token) dispatch.Decoder { return s.tokenizer.Stream(context) },
 		Plugins: func() []server.Plugin { return f.publicPlugins(s.control) }, Stopping: s.stopping.Load,
 		Adapters: s.adapters.names,
+	}
+	if b, ok := s.backend.(*ort.CUDA); ok {
+		d := f.device.CUDA
+		m.GPU = &dispatch.GPU{Name: d.Name, Index: d.Index, Memory: d.Memory, Cache: b.CacheBytes(), Graphs: b.GraphSizes()}
 	}
 	if info, err := f.library.Describe(s.id); err == nil && info.Origin != nil {
 		m.Revision = info.Origin.Revision

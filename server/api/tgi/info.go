@@ -19,6 +19,9 @@ func appendInfo(b []byte, m *dispatch.Model, version string, d *dialect.Dialect)
 	b = appendNullable(append(b, `,"model_sha":`...), m.Revision)
 	b = appendNullable(append(b, `,"model_dtype":`...), m.DType)
 	b = wire.AppendString(append(b, `,"model_device_type":`...), m.Device)
+	if m.GPU != nil { // which TGI does not tell
+		b = appendGPU(append(b, `,"device":`...), m.GPU)
+	}
 	b = append(b, `,"model_pipeline_tag":"text-generation"`...)
 	if d.InfoLimits {
 		b = append(appendLimits(b, l), `,"router":"text-generation-router"`...)
@@ -33,6 +36,18 @@ func appendInfo(b []byte, m *dispatch.Model, version string, d *dialect.Dialect)
 	}
 	return b
 }
+
+// appendGPU writes what a model runs on.
+func appendGPU(b []byte, g *dispatch.GPU) []byte {
+	b = wire.AppendString(append(b, `{"name":`...), g.Name)
+	b = appendInt(b, "index", g.Index)
+	b = appendInt(b, "memory_bytes", int(g.Memory))
+	b = appendInt(b, "cache_bytes", int(g.Cache))
+	b = appendList(append(b, `,"cuda_graphs":`...), g.Graphs, appendNumber)
+	return append(b, '}')
+}
+
+func appendNumber(b []byte, n *int) []byte { return strconv.AppendInt(b, int64(*n), 10) }
 
 // appendLimits writes the router's limits.
 func appendLimits(b []byte, l *config.Limits) []byte {

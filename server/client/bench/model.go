@@ -12,6 +12,8 @@ type ModelReport struct {
 	Model   string `json:"model"`
 	Weights string `json:"weights"`
 	Threads int    `json:"threads"`
+	// Device is the GPU that computed; empty for the CPU.
+	Device string `json:"device,omitempty"`
 	// Attention and Products name the kernels that the CPU was found fit for.
 	Attention string       `json:"attention"`
 	Products  string       `json:"products"`
@@ -70,8 +72,12 @@ func Model(ctx context.Context, url string, outside func() float64) (*ModelRepor
 		if gap.Count == 0 {
 			gap = m.InterToken
 		}
+		pace := m.OutputPerSecond // where all tokens came at once
+		if gap.Mean > 0 {
+			pace = 1e3 * float64(streams) / gap.Mean
+		}
 		rep.Decode = append(rep.Decode, DecodeRate{
-			Streams: streams, PerSecond: 1e3 * float64(streams) / gap.Mean,
+			Streams: streams, PerSecond: pace,
 			WholePerSecond: m.OutputPerSecond, FirstP50: m.FirstToken.P50, Outside: outside(),
 		})
 	}
@@ -90,8 +96,12 @@ func Model(ctx context.Context, url string, outside func() float64) (*ModelRepor
 
 // WriteTable writes the report for people.
 func (r *ModelReport) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "%s, %s weights, %d threads, %s attention, %s products; prompts of %d tokens, %d generated\n\n",
-		r.Model, r.Weights, r.Threads, r.Attention, r.Products, decodePrompt, decodeOutput)
+	on := fmt.Sprintf("%d threads, %s attention, %s products", r.Threads, r.Attention, r.Products)
+	if r.Device != "" {
+		on = r.Device
+	}
+	fmt.Fprintf(w, "%s, %s weights, %s; prompts of %d tokens, %d generated\n\n", r.Model, r.Weights, on, decodePrompt,
+		decodeOutput)
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "streams\tdecode tok/s\toutput tok/s\tTTFT p50 ms\toutside ORT\t")
 	for _, d := range r.Decode {

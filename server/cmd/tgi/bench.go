@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tgi/models"
 	"tgi/models/store"
 	"tgi/models/synth"
 	"tgi/runtime/engine"
@@ -34,12 +35,13 @@ type benchFlags struct {
 	load bench.Options
 	// shape and model ask for a server in this process.
 	shape, model, weights string
+	device, graphs        string
 	threads               int
 	output                output
 }
 
 // ofModel are the flags that measure a model in this process; all others put load on a server.
-var ofModel = []string{"shape", "model-id", "weights", "threads"}
+var ofModel = []string{"shape", "model-id", "weights", "threads", "device", "cuda-graphs"}
 
 // newBench measures a server: the one that --url names, or, with --shape or --model-id, one that it
 // starts for the purpose in this process on the loopback address.
@@ -97,12 +99,16 @@ server of its own on the loopback address and measures that model on this machin
 	set.StringVar(&f.shape, "shape", "", "measure a random checkpoint of this `shape`: "+strings.Join(synth.Shapes(),
 		", "))
 	set.StringVar(&f.model, "model-id", "", "measure the model in this `folder` or GGUF file")
-	set.StringVar(&f.weights, "weights", "int4", "with --shape or --model-id: fp32, int8, int4 or stored")
+	set.StringVar(&f.weights, "weights", "int4", "with --shape or --model-id: fp32, int8, int4 or stored; on a GPU bf16, fp16, int8 or int4")
+	set.StringVar(&f.device, "device", config.Auto, "with --shape or --model-id: auto, cpu, cuda or cuda:N")
+	set.StringVar(&f.graphs, "cuda-graphs", config.Auto,
+		"with --shape or --model-id on a GPU: `sizes` of batches that decode as CUDA graphs, with commas; 0 for none")
 	set.IntVar(&f.threads, "threads", 0,
 		"with --shape or --model-id: threads; 0 is one per core that the process may use")
 	f.output.flag(cmd)
 	complete(cmd, "shape", synth.Shapes()...)
-	complete(cmd, "weights", "fp32", "int8", "int4", "stored")
+	complete(cmd, "weights", "fp32", "bf16", "fp16", "int8", "int4", "stored")
+	complete(cmd, "device", "auto", "cpu", "cuda")
 	must(cmd.MarkFlagDirname("model-id"))
 	return cmd
 }
@@ -147,6 +153,7 @@ func (f *benchFlags) measureServer(ctx context.Context, stdout io.Writer) error 
 func (f *benchFlags) measureModel(ctx context.Context, stdout, stderr io.Writer) error {
 	cfg := config.Default()
 	cfg.Model.Path, cfg.Model.Weights, cfg.Runtime.Threads = f.model, f.weights, f.threads
+	cfg.Runtime.Device, cfg.Runtime.CUDAGraphs = f.device, f.graphs
 	if f.shape != "" {
 		if !slices.Contains(synth.Shapes(), f.shape) {
 			return misused("--shape %q: want one of %s", f.shape, strings.Join(synth.Shapes(), ", "))
@@ -217,6 +224,9 @@ func measureModel(ctx context.Context, cfg config.Config, stderr io.Writer) (*be
 		m, _ := h.Default()
 		rep.Model, rep.Weights, rep.Threads = m.Name, m.Weights, m.Threads
 		rep.Attention, rep.Products = ort.Attention(), ort.Product()
+		if m.Device != string(models.CPU) {
+			rep.Device, rep.Attention, rep.Products = m.Backend, "", ""
+		}
 	}
 	stop()
 	return rep, errors.Join(err, <-done)

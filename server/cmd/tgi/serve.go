@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tgi/models"
 	"tgi/runtime/ort"
 	"tgi/server"
 	"tgi/server/config"
@@ -91,8 +92,11 @@ func printBanner(terminal *os.File, log *slog.Logger, cfg config.Config, s *host
 	m, loaded := s.Default()
 	if !isTerminal(terminal) {
 		name, why := s.Device()
-		attrs := []any{"url", url, "backend", "onnxruntime " + ort.Version() + " " + name, "why", why,
-			"attention", ort.Attention(), "products", ort.Product(), "open", open, "models", names}
+		attrs := []any{"url", url, "backend", "onnxruntime " + ort.Version() + " " + name, "why", why}
+		if name == string(models.CPU) {
+			attrs = append(attrs, "attention", ort.Attention(), "products", ort.Product())
+		}
+		attrs = append(attrs, "open", open, "models", names)
 		if loaded {
 			attrs = append(attrs, "model", m.ID, "weights", m.Weights, "threads", m.Threads,
 				"kv_tokens", m.CacheTokens, "kv_bytes", m.CacheBytes, "max_total_tokens", m.Limits.MaxTotalTokens,
