@@ -83,7 +83,8 @@ func (f *manager) model(cfg config.Config, s *loadedModel) *dispatch.Model {
 	}
 	if b, ok := s.backend.(*ort.CUDA); ok {
 		d := f.device.CUDA
-		m.GPU = &dispatch.GPU{Name: d.Name, Index: d.Index, Memory: d.Memory, Cache: b.CacheBytes(), Graphs: b.GraphSizes()}
+		m.GPU = &dispatch.GPU{Name: d.Name, Index: d.Index, Memory: d.Memory, Cache: b.CacheBytes(),
+			Graphs: b.GraphSizes()}
 	}
 	if info, err := f.library.Describe(s.id); err == nil && info.Origin != nil {
 		m.Revision = info.Origin.Revision
