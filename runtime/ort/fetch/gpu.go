@@ -12,6 +12,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // gpuPackage is a Python package with libraries of the GPU build.
@@ -104,30 +106,79 @@ type gpuFetcher struct {
 }
 
 func (f *gpuFetcher) packages(ctx context.Context, list []gpuPackage) error {
-	var missing []gpuPackage
-	var bytes int64
+	if missing, _ := f.missing(list); len(missing) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(f.folder, 0o755); err != nil {
+		return fmt.Errorf("making the cache folder: %w", err)
+	}
+	unlock, err := f.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	missing, bytes := f.missing(list) // another process may have fetched some
+	if len(missing) == 0 {
+		return nil
+	}
+	f.log.line("fetching %d MB of packages for NVIDIA GPUs into %s", bytes/1e6, f.folder)
+	for _, p := range missing {
+		if err := f.fetch(ctx, p); err != nil {
+			return fmt.Errorf("could not get %s %s: %w: %s", p.name, p.version, err, f.cure(err))
+		}
+	}
+	f.log.line("ONNX Runtime %s for NVIDIA GPUs is in %s", Version, f.folder)
+	return nil
+}
+
+// missing returns the packages that are not there, and what they take.
+func (f *gpuFetcher) missing(list []gpuPackage) (missing []gpuPackage, bytes int64) {
 	for _, p := range list {
 		if !f.intact(p) {
 			missing = append(missing, p)
 			bytes += p.bytes
 		}
 	}
-	if len(missing) == 0 {
-		return nil
+	return missing, bytes
+}
+
+// cure says what to do about the error of a package.
+func (f *gpuFetcher) cure(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), "No space left on device"):
+		return fmt.Sprintf("the packages and what they hold take 1.8 GB while they are fetched: make room in %s, or set "+
+			"TGI_CACHE to a folder elsewhere", f.folder)
+	case errors.Is(err, errDamaged):
+		return "what was downloaded is damaged, or the package index has another file: try again"
 	}
-	f.log.line("fetching %d MB of packages for NVIDIA GPUs into %s", bytes/1e6, f.folder)
-	if err := os.MkdirAll(f.folder, 0o755); err != nil {
-		return fmt.Errorf("making the cache folder: %w", err)
+	return fmt.Sprintf("install Python's pip and see that it reaches its package index, or install ONNX Runtime %s for "+
+		"GPUs and CUDA 13 elsewhere and set TGI_ORT_LIB to the path of its library", Version)
+}
+
+// lock waits until no other process fetches into the folder.
+func (f *gpuFetcher) lock(ctx context.Context) (unlock func(), err error) {
+	file, err := os.OpenFile(f.folder+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("locking the cache folder: %w", err)
 	}
-	for _, p := range missing {
-		if err := f.fetch(ctx, p); err != nil {
-			return fmt.Errorf("could not get %s %s: %w: install Python's pip, or install ONNX Runtime %s for GPUs and CUDA 13 "+
-				"elsewhere and set TGI_ORT_LIB to the path of its library", p.name, p.version, err, Version)
+	for said := false; ; said = true {
+		if lockFile(file) {
+			return func() { file.Close() }, nil // which ends the lock
+		}
+		if !said {
+			f.log.line("another process fetches into %s: waiting for it", f.folder)
+		}
+		select {
+		case <-ctx.Done():
+			file.Close()
+			return nil, ctx.Err()
+		case <-time.After(lockEvery):
 		}
 	}
-	f.log.line("ONNX Runtime %s for NVIDIA GPUs is in %s", Version, f.folder)
-	return nil
 }
+
+// lockEvery is how often a lock is tried.
+const lockEvery = 200 * time.Millisecond
 
 // fetch downloads one package and installs its files.
 func (f *gpuFetcher) fetch(ctx context.Context, p gpuPackage) error {
@@ -149,7 +200,7 @@ func (f *gpuFetcher) fetch(ctx context.Context, p gpuPackage) error {
 	}
 	wheel, err := zip.OpenReader(wheels[0])
 	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(wheels[0]), err)
+		return fmt.Errorf("%s: %w (%w)", filepath.Base(wheels[0]), err, errDamaged)
 	}
 	defer wheel.Close()
 	for _, file := range p.files {

@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // gpuParts are two small packages.
@@ -70,18 +72,29 @@ func TestGPUParts(t *testing.T) {
 
 // TestGPUFails: the package that could not be had is named with the cure, and nothing half stays.
 func TestGPUFails(t *testing.T) {
-	for name, wheels := range map[string]map[string][]byte{
-		"no matching distribution": {},
-		"does not hold":            {"ort-gpu==1": zipped(t, "else", wheelLibrary)},
-		"pinned is": {"ort-gpu==1": zipped(t, "onnxruntime/capi/libonnxruntime.so.1.2.3",
-			bytes.ToUpper(wheelLibrary))},
-		"not a valid zip": {"ort-gpu==1": []byte("what")},
+	whole := zipped(t, "onnxruntime/capi/libonnxruntime.so.1.2.3", wheelLibrary)
+	for name, c := range map[string]struct {
+		wheel []byte
+		run   error
+		cure  string
+	}{
+		"no matching distribution": {cure: "TGI_ORT_LIB"},
+		"does not hold":            {wheel: zipped(t, "else", wheelLibrary), cure: "TGI_ORT_LIB"},
+		"pinned is": {wheel: zipped(t, "onnxruntime/capi/libonnxruntime.so.1.2.3", bytes.ToUpper(wheelLibrary)),
+			cure: "try again"},
+		"not a valid zip": {wheel: whole[:len(whole)/2], cure: "try again"}, // cut off
+		"another length": {wheel: zipped(t, "onnxruntime/capi/libonnxruntime.so.1.2.3", wheelLibrary[1:]),
+			cure: "try again"},
+		"No space left on device": {run: errors.New("ERROR: [Errno 28] No space left on device"), cure: "make room in "},
+		"no space left on device": {run: syscall.ENOSPC, cure: "make room in "},
 	} {
-		f, _, _ := fakeGPU(t, wheels)
+		f, _, _ := fakeGPU(t, map[string][]byte{"ort-gpu==1": c.wheel})
+		if c.run != nil {
+			f.run = func(context.Context, string, ...string) error { return c.run }
+		}
 		err := f.packages(t.Context(), gpuParts)
-		if err == nil || !strings.Contains(err.Error(), name) ||
-			!strings.Contains(err.Error(), "could not get ort-gpu 1") ||
-			!strings.Contains(err.Error(), "TGI_ORT_LIB") {
+		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), c.cure) ||
+			!strings.Contains(err.Error(), "could not get ort-gpu 1") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if left, err := os.ReadDir(f.folder); err != nil || len(left) != 0 {
@@ -93,6 +106,31 @@ func TestGPUFails(t *testing.T) {
 	cancel()
 	if err := f.packages(ctx, gpuParts); err == nil {
 		t.Error("a cancelled fetch succeeds")
+	}
+}
+
+// TestGPUFetchedOnce: of two that fetch at once, one waits for the other and then has nothing to do.
+func TestGPUFetchedOnce(t *testing.T) {
+	first, _, ran := fakeGPU(t, map[string][]byte{"cudart==2": zipped(t, "nvidia/lib/libcudart.so.13", npmLibrary)})
+	second, log, ranToo := fakeGPU(t, nil)
+	second.folder = first.folder
+	leave := first.run
+	waits := make(chan error, 1)
+	first.run = func(ctx context.Context, dir string, argv ...string) error {
+		go func() { waits <- second.packages(ctx, gpuParts[1:]) }()
+		time.Sleep(20 * time.Millisecond)
+		select {
+		case err := <-waits:
+			t.Errorf("the second one did not wait: %v", err)
+		default:
+		}
+		return leave(ctx, dir, argv...)
+	}
+	if err := first.packages(t.Context(), gpuParts[1:]); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waits; err != nil || len(*ran) != 1 || len(*ranToo) != 0 {
+		t.Errorf("%v, and %v and %v were fetched: %s", err, *ran, *ranToo, log)
 	}
 }
 

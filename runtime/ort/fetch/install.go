@@ -15,6 +15,9 @@ import (
 	"path/filepath"
 )
 
+// errDamaged is wrapped where a package is not what is pinned.
+var errDamaged = errors.New("not the pinned package")
+
 // intact reports whether the library is installed and its checksum matches.
 func (f *fetcher) intact() bool { return matches(f.dest, f.wheel) || matches(f.dest, f.npm) }
 
@@ -102,10 +105,10 @@ func installFile(body io.Reader, want pin, dest string) (err error) {
 		return err
 	}
 	if n != want.bytes {
-		return fmt.Errorf("%s has another length than the pinned %d bytes", want.path, want.bytes)
+		return fmt.Errorf("%s has another length than the pinned %d bytes (%w)", want.path, want.bytes, errDamaged)
 	}
 	if sum := hex.EncodeToString(h.Sum(nil)); sum != want.sha256 {
-		return fmt.Errorf("%s has SHA-256 %s, pinned is %s", want.path, sum, want.sha256)
+		return fmt.Errorf("%s has SHA-256 %s, pinned is %s (%w)", want.path, sum, want.sha256, errDamaged)
 	}
 	return os.Rename(temp.Name(), dest)
 }
