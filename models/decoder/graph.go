@@ -632,11 +632,6 @@ func (b *builder) rotaryTable(name string, rope *hf.Rope, of func(float64) float
 // byLength reports whether rotary frequencies depend on the length of a sequence.
 func (b *builder) byLength() bool { return b.cfg.OriginalPositions != 0 }
 
-// keyEnds reports whether tokens of an image see each other, also those behind them.
-func (b *builder) keyEnds() bool {
-	return b.opt.embeddings && b.cfg.Vision != nil && b.cfg.Vision.Mutual
-}
-
 // reshape gives x other dimensions.
 func (b *builder) reshape(name, x string, dims ...int64) string {
 	return b.node("Reshape", "", name, []string{x, b.ints(name+".shape", dims...)})

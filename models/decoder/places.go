@@ -26,6 +26,11 @@ func (b *builder) byPlace(name, table string) string {
 	return b.node("Gather", "", name, []string{table, place}, axis(0))
 }
 
+// keyEnds reports whether tokens of an image see each other, also those behind them.
+func (b *builder) keyEnds() bool {
+	return b.opt.embeddings && b.cfg.Vision != nil && b.cfg.Vision.Mutual
+}
+
 // sections reports whether parts of a head turn by positions of their own. With text alone that is the ordinary rotary
 // embedding.
 func (b *builder) sections() bool { return b.opt.embeddings && b.cfg.Rope.Sections != [3]int{} }
