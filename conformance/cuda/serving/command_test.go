@@ -14,8 +14,8 @@ import (
 	"tgi/conformance/live"
 )
 
-// TestCommands gives commands as users do, with a GPU that computes nothing: each runs the demo model on it and says so,
-// and --cuda-graphs reaches the device.
+// TestCommands gives commands as users do, with a GPU that computes nothing: each runs the demo model on it and says
+// so, and --cuda-graphs reaches the device.
 func TestCommands(t *testing.T) {
 	d, library := fake.Install(t)
 	program := live.Program(t)
