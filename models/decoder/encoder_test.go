@@ -13,6 +13,7 @@ import (
 	"tgi/models"
 	"tgi/models/hf"
 	"tgi/runtime/embed"
+	"tgi/runtime/llm"
 	"tgi/runtime/ort"
 )
 
@@ -137,7 +138,7 @@ func TestEmbeddingGoldens(t *testing.T) {
 			e, ck := openEmbedder(t, name, models.FP32)
 			b := embed.New(e, embed.Config{MaxBatchTokens: 1000})
 			defer b.Close()
-			got, err := b.Run(t.Context(), "", g.textsOf(), embed.Vector)
+			got, err := b.Run(t.Context(), llm.Client{}, g.textsOf(), embed.Vector)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +161,7 @@ func TestEmbeddingGoldens(t *testing.T) {
 					t.Errorf("text %d: cosine %.7f, %d dimensions, want %d", i, c, len(got[i]), len(want[i]))
 				}
 			}
-			tokens, err := b.Run(t.Context(), "", g.textsOf()[:1], embed.Tokens)
+			tokens, err := b.Run(t.Context(), llm.Client{}, g.textsOf()[:1], embed.Tokens)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -183,7 +184,7 @@ func TestEmbeddingsDoNotDependOnTheBatch(t *testing.T) {
 				run := func(most int, texts []embed.Text) [][]float32 {
 					b := embed.New(e, embed.Config{MaxBatchTokens: most})
 					defer b.Close()
-					out, err := b.Run(t.Context(), "", texts, embed.Vector)
+					out, err := b.Run(t.Context(), llm.Client{}, texts, embed.Vector)
 					if err != nil {
 						t.Fatal(err)
 					}
