@@ -21,7 +21,8 @@ EXAMPLES_OUT := $(CURDIR)/bin/examples
 # Plugins by language, each named by its file without the ending.
 EXAMPLES_GO   := custom-sampler/go per-request chat-template/go equal-runs custom-grammar
 EXAMPLES_RUST := custom-sampler/rust/top-n-sigma chat-template/rust/house-chat tool-parser/short-calls
-EXAMPLES_C    := custom-sampler/c/top-n-sigma hot-swap/marker/marker-1 hot-swap/marker/marker-2
+EXAMPLES_C    := custom-sampler/c/top-n-sigma hot-swap/marker/marker-1 hot-swap/marker/marker-2 \
+  known-phrases/c/known-phrases
 EXAMPLES_AS   := custom-sampler/assemblyscript/top-n-sigma always-on/no-long-numbers
 
 # As in sdk/guests.mk and plugins/std/std.mk, which say why.

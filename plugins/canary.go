@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"tgi/plugins/draft"
 	"tgi/plugins/guard"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/logits"
@@ -96,6 +97,10 @@ func canaryRun(s *guest.Session, kinds []string, prompt []uint32) error {
 	if slices.Contains(kinds, abi.KindGuard) {
 		watch = guard.NewChecker(s)
 	}
+	var guess *draft.Proposer
+	if slices.Contains(kinds, abi.KindDraft) {
+		guess = draft.NewProposer(s)
+	}
 	row := make([]float32, s.Guest().Vocabulary().Size())
 	var output []uint32
 	for range canarySteps {
@@ -107,6 +112,11 @@ func canaryRun(s *guest.Session, kinds []string, prompt []uint32) error {
 			}
 			var err error
 			if effect, err = p.Process(prompt, output, row); err != nil || effect.Stop {
+				return err
+			}
+		}
+		if guess != nil {
+			if _, err := guess.Propose(prompt, output, make([]uint32, abi.MaxDraft)); err != nil {
 				return err
 			}
 		}

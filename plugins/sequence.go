@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"tgi/plugins/draft"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 	"tgi/plugins/logits"
@@ -18,6 +19,7 @@ type Sequence struct {
 	Processors []*Processor // in the order of the chain
 	Sampler    *Sampler     // nil when no plugin picks the token
 	Guards     []*Guard     // in the order in which they are asked
+	Drafters   []*Drafter   // likewise
 
 	bound    *Bound
 	sequence *sequence
@@ -73,7 +75,7 @@ func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []
 		}
 		for i, s := range sessions {
 			r := &run{bound: b, part: p, session: s}
-			if b.rewinds() && !p.version.serves(abi.KindGuard) {
+			if b.rewinds() && !p.version.serves(abi.KindGuard) && !p.version.serves(abi.KindDraft) {
 				first := seeds[0]
 				if !p.version.guest.CanClone() {
 					first = seeds[i]
@@ -173,14 +175,19 @@ func (b *Bound) Sequence(i int) Sequence {
 		if r.part.version.serves(abi.KindGuard) {
 			out.Guards = append(out.Guards, newGuard(r))
 		}
+		if r.part.version.serves(abi.KindDraft) {
+			out.Drafters = append(out.Drafters, &Drafter{r, draft.NewProposer(r.session)})
+		}
 	}
 	return out
 }
 
-// Names returns the names of the plugins that run in the sequence, each once.
+// Names returns the names of the plugins that the sequence waits for, each once: all but those of kind "draft".
 func (s Sequence) Names() (names []string) {
 	for _, r := range s.sequence.runs {
-		names = append(names, r.part.name)
+		if !r.part.version.serves(abi.KindDraft) {
+			names = append(names, r.part.name)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -235,7 +242,7 @@ func (r *run) handleError(err error) error {
 		if !errors.Is(err, sandbox.ErrMemory) { // other plugins use up the memory too
 			r.part.recordFault(r.bound.set, err)
 		}
-		if r.part.version.settings.onError == OnErrorSkip {
+		if r.part.version.settings.onError == OnErrorSkip || r.part.version.serves(abi.KindDraft) {
 			r.bound.skip(r.bound.ctx, r.part, r.part.errorText(err), err, r.step)
 		} else {
 			r.err = err

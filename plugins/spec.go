@@ -183,7 +183,7 @@ func (s *Set) checkSpec(w desired) (errs []error) {
 func (s settings) check() (errs []error) {
 	if s.kind != "" && abi.Exports(s.kind) == nil {
 		errs = append(errs, fmt.Errorf("kind %q is none of %q", s.kind, []string{abi.KindLogits, abi.KindSampler,
-			abi.KindTemplate, abi.KindTools, abi.KindGrammar, abi.KindGuard, abi.KindProgram}))
+			abi.KindTemplate, abi.KindTools, abi.KindGrammar, abi.KindGuard, abi.KindProgram, abi.KindDraft}))
 	} else if s.kind != "" {
 		if err := s.checkKinds([]string{s.kind}); err != nil {
 			errs = append(errs, err)

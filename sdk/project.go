@@ -17,8 +17,8 @@ import (
 	"tgi/sdk/abi"
 )
 
-//go:embed abi/abi.go abi/grammar.go abi/guard.go abi/program.go abi/tools.go abi/README.md
-//go:embed go/README.md go/chat go/grammar go/guard go/internal go/logits go/params go/plugin go/plugintest go/program go/sampler go/steps go/template go/tools
+//go:embed abi/abi.go abi/draft.go abi/grammar.go abi/guard.go abi/program.go abi/tools.go abi/README.md
+//go:embed go/README.md go/chat go/draft go/grammar go/guard go/internal go/logits go/params go/plugin go/plugintest go/program go/sampler go/steps go/template go/tools
 //go:embed c/README.md c/tgi.h c/tgi_json.h c/tgi_math.h c/tgi_test.h
 //go:embed rust/README.md rust/Cargo.toml rust/build.rs rust/src rust/.cargo/config.toml
 //go:embed assemblyscript/README.md assemblyscript/assembly assemblyscript/asconfig.json assemblyscript/test/host.mjs

@@ -229,6 +229,8 @@ func (a Answer) String() string {
 	switch a.Kind {
 	case abi.KindGuard:
 		return guardText(a)
+	case abi.KindDraft:
+		return fmt.Sprintf("%s %d", a.Kind, a.Force)
 	case abi.KindSampler:
 		return fmt.Sprintf("%s %d", a.Kind, a.Index)
 	case abi.KindTemplate:

@@ -208,6 +208,7 @@ func remembering() *fake {
 func TestBrokenGuests(t *testing.T) {
 	cases := []guest.Case{{}, {Params: `{"bad":1}`, Refused: true}}
 	guests, chats, grammars, guards := broken(), brokenChats(), brokenGrammars(), brokenGuards()
+	guests["guess"] = brokenDrafts()["guess"]
 	for _, rule := range guest.Rules {
 		if len(guests[rule.ID]) == 0 && len(chats[rule.ID])+len(grammars[rule.ID])+len(guards[rule.ID]) == 0 {
 			t.Errorf("no guest breaks rule %s", rule.ID)

@@ -48,6 +48,7 @@ var Rules = []Rule{
 	{"view-once", "an id stands in a view once", "abi.ModeView"},
 	{"overrun", "nothing is written behind the rooms of view, row, candidates and piece", "abi, The step struct"},
 	{"sampler-index", "the index is that of a candidate", "abi.Sampler"},
+	{"guess", "a guess fits the room, and its tokens are in the vocabulary", "abi.Draft"},
 	{"rendered",
 		"the result of render and its text lie in memory, the result is aligned to 4, the text is UTF-8 and not too long, and of a render that failed it says why", "abi.RenderedSize"},
 	{"spans",

@@ -17,6 +17,7 @@ type sequence struct {
 	prompt uint32
 	room   uint32 // pointer to the tokens
 	known  uint32 // how many tokens the last call had
+	guess  uint32 // pointer to the room of a draft, 0 before there is one
 	// foreign rows: others than at these positions, for a guest that says that it keeps nothing of them.
 	foreign bool
 }
@@ -92,8 +93,11 @@ func (s *sequence) clone() *Answer {
 }
 
 func (s *sequence) next() (Answer, bool) {
-	if s.kind == abi.KindSampler {
+	switch s.kind {
+	case abi.KindSampler:
 		return s.sample()
+	case abi.KindDraft:
+		return s.propose()
 	}
 	return s.process()
 }

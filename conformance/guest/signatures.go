@@ -20,7 +20,7 @@ func (r *run) signatures() {
 	}
 	r.wanted(exports, abi.Common[1:])
 	known := slices.Concat(abi.Common, abi.Logits, abi.Sampler, abi.Template, abi.Tools, abi.ToolsOptional, abi.Grammar,
-		abi.GrammarSteps, abi.Guard, abi.Program)
+		abi.GrammarSteps, abi.Guard, abi.Program, abi.Draft)
 	for name := range exports {
 		if strings.HasPrefix(name, abi.ReservedPrefix) && !slices.ContainsFunc(known, func(f abi.Func) bool {
 			return f.Name == name
@@ -81,7 +81,7 @@ type Description struct {
 
 // Kinds are the kinds of this version, in the order in which the kit runs them.
 var Kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar,
-	abi.KindGuard, abi.KindProgram}
+	abi.KindGuard, abi.KindProgram, abi.KindDraft}
 
 func (d *Description) serves(kind string) bool { return slices.Contains(d.Kinds, kind) }
 
@@ -155,6 +155,9 @@ func (r *run) values(d *Description) {
 		}
 	}
 	r.guardValues(d)
+	if d.serves(abi.KindDraft) && (d.serves(abi.KindLogits) || d.serves(abi.KindSampler) || d.serves(abi.KindGuard)) {
+		r.report("describe-values", "kinds %q: a draft is a module of its own", d.Kinds)
+	}
 	for _, n := range d.Needs {
 		digits, topk := strings.CutPrefix(n, abi.NeedsTopK)
 		switch v, err := strconv.ParseUint(digits, 10, 32); {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"tgi/plugins/draft"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 	"tgi/plugins/logits"
@@ -24,10 +25,12 @@ const (
 	benchWarm     = 16 // steps that are not counted
 )
 
-// processName and sampleName begin the names of the series of steps; the mode of the answer follows the first.
+// processName, sampleName and proposeName begin the names of the series of steps; the mode of the answer follows the
+// first.
 const (
 	processName = "process, "
 	sampleName  = "sample"
+	proposeName = "propose"
 )
 
 // running measures one set of parameters.
@@ -109,7 +112,7 @@ func (r *running) budget(name string) int64 {
 	case name == "compile" || name == "validate" || name == "begin" || name == renderName ||
 		name == "begin of a text" || name == "finish":
 		return r.g.Limits().FuelPerRequest
-	case name == sampleName || name == feedName || name == "mask" || name == "accept" ||
+	case name == sampleName || name == proposeName || name == feedName || name == "mask" || name == "accept" ||
 		strings.HasPrefix(name, processName) || strings.HasPrefix(name, checkName):
 		return r.g.Limits().FuelPerStep
 	}
@@ -207,6 +210,9 @@ func (r *running) sequence(ctx context.Context, steps int) error {
 	if d.Serves(abi.KindGuard) {
 		t.held = newHeld(s)
 	}
+	if d.Serves(abi.KindDraft) {
+		t.drafter = draft.NewProposer(s)
+	}
 	memory := len(s.Memory())
 	r.run.Memory = max(r.run.Memory, memory)
 	for range benchSequence {
@@ -236,6 +242,7 @@ type turns struct {
 	processor      *logits.Processor
 	sampler        *logits.Sampler
 	held           *held
+	drafter        *draft.Proposer
 	prompt, output []uint32
 }
 
@@ -245,6 +252,11 @@ func (t *turns) next() (stop bool, err error) {
 	e := logits.None()
 	if t.processor != nil {
 		if e, err = t.process(); err != nil {
+			return false, err
+		}
+	}
+	if t.drafter != nil {
+		if err := t.propose(); err != nil {
 			return false, err
 		}
 	}
@@ -279,6 +291,19 @@ func (t *turns) process() (e logits.Effect, err error) {
 		return processName + abi.ModeNames[mode]
 	})
 	return e, err
+}
+
+func (t *turns) propose() error {
+	var room [abi.MaxDraft]uint32
+	return t.measure(func() error {
+		_, err := t.drafter.Propose(t.prompt, t.output, room[:])
+		return err
+	}, func(bool) string {
+		if t.step < 0 {
+			return ""
+		}
+		return proposeName
+	})
 }
 
 func (t *turns) sample() (token uint32, err error) {

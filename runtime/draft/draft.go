@@ -23,6 +23,8 @@ const (
 	Plugin
 	// Predicted tokens are of the text that the request predicts.
 	Predicted
+	// Proposed tokens are those of the request's plugins of kind draft.
+	Proposed
 	// Repeated tokens followed when the sequence's last ones occurred before.
 	Repeated
 	// Modelled tokens are those that a second, smaller model finds likeliest.
@@ -33,7 +35,7 @@ const (
 
 // String returns the source's name in settings and metrics.
 func (s Source) String() string {
-	return [...]string{"grammar", "plugin", "prediction", "prompt", "model"}[s]
+	return [...]string{"grammar", "plugin", "prediction", "draft", "prompt", "model"}[s]
 }
 
 // Drafter guesses the tokens that follow a sequence.

@@ -32,6 +32,9 @@ func (e *Engine) beginDrafting(q *sequence, r Request, plug sample.Plugins) {
 	if len(r.Prediction) > 0 {
 		from[draft.Predicted] = draft.NewPrediction(r.Prediction)
 	}
+	if len(plug.Proposers) > 0 && !e.speculation.Off[draft.Proposed] {
+		from[draft.Proposed] = e.newProposer(q, plug.Proposers)
+	}
 	q.drafting = draft.NewSequence(e.speculation, from)
 	q.modelled = e.second.model != nil && len(r.Embeddings) == 0
 }

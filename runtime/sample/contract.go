@@ -98,6 +98,13 @@ type Guard interface {
 	Applied(kind llm.VerdictKind, tokens int)
 }
 
+// Proposer is a drafter in the code of a guest.
+type Proposer struct {
+	// Name is the guest's, as in Plugins.Guests.
+	Name string
+	draft.Drafter
+}
+
 // Plugins is the user code of one sequence. The zero value has none.
 type Plugins struct {
 	// Processors run in order after the built-in penalties and the mask.
@@ -108,6 +115,9 @@ type Plugins struct {
 	Sampler Sampler
 	// Drafter, when not nil, guesses tokens, so that a step may give several. It changes none. Forks have none.
 	Drafter draft.Drafter
+	// Proposers guess tokens too, in code that may be slow: in order, until one has a guess, on the workers of guests
+	// and beside steps. Forks have none. Close is called when none of their code runs.
+	Proposers []Proposer
 	// Guards decide in order which tokens go out. Beam search refuses them. Beside one that rewinds processors,
 	// sampler and masker have to be Rewinders.
 	Guards []Guard

@@ -98,6 +98,7 @@ func Join(a, b Plugins) Plugins {
 	j.Processors = slices.Concat(a.Processors, b.Processors)
 	j.Guards = slices.Concat(a.Guards, b.Guards)
 	j.Guests = slices.Concat(a.Guests, b.Guests)
+	j.Proposers = slices.Concat(a.Proposers, b.Proposers)
 	if b.Masker != nil {
 		j.Masker = b.Masker
 	}

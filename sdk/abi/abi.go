@@ -70,7 +70,7 @@ const (
 	ReservedPrefix = "tgi_"
 )
 
-// Kinds of plugins in this version, in addition to [KindGrammar] and [KindGuard].
+// Kinds of plugins in this version, in addition to [KindGrammar], [KindGuard] and [KindDraft].
 const (
 	KindLogits   = "logits"
 	KindSampler  = "sampler"
@@ -239,6 +239,8 @@ func Exports(kind string) []Func {
 		return Guard
 	case KindProgram:
 		return Program
+	case KindDraft:
+		return Draft
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	all := [][]abi.Func{abi.Common}
 	for _, kind := range []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar,
-		abi.KindGuard} {
+		abi.KindGuard, abi.KindDraft} {
 		forms := abi.Forms(kind)
 		if len(forms) == 0 || forms[0][0].Name != abi.Exports(kind)[0].Name {
 			t.Errorf("%s has %d forms", kind, len(forms))

@@ -12,7 +12,7 @@
  *     static tgi_error process(tgi_step *s) { tgi_deny(s, banned, 1); return TGI_OK; }
  *     TGI_LOGITS(begin, process)
  *
- * TGI_SAMPLER, TGI_TEMPLATE, TGI_TOOLS and TGI_STEPS, below, are the other kinds.
+ * TGI_SAMPLER, TGI_DRAFT, TGI_TEMPLATE, TGI_TOOLS and TGI_STEPS, below, are the other kinds.
  *
  * README.md has the build command. To test a plugin natively, include its file
  * and then tgi_test.h in a program, and build that with the native compiler.
@@ -336,7 +336,7 @@ static inline tgi_error tgi__no_init(tgi_text config) { (void)config; return TGI
 
 typedef tgi_error (*tgi_begin_func)(tgi_text params, tgi_tokens prompt);
 /* Begin functions of the kinds in this file. tgi_validate calls all of them. */
-static tgi_begin_func tgi__begin_logits, tgi__begin_sampler;
+static tgi_begin_func tgi__begin_logits, tgi__begin_sampler, tgi__begin_draft;
 /* How the other kinds validate parameters; 0 if they accept none. */
 typedef tgi_error (*tgi_validate_func)(tgi_text params);
 static tgi_validate_func tgi__validate_template, tgi__validate_tools, tgi__validate_steps;
@@ -372,6 +372,7 @@ static inline tgi_error tgi__no_params(tgi_text params) {
     tgi_error e = TGI_OK;                                                                                   \
     if (tgi__begin_logits) e = tgi__begin_logits((tgi_text){params, len}, (tgi_tokens){0, 0});              \
     if (!e.len && tgi__begin_sampler) e = tgi__begin_sampler((tgi_text){params, len}, (tgi_tokens){0, 0});  \
+    if (!e.len && tgi__begin_draft) e = tgi__begin_draft((tgi_text){params, len}, (tgi_tokens){0, 0});      \
     if (!e.len && tgi__validate_template) e = tgi__validate_template((tgi_text){params, len});              \
     if (!e.len && tgi__validate_tools) e = tgi__validate_tools((tgi_text){params, len});                    \
     if (!e.len && tgi__validate_steps) e = tgi__validate_steps((tgi_text){params, len});                    \
@@ -401,6 +402,19 @@ static inline tgi_error tgi__no_params(tgi_text params) {
   }                                                                                                         \
   TGI_EXPORT("tgi_sampler_sample") int32_t tgi_sampler_sample(const tgi_candidate *c, uint32_t n) {         \
     return sample(c, n);                                                                                    \
+  }
+
+/* TGI_DRAFT: int32_t propose(tgi_tokens tokens, uint32_t fresh, uint32_t *to, uint32_t room) writes up to
+ * room tokens that it expects behind tokens, the next one first, and returns their number, or -1 if it failed:
+ * then the sequence goes on without the plugin. The last fresh of tokens are others than in the last call. */
+#define TGI_DRAFT(begin, propose)                                                                           \
+  static tgi_begin_func tgi__begin_draft = begin;                                                           \
+  TGI_EXPORT("tgi_draft_begin") uint64_t tgi_draft_begin(TGI_BEGIN_ARGS) {                                  \
+    return tgi__pack(begin((tgi_text){params, params_len}, (tgi_tokens){prompt, prompt_count}));            \
+  }                                                                                                         \
+  TGI_EXPORT("tgi_draft_propose")                                                                           \
+  int32_t tgi_draft_propose(const uint32_t *tokens, uint32_t count, uint32_t fresh, uint32_t *to, uint32_t room) { \
+    return propose((tgi_tokens){tokens, count}, fresh, to, room);                                           \
   }
 
 /* TGI_TEMPLATE: tgi_error validate(tgi_text params), tgi_error render(tgi_text

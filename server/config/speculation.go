@@ -21,7 +21,7 @@ type Speculation struct {
 }
 
 // SpeculationKinds are the values of Speculation.Kinds.
-var SpeculationKinds = []string{"grammar", "plugin", "prediction", "prompt"}
+var SpeculationKinds = []string{"grammar", "plugin", "prediction", "draft", "prompt"}
 
 // MaxSpeculation bounds Speculation.Tokens.
 const MaxSpeculation = 32

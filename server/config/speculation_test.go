@@ -13,16 +13,16 @@ func TestSpeculation(t *testing.T) {
 		limit                int
 		kinds                string
 	}{
-		{"", "", "", 7, "grammar plugin prediction prompt"},
-		{"--speculate 3", "", "", 3, "grammar plugin prediction prompt"},
-		{"", "5", "", 5, "grammar plugin prediction prompt"},
-		{"--speculate 0", "5", "", 0, "grammar plugin prediction prompt"},
-		{"", "", "[model.speculation]\ntokens = 2\n", 2, "grammar plugin prediction prompt"},
+		{"", "", "", 7, "grammar plugin prediction draft prompt"},
+		{"--speculate 3", "", "", 3, "grammar plugin prediction draft prompt"},
+		{"", "5", "", 5, "grammar plugin prediction draft prompt"},
+		{"--speculate 0", "5", "", 0, "grammar plugin prediction draft prompt"},
+		{"", "", "[model.speculation]\ntokens = 2\n", 2, "grammar plugin prediction draft prompt"},
 		{"", "", "[model.speculation]\nkinds = [\"grammar\"]\n", 7, "grammar"},
 		{"--speculate 4", "", "[model.speculation]\nkinds = [\"grammar\"]\n", 4, "grammar prompt"},
 		{"", "", "[model.speculation]\nkinds = []\n", 0, ""},
-		{"", "", "[[model]]\nname = \"a\"\n", 7, "grammar plugin prediction prompt"},
-		{"", "", "[[model]]\nname = \"a\"\n[model.speculation]\ntokens = 2\n", 2, "grammar plugin prediction prompt"},
+		{"", "", "[[model]]\nname = \"a\"\n", 7, "grammar plugin prediction draft prompt"},
+		{"", "", "[[model]]\nname = \"a\"\n[model.speculation]\ntokens = 2\n", 2, "grammar plugin prediction draft prompt"},
 		{"", "", "[[model]]\nname = \"a\"\nspeculation = { kinds = [\"prompt\"] }\n", 7, "prompt"},
 	} {
 		cfg := Default()
@@ -55,7 +55,7 @@ func TestSpeculation(t *testing.T) {
 		"tokens = 33":                     "model.speculation.tokens must be >= 0 and <= 32, given 33",
 		"model = \"a b\"":                 "model.speculation.model",
 		"tokens = -1":                     "model.speculation.tokens must be >= 0 and <= 32, given -1",
-		"kinds = [\"x\"]":                 `model.speculation.kinds[0] must be one of grammar, plugin, prediction, prompt, given "x"`,
+		"kinds = [\"x\"]":                 `model.speculation.kinds[0] must be one of grammar, plugin, prediction, draft, prompt, given "x"`,
 		"kinds = [\"prompt\",\"prompt\"]": `model.speculation.kinds[1] must not be there twice, given "prompt"`,
 	} {
 		c := Default()

@@ -145,6 +145,11 @@ func parse(text []byte, vocab int) (Description, error) {
 			fault("contexts %d is not from 1 to %d", d.Contexts, abi.MaxContexts)
 		}
 	}
+	if d.Serves(abi.KindDraft) && slices.ContainsFunc(d.Kinds, func(k string) bool {
+		return Steps(k) && k != abi.KindDraft
+	}) {
+		fault("kinds %q: what guesses changes no text, so it is a module of its own", d.Kinds)
+	}
 	d.View = min(d.View, vocab)
 	if d.Candidates = j.Candidates; d.Candidates == 0 {
 		d.Candidates = abi.DefaultCandidates

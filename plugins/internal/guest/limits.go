@@ -61,7 +61,7 @@ func (l Limits) Load() sandbox.Budget {
 // Budget is that of one call of an export outside loading. saved is the fuel that a call at a step has.
 func (l Limits) Budget(export string, saved int64) sandbox.Budget {
 	switch export {
-	case Process, Sample, Feed, GuardCheck:
+	case Process, Sample, Feed, GuardCheck, Propose:
 		return l.step(saved)
 	}
 	return l.request(l.FuelPerRequest)
@@ -82,6 +82,7 @@ var requestFuel = map[string]int64{
 	abi.KindGrammar: 5_000_000_000,
 	abi.KindGuard:   50_000_000,
 	abi.KindProgram: 5_000_000_000,
+	abi.KindDraft:   50_000_000,
 }
 
 // WithDefaults gives l with its zero fields set, for a module that serves kinds. The error names a field that is out of
@@ -147,7 +148,7 @@ func Converses(kind string) bool { return kind == abi.KindTemplate || kind == ab
 
 // Steps reports whether a kind works in the token loop from a sequence's prompt on, so that Begin begins it.
 func Steps(kind string) bool {
-	return kind == abi.KindLogits || kind == abi.KindSampler || kind == abi.KindGuard
+	return kind == abi.KindLogits || kind == abi.KindSampler || kind == abi.KindGuard || kind == abi.KindDraft
 }
 
 // Kinds tells from a module's bytes of which kinds there are exports. Of what is no module it finds none; whether the

@@ -24,6 +24,7 @@ type Rooms struct {
 	Guard      uint32 // abi.GuardSize bytes
 	Text       uint32 // TextRoom bytes
 	Ends       uint32 // abi.MaxHold numbers
+	Draft      uint32 // abi.MaxDraft tokens
 
 	request                uint32 // requestRoom bytes
 	config, params, tokens uint32
@@ -163,7 +164,7 @@ func (l *loader) allocate(config int) error {
 		}
 		l.rooms.Guard = uint32(at)
 	}
-	row, tokens, request, piece, mask, accept, text, ends := 0, 0, 0, 0, 0, 0, 0, 0
+	row, tokens, request, piece, mask, accept, text, ends, guess := 0, 0, 0, 0, 0, 0, 0, 0, 0
 	if l.d.Row {
 		row = l.g.vocab.Size()
 	}
@@ -172,6 +173,9 @@ func (l *loader) allocate(config int) error {
 	}
 	if l.d.Serves(abi.KindGuard) {
 		text, ends = TextRoom, abi.MaxHold*4
+	}
+	if l.d.Serves(abi.KindDraft) {
+		guess = abi.MaxDraft * 4
 	}
 	if l.d.worksOnChats() || l.d.Serves(abi.KindGrammar) || l.d.Serves(abi.KindProgram) {
 		request = requestRoom
@@ -198,6 +202,7 @@ func (l *loader) allocate(config int) error {
 		{&l.rooms.Accept, accept},
 		{&l.rooms.Text, text},
 		{&l.rooms.Ends, ends},
+		{&l.rooms.Draft, guess},
 	} {
 		if room.size == 0 {
 			continue

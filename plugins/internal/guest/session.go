@@ -261,7 +261,7 @@ type Entry struct {
 	f     *sandbox.Func
 	name  string
 	saved int64
-	stack [3]uint64
+	stack [5]uint64
 }
 
 // Entry finds an export of a kind that the session was begun with.
@@ -282,7 +282,7 @@ func (e *Entry) Next() {
 	e.saved = min(e.saved+per, Burst*per)
 }
 
-// Call runs the export with up to three arguments. The error is a *sandbox.Fault, or matches sandbox.ErrClosed.
+// Call runs the export with up to five arguments. The error is a *sandbox.Fault, or matches sandbox.ErrClosed.
 func (e *Entry) Call(args ...uint64) (result uint64, err error) {
 	if e.s.in == nil {
 		return 0, e.s.closedError(e.name)
@@ -340,4 +340,6 @@ const (
 	Feed    = "tgi_tools_feed"
 	// GuardCheck is asked behind a token.
 	GuardCheck = "tgi_guard_check"
+	// Propose asks for a guess.
+	Propose = "tgi_draft_propose"
 )

@@ -13,7 +13,7 @@ import (
 
 // kinds are those of this version.
 var kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools, abi.KindGrammar,
-	abi.KindGuard, abi.KindProgram}
+	abi.KindGuard, abi.KindProgram, abi.KindDraft}
 
 // checkExports finds all errors of a module's exports that are visible without running it: a kind of
 // which one export is there must be there as a whole, and nothing else may begin with tgi_.

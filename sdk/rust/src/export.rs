@@ -11,7 +11,7 @@ use crate::guard::{Held, Verdict};
 use crate::template::Output;
 use crate::tools::{Events, Finish, FINISH_CUT, PIECE_SPECIAL};
 use crate::{grammar, host, program, template, tools};
-use crate::{Grammar, Guard, Logits, Program, Result, Sampler, Steps, Template, Tools};
+use crate::{Draft, Grammar, Guard, Logits, Program, Result, Sampler, Steps, Template, Tools};
 
 /// Room that init leaves before the snapshot, in bytes.
 const RESERVE: usize = 1 << 20;
@@ -164,6 +164,33 @@ pub unsafe fn sampler_sample<S: Sampler>(plugin: *mut Option<S>, candidates: u32
     };
     match result {
         Ok(i) => i as i32,
+        Err(text) => {
+            host::log(host::ERROR, &text);
+            -1
+        }
+    }
+}
+
+/// # Safety
+/// As for `logits_begin`.
+pub unsafe fn draft_begin<D: Draft>(plugin: *mut Option<D>, params: u32, len: u32, prompt: u32, count: u32) -> u64 {
+    failure(D::begin(slice(params, len), slice(prompt, count)).map(|d| *plugin = Some(d)))
+}
+
+/// # Safety
+/// As for `logits_begin`; `to` has room for so many tokens.
+pub unsafe fn draft_propose<D: Draft>(
+    plugin: *mut Option<D>, tokens: u32, count: u32, fresh: u32, to: u32, room: u32,
+) -> i32 {
+    let result = match &mut *plugin {
+        Some(d) => {
+            let to = core::slice::from_raw_parts_mut(to as *mut u32, room as usize);
+            d.propose(slice(tokens, count), fresh as usize, to)
+        }
+        None => Err(String::from("propose before begin")),
+    };
+    match result {
+        Ok(n) => n as i32,
         Err(text) => {
             host::log(host::ERROR, &text);
             -1

@@ -2,7 +2,7 @@
 //! before and after it in a conversation.
 //!
 //! A plugin is a `cdylib` that implements one or several of [`Logits`],
-//! [`Sampler`], [`Guard`], [`Template`], [`Tools`], [`Program`] and one of [`Grammar`] and [`Steps`], and
+//! [`Sampler`], [`Guard`], [`Draft`], [`Template`], [`Tools`], [`Program`] and one of [`Grammar`] and [`Steps`], and
 //! names them in [`plugin!`]:
 //!
 //! ```ignore
@@ -32,6 +32,7 @@
 
 extern crate alloc;
 
+pub mod draft;
 pub mod form;
 pub mod grammar;
 pub mod guard;
@@ -57,6 +58,7 @@ pub mod testing;
 use alloc::string::String;
 
 pub use grammar::{Grammar, Steps};
+pub use draft::Draft;
 pub use guard::Guard;
 pub use program::Program;
 pub use step::{flag, mode, Answer, Candidate, Entry, Step, MAX_FORCED};
@@ -87,13 +89,13 @@ pub trait Sampler: Sized {
 }
 
 /// Exports a plugin. `description` is JSON; `init`, `logits`, `sampler`,
-/// `guard`, `template`, `tools`, `grammar`, `steps` and `program` may be left out, in this order; a plugin has
+/// `guard`, `draft`, `template`, `tools`, `grammar`, `steps` and `program` may be left out, in this order; a plugin has
 /// one of `grammar` and `steps`. `init` is a
 /// `fn(config: &[u8]) -> Result<()>` that runs once, before the server's
 /// snapshot and before the other kinds' `open`.
 #[macro_export]
 macro_rules! plugin {
-    (description: $d:expr, $(init: $i:path,)? $(logits: $l:ty,)? $(sampler: $s:ty,)? $(guard: $u:ty,)? $(template: $m:ty,)? $(tools: $t:ty,)? $(grammar: $g:ty,)? $(steps: $p:ty,)? $(program: $r:ty,)?) => {
+    (description: $d:expr, $(init: $i:path,)? $(logits: $l:ty,)? $(sampler: $s:ty,)? $(guard: $u:ty,)? $(draft: $a:ty,)? $(template: $m:ty,)? $(tools: $t:ty,)? $(grammar: $g:ty,)? $(steps: $p:ty,)? $(program: $r:ty,)?) => {
         #[cfg(target_arch = "wasm32")]
         const _: () = {
             #[no_mangle]
@@ -122,6 +124,7 @@ macro_rules! plugin {
                 $(let result = result.and_then(|_| <$l as $crate::Logits>::begin(_params, &[]).map(|_| ()));)?
                 $(let result = result.and_then(|_| <$s as $crate::Sampler>::begin(_params, &[]).map(|_| ()));)?
                 $(let result = result.and_then(|_| <$u as $crate::Guard>::begin(_params, &[]).map(|_| ()));)?
+                $(let result = result.and_then(|_| <$a as $crate::Draft>::begin(_params, &[]).map(|_| ()));)?
                 $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(TEMPLATE), _params, <$m as $crate::Template>::validate) });)?
                 $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(TOOLS), _params, <$t as $crate::Tools>::validate) });)?
                 $(let result = result.and_then(|_| unsafe { $crate::export::validate(core::ptr::addr_of_mut!(GRAMMAR), _params, <$g as $crate::Grammar>::validate) });)?
@@ -164,6 +167,17 @@ macro_rules! plugin {
                 #[no_mangle]
                 extern "C" fn tgi_guard_check(step: u32) -> i32 {
                     unsafe { $crate::export::guard_check(core::ptr::addr_of_mut!(GUARD), step) }
+                }
+            )?
+            $(
+                static mut DRAFT: Option<$a> = None;
+                #[no_mangle]
+                extern "C" fn tgi_draft_begin(params: u32, len: u32, prompt: u32, count: u32) -> u64 {
+                    unsafe { $crate::export::draft_begin(core::ptr::addr_of_mut!(DRAFT), params, len, prompt, count) }
+                }
+                #[no_mangle]
+                extern "C" fn tgi_draft_propose(tokens: u32, count: u32, fresh: u32, to: u32, room: u32) -> i32 {
+                    unsafe { $crate::export::draft_propose(core::ptr::addr_of_mut!(DRAFT), tokens, count, fresh, to, room) }
                 }
             )?
             $(

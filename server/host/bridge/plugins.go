@@ -65,6 +65,9 @@ func pluginsOf(s plugins.Sequence, seed uint64) sample.Plugins {
 	if s.Sampler != nil {
 		p.Sampler = s.Sampler
 	}
+	for _, d := range s.Drafters {
+		p.Proposers = append(p.Proposers, sample.Proposer{Name: d.Name(), Drafter: d})
+	}
 	for _, g := range s.Guards {
 		p.Guards = append(p.Guards, g)
 	}

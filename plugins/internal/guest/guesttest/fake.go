@@ -60,7 +60,7 @@ const (
 func (f Fake) has(kind string) bool {
 	named := func(k string) bool { return strings.Contains(f.Description, strconv.Quote(k)) }
 	return named(kind) || kind == abi.KindLogits && !named(abi.KindTemplate) && !named(abi.KindTools) &&
-		!named(abi.KindGrammar) && !named(abi.KindGuard)
+		!named(abi.KindGrammar) && !named(abi.KindGuard) && !named(abi.KindDraft)
 }
 
 // Wasm assembles the module.
@@ -94,7 +94,7 @@ func (f Fake) Wasm() []byte {
 		"tgi_guard_step":  Const(StepAt),
 	}
 	for _, kind := range []string{"", abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.KindTools,
-		abi.KindGrammar, abi.KindGuard} {
+		abi.KindGrammar, abi.KindGuard, abi.KindDraft} {
 		list := abi.Exports(kind)
 		switch {
 		case kind == "":

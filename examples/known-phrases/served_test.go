@@ -1,0 +1,63 @@
+package knownphrases
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"tgi/examples/internal/served"
+)
+
+// TestServed: guesses that are right, and others, change no text; those that are right are kept.
+func TestServed(t *testing.T) {
+	s := served.Start(t, ".")
+	s.Documented(t, "README.md")
+	const question = "Tell me a story about a fox."
+	want := s.Ask(t, question, `{"max_new_tokens":40}`)
+	for name, phrases := range map[string]string{
+		"right": strconv.Quote(want.Text), "wrong": `"Once upon a time there was no fox at all."`,
+		"many": strconv.Quote(want.Text) + `,"a fox","","Once upon a time, a fox"`,
+	} {
+		before := guessed(t, s, "true")
+		got := s.Ask(t, question,
+			`{"max_new_tokens":40,"plugins":[{"name":"known-phrases","params":{"phrases":[`+phrases+`]}}]}`)
+		if got.Status != http.StatusOK || got.Text != want.Text {
+			t.Errorf("%s: %+v, want %q", name, got, want.Text)
+		}
+		if n := guessed(t, s, "true") - before; name != "wrong" && n < 20 {
+			t.Errorf("%s: %d guesses were right", name, n)
+		}
+	}
+	if guessed(t, s, "false") == 0 {
+		t.Error("no guess was wrong")
+	}
+	if r := s.Ask(t, question, `{"plugins":[{"name":"known-phrases","params":{"phrase":[]}}]}`); r.Status != 422 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// guessed returns how many guesses of drafts steps computed that were right, or not.
+func guessed(t *testing.T, s *served.Server, right string) int {
+	t.Helper()
+	res, err := http.Get(s.URL + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`tgi_draft_tokens_total\{accepted="` + right + `",source="draft"\} (\d+)`)
+	m := line.FindSubmatch(text)
+	if m == nil {
+		t.Fatal("/metrics has no guesses of drafts")
+	}
+	n, err := strconv.Atoi(string(m[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
