@@ -51,6 +51,17 @@ func AppendExplanations(b []byte, list []*llm.Explanation) []byte {
 	return append(b, ']')
 }
 
+// AppendExplained writes the members explain and receipt of a reply that has one sequence, as far as there are any.
+func AppendExplained(b []byte, list []*llm.Explanation, r *Receipt) []byte {
+	if len(list) > 0 {
+		b = AppendExplanations(append(b, `,"explain":`...), list)
+	}
+	if r != nil {
+		b = AppendReceipt(append(b, `,"receipt":`...), r)
+	}
+	return b
+}
+
 // AppendExplanation writes an explanation as an object. A log-probability of -Inf is null.
 func AppendExplanation(b []byte, e *llm.Explanation) []byte {
 	b = appendToken(append(b, '{'), e.Token, e.Text)

@@ -304,6 +304,31 @@ func TestLeave(t *testing.T) {
 	t.Errorf("%d requests run on", e.Running())
 }
 
+// TestExplain: what the engine tells of tokens is in the reply, and once in a stream.
+func TestExplain(t *testing.T) {
+	e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
+		events := generatetest.Echo(r)
+		for i := range events {
+			if r.Params.Explain == (llm.Explain{Top: 1, Tokens: 2}) && i < 2 {
+				events[i].Explained = &llm.Explanation{Token: events[i].Token, Rank: 40 + i}
+			}
+		}
+		return events
+	}}
+	s := newServer(e, &generatetest.Chat{})
+	body := `{` + hi + `,"explain":{"top":1,"tokens":2}}`
+	stream := body[:len(body)-1] + `,"stream":true}`
+	for _, reply := range []string{post(s, body).Body.String(), post(s, stream).Body.String()} {
+		if strings.Count(reply, `"explain":[{`) != 1 || strings.Count(reply, `"rank":40`) != 1 ||
+			strings.Count(reply, `"rank":41`) != 1 {
+			t.Errorf("got %s", reply)
+		}
+	}
+	if reply := post(s, `{`+hi+`}`).Body.String(); strings.Contains(reply, "explain") {
+		t.Errorf("nobody asked: %s", reply)
+	}
+}
+
 // FuzzDecode: a body is a call, or is refused.
 func FuzzDecode(f *testing.F) {
 	f.Add(`{` + hi + `,"tools":[{"name":"a","input_schema":{}}],"tool_choice":{"type":"any"}}`)

@@ -150,6 +150,7 @@ func (b *body) fields(generates bool) []wire.Field {
 		{Name: "output_format", Read: func(r *wire.Reader) error { return b.format(r, "output_format") }},
 		{Name: "metadata", Read: metadata},
 		{Name: "cache_control", Read: cacheControl},
+		fields.Explain(&d.Explain),
 	}...)
 	for _, name := range []string{"container", "mcp_servers"} {
 		list = append(list, wire.Field{Name: name, Read: fields.Unset(name)})

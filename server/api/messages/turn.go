@@ -275,9 +275,11 @@ func complete(calls []generate.Call, id string) bool {
 	return false
 }
 
-// appendBeside writes what this server adds: plugins that were skipped, and what a grammar does not hold.
+// appendBeside writes what this server adds, once: plugins that were skipped, what a grammar does not hold, and how the
+// tokens came to be, where that was asked for.
 func (t *turn) appendBeside(b []byte) []byte {
-	return generate.AppendDropped(generate.AppendSkips(b, t.run.Skipped()), t.run.Dropped())
+	b = generate.AppendDropped(generate.AppendSkips(b, t.run.Skipped()), t.run.Dropped())
+	return generate.AppendExplained(b, t.choice.Explained(), t.run.Receipt())
 }
 
 // setHeader sets what the header says of the run.

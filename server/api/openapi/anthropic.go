@@ -65,7 +65,8 @@ func anthropic() map[string]*Schema {
 			"model_context_window_exceeded"))),
 		need("stop_sequence", orNull(text("That which ended the text."))),
 	}
-	beside := []property{may("plugins", list(ref("SkippedPlugin"))), dropped()}
+	beside := []property{may("plugins", list(ref("SkippedPlugin"))), dropped(),
+		may("explain", list(ref("Explanation"))), may("receipt", ref("Receipt"))}
 	index := need("index", whole("", ""))
 	event := func(kind string, more ...property) *Schema {
 		return object("", append([]property{need("type", words("", kind))}, more...)...)
@@ -79,7 +80,7 @@ func anthropic() map[string]*Schema {
 			may("top_k", orNull(from(&Schema{Type: "integer", Format: "int32"}, -1))),
 			may("metadata", orNull(object("", may("user_id", orNull(text("")))))),
 			may("priority", orNull(whole("int32", "Less goes before the other requests of its key that wait."))),
-			may("plugins", orNull(list(ref("PluginCall")))),
+			may("plugins", orNull(list(ref("PluginCall")))), explainField(),
 			may("chat_template_kwargs", orNull(anyObject("Not Anthropic's. Variables of the template."))),
 		)...),
 		"CountTokensRequest": object("", conversation()...),

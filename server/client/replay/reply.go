@@ -57,6 +57,7 @@ type message struct {
 		Delta   *said
 	}
 	Receipts []json.RawMessage
+	Receipt  json.RawMessage
 	// Anthropic's and OpenAI's responses
 	Content []part
 	Output  []struct {
@@ -159,6 +160,9 @@ func (o *outcome) event(data []byte) {
 func (o *outcome) take(m *message) {
 	if m.Details != nil && m.Details.Receipt != nil {
 		o.receipts = append(o.receipts, slices.Clone(m.Details.Receipt))
+	}
+	if m.Receipt != nil {
+		o.receipts = append(o.receipts, slices.Clone(m.Receipt))
 	}
 	for _, r := range m.Receipts {
 		o.receipts = append(o.receipts, slices.Clone(r))
