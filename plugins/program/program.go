@@ -44,8 +44,9 @@ type Host interface {
 // Fuel beside what imports cost anyway.
 const (
 	copyFuel   = 1
-	encodeFuel = 250 // per byte of text that is tokenized, or read by a grammar
-	logitFuel  = 10  // per logit of a row that is sorted or summed
+	encodeFuel = 250  // per byte of text that is tokenized, or read by a grammar
+	logitFuel  = 10   // per logit of a row that is sorted or summed
+	blockFuel  = 4000 // to give a processor up and take it again
 )
 
 // Running is what a program's instance has for its host functions: the lease's Host is one, or embeds one.
@@ -144,6 +145,7 @@ func answerCall(in *sandbox.Instance, name string, stack []uint64, answer func(*
 
 // block runs f, which may wait.
 func block[T any](c *call, f func() (T, error)) (v T, err error) {
+	c.in.Charge(blockFuel)
 	c.in.Block(func() { v, err = f() })
 	return v, err
 }

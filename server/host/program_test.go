@@ -1,0 +1,160 @@
+package host
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tgi/server/config"
+)
+
+// programming opens a server with the built-in programs, and one that does what its parameter says: the folder
+// testdata/hostile has its source. TGI_VERIFY's checks run after each step.
+func programming(t *testing.T, change func(*config.Config)) *plugged {
+	return openChat(t, func(c *config.Config) {
+		c.Runtime.Verify = true
+		c.Limits.MaxBestOf = 3
+		add := func(name, source string) {
+			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: source, OnError: config.OnErrorFail,
+				Apply: config.ApplyRequest})
+		}
+		add("hostile", "testdata/hostile.wasm")
+		for _, name := range []string{"best-of-judge", "vote", "json-repair", "budget-then-answer", "banned-strings"} {
+			add(name, config.Builtin+name)
+		}
+		if change != nil {
+			change(c)
+		}
+	})
+}
+
+// do is the list of plugins of a request with the program that does something.
+func do(what string) string {
+	return fmt.Sprintf(`[{"name":"hostile","params":{"do":%q}}]`, what)
+}
+
+// TestProgramAsARequest: a program that generates and emits once gives the reply that there is without it: on each
+// route, with seeds, stop strings, log-probabilities and n.
+func TestProgramAsARequest(t *testing.T) {
+	p := programming(t, nil)
+	for _, r := range spokenRoutes() {
+		if r.name == "chat, tools" {
+			continue // calls are not held to their tools, a program writes them
+		}
+		_, want := p.call(t, http.MethodPost, r.path, fmt.Appendf(nil, r.body, ""))
+		for _, what := range []string{"plain", "stream"} {
+			member := "," + fmt.Sprintf(r.plugins, do(what))
+			status, got := p.call(t, http.MethodPost, r.path, fmt.Appendf(nil, r.body, member))
+			if w, g := tell(t, want), tell(t, got); status != http.StatusOK || fmt.Sprint(w) != fmt.Sprint(g) {
+				t.Errorf("%s, %s: %d %v, want %v", r.name, what, status, g, w)
+			}
+			path := r.path
+			if strings.HasPrefix(r.stream, "/") {
+				path = r.stream
+			} else {
+				member += "," + r.stream
+			}
+			_, pieces := p.call(t, http.MethodPost, path, fmt.Appendf(nil, r.body, member))
+			if a, b := joined(tell(t, want)), joined(tell(t, pieces)); a != b {
+				t.Errorf("%s, %s, streamed: %q, want %q", r.name, what, b, a)
+			}
+		}
+	}
+}
+
+// TestProgramContexts: what was forked, rewound and generated in pieces is what is generated at once, and scores,
+// candidates and rows agree.
+func TestProgramContexts(t *testing.T) {
+	p := programming(t, nil)
+	const body = `{"inputs":"Once upon a time","parameters":{"max_new_tokens":24%s}}`
+	_, want := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, body, ""))
+	_, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, body, `,"plugins":`+do("split")))
+	if got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if _, got = p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, body, `,"plugins":`+do("score"))); got !=
+		`{"generated_text":"even"}` {
+		t.Error(got)
+	}
+}
+
+// TestProgramIsRefused: what a program excludes.
+func TestProgramIsRefused(t *testing.T) {
+	p := programming(t, nil)
+	for want, body := range map[string]string{
+		"`best_of` and program `hostile`":   `"best_of":2,"do_sample":true,"plugins":` + do("plain"),
+		"`decoder_input_details` and prog":  `"decoder_input_details":true,"plugins":` + do("plain"),
+		"both programs, one request has on": `"plugins":[{"name":"hostile"},{"name":"vote"}]`,
+		"program `vote` and guard `banned-": `"plugins":[{"name":"vote"},` +
+			`{"name":"banned-strings","params":{"strings":["x"]}}]`,
+		"plugin vote: n": `"plugins":[{"name":"vote","params":{"n":99}}]`,
+	} {
+		status, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil,
+			`{"inputs":"Hi","parameters":{"max_new_tokens":4,%s}}`, body))
+		if status != http.StatusUnprocessableEntity || !strings.Contains(got, want) {
+			t.Errorf("%s: %d %s", want, status, got)
+		}
+	}
+}
+
+// TestHostilePrograms: whatever a program does over and over, it comes to an end that its client is told of, while a
+// neighbour gets its tokens; nothing of it is left.
+func TestHostilePrograms(t *testing.T) {
+	p := programming(t, nil)
+	const body = `{"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"plugins":%s}}`
+	var all sync.WaitGroup
+	for what, want := range map[string]string{
+		"fork": "refused Room", "render": "refused Room", "append": "refused Room", "nothing": "refused Argument",
+		"grammar": "refused Argument", "rewind": "refused Purse", "race": "refused Purse", "kids": "refused Purse",
+		"abandon": "refused Purse", "wait": "out of fuel", "spin": "out of fuel", "memory": "out of memory",
+		"error": "no, thank you", "trap": "unreachable", "emit": "more and more",
+	} {
+		all.Go(func() {
+			_, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, body, do(what)))
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %s, want %s", what, got, want)
+			}
+		})
+	}
+	for range 3 {
+		if status, got := p.call(t, http.MethodPost, "/generate",
+			[]byte(`{"inputs":"Once upon a time","parameters":{"max_new_tokens":6}}`)); status != http.StatusOK {
+			t.Errorf("a neighbour: %d %s", status, got)
+		}
+	}
+	all.Wait()
+	p.settled(t)
+}
+
+// settled waits until no sequence and no cache block is in use.
+func (p *plugged) settled(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		_, text := p.call(t, http.MethodGet, "/metrics", nil)
+		blocks, rows := "\ntgi_kv_blocks_used 0\n", "\ntgi_batch_current_size 0\n"
+		if strings.Contains(text, blocks) && strings.Contains(text, rows) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("blocks or sequences are left")
+		}
+	}
+}
+
+// TestProgramClientLeaves: a client that goes away ends its program, whatever that waits for.
+func TestProgramClientLeaves(t *testing.T) {
+	p := programming(t, nil)
+	client := http.Client{Timeout: 150 * time.Millisecond}
+	for _, what := range []string{"rewind", "kids", "spin", "look"} {
+		res, err := client.Post(p.url+"/generate", "application/json", strings.NewReader(fmt.Sprintf(
+			`{"inputs":"Once upon a time","parameters":{"max_new_tokens":900,"plugins":%s}}`, do(what))))
+		if err == nil {
+			res.Body.Close()
+		}
+	}
+	client.CloseIdleConnections()
+	p.settled(t)
+}
