@@ -41,7 +41,8 @@ type Metrics struct {
 	promptTokens, cachedTokens      prometheus.Counter
 	preempted, late, satOut         prometheus.Counter
 
-	genAI genAIMetrics
+	genAI   genAIMetrics
+	ofTexts textsMetrics
 }
 
 // NewMetrics returns metrics that steps can be reported to; Watch adds those of
@@ -51,6 +52,7 @@ func NewMetrics() *Metrics {
 	m.addSteps()
 	m.addGenAI()
 	m.addTools()
+	m.addTexts()
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m
 }

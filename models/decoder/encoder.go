@@ -189,6 +189,9 @@ func (b *builder) stages() ([]byte, error) {
 	for i, s := range stages {
 		name := fmt.Sprintf("stage%d", i)
 		x = b.linear(name, x, s.In, s.Bias, all(s.Folder+s.Tensor, s.Out)...)
+		if s.BiasFrom != "" {
+			x = b.node("Add", "", name+".biased", []string{x, b.vector(name+".bias", 0, s.BiasFrom)})
+		}
 		if s.Activation != "" {
 			domain := ""
 			if s.Activation == "Gelu" {
@@ -225,6 +228,9 @@ func (s shapes) encoder(e *hf.Encoder) {
 		s.out[weightOf(st.Folder+st.Tensor)] = []int64{int64(st.Out), int64(st.In)}
 		if st.Bias {
 			s.out[biasOf(st.Folder+st.Tensor)] = []int64{int64(st.Out)}
+		}
+		if st.BiasFrom != "" {
+			s.out[st.BiasFrom] = []int64{int64(st.Out)}
 		}
 		if st.Norm != "" {
 			s.out[weightOf(st.Norm)] = []int64{int64(c.Hidden)}

@@ -72,6 +72,9 @@ func openEmbedder(t *testing.T, name string, w models.Weights) (*ort.Embedder, *
 	if ck.Sentence != nil {
 		modes = ck.Sentence.Pooling
 	}
+	if s := ck.Sentence; s != nil && s.Sparse != nil {
+		o.Sparse, modes = &embed.Sparse{Sum: s.Sparse.Sum, Twice: s.Sparse.Twice}, nil
+	}
 	for _, m := range modes {
 		o.Pooling = append(o.Pooling, embed.Pooling(m))
 	}

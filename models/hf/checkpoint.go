@@ -127,6 +127,9 @@ func (c *Checkpoint) openStages(fsys fs.FS, to *tensors.Set) error {
 		return nil
 	}
 	for _, s := range c.Sentence.Stages {
+		if s.Folder == "" { // among the model's own
+			continue
+		}
 		sub, err := fs.Sub(fsys, strings.TrimSuffix(s.Folder, "/"))
 		if err != nil {
 			return err

@@ -29,6 +29,9 @@ type Encoder struct {
 	Labels []string
 	// Pooling is what a classifier reads: "cls", "mean" or "lasttoken".
 	Pooling string
+	// Masked are the stages that give the scores of all tokens in a token's place, of a class ForMaskedLM; nil for
+	// others.
+	Masked []Stage
 	// Extra are the beginnings of names of tensors, without Base, that a checkpoint may have for other tasks.
 	Extra []string
 }
@@ -40,6 +43,8 @@ type Stage struct {
 	Folder, Tensor string
 	In, Out        int
 	Bias           bool
+	// BiasFrom is the name of a bias that is not called as the matrix is; "" is none.
+	BiasFrom string
 	// Activation is as in ONNX: Tanh, Relu, Gelu, Sigmoid; "" is none.
 	Activation string
 	// Norm is the name of a LayerNorm's weight; "" is none. NormBias says that it has a bias.
@@ -53,6 +58,8 @@ type encoderFamily struct {
 	encoder Encoder
 	// classifier returns the stages of the family's ForSequenceClassification.
 	classifier func(o *object, c *Config) []Stage
+	// masked returns those of the family's ForMaskedLM; nil knows none.
+	masked func(o *object, c *Config) []Stage
 }
 
 // bertTensors names the tensors of BERT and most that came after it.
@@ -82,13 +89,14 @@ var bertExtra = []string{"pooler.", "cls.", "lm_head.", "embeddings.position_ids
 
 var encoders = map[string]encoderFamily{
 	"Bert": {family: bert("bert", func(f *family) { f.more = tokenTypes }),
-		encoder: Encoder{PostNorm: true}, classifier: pooled},
+		encoder: Encoder{PostNorm: true}, classifier: pooled, masked: maskedHead("hidden_act",
+			"cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias")},
 	"Roberta": {family: bert("roberta", func(f *family) {
 		f.tensors.Base, f.more = "roberta.", behindPadding
-	}), encoder: Encoder{PostNorm: true}, classifier: denseAndOut},
+	}), encoder: Encoder{PostNorm: true}, classifier: denseAndOut, masked: robertaMasked},
 	"XLMRoberta": {family: bert("xlm-roberta", func(f *family) {
 		f.tensors.Base, f.more = "roberta.", behindPadding
-	}), encoder: Encoder{PostNorm: true}, classifier: denseAndOut},
+	}), encoder: Encoder{PostNorm: true}, classifier: denseAndOut, masked: robertaMasked},
 	"MPNet": {family: bert("mpnet", func(f *family) {
 		f.tensors.Base, f.tensors.Types = "mpnet.", ""
 		f.tensors.Q, f.tensors.K, f.tensors.V = "attention.attn.q", "attention.attn.k", "attention.attn.v"
@@ -98,7 +106,7 @@ var encoders = map[string]encoderFamily{
 			c.Encoder.Buckets = o.int("relative_attention_num_buckets", 32, 4, 1<<10)
 			c.offsetPositions(o, 1)
 		}
-	}), encoder: Encoder{PostNorm: true}, classifier: denseAndOut},
+	}), encoder: Encoder{PostNorm: true}, classifier: denseAndOut, masked: robertaMasked},
 	"DistilBert": {family: bert("distilbert", func(f *family) {
 		f.fixedEps = true
 		f.keys = map[string][]string{"hidden_size": {"dim", "hidden_size"}, "intermediate_size": {"hidden_dim"},
@@ -110,10 +118,11 @@ var encoders = map[string]encoderFamily{
 			t.AttnNorm, t.Up, t.Down, t.MLPNorm = "sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm"
 		})
 		f.ignored += " sinusoidal_pos_embds"
-	}), encoder: Encoder{PostNorm: true, Extra: []string{"vocab_"}}, classifier: func(_ *object, c *Config) []Stage {
-		return []Stage{{Tensor: "pre_classifier", In: c.Hidden, Out: c.Hidden, Bias: true, Activation: "Relu"},
-			{Tensor: "classifier", In: c.Hidden, Bias: true}}
-	}},
+	}), masked: maskedHead("activation", "vocab_transform", "vocab_layer_norm", "vocab_projector.bias"),
+		encoder: Encoder{PostNorm: true, Extra: []string{"vocab_"}}, classifier: func(_ *object, c *Config) []Stage {
+			return []Stage{{Tensor: "pre_classifier", In: c.Hidden, Out: c.Hidden, Bias: true, Activation: "Relu"},
+				{Tensor: "classifier", In: c.Hidden, Bias: true}}
+		}},
 	"ModernBert": {family: family{modelType: "modernbert", norm: Norm{Layer: true, Eps: 1e-5},
 		keys: map[string][]string{"rms_norm_eps": {"norm_eps"}, "hidden_act": {"hidden_activation"},
 			"rope_theta": {"global_rope_theta"}, "rope_local_base_freq": {"local_rope_theta"}},
@@ -204,6 +213,9 @@ func parseEncoder(o *object, class string) (Config, error) {
 		if classifies {
 			e.readClassifier(o, c, f)
 		}
+		if strings.HasSuffix(class, "ForMaskedLM") && f.masked != nil {
+			e.Masked = f.masked(o, c)
+		}
 		c.asEncoder()
 	}
 	if t := o.string("model_type", ""); t != "" && t != f.modelType {
@@ -293,6 +305,24 @@ func denseAndOut(_ *object, c *Config) []Stage {
 	return []Stage{{Tensor: "classifier.dense", In: c.Hidden, Out: c.Hidden, Bias: true, Activation: "Tanh"},
 		{Tensor: "classifier.out_proj", In: c.Hidden, Bias: true}}
 }
+
+// maskedHead returns the head of a masked language model: a layer with a norm behind it, and the embedding again. key
+// names the activation; "" is GELU.
+func maskedHead(key, dense, norm, bias string) func(o *object, c *Config) []Stage {
+	return func(o *object, c *Config) []Stage {
+		act := "Gelu"
+		if key != "" {
+			act = stageActivations[o.string(key, "gelu")] // "" is refused where the head is used
+		}
+		return []Stage{
+			{Tensor: dense, In: c.Hidden, Out: c.Hidden, Bias: true, Activation: act, Norm: norm, NormBias: true},
+			{Tensor: c.Tensors.Whole(c.Tensors.Embed), In: c.Hidden, Out: c.Vocab, BiasFrom: bias},
+		}
+	}
+}
+
+// robertaMasked is RoBERTa's head of this kind.
+var robertaMasked = maskedHead("", "lm_head.dense", "lm_head.layer_norm", "lm_head.bias")
 
 // modernHead is ModernBERT's.
 func modernHead(o *object, c *Config) []Stage {

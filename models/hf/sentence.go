@@ -38,6 +38,9 @@ type Sentence struct {
 	WithoutPrompt bool
 	// Stages are applied to the pooled vector.
 	Stages []Stage
+	// Sparse, if not nil, says that a text's vector has a number for each token of the vocabulary (SPLADE). Then
+	// Pooling is "splade".
+	Sparse *SparsePooling
 	// Normalize says that vectors get the length 1.
 	Normalize bool
 	// MaxLength is the most tokens of a text; 0 leaves it to the model.
@@ -47,6 +50,15 @@ type Sentence struct {
 	// Prompts are texts to put before others, by name; DefaultPrompt is the name of the one that all texts get.
 	Prompts       map[string]string
 	DefaultPrompt string
+}
+
+// SparsePooling says how the scores of all tokens in the places of a text's tokens become its vector: log(1+max(0, x))
+// of each, and the largest of all places.
+type SparsePooling struct {
+	// Sum adds up the places' numbers instead.
+	Sum bool
+	// Twice takes the logarithm twice.
+	Twice bool
 }
 
 // sentenceModule is an entry of modules.json.
@@ -61,8 +73,8 @@ func SentenceFiles(names []string) []string {
 	for _, n := range names {
 		dir, file := path.Split(n)
 		parts := strings.SplitN(strings.TrimSuffix(dir, "/"), "_", 2)
-		inModule := len(parts) == 2 && slices.Contains([]string{"Pooling", "Dense", "Normalize"}, parts[1]) &&
-			!strings.Contains(parts[0], "/")
+		inModule := len(parts) == 2 && !strings.Contains(parts[0], "/") &&
+			slices.Contains([]string{"Pooling", "SpladePooling", "Dense", "Normalize"}, parts[1])
 		switch {
 		case slices.Contains([]string{ModulesFile, SentenceFile, SentenceConfigFile}, n),
 			slices.Contains(olderSentenceFiles, n),
@@ -111,11 +123,15 @@ func (s *Sentence) module(fsys fs.FS, i int, m sentenceModule, hidden int) error
 	switch {
 	case !strings.HasPrefix(m.Type, "sentence_transformers."):
 		return refuse("is code of the folder's own, which is not run")
-	case i == 0 && kind == "Transformer":
+	case i == 0 && (kind == "Transformer" || kind == "MLMTransformer"):
 		if m.Path != "" {
 			return refuse("path is %q: only models at the root of the folder are read", m.Path)
 		}
 		return nil
+	case kind == "SpladePooling" && i == 1:
+		return s.readSplade(fsys, m.Path)
+	case s.Sparse != nil && kind != "Dropout":
+		return refuse("is not supported behind SpladePooling")
 	case kind == "Pooling" && i == 1:
 		return s.readPooling(fsys, m.Path)
 	case kind == "Dense" && len(s.Pooling) > 0 && !s.Normalize:
@@ -202,6 +218,34 @@ func (s *Sentence) readPooling(fsys fs.FS, folder string) error {
 	return o.err
 }
 
+// readSplade reads how a sparse vector is made.
+func (s *Sentence) readSplade(fsys fs.FS, folder string) error {
+	o, err := parseFile(fsys, path.Join(folder, ConfigFile))
+	if err != nil {
+		return err
+	}
+	s.Pooling, s.Sparse = []string{"splade"}, &SparsePooling{}
+	switch strategy := o.string("pooling_strategy", "max"); strategy {
+	case "max":
+	case "sum":
+		s.Sparse.Sum = true
+	default:
+		o.fail("pooling_strategy", "%q is not supported, want max or sum", strategy)
+	}
+	switch act := o.string("activation_function", "relu"); act {
+	case "relu":
+	case "log1p_relu":
+		s.Sparse.Twice = true
+	default:
+		o.fail("activation_function", "%q is not supported, want relu or log1p_relu", act)
+	}
+	for _, key := range []string{"embedding_dimension", "word_embedding_dimension", "chunk_size"} {
+		o.read[key] = true // says how, not what
+	}
+	o.checkUnread("SpladePooling")
+	return o.err
+}
+
 func (s *Sentence) readDense(fsys fs.FS, folder string, hidden int) error {
 	o, err := parseFile(fsys, path.Join(folder, ConfigFile))
 	if err != nil {
@@ -249,7 +293,8 @@ func (s *Sentence) readTransformer(fsys fs.FS, task string) error {
 	}
 	s.MaxLength = o.int("max_seq_length", 0, 1, maxPositions)
 	s.Lowercase = o.bool("do_lower_case", false)
-	output := map[string]string{"feature-extraction": "token_embeddings", "sequence-classification": "scores"}[task]
+	output := map[string]string{"feature-extraction": "token_embeddings", "sequence-classification": "scores",
+		maskTask: "token_embeddings"}[task]
 	for key, want := range map[string]string{"transformer_task": task, "module_output_name": output} {
 		if got := o.string(key, want); got != want {
 			o.fail(key, "%q is not supported, want %q", got, want)
@@ -288,6 +333,9 @@ func (s *Sentence) readTransformer(fsys fs.FS, task string) error {
 	return o.err
 }
 
+// maskTask is the task of a masked language model.
+const maskTask = "fill-mask"
+
 // take makes the error of a nested object that of o.
 func (o *object) take(sub *object) {
 	if o.err == nil {
@@ -313,7 +361,8 @@ func (o *object) readModalities(task string) {
 		}
 		return
 	}
-	output := map[string]string{"feature-extraction": "last_hidden_state", "sequence-classification": "logits"}[task]
+	output := map[string]string{"feature-extraction": "last_hidden_state", "sequence-classification": "logits",
+		maskTask: "logits"}[task]
 	for key, want := range map[string]string{"method": "forward", "method_output_name": output} {
 		if got := text.string(key, want); got != want {
 			text.fail(key, "%q is not supported, want %q", got, want)
@@ -324,7 +373,11 @@ func (o *object) readModalities(task string) {
 
 // readConfig reads the prompts and the length.
 func (s *Sentence) readConfig(fsys fs.FS) error {
-	if err := s.readTransformer(fsys, "feature-extraction"); err != nil {
+	task := "feature-extraction"
+	if s.Sparse != nil {
+		task = maskTask
+	}
+	if err := s.readTransformer(fsys, task); err != nil {
 		return err
 	}
 	o, err := parseFile(fsys, SentenceFile)
@@ -367,6 +420,14 @@ func (c *Checkpoint) readSentence(fsys fs.FS) error {
 			c.Sentence = &Sentence{Pooling: []string{"mean"}}
 		}
 		return nil
+	}
+	if s.Sparse != nil {
+		if e == nil || e.Masked == nil || e.Masked[0].Activation == "" {
+			return fmt.Errorf("%s: %w: SpladePooling needs a class ForMaskedLM of BERT, RoBERTa, XLM-R, MPNet or DistilBERT "+
+				"whose activation is one of gelu, relu, tanh and sigmoid, not %s", ModulesFile, ErrConfig,
+				c.Config.Architecture)
+		}
+		s.Stages = e.Masked
 	}
 	c.Config.Embeds()
 	c.Config.Encoder.Stages = s.Stages

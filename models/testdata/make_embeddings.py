@@ -19,7 +19,8 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import torch
 import transformers as tr
-from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
+from sentence_transformers.sparse_encoder import modules as sparse
 from sentence_transformers.sentence_transformer import modules as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
@@ -95,6 +96,13 @@ SCORES = {
                           tr.DistilBertForSequenceClassification),
     "mpnet-rank": (tr.MPNetConfig, dict(BERT, max_position_embeddings=322, **ONE), tr.MPNetForSequenceClassification),
     "qwen3-rank": (tr.Qwen3Config, dict(QWEN, **ONE), tr.Qwen3ForSequenceClassification),
+}
+
+# SPLADE: name: (config class, settings, task class, SpladePooling's settings)
+SPARSE = {
+    "bert-splade": (tr.BertConfig, BERT, tr.BertForMaskedLM, {}),
+    "distilbert-splade": (tr.DistilBertConfig, DISTIL, tr.DistilBertForMaskedLM, {"activation_function": "log1p_relu"}),
+    "roberta-splade": (tr.RobertaConfig, ROBERTA, tr.RobertaForMaskedLM, {"pooling_strategy": "sum"}),
 }
 
 
@@ -179,9 +187,30 @@ def scores(name):
     save_goldens(folder, golden)
 
 
+def sparse_vectors(name):
+    config, sizes, task, pooling = SPARSE[name]
+    base = os.path.join("/tmp", f"tgi-embedding-{os.getpid()}")
+    randomize(task(config(**sizes))).save_pretrained(base)
+    tokenizer(has_types(name)).save_pretrained(base)
+    model = SparseEncoder(modules=[sparse.MLMTransformer(base), sparse.SpladePooling(**pooling)], device="cpu")
+    folder = os.path.join(HERE, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save(folder)
+    model = SparseEncoder(folder, device="cpu")
+    golden = {"texts": TEXTS}
+    golden["prompts"] = {"": [[float(v) for v in model.encode(t, convert_to_sparse_tensor=False)] for t in TEXTS]}
+    golden["ids"] = [model.tokenizer(t, truncation=True, max_length=model.max_seq_length)["input_ids"] for t in TEXTS]
+    with torch.no_grad():
+        inner = tr.AutoModel.from_pretrained(folder)
+        golden["tokens"] = [float(v) for v in
+                            inner(**model.tokenizer(TEXTS[0], return_tensors="pt")).last_hidden_state.flatten()]
+    save_goldens(folder, golden)
+    shutil.rmtree(base)
+
+
 def main():
-    for name in sys.argv[1:] or [*VECTORS, *SCORES]:
-        (vectors if name in VECTORS else scores)(name)
+    for name in sys.argv[1:] or [*VECTORS, *SCORES, *SPARSE]:
+        (vectors if name in VECTORS else scores if name in SCORES else sparse_vectors)(name)
         print(name)
 
 

@@ -50,6 +50,8 @@ type Shape struct {
 	MaxTokens int
 	// Pooling are the ways whose results are put one behind the other.
 	Pooling []Pooling
+	// Sparse, if not nil, takes the place of Pooling: the stages give Out scores for each token.
+	Sparse *Sparse
 }
 
 // Step is what a model computes at once: the tokens of some texts, one text behind the other.
@@ -140,6 +142,7 @@ func New(m Model, c Config) *Batcher {
 		_, one := p.row(1, 0)
 		b.single = b.single && one
 	}
+	b.single = b.single && b.shape.Sparse == nil
 	var ctx context.Context
 	ctx, b.cancel = context.WithCancelCause(context.Background())
 	go b.loop(ctx)
@@ -380,6 +383,16 @@ func (b *Batcher) results(ctx context.Context, items []*item, rows [][2]int, hid
 		own := hidden[rows[i][0]*w : rows[i][1]*w]
 		if it.want == Tokens {
 			it.req.out[it.at] = slices.Clone(own)
+			continue
+		}
+		if s := b.shape.Sparse; s != nil {
+			v, err := s.pool(own, w, b.shape.Out, func(part []float32, n int) ([]float32, error) {
+				return b.model.Stages(ctx, part, n)
+			})
+			if err != nil {
+				return err
+			}
+			it.req.out[it.at] = v
 			continue
 		}
 		owners = append(owners, it)

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"tgi/runtime/embed"
 	"tgi/runtime/llm"
@@ -89,6 +90,8 @@ type Model struct {
 	Default string
 	// SkipPrompt says that the tokens of a prompt are not pooled; Lowercase that texts are lowered first.
 	SkipPrompt, Lowercase bool
+	// Sparse says that a text's vector has a number for each token of the vocabulary, most of which are 0.
+	Sparse bool
 }
 
 // Reranker reports whether the model has one score.
@@ -102,12 +105,28 @@ type Service struct {
 	limits  Limits
 	gate    *generate.Gate
 	clients func(context.Context) llm.Client
+	told    Observer
+}
+
+// Observer is told of requests. It must not block, and is called from many goroutines.
+type Observer interface {
+	// TextsArrived: a request with so many texts came. TextsRefused: it has no result, because of err. TextsDone: it
+	// has one; encoding was turning the texts into tokens, and computing all behind that.
+	TextsArrived(texts int)
+	TextsRefused(err error)
+	TextsDone(tokens []int, encoding, computing time.Duration)
 }
 
 // New returns a Service. client says whose a request of a context is.
 func New(m Model, r Runner, t Tokenizer, l Limits, client func(context.Context) llm.Client) *Service {
 	return &Service{Model: m, run: r, tok: t, limits: l, gate: generate.NewGate(l.Requests, l.Workers),
 		clients: client}
+}
+
+// WithObserver tells o of requests. It is called before the first.
+func (s *Service) WithObserver(o Observer) *Service {
+	s.told = o
+	return s
 }
 
 // Limits returns those of requests.
@@ -144,17 +163,35 @@ const number = 4
 
 // Run computes texts. Errors are *generate.Invalid, *generate.Overloaded, those of Runner.Run, or ctx's cause.
 func (s *Service) Run(ctx context.Context, in []Input, o Options, want embed.Want) (Result, error) {
+	if s.told == nil {
+		out, _, err := s.compute(ctx, in, o, want)
+		return out, err
+	}
+	s.told.TextsArrived(len(in))
+	began := time.Now()
+	out, encoded, err := s.compute(ctx, in, o, want)
+	if err != nil {
+		s.told.TextsRefused(err)
+		return out, err
+	}
+	s.told.TextsDone(out.Tokens, encoded.Sub(began), time.Since(encoded))
+	return out, nil
+}
+
+// compute is Run; encoded is when the texts were tokens.
+func (s *Service) compute(ctx context.Context, in []Input, o Options, want embed.Want) (_ Result, encoded time.Time,
+	err error) {
 	switch most := s.limits.Texts; {
 	case len(in) == 0:
-		return Result{}, invalid(o.Field, "`%s` cannot be empty", o.Field)
+		return Result{}, encoded, invalid(o.Field, "`%s` cannot be empty", o.Field)
 	case len(in) > most:
-		return Result{}, invalid(o.Field, "`%s` must have at most %d texts (embeddings.max_client_batch_size). Given: %d",
-			o.Field, most, len(in))
+		return Result{}, encoded, invalid(o.Field,
+			"`%s` must have at most %d texts (embeddings.max_client_batch_size). Given: %d", o.Field, most, len(in))
 	}
 	client := s.clients(ctx)
 	leave, err := s.gate.Enter(client.Name)
 	if err != nil {
-		return Result{}, err
+		return Result{}, encoded, err
 	}
 	defer leave()
 	texts := make([]embed.Text, len(in))
@@ -162,10 +199,10 @@ func (s *Service) Run(ctx context.Context, in []Input, o Options, want embed.Wan
 	numbers := 0
 	for i := range in {
 		if err := s.gate.Work(ctx, client.Name, func() { texts[i], err = s.encode(&in[i], i, &o) }); err != nil {
-			return Result{}, err
+			return Result{}, encoded, err
 		}
 		if err != nil {
-			return Result{}, err
+			return Result{}, encoded, err
 		}
 		out.Tokens[i] = len(texts[i].IDs)
 		if numbers += s.run.Shape().Out; want == embed.Tokens {
@@ -173,18 +210,19 @@ func (s *Service) Run(ctx context.Context, in []Input, o Options, want embed.Wan
 		}
 	}
 	if err := generate.TakeRoom(ctx, int64(number*numbers)); err != nil {
-		return Result{}, err
+		return Result{}, encoded, err
 	}
 	settle, err := generate.Reserve(ctx, out.Total())
 	if err != nil {
-		return Result{}, err
+		return Result{}, encoded, err
 	}
+	encoded = time.Now()
 	if out.Vectors, err = s.run.Run(ctx, client, texts, want); err != nil {
 		settle(0, 0, 0)
-		return Result{}, err
+		return Result{}, encoded, err
 	}
 	settle(out.Total(), 0, 0)
-	return out, nil
+	return out, encoded, nil
 }
 
 func invalid(field, format string, args ...any) error {

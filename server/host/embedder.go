@@ -71,11 +71,33 @@ func (f *manager) startEmbedder(ctx context.Context, id library.ID, cfg config.C
 		Truncate: cfg.Embeddings.AutoTruncate, Vocab: src.desc.Config.Vocab}
 	e.serves = &dispatch.Embedder{ID: string(id), DType: string(e.built.Weights),
 		Service: embeddings.New(embedderModel(src.desc),
-			server.Runner(string(id), operation(e.task), e.batcher), in.tokenizer, l, server.Client)}
+			server.Runner(string(id), operation(e.task), e.batcher), in.tokenizer, l,
+			server.Client).WithObserver(f.boot.metrics)}
 	if info, err := f.library.Describe(id); err == nil && info.Origin != nil {
 		e.serves.Revision = info.Origin.Revision
 	}
 	return e, nil
+}
+
+// textsStats sums what all models of texts computed since they were loaded, with those that were unloaded.
+func (f *manager) textsStats() (s server.TextsStats) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s = f.embedded
+	for _, e := range f.embedders {
+		e.addTo(&s)
+	}
+	return s
+}
+
+// addTo adds what a model computed.
+func (e *embedder) addTo(s *server.TextsStats) {
+	if e.batcher == nil {
+		return
+	}
+	now := e.batcher.Stats()
+	s.Waiting, s.Steps, s.Texts, s.Tokens = s.Waiting+now.Waiting, s.Steps+now.Steps, s.Texts+now.Texts,
+		s.Tokens+now.Tokens
 }
 
 // operation names what a model for a task does.
@@ -108,6 +130,9 @@ func embedderOptions(b models.Built, ck *hf.Checkpoint, cfg config.Config) ort.E
 	if n := cfg.Model.Context; n > 0 {
 		o.MaxTokens = min(o.MaxTokens, n)
 	}
+	if s := ck.Sentence; s != nil && s.Sparse != nil {
+		o.Sparse, pooling = &embed.Sparse{Sum: s.Sparse.Sum, Twice: s.Sparse.Twice}, nil
+	}
 	for _, p := range pooling {
 		o.Pooling = append(o.Pooling, embed.Pooling(p))
 	}
@@ -123,6 +148,7 @@ func embedderModel(ck *hf.Checkpoint) embeddings.Model {
 	m := embeddings.Model{Pooling: ck.Config.Encoder.Pooling, Labels: ck.Config.Encoder.Labels}
 	if s := ck.Sentence; s != nil {
 		m.Pooling, m.Prompts, m.Default = s.Pooling[0], s.Prompts, s.DefaultPrompt
+		m.Sparse = s.Sparse != nil
 		m.SkipPrompt, m.Lowercase = s.WithoutPrompt, s.Lowercase
 	}
 	return m
@@ -133,6 +159,10 @@ func embedderModel(ck *hf.Checkpoint) embeddings.Model {
 func (e *embedder) Stop(context.Context) error {
 	f := e.manager
 	f.mu.Lock()
+	if f.embedders[e.id] == e {
+		e.addTo(&f.embedded)
+		f.embedded.Waiting = 0
+	}
 	delete(f.embedders, e.id)
 	f.mu.Unlock()
 	if e.batcher != nil {

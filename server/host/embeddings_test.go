@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -120,6 +121,62 @@ func TestTextsOfSentenceTransformers(t *testing.T) {
 					t.Errorf("%s, prompt %q, text %d: cosine %.7f", name, prompt, i, c)
 				}
 			}
+		}
+	}
+}
+
+// TestSparseVectorsOfSentenceTransformers: numbers of tokens are those of its SparseEncoder.
+func TestSparseVectorsOfSentenceTransformers(t *testing.T) {
+	names := []string{"bert-splade", "distilbert-splade", "roberta-splade"}
+	s := openTexts(t, nil, names...)
+	for _, name := range names {
+		g := readTexts(t, name)
+		var got [][]struct {
+			Index int
+			Value float64
+		}
+		askTexts(t, s, "/embed_sparse", fieldsOf{"model": name, "inputs": g.Texts, "truncate": true}, 200, &got)
+		for i, want := range g.Prompts[""] {
+			zeros := slices.DeleteFunc(slices.Clone(want), func(x float64) bool { return x != 0 })
+			if n := len(want) - len(zeros); n != len(got[i]) {
+				t.Errorf("%s, text %d: %d tokens, want %d", name, i, len(got[i]), n)
+			}
+			for _, one := range got[i] {
+				w := want[one.Index]
+				if math.Abs(one.Value-w) > 1e-4*max(1, w) {
+					t.Errorf("%s, text %d, token %d: %g, want %g", name, i, one.Index, one.Value, w)
+				}
+			}
+		}
+		var dense [][]float64
+		askTexts(t, s, "/embed", fieldsOf{"model": name, "inputs": g.Texts[0], "normalize": false}, 200, &dense)
+		if n := len(dense[0]); n != 280 {
+			t.Errorf("%s: a whole vector of %d numbers", name, n)
+		}
+	}
+	var refusal struct{ Error string }
+	s = openTexts(t, nil, "bert")
+	askTexts(t, s, "/embed_sparse", fieldsOf{"model": "bert", "inputs": "x"}, 424, &refusal)
+	if !strings.Contains(refusal.Error, "is not a SPLADE model") {
+		t.Errorf("a dense model: %s", refusal.Error)
+	}
+}
+
+// TestMetricsOfTexts: requests with texts are counted under text-embeddings-inference's names, texts and tokens beside
+// them.
+func TestMetricsOfTexts(t *testing.T) {
+	s := openTexts(t, nil, "bert")
+	askTexts(t, s, "/embed", fieldsOf{"model": "bert", "inputs": []string{"a", "b c"}}, 200, nil)
+	askTexts(t, s, "/embed", fieldsOf{"model": "bert", "inputs": []string{}}, 413, nil)
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, line := range []string{"te_request_count 2", `te_request_success{method="batch"} 1`,
+		`te_request_failure{err="validation"} 1`, "te_queue_size 0", "tgi_texts_total 2",
+		"tgi_texts_request_texts_sum 2",
+		`gen_ai_client_token_usage_count{gen_ai_operation_name="embeddings",gen_ai_provider_name="tgi",` +
+			`gen_ai_request_model="bert",gen_ai_response_model="bert",gen_ai_token_type="input"} 1`} {
+		if !strings.Contains(w.Body.String(), line+"\n") {
+			t.Errorf("no %s", line)
 		}
 	}
 }

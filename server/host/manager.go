@@ -69,6 +69,7 @@ type manager struct {
 	cfg         config.Config // as it runs
 	loaded      map[library.ID]*loadedModel
 	embedders   map[library.ID]*embedder // those that run
+	embedded    server.TextsStats        // of those that were unloaded
 	plans       map[library.ID]plan
 	uploads     map[string]upload
 	counters    map[string]server.Plugin // of the plugins of models that were unloaded

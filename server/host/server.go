@@ -150,6 +150,7 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 	b.metrics.WatchModels(all.modelMetrics)
 	b.metrics.WatchGrammars(all.grammarMetrics)
 	b.metrics.WatchMemory(all.memoryMetrics)
+	b.metrics.WatchTexts(all.textsStats)
 	b.metrics.WatchAdapters(all.adapterMetrics)
 	if d.onGPU() {
 		b.metrics.WatchDevice(all.deviceMetrics)

@@ -23,7 +23,7 @@ func textCalls() []call {
 			ref("DocumentsResponse")),
 		post("/embed", tagTexts, "Turn texts into vectors", "EmbedRequest", vectors),
 		post("/embed_all", tagTexts, "Turn texts into the vectors of their tokens", "EmbedRequest", list(vectors)),
-		post("/embed_sparse", tagTexts, "Refused: no class of models that makes sparse vectors is there", "EmbedRequest",
+		post("/embed_sparse", tagTexts, "Turn texts into sparse vectors, with a SPLADE model", "EmbedRequest",
 			list(list(object("", need("index", whole("", "")), need("value", number("")))))),
 		post("/rerank", tagTexts, "Order texts by a query", "RerankRequest", list(ref("Rank"))),
 		post("/predict", tagTexts, "Score the labels of texts, or of pairs of texts", "PredictRequest",

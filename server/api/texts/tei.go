@@ -112,8 +112,9 @@ func (a *API) embedAll(w http.ResponseWriter, r *http.Request, body []byte) erro
 	return nil
 }
 
-// embedSparse is POST /embed_sparse, for which no class of models is there.
-func (a *API) embedSparse(_ http.ResponseWriter, r *http.Request, body []byte) error {
+// embedSparse is POST /embed_sparse: the numbers of a text's vector that are not 0, by their tokens.
+func (a *API) embedSparse(w http.ResponseWriter, r *http.Request, body []byte) error {
+	began := time.Now()
 	var c common
 	var b batch
 	if err := c.decodeInputs(body, "struct EmbedSparseRequest", b.read); err != nil {
@@ -124,7 +125,27 @@ func (a *API) embedSparse(_ http.ResponseWriter, r *http.Request, body []byte) e
 		return err
 	}
 	defer release()
-	return &notSparse{m.ID}
+	if !m.Service.Sparse {
+		return &notSparse{m.ID}
+	}
+	result, err := m.Service.Run(r.Context(), b.inputs, c.options, embed.Vector)
+	if err != nil {
+		return err
+	}
+	a.headers(w, b.inputs, &result, began)
+	return writeList(w, r, len(result.Vectors), func(b []byte, i int) []byte {
+		b = append(b, '[')
+		n := 0
+		for index, x := range result.Vectors[i] {
+			if x == 0 {
+				continue
+			}
+			b = wire.AppendInt(append(wire.Comma(b, n), '{'), "index", index)
+			b = append(wire.AppendFloat32(append(b, `,"value":`...), x), '}')
+			n++
+		}
+		return append(b, ']')
+	})
 }
 
 // notSparse says that a model makes no sparse vectors. It wraps server.ErrTask.
