@@ -10,8 +10,8 @@ import (
 	"tgi/server/wire"
 )
 
-// gone stands where something was left out.
-const gone = "[redacted]"
+// Gone stands where something was left out of a record.
+const Gone = "[redacted]"
 
 // hiding says what is left out.
 type hiding struct {
@@ -81,7 +81,7 @@ func (h hiding) json(b []byte) (json.RawMessage, bool) {
 			if out = append(wire.AppendString(out, name), ':'); h.hides(path) {
 				var skipped json.RawMessage
 				_ = d.Decode(&skipped) // valid
-				out, hid, named = append(out, quoted(gone)...), true, false
+				out, hid, named = append(out, quoted(Gone)...), true, false
 			}
 			continue
 		}

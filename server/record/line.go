@@ -104,7 +104,7 @@ func (h hiding) body(b []byte, cut bool) (json.RawMessage, bool) {
 	case !cut && json.Valid(b) && utf8.Valid(b):
 		return h.json(b)
 	case len(h.fields) > 0: // nobody knows where the fields are
-		return quoted(gone), true
+		return quoted(Gone), true
 	}
 	return quoted(string(b)), false
 }
@@ -127,7 +127,7 @@ func (h hiding) event(b []byte) (string, bool) {
 			value, some := h.json(data)
 			data, hid = value, hid || some
 		} else if len(head) > 0 && string(data) != "[DONE]" {
-			data, hid = []byte(gone), true
+			data, hid = []byte(Gone), true
 		}
 		out = append(append(append(out, head...), data...), line[len(body):]...)
 	}
@@ -144,7 +144,7 @@ func (h hiding) headers(from http.Header) map[string][]string {
 	out := map[string][]string{}
 	for name, values := range from {
 		if h.secret(name) {
-			values = []string{gone}
+			values = []string{Gone}
 		}
 		out[name] = values
 	}
@@ -158,12 +158,12 @@ func (h hiding) query(text string) string {
 	}
 	values, err := url.ParseQuery(text)
 	if err != nil {
-		return gone
+		return Gone
 	}
 	hid := false
 	for name := range values {
 		if h.secret(name) {
-			values[name], hid = []string{gone}, true
+			values[name], hid = []string{Gone}, true
 		}
 	}
 	if hid {

@@ -34,7 +34,7 @@ type Exchange struct {
 type form func(value json.RawMessage) (e Exchange, ok bool, err error)
 
 // forms are those that Read knows.
-var forms = []form{receiptFile}
+var forms = []form{receiptFile, recorded}
 
 // Read returns the exchanges of a file: one JSON object behind another. name is what labels begin with.
 func Read(name string, r io.Reader) (list []Exchange, err error) {

@@ -24,7 +24,7 @@ func newReplay(c console) *cobra.Command {
 		Long: `Send requests that were kept with their replies again, and compare the tokens or, where no receipt tells of those, the
 texts. Where a reply has a receipt its seed is sent along, and what the reply follows from is compared too: model,
 weights, plugins, template, settings, prompt. FILE is what ` + "`tgi explain --save`" + ` writes, several of those behind each
-other, or with --request the JSON of a reply; - stands for what comes on the pipe.`,
+other, what a server records (record.folder), or with --request the JSON of a reply; - stands for what comes on the pipe.`,
 		Example: `  tgi explain --save story.json "Tell me a story."
   tgi replay story.json --url http://127.0.0.1:3000
   curl localhost:3000/generate --json @body.json | tgi replay --request body.json --path /generate -`,
