@@ -93,6 +93,27 @@ func TestHostileDrafter(t *testing.T) {
 	}
 }
 
+// TestForkWithoutDrafts: beams have the processors of a sequence, and not what guesses for it.
+func TestForkWithoutDrafts(t *testing.T) {
+	set := open(t, Options{Specs: []Spec{spec(t, "d", drafting()), spec(t, "a", bias(2).Wasm())}})
+	b := bind(t, set, 1, Call{Name: "d"}, Call{Name: "a"})
+	defer b.Close()
+	s := b.Sequence(0)
+	defer s.Release()
+	twin, err := s.Fork(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer twin.Release()
+	x := row()
+	if len(twin.Drafters) != 0 || len(twin.Processors) != 1 {
+		t.Fatalf("%d drafters, %d processors", len(twin.Drafters), len(twin.Processors))
+	}
+	if _, err := twin.Processors[0].Run(prompt, nil, x); err != nil || x[5] == row()[5] {
+		t.Errorf("%v, logit %v", err, x[5])
+	}
+}
+
 // TestDraftAlone: a module that guesses does nothing else in the token loop.
 func TestDraftAlone(t *testing.T) {
 	_, err := Open(t.Context(), options(t, Options{Specs: []Spec{spec(t, "d", guesttest.Fake{

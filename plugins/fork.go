@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"tgi/plugins/internal/sandbox"
+	"tgi/sdk/abi"
 )
 
 // errNoFork: the caller did not check CanFork.
@@ -16,7 +17,7 @@ func (s Sequence) CanFork() bool {
 		return false
 	}
 	for _, r := range s.sequence.runs {
-		if !r.part.version.guest.CanClone() {
+		if !r.part.version.serves(abi.KindDraft) && !r.part.version.guest.CanClone() {
 			return false
 		}
 	}
@@ -32,13 +33,16 @@ func (s Sequence) Fork(seed uint64) (Sequence, error) {
 	}
 	twin := Sequence{bound: s.bound, sequence: &sequence{}}
 	twin.sequence.state.Store(handedOut)
-	for i, r := range s.sequence.runs {
+	for _, r := range s.sequence.runs {
+		if r.part.version.serves(abi.KindDraft) {
+			continue // beams are not guessed for
+		}
 		one, err := r.fork(seed)
 		if err != nil {
 			twin.sequence.close()
 			return Sequence{}, err
 		}
-		p := &Processor{one, s.Processors[i].inner} // without a sampler each run is one processor
+		p := &Processor{one, s.Processors[len(twin.Processors)].inner} // without a sampler each run is one processor
 		if one.session != nil {
 			p.inner = p.inner.Clone(one.session)
 		}
