@@ -43,6 +43,9 @@ var Kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.Kind
 // step itself. In C and AssemblyScript every grammar does.
 const Stepping = "steps"
 
+// FewKinds are further kinds, that [Project] supports in go and rust.
+var FewKinds = []string{abi.KindGuard, abi.KindProgram}
+
 // Name is the pattern of plugin names.
 var Name = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 
@@ -56,11 +59,10 @@ func Project(language, kind, name string) ([]File, error) {
 			fmt.Errorf("plugin name %q: want lower-case letters, digits and single hyphens, a letter first, and none of "+
 				"tgi, tgi-plugin, test, auto, none", name)
 	}
-	if !slices.Contains(Kinds, kind) && kind != Stepping && kind != abi.KindProgram {
-		return nil, fmt.Errorf("kind %q: want one of %s, or %s, %s", kind, strings.Join(Kinds, ", "), Stepping,
-			abi.KindProgram)
-	}
-	if kind == abi.KindProgram && (language == "c" || language == "as") {
+	if few := slices.Contains(FewKinds, kind); !slices.Contains(Kinds, kind) && kind != Stepping && !few {
+		return nil, fmt.Errorf("kind %q: want one of %s, %s, or %s", kind, strings.Join(Kinds, ", "),
+			strings.Join(FewKinds, ", "), Stepping)
+	} else if few && (language == "c" || language == "as") {
 		return nil, fmt.Errorf("kind %q: the SDKs for go and rust have it", kind)
 	}
 	if kind == Stepping && (language == "c" || language == "as") {

@@ -26,12 +26,12 @@ func newPluginNew() *cobra.Command {
 			return writeProject(cmd.OutOrStdout(), language, kind, words[0], dir)
 		},
 	}
-	kinds := append(slices.Clone(sdk.Kinds), sdk.Stepping, abi.KindProgram)
+	kinds := slices.Concat(sdk.Kinds, sdk.FewKinds, []string{sdk.Stepping})
 	set := cmd.Flags()
 	set.StringVar(&language, "lang", "", "`language`: "+strings.Join(sdk.Languages, ", "))
 	set.StringVar(&kind, "kind", abi.KindLogits, "`kind`: "+strings.Join(sdk.Kinds, ", ")+
-		"; or "+sdk.Stepping+", a grammar that decides at each step which tokens may follow; or "+abi.KindProgram+
-		" (go, rust)")
+		"; or "+sdk.Stepping+", a grammar that decides at each step which tokens may follow; or "+
+		strings.Join(sdk.FewKinds, ", ")+" (go, rust)")
 	set.StringVar(&dir, "dir", "", "`folder` to write, empty or absent; default: NAME")
 	complete(cmd, "lang", sdk.Languages...)
 	complete(cmd, "kind", kinds...)
@@ -73,4 +73,5 @@ func writeProject(stdout io.Writer, language, kind, name, dir string) error {
 var tryParams = map[string]string{
 	abi.KindLogits: ` --params '{"ban": [17, 99]}'`, abi.KindSampler: ` --params '{"epsilon": 0.5}'`,
 	abi.KindGrammar: " --language NAME --source 'AB-##'", abi.KindProgram: ` --params '{"n": 2}'`,
+	abi.KindGuard: ` --params '{"ban": "delve"}'`,
 }
