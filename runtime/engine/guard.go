@@ -212,7 +212,7 @@ func (t *pickTask) decide() (again, over bool, err error) {
 	case replace == nil:
 		n := free - h.released()
 		h.release(t, free)
-		h.applied(llm.VerdictRelease, n)
+		h.applied(n)
 		return false, false, nil
 	}
 	for i := range h.guards {
@@ -220,18 +220,18 @@ func (t *pickTask) decide() (again, over bool, err error) {
 			return false, false, nil // asked again at the next token
 		}
 	}
-	h.replace(t, replace.v)
+	h.replace(t, replace)
 	return true, false, nil
 }
 
-// applied tells the guards what went out.
-func (h *holdback) applied(kind llm.VerdictKind, n int) {
+// applied tells the guards how many tokens went out.
+func (h *holdback) applied(n int) {
 	if n == 0 {
 		return
 	}
 	for i := range h.guards {
 		if g := &h.guards[i]; !g.done {
-			g.Applied(kind, n)
+			g.Applied(llm.VerdictRelease, n)
 		}
 	}
 }
@@ -257,7 +257,8 @@ func (h *holdback) give(x picked) {
 }
 
 // replace gives the client a text instead of the tokens below the verdict's position.
-func (h *holdback) replace(t *pickTask, v llm.Verdict) {
+func (h *holdback) replace(t *pickTask, g *guardian) {
+	v := g.v
 	n := v.Position - h.released()
 	last := h.held[n-1]
 	text := v.Text
@@ -272,7 +273,7 @@ func (h *holdback) replace(t *pickTask, v llm.Verdict) {
 	}
 	h.seen = last.end
 	h.held = h.held[:copy(h.held, h.held[n:])]
-	h.applied(llm.VerdictReplace, n)
+	g.Applied(llm.VerdictReplace, n)
 	if last.fin.Reason != llm.FinishNone {
 		fin := last.fin
 		fin.StopBytes = 0
@@ -306,7 +307,7 @@ func (e *Engine) endToken() llm.Token {
 
 // stop ends the sequence behind the tokens below position. What is held beyond is dropped.
 func (h *holdback) stop(t *pickTask, g *guardian, position int) {
-	h.applied(llm.VerdictRelease, position-h.released())
+	h.applied(position - h.released())
 	whole := position == len(h.output)
 	last := h.held[len(h.held)-1].picked
 	h.held[len(h.held)-1].fin = llm.Finish{}
