@@ -246,7 +246,11 @@ def _():
 
 @check("Codex's request")
 def _():
-    # codex-rs/core/src/client.rs and client_common.rs: what it sends to every provider of the wire API "responses".
+    # What the npm package @openai/codex sends to a provider of the wire API "responses", as it was captured; and the
+    # fields of codex-rs/codex-api/src/common.rs that it may send besides.
+    agents = {"type": "namespace", "name": "multi_agent_v1", "description": "Agents", "tools": [
+        {"type": "function", "name": "close_agent", "description": "Closes one", "strict": False,
+         "parameters": {"type": "object", "properties": {"target": {"type": "string"}}}}]}
     shell = {"type": "function", "name": "shell", "description": "Runs a shell command", "strict": False,
              "parameters": {"type": "object", "properties": {"command": {"type": "array", "items": {"type": "string"}}},
                             "required": ["command"], "additionalProperties": False}}
@@ -254,9 +258,10 @@ def _():
              "format": {"type": "grammar", "syntax": "lark", "definition": "start: \"*** Begin Patch\" /(.|\\n)+/"}}
     said = [{"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Sandbox: read-only"}]},
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": QUESTION}]}]
-    body = {"model": "tgi", "instructions": "You are a coding agent.", "input": said, "tools": [shell, patch],
+    body = {"model": "tgi", "instructions": "You are a coding agent.", "input": said, "tools": [shell, patch, agents],
             "tool_choice": "auto", "parallel_tool_calls": False, "reasoning": {"effort": "medium", "summary": "auto"},
             "store": False, "stream": True, "include": ["reasoning.encrypted_content"], "prompt_cache_key": "t-1",
+            "client_metadata": {"a": "b"}, "service_tier": "auto",
             "text": {"verbosity": "medium"}, "temperature": 0, "max_output_tokens": 40}
     all = strict_stream(raw("POST", "/v1/responses", body))
     done = [e for e in all if e.type == "response.output_item.done"]

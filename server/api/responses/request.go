@@ -33,6 +33,8 @@ type call struct {
 	input, context []item
 	previous       string // the response that this one follows; "" for none
 	// within is the conversation that the response belongs to, conversed that the request has one: it may be lost.
+	// spaces are the namespaces of tools that have one, by the tools' names.
+	spaces       map[string]string
 	within       string
 	conversed    bool
 	instructions *string
@@ -69,6 +71,7 @@ type body struct {
 	parallel     *bool
 	storing      *bool
 	truncation   string
+	space        string // the namespace that is being read
 }
 
 // decode reads a body of POST /v1/responses where it generates, and else of /v1/responses/input_tokens.

@@ -39,6 +39,9 @@ func (b *body) tool(r *wire.Reader, i int) error {
 		b.wants = append(b.wants, w)
 		return err
 	}
+	if kind == "namespace" && b.space == "" {
+		return b.namespace(r, i)
+	}
 	if kind != "function" && kind != "custom" {
 		return &generate.Invalid{Field: "tools",
 			Msg: fmt.Sprintf("`tools[%d]`: tools of type `%.48s` are not supported: "+
@@ -66,7 +69,32 @@ func (b *body) tool(r *wire.Reader, i int) error {
 		o.SetFunction(description, parameters)
 	}
 	b.tools.Offers = append(b.tools.Offers, o)
+	if b.space != "" {
+		if b.spaces == nil {
+			b.spaces = map[string]string{}
+		}
+		b.spaces[o.Name] = b.space
+	}
 	return nil
+}
+
+// namespace reads tools under a name of their own, as Codex offers some. Models know them by their own names, and
+// calls say which namespace they are of.
+func (b *body) namespace(r *wire.Reader, i int) error {
+	defer func() { b.space = "" }()
+	probe := *r // the name comes before what it holds, wherever it stands
+	err := probe.Object("struct Namespace", []wire.Field{
+		{Name: "name", Required: true, Read: wire.Into(&b.space, (*wire.Reader).String)}})
+	switch {
+	case err != nil:
+		return err
+	case !fields.IsName(b.space, fields.MaxName):
+		return r.Refuse(fmt.Sprintf("invalid value: string %.80q, expected the name of a namespace", b.space))
+	}
+	return r.Object("struct Namespace", []wire.Field{
+		{Name: "tools", Required: true, Read: func(r *wire.Reader) error {
+			return r.Array(func(int) error { return b.tool(r, i) })
+		}}})
 }
 
 // customFormat reads what a custom tool's input is, or null.

@@ -392,6 +392,9 @@ func (t *turn) appendItem(b []byte, s *spoken) []byte {
 			member = "input"
 		}
 		b = (&item{call: s.call, name: s.name, text: text}).appendCall(b, member)
+		if space := t.call.spaces[s.name]; space != "" {
+			b = wire.AppendString(append(b, `,"namespace":`...), space)
+		}
 	}
 	return append(b, '}')
 }
