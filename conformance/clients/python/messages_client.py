@@ -173,9 +173,10 @@ async def _():
 
 @check("Claude Code's request")
 def _():
-    # as @anthropic-ai/claude-code sends it: POST /v1/messages?beta=true
-    body = {"model": "tgi", "max_tokens": 32000, "stream": True, "temperature": 1,
-            "system": [{"type": "text", "text": "You are Claude Code.", "cache_control": {"type": "ephemeral"}},
+    # as @anthropic-ai/claude-code 2.1.197 sends it, which was captured: POST /v1/messages?beta=true
+    body = {"model": "tgi", "max_tokens": 32000, "stream": True,
+            "system": [{"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.197"},
+                       {"type": "text", "text": "You are Claude Code.", "cache_control": {"type": "ephemeral"}},
                        {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
             "tools": [{"name": "Bash", "description": "Runs a command", "input_schema": {
                 "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
@@ -186,13 +187,14 @@ def _():
             "output_config": {"effort": "medium"},
             "messages": [{"role": "user", "content": [{"type": "text", "text": "<system-reminder>x</system-reminder>"},
                                                       {"type": "text", "text": QUESTION}]},
+                         {"role": "system", "content": "Available agent types: claude"},
                          {"role": "assistant", "content": [
                              {"type": "thinking", "thinking": "hm", "signature": "s"},
                              {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}]},
                          {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "is_error": True,
                                                        "content": "Exit code 1", "cache_control": {"type": "ephemeral"}}]}]}
     same(strict_stream(raw(body, "/v1/messages?beta=true"))[-1], "message_stop")
-    del body["max_tokens"], body["stream"], body["temperature"]
+    del body["max_tokens"], body["stream"]
     held(json.loads(raw(body, "/v1/messages/count_tokens?beta=true")), types.MessageTokensCount)
 
 
