@@ -3,6 +3,7 @@ package decoder
 import (
 	"math"
 	"slices"
+	"strings"
 )
 
 // more computes nodes that few graphs have, of floats whose last dimension is width.
@@ -112,6 +113,11 @@ func (m *interpreter) more(n readNode, in []array, out *array) bool {
 	case ":MatMul": // of stacks of matrices
 		k, width := in[0].width, in[1].width
 		out.width = width
+		if strings.Contains(n.name, "q_latent") {
+			in[0] = m.asCodes(in[0], m.tail)
+		} else {
+			in[0] = m.asCodes(in[0], 0)
+		}
 		for i := range in[0].rows() {
 			w := in[1].floats[i/in[0].mid*k*width:]
 			for j := range width {
@@ -152,6 +158,7 @@ func (m *interpreter) experts(n readNode, in []array) (out []float32) {
 			shares[e] = math.Exp(float64(score - slices.Max(in[1].row(t))))
 			sum += shares[e]
 		}
+		x := m.asCodes(array{width: hidden, floats: in[0].row(t)}, 0).floats
 		order := m.choose(n, t, in[1].row(t), n.ints["k"])
 		if n.ints["normalize_routing_weights"] == 1 {
 			sum = 0
@@ -164,13 +171,14 @@ func (m *interpreter) experts(n readNode, in []array) (out []float32) {
 			up, down := matrix(in[2], e, 2*inner, hidden), matrix(in[4], e, hidden, inner)
 			z := make([]float32, inner)
 			for j := range z {
-				gate := dot(in[0].row(t), up.row(j)) + bias(3, e, j, 2*inner)
-				linear := dot(in[0].row(t), up.row(inner+j)) + bias(3, e, inner+j, 2*inner)
+				gate := dot(x, up.row(j)) + bias(3, e, j, 2*inner)
+				linear := dot(x, up.row(inner+j)) + bias(3, e, inner+j, 2*inner)
 				if limited {
 					gate, linear = min(gate, float64(limit)), min(max(linear, -float64(limit)), float64(limit))
 				}
 				z[j] = float32(gate / (1 + math.Exp(-alpha*gate)) * (linear + beta))
 			}
+			z = m.asCodes(array{width: inner, floats: z}, 0).floats
 			for j := range y {
 				y[j] += shares[e] / sum * (dot(z, down.row(j)) + bias(5, e, j, hidden))
 			}

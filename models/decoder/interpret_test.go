@@ -22,12 +22,38 @@ type interpreter struct {
 	values map[string]array
 	// round is applied to every result that has 16 bits on the device; nil computes in 32 bits.
 	round func(float32) float32
+	// coded says that what meets a quantised matrix is rounded to 8 bits first, as on the CPU; of heads all but the last
+	// tail numbers.
+	coded bool
+	tail  int
 	// wide are the values that have 32 bits.
 	wide map[string]bool
 	// picked are the columns that nodes chose in rows; with pinned they take those of another computation.
 	picked, pinned map[pick][]int
 	// adapters are those that the numbers of tokens stand for.
 	adapters [][]lowrank.Matrix
+}
+
+// asCodes returns rows whose blocks of 32 numbers, but for the last tail, are codes of 8 bits times a scale, if coded.
+func (m *interpreter) asCodes(a array, tail int) array {
+	if !m.coded {
+		return a
+	}
+	a.floats = slices.Clone(a.floats)
+	for i := range a.rows() {
+		for block := range slices.Chunk(a.row(i)[:a.width-tail], 32) {
+			most := float32(0)
+			for _, x := range block {
+				most = max(most, x, -x)
+			}
+			for j, x := range block {
+				if most > 0 {
+					block[j] = float32(math.RoundToEven(float64(x*(127/most)))) * (most / 127)
+				}
+			}
+		}
+	}
+	return a
 }
 
 // pick is what a node chooses in a row.
@@ -219,7 +245,7 @@ func (m *interpreter) node(n readNode) {
 			zero = m.zero(n, in[3], in[2])
 		}
 		w := m.dequantised(n, in[1], in[2], n.ints["K"], zero)
-		out = product(in[0], w)
+		out = product(m.asCodes(in[0], 0), w)
 	case "com.microsoft:GatherBlockQuantized":
 		zero := 0 // which CUDA takes where no zero points are named
 		if len(in) > 3 {
