@@ -22,8 +22,8 @@ type interpreter struct {
 	values map[string]array
 	// round is applied to every result that has 16 bits on the device; nil computes in 32 bits.
 	round func(float32) float32
-	// coded says that what meets a quantised matrix is rounded to 8 bits first, as on the CPU; of heads all but the last
-	// tail numbers.
+	// coded says that what meets a quantised matrix is rounded to 8 bits first, as on the CPU; of heads all but the
+	// last tail numbers.
 	coded bool
 	tail  int
 	// wide are the values that have 32 bits.
