@@ -22,14 +22,6 @@ func ClientOfKey(name string) string { return "key " + name }
 // ipv6Prefix is how much of an IPv6 address a client does not choose for itself.
 const ipv6Prefix = 64
 
-type batchKey struct{}
-
-// InBatch returns a context whose request is a line of a batch: it runs beneath all others.
-func InBatch(ctx context.Context) context.Context { return context.WithValue(ctx, batchKey{}, true) }
-
-// isLine reports whether the request of ctx is a line of a batch.
-func isLine(ctx context.Context) bool { return ctx.Value(batchKey{}) != nil }
-
 // batchShare is the share of a key's batches, relative to the key's own.
 const batchShare = 1.0 / 16
 
@@ -40,8 +32,8 @@ func Client(ctx context.Context) llm.Client {
 	if k, ok := ctx.Value(keyKey{}).(*key); ok && k.share > 0 {
 		c.Share = k.share
 	}
-	if isLine(ctx) {
-		c.Name, c.Share = "batch "+c.Name, c.Share*batchShare
+	if l := lineOf(ctx); l != nil {
+		c.Name, c.Share = "batch "+l.owner, c.Share*batchShare
 	}
 	return c
 }

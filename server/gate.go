@@ -9,9 +9,11 @@ type gate struct {
 	closed bool
 	// empty is closed when the gate is closed and no request is running.
 	empty chan struct{}
+	// closing is closed when the gate is.
+	closing chan struct{}
 }
 
-func (g *gate) init() { g.empty = make(chan struct{}) }
+func (g *gate) init() { g.empty, g.closing = make(chan struct{}), make(chan struct{}) }
 
 // enter counts a request unless the gate is closed. Each enter needs a leave.
 func (g *gate) enter() bool {
@@ -36,6 +38,7 @@ func (g *gate) leave() {
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	close(g.closing)
 	if g.closed = true; g.inside == 0 {
 		close(g.empty)
 	}

@@ -51,6 +51,7 @@ type key struct {
 	scopes []string
 	models []string // that it may use; nil for all
 	share  float64  // of what clients share; 0 is 1
+	owner  string   // of its files and batches
 }
 
 // nameOf returns the name of the key of the request of ctx, "" for none.
@@ -96,7 +97,7 @@ func newKeys(list []config.Key) keys {
 	var k keys
 	for _, one := range list {
 		k.all = append(k.all, key{name: one.Name, hash: sha256.Sum256([]byte(one.Key)), scopes: one.Scopes,
-			models: one.Models, share: one.Share})
+			models: one.Models, share: one.Share, owner: ownerOf(one.Key)})
 		for _, s := range one.Scopes {
 			k.users = k.users || s != config.ScopeAdmin
 			k.admins = k.admins || s == config.ScopeAdmin
@@ -139,6 +140,9 @@ func (s *Server) admit(r *http.Request, scope Scope) (*http.Request, error) {
 		return r, nil
 	}
 	given := s.keys.of(r)
+	if l := lineOf(r.Context()); l != nil {
+		given = l.key
+	}
 	if given != nil {
 		noteKey(r.Context(), given.name)
 		r = r.WithContext(context.WithValue(r.Context(), keyKey{}, given))

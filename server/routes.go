@@ -34,6 +34,8 @@ type Route struct {
 	Operation Operation
 	// BodyLimit bounds the body in bytes; 0 is server.payload_limit.
 	BodyLimit int64
+	// Streamed says that the handler does not hold the body: its bytes do not count for server.payload_memory.
+	Streamed bool
 	// Handle replies, or returns an error before it wrote anything.
 	Handle func(w http.ResponseWriter, r *http.Request) error
 	// Refuse replies with an error that was found before Handle was called or
@@ -115,7 +117,9 @@ func (s *Server) Open(apis []API, healthy func() error) {
 func largestBody(apis []API) (n int64) {
 	for _, api := range apis {
 		for _, r := range api.Routes() {
-			n = max(n, r.BodyLimit)
+			if !r.Streamed {
+				n = max(n, r.BodyLimit)
+			}
 		}
 	}
 	return n
@@ -269,7 +273,9 @@ func (s *Server) handle(route Route) http.Handler {
 		}
 		r = r.WithContext(ctx)
 		defer func() { here.leave(r.Context(), statusOf(w)) }()
-		r.Body = &budgetedBody{ReadCloser: http.MaxBytesReader(w, body, limit), holding: held}
+		if r.Body = http.MaxBytesReader(w, body, limit); !route.Streamed {
+			r.Body = &budgetedBody{ReadCloser: r.Body, holding: held}
+		}
 		if refused != nil {
 			Note(r.Context(), refused)
 			route.refuse(w, r, refused)

@@ -35,6 +35,8 @@ type Config struct {
 	Responses Responses `toml:"responses"`
 	// Record keeps requests and replies in files.
 	Record Record `toml:"record"`
+	// Batches keeps files and runs batches.
+	Batches Batches `toml:"batches"`
 	// Quota is about the limits of keys.
 	Quota Quota `toml:"quota"`
 	// Images is about the pictures of requests.
@@ -300,5 +302,6 @@ func Default() Config {
 		MCPLimits:   defaultMCPLimits(),
 		Images:      defaultImages(),
 		Embeddings:  defaultEmbeddings(),
+		Batches:     defaultBatches(),
 	}
 }

@@ -150,7 +150,7 @@ var settings = append([]setting{
 	{"plugins-memory", "plugins.memory", "memory of all plugins together, such as 1GiB",
 		func(c *Config) any { return &c.Plugins.Memory }, nil},
 }, slices.Concat(generateSettings, responsesSettings, recordSettings, quotaSettings, imageSettings,
-	embeddingSettings)...)
+	embeddingSettings, batchSettings)...)
 
 // legacyInput is what TGI called max-input-tokens before.
 const legacyInput = "max-input-length"

@@ -97,6 +97,7 @@ func (c *Config) Validate() error {
 	c.Record.validate(v)
 	c.validateMCP(v)
 	v.redis("quota.redis_url", c.Quota.RedisURL)
+	c.Batches.validate(v)
 	c.Images.validate(v)
 	c.Embeddings.validate(v)
 	v.oneOf("log.format", c.Log.Format, LogAuto, LogText, LogJSON)

@@ -10,6 +10,7 @@ import (
 	"tgi/runtime/ort"
 	"tgi/server"
 	"tgi/server/api/admin"
+	"tgi/server/api/batchapi"
 	"tgi/server/api/generateapi"
 	"tgi/server/api/generateapi/store"
 	"tgi/server/api/messages"
@@ -53,6 +54,7 @@ func (f *manager) apis() []server.API {
 		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit),
 			Usage: f.boot.server.Usage}),
 		modelsapi.New(modelsAPI{f}),
+		batchapi.New(batchapi.Options{Store: f.batches, MaxFile: int64(cfg.Batches.MaxFile)}),
 	}
 	if cfg.Server.Ollama {
 		beside = append(beside, ollama.New(ollama.Options{Models: f, Texts: f, Library: ollamaAPI{modelsAPI{f}},

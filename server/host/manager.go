@@ -20,6 +20,7 @@ import (
 	"tgi/server"
 	"tgi/server/api/generateapi/store"
 	responsestore "tgi/server/api/responses/store"
+	"tgi/server/batches"
 	"tgi/server/config"
 	"tgi/server/mcp"
 )
@@ -37,6 +38,7 @@ type manager struct {
 	continuations store.Store // of the generate API
 	responses     responsestore.Store
 	tools         *mcp.Servers
+	batches       *batches.Store // nil where they are switched off
 	obs           engine.Observer
 	demand        engine.Demand // of all models that run
 	// governor gives the plugins of all models their shares of the processors.
@@ -480,8 +482,12 @@ func (f *manager) modelMetrics() []server.ModelMetrics {
 func (f *manager) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
+	var err error
+	if f.batches != nil {
+		err = f.batches.Close() // what runs goes on when the folder is opened again
+	}
 	f.tools.Close()
-	return errors.Join(f.roster.Close(ctx), f.continuations.Close(), f.responses.Close())
+	return errors.Join(err, f.roster.Close(ctx), f.continuations.Close(), f.responses.Close())
 }
 
 // closeTimeout bounds how long unloading all models may take.

@@ -12,6 +12,7 @@ import (
 
 	"tgi/server"
 	"tgi/server/api/admin"
+	"tgi/server/api/batchapi"
 	"tgi/server/api/generateapi"
 	"tgi/server/api/messages"
 	"tgi/server/api/modelsapi"
@@ -36,6 +37,7 @@ func checkRoute(key, method, path string, same ...string) error {
 	for _, api := range []server.API{tgi.New(tgi.Options{}), openai.New(openai.Options{}),
 		generateapi.New(generateapi.Options{}), messages.New(nil),
 		responses.New(responses.Options{}), admin.New(admin.Options{}), modelsapi.New(nil),
+		batchapi.New(batchapi.Options{}),
 		texts.New(texts.Options{})} {
 		for _, r := range api.Routes() {
 			if r.Path == path || matches(r, method, path) {

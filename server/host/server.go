@@ -158,6 +158,9 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 	if o.Config.Metrics.VLLMNames {
 		b.metrics.WatchVLLM(all.stats, blockSize, all.adapterMetrics)
 	}
+	if all.batches, err = openBatches(o.Config, b.server, o.Log); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	b.server.Open(all.apis(), all.healthy)
 	return s, nil
 }
