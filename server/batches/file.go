@@ -40,7 +40,7 @@ type Upload struct {
 }
 
 // chunk is how much room an upload takes at a time.
-const chunk = 1 << 20
+const chunk = 64 << 10
 
 // Begin begins a file of an owner.
 func (s *Store) Begin(ownerName string) (*Upload, error) {

@@ -159,7 +159,9 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 		b.metrics.WatchVLLM(all.stats, blockSize, all.adapterMetrics)
 	}
 	if all.batches, err = openBatches(o.Config, b.server, o.Log); err != nil {
-		return nil, errors.Join(err, s.Close())
+		err = errors.Join(err, all.Close())
+		wait()
+		return nil, err
 	}
 	b.server.Open(all.apis(), all.healthy)
 	return s, nil
