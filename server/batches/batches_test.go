@@ -371,7 +371,8 @@ func TestExpiry(t *testing.T) {
 	}
 	b = until(t, s, alice, b.ID, over)
 	good, bad := results(t, s, alice, b.OutputFile), results(t, s, alice, b.ErrorFile)
-	if b.Status != Expired || len(good) != 5 || len(bad) != 15 || b.Counts != (Counts{20, 5, 15}) || b.ExpiredAt == nil {
+	if b.Status != Expired || len(good) != 5 || len(bad) != 15 || b.Counts != (Counts{20, 5, 15}) ||
+		b.ExpiredAt == nil {
 		t.Fatalf("%d answers, %d errors, %+v", len(good), len(bad), b)
 	}
 	if r := bad[0]; r.Response != nil || r.Error == nil || r.Error.Code != "batch_expired" {
@@ -548,7 +549,8 @@ func FuzzLines(f *testing.F) {
 				return
 			case err != nil || n > len(text):
 				t.Fatal(err)
-			case wrong == nil && (one.custom == "" || !json.Valid(one.body) || one.body[0] != '{' || len(one.body) > 202):
+			case wrong == nil && (one.custom == "" || !json.Valid(one.body) || one.body[0] != '{' ||
+				len(one.body) > 202):
 				t.Fatalf("%+v", one)
 			case wrong != nil && (wrong.Line == nil || *wrong.Line < 1 || wrong.Message == ""):
 				t.Fatalf("%+v", wrong)
