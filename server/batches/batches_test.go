@@ -80,7 +80,8 @@ func input(n int, text func(i int) string) string {
 
 func create(t *testing.T, s *Store, owner, file string) Batch {
 	t.Helper()
-	b, err := s.Create(owner, Spec{Endpoint: "/v1/chat/completions", InputFile: file, Window: "24h", Time: 24 * time.Hour,
+	b, err := s.Create(owner, Spec{Endpoint: "/v1/chat/completions", InputFile: file, Window: "24h",
+		Time:     24 * time.Hour,
 		Metadata: map[string]string{"k": "v"}})
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +140,10 @@ func TestBatch(t *testing.T) {
 		return echoes(ctx, o, p, body)
 	})
 	defer s.Close()
-	f := put(t, s, alice, input(200, func(i int) string { return map[bool]string{true: "fail", false: "ok"}[i%5 == 3] }))
+	f := put(t, s, alice, input(200, func(i int) string {
+		return map[bool]string{true: "fail",
+			false: "ok"}[i%5 == 3]
+	}))
 	b := until(t, s, alice, create(t, s, alice, f.ID).ID, over)
 	if b.Status != Completed || b.Counts != (Counts{200, 160, 40}) || b.Metadata["k"] != "v" || b.CompletedAt == nil ||
 		b.InProgressAt == nil || b.FinalizingAt == nil || b.Errors != nil {
@@ -332,7 +336,8 @@ func TestCancel(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if got, err := s.Cancel(alice, b.ID); err == nil && got.Status != Cancelling || err != nil && !errors.Is(err,
+			if got, err := s.Cancel(alice,
+				b.ID); err == nil && got.Status != Cancelling || err != nil && !errors.Is(err,
 				ErrConflict) {
 				t.Errorf("%+v %v", got, err)
 			}

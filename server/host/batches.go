@@ -21,7 +21,8 @@ func openBatches(cfg config.Config, s *server.Server, log *slog.Logger) (*batche
 	}
 	return batches.Open(c.Folder, batches.Limits{
 		Storage: int64(c.Storage), OwnerStorage: int64(c.KeyStorage), MaxFile: int64(c.MaxFile),
-		MaxLine: int(c.MaxLine), MaxResult: int(c.MaxResult), MaxLines: c.MaxRequests, MaxBatches: c.MaxBatches, Lines: c.At(cfg.Limits),
+		MaxLine:   int(c.MaxLine),
+		MaxResult: int(c.MaxResult), MaxLines: c.MaxRequests, MaxBatches: c.MaxBatches, Lines: c.At(cfg.Limits),
 		Keep: time.Duration(c.Keep),
 	}, serveLine(s, int(c.MaxResult)), log)
 }
