@@ -42,7 +42,7 @@ func (r *run) finish(final string) {
 		s.log.Error("batches: the files of a batch can't be written; trying again", "batch", r.batch.ID, "error", err)
 		select {
 		case <-time.After(finishRetry):
-		case <-s.ctx.Done():
+		case <-s.done:
 			return
 		}
 	}

@@ -49,7 +49,7 @@ func (s *Store) startWork(o *owner) {
 				s.mu.Unlock()
 				return
 			}
-			ctx, cancel := context.WithCancelCause(s.ctx)
+			ctx, cancel := context.WithCancelCause(context.Background())
 			r := &run{store: s, owner: o, batch: b, cancel: cancel}
 			if o.running = r; b.Status == Cancelling {
 				cancel(errCancelled)
@@ -90,7 +90,7 @@ func (r *run) all(ctx context.Context) {
 		r.journal, err = openJournal(s.path(r.owner.name, b.ID+journalExt), r.total)
 	}
 	if err != nil {
-		if context.Cause(s.ctx) == nil {
+		if !s.stopping() {
 			r.fail(err)
 		}
 		return
@@ -136,7 +136,7 @@ func (r *run) count(ctx context.Context) (wrong []lineError, err error) {
 			return wrong, nil
 		case err != nil:
 			return nil, err
-		case context.Cause(r.store.ctx) != nil:
+		case r.store.stopping():
 			return nil, ErrStopping
 		case bad != nil:
 			add(bad)

@@ -84,8 +84,7 @@ type Store struct {
 	do     Do
 	log    *slog.Logger
 	lock   *os.File
-	ctx    context.Context // ends with Close
-	cancel context.CancelCauseFunc
+	done   chan struct{} // closed by Close
 	slots  chan struct{}
 	work   sync.WaitGroup
 
@@ -118,8 +117,7 @@ func Open(folder string, l Limits, do Do, log *slog.Logger) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("batches: another process uses %s: %w", folder, err), lock.Close())
 	}
 	s := &Store{folder: folder, limits: l, do: do, log: log, lock: lock, slots: make(chan struct{}, l.Lines),
-		owners: map[string]*owner{}}
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+		owners: map[string]*owner{}, done: make(chan struct{})}
 	if err := s.load(); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -136,8 +134,13 @@ func Open(folder string, l Limits, do Do, log *slog.Logger) (*Store, error) {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
+	close(s.done)
+	for _, o := range s.owners {
+		if o.running != nil {
+			o.running.cancel(ErrStopping)
+		}
+	}
 	s.mu.Unlock()
-	s.cancel(ErrStopping)
 	s.work.Wait()
 	return s.lock.Close()
 }
@@ -255,6 +258,16 @@ func (s *Store) give(o *owner, n int64) {
 	s.charge(o, -n)
 }
 
+// stopping reports whether the store is being closed.
+func (s *Store) stopping() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // path returns where a file of an owner is. Both names are of this package's own making, or were matched.
 func (s *Store) path(owner, name string) string { return filepath.Join(s.folder, owner, name) }
 
@@ -279,7 +292,7 @@ func (s *Store) sweep() {
 	for {
 		s.expire(time.Now())
 		select {
-		case <-s.ctx.Done():
+		case <-s.done:
 			return
 		case <-tick.C:
 		}
