@@ -260,7 +260,7 @@ func (r *run) answer(ctx context.Context, one line) {
 		reply, err := s.do(ctx, r.owner.name, r.batch.Endpoint, one.body)
 		s.leave()
 		switch {
-		case ctx.Err() != nil: // what was broken off has no result
+		case err != nil && ctx.Err() != nil: // what was broken off has no result
 			return
 		case err != nil:
 			r.cancel(err)

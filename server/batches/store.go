@@ -133,8 +133,10 @@ func Open(folder string, l Limits, do Do, log *slog.Logger) (*Store, error) {
 // Close ends what runs, which goes on when the folder is opened again.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	s.closed = true
-	close(s.done)
+	if !s.closed {
+		s.closed = true
+		close(s.done)
+	}
 	for _, o := range s.owners {
 		if o.running != nil {
 			o.running.cancel(ErrStopping)
