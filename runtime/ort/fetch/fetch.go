@@ -18,6 +18,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 )
 
@@ -144,17 +146,24 @@ func (f *fetcher) download(ctx context.Context, dir string, c client) error {
 
 // runFirst runs a client's commands in folder dir until one succeeds.
 func runFirst(ctx context.Context, run func(context.Context, string, ...string) error, dir string, c client) error {
-	err := errors.New("not installed")
+	none := errors.New("not installed")
+	err := none
 	for _, argv := range c.argv {
 		failed := run(ctx, dir, argv...)
-		if errors.Is(failed, exec.ErrNotFound) {
-			continue
-		}
-		if err = failed; err == nil || ctx.Err() != nil {
-			break
+		switch {
+		case failed == nil || ctx.Err() != nil || fullDisk(failed): // which the next one would find too
+			return failed
+		case errors.Is(failed, exec.ErrNotFound):
+		case err == none || strings.Contains(err.Error(), "No module named pip"):
+			err = failed
 		}
 	}
 	return err
+}
+
+// fullDisk reports whether there was no room for what a client or this program wrote.
+func fullDisk(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), "No space left on device")
 }
 
 // runClient runs a command with its temporary files in dir, so that watch sees the progress. The

@@ -272,6 +272,28 @@ func TestRunClient(t *testing.T) {
 	}
 }
 
+// TestRunFirst: the next command is tried where one fails, and the first one that knew something says why none did.
+func TestRunFirst(t *testing.T) {
+	for _, c := range []struct {
+		errs []error
+		want string
+		ran  int
+	}{
+		{[]error{exec.ErrNotFound, errors.New("no such package"), errors.New("else")}, "no such package", 3},
+		{[]error{errors.New("No module named pip"), errors.New("no such package")}, "no such package", 2},
+		{[]error{errors.New("[Errno 28] No space left on device"), errors.New("else")}, "No space left", 1},
+		{[]error{errors.New("else"), nil}, "", 2},
+		{[]error{exec.ErrNotFound}, "not installed", 1},
+	} {
+		ran := 0
+		run := func(context.Context, string, ...string) error { ran++; return c.errs[ran-1] }
+		err := runFirst(t.Context(), run, "", client{argv: make([][]string, len(c.errs))})
+		if ran != c.ran || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %d ran, %v", c.errs, ran, err)
+		}
+	}
+}
+
 func TestProgress(t *testing.T) {
 	for terminal, want := range map[bool]string{
 		false: "  12 of about 24 MB, 3 s\n",

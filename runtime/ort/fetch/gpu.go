@@ -12,7 +12,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -145,7 +144,7 @@ func (f *gpuFetcher) missing(list []gpuPackage) (missing []gpuPackage, bytes int
 // cure says what to do about the error of a package.
 func (f *gpuFetcher) cure(err error) string {
 	switch {
-	case errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), "No space left on device"):
+	case fullDisk(err):
 		return fmt.Sprintf("the packages and what they hold take 1.8 GB while they are fetched: make room in %s, or set "+
 			"TGI_CACHE to a folder elsewhere", f.folder)
 	case errors.Is(err, errDamaged):
