@@ -386,6 +386,7 @@ func TestExpiry(t *testing.T) {
 	s.expire(time.Now().Add(2 * time.Hour))
 	files, _, _ := s.Files(alice, "", "", 10, false)
 	list, _, _ := s.Batches(alice, "", 10)
+	_ = s.Close() // what the run had taken is given back
 	if len(files)+len(list) != 0 || s.used != 0 {
 		t.Errorf("what was not to be kept: %v %v, %d bytes", files, list, s.used)
 	}

@@ -130,7 +130,7 @@ func Open(folder string, l Limits, do Do, log *slog.Logger) (*Store, error) {
 	return s, nil
 }
 
-// Close ends what runs, which goes on when the folder is opened again.
+// Close ends what runs, which goes on when the folder is opened again. It may be called more than once.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if !s.closed {
@@ -144,7 +144,10 @@ func (s *Store) Close() error {
 	}
 	s.mu.Unlock()
 	s.work.Wait()
-	return s.lock.Close()
+	if err := s.lock.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
 }
 
 var (
