@@ -9,6 +9,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -19,7 +20,7 @@ import (
 
 //go:embed abi/abi.go abi/draft.go abi/grammar.go abi/guard.go abi/program.go abi/tools.go abi/README.md
 //go:embed go/README.md go/chat go/draft go/grammar go/guard go/internal go/logits go/params go/plugin go/plugintest go/program go/sampler go/steps go/template go/tools
-//go:embed c/README.md c/tgi.h c/tgi_json.h c/tgi_math.h c/tgi_test.h
+//go:embed c/README.md c/tgi.h c/tgi_guard.h c/tgi_json.h c/tgi_math.h c/tgi_test.h c/tgi_test_guard.h
 //go:embed rust/README.md rust/Cargo.toml rust/build.rs rust/src rust/.cargo/config.toml
 //go:embed assemblyscript/README.md assemblyscript/assembly assemblyscript/asconfig.json assemblyscript/test/host.mjs
 //go:embed assemblyscript/package-lock.json
@@ -43,8 +44,22 @@ var Kinds = []string{abi.KindLogits, abi.KindSampler, abi.KindTemplate, abi.Kind
 // step itself. In C and AssemblyScript every grammar does.
 const Stepping = "steps"
 
-// FewKinds are further kinds, that [Project] supports in go and rust.
-var FewKinds = []string{abi.KindGuard, abi.KindProgram}
+// FewKinds are further kinds, and the languages that [Project] supports each in.
+var FewKinds = map[string][]string{
+	abi.KindGuard:   {"go", "rust", "c"},
+	abi.KindProgram: {"go", "rust"},
+}
+
+// KindsOf lists the kinds that [Project] supports in a language, [Stepping] last.
+func KindsOf(language string) []string {
+	kinds := slices.Clone(Kinds)
+	for _, kind := range slices.Sorted(maps.Keys(FewKinds)) {
+		if slices.Contains(FewKinds[kind], language) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return append(kinds, Stepping)
+}
 
 // Name is the pattern of plugin names.
 var Name = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
@@ -59,11 +74,11 @@ func Project(language, kind, name string) ([]File, error) {
 			fmt.Errorf("plugin name %q: want lower-case letters, digits and single hyphens, a letter first, and none of "+
 				"tgi, tgi-plugin, test, auto, none", name)
 	}
-	if few := slices.Contains(FewKinds, kind); !slices.Contains(Kinds, kind) && kind != Stepping && !few {
-		return nil, fmt.Errorf("kind %q: want one of %s, %s, or %s", kind, strings.Join(Kinds, ", "),
-			strings.Join(FewKinds, ", "), Stepping)
-	} else if few && (language == "c" || language == "as") {
-		return nil, fmt.Errorf("kind %q: the SDKs for go and rust have it", kind)
+	if !slices.Contains(Languages, language) {
+		return nil, fmt.Errorf("language %q: want one of %s", language, strings.Join(Languages, ", "))
+	}
+	if kinds := KindsOf(language); !slices.Contains(kinds, kind) {
+		return nil, fmt.Errorf("kind %q: want one of %s", kind, strings.Join(kinds, ", "))
 	}
 	if kind == Stepping && (language == "c" || language == "as") {
 		kind = abi.KindGrammar
@@ -107,8 +122,6 @@ func Project(language, kind, name string) ([]File, error) {
 				"      \"license\": \"Apache-2.0\",\n      \"dev", "      \"dev").Replace(s)
 		})
 		p.common("tgi/README.md")
-	default:
-		return nil, fmt.Errorf("language %q: want one of %s", language, strings.Join(Languages, ", "))
 	}
 	slices.SortFunc(p.files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	return p.files, p.err

@@ -54,18 +54,9 @@ func takesLong(t *testing.T) {
 	}
 }
 
-// kindsOf are the kinds that there are projects of in a language.
-func kindsOf(language string) []string {
-	kinds := append(slices.Clone(sdk.Kinds), sdk.Stepping)
-	if language == "go" || language == "rust" {
-		kinds = append(kinds, sdk.FewKinds...)
-	}
-	return kinds
-}
-
 // eachKind runs a test for a new project of each kind in a language.
 func eachKind(t *testing.T, language string, try func(t *testing.T, dir string)) {
-	for _, kind := range kindsOf(language) {
+	for _, kind := range sdk.KindsOf(language) {
 		t.Run(kind, func(t *testing.T) { try(t, write(t, language, kind, "first-one")) })
 	}
 }
@@ -109,7 +100,7 @@ func TestProjectFaults(t *testing.T) {
 	for _, c := range [][3]string{{"go", "logits", ""}, {"go", "logits", "Ban"}, {"go", "logits", "a--b"},
 		{"go", "logits", "../x"},
 		{"go", "logits", "1a"}, {"rust", "logits", "tgi"}, {"perl", "logits", "ban"}, {"go", "", "ban"},
-		{"go", "gramar", "ban"}, {"c", "guard", "ban"}} {
+		{"go", "gramar", "ban"}, {"c", "judge", "ban"}} {
 		if _, err := sdk.Project(c[0], c[1], c[2]); err == nil {
 			t.Errorf("%q of kind %q in %q is accepted", c[2], c[1], c[0])
 		}
@@ -119,7 +110,7 @@ func TestProjectFaults(t *testing.T) {
 // TestProjectFiles: every file is there once, and filled in.
 func TestProjectFiles(t *testing.T) {
 	for _, language := range sdk.Languages {
-		for _, kind := range kindsOf(language) {
+		for _, kind := range sdk.KindsOf(language) {
 			files, err := sdk.Project(language, kind, "ban")
 			if err != nil {
 				t.Fatal(err)

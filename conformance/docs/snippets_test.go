@@ -70,7 +70,7 @@ func TestPython(t *testing.T) {
 
 // sdkPackages are what a part of a plugin in Go may use without saying so.
 var sdkPackages = []string{"chat", "logits", "sampler", "template", "tools", "grammar", "grammar/form", "steps",
-	"params", "plugin", "plugintest"}
+	"params", "plugin", "plugintest", "guard", "program", "draft"}
 
 // TestGoSnippets: each Go block compiles, with the imports and the main function that a part of a plugin leaves out.
 func TestGoSnippets(t *testing.T) {
@@ -122,7 +122,8 @@ func whole(text string) string {
 		return text
 	}
 	var imports []string
-	for _, name := range append(slices.Clone(sdkPackages), "errors", "strings", "strconv", "slices") {
+	others := []string{"bytes", "errors", "strings", "strconv", "slices", "tgi/sdk/abi"}
+	for _, name := range slices.Concat(sdkPackages, others) {
 		last := name[strings.LastIndexByte(name, '/')+1:]
 		if !regexp.MustCompile(`\b` + last + `\.[A-Z]`).MatchString(text) {
 			continue

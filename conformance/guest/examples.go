@@ -47,6 +47,14 @@ var Examples = map[string][]Case{
 		{Texts: callLines},
 		{Config: `{"word":"TOOL"}`, Texts: callLines},
 	},
+	"banned-strings": {
+		{},
+		{Params: `{"strings":["bb"," the","é"]}`},
+		{Params: `{"strings":["x"]}`},
+		{Params: `{"strings":[""]}`, Refused: true},
+		{Params: `{"strings":[7]}`, Refused: true},
+		{Params: `{"string":[]}`, Refused: true},
+	},
 	"picture": {
 		{Sources: []Source{{"picture", "A-## @@@"}, {"picture", "é#"}, {"picture", "</s>"}}},
 		{Params: `{"x":1}`, Refused: true},

@@ -69,6 +69,30 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
+// TestGuardsInC: the verdicts, the reasons and the limits of guards in C, and the order of fields.
+func TestGuardsInC(t *testing.T) {
+	c := source(t, "../c/tgi_guard.h")
+	for _, list := range []string{"RELEASE, TGI_REWIND, TGI_INSERT, TGI_REPLACE, TGI_HALT",
+		"GOES_ON, TGI_ENDS_MODEL, TGI_ENDS_LENGTH, TGI_ENDS_STOP"} {
+		if !strings.Contains(c, "enum { TGI_"+list+" };") {
+			t.Errorf("C: no enum of %s", list)
+		}
+	}
+	for name, want := range map[string]int{"GUARD_SIZE": abi.GuardSize, "MAX_HOLD": abi.MaxHold,
+		"MAX_CONTEXT": abi.MaxContext, "MAX_BIASES": abi.MaxBiases, "MAX_GUARD_TEXT": abi.MaxGuardText,
+		"MAX_REASON": abi.MaxReason, "FLAG_DONE": abi.FlagDone} {
+		if got := number(c, `TGI_`+name+` = (\d+)`); got != want {
+			t.Errorf("C: %s is %d, want %d", name, got, want)
+		}
+	}
+	begin, end := strings.LastIndex(c, "typedef struct {"), strings.Index(c, "} tgi_held;")
+	want := "size tokens token_count prompt_count new_count released text text_len context ends reason verdict position " +
+		"out out_count flags"
+	if got := fields(c[begin:end], `(?m)^  (?:const )?\w+ \*?(\w+);`); got != want {
+		t.Errorf("C: the struct has %q, want %q", got, want)
+	}
+}
+
 // eventKinds and failures are the contract's, in order.
 var (
 	eventKinds = []string{"content", "reasoning", "begin", "arguments", "end", "failed"}

@@ -12,7 +12,8 @@
  *     static tgi_error process(tgi_step *s) { tgi_deny(s, banned, 1); return TGI_OK; }
  *     TGI_LOGITS(begin, process)
  *
- * TGI_SAMPLER, TGI_DRAFT, TGI_TEMPLATE, TGI_TOOLS and TGI_STEPS, below, are the other kinds.
+ * TGI_SAMPLER, TGI_DRAFT, TGI_TEMPLATE, TGI_TOOLS and TGI_STEPS, below, are other kinds;
+ * tgi_guard.h has TGI_GUARD, and tgi_program.h TGI_PROGRAM.
  *
  * README.md has the build command. To test a plugin natively, include its file
  * and then tgi_test.h in a program, and build that with the native compiler.
@@ -335,11 +336,11 @@ static inline tgi_error tgi__no_init(tgi_text config) { (void)config; return TGI
 #define TGI_NO_INIT tgi__no_init
 
 typedef tgi_error (*tgi_begin_func)(tgi_text params, tgi_tokens prompt);
-/* Begin functions of the kinds in this file. tgi_validate calls all of them. */
-static tgi_begin_func tgi__begin_logits, tgi__begin_sampler, tgi__begin_draft;
+/* Begin functions of the kinds. tgi_validate calls all of them. */
+static tgi_begin_func tgi__begin_logits, tgi__begin_sampler, tgi__begin_draft, tgi__begin_guard;
 /* How the other kinds validate parameters; 0 if they accept none. */
 typedef tgi_error (*tgi_validate_func)(tgi_text params);
-static tgi_validate_func tgi__validate_template, tgi__validate_tools, tgi__validate_steps;
+static tgi_validate_func tgi__validate_template, tgi__validate_tools, tgi__validate_steps, tgi__validate_program;
 
 /* The validate of TGI_TEMPLATE, TGI_TOOLS and TGI_STEPS for plugins without parameters. */
 static inline tgi_error tgi__no_params(tgi_text params) {
@@ -373,9 +374,11 @@ static inline tgi_error tgi__no_params(tgi_text params) {
     if (tgi__begin_logits) e = tgi__begin_logits((tgi_text){params, len}, (tgi_tokens){0, 0});              \
     if (!e.len && tgi__begin_sampler) e = tgi__begin_sampler((tgi_text){params, len}, (tgi_tokens){0, 0});  \
     if (!e.len && tgi__begin_draft) e = tgi__begin_draft((tgi_text){params, len}, (tgi_tokens){0, 0});      \
+    if (!e.len && tgi__begin_guard) e = tgi__begin_guard((tgi_text){params, len}, (tgi_tokens){0, 0});      \
     if (!e.len && tgi__validate_template) e = tgi__validate_template((tgi_text){params, len});              \
     if (!e.len && tgi__validate_tools) e = tgi__validate_tools((tgi_text){params, len});                    \
     if (!e.len && tgi__validate_steps) e = tgi__validate_steps((tgi_text){params, len});                    \
+    if (!e.len && tgi__validate_program) e = tgi__validate_program((tgi_text){params, len});                \
     return tgi__pack(e);                                                                                    \
   }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,12 +25,11 @@ func newPluginNew() *cobra.Command {
 			return writeProject(cmd.OutOrStdout(), language, kind, words[0], dir)
 		},
 	}
-	kinds := slices.Concat(sdk.Kinds, sdk.FewKinds, []string{sdk.Stepping})
+	kinds := sdk.KindsOf("go") // the language that has all
 	set := cmd.Flags()
 	set.StringVar(&language, "lang", "", "`language`: "+strings.Join(sdk.Languages, ", "))
-	set.StringVar(&kind, "kind", abi.KindLogits, "`kind`: "+strings.Join(sdk.Kinds, ", ")+
-		"; or "+sdk.Stepping+", a grammar that decides at each step which tokens may follow; or "+
-		strings.Join(sdk.FewKinds, ", ")+" (go, rust)")
+	set.StringVar(&kind, "kind", abi.KindLogits, "`kind`: "+strings.Join(kinds, ", ")+
+		"; "+sdk.Stepping+" is a grammar that decides at each step which tokens may follow")
 	set.StringVar(&dir, "dir", "", "`folder` to write, empty or absent; default: NAME")
 	complete(cmd, "lang", sdk.Languages...)
 	complete(cmd, "kind", kinds...)

@@ -1,0 +1,90 @@
+/* tgi_test_guard.h: native tests of a guard in C. Include the plugin's file and
+ * then this one, which includes tgi_test.h:
+ *
+ *     #include "plugin.c"
+ *     #include "tgi_test_guard.h"
+ *     int main(void) {
+ *       const char *vocab[] = {"a", " b", "</s>"};
+ *       tgi_test_vocab(vocab, 3);
+ *       TGI_CHECK(!tgi_watch("{}", 0, 0));
+ *       TGI_CHECK(tgi_watch_push(1, TGI_GOES_ON)->verdict == TGI_RELEASE);
+ *       TGI_CHECK(tgi_same(tgi_watch_shown(), " b"));
+ *       return tgi_test_done();
+ *     }
+ */
+#ifndef TGI_TEST_GUARD_H
+#define TGI_TEST_GUARD_H
+
+#include "tgi_guard.h"
+#include "tgi_test.h"
+
+enum { TGI_WATCH_TOKENS = 4096, TGI_WATCH_TEXT = 1 << 16 };
+static uint32_t tgi_watch__tokens[TGI_WATCH_TOKENS], tgi_watch__ends[TGI_WATCH_TOKENS];
+static uint32_t tgi_watch__count, tgi_watch__prompt, tgi_watch__released, tgi_watch__known, tgi_watch__seen;
+static char tgi_watch__text[TGI_WATCH_TEXT];
+static tgi_string tgi_watch__shown;
+
+/* Starts a sequence of the guard. Returns 0 or the plugin's error text, which the next call overwrites. */
+static inline const char *tgi_watch(const char *params, const uint32_t *prompt, uint32_t count) {
+  static char fault[TGI_MAX_TEXT + 1];
+  tgi_error e = tgi__begin_guard(tgi_str(params), (tgi_tokens){prompt, count});
+  if (count) memcpy(tgi_watch__tokens, prompt, count * sizeof *prompt);
+  tgi_watch__count = tgi_watch__prompt = tgi_watch__released = tgi_watch__known = count;
+  tgi_watch__seen = tgi_watch__shown.len = 0;
+  if (!e.len) return 0;
+  uint32_t n = e.len < TGI_MAX_TEXT ? e.len : TGI_MAX_TEXT;
+  memcpy(fault, e.ptr, n);
+  fault[n] = 0;
+  return fault;
+}
+
+/* Returns the text that a client has. */
+static inline tgi_text tgi_watch_shown(void) { return tgi_whole(&tgi_watch__shown); }
+
+/* Returns the sequence, the prompt first, without what was taken back. */
+static inline tgi_tokens tgi_watch_tokens(void) { return (tgi_tokens){tgi_watch__tokens, tgi_watch__count}; }
+
+int32_t tgi_guard_check(tgi_held *h);
+
+/* Fills the struct as the server does, and its text from the byte `from` of the whole text on. */
+static inline uint32_t tgi_watch__fill(tgi_held *h, uint32_t reason) {
+  uint32_t n = 0, from = tgi_watch__seen > TGI_MAX_CONTEXT ? tgi_watch__seen - TGI_MAX_CONTEXT : 0;
+  for (uint32_t i = tgi_watch__prompt; i < tgi_watch__count; i++) {
+    uint32_t id = tgi_watch__tokens[i];
+    if (!(tgi_token_flags(id) & TGI_TOKEN_SPECIAL)) n += (uint32_t)tgi_token_bytes(id, tgi_watch__text + n, TGI_WATCH_TEXT - n);
+    if (i >= tgi_watch__released) tgi_watch__ends[i - tgi_watch__released] = n - from;
+  }
+  *h = (tgi_held){.size = TGI_GUARD_SIZE, .tokens = tgi_watch__tokens, .token_count = tgi_watch__count,
+                  .prompt_count = tgi_watch__prompt, .new_count = tgi_watch__count - tgi_watch__known,
+                  .released = tgi_watch__released, .text = tgi_watch__text + from, .text_len = n - from,
+                  .context = tgi_watch__seen - from, .ends = tgi_watch__ends, .reason = reason};
+  return from;
+}
+
+/* Shows the guard a token and does what it says, but for biases. What it takes back is gone from
+ * tgi_watch_tokens, what it inserts is there. After a replacement the guard is asked again while tokens are
+ * held back. Returns what it said, or 0 if it failed. */
+static inline const tgi_held *tgi_watch_push(uint32_t token, uint32_t reason) {
+  static tgi_held h;
+  tgi_watch__tokens[tgi_watch__count++] = token;
+  for (;;) {
+    uint32_t from = tgi_watch__fill(&h, reason);
+    if (tgi_guard_check(&h)) return 0;
+    tgi_watch__known = tgi_watch__count;
+    if (h.verdict == TGI_REWIND || h.verdict == TGI_INSERT) {
+      tgi_watch__known = tgi_watch__count = h.position;
+      if (h.verdict == TGI_INSERT) {
+        int32_t n = tgi_encode((const char *)h.out, h.out_count, tgi_watch__tokens + h.position, TGI_WATCH_TOKENS - h.position);
+        tgi_watch__count += n > 0 ? (uint32_t)n : 0;
+      }
+      return &h;
+    }
+    uint32_t end = h.position == tgi_watch__released ? tgi_watch__seen : tgi_watch__ends[h.position - tgi_watch__released - 1] + from;
+    if (h.verdict == TGI_REPLACE) tgi_append(&tgi_watch__shown, (tgi_text){(const char *)h.out, h.out_count});
+    else tgi_append(&tgi_watch__shown, (tgi_text){tgi_watch__text + tgi_watch__seen, end - tgi_watch__seen});
+    tgi_watch__seen = end, tgi_watch__released = h.position;
+    if (h.verdict != TGI_REPLACE || h.position == tgi_watch__count) return &h;
+  }
+}
+
+#endif
