@@ -20,9 +20,9 @@ GUESTS_OUT  := $(CURDIR)/bin/guests
 GUESTS_KEPT := sdk/testdata/guests
 GUEST_NAMES := banned-and-boost epsilon-greedy every-mode plain-chat call-lines picture
 # Further ones, of kinds of which the other languages have theirs elsewhere.
-GUEST_MORE := banned-strings
-GUEST_NAMES_C := $(GUEST_NAMES) $(GUEST_MORE)
-GUEST_NAMES_AS := $(GUEST_NAMES)
+GUEST_MORE := banned-strings think-then-answer
+GUEST_NAMES_C := $(GUEST_NAMES) banned-strings
+GUEST_NAMES_AS := $(GUEST_NAMES) $(GUEST_MORE)
 # Guests in Go are 2 MB each: some of them are built and not kept.
 GUESTS_NOT_KEPT := go/epsilon-greedy go/plain-chat go/call-lines go/picture
 

@@ -22,7 +22,8 @@ import (
 //go:embed go/README.md go/chat go/draft go/grammar go/guard go/internal go/logits go/params go/plugin go/plugintest go/program go/sampler go/steps go/template go/tools
 //go:embed c/README.md c/tgi.h c/tgi_guard.h c/tgi_json.h c/tgi_math.h c/tgi_test.h c/tgi_test_guard.h
 //go:embed rust/README.md rust/Cargo.toml rust/build.rs rust/src rust/.cargo/config.toml
-//go:embed assemblyscript/README.md assemblyscript/assembly assemblyscript/asconfig.json assemblyscript/test/host.mjs
+//go:embed assemblyscript/README.md assemblyscript/assembly assemblyscript/asconfig.json
+//go:embed assemblyscript/test/guard.mjs assemblyscript/test/host.mjs assemblyscript/test/program.mjs
 //go:embed assemblyscript/package-lock.json
 //go:embed templates
 var files embed.FS
@@ -46,8 +47,8 @@ const Stepping = "steps"
 
 // FewKinds are further kinds, and the languages that [Project] supports each in.
 var FewKinds = map[string][]string{
-	abi.KindGuard:   {"go", "rust", "c"},
-	abi.KindProgram: {"go", "rust"},
+	abi.KindGuard:   {"go", "rust", "c", "as"},
+	abi.KindProgram: {"go", "rust", "as"},
 }
 
 // KindsOf lists the kinds that [Project] supports in a language, [Stepping] last.
@@ -147,7 +148,8 @@ func (p *project) common(docs string) {
 	p.edit("README.md", func(s string) string { return strings.ReplaceAll(s, "SDKDOC", docs) })
 	// The SDK's README refers to folders that are elsewhere in a project.
 	p.edit(docs, strings.NewReplacer("[examples](examples)", "the project's own", `"../assembly`, `"./tgi`,
-		"[test/host.mjs](test/host.mjs)", "[host.mjs](host.mjs)").Replace)
+		"[test/host.mjs](test/host.mjs)", "[host.mjs](host.mjs)", "[test/guard.mjs](test/guard.mjs)",
+		"[guard.mjs](guard.mjs)", "[test/program.mjs](test/program.mjs)", "[program.mjs](program.mjs)").Replace)
 }
 
 // fromTemplate adds templates of a language: paths maps each template to its file. KIND stands for the kind.

@@ -61,6 +61,17 @@ var Examples = map[string][]Case{
 	},
 }
 
+// Programs are those of the example guests of kind program. Their host has to offer contexts of a model.
+var Programs = map[string][]Case{
+	"think-then-answer": {
+		{},
+		{Params: `{"budget":4,"end":"</s>","hint":" the"}`},
+		{Params: `{"budget":0}`, Refused: true},
+		{Params: `{"end":""}`, Refused: true},
+		{Params: `{"x":1}`, Refused: true},
+	},
+}
+
 // callLines are texts in the format of call-lines.
 var callLines = []string{
 	"One.\nCALL get_time({\"place\": \"Zürich)\"})\nCALL get_time({})\nTwo CALL get_time({}) three\n",

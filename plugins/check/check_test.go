@@ -28,6 +28,9 @@ func TestGuestsOfTheSDKs(t *testing.T) {
 		t.Run(filepath.Base(filepath.Dir(file))+"/"+example, func(t *testing.T) {
 			cases, ok := kit.Examples[example]
 			if !ok {
+				cases, ok = kit.Programs[example]
+			}
+			if !ok {
 				t.Fatal("the kit has no cases for it")
 			}
 			wasm, err := os.ReadFile(file)

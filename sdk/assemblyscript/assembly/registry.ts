@@ -1,7 +1,9 @@
 // What a plugin has registered, and the texts that it returns to the host.
 
+import { Guard, Held } from "./guard";
 import { Mask, Source, Steps } from "./grammar";
 import { Reader } from "./json";
+import { Program, Request } from "./program";
 import { Candidates, Step, Tokens } from "./step";
 import { Conversation, Output, Template } from "./template";
 import { Events, Offer, Tools } from "./tools";
@@ -22,6 +24,7 @@ export abstract class Sampler {
 
 export type BeginLogits = (r: Reader, prompt: Tokens) => Processor;
 export type BeginSampler = (r: Reader, prompt: Tokens) => Sampler;
+export type BeginGuard = (r: Reader, prompt: Tokens) => Guard;
 
 let description = "{}";
 let init: ((r: Reader) => void) | null = null;
@@ -30,6 +33,9 @@ let beginSampler: BeginSampler | null = null;
 let templater: Template | null = null;
 let parser: Tools | null = null;
 let follower: Steps | null = null;
+let generator: Program | null = null;
+let beginGuard: BeginGuard | null = null;
+let watcher: Guard | null = null;
 let processor: Processor | null = null;
 let picker: Sampler | null = null;
 
@@ -52,6 +58,16 @@ export function logits(begin: BeginLogits): void {
 /** Makes the guest a sampler. The rules of logits apply to begin. */
 export function sampler(begin: BeginSampler): void {
   beginSampler = begin;
+}
+
+/** Makes the guest a guard. The rules of logits apply to begin. */
+export function guard(begin: BeginGuard): void {
+  beginGuard = begin;
+}
+
+/** Makes the guest a program, which generates the texts of a request itself. */
+export function program(p: Program): void {
+  generator = p;
 }
 
 /** Makes the guest a chat template. */
@@ -92,13 +108,14 @@ export function runInit(ptr: usize, len: u32): u64 {
     f(r);
     fault = r.close();
   }
-  if (!fault && (templater || parser || follower)) {
+  if (!fault && (templater || parser || follower || generator)) {
     const r = new Reader(ptr, len);
     const config = Value.parse(r);
     fault = r.close();
     if (!fault && templater) fault = templater!.open(config);
     if (!fault && parser) fault = parser!.open(config);
     if (!fault && follower) fault = follower!.open(config);
+    if (!fault && generator) fault = generator!.open(config);
   }
   return pack(fault);
 }
@@ -123,17 +140,40 @@ export function runSampler(ptr: usize, len: u32, prompt: Tokens): string | null 
   return r.close();
 }
 
+export function runGuard(ptr: usize, len: u32, prompt: Tokens): string | null {
+  const begin = beginGuard;
+  if (!begin) return unregistered("guard");
+  const r = new Reader(ptr, len);
+  watcher = begin(r, prompt);
+  return r.close();
+}
+
+export function runCheck(h: Held): string | null {
+  return watcher!.check(h);
+}
+
+export function runProgram(ptr: usize, len: u32): string | null {
+  const it = generator;
+  if (!it) return unregistered("program");
+  const r = new Reader(ptr, len);
+  const request = Value.parse(r);
+  const fault = r.close();
+  return fault ? fault : it.run(new Request(request));
+}
+
 export function runValidate(ptr: usize, len: u32): u64 {
   let fault: string | null = null;
   if (beginLogits) fault = runLogits(ptr, len, new Tokens(0, 0));
   if (!fault && beginSampler) fault = runSampler(ptr, len, new Tokens(0, 0));
-  if (!fault && (templater || parser || follower)) {
+  if (!fault && beginGuard) fault = runGuard(ptr, len, new Tokens(0, 0));
+  if (!fault && (templater || parser || follower || generator)) {
     const r = new Reader(ptr, len);
     const params = Value.parse(r);
     fault = r.close();
     if (!fault && templater) fault = templater!.validate(params);
     if (!fault && parser) fault = parser!.validate(params);
     if (!fault && follower) fault = follower!.validate(params);
+    if (!fault && generator) fault = generator!.validate(params);
   }
   return pack(fault);
 }

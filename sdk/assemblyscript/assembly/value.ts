@@ -106,7 +106,7 @@ export class Value {
 const nothing = new Value();
 
 /** Returns a string as JSON. */
-function quote(s: string): string {
+export function quote(s: string): string {
   let out = '"';
   let from = 0;
   for (let i = 0; i < s.length; i++) {

@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Watched } from "./guard.mjs";
+import { Scripted } from "./program.mjs";
+
+const built = process.env.TGI_GUESTS ?? new URL("../build/", import.meta.url).pathname;
+
+test("banned-strings takes texts back", () => {
+  const open = () => new Watched(`${built}/banned-strings.wasm`, ["a", " de", "lve", " x", "</s>", "lta", "d"]);
+  const g = open();
+  assert.equal(g.watch('{"strings": ["delve", "delta"]}', [0]), "");
+  for (const [token, reason, verdict, shown, left] of [
+    [0, 0, "release", "a", 2],
+    [1, 0, "release", "a", 3], // it may be the beginning
+    [2, 0, "rewind", "a", 2],
+    [1, 0, "release", "a", 3],
+    [5, 0, "rewind", "a", 2],
+    [1, 0, "release", "a", 3],
+    [3, 0, "release", "a de x", 4],
+    [6, 0, "release", "a de x", 5],
+    [4, 1, "release", "a de xd", 6], // nothing more comes
+  ]) {
+    const v = g.push(token, reason);
+    assert.deepEqual([v.verdict, g.shown, g.tokens.length], [verdict, shown, left]);
+  }
+  for (const bad of ['{"strings": [""]}', '{"strings": [7]}', '{"ban": []}', "{"]) assert.notEqual(open().validate(bad), "", bad);
+  assert.equal(open().validate("{}"), "");
+});
+
+test("think-then-answer thinks within a budget", () => {
+  const words = ["Q", " hm", "</think>", " 4", "\nTime is up.\n", "hint", "</s>"];
+  const open = () => new Scripted(`${built}/think-then-answer.wasm`, words);
+  const next = (thoughts) => (t) => (t === "Q" ? thoughts : " 4");
+  // it comes to an end: the markup is special here, so it has no text
+  let r = open().run({ budget: 9 }, "Q", next(" hm hm</think> more"));
+  assert.deepEqual([r.text, r.fault], [" hm hm 4", ""]);
+  assert.deepEqual(r.runs, [{ grammar: null, max_tokens: 9, stop: ["</think>"], emit: true }, { emit: true }]);
+  // it does not: it is told, and answers
+  r = open().run({ budget: 2 }, "Q", next(" hm hm hm</think>"));
+  assert.deepEqual([r.text, r.fault], [" hm hm\nTime is up.\n 4", ""]);
+  r = open().run({ budget: 2, hint: "hint" }, "Q", next(" hm hm hm</think>"));
+  assert.equal(r.text, " hm hmhint 4");
+  // it ends its text
+  r = open().run({}, "Q", next(" 4"));
+  assert.deepEqual([r.text, r.runs.length], [" 4", 1]);
+  // what the server refuses fails the text
+  r = open().run({ budget: 1, hint: "elsewhere" }, "Q", next(" hm hm"));
+  assert.equal(r.fault, "the text is not in the vocabulary");
+  for (const bad of ['{"budget": 0}', '{"budget": 1.5}', '{"end": ""}', '{"x": 1}']) assert.notEqual(open().validate(bad), "", bad);
+  assert.equal(open().validate('{"budget": 3, "end": "</t>"}'), "");
+});
