@@ -64,10 +64,13 @@ type verdict struct{ good, faulty atomic.Bool }
 // request's parameters where it names one; then the others that it names, in its order. It asks each whether it accepts
 // its parameters. A plugin that only works on conversations can't be named: calls come from BindChat then. nil means
 // that there are none. Errors are a [*BindError], ErrClosed, or ctx's cause when it ended a call.
-func (s *Set) Bind(ctx context.Context, calls []Call) (*Bound, error) {
+func (s *Set) Bind(ctx context.Context, calls []Call) (*Bound, error) { return s.bind(ctx, calls, nil) }
+
+// bind is Bind of those plugins that keep, if it is not nil, says.
+func (s *Set) bind(ctx context.Context, calls []Call, keep func(*part) (bool, error)) (*Bound, error) {
 	b := &Bound{set: s}
 	b.open.Store(1)
-	if err := s.selectParts(b, calls, s.client(ctx)); err != nil {
+	if err := s.selectParts(b, calls, s.client(ctx), keep); err != nil {
 		return nil, err
 	}
 	if len(b.parts)+len(b.skipped) == 0 {
@@ -83,7 +86,7 @@ func (s *Set) Bind(ctx context.Context, calls []Call) (*Bound, error) {
 }
 
 // selectParts selects the plugins of a request and takes a reference to each version. On an error it takes none.
-func (s *Set) selectParts(b *Bound, calls []Call, client string) error {
+func (s *Set) selectParts(b *Bound, calls []Call, client string, keep func(*part) (bool, error)) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -133,9 +136,20 @@ func (s *Set) selectParts(b *Bound, calls []Call, client string) error {
 		return err
 	}
 	for _, p := range parts {
+		if keep != nil {
+			in, err := keep(p)
+			if err != nil {
+				return err
+			}
+			if !in {
+				continue
+			}
+		}
+		b.parts = append(b.parts, p)
+	}
+	for _, p := range b.parts {
 		p.version.ref()
 	}
-	b.parts = parts
 	return nil
 }
 

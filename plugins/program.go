@@ -75,14 +75,48 @@ func (s *Set) selectProgram(calls []Call) (at int, v *version, err error) {
 	return at, v, nil
 }
 
-// Guard returns the name of a guard among the plugins, "" if there is none.
-func (b *Bound) Guard() string {
-	for _, p := range b.parts {
-		if !p.skipped && p.version.serves(abi.KindGuard) {
-			return p.name
+// BindOuter is Bind for a request whose texts a program writes: its guards, which read them, and the others, which the
+// runs of the program have too. Of those nothing may begin. Either may be nil.
+func (s *Set) BindOuter(ctx context.Context, calls []Call) (guards, others *Bound, err error) {
+	if others, err = s.bind(ctx, calls, (*part).inner); err != nil {
+		return nil, nil, err
+	}
+	guards, err = s.bind(ctx, calls, func(p *part) (bool, error) { return p.version.serves(abi.KindGuard), nil })
+	if err != nil && others != nil {
+		others.Close()
+	}
+	return guards, others, err
+}
+
+// BindInner is Bind for a run of a program, without guards: those read what the program emits. That calls name one is
+// an error.
+func (s *Set) BindInner(ctx context.Context, calls []Call) (*Bound, error) {
+	return s.bind(ctx, calls, func(p *part) (bool, error) {
+		in, _ := p.inner()
+		if !in && p.named {
+			return false, &BindError{p.name, "is a guard: it reads what the program emits, and a run has none", ErrParams}
+		}
+		return in, nil
+	})
+}
+
+// InnerCalls are the calls of a request that its program's runs have too: all but those of guards.
+func (s *Set) InnerCalls(calls []Call) (out []Call) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, c := range calls {
+		if e := s.names[c.Name]; e == nil || e.current == nil || e.current.inner() {
+			out = append(out, c)
 		}
 	}
-	return ""
+	return out
+}
+
+// inner reports whether the plugin takes part in runs of programs.
+func (p *part) inner() (bool, error) { return p.version.inner(), nil }
+
+func (v *version) inner() bool {
+	return slices.ContainsFunc(v.kinds, func(kind string) bool { return kind != abi.KindGuard })
 }
 
 // Name returns the plugin's name.

@@ -31,6 +31,8 @@ type holdback struct {
 	rewinds, rewound, inserted, biases int
 
 	took []llm.Rewound // what the next explanation tells of
+
+	emitted *emission // where a program's tokens are guarded; otherwise nil
 }
 
 // guardian is one guard of a sequence.
@@ -185,7 +187,7 @@ func (h *holdback) check(g *guardian, v llm.Verdict, vocab int) error {
 // on from the token that was picked last.
 func (t *pickTask) decide() (again, over bool, err error) {
 	h := t.q.guards
-	free := len(h.output)
+	free, whole := len(h.output), h.whole()
 	var stop, replace *guardian
 	for i := range h.guards {
 		g := &h.guards[i]
@@ -210,13 +212,14 @@ func (t *pickTask) decide() (again, over bool, err error) {
 		h.stop(t, stop, free)
 		return false, true, nil
 	case replace == nil:
+		free = min(free, whole)
 		n := free - h.released()
 		h.release(t, free)
 		h.applied(n)
 		return false, false, nil
 	}
 	for i := range h.guards {
-		if g := &h.guards[i]; g.v.Position < replace.v.Position {
+		if g := &h.guards[i]; min(g.v.Position, whole) < replace.v.Position {
 			return false, false, nil // asked again at the next token
 		}
 	}
@@ -334,6 +337,14 @@ func (h *holdback) exhausted(t *pickTask, g *guardian, why string) (again, over 
 // takeBack applies a rewind or an insertion.
 func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 	q, h := t.q, t.q.guards
+	if h.emitted != nil {
+		g.v = h.refuse(g.v)
+		if h.emitted.ending {
+			g.v.Kind, g.v.Why = llm.VerdictStop, "it takes back the end, and the program is over"
+			h.stop(t, g, g.v.Position)
+			return false, true, nil
+		}
+	}
 	v, n := g.v, len(h.output)
 	if v.Kind == llm.VerdictInsert && v.Position == n && h.view.Reason != llm.FinishNone {
 		v.Position = max(n-1, h.released()) // what ended the text does not stay before more of it
@@ -364,6 +375,11 @@ func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 		if err := t.cutTo(v.Position); err != nil {
 			return false, true, err
 		}
+	}
+	if h.emitted != nil {
+		h.emitted.refused = g.rules.Name
+		g.Applied(v.Kind, back)
+		return false, true, nil
 	}
 	if back > 0 {
 		q.chain.Ban(sample.History{Prompt: t.history.Prompt, Output: h.output}, biases)
@@ -402,6 +418,9 @@ func (t *pickTask) cutTo(n int) error {
 	q.text = newTranscript(t.e.codec, t.history.Prompt, q.params.Stop, q.params.Healed)
 	for _, id := range h.output {
 		q.text.add(id, t.e.codec.Special(id))
+	}
+	if q.chain == nil { // of a program's emissions
+		return nil
 	}
 	return q.chain.Rewind(sample.History{Prompt: t.history.Prompt, Output: h.output})
 }

@@ -1,57 +1,138 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
 )
 
-// Output turns tokens that a program emits into the events of a sequence: it decodes them, finds stop strings and ends
-// at the length limit. It belongs to one goroutine.
+// Output turns tokens that a program emits into the events of a sequence: it decodes them, finds stop strings, ends at
+// the length limit, and has guards decide what goes out. It belongs to one goroutine.
 type Output struct {
 	engine *Engine
+	task   *pickTask // what asks the guards
 	q      *sequence
 	prompt int
 	begun  time.Time
 }
 
+// emission is what a holdback knows of the tokens of a program.
+type emission struct {
+	from    int    // the output tokens before the last emission
+	open    bool   // it goes on
+	ending  bool   // the program is over
+	refused string // the guard that took tokens of it back
+}
+
+// MaxWhole is how many tokens of one emission a guard may take back however little it holds back itself. It is below
+// llm.MaxHold: no more tokens are held than guards have room for.
+const MaxWhole = 128
+
+// Refusal is the error of an emission that a guard took back.
+type Refusal struct {
+	Guard string
+	// Left is how many of all emitted tokens are left: those of the emission are not among them, unless they went out.
+	Left int
+}
+
+// Error implements error.
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("guard %s takes it back; %d tokens are left of all that was emitted", r.Guard, r.Left)
+}
+
 // Output returns the output of sequence index of a request with the given prompt and settings, of which Stop,
-// MaxNewTokens, IgnoreEOS and Seed matter.
-func (s *Session) Output(index int, prompt []llm.Token, p llm.Params) *Output {
+// MaxNewTokens, IgnoreEOS and Seed matter. guards are asked behind each token, on the caller's goroutine, until End or
+// an event with Finish.
+func (s *Session) Output(index int, prompt []llm.Token, p llm.Params, guards []sample.Guard) *Output {
 	e := s.engine
-	return &Output{engine: e, prompt: len(prompt), begun: time.Now(),
-		q: &sequence{index: index, params: p, text: newTranscript(e.codec, prompt, p.Stop, 0)}}
-}
-
-// Add returns the event of one more token. It is the last if its Finish is set.
-func (o *Output) Add(t llm.Token, logprob float32, top []TopToken) Event {
-	ev := o.event(sample.Pick{Token: t, Logprob: logprob})
-	ev.Top = top
-	return ev
-}
-
-// End returns the last event of an output that no token ended: that of a token that ends a text, as a model's is.
-func (o *Output) End() Event {
-	p := sample.Pick{Stop: true}
-	if len(o.engine.ends) > 0 {
-		p.Token = o.engine.ends[0]
+	q := &sequence{index: index, params: p, text: newTranscript(e.codec, prompt, p.Stop, 0),
+		guards: newHoldback(guards)}
+	if q.guards != nil {
+		q.guards.emitted = &emission{}
 	}
-	return o.event(p)
+	return &Output{engine: e, prompt: len(prompt), begun: time.Now(), q: q,
+		task: &pickTask{e: e, q: q, history: sample.History{Prompt: prompt}, cut: -1}}
 }
 
-func (o *Output) event(p sample.Pick) Event {
+// Begin begins an emission: what it Adds goes out as a whole where it has at most MaxWhole tokens, or not at all.
+func (o *Output) Begin() {
+	if h := o.q.guards; h != nil {
+		h.emitted.from, h.emitted.open = len(h.output), true
+	}
+}
+
+// Add returns the events of one more token, which may be those of earlier ones, or none; whole says that it is the last
+// of its emission. The last event of the text has a Finish. A *Refusal takes the emission back, as far as it did not go
+// out; the output goes on. Other errors wrap llm.ErrPlugin and end it.
+func (o *Output) Add(t llm.Token, logprob float32, top []TopToken, whole bool) ([]Event, error) {
+	if h := o.q.guards; h != nil {
+		h.emitted.open = !whole
+	}
+	return o.events(sample.Pick{Token: t, Logprob: logprob}, top)
+}
+
+// End returns the last events of an output that no token ended: that of a token that ends a text, as a model's is, and
+// those of tokens that guards held back. Its errors are those of Add, but for refusals.
+func (o *Output) End() ([]Event, error) {
+	p := sample.Pick{Stop: true, Token: o.engine.endToken()}
+	if h := o.q.guards; h != nil {
+		*h.emitted = emission{from: len(h.output), ending: true}
+	}
+	return o.events(p, nil)
+}
+
+func (o *Output) events(p sample.Pick, top []TopToken) (out []Event, err error) {
 	x := o.q.take(o.engine, p)
+	x.top = top
+	h := o.q.guards
+	if h == nil {
+		return []Event{o.event(x)}, nil
+	}
+	h.given = h.given[:0]
+	err = catchPanic(func() error { _, err := o.task.guardPick(x); return err })
+	for _, x := range h.given {
+		out = append(out, o.event(x))
+	}
+	if by := h.emitted.refused; by != "" && err == nil {
+		*h.emitted = emission{}
+		err = &Refusal{Guard: by, Left: len(h.output)}
+	}
+	return out, err
+}
+
+func (o *Output) event(x picked) Event {
 	now := time.Since(o.begun)
 	if !o.q.begun {
 		o.q.begun, o.q.first = true, now
 	}
-	ev := Event{Index: o.q.index, Token: p.Token, Logprob: p.Logprob, Text: x.text, Special: x.special,
-		Timings: Timings{First: o.q.first, Total: now}}
+	ev := Event{Index: o.q.index, Token: x.pick.Token, Logprob: x.pick.Logprob, Top: x.top, Text: x.text,
+		Special: x.special, Timings: Timings{First: o.q.first, Total: now}}
 	if x.fin.Reason != llm.FinishNone {
 		fin := x.fin
 		fin.Prompt, fin.Seed = o.prompt, o.q.params.Seed
 		ev.Finish = &fin
 	}
 	return ev
+}
+
+// whole is how many output tokens are no part of an emission that goes on.
+func (h *holdback) whole() int {
+	n := len(h.output)
+	if e := h.emitted; e != nil && e.open && n-e.from < MaxWhole &&
+		h.held[len(h.held)-1].fin.Reason == llm.FinishNone {
+		return max(e.from, h.released())
+	}
+	return n
+}
+
+// refuse is what a rewind or an insertion is for a program, whose tokens no model picked: a rewind of its emission, or
+// at least of the last token.
+func (h *holdback) refuse(v llm.Verdict) llm.Verdict {
+	at := min(v.Position, len(h.output)-1)
+	if !h.emitted.ending {
+		at = min(at, h.emitted.from)
+	}
+	return llm.Verdict{Kind: llm.VerdictRewind, Position: max(at, h.released())}
 }

@@ -101,7 +101,8 @@ const (
 	ProgramRoom = -3
 	// ProgramGrammar: the grammar cannot be compiled, or does not admit what grammar_from names.
 	ProgramGrammar = -4
-	// ProgramRefused: what was emitted is refused.
+	// ProgramRefused: a guard takes back what was emitted, or wants another text there. The emission did not go out, or
+	// of more than 128 tokens a beginning alone. wait gives it for a run that emits, which emits no more then.
 	ProgramRefused = -5
 	// ProgramPlugin: a plugin of the run failed, or is not there.
 	ProgramPlugin = -6

@@ -34,6 +34,7 @@ type Contexts struct {
 	rowAt int
 
 	out      *engine.Output
+	release  func()                  // of the guards; nil for none
 	stop     context.CancelCauseFunc // of the program
 	last     Event                   // that ended the text
 	finished bool
@@ -46,9 +47,10 @@ type handle struct {
 	known int         // tokens in front, of which nothing is known
 	code  BoundCode   // of the run under way; nil without user code
 	span  llm.ProgramSpan
-	emits bool // its tokens go out as they come
-	told  bool // Wait told the end of the last run
-	cost  int  // tokens computed for it that the purse has not paid
+	emits bool  // its tokens go out as they come
+	told  bool  // Wait told the end of the last run
+	no    error // why its tokens go out no more; Wait tells
+	cost  int   // tokens computed for it that the purse has not paid
 }
 
 // tokenInfo is what the client is told of a token.
@@ -63,15 +65,19 @@ func (s *Service) newContexts(ctx context.Context, r *Run, d *Draft, bound Bound
 	h := &Contexts{ctx: ctx, service: s, run: r, draft: d, bound: bound, session: session, params: q.Params, index: i,
 		purse: purseOf(q), stop: stop}
 	h.params.Seed = llm.SeedFor(q.Params.Seed, i)
-	h.out = session.Output(i, q.Prompt, h.params)
+	var guards sample.Plugins
+	if r.sequence != nil {
+		guards = r.sequence(i)
+	}
+	h.out, h.release = session.Output(i, q.Prompt, h.params, guards.Guards), guards.Close
 	h.list[0] = newHandle(session.New(slices.Clone(q.Prompt), embeddings))
 	return h
 }
 
 func newHandle(c *engine.Context) *handle { return &handle{c: c, known: len(c.Tokens()), told: true} }
 
-// close ends all contexts. err is the program's; ended says that the text ended well, with the event last.
-func (h *Contexts) close(err error) (last Event, ended bool) {
+// close ends all contexts. err is the program's; without one that is returned the text ended well, with the event last.
+func (h *Contexts) close(err error) (last Event, failed error) {
 	h.session.Close()
 	for _, x := range h.list {
 		if x != nil {
@@ -79,10 +85,16 @@ func (h *Contexts) close(err error) (last Event, ended bool) {
 		}
 	}
 	if err == nil && !h.finished {
-		h.last, h.finished = h.out.End(), true
+		err = h.give(h.out.End())
+	}
+	if h.release != nil {
+		h.release()
+	}
+	if h.finished {
+		err = nil
 	}
 	h.last.Index = h.index
-	return h.last, h.finished
+	return h.last, err
 }
 
 // argument refuses a call.
@@ -298,7 +310,7 @@ func (h *Contexts) bind(x *handle, set *runSettings, p llm.Params) (plug sample.
 	if err != nil {
 		return plug, h.codeError(err, abi.ProgramPlugin)
 	}
-	w := Wanted{Prompt: x.c.Tokens(), MaxNew: p.MaxNewTokens, N: 1, Seed: p.Seed, Grammar: set.grammar}
+	w := Wanted{Prompt: x.c.Tokens(), MaxNew: p.MaxNewTokens, N: 1, Seed: p.Seed, Grammar: set.grammar, Inner: true}
 	begun, err := code.Begin(h.ctx, &w)
 	if err != nil {
 		code.Close()
@@ -315,6 +327,7 @@ func (h *Contexts) bind(x *handle, set *runSettings, p llm.Params) (plug sample.
 	if sequence != nil {
 		plug = sequence(0)
 	}
+	plug.Guards = nil // of plugins that are more than that
 	if set.grammar != nil && set.from >= 0 && plug.Masker != nil {
 		for i, t := range x.c.Tokens()[set.from:] {
 			if err := plug.Masker.Accept(t); err != nil {
@@ -374,8 +387,9 @@ func (h *Contexts) Wait(list []int, any bool) (at, generated int, err error) {
 			h.closeCode(x)
 		}
 		h.settle(x)
+		err, x.no = errors.Join(err, x.no), nil
 	}
-	return at, generated, nil
+	return at, generated, err
 }
 
 // settle has the purse pay for a context. It happens where the program learns of the end, so that what it may do does
@@ -413,7 +427,12 @@ func (h *Contexts) apply(ev engine.SpanEvent) error {
 		}
 	}
 	if x.emits && !ev.Dropped {
-		return h.emit(ev.Event.Token, tokenInfo{ev.Event.Logprob, ev.Event.Top})
+		h.out.Begin()
+		err := h.emit(ev.Event.Token, tokenInfo{ev.Event.Logprob, ev.Event.Top}, true)
+		if !errors.As(err, new(*llm.ProgramError)) {
+			return err
+		}
+		x.emits, x.no = false, err
 	}
 	return nil
 }
@@ -526,12 +545,13 @@ func (h *Contexts) Emit(c, from, count int) error {
 	if from < 0 || count < 0 || from > len(tokens) || count > len(tokens)-from {
 		return argument("tokens %d and %d more, the context has %d", from, count, len(tokens))
 	}
+	h.out.Begin()
 	for i, t := range tokens[from : from+count] {
 		info := tokenInfo{}
 		if at := from + i - x.known; at >= 0 {
 			info = x.infos[at]
 		}
-		if err := h.emit(t, info); err != nil {
+		if err := h.emit(t, info, i == count-1); err != nil {
 			return err
 		}
 	}
@@ -544,27 +564,42 @@ func (h *Contexts) EmitText(text string) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range tokens {
-		if err := h.emit(t, tokenInfo{}); err != nil {
+	h.out.Begin()
+	for i, t := range tokens {
+		if err := h.emit(t, tokenInfo{}, i == len(tokens)-1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// emit gives the client a token. The one that ends the text ends the program.
-func (h *Contexts) emit(t llm.Token, info tokenInfo) error {
+// emit gives the client a token, as far as guards let it; whole says that it is its emission's last. The one that ends
+// the text ends the program.
+func (h *Contexts) emit(t llm.Token, info tokenInfo, whole bool) error {
 	if h.finished {
 		return errFinished
 	}
-	ev := h.out.Add(t, info.logprob, info.top)
-	if ev.Finish == nil {
-		h.run.programs.push(programItem{event: ev})
-		return nil
+	err := h.give(h.out.Add(t, info.logprob, info.top, whole))
+	if h.finished {
+		h.stop(errFinished)
+		return errFinished
 	}
-	h.last, h.finished = ev, true
-	h.stop(errFinished)
-	return errFinished
+	if no := (*engine.Refusal)(nil); errors.As(err, &no) {
+		return refused(abi.ProgramRefused, "%v", no)
+	}
+	return err
+}
+
+// give gives the client events. The last of the text is left to close.
+func (h *Contexts) give(list []Event, err error) error {
+	for _, ev := range list {
+		if ev.Finish != nil {
+			h.last, h.finished = ev, true
+			return nil
+		}
+		h.run.programs.push(programItem{event: ev})
+	}
+	return err
 }
 
 // Render implements render.

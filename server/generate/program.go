@@ -31,7 +31,7 @@ type BoundProgram interface {
 	// RunProgram runs the program for one text. request is the JSON object of abi.Program without "params". One
 	// goroutine uses h, until it returns.
 	RunProgram(ctx context.Context, seed uint64, request []byte, h *Contexts) error
-	// Calls are the plugins of its runs.
+	// Calls are the plugins of its runs: those of the request that are no guards.
 	Calls() []PluginCall
 	// Render renders a conversation, the JSON object of abi.Template without "params".
 	Render(ctx context.Context, request []byte) (Rendered, error)
@@ -140,12 +140,9 @@ func (s *Service) runProgram(ctx context.Context, r *Run, d *Draft, bound BoundP
 		llm.ErrPlugin, programWall))
 	h := s.newContexts(timed, r, d, bound, i, session, stop, embeddings)
 	err := bound.RunProgram(timed, h.params.Seed, request, h)
-	last, ended := h.close(err)
+	last, err := h.close(err)
 	cancel()
 	stop(nil)
-	if ended {
-		err = nil
-	}
 	r.programs.end(last, err)
 }
 

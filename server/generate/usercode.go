@@ -56,9 +56,12 @@ type Wanted struct {
 	// Prompt is what the model reads, MaxNew the most tokens that a sequence may get.
 	Prompt []llm.Token
 	MaxNew int
-	// N sequences begin, 0 where a program does later; the seed of sequence i is llm.SeedFor(Seed, i).
-	N    int
-	Seed uint64
+	// N sequences begin; the seed of sequence i is llm.SeedFor(Seed, i).
+	N int
+	// Outer says that a program writes the sequences, so that nothing but guards begins; Inner that they are runs of a
+	// program, whose plugins are no guards.
+	Outer, Inner bool
+	Seed         uint64
 	// Grammar of each text; nil for none.
 	Grammar *Grammar
 	// HoldCalls constrains the texts by the grammar of the conversation's parser, so that every call is valid, and by
@@ -143,9 +146,7 @@ func (s *Service) bind(ctx context.Context, d *Draft, now time.Time) (BoundCode,
 func (r *Run) begin(ctx context.Context, d *Draft) error {
 	q, c := &r.Request, r.conversation
 	w := Wanted{Prompt: q.Prompt, MaxNew: q.Params.MaxNewTokens, N: q.begun(), Seed: q.Params.Seed}
-	if q.contexts > 0 {
-		w.N = 0 // runs begin theirs
-	}
+	w.Outer = q.contexts > 0
 	if c != nil {
 		w.Parsers = q.Sequences
 	}
@@ -173,6 +174,9 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 	}
 	r.parsers, r.dropped = begun.Parsers, append(r.dropped, begun.Dropped...)
 	r.sequence, r.used = begun.Sequence, begun.Used
+	if w.Outer {
+		return nil
+	}
 	if len(q.healed) > 0 {
 		r.sequence = r.healed(r.sequence)
 	}

@@ -99,7 +99,7 @@ func (o told) read(v any, at, choice string) {
 			switch {
 			case strings.HasPrefix(kind, "response.") && !strings.HasSuffix(kind, ".delta"):
 			case slices.Contains([]string{"content", "text", "delta", "arguments", "generated_text", "partial_json",
-				"token"}, key) && isText && !strings.Contains(at, "top") && s != "assistant":
+				"token", "response"}, key) && isText && !strings.Contains(at, "top") && s != "assistant":
 				o.texts[key+choice+at] += s
 			default:
 				o.read(x, at+"/"+key, choice)

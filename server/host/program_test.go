@@ -88,9 +88,7 @@ func TestProgramIsRefused(t *testing.T) {
 		"`best_of` and program `hostile`":   `"best_of":2,"do_sample":true,"plugins":` + do("plain"),
 		"`decoder_input_details` and prog":  `"decoder_input_details":true,"plugins":` + do("plain"),
 		"both programs, one request has on": `"plugins":[{"name":"hostile"},{"name":"vote"}]`,
-		"program `vote` and guard `banned-": `"plugins":[{"name":"vote"},` +
-			`{"name":"banned-strings","params":{"strings":["x"]}}]`,
-		"plugin vote: n": `"plugins":[{"name":"vote","params":{"n":99}}]`,
+		"plugin vote: n":                    `"plugins":[{"name":"vote","params":{"n":99}}]`,
 	} {
 		status, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil,
 			`{"inputs":"Hi","parameters":{"max_new_tokens":4,%s}}`, body))

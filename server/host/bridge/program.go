@@ -16,7 +16,7 @@ func (u userCode) FindProgram(calls []generate.PluginCall) (name string, context
 }
 
 // Calls implements generate.BoundProgram.
-func (b *boundCode) Calls() []generate.PluginCall { return b.calls }
+func (b *boundCode) Calls() []generate.PluginCall { return b.set.InnerCalls(b.calls) }
 
 // RunProgram implements generate.BoundProgram.
 func (b *boundCode) RunProgram(ctx context.Context, seed uint64, request []byte, h *generate.Contexts) error {

@@ -139,6 +139,7 @@ type boundCode struct {
 	program *plugins.Program
 	chat    *plugins.BoundChat
 	loop    *plugins.Bound
+	inner   *plugins.Bound // plugins of a program's runs, which loop has not
 	grammar *plugins.Grammar
 	texts   *texts // of grammar
 	parsers []*plugins.Parser
@@ -147,14 +148,18 @@ type boundCode struct {
 // Begin implements generate.BoundCode. The cheapest checks come first. The instances of the token loop are taken last,
 // so that other requests can use them while a grammar is compiled.
 func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate.Begun, err error) {
-	if b.loop, err = b.set.Bind(ctx, b.calls); err != nil {
-		return out, bindError(err)
-	}
-	if b.program != nil && b.loop != nil {
-		if guard := b.loop.Guard(); guard != "" {
-			return out, &generate.Invalid{Field: "plugins", Msg: fmt.Sprintf("program `%s` and guard `%s` exclude each "+
-				"other: a guard reads what a model writes, and a program is no model", b.program.Name(), guard)}
+	switch {
+	case w.Outer:
+		if b.loop, b.inner, err = b.set.BindOuter(ctx, b.calls); err != nil {
+			return out, bindError(err)
 		}
+	case w.Inner:
+		b.loop, err = b.set.BindInner(ctx, b.calls)
+	default:
+		b.loop, err = b.set.Bind(ctx, b.calls)
+	}
+	if err != nil {
+		return out, bindError(err)
 	}
 	var tools []byte
 	if b.conversation != nil {
@@ -165,7 +170,7 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 		return out, err
 	}
 	out.Reasoning, out.Dropped = held.reasoning, held.dropped
-	if b.grammar = held.grammar; b.grammar != nil && w.N > 0 {
+	if b.grammar = held.grammar; b.grammar != nil && !w.Outer {
 		if b.texts, err = beginTexts(ctx, held, w, b.encode); err != nil {
 			return out, err
 		}
@@ -177,14 +182,12 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 	for i := range seeds {
 		seeds[i] = llm.SeedFor(w.Seed, i)
 	}
-	if b.loop != nil && w.N > 0 {
+	if b.loop != nil {
 		if err := b.loop.Begin(ctx, w.Prompt, w.MaxNew, seeds); err != nil {
 			return out, bindError(err)
 		}
 	}
-	if w.N > 0 {
-		out.Sequence = b.sequences(seeds)
-	}
+	out.Sequence = b.sequences(seeds)
 	out.Used = b.used()
 	return out, nil
 }
@@ -231,18 +234,22 @@ func (b *boundCode) used() (u generate.Used) {
 	if b.grammar != nil {
 		u.Plugins = append(u.Plugins, b.grammar.Used())
 	}
-	if b.loop != nil {
-		u.Plugins = append(u.Plugins, b.loop.Used()...)
+	for _, x := range []*plugins.Bound{b.loop, b.inner} {
+		if x != nil {
+			u.Plugins = append(u.Plugins, x.Used()...)
+		}
 	}
 	return u
 }
 
 // Skipped implements generate.BoundCode.
-func (b *boundCode) Skipped() []generate.Skip {
-	if b.loop == nil {
-		return nil
+func (b *boundCode) Skipped() (out []generate.Skip) {
+	for _, x := range []*plugins.Bound{b.loop, b.inner} {
+		if x != nil {
+			out = append(out, x.Skipped()...)
+		}
 	}
-	return b.loop.Skipped()
+	return out
 }
 
 // Close implements generate.BoundCode.
@@ -259,8 +266,10 @@ func (b *boundCode) Close() {
 	if b.grammar != nil {
 		b.grammar.Close()
 	}
-	if b.loop != nil {
-		b.loop.Close()
+	for _, x := range []*plugins.Bound{b.loop, b.inner} {
+		if x != nil {
+			x.Close()
+		}
 	}
 	if b.program != nil {
 		b.program.Close()

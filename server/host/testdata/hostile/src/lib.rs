@@ -68,6 +68,16 @@ impl Program for Hostile {
                     }
                     return emit_text("even");
                 }
+                "texts" => {
+                    // the first of some texts that is not refused
+                    for text in ["the secret word", "nothing to see, "] {
+                        match emit_text(text) {
+                            Err(_) if failure() == Some(Failure::Refused) => (),
+                            result => return result.and_then(|_| emit_text("and more")),
+                        }
+                    }
+                    return Ok(());
+                }
                 "sleep" => {
                     // a run that lasts as long as the request may
                     c.generate(&Settings::new())?;

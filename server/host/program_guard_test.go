@@ -1,0 +1,121 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"tgi/server/config"
+)
+
+// guardedRoutes are all routes that give texts, streamed and not, with %s for a program.
+func guardedRoutes() (out [][2]string) {
+	for _, r := range spokenRoutes() {
+		if r.name == "chat, tools" {
+			continue // calls are not held to their tools, a program writes them
+		}
+		more := "," + r.plugins
+		out = append(out, [2]string{r.path, fmt.Sprintf(r.body, more)})
+		if strings.HasPrefix(r.stream, "/") {
+			out = append(out, [2]string{r.stream, fmt.Sprintf(r.body, more)})
+		} else {
+			out = append(out, [2]string{r.path, fmt.Sprintf(r.body, more+","+r.stream)})
+		}
+	}
+	for _, stream := range []string{"false", "true"} {
+		out = append(out,
+			[2]string{"/api/generate", `{"model":"x","prompt":"Once upon a time","options":{"num_predict":40,"temperature":0},"plugins":%s,` +
+				`"stream":` + stream + `}`},
+			[2]string{"/api/chat", `{"model":"x","messages":[{"role":"user","content":"Tell me a story about a fox."}],` +
+				`"options":{"num_predict":40,"temperature":0},"plugins":%s,"stream":` + stream + `}`})
+	}
+	return out // the routes below /api that have no `plugins` cannot name a program
+}
+
+// letters are the texts of a reply: all strings that hold more than a word's end, in one.
+func letters(t *testing.T, reply string) string {
+	t.Helper()
+	var all strings.Builder
+	for line := range strings.SplitSeq(reply, "\n") {
+		var v any
+		if json.Unmarshal([]byte(strings.TrimPrefix(line, "data:")), &v) == nil {
+			addTexts(&all, v, "")
+		}
+	}
+	return all.String()
+}
+
+// addTexts collects the strings of texts below v.
+func addTexts(out *strings.Builder, v any, key string) {
+	switch v := v.(type) {
+	case string:
+		switch key {
+		case "content", "text", "delta", "generated_text", "response", "token", "thinking":
+			out.WriteString(v)
+		}
+	case []any:
+		for _, x := range v {
+			addTexts(out, x, key)
+		}
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if !strings.HasPrefix(k, "top_") && k != "logprobs" && k != "details" { // those are of the route's own form
+				addTexts(out, v[k], k)
+			}
+		}
+	}
+}
+
+// TestOperatorsGuardReadsPrograms: a guard that applies always reads what a program emits, on every route, streamed and
+// not: no program that a client names gets a letter past it.
+func TestOperatorsGuardReadsPrograms(t *testing.T) {
+	for _, program := range []string{do("plain"), do("stream")} {
+		p := programming(t, func(c *config.Config) {
+			c.Server.Ollama = true
+			c.Plugin = append(c.Plugin, config.Plugin{Name: "redact", Source: config.Builtin + "redact",
+				OnError: config.OnErrorFail, Apply: config.ApplyAlways,
+				Config: map[string]any{"strings": []any{"e"}, "with": "#", "locked": true}})
+		})
+		for _, r := range guardedRoutes() {
+			status, got := p.call(t, http.MethodPost, r[0], fmt.Appendf(nil, r[1], program))
+			text := letters(t, got)
+			if status != http.StatusOK || !strings.Contains(text, "#") || strings.Contains(text, "e") {
+				t.Errorf("%s, %s: %d %q\n%s", r[0], program, status, text, got)
+			}
+			_, plain := p.call(t, http.MethodPost, r[0], fmt.Appendf(nil, r[1], "[]"))
+			if a, b := joined(tell(t, got)), joined(tell(t, plain)); a != b || a == "" {
+				t.Errorf("%s, %s: %q, without the program %q", r[0], program, a, b)
+			}
+		}
+		p.settled(t)
+	}
+}
+
+// TestGuardTakesAnEmissionBack: a program whose emission a guard takes back is told so, and may emit another; what it
+// lets out by the run ends; one that never finds anything else ends as a plain text does.
+func TestGuardTakesAnEmissionBack(t *testing.T) {
+	p := programming(t, nil)
+	const body = `{"inputs":"Once upon a time","parameters":{"max_new_tokens":%d,"details":true,"plugins":[` +
+		`{"name":"hostile","params":{"do":%q}},{"name":"banned-strings","params":{"strings":[%q]}}]}}`
+	for _, c := range []struct{ do, banned, want, also string }{
+		{"texts", "secret", "nothing to see, and more", "eos_token"},
+		{"texts", "the", "nothing to see, and more", "eos_token"}, // the first word
+		{"texts", "word", "nothing to see, and more", "eos_token"},
+		{"texts", "see, and", "", "stop_sequence"}, // of two emissions, the first is gone: the second is refused
+		{"emit", "more", "", "stop_sequence"},
+	} {
+		status, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, body, 40, c.do, c.banned))
+		var reply struct {
+			Text string `json:"generated_text"`
+		}
+		_ = json.Unmarshal([]byte(got), &reply)
+		if status == http.StatusOK && strings.Contains(reply.Text, c.banned) || c.want != "" && (reply.Text != c.want ||
+			!strings.Contains(got, c.also)) {
+			t.Errorf("%s without %s: %d %s", c.do, c.banned, status, got)
+		}
+	}
+}
