@@ -292,6 +292,7 @@ func Default() Config {
 		Plugins: Plugins{
 			Folder: "plugins", Watch: second, UploadLimit: 16 << 20, MemoryWait: 5 * second, BreakerFaults: 10,
 			BreakerPause: 30 * second,
+			ProgramTime:  300 * second,
 			Uploads:      "plugins/uploads", CompileTime: 10 * second, CompileTimeout: 300 * second,
 			CompileMemory: 1 << 30,
 			CacheSize:     1 << 30,

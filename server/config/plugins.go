@@ -36,6 +36,8 @@ type Plugins struct {
 	// BreakerFaults switch a plugin off for BreakerPause; 0 never does.
 	BreakerFaults int      `toml:"breaker_faults"`
 	BreakerPause  Duration `toml:"breaker_pause"`
+	// ProgramTime is how long a program may take for a text, waits included.
+	ProgramTime Duration `toml:"program_time"`
 	// Uploads is the folder in which modules that are uploaded are kept, with
 	// their settings, so that a restart brings them back; empty keeps none. It
 	// is relative to the folder of the settings' file.
@@ -283,6 +285,7 @@ func (c *Config) validatePlugins(v *verdict) {
 		"plugins.grammar_memory must be <= plugins.memory, given %s and %s", p.GrammarMemory, p.Memory)
 	v.atLeast("plugins.breaker_faults", p.BreakerFaults, 0)
 	v.positive("plugins.breaker_pause", p.BreakerPause)
+	v.positive("plugins.program_time", p.ProgramTime)
 	v.check(p.CompileTime >= second && p.CompileTime%second == 0,
 		"plugins.compile_time must be whole seconds, at least 1s, given %s", p.CompileTime)
 	v.check(p.CompileTimeout >= second, "plugins.compile_timeout must be >= 1s, given %s", p.CompileTimeout)

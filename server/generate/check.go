@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"time"
 
 	"tgi/runtime/llm"
 )
@@ -23,6 +24,8 @@ type Limits struct {
 	Workers int
 	// Vocab is the number of token ids.
 	Vocab int
+	// ProgramTime is how long a program may take for a text; 0 is 5 minutes.
+	ProgramTime time.Duration
 	// WatermarkGamma is the green share of the vocabulary, WatermarkDelta its bonus.
 	WatermarkGamma, WatermarkDelta float32
 }

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,9 +48,6 @@ type Sessions interface {
 	// Watch returns s, the events of programs that serve r, for the reader.
 	Watch(ctx context.Context, r engine.Request, s Stream) Stream
 }
-
-// programWall is how long a program may take for its text, waits included.
-const programWall = 5 * time.Minute
 
 // errFinished ends a program whose text has ended.
 var errFinished = errors.New("the text has ended")
@@ -136,8 +134,9 @@ func (s *Service) startPrograms(ctx context.Context, r *Run, d *Draft, bound Bou
 func (s *Service) runProgram(ctx context.Context, r *Run, d *Draft, bound BoundProgram, i int, session *engine.Session,
 	request []byte, embeddings []llm.Embedding) {
 	ctx, stop := context.WithCancelCause(ctx)
-	timed, cancel := context.WithTimeoutCause(ctx, programWall, fmt.Errorf("%w: the program took longer than %v",
-		llm.ErrPlugin, programWall))
+	wall := cmp.Or(s.limits.ProgramTime, 5*time.Minute)
+	timed, cancel := context.WithTimeoutCause(ctx, wall, fmt.Errorf("%w: the program took longer than plugins."+
+		"program_time, %v", llm.ErrPlugin, wall))
 	h := s.newContexts(timed, r, d, bound, i, session, stop, embeddings)
 	err := bound.RunProgram(timed, h.params.Seed, request, h)
 	last, err := h.close(err)

@@ -140,6 +140,7 @@ func (s *loadedModel) service(cfg config.Config, f *manager) *generate.Service {
 		MaxInput: l.MaxInputTokens, MaxTotal: l.MaxTotalTokens,
 		Workers:        l.ValidationWorkers,
 		Vocab:          s.built.Vocab,
+		ProgramTime:    time.Duration(cfg.Plugins.ProgramTime),
 		WatermarkGamma: float32(l.WatermarkGamma), WatermarkDelta: float32(l.WatermarkDelta),
 	}, f.boot.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control, s.encode)).WithClients(server.Client)
 	svc.WithHealing(s.hidden, cfg.Model.TokenHealing).WithOrigin(s.origin(f))

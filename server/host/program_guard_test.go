@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tgi/server/config"
 )
@@ -118,4 +119,15 @@ func TestGuardTakesAnEmissionBack(t *testing.T) {
 			t.Errorf("%s without %s: %d %s", c.do, c.banned, status, got)
 		}
 	}
+}
+
+// TestProgramTime: a program that goes on for longer than the settings allow is ended, and its client is told why.
+func TestProgramTime(t *testing.T) {
+	p := programming(t, func(c *config.Config) { c.Plugins.ProgramTime = config.Duration(50 * time.Millisecond) })
+	status, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil,
+		`{"inputs":"Once upon a time","parameters":{"max_new_tokens":900,"plugins":%s}}`, do("look")))
+	if status == http.StatusOK || !strings.Contains(got, "longer than plugins.program_time, 50ms") {
+		t.Errorf("%d %s", status, got)
+	}
+	p.settled(t)
 }

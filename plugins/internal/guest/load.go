@@ -23,7 +23,7 @@ type Rooms struct {
 	Accept     uint32 // AcceptRoom tokens
 	Guard      uint32 // abi.GuardSize bytes
 	Text       uint32 // TextRoom bytes
-	Ends       uint32 // abi.MaxHold numbers
+	Ends       uint32 // abi.MaxHold+1 numbers
 	Draft      uint32 // abi.MaxDraft tokens
 
 	request                uint32 // requestRoom bytes
@@ -172,7 +172,7 @@ func (l *loader) allocate(config int) error {
 		tokens = tokensRoom * 4
 	}
 	if l.d.Serves(abi.KindGuard) {
-		text, ends = TextRoom, abi.MaxHold*4
+		text, ends = TextRoom, (abi.MaxHold+1)*4 // a check is about one token more than was held before
 	}
 	if l.d.Serves(abi.KindDraft) {
 		guess = abi.MaxDraft * 4
