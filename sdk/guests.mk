@@ -19,10 +19,8 @@ NPM    ?= npm
 GUESTS_OUT  := $(CURDIR)/bin/guests
 GUESTS_KEPT := sdk/testdata/guests
 GUEST_NAMES := banned-and-boost epsilon-greedy every-mode plain-chat call-lines picture
-# Further ones, of kinds of which the other languages have theirs elsewhere.
+# Further ones, in C and AssemblyScript: those in Go and Rust are elsewhere.
 GUEST_MORE := banned-strings think-then-answer
-GUEST_NAMES_C := $(GUEST_NAMES) banned-strings
-GUEST_NAMES_AS := $(GUEST_NAMES) $(GUEST_MORE)
 # Guests in Go are 2 MB each: some of them are built and not kept.
 GUESTS_NOT_KEPT := go/epsilon-greedy go/plain-chat go/call-lines go/picture
 
@@ -42,7 +40,7 @@ guests-go:
 
 guests-c:
 	@mkdir -p $(GUESTS_OUT)/c
-	for n in $(GUEST_NAMES_C); do \
+	for n in $(GUEST_NAMES) $(GUEST_MORE); do \
 	  $(CLANG) $(GUEST_CFLAGS) -o $(GUESTS_OUT)/c/$$n.wasm sdk/c/examples/$$(echo $$n | tr - _).c || exit 1; done
 
 guests-rust:
@@ -57,7 +55,7 @@ sdk/assemblyscript/node_modules: sdk/assemblyscript/package-lock.json
 
 guests-as: sdk/assemblyscript/node_modules
 	@mkdir -p $(GUESTS_OUT)/assemblyscript
-	cd sdk/assemblyscript && for n in $(GUEST_NAMES_AS); do \
+	cd sdk/assemblyscript && for n in $(GUEST_NAMES) $(GUEST_MORE); do \
 	  node_modules/.bin/asc examples/$$n.ts --config asconfig.json --outFile $(GUESTS_OUT)/assemblyscript/$$n.wasm || exit 1; done
 
 guests-test: guests-test-go guests-test-c guests-test-rust guests-test-as guests-test-vectors ## test the SDKs and example guests natively

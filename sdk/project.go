@@ -20,7 +20,8 @@ import (
 
 //go:embed abi/abi.go abi/draft.go abi/grammar.go abi/guard.go abi/program.go abi/tools.go abi/README.md
 //go:embed go/README.md go/chat go/draft go/grammar go/guard go/internal go/logits go/params go/plugin go/plugintest go/program go/sampler go/steps go/template go/tools
-//go:embed c/README.md c/tgi.h c/tgi_guard.h c/tgi_json.h c/tgi_math.h c/tgi_test.h c/tgi_test_guard.h
+//go:embed c/README.md c/tgi.h c/tgi_guard.h c/tgi_json.h c/tgi_math.h c/tgi_program.h
+//go:embed c/tgi_test.h c/tgi_test_guard.h c/tgi_test_program.h
 //go:embed rust/README.md rust/Cargo.toml rust/build.rs rust/src rust/.cargo/config.toml
 //go:embed assemblyscript/README.md assemblyscript/assembly assemblyscript/asconfig.json
 //go:embed assemblyscript/test/guard.mjs assemblyscript/test/host.mjs assemblyscript/test/program.mjs
@@ -48,7 +49,7 @@ const Stepping = "steps"
 // FewKinds are further kinds, and the languages that [Project] supports each in.
 var FewKinds = map[string][]string{
 	abi.KindGuard:   {"go", "rust", "c", "as"},
-	abi.KindProgram: {"go", "rust", "as"},
+	abi.KindProgram: {"go", "rust", "c", "as"},
 }
 
 // KindsOf lists the kinds that [Project] supports in a language, [Stepping] last.

@@ -1,0 +1,45 @@
+/* Native test of think-then-answer: cc -fsanitize=address,undefined think_then_answer_test.c -lm && ./a.out */
+#include "think_then_answer.c"
+#include "../tgi_test_program.h"
+
+static const char *thoughts;
+static const char *next(const char *text) { return strcmp(text, "Q") ? " 4" : thoughts; }
+
+static void gives(const char *params, const char *said, const char *want, uint32_t runs) {
+  thoughts = said;
+  TGI_CHECK(!tgi_script_run(params, "Q").len);
+  TGI_CHECK(tgi_same(tgi_script_emitted(), want) && tgi_script_runs() == runs);
+}
+
+static float likely(const char *text, const char *word) { return !strcmp(text, "Q") && !strcmp(word, " 4") ? -0.5f : -2; }
+
+int main(void) {
+  const char *vocab[] = {"Q", " hm", "</think>", " 4", "\nTime is up.\n", "hint", "</s>"};
+  const uint32_t ids[] = {3, 1};
+  tgi_candidate top[2];
+  float scores[2], row[7];
+  double entropy;
+  tgi_test_vocab(vocab, 7);
+  tgi_script(next);
+  gives("{\"budget\": 9}", " hm hm</think> more", " hm hm 4", 2); /* it comes to an end; markup has no text */
+  gives("{\"budget\": 2}", " hm hm hm</think>", " hm hm\nTime is up.\n 4", 2);
+  gives("{\"budget\": 2, \"hint\": \"hint\"}", " hm hm hm", " hm hmhint 4", 2);
+  gives("{}", " 4", " 4", 1); /* it ends its text */
+  thoughts = " hm hm";
+  TGI_CHECK(tgi_same(tgi_script_run("{\"budget\": 1, \"hint\": \"elsewhere\"}", "Q"), "the text is not in the vocabulary"));
+  TGI_CHECK(tgi_test_params(tgi_str("{\"budget\": 0}")).len && tgi_test_params(tgi_str("{\"budget\": 1.5}")).len);
+  TGI_CHECK(tgi_test_params(tgi_str("{\"end\": \"\"}")).len && tgi_test_params(tgi_str("{\"x\": 1}")).len);
+  TGI_CHECK(!tgi_test_params(tgi_str("{\"budget\": 3, \"end\": \"</t>\"}")).len);
+
+  /* the scripted model itself */
+  gives("{}", " 4", " 4", 1);
+  tgi_script_likely(likely);
+  tgi_ctx c = tgi_ctx_fork(TGI_PROMPT);
+  TGI_CHECK(c > 0 && tgi_ctx_len(c) == 2 && !tgi_ctx_rewind(c, 1) && tgi_same(tgi_ctx_text(c, 0), "Q"));
+  TGI_CHECK(tgi_ctx_top(c, 2, top) == 2 && top[0].id == 3 && top[0].logprob == -0.5f && top[1].logprob == -2);
+  TGI_CHECK(!tgi_ctx_score(c, ids, 2, scores) && scores[0] == -0.5f && scores[1] == -2 && tgi_ctx_len(c) == 1);
+  TGI_CHECK(tgi_ctx_row(c, row) == 7 && row[3] == -0.5f && !tgi_ctx_entropy(c, &entropy) && entropy > 0);
+  TGI_CHECK(!tgi_ctx_drop(c) && tgi_ctx_len(c) < 0 && tgi_same(tgi_why(), "there is no such context"));
+  TGI_CHECK(tgi_grammar_prefix(tgi_str("{\"source\":\"ab\"}"), tgi_str("ac")) == 1);
+  return tgi_test_done();
+}
