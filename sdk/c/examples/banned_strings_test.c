@@ -24,6 +24,10 @@ int main(void) {
   push(3, TGI_GOES_ON, TGI_RELEASE, "a de x", 4);      /* neither */
   push(6, TGI_GOES_ON, TGI_RELEASE, "a de x", 5);
   push(4, TGI_ENDS_MODEL, TGI_RELEASE, "a de xd", 6);  /* nothing more comes */
+  TGI_CHECK(!tgi_watch("{\"strings\": [\"d de?\", \" delve\"]}", prompt, 1));
+  push(6, TGI_GOES_ON, TGI_RELEASE, "", 2);
+  push(1, TGI_GOES_ON, TGI_RELEASE, "", 3);
+  push(2, TGI_GOES_ON, TGI_REWIND, "", 2);             /* it begins where the first of the held tokens ends */
   TGI_CHECK(!tgi_watch("{}", prompt, 1));
   push(1, TGI_GOES_ON, TGI_RELEASE, " de", 2);
   push(2, TGI_GOES_ON, TGI_RELEASE, " delve", 3);
