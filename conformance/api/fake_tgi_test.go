@@ -56,6 +56,8 @@ func (c *fakeCall) post() {
 		c.complete()
 	case responsesPath:
 		c.response()
+	case embeddingsPath, rerankPath, embedPath:
+		c.embedded()
 	case messagesPath, messagesPath + "/count_tokens":
 		c.message()
 	case "/invocations":

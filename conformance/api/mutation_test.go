@@ -376,6 +376,10 @@ var mutations = map[string][]mutation{
 	"messages-refused": {{messagesPath, `^400`, "422"}, {messagesPath, `"type":"error"`, `"type":"failure"`},
 		{messagesPath, `"request_id":"[^"]*"`, `"request_id":"1"`}, {messagesPath, `web_search_20250305`, "it"}},
 
+	"texts-refused": {{embeddingsPath, `^422`, "400"}, {embeddingsPath, `encoding_format`, "it"},
+		{rerankPath, `^422`, "400"}, {rerankPath, `top_n`, "it"}, {embedPath, `^413`, "400"},
+		{embedPath, `"Validation"`, `"validation"`}},
+
 	"ollama-chat": {{ollamaChat, `"length"`, `"stop"`}, {ollamaChat, `"eval_count":\d+`, `"eval_count":1`},
 		{ollamaChat, `"content":"[^"]*"`, `"content":"x"`}, {ollamaChat, `"done":false`, `"done":true`},
 		{ollamaChat, `application/x-ndjson`, "application/json"}, {ollamaChat, `"load_duration":1,`, ""},

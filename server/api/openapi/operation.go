@@ -297,6 +297,9 @@ func (c *call) shape() *Schema {
 	case tagOpenAI:
 		return anyOf("", ref("OpenAIError"), ref("ErrorResponse"))
 	}
+	if c.path == "/v1/rerank" || c.path == "/v2/rerank" {
+		return anyOf("", ref("DocumentsError"), ref("ErrorResponse"))
+	}
 	return ref("ErrorResponse")
 }
 

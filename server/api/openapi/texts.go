@@ -86,6 +86,8 @@ func texts() map[string]*Schema {
 			object("", need("text", text("")))))), may("top_n", orNull(from(whole("", ""), 1))),
 			may("max_tokens_per_doc", orNull(from(whole("", "Documents are cut to so many tokens."), 1))),
 			may("return_documents", orNull(flag("Reply with the documents. Without it /v1/rerank does."))))...),
+		"DocumentsError": object("The text under the names that Cohere's and Jina's clients read.",
+			need("message", text("")), need("detail", text("")), need("error_type", text(""))),
 		"DocumentsResponse": object("", need("id", text("")), need("object", words("", "list")),
 			need("model", text("")), need("results", list(object("", need("index", whole("", "")),
 				need("relevance_score", number("")),
