@@ -110,7 +110,7 @@ var transportCases = []Case{
 	}},
 	{ID: "unknown-fields", Rule: "fields that nobody knows are passed over", Source: ofRequest, run: func(p *probe) {
 		p.ask("/generate",
-			`{"inputs":"a","request":{"id":7},"options":{"wait_for_model":true},"parameters":{"max_new_tokens":1,"guidance_scale":[1]}}`, "GenerateResponse")
+			`{"inputs":"a","request":{"id":7},"options":{"wait_for_model":true},"parameters":{"max_new_tokens":1,"no_such_field":[1]}}`, "GenerateResponse")
 	}},
 	{ID: "payload-limit", Rule: "a body of more than --payload-limit (2,000,000 bytes) is a 413", Source: ofBodies,
 		run: func(p *probe) {
