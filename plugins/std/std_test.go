@@ -18,6 +18,7 @@ import (
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 	"tgi/plugins/internal/testcache"
+	"tgi/plugins/program"
 	"tgi/plugins/std"
 )
 
@@ -137,6 +138,7 @@ func tryLoad(t testing.TB, wasm []byte, config string) (*guest.Guest, error) {
 	}
 	g, err := guest.Load(context.Background(), e, guest.Config{
 		Name: "test", Wasm: wasm, Config: []byte(config), Vocabulary: words{kit.NewWorld()}, MaxInstances: 4,
+		Program: program.Functions(),
 	})
 	if err == nil {
 		t.Cleanup(func() {
