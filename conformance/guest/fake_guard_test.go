@@ -95,7 +95,7 @@ func brokenGuards() map[string][]*fake {
 		})},
 		"describe-values": {describing(`"hold":5`, `"hold":257`), describing(`"hold":5`, `"hold":5,"every":6`),
 			describing(`"rewind"`, `"unsay"`), describing(`{"hold":5,`, `{`)},
-		"state": {
+		"restored": {
 			stating(abi.StateNone, func(m *machine) { m.reg[1]++; m.out(abi.ModeDeny, 1, m.reg[1]) }),
 			stating(abi.StateTokens, func(m *machine) {
 				m.reg[1] = m.reg[1]*31 + m.word(uint64(m.field(abi.StepView)))

@@ -75,7 +75,7 @@ var Rules = []Rule{
 	{"position", "the position of a verdict is one where it can apply; at the end nothing is held",
 		"abi.VerdictRelease"},
 	{"hold", "no more tokens are held back than the description says", "abi.Guard"},
-	{"state", "what the description says that is kept of a sequence is true", "abi.StateNone"},
+	{"restored", "what the description says that is kept of a sequence is true", "abi.StateNone"},
 	{"deterministic", "the same calls with the same seed give the same results", "abi.Imports, rand_u64"},
 	{"fresh", "a sequence finds nothing of the one before", "abi, Life"},
 	{"clone", "a clone goes on as its original does", "abi, Life"},

@@ -36,7 +36,7 @@ func (p *prepared) state(kind string, prompt []uint32) {
 		twin, ok := p.restored(kind, before, drawn)
 		p.world.Seed = after
 		if ok && twin.String() != a.String() {
-			p.run.report("state", "%s: restored at position %d it answers %s, the original %s", p.d.State, len(before),
+			p.run.report("restored", "%s: restored at position %d it answers %s, the original %s", p.d.State, len(before),
 				twin, a)
 			return
 		}

@@ -320,7 +320,7 @@ func TestSettings(t *testing.T) {
 			`unknown settings "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", 2 more` + takes},
 		{"apply=always&apply=always", admin.Settings{}, "apply is given 2 times"},
 		{"apply=never&on_error=", admin.Settings{},
-			"on_error must be one of fail, skip, given \"\"\napply must be one of request, always, given \"never\""},
+			"on_error must be one of fail, skip, stop, given \"\"\napply must be one of request, always, given \"never\""},
 		{"limits.memory=big", admin.Settings{}, `limits.memory: "big" is no size such as 512MiB or 2GiB, and not auto`},
 		{"limits.memory=1B", admin.Settings{}, "limits.memory must be >= 64KiB and <= 4GiB, given 1B"},
 		{"limits.fuel_load=2M", admin.Settings{}, `limits.fuel_load: "2M" is no whole number`},
