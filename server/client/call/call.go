@@ -8,16 +8,21 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	pathpkg "path"
 	"strings"
 )
 
-// MaxReply bounds a reply, in bytes.
-const MaxReply = 256 << 20
+// Bounds of a reply: its bytes, and the elements of all arrays of its JSON, of which one of two bytes takes hundreds of
+// bytes once it is decoded. The longest explanations that a server gives have about 10 MB and 400,000 elements.
+const (
+	MaxReply    = 32 << 20
+	MaxElements = 1 << 19
+)
 
 // Caller sends requests to one server. It is safe for concurrent use.
 type Caller struct {
 	http *http.Client
-	base string
+	base *url.URL
 	key  string
 }
 
@@ -25,17 +30,20 @@ type Caller struct {
 // empty for none. A nil transport is one of HTTP.
 func New(address, key string, transport http.RoundTripper) (*Caller, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+		u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("%q is no URL of a server, such as http://127.0.0.1:3000", address)
 	}
 	if transport == nil {
 		transport = &http.Transport{Proxy: http.ProxyFromEnvironment}
 	}
+	base := &url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host,
+		Path: strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1")}
 	return &Caller{
 		http: &http.Client{Transport: transport,
-			// A redirected POST would arrive as a GET.
+			// A redirected POST would arrive as a GET, and the key at another host.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		base: strings.TrimSuffix(strings.TrimRight(address, "/"), "/v1"), key: key,
+		base: base, key: key,
 	}, nil
 }
 
@@ -47,9 +55,34 @@ type Reply struct {
 	Body []byte
 }
 
-// Do sends a request; path begins with a slash and may have a query. It reads the whole reply, whatever its status.
+// at returns the URL of a path on the server: whatever the path is, the host is that of the address.
+func (c *Caller) at(path string) (*url.URL, error) {
+	route, query, _ := strings.Cut(path, "?")
+	u, err := url.Parse(route)
+	switch {
+	case err != nil || !strings.HasPrefix(route, "/"):
+		return nil, fmt.Errorf("the path %.200q does not begin with a slash, or is none", path)
+	case strings.HasPrefix(route, "//") || u.Scheme != "" || u.Host != "" || u.User != nil:
+		return nil, fmt.Errorf("the path %.200q names a host", path)
+	case strings.Contains(path, "#") || strings.Contains(u.Path, `\`) || pathpkg.Clean(u.Path) != u.Path:
+		return nil, fmt.Errorf(`the path %.200q has a fragment, a backslash, or parts such as ".."`, path)
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, fmt.Errorf("the query of the path %.200q is none: %w", path, err)
+	}
+	return &url.URL{Scheme: c.base.Scheme, User: c.base.User, Host: c.base.Host, Path: c.base.Path + u.Path,
+		RawQuery: values.Encode()}, nil
+}
+
+// Do sends a request to a path of the server, which begins with one slash and may have a query; one that names a host
+// is refused. Redirects are not followed. It reads the whole reply, whatever its status, within the bounds.
 func (c *Caller) Do(ctx context.Context, method, path string, header http.Header, body []byte) (Reply, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	to, err := c.at(path)
+	if err != nil {
+		return Reply{}, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
 	if err != nil {
 		return Reply{}, err
 	}
@@ -68,10 +101,44 @@ func (c *Caller) Do(ctx context.Context, method, path string, header http.Header
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxReply+1))
-	if err == nil && len(data) > MaxReply {
-		err = fmt.Errorf("the reply has more than %d bytes", MaxReply)
+	switch {
+	case err != nil:
+		return Reply{}, ended(ctx, err)
+	case len(data) > MaxReply:
+		return Reply{}, fmt.Errorf("the reply has more than %d bytes, which is the most that is read", MaxReply)
 	}
-	return Reply{resp.StatusCode, resp.Header.Get("Content-Type"), data}, ended(ctx, err)
+	if err := Bounded(data); err != nil {
+		return Reply{}, err
+	}
+	return Reply{resp.StatusCode, resp.Header.Get("Content-Type"), data}, nil
+}
+
+// Bounded returns an error where the arrays of a JSON text have more than MaxElements, before anything decodes them.
+func Bounded(data []byte) error {
+	var open []byte // the brackets around a place
+	var inString, escaped bool
+	count := 0
+	for _, b := range data {
+		switch {
+		case escaped:
+			escaped = false
+		case inString:
+			escaped, inString = b == '\\', b != '"'
+		case b == '"':
+			inString = true
+		case b == '[', b == '{':
+			open = append(open, b)
+		case (b == ']' || b == '}') && len(open) > 0:
+			open = open[:len(open)-1]
+		}
+		if !inString && (b == '[' || b == ',' && len(open) > 0 && open[len(open)-1] == '[') {
+			count++
+		}
+	}
+	if count > MaxElements {
+		return fmt.Errorf("the reply has more than %d elements, which is the most that is read", MaxElements)
+	}
+	return nil
 }
 
 // ended returns the cause of ctx's end where that is what err is about.

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"tgi/server/client/terminal"
 )
 
 // Options of Print.
@@ -52,7 +54,7 @@ func Print(w io.Writer, texts []Text, o Options) error {
 			for range t.Tokens[i].Rewound {
 				p.paint(red, "<-")
 			}
-			p.paint(colourOf(&t.Tokens[i]), safe(t.Tokens[i].Text))
+			p.raw(colourOf(&t.Tokens[i]), terminal.Text(t.Tokens[i].Text))
 		}
 		fmt.Fprint(p, "\n\n")
 		for i := range t.Tokens {
@@ -69,8 +71,11 @@ func Print(w io.Writer, texts []Text, o Options) error {
 	return p.Flush()
 }
 
-// paint writes text in a colour.
-func (p *printer) paint(colour, text string) {
+// paint writes a piece of a line in a colour. Whatever is a server's or a file's in it cannot steer a terminal.
+func (p *printer) paint(colour, text string) { p.raw(colour, terminal.Line(text)) }
+
+// raw writes text in a colour, as it is.
+func (p *printer) raw(colour, text string) {
 	if !p.o.Colour || colour == plain {
 		fmt.Fprint(p, text)
 		return
@@ -104,12 +109,12 @@ func colourOf(t *Token) string {
 func (p *printer) token(i int, t *Token) {
 	for _, r := range t.Rewound {
 		fmt.Fprintf(p, "      ")
-		p.paint(red, fmt.Sprintf("%s took back %d tokens", safe(r.By), r.Tokens))
+		p.paint(red, fmt.Sprintf("%s took back %d tokens", r.By, r.Tokens))
 		fmt.Fprintln(p)
 	}
 	fmt.Fprintf(p, "%4d  ", i)
 	p.paint(colourOf(t), pad(quoted(t.Text), 18))
-	fmt.Fprintf(p, " %6s -> %6s  %s", percent(t.Raw), percent(t.Final), how(t))
+	p.paint(plain, fmt.Sprintf(" %6s -> %6s  %s", percent(t.Raw), percent(t.Final), how(t)))
 	fmt.Fprintln(p)
 	if p.o.Changes {
 		for _, c := range t.Changes {
@@ -174,7 +179,7 @@ func (p *printer) change(c *Change) {
 			words = append(words, fmt.Sprintf("moves %d", more))
 		}
 	}
-	p.paint(dim, fmt.Sprintf("          %-10s %s: %s", c.Kind, safe(c.Name), strings.Join(words, ", ")))
+	p.paint(dim, fmt.Sprintf("          %-10s %s: %s", c.Kind, c.Name, strings.Join(words, ", ")))
 	fmt.Fprintln(p)
 }
 
@@ -195,17 +200,6 @@ func share(of float64) string {
 
 // quoted is a token's text in quotes, without what a terminal would obey.
 func quoted(text string) string { return strconv.Quote(text) }
-
-// safe leaves out what a terminal would obey but for line breaks and tabs.
-func safe(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 ||
-			r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-			return '\uFFFD'
-		}
-		return r
-	}, text)
-}
 
 // pad makes text at least so many characters long.
 func pad(text string, n int) string {

@@ -25,7 +25,7 @@ func TestPrint(t *testing.T) {
 	if err := Print(&b, texts, Options{Changes: true, Candidates: true}); err != nil {
 		t.Fatal(err)
 	}
-	want := `<-ab` + "\uFFFD" + `[31m
+	want := `<-ab\x1b[31m
 
       watch took back 2 tokens
    0  "a"                 10.0% ->  50.0%  drawn, the model's number 2, guessed by prompt
@@ -42,7 +42,7 @@ func TestPrint(t *testing.T) {
 	if err := Print(&b, texts, Options{Colour: true}); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{red + "<-" + plain, green + "a" + plain, magenta + "b\uFFFD[31m" + plain} {
+	for _, part := range []string{red + "<-" + plain, green + "a" + plain, magenta + `b\x1b[31m` + plain} {
 		if !strings.Contains(b.String(), part) {
 			t.Errorf("%q lacks %q", b.String(), part)
 		}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"tgi/server/client/call"
 )
 
 // Text is a sequence with the explanations of its first tokens.
@@ -92,6 +94,9 @@ func Read(reply []byte) (list []Text, err error) {
 			Index   int
 			Explain []Token
 		}
+	}
+	if err := call.Bounded(reply); err != nil {
+		return nil, err
 	}
 	var boxed []json.RawMessage
 	if json.Unmarshal(reply, &boxed) == nil && len(boxed) == 1 {

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"tgi/server/client/call"
+	"tgi/server/client/terminal"
 )
 
 // Report is what became of an exchange that was sent again.
@@ -47,6 +47,10 @@ type Options struct {
 // Run sends an exchange again and compares. Errors are ctx's cause; all others are in the report.
 func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, error) {
 	r := Report{Request: e.Label, Differences: []Difference{}}
+	if err := e.allowed(); err != nil {
+		r.Error = err.Error()
+		return r, nil
+	}
 	if e.Flaw != "" {
 		r.Error = e.Flaw
 		return r, nil
@@ -221,15 +225,8 @@ func set(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null
 
 // nativePath reports whether a path's settings are in parameters, as TGI has them.
 func nativePath(path string) bool {
-	if u, err := url.Parse(path); err == nil {
-		path = u.Path
-	}
-	switch path {
-	case "/", "/generate", "/generate_stream", "/v1/completions/generate", "/v1/completions/generate_stream",
-		"/invocations":
-		return true
-	}
-	return false
+	path, _, _ = strings.Cut(path, "?")
+	return slices.Contains(nativePaths, path)
 }
 
 // String is the report as people read it, in lines. What servers and files say in it is without what a terminal would
@@ -237,12 +234,7 @@ func nativePath(path string) bool {
 func (r *Report) String() string {
 	var b strings.Builder
 	for _, line := range r.lines() {
-		b.WriteString(strings.Map(func(c rune) rune {
-			if c < ' ' || c >= 0x7f && c < 0xa0 {
-				return '\uFFFD'
-			}
-			return c
-		}, line))
+		b.WriteString(terminal.Line(line))
 		b.WriteByte('\n')
 	}
 	return b.String()

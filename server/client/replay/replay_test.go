@@ -77,7 +77,7 @@ func TestReplay(t *testing.T) {
 			"request 1: the same tokens (3 tokens)\n  server: was 1, is 2\n  plugin x (logits): was aa, there is none\n"},
 		"escapes": {"/v1/completions", `{}`, chat(made("1", "", "1", "o"), "a"), 200,
 			chat(made("\u009b2J\n", "", "1", "o"), "a"), "",
-			"request 1: the same tokens (3 tokens)\n  server: was 1, is \uFFFD2J\uFFFD\n"},
+			"request 1: the same tokens (3 tokens)\n  server: was 1, is \\u009b2J\\n\n"},
 		"refused": {"/generate", `{"inputs": "a"}`, tgi(a, "b"), 422, `{"error": "plugin x is not installed"}`, "",
 			"request 1: differs\n  status: was 200 OK, is 422 Unprocessable Entity: plugin x is not installed\n"},
 		"text alone": {"/v1/messages", `{"max_tokens": 1}`, `{"content": [{"type": "text", "text": "hello"}]}`, 200,

@@ -13,6 +13,7 @@ import (
 type outcome struct {
 	receipts []json.RawMessage
 	texts    []string // of each sequence, with its calls behind it
+	parts    [][]byte // the same while they grow
 	err      string   // that the reply is
 }
 
@@ -21,15 +22,24 @@ func find(reply []byte) []json.RawMessage { return outcomeOf(reply).receipts }
 
 // outcomeOf reads a reply: JSON or a stream of events.
 func outcomeOf(reply []byte) (o outcome) {
+	o.read(reply)
+	for _, p := range o.parts {
+		o.texts = append(o.texts, string(p))
+	}
+	o.parts = nil
+	return o
+}
+
+func (o *outcome) read(reply []byte) {
 	if text := bytes.TrimSpace(reply); len(text) > 0 && (text[0] == '{' || text[0] == '[') {
 		o.whole(text)
-		return o
+		return
 	}
 	events := sse.New(bytes.NewReader(reply))
 	for {
 		data, err := events.Next()
 		if err != nil {
-			return o
+			return
 		}
 		o.event(data)
 	}
@@ -105,10 +115,10 @@ func (o *outcome) whole(data []byte) {
 	}
 	o.take(&m)
 	if m.GeneratedText != nil {
-		o.texts = append(o.texts, *m.GeneratedText)
+		o.parts = append(o.parts, []byte(*m.GeneratedText))
 		if m.Details != nil {
 			for _, other := range m.Details.Best {
-				o.texts = append(o.texts, other.Text)
+				o.parts = append(o.parts, []byte(other.Text))
 			}
 		}
 	}
@@ -176,10 +186,10 @@ func (o *outcome) add(index int, text string) {
 	if index < 0 || index > 1<<16 {
 		return
 	}
-	for len(o.texts) <= index {
-		o.texts = append(o.texts, "")
+	for len(o.parts) <= index {
+		o.parts = append(o.parts, nil)
 	}
-	o.texts[index] += text
+	o.parts[index] = append(o.parts[index], text...)
 }
 
 func (o *outcome) say(index int, s *said) {

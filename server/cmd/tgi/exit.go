@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"tgi/server/client/terminal"
 )
 
 // Exit codes.
@@ -53,7 +55,7 @@ func (c console) exit(err error) int {
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
 	}
-	fmt.Fprintln(c.errors, "tgi:", err)
+	fmt.Fprintln(c.errors, "tgi:", terminal.Text(err.Error())) // it may be a server's
 	if errors.As(err, new(usageError)) || errors.As(err, new(settingsError)) {
 		return exitUsage
 	}

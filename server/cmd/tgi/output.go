@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
+
+	"tgi/server/client/terminal"
 
 	"github.com/spf13/cobra"
 )
@@ -41,15 +44,23 @@ func (o *output) Type() string { return "string" }
 
 // printJSON writes one line, with < and > as they are.
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	return encode(w, v, "")
 }
 
 // printIndented writes JSON that is also read by people.
 func printIndented(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	return encode(w, v, "  ")
+}
+
+// encode writes JSON that a terminal obeys nothing of.
+func encode(w io.Writer, v any, indent string) error {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, terminal.JSON(b.String()))
+	return err
 }

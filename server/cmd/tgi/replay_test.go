@@ -1,11 +1,14 @@
 package main
 
 import (
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // commandOn runs a command on a console without a terminal, and returns what it printed.
@@ -68,6 +71,55 @@ func TestExplainAndReplay(t *testing.T) {
 	} {
 		if out, errs, code := commandOn(t, x.args...); code != x.code || !strings.Contains(errs, x.errs) || out != "" {
 			t.Errorf("%v: status %d, printed %q and %q", x.args, code, out, errs)
+		}
+	}
+}
+
+// TestForeignText: neither what a server says nor a file has a terminal obey, and a file names no other host.
+func TestForeignText(t *testing.T) {
+	t.Chdir(t.TempDir())
+	asked := ""
+	away := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the other host was asked with %s", r.Header.Get("Authorization"))
+	}))
+	defer away.Close()
+	home := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Method + " " + r.URL.String()
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, "bad\x1b]0;t\a\u009b2J\u202e\u2028\x9b")
+	}))
+	defer home.Close()
+	host := strings.TrimPrefix(away.URL, "http://")
+	files := map[string]string{
+		"host.json":  `{"request": {"path": "@` + host + `/generate", "body": {}}, "reply": {"generated_text": "a"}}`,
+		"admin.json": `{"request": {"path": "/admin/reload", "body": {}}, "reply": {"generated_text": "a"}}`,
+		"bad.json":   `{"request": {"path": "/generate", "body": {}}, "reply": {"generated_text": "a\u202e\u001b"}}`,
+		"told.json": `{"details": {"explain": [{"text": "a\u001b\u009b\u202e", "picked": "sampler", "by": "b\u001b\u202e",
+			"changes": [{"kind": "c\u001b\u200f", "name": "d\u2028"}]}]}}`,
+	}
+	for name, text := range files {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range []struct{ args, want, asked string }{
+		{"replay --url " + home.URL + " --key k host.json", `"POST" "@` + host + `/generate" is not sent`, ""},
+		{"replay --url " + home.URL + " admin.json", `"POST" "/admin/reload" is not sent`, ""},
+		{"replay --url " + home.URL + " bad.json", "500", "POST /generate"},
+		{"replay --json --url " + home.URL + " bad.json", "500", "POST /generate"},
+		{"explain --url " + home.URL + " hi", `500 Internal Server Error: bad\x1b]0;t\a\u009b2J\u202e`,
+			"POST /v1/chat/completions"},
+		{"explain told.json", `chosen by b\x1b\u202e`, ""},
+		{"explain --json told.json", `"by": "b\u001b\u202e"`, ""},
+	} {
+		asked = ""
+		out, errs, _ := commandOn(t, strings.Fields(x.args)...)
+		all := out + errs
+		if !strings.Contains(all, x.want) || asked != x.asked {
+			t.Errorf("%s: asked %q, printed %q", x.args, asked, all)
+		}
+		if at := strings.IndexFunc(all, func(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) }); at >= 0 {
+			t.Errorf("%s: byte %d of %q", x.args, at, all)
 		}
 	}
 }

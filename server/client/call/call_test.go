@@ -1,0 +1,112 @@
+package call
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestPaths: whatever a path says, only the server of the address is asked.
+func TestPaths(t *testing.T) {
+	var other, asked []string
+	away := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		other = append(other, r.URL.String())
+	}))
+	defer away.Close()
+	home := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Host+r.URL.String()+" "+r.Header.Get("Authorization"))
+	}))
+	defer home.Close()
+	c, err := New(home.URL+"/prefix/v1/", "k", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := strings.TrimPrefix(away.URL, "http://")
+	for path, want := range map[string]string{
+		"@" + host + "/generate": "does not begin with a slash", "": "does not begin with a slash",
+		":80@" + host + "/": "does not begin with a slash", "." + host: "does not begin with a slash",
+		away.URL: "does not begin with a slash", "//" + host + "/generate": "names a host",
+		"//k@" + host: "names a host", "/a/../b": "parts such as", "/%2e%2e/b": "parts such as",
+		`/\` + host: "a backslash",
+		"/a#b":      "a fragment", "/a\n": "or is none", "/a?%zz": "the query", "/a//b": "parts such as",
+	} {
+		_, err := c.Do(t.Context(), http.MethodPost, path, nil, nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", path, err, want)
+		}
+	}
+	if len(asked)+len(other) != 0 {
+		t.Fatalf("asked %q and %q", asked, other)
+	}
+	for path, want := range map[string]string{"/": "/", "/a?b=c d": "/a?b=c+d", "/@" + host: "/@" + host} {
+		asked = nil
+		want = strings.TrimPrefix(home.URL, "http://") + "/prefix" + want + " Bearer k"
+		_, err := c.Do(t.Context(), http.MethodPost, path, nil, nil)
+		if err != nil || len(asked) != 1 || asked[0] != want {
+			t.Errorf("%s: %v, asked %q, want %s", path, err, asked, want)
+		}
+	}
+	if len(other) != 0 {
+		t.Errorf("the other host was asked %q", other)
+	}
+	for _, address := range []string{"ftp://a", "http://", "http://a?b=c", "http://a#b", "a"} {
+		if _, err := New(address, "", nil); err == nil {
+			t.Errorf("%s is taken", address)
+		}
+	}
+}
+
+// TestRedirect: the key does not follow a redirect.
+func TestRedirect(t *testing.T) {
+	away := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the other host was asked %s with %s", r.URL, r.Header.Get("Authorization"))
+	}))
+	defer away.Close()
+	home := httptest.NewServer(http.RedirectHandler(away.URL+"/generate", http.StatusTemporaryRedirect))
+	defer home.Close()
+	c, err := New(home.URL, "k", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := c.Do(t.Context(), http.MethodPost, "/generate", nil, []byte("{}"))
+	if err != nil || reply.Status != http.StatusTemporaryRedirect {
+		t.Errorf("%d, %v", reply.Status, err)
+	}
+}
+
+// TestBounds: a reply without an end is left, and one of many small elements is not decoded.
+func TestBounds(t *testing.T) {
+	many := `{"choices": [{"explain": [` + strings.Repeat("0,", MaxElements) + `0]}]}`
+	for name, x := range map[string]struct {
+		reply func(w http.ResponseWriter)
+		want  string
+	}{
+		"endless blanks": {func(w http.ResponseWriter) {
+			for piece := bytes.Repeat([]byte(" "), 1<<20); ; {
+				if _, err := w.Write(piece); err != nil {
+					return
+				}
+			}
+		}, "more than 33554432 bytes"},
+		"elements": {func(w http.ResponseWriter) { _, _ = w.Write([]byte(many)) }, "more than 524288 elements"},
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { x.reply(w) }))
+		c, err := New(s.URL, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := c.Do(t.Context(), http.MethodPost, "/", nil, nil)
+		if err == nil || !strings.Contains(err.Error(), x.want) || reply.Body != nil {
+			t.Errorf("%s: %v with %d bytes", name, err, len(reply.Body))
+		}
+		s.Close()
+	}
+	for _, text := range []string{`{"a": "` + strings.Repeat(`[,\"`, MaxElements) + `"}`, "]]}}[,", "",
+		`{` + strings.Repeat(`"a":1,`, MaxElements) + `"b":[]}`, `"\`} {
+		if err := Bounded([]byte(text)); err != nil {
+			t.Errorf("%.20s: %v", text, err)
+		}
+	}
+}
