@@ -23,6 +23,7 @@ type Metrics struct {
 
 	// Requests.
 	count, success  prometheus.Counter
+	programTokens   prometheus.Counter
 	failure, images *prometheus.CounterVec
 	duration, validation, queue,
 	inference, perToken prometheus.Histogram
@@ -179,6 +180,7 @@ func (m *Metrics) addRequests(l config.Limits) {
 	for _, kind := range []string{generate.GuidanceCFG, generate.GuidanceContrastive} {
 		m.guided.WithLabelValues(kind)
 	}
+	m.programTokens = m.counter("tgi_program_tokens_total", "Tokens that the model computed for programs.")
 	m.draftTokens = m.counters("tgi_draft_tokens_total",
 		"Guessed tokens that steps computed, by where the guess came from and whether it was right.", "source",
 		"accepted")

@@ -39,6 +39,9 @@ func (m *Metrics) Token(first bool, gap time.Duration) {
 	m.between.Observe(gap.Seconds())
 }
 
+// Program implements generate.Observer.
+func (m *Metrics) Program(tokens int) { m.programTokens.Add(float64(tokens)) }
+
 // Finished implements generate.Observer.
 func (m *Metrics) Finished(t generate.Timings, sequences []llm.Finish) {
 	m.success.Inc()

@@ -79,14 +79,17 @@ func newHandle(c *engine.Context) *handle { return &handle{c: c, known: len(c.To
 // close ends all contexts. err is the program's; without one that is returned the text ended well, with the event last.
 func (h *Contexts) close(err error) (last Event, failed error) {
 	h.session.Close()
+	computed := purseOf(&h.run.Request) - h.purse
 	for _, x := range h.list {
 		if x != nil {
+			computed += x.spent()
 			h.closeCode(x)
 		}
 	}
 	if err == nil && !h.finished {
 		err = h.give(h.out.End())
 	}
+	h.service.observe.Program(computed)
 	if h.release != nil {
 		h.release()
 	}
@@ -155,17 +158,22 @@ func (h *Contexts) Drop(c int) error {
 	if err != nil {
 		return err
 	}
-	if x.c.Running() {
-		x.cost += len(x.c.Tokens()) - x.span.From + 1
-	}
+	h.purse -= x.spent()
 	x.c.Drop()
 	h.closeCode(x)
-	h.purse -= x.cost
 	h.list[c] = nil
 	if h.rowOf == x {
 		h.rowOf = nil
 	}
 	return nil
+}
+
+// spent is how many tokens were computed that the purse has not paid: of a run under way, those that it gave, and one.
+func (x *handle) spent() int {
+	if x.c.Running() {
+		return x.cost + len(x.c.Tokens()) - x.span.From + 1
+	}
+	return x.cost
 }
 
 // closeCode gives back the user code of a context's run.

@@ -23,6 +23,8 @@ type Observer interface {
 	Token(first bool, gap time.Duration)
 	// Finished: it ran to its end.
 	Finished(t Timings, sequences []llm.Finish)
+	// Program: a program ended, for which the model computed tokens.
+	Program(tokens int)
 }
 
 // Service runs requests. It is safe for concurrent use.
@@ -215,3 +217,4 @@ func (nobody) Checked(Request)                {}
 func (nobody) Refused(error)                  {}
 func (nobody) Token(bool, time.Duration)      {}
 func (nobody) Finished(Timings, []llm.Finish) {}
+func (nobody) Program(int)                    {}

@@ -31,6 +31,7 @@ type log struct {
 func (l *log) Arrived()                  { l.mu.Lock(); l.arrived++; l.mu.Unlock() }
 func (l *log) Checked(generate.Request)  { l.mu.Lock(); l.checked++; l.mu.Unlock() }
 func (l *log) Refused(err error)         { l.mu.Lock(); l.refused = append(l.refused, err); l.mu.Unlock() }
+func (l *log) Program(int)               {}
 func (l *log) Token(bool, time.Duration) { l.mu.Lock(); l.tokens++; l.mu.Unlock() }
 func (l *log) Finished(t generate.Timings, _ []llm.Finish) {
 	l.mu.Lock()

@@ -131,3 +131,20 @@ func TestProgramTime(t *testing.T) {
 	}
 	p.settled(t)
 }
+
+// TestProgramTokens: what the model computes for programs is counted: of a run the prompt and all tokens but one.
+func TestProgramTokens(t *testing.T) {
+	p := programming(t, nil)
+	_, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, `{"inputs":"Once upon a time",`+
+		`"parameters":{"max_new_tokens":8,"ignore_eos_token":true,"decoder_input_details":false,"plugins":%s}}`, do("plain")))
+	_, text := p.call(t, http.MethodGet, "/metrics", nil)
+	count := func(name string) (n int) {
+		_, rest, _ := strings.Cut(text, "\n"+name+" ")
+		_, _ = fmt.Sscan(rest, &n)
+		return n
+	}
+	prompt := count("tgi_request_input_length_sum")
+	if n := count("tgi_program_tokens_total"); prompt == 0 || n != prompt+8-1 {
+		t.Errorf("%d tokens, want those of the prompt, %d, and 7: %s", n, prompt, got)
+	}
+}
