@@ -204,29 +204,36 @@ func (p *part) chatError(ctx context.Context, s *Set, err error) error {
 // the template can't render it, the error is a [*RenderRefusal]; other errors are ErrNoTemplate and those of Bind. When
 // ctx ends, the guest's call ends too.
 func (b *BoundChat) Render(ctx context.Context, request []byte) (Rendered, error) {
+	r, _, err := b.RenderMetered(ctx, request)
+	return r, err
+}
+
+// RenderMetered is Render, and tells the template's fuel, also that of a call that failed.
+func (b *BoundChat) RenderMetered(ctx context.Context, request []byte) (r Rendered, fuel int64, err error) {
 	p := b.template
 	if p == nil {
-		return Rendered{}, ErrNoTemplate
+		return r, 0, ErrNoTemplate
 	}
 	s, done, err := p.openShared(ctx, b.set)
 	if err != nil {
-		return Rendered{}, err
+		return r, 0, err
 	}
 	defer done()
-	r, err := template.Render(s, request, p.params)
+	r, err = template.Render(s, request, p.params)
+	fuel = s.Used()
 	var no *guest.Refusal
 	if refused := errors.As(err, &no); refused {
 		p.recordSuccess(b.set)
-		return Rendered{}, &RenderRefusal{p.name, no.Text}
+		return Rendered{}, fuel, &RenderRefusal{p.name, no.Text}
 	}
 	if costly := p.tooCostlyRequest(err, "render", request); costly != nil {
-		return Rendered{}, costly
+		return Rendered{}, fuel, costly
 	}
 	if err != nil {
-		return Rendered{}, p.chatError(ctx, b.set, err)
+		return Rendered{}, fuel, p.chatError(ctx, b.set, err)
 	}
 	p.recordSuccess(b.set)
-	return r, nil
+	return r, fuel, nil
 }
 
 // Close releases the plugins once the last parser is closed too. Closing twice is fine.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
@@ -138,7 +141,7 @@ func (p *Program) Run(ctx context.Context, seed uint64, request []byte, h Progra
 		p.part.recordSuccess(p.set)
 	}
 	if no != nil {
-		return &BindError{p.part.name, no.Text, ErrParams}
+		return &BindError{p.part.name, shownText(no.Text), ErrParams}
 	}
 	var fault *sandbox.Fault
 	if errors.As(err, &fault) || errors.Is(err, sandbox.ErrBusy) || errors.Is(err, sandbox.ErrMemory) ||
@@ -146,6 +149,27 @@ func (p *Program) Run(ctx context.Context, seed uint64, request []byte, h Progra
 		return p.part.chatError(ctx, p.set, err)
 	}
 	return err
+}
+
+// maxShown is the most bytes of a program's error that its client sees.
+const maxShown = 256
+
+// shownText bounds a program's own text, which is long when a model wrote it, and takes its control characters out.
+func shownText(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	if len(text) <= maxShown {
+		return text
+	}
+	end := maxShown - len("...")
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "..."
 }
 
 // Close releases the program. Closing twice is not fine.

@@ -37,16 +37,23 @@ type Host interface {
 	Score(c int, ids []uint32) ([]float32, error)
 	Emit(c, from, count int) error
 	EmitText(text string) error
-	Render(request []byte) (int, error)
+	// Render also returns the fuel that the template took, also of one that failed.
+	Render(request []byte) (c int, fuel int64, err error)
 	GrammarPrefix(grammar, text []byte) (int, error)
 }
 
-// Fuel beside what imports cost anyway.
+// Fuel beside what imports cost anyway: five for each nanosecond that the host works for the guest.
 const (
-	copyFuel   = 1
-	encodeFuel = 250  // per byte of text that is tokenized, or read by a grammar
-	logitFuel  = 10   // per logit of a row that is sorted or summed
-	blockFuel  = 4000 // to give a processor up and take it again
+	copyFuel    = 1
+	encodeFuel  = 250       // per byte of text that is tokenized, or read by a grammar
+	logitFuel   = 20        // per logit of a row that is sorted or summed
+	tokenFuel   = 25        // per token of a context that is copied
+	callFuel    = 5000      // to find a context, and to tell the engine
+	blockFuel   = 20_000    // to give a processor up and take it again
+	startFuel   = 1_000_000 // to begin user code
+	settingFuel = 500       // per byte of settings, which may hold a grammar, and of a conversation, which is tokenized
+	// refusalFuel pays for what was done in vain, such as compiling a wrong grammar.
+	refusalFuel = 5_000_000
 )
 
 // Running is what a program's instance has for its host functions: the lease's Host is one, or embeds one.
@@ -89,7 +96,7 @@ func Functions() (out []sandbox.HostFunc) {
 		"ctx_fork":       (*call).fork,
 		"ctx_drop":       func(c *call) (int, error) { return 0, c.host.Drop(c.int(0)) },
 		"ctx_append":     (*call).appendText,
-		"ctx_push":       func(c *call) (int, error) { return 0, c.host.Push(c.int(0), c.ids(1, 2)) },
+		"ctx_push":       (*call).push,
 		"ctx_len":        func(c *call) (int, error) { t, err := c.host.Tokens(c.int(0)); return len(t), err },
 		"ctx_rewind":     func(c *call) (int, error) { return 0, c.host.Rewind(c.int(0), c.int(1)) },
 		"ctx_read":       (*call).read,
@@ -129,6 +136,7 @@ func answerCall(in *sandbox.Instance, name string, stack []uint64, answer func(*
 		in.Fail(fmt.Errorf("%w: %s is called outside tgi_program_run", sandbox.ErrTrap, name))
 	}
 	r := lease.Program()
+	in.Charge(callFuel)
 	n, err := answer(&call{Running: r, in: in, name: name, stack: stack})
 	var no *llm.ProgramError
 	switch {
@@ -137,6 +145,7 @@ func answerCall(in *sandbox.Instance, name string, stack []uint64, answer func(*
 	case errors.As(err, &no):
 		r.why = name + ": " + no.Text
 		stack[0] = uint64(uint32(int32(no.Status)))
+		in.Charge(refusalFuel)
 	default:
 		r.fatal = err
 		in.Fail(sandbox.ErrCancelled)
@@ -196,11 +205,27 @@ func (c *call) floats(at int, list []float32) {
 	}
 }
 
-func (c *call) fork() (int, error) { return c.host.Fork(c.int(0)) }
+// copies pays for the tokens of the context, which what follows copies.
+func (c *call) copies() {
+	if tokens, err := c.host.Tokens(c.int(0)); err == nil {
+		c.in.Charge(int64(len(tokens)) * tokenFuel)
+	}
+}
+
+func (c *call) fork() (int, error) {
+	c.copies()
+	return c.host.Fork(c.int(0))
+}
+
+func (c *call) push() (int, error) {
+	c.copies()
+	return 0, c.host.Push(c.int(0), c.ids(1, 2))
+}
 
 func (c *call) appendText() (int, error) {
 	text := c.text(1, 2)
 	c.in.Charge(int64(len(text)) * encodeFuel)
+	c.copies()
 	return block(c, func() (int, error) {
 		return c.host.Append(c.int(0), string(text), uint32(c.stack[3])&abi.AppendSpecial != 0)
 	})
@@ -218,7 +243,7 @@ func (c *call) read() (int, error) {
 			Text: fmt.Sprintf("from %d of %d tokens, what %d", from, len(tokens), what)}
 	}
 	tokens = tokens[from:]
-	c.in.Charge(int64(len(tokens)) * 4 * copyFuel)
+	c.in.Charge(int64(len(tokens)) * tokenFuel)
 	if what == abi.ReadIDs {
 		if uint64(len(tokens)) <= room {
 			b := c.view(3, 4*uint64(len(tokens)))
@@ -243,6 +268,8 @@ func (c *call) read() (int, error) {
 
 func (c *call) start() (int, error) {
 	settings := c.text(1, 2)
+	c.in.Charge(startFuel + int64(len(settings))*settingFuel)
+	c.copies()
 	_, err := block(c, func() (struct{}, error) { return done(c.host.Start(c.int(0), settings)) })
 	return 0, err
 }
@@ -328,6 +355,8 @@ func (c *call) score() (int, error) {
 			Text: fmt.Sprintf("%d tokens are not from 1 to %d", n, abi.MaxScored)}
 	}
 	ids := c.ids(1, 2)
+	c.in.Charge(int64(c.vocab.Size()) * logitFuel)
+	c.copies()
 	list, err := block(c, func() ([]float32, error) { return c.host.Score(c.int(0), ids) })
 	if err != nil {
 		return 0, err
@@ -349,13 +378,19 @@ func (c *call) emitText() (int, error) {
 }
 
 func (c *call) render() (int, error) {
-	request := c.text(0, 1)
-	return block(c, func() (int, error) { return c.host.Render(request) })
+	request, fuel := c.text(0, 1), int64(0)
+	c.in.Charge(startFuel + int64(len(request))*settingFuel)
+	n, err := block(c, func() (n int, err error) {
+		n, fuel, err = c.host.Render(request)
+		return n, err
+	})
+	c.in.Charge(fuel)
+	return n, err
 }
 
 func (c *call) grammarPrefix() (int, error) {
 	grammar, text := c.text(0, 1), c.text(2, 3)
-	c.in.Charge(int64(len(text)) * encodeFuel)
+	c.in.Charge(startFuel + int64(len(grammar))*settingFuel + int64(len(text))*encodeFuel)
 	return block(c, func() (int, error) { return c.host.GrammarPrefix(grammar, text) })
 }
 

@@ -276,11 +276,12 @@ func (h *Synthetic) EmitText(text string) error {
 }
 
 // Render has the request as its prompt.
-func (h *Synthetic) Render(request []byte) (int, error) {
+func (h *Synthetic) Render(request []byte) (c int, fuel int64, err error) {
 	if !json.Valid(request) {
-		return 0, refuse(abi.ProgramArgument, "request: no JSON object")
+		return 0, 0, refuse(abi.ProgramArgument, "request: no JSON object")
 	}
-	return h.add(&synthetic{tokens: h.vocab.Encode(strconv.Quote(string(request))), told: true})
+	c, err = h.add(&synthetic{tokens: h.vocab.Encode(strconv.Quote(string(request))), told: true})
+	return c, 0, err
 }
 
 // GrammarPrefix takes every text for a beginning of one of the grammar.

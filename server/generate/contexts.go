@@ -26,7 +26,7 @@ type Contexts struct {
 	index   int        // of the text
 
 	list  [abi.MaxHandles]*handle
-	forks int
+	forks int // and renderings that were tried
 	purse int
 	runs  int // started
 	row   []float32
@@ -124,21 +124,28 @@ func (h *Contexts) resting(c int) (*handle, error) {
 	return x, err
 }
 
-// add gives a new context a number.
-func (h *Contexts) add(x *handle) (int, error) {
+// add gives a new context, which mayAdd allowed, a number.
+func (h *Contexts) add(x *handle) int {
 	c := slices.Index(h.list[:], nil)
-	if h.forks++; h.forks > abi.MaxForks {
-		c = -1
-	}
-	if c < 0 {
-		x.c.Drop()
-		if h.forks > abi.MaxForks {
-			return 0, refused(abi.ProgramPurse, "a program may fork and render %d times", abi.MaxForks)
-		}
-		return 0, refused(abi.ProgramRoom, "a program may have %d contexts at a time", len(h.list))
-	}
 	h.list[c] = x
-	return c, nil
+	return c
+}
+
+// deafForks is how often a program may try to fork or render after it was told that it may no more.
+const deafForks = 16
+
+// mayAdd counts a new context, and refuses it before it costs anything.
+func (h *Contexts) mayAdd() error {
+	switch h.forks++; {
+	case h.forks > abi.MaxForks+deafForks:
+		return fmt.Errorf("%w: the program goes on to fork and render, which it may do %d times", llm.ErrPlugin,
+			abi.MaxForks)
+	case h.forks > abi.MaxForks:
+		return refused(abi.ProgramPurse, "a program may fork and render %d times", abi.MaxForks)
+	case !slices.Contains(h.list[:], nil):
+		return refused(abi.ProgramRoom, "a program may have %d contexts at a time", len(h.list))
+	}
+	return nil
 }
 
 // Fork implements the import ctx_fork, and so on.
@@ -147,9 +154,12 @@ func (h *Contexts) Fork(c int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := h.mayAdd(); err != nil {
+		return 0, err
+	}
 	f := newHandle(x.c.Fork())
 	f.known, f.infos, f.span = x.known, x.infos[:len(x.infos):len(x.infos)], x.span
-	return h.add(f)
+	return h.add(f), nil
 }
 
 // Drop implements ctx_drop.
@@ -611,21 +621,24 @@ func (h *Contexts) give(list []Event, err error) error {
 }
 
 // Render implements render.
-func (h *Contexts) Render(request []byte) (int, error) {
-	r, err := h.bound.Render(h.ctx, request)
+func (h *Contexts) Render(request []byte) (c int, fuel int64, err error) {
+	if err := h.mayAdd(); err != nil {
+		return 0, 0, err
+	}
+	r, fuel, err := h.bound.Render(h.ctx, request)
 	if err != nil {
-		return 0, h.codeError(err, abi.ProgramArgument)
+		return 0, fuel, h.codeError(err, abi.ProgramArgument)
 	}
 	e, err := h.service.encode(h.ctx, r.Text, llm.Encoding{Data: append([]Span{}, r.Data...),
 		Most: h.service.limits.MaxTotal})
 	switch {
 	case err != nil:
-		return 0, err
+		return 0, fuel, err
 	case e.Tokens == nil || e.Count > h.service.limits.MaxTotal:
-		return 0, refused(abi.ProgramRoom, "the conversation has %d tokens or more, the model has room for %d", e.Count,
+		return 0, fuel, refused(abi.ProgramRoom, "the conversation has %d tokens or more, the model has room for %d", e.Count,
 			h.service.limits.MaxTotal)
 	}
-	return h.add(newHandle(h.session.New(e.Tokens, nil)))
+	return h.add(newHandle(h.session.New(e.Tokens, nil))), fuel, nil
 }
 
 // GrammarPrefix implements grammar_prefix.

@@ -35,7 +35,8 @@ type BoundProgram interface {
 	// Calls are the plugins of its runs: those of the request that are no guards.
 	Calls() []PluginCall
 	// Render renders a conversation, the JSON object of abi.Template without "params".
-	Render(ctx context.Context, request []byte) (Rendered, error)
+	// fuel is the template's, also where it failed.
+	Render(ctx context.Context, request []byte) (r Rendered, fuel int64, err error)
 	// GrammarPrefix returns how many bytes of text a text of the grammar can begin with.
 	GrammarPrefix(ctx context.Context, g Grammar, text []byte) (int, error)
 }

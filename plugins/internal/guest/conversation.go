@@ -63,9 +63,13 @@ func (s *Session) Call(export string, args ...uint64) (uint64, error) {
 	}
 	stack := make([]uint64, max(1, len(args)))
 	copy(stack, args)
-	_, err := s.g.callCounted(s.in, s.in.Func(export), stack, s.g.limits.request(s.g.limits.FuelPerRequest))
+	used, err := s.g.callCounted(s.in, s.in.Func(export), stack, s.g.limits.request(s.g.limits.FuelPerRequest))
+	s.used += used
 	return stack[0], err
 }
+
+// Used is the fuel of the session's calls by Call.
+func (s *Session) Used() int64 { return s.used }
 
 // Has reports whether the guest has an optional export.
 func (g *Guest) Has(export string) bool { return g.module.Has(export) }

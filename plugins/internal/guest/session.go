@@ -29,6 +29,7 @@ type Session struct {
 	written  int    // how many of the sequence's tokens the room holds
 	room     uint32 // where they are
 	capacity int    // how many fit
+	used     int64  // fuel of calls by Call
 }
 
 // noParams is the default of parameters.

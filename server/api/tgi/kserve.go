@@ -12,6 +12,7 @@ import (
 	"tgi/server"
 	"tgi/server/dialect"
 	"tgi/server/dispatch"
+	"tgi/server/quota"
 	"tgi/server/fields"
 	"tgi/server/wire"
 )
@@ -122,6 +123,8 @@ func (a *API) infer(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) 
 	switch {
 	case r.Context().Err() != nil:
 		return context.Cause(r.Context())
+	case errors.Is(err, quota.ErrExceeded):
+		return err
 	case err != nil:
 		incomplete.write(w, r, err)
 		return nil

@@ -45,6 +45,9 @@ func checkCount(m *dispatch.Model, field string, n int) error {
 // texts generates the text of every body, a few at a time, in their order: no more than one request may. The
 // first failure ends the others.
 func texts(ctx context.Context, m *dispatch.Model, bodies []*body) ([]string, error) {
+	if err := mayHave(ctx, bodies); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	out := make([]string, len(bodies))
@@ -70,6 +73,25 @@ func texts(ctx context.Context, m *dispatch.Model, bodies []*body) ([]string, er
 	}
 	group.Wait()
 	return out, context.Cause(ctx)
+}
+
+// mayHave refuses a call whose texts have more tokens than its key may have now, before the first of them costs any.
+// Prompts and texts without a length are not known yet: they count when they begin.
+func mayHave(ctx context.Context, bodies []*body) error {
+	n := 0
+	for _, b := range bodies {
+		if m := b.draft.MaxNewTokens; m != nil {
+			n += int(*m)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	settle, err := generate.Reserve(ctx, n)
+	if err == nil {
+		settle(0, 0, 0)
+	}
+	return err
 }
 
 // text generates the text of one body.

@@ -14,6 +14,7 @@ import (
 	"tgi/server/dispatch"
 	"tgi/server/fields"
 	"tgi/server/generate"
+	"tgi/server/quota"
 	"tgi/server/wire"
 )
 
@@ -57,6 +58,8 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 	switch {
 	case r.Context().Err() != nil:
 		return context.Cause(r.Context())
+	case errors.Is(err, quota.ErrExceeded):
+		return err
 	case err != nil:
 		incomplete.write(w, r, err)
 		return nil

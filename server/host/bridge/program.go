@@ -32,16 +32,16 @@ func (b *boundCode) RunProgram(ctx context.Context, seed uint64, request []byte,
 }
 
 // Render implements generate.BoundProgram, by the request's template or else the model's.
-func (b *boundCode) Render(ctx context.Context, request []byte) (generate.Rendered, error) {
+func (b *boundCode) Render(ctx context.Context, request []byte) (generate.Rendered, int64, error) {
 	if b.chat != nil {
-		return b.chat.Render(ctx, request)
+		return b.chat.RenderMetered(ctx, request)
 	}
 	chat, _, err := b.set.BindChat(ctx, nil, *b.source.Current())
 	if err != nil {
-		return generate.Rendered{}, bindError(err)
+		return generate.Rendered{}, 0, bindError(err)
 	}
 	defer chat.Close()
-	return chat.Render(ctx, request)
+	return chat.RenderMetered(ctx, request)
 }
 
 // GrammarPrefix implements generate.BoundProgram.
