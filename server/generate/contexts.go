@@ -124,44 +124,6 @@ func (h *Contexts) resting(c int) (*handle, error) {
 	return x, err
 }
 
-// add gives a new context, which mayAdd allowed, a number.
-func (h *Contexts) add(x *handle) int {
-	c := slices.Index(h.list[:], nil)
-	h.list[c] = x
-	return c
-}
-
-// deafForks is how often a program may try to fork or render after it was told that it may no more.
-const deafForks = 16
-
-// mayAdd counts a new context, and refuses it before it costs anything.
-func (h *Contexts) mayAdd() error {
-	switch h.forks++; {
-	case h.forks > abi.MaxForks+deafForks:
-		return fmt.Errorf("%w: the program goes on to fork and render, which it may do %d times", llm.ErrPlugin,
-			abi.MaxForks)
-	case h.forks > abi.MaxForks:
-		return refused(abi.ProgramPurse, "a program may fork and render %d times", abi.MaxForks)
-	case !slices.Contains(h.list[:], nil):
-		return refused(abi.ProgramRoom, "a program may have %d contexts at a time", len(h.list))
-	}
-	return nil
-}
-
-// Fork implements the import ctx_fork, and so on.
-func (h *Contexts) Fork(c int) (int, error) {
-	x, err := h.resting(c)
-	if err != nil {
-		return 0, err
-	}
-	if err := h.mayAdd(); err != nil {
-		return 0, err
-	}
-	f := newHandle(x.c.Fork())
-	f.known, f.infos, f.span = x.known, x.infos[:len(x.infos):len(x.infos)], x.span
-	return h.add(f), nil
-}
-
 // Drop implements ctx_drop.
 func (h *Contexts) Drop(c int) error {
 	x, err := h.get(c)
@@ -618,27 +580,6 @@ func (h *Contexts) give(list []Event, err error) error {
 		h.run.programs.push(programItem{event: ev})
 	}
 	return err
-}
-
-// Render implements render.
-func (h *Contexts) Render(request []byte) (c int, fuel int64, err error) {
-	if err := h.mayAdd(); err != nil {
-		return 0, 0, err
-	}
-	r, fuel, err := h.bound.Render(h.ctx, request)
-	if err != nil {
-		return 0, fuel, h.codeError(err, abi.ProgramArgument)
-	}
-	e, err := h.service.encode(h.ctx, r.Text, llm.Encoding{Data: append([]Span{}, r.Data...),
-		Most: h.service.limits.MaxTotal})
-	switch {
-	case err != nil:
-		return 0, fuel, err
-	case e.Tokens == nil || e.Count > h.service.limits.MaxTotal:
-		return 0, fuel, refused(abi.ProgramRoom, "the conversation has %d tokens or more, the model has room for %d", e.Count,
-			h.service.limits.MaxTotal)
-	}
-	return h.add(newHandle(h.session.New(e.Tokens, nil))), fuel, nil
 }
 
 // GrammarPrefix implements grammar_prefix.

@@ -107,7 +107,7 @@ func TestHostilePrograms(t *testing.T) {
 	for what, want := range map[string]string{
 		"fork": "refused Room", "render": "refused Room", "append": "refused Room", "nothing": "refused Argument",
 		"grammar": "refused Argument", "rewind": "refused Purse", "race": "refused Purse", "kids": "refused Purse",
-		"abandon": "refused Purse", "wait": "out of fuel", "spin": "out of fuel", "memory": "out of memory",
+		"abandon": "goes on to fork and render", "wait": "out of fuel", "spin": "out of fuel", "memory": "out of memory",
 		"error": "no, thank you", "trap": "unreachable", "emit": "more and more",
 	} {
 		all.Go(func() {
@@ -155,4 +155,14 @@ func TestProgramClientLeaves(t *testing.T) {
 	}
 	client.CloseIdleConnections()
 	p.settled(t)
+}
+
+// TestProgramErrorIsShort: of a program's own text a client sees 256 bytes, without control characters.
+func TestProgramErrorIsShort(t *testing.T) {
+	p := programming(t, nil)
+	_, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil,
+		`{"inputs":"Hi","parameters":{"max_new_tokens":4,"plugins":%s}}`, do("long error")))
+	if !strings.Contains(got, " [31mno  [31mno") || !strings.Contains(got, `..."`) || len(got) > 400 {
+		t.Errorf("%d bytes: %s", len(got), got)
+	}
 }

@@ -220,3 +220,44 @@ func flood(t *testing.T, url string) (stop func()) {
 	<-full
 	return func() { cancel(); all.Wait() }
 }
+
+// TestQuotasOfManyTexts: a call of many texts that have more tokens than its key may have now is refused as a whole, in
+// the words of the limit and with the time to wait; none of them costs any.
+func TestQuotasOfManyTexts(t *testing.T) {
+	c := testConfig()
+	c.Key = []config.Key{{Name: "short", Key: "short", Scopes: []string{config.ScopeGenerate}, TokensPerMinute: 500,
+		ConcurrentRequests: 1}}
+	ts := httptest.NewServer(openServer(t, c))
+	defer ts.Close()
+	vertex := func(n, most int) string {
+		one := fmt.Sprintf(`{"inputs":"Once upon a time","parameters":{"max_new_tokens":%d}},`, most)
+		return `{"instances":[` + strings.TrimSuffix(strings.Repeat(one, n), ",") + `]}`
+	}
+	infer := func(n, most int) string {
+		in := strings.Repeat(`{"name":"a","shape":[1],"datatype":"UINT8","data":[65]},`, n)
+		out := strings.Repeat(`{"name":"a"},`, n)
+		return fmt.Sprintf(`{"id":"1","inputs":[%s],"parameters":{"max_new_tokens":%d},"outputs":[%s]}`,
+			strings.TrimSuffix(in, ","), most, strings.TrimSuffix(out, ","))
+	}
+	for range 3 { // what is refused takes nothing
+		res, text := keyed(t, ts.URL, "/vertex", "short", vertex(30, 50))
+		if res.StatusCode != 429 || !strings.Contains(text, "tokens_per_minute is 500, requested 1500") {
+			t.Fatalf("%d %s", res.StatusCode, text)
+		}
+	}
+	if res, text := keyed(t, ts.URL, "/vertex", "short", vertex(6, 20)); res.StatusCode != 200 {
+		t.Fatalf("%d %s", res.StatusCode, text)
+	}
+	for path, body := range map[string]string{"/vertex": vertex(8, 60),
+		"/v2/models/tgi/versions/1/infer": infer(8, 60)} {
+		res, text := keyed(t, ts.URL, path, "short", body)
+		if res.StatusCode != 429 || !strings.Contains(text, "tokens_per_minute is 500, used") ||
+			res.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: %d %v %s", path, res.StatusCode, res.Header, text)
+		}
+	}
+	// 8 texts of 55 tokens fit, with their prompts they do not: that is known when they begin
+	if res, text := keyed(t, ts.URL, "/vertex", "short", vertex(30, 13)); res.StatusCode != 429 {
+		t.Errorf("%d %s", res.StatusCode, text)
+	}
+}

@@ -21,6 +21,7 @@ impl Program for Hostile {
     fn run(&mut self, r: &Request) -> Result<()> {
         let c = r.context;
         let what = String::from(r.params.get("do").text().unwrap_or(""));
+        let deaf = r.params.get("deaf").text().is_some(); // to refusals
         let mut refused = 0;
         for round in 0u64.. {
             let result = match what.as_str() {
@@ -85,6 +86,7 @@ impl Program for Hostile {
                 }
                 "fork" => c.fork().map(|_| ()),
                 "render" => render(r#"{"messages":[{"role":"user","content":"Hi"}]}"#).map(|_| ()),
+                "render and drop" => render(r#"{"messages":[{"role":"user","content":"Hi"}]}"#).map(|c| c.close()),
                 "spin" => {
                     unsafe { SPUN = SPUN.wrapping_add(round) };
                     Ok(())
@@ -94,6 +96,12 @@ impl Program for Hostile {
                 "race" => c.start(&Settings::new().max_tokens(2)).and_then(|_| race(&[c])).map(|_| ()),
                 "wait" => wait(&[c]),
                 "nothing" => wait(&[]),
+                "stay" => c.rewind(c.len()),
+                "top" => c.top(5).map(|_| ()),
+                "row" => c.row().map(|_| ()),
+                "one" => c.score_tokens(&[1]).map(|_| ()),
+                "two" => c.score_tokens(&[1, 1]).map(|_| ()),
+                "long error" => return Err("\u{1b}[31mno\n".repeat(400)),
                 "emit" => emit_text("more and more "),
                 "append" => c.append("more and more and more and more").map(|_| ()),
                 "kids" => c.fork_n(8).and_then(|k| {
@@ -116,7 +124,7 @@ impl Program for Hostile {
                 "grammar" => c.start(&Settings::new().stop(&[""])),
                 other => return Err(format!("do {}", other)),
             };
-            if result.is_err() {
+            if result.is_err() && !deaf {
                 refused += 1;
                 if refused > 100 && failure() != Some(Failure::Plugin) {
                     return emit_text(&format!("refused {:?}", failure().unwrap()));
