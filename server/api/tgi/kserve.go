@@ -12,8 +12,8 @@ import (
 	"tgi/server"
 	"tgi/server/dialect"
 	"tgi/server/dispatch"
-	"tgi/server/quota"
 	"tgi/server/fields"
+	"tgi/server/quota"
 	"tgi/server/wire"
 )
 
