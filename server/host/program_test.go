@@ -107,8 +107,8 @@ func TestHostilePrograms(t *testing.T) {
 	for what, want := range map[string]string{
 		"fork": "refused Room", "render": "refused Room", "append": "refused Room", "nothing": "refused Argument",
 		"grammar": "refused Argument", "rewind": "refused Purse", "race": "refused Purse", "kids": "refused Purse",
-		"abandon": "goes on to fork and render", "wait": "out of fuel", "spin": "out of fuel", "memory": "out of memory",
-		"error": "no, thank you", "trap": "unreachable", "emit": "more and more",
+		"abandon": "goes on to fork and render", "wait": "out of fuel", "spin": "out of fuel",
+		"memory": "out of memory", "error": "no, thank you", "trap": "unreachable", "emit": "more and more",
 	} {
 		all.Go(func() {
 			_, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, body, do(what)))
