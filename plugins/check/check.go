@@ -64,7 +64,7 @@ var (
 		Text: fmt.Sprintf("the server loads it within the limits, with a vocabulary of %d tokens", DefaultVocabulary),
 	}
 	ruleState = kit.Rule{
-		ID: "state", Source: "sdk/abi, Life",
+		ID: "snapshot", Source: "sdk/abi, Life",
 		Text: "all state is in memory and numeric globals, so that it can be snapshotted and cloned",
 	}
 )

@@ -182,7 +182,7 @@ func TestBrokenModules(t *testing.T) {
 		}), []string{"trap: instantiation: ", "out of fuel"}},
 		"what only the server sees": {with(func(a *assembly) { a.memory = append(a.memory, "tgi_memory") }),
 			[]string{`load: plugin: export "tgi_memory" is not part of version 1`}},
-		"hidden state": {tableWriter(), []string{"state: "}},
+		"hidden state": {tableWriter(), []string{"snapshot: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Run(t.Context(), "plugin", c.wasm, Options{CacheDir: testcache.Dir(),
@@ -342,7 +342,7 @@ func TestRules(t *testing.T) {
 		}
 		seen[r.ID] = true
 	}
-	if !seen["module"] || !seen["state"] || !seen["export"] {
+	if !seen["module"] || !seen["snapshot"] || !seen["export"] {
 		t.Error("a rule is missing")
 	}
 }

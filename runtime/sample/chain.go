@@ -38,6 +38,7 @@ package sample
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"tgi/runtime/llm"
 )
@@ -517,8 +518,14 @@ func (c *Chain) reportRaw(s *scratch, logits []float32, p *Pick) {
 	r.computeSums(s.sums)
 	s.sums = r.sums
 	p.Logprob = r.logprob(p.Token)
-	if c.topN > 0 {
-		p.Top = c.copyTop(s.topOf(&r, c.topN))
+	if c.topN > 0 { // as many as without the tokens that a guard took back
+		top := slices.DeleteFunc(s.topOf(&r, c.topN+len(c.rewound.hidden)), func(x Candidate) bool {
+			return slices.Contains(c.rewound.hidden, x.Token)
+		})
+		for n := len(top); n > c.topN && top[n-1].Logit < top[c.topN-1].Logit; n-- {
+			top = top[:n-1]
+		}
+		p.Top = c.copyTop(top)
 	}
 }
 

@@ -116,7 +116,7 @@ func (x *explainer) end(c *Chain, st *Step, p *Pick) *llm.Explanation {
 	defer tellings.Put(t)
 	e := &llm.Explanation{Token: p.Token}
 	for i := range t.stages[:t.n] {
-		t.measure(i, x.want.Top)
+		t.measure(i, x.want.Top, c.rewound.hidden)
 	}
 	model := &t.stages[0].r
 	e.Raw = model.logprobOrNone(p.Token)
@@ -151,8 +151,8 @@ func (x *explainer) end(c *Chain, st *Step, p *Pick) *llm.Explanation {
 	return e
 }
 
-// measure computes what is needed of the distribution behind a stage.
-func (t *telling) measure(i, k int) {
+// measure computes what is needed of the distribution behind a stage. Hidden tokens are none of its likeliest.
+func (t *telling) measure(i, k int, hidden []llm.Token) {
 	s := &t.stages[i]
 	s.r = row{x: t.rows[i], scale: 1}
 	if !s.r.findMax() {
@@ -160,8 +160,10 @@ func (t *telling) measure(i, k int) {
 	}
 	s.r.computeSums(nil)
 	if k > 0 {
-		for _, c := range firstOf(t.s.topOf(&s.r, k), k) {
-			s.tops = append(s.tops, c.Token)
+		for _, c := range t.s.topOf(&s.r, k+len(hidden)) {
+			if len(s.tops) < k && !slices.Contains(hidden, c.Token) {
+				s.tops = append(s.tops, c.Token)
+			}
 		}
 	}
 }

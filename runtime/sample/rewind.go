@@ -90,6 +90,7 @@ type rewound struct {
 	bans   []ban
 	queue  []llm.Token // that come next
 	banned bool        // the row of the pick under way has biases
+	hidden []llm.Token // that they forbid, which nobody is shown
 }
 
 // ban is what the rewinds to one place say of the next token there.
@@ -139,12 +140,15 @@ func (r *rewound) edits(h History) bool {
 
 // apply changes the pick behind h.
 func (r *rewound) apply(h History, s *Step) {
-	r.banned = false
+	r.banned, r.hidden = false, r.hidden[:0]
 	for _, b := range r.bans {
 		if slices.Equal(b.prefix, h.Output) {
 			r.banned = true
 			for _, x := range b.biases {
 				s.Logits[x.Token] += x.Add
+				if x.Add == negInf {
+					r.hidden = append(r.hidden, x.Token)
+				}
 			}
 		}
 	}

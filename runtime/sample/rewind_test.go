@@ -252,3 +252,48 @@ func TestInsert(t *testing.T) {
 		t.Errorf("%d behind a rewind", got.Token)
 	}
 }
+
+// TestForbiddenIsNotShown: what a rewind forbids is neither among the likeliest tokens, of the model's distribution or
+// the processed one, nor in explanations; at other places it is.
+func TestForbiddenIsNotShown(t *testing.T) {
+	for _, raw := range []bool{false, true} {
+		p := off()
+		p.RawLogprobs, p.TopN, p.Explain = raw, 2, llm.Explain{Tokens: 9, Top: 2}
+		c, err := New(p, 8, nil, Plugins{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := func(h History) (list []llm.Token) {
+			got, err := c.Pick(h, []float32{0, 1, 2, 3, 4, 5, 6, 7})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got.Top) != 2 {
+				t.Errorf("raw %v: top tokens %v, want 2", raw, got.Top)
+			}
+			for _, x := range got.Top {
+				list = append(list, x.Token)
+			}
+			for _, x := range got.Explained.Candidates {
+				list = append(list, x.Token)
+			}
+			for _, x := range got.Explained.Changes {
+				list = append(list, x.Best.Token)
+				for _, m := range x.Moved {
+					list = append(list, m.Token)
+				}
+			}
+			return list
+		}
+		if list := shown(History{}); !slices.Contains(list, 7) {
+			t.Errorf("raw %v: %v before the rewind, want 7 in it", raw, list)
+		}
+		c.Ban(History{}, []llm.Bias{{Token: 7, Add: negInf}})
+		if list := shown(History{}); slices.Contains(list, 7) || !slices.Contains(list, 6) {
+			t.Errorf("raw %v: %v, want 6 and no 7", raw, list)
+		}
+		if list := shown(History{Output: []llm.Token{1}}); !slices.Contains(list, 7) {
+			t.Errorf("raw %v: %v elsewhere, want 7 in it", raw, list)
+		}
+	}
+}
