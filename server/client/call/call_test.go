@@ -28,7 +28,8 @@ func TestPaths(t *testing.T) {
 		"@" + host + "/generate": "does not begin with a slash", "": "does not begin with a slash",
 		":80@" + host + "/": "does not begin with a slash", "." + host: "does not begin with a slash",
 		away.URL: "does not begin with a slash", "//" + host + "/generate": "names a host",
-		"//k@" + host: "names a host", "/a/../b": "parts such as", "/%2e%2e/b": "parts such as",
+		"//k@" + host: "names a host",
+		"///a":        "names a host", "/a/../b": "parts such as", "/%2e%2e/b": "parts such as",
 		`/\` + host: "a backslash",
 		"/a#b":      "a fragment", "/a\n": "or is none", "/a?%zz": "the query", "/a//b": "parts such as",
 	} {
