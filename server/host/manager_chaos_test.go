@@ -104,7 +104,7 @@ var chaosReads = []struct {
 	name, path, body string
 	part             func(reply string) string
 }{
-	{"whole", "/generate", `"inputs":"Once upon a time","parameters":{"max_new_tokens":24,"details":true}`,
+	{"whole", "/generate", `"inputs":"Once upon a time","parameters":{"max_new_tokens":24,"details":true,"seed":1}`,
 		func(r string) string { return r }},
 	{"plugin", "/generate",
 		`"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"plugins":[{"name":"house","params":{"multiplier":0.8}}]}`, func(r string) string { return r }},

@@ -29,12 +29,14 @@ func TestStartErrors(t *testing.T) {
 		{"no such folder by a flag", "", []string{"--model-id", "nowhere"},
 			"--model-id: model.path: there is no folder or file nowhere"},
 		{"no model in the folder", "[model]\npath = \".\"\n", nil,
-			"conf/tgi.toml:2:1: model.path: " + filepath.Join(dir, "conf") + ": stat config.json: no such file or directory"},
+			"conf/tgi.toml:2:1: model.path: the folder conf holds no model: it has no config.json and no file *.gguf"},
 		{"weights of another device", "[model]\nweights = \"bf16\"\n", nil,
 			`model tgi-demo: conf/tgi.toml:2:1: model.weights must be fp32, int8 or int4 on cpu, given "bf16"`},
 		{"nothing built in", "[[plugin]]\nname = \"a\"\nsource = \"builtin:dri\"\n", nil,
-			`model tgi-demo: start: plugin refused: a: source "builtin:dri": nothing of this name is built in: banned-words, ` +
-				"dry, grammar, jinja, mirostat, no-repeat-ngram, thinking-budget, toolcalls, watermark, xtc are; did you mean dry?"},
+			`model tgi-demo: start: plugin refused: a: source "builtin:dri": nothing of this name is built in: ` +
+				"banned-strings, banned-words, best-of-judge, budget-then-answer, dry, grammar, jinja, json-repair, " +
+				"loop-breaker, mirostat, no-repeat-ngram, redact, thinking-budget, toolcalls, vote, watermark, xtc are; " +
+				"did you mean dry?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := os.MkdirAll("conf", 0o755); err != nil {
