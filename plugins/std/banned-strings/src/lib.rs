@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use settings::{boolean, whole, Defaults};
-use tgi_plugin::{guard::Held, json::Reader, plugin, Guard, Result};
+use tgi_plugin::{guard::Held, host, json::Reader, plugin, Guard, Result};
 
 /// The bounds of a list: strings, bytes of one, bytes of all.
 const STRINGS: usize = 1024;
@@ -110,6 +110,24 @@ pub struct Banned {
     s: Settings,
     /// How often the text was taken back to a place.
     places: Vec<(usize, usize)>,
+    /// The end of the prompt, behind its last special token: a string may begin there.
+    before: Vec<u8>,
+    /// It, and what is held behind it.
+    text: Vec<u8>,
+}
+
+/// The last bytes of a prompt's text: a string less one, and the one in front of it.
+fn tail(prompt: &[u32]) -> Vec<u8> {
+    let mut list = Vec::with_capacity(STRING);
+    for &id in prompt.iter().rev().take(STRING) {
+        if host::is_special(id) || list.len() >= STRING {
+            break;
+        }
+        list.extend(host::token_bytes(id).unwrap_or_default().iter().rev());
+    }
+    list.truncate(STRING);
+    list.reverse();
+    list
 }
 
 impl Banned {
@@ -184,8 +202,8 @@ impl Banned {
 }
 
 impl Guard for Banned {
-    fn begin(params: &[u8], _prompt: &[u32]) -> Result<Self> {
-        Ok(Banned { s: DEFAULTS.with(params)?, places: Vec::with_capacity(64) })
+    fn begin(params: &[u8], prompt: &[u32]) -> Result<Self> {
+        Ok(Banned { s: DEFAULTS.with(params)?, places: Vec::with_capacity(64), before: tail(prompt), text: Vec::new() })
     }
 
     fn check(&mut self, held: &mut Held) -> Result<()> {
@@ -196,13 +214,21 @@ impl Guard for Banned {
         let n = held.tokens.len();
         let before = n - held.released - held.new.min(n - held.released);
         let from = if before == 0 { held.context } else { held.ends[before - 1] as usize };
-        let (found, partial) = self.find(held.text, from, held.ends_here());
+        let b = if held.context < STRING { self.before.len() } else { 0 };
+        let gone = b + held.context;
+        let mut text = core::mem::take(&mut self.text);
+        text.clear();
+        text.extend_from_slice(&self.before[..b]);
+        text.extend_from_slice(held.text);
+        // what ends in the prompt, or in what went out, is no match
+        let (found, partial) = self.find(&text, (b + from).max(gone + 1), held.ends_here());
+        self.text = text;
         if let Some(at) = found {
-            let at = held.token_at(at.max(held.context)).min(n - 1);
+            let at = held.token_at(at.max(gone) - b).min(n - 1);
             let at = self.place(at, held.released);
             held.rewind(at, &[]);
         } else if !held.ends_here() {
-            let keep = held.token_at(partial.max(held.context)).min(n);
+            let keep = held.token_at(partial.max(gone) - b).min(n);
             held.release(keep.min((n - self.s.depth.min(n)).max(held.released)));
         }
         Ok(())

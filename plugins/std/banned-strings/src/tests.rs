@@ -7,7 +7,7 @@ const WORDS: &[&str] = &["a", " de", "lve", "delve", " into", "D", "e", "l", "v"
 
 fn watch(params: &str) -> Watched<Banned> {
     testing::vocabulary(WORDS);
-    Watched::begin(params, &[0]).unwrap()
+    Watched::begin(params, &[9]).unwrap()
 }
 
 /// What a client has after the tokens, and the positions that were taken back to.
@@ -102,5 +102,28 @@ fn refuses() {
     ] {
         let got = Banned::begin(params.as_bytes(), &[]).err().unwrap();
         assert!(got.contains(want), "{}: {}", params, got);
+    }
+}
+
+/// A string may begin in the prompt; one that ends there is none.
+#[test]
+fn begins_in_the_prompt() {
+    testing::vocabulary(WORDS);
+    for (prompt, tokens, back) in [
+        (&[9, 1][..], &[2, 9][..], Some((0, 0))),
+        (&[1, 6][..], &[2, 9][..], None),
+        (&[9, 3][..], &[9, 9][..], None),
+        (&[9, 3][..], &[11, 3][..], Some((1, 1))),
+    ] {
+        let mut w = Watched::<Banned>::begin(r#"{"strings":["delve"]}"#, prompt).unwrap();
+        let mut got = None;
+        for (i, &t) in tokens.iter().enumerate() {
+            let v = w.push(t, reason::NONE).unwrap();
+            if v.kind == verdict::REWIND {
+                got = Some((i, v.position - prompt.len()));
+                break;
+            }
+        }
+        assert_eq!(got, back, "{:?} {:?}", prompt, tokens);
     }
 }
