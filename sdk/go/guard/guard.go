@@ -79,7 +79,8 @@ func Register(u Uses, open func(config []byte) (Plugin, error)) {
 
 // current and sequence are the state of this instance: one plugin, one sequence.
 var (
-	current  Plugin
+	current Plugin
+	//lint:ignore U1000 wasip1.go reads it
 	sequence Guard
 )
 

@@ -32,7 +32,6 @@ type Model struct {
 type context struct {
 	tokens []uint32
 	span   host.Span
-	emits  bool
 }
 
 // Program installs a model for the programs of a test; its words are those of the host.
