@@ -21,6 +21,8 @@ type Origin struct {
 	Weights, Tokenizer string
 	// Format is that of the weights, Kernels the instruction sets of attention and of products with weights.
 	Format, Kernels string
+	// Cache is what keys and values are stored as.
+	Cache string
 }
 
 // Receipt is what a reply follows from: the same request with the same seed, on a server whose receipt is the same,
@@ -164,7 +166,7 @@ func AppendReceipt(b []byte, r *Receipt) []byte {
 	b = wire.AppendInt(append(b, '{'), "version", ReceiptVersion)
 	for _, m := range []struct{ name, value string }{
 		{"server", r.Server}, {"model", r.Model}, {"weights_sha256", r.Weights}, {"tokenizer_sha256", r.Tokenizer},
-		{"format", r.Format}, {"kernels", r.Kernels}, {"adapter", r.Adapter},
+		{"format", r.Format}, {"kernels", r.Kernels}, {"kv_dtype", r.Cache}, {"adapter", r.Adapter},
 		{"adapter_sha256", r.AdapterSum}, {"template_sha256", r.Template},
 		{"grammar_sha256", r.Grammar},
 	} {

@@ -16,7 +16,8 @@ import (
 func (s *loadedModel) origin(f *manager) generate.Origin {
 	sum := sha256.Sum256(s.source.desc.TokenizerJSON)
 	o := generate.Origin{Server: f.boot.version, Model: string(s.id), Weights: s.built.DataSHA256,
-		Tokenizer: hex.EncodeToString(sum[:]), Format: string(s.built.Weights), Kernels: string(s.built.Device)}
+		Tokenizer: hex.EncodeToString(sum[:]), Format: string(s.built.Weights), Kernels: string(s.built.Device),
+		Cache: string(s.built.Cache)}
 	if s.built.Device == models.CPU {
 		o.Kernels = ort.Attention() + "/" + ort.Product()
 	}

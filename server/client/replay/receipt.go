@@ -22,6 +22,7 @@ type receipt struct {
 type plain struct {
 	Server, Model, Format, Kernels, Adapter string
 
+	Cache      string `json:"kv_dtype"`
 	Weights    string `json:"weights_sha256"`
 	Tokenizer  string `json:"tokenizer_sha256"`
 	AdapterSum string `json:"adapter_sha256"`
@@ -79,6 +80,7 @@ func (r *receipt) differences(is *receipt) (list []Difference) {
 	add("tokenizer", r.Tokenizer, is.Tokenizer)
 	add("format", r.Format, is.Format)
 	add("kernels", r.Kernels, is.Kernels)
+	add("keys and values", r.Cache, is.Cache)
 	add("adapter", r.Adapter, is.Adapter)
 	add("adapter's weights", r.AdapterSum, is.AdapterSum)
 	add("template", r.Template, is.Template)
