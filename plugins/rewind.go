@@ -17,9 +17,9 @@ import (
 // image, an instance that was set aside, or from a fresh one, and is shown again what the guest saw from there on. Its
 // answers are dropped.
 
-// imageEvery is how many positions lie between two images: more than guards may hold, and the one that they are asked
-// about, so that the older of two is never too young.
-const imageEvery = llm.MaxHold + 2
+// imageEvery is how many positions lie between two images: more than two guards may hold, and the one that they are
+// asked about, so that the older of two is never too young.
+const imageEvery = 2*llm.MaxHold + 2
 
 // history is what a run remembers so that it can be taken back; nil where no guard can.
 type history struct {
@@ -29,6 +29,7 @@ type history struct {
 	images  []image // the older one first
 	tape    []shown // from the first image on
 	from    int     // the position of the first of these
+	tried   int     // where an image was set aside last, or could not be
 	rewinds []int   // positions that the sequence was taken back to
 	at      int     // of the last rewind, where no call was made since; else -1
 }
@@ -40,8 +41,10 @@ type image struct {
 	processor *logits.Processor
 }
 
-// shown is what a guest was shown of one position beside the tokens.
+// shown is what a guest was shown of one position beside the tokens. It is not asked about a position that another
+// plugin, or a guard, decides alone.
 type shown struct {
+	asked            bool
 	view             []byte
 	ids              []uint32
 	logits, logprobs []float32
@@ -86,9 +89,10 @@ func (r *run) record(position int) *shown {
 	for len(p.tape) > 0 && p.from+len(p.tape) > position+1 { // asked again, after it had prepared
 		p.tape = p.tape[:len(p.tape)-1]
 	}
-	if n := len(p.images); position > 0 && position-p.from-len(p.tape) == 0 &&
-		position-p.youngest() >= imageEvery && r.part.version.guest.CanClone() {
-		if s, err := r.session.Clone(p.own, p.start.Cancel); err == nil { // else the tape grows
+	if n := len(p.images); p.from+len(p.tape) <= position && position-max(p.youngest(), p.tried) >= imageEvery &&
+		r.part.version.guest.CanClone() {
+		p.tried = position
+		if s, err := r.session.Copy(p.start.Cancel); err == nil { // else the tape grows
 			if n == 2 {
 				p.images[0].session.Close()
 				p.images = slices.Delete(p.images, 0, 1)
@@ -104,10 +108,12 @@ func (r *run) record(position int) *shown {
 			}
 		}
 	}
-	if p.from+len(p.tape) == position {
+	for p.from+len(p.tape) <= position {
 		p.tape = append(p.tape, shown{})
 	}
-	return &p.tape[position-p.from]
+	at := &p.tape[position-p.from]
+	at.asked = true
+	return at
 }
 
 // youngest returns where the youngest image is.
@@ -162,6 +168,7 @@ func (r *run) restore(h llm.History) error {
 		p.images[len(p.images)-1].session.Close()
 		p.images = p.images[:len(p.images)-1]
 	}
+	p.tried = min(p.tried, n)
 	if n < p.from {
 		return fmt.Errorf("BUG: %s: taken back to %d, kept is what follows %d", r.part.name, n, p.from)
 	}
@@ -169,7 +176,7 @@ func (r *run) restore(h llm.History) error {
 	from := 0
 	if k := len(p.images); k > 0 {
 		i := p.images[k-1]
-		s, err := i.session.Clone(p.own, p.start.Cancel)
+		s, err := i.session.Copy(p.start.Cancel)
 		if err != nil {
 			return err
 		}
@@ -224,8 +231,13 @@ func (r *run) adopt(s *guest.Session, p *logits.Processor) {
 // replay shows the guest a position again.
 func (r *run) replay(h llm.History, at int) error {
 	var seen shown
-	if i := at - r.past.from; r.past.state == abi.StateLogits && i < len(r.past.tape) {
-		seen = r.past.tape[i]
+	if r.past.state == abi.StateLogits {
+		if i := at - r.past.from; i < len(r.past.tape) {
+			seen = r.past.tape[i]
+		}
+		if !seen.asked {
+			return nil
+		}
 	}
 	if r.processor != nil {
 		if err := r.processor.Replay(h.Prompt, h.Output[:at], seen.view); err != nil {

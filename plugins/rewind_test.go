@@ -174,6 +174,49 @@ func TestTakenBackAsNeverAsked(t *testing.T) {
 	}
 }
 
+// TestTakenBackOverForcedTokens: a plugin that was not asked about some tokens, since something forced them, and that
+// is taken back once, to behind an image, does what a fresh one does that was asked about the same ones.
+func TestTakenBackOverForcedTokens(t *testing.T) {
+	set, err := Open(t.Context(), Options{Specs: []Spec{{Name: "banned-strings", Source: Builtin + "banned-strings"},
+		{Name: "mirostat", Source: Builtin + "mirostat"}}, Builtin: std.FS(), Vocabulary: rewound{kit.NewWorld()},
+		CacheDir: testcache.Dir(), MaxInstances: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(set.Close)
+	const back = 10
+	for _, n := range []int{100, 2*imageEvery + 60} {
+		walk := func(w *walk, until int) {
+			for k := len(w.h.Output); k < until; k++ {
+				token := uint32('a' + k%5)
+				if k%7 != 3 {
+					_, token = w.step()
+				}
+				w.h.Output = append(w.h.Output, token)
+			}
+		}
+		w := beginWalk(t, set, "mirostat")
+		walk(w, n)
+		if images := len(w.seq.sequence.runs[0].past.images); (images == 2) != (n > 2*imageEvery) {
+			t.Errorf("%d images after %d tokens", images, n)
+		}
+		w.back(n - back)
+		twin := beginWalk(t, set, "mirostat")
+		walk(twin, n-back)
+		if !slices.Equal(twin.h.Output, w.h.Output) {
+			t.Fatalf("%d tokens: the walks differ", n)
+		}
+		twin.reseed(1)
+		for k := range 2 * back {
+			a, x := w.step()
+			if b, _ := twin.step(); a != b {
+				t.Fatalf("%d tokens: the answer %d behind the rewind differs", n, k)
+			}
+			w.h.Output, twin.h.Output = append(w.h.Output, x), append(twin.h.Output, x)
+		}
+	}
+}
+
 // compare asks about the next position, and has a fresh sequence that is walked there asked too.
 func (w *walk) compare(set *Set, name string) {
 	w.t.Helper()

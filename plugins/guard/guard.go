@@ -86,6 +86,9 @@ func (c *Checker) write(v *llm.GuardView, same int) error {
 		}
 		c.size = 2 * len(v.Text)
 	}
+	if len(v.Ends) > guest.GuardRoom {
+		return fmt.Errorf("BUG: %d tokens are held, there is room for %d", len(v.Ends), guest.GuardRoom)
+	}
 	memory := c.s.Memory()
 	copy(memory[c.text:], v.Text)
 	for i, end := range v.Ends {
@@ -210,8 +213,8 @@ func (c *Checker) readBiases(x *llm.Verdict, out array) error {
 		if b.Token >= vocab {
 			return fmt.Errorf("verdict rewind: bias %d of token %d, the vocabulary has %d", i, b.Token, vocab)
 		}
-		if b.Add != b.Add || b.Add > math.MaxFloat32 {
-			return fmt.Errorf("verdict rewind: bias %d of token %d is %v", i, b.Token, b.Add)
+		if b.Add != b.Add || b.Add > llm.MaxBias {
+			return fmt.Errorf("verdict rewind: bias %d of token %d is %v, the most is %g", i, b.Token, b.Add, llm.MaxBias)
 		}
 		c.biases = append(c.biases, b)
 	}

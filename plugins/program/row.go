@@ -16,11 +16,12 @@ type likely struct {
 // come.
 func likeliest(row []float32, k int) []likely {
 	top, sum := mass(row)
+	all := top + math.Log(sum)
 	var list []likely
 	worst := math.Inf(-1)
 	for id, x := range row {
 		if v := float64(x); v > worst {
-			list = append(list, likely{id: uint32(id), logit: x, logprob: float32(v - top - math.Log(sum))})
+			list = append(list, likely{id: uint32(id), logit: x, logprob: float32(v - all)})
 		}
 		if len(list) >= 2*k {
 			list = best(list, k)
@@ -52,13 +53,13 @@ func mass(row []float32) (top, sum float64) {
 }
 
 // entropy returns that of a row of raw logits, in nats.
-func entropy(row []float32) (h float64) {
+func entropy(row []float32) float64 {
 	top, sum := mass(row)
+	mean := 0.0
 	for _, x := range row {
 		if v := float64(x) - top; v > math.Inf(-1) {
-			p := math.Exp(v) / sum
-			h -= p * (v - math.Log(sum))
+			mean += math.Exp(v) * v
 		}
 	}
-	return max(h, 0)
+	return max(math.Log(sum)-mean/sum, 0)
 }

@@ -54,15 +54,23 @@ type Row struct {
 	want  []llm.Token // to be computed, behind tokens
 	guess []llm.Token
 	limit int
+
+	prompt  int  // so many of tokens are the prompt's first ones
+	unknown bool // the sequence has a token that the model does not know
 }
 
-// NewRow returns the row of a sequence that shares the cache with those of equal salt.
-func (m *Model) NewRow(salt string) *Row { return &Row{row: kv.NewRow(salt)} }
+// NewRow returns the row of a sequence.
+func (m *Model) NewRow() *Row { return &Row{row: kv.NewRow("")} }
 
 // Drop ends a row.
 func (m *Model) Drop(r *Row) {
 	m.pool.Give(r.row)
-	r.tokens = r.tokens[:0]
+	r.tokens, r.prompt = r.tokens[:0], 0
+}
+
+// Can reports whether the model may have guesses of what follows h.
+func (m *Model) Can(r *Row, h llm.History) bool {
+	return !r.unknown && len(h.Prompt)+len(h.Output) < m.shape.MaxLen
 }
 
 // Behind returns how many tokens of a history the row has yet to compute before it guesses the first token.
@@ -76,11 +84,14 @@ func (m *Model) Ask(r *Row, h llm.History, most int) {
 		r.limit = 0
 		return
 	}
-	same := common(r.tokens, h.Prompt)
+	same := r.prompt
+	same += common(r.tokens[same:], h.Prompt[same:])
+	r.prompt = same
 	if same == len(h.Prompt) {
 		same += common(r.tokens[same:], h.Output)
 	}
 	same = min(same, n-1) // the last one is computed for its logits
+	r.prompt = min(r.prompt, same)
 	if same < len(r.tokens) {
 		m.pool.Truncate(r.row, same, same)
 		r.tokens = r.tokens[:same]
@@ -97,7 +108,7 @@ func (m *Model) Ask(r *Row, h llm.History, most int) {
 	}
 	for _, t := range r.want {
 		if int64(t) >= int64(m.shape.Vocab) { // the model does not know it
-			r.limit = 0
+			r.limit, r.unknown = 0, true
 		}
 	}
 }

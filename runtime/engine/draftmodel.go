@@ -75,8 +75,12 @@ func (e *Engine) guessByModel(b *draft.Budget) error {
 		if !e.speculation.Always && a.q.drafting.ModelWorth(1) < unlikely && known-a.q.tried < tryEvery {
 			continue
 		}
+		h := historyOf(a.q.seq)
+		if !s.model.Can(r, h) {
+			continue
+		}
 		list = append(list, a)
-		behind += r.Behind(historyOf(a.q.seq))
+		behind += r.Behind(h)
 	}
 	most := e.speculation.Tokens
 	if !e.speculation.Always {
@@ -123,7 +127,7 @@ func (s *secondModel) row(q *sequence) *draft.Row {
 		if s.rows == nil {
 			s.rows = map[*sequence]*draft.Row{}
 		}
-		r = s.model.NewRow("")
+		r = s.model.NewRow()
 		s.rows[q] = r
 		q.drafting.StartModel(&s.prior)
 	}

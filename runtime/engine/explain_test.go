@@ -89,7 +89,7 @@ func TestExplainedRewinds(t *testing.T) {
 	}}
 	r := endless(8)
 	r.Plugins = func(int) sample.Plugins { return guard.plugins() }
-	r.Params.Explain = llm.Explain{Top: 2, Tokens: 100}
+	r.Params.Explain = llm.Explain{Top: 2, Tokens: 8}
 	events := explained(t, start(t, newFake(64, 16, 256), Config{}), r)
 	if len(events) != 8 || rewinds != 2 {
 		t.Fatalf("%d events, %d rewinds", len(events), rewinds)

@@ -42,6 +42,7 @@ type guardian struct {
 	free  int // the tokens before it are released
 	done  bool
 	v     llm.Verdict // at the current position
+	waits bool        // v replaces, once the others let go as much
 }
 
 // heldToken is a token that waits, and where the text ends behind it.
@@ -108,6 +109,9 @@ func (h *holdback) ask(t *pickTask) error {
 	h.look(t)
 	for i := range h.guards {
 		g := &h.guards[i]
+		if g.waits {
+			continue
+		}
 		g.v = llm.Verdict{Position: g.free}
 		switch {
 		case g.done:
@@ -171,8 +175,9 @@ func (h *holdback) check(g *guardian, v llm.Verdict, vocab int) error {
 		return fmt.Errorf("verdict %s is not declared", v.Kind)
 	}
 	for _, b := range v.Biases {
-		if int64(b.Token) >= int64(vocab) || b.Add != b.Add || b.Add > 1e30 {
-			return fmt.Errorf("bias %v of token %d: want a number below 1e30, and a token below %d", b.Add, b.Token, vocab)
+		if int64(b.Token) >= int64(vocab) || b.Add != b.Add || b.Add > llm.MaxBias {
+			return fmt.Errorf("bias %v of token %d: want a number up to %g, and a token below %d", b.Add, b.Token,
+				llm.MaxBias, vocab)
 		}
 	}
 	for _, id := range v.Tokens {
@@ -220,7 +225,14 @@ func (t *pickTask) decide() (again, over bool, err error) {
 	}
 	for i := range h.guards {
 		if g := &h.guards[i]; min(g.v.Position, whole) < replace.v.Position {
-			return false, false, nil // asked again at the next token
+			// The others are asked again at the next token. What is held stays within what two guards may hold.
+			replace.waits = true
+			if len(h.held) <= 2*llm.MaxHold {
+				return false, false, nil
+			}
+			replace.v.Why = "guards hold back too much together"
+			h.stop(t, replace, h.released())
+			return false, true, nil
 		}
 	}
 	h.replace(t, replace)
@@ -276,6 +288,7 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 	}
 	h.seen = last.end
 	h.held = h.held[:copy(h.held, h.held[n:])]
+	g.waits = false
 	g.Applied(llm.VerdictReplace, n)
 	if last.fin.Reason != llm.FinishNone {
 		fin := last.fin
@@ -410,6 +423,7 @@ func (t *pickTask) cutTo(n int) error {
 	q, h := t.q, t.q.guards
 	for i := range h.guards {
 		h.guards[i].free = min(h.guards[i].free, n)
+		h.guards[i].waits = false
 	}
 	h.held = h.held[:n-h.released()]
 	h.output = h.output[:n]

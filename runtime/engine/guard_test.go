@@ -530,3 +530,30 @@ func TestGuardsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacementsWait: a guard that would replace more and more, beside one that always holds some tokens, replaces
+// what it asked for first as soon as the other lets go, so that no more is held than two guards may.
+func TestReplacementsWait(t *testing.T) {
+	most, asked := 0, 0
+	rules := llm.GuardRules{Name: "replaces", Hold: llm.MaxHold, Every: 1}
+	replaces := saying{rules, func(v *llm.GuardView) llm.Verdict {
+		asked++
+		return llm.Verdict{Kind: llm.VerdictReplace, Position: len(v.Output), Text: "x", Tokens: []llm.Token{8}}
+	}}
+	holds := saying{llm.GuardRules{Name: "holds", Hold: 8, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+		most = max(most, len(v.Ends))
+		if v.Reason != llm.FinishNone {
+			return llm.Verdict{Position: len(v.Output)}
+		}
+		return llm.Verdict{Position: max(v.Released, len(v.Output)-4)}
+	}}
+	for _, guards := range [][]sample.Guard{{replaces, holds}, {holds, replaces}} {
+		most, asked = 0, 0
+		r := endless(600)
+		r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: guards} }
+		got, err := generate(start(t, newFake(64, 16, 1024), Config{}), r)
+		if err != nil || len(got.tokens[0]) < 100 || most > 16 || asked < 100 {
+			t.Errorf("%d tokens came out, at most %d were held, asked %d times: %v", len(got.tokens[0]), most, asked, err)
+		}
+	}
+}

@@ -59,7 +59,10 @@ func (e *Engine) obey(o order) {
 	}
 	s := c.session
 	switch {
-	case !e.sessions[s]: // it was closed
+	case !e.sessions[s], c.seq == nil && o.op == opStart: // it was closed, or the context has ended
+		if o.op == opStart {
+			o.span.q.close()
+		}
 	case o.op == opNew:
 		r := s.request
 		e.adopt(c, e.sched.Open(sched.Job{Prompt: o.tokens, Salt: r.Salt, Client: r.Client, Share: r.Share,

@@ -99,11 +99,11 @@ func (p *proposer) ask(h llm.History) (asked bool) {
 		return false
 	}
 	p.busy, p.guess, p.base = true, nil, len(h.Output)
-	p.mu.Unlock()
 	select {
 	case <-p.answer: // of a question that nobody waited for
 	default:
 	}
+	p.mu.Unlock()
 	p.guests.submit(p.names, func() { p.answerTo(h) })
 	return true
 }
@@ -123,12 +123,13 @@ func (p *proposer) answerTo(h llm.History) {
 	p.mu.Lock()
 	p.busy, p.guess = false, room[:max(min(n, len(room)), 0)]
 	ended := p.ended
+	if ended == nil {
+		p.answer <- struct{}{} // ask emptied it, and asks no more while this is busy
+	}
 	p.mu.Unlock()
 	if ended != nil {
 		ended()
-		return
 	}
-	p.answer <- struct{}{}
 }
 
 // end calls done when no guest runs.

@@ -202,6 +202,7 @@ func (c *Context) Start(r SpanRequest) (sp *Span, err error) {
 	q.guests = q.chain.Guests()
 	q.text = newTranscript(e.codec, c.tokens, r.Params.Stop, 0)
 	e.beginDrafting(q, Request{Prediction: r.Prediction}, r.Plugins)
+	q.modelled = q.modelled && c.fixed == 0 // what stands for an image is no token
 	return c.start(&Span{q: q, maxNew: r.Params.MaxNewTokens}, r.Cancel), nil
 }
 

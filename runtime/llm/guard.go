@@ -76,6 +76,8 @@ const (
 	MaxInserted = 256
 	// MaxBiases is the most biases that the rewinds of a sequence may leave.
 	MaxBiases = 4096
+	// MaxBias is the largest bias; -Inf forbids a token.
+	MaxBias = 1e30
 )
 
 // MaxRewound returns how many tokens the guards of a sequence may take back, where maxNew is the most that it may have.

@@ -438,7 +438,7 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 			const int64_t at =
 			    ((int64_t)table[base / PA_BLOCK + b] * c->kv_heads + u->kv_head) * PA_NAME(span)(hd);
 			keys[b] = (const kv *)c->k_cache + at;
-			values[b] = (const kv *)c->v_cache + at;
+			if (!c->latent) values[b] = (const kv *)c->v_cache + at;
 		}
 		for (int n = 0; n < tiles; n++) {
 			const int a = u->count * n / tiles, rt = u->count * (n + 1) / tiles - a;

@@ -267,9 +267,9 @@ func (c *Chain) pick(s *scratch, h History, logits []float32) (Pick, error) {
 		return Pick{}, fmt.Errorf("BUG: %d logits for a vocabulary of %d tokens", len(logits), c.vocab)
 	}
 	if c.explain != nil {
-		c.explain.begin(logits)
+		c.explain.begin(h, logits)
 	}
-	edited := len(c.processors) > 0 || c.masked || len(c.rewound.bans) > 0
+	edited := len(c.processors) > 0 || c.masked || c.rewound.edits(h)
 	if c.raw && edited {
 		s.raw = append(s.raw[:0], logits...)
 	}

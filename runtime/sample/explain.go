@@ -17,7 +17,6 @@ type Named interface{ Name() string }
 // after each stage that changed it; what became of the picked token can be told only when that is known.
 type explainer struct {
 	want llm.Explain
-	told int // tokens
 	at   *telling
 
 	// What processors wanted before the stage that comes: see Step.
@@ -55,15 +54,17 @@ func (x *explainer) fork() *explainer {
 	if x == nil {
 		return nil
 	}
-	return &explainer{want: x.want, told: x.told}
+	return &explainer{want: x.want}
 }
 
+// tells reports whether the pick behind h is explained.
+func (x *explainer) tells(h History) bool { return x != nil && len(h.Output) < x.want.Tokens }
+
 // begin takes the model's own row. After the last token that is explained it does nothing, and so do the others.
-func (x *explainer) begin(logits []float32) {
-	if x.at = nil; x.told == x.want.Tokens {
+func (x *explainer) begin(h History, logits []float32) {
+	if x.at = nil; !x.tells(h) {
 		return
 	}
-	x.told++
 	x.at = tellings.Get().(*telling)
 	x.at.n = 0
 	x.at.push(logits, llm.Change{})

@@ -37,7 +37,7 @@ type reduction struct {
 // than llm.MaxCandidates tokens are wanted, and with typical_p where nothing narrows the row before it. Prepare must
 // have been called. The reductions are views that end with the next call.
 func (c *Chain) Reductions(h History, row int, list []llm.Reduction) (_ []llm.Reduction, ok bool) {
-	if c.err != nil || c.explain != nil || c.EditedByPlugins() || c.topN > llm.MaxCandidates ||
+	if c.err != nil || c.explain.tells(h) || c.EditedByPlugins() || c.topN > llm.MaxCandidates ||
 		!c.warp.reducible(c.allowed()) {
 		return list, false
 	}

@@ -159,6 +159,7 @@ func (r *rewound) apply(h History, s *Step) {
 
 // next is called behind a pick.
 func (r *rewound) next() {
+	r.banned = false
 	if len(r.queue) > 0 {
 		r.queue = r.queue[1:]
 	}

@@ -253,6 +253,8 @@ func (h *Contexts) Start(c int, settings []byte) error {
 	if err != nil {
 		return err
 	}
+	h.closeCode(x) // of a run that ended and that nobody waited for
+	h.settle(x)
 	n := len(x.c.Tokens())
 	switch {
 	case h.purse < 1:
@@ -280,7 +282,7 @@ func (h *Contexts) Start(c int, settings []byte) error {
 		return argument("%v", err)
 	}
 	h.runs++
-	x.span, x.emits, x.told = llm.ProgramSpan{From: n}, set.emit, false
+	x.span, x.emits, x.told, x.no = llm.ProgramSpan{From: n}, set.emit, false, nil
 	return nil
 }
 

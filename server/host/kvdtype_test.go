@@ -7,12 +7,12 @@ import (
 )
 
 // TestKVDType: runtime.kv_dtype decides what a token takes in the cache, and so how many tokens one of a given size
-// holds; a token's size is what is promised for it.
+// holds; what is planned for it is what it takes.
 func TestKVDType(t *testing.T) {
 	most := 0
 	for _, form := range config.KVDTypes {
 		c := config.Default()
-		c.Model.Weights, c.Runtime.KVMemory, c.Runtime.KVDType = config.WeightsFP32, 8<<20, form
+		c.Model.Weights, c.Runtime.KVMemory, c.Runtime.KVDType = config.WeightsFP32, 8_765_432, form
 		h := openServer(t, c)
 		m := h.defaultModel()
 		token := m.built.CacheBytesPerToken()

@@ -148,3 +148,17 @@ func TestProgramTokens(t *testing.T) {
 		t.Errorf("%d tokens, want those of the prompt, %d, and 7: %s", n, prompt, got)
 	}
 }
+
+// TestProgramsPayForAll: runs whose ends a program does not ask for are paid from its purse all the same.
+func TestProgramsPayForAll(t *testing.T) {
+	p := programming(t, nil)
+	_, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil,
+		`{"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"plugins":%s}}`, do("unpaid")))
+	_, text := p.call(t, http.MethodGet, "/metrics", nil)
+	_, rest, _ := strings.Cut(text, "\ntgi_program_tokens_total ")
+	n, purse := 0, 8*12+4096
+	if _, err := fmt.Sscan(rest, &n); err != nil || n < purse/2 || n > purse+200 {
+		t.Errorf("%d tokens were computed for a purse of %d: %s", n, purse, got)
+	}
+	p.settled(t)
+}

@@ -126,12 +126,23 @@ func (h hiding) event(b []byte) (string, bool) {
 		if json.Valid(data) {
 			value, some := h.json(data)
 			data, hid = value, hid || some
-		} else if len(head) > 0 && string(data) != "[DONE]" {
+		} else if (len(head) > 0 && string(data) != "[DONE]") || len(head) == 0 && unnamed(data) {
 			data, hid = []byte(Gone), true
 		}
 		out = append(append(append(out, head...), data...), line[len(body):]...)
 	}
 	return string(out), hid
+}
+
+// unnamed reports whether a line that is no JSON is none of the fields of server-sent events either: a line of JSON
+// that was cut.
+func unnamed(line []byte) bool {
+	name, _, _ := bytes.Cut(line, []byte(":"))
+	switch string(name) {
+	case "", "event", "id", "retry":
+		return len(name) == 0 && len(line) > 0 && line[0] != ':'
+	}
+	return true
 }
 
 func quoted(s string) json.RawMessage {

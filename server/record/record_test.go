@@ -117,6 +117,8 @@ func TestRedact(t *testing.T) {
 		`"user_id":"seen"}`, "application/json", nil, `{"choices":[{"message":{"content":"hush","x":null}}]}`)
 	exchange(r, "/x", `hush`, "text/event-stream", nil, "event: a\ndata: {\"delta\":{\"content\":\"hush\"}}\n\n",
 		"data: broken hush\n\n", ": hello\n\n", "data: [DONE]\n\n")
+	exchange(r, "/x", `{}`, "application/x-ndjson", nil, "{\"message\":{\"content\":\"hush\"}}\n",
+		"{\"message\":{\"content\":\"hush")
 	r.Close()
 	text, _ := os.ReadFile(filepath.Join(c.Folder, current))
 	if strings.Contains(string(text), "hush") {
@@ -130,6 +132,9 @@ func TestRedact(t *testing.T) {
 	}
 	if got := all[1].Events[0].Text; got != "event: a\ndata: {\"delta\":{\"content\":\"[redacted]\"}}\n\n" {
 		t.Errorf("got %q", got)
+	}
+	if got := all[2].Events; got[0].Text != "{\"message\":{\"content\":\"[redacted]\"}}\n" || got[1].Text != Gone {
+		t.Errorf("got %v", got)
 	}
 	if got := all[1].Events[3].Text; got != "data: [DONE]\n\n" {
 		t.Errorf("got %q", got)

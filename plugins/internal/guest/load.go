@@ -23,7 +23,7 @@ type Rooms struct {
 	Accept     uint32 // AcceptRoom tokens
 	Guard      uint32 // abi.GuardSize bytes
 	Text       uint32 // TextRoom bytes
-	Ends       uint32 // abi.MaxHold+1 numbers
+	Ends       uint32 // GuardRoom numbers
 	Draft      uint32 // abi.MaxDraft tokens
 
 	request                uint32 // requestRoom bytes
@@ -42,6 +42,9 @@ const (
 	AcceptRoom = 1024
 	// TextRoom is the size of Rooms.Text, in bytes: the context and what is usually held.
 	TextRoom = 4 * abi.MaxContext
+	// GuardRoom is the size of Rooms.Ends, in tokens: what two guards hold, one of them a replacement that waits for
+	// the other, and the token that a check is about.
+	GuardRoom = 2*abi.MaxHold + 2
 )
 
 // start makes the pool, which runs what comes before the snapshot.
@@ -172,7 +175,7 @@ func (l *loader) allocate(config int) error {
 		tokens = tokensRoom * 4
 	}
 	if l.d.Serves(abi.KindGuard) {
-		text, ends = TextRoom, (abi.MaxHold+1)*4 // a check is about one token more than was held before
+		text, ends = TextRoom, GuardRoom*4
 	}
 	if l.d.Serves(abi.KindDraft) {
 		guess = abi.MaxDraft * 4

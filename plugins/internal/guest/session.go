@@ -221,6 +221,15 @@ func (s *Session) Reserve(n int, cancel <-chan struct{}) error {
 // seed. Errors are those of Validate; a guest that keeps state where the host can't copy it gives
 // sandbox.ErrHiddenState.
 func (s *Session) Clone(seed uint64, cancel <-chan struct{}) (*Session, error) {
+	twin, err := s.Copy(cancel)
+	if err == nil {
+		twin.Reseed(seed)
+	}
+	return twin, err
+}
+
+// Copy is Clone with the random numbers that s has next.
+func (s *Session) Copy(cancel <-chan struct{}) (*Session, error) {
 	if s.in == nil {
 		return nil, s.closedError("clone")
 	}
@@ -228,7 +237,6 @@ func (s *Session) Clone(seed uint64, cancel <-chan struct{}) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.Reseed(seed)
 	twin := *s
 	twin.in = in
 	return &twin, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"tgi/server"
 	"tgi/server/api/responses/store"
@@ -41,7 +42,7 @@ func noConversation(id string) error {
 
 // conversationOf returns a conversation.
 func (a *API) conversationOf(ctx context.Context, o store.Owner, id string) (*conversation, error) {
-	if len(id) <= len(conversationPrefix) || id[:len(conversationPrefix)] != conversationPrefix {
+	if id == conversationPrefix || !strings.HasPrefix(id, conversationPrefix) {
 		return nil, noConversation(id)
 	}
 	raw, err := a.options.Store.Get(ctx, o, id)
@@ -233,7 +234,7 @@ func (a *API) updateConversation(w http.ResponseWriter, r *http.Request) error {
 // deleteConversation serves DELETE /v1/conversations/ID. Responses that belong to it stay.
 func (a *API) deleteConversation(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue(conversationName)
-	if core(id) == "" || id[:len(conversationPrefix)] != conversationPrefix {
+	if core(id) == "" || !strings.HasPrefix(id, conversationPrefix) {
 		return noConversation(id)
 	}
 	err := a.options.Store.Delete(r.Context(), owner(r), id)

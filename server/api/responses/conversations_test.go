@@ -132,6 +132,7 @@ func TestConversationRefused(t *testing.T) {
 		{"GET", at + "/items?order=up", "", "`order` must be asc or desc", 400},
 		{"GET", conversations + "/" + response, "", "not found", 404},
 		{"DELETE", conversations + "/x", "", "not found", 404},
+		{"DELETE", conversations + "/a_b", "", "not found", 404},
 		{"GET", path + "/" + id, "", "not found", 404},
 		{"POST", path + "/compact", `{}`, "not compacted here", 404},
 	} {

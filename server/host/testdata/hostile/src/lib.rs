@@ -23,6 +23,7 @@ impl Program for Hostile {
         let what = String::from(r.params.get("do").text().unwrap_or(""));
         let deaf = r.params.get("deaf").text().is_some(); // to refusals
         let mut refused = 0;
+        let mut kept = Vec::new();
         for round in 0u64.. {
             let result = match what.as_str() {
                 "plain" => {
@@ -109,6 +110,17 @@ impl Program for Hostile {
                     k.into_iter().for_each(|x| x.close());
                     r
                 }),
+                "unpaid" => {
+                    // runs whose ends nobody asks for, beside one that takes as long
+                    let n = c.len();
+                    if kept.is_empty() {
+                        kept = c.fork_n(8)?;
+                    }
+                    kept.iter().try_for_each(|k| k.start(&Settings::new().max_tokens(8)))?;
+                    c.generate(&Settings::new().max_tokens(12))?;
+                    c.rewind(n)?;
+                    kept.iter().try_for_each(|k| k.rewind(n))
+                }
                 "abandon" => c.fork().and_then(|k| {
                     k.start(&Settings::new())?;
                     k.close(); // while it runs
