@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -330,7 +331,8 @@ func (t *Tracer) call(ctx context.Context, c *modelCall, requested, served strin
 // mostName bounds what a client calls a model, in spans.
 const mostName = 256
 
-func bounded(s string) string { return s[:min(len(s), mostName)] }
+// bounded cuts a name. It stays UTF-8: collectors refuse other strings, and with one all spans that it is sent with.
+func bounded(s string) string { return strings.ToValidUTF8(s[:min(len(s), mostName)], "") }
 
 // toolCall is a call of a tool of a server.
 type toolCall struct {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 
@@ -97,7 +98,7 @@ func (c *modelCall) content() []attribute.KeyValue {
 	}
 	said := func(key string, b []byte) attribute.KeyValue {
 		if len(b) > mostContent {
-			b = wire.AppendString(nil, string(b[:mostContent])) // cut JSON is a text
+			b = wire.AppendString(nil, strings.ToValidUTF8(string(b[:mostContent]), "")) // cut JSON is a text
 		}
 		return attribute.String(key, string(b))
 	}

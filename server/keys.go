@@ -54,14 +54,6 @@ type key struct {
 	owner  string   // of its files and batches
 }
 
-// nameOf returns the name of the key of the request of ctx, "" for none.
-func nameOf(ctx context.Context) string {
-	if k, ok := ctx.Value(keyKey{}).(*key); ok {
-		return k.name
-	}
-	return ""
-}
-
 type keyKey struct{}
 
 // KeyName returns the name of the key of the request of ctx; "" where it has none.

@@ -17,7 +17,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, scope Scope) (*qu
 		return nil, nil
 	}
 	ctx := r.Context()
-	l, err := s.options.Quotas.Enter(ctx, nameOf(ctx), lineOf(ctx) != nil)
+	l, err := s.options.Quotas.Enter(ctx, KeyName(ctx), lineOf(ctx) != nil)
 	if out, ok := w.(*reply); ok && l != nil {
 		anthropic := strings.HasPrefix(r.URL.Path, "/v1/messages")
 		out.begins = func(h http.Header) { setRates(h, l.States(), anthropic, time.Now()) }

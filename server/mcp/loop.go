@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -288,11 +289,12 @@ func (l *Loop) Run(ctx context.Context, calls []generate.Call, done func(i int, 
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if room := int(s.limits.ResultBytes) - l.bytes; o.Err == nil && len(o.Text) > room {
+			if room := int(s.limits.ResultBytes) - l.bytes; len(o.Said()) > room { // errors are read, too
 				o = Outcome{Err: fmt.Errorf("the results of all calls together may have %d bytes (mcp_limits.result_bytes)",
 					int(s.limits.ResultBytes))}
+			} else {
+				l.bytes += len(o.Said())
 			}
-			l.bytes += len(o.Text)
 			out[i] = o
 			done(i, o)
 		})
@@ -321,13 +323,26 @@ func (l *Loop) call(ctx context.Context, c *generate.Call) Outcome {
 	if l.servers.observe != nil {
 		l.servers.observe.Called(ctx, t.Label, t.Own, began, err)
 	}
+	if own := (*ToolError)(nil); err != nil && len(err.Error()) > maxLine && !errors.As(err, &own) {
+		err = clipped{err}
+	}
 	return Outcome{Text: text, Err: err}
 }
 
-// clip bounds what the log has of an error, which is a server's text.
+// clipped is an error of a server whose text is longer than models and clients read. That of a tool is bounded as its
+// results are.
+type clipped struct{ error }
+
+// Error implements error.
+func (e clipped) Error() string { return clip(e.error.Error()) }
+
+// Unwrap returns the error as it was.
+func (e clipped) Unwrap() error { return e.error }
+
+// clip bounds what is passed on of an error, which is a server's text.
 func clip(s string) string {
 	if len(s) > maxLine {
-		return s[:maxLine] + "..."
+		return strings.ToValidUTF8(s[:maxLine], "") + "..."
 	}
 	return s
 }

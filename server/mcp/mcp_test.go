@@ -13,10 +13,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
 	"tgi/server/config"
@@ -367,4 +369,65 @@ func TestHTTP(t *testing.T) {
 		!strings.Contains(err.Error(), "redirects") {
 		t.Errorf("a redirect: %v", err)
 	}
+}
+
+// TestErrorsAreBounded: what a server says in errors is bounded, and counts as results do.
+func TestErrorsAreBounded(t *testing.T) {
+	tools := mcptest.New()
+	tools.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			if method != "tools/call" {
+				return next(ctx, method, r)
+			}
+			text := strings.Repeat("x", 1900)
+			if r.(*sdk.CallToolRequest).Params.Name == "fails" {
+				return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil
+			}
+			return nil, errors.New(text)
+		}
+	})
+	at := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return tools }, nil))
+	defer at.Close()
+	m := config.MCP{Name: "tools", Endpoint: at.URL, ResultBytes: 2000, Timeout: config.Duration(5 * time.Second)}
+	s := open(t, m, func(l *config.MCPLimits) { l.ResultBytes = 3000 })
+	l := begin(t, s)
+	out := ask(t, l, `greet {"name":"a"}`)
+	if said := out[0].Said(); len(said) > maxLine+20 || !strings.Contains(said, "xxx") {
+		t.Errorf("an error of %d bytes is passed on", len(said))
+	}
+	ask(t, l, `fails {"n":0}`)
+	if l.bytes < maxLine+1900 {
+		t.Errorf("errors count as %d bytes", l.bytes)
+	}
+	if out := ask(t, l, `fails {"n":0}`); !strings.Contains(out[0].Said(), "mcp_limits.result_bytes") {
+		t.Errorf("an error beyond the bytes of all results: %.80s", out[0].Said())
+	}
+	s.Close()
+}
+
+// TestListFails: a server that is connected and cannot list its tools is left alone for a while.
+func TestListFails(t *testing.T) {
+	var lists atomic.Int32
+	tools := mcptest.New()
+	tools.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			if method == "tools/list" {
+				lists.Add(1)
+				return nil, errors.New("no list")
+			}
+			return next(ctx, method, r)
+		}
+	})
+	at := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return tools }, nil))
+	defer at.Close()
+	s := open(t, config.MCP{Name: "tools", Endpoint: at.URL}, nil)
+	for range 3 {
+		if _, err := s.Begin(t.Context(), "", want, nil, 0); !errors.Is(err, ErrList) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if n := lists.Load(); n != 1 {
+		t.Errorf("it was asked %d times at once", n)
+	}
+	s.Close()
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -148,15 +149,13 @@ func (t *tail) Write(b []byte) (int, error) {
 	defer t.mu.Unlock()
 	n := len(b)
 	for len(b) > 0 {
-		part, rest, ended := strings.Cut(string(b[:min(len(b), maxLine)]), "\n")
+		part, _, ended := bytes.Cut(b[:min(len(b), maxLine)], []byte("\n"))
 		t.line = append(t.line, part[:min(len(part), maxLine-len(t.line))]...)
-		if !ended {
-			b = b[min(len(b), maxLine):]
-			continue
+		b = b[len(part):]
+		if ended {
+			b = b[1:]
+			t.end()
 		}
-		_ = rest
-		b = b[len(part)+1:]
-		t.end()
 	}
 	return n, nil
 }

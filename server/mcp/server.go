@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -258,9 +259,9 @@ func (s *server) close() {
 }
 
 // list returns the tools of the server that may be called.
-func (s *server) list(ctx context.Context) ([]tool, error) {
+func (s *server) list(client context.Context) ([]tool, error) {
 	limit := time.Duration(s.config.StartTimeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: `%s` did not list its tools within %s",
+	ctx, cancel := context.WithTimeoutCause(client, limit, fmt.Errorf("%w: `%s` did not list its tools within %s",
 		ErrDown, s.config.Name, limit))
 	defer cancel()
 	c, err := s.use(ctx)
@@ -273,17 +274,31 @@ func (s *server) list(ctx context.Context) ([]tool, error) {
 	if fresh {
 		return tools, nil
 	}
+	s.mu.Lock()
+	wait, why := time.Until(s.until), s.why
+	s.mu.Unlock()
+	if wait > 0 { // a connection whose lists fail is left alone, too
+		return nil, fmt.Errorf("%w: `%s` failed (%w), it is tried again in %s", ErrDown, s.config.Name, why,
+			wait.Round(100*time.Millisecond))
+	}
 	asked := time.Now()
 	err = s.ask(ctx, c, func() (err error) {
 		tools, err = s.read(ctx, c)
 		return err
 	})
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+		if client.Err() != nil { // who left says nothing of the server
+			return nil, context.Cause(client)
 		}
-		return nil, fmt.Errorf("%w: `%s` cannot list its tools: %w", ErrDown, s.config.Name, s.reason(c, err))
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		} else {
+			err = fmt.Errorf("%w: `%s` cannot list its tools: %w", ErrDown, s.config.Name, s.reason(c, err))
+		}
+		s.failed(errors.New(clip(err.Error())))
+		return nil, err
 	}
+	s.worked()
 	c.mu.Lock()
 	c.tools, c.listed = tools, asked
 	c.mu.Unlock()
@@ -298,7 +313,7 @@ func (s *server) read(ctx context.Context, c *session) ([]tool, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(s.config.AllowedTools) > 0 && !contains(s.config.AllowedTools, t.Name) {
+		if len(s.config.AllowedTools) > 0 && !slices.Contains(s.config.AllowedTools, t.Name) {
 			continue
 		}
 		one := tool{name: t.Name, description: t.Description}
@@ -319,15 +334,6 @@ func (s *server) read(ctx context.Context, c *session) ([]tool, error) {
 		}
 	}
 	return out, nil
-}
-
-func contains(list []string, s string) bool {
-	for _, one := range list {
-		if one == s {
-			return true
-		}
-	}
-	return false
 }
 
 // stuck is how long the SDK has to return once a context has ended. It does not where a server reads nothing any more.
