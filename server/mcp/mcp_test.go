@@ -431,3 +431,34 @@ func TestListFails(t *testing.T) {
 	}
 	s.Close()
 }
+
+// TestListsOnce: of requests that come together one lists the tools.
+func TestListsOnce(t *testing.T) {
+	var lists atomic.Int32
+	tools := mcptest.New()
+	tools.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			if method == "tools/list" {
+				lists.Add(1)
+				time.Sleep(20 * time.Millisecond)
+			}
+			return next(ctx, method, r)
+		}
+	})
+	at := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return tools }, nil))
+	defer at.Close()
+	s := open(t, config.MCP{Name: "tools", Endpoint: at.URL}, nil)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if _, err := s.Begin(t.Context(), "", want, nil, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := lists.Load(); n != 1 {
+		t.Errorf("the tools were listed %d times", n)
+	}
+	s.Close()
+}

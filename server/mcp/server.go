@@ -69,11 +69,12 @@ type session struct {
 	idle   func() // closes connections of HTTP
 	began  time.Time
 
-	mu     sync.Mutex
-	tools  []tool
-	listed time.Time     // zero for never
-	gone   error         // why the connection is over
-	over   chan struct{} // closed once that is known
+	mu      sync.Mutex
+	tools   []tool
+	listed  time.Time     // zero for never
+	changes int           // that the server told of
+	gone    error         // why the connection is over
+	over    chan struct{} // closed once that is known
 }
 
 func newServer(c config.MCP, version string, log *slog.Logger) *server {
@@ -88,6 +89,12 @@ func (s *server) messageBytes() int { return 6*int(s.config.ResultBytes) + 64<<1
 
 // use returns a connection, and makes one where there is none.
 func (s *server) use(ctx context.Context) (*session, error) {
+	s.mu.Lock()
+	there, over := s.session, s.closed
+	s.mu.Unlock()
+	if there != nil && !over { // a call does not wait for a list
+		return there, nil
+	}
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -162,6 +169,7 @@ func (s *server) connect() (made *session, err error) {
 			made.mu.Lock()
 			defer made.mu.Unlock()
 			made.listed = time.Time{}
+			made.changes++
 		},
 	})
 	made.client, err = client.Connect(ctx, t, nil)
@@ -268,10 +276,17 @@ func (s *server) list(client context.Context) ([]tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	tools, fresh := c.tools, time.Since(c.listed) < listLasts
-	c.mu.Unlock()
-	if fresh {
+	if tools, fresh, _ := c.known(); fresh {
+		return tools, nil
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	tools, fresh, changes := c.known()
+	if fresh { // another request listed them meanwhile
 		return tools, nil
 	}
 	s.mu.Lock()
@@ -300,9 +315,19 @@ func (s *server) list(client context.Context) ([]tool, error) {
 	}
 	s.worked()
 	c.mu.Lock()
-	c.tools, c.listed = tools, asked
+	if c.tools, c.listed = tools, asked; c.changes != changes { // while they were read
+		c.listed = time.Time{}
+	}
 	c.mu.Unlock()
 	return tools, nil
+}
+
+// known returns the tools as they were listed last, whether that is still taken to be right, and how often the server
+// said that they changed.
+func (c *session) known() (tools []tool, fresh bool, changes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tools, time.Since(c.listed) < listLasts, c.changes
 }
 
 // read asks for the tools.

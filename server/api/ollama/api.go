@@ -113,7 +113,7 @@ func (a *API) keeps(r *http.Request, name string, d *time.Duration) bool {
 	if d == nil {
 		return true
 	}
-	return a.mayKeep(r) && a.options.Library.Keep(r.Context(), name, *d)
+	return a.mayKeep(r) && a.options.Library.Keep(context.WithoutCancel(r.Context()), name, *d)
 }
 
 func (a *API) mayKeep(r *http.Request) bool {
