@@ -218,7 +218,7 @@ func (q *Quotas) Enter(ctx context.Context, name string, line bool) (*Lease, err
 	if a.requests == nil {
 		return l, nil
 	}
-	st, refused := a.requests.take(ctx, 1)
+	st, _, refused := a.requests.take(ctx, 1)
 	l.states[RequestsPerMinute] = st
 	if refused != nil {
 		a.leave(true)
@@ -294,21 +294,22 @@ func (l *Lease) note(s State) {
 // used, of which cached ones count like others; it must be called once.
 func (l *Lease) Reserve(ctx context.Context, n int) (settle func(prompt, cached, generated int), err error) {
 	a := l.account
+	from := make([]*throttled.GCRARateLimiterCtx, len(a.tokens))
 	for i, b := range a.tokens {
-		st, refused := b.take(ctx, n)
+		st, by, refused := b.take(ctx, n)
 		l.note(st)
-		if refused == nil {
+		if from[i] = by; refused == nil {
 			continue
 		}
-		for _, before := range a.tokens[:i] {
-			before.give(context.WithoutCancel(ctx), n)
+		for k, before := range a.tokens[:i] {
+			before.give(context.WithoutCancel(ctx), from[k], n)
 		}
 		return nil, a.refuse(refused)
 	}
 	return func(prompt, cached, generated int) {
 		ctx := context.WithoutCancel(ctx)
-		for _, b := range a.tokens {
-			b.settle(ctx, n, prompt+generated)
+		for i, b := range a.tokens {
+			b.settle(ctx, from[i], n, prompt+generated)
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -348,12 +349,13 @@ func newBucket(s *stores, key string, w Window, limit int, period time.Duration)
 	return b, nil
 }
 
-// rate asks for n of the bucket, in Redis if it answers.
-func (b *bucket) rate(ctx context.Context, n int) (limited bool, r throttled.RateLimitResult) {
+// rate asks for n of the bucket, in Redis if it answers, and returns who answered.
+func (b *bucket) rate(ctx context.Context, n int) (limited bool, r throttled.RateLimitResult,
+	by *throttled.GCRARateLimiterCtx) {
 	if b.inRedis != nil && b.answers() {
 		limited, r, err := b.inRedis.RateLimitCtx(ctx, b.name, n)
 		if err == nil {
-			return limited, r
+			return limited, r, b.inRedis
 		}
 		if ctx.Err() == nil {
 			b.lost(err)
@@ -363,38 +365,41 @@ func (b *bucket) rate(ctx context.Context, n int) (limited bool, r throttled.Rat
 	if err != nil {
 		panic("BUG: quota: memory: " + err.Error())
 	}
-	return limited, r
+	return limited, r, b.inMemory
 }
 
-// take takes n, or says why not.
-func (b *bucket) take(ctx context.Context, n int) (State, *Exceeded) {
+// take takes n, or says why not. by is where n can be given back.
+func (b *bucket) take(ctx context.Context, n int) (s State, by *throttled.GCRARateLimiterCtx, refused *Exceeded) {
 	if n > b.limit {
-		return b.peek(ctx), &Exceeded{Window: b.window, Limit: b.limit, Asked: n}
+		return b.peek(ctx), nil, &Exceeded{Window: b.window, Limit: b.limit, Asked: n}
 	}
-	limited, r := b.rate(ctx, n)
+	limited, r, by := b.rate(ctx, n)
 	if !limited {
-		return b.state(r), nil
+		return b.state(r), by, nil
 	}
 	wait := max(time.Second, (r.RetryAfter + time.Second - 1).Truncate(time.Second))
-	return b.state(r), &Exceeded{Window: b.window, Limit: b.limit, Used: b.limit - b.state(r).Remaining, Asked: n,
+	return b.state(r), by, &Exceeded{Window: b.window, Limit: b.limit, Used: b.limit - b.state(r).Remaining, Asked: n,
 		RetryAfter: wait}
 }
 
-// give gives n back.
-func (b *bucket) give(ctx context.Context, n int) {
-	if n > 0 {
-		b.rate(ctx, -n)
+// give gives n back where it was taken. What Redis has of them while it is away runs out by itself.
+func (b *bucket) give(ctx context.Context, by *throttled.GCRARateLimiterCtx, n int) {
+	if n == 0 || by == b.inRedis && !b.answers() {
+		return
+	}
+	if _, _, err := by.RateLimitCtx(ctx, b.name, -n); err != nil && by == b.inRedis && ctx.Err() == nil {
+		b.lost(err)
 	}
 }
 
 // settle replaces n by what was used. What is used beyond a reservation is taken as far as it is there.
-func (b *bucket) settle(ctx context.Context, n, used int) {
+func (b *bucket) settle(ctx context.Context, by *throttled.GCRARateLimiterCtx, n, used int) {
 	if used <= n {
-		b.give(ctx, n-used)
+		b.give(ctx, by, n-used)
 		return
 	}
 	more := min(used-n, b.limit)
-	if limited, r := b.rate(ctx, more); limited {
+	if limited, r, _ := b.rate(ctx, more); limited {
 		if rest := min(more, b.state(r).Remaining); rest > 0 {
 			b.rate(ctx, rest)
 		}
@@ -403,7 +408,7 @@ func (b *bucket) settle(ctx context.Context, n, used int) {
 
 // peek returns what is left.
 func (b *bucket) peek(ctx context.Context) State {
-	_, r := b.rate(ctx, 0)
+	_, r, _ := b.rate(ctx, 0)
 	return b.state(r)
 }
 

@@ -306,10 +306,21 @@ func TestReplicas(t *testing.T) {
 		t.Errorf("the other replica has tokens of its own: %v", err)
 	}
 	settle(10, 0, 10)
+	kept, err := l.Reserve(t.Context(), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := other.Reserve(t.Context(), 900); err != nil {
 		t.Errorf("what one replica gave back is not there at the other: %v", err)
 	}
 	stop()
+	if _, err := l.Reserve(t.Context(), 1000); err != nil {
+		t.Errorf("without Redis a replica has no tokens of its own: %v", err)
+	}
+	kept(0, 0, 0) // taken from Redis, so not to be given back to this replica's memory
+	if _, err := l.Reserve(t.Context(), 30); !errors.Is(err, ErrExceeded) {
+		t.Errorf("what Redis had was given back in memory: %v", err)
+	}
 	if n := enter(40); n != 20 {
 		t.Errorf("without Redis %d of 40 requests got in at two replicas, want 10 each", n)
 	}
