@@ -12,9 +12,15 @@ import (
 	"tgi/runtime/llm"
 )
 
-// OwnerOf returns whose files and batches the client of r has: it stands for the key that r shows, and tells nothing of
-// it. Requests without a key share theirs.
-func OwnerOf(r *http.Request) string { return ownerOf(Token(r)) }
+// OwnerOf returns whose files and batches the client of r has: it stands for the key of the settings that r was
+// admitted with, and tells nothing of it. All requests without one share theirs, whatever token they show: bounds of an
+// owner would bind nobody who makes up tokens.
+func OwnerOf(r *http.Request) string {
+	if k, ok := r.Context().Value(keyKey{}).(*key); ok {
+		return k.owner
+	}
+	return ownerOf("")
+}
 
 func ownerOf(token string) string {
 	sum := sha256.Sum256([]byte("tgi batches\x00" + token))

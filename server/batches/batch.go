@@ -122,20 +122,56 @@ type Spec struct {
 
 // Create begins a batch of an owner.
 func (s *Store) Create(ownerName string, spec Spec) (Batch, error) {
+	o := s.holdWriting(ownerName)
+	if o == nil {
+		return Batch{}, fmt.Errorf("%w: no such file: %.64q", ErrNotFound, spec.InputFile)
+	}
+	defer o.writing.Unlock()
+	b, err := s.admit(o, spec)
+	if err != nil {
+		return Batch{}, err
+	}
+	defer s.work.Done()
+	err = s.write(o.name, b.ID, b)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if o.making = nil; err != nil {
+		s.charge(o, -entryBytes)
+		return Batch{}, err
+	}
+	o.batches[b.ID] = b
+	s.startWork(o)
+	return b.shown(), nil
+}
+
+// holdWriting locks the writing of an owner, who is nil if there is none.
+func (s *Store) holdWriting(ownerName string) *owner {
+	s.mu.Lock()
 	o := s.owners[ownerName]
+	s.mu.Unlock()
+	if o != nil {
+		o.writing.Lock()
+	}
+	return o
+}
+
+// admit makes a batch and takes room for it, or says why the owner can't have it. The owner's writing is held, and
+// work has one more, so that Close waits until the batch is written.
+func (s *Store) admit(o *owner, spec Spec) (*Batch, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	input := o.files[spec.InputFile]
 	switch {
 	case s.closed:
-		return Batch{}, ErrStopping
-	case o == nil || o.files[spec.InputFile] == nil:
-		return Batch{}, fmt.Errorf("%w: no such file: %.64q", ErrNotFound, spec.InputFile)
-	case o.files[spec.InputFile].Purpose != PurposeBatch:
-		return Batch{}, fmt.Errorf("%w: the purpose of the input file must be `batch`, it is `%s`", ErrInvalid,
-			o.files[spec.InputFile].Purpose)
-	case s.used+entryBytes > s.limits.Storage || o.used+entryBytes > s.limits.OwnerStorage:
-		return Batch{}, fmt.Errorf("%w: files and batches have all that batches.storage and batches.key_storage allow",
-			ErrQuota)
+		return nil, ErrStopping
+	case input == nil:
+		return nil, fmt.Errorf("%w: no such file: %.64q", ErrNotFound, spec.InputFile)
+	case input.Purpose != PurposeBatch:
+		return nil, fmt.Errorf("%w: the purpose of the input file must be `batch`, it is `%s`", ErrInvalid,
+			input.Purpose)
+	}
+	if err := s.room(o.used, entryBytes); err != nil {
+		return nil, err
 	}
 	going := 0
 	for _, b := range o.batches {
@@ -144,20 +180,16 @@ func (s *Store) Create(ownerName string, spec Spec) (Batch, error) {
 		}
 	}
 	if going >= s.limits.MaxBatches {
-		return Batch{}, fmt.Errorf("%w: a key may have %d batches that are not over (batches.max_batches)", ErrQuota,
+		return nil, fmt.Errorf("%w: a key may have %d batches that are not over (batches.max_batches)", ErrQuota,
 			s.limits.MaxBatches)
 	}
 	now := time.Now()
-	b := &Batch{ID: newID("batch_"), Object: "batch", Endpoint: spec.Endpoint, InputFile: spec.InputFile,
+	o.making = &Batch{ID: newID("batch_"), Object: "batch", Endpoint: spec.Endpoint, InputFile: spec.InputFile,
 		Window: spec.Window, Status: Validating, CreatedAt: now.Unix(), ExpiresAt: now.Add(spec.Time).Unix(),
 		Metadata: spec.Metadata, OutputSeconds: int64(spec.Keep.Seconds())}
-	if err := s.write(ownerName, b.ID, b); err != nil {
-		return Batch{}, err
-	}
 	s.charge(o, entryBytes)
-	o.batches[b.ID] = b
-	s.startWork(o)
-	return b.shown(), nil
+	s.work.Add(1)
+	return o.making, nil
 }
 
 // Batch returns one of an owner's batches.
@@ -187,24 +219,31 @@ func (s *Store) Batches(ownerName, after string, limit int) (list []Batch, more 
 
 // Cancel ends a batch: what was answered is kept, what is being answered is broken off.
 func (s *Store) Cancel(ownerName, id string) (Batch, error) {
+	missing := fmt.Errorf("%w: no such batch: %.64q", ErrNotFound, id)
+	o := s.holdWriting(ownerName)
+	if o == nil {
+		return Batch{}, missing
+	}
+	defer o.writing.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := s.owners[ownerName]
-	if o == nil || o.batches[id] == nil {
-		return Batch{}, fmt.Errorf("%w: no such batch: %.64q", ErrNotFound, id)
-	}
 	b := o.batches[id]
 	switch {
+	case b == nil:
+		return Batch{}, missing
 	case b.Status == Cancelling: // twice is once
 		return b.shown(), nil
 	case b.over() || b.Status == Finalizing:
 		return Batch{}, fmt.Errorf("%w: a batch that is %s cannot be cancelled", ErrConflict, b.Status)
+	case s.closed:
+		return Batch{}, ErrStopping
 	}
+	s.work.Add(1)
+	defer s.work.Done()
 	now := time.Now().Unix()
-	b.Status, b.CancellingAt = Cancelling, &now
-	if err := s.write(o.name, b.ID, b); err != nil {
-		s.log.Error("batches: a state can't be written", "batch", b.ID, "error", err)
-	}
+	cancel := func(b *Batch) { b.Status, b.CancellingAt = Cancelling, &now }
+	_ = s.save(o, b, cancel) // the log has it
+	cancel(b)
 	if o.running != nil && o.running.batch == b {
 		o.running.cancel(errCancelled)
 	}
@@ -223,15 +262,40 @@ func (o *owner) next() (first *Batch) {
 }
 
 // update changes a batch and its description. A description that can't be written is written with the next change.
-func (s *Store) update(o *owner, b *Batch, change func(*Batch)) error {
+func (s *Store) update(o *owner, b *Batch, change func(*Batch)) {
+	o.writing.Lock()
+	defer o.writing.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	_ = s.save(o, b, change) // the log has it
 	change(b)
-	if err := s.write(o.name, b.ID, b); err != nil {
-		s.log.Error("batches: a state can't be written", "batch", b.ID, "error", err)
-		return err
+}
+
+// commit changes a batch if that can be written.
+func (s *Store) commit(o *owner, b *Batch, change func(*Batch)) error {
+	o.writing.Lock()
+	defer o.writing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.save(o, b, change)
+	if err == nil {
+		change(b)
 	}
-	return nil
+	return err
+}
+
+// save writes a batch as it is after a change, which the caller makes then: so nobody sees, and builds on, what a loss
+// of power would undo. The owner's writing is held, and mu, which save lets go meanwhile.
+func (s *Store) save(o *owner, b *Batch, change func(*Batch)) error {
+	after := *b
+	change(&after)
+	s.mu.Unlock()
+	err := s.write(o.name, b.ID, &after)
+	s.mu.Lock()
+	if err != nil {
+		s.log.Error("batches: a state can't be written", "batch", b.ID, "error", err)
+	}
+	return err
 }
 
 // forget removes the journal of a batch that is over.

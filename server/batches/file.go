@@ -44,17 +44,12 @@ const chunk = 64 << 10
 
 // Begin begins a file of an owner.
 func (s *Store) Begin(ownerName string) (*Upload, error) {
-	s.mu.Lock()
-	o, closed := s.owner(ownerName), s.closed
-	s.mu.Unlock()
-	if closed {
-		return nil, ErrStopping
-	}
-	if err := s.take(o, entryBytes); err != nil {
+	o, err := s.begin(ownerName)
+	if err != nil {
 		return nil, err
 	}
 	u := &Upload{store: s, owner: o, id: newID("file-")}
-	err := os.MkdirAll(s.path(ownerName, ""), 0o700)
+	err = os.MkdirAll(s.path(ownerName, ""), 0o700)
 	if err == nil {
 		u.file, err = os.OpenFile(s.path(ownerName, u.id+tempExt), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	}
@@ -63,6 +58,25 @@ func (s *Store) Begin(ownerName string) (*Upload, error) {
 		return nil, disk(err)
 	}
 	return u, nil
+}
+
+// begin takes room for a file and returns its owner: only one who has room is made.
+func (s *Store) begin(ownerName string) (*owner, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrStopping
+	}
+	var used int64
+	if o := s.owners[ownerName]; o != nil {
+		used = o.used
+	}
+	if err := s.room(used, entryBytes); err != nil {
+		return nil, err
+	}
+	o := s.owner(ownerName)
+	s.charge(o, entryBytes)
+	return o, nil
 }
 
 // Write implements io.Writer. Errors are ErrTooLarge, ErrQuota and those of the disk.
@@ -241,6 +255,9 @@ func (s *Store) remove(o *owner, f *File) {
 
 // user returns a batch that is not over and reads or writes a file, nil if there is none. mu is held.
 func (o *owner) user(id string) *Batch {
+	if o.making != nil && o.making.InputFile == id {
+		return o.making
+	}
 	for _, b := range o.batches {
 		if !b.over() && (b.InputFile == id || b.outputID() == id || b.errorID() == id) {
 			return b

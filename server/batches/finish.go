@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -12,10 +13,11 @@ import (
 // finishRetry is when files that could not be written are written again.
 var finishRetry = 30 * time.Second
 
-// finish writes the files of a batch, until that succeeds or the store is closed, and gives it its last state.
+// finish writes the files of a batch and gives it its last state. While the disk can't be written it tries again, until
+// the store is closed; a batch whose input or journal is not whole fails.
 func (r *run) finish(final string) {
 	s, now := r.store, time.Now().Unix()
-	_ = s.update(r.owner, r.batch, func(b *Batch) {
+	s.update(r.owner, r.batch, func(b *Batch) {
 		b.Final = final
 		b.Counts = Counts{r.total, r.journal.completed, r.journal.failed}
 		if final == Completed || final == Expired {
@@ -27,7 +29,7 @@ func (r *run) finish(final string) {
 		output, failures, err := r.writeFiles(final == Expired)
 		if err == nil {
 			now := time.Now().Unix()
-			err = s.update(r.owner, r.batch, func(b *Batch) {
+			err = s.commit(r.owner, r.batch, func(b *Batch) {
 				b.OutputFile, b.ErrorFile = output, failures
 				if final == Expired {
 					b.Counts.Failed = b.Counts.Total - b.Counts.Completed
@@ -37,6 +39,10 @@ func (r *run) finish(final string) {
 		}
 		if err == nil {
 			s.forget(r.owner, r.batch)
+			return
+		}
+		if errors.Is(err, errDamaged) {
+			r.fail(err)
 			return
 		}
 		s.log.Error("batches: the files of a batch can't be written; trying again", "batch", r.batch.ID, "error", err)
@@ -111,6 +117,8 @@ func (r *run) copyResults(outputs map[bool]*output, expired bool) error {
 	for {
 		one, bad, err := l.next()
 		switch {
+		case errors.Is(err, io.EOF) && l.index != r.total:
+			return fmt.Errorf("%w: the input had %d requests and has %d", errDamaged, r.total, l.index)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -118,7 +126,7 @@ func (r *run) copyResults(outputs map[bool]*output, expired bool) error {
 		case bad != nil:
 			continue
 		}
-		if r.journal.has(one.index) {
+		if one.index < r.total && r.journal.has(one.index) {
 			text, ok, err := r.journal.result(one.index)
 			if err != nil {
 				return err

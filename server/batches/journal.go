@@ -116,12 +116,15 @@ func (j *journal) add(index int, ok bool, result []byte) error {
 // result returns the result of a request that has a record.
 func (j *journal) result(index int) (text []byte, ok bool, err error) {
 	text, err = bufio.NewReader(io.NewSectionReader(j.file, j.at[index]-1, j.size-j.at[index]+1)).ReadBytes('\n')
+	if errors.Is(err, io.EOF) {
+		return nil, false, fmt.Errorf("%w: the journal ends before the record of request %d", errDamaged, index)
+	}
 	if err != nil {
 		return nil, false, err
 	}
 	n, ok, text, whole := parseRecord(text)
 	if !whole || n != index {
-		return nil, false, fmt.Errorf("BUG: batches: the record of request %d is damaged", index)
+		return nil, false, fmt.Errorf("%w: the record of request %d", errDamaged, index)
 	}
 	return text, ok, nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"sync"
@@ -18,6 +19,8 @@ import (
 var (
 	errCancelled = errors.New("cancelled")
 	errExpired   = errors.New("expired")
+	// errDamaged: what a batch reads is gone, or is not what was written. No other attempt finds it whole.
+	errDamaged = errors.New("damaged")
 )
 
 // run is a batch that runs.
@@ -27,11 +30,15 @@ type run struct {
 	batch  *Batch
 	cancel context.CancelCauseFunc
 	total  int
+	// lines has an entry for each line that is asked, or waits to be asked again.
+	lines chan struct{}
 
 	mu      sync.Mutex
 	journal *journal
 	charged int64
 	synced  time.Time
+	// notBefore is when lines may be asked, as a reply said that had no room for one.
+	notBefore time.Time
 }
 
 // startWork has a goroutine run the batches of an owner. mu is held.
@@ -50,7 +57,7 @@ func (s *Store) startWork(o *owner) {
 				return
 			}
 			ctx, cancel := context.WithCancelCause(context.Background())
-			r := &run{store: s, owner: o, batch: b, cancel: cancel}
+			r := &run{store: s, owner: o, batch: b, cancel: cancel, lines: make(chan struct{}, s.limits.Lines)}
 			if o.running = r; b.Status == Cancelling {
 				cancel(errCancelled)
 			}
@@ -80,10 +87,17 @@ func (r *run) all(ctx context.Context) {
 	wrong, err := r.count(ctx)
 	if err == nil && len(wrong) > 0 {
 		now := time.Now().Unix()
-		_ = s.update(r.owner, b, func(b *Batch) {
+		s.update(r.owner, b, func(b *Batch) {
 			b.Errors = &Errors{"list", wrong}
 			b.end(Failed, now)
 		})
+		s.forget(r.owner, b)
+		return
+	}
+	if errors.Is(err, errCancelled) {
+		now := time.Now().Unix()
+		s.update(r.owner, b, func(b *Batch) { b.end(Cancelled, now) })
+		s.forget(r.owner, b)
 		return
 	}
 	if err == nil {
@@ -113,8 +127,11 @@ func (r *run) all(ctx context.Context) {
 // mostErrors bounds how many wrong lines a batch tells.
 const mostErrors = 100
 
-// count counts the requests of the input and returns what is wrong with them.
+// count counts the requests of the input and returns what is wrong with them. It fails with errCancelled for a batch
+// that was cancelled before anything was answered: the rest of the input is of no use then.
 func (r *run) count(ctx context.Context) (wrong []lineError, err error) {
+	kept, err := os.Stat(r.store.path(r.owner.name, r.batch.ID+journalExt))
+	answered := err == nil && kept.Size() > 0
 	l, file, err := r.open()
 	if err != nil {
 		return nil, err
@@ -138,6 +155,8 @@ func (r *run) count(ctx context.Context) (wrong []lineError, err error) {
 			return nil, err
 		case r.store.stopping():
 			return nil, ErrStopping
+		case !answered && errors.Is(context.Cause(ctx), errCancelled):
+			return nil, errCancelled
 		case bad != nil:
 			add(bad)
 			continue
@@ -158,6 +177,9 @@ func (r *run) count(ctx context.Context) (wrong []lineError, err error) {
 // open opens the input.
 func (r *run) open() (*lines, *os.File, error) {
 	f, err := os.Open(r.store.path(r.owner.name, r.batch.InputFile+dataExt))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("%w: the input is gone: %w", errDamaged, err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,7 +190,7 @@ func (r *run) open() (*lines, *os.File, error) {
 func (r *run) process(ctx context.Context) (final string) {
 	s := r.store
 	now := time.Now().Unix()
-	_ = s.update(r.owner, r.batch, func(b *Batch) {
+	s.update(r.owner, r.batch, func(b *Batch) {
 		if b.Status == Validating {
 			b.Status, b.InProgressAt = InProgress, &now
 		}
@@ -192,9 +214,18 @@ func (r *run) process(ctx context.Context) (final string) {
 		if bad != nil || r.has(one.index) {
 			continue
 		}
-		if s.enter(ctx) {
-			answers.Go(func() { r.answer(ctx, one) })
+		select {
+		case r.lines <- struct{}{}:
+		case <-ctx.Done():
+			continue
 		}
+		if !r.enter(ctx, time.Time{}) {
+			break
+		}
+		answers.Go(func() {
+			defer func() { <-r.lines }()
+			r.answer(ctx, one)
+		})
 	}
 	answers.Wait()
 	switch cause := context.Cause(ctx); {
@@ -222,16 +253,57 @@ func (r *run) note(err error) {
 		code, text = "key_removed", err.Error()
 	}
 	r.store.log.Error("batches: a batch has failed", "batch", r.batch.ID, "error", err)
-	_ = r.store.update(r.owner, r.batch, func(b *Batch) {
+	r.store.update(r.owner, r.batch, func(b *Batch) {
 		b.Errors = &Errors{"list", []lineError{{Code: code, Message: text}}}
 	})
 }
 
-// fail ends a batch that has no journal.
+// fail ends a batch that can't go on, nor write what it has.
 func (r *run) fail(err error) {
 	r.note(err)
 	now := time.Now().Unix()
-	_ = r.store.update(r.owner, r.batch, func(b *Batch) { b.end(Failed, now) })
+	r.store.update(r.owner, r.batch, func(b *Batch) { b.end(Failed, now) })
+	r.store.forget(r.owner, r.batch)
+}
+
+// enter waits until lines may be asked, but at least until at, and takes a slot. It reports whether ctx did not end
+// before.
+func (r *run) enter(ctx context.Context, at time.Time) bool {
+	for {
+		r.mu.Lock()
+		if r.notBefore.After(at) {
+			at = r.notBefore
+		}
+		r.mu.Unlock()
+		if wait := time.Until(at); wait > 0 {
+			t := time.NewTimer(wait)
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				t.Stop()
+				return false
+			}
+		}
+		if !r.store.enter(ctx) {
+			return false
+		}
+		r.mu.Lock()
+		early := time.Now().Before(r.notBefore)
+		r.mu.Unlock()
+		if !early {
+			return true
+		}
+		r.store.leave() // another line was refused while this one waited
+	}
+}
+
+// delay has no line of the batch asked before so long.
+func (r *run) delay(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := time.Now().Add(d); at.After(r.notBefore) {
+		r.notBefore = at
+	}
 }
 
 // enter takes a slot, and reports whether ctx did not end before.
@@ -246,14 +318,15 @@ func (s *Store) enter(ctx context.Context) bool {
 
 func (s *Store) leave() { <-s.slots }
 
-// Bounds of how long a line waits before it is asked again.
+// Bounds of how long a line waits before it is asked again, if the reply does not say more.
 const (
 	leastRetry = 500 * time.Millisecond
 	mostRetry  = 30 * time.Second
 )
 
 // answer has a request answered, again and again while the server has no room for it, and keeps the result. It has a
-// slot but while it waits.
+// slot but while it waits. What the reply says of when to ask again is for all lines: what one has no room for, such as
+// the tokens of a day, the others have none for either. They wait as long as it says, or until the batch expires.
 func (r *run) answer(ctx context.Context, one line) {
 	s := r.store
 	for wait := leastRetry; ; wait = min(2*wait, mostRetry) {
@@ -273,14 +346,10 @@ func (r *run) answer(ctx context.Context, one line) {
 			}
 			return
 		}
-		t := time.NewTimer(min(max(wait, reply.RetryAfter), mostRetry))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return
+		if reply.RetryAfter > 0 {
+			r.delay(reply.RetryAfter)
 		}
-		if !s.enter(ctx) {
+		if !r.enter(ctx, time.Now().Add(wait)) {
 			return
 		}
 	}
@@ -351,9 +420,10 @@ func (r *run) keep(one line, reply Reply) error {
 // recordBytes is about what a record has beside its result.
 const recordBytes = 24
 
-// has reports whether a request has a record.
+// has reports whether a request has a record, or can have none since it was not there when requests were counted: such
+// an input is an error when the batch is finished.
 func (r *run) has(index int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.journal.has(index)
+	return index >= r.total || r.journal.has(index)
 }

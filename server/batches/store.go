@@ -8,7 +8,8 @@
 // Each owner with batches to run has a goroutine, which runs them in their order, and each line that is being answered
 // has one. Close ends them.
 //
-// Locks: Store.mu, then a run's mu.
+// Locks: an owner's writing, then a run's mu, then Store.mu, beneath which nothing waits for the disk to have what was
+// written.
 package batches
 
 import (
@@ -102,6 +103,16 @@ type owner struct {
 	batches map[string]*Batch
 	running *run // the batch that runs
 	works   bool // a goroutine runs its batches
+
+	// writing is held while descriptions of batches change: so they are written in the order of the changes, and only
+	// their owner waits for the disk.
+	writing sync.Mutex
+	making  *Batch // whose description is being written for the first time
+}
+
+// empty reports whether the owner has nothing. The store's mu is held.
+func (o *owner) empty() bool {
+	return len(o.files)+len(o.batches) == 0 && o.used == 0 && !o.works && o.making == nil
 }
 
 // Open opens a folder, which it makes, and goes on with its batches. No other process may have it open.
@@ -164,7 +175,8 @@ const (
 	tempExt    = ".tmp"
 )
 
-// load reads the folder. Files without a description, of a process that was killed before it wrote one, are removed.
+// load reads the folder. Files without a description, of a process that was killed before it wrote one, are removed,
+// and journals of batches that are over.
 func (s *Store) load() error {
 	entries, err := os.ReadDir(s.folder)
 	if err != nil {
@@ -209,7 +221,9 @@ func (s *Store) loadOwner(name string) error {
 	for _, e := range entries {
 		id, ext := strings.TrimSuffix(e.Name(), filepath.Ext(e.Name())), filepath.Ext(e.Name())
 		_, described := os.Stat(s.path(name, id+jsonExt))
-		if ext == tempExt || (ext == dataExt || ext == journalExt) && errors.Is(described, fs.ErrNotExist) {
+		b := o.batches[id]
+		if ext == tempExt || (ext == dataExt || ext == journalExt) && errors.Is(described, fs.ErrNotExist) ||
+			ext == journalExt && b != nil && b.over() {
 			_ = os.Remove(s.path(name, e.Name()))
 		}
 	}
@@ -244,15 +258,23 @@ func (s *Store) charge(o *owner, n int64) {
 func (s *Store) take(o *owner, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.room(o.used, n); err != nil {
+		return err
+	}
+	s.charge(o, n)
+	return nil
+}
+
+// room fails with ErrQuota if an owner who has used so many bytes can't have n more. mu is held.
+func (s *Store) room(used, n int64) error {
 	switch {
-	case o.used+n > s.limits.OwnerStorage:
+	case used+n > s.limits.OwnerStorage:
 		return fmt.Errorf("%w: files and batches of this key may have %d bytes together (batches.key_storage), they have %d",
-			ErrQuota, s.limits.OwnerStorage, o.used)
+			ErrQuota, s.limits.OwnerStorage, used)
 	case s.used+n > s.limits.Storage:
 		return fmt.Errorf("%w: files and batches of all keys may have %d bytes together (batches.storage)", ErrQuota,
 			s.limits.Storage)
 	}
-	s.charge(o, n)
 	return nil
 }
 
@@ -304,11 +326,11 @@ func (s *Store) sweep() {
 	}
 }
 
-// expire removes files and batches whose time is over.
+// expire removes files and batches whose time is over, and owners who have none.
 func (s *Store) expire(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, o := range s.owners {
+	for name, o := range s.owners {
 		for id, f := range o.files {
 			if f.ExpiresAt != nil && *f.ExpiresAt <= now.Unix() && o.user(id) == nil {
 				s.remove(o, f)
@@ -317,9 +339,14 @@ func (s *Store) expire(now time.Time) {
 		for id, b := range o.batches {
 			if b.over() && b.endedAt()+int64(s.limits.Keep.Seconds()) <= now.Unix() {
 				_ = os.Remove(s.path(o.name, id+jsonExt))
+				s.forget(o, b)
 				delete(o.batches, id)
 				s.charge(o, -entryBytes)
 			}
+		}
+		if o.empty() {
+			delete(s.owners, name)
+			_ = os.Remove(s.path(name, "")) // it stays while something is in it that can't be read
 		}
 	}
 }
