@@ -6,7 +6,7 @@ import "net/http"
 // without generating. /livez says whether restarting would help: 503 when the
 // engine does not work. /startupz is 503 until the model is loaded. /readyz is
 // 503 then, while the server shuts down, and when the engine does not work;
-// /health, /ping and / are TGI's names for it.
+// /health, /ping and / are TGI's names for it; browsers get the page of Options.Pages at /.
 func Probes() []string { return []string{"/", "/health", "/ping", "/readyz", "/livez", "/startupz"} }
 
 func (s *Server) probes() []Route {
@@ -20,7 +20,10 @@ func (s *Server) probes() []Route {
 			answer = s.started
 		}
 		routes = append(routes, Route{Method: http.MethodGet, Path: path, Scope: Open,
-			Handle: func(w http.ResponseWriter, _ *http.Request) error {
+			Handle: func(w http.ResponseWriter, r *http.Request) error {
+				if path == "/" && s.options.Pages != nil && s.options.Pages.Front(w, r) {
+					return nil
+				}
 				if err := answer(); err != nil {
 					return err
 				}

@@ -44,6 +44,13 @@ type Route struct {
 	Refuse func(w http.ResponseWriter, r *http.Request, err error)
 }
 
+// Pages are for people who look at a server with a browser.
+type Pages interface {
+	API
+	// Front replies to GET / if r comes from a browser; else it returns false and has written nothing.
+	Front(w http.ResponseWriter, r *http.Request) bool
+}
+
 // Options of a Server.
 type Options struct {
 	// Config bounds bodies, connections and the time to shut down, and holds
@@ -53,6 +60,8 @@ type Options struct {
 	Keys []config.Key
 	// APIs are served in addition to the probes and /metrics; nil until Open is called.
 	APIs []API
+	// Pages are what browsers get at "/", and its files; nil is none. They are there before Open is called.
+	Pages Pages
 	// Quotas bound and count what keys use; nil is no bound.
 	Quotas *quota.Quotas
 	// Healthy returns nil while the engine makes progress; nil is always.
@@ -163,6 +172,9 @@ func (s *Server) own() []Route {
 		}
 		routes = append(routes, Route{Method: http.MethodGet, Path: "/metrics", Scope: scope,
 			Handle: s.options.Metrics.serve})
+	}
+	if s.options.Pages != nil {
+		routes = append(routes, s.options.Pages.Routes()...)
 	}
 	return routes
 }

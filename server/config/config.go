@@ -117,6 +117,8 @@ type Server struct {
 	GracefulTerminationTimeout Duration `toml:"graceful_termination_timeout"`
 	// StrictFields refuses requests with members that mean nothing.
 	StrictFields bool `toml:"strict_fields"`
+	// Playground serves pages for browsers at /.
+	Playground bool `toml:"playground"`
 	// Ollama serves Ollama's API below /api.
 	Ollama bool `toml:"ollama"`
 	// ComputeType is the value of the header x-compute-type.
@@ -275,6 +277,7 @@ func Default() Config {
 			Hostname: "0.0.0.0", Port: 3000, Dialect: dialect.Default().Name(), APIKeys: []string{},
 			AdminKeys:     []string{},
 			AdminHostname: "127.0.0.1", CORSAllowOrigin: []string{},
+			Playground:   true,
 			PayloadLimit: 2_000_000, MaxConnections: 4096, HeaderLimit: 64 << 10, HeaderTimeout: 10 * second,
 			ReadTimeout: 30 * second, WriteTimeout: 30 * second, IdleTimeout: 120 * second,
 			GracefulTerminationTimeout: 90 * second, ComputeType: "cpu+optimized",

@@ -12,6 +12,7 @@ import (
 	"tgi/server"
 	"tgi/server/api/redislink"
 	"tgi/server/config"
+	"tgi/server/playground"
 	"tgi/server/quota"
 	"tgi/server/record"
 )
@@ -50,6 +51,9 @@ func newBootServer(o Options) (*bootServer, error) {
 		Quotas: quotas, Log: o.Log}
 	if cfg.Metrics.Enabled {
 		opt.Metrics = b.metrics
+	}
+	if cfg.Server.Playground {
+		opt.Pages = playground.New()
 	}
 	b.metrics.WatchKeys(quotas.Usage)
 	b.server = server.New(opt)

@@ -21,6 +21,7 @@ import (
 	"tgi/server/api/texts"
 	"tgi/server/api/tgi"
 	"tgi/server/config"
+	"tgi/server/playground"
 )
 
 // CheckRoutes returns why the further paths of s cannot be served: they are no paths, or serve something else.
@@ -38,7 +39,7 @@ func checkRoute(key, method, path string, same ...string) error {
 		generateapi.New(generateapi.Options{}), messages.New(nil),
 		responses.New(responses.Options{}), admin.New(admin.Options{}), modelsapi.New(nil),
 		batchapi.New(batchapi.Options{}),
-		texts.New(texts.Options{})} {
+		texts.New(texts.Options{}), playground.New()} {
 		for _, r := range api.Routes() {
 			if r.Path == path || matches(r, method, path) {
 				return fmt.Errorf("%s must not be a path that is served: %s %s. Given: %.64q", key, r.Method, r.Path,

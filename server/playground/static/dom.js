@@ -1,0 +1,40 @@
+// Elements are made of names, attributes and children, never of HTML: whatever a server or a model writes stays text.
+
+// element makes one. An attribute `onNAME` is a listener, `class` a class list, true an attribute without a value;
+// null, undefined and false leave an attribute out. Children are nodes, texts, numbers or lists of them; null is none.
+export function element(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith('on') && typeof value === 'function') made.addEventListener(name.slice(2), value);
+    else if (name === 'value' && 'value' in made) made.value = value;
+    else made.setAttribute(name, value === true ? '' : value);
+  }
+  made.append(...nodes(children));
+  return made;
+}
+
+// nodes flattens children.
+function nodes(children) {
+  return children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false)
+    .map((c) => (c instanceof Node ? c : String(c)));
+}
+
+// replace gives parent other children.
+export function replace(parent, ...children) {
+  parent.replaceChildren(...nodes(children));
+  return parent;
+}
+
+// field labels a control: the label's text is read with it, the hint describes it.
+let fields = 0;
+export function field(label, control, hint) {
+  control.id ||= `field-${++fields}`;
+  const parts = [element('label', {for: control.id}, label), control];
+  if (hint) {
+    const id = `${control.id}-hint`;
+    control.setAttribute('aria-describedby', id);
+    parts.push(element('p', {class: 'hint', id}, hint));
+  }
+  return element('div', {class: 'field'}, parts);
+}
