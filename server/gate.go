@@ -50,6 +50,13 @@ func (g *gate) draining() bool {
 	return g.closed
 }
 
+// Load returns how many requests run, and whether the server shuts down.
+func (s *Server) Load() (running int, draining bool) {
+	s.gate.mu.Lock()
+	defer s.gate.mu.Unlock()
+	return s.gate.inside, s.gate.closed
+}
+
 // count returns how many requests are running.
 func (g *gate) count() int {
 	g.mu.Lock()

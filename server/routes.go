@@ -34,6 +34,8 @@ type Route struct {
 	Operation Operation
 	// BodyLimit bounds the body in bytes; 0 is server.payload_limit.
 	BodyLimit int64
+	// WhileDraining says that it is served while the server shuts down too, which does not wait for it.
+	WhileDraining bool
 	// Streamed says that the handler does not hold the body: its bytes do not count for server.payload_memory.
 	Streamed bool
 	// Handle replies, or returns an error before it wrote anything.
@@ -259,11 +261,13 @@ func (s *Server) handle(route Route) http.Handler {
 			return
 		}
 		if !route.Scope.open() {
-			if !s.gate.enter() {
-				route.refuse(w, r, llm.ErrDraining)
-				return
+			if !route.WhileDraining {
+				if !s.gate.enter() {
+					route.refuse(w, r, llm.ErrDraining)
+					return
+				}
+				defer s.gate.leave()
 			}
-			defer s.gate.leave()
 			r = s.options.Tracer.begin(r, route.Path)
 		}
 		for name, value := range mux.Vars(r) {

@@ -222,6 +222,9 @@ func TestDraftsSaveSteps(t *testing.T) {
 		if steps := 1 + (60+k)/(k+1); m.steps != steps || seen.drafts.Accepted[draft.Plugin] != 61-steps {
 			t.Errorf("%d guesses: %d steps, want %d; %+v", k, m.steps, steps, seen.drafts)
 		}
+		if s := e.Stats(); s.Generated != 61 || s.PrefillTokens != len(r.Prompt) || s.StepTime <= 0 {
+			t.Errorf("%d guesses: %+v", k, s)
+		}
 	}
 }
 

@@ -160,6 +160,7 @@ type Engine struct {
 	costs        draft.Costs
 	second       secondModel
 	drafts       DraftCounts // of the step
+	generated    int         // tokens that sequences got
 	draftFirst   int         // the first of the sched.Rooms that is asked for guesses
 	active       map[*sched.Seq]*sequence
 	sessions     map[*Session]bool
@@ -196,6 +197,12 @@ type Stats struct {
 	KVUsed, KVCached, KVTotal int
 	// KVTokens is how many tokens fit into the blocks that sequences hold.
 	KVTokens int
+	// StepTime is the sum of the steps' times, without those of sending events.
+	StepTime time.Duration
+	// PrefillTokens counts the computed tokens of prompts and of preempted sequences,
+	// PromptTokens and CachedTokens add up those of Report. Generated counts the tokens that
+	// sequences got; a step of a beam search gives one.
+	PrefillTokens, PromptTokens, CachedTokens, Generated int
 }
 
 // New starts an engine; the caller must Close it. It fails if the settings leave no room

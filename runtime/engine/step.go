@@ -26,7 +26,7 @@ func (e *Engine) step() bool {
 			e.freeLogits = nil
 			clear(e.guestLatency)
 		}
-		e.recordStats(plan)
+		e.recordStats(plan, 0)
 		return false
 	}
 
@@ -52,7 +52,7 @@ func (e *Engine) step() bool {
 		t.late = e.commit(plan)
 	}
 	e.demand.set(0)
-	stats := e.recordStats(plan)
+	stats := e.recordStats(plan, time.Since(begin))
 	e.emit()
 	if e.observer != nil {
 		t.end = time.Now()
@@ -229,10 +229,12 @@ func (e *Engine) commit(plan *sched.Plan) (late int) {
 func (e *Engine) applyPick(n *seqStep, at time.Time) sched.Result {
 	e.ended = append(e.ended, n)
 	if n.q.search != nil {
+		e.generated++
 		return e.applySearch(n, at)
 	}
 	t := n.tasks[0]
 	n.err = t.err
+	e.generated += len(t.picks)
 	e.countDrafts(t)
 	end := n.err != nil
 	for _, x := range t.events() {
@@ -296,16 +298,21 @@ func (e *Engine) failAll(err error) {
 
 // recordStats updates the statistics and, with Config.Verify, checks the invariants. A
 // violated invariant could leak one request's text to another, so it closes the engine.
-func (e *Engine) recordStats(plan *sched.Plan) Stats {
+func (e *Engine) recordStats(plan *sched.Plan, took time.Duration) Stats {
 	e.mu.Lock()
 	if len(plan.Rows) > 0 {
 		e.stats.Steps++
+		e.stats.StepTime += took
+		e.stats.PrefillTokens += plan.PrefillTokens
+		e.stats.PromptTokens += plan.PromptTokens
+		e.stats.CachedTokens += plan.CachedTokens
 		e.stats.Preempted += plan.Preempted
 	}
 	e.stats.Waiting, e.stats.Running = e.sched.Waiting(), e.sched.Running()
 	e.stats.Parked = e.sched.Parked()
 	e.stats.KVUsed, e.stats.KVCached, e.stats.KVTotal = e.sched.Cache()
 	e.stats.KVTokens = e.stats.KVUsed * e.shape.BlockSize
+	e.stats.Generated = e.generated
 	stats := e.stats
 	e.mu.Unlock()
 	if e.verify {

@@ -57,13 +57,18 @@ type Options struct {
 	UploadLimit int64
 	// Usage returns what keys have used since a time.
 	Usage func(context.Context) (since time.Time, list []quota.Usage)
+	// Live returns what the engines do now, as the key of a request may know it; its rates are the API's to add.
+	Live func(context.Context) Live
 }
 
 // API is the admin routes.
-type API struct{ options Options }
+type API struct {
+	options Options
+	rates   rates
+}
 
 // New returns the API.
-func New(o Options) *API { return &API{o} }
+func New(o Options) *API { return &API{options: o} }
 
 // Routes implements server.API.
 func (a *API) Routes() []server.Route {
@@ -75,6 +80,8 @@ func (a *API) Routes() []server.Route {
 		{Method: http.MethodDelete, Path: one, Scope: server.Admin, Handle: a.delete},
 		{Method: http.MethodPost, Path: server.AdminPath + "reload", Scope: server.Admin, Handle: a.reload},
 		{Method: http.MethodGet, Path: server.AdminPath + "usage", Scope: server.Admin, Handle: a.usage},
+		{Method: http.MethodGet, Path: server.AdminPath + "live", Scope: server.Admin, WhileDraining: true,
+			Handle: a.live},
 	}
 }
 

@@ -9,6 +9,8 @@
 //	GET    /admin/plugins/{name}   one of them
 //	PUT    /admin/plugins/{name}   the body is the module; 201, or 200 in place of another
 //	DELETE /admin/plugins/{name}   204
+//	GET    /admin/usage            what keys have used
+//	GET    /admin/live             what the engines do now: Live
 //	POST   /admin/reload           what came of it; 422 when a plugin failed
 //
 // The query of PUT holds the plugin's settings under the keys that they have in
