@@ -173,7 +173,7 @@ func (p *probe) stop() { runtime.Goexit() }
 // Cases returns the table.
 func Cases() []Case {
 	later := slices.Concat(cloudCases, chatCases, chatStreamCases, toolCases, completionCases, grammarCases,
-		responsesCases, textsCases, ollamaCases)
+		responsesCases, textsCases, ollamaCases, batchesCases)
 	for i := range later {
 		later[i].Extra = true // none of these was in 0.6
 	}

@@ -48,6 +48,11 @@ type fake struct {
 	// responses are those that are kept, by id.
 	responses sync.Map
 	answered  atomic.Int32
+	// stored are files and batches, by id; newest and batch are the last of each.
+	stored sync.Map
+	made   atomic.Int32
+	newest *fakeFile
+	batch  map[string]any
 }
 
 const (
@@ -251,6 +256,14 @@ func (c *fakeCall) route() {
 	}
 	if strings.HasPrefix(c.r.URL.Path, responsesPath+"/") && c.ours {
 		c.response()
+		return
+	}
+	if c.ours && strings.HasPrefix(c.r.URL.Path, filesPath) {
+		c.files()
+		return
+	}
+	if c.ours && c.r.Method == http.MethodGet && strings.HasPrefix(c.r.URL.Path, batchesPath) {
+		c.batches()
 		return
 	}
 	switch c.r.Method + " " + c.r.URL.Path {

@@ -56,7 +56,9 @@ func (c *fakeCall) post() {
 		c.complete()
 	case responsesPath:
 		c.response()
-	case embeddingsPath, rerankPath, embedPath:
+	case batchesPath:
+		c.batches()
+	case embeddingsPath, rerankPath, embedPath, teiRankPath, similarPath:
 		c.embedded()
 	case messagesPath, messagesPath + "/count_tokens":
 		c.message()

@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 	const key = "conformance-key"
 	c := chatConfig()
 	c.Server.APIKeys, c.Server.AdminKeys = []string{key}, []string{adminKey}
-	c.Server.Ollama = true
+	c.Server.Ollama, c.Batches.Folder = true, t.TempDir()
 	c.Models.Folder = chatFolderOf(t, "org/second")
 	c.ModelList = []config.Model{blockOf(config.DemoModel), blockOf("org/second")}
 	h := openServer(t, c)
@@ -38,11 +38,32 @@ func TestConformance(t *testing.T) {
 				t.Errorf("%v\n%s", v, v.Transcript)
 			}
 			for _, r := range report.Results {
-				if r.Skipped != "" && !strings.HasPrefix(r.Skipped, "does not hold in ") {
+				if r.Skipped != "" && !strings.HasPrefix(r.Skipped, "does not hold in ") &&
+					!strings.HasPrefix(r.Case.ID, "texts-") { // TestConformanceOfTexts
 					t.Errorf("left out %s: %s", r.Case.ID, r.Skipped)
 				}
 			}
 		})
+	}
+}
+
+// TestConformanceOfTexts checks a server with models for vectors and scores.
+func TestConformanceOfTexts(t *testing.T) {
+	ts := httptest.NewServer(openTexts(t, nil, "bert", "bert-rank"))
+	defer ts.Close()
+	report, err := api.Run(t.Context(), api.Target{URL: ts.URL}, func(id string) bool {
+		return strings.HasPrefix(id, "texts-")
+	})
+	if err != nil || len(report.Results) < 4 {
+		t.Fatalf("%d results, error %v", len(report.Results), err)
+	}
+	for _, r := range report.Results {
+		if r.Skipped != "" {
+			t.Errorf("left out %s: %s", r.Case.ID, r.Skipped)
+		}
+	}
+	for _, v := range report.Violations() {
+		t.Errorf("%v\n%s", v, v.Transcript)
 	}
 }
 

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -68,6 +69,8 @@ type call struct {
 	method, path, tag, summary string
 	// reads is the schema of the body; empty for none.
 	reads string
+	// body is the media type of the body; "" is JSON.
+	body string
 	// optional bodies may be left out.
 	optional bool
 	// replies maps media types to the schemas of a 200; none is an empty reply.
@@ -183,7 +186,8 @@ func calls() []call {
 		op(http.MethodGet, "/docs", tagServer, "This document as a page", "",
 			map[string]*Schema{"text/html": {Type: "string"}}, nil, false),
 		op(http.MethodGet, "/api-doc/openapi.json", tagServer, "This document", "", body(anyObject("")), nil, false),
-	}, modelsCalls(), plainCalls(), anthropicCalls(), textCalls(), responsesCalls(), ollamaCalls())
+	}, modelsCalls(), plainCalls(), anthropicCalls(), textCalls(), responsesCalls(), ollamaCalls(),
+		batchCalls())
 }
 
 // failures are what clients see of each status.
@@ -216,8 +220,8 @@ func (c *call) operation(path string, keyed bool) *Operation {
 	}
 	if c.reads != "" {
 		o.RequestBody = &RequestBody{Required: !c.optional,
-			Content: map[string]Media{mediaJSON: {Schema: ref(c.reads)}}}
-		if !slices.Contains([]string{tagModels, tagPlain, tagAnthropic, tagResponses, tagOllama}, c.tag) {
+			Content: map[string]Media{cmp.Or(c.body, mediaJSON): {Schema: ref(c.reads)}}}
+		if !slices.Contains([]string{tagModels, tagPlain, tagAnthropic, tagResponses, tagOllama, tagBatches}, c.tag) {
 			o.Parameters = append(o.Parameters, Parameter{
 				Name: dialect.Header, In: "header", Schema: words("", dialect.Names()...),
 				Description: "Whose bytes the reply has; without it the server's own setting.",
@@ -265,7 +269,7 @@ func (c *call) failure(status int) Response {
 	switch c.tag {
 	case tagPlain:
 		r.Content = map[string]Media{mediaText: {Schema: text("")}}
-	case tagModels, tagAnthropic, tagResponses, tagOllama:
+	case tagModels, tagAnthropic, tagResponses, tagOllama, tagBatches:
 		r.Content = media(map[string]*Schema{mediaJSON: c.shape()}, nil)
 	default:
 		kinds := map[string]*Schema{mediaJSON: c.shape()}
@@ -290,7 +294,7 @@ func (c *call) shape() *Schema {
 		return ref("ModelsError")
 	case tagAnthropic:
 		return ref("AnthropicError")
-	case tagResponses:
+	case tagResponses, tagBatches:
 		return ref("OpenAIError")
 	case tagOllama:
 		return ref("OllamaError")
