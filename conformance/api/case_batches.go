@@ -30,7 +30,7 @@ func (p *probe) upload(purpose, content string) *reply {
 	return r
 }
 
-// line is one request of a batch.
+// batchLine is one request of a batch.
 func batchLine(id, body string) string {
 	return fmt.Sprintf(`{"custom_id":%s,"method":"POST","url":"%s","body":%s}`, encode(id), chatPath, body)
 }
@@ -98,7 +98,8 @@ var batchesCases = []Case{
 	{ID: "batches", Rule: "each line is answered once, in order, as the route answers it; errors have their own file",
 		Source: ofBatches, This: true, run: func(p *probe) {
 			in := p.json(p.upload("batch", strings.Join([]string{batchLine("b", chat(3, "")),
-				batchLine("wrong", `{"messages":[],"temperature":0}`), batchLine("a", chat(2, ""))}, "\n"))).at("id").text()
+				batchLine("wrong", `{"messages":[],"temperature":0}`), batchLine("a", chat(2, ""))}, "\n"))).at("id").
+				text()
 			defer p.remove(filesPath + "/" + in)
 			r := p.post(batchesPath, batchOf(in, chatPath, "24h"))
 			p.status(r, http.StatusOK)

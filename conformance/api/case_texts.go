@@ -95,8 +95,8 @@ var textsCases = []Case{
 				}
 			}
 		}},
-	{ID: "texts-embeddings", Rule: "vectors come in the order of the texts, as each alone, of length 1, in both encodings",
-		Source: ofOpenAI + ", embeddings", This: true, run: func(p *probe) {
+	{ID: "texts-embeddings", Source: ofOpenAI + ", embeddings", This: true,
+		Rule: "vectors come in the order of the texts, as each alone, of length 1, in both encodings", run: func(p *probe) {
 			v := p.embed(embeddingsPath, `{"input":["a b","c"]}`)
 			p.equal("object", v.at("object"), "list")
 			for i, text := range []string{"a b", "c"} {
@@ -119,8 +119,8 @@ var textsCases = []Case{
 			list := p.embed(embedPath, `{"inputs":["a b","c"]}`)
 			p.near("the vector of "+embedPath, vector(list.at(0)), first)
 		}},
-	{ID: "texts-similarity", Rule: "the similarity of two texts is the cosine of their vectors", Source: ofTEI, This: true,
-		run: func(p *probe) {
+	{ID: "texts-similarity", Rule: "the similarity of two texts is the cosine of their vectors", Source: ofTEI,
+		This: true, run: func(p *probe) {
 			v := p.embed(similarPath, `{"inputs":{"source_sentence":"a b","sentences":["c","a b"]}}`)
 			list := p.embed(embedPath, `{"inputs":["a b","c"]}`)
 			a, b := vector(list.at(0)), vector(list.at(1))
@@ -133,8 +133,8 @@ var textsCases = []Case{
 			}
 			p.near("the similarities", vector(v), []float64{dot, 1})
 		}},
-	{ID: "texts-rerank", Rule: "ranks come from the best score to the worst, the same in TEI's, Cohere's and Jina's forms",
-		Source: ofTEI + "; Cohere's and Jina's packages, rerank", This: true, run: func(p *probe) {
+	{ID: "texts-rerank", Source: ofTEI + "; Cohere's and Jina's packages, rerank", This: true,
+		Rule: "ranks come from the best score to the worst, the same in TEI's, Cohere's and Jina's forms", run: func(p *probe) {
 			v := p.embed(teiRankPath, `{"query":"a","texts":["b","c d","a"],"return_text":true}`)
 			texts, ranks := []string{"b", "c d", "a"}, []int{}
 			last := math.Inf(1)

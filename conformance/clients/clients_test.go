@@ -55,6 +55,7 @@ var scripts = []script{
 	{"pages_client.py", "python/current.txt"},
 	{"responses_client.py", "python/responses.txt"},
 	{"messages_client.py", "python/responses.txt"},
+	{"batches_client.py", "python/responses.txt"},
 	{"ollama_client.py", "python/ollama.txt"},
 	{"hub_client.py", "python/integrations.txt"},
 	{"legacy_client.py", "python/integrations.txt"},
@@ -82,7 +83,8 @@ func TestClients(t *testing.T) {
 	}
 	open := live.Start(t, "[server]\nollama = true\n")
 	// of three places one client has two
-	keyed := live.Start(t, "[server]\nollama = true\napi_keys = [\""+key+"\"]\n[limits]\nmax_concurrent_requests = 3\n")
+	keyed := live.Start(t, "[server]\nollama = true\napi_keys = [\""+key+"\"]\n[limits]\nmax_concurrent_requests = 3\n"+
+		fmt.Sprintf("[batches]\nfolder = %q\n", t.TempDir()))
 	seeing := startSeeing(t)
 	texts := live.Start(t, textModels(t))
 	for _, s := range scripts {
