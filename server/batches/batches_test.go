@@ -594,3 +594,22 @@ func FuzzJournal(f *testing.F) {
 		}
 	})
 }
+
+// TestFilesOfOneSecond: files and batches that are made in one second are listed in the order in which they were made.
+func TestFilesOfOneSecond(t *testing.T) {
+	s := open(t, t.TempDir(), limits(), echoes)
+	defer s.Close()
+	var made []string
+	for range 20 {
+		made = append(made, put(t, s, alice, "x").ID)
+	}
+	list, _, err := s.Files(alice, "", "", 100, true)
+	if err != nil || len(list) != len(made) {
+		t.Fatalf("%d files, error %v", len(list), err)
+	}
+	for i, f := range list {
+		if f.ID != made[i] {
+			t.Errorf("file %d is %s, want %s", i, f.ID, made[i])
+		}
+	}
+}

@@ -15,6 +15,8 @@ package batches
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,6 +27,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -298,8 +301,24 @@ func (s *Store) stopping() bool {
 // path returns where a file of an owner is. Both names are of this package's own making, or were matched.
 func (s *Store) path(owner, name string) string { return filepath.Join(s.folder, owner, name) }
 
-// newID returns an id that nobody can guess.
-func newID(prefix string) string { return prefix + rand.Text() }
+// lastID is when the newest id was made, in microseconds since 1970.
+var lastID atomic.Int64
+
+// newID returns an id that nobody can guess. Ids of this process sort as they were made: lists, and which batch comes
+// next, have the order of a second's files by it.
+func newID(prefix string) string {
+	var made [16]byte // 9 of them by chance
+	for {
+		last := lastID.Load()
+		next := max(time.Now().UnixMicro(), last+1)
+		if lastID.CompareAndSwap(last, next) {
+			binary.BigEndian.PutUint64(made[:], uint64(next)<<8)
+			break
+		}
+	}
+	_, _ = rand.Read(made[7:]) // it never fails
+	return prefix + base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(made[:])
+}
 
 // disk says what is wrong with the disk: one that is full is ErrQuota.
 func disk(err error) error {

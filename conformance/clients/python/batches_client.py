@@ -113,10 +113,11 @@ def _():
 @check("batches: refused")
 def _():
     f, _ = keep(chat("one"))
-    for settings, name in (({"endpoint": "/v1/moderations"}, "endpoint"), ({"completion_window": "soon"}, "completion_window")):
+    right = {"input_file_id": f.id, "endpoint": ENDPOINT, "completion_window": "24h"}
+    for name, value in (("endpoint", "/v1/moderations"), ("completion_window", "soon")):
         try:
-            client.batches.create(**{"input_file_id": f.id, "endpoint": ENDPOINT, "completion_window": "24h", **settings})
-            raise AssertionError(f"{settings} was taken")
+            client.batches.create(**{**right, name: value})
+            raise AssertionError(f"{name} {value} was taken")
         except openai.BadRequestError as e:
             same(e.param, name)
     try:
