@@ -56,6 +56,7 @@ var scripts = []script{
 	{"responses_client.py", "python/responses.txt"},
 	{"messages_client.py", "python/responses.txt"},
 	{"batches_client.py", "python/responses.txt"},
+	{"mcp_client.py", "python/responses.txt"},
 	{"ollama_client.py", "python/ollama.txt"},
 	{"hub_client.py", "python/integrations.txt"},
 	{"legacy_client.py", "python/integrations.txt"},
@@ -81,7 +82,7 @@ func TestClients(t *testing.T) {
 	if os.Getenv("TGI_CLIENTS") == "" {
 		t.Skip("real clients are installed from their registries and run where TGI_CLIENTS is set: make clients")
 	}
-	open := live.Start(t, "[server]\nollama = true\n")
+	open := live.Start(t, "[server]\nollama = true\n"+mcpServers(t))
 	// of three places one client has two
 	keyed := live.Start(t, "[server]\nollama = true\napi_keys = [\""+key+"\"]\n[limits]\nmax_concurrent_requests = 3\n"+
 		fmt.Sprintf("[batches]\nfolder = %q\n", t.TempDir()))
