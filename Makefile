@@ -119,5 +119,6 @@ clean: ## remove what the build left in the tree
 include sdk/guests.mk
 include plugins/std/std.mk
 include examples/examples.mk
+include examples/deploy/deploy.mk
 
 plugins-all: guests-check guests-test plugins plugins-test examples examples-test ## rebuild, compare and natively test every plugin of the tree

@@ -29,7 +29,7 @@ type Metrics struct {
 	inference, perToken prometheus.Histogram
 	inputLength, maxNewTokens, generated prometheus.Histogram
 	first, between                       prometheus.Histogram
-	skipped                              prometheus.Summary
+	skipped                              prometheus.Histogram
 	draftTokens                          *prometheus.CounterVec
 	guided                               *prometheus.CounterVec
 
@@ -173,9 +173,9 @@ func (m *Metrics) addRequests(l config.Limits) {
 		linear(l.MaxTotalTokens))
 	m.generated = m.histogram("tgi_request_generated_tokens", "Tokens that a request generated.",
 		linear(l.MaxTotalTokens))
-	m.skipped = prometheus.NewSummary(prometheus.SummaryOpts{Name: "tgi_request_skipped_tokens",
-		Help: "Tokens that a step gave a sequence beyond the first."})
-	m.registry.MustRegister(m.skipped)
+	// TGI's board reads buckets, as TGI 2.2 had them; TGI 3 has the sum and the count alone.
+	m.skipped = m.histogram("tgi_request_skipped_tokens", "Tokens that a step gave a sequence beyond the first.",
+		[]float64{0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32})
 	m.guided = m.counters("tgi_guided_requests_total", "Requests with a second prompt, by what it is for.", "kind")
 	for _, kind := range []string{generate.GuidanceCFG, generate.GuidanceContrastive} {
 		m.guided.WithLabelValues(kind)
@@ -202,6 +202,7 @@ func (m *Metrics) addSteps() {
 		"Seconds of choosing a step's sequences, which leaves out those that ended.", "method")
 	m.joinTime = m.histograms("tgi_batch_concat_duration",
 		"Seconds of that in steps in which prompts joined running sequences.", "method")
+	m.joinTime.WithLabelValues(decode)
 	m.nextSize = m.histogram("tgi_batch_next_size", "Prompts in a step that holds any.",
 		prometheus.ExponentialBuckets(1, 2, 11))
 	m.joined = m.counters("tgi_batch_concat", "Steps in which prompts joined running sequences.", "reason")

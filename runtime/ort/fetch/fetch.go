@@ -15,9 +15,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -54,11 +56,26 @@ func Library(ctx context.Context, o Options) (string, error) {
 	return dest, nil
 }
 
+// Bundle puts the library of a platform, such as linux-arm64, and its licences into folder dir, for those who pass it
+// on. Node's package does not hold the licences, so it asks pip alone. What is there and intact is not fetched.
+func Bundle(ctx context.Context, name, dir string, o Options) error {
+	p, ok := platforms[name]
+	if !ok {
+		return fmt.Errorf("there is no ONNX Runtime %s for %q, only for %s", Version, name,
+			strings.Join(slices.Sorted(maps.Keys(platforms)), ", "))
+	}
+	goos, _, _ := strings.Cut(name, "-")
+	f := fetcher{platform: p, dest: filepath.Join(dir, libraryName(goos)), licences: true,
+		log: newProgress(o.Log, o.Terminal), run: runClient}
+	return f.library(ctx, o.Archive)
+}
+
 // fetcher is one fetch.
 type fetcher struct {
 	platform
-	dest string
-	log  *progress
+	dest     string
+	licences bool // those of the library are put beside it
+	log      *progress
 	// run runs a package client in folder dir; its error is exec.ErrNotFound if there is no
 	// such program.
 	run func(ctx context.Context, dir string, argv ...string) error
@@ -81,7 +98,11 @@ func (f *fetcher) library(ctx context.Context, archive string) error {
 	}
 	defer os.RemoveAll(temp)
 	var failed []any
-	for _, client := range f.clients() {
+	clients := f.clients()
+	if f.licences {
+		clients = clients[:1]
+	}
+	for _, client := range clients {
 		err := f.download(ctx, filepath.Join(temp, client.name), client)
 		if err == nil {
 			return nil
@@ -92,7 +113,7 @@ func (f *fetcher) library(ctx context.Context, archive string) error {
 		f.log.line("%s: %v", client.name, err)
 		failed = append(failed, client.name, err)
 	}
-	reasons := fmt.Errorf("%s: %w; %s: %w", failed...)
+	reasons := fmt.Errorf(strings.Repeat("; %s: %w", len(clients))[len("; "):], failed...)
 	return fmt.Errorf("could not get ONNX Runtime %s (%w): install Python's pip or npm, or download the wheel onnxruntime "+
 		"for %s elsewhere and set TGI_ORT_ARCHIVE to its path", Version, reasons, f.tag)
 }

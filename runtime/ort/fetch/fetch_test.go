@@ -236,6 +236,41 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// TestLicences: whoever passes the library on gets its licences with it, from the wheel alone. What lacks one is fetched
+// again, what is whole is not.
+func TestLicences(t *testing.T) {
+	wheel := zippedAll(t, map[string][]byte{wheelPath: wheelLibrary, "onnxruntime/LICENSE": []byte("MIT"),
+		"onnxruntime/ThirdPartyNotices.txt": []byte("others")})
+	f, _, ran := fake(t, clientScript{"pip": {file: "a.whl", body: wheel}})
+	f.licences = true
+	fetched := 0
+	for _, lost := range []string{f.dest, "", f.licence("LICENSE")} {
+		if lost != "" {
+			_ = os.Remove(lost)
+		}
+		before := len(*ran)
+		if err := f.library(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		if len(*ran) > before {
+			fetched++
+		}
+		for name, want := range map[string]string{"LICENSE": "MIT", "ThirdPartyNotices.txt": "others"} {
+			if text, _ := os.ReadFile(f.licence(name)); string(text) != want {
+				t.Errorf("%s holds %q, want %q", f.licence(name), text, want)
+			}
+		}
+	}
+	if fetched != 2 {
+		t.Errorf("fetched %d times, want 2: at first, and without a licence", fetched)
+	}
+	f, _, ran = fake(t, clientScript{"npm": {file: "a.tgz", body: tarred(t, npmPath, npmLibrary)}})
+	f.licences = true
+	if err := f.library(t.Context(), ""); err == nil || strings.Contains(strings.Join(*ran, " "), "npm") {
+		t.Errorf("%v after %v: Node's package has no licences and is of no use", err, *ran)
+	}
+}
+
 func TestCancelledFetchEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f, _, ran := fake(t, nil)

@@ -19,7 +19,25 @@ import (
 var errDamaged = errors.New("not the pinned package")
 
 // intact reports whether the library is installed and its checksum matches.
-func (f *fetcher) intact() bool { return matches(f.dest, f.wheel) || matches(f.dest, f.npm) }
+func (f *fetcher) intact() bool {
+	if f.licences {
+		for _, name := range licences {
+			if _, err := os.Stat(f.licence(name)); err != nil {
+				return false
+			}
+		}
+		return matches(f.dest, f.wheel)
+	}
+	return matches(f.dest, f.wheel) || matches(f.dest, f.npm)
+}
+
+// licences are the files of the wheel that go with the library.
+var licences = []string{"LICENSE", "ThirdPartyNotices.txt"}
+
+// licence returns where a file of licences is put.
+func (f *fetcher) licence(name string) string {
+	return filepath.Join(filepath.Dir(f.dest), "onnxruntime-"+name)
+}
 
 // install extracts the library from a package and installs it.
 func (f *fetcher) install(archive string) error {
@@ -63,10 +81,37 @@ func (f *fetcher) fromZip(r io.ReaderAt, size int64) error {
 			return err
 		}
 		defer body.Close()
-		return installFile(body, f.wheel, f.dest)
+		if err := installFile(body, f.wheel, f.dest); err != nil || !f.licences {
+			return err
+		}
+		return f.copyLicences(z)
 	}
 	return fmt.Errorf("it does not hold %s", f.wheel.path)
 }
+
+// copyLicences puts the licences of a wheel beside the library.
+func (f *fetcher) copyLicences(z *zip.Reader) error {
+	for _, name := range licences {
+		body, err := z.Open("onnxruntime/" + name)
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(io.LimitReader(body, maxLicence+1))
+		if err := errors.Join(err, body.Close()); err != nil {
+			return err
+		}
+		if len(text) > maxLicence {
+			return fmt.Errorf("onnxruntime/%s has more than %d bytes", name, maxLicence)
+		}
+		if err := os.WriteFile(f.licence(name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxLicence bounds a file of licences; the largest has 400 KiB.
+const maxLicence = 8 << 20
 
 func (f *fetcher) fromTar(r io.Reader) error {
 	z, err := gzip.NewReader(r)

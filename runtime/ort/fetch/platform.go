@@ -55,8 +55,11 @@ var platforms = map[string]platform{
 func thisPlatform() string { return runtime.GOOS + "-" + runtime.GOARCH }
 
 // LibraryName returns the file name under which the library is kept.
-func LibraryName() string {
-	if runtime.GOOS == "darwin" {
+func LibraryName() string { return libraryName(runtime.GOOS) }
+
+// libraryName returns that name for a system.
+func libraryName(goos string) string {
+	if goos == "darwin" {
 		return "libonnxruntime.dylib"
 	}
 	return "libonnxruntime.so"

@@ -1,8 +1,9 @@
 // Command cmd puts the ONNX Runtime library into the cache folder and
 // prints its path: that for CPUs, with --gpu all that for NVIDIA GPUs with
-// CUDA's libraries, with --gpu library that without them. The environment
-// variable TGI_ORT_ARCHIVE names a package for CPUs that was downloaded
-// already, TGI_CACHE another cache folder.
+// CUDA's libraries, with --gpu library that without them. With --into it puts
+// the library of --platform and its licences into a folder instead, to pass
+// them on. The environment variable TGI_ORT_ARCHIVE names a package for CPUs
+// that was downloaded already, TGI_CACHE another cache folder.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"tgi/runtime/ort/fetch"
@@ -18,13 +20,22 @@ import (
 
 func main() {
 	gpu := flag.String("gpu", "", "the build for NVIDIA GPUs instead: all, or library without CUDA's own libraries")
+	into := flag.String("into", "", "folder for the library of --platform and its licences")
+	platform := flag.String("platform", runtime.GOOS+"-"+runtime.GOARCH, "the system and processor of --into")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	path, err := library(ctx, *gpu, fetch.Options{
+	options := fetch.Options{
 		Archive:  os.Getenv("TGI_ORT_ARCHIVE"),
 		Log:      os.Stderr,
 		Terminal: isTerminal(os.Stderr),
-	})
+	}
+	var path string
+	var err error
+	if *into == "" {
+		path, err = library(ctx, *gpu, options)
+	} else {
+		path, err = *into, fetch.Bundle(ctx, *platform, *into, options)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "ort:", err)
