@@ -236,8 +236,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestLicences: whoever passes the library on gets its licences with it, from the wheel alone. What lacks one is fetched
-// again, what is whole is not.
+// TestLicences: whoever passes the library on gets its licences with it, from the wheel alone. What lacks one is
+// fetched again, what is whole is not.
 func TestLicences(t *testing.T) {
 	wheel := zippedAll(t, map[string][]byte{wheelPath: wheelLibrary, "onnxruntime/LICENSE": []byte("MIT"),
 		"onnxruntime/ThirdPartyNotices.txt": []byte("others")})

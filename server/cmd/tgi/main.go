@@ -75,8 +75,8 @@ func newRoot(c console) *cobra.Command {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(cmd.OutOrStdout(), cmd) })
 	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.ErrOrStderr(), cmd); return nil })
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newServe(), newRun(c), newExplain(c), newReplay(c), newCheck(), newHealth(), newDoctor(), newBench(),
-		newEval(), newModel(), newPlugin(), newConformance(), newVersion())
+	root.AddCommand(newServe(), newRun(c), newExplain(c), newReplay(c), newCheck(), newHealth(), newDoctor(),
+		newBench(), newEval(), newModel(), newPlugin(), newConformance(), newVersion())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	describeCompletion(root)
