@@ -14,6 +14,7 @@ import (
 
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
+	"tgi/plugins/internal/schema"
 	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
@@ -226,7 +227,27 @@ func (p *part) validate(ask func() error) error {
 	if !isObject(p.params) {
 		return &BindError{p.name, "params is not a JSON object", ErrParams}
 	}
+	if err := p.checkSchema(); err != nil {
+		return err
+	}
 	return ask()
+}
+
+// checkSchema checks a request's parameters against the schema that the module declares, if any: a wrong one is refused
+// before an instance is taken.
+func (p *part) checkSchema() error {
+	s := p.version.guest.Description().Schema
+	if s == nil {
+		return nil
+	}
+	var wrong *schema.Wrong
+	if err := s.Check(p.params); !errors.As(err, &wrong) {
+		return nil
+	}
+	if wrong.Unknown != "" && len(s.Names()) > 0 {
+		return &BindError{p.name, wrong.Text, &Misnamed{wrong.Unknown, s.Names(), ErrParams}}
+	}
+	return &BindError{p.name, wrong.Text, ErrParams}
 }
 
 // handleError turns a plugin's error into the request's, or has the request go on without the plugin.

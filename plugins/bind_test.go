@@ -83,10 +83,10 @@ func TestBindRefusals(t *testing.T) {
 	}
 	for _, lang := range []string{"go", "rust", "c", "assemblyscript"} {
 		check(refusal(t, s, Call{Name: "boost-" + lang, Params: []byte(`{"bann":[1]}`)}), "boost-"+lang,
-			"unknown parameter: bann", ErrParams)
+			`unknown parameter "bann": the plugin has ban, boost, only`, ErrParams)
 	}
 	check(refusal(t, s, Call{Name: "greedy", Params: []byte(`{"epsilon":2}`)}), "greedy",
-		"epsilon: want a number from 0 to 1", ErrParams)
+		"epsilon is 2, above the maximum, 1", ErrParams)
 	check(refusal(t, s, Call{Name: "greedy", Params: []byte(`[]`)}), "greedy", "params is not a JSON object", ErrParams)
 	check(refusal(t, s, Call{Name: "greedy", Params: []byte(`{"a"`)}), "greedy", "params is not a JSON object",
 		ErrParams)

@@ -116,6 +116,11 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 	if v.refusalText, err = canary(ctx, g, v.kinds); err != nil {
 		return nil, fmt.Errorf("%w: first steps: %w", ErrLoad, err)
 	}
+	if declared := g.Description().Schema; declared != nil {
+		if err := declared.Check(nil); err != nil {
+			v.refusalText = err.Error()
+		}
+	}
 	if w.settings.apply == ApplyAlways && v.refusalText != "" {
 		return nil, fmt.Errorf("%w: %s: apply is %q, but the plugin refuses a request without parameters: %s", ErrLoad,
 			w.name, ApplyAlways, v.refusalText)

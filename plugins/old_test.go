@@ -119,7 +119,8 @@ func (h newHost) parse(plugin, request string, pieces []string) (lines []string,
 }
 
 // TestOldModules: the modules of version 0.1 load, byte for byte as they were built, and this host answers with them
-// what the host of that version did.
+// what the host of that version did. What a module refused in its own words is refused in the host's where the module
+// declares a schema of its parameters.
 func TestOldModules(t *testing.T) {
 	names, specs := oldModules(t)
 	set, err := plugins.Open(t.Context(), plugins.Options{Specs: specs, Vocabulary: oldVocabulary{}})
@@ -137,7 +138,7 @@ func TestOldModules(t *testing.T) {
 	}
 	for _, c := range oldCases(names) {
 		got, err := c.answers(newHost{t, set})
-		if err != nil || !slices.Equal(got, want[c.name()]) {
+		if err != nil || !slices.EqualFunc(got, want[c.name()], sameAnswer) {
 			t.Errorf("%s (%v):\n%s\nbefore:\n%s", c.name(), err, strings.Join(got, "\n"),
 				strings.Join(want[c.name()], "\n"))
 		}
@@ -146,6 +147,13 @@ func TestOldModules(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("nobody asked %q", slices.Collect(maps.Keys(want)))
 	}
+}
+
+// sameAnswer compares an answer with that of the host of version 0.1.
+func sameAnswer(now, before string) bool {
+	const refused = "refused: "
+	return now == before || strings.HasPrefix(before, refused) && (strings.HasPrefix(now, refused+"unknown parameter ") ||
+		strings.HasPrefix(now, refused) && strings.Contains(now, " is "))
 }
 
 // oldModules unpacks the modules.

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -367,5 +368,20 @@ func TestLanguages(t *testing.T) {
 	}})
 	if err != nil {
 		t.Errorf("a language that it has: %v", err)
+	}
+}
+
+// TestBadSchema: a schema of parameters that the host could not check is found.
+func TestBadSchema(t *testing.T) {
+	wasm, err := os.ReadFile(filepath.Join("..", "..", "sdk", "testdata", "guests", "c", "epsilon-greedy.wasm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wasm = bytes.Replace(wasm, []byte(`"maximum"`), []byte(`"maximun"`), 1)
+	r, err := Run(t.Context(), "fake", wasm, Options{CacheDir: testcache.Dir()})
+	if err != nil || !slices.ContainsFunc(r.Violations, func(v Violation) bool {
+		return strings.Contains(v.Found, `#/properties/epsilon: keyword "maximun" is none of those that parameters may use`)
+	}) {
+		t.Errorf("report %+v, %v", r, err)
 	}
 }

@@ -146,7 +146,7 @@ func list(ts []Type) string {
 //	tgi_describe() -> packed JSON object: "name", "version", "doc" (strings),
 //	    "kinds" (array of [KindLogits] ...), "modes" (array of
 //	    [ModeNames] and [NameStop] ...), "needs" (array, see [NeedsTopK]),
-//	    "candidates" (number, of a sampler), "languages" (array, see [Grammar]), "params" (JSON Schema, for people).
+//	    "candidates" (number, of a sampler), "languages" (array, see [Grammar]), "params" (JSON Schema, see [MaxSchema]).
 //	    "guard" (object, see [Guard]), "state" (string, see [StateNone]).
 //	    "config" (boolean: the guest reads its configuration; without it the server refuses one).
 //	    name and kinds must be there; unknown members are ignored.
@@ -556,6 +556,9 @@ const (
 	DefaultCandidates = 1024
 	// MaxDescription is the maximum size of a description, in bytes.
 	MaxDescription = 65536
+	// MaxSchema is the maximum size of the JSON Schema that a description declares for the parameters, in bytes. The host
+	// checks parameters against it before the guest sees them, and refuses a module whose schema it can't check.
+	MaxSchema = 16384
 	// MaxText is the length, in bytes, to which error and log texts, and a template's reason for failing, are
 	// truncated.
 	MaxText = 4096

@@ -250,9 +250,9 @@ func TestRefusalsBeforeTheQueue(t *testing.T) {
 	p := openPlugged(t, nil)
 	p.upload(t, "guest", sdkGuest(t, "c", "banned-and-boost"))
 	for params, says := range map[string]string{
-		`{"name":"guest","params":{"x":1}}`:        "plugin guest: unknown parameter: x",
+		`{"name":"guest","params":{"x":1}}`:        `plugin guest: unknown parameter \"x\": the plugin has ban, boost, only`,
 		`{"name":"guest","params":{"only":[]}}`:    "plugin guest: ",
-		`{"name":"guest","params":{"bann":[1]}}`:   "plugin guest: unknown parameter: bann; did you mean ban?",
+		`{"name":"guest","params":{"bann":[1]}}`:   `plugin guest: unknown parameter \"bann\": the plugin has ban, boost, only; did you mean ban?`,
 		`{"name":"ghost"}`:                         "plugin ghost: there is no plugin of this name; did you mean guest?",
 		`{"name":"guest"},{"name":"guest"}`:        "guest",
 		`{"name":"guest","params":{"ban":[9999]}}`: "plugin guest: ",

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"tgi/plugins/internal/schema"
 	"tgi/sdk/abi"
 )
 
@@ -24,7 +25,8 @@ type Description struct {
 	Languages          []string // that a grammar's sources may be in
 	Contexts           int      // of a program: the most that run at once; 0 for others
 	Params             json.RawMessage
-	Config             bool // it reads its configuration
+	Schema             *schema.Schema // of Params; nil where there is none
+	Config             bool           // it reads its configuration
 	Guard              Guard
 	State              string // abi.StateNone ...
 }
@@ -137,6 +139,12 @@ func parse(text []byte, vocab int) (Description, error) {
 	}
 	d.checkGuard(fault)
 	d.checkState(fault)
+	if len(j.Params) > 0 {
+		var err error
+		if d.Schema, err = schema.Compile(j.Params); err != nil {
+			fault("params, the JSON Schema of the parameters: %w", err)
+		}
+	}
 	if d.Serves(abi.KindProgram) {
 		if d.Contexts = j.Contexts; d.Contexts == 0 {
 			d.Contexts = abi.DefaultContexts

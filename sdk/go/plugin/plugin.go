@@ -29,8 +29,8 @@ type Info struct {
 	Name, Version string
 	// Doc is one or two sentences.
 	Doc string
-	// Params is a JSON Schema of the parameters, or empty. The server shows it
-	// but does not check parameters against it: Begin must check them.
+	// Params is a JSON Schema of the parameters, or empty. The server shows it,
+	// and checks parameters against it before Begin, which checks the rest.
 	Params string
 	// Config is true if the plugin reads its configuration. If it is false, the
 	// server refuses [plugin.config], which would have no effect.

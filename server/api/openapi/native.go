@@ -70,7 +70,7 @@ func native(l *config.Limits) map[string]*Schema {
 			may("error", text("Why it is off or failed, or why a newer version was rejected.")),
 			need("kinds", list(text(""))), may("languages", list(text("Of kind grammar: that it reads."))),
 			need("apply", words("", "request", "always")),
-			may("params", anyObject("JSON Schema of what a request may set beside its name, as the module declares it."))),
+			may("params", anyObject("JSON Schema of the parameters, as the module declares it; the server holds requests to it."))),
 	}
 }
 
