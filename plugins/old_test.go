@@ -152,8 +152,8 @@ func TestOldModules(t *testing.T) {
 // sameAnswer compares an answer with that of the host of version 0.1.
 func sameAnswer(now, before string) bool {
 	const refused = "refused: "
-	return now == before || strings.HasPrefix(before, refused) && (strings.HasPrefix(now, refused+"unknown parameter ") ||
-		strings.HasPrefix(now, refused) && strings.Contains(now, " is "))
+	return now == before || strings.HasPrefix(before, refused) && strings.HasPrefix(now, refused) &&
+		(strings.Contains(now, "unknown parameter ") || strings.Contains(now, " is "))
 }
 
 // oldModules unpacks the modules.

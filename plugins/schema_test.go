@@ -13,8 +13,8 @@ func declares(schema string) []byte {
 	return guesttest.Fake{
 		Description: strings.TrimSuffix(guesttest.Ahead, "}") + `,"params":` + schema + "}",
 		Code: map[string]guesttest.Code{
-			"tgi_validate": guesttest.Join(guesttest.Arg(1), guesttest.Const(uint32(len(`{"n":99}`))), guesttest.Equal(),
-				guesttest.When(guesttest.Trap()), guesttest.Long(0)),
+			"tgi_validate": guesttest.Join(guesttest.Arg(1), guesttest.Const(uint32(len(`{"n":99}`))),
+				guesttest.Equal(), guesttest.When(guesttest.Trap()), guesttest.Long(0)),
 		},
 	}.Wasm()
 }

@@ -556,8 +556,8 @@ const (
 	DefaultCandidates = 1024
 	// MaxDescription is the maximum size of a description, in bytes.
 	MaxDescription = 65536
-	// MaxSchema is the maximum size of the JSON Schema that a description declares for the parameters, in bytes. The host
-	// checks parameters against it before the guest sees them, and refuses a module whose schema it can't check.
+	// MaxSchema is the maximum size of the JSON Schema that a description declares for the parameters, in bytes. The
+	// host checks parameters against it before the guest sees them, and refuses a module whose schema it can't check.
 	MaxSchema = 16384
 	// MaxText is the length, in bytes, to which error and log texts, and a template's reason for failing, are
 	// truncated.

@@ -106,7 +106,8 @@ func wrongSchema(err error) string {
 		var v *jsonschema.ValidationError
 		if errors.As(invalid.Err, &v) {
 			leaf := first(v)
-			return fmt.Sprintf("#/%s: %s", strings.Join(leaf.InstanceLocation, "/"), leaf.ErrorKind.LocalizedString(printer))
+			return fmt.Sprintf("#/%s: %s", strings.Join(leaf.InstanceLocation, "/"),
+				leaf.ErrorKind.LocalizedString(printer))
 		}
 	}
 	return strings.TrimPrefix(err.Error(), "params:schema")
