@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,6 +42,7 @@ type Metrics struct {
 	joined                          *prometheus.CounterVec
 	promptTokens, cachedTokens      prometheus.Counter
 	preempted, late, satOut         prometheus.Counter
+	lookedUp, found                 atomic.Int64 // as promptTokens and cachedTokens
 
 	genAI   genAIMetrics
 	ofTexts textsMetrics

@@ -95,7 +95,18 @@ func (m *Metrics) Step(r engine.Report) {
 	}
 	m.promptTokens.Add(float64(r.PromptTokens))
 	m.cachedTokens.Add(float64(r.CachedTokens))
+	m.lookedUp.Add(int64(r.PromptTokens))
+	m.found.Add(int64(r.CachedTokens))
 	m.preempted.Add(float64(r.Preempted))
 	m.late.Add(float64(r.Late))
 	m.satOut.Add(float64(r.ParkedBefore))
+}
+
+// PrefixHits returns the share of prompt tokens that were found in the cache.
+func (m *Metrics) PrefixHits() float64 {
+	all := m.lookedUp.Load()
+	if all == 0 {
+		return 0
+	}
+	return float64(m.found.Load()) / float64(all)
 }

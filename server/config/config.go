@@ -214,7 +214,7 @@ type Runtime struct {
 type Metrics struct {
 	// Enabled serves /metrics.
 	Enabled bool `toml:"enabled"`
-	// VLLMNames serves five gauges once more under vLLM's names, which the
+	// VLLMNames serves five gauges once more under vLLM's names, which routers and the
 	// endpoint pickers of Kubernetes' gateways look for.
 	VLLMNames bool `toml:"vllm_names"`
 }
@@ -289,7 +289,7 @@ func Default() Config {
 			PrefillStepTime: second / 20,
 		},
 		Runtime: Runtime{Device: Auto, CUDAGraphs: Auto, Spin: Auto, KVDType: Auto, PrefixSharing: true},
-		Metrics: Metrics{Enabled: true},
+		Metrics: Metrics{Enabled: true, VLLMNames: true},
 		Trace:   Trace{OTLPServiceName: "text-generation-inference.router", SampleRatio: 1},
 		Log:     Log{Level: slog.LevelInfo, Format: LogAuto},
 		Plugins: Plugins{

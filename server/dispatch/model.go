@@ -22,6 +22,9 @@ type Model struct {
 	// DType is the type of its weights, Revision the downloaded revision; either may be
 	// empty.
 	DType, Revision string
+	// Architecture is the class that its config.json names. Images says that it reads them.
+	Architecture string
+	Images       bool
 	// Device is what it runs on: cpu or cuda. GPU says more of the latter; nil on the CPU.
 	Device string
 	GPU    *GPU

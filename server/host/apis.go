@@ -19,6 +19,7 @@ import (
 	"tgi/server/api/openai"
 	"tgi/server/api/responses"
 	responsestore "tgi/server/api/responses/store"
+	"tgi/server/api/routing"
 	"tgi/server/api/texts"
 	"tgi/server/api/tgi"
 	"tgi/server/config"
@@ -55,6 +56,7 @@ func (f *manager) apis() []server.API {
 			Usage: f.boot.server.Usage, Live: f.live}),
 		modelsapi.New(modelsAPI{f}),
 		batchapi.New(batchapi.Options{Store: f.batches, MaxFile: int64(cfg.Batches.MaxFile)}),
+		routing.New(routing.Options{Models: f, Load: f.routerLoad, Version: f.boot.version}),
 	}
 	if cfg.Server.Ollama {
 		beside = append(beside, ollama.New(ollama.Options{Models: f, Texts: f, Library: ollamaAPI{modelsAPI{f}},
@@ -77,7 +79,7 @@ func (f *manager) apis() []server.API {
 func (f *manager) model(cfg config.Config, s *loadedModel) *dispatch.Model {
 	m := &dispatch.Model{
 		ID: string(s.id), Service: s.service(cfg, f), Limits: s.limits, DType: string(s.built.Weights),
-		Device: string(s.built.Device), Speculate: s.engine.Speculates(),
+		Architecture: s.built.Architecture, Images: s.images != nil, Device: string(s.built.Device), Speculate: s.engine.Speculates(),
 		Vocab: s.built.Vocab, EOS: s.eos, TokenBytes: s.tokenizer.Bytes,
 		Decoder: func(context []llm.Token) dispatch.Decoder { return s.tokenizer.Stream(context) },
 		Plugins: func() []server.Plugin { return f.publicPlugins(s.control) }, Stopping: s.stopping.Load,

@@ -18,6 +18,7 @@ import (
 	"tgi/server/api/modelsapi"
 	"tgi/server/api/openai"
 	"tgi/server/api/responses"
+	"tgi/server/api/routing"
 	"tgi/server/api/texts"
 	"tgi/server/api/tgi"
 	"tgi/server/config"
@@ -38,7 +39,7 @@ func checkRoute(key, method, path string, same ...string) error {
 	for _, api := range []server.API{tgi.New(tgi.Options{}), openai.New(openai.Options{}),
 		generateapi.New(generateapi.Options{}), messages.New(nil),
 		responses.New(responses.Options{}), admin.New(admin.Options{}), modelsapi.New(nil),
-		batchapi.New(batchapi.Options{}),
+		batchapi.New(batchapi.Options{}), routing.New(routing.Options{}),
 		texts.New(texts.Options{}), playground.New()} {
 		for _, r := range api.Routes() {
 			if r.Path == path || matches(r, method, path) {

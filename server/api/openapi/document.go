@@ -92,6 +92,7 @@ func New(s Served) *Document {
 	maps.Copy(d.Components.Schemas, ollama())
 	maps.Copy(d.Components.Schemas, explained())
 	maps.Copy(d.Components.Schemas, batches())
+	maps.Copy(d.Components.Schemas, routers())
 	known := calls()
 	for _, r := range s.Routes {
 		if strings.HasPrefix(r.Path, server.AdminPath) {

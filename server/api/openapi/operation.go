@@ -187,7 +187,7 @@ func calls() []call {
 			map[string]*Schema{"text/html": {Type: "string"}}, nil, false),
 		op(http.MethodGet, "/api-doc/openapi.json", tagServer, "This document", "", body(anyObject("")), nil, false),
 	}, modelsCalls(), plainCalls(), anthropicCalls(), textCalls(), responsesCalls(), ollamaCalls(),
-		batchCalls())
+		batchCalls(), routerCalls())
 }
 
 // failures are what clients see of each status.

@@ -24,6 +24,7 @@ import (
 	"tgi/server/api/openai"
 	"tgi/server/api/openapi"
 	"tgi/server/api/responses"
+	"tgi/server/api/routing"
 	"tgi/server/config"
 	"tgi/server/dialect"
 	"tgi/server/dispatch"
@@ -49,6 +50,7 @@ func servedBy(e *generatetest.Engine, set func(*Options)) (*server.Server, *API)
 	beside := []server.API{chat, modelsapi.New(oneModel{}), messages.New(models),
 		responses.New(responses.Options{Models: models}),
 		generateapi.New(generateapi.Options{}), ollama.New(ollama.Options{Models: models}),
+		routing.New(routing.Options{Models: models, Load: func() routing.Load { return routing.Load{} }, Version: "1.2.3"}),
 		admin.New(admin.Options{})}
 	o := Options{
 		Models: models, Ready: e.Healthy, Version: "1.2.3", Limits: sized,

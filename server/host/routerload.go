@@ -1,0 +1,21 @@
+package host
+
+import (
+	"cmp"
+
+	"tgi/server/api/routing"
+)
+
+// routerLoad is what routers are told of all models together.
+func (f *manager) routerLoad() routing.Load {
+	l := routing.Load{CacheHits: f.boot.metrics.PrefixHits()}
+	for _, s := range f.running() {
+		st := s.engine.Stats()
+		l.Running += st.Running
+		l.Waiting += st.Waiting
+		l.UsedTokens += st.KVTokens
+		l.TotalTokens += st.KVTotal * s.backend.BlockSize()
+		l.MaxRunning += min(s.limits.MaxConcurrentRequests, cmp.Or(s.limits.MaxBatchSize, s.limits.MaxConcurrentRequests))
+	}
+	return l
+}
