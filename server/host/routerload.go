@@ -15,7 +15,8 @@ func (f *manager) routerLoad() routing.Load {
 		l.Waiting += st.Waiting
 		l.UsedTokens += st.KVTokens
 		l.TotalTokens += st.KVTotal * s.backend.BlockSize()
-		l.MaxRunning += min(s.limits.MaxConcurrentRequests, cmp.Or(s.limits.MaxBatchSize, s.limits.MaxConcurrentRequests))
+		places := s.limits.MaxConcurrentRequests
+		l.MaxRunning += min(places, cmp.Or(s.limits.MaxBatchSize, places))
 	}
 	return l
 }
