@@ -192,6 +192,10 @@ type row struct {
 // loaded: most take less than that.
 const loadingRetry = 5 * time.Second
 
+// drainingRetry is how long to wait before asking again where this server ends: a balancer has another at once, and
+// one that is restarted takes about as long.
+const drainingRetry = time.Second
+
 // statusGone is logged when the client left before the reply. It is never read.
 const statusGone = 499
 
@@ -309,6 +313,8 @@ func Explain(err error) Failure {
 		f.RetryAfter = max(time.Second, (idle.RetryAfter + time.Second - 1).Truncate(time.Second))
 	case r.kind == KindServerLoading:
 		f.RetryAfter = loadingRetry
+	case r.kind == KindDraining:
+		f.RetryAfter = drainingRetry
 	case errors.As(err, &beyond):
 		f.RetryAfter = beyond.RetryAfter
 	case overloaded:

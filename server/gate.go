@@ -6,7 +6,8 @@ import "sync"
 type gate struct {
 	mu     sync.Mutex
 	inside int
-	closed bool
+	// leaving says that it will be closed, so that nobody should send more.
+	leaving, closed bool
 	// empty is closed when the gate is closed and no request is running.
 	empty chan struct{}
 	// closing is closed when the gate is.
@@ -34,11 +35,26 @@ func (g *gate) leave() {
 	}
 }
 
+// announce says that the gate will be closed.
+func (g *gate) announce() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.leaving = true
+}
+
+// announced reports whether the gate will be closed, or is.
+func (g *gate) announced() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.leaving
+}
+
 // close lets no further request in. It may be called once.
 func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	close(g.closing)
+	g.leaving = true
 	if g.closed = true; g.inside == 0 {
 		close(g.empty)
 	}
@@ -54,7 +70,7 @@ func (g *gate) draining() bool {
 func (s *Server) Load() (running int, draining bool) {
 	s.gate.mu.Lock()
 	defer s.gate.mu.Unlock()
-	return s.gate.inside, s.gate.closed
+	return s.gate.inside, s.gate.leaving
 }
 
 // count returns how many requests are running.

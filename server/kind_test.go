@@ -30,7 +30,7 @@ func TestExplain(t *testing.T) {
 		{ErrLoading, Failure{Kind: KindServerLoading, Status: 503, Type: "loading", Text: "Model is loading",
 			RetryAfter: 5 * time.Second, Close: true}, "5/close"},
 		{llm.ErrDraining, Failure{Kind: KindDraining, Status: 503, Type: "draining", Text: "Server is shutting down",
-			Close: true}, "/close"},
+			RetryAfter: time.Second, Close: true}, "1/close"},
 		{
 			&NotServing{ID: "m", RetryAfter: 1500 * time.Millisecond},
 			Failure{Kind: KindModelStopped, Status: 503, Type: "model_stopped", Text: "Model `m` is stopped",

@@ -59,7 +59,7 @@ func (s *Server) Ready() error {
 	if err := s.started(); err != nil {
 		return err
 	}
-	if s.gate.draining() {
+	if s.gate.announced() {
 		return ErrUnhealthy
 	}
 	return s.live()

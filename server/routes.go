@@ -84,6 +84,8 @@ type Server struct {
 	keys    keys
 	gate    gate
 	texts   byteBudget
+	load    func() EndpointLoad // nil is nobody's
+	rate    rate
 	// late is closed when the time to shut down is over.
 	late chan struct{}
 	// handlers are what is served now; it is replaced once, when it opens.
@@ -260,6 +262,9 @@ func (s *Server) handle(route Route) http.Handler {
 			route.refuseKey(w, r, err)
 			return
 		}
+		if s.gate.announced() {
+			w.Header().Set("Connection", "close")
+		}
 		if !route.Scope.open() {
 			if !route.WhileDraining {
 				if !s.gate.enter() {
@@ -285,6 +290,7 @@ func (s *Server) handle(route Route) http.Handler {
 		ctx := here.context(r.Context())
 		if !route.Scope.open() {
 			here.operation = &operation{began: time.Now(), name: route.Operation}
+			s.tellLoad(w, r, route.Scope)
 			ctx = context.WithValue(ctx, operationKey{}, here.operation)
 		}
 		r = r.WithContext(ctx)

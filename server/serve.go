@@ -26,10 +26,11 @@ var ErrGrace = errors.New("graceful termination timed out")
 func (s *Server) Serve(ctx context.Context, l net.Listener) error { return s.ServeBoth(ctx, l, nil) }
 
 // ServeBoth answers requests from public and, unless it is nil, those of
-// administrators from admin, until ctx ends. Then it drains: new requests and
-// health probes get 503, running ones finish within the configured grace. It
-// returns nil when all did, ErrGrace when some had to be cut off, and otherwise
-// why it could not serve. It closes the listeners.
+// administrators from admin, until ctx ends. Then it drains: health probes get 503,
+// new requests do so after the configured delay, in which balancers notice, and running
+// ones finish within the configured grace behind it. It returns nil when all did,
+// ErrGrace when some had to be cut off, and otherwise why it could not serve. It closes
+// the listeners.
 func (s *Server) ServeBoth(ctx context.Context, public, admin net.Listener) error {
 	config := s.options.Config
 	// Requests do not end with ctx: they have the grace time.
@@ -54,6 +55,7 @@ func (s *Server) ServeBoth(ctx context.Context, public, admin net.Listener) erro
 	case <-ctx.Done():
 	}
 
+	s.linger(failed)
 	s.gate.close()
 	for _, h := range servers {
 		h.SetKeepAlivesEnabled(false)
@@ -86,6 +88,26 @@ func (s *Server) ServeBoth(ctx context.Context, public, admin net.Listener) erro
 		}
 	}
 	return late
+}
+
+// linger lets those who balance load notice by the probes that this server ends: until the delay is over, requests are
+// still served. Replies ask their clients to connect anew, since connections that end when they are idle could meet
+// one more request.
+func (s *Server) linger(failed <-chan error) {
+	s.gate.announce()
+	delay := time.Duration(s.options.Config.DrainDelay)
+	if delay <= 0 {
+		return
+	}
+	s.options.Log.Info("draining soon: probes fail, requests are still served", "running", s.gate.count(), "delay",
+		delay.String())
+	over := time.NewTimer(delay)
+	defer over.Stop()
+	select {
+	case <-over.C:
+	case err := <-failed: // nobody can come any more
+		s.options.Log.Warn("draining at once", "error", err)
+	}
 }
 
 // listener returns what answers the requests of one address with h.

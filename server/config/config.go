@@ -115,6 +115,9 @@ type Server struct {
 	// GracefulTerminationTimeout is the time that running requests have to finish when
 	// the server is asked to stop.
 	GracefulTerminationTimeout Duration `toml:"graceful_termination_timeout"`
+	// DrainDelay is how long requests are still served when the server is asked to stop, while its probes fail
+	// already: balancers that ask them notice and send no more. GracefulTerminationTimeout begins behind it.
+	DrainDelay Duration `toml:"drain_delay"`
 	// StrictFields refuses requests with members that mean nothing.
 	StrictFields bool `toml:"strict_fields"`
 	// Playground serves pages for browsers at /.

@@ -70,6 +70,8 @@ var settings = append([]setting{
 	{"graceful-termination-timeout", "server.graceful_termination_timeout",
 		"time for running requests when told to stop",
 		func(c *Config) any { return &c.Server.GracefulTerminationTimeout }, nil},
+	{"drain-delay", "server.drain_delay", "time in which probes fail and requests are served still, when told to stop",
+		func(c *Config) any { return &c.Server.DrainDelay }, nil},
 	{"compute-type", "server.compute_type", "value of the header x-compute-type",
 		func(c *Config) any { return &c.Server.ComputeType }, nil},
 	{"dialect", "server.dialect", "version of TGI's API that is spoken by default: tgi-0.6, tgi-2.2 or tgi-3",

@@ -54,6 +54,8 @@ func (c *Config) Validate() error {
 	v.positive("server.read_timeout", s.ReadTimeout)
 	v.positive("server.write_timeout", s.WriteTimeout)
 	v.positive("server.idle_timeout", s.IdleTimeout)
+	v.check(s.DrainDelay >= 0 && s.DrainDelay <= maxDrainDelay,
+		"server.drain_delay must be between 0s and %s, given %s", maxDrainDelay, s.DrainDelay)
 	v.check(s.GracefulTerminationTimeout >= 0, "server.graceful_termination_timeout must not be negative, given %s",
 		s.GracefulTerminationTimeout)
 
@@ -144,6 +146,9 @@ func (c *Config) validateModels(v *verdict) {
 
 // maxPulls bounds models.pulls: each has several connections.
 const maxPulls = 64
+
+// maxDrainDelay bounds server.drain_delay: no balancer takes longer to notice.
+const maxDrainDelay = 600 * second
 
 // maxPluginWait is more than any step should wait for a plugin.
 const maxPluginWait = Wait(time.Minute)

@@ -79,7 +79,8 @@ func (f *manager) apis() []server.API {
 func (f *manager) model(cfg config.Config, s *loadedModel) *dispatch.Model {
 	m := &dispatch.Model{
 		ID: string(s.id), Service: s.service(cfg, f), Limits: s.limits, DType: string(s.built.Weights),
-		Architecture: s.built.Architecture, Images: s.images != nil, Device: string(s.built.Device), Speculate: s.engine.Speculates(),
+		Architecture: s.built.Architecture, Images: s.images != nil,
+		Device: string(s.built.Device), Speculate: s.engine.Speculates(),
 		Vocab: s.built.Vocab, EOS: s.eos, TokenBytes: s.tokenizer.Bytes,
 		Decoder: func(context []llm.Token) dispatch.Decoder { return s.tokenizer.Stream(context) },
 		Plugins: func() []server.Plugin { return f.publicPlugins(s.control) }, Stopping: s.stopping.Load,

@@ -3,8 +3,16 @@ package host
 import (
 	"cmp"
 
+	"tgi/server"
 	"tgi/server/api/routing"
 )
+
+// endpointLoad is routerLoad as the replies of generating routes tell it.
+func (f *manager) endpointLoad() server.EndpointLoad {
+	l := f.routerLoad()
+	return server.EndpointLoad{Utilization: routing.Share(l.Running+l.Waiting, l.MaxRunning),
+		CacheUsage: routing.Share(l.UsedTokens, l.TotalTokens), Waiting: l.Waiting, Running: l.Running}
+}
 
 // routerLoad is what routers are told of all models together.
 func (f *manager) routerLoad() routing.Load {

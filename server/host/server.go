@@ -163,6 +163,7 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 		wait()
 		return nil, err
 	}
+	b.server.WatchLoad(all.endpointLoad)
 	b.server.Open(all.apis(), all.healthy)
 	return s, nil
 }

@@ -281,7 +281,7 @@ func (c *call) failure(status int) Response {
 	}
 	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		r.Headers = map[string]Header{
-			"retry-after": {Description: "Seconds. Not where another replica should be asked.",
+			"retry-after": {Description: "Seconds until it is worth asking again.",
 				Schema: whole("", "")}}
 	}
 	return r

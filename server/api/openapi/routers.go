@@ -5,7 +5,8 @@ import "net/http"
 // routerCalls are the operations that routers ask servers by.
 func routerCalls() []call {
 	get := func(path, summary, schema string, fails []int) call {
-		return op(http.MethodGet, path, tagServer, summary, "", map[string]*Schema{mediaJSON: ref(schema)}, fails, false)
+		replies := map[string]*Schema{mediaJSON: ref(schema)}
+		return op(http.MethodGet, path, tagServer, summary, "", replies, fails, false)
 	}
 	loads := get("/v1/loads", "What the server has to do, in SGLang's shape", "Loads", []int{422, 503})
 	loads.query = []Parameter{

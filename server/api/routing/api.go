@@ -77,15 +77,16 @@ type rank struct {
 func (a *API) loads(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	if format := query.Get("format"); format != "" && format != "json" {
-		return fmt.Errorf("%w: format must be json, and /metrics has Prometheus' form. Given: %.64q", llm.ErrInvalid, format)
+		return fmt.Errorf("%w: format must be json, and /metrics has Prometheus' form. Given: %.64q", llm.ErrInvalid,
+			format)
 	}
 	if at := query.Get("dp_rank"); at != "" && at != "0" {
 		return fmt.Errorf("%w: dp_rank must be 0, the only one. Given: %.64q", llm.ErrInvalid, at)
 	}
 	l := a.options.Load()
 	one := rank{Running: l.Running, Waiting: l.Waiting, All: l.Running + l.Waiting, Used: l.UsedTokens,
-		Capacity: l.TotalTokens, Usage: share(l.UsedTokens, l.TotalTokens), CacheHits: l.CacheHits,
-		Busy: min(1, share(l.Running, l.MaxRunning)), MaxRunning: l.MaxRunning}
+		Capacity: l.TotalTokens, Usage: Share(l.UsedTokens, l.TotalTokens), CacheHits: l.CacheHits,
+		Busy: min(1, Share(l.Running, l.MaxRunning)), MaxRunning: l.MaxRunning}
 	return write(w, struct {
 		Timestamp string `json:"timestamp"`
 		Version   string `json:"version"`
@@ -94,7 +95,8 @@ func (a *API) loads(w http.ResponseWriter, r *http.Request) error {
 	}{time.Now().UTC().Format(time.RFC3339Nano), a.options.Version, 1, []rank{one}})
 }
 
-func share(part, whole int) float64 {
+// Share returns a part as a share of the whole, 0 of nothing.
+func Share(part, whole int) float64 {
 	if whole <= 0 {
 		return 0
 	}

@@ -50,7 +50,8 @@ func servedBy(e *generatetest.Engine, set func(*Options)) (*server.Server, *API)
 	beside := []server.API{chat, modelsapi.New(oneModel{}), messages.New(models),
 		responses.New(responses.Options{Models: models}),
 		generateapi.New(generateapi.Options{}), ollama.New(ollama.Options{Models: models}),
-		routing.New(routing.Options{Models: models, Load: func() routing.Load { return routing.Load{} }, Version: "1.2.3"}),
+		routing.New(routing.Options{Models: models, Load: func() routing.Load { return routing.Load{} },
+			Version: "1.2.3"}),
 		admin.New(admin.Options{})}
 	o := Options{
 		Models: models, Ready: e.Healthy, Version: "1.2.3", Limits: sized,
