@@ -6,6 +6,8 @@ import {element, field, replace} from './dom.js';
 // function that stops what it began (or a promise of it).
 const pages = {
   chat: () => import('./pages/chat.js'),
+  models: () => import('./pages/models.js'),
+  engine: () => import('./pages/engine.js'),
 };
 
 // app is what pages get.

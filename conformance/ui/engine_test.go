@@ -1,0 +1,54 @@
+package ui
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+)
+
+// TestEngine: the page counts what requests had computed, stops while it is paused or hidden, and says who may see it.
+func TestEngine(t *testing.T) {
+	s := serve(t, keyed)
+	p := open(t, s.URL, "/#/chat")
+	p.useKey("boss")
+	p.visit("Engine")
+	p.rowOf("tgi-demo", "running")
+	for range 3 {
+		call(t, http.MethodPost, s.URL+"/v1/completions", "guest",
+			`{"model":"tgi","prompt":"Once upon a time","max_tokens":200,"ignore_eos":true}`)
+	}
+	p.rowOf("tgi-demo", "600")
+	p.eventually("the chart shows tokens", `[...document.querySelectorAll('section[aria-label=Generated] .line')]
+		.some((e) => new Set(e.getAttribute('d').match(/ [\d.]+/g)).size > 1)`)
+	p.rowOf("guest", "600")
+	p.reads("section[aria-label=Cache]", "held")
+	p.checkNames()
+	p.shots("engine")
+	p.size(1280, 1500)
+	p.shot("engine-whole")
+	p.size(1280, 860)
+
+	p.click("button", "Pause")
+	p.eventually("it is paused", `document.querySelector('[aria-pressed=true]')?.innerText === 'Pause'`)
+	eval[int](p, `new Promise((done) => setTimeout(() => done(1), 300))`) // what was asked before is answered
+	asked := `performance.getEntriesByType('resource').filter((e) => e.name.includes('/admin/live')).length`
+	before := eval[int](p, asked)
+	eval[int](p, `new Promise((done) => setTimeout(() => done(1), 2500))`)
+	if after := eval[int](p, asked); after != before {
+		t.Errorf("paused, the page asked %d times", after-before)
+	}
+	p.click("button", "Pause")
+	p.eventually("it goes on", asked+" > "+fmt.Sprint(before))
+
+	p.visit("Chat")
+	eval[int](p, `new Promise((done) => setTimeout(() => done(1), 300))`)
+	before = eval[int](p, asked)
+	eval[int](p, `new Promise((done) => setTimeout(() => done(1), 2500))`)
+	if after := eval[int](p, asked); after != before {
+		t.Errorf("left, the page asked %d times", after-before)
+	}
+
+	p.useKey("guest")
+	p.visit("Engine")
+	p.reads("[role=alert]", "Your key may not do this: this route needs a key with the scope `admin`")
+}
