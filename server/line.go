@@ -12,9 +12,9 @@ import (
 	"tgi/runtime/llm"
 )
 
-// OwnerOf returns whose files and batches the client of r has: it stands for the key of the settings that r was
-// admitted with, and tells nothing of it. All requests without one share theirs, whatever token they show: bounds of an
-// owner would bind nobody who makes up tokens.
+// OwnerOf returns whose files, batches and responses the client of r has: it stands for the key of the settings that r
+// was admitted with, and tells nothing of it. All requests without one share theirs, whatever token they show: bounds
+// of an owner would bind nobody who makes up tokens.
 func OwnerOf(r *http.Request) string {
 	if k, ok := r.Context().Value(keyKey{}).(*key); ok {
 		return k.owner

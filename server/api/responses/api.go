@@ -40,6 +40,8 @@ type API struct {
 	// now and name are the clock and the last part of ids; tests fix them.
 	now  func() time.Time
 	name func() string
+	// owner returns whose responses a request may use: those of its key. Tests have no keys and tell it by the token.
+	owner func(*http.Request) store.Owner
 	// renews is how often the lease of a response that runs is renewed.
 	renews time.Duration
 
@@ -57,7 +59,8 @@ func New(o Options) *API {
 		places = defaultPlaces
 	}
 	return &API{options: o, now: time.Now, name: rand.Text, renews: leaseRenews, jobs: map[jobKey]*job{},
-		gate: generate.NewGate(places, readers)}
+		owner: func(r *http.Request) store.Owner { return store.OwnerOf(server.OwnerOf(r)) },
+		gate:  generate.NewGate(places, readers)}
 }
 
 const (
@@ -102,9 +105,6 @@ func (a *API) Routes() []server.Route {
 	return routes
 }
 
-// owner returns whose responses r may use: those of its key.
-func owner(r *http.Request) store.Owner { return store.OwnerOf(server.Token(r)) }
-
 // open reads a call and what it refers to, and acquires its model until release.
 func (a *API) open(r *http.Request, generates bool) (c *call, release func(), err error) {
 	body, err := server.ReadBody(r)
@@ -117,7 +117,7 @@ func (a *API) open(r *http.Request, generates bool) (c *call, release func(), er
 	core := a.name()
 	c.id, c.created = "resp_"+core, a.now().Unix()
 	c.settings.CallID = func() string { return "call_" + a.name() }
-	if err := a.inTurn(r.Context(), func() error { return a.resolve(r.Context(), owner(r), c) }); err != nil {
+	if err := a.inTurn(r.Context(), func() error { return a.resolve(r.Context(), a.owner(r), c) }); err != nil {
 		return nil, nil, err
 	}
 	for i := range c.input {
@@ -248,7 +248,7 @@ func (a *API) create(w http.ResponseWriter, r *http.Request) error {
 	if err := t.pump(ctx, t.next); err != nil {
 		return err
 	}
-	b := a.keep(ctx, owner(r), t, t.outcome(a.now().Unix()))
+	b := a.keep(ctx, a.owner(r), t, t.outcome(a.now().Unix()))
 	t.setHeader(w.Header())
 	server.WriteJSON(w, b)
 	return nil
@@ -281,7 +281,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, t *turn) error {
 		t.tell("response.failed", t.appendResponse(nil, o))
 		return nil
 	}
-	t.tell("response."+o.status, a.keep(ctx, owner(r), t, o))
+	t.tell("response."+o.status, a.keep(ctx, a.owner(r), t, o))
 	return nil
 }
 

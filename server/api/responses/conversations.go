@@ -169,7 +169,7 @@ func decodeAdditions(text []byte, members ...string) (*additions, error) {
 
 // enter gives the items of a body ids, and puts those that are references in their place.
 func (a *API) enter(r *http.Request, id string, items []item) error {
-	if err := a.refer(r.Context(), owner(r), nil, items); err != nil {
+	if err := a.refer(r.Context(), a.owner(r), nil, items); err != nil {
 		return err
 	}
 	for i := range items {
@@ -197,7 +197,7 @@ func (a *API) createConversation(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("BUG: a conversation that is no JSON: %w", err)
 	}
-	if err := a.options.Store.Put(r.Context(), owner(r), c.id, b); err != nil {
+	if err := a.options.Store.Put(r.Context(), a.owner(r), c.id, b); err != nil {
 		return err
 	}
 	server.WriteJSON(w, c.append(nil))
@@ -206,7 +206,7 @@ func (a *API) createConversation(w http.ResponseWriter, r *http.Request) error {
 
 // getConversation serves GET /v1/conversations/ID.
 func (a *API) getConversation(w http.ResponseWriter, r *http.Request) error {
-	c, err := a.conversationOf(r.Context(), owner(r), r.PathValue(conversationName))
+	c, err := a.conversationOf(r.Context(), a.owner(r), r.PathValue(conversationName))
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (a *API) updateConversation(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c, err := a.changeConversation(r.Context(), owner(r), r.PathValue(conversationName), func(c *conversation) error {
+	c, err := a.changeConversation(r.Context(), a.owner(r), r.PathValue(conversationName), func(c *conversation) error {
 		c.Metadata = in.metadata
 		return nil
 	})
@@ -237,7 +237,7 @@ func (a *API) deleteConversation(w http.ResponseWriter, r *http.Request) error {
 	if core(id) == "" || !strings.HasPrefix(id, conversationPrefix) {
 		return noConversation(id)
 	}
-	err := a.options.Store.Delete(r.Context(), owner(r), id)
+	err := a.options.Store.Delete(r.Context(), a.owner(r), id)
 	if errors.Is(err, store.ErrNotFound) {
 		return noConversation(id)
 	}
@@ -264,7 +264,7 @@ func (a *API) addItems(w http.ResponseWriter, r *http.Request) error {
 	if err := a.enter(r, id, in.items); err != nil {
 		return err
 	}
-	_, err = a.changeConversation(r.Context(), owner(r), id, func(c *conversation) error { return c.add(in.items) })
+	_, err = a.changeConversation(r.Context(), a.owner(r), id, func(c *conversation) error { return c.add(in.items) })
 	if err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (a *API) listItems(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c, err := a.conversationOf(r.Context(), owner(r), r.PathValue(conversationName))
+	c, err := a.conversationOf(r.Context(), a.owner(r), r.PathValue(conversationName))
 	if err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (a *API) listItems(w http.ResponseWriter, r *http.Request) error {
 
 // getItem serves GET /v1/conversations/ID/items/ITEM.
 func (a *API) getItem(w http.ResponseWriter, r *http.Request) error {
-	c, err := a.conversationOf(r.Context(), owner(r), r.PathValue(conversationName))
+	c, err := a.conversationOf(r.Context(), a.owner(r), r.PathValue(conversationName))
 	if err != nil {
 		return err
 	}
@@ -314,7 +314,7 @@ func (a *API) getItem(w http.ResponseWriter, r *http.Request) error {
 
 // deleteItem serves DELETE /v1/conversations/ID/items/ITEM.
 func (a *API) deleteItem(w http.ResponseWriter, r *http.Request) error {
-	c, err := a.changeConversation(r.Context(), owner(r), r.PathValue(conversationName), func(c *conversation) error {
+	c, err := a.changeConversation(r.Context(), a.owner(r), r.PathValue(conversationName), func(c *conversation) error {
 		at, err := c.find(r.PathValue(itemName))
 		if err == nil {
 			c.Items = slices.Delete(c.Items, at, at+1)

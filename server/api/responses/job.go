@@ -117,7 +117,7 @@ func (a *API) createBehind(w http.ResponseWriter, r *http.Request, c *call, rele
 		free()
 		return err
 	}
-	j := &job{key: jobKey{owner(r), c.id}, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{}),
+	j := &job{key: jobKey{a.owner(r), c.id}, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{}),
 		response: t.appendResponse(nil, outcome{status: queued})}
 	t.emit = func(name string, json []byte) error {
 		if err := generate.TakeRoom(ctx, int64(len(json)+len(name))); err != nil {
@@ -268,7 +268,7 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) error {
 	}
 	streams := q.Get("stream") == "true"
 	id := r.PathValue("response_id")
-	if j := a.find(jobKey{owner(r), id}); j != nil {
+	if j := a.find(jobKey{a.owner(r), id}); j != nil {
 		if streams {
 			return follow(w, r, j, from)
 		}
@@ -329,7 +329,7 @@ func replay(w http.ResponseWriter, r *http.Request, rec *record, from int) error
 // cancel serves POST /v1/responses/ID/cancel.
 func (a *API) cancel(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("response_id")
-	if j := a.find(jobKey{owner(r), id}); j != nil {
+	if j := a.find(jobKey{a.owner(r), id}); j != nil {
 		j.cancel(errCancelled)
 		select {
 		case <-j.done:
@@ -359,7 +359,7 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request) error {
 // when that finds it deleted.
 func (a *API) delete(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("response_id")
-	if j := a.find(jobKey{owner(r), id}); j != nil {
+	if j := a.find(jobKey{a.owner(r), id}); j != nil {
 		j.cancel(errCancelled)
 		select {
 		case <-j.done:
@@ -367,7 +367,7 @@ func (a *API) delete(w http.ResponseWriter, r *http.Request) error {
 			return context.Cause(r.Context())
 		}
 	}
-	err := a.options.Store.Delete(r.Context(), owner(r), id)
+	err := a.options.Store.Delete(r.Context(), a.owner(r), id)
 	if errors.Is(err, store.ErrNotFound) {
 		return notFound(id)
 	}

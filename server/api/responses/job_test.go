@@ -30,7 +30,9 @@ func TestDeletedElsewhere(t *testing.T) {
 			e := slow()
 			s, api := newServer(e, &generatetest.Chat{})
 			api.renews = renews
-			other := server.New(server.Options{Config: config.Default().Server, APIs: []server.API{New(api.options)},
+			another := New(api.options)
+			another.owner = api.owner
+			other := server.New(server.Options{Config: config.Default().Server, APIs: []server.API{another},
 				Healthy: e.Healthy, Log: slog.New(slog.DiscardHandler)})
 			object(t, ask(s, http.MethodPost, path, long+`,"background":true}`))
 			time.Sleep(50 * time.Millisecond) // some renewals keep it

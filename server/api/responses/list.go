@@ -104,7 +104,7 @@ func (a *API) inputItems(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	l := &lister{api: a, page: p, of: owner(r)}
+	l := &lister{api: a, page: p, of: a.owner(r)}
 	err = a.inTurn(r.Context(), func() error { return l.list(r.Context(), id) })
 	if errors.Is(err, store.ErrNotFound) {
 		return notFound(id)

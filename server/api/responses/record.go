@@ -292,7 +292,7 @@ func (a *API) items(ctx context.Context, o store.Owner, id string) (map[string]j
 // known is load for a response that a path names.
 func (a *API) known(r *http.Request) (string, *record, error) {
 	id := r.PathValue("response_id")
-	rec, err := a.load(r.Context(), owner(r), id)
+	rec, err := a.load(r.Context(), a.owner(r), id)
 	if errors.Is(err, store.ErrNotFound) {
 		err = notFound(id)
 	}

@@ -424,7 +424,7 @@ func TestLost(t *testing.T) {
 	another := New(api.options)
 	other := server.New(server.Options{Config: config.Default().Server, APIs: []server.API{another}, Healthy: e.Healthy,
 		Log: slog.New(slog.DiscardHandler)})
-	another.now = api.now
+	another.now, another.owner = api.now, api.owner
 	if v := object(t, ask(other, http.MethodGet, path+"/resp_A1", "")); v["status"] != queued {
 		t.Errorf("elsewhere it is %v", v["status"])
 	}

@@ -3,6 +3,7 @@ package responses
 import (
 	"bufio"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -32,6 +33,7 @@ func newServer(e *generatetest.Engine, chat *generatetest.Chat) (*server.Server,
 	api := New(Options{Models: dispatchtest.One(&m), Store: store.NewMemory(limits),
 		Log: slog.New(slog.DiscardHandler)})
 	n := 0
+	api.owner = func(r *http.Request) store.Owner { return store.OwnerOf(server.Token(r)) }
 	api.now = func() time.Time { return time.Unix(1_741_265_133, 0) }
 	api.name = func() string {
 		n++
