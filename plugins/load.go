@@ -54,7 +54,11 @@ func (j *job) run(ctx context.Context, s *Set) {
 		return
 	}
 	j.sum = sha256.Sum256(wasm)
-	if err := j.checkSum(wasm); err != nil {
+	err = j.checkSum(wasm)
+	if err == nil && j.verify != nil {
+		err = j.verify(wasm)
+	}
+	if err != nil {
 		j.err = fmt.Errorf("%w: %s: %w", ErrLoad, j.name, err)
 		return
 	}

@@ -39,10 +39,12 @@ const Builtin = "builtin:"
 // Spec is one plugin as the server's settings want it.
 type Spec struct {
 	// what requests call it: 1 to 64 lower-case letters, digits and hyphens, a letter first, none doubled
-	Name    string
-	Kind    string // the one kind that is used of the module; "" means all that it serves
-	Source  string // a file, or Builtin and a name
-	SHA256  string // 64 hexadecimal digits that the module must have; "" means any
+	Name   string
+	Kind   string // the one kind that is used of the module; "" means all that it serves
+	Source string // a file, or Builtin and a name
+	SHA256 string // 64 hexadecimal digits that the module must have; "" means any
+	// Verify, if any, returns why a module that has SHA256 may not be loaded.
+	Verify  func(module []byte) error
 	OnError OnError
 	Apply   Apply
 	Limits  Limits
@@ -105,6 +107,7 @@ type desired struct {
 	origin   origin
 	source   string
 	sha256   string
+	verify   func(module []byte) error // nil accepts every module
 	settings settings
 }
 
@@ -126,7 +129,7 @@ func (s Spec) desired() desired {
 		set.clients += c + "\n"
 	}
 	return desired{name: s.Name, origin: fromSpec, source: s.Source, sha256: strings.ToLower(s.SHA256),
-		settings: set.withDefaults()}
+		verify: s.Verify, settings: set.withDefaults()}
 }
 
 func (s settings) withDefaults() settings {

@@ -48,6 +48,9 @@ type Config struct {
 	MCPLimits MCPLimits `toml:"mcp_limits"`
 	// Plugin are the plugins that are declared one by one.
 	Plugin []Plugin `toml:"plugin"`
+	// PluginSigner are those of whom one must have signed a plugin that was installed from a registry; without any,
+	// nobody has to.
+	PluginSigner []PluginSigner `toml:"plugin_signer"`
 	// Key are the keys that are declared one by one.
 	Key []Key `toml:"key"`
 	// File is where the settings were read from; empty is nowhere.
@@ -299,7 +302,8 @@ func Default() Config {
 			Folder: "plugins", Watch: second, UploadLimit: 16 << 20, MemoryWait: 5 * second, BreakerFaults: 10,
 			BreakerPause: 30 * second,
 			ProgramTime:  300 * second,
-			Uploads:      "plugins/uploads", CompileTime: 10 * second, CompileTimeout: 300 * second,
+			Uploads:      "plugins/uploads", Installed: "plugins/installed",
+			CompileTime: 10 * second, CompileTimeout: 300 * second,
 			CompileMemory: 1 << 30,
 			CacheSize:     1 << 30,
 		},

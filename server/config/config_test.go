@@ -56,7 +56,7 @@ func example(text string) string {
 	_, rest, _ = strings.Cut(rest, "\n[models]\n") // behind its tables
 	rest = "\n[models]\n" + rest
 	for _, first := range []string{"# [[model]]\n", "# [[model.adapter]]\n", "# [[key]]\n", "# [[mcp]]\n",
-		"# [[plugin]]\n"} {
+		"# [[plugin]]\n", "# [[plugin_signer]]\n"} {
 		before, block, _ := strings.Cut(rest, first)
 		block, after, _ := strings.Cut(block, "\n\n")
 		lines := strings.ReplaceAll("\n"+first+block, "\n# ", "\n")
@@ -125,6 +125,7 @@ func TestGoodFile(t *testing.T) {
 	want.Log.Level = slog.LevelDebug
 	want.File = "testdata/good.toml"
 	want.Plugins.Folder, want.Plugins.Watch, want.Plugins.Uploads = "testdata/mine", 0, "testdata/plugins/uploads"
+	want.Plugins.Installed = "testdata/plugins/installed"
 	want.Plugin = []Plugin{{
 		Name: "no-repeat-v2", Source: "testdata/guests/no-repeat.wasm", OnError: OnErrorFail, Apply: ApplyRequest,
 		OnFull: GuardStop, OnExhausted: GuardStop,
@@ -213,6 +214,7 @@ func TestPrecedence(t *testing.T) {
 	want.Server.GracefulTerminationTimeout = 5 * second
 	want.File, want.Plugins.Folder = file, filepath.Join(filepath.Dir(file), "plugins")
 	want.Plugins.Uploads = filepath.Join(want.Plugins.Folder, "uploads")
+	want.Plugins.Installed = filepath.Join(want.Plugins.Folder, "installed")
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c, want)
 	}

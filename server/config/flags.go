@@ -37,7 +37,7 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 			flag.NoOptDefVal = "true"
 		}
 	}
-	add(configFlag, "", "settings to read; without it "+defaultFile+" of the working folder, if it is there",
+	add(configFlag, "", "settings to read; without it "+DefaultFile+" of the working folder, if it is there",
 		&flagValue{kind: "file"}, false, map[string][]string{FlagVariables: {env(configFlag)}})
 	defaults := Default()
 	for i := range settings {

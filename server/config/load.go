@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// defaultFile is read from the working folder when it is there and no other
+// DefaultFile is read from the working folder when it is there and no other
 // file is named.
-const defaultFile = "tgi.toml"
+const DefaultFile = "tgi.toml"
 
 // Loaded is what Read found.
 type Loaded struct {
@@ -166,7 +166,7 @@ func (l *Loaded) readFile(given map[string]string, present func(string) (string,
 		path, ok = present(env(configFlag))
 	}
 	if !ok {
-		path = defaultFile
+		path = DefaultFile
 	}
 	text, err := os.ReadFile(path)
 	switch {

@@ -170,16 +170,25 @@ func (m *Models) Dir() (string, error) {
 	if m.Folder != "" {
 		return m.Folder, nil
 	}
+	data, err := dataDir()
+	if err != nil {
+		return "", fmt.Errorf("models.folder is not set and there is no home folder to put it in: %w", err)
+	}
+	return filepath.Join(data, "models"), nil
+}
+
+// dataDir is the program's part of the user's data folder.
+func dataDir() (string, error) {
 	// The specification of XDG's folders wants relative ones ignored.
 	data := os.Getenv("XDG_DATA_HOME")
 	if !filepath.IsAbs(data) {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", fmt.Errorf("models.folder is not set and there is no home folder to put it in: %w", err)
+			return "", err
 		}
 		data = filepath.Join(home, ".local", "share")
 	}
-	return filepath.Join(data, "tgi", "models"), nil
+	return filepath.Join(data, "tgi"), nil
 }
 
 // All returns the models that are declared, at least one: those of [[model]], or

@@ -42,6 +42,9 @@ type Plugins struct {
 	// their settings, so that a restart brings them back; empty keeps none. It
 	// is relative to the folder of the settings' file.
 	Uploads string `toml:"uploads"`
+	// Installed is the folder that `tgi plugin install` puts modules in. It is relative to the folder of the settings'
+	// file.
+	Installed string `toml:"installed"`
 	// CompileTime of a processor, CompileTimeout on the clock and CompileMemory
 	// bound what compiling one module may take. Modules that are part of the
 	// program may take ten times as long.
@@ -51,6 +54,16 @@ type Plugins struct {
 	// CacheSize bounds the compiled modules on disk, which the next start reuses.
 	// The least recently used ones are removed first.
 	CacheSize Size `toml:"cache_size"`
+}
+
+// IndexDir is the folder of plugins that were pulled from registries: tgi/plugins in the user's data folder, beside the
+// models. It makes nothing.
+func (p *Plugins) IndexDir() (string, error) {
+	data, err := dataDir()
+	if err != nil {
+		return "", fmt.Errorf("there is no home folder for the index of plugins: %w", err)
+	}
+	return filepath.Join(data, "plugins"), nil
 }
 
 // Plugin is one [[plugin]]: a module, what it is called and what it may use.
@@ -64,6 +77,9 @@ type Plugin struct {
 	Source string `toml:"source"`
 	// SHA256 pins the module, 64 hexadecimal digits; empty does not.
 	SHA256 string `toml:"sha256"`
+	// Reference is the artefact that `tgi plugin install` took the module from, with the digest of its manifest. A
+	// signer of PluginSigner, if any, must have signed it.
+	Reference string `toml:"reference"`
 	// OnError is fail (the request fails with its plugin), skip (it goes on
 	// without) or, for a guard, stop (the text ends with what went out).
 	OnError string `toml:"on_error"`
@@ -206,6 +222,12 @@ func (c *Config) locate(dir string) {
 	}
 	at(&c.Plugins.Folder)
 	at(&c.Plugins.Uploads)
+	at(&c.Plugins.Installed)
+	for i := range c.PluginSigner {
+		if s := &c.PluginSigner[i]; s.IsFile() {
+			at(&s.PublicKey)
+		}
+	}
 	at(&c.Server.TLSCert)
 	at(&c.Server.TLSKey)
 	at(&c.Models.Folder)
@@ -292,6 +314,7 @@ func (c *Config) validatePlugins(v *verdict) {
 	v.check(p.CompileMemory >= minCompile, "plugins.compile_memory must be >= %s, given %s", Size(minCompile),
 		p.CompileMemory.number())
 	v.check(p.CacheSize >= minCache, "plugins.cache_size must be >= %s, given %s", Size(minCache), p.CacheSize.number())
+	c.validateSigners(v)
 	first := map[string]int{}
 	for i := range c.Plugin {
 		p, at := &c.Plugin[i], fmt.Sprintf("plugin[%d].", i)
@@ -317,6 +340,8 @@ func (c *Config) validatePlugins(v *verdict) {
 		sum, err := hex.DecodeString(p.SHA256)
 		v.check(p.SHA256 == "" || err == nil && len(sum) == 32, "%ssha256 must be 64 hexadecimal digits, given %q", at,
 			trim(p.SHA256))
+		v.check(p.Reference == "" || p.SHA256 != "", "%sreference goes with sha256, which locks the module, given %q", at,
+			trim(p.Reference))
 	}
 }
 

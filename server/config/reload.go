@@ -9,7 +9,7 @@ import (
 
 // Reload reads the settings again, from the places that running came from: flags
 // and lookup are those that Read was given. It returns running with the
-// [[plugin]] and the template and tools of now of [model], or of each [[model]]
+// [[plugin]], [[plugin_signer]], the template and tools of now of [model], or of each [[model]]
 // that running has, and the keys of all other settings that are not what
 // running has, in the order of Keys: they take effect at a restart. An error
 // names what is wrong as Read's does; a file that was there and no longer is
@@ -27,6 +27,7 @@ func Reload(running Config, flags *Flags, lookup func(string) (string, bool)) (n
 	}
 	next = running
 	next.Plugin, next.Model.Template, next.Model.Tools = now.Plugin, now.Model.Template, now.Model.Tools
+	next.PluginSigner = now.PluginSigner
 	next.ModelList = slices.Clone(running.ModelList)
 	for i := range next.ModelList {
 		m := &next.ModelList[i]

@@ -59,16 +59,16 @@ func TestReload(t *testing.T) {
 // that declares no plugins.
 func TestReloadWithoutTheFile(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile(defaultFile, []byte("[[plugin]]\nname = \"a\"\nsource = \"a.wasm\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(DefaultFile, []byte("[[plugin]]\nname = \"a\"\nsource = \"a.wasm\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	nothing := func(string) (string, bool) { return "", false }
 	running, err := load(nil, nothing)
-	if err != nil || running.File != defaultFile || running.Plugin[0].Source != "a.wasm" ||
+	if err != nil || running.File != DefaultFile || running.Plugin[0].Source != "a.wasm" ||
 		running.Plugins.Folder != "plugins" {
 		t.Fatalf("got %+v, %v", running, err)
 	}
-	if err := os.Remove(defaultFile); err != nil {
+	if err := os.Remove(DefaultFile); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := Reload(running, nil, nothing); !errors.Is(err, os.ErrNotExist) {

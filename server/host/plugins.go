@@ -22,6 +22,7 @@ import (
 	"tgi/server/api/admin"
 	"tgi/server/config"
 	"tgi/server/host/bridge"
+	"tgi/server/share"
 )
 
 // ReloadFunc returns the settings of now, given those that run, and the keys that
@@ -94,7 +95,7 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 // specs returns the plugins that the settings ask for, those among them that
 // [model] stands for, and what conversations get.
 func (c *pluginController) specs(cfg config.Config) ([]plugins.Spec, *chatState, error) {
-	specs, err := specsOf(cfg.Plugin)
+	specs, err := specsOf(cfg.Plugin, cfg.PluginSigner)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -286,8 +287,13 @@ func (c *pluginController) watch(ctx context.Context) {
 	c.set.Watch(ctx, every)
 }
 
-// specsOf returns the plugins of the settings as the set wants them.
-func specsOf(list []config.Plugin) ([]plugins.Spec, error) {
+// specsOf returns the plugins of the settings as the set wants them. Those that were installed from a registry must be
+// signed by one of the signers, if there are any.
+func specsOf(list []config.Plugin, signers []config.PluginSigner) ([]plugins.Spec, error) {
+	policy, err := share.NewPolicy(signers)
+	if err != nil {
+		return nil, err
+	}
 	specs := make([]plugins.Spec, len(list))
 	for i, p := range list {
 		text, err := p.Config.JSON()
@@ -298,6 +304,9 @@ func specsOf(list []config.Plugin) ([]plugins.Spec, error) {
 			Name: p.Name, Kind: p.Kind, Source: p.Source, SHA256: p.SHA256, OnError: plugins.OnError(p.OnError),
 			Apply: plugins.Apply(p.Apply), Limits: limitsOf(p.Limits), Config: text,
 			OnFull: plugins.GuardEnd(p.OnFull), OnExhausted: plugins.GuardEnd(p.OnExhausted),
+		}
+		if p.Reference != "" && len(policy) > 0 {
+			specs[i].Verify = func(module []byte) error { return policy.CheckFile(p.Source, module) }
 		}
 		for _, name := range p.Keys {
 			specs[i].Clients = append(specs[i].Clients, server.ClientOfKey(name))

@@ -76,7 +76,7 @@ func newRoot(c console) *cobra.Command {
 	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.ErrOrStderr(), cmd); return nil })
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newServe(), newRun(c), newExplain(c), newReplay(c), newCheck(), newHealth(), newDoctor(),
-		newBench(), newEval(), newModel(), newPlugin(), newConformance(), newVersion())
+		newBench(), newEval(), newModel(), newPlugin(c), newConformance(), newVersion())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	describeCompletion(root)

@@ -9,14 +9,18 @@ import (
 )
 
 // newPlugin works on plugins without a server.
-func newPlugin() *cobra.Command {
-	cmd := verbGroup("plugin", "Create, build, check, test and measure plugins",
-		newPluginNew(), newPluginBuild(), newPluginTest(), newPluginCheck(), newPluginBench(), newPluginList())
+func newPlugin(c console) *cobra.Command {
+	cmd := verbGroup("plugin", "Create, build, check, test, measure, sign, publish and install plugins",
+		newPluginNew(), newPluginBuild(), newPluginTest(), newPluginCheck(), newPluginBench(), newPluginList(),
+		newPluginSign(c), newPluginPush(), newPluginPull(), newPluginInstall(), newPluginShow(), newPluginVerify(),
+		newPluginRemove())
 	cmd.Long = "Work on plugins, without a server."
 	cmd.Example = `  tgi plugin new --lang go|rust|c|as [--kind logits|sampler|template|tools|grammar|steps] NAME
   cd NAME && tgi plugin test && tgi plugin build
   tgi plugin check NAME.wasm
-  tgi plugin bench NAME.wasm`
+  tgi plugin bench NAME.wasm
+  tgi plugin sign NAME.wasm --key team.key && tgi plugin push NAME.wasm registry.example/plugins/NAME
+  tgi plugin install registry.example/plugins/NAME:1.0.0`
 	return cmd
 }
 

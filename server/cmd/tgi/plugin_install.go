@@ -1,0 +1,133 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"tgi/server/config"
+	"tgi/server/share"
+	"tgi/server/share/install"
+)
+
+// target is where the settings have plugins installed.
+func target(cfg config.Config) install.Target {
+	return install.Target{File: cmp.Or(cfg.File, config.DefaultFile), Folder: cfg.Plugins.Installed}
+}
+
+// newPluginInstall pulls a plugin and locks it in the settings.
+func newPluginInstall() *cobra.Command {
+	s, name := &sharing{}, ""
+	cmd := &cobra.Command{Use: "install REFERENCE [--name NAME]",
+		Short: "Fetch a plugin and lock it by digest in the settings' file; a running server takes it"}
+	cmd.RunE = s.runs("install", 1, 1, "one reference", func(ctx context.Context, words []string,
+		stdout io.Writer) error {
+		cfg, err := readSettings(&s.flags)
+		if err != nil {
+			return err
+		}
+		a, got, err := s.fetch(ctx, cfg, words[0])
+		if err != nil {
+			return err
+		}
+		got.Name = cmp.Or(name, got.Name)
+		to := target(cfg)
+		if got.File, err = install.Install(to, got.Name, got.Reference, a); err != nil {
+			return err
+		}
+		return s.output.say(stdout, got, "installed %s as %q\n%swrote %s and its [[plugin]] in %s\n", got.Reference,
+			got.Name, got.signed(), got.File, to.File)
+	})
+	cmd.Flags().StringVar(&name, "name", "", "`name` of the plugin in requests; default: the module's own")
+	s.settingsFlags(cmd)
+	s.remoteFlags(cmd)
+	s.output.flag(cmd)
+	return cmd
+}
+
+// newPluginRemove takes an installed plugin out of the settings, or an artefact out of the index.
+func newPluginRemove() *cobra.Command {
+	s := &sharing{}
+	cmd := &cobra.Command{Use: "rm NAME|REFERENCE",
+		Short: "Remove an installed plugin with its entry in the settings, or a pulled one from the local index"}
+	cmd.RunE = s.runs("rm", 1, 1, "a plugin's name or a reference", func(_ context.Context, words []string,
+		stdout io.Writer) error {
+		cfg, err := readSettings(&s.flags)
+		if err != nil {
+			return err
+		}
+		x, err := openIndex(cfg)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(cfg.Plugin, func(p config.Plugin) bool { return p.Name == words[0] })
+		if i < 0 {
+			if err := x.Remove(words[0]); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(stdout, "removed %s from the local index\n", words[0])
+			return err
+		}
+		files, err := install.Remove(target(cfg), words[0])
+		if err != nil {
+			return err
+		}
+		if reference := cfg.Plugin[i].Reference; reference != "" {
+			if err := x.Remove(reference); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		_, err = fmt.Fprintf(stdout, "removed [[plugin]] %s from %s, and %d files\n", words[0], cfg.File, len(files))
+		return err
+	})
+	s.settingsFlags(cmd)
+	return cmd
+}
+
+// newPluginShow describes a plugin that was signed, pulled or installed, or that is in a registry.
+func newPluginShow() *cobra.Command {
+	s := &sharing{}
+	cmd := &cobra.Command{Use: "show NAME|FILE.wasm|REFERENCE", ValidArgsFunction: modules,
+		Short: "Describe an installed or pulled plugin, a signed file, or an artefact of a registry"}
+	cmd.RunE = s.runs("show", 1, 1, "a plugin's name, a .wasm file or a reference", func(ctx context.Context,
+		words []string, stdout io.Writer) error {
+		cfg, err := readSettings(&s.flags)
+		if err != nil {
+			return err
+		}
+		policy, err := share.NewPolicy(cfg.PluginSigner)
+		if err != nil {
+			return err
+		}
+		a, where, err := find(cfg, words[0])
+		if errors.Is(err, fs.ErrNotExist) && isReference(words[0]) {
+			r, at, openErr := s.open(words[0], int64(cfg.Plugins.UploadLimit))
+			if openErr != nil {
+				return openErr
+			}
+			a, err = r.Pull(ctx, at)
+			where = at.String()
+		}
+		if err != nil {
+			return err
+		}
+		shown, err := share.Describe(a, policy, where)
+		if err != nil {
+			return err
+		}
+		if s.output.json {
+			return printIndented(stdout, shown)
+		}
+		return shown.WriteText(stdout)
+	})
+	s.settingsFlags(cmd)
+	s.remoteFlags(cmd)
+	s.output.flag(cmd)
+	return cmd
+}

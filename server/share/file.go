@@ -1,0 +1,114 @@
+package share
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Beside is the file beside a module that has the rest of its artefact: manifest, description and signatures. `tgi
+// plugin sign` writes it, push sends what it has, install puts it beside the module that it installs.
+func Beside(module string) string { return module + ".artifact.json" }
+
+// maxBeside bounds that file.
+const maxBeside = 2 << 20
+
+// rest is the content of the file.
+type rest struct {
+	Manifest   []byte      `json:"manifest"`
+	Config     []byte      `json:"config"`
+	Signatures []Signature `json:"signatures"`
+}
+
+// EncodeRest returns an artefact without its module, as the file beside the module has it.
+func (a Artifact) EncodeRest() ([]byte, error) {
+	text, err := json.MarshalIndent(rest{a.Manifest, a.Config, a.Signatures}, "", " ")
+	return append(text, '\n'), err
+}
+
+// DecodeRest reads what EncodeRest wrote, and checks that it belongs to the module.
+func DecodeRest(text, module []byte) (Artifact, error) {
+	var r rest
+	if len(text) > maxBeside {
+		return Artifact{}, fmt.Errorf("must have at most %d bytes, given %d", maxBeside, len(text))
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return Artifact{}, err
+	}
+	if len(r.Signatures) > MaxSignatures {
+		return Artifact{}, fmt.Errorf("at most %d signatures are read, given %d", MaxSignatures, len(r.Signatures))
+	}
+	a := Artifact{Manifest: r.Manifest, Config: r.Config, Module: module, Signatures: r.Signatures}
+	_, err := a.Open()
+	return a, err
+}
+
+// ReadBeside returns the artefact of a module by the file beside it. The error matches os.ErrNotExist where there is
+// none.
+func ReadBeside(file string, module []byte) (Artifact, error) {
+	f, err := os.Open(Beside(file))
+	if err != nil {
+		return Artifact{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxBeside+1))
+	if err != nil {
+		return Artifact{}, err
+	}
+	a, err := DecodeRest(text, module)
+	if err != nil {
+		return a, fmt.Errorf("%s does not belong to the module: %w", Beside(file), err)
+	}
+	return a, nil
+}
+
+// WriteBeside writes the file beside a module.
+func (a Artifact) WriteBeside(file string) error {
+	text, err := a.EncodeRest()
+	if err != nil {
+		return err
+	}
+	return Replace(Beside(file), text, 0o644)
+}
+
+// Replace writes a file at once: a reader sees the old content or the new one. An existing file keeps its mode.
+func Replace(path string, text []byte, mode os.FileMode) (err error) {
+	if real, err := filepath.EvalSymlinks(path); err == nil { // the file that a link leads to is replaced
+		path = real
+	}
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".tgi-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// CheckFile holds a module that was installed from a registry to a policy, by the file beside it.
+func (p Policy) CheckFile(file string, module []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	a, err := ReadBeside(file, module)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: %s, which has them, is not there; wanted is one of %s", ErrUnsigned, Beside(file), p.names())
+	}
+	if err != nil {
+		return err
+	}
+	return p.Check(a)
+}
