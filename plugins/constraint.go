@@ -26,6 +26,7 @@ type Constraint struct {
 	counts *maskCounts    // of the state
 	turns  *Turns         // for masks that take long
 	client string         // whose turns they are
+	jump   *jump          // nil unless forced tokens are taken as they are
 
 	grammar *Grammar
 	part    *part
@@ -147,7 +148,10 @@ func (c *Constraint) follow(e grammar.Effort, bits []uint32) error {
 	if err := c.catchUp(a); err != nil {
 		return err
 	}
-	return c.state.MaskWith(c.ctx, a.left(), bits)
+	if err := c.state.MaskWith(c.ctx, a.left(), bits); err != nil {
+		return err
+	}
+	return c.findForced(a.left())
 }
 
 // AcceptLater is Accept for a token of the last mask. Where the host runs the grammar it takes no time: the next mask
@@ -156,6 +160,7 @@ func (c *Constraint) AcceptLater(token uint32) error {
 	if c.state == nil {
 		return c.Accept(token)
 	}
+	c.countForced(c.forcedRest(), token)
 	c.later = append(c.later, token)
 	return nil
 }
@@ -177,7 +182,12 @@ func (c *Constraint) Accept(token uint32) error {
 		if err := c.catchUp(allowance{}); err != nil {
 			return c.costError(err)
 		}
-		return c.costError(c.state.Accept(token))
+		rest := c.forcedRest()
+		err := c.state.Accept(token)
+		if err == nil {
+			c.countForced(rest, token)
+		}
+		return c.costError(err)
 	}
 	if c.err != nil {
 		return c.err
@@ -202,12 +212,18 @@ const (
 )
 
 // Forced fills room with the next tokens that the grammar leaves no choice about but that of white space, as encode
-// makes them of a text, and returns their number: none where that takes more than quickGuess, or where a guest
-// computes the masks. prompt is what comes before the text.
+// makes them of a text, and returns their number: none where that takes more than quickGuess. Where a guest computes
+// the masks they are what it forces. prompt is what comes before the text.
 func (c *Constraint) Forced(prompt []uint32, encode func(text string) []uint32, room []uint32) int {
+	if c.state == nil {
+		return c.stepper.Ahead(room)
+	}
 	a := allow(grammar.Effort{Time: quickGuess})
-	if c.state == nil || c.catchUp(a) != nil {
+	if c.catchUp(a) != nil || c.findForced(a.left()) != nil {
 		return 0
+	}
+	if rest := c.forcedRest(); len(rest) > 0 {
+		return copy(room, rest)
 	}
 	tokens, err := c.state.Likely(c.ctx, a.left(), forcedBytes*len(room), prompt[max(len(prompt)-promptTail, 0):],
 		encode)
@@ -244,6 +260,7 @@ func (c *Constraint) Rollback(n int) error {
 		if err := c.catchUp(allowance{}); err != nil {
 			return c.costError(err)
 		}
+		c.rewindForced(c.length() - n)
 		return c.state.Rollback(n)
 	case c.err != nil:
 		return c.err
@@ -262,7 +279,8 @@ func (c *Constraint) Rollback(n int) error {
 // Rewind takes back all but the first n tokens; there must be as many. It is for texts whose grammar the host runs, and
 // an error is that of a grammar that takes too much.
 func (c *Constraint) Rewind(n int) error {
-	back := c.state.Len() + len(c.later) - n
+	c.rewindForced(n)
+	back := c.length() - n
 	if back <= len(c.later) {
 		c.later = c.later[:len(c.later)-back]
 		return nil
@@ -276,7 +294,7 @@ func (c *Constraint) Rewind(n int) error {
 func (c *Constraint) Clone() (*Constraint, error) {
 	if c.state != nil {
 		twin := *c
-		twin.state, twin.later = c.state.Clone(), slices.Clone(c.later)
+		twin.state, twin.later, twin.jump = c.state.Clone(), slices.Clone(c.later), c.jump.clone()
 		return &twin, nil
 	}
 	if c.err != nil {

@@ -163,6 +163,25 @@ func (s *State) Forced(ctx context.Context, e Effort, most int, tail []uint32,
 	return s.tokensOf(w, text, end, tail, encode)
 }
 
+// Jump is Forced, but that what it returns depends on the text alone: where the effort does not suffice to know all of
+// it, there is an error.
+func (s *State) Jump(ctx context.Context, e Effort, most int, tail []uint32,
+	encode func(text string) []uint32) ([]uint32, error) {
+	w := s.workWith(ctx, e)
+	text, end, err := s.forced(w, most)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := s.tokensOf(w, text, end, tail, encode)
+	if err == nil {
+		err = w.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return tokens, nil
+}
+
 // tokensOf returns the tokens of a text that leads to the set end, without those that may become part of a longer one.
 func (s *State) tokensOf(w *work, text []byte, end *set, tail []uint32,
 	encode func(text string) []uint32) ([]uint32, error) {

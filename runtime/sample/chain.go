@@ -330,7 +330,24 @@ func (c *Chain) process(h History, st *Step) error {
 	if c.explain != nil {
 		c.explain.after(llm.ChangeGuard, "guard", st)
 	}
+	if t, ok := c.forcedByMask(); ok && st.Force < 0 && !st.Stop && int64(t) < int64(c.vocab) && st.Logits[t] > negInf {
+		if c.explain != nil {
+			c.explain.ask(st)
+		}
+		st.Force = int64(t)
+		if c.explain != nil {
+			c.explain.after(llm.ChangeMask, nameOf(c.masker, "grammar"), st)
+		}
+	}
 	return nil
+}
+
+// forcedByMask returns the token that the masker decides on. What user code and rewinds say comes first.
+func (c *Chain) forcedByMask() (t llm.Token, ok bool) {
+	if m, is := c.masker.(JumpingMasker); is && c.masked {
+		return m.Forces()
+	}
+	return 0, false
 }
 
 // applyMask forbids what the mask does, if there is one.

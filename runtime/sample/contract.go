@@ -67,6 +67,13 @@ type Forcer interface {
 	Forced(h History, room []llm.Token) int
 }
 
+// JumpingMasker is a Masker that decides some tokens itself.
+type JumpingMasker interface {
+	Masker
+	// Forces returns the token that comes next, behind a Mask, whatever the logits are; ok is false if they decide.
+	Forces() (t llm.Token, ok bool)
+}
+
 // WalkingMasker is a Masker that can look ahead.
 type WalkingMasker interface {
 	Masker

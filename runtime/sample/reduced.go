@@ -33,15 +33,15 @@ type reduction struct {
 
 // Reductions appends to list what a backend has to reduce for the next Pick, where row is the index of its row: one
 // reduction, or a second of the unprocessed row for its top tokens. ok is false if the pick needs the whole row: with
-// user code that edits rows, where tokens were taken back or are inserted, with a watermark or explanations, if more
-// than llm.MaxCandidates tokens are wanted, and with typical_p where nothing narrows the row before it. Prepare must
-// have been called. The reductions are views that end with the next call.
+// user code that edits rows, where tokens were taken back, inserted or forced, with a watermark or explanations, if
+// more than llm.MaxCandidates tokens are wanted, and with typical_p where nothing narrows the row before it. Prepare
+// must have been called. The reductions are views that end with the next call.
 func (c *Chain) Reductions(h History, row int, list []llm.Reduction) (_ []llm.Reduction, ok bool) {
 	if c.err != nil || c.explain.tells(h) || c.EditedByPlugins() || c.topN > llm.MaxCandidates ||
 		!c.warp.reducible(c.allowed()) {
 		return list, false
 	}
-	if c.rewound.edits(h) || !c.listEdits(h) {
+	if _, forced := c.forcedByMask(); forced || c.rewound.edits(h) || !c.listEdits(h) {
 		return list, false
 	}
 	q := llm.Reduction{Row: row, Edits: c.reduction.edits, Scale: c.warp.scale, Draw: llm.NoDraw, Raw: c.raw}

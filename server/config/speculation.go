@@ -16,6 +16,9 @@ type Speculation struct {
 	// Model names a second, smaller model with the same tokenizer that guesses where none of Kinds does; empty for
 	// none.
 	Model string `toml:"model"`
+	// Jump says what becomes of text that a grammar leaves no choice about: JumpVerify has the model cut it into
+	// tokens, JumpForce takes those of the tokenizer.
+	Jump string `toml:"jump"`
 	// Always computes every guess, also where the times of steps say that it costs more than it saves.
 	Always bool `toml:"always"`
 }
@@ -23,11 +26,17 @@ type Speculation struct {
 // SpeculationKinds are the values of Speculation.Kinds.
 var SpeculationKinds = []string{"grammar", "plugin", "prediction", "draft", "prompt"}
 
+// Values of Speculation.Jump.
+const (
+	JumpVerify = "verify"
+	JumpForce  = "force"
+)
+
 // MaxSpeculation bounds Speculation.Tokens.
 const MaxSpeculation = 32
 
 func defaultSpeculation() Speculation {
-	return Speculation{Kinds: slices.Clone(SpeculationKinds), Tokens: 7}
+	return Speculation{Kinds: slices.Clone(SpeculationKinds), Tokens: 7, Jump: JumpVerify}
 }
 
 // Limit returns how many tokens are guessed at most; 0 is off.
@@ -40,6 +49,7 @@ func (s *Speculation) Limit() int {
 
 func (s *Speculation) validate(v *verdict, at string) {
 	v.between(at+"tokens", s.Tokens, 0, MaxSpeculation)
+	v.oneOf(at+"jump", s.Jump, JumpVerify, JumpForce)
 	if s.Model != "" {
 		v.id(at+"model", s.Model)
 	}

@@ -293,6 +293,9 @@ func (h *Contexts) bind(x *handle, set *runSettings, p llm.Params) (plug sample.
 		return plug, h.codeError(err, abi.ProgramPlugin)
 	}
 	w := Wanted{Prompt: x.c.Tokens(), MaxNew: p.MaxNewTokens, N: 1, Seed: p.Seed, Grammar: set.grammar, Inner: true}
+	if set.grammar != nil && set.from >= 0 {
+		w.Read = len(w.Prompt) - set.from
+	}
 	begun, err := code.Begin(h.ctx, &w)
 	if err != nil {
 		code.Close()

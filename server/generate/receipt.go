@@ -23,6 +23,8 @@ type Origin struct {
 	Format, Kernels string
 	// Cache is what keys and values are stored as.
 	Cache string
+	// Jump is how text without a choice becomes tokens, empty where the model decides.
+	Jump string
 }
 
 // Receipt is what a reply follows from: the same request with the same seed, on a server whose receipt is the same,
@@ -166,8 +168,8 @@ func AppendReceipt(b []byte, r *Receipt) []byte {
 	b = wire.AppendInt(append(b, '{'), "version", ReceiptVersion)
 	for _, m := range []struct{ name, value string }{
 		{"server", r.Server}, {"model", r.Model}, {"weights_sha256", r.Weights}, {"tokenizer_sha256", r.Tokenizer},
-		{"format", r.Format}, {"kernels", r.Kernels}, {"kv_dtype", r.Cache}, {"adapter", r.Adapter},
-		{"adapter_sha256", r.AdapterSum}, {"template_sha256", r.Template},
+		{"format", r.Format}, {"kernels", r.Kernels}, {"kv_dtype", r.Cache}, {"jump", r.Jump},
+		{"adapter", r.Adapter}, {"adapter_sha256", r.AdapterSum}, {"template_sha256", r.Template},
 		{"grammar_sha256", r.Grammar},
 	} {
 		b = appendText(b, m.name, m.value)

@@ -62,8 +62,9 @@ type Wanted struct {
 	// program, whose plugins are no guards.
 	Outer, Inner bool
 	Seed         uint64
-	// Grammar of each text; nil for none.
+	// Grammar of each text; nil for none. It has read the last Read tokens of the prompt.
 	Grammar *Grammar
+	Read    int
 	// HoldCalls constrains the texts by the grammar of the conversation's parser, so that every call is valid, and by
 	// Conversation.Answer where a text is no call.
 	HoldCalls bool

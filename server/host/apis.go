@@ -145,8 +145,9 @@ func (s *loadedModel) service(cfg config.Config, f *manager) *generate.Service {
 		Vocab:          s.built.Vocab,
 		ProgramTime:    time.Duration(cfg.Plugins.ProgramTime),
 		WatermarkGamma: float32(l.WatermarkGamma), WatermarkDelta: float32(l.WatermarkDelta),
-	}, f.boot.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control, s.encode)).WithClients(server.Client)
-	svc.WithHealing(s.hidden, cfg.Model.TokenHealing).WithOrigin(s.origin(f))
+	}, f.boot.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control, s.encode,
+		cfg.Model.Speculation.Jump == config.JumpForce)).WithClients(server.Client)
+	svc.WithHealing(s.hidden, cfg.Model.TokenHealing).WithOrigin(s.origin(f, cfg.Model.Speculation))
 	if s.adapters != nil {
 		svc.WithAdapters(*s.adapters)
 	}

@@ -152,7 +152,8 @@ func BenchmarkChatRender(b *testing.B) {
 			render := func() time.Duration {
 				began := time.Now()
 				control := p.defaultModel().control
-				code, _, err := bridge.UserCode(control.set, control, nil).Bind(b.Context(), nil, conversation, began)
+				code, _, err := bridge.UserCode(control.set, control, nil, false).Bind(b.Context(), nil,
+					conversation, began)
 				if err != nil {
 					b.Fatal(err)
 				}

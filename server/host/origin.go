@@ -9,15 +9,19 @@ import (
 
 	"tgi/models"
 	"tgi/runtime/ort"
+	"tgi/server/config"
 	"tgi/server/generate"
 )
 
 // origin is what receipts say of the model.
-func (s *loadedModel) origin(f *manager) generate.Origin {
+func (s *loadedModel) origin(f *manager, guesses config.Speculation) generate.Origin {
 	sum := sha256.Sum256(s.source.desc.TokenizerJSON)
 	o := generate.Origin{Server: f.boot.version, Model: string(s.id), Weights: s.built.DataSHA256,
 		Tokenizer: hex.EncodeToString(sum[:]), Format: string(s.built.Weights), Kernels: string(s.built.Device),
 		Cache: string(s.built.Cache)}
+	if guesses.Jump == config.JumpForce {
+		o.Jump = config.JumpForce
+	}
 	if s.built.Device == models.CPU {
 		o.Kernels = ort.Attention() + "/" + ort.Product()
 	}

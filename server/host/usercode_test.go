@@ -67,7 +67,7 @@ func sdkGuest(t testing.TB, language, name string) []byte {
 func (p *plugged) run(t *testing.T, params string, seed uint64, n int) [][]llm.Token {
 	t.Helper()
 	control := p.defaultModel().control
-	bound, _, err := bridge.UserCode(control.set, control, nil).Bind(t.Context(),
+	bound, _, err := bridge.UserCode(control.set, control, nil, false).Bind(t.Context(),
 		[]generate.PluginCall{{Name: "guest", Params: []byte(params)}}, nil, time.Now())
 	if err != nil {
 		t.Fatal(err)

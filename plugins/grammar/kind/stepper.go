@@ -103,6 +103,9 @@ func (p *Stepper) known(name uint64) []uint32 {
 	return p.masks.Get(name)
 }
 
+// Ahead fills room with forced tokens that are known and not accepted yet, and returns their number.
+func (p *Stepper) Ahead(room []uint32) int { return copy(room, p.ahead) }
+
 // ask asks the guest for forced tokens.
 func (p *Stepper) ask() error {
 	p.forced.Next()

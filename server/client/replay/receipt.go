@@ -20,7 +20,7 @@ type receipt struct {
 
 // plain are the members that are texts.
 type plain struct {
-	Server, Model, Format, Kernels, Adapter string
+	Server, Model, Format, Kernels, Adapter, Jump string
 
 	Cache      string `json:"kv_dtype"`
 	Weights    string `json:"weights_sha256"`
@@ -81,6 +81,7 @@ func (r *receipt) differences(is *receipt) (list []Difference) {
 	add("format", r.Format, is.Format)
 	add("kernels", r.Kernels, is.Kernels)
 	add("keys and values", r.Cache, is.Cache)
+	add("jump", r.Jump, is.Jump)
 	add("adapter", r.Adapter, is.Adapter)
 	add("adapter's weights", r.AdapterSum, is.AdapterSum)
 	add("template", r.Template, is.Template)

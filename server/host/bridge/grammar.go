@@ -167,13 +167,16 @@ type texts struct {
 }
 
 // beginTexts begins a text for each sequence.
-func beginTexts(ctx context.Context, h held, w *generate.Wanted, encode Encode) (*texts, error) {
+func beginTexts(ctx context.Context, h held, w *generate.Wanted, encode Encode, jump bool) (*texts, error) {
 	t := &texts{refusal: h.refusal, encode: encode}
 	for i := range w.N {
 		c, err := h.grammar.Sequence(ctx, llm.SeedFor(w.Seed, i))
 		if err != nil {
 			t.close()
 			return nil, h.refusal(err)
+		}
+		if jump && encode != nil {
+			c.Jump(w.Prompt[:len(w.Prompt)-w.Read], encode)
 		}
 		t.list = append(t.list, c)
 	}
@@ -207,10 +210,18 @@ func (t *texts) close() {
 	}
 }
 
+// followed is a text that a guest follows.
+type followed struct{ *plugins.Constraint }
+
+// Forced implements sample.Forcer.
+func (m followed) Forced(h sample.History, room []llm.Token) int {
+	return m.Constraint.Forced(h.Prompt, nil, room)
+}
+
 // guestMasker is a text that a guest follows, as the engine wants it.
 func guestMasker(c *plugins.Constraint) sample.Plugins {
 	return sample.Plugins{
-		Masker: c,
+		Masker: followed{c},
 		Guests: []string{c.Plugin()},
 		Close:  c.CloseLater,
 		Fork: func() (sample.Plugins, error) {

@@ -28,9 +28,10 @@ type ChatSource interface {
 type Encode func(text string) []llm.Token
 
 // UserCode returns the plugins of set as requests want them; source names those of conversations. encode, if not nil,
-// is the model's tokenizer: it makes tokens of what grammars leave no choice about.
-func UserCode(set *plugins.Set, source ChatSource, encode Encode) generate.UserCode {
-	return userCode{set, source, encode}
+// is the model's tokenizer: it makes tokens of what grammars leave no choice about. jump says that those come, however
+// the model would cut the same text.
+func UserCode(set *plugins.Set, source ChatSource, encode Encode, jump bool) generate.UserCode {
+	return userCode{set, source, encode, jump}
 }
 
 // userCode implements generate.UserCode.
@@ -38,12 +39,13 @@ type userCode struct {
 	set    *plugins.Set
 	source ChatSource
 	encode Encode
+	jump   bool
 }
 
 // Bind implements generate.UserCode.
 func (u userCode) Bind(ctx context.Context, calls []generate.PluginCall, c *generate.Conversation, now time.Time) (
 	generate.BoundCode, generate.Rendered, error) {
-	b := &boundCode{set: u.set, encode: u.encode, source: u.source, conversation: c}
+	b := &boundCode{set: u.set, encode: u.encode, jump: u.jump, source: u.source, conversation: c}
 	var err error
 	if b.program, b.calls, err = u.set.BindProgram(ctx, calls); err != nil {
 		return nil, generate.Rendered{}, bindError(err)
@@ -130,6 +132,7 @@ func conversationError(err error, c *generate.Conversation) error {
 type boundCode struct {
 	set          *plugins.Set
 	encode       Encode
+	jump         bool
 	source       ChatSource
 	calls        []generate.PluginCall // for the token loop
 	conversation *generate.Conversation
@@ -171,7 +174,7 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 	}
 	out.Reasoning, out.Dropped = held.reasoning, held.dropped
 	if b.grammar = held.grammar; b.grammar != nil && !w.Outer {
-		if b.texts, err = beginTexts(ctx, held, w, b.encode); err != nil {
+		if b.texts, err = beginTexts(ctx, held, w, b.encode, b.jump); err != nil {
 			return out, err
 		}
 	}
