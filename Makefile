@@ -17,7 +17,7 @@ FUZZTIME ?= 30s
 # `make` alone lists the targets.
 .DEFAULT_GOAL := help
 
-.PHONY: help run dev build test test-all soak check fmt bench bench-grammar bench-peers cuda-kernels cuda-kernels-check fuzz goldens ort ort-cuda ort-cuda-host test-cuda-host clean clients generated plugins-all test-ui
+.PHONY: help run dev build test test-all test-scale soak check fmt bench bench-grammar bench-peers cuda-kernels cuda-kernels-check fuzz goldens ort ort-cuda ort-cuda-host test-cuda-host clean clients generated plugins-all test-ui
 
 # What most people need, then everything else.
 FIRST := run dev test check fmt
@@ -68,6 +68,9 @@ clients: ort ## install real clients and run them against the server
 
 test-ui: ort ## drive the pages of the playground in headless Chromium
 	TGI_UI=1 $(GO) test -timeout 15m -count=1 ./conformance/ui
+
+test-scale: ort ## run two replicas behind SGLang's gateway (from PyPI) and HAProxy, with a Redis between them
+	TGI_SCALE=1 $(GO) test -timeout 15m -count=1 ./conformance/scale
 
 generated: ort ## hold 1,000 generated texts to their schemas, by Python's jsonschema
 	TGI_CLIENTS=1 $(GO) test -timeout 15m -count=1 -v ./conformance/generated

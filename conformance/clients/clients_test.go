@@ -5,8 +5,6 @@ package clients
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -118,7 +116,7 @@ func (s script) command(t *testing.T) *exec.Cmd {
 		}
 		return exec.Command(program)
 	case "python":
-		home := installed(t, s.packages, func(to string) []*exec.Cmd {
+		home := live.Installed(t, s.packages, func(to string) []*exec.Cmd {
 			return []*exec.Cmd{
 				exec.Command("python3", "-m", "venv", to),
 				exec.Command(filepath.Join(to, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "-r",
@@ -127,7 +125,7 @@ func (s script) command(t *testing.T) *exec.Cmd {
 		})
 		return exec.Command(filepath.Join(home, "bin", "python"), filepath.Join(folder, s.name))
 	}
-	home := installed(t, s.packages, func(to string) []*exec.Cmd {
+	home := live.Installed(t, s.packages, func(to string) []*exec.Cmd {
 		copyFiles(t, to, folder, "*.json")
 		npm := exec.Command("npm", "ci", "--no-audit", "--no-fund", "--loglevel=error")
 		npm.Dir = to
@@ -135,38 +133,6 @@ func (s script) command(t *testing.T) *exec.Cmd {
 	})
 	copyFiles(t, home, folder, "*.mjs") // Node looks for packages beside the script
 	return exec.Command("node", filepath.Join(home, s.name))
-}
-
-// installed returns the folder that has the packages of a file in it, and runs
-// the commands that install returns when it is not there yet.
-func installed(t *testing.T, packages string, install func(to string) []*exec.Cmd) string {
-	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(packages)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(b)
-	to := filepath.Join(cache, "tgi", "clients", strings.ReplaceAll(packages, "/", "-")+"-"+hex.EncodeToString(sum[:6]))
-	done := filepath.Join(to, "installed")
-	if _, err := os.Stat(done); err == nil {
-		return to
-	}
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, cmd := range install(to) {
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", cmd, err, out)
-		}
-	}
-	if err := os.WriteFile(done, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return to
 }
 
 func copyFiles(t *testing.T, to, from, pattern string) {

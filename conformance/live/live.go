@@ -177,6 +177,20 @@ func (s *Server) stop(t testing.TB) {
 	}
 }
 
+// Stop asks the server to end, as an operator does, and waits until it has.
+func (s *Server) Stop(t testing.TB) {
+	t.Helper()
+	s.stop(t)
+}
+
+// Kill ends the server without letting it know.
+func (s *Server) Kill() {
+	s.over = true
+	s.process.Process.Kill()
+	<-s.ended
+	s.process.Wait()
+}
+
 // Goroutines ends the server with SIGQUIT and returns the stacks of all its
 // goroutines, as the Go runtime prints them. Without goroutine 0: that is the
 // scheduler's own stack, printed only if it was the signal's thread that ran it.
