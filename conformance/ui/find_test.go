@@ -117,8 +117,15 @@ func (p *page) press(keys ...string) {
 // upload gives files to the file chooser that has a name.
 func (p *page) upload(name string, files ...string) {
 	p.t.Helper()
-	node := p.find("button", name)
-	command(p, dom.SetFileInputFiles, dom.SetFileInputFilesParams{BackendNodeID: node, Files: files})
+	// A search by name takes the chosen file for a part of it.
+	for _, n := range command(p, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
+		if !n.Ignored && value(n.Role) == "button" && value(n.Name) == name {
+			command(p, dom.SetFileInputFiles, dom.SetFileInputFilesParams{BackendNodeID: n.BackendDOMNodeID,
+				Files: files})
+			return
+		}
+	}
+	p.t.Fatalf("there is no file chooser %q", name)
 }
 
 // visit opens a page of the playground by its link.

@@ -7,6 +7,7 @@ import {element, field, replace} from './dom.js';
 const pages = {
   chat: () => import('./pages/chat.js'),
   models: () => import('./pages/models.js'),
+  plugins: () => import('./pages/plugins.js'),
   engine: () => import('./pages/engine.js'),
 };
 

@@ -1,0 +1,112 @@
+package ui
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// modules are plugins of the examples: two versions of one.
+const modules = "../../examples/hot-swap/marker/"
+
+// dropOn drops a file on what a selector names, as a person does who drags it from a folder.
+func (p *page) dropOn(selector, file string) {
+	p.t.Helper()
+	at := eval[[]float64](p, `(() => { const e = document.querySelector(`+quote(selector)+`);
+		e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();
+		return [r.x + r.width / 2, r.y + 30]; })()`)
+	for _, kind := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter,
+		input.DispatchDragEventTypeDragOver, input.DispatchDragEventTypeDrop} {
+		command(p, input.DispatchDragEvent, input.DispatchDragEventParams{Type: kind, X: at[0], Y: at[1],
+			Data: &input.DragData{Items: []*input.DragDataItem{}, Files: []string{file}, DragOperationsMask: 1}})
+	}
+}
+
+// TestPlugins: a person looks for a plugin, uploads one, replaces it, is refused a bad one, and removes it.
+func TestPlugins(t *testing.T) {
+	demand(t)
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad one.wasm")
+	if err := os.WriteFile(bad, []byte("no module at all"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	one, two := sure(filepath.Abs(modules+"marker-1.wasm")), sure(filepath.Abs(modules+"marker-2.wasm"))
+	s := serve(t, keyed+"[plugins]\nuploads = "+quote(filepath.Join(dir, "uploads"))+`
+[[plugin]]
+name = "dry"
+source = "builtin:dry"
+
+[[plugin]]
+name = "redact"
+source = "builtin:redact"
+`)
+
+	p := open(t, s.URL, "/#/plugins")
+	p.find("dialog", "Key")
+	p.fill("textbox", "Key of this server", "boss")
+	p.press(kb.Enter)
+	p.rowOf("dry", "ready")
+	p.checkNames()
+	p.shots("plugins")
+	p.fill("searchbox", "Find a plugin", "guard")
+	p.silent("tbody", "dry")
+	p.rowOf("redact", "guard")
+	p.click("button", "Details of redact")
+	p.reads("dialog", "SHA-256")
+	p.checkNames()
+	p.shots("plugins-details")
+	p.click("button", "Close")
+	p.fill("searchbox", "Find a plugin", "")
+	p.press(kb.Backspace)
+
+	p.upload("Module", bad)
+	p.eventually("a name is made of the file's", `[...document.querySelectorAll('input')].some((e) => e.value === 'bad-one')`)
+	p.click("button", "Upload")
+	p.reads("[role=status]", "bad-one was refused: ")
+	p.shots("plugins-refused")
+
+	p.fill("textbox", "Name", "marker")
+	p.dropOn("form.drop", one)
+	p.reads("form.drop", "marker-1.wasm")
+	p.click("button", "Upload")
+	p.rowOf("marker", "ready")
+	p.reads("[role=status]", "marker version")
+	p.rowOf("marker", "1.0.0 ")
+	call(t, http.MethodPost, s.URL+"/generate", "guest",
+		`{"inputs":"Once","parameters":{"max_new_tokens":5,"plugins":[{"name":"marker"}]}}`)
+	p.eventually("its calls are counted", `![...document.querySelectorAll('tbody tr')].find((e) =>
+		e.innerText.startsWith('marker')).children[3].innerText.match(/^0$/)`)
+
+	p.click("button", "Replace marker")
+	p.eventually("its name is there", `[...document.querySelectorAll('input')].some((e) => e.value === 'marker')`)
+	p.upload("Module", two)
+	p.click("button", "Upload")
+	p.rowOf("marker", "2.0.0 ")
+	p.reads("[role=status]", "marker version 2.0.0 is ready")
+	p.shots("plugins-swapped")
+
+	// The name of a file is a person's, and what it says is not HTML.
+	odd := filepath.Join(dir, "<img src=x onerror=alert(1)>.wasm")
+	if err := os.WriteFile(odd, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.upload("Module", odd)
+	p.reads("form.drop", "<img src=x")
+	p.notHTML()
+
+	p.click("button", "Remove marker")
+	p.find("dialog", "Remove marker?")
+	p.click("button", "Remove")
+	p.silent("tbody", "marker")
+	p.reads("[role=status]", "marker is removed")
+
+	p.click("button", "Reload the settings")
+	p.reads("[role=status]", "no plugin changed")
+
+	p.useKey("guest")
+	p.reads("[role=alert]", "Your key may not do this: this route needs a key with the scope `admin`")
+}

@@ -1,0 +1,93 @@
+// The form that uploads a plugin's module: chosen, or dropped on it.
+import {element, field, replace} from '../dom.js';
+import {bytes, count} from './format.js';
+
+// uploadForm returns {root, choose}: choose(name) prepares another version of a plugin. send(name, query, file)
+// uploads, and returns the server's answer, or null where it refused; the caller says why.
+export function uploadForm(send) {
+  let chosen = null;
+  const input = element('input', {type: 'file', accept: '.wasm,application/wasm',
+    onchange: () => take(input.files[0])});
+  const name = element('input', {type: 'text', required: true, autocomplete: 'off', spellcheck: 'false',
+    autocapitalize: 'off', pattern: '[A-Za-z0-9][A-Za-z0-9._\\-]*'});
+  const apply = element('select', {}, element('option', {value: 'request'}, 'requests that name it'),
+    element('option', {value: 'always'}, 'every request'));
+  const onError = element('select', {}, element('option', {value: 'fail'}, 'the request fails'),
+    element('option', {value: 'skip'}, 'the request goes on without it'),
+    element('option', {value: 'stop'}, 'the text ends there'));
+  const config = element('textarea', {rows: 3, class: 'code', spellcheck: 'false', placeholder: '{}'});
+  const about = element('p', {class: 'hint', 'aria-live': 'polite'}, 'Or drop a .wasm file here.');
+  const trial = element('div', {'aria-live': 'polite'});
+  const check = element('button', {type: 'button', onclick: () => run(true)}, 'Check only');
+  const put = element('button', {type: 'submit', class: 'primary'}, 'Upload');
+  const file = field('Module', input, '');
+  file.append(about);
+  const root = element('form', {class: 'card drop', 'aria-labelledby': 'upload-title', onsubmit: (event) => {
+    event.preventDefault();
+    run(false);
+  }},
+  element('h2', {id: 'upload-title'}, 'Upload a plugin, or a new version of one'),
+  element('div', {class: 'grid'}, file, field('Name', name,
+    'What requests call it. A name that is there is replaced; what runs finishes with the old version.')),
+  element('div', {class: 'grid'}, field('It runs for', apply), field('When it fails', onError)),
+  element('details', {}, element('summary', {}, 'Configuration'),
+    field('Configuration of the plugin, a JSON object', config)),
+  trial, element('div', {class: 'actions'}, check, put));
+
+  let inside = 0; // elements of the form that the pointer with the file is in
+  const mark = (by) => root.classList.toggle('over', (inside = Math.max(0, inside + by)) > 0);
+  root.addEventListener('dragenter', (event) => { event.preventDefault(); mark(1); });
+  root.addEventListener('dragover', (event) => event.preventDefault());
+  root.addEventListener('dragleave', () => mark(-1));
+  root.addEventListener('drop', (event) => {
+    event.preventDefault();
+    mark(-inside);
+    if (event.dataTransfer.files.length === 1) take(event.dataTransfer.files[0]);
+    else about.textContent = 'Drop one file.';
+  });
+
+  function take(one) {
+    chosen = one ?? null;
+    replace(trial);
+    about.textContent = one ? `${one.name}, ${bytes(one.size)}` : 'Or drop a .wasm file here.';
+    if (one && !name.value) name.value = one.name.replace(/\.wasm$/i, '').replace(/[^A-Za-z0-9._-]+/g, '-');
+  }
+
+  async function run(dry) {
+    if (!root.reportValidity()) return;
+    if (!chosen) {
+      about.textContent = 'Choose a .wasm file first.';
+      input.focus();
+      return;
+    }
+    const query = new URLSearchParams({apply: apply.value, on_error: onError.value});
+    if (config.value.trim()) query.set('config', config.value.trim());
+    if (dry) query.set('dry_run', 'true');
+    put.disabled = check.disabled = true;
+    const answer = await send(name.value, query, chosen);
+    put.disabled = check.disabled = false;
+    replace(trial, dry && answer && shown(answer));
+    if (!dry && answer) {
+      root.reset();
+      take(null);
+    }
+  }
+
+  // shown tells what a check found.
+  function shown(t) {
+    const p = t.plugin ?? {};
+    const lines = [`The module is good: ${[p.kinds?.join(', '), p.version && `version ${p.version}`].filter(Boolean)
+      .join(', ')}.`];
+    if (t.replaces) lines.push(`It would replace ${t.replaces.version || t.replaces.sha256?.slice(0, 12)}.`);
+    const models = t.models?.length ?? 0;
+    if (models) lines.push(`${count(models)} ${models === 1 ? 'model' : 'models'} would have it.`);
+    if (t.refuses) lines.push(`It refuses a request without parameters: ${t.refuses}`);
+    return element('div', {class: 'notice done'}, lines.map((line) => element('p', {}, line)));
+  }
+
+  return {root, choose(known) {
+    name.value = known;
+    root.scrollIntoView({block: 'center'});
+    input.focus();
+  }};
+}
