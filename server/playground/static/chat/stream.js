@@ -1,6 +1,6 @@
 // Server-sent events of a response, as they come.
 
-// events yields the data of each event. It ends at [DONE] or with the stream.
+// events yields the data of each event, but for OpenAI's last one, which says that there are no more.
 export async function* events(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = '', data = [];
@@ -16,8 +16,7 @@ export async function* events(response) {
           if (data.length) {
             const event = data.join('\n');
             data = [];
-            if (event === '[DONE]') return;
-            yield event;
+            if (event !== '[DONE]') yield event;
           }
         } else if (line.startsWith('data:')) {
           data.push(line.slice(5).replace(/^ /, ''));

@@ -1,0 +1,66 @@
+// The plugins of a request: chosen among those that the server has, each with its parameters.
+import {element, replace} from '../dom.js';
+import {fits, jsonBox, schemaForm} from './schemaform.js';
+
+// ofRequests are the kinds that a request may name.
+const ofRequests = new Set(['logits', 'sampler', 'guard', 'program', 'draft']);
+
+// pluginChooser returns an element that edits chosen, a list of {name, params}.
+export function pluginChooser(offered, chosen, changed) {
+  const body = element('div', {class: 'plugins'});
+  const known = offered.filter((p) => p.kinds?.some((kind) => ofRequests.has(kind)));
+
+  function draw() {
+    const left = known.filter((p) => p.apply !== 'always' && !chosen.some((c) => c.name === p.name));
+    const always = known.filter((p) => p.apply === 'always');
+    const select = element('select', {'aria-label': 'Add a plugin', onchange: () => {
+      if (!select.value) return;
+      chosen.push({name: select.value, params: {}});
+      changed();
+      draw();
+      body.querySelector('.plugin:last-of-type summary')?.focus();
+    }}, element('option', {value: ''}, left.length ? 'Add a plugin…' : 'No other plugin'),
+    left.map((p) => element('option', {value: p.name, disabled: p.state !== 'ready'},
+      `${p.name}${p.state === 'ready' ? '' : ` (${p.state})`}`)));
+    replace(body,
+      known.length === 0 && element('p', {class: 'hint'}, 'This server offers no plugins to requests. ',
+        'A file *.wasm in its plugins folder is one, and [[plugin]] of tgi.toml names built-in ones.'),
+      always.length > 0 && element('p', {class: 'hint'},
+        `Applied to every request: ${always.map((p) => p.name).join(', ')}`),
+      chosen.map((c, i) => one(c, i)),
+      known.length > 0 && select);
+  }
+
+  function one(choice, i) {
+    const plugin = known.find((p) => p.name === choice.name);
+    const remove = element('button', {type: 'button', class: 'quiet', 'aria-label': `Remove ${choice.name}`,
+      onclick: () => {
+        chosen.splice(i, 1);
+        changed();
+        draw();
+        body.querySelector('select')?.focus();
+      }}, '✕');
+    const schema = plugin?.params ?? plugin?.parameters;
+    let form;
+    if (fits(schema)) {
+      form = schemaForm(schema, choice.params, changed);
+    } else {
+      const wrong = element('p', {class: 'hint bad', role: 'status'});
+      const box = jsonBox(Object.keys(choice.params).length ? choice.params : undefined, (value, error = '') => {
+        wrong.textContent = error;
+        choice.params = value ?? {};
+        changed();
+      }, '{"name": value}');
+      box.setAttribute('aria-label', `Parameters of ${choice.name} as JSON`);
+      form = element('div', {class: 'field'}, box, wrong);
+    }
+    return element('details', {class: 'plugin', open: true},
+      element('summary', {}, element('strong', {}, choice.name), ' ',
+        plugin ? element('span', {class: 'muted'}, `${plugin.kinds.join(', ')} ${plugin.version ?? ''}`) :
+          element('span', {class: 'tag bad'}, 'the server has it no more'), remove),
+      form);
+  }
+
+  draw();
+  return body;
+}

@@ -1,0 +1,127 @@
+// The request that settings and messages make.
+
+// SettingError is a setting that cannot be sent; `setting` names it.
+export class SettingError extends Error {
+  constructor(setting, message) {
+    super(message);
+    this.setting = setting;
+  }
+}
+
+const numbers = ['temperature', 'top_p', 'top_k', 'min_p', 'repetition_penalty', 'max_tokens', 'seed'];
+
+// OpenAI's clients take the other members in a place of their own.
+export const ofOpenAI = new Set(['model', 'messages', 'temperature', 'top_p', 'max_tokens', 'seed', 'stop', 'tools',
+  'tool_choice', 'response_format', 'stream', 'stream_options']);
+
+// bodyOf returns the body of a chat request.
+export function bodyOf(settings, messages) {
+  const body = {model: settings.adapter || settings.model || 'tgi', messages: []};
+  if (settings.system.trim()) body.messages.push({role: 'system', content: settings.system});
+  for (const message of messages) body.messages.push(...sent(message));
+  for (const name of numbers) {
+    const text = String(settings[name]).trim();
+    if (text === '') continue;
+    // Numbers beyond 2^53 lose digits in JavaScript, and a seed may have 64 bits; so it is said here.
+    if (name === 'seed' && Number(text) > Number.MAX_SAFE_INTEGER) {
+      throw new SettingError(name, `seed must be at most ${Number.MAX_SAFE_INTEGER} here`);
+    }
+    if (!Number.isFinite(Number(text))) throw new SettingError(name, `${name} must be a number`);
+    body[name] = Number(text);
+  }
+  const stop = settings.stop.split('\n').filter((line) => line !== '').map(unescaped);
+  if (stop.length) body.stop = stop;
+  if (settings.template) body.chat_template = settings.template;
+  const tools = toolsOf(settings.tools);
+  if (tools.length) {
+    body.tools = tools;
+    if (settings.tool_choice) body.tool_choice = settings.tool_choice;
+  }
+  Object.assign(body, grammarOf(settings.grammar));
+  const plugins = settings.plugins.map(({name, params}) =>
+    (params && Object.keys(params).length ? {name, params} : {name}));
+  if (plugins.length) body.plugins = plugins;
+  if (settings.explain) body.explain = {top: 8, tokens: 1024};
+  return {...body, ...objectOf('more', settings.more)};
+}
+
+// sent is a message as the server reads it; replies without content, which failed, are none.
+function sent(message) {
+  if (message.role === 'tool') return [{role: 'tool', tool_call_id: message.call, content: message.text}];
+  if (message.role === 'assistant') {
+    if (!message.text && !message.calls?.length) return [];
+    const out = {role: 'assistant', content: message.text || null};
+    if (message.calls?.length) {
+      out.tool_calls = message.calls.map(({id, name, args}) =>
+        ({id, type: 'function', function: {name, arguments: args}}));
+    }
+    return [out];
+  }
+  if (!message.images?.length) return [{role: 'user', content: message.text}];
+  const parts = message.images.map((url) => ({type: 'image_url', image_url: {url}}));
+  return [{role: 'user', content: message.text ? [...parts, {type: 'text', text: message.text}] : parts}];
+}
+
+// unescaped lets a line hold \n, \t and \\.
+function unescaped(line) {
+  return line.replace(/\\([nt\\])/g, (_, c) => ({n: '\n', t: '\t', '\\': '\\'}[c]));
+}
+
+// parsed reads the JSON of a setting; empty text is undefined.
+export function parsed(setting, text) {
+  if (!text.trim()) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch (err) {
+    throw new SettingError(setting, `${labels[setting] ?? setting}: this is not JSON (${err.message})`);
+  }
+}
+
+const labels = {tools: 'Tools', more: 'More members', grammar: 'Grammar'};
+
+function objectOf(setting, text) {
+  const value = parsed(setting, text);
+  if (value === undefined) return {};
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
+    throw new SettingError(setting, `${labels[setting]}: this must be a JSON object`);
+  }
+  return value;
+}
+
+// toolsOf reads definitions: a list of tools, or of their functions, or one of either.
+export function toolsOf(text) {
+  const value = parsed('tools', text);
+  if (value === undefined) return [];
+  return (Array.isArray(value) ? value : [value]).map((tool) => {
+    if (typeof tool?.type === 'string' && tool.type !== 'object') return tool;
+    if (typeof tool?.name !== 'string') throw new SettingError('tools', 'Tools: a tool needs a name');
+    return {type: 'function', function: tool};
+  });
+}
+
+// choicesOf reads a list of choices: a JSON array, or a line each.
+export function choicesOf(text) {
+  if (text.trim().startsWith('[')) {
+    try {
+      const list = JSON.parse(text);
+      if (Array.isArray(list)) return list.map(String);
+    } catch { /* then they are lines */ }
+  }
+  return text.split('\n').filter((line) => line !== '');
+}
+
+// grammarOf returns the members that hold a reply to a grammar.
+export function grammarOf({kind, text}) {
+  if (kind === 'none') return {};
+  if (kind === 'json_object') return {response_format: {type: 'json_object'}};
+  if (!text.trim()) throw new SettingError('grammar', 'Grammar: it is empty');
+  switch (kind) {
+    case 'json_schema': {
+      const schema = parsed('grammar', text);
+      return {response_format: {type: 'json_schema', json_schema: {name: 'reply', schema}}};
+    }
+    case 'regex': return {response_format: {type: 'regex', value: text}};
+    case 'choice': return {response_format: {type: 'choice', value: choicesOf(text)}};
+    default: return {guided_grammar: text};
+  }
+}

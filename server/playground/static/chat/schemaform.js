@@ -1,0 +1,114 @@
+// A form for parameters that have a JSON Schema. What a form cannot show is edited as JSON, in the place where it is.
+import {element} from '../dom.js';
+
+// fits says whether a form can show an object of a schema.
+export function fits(schema) {
+  return schema?.type === 'object' && Object.keys(schema.properties ?? {}).length > 0;
+}
+
+// schemaForm returns an element that edits values, an object, and calls changed. A field that is empty leaves its
+// member out, so that the plugin's default counts.
+export function schemaForm(schema, values, changed) {
+  const required = new Set(schema.required ?? []);
+  return element('div', {class: 'schema-form'}, Object.entries(schema.properties).map(([name, part]) =>
+    member(name, part ?? {}, required.has(name), values, changed)));
+}
+
+let count = 0;
+
+function member(name, schema, required, values, changed) {
+  const id = `parameter-${++count}`, error = element('p', {class: 'hint bad', id: `${id}-error`, role: 'status'});
+  const set = (value, wrong = '') => {
+    error.textContent = wrong;
+    control.toggleAttribute('data-wrong', wrong !== '');
+    control.setAttribute('aria-invalid', wrong !== '');
+    if (value === undefined) delete values[name];
+    else values[name] = value;
+    changed();
+  };
+  const control = controlOf(schema, values[name], set);
+  control.id = id;
+  control.setAttribute('aria-describedby', `${id}-hint ${id}-error`);
+  control.dataset.parameter = name;
+  if (required) control.setAttribute('aria-required', 'true');
+  return element('div', {class: 'field'},
+    element('label', {for: id}, name, required && element('span', {class: 'muted'}, ' (required)')), control,
+    element('p', {class: 'hint', id: `${id}-hint`}, [schema.description, bounds(schema)].filter(Boolean).join(' ')),
+    error);
+}
+
+function controlOf(schema, value, set) {
+  const type = Array.isArray(schema.type) ? schema.type.find((t) => t !== 'null') : schema.type;
+  if (Array.isArray(schema.enum)) {
+    const select = element('select', {onchange: () => set(schema.enum[select.selectedIndex - 1])},
+      element('option', {}, 'default'), schema.enum.map((v) => element('option', {}, text(v))));
+    select.selectedIndex = 1 + schema.enum.findIndex((v) => v === value);
+    return select;
+  }
+  if (type === 'boolean') {
+    const select = element('select', {onchange: () => set([undefined, true, false][select.selectedIndex])},
+      ['default', 'yes', 'no'].map((t) => element('option', {}, t)));
+    select.selectedIndex = value === true ? 1 : value === false ? 2 : 0;
+    return select;
+  }
+  const hint = schema.default === undefined ? '' : text(schema.default);
+  if ((type === 'number' || type === 'integer') && !Array.isArray(schema.type)) {
+    const input = element('input', {inputmode: 'decimal', placeholder: hint,
+      value: value === undefined ? '' : String(value), oninput: () => {
+        const t = input.value.trim();
+        if (t === '') return set(undefined);
+        const n = Number(t);
+        if (!Number.isFinite(n) || (type === 'integer' && !Number.isInteger(n))) {
+          return set(undefined, `must be ${type === 'integer' ? 'a whole number' : 'a number'}`);
+        }
+        return set(n, wrongBound(schema, n));
+      }});
+    return input;
+  }
+  if (type === 'string' && !Array.isArray(schema.type)) {
+    const input = element('input', {placeholder: hint, value: value ?? '',
+      oninput: () => set(input.value === '' ? undefined : input.value)});
+    return input;
+  }
+  if (type === 'array' && schema.items?.type === 'string') {
+    const area = element('textarea', {rows: 2, placeholder: hint || 'one in each line',
+      value: Array.isArray(value) ? value.join('\n') : '', oninput: () => {
+        const list = area.value.split('\n').filter((line) => line !== '');
+        set(list.length ? list : undefined);
+      }});
+    return area;
+  }
+  return jsonBox(value, set, hint);
+}
+
+// jsonBox edits any value as JSON.
+export function jsonBox(value, set, hint = '') {
+  const area = element('textarea', {rows: 2, class: 'code', spellcheck: 'false', placeholder: hint || 'JSON',
+    value: value === undefined ? '' : JSON.stringify(value), oninput: () => {
+      if (area.value.trim() === '') return set(undefined);
+      try {
+        return set(JSON.parse(area.value));
+      } catch (err) {
+        return set(undefined, `not JSON: ${err.message}`);
+      }
+    }});
+  return area;
+}
+
+function wrongBound(schema, n) {
+  if (n < schema.minimum) return `must be at least ${schema.minimum}`;
+  if (n > schema.maximum) return `must be at most ${schema.maximum}`;
+  if (n <= schema.exclusiveMinimum) return `must be more than ${schema.exclusiveMinimum}`;
+  if (n >= schema.exclusiveMaximum) return `must be less than ${schema.exclusiveMaximum}`;
+  return '';
+}
+
+function bounds(schema) {
+  const parts = [];
+  if (schema.minimum !== undefined) parts.push(`from ${schema.minimum}`);
+  if (schema.maximum !== undefined) parts.push(`to ${schema.maximum}`);
+  if (schema.default !== undefined) parts.push(`default ${text(schema.default)}`);
+  return parts.length ? `(${parts.join(' ')})` : '';
+}
+
+const text = (value) => (typeof value === 'string' ? value : JSON.stringify(value));

@@ -1,0 +1,156 @@
+// What happened at each token: a text whose tokens can be pointed at, walked by the arrow keys, and opened.
+import {element, replace} from '../dom.js';
+
+const share = (logprob) => (logprob === null || logprob === undefined ? 0 : Math.exp(logprob));
+
+// percent writes a probability so that a small one is not 0 and a large one not 100.
+export function percent(p) {
+  if (p === 0) return '0%';
+  if (p < 0.0001) return '<0.01%';
+  if (p > 0.9999 && p < 1) return '>99.99%';
+  return `${(100 * p).toFixed(p < 0.1 || p > 0.99 ? 2 : 1)}%`;
+}
+
+// visible shows white space that would not be seen.
+export function visible(text) {
+  if (text === '') return '∅';
+  return text.replaceAll('\n', '⏎').replaceAll('\t', '⇥').replace(/^ +| +$/g, (s) => '·'.repeat(s.length));
+}
+
+// masked is the share of the model's probability that masks and plugins ruled out before a token was chosen.
+export function masked(token) {
+  let left = 1;
+  for (const change of token.changes) if (change.kind !== 'sampling') left *= 1 - Math.min(1, change.forbidden);
+  return 1 - left;
+}
+
+// level is how likely a token was, in five steps: colours show it.
+function level(token) {
+  const p = share(token.raw_logprob);
+  return p >= 0.9 ? 0 : p >= 0.5 ? 1 : p >= 0.2 ? 2 : p >= 0.05 ? 3 : 4;
+}
+
+// who says in words what chose a token.
+export function who(token) {
+  switch (token.picked) {
+    case 'best': return 'the likeliest token';
+    case 'draw': return 'drawn';
+    case 'sampler': return `chosen by the sampler ${token.by ?? ''}`;
+    case 'forced': return `forced by ${token.by ?? 'a plugin'}`;
+    case 'stop': return `the text was ended by ${token.by ?? 'a plugin'}`;
+    default: return token.picked;
+  }
+}
+
+// tokenView returns an element for the tokens of a reply.
+export function tokenView(tokens) {
+  const detail = element('div', {class: 'token-detail', 'aria-live': 'polite'});
+  let current = 0, pinned = false;
+  const buttons = tokens.map((token, i) => {
+    const changed = token.changes.some((c) => c.kind !== 'sampling' && c.kind !== 'setting');
+    return element('button', {type: 'button', tabindex: i === 0 ? 0 : -1,
+      class: `token p${level(token)}${changed ? ' changed' : ''}${token.rewound ? ' rewound' : ''}`,
+      'aria-label': `${visible(token.text)}, ${percent(share(token.raw_logprob))}`,
+      onmouseenter: () => { if (!pinned) show(i, false); },
+      onfocus: () => show(i, false),
+      onclick: () => { pinned = !(pinned && current === i); show(i, true); },
+    }, token.rewound ? element('span', {class: 'mark', 'aria-hidden': 'true'}, '↶') : null, token.text || '∅');
+  });
+  const line = element('div', {class: 'tokens', role: 'group',
+    'aria-label': 'Tokens. Arrow keys go from one to the next', onkeydown: (event) => {
+      const to = {ArrowRight: current + 1, ArrowLeft: current - 1, Home: 0, End: buttons.length - 1}[event.key];
+      if (to === undefined || !buttons[to]) return;
+      event.preventDefault();
+      buttons[to].focus();
+    }}, buttons);
+
+  function show(i) {
+    buttons[current]?.setAttribute('tabindex', -1);
+    buttons[current]?.classList.remove('current');
+    current = i;
+    buttons[i].setAttribute('tabindex', 0);
+    buttons[i].classList.add('current');
+    replace(detail, describe(tokens[i], i));
+  }
+
+  if (tokens.length) show(0);
+  return element('div', {class: 'token-view'}, legend(), line, detail);
+}
+
+function legend() {
+  const steps = ['90%', '50%', '20%', '5%', 'less'];
+  return element('p', {class: 'legend'}, 'Probability in the model: ', steps.map((text, i) =>
+    [element('span', {class: `swatch p${i}`, 'aria-hidden': 'true'}), `${text} `]),
+  element('span', {class: 'swatch changed', 'aria-hidden': 'true'}), 'changed by a grammar or a plugin ',
+  element('span', {class: 'mark', 'aria-hidden': 'true'}, '↶'), ' something was taken back');
+}
+
+// describe tells of one token.
+function describe(token, i) {
+  const ruledOut = masked(token);
+  const facts = [
+    ['In the model', `${percent(share(token.raw_logprob))}, place ${token.rank + 1}`],
+    ['When chosen', percent(share(token.logprob))],
+    ['Chosen', who(token)],
+  ];
+  if (ruledOut > 0) facts.push(['Masked', `${percent(ruledOut)} of the probability`]);
+  if (token.draft) {
+    facts.push(['Guessed', `“${visible(token.draft.text)}” by ${token.draft.source}, ` +
+      (token.draft.accepted ? 'accepted' : 'refused')]);
+  }
+  for (const r of token.rewound ?? []) facts.push(['Taken back', `${r.tokens} tokens in front of it, by ${r.by}`]);
+  return [
+    element('div', {class: 'token-head'}, element('code', {class: 'token-name'}, visible(token.text)),
+      element('span', {class: 'muted'}, `token ${i + 1}, id ${token.id}`)),
+    element('dl', {class: 'facts'}, facts.map(([name, value]) =>
+      element('div', {}, element('dt', {}, name), element('dd', {}, value)))),
+    element('div', {class: 'token-columns'}, alternatives(token), changes(token)),
+  ];
+}
+
+function alternatives(token) {
+  if (!token.candidates.length) return null;
+  const rows = token.candidates.map((c) => {
+    const raw = share(c.raw_logprob), final = share(c.logprob);
+    return element('tr', {class: c.id === token.id && 'picked'},
+      element('th', {scope: 'row'}, element('code', {}, visible(c.text)), c.id === token.id && ' ✓'),
+      element('td', {}, bar(raw), percent(raw)),
+      element('td', {class: final === 0 && 'ruled-out'}, bar(final), final === 0 ? 'ruled out' : percent(final)));
+  });
+  return element('table', {class: 'alternatives'}, element('caption', {}, 'Likeliest tokens'),
+    element('thead', {}, element('tr', {}, ['Token', 'Model', 'When chosen'].map((t) =>
+      element('th', {scope: 'col'}, t)))),
+    element('tbody', {}, rows));
+}
+
+function bar(p) {
+  const inner = element('span');
+  inner.style.width = `${Math.max(p * 100, p > 0 ? 1 : 0)}%`;
+  return element('span', {class: 'share', 'aria-hidden': 'true'}, inner);
+}
+
+function changes(token) {
+  if (!token.changes.length) return element('p', {class: 'muted'}, 'Nothing changed the model’s distribution here.');
+  return element('div', {}, element('h4', {}, 'What changed it'), element('ol', {class: 'changes'},
+    token.changes.map((c) => element('li', {},
+      element('span', {class: `tag ${{mask: 'accent', plugin: 'accent', guard: 'warn'}[c.kind] ?? ''}`}, c.kind), ' ',
+      element('strong', {}, c.name), element('div', {class: 'muted'}, changeText(c))))));
+}
+
+function changeText(c) {
+  const parts = [];
+  if (c.forbidden > 0) {
+    parts.push(`rules out ${percent(c.forbidden)}, ${c.allowed.toLocaleString('en')} tokens are left`);
+  }
+  if (c.before !== c.after) parts.push(`${percent(share(c.before))} → ${percent(share(c.after))}`);
+  if (c.temperature !== undefined) parts.push(`temperature ${+c.temperature.toFixed(3)}`);
+  if (c.overtook) parts.push(`“${visible(c.overtook.text)}” comes first now`);
+  if (c.forced !== undefined) parts.push(`forces token ${c.forced}`);
+  if (c.stop) parts.push('ends the text');
+  if (c.moved.length) {
+    const moved = c.moved.slice(0, 4).map((m) => `“${visible(m.text)}” ${m.by === null ? 'out' :
+      (m.by > 0 ? '+' : '') + m.by.toFixed(2)}`);
+    parts.push(`moves ${moved.join(', ')}${c.count > 4 ? ` and others, ${c.count} in all` : ''}`);
+  }
+  return parts.join('; ');
+}
