@@ -30,7 +30,8 @@ type chatSetup struct {
 	specs []plugins.Spec      // of the plugins that [model] stands for
 	use   plugins.ChatPlugins // the names of those that conversations get
 
-	rendered, parsed string // by what, in words
+	rendered, parsed string   // by what, in words
+	templates        []string // of the model, by name, where it has several
 
 	settings config.Config // that ask for it
 }
@@ -120,6 +121,9 @@ func (c *chatSetup) template(cfg config.Config, model map[string]any, dir string
 		return "", nil
 	case t == config.Auto:
 		c.rendered = "the model's template"
+		if len(own.ChatTemplates) > 1 {
+			c.templates = slices.Sorted(maps.Keys(own.ChatTemplates))
+		}
 		for name, file := range own.TemplateFiles {
 			if file != "" && dir != "" {
 				files[name] = filepath.Join(dir, file)

@@ -72,7 +72,8 @@ func (s modelsAPI) adapter(model library.ID, name string) (modelsapi.Model, erro
 		return modelsapi.Model{}, err
 	}
 	return modelsapi.Model{ID: name, Parent: m.ID, Created: m.Created, State: m.State, Local: m.Local, Format: m.Format,
-		Context: m.Context, Parallel: m.Parallel, Threads: m.Threads, Sampling: m.Sampling}, nil
+		Context: m.Context, Parallel: m.Parallel, Threads: m.Threads, Sampling: m.Sampling,
+		Modalities: m.Modalities, Templates: m.Templates}, nil
 }
 
 // Get implements modelsapi.Models.
@@ -362,6 +363,10 @@ func (s modelsAPI) describe(status lifecycle.Status) modelsapi.Model {
 		m.Context, m.Parallel, m.Threads = run.limits.MaxTotalTokens, run.limits.MaxBatchSize, run.backend.ThreadCount()
 		m.Quantization = string(run.built.Weights)
 		m.Sampling = &modelsapi.Sampling{Temperature: 1, TopP: 1}
+		m.Modalities, m.Templates = []string{"text"}, run.control.chat.Load().templates
+		if run.images != nil {
+			m.Modalities = append(m.Modalities, "image")
+		}
 	}
 	return m
 }

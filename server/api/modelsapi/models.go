@@ -62,6 +62,9 @@ type Model struct {
 	Parallel, Threads int
 	// Sampling is what requests get that do not say; nil when it is not known.
 	Sampling *Sampling
+	// Modalities are what it reads, such as text and image; Templates names its chat templates where it has several.
+	// Both are nil while it does not run.
+	Modalities, Templates []string
 	// Parent is the model of which this is a low-rank adapter; empty for a model.
 	Parent string
 	// Progress of the download that runs or was broken off; nil for none.

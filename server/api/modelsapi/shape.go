@@ -28,10 +28,14 @@ type head struct {
 // tail is what every object that describes a model ends with: the exact state
 // and what belongs to it.
 type tail struct {
-	Status        State     `json:"status"`
-	ContextLength int       `json:"context_length,omitempty"`
-	Progress      *progress `json:"progress,omitempty"`
-	Failure       string    `json:"failure,omitempty"`
+	Status        State `json:"status"`
+	ContextLength int   `json:"context_length,omitempty"`
+	// Modalities and Templates are of models that run: text, and image where it reads them; the names of its chat
+	// templates where it has several.
+	Modalities []string  `json:"input_modalities,omitempty"`
+	Templates  []string  `json:"chat_templates,omitempty"`
+	Progress   *progress `json:"progress,omitempty"`
+	Failure    string    `json:"failure,omitempty"`
 }
 
 // progress of a download.
@@ -156,7 +160,9 @@ func (m *Model) head() head {
 	return head{m.ID, "model", m.Created.Unix(), cmp.Or(m.Owner, m.ID), m.Parent}
 }
 
-func (m *Model) tail() tail { return tail{m.State, m.Context, m.progress(), m.Failure} }
+func (m *Model) tail() tail {
+	return tail{m.State, m.Context, m.Modalities, m.Templates, m.progress(), m.Failure}
+}
 
 func (m *Model) progress() *progress {
 	if m.Progress == nil {

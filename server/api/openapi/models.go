@@ -129,6 +129,8 @@ func model() *Schema {
 		need("name", text("What people call it.")), may("description", text("")), may("format", text("Of the files.")),
 		need("source_url", text("Where its files come from, or urn:tgi:model: and the id.")),
 		may("context_length", whole("", "Tokens of prompt and output together.")),
+		may("input_modalities", list(words("What it reads, while it runs.", "text", "image"))),
+		may("chat_templates", list(text("Names of its chat templates, while it runs and where it has several."))),
 		may("progress", ref("ModelProgress")), may("failure", text("Why the last step failed.")),
 		need("metadata", object("", may("quantization", text("")), may("size", text("Parameters, such as 1.5B.")),
 			may("memory_bytes", whole("int64", "")), may("disk_bytes", whole("int64", "")))),

@@ -1,14 +1,15 @@
 // Elements are made of names, attributes and children, never of HTML: whatever a server or a model writes stays text.
 
-// element makes one. An attribute `onNAME` is a listener, `class` a class list, true an attribute without a value;
-// null, undefined and false leave an attribute out. Children are nodes, texts, numbers or lists of them; null is none.
+// element makes one. An attribute `onNAME` is a listener, `class` a class list, true an attribute without value; null,
+// undefined and false leave an attribute out, but aria-NAME has "true" and "false". Children are nodes, texts, numbers
+// or lists of them; null is none.
 export function element(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
-    if (value === null || value === undefined || value === false) continue;
+    if (value === null || value === undefined || (value === false && !name.startsWith('aria-'))) continue;
     if (name.startsWith('on') && typeof value === 'function') made.addEventListener(name.slice(2), value);
     else if (name === 'value' && 'value' in made) made.value = value;
-    else made.setAttribute(name, value === true ? '' : value);
+    else made.setAttribute(name, value === true && !name.startsWith('aria-') ? '' : value);
   }
   made.append(...nodes(children));
   return made;

@@ -1,6 +1,9 @@
 // What happened at each token: a text whose tokens can be pointed at, walked by the arrow keys, and opened.
 import {element, replace} from '../dom.js';
 
+// maxAlternatives is how many of the likeliest tokens are shown; the server sends those of two distributions.
+const maxAlternatives = 10;
+
 const share = (logprob) => (logprob === null || logprob === undefined ? 0 : Math.exp(logprob));
 
 // percent writes a probability so that a small one is not 0 and a large one not 100.
@@ -110,7 +113,9 @@ function describe(token, i) {
 
 function alternatives(token) {
   if (!token.candidates.length) return null;
-  const rows = token.candidates.map((c) => {
+  const most = (c) => (c.id === token.id ? 2 : Math.max(share(c.raw_logprob), share(c.logprob)));
+  const shown = token.candidates.toSorted((a, b) => most(b) - most(a)).slice(0, maxAlternatives);
+  const rows = shown.map((c) => {
     const raw = share(c.raw_logprob), final = share(c.logprob);
     return element('tr', {class: c.id === token.id && 'picked'},
       element('th', {scope: 'row'}, element('code', {}, visible(c.text)), c.id === token.id && ' ✓'),
@@ -147,10 +152,10 @@ function changeText(c) {
   if (c.overtook) parts.push(`“${visible(c.overtook.text)}” comes first now`);
   if (c.forced !== undefined) parts.push(`forces token ${c.forced}`);
   if (c.stop) parts.push('ends the text');
-  if (c.moved.length) {
-    const moved = c.moved.slice(0, 4).map((m) => `“${visible(m.text)}” ${m.by === null ? 'out' :
-      (m.by > 0 ? '+' : '') + m.by.toFixed(2)}`);
-    parts.push(`moves ${moved.join(', ')}${c.count > 4 ? ` and others, ${c.count} in all` : ''}`);
+  const moved = c.moved.filter((m) => m.by !== null); // what is ruled out stands in the table
+  if (moved.length) {
+    const steps = moved.slice(0, 4).map((m) => `“${visible(m.text)}” ${m.by > 0 ? '+' : ''}${m.by.toFixed(2)}`);
+    parts.push(steps.join(', ') + (c.count > moved.length ? ` and others, ${c.count} in all` : ''));
   }
   return parts.join('; ');
 }

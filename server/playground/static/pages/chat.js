@@ -172,9 +172,14 @@ export function show(root, app) {
 
   function showRequest() {
     const thread = shownThreads()[Math.min(edited, shownThreads().length - 1)];
-    const draft = input.value.trim() || images.length ? [{role: 'user', text: input.value, images}] : [];
+    let messages = thread.side.messages.slice(0, thread.side.messages.findLastIndex((m) => m.role !== 'assistant') + 1);
+    if (input.value.trim() || images.length) {
+      messages = [...thread.side.messages, {role: 'user', text: input.value, images}];
+    } else if (!messages.length) {
+      messages = [{role: 'user', text: 'Hello!'}];
+    }
     try {
-      showSnippets({...thread.check([...thread.side.messages, ...draft]), stream: true}, app.address('/'));
+      showSnippets({...thread.check(messages), stream: true}, app.address('/'));
     } catch (err) {
       hooks.failed(err);
     }
@@ -250,7 +255,8 @@ export function show(root, app) {
         state.compare ? element('div', {class: 'tabs', role: 'tablist'}, tab(0), tab(1)) :
           element('h2', {}, 'Settings'),
         element('button', {type: 'button', class: 'quiet', onclick: () => {
-          Object.assign(state.sides[edited].settings, newSettings());
+          const {explain: kept} = state.sides[edited].settings;
+          Object.assign(state.sides[edited].settings, newSettings(), {explain: kept});
           drawPanel();
           changed();
         }}, 'Reset'),
