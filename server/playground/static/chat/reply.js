@@ -60,8 +60,7 @@ export function ended(reply) {
   }
   if (reply.usage) {
     parts.push(`${reply.usage.reply} tokens`);
-    const seconds = (reply.time - reply.first) / 1000;
-    if (reply.usage.reply > 1 && seconds > 0) parts.push(`${((reply.usage.reply - 1) / seconds).toFixed(0)} tokens/s`);
+    if (reply.time > 0) parts.push(`${(1000 * reply.usage.reply / reply.time).toFixed(0)} tokens/s`);
     if (reply.first !== undefined) parts.push(`first after ${reply.first.toFixed(0)} ms`);
   }
   return parts.join(' · ');
