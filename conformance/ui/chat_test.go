@@ -246,7 +246,8 @@ func TestChatExplainsPlugins(t *testing.T) {
 	p.choose("Add a plugin", "no-repeat")
 	p.put("n", "1")
 	p.ask("Who lives in the old mill?")
-	p.click("button", "Request")
+	eval[chromedp.Void](p, `[...document.querySelectorAll('.message:last-child button')]
+		.find((b) => b.textContent === 'Request').click()`)
 	p.reads("#snippet", `"name": "no-repeat"`)
 	p.click("button", "Close")
 	p.eventually("the reply has tokens that the plugin changed", `(() => {
@@ -337,8 +338,8 @@ func TestChatAsPrograms(t *testing.T) {
 	p.absent("dialog", "The request as a program")
 }
 
-// hostile are texts that would run if a page took them for HTML, or lead somewhere that is no page.
-var hostile = []string{
+// hostileTexts are texts that would run if a page took them for HTML, or lead somewhere that is no page.
+var hostileTexts = []string{
 	`<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>`,
 	"[a](javascript:window.hacked=1) [b](JaVaScRiPt:window.hacked=1) [c](data:text/html,<script>hacked=1</script>)",
 	"<a href='javascript:window.hacked=1'>x</a><svg onload=window.hacked=1><iframe srcdoc='<script>parent.hacked=1</script>'>",
@@ -352,8 +353,9 @@ func TestChatRunsNothing(t *testing.T) {
 	p := openSettled(t, serve(t, "[server]\npayload_limit = 4000000\n").URL)
 	p.greedy()
 	p.section("More")
-	for i, text := range hostile {
-		body, err := json.Marshal(map[string]any{"response_format": map[string]any{"type": "choice", "value": []string{text}}})
+	for i, text := range hostileTexts {
+		only := map[string]any{"type": "choice", "value": []string{text}}
+		body, err := json.Marshal(map[string]any{"response_format": only})
 		if err != nil {
 			t.Fatal(err)
 		}

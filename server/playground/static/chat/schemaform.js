@@ -51,7 +51,7 @@ function controlOf(schema, value, set) {
     select.selectedIndex = value === true ? 1 : value === false ? 2 : 0;
     return select;
   }
-  const hint = schema.default === undefined ? '' : text(schema.default);
+  const plain = text(schema.default ?? ''), hint = plain === '[]' ? '' : plain;
   if ((type === 'number' || type === 'integer') && !Array.isArray(schema.type)) {
     const input = element('input', {inputmode: 'decimal', placeholder: hint,
       value: value === undefined ? '' : String(value), oninput: () => {
@@ -105,10 +105,13 @@ function wrongBound(schema, n) {
 
 function bounds(schema) {
   const parts = [];
-  if (schema.minimum !== undefined) parts.push(`from ${schema.minimum}`);
-  if (schema.maximum !== undefined) parts.push(`to ${schema.maximum}`);
-  if (schema.default !== undefined) parts.push(`default ${text(schema.default)}`);
-  return parts.length ? `(${parts.join(' ')})` : '';
+  const {minimum, maximum} = schema;
+  if (minimum !== undefined && maximum !== undefined) parts.push(`${minimum} to ${maximum}`);
+  else if (minimum !== undefined) parts.push(`at least ${minimum}`);
+  else if (maximum !== undefined) parts.push(`at most ${maximum}`);
+  const plain = text(schema.default ?? '');
+  if (!['', '[]', '{}'].includes(plain)) parts.push(`default ${plain}`);
+  return parts.length ? `(${parts.join(', ')})` : '';
 }
 
 const text = (value) => (typeof value === 'string' ? value : JSON.stringify(value));

@@ -286,7 +286,9 @@ export function show(root, app) {
     draw();
   }
 
-  panel.hidden = !(state.panel ?? matchMedia('(min-width: 1000px)').matches);
+  const wide = matchMedia('(min-width: 1000px)');
+  panel.hidden = !(wide.matches && (state.panel ?? true)); // on a narrow screen it covers the conversation
+  wide.addEventListener('change', () => togglePanel(wide.matches), {signal: stopping.signal});
   settingsButton.setAttribute('aria-expanded', !panel.hidden);
   settingsButton.setAttribute('aria-pressed', !panel.hidden);
   draw();
