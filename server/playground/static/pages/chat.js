@@ -55,9 +55,10 @@ export function show(root, app) {
     element('button', {type: 'button', class: 'quiet', id: 'request', onclick: showRequest}, 'Code'),
     element('button', {type: 'button', class: 'quiet', id: 'clear', onclick: clear}, 'Clear'), settingsButton);
   const columns = element('div', {class: 'threads'});
-  const panel = element('aside', {class: 'panel', id: 'panel', 'aria-label': 'Settings', onkeydown: (event) => {
-    if (event.key === 'Escape') togglePanel(false);
-  }});
+  const panel = element('aside', {class: 'settings-panel', id: 'panel', 'aria-label': 'Settings',
+    onkeydown: (event) => {
+      if (event.key === 'Escape') togglePanel(false);
+    }});
   root.append(element('div', {class: 'chat'}, tools, columns,
     element('div', {class: 'composer-place'}, wrong, form), live), panel);
 
