@@ -334,6 +334,7 @@ func (p *part) recordFault(s *Set, err error) {
 	if p.verdict.faulty.Swap(true) {
 		return
 	}
+	s.o.Logs.add(p.name, "host", abi.LevelWarn, p.errorText(err))
 	if off := p.version.breakers.fault(time.Now(), p.client, p.errorText(err), p.trial); off != "" {
 		s.log.Warn("plugin switched off", "plugin", p.name, "sha256", p.version.sum(), "client", p.client, "why", off)
 	}

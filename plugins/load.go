@@ -148,6 +148,7 @@ func (s *Set) guestLogger(name string) func(level int, text string) {
 	var panicked atomic.Int64 // Unix time of the latest that was a warning
 	var stack atomic.Int32    // lines that may still be of a stack
 	return func(level int, text string) {
+		s.o.Logs.add(name, "guest", level, text)
 		switch {
 		case isPanic(text):
 			stack.Store(stackLines)

@@ -107,6 +107,7 @@ func (s *Set) reload(ctx context.Context, getSpecs func() []Spec) (Report, error
 		if e.current == nil {
 			serves = "none"
 		}
+		s.o.Logs.add(name, "host", abi.LevelError, "rejected: "+err.Error())
 		s.log.Error("plugin rejected", "plugin", name, "error", err, "serving", serves)
 	}
 	return r, folderErr
@@ -236,8 +237,10 @@ func (s *Set) installLate(j *job, round int) {
 		return
 	}
 	if j.err != nil {
+		s.o.Logs.add(j.name, "host", abi.LevelError, "rejected: "+j.err.Error())
 		s.log.Error("plugin rejected", "plugin", j.name, "error", j.err)
 	} else if v := next.current; !j.unchanged {
+		s.o.Logs.add(j.name, "host", abi.LevelInfo, "loaded, sha256 "+v.sum())
 		s.log.Info("plugin loaded", "plugin", j.name, "source", j.source, "sha256", v.sum(), "version",
 			v.guest.Description().Version)
 	}
@@ -414,6 +417,7 @@ func (s *Set) commit(jobs []*job, specs []Spec) Report {
 	}
 	for _, name := range r.Loaded {
 		v := names[name].current
+		s.o.Logs.add(name, "host", abi.LevelInfo, "loaded, sha256 "+v.sum())
 		s.log.Info("plugin loaded", "plugin", name, "source", names[name].source, "sha256", v.sum(), "version",
 			v.guest.Description().Version)
 	}

@@ -84,6 +84,7 @@ type Options struct {
 	// Client names the client of a request's context: no client can take plugins or compilations away from others. nil
 	// means that all are one.
 	Client func(context.Context) string
+	Logs   *Logs        // keeps the last lines of each plugin; nil keeps none
 	Log    *slog.Logger // of what happens to plugins and of what they print; nil drops it
 }
 

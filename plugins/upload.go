@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"tgi/sdk/abi"
 )
 
 // sourceUpload is the Source of a plugin that was put at run time.
@@ -75,10 +77,32 @@ func (p *Prepared) Commit(ctx context.Context) (Status, error) {
 	if replaced != nil {
 		replaced.unref()
 	}
+	s.o.Logs.add(j.name, "host", abi.LevelInfo, "loaded, sha256 "+e.current.sum())
 	s.log.Info("plugin loaded", "plugin", j.name, "source", sourceUpload, "sha256", e.current.sum(), "version",
 		e.current.guest.Description().Version)
 	return e.status(), nil
 }
+
+// Status is what Commit would return, or its error, with nothing changed.
+func (p *Prepared) Status(ctx context.Context) (Status, error) {
+	s, j := p.set, p.job
+	unlock, err := s.lockChanges(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	defer unlock()
+	if err := s.names[j.name].checkUpload(); err != nil {
+		return Status{}, err
+	}
+	if err := s.checkConflicts(j); err != nil { // which frees what was loaded
+		return Status{}, err
+	}
+	e := entry{desired: j.desired, current: j.loaded, totals: &statsTotals{}}
+	return e.status(), nil
+}
+
+// Refuses returns why the plugin refuses a request without parameters, "" if it does not.
+func (p *Prepared) Refuses() string { return p.job.loaded.refusalText }
 
 // Discard frees what Prepare loaded.
 func (p *Prepared) Discard() { p.job.discard(nil) }

@@ -106,10 +106,11 @@ func (f *manager) Get(name string) (server.Plugin, bool) {
 // those that are loaded later do. Other changes go on while it is loaded; of
 // several under one name the last stays.
 func (f *manager) Put(ctx context.Context, name string, wasm []byte, s admin.Settings) (server.Plugin, error) {
-	u := upload{wasm: wasm, settings: plugins.Upload{
-		OnError: plugins.OnError(s.OnError), Apply: plugins.Apply(s.Apply), Limits: limitsOf(s.Limits),
-		Config: s.Config,
-	}}
+	return f.put(ctx, name, uploadOf(wasm, s))
+}
+
+// put is Put of an upload, new or of before.
+func (f *manager) put(ctx context.Context, name string, u upload) (server.Plugin, error) {
 	ready := map[*loadedModel]*plugins.Prepared{}
 	defer func() {
 		for _, p := range ready {
@@ -165,7 +166,7 @@ func (f *manager) install(ctx context.Context, name string, u upload, ready map[
 			continue
 		}
 		delete(ready, m)
-		_, err := p.Commit(ctx)
+		status, err := p.Commit(ctx)
 		if errors.Is(err, plugins.ErrClosed) {
 			continue
 		}
@@ -175,12 +176,14 @@ func (f *manager) install(ctx context.Context, name string, u upload, ready map[
 			}
 			return errors.Join(adminError(err), f.undo(ctx, done, name, before, replaces))
 		}
+		u.version = status.Version
 		ctx = context.WithoutCancel(ctx) // one that leaves now must not have some models with it and some without
 		done = append(done, m)
 	}
 	if len(done) == 0 {
 		return fmt.Errorf("%w: no model that runs may have plugin %s: nothing can check it", server.ErrRefused, name)
 	}
+	u.past = before.replace(name, u, f.folder != "")
 	if err := f.folder.put(name, u); err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", server.ErrRefused, err), f.undo(ctx, done, name, before, replaces))
 	}

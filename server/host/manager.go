@@ -74,6 +74,7 @@ type manager struct {
 	embedded    server.TextsStats        // of those that were unloaded
 	plans       map[library.ID]plan
 	uploads     map[string]upload
+	pluginLogs  *plugins.Logs
 	counters    map[string]server.Plugin // of the plugins of models that were unloaded
 	titles      map[library.ID]string    // what people call models, as they said when they brought them
 	pullSources map[library.ID]string    // where models were fetched from, by requests
@@ -96,6 +97,7 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 		counters: map[string]server.Plugin{}, titles: map[library.ID]string{}, pullSources: map[library.ID]string{},
 		preloading: map[library.ID]bool{},
 	}
+	fl.pluginLogs = plugins.NewLogs()
 	fl.turns, fl.programs = plugins.NewTurns(), plugins.NewProgramTurns()
 	fl.governor = plugins.NewGovernor(func() bool { return fl.demand.Rows() > 0 })
 	if fl.reload == nil {

@@ -80,6 +80,7 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 			Memory: int64(cfg.Plugins.CompileMemory),
 		},
 		Client: server.ClientID,
+		Logs:   f.pluginLogs,
 		Log:    log,
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,10 @@ import (
 type upload struct {
 	wasm     []byte
 	settings plugins.Upload
-	damaged  error // why what was kept cannot be used
+	version  string        // the module's own word
+	uploaded time.Time     // when it came first
+	past     []pastVersion // what it replaced, the latest first
+	damaged  error         // why what was kept cannot be used
 }
 
 // uploadFolder keeps uploads over restarts: NAME.json says how a plugin is used
@@ -37,6 +41,22 @@ type keptUpload struct {
 	Apply   string          `json:"apply"`
 	Limits  keptLimits      `json:"limits"`
 	Config  json.RawMessage `json:"config,omitempty"`
+	// Version is the module's own word, Uploaded when it came first, Bytes its size.
+	Version  string    `json:"version,omitempty"`
+	Uploaded time.Time `json:"uploaded,omitzero"`
+	Bytes    int64     `json:"bytes,omitempty"`
+	// Past are those that it replaced, the latest first.
+	Past []keptUpload `json:"past,omitempty"`
+}
+
+// modules are the files that belong to the upload.
+func (k keptUpload) modules() (files []string) {
+	for _, v := range append([]keptUpload{k}, k.Past...) {
+		if v.Module != "" && v.Module == filepath.Base(v.Module) {
+			files = append(files, v.Module)
+		}
+	}
+	return files
 }
 
 // keptLimits are plugins.Limits; 0 is the default.
@@ -80,8 +100,10 @@ func (dir uploadFolder) load() (map[string]upload, error) {
 		if !ok || e.IsDir() {
 			continue
 		}
-		u, module, err := dir.read(name)
-		used[module] = true
+		u, modules, err := dir.read(name)
+		for _, file := range modules {
+			used[file] = true
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("uploaded plugin %s: %w", name, err))
 			if config.CheckName(name) != nil {
@@ -121,23 +143,26 @@ func (dir uploadFolder) readSettings(name string) (k keptUpload, err error) {
 	return k, err
 }
 
-// read returns one upload and the file of its module.
-func (dir uploadFolder) read(name string) (u upload, module string, err error) {
+// read returns one upload and the files of its modules.
+func (dir uploadFolder) read(name string) (u upload, modules []string, err error) {
 	k, err := dir.readSettings(name)
-	u.settings = plugins.Upload{
-		OnError: plugins.OnError(k.OnError), Apply: plugins.Apply(k.Apply), Limits: plugins.Limits(k.Limits),
-		Config: k.Config,
+	u.settings, u.version, u.uploaded = k.settings(), k.Version, k.Uploaded
+	modules = k.modules()
+	for _, past := range k.Past {
+		if slices.Contains(modules, past.Module) {
+			u.past = append(u.past, pastVersion{kept: past})
+		}
 	}
 	if err != nil {
-		return u, "", err
+		return u, modules, err
 	}
 	if u.wasm, err = os.ReadFile(filepath.Join(string(dir), k.Module)); err != nil {
-		return u, k.Module, err
+		return u, modules, err
 	}
 	if got := moduleSum(u.wasm); got != k.SHA256 {
-		return u, k.Module, fmt.Errorf("%s has sha256 %s, %s wanted", k.Module, got, k.SHA256)
+		return u, modules, fmt.Errorf("%s has sha256 %s, %s wanted", k.Module, got, k.SHA256)
 	}
-	return u, k.Module, nil
+	return u, modules, nil
 }
 
 func moduleSum(wasm []byte) string {
@@ -150,11 +175,9 @@ func (dir uploadFolder) put(name string, u upload) error {
 	if dir == "" {
 		return nil
 	}
-	sum := moduleSum(u.wasm)
-	k := keptUpload{
-		Module: name + "-" + sum[:16] + moduleExt, SHA256: sum, OnError: string(u.settings.OnError),
-		Apply:  string(u.settings.Apply),
-		Limits: keptLimits(u.settings.Limits), Config: u.settings.Config,
+	k := u.kept(name)
+	for _, p := range u.past {
+		k.Past = append(k.Past, p.kept)
 	}
 	text, err := json.MarshalIndent(k, "", "  ")
 	if err == nil {
@@ -170,10 +193,14 @@ func (dir uploadFolder) put(name string, u upload) error {
 	if err != nil {
 		return fmt.Errorf("the upload can't be kept (plugins.uploads = %q; \"\" keeps none): %w", string(dir), err)
 	}
-	if before.Module != "" && before.Module != k.Module {
-		return dir.delete(before.Module)
+	now := k.modules()
+	var errs []error
+	for _, file := range before.modules() {
+		if !slices.Contains(now, file) {
+			errs = append(errs, dir.delete(file))
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // write writes a file whole or not at all.
@@ -200,8 +227,8 @@ func (dir uploadFolder) remove(name string) error {
 	}
 	k, _ := dir.readSettings(name)
 	err := dir.delete(name + settingsExt)
-	if k.Module != "" {
-		err = errors.Join(err, dir.delete(k.Module))
+	for _, file := range k.modules() {
+		err = errors.Join(err, dir.delete(file))
 	}
 	return err
 }

@@ -24,6 +24,16 @@ type Plugins interface {
 	// server.ErrRefused with why, after which what was there serves on, or
 	// server.ErrNotUploaded.
 	Put(ctx context.Context, name string, wasm []byte, s Settings) (server.Plugin, error)
+	// Try is Put that changes nothing.
+	Try(ctx context.Context, name string, wasm []byte, s Settings) (Trial, error)
+	// Versions lists what is kept of a plugin that was uploaded, the serving version first. Errors are those of Delete.
+	Versions(name string) ([]Version, error)
+	// Rollback has an earlier version serve, the latest or the one whose SHA-256 begins with to. Errors are those of
+	// Delete and Put.
+	Rollback(ctx context.Context, name, to string) (server.Plugin, error)
+	// Log returns the lines that are kept of a plugin, behind the one whose Seq is after. Errors wrap
+	// server.ErrNoPlugin.
+	Log(name string, after uint64) ([]LogLine, error)
 	// Delete removes a plugin that was uploaded; requests that run with it
 	// finish. Errors wrap server.ErrNoPlugin or server.ErrNotUploaded.
 	Delete(ctx context.Context, name string) error
@@ -78,6 +88,9 @@ func (a *API) Routes() []server.Route {
 		{Method: http.MethodGet, Path: one, Scope: server.Admin, Handle: a.get},
 		{Method: http.MethodPut, Path: one, Scope: server.Admin, BodyLimit: a.options.UploadLimit, Handle: a.put},
 		{Method: http.MethodDelete, Path: one, Scope: server.Admin, Handle: a.delete},
+		{Method: http.MethodGet, Path: one + "/versions", Scope: server.Admin, Handle: a.versions},
+		{Method: http.MethodPost, Path: one + "/rollback", Scope: server.Admin, Handle: a.rollback},
+		{Method: http.MethodGet, Path: one + "/log", Scope: server.Admin, Handle: a.log},
 		{Method: http.MethodPost, Path: server.AdminPath + "reload", Scope: server.Admin, Handle: a.reload},
 		{Method: http.MethodGet, Path: server.AdminPath + "usage", Scope: server.Admin, Handle: a.usage},
 		{Method: http.MethodGet, Path: server.AdminPath + "live", Scope: server.Admin, WhileDraining: true,
@@ -107,6 +120,9 @@ func (a *API) put(w http.ResponseWriter, r *http.Request) error {
 	s, err := readSettings(name, r.URL.RawQuery)
 	if err != nil {
 		return err
+	}
+	if s.DryRun {
+		return a.try(w, r, name, s)
 	}
 	wasm, err := a.readModule(r)
 	if err != nil {

@@ -62,6 +62,22 @@ func (s *fakeSet) Delete(_ context.Context, name string) error {
 	return nil
 }
 
+func (s *fakeSet) Try(_ context.Context, name string, _ []byte, set admin.Settings) (admin.Trial, error) {
+	return admin.Trial{DryRun: set.DryRun, Plugin: server.Plugin{Name: name}}, s.err
+}
+
+func (s *fakeSet) Versions(string) ([]admin.Version, error) {
+	return []admin.Version{{SHA256: "ab12", Serving: true}}, s.err
+}
+
+func (s *fakeSet) Rollback(_ context.Context, name, to string) (server.Plugin, error) {
+	return server.Plugin{Name: name, SHA256: to}, s.err
+}
+
+func (s *fakeSet) Log(_ string, after uint64) ([]admin.LogLine, error) {
+	return []admin.LogLine{{Seq: after + 1, Level: "info", Of: "guest", Text: "hi"}}, s.err
+}
+
 func (s *fakeSet) Reload(context.Context) (admin.Report, error) { return s.report, s.err }
 
 // dry is a plugin with every field set.
@@ -299,7 +315,7 @@ func TestSlowUpload(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	const takes = "; an upload takes apply, config, limits.fuel_load, limits.fuel_per_request, limits.fuel_per_step, " +
+	const takes = "; an upload takes apply, config, dry_run, limits.fuel_load, limits.fuel_per_request, limits.fuel_per_step, " +
 		"limits.memory, limits.share, limits.time_load, limits.time_per_request, limits.time_per_step, on_error"
 	for _, c := range []struct {
 		query string
@@ -367,4 +383,29 @@ func FuzzSettings(f *testing.F) {
 			t.Fatalf("%q: %d %s", query, rec.Code, rec.Body)
 		}
 	})
+}
+
+// TestVersionRoutes: what the routes of versions and logs take.
+func TestVersionRoutes(t *testing.T) {
+	s := serve(&fakeSet{plugins: map[string]server.Plugin{}})
+	for _, c := range []struct {
+		method, path string
+		status       int
+		says         string
+	}{
+		{"PUT", "mine?dry_run", 200, `{"dry_run":true,"plugin":{"name":"mine"`},
+		{"PUT", "mine?dry_run=no", 422, `dry_run: \"no\" is neither true nor false`},
+		{"GET", "mine/versions", 200, `{"versions":[{"sha256":"ab12","version":"","serving":true`},
+		{"POST", "mine/rollback?to=ab", 200, `"sha256":"ab"`},
+		{"POST", "mine/rollback?to=" + strings.Repeat("a", 65), 422, "to has 65 characters, a sha256 has 64"},
+		{"POST", "mine/rollback?to=a&to=b", 422, "to is given 2 times"},
+		{"GET", "mine/log?after=7", 200, `{"lines":[{"seq":8,`},
+		{"GET", "mine/log?after=x", 422, `after: \"x\" is no whole number`},
+		{"GET", "mine/log?since=7", 422, "the route takes after"},
+	} {
+		rec := ask(s, c.method, "/admin/plugins/"+c.path, "application/wasm", "")
+		if rec.Code != c.status || !strings.Contains(rec.Body.String(), c.says) {
+			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.path, rec.Code, rec.Body, c.status, c.says)
+		}
+	}
 }

@@ -22,6 +22,8 @@ type Settings struct {
 	Limits config.PluginLimits
 	// Config is a JSON object; nil is {}.
 	Config []byte
+	// DryRun checks the upload and changes nothing.
+	DryRun bool
 }
 
 // maxValue bounds how much of a value an error repeats.
@@ -60,6 +62,12 @@ func readSettings(name, query string) (Settings, error) {
 		"limits.share": func(text string) (err error) {
 			if p.Limits.Share, err = strconv.ParseFloat(text, 64); err != nil {
 				return fmt.Errorf("%.*q is no number", maxValue, text)
+			}
+			return nil
+		},
+		"dry_run": func(text string) (err error) {
+			if s.DryRun = text == "" || text == "true"; !s.DryRun && text != "false" {
+				return fmt.Errorf("%.*q is neither true nor false", maxValue, text)
 			}
 			return nil
 		},

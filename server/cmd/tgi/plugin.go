@@ -10,11 +10,11 @@ import (
 
 // newPlugin works on plugins without a server.
 func newPlugin(c console) *cobra.Command {
-	cmd := verbGroup("plugin", "Create, build, check, test, measure, sign, publish and install plugins",
+	cmd := verbGroup("plugin", "Create, build, check, test, measure, share and operate plugins",
 		newPluginNew(), newPluginBuild(), newPluginTest(), newPluginCheck(), newPluginBench(), newPluginList(),
 		newPluginSign(c), newPluginPush(), newPluginPull(), newPluginInstall(), newPluginShow(), newPluginVerify(),
-		newPluginRemove())
-	cmd.Long = "Work on plugins, without a server."
+		newPluginRemove(), newPluginVersions(), newPluginRollback(), newPluginLogs())
+	cmd.Long = "Work on plugins: most commands need no server; versions, rollback and logs ask one."
 	cmd.Example = `  tgi plugin new --lang go|rust|c|as [--kind logits|sampler|template|tools|grammar|steps] NAME
   cd NAME && tgi plugin test && tgi plugin build
   tgi plugin check NAME.wasm

@@ -1,0 +1,114 @@
+package plugins
+
+import (
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"tgi/sdk/abi"
+)
+
+// Logs keeps the last lines of each plugin: what its guests print, at every level, and what goes wrong with them. Sets
+// may share one. It is bounded: see [LogLines], [LogBytes] and [LogNames].
+type Logs struct {
+	mu    sync.Mutex
+	seq   uint64
+	rings map[string]*ring
+}
+
+// What Logs keeps: so many lines and bytes of a plugin, and so many plugins, the ones with the oldest news go first.
+const (
+	LogLines = 512
+	LogBytes = 64 << 10
+	LogNames = 256
+)
+
+// LogLine is one line of a plugin.
+type LogLine struct {
+	// Seq counts the lines of all plugins.
+	Seq   uint64
+	Time  time.Time
+	Level string
+	// Of is "guest" for what the module printed, "host" for what the server says of it.
+	Of string
+	// Text of the line, at most 4 KiB of it.
+	Text string
+}
+
+// ring is the lines of one plugin, oldest first.
+type ring struct {
+	lines []LogLine
+	bytes int
+}
+
+// NewLogs makes an empty one.
+func NewLogs() *Logs { return &Logs{rings: map[string]*ring{}} }
+
+// levelNames are those of the lines.
+var levelNames = map[int]string{abi.LevelDebug: "debug", abi.LevelInfo: "info", abi.LevelWarn: "warn",
+	abi.LevelError: "error"}
+
+// maxLogText is the most bytes of one line.
+const maxLogText = 4 << 10
+
+func (l *Logs) add(name, of string, level int, text string) {
+	if l == nil {
+		return
+	}
+	if len(text) > maxLogText {
+		n := maxLogText
+		for n > 0 && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		text = text[:n]
+	}
+	line := LogLine{Time: time.Now(), Level: levelNames[level], Of: of, Text: text}
+	if line.Level == "" {
+		line.Level = levelNames[abi.LevelError]
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seq++
+	line.Seq = l.seq
+	r := l.rings[name]
+	if r == nil {
+		l.makeRoom()
+		r = &ring{}
+		l.rings[name] = r
+	}
+	r.lines, r.bytes = append(r.lines, line), r.bytes+len(text)
+	for len(r.lines) > LogLines || r.bytes > LogBytes {
+		r.bytes -= len(r.lines[0].Text)
+		r.lines[0].Text = "" // the array keeps the line
+		r.lines = r.lines[1:]
+	}
+}
+
+// makeRoom forgets the plugin with the oldest news where there are too many. The lock is held.
+func (l *Logs) makeRoom() {
+	if len(l.rings) < LogNames {
+		return
+	}
+	oldest, last := "", uint64(0)
+	for name, r := range l.rings {
+		if n := r.lines[len(r.lines)-1].Seq; oldest == "" || n < last {
+			oldest, last = name, n
+		}
+	}
+	delete(l.rings, oldest)
+}
+
+// Lines returns the lines of a plugin behind the one whose Seq is after, oldest first.
+func (l *Logs) Lines(name string, after uint64) []LogLine {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := []LogLine{}
+	if r := l.rings[name]; r != nil {
+		for _, line := range r.lines {
+			if line.Seq > after {
+				out = append(out, line)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,223 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"tgi/plugins"
+	"tgi/server"
+	"tgi/server/api/admin"
+)
+
+// Bounds of the versions that are kept of an uploaded plugin beside the one that serves.
+const (
+	maxVersions     = 8
+	maxVersionBytes = 64 << 20
+)
+
+// pastVersion is a version of an upload that was replaced and can come back.
+type pastVersion struct {
+	kept keptUpload
+	wasm []byte // where no folder keeps it
+}
+
+// kept is what the folder says of an upload, without those before it.
+func (u upload) kept(name string) keptUpload {
+	sum := moduleSum(u.wasm)
+	return keptUpload{
+		Module: name + "-" + sum[:16] + moduleExt, SHA256: sum, OnError: string(u.settings.OnError),
+		Apply:  string(u.settings.Apply),
+		Limits: keptLimits(u.settings.Limits), Config: u.settings.Config,
+		Version: u.version, Uploaded: u.uploaded, Bytes: int64(len(u.wasm)),
+	}
+}
+
+// same reports whether two uploads behave alike.
+func (k keptUpload) same(other keptUpload) bool {
+	return k.SHA256 == other.SHA256 && k.OnError == other.OnError && k.Apply == other.Apply &&
+		k.Limits == other.Limits && compact(k.Config) == compact(other.Config)
+}
+
+// compact is a JSON text without white space, which a file adds.
+func compact(text []byte) string {
+	var b bytes.Buffer
+	if len(text) == 0 || json.Compact(&b, text) != nil {
+		return string(text)
+	}
+	return b.String()
+}
+
+// settings are how the upload is used.
+func (k keptUpload) settings() plugins.Upload {
+	return plugins.Upload{OnError: plugins.OnError(k.OnError), Apply: plugins.Apply(k.Apply),
+		Limits: plugins.Limits(k.Limits), Config: k.Config}
+}
+
+// replace returns what is kept once an upload takes the place of u: u and those before it, the latest first.
+func (u upload) replace(name string, next upload, onDisk bool) []pastVersion {
+	past := u.past
+	if u.damaged == nil && len(u.wasm) > 0 {
+		before := pastVersion{kept: u.kept(name)}
+		if !onDisk {
+			before.wasm = u.wasm
+		}
+		past = append([]pastVersion{before}, past...)
+	}
+	serving, size := next.kept(name), int64(0)
+	var out []pastVersion
+	for _, p := range past {
+		twice := slices.ContainsFunc(out, func(o pastVersion) bool { return o.kept.same(p.kept) })
+		if p.kept.same(serving) || twice {
+			continue
+		}
+		if size += p.kept.Bytes; len(out) == maxVersions || size > maxVersionBytes {
+			break
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// shownVersion is a version as the admin routes show it.
+func (k keptUpload) shownVersion(serving bool) admin.Version {
+	return admin.Version{SHA256: k.SHA256, Version: k.Version, Uploaded: k.Uploaded, Bytes: k.Bytes, Serving: serving,
+		Apply: k.Apply, OnError: k.OnError}
+}
+
+// uploaded returns what was uploaded under a name.
+func (f *manager) uploaded(name string) (upload, error) {
+	f.mu.Lock()
+	u, ok := f.uploads[name]
+	f.mu.Unlock()
+	if ok {
+		return u, nil
+	}
+	if _, ok := f.Get(name); ok {
+		return u, fmt.Errorf("%w: %s comes from the settings or the folder, and versions are kept of uploads alone",
+			server.ErrNotUploaded, name)
+	}
+	return u, fmt.Errorf("%w: %.64q", server.ErrNoPlugin, name)
+}
+
+// Versions implements admin.Plugins.
+func (f *manager) Versions(name string) ([]admin.Version, error) {
+	u, err := f.uploaded(name)
+	if err != nil {
+		return nil, err
+	}
+	list := []admin.Version{}
+	if len(u.wasm) > 0 {
+		list = append(list, u.kept(name).shownVersion(u.damaged == nil))
+	}
+	for _, p := range u.past {
+		list = append(list, p.kept.shownVersion(false))
+	}
+	return list, nil
+}
+
+// Rollback implements admin.Plugins.
+func (f *manager) Rollback(ctx context.Context, name, to string) (server.Plugin, error) {
+	u, err := f.uploaded(name)
+	if err != nil {
+		return server.Plugin{}, err
+	}
+	i := slices.IndexFunc(u.past, func(p pastVersion) bool { return strings.HasPrefix(p.kept.SHA256, to) })
+	switch {
+	case len(u.past) == 0:
+		return server.Plugin{}, fmt.Errorf("%w: no earlier version of %s is kept", server.ErrRefused, name)
+	case i < 0:
+		return server.Plugin{}, fmt.Errorf("%w: no earlier version of %s has a sha256 that begins with %.64q",
+			server.ErrRefused, name, to)
+	}
+	for _, p := range u.past[i:] {
+		if strings.HasPrefix(p.kept.SHA256, to) && p.kept.SHA256 != u.past[i].kept.SHA256 && to != "" {
+			return server.Plugin{}, fmt.Errorf("%w: several versions of %s have a sha256 that begins with %.64q",
+				server.ErrRefused, name, to)
+		}
+	}
+	back := u.past[i]
+	wasm := back.wasm
+	if f.folder != "" {
+		if wasm, err = os.ReadFile(filepath.Join(string(f.folder), back.kept.Module)); err != nil {
+			return server.Plugin{}, fmt.Errorf("%w: the version of %s can't be read: %w", server.ErrRefused, name, err)
+		}
+	}
+	if got := moduleSum(wasm); got != back.kept.SHA256 {
+		return server.Plugin{}, fmt.Errorf("%w: %s has sha256 %s, %s wanted", server.ErrRefused, back.kept.Module, got,
+			back.kept.SHA256)
+	}
+	p, err := f.put(ctx, name, upload{wasm: wasm, settings: back.kept.settings(), version: back.kept.Version,
+		uploaded: back.kept.Uploaded})
+	if err == nil {
+		f.log.Info("plugin rolled back", "plugin", name, "from", moduleSum(u.wasm), "to", back.kept.SHA256)
+	}
+	return p, err
+}
+
+// Try implements admin.Plugins.
+func (f *manager) Try(ctx context.Context, name string, wasm []byte, s admin.Settings) (admin.Trial, error) {
+	ready := map[*loadedModel]*plugins.Prepared{}
+	defer func() {
+		for _, p := range ready {
+			p.Discard()
+		}
+	}()
+	if err := f.prepare(ctx, name, uploadOf(wasm, s), ready); err != nil {
+		return admin.Trial{}, adminError(err)
+	}
+	t := admin.Trial{DryRun: true, Models: []string{}}
+	for _, m := range f.running() {
+		p := ready[m]
+		if p == nil {
+			continue
+		}
+		t.Refuses = p.Refuses()
+		status, err := p.Status(ctx)
+		if errors.Is(err, plugins.ErrClosed) {
+			continue
+		}
+		if err != nil {
+			return admin.Trial{}, adminError(err)
+		}
+		t.Plugin = shownPlugin(status)
+		t.Models = append(t.Models, string(m.id))
+	}
+	if len(t.Models) == 0 {
+		return admin.Trial{}, fmt.Errorf("%w: no model that runs may have plugin %s: nothing can check it",
+			server.ErrRefused, name)
+	}
+	if before, ok := f.Get(name); ok {
+		t.Replaces = &admin.Version{SHA256: before.SHA256, Version: before.Version, Serving: before.State ==
+			server.PluginReady, Apply: before.Apply, OnError: before.OnError}
+	}
+	return t, nil
+}
+
+// uploadOf is a module with its settings.
+func uploadOf(wasm []byte, s admin.Settings) upload {
+	return upload{wasm: wasm, uploaded: time.Now().UTC(), settings: plugins.Upload{
+		OnError: plugins.OnError(s.OnError), Apply: plugins.Apply(s.Apply), Limits: limitsOf(s.Limits),
+		Config: s.Config,
+	}}
+}
+
+// Log implements admin.Plugins.
+func (f *manager) Log(name string, after uint64) ([]admin.LogLine, error) {
+	lines := f.pluginLogs.Lines(name, after)
+	if _, ok := f.Get(name); !ok && len(lines) == 0 {
+		return nil, fmt.Errorf("%w: %.64q", server.ErrNoPlugin, name)
+	}
+	out := make([]admin.LogLine, len(lines))
+	for i, l := range lines {
+		out[i] = admin.LogLine(l)
+	}
+	return out, nil
+}

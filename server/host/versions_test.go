@@ -1,0 +1,110 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tgi/server/api/admin"
+	"tgi/server/config"
+)
+
+// TestVersions: an upload that is replaced is kept, within the bound, over a restart, and comes back by a rollback.
+func TestVersions(t *testing.T) {
+	for _, dir := range []string{filepath.Join(t.TempDir(), "uploads"), ""} {
+		t.Run(fmt.Sprintf("kept=%t", dir != ""), func(t *testing.T) {
+			keep := func(c *config.Config) { c.Plugins.Uploads = dir }
+			p := openPlugged(t, keep)
+			module := func(n int) []byte {
+				m := when([]byte{unreached})
+				m.description = strings.Replace(m.description, `"version":"1"`, fmt.Sprintf(`"version":"v%d"`, n), 1)
+				return m.wasm()
+			}
+			const last = maxVersions + 3
+			for n := range last + 1 {
+				p.upload(t, "mine", module(n))
+			}
+			want := func(versions ...int) {
+				t.Helper()
+				var got struct{ Versions []admin.Version }
+				_, text := p.call(t, http.MethodGet, "/admin/plugins/mine/versions", nil)
+				if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Versions) != len(versions) {
+					t.Fatalf("%v: %s, want %d", err, text, versions)
+				}
+				for i, n := range versions {
+					v := got.Versions[i]
+					if v.SHA256 != moduleSum(module(n)) || v.Version != fmt.Sprintf("v%d", n) || v.Serving != (i == 0) ||
+						v.Uploaded.IsZero() {
+						t.Errorf("place %d: %+v, want version %d", i, v, n)
+					}
+				}
+				if dir != "" && len(filesOf(t, dir)) != len(versions)+1 {
+					t.Errorf("files %q", filesOf(t, dir))
+				}
+				_, shown := p.call(t, http.MethodGet, "/admin/plugins/mine", nil)
+				if !strings.Contains(shown, moduleSum(module(versions[0]))) {
+					t.Errorf("serves %s, want %d", shown, versions[0])
+				}
+			}
+			want(11, 10, 9, 8, 7, 6, 5, 4, 3)
+			if dir != "" {
+				p = openPlugged(t, keep)
+				want(11, 10, 9, 8, 7, 6, 5, 4, 3)
+			}
+			back := func(query string, status int, says string) {
+				t.Helper()
+				if got, text := p.call(t, http.MethodPost, "/admin/plugins/mine/rollback"+query, nil); got != status ||
+					!strings.Contains(text, says) {
+					t.Errorf("%q: %d %s, want %d %s", query, got, text, status, says)
+				}
+			}
+			back("", http.StatusOK, `"version":"v10"`)
+			want(10, 11, 9, 8, 7, 6, 5, 4, 3)
+			back("", http.StatusOK, `"version":"v11"`) // undoes it
+			back("?to="+moduleSum(module(4))[:20], http.StatusOK, `"version":"v4"`)
+			want(4, 11, 10, 9, 8, 7, 6, 5, 3)
+			back("?to=zz", http.StatusUnprocessableEntity, `begins with \"zz\"`)
+			back("?from=1", http.StatusUnprocessableEntity, "the route takes to")
+			if got, text := p.call(t, http.MethodPost, "/admin/plugins/none/rollback", nil); got != http.StatusNotFound {
+				t.Errorf("%d %s", got, text)
+			}
+			if status, text := p.call(t, "DELETE", "/admin/plugins/mine", nil); status != http.StatusNoContent {
+				t.Fatal(status, text)
+			}
+			if dir != "" && len(filesOf(t, dir)) != 0 {
+				t.Errorf("a plugin that was removed left %q", filesOf(t, dir))
+			}
+		})
+	}
+}
+
+// TestDryRun: all checks of an upload, and nothing changes.
+func TestDryRun(t *testing.T) {
+	p := openPlugged(t, nil)
+	first, second := newModule("").wasm(), when([]byte{unreached}).wasm()
+	ask := func(query string, wasm []byte, status int, says string) {
+		t.Helper()
+		got, text := p.call(t, http.MethodPut, "/admin/plugins/mine?"+query, wasm)
+		if got != status || !strings.Contains(text, says) {
+			t.Errorf("%s: %d %s, want %d %s", query, got, text, status, says)
+		}
+	}
+	ask("dry_run", first, http.StatusOK, `{"dry_run":true,"plugin":{"name":"mine"`)
+	if status, _ := p.call(t, http.MethodGet, "/admin/plugins/mine", nil); status != http.StatusNotFound {
+		t.Errorf("a dry run left a plugin: %d", status)
+	}
+	p.upload(t, "mine", first)
+	ask("dry_run=true", second, http.StatusOK, `"replaces":{"sha256":"`+moduleSum(first))
+	ask("dry_run", []byte("\x00asm"), http.StatusUnprocessableEntity, "mine")
+	ask("dry_run=maybe", second, http.StatusUnprocessableEntity, "neither true nor false")
+	if _, text := p.call(t, http.MethodGet, "/admin/plugins/mine", nil); !strings.Contains(text, moduleSum(first)) {
+		t.Errorf("a dry run changed what serves: %s", text)
+	}
+	status, text := p.call(t, http.MethodGet, "/admin/plugins/mine/log", nil)
+	if status != http.StatusOK || strings.Count(text, `"loaded, sha256 `) != 1 {
+		t.Errorf("log: %d %s", status, text)
+	}
+}
