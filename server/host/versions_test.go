@@ -36,8 +36,8 @@ func TestVersions(t *testing.T) {
 				}
 				for i, n := range versions {
 					v := got.Versions[i]
-					if v.SHA256 != moduleSum(module(n)) || v.Version != fmt.Sprintf("v%d", n) || v.Serving != (i == 0) ||
-						v.Uploaded.IsZero() {
+					if v.SHA256 != moduleSum(module(n)) || v.Version != fmt.Sprintf("v%d", n) ||
+						v.Serving != (i == 0) || v.Uploaded.IsZero() {
 						t.Errorf("place %d: %+v, want version %d", i, v, n)
 					}
 				}
@@ -68,8 +68,9 @@ func TestVersions(t *testing.T) {
 			want(4, 11, 10, 9, 8, 7, 6, 5, 3)
 			back("?to=zz", http.StatusUnprocessableEntity, `begins with \"zz\"`)
 			back("?from=1", http.StatusUnprocessableEntity, "the route takes to")
-			if got, text := p.call(t, http.MethodPost, "/admin/plugins/none/rollback", nil); got != http.StatusNotFound {
-				t.Errorf("%d %s", got, text)
+			status, text := p.call(t, http.MethodPost, "/admin/plugins/none/rollback", nil)
+			if status != http.StatusNotFound {
+				t.Errorf("%d %s", status, text)
 			}
 			if status, text := p.call(t, "DELETE", "/admin/plugins/mine", nil); status != http.StatusNoContent {
 				t.Fatal(status, text)

@@ -1,0 +1,143 @@
+// Package operate asks the admin routes of a server about its plugins, for the commands of tgi plugin.
+//
+// It owns what these commands print. The routes are those of server/api/admin.
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"tgi/server/api/admin"
+	"tgi/server/client/call"
+	"tgi/server/client/terminal"
+)
+
+// Server is one that is administrated.
+type Server struct {
+	caller *call.Caller
+	url    string
+}
+
+// New returns the server at a URL; key is one of its admin keys.
+func New(address, key string) (*Server, error) {
+	c, err := call.New(address, key, nil)
+	return &Server{c, address}, err
+}
+
+// do asks an admin route and decodes the answer into to, unless that is nil.
+func (s *Server) do(ctx context.Context, method, path string, body []byte, to any) error {
+	header := http.Header{}
+	if body != nil {
+		header.Set("Content-Type", "application/wasm")
+	}
+	reply, err := s.caller.Do(ctx, method, path, header, body)
+	if err != nil {
+		return err
+	}
+	if reply.Status/100 == 2 {
+		if to == nil {
+			return nil
+		}
+		return json.Unmarshal(reply.Body, to)
+	}
+	var said struct{ Error string }
+	if json.Unmarshal(reply.Body, &said) != nil || said.Error == "" {
+		said.Error = string(reply.Body[:min(len(reply.Body), 200)])
+	}
+	hint := ""
+	if reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden {
+		hint = "; --key wants one of server.admin_keys"
+	}
+	return fmt.Errorf("%s: %d %s%s", s.url, reply.Status, terminal.Line(said.Error), hint)
+}
+
+// at is the path of a plugin's admin route.
+func at(name, route string) string { return "/admin/plugins/" + url.PathEscape(name) + route }
+
+// Versions returns the versions that the server keeps of an uploaded plugin, the serving one first.
+func (s *Server) Versions(ctx context.Context, name string) ([]admin.Version, error) {
+	var got struct {
+		Versions []admin.Version `json:"versions"`
+	}
+	err := s.do(ctx, http.MethodGet, at(name, "/versions"), nil, &got)
+	return got.Versions, err
+}
+
+// WriteVersions writes them, one a line; the serving one has a star.
+func WriteVersions(w io.Writer, list []admin.Version) error {
+	for _, v := range list {
+		mark := " "
+		if v.Serving {
+			mark = "*"
+		}
+		if _, err := fmt.Fprintf(w, "%s %.16s  %s  %9d bytes  %s\n", mark, terminal.Line(v.SHA256),
+			v.Uploaded.Format(time.RFC3339), v.Bytes, terminal.Line(v.Version)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Serving is what serves under a name.
+type Serving struct {
+	Name    string `json:"name"`
+	SHA256  string `json:"sha256"`
+	Version string `json:"version"`
+}
+
+// Rollback has an earlier version serve: the latest, or the one whose SHA-256 begins with to.
+func (s *Server) Rollback(ctx context.Context, name, to string) (got Serving, err error) {
+	route := "/rollback"
+	if to != "" {
+		route += "?to=" + url.QueryEscape(to)
+	}
+	return got, s.do(ctx, http.MethodPost, at(name, route), nil, &got)
+}
+
+// poll is how often new lines of a log are asked for.
+const poll = time.Second
+
+// Log gives the lines that the server keeps of a plugin, and with follow those that come, until ctx ends.
+func (s *Server) Log(ctx context.Context, name string, follow bool, line func(admin.LogLine) error) error {
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for after := uint64(0); ; {
+		var got struct {
+			Lines []admin.LogLine `json:"lines"`
+		}
+		err := s.do(ctx, http.MethodGet, at(name, "/log?after="+strconv.FormatUint(after, 10)), nil, &got)
+		if follow && ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, l := range got.Lines {
+			after = l.Seq
+			if err := line(l); err != nil {
+				return err
+			}
+		}
+		if !follow {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// WriteLine writes a line of a log.
+func WriteLine(w io.Writer, l admin.LogLine) error {
+	_, err := fmt.Fprintf(w, "%s %-5s %-5s %s\n", l.Time.Local().Format(time.TimeOnly), terminal.Line(l.Level),
+		terminal.Line(l.Of), terminal.Line(l.Text))
+	return err
+}
