@@ -23,7 +23,8 @@ type served struct {
 func (s *served) command(name, short string, run func(context.Context, *operate.Server, string, io.Writer) error,
 ) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: name + " [flags] NAME", Short: short, Args: takesOne("plugin " + name + " takes the name of one plugin, got %d"),
+		Use: name + " [flags] NAME", Short: short,
+		Args: takesOne("plugin " + name + " takes the name of one plugin, got %d"),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
