@@ -49,7 +49,7 @@ func (f *manager) apis() []server.API {
 			ReadTimeout:  time.Duration(cfg.Server.ReadTimeout),
 			Log:          f.log,
 		}),
-		messages.New(f),
+		messages.New(f, f.tools),
 		responses.New(responses.Options{Models: f, Tools: f.tools, Store: f.responses,
 			Places: cfg.Limits.MaxConcurrentRequests, Log: f.log}),
 		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit),

@@ -37,7 +37,7 @@ func checkRoute(key, method, path string, same ...string) error {
 		return err
 	}
 	for _, api := range []server.API{tgi.New(tgi.Options{}), openai.New(openai.Options{}),
-		generateapi.New(generateapi.Options{}), messages.New(nil),
+		generateapi.New(generateapi.Options{}), messages.New(nil, nil),
 		responses.New(responses.Options{}), admin.New(admin.Options{}), modelsapi.New(nil),
 		batchapi.New(batchapi.Options{}), routing.New(routing.Options{}),
 		texts.New(texts.Options{}), playground.New()} {

@@ -64,6 +64,8 @@ type Want struct {
 	// not say that they change nothing.
 	Allowed  []string
 	ReadOnly bool
+	// Denied are tools that may not be called.
+	Denied []string
 	// Field is where the request asks for it; "" is a policy of its key, which asks for what there is.
 	Field string
 }
@@ -185,7 +187,8 @@ func (l *Loop) offer(w Want, tools []tool, taken []string) error {
 		}
 	}
 	for _, t := range tools {
-		if w.Allowed != nil && !slices.Contains(w.Allowed, t.name) || w.ReadOnly && !t.readOnly {
+		if w.Allowed != nil && !slices.Contains(w.Allowed, t.name) || w.ReadOnly && !t.readOnly ||
+			slices.Contains(w.Denied, t.name) {
 			continue
 		}
 		one := Tool{Name: l.name(w.Label, t.name, taken), Label: w.Label, Own: t.name, Description: t.description,

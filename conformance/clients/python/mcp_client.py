@@ -1,13 +1,15 @@
-"""openai: tools of MCP servers (the official SDK's examples, over stdio and streamable HTTP) that the server calls."""
+"""openai, anthropic: tools of MCP servers that the server calls: the official SDK's examples, over stdio and HTTP."""
 
 import json
 
+import anthropic
 import openai
 
 from checks import *
 
 client = openai.OpenAI(base_url=URL + "/v1", api_key="any", max_retries=0)
 SERVERS = ("hello", "everything")
+claude = anthropic.Anthropic(base_url=URL, api_key="any", max_retries=0)
 
 
 def tool(label, **more):
@@ -67,6 +69,32 @@ def _():
     same(m.model_extra["mcp_calls"][0]["name"], "greet")
     same(m.tool_calls, None)
     same(r.choices[0].finish_reason, "stop")
+
+
+@check("mcp: messages, whole, streamed and sent again")
+def _():
+    settings = dict(model="tgi", max_tokens=200, extra_body={"temperature": 0},
+                    messages=[{"role": "user", "content": "Say hi."}],
+                    tools=[{"type": "mcp_toolset", "mcp_server_name": "hello"}], tool_choice={"type": "any"},
+                    betas=["mcp-client-2025-11-20"])
+    m = claude.beta.messages.create(**settings)
+    same([b.type for b in m.content][:2], ["mcp_tool_use", "mcp_tool_result"])
+    use, result = m.content[:2]
+    same((use.name, use.server_name, result.tool_use_id, result.is_error), ("greet", "hello", use.id, False))
+    same(result.content[0].text, "Hi " + use.input["name"])
+    same(m.stop_reason, "end_turn")
+    with claude.beta.messages.stream(**settings) as s:
+        final = s.get_final_message()
+    same([b.type for b in final.content], [b.type for b in m.content])
+    same(final.content[0].input, use.input)
+    again = settings["messages"] + [{"role": "assistant", "content": m.content}, {"role": "user", "content": "And?"}]
+    m = claude.beta.messages.create(**{**settings, "messages": again, "tool_choice": {"type": "none"}})
+    same(m.content[0].type, "text")
+    try:
+        claude.beta.messages.create(**settings, mcp_servers=[{"type": "url", "name": "x", "url": "http://127.0.0.1:1"}])
+        raise AssertionError("mcp_servers was taken")
+    except anthropic.BadRequestError as e:
+        holds(str(e), "mcp_servers")
 
 
 @check("mcp: what a client may not choose is refused")

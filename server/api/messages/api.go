@@ -7,18 +7,22 @@ import (
 
 	"tgi/server"
 	"tgi/server/dispatch"
+	"tgi/server/mcp"
 	"tgi/server/wire"
 )
 
 // API is Anthropic's routes.
 type API struct {
 	models dispatch.Models
+	tools  *mcp.Servers
 	// name makes the last part of ids; tests fix it.
 	name func() string
 }
 
-// New returns the API; models run its requests.
-func New(models dispatch.Models) *API { return &API{models: models, name: rand.Text} }
+// New returns the API; models run its requests, tools are those of MCP servers, nil for none.
+func New(models dispatch.Models, tools *mcp.Servers) *API {
+	return &API{models: models, tools: tools, name: rand.Text}
+}
 
 // Routes implements server.API.
 func (a *API) Routes() []server.Route {
@@ -48,6 +52,9 @@ func (a *API) handle(generates bool, serve func(http.ResponseWriter, *http.Reque
 		}
 		defer release()
 		c.bind(m)
+		if err := c.equip(r.Context(), a.tools); err != nil {
+			return err
+		}
 		c.shown.CallID = func() string { return "toolu_" + a.name() }
 		return serve(w, r, c)
 	}
@@ -74,8 +81,8 @@ func (a *API) create(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
-	defer run.Close()
 	t := newTurn(c, run)
+	defer func() { t.run.Close() }() // each run but the last is closed before the next
 	if c.stream {
 		return t.stream(w, ctx)
 	}
@@ -90,8 +97,18 @@ func (a *API) create(w http.ResponseWriter, r *http.Request, c *call) error {
 
 // whole runs the turn to its end and returns the message.
 func (t *turn) whole(ctx context.Context) ([]byte, error) {
-	if err := t.pump(ctx, t.run.Next); err != nil {
-		return nil, err
+	for {
+		if err := t.pump(ctx, t.run.Next); err != nil {
+			return nil, err
+		}
+		more, err := t.goOn(ctx, func(ctx context.Context, next func(context.Context) (int, error)) (int, error) {
+			return next(ctx)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return t.appendMessage(nil), nil
+		}
 	}
-	return t.appendMessage(nil), nil
 }

@@ -20,7 +20,12 @@ func (b *body) messages(r *wire.Reader) error {
 		if err != nil {
 			return err
 		}
-		b.conversation.Messages = append(b.conversation.Messages, t.messages()...)
+		t.flush()
+		list := t.before
+		if len(list) == 0 || len(t.parts) > 0 || t.called > 0 || t.thoughts.Len() > 0 {
+			list = append(list, t.messages()...)
+		}
+		b.conversation.Messages = append(b.conversation.Messages, list...)
 		return nil
 	})
 }
@@ -62,6 +67,7 @@ type turnReader struct {
 	body     *body
 	at, role string
 
+	before   []generate.Message // of an assistant's turn, behind which results of tools stand
 	parts    []part
 	results  []result
 	thoughts strings.Builder
@@ -102,6 +108,7 @@ func (b *block) read(r *wire.Reader) error {
 		{Name: "tool_use_id", Read: fields.Text(&b.toolUse)},
 		{Name: "content", Read: b.readContent},
 		{Name: "is_error", Read: fields.Flag(&b.failed)},
+		{Name: "server_name", Read: fields.Text(new(string))},
 		{Name: "thinking", Read: fields.Text(&b.thinking)},
 		{Name: "signature", Read: fields.Text(&b.signature)},
 		{Name: "data", Read: fields.Text(&b.data)},
@@ -187,7 +194,14 @@ func (t *turnReader) block(r *wire.Reader, at string) error {
 	if err := b.read(r); err != nil {
 		return err
 	}
+	if b.kind != "mcp_tool_result" {
+		t.flush()
+	}
 	switch {
+	case t.role == "assistant" && b.kind == "mcp_tool_result":
+		return t.mcpResult(r, b)
+	case t.role == "assistant" && b.kind == "mcp_tool_use":
+		return t.call(r, b)
 	case t.role == "user" && b.kind == "tool_result":
 		return t.result(r, b)
 	case t.role == "assistant" && b.kind == "tool_use":
@@ -199,7 +213,7 @@ func (t *turnReader) block(r *wire.Reader, at string) error {
 		return nil // another server's: nobody here can read it
 	case t.role != "user" && b.kind != "text":
 		return b.unsupported(map[string]string{"system": "text",
-			"assistant": "text, tool_use, thinking, redacted_thinking"}[t.role])
+			"assistant": "text, tool_use, thinking, redacted_thinking, mcp_tool_use, mcp_tool_result"}[t.role])
 	}
 	p, err := b.part()
 	t.parts = append(t.parts, p)

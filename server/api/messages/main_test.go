@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"tgi/server/mcp/mcptest"
 )
 
 // TestMain fails if a test leaves a goroutine behind.
 func TestMain(m *testing.M) {
+	mcptest.Run()
 	code := m.Run()
 	http.DefaultClient.CloseIdleConnections()
 	if err := goleak.Find(); code == 0 && err != nil {

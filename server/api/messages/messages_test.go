@@ -105,6 +105,9 @@ func TestSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.bind(installed)
+		if err := c.equip(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
 		return c
 	}
 	c := decoded(`,"temperature":0.5,"top_k":3,"top_p":0.9,"stop_sequences":["a","b"],"thinking":{"type":"enabled",` +
@@ -138,7 +141,7 @@ func TestSettings(t *testing.T) {
 func TestRefused(t *testing.T) {
 	s := newServer(&generatetest.Engine{}, &generatetest.Chat{})
 	for fields, want := range map[string]string{
-		`,"mcp_servers":[{}]`: "`mcp_servers` is not supported",
+		`,"mcp_servers":[{}]`: "`mcp_servers` must be empty",
 		`,"container":"c"`:    "`container` is not supported",
 		`,"tools":[{"type":"bash_20250124","name":"bash"}]`:                      "`tools[0]`: tools of type `bash_20250124`",
 		`,"tools":[{"name":"a b","input_schema":{}}]`:                            "`tools[0].name` must be 1 to 128 letters",

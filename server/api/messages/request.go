@@ -10,6 +10,7 @@ import (
 	"tgi/server/dispatch"
 	"tgi/server/fields"
 	"tgi/server/generate"
+	"tgi/server/mcp"
 	"tgi/server/wire"
 )
 
@@ -27,17 +28,21 @@ type call struct {
 	shown  deltas.Settings
 	// budget bounds the tokens of thinking; 0 is none.
 	budget uint32
+
+	conversation generate.Conversation
+	tools        toolset.Set
+	// wants are the MCP servers whose tools the request asks for; loop is what it uses of them, nil for none.
+	wants []mcp.Want
+	loop  *mcp.Loop
 }
 
 // body is a request while it is read.
 type body struct {
 	call
-	conversation generate.Conversation
-	system       *generate.Message
-	tools        toolset.Set
-	alone        bool // one call at most
-	called       map[string]string
-	thinking     thinking
+	system   *generate.Message
+	alone    bool // one call at most
+	called   map[string]string
+	thinking thinking
 }
 
 // thinking is the member of that name.
@@ -48,7 +53,7 @@ type thinking struct {
 
 // decode reads a body of POST /v1/messages where it generates, and else of /v1/messages/count_tokens.
 func decode(text []byte, generates bool) (*call, error) {
-	b := &body{tools: toolset.Set{MaxName: maxToolName}, called: map[string]string{}}
+	b := &body{call: call{tools: toolset.Set{MaxName: maxToolName}}, called: map[string]string{}}
 	list := b.fields(generates)
 	err := fields.Decode(text, "struct MessagesRequest", list, &b.draft)
 	if err != nil {
@@ -66,22 +71,28 @@ func (b *body) finish() (*call, error) {
 	if b.system != nil {
 		c.Messages = append([]generate.Message{*b.system}, c.Messages...)
 	}
-	if err := b.tools.Apply(c); err != nil {
-		return nil, err
-	}
 	c.Parallel = !b.alone
-	if g := b.draft.Grammar; g != nil && len(c.ToolNames) > 0 && c.ToolChoice.Mode != generate.ChooseNone {
-		if g.Plugin != "" {
-			return nil, generate.ErrAnswerOrCalls
-		}
-		c.Answer = g
-	}
 	if err := b.think(); err != nil {
 		return nil, err
 	}
 	b.draft.Rules, b.draft.Stream, b.draft.Clip = generate.OpenAI, b.stream, true
 	b.draft.LengthField, b.draft.Conversation = "max_tokens", c
 	return &b.call, nil
+}
+
+// offer tells the model of the tools, once all are known.
+func (c *call) offer() error {
+	v := &c.conversation
+	if err := c.tools.Apply(v); err != nil {
+		return err
+	}
+	if g := c.draft.Grammar; g != nil && len(v.ToolNames) > 0 && v.ToolChoice.Mode != generate.ChooseNone {
+		if g.Plugin != "" {
+			return generate.ErrAnswerOrCalls
+		}
+		v.Answer = g
+	}
+	return nil
 }
 
 // think tells the template whether the model thinks, and bounds how long.
@@ -152,10 +163,8 @@ func (b *body) fields(generates bool) []wire.Field {
 		{Name: "cache_control", Read: cacheControl},
 		fields.Explain(&d.Explain),
 	}...)
-	for _, name := range []string{"container", "mcp_servers"} {
-		list = append(list, wire.Field{Name: name, Read: fields.Unset(name)})
-	}
-	return list
+	return append(list, wire.Field{Name: "container", Read: fields.Unset("container")},
+		wire.Field{Name: "mcp_servers", Read: mcpServers})
 }
 
 // metadata reads an object with a user_id, or null. It changes nothing.
@@ -239,6 +248,9 @@ func (b *body) tool(r *wire.Reader, i int) error {
 	probe := *r
 	if err := probe.Object("struct Tool", []wire.Field{{Name: "type", Read: fields.Text(&kind)}}); err != nil {
 		return err
+	}
+	if kind == toolsetKind {
+		return b.toolset(r, fmt.Sprintf("tools[%d]", i))
 	}
 	if kind != "custom" && kind != "" {
 		return &generate.Invalid{Field: "tools",

@@ -22,7 +22,7 @@ func newServer(e *generatetest.Engine, chat *generatetest.Chat) *server.Server {
 	l.MaxInput, l.MaxTotal = 100, 200
 	m := dispatch.Model{ID: "demo", Service: generatetest.UserCode{Chat: chat}.On(
 		generate.New(e, generatetest.Words{}, l, nil))}
-	api := New(dispatchtest.One(&m))
+	api := New(dispatchtest.One(&m), nil)
 	api.name = func() string { return "A1" }
 	return server.New(server.Options{
 		Config: config.Default().Server, APIs: []server.API{api}, Healthy: e.Healthy,

@@ -14,6 +14,7 @@ import (
 	"tgi/server/api/deltas"
 	"tgi/server/dispatch"
 	"tgi/server/generate"
+	"tgi/server/mcp"
 	"tgi/server/wire"
 )
 
@@ -24,6 +25,8 @@ const (
 	textBlock kind = iota
 	thinkingBlock
 	toolBlock
+	mcpBlock    // a call that a server runs
+	resultBlock // what that came to
 )
 
 // said is a block of a reply.
@@ -31,6 +34,8 @@ type said struct {
 	kind     kind
 	id, name string // of a call
 	text     strings.Builder
+	tool     mcp.Tool    // of a server
+	outcome  mcp.Outcome // of its call
 }
 
 // turn is a reply while it is made. It builds the blocks from deltas, whole or streamed, and belongs to one goroutine.
@@ -42,6 +47,14 @@ type turn struct {
 	blocks []*said
 	open   bool   // the last of them has not ended
 	held   string // white space that a text may begin with
+
+	// What the runs before this one were, where tools of MCP servers were called between them.
+	before struct{ prompt, cached, generated, reasoned int }
+	// explained are the tokens of these runs, first the block that this one begins with.
+	explained []*llm.Explanation
+	first     int
+	// others: the reply has calls for the client beside those of servers. exhausted: there are no tokens left.
+	others, exhausted bool
 
 	// emit sends an event with a name; nil for a whole reply.
 	emit func(name string, json []byte) error
@@ -97,7 +110,11 @@ func (t *turn) take(d *generate.Delta) {
 		t.held = ""
 	case generate.DeltaBegin:
 		t.end()
-		t.begin(toolBlock, d.ID, d.Name)
+		if _, ours := t.call.loop.Tool(d.Name); ours {
+			t.begin(mcpBlock, d.ID, d.Name)
+		} else {
+			t.begin(toolBlock, d.ID, d.Name)
+		}
 	case generate.DeltaArguments:
 		t.add(d.Text, "input_json_delta", "partial_json")
 	}
@@ -108,14 +125,16 @@ func (t *turn) in(k kind) bool { return t.open && t.blocks[len(t.blocks)-1].kind
 
 // begin opens a block of a kind, unless one of texts is open already.
 func (t *turn) begin(k kind, id, name string) {
-	if t.in(k) && k != toolBlock {
+	if t.in(k) && k != toolBlock && k != mcpBlock {
 		return
 	}
 	t.end()
 	if k != textBlock {
 		t.held = ""
 	}
-	t.blocks = append(t.blocks, &said{kind: k, id: id, name: name})
+	s := &said{kind: k, id: id, name: name}
+	s.tool, _ = t.call.loop.Tool(name)
+	t.blocks = append(t.blocks, s)
 	t.open = true
 	if t.emit == nil {
 		return
@@ -129,6 +148,8 @@ func (t *turn) begin(k kind, id, name string) {
 		b = append(b, `{"type":"thinking","thinking":"","signature":""}`...)
 	case toolBlock:
 		b = append(appendTool(b, id, name), `{}}`...)
+	case mcpBlock:
+		b = append(appendMCP(b, s), `{}}`...)
 	}
 	t.send("content_block_start", append(b, '}'))
 }
@@ -194,6 +215,8 @@ func (t *turn) stop() (reason, sequence string) {
 	switch {
 	case c.Finish.Reason == llm.FinishGuard:
 		return "refusal", ""
+	case t.exhausted:
+		return "max_tokens", ""
 	case c.Reply.Called():
 		return "tool_use", ""
 	case c.Reply.Stopped():
@@ -223,11 +246,13 @@ func (t *turn) appendUsage(b []byte) []byte {
 	if f := t.choice.Finish; f != nil {
 		prompt, cached, generated = f.Prompt, f.Cached, f.Generated
 	}
+	prompt, cached, generated = prompt+t.before.prompt, cached+t.before.cached, generated+t.before.generated
 	b = wire.AppendInt(append(b, '{'), "input_tokens", prompt-cached)
 	b = append(b, `,"cache_creation_input_tokens":0,`...)
 	b = wire.AppendInt(b, "cache_read_input_tokens", cached)
 	b = wire.AppendInt(append(b, ','), "output_tokens", generated)
-	b = wire.AppendInt(append(b, `,"output_tokens_details":{`...), "thinking_tokens", t.choice.Reasoned)
+	b = wire.AppendInt(append(b, `,"output_tokens_details":{`...), "thinking_tokens",
+		t.before.reasoned+t.choice.Reasoned)
 	return append(b, '}')
 }
 
@@ -243,9 +268,9 @@ func (t *turn) appendHead(b []byte) []byte {
 func (t *turn) appendMessage(b []byte) []byte {
 	b = t.appendHead(b)
 	calls, n := t.choice.Reply.Calls(), 0
-	for _, s := range t.blocks {
+	for i, s := range t.blocks {
 		text := s.text.String()
-		if s.kind == toolBlock && !complete(calls, s.id) {
+		if i >= t.first && (s.kind == toolBlock || s.kind == mcpBlock) && !complete(calls, s.id) {
 			continue
 		}
 		b = wire.Comma(b, n)
@@ -258,6 +283,10 @@ func (t *turn) appendMessage(b []byte) []byte {
 			b = append(wire.AppendString(append(b, `,"signature":`...), signature(text)), '}')
 		case toolBlock:
 			b = append(append(appendTool(b, s.id, s.name), text...), '}')
+		case mcpBlock:
+			b = append(append(appendMCP(b, s), text...), '}')
+		case resultBlock:
+			b = appendResult(b, s)
 		}
 	}
 	b = t.appendStop(append(b, `],`...))
@@ -279,7 +308,7 @@ func complete(calls []generate.Call, id string) bool {
 // tokens came to be, where that was asked for.
 func (t *turn) appendBeside(b []byte) []byte {
 	b = generate.AppendDropped(generate.AppendSkips(b, t.run.Skipped()), t.run.Dropped())
-	return generate.AppendExplained(b, t.choice.Explained(), t.run.Receipt())
+	return generate.AppendExplained(b, append(t.explained, t.choice.Explained()...), t.run.Receipt())
 }
 
 // setHeader sets what the header says of the run.
@@ -302,9 +331,17 @@ func (t *turn) stream(w http.ResponseWriter, ctx context.Context) error {
 	b = append(t.appendUsage(append(b, `,"usage":`...)), `,"service_tier":"standard"}}}`...)
 	t.send("message_start", b)
 	t.send("ping", []byte(`{"type":"ping"}`))
-	err = t.pump(ctx, func(ctx context.Context) (generate.Event, error) {
-		return server.Await(ctx, events, t.run.Next)
-	})
+	await := func(ctx context.Context, next func(context.Context) (int, error)) (int, error) {
+		return server.Await(ctx, events, next)
+	}
+	for more := true; more && err == nil; {
+		err = t.pump(ctx, func(ctx context.Context) (generate.Event, error) {
+			return server.Await(ctx, events, t.run.Next)
+		})
+		if err == nil {
+			more, err = t.goOn(ctx, await)
+		}
+	}
 	generate.TrailSkipped(w.Header(), t.run.Skipped())
 	if err != nil {
 		server.Note(ctx, err)

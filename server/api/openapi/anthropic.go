@@ -36,11 +36,11 @@ func anthropic() map[string]*Schema {
 			need("model", text("A name that is no model's is refused, or means the default, as the server is set.")),
 			need("messages", list(ref("AnthropicTurn"))),
 			may("system", oneOf("Blocks of text are paragraphs.", text(""), list(ref("AnthropicText")))),
-			may("tools", orNull(list(object("Anthropic's own tools are refused.", need("name",
+			may("tools", orNull(list(anyOf("Anthropic's own tools are refused.", object("", need("name",
 				text("1 to 128 letters, digits, _, - and ., unlike that of any other tool.")),
 				may("type", orNull(words("", "custom"))), may("description", orNull(text(""))),
 				need("input_schema", anyObject("A JSON Schema.")),
-				may("strict", orNull(flag("Hold the input to the schema."))), cache())))),
+				may("strict", orNull(flag("Hold the input to the schema."))), cache()), mcpToolset())))),
 			may("tool_choice", orNull(object("", need("type", words("", "auto", "any", "tool", "none")),
 				may("name", text("Of the type tool.")), may("disable_parallel_tool_use", flag(""))))),
 			may("thinking", orNull(object("The template's variable enable_thinking.",
@@ -71,6 +71,10 @@ func anthropic() map[string]*Schema {
 	event := func(kind string, more ...property) *Schema {
 		return object("", append([]property{need("type", words("", kind))}, more...)...)
 	}
+	mcpUse := event("mcp_tool_use", need("id", text("")), need("name", text("")), need("server_name", text("")),
+		need("input", anyObject("")))
+	mcpResult := event("mcp_tool_result", need("tool_use_id", text("")), need("is_error", flag("")),
+		need("content", oneOf("", text(""), list(ref("AnthropicText")))))
 	schemas := map[string]*Schema{
 		"MessagesRequest": object("", conversation(
 			need("max_tokens", whole("int32", "Where the context has less room, the text ends with it.")),
@@ -99,8 +103,8 @@ func anthropic() map[string]*Schema {
 			event("tool_result", need("tool_use_id", text("")), may("is_error", flag("")),
 				may("content", oneOf("", text(""), list(anyObject("A block of type text or image."))))),
 			event("thinking", need("thinking", text("")), may("signature", text("Not looked at."))),
-			event("redacted_thinking", need("data", text("Left out.")))),
-		"AnthropicSaid": anyOf("", event("text", need("text", text(""))),
+			event("redacted_thinking", need("data", text("Left out."))), mcpUse, mcpResult),
+		"AnthropicSaid": anyOf("", event("text", need("text", text(""))), mcpUse, mcpResult,
 			event("thinking", need("thinking", text("")), need("signature",
 				text("Clients send it again; it proves nothing."))),
 			event("tool_use", need("id", text("")), need("name", text("")), need("input", anyObject("")))),
@@ -126,4 +130,14 @@ func anthropic() map[string]*Schema {
 			need("message", text("")))), need("request_id", orNull(text("As the header request-id.")))),
 	}
 	return schemas
+}
+
+// mcpToolset is a tool that stands for those of an MCP server.
+func mcpToolset() *Schema {
+	config := func() *Schema {
+		return object("", may("enabled", flag("")), may("defer_loading", flag("Changes nothing.")))
+	}
+	return object("The tools of an MCP server that the operator configures.", need("type", words("", "mcp_toolset")),
+		need("mcp_server_name", text("")), may("default_config", config()),
+		may("configs", orNull(&Schema{Type: "object", Additional: config(), Description: "By the tool's name."})))
 }

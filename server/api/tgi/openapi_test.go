@@ -47,7 +47,7 @@ func servedBy(e *generatetest.Engine, set func(*Options)) (*server.Server, *API)
 	chat := openai.New(openai.Options{Models: models, Version: "1.2.3"})
 	c := config.Default()
 	c.Server.AdminKeys = []string{adminKey}
-	beside := []server.API{chat, modelsapi.New(oneModel{}), messages.New(models),
+	beside := []server.API{chat, modelsapi.New(oneModel{}), messages.New(models, nil),
 		responses.New(responses.Options{Models: models}),
 		generateapi.New(generateapi.Options{}), ollama.New(ollama.Options{Models: models}),
 		routing.New(routing.Options{Models: models, Load: func() routing.Load { return routing.Load{} },
