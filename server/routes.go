@@ -139,16 +139,18 @@ func largestBody(apis []API) (n int64) {
 }
 
 // build registers the routes. Those of administrators are on the public address
-// unless they have one of their own.
+// unless they have one of their own, where what tells of models is too: who starts
+// and stops them has to see them.
 func (s *Server) build(loading bool, apis []API, healthy func() error) *handlers {
 	public := s.own()
 	private := s.own()
 	apart := s.options.Config.AdminPort != 0
 	for _, api := range apis {
 		for _, r := range api.Routes() {
-			if apart && r.Scope == Admin {
+			if apart && (r.Scope == Admin || r.Scope == Models) {
 				private = append(private, r)
-			} else {
+			}
+			if !apart || r.Scope != Admin {
 				public = append(public, r)
 			}
 		}

@@ -2,7 +2,10 @@ package ui
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"testing"
 )
 
@@ -51,4 +54,30 @@ func TestEngine(t *testing.T) {
 	p.useKey("guest")
 	p.visit("Engine")
 	p.reads("[role=alert]", "Your key may not do this: this route needs a key with the scope `admin`")
+}
+
+// TestServerGone: a page whose server ends says so, and goes on when another one is there.
+func TestServerGone(t *testing.T) {
+	demand(t)
+	l := sure(net.Listen("tcp", "127.0.0.1:0"))
+	addr := l.Addr().String()
+	s := serve(t, keyed)
+	forward := &http.Server{Handler: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(sure(url.Parse(s.URL)))
+		r.Out.Host = r.In.Host
+	}}}
+	go func() { _ = forward.Serve(l) }()
+	p := open(t, "http://"+addr, "/#/chat")
+	p.useKey("boss")
+	p.visit("Engine")
+	p.rowOf("tgi-demo", "running")
+	if err := forward.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.reads("[role=alert]", "The server does not answer")
+	again := &http.Server{Handler: forward.Handler}
+	l = sure(net.Listen("tcp", addr))
+	go func() { _ = again.Serve(l) }()
+	t.Cleanup(func() { _ = again.Close() })
+	p.silent("[role=alert]", "does not answer")
 }

@@ -64,7 +64,8 @@ source = "builtin:redact"
 	p.press(kb.Backspace)
 
 	p.upload("Module", bad)
-	p.eventually("a name is made of the file's", `[...document.querySelectorAll('input')].some((e) => e.value === 'bad-one')`)
+	p.eventually("a name is made of the file's",
+		`[...document.querySelectorAll('input')].some((e) => e.value === 'bad-one')`)
 	p.click("button", "Upload")
 	p.reads("[role=status]", "bad-one was refused: ")
 	p.shots("plugins-refused")

@@ -60,12 +60,16 @@ export function tag() {
 
 // explain is what an error means to who reads it.
 export function explain(err) {
+  const text = /[.!?]$/.test(err.message) ? err.message : `${err.message}.`;
   switch (err.status) {
-    case 401: return `This page needs a key: ${err.message}`;
-    case 403: return `Your key may not do this: ${err.message}.`;
-    case 404: return err.message.includes('no route') || !err.message
-      ? 'This server does not have this route here. With server.admin_port it is at another address.' : err.message;
-    default: return err.message;
+    case 401: return `This page needs a key: ${text}`;
+    case 403: return /switched off/.test(text) ? `${text} Start the server with --admin-key, and use that key here.`
+      : `Your key may not do this: ${text}`;
+    case 404: case 405: return /^(no such route|method not allowed)/.test(text)
+      ? `This address of the server does not have it: ${text} ` +
+        'With server.admin_port administration has its own address.'
+      : text;
+    default: return text;
   }
 }
 
@@ -85,7 +89,7 @@ export function notices() {
     bad: (err, what) => show(passing, 'error', what ? `${what}: ${explain(err)}` : explain(err)),
     good: (text) => show(passing, 'done', text),
     clear: () => replace(passing),
-    state: (err, wait) => show(lasting, 'error', err ? `${explain(err)} The next try is in ${wait} s.` : ''),
+    state: (err, again) => show(lasting, 'error', err ? `${explain(err)}${again ? ' Trying again.' : ''}` : ''),
   };
 }
 

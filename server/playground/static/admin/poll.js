@@ -1,8 +1,8 @@
 // Asking again and again: while the page is to be seen, less often while the server does not answer.
 const longest = 30_000;
 
-// poll calls ask(signal) every `every` milliseconds and tells `failed(err, seconds)` of errors, with when the next try
-// is, and `failed(null)` when all is well again. It returns {now, pause, stop}: now asks at once, and resolves when
+// poll calls ask(signal) every `every` milliseconds and tells `failed(err, again)` of errors, with whether it goes on
+// trying, and `failed(null)` when all is well again. A refusal is not tried again until there is another key. It returns {now, pause, stop}: now asks at once, and resolves when
 // that is done; pause(true) asks no more until pause(false).
 export function poll(ask, every, failed) {
   let timer = null, stopped = false, paused = false, running = null, failures = 0;
@@ -23,9 +23,10 @@ export function poll(ask, every, failed) {
       plan(every);
     } catch (err) {
       if (stopped || err.name === 'AbortError') return;
-      const wait = Math.min(Math.max(every, 1000) * 2 ** failures++, longest);
-      failed(err, Math.round(wait / 1000));
-      plan(wait);
+      const again = ![401, 403, 404, 405].includes(err.status);
+      failed(err, again);
+      if (again) plan(Math.min(Math.max(every, 1000) * 2 ** Math.min(failures++, 6), longest));
+      else failures++;
     }
   }
 

@@ -42,11 +42,11 @@ export function show(root, app) {
   }}, 'Pause');
   const facts = element('p', {class: 'muted facts'}), draining = element('div', {role: 'status'});
   const cards = panels.map((p) => {
-    const lines = chart(points);
+    const lines = chart(points), peak = element('span', {class: 'peak'});
     const number = element('span', {class: 'big'}, '–'), below = element('p', {class: 'hint'});
-    return {...p, lines, number, below, write: p.number,
+    return {...p, lines, peak, number, below, write: p.number,
       root: element('section', {class: 'card panel', 'aria-label': p.name},
-        element('h2', {}, p.name),
+        element('div', {class: 'row head'}, element('h2', {}, p.name), peak),
         element('p', {class: 'figure'}, number, ' ', element('span', {class: 'muted'}, p.unit)), lines.root, below)};
   });
   const memory = element('dl', {class: 'facts-list'});
@@ -81,6 +81,8 @@ export function show(root, app) {
       const values = c.values(h);
       set(c.number, c.write(last(values)));
       set(c.below, c.note?.(h) ?? '');
+      const most = Math.max(...values.filter((v) => v !== null), 0);
+      set(c.peak, most > 0 ? `most ${c.write(most)}` : '');
       c.lines.show(values, c.limit);
     }
   }
