@@ -6,7 +6,10 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"sync"
 	"testing"
+	"time"
 )
 
 // TestEngine: the page counts what requests had computed, stops while it is paused or hidden, and says who may see it.
@@ -26,6 +29,9 @@ func TestEngine(t *testing.T) {
 	p.rowOf("guest", "600")
 	p.reads("section[aria-label=Cache]", "held")
 	p.checkNames()
+	if os.Getenv("TGI_UI_SHOTS") != "" { // the pictures show something
+		p.work(s.URL, 20)
+	}
 	p.shots("engine")
 	p.size(1280, 1500)
 	p.shot("engine-whole")
@@ -80,4 +86,25 @@ func TestServerGone(t *testing.T) {
 	go func() { _ = again.Serve(l) }()
 	t.Cleanup(func() { _ = again.Close() })
 	p.silent("[role=alert]", "does not answer")
+}
+
+// work has the server write texts for so many seconds, and more of them in the second half.
+func (p *page) work(base string, seconds int) {
+	p.t.Helper()
+	end := time.Now().Add(time.Duration(seconds) * time.Second)
+	var done sync.WaitGroup
+	for i := range 6 {
+		done.Go(func() {
+			if i >= 3 {
+				time.Sleep(time.Until(end) / 2)
+			}
+			for time.Now().Before(end) {
+				call(p.t, http.MethodPost, base+"/v1/completions", "guest", fmt.Sprintf(
+					`{"model":"tgi","prompt":"Once upon a time %d","max_tokens":%d,"ignore_eos":true}`, i, 100+80*i))
+			}
+		})
+	}
+	time.Sleep(time.Until(end) - time.Second)
+	p.shot("engine-working")
+	done.Wait()
 }

@@ -27,8 +27,10 @@ async function navigate() {
   if (location.hash && !location.hash.startsWith('#/')) return; // a place in the page, as the link that skips
   const name = nameOf(location.hash), mine = ++shown;
   for (const link of document.querySelectorAll('#pages a')) {
-    if (link.dataset.page === name) link.setAttribute('aria-current', 'page');
-    else link.removeAttribute('aria-current');
+    if (link.dataset.page === name) {
+      link.setAttribute('aria-current', 'page');
+      link.scrollIntoView({block: 'nearest', inline: 'nearest'}); // of those beside each other on a phone
+    } else link.removeAttribute('aria-current');
   }
   const before = stop;
   stop = null;

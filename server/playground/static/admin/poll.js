@@ -1,9 +1,10 @@
 // Asking again and again: while the page is to be seen, less often while the server does not answer.
 const longest = 30_000;
 
-// poll calls ask(signal) every `every` milliseconds and tells `failed(err, again)` of errors, with whether it goes on
-// trying, and `failed(null)` when all is well again. A refusal is not tried again until there is another key. It returns {now, pause, stop}: now asks at once, and resolves when
-// that is done; pause(true) asks no more until pause(false).
+// poll calls ask(signal) every `every` milliseconds. It tells `failed(err, again)` of errors, with whether it goes on
+// trying, and `failed(null)` when all is well again; a refusal is not tried again until there is another key. It
+// returns {now, pause, stop}: now asks at once, and resolves when that is done; pause(true) asks no more until
+// pause(false).
 export function poll(ask, every, failed) {
   let timer = null, stopped = false, paused = false, running = null, failures = 0;
   const abort = new AbortController();
