@@ -2,7 +2,7 @@
 import {element, field, replace} from '../dom.js';
 import {bytes, count} from './format.js';
 
-// uploadForm returns {root, choose}: choose(name) prepares another version of a plugin. send(name, query, file)
+// uploadForm returns {root, choose}: choose(plugin) prepares another version of one. send(name, query, file)
 // uploads, and returns the server's answer, or null where it refused; the caller says why.
 export function uploadForm(send) {
   let chosen = null;
@@ -85,8 +85,10 @@ export function uploadForm(send) {
     return element('div', {class: 'notice done'}, lines.map((line) => element('p', {}, line)));
   }
 
-  return {root, choose(known) {
-    name.value = known;
+  return {root, choose(plugin) {
+    name.value = plugin.name;
+    apply.value = plugin.apply;
+    onError.value = plugin.on_error;
     root.scrollIntoView({block: 'center'});
     input.focus();
   }};

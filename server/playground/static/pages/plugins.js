@@ -31,7 +31,7 @@ export function show(root, app) {
     note.good(`${changed.length ? `Reloaded: ${changed.join(', ')}.` : 'Reloaded: no plugin changed.'}${wait}`);
   });
   const list = table('Plugins', [{name: 'Plugin'}, {name: 'State'}, {name: 'Kind'},
-    ...['Calls', 'Time', 'Fuel', 'Faults'].map((name) => ({name, className: 'number'})),
+    ...['Calls', 'Time of one', 'Fuel', 'Faults'].map((name) => ({name, className: 'number'})),
     {name: 'Actions', className: 'actions-cell'}], row, 'No plugin fits.');
   const form = uploadForm(async (name, query, file) => {
     const dry = query.has('dry_run');
@@ -78,7 +78,7 @@ export function show(root, app) {
     const version = element('p', {class: 'hint'}), doc = element('p', {class: 'hint clamp'});
     const [calls, took, fuel, faults] = Array.from({length: 4}, () => element('span'));
     const replacing = element('button', {type: 'button', 'aria-label': `Replace ${name}`, onclick: () =>
-      form.choose(name)}, 'Replace');
+      form.choose(now)}, 'Replace');
     const remove = button('Remove', async () => {
       if (await ask(`Remove ${name}?`, 'Requests that run with it finish; new ones cannot name it.', 'Remove') &&
         await act(pathOf(name), {method: 'DELETE'}, `${name} could not be removed`)) note.good(`${name} is removed.`);
@@ -95,7 +95,7 @@ export function show(root, app) {
       set(doc, p.doc);
       set(kind, p.kinds.join(', ') || '–');
       set(calls, count(p.calls));
-      set(took, p.calls ? `${seconds(p.seconds / p.calls)} a call` : '–');
+      set(took, p.calls ? seconds(p.seconds / p.calls) : '–');
       set(fuel, count(p.fuel));
       set(faults, count(faultsOf(p)));
       faults.className = faultsOf(p) ? 'tag bad' : '';
