@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
 )
 
 // TestEngine: the page counts what requests had computed, stops while it is paused or hidden, and says who may see it.
@@ -47,6 +49,18 @@ func TestEngine(t *testing.T) {
 		t.Errorf("paused, the page asked %d times", after-before)
 	}
 	p.click("button", "Pause")
+	p.eventually("it goes on", asked+" > "+fmt.Sprint(before))
+
+	// The same in a tab that is hidden.
+	eval[chromedp.Void](p, `Object.defineProperty(document, 'hidden', {value: true, configurable: true}),
+		document.dispatchEvent(new Event('visibilitychange'))`)
+	eval[int](p, `new Promise((done) => setTimeout(() => done(1), 300))`)
+	before = eval[int](p, asked)
+	eval[int](p, `new Promise((done) => setTimeout(() => done(1), 2500))`)
+	if after := eval[int](p, asked); after != before {
+		t.Errorf("hidden, the page asked %d times", after-before)
+	}
+	eval[chromedp.Void](p, `delete document.hidden, document.dispatchEvent(new Event('visibilitychange'))`)
 	p.eventually("it goes on", asked+" > "+fmt.Sprint(before))
 
 	p.visit("Chat")

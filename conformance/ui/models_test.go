@@ -97,10 +97,15 @@ func TestModels(t *testing.T) {
 	p.checkNames()
 	p.shots("models")
 
-	p.click("button", "Unload tgi-demo")
+	// By keyboard: when the button that was pressed goes away, the focus stays in its row.
+	p.focus("button", "Unload tgi-demo")
+	p.press(kb.Enter)
 	p.rowOf("tgi-demo", "on disk")
-	p.click("button", "Load tgi-demo")
+	focused := `document.activeElement.getAttribute('aria-label') === `
+	p.eventually("the focus is on the button to load it", focused+`'Load tgi-demo'`)
+	p.press(kb.Enter)
 	p.rowOf("tgi-demo", "loaded")
+	p.eventually("the focus is on the button to unload it", focused+`'Unload tgi-demo'`)
 
 	p.fill("textbox", "Model", "no/such")
 	p.press(kb.Enter)
@@ -126,6 +131,17 @@ func TestModels(t *testing.T) {
 	p.rowOf("pulled", "loaded")
 	p.find("button", "Unload pulled")
 	p.absent("button", "Delete pulled")
+
+	// The engine's page has a choice where several models are loaded.
+	p.visit("Engine")
+	p.rowOf("pulled", "running")
+	p.focus("combobox", "Model")
+	p.press("pulled")
+	p.eventually("one is chosen", `document.querySelector('select').value === 'pulled'`)
+	p.reads("section[aria-label=Generated]", "0 tokens/s")
+	p.checkNames()
+	p.visit("Models")
+	p.find("button", "Unload pulled")
 	p.click("button", "Unload pulled")
 	p.rowOf("pulled", "on disk")
 

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"bytes"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -103,6 +105,26 @@ source = "builtin:redact"
 	p.click("button", "Roll back to 1.0.0")
 	p.rowOf("marker", "1.0.0 ")
 	p.reads("[role=status]", "marker serves 1.0.0 again")
+
+	// What a module says of itself is not HTML.
+	says := []byte("Begins and ends every text with a mark.")
+	module := sure(os.ReadFile(one))
+	at := bytes.Index(module, says)
+	if at < 0 {
+		t.Fatalf("%s does not say %s", one, says)
+	}
+	copy(module[at:at+len(says)], fmt.Sprintf("%-*s", len(says), "<img src=x onerror=document.title=1>"))
+	lies := filepath.Join(dir, "lies.wasm")
+	if err := os.WriteFile(lies, module, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.upload("Module", lies)
+	p.click("button", "Upload")
+	p.rowOf("lies", "<img src=x onerror")
+	p.click("button", "Details of lies")
+	p.reads("dialog", "<img src=x onerror")
+	p.notHTML()
+	p.click("button", "Close")
 
 	// The name of a file is a person's, and what it says is not HTML.
 	odd := filepath.Join(dir, "<img src=x onerror=alert(1)>.wasm")

@@ -77,6 +77,9 @@ export function show(root, app) {
       }
     }, {'aria-label': `Delete ${id}`, class: 'quiet danger'});
 
+    const place = element('div', {'aria-live': 'polite', tabindex: '-1'}, state.node, ' ', busy, bar, told, why);
+    let waits = false; // for a button to have the focus
+
     function update(m) {
       const [word, colour] = states[m.status] ?? [m.status, ''];
       state.set(word, colour);
@@ -106,20 +109,19 @@ export function show(root, app) {
         stop: m.status === 'running' || m.status === 'starting', cancel: pulling,
         pull: m.status === 'not_downloaded' || m.status === 'error' && !m.metadata?.disk_bytes,
         remove: ['downloaded', 'stopped', 'error'].includes(m.status) && m.format !== 'embedded'};
-      for (const [name, node] of Object.entries({start, stop, cancel, pull, remove})) {
-        if (!on[name] && node === document.activeElement) moveFocus();
-        node.hidden = !on[name];
-      }
-    }
-
-    // moveFocus keeps the focus in the row when what was pressed goes away: keys would begin at the top again.
-    function moveFocus() {
-      queueMicrotask(() => [start, stop, cancel, pull, remove].find((b) => !b.hidden)?.focus());
+      const buttons = {start, stop, cancel, pull, remove}, focused = document.activeElement;
+      for (const [name, node] of Object.entries(buttons)) node.hidden = !on[name];
+      // Where the button that was pressed goes away, keys go on in this row, and not at the top of the page.
+      waits = Object.values(buttons).includes(focused) && focused.hidden || waits && focused === place;
+      if (!waits) return;
+      const next = Object.values(buttons).find((node) => !node.hidden);
+      waits = !next;
+      (next ?? place).focus();
     }
 
     return {update, cells: [
       element('span', {}, element('span', {class: 'strong break'}, id), about),
-      element('div', {'aria-live': 'polite'}, state.node, ' ', busy, bar, told, why), weights,
+      place, weights,
       element('span', {class: 'lines'}, size), context,
       element('div', {class: 'row end'}, start, stop, cancel, pull, remove)]};
   }
