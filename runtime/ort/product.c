@@ -28,16 +28,22 @@ static int has_dot(void) {
 }
 #endif
 
+enum { MAX_KERNELS = 5 };
+
 // candidates lists the kernels that this CPU runs, best first.
-static size_t candidates(const struct mq_kernel *list[4]) {
+static size_t candidates(const struct mq_kernel *list[MAX_KERNELS]) {
 	size_t n = 0;
 #if defined(__x86_64__)
 	__builtin_cpu_init();
 	const int avx2 =
 	    __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
 	if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-	    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni"))
+	    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni")) {
+#if defined(__linux__)
+		if (mq_has_amx()) list[n++] = &mq_amx;
+#endif
 		list[n++] = &mq_avx512vnni;
+	}
 	if (avx2 && __builtin_cpu_supports("avxvnni")) list[n++] = &mq_avxvnni;
 	if (avx2) list[n++] = &mq_avx2;
 #elif defined(__aarch64__)
@@ -48,7 +54,7 @@ static size_t candidates(const struct mq_kernel *list[4]) {
 }
 
 const char *mq_choose(const char *name) {
-	const struct mq_kernel *list[4];
+	const struct mq_kernel *list[MAX_KERNELS];
 	const size_t n = candidates(list);
 	for (size_t i = 0; i < n; i++) {
 		if (*name && strcmp(name, list[i]->name)) continue;

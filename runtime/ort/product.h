@@ -80,6 +80,11 @@ struct mq_kernel {
 extern const struct mq_kernel mq_portable;
 #if defined(__x86_64__)
 extern const struct mq_kernel mq_avx2, mq_avxvnni, mq_avx512vnni;
+#if defined(__linux__)
+extern const struct mq_kernel mq_amx;
+// mq_has_amx reports whether the CPU has AMX and the system lets this process use it, which it asks for.
+int mq_has_amx(void);
+#endif
 #elif defined(__aarch64__)
 extern const struct mq_kernel mq_neondot;
 #endif

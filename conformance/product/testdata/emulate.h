@@ -60,3 +60,53 @@ AVX2 void emulated_store(float *p, emulated_float a) { _mm256_storeu_ps(p, a.v[0
 #define _mm512_fmadd_ps emulated_fma
 #define _mm512_setzero_ps emulated_zero
 #define _mm512_cvtepi32_ps emulated_of
+
+BOTH(emulated_int, (emulated_int a, emulated_int b), sub, _mm256_sub_epi8(a.v[i], b.v[i]))
+AVX2 void emulated_storei(void *p, emulated_int a) {
+	_mm256_storeu_si256((__m256i *)p, a.v[0]), _mm256_storeu_si256((__m256i *)p + 1, a.v[1]);
+}
+#define _mm512_load_si512 emulated_loadi
+#define _mm512_store_si512 emulated_storei
+#define _mm512_sub_epi8 emulated_sub
+#define _mm512_load_ps emulated_loadf
+#define _mm512_store_ps emulated_store
+
+// The tiles of AMX, made of arrays.
+static struct {
+	uint8_t palette, start, reserved[14];
+	uint16_t bytes[16];
+	uint8_t rows[16];
+} emulated_shapes;
+static uint8_t emulated_tiles[8][16][64];
+
+static inline void emulated_configure(const void *c) { memcpy(&emulated_shapes, c, sizeof emulated_shapes); }
+static inline void emulated_tile_load(int t, const void *p, long stride) {
+	for (int r = 0; r < emulated_shapes.rows[t]; r++)
+		memcpy(emulated_tiles[t][r], (const uint8_t *)p + r * stride, emulated_shapes.bytes[t]);
+}
+static inline void emulated_tile_store(int t, void *p, long stride) {
+	for (int r = 0; r < emulated_shapes.rows[t]; r++)
+		memcpy((uint8_t *)p + r * stride, emulated_tiles[t][r], emulated_shapes.bytes[t]);
+}
+static inline void emulated_tile_dot(int to, int a, int b) {
+	for (int r = 0; r < emulated_shapes.rows[to]; r++)
+		for (int c = 0; c < emulated_shapes.bytes[to] / 4; c++)
+			for (int k = 0; k < emulated_shapes.bytes[a]; k++) {
+				int32_t sum;
+				memcpy(&sum, &emulated_tiles[to][r][4 * c], 4);
+				sum += (int8_t)emulated_tiles[a][r][k] * (int8_t)emulated_tiles[b][k / 4][4 * c + k % 4];
+				memcpy(&emulated_tiles[to][r][4 * c], &sum, 4);
+			}
+}
+#undef _tile_loadconfig
+#undef _tile_loadd
+#undef _tile_stored
+#undef _tile_zero
+#undef _tile_dpbssd
+#undef _tile_release
+#define _tile_loadconfig emulated_configure
+#define _tile_loadd emulated_tile_load
+#define _tile_stored emulated_tile_store
+#define _tile_zero(t) memset(emulated_tiles[t], 0, sizeof emulated_tiles[t])
+#define _tile_dpbssd emulated_tile_dot
+#define _tile_release() (void)0
