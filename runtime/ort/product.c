@@ -14,14 +14,19 @@ static const struct mq_kernel *current = &mq_portable;
 const struct mq_kernel *mq_current(void) { return current; }
 
 #if defined(__aarch64__)
-// has_dot says whether the CPU has the dot product of bytes.
-static int has_dot(void) {
+// Instructions that an ARM CPU may lack: the dot product of bytes, and products of small matrices of them.
+enum feature { DOT_PRODUCT, MATRIX_PRODUCT };
+
+// has says whether the CPU has a feature.
+static int has(enum feature f) {
 #if defined(__linux__)
-	return (getauxval(AT_HWCAP) & 1ul << 20) != 0;  // HWCAP_ASIMDDP
+	// HWCAP_ASIMDDP, HWCAP2_I8MM
+	return f == DOT_PRODUCT ? (getauxval(AT_HWCAP) & 1ul << 20) != 0 : (getauxval(AT_HWCAP2) & 1ul << 13) != 0;
 #elif defined(__APPLE__)
-	int has = 0;
-	size_t size = sizeof has;
-	return sysctlbyname("hw.optional.arm.FEAT_DotProd", &has, &size, NULL, 0) == 0 && has;
+	int yes = 0;
+	size_t size = sizeof yes;
+	const char *name = f == DOT_PRODUCT ? "hw.optional.arm.FEAT_DotProd" : "hw.optional.arm.FEAT_I8MM";
+	return sysctlbyname(name, &yes, &size, NULL, 0) == 0 && yes;
 #else
 	return 0;
 #endif
@@ -47,7 +52,8 @@ static size_t candidates(const struct mq_kernel *list[MAX_KERNELS]) {
 	if (avx2 && __builtin_cpu_supports("avxvnni")) list[n++] = &mq_avxvnni;
 	if (avx2) list[n++] = &mq_avx2;
 #elif defined(__aarch64__)
-	if (has_dot()) list[n++] = &mq_neondot;
+	if (has(DOT_PRODUCT) && has(MATRIX_PRODUCT)) list[n++] = &mq_neoni8mm;
+	if (has(DOT_PRODUCT)) list[n++] = &mq_neondot;
 #endif
 	list[n++] = &mq_portable;
 	return n;

@@ -86,7 +86,7 @@ extern const struct mq_kernel mq_amx;
 int mq_has_amx(void);
 #endif
 #elif defined(__aarch64__)
-extern const struct mq_kernel mq_neondot;
+extern const struct mq_kernel mq_neondot, mq_neoni8mm;
 #endif
 
 // MQ_LEAST is the least magnitude that a block of activations is not taken as zero for: below it the inverse of the

@@ -173,7 +173,7 @@ func products(t testing.TB) []string {
 		}
 	})
 	var names []string
-	for _, name := range []string{"portable", "avx2", "avxvnni", "avx512vnni", "amx", "neondot"} {
+	for _, name := range []string{"portable", "avx2", "avxvnni", "avx512vnni", "amx", "neondot", "neoni8mm"} {
 		if chooseProduct(name) == nil {
 			names = append(names, name)
 		}
