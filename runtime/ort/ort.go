@@ -107,7 +107,8 @@ func chooseAttention(name string) error {
 }
 
 // Product returns the name of the kernel in use for products with quantised matrices: portable, avx2, avxvnni,
-// avx512vnni, amx, neondot or neoni8mm. The environment variable TGI_PRODUCT forces one at Init. All give the same bits.
+// avx512vnni, amx, neondot or neoni8mm. The environment variable TGI_PRODUCT forces one at Init. All give the same
+// bits.
 func Product() string { return C.GoString(C.mq_current().name) }
 
 // chooseProduct selects a kernel by name, or the best one for this CPU if name is empty. It must
