@@ -295,6 +295,7 @@ export function show(root, app) {
   draw();
   look();
   addEventListener('tgi-key', look, {signal: stopping.signal});
+  addEventListener('pagehide', () => save(state), {signal: stopping.signal}); // what waits for its turn to be saved
   if (matchMedia('(hover: hover)').matches) input.focus();
 
   return () => {
