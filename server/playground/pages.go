@@ -121,7 +121,7 @@ func (p *Pages) Front(w http.ResponseWriter, r *http.Request) bool {
 	}
 	h := w.Header()
 	h.Set("Cache-Control", "no-cache")
-	h.Set("Vary", "Accept")
+	h.Add("Vary", "Accept") // beside Origin, where the settings name some
 	p.front.serve(w, r)
 	return true
 }

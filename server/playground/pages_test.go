@@ -51,6 +51,19 @@ func get(t *testing.T, method, url string, header ...string) (*http.Response, st
 	return reply, string(body)
 }
 
+// TestFrontKeepsVary: caches tell browsers apart by all that the reply depends on.
+func TestFrontKeepsVary(t *testing.T) {
+	c := config.Default().Server
+	c.CORSAllowOrigin = []string{"https://one.example"}
+	s := httptest.NewServer(server.New(server.Options{Config: c, Pages: playground.New(), APIs: []server.API{},
+		Log: slog.New(slog.DiscardHandler)}))
+	defer s.Close()
+	reply, _ := get(t, http.MethodGet, s.URL+"/", "Accept", browsers["firefox"])
+	if got := strings.Join(reply.Header.Values("Vary"), ","); got != "Origin,Accept" {
+		t.Errorf("Vary is %q, want Origin and Accept", got)
+	}
+}
+
 // same are the fields of a header that do not differ between two replies by themselves.
 func same(h http.Header) http.Header {
 	h = h.Clone()

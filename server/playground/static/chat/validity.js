@@ -55,6 +55,10 @@ function judgeJSON(schemaText, text, whole) {
   return {state: 'bad', text: `${deepest?.instanceLocation ?? '#'}: ${deepest?.error ?? 'not valid'}`};
 }
 
+// What a text may lack inside a string, which is a name or a value, and outside of one.
+const ofStrings = ['', '\\', '0', '00', '000', '0000'].flatMap((rest) => [`${rest}"`, `${rest}":null`]);
+const ofValues = ['', 'null', '0', ':null', '"":null', 'ull', 'll', 'l', 'rue', 'ue', 'e', 'alse', 'lse', 'se'];
+
 // unfinished counts the brackets that are open at the end of a text that may become JSON, or returns null for one that
 // cannot: it is closed in each way that is possible, and parsed.
 function unfinished(text) {
@@ -70,15 +74,12 @@ function unfinished(text) {
     else if ((c === '}' || c === ']') && open.pop() !== c) return null;
   }
   const close = open.reverse().join('');
-  const ends = ['', 'null', '0', ':null', '"', '":null', '"":null', 'ull', 'll', 'l', 'rue', 'ue', 'e', 'alse', 'lse',
-    'se', '\\', '0"', '00"', '000"', '0000"'];
-  for (const end of text.trim() === '' ? [] : ends) {
-    for (const cut of end === '\\' ? ['"', '":null'] : ['']) {
-      try {
-        JSON.parse(text + end + cut + close);
-        return open.length;
-      } catch { /* another end may do */ }
-    }
+  if (text.trim() === '') return 0;
+  for (const end of string ? ofStrings : ofValues) {
+    try {
+      JSON.parse(text + end + close);
+      return open.length;
+    } catch { /* another end may do */ }
   }
-  return text.trim() === '' ? 0 : null;
+  return null;
 }

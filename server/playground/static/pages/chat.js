@@ -18,7 +18,7 @@ export function show(root, app) {
   const state = load();
   const server = {models: [], plugins: []};
   const stopping = new AbortController();
-  let images = [], edited = 0, saving = 0;
+  let images = [], edited = 0, saving = 0, waiting = false;
 
   // Parts of the page
   const live = element('div', {class: 'hidden-text', 'aria-live': 'polite', role: 'status', id: 'chat-status'});
@@ -275,13 +275,18 @@ export function show(root, app) {
 
   // ask the server what there is; the page works without
   async function look() {
+    if (stopping.signal.aborted) return;
     const [models, info] = await Promise.allSettled([
       app.json('/v1/models', {signal: stopping.signal}), app.json('/info', {signal: stopping.signal})]);
     if (stopping.signal.aborted) return;
     if (models.status === 'fulfilled') {
+      if (waiting) wrong.textContent = '';
+      waiting = false;
       server.models = (models.value?.data ?? []).filter((m) => m.settings?.embedding !== 'true');
     } else {
       wrong.textContent = models.reason.message;
+      waiting = [0, 503].includes(models.reason.status); // it is loading its model, or starts again
+      if (waiting) setTimeout(look, 2000);
     }
     if (info.status === 'fulfilled') server.plugins = info.value?.plugins ?? [];
     draw();
