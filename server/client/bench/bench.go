@@ -51,7 +51,10 @@ type Options struct {
 	// other, for one token, to compare the time to first token of a prompt that
 	// the server has not seen with that of one whose prefix it may have cached.
 	Repeat bool
-	// Requests is how many each run sends. Default: 64; with Repeat 8.
+	// Plan, when not nil, replaces all of them by a search for the highest rate at which its bounds hold; Rate is then
+	// what replicas of the server are to serve together, 0 for none.
+	Plan *PlanOptions
+	// Requests is how many each run sends. Default: 64; with Repeat 8, with Plan 200.
 	Requests int
 	// Duration, when above 0, ends the sending of a run though Requests are not
 	// reached; what was sent is waited for.
@@ -87,6 +90,8 @@ func (o Options) normal() (Options, error) {
 		o.Requests = 64
 		if o.Repeat {
 			o.Requests = 8
+		} else if o.Plan != nil {
+			o.Requests = planRequests
 		}
 	}
 	if o.PromptTokens == 0 {
@@ -137,8 +142,13 @@ func (o Options) normal() (Options, error) {
 		return o, fmt.Errorf("%w: durations must be positive. Given: duration %v, timeout %v", ErrOptions, o.Duration,
 			o.Timeout)
 	}
-	if o.Repeat && o.Rate > 0 {
-		return o, fmt.Errorf("%w: repeat and rate exclude each other", ErrOptions)
+	if o.Plan != nil {
+		if err := o.Plan.check(); err != nil {
+			return o, err
+		}
+	}
+	if o.Repeat && (o.Rate > 0 || o.Plan != nil) {
+		return o, fmt.Errorf("%w: repeat and a rate or a plan exclude each other", ErrOptions)
 	}
 	return o, nil
 }
@@ -168,6 +178,8 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		g.send(ctx, time.Now(), prompts.next(), o.OutputTokens)
 	}
 	switch {
+	case o.Plan != nil:
+		g.plan(ctx, &report)
 	case o.Repeat:
 		report.Repeat = g.repeat(ctx)
 	case o.Rate > 0:

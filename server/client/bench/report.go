@@ -19,6 +19,8 @@ type Report struct {
 	Runs []Measured `json:"runs,omitempty"`
 	// Repeat is there when prompts were sent twice.
 	Repeat *Repeated `json:"repeat,omitempty"`
+	// Plan is there when one was asked for; Runs are its trials.
+	Plan *Plan `json:"plan,omitempty"`
 }
 
 // Measured is what one run of load came to. Tokens, rates and times are those of

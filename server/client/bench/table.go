@@ -24,8 +24,10 @@ func (r *Report) WriteTable(w io.Writer) error {
 	if r.Repeat != nil {
 		writeRepeat(&b, r.Repeat)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	if _, err := io.WriteString(w, b.String()); err != nil || r.Plan == nil {
+		return err
+	}
+	return r.Plan.WriteText(w)
 }
 
 func writeRuns(b *strings.Builder, runs []Measured) {

@@ -33,6 +33,9 @@ import (
 // benchFlags are the flags of `tgi bench`.
 type benchFlags struct {
 	load bench.Options
+	plan bench.PlanOptions
+	// replicas asks for a plan.
+	replicas bool
 	// shape and model ask for a server in this process.
 	shape, model, weights string
 	device, graphs        string
@@ -54,6 +57,7 @@ server of its own on the loopback address and measures that model on this machin
 		Example: `  tgi bench --url http://127.0.0.1:3000 --concurrency 1,4,16
   tgi bench --url http://127.0.0.1:3000 --rate 5 --duration 60s
   tgi bench --url http://127.0.0.1:3000 --repeat --prompt-tokens 1024
+  tgi bench --url http://127.0.0.1:3000 --replicas --rate 40 --p99 3s
   tgi bench --shape llama3.2-1b --weights int4`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -84,9 +88,13 @@ server of its own on the loopback address and measures that model on this machin
 	})
 	set.Float64Var(&f.load.Rate, "rate", 0,
 		"requests per `second` at random moments, whatever the server does, instead of --concurrency")
+	set.BoolVar(&f.replicas, "replicas", false,
+		"find the rate that the server holds --p99 or --first-token-p99 at, and how many replicas --rate needs")
+	set.DurationVar(&f.plan.P99, "p99", 0, "with --replicas: `time` that 99 % of requests may take, such as 2s")
+	set.DurationVar(&f.plan.FirstTokenP99, "first-token-p99", 0, "with --replicas: `time` until 99 % have a first token")
 	set.BoolVar(&f.load.Repeat, "repeat", false,
 		"send each prompt twice for one token: time to first token cold and cached")
-	set.IntVar(&f.load.Requests, "requests", 0, "requests per run (default 64, with --repeat 8 prompts)")
+	set.IntVar(&f.load.Requests, "requests", 0, "requests per run (default 64, with --repeat 8 prompts, with --replicas 200)")
 	set.DurationVar(&f.load.Duration, "duration", 0,
 		"stop sending after this `time`, such as 30s, though requests are left")
 	set.IntVar(&f.load.PromptTokens, "prompt-tokens", 128, "`tokens` of each prompt")
@@ -127,6 +135,13 @@ func (f *benchFlags) check(cmd *cobra.Command) (err error) {
 			err = misused("--%s needs --shape or --model-id", flag.Name)
 		}
 	})
+	switch bounds := f.plan != (bench.PlanOptions{}); {
+	case err != nil:
+	case bounds && !f.replicas:
+		err = misused("--p99 and --first-token-p99 are bounds of a plan: give --replicas too")
+	case f.replicas:
+		f.load.Plan = &f.plan
+	}
 	return err
 }
 
