@@ -11,8 +11,8 @@ import (
 
 // PlanOptions say what a fleet of replicas has to do.
 type PlanOptions struct {
-	// P99 is what the 99th percentile of whole requests may be, FirstTokenP99 that of their first tokens; 0 is no bound,
-	// and one of them has a value.
+	// P99 is what the 99th percentile of whole requests may be, FirstTokenP99 that of their first tokens; 0 is no
+	// bound, and one of them has a value.
 	P99, FirstTokenP99 time.Duration
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// queue is a server whose p99 grows as that of a queue does: the time of one request, through what is left of a capacity.
+// queue is a server whose p99 grows as a queue's does: the time of one request, through what is left of a capacity.
 func queue(capacity float64, one time.Duration) func(float64) Measured {
 	return func(rate float64) Measured {
 		m := Measured{Requests: 100, Completed: 100, Rate: rate}
@@ -91,7 +91,8 @@ func TestPlan(t *testing.T) {
 					t.Errorf("run %d: %+v", i, m)
 				}
 			}
-			if p := r.Plan; p.PerReplica > 0 != holds || p.Missed > 0 == holds || p.Replicas > 0 != holds || p.Rate != 5 {
+			p := r.Plan
+			if p.PerReplica > 0 != holds || p.Missed > 0 == holds || p.Replicas > 0 != holds || p.Rate != 5 {
 				t.Errorf("within %s: %+v", bound, p)
 			}
 		})
