@@ -48,7 +48,9 @@ func Generate(name, algorithm string, password []byte) error {
 	default:
 		return fmt.Errorf("algorithm %q: want %s or %s", cut(algorithm), ECDSA, Ed25519)
 	}
-	der, err := cryptoutils.MarshalPrivateKeyToEncryptedDER(private, cryptoutils.StaticPasswordFunc(password))
+	der, err := cryptoutils.MarshalPrivateKeyToEncryptedDER(private, func(bool) ([]byte, error) {
+		return append([]byte{}, password...), nil // none is an empty one, as it is for cosign
+	})
 	if err != nil {
 		return err
 	}
@@ -102,7 +104,10 @@ func ReadSigner(path string, password func() ([]byte, error)) (signature.Signer,
 				info.Mode().Perm(), path)
 		}
 	}
-	key, err := cryptoutils.UnmarshalPEMToPrivateKey(text, func(bool) ([]byte, error) { return password() })
+	key, err := cryptoutils.UnmarshalPEMToPrivateKey(text, func(bool) ([]byte, error) {
+		typed, err := password()
+		return append([]byte{}, typed...), err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("key %s: %w", path, err)
 	}

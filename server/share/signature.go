@@ -93,7 +93,7 @@ func (p Policy) Check(a Artifact) error {
 	if len(a.Signatures) == 0 {
 		return fmt.Errorf("%w: %s has no signature, wanted is one of %s", ErrUnsigned, a.Digest(), p.names())
 	}
-	return fmt.Errorf("%w: %s has %d signatures, none is of this digest by one of %s", ErrUnsigned, a.Digest(),
+	return fmt.Errorf("%w: %s has signatures (%d), none is of this digest by one of %s", ErrUnsigned, a.Digest(),
 		len(a.Signatures), p.names())
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
@@ -132,12 +133,11 @@ func (b *body) Close() error {
 // explain adds what to do to errors that many people meet.
 func explain(err error) error {
 	var reply *errcode.ErrorResponse
-	if errors.As(err, &reply) {
-		switch reply.StatusCode {
-		case http.StatusUnauthorized, http.StatusForbidden:
-			return fmt.Errorf("%w: set %s and %s, or log in with docker or oras, whose file is read", err, EnvUsername,
-				EnvPassword)
-		}
+	refused := errors.As(err, &reply) &&
+		(reply.StatusCode == http.StatusUnauthorized || reply.StatusCode == http.StatusForbidden)
+	if refused || errors.Is(err, auth.ErrBasicCredentialNotFound) {
+		return fmt.Errorf("%w: set %s and %s, or log in with docker or oras, whose file is read", err, EnvUsername,
+			EnvPassword)
 	}
 	return err
 }

@@ -1,0 +1,128 @@
+package index
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tgi/server/share"
+)
+
+func packed(t *testing.T, tail string) share.Artifact {
+	t.Helper()
+	a, err := share.Pack([]byte("\x00asm\x01\x00\x00\x00"+tail), share.Description{Name: "ban", Kinds: []string{"logits"},
+		ABI: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Signatures = []share.Signature{{Payload: []byte("{}" + tail), Signature: []byte("x")}}
+	return a
+}
+
+// content counts the blobs.
+func content(t *testing.T, dir string) int {
+	t.Helper()
+	list, err := os.ReadDir(filepath.Join(dir, "blobs", "sha256"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+func TestIndex(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	x := Open(dir, 1<<20)
+	if list, err := x.List(); err != nil || len(list) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	a, b := packed(t, ""), packed(t, "b")
+	for name, one := range map[string]share.Artifact{"r/ban:1": a, "r/ban:2": b, "r/ban:same": a} {
+		if err := x.Put(name, one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := x.List()
+	if err != nil || len(list) != 3 || list[0] != (Entry{"r/ban:1", a.Digest()}) || list[1].Reference != "r/ban:2" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	for _, name := range []string{"r/ban:2", b.Digest()} {
+		if e, got, err := x.Get(name); err != nil || got.Digest() != b.Digest() || len(got.Signatures) != 1 ||
+			e.Reference != "r/ban:2" {
+			t.Errorf("%+v, %v", e, err)
+		}
+	}
+	if _, _, err := x.Get("r/ban:3"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	before := content(t, dir)
+	if err := x.Put("r/ban:1", b); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, dir); got != before { // ban:same still has it
+		t.Errorf("%d blobs, not %d", got, before)
+	}
+	if err := x.Remove("r/ban:same"); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, dir); got >= before {
+		t.Errorf("%d blobs, as before", got)
+	}
+	if err := x.Remove("r/ban:same"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := x.Remove(b.Digest()); err != nil {
+		t.Fatal(err)
+	}
+	if got := content(t, dir); got != 0 {
+		t.Errorf("%d blobs are left", got)
+	}
+}
+
+// TestDamaged: damaged content is refused with its name, and a pull mends it.
+func TestDamaged(t *testing.T) {
+	dir := t.TempDir()
+	x, a := Open(dir, 1<<20), packed(t, "")
+	if err := x.Put("r/ban:1", a); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "blobs", "sha256", a.SHA256())
+	if err := os.WriteFile(file, []byte("\x00asm\x02\x00\x00\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := x.Get("r/ban:1"); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Error(err)
+	}
+	if err := x.Put("r/ban:1", a); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := x.Get("r/ban:1"); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := Open(dir, 4).Get("r/ban:1"); err == nil || !strings.Contains(err.Error(), "0 to 4 bytes") {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "index.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Put("r/ban:2", a); err == nil || !strings.Contains(err.Error(), "index.json") {
+		t.Error(err)
+	}
+}
+
+// FuzzIndex: no index names content by anything but a digest, which becomes a path.
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte(`{"manifests":[{"digest":"sha256:` + strings.Repeat("a", 64) + `"}]}`))
+	f.Add([]byte(`{"manifests":[{"digest":"sha256:../../../etc/passwd"}]}`))
+	f.Add([]byte(`{"manifests":[{}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		all, err := decode(text)
+		for _, d := range all.Manifests {
+			if err == nil && (len(d.Digest) != 71 || strings.ContainsAny(string(d.Digest), "/.")) {
+				t.Errorf("%q", d.Digest)
+			}
+		}
+	})
+}
