@@ -7,6 +7,9 @@ LDFLAGS := -X main.version=$(VERSION)
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# The registry that plugins are shared through in a test. It is no dependency of the program.
+REGISTRY := github.com/distribution/distribution/v3/cmd/registry@v3.1.2
+
 # The same in every command, so that Go's build cache serves all of them: a package compiled with -trimpath is another
 # than one compiled without.
 export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
@@ -17,7 +20,7 @@ FUZZTIME ?= 30s
 # `make` alone lists the targets.
 .DEFAULT_GOAL := help
 
-.PHONY: help run dev build test test-all test-scale soak check fmt bench bench-grammar bench-peers cuda-kernels cuda-kernels-check fuzz goldens ort ort-cuda ort-cuda-host test-cuda-host clean clients generated plugins-all test-ui
+.PHONY: help run dev build test test-all test-scale soak check fmt bench bench-grammar bench-peers cuda-kernels cuda-kernels-check fuzz goldens ort ort-cuda ort-cuda-host test-cuda-host clean clients generated plugins-all test-ui test-share
 
 # What most people need, then everything else.
 FIRST := run dev test check fmt
@@ -71,6 +74,10 @@ test-ui: ort ## drive the pages of the playground in headless Chromium
 
 test-scale: ort ## run two replicas behind SGLang's gateway (from PyPI) and HAProxy, with a Redis between them
 	TGI_SCALE=1 $(GO) test -timeout 15m -count=1 ./conformance/scale
+
+test-share: ort ## sign, push and install a plugin by way of the registry of the distribution project
+	GOBIN=$(CURDIR)/bin/tools $(GO) install $(REGISTRY)
+	TGI_REGISTRY=$(CURDIR)/bin/tools/registry $(GO) test -timeout 15m -count=1 ./conformance/share
 
 generated: ort ## hold 1,000 generated texts to their schemas, by Python's jsonschema
 	TGI_CLIENTS=1 $(GO) test -timeout 15m -count=1 -v ./conformance/generated

@@ -215,7 +215,8 @@ func TestKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewSigner("a", string(rsaPublic)); err == nil || !strings.Contains(err.Error(), "signer a: key: must be") {
+	if _, err := NewSigner("a", string(rsaPublic)); err == nil ||
+		!strings.Contains(err.Error(), "signer a: key: must be") {
 		t.Error(err)
 	}
 	plain := filepath.Join(dir, "plain.key")
@@ -281,7 +282,8 @@ func TestBeside(t *testing.T) {
 	a := packed(t)
 	file := filepath.Join(t.TempDir(), "ban.wasm")
 	policy := Policy{public}
-	if err := policy.CheckFile(file, module); !errors.Is(err, ErrUnsigned) || !strings.Contains(err.Error(), Beside(file)) {
+	if err := policy.CheckFile(file, module); !errors.Is(err, ErrUnsigned) ||
+		!strings.Contains(err.Error(), Beside(file)) {
 		t.Error(err)
 	}
 	if err := (Policy{}).CheckFile(file, module); err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"tgi/server/config"
 	"tgi/server/host/catalog"
+	"tgi/server/share/index"
 )
 
 // newPluginList lists plugins without loading them.
@@ -13,7 +14,7 @@ func newPluginList() *cobra.Command {
 	flags := &config.Flags{}
 	cmd := &cobra.Command{
 		Use: "list [flags]", Aliases: []string{"ls"}, Args: takesNothing,
-		Short:       "List the plugins of the settings, of the plugins folder and of the program",
+		Short:       "List the plugins of the settings, of the plugins folder and of the program, and pulled ones",
 		Annotations: map[string]string{settingsShown: "config,plugins-folder"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := readSettings(flags)
@@ -24,13 +25,22 @@ func newPluginList() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			x, err := openIndex(cfg)
+			if err != nil {
+				return err
+			}
+			pulled, err := x.List()
+			if err != nil {
+				return err
+			}
 			if out.json {
 				return printIndented(cmd.OutOrStdout(), struct {
 					Folder  string           `json:"folder"`
 					Plugins []catalog.Plugin `json:"plugins"`
-				}{cfg.Plugins.Folder, list})
+					Pulled  []index.Entry    `json:"pulled,omitempty"`
+				}{cfg.Plugins.Folder, list, pulled})
 			}
-			return catalog.WritePlugins(cmd.OutOrStdout(), list)
+			return catalog.WritePlugins(cmd.OutOrStdout(), list, pulled)
 		},
 	}
 	out.flag(cmd)

@@ -22,8 +22,10 @@ type Plugin struct {
 	// Declared says where the plugin is declared: in the settings, by the folder, or nowhere for one that is
 	// built in and not used by name.
 	Declared string `json:"declared,omitempty"`
-	Bytes    int    `json:"bytes"`
-	Error    string `json:"error,omitempty"`
+	// Reference is the artefact that an installed plugin is from.
+	Reference string `json:"reference,omitempty"`
+	Bytes     int    `json:"bytes"`
+	Error     string `json:"error,omitempty"`
 }
 
 // Values of Plugin.Declared.
@@ -39,6 +41,7 @@ func Plugins(cfg config.Config) (list []Plugin, err error) {
 	}
 	for _, p := range cfg.Plugin {
 		l := inspect(p.Name, p.Source, BySettings)
+		l.Reference = p.Reference
 		if p.Kind != "" {
 			l.Kinds = []string{p.Kind}
 		}

@@ -13,6 +13,8 @@ import (
 	"tgi/models/hf"
 	"tgi/models/library/lifecycle"
 	"tgi/models/library/progress"
+	"tgi/server/client/terminal"
+	"tgi/server/share/index"
 )
 
 // WriteText writes what a model is for people.
@@ -189,8 +191,9 @@ func fromCell(l Model) string {
 	return "-"
 }
 
-// WritePlugins writes the table. What is wrong with a plugin stands below it.
-func WritePlugins(w io.Writer, list []Plugin) error {
+// WritePlugins writes the table, and below it where installed plugins are from, what else was pulled, and what is wrong
+// with a plugin.
+func WritePlugins(w io.Writer, list []Plugin, pulled []index.Entry) error {
 	t := newTable(w)
 	fmt.Fprintln(t, "NAME\tKINDS\tSIZE\tDECLARED BY\tSOURCE")
 	for _, l := range list {
@@ -200,6 +203,18 @@ func WritePlugins(w io.Writer, list []Plugin) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	installed := map[string]bool{}
+	for _, l := range list {
+		if l.Reference != "" {
+			installed[l.Reference] = true
+			fmt.Fprintf(w, "plugin %s: installed from %s\n", l.Name, terminal.Line(l.Reference))
+		}
+	}
+	for _, e := range pulled {
+		if !installed[e.Reference] {
+			fmt.Fprintf(w, "pulled, not installed here: %s\n", terminal.Line(e.Reference))
+		}
 	}
 	for _, l := range list {
 		if l.Error != "" {

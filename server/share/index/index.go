@@ -38,8 +38,8 @@ func Open(dir string, limit int64) *Index { return &Index{dir, limit} }
 
 // Entry is one artefact with the reference that it was pulled by.
 type Entry struct {
-	Reference string
-	Digest    string
+	Reference string `json:"reference"`
+	Digest    string `json:"digest"`
 }
 
 // List returns the entries, by reference.

@@ -15,8 +15,8 @@ import (
 
 func packed(t *testing.T, name, tail string) share.Artifact {
 	t.Helper()
-	a, err := share.Pack([]byte("\x00asm\x01\x00\x00\x00"+tail), share.Description{Name: name, Kinds: []string{"logits"},
-		ABI: 1})
+	a, err := share.Pack([]byte("\x00asm\x01\x00\x00\x00"+tail), share.Description{Name: name,
+		Kinds: []string{"logits"}, ABI: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
