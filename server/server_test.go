@@ -108,6 +108,9 @@ func TestErrorTable(t *testing.T) {
 		if c.status == 429 && c.err != llm.ErrOverloaded {
 			wantRetry = "3"
 		}
+		if c.err == llm.ErrDraining {
+			wantRetry = "1"
+		}
 		if got := rec.Header().Get("Retry-After"); got != wantRetry {
 			t.Errorf("%v: Retry-After is %q, want %q", c.err, got, wantRetry)
 		}
