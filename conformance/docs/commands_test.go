@@ -278,7 +278,7 @@ func TestLacks(t *testing.T) {
 
 var (
 	goal = regexp.MustCompile(`(?m)^([a-z-]+):`)
-	word = regexp.MustCompile(`(?:^|\s)(--[a-z-]+)`)
+	word = regexp.MustCompile(`(?:^|\s)(--[a-z][a-z0-9-]*)`)
 )
 
 // parse checks commands that are not run: targets of make, subcommands and flags of tgi, packages and tests of go test,
@@ -288,7 +288,8 @@ func (r *runner) parse(t *testing.T, at, text string) {
 	known := map[string]bool{"cd": true, "git": true, "pip": true, "docker": true, "systemctl": true, "sudo": true,
 		"kill": true,
 		"curl": true, "cp": true, "mv": true, "openssl": true, "export": true, "mkdir": true, "useradd": true,
-		"install": true, "source": true}
+		"install": true, "source": true, "cosign": true, "haproxy": true, "python3": true, "router/bin/pip": true,
+		"router/bin/smg": true}
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", " "), "\n") {
 		line, _, _ = strings.Cut(line, " #")
 		for command := range strings.SplitSeq(line, "&&") {
