@@ -445,7 +445,7 @@ func TestGenerateAPIModels(t *testing.T) {
 		// another replica may serve who connects again
 		{server.ErrLoading, 503, "Model is loading", "5", "close"},
 		{server.ErrUnhealthy, 503, "unhealthy", "", "close"},
-		{llm.ErrDraining, 503, textDraining, "", "close"},
+		{llm.ErrDraining, 503, textDraining, "1", "close"},
 		// all replicas have the same store
 		{store.ErrUnavailable, 503, "The store of texts to continue does not answer", "1", ""},
 		{errors.New("secret"), 500, "Internal server error", "", ""},

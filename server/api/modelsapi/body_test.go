@@ -216,7 +216,7 @@ func TestTable(t *testing.T) {
 		code   string
 		retry  string
 	}{
-		{llm.ErrDraining, 503, "draining", ""},
+		{llm.ErrDraining, 503, "draining", "1"},
 		{errors.Join(ErrConflict, ErrBusy), 409, "model_busy", ""},
 		{context.Canceled, 499, "dropped", ""},
 	} {
