@@ -1,11 +1,18 @@
 package ui
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"tgi/models/demo"
+	"tgi/models/hf"
+	"tgi/models/safetensors"
+	"tgi/models/tensors"
 )
 
 // thinking is a template after which a model is taken to think until it says that it is done.
@@ -56,4 +63,82 @@ func TestChatJudgesBeginnings(t *testing.T) {
 	if wrong != "[]" {
 		t.Errorf("judged wrongly: %s", wrong)
 	}
+}
+
+// demoWith writes the demo model with templates of the given names, and an adapter of it that changes nothing.
+func demoWith(t *testing.T, templates ...string) (model, adapter string) {
+	t.Helper()
+	model, adapter = filepath.Join(t.TempDir(), "model"), t.TempDir()
+	if err := os.CopyFS(model, demo.Checkpoint()); err != nil {
+		t.Fatal(err)
+	}
+	settings := map[string]any{}
+	text, err := os.ReadFile(filepath.Join(model, "tokenizer_config.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &settings)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []map[string]any
+	for _, name := range templates {
+		list = append(list, map[string]any{"name": name, "template": settings["chat_template"]})
+	}
+	settings["chat_template"] = list
+	put := func(file string, value any) {
+		data, ok := value.([]byte)
+		if !ok {
+			if data, err = json.Marshal(value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(filepath.Join(model, "tokenizer_config.json"), settings)
+	base, err := hf.OpenFS(demo.Checkpoint(), "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.Close()
+	width := int64(base.Config.Hidden)
+	const module = "base_model.model.model.layers.0.mlp.gate_proj.lora_"
+	var file bytes.Buffer
+	rows := int64(base.Config.Intermediate)
+	if err := safetensors.WriteHeader(&file, []safetensors.Spec{
+		{Name: module + "A.weight", DType: tensors.F32, Shape: []int64{1, width}},
+		{Name: module + "B.weight", DType: tensors.F32, Shape: []int64{rows, 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	file.Write(make([]byte, 4*(width+rows)))
+	put(filepath.Join(adapter, hf.AdapterFile), file.Bytes())
+	put(filepath.Join(adapter, hf.AdapterConfigFile), map[string]any{"peft_type": "LORA", "r": 1, "lora_alpha": 1,
+		"target_modules": []string{"gate_proj"}})
+	return model, adapter
+}
+
+// TestChatChoosesModels: model, adapter and template are those of the server, and go with the request.
+func TestChatChoosesModels(t *testing.T) {
+	model, adapter := demoWith(t, "default", "shout")
+	plain, _ := demoWith(t, "default")
+	p := open(t, serve(t, "[[model]]\nname = \"plain\"\npath = "+quote(plain)+"\n[[model]]\nname = \"many\"\npath = "+quote(model)+
+		"\n[[model.adapter]]\nname = \"pirate\"\npath = "+quote(adapter)+"\n").URL, "/#/chat")
+	p.reads(".model-name", "plain")
+	p.absent("combobox", "Chat template")
+	p.eventually("the other model runs", `(async () => (await (await fetch('v1/models')).json()).data
+		.every((m) => m.status === 'running'))()`)
+	p.do(chromedp.Reload())
+	p.reads(".model-name", "plain")
+	p.choose("Model", "many")
+	p.choose("Chat template", "shout")
+	p.ask("Who lives in the old mill?")
+	p.reads(reply+" .stats", "tokens")
+	p.choose("Adapter", "pirate")
+	p.reads(".model-name", "pirate")
+	p.ask("Who lives in the old mill?")
+	p.reads(reply+" .stats", "tokens")
+	p.click("button", "Code")
+	p.reads("#snippet", `"model": "pirate"`)
+	p.reads("#snippet", `"chat_template": "shout"`)
 }
