@@ -3,8 +3,14 @@ package ui
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -122,8 +128,10 @@ func demoWith(t *testing.T, templates ...string) (model, adapter string) {
 func TestChatChoosesModels(t *testing.T) {
 	model, adapter := demoWith(t, "default", "shout")
 	plain, _ := demoWith(t, "default")
-	p := open(t, serve(t, "[[model]]\nname = \"plain\"\npath = "+quote(plain)+"\n[[model]]\nname = \"many\"\npath = "+quote(model)+
-		"\n[[model.adapter]]\nname = \"pirate\"\npath = "+quote(adapter)+"\n").URL, "/#/chat")
+	s := serve(t, "[[model]]\nname = \"plain\"\npath = "+quote(plain)+
+		"\n[[model]]\nname = \"many\"\npath = "+quote(model)+
+		"\n[[model.adapter]]\nname = \"pirate\"\npath = "+quote(adapter)+"\n")
+	p := open(t, s.URL, "/#/chat")
 	p.reads(".model-name", "plain")
 	p.absent("combobox", "Chat template")
 	p.eventually("the other model runs", `(async () => (await (await fetch('v1/models')).json()).data
@@ -141,4 +149,46 @@ func TestChatChoosesModels(t *testing.T) {
 	p.click("button", "Code")
 	p.reads("#snippet", `"model": "pirate"`)
 	p.reads("#snippet", `"chat_template": "shout"`)
+}
+
+// TestChatBehindProxies: the pages work below a path of a proxy, and a reply that breaks off there says so, is kept as
+// far as it came, and can be asked for again.
+func TestChatBehindProxies(t *testing.T) {
+	behind, err := url.Parse(serve(t, "").URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cut atomic.Bool
+	seen := make(chan struct{})
+	through := httputil.NewSingleHostReverseProxy(behind)
+	proxy := httptest.NewServer(http.StripPrefix("/tgi", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && cut.Load() {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, `data: {"choices": [{"index": 0, "delta": {"content": "Once upon"}}]}`+"\n\n")
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-seen:
+			case <-r.Context().Done():
+			}
+			panic(http.ErrAbortHandler)
+		}
+		through.ServeHTTP(w, r)
+	})))
+	t.Cleanup(proxy.Close) // behind the tab, which is opened later
+	p := openSettled(t, proxy.URL+"/tgi")
+	p.greedy()
+	cut.Store(true)
+	p.fill("textbox", messageBox, "Who lives in the old mill?")
+	p.click("button", "Send")
+	p.reads(".message.busy .text", "Once upon")
+	close(seen)
+	p.replied(1)
+	p.reads(reply+" [role=alert]", "broke off")
+	p.reads(reply+" .text", "Once upon")
+	cut.Store(false)
+	p.click("button", "Retry")
+	p.reads(reply+" .text", "Mira lives in the old mill.")
+	p.silent(reply, "broke off")
+	p.click("button", "Code")
+	p.reads("#snippet", proxy.URL+"/tgi/v1/chat/completions")
 }

@@ -6,7 +6,10 @@ export async function* events(response) {
   let text = '', data = [];
   try {
     for (;;) {
-      const {value, done} = await reader.read();
+      const {value, done} = await reader.read().catch((err) => {
+        if (err.name === 'AbortError') throw err;
+        throw new Error(`The reply broke off (${err.message}).`);
+      });
       if (done) return;
       text += value;
       const lines = text.split(/\r?\n/);
