@@ -1,0 +1,134 @@
+package check_test
+
+import (
+	"debug/elf"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRelease makes the archives twice, in folders of other names and with empty caches of the compiler, and compares
+// them byte by byte; what comes out of one serves by itself.
+func TestRelease(t *testing.T) {
+	var sums [2]string
+	var made string
+	for i, name := range []string{"a", "another-folder"} {
+		tree := filepath.Join(t.TempDir(), name)
+		clone(t, tree)
+		cmd := exec.CommandContext(t.Context(), "examples/deploy/release", "v1.2.3", "amd64", "arm64")
+		cmd.Dir = tree
+		cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000")
+		if i > 0 {
+			cmd.Env = append(cmd.Env, "GOCACHE="+t.TempDir())
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		made = filepath.Join(tree, "bin", "release")
+		text, err := os.ReadFile(filepath.Join(made, "SHA256SUMS"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums[i] = string(text)
+	}
+	if sums[0] != sums[1] {
+		t.Errorf("two builds differ:\n%s\n%s", sums[0], sums[1])
+	}
+	for _, c := range []struct {
+		arch    string
+		machine elf.Machine
+	}{{"amd64", elf.EM_X86_64}, {"arm64", elf.EM_AARCH64}} {
+		name := "tgi-v1.2.3-linux-" + c.arch
+		passes(t, "tar", "xzf", filepath.Join(made, name+".tar.gz"), "-C", made)
+		for _, file := range []string{"tgi", "libonnxruntime.so"} {
+			f, err := elf.Open(filepath.Join(made, name, file))
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			if f.Machine != c.machine {
+				t.Errorf("%s of %s is for %s", file, name, f.Machine)
+			}
+			f.Close()
+		}
+		for _, file := range []string{"LICENSE", "README.md", "tgi.toml", "docs/operations.md", "completions/tgi.bash",
+			"completions/tgi.zsh", "completions/tgi.fish", "onnxruntime-LICENSE", "onnxruntime-ThirdPartyNotices.txt",
+			"modules-LICENSES", "deploy/tgi.service", "deploy/chart/Chart.yaml"} {
+			if info, err := os.Stat(filepath.Join(made, name, file)); err != nil || info.Size() == 0 {
+				t.Errorf("%s lacks %s: %v", name, file, err)
+			}
+		}
+		bill(t, filepath.Join(made, name+".cdx.json"))
+	}
+	check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--quiet", "SHA256SUMS")
+	check.Dir = made
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	run := filepath.Join(made, "tgi-v1.2.3-linux-"+strings.TrimSpace(passes(t, "go", "env", "GOHOSTARCH")), "tgi")
+	if out := passes(t, run, "version"); !strings.Contains(out, "v1.2.3") {
+		t.Errorf("it is %s", out)
+	}
+	start := exec.CommandContext(t.Context(), run, "check")
+	start.Dir = t.TempDir()
+	start.Env = []string{"HOME=" + t.TempDir()} // no library but the one beside it
+	if out, err := start.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// clone copies what is tracked, as it is now, into a folder.
+func clone(t *testing.T, into string) {
+	t.Helper()
+	list := passes(t, "git", "-C", root, "ls-files", "-z")
+	for name := range strings.SplitSeq(strings.TrimSuffix(list, "\x00"), "\x00") {
+		from, to := filepath.Join(root, name), filepath.Join(into, name)
+		info, err := os.Stat(from)
+		if err != nil {
+			continue // removed, and not yet committed
+		}
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(to), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(to, text, info.Mode().Perm())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// bill checks that a bill of materials names what is linked and loaded, with versions and licences.
+func bill(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b struct {
+		BOMFormat  string
+		Metadata   struct{ Component struct{ Version string } }
+		Components []struct{ Name, Version, PURL string }
+	}
+	if err := json.Unmarshal(text, &b); err != nil {
+		t.Fatal(err)
+	}
+	if b.BOMFormat != "CycloneDX" || b.Metadata.Component.Version != "v1.2.3" {
+		t.Errorf("%s is %s of %s", file, b.BOMFormat, b.Metadata.Component.Version)
+	}
+	named := map[string]bool{}
+	for _, c := range b.Components {
+		named[c.Name] = c.Version != "" && c.PURL != ""
+	}
+	for _, want := range []string{"github.com/tetratelabs/wazero", "github.com/yalue/onnxruntime_go", "onnxruntime"} {
+		if !named[want] {
+			t.Errorf("%s does not name %s with its version", file, want)
+		}
+	}
+}
