@@ -69,7 +69,7 @@ func newPluginRemove() *cobra.Command {
 		i := slices.IndexFunc(cfg.Plugin, func(p config.Plugin) bool { return p.Name == words[0] })
 		if i < 0 {
 			if err := x.Remove(words[0]); err != nil {
-				return err
+				return fmt.Errorf("no [[plugin]] has this name, and %w", err)
 			}
 			_, err := fmt.Fprintf(stdout, "removed %s from the local index\n", words[0])
 			return err

@@ -25,13 +25,11 @@ func newPluginList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			x, err := openIndex(cfg)
-			if err != nil {
-				return err
-			}
-			pulled, err := x.List()
-			if err != nil {
-				return err
+			var pulled []index.Entry
+			if x, err := openIndex(cfg); err == nil { // without a home nothing was pulled
+				if pulled, err = x.List(); err != nil {
+					return err
+				}
 			}
 			if out.json {
 				return printIndented(cmd.OutOrStdout(), struct {

@@ -60,7 +60,11 @@ func (s *sharing) runs(name string, least, most int, want string,
 			ctx, done = context.WithTimeout(ctx, s.timeout)
 			defer done()
 		}
-		return run(ctx, words, cmd.OutOrStdout())
+		err := run(ctx, words, cmd.OutOrStdout())
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("not done within --timeout %s: %w", s.timeout, err)
+		}
+		return err
 	}
 }
 
