@@ -36,7 +36,8 @@ func TestRouters(t *testing.T) {
 	}
 }
 
-// spreads: requests that belong to nothing go to both replicas, a good part to each.
+// spreads: requests that belong to nothing go to both replicas, at least a tenth to each. How even that is
+// depends on how busy they were.
 func (f *fleet) spreads(t *testing.T) {
 	const clients, each = 6, 10
 	var all sync.WaitGroup
@@ -53,7 +54,7 @@ func (f *fleet) spreads(t *testing.T) {
 	for i, s := range f.replicas {
 		n := counter(t, s, "tgi_request_success")
 		t.Logf("replica %d served %v of %d", i, n, clients*each)
-		if n < clients*each/5 {
+		if n < clients*each/10 {
 			t.Errorf("replica %d served %v of %d requests", i, n, clients*each)
 		}
 	}
