@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -134,8 +135,12 @@ func TestChatChoosesModels(t *testing.T) {
 	p := open(t, s.URL, "/#/chat")
 	p.reads(".model-name", "plain")
 	p.absent("combobox", "Chat template")
-	p.eventually("the other model runs", `(async () => (await (await fetch('v1/models')).json()).data
-		.every((m) => m.status === 'running'))()`)
+	for end := time.Now().Add(patience); !eval[bool](p, `(async () => (await (await fetch('v1/models')).json()).data
+		.every((m) => m.status === 'running'))()`); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the other model does not run")
+		}
+	}
 	p.do(chromedp.Reload())
 	p.reads(".model-name", "plain")
 	p.choose("Model", "many")
