@@ -1,7 +1,7 @@
 // Package engine turns requests into tokens. Each engine has one step goroutine, which
 // runs step after step:
 //
-//	drainInbox, draft, Plan, forward, pick, awaitGuests, commit, emit
+//	drainInbox, exchange, draft, Plan, forward, pick, awaitGuests, commit, emit
 //
 // Each of these is a function. The goroutine owns the scheduler, the cache's block
 // accounting and the model; requests, cancellations and events cross to and from it as
@@ -23,8 +23,8 @@
 // Callers: server/generate submits requests and opens sessions; server/host starts and closes engines.
 //
 // Goroutines: New starts the step goroutine; Close awaits it. Short-lived workers run
-// the picks of a step, which the step goroutine awaits, and user code (guestPool) and
-// masks that take long, which the step goroutine awaits before it ends.
+// the picks of a step, which the step goroutine awaits, and user code (guestPool),
+// masks that take long, and the loads of prompts from disk, which the step goroutine awaits before it ends.
 //
 // Locks: Engine.mu, Stream.mu, seqStep.mu and guestPool.mu are leaves: no code holds
 // two of them at once.
@@ -117,6 +117,8 @@ type Config struct {
 	Speculation draft.Settings
 	// DraftModel guesses too, where Speculation has draft.Modelled; nil for none. The engine does not close it.
 	DraftModel *draft.Model
+	// Disk keeps prompts beyond the engine's life; the zero value does not. It changes no text.
+	Disk Disk
 	// Demand counts the rows being computed; nil for a Demand of its own.
 	Demand *Demand
 	// Verify checks the invariants after every step, which takes a few microseconds per
@@ -172,6 +174,7 @@ type Engine struct {
 	forkedLogits []float32 // copies of logits rows that several sequences pick from
 	reduce       reduceMemory
 	demand       demand
+	disk         disk
 	guestLatency map[string]time.Duration // moving average of the steps of each guest
 	freeLogits   [][]float32              // memory for the logits of sequences with guests
 	// meanForward is a moving average of the durations of forward passes, lastForward the last.
@@ -241,6 +244,10 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 		guestLatency: make(map[string]time.Duration),
 	}
 	e.reducer, _ = m.(Reducer)
+	if cfg.Disk.Space != nil {
+		e.disk.Disk = cfg.Disk
+		e.disk.Space.Notify(e.signal)
+	}
 	e.speculation = cfg.Speculation
 	e.speculation.Tokens = min(max(e.speculation.Tokens, 0), draft.MaxTokens)
 	if e.Speculates() > 0 && e.speculation.ModelOn() {
@@ -275,6 +282,7 @@ func (e *Engine) loop() {
 		if err := e.closeReason(); err != nil {
 			e.failAll(err)
 			e.guests.wait()
+			e.flushDisk()
 			return
 		}
 		if !e.step() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tgi/runtime/draft"
+	"tgi/runtime/kv"
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
 	"tgi/runtime/sched"
@@ -98,6 +99,8 @@ type job struct {
 
 	adapter    llm.Adapter
 	embeddings []llm.Embedding
+
+	kept []kv.Block // the first blocks of the prompt, if they may be on disk
 }
 
 // Submit enqueues a request and returns the stream of its events at once. If it fails,
@@ -226,8 +229,12 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 		q.text = newTranscript(e.codec, prompt, p.Stop, p.Healed)
 		e.beginDrafting(q, r, plug)
 	}
-	return &job{stream: st, prompt: prompt, twins: cloneTwins(r.Twins), salt: r.Salt, client: r.Client,
-		share: r.Share, priority: r.Priority, adapter: r.Adapter, embeddings: r.Embeddings}, nil
+	j := &job{stream: st, prompt: prompt, twins: cloneTwins(r.Twins), salt: r.Salt, client: r.Client,
+		share: r.Share, priority: r.Priority, adapter: r.Adapter, embeddings: r.Embeddings}
+	if len(r.Twins) == 0 {
+		e.matchDisk(j, r.Params.PromptLogprobs)
+	}
+	return j, nil
 }
 
 // release closes the user code of the sequence once, as soon as none of it runs.

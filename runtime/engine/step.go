@@ -14,6 +14,7 @@ import (
 func (e *Engine) step() bool {
 	begin := time.Now()
 	e.drainInbox()
+	more := e.exchange()
 	e.resumeParked()
 	e.draft()
 	plan := e.sched.Plan()
@@ -27,7 +28,7 @@ func (e *Engine) step() bool {
 			clear(e.guestLatency)
 		}
 		e.recordStats(plan, 0)
-		return false
+		return more
 	}
 
 	t := timing{begin: begin, parkedBefore: e.sched.Parked(), forward: time.Now()}
@@ -69,7 +70,9 @@ func (e *Engine) drainInbox() {
 	e.inbox, e.cancels, e.orders = nil, nil, nil
 	e.mu.Unlock()
 	for _, j := range inbox {
-		e.add(j)
+		if !e.load(j) {
+			e.add(j)
+		}
 	}
 	for _, o := range orders {
 		e.obey(o)
@@ -105,6 +108,7 @@ func (e *Engine) add(j *job) {
 // progress end later.
 func (e *Engine) abort(st *Stream, cause error) {
 	running := false
+	e.stopLoad(st)
 	for _, q := range st.seqs {
 		running = running || q.inFlight != nil
 		if e.active[q.seq] == q {
@@ -216,6 +220,7 @@ func (e *Engine) commit(plan *sched.Plan) (late int) {
 	}
 	e.sched.Commit(plan, e.results)
 	for _, n := range e.seqSteps {
+		e.keepPrompt(n.q.stream)
 		if n.q.inFlight == nil {
 			e.rewind(n)
 		}
@@ -291,6 +296,7 @@ func (e *Engine) failAll(err error) {
 	for _, q := range e.active {
 		e.abort(q.stream, err)
 	}
+	e.failLoads(err)
 	for s := range e.sessions {
 		e.endSession(s, err)
 	}
@@ -309,6 +315,7 @@ func (e *Engine) recordStats(plan *sched.Plan, took time.Duration) Stats {
 		e.stats.Preempted += plan.Preempted
 	}
 	e.stats.Waiting, e.stats.Running = e.sched.Waiting(), e.sched.Running()
+	e.stats.Waiting += e.disk.slots()
 	e.stats.Parked = e.sched.Parked()
 	e.stats.KVUsed, e.stats.KVCached, e.stats.KVTotal = e.sched.Cache()
 	e.stats.KVTokens = e.stats.KVUsed * e.shape.BlockSize

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"tgi/runtime/kv"
 	"tgi/runtime/llm"
 )
 
@@ -95,8 +96,9 @@ type Stream struct {
 	submitted time.Time
 	started   time.Time // of the first plan with the prompt
 	prefill   []PromptToken
-	session   *Session // whose span it is; otherwise nil. The program gets the events then
-	failed    error    // of the span
+	chain     []kv.Block // of the prompt, until it is computed; nil without a Disk
+	session   *Session   // whose span it is; otherwise nil. The program gets the events then
+	failed    error      // of the span
 }
 
 // item is what Next returns.

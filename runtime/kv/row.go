@@ -58,23 +58,33 @@ func (r *Row) Blocks() []int32 { return r.blocks }
 // key returns the key of block i of tokens, which must be full, and caches it.
 func (p *Pool) key(r *Row, tokens []llm.Token, i int) Key {
 	for j := len(r.keys); j <= i; j++ {
-		parent := &r.salt
-		if j > 0 {
-			parent = &r.keys[j-1]
-		}
-		buf := append(p.scratch[:0], parent[:]...)
-		for _, t := range tokens[j*p.size : (j+1)*p.size] {
-			buf = binary.LittleEndian.AppendUint32(buf, t)
-		}
-		for _, e := range r.embeddings {
-			if part := e.Cut(j*p.size, (j+1)*p.size); part.N > 0 {
-				for _, n := range []int{part.At - j*p.size, part.At - e.At, part.N, e.Columns} {
-					buf = binary.LittleEndian.AppendUint32(buf, uint32(n))
-				}
-				buf = append(buf, e.Sum[:]...)
-			}
-		}
-		r.keys = append(r.keys, sha256.Sum256(buf))
+		p.scratch = r.appendSource(p.scratch[:0], r.parent(r.keys, j), tokens, j, p.size)
+		r.keys = append(r.keys, sha256.Sum256(p.scratch))
 	}
 	return r.keys[i]
+}
+
+// parent returns what the key of block j depends on beside the block itself, given the keys before it.
+func (r *Row) parent(keys []Key, j int) *Key {
+	if j == 0 {
+		return &r.salt
+	}
+	return &keys[j-1]
+}
+
+// appendSource appends what the key of block j, of size tokens, is the sum of.
+func (r *Row) appendSource(buf []byte, parent *Key, tokens []llm.Token, j, size int) []byte {
+	buf = append(buf, parent[:]...)
+	for _, t := range tokens[j*size : (j+1)*size] {
+		buf = binary.LittleEndian.AppendUint32(buf, t)
+	}
+	for _, e := range r.embeddings {
+		if part := e.Cut(j*size, (j+1)*size); part.N > 0 {
+			for _, n := range []int{part.At - j*size, part.At - e.At, part.N, e.Columns} {
+				buf = binary.LittleEndian.AppendUint32(buf, uint32(n))
+			}
+			buf = append(buf, e.Sum[:]...)
+		}
+	}
+	return buf
 }

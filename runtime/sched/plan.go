@@ -67,6 +67,9 @@ func (s *Scheduler) Plan() *Plan {
 	return p
 }
 
+// longSalt separates the blocks of long sequences from those of others.
+const longSalt = "long"
+
 // lengthen makes sequences long that have grown beyond the original context. What the cache holds of them is of no more
 // use: they are preempted.
 func (s *Scheduler) lengthen(p *Plan) {
@@ -84,7 +87,7 @@ func (s *Scheduler) lengthen(p *Plan) {
 			if grown(m) {
 				s.pool.Give(m.row) // a context's
 				m.long = true
-				m.row.Resalt("long")
+				m.row.Resalt(longSalt)
 			}
 		}
 	}

@@ -207,6 +207,10 @@ type Runtime struct {
 	KVDType string `toml:"kv_dtype"`
 	// KVMemory is the size of the key/value cache; 0 derives it.
 	KVMemory Size `toml:"kv_memory"`
+	// KVDisk is a folder in which prompts are kept across restarts; empty keeps none.
+	KVDisk string `toml:"kv_disk"`
+	// KVDiskSize bounds the bytes of that folder.
+	KVDiskSize Size `toml:"kv_disk_size"`
 	// PrefixSharing reuses the cache of prompts that begin alike.
 	PrefixSharing bool `toml:"prefix_sharing"`
 	// PluginWait is how long a step waits for plugins while other sequences could go
@@ -294,7 +298,8 @@ func Default() Config {
 			ValidationWorkers: 2, WaitingServedRatio: 0.3, MaxWaitingTokens: 20, WatermarkGamma: 0.5, WatermarkDelta: 2,
 			PrefillStepTime: second / 20,
 		},
-		Runtime: Runtime{Device: Auto, CUDAGraphs: Auto, Spin: Auto, KVDType: Auto, PrefixSharing: true},
+		Runtime: Runtime{Device: Auto, CUDAGraphs: Auto, Spin: Auto, KVDType: Auto, PrefixSharing: true,
+			KVDiskSize: 10 << 30},
 		Metrics: Metrics{Enabled: true, VLLMNames: true},
 		Trace:   Trace{OTLPServiceName: "text-generation-inference.router", SampleRatio: 1},
 		Log:     Log{Level: slog.LevelInfo, Format: LogAuto},

@@ -236,6 +236,7 @@ func (c *Config) locate(dir string) {
 		at(&c.MCP[i].Folder)
 	}
 	at(&c.Runtime.ORTLib)
+	at(&c.Runtime.KVDisk)
 	c.Model.locate(at)
 	for i := range c.ModelList {
 		c.ModelList[i].locate(at)

@@ -44,6 +44,8 @@ var settings = append([]setting{
 	{"kv-cache-dtype", "runtime.kv_dtype",
 		"what the CPU stores keys and values as: auto, float32, float16, bfloat16 or int8",
 		func(c *Config) any { return kvDType{&c.Runtime.KVDType} }, nil},
+	{"kv-disk", "runtime.kv_disk", "folder that keeps the cache of prompts across restarts",
+		func(c *Config) any { return &c.Runtime.KVDisk }, nil},
 	{"models-folder", "models.folder", "folder that holds the models", func(c *Config) any { return &c.Models.Folder },
 		nil},
 	{"hub-url", "models.hub", "URL of the hub that models are fetched from", func(c *Config) any {

@@ -93,6 +93,10 @@ func (c *Config) Validate() error {
 	}
 	v.oneOf("runtime.spin", c.Runtime.Spin, Auto, SpinOn, SpinOff)
 	v.oneOf("runtime.kv_dtype", c.Runtime.KVDType, append([]string{Auto}, KVDTypes...)...)
+	v.check(c.Runtime.KVDisk == "" || c.Runtime.KVDiskSize > 0,
+		"runtime.kv_disk_size must be > 0, or runtime.kv_disk empty, given %s", c.Runtime.KVDiskSize)
+	v.check(c.Runtime.KVDisk == "" || c.Runtime.PrefixSharing,
+		"runtime.kv_disk keeps what runtime.prefix_sharing shares, given %q and false", c.Runtime.KVDisk)
 	c.Trace.validate(v)
 	c.GenerateAPI.validate(v, l)
 	c.Responses.validate(v)

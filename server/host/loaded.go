@@ -57,7 +57,7 @@ func (f *manager) start(ctx context.Context, id library.ID, cfg config.Config, o
 	if err != nil {
 		return nil, err
 	}
-	if s.instance, err = open(ctx, cfg, f.device, draftWatch{obs, log}, &f.demand, second, say); err != nil {
+	if s.instance, err = open(ctx, cfg, f.device, draftWatch{obs, log}, &f.demand, second, f.kvDisk, say); err != nil {
 		return nil, err
 	}
 	if s.control, err = f.openPlugins(ctx, cfg, s.instance, log); err != nil {

@@ -17,6 +17,7 @@ import (
 	"tgi/models/library/lifecycle"
 	"tgi/plugins"
 	"tgi/runtime/engine"
+	"tgi/runtime/kvdisk"
 	"tgi/server"
 	"tgi/server/api/generateapi/store"
 	responsestore "tgi/server/api/responses/store"
@@ -39,6 +40,7 @@ type manager struct {
 	responses     responsestore.Store
 	tools         *mcp.Servers
 	batches       *batches.Store // nil where they are switched off
+	kvDisk        *kvdisk.Folder // nil without
 	obs           engine.Observer
 	demand        engine.Demand // of all models that run
 	// governor gives the plugins of all models their shares of the processors.
@@ -121,6 +123,7 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 	if fl.responses, err = openResponses(cfg.Responses, log); err != nil {
 		return nil, errors.Join(err, fl.continuations.Close())
 	}
+	fl.kvDisk = openKVDisk(cfg.Runtime, log)
 	fl.atStart = fl.systemMemory()
 	fl.gpuAtStart, _ = d.free()
 	fl.memory = plugins.NewMemory(pluginMemory(cfg.Plugins, fl.atStart, fl.bounds()))
@@ -136,7 +139,7 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 		Observe:  fl.observe,
 	})
 	if err != nil {
-		return nil, errors.Join(err, fl.continuations.Close(), fl.responses.Close())
+		return nil, errors.Join(err, fl.continuations.Close(), fl.responses.Close(), fl.kvDisk.Close())
 	}
 	for _, m := range cfg.All() {
 		fl.roster.Add(library.ID(m.Name), lifecycle.Options{
@@ -489,7 +492,7 @@ func (f *manager) Close() error {
 		err = f.batches.Close() // what runs goes on when the folder is opened again
 	}
 	f.tools.Close()
-	return errors.Join(err, f.roster.Close(ctx), f.continuations.Close(), f.responses.Close())
+	return errors.Join(err, f.roster.Close(ctx), f.continuations.Close(), f.responses.Close(), f.kvDisk.Close())
 }
 
 // closeTimeout bounds how long unloading all models may take.

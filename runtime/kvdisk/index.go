@@ -1,0 +1,192 @@
+package kvdisk
+
+import (
+	"cmp"
+	"container/list"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tgi/runtime/kv"
+)
+
+// entry is a block's file.
+type entry struct {
+	id    ID
+	key   kv.Key
+	depth int
+	size  int64
+	used  time.Time
+	saved time.Time // the file's time: the use that a later process knows of
+}
+
+// ref names an entry.
+type ref struct {
+	id  ID
+	key kv.Key
+}
+
+const (
+	lockName   = "lock"
+	tempPrefix = "new-"
+	// together is how far apart the times of files may be that count as equally old: then the end of a text goes first.
+	together = time.Minute
+)
+
+// path is where an entry's file is.
+func (f *Folder) path(e *entry) string {
+	space, dir, name := e.names()
+	return filepath.Join(f.o.Path, space, dir, name)
+}
+
+// names are those of an entry's folders and of its file.
+func (e *entry) names() (space, dir, name string) {
+	key := hex.EncodeToString(e.key[:])
+	return hex.EncodeToString(e.id[:]), key[:2], key[2:] + "-" + strconv.Itoa(e.depth)
+}
+
+func (f *Folder) spacePath(id ID) string { return filepath.Join(f.o.Path, hex.EncodeToString(id[:])) }
+
+// parseName reverses names.
+func parseName(space, dir, name string) (e entry, ok bool) {
+	digits, depth, found := strings.Cut(name, "-")
+	id, err1 := hex.DecodeString(space)
+	key, err2 := hex.DecodeString(dir + digits)
+	n, err3 := strconv.Atoi(depth)
+	if !found || errors.Join(err1, err2, err3) != nil || len(id) != len(e.id) || len(key) != len(e.key) || n < 0 {
+		return e, false
+	}
+	copy(e.id[:], id)
+	copy(e.key[:], key)
+	e.depth = n
+	again, sub, file := e.names() // numbers can be written in several ways
+	return e, again == space && sub == dir && file == name
+}
+
+// scan reads which blocks there are, and removes what a process that was killed left behind.
+func (f *Folder) scan() error {
+	var all []*entry
+	err := filepath.WalkDir(f.o.Path, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(f.o.Path, path)
+		if err != nil {
+			return err
+		}
+		parts := strings.Split(rel, string(filepath.Separator))
+		if len(parts) == 2 && strings.HasPrefix(parts[1], tempPrefix) && len(parts[0]) == 2*len(ID{}) {
+			return os.Remove(path)
+		}
+		if len(parts) != 3 || !d.Type().IsRegular() {
+			return nil
+		}
+		e, ok := parseName(parts[0], parts[1], parts[2])
+		if !ok {
+			return nil
+		}
+		st, err := d.Info()
+		if err != nil {
+			return err
+		}
+		e.size, e.used, e.saved = st.Size(), st.ModTime(), st.ModTime()
+		all = append(all, &e)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", f.o.Path, err)
+	}
+	slices.SortFunc(all, func(a, b *entry) int {
+		return cmp.Or(a.used.Truncate(together).Compare(b.used.Truncate(together)), cmp.Compare(b.depth, a.depth))
+	})
+	for _, e := range all {
+		f.put(e)
+	}
+	return nil
+}
+
+// put adds an entry as the newest. f.mu is held, or nobody else knows f.
+func (f *Folder) put(e *entry) {
+	k := ref{e.id, e.key}
+	if old := f.entries[k]; old != nil {
+		f.drop(old)
+	}
+	f.entries[k] = f.lru.PushBack(e)
+	f.stats.Bytes += e.size
+	f.stats.Blocks++
+}
+
+// drop takes an entry out. f.mu is held.
+func (f *Folder) drop(at *list.Element) {
+	e := f.lru.Remove(at).(*entry)
+	delete(f.entries, ref{e.id, e.key})
+	f.stats.Bytes -= e.size
+	f.stats.Blocks--
+}
+
+// forget takes an entry out and removes its file.
+func (f *Folder) forget(k ref) {
+	f.mu.Lock()
+	at := f.entries[k]
+	if at == nil {
+		f.mu.Unlock()
+		return
+	}
+	e := at.Value.(*entry)
+	f.drop(at)
+	f.mu.Unlock()
+	f.remove(e)
+}
+
+// remove removes an entry's file, and its folders if they are empty now.
+func (f *Folder) remove(e *entry) {
+	path := f.path(e)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.failed("removing", err)
+		return
+	}
+	if os.Remove(filepath.Dir(path)) == nil { // it fails where there are others
+		_ = os.Remove(f.spacePath(e.id))
+	}
+}
+
+// makeRoom evicts until a file of so many bytes fits, and reports whether it can.
+func (f *Folder) makeRoom(size int64) bool {
+	if size > f.o.Limit {
+		return false
+	}
+	for {
+		f.mu.Lock()
+		if f.stats.Bytes+size <= f.o.Limit {
+			f.mu.Unlock()
+			return true
+		}
+		f.mu.Unlock()
+		if !f.evict() {
+			return false
+		}
+	}
+}
+
+// evict removes the least recently used block, if there is one.
+func (f *Folder) evict() bool {
+	f.mu.Lock()
+	at := f.lru.Front()
+	if at == nil {
+		f.mu.Unlock()
+		return false
+	}
+	e := at.Value.(*entry)
+	f.drop(at)
+	f.stats.Evicted++
+	f.mu.Unlock()
+	f.remove(e)
+	return true
+}

@@ -1,0 +1,316 @@
+package kvdisk
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tgi/runtime/kv"
+	"tgi/runtime/llm"
+)
+
+const blockBytes = 200
+
+// chain returns the blocks of a text.
+func chain(seed uint64, blocks int) []kv.Block {
+	r := rand.New(rand.NewPCG(seed, 1))
+	tokens := make([]llm.Token, 4*blocks+1)
+	for i := range tokens {
+		tokens[i] = r.Uint32()
+	}
+	return kv.NewRow("").Chain(tokens, 4)
+}
+
+// contents are the data of a block.
+func contents(b kv.Block) []byte { return bytes.Repeat(b.Key[:], blockBytes/len(b.Key)+1)[:blockBytes] }
+
+func open(t *testing.T, path string, limit int64) *Folder {
+	t.Helper()
+	f, err := Open(Options{Path: path, Limit: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// keep writes blocks and closes the folder.
+func keep(t *testing.T, path string, limit int64, id ID, list ...[]kv.Block) {
+	t.Helper()
+	f := open(t, path, limit)
+	s := f.Space(id, blockBytes)
+	for _, blocks := range list {
+		for _, b := range blocks {
+			data := s.Buffer()
+			for ; data == nil; data = s.Buffer() {
+				time.Sleep(time.Millisecond)
+			}
+			copy(data, contents(b))
+			s.Keep(b, data)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// load reads a chain and returns how many blocks it got; it fails if one has other data.
+func load(t *testing.T, s *Space, blocks []kv.Block) (n int) {
+	t.Helper()
+	s.Load(blocks, func() []byte { return make([]byte, blockBytes) }, func(i int, data []byte) bool {
+		if i != n || !bytes.Equal(data, contents(blocks[i])) {
+			t.Errorf("block %d, after %d, has other data", i, n)
+		}
+		n++
+		return true
+	})
+	return n
+}
+
+func TestKeepAndLoad(t *testing.T) {
+	path, text := filepath.Join(t.TempDir(), "a", "b"), chain(1, 9)
+	keep(t, path, 1<<20, ID{1}, text)
+	f := open(t, path, 1<<20)
+	s := f.Space(ID{1}, blockBytes)
+	if n := s.Match(text); n != 9 || load(t, s, text) != 9 {
+		t.Errorf("%d blocks match", n)
+	}
+	if n := f.Space(ID{2}, blockBytes).Match(text); n != 0 {
+		t.Errorf("another model has %d blocks", n)
+	}
+	if got := f.Stats(); got.Blocks != 9 || got.Read != 9 || got.Bytes != 9*fileBytes(48, blockBytes) {
+		t.Errorf("%+v", got)
+	}
+	err := filepath.WalkDir(path, func(at string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		st, err := d.Info()
+		if err == nil && st.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", at, st.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEveryBit: whatever bit of a file is another, and wherever it is cut, its block is not read and the file is gone.
+func TestEveryBit(t *testing.T) {
+	path, text := t.TempDir(), chain(1, 1)
+	keep(t, path, 1<<20, ID{1}, text)
+	files, _ := filepath.Glob(filepath.Join(path, "*", "*", "*"))
+	if len(files) != 1 {
+		t.Fatal(files)
+	}
+	whole, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, path, 1<<20)
+	s := f.Space(ID{1}, blockBytes)
+	try := func(what string, data []byte) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(files[0]), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(files[0], data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f.put(&entry{id: ID{1}, key: text[0].Key, size: int64(len(data))})
+		if n := load(t, s, text); n != 0 {
+			t.Errorf("%s: it was read", what)
+		}
+		if _, err := os.Stat(files[0]); !errors.Is(err, os.ErrNotExist) || f.Stats().Bytes != 0 {
+			t.Errorf("%s: the file is still there: %v, %+v", what, err, f.Stats())
+		}
+	}
+	for i := range whole {
+		bad := slices.Clone(whole)
+		bad[i] ^= 1 << (i % 8)
+		try("a bit", bad)
+		try("cut", whole[:i])
+	}
+	try("longer", append(slices.Clone(whole), 0))
+}
+
+func TestLimit(t *testing.T) {
+	path := t.TempDir()
+	size := fileBytes(48, blockBytes)
+	old, young := chain(1, 5), chain(2, 5)
+	keep(t, path, 7*size, ID{1}, old)
+	files, _ := filepath.Glob(filepath.Join(path, "*", "*", "*"))
+	for _, name := range files {
+		hour := time.Now().Add(-time.Hour)
+		if err := os.Chtimes(name, hour, hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep(t, path, 7*size, ID{2}, young)
+	f := open(t, path, 7*size)
+	if a, b := f.Space(ID{1}, blockBytes).Match(old), f.Space(ID{2}, blockBytes).Match(young); a != 2 || b != 5 {
+		t.Errorf("%d and %d blocks are left, want the beginning of the older one: 2 and 5", a, b)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if f := open(t, path, size-1); f.Stats().Blocks != 0 { // a smaller limit
+		t.Errorf("%+v", f.Stats())
+	}
+	if left, _ := filepath.Glob(filepath.Join(path, "*", "*")); len(left) != 0 {
+		t.Errorf("empty folders are left: %v", left)
+	}
+}
+
+func TestOneOwner(t *testing.T) {
+	path := t.TempDir()
+	f := open(t, path, 100)
+	if _, err := Open(Options{Path: path, Limit: 100}); !errors.Is(err, ErrInUse) {
+		t.Errorf("opened twice: %v", err)
+	}
+	_ = f.Close()
+	open(t, path, 100)
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file, shared := filepath.Join(dir, "file"), filepath.Join(dir, "shared")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Mkdir(shared, 0o700), os.Chmod(shared, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Options{{Path: file, Limit: 1}, {Path: shared, Limit: 1}, {Path: dir}} {
+		if f, err := Open(o); err == nil {
+			t.Errorf("%+v was opened", o)
+			_ = f.Close()
+		}
+	}
+}
+
+// TestKilled: a process that is killed while it writes leaves only whole blocks, and what it was writing is removed.
+func TestKilled(t *testing.T) {
+	if path := os.Getenv("KVDISK_CHILD"); path != "" {
+		for i := uint64(0); ; i++ {
+			keep(t, path, 1<<30, ID{1}, chain(i, 20))
+		}
+	}
+	path := t.TempDir()
+	for round := range 8 {
+		child := exec.Command(os.Args[0], "-test.run=TestKilled")
+		child.Env = append(os.Environ(), "KVDISK_CHILD="+path)
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for want := time.Duration(0); ; want += time.Millisecond {
+			if files, _ := filepath.Glob(filepath.Join(path, "*", "*", "*")); len(files) > 30*round {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		_ = child.Process.Kill()
+		_ = child.Wait()
+		f := open(t, path, 1<<30)
+		s, read := f.Space(ID{1}, blockBytes), 0
+		for i := range uint64(200) {
+			text := chain(i, 20)
+			n := s.Match(text)
+			if got := load(t, s, text[:n]); got != n {
+				t.Errorf("%d of %d blocks were read", got, n)
+			}
+			read += n
+		}
+		left, _ := filepath.Glob(filepath.Join(path, "*", tempPrefix+"*"))
+		if len(left) != 0 || f.Stats().Damaged != 0 {
+			t.Errorf("left behind: %v, %+v", left, f.Stats())
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if read == 0 {
+			t.Error("nothing was read")
+		}
+	}
+}
+
+// TestBehind: what the writer cannot take is dropped, and nobody waits.
+func TestBehind(t *testing.T) {
+	f := open(t, t.TempDir(), 1<<20)
+	s := f.Space(ID{1}, 64<<20) // two blocks are on their way at most
+	a, b := s.Buffer(), s.Buffer()
+	if a == nil || b == nil || s.Buffer() != nil {
+		t.Error("memory is not bounded")
+	}
+	told := make(chan bool, 9)
+	s.Notify(func() { told <- true })
+	s.Keep(chain(1, 1)[0], a) // larger than the limit
+	<-told
+	if got := f.Stats(); got.Dropped != 1 || got.Blocks != 0 || s.Buffer() == nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestUnwritable: errors are counted and told once, and writing pauses.
+func TestUnwritable(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Log("as root, a folder cannot be unwritable: a file is in its place")
+	}
+	path, told := t.TempDir(), 0
+	f, err := Open(Options{Path: path, Limit: 1 << 20, Log: func(string) { told++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := f.Space(ID{1}, blockBytes)
+	if err := os.WriteFile(f.spacePath(ID{1}), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range chain(1, 5) {
+		s.Keep(b, s.Buffer())
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Stats(); got.Errors != 1 || got.Dropped != 4 || told != 1 {
+		t.Errorf("%+v, told %d times", got, told)
+	}
+}
+
+// FuzzDecode: no bytes but those that were written for a block are taken for it.
+func FuzzDecode(f *testing.F) {
+	b := chain(1, 1)[0]
+	whole := append(head(ID{1}, b, contents(b)), contents(b)...)
+	f.Add(whole)
+	f.Add(whole[:40])
+	f.Add(append(head(ID{2}, b, contents(b)), contents(b)...))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		data := make([]byte, blockBytes)
+		err := decode(bytes.NewReader(file), ID{1}, b, data)
+		if err == nil && !bytes.Equal(append(head(ID{1}, b, data), data...), file[:len(whole)]) {
+			t.Error("bytes that were not written were read")
+		}
+		if err != nil && !errors.Is(err, errDamaged) {
+			t.Error(err)
+		}
+	})
+}
+
+// FuzzName: a file is the entry that has its name, or none.
+func FuzzName(f *testing.F) {
+	e := entry{id: ID{1}, key: kv.Key{0xab}, depth: 3}
+	space, dir, name := e.names()
+	f.Add(space, dir, name)
+	f.Add(space, "AB", name)
+	f.Add(space, dir, strings.Replace(name, "-3", "-+3", 1))
+	f.Fuzz(func(t *testing.T, space, dir, name string) {
+		e, ok := parseName(space, dir, name)
+		if s, d, n := e.names(); ok && (s != space || d != dir || n != name) {
+			t.Errorf("%s/%s/%s is taken for %s/%s/%s", space, dir, name, s, d, n)
+		}
+	})
+}

@@ -1,0 +1,27 @@
+package sched
+
+import "tgi/runtime/kv"
+
+// Chain names the blocks of a job's prompt that the prefix cache may hold. It may be called from any goroutine.
+func (s *Scheduler) Chain(j Job) []kv.Block {
+	if s.settings.NoPrefixSharing {
+		return nil
+	}
+	row := kv.NewRow(j.Salt, j.Embeddings...)
+	if s.original != 0 && len(j.Prompt) > s.original {
+		row.Resalt(longSalt)
+	}
+	return row.Chain(j.Prompt, s.pool.BlockSize())
+}
+
+// Lookup returns the cache block that holds what a key names, if there is one.
+func (s *Scheduler) Lookup(k kv.Key) (block int32, ok bool) { return s.pool.Lookup(k) }
+
+// Import has write fill a cache block with what a key names, unless there is one, and keeps it in the prefix cache. It
+// reports whether there was room. Like Abort, it must not be called between Plan and Commit.
+func (s *Scheduler) Import(k kv.Key, write func(block int32) error) (done bool, err error) {
+	return s.pool.Import(k, write)
+}
+
+// Room returns how many blocks Import can fill before it evicts those that it filled first.
+func (s *Scheduler) Room() int { return s.pool.Available() }
