@@ -183,7 +183,8 @@ func TestOneOwner(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file, shared := filepath.Join(dir, "file"), filepath.Join(dir, "shared")
-	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Mkdir(shared, 0o700), os.Chmod(shared, 0o777)); err != nil {
+	err := errors.Join(os.WriteFile(file, nil, 0o600), os.Mkdir(shared, 0o700), os.Chmod(shared, 0o777))
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range []Options{{Path: file, Limit: 1}, {Path: shared, Limit: 1}, {Path: dir}} {

@@ -75,7 +75,7 @@ func newRoot(c console) *cobra.Command {
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { writeHelp(cmd.OutOrStdout(), cmd) })
 	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.ErrOrStderr(), cmd); return nil })
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newServe(), newRun(c), newExplain(c), newReplay(c), newCheck(), newHealth(), newDoctor(),
+	root.AddCommand(newServe(), newRun(c), newExplain(c), newReplay(c), newCheck(), newHealth(), newTop(c), newDoctor(),
 		newBench(), newEval(), newModel(), newPlugin(c), newConformance(), newVersion())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

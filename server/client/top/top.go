@@ -1,0 +1,128 @@
+// Package top shows what a server does now, in a terminal: GET /admin/live and GET /admin/usage, again and again.
+//
+// The server is not trusted: its reply is bounded, of lists only so many lines are shown as the terminal has, and of
+// texts only what a terminal does not obey.
+package top
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"tgi/server/api/admin"
+	"tgi/server/client/call"
+	"tgi/server/client/terminal"
+)
+
+// Reading is what a server told.
+type Reading struct {
+	Live admin.Live `json:"live"`
+	// Keys is what keys have used; none where the server does not count it.
+	Keys []Key `json:"keys"`
+}
+
+// Key is what a key has used since the server started.
+type Key struct {
+	// Name is how the server shows it, nil for requests without a key.
+	Name      *string `json:"key"`
+	Requests  uint64  `json:"requests"`
+	Running   int     `json:"running"`
+	Prompt    uint64  `json:"prompt_tokens"`
+	Generated uint64  `json:"generated_tokens"`
+}
+
+// maxReply bounds a reply; the longest that a server gives has about 100 kB.
+const maxReply = 4 << 20
+
+// maxShown bounds what of a refusal is shown.
+const maxShown = 300
+
+// Ask asks a server once.
+func Ask(ctx context.Context, c *call.Caller) (r Reading, err error) {
+	if _, err := get(ctx, c, "/admin/live", &r.Live); err != nil {
+		return r, err
+	}
+	var usage struct {
+		Keys []Key `json:"keys"`
+	}
+	if found, err := get(ctx, c, "/admin/usage", &usage); found && err != nil {
+		return r, err
+	}
+	r.Keys = usage.Keys
+	return r, nil
+}
+
+// get reads one document, and reports whether there is such a route.
+func get(ctx context.Context, c *call.Caller, path string, to any) (found bool, err error) {
+	reply, err := c.Do(ctx, http.MethodGet, path, nil, nil)
+	switch {
+	case err != nil:
+		return true, err
+	case reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden:
+		return true, fmt.Errorf("%s: %d: the server wants an admin key (--key; server.admin_keys)", path, reply.Status)
+	case reply.Status == http.StatusNotFound:
+		return false, fmt.Errorf("%s: 404: this server has no such route; its admin routes may be at "+
+			"server.admin_port", path)
+	case reply.Status != http.StatusOK:
+		return true, fmt.Errorf("%s: %d: %s", path, reply.Status,
+			terminal.Line(string(reply.Body[:min(len(reply.Body), maxShown)])))
+	case len(reply.Body) > maxReply:
+		return true, fmt.Errorf("%s: the reply has %d bytes, at most %d are read", path, len(reply.Body), maxReply)
+	}
+	if err := json.Unmarshal(reply.Body, to); err != nil {
+		return true, fmt.Errorf("%s: the reply is not what tgi's server sends: %s", path, terminal.Line(err.Error()))
+	}
+	return true, nil
+}
+
+// Size returns how many columns and rows the terminal has now.
+type Size func() (columns, rows int)
+
+// Watch shows a server in a terminal every so often until ctx ends. A server that cannot be reached is shown as that
+// and asked again.
+func Watch(ctx context.Context, c *call.Caller, every time.Duration, w io.Writer, size Size) error {
+	const alternate, normal = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+	if _, err := io.WriteString(w, alternate); err != nil {
+		return err
+	}
+	defer func() { _, _ = io.WriteString(w, normal) }()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		columns, rows := size()
+		limited, cancel := context.WithTimeout(ctx, max(every, 2*time.Second))
+		r, err := Ask(limited, c)
+		cancel()
+		if ctx.Err() != nil {
+			return nil
+		}
+		lines := Lines(r, columns, rows)
+		if err != nil {
+			lines = []string{fit(terminal.Line(err.Error()), columns), "", "asking again; Ctrl-C ends"}
+		}
+		if err := draw(w, lines); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// draw writes lines over those that were there.
+func draw(w io.Writer, lines []string) error {
+	text := "\x1b[H"
+	for i, l := range lines {
+		if i > 0 {
+			text += "\r\n"
+		}
+		text += l + "\x1b[K"
+	}
+	_, err := io.WriteString(w, text+"\x1b[J")
+	return err
+}

@@ -1,0 +1,119 @@
+package top
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"tgi/server/api/admin"
+	"tgi/server/client/call"
+)
+
+// serving answers /admin/live and /admin/usage.
+func serving(t *testing.T, live, usage string, status int) *call.Caller {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer k" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.WriteHeader(status)
+		if r.URL.Path == "/admin/live" {
+			_, _ = w.Write([]byte(live))
+		} else {
+			_, _ = w.Write([]byte(usage))
+		}
+	}))
+	t.Cleanup(s.Close)
+	c, err := call.New(s.URL, "k", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestAsk(t *testing.T) {
+	c := serving(t, `{"version":"1.2","requests":3,"uptime_seconds":61,"models":[{"id":"m","state":"loaded","waiting":4,
+		"running":5,"cache":{"used":5,"total":10},"rates":{"generated_tokens_per_second":12.34,"step_seconds":0.02}}],
+		"plugins":[{"name":"p","calls":4,"seconds":0.001,"faults":2}]}`,
+		`{"keys":[{"key":"sk-…1","requests":7,"generated_tokens":99},{"key":null,"requests":1}]}`, 200)
+	r, err := Ask(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(Lines(r, 200, 100), "\n")
+	for _, want := range []string{"tgi 1.2  serving  up 1m1s  requests 3", "█████░░░░░  50%", "12.3", "20.0ms", "250.0",
+		"sk-…1", "(none)", " 99"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}
+
+func TestAskRefuses(t *testing.T) {
+	for _, c := range []struct {
+		live   string
+		status int
+		want   string
+	}{
+		{"{}", 401, "admin key"},
+		{"{}", 404, "admin_port"},
+		{"no \x1b[2J", 503, `503: no \x1b[2J`},
+		{"[1]", 200, "not what"},
+		{`{"version":"` + strings.Repeat("x", maxReply) + `"}`, 200, "bytes"},
+	} {
+		_, err := Ask(t.Context(), serving(t, c.live, "{}", c.status))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsRune(err.Error(), '\x1b') {
+			t.Errorf("%d: %v, want %q", c.status, err, c.want)
+		}
+	}
+}
+
+// TestHostileServer: whatever a server says, it moves no cursor and takes no more room than there is.
+func TestHostileServer(t *testing.T) {
+	evil := "\x1b[2J\r\n\u202e" + strings.Repeat("é", 1000)
+	l := admin.Live{Version: evil, Uptime: 1e300, Requests: -1, Memory: admin.LiveMemory{Device: evil, Resident: -1 << 63}}
+	for range 500 {
+		l.Models = append(l.Models, admin.LiveModel{ID: evil, State: evil, Cache: &admin.LiveCache{Used: 9, Total: 1},
+			Rates: &admin.LiveRates{Prefill: 1e300}})
+		l.Plugins = append(l.Plugins, admin.LivePlugin{Name: evil, Version: evil, State: evil})
+	}
+	r := Reading{Live: l, Keys: []Key{{Name: &evil}}}
+	for _, size := range [][2]int{{80, 24}, {1, 1}, {300, 50}, {80, 0}} {
+		lines := Lines(r, size[0], size[1])
+		if len(lines) > max(size[1], 1) {
+			t.Errorf("%d lines for %d rows", len(lines), size[1])
+		}
+		for _, line := range lines {
+			if utf8.RuneCountInString(line) > size[0] || strings.ContainsFunc(line, func(r rune) bool {
+				return !unicode.IsGraphic(r)
+			}) {
+				t.Errorf("%d columns: %q", size[0], line)
+			}
+		}
+	}
+}
+
+// TestWatch: a server that cannot be reached is asked again, and the terminal is left as it was.
+func TestWatch(t *testing.T) {
+	c := serving(t, "{}", "{}", 503)
+	ctx, cancel := context.WithCancel(t.Context())
+	var screen strings.Builder
+	rounds := 0
+	err := Watch(ctx, c, time.Millisecond, &screen, func() (int, int) {
+		if rounds++; rounds > 3 {
+			cancel()
+		}
+		return 80, 24
+	})
+	cancel()
+	text := screen.String()
+	if err != nil || strings.Count(text, "asking again") < 3 || !strings.HasSuffix(text, "\x1b[?1049l") {
+		t.Errorf("%v: %q", err, text)
+	}
+}
