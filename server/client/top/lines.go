@@ -32,8 +32,8 @@ func Lines(r Reading, columns, rows int) []string {
 	}
 	out = omitted(out, l.OmittedModels)
 	if len(l.Plugins) > 0 {
-		out = append(out, "", fmt.Sprintf("%-28s %-12s %-8s %10s %10s %8s %8s %9s", "PLUGIN", "VERSION", "STATE", "CALLS",
-			"µS/CALL", "FAULTS", "SKIPS", "INSTANCES"))
+		out = append(out, "", fmt.Sprintf("%-28s %-12s %-8s %10s %10s %8s %8s %9s", "PLUGIN", "VERSION", "STATE",
+			"CALLS", "µS/CALL", "FAULTS", "SKIPS", "INSTANCES"))
 		busiest := slices.Clone(l.Plugins)
 		slices.SortStableFunc(busiest, func(a, b admin.LivePlugin) int { return cmp.Compare(b.Seconds, a.Seconds) })
 		for _, p := range busiest {

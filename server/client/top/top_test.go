@@ -77,7 +77,8 @@ func TestAskRefuses(t *testing.T) {
 // TestHostileServer: whatever a server says, it moves no cursor and takes no more room than there is.
 func TestHostileServer(t *testing.T) {
 	evil := "\x1b[2J\r\n\u202e" + strings.Repeat("é", 1000)
-	l := admin.Live{Version: evil, Uptime: 1e300, Requests: -1, Memory: admin.LiveMemory{Device: evil, Resident: -1 << 63}}
+	l := admin.Live{Version: evil, Uptime: 1e300, Requests: -1,
+		Memory: admin.LiveMemory{Device: evil, Resident: -1 << 63}}
 	for range 500 {
 		l.Models = append(l.Models, admin.LiveModel{ID: evil, State: evil, Cache: &admin.LiveCache{Used: 9, Total: 1},
 			Rates: &admin.LiveRates{Prefill: 1e300}})
