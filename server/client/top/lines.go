@@ -37,9 +37,9 @@ func Lines(r Reading, columns, rows int) []string {
 		busiest := slices.Clone(l.Plugins)
 		slices.SortStableFunc(busiest, func(a, b admin.LivePlugin) int { return cmp.Compare(b.Seconds, a.Seconds) })
 		for _, p := range busiest {
+			perCall := 1e6 * p.Seconds / max(float64(p.Calls), 1)
 			out = append(out, fmt.Sprintf("%-28s %-12s %-8s %10d %10.1f %8d %8d %9d", word(p.Name, 28),
-				word(p.Version, 12), word(p.State, 8), p.Calls, 1e6*p.Seconds/max(float64(p.Calls), 1), p.Faults, p.Skips,
-				p.Instances))
+				word(p.Version, 12), word(p.State, 8), p.Calls, perCall, p.Faults, p.Skips, p.Instances))
 		}
 		out = omitted(out, l.OmittedPlugins)
 	}
