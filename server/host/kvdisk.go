@@ -16,6 +16,7 @@ import (
 	"tgi/runtime/engine"
 	"tgi/runtime/kvdisk"
 	"tgi/runtime/ort"
+	"tgi/server"
 	"tgi/server/config"
 )
 
@@ -99,4 +100,11 @@ func addFile(w io.Writer, path string) error {
 		_, err = fmt.Fprintf(w, "%x\n", h.Sum(nil))
 	}
 	return err
+}
+
+// kvDiskMetrics are what the metrics show of prompts on disk.
+func (f *manager) kvDiskMetrics() server.KVDiskMetrics {
+	s := f.kvDisk.Stats()
+	return server.KVDiskMetrics{Bytes: s.Bytes, Limit: s.Limit, Blocks: s.Blocks, Read: s.Read, Written: s.Written,
+		Evicted: s.Evicted, Dropped: s.Dropped, Damaged: s.Damaged, Errors: s.Errors}
 }

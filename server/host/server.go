@@ -148,6 +148,9 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 	b.metrics.Watch(bucketLimits(limits), all.stats)
 	b.metrics.WatchPlugins(all.List)
 	b.metrics.WatchModels(all.modelMetrics)
+	if all.kvDisk != nil {
+		b.metrics.WatchKVDisk(all.kvDiskMetrics)
+	}
 	b.metrics.WatchGrammars(all.grammarMetrics)
 	b.metrics.WatchMemory(all.memoryMetrics)
 	b.metrics.WatchTexts(all.textsStats)
