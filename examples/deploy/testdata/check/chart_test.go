@@ -118,7 +118,7 @@ func TestChartConfig(t *testing.T) {
 		}
 		file := filepath.Join(t.TempDir(), "tgi.toml")
 		write(t, file, values.Config)
-		passes(t, program(t), "check", "--config", file, "--plugins-folder", t.TempDir())
+		passes(t, program(t), "check", "--config", file, "--plugins-folder", t.TempDir(), "--api-key", "key")
 	}
 }
 
