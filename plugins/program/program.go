@@ -35,6 +35,7 @@ type Host interface {
 	// Logits are those of the next token, raw [vocab].
 	Logits(c int) ([]float32, error)
 	Score(c int, ids []uint32) ([]float32, error)
+	Ask(c int, ids []uint32) error
 	Emit(c, from, count int) error
 	EmitText(text string) error
 	// Render also returns the fuel that the template took, also of one that failed.
@@ -107,6 +108,7 @@ func Functions() (out []sandbox.HostFunc) {
 		"ctx_row":        (*call).row,
 		"ctx_entropy":    (*call).entropy,
 		"ctx_score":      (*call).score,
+		"ctx_ask":        (*call).ask,
 		"emit":           (*call).emit,
 		"emit_text":      (*call).emitText,
 		"render":         (*call).render,
@@ -214,7 +216,7 @@ func (c *call) copies() {
 
 func (c *call) fork() (int, error) {
 	c.copies()
-	return c.host.Fork(c.int(0))
+	return block(c, func() (int, error) { return c.host.Fork(c.int(0)) })
 }
 
 func (c *call) push() (int, error) {
@@ -363,6 +365,18 @@ func (c *call) score() (int, error) {
 	}
 	c.floats(3, list)
 	return 0, nil
+}
+
+// ask is ctx_ask(ctx, ids, count).
+func (c *call) ask() (int, error) {
+	if n := uint32(c.stack[2]); n > abi.MaxScored {
+		return 0, &llm.ProgramError{Status: abi.ProgramArgument,
+			Text: fmt.Sprintf("%d tokens are not from 0 to %d", n, abi.MaxScored)}
+	}
+	ids := c.ids(1, 2)
+	c.in.Charge(int64(c.vocab.Size()) * logitFuel)
+	c.copies()
+	return 0, c.host.Ask(c.int(0), ids)
 }
 
 func (c *call) emit() (int, error) {

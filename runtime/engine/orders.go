@@ -34,12 +34,12 @@ type order struct {
 	span       *Span
 }
 
-// order puts an order into the inbox. The error says that the engine is closed.
-func (e *Engine) order(o order) error {
+// order puts orders into the inbox. The error says that the engine is closed.
+func (e *Engine) order(list ...order) error {
 	e.mu.Lock()
 	err := e.closed
 	if err == nil {
-		e.orders = append(e.orders, o)
+		e.orders = append(e.orders, list...)
 	}
 	e.mu.Unlock()
 	e.signal()

@@ -34,10 +34,12 @@ type Session struct {
 	request SessionRequest
 	done    chan struct{} // closed when the step goroutine is through with it
 
-	mu    sync.Mutex
-	queue []SpanEvent
-	head  int
-	ready chan struct{} // holds a token when there may be something new
+	mu     sync.Mutex
+	queue  []SpanEvent
+	head   int
+	ready  chan struct{} // holds a token when there may be something new
+	held   []order       // that the step goroutine has not got
+	closed bool
 
 	// The fields below belong to the step goroutine.
 	contexts map[*Context]bool // with a seq
@@ -120,13 +122,44 @@ func (e *Engine) OpenSession(r SessionRequest) (*Session, error) {
 	return s, nil
 }
 
+// maxHeld is how many orders are held at most.
+const maxHeld = 256
+
+// order keeps an order until the program waits: what it starts before, begins in the same step. One that ends something
+// goes out at once.
+func (s *Session) order(o order) {
+	s.mu.Lock()
+	s.held = append(s.held, o)
+	out := o.op == opDrop || s.closed || len(s.held) == maxHeld
+	s.mu.Unlock()
+	if out {
+		s.flush()
+	}
+}
+
+// flush gives the step goroutine the orders that were held.
+func (s *Session) flush() {
+	s.mu.Lock()
+	list := s.held
+	s.held = nil
+	s.mu.Unlock()
+	if len(list) == 0 || s.engine.order(list...) == nil {
+		return
+	}
+	for _, o := range list { // the engine is closed
+		if o.op == opStart {
+			o.span.q.close()
+		}
+	}
+}
+
 // New returns a context of tokens, which it keeps. Embeddings are as in Request, and stay where they are.
 func (s *Session) New(tokens []llm.Token, embeddings []llm.Embedding) *Context {
 	c := &Context{session: s, tokens: tokens[:len(tokens):len(tokens)]}
 	if n := len(embeddings); n > 0 {
 		c.fixed = embeddings[n-1].End()
 	}
-	_ = s.engine.order(order{op: opNew, session: s, context: c, tokens: c.tokens, embeddings: embeddings})
+	s.order(order{op: opNew, session: s, context: c, tokens: c.tokens, embeddings: embeddings})
 	return c
 }
 
@@ -146,7 +179,7 @@ func (c *Context) Fixed() int { return c.fixed }
 func (c *Context) Fork() *Context {
 	c.mustRest()
 	f := &Context{session: c.session, tokens: c.Tokens(), fixed: c.fixed}
-	_ = c.session.engine.order(order{op: opFork, context: f, from: c})
+	c.session.order(order{op: opFork, context: f, from: c})
 	return f
 }
 
@@ -155,14 +188,14 @@ func (c *Context) Append(tokens []llm.Token) {
 	c.mustRest()
 	n := len(c.tokens)
 	c.tokens = append(c.tokens[:n:n], tokens...)
-	_ = c.session.engine.order(order{op: opAppend, context: c, tokens: c.tokens[n:]})
+	c.session.order(order{op: opAppend, context: c, tokens: c.tokens[n:]})
 }
 
 // Truncate leaves the first n tokens. c rests.
 func (c *Context) Truncate(n int) {
 	c.mustRest()
 	c.tokens = c.tokens[:n:n]
-	_ = c.session.engine.order(order{op: opTruncate, context: c, n: n})
+	c.session.order(order{op: opTruncate, context: c, n: n})
 }
 
 // Drop ends the context, and a span that is under way without a further event.
@@ -171,7 +204,7 @@ func (c *Context) Drop() {
 	if c.span != nil {
 		c.span.Context, c.span = nil, nil
 	}
-	_ = c.session.engine.order(order{op: opDrop, context: c})
+	c.session.order(order{op: opDrop, context: c})
 }
 
 func (c *Context) mustRest() {
@@ -233,15 +266,14 @@ func (c *Context) start(sp *Span, cancel func()) *Span {
 	sp.q.stream = &Stream{engine: s.engine, live: 1, submitted: time.Now(), cancel: cancel, session: s,
 		seqs: []*sequence{sp.q}}
 	c.span = sp
-	if err := s.engine.order(order{op: opStart, session: s, context: c, span: sp}); err != nil {
-		sp.q.close()
-	}
+	s.order(order{op: opStart, session: s, context: c, span: sp})
 	return sp
 }
 
 // Next returns the next event of any span, waiting for it until ctx is done. Once the engine is closed it returns
 // llm.ErrClosed. The span's context has the token then, and rests after the last event.
 func (s *Session) Next(ctx context.Context) (SpanEvent, error) {
+	s.flush()
 	for {
 		if ev, ok := s.pop(); ok {
 			return ev, nil
@@ -296,6 +328,10 @@ func (s *Session) push(ev SpanEvent) {
 
 // Close ends all spans and contexts, and waits until the engine has let go of them, which takes a step at most.
 func (s *Session) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.flush()
 	_ = s.engine.order(order{op: opClose, session: s})
 	select {
 	case <-s.done:

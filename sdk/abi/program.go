@@ -49,6 +49,10 @@ var Program = []Func{
 //	ctx_entropy(ctx, to) -> 0: writes the entropy of the next token in nats, f64
 //	ctx_score(ctx, ids, count, to) -> 0: writes a log-probability, f32, for each of the tokens if they came next, one
 //	    after the other. The context stays as it is
+//	ctx_ask(ctx, ids, count) -> 0: begins to compute what ctx_score of these tokens tells, or without any, and of one,
+//	    what ctx_top, ctx_row, ctx_entropy and ctx_score of one tell; returns at once. The context runs until it is
+//	    known, see wait; those functions answer at once then, until the context changes. So a step of the model
+//	    computes the answers of many contexts together
 //	emit(ctx, from, count) -> 0: gives tokens of a context to the client
 //	emit_text(text, bytes) -> 0: gives it a text
 //	render(request, bytes) -> new ctx: a conversation through the model's template; the request is that of
@@ -84,6 +88,7 @@ var ProgramImports = []Func{
 	{Name: "ctx_row", Params: []Type{I32, I32}, Results: []Type{I32}},
 	{Name: "ctx_entropy", Params: []Type{I32, I32}, Results: []Type{I32}},
 	{Name: "ctx_score", Params: []Type{I32, I32, I32, I32}, Results: []Type{I32}},
+	{Name: "ctx_ask", Params: []Type{I32, I32, I32}, Results: []Type{I32}},
 	{Name: "emit", Params: []Type{I32, I32, I32}, Results: []Type{I32}},
 	{Name: "emit_text", Params: []Type{I32, I32}, Results: []Type{I32}},
 	{Name: "render", Params: []Type{I32, I32}, Results: []Type{I32}},
@@ -155,7 +160,7 @@ const (
 	// MaxHandles is how many contexts a program may have at a time, MaxForks how often it may fork or render.
 	MaxHandles = 64
 	MaxForks   = 1024
-	// MaxTop is the maximum k of ctx_top, MaxScored the maximum count of ctx_score.
+	// MaxTop is the maximum k of ctx_top, MaxScored the maximum count of ctx_score and ctx_ask.
 	MaxTop    = 4096
 	MaxScored = 4096
 )

@@ -41,9 +41,28 @@ func (h *Contexts) Fork(c int) (int, error) {
 	if err := h.mayAdd(); err != nil {
 		return 0, err
 	}
+	if err := h.share(x); err != nil {
+		return 0, err
+	}
 	f := newHandle(x.c.Fork())
+	f.computed = x.computed
 	f.known, f.infos, f.span = x.known, x.infos[:len(x.infos):len(x.infos)], x.span
 	return h.add(f), nil
+}
+
+// shared is how many tokens each fork may compute for itself: those of a block.
+const shared = 16
+
+// share computes a context that is about to be forked, so that forks that run at the same time do not all do so.
+func (h *Contexts) share(x *handle) error {
+	n := len(x.c.Tokens())
+	if n-x.computed <= shared || h.mayAsk(n, 0) != nil {
+		return nil
+	}
+	if err := h.ask(x, nil); err != nil {
+		return err
+	}
+	return h.await(x)
 }
 
 // Render implements render.

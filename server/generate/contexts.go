@@ -28,10 +28,8 @@ type Contexts struct {
 	list  [abi.MaxHandles]*handle
 	forks int // and renderings that were tried
 	purse int
-	runs  int // started
-	row   []float32
-	rowOf *handle // whose next token's logits row are, while it has rowAt tokens
-	rowAt int
+	runs  int       // started
+	rows  []*handle // that have a row of logits, the latest last
 
 	out      *engine.Output
 	release  func()                  // of the guards; nil for none
@@ -51,6 +49,11 @@ type handle struct {
 	told  bool  // Wait told the end of the last run
 	no    error // why its tokens go out no more; Wait tells
 	cost  int   // tokens computed for it that the purse has not paid
+
+	ask     *question // under way
+	answers answers
+
+	computed int // tokens in front that were
 }
 
 // tokenInfo is what the client is told of a token.
@@ -118,7 +121,7 @@ func (h *Contexts) get(c int) (*handle, error) {
 // resting returns a context that rests.
 func (h *Contexts) resting(c int) (*handle, error) {
 	x, err := h.get(c)
-	if err == nil && x.c.Running() {
+	if err == nil && x.running() {
 		err = argument("context %d runs", c)
 	}
 	return x, err
@@ -131,17 +134,22 @@ func (h *Contexts) Drop(c int) error {
 		return err
 	}
 	h.purse -= x.spent()
+	if x.ask != nil && x.ask.c != x.c {
+		x.ask.c.Drop()
+	}
 	x.c.Drop()
 	h.closeCode(x)
 	h.list[c] = nil
-	if h.rowOf == x {
-		h.rowOf = nil
-	}
+	h.rows = slices.DeleteFunc(h.rows, func(o *handle) bool { return o == x })
 	return nil
 }
 
-// spent is how many tokens were computed that the purse has not paid: of a run under way, those that it gave, and one.
+// spent is how many tokens were computed that the purse has not paid: of a run under way, those that it gave, and one;
+// of a question under way, all that may be.
 func (x *handle) spent() int {
+	if x.ask != nil {
+		return x.cost + x.ask.at + len(x.ask.ids)
+	}
 	if x.c.Running() {
 		return x.cost + len(x.c.Tokens()) - x.span.From + 1
 	}
@@ -214,6 +222,7 @@ func (h *Contexts) push(x *handle, ids []llm.Token) error {
 	if n, most := len(x.c.Tokens()), h.service.limits.MaxTotal; len(ids) > most-n {
 		return refused(abi.ProgramRoom, "%d tokens and %d more, the model has room for %d", n, len(ids), most)
 	}
+	x.changes()
 	x.c.Append(ids)
 	x.infos = append(x.infos[:len(x.infos):len(x.infos)], make([]tokenInfo, len(ids))...)
 	return nil
@@ -237,6 +246,8 @@ func (h *Contexts) Rewind(c, n int) error {
 	if have := len(x.c.Tokens()); n < x.c.Fixed() || n > have {
 		return argument("position %d is not from %d, where images end, to %d", n, x.c.Fixed(), have)
 	}
+	x.changes()
+	x.computed = min(x.computed, n)
 	x.c.Truncate(n)
 	x.known = min(x.known, n)
 	x.infos = x.infos[:n-x.known]
@@ -282,6 +293,7 @@ func (h *Contexts) Start(c int, settings []byte) error {
 		return argument("%v", err)
 	}
 	h.runs++
+	x.changes()
 	x.span, x.emits, x.told, x.no = llm.ProgramSpan{From: n}, set.emit, false, nil
 	return nil
 }
@@ -349,7 +361,7 @@ func (h *Contexts) Wait(list []int, any bool) (at, generated int, err error) {
 		}
 		wanted = append(wanted, x)
 	}
-	ended := func(x *handle) bool { return !x.c.Running() }
+	ended := func(x *handle) bool { return !x.running() }
 	at = 0
 	for any {
 		if at = slices.IndexFunc(wanted, ended); at >= 0 {
@@ -395,11 +407,17 @@ func (h *Contexts) pump() error {
 
 // apply counts an event of a run, and lets its token out if the run says so.
 func (h *Contexts) apply(ev engine.SpanEvent) error {
-	i := slices.IndexFunc(h.list[:], func(x *handle) bool { return x != nil && x.c == ev.Span.Context })
+	i := slices.IndexFunc(h.list[:], func(x *handle) bool {
+		return x != nil && (x.c == ev.Span.Context || x.ask != nil && x.ask.c == ev.Span.Context)
+	})
 	if i < 0 || ev.Err != nil {
 		return ev.Err
 	}
 	x := h.list[i]
+	if x.ask != nil {
+		h.answered(x, &ev)
+		return nil
+	}
 	if !ev.Dropped {
 		x.infos = append(x.infos, tokenInfo{ev.Event.Logprob, ev.Event.Top})
 		x.span.Count++
@@ -407,6 +425,7 @@ func (h *Contexts) apply(ev engine.SpanEvent) error {
 	}
 	if ev.Last() {
 		x.cost += ev.Computed
+		x.computed = len(x.c.Tokens()) - 1
 		if x.span.Reason = ev.Event.Finish.Reason; ev.Dropped {
 			x.span.Reason = llm.FinishEOS
 		}
@@ -429,95 +448,6 @@ func (h *Contexts) Span(c int) (llm.ProgramSpan, error) {
 		return llm.ProgramSpan{}, err
 	}
 	return x.span, nil
-}
-
-// Logits implements ctx_top, ctx_row and ctx_entropy. Those of one context are kept until it changes.
-func (h *Contexts) Logits(c int) ([]float32, error) {
-	x, err := h.resting(c)
-	if err != nil {
-		return nil, err
-	}
-	n := len(x.c.Tokens())
-	if h.rowOf == x && h.rowAt == n {
-		return h.row, nil
-	}
-	if err := h.mayAsk(n, 0); err != nil {
-		return nil, err
-	}
-	if _, err := x.c.Look(); err != nil {
-		return nil, argument("%v", err)
-	}
-	ev, err := h.answer(x.c)
-	if err != nil {
-		return nil, err
-	}
-	h.purse -= ev.Computed
-	h.row, h.rowOf, h.rowAt = ev.Row, x, n
-	return h.row, nil
-}
-
-// mayAsk refuses a question about a context of n tokens and more behind it that cannot be computed.
-func (h *Contexts) mayAsk(n, more int) error {
-	switch {
-	case h.purse < 1:
-		return refused(abi.ProgramPurse, "all tokens that the program may have computed were")
-	case n == 0:
-		return argument("the context has no token")
-	case n+more >= h.service.limits.MaxTotal:
-		return refused(abi.ProgramRoom, "%d tokens and %d more, the model has room for %d", n, more,
-			h.service.limits.MaxTotal)
-	}
-	return nil
-}
-
-// answer waits for the end of a question. Events of runs that come before are applied.
-func (h *Contexts) answer(c *engine.Context) (engine.SpanEvent, error) {
-	for {
-		ev, err := h.session.Next(h.ctx)
-		if err != nil || ev.Span.Context == c {
-			return ev, errors.Join(err, ev.Err)
-		}
-		if err := h.apply(ev); err != nil {
-			return ev, err
-		}
-	}
-}
-
-// Score implements ctx_score.
-func (h *Contexts) Score(c int, ids []uint32) ([]float32, error) {
-	x, err := h.resting(c)
-	if err != nil {
-		return nil, err
-	}
-	if err := h.checkTokens(ids); err != nil {
-		return nil, err
-	}
-	n := len(x.c.Tokens())
-	if h.rowOf == x && h.rowAt == n && len(ids) == 1 {
-		return []float32{sample.PromptLogprob(slices.Clone(h.row), ids[0])}, nil
-	}
-	if err := h.mayAsk(n, len(ids)); err != nil {
-		return nil, err
-	}
-	if len(ids) == 1 { // the next question is mostly about another token in its place
-		row, err := h.Logits(c)
-		if err != nil {
-			return nil, err
-		}
-		return []float32{sample.PromptLogprob(slices.Clone(row), ids[0])}, nil
-	}
-	f := x.c.Fork()
-	defer f.Drop()
-	f.Append(ids)
-	if _, err := f.Score(len(ids)); err != nil {
-		return nil, argument("%v", err)
-	}
-	ev, err := h.answer(f)
-	if err != nil {
-		return nil, err
-	}
-	h.purse -= ev.Computed
-	return ev.Logprobs, nil
 }
 
 // Emit implements emit.

@@ -118,6 +118,7 @@ mod import {
         pub fn ctx_row(c: i32, to: *mut f32) -> i32;
         pub fn ctx_entropy(c: i32, to: *mut f64) -> i32;
         pub fn ctx_score(c: i32, ids: *const u32, count: u32, to: *mut f32) -> i32;
+        pub fn ctx_ask(c: i32, ids: *const u32, count: u32) -> i32;
         pub fn emit(c: i32, from: i32, count: i32) -> i32;
         pub fn emit_text(text: *const u8, len: u32) -> i32;
         pub fn render(request: *const u8, len: u32) -> i32;
@@ -271,12 +272,21 @@ impl Context {
     /// Rewinds so that the text from a place on is as long as possible and at most so many bytes long, to a border of
     /// tokens.
     pub fn rewind_bytes(&self, from: usize, bytes: usize) -> Result<()> {
-        let mut n = self.len();
-        while n > from && self.bytes(from).len() > bytes {
-            n -= 1;
-            self.rewind(n)?;
+        let behind = |n: usize| unsafe { import::ctx_read(self.0, n as i32, 1, core::ptr::null_mut(), 0) }.max(0) as usize;
+        let (all, end) = (behind(from), self.len());
+        if all <= bytes {
+            return Ok(());
         }
-        Ok(())
+        let (mut low, mut high) = (from, end); // up to low the text is short enough, up to high it is too long
+        while low + 1 < high {
+            let n = low + (high - low) / 2;
+            if all - behind(n) <= bytes {
+                low = n;
+            } else {
+                high = n;
+            }
+        }
+        self.rewind(low)
     }
 
     /// Lets the context generate, and returns at once.
@@ -351,6 +361,14 @@ impl Context {
         let mut out = vec![0f32; ids.len()];
         check(unsafe { import::ctx_score(self.0, ids.as_ptr(), ids.len() as u32, out.as_mut_ptr()) })?;
         Ok(out)
+    }
+
+    /// Begins to compute what [`Context::score`] of a text tells, or of an empty one, and of one token, what
+    /// [`Context::top`], [`Context::row`] and [`Context::entropy`] do, and returns at once. The context runs until it was
+    /// waited for; those answer at once then. So the answers of many contexts are computed together.
+    pub fn ask(&self, text: &str) -> Result<()> {
+        let ids = if text.is_empty() { Vec::new() } else { host::encode(text).ok_or("the text to score has no tokens")? };
+        done(unsafe { import::ctx_ask(self.0, ids.as_ptr(), ids.len() as u32) })
     }
 
     /// Gives the client tokens.
@@ -429,7 +447,7 @@ impl Grammar {
 
 /// Settings of a run; what they do not set is as the request says.
 #[derive(Clone, Debug, Default)]
-pub struct Settings(String);
+pub struct Settings(String, Option<usize>); // the members, and where a further plugin goes in them
 
 impl Settings {
     /// Settings that set nothing.
@@ -465,6 +483,30 @@ impl Settings {
     /// Keeps that many of the likeliest tokens; 0 keeps all.
     pub fn top_k(self, k: usize) -> Settings {
         self.with("top_k", &format!("{}", k))
+    }
+
+    /// Keeps tokens at least that times as likely as the likeliest.
+    pub fn min_p(self, p: f32) -> Settings {
+        self.with("min_p", &format!("{}", p))
+    }
+
+    /// Adds a plugin of the run. The first one takes the place of all of the request. `params` is JSON, or empty.
+    pub fn plugin(mut self, name: &str, params: &str) -> Settings {
+        let mut one = String::from(r#"{"name":"#);
+        quote(name, &mut one);
+        if !params.is_empty() {
+            one.push_str(r#","params":"#);
+            one.push_str(params);
+        }
+        one.push('}');
+        if let Some(at) = self.1 {
+            self.0.insert_str(at, &format!(",{}", one));
+            self.1 = Some(at + 1 + one.len());
+            return self;
+        }
+        self = self.with("plugins", &format!("[{}]", one));
+        self.1 = Some(self.0.len() - 1);
+        self
     }
 
     /// Texts that end the run. They are part of the context.

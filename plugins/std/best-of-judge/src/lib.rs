@@ -6,10 +6,14 @@
 extern crate alloc;
 
 use alloc::{format, string::String, vec::Vec};
+use core::cmp::Ordering;
 use settings::{Defaults, Settings};
 use tgi_plugin::json::{Reader, Value};
-use tgi_plugin::program::{generate, render, Context, Request, Settings as Run};
+use tgi_plugin::program::{failure, generate, render, wait, Context, Failure, Request, Settings as Run};
 use tgi_plugin::{plugin, Program, Result};
+
+/// How many contexts run at once, as the description says.
+const CONTEXTS: usize = 8;
 
 #[derive(Clone)]
 struct Params {
@@ -71,30 +75,50 @@ impl Program for Judge {
             run = run.temperature(p.temperature as f32); // or all would be the same
         }
         generate(&kids, &run)?;
-        let mut best = (kids[0], f64::NEG_INFINITY);
-        for &k in &kids {
-            let sure = p.judge(k, &r.messages)?;
-            if sure > best.1 {
-                best = (k, sure);
+        let mut sure: Vec<(Context, f64)> = Vec::new();
+        for some in kids.chunks(CONTEXTS) {
+            sure.extend(p.judge(some, &r.messages)?);
+        }
+        sure.sort_by(|a, b| b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal)); // equals stay in their order
+        let mut last = Ok(());
+        for (k, _) in sure {
+            last = k.emit_span();
+            if last.is_ok() || failure() != Some(Failure::Refused) {
+                break; // what a guard refuses is not the best
             }
         }
-        best.0.emit_span()
+        last
     }
 }
 
 impl Params {
-    /// How much likelier "yes" is than "no" behind the question whether an answer is right.
-    fn judge(&self, k: Context, messages: &Value) -> Result<f64> {
+    /// How much likelier "yes" is than "no" behind the question whether an answer is right, for several answers: the
+    /// model computes them together.
+    fn judge(&self, kids: &[Context], messages: &Value) -> Result<Vec<(Context, f64)>> {
         let question = or(&self.question, "Is this answer right? Reply with yes or no.");
-        let j = if messages.items().is_empty() {
-            let j = k.fork()?;
-            j.append(&format!("\n\n{}\n", question))?;
-            j
-        } else {
-            render(&conversation(messages, &k.span_text(), question))?
-        };
-        let sure = j.score(or(&self.yes, "yes"))? - j.score(or(&self.no, "no"))?;
-        j.close();
+        let (yes, no) = (or(&self.yes, "yes"), or(&self.no, "no"));
+        let mut asked = Vec::new();
+        for k in kids {
+            let j = if messages.items().is_empty() {
+                let j = k.fork()?;
+                j.append(&format!("\n\n{}\n", question))?;
+                j
+            } else {
+                render(&conversation(messages, &k.span_text(), question))?
+            };
+            asked.push(j);
+        }
+        for reply in [yes, no] {
+            for j in &asked {
+                j.ask(reply)?; // nothing is left to compute where the first one told
+            }
+            wait(&asked)?;
+        }
+        let mut sure = Vec::new();
+        for (&k, j) in kids.iter().zip(asked) {
+            sure.push((k, j.score(yes)? - j.score(no)?));
+            j.close();
+        }
         Ok(sure)
     }
 }

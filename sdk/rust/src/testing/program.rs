@@ -290,6 +290,10 @@ pub(crate) unsafe fn ctx_score(c: i32, ids: *const u32, count: u32, to: *mut f32
     0
 }
 
+pub(crate) unsafe fn ctx_ask(c: i32, _ids: *const u32, _count: u32) -> i32 {
+    on(c, |_| 0)
+}
+
 pub(crate) unsafe fn emit(c: i32, from: i32, count: i32) -> i32 {
     let said = MODEL.with(|m| {
         let mut m = m.borrow_mut();

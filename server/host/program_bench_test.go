@@ -1,0 +1,250 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tgi/server/config"
+)
+
+// far is a client's connection to a server that is some time away, and counts round trips one behind the other.
+type far struct {
+	url   string
+	away  time.Duration
+	trips int
+}
+
+// chat sends chats at the same time, one round trip, and returns the replies.
+func (f *far) chat(t testing.TB, bodies ...string) []string {
+	f.trips++
+	time.Sleep(f.away)
+	out := make([]string, len(bodies))
+	var all sync.WaitGroup
+	for i, body := range bodies {
+		all.Go(func() {
+			res, err := http.Post(f.url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer res.Body.Close()
+			var raw json.RawMessage
+			if err := json.NewDecoder(res.Body).Decode(&raw); err != nil || res.StatusCode != http.StatusOK {
+				t.Errorf("%d %v %s", res.StatusCode, err, raw)
+			}
+			out[i] = string(raw)
+		})
+	}
+	all.Wait()
+	return out
+}
+
+// answers are the texts of a reply.
+func answers(t testing.TB, reply string) (out []string) {
+	var r struct {
+		Choices []struct{ Message struct{ Content string } }
+	}
+	if err := json.Unmarshal([]byte(reply), &r); err != nil || len(r.Choices) == 0 {
+		t.Fatalf("%v: %s", err, reply)
+	}
+	for _, c := range r.Choices {
+		out = append(out, c.Message.Content)
+	}
+	return out
+}
+
+// quoted is a text as JSON.
+func quoted(text string) string {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+const (
+	asksForStory = `{"role":"user","content":"Tell me a story about a fox."}`
+	asksIfRight  = "Is this answer right? Reply with yes or no."
+	smallSchema  = `{"type":"object","properties":{"name":{"enum":["fox","hen"]},"old":{"type":"boolean"}},` +
+		`"required":["name","old"],"additionalProperties":false}`
+)
+
+// tasks are what programs do, and clients without them.
+var tasks = []struct {
+	name    string
+	program string // of the request's plugins
+	client  func(t testing.TB, f *far, seed int) string
+}{
+	{"best of 8", `{"name":"best-of-judge","params":{"n":8}}`, func(t testing.TB, f *far, seed int) string {
+		list := answers(t, f.chat(t, storyBody(seed, `,"n":8,"temperature":0.8`))[0])
+		var asks []string
+		for _, a := range list {
+			asks = append(asks, fmt.Sprintf(`{"model":"x","messages":[%s,{"role":"assistant","content":%s},`+
+				`{"role":"user","content":%q}],"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":20}`,
+				asksForStory, quoted(a), asksIfRight))
+		}
+		best, most := "", -1e9
+		for i, r := range f.chat(t, asks...) {
+			sure := judged(t, r, "yes") - judged(t, r, "no")
+			if sure > most {
+				best, most = list[i], sure
+			}
+		}
+		return best
+	}},
+	{"vote of 8", `{"name":"vote","params":{"n":8}}`, func(t testing.TB, f *far, seed int) string {
+		list, votes := answers(t, f.chat(t, storyBody(seed, `,"n":8,"temperature":0.8`))[0]), map[string]int{}
+		best := list[0]
+		for _, a := range list {
+			if votes[a]++; votes[a] > votes[best] {
+				best = a
+			}
+		}
+		return best
+	}},
+	{"repair", `{"name":"json-repair","params":{"schema":` + smallSchema + `}}`, func(t testing.TB, f *far, seed int) string {
+		text := answers(t, f.chat(t, storyBody(seed, ""))[0])[0]
+		var v struct{ Name string }
+		if json.Unmarshal([]byte(text), &v) == nil && v.Name != "" {
+			return text
+		}
+		return answers(t, f.chat(t, storyBody(seed, `,"response_format":{"type":"json_schema","json_schema":{"name":"x",`+
+			`"strict":true,"schema":`+smallSchema+`}}`))[0])[0]
+	}},
+}
+
+// storyBody is a chat with further members.
+func storyBody(seed int, more string) string {
+	return fmt.Sprintf(`{"model":"x","messages":[%s],"max_tokens":24,"seed":%d%s}`, asksForStory, seed, more)
+}
+
+// judged is the log-probability of a reply's first token, at most that of the least of those that it lists.
+func judged(t testing.TB, reply, token string) float64 {
+	var r struct {
+		Choices []struct {
+			Logprobs struct {
+				Content []struct {
+					Top []struct {
+						Token   string
+						Logprob float64
+					} `json:"top_logprobs"`
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(reply), &r); err != nil || len(r.Choices[0].Logprobs.Content) == 0 {
+		t.Fatalf("%v: %s", err, reply)
+	}
+	least := 0.0
+	for _, x := range r.Choices[0].Logprobs.Content[0].Top {
+		if x.Token == token {
+			return x.Logprob
+		}
+		least = min(least, x.Logprob)
+	}
+	return least
+}
+
+// BenchmarkProgramsAndClients does the same by a program and by a client over HTTP, in turns, at several round-trip
+// times: milliseconds of each (the best of those seen), round trips, steps of the model, and computed tokens of
+// prompts.
+func BenchmarkProgramsAndClients(b *testing.B) {
+	p := openChat(b, withPrograms)
+	for _, task := range tasks {
+		for _, away := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond} {
+			b.Run(fmt.Sprintf("%s/rtt=%v", task.name, away), func(b *testing.B) {
+				for _, way := range []string{"program", "client"} {
+					best, trips, steps, prompts := time.Hour, 0, 0, 0
+					for seed := range b.N + 1 {
+						f := &far{url: p.url, away: away}
+						before := p.defaultModel().engine.Stats()
+						began := time.Now()
+						if way == "client" {
+							task.client(b, f, seed+1)
+						} else {
+							f.chat(b, storyBody(seed+1, `,"plugins":[`+task.program+`]`))
+						}
+						best = min(best, time.Since(began))
+						after := p.defaultModel().engine.Stats()
+						trips, steps = trips+f.trips, steps+after.Steps-before.Steps
+						prompts += after.PrefillTokens - before.PrefillTokens
+					}
+					each := float64(b.N + 1)
+					b.ReportMetric(float64(best.Microseconds())/1000, way+"-ms")
+					b.ReportMetric(float64(trips)/each, way+"-trips")
+					b.ReportMetric(float64(steps)/each, way+"-steps")
+					b.ReportMetric(float64(prompts)/each, way+"-prompt-tokens")
+				}
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// withPrograms adds the built-in programs to settings.
+func withPrograms(c *config.Config) {
+	c.Limits.MaxBestOf = 8
+	for _, name := range []string{"best-of-judge", "vote", "json-repair", "banned-strings"} {
+		c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + name,
+			OnError: config.OnErrorFail, Apply: config.ApplyRequest})
+	}
+}
+
+// TestAnswersAreJudgedTogether: a step computes the judgements of several answers, so that a program takes as many
+// steps as a client that asks them all at once, and fewer round trips.
+func TestAnswersAreJudgedTogether(t *testing.T) {
+	p := openChat(t, withPrograms)
+	steps := func(f func()) int {
+		before := p.defaultModel().engine.Stats().Steps
+		f()
+		return p.defaultModel().engine.Stats().Steps - before
+	}
+	for seed := range 3 {
+		f := &far{url: p.url}
+		program := steps(func() { f.chat(t, storyBody(seed+1, `,"plugins":[`+tasks[0].program+`]`)) })
+		client := steps(func() { tasks[0].client(t, f, seed+1) })
+		t.Logf("%d steps, client %d", program, client)
+		if program > 24+7 { // one for each token, and few for eight questions
+			t.Errorf("seed %d: %d steps of the program, %d of the client", seed, program, client)
+		}
+	}
+}
+
+// TestForksShareThePrompt: contexts that are forked before anything was computed do not each compute the prompt.
+func TestForksShareThePrompt(t *testing.T) {
+	p := openChat(t, withPrograms)
+	prompt := strings.Repeat("Once upon a time there was a fox. ", 20)
+	body := fmt.Sprintf(`{"inputs":%q,"parameters":{"max_new_tokens":4,"plugins":[{"name":"vote","params":{"n":8}}]}}`, prompt)
+	n := len(p.defaultModel().tokenizer.Encode(prompt, true))
+	before := p.defaultModel().engine.Stats().PrefillTokens
+	status, text := p.call(t, http.MethodPost, "/generate", []byte(body))
+	computed := p.defaultModel().engine.Stats().PrefillTokens - before
+	if status != http.StatusOK || n < 64 || computed > n+8*16 {
+		t.Errorf("%d %s: %d tokens were computed of a prompt of %d", status, text, computed, n)
+	}
+}
+
+// TestNextAnswerIsTried: where a guard refuses the best answer, the next one is sent.
+func TestNextAnswerIsTried(t *testing.T) {
+	p := openChat(t, withPrograms)
+	judge := `,"plugins":[{"name":"best-of-judge","params":{"n":6}}%s]`
+	best := answers(t, (&far{url: p.url}).chat(t, storyBody(3, fmt.Sprintf(judge, "")))[0])[0]
+	words := strings.Fields(best)
+	if len(words) < 4 {
+		t.Fatalf("too short: %q", best)
+	}
+	banned := strings.Join(words[len(words)-3:len(words)-1], " ")
+	status, text := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(storyBody(3, fmt.Sprintf(judge,
+		`,{"name":"banned-strings","params":{"strings":[`+quoted(banned)+`]}}`))))
+	if status != http.StatusOK || !strings.Contains(text, `"usage"`) {
+		t.Fatalf("%d %s", status, text)
+	}
+	if next := answers(t, text)[0]; next == best || strings.Contains(next, banned) || len(next) < 4 {
+		t.Errorf("%q, the best was %q, banned %q", next, best, banned)
+	}
+}
