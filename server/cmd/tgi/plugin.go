@@ -11,7 +11,8 @@ import (
 // newPlugin works on plugins without a server.
 func newPlugin(c console) *cobra.Command {
 	cmd := verbGroup("plugin", "Create, build, check, test, measure, share and operate plugins",
-		newPluginNew(), newPluginBuild(), newPluginTest(), newPluginCheck(), newPluginBench(), newPluginList(),
+		newPluginNew(), newPluginBuild(), newPluginTest(), newPluginCheck(), newPluginBench(), newPluginRun(),
+		newPluginList(),
 		newPluginSign(c), newPluginPush(), newPluginPull(), newPluginInstall(), newPluginShow(), newPluginVerify(),
 		newPluginRemove(), newPluginVersions(), newPluginRollback(), newPluginLogs())
 	cmd.Long = "Work on plugins: most commands need no server; versions, rollback and logs ask one."
