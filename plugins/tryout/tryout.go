@@ -64,7 +64,8 @@ type Report struct {
 // maxLog bounds the lines that a report keeps.
 const maxLog = 1000
 
-// Run loads the module and feeds each of its kinds. The error says why a kind failed; the report has the answers before.
+// Run loads the module and feeds each of its kinds. The error says why a kind failed; the report has the answers before
+// it.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	engine, err := sandbox.New(sandbox.Config{CacheDir: o.CacheDir})
 	if err != nil {
