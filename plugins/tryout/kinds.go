@@ -259,3 +259,15 @@ func (m masks) Get(key uint64) []uint32 { return m[key] }
 
 // Put implements kind.Masks.
 func (m masks) Put(key uint64, words []uint32) { m[key] = words }
+
+// Logits reads a JSON object of token ids and numbers; "" is none.
+func Logits(text string) (map[uint32]float32, error) {
+	var row map[uint32]float32
+	if text == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &row); err != nil {
+		return nil, fmt.Errorf("want an object of token ids and numbers such as {\"17\": 3.5}: %w", err)
+	}
+	return row, nil
+}

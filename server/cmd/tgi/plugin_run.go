@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
+	"errors"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,8 +40,8 @@ func newPluginRun() *cobra.Command {
 					*one.to = []byte(one.given[0])
 				}
 			}
-			if o.Logits, err = logitsOf(row); err != nil {
-				return err
+			if o.Logits, err = tryout.Logits(row); err != nil {
+				return misused("--logits: %v", err)
 			}
 			if o.Wasm, err = os.ReadFile(words[0]); err != nil {
 				return err
@@ -57,9 +55,9 @@ func newPluginRun() *cobra.Command {
 				return err
 			}
 			if out.json {
-				return firstError(printIndented(cmd.OutOrStdout(), r), err)
+				return errors.Join(printIndented(cmd.OutOrStdout(), r), err)
 			}
-			return firstError(r.Write(cmd.OutOrStdout(), terminal.Line), err)
+			return errors.Join(r.Write(cmd.OutOrStdout(), terminal.Line), err)
 		},
 	}
 	set := cmd.Flags()
@@ -75,34 +73,4 @@ func newPluginRun() *cobra.Command {
 	set.StringVar(&model, "model", "", "`folder` of the model whose tokenizer is used; by default the demo model's")
 	out.flag(cmd)
 	return cmd
-}
-
-// logitsOf reads the flag of logits.
-func logitsOf(text string) (map[uint32]float32, error) {
-	if text == "" {
-		return nil, nil
-	}
-	var given map[string]float32
-	if err := json.Unmarshal([]byte(text), &given); err != nil {
-		return nil, misused("--logits wants an object of token ids and numbers such as {\"17\": 3.5}: %v", err)
-	}
-	row := map[uint32]float32{}
-	for key, x := range given {
-		id, err := strconv.ParseUint(key, 10, 32)
-		if err != nil {
-			return nil, misused("--logits: %q is no token id", key)
-		}
-		row[uint32(id)] = x
-	}
-	return row, nil
-}
-
-// firstError is the first that is not nil.
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return fmt.Errorf("plugin run: %w", err)
-		}
-	}
-	return nil
 }
