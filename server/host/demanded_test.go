@@ -54,14 +54,45 @@ func TestEveryDemandedCall(t *testing.T) {
 // TestReasoningLeavesRoom checks that reasoning begun by a template is ended after half of the tokens, and the call
 // follows. The demo model does not know the marks: by itself it ends none.
 func TestReasoningLeavesRoom(t *testing.T) {
+	demanded(t, openThinking(t), `"required","parallel_tool_calls":false`, "", true, 1, "0.7", "1.5")
+}
+
+// openThinking opens a server with a template that ends inside reasoning.
+func openThinking(t *testing.T) *plugged {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "thinks.jinja")
 	template := `{% for m in messages %}<|im_start|>{{ m.role }}` + "\n" + `{{ m.content }}<|im_end|>` + "\n" +
-		`{% endfor %}{{ tools | length }} <tool_call> <|im_start|>assistant` + "\n" + `<think>` + "\n"
+		`{% endfor %}{{ (tools or []) | length }} <tool_call> <|im_start|>assistant` + "\n" + `<think>` + "\n"
 	if err := os.WriteFile(path, []byte(template), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := openPlugged(t, func(c *config.Config) { c.Model.Template = path })
-	demanded(t, p, `"required","parallel_tool_calls":false`, "", true, 1, "0.7", "1.5")
+	return openPlugged(t, func(c *config.Config) { c.Model.Template = path })
+}
+
+// TestGrammarIsNoReasoning: a text that a grammar holds from its first character is content, also where the template
+// began reasoning.
+func TestGrammarIsNoReasoning(t *testing.T) {
+	p := openThinking(t)
+	said := func(more string) (content, reasoning string) {
+		t.Helper()
+		status, text := p.call(t, http.MethodPost, "/v1/chat/completions",
+			[]byte(`{"messages":[`+askWeather+`],"max_tokens":20`+more+`}`))
+		var r toolReply
+		if err := json.Unmarshal([]byte(text), &r); err != nil || status != http.StatusOK || len(r.Choices) != 1 {
+			t.Fatalf("%d %s", status, text)
+		}
+		m := r.Choices[0].Message
+		if m.Content != nil {
+			content = *m.Content
+		}
+		return content, m.Reasoning
+	}
+	const choice = `,"response_format":{"type":"choice","value":["yes"]}`
+	for _, more := range []string{choice, choice + `,"tool_choice":"none"` + boundedTools} {
+		if content, reasoning := said(more); content != "yes" || reasoning != "" {
+			t.Errorf("%s: content %q, reasoning %q", more, content, reasoning)
+		}
+	}
 }
 
 // TestOtherAnswersOrCalls checks that patterns, grammars and choices can be combined with tools as JSON schemas can: a

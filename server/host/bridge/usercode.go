@@ -166,7 +166,11 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 	}
 	var tools []byte
 	if b.conversation != nil {
-		tools = b.conversation.ToolsRequest(b.prompt)
+		prompt := b.prompt
+		if w.Grammar != nil {
+			prompt = "" // the grammar has the text from its first character on: no reasoning goes on in front of it
+		}
+		tools = b.conversation.ToolsRequest(prompt)
 	}
 	held, err := b.hold(ctx, w, tools)
 	if err != nil {
