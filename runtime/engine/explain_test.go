@@ -88,9 +88,18 @@ func TestExplainedRewinds(t *testing.T) {
 		return llm.Verdict{Position: n}
 	}}
 	r := endless(8)
-	r.Plugins = func(int) sample.Plugins { return guard.plugins() }
 	r.Params.Explain = llm.Explain{Top: 2, Tokens: 8}
-	events := explained(t, start(t, newFake(64, 16, 256), Config{}), r)
+	e := start(t, newFake(64, 16, 256), Config{Speculation: always(4)})
+	var first oracle // what was taken back is guessed again
+	for _, ev := range explained(t, e, r) {
+		first = append(first, ev.Token)
+	}
+	r.Plugins = func(int) sample.Plugins {
+		p := guard.plugins()
+		p.Drafter = first
+		return p
+	}
+	events := explained(t, e, r)
 	if len(events) != 8 || rewinds != 2 {
 		t.Fatalf("%d events, %d rewinds", len(events), rewinds)
 	}
@@ -99,6 +108,8 @@ func TestExplainedRewinds(t *testing.T) {
 		switch {
 		case x == nil || x.Token != ev.Token:
 			t.Fatalf("token %d: %+v", i, x)
+		case i == 3 && (x.Draft != nil && x.Draft.Token == first[3] || x.Rank != 0):
+			t.Errorf("it names what is forbidden: %+v, rank %d", x.Draft, x.Rank)
 		case i != 3 && len(x.Rewound) > 0:
 			t.Errorf("token %d tells of %+v", i, x.Rewound)
 		case i == 3 && (len(x.Rewound) != 2 || x.Rewound[0] != llm.Rewound{By: "watch", Tokens: 2} ||

@@ -38,6 +38,7 @@ type told struct {
 	llm.Change
 	r    row         // of its copy, once it is measured
 	tops []llm.Token // the likeliest tokens, then
+	best int         // the first of them
 }
 
 var tellings = sync.Pool{New: func() any { return new(telling) }}
@@ -116,21 +117,26 @@ func (x *explainer) end(c *Chain, st *Step, p *Pick) *llm.Explanation {
 	x.at = nil
 	defer tellings.Put(t)
 	e := &llm.Explanation{Token: p.Token}
+	hidden := slices.DeleteFunc(slices.Clone(c.rewound.hidden), func(id llm.Token) bool { return id == p.Token })
 	for i := range t.stages[:t.n] {
-		t.measure(i, x.want.Top, c.rewound.hidden)
+		t.measure(i, x.want.Top, hidden)
 	}
 	model := &t.stages[0].r
 	e.Raw = model.logprobOrNone(p.Token)
 	if v := t.rows[0][p.Token]; e.Raw > negInf {
 		for i, u := range t.rows[0] {
-			if u > v || u == v && i < int(p.Token) {
+			if (u > v || u == v && i < int(p.Token)) && !slices.Contains(hidden, llm.Token(i)) {
 				e.Rank++
 			}
 		}
 	}
 	candidates := slices.Clone(t.stages[0].tops)
 	for i := 1; i < t.n; i++ {
-		e.Changes = append(e.Changes, t.change(i, p.Token, x.want.Top))
+		ch := t.change(i, p.Token, x.want.Top)
+		if ch.Forced >= 0 && slices.Contains(hidden, llm.Token(ch.Forced)) {
+			ch.Forced = -1
+		}
+		e.Changes = append(e.Changes, ch)
 	}
 	final := t.warp(c, st, p, e, &candidates, x.want.Top)
 	e.Final = final(p.Token)
@@ -152,7 +158,8 @@ func (x *explainer) end(c *Chain, st *Step, p *Pick) *llm.Explanation {
 	return e
 }
 
-// measure computes what is needed of the distribution behind a stage. Hidden tokens are none of its likeliest.
+// measure computes what is needed of the distribution behind a stage. Hidden tokens are none of its likeliest, and
+// its best is the best of the others.
 func (t *telling) measure(i, k int, hidden []llm.Token) {
 	s := &t.stages[i]
 	s.r = row{x: t.rows[i], scale: 1}
@@ -160,6 +167,7 @@ func (t *telling) measure(i, k int, hidden []llm.Token) {
 		return
 	}
 	s.r.computeSums(nil)
+	s.best = s.r.bestBut(hidden)
 	if k > 0 {
 		for _, c := range t.s.topOf(&s.r, k+len(hidden)) {
 			if len(s.tops) < k && !slices.Contains(hidden, c.Token) {
@@ -175,6 +183,20 @@ func (r *row) logprobOrNone(t llm.Token) float32 {
 		return negInf
 	}
 	return r.logprob(t)
+}
+
+// bestBut returns the place of the greatest logit of those that are not hidden; the first without any.
+func (r *row) bestBut(hidden []llm.Token) int {
+	if !slices.Contains(hidden, llm.Token(r.best)) {
+		return r.best
+	}
+	best, top := r.best, negInf
+	for i, v := range r.x {
+		if v > top && !slices.Contains(hidden, llm.Token(i)) {
+			best, top = i, v
+		}
+	}
+	return best
 }
 
 func firstOf(list []Candidate, k int) []Candidate { return list[:min(k, len(list))] }
@@ -194,7 +216,8 @@ func (t *telling) change(i int, picked llm.Token, k int) llm.Change {
 		c.Forbidden = float32(min(1, forbidden/before.sum))
 	}
 	c.Before, c.After = before.logprobOrNone(picked), after.logprobOrNone(picked)
-	c.Best.Token, c.Overtook = llm.Token(after.best), after.top > negInf && after.best != before.best
+	best := t.stages[i].best
+	c.Best.Token, c.Overtook = llm.Token(best), after.top > negInf && best != t.stages[i-1].best
 	seen := slices.Clone(t.stages[i-1].tops)
 	for _, id := range t.stages[i].tops {
 		if !slices.Contains(seen, id) {
@@ -258,7 +281,7 @@ func (t *telling) warp(c *Chain, st *Step, p *Pick, e *llm.Explanation, candidat
 	if k > 0 {
 		add(t.s.topSurvivors(&r, k))
 	}
-	change.Best.Token = llm.Token(last.best)
+	change.Best.Token = llm.Token(t.stages[t.n-1].best)
 	if _, ok := left[change.Best.Token]; !ok { // typical_p may drop the very best
 		change.Overtook = true
 		for id, v := range left {

@@ -116,6 +116,9 @@ func (c *Chain) Ban(h History, biases []llm.Bias) {
 	c.rewound.bans = append(c.rewound.bans, ban{slices.Clone(h.Output), slices.Clone(biases)})
 }
 
+// Hides reports whether what was taken back forbids a token at the place of the last pick: nobody is told of it.
+func (c *Chain) Hides(t llm.Token) bool { return slices.Contains(c.rewound.hidden, t) }
+
 // Insert makes the next picks those tokens, whatever the logits are, until a Rewind. They are copied. A token that the
 // mask forbids fails its pick.
 func (c *Chain) Insert(tokens []llm.Token) { c.rewound.queue = slices.Clone(tokens) }

@@ -254,15 +254,17 @@ func TestInsert(t *testing.T) {
 }
 
 // TestForbiddenIsNotShown: what a rewind forbids is neither among the likeliest tokens, of the model's distribution or
-// the processed one, nor in explanations; at other places it is.
+// the processed one, nor in explanations, also those of what comes before the guard; at other places it is.
 func TestForbiddenIsNotShown(t *testing.T) {
 	for _, raw := range []bool{false, true} {
 		p := off()
 		p.RawLogprobs, p.TopN, p.Explain = raw, 2, llm.Explain{Tokens: 9, Top: 2}
+		p.LogitBias = []llm.Bias{{Token: 7, Add: 1}, {Token: 6, Add: 1.5}, {Token: 5, Add: 1}}
 		c, err := New(p, 8, nil, Plugins{})
 		if err != nil {
 			t.Fatal(err)
 		}
+		rank := 0
 		shown := func(h History) (list []llm.Token) {
 			got, err := c.Pick(h, []float32{0, 1, 2, 3, 4, 5, 6, 7})
 			if err != nil {
@@ -274,6 +276,7 @@ func TestForbiddenIsNotShown(t *testing.T) {
 			for _, x := range got.Top {
 				list = append(list, x.Token)
 			}
+			rank = got.Explained.Rank
 			for _, x := range got.Explained.Candidates {
 				list = append(list, x.Token)
 			}
@@ -289,8 +292,8 @@ func TestForbiddenIsNotShown(t *testing.T) {
 			t.Errorf("raw %v: %v before the rewind, want 7 in it", raw, list)
 		}
 		c.Ban(History{}, []llm.Bias{{Token: 7, Add: negInf}})
-		if list := shown(History{}); slices.Contains(list, 7) || !slices.Contains(list, 6) {
-			t.Errorf("raw %v: %v, want 6 and no 7", raw, list)
+		if list := shown(History{}); slices.Contains(list, 7) || !slices.Contains(list, 6) || rank != 0 {
+			t.Errorf("raw %v: %v and rank %d, want 6 and no 7, rank 0", raw, list, rank)
 		}
 		if list := shown(History{Output: []llm.Token{1}}); !slices.Contains(list, 7) {
 			t.Errorf("raw %v: %v elsewhere, want 7 in it", raw, list)
