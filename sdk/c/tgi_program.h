@@ -45,6 +45,10 @@ TGI_IMPORT("ctx_top") int32_t tgi_ctx_top(tgi_ctx c, int32_t k, tgi_candidate *t
 TGI_IMPORT("ctx_row") int32_t tgi_ctx_row(tgi_ctx c, float *to);
 TGI_IMPORT("ctx_entropy") int32_t tgi_ctx_entropy(tgi_ctx c, double *to);
 TGI_IMPORT("ctx_score") int32_t tgi_ctx_score(tgi_ctx c, const uint32_t *ids, uint32_t count, float *to);
+/* Begins to compute what tgi_ctx_score of these tokens tells, or without any, and of one, what tgi_ctx_top, tgi_ctx_row
+ * and tgi_ctx_entropy do, and returns at once. The context runs until it was waited for; those answer at once then. So
+ * the answers of many contexts are computed together. */
+TGI_IMPORT("ctx_ask") int32_t tgi_ctx_ask(tgi_ctx c, const uint32_t *ids, uint32_t count);
 TGI_IMPORT("emit") int32_t tgi_emit(tgi_ctx c, int32_t from, int32_t count);
 TGI_IMPORT("emit_text") int32_t tgi_import_emit_text(const char *text, uint32_t len);
 TGI_IMPORT("render") tgi_ctx tgi_import_render(const char *request, uint32_t len);
@@ -116,6 +120,14 @@ static inline int tgi_append_number(tgi_string *s, uint64_t v) {
   uint32_t n = 20;
   do d[--n] = (char)('0' + v % 10); while (v /= 10);
   return tgi_append(s, (tgi_text){d + n, 20 - n});
+}
+
+/* Appends a plugin of a run to settings: what stands between the brackets of "plugins":[], which takes the place of all
+ * plugins of the request. params is a JSON object, or empty. */
+static inline int tgi_append_plugin(tgi_string *s, tgi_text name, tgi_text params) {
+  return (!s->len || s->ptr[s->len - 1] == '[' || tgi_append(s, tgi_str(","))) && tgi_append(s, tgi_str("{\"name\":")) &&
+         tgi_append_json(s, name) && (!params.len || (tgi_append(s, tgi_str(",\"params\":")) && tgi_append(s, params))) &&
+         tgi_append(s, tgi_str("}"));
 }
 
 /* TGI_PROGRAM: tgi_error validate(tgi_text params), tgi_error run(tgi_text params, tgi_text request). What was

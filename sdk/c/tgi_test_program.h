@@ -25,7 +25,7 @@ static const char *(*tgi_script__next)(const char *text);
 static float (*tgi_script__likely)(const char *text, const char *word);
 static const char *tgi_script__why = "";
 static tgi_string tgi_script__emitted;
-static uint32_t tgi_script__runs;
+static uint32_t tgi_script__runs, tgi_script__asked;
 
 /* Sets what the model writes behind a text, until it ends it; and the log-probability of a word, -1 without it. */
 static inline void tgi_script(const char *(*next)(const char *text)) { tgi_script__next = next; }
@@ -33,6 +33,8 @@ static inline void tgi_script_likely(float (*likely)(const char *text, const cha
 /* Return what was emitted in the last run of the program, and how many runs of contexts it had. */
 static inline tgi_text tgi_script_emitted(void) { return tgi_whole(&tgi_script__emitted); }
 static inline uint32_t tgi_script_runs(void) { return tgi_script__runs; }
+/* Returns how many questions were begun in the last run of the program. */
+static inline uint32_t tgi_script_asked(void) { return tgi_script__asked; }
 
 static inline int32_t tgi_script__refuse(const char *why) { tgi_script__why = why; return TGI_BAD_ARGUMENT; }
 static inline tgi_script__context *tgi_script__get(tgi_ctx c) {
@@ -68,7 +70,7 @@ uint64_t tgi_program_run(const char *request, uint32_t len);
 static inline tgi_error tgi_script_run(const char *params, const char *prompt) {
   tgi_string request = {0, 0, 0};
   memset(tgi_script__all, 0, sizeof tgi_script__all);
-  tgi_script__emitted.len = tgi_script__runs = 0;
+  tgi_script__emitted.len = tgi_script__runs = tgi_script__asked = 0;
   tgi_script__append(&tgi_script__all[tgi_script__add()], tgi_str(prompt), TGI_SCRIPT_TOKENS);
   tgi_append(&request, tgi_str("{\"settings\":{},\"prompt_count\":1,\"limits\":{\"max_new_tokens\":100,\"tokens\":10000},\"params\":"));
   tgi_append(&request, tgi_str(params));
@@ -193,6 +195,12 @@ int32_t tgi_ctx_score(tgi_ctx c, const uint32_t *ids, uint32_t count, float *to)
     to[i] = tgi_script__of(x->tokens, x->count + i, ids[i]);
     x->tokens[x->count + i] = ids[i]; /* behind the end: the context stays as it is */
   }
+  return 0;
+}
+int32_t tgi_ctx_ask(tgi_ctx c, const uint32_t *ids, uint32_t count) {
+  tgi_script__context *x = tgi_script__get(c);
+  if (!x || count > TGI_SCRIPT_TOKENS - x->count || (count && !ids)) return TGI_BAD_ARGUMENT;
+  tgi_script__asked++;
   return 0;
 }
 int32_t tgi_emit(tgi_ctx c, int32_t from, int32_t count) {

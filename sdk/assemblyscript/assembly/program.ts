@@ -59,6 +59,9 @@ declare function importEntropy(c: i32, to: usize): i32;
 @external("tgi", "ctx_score")
 declare function importScore(c: i32, ids: usize, count: u32, to: usize): i32;
 // @ts-ignore: decorator
+@external("tgi", "ctx_ask")
+declare function importAsk(c: i32, ids: usize, count: u32): i32;
+// @ts-ignore: decorator
 @external("tgi", "emit")
 declare function importEmit(c: i32, from: i32, count: i32): i32;
 // @ts-ignore: decorator
@@ -317,6 +320,18 @@ export class Context {
     const out = new StaticArray<f32>(ids.length);
     return ok(importScore(this.id, changetype<usize>(ids), ids.length, changetype<usize>(out))) ? out : null;
   }
+  /** Begins to compute what score of a text tells, or of an empty one, and of one token, what top, row and entropy do, and
+   *  returns at once. The context runs until it was waited for; those answer at once then. So the answers of many
+   *  contexts are computed together. */
+  ask(text: string): bool {
+    const ids = encode(text);
+    if (text.length && !ids.length) return ok(<i32>Refusal.ARGUMENT);
+    return this.askTokens(ids);
+  }
+  /** Begins to compute what scoreTokens of these tells, as ask does. */
+  askTokens(ids: StaticArray<u32>): bool {
+    return ok(importAsk(this.id, changetype<usize>(ids), ids.length));
+  }
   /** Gives the client tokens. */
   emit(from: i32, count: i32): bool {
     return ok(importEmit(this.id, from, count));
@@ -396,6 +411,7 @@ export function grammarPrefix(g: Grammar, text: string): i32 {
 /** Settings of a run; what they do not set is as the request says. */
 export class Settings {
   private members: string[] = [];
+  private plugins: string[] = [];
 
   private with(name: string, json: string): Settings {
     this.members.push(quote(name) + ":" + json);
@@ -416,6 +432,15 @@ export class Settings {
   /** Keeps that many of the likeliest tokens; 0 keeps all. */
   topK(k: i32): Settings {
     return this.with("top_k", k.toString());
+  }
+  /** Keeps tokens at least that times as likely as the likeliest. */
+  minP(p: f64): Settings {
+    return this.with("min_p", p.toString());
+  }
+  /** Adds a plugin of the run; the first one takes the place of all of the request. params is a JSON object, or empty. */
+  plugin(name: string, params: string = ""): Settings {
+    this.plugins.push('{"name":' + quote(name) + (params.length ? ',"params":' + params : "") + "}");
+    return this;
   }
   /** Texts that end the run. They are part of the context. */
   stop(texts: string[]): Settings {
@@ -440,6 +465,8 @@ export class Settings {
     return this.with("emit", "true");
   }
   json(): string {
-    return this.members.length ? "{" + this.members.join(",") + "}" : "";
+    const all = this.members.slice();
+    if (this.plugins.length) all.push('"plugins":[' + this.plugins.join(",") + "]");
+    return all.length ? "{" + all.join(",") + "}" : "";
   }
 }

@@ -7,15 +7,17 @@ const bytes = new TextEncoder();
 
 export class Scripted extends Guest {
   /** Runs the program on a prompt. next(text) is what the model writes behind a text until it ends it, likely(text, word)
-   *  the log-probability of a word behind a text. Returns what was emitted, the fault or "", and the settings of the runs. */
+   *  the log-probability of a word behind a text. Returns what was emitted, the fault or "", the settings of the runs, and the texts of the questions, "" for one
+   *  about the next token. */
   run(params, prompt, next, likely = () => -1) {
     this.model = { next, likely };
     this.contexts = [{ tokens: this.encode(bytes.encode(prompt)), from: 0, reason: 0 }];
     this.emitted = "";
     this.runs = [];
+    this.asked = [];
     const request = { params, settings: {}, prompt_count: this.contexts[0].tokens.length, limits: { handles: 64, forks: 1024, tokens: 10000, max_new_tokens: 100 } };
     const fault = this.handed("tgi_program_run", JSON.stringify(request));
-    return { text: this.emitted, fault, runs: this.runs };
+    return { text: this.emitted, fault, runs: this.runs, asked: this.asked };
   }
 
   refuse(why, status = -1) {
@@ -125,6 +127,7 @@ export class Scripted extends Guest {
           });
           return this.write(to, scores, "setFloat32", 4) - n;
         }),
+      ctx_ask: (c, at, n) => this.on(c, () => (this.asked.push(this.said(this.u32s(at >>> 0, n))), 0)),
       emit: (c, from, count) =>
         this.on(c, (x) => {
           if (from < 0 || count < 0 || from + count > x.tokens.length) return this.refuse("there are no such tokens");

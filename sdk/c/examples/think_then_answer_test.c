@@ -38,8 +38,17 @@ int main(void) {
   TGI_CHECK(c > 0 && tgi_ctx_len(c) == 2 && !tgi_ctx_rewind(c, 1) && tgi_same(tgi_ctx_text(c, 0), "Q"));
   TGI_CHECK(tgi_ctx_top(c, 2, top) == 2 && top[0].id == 3 && top[0].logprob == -0.5f && top[1].logprob == -2);
   TGI_CHECK(!tgi_ctx_score(c, ids, 2, scores) && scores[0] == -0.5f && scores[1] == -2 && tgi_ctx_len(c) == 1);
+  tgi_ctx both[] = {c, tgi_ctx_fork(TGI_PROMPT)};
+  TGI_CHECK(!tgi_ctx_ask(both[0], 0, 0) && !tgi_ctx_ask(both[1], ids, 2) && !tgi_wait(both, 2, TGI_WAIT_ALL));
+  TGI_CHECK(tgi_script_asked() == 2 && tgi_ctx_ask(63, 0, 0) == TGI_BAD_ARGUMENT);
   TGI_CHECK(tgi_ctx_row(c, row) == 7 && row[3] == -0.5f && !tgi_ctx_entropy(c, &entropy) && entropy > 0);
   TGI_CHECK(!tgi_ctx_drop(c) && tgi_ctx_len(c) < 0 && tgi_same(tgi_why(), "there is no such context"));
   TGI_CHECK(tgi_grammar_prefix(tgi_str("{\"source\":\"ab\"}"), tgi_str("ac")) == 1);
+
+  /* plugins of a run */
+  tgi_string set = {0, 0, 0};
+  TGI_CHECK(tgi_append(&set, tgi_str("[")) && tgi_append_plugin(&set, tgi_str("a\""), tgi_str("{\"b\":1}")));
+  TGI_CHECK(tgi_append_plugin(&set, tgi_str("c"), tgi_str("")) && tgi_append(&set, tgi_str("]")));
+  TGI_CHECK(tgi_same(tgi_whole(&set), "[{\"name\":\"a\\u0022\",\"params\":{\"b\":1}},{\"name\":\"c\"}]"));
   return tgi_test_done();
 }

@@ -22,6 +22,8 @@ type Model struct {
 	Likely func(text, next string) float64
 	// Runs are the settings of all runs so far, as JSON.
 	Runs []string
+	// Asked are the texts of all questions so far; one about the next token is empty.
+	Asked []string
 
 	h        *Host
 	contexts []*context
@@ -265,6 +267,15 @@ func (m *Model) Score(c int32, ids []uint32) (out []float32, n int32) {
 		}
 	}
 	return out, min(n, 0)
+}
+
+// Ask keeps the question: the answers are there at any time.
+func (m *Model) Ask(c int32, ids []uint32) int32 {
+	if m.get(c) == nil {
+		return m.refuse(abi.ProgramArgument, noContext)
+	}
+	m.Asked = append(m.Asked, m.text(ids))
+	return 0
 }
 
 // Emit keeps the text of tokens.

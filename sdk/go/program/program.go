@@ -361,6 +361,23 @@ func (c *Context) ScoreTokens(ids ...uint32) ([]float32, error) {
 	return list, err
 }
 
+// Ask begins to compute what Score of a text tells, or of an empty one, and of one token, what Top, Row and Entropy do,
+// and returns at once. The context runs until it was waited for; those answer at once then. So the answers of many
+// contexts are computed together.
+func (c *Context) Ask(text string) error {
+	if text == "" {
+		return c.AskTokens()
+	}
+	ids, ok := host.Current.Encode(text)
+	if !ok || len(ids) == 0 {
+		return &statusError{ErrArgument, "the text to score has no tokens"}
+	}
+	return c.AskTokens(ids...)
+}
+
+// AskTokens begins to compute what ScoreTokens of these tells, as Ask does.
+func (c *Context) AskTokens(ids ...uint32) error { return fails(host.CurrentProgram.Ask(c.id, ids)) }
+
 // Emit gives the client tokens.
 func (c *Context) Emit(from, count int) error {
 	return fails(host.CurrentProgram.Emit(c.id, int32(from), int32(count)))

@@ -7,7 +7,7 @@ import (
 )
 
 // Settings are those of a run; what they do not set is as the request says. The methods return their receiver.
-type Settings struct{ members []byte }
+type Settings struct{ members, plugins []byte }
 
 // Grammar is what a run, or a text, is held to.
 type Grammar struct {
@@ -75,6 +75,20 @@ func (s *Settings) Grammar(g Grammar, from int) *Settings {
 // Free holds the run to no grammar, also if the request has one.
 func (s *Settings) Free() *Settings { return s.raw("grammar", []byte("null")) }
 
+// Plugin adds a plugin of the run; the first one takes the place of all of the request. params are a JSON object, or
+// nil.
+func (s *Settings) Plugin(name string, params []byte) *Settings {
+	if len(s.plugins) > 0 {
+		s.plugins = append(s.plugins, ',')
+	}
+	s.plugins = registry.AppendString(append(s.plugins, `{"name":`...), name)
+	if len(params) > 0 {
+		s.plugins = append(append(s.plugins, `,"params":`...), params...)
+	}
+	s.plugins = append(s.plugins, '}')
+	return s
+}
+
 // Emit gives the client each token as soon as it is there.
 func (s *Settings) Emit() *Settings { return s.raw("emit", []byte("true")) }
 
@@ -93,8 +107,15 @@ func (s *Settings) raw(name string, value []byte) *Settings {
 
 // json returns the settings as ctx_start reads them; empty for none.
 func (s *Settings) json() string {
-	if s == nil || len(s.members) == 0 {
+	switch {
+	case s == nil || len(s.members)+len(s.plugins) == 0:
 		return ""
+	case len(s.plugins) == 0:
+		return "{" + string(s.members) + "}"
 	}
-	return "{" + string(s.members) + "}"
+	members := string(s.members)
+	if members != "" {
+		members += ","
+	}
+	return "{" + members + `"plugins":[` + string(s.plugins) + "]}"
 }

@@ -549,3 +549,77 @@ impl Settings {
         format!("{{{}}}", self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, program as script};
+
+    fn gives(s: Settings, want: &str) {
+        assert_eq!(s.json(), want);
+        if !want.is_empty() {
+            crate::json::Value::parse(want.as_bytes()).unwrap();
+        }
+    }
+
+    #[test]
+    fn settings_are_json_in_any_order() {
+        gives(Settings::new(), "");
+        gives(Settings::new().min_p(0.25), r#"{"min_p":0.25}"#);
+        gives(Settings::new().plugin("x", ""), r#"{"plugins":[{"name":"x"}]}"#);
+        gives(
+            Settings::new().top_k(2).plugin("x", r#"{"a":1}"#).max_tokens(3).plugin("y\"", "").plugin("z", ""),
+            r#"{"top_k":2,"plugins":[{"name":"x","params":{"a":1}},{"name":"y\""},{"name":"z"}],"max_tokens":3}"#,
+        );
+    }
+
+    struct Asks;
+    impl Program for Asks {
+        fn open(_: &Value) -> Result<Self> {
+            Ok(Asks)
+        }
+        fn run(&mut self, r: &Request) -> Result<()> {
+            let kids = r.context.fork_n(3)?;
+            for (k, text) in kids.iter().zip(["", " a b", " b"]) {
+                k.ask(text)?;
+            }
+            wait(&kids)?;
+            assert_eq!(kids[1].score(" a b")?, -2.0);
+            assert!(r.context.ask("elsewhere").is_err());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn questions_are_asked_together() {
+        testing::vocabulary(&["Q", " a", " b", "</s>"]);
+        script::model(|_| String::new());
+        script::run::<Asks>("{}", "Q").unwrap();
+        assert_eq!(script::asked(), ["", " a b", " b"]);
+    }
+
+    struct Rewinds;
+    impl Program for Rewinds {
+        fn open(_: &Value) -> Result<Self> {
+            Ok(Rewinds)
+        }
+        fn run(&mut self, r: &Request) -> Result<()> {
+            // Q, " a", " bcd", a special token, " a"
+            for (bytes, left) in [(99, 5), (8, 5), (7, 4), (6, 4), (5, 2), (2, 2), (1, 1), (0, 1)] {
+                let c = r.context.fork()?;
+                c.rewind_bytes(1, bytes)?;
+                assert_eq!(c.len(), left, "{} bytes", bytes);
+                c.rewind_bytes(1, bytes)?; // it changes nothing more
+                assert_eq!(c.len(), left);
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn rewinds_to_a_border_of_tokens() {
+        testing::vocabulary(&["Q", " a", " bcd", "<so>", "</s>"]);
+        script::model(|_| String::new());
+        script::run::<Rewinds>("{}", "Q a bcd<so> a").unwrap();
+    }
+}

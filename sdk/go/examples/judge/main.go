@@ -59,29 +59,42 @@ func (judge) Run(r *program.Request) error {
 	if err := program.Generate(nil, kids...); err != nil {
 		return err
 	}
+	votes := make([]*program.Context, n)
+	for i, k := range kids {
+		if votes[i], err = question(k); err != nil {
+			return err
+		}
+	}
+	if err := program.Wait(votes...); err != nil { // one step of the model answers all
+		return err
+	}
 	best, top := kids[0], math.Inf(-1)
-	for _, k := range kids {
-		s, err := convinces(k)
+	for i, v := range votes {
+		s, err := convinces(v)
 		if err != nil {
 			return err
 		}
 		if s > top {
-			best, top = k, s
+			best, top = kids[i], s
 		}
 	}
 	return best.EmitSpan()
 }
 
-// convinces says how much likelier "yes" is than "no" behind an answer and a question.
-func convinces(k *program.Context) (float64, error) {
+// question begins to ask the model whether an answer is right.
+func question(k *program.Context) (*program.Context, error) {
 	j, err := k.Fork()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	defer j.Drop()
 	if err := j.Append("\nIs this right? Answer yes or no: "); err != nil {
-		return 0, err
+		return nil, err
 	}
+	return j, j.Ask("")
+}
+
+// convinces says how much likelier "yes" is than "no" behind the question.
+func convinces(j *program.Context) (float64, error) {
 	yes, err := j.Score("yes")
 	if err != nil {
 		return 0, err

@@ -24,6 +24,9 @@ func TestJudge(t *testing.T) {
 	if got, err := m.Run(judge{}, "Count", `{"n": 3}`); got != " two" || err != nil || len(m.Runs) != 3 {
 		t.Errorf("%q after %d runs (%v), want two", got, len(m.Runs), err)
 	}
+	if len(m.Asked) != 3 {
+		t.Errorf("it asked %q, want all three at once", m.Asked)
+	}
 	if err := (judge{}).Validate([]byte(`{"n": 0}`)); err == nil {
 		t.Error("no answer at all is accepted")
 	}

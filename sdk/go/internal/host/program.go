@@ -18,6 +18,7 @@ type Program interface {
 	Row(c int32) ([]float32, int32)
 	Entropy(c int32) (float64, int32)
 	Score(c int32, ids []uint32) ([]float32, int32)
+	Ask(c int32, ids []uint32) int32
 	Emit(c, from, count int32) int32
 	EmitText(text string) int32
 	Render(request string) int32

@@ -49,6 +49,9 @@ func importEntropy(c int32, to unsafe.Pointer) int32
 //go:wasmimport tgi ctx_score
 func importScore(c int32, ids unsafe.Pointer, n uint32, to unsafe.Pointer) int32
 
+//go:wasmimport tgi ctx_ask
+func importAsk(c int32, ids unsafe.Pointer, n uint32) int32
+
 //go:wasmimport tgi emit
 func importEmit(c, from, count int32) int32
 
@@ -152,6 +155,11 @@ func (program) Score(c int32, ids []uint32) ([]float32, int32) {
 		return nil, status
 	}
 	return list, status
+}
+
+func (program) Ask(c int32, ids []uint32) int32 {
+	at, n := listOf(ids)
+	return importAsk(c, at, n)
 }
 
 func (program) Emit(c, from, count int32) int32 { return importEmit(c, from, count) }

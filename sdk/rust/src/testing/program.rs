@@ -24,6 +24,7 @@ struct Model {
     emitted: String,
     why: String,
     runs: Vec<String>,
+    asked: Vec<String>,
 }
 
 thread_local!(static MODEL: RefCell<Model> = RefCell::new(Model::default()));
@@ -41,6 +42,11 @@ pub fn likely(f: impl Fn(&str, &str) -> f32 + 'static) {
 /// The settings of the runs since [`model`], as JSON.
 pub fn runs() -> Vec<String> {
     MODEL.with(|m| m.borrow().runs.clone())
+}
+
+/// The texts of the questions since [`model`]; one about the next token is empty.
+pub fn asked() -> Vec<String> {
+    MODEL.with(|m| m.borrow().asked.clone())
 }
 
 /// Runs a program on a prompt, and returns what it emitted. `params` is JSON.
@@ -290,8 +296,15 @@ pub(crate) unsafe fn ctx_score(c: i32, ids: *const u32, count: u32, to: *mut f32
     0
 }
 
-pub(crate) unsafe fn ctx_ask(c: i32, _ids: *const u32, _count: u32) -> i32 {
-    on(c, |_| 0)
+pub(crate) unsafe fn ctx_ask(c: i32, ids: *const u32, count: u32) -> i32 {
+    let asked = text(&ids_of(ids, count));
+    with(|m| match m.get(c) {
+        Some(_) => {
+            m.asked.push(asked);
+            0
+        }
+        None => m.refuse(-1, "there is no such context"),
+    })
 }
 
 pub(crate) unsafe fn emit(c: i32, from: i32, count: i32) -> i32 {

@@ -1,0 +1,64 @@
+package program_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"tgi/sdk/go/plugintest"
+	"tgi/sdk/go/program"
+)
+
+// TestSettings: a run gets what was set, in any order, and valid JSON.
+func TestSettings(t *testing.T) {
+	h := plugintest.New(t, "Q", " a", "</s>")
+	m := h.Program(t, &plugintest.Model{Next: func(string) string { return " a" }})
+	for want, s := range map[string]*program.Settings{
+		``:                           program.With(),
+		`{"min_p":0.1}`:              program.With().MinP(0.1),
+		`{"plugins":[{"name":"x"}]}`: program.With().Plugin("x", nil),
+		`{"temperature":0.5,"max_tokens":3,"plugins":[{"name":"x","params":{"a":1}},{"name":"y\""}]}`: program.With().
+			Temperature(0.5).Plugin("x", []byte(`{"a":1}`)).MaxTokens(3).Plugin(`y"`, nil),
+	} {
+		m.Runs = nil
+		run := func(r *program.Request) error { return program.Generate(s, r.Context) }
+		if _, err := m.Run(program.Func(run), "Q", "{}"); err != nil || !reflect.DeepEqual(m.Runs, []string{want}) {
+			t.Errorf("%q (%v), want %s", m.Runs, err, want)
+		}
+	}
+}
+
+// TestAsk: questions are begun with the tokens of a text, or without any, and those that cannot be are refused.
+func TestAsk(t *testing.T) {
+	h := plugintest.New(t, "Q", " a", " b", "</s>")
+	m := h.Program(t, &plugintest.Model{})
+	_, err := m.Run(program.Func(func(r *program.Request) error {
+		kids, err := r.Context.ForkN(3)
+		if err != nil {
+			return err
+		}
+		for i, text := range []string{"", " a b", " b"} {
+			if err := kids[i].Ask(text); err != nil {
+				return err
+			}
+		}
+		if err := program.Wait(kids...); err != nil {
+			return err
+		}
+		if p, err := kids[1].Score(" a b"); p != -2 || err != nil {
+			return fmt.Errorf("score %v, %w", p, err)
+		}
+		if err := r.Context.Ask("elsewhere"); !errors.Is(err, program.ErrArgument) {
+			return fmt.Errorf("a text without tokens: %w", err)
+		}
+		kids[0].Drop()
+		if err := kids[0].AskTokens(1); !errors.Is(err, program.ErrArgument) {
+			return fmt.Errorf("a context that was dropped: %w", err)
+		}
+		return nil
+	}), "Q", "{}")
+	if want := []string{"", " a b", " b"}; err != nil || !reflect.DeepEqual(m.Asked, want) {
+		t.Errorf("%q (%v), want %q", m.Asked, err, want)
+	}
+}
