@@ -18,6 +18,16 @@ const (
 	maxExplained         = 2048
 )
 
+// Left is what is wanted of a reply's further texts once n of its tokens are explained: e bounds them all together.
+func (e *Explain) Left(n int) *Explain {
+	if e == nil {
+		return nil
+	}
+	tokens := or(e.Tokens, defaultExplainTokens)
+	tokens -= min(tokens, uint64(n))
+	return &Explain{Top: e.Top, Tokens: &tokens}
+}
+
 // checkExplain checks the explain of d, which has size n, and writes it to p.
 func checkExplain(d *Draft, n size, p *llm.Params) error {
 	if d.Explain == nil {

@@ -143,7 +143,8 @@ func (t *turn) goOn(ctx context.Context,
 	}
 	t.before.prompt, t.before.cached = t.before.prompt+f.Prompt, t.before.cached+f.Cached
 	t.before.generated, t.before.reasoned = t.before.generated+f.Generated, t.before.reasoned+t.choice.Reasoned
-	t.explained = append(t.explained, t.choice.Explained()...)
+	explained := t.choice.Explained()
+	t.explained, c.draft.Explain = append(t.explained, explained...), c.draft.Explain.Left(len(explained))
 	v := *c.draft.Conversation
 	v.Messages = append(v.Messages[:len(v.Messages):len(v.Messages)], mcptools.Turn(text, thoughts, round)...)
 	v.Continue = nil

@@ -137,6 +137,7 @@ func (t *turn) appendResponse(b []byte, o outcome) []byte {
 	raw("metadata", s.metadata, "{}")
 	if t.choice.Finish != nil {
 		b = generate.AppendDropped(generate.AppendSkips(b, t.run.Skipped()), t.run.Dropped())
+		b = generate.AppendExplained(b, t.explained, t.run.Receipt())
 	}
 	return append(b, '}')
 }

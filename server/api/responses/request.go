@@ -169,7 +169,7 @@ func (b *body) fields() []wire.Field {
 		{Name: "safety_identifier", Read: fields.Text(&s.safety)},
 		{Name: "prompt_cache_key", Read: fields.Text(&s.cacheKey)},
 		{Name: "service_tier", Read: fields.Tier(&d.Tier)},
-		{Name: "stream_options", Read: streamOptions},
+		{Name: "stream_options", Read: streamOptions}, fields.Explain(&d.Explain),
 		{Name: "continue_final_message", Read: wire.Optional(&b.conversation.Continue, (*wire.Reader).Bool)},
 	}...)
 	for _, name := range []string{"prompt", "moderation", "context_management", "background_options",

@@ -444,6 +444,52 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// TestExplain: what the engine tells of tokens is in the response, once in a stream, and kept with it.
+func TestExplain(t *testing.T) {
+	e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
+		events := generatetest.Echo(r)
+		for i := range events {
+			if r.Params.Explain == (llm.Explain{Top: 1, Tokens: 2}) && i < 2 {
+				events[i].Explained = &llm.Explanation{Token: events[i].Token, Rank: 40 + i}
+			}
+		}
+		return events
+	}}
+	s, api := newServer(e, &generatetest.Chat{})
+	const body = `{"input":"Hi","explain":{"top":1,"tokens":2}`
+	whole := object(t, ask(s, http.MethodPost, path, body+`}`))
+	kept := object(t, ask(s, http.MethodGet, path+"/"+whole["id"].(string), ""))
+	stream := ask(s, http.MethodPost, path, body+`,"stream":true}`).Body.Bytes()
+	streamed, _ := gather(t, stream)
+	for name, v := range map[string]map[string]any{"whole": whole, "kept": kept, "streamed": streamed} {
+		if list, _ := v["explain"].([]any); len(list) != 2 || list[1].(map[string]any)["rank"] != float64(41) {
+			t.Errorf("%s: %v", name, v)
+		}
+	}
+	if n := bytes.Count(stream, []byte(`"explain"`)); n != 1 {
+		t.Errorf("%d times in the stream", n)
+	}
+	if v := object(t, ask(s, http.MethodPost, path, `{"input":"Hi"}`)); v["explain"] != nil {
+		t.Errorf("nobody asked: %v", v)
+	}
+	api.settle()
+}
+
+// TestExplainedRounds: with tools of MCP servers a reply explains as many tokens as are asked for, of all its texts.
+func TestExplainedRounds(t *testing.T) {
+	five := uint64(5)
+	e := &generate.Explain{Tokens: &five}
+	if e = e.Left(3); *e.Tokens != 2 {
+		t.Errorf("%d left of 5 behind 3", *e.Tokens)
+	}
+	if e = e.Left(3); *e.Tokens != 0 {
+		t.Errorf("%d left of 2 behind 3", *e.Tokens)
+	}
+	if *(&generate.Explain{}).Left(56).Tokens != 200 || (*generate.Explain)(nil).Left(1) != nil {
+		t.Error("the default is not 256, or none is something")
+	}
+}
+
 // TestTooLarge: a response that cannot be kept says so.
 func TestTooLarge(t *testing.T) {
 	s, api := newServer(&generatetest.Engine{}, &generatetest.Chat{})

@@ -44,6 +44,7 @@ type turn struct {
 	// from is the first item of this run; exhausted says that there are no tokens left for another.
 	from      int
 	exhausted bool
+	explained []*llm.Explanation // the tokens of all runs
 
 	items   []*spoken
 	open    bool            // the last of them has not ended
@@ -100,6 +101,7 @@ func (t *turn) pump(ctx context.Context, next func(context.Context) (step, error
 
 // hear reads a run to its end.
 func (t *turn) hear(ctx context.Context, next func(context.Context) (step, error)) error {
+	from := len(t.explained)
 	for {
 		s, err := next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -113,6 +115,7 @@ func (t *turn) hear(ctx context.Context, next func(context.Context) (step, error
 			return err
 		}
 		t.pending = append(t.pending, p.Tokens...)
+		t.explained = append(t.explained, t.choice.Explained()...)
 		for i := range p.Deltas {
 			t.take(&p.Deltas[i])
 		}
@@ -120,6 +123,7 @@ func (t *turn) hear(ctx context.Context, next func(context.Context) (step, error
 			return t.err
 		}
 	}
+	t.call.draft.Explain = t.call.draft.Explain.Left(len(t.explained) - from)
 	if t.held != "" && !t.choice.Reply.Called() {
 		t.begin(kindMessage, nil)
 		t.say(t.held)

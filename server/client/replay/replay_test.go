@@ -156,3 +156,15 @@ func FuzzOutcome(f *testing.F) {
 		_ = textDifferences(o.texts, []string{"ä", "b"})
 	})
 }
+
+// TestReceiptOfResponses: a response has its receipt whole, and in the last event of a stream.
+func TestReceiptOfResponses(t *testing.T) {
+	const whole = `{"object":"response","output":[],"receipt":{"model":"m"}}`
+	const stream = "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"output\":[]}}\n\n" +
+		"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":" + whole + "}\n\n"
+	for _, reply := range []string{whole, stream} {
+		if list := find([]byte(reply)); len(list) != 1 || string(list[0]) != `{"model":"m"}` {
+			t.Errorf("%s: %s", reply, list)
+		}
+	}
+}

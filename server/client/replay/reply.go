@@ -68,6 +68,8 @@ type message struct {
 	}
 	Receipts []json.RawMessage
 	Receipt  json.RawMessage
+	// Response is that of an event of responses.
+	Response *struct{ Receipt json.RawMessage }
 	// Anthropic's and OpenAI's responses
 	Content []part
 	Output  []struct {
@@ -173,6 +175,9 @@ func (o *outcome) take(m *message) {
 	}
 	if m.Receipt != nil {
 		o.receipts = append(o.receipts, slices.Clone(m.Receipt))
+	}
+	if m.Response != nil && m.Response.Receipt != nil {
+		o.receipts = append(o.receipts, slices.Clone(m.Response.Receipt))
 	}
 	for _, r := range m.Receipts {
 		o.receipts = append(o.receipts, slices.Clone(r))
