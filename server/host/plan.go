@@ -86,7 +86,12 @@ func (f *manager) fits(p plan) error {
 	if promised, _ := f.roster.Memory(); promised > 0 || f.device.onGPU() {
 		return nil // the roster knows what there is beside the others
 	}
-	for _, b := range f.bounds() {
+	return p.within(f.bounds())
+}
+
+// within refuses what one of the bounds leaves no room for.
+func (p plan) within(bounds []bound) error {
+	for _, b := range bounds {
 		if need := p.total() + processOverhead + b.overhead; need > b.left {
 			return fmt.Errorf("%w: it needs about %d MiB (weights %d, cache %d, everything else %d), %s of %d MiB leaves %d",
 				lifecycle.ErrMemory, need>>20, (p.weights+p.draft)>>20, p.cache>>20,

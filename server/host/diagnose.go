@@ -1,0 +1,101 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"tgi/models/library"
+	"tgi/plugins"
+	"tgi/server"
+	"tgi/server/config"
+	"tgi/server/host/hardware"
+)
+
+// Need is the memory that a model takes before it is loaded, in bytes, and what there is.
+type Need struct{ Weights, Cache, Total, Available, Machine int64 }
+
+// NeedOf says what a model of cfg will take on what was chosen, and why the process does not get it. It reads JSON
+// files and the headers of weights.
+func NeedOf(cfg config.Config, id library.ID, choice hardware.Choice) (Need, error) {
+	n := Need{Available: system.available(), Machine: system.total()}
+	f, err := asking(cfg, choice)
+	if err != nil {
+		return n, err
+	}
+	own, err := f.settingsFor(id)
+	if err != nil {
+		return n, err
+	}
+	p, err := f.planFor(own, id, n.Available)
+	if err != nil {
+		return n, err
+	}
+	n.Weights, n.Cache, n.Total = p.weights+p.draft, p.cache, p.total()+processOverhead
+	if f.device.onGPU() {
+		return n, nil
+	}
+	if err := checkCaches(&cfg, n.Machine); err != nil {
+		return n, err
+	}
+	return n, p.within(system.bounds())
+}
+
+// asking returns a manager that answers questions about models and loads none.
+func asking(cfg config.Config, choice hardware.Choice) (*manager, error) {
+	lib, err := OpenLibrary(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &manager{library: lib, device: device{choice}, cfg: cfg, single: len(cfg.ModelList) == 0}, nil
+}
+
+// TryPlugins loads the plugins of cfg over the vocabulary of a model, as its start would, and gives them up again: each
+// goes through its canary. Plugins of the folder that do not load have their error in the list.
+func TryPlugins(ctx context.Context, cfg config.Config, id library.ID) ([]server.Plugin, error) {
+	f, err := asking(cfg, hardware.Choice{})
+	if err != nil {
+		return nil, err
+	}
+	own, err := f.settingsFor(id)
+	if err != nil {
+		return nil, err
+	}
+	in := &instance{}
+	if in.source, err = describe(own.Model.Path); err != nil {
+		return nil, err
+	}
+	if err := in.loadTokenizer(in.source.desc); err != nil {
+		return nil, err
+	}
+	in.built.Vocab, in.eos = in.source.desc.Config.Vocab, eosOf(in.source.desc, in.tokenizer)
+	f.pluginLogs, f.turns, f.programs = plugins.NewLogs(), plugins.NewTurns(), plugins.NewProgramTurns()
+	f.governor = plugins.NewGovernor(func() bool { return false })
+	f.memory = plugins.NewMemory(pluginMemory(cfg.Plugins, system.available(), system.bounds()))
+	c, err := f.openPlugins(ctx, own, in, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	defer c.set.Close()
+	return c.List(), nil
+}
+
+// TryTokenizer reads a model's tokenizer as its start would, and says how many tokens it has.
+func TryTokenizer(cfg config.Config, id library.ID) (string, error) {
+	f, err := asking(cfg, hardware.Choice{})
+	if err != nil {
+		return "", err
+	}
+	own, err := f.settingsFor(id)
+	if err != nil {
+		return "", err
+	}
+	in := &instance{}
+	if in.source, err = describe(own.Model.Path); err != nil {
+		return "", pathError(own, err)
+	}
+	if err := in.loadTokenizer(in.source.desc); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d tokens", in.source.desc.Config.Vocab), nil
+}

@@ -1,0 +1,225 @@
+// Package doctor looks at all that a server needs before it serves, says what it found, and for what is wrong the cure.
+// It loads no model, changes no setting, and prints no secret.
+//
+// Its caller is the command tgi doctor. Each group of checks runs in a goroutine of its own that Run awaits for a
+// bounded time: one that hangs, as on a dead network disk, is left behind when the program ends.
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"tgi/server/client/terminal"
+	"tgi/server/config"
+	"tgi/server/host/hardware"
+)
+
+// Status says how bad it is.
+type Status string
+
+// Values of Status: Warn is what may go wrong or is unwise, Fail keeps the server from doing what it was set to.
+const (
+	OK   Status = "ok"
+	Warn Status = "warn"
+	Fail Status = "fail"
+)
+
+// Line is one check: what was looked at, what was found, and for what is not well the cure.
+type Line struct {
+	Check  string `json:"check"`
+	Status Status `json:"status"`
+	Found  string `json:"found"`
+	Cure   string `json:"cure,omitempty"`
+}
+
+// report collects the lines of one group of checks.
+type report struct{ lines []Line }
+
+func (r *report) ok(check, format string, args ...any) {
+	r.lines = append(r.lines, Line{check, OK, fmt.Sprintf(format, args...), ""})
+}
+
+func (r *report) warn(check, found, cure string) {
+	r.lines = append(r.lines, Line{check, Warn, found, cure})
+}
+
+func (r *report) fail(check string, err error, cure string) {
+	r.lines = append(r.lines, Line{check, Fail, err.Error(), cure})
+}
+
+// group is a few checks with the time that they may take together.
+type group struct {
+	name  string
+	limit time.Duration
+	run   func(context.Context, *report)
+}
+
+// Options say what to look at and where to write it.
+type Options struct {
+	Config config.Config
+	// Wrong is why there is no Config.
+	Wrong error
+	// Fetch first puts the libraries for NVIDIA GPUs into the cache folder.
+	Fetch bool
+	// JSON writes a list at the end, not each line when it is known.
+	JSON bool
+	Out  io.Writer
+	Log  io.Writer // is told how far fetching is
+}
+
+// Run does all checks for settings, or says what is wrong with them. sound says that none failed.
+func Run(ctx context.Context, o Options) (sound bool, err error) {
+	if o.Fetch {
+		if err := hardware.Fetch(ctx, o.Log); err != nil {
+			return false, err
+		}
+	}
+	lines := []Line{}
+	found := func(l Line) {
+		lines = append(lines, l)
+		if !o.JSON && err == nil {
+			_, err = io.WriteString(o.Out, l.String())
+		}
+	}
+	if o.Wrong != nil {
+		found(Line{"settings", Fail, terminal.Line(o.Wrong.Error()),
+			"correct what the message names; docs/configuration.md has all settings"})
+	} else {
+		look(ctx, o.Config, found)
+	}
+	if o.JSON {
+		err = writeJSON(o.Out, lines)
+	}
+	return !slices.ContainsFunc(lines, func(l Line) bool { return l.Status == Fail }), err
+}
+
+// writeJSON writes JSON that is also read by people, and that a terminal obeys nothing of.
+func writeJSON(w io.Writer, lines []Line) error {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(lines); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, terminal.JSON(b.String()))
+	return err
+}
+
+// String is the line as people read it.
+func (l Line) String() string {
+	text := fmt.Sprintf("%-4s  %-16s %s\n", l.Status, l.Check, l.Found)
+	if l.Cure != "" {
+		text += fmt.Sprintf("      %-16s -> %s\n", "", l.Cure)
+	}
+	return text
+}
+
+// look does all checks, and hands over each line when it is known.
+func look(ctx context.Context, cfg config.Config, found func(Line)) {
+	show := shower{secrets(cfg), found}
+	file := cfg.File
+	if file == "" {
+		file = "no file: defaults, flags and environment"
+	}
+	show.line(Line{"settings", OK, file, ""})
+	d := &diagnosis{cfg: cfg}
+	groups := []group{
+		{"machine", 5 * time.Second, d.machine},
+		{"device", 20 * time.Second, d.device},
+		{"address", 5 * time.Second, d.addresses},
+		{"certificate", 5 * time.Second, d.certificate},
+		{"redis", 10 * time.Second, d.redis},
+	}
+	for _, f := range d.folders() {
+		groups = append(groups, group{f.check, 5 * time.Second, f.run})
+	}
+	for _, m := range cfg.All() {
+		groups = append(groups, group{"model " + m.Name, 30 * time.Second, d.model(m)})
+	}
+	groups = append(groups, group{"plugins", 60 * time.Second, d.plugins})
+	for _, g := range groups {
+		for _, l := range bounded(ctx, g) {
+			show.line(l)
+		}
+	}
+}
+
+// bounded runs a group until its time is over.
+func bounded(ctx context.Context, g group) []Line {
+	limited, cancel := context.WithTimeout(ctx, g.limit)
+	defer cancel()
+	done := make(chan *report, 1)
+	go func() {
+		r := &report{}
+		g.run(limited, r)
+		done <- r
+	}()
+	grace := time.NewTimer(g.limit + time.Second)
+	defer grace.Stop()
+	select {
+	case r := <-done:
+		return r.lines
+	case <-ctx.Done():
+		return []Line{{g.name, Fail, "not looked at: interrupted", "run tgi doctor again"}}
+	case <-grace.C:
+		return []Line{{g.name, Fail, fmt.Sprintf("no answer within %s", g.limit),
+			"look for a disk or a network that hangs, such as a dead network file system"}}
+	}
+}
+
+// diagnosis is what the checks share. Groups run one after the other; one that hangs leaves its zero values to those
+// behind it.
+type diagnosis struct {
+	cfg    config.Config
+	choice hardware.Choice
+	usable bool // choice is
+}
+
+// shower hands lines over without secrets and controls.
+type shower struct {
+	hidden []string
+	found  func(Line)
+}
+
+func (s shower) line(l Line) {
+	clean := func(text string) string {
+		for _, h := range s.hidden {
+			text = strings.ReplaceAll(text, h, "…")
+		}
+		return terminal.Line(text)
+	}
+	l.Check, l.Found, l.Cure = clean(l.Check), clean(l.Found), clean(l.Cure)
+	s.found(l)
+}
+
+// secrets are the parts of the settings that no line may show.
+func secrets(cfg config.Config) (list []string) {
+	add := func(text string) {
+		if text != "" {
+			list = append(list, text)
+		}
+	}
+	for _, k := range cfg.AllKeys() {
+		add(k.Key)
+	}
+	for _, k := range cfg.Server.AdminKeys {
+		add(k)
+	}
+	add(cfg.Models.HubToken)
+	for _, r := range redisURLs(cfg) {
+		add(r.url)
+		if u, err := url.Parse(r.url); err == nil {
+			if password, ok := u.User.Password(); ok {
+				add(password)
+			}
+		}
+	}
+	return list
+}

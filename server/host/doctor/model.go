@@ -1,0 +1,187 @@
+package doctor
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"tgi/models"
+	"tgi/models/library"
+	"tgi/models/library/lifecycle"
+	"tgi/server"
+	"tgi/server/config"
+	"tgi/server/host"
+)
+
+// model looks at a model's files and at the memory that it needs.
+func (d *diagnosis) model(m config.Model) func(context.Context, *report) {
+	return func(ctx context.Context, r *report) {
+		id, check := library.ID(m.Name), "model "+m.Name
+		lib, err := host.OpenLibrary(d.cfg)
+		if err != nil {
+			r.fail(check, err, "correct models.folder and the models that the settings declare")
+			return
+		}
+		if m.Source != "" && !lib.Has(id) {
+			r.warn(check, "not fetched yet", "fetch it before the start: `tgi model pull`")
+			return
+		}
+		info, err := lib.Describe(id)
+		if err != nil {
+			r.fail(check, err, "fetch the model again (`tgi model pull`), or correct model.path")
+			return
+		}
+		r.ok(check, "%s, %d files, %d MiB", info.Architecture, info.Files, info.Bytes>>20)
+		tokens, err := host.TryTokenizer(d.cfg, id)
+		if err != nil {
+			r.fail("tokenizer of "+m.Name, err, "put the model's tokenizer.json into its folder")
+		} else {
+			r.ok("tokenizer of "+m.Name, "%s", tokens)
+		}
+		checksums(ctx, r, m.Name, info)
+		if d.usable {
+			d.memory(r, m.Name)
+		}
+	}
+}
+
+// memory compares what a model needs with what there is.
+func (d *diagnosis) memory(r *report, name string) {
+	check := "memory of " + name
+	const cure = "free memory, raise the process's limit, choose smaller weights (model.weights), or lower " +
+		"runtime.kv_memory"
+	n, err := host.NeedOf(d.cfg, library.ID(name), d.choice)
+	if err != nil {
+		if !errors.Is(err, lifecycle.ErrMemory) {
+			err = fmt.Errorf("not enough: %w", err)
+		}
+		r.fail(check, err, cure)
+		return
+	}
+	text := fmt.Sprintf("needs %d MiB (weights %d, cache %d)", n.Total>>20, n.Weights>>20, n.Cache>>20)
+	if d.choice.Device == models.CUDA {
+		r.ok(check, "%s of the GPU, which has %d MiB", text, d.choice.CUDA.Memory>>20)
+		return
+	}
+	text += fmt.Sprintf(", %d MiB are available", n.Available>>20)
+	switch {
+	case n.Total > n.Machine:
+		r.fail(check, errors.New(text), cure)
+	case n.Total > n.Available:
+		r.warn(check, text, cure)
+	default:
+		r.ok(check, "%s", text)
+	}
+}
+
+// checksums reads the files of a model whose checksums are known, as far as there is time.
+func checksums(ctx context.Context, r *report, name string, info library.Info) {
+	if info.Origin == nil || len(info.Origin.SHA256) == 0 || info.Dir == "" {
+		return
+	}
+	check, read := "checksums of "+name, 0
+	for _, path := range slices.Sorted(maps.Keys(info.Origin.SHA256)) {
+		sum, err := sumOf(ctx, filepath.Join(info.Dir, filepath.FromSlash(path)))
+		if ctx.Err() != nil {
+			break
+		}
+		if err == nil && sum != info.Origin.SHA256[path] {
+			err = fmt.Errorf("%s is not the file that was fetched", path)
+		}
+		if err != nil {
+			r.fail(check, err, "remove the model and fetch it again: `tgi model rm`, `tgi model pull`")
+			return
+		}
+		read++
+	}
+	r.ok(check, "%d of %d files read, all as they were fetched", read, len(info.Origin.SHA256))
+}
+
+// sumOf is the checksum of a file.
+func sumOf(ctx context.Context, path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h, part := sha256.New(), make([]byte, 1<<20)
+	for ctx.Err() == nil {
+		n, err := f.Read(part)
+		h.Write(part[:n])
+		if err == io.EOF {
+			return hex.EncodeToString(h.Sum(nil)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "", context.Cause(ctx)
+}
+
+// plugins loads the plugins as the start of the default model would: all at once, and where that fails one by one.
+func (d *diagnosis) plugins(ctx context.Context, r *report) {
+	id := library.ID(d.cfg.DefaultModel())
+	lib, err := host.OpenLibrary(d.cfg)
+	if err == nil && lib.Has(id) {
+		_, err = host.TryTokenizer(d.cfg, id)
+	} else if err == nil {
+		err = library.ErrNotFound
+	}
+	if err != nil {
+		r.warn("plugins", "not tried: the default model cannot be read", "mend what the lines about the model say")
+		return
+	}
+	bare := d.cfg
+	bare.Plugin, bare.Plugins.Folder = nil, ""
+	if _, err := host.TryPlugins(ctx, bare, id); err != nil {
+		r.fail("chat", err, "correct model.template and model.tools, or the model's chat template")
+		return
+	}
+	r.ok("plugins", "those that are built in load; %d are declared", len(d.cfg.Plugin))
+	for _, p := range d.cfg.Plugin {
+		one := bare
+		one.Plugin = []config.Plugin{p}
+		list, err := host.TryPlugins(ctx, one, id)
+		pluginLine(r, p.Name, p.SHA256 != "", list, err)
+	}
+	if d.cfg.Plugins.Folder == "" {
+		return
+	}
+	bare.Plugins.Folder = d.cfg.Plugins.Folder
+	list, err := host.TryPlugins(ctx, bare, id)
+	if err != nil {
+		r.fail("plugins.folder", err, "make the folder readable, or set plugins.folder to another")
+		return
+	}
+	for _, p := range list {
+		if filepath.Dir(p.Source) == filepath.Clean(d.cfg.Plugins.Folder) {
+			pluginLine(r, p.Name, false, list, nil)
+		}
+	}
+}
+
+// pluginLine says whether one plugin loaded.
+func pluginLine(r *report, name string, locked bool, list []server.Plugin, err error) {
+	check := "plugin " + name
+	i := slices.IndexFunc(list, func(p server.Plugin) bool { return p.Name == name })
+	if err == nil && i >= 0 && list[i].Error != "" {
+		err = errors.New(list[i].Error)
+	}
+	switch {
+	case err != nil && locked:
+		r.fail(check, err, "install the plugin again (`tgi plugin install`), or correct its sha256 in the settings")
+	case err != nil:
+		r.fail(check, err, "run `tgi plugin check` on its file, and build it with the SDK of this version")
+	case i < 0:
+		r.ok(check, "loaded")
+	default:
+		r.ok(check, "loaded and tried, %s", list[i].Source)
+	}
+}
