@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"tgi/server"
 	"tgi/server/api/admin"
 	"tgi/server/client/call"
 	"tgi/server/client/terminal"
@@ -89,6 +90,11 @@ type Serving struct {
 	Name    string `json:"name"`
 	SHA256  string `json:"sha256"`
 	Version string `json:"version"`
+}
+
+// Upload has the server load a module under a name, in place of one that was uploaded before.
+func (s *Server) Upload(ctx context.Context, name string, wasm []byte) (got server.Plugin, err error) {
+	return got, s.do(ctx, http.MethodPut, at(name, ""), wasm, &got)
 }
 
 // Rollback has an earlier version serve: the latest, or the one whose SHA-256 begins with to.

@@ -12,12 +12,14 @@ import (
 func newPlugin(c console) *cobra.Command {
 	cmd := verbGroup("plugin", "Create, build, check, test, measure, share and operate plugins",
 		newPluginNew(), newPluginBuild(), newPluginTest(), newPluginCheck(), newPluginBench(), newPluginRun(),
+		newPluginDev(),
 		newPluginList(),
 		newPluginSign(c), newPluginPush(), newPluginPull(), newPluginInstall(), newPluginShow(), newPluginVerify(),
 		newPluginRemove(), newPluginVersions(), newPluginRollback(), newPluginLogs())
 	cmd.Long = "Work on plugins: most commands need no server; versions, rollback and logs ask one."
 	cmd.Example = `  tgi plugin new --lang go|rust|c|as [--kind logits|sampler|template|tools|grammar|steps] NAME
   cd NAME && tgi plugin test && tgi plugin build
+  tgi plugin dev NAME
   tgi plugin check NAME.wasm
   tgi plugin bench NAME.wasm
   tgi plugin sign NAME.wasm --key team.key && tgi plugin push NAME.wasm registry.example/plugins/NAME

@@ -1,0 +1,210 @@
+// Package develop is the loop of `tgi plugin dev`: it builds a plugin's project after each change of a source, has a
+// server load the module, and shows what a prompt becomes with the plugin and without it.
+//
+// It starts no goroutines. Whoever calls it says how a project is built, and has started the server.
+package develop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"tgi/server/api/admin"
+	"tgi/server/client/call"
+	"tgi/server/client/operate"
+	"tgi/server/client/terminal"
+)
+
+// Options of Run.
+type Options struct {
+	// Dir is the project, Name what the plugin is called on the server.
+	Dir, Name string
+	// Build builds the project and returns the module's file. What the build prints goes to log.
+	Build func(ctx context.Context, log io.Writer) (string, error)
+	// Try feeds a module that requests cannot name, such as a template, without the server.
+	Try func(ctx context.Context, file string, out io.Writer) error
+	// Server loads the module, Caller asks the same server.
+	Server *operate.Server
+	Caller *call.Caller
+	// Prompt is what the model is asked, Settings are members of the request, Params those of the plugin; each may be
+	// nil.
+	Prompt           string
+	Settings, Params json.RawMessage
+	// Out gets everything that is shown.
+	Out io.Writer
+	// Every is how often the sources are looked at; 0 is a third of a second.
+	Every time.Duration
+}
+
+// named are the kinds that a request names in its member plugins.
+var named = []string{"logits", "sampler", "guard", "program", "draft"}
+
+// loop is a running Run.
+type loop struct {
+	Options
+	seen uint64 // lines of the plugin's log that were shown
+}
+
+// Run builds, loads and asks at once, and again after each change, until ctx ends. What is wrong with the project is
+// shown, and the next change tries again. An error is of the folder alone.
+func Run(ctx context.Context, o Options) error {
+	if o.Every <= 0 {
+		o.Every = time.Second / 3
+	}
+	l := &loop{Options: o}
+	tick := time.NewTicker(o.Every)
+	defer tick.Stop()
+	built := "" // the sources that the last build had
+	for last := ""; ; {
+		now, err := stamp(o.Dir)
+		if err != nil {
+			return err
+		}
+		if now != built && (now == last || built == "") { // an editor may still be writing
+			built = now
+			if err := l.turn(ctx); err != nil && ctx.Err() == nil {
+				l.say("%s", terminal.Text(err.Error()))
+			}
+			if ctx.Err() == nil {
+				l.say("waiting for a change in %s; Ctrl-C ends", terminal.Line(o.Dir))
+			}
+		}
+		last = now
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// say shows a line with the time.
+func (l *loop) say(format string, args ...any) {
+	fmt.Fprintf(l.Out, "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+}
+
+// turn builds the project, loads the module and shows what it does.
+func (l *loop) turn(ctx context.Context) error {
+	began := time.Now()
+	file, err := l.Build(ctx, l.Out)
+	if err != nil {
+		return err
+	}
+	wasm, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	l.say("built %s in %.1f s (%d KiB)", terminal.Line(file), time.Since(began).Seconds(), len(wasm)>>10)
+	p, err := l.Server.Upload(ctx, l.Name, wasm)
+	if err != nil {
+		return err
+	}
+	l.say("loaded %s", terminal.Line(p.Name+" "+p.Version+": "+strings.Join(p.Kinds, ", ")))
+	if !slices.ContainsFunc(p.Kinds, func(kind string) bool { return slices.Contains(named, kind) }) {
+		err = l.Try(ctx, file, l.Out)
+	} else {
+		err = l.compare(ctx)
+	}
+	return errors.Join(err, l.log(ctx))
+}
+
+// compare asks without the plugin and with it.
+func (l *loop) compare(ctx context.Context) error {
+	without, err := l.ask(ctx, false)
+	if err != nil {
+		return fmt.Errorf("without the plugin: %w", err)
+	}
+	l.show("without", without)
+	with, err := l.ask(ctx, true)
+	if err != nil {
+		return fmt.Errorf("with the plugin: %w", err)
+	}
+	l.show("with", with)
+	if with.text == without.text {
+		fmt.Fprintln(l.Out, "         (the same text)")
+	}
+	return nil
+}
+
+// answer is a reply.
+type answer struct {
+	text, finish string
+	tokens       int
+	took         time.Duration
+	skipped      []string
+}
+
+func (l *loop) show(name string, a answer) {
+	fmt.Fprintf(l.Out, "%8s %s\n         %d tokens in %d ms, finish_reason %s\n", name, terminal.Line(a.text), a.tokens,
+		a.took.Milliseconds(), terminal.Line(a.finish))
+	for _, s := range a.skipped {
+		fmt.Fprintf(l.Out, "         skipped: %s\n", terminal.Line(s))
+	}
+}
+
+// ask asks the model the prompt.
+func (l *loop) ask(ctx context.Context, plugin bool) (a answer, err error) {
+	body := map[string]any{"temperature": 0, "max_tokens": 64}
+	if l.Settings != nil {
+		if err := json.Unmarshal(l.Settings, &body); err != nil {
+			return a, err
+		}
+	}
+	body["messages"] = []map[string]string{{"role": "user", "content": l.Prompt}}
+	if plugin {
+		one := map[string]any{"name": l.Name}
+		if l.Params != nil {
+			one["params"] = l.Params
+		}
+		body["plugins"] = []any{one}
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return a, err
+	}
+	began := time.Now()
+	reply, err := l.Caller.Do(ctx, http.MethodPost, "/v1/chat/completions", http.Header{}, text)
+	if err != nil {
+		return a, err
+	}
+	var got struct {
+		Choices []struct {
+			Message struct{ Content string }
+			Finish  string `json:"finish_reason"`
+		}
+		Usage struct {
+			Tokens int `json:"completion_tokens"`
+		}
+		Plugins []struct{ Name, Error string }
+	}
+	if reply.Status != http.StatusOK {
+		return a, fmt.Errorf("%d %.2000s", reply.Status, reply.Body)
+	}
+	if err := json.Unmarshal(reply.Body, &got); err != nil || len(got.Choices) == 0 {
+		return a, fmt.Errorf("the reply is no completion: %.200s", reply.Body)
+	}
+	a = answer{text: got.Choices[0].Message.Content, finish: got.Choices[0].Finish, tokens: got.Usage.Tokens,
+		took: time.Since(began)}
+	for _, s := range got.Plugins {
+		a.skipped = append(a.skipped, s.Name+": "+s.Error)
+	}
+	return a, nil
+}
+
+// log shows what the plugin printed since the last turn, and what the server says of it.
+func (l *loop) log(ctx context.Context) error {
+	return l.Server.Log(ctx, l.Name, false, func(line admin.LogLine) error {
+		if line.Seq <= l.seen {
+			return nil
+		}
+		l.seen = line.Seq
+		return operate.WriteLine(l.Out, line)
+	})
+}

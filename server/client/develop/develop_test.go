@@ -1,0 +1,192 @@
+package develop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"tgi/server/client/call"
+	"tgi/server/client/operate"
+)
+
+// TestMain fails if a test leaves a goroutine behind.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// shown is an Out that tests read while it is written.
+type shown struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *shown) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *shown) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// await waits until n of what is shown.
+func (s *shown) await(t *testing.T, what string, n int) {
+	t.Helper()
+	for range 500 {
+		if strings.Count(s.String(), what) >= n {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%q is not shown %d times in\n%s", what, n, s)
+}
+
+// TestRun: a project is built at once and after each change; what the compiler and the server say is shown, and the
+// next change tries again.
+func TestRun(t *testing.T) {
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.go")
+	change := func(text string) { // at once, as editors do
+		t.Helper()
+		temp := filepath.Join(dir, ".new")
+		err := os.WriteFile(temp, []byte(text), 0o600)
+		if err == nil {
+			err = os.Rename(temp, source)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("good")
+	kind := "logits"
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case r.Method == http.MethodPut && string(body) == "refused":
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			fmt.Fprint(w, `{"error":"it exports nothing\u001b[2J"}`)
+		case r.Method == http.MethodPut && string(body) == "template":
+			fmt.Fprint(w, `{"name":"p","version":"2","kinds":["template"]}`)
+		case r.Method == http.MethodPut:
+			fmt.Fprintf(w, `{"name":"p","version":"1","kinds":[%q]}`, kind)
+		case strings.HasSuffix(r.URL.Path, "/log"):
+			fmt.Fprint(w, `{"lines":[{"seq":1,"time":"2026-01-01T00:00:00Z","level":"info","of":"guest","text":"hello"}]}`)
+		default:
+			text := "plain"
+			if strings.Contains(string(body), `"plugins":[{"name":"p","params":{"n":3}}]`) {
+				text = "changed"
+			}
+			if !strings.Contains(string(body), `"seed":7`) {
+				w.WriteHeader(http.StatusBadRequest)
+			}
+			fmt.Fprintf(w, `{"choices":[{"message":{"content":%q},"finish_reason":"stop"}],`+
+				`"usage":{"completion_tokens":2}}`, text)
+		}
+	}))
+	defer web.Close()
+	at, err := operate.New(web.URL, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Transport{}
+	defer client.CloseIdleConnections()
+	asks, err := call.New(web.URL, "k", client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	out := &shown{}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	module := filepath.Join(dir, "p.wasm")
+	go func() {
+		done <- Run(ctx, Options{Dir: dir, Name: "p", Server: at, Caller: asks, Prompt: "?", Out: out,
+			Every: time.Millisecond, Settings: []byte(`{"seed":7}`), Params: []byte(`{"n":3}`),
+			Try: func(_ context.Context, file string, out io.Writer) error {
+				_, err := fmt.Fprintln(out, "tried", filepath.Base(file))
+				return err
+			},
+			Build: func(_ context.Context, log io.Writer) (string, error) {
+				text, err := os.ReadFile(source)
+				if err != nil {
+					return "", err
+				}
+				if string(text) == "bad" {
+					fmt.Fprintln(log, "main.go:1: bad")
+					return "", errors.New("make: exit status 2")
+				}
+				return module, os.WriteFile(module, text, 0o600)
+			}})
+	}()
+	out.await(t, "waiting", 1)
+	for _, want := range []string{"loaded p 1: logits", " without plain\n", "    with changed\n", "guest hello\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	change("bad")
+	out.await(t, "waiting", 2)
+	if !strings.Contains(out.String(), "main.go:1: bad\n") || !strings.Contains(out.String(), "make: exit status 2\n") {
+		t.Errorf("the compiler's words are not in\n%s", out)
+	}
+	change("refused")
+	out.await(t, "waiting", 3)
+	if !strings.Contains(out.String(), `422 it exports nothing\x1b[2J`) {
+		t.Errorf("the server's words are not in\n%s", out)
+	}
+	change("template")
+	out.await(t, "waiting", 4)
+	if !strings.Contains(out.String(), "tried p.wasm\n") || strings.Count(out.String(), "guest hello\n") != 1 {
+		t.Errorf("got\n%s", out)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStamp: changes of sources count, what builds write does not.
+func TestStamp(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("src/main.rs", "a")
+	before, err := stamp(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"target/x/y.d", "p.wasm", "build/o.js", "node_modules/a/b.js", ".git/index", ".x.swp",
+		"a~"} {
+		write(name, "new")
+		if now, err := stamp(dir); err != nil || now != before {
+			t.Errorf("%s counts: %v", name, err)
+		}
+	}
+	write("src/main.rs", "ab")
+	if now, err := stamp(dir); err != nil || now == before {
+		t.Errorf("a change does not count: %v", err)
+	}
+	if _, err := stamp(filepath.Join(dir, "none")); err == nil {
+		t.Error("a folder that is not there is taken")
+	}
+}
