@@ -187,6 +187,9 @@ func (q *sequence) result(tokens []llm.Token, err error) sched.Result {
 // spanEvent is what the program gets of an event of a span.
 func (q *sequence) spanEvent(it item) SpanEvent {
 	ev := SpanEvent{Span: q.span, Event: it.event, Err: it.err}
+	if q.seq != nil {
+		ev.Cached = q.seq.Cached()
+	}
 	if ev.Last() {
 		ev.Dropped, ev.Computed = q.dropped, q.seq.Spent()
 	}

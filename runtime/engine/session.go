@@ -90,6 +90,8 @@ type SpanEvent struct {
 	Dropped bool
 	// Computed is how many tokens the model computed for the span, in its last event.
 	Computed int
+	// Cached is how many of the context's tokens the cache held when the span began.
+	Cached int
 	// Row is what Look asked for [Vocab], Logprobs what Score did; the receiver owns them.
 	Row, Logprobs []float32
 	// Err ended the span, and the context with it.

@@ -85,20 +85,22 @@ func (h *Contexts) ask(x *handle, ids []llm.Token) error {
 		return err
 	}
 	q := &question{c: x.c, at: n, ids: slices.Clone(ids)}
+	var span *engine.Span
 	var err error
 	if len(ids) > 1 {
 		q.c = x.c.Fork()
 		q.c.Append(ids)
-		if _, err = q.c.Score(len(ids)); err != nil {
+		if span, err = q.c.Score(len(ids)); err != nil {
 			q.c.Drop()
 		}
 	} else {
-		_, err = x.c.Look()
+		span, err = x.c.Look()
 	}
 	if err != nil {
 		return argument("%v", err)
 	}
 	x.ask = q
+	h.begun(x, span)
 	return nil
 }
 

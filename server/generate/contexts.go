@@ -31,6 +31,10 @@ type Contexts struct {
 	runs  int       // started
 	rows  []*handle // that have a row of logits, the latest last
 
+	// first is the first that had the prompt computed, cached how much of that the cache held.
+	first  *engine.Span
+	cached int
+
 	out      *engine.Output
 	release  func()                  // of the guards; nil for none
 	stop     context.CancelCauseFunc // of the program
@@ -285,7 +289,8 @@ func (h *Contexts) Start(c int, settings []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err := x.c.Start(engine.SpanRequest{Params: p, Plugins: plug}); err != nil {
+	span, err := x.c.Start(engine.SpanRequest{Params: p, Plugins: plug})
+	if err != nil {
 		h.closeCode(x)
 		if errors.Is(err, llm.ErrTooLong) {
 			return refused(abi.ProgramRoom, "%v", err)
@@ -293,9 +298,18 @@ func (h *Contexts) Start(c int, settings []byte) error {
 		return argument("%v", err)
 	}
 	h.runs++
+	h.begun(x, span)
 	x.changes()
 	x.span, x.emits, x.told, x.no = llm.ProgramSpan{From: n}, set.emit, false, nil
 	return nil
+}
+
+// begun notes the span that has the prompt computed.
+func (h *Contexts) begun(x *handle, span *engine.Span) {
+	prompt, all := h.run.Request.Prompt, x.c.Tokens()
+	if h.first == nil && len(all) >= len(prompt) && slices.Equal(all[:len(prompt)], prompt) {
+		h.first = span
+	}
 }
 
 // bind begins the user code of a run.
@@ -410,6 +424,9 @@ func (h *Contexts) apply(ev engine.SpanEvent) error {
 	i := slices.IndexFunc(h.list[:], func(x *handle) bool {
 		return x != nil && (x.c == ev.Span.Context || x.ask != nil && x.ask.c == ev.Span.Context)
 	})
+	if ev.Span == h.first {
+		h.cached = min(ev.Cached, len(h.run.Request.Prompt))
+	}
 	if i < 0 || ev.Err != nil {
 		return ev.Err
 	}
@@ -509,6 +526,7 @@ func (h *Contexts) emit(t llm.Token, info tokenInfo, whole bool) error {
 func (h *Contexts) give(list []Event, err error) error {
 	for _, ev := range list {
 		if ev.Finish != nil {
+			ev.Finish.Cached = h.cached
 			h.last, h.finished = ev, true
 			return nil
 		}

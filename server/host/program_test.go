@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -78,6 +79,38 @@ func TestProgramContexts(t *testing.T) {
 	if _, got = p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, body, `,"plugins":`+do("score"))); got !=
 		`{"generated_text":"even"}` {
 		t.Error(got)
+	}
+}
+
+// TestProgramUsage: a reply of a program counts the tokens of its prompt that the cache held, as one without does.
+func TestProgramUsage(t *testing.T) {
+	p := programming(t, nil)
+	cached := func(prompt, more string) (n int) {
+		t.Helper()
+		status, got := p.call(t, http.MethodPost, "/v1/completions", fmt.Appendf(nil,
+			`{"prompt":%q,"max_tokens":4,"temperature":0%s}`, prompt, more))
+		var r struct {
+			Usage struct {
+				Details struct {
+					Cached int `json:"cached_tokens"`
+				} `json:"prompt_tokens_details"`
+			}
+		}
+		if err := json.Unmarshal([]byte(got), &r); err != nil || status != http.StatusOK {
+			t.Fatalf("%d %s", status, got)
+		}
+		return r.Usage.Details.Cached
+	}
+	for _, what := range []string{"plain", "stream", "split", "score"} {
+		prompt := what + strings.Repeat(" once upon a time there was a fox", 20)
+		plugins := `,"plugins":` + do(what)
+		if n := cached(prompt, plugins); n != 0 {
+			t.Errorf("%s: %d of a new prompt", what, n)
+		}
+		want := cached(prompt, "")
+		if n := cached(prompt, plugins); n != want || n == 0 {
+			t.Errorf("%s: %d, want %d", what, n, want)
+		}
 	}
 }
 
