@@ -187,7 +187,7 @@ func (e *Engine) takeIn(l *load, until time.Time) bool {
 		if !ok {
 			return over
 		}
-		done, err := e.sched.Import(a.block.Key, func(block int32) error {
+		done, err := e.sched.Import(a.block, func(block int32) error {
 			return e.disk.Blocks.WriteBlock(block, a.data)
 		})
 		if !done || err != nil { // no room, or a model that is closed

@@ -41,6 +41,7 @@ import (
 	"time"
 
 	"tgi/runtime/draft"
+	"tgi/runtime/kv"
 	"tgi/runtime/llm"
 	"tgi/runtime/sched"
 )
@@ -119,6 +120,8 @@ type Config struct {
 	DraftModel *draft.Model
 	// Disk keeps prompts beyond the engine's life; the zero value does not. It changes no text.
 	Disk Disk
+	// Watcher is told which blocks of prompts and texts are cached; nil for none.
+	Watcher kv.Watcher
 	// Demand counts the rows being computed; nil for a Demand of its own.
 	Demand *Demand
 	// Verify checks the invariants after every step, which takes a few microseconds per
@@ -244,6 +247,9 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 		guestLatency: make(map[string]time.Duration),
 	}
 	e.reducer, _ = m.(Reducer)
+	if cfg.Watcher != nil {
+		s.Watch(cfg.Watcher)
+	}
 	if cfg.Disk.Space != nil {
 		e.disk.Disk = cfg.Disk
 		e.disk.Space.Notify(e.signal)

@@ -15,6 +15,8 @@ type Block struct {
 	Source []byte
 	// Depth is how many blocks are before it.
 	Depth int
+	// Plain says that nothing but tokens decides what is in it.
+	Plain bool
 }
 
 // Chain names the full blocks of tokens that Find can find for a row like r, in blocks of size tokens. It changes
@@ -25,7 +27,7 @@ func (r *Row) Chain(tokens []llm.Token, size int) []Block {
 	for j := range blocks {
 		source := r.appendSource(make([]byte, 0, sha256.Size+4*size), r.parent(keys, j), tokens, j, size)
 		keys[j] = sha256.Sum256(source)
-		blocks[j] = Block{Key: keys[j], Source: source, Depth: j}
+		blocks[j] = Block{Key: keys[j], Source: source, Depth: j, Plain: r.plain((j + 1) * size)}
 	}
 	return blocks
 }
@@ -36,10 +38,10 @@ func (p *Pool) Lookup(k Key) (block int32, ok bool) {
 	return block, ok
 }
 
-// Import makes a block findable by a key, if none is: write fills it, and nobody sees it if that fails. It evicts the
+// Import makes a block findable by its key, if none is: write fills it, and nobody sees it if that fails. It evicts the
 // least recently used block where none is free, and reports whether there was one.
-func (p *Pool) Import(k Key, write func(block int32) error) (done bool, err error) {
-	if _, dup := p.table[k]; dup || !p.share {
+func (p *Pool) Import(block Block, write func(block int32) error) (done bool, err error) {
+	if _, dup := p.table[block.Key]; dup || !p.share {
 		return true, nil
 	}
 	if p.Available() == 0 {
@@ -50,6 +52,7 @@ func (p *Pool) Import(k Key, write func(block int32) error) (done bool, err erro
 	if err := write(b); err != nil {
 		return false, err
 	}
-	p.publish(b, k)
+	p.publish(b, block.Key)
+	p.tellImported(b, block)
 	return true, nil
 }

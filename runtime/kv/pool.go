@@ -47,6 +47,9 @@ type Pool struct {
 	used     int
 
 	scratch []byte // input of the hash
+
+	watcher Watcher // nil without
+	told    []bool  // which findable blocks it was told of
 }
 
 // New returns a pool with all blocks free. It fails when a size is below 1.
@@ -143,24 +146,29 @@ func (p *Pool) mustCopy(r *Row) bool {
 func (p *Pool) Commit(r *Row, tokens []llm.Token) {
 	if p.share {
 		for i := r.n / p.size; i < len(tokens)/p.size; i++ {
-			p.publish(r.blocks[i], p.key(r, tokens, i))
+			k := p.key(r, tokens, i)
+			if p.publish(r.blocks[i], k) && p.watcher != nil && r.plain((i+1)*p.size) {
+				p.tell(r.blocks[i], k, *r.parent(r.keys, i), i == 0, tokens[i*p.size:(i+1)*p.size])
+			}
 		}
 	}
 	r.n = len(tokens)
 }
 
-// publish makes block b findable unless an equal one already is.
-func (p *Pool) publish(b int32, k Key) {
+// publish makes block b findable unless an equal one already is, and reports which.
+func (p *Pool) publish(b int32, k Key) bool {
 	if _, dup := p.table[k]; dup {
-		return
+		return false
 	}
 	p.table[k], p.keys[b], p.findable[b] = b, k, true
+	return true
 }
 
 // unpublish makes a findable block one that cannot be found.
 func (p *Pool) unpublish(b int32) {
 	delete(p.table, p.keys[b])
 	p.findable[b] = false
+	p.untell(b)
 }
 
 // Trim releases the blocks of r beyond those of its first n tokens, n >= r.Len. Nothing was computed there that stays.

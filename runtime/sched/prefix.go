@@ -17,11 +17,14 @@ func (s *Scheduler) Chain(j Job) []kv.Block {
 // Lookup returns the cache block that holds what a key names, if there is one.
 func (s *Scheduler) Lookup(k kv.Key) (block int32, ok bool) { return s.pool.Lookup(k) }
 
-// Import has write fill a cache block with what a key names, unless there is one, and keeps it in the prefix cache. It
+// Import has write fill a cache block with what block names, unless there is one, and keeps it in the prefix cache. It
 // reports whether there was room. Like Abort, it must not be called between Plan and Commit.
-func (s *Scheduler) Import(k kv.Key, write func(block int32) error) (done bool, err error) {
-	return s.pool.Import(k, write)
+func (s *Scheduler) Import(b kv.Block, write func(block int32) error) (done bool, err error) {
+	return s.pool.Import(b, write)
 }
 
 // Room returns how many blocks Import can fill before it evicts those that it filled first.
 func (s *Scheduler) Room() int { return s.pool.Available() }
+
+// Watch tells w which blocks of the prefix cache can be found. It is called before the first Add.
+func (s *Scheduler) Watch(w kv.Watcher) { s.pool.Watch(w) }

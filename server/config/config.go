@@ -35,6 +35,8 @@ type Config struct {
 	Responses Responses `toml:"responses"`
 	// Record keeps requests and replies in files.
 	Record Record `toml:"record"`
+	// KVEvents tells routers what is cached.
+	KVEvents KVEvents `toml:"kv_events"`
 	// Batches keeps files and runs batches.
 	Batches Batches `toml:"batches"`
 	// Quota is about the limits of keys.
@@ -315,6 +317,7 @@ func Default() Config {
 		GenerateAPI: defaultGenerateAPI(),
 		Responses:   defaultResponses(),
 		Record:      defaultRecord(),
+		KVEvents:    defaultKVEvents(),
 		MCPLimits:   defaultMCPLimits(),
 		Images:      defaultImages(),
 		Embeddings:  defaultEmbeddings(),

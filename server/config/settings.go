@@ -153,7 +153,7 @@ var settings = append([]setting{
 		func(c *Config) any { return &c.Plugins.Folder }, nil},
 	{"plugins-memory", "plugins.memory", "memory of all plugins together, such as 1GiB",
 		func(c *Config) any { return &c.Plugins.Memory }, nil},
-}, slices.Concat(generateSettings, responsesSettings, recordSettings, quotaSettings, imageSettings,
+}, slices.Concat(generateSettings, responsesSettings, recordSettings, kvEventSettings, quotaSettings, imageSettings,
 	embeddingSettings, batchSettings)...)
 
 // legacyInput is what TGI called max-input-tokens before.

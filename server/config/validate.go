@@ -101,6 +101,7 @@ func (c *Config) Validate() error {
 	c.GenerateAPI.validate(v, l)
 	c.Responses.validate(v)
 	c.Record.validate(v)
+	c.KVEvents.validate(v, c.Runtime.PrefixSharing)
 	c.validateMCP(v)
 	v.redis("quota.redis_url", c.Quota.RedisURL)
 	c.Batches.validate(v)

@@ -12,8 +12,10 @@ import (
 
 	"tgi/models/library"
 	"tgi/runtime/engine"
+	"tgi/runtime/kv"
 	"tgi/server/config"
 	"tgi/server/dispatch"
+	"tgi/server/kvevents"
 )
 
 // loadedModel is a model that runs: the engine, and the plugins over its vocabulary. It
@@ -29,6 +31,7 @@ type loadedModel struct {
 	// stopping says that it takes no new requests: sockets, which would hold it for
 	// ever, are closed.
 	stopping atomic.Bool
+	events   *kvevents.Stream // nil without
 }
 
 // start loads the model of cfg, whose [model] is the only one. obs is told of the
@@ -57,7 +60,12 @@ func (f *manager) start(ctx context.Context, id library.ID, cfg config.Config, o
 	if err != nil {
 		return nil, err
 	}
-	if s.instance, err = open(ctx, cfg, f.device, draftWatch{obs, log}, &f.demand, second, f.kvDisk, say); err != nil {
+	var watcher kv.Watcher
+	if s.events = f.openEvents(id); s.events != nil {
+		watcher = cacheWatch{s.events}
+	}
+	if s.instance, err = open(ctx, cfg, f.device, draftWatch{obs, log}, &f.demand, second, f.kvDisk, watcher,
+		say); err != nil {
 		return nil, err
 	}
 	if s.control, err = f.openPlugins(ctx, cfg, s.instance, log); err != nil {
@@ -83,6 +91,9 @@ func (s *loadedModel) Stop(context.Context) error {
 	var err error
 	if s.instance != nil {
 		err = s.instance.Close()
+	}
+	if s.events != nil {
+		s.events.Close() // nobody tells it of more
 	}
 	if s.control != nil {
 		s.control.set.Close()

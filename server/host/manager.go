@@ -23,6 +23,7 @@ import (
 	responsestore "tgi/server/api/responses/store"
 	"tgi/server/batches"
 	"tgi/server/config"
+	"tgi/server/kvevents"
 	"tgi/server/mcp"
 )
 
@@ -39,8 +40,9 @@ type manager struct {
 	continuations store.Store // of the generate API
 	responses     responsestore.Store
 	tools         *mcp.Servers
-	batches       *batches.Store // nil where they are switched off
-	kvDisk        *kvdisk.Folder // nil without
+	batches       *batches.Store      // nil where they are switched off
+	kvDisk        *kvdisk.Folder      // nil without
+	kvEvents      *kvevents.Publisher // nil without
 	obs           engine.Observer
 	demand        engine.Demand // of all models that run
 	// governor gives the plugins of all models their shares of the processors.
@@ -123,6 +125,9 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 	if fl.responses, err = openResponses(cfg.Responses, log); err != nil {
 		return nil, errors.Join(err, fl.continuations.Close())
 	}
+	if fl.kvEvents, err = openKVEvents(cfg.KVEvents, log); err != nil {
+		return nil, errors.Join(err, fl.continuations.Close(), fl.responses.Close())
+	}
 	fl.kvDisk = openKVDisk(cfg.Runtime, log)
 	fl.atStart = fl.systemMemory()
 	fl.gpuAtStart, _ = d.free()
@@ -139,7 +144,8 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 		Observe:  fl.observe,
 	})
 	if err != nil {
-		return nil, errors.Join(err, fl.continuations.Close(), fl.responses.Close(), fl.kvDisk.Close())
+		return nil, errors.Join(err, fl.continuations.Close(), fl.responses.Close(), fl.kvDisk.Close(),
+			fl.kvEvents.Close())
 	}
 	for _, m := range cfg.All() {
 		fl.roster.Add(library.ID(m.Name), lifecycle.Options{
@@ -492,7 +498,8 @@ func (f *manager) Close() error {
 		err = f.batches.Close() // what runs goes on when the folder is opened again
 	}
 	f.tools.Close()
-	return errors.Join(err, f.roster.Close(ctx), f.continuations.Close(), f.responses.Close(), f.kvDisk.Close())
+	return errors.Join(err, f.roster.Close(ctx), f.continuations.Close(), f.responses.Close(), f.kvDisk.Close(),
+		f.kvEvents.Close())
 }
 
 // closeTimeout bounds how long unloading all models may take.

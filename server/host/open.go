@@ -17,6 +17,7 @@ import (
 	"tgi/models/store"
 	"tgi/runtime/draft"
 	"tgi/runtime/engine"
+	"tgi/runtime/kv"
 	"tgi/runtime/kvdisk"
 	"tgi/runtime/ort"
 	"tgi/runtime/sched"
@@ -50,9 +51,9 @@ type instance struct {
 
 // open does everything between the settings and a running engine on d. ONNX Runtime is
 // loaded. demand is what all models share, second guesses if it is not nil, and so keeps disk
-// prompts; say is told what takes long. After an error nothing stays open.
+// prompts; watcher, if it is not nil, is told what is cached, say what takes long. After an error nothing stays open.
 func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer, demand *engine.Demand,
-	second *draftSource, disk *kvdisk.Folder, say func(string, ...any)) (*instance, error) {
+	second *draftSource, disk *kvdisk.Folder, watcher kv.Watcher, say func(string, ...any)) (*instance, error) {
 	in := &instance{demand: demand}
 	src, err := describe(cfg.Model.Path)
 	if err != nil {
@@ -75,7 +76,7 @@ func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer,
 			return nil, err
 		}
 	}
-	if err = in.start(cfg, d, obs, disk, say); err == nil {
+	if err = in.start(cfg, d, obs, disk, watcher, say); err == nil {
 		if b, ok := in.backend.(*ort.CUDA); ok && b.NotMixed() != nil {
 			say("slower kernels for quantised weights: %v", b.NotMixed())
 		}
@@ -313,7 +314,7 @@ func eosOf(ckpt *hf.Checkpoint, tok *token.Tokenizer) []uint32 {
 
 // start opens the backend with a cache of the right size and the engine on it.
 func (in *instance) start(cfg config.Config, d device, obs engine.Observer, disk *kvdisk.Folder,
-	say func(string, ...any)) (err error) {
+	watcher kv.Watcher, say func(string, ...any)) (err error) {
 	if in.graph != nil {
 		var s *ort.Slab
 		if s, in.limits, err = openGraph(in.graph, &in.built, cfg, say); err == nil {
@@ -330,6 +331,7 @@ func (in *instance) start(cfg config.Config, d device, obs engine.Observer, disk
 		Observer:   obs,
 		Demand:     in.demand,
 		Disk:       in.kept(disk, d, say),
+		Watcher:    watcher,
 		Verify:     cfg.Runtime.Verify,
 		GuestWait:  time.Duration(cfg.Runtime.PluginWait),
 		PromptStep: time.Duration(cfg.Limits.PrefillStepTime),
