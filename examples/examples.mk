@@ -23,7 +23,8 @@ EXAMPLES_GO   := custom-sampler/go per-request chat-template/go equal-runs custo
 EXAMPLES_RUST := custom-sampler/rust/top-n-sigma chat-template/rust/house-chat tool-parser/short-calls
 EXAMPLES_C    := custom-sampler/c/top-n-sigma hot-swap/marker/marker-1 hot-swap/marker/marker-2 \
   known-phrases/c/known-phrases
-EXAMPLES_AS   := custom-sampler/assemblyscript/top-n-sigma always-on/no-long-numbers
+EXAMPLES_AS   := custom-sampler/assemblyscript/top-n-sigma always-on/no-long-numbers \
+  known-phrases/assemblyscript/known-phrases
 
 # As in sdk/guests.mk and plugins/std/std.mk, which say why.
 EXAMPLES_GOFLAGS   := -buildmode=c-shared -trimpath -ldflags='-s -w -buildid=' -buildvcs=false

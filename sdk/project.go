@@ -48,6 +48,7 @@ const Stepping = "steps"
 
 // FewKinds are further kinds, and the languages that [Project] supports each in.
 var FewKinds = map[string][]string{
+	abi.KindDraft:   {"go", "rust", "c", "as"},
 	abi.KindGuard:   {"go", "rust", "c", "as"},
 	abi.KindProgram: {"go", "rust", "c", "as"},
 }

@@ -16,24 +16,32 @@ func TestServed(t *testing.T) {
 	s.Documented(t, "README.md")
 	const question = "Tell me a story about a fox."
 	want := s.Ask(t, question, `{"max_new_tokens":40}`)
+	for _, plugin := range []string{"known-phrases", "known-phrases-as"} {
+		t.Run(plugin, func(t *testing.T) { guesses(t, s, plugin, question, want.Text) })
+	}
+}
+
+// guesses tries a plugin with phrases that are right and others, on a question whose answer is want.
+func guesses(t *testing.T, s *served.Server, plugin, question, want string) {
+	wrong := guessed(t, s, "false")
 	for name, phrases := range map[string]string{
-		"right": strconv.Quote(want.Text), "wrong": `"Once upon a time there was no fox at all."`,
-		"many": strconv.Quote(want.Text) + `,"a fox","","Once upon a time, a fox"`,
+		"right": strconv.Quote(want), "wrong": `"Once upon a time there was no fox at all."`,
+		"many": strconv.Quote(want) + `,"a fox","","Once upon a time, a fox"`,
 	} {
 		before := guessed(t, s, "true")
 		got := s.Ask(t, question,
-			`{"max_new_tokens":40,"plugins":[{"name":"known-phrases","params":{"phrases":[`+phrases+`]}}]}`)
-		if got.Status != http.StatusOK || got.Text != want.Text {
-			t.Errorf("%s: %+v, want %q", name, got, want.Text)
+			`{"max_new_tokens":40,"plugins":[{"name":"`+plugin+`","params":{"phrases":[`+phrases+`]}}]}`)
+		if got.Status != http.StatusOK || got.Text != want {
+			t.Errorf("%s: %+v, want %q", name, got, want)
 		}
 		if n := guessed(t, s, "true") - before; name != "wrong" && n < 20 {
 			t.Errorf("%s: %d guesses were right", name, n)
 		}
 	}
-	if guessed(t, s, "false") == 0 {
+	if guessed(t, s, "false") == wrong {
 		t.Error("no guess was wrong")
 	}
-	if r := s.Ask(t, question, `{"plugins":[{"name":"known-phrases","params":{"phrase":[]}}]}`); r.Status != 422 {
+	if r := s.Ask(t, question, `{"plugins":[{"name":"`+plugin+`","params":{"phrase":[]}}]}`); r.Status != 422 {
 		t.Errorf("%+v", r)
 	}
 }

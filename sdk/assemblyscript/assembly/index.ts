@@ -1,4 +1,4 @@
-// Plugins in AssemblyScript, ABI version 1: logits processors, samplers, chat templates, parsers of tool calls, grammars, guards and programs.
+// Plugins in AssemblyScript, ABI version 1: logits processors, samplers, chat templates, parsers of tool calls, grammars, guards, drafts and programs.
 //
 // A plugin is a file that registers itself and re-exports the SDK's exports:
 //
@@ -13,12 +13,13 @@
 //   describe('{"name":"ban-zero","version":"1.0.0","kinds":["logits"],"modes":["deny"]}');
 //   logits((r: Reader, prompt: Tokens): Processor => { r.skip(); return new BanZero(); });
 //
-// The other kinds do the same with ./exports/sampler, template, tools, steps, guard and program.
+// The other kinds do the same with ./exports/sampler, template, tools, steps, guard, draft and program.
 //
 // An instance serves one sequence: globals are the state of that sequence.
 // ../abi describes the names, layouts and limits, which are the same here.
 
 export { log, vocabSize, tokenBytes, isSpecial, isEnd, encode, rand, randFloat, DEBUG, INFO, WARN, ERROR } from "./host";
+export { Drafter, Guess } from "./draft";
 export { Ending, Guard, Held, utf8, Verdict } from "./guard";
 export { Mask, Source, Steps } from "./grammar";
 export { Reader } from "./json";
@@ -27,7 +28,7 @@ export {
   wait, why,
 } from "./program";
 export { Step, Tokens, Candidates, Entries, u32s } from "./step";
-export { describe, guard, onInit, logits, program, sampler, steps, template, tools, Processor, Sampler } from "./registry";
+export { describe, draft, guard, onInit, logits, program, sampler, steps, template, tools, Processor, Sampler } from "./registry";
 export { Content, Conversation, Output, Template } from "./template";
 export { callId, Events, Failure, Offer, Tools } from "./tools";
 export { Kind, Value } from "./value";

@@ -1,5 +1,6 @@
 // What a plugin has registered, and the texts that it returns to the host.
 
+import { Drafter, Guess } from "./draft";
 import { Guard, Held } from "./guard";
 import { Mask, Source, Steps } from "./grammar";
 import { Reader } from "./json";
@@ -24,6 +25,7 @@ export abstract class Sampler {
 
 export type BeginLogits = (r: Reader, prompt: Tokens) => Processor;
 export type BeginSampler = (r: Reader, prompt: Tokens) => Sampler;
+export type BeginDraft = (r: Reader, prompt: Tokens) => Drafter;
 export type BeginGuard = (r: Reader, prompt: Tokens) => Guard;
 
 let description = "{}";
@@ -35,6 +37,8 @@ let parser: Tools | null = null;
 let follower: Steps | null = null;
 let generator: Program | null = null;
 let beginGuard: BeginGuard | null = null;
+let beginDraft: BeginDraft | null = null;
+let drafter: Drafter | null = null;
 let watcher: Guard | null = null;
 let processor: Processor | null = null;
 let picker: Sampler | null = null;
@@ -63,6 +67,11 @@ export function sampler(begin: BeginSampler): void {
 /** Makes the guest a guard. The rules of logits apply to begin. */
 export function guard(begin: BeginGuard): void {
   beginGuard = begin;
+}
+
+/** Makes the guest a draft. The rules of logits apply to begin. */
+export function draft(begin: BeginDraft): void {
+  beginDraft = begin;
 }
 
 /** Makes the guest a program, which generates the texts of a request itself. */
@@ -152,6 +161,18 @@ export function runCheck(h: Held): string | null {
   return watcher!.check(h);
 }
 
+export function runDraft(ptr: usize, len: u32, prompt: Tokens): string | null {
+  const begin = beginDraft;
+  if (!begin) return unregistered("draft");
+  const r = new Reader(ptr, len);
+  drafter = begin(r, prompt);
+  return r.close();
+}
+
+export function runPropose(tokens: Tokens, fresh: i32, guess: Guess): string | null {
+  return drafter!.propose(tokens, fresh, guess);
+}
+
 export function runProgram(ptr: usize, len: u32): string | null {
   const it = generator;
   if (!it) return unregistered("program");
@@ -165,6 +186,7 @@ export function runValidate(ptr: usize, len: u32): u64 {
   let fault: string | null = null;
   if (beginLogits) fault = runLogits(ptr, len, new Tokens(0, 0));
   if (!fault && beginSampler) fault = runSampler(ptr, len, new Tokens(0, 0));
+  if (!fault && beginDraft) fault = runDraft(ptr, len, new Tokens(0, 0));
   if (!fault && beginGuard) fault = runGuard(ptr, len, new Tokens(0, 0));
   if (!fault && (templater || parser || follower || generator)) {
     const r = new Reader(ptr, len);

@@ -97,6 +97,19 @@ export class Guest {
     return Array.from({ length: n }, (_, i) => [this.memory.getUint32(at + 8 * i, true), this.memory.getFloat32(at + 8 * i + 4, true)]);
   }
 
+  /** What a draft guesses behind the tokens so far and chosen; throws the fault of one that fails. */
+  propose(chosen = [], most = 32) {
+    this.tokens.push(...chosen);
+    this.guesses ??= this.exports.tgi_alloc(4 * 32) >>> 0;
+    const m = this.memory;
+    this.tokens.forEach((t, i) => m.setUint32(this.room + 4 * i, t, true));
+    const n = this.tokens.length;
+    const count = this.exports.tgi_draft_propose(this.room, n, n - this.known, this.guesses, most);
+    this.known = n;
+    if (count < 0) throw new Error(this.lines[this.lines.length - 1]);
+    return this.u32s(this.guesses, count);
+  }
+
   /** The index that a sampler picks of tokens with these probabilities, which must fall. */
   sample(probabilities) {
     const at = this.exports.tgi_alloc(12 * probabilities.length) >>> 0;

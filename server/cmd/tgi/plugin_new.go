@@ -71,5 +71,6 @@ func writeProject(stdout io.Writer, language, kind, name, dir string) error {
 var tryParams = map[string]string{
 	abi.KindLogits: ` --params '{"ban": [17, 99]}'`, abi.KindSampler: ` --params '{"epsilon": 0.5}'`,
 	abi.KindGrammar: " --language NAME --source 'AB-##'", abi.KindProgram: ` --params '{"n": 2}'`,
+	abi.KindDraft: ` --params '{"phrase": "Once upon"}'`,
 	abi.KindGuard: ` --params '{"ban": "delve"}'`,
 }
