@@ -84,7 +84,7 @@ func (p *Publisher) Stream(topic string) *Stream {
 	return s
 }
 
-// Close ends all connections. What was not sent yet is lost. A nil Publisher is none.
+// Close ends all connections. What streams did not say yet is lost. A nil Publisher is none.
 func (p *Publisher) Close() error {
 	if p == nil {
 		return nil
@@ -97,12 +97,6 @@ func (p *Publisher) Close() error {
 	}
 	return err
 }
-
-// Subscribers returns how many are connected, Skipped the messages that they missed since they were slow.
-func (p *Publisher) Subscribers() int { return p.pub.Subscribers() }
-
-// Skipped counts the messages that subscribers missed since they were slow.
-func (p *Publisher) Skipped() int64 { return p.pub.Skipped() }
 
 func (p *Publisher) signal() {
 	select {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // maxTopics bounds the subscriptions of one subscriber.
@@ -41,18 +42,33 @@ func NewPub(address string, peers, queue int) (*Pub, error) {
 // Address is where subscribers connect.
 func (p *Pub) Address() net.Addr { return p.in.Addr() }
 
-// Subscribers returns how many are connected.
-func (p *Pub) Subscribers() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.subscribers)
-}
-
 // Skipped counts messages that subscribers missed since their queues were full.
 func (p *Pub) Skipped() int64 { return p.skipped.Load() }
 
-// Close ends all connections. Messages that wait are lost.
-func (p *Pub) Close() error { return p.close() }
+// Close ends all connections. Messages that wait have a second to be sent.
+func (p *Pub) Close() error {
+	for end := time.Now().Add(lingerTime); p.waiting() && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	return p.close()
+}
+
+const lingerTime = time.Second
+
+// waiting reports whether messages wait for a subscriber.
+func (p *Pub) waiting() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for s := range p.subscribers {
+		s.mu.Lock()
+		n := s.bytes
+		s.mu.Unlock()
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // Send queues a message for all subscribers of its topic, and waits for none.
 func (p *Pub) Send(topic []byte, parts ...[]byte) {
