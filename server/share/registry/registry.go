@@ -1,5 +1,6 @@
 // Package registry moves artefacts of plugins between this machine and OCI registries. It bounds all that a registry
-// sends, in bytes and in time, checks every digest, and shows credentials to nobody but the registry that they are for.
+// sends, in bytes and in time, checks every digest, and shows credentials to nobody but the registry that they are for
+// and, over https, the token server that it names.
 package registry
 
 import (
@@ -92,7 +93,7 @@ func Open(r Reference, o Options) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := &auth.Client{Client: newClient(o), Cache: auth.NewCache(), Credential: credential}
+	client := &auth.Client{Client: newClient(repo.Reference.Host(), o), Cache: auth.NewCache(), Credential: credential}
 	client.SetUserAgent(o.Agent)
 	repo.Client = client
 	return &Repository{name: r.Repository, limit: o.Limit, remote: repo}, nil

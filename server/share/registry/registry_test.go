@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -263,7 +265,7 @@ func TestTLS(t *testing.T) {
 		t.Error("it was spoken to without TLS")
 	}
 	request := httptest.NewRequest(http.MethodGet, f.URL, nil)
-	if _, err := newClient(Options{}).Transport.RoundTrip(request); err == nil ||
+	if _, err := newClient("registry.example", Options{}).Transport.RoundTrip(request); err == nil ||
 		!strings.Contains(err.Error(), "--plain-http") {
 		t.Error(err)
 	}
@@ -294,5 +296,81 @@ func TestParse(t *testing.T) {
 		if err == nil && !strings.Contains(text, ":1.0@") && got.String() != text {
 			t.Errorf("%s is written %s", text, got)
 		}
+	}
+}
+
+// TestRealm: a token server gets credentials over plain HTTP only where it is the registry's own host and port.
+func TestRealm(t *testing.T) {
+	f, a := pushed(t)
+	tokens := newFake(t)
+	tokens.twist = func(w http.ResponseWriter, _ *http.Request) bool {
+		_, _ = w.Write([]byte(`{"token": "t"}`))
+		return true
+	}
+	realm := ""
+	f.twist = func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case r.URL.Path == "/token":
+			_, _ = w.Write([]byte(`{"token": "t"}`))
+		case r.Header.Get("Authorization") != "Bearer t":
+			w.Header().Set("WWW-Authenticate", `Bearer realm="`+realm+`/token",service="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			return false
+		}
+		return true
+	}
+	t.Setenv(EnvUsername, "me")
+	t.Setenv(EnvPassword, "pass")
+	realm = f.URL
+	if got, err := f.pull(t, ":1.0.0"); err != nil || got.Digest() != a.Digest() {
+		t.Error(err)
+	}
+	if len(f.authorized) == 0 || f.authorized[0] != "Basic bWU6cGFzcw==" {
+		t.Errorf("the registry's own token server got %q", f.authorized)
+	}
+	realm = tokens.URL
+	if _, err := f.pull(t, ":1.0.0"); err == nil || !strings.Contains(err.Error(), "its own host and port") {
+		t.Error(err)
+	}
+	if len(tokens.authorized) > 0 {
+		t.Errorf("another port got %q", tokens.authorized)
+	}
+	t.Setenv(EnvUsername, "")
+	t.Setenv(EnvPassword, "")
+	if got, err := f.pull(t, ":1.0.0"); err != nil || got.Digest() != a.Digest() { // a token without credentials
+		t.Error(err)
+	}
+}
+
+// TestUnwantedBody: what a registry sends behind a reply to HEAD is not printed.
+func TestUnwantedBody(t *testing.T) {
+	f, a := pushed(t)
+	var printed bytes.Buffer
+	before := log.Writer()
+	log.SetOutput(&printed)
+	defer log.SetOutput(before)
+	f.twist = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodHead {
+			return false
+		}
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return true
+		}
+		_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nDocker-Content-Digest: %s\r\n"+
+			"Content-Length: %d\r\n\r\n%s", ocispec.MediaTypeImageManifest, a.Digest(), len(a.Manifest), a.Manifest)
+		_, _ = io.Copy(io.Discard, conn) // until the client closes it, which has read or printed all by then
+		_ = conn.Close()
+		return true
+	}
+	r := f.open(t)
+	if _, err := r.Resolve(t.Context(), f.reference(t, ":1.0.0")); err != nil {
+		t.Error(err)
+	}
+	f.Close()
+	if printed.Len() > 0 {
+		t.Errorf("printed: %.200s", printed.Bytes())
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,9 +27,9 @@ const (
 // errStalled means that a registry sent nothing for too long.
 var errStalled = errors.New("the registry sent nothing for too long")
 
-// newClient makes the client of one repository. Redirects to other hosts are followed, because many registries keep
-// blobs elsewhere: what comes from there is held to its digest, and oras takes the credentials off such a request.
-func newClient(o Options) *http.Client {
+// newClient makes the client of a repository at host. Redirects to other hosts are followed, because many registries
+// keep blobs elsewhere: what comes from there is held to its digest, and oras takes the credentials off such a request.
+func newClient(host string, o Options) *http.Client {
 	stall := o.Stall
 	if stall <= 0 {
 		stall = defaultStall
@@ -41,10 +42,12 @@ func newClient(o Options) *http.Client {
 		MaxResponseHeaderBytes: maxHeader,
 		DisableCompression:     true, // a digest is of the bytes that are sent
 		ForceAttemptHTTP2:      true,
-		MaxIdleConnsPerHost:    2,
-		IdleConnTimeout:        stall,
+		// One connection a request: bytes behind a reply, such as the body of one to HEAD, are of no other reply, and
+		// net/http would log them, with up to 4 KiB of what the registry chose.
+		DisableKeepAlives: true,
 	}
-	return &http.Client{Transport: &patient{next: t, stall: stall, plain: o.PlainHTTP}, CheckRedirect: redirect}
+	return &http.Client{Transport: &patient{next: t, stall: stall, plain: o.PlainHTTP, host: host},
+		CheckRedirect: redirect}
 }
 
 // redirect bounds redirects, and refuses those that leave TLS.
@@ -64,12 +67,24 @@ type patient struct {
 	next  http.RoundTripper
 	stall time.Duration
 	plain bool
+	host  string // host:port of the registry, or its name alone
+}
+
+// secret reports whether a request carries credentials, or a token that stands for them: in a header, or in the form
+// that asks a token server for a token.
+func secret(req *http.Request) bool {
+	return req.Header.Get("Authorization") != "" ||
+		req.Header.Get("Content-Type") == "application/x-www-form-urlencoded"
 }
 
 // RoundTrip implements http.RoundTripper.
 func (p *patient) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "https" && !p.plain {
 		return nil, fmt.Errorf("%s is not encrypted (--plain-http allows it)", req.URL.Redacted())
+	}
+	if req.URL.Scheme != "https" && !strings.EqualFold(req.URL.Host, p.host) && secret(req) {
+		return nil, fmt.Errorf("registry %s wants credentials sent to %.200q: without https they are sent to its own host "+
+			"and port alone", p.host, req.URL.Host)
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	resp, err := p.next.RoundTrip(req.WithContext(ctx))
