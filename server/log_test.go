@@ -40,6 +40,7 @@ func TestDrainLog(t *testing.T) {
 	var log bytes.Buffer
 	s := server.New(server.Options{Config: config.Default().Server, Healthy: func() error { return nil },
 		Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	s.Open(nil, func() error { return nil })
 	_, stop, done := live(t, s)
 	stop()
 	if err := <-done; err != nil || !strings.Contains(log.String(), `"msg":"draining","running":0,"timeout":"1m30s"`) {

@@ -55,12 +55,19 @@ func (s *Server) ServeBoth(ctx context.Context, public, admin net.Listener) erro
 	case <-ctx.Done():
 	}
 
-	s.linger(failed)
+	s.gate.announce()
+	loading := s.handlers.Load().loading // nobody was served: nobody has to notice
+	if !loading {
+		s.linger(failed)
+	}
 	s.gate.close()
 	for _, h := range servers {
 		h.SetKeepAlivesEnabled(false)
 	}
-	s.options.Log.Info("draining", "running", s.gate.count(), "timeout", config.GracefulTerminationTimeout.String())
+	if !loading {
+		s.options.Log.Info("draining", "running", s.gate.count(), "timeout",
+			config.GracefulTerminationTimeout.String())
+	}
 	end := time.Now().Add(time.Duration(config.GracefulTerminationTimeout))
 	grace := time.NewTimer(time.Duration(config.GracefulTerminationTimeout))
 	defer grace.Stop()
@@ -94,7 +101,6 @@ func (s *Server) ServeBoth(ctx context.Context, public, admin net.Listener) erro
 // still served. Replies ask their clients to connect anew, since connections that end when they are idle could meet
 // one more request.
 func (s *Server) linger(failed <-chan error) {
-	s.gate.announce()
 	delay := time.Duration(s.options.Config.DrainDelay)
 	if delay <= 0 {
 		return

@@ -91,6 +91,9 @@ func TestWarnOpen(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "model.path") {
 			t.Errorf("%s: %v", c.hostname, err)
 		}
+		if strings.Contains(log.String(), "draining") {
+			t.Errorf("%s: a start that failed drains:\n%s", c.hostname, log.String())
+		}
 		if got := strings.Contains(log.String(), "level=WARN msg=\"open: "); got != c.warns {
 			t.Errorf("%s %v: warns: %v, want %v:\n%s", c.hostname, cfg.AllKeys(), got, c.warns, log.String())
 		}

@@ -1,0 +1,309 @@
+package doctor_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tgi/models/demo"
+	"tgi/plugins/std"
+	"tgi/runtime/kvdisk"
+	"tgi/sdk/abi"
+	"tgi/server/config"
+	"tgi/server/host/doctor"
+)
+
+// broken is a set-up, and the line that has to say what is wrong with it.
+type broken struct {
+	// settings is the text of tgi.toml; files are relative to its folder.
+	settings string
+	spoil    func(t *testing.T, dir string)
+	check    string
+	status   doctor.Status // Fail if it is not given
+	found    string
+	cure     string
+}
+
+// TestBroken: of every set-up the line that fails says what was found, with its cure.
+func TestBroken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	unused, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := unused.Addr().String()
+	unused.Close()
+	deaf, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	lib := write("lib.so", []byte("no library"))
+	now := time.Now()
+	const model = "[model]\npath = \"m\"\n"
+	for name, b := range map[string]broken{
+		"a typo": {settings: "[runtime]\ntreads = 2\n", check: "settings", found: "did you mean runtime.threads?",
+			cure: "correct what the message names"},
+		"no library": {settings: "[runtime]\nort_lib = \"lib.so\"\n", spoil: lib, check: "ONNX Runtime",
+			found: "lib.so", cure: "set runtime.ort_lib"},
+		"a port that is taken": {settings: "[server]\nport = " + port + "\n", check: "address",
+			found: "is taken by doctor.test (process ", cure: "choose another port by server.port"},
+		"open to all": {settings: "[server]\nhostname = \"0.0.0.0\"\n", check: "keys", status: doctor.Warn,
+			found: "whoever reaches 0.0.0.0", cure: "set server.api_keys"},
+		"no tokenizer": {settings: model, spoil: without("tokenizer.json"), check: "tokenizer of m",
+			found: "has no tokenizer.json", cure: "put the model's tokenizer.json into its folder"},
+		"truncated weights": {settings: model, spoil: truncated, check: "model m", found: "model.safetensors",
+			cure: "fetch the model again"},
+		"a broken configuration": {settings: model, spoil: and(without(""), write("m/config.json", []byte("{"))),
+			check: "model m", found: "config.json", cure: "correct model.path"},
+		"no model": {settings: model, spoil: func(*testing.T, string) {}, check: "model m", found: "m",
+			cure: "correct model.path"},
+		"the ABI of a later version": {settings: plugin(""), spoil: write("p.wasm", module(abi.MarkerPrefix+"99")),
+			check: "plugin p", found: "newer host", cure: "build it with the SDK of this version"},
+		"a plugin that was changed": {settings: plugin(strings.Repeat("0", 64)), spoil: builtin, check: "plugin p",
+			found: "sha256", cure: "install the plugin again"},
+		"a parameter that its plugin refuses": {settings: plugin("") + "[plugin.config]\nbasis = \"x\"\n",
+			spoil: builtin, check: "plugin p", found: "basis", cure: "tgi plugin check"},
+		"a file for a folder": {settings: "[record]\nfolder = \"taken\"\n", spoil: write("taken", nil),
+			check: "record.folder", found: "is a file, not a folder", cure: "set record.folder to another"},
+		"no cache": {spoil: func(t *testing.T, dir string) {
+			write("cache", nil)(t, dir)
+			t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+		}, check: "cache folder", found: "cache", cure: "set XDG_CACHE_HOME"},
+		"a cache in use": {settings: "[runtime]\nkv_disk = \"kv\"\n", spoil: inUse, check: "kv_disk",
+			found: "another process uses it", cure: "give each a folder of its own"},
+		"too little memory": {settings: "[runtime]\nkv_memory = \"100TiB\"\n", check: "memory of tgi-demo",
+			found: "runtime.kv_memory must be <=", cure: "lower runtime.kv_memory"},
+		"an expired certificate": {settings: tls, spoil: and(certificate("c.pem", "k.pem", now.Add(-time.Minute))),
+			check: "certificate", found: "expired on", cure: "renew the certificate"},
+		"a certificate that soon expires": {settings: tls, spoil: certificate("c.pem", "k.pem", now.Add(48*time.Hour)),
+			check: "certificate", status: doctor.Warn, found: "expires on", cure: "renew the certificate"},
+		"another's key": {settings: tls, spoil: and(certificate("c.pem", "other.pem", now.Add(time.Hour)),
+			certificate("other-c.pem", "k.pem", now.Add(time.Hour))), check: "certificate", found: "does not match",
+			cure: "set server.tls_key to the key"},
+		"no certificate": {settings: tls, spoil: write("k.pem", nil), check: "certificate", found: "c.pem",
+			cure: "PEM files that the server may read"},
+		"no Redis": {settings: "[quota]\nredis_url = \"redis://:s3cret@" + nobody + "\"\n", check: "redis",
+			found: "quota.redis_url: " + nobody + " does not answer", cure: "start Redis"},
+		"a Redis that hangs": {settings: "[responses]\nredis_url = \"redis://:s3cret@" + deaf.Addr().String() + "\"\n",
+			check: "redis", found: "does not answer", cure: "start Redis"},
+		"a GPU that is not there": {settings: "[runtime]\ndevice = \"cuda\"\n", check: "device = cuda",
+			found: "cannot be used", cure: "set runtime.device to cpu"},
+		"a name that controls terminals": {settings: "[record]\nfolder = \"a\\u001b[2J\"\n",
+			spoil: write("a\x1b[2J", nil), check: "record.folder", found: `a\x1b[2J is a file`, cure: "record.folder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "a GPU that is not there" && os.Getenv("TGI_GPU") != "" {
+				t.Skip("there is one")
+			}
+			b.hold(t)
+		})
+	}
+}
+
+// hold runs the doctor in the set-up.
+func (b broken) hold(t *testing.T) {
+	dir := t.TempDir()
+	if b.spoil != nil {
+		b.spoil(t, dir)
+	}
+	text := b.settings
+	if !strings.Contains(text, "[server]") {
+		text += "[server]\nhostname = \"127.0.0.1\"\nport = 0\napi_keys = [\"s3cret\"]\n"
+	}
+	if b.status != doctor.Warn && !strings.HasPrefix(b.check, "plugin") && !strings.Contains(b.check, " of ") &&
+		!strings.Contains(text, "[model]") {
+		text += "[model]\npath = \"none\"\n" // no time is spent on its plugins
+	}
+	file := filepath.Join(dir, "tgi.toml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_DATA_HOME", dir)
+	lookup := func(name string) (string, bool) { return file, name == "TGI_CONFIG" }
+	loaded, wrong := config.Read(nil, lookup)
+	if wrong == nil && loaded.Config.File != file {
+		t.Fatalf("settings from %q", loaded.Config.File)
+	}
+	var out bytes.Buffer
+	sound, err := doctor.Run(t.Context(), doctor.Options{Config: loaded.Config, Wrong: wrong, JSON: true, Out: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "s3cret") || strings.Contains(out.String(), "\x1b") {
+		t.Errorf("a secret or a control in %s", &out)
+	}
+	var lines []doctor.Line
+	if err := json.Unmarshal(out.Bytes(), &lines); err != nil {
+		t.Fatal(err)
+	}
+	if b.status == "" {
+		b.status = doctor.Fail
+	}
+	if sound != (b.status != doctor.Fail) {
+		t.Errorf("sound is %t", sound)
+	}
+	for _, l := range lines {
+		if l.Status != doctor.OK && l.Cure == "" {
+			t.Errorf("%+v has no cure", l)
+		}
+		if l.Check == b.check && l.Status == b.status && strings.Contains(l.Found, b.found) &&
+			strings.Contains(l.Cure, b.cure) {
+			return
+		}
+	}
+	t.Errorf("no %s of %q with %q and %q in\n%s", b.status, b.check, b.found, b.cure, &out)
+}
+
+// TestSound: nothing is wrong with the demo model, in text.
+func TestSound(t *testing.T) {
+	cfg := config.Default()
+	cfg.Server.Hostname, cfg.Server.Port = "127.0.0.1", 0
+	cfg.Plugins.Folder, cfg.Plugins.Uploads = "", ""
+	var out strings.Builder
+	sound, err := doctor.Run(t.Context(), doctor.Options{Config: cfg, Out: &out})
+	if err != nil || !sound || strings.Contains(out.String(), "\nfail") {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	for _, want := range []string{"ok    settings", "ok    ONNX Runtime", "ok    CPU kernels", "ok    model tgi-demo",
+		"ok    tokenizer of tgi-demo", "memory of tgi-demo", "ok    plugins"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
+
+// TestInterrupted: who ends it early is told what was not looked at.
+func TestInterrupted(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out strings.Builder
+	sound, err := doctor.Run(ctx, doctor.Options{Config: config.Default(), Out: &out})
+	if err != nil || sound {
+		t.Errorf("sound is %t, %v:\n%s", sound, err, &out)
+	}
+}
+
+const tls = "[server]\nhostname = \"127.0.0.1\"\nport = 0\ntls_cert = \"c.pem\"\ntls_key = \"k.pem\"\n"
+
+// plugin declares one in a file.
+func plugin(sum string) string {
+	text := "[[plugin]]\nname = \"p\"\nsource = \"p.wasm\"\n"
+	if sum != "" {
+		text += "sha256 = \"" + sum + "\"\n"
+	}
+	return text
+}
+
+// write returns what writes a file.
+func write(name string, b []byte) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// and does one after the other.
+func and(list ...func(*testing.T, string)) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		for _, f := range list {
+			f(t, dir)
+		}
+	}
+}
+
+// builtin writes a plugin that works, but for its settings.
+func builtin(t *testing.T, dir string) {
+	b, err := std.FS().Open("dry.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(b); err != nil {
+		t.Fatal(err)
+	}
+	write("p.wasm", text.Bytes())(t, dir)
+}
+
+// without returns what copies the demo model but for one file.
+func without(file string) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		if err := os.CopyFS(filepath.Join(dir, "m"), demo.Checkpoint()); err != nil {
+			t.Fatal(err)
+		}
+		if file != "" {
+			if err := os.Remove(filepath.Join(dir, "m", file)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// truncated copies the demo model, of its weights the first half.
+func truncated(t *testing.T, dir string) {
+	without("")(t, dir)
+	if err := os.Truncate(filepath.Join(dir, "m", "model.safetensors"), 5<<20); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inUse has a folder of prompts opened by somebody else.
+func inUse(t *testing.T, dir string) {
+	f, err := kvdisk.Open(kvdisk.Options{Path: filepath.Join(dir, "kv"), Limit: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// module is a module with one export, a function that does nothing.
+func module(export string) []byte {
+	section := func(id byte, b ...byte) []byte { return append([]byte{id, byte(len(b))}, b...) }
+	return bytes.Join([][]byte{[]byte("\x00asm\x01\x00\x00\x00"), section(1, 1, 0x60, 0, 0), section(3, 1, 0),
+		section(7, append(append([]byte{1, byte(len(export))}, export...), 0, 0)...), section(10, 1, 2, 0, 0x0b)}, nil)
+}
+
+// certificate returns what writes a pair that ends at a time.
+func certificate(cert, key string, end time.Time) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: end.Add(-240 * time.Hour), NotAfter: end}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, &secret.PublicKey, secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := x509.MarshalPKCS8PrivateKey(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))(t, dir)
+		write(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}))(t, dir)
+	}
+}
