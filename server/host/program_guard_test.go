@@ -121,6 +121,28 @@ func TestGuardTakesAnEmissionBack(t *testing.T) {
 	}
 }
 
+// TestVoteTriesTheNext: where a guard refuses the answer that most give, vote sends another.
+func TestVoteTriesTheNext(t *testing.T) {
+	p := programming(t, nil)
+	vote := func(more string) (int, string) {
+		status, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, `{"inputs":"Once upon a time","parameters":`+
+			`{"max_new_tokens":12,"seed":7,"plugins":[{"name":"vote","params":{"n":4,"temperature":1.5}}%s]}}`, more))
+		var reply struct {
+			Text string `json:"generated_text"`
+		}
+		if err := json.Unmarshal([]byte(got), &reply); err != nil {
+			t.Fatal(err)
+		}
+		return status, reply.Text
+	}
+	_, first := vote("")
+	banned := strings.TrimSpace(first)
+	status, next := vote(fmt.Sprintf(`,{"name":"banned-strings","params":{"strings":[%q]}}`, banned))
+	if first == "" || status != http.StatusOK || next == "" || strings.Contains(next, banned) {
+		t.Errorf("without %q: %d %q", first, status, next)
+	}
+}
+
 // TestProgramTime: a program that goes on for longer than the settings allow is ended, and its client is told why.
 func TestProgramTime(t *testing.T) {
 	p := programming(t, func(c *config.Config) { c.Plugins.ProgramTime = config.Duration(50 * time.Millisecond) })

@@ -7,7 +7,7 @@ extern crate alloc;
 use alloc::{string::String, vec::Vec};
 use settings::{Defaults, Settings};
 use tgi_plugin::json::{Reader, Value};
-use tgi_plugin::program::{generate, Request, Settings as Run};
+use tgi_plugin::program::{failure, generate, Failure, Request, Settings as Run};
 use tgi_plugin::{plugin, Program, Result};
 
 #[derive(Clone)]
@@ -37,10 +37,12 @@ fn said<'a>(text: &'a str, marker: &str) -> &'a str {
     end.trim().trim_end_matches(['.', '!'])
 }
 
-/// The place of the first vote that as many others equal as any.
-fn winner(votes: &[&str]) -> usize {
+/// The places of the votes: those that more others equal come first, and of equals the first.
+fn ranking(votes: &[&str]) -> Vec<usize> {
     let count = |i: usize| votes.iter().filter(|v| v.eq_ignore_ascii_case(votes[i])).count();
-    (0..votes.len()).rev().max_by_key(|&i| count(i)).unwrap_or(0)
+    let mut places: Vec<usize> = (0..votes.len()).collect();
+    places.sort_by_key(|&i| core::cmp::Reverse(count(i)));
+    places
 }
 
 /// The plugin.
@@ -66,7 +68,14 @@ impl Program for Vote {
         generate(&kids, &run)?;
         let texts: Vec<String> = kids.iter().map(|k| k.span_text()).collect();
         let votes: Vec<&str> = texts.iter().map(|t| said(t, &p.marker)).collect();
-        kids[winner(&votes)].emit_span()
+        let mut last = Ok(());
+        for i in ranking(&votes) {
+            last = kids[i].emit_span();
+            if last.is_ok() || failure() != Some(Failure::Refused) {
+                break; // what a guard refuses has no say
+            }
+        }
+        last
     }
 }
 

@@ -21,9 +21,9 @@ fn most_win() {
 
 #[test]
 fn the_first_of_equals_wins() {
-    assert_eq!(winner(&["a", "b", "B", "A"]), 0);
-    assert_eq!(winner(&["a", "b", "B"]), 1);
-    assert_eq!(winner(&["x"]), 0);
+    assert_eq!(ranking(&["a", "b", "B", "A"]), [0, 1, 2, 3]);
+    assert_eq!(ranking(&["a", "b", "B"]), [1, 2, 0]);
+    assert_eq!(ranking(&["x"]), [0]);
 }
 
 #[test]
