@@ -266,14 +266,20 @@ func (c *Context) SpanText() string { return c.Text(c.Span().From) }
 // RewindText rewinds so that the text from a place on is as long as possible and at most bytes long, to a border of
 // tokens.
 func (c *Context) RewindText(from, bytes int) error {
-	n := c.Len()
-	for n > from && len(c.Text(from)) > bytes {
-		n--
-		if err := c.Rewind(n); err != nil {
-			return err
+	all, high := len(c.Text(from)), c.Len()
+	if all <= bytes || high <= from {
+		return nil
+	}
+	low := from // up to low the text is short enough, up to high it is too long
+	for low+1 < high {
+		n := low + (high-low)/2
+		if all-len(c.Text(n)) <= bytes {
+			low = n
+		} else {
+			high = n
 		}
 	}
-	return nil
+	return c.Rewind(low)
 }
 
 // Start lets the context generate, and returns at once. Settings may be nil: all is as the request says.
