@@ -148,7 +148,7 @@ const VIEW: usize = 40;
 
 plugin! {
     description: concat!(
-        r#"{"name":"watermark","version":"1.0.0","config":true,"kinds":["logits"],"modes":["sparse"],"needs":["topk:40"],"#,
+        r#"{"name":"watermark","version":"1.0.0","config":true,"kinds":["logits"],"modes":["sparse"],"needs":["topk:40"],"state":"none","#,
         r#""doc":"Makes text recognisable: favours tokens that a keyed hash of the context makes green.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""scheme":{"description":"keyed: found with detect.py; transformers: found with its WatermarkDetector","enum":["keyed","transformers"],"default":"keyed"},"#,

@@ -82,7 +82,7 @@ fn excluded(view: &[Entry], threshold: f64) -> usize {
 
 plugin! {
     description: concat!(
-        r#"{"name":"xtc","version":"1.0.0","config":true,"kinds":["logits"],"modes":["deny"],"needs":["topk:256"],"#,
+        r#"{"name":"xtc","version":"1.0.0","config":true,"kinds":["logits"],"modes":["deny"],"needs":["topk:256"],"state":"none","#,
         r#""doc":"Excludes top choices: of the tokens that are likely enough, now and then all but the least likely one.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""probability":{"type":"number","minimum":0,"maximum":1,"default":0.5,"description":"how often tokens are excluded"},"#,
