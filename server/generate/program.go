@@ -83,6 +83,8 @@ func (s *Service) sized(d *Draft) (size, error) {
 		return n, exclude("decoder_input_details")
 	case or(d.Heal, false):
 		return n, exclude("token_healing")
+	case d.Explain != nil:
+		return n, exclude("explain")
 	}
 	n.contexts = max(1, min(contexts, s.limits.perRequest()/n.sequences))
 	return n, nil

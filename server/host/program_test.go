@@ -120,6 +120,7 @@ func TestProgramIsRefused(t *testing.T) {
 	for want, body := range map[string]string{
 		"`best_of` and program `hostile`":   `"best_of":2,"do_sample":true,"plugins":` + do("plain"),
 		"`decoder_input_details` and prog":  `"decoder_input_details":true,"plugins":` + do("plain"),
+		"`explain` and program `hostile` i": `"explain":true,"plugins":` + do("plain"),
 		"both programs, one request has on": `"plugins":[{"name":"hostile"},{"name":"vote"}]`,
 		"plugin vote: n":                    `"plugins":[{"name":"vote","params":{"n":99}}]`,
 	} {
