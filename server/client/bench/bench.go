@@ -54,7 +54,8 @@ type Options struct {
 	// Plan, when not nil, replaces all of them by a search for the highest rate at which its bounds hold; Rate is then
 	// what replicas of the server are to serve together, 0 for none.
 	Plan *PlanOptions
-	// Requests is how many each run sends. Default: 64; with Repeat 8, with Plan 200.
+	// Requests is how many each run sends. Default: 64; with Repeat 8, with Plan 200 or more, so
+	// that a trial lasts several times the bound.
 	Requests int
 	// Duration, when above 0, ends the sending of a run though Requests are not
 	// reached; what was sent is waited for.
@@ -145,6 +146,10 @@ func (o Options) normal() (Options, error) {
 	if o.Plan != nil {
 		if err := o.Plan.check(); err != nil {
 			return o, err
+		}
+		if least := o.Plan.trial(); o.Duration > 0 && o.Duration < least {
+			return o, fmt.Errorf("%w: duration must be >= %v, which trials of the plan take. Given: %v", ErrOptions, least,
+				o.Duration)
 		}
 	}
 	if o.Repeat && (o.Rate > 0 || o.Plan != nil) {

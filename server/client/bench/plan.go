@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"tgi/server/client/terminal"
 )
 
 // PlanOptions say what a fleet of replicas has to do.
@@ -16,8 +18,20 @@ type PlanOptions struct {
 	P99, FirstTokenP99 time.Duration
 }
 
-// planRequests is how many requests a trial of a plan sends: of 200, two may be slower than the 99th percentile.
+// planRequests is how many requests a trial of a plan sends at least: of 200, two may be slower than the 99th
+// percentile.
 const planRequests = 200
+
+// A trial lasts planBounds times the bound, within planShortest and planLongest, so that requests which the server
+// does not keep up with have the time to wait for longer than the bound. Rates at which that takes more than
+// planMost requests are not tried. A rate is kept up with when the server serves planKeptUp of it.
+const (
+	planBounds   = 4
+	planShortest = 5 * time.Second
+	planLongest  = time.Minute
+	planMost     = 50_000
+	planKeptUp   = 0.95
+)
 
 // The search for the highest rate ends when what holds and what does not are within planRatio, or after planTrials. It
 // gives up below 1/planFloor of what the server can do.
@@ -38,6 +52,8 @@ type Plan struct {
 	PerReplica float64 `json:"requests_per_s_per_replica"`
 	// Missed is the lowest rate that was tried at which they did not; 0 where all held.
 	Missed float64 `json:"missed_at_requests_per_s,omitempty"`
+	// Incomplete: the search was broken off, and the figures are those of the trials until then.
+	Incomplete bool `json:"incomplete,omitempty"`
 	// Rate is what all replicas together are to serve, 0 where none was asked for. Replicas are how many that takes,
 	// Spare how many so that one may be down; 0 where no number is enough.
 	Rate     float64 `json:"rate,omitempty"`
@@ -54,10 +70,20 @@ func (p *PlanOptions) check() error {
 	return nil
 }
 
-// holds reports whether every request of m was served and the bounds were kept.
+// trial is how long rates are tried for.
+func (p *PlanOptions) trial() time.Duration {
+	return min(max(planBounds*max(p.P99, p.FirstTokenP99), planShortest), planLongest)
+}
+
+// sends is how many requests a trial of a rate sends, of which least are asked for.
+func (p *PlanOptions) sends(rate float64, least int) int {
+	return max(least, int(math.Ceil(rate*p.trial().Seconds())))
+}
+
+// holds reports whether every request of m was served, the server kept up with the rate and the bounds were kept.
 func (p *PlanOptions) holds(m Measured) bool {
 	within := func(s Summary, bound time.Duration) bool { return bound == 0 || s.P99 <= milliseconds(bound) }
-	return m.Requests > 0 && m.Completed == m.Requests && within(m.EndToEnd, p.P99) &&
+	return m.Requests > 0 && m.Completed == m.Requests && m.KeptUp >= planKeptUp && within(m.EndToEnd, p.P99) &&
 		within(m.FirstToken, p.FirstTokenP99)
 }
 
@@ -68,22 +94,23 @@ func (g *generator) plan(ctx context.Context, r *Report) {
 	first := g.closed(ctx, planLoad)
 	r.Runs = append(r.Runs, first)
 	r.Plan = search(ctx, *g.o.Plan, first.RequestsPerSecond, func(rate float64) Measured {
-		g.o.Progress(fmt.Sprintf("%d requests at %.4g per second", g.o.Requests, rate))
 		one := *g
-		one.o.Rate = rate
+		one.o.Rate, one.o.Requests = rate, g.o.Plan.sends(rate, g.o.Requests)
+		g.o.Progress(fmt.Sprintf("%d requests at %.4g per second", one.o.Requests, rate))
 		m := one.open(ctx)
 		r.Runs = append(r.Runs, m)
 		return m
 	})
+	r.Plan.Incomplete = ctx.Err() != nil
 	r.Plan.need(g.o.Rate)
 }
 
 // search is plan without a server.
 func search(ctx context.Context, o PlanOptions, throughput float64, try func(rate float64) Measured) *Plan {
 	p := &Plan{P99: milliseconds(o.P99), FirstToken: milliseconds(o.FirstTokenP99), Throughput: throughput}
-	rate := throughput / 2
+	rate, most := throughput/2, min(MaxRate, planMost/o.trial().Seconds())
 	for range planTrials {
-		if rate <= throughput/planFloor || rate > MaxRate || ctx.Err() != nil {
+		if rate <= throughput/planFloor || rate > most || ctx.Err() != nil {
 			break
 		}
 		m := try(rate)
@@ -112,7 +139,7 @@ func search(ctx context.Context, o PlanOptions, throughput float64, try func(rat
 // need says how many replicas a rate takes. Random requests that a router deals out are random requests at each
 // replica, at a part of the rate: what held for one holds for all.
 func (p *Plan) need(rate float64) {
-	if p.Rate = rate; rate == 0 || p.PerReplica == 0 {
+	if p.Rate = rate; rate == 0 || p.PerReplica == 0 || p.Incomplete {
 		return
 	}
 	p.Replicas = max(1, int(math.Ceil(rate/p.PerReplica)))
@@ -131,6 +158,12 @@ func (p *Plan) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n", strings.Join(bounds, ", "))
 	switch {
+	case p.Incomplete && p.PerReplica == 0:
+		b.WriteString("incomplete: broken off before a rate held\n")
+	case p.Incomplete:
+		fmt.Fprintf(&b, "incomplete: broken off; %s requests/s held so far\n", number(p.PerReplica))
+	case p.PerReplica == 0 && p.Missed == 0:
+		b.WriteString("no rate was tried: the server answered no request, or more than can be sent here\n")
 	case p.PerReplica == 0:
 		fmt.Fprintf(&b, "holds at no rate that was tried, down to %s/s: more replicas do not help\n", number(p.Missed))
 	case p.Missed == 0:
@@ -140,7 +173,8 @@ func (p *Plan) WriteText(w io.Writer) error {
 			number(p.PerReplica), number(p.Missed), number(p.Throughput))
 	}
 	if p.Replicas > 0 {
-		fmt.Fprintf(&b, "%s requests/s: %d replicas, %d so that one may be down\n", number(p.Rate), p.Replicas, p.Spare)
+		fmt.Fprintf(&b, "%s requests/s: %s, %d so that one may be down\n", number(p.Rate),
+			terminal.Count(p.Replicas, "replica"), p.Spare)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,7 +13,7 @@ import (
 // queue is a server whose p99 grows as a queue's does: the time of one request, through what is left of a capacity.
 func queue(capacity float64, one time.Duration) func(float64) Measured {
 	return func(rate float64) Measured {
-		m := Measured{Requests: 100, Completed: 100, Rate: rate}
+		m := Measured{Requests: 100, Completed: 100, Rate: rate, KeptUp: 1}
 		if rate >= capacity {
 			m.Completed, m.Rejected = 90, 10
 		}
@@ -76,29 +77,79 @@ func TestNeed(t *testing.T) {
 }
 
 // TestPlan: of a server that takes ten seconds for each request, however many come, replicas do not help those who want
-// nine, and those who want eleven get the highest rate that is tried.
+// nine, and those who want eleven get nearly all that the 64 requests which are sent at a time allow.
 func TestPlan(t *testing.T) {
 	for bound, holds := range map[time.Duration]bool{9 * time.Second: false, 11 * time.Second: true} {
 		synctest.Test(t, func(t *testing.T) {
 			o := options(&fake{most: 99, stream: steady(1, 10*time.Second, 0)})
-			o.Plan, o.Rate = &PlanOptions{P99: bound}, 5
+			o.Plan, o.Rate, o.inFlight = &PlanOptions{P99: bound}, 5, 64
 			r, err := Run(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, m := range r.Runs {
-				if m.Completed != planRequests || m.Concurrency == 0 != (i > 0) {
+				if m.Completed < planRequests || m.Concurrency == 0 != (i > 0) {
 					t.Errorf("run %d: %+v", i, m)
 				}
 			}
 			p := r.Plan
-			if p.PerReplica > 0 != holds || p.Missed > 0 == holds || p.Replicas > 0 != holds || p.Rate != 5 {
+			if holds != (p.PerReplica > 3 && p.PerReplica < 6.5) || !holds && p.PerReplica > 0 || p.Missed == 0 ||
+				p.Replicas > 0 != holds || p.Rate != 5 || p.Incomplete {
 				t.Errorf("within %s: %+v", bound, p)
 			}
 		})
 	}
-	o := Options{Plan: &PlanOptions{}}
-	if _, err := o.normal(); !errors.Is(err, ErrOptions) {
-		t.Errorf("a plan without a bound: %v", err)
+	for _, c := range []Options{
+		{Plan: &PlanOptions{}}, {URL: "http://fake", Duration: time.Second, Plan: &PlanOptions{P99: time.Second}},
+	} {
+		if _, err := c.normal(); !errors.Is(err, ErrOptions) {
+			t.Errorf("a plan without a bound, or with less time than a trial takes: %v", err)
+		}
+	}
+}
+
+// oneByOne is a server that serves one request at a time, rate of them per second.
+func oneByOne(rate float64) *fake {
+	turn := make(chan struct{}, 1)
+	return &fake{most: 99, stream: func(w io.Writer, n int, prompt string) {
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		steady(1, time.Duration(float64(time.Second)/rate), 0)(w, n, prompt)
+	}}
+}
+
+// TestPlanCapacity: a burst that is over before the bound is no rate that holds, however few requests are asked for and
+// however long they may take.
+func TestPlanCapacity(t *testing.T) {
+	for _, bound := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			o := options(oneByOne(70))
+			o.Plan, o.Rate, o.Requests = &PlanOptions{P99: bound}, 200, 40
+			r, err := Run(t.Context(), o)
+			if p := r.Plan; err != nil || p.PerReplica < 50 || p.PerReplica > 80 || p.Missed == 0 || p.Replicas < 3 {
+				t.Errorf("within %s: %+v, %v", bound, p, err)
+			}
+		})
+	}
+}
+
+// TestPlanBrokenOff: a plan whose search was broken off says so, and names no number of replicas.
+func TestPlanBrokenOff(t *testing.T) {
+	for after, want := range map[time.Duration]string{
+		time.Second:      "incomplete: broken off before a rate held\n",
+		15 * time.Second: "incomplete: broken off; 70.0 requests/s held so far\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := options(oneByOne(70))
+			o.Plan, o.Rate = &PlanOptions{P99: time.Second}, 200
+			ctx, stop := context.WithTimeout(t.Context(), after)
+			defer stop()
+			r, err := Run(ctx, o)
+			time.Sleep(time.Minute) // until the fake has served what waits
+			var b strings.Builder
+			if werr := r.WriteTable(&b); err == nil || werr != nil || !strings.HasSuffix(b.String(), want) {
+				t.Errorf("after %s: %v %v\n%s", after, err, werr, b.String())
+			}
+		})
 	}
 }

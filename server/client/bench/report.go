@@ -30,6 +30,10 @@ type Measured struct {
 	Concurrency int `json:"concurrency,omitempty"`
 	// Rate is the requests per second of an open loop, 0 in a closed one.
 	Rate float64 `json:"rate,omitempty"`
+	// Sending is how many seconds an open loop sent for. KeptUp is the part of its rate that the server kept up with, 1
+	// where no backlog grew; 0 in a closed loop.
+	Sending float64 `json:"sending_seconds,omitempty"`
+	KeptUp  float64 `json:"kept_up,omitempty"`
 	// Seconds from the start to the end of the last request.
 	Seconds float64 `json:"seconds"`
 	// Requests = Completed + Rejected + the sum of Errors.
@@ -129,6 +133,22 @@ func together(all []outcome, streams int) (gaps []time.Duration) {
 		}
 	}
 	return gaps
+}
+
+// keptUp is the part of its rate that a server kept up with, of requests that came for the time of sending: without a
+// backlog the last of them ends no later after the last moment of sending than requests of the first half took.
+func keptUp(start time.Time, sending time.Duration, all []outcome) float64 {
+	var usual, until time.Duration
+	for _, o := range all {
+		if o.due.Sub(start) <= sending/2 {
+			usual = max(usual, o.end.Sub(o.due))
+		}
+		until = max(until, o.end.Sub(start))
+	}
+	if until-usual <= sending {
+		return 1
+	}
+	return float64(sending) / float64(until-usual)
 }
 
 // measure sums up the outcomes of a run that began at start.

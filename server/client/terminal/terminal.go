@@ -21,6 +21,14 @@ func Text(text string) string { return escaped(text, "\n\t", goEscape) }
 // JSON does the same to an encoded JSON text, whose values stay what they are.
 func JSON(text string) string { return escaped(text, "\n\t", jsonEscape) }
 
+// Count says how many there are of a thing whose plural has an s.
+func Count(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return strconv.Itoa(n) + " " + of + "s"
+}
+
 // escaped writes what is neither graphic nor one of keep by escape.
 func escaped(text, keep string, escape func(r rune) string) string {
 	obeyed := func(r rune) bool { return !unicode.IsGraphic(r) && !strings.ContainsRune(keep, r) }
