@@ -63,7 +63,7 @@ func TestShare(t *testing.T) {
 	w := newWorld(t, false)
 	signed(w)
 	w.must("ban-some", "tgi plugin push ban-some.wasm $R/plugins/ban-some --plain-http",
-		"pushed $R/plugins/ban-some:0.1.0", "1 signatures")
+		"pushed $R/plugins/ban-some:0.1.0", "1 signature\n")
 	w.must("ban-some", "tgi plugin show $R/plugins/ban-some:0.1.0 --plain-http", "ban-some 0.1.0", "logits", "MIT")
 
 	w.server("second")

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+
+	"github.com/opencontainers/go-digest"
 )
 
 // Beside is the file beside a module that has the rest of its artefact: manifest, description and signatures. `tgi
@@ -15,6 +18,9 @@ func Beside(module string) string { return module + ".artifact.json" }
 
 // maxBeside bounds that file.
 const maxBeside = 2 << 20
+
+// ErrOther: the file beside a module is of another build of it.
+var ErrOther = errors.New("does not belong to the module")
 
 // rest is the content of the file.
 type rest struct {
@@ -42,6 +48,9 @@ func DecodeRest(text, module []byte) (Artifact, error) {
 		return Artifact{}, fmt.Errorf("at most %d signatures are read, given %d", MaxSignatures, len(r.Signatures))
 	}
 	a := Artifact{Manifest: r.Manifest, Config: r.Config, Module: module, Signatures: r.Signatures}
+	if m, err := ReadManifest(r.Manifest, math.MaxInt64); err == nil && m.Module.Digest != digest.FromBytes(module) {
+		return a, fmt.Errorf("%w: it is of %s, the module is %s", ErrOther, m.Module.Digest, digest.FromBytes(module))
+	}
 	_, err := a.Open()
 	return a, err
 }
@@ -60,7 +69,7 @@ func ReadBeside(file string, module []byte) (Artifact, error) {
 	}
 	a, err := DecodeRest(text, module)
 	if err != nil {
-		return a, fmt.Errorf("%s does not belong to the module: %w", Beside(file), err)
+		return a, fmt.Errorf("%s: %w", Beside(file), err)
 	}
 	return a, nil
 }

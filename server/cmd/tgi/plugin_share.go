@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 
 	"tgi/plugins/check"
 	"tgi/sdk/abi"
+	"tgi/server/client/terminal"
 	"tgi/server/config"
 	"tgi/server/share"
 	"tgi/server/share/index"
@@ -94,6 +96,8 @@ func openIndex(cfg config.Config) (*index.Index, error) {
 type packing struct {
 	checking
 	license, source string
+	// anew: what stands beside the module of an earlier build is replaced.
+	anew bool
 }
 
 func (p *packing) packFlags(cmd *cobra.Command) {
@@ -109,7 +113,14 @@ func (p *packing) pack(ctx context.Context, file string, stdout io.Writer) (a sh
 		return a, err
 	}
 	a, err = share.ReadBeside(file, module)
-	if !errors.Is(err, os.ErrNotExist) {
+	other := errors.Is(err, share.ErrOther)
+	if other && !p.anew {
+		return a, fmt.Errorf("%w; the module was built again after it was signed: sign it with tgi plugin sign, or remove "+
+			"that file to push it unsigned", err)
+	}
+	if other {
+		p.earlier(a)
+	} else if !errors.Is(err, os.ErrNotExist) {
 		if err == nil && (p.license != "" || p.source != "") {
 			err = misused("--license and --source-url: %s has a description already, which is signed: remove it to make "+
 				"another", share.Beside(file))
@@ -135,6 +146,14 @@ func (p *packing) pack(ctx context.Context, file string, stdout io.Writer) (a sh
 	d := r.Summary
 	return share.Pack(module, share.Description{Name: d.Name, Version: d.Version, Doc: d.Doc, Kinds: d.Kinds,
 		ABI: abi.Version, Params: d.Params, License: p.license, Source: p.source})
+}
+
+// earlier takes licence and source from the description of an earlier build, where none are given.
+func (p *packing) earlier(a share.Artifact) {
+	var d share.Description
+	if json.Unmarshal(a.Config, &d) == nil {
+		p.license, p.source = cmp.Or(p.license, d.License), cmp.Or(p.source, d.Source)
+	}
 }
 
 // newPluginPush sends a module to a registry.
@@ -163,8 +182,8 @@ func newPluginPush() *cobra.Command {
 			return err
 		}
 		return p.output.say(stdout, shared{Reference: at.String(), Digest: a.Digest(), Name: d.Name,
-			SHA256: a.SHA256(), Signatures: len(a.Signatures)}, "pushed %s\ndigest %s, %d signatures\n", at, a.Digest(),
-			len(a.Signatures))
+			SHA256: a.SHA256(), Signatures: len(a.Signatures)}, "pushed %s\ndigest %s, %s\n", at, a.Digest(),
+			terminal.Count(len(a.Signatures), "signature"))
 	})
 	cmd.Flags().BoolVar(&move, "move-tag", false, "let the tag name this artefact where it names another one")
 	p.packFlags(cmd)
@@ -256,7 +275,7 @@ func (g shared) signed() string {
 	if len(g.Signers) > 0 {
 		return "signed by " + strings.Join(g.Signers, ", ") + "\n"
 	}
-	return fmt.Sprintf("%d signatures, not verified: no [[plugin_signer]] is set\n", g.Signatures)
+	return terminal.Count(g.Signatures, "signature") + ", not verified: no [[plugin_signer]] is set\n"
 }
 
 // find returns an artefact by a file, by the name of an installed plugin, or by a reference of the index.

@@ -19,7 +19,7 @@ const envKeyPassword = "TGI_KEY_PASSWORD"
 
 // newPluginSign signs a file or an artefact of a registry, or makes a pair of keys.
 func newPluginSign(c console) *cobra.Command {
-	s, p := &sharing{}, &packing{}
+	s, p := &sharing{}, &packing{anew: true}
 	var key, generate, algorithm string
 	cmd := &cobra.Command{Use: "sign FILE.wasm|REFERENCE --key KEY", ValidArgsFunction: modules,
 		Short: "Sign a module or an artefact of a registry, as cosign does; or make a pair of keys"}
