@@ -8,8 +8,8 @@ import (
 	"tgi/server/share"
 )
 
-// TestSignAnew: a module that was built again is signed anew, with the licence of before; pushing it with what belongs to
-// the earlier build is refused with what to do.
+// TestSignAnew: a module that was built again is signed anew, with the licence of before; pushing it with what belongs
+// to the earlier build is refused with what to do.
 func TestSignAnew(t *testing.T) {
 	const first, second = "../../../examples/custom-sampler/rust/top-n-sigma.wasm",
 		"../../../examples/custom-sampler/assemblyscript/top-n-sigma.wasm"
