@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"testing"
+
+	"github.com/chromedp/chromedp/kb"
 )
 
 // TestWithoutAdmins: where nobody may administrate, the pages say so and how to change that.
@@ -15,8 +17,25 @@ func TestWithoutAdmins(t *testing.T) {
 	p.reads("[role=alert]", "server.admin_keys is empty. Start the server with --admin-key")
 	p.visit("Models")
 	p.rowOf("tgi-demo", "loaded")
+	p.reads("[role=alert]", "server.admin_keys is empty. Start the server with --admin-key")
+	p.eventually("nothing can be done", readOnly)
+	p.shots("models-read-only")
+}
+
+// readOnly is whether no button of the page of models does anything.
+const readOnly = `document.querySelector('td button') &&
+	[...document.querySelectorAll('td button, form.pull button')].every((b) => b.disabled)`
+
+// TestAdminKeyIsAskedFor: a server that is open but for administration asks for the key when something is done.
+func TestAdminKeyIsAskedFor(t *testing.T) {
+	s := serve(t, "[server]\nadmin_keys = [\"boss\"]\n")
+	p := open(t, s.URL, "/#/models")
+	p.rowOf("tgi-demo", "loaded")
 	p.click("button", "Unload tgi-demo")
-	p.reads("[role=status]", "server.admin_keys is empty. Start the server with --admin-key")
+	p.find("dialog", "Key")
+	p.fill("textbox", "Key of this server", "boss")
+	p.press(kb.Enter)
+	p.rowOf("tgi-demo", "on disk")
 }
 
 // TestAdminAddress: with an address of their own administrators find all pages there, and others learn where it is.

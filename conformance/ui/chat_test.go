@@ -395,8 +395,11 @@ func TestChatAsksForKeys(t *testing.T) {
 	s := serve(t, "[server]\napi_keys = [\"right-key\"]\n")
 	p := open(t, s.URL, "/#/chat")
 	p.find("dialog", "Key")
+	p.reads("dialog [role=alert]", "This server needs a key.")
+	p.silent("dialog", "401")
 	p.fill("textbox", "Key of this server", "wrong-key")
 	p.press(kb.Enter)
+	p.reads("dialog [role=alert]", "This server does not know that key.")
 	p.eventually("it is asked again", `document.querySelectorAll('dialog').length === 1 &&
 		document.querySelector('dialog input').value === 'wrong-key'`)
 	p.checkNames()
@@ -420,6 +423,7 @@ func TestChatAsksForKeys(t *testing.T) {
 	fresh.find("dialog", "Key")
 	fresh.click("button", "Cancel")
 	fresh.absent("dialog", "Key")
+	fresh.reads(".composer-error", "This server needs a key.")
 }
 
 // TestChatSendsImages: a model that reads images is given them; the button is for such models alone.

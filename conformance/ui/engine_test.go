@@ -21,6 +21,7 @@ func TestEngine(t *testing.T) {
 	p.useKey("boss")
 	p.visit("Engine")
 	p.rowOf("tgi-demo", "running")
+	p.reads(".facts", "in flight")
 	for range 3 {
 		call(t, http.MethodPost, s.URL+"/v1/completions", "guest",
 			`{"model":"tgi","prompt":"Once upon a time","max_tokens":200,"ignore_eos":true}`)

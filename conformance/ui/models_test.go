@@ -116,6 +116,13 @@ func TestModels(t *testing.T) {
 	p.fill("textbox", "Model", "a b")
 	p.press(kb.Enter)
 	p.reads("[role=status]", "a b could not be pulled: ")
+	p.shot("models-refused")
+	p.eventually("the button that closes the message is beside its text", `(() => {
+		const text = document.createRange();
+		text.selectNodeContents(document.querySelector('.notice.error p'));
+		return text.getBoundingClientRect().right <=
+			document.querySelector('.notice.error .close').getBoundingClientRect().left;
+	})()`)
 
 	p.fill("textbox", "Model", "org/model")
 	p.fill("textbox", "Name on this server", "pulled")
@@ -162,7 +169,9 @@ func TestModels(t *testing.T) {
 	// A key with less is told so in a sentence.
 	p.useKey("guest")
 	p.rowOf("tgi-demo", "loaded")
-	p.click("button", "Unload tgi-demo")
-	p.reads("[role=status]", "Your key may not do this: this route needs a key with the scope `admin`")
+	p.reads("[role=alert]", "Your key may not do this: this route needs a key with the scope `admin`")
+	p.eventually("nothing can be done", readOnly)
+	p.useKey("boss")
 	p.rowOf("tgi-demo", "loaded")
+	p.eventually("who may, can again", `!document.querySelector('td button:disabled, form.pull button:disabled')`)
 }

@@ -21,7 +21,7 @@ func Lines(r Reading, columns, rows int) []string {
 		state = "draining"
 	}
 	out := []string{
-		fmt.Sprintf("tgi %s  %s  up %s  requests %d", word(l.Version, 20), state,
+		fmt.Sprintf("tgi %s  %s  up %s  in flight %d", word(l.Version, 20), state,
 			(time.Duration(min(l.Uptime, math.MaxInt32)) * time.Second).String(), l.Requests),
 		memory(l.Memory),
 	}

@@ -47,7 +47,7 @@ func TestAsk(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(Lines(r, 200, 100), "\n")
-	for _, want := range []string{"tgi 1.2  serving  up 1m1s  requests 3", "█████░░░░░  50%", "12.3", "20.0ms", "250.0",
+	for _, want := range []string{"tgi 1.2  serving  up 1m1s  in flight 3", "█████░░░░░  50%", "12.3", "20.0ms", "250.0",
 		"sk-…1", "(none)", " 99"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)

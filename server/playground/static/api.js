@@ -48,7 +48,7 @@ export async function request(path, options = {}) {
       throw new RequestError(0, `The server does not answer (${err.message}).`);
     }
     if (reply.ok) return reply;
-    const message = await messageOf(reply);
+    const message = await messageOf(reply, used);
     if (reply.status === 401 && !options.silent && await askKey(used, message)) continue;
     throw new RequestError(reply.status, message);
   }
@@ -61,11 +61,13 @@ export async function json(path, options) {
 }
 
 // messageOf finds the text of an error in the shapes that the APIs have.
-async function messageOf(reply) {
+async function messageOf(reply, used) {
+  if (reply.status === 401 && !used) return 'This server needs a key.';
   const text = await reply.text().catch(() => '');
   try {
     return errorText(JSON.parse(text)) || text;
   } catch {
+    if (!text && reply.status === 401) return 'This server does not know that key.';
     return text || `The server replied ${reply.status} ${reply.statusText}`.trim();
   }
 }

@@ -62,7 +62,6 @@ export function tag() {
 export function explain(err) {
   const text = /[.!?]$/.test(err.message) ? err.message : `${err.message}.`;
   switch (err.status) {
-    case 401: return `This page needs a key: ${text}`;
     case 403: return /switched off/.test(text) ? `${text} Start the server with --admin-key, and use that key here.`
       : `Your key may not do this: ${text}`;
     case 404: case 405: return /^(no such route|method not allowed)/.test(text)

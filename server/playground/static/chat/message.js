@@ -39,6 +39,7 @@ export function messageView(message, on) {
     });
     return [
       message.role === 'assistant' && element('span', {class: 'muted stats'}, ended(message)),
+      message.unanswered && element('span', {class: 'muted stats'}, 'not answered: left out of later requests'),
       element('span', {class: 'message-actions'},
         message.tokens?.length > 0 && button('Tokens', () => {
           message.view = message.view === 'tokens' ? 'text' : 'tokens';

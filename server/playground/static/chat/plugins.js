@@ -54,7 +54,7 @@ export function pluginChooser(offered, chosen, changed) {
       box.setAttribute('aria-label', `Parameters of ${choice.name} as JSON`);
       form = element('div', {class: 'field'}, box, wrong);
     }
-    return element('details', {class: 'plugin', open: true},
+    return element('details', {class: 'plugin', open: true, 'data-plugin': choice.name},
       element('summary', {}, element('strong', {}, choice.name), ' ',
         plugin ? element('span', {class: 'muted'}, `${plugin.kinds.join(', ')} ${plugin.version ?? ''}`) :
           element('span', {class: 'tag bad'}, 'the server has it no more'), remove),

@@ -1,10 +1,12 @@
 // The request that settings and messages make.
+import {fits} from './schemaform.js';
 
-// SettingError is a setting that cannot be sent; `setting` names it.
+// SettingError is a setting that cannot be sent; `setting` names it, and `parameter` that of a plugin: {plugin, name}.
 export class SettingError extends Error {
-  constructor(setting, message) {
+  constructor(setting, message, parameter = null) {
     super(message);
     this.setting = setting;
+    this.parameter = parameter;
   }
 }
 
@@ -14,11 +16,16 @@ const numbers = ['temperature', 'top_p', 'top_k', 'min_p', 'repetition_penalty',
 export const ofOpenAI = new Set(['model', 'messages', 'temperature', 'top_p', 'max_tokens', 'seed', 'stop', 'tools',
   'tool_choice', 'response_format', 'stream', 'stream_options']);
 
-// bodyOf returns the body of a chat request.
-export function bodyOf(settings, messages) {
+// bodyOf returns the body of a chat request. offered are the plugins of the server. Messages that got no answer are
+// left out, but for the last one, which asks: many templates refuse two messages of the user in a row, and what was
+// refused once would be refused with each message that follows.
+export function bodyOf(settings, messages, offered = []) {
   const body = {model: settings.adapter || settings.model || 'tgi', messages: []};
   if (settings.system.trim()) body.messages.push({role: 'system', content: settings.system});
-  for (const message of messages) body.messages.push(...sent(message));
+  const last = messages.findLastIndex((m) => m.role !== 'assistant');
+  messages.forEach((message, i) => {
+    if (!message.unanswered || i === last) body.messages.push(...sent(message));
+  });
   for (const name of numbers) {
     const text = String(settings[name]).trim();
     if (text === '') continue;
@@ -38,11 +45,20 @@ export function bodyOf(settings, messages) {
     if (settings.tool_choice) body.tool_choice = settings.tool_choice;
   }
   Object.assign(body, grammarOf(settings.grammar));
+  for (const choice of settings.plugins) checkRequired(choice, offered.find((p) => p.name === choice.name)?.params);
   const plugins = settings.plugins.map(({name, params}) =>
     (params && Object.keys(params).length ? {name, params} : {name}));
   if (plugins.length) body.plugins = plugins;
   if (settings.explain) body.explain = {top: 8, tokens: 1024};
   return {...body, ...objectOf('more', settings.more)};
+}
+
+// checkRequired looks for the parameters that a plugin needs.
+function checkRequired({name, params}, schema) {
+  if (!fits(schema)) return; // it is not asked for in a form
+  const missing = (schema.required ?? []).find((member) => params?.[member] === undefined);
+  if (missing === undefined) return;
+  throw new SettingError('plugins', `${name}: ${missing} is required`, {plugin: name, name: missing});
 }
 
 // sent is a message as the server reads it; replies without content, which failed, are none.

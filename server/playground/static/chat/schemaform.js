@@ -19,9 +19,7 @@ let count = 0;
 function member(name, schema, required, values, changed) {
   const id = `parameter-${++count}`, error = element('p', {class: 'hint bad', id: `${id}-error`, role: 'status'});
   const set = (value, wrong = '') => {
-    error.textContent = wrong;
-    control.toggleAttribute('data-wrong', wrong !== '');
-    control.setAttribute('aria-invalid', wrong !== '');
+    mark(control, wrong);
     if (value === undefined) delete values[name];
     else values[name] = value;
     changed();
@@ -35,6 +33,23 @@ function member(name, schema, required, values, changed) {
     element('label', {for: id}, name, required && element('span', {class: 'muted'}, ' (required)')), control,
     element('p', {class: 'hint', id: `${id}-hint`}, [schema.description, bounds(schema)].filter(Boolean).join(' ')),
     error);
+}
+
+// mark says what is wrong with the value of a control.
+function mark(control, wrong) {
+  control.toggleAttribute('data-wrong', wrong !== '');
+  control.setAttribute('aria-invalid', wrong !== '');
+  control.closest('.field').querySelector('[role=status]').textContent = wrong;
+}
+
+// complain marks the field of a parameter, {plugin, name}, that must have a value, and goes there.
+export function complain(root, {plugin, name}) {
+  const control = root.querySelector(
+    `[data-plugin="${CSS.escape(plugin)}"] [data-parameter="${CSS.escape(name)}"]`);
+  if (!control) return;
+  for (let node = control.closest('details'); node; node = node.parentElement.closest('details')) node.open = true;
+  mark(control, 'required');
+  control.focus();
 }
 
 function controlOf(schema, value, set) {

@@ -9,7 +9,8 @@ import {showSnippets} from './snippets.js';
 const near = 80;
 
 // Thread shows side, which has settings and messages. hooks: changed() when something is to be kept, say(text) for
-// screen readers, failed(error) for settings that cannot be sent, empty() for what to show without messages.
+// screen readers, failed(error, side) for settings that cannot be sent, empty() for what to show without messages,
+// plugins() for those that the server has.
 export class Thread {
   constructor(app, side, hooks) {
     this.app = app;
@@ -64,7 +65,7 @@ export class Thread {
 
   // check returns the body that would be sent now, or throws what is wrong with the settings.
   check(messages = this.side.messages) {
-    return bodyOf(this.side.settings, messages);
+    return bodyOf(this.side.settings, messages, this.hooks.plugins());
   }
 
   // send adds what the user wrote, and asks for a reply.
@@ -97,9 +98,10 @@ export class Thread {
     try {
       body = this.check();
     } catch (err) {
-      this.hooks.failed(err);
+      this.hooks.failed(err, this.side);
       return;
     }
+    const asked = this.side.messages.at(-1), askedView = this.views.at(-1);
     const reply = {...newReply(), body: {...body, stream: true}, grammar: {...settings.grammar}};
     const view = this.add(reply);
     this.running = new AbortController();
@@ -127,6 +129,11 @@ export class Thread {
     reply.busy = false;
     this.running = null;
     view.update();
+    const unanswered = Boolean(reply.error || reply.aborted) && !reply.text && !reply.calls.length;
+    if (asked?.role === 'user' && unanswered !== Boolean(asked.unanswered)) {
+      asked.unanswered = unanswered;
+      if (!askedView.node.querySelector('textarea')) askedView.update(); // else it is being edited
+    }
     if (follow) this.scroll();
     this.read(reply, true);
     this.hooks.changed();

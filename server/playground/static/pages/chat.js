@@ -1,5 +1,6 @@
 // The chat page: one conversation, or two that get the same messages with other settings.
 import {settingsForm} from '../chat/panel.js';
+import {complain} from '../chat/schemaform.js';
 import {load, newSettings, save} from '../chat/state.js';
 import {SettingError} from '../chat/request.js';
 import {showSnippets} from '../chat/snippets.js';
@@ -65,11 +66,18 @@ export function show(root, app) {
   const hooks = {
     changed,
     say: (text) => { live.textContent = text; },
-    failed: (err) => {
+    failed: (err, side) => {
       wrong.textContent = err.message;
-      if (err instanceof SettingError) togglePanel(true);
+      if (!(err instanceof SettingError)) return;
+      if (state.sides[edited] !== side) {
+        edited = state.sides.indexOf(side);
+        drawPanel();
+      }
+      togglePanel(true);
+      if (err.parameter) complain(panel, err.parameter);
     },
     empty: welcome,
+    plugins: () => server.plugins,
   };
   const threads = state.sides.map((side) => new Thread(app, side, hooks));
 
@@ -78,6 +86,7 @@ export function show(root, app) {
     const shown = shownThreads(), busy = shown.some((t) => t.busy);
     send.hidden = busy;
     stop.hidden = !busy;
+    compare.disabled = busy; // B begins with whole replies
     compare.setAttribute('aria-pressed', state.compare);
     explain.setAttribute('aria-pressed', state.sides[0].settings.explain);
     const models = shown.map((t) => modelOf(t.side.settings));
@@ -127,12 +136,15 @@ export function show(root, app) {
   function ask(text) {
     if (shownThreads().some((t) => t.busy) || (!text.trim() && !images.length)) return;
     wrong.textContent = '';
-    try {
-      for (const t of shownThreads()) t.check([...t.side.messages, {role: 'user', text, images}]);
-    } catch (err) {
-      hooks.failed(err);
-      return;
+    for (const t of shownThreads()) {
+      try {
+        t.check([...t.side.messages, {role: 'user', text, images}]);
+      } catch (err) {
+        hooks.failed(err, t.side);
+        return;
+      }
     }
+    if (!wide.matches && !panel.hidden) togglePanel(false); // it would cover the replies
     for (const t of shownThreads()) t.send(text, images);
     images = [];
     input.value = '';
@@ -182,7 +194,7 @@ export function show(root, app) {
     try {
       showSnippets({...thread.check(messages), stream: true}, app.address('/'));
     } catch (err) {
-      hooks.failed(err);
+      hooks.failed(err, thread.side);
     }
   }
 
@@ -225,13 +237,21 @@ export function show(root, app) {
 
   function toggleCompare() {
     state.compare = !state.compare;
-    if (state.compare && !state.sides[1].messages.length) {
-      const fresh = JSON.stringify(state.sides[1].settings) === JSON.stringify(newSettings());
-      if (fresh) Object.assign(state.sides[1].settings, structuredClone(state.sides[0].settings));
+    const [a, b] = state.sides;
+    if (state.compare && !b.messages.length) {
+      const fresh = JSON.stringify({...b.settings, explain: false}) === JSON.stringify(newSettings());
+      if (fresh) Object.assign(b.settings, structuredClone(a.settings));
+    }
+    // B goes on from what A has, unless both were asked the same.
+    const asked = (side) => JSON.stringify(side.messages.filter((m) => m.role === 'user')
+      .map((m) => [m.text, m.images]));
+    if (state.compare && asked(a) !== asked(b)) {
+      b.messages = structuredClone(a.messages);
+      threads[1].draw();
     }
     edited = state.compare ? 1 : 0;
     draw();
-    if (state.compare) togglePanel(true);
+    if (state.compare && wide.matches) togglePanel(true);
   }
 
   function togglePanel(open = panel.hidden) {

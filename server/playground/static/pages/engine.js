@@ -66,7 +66,7 @@ export function show(root, app) {
     kept.add(live);
     draw();
     set(facts, `Version ${live.version} · up for ${seconds(live.uptime_seconds)} · ` +
-      `${count(live.requests)} ${live.requests === 1 ? 'request' : 'requests'}`);
+      `${count(live.requests)} in flight`);
     replace(draining, live.draining && element('div', {class: 'notice warn'},
       element('p', {}, 'The server is shutting down: it finishes what runs and takes no new requests.')));
     showChoice(live.models);

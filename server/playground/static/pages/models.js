@@ -16,22 +16,28 @@ const states = {
 export function show(root, app) {
   const {element} = app;
   const note = notices();
-  let live = new Map();
+  let live = new Map(), readOnly = false; // whether the server lets this page only look
 
   const list = table('Models', [{name: 'Model'}, {name: 'State'}, {name: 'Weights'},
     {name: 'Size', className: 'number'}, {name: 'Context', className: 'number'},
     {name: 'Actions', className: 'actions-cell'}], row,
   'This server knows no model yet. Pull one below.');
+  const pull = pullForm();
   root.append(element('div', {class: 'sheet'},
-    element('h1', {}, 'Models'), note.root, list.root, pullForm()));
+    element('h1', {}, 'Models'), note.root, list.root, pull.form));
   const asking = poll(load, 1500, note.state);
 
   async function load(signal) {
     const [models, now] = await Promise.all([app.json('/v1/models', {signal}),
       app.json('/admin/live', {signal, silent: true}).catch((err) => {
         if (err.name === 'AbortError') throw err;
-        return null; // only administrators may see it
+        if ([403, 404].includes(err.status)) return {refused: err}; // another key, or another address, may do it
+        return null;
       })]);
+    if (now?.refused) note.state(now.refused);
+    else if (readOnly) note.state(null);
+    readOnly = Boolean(now?.refused);
+    pull.send.disabled = readOnly || pull.busy;
     live = new Map((now?.models ?? []).map((m) => [m.id, m]));
     const adapters = new Map();
     for (const m of models.data) {
@@ -110,7 +116,10 @@ export function show(root, app) {
         pull: m.status === 'not_downloaded' || m.status === 'error' && !m.metadata?.disk_bytes,
         remove: ['downloaded', 'stopped', 'error'].includes(m.status) && m.format !== 'embedded'};
       const buttons = {start, stop, cancel, pull, remove}, focused = document.activeElement;
-      for (const [name, node] of Object.entries(buttons)) node.hidden = !on[name];
+      for (const [name, node] of Object.entries(buttons)) {
+        node.hidden = !on[name];
+        node.disabled = readOnly;
+      }
       // Where the button that was pressed goes away, keys go on in this row, and not at the top of the page.
       waits = Object.values(buttons).includes(focused) && focused.hidden || waits && focused === place;
       if (!waits) return;
@@ -133,13 +142,14 @@ export function show(root, app) {
     const send = element('button', {type: 'submit', class: 'primary'}, 'Pull');
     const form = element('form', {class: 'card pull', 'aria-labelledby': 'pull-title', onsubmit: async (event) => {
       event.preventDefault();
-      send.disabled = true;
+      made.busy = send.disabled = true;
       const json = {model: name.value.trim()};
       if (as.value.trim()) json.id = as.value.trim();
       if (await act('/v1/models/pull', {json}, `${json.model} could not be pulled`)) {
         name.value = as.value = '';
       }
-      send.disabled = false;
+      made.busy = false;
+      send.disabled = readOnly;
       name.focus();
     }},
     element('h2', {id: 'pull-title'}, 'Pull a model'),
@@ -148,7 +158,8 @@ export function show(root, app) {
         'A repository of the hub, one of its GGUF files (org/name:Q4_K_M), or the URL of a file.'),
       app.field('Name on this server', as, 'What requests call it; the repository’s name if you leave it empty.')),
     element('div', {class: 'actions'}, send));
-    return form;
+    const made = {form, send, busy: false};
+    return made;
   }
 
   return () => asking.stop();
