@@ -191,7 +191,7 @@ func TestChatMarksRequiredParameters(t *testing.T) {
 	if eval[int](p, `window.sent.length + document.querySelectorAll('.message').length`) != 0 {
 		t.Error("the message was sent")
 	}
-	p.shots("chat-required")
+	p.shot("chat-required")
 	p.press("3")
 	p.silent(".plugin .hint.bad", "required")
 	p.focus("textbox", messageBox)
