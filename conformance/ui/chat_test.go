@@ -35,10 +35,11 @@ func openSettled(t *testing.T, base string) *page {
 	return p
 }
 
-// ask types a message, sends it with Enter, and waits for the whole reply.
+// ask pastes a message, since a line end that is typed would send what stands before it, sends it with Enter, and
+// waits for the whole reply.
 func (p *page) ask(text string) {
 	p.t.Helper()
-	p.fill("textbox", messageBox, text)
+	p.put(messageBox, text)
 	before := eval[int](p, `document.querySelectorAll('.message.assistant').length`)
 	p.press(kb.Enter)
 	p.replied(before + 1)
