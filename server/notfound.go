@@ -28,6 +28,10 @@ var (
 // search takes time with its length.
 const longestGuess = 200
 
+// ofOllama are paths of Ollama's API, which is served where server.ollama says so.
+var ofOllama = []string{"/api/tags", "/api/chat", "/api/generate", "/api/show", "/api/ps", "/api/version", "/api/embed",
+	"/api/embeddings", "/api/pull"}
+
 // routeHints tells those who ask for what is not there where they may have wanted to
 // go, each in the shape of the API that the path seems to belong to.
 type routeHints struct {
@@ -35,6 +39,8 @@ type routeHints struct {
 	// methods of each path, in the order of routes; paths in that order too.
 	methods map[string][]string
 	paths   []string
+	// ollama: Ollama's API is served.
+	ollama bool
 }
 
 func newRouteHints(routes []Route) *routeHints {
@@ -55,7 +61,9 @@ func newRouteHints(routes []Route) *routeHints {
 func (s *routeHints) noRoute(w http.ResponseWriter, r *http.Request) {
 	path := pathpkg.Clean("/" + r.URL.Path)
 	about, guess := s.closest(path), ""
-	if len(path) <= longestGuess {
+	if !s.ollama && slices.Contains(ofOllama, path) {
+		guess = "; server.ollama = true serves Ollama's API"
+	} else if len(path) <= longestGuess {
 		// The variables of a pattern stand for what the path has in their places.
 		filled := map[string]string{}
 		var candidates []string

@@ -65,6 +65,8 @@ func TestAbsent(t *testing.T) {
 			plain("no such route: GET /v1/models/a/../../../etc/passwd", "not_found")},
 		{"GET", "/v1/models/a/../b", 404, "",
 			object("no such route: GET /v1/models/a/../b; did you mean GET or DELETE /v1/models/{id}?")},
+		{"GET", "/api/tags", 404, "", plain("no such route: GET /api/tags; server.ollama = true serves Ollama's API",
+			"not_found")},
 		{"GET", "/favicon.ico", 404, "", plain("no such route: GET /favicon.ico", "not_found")},
 		{"GET", "/v1/models/a/b", 200, "", `"a/b"`},
 		{"GET", "/generate", 405, "POST", plain("method not allowed: GET /generate; use POST", "method_not_allowed")},

@@ -192,6 +192,7 @@ func (s *Server) own() []Route {
 func (s *Server) mux(routes []Route, loading bool) http.Handler {
 	m := mux.NewRouter().SkipClean(true)
 	hints := newRouteHints(routes)
+	hints.ollama = s.options.Config.Ollama
 	absent := hints.noRoute
 	if loading {
 		absent = func(w http.ResponseWriter, r *http.Request) {

@@ -6,11 +6,13 @@ package operate
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"syscall"
 	"time"
 
 	"tgi/server"
@@ -38,6 +40,9 @@ func (s *Server) do(ctx context.Context, method, path string, body []byte, to an
 		header.Set("Content-Type", "application/wasm")
 	}
 	reply, err := s.caller.Do(ctx, method, path, header, body)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%w; --url names another server", err)
+	}
 	if err != nil {
 		return err
 	}
