@@ -301,6 +301,9 @@ func (s *Server) handle(route Route) http.Handler {
 		if r.Body = http.MaxBytesReader(w, body, limit); !route.Streamed {
 			r.Body = &budgetedBody{ReadCloser: r.Body, holding: held}
 		}
+		if refused == nil && r.ContentLength > limit && !route.Streamed {
+			refused = ErrTooLarge // the length is enough to know
+		}
 		if refused != nil {
 			Note(r.Context(), refused)
 			route.refuse(w, r, refused)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -142,7 +143,7 @@ func (s *Servers) Begin(ctx context.Context, key string, wants []Want, taken []s
 			if w.Field == "" {
 				continue
 			}
-			return nil, fmt.Errorf("%w: %w", ErrList, err)
+			return nil, fmt.Errorf("%w: %w", ErrList, unplaced{err})
 		}
 		if err := l.offer(w, tools, taken); err != nil {
 			return nil, err
@@ -326,8 +327,10 @@ func (l *Loop) call(ctx context.Context, c *generate.Call) Outcome {
 	if l.servers.observe != nil {
 		l.servers.observe.Called(ctx, t.Label, t.Own, began, err)
 	}
-	if own := (*ToolError)(nil); err != nil && len(err.Error()) > maxLine && !errors.As(err, &own) {
-		err = clipped{err}
+	if own := (*ToolError)(nil); err != nil && !errors.As(err, &own) {
+		if err = (unplaced{err}); len(err.Error()) > maxLine {
+			err = clipped{err}
+		}
 	}
 	return Outcome{Text: text, Err: err}
 }
@@ -341,6 +344,18 @@ func (e clipped) Error() string { return clip(e.error.Error()) }
 
 // Unwrap returns the error as it was.
 func (e clipped) Unwrap() error { return e.error }
+
+// unplaced is an error of a server without addresses: where the operator's servers are is not for models and clients.
+// The log has it whole.
+type unplaced struct{ error }
+
+var addresses = regexp.MustCompile(`"?\bhttps?://[^\s"]+"?|\b\d{1,3}(\.\d{1,3}){3}(:\d+)?|\[[0-9a-fA-F:]+\](:\d+)?`)
+
+// Error implements error.
+func (e unplaced) Error() string { return addresses.ReplaceAllString(e.error.Error(), "(an address)") }
+
+// Unwrap returns the error as it was.
+func (e unplaced) Unwrap() error { return e.error }
 
 // clip bounds what is passed on of an error, which is a server's text.
 func clip(s string) string {

@@ -341,6 +341,9 @@ func (s *server) read(ctx context.Context, c *session) ([]tool, error) {
 		if len(s.config.AllowedTools) > 0 && !slices.Contains(s.config.AllowedTools, t.Name) {
 			continue
 		}
+		if t.Name == "" {
+			continue // nobody could call it
+		}
 		one := tool{name: t.Name, description: t.Description}
 		if one.schema, err = json.Marshal(t.InputSchema); err != nil || len(one.schema) == 0 || one.schema[0] != '{' {
 			one.schema = json.RawMessage(`{"type":"object"}`)

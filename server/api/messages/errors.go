@@ -1,9 +1,11 @@
 package messages
 
 import (
+	"errors"
 	"net/http"
 
 	"tgi/server"
+	"tgi/server/generate"
 	"tgi/server/wire"
 )
 
@@ -38,6 +40,8 @@ func explain(err error) failure {
 		f.class = "rate_limit_error"
 	case f.Status == http.StatusServiceUnavailable:
 		f.class, f.Status = "overloaded_error", statusOverloaded
+	case errors.Is(err, generate.ErrToolServer): // which no retry helps
+		f.class, f.Status = "invalid_request_error", http.StatusBadRequest
 	case f.Status >= http.StatusInternalServerError, f.Status == http.StatusFailedDependency:
 		f.class, f.Status = "api_error", http.StatusInternalServerError
 	case f.Kind == server.KindWrongMethod, f.Kind == server.KindMediaType:

@@ -203,3 +203,17 @@ func TestMCPBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestMCPDown: a server that cannot be reached is the request's error, which no retry helps, and its address is not
+// for clients.
+func TestMCPDown(t *testing.T) {
+	s, _ := withTools(t, func(c *config.Config) {
+		c.MCP = []config.MCP{{Name: "tools", Endpoint: "http://127.0.0.1:1/secret"}}
+	}, "Done.")
+	rec := post(s, asking+wantsTools+`}`)
+	text := rec.Body.String()
+	if rec.Code != http.StatusBadRequest || !strings.Contains(text, "`tools`") || strings.Contains(text, "secret") ||
+		strings.Contains(text, "127.0.0.1") {
+		t.Errorf("%d %s", rec.Code, text)
+	}
+}
