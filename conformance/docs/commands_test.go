@@ -321,7 +321,8 @@ func (r *runner) parse(t *testing.T, at, text string) {
 func (r *runner) makes(t *testing.T, at string, words []string) {
 	t.Helper()
 	there := map[string]bool{}
-	for _, file := range []string{"Makefile", "sdk/guests.mk", "plugins/std/std.mk", "examples/examples.mk"} {
+	for _, file := range []string{"Makefile", "sdk/guests.mk", "plugins/std/std.mk", "examples/examples.mk",
+		"examples/deploy/deploy.mk"} {
 		b, err := os.ReadFile(filepath.Join(r.folder, file))
 		if err != nil {
 			t.Fatal(err)
