@@ -121,6 +121,7 @@ func flush(p *Publisher, s *Stream) { p.sendStream(s) }
 // TestReplayIsTheCache: whatever is stored and removed, and however late it is sent or asked for, the events give the
 // blocks that there are.
 func TestReplayIsTheCache(t *testing.T) {
+	overflowed := false
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		p := open(t, []int{1 << 20, 2000}[seed%2])
@@ -130,19 +131,21 @@ func TestReplayIsTheCache(t *testing.T) {
 		for range 30 {
 			n := r.IntN(40)
 			if seed%3 == 0 && r.IntN(10) == 0 {
-				n = maxChanges + 100 // more than may wait
+				n = 6 * maxChanges // more than may wait
 			}
+			s.feed.mu.Lock() // nothing is sent meanwhile
 			for range n {
 				if h := all[r.IntN(len(all))]; r.IntN(2) == 0 && have[h] != "" {
 					s.Removed(h)
 					delete(have, h)
 					continue
 				}
-				h, parent := r.Uint64N(300)+1, all[r.IntN(len(all))]
+				h := r.Uint64N(300) + 1
+				parent := h / 3 // a hash says all
 				if have[h] != "" {
 					continue
 				}
-				tokens := []llm.Token{llm.Token(r.Uint32N(1 << 18)), llm.Token(h)}
+				tokens := []llm.Token{llm.Token(h << 9), llm.Token(h)}
 				s.Stored(h, parent, parent == 0, tokens)
 				var before any = parent
 				if parent == 0 {
@@ -151,6 +154,8 @@ func TestReplayIsTheCache(t *testing.T) {
 				have[h] = fmt.Sprint(before, []any{uint64(tokens[0]), uint64(tokens[1])})
 				all = append(all, h)
 			}
+			overflowed = overflowed || s.behind
+			s.feed.mu.Unlock()
 			flush(p, s)
 			late := mirror{}
 			late.replay(t, p, 0)
@@ -171,6 +176,9 @@ func TestReplayIsTheCache(t *testing.T) {
 			t.Error(err)
 		}
 		p.stop = make(chan struct{}) // Close again at the end of the test
+	}
+	if !overflowed {
+		t.Error("more changes than may wait were not tried")
 	}
 }
 
