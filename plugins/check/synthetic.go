@@ -6,6 +6,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"tgi/plugins/internal/guest"
 	"tgi/sdk/abi"
 )
 
@@ -24,6 +25,9 @@ type synthetic struct {
 
 // fullVocabulary is one of DefaultVocabulary tokens, made once.
 var fullVocabulary = sync.OnceValue(func() *synthetic { return newSynthetic(DefaultVocabulary) })
+
+// Vocabulary is one for trying modules where no model is at hand, as large as models have them.
+func Vocabulary() guest.Vocabulary { return fullVocabulary() }
 
 func newSynthetic(size int) *synthetic {
 	v := &synthetic{ids: make(map[string]uint32, size), random: rand.New(rand.NewPCG(1, 2))}

@@ -158,16 +158,31 @@ func (l *Loaded) hubModel() {
 	delete(l.origins, path)
 }
 
+// FileOf is the settings' file that Read will read: the one that a flag or the environment names, or else the default
+// one.
+func FileOf(flags *Flags, lookup func(string) (string, bool)) string {
+	path, _ := fileOf(flags.given, func(name string) (string, bool) {
+		value, ok := lookup(name)
+		return value, ok && value != ""
+	})
+	return path
+}
+
+// fileOf is the path of the file, and whether anybody named it.
+func fileOf(given map[string]string, present func(string) (string, bool)) (path string, named bool) {
+	if path, named = given[configFlag]; !named {
+		path, named = present(env(configFlag))
+	}
+	if !named {
+		path = DefaultFile
+	}
+	return path, named
+}
+
 // readFile reads the file that a flag or the environment names, or else the
 // default one if it is there.
 func (l *Loaded) readFile(given map[string]string, present func(string) (string, bool)) error {
-	path, ok := given[configFlag]
-	if !ok {
-		path, ok = present(env(configFlag))
-	}
-	if !ok {
-		path = DefaultFile
-	}
+	path, ok := fileOf(given, present)
 	text, err := os.ReadFile(path)
 	switch {
 	case !ok && errors.Is(err, os.ErrNotExist):

@@ -2,13 +2,19 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
 
 	"tgi/models/library"
 	"tgi/plugins"
+	"tgi/plugins/check"
 	"tgi/server"
 	"tgi/server/config"
+	"tgi/server/host/bridge"
 	"tgi/server/host/hardware"
 )
 
@@ -78,6 +84,49 @@ func TryPlugins(ctx context.Context, cfg config.Config, id library.ID) ([]server
 	}
 	defer c.set.Close()
 	return c.List(), nil
+}
+
+// TryModule loads a module with the settings of a plugin as the start of a server would, and gives it up again: its
+// kind, limits and configuration must suit it, and it goes through its canary. It needs no model: the vocabulary is
+// made up. The plugin's source does not matter.
+func TryModule(ctx context.Context, cfg config.Config, p config.Plugin, module []byte) error {
+	i := slices.IndexFunc(cfg.Plugin, func(other config.Plugin) bool { return other.Name == p.Name })
+	if cfg.Plugin = slices.Clone(cfg.Plugin); i >= 0 {
+		cfg.Plugin[i] = p
+	} else {
+		cfg.Plugin = append(cfg.Plugin, p)
+	}
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "tgi-try-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	p.Source = filepath.Join(dir, p.Name+".wasm")
+	if err := os.WriteFile(p.Source, module, 0o600); err != nil {
+		return err
+	}
+	specs, err := specsOf([]config.Plugin{p}, nil) // no signers: whoever calls looked at the signatures
+	if err != nil {
+		return err
+	}
+	set, err := plugins.Open(ctx, plugins.Options{
+		Specs: specs, Vocabulary: check.Vocabulary(), MaxInstances: 2, Compile: compileLimits(cfg.Plugins),
+		Memory: plugins.NewMemory(pluginMemory(cfg.Plugins, system.available(), system.bounds())),
+		Client: server.ClientID,
+	})
+	if err != nil {
+		return fmt.Errorf("%w%s", err, bridge.Suggestion(err))
+	}
+	defer set.Close()
+	for _, s := range set.List() {
+		if s.State != plugins.StateActive {
+			return errors.New(s.Error)
+		}
+	}
+	return nil
 }
 
 // TryTokenizer reads a model's tokenizer as its start would, and says how many tokens it has.

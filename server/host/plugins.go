@@ -75,13 +75,10 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 		Programs:     f.programs,
 		Memory:       f.memory, GrammarMemory: grammarMemory(cfg.Plugins, f.memory.Stats().Limit),
 		Breaker: plugins.Breaker{Faults: cfg.Plugins.BreakerFaults, Pause: time.Duration(cfg.Plugins.BreakerPause)},
-		Compile: plugins.CompileLimits{
-			Time: time.Duration(cfg.Plugins.CompileTime), Timeout: time.Duration(cfg.Plugins.CompileTimeout),
-			Memory: int64(cfg.Plugins.CompileMemory),
-		},
-		Client: server.ClientID,
-		Logs:   f.pluginLogs,
-		Log:    log,
+		Compile: compileLimits(cfg.Plugins),
+		Client:  server.ClientID,
+		Logs:    f.pluginLogs,
+		Log:     log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", err, bridge.Suggestion(err))
@@ -91,6 +88,12 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 		return nil, err
 	}
 	return c, nil
+}
+
+// compileLimits bound the compiling of a module.
+func compileLimits(p config.Plugins) plugins.CompileLimits {
+	return plugins.CompileLimits{Time: time.Duration(p.CompileTime), Timeout: time.Duration(p.CompileTimeout),
+		Memory: int64(p.CompileMemory)}
 }
 
 // specs returns the plugins that the settings ask for, those among them that

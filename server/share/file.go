@@ -80,15 +80,21 @@ func (a Artifact) WriteBeside(file string) error {
 	if err != nil {
 		return err
 	}
-	return Replace(Beside(file), text, 0o644)
+	return Write(Beside(file), text, 0o644)
 }
 
-// Replace writes a file at once: a reader sees the old content or the new one. An existing file keeps its mode.
-func Replace(path string, text []byte, mode os.FileMode) (err error) {
+// Replace writes a file at once: a reader sees the old content or the new one. An existing file keeps its mode, and
+// where a link leads to it, the link stays.
+func Replace(path string, text []byte, mode os.FileMode) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil { // the file that a link leads to is replaced
 		path = real
 	}
-	if info, err := os.Stat(path); err == nil {
+	return Write(path, text, mode)
+}
+
+// Write is Replace for files that this program names: it replaces a link, and leaves the file alone that it leads to.
+func Write(path string, text []byte, mode os.FileMode) (err error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
 		mode = info.Mode().Perm()
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".tgi-*")

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"tgi/server/config"
+	"tgi/server/host"
 	"tgi/server/share"
 	"tgi/server/share/install"
 )
@@ -21,14 +23,23 @@ func target(cfg config.Config) install.Target {
 	return install.Target{File: cmp.Or(cfg.File, config.DefaultFile), Folder: cfg.Plugins.Installed}
 }
 
+// editable reads the settings of a command that changes their file.
+func (s *sharing) editable() (config.Config, error) {
+	file := config.FileOf(&s.flags, os.LookupEnv)
+	if err := install.CheckFile(file); err != nil { // before it is opened, which waits for the writer of a pipe
+		return config.Config{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return readSettings(&s.flags)
+}
+
 // newPluginInstall pulls a plugin and locks it in the settings.
 func newPluginInstall() *cobra.Command {
-	s, name := &sharing{}, ""
+	s, name, replace := &sharing{}, "", false
 	cmd := &cobra.Command{Use: "install REFERENCE [--name NAME]",
 		Short: "Fetch a plugin and lock it by digest in the settings' file; a running server takes it"}
 	cmd.RunE = s.runs("install", 1, 1, "one reference", func(ctx context.Context, words []string,
 		stdout io.Writer) error {
-		cfg, err := readSettings(&s.flags)
+		cfg, err := s.editable()
 		if err != nil {
 			return err
 		}
@@ -38,13 +49,27 @@ func newPluginInstall() *cobra.Command {
 		}
 		got.Name = cmp.Or(name, got.Name)
 		to := target(cfg)
-		if got.File, err = install.Install(to, got.Name, got.Reference, a); err != nil {
+		done, err := install.Install(ctx, to, install.Request{
+			Name: got.Name, Reference: got.Reference, Artifact: a, Replace: replace,
+			Check: func(ctx context.Context, block config.Plugin) error {
+				return host.TryModule(ctx, cfg, block, a.Module)
+			},
+		})
+		if err != nil {
 			return err
 		}
-		return s.output.say(stdout, got, "installed %s as %q\n%swrote %s and its [[plugin]] in %s\n", got.Reference,
-			got.Name, got.signed(), got.File, to.File)
+		got.File = done.File
+		replaced := ""
+		if done.Replaced != nil {
+			got.Replaced = install.Origin(*done.Replaced)
+			replaced = "replaced " + got.Replaced + "; the other keys of the block stay\n"
+		}
+		return s.output.say(stdout, got, "installed %s as %q\n%s%swrote %s and its [[plugin]] in %s\n", got.Reference,
+			got.Name, got.signed(), replaced, got.File, to.File)
 	})
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the plugin in requests; default: the module's own")
+	cmd.Flags().BoolVar(&replace, "replace", false,
+		"replace the module of a [[plugin]] of this name that did not come from the same repository")
 	s.settingsFlags(cmd)
 	s.remoteFlags(cmd)
 	s.output.flag(cmd)
@@ -56,9 +81,9 @@ func newPluginRemove() *cobra.Command {
 	s := &sharing{}
 	cmd := &cobra.Command{Use: "rm NAME|REFERENCE",
 		Short: "Remove an installed plugin with its entry in the settings, or a pulled one from the local index"}
-	cmd.RunE = s.runs("rm", 1, 1, "a plugin's name or a reference", func(_ context.Context, words []string,
+	cmd.RunE = s.runs("rm", 1, 1, "a plugin's name or a reference", func(ctx context.Context, words []string,
 		stdout io.Writer) error {
-		cfg, err := readSettings(&s.flags)
+		cfg, err := s.editable()
 		if err != nil {
 			return err
 		}
@@ -74,7 +99,7 @@ func newPluginRemove() *cobra.Command {
 			_, err := fmt.Fprintf(stdout, "removed %s from the local index\n", words[0])
 			return err
 		}
-		files, err := install.Remove(target(cfg), words[0])
+		files, err := install.Remove(ctx, target(cfg), words[0])
 		if err != nil {
 			return err
 		}

@@ -200,6 +200,7 @@ type shared struct {
 	Signatures int      `json:"signatures"`
 	Signers    []string `json:"signers,omitempty"`
 	File       string   `json:"file,omitempty"`
+	Replaced   string   `json:"replaced,omitempty"` // where the block had its module from
 }
 
 // say prints a result as JSON or as text.

@@ -4,62 +4,158 @@ package install
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"tgi/server/config"
 	"tgi/server/share"
+	"tgi/server/share/registry"
 )
 
 // Target is where plugins are installed: the settings' file, and the folder of modules.
 type Target struct{ File, Folder string }
 
+// Request is what is installed.
+type Request struct {
+	Name      string // of the block
+	Reference string // of the artefact
+	Artifact  share.Artifact
+	// Replace lets the block replace one of its name that did not come from the repository of Reference.
+	Replace bool
+	// Check returns why a server could not load the module with a block's settings. It runs before anything is written.
+	Check func(ctx context.Context, block config.Plugin) error
+}
+
+// Result is what an installation wrote, and what it replaced.
+type Result struct {
+	File string // with the module
+	// Replaced is the block that the settings had under the name, nil for none.
+	Replaced *config.Plugin
+}
+
 // sumLength is how many digits of the module's digest are in the name of its file.
 const sumLength = 16
 
 // Install writes the module and what belongs to it, and then locks it in the settings' file under a name. A running
-// server takes the new file and its digest in one step: files are named after their digests and never change.
-func Install(t Target, name, reference string, a share.Artifact) (file string, err error) {
-	if err := config.CheckName(name); err != nil {
-		return "", fmt.Errorf("name %w", err)
+// server takes the new file and its digest in one step: files are named after their digests and never change. ctx
+// bounds the waiting for other installations, and the check.
+func Install(ctx context.Context, t Target, r Request) (done Result, err error) {
+	if err := config.CheckName(r.Name); err != nil {
+		return done, fmt.Errorf("name %w", err)
 	}
+	a := r.Artifact
 	if _, err := a.Open(); err != nil {
-		return "", err
+		return done, err
 	}
-	file = filepath.Join(t.Folder, name+"-"+a.SHA256()[:sumLength]+".wasm")
-	source, err := relative(filepath.Dir(t.File), file)
+	done.File = filepath.Join(t.Folder, r.Name+"-"+a.SHA256()[:sumLength]+".wasm")
+	source, err := relative(filepath.Dir(t.File), done.File)
 	if err != nil {
-		return "", err
+		return done, err
 	}
-	lock := config.Lock{Name: name, Source: source, SHA256: a.SHA256(), Reference: reference}
-	err = t.change(func(text []byte) ([]byte, error) {
-		text, err := config.SetLock(text, lock)
-		if err != nil { // before anything is written
+	lock := config.Lock{Name: r.Name, Source: source, SHA256: a.SHA256(), Reference: r.Reference}
+	var checked *config.Plugin
+	edit := func(text []byte) ([]byte, error) {
+		if done.Replaced, err = block(t.File, text, r.Name); err != nil {
 			return nil, err
 		}
-		if there, err := os.ReadFile(file); err != nil || !bytes.Equal(there, a.Module) {
-			if err := share.Replace(file, a.Module, 0o644); err != nil {
+		if err := r.mayReplace(done.Replaced); err != nil {
+			return nil, err
+		}
+		text, err := config.SetLock(text, lock)
+		if err != nil {
+			return nil, err
+		}
+		made, err := block(t.File, text, r.Name)
+		if err != nil || r.Check == nil || reflect.DeepEqual(made, checked) {
+			return text, err
+		}
+		if err := r.Check(ctx, *made); err != nil {
+			return nil, fmt.Errorf("[[plugin]] %q could not be loaded, nothing was changed: %w", r.Name, err)
+		}
+		checked = made
+		return text, nil
+	}
+	// The first run needs no lock: what is refused leaves no folder, and the check, which takes its time, holds up no
+	// other installation. The second one checks only a block that changed meanwhile.
+	text, err := t.read()
+	if err == nil {
+		_, err = edit(text)
+	}
+	if err != nil {
+		return done, fmt.Errorf("%s: %w", t.File, err)
+	}
+	err = t.change(ctx, func(text []byte) ([]byte, error) {
+		text, err := edit(text)
+		if err != nil {
+			return nil, err
+		}
+		if there, err := read(done.File); err != nil || !bytes.Equal(there, a.Module) {
+			if err := share.Write(done.File, a.Module, 0o644); err != nil {
 				return nil, err
 			}
 		}
-		return text, a.WriteBeside(file)
+		return text, a.WriteBeside(done.File)
 	})
-	return file, err
+	return done, err
+}
+
+// block is the [[plugin]] of a name in a text, nil for none.
+func block(file string, text []byte, name string) (*config.Plugin, error) {
+	c := config.Default()
+	if err := config.Decode(file, text, &c); err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(c.Plugin, func(p config.Plugin) bool { return p.Name == name })
+	if i < 0 {
+		return nil, nil
+	}
+	return &c.Plugin[i], nil
+}
+
+// mayReplace refuses to replace a block that is not an older version of the same plugin: the name is the choice of the
+// artefact's author, who must not choose what of the operator's goes.
+func (r Request) mayReplace(old *config.Plugin) error {
+	if old == nil || r.Replace {
+		return nil
+	}
+	now, err := registry.Parse(r.Reference)
+	if err != nil {
+		return err
+	}
+	if old.Reference != "" {
+		if then, err := registry.Parse(old.Reference); err == nil && then.Repository == now.Repository {
+			return nil
+		}
+	}
+	return fmt.Errorf("[[plugin]] %q is there already, with %s, and is not from %s: --name OTHER installs under another "+
+		"name, --replace replaces it", r.Name, Origin(*old), now.Repository)
+}
+
+// Origin says where a block has its module from, as the settings do.
+func Origin(p config.Plugin) string {
+	if p.Reference != "" {
+		return fmt.Sprintf("reference = %.300q", p.Reference)
+	}
+	return fmt.Sprintf("source = %.300q", p.Source)
 }
 
 // Remove takes a plugin out of the settings' file and removes the files that installations wrote for it. Other files
 // stay. It returns the files.
-func Remove(t Target, name string) (files []string, err error) {
+func Remove(ctx context.Context, t Target, name string) (files []string, err error) {
 	if err := config.CheckName(name); err != nil {
 		return nil, fmt.Errorf("name %w", err)
 	}
-	if err := t.change(func(text []byte) ([]byte, error) { return config.Unlock(text, name) }); err != nil {
+	if err := t.change(ctx, func(text []byte) ([]byte, error) { return config.Unlock(text, name) }); err != nil {
 		return nil, err
 	}
 	own := regexp.MustCompile(`^` + name + `-[0-9a-f]{16}\.wasm(\.artifact\.json)?$`)
@@ -80,26 +176,108 @@ func Remove(t Target, name string) (files []string, err error) {
 }
 
 // change edits the settings' file, alone among all processes that install.
-func (t Target) change(edit func(text []byte) ([]byte, error)) error {
+func (t Target) change(ctx context.Context, edit func(text []byte) ([]byte, error)) error {
 	if err := os.MkdirAll(t.Folder, 0o755); err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(filepath.Join(t.Folder, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := open(filepath.Join(t.Folder, ".lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW)
 	if err != nil {
 		return err
 	}
 	defer lock.Close() // which ends the lock
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+	if err := wait(ctx, lock); err != nil {
 		return fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	text, err := os.ReadFile(t.File)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	text, err := t.read()
+	if err == nil {
+		text, err = edit(text)
 	}
-	if text, err = edit(text); err != nil {
+	if err != nil {
 		return fmt.Errorf("%s: %w", t.File, err)
 	}
 	return share.Replace(t.File, text, 0o644)
+}
+
+// lockPoll is how often a lock that another process holds is tried again: flock itself ends with no context.
+const lockPoll = 50 * time.Millisecond
+
+// wait locks a file, or returns when ctx ends.
+func wait(ctx context.Context, f *os.File) error {
+	tick := time.NewTicker(lockPoll)
+	defer tick.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("another installation holds it: %w", context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// read is the text of the settings' file, nothing where there is none.
+func (t Target) read() ([]byte, error) {
+	if err := CheckFile(t.File); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(t.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return text, err
+}
+
+// CheckFile refuses a settings' file that can't be replaced, such as a pipe, without opening it: that would wait for a
+// writer. None is none yet.
+func CheckFile(file string) error {
+	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		return notRegular(info)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// read is the content of a file of the folder. It follows no link and waits for no writer of a pipe.
+func read(file string) ([]byte, error) {
+	f, err := open(file, os.O_RDONLY|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var text bytes.Buffer
+	_, err = text.ReadFrom(f)
+	return text.Bytes(), err
+}
+
+// open opens a regular file, and refuses others.
+func open(file string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(file, flags|unix.O_NONBLOCK, 0o600)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("%s is a symbolic link, a regular file is wanted: remove it", file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %w", file, notRegular(info))
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// notRegular is the error about something that is no file.
+func notRegular(info fs.FileInfo) error {
+	return fmt.Errorf("a regular file is wanted, this is something else (%v)", info.Mode().Type())
 }
 
 // relative is the path of a file as settings in a folder name it.
