@@ -49,6 +49,8 @@ type BenchRun struct {
 	Params string     `json:"params"`
 	Calls  []Series   `json:"calls"`
 	Masks  []MaskRate `json:"masks,omitempty"` // of kind grammar
+	// Program is what the last text of a program came to.
+	Program *ProgramCounts `json:"program,omitempty"`
 	// steps at which the token was known already, and the guest was not called
 	Forced int `json:"forced"`
 	// Memory is that of an instance when its sequence begins, Grown by how much the longest sequence made it grow. One

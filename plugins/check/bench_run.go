@@ -64,6 +64,9 @@ func (b *bench) run(ctx context.Context, g *guest.Guest, params string, steps in
 	if err == nil && d.Serves(abi.KindGrammar) {
 		err = r.grammars(ctx, steps)
 	}
+	if err == nil && d.Serves(abi.KindProgram) {
+		err = r.programs(ctx, steps)
+	}
 	var no *guest.Refusal
 	if errors.As(err, &no) {
 		r.run.Fault = "it refuses the parameters: " + no.Text
@@ -109,7 +112,7 @@ func (r *running) budget(name string) int64 {
 		name = call
 	}
 	switch {
-	case name == "compile" || name == "validate" || name == "begin" || name == renderName ||
+	case name == "compile" || name == "validate" || name == "begin" || name == renderName || name == programName ||
 		name == "begin of a text" || name == "finish":
 		return r.g.Limits().FuelPerRequest
 	case name == sampleName || name == proposeName || name == feedName || name == "mask" || name == "accept" ||

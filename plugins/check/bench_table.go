@@ -23,6 +23,10 @@ func (r *BenchReport) WriteTables(w io.Writer) error {
 		for _, m := range run.Masks {
 			fmt.Fprintf(w, "%s: %.4g steps a second, a mask and an accepted token each\n", m.Language, m.PerSecond)
 		}
+		if p := run.Program; p != nil {
+			fmt.Fprintf(w, "a text behind %d tokens of prompt: %d tokens generated, %d computed, %d emitted, "+
+				"by a made-up model\n", p.Prompt, p.Generated, p.Computed, p.Emitted)
+		}
 		if run.Forced > 0 {
 			fmt.Fprintf(w, "%d steps took a forced token without a call\n", run.Forced)
 		}

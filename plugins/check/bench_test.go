@@ -163,6 +163,35 @@ func TestBenchGrammar(t *testing.T) {
 	}
 }
 
+// TestBenchProgram: whole texts of a program are measured, with fuel and the tokens that it has computed.
+func TestBenchProgram(t *testing.T) {
+	r, err := Bench(t.Context(), "vote", builtin(t, "vote"), BenchOptions{Vocabulary: 1000, Steps: 5,
+		Params: []string{`{"n":2}`, `{"n":4}`, `{"n":0}`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range r.Runs[:2] {
+		s := find(t, run.Calls, "run of a program")
+		if s.Count != 5 || s.FuelP50 <= 0 || s.Budget == 0 || run.Fault != "" {
+			t.Errorf("%+v, fault %q", s, run.Fault)
+		}
+	}
+	two, four := r.Runs[0].Program, r.Runs[1].Program
+	if two.Prompt != benchPrompt || two.Generated == 0 || two.Computed < two.Generated || two.Emitted == 0 {
+		t.Errorf("%+v", two)
+	}
+	if four.Generated != 2*two.Generated {
+		t.Errorf("4 texts are %d tokens, 2 are %d", four.Generated, two.Generated)
+	}
+	if r.Runs[2].Fault == "" {
+		t.Error("a vote of none is measured")
+	}
+	var b strings.Builder
+	if err := r.WriteTables(&b); err != nil || !strings.Contains(b.String(), "tokens generated") {
+		t.Errorf("%v\n%s", err, &b)
+	}
+}
+
 // TestBenchFaults: what a server would have said ends the run that it happens in, and no other.
 func TestBenchFaults(t *testing.T) {
 	r, err := Bench(t.Context(), "every-mode", committed(t, "c/every-mode"), BenchOptions{Vocabulary: 600, Steps: 30,

@@ -51,6 +51,9 @@ func NewSynthetic(v guest.Vocabulary, prompt []uint32) *Synthetic {
 	return h
 }
 
+// Computed is how many tokens the model computed: what was generated, and what programs pay for beside it.
+func (h *Synthetic) Computed() int { return syntheticPurse - max(h.purse, 0) }
+
 func copyOf(list []uint32) []uint32 { return append([]uint32(nil), list...) }
 
 // Request is the request that goes with it; nil params mean {}.

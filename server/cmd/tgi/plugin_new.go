@@ -61,7 +61,7 @@ func writeProject(stdout io.Writer, language, kind, name, dir string) error {
 	}
 	try := strings.Replace(tryParams[kind], "NAME", name, 1)
 	fmt.Fprintf(stdout, "  tgi plugin check %s.wasm%s\n", name, try)
-	if kind != abi.KindTemplate && kind != abi.KindProgram { // bench offers tools, which a new template refuses
+	if kind != abi.KindTemplate { // bench offers tools, which a new template refuses
 		fmt.Fprintf(stdout, "  tgi plugin bench %s.wasm%s\n", name, try)
 	}
 	return nil
