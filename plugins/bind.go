@@ -64,11 +64,15 @@ type verdict struct{ good, faulty atomic.Bool }
 // Bind selects the plugins of a request: first those that apply always, in the order of the settings, with the
 // request's parameters where it names one; then the others that it names, in its order. It asks each whether it accepts
 // its parameters. A plugin that only works on conversations can't be named: calls come from BindChat then. nil means
-// that there are none. Errors are a [*BindError], ErrClosed, or ctx's cause when it ended a call.
+// that there are none. Errors are a [*BindError], ErrClosed, those of Options.MayName, or ctx's
+// cause when it ended a call.
 func (s *Set) Bind(ctx context.Context, calls []Call) (*Bound, error) { return s.bind(ctx, calls, nil) }
 
 // bind is Bind of those plugins that keep, if it is not nil, says.
 func (s *Set) bind(ctx context.Context, calls []Call, keep func(*part) (bool, error)) (*Bound, error) {
+	if err := s.mayName(ctx, calls...); err != nil {
+		return nil, err
+	}
 	b := &Bound{set: s}
 	b.open.Store(1)
 	if err := s.selectParts(b, calls, s.client(ctx), keep); err != nil {

@@ -38,6 +38,9 @@ type BoundChat struct {
 // serves a kind of the token loop, even if it also serves one of these kinds; Bind may find a newer version of such a
 // plugin. Each plugin is asked whether it accepts its parameters. Errors are those of Bind.
 func (s *Set) BindChat(ctx context.Context, calls []Call, d ChatPlugins) (b *BoundChat, rest []Call, err error) {
+	if err := s.mayName(ctx, calls...); err != nil {
+		return nil, nil, err
+	}
 	b = &BoundChat{set: s}
 	b.open.Store(1)
 	if rest, err = s.selectChatParts(b, calls, d, s.client(ctx)); err != nil {

@@ -43,6 +43,9 @@ type Grammar struct {
 // says. Errors are those of Bind; ErrParams if the plugin refuses the source or the result is too costly. When ctx
 // ends, the wait ends, and so does the compilation unless others wait for it.
 func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
+	if err := s.mayName(ctx, Call{Name: c.Plugin}); err != nil {
+		return nil, err
+	}
 	p, language, err := s.selectGrammarPart(c, s.client(ctx))
 	if err != nil {
 		return nil, err

@@ -41,6 +41,9 @@ func (s *Set) FindProgram(calls []Call) (name string, contexts int) {
 // BindProgram picks the program that a request names, and asks it whether it accepts its parameters. rest are the other
 // calls. nil means that no program is named. Errors are those of Bind.
 func (s *Set) BindProgram(ctx context.Context, calls []Call) (p *Program, rest []Call, err error) {
+	if err := s.mayName(ctx, calls...); err != nil {
+		return nil, nil, err
+	}
 	at, v, err := s.selectProgram(calls)
 	if err != nil || v == nil {
 		return nil, calls, err

@@ -84,8 +84,11 @@ type Options struct {
 	// Client names the client of a request's context: no client can take plugins or compilations away from others. nil
 	// means that all are one.
 	Client func(context.Context) string
-	Logs   *Logs        // keeps the last lines of each plugin; nil keeps none
-	Log    *slog.Logger // of what happens to plugins and of what they print; nil drops it
+	// MayName returns why the request of a context may not name a plugin; binding it returns the error as it is. nil
+	// lets all requests name all. It holds for what requests name, not for what applies always or a model's defaults.
+	MayName func(ctx context.Context, plugin string) error
+	Logs    *Logs        // keeps the last lines of each plugin; nil keeps none
+	Log     *slog.Logger // of what happens to plugins and of what they print; nil drops it
 }
 
 // Set is the installed plugins. All methods may be called from any goroutine; changes are made one at a time, and
@@ -313,6 +316,19 @@ func (s *Set) client(ctx context.Context) string {
 		return ""
 	}
 	return s.o.Client(ctx)
+}
+
+// mayName returns why a request may not name its plugins.
+func (s *Set) mayName(ctx context.Context, calls ...Call) error {
+	for i := range calls {
+		if s.o.MayName == nil || calls[i].Name == "" {
+			continue
+		}
+		if err := s.o.MayName(ctx, calls[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Close frees all plugins. Requests can't be bound any more; those that were must have been released before (a version

@@ -69,6 +69,9 @@ var ErrModel = errors.New("no such model")
 // ErrModelKey: the key's list of models lacks the one that was asked for.
 var ErrModelKey = errors.New("the key given is not for this model")
 
+// ErrPluginKey: the key's list of plugins lacks one that the request names.
+var ErrPluginKey = errors.New("the key given is not for this plugin")
+
 // NoModel is a request for a model that does not exist. It wraps ErrModel.
 type NoModel struct {
 	// ID is what the client asked for.
@@ -247,6 +250,7 @@ var table = []row{
 	{errNoMemory, KindModelMemory, http.StatusInsufficientStorage, "insufficient_memory", "", true, "dropped"},
 	{ErrModel, KindUnknownModel, http.StatusNotFound, "model_not_found", "", true, "validation"},
 	{ErrModelKey, KindModelForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
+	{ErrPluginKey, KindModelForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrAdminOff, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrNoKey, KindUnauthorized, http.StatusUnauthorized, "unauthorized", "", true, "validation"},
 	{ErrWrongKey, KindUnauthorized, http.StatusUnauthorized, "unauthorized", "", true, "validation"},

@@ -50,8 +50,10 @@ type key struct {
 	hash   [sha256.Size]byte
 	scopes []string
 	models []string // that it may use; nil for all
-	share  float64  // of what clients share; 0 is 1
-	owner  string   // of its files and batches
+	// plugins are patterns of those that its requests may name; nil for all
+	plugins []string
+	share   float64 // of what clients share; 0 is 1
+	owner   string  // of its files and batches
 }
 
 type keyKey struct{}
@@ -69,6 +71,20 @@ func KeyName(ctx context.Context) string {
 func MayUse(ctx context.Context, id string) bool {
 	k, ok := ctx.Value(keyKey{}).(*key)
 	return !ok || k.models == nil || slices.Contains(k.models, id)
+}
+
+// MayNamePlugin returns why the request of ctx may not name a plugin, an error that wraps ErrPluginKey; nil where it
+// may.
+func MayNamePlugin(ctx context.Context, name string) error {
+	k, ok := ctx.Value(keyKey{}).(*key)
+	if !ok || k.plugins == nil || config.MatchesPlugin(k.plugins, name) {
+		return nil
+	}
+	allowed := "names none"
+	if len(k.plugins) > 0 {
+		allowed = "may name " + strings.Join(k.plugins, ", ")
+	}
+	return fmt.Errorf("%w: plugin `%.64s`, key `%s` %s", ErrPluginKey, name, k.name, allowed)
 }
 
 // MayAdminister reports whether the request of ctx has a key that opens the routes of administrators.
@@ -89,7 +105,7 @@ func newKeys(list []config.Key) keys {
 	var k keys
 	for _, one := range list {
 		k.all = append(k.all, key{name: one.Name, hash: sha256.Sum256([]byte(one.Key)), scopes: one.Scopes,
-			models: one.Models, share: one.Share, owner: ownerOf(one.Key)})
+			models: one.Models, plugins: one.Plugins, share: one.Share, owner: ownerOf(one.Key)})
 		for _, s := range one.Scopes {
 			k.users = k.users || s != config.ScopeAdmin
 			k.admins = k.admins || s == config.ScopeAdmin

@@ -27,7 +27,7 @@ const (
 	KindForbidden
 	// Of the model.
 	KindUnknownModel
-	KindModelForbidden
+	KindModelForbidden // or of a plugin
 	KindModelLoading
 	KindModelStopped
 	KindModelMemory

@@ -26,6 +26,8 @@ type Key struct {
 	Scopes []string `toml:"scopes"`
 	// Models are the ids of those that it may use; nil is all.
 	Models []string `toml:"models"`
+	// Plugins are names, or patterns with *, of the plugins that its requests may name; nil is all, an empty list none.
+	Plugins []string `toml:"plugins"`
 	// MCP are the servers whose tools each request of the key is offered, whether it asks for them or not.
 	MCP []string `toml:"mcp"`
 	// RequestsPerMinute, TokensPerMinute and TokensPerDay bound what it may use, ConcurrentRequests how many of its
@@ -78,6 +80,24 @@ func (c *Config) Open() bool {
 	})
 }
 
+// MatchesPlugin reports whether a name is one of plugins, in which * stands for any characters.
+func MatchesPlugin(plugins []string, name string) bool {
+	return slices.ContainsFunc(plugins, func(pattern string) bool {
+		parts := strings.Split(pattern, "*")
+		rest, ok := strings.CutPrefix(name, parts[0])
+		last := len(parts) - 1
+		if !ok || last == 0 {
+			return ok && rest == ""
+		}
+		for _, part := range parts[1:last] {
+			if _, rest, ok = strings.Cut(rest, part); !ok {
+				return false
+			}
+		}
+		return strings.HasSuffix(rest, parts[last])
+	})
+}
+
 // validateKeys adds what is wrong with keys. No error repeats a key.
 func (c *Config) validateKeys(v *verdict) {
 	usable := func(at, k string) {
@@ -110,6 +130,12 @@ func (c *Config) validateKeys(v *verdict) {
 		v.between(at+"concurrent_requests", k.ConcurrentRequests, 0, maxCount)
 		v.check(k.Share == 0 || k.Share >= leastShare && k.Share <= mostShare,
 			"%sshare must be >= %v and <= %v, given %v", at, leastShare, mostShare, k.Share)
+		for j, name := range k.Plugins {
+			// With its stars taken for letters a pattern is a name.
+			v.check(CheckName(strings.ReplaceAll(name, "*", "x")) == nil,
+				"%splugins[%d] must be the name of a plugin, in which * stands for any characters, given %q", at, j,
+				trim(name))
+		}
 		for j, id := range k.Models {
 			if err := CheckModelID(id); err != nil {
 				v.check(false, "%smodels[%d] %w", at, j, err)

@@ -1,0 +1,111 @@
+package host
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"tgi/server/config"
+)
+
+// TestPluginsOfKeys: requests of a key may name the plugins of its list alone, on each route and in each way to name
+// one, and what the operator chose takes part all the same.
+func TestPluginsOfKeys(t *testing.T) {
+	p := programming(t, func(c *config.Config) {
+		for _, k := range []config.Key{
+			{Name: "all"}, {Name: "none", Plugins: []string{}}, {Name: "some", Plugins: []string{"banned-*", "house"}},
+		} {
+			k.Key, k.Scopes = "of-"+k.Name, []string{config.ScopeGenerate}
+			c.Key = append(c.Key, k)
+		}
+		add := func(name, source, apply string, keys ...string) {
+			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + source,
+				OnError: config.OnErrorFail, Apply: apply, Keys: keys})
+		}
+		add("dry", "dry", config.ApplyRequest)
+		add("other-grammar", "grammar", config.ApplyRequest)
+		add("other-jinja", "jinja", config.ApplyRequest)
+		add("other-tools", "toolcalls", config.ApplyRequest)
+		// A processor and a sampler that apply always, for some keys.
+		add("no-repeat", "no-repeat-ngram", config.ApplyAlways, "none")
+		add("house", "mirostat", config.ApplyAlways, "some")
+	})
+	ask := func(key, path, body string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequest(http.MethodPost, p.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer of-"+key)
+		req.Header.Set("Content-Type", "application/json")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(text)
+	}
+	refusals := map[string]string{"none": "key `none` names none", "some": "key `some` may name banned-*, house"}
+	refused := func(what, path, body, plugin string) {
+		t.Helper()
+		for key, want := range refusals {
+			status, reply := ask(key, path, body)
+			// Streams of TGI have begun when a request is refused.
+			says := strings.Contains(reply, "plugin `"+plugin+"`, "+want)
+			if status != http.StatusForbidden && path != "/generate_stream" || !says {
+				t.Errorf("%s, key %s: %d %s", what, key, status, reply)
+			}
+		}
+	}
+	named := `[{"name":"dry"}]`
+	for _, r := range spokenRoutes() {
+		member := "," + fmt.Sprintf(r.plugins, named)
+		body := fmt.Sprintf(r.body, member)
+		refused(r.name, r.path, body, "dry")
+		if strings.HasPrefix(r.stream, "/") {
+			refused(r.name+", stream", r.stream, body, "dry")
+		} else {
+			refused(r.name+", stream", r.path, fmt.Sprintf(r.body, member+","+r.stream), "dry")
+		}
+		if status, reply := ask("all", r.path, body); status != http.StatusOK {
+			t.Errorf("%s, key all: %d %s", r.name, status, reply)
+		}
+		named := `[{"name":"banned-strings","params":{"strings":["zebra"]}}]`
+		body = fmt.Sprintf(r.body, ","+fmt.Sprintf(r.plugins, named))
+		if status, reply := ask("some", r.path, body); status != http.StatusOK {
+			t.Errorf("%s, key some: %d %s", r.name, status, reply)
+		}
+	}
+	text := `{"inputs":"Once upon a","parameters":{"max_new_tokens":4,%s}}`
+	chat := `{"max_tokens":4,"messages":[{"role":"user","content":"Hi"}],%s}`
+	byPlugin := `"grammar":{"type":"regex","value":"a+"%s}`
+	for _, c := range []struct{ what, path, body, member, plugin string }{
+		{"grammar", "/generate", text, fmt.Sprintf(byPlugin, `,"plugin":"other-grammar"`), "other-grammar"},
+		{"program", "/generate", text, `"plugins":` + do("plain"), "hostile"},
+		{"template", "/v1/chat/completions", chat, `"plugins":[{"name":"other-jinja"}]`, "other-jinja"},
+		{"tools", "/v1/chat/completions", chat, `"plugins":[{"name":"other-tools"}]`, "other-tools"},
+		{"unknown", "/generate", text, `"plugins":[{"name":"no-such"}]`, "no-such"},
+	} {
+		refused(c.what, c.path, fmt.Sprintf(c.body, c.member), c.plugin)
+	}
+	for what, key := range map[string]string{"no-repeat": "none", "house": "some"} {
+		members := `"details":true,"receipt":true,` + fmt.Sprintf(byPlugin, "")
+		status, reply := ask(key, "/generate", fmt.Sprintf(text, members))
+		if status != http.StatusOK || !strings.Contains(reply, what) {
+			t.Errorf("%s, which applies always to key %s: %d %s", what, key, status, reply)
+		}
+		status, reply = ask("all", "/generate", fmt.Sprintf(text, `"receipt":true`))
+		if status != http.StatusOK || strings.Contains(reply, what) {
+			t.Errorf("%s applies to another key: %d %s", what, status, reply)
+		}
+	}
+	if status, reply := ask("some", "/v1/chat/completions", fmt.Sprintf(chat, `"temperature":0`)); status != 200 {
+		t.Errorf("the model's own template: %d %s", status, reply)
+	}
+}
