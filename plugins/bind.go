@@ -222,7 +222,7 @@ func (p *part) askGuest(ctx context.Context, s *Set) error {
 
 // validate checks a request's parameters; ask has the guest check them.
 func (p *part) validate(ask func() error) error {
-	if len(p.params) == 0 || string(p.params) == "{}" { // the canary asked already
+	if len(p.params) == 0 || string(p.params) == "{}" { // the self-test asked already
 		if p.version.refusalText != "" {
 			return &BindError{p.name, p.version.refusalText, ErrParams}
 		}

@@ -137,8 +137,8 @@ func TestChatSettings(t *testing.T) {
 	}
 }
 
-// TestChatCanary: a version that fails with a small conversation never serves; one that refuses it does.
-func TestChatCanary(t *testing.T) {
+// TestChatSelfTest: a version that fails with a small conversation never serves; one that refuses it does.
+func TestChatSelfTest(t *testing.T) {
 	with := func(f guesttest.Fake, export string, code guesttest.Code) []byte {
 		f.Code[export] = code
 		return f.Wasm()

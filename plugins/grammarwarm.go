@@ -23,7 +23,7 @@ const (
 
 // compileCommon lets a guest compile the common grammar; it returns nil if the guest does not know its language.
 func compileCommon(ctx context.Context, g *guest.Guest) *ir.Grammar {
-	s, err := g.Open(canarySeed, ctx.Done())
+	s, err := g.Open(selfTestSeed, ctx.Done())
 	if err != nil {
 		return nil
 	}

@@ -117,7 +117,7 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 	if err := w.settings.checkKinds(v.kinds); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, settingsError{err})
 	}
-	if v.refusalText, err = canary(ctx, g, v.kinds); err != nil {
+	if v.refusalText, err = selfTest(ctx, g, v.kinds); err != nil {
 		return nil, fmt.Errorf("%w: first steps: %w", ErrLoad, err)
 	}
 	if declared := g.Description().Schema; declared != nil {

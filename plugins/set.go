@@ -1,6 +1,6 @@
 // Package plugins is the set of plugins that a server has installed.
 //
-// It owns their life: where modules come from (settings, a folder, uploads), the checks and the canary that each must
+// It owns their life: where modules come from (settings, a folder, uploads), the checks and the self-test that each must
 // pass before a request meets it, which version a request gets, how a failing plugin is kept from doing more harm, and
 // what is counted. What a guest may do is the business of package internal/sandbox, how it is loaded that of
 // internal/guest, and what a kind does that of the kind's package: logits, template, tools and grammar/kind.

@@ -94,8 +94,8 @@ func TestConstraintFaults(t *testing.T) {
 	}
 }
 
-// TestCanaryAsksForConstraints: a guest that fails when it is asked is not loaded.
-func TestCanaryAsksForConstraints(t *testing.T) {
+// TestSelfTestAsksForConstraints: a guest that fails when it is asked is not loaded.
+func TestSelfTestAsksForConstraints(t *testing.T) {
 	f := parser("hi")
 	f.Code["tgi_tools_constraint"] = guesttest.Trap()
 	_, err := Open(ctx, options(t, Options{Log: slog.New(slog.DiscardHandler),

@@ -21,7 +21,7 @@ type Prepared struct {
 }
 
 // Put installs a module under a name that neither the settings nor the folder has, or puts it in the place of the one
-// that was put there before. It passes the same checks and canary as any other; wasm is not kept, and the plugin lives
+// that was put there before. It passes the same checks and self-test as any other; wasm is not kept, and the plugin lives
 // until Delete, or until the set is closed. Others change the set meanwhile; the last of several uploads under one name
 // stays. Errors match ErrSpec, ErrLoad, ErrConfigured or ErrClosed, or are ctx's, and leave everything as it was.
 func (s *Set) Put(ctx context.Context, name string, wasm []byte, u Upload) (Status, error) {

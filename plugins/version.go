@@ -24,7 +24,7 @@ type version struct {
 	steps       []string // of them, those of the token loop
 	refusalText string   // the guest's error text if it refuses {} as parameters
 	loaded      time.Time
-	baseline    guest.Stats // what loading and the canary used
+	baseline    guest.Stats // what loading and the self-test used
 	breakers    breakers
 	totals      *statsTotals
 	refs        atomic.Int64 // one of the set while it is current, one of each request

@@ -57,7 +57,7 @@ func asking(cfg config.Config, choice hardware.Choice) (*manager, error) {
 }
 
 // TryPlugins loads the plugins of cfg over the vocabulary of a model, as its start would, and gives them up again: each
-// goes through its canary. Plugins of the folder that do not load have their error in the list.
+// goes through its self-test. Plugins of the folder that do not load have their error in the list.
 func TryPlugins(ctx context.Context, cfg config.Config, id library.ID) ([]server.Plugin, error) {
 	f, err := asking(cfg, hardware.Choice{})
 	if err != nil {

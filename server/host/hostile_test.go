@@ -119,7 +119,7 @@ func (p *plugged) upload(t testing.TB, name string, wasm []byte) {
 }
 
 // when wraps a body so that it runs only where the request gave parameters: the
-// canary, which gives none, does not meet it.
+// self-test, which gives none, does not meet it.
 func when(body []byte) *module {
 	m := newModule(`"allow","deny","sparse","bitmask","stop","force","temperature"`)
 	m.bodies["tgi_logits_begin"] = slices.Concat(push32(900), []byte{0x20, 1, 0x36, 2, 0}, push64(0))

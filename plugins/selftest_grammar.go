@@ -9,16 +9,16 @@ import (
 	"tgi/sdk/abi"
 )
 
-// canarySources are grammars in the languages that have a meaning for everyone; a guest that refuses one is fine.
-var canarySources = map[string]string{
+// selfTestSources are grammars in the languages that have a meaning for everyone; a guest that refuses one is fine.
+var selfTestSources = map[string]string{
 	"json_schema": `{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}`,
 	"json_object": "", "regex": "[a-z]+", "choice": `["yes","no"]`, "gbnf": `root ::= "a"`, "lark": `start: "a"`,
 }
 
-// canaryGrammar has a guest of kind grammar compile a made-up source in each of its languages, or follow one of them.
-func canaryGrammar(ctx context.Context, g *guest.Guest) error {
+// selfTestGrammar has a guest of kind grammar compile a made-up source in each of its languages, or follow one of them.
+func selfTestGrammar(ctx context.Context, g *guest.Guest) error {
 	for _, language := range g.Description().Languages {
-		err := canarySource(ctx, g, kind.Call{Language: language, Source: []byte(canarySources[language])})
+		err := selfTestSource(ctx, g, kind.Call{Language: language, Source: []byte(selfTestSources[language])})
 		var no *guest.Refusal
 		if err != nil && !errors.As(err, &no) {
 			return err
@@ -27,8 +27,8 @@ func canaryGrammar(ctx context.Context, g *guest.Guest) error {
 	return nil
 }
 
-func canarySource(ctx context.Context, g *guest.Guest, c kind.Call) error {
-	s, err := g.Open(canarySeed, ctx.Done())
+func selfTestSource(ctx context.Context, g *guest.Guest, c kind.Call) error {
+	s, err := g.Open(selfTestSeed, ctx.Done())
 	if err != nil {
 		return err
 	}
@@ -42,12 +42,12 @@ func canarySource(ctx context.Context, g *guest.Guest, c kind.Call) error {
 		return err
 	}
 	bits := make([]uint32, abi.MaskWords(uint32(g.Vocabulary().Size())))
-	for range canarySteps {
+	for range selfTestSteps {
 		constrained, err := p.Mask(bits)
 		if err != nil {
 			return err
 		}
-		next := canaryTokens(g.Vocabulary())[0]
+		next := selfTestTokens(g.Vocabulary())[0]
 		if constrained {
 			for next = 0; bits[next/32]&(1<<(next%32)) == 0; next++ {
 			}

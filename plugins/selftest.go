@@ -17,15 +17,15 @@ import (
 
 // The artificial sequence that every new version must complete before it serves requests.
 const (
-	canaryPrompt = 3
-	canarySteps  = 2
-	canarySeed   = 1
+	selfTestPrompt = 3
+	selfTestSteps  = 2
+	selfTestSeed   = 1
 )
 
-// canary asks a guest to validate {}, and for what its kinds do: to begin with it and take some steps, to render a
+// selfTest asks a guest to validate {}, and for what its kinds do: to begin with it and take some steps, to render a
 // conversation, to parse a text. The guest may refuse {}, since parameters may be mandatory for it: refuses is then its
 // text. Any fault is an error that names the export and the cause.
-func canary(ctx context.Context, g *guest.Guest, kinds []string) (refuses string, err error) {
+func selfTest(ctx context.Context, g *guest.Guest, kinds []string) (refuses string, err error) {
 	var no *guest.Refusal
 	switch err := g.Validate(ctx.Done(), nil); {
 	case errors.As(err, &no):
@@ -36,19 +36,19 @@ func canary(ctx context.Context, g *guest.Guest, kinds []string) (refuses string
 	for _, k := range kinds {
 		switch k {
 		case abi.KindTemplate:
-			err = canaryTemplate(ctx, g)
+			err = selfTestTemplate(ctx, g)
 		case abi.KindTools:
-			err = canaryTools(ctx, g)
+			err = selfTestTools(ctx, g)
 		case abi.KindGrammar:
-			err = canaryGrammar(ctx, g)
+			err = selfTestGrammar(ctx, g)
 		case abi.KindProgram:
-			err = canaryProgram(ctx, g)
+			err = selfTestProgram(ctx, g)
 		}
 		if err != nil && !errors.As(err, &no) {
 			return "", err
 		}
 	}
-	if err := canarySequence(ctx, g, slices.DeleteFunc(slices.Clone(kinds), func(k string) bool {
+	if err := selfTestSequence(ctx, g, slices.DeleteFunc(slices.Clone(kinds), func(k string) bool {
 		return !guest.Steps(k)
 	})); err != nil && !errors.As(err, &no) {
 		return "", err
@@ -56,35 +56,35 @@ func canary(ctx context.Context, g *guest.Guest, kinds []string) (refuses string
 	return refuses, nil
 }
 
-// canarySequence begins a sequence of the token loop's kinds and takes some steps, if there are such kinds.
-func canarySequence(ctx context.Context, g *guest.Guest, kinds []string) error {
+// selfTestSequence begins a sequence of the token loop's kinds and takes some steps, if there are such kinds.
+func selfTestSequence(ctx context.Context, g *guest.Guest, kinds []string) error {
 	if len(kinds) == 0 {
 		return nil
 	}
-	prompt := canaryTokens(g.Vocabulary())
-	s, err := g.Begin(guest.Start{Kinds: kinds, Prompt: prompt, Seed: canarySeed, MaxTokens: len(prompt) + canarySteps,
+	prompt := selfTestTokens(g.Vocabulary())
+	s, err := g.Begin(guest.Start{Kinds: kinds, Prompt: prompt, Seed: selfTestSeed, MaxTokens: len(prompt) + selfTestSteps,
 		Cancel: ctx.Done()})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	return canaryRun(s, kinds, prompt)
+	return selfTestRun(s, kinds, prompt)
 }
 
-// canaryTokens returns the first tokens that stand for text, or token 0.
-func canaryTokens(v Vocabulary) (ids []uint32) {
+// selfTestTokens returns the first tokens that stand for text, or token 0.
+func selfTestTokens(v Vocabulary) (ids []uint32) {
 	for id := range uint32(v.Size()) {
 		if len(v.Bytes(id)) > 0 && v.Flags(id) == 0 {
 			ids = append(ids, id)
 		}
-		if len(ids) == canaryPrompt {
+		if len(ids) == selfTestPrompt {
 			return ids
 		}
 	}
 	return []uint32{0}
 }
 
-func canaryRun(s *guest.Session, kinds []string, prompt []uint32) error {
+func selfTestRun(s *guest.Session, kinds []string, prompt []uint32) error {
 	var p *logits.Processor
 	var pick *logits.Sampler
 	if slices.Contains(kinds, abi.KindLogits) {
@@ -103,8 +103,8 @@ func canaryRun(s *guest.Session, kinds []string, prompt []uint32) error {
 	}
 	row := make([]float32, s.Guest().Vocabulary().Size())
 	var output []uint32
-	for range canarySteps {
-		canaryRow(row, len(output))
+	for range selfTestSteps {
+		selfTestRow(row, len(output))
 		effect := logits.None()
 		if p != nil {
 			if err := p.Prepare(prompt, output); err != nil {
@@ -120,7 +120,7 @@ func canaryRun(s *guest.Session, kinds []string, prompt []uint32) error {
 				return err
 			}
 		}
-		ids, values, logprobs := canaryCandidates(row, pick)
+		ids, values, logprobs := selfTestCandidates(row, pick)
 		next := 0
 		if pick != nil {
 			var err error
@@ -134,7 +134,7 @@ func canaryRun(s *guest.Session, kinds []string, prompt []uint32) error {
 			output = append(output, uint32(effect.Force))
 		}
 		if watch != nil {
-			if done, err := canaryCheck(watch, s.Guest().Vocabulary(), prompt, output); done || err != nil {
+			if done, err := selfTestCheck(watch, s.Guest().Vocabulary(), prompt, output); done || err != nil {
 				return err
 			}
 		}
@@ -142,8 +142,8 @@ func canaryRun(s *guest.Session, kinds []string, prompt []uint32) error {
 	return nil
 }
 
-// canaryCheck shows a guard all of the output.
-func canaryCheck(watch *guard.Checker, vocab Vocabulary, prompt, output []uint32) (done bool, err error) {
+// selfTestCheck shows a guard all of the output.
+func selfTestCheck(watch *guard.Checker, vocab Vocabulary, prompt, output []uint32) (done bool, err error) {
 	view := llm.GuardView{Prompt: prompt, Output: output}
 	for _, id := range output {
 		view.Text = append(view.Text, vocab.Bytes(id)...)
@@ -153,15 +153,15 @@ func canaryCheck(watch *guard.Checker, vocab Vocabulary, prompt, output []uint32
 	return v.Done, err
 }
 
-// canaryRow fills a row with numbers from -8 to 8, different ones at each step.
-func canaryRow(row []float32, step int) {
+// selfTestRow fills a row with numbers from -8 to 8, different ones at each step.
+func selfTestRow(row []float32, step int) {
 	for i := range row {
 		row[i] = float32((uint32(i)+1)*2654435761*uint32(step+1)>>20)/256 - 8
 	}
 }
 
-// canaryCandidates lists the allowed tokens by falling logit, as many as the sampler wants, all without one.
-func canaryCandidates(row []float32, pick *logits.Sampler) (ids []uint32, values, logprobs []float32) {
+// selfTestCandidates lists the allowed tokens by falling logit, as many as the sampler wants, all without one.
+func selfTestCandidates(row []float32, pick *logits.Sampler) (ids []uint32, values, logprobs []float32) {
 	highest, sum := math.Inf(-1), 0.0
 	for id, x := range row {
 		if !math.IsInf(float64(x), -1) {
