@@ -49,6 +49,7 @@ type Bound struct {
 // part is one plugin in a request.
 type part struct {
 	version *version
+	stable  *version // the one that serves, to fall back to, where version is of a canary; nil for none
 	name    string
 	params  []byte
 	named   bool   // by the request
@@ -75,7 +76,7 @@ func (s *Set) bind(ctx context.Context, calls []Call, keep func(*part) (bool, er
 	}
 	b := &Bound{set: s}
 	b.open.Store(1)
-	if err := s.selectParts(b, calls, s.client(ctx), keep); err != nil {
+	if err := s.selectParts(ctx, b, calls, keep); err != nil {
 		return nil, err
 	}
 	if len(b.parts)+len(b.skipped) == 0 {
@@ -91,7 +92,8 @@ func (s *Set) bind(ctx context.Context, calls []Call, keep func(*part) (bool, er
 }
 
 // selectParts selects the plugins of a request and takes a reference to each version. On an error it takes none.
-func (s *Set) selectParts(b *Bound, calls []Call, client string, keep func(*part) (bool, error)) error {
+func (s *Set) selectParts(ctx context.Context, b *Bound, calls []Call, keep func(*part) (bool, error)) error {
+	client, request := s.client(ctx), s.request(ctx)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -105,8 +107,11 @@ func (s *Set) selectParts(b *Bound, calls []Call, client string, keep func(*part
 		named[c.Name] = &calls[i]
 	}
 	var parts []*part
-	add := func(v *version, name string, c *Call) {
-		p := &part{version: v, name: name, named: c != nil, client: client, verdict: &verdict{}}
+	add := func(e *entry, c *Call) {
+		p := &part{version: e.pick(request), name: e.name, named: c != nil, client: client, verdict: &verdict{}}
+		if p.version != e.current {
+			p.stable = e.current
+		}
 		if c != nil {
 			p.params = c.Params
 		}
@@ -115,7 +120,7 @@ func (s *Set) selectParts(b *Bound, calls []Call, client string, keep func(*part
 	for _, e := range s.order {
 		switch v := e.current; {
 		case v != nil && v.settings.applies(client):
-			add(v, e.name, named[e.name])
+			add(e, named[e.name])
 		case v != nil || !e.settings.applies(client):
 		case e.settings.onError == OnErrorSkip:
 			b.skipped = append(b.skipped, Skip{Plugin: e.name, Reason: e.unavailableReason()})
@@ -134,7 +139,7 @@ func (s *Set) selectParts(b *Bound, calls []Call, client string, keep func(*part
 		case len(e.current.steps) == 0:
 			return &BindError{c.Name, e.current.usageHint(), ErrParams}
 		case !e.current.settings.applies(client):
-			add(e.current, c.Name, &calls[i])
+			add(e, &calls[i])
 		}
 	}
 	if err := checkParts(parts); err != nil {
@@ -154,6 +159,9 @@ func (s *Set) selectParts(b *Bound, calls []Call, client string, keep func(*part
 	}
 	for _, p := range b.parts {
 		p.version.ref()
+		if p.stable != nil {
+			p.stable.ref()
+		}
 	}
 	return nil
 }
@@ -199,7 +207,12 @@ func checkParts(parts []*part) error {
 
 // admit asks the breaker and the guest.
 func (b *Bound) admit(ctx context.Context, p *part) error {
-	if refused := p.admit(); refused != "" {
+	refused := p.admit()
+	if refused != "" && p.stable != nil {
+		p.revert()
+		refused = p.admit()
+	}
+	if refused != "" {
 		if p.version.settings.applies(p.client) && p.version.settings.onError == OnErrorSkip {
 			b.skip(ctx, p, refused, errSwitchedOff, noStep)
 			p.skipped = true
@@ -207,7 +220,13 @@ func (b *Bound) admit(ctx context.Context, p *part) error {
 		}
 		return &BindError{p.name, refused, ErrOff}
 	}
-	return p.validate(func() error { return b.handleError(ctx, p, p.askGuest(ctx, b.set)) })
+	return p.validate(func() error {
+		err := p.askGuest(ctx, b.set)
+		if p.fallBack(b.set, err) {
+			return b.admit(ctx, p)
+		}
+		return b.handleError(ctx, p, err)
+	})
 }
 
 // askGuest has the guest check a request's parameters, by a turn.
@@ -339,6 +358,10 @@ func (p *part) recordFault(s *Set, err error) {
 		return
 	}
 	s.o.Logs.add(p.name, "host", abi.LevelWarn, p.errorText(err))
+	if c := p.version.canary; c != nil && c.fault(p.errorText(err)) {
+		s.log.Warn("canary aborted", "plugin", p.name, "sha256", p.version.sum(), "why", c.Stats().Aborted)
+		s.o.Logs.add(p.name, "host", abi.LevelWarn, "canary aborted: "+c.Stats().Aborted)
+	}
 	if off := p.version.breakers.fault(time.Now(), p.client, p.errorText(err), p.trial); off != "" {
 		s.log.Warn("plugin switched off", "plugin", p.name, "sha256", p.version.sum(), "client", p.client, "why", off)
 	}
@@ -411,5 +434,8 @@ func (b *Bound) unref() {
 		}
 		p.cancelTrial()
 		p.version.unref()
+		if p.stable != nil {
+			p.stable.unref()
+		}
 	}
 }

@@ -43,7 +43,7 @@ func (s *Set) BindChat(ctx context.Context, calls []Call, d ChatPlugins) (b *Bou
 	}
 	b = &BoundChat{set: s}
 	b.open.Store(1)
-	if rest, err = s.selectChatParts(b, calls, d, s.client(ctx)); err != nil {
+	if rest, err = s.selectChatParts(ctx, b, calls, d); err != nil {
 		return nil, nil, err
 	}
 	for _, p := range b.parts() {
@@ -57,7 +57,8 @@ func (s *Set) BindChat(ctx context.Context, calls []Call, d ChatPlugins) (b *Bou
 }
 
 // selectChatParts selects the plugins and takes a reference to each version. On an error it takes none.
-func (s *Set) selectChatParts(b *BoundChat, calls []Call, d ChatPlugins, client string) (rest []Call, err error) {
+func (s *Set) selectChatParts(ctx context.Context, b *BoundChat, calls []Call, d ChatPlugins) (rest []Call, err error) {
+	client, request := s.client(ctx), s.request(ctx)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -67,7 +68,7 @@ func (s *Set) selectChatParts(b *BoundChat, calls []Call, d ChatPlugins, client 
 		if slices.ContainsFunc(calls[:i], func(before Call) bool { return before.Name == c.Name }) {
 			return nil, &BindError{c.Name, "is named twice", ErrParams}
 		}
-		v, err := s.serving(c.Name)
+		v, err := s.serving(c.Name, request)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +90,7 @@ func (s *Set) selectChatParts(b *BoundChat, calls []Call, d ChatPlugins, client 
 		if want.name == "" || *want.slot != nil {
 			continue
 		}
-		v, err := s.serving(want.name)
+		v, err := s.serving(want.name, request)
 		if err != nil {
 			return nil, err
 		}
@@ -108,15 +109,15 @@ func (s *Set) selectChatParts(b *BoundChat, calls []Call, d ChatPlugins, client 
 	return rest, nil
 }
 
-// serving returns the version that serves under a name. The lock is held.
-func (s *Set) serving(name string) (*version, error) {
+// serving returns the version that serves a request under a name. The lock is held.
+func (s *Set) serving(name, request string) (*version, error) {
 	switch e := s.names[name]; {
 	case e == nil:
 		return nil, s.unknownError(name)
 	case e.current == nil:
 		return nil, &BindError{name, e.unavailableReason(), ErrOff}
 	default:
-		return e.current, nil
+		return e.pick(request), nil
 	}
 }
 

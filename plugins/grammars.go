@@ -46,7 +46,7 @@ func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 	if err := s.mayName(ctx, Call{Name: c.Plugin}); err != nil {
 		return nil, err
 	}
-	p, language, err := s.selectGrammarPart(c, s.client(ctx))
+	p, language, err := s.selectGrammarPart(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,8 @@ func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 }
 
 // selectGrammarPart selects the plugin that compiles, takes a reference to its version, and returns the language.
-func (s *Set) selectGrammarPart(c GrammarCall, client string) (p *part, language string, err error) {
+func (s *Set) selectGrammarPart(ctx context.Context, c GrammarCall) (p *part, language string, err error) {
+	client, request := s.client(ctx), s.request(ctx)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -90,8 +91,8 @@ func (s *Set) selectGrammarPart(c GrammarCall, client string) (p *part, language
 			return nil, "", &BindError{"", fmt.Sprintf("none of those installed knows grammars in the language %.64q, "+
 				"but in %q", c.Language, known), &Misnamed{c.Language, known, ErrUnknown}}
 		}
-		v, name = s.order[i].current, s.order[i].name
-	} else if v, err = s.serving(name); err != nil {
+		v, name = s.order[i].pick(request), s.order[i].name
+	} else if v, err = s.serving(name, request); err != nil {
 		return nil, "", err
 	}
 	switch {

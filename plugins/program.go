@@ -44,7 +44,7 @@ func (s *Set) BindProgram(ctx context.Context, calls []Call) (p *Program, rest [
 	if err := s.mayName(ctx, calls...); err != nil {
 		return nil, nil, err
 	}
-	at, v, err := s.selectProgram(calls)
+	at, v, err := s.selectProgram(calls, s.request(ctx))
 	if err != nil || v == nil {
 		return nil, calls, err
 	}
@@ -59,7 +59,7 @@ func (s *Set) BindProgram(ctx context.Context, calls []Call) (p *Program, rest [
 }
 
 // selectProgram finds the program among the calls, and takes a reference to its version.
-func (s *Set) selectProgram(calls []Call) (at int, v *version, err error) {
+func (s *Set) selectProgram(calls []Call, request string) (at int, v *version, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -73,7 +73,7 @@ func (s *Set) selectProgram(calls []Call) (at int, v *version, err error) {
 		if v != nil {
 			return 0, nil, &BindError{c.Name, "and " + calls[at].Name + " are both programs, one request has one", ErrParams}
 		}
-		at, v = i, e.current
+		at, v = i, e.pick(request)
 	}
 	if v != nil {
 		v.ref()

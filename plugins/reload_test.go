@@ -85,8 +85,8 @@ func TestReloadRollback(t *testing.T) {
 	worse := a
 	worse.OnError = OnErrorSkip
 	for name, wasm := range map[string][]byte{
-		"cut":    bias(2).Wasm()[:100],
-		"canary": guesttest.Fake{Code: map[string]guesttest.Code{"tgi_logits_process": guesttest.Trap()}}.Wasm(),
+		"cut":        bias(2).Wasm()[:100],
+		"first-step": guesttest.Fake{Code: map[string]guesttest.Code{"tgi_logits_process": guesttest.Trap()}}.Wasm(),
 	} {
 		write(t, a.Source, wasm)
 		r := reload(t, s, []Spec{worse}, nil, nil, nil, []string{"a"})

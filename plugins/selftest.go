@@ -62,8 +62,8 @@ func selfTestSequence(ctx context.Context, g *guest.Guest, kinds []string) error
 		return nil
 	}
 	prompt := selfTestTokens(g.Vocabulary())
-	s, err := g.Begin(guest.Start{Kinds: kinds, Prompt: prompt, Seed: selfTestSeed, MaxTokens: len(prompt) + selfTestSteps,
-		Cancel: ctx.Done()})
+	s, err := g.Begin(guest.Start{Kinds: kinds, Prompt: prompt, Seed: selfTestSeed,
+		MaxTokens: len(prompt) + selfTestSteps, Cancel: ctx.Done()})
 	if err != nil {
 		return err
 	}

@@ -67,6 +67,11 @@ func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []
 			continue
 		}
 		sessions, err := p.begin(ctx, b.set, prompt, maxNew, seeds)
+		if p.fallBack(b.set, err) {
+			if err = b.admit(ctx, p); err == nil && !p.skipped {
+				sessions, err = p.begin(ctx, b.set, prompt, maxNew, seeds)
+			}
+		}
 		if err := b.handleError(ctx, p, err); err != nil {
 			for i := range seqs {
 				seqs[i].close()
@@ -133,13 +138,15 @@ func (p *part) start(ctx context.Context, prompt []uint32, maxNew int, seed uint
 
 // rewinds reports whether a guard of the request may take tokens back.
 func (b *Bound) rewinds() bool {
-	for _, p := range b.parts {
-		g := p.version.guest.Description().Guard
-		if !p.skipped && p.version.serves(abi.KindGuard) && (g.Gives(abi.VerdictRewind) || g.Gives(abi.VerdictInsert)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.parts, func(p *part) bool {
+		return !p.skipped && (p.version.rewinds() || p.stable != nil && p.stable.rewinds())
+	})
+}
+
+// rewinds reports whether the version is a guard that may take tokens back.
+func (v *version) rewinds() bool {
+	g := v.guest.Description().Guard
+	return v.serves(abi.KindGuard) && (g.Gives(abi.VerdictRewind) || g.Gives(abi.VerdictInsert))
 }
 
 func closeAll(list []*guest.Session) {

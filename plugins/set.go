@@ -1,8 +1,8 @@
 // Package plugins is the set of plugins that a server has installed.
 //
-// It owns their life: where modules come from (settings, a folder, uploads), the checks and the self-test that each must
-// pass before a request meets it, which version a request gets, how a failing plugin is kept from doing more harm, and
-// what is counted. What a guest may do is the business of package internal/sandbox, how it is loaded that of
+// It owns their life: where modules come from (settings, a folder, uploads), the checks and the self-test that each
+// must pass before a request meets it, which version a request gets, how a failing plugin is kept from doing more harm,
+// and what is counted. What a guest may do is the business of package internal/sandbox, how it is loaded that of
 // internal/guest, and what a kind does that of the kind's package: logits, template, tools and grammar/kind.
 //
 // The life of a plugin: a [Spec], a file or an upload is read, held to its pin, loaded, and asked for two steps of a
@@ -84,6 +84,8 @@ type Options struct {
 	// Client names the client of a request's context: no client can take plugins or compilations away from others. nil
 	// means that all are one.
 	Client func(context.Context) string
+	// Request names the request of a context: its share of canaries follows from that. nil means that none has a name.
+	Request func(context.Context) string
 	// MayName returns why the request of a context may not name a plugin; binding it returns the error as it is. nil
 	// lets all requests name all. It holds for what requests name, not for what applies always or a model's defaults.
 	MayName func(ctx context.Context, plugin string) error
@@ -132,6 +134,7 @@ type entry struct {
 	late     bool              // the newest version is still being loaded
 	triedSum [sha256.Size]byte // the module of the newest version; zero where it could not be read
 	totals   *statsTotals
+	canary   *canaryVersion // nil for none; by mu, and change to write
 }
 
 // preventsStart reports whether the entry prevents opening the set. A spec's module that fails to load does, unless its
@@ -348,7 +351,14 @@ func (s *Set) Close() {
 	s.mu.Unlock()
 	var freed []*version
 	for _, e := range entries {
-		if v := e.current; v != nil {
+		served := []*version{e.current, nil}
+		if e.canary != nil {
+			served[1] = e.canary.version
+		}
+		for _, v := range served {
+			if v == nil {
+				continue
+			}
 			v.unref()
 			if v.refs.Load() == 0 {
 				freed = append(freed, v)

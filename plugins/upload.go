@@ -21,9 +21,10 @@ type Prepared struct {
 }
 
 // Put installs a module under a name that neither the settings nor the folder has, or puts it in the place of the one
-// that was put there before. It passes the same checks and self-test as any other; wasm is not kept, and the plugin lives
-// until Delete, or until the set is closed. Others change the set meanwhile; the last of several uploads under one name
-// stays. Errors match ErrSpec, ErrLoad, ErrConfigured or ErrClosed, or are ctx's, and leave everything as it was.
+// that was put there before. It passes the same checks and self-test as any other; wasm is not kept, and the plugin
+// lives until Delete, or until the set is closed. Others change the set meanwhile; the last of several uploads under
+// one name stays. Errors match ErrSpec, ErrLoad, ErrConfigured or ErrClosed, or are ctx's, and leave everything as it
+// was.
 func (s *Set) Put(ctx context.Context, name string, wasm []byte, u Upload) (Status, error) {
 	p, err := s.Prepare(ctx, name, wasm, u)
 	if err != nil {
@@ -73,9 +74,13 @@ func (p *Prepared) Commit(ctx context.Context) (Status, error) {
 	if err := s.checkConflicts(j); err != nil {
 		return Status{}, err
 	}
+	before := s.names[j.name]
 	e, replaced := s.installJob(j)
 	if replaced != nil {
 		replaced.unref()
+	}
+	if before != nil {
+		before.canary.drop()
 	}
 	s.o.Logs.add(j.name, "host", abi.LevelInfo, "loaded, sha256 "+e.current.sum())
 	s.log.Info("plugin loaded", "plugin", j.name, "source", sourceUpload, "sha256", e.current.sum(), "version",
@@ -169,6 +174,7 @@ func (s *Set) Delete(name string) error {
 	if e.current != nil {
 		e.current.unref()
 	}
+	e.canary.drop()
 	s.log.Info("plugin removed", "plugin", name)
 	return nil
 }

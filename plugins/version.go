@@ -29,6 +29,7 @@ type version struct {
 	totals      *statsTotals
 	refs        atomic.Int64 // one of the set while it is current, one of each request
 	skips       skipCauses
+	canary      *Canary // whose version it is; nil for others
 }
 
 // skipCauses are the causes for which a version was skipped so far.
@@ -82,8 +83,8 @@ func (v *version) sum() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Stats counts what happened under one name, over all versions since the plugin was installed. Loading itself, canary
-// included, is not counted.
+// Stats counts what happened under one name, over all versions since the plugin was installed. Loading itself,
+// self-test included, is not counted.
 type Stats struct {
 	Calls    uint64  // of the guest's exports
 	Seconds  float64 // that they ran

@@ -26,6 +26,14 @@ func NewLog(w io.Writer, c config.Log) *slog.Logger {
 // RequestLog adds to a line that is logged with a request's context, far from HTTP, the id of that request.
 func RequestLog(next slog.Handler) slog.Handler { return requestIDHandler{next} }
 
+// RequestID returns the id of the request of ctx, "" where it has none.
+func RequestID(ctx context.Context) string {
+	if v, ok := ctx.Value(requestLogKey{}).(*requestLog); ok {
+		return v.id
+	}
+	return ""
+}
+
 type requestIDHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler. The line of the request itself comes from outside of its context.

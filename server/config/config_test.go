@@ -98,8 +98,8 @@ func TestRootFileExample(t *testing.T) {
 		t.Errorf("got\n%+v\nwant\n%+v", c.ModelList, want)
 	}
 	keys := []Key{{Name: "dashboard", Key: "secret", Scopes: []string{"models"}, Models: []string{"tgi-demo"},
-		MCP: []string{"files"}, RequestsPerMinute: 600, TokensPerMinute: 100_000, TokensPerDay: 5_000_000,
-		ConcurrentRequests: 50, Share: 2}}
+		Plugins: []string{"redact", "house-*"}, MCP: []string{"files"}, RequestsPerMinute: 600,
+		TokensPerMinute: 100_000, TokensPerDay: 5_000_000, ConcurrentRequests: 50, Share: 2}}
 	if !reflect.DeepEqual(c.Key, keys) {
 		t.Errorf("got %+v, want %+v", c.Key, keys)
 	}

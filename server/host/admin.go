@@ -188,6 +188,7 @@ func (f *manager) install(ctx context.Context, name string, u upload, ready map[
 		return errors.Join(fmt.Errorf("%w: %w", server.ErrRefused, err), f.undo(ctx, done, name, before, replaces))
 	}
 	f.mu.Lock()
+	delete(f.canaries, name) // the models lost it with what it was to replace
 	f.uploads[name] = u
 	f.mu.Unlock()
 	return nil
@@ -196,6 +197,9 @@ func (f *manager) install(ctx context.Context, name string, u upload, ready map[
 // undo gives models what they had under name before.
 func (f *manager) undo(ctx context.Context, done []*loadedModel, name string, before upload, replaces bool) error {
 	var errs []error
+	if len(done) > 0 {
+		f.dropCanary(ctx, name) // some models lost it
+	}
 	for _, m := range done {
 		if replaces {
 			_, err := m.control.set.Put(context.WithoutCancel(ctx), name, before.wasm, before.settings)
@@ -228,6 +232,7 @@ func (f *manager) Delete(_ context.Context, name string) error {
 	f.mu.Lock()
 	_, kept := f.uploads[name] // also for models that do not run now
 	delete(f.uploads, name)
+	delete(f.canaries, name)
 	f.mu.Unlock()
 	if !there && !kept {
 		return adminError(unknown)

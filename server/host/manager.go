@@ -78,6 +78,7 @@ type manager struct {
 	embedded    server.TextsStats        // of those that were unloaded
 	plans       map[library.ID]plan
 	uploads     map[string]upload
+	canaries    map[string]canary // by the name of the plugin
 	pluginLogs  *plugins.Logs
 	counters    map[string]server.Plugin // of the plugins of models that were unloaded
 	titles      map[library.ID]string    // what people call models, as they said when they brought them
@@ -98,7 +99,8 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 		loaded: map[library.ID]*loadedModel{}, embedders: map[library.ID]*embedder{}, plans: map[library.ID]plan{},
 		adapters: map[library.ID]map[string]string{}, seeing: map[library.ID]bool{},
 		folder:   uploadFolder(cfg.Plugins.Uploads),
-		counters: map[string]server.Plugin{}, titles: map[library.ID]string{}, pullSources: map[library.ID]string{},
+		canaries: map[string]canary{}, counters: map[string]server.Plugin{},
+		titles: map[library.ID]string{}, pullSources: map[library.ID]string{},
 		preloading: map[library.ID]bool{},
 	}
 	fl.pluginLogs = plugins.NewLogs()

@@ -77,6 +77,7 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 		Breaker: plugins.Breaker{Faults: cfg.Plugins.BreakerFaults, Pause: time.Duration(cfg.Plugins.BreakerPause)},
 		Compile: compileLimits(cfg.Plugins),
 		Client:  server.ClientID,
+		Request: server.RequestID,
 		MayName: server.MayNamePlugin,
 		Logs:    f.pluginLogs,
 		Log:     log,

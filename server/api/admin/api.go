@@ -31,6 +31,14 @@ type Plugins interface {
 	// Rollback has an earlier version serve, the latest or the one whose SHA-256 begins with to. Errors are those of
 	// Delete and Put.
 	Rollback(ctx context.Context, name, to string) (server.Plugin, error)
+	// StartCanary gives a share of the requests a module beside the one that was uploaded before. Errors are those of
+	// Delete and Put; nothing was changed then.
+	StartCanary(ctx context.Context, name string, wasm []byte, s Settings) (Canary, error)
+	// Canary tells of the canary of a plugin, PromoteCanary has it take the place of what serves, and EndCanary takes
+	// it away. Errors wrap server.ErrNoPlugin where there is none; others are those of Put.
+	Canary(name string) (Canary, error)
+	PromoteCanary(ctx context.Context, name string) (server.Plugin, error)
+	EndCanary(ctx context.Context, name string) error
 	// Log returns the lines that are kept of a plugin, behind the one whose Seq is after. Errors wrap
 	// server.ErrNoPlugin.
 	Log(name string, after uint64) ([]LogLine, error)
@@ -90,6 +98,9 @@ func (a *API) Routes() []server.Route {
 		{Method: http.MethodDelete, Path: one, Scope: server.Admin, Handle: a.delete},
 		{Method: http.MethodGet, Path: one + "/versions", Scope: server.Admin, Handle: a.versions},
 		{Method: http.MethodPost, Path: one + "/rollback", Scope: server.Admin, Handle: a.rollback},
+		{Method: http.MethodGet, Path: one + "/canary", Scope: server.Admin, Handle: a.canary},
+		{Method: http.MethodPost, Path: one + "/canary/promote", Scope: server.Admin, Handle: a.promoteCanary},
+		{Method: http.MethodDelete, Path: one + "/canary", Scope: server.Admin, Handle: a.endCanary},
 		{Method: http.MethodGet, Path: one + "/log", Scope: server.Admin, Handle: a.log},
 		{Method: http.MethodPost, Path: server.AdminPath + "reload", Scope: server.Admin, Handle: a.reload},
 		{Method: http.MethodGet, Path: server.AdminPath + "usage", Scope: server.Admin, Handle: a.usage},
@@ -123,6 +134,9 @@ func (a *API) put(w http.ResponseWriter, r *http.Request) error {
 	}
 	if s.DryRun {
 		return a.try(w, r, name, s)
+	}
+	if s.Canary > 0 {
+		return a.startCanary(w, r, name, s)
 	}
 	wasm, err := a.readModule(r)
 	if err != nil {

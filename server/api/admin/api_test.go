@@ -74,6 +74,18 @@ func (s *fakeSet) Rollback(_ context.Context, name, to string) (server.Plugin, e
 	return server.Plugin{Name: name, SHA256: to}, s.err
 }
 
+func (s *fakeSet) StartCanary(_ context.Context, name string, _ []byte, set admin.Settings) (admin.Canary, error) {
+	return admin.Canary{Name: name, Percent: set.Canary, AbortAfter: set.CanaryFaults}, s.err
+}
+
+func (s *fakeSet) Canary(name string) (admin.Canary, error) { return admin.Canary{Name: name}, s.err }
+
+func (s *fakeSet) PromoteCanary(_ context.Context, name string) (server.Plugin, error) {
+	return server.Plugin{Name: name}, s.err
+}
+
+func (s *fakeSet) EndCanary(context.Context, string) error { return s.err }
+
 func (s *fakeSet) Log(_ string, after uint64) ([]admin.LogLine, error) {
 	return []admin.LogLine{{Seq: after + 1, Level: "info", Of: "guest", Text: "hi"}}, s.err
 }
@@ -315,7 +327,8 @@ func TestSlowUpload(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	const takes = "; an upload takes apply, config, dry_run, limits.fuel_load, limits.fuel_per_request, limits.fuel_per_step, " +
+	const takes = "; an upload takes apply, canary, canary_faults, config, dry_run, " +
+		"limits.fuel_load, limits.fuel_per_request, limits.fuel_per_step, " +
 		"limits.memory, limits.share, limits.time_load, limits.time_per_request, limits.time_per_step, on_error"
 	for _, c := range []struct {
 		query string

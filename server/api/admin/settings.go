@@ -24,7 +24,16 @@ type Settings struct {
 	Config []byte
 	// DryRun checks the upload and changes nothing.
 	DryRun bool
+	// Canary is the percentage of requests that get the upload beside the version that serves, 0 for an upload that
+	// takes its place. CanaryFaults is how many faulty requests abort it.
+	Canary, CanaryFaults int
 }
+
+// Bounds of the faulty requests that abort a canary, and how many do where the query does not say.
+const (
+	maxCanaryFaults     = 1000
+	defaultCanaryFaults = 3
+)
 
 // maxValue bounds how much of a value an error repeats.
 const maxValue = 64
@@ -46,6 +55,14 @@ func readSettings(name, query string) (Settings, error) {
 	span := func(dst *config.Duration) func(string) error {
 		return func(text string) error { return dst.UnmarshalText([]byte(text)) }
 	}
+	whole := func(dst *int, most int) func(string) error {
+		return func(text string) (err error) {
+			if *dst, err = strconv.Atoi(text); err != nil || *dst < 1 || *dst > most {
+				return fmt.Errorf("%.*q is no whole number from 1 to %d", maxValue, text, most)
+			}
+			return nil
+		}
+	}
 	word := func(dst *string) func(string) error {
 		return func(text string) error { *dst = text; return nil }
 	}
@@ -65,6 +82,8 @@ func readSettings(name, query string) (Settings, error) {
 			}
 			return nil
 		},
+		"canary":        whole(&s.Canary, 100),
+		"canary_faults": whole(&s.CanaryFaults, maxCanaryFaults),
 		"dry_run": func(text string) (err error) {
 			if s.DryRun = text == "" || text == "true"; !s.DryRun && text != "false" {
 				return fmt.Errorf("%.*q is neither true nor false", maxValue, text)
@@ -95,6 +114,14 @@ func readSettings(name, query string) (Settings, error) {
 	}
 	if errs := p.Check(""); len(errs) > 0 {
 		return Settings{}, &generate.Invalid{Msg: errors.Join(errs...).Error()}
+	}
+	switch {
+	case s.CanaryFaults > 0 && s.Canary == 0:
+		return Settings{}, &generate.Invalid{Msg: "canary_faults goes with canary, the percentage of requests"}
+	case s.Canary > 0 && s.DryRun:
+		return Settings{}, &generate.Invalid{Msg: "canary and dry_run do not go together"}
+	case s.Canary > 0 && s.CanaryFaults == 0:
+		s.CanaryFaults = defaultCanaryFaults
 	}
 	s.OnError, s.Apply, s.Limits = p.OnError, p.Apply, p.Limits
 	return s, nil

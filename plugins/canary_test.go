@@ -1,0 +1,241 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"tgi/plugins/internal/guest/guesttest"
+)
+
+// requestKey is the key of the name of a request in these tests.
+type requestKey struct{}
+
+func named(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, requestKey{}, id)
+}
+
+// withCanary is a set with the plugin "a", which adds 1, and a canary of it.
+func withCanary(t *testing.T, wasm []byte, percent, faults int, u Upload) (*Set, *Canary) {
+	t.Helper()
+	s := open(t, Options{Request: func(ctx context.Context) string {
+		id, _ := ctx.Value(requestKey{}).(string)
+		return id
+	}})
+	if _, err := s.Put(t.Context(), "a", bias(1).Wasm(), u); err != nil {
+		t.Fatal(err)
+	}
+	return s, canaryOf(t, s, wasm, percent, faults, u)
+}
+
+func canaryOf(t *testing.T, s *Set, wasm []byte, percent, faults int, u Upload) *Canary {
+	t.Helper()
+	p, err := s.Prepare(t.Context(), "a", wasm, u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := NewCanary(percent, faults)
+	if _, err := p.Canary(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// request runs one step of a request and returns what its plugin added.
+func request(t *testing.T, s *Set, id, params string) (float32, error) {
+	t.Helper()
+	ctx := named(t.Context(), id)
+	b, err := s.Bind(ctx, []Call{{Name: "a", Params: []byte(params)}})
+	if err != nil {
+		return 0, err
+	}
+	defer b.Close()
+	if err := b.Begin(ctx, prompt, 16, []uint64{1}); err != nil {
+		return 0, err
+	}
+	defer b.Release(0)
+	x := row()
+	for _, p := range b.Sequence(0).Processors {
+		if _, err := p.Run(prompt, nil, x); err != nil {
+			return 0, err
+		}
+	}
+	return x[5], nil
+}
+
+// TestCanaryShare: the share of requests is about what was asked for, a request always gets the same version, and one
+// without a name the version that serves.
+func TestCanaryShare(t *testing.T) {
+	s, c := withCanary(t, bias(2).Wasm(), 25, 3, Upload{})
+	const n = 400
+	got := map[string]float32{}
+	for i := range n {
+		id := fmt.Sprintf("request-%d", i)
+		x, err := request(t, s, id, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[id] = x
+	}
+	fresh := 0
+	for id, x := range got {
+		if x == 2 {
+			fresh++
+		}
+		if again, err := request(t, s, id, ""); again != x || err != nil {
+			t.Fatalf("%s: %v, then %v %v", id, x, again, err)
+		}
+	}
+	if fresh < n/8 || fresh > n*3/8 {
+		t.Errorf("%d of %d requests got the canary", fresh, n)
+	}
+	if x, err := request(t, s, "", ""); x != 1 || err != nil {
+		t.Errorf("a request without a name: %v %v", x, err)
+	}
+	if st := c.Stats(); st.Bound != uint64(2*fresh) || st.Faulty != 0 || st.Aborted != "" {
+		t.Errorf("%+v", st)
+	}
+	old, used, ok := s.CanaryUse("a")
+	if !ok || used.Calls == 0 || old.Calls <= used.Calls {
+		t.Errorf("%t %+v %+v", ok, old, used)
+	}
+}
+
+// trapsAtBegin is a guest that fails when a sequence with parameters begins.
+func trapsAtBegin() []byte {
+	f := bias(2)
+	f.Code["tgi_logits_begin"] = guesttest.Join(guesttest.Arg(1), guesttest.Const(uint32(len(doTrap))),
+		guesttest.Equal(), guesttest.When(guesttest.Trap()), f.Code["tgi_logits_begin"])
+	return f.Wasm()
+}
+
+// TestCanaryFaults: a fault before the sequence goes on with the version that serves, one at a step is as always; both
+// count, and too many abort the canary.
+func TestCanaryFaults(t *testing.T) {
+	for _, onError := range []OnError{OnErrorFail, OnErrorSkip} {
+		s, c := withCanary(t, trapsAtBegin(), 100, 2, Upload{OnError: onError})
+		if x, err := request(t, s, "a", ""); x != 2 || err != nil {
+			t.Fatalf("%s: %v %v", onError, x, err)
+		}
+		for range 2 {
+			if x, err := request(t, s, "a", doTrap); x != 1 || err != nil {
+				t.Fatalf("%s: a fault at the begin: %v %v", onError, x, err)
+			}
+		}
+		st := c.Stats()
+		if st.Faulty != 2 || st.Fallbacks != 2 || !strings.Contains(st.Aborted, "2 requests were faulty, the last: ") {
+			t.Errorf("%s: %+v", onError, st)
+		}
+		if x, err := request(t, s, "a", ""); x != 1 || err != nil {
+			t.Errorf("%s: after the abort: %v %v", onError, x, err)
+		}
+	}
+	s, c := withCanary(t, faulty(), 100, 2, Upload{})
+	for range 2 {
+		if _, err := request(t, s, "a", doTrap); err == nil || !strings.Contains(err.Error(), "trap") {
+			t.Fatalf("a fault at a step: %v", err)
+		}
+	}
+	if st := c.Stats(); st.Faulty != 2 || st.Fallbacks != 0 || st.Aborted == "" {
+		t.Errorf("%+v", st)
+	}
+	if x, err := request(t, s, "a", doTrap); x != 1 || err != nil {
+		t.Errorf("after the abort: %v %v", x, err)
+	}
+}
+
+// TestCanaryEnds: the end of a canary, the plugin's replacement and its removal free the version, while requests that
+// have it finish with it.
+func TestCanaryEnds(t *testing.T) {
+	for what, end := range map[string]func(*Set) error{
+		"ended":    func(s *Set) error { return s.EndCanary(t.Context(), "a") },
+		"deleted":  func(s *Set) error { return s.Delete("a") },
+		"replaced": func(s *Set) error { _, err := s.Put(t.Context(), "a", bias(3).Wasm(), Upload{}); return err },
+		"another": func(s *Set) error {
+			canaryOf(t, s, bias(4).Wasm(), 100, 1, Upload{})
+			return nil
+		},
+	} {
+		s, _ := withCanary(t, bias(2).Wasm(), 100, 3, Upload{})
+		v := s.names["a"].canary.version
+		ctx := named(t.Context(), "running")
+		b, err := s.Bind(ctx, []Call{{Name: "a"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Begin(ctx, prompt, 16, []uint64{1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := end(s); err != nil {
+			t.Fatal(what, err)
+		}
+		x := row()
+		if _, err := b.Sequence(0).Processors[0].Run(prompt, nil, x); err != nil || x[5] != 2 {
+			t.Errorf("%s: the running request: %v %v", what, x[5], err)
+		}
+		b.Release(0)
+		b.Close()
+		if n := v.refs.Load(); n != 0 {
+			t.Errorf("%s: %d references are left", what, n)
+		}
+		want := map[string]float32{"ended": 1, "replaced": 3, "another": 4}[what]
+		if x, err := request(t, s, "later", ""); x != want || (err == nil) != (what != "deleted") {
+			t.Errorf("%s: %v %v", what, x, err)
+		}
+	}
+}
+
+// TestCanaryRefusals: what can be no canary changes nothing.
+func TestCanaryRefusals(t *testing.T) {
+	s, _ := withCanary(t, bias(2).Wasm(), 100, 3, Upload{})
+	both := guesttest.Fake{Description: guesttest.Both}.Wasm()
+	for _, c := range []struct {
+		name, says string
+		wasm       []byte
+		u          Upload
+	}{
+		{"b", "nothing serves as b", bias(3).Wasm(), Upload{}},
+		{"a", "has the kinds", both, Upload{}},
+		{"a", "has the apply", bias(3).Wasm(), Upload{Apply: ApplyAlways}},
+	} {
+		p, err := s.Prepare(t.Context(), c.name, c.wasm, c.u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Canary(t.Context(), NewCanary(1, 1)); !errors.Is(err, ErrSpec) ||
+			!strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.says, err)
+		}
+	}
+	if x, err := request(t, s, "a", ""); x != 2 || err != nil {
+		t.Errorf("%v %v", x, err)
+	}
+}
+
+// TestCanaryUnderLoad: canaries come and go while requests run, and none of these fails.
+func TestCanaryUnderLoad(t *testing.T) {
+	s, _ := withCanary(t, bias(2).Wasm(), 50, 3, Upload{})
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for j := range 50 {
+				if x, err := request(t, s, fmt.Sprint(i, "-", j), ""); err != nil || x != 1 && x != 2 {
+					t.Error(x, err)
+				}
+			}
+		})
+	}
+	for range 5 {
+		if err := s.EndCanary(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		canaryOf(t, s, bias(2).Wasm(), 50, 3, Upload{})
+		if _, err := s.Reload(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
+}
