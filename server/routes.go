@@ -301,8 +301,8 @@ func (s *Server) handle(route Route) http.Handler {
 		if r.Body = http.MaxBytesReader(w, body, limit); !route.Streamed {
 			r.Body = &budgetedBody{ReadCloser: r.Body, holding: held}
 		}
-		if refused == nil && r.ContentLength > limit && !route.Streamed {
-			refused = ErrTooLarge // the length is enough to know
+		if refused == nil && r.ContentLength > limit && route.BodyLimit == 0 {
+			refused = ErrTooLarge // the length is enough to know; routes with a limit of their own say which
 		}
 		if refused != nil {
 			Note(r.Context(), refused)
