@@ -231,7 +231,7 @@ func TestAssemblyScriptSnippets(t *testing.T) {
 				kind = m[len(m)-1][1]
 			}
 			if !strings.Contains(text, "import ") {
-				text = "import { describe, template, tools, steps, Template, Tools, Steps, Conversation, Content, Output, Offer, Events, Source, Mask, vocabSize, guard, Guard, Held, Ending, Reader, Tokens, utf8, program, Program, Request, Settings, generate, why } from \"../assembly\";\n" +
+				text = "import { describe, template, tools, steps, Template, Tools, Steps, Conversation, Content, Output, Offer, Events, Source, Mask, vocabSize, guard, Guard, Held, Ending, Reader, Tokens, utf8, draft, Drafter, Guess, program, Program, Request, Settings, generate, why } from \"../assembly\";\n" +
 					"export * from \"../assembly/exports/common\";\nexport * from \"../assembly/exports/" + kind +
 					"\";\n" + text
 			}

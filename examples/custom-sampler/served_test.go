@@ -83,7 +83,7 @@ func greedy(t *testing.T, s *served.Server) {
 func refused(t *testing.T, s *served.Server) {
 	r := s.Ask(t, question, `{"plugins":[{"name":"top-n-sigma","params":{"n":0}}]}`)
 	if r.Status != http.StatusUnprocessableEntity || r.ErrorType != "validation" ||
-		!strings.HasSuffix(r.Error, "n: want a number above 0, at most 100") {
+		!strings.HasSuffix(r.Error, "n is 0, and has to be above 0") { // the schema says so
 		t.Errorf("n of 0: %+v", r)
 	}
 }

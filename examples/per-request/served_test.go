@@ -33,7 +33,7 @@ func TestServed(t *testing.T) {
 	t.Run("side by side", func(t *testing.T) { sideBySide(t, s) })
 	r := s.Ask(t, question, choose(``))
 	if r.Status != http.StatusUnprocessableEntity ||
-		!strings.HasSuffix(r.Error, "answers: want at least one, and none empty") {
+		!strings.HasSuffix(r.Error, "answers is [], with 0 elements, the least is 1") {
 		t.Errorf("no answers: %+v", r)
 	}
 	s.Documented(t, "README.md")
