@@ -228,7 +228,7 @@ func TestGuardsAreRefused(t *testing.T) {
 		"rows": {`"plugins":[` + guard + `,{"name":"rows"}]`, "plugin rows reads whole rows of logits"},
 		"beams": {`"num_beams":2,"do_sample":false,"plugins":[` + guard + `]`,
 			"cannot run beside guard banned-strings"},
-		"parameters": {`"plugins":[{"name":"banned-strings","params":{"strings":[""]}}]`, "strings: entry 1 has 0 bytes"},
+		"parameters": {`"plugins":[{"name":"banned-strings","params":{"strings":[""]}}]`, "of 0 characters, the least is 1"},
 	} {
 		status, reply := s.call(t, http.MethodPost, "/generate", fmt.Appendf(nil,
 			`{"inputs":"Hi","parameters":{"max_new_tokens":4,%s}}`, c.body))
