@@ -87,21 +87,11 @@ func decode(r io.Reader, id ID, b kv.Block, data []byte) error {
 	return nil
 }
 
-// write makes a block's file, at once.
-func write(path, temp string, id ID, b kv.Block, data []byte) (err error) {
-	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(head(id, b, data))
+// write writes a block's file, and closes it.
+func write(f *os.File, id ID, b kv.Block, data []byte) error {
+	_, err := f.Write(head(id, b, data))
 	if err == nil {
 		_, err = f.Write(data)
 	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	return nil
+	return errors.Join(err, f.Close())
 }

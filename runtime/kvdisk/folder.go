@@ -47,6 +47,10 @@ type Folder struct {
 	resume  time.Time // nothing is written before
 	closed  bool
 	temp    uint64
+
+	// names is held, before mu, while a file gets or loses its name: a block's folder must not be removed as empty
+	// before its file is there, nor a file that was written again.
+	names sync.Mutex
 }
 
 // Stats are what a folder holds and did.
@@ -208,16 +212,16 @@ func (f *Folder) writeOne(j job) {
 		f.count(func(s *Stats) { s.Dropped++ })
 		return
 	}
-	path := f.path(e)
-	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	temp, err := f.create(e, name)
 	if err == nil {
-		err = write(path, filepath.Join(f.spacePath(e.id), name), e.id, j.block, j.data)
+		if err = write(temp, e.id, j.block, j.data); err == nil {
+			err = f.publish(e, temp.Name())
+		}
+		if err != nil {
+			err = errors.Join(err, os.Remove(temp.Name()))
+		}
 	}
 	if err == nil {
-		f.mu.Lock()
-		f.put(e)
-		f.stats.Written++
-		f.mu.Unlock()
 		return
 	}
 	f.failed("writing", err)
@@ -229,6 +233,31 @@ func (f *Folder) writeOne(j job) {
 			break
 		}
 	}
+}
+
+// create makes a new file beside an entry's own, and the folders that it needs.
+func (f *Folder) create(e *entry, name string) (*os.File, error) {
+	f.names.Lock()
+	defer f.names.Unlock()
+	dir := filepath.Dir(f.path(e))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+}
+
+// publish gives a file that is written its name, and its block an entry.
+func (f *Folder) publish(e *entry, temp string) error {
+	f.names.Lock()
+	defer f.names.Unlock()
+	if err := os.Rename(temp, f.path(e)); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.put(e)
+	f.stats.Written++
+	return nil
 }
 
 // saveTouched writes down when files were used, for later processes.

@@ -82,11 +82,11 @@ func (f *Folder) scan() error {
 			return err
 		}
 		parts := strings.Split(rel, string(filepath.Separator))
-		if len(parts) == 2 && strings.HasPrefix(parts[1], tempPrefix) && len(parts[0]) == 2*len(ID{}) {
-			return os.Remove(path)
-		}
 		if len(parts) != 3 || !d.Type().IsRegular() {
 			return nil
+		}
+		if strings.HasPrefix(parts[2], tempPrefix) && len(parts[0]) == 2*len(ID{}) {
+			return os.Remove(path)
 		}
 		e, ok := parseName(parts[0], parts[1], parts[2])
 		if !ok {
@@ -145,8 +145,17 @@ func (f *Folder) forget(k ref) {
 	f.remove(e)
 }
 
-// remove removes an entry's file, and its folders if they are empty now.
+// remove removes an entry's file, and its folders if they are empty now. It leaves a file that was written again since
+// the entry was taken out.
 func (f *Folder) remove(e *entry) {
+	f.names.Lock()
+	defer f.names.Unlock()
+	f.mu.Lock()
+	again := f.entries[ref{e.id, e.key}] != nil
+	f.mu.Unlock()
+	if again {
+		return
+	}
 	path := f.path(e)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		f.failed("removing", err)

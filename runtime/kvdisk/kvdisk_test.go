@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -227,7 +228,7 @@ func TestKilled(t *testing.T) {
 			}
 			read += n
 		}
-		left, _ := filepath.Glob(filepath.Join(path, "*", tempPrefix+"*"))
+		left, _ := filepath.Glob(filepath.Join(path, "*", "*", tempPrefix+"*"))
 		if len(left) != 0 || f.Stats().Damaged != 0 {
 			t.Errorf("left behind: %v, %+v", left, f.Stats())
 		}
@@ -237,6 +238,38 @@ func TestKilled(t *testing.T) {
 		if read == 0 {
 			t.Error("nothing was read")
 		}
+	}
+}
+
+// TestForgetWhileWriting: a block's folder is not removed as empty while the next block of it is written, nor a file
+// that was written again.
+func TestForgetWhileWriting(t *testing.T) {
+	f := open(t, t.TempDir(), 1<<30)
+	f.o.Log = func(what string) { t.Error(what) }
+	s := f.Space(ID{1}, blockBytes)
+	block := func(i byte) kv.Block { return kv.Block{Key: kv.Key{7, i}, Source: []byte{i}} }
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 5000 {
+				f.forget(ref{ID{1}, block(byte(i + g)).Key})
+			}
+		})
+	}
+	for i := range 5000 {
+		b := block(byte(i))
+		f.writeOne(job{space: s, block: b, data: make([]byte, blockBytes)})
+	}
+	wg.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for k, at := range f.entries {
+		if _, err := os.Stat(f.path(at.Value.(*entry))); err != nil {
+			t.Errorf("block %x is said to be there: %v", k.key[:2], err)
+		}
+	}
+	if f.stats.Errors != 0 || f.stats.Written != 5000 {
+		t.Errorf("%+v", f.stats)
 	}
 }
 
