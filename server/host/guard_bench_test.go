@@ -36,7 +36,8 @@ func BenchmarkIdleGuard(b *testing.B) {
 	for _, name := range []string{"banned-strings", "redact", "loop-breaker"} {
 		cfg.Plugin = append(cfg.Plugin, config.Plugin{Name: name, Kind: config.KindGuard, Source: "builtin:" + name})
 	}
-	h, err := Open(b.Context(), Options{Config: cfg, Version: "dev", Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	h, err := Open(b.Context(), Options{Config: cfg, Version: "dev",
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -63,9 +64,9 @@ func BenchmarkIdleGuard(b *testing.B) {
 				var all sync.WaitGroup
 				for i := range streams {
 					all.Go(func() {
-						status, text := p.call(b, http.MethodPost, "/generate", fmt.Appendf(nil, `{"inputs":"Tell me a story.",`+
-							`"parameters":{"details":true,"do_sample":true,"seed":%d,"ignore_eos":true,"max_new_tokens":%d%s}}`,
-							i+1, tokens, more))
+						status, text := p.call(b, http.MethodPost, "/generate", fmt.Appendf(nil,
+							`{"inputs":"Tell me a story.","parameters":{"details":true,"do_sample":true,"seed":%d,`+
+								`"ignore_eos":true,"max_new_tokens":%d%s}}`, i+1, tokens, more))
 						if status != http.StatusOK || !strings.Contains(text, `"finish_reason":"length"`) {
 							b.Errorf("%d %s", status, text)
 						}
