@@ -42,6 +42,8 @@ func (k *KVEvents) validate(v *verdict, sharing bool) {
 		"kv_events.endpoint tells what runtime.prefix_sharing shares, given %q and false", trim(k.Endpoint))
 	v.check(k.Topic != "" && len(k.Topic) <= maxTopic, "kv_events.topic must have 1 to %d bytes, given %d", maxTopic,
 		len(k.Topic))
+	v.check(strings.Contains(k.Topic, "{model}"), "kv_events.topic must contain {model}, since each model has messages "+
+		"and numbers of its own, given %q", trim(k.Topic))
 	v.check(k.Buffer >= 1<<20, "kv_events.buffer must be >= 1MiB, given %s", k.Buffer.number())
 	v.check(k.Queue >= 1<<20, "kv_events.queue must be >= 1MiB, given %s", k.Queue.number())
 	v.between("kv_events.max_connections", k.MaxConnections, 1, maxCount)

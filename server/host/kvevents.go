@@ -12,6 +12,7 @@ import (
 	"tgi/models/library"
 	"tgi/runtime/kv"
 	"tgi/runtime/llm"
+	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/kvevents"
 )
@@ -52,6 +53,13 @@ func (f *manager) openEvents(id library.ID) *kvevents.Stream {
 	}
 	return f.kvEvents.Stream(strings.NewReplacer("{host}", name, "{port}", strconv.Itoa(port), "{model}", string(id)).
 		Replace(topic))
+}
+
+// kvEventsMetrics are what the metrics show of events of the cache.
+func (f *manager) kvEventsMetrics() server.KVEventsMetrics {
+	s := f.kvEvents.Stats()
+	return server.KVEventsMetrics{Subscribers: s.Subscribers, Queued: s.Queued, Batches: s.Batches, Skipped: s.Skipped,
+		Replays: s.Replays, Full: s.Full, Broken: s.Broken}
 }
 
 // cacheWatch tells a stream of a cache. As in vLLM the hash of a block is the end of its SHA-256 sum.

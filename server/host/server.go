@@ -151,6 +151,9 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 	if all.kvDisk != nil {
 		b.metrics.WatchKVDisk(all.kvDiskMetrics)
 	}
+	if all.kvEvents != nil {
+		b.metrics.WatchKVEvents(all.kvEventsMetrics)
+	}
 	b.metrics.WatchGrammars(all.grammarMetrics)
 	b.metrics.WatchMemory(all.memoryMetrics)
 	b.metrics.WatchTexts(all.textsStats)

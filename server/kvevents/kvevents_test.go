@@ -175,7 +175,6 @@ func TestReplayIsTheCache(t *testing.T) {
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
-		p.stop = make(chan struct{}) // Close again at the end of the test
 	}
 	if !overflowed {
 		t.Error("more changes than may wait were not tried")

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tgi/server/kvevents/zmtp"
@@ -35,7 +36,10 @@ type Publisher struct {
 	replay  *zmtp.Router
 	wake    chan struct{} // has room for one
 	stop    chan struct{}
+	ending  sync.Once
 	stopped chan struct{}
+
+	batches, replays atomic.Int64
 
 	mu    sync.Mutex
 	feeds map[string]*feed // by topic
@@ -84,18 +88,38 @@ func (p *Publisher) Stream(topic string) *Stream {
 	return s
 }
 
-// Close ends all connections. What streams did not say yet is lost. A nil Publisher is none.
+// Close ends all connections. What streams did not say yet is lost. It may be called again; a nil Publisher is none.
 func (p *Publisher) Close() error {
 	if p == nil {
 		return nil
 	}
-	close(p.stop)
-	<-p.stopped
-	err := p.pub.Close()
-	if p.replay != nil {
-		err = errors.Join(err, p.replay.Close())
-	}
+	var err error
+	p.ending.Do(func() {
+		close(p.stop)
+		<-p.stopped
+		err = p.pub.Close()
+		if p.replay != nil {
+			err = errors.Join(err, p.replay.Close())
+		}
+	})
 	return err
+}
+
+// Stats are those of a publisher at one moment.
+type Stats struct {
+	zmtp.PubStats
+	// Batches counts messages that were sent, to however many subscribers, Replays the requests for what was missed.
+	Batches, Replays int64
+}
+
+// Stats returns those of now; Full and Broken count the connections to both addresses.
+func (p *Publisher) Stats() Stats {
+	s := Stats{p.pub.Stats(), p.batches.Load(), p.replays.Load()}
+	if p.replay != nil {
+		r := p.replay.Stats()
+		s.Full, s.Broken = s.Full+r.Full, s.Broken+r.Broken
+	}
+	return s
 }
 
 func (p *Publisher) signal() {
@@ -157,6 +181,7 @@ func (p *Publisher) sendBatch(f *feed, changes []change, cleared bool) {
 	}
 	b := appendBatch(nil, now(), changes, cleared)
 	p.pub.Send(f.topic, sequence(f.next), b)
+	p.batches.Add(1)
 	f.next++
 	f.kept, f.bytes = append(f.kept, b), f.bytes+len(b)
 	for f.bytes > p.options.Buffer {
@@ -172,6 +197,7 @@ func (p *Publisher) answer(request [][]byte, reply func(parts ...[]byte) error) 
 	if len(request) > 2 || len(request[0]) != 8 {
 		return errors.New("kvevents: a request has a sequence number of 8 bytes, and may have a topic")
 	}
+	p.replays.Add(1)
 	if f := p.asked(request[1:]); f != nil {
 		first, batches := f.from(binary.BigEndian.Uint64(request[0]))
 		for i, b := range batches {

@@ -2,6 +2,7 @@ package kvevents
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 
@@ -83,19 +84,21 @@ func (s *Stream) Close() {
 	}
 }
 
-// take returns what was not sent yet, given what was.
+// take returns what was not sent yet, given what was. The token loop waits for it no longer than a copy of the blocks
+// takes: they are compared when it goes on.
 func (s *Stream) take(sent map[uint64]*block) (changes []change, closed bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.closed {
 		clear(s.present)
 	} else if !s.behind {
+		defer s.mu.Unlock()
 		changes, s.changes = s.changes, nil
 		return changes, false
 	}
-	changes = difference(sent, s.present)
+	present, closed := maps.Clone(s.present), s.closed
 	s.changes, s.behind = nil, false
-	return changes, s.closed
+	s.mu.Unlock()
+	return difference(sent, present), closed
 }
 
 // difference returns what changes the blocks of one map to those of another.

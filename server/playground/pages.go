@@ -2,6 +2,7 @@ package playground
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -9,6 +10,8 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"strconv"
+	"sync"
 	"time"
 
 	"tgi/server"
@@ -23,7 +26,7 @@ const prefix = "/playground/"
 
 // policy lets pages run the modules of this server and ask this server, and nothing else. Trusted types forbid
 // whatever makes elements of text, so that no text of a model or of another client becomes a part of the page.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -38,8 +41,16 @@ var types = map[string]string{
 
 // file is one that is served.
 type file struct {
-	content   []byte
-	kind, tag string
+	kind  string
+	plain content
+	// packed returns the file as gzip has it, or nothing where that is not smaller. The first call packs it.
+	packed func() content
+}
+
+// content is what a file has in one coding, which no other content has the tag of.
+type content struct {
+	bytes []byte
+	tag   string
 }
 
 // Pages serves the playground.
@@ -87,13 +98,38 @@ func load(files fs.FS) (*Pages, error) {
 		return nil, fmt.Errorf("static/index.html is missing")
 	}
 	delete(p.files, "index.html")
-	p.front = newFile(bytes.ReplaceAll(index.content, []byte("{{files}}"), []byte(prefix[1:]+p.hash)), index.kind)
+	p.front = newFile(bytes.ReplaceAll(index.plain.bytes, []byte("{{files}}"), []byte(prefix[1:]+p.hash)), index.kind)
 	return p, nil
 }
 
-func newFile(content []byte, kind string) file {
-	sum := sha256.Sum256(content)
-	return file{content, kind, `"` + hex.EncodeToString(sum[:16]) + `"`}
+func newFile(b []byte, kind string) file {
+	return file{kind, newContent(b), sync.OnceValue(func() content {
+		if small := pack(b); len(small) < len(b) {
+			return newContent(small)
+		}
+		return content{}
+	})}
+}
+
+func newContent(b []byte) content {
+	sum := sha256.Sum256(b)
+	return content{b, `"` + hex.EncodeToString(sum[:16]) + `"`}
+}
+
+// pack compresses a file as much as gzip can: it is done once.
+func pack(b []byte) []byte {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err == nil {
+		_, err = w.Write(b)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		panic("BUG: " + err.Error()) // a level that there is, and memory
+	}
+	return out.Bytes()
 }
 
 // Routes implements server.API: the files of the pages. They say nothing about this server, so that a browser, which
@@ -126,7 +162,7 @@ func (p *Pages) Front(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// serve writes f, or that r has it already.
+// serve writes f in a coding that r accepts, or that r has it already.
 func (f file) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.kind)
@@ -134,6 +170,18 @@ func (f file) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("ETag", f.tag)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.content))
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Add("Vary", "Accept-Encoding")
+	c := f.plain
+	if acceptsGzip(r.Header.Values("Accept-Encoding")) {
+		if packed := f.packed(); packed.bytes != nil {
+			c = packed
+			h.Set("Content-Encoding", "gzip")
+		}
+	}
+	if r.Header.Get("Range") == "" { // else it depends on that
+		h.Set("Content-Length", strconv.Itoa(len(c.bytes)))
+	}
+	h.Set("ETag", c.tag)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(c.bytes))
 }

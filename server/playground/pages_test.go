@@ -59,8 +59,8 @@ func TestFrontKeepsVary(t *testing.T) {
 		Log: slog.New(slog.DiscardHandler)}))
 	defer s.Close()
 	reply, _ := get(t, http.MethodGet, s.URL+"/", "Accept", browsers["firefox"])
-	if got := strings.Join(reply.Header.Values("Vary"), ","); got != "Origin,Accept" {
-		t.Errorf("Vary is %q, want Origin and Accept", got)
+	if got := strings.Join(reply.Header.Values("Vary"), ","); got != "Origin,Accept,Accept-Encoding" {
+		t.Errorf("Vary is %q, want Origin, Accept and Accept-Encoding", got)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -29,7 +31,18 @@ type listener struct {
 	conns map[net.Conn]bool
 	all   sync.WaitGroup
 	ended bool
+
+	full, broken atomic.Int64
 }
+
+// Stats count the connections that a socket ended.
+type Stats struct {
+	// Full counts those that were one too many, Broken those of peers that did not keep to the protocol or were too
+	// slow.
+	Full, Broken int64
+}
+
+func (l *listener) stats() Stats { return Stats{l.full.Load(), l.broken.Load()} }
 
 // listen accepts peers at an address until close, and serves each in a goroutine of its own.
 func (l *listener) listen(address string, serve func(net.Conn) error) error {
@@ -49,16 +62,26 @@ func (l *listener) listen(address string, serve func(net.Conn) error) error {
 				continue
 			}
 			if !l.add(c) {
+				l.full.Add(1)
 				c.Close()
 				continue
 			}
 			l.all.Go(func() {
 				defer l.remove(c)
-				serve(c) // a peer that breaks the protocol loses its connection and tries again
+				// A peer that breaks the protocol loses its connection and tries again.
+				if err := serve(c); !left(err) {
+					l.broken.Add(1)
+				}
 			})
 		}
 	})
 	return nil
+}
+
+// left reports whether a connection ended since one of both sides wanted it.
+func left(err error) bool {
+	return err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 func (l *listener) add(c net.Conn) bool {
@@ -192,6 +215,9 @@ func NewRouter(address string, peers int, answer func(request [][]byte, reply fu
 
 // Address is where peers connect.
 func (r *Router) Address() net.Addr { return r.in.Addr() }
+
+// Stats returns those of now.
+func (r *Router) Stats() Stats { return r.stats() }
 
 // Close ends all connections.
 func (r *Router) Close() error { return r.close() }

@@ -24,6 +24,15 @@ type Pub struct {
 	skipped     atomic.Int64
 }
 
+// PubStats are those of a publisher at one moment.
+type PubStats struct {
+	Stats
+	// Subscribers are connected and have greeted; Queued bytes wait for them.
+	Subscribers, Queued int64
+	// Skipped counts messages that subscribers missed since their queues were full.
+	Skipped int64
+}
+
 // subscriber is one connection.
 type subscriber struct {
 	mu     sync.Mutex
@@ -42,12 +51,21 @@ func NewPub(address string, peers, queue int) (*Pub, error) {
 // Address is where subscribers connect.
 func (p *Pub) Address() net.Addr { return p.in.Addr() }
 
-// Skipped counts messages that subscribers missed since their queues were full.
-func (p *Pub) Skipped() int64 { return p.skipped.Load() }
+// Stats returns those of now.
+func (p *Pub) Stats() PubStats {
+	s := PubStats{Stats: p.stats(), Skipped: p.skipped.Load()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for one := range p.subscribers {
+		s.Subscribers++
+		s.Queued += int64(one.waiting())
+	}
+	return s
+}
 
 // Close ends all connections. Messages that wait have a second to be sent.
 func (p *Pub) Close() error {
-	for end := time.Now().Add(lingerTime); p.waiting() && time.Now().Before(end); {
+	for end := time.Now().Add(lingerTime); p.Stats().Queued > 0 && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	return p.close()
@@ -55,19 +73,11 @@ func (p *Pub) Close() error {
 
 const lingerTime = time.Second
 
-// waiting reports whether messages wait for a subscriber.
-func (p *Pub) waiting() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for s := range p.subscribers {
-		s.mu.Lock()
-		n := s.bytes
-		s.mu.Unlock()
-		if n > 0 {
-			return true
-		}
-	}
-	return false
+// waiting returns how many bytes wait.
+func (s *subscriber) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes
 }
 
 // Send queues a message for all subscribers of its topic, and waits for none.
@@ -115,10 +125,11 @@ func (p *Pub) serve(c net.Conn) error {
 	p.subscribers[s] = true
 	p.mu.Unlock()
 	var writer sync.WaitGroup
+	var failed error // of the writer
 	writer.Go(func() {
 		defer c.Close() // which ends the reading
 		for range s.wake {
-			if s.drain(c) != nil {
+			if failed = s.drain(c); failed != nil {
 				return
 			}
 		}
@@ -137,6 +148,9 @@ func (p *Pub) serve(c net.Conn) error {
 	close(s.wake) // nobody finds it any more
 	s.mu.Unlock()
 	writer.Wait()
+	if !left(failed) {
+		err = failed // it is why the reading ended
+	}
 	return err
 }
 

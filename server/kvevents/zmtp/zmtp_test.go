@@ -107,8 +107,8 @@ func TestSlow(t *testing.T) {
 			t.Fatalf("message %d: %v", i, err)
 		}
 	}
-	if p.Skipped() == 0 {
-		t.Error("the slow one missed nothing")
+	if s := p.Stats(); s.Skipped == 0 || s.Subscribers != 2 || s.Queued == 0 || s.Queued > 64<<10 {
+		t.Errorf("the slow one missed nothing, or more waits for it than may: %+v", s)
 	}
 }
 
@@ -154,6 +154,9 @@ func TestHostile(t *testing.T) {
 			return len(p.conns) == 0
 		})
 	}
+	if s := p.Stats(); s.Broken != int64(len(bad)) || s.Full != 0 {
+		t.Errorf("%d peers broke the protocol; counted are %+v", len(bad), s)
+	}
 	dial(t, p.Address(), "SUB")
 	dial(t, p.Address(), "SUB")
 	c, err := net.Dial("tcp", p.Address().String())
@@ -164,6 +167,9 @@ func TestHostile(t *testing.T) {
 	c.SetDeadline(time.Now().Add(time.Minute))
 	if n, err := c.Read(make([]byte, 1)); n > 0 || err == nil || err.(interface{ Error() string }).Error() == "" {
 		t.Errorf("a third is served: %d, %v", n, err)
+	}
+	if s := p.Stats(); s.Full != 1 || s.Subscribers != 2 {
+		t.Errorf("of three that come for two places %+v are counted", s)
 	}
 }
 
