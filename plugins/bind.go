@@ -108,7 +108,7 @@ func (s *Set) selectParts(ctx context.Context, b *Bound, calls []Call, keep func
 	}
 	var parts []*part
 	add := func(e *entry, c *Call) {
-		p := &part{version: e.pick(request), name: e.name, named: c != nil, client: client, verdict: &verdict{}}
+		p := &part{version: e.pick(client, request), name: e.name, named: c != nil, client: client, verdict: &verdict{}}
 		if p.version != e.current {
 			p.stable = e.current
 		}
@@ -158,7 +158,7 @@ func (s *Set) selectParts(ctx context.Context, b *Bound, calls []Call, keep func
 		b.parts = append(b.parts, p)
 	}
 	for _, p := range b.parts {
-		p.version.ref()
+		p.version.bind()
 		if p.stable != nil {
 			p.stable.ref()
 		}
@@ -243,6 +243,7 @@ func (p *part) askGuest(ctx context.Context, s *Set) error {
 func (p *part) validate(ask func() error) error {
 	if len(p.params) == 0 || string(p.params) == "{}" { // the self-test asked already
 		if p.version.refusalText != "" {
+			p.version.refused.Add(1)
 			return &BindError{p.name, p.version.refusalText, ErrParams}
 		}
 		return nil
@@ -267,6 +268,7 @@ func (p *part) checkSchema() error {
 	if err := s.Check(p.params); !errors.As(err, &wrong) {
 		return nil
 	}
+	p.version.refused.Add(1)
 	if wrong.Unknown != "" && len(s.Names()) > 0 {
 		return &BindError{p.name, wrong.Text, &Misnamed{wrong.Unknown, s.Names(), ErrParams}}
 	}
@@ -284,7 +286,7 @@ func (b *Bound) handleError(ctx context.Context, p *part, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &no):
-		if p.named || p.version.settings.onError == OnErrorFail {
+		if p.named || p.version.settings.onError != OnErrorSkip {
 			return &BindError{p.name, no.Text, p.paramsError()}
 		}
 	case errors.Is(err, sandbox.ErrBusy), errors.Is(err, sandbox.ErrMemory):
@@ -295,7 +297,7 @@ func (b *Bound) handleError(ctx context.Context, p *part, err error) error {
 		p.recordFault(b.set, err)
 		fallthrough
 	default:
-		if p.version.settings.onError == OnErrorFail {
+		if p.version.settings.onError != OnErrorSkip {
 			return &BindError{p.name, p.errorText(err), ErrFault}
 		}
 	}
@@ -306,15 +308,14 @@ func (b *Bound) handleError(ctx context.Context, p *part, err error) error {
 
 // paramsError returns ErrParams, with the name of a parameter that is not in the plugin's schema, if any.
 func (p *part) paramsError() error {
-	var schema struct{ Properties map[string]json.RawMessage }
 	var given map[string]json.RawMessage
-	if json.Unmarshal(p.version.guest.Description().Params, &schema) != nil ||
-		json.Unmarshal(p.params, &given) != nil || len(schema.Properties) == 0 {
+	declared := p.version.guest.Description().Schema
+	if declared == nil || len(declared.Names()) == 0 || json.Unmarshal(p.params, &given) != nil {
 		return ErrParams
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if _, ok := schema.Properties[name]; !ok {
-			return &Misnamed{name, slices.Sorted(maps.Keys(schema.Properties)), ErrParams}
+		if !slices.Contains(declared.Names(), name) {
+			return &Misnamed{name, declared.Names(), ErrParams}
 		}
 	}
 	return ErrParams
@@ -358,7 +359,7 @@ func (p *part) recordFault(s *Set, err error) {
 		return
 	}
 	s.o.Logs.add(p.name, "host", abi.LevelWarn, p.errorText(err))
-	if c := p.version.canary; c != nil && c.fault(p.errorText(err)) {
+	if c := p.version.canary.Load(); c != nil && c.fault(p.errorText(err)) {
 		s.log.Warn("canary aborted", "plugin", p.name, "sha256", p.version.sum(), "why", c.Stats().Aborted)
 		s.o.Logs.add(p.name, "host", abi.LevelWarn, "canary aborted: "+c.Stats().Aborted)
 	}

@@ -50,6 +50,12 @@ func (b *breakers) admit(now time.Time, client string) (t trial, refused string)
 	return t, ""
 }
 
+// isOff reports whether a request of a client would not be let through, without trying.
+func (b *breakers) isOff(now time.Time, client string) bool {
+	own := b.forClient(client)
+	return b.all.offReason(now) != "" || own != nil && own.offReason(now) != ""
+}
+
 // fault counts a faulty request that was admitted. It returns the reason if this switched the plugin off, else
 // "".
 func (b *breakers) fault(now time.Time, client, cause string, t trial) (off string) {

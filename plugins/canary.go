@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"tgi/plugins/internal/sandbox"
 	"tgi/sdk/abi"
@@ -75,10 +76,10 @@ type canaryVersion struct {
 	before  Stats // of the version that serves, when it began
 }
 
-// pick returns the version that a request gets, nil for none. The lock is held.
-func (e *entry) pick(request string) *version {
-	if c := e.canary; c != nil && e.current != nil && c.takes(e.name, request) {
-		c.bound.Add(1)
+// pick returns the version that a request of a client gets, nil for none: what serves while the canary is switched off.
+// The lock is held.
+func (e *entry) pick(client, request string) *version {
+	if c := e.canary; c != nil && c.takes(e.name, request) && !c.version.breakers.isOff(time.Now(), client) {
 		return c.version
 	}
 	return e.current
@@ -116,7 +117,7 @@ func (p *Prepared) Canary(ctx context.Context, c *Canary) (version string, err e
 		return "", err
 	}
 	v := j.loaded
-	v.canary = c
+	v.canary.Store(c)
 	e.totals.addVersion(v)
 	next := &canaryVersion{Canary: c, version: v, before: e.current.used()}
 	s.mu.Lock()
@@ -142,6 +143,15 @@ func (e *entry) checkCanary(j *job) error {
 	if a, b := e.current.settings.apply, j.loaded.settings.apply; a != b {
 		return fmt.Errorf("%w: a canary has the apply of what serves, which is %q: given %q", ErrSpec, a, b)
 	}
+	if !e.current.serves(abi.KindGrammar) {
+		return nil
+	}
+	reads := j.loaded.guest.Description().Languages
+	for _, l := range e.current.guest.Description().Languages {
+		if !slices.Contains(reads, l) {
+			return fmt.Errorf("%w: a canary reads the languages of what serves, %q is missing: given %q", ErrSpec, l, reads)
+		}
+	}
 	return nil
 }
 
@@ -164,9 +174,11 @@ func (s *Set) EndCanary(ctx context.Context, name string) error {
 	return nil
 }
 
-// drop gives up the reference of the canary, which may be nil. No request can find it any more.
+// drop gives up the reference of the canary, which may be nil. No request can find it any more; what those that have it
+// do counts no more.
 func (c *canaryVersion) drop() {
 	if c != nil {
+		c.version.canary.Store(nil)
 		c.version.unref()
 	}
 }
@@ -187,7 +199,7 @@ func (s *Set) CanaryUse(name string) (old, canary Stats, ok bool) {
 
 // used is what a version used since it was loaded.
 func (v *version) used() (s Stats) {
-	s.add(v.guest.Stats(), v.baseline)
+	s.add(v.stats(), v.baseline)
 	return s
 }
 
@@ -234,7 +246,9 @@ func (p *part) fallBack(s *Set, err error) bool {
 
 // revert replaces the canary by the version that serves.
 func (p *part) revert() {
-	p.version.canary.fallbacks.Add(1)
+	if c := p.version.canary.Load(); c != nil {
+		c.fallbacks.Add(1)
+	}
 	p.cancelTrial()
 	p.version.unref()
 	p.version, p.stable, p.trial, p.verdict = p.stable, nil, trial{}, &verdict{}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"tgi/plugins/internal/guest/guesttest"
 )
@@ -212,6 +213,140 @@ func TestCanaryRefusals(t *testing.T) {
 	}
 	if x, err := request(t, s, "a", ""); x != 2 || err != nil {
 		t.Errorf("%v %v", x, err)
+	}
+}
+
+// TestCanaryRefused: what serves refuses a request that the canary failed: that is the client's mistake, whatever
+// on_error says.
+func TestCanaryRefused(t *testing.T) {
+	for _, onError := range []OnError{OnErrorFail, OnErrorSkip} {
+		u := Upload{OnError: onError}
+		s, _ := withCanary(t, bias(2).Wasm(), 1, 1, u)
+		if _, err := s.Put(t.Context(), "a", declares(`{"additionalProperties":false,"properties":{"n":{}}}`),
+			u); err != nil {
+			t.Fatal(err)
+		}
+		c := canaryOf(t, s, trapsAtBegin(), 100, 3, u)
+		var no *BindError
+		if _, err := request(t, s, "a", doTrap); !errors.As(err, &no) || !errors.Is(err, ErrParams) ||
+			no.Text != `unknown parameter "a": the plugin has n` {
+			t.Errorf("%s: %v", onError, err)
+		}
+		if st := c.Stats(); st.Faulty != 1 || st.Fallbacks != 1 {
+			t.Errorf("%s: %+v", onError, st)
+		}
+	}
+}
+
+// TestCanaryCountsRefusals: what the schema of a canary refuses counts as its refusal.
+func TestCanaryCountsRefusals(t *testing.T) {
+	s, _ := withCanary(t, declares(`{"required":["n"],"properties":{"n":{"maximum":3}}}`), 100, 3, Upload{})
+	for i, params := range []string{`{"n":4}`, `{}`, ``} {
+		if _, err := request(t, s, "a", params); !errors.Is(err, ErrParams) {
+			t.Errorf("%s: %v", params, err)
+		}
+		old, used, ok := s.CanaryUse("a")
+		if !ok || old.Refusals != 0 || used.Refusals != uint64(i+1) {
+			t.Errorf("%s: %t, %d refusals of what serves, %d of the canary", params, ok, old.Refusals, used.Refusals)
+		}
+	}
+}
+
+// TestCanaryBound: a request counts once, however many parts of it look for the plugin.
+func TestCanaryBound(t *testing.T) {
+	s, c := withCanary(t, bias(2).Wasm(), 100, 3, Upload{})
+	ctx := named(t.Context(), "a")
+	guards, others, err := s.BindOuter(ctx, []Call{{Name: "a"}})
+	if err != nil || guards != nil || others == nil {
+		t.Fatal(guards, others, err)
+	}
+	others.Close()
+	if _, err := s.Bind(ctx, []Call{{Name: "a"}, {Name: "none"}}); err == nil {
+		t.Error("a plugin that is not there is bound")
+	}
+	if n := c.Stats().Bound; n != 1 {
+		t.Errorf("bound %d times, not once", n)
+	}
+}
+
+// TestCanaryLosesItsName: settings that take the name of an upload end its canary, whether their module loads or not.
+func TestCanaryLosesItsName(t *testing.T) {
+	for what, wasm := range map[string][]byte{"loads": bias(3).Wasm(), "fails": []byte("\x00asm")} {
+		s, _ := withCanary(t, bias(2).Wasm(), 100, 3, Upload{})
+		v := s.names["a"].canary.version
+		if _, err := s.Reload(t.Context(), []Spec{spec(t, "a", wasm)}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, ok := s.CanaryUse("a"); ok || v.refs.Load() != 0 {
+			t.Errorf("%s: a canary is there: %t, references %d", what, ok, v.refs.Load())
+		}
+	}
+}
+
+// TestCanaryOff: while a canary is switched off for a client its share gets what serves.
+func TestCanaryOff(t *testing.T) {
+	type clientKey struct{}
+	s := open(t, Options{Breaker: Breaker{Faults: 1, Pause: time.Hour}, Request: func(context.Context) string {
+		return "a"
+	}, Client: func(ctx context.Context) string { return ctx.Value(clientKey{}).(string) }})
+	if _, err := s.Put(t.Context(), "a", renderer("old").Wasm(), Upload{}); err != nil {
+		t.Fatal(err)
+	}
+	canaryOf(t, s, renderer("new").Wasm(), 100, 10, Upload{})
+	for _, c := range []struct{ client, params, want string }{
+		{"me", "", "new"}, {"me", doTrap, ""}, {"me", "", "old"}, {"you", "", "new"},
+	} {
+		ctx := context.WithValue(t.Context(), clientKey{}, c.client)
+		b, _, err := s.BindChat(ctx, []Call{{Name: "a", Params: []byte(c.params)}}, ChatPlugins{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := b.Render(ctx, []byte(renderRequest)); r.Text != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s %s: %q, %v, want %q", c.client, c.params, r.Text, err, c.want)
+		}
+		b.Close()
+	}
+}
+
+// TestCanaryFaultsLate: what a request does behind the end of its canary does not count.
+func TestCanaryFaultsLate(t *testing.T) {
+	s, c := withCanary(t, faulty(), 100, 1, Upload{})
+	ctx := named(t.Context(), "a")
+	b, err := s.Bind(ctx, []Call{{Name: "a", Params: []byte(doTrap)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.Begin(ctx, prompt, 16, []uint64{1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.EndCanary(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Sequence(0).Processors[0].Run(prompt, nil, row()); err == nil {
+		t.Error("no fault")
+	}
+	b.Release(0)
+	if st := c.Stats(); st.Faulty != 0 || st.Aborted != "" {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestCanaryLanguages: a canary that does not read a language of what serves is refused.
+func TestCanaryLanguages(t *testing.T) {
+	s := open(t, Options{})
+	if _, err := s.Put(t.Context(), "a", compiler("ab").Wasm(), Upload{}); err != nil {
+		t.Fatal(err)
+	}
+	other := compiler("ab")
+	other.Description = strings.Replace(other.Description, `"mine"`, `"theirs"`, 1)
+	p, err := s.Prepare(t.Context(), "a", other.Wasm(), Upload{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Canary(t.Context(), NewCanary(1, 1)); err == nil || !strings.Contains(err.Error(),
+		`reads the languages of what serves, "mine" is missing: given ["theirs"`) {
+		t.Error(err)
 	}
 }
 

@@ -68,7 +68,7 @@ func (s *Set) selectChatParts(ctx context.Context, b *BoundChat, calls []Call, d
 		if slices.ContainsFunc(calls[:i], func(before Call) bool { return before.Name == c.Name }) {
 			return nil, &BindError{c.Name, "is named twice", ErrParams}
 		}
-		v, err := s.serving(c.Name, request)
+		v, err := s.serving(c.Name, client, request)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func (s *Set) selectChatParts(ctx context.Context, b *BoundChat, calls []Call, d
 		if want.name == "" || *want.slot != nil {
 			continue
 		}
-		v, err := s.serving(want.name, request)
+		v, err := s.serving(want.name, client, request)
 		if err != nil {
 			return nil, err
 		}
@@ -104,20 +104,20 @@ func (s *Set) selectChatParts(ctx context.Context, b *BoundChat, calls []Call, d
 		}
 	}
 	for _, p := range b.parts() {
-		p.version.ref()
+		p.version.bind()
 	}
 	return rest, nil
 }
 
 // serving returns the version that serves a request under a name. The lock is held.
-func (s *Set) serving(name, request string) (*version, error) {
+func (s *Set) serving(name, client, request string) (*version, error) {
 	switch e := s.names[name]; {
 	case e == nil:
 		return nil, s.unknownError(name)
 	case e.current == nil:
 		return nil, &BindError{name, e.unavailableReason(), ErrOff}
 	default:
-		return e.pick(request), nil
+		return e.pick(client, request), nil
 	}
 }
 

@@ -91,8 +91,8 @@ func (s *Set) selectGrammarPart(ctx context.Context, c GrammarCall) (p *part, la
 			return nil, "", &BindError{"", fmt.Sprintf("none of those installed knows grammars in the language %.64q, "+
 				"but in %q", c.Language, known), &Misnamed{c.Language, known, ErrUnknown}}
 		}
-		v, name = s.order[i].pick(request), s.order[i].name
-	} else if v, err = s.serving(name, request); err != nil {
+		v, name = s.order[i].pick(client, request), s.order[i].name
+	} else if v, err = s.serving(name, client, request); err != nil {
 		return nil, "", err
 	}
 	switch {
@@ -108,7 +108,7 @@ func (s *Set) selectGrammarPart(ctx context.Context, c GrammarCall) (p *part, la
 	default:
 		language = c.Language
 	}
-	v.ref()
+	v.bind()
 	return &part{version: v, name: name, params: c.Params, named: c.Plugin != "", client: client,
 		verdict: &verdict{}}, language, nil
 }

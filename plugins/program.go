@@ -44,7 +44,7 @@ func (s *Set) BindProgram(ctx context.Context, calls []Call) (p *Program, rest [
 	if err := s.mayName(ctx, calls...); err != nil {
 		return nil, nil, err
 	}
-	at, v, err := s.selectProgram(calls, s.request(ctx))
+	at, v, err := s.selectProgram(calls, s.client(ctx), s.request(ctx))
 	if err != nil || v == nil {
 		return nil, calls, err
 	}
@@ -59,7 +59,7 @@ func (s *Set) BindProgram(ctx context.Context, calls []Call) (p *Program, rest [
 }
 
 // selectProgram finds the program among the calls, and takes a reference to its version.
-func (s *Set) selectProgram(calls []Call, request string) (at int, v *version, err error) {
+func (s *Set) selectProgram(calls []Call, client, request string) (at int, v *version, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -73,10 +73,10 @@ func (s *Set) selectProgram(calls []Call, request string) (at int, v *version, e
 		if v != nil {
 			return 0, nil, &BindError{c.Name, "and " + calls[at].Name + " are both programs, one request has one", ErrParams}
 		}
-		at, v = i, e.pick(request)
+		at, v = i, e.pick(client, request)
 	}
 	if v != nil {
-		v.ref()
+		v.bind()
 	}
 	return at, v, nil
 }

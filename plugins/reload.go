@@ -379,6 +379,7 @@ func (s *Set) rejectConflicts(jobs []*job) {
 func (s *Set) commit(jobs []*job, specs []Spec) Report {
 	r := Report{Failed: map[string]error{}}
 	var old []*version
+	var ended []*canaryVersion
 	names, order := map[string]*entry{}, []*entry{}
 	s.mu.Lock()
 	for _, j := range jobs {
@@ -401,6 +402,7 @@ func (s *Set) commit(jobs []*job, specs []Spec) Report {
 	for _, e := range s.order {
 		switch {
 		case names[e.name] != nil:
+			ended = append(ended, e.canary) // of an upload whose name the settings have now
 		case e.origin == fromUpload:
 			names[e.name], order = e, append(order, e)
 		default:
@@ -414,6 +416,9 @@ func (s *Set) commit(jobs []*job, specs []Spec) Report {
 	s.mu.Unlock()
 	for _, v := range old {
 		v.unref()
+	}
+	for _, c := range ended {
+		c.drop()
 	}
 	for _, name := range r.Loaded {
 		v := names[name].current

@@ -66,13 +66,8 @@ func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []
 		if p.skipped {
 			continue
 		}
-		sessions, err := p.begin(ctx, b.set, prompt, maxNew, seeds)
-		if p.fallBack(b.set, err) {
-			if err = b.admit(ctx, p); err == nil && !p.skipped {
-				sessions, err = p.begin(ctx, b.set, prompt, maxNew, seeds)
-			}
-		}
-		if err := b.handleError(ctx, p, err); err != nil {
+		sessions, err := b.beginPart(ctx, p, prompt, maxNew, seeds)
+		if err != nil {
 			for i := range seqs {
 				seqs[i].close()
 			}
@@ -93,6 +88,20 @@ func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []
 	b.seqs = seqs
 	b.open.Add(int64(len(seqs)))
 	return nil
+}
+
+// beginPart returns a plugin's session for each seed, of the version that serves where its canary fails, or none where
+// the request goes on without it.
+func (b *Bound) beginPart(ctx context.Context, p *part, prompt []uint32, maxNew int, seeds []uint64) ([]*guest.Session,
+	error) {
+	sessions, err := p.begin(ctx, b.set, prompt, maxNew, seeds)
+	if p.fallBack(b.set, err) {
+		if err := b.admit(ctx, p); err != nil || p.skipped {
+			return nil, err
+		}
+		sessions, err = p.begin(ctx, b.set, prompt, maxNew, seeds)
+	}
+	return sessions, b.handleError(ctx, p, err)
 }
 
 // begin returns a session for each seed, or none.

@@ -29,7 +29,8 @@ type version struct {
 	totals      *statsTotals
 	refs        atomic.Int64 // one of the set while it is current, one of each request
 	skips       skipCauses
-	canary      *Canary // whose version it is; nil for others
+	refused     atomic.Uint64          // requests that were refused for it without asking the guest
+	canary      atomic.Pointer[Canary] // whose version it is; nil for others, and when that has ended
 }
 
 // skipCauses are the causes for which a version was skipped so far.
@@ -63,6 +64,21 @@ func (v *version) firstSkip(err error) bool {
 // ref takes a reference for a request. The version must have one already.
 func (v *version) ref() { v.refs.Add(1) }
 
+// bind is ref for a request that got the version by [entry.pick].
+func (v *version) bind() {
+	v.ref()
+	if c := v.canary.Load(); c != nil {
+		c.bound.Add(1)
+	}
+}
+
+// stats are those of the guest, with the requests that were refused for it.
+func (v *version) stats() guest.Stats {
+	s := v.guest.Stats()
+	s.Refusals += v.refused.Load()
+	return s
+}
+
 // unref drops a reference. With the last one every session is closed, so the counts are final.
 func (v *version) unref() {
 	if v.refs.Add(-1) == 0 {
@@ -91,7 +107,7 @@ type Stats struct {
 	Fuel     uint64  // that they used
 	Paused   float64 // seconds that they were paused in favour of others
 	Slices   uint64  // of fuel that they had
-	Refusals uint64  // requests that the guest refused
+	Refusals uint64  // requests that the guest, or the schema of its parameters, refused
 	// calls that failed, by "trap", "fuel", "time", "memory", "access" and "result" (a broken rule)
 	Faults    map[string]uint64
 	Cancelled uint64 // calls that ended because their request did
@@ -130,7 +146,7 @@ func (l *statsTotals) retireVersion(v *version) {
 	defer l.mu.Unlock()
 	if i := slices.Index(l.live, v); i >= 0 {
 		l.live = slices.Delete(l.live, i, i+1)
-		l.past.add(v.guest.Stats(), v.baseline)
+		l.past.add(v.stats(), v.baseline)
 	}
 }
 
@@ -144,7 +160,7 @@ func (l *statsTotals) stats() Stats {
 		s.Faults[k] = n
 	}
 	for _, v := range l.live {
-		now := v.guest.Stats()
+		now := v.stats()
 		s.add(now, v.baseline)
 		s.InstancesOut += now.Instances.Out
 		s.InstancesWaiting += now.Instances.Waiting
