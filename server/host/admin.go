@@ -106,11 +106,12 @@ func (f *manager) Get(name string) (server.Plugin, bool) {
 // those that are loaded later do. Other changes go on while it is loaded; of
 // several under one name the last stays.
 func (f *manager) Put(ctx context.Context, name string, wasm []byte, s admin.Settings) (server.Plugin, error) {
-	return f.put(ctx, name, uploadOf(wasm, s))
+	return f.put(ctx, name, uploadOf(wasm, s), func() error { return nil })
 }
 
-// put is Put of an upload, new or of before.
-func (f *manager) put(ctx context.Context, name string, u upload) (server.Plugin, error) {
+// put is Put of an upload, new or of before. still is asked when it is loaded, with f.uploading held, and its error is
+// why it is not wanted any more.
+func (f *manager) put(ctx context.Context, name string, u upload, still func() error) (server.Plugin, error) {
 	ready := map[*loadedModel]*plugins.Prepared{}
 	defer func() {
 		for _, p := range ready {
@@ -122,6 +123,9 @@ func (f *manager) put(ctx context.Context, name string, u upload) (server.Plugin
 	}
 	f.uploading.Lock()
 	defer f.uploading.Unlock()
+	if err := still(); err != nil {
+		return server.Plugin{}, err
+	}
 	if err := f.prepare(ctx, name, u, ready); err != nil { // for models that came meanwhile
 		return server.Plugin{}, adminError(err)
 	}
@@ -200,13 +204,17 @@ func (f *manager) undo(ctx context.Context, done []*loadedModel, name string, be
 	if len(done) > 0 {
 		f.dropCanary(ctx, name) // some models lost it
 	}
+	ctx = context.WithoutCancel(ctx)
 	for _, m := range done {
-		if replaces {
-			_, err := m.control.set.Put(context.WithoutCancel(ctx), name, before.wasm, before.settings)
+		if replaces && before.damaged == nil {
+			_, err := m.control.set.Put(ctx, name, before.wasm, before.settings)
 			errs = append(errs, err)
 			continue
 		}
 		errs = append(errs, m.control.set.Delete(name))
+		if replaces {
+			errs = append(errs, m.control.set.Fail(ctx, name, before.settings, before.damaged))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -277,6 +285,7 @@ func (f *manager) Reload(ctx context.Context) (admin.Report, error) {
 	f.mu.Lock()
 	f.cfg = next
 	f.mu.Unlock()
+	f.forgetCanaries()
 	if len(restart) > 0 {
 		f.log.Warn("settings that changed and take effect at a restart", "keys", restart)
 	}

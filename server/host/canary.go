@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"tgi/plugins"
@@ -120,14 +122,34 @@ func (f *manager) PromoteCanary(ctx context.Context, name string) (server.Plugin
 	if err != nil {
 		return server.Plugin{}, err
 	}
-	if s := c.shared.Stats(); s.Aborted != "" {
-		return server.Plugin{}, fmt.Errorf("%w: the canary of %s was aborted: %s", server.ErrRefused, name, s.Aborted)
+	if err := c.aborted(name); err != nil {
+		return server.Plugin{}, err
 	}
-	p, err := f.put(ctx, name, c.upload)
+	p, err := f.put(ctx, name, c.upload, func() error { return f.isCanary(name, c) })
 	if err == nil {
 		f.log.Info("canary promoted", "plugin", name, "sha256", p.SHA256)
 	}
 	return p, err
+}
+
+// isCanary returns nil if a canary can still be promoted.
+func (f *manager) isCanary(name string, c canary) error {
+	now, err := f.canaryOf(name)
+	if err != nil {
+		return err
+	}
+	if now.shared != c.shared {
+		return fmt.Errorf("%w: another canary of %s began meanwhile", server.ErrRefused, name)
+	}
+	return c.aborted(name)
+}
+
+// aborted returns the error for a canary that was aborted.
+func (c canary) aborted(name string) error {
+	if s := c.shared.Stats(); s.Aborted != "" {
+		return fmt.Errorf("%w: the canary of %s was aborted: %s", server.ErrRefused, name, s.Aborted)
+	}
+	return nil
 }
 
 // EndCanary implements admin.Plugins.
@@ -139,6 +161,21 @@ func (f *manager) EndCanary(ctx context.Context, name string) error {
 	}
 	f.dropCanary(ctx, name)
 	return nil
+}
+
+// forgetCanaries forgets those that no model has any more: the settings have a plugin of their name now.
+func (f *manager) forgetCanaries() {
+	f.uploading.Lock()
+	defer f.uploading.Unlock()
+	running := f.running()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.DeleteFunc(f.canaries, func(name string, _ canary) bool {
+		return !slices.ContainsFunc(running, func(m *loadedModel) bool {
+			_, _, ok := m.control.set.CanaryUse(name)
+			return ok
+		})
+	})
 }
 
 // dropCanary takes the canary of a plugin from all models. f.uploading is held.

@@ -2,13 +2,100 @@ package host
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"tgi/server"
 	"tgi/server/api/admin"
+	"tgi/server/config"
 )
+
+// TestCanaryDecidedLast: what became of a canary, or of the plugin, while a module was being loaded to take its place
+// is not passed over.
+func TestCanaryDecidedLast(t *testing.T) {
+	p := openPlugged(t, nil)
+	f, wasm := p.models, when([]byte{unreached}).wasm()
+	for what, c := range map[string]struct {
+		meanwhile func()
+		says      string
+	}{
+		"ended": {func() { p.call(t, "DELETE", "/admin/plugins/mine/canary", nil) }, `"mine" has no canary`},
+		"another": {func() { p.call(t, "PUT", "/admin/plugins/mine?canary=1", wasm) },
+			"another canary of mine began meanwhile"},
+		"aborted": {func() { p.generate(t, 2, "mine", `{"a":1}`) }, "the canary of mine was aborted"},
+		"deleted": {func() { p.call(t, "DELETE", "/admin/plugins/mine", nil) }, `"mine" has no canary`},
+	} {
+		p.upload(t, "mine", newModule("").wasm())
+		if status, text := p.call(t, "PUT", "/admin/plugins/mine?canary=100&canary_faults=1", wasm); status != 201 {
+			t.Fatal(status, text)
+		}
+		began, err := f.canaryOf("mine")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.meanwhile()
+		before, _ := f.Get("mine")
+		if _, err := f.put(t.Context(), "mine", began.upload, func() error {
+			return f.isCanary("mine", began)
+		}); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if now, _ := f.Get("mine"); now.SHA256 != before.SHA256 {
+			t.Errorf("%s: %q took the place of %q", what, now.SHA256, before.SHA256)
+		}
+	}
+	p.upload(t, "mine", wasm)
+	u, err := f.uploaded("mine")
+	if err != nil || len(u.past) == 0 {
+		t.Fatal(err, len(u.past))
+	}
+	k := u.past[0].kept
+	if err := f.keeps("mine", k); err != nil {
+		t.Error(err)
+	}
+	p.call(t, "DELETE", "/admin/plugins/mine", nil)
+	if err := f.keeps("mine", k); !errors.Is(err, server.ErrNoPlugin) {
+		t.Error(err)
+	}
+	p.upload(t, "mine", wasm)
+	if err := f.keeps("mine", k); !errors.Is(err, server.ErrRefused) ||
+		!strings.Contains(err.Error(), "is not kept any more") {
+		t.Error(err)
+	}
+}
+
+// TestCanaryLosesItsName: settings that take the name of an upload end its canary.
+func TestCanaryLosesItsName(t *testing.T) {
+	p := openPlugged(t, nil)
+	p.upload(t, "mine", newModule("").wasm())
+	if status, text := p.call(t, "PUT", "/admin/plugins/mine?canary=100", when([]byte{0x01}).wasm()); status != 201 {
+		t.Fatal(status, text)
+	}
+	source := filepath.Join(t.TempDir(), "mine.wasm")
+	if err := os.WriteFile(source, newModule("").wasm(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.models.reload = func(c config.Config) (config.Config, []string, error) {
+		c.Plugin = append(c.Plugin, config.Plugin{Name: "mine", Source: source, Reference: "registry.example/mine:1"})
+		return c, nil, nil
+	}
+	if status, text := p.call(t, "POST", "/admin/reload", nil); status != 200 {
+		t.Fatal(status, text)
+	}
+	for _, c := range [][3]string{
+		{"GET", "mine/canary", "has no canary"},
+		{"POST", "mine/canary/promote", "has no canary"},
+	} {
+		if status, text := p.call(t, c[0], "/admin/plugins/"+c[1], nil); status != 404 || !strings.Contains(text, c[2]) {
+			t.Errorf("%s %s: %d %s", c[0], c[1], status, text)
+		}
+	}
+}
 
 // TestCanary: a canary over HTTP: begun, shown, aborted by its faults, ended, promoted.
 func TestCanary(t *testing.T) {

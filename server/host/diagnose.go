@@ -87,7 +87,7 @@ func TryPlugins(ctx context.Context, cfg config.Config, id library.ID) ([]server
 }
 
 // TryModule loads a module with the settings of a plugin as the start of a server would, and gives it up again: its
-// kind, limits and configuration must suit it, and it goes through its canary. It needs no model: the vocabulary is
+// kind, limits and configuration must suit it, and it goes through its self-test. It needs no model: the vocabulary is
 // made up. The plugin's source does not matter.
 func TryModule(ctx context.Context, cfg config.Config, p config.Plugin, module []byte) error {
 	i := slices.IndexFunc(cfg.Plugin, func(other config.Plugin) bool { return other.Name == p.Name })

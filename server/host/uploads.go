@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"tgi/plugins"
@@ -22,9 +24,9 @@ type upload struct {
 	wasm     []byte
 	settings plugins.Upload
 	version  string        // the module's own word
-	uploaded time.Time     // when it came first
+	uploaded time.Time     // when it came
 	past     []pastVersion // what it replaced, the latest first
-	damaged  error         // why what was kept cannot be used
+	damaged  error         // why what was kept cannot be used; there is no wasm then
 }
 
 // uploadFolder keeps uploads over restarts: NAME.json says how a plugin is used
@@ -41,7 +43,7 @@ type keptUpload struct {
 	Apply   string          `json:"apply"`
 	Limits  keptLimits      `json:"limits"`
 	Config  json.RawMessage `json:"config,omitempty"`
-	// Version is the module's own word, Uploaded when it came first, Bytes its size.
+	// Version is the module's own word, Uploaded when it came, Bytes its size.
 	Version  string    `json:"version,omitempty"`
 	Uploaded time.Time `json:"uploaded,omitzero"`
 	Bytes    int64     `json:"bytes,omitempty"`
@@ -49,7 +51,7 @@ type keptUpload struct {
 	Past []keptUpload `json:"past,omitempty"`
 }
 
-// modules are the files that belong to the upload.
+// modules are the files that the upload names.
 func (k keptUpload) modules() (files []string) {
 	for _, v := range append([]keptUpload{k}, k.Past...) {
 		if v.Module != "" && v.Module == filepath.Base(v.Module) {
@@ -156,13 +158,36 @@ func (dir uploadFolder) read(name string) (u upload, modules []string, err error
 	if err != nil {
 		return u, modules, err
 	}
-	if u.wasm, err = os.ReadFile(filepath.Join(string(dir), k.Module)); err != nil {
-		return u, modules, err
+	u.wasm, err = dir.readModule(k)
+	return u, modules, err
+}
+
+// maxKeptModule bounds a module of the folder, in bytes: plugins.upload_limit is at most that.
+const maxKeptModule = 1 << 30
+
+// readModule reads the module of an upload. What stands in its place, such as a pipe, keeps nobody waiting.
+func (dir uploadFolder) readModule(k keptUpload) ([]byte, error) {
+	f, err := os.OpenFile(filepath.Join(string(dir), k.Module), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
 	}
-	if got := moduleSum(u.wasm); got != k.SHA256 {
-		return u, modules, fmt.Errorf("%s has sha256 %s, %s wanted", k.Module, got, k.SHA256)
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
 	}
-	return u, modules, nil
+	if !info.Mode().IsRegular() || info.Size() > maxKeptModule {
+		return nil, fmt.Errorf("%s, of %d bytes (%v), is not a file of at most %d", k.Module, info.Size(), info.Mode(),
+			maxKeptModule)
+	}
+	wasm, err := io.ReadAll(io.LimitReader(f, maxKeptModule))
+	if err != nil {
+		return nil, err
+	}
+	if got := moduleSum(wasm); got != k.SHA256 {
+		return nil, fmt.Errorf("%s has sha256 %s, %s wanted", k.Module, got, k.SHA256)
+	}
+	return wasm, nil
 }
 
 func moduleSum(wasm []byte) string {
@@ -194,13 +219,20 @@ func (dir uploadFolder) put(name string, u upload) error {
 		return fmt.Errorf("the upload can't be kept (plugins.uploads = %q; \"\" keeps none): %w", string(dir), err)
 	}
 	now := k.modules()
-	var errs []error
 	for _, file := range before.modules() {
-		if !slices.Contains(now, file) {
-			errs = append(errs, dir.delete(file))
+		if !slices.Contains(now, file) && ownModule(name, file) {
+			_ = dir.delete(file) // load removes what is left
 		}
 	}
-	return errors.Join(errs...)
+	return nil
+}
+
+// ownModule reports whether a file is one that put writes for the upload of a name. Another one, which a copied or
+// edited NAME.json names, is not removed with it.
+func ownModule(name, file string) bool {
+	digits, ok := strings.CutPrefix(file, name+"-")
+	digits, is := strings.CutSuffix(digits, moduleExt)
+	return ok && is && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // write writes a file whole or not at all.
@@ -228,7 +260,9 @@ func (dir uploadFolder) remove(name string) error {
 	k, _ := dir.readSettings(name)
 	err := dir.delete(name + settingsExt)
 	for _, file := range k.modules() {
-		err = errors.Join(err, dir.delete(file))
+		if ownModule(name, file) {
+			err = errors.Join(err, dir.delete(file))
+		}
 	}
 	return err
 }

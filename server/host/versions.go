@@ -2,12 +2,11 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -64,7 +63,7 @@ func (k keptUpload) settings() plugins.Upload {
 // replace returns what is kept once an upload takes the place of u: u and those before it, the latest first.
 func (u upload) replace(name string, next upload, onDisk bool) []pastVersion {
 	past := u.past
-	if u.damaged == nil && len(u.wasm) > 0 {
+	if len(u.wasm) > 0 {
 		before := pastVersion{kept: u.kept(name)}
 		if !onDisk {
 			before.wasm = u.wasm
@@ -101,10 +100,33 @@ func (f *manager) uploaded(name string) (upload, error) {
 		return u, nil
 	}
 	if _, ok := f.Get(name); ok {
-		return u, fmt.Errorf("%w: %s comes from the settings or the folder, and versions are kept of uploads alone",
-			server.ErrNotUploaded, name)
+		return u, fmt.Errorf("%w: %s, and uploads alone have versions and canaries", server.ErrNotUploaded,
+			f.notUploaded(name))
 	}
 	return u, fmt.Errorf("%w: %.64q", server.ErrNoPlugin, name)
+}
+
+// notUploaded says where a plugin that was not uploaded comes from, and how its earlier version comes back.
+func (f *manager) notUploaded(name string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.cfg.Plugin {
+		if p.Name == name && p.Reference != "" {
+			return fmt.Sprintf("%s was installed from %s: install its earlier reference again", name, p.Reference)
+		}
+	}
+	return name + " comes from the settings or the folder: its module is replaced there"
+}
+
+// keeps returns nil if a version of an upload is still kept.
+func (f *manager) keeps(name string, k keptUpload) error {
+	u, err := f.uploaded(name)
+	if err == nil && !u.kept(name).same(k) && !slices.ContainsFunc(u.past, func(p pastVersion) bool {
+		return p.kept.same(k)
+	}) {
+		err = fmt.Errorf("%w: the version of %s with sha256 %s is not kept any more", server.ErrRefused, name, k.SHA256)
+	}
+	return err
 }
 
 // Versions implements admin.Plugins.
@@ -115,7 +137,7 @@ func (f *manager) Versions(name string) ([]admin.Version, error) {
 	}
 	list := []admin.Version{}
 	if len(u.wasm) > 0 {
-		list = append(list, u.kept(name).shownVersion(u.damaged == nil))
+		list = append(list, u.kept(name).shownVersion(true))
 	}
 	for _, p := range u.past {
 		list = append(list, p.kept.shownVersion(false))
@@ -129,10 +151,14 @@ func (f *manager) Rollback(ctx context.Context, name, to string) (server.Plugin,
 	if err != nil {
 		return server.Plugin{}, err
 	}
+	to = strings.ToLower(to)
 	i := slices.IndexFunc(u.past, func(p pastVersion) bool { return strings.HasPrefix(p.kept.SHA256, to) })
 	switch {
 	case len(u.past) == 0:
 		return server.Plugin{}, fmt.Errorf("%w: no earlier version of %s is kept", server.ErrRefused, name)
+	case i < 0 && len(u.wasm) > 0 && strings.HasPrefix(moduleSum(u.wasm), to):
+		return server.Plugin{}, fmt.Errorf("%w: the version of %s that serves has the sha256 %.64q", server.ErrRefused,
+			name, to)
 	case i < 0:
 		return server.Plugin{}, fmt.Errorf("%w: no earlier version of %s has a sha256 that begins with %.64q",
 			server.ErrRefused, name, to)
@@ -146,16 +172,13 @@ func (f *manager) Rollback(ctx context.Context, name, to string) (server.Plugin,
 	back := u.past[i]
 	wasm := back.wasm
 	if f.folder != "" {
-		if wasm, err = os.ReadFile(filepath.Join(string(f.folder), back.kept.Module)); err != nil {
-			return server.Plugin{}, fmt.Errorf("%w: the version of %s can't be read: %w", server.ErrRefused, name, err)
+		if wasm, err = f.folder.readModule(back.kept); err != nil {
+			return server.Plugin{}, cmp.Or(f.keeps(name, back.kept), fmt.Errorf("%w: the version of %s can't be read: %w",
+				server.ErrRefused, name, err))
 		}
 	}
-	if got := moduleSum(wasm); got != back.kept.SHA256 {
-		return server.Plugin{}, fmt.Errorf("%w: %s has sha256 %s, %s wanted", server.ErrRefused, back.kept.Module, got,
-			back.kept.SHA256)
-	}
 	p, err := f.put(ctx, name, upload{wasm: wasm, settings: back.kept.settings(), version: back.kept.Version,
-		uploaded: back.kept.Uploaded})
+		uploaded: back.kept.Uploaded}, func() error { return f.keeps(name, back.kept) })
 	if err == nil {
 		f.log.Info("plugin rolled back", "plugin", name, "from", moduleSum(u.wasm), "to", back.kept.SHA256)
 	}

@@ -2,12 +2,16 @@ package host
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"tgi/plugins"
+	"tgi/server"
 	"tgi/server/api/admin"
 	"tgi/server/config"
 )
@@ -66,6 +70,8 @@ func TestVersions(t *testing.T) {
 			back("", http.StatusOK, `"version":"v11"`) // undoes it
 			back("?to="+moduleSum(module(4))[:20], http.StatusOK, `"version":"v4"`)
 			want(4, 11, 10, 9, 8, 7, 6, 5, 3)
+			back("?to="+strings.ToUpper(moduleSum(module(4))), http.StatusUnprocessableEntity,
+				"the version of mine that serves has the sha256")
 			back("?to=zz", http.StatusUnprocessableEntity, `begins with \"zz\"`)
 			back("?from=1", http.StatusUnprocessableEntity, "the route takes to")
 			status, text := p.call(t, http.MethodPost, "/admin/plugins/none/rollback", nil)
@@ -79,6 +85,85 @@ func TestVersions(t *testing.T) {
 				t.Errorf("a plugin that was removed left %q", filesOf(t, dir))
 			}
 		})
+	}
+}
+
+// TestUploadTampered: an edited NAME.json has nobody else's files removed.
+func TestUploadTampered(t *testing.T) {
+	dir := uploadFolder(t.TempDir())
+	u := upload{wasm: []byte("one"), settings: plugins.Upload{OnError: plugins.OnErrorFail, Apply: plugins.ApplyRequest}}
+	if err := errors.Join(dir.put("a", u), dir.put("b", u)); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(string(dir), "a.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := "b-" + moduleSum(u.wasm)[:16] + moduleExt
+	tampered := strings.Replace(string(text), `"module": "`, `"past": [{"module": "`+foreign+`"}, {"module": "b.json"}],
+		"module": "`, 1)
+	for _, do := range []func() error{
+		func() error { return dir.put("a", upload{wasm: []byte("two"), settings: u.settings}) },
+		func() error { return dir.remove("a") },
+	} {
+		if err := os.WriteFile(path, []byte(tampered), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := do(); err != nil {
+			t.Error(err)
+		}
+		if list, err := dir.load(); string(list["b"].wasm) != "one" {
+			t.Errorf("another upload is gone: %v", err)
+		}
+	}
+}
+
+// TestUndo: an upload that cannot be kept leaves a damaged one as it was.
+func TestUndo(t *testing.T) {
+	p := openPlugged(t, nil)
+	f := p.models
+	why := errors.New("it was damaged")
+	f.uploads["mine"] = upload{damaged: why}
+	for _, m := range f.running() {
+		if err := m.control.set.Fail(t.Context(), "mine", plugins.Upload{}, why); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.folder = uploadFolder(filepath.Join(t.TempDir(), "file", "folder"))
+	if err := os.WriteFile(filepath.Dir(string(f.folder)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := p.call(t, http.MethodPut, "/admin/plugins/mine", newModule("").wasm()); status !=
+		http.StatusUnprocessableEntity || !strings.Contains(text, "can't be kept") {
+		t.Errorf("%d %s", status, text)
+	}
+	if now, ok := f.Get("mine"); !ok || now.State != server.PluginFailed || now.Error != why.Error() {
+		t.Errorf("%t %+v", ok, now)
+	}
+}
+
+// TestNotUploaded: a plugin of the settings has no versions, and the error says where it comes from.
+func TestNotUploaded(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "mine.wasm")
+	if err := os.WriteFile(source, newModule("").wasm(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := openPlugged(t, func(c *config.Config) {
+		c.Plugin = append(c.Plugin, config.Plugin{Name: "mine", Source: source})
+	})
+	for _, c := range []struct{ reference, says string }{
+		{"", "mine comes from the settings or the folder: its module is replaced there"},
+		{"registry.example/mine:1", "mine was installed from registry.example/mine:1: install its earlier reference again"},
+	} {
+		p.models.cfg.Plugin[0].Reference = c.reference
+		for method, path := range map[string]string{"POST": "mine/rollback", "GET": "mine/versions",
+			"PUT": "mine?canary=10"} {
+			if status, text := p.call(t, method, "/admin/plugins/"+path, newModule("").wasm()); status != 409 ||
+				!strings.Contains(text, c.says) {
+				t.Errorf("%s %s: %d %s", method, path, status, text)
+			}
+		}
 	}
 }
 

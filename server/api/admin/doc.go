@@ -9,6 +9,8 @@
 //	GET    /admin/plugins/{name}   one of them
 //	PUT    /admin/plugins/{name}   the body is the module; 201, or 200 in place of another
 //	DELETE /admin/plugins/{name}   204
+//	GET    /admin/plugins/{name}/versions   what is kept of an upload; POST .../rollback has an earlier version serve
+//	GET    /admin/plugins/{name}/log   the last lines of the plugin
 //	GET    /admin/plugins/{name}/canary   the version that gets a share of the requests; DELETE ends it
 //	POST   /admin/plugins/{name}/canary/promote   it takes the place of what serves
 //	GET    /admin/usage            what keys have used

@@ -17,7 +17,7 @@ type Version struct {
 	SHA256  string `json:"sha256"`
 	Version string `json:"version"`
 	Bytes   int64  `json:"bytes,omitempty"`
-	// Uploaded is when it came first.
+	// Uploaded is when it came.
 	Uploaded time.Time `json:"uploaded,omitzero"`
 	// Serving is true for the one that requests get.
 	Serving bool `json:"serving"`
