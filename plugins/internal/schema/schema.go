@@ -2,13 +2,10 @@
 // the guest is started.
 //
 // It owns the subset of JSON Schema that a description may use, and the texts of what is wrong; a library does the
-// checking. The subset has no references: the work is bounded by the size of the schema times that of the parameters,
-// and nothing is ever loaded.
+// checking. The subset has no references, so nothing is ever loaded, and what a check may take is bounded: see maxWork.
 package schema
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,6 +25,7 @@ const maxDepth = 16
 type Schema struct {
 	compiled *jsonschema.Schema
 	names    []string
+	cost     cost
 }
 
 // Names returns the parameters that the schema lists, sorted.
@@ -35,7 +33,8 @@ func (s *Schema) Names() []string { return s.names }
 
 // What a keyword's value is.
 const (
-	plain   = iota // nothing that contains schemas
+	note    = iota // text for people and forms, which checks nothing
+	plain          // nothing that contains schemas
 	single         // a schema
 	list           // an array of schemas
 	members        // an object of schemas
@@ -53,9 +52,8 @@ var keywords = map[string]int{
 	"minimum": plain, "maximum": plain, "exclusiveMinimum": plain, "exclusiveMaximum": plain, "multipleOf": plain,
 	"minLength": plain, "maxLength": plain, "pattern": plain,
 	"allOf": list, "anyOf": list, "oneOf": list, "not": single, "if": single, "then": single, "else": single,
-	// these are for people and forms, and check nothing
-	"title": plain, "description": plain, "default": plain, "examples": plain, "format": plain, "deprecated": plain,
-	"readOnly": plain, "writeOnly": plain, "$comment": plain, "$schema": plain,
+	"title": note, "description": note, "default": note, "examples": note, "format": note, "deprecated": note,
+	"readOnly": note, "writeOnly": note, "$comment": note, "$schema": note,
 }
 
 // annotations are dropped before the library sees the schema: a $schema would have it look for another metaschema.
@@ -66,33 +64,30 @@ func Compile(raw []byte) (*Schema, error) {
 	if len(raw) > abi.MaxSchema {
 		return nil, fmt.Errorf("it has %d bytes, the limit is %d", len(raw), abi.MaxSchema)
 	}
-	var doc map[string]any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := d.Decode(&doc); err != nil || doc == nil {
+	value, err := read(raw, len(raw))
+	if err != nil && !errors.Is(err, errJSON) {
+		return nil, err
+	}
+	doc, ok := value.(map[string]any)
+	if !ok {
 		return nil, fmt.Errorf("%.80s is not a JSON object", raw)
 	}
-	if err := restrict(doc, "#", 0); err != nil {
+	s := &Schema{}
+	if err := s.cost.restrict(doc, "#", 0); err != nil {
 		return nil, err
 	}
 	if t, ok := doc["type"]; ok && t != "object" {
 		return nil, fmt.Errorf(`#/type is %.80s: parameters are an object, so it has to be "object"`, show(t))
 	}
-	narrowed, err := narrow(doc)
-	if err != nil {
-		return nil, err
-	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(jsonschema.SchemeURLLoader{})
 	const name = "params:schema"
-	if err := c.AddResource(name, narrowed); err != nil {
+	if err := c.AddResource(name, doc); err != nil {
 		return nil, err
 	}
-	compiled, err := c.Compile(name)
-	if err != nil {
+	if s.compiled, err = c.Compile(name); err != nil {
 		return nil, errors.New(wrongSchema(err))
 	}
-	s := &Schema{compiled: compiled}
 	if p, ok := doc["properties"].(map[string]any); ok {
 		s.names = slices.Sorted(maps.Keys(p))
 	}
@@ -113,8 +108,9 @@ func wrongSchema(err error) string {
 	return strings.TrimPrefix(err.Error(), "params:schema")
 }
 
-// restrict refuses what is not in the subset, and drops what the library is not to see.
-func restrict(value any, at string, depth int) error {
+// restrict refuses what is not in the subset, drops what the library is not to see, and counts the rest.
+func (c *cost) restrict(value any, at string, depth int) error {
+	c.rules++
 	if _, ok := value.(bool); ok && depth > 0 {
 		return nil
 	}
@@ -126,11 +122,11 @@ func restrict(value any, at string, depth int) error {
 		return fmt.Errorf("%.200s is nested %d deep, the limit is %d", at, depth, maxDepth)
 	}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		kind, known := keywords[key]
+		kind, known := keywords[key] // what begins with x- is a note
 		if !known && !strings.HasPrefix(key, "x-") {
 			return fmt.Errorf("%.200s: keyword %.40q is none of those that parameters may use", at, key)
 		}
-		if err := restrictKeyword(m[key], kind, at+"/"+key, depth); err != nil {
+		if err := c.restrictKeyword(m[key], key, kind, at+"/"+key, depth); err != nil {
 			return err
 		}
 	}
@@ -140,12 +136,20 @@ func restrict(value any, at string, depth int) error {
 	return nil
 }
 
-func restrictKeyword(value any, kind int, at string, depth int) error {
+func (c *cost) restrictKeyword(value any, key string, kind int, at string, depth int) error {
+	if kind == plain {
+		return c.add(at, key, value)
+	}
 	switch v := value.(type) {
 	case map[string]any:
 		if kind == members {
 			for _, name := range slices.Sorted(maps.Keys(v)) {
-				if err := restrict(v[name], at+"/"+name, depth+1); err != nil {
+				if key == "patternProperties" {
+					if err := c.addPattern(at, name); err != nil {
+						return err
+					}
+				}
+				if err := c.restrict(v[name], at+"/"+name, depth+1); err != nil {
 					return err
 				}
 			}
@@ -153,48 +157,14 @@ func restrictKeyword(value any, kind int, at string, depth int) error {
 	case []any:
 		if kind == list {
 			for i, part := range v {
-				if err := restrict(part, at+"/"+strconv.Itoa(i), depth+1); err != nil {
+				if err := c.restrict(part, at+"/"+strconv.Itoa(i), depth+1); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	if kind == single {
-		return restrict(value, at, depth+1)
+		return c.restrict(value, at, depth+1)
 	}
 	return nil
-}
-
-// narrow returns a decoded value with its numbers as int64, uint64 or float64: the library computes with exact
-// fractions, and would write 1e999999 out.
-func narrow(value any) (any, error) {
-	switch v := value.(type) {
-	case json.Number:
-		if n, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
-			return n, nil
-		}
-		if n, err := strconv.ParseUint(v.String(), 10, 64); err == nil {
-			return n, nil
-		}
-		f, err := v.Float64()
-		if err != nil {
-			return nil, fmt.Errorf("number %.40s is out of range", v)
-		}
-		return f, nil
-	case []any:
-		for i := range v {
-			var err error
-			if v[i], err = narrow(v[i]); err != nil {
-				return nil, err
-			}
-		}
-	case map[string]any:
-		for k := range v {
-			var err error
-			if v[k], err = narrow(v[k]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return value, nil
 }

@@ -34,16 +34,21 @@ const maxShown = 80
 
 // Check checks the JSON object of a request's parameters; nothing means {}. The error is a *Wrong.
 func (s *Schema) Check(params []byte) error {
-	value := any(map[string]any{})
-	if len(params) > 0 {
-		d := json.NewDecoder(bytes.NewReader(params))
-		d.UseNumber()
-		if err := d.Decode(&value); err != nil {
-			return &Wrong{Text: "params is not a JSON object"}
-		}
+	if len(params) == 0 {
+		params = []byte("{}")
 	}
-	value, err := narrow(value)
-	if err != nil {
+	if most := s.cost.bytes(); most > 0 && len(params) > most {
+		return &Wrong{Text: fmt.Sprintf("params has %d bytes: the patterns of the plugin's schema let it have %d",
+			len(params), most)}
+	}
+	value, err := read(params, s.cost.values())
+	switch {
+	case errors.Is(err, errTooMany):
+		return &Wrong{Text: fmt.Sprintf("params has more than %d names and values, which the %d rules of the plugin's "+
+			"schema let it have", s.cost.values(), s.cost.rules)}
+	case errors.Is(err, errJSON):
+		return &Wrong{Text: "params is not a JSON object"}
+	case err != nil:
 		return &Wrong{Text: err.Error()}
 	}
 	err = s.compiled.Validate(value)
@@ -52,7 +57,7 @@ func (s *Schema) Check(params []byte) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &v):
-		return s.wrong(first(v), value)
+		return s.wrong(first(v), value, false)
 	}
 	return &Wrong{Text: err.Error()}
 }
@@ -77,7 +82,8 @@ func first(v *jsonschema.ValidationError) *jsonschema.ValidationError {
 	return best
 }
 
-func (s *Schema) wrong(v *jsonschema.ValidationError, whole any) *Wrong {
+// wrong says what a mistake is; inner that it is in an alternative.
+func (s *Schema) wrong(v *jsonschema.ValidationError, whole any, inner bool) *Wrong {
 	path, value := locate(whole, v.InstanceLocation)
 	switch k := v.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
@@ -97,11 +103,11 @@ func (s *Schema) wrong(v *jsonschema.ValidationError, whole any) *Wrong {
 		}
 		return &Wrong{Text: path + slices.Min(k.Missing) + " is missing"}
 	}
-	return &Wrong{Text: fmt.Sprintf("%s is %s, %s", cmp.Or(path, "params"), show(value), s.reason(v, whole))}
+	return &Wrong{Text: fmt.Sprintf("%s is %s, %s", cmp.Or(path, "params"), show(value), s.reason(v, whole, inner))}
 }
 
 // reason says which rule a value breaks.
-func (s *Schema) reason(v *jsonschema.ValidationError, whole any) string {
+func (s *Schema) reason(v *jsonschema.ValidationError, whole any, inner bool) string {
 	switch k := v.ErrorKind.(type) {
 	case *kind.Type:
 		return fmt.Sprintf("of type %s: it has to be %s", k.Got, strings.Join(k.Want, " or "))
@@ -140,21 +146,24 @@ func (s *Schema) reason(v *jsonschema.ValidationError, whole any) string {
 	case *kind.UniqueItems:
 		return fmt.Sprintf("whose elements %d and %d are equal", k.Duplicates[0], k.Duplicates[1])
 	case *kind.AnyOf:
-		return s.alternatives(v, whole)
+		return s.alternatives(v, whole, inner)
 	case *kind.OneOf:
 		if len(k.Subschemas) > 0 {
 			return "which fits more than one of its alternatives"
 		}
-		return s.alternatives(v, whole)
+		return s.alternatives(v, whole, inner)
 	}
 	return "which breaks the rule: " + cut(v.ErrorKind.LocalizedString(printer))
 }
 
-// alternatives says why a value fits none of them.
-func (s *Schema) alternatives(v *jsonschema.ValidationError, whole any) string {
+// alternatives says why a value fits none of them, except where they are in another: the texts would grow with each.
+func (s *Schema) alternatives(v *jsonschema.ValidationError, whole any, inner bool) string {
+	if inner {
+		return "which fits none of its alternatives"
+	}
 	var all []string
 	for _, c := range v.Causes[:min(len(v.Causes), 4)] {
-		all = append(all, s.wrong(first(c), whole).Text)
+		all = append(all, s.wrong(first(c), whole, true).Text)
 	}
 	return "which fits none of its alternatives: " + strings.Join(all, "; ")
 }
