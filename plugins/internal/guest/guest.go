@@ -78,6 +78,8 @@ type Guest struct {
 	counts  counters
 	once    sync.Once
 	drained chan struct{}
+
+	described []byte // the text of d
 }
 
 // Load compiles a plugin, checks its signatures and description, has it allocate its rooms and read its configuration,

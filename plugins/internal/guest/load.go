@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ func (g *Guest) start(ctx context.Context, c Config) error {
 		case !loaded:
 			failed = err
 			loaded = err == nil
-			g.d, g.rooms = l.d, l.rooms
+			g.described, g.d, g.rooms = l.described, l.d, l.rooms
 		case err == nil && l.rooms != g.rooms:
 			err = fmt.Errorf("%s: %w: rooms at %v, at load they were at %v", g.name, sandbox.ErrResult, l.rooms,
 				g.rooms)
@@ -101,6 +102,8 @@ type loader struct {
 	d     Description
 	rooms Rooms
 	taken []span
+
+	described []byte // the text of d
 }
 
 type span struct{ at, size uint64 }
@@ -119,10 +122,7 @@ func (l *loader) run(config []byte) error {
 	if err != nil {
 		return err
 	}
-	if l.d, err = parse(description, l.g.vocab.Size()); err == nil {
-		err = checkKinds(l.g.module, l.d)
-	}
-	if err != nil {
+	if err := l.describe(description); err != nil {
 		return fmt.Errorf("%s: tgi_describe: %w", l.g.name, err)
 	}
 	if err := l.d.checkConfig(config); err != nil {
@@ -143,6 +143,18 @@ func (l *loader) run(config []byte) error {
 		return fmt.Errorf("%s: tgi_init: %w", l.g.name, err)
 	}
 	return nil
+}
+
+// describe reads the description, unless it is that of the first instance.
+func (l *loader) describe(text []byte) (err error) {
+	if l.described = text; l.g.described != nil && bytes.Equal(text, l.g.described) {
+		l.d = l.g.d
+		return nil
+	}
+	if l.d, err = parse(text, l.g.vocab.Size()); err == nil {
+		err = checkKinds(l.g.module, l.d)
+	}
+	return err
 }
 
 // allocate gets all rooms.
