@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"unicode/utf8"
 
 	"tgi/plugins/draft"
 	"tgi/plugins/grammar/kind"
@@ -229,13 +230,30 @@ func (t *trial) parse(ctx context.Context) error {
 		}
 		return err
 	}
+	var part []byte // of a character that several tokens write
 	for _, id := range t.output {
 		special := t.Vocabulary.Flags(id)&abi.TokenSpecial != 0
-		if err := tell(p.Feed(string(t.Vocabulary.Bytes(id)), special)); err != nil {
+		part = append(part, t.Vocabulary.Bytes(id)...)
+		n := whole(part)
+		if err := tell(p.Feed(string(part[:n]), special)); err != nil {
 			return err
 		}
+		part = part[n:]
 	}
 	return tell(p.Finish(false))
+}
+
+// whole returns how many bytes of a text there are without a character at its end that is not complete.
+func whole(text []byte) int {
+	for back := 1; back < min(len(text)+1, utf8.UTFMax); back++ {
+		if at := len(text) - back; utf8.RuneStart(text[at]) {
+			if utf8.FullRune(text[at:]) {
+				return len(text)
+			}
+			return at
+		}
+	}
+	return len(text)
 }
 
 func (t *trial) program(ctx context.Context) error {

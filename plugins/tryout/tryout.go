@@ -12,6 +12,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"tgi/plugins/internal/guest"
@@ -66,15 +67,17 @@ const maxLog = 1000
 
 // Run loads the module and feeds each of its kinds. The error says why a kind failed; the report has the answers before
 // it.
-func Run(ctx context.Context, o Options) (*Report, error) {
+func Run(ctx context.Context, o Options) (r *Report, err error) {
 	engine, err := sandbox.New(sandbox.Config{CacheDir: o.CacheDir})
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Answers: []Answer{}, Log: []string{}}
+	r = &Report{Answers: []Answer{}}
+	var log printed
+	defer func() { r.Log = log.lines() }()
 	began := time.Now()
 	g, err := guest.Load(ctx, engine, guest.Config{Name: o.Name, Wasm: o.Wasm, Config: o.Config,
-		Model: o.Model, Vocabulary: o.Vocabulary, Program: program.Functions(), Log: r.log})
+		Model: o.Model, Vocabulary: o.Vocabulary, Program: program.Functions(), Log: log.add})
 	if err != nil {
 		return r, err
 	}
@@ -107,10 +110,25 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-func (r *Report) log(level int, text string) {
-	if len(r.Log) < maxLog {
-		r.Log = append(r.Log, [...]string{"debug", "info", "warn", "error"}[min(max(level, 0), 3)]+": "+text)
+// printed collects what the module prints: its instances run in several goroutines.
+type printed struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (p *printed) add(level int, text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.list) < maxLog {
+		p.list = append(p.list, [...]string{"debug", "info", "warn", "error"}[min(max(level, 0), 3)]+": "+text)
 	}
+}
+
+// lines returns what there is, never nil.
+func (p *printed) lines() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string{}, p.list...)
 }
 
 // Write writes the report for people; clean makes a text fit for a terminal.
