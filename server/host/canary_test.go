@@ -91,7 +91,8 @@ func TestCanaryLosesItsName(t *testing.T) {
 		{"GET", "mine/canary", "has no canary"},
 		{"POST", "mine/canary/promote", "has no canary"},
 	} {
-		if status, text := p.call(t, c[0], "/admin/plugins/"+c[1], nil); status != 404 || !strings.Contains(text, c[2]) {
+		if status, text := p.call(t, c[0], "/admin/plugins/"+c[1], nil); status != 404 ||
+			!strings.Contains(text, c[2]) {
 			t.Errorf("%s %s: %d %s", c[0], c[1], status, text)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 // TestUploadIsPipe: a pipe in the place of a module keeps nobody waiting.
 func TestUploadIsPipe(t *testing.T) {
 	dir := uploadFolder(t.TempDir())
-	u := upload{wasm: []byte("one"), settings: plugins.Upload{OnError: plugins.OnErrorFail, Apply: plugins.ApplyRequest}}
+	u := upload{wasm: []byte("one"), settings: plugins.Upload{OnError: plugins.OnErrorFail,
+		Apply: plugins.ApplyRequest}}
 	if err := dir.put("a", u); err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,8 @@ func TestVersions(t *testing.T) {
 // TestUploadTampered: an edited NAME.json has nobody else's files removed.
 func TestUploadTampered(t *testing.T) {
 	dir := uploadFolder(t.TempDir())
-	u := upload{wasm: []byte("one"), settings: plugins.Upload{OnError: plugins.OnErrorFail, Apply: plugins.ApplyRequest}}
+	u := upload{wasm: []byte("one"), settings: plugins.Upload{OnError: plugins.OnErrorFail,
+		Apply: plugins.ApplyRequest}}
 	if err := errors.Join(dir.put("a", u), dir.put("b", u)); err != nil {
 		t.Fatal(err)
 	}

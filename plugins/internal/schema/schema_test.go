@@ -110,11 +110,13 @@ func TestCost(t *testing.T) {
 		all = `{"anyOf":[` + all + `,{"type":"null"}]}`
 	}
 	for _, c := range []struct{ schema, params, want string }{
-		{`{"properties":{"s":{"pattern":"^` + strings.Repeat(heavy, 2) + `$"}}}`, `{"s":"` + strings.Repeat("a", 1<<17) + `b"}`,
+		{`{"properties":{"s":{"pattern":"^` + strings.Repeat(heavy, 2) + `$"}}}`,
+			`{"s":"` + strings.Repeat("a", 1<<17) + `b"}`,
 			"params has 131081 bytes: the patterns of the plugin's schema let it have "},
 		{`{"properties":{"words":{"items":{"type":"string"}}}}`, `{"words":[1` + strings.Repeat(",1", 1<<20) + `]}`,
 			"params has more than 262144 names and values, which the 4 rules of the plugin's schema let it have"},
-		{`{"properties":{"a":` + all + `}}`, `{"a":"` + strings.Repeat("a", 500) + `"}`, "fits none of its alternatives"},
+		{`{"properties":{"a":` + all + `}}`, `{"a":"` + strings.Repeat("a", 500) + `"}`,
+			"fits none of its alternatives"},
 	} {
 		s, err := Compile([]byte(c.schema))
 		if err != nil {
