@@ -51,6 +51,8 @@ type Folder struct {
 	// names is held, before mu, while a file gets or loses its name: a block's folder must not be removed as empty
 	// before its file is there, nor a file that was written again.
 	names sync.Mutex
+
+	fill func(f *os.File, id ID, b kv.Block, data []byte) error // write; tests have disks that are full
 }
 
 // Stats are what a folder holds and did.
@@ -97,7 +99,8 @@ func Open(o Options) (*Folder, error) {
 	if st, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("kvdisk: %w", err)
 	} else if mode := st.Mode().Perm(); mode&0o022 != 0 {
-		return nil, fmt.Errorf("kvdisk: others may write to %s (mode %#o); chmod it to 0700", path, mode)
+		return nil, fmt.Errorf("kvdisk: others may write to %s (mode %#o); chmod it to 0700, or name a folder in it",
+			path, mode)
 	}
 	lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -108,7 +111,7 @@ func Open(o Options) (*Folder, error) {
 		err = fmt.Errorf("%s: %w", path, ErrInUse)
 	}
 	f := &Folder{o: o, lock: lock, jobs: make(chan job, waiting), done: make(chan struct{}),
-		entries: map[ref]*list.Element{}, touched: map[ref]bool{}, writing: map[ref]bool{}}
+		entries: map[ref]*list.Element{}, touched: map[ref]bool{}, writing: map[ref]bool{}, fill: write}
 	if err == nil {
 		err = f.scan()
 	}
@@ -214,7 +217,7 @@ func (f *Folder) writeOne(j job) {
 	}
 	temp, err := f.create(e, name)
 	if err == nil {
-		if err = write(temp, e.id, j.block, j.data); err == nil {
+		if err = f.fill(temp, e.id, j.block, j.data); err == nil {
 			err = f.publish(e, temp.Name())
 		}
 		if err != nil {

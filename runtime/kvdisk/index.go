@@ -73,32 +73,21 @@ func parseName(space, dir, name string) (e entry, ok bool) {
 // scan reads which blocks there are, and removes what a process that was killed left behind.
 func (f *Folder) scan() error {
 	var all []*entry
-	err := filepath.WalkDir(f.o.Path, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(f.o.Path, path)
-		if err != nil {
-			return err
-		}
-		parts := strings.Split(rel, string(filepath.Separator))
-		if len(parts) != 3 || !d.Type().IsRegular() {
+	err := folders(f.o.Path, len(ID{}), func(space, path string) error {
+		return folders(path, 1, func(dir, path string) error {
+			files, err := os.ReadDir(path)
+			if err != nil {
+				return err
+			}
+			for _, d := range files {
+				if e, err := find(space, dir, path, d); err != nil {
+					return err
+				} else if e != nil {
+					all = append(all, e)
+				}
+			}
 			return nil
-		}
-		if strings.HasPrefix(parts[2], tempPrefix) && len(parts[0]) == 2*len(ID{}) {
-			return os.Remove(path)
-		}
-		e, ok := parseName(parts[0], parts[1], parts[2])
-		if !ok {
-			return nil
-		}
-		st, err := d.Info()
-		if err != nil {
-			return err
-		}
-		e.size, e.used, e.saved = st.Size(), st.ModTime(), st.ModTime()
-		all = append(all, &e)
-		return nil
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", f.o.Path, err)
@@ -110,6 +99,44 @@ func (f *Folder) scan() error {
 		f.put(e)
 	}
 	return nil
+}
+
+// folders calls do with each folder in path whose name is so many bytes in hexadecimal. Nothing else is looked into,
+// such as lost+found at the root of a disk, which its owner alone may read.
+func folders(path string, bytes int, do func(name, path string) error) error {
+	list, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		if b, err := hex.DecodeString(d.Name()); err != nil || len(b) != bytes || !d.IsDir() {
+			continue
+		}
+		if err := do(d.Name(), filepath.Join(path, d.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find returns the entry of a file; nil if it is none. It removes one that was being written.
+func find(space, dir, path string, d fs.DirEntry) (*entry, error) {
+	if !d.Type().IsRegular() {
+		return nil, nil
+	}
+	if strings.HasPrefix(d.Name(), tempPrefix) {
+		return nil, os.Remove(filepath.Join(path, d.Name()))
+	}
+	e, ok := parseName(space, dir, d.Name())
+	if !ok {
+		return nil, nil
+	}
+	st, err := d.Info()
+	if err != nil {
+		return nil, err
+	}
+	e.size, e.used, e.saved = st.Size(), st.ModTime(), st.ModTime()
+	return &e, nil
 }
 
 // put adds an entry as the newest. f.mu is held, or nobody else knows f.

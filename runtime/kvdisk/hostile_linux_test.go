@@ -1,0 +1,113 @@
+package kvdisk
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"tgi/runtime/kv"
+)
+
+// TestPipe: a pipe or a link in a block's place holds nobody up, and is removed.
+func TestPipe(t *testing.T) {
+	for name, place := range map[string]func(path string) error{
+		"pipe": func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"link": func(path string) error { return os.Symlink("/dev/zero", path) },
+	} {
+		path, text := t.TempDir(), chain(1, 1)
+		keep(t, path, 1<<20, ID{1}, text)
+		f := open(t, path, 1<<20)
+		files, _ := filepath.Glob(filepath.Join(path, "*", "*", "*"))
+		if err := errors.Join(os.Remove(files[0]), place(files[0])); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan int)
+		go func() { done <- load(t, f.Space(ID{1}, blockBytes), text) }()
+		select {
+		case n := <-done:
+			if _, err := os.Lstat(files[0]); n != 0 || !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s: %d blocks were read, %v", name, n, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: it waits", name)
+		}
+	}
+}
+
+// TestForeignFolder: a folder in the folder that nobody may read, as there is one at the root of a disk, is left alone.
+func TestForeignFolder(t *testing.T) {
+	const nobody = 65534
+	path := t.TempDir()
+	foreign := filepath.Join(path, "lost+found")
+	err := errors.Join(os.Mkdir(foreign, 0o700), os.Chmod(filepath.Dir(path), 0o755), os.Chmod(foreign, 0))
+	if os.Getuid() == 0 { // who may read all
+		err = errors.Join(err, os.Chown(path, nobody, nobody))
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for _, of := range []func(int) (int, error){unix.SetfsgidRetGid, unix.SetfsuidRetUid} {
+			_, no := of(nobody)
+			err = errors.Join(err, no)
+			defer func() { _, _ = of(0) }()
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadDir(foreign); !errors.Is(err, fs.ErrPermission) {
+		t.Fatalf("the test reads it: %v", err)
+	}
+	f, err := Open(Options{Path: path, Limit: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFull: a disk that is full costs blocks that were not used for long, leaves no part of a file, is told of once,
+// and is written to again after a while.
+func TestFull(t *testing.T) {
+	path, told := t.TempDir(), 0
+	f, err := Open(Options{Path: path, Limit: 1 << 20, Log: func(string) { told++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s := f.Space(ID{1}, blockBytes)
+	put := func(b kv.Block) { f.writeOne(job{s, b, contents(b)}) }
+	text := chain(1, madeRoom+4)
+	for _, b := range text {
+		put(b)
+	}
+	f.fill = func(temp *os.File, _ ID, _ kv.Block, data []byte) error {
+		_, err := temp.Write(data[:7])
+		return errors.Join(err, temp.Close(), &fs.PathError{Op: "write", Path: temp.Name(), Err: unix.ENOSPC})
+	}
+	more := chain(2, 3)
+	put(more[0])
+	f.fill = write
+	put(more[1]) // nothing is tried so soon
+	if got := f.Stats(); got.Errors != 1 || got.Evicted != madeRoom || got.Dropped != 1 || got.Blocks != 4 || told != 1 {
+		t.Errorf("%+v, told %d times", got, told)
+	}
+	if left, _ := filepath.Glob(filepath.Join(path, "*", "*", "*")); len(left) != 4 {
+		t.Errorf("files are left: %v", left)
+	}
+	if n := load(t, s, text[madeRoom:]); n != 4 {
+		t.Errorf("%d of the youngest blocks are left", n)
+	}
+	f.mu.Lock()
+	f.resume = time.Now()
+	f.mu.Unlock()
+	put(more[2])
+	if got := f.Stats(); got.Blocks != 5 || got.Errors != 1 {
+		t.Errorf("later: %+v", got)
+	}
+}
