@@ -7,6 +7,7 @@ import (
 
 	"tgi/runtime/kv"
 	"tgi/runtime/kvdisk"
+	"tgi/runtime/llm"
 	"tgi/runtime/sched"
 )
 
@@ -116,6 +117,7 @@ func (e *Engine) load(j *job) bool {
 	for range min(loadMemory, len(blocks)) {
 		l.memory <- make([]byte, e.disk.Space.BlockBytes())
 	}
+	e.sched.Refresh(j.kept) // the cache has the beginning, and Import evicts the least recently used
 	e.disk.loads = append(e.disk.loads, l)
 	e.disk.end.Go(func() { e.read(ctx, l) })
 	return true
@@ -180,7 +182,7 @@ func (e *Engine) exchange() (more bool) {
 func (e *Engine) takeIn(l *load, until time.Time) bool {
 	for {
 		now := time.Now()
-		if now.After(l.until) {
+		if !now.Before(l.until) {
 			return true
 		}
 		a, ok, over := l.take()
@@ -264,10 +266,14 @@ func (e *Engine) keepDirty(until time.Time) (more bool) {
 	return false
 }
 
-// flushDisk ends what reads, and waits a while for what is to be kept.
-func (e *Engine) flushDisk() {
+// flushDisk ends what reads, and waits a while for what is to be kept. An engine that something is wrong with keeps
+// nothing more: its blocks may hold what they should not.
+func (e *Engine) flushDisk(why error) {
 	if e.disk.Space == nil {
 		return
+	}
+	if why != llm.ErrClosed { // which says more
+		e.disk.dirty = nil
 	}
 	until := time.NewTimer(flushTime)
 	defer until.Stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -218,5 +219,32 @@ func TestAbortWhileLoading(t *testing.T) {
 		e.Close()
 		cancel()
 		closeDisk()
+	}
+}
+
+// TestBrokenEngineKeepsNothing: what an engine computed that closes itself because its books are wrong, is not kept.
+func TestBrokenEngineKeepsNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		why   error
+		keeps bool
+	}{
+		"closed": {llm.ErrClosed, true}, "broken": {fmt.Errorf("%w: BUG", llm.ErrClosed), false},
+	} {
+		m := newFake(64, 4, 120)
+		disk, closeDisk := onDisk(t, m, t.TempDir(), kvdisk.ID{1}, 1<<20)
+		e, err := New(m, fakeCodec{}, Config{Disk: disk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.before = func(llm.Step) { e.closeWith(c.why) }
+		st := submit(t, e, t.Context(), Request{Prompt: randomTokens(rand.New(rand.NewPCG(1, 2)), 42), Params: params(5)})
+		if _, err := readAll(st); !errors.Is(err, llm.ErrClosed) {
+			t.Error(err)
+		}
+		e.Close()
+		closeDisk()
+		if n := disk.Space.Stats().Written; (n == 10) != c.keeps || !c.keeps && n != 0 {
+			t.Errorf("%s: %d blocks were kept", name, n)
+		}
 	}
 }

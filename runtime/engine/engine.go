@@ -288,7 +288,7 @@ func (e *Engine) loop() {
 		if err := e.closeReason(); err != nil {
 			e.failAll(err)
 			e.guests.wait()
-			e.flushDisk()
+			e.flushDisk(err)
 			return
 		}
 		if !e.step() {

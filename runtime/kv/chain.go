@@ -38,8 +38,20 @@ func (p *Pool) Lookup(k Key) (block int32, ok bool) {
 	return block, ok
 }
 
+// Refresh makes the blocks of a chain that no row holds the most recently used, its beginning more so than its end:
+// without its beginning the rest of a chain is of no use.
+func (p *Pool) Refresh(chain []Block) {
+	for i := len(chain) - 1; i >= 0; i-- {
+		if b, ok := p.table[chain[i].Key]; ok && p.refs[b] == 0 {
+			p.lru.remove(b)
+			p.lru.push(b)
+		}
+	}
+}
+
 // Import makes a block findable by its key, if none is: write fills it, and nobody sees it if that fails. It evicts the
-// least recently used block where none is free, and reports whether there was one.
+// least recently used block where none is free, and reports whether there was one. The block is evicted before those in
+// front of it in its chain.
 func (p *Pool) Import(block Block, write func(block int32) error) (done bool, err error) {
 	if _, dup := p.table[block.Key]; dup || !p.share {
 		return true, nil
@@ -48,11 +60,16 @@ func (p *Pool) Import(block Block, write func(block int32) error) (done bool, er
 		return false, nil
 	}
 	b := p.alloc()
-	defer func() { p.release(b) }()
 	if err := write(b); err != nil {
+		p.release(b)
 		return false, err
 	}
 	p.publish(b, block.Key)
 	p.tellImported(b, block)
+	p.release(b)
+	if parent, ok := p.table[Key(block.Source[:len(Key{})])]; ok && p.refs[parent] == 0 {
+		p.lru.remove(b)
+		p.lru.insert(b, parent)
+	}
 	return true, nil
 }

@@ -26,10 +26,12 @@ func (l *lruList) oldest() int32 { return l.next[l.anchor()] }
 func (l *lruList) has(b int32) bool { return l.next[b] >= 0 }
 
 // push adds b as the newest.
-func (l *lruList) push(b int32) {
-	a := l.anchor()
-	last := l.prev[a]
-	l.next[last], l.prev[b], l.next[b], l.prev[a] = b, last, a, b
+func (l *lruList) push(b int32) { l.insert(b, l.anchor()) }
+
+// insert adds b as the next older one to another.
+func (l *lruList) insert(b, younger int32) {
+	older := l.prev[younger]
+	l.next[older], l.prev[b], l.next[b], l.prev[younger] = b, older, younger, b
 	l.len++
 }
 

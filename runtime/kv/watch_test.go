@@ -89,3 +89,35 @@ func TestWatcherKnowsTheTable(t *testing.T) {
 		}
 	}
 }
+
+// TestImportedEndGoesFirst: of a chain that was imported, the end is evicted before the beginning.
+func TestImportedEndGoesFirst(t *testing.T) {
+	p := newPool(t, Config{Blocks: 6, BlockSize: 4, Share: true})
+	chain := NewRow("").Chain(count(0, 17), 4)
+	row := NewRow("")
+	fill(t, p, row, count(0, 9)) // two of its blocks are there, and a third that is not full
+	for i, b := range chain {
+		if i == 3 {
+			p.Give(row)
+			p.Refresh(append(chain, NewRow("x").Chain(count(0, 9), 4)...)) // also of what is not there
+		}
+		if done, err := p.Import(b, func(int32) error { return nil }); !done || err != nil {
+			t.Fatal(done, err)
+		}
+	}
+	check(t, p)
+	other := NewRow("")
+	for n, want := range []int{4, 3, 2, 1} { // blocks of the chain that are left; two others are free at first
+		fill(t, p, other, count(100, 4*(n+2)))
+		found := 0
+		for _, b := range chain {
+			if _, ok := p.Lookup(b.Key); !ok {
+				break
+			}
+			found++
+		}
+		if found != want {
+			t.Errorf("%d blocks are left behind %d others, want %d", found, n+2, want)
+		}
+	}
+}

@@ -23,6 +23,9 @@ func (s *Scheduler) Import(b kv.Block, write func(block int32) error) (done bool
 	return s.pool.Import(b, write)
 }
 
+// Refresh has the prefix cache evict the blocks of a chain last, the end of the chain before its beginning.
+func (s *Scheduler) Refresh(chain []kv.Block) { s.pool.Refresh(chain) }
+
 // Room returns how many blocks Import can fill before it evicts those that it filled first.
 func (s *Scheduler) Room() int { return s.pool.Available() }
 
