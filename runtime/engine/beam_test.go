@@ -192,21 +192,9 @@ func TestBeamsTogetherAsAlone(t *testing.T) {
 		{"few rows", 64, 16, sched.Settings{MaxBatchSize: 5}, false},
 	} {
 		t.Run(s.name, func(t *testing.T) {
-			e := start(t, newFake(s.blocks, s.blockSize, 256), Config{Settings: s.set})
-			var wg sync.WaitGroup
-			for i, r := range reqs {
-				r.Client = fmt.Sprint(i % 3)
-				wg.Go(func() {
-					got, err := generate(e, r)
-					if err == nil {
-						err = same(got, want[i])
-					}
-					if err != nil {
-						t.Errorf("request %d: %v", i, err)
-					}
-				})
-			}
-			wg.Wait()
+			m := newFake(s.blocks, s.blockSize, 256)
+			e := start(t, m, Config{Settings: s.set})
+			together(t, e, m, ofClients(reqs, 3), func(i int, got outcome) error { return same(got, want[i]) })
 			if n := e.Stats().Preempted; s.preempts && n == 0 {
 				t.Error("no sequence was preempted")
 			}

@@ -190,6 +190,47 @@ func alone(t *testing.T, reqs []Request) []outcome {
 	return out
 }
 
+// together has an engine of m generate, and gives each outcome to check. All other requests wait when the pass of the
+// first one ends: how many meet must not depend on what the machine does beside.
+func together(t *testing.T, e *Engine, m *fakeModel, reqs []Request, check func(i int, got outcome) error) {
+	t.Helper()
+	begun, all := make(chan struct{}), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
+	m.before = func(llm.Step) { begin(); <-all }
+	streams := make([]*Stream, len(reqs))
+	for i, r := range reqs {
+		var err error
+		if streams[i], err = e.Submit(context.Background(), r); err != nil {
+			close(all)
+			t.Fatalf("request %d: %v", i, err)
+		}
+		<-begun
+	}
+	close(all)
+	var wg sync.WaitGroup
+	for i, st := range streams {
+		wg.Go(func() {
+			got, err := collect(st, max(reqs[i].N, reqs[i].Params.NumReturn, 1))
+			if err == nil {
+				err = check(i, got)
+			}
+			if err != nil {
+				t.Errorf("request %d (%+v): %v", i, reqs[i].Params, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// ofClients returns requests of so many clients.
+func ofClients(reqs []Request, clients int) []Request {
+	out := slices.Clone(reqs)
+	for i := range out {
+		out[i].Client = fmt.Sprint(i % clients)
+	}
+	return out
+}
+
 func TestTogetherAsAlone(t *testing.T) {
 	reqs := mixedRequests(32)
 	want := alone(t, reqs)
@@ -230,20 +271,7 @@ func TestTogetherAsAlone(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, clients: %d", s.name, clients), func(t *testing.T) {
 			m := newFake(s.blocks, s.blockSize, 256)
 			e := start(t, m, Config{Settings: s.set})
-			var wg sync.WaitGroup
-			for i, r := range reqs {
-				r.Client = fmt.Sprint(i % clients)
-				wg.Go(func() {
-					got, err := generate(e, r)
-					if err == nil {
-						err = same(got, want[i])
-					}
-					if err != nil {
-						t.Errorf("request %d: %v", i, err)
-					}
-				})
-			}
-			wg.Wait()
+			together(t, e, m, ofClients(reqs, clients), func(i int, got outcome) error { return same(got, want[i]) })
 			if n := e.Stats().Preempted; s.preempts && n == 0 {
 				t.Error("no sequence was preempted")
 			}

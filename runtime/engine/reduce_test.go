@@ -246,19 +246,7 @@ func TestReduced(t *testing.T) {
 			m := &reducingModel{fakeModel: newWideFake(s.blocks, s.blockSize, 256)}
 			s.cfg.MaxConcurrentRequests = 1000
 			e := startWide(t, m, s.cfg)
-			var wg sync.WaitGroup
-			for i, r := range reqs {
-				wg.Go(func() {
-					got, err := generate(e, r)
-					if err == nil {
-						err = nearly(got, want[i])
-					}
-					if err != nil {
-						t.Errorf("request %d (%+v): %v", i, r.Params, err)
-					}
-				})
-			}
-			wg.Wait()
+			together(t, e, m.fakeModel, reqs, func(i int, got outcome) error { return nearly(got, want[i]) })
 			if s.blocks < 30 && e.Stats().Preempted == 0 {
 				t.Error("no sequence was preempted")
 			}

@@ -190,21 +190,9 @@ func TestTwinsTogetherAsAlone(t *testing.T) {
 		"drafts":                 {128, 8, Config{Speculation: always(4)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := start(t, newFake(s.blocks, s.blockSize, 256), s.cfg)
-			var wg sync.WaitGroup
-			for i, r := range reqs {
-				r.Client = fmt.Sprint(i % 3)
-				wg.Go(func() {
-					got, err := generate(e, r)
-					if err == nil {
-						err = sameSteps(got, want[i])
-					}
-					if err != nil {
-						t.Errorf("request %d: %v", i, err)
-					}
-				})
-			}
-			wg.Wait()
+			m := newFake(s.blocks, s.blockSize, 256)
+			e := start(t, m, s.cfg)
+			together(t, e, m, ofClients(reqs, 3), func(i int, got outcome) error { return sameSteps(got, want[i]) })
 			if n := e.Stats().Preempted; s.preempts && n == 0 {
 				t.Error("no sequence was preempted")
 			}
