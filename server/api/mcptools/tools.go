@@ -4,6 +4,7 @@ package mcptools
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"tgi/server"
@@ -167,6 +168,9 @@ func (r *Round) Close() {
 	r.cancel()
 	<-r.over
 }
+
+// ErrGuarded is why the calls of a text that a guard ended are not made: the reply is over.
+var ErrGuarded = errors.New("not made: a guard ended the reply")
 
 // Split returns the calls that servers run, and whether there are others, which the client has to make.
 func Split(l *mcp.Loop, calls []generate.Call) (ours []generate.Call, others bool) {

@@ -3,8 +3,10 @@ package messages
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	"tgi/runtime/llm"
 	"tgi/server/api/deltas"
 	"tgi/server/api/mcptools"
 	"tgi/server/fields"
@@ -54,6 +56,7 @@ func (b *body) toolset(r *wire.Reader, at string) error {
 			w.Denied = append(w.Denied, name)
 		}
 	}
+	slices.Sort(w.Allowed) // errors name the first
 	if !all && w.Allowed == nil {
 		w.Allowed = []string{}
 	}
@@ -115,6 +118,12 @@ func (t *turn) goOn(ctx context.Context,
 	ours, others := mcptools.Split(c.loop, t.choice.Reply.Calls())
 	if len(ours) == 0 {
 		return false, nil
+	}
+	if t.choice.Finish.Reason == llm.FinishGuard {
+		for _, one := range ours {
+			t.settle(one.ID, mcp.Outcome{Err: mcptools.ErrGuarded})
+		}
+		return false, t.err
 	}
 	text, thoughts := t.spoken()
 	round := mcptools.Start(ctx, c.loop, ours)

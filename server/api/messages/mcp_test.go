@@ -39,13 +39,16 @@ func withTools(t *testing.T, change func(*config.Config), texts ...string) (*ser
 	t.Cleanup(tools.Close)
 	n := 0
 	e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
-		text := texts[min(n, len(texts)-1)]
+		text, end := texts[min(n, len(texts)-1)], llm.FinishEOS
 		n++
+		if said, ok := strings.CutSuffix(text, guarded); ok {
+			text, end = said, llm.FinishGuard
+		}
 		var tokens []generate.Token
 		for _, w := range strings.SplitAfter(text, " ") {
 			tokens = append(tokens, generate.Token{Text: w})
 		}
-		return generatetest.Sequence(r, 0, llm.FinishEOS, tokens...)
+		return generatetest.Sequence(r, 0, end, tokens...)
 	}}
 	chat := &generatetest.Chat{Parse: true}
 	l := generatetest.Limits()
@@ -61,6 +64,7 @@ func withTools(t *testing.T, change func(*config.Config), texts ...string) (*ser
 const (
 	wantsTools = `,"tools":[{"type":"mcp_toolset","mcp_server_name":"tools"}]`
 	greet      = `<call>greet c1 {"name":"Ada"}</call>`
+	guarded    = " (guarded)" // at the end of a text that a guard ends
 	asking     = `{"model":"m","max_tokens":50,"messages":[{"role":"user","content":"Hi"}]`
 )
 
@@ -121,6 +125,19 @@ func TestMCP(t *testing.T) {
 	} {
 		if !strings.Contains(stream, want) {
 			t.Errorf("%s is not in\n%s", want, stream)
+		}
+	}
+}
+
+// TestMCPGuarded: the calls of a text that a guard ended are not made, and the model does not go on.
+func TestMCPGuarded(t *testing.T) {
+	for _, stream := range []string{"", `,"stream":true`} {
+		s, _ := withTools(t, nil, greet+" And"+guarded, "Done.")
+		body := post(s, asking+wantsTools+stream+`}`).Body.String()
+		if strings.Contains(body, "Hi Ada") || strings.Contains(body, "Done.") ||
+			!strings.Contains(body, `"is_error":true,"content":[{"type":"text","text":"not made: a guard ended the reply"}]`) ||
+			!strings.Contains(body, `"stop_reason":"refusal"`) {
+			t.Errorf("got %s", body)
 		}
 	}
 }

@@ -20,13 +20,16 @@ func newChoice(c *call, index int, run *generate.Run, i int) *choice {
 	return &choice{Choice: deltas.NewChoice(&c.shown, run, i), index: index, call: c}
 }
 
+// guarded reports whether a guard ended the sequence.
+func (c *choice) guarded() bool { return c.Finish != nil && c.Finish.Reason == llm.FinishGuard }
+
 // reason is the finish_reason of a sequence that ended.
 func (c *choice) reason() string {
 	d := c.call.dialect
 	switch {
 	case c.call.rounds.goesOn(c): // but there are no tokens left for it
 		return "length"
-	case c.Finish.Reason == llm.FinishGuard:
+	case c.guarded():
 		return "content_filter"
 	case c.Reply.Called() && c.call.functions:
 		return "function_call"

@@ -84,22 +84,26 @@ func (r *rounds) take(deltas []generate.Delta) []generate.Delta {
 
 // goesOn reports whether a run that ended is followed by another.
 func (r *rounds) goesOn(one *choice) bool {
-	if r == nil || !one.Reply.Called() {
+	if r == nil || !one.Reply.Called() || one.guarded() {
 		return false
 	}
 	ours, others := mcptools.Split(r.loop, one.Reply.Calls())
 	return len(ours) > 0 && !others
 }
 
-// drop notes the calls of the last run that servers could make beside the client's own. They are not made: nobody would
-// tell the model of them.
+// drop notes the calls of the last run that servers could make and do not: beside the client's own, since nobody would
+// tell the model of them, and of a text that a guard ended.
 func (r *rounds) drop(one *choice) {
 	if r == nil || r.goesOn(one) {
 		return
 	}
 	ours, _ := mcptools.Split(r.loop, one.Reply.Calls())
+	why := errOthers
+	if one.guarded() {
+		why = mcptools.ErrGuarded
+	}
 	for _, c := range ours {
-		r.calls, r.outcomes = append(r.calls, c), append(r.outcomes, mcp.Outcome{Err: errOthers})
+		r.calls, r.outcomes = append(r.calls, c), append(r.outcomes, mcp.Outcome{Err: why})
 	}
 }
 

@@ -40,13 +40,16 @@ func chatting(t *testing.T, change func(*config.Config), texts ...string) (*serv
 	t.Cleanup(tools.Close)
 	n := 0
 	e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
-		text := texts[min(n, len(texts)-1)]
+		text, end := texts[min(n, len(texts)-1)], llm.FinishEOS
 		n++
+		if said, ok := strings.CutSuffix(text, guarded); ok {
+			text, end = said, llm.FinishGuard
+		}
 		var tokens []generate.Token
 		for _, w := range strings.SplitAfter(text, " ") {
 			tokens = append(tokens, generate.Token{Text: w})
 		}
-		return generatetest.Sequence(r, 0, llm.FinishEOS, tokens...)
+		return generatetest.Sequence(r, 0, end, tokens...)
 	}}
 	chat := &generatetest.Chat{Parse: true}
 	l := generatetest.Limits()
@@ -74,7 +77,21 @@ func chat(s http.Handler, key, fields string) *httptest.ResponseRecorder {
 const (
 	mcpTools = `,"tools":[{"type":"mcp","server_label":"tools","require_approval":"never"}]`
 	greet    = `<call>greet c1 {"name":"Ada"}</call>`
+	guarded  = " (guarded)" // at the end of a text that a guard ends
 )
+
+// TestMCPGuarded: the calls of a text that a guard ended are not made, and the model does not go on.
+func TestMCPGuarded(t *testing.T) {
+	for _, stream := range []string{"", `,"stream":true`} {
+		s, _ := chatting(t, nil, greet+" And"+guarded, "Done.")
+		body := chat(s, "", mcpTools+stream).Body.String()
+		if strings.Contains(body, "Hi Ada") || strings.Contains(body, "Done.") ||
+			!strings.Contains(body, `"finish_reason":"content_filter"`) ||
+			stream == "" && !strings.Contains(body, "not made: a guard ended the reply") {
+			t.Errorf("got %s", body)
+		}
+	}
+}
 
 // answered is what tests read of a reply.
 type answered struct {

@@ -38,6 +38,12 @@ func (t *turn) goOn(ctx context.Context, next func(context.Context) (step, error
 	if len(ours) == 0 {
 		return false, nil
 	}
+	if t.guarded() {
+		for _, one := range ours {
+			t.settle(one.ID, &mcp.Outcome{Err: mcptools.ErrGuarded})
+		}
+		return false, t.err
+	}
 	t.round = mcptools.Start(ctx, c.loop, ours)
 	for {
 		s, err := next(ctx)

@@ -20,18 +20,24 @@ import (
 	"tgi/server/mcp/mcptest"
 )
 
+// guarded ends a text that a guard ends.
+const guarded = " (guarded)"
+
 // rounds is an engine whose model says one text after the other.
 func rounds(texts ...string) *generatetest.Engine {
 	n := 0
 	return &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
-		text := texts[min(n, len(texts)-1)]
+		text, end := texts[min(n, len(texts)-1)], llm.FinishEOS
 		n++
+		if said, ok := strings.CutSuffix(text, guarded); ok {
+			text, end = said, llm.FinishGuard
+		}
 		var tokens []generate.Token
 		for _, w := range strings.SplitAfter(text, " ") {
 			special := w == "<call>" || w == "</call>"
 			tokens = append(tokens, generate.Token{Text: w, Special: special})
 		}
-		return generatetest.Sequence(r, 0, llm.FinishEOS, tokens...)
+		return generatetest.Sequence(r, 0, end, tokens...)
 	}}
 }
 
@@ -60,6 +66,20 @@ func types(v map[string]any) (all []string) {
 		all = append(all, one.(map[string]any)["type"].(string))
 	}
 	return all
+}
+
+// TestMCPGuarded: the calls of a text that a guard ended are not made, and the model does not go on.
+func TestMCPGuarded(t *testing.T) {
+	for _, stream := range []string{"", `"stream":true,`} {
+		e := rounds(`<call>greet c1 {"name":"Ada"}</call> And`+guarded, "Done.")
+		s, api := newServer(e, &generatetest.Chat{Parse: true})
+		withTools(t, api, nil)
+		body := ask(s, http.MethodPost, path, `{"input":"Hi",`+stream+wanted+`}`).Body.String()
+		if strings.Contains(body, "Hi Ada") || strings.Contains(body, "Done.") ||
+			!strings.Contains(body, "not made: a guard ended the reply") || !strings.Contains(body, "content_filter") {
+			t.Errorf("got %s", body)
+		}
+	}
 }
 
 // TestMCP: calls of tools of servers are made, and the model goes on with what they said.
