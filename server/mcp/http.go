@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"time"
 )
@@ -42,7 +43,9 @@ func (t *withHeaders) RoundTrip(q *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Body = &bounded{s.Body, t.bytes}
+	kind, _, _ := mime.ParseMediaType(s.Header.Get("Content-Type"))
+	s.Body = mended(&bounded{s.Body, t.bytes}, int(t.bytes), kind == "application/json")
+	s.ContentLength = -1
 	return s, nil
 }
 

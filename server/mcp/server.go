@@ -159,8 +159,8 @@ func (s *server) connect() (made *session, err error) {
 		if made.child, err = start(s.config, s.log); err != nil {
 			return made, err
 		}
-		t = &sdk.IOTransport{Reader: newPaced(made.child.out, 2*s.messageBytes()), Writer: made.child.in,
-			MaxLineLength: s.messageBytes()}
+		out := mended(newPaced(made.child.out, 2*s.messageBytes()), s.messageBytes(), false)
+		t = &sdk.IOTransport{Reader: out, Writer: made.child.in, MaxLineLength: s.messageBytes()}
 	}
 	client := sdk.NewClient(&sdk.Implementation{Name: "tgi", Version: s.version}, &sdk.ClientOptions{
 		Capabilities:   &sdk.ClientCapabilities{},
