@@ -59,8 +59,8 @@ func (h *Contexts) share(x *handle) error {
 	if n-x.computed <= shared || h.mayAsk(n, 0) != nil {
 		return nil
 	}
-	if err := h.ask(x, nil); err != nil {
-		return err
+	if h.ask(x, nil) != nil { // such as of one that is too long to be a prompt: it may be forked all the same
+		return nil
 	}
 	return h.await(x)
 }

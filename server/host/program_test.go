@@ -66,6 +66,16 @@ func TestProgramAsARequest(t *testing.T) {
 	}
 }
 
+// TestForkOfLongContext: a context that is too long to be a prompt can be forked, rewound and go on.
+func TestForkOfLongContext(t *testing.T) {
+	p := programming(t, func(c *config.Config) { c.Limits.MaxInputTokens, c.Limits.MaxTotalTokens = 40, 100 })
+	status, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil,
+		`{"inputs":"Once upon a time","parameters":{"max_new_tokens":24,"plugins":%s}}`, do("long fork")))
+	if status != http.StatusOK || got != `{"generated_text":"forked"}` {
+		t.Errorf("%d %s", status, got)
+	}
+}
+
 // TestProgramContexts: what was forked, rewound and generated in pieces is what is generated at once, and scores,
 // candidates and rows agree.
 func TestProgramContexts(t *testing.T) {

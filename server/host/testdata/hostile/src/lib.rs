@@ -80,6 +80,17 @@ impl Program for Hostile {
                     }
                     return Ok(());
                 }
+                "long fork" => {
+                    // of a context that is too long to be a prompt
+                    let n = c.len();
+                    while c.len() < n + 50 {
+                        c.append("more and more and more")?;
+                    }
+                    let f = c.fork()?;
+                    f.rewind(n)?;
+                    f.generate(&Settings::new().max_tokens(2))?;
+                    return emit_text("forked");
+                }
                 "sleep" => {
                     // a run that lasts as long as the request may
                     c.generate(&Settings::new())?;
