@@ -2,22 +2,30 @@ package server
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// KVDiskMetrics are those of the prompts that are kept on disk. Counters never go down.
-type KVDiskMetrics struct {
+// KVDisk is the state of the prompts that are kept on disk, of all models together. Counters count since the start and
+// never go down.
+type KVDisk struct {
 	// Bytes and Blocks are there, Limit bytes may be.
-	Bytes, Limit, Blocks int64
+	Bytes  int64 `json:"bytes"`
+	Limit  int64 `json:"limit_bytes"`
+	Blocks int64 `json:"blocks"`
 	// Read and Written count blocks, Evicted those that were removed to make room, Dropped those that were not written
 	// since the disk was behind. Damaged counts files that were not what was written, Errors what else went wrong.
-	Read, Written, Evicted, Dropped, Damaged, Errors int64
+	Read    int64 `json:"read_blocks"`
+	Written int64 `json:"written_blocks"`
+	Evicted int64 `json:"evicted_blocks"`
+	Dropped int64 `json:"dropped_blocks"`
+	Damaged int64 `json:"damaged_blocks"`
+	Errors  int64 `json:"errors"`
 }
 
 // WatchKVDisk adds the metrics of prompts on disk, which read returns at each scrape. It is called at most once.
-func (m *Metrics) WatchKVDisk(read func() KVDiskMetrics) {
+func (m *Metrics) WatchKVDisk(read func() KVDisk) {
 	m.registry.MustRegister(kvDiskCollector{read})
 }
 
 // kvDiskCollector reads the metrics when it is asked for them.
-type kvDiskCollector struct{ read func() KVDiskMetrics }
+type kvDiskCollector struct{ read func() KVDisk }
 
 var (
 	kvDiskBytes   = prometheus.NewDesc("tgi_kv_disk_bytes", "Bytes of the prompts that are kept on disk.", nil, nil)

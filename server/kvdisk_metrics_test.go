@@ -8,8 +8,8 @@ import (
 
 func TestKVDiskMetrics(t *testing.T) {
 	all := prometheus.NewPedanticRegistry()
-	all.MustRegister(kvDiskCollector{func() KVDiskMetrics {
-		return KVDiskMetrics{Bytes: 1, Limit: 2, Blocks: 3, Read: 4, Written: 5, Evicted: 6, Dropped: 7, Damaged: 8,
+	all.MustRegister(kvDiskCollector{func() KVDisk {
+		return KVDisk{Bytes: 1, Limit: 2, Blocks: 3, Read: 4, Written: 5, Evicted: 6, Dropped: 7, Damaged: 8,
 			Errors: 9}
 	}})
 	families, err := all.Gather()

@@ -30,6 +30,8 @@ type Model struct {
 	GPU    *GPU
 	// Speculate is how many tokens are guessed ahead at most, 0 if none are.
 	Speculate int
+	// KVDisk returns the state of the prompts that are kept on disk; nil where those of the model are not.
+	KVDisk func() server.KVDisk
 	// Vocab is the number of token ids, EOS are those that end a text.
 	Vocab int
 	EOS   []llm.Token

@@ -86,6 +86,9 @@ func (f *manager) model(cfg config.Config, s *loadedModel) *dispatch.Model {
 		Plugins: func() []server.Plugin { return f.publicPlugins(s.control) }, Stopping: s.stopping.Load,
 		Adapters: s.adapters.names,
 	}
+	if s.keeps {
+		m.KVDisk = f.kvDiskState
+	}
 	if b, ok := s.backend.(*ort.CUDA); ok {
 		d := f.device.CUDA
 		m.GPU = &dispatch.GPU{Name: d.Name, Index: d.Index, Memory: d.Memory, Cache: b.CacheBytes(),

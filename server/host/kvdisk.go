@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/cpu"
 
+	"tgi/models/vision"
 	"tgi/runtime/engine"
 	"tgi/runtime/kvdisk"
 	"tgi/runtime/ort"
@@ -44,7 +46,7 @@ type pagedBlocks interface {
 }
 
 // kept returns where the model's prompts are kept in a folder; nowhere if that is nil.
-func (in *instance) kept(folder *kvdisk.Folder, d device, say func(string, ...any)) engine.Disk {
+func (in *instance) kept(folder *kvdisk.Folder, cfg config.Config, d device, say func(string, ...any)) engine.Disk {
 	if folder == nil {
 		return engine.Disk{}
 	}
@@ -54,7 +56,7 @@ func (in *instance) kept(folder *kvdisk.Folder, d device, say func(string, ...an
 			"the same bits again")
 		return engine.Disk{}
 	}
-	id, err := in.bits(d)
+	id, err := in.bits(cfg, d)
 	if err != nil {
 		say("runtime.kv_disk cannot be used for this model: %v", err)
 		return engine.Disk{}
@@ -63,14 +65,20 @@ func (in *instance) kept(folder *kvdisk.Folder, d device, say func(string, ...an
 }
 
 // bits sums all that the bits of the model's cache depend on: this program, ONNX Runtime, the processor, the graphs,
-// the weights, the tokenizer and the form of the cache. Adapters are part of the blocks' keys.
-func (in *instance) bits(d device) (id kvdisk.ID, err error) {
+// the weights, the tokenizer, the form of the cache, and how pictures are prepared. Adapters and the files of pictures
+// are part of the blocks' keys.
+func (in *instance) bits(cfg config.Config, d device) (id kvdisk.ID, err error) {
 	h := sha256.New()
 	b := in.built
-	fmt.Fprintf(h, "kv 1\n%s %s %s\n%+v %+v\n%d threads, %s, %s\n%+v\n%s %d %d\n%x\n", runtime.GOOS, runtime.GOARCH,
+	fmt.Fprintf(h, "kv 2\n%s %s %s\n%+v %+v\n%d threads, %s, %s\n%+v\n%s %d %d\n%x\n", runtime.GOOS, runtime.GOARCH,
 		ort.Version(), cpu.X86, cpu.ARM64, in.backend.ThreadCount(), ort.Attention(), ort.Product(), b.Arch, b.Weights,
 		in.backend.BlockSize(), in.backend.(pagedBlocks).BlockBytes(), sha256.Sum256(in.source.desc.TokenizerJSON))
-	fmt.Fprintf(h, "%+v\n%s\n", b.Layout, b.DataSHA256)
+	fmt.Fprintf(h, "%+v\n%s\n%d adaptable\n", b.Layout, b.DataSHA256, in.adaptable(cfg, d.Device))
+	if b.VisionFile != "" {
+		if err := in.addPictures(h, cfg.Images); err != nil {
+			return id, err
+		}
+	}
 	program, err := os.Executable()
 	if err != nil {
 		return id, err
@@ -88,6 +96,23 @@ func (in *instance) bits(d device) (id kvdisk.ID, err error) {
 	return kvdisk.ID(h.Sum(nil)), nil
 }
 
+// addPictures writes the sums of what decides which vectors the file of a picture becomes.
+func (in *instance) addPictures(w io.Writer, c config.Images) error {
+	if _, err := fmt.Fprintf(w, "images: %d threads, %d tokens\n", c.Threads, c.Tokens); err != nil {
+		return err
+	}
+	for _, name := range []string{vision.ProcessorFile, vision.PreprocessorFile} {
+		data, err := fs.ReadFile(in.source.files(), name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%s %x\n", name, sha256.Sum256(data)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // addFile writes the sum of a file to w.
 func addFile(w io.Writer, path string) error {
 	f, err := os.Open(path)
@@ -102,9 +127,9 @@ func addFile(w io.Writer, path string) error {
 	return err
 }
 
-// kvDiskMetrics are what the metrics show of prompts on disk.
-func (f *manager) kvDiskMetrics() server.KVDiskMetrics {
+// kvDiskState is the state of prompts on disk, where they are kept.
+func (f *manager) kvDiskState() server.KVDisk {
 	s := f.kvDisk.Stats()
-	return server.KVDiskMetrics{Bytes: s.Bytes, Limit: s.Limit, Blocks: s.Blocks, Read: s.Read, Written: s.Written,
+	return server.KVDisk{Bytes: s.Bytes, Limit: s.Limit, Blocks: s.Blocks, Read: s.Read, Written: s.Written,
 		Evicted: s.Evicted, Dropped: s.Dropped, Damaged: s.Damaged, Errors: s.Errors}
 }

@@ -24,6 +24,10 @@ func (f *manager) live(ctx context.Context) admin.Live {
 		l.Memory.Device = f.device.setting()
 		l.Memory.DeviceFree, l.Memory.DeviceTotal = f.device.free()
 	}
+	if f.kvDisk != nil {
+		state := f.kvDiskState()
+		l.KVDisk = &state
+	}
 	for _, s := range f.running() {
 		if server.MayUse(ctx, string(s.id)) {
 			l.Models = append(l.Models, f.liveModel(s))

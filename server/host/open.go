@@ -47,6 +47,7 @@ type instance struct {
 	eos       []uint32  // tokens that end a sequence
 	adapters  *adapters // nil without
 	images    *images   // nil for a model that reads text only
+	keeps     bool      // prompts on disk
 }
 
 // open does everything between the settings and a running engine on d. ONNX Runtime is
@@ -326,11 +327,13 @@ func (in *instance) start(cfg config.Config, d device, obs engine.Observer, disk
 	if err != nil {
 		return err
 	}
+	kept := in.kept(disk, cfg, d, say)
+	in.keeps = kept.Space != nil
 	in.engine, err = engine.New(bridge.Model(in.backend), bridge.Codec(in.tokenizer, in.eos), engine.Config{
 		Settings:   schedSettings(in.limits, cfg.Runtime.PrefixSharing),
 		Observer:   obs,
 		Demand:     in.demand,
-		Disk:       in.kept(disk, d, say),
+		Disk:       kept,
 		Watcher:    watcher,
 		Verify:     cfg.Runtime.Verify,
 		GuestWait:  time.Duration(cfg.Runtime.PluginWait),

@@ -149,7 +149,7 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 	b.metrics.WatchPlugins(all.List)
 	b.metrics.WatchModels(all.modelMetrics)
 	if all.kvDisk != nil {
-		b.metrics.WatchKVDisk(all.kvDiskMetrics)
+		b.metrics.WatchKVDisk(all.kvDiskState)
 	}
 	if all.kvEvents != nil {
 		b.metrics.WatchKVEvents(all.kvEventsMetrics)
@@ -209,7 +209,9 @@ type ModelInfo struct {
 	// Blocks is the number of cache blocks of BlockTokens tokens; they hold CacheTokens tokens in CacheBytes bytes.
 	Blocks, BlockTokens, CacheTokens int
 	CacheBytes                       int64
-	Limits                           config.Limits
+	// KVDisk is where prompts of the model are kept; nil where they are not.
+	KVDisk *server.KVDisk
+	Limits config.Limits
 	// Chat says what conversations go through.
 	Chat    string
 	Plugins []string
@@ -227,7 +229,7 @@ func (s *Server) Default() (info ModelInfo, ok bool) {
 	if m == nil {
 		return info, false
 	}
-	return ModelInfo{
+	info = ModelInfo{
 		ID: string(m.id), Name: m.built.Name, Architecture: m.built.Architecture, Weights: string(m.built.Weights),
 		WeightBytes: m.built.WeightBytes,
 		Params:      m.built.Params, Threads: m.backend.ThreadCount(), Device: s.models.device.setting(),
@@ -236,7 +238,12 @@ func (s *Server) Default() (info ModelInfo, ok bool) {
 		BlockTokens: m.backend.BlockSize(), CacheTokens: cacheTokens(m.backend), CacheBytes: m.backend.CacheBytes(),
 		Limits: m.limits,
 		Chat:   m.control.chat.Load().String(), Plugins: m.control.names(),
-	}, true
+	}
+	if m.keeps {
+		state := s.models.kvDiskState()
+		info.KVDisk = &state
+	}
+	return info, true
 }
 
 // Device names what models run on as the settings do, and says why.

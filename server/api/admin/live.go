@@ -22,6 +22,8 @@ type Live struct {
 	Draining bool       `json:"draining"`
 	Requests int        `json:"requests"`
 	Memory   LiveMemory `json:"memory"`
+	// KVDisk is what is kept of prompts on disk; nil without runtime.kv_disk.
+	KVDisk *server.KVDisk `json:"kv_disk,omitempty"`
 	// Models has at most MaxLive models that are loaded, Plugins as many plugins. OmittedModels and OmittedPlugins
 	// count the others.
 	Models         []LiveModel  `json:"models"`

@@ -65,6 +65,9 @@ func native(l *config.Limits) map[string]*Schema {
 			need("index", whole("", "Its number among those that CUDA shows.")),
 			need("memory_bytes", whole("", "")), need("cache_bytes", whole("", "Of the model's KV cache.")),
 			need("cuda_graphs", list(whole("", "Rows of batches that decode as a CUDA graph.")))),
+		"InfoKVDisk": object("What is kept of prompts on disk, of all models together; absent where it is nothing.",
+			need("bytes", whole("int64", "")), need("limit_bytes", whole("int64", "")),
+			need("blocks", whole("int64", "Of the key/value cache."))),
 		"InfoPlugin": object("", need("name", text("")), need("version", text("")), need("sha256", text("")),
 			need("state", words("", "ready", "off", "failed", "loading")),
 			may("error", text("Why it is off or failed, or why a newer version was rejected.")),
@@ -216,6 +219,6 @@ func info() *Schema {
 		may("validation_workers", count()), may("max_client_batch_size", count()),
 		may("router", text("Not in tgi-0.6.")),
 		need("version", text("")), may("sha", orNull(text(""))), may("docker_label", orNull(text("Not in tgi-0.6."))),
-		may("plugins", list(ref("InfoPlugin"))),
+		may("kv_disk", ref("InfoKVDisk")), may("plugins", list(ref("InfoPlugin"))),
 	)
 }

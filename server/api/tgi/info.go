@@ -33,6 +33,9 @@ func appendInfo(b []byte, m *dispatch.Model, version string, d *dialect.Dialect)
 		if m.Speculate > 0 { // TGI does not tell
 			b = appendInt(b, "speculate", m.Speculate)
 		}
+		if m.KVDisk != nil {
+			b = appendKVDisk(append(b, `,"kv_disk":`...), m.KVDisk())
+		}
 	}
 	return b
 }
@@ -45,6 +48,13 @@ func appendGPU(b []byte, g *dispatch.GPU) []byte {
 	b = appendInt(b, "cache_bytes", int(g.Cache))
 	b = appendList(append(b, `,"cuda_graphs":`...), g.Graphs, appendNumber)
 	return append(b, '}')
+}
+
+// appendKVDisk writes what is kept of prompts on disk. The counters are for administrators: they tell what others ask.
+func appendKVDisk(b []byte, d server.KVDisk) []byte {
+	b = append(append(b, `{"bytes":`...), strconv.FormatInt(d.Bytes, 10)...)
+	b = appendInt(b, "limit_bytes", int(d.Limit))
+	return append(appendInt(b, "blocks", int(d.Blocks)), '}')
 }
 
 func appendNumber(b []byte, n *int) []byte { return strconv.AppendInt(b, int64(*n), 10) }

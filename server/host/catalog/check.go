@@ -31,6 +31,8 @@ type Checked struct {
 	Blocks      int    `json:"cache_blocks,omitempty"`
 	BlockTokens int    `json:"cache_block_tokens,omitempty"`
 	CacheBytes  int64  `json:"cache_bytes,omitempty"`
+	// KVDisk is what is kept of prompts on disk; nil where those of the model are not.
+	KVDisk *server.KVDisk `json:"kv_disk,omitempty"`
 	// Limits are those of [limits] that depend on the model.
 	Limits *CheckedLimits `json:"limits,omitempty"`
 }
@@ -124,6 +126,7 @@ func checkModel(ctx context.Context, cfg config.Config, version string, log *slo
 		ORT: ort.Version(), Threads: info.Threads, Attention: ort.Attention(),
 		Device: info.Device, Backend: info.Backend,
 		Chat: info.Chat, Blocks: info.Blocks, BlockTokens: info.BlockTokens, CacheBytes: info.CacheBytes,
+		KVDisk: info.KVDisk,
 		Limits: &CheckedLimits{
 			l.MaxInputTokens, l.MaxTotalTokens, l.MaxBatchPrefillTokens, l.MaxBatchTotalTokens, l.MaxBatchSize,
 			l.MaxConcurrentRequests,
