@@ -237,7 +237,8 @@ func TestBrokenEngineKeepsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.before = func(llm.Step) { e.closeWith(c.why) }
-		st := submit(t, e, t.Context(), Request{Prompt: randomTokens(rand.New(rand.NewPCG(1, 2)), 42), Params: params(5)})
+		prompt := randomTokens(rand.New(rand.NewPCG(1, 2)), 42)
+		st := submit(t, e, t.Context(), Request{Prompt: prompt, Params: params(5)})
 		if _, err := readAll(st); !errors.Is(err, llm.ErrClosed) {
 			t.Error(err)
 		}

@@ -94,7 +94,8 @@ func TestFull(t *testing.T) {
 	put(more[0])
 	f.fill = write
 	put(more[1]) // nothing is tried so soon
-	if got := f.Stats(); got.Errors != 1 || got.Evicted != madeRoom || got.Dropped != 1 || got.Blocks != 4 || told != 1 {
+	if got := f.Stats(); got.Errors != 1 || got.Evicted != madeRoom || got.Dropped != 1 || got.Blocks != 4 ||
+		told != 1 {
 		t.Errorf("%+v, told %d times", got, told)
 	}
 	if left, _ := filepath.Glob(filepath.Join(path, "*", "*", "*")); len(left) != 4 {

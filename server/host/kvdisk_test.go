@@ -51,7 +51,8 @@ func recall(t *testing.T, h *Server, adapter string) (out computed) {
 	t.Helper()
 	m := h.defaultModel()
 	r := engine.Request{Prompt: m.tokenizer.Encode(strings.Repeat("Once upon a time there was a mill. ", 12), true),
-		Params: llm.Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 20, IgnoreEOS: true}}
+		Params: llm.Params{Temperature: 1, TopP: 1, TypicalP: 1, RepetitionPenalty: 1, MaxNewTokens: 20,
+			IgnoreEOS: true}}
 	if adapter != "" {
 		a, release, err := m.adapters.Use(t.Context(), adapter)
 		if err != nil {

@@ -34,7 +34,8 @@ func TestMend(t *testing.T) {
 			}
 		}
 		if err := json.Unmarshal(fixed, &got); err != nil || !ok || got.ID != 3 || !got.Result.IsError ||
-			len(got.Result.Content) != 3 || got.Result.Content[0].Text != `a "content"` || got.Result.Content[2].Text != "b" ||
+			len(got.Result.Content) != 3 || got.Result.Content[0].Text != `a "content"` ||
+			got.Result.Content[2].Text != "b" ||
 			!strings.Contains(got.Result.Content[1].Text, "cannot be read") || string(got.Result.Meta) != `{"m":1}` {
 			t.Errorf("%s: %v %s", block, err, fixed)
 		}

@@ -116,9 +116,9 @@ func (m *Checked) WriteText(w io.Writer) {
 	fmt.Fprintf(w, "chat     %s\n", m.Chat)
 	fmt.Fprintf(w, "cache    %d blocks of %d tokens, %d bytes\n", m.Blocks, m.BlockTokens, m.CacheBytes)
 	if d := m.KVDisk; d != nil {
-		fmt.Fprintf(w, "kv_disk  %d blocks, %s of %s; read %d, written %d, evicted %d, dropped %d, damaged %d, errors %d\n",
-			d.Blocks, progress.Bytes(d.Bytes), progress.Bytes(d.Limit), d.Read, d.Written, d.Evicted, d.Dropped, d.Damaged,
-			d.Errors)
+		fmt.Fprintf(w, "kv_disk  %d blocks, %s of %s; blocks read %d, written %d, evicted %d, dropped %d, damaged %d; "+
+			"errors %d\n", d.Blocks, progress.Bytes(d.Bytes), progress.Bytes(d.Limit), d.Read, d.Written, d.Evicted,
+			d.Dropped, d.Damaged, d.Errors)
 	}
 	l := m.Limits
 	fmt.Fprintf(w, "limits   max_input_tokens=%d max_total_tokens=%d max_batch_prefill_tokens=%d "+
