@@ -54,3 +54,33 @@ func TestRun(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRunCharacters: a parser gets whole characters, however the tokens cut them.
+func TestRunCharacters(t *testing.T) {
+	f := guesttest.Fake{Description: guesttest.Tools, Code: map[string]guesttest.Code{
+		"tgi_tools_feed": guesttest.Join(guesttest.Arg(1), guesttest.Const(1), guesttest.Equal(),
+			guesttest.When(guesttest.Trap()), guesttest.Long(0))}}
+	r, err := Run(t.Context(), Options{Name: "f", Wasm: f.Wasm(), Prompt: "A", Text: "漢🙂",
+		Vocabulary: guesttest.NewWords(), CacheDir: testcache.Dir()})
+	if err != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for text, want := range map[string]int{"": 0, "a": 1, "a\xc3": 1, "é": 2, "\xf0\x9f\x99": 0, "🙂": 4,
+		"\x80\x80\x80\x80": 4} {
+		if got := whole([]byte(text)); got != want {
+			t.Errorf("%q: %d whole bytes, want %d", text, got, want)
+		}
+	}
+}
+
+// TestRunPrints: what a module with hidden state prints comes from several goroutines.
+func TestRunPrints(t *testing.T) {
+	f := guesttest.Fake{Table: true, Imports: []string{"log"}, Data: map[uint32]string{guesttest.Free: "hi"},
+		Code: map[string]guesttest.Code{"tgi_init": guesttest.Join(guesttest.SetTable(), guesttest.Const(2),
+			guesttest.Const(guesttest.Free), guesttest.Const(2), guesttest.Call(0), guesttest.Long(0))}}
+	r, err := Run(t.Context(), Options{Name: "prints", Wasm: f.Wasm(), Vocabulary: guesttest.NewWords(),
+		CacheDir: testcache.Dir()})
+	if err != nil || len(r.Log) == 0 || r.Log[0] != "warn: hi" {
+		t.Errorf("%v: %q", err, r.Log)
+	}
+}
