@@ -76,7 +76,7 @@ func (f *manager) canaryOf(name string) (canary, error) {
 	c, ok := f.canaries[name]
 	f.mu.Unlock()
 	if !ok {
-		return c, fmt.Errorf("%w: %.64q has no canary", server.ErrNoPlugin, name)
+		return c, reworded{fmt.Sprintf("plugin %.64q has no canary", name), server.ErrNoPlugin}
 	}
 	return c, nil
 }
