@@ -39,8 +39,10 @@ type Bound struct {
 	set   *Set
 	parts []*part
 	seqs  []sequence
-	open  atomic.Int64 // the Bound until Close, and each sequence until its release
-	once  sync.Once
+	// followed says that the sequences are taken back by guards of another Bound, which a shadow follows.
+	followed bool
+	open     atomic.Int64 // the Bound until Close, and each sequence until its release
+	once     sync.Once
 
 	mu      sync.Mutex
 	skipped []Skip
@@ -55,12 +57,13 @@ type part struct {
 	named   bool   // by the request
 	skipped bool   // for the whole request; set before the first sequence begins
 	client  string // that sent the request, "" if unknown
+	tally   *tally // of the shadow of the version, nil for none
 	trial   trial  // see breaker.admit
 	verdict *verdict
 }
 
 // verdict is what a request says of a plugin: however many sequences and beams it has, they count once.
-type verdict struct{ good, faulty atomic.Bool }
+type verdict struct{ good, faulty, finished atomic.Bool }
 
 // Bind selects the plugins of a request: first those that apply always, in the order of the settings, with the
 // request's parameters where it names one; then the others that it names, in its order. It asks each whether it accepts
@@ -162,6 +165,7 @@ func (s *Set) selectParts(ctx context.Context, b *Bound, calls []Call, keep func
 		if p.stable != nil {
 			p.stable.ref()
 		}
+		p.tally = s.names[p.name].follow(request)
 	}
 	return nil
 }
@@ -360,8 +364,7 @@ func (p *part) recordFault(s *Set, err error) {
 	}
 	s.o.Logs.add(p.name, "host", abi.LevelWarn, p.errorText(err))
 	if c := p.version.canary.Load(); c != nil && c.fault(p.errorText(err)) {
-		s.log.Warn("canary aborted", "plugin", p.name, "sha256", p.version.sum(), "why", c.Stats().Aborted)
-		s.o.Logs.add(p.name, "host", abi.LevelWarn, "canary aborted: "+c.Stats().Aborted)
+		s.aborted(p.name, p.version, c)
 	}
 	if off := p.version.breakers.fault(time.Now(), p.client, p.errorText(err), p.trial); off != "" {
 		s.log.Warn("plugin switched off", "plugin", p.name, "sha256", p.version.sum(), "client", p.client, "why", off)
@@ -372,6 +375,9 @@ func (p *part) recordFault(s *Set, err error) {
 func (p *part) recordSuccess(s *Set) {
 	if p.verdict.faulty.Load() {
 		return
+	}
+	if c := p.version.canary.Load(); c != nil && !p.verdict.finished.Swap(true) {
+		c.finish()
 	}
 	if p.version.breakers.success(p.client, p.trial) {
 		s.log.Info("plugin switched on again", "plugin", p.name, "sha256", p.version.sum())
@@ -434,6 +440,7 @@ func (b *Bound) unref() {
 			p.recordSuccess(b.set)
 		}
 		p.cancelTrial()
+		p.tally.release()
 		p.version.unref()
 		if p.stable != nil {
 			p.stable.unref()

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,32 +18,123 @@ import (
 // Canary is a new version of an upload that a share of the requests gets before it takes the place of the one that
 // serves. Sets of several models share one: its faults are counted together, and when there are too many none of its
 // sets lets a request have it any more. It is safe for concurrent use.
+//
+// As a shadow it gets no request: it is shown what the version that serves is shown, its answers are compared and
+// have no effect.
 type Canary struct {
-	percent, limit           int
+	o                        CanaryOptions
 	bound, faults, fallbacks atomic.Uint64
 	stopped                  atomic.Pointer[string]
+	ready, over              chan struct{} // closed when enough requests have finished, and when it was aborted
+	reached                  sync.Once
+
+	finished                               atomic.Uint64
+	answers, differing, different, dropped atomic.Uint64 // of a shadow
+
+	mu      sync.Mutex
+	samples []Difference
 }
 
-// NewCanary returns one that gets percent of the requests and is aborted after a number of faulty ones.
-func NewCanary(percent, faults int) *Canary { return &Canary{percent: percent, limit: faults} }
+// CanaryOptions say who gets a Canary, and what comes of it.
+type CanaryOptions struct {
+	Percent int // of the requests
+	Faults  int // so many faulty requests abort it
+	// Shadow says that no reply depends on it. Texts says that what is kept of its differences shows texts of requests.
+	Shadow, Texts bool
+	// After is the number of requests behind which it is Ready, 0 for never. More than Differences of them that a
+	// shadow answered differently abort it.
+	After, Differences int
+}
+
+// NewCanary returns one that no set has yet.
+func NewCanary(o CanaryOptions) *Canary {
+	return &Canary{o: o, ready: make(chan struct{}), over: make(chan struct{})}
+}
 
 // CanaryStats is what came of a Canary.
 type CanaryStats struct {
-	Percent, Limit int
-	// Bound counts how often a request, or a run of a program, got the new version; Faulty those of them in which it
-	// failed, Fallbacks those that went on with the old version.
-	Bound, Faulty, Fallbacks uint64
-	Aborted                  string // why no request gets it any more; "" while some do
+	// Bound counts how often a request, or a run of a program, got the new version, or a shadow of it; Faulty those of
+	// them in which it failed, Fallbacks those that went on with the old version, and Finished those that ended well.
+	Bound, Faulty, Fallbacks, Finished uint64
+	// Of a shadow: Answers that were compared, those of them that differed (Differing), the requests that had one
+	// (Different), and those that were given up because there was no room or no time for them (Dropped).
+	Answers, Differing, Different, Dropped uint64
+	Samples                                []Difference // the latest first differences of requests, at most MaxSamples
+	Aborted                                string       // why no request gets it any more; "" while some do
 }
+
+// MaxSamples bounds what is kept of the differences of a shadow.
+const MaxSamples = 32
+
+// Difference is where a shadow first answered a request in another way than the version that serves.
+type Difference struct {
+	Time    time.Time
+	Request string
+	Kind    string // of the plugin
+	Step    int    // tokens that the text had; -1 before its first
+	What    string // holds nothing of the request
+	Texts   string // may hold parts of it; "" unless Options.Texts
+}
+
+// Options returns what it was made with.
+func (c *Canary) Options() CanaryOptions { return c.o }
+
+// Ready is closed when Options.After requests have finished, well or not.
+func (c *Canary) Ready() <-chan struct{} { return c.ready }
+
+// Over is closed when it is aborted.
+func (c *Canary) Over() <-chan struct{} { return c.over }
 
 // Stats returns the counts of now.
 func (c *Canary) Stats() CanaryStats {
-	s := CanaryStats{Percent: c.percent, Limit: c.limit, Bound: c.bound.Load(), Faulty: c.faults.Load(),
-		Fallbacks: c.fallbacks.Load()}
+	s := CanaryStats{Bound: c.bound.Load(), Faulty: c.faults.Load(), Fallbacks: c.fallbacks.Load(),
+		Finished: c.finished.Load(), Answers: c.answers.Load(), Differing: c.differing.Load(),
+		Different: c.different.Load(), Dropped: c.dropped.Load()}
 	if why := c.stopped.Load(); why != nil {
 		s.Aborted = *why
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.Samples = slices.Clone(c.samples)
 	return s
+}
+
+// finish counts a request that ended well.
+func (c *Canary) finish() {
+	c.finished.Add(1)
+	c.count()
+}
+
+// count makes the canary ready once enough requests have finished.
+func (c *Canary) count() {
+	if c.o.After > 0 && c.finished.Load()+c.faults.Load() >= uint64(c.o.After) {
+		c.reached.Do(func() { close(c.ready) })
+	}
+}
+
+// differ counts a request that a shadow answered differently, and reports whether it aborted the canary.
+func (c *Canary) differ(d Difference) bool {
+	if !c.o.Texts {
+		d.Texts = ""
+	}
+	c.mu.Lock()
+	if len(c.samples) == MaxSamples {
+		c.samples = slices.Delete(c.samples, 0, 1)
+	}
+	c.samples = append(c.samples, d)
+	c.mu.Unlock()
+	n := c.different.Add(1)
+	return c.o.After > 0 && n > uint64(c.o.Differences) &&
+		c.abort(fmt.Sprintf("%d requests were answered differently, the last: %s: %s", n, d.Kind, d.What))
+}
+
+// abort keeps requests from it, and reports whether it was not aborted before.
+func (c *Canary) abort(why string) bool {
+	if !c.stopped.CompareAndSwap(nil, &why) {
+		return false
+	}
+	close(c.over)
+	return true
 }
 
 // takes reports whether a request gets the new version: the same request always does, and one without a name never.
@@ -56,33 +148,50 @@ func (c *Canary) takes(plugin, request string) bool {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
 	x ^= x >> 33
-	return int(x%100) < c.percent
+	return int(x%100) < c.o.Percent
 }
 
 // fault counts a faulty request, and reports whether it was the one that aborted the canary.
 func (c *Canary) fault(text string) bool {
 	n := c.faults.Add(1)
-	if n < uint64(c.limit) {
-		return false
+	if n >= uint64(c.o.Faults) {
+		return c.abort(fmt.Sprintf("%d requests were faulty, the last: %s", n, text))
 	}
-	why := fmt.Sprintf("%d requests were faulty, the last: %s", n, text)
-	return c.stopped.CompareAndSwap(nil, &why)
+	c.count()
+	return false
+}
+
+// aborted logs that a canary was.
+func (s *Set) aborted(name string, v *version, c *Canary) {
+	s.log.Warn("canary aborted", "plugin", name, "sha256", v.sum(), "shadow", c.o.Shadow, "why", c.Stats().Aborted)
+	s.o.Logs.add(name, "host", abi.LevelWarn, "canary aborted: "+c.Stats().Aborted)
 }
 
 // canaryVersion is the version of a Canary in one set. It has a reference until the entry loses it.
 type canaryVersion struct {
 	*Canary
 	version *version
-	before  Stats // of the version that serves, when it began
+	shadow  *shadow // that has the version; nil where requests get it
+	before  Stats   // of the version that serves, when it began
 }
 
-// pick returns the version that a request of a client gets, nil for none: what serves while the canary is switched off.
-// The lock is held.
+// pick returns the version that a request of a client gets, nil for none: what serves while the canary is switched off,
+// or a shadow. The lock is held.
 func (e *entry) pick(client, request string) *version {
-	if c := e.canary; c != nil && c.takes(e.name, request) && !c.version.breakers.isOff(time.Now(), client) {
+	if c := e.canary; c != nil && c.shadow == nil && c.takes(e.name, request) &&
+		!c.version.breakers.isOff(time.Now(), client) {
 		return c.version
 	}
 	return e.current
+}
+
+// follow begins to follow a request with the shadow of an entry, which may be nil. The lock is held.
+func (e *entry) follow(request string) *tally {
+	if e == nil || e.canary == nil || e.canary.shadow == nil || e.current == nil || !e.canary.takes(e.name, request) {
+		return nil
+	}
+	e.canary.bound.Add(1)
+	return e.canary.shadow.follow(request)
 }
 
 // request names the request of a context, "" where it has no name.
@@ -109,6 +218,9 @@ func (p *Prepared) Canary(ctx context.Context, c *Canary) (version string, err e
 	if err = e.checkUpload(); err == nil {
 		err = e.checkCanary(j)
 	}
+	if err == nil && p.shadow != nil {
+		err = p.shadow.checkBeside(e.current)
+	}
 	if err == nil {
 		err = context.Cause(ctx)
 	}
@@ -117,17 +229,25 @@ func (p *Prepared) Canary(ctx context.Context, c *Canary) (version string, err e
 		return "", err
 	}
 	v := j.loaded
-	v.canary.Store(c)
-	e.totals.addVersion(v)
-	next := &canaryVersion{Canary: c, version: v, before: e.current.used()}
+	next := &canaryVersion{Canary: c, version: v, shadow: p.shadow, before: e.current.used()}
+	if w := p.shadow; w != nil {
+		w.canary = c
+	} else {
+		v.canary.Store(c)
+		e.totals.addVersion(v)
+	}
 	s.mu.Lock()
 	before := e.canary
 	e.canary = next
 	s.mu.Unlock()
 	before.drop()
-	s.o.Logs.add(j.name, "host", abi.LevelInfo, fmt.Sprintf("canary loaded for %d%% of requests, sha256 %s", c.percent,
-		v.sum()))
-	s.log.Info("canary loaded", "plugin", j.name, "percent", c.percent, "sha256", v.sum())
+	what := "canary"
+	if c.o.Shadow {
+		what = "shadow"
+	}
+	s.o.Logs.add(j.name, "host", abi.LevelInfo, fmt.Sprintf("%s loaded for %d%% of requests, sha256 %s", what,
+		c.o.Percent, v.sum()))
+	s.log.Info(what+" loaded", "plugin", j.name, "percent", c.o.Percent, "sha256", v.sum())
 	return v.guest.Description().Version, nil
 }
 
@@ -140,7 +260,7 @@ func (e *entry) checkCanary(j *job) error {
 	if !slices.Equal(before, now) {
 		return fmt.Errorf("%w: a canary has the kinds of what serves, which are %q: given %q", ErrSpec, before, now)
 	}
-	if a, b := e.current.settings.apply, j.loaded.settings.apply; a != b {
+	if a, b := e.current.settings.apply, j.settings.apply; a != b {
 		return fmt.Errorf("%w: a canary has the apply of what serves, which is %q: given %q", ErrSpec, a, b)
 	}
 	if !e.current.serves(abi.KindGrammar) {
@@ -177,7 +297,11 @@ func (s *Set) EndCanary(ctx context.Context, name string) error {
 // drop gives up the reference of the canary, which may be nil. No request can find it any more; what those that have it
 // do counts no more.
 func (c *canaryVersion) drop() {
-	if c != nil {
+	switch {
+	case c == nil:
+	case c.shadow != nil:
+		c.shadow.stop()
+	default:
 		c.version.canary.Store(nil)
 		c.version.unref()
 	}

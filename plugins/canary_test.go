@@ -38,7 +38,7 @@ func canaryOf(t *testing.T, s *Set, wasm []byte, percent, faults int, u Upload) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := NewCanary(percent, faults)
+	c := NewCanary(CanaryOptions{Percent: percent, Faults: faults})
 	if _, err := p.Canary(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestCanaryRefusals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Canary(t.Context(), NewCanary(1, 1)); !errors.Is(err, ErrSpec) ||
+		if _, err := p.Canary(t.Context(), NewCanary(CanaryOptions{Percent: 1, Faults: 1})); !errors.Is(err, ErrSpec) ||
 			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.says, err)
 		}
@@ -344,7 +344,8 @@ func TestCanaryLanguages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Canary(t.Context(), NewCanary(1, 1)); err == nil || !strings.Contains(err.Error(),
+	_, err = p.Canary(t.Context(), NewCanary(CanaryOptions{Percent: 1, Faults: 1}))
+	if err == nil || !strings.Contains(err.Error(),
 		`reads the languages of what serves, "mine" is missing: given ["theirs"`) {
 		t.Error(err)
 	}

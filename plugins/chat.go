@@ -105,6 +105,7 @@ func (s *Set) selectChatParts(ctx context.Context, b *BoundChat, calls []Call, d
 	}
 	for _, p := range b.parts() {
 		p.version.bind()
+		p.tally = s.names[p.name].follow(request)
 	}
 	return rest, nil
 }
@@ -228,6 +229,7 @@ func (b *BoundChat) RenderMetered(ctx context.Context, request []byte) (r Render
 	var no *guest.Refusal
 	if refused := errors.As(err, &no); refused {
 		p.recordSuccess(b.set)
+		p.rendered(request, Rendered{}, true)
 		return Rendered{}, fuel, &RenderRefusal{p.name, no.Text}
 	}
 	if costly := p.tooCostlyRequest(err, "render", request); costly != nil {
@@ -237,6 +239,7 @@ func (b *BoundChat) RenderMetered(ctx context.Context, request []byte) (r Render
 		return Rendered{}, fuel, p.chatError(ctx, b.set, err)
 	}
 	p.recordSuccess(b.set)
+	p.rendered(request, r, false)
 	return r, fuel, nil
 }
 
@@ -250,6 +253,7 @@ func (b *BoundChat) unref() {
 	}
 	for _, p := range b.parts() {
 		p.cancelTrial()
+		p.tally.release()
 		p.version.unref()
 	}
 }

@@ -36,6 +36,8 @@ type Constraint struct {
 	tokens  []uint32 // accepted
 	err     error
 	faulty  bool
+
+	follower *follower // of a shadow; nil for none
 }
 
 // begin gets an instance from open and replays the tokens so far in it.
@@ -123,7 +125,9 @@ func (c *Constraint) Mask(bits []uint32) (constrained bool, err error) {
 	if c.err != nil {
 		return false, c.err
 	}
-	constrained, err = c.stepper.Mask(bits)
+	if constrained, err = c.stepper.Mask(bits); err == nil {
+		c.follower.masked(len(c.tokens), bits, constrained)
+	}
 	return constrained, c.recordError(err)
 }
 
@@ -193,7 +197,11 @@ func (c *Constraint) Accept(token uint32) error {
 		return c.err
 	}
 	c.tokens = append(c.tokens, token)
-	return c.recordError(c.stepper.Accept(token))
+	err := c.stepper.Accept(token)
+	if err == nil {
+		c.follower.accepted(token)
+	}
+	return c.recordError(err)
 }
 
 // costError is the request's error where the host runs the grammar: one that takes too much to follow is the client's.
@@ -272,7 +280,9 @@ func (c *Constraint) Rollback(n int) error {
 	c.tokens = c.tokens[:len(c.tokens)-n]
 	c.session.Close()
 	c.session = nil
-	c.err = c.begin(c.part.version.guest.OpenNow)
+	if c.err = c.begin(c.part.version.guest.OpenNow); c.err == nil {
+		c.follower.rolledBack(n)
+	}
 	return c.err
 }
 
@@ -306,6 +316,7 @@ func (c *Constraint) Clone() (*Constraint, error) {
 		return nil, err
 	}
 	c.grammar.open.Add(1)
+	twin.follower = c.follower.cloned()
 	return twin, nil
 }
 
@@ -325,6 +336,7 @@ func (c *Constraint) beginAt(other *Constraint) error {
 
 func (c *Constraint) recordError(err error) error {
 	if err != nil {
+		c.follower.leave()
 		c.err = c.stepError(err)
 	}
 	return c.err
@@ -350,6 +362,7 @@ func (c *Constraint) Close() {
 		c.part.recordSuccess(c.grammar.set)
 	}
 	c.part.cancelTrial()
+	c.follower.close()
 	c.grammar.unref()
 	c.grammar = nil
 }

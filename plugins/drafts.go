@@ -25,6 +25,7 @@ func (d *Drafter) Draft(h llm.History, ahead, room []llm.Token) int {
 	n, err := d.inner.Propose(h.Prompt, h.Output, room)
 	if err == nil {
 		d.r.succeeded = true
+		d.r.follower.guessed(h.Output, len(room), room[:n])
 		return n
 	}
 	_ = d.r.handleError(err)

@@ -67,6 +67,8 @@ func (r *run) fork(seed uint64) (*run, error) {
 			return nil, err
 		}
 		twin.stopped = true
+	default:
+		twin.follower = r.follower.fork(seed)
 	}
 	twin.session = session
 	return twin, nil

@@ -31,6 +31,7 @@ const (
 type preparedGrammar struct {
 	native    *grammar.Grammar // nil where a guest computes the masks
 	masks     *maskMemory      // of such a guest
+	form      uint64           // stands for what the plugin compiled to
 	dropped   []Dropped
 	baseBytes int64 // bytes, without the states that texts reach
 }

@@ -64,7 +64,9 @@ func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 		return nil, err
 	}
 	if g.prepared.native != nil {
+		p.compiled(g.call, g.prepared.form, g.prepared.dropped)
 		g.call, g.part = GrammarCall{}, nil
+		p.tally.release()
 		p.version.unref() // the guest is not needed any more
 	} else {
 		g.call.Source, g.call.Params = slices.Clone(c.Source), slices.Clone(c.Params)
@@ -110,7 +112,7 @@ func (s *Set) selectGrammarPart(ctx context.Context, c GrammarCall) (p *part, la
 	}
 	v.bind()
 	return &part{version: v, name: name, params: c.Params, named: c.Plugin != "", client: client,
-		verdict: &verdict{}}, language, nil
+		tally: s.names[name].follow(request), verdict: &verdict{}}, language, nil
 }
 
 // languages lists those that some plugin reads grammars in, each once. The lock is held.
@@ -160,20 +162,29 @@ func (s *Set) build(ctx context.Context, t *turn, p *part, c GrammarCall) (*prep
 	if p.version.guest.Description().Steps() {
 		return &preparedGrammar{masks: &maskMemory{}}, nil
 	}
-	session, err := p.version.guest.OpenShared(p.seed(0), ctx.Done(), guestTurn{t, ctx})
+	out, err := s.compileSource(ctx, t, p, c)
 	if err != nil {
-		return nil, p.chatError(ctx, s, err)
-	}
-	out, err := kind.Compile(session, c)
-	session.Close() // prepare does not need its memory
-	if costly := p.tooCostly(err, "compile", len(c.Source)); costly != nil {
-		return nil, costly
-	}
-	if err != nil {
-		return nil, p.chatError(ctx, s, err)
+		return nil, err
 	}
 	p.recordSuccess(s)
 	return s.prepare(ctx, t, p.name, out)
+}
+
+// compileSource has the guest compile a source.
+func (s *Set) compileSource(ctx context.Context, t *turn, p *part, c GrammarCall) (out kind.Compiled, err error) {
+	session, err := p.version.guest.OpenShared(p.seed(0), ctx.Done(), guestTurn{t, ctx})
+	if err != nil {
+		return out, p.chatError(ctx, s, err)
+	}
+	out, err = kind.Compile(session, c)
+	session.Close() // nobody needs its memory any more
+	if costly := p.tooCostly(err, "compile", len(c.Source)); costly != nil {
+		return out, costly
+	}
+	if err != nil {
+		return out, p.chatError(ctx, s, err)
+	}
+	return out, nil
 }
 
 // prepare makes a compiled grammar ready for sequences.
@@ -183,7 +194,8 @@ func (s *Set) prepare(ctx context.Context, t *turn, name string, out kind.Compil
 	}})
 	switch {
 	case err == nil:
-		return &preparedGrammar{native: g, dropped: out.Dropped, baseBytes: int64(out.Size) * nodeBytes}, nil
+		return &preparedGrammar{native: g, form: out.Form, dropped: out.Dropped,
+			baseBytes: int64(out.Size) * nodeBytes}, nil
 	case ctx.Err() != nil:
 		return nil, cancelCause(ctx, err)
 	}
@@ -204,6 +216,7 @@ func (g *Grammar) Close() {
 // unref drops a reference; the last one releases the version.
 func (g *Grammar) unref() {
 	if g.open.Add(-1) == 0 && g.part != nil {
+		g.part.tally.release()
 		g.part.version.unref()
 	}
 }
@@ -232,6 +245,7 @@ func (g *Grammar) Sequence(ctx context.Context, seed uint64) (*Constraint, error
 	}
 	c.session.EndTurn()
 	g.open.Add(1)
+	c.follower = g.part.stepping(g.call, seed)
 	return c, nil
 }
 

@@ -48,6 +48,7 @@ func (g *Guard) Check(v *llm.GuardView) (llm.Verdict, error) {
 	out, err := g.inner.Check(v)
 	if err == nil {
 		g.r.succeeded = true
+		g.r.follower.checked(v, out)
 		return out, nil
 	}
 	err = g.r.handleError(err)

@@ -129,7 +129,7 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 		return nil, fmt.Errorf("%w: %s: apply is %q, but the plugin refuses a request without parameters: %s", ErrLoad,
 			w.name, ApplyAlways, v.refusalText)
 	}
-	if v.serves(abi.KindGrammar) && !g.Description().Steps() {
+	if v.serves(abi.KindGrammar) && !g.Description().Steps() && !s.o.apart {
 		var shared *ir.Grammar
 		if v.readsLanguage(commonLanguage) {
 			shared = compileCommon(ctx, g)

@@ -26,6 +26,8 @@ type Parser struct {
 	session *guest.Session // nil after Close
 	inner   *tools.Parser
 	err     error
+
+	follower *follower // of a shadow; nil for none
 }
 
 // Parser begins a sequence's parser. request is the JSON object of abi.Tools without "params"; it is not kept. When ctx
@@ -52,7 +54,7 @@ func (b *BoundChat) Parser(ctx context.Context, request []byte, seed uint64) (*P
 	}
 	s.EndTurn()
 	b.open.Add(1)
-	return &Parser{bound: b, ctx: ctx, part: p, session: s, inner: inner}, nil
+	return &Parser{bound: b, ctx: ctx, part: p, session: s, inner: inner, follower: p.parsing(request, seed)}, nil
 }
 
 // Feed hands over the next piece of the model's text, UTF-8, cut where the tokens are; special means that it is the
@@ -62,6 +64,9 @@ func (p *Parser) Feed(piece string, special bool) ([]Event, error) {
 		return nil, p.err
 	}
 	events, err := p.inner.Feed(piece, special)
+	if err == nil {
+		p.follower.fed(piece, special, events)
+	}
 	return events, p.recordError(err)
 }
 
@@ -72,6 +77,9 @@ func (p *Parser) Finish(cut bool) ([]Event, error) {
 		return nil, p.err
 	}
 	events, err := p.inner.Finish(cut)
+	if err == nil {
+		p.follower.finished(cut, events)
+	}
 	return events, p.recordError(err)
 }
 
@@ -80,6 +88,7 @@ func (p *Parser) recordError(err error) error {
 	if err == nil {
 		return p.err
 	}
+	p.follower.leave()
 	p.err = p.part.chatError(p.ctx, p.bound.set, err)
 	if errors.As(p.err, new(*BindError)) {
 		p.err = fmt.Errorf("%w: %w", llm.ErrPlugin, p.err)
@@ -94,6 +103,7 @@ func (p *Parser) Close() {
 	}
 	p.session.Close()
 	p.session = nil
+	p.follower.close()
 	if p.err == nil {
 		p.part.recordSuccess(p.bound.set)
 	}

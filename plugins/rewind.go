@@ -137,6 +137,7 @@ func (r *run) rewind(h llm.History) error {
 		return nil
 	}
 	p.at = n
+	r.follower.rewound(h.Output)
 	p.rewinds = append(slices.DeleteFunc(p.rewinds, func(at int) bool { return at > n }), n)
 	if p.state == abi.StateNone {
 		r.session.Reseed(p.seed(len(p.rewinds)))

@@ -49,6 +49,7 @@ type run struct {
 	processor *logits.Processor // of the session, where it serves the kind
 	sampler   *logits.Sampler   // likewise
 	past      *history          // nil where no guard takes tokens back
+	follower  *follower         // of a shadow; nil for none
 	step      int               // the position that its plugin was last asked about, counted from the first token after the prompt
 }
 
@@ -87,6 +88,9 @@ func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []
 	}
 	b.seqs = seqs
 	b.open.Add(int64(len(seqs)))
+	for _, p := range b.parts {
+		b.shadow(p, prompt, maxNew, seeds)
+	}
 	return nil
 }
 
@@ -102,6 +106,22 @@ func (b *Bound) beginPart(ctx context.Context, p *part, prompt []uint32, maxNew 
 		sessions, err = p.begin(ctx, b.set, prompt, maxNew, seeds)
 	}
 	return sessions, b.handleError(ctx, p, err)
+}
+
+// shadow has the shadow of a plugin, if any, follow the sequences that began.
+func (b *Bound) shadow(p *part, prompt []uint32, maxNew int, seeds []uint64) {
+	if p.tally == nil || p.skipped {
+		return
+	}
+	var runs []*run
+	for i := range b.seqs {
+		for _, r := range b.seqs[i].runs {
+			if r.part == p {
+				runs = append(runs, r)
+			}
+		}
+	}
+	p.tally.begin(b, p, runs, prompt, maxNew, seeds)
 }
 
 // begin returns a session for each seed, or none.
@@ -147,7 +167,7 @@ func (p *part) start(ctx context.Context, prompt []uint32, maxNew int, seed uint
 
 // rewinds reports whether a guard of the request may take tokens back.
 func (b *Bound) rewinds() bool {
-	return slices.ContainsFunc(b.parts, func(p *part) bool {
+	return b.followed || slices.ContainsFunc(b.parts, func(p *part) bool {
 		return !p.skipped && (p.version.rewinds() || p.stable != nil && p.stable.rewinds())
 	})
 }
@@ -242,12 +262,14 @@ func (s *sequence) close() {
 			r.session.Close()
 		}
 		r.past.close()
+		r.follower.close()
 	}
 }
 
 // handleError handles the error of a call. It returns the sequence's error, nil when it goes on without the plugin.
 func (r *run) handleError(err error) error {
 	var fault *sandbox.Fault
+	r.follower.leave()
 	switch {
 	case errors.Is(err, sandbox.ErrCancelled):
 		r.err = cancelCause(r.bound.ctx, err)

@@ -91,6 +91,8 @@ type Options struct {
 	MayName func(ctx context.Context, plugin string) error
 	Logs    *Logs        // keeps the last lines of each plugin; nil keeps none
 	Log     *slog.Logger // of what happens to plugins and of what they print; nil drops it
+
+	apart bool // of a shadow: nothing is prepared ahead
 }
 
 // Set is the installed plugins. All methods may be called from any goroutine; changes are made one at a time, and
@@ -124,6 +126,7 @@ type Set struct {
 	grammars   grammarCache
 	background sync.WaitGroup
 	releasing  sync.WaitGroup // sequences and texts that the engine let go
+	shadows    sync.WaitGroup // what shows requests to shadows
 }
 
 // entry is one name.
@@ -352,7 +355,11 @@ func (s *Set) Close() {
 	var freed []*version
 	for _, e := range entries {
 		served := []*version{e.current, nil}
-		if e.canary != nil {
+		switch {
+		case e.canary == nil:
+		case e.canary.shadow != nil:
+			e.canary.shadow.stop()
+		default:
 			served[1] = e.canary.version
 		}
 		for _, v := range served {
@@ -368,6 +375,7 @@ func (s *Set) Close() {
 	for _, v := range freed {
 		<-v.guest.Drained()
 	}
+	s.shadows.Wait()
 	s.background.Wait()
 	s.grammars.close()
 }

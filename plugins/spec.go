@@ -61,6 +61,7 @@ type Upload struct {
 	Apply   Apply
 	Limits  Limits
 	Config  []byte
+	Shadow  bool // it is prepared for a Canary that is a shadow, and for nothing else
 }
 
 // Breaker says when a plugin that keeps failing is switched off: for a client after Faults faulty requests in a row of

@@ -79,11 +79,13 @@ func (p *Processor) Run(prompt, output []uint32, row []float32) (Effect, error) 
 	if tape := p.r.record(len(output)); tape != nil {
 		p.inner.Tape = func(view []byte) { tape.view = append(tape.view[:0], view...) }
 	}
+	before := p.r.follower.copyRow(row)
 	effect, err := p.inner.Process(prompt, output, row)
 	if err != nil {
 		return logits.None(), p.r.handleError(err)
 	}
 	p.r.succeeded = true
+	p.r.follower.processed(output, before, row, effect)
 	return effect, nil
 }
 
@@ -135,6 +137,7 @@ func (p *Sampler) Choose(ids []uint32, values, logprobs []float32) (int, error) 
 	if err != nil {
 		return NoChoice, p.r.handleError(err)
 	}
+	p.r.follower.chose(p.steps, ids, values, logprobs, i)
 	p.steps++
 	p.r.succeeded = true
 	return i, nil

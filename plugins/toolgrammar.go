@@ -32,7 +32,9 @@ func (b *BoundChat) Constraint(ctx context.Context, request []byte) (*ToolGramma
 		return nil, p.chatError(ctx, b.set, err)
 	}
 	if c.Source == "" && len(c.Dropped) == 0 {
+		p.constrained(request, nil)
 		return nil, nil
 	}
+	p.constrained(request, &c)
 	return &c, nil
 }

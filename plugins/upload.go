@@ -16,8 +16,9 @@ const sourceUpload = "upload"
 
 // Prepared is an upload that is loaded and not installed yet. It ends with Commit or Discard.
 type Prepared struct {
-	set *Set
-	job *job
+	set    *Set
+	job    *job
+	shadow *shadow // that has what was loaded; nil where the set has it
 }
 
 // Put installs a module under a name that neither the settings nor the folder has, or puts it in the place of the one
@@ -52,10 +53,18 @@ func (s *Set) Prepare(ctx context.Context, name string, wasm []byte, u Upload) (
 	}
 	defer done()
 	j := &job{desired: w}
+	if u.Shadow {
+		beside, err := s.openShadow(ctx, name, wasm, u)
+		if err != nil {
+			return nil, cmp.Or(context.Cause(ctx), err)
+		}
+		j.loaded = beside.v
+		return &Prepared{s, j, beside}, nil
+	}
 	if j.loaded, err = s.load(ctx, w, wasm, nil); err != nil {
 		return nil, cmp.Or(context.Cause(ctx), err)
 	}
-	return &Prepared{s, j}, nil
+	return &Prepared{s, j, nil}, nil
 }
 
 // Commit does the second part of Put, with its errors: it installs the upload, unless ctx has ended.
@@ -82,9 +91,11 @@ func (p *Prepared) Commit(ctx context.Context) (Status, error) {
 	if before != nil {
 		before.canary.drop()
 	}
-	s.o.Logs.add(j.name, "host", abi.LevelInfo, "loaded, sha256 "+e.current.sum())
-	s.log.Info("plugin loaded", "plugin", j.name, "source", sourceUpload, "sha256", e.current.sum(), "version",
-		e.current.guest.Description().Version)
+	if !s.o.apart { // which says itself what it is
+		s.o.Logs.add(j.name, "host", abi.LevelInfo, "loaded, sha256 "+e.current.sum())
+		s.log.Info("plugin loaded", "plugin", j.name, "source", sourceUpload, "sha256", e.current.sum(), "version",
+			e.current.guest.Description().Version)
+	}
 	return e.status(), nil
 }
 
@@ -110,7 +121,13 @@ func (p *Prepared) Status(ctx context.Context) (Status, error) {
 func (p *Prepared) Refuses() string { return p.job.loaded.refusalText }
 
 // Discard frees what Prepare loaded.
-func (p *Prepared) Discard() { p.job.discard(nil) }
+func (p *Prepared) Discard() {
+	if p.shadow != nil {
+		p.shadow.apart.Close()
+		return
+	}
+	p.job.discard(nil)
+}
 
 // checkUpload returns an error if an upload can't replace the entry, which may be nil.
 func (e *entry) checkUpload() error {

@@ -192,7 +192,7 @@ func (f *manager) install(ctx context.Context, name string, u upload, ready map[
 		return errors.Join(fmt.Errorf("%w: %w", server.ErrRefused, err), f.undo(ctx, done, name, before, replaces))
 	}
 	f.mu.Lock()
-	delete(f.canaries, name) // the models lost it with what it was to replace
+	f.forgetCanary(name) // the models lost it with what it was to replace
 	f.uploads[name] = u
 	f.mu.Unlock()
 	return nil
@@ -240,7 +240,7 @@ func (f *manager) Delete(_ context.Context, name string) error {
 	f.mu.Lock()
 	_, kept := f.uploads[name] // also for models that do not run now
 	delete(f.uploads, name)
-	delete(f.canaries, name)
+	f.forgetCanary(name)
 	f.mu.Unlock()
 	if !there && !kept {
 		return adminError(unknown)

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ type canary struct {
 	upload
 	shared *plugins.Canary
 	began  time.Time
+	least  time.Duration      // that it lasts before it is promoted by itself
+	end    context.CancelFunc // of what promotes it
 }
 
 // StartCanary implements admin.Plugins. All models that run and may have the plugin get the canary, or none.
@@ -25,19 +28,23 @@ func (f *manager) StartCanary(ctx context.Context, name string, wasm []byte, s a
 	if _, err := f.uploaded(name); err != nil {
 		return admin.Canary{}, err
 	}
-	c := canary{upload: uploadOf(wasm, s), shared: plugins.NewCanary(s.Canary, s.CanaryFaults), began: time.Now().UTC()}
+	c := canary{upload: uploadOf(wasm, s), began: time.Now().UTC(), least: time.Duration(s.PromoteTime),
+		shared: plugins.NewCanary(plugins.CanaryOptions{Percent: s.Canary, Faults: s.CanaryFaults, Shadow: s.Shadow,
+			Texts: s.CanaryTexts, After: s.PromoteAfter, Differences: s.CanaryDifferences})}
+	beside := c.upload
+	beside.settings.Shadow = s.Shadow
 	ready := map[*loadedModel]*plugins.Prepared{}
 	defer func() {
 		for _, p := range ready {
 			p.Discard()
 		}
 	}()
-	if err := f.prepare(ctx, name, c.upload, ready); err != nil {
+	if err := f.prepare(ctx, name, beside, ready); err != nil {
 		return admin.Canary{}, adminError(err)
 	}
 	f.uploading.Lock()
 	defer f.uploading.Unlock()
-	if err := f.prepare(ctx, name, c.upload, ready); err != nil { // for models that came meanwhile
+	if err := f.prepare(ctx, name, beside, ready); err != nil { // for models that came meanwhile
 		return admin.Canary{}, adminError(err)
 	}
 	begun := false
@@ -64,10 +71,88 @@ func (f *manager) StartCanary(ctx context.Context, name string, wasm []byte, s a
 		return admin.Canary{}, fmt.Errorf("%w: no model that runs may have plugin %s: nothing can try it",
 			server.ErrRefused, name)
 	}
+	f.keepCanary(ctx, name, c)
+	return f.shownCanary(name, c), nil
+}
+
+// keepCanary notes a canary that begins, in the place of what was noted, and has it promoted when the time comes.
+// f.uploading is held.
+func (f *manager) keepCanary(ctx context.Context, name string, c canary) {
+	ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forgetCanary(name)
 	f.canaries[name] = c
+	if c.shared.Options().After > 0 && !f.closed {
+		f.deciding.Go(func() { f.decide(ctx, name, c) })
+	}
+}
+
+// forgetCanary forgets the canary of a plugin and what was decided of one. f.mu is held.
+func (f *manager) forgetCanary(name string) {
+	if c, ok := f.canaries[name]; ok {
+		c.end()
+	}
+	delete(f.canaries, name)
+	delete(f.decided, name)
+}
+
+// decide promotes a canary when enough requests have finished with it and it has lasted long enough, and ends it when
+// it is aborted before. ctx ends with the canary.
+func (f *manager) decide(ctx context.Context, name string, c canary) {
+	least := time.NewTimer(c.least)
+	defer least.Stop()
+	ready, over := c.shared.Ready(), false
+	for waiting := 2; waiting > 0 && !over; waiting-- {
+		select {
+		case <-ready:
+			ready = nil
+		case <-least.C:
+		case <-c.shared.Over():
+			over = true
+		case <-ctx.Done():
+			return
+		}
+	}
+	n := c.shared.Stats()
+	why := fmt.Sprintf("after %d requests, of which %d were faulty", n.Finished+n.Faulty, n.Faulty)
+	if c.shared.Options().Shadow {
+		why += fmt.Sprintf(" and %d were answered differently", n.Different)
+	}
+	var err error
+	if !over {
+		_, err = f.promote(ctx, name, c, why)
+	}
+	if over || err != nil {
+		f.conclude(ctx, name, c, err)
+	}
+}
+
+// conclude ends a canary that is not promoted, unless another change was faster.
+func (f *manager) conclude(ctx context.Context, name string, c canary, err error) {
+	f.uploading.Lock()
+	defer f.uploading.Unlock()
+	if f.sameCanary(name, c) != nil {
+		return
+	}
+	shown := f.shownCanary(name, c)
+	if err != nil && shown.Why == "" {
+		shown.State, shown.Why = admin.CanaryAborted, "it can't be promoted: "+err.Error()
+	}
+	f.dropCanary(ctx, name)
+	f.mu.Lock()
+	f.decided[name] = shown
 	f.mu.Unlock()
-	return f.Canary(name)
+	f.log.Warn("canary ended and not promoted", "plugin", name, "sha256", shown.Canary.SHA256, "why", shown.Why)
+}
+
+// sameCanary returns an error unless c is the canary of a plugin.
+func (f *manager) sameCanary(name string, c canary) error {
+	now, err := f.canaryOf(name)
+	if err == nil && now.shared != c.shared {
+		err = fmt.Errorf("%w: another canary of %s began meanwhile", server.ErrRefused, name)
+	}
+	return err
 }
 
 // canaryOf returns the canary of a plugin.
@@ -83,15 +168,66 @@ func (f *manager) canaryOf(name string) (canary, error) {
 
 // Canary implements admin.Plugins.
 func (f *manager) Canary(name string) (admin.Canary, error) {
+	f.mu.Lock()
+	before, ok := f.decided[name]
+	f.mu.Unlock()
+	if ok {
+		return before, nil
+	}
 	c, err := f.canaryOf(name)
 	if err != nil {
 		return admin.Canary{}, err
 	}
-	s := c.shared.Stats()
-	shown := admin.Canary{Name: name, State: admin.CanaryRuns, Percent: s.Percent, AbortAfter: s.Limit, Began: c.began,
-		Bound: s.Bound, Faulty: s.Faulty, Fallbacks: s.Fallbacks}
+	return f.shownCanary(name, c), nil
+}
+
+// Canaries implements admin.Plugins.
+func (f *manager) Canaries() (list []admin.Canary) {
+	f.mu.Lock()
+	names := slices.AppendSeq(slices.Collect(maps.Keys(f.canaries)), maps.Keys(f.decided))
+	f.mu.Unlock()
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if c, err := f.Canary(name); err == nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// canaryMetrics are what the metrics show of canaries.
+func (f *manager) canaryMetrics() (list []server.CanaryMetrics) {
+	for _, c := range f.Canaries() {
+		m := server.CanaryMetrics{Plugin: c.Name, Shadow: c.Shadow, State: c.State, SHA256: c.Canary.SHA256,
+			Share: float64(c.Percent) / 100, Bound: c.Bound, Finished: c.Finished, Faulty: c.Faulty,
+			Fallbacks: c.Fallbacks, Fuel: c.Canary.Fuel, Seconds: c.Canary.Seconds}
+		if x := c.Compared; x != nil {
+			m.Answers, m.DifferentAnswers = x.Answers, x.DifferentAnswers
+			m.Different, m.Dropped = x.Different, x.Dropped
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// shownCanary is a canary as the admin routes show it.
+func (f *manager) shownCanary(name string, c canary) admin.Canary {
+	s, o := c.shared.Stats(), c.shared.Options()
+	shown := admin.Canary{Name: name, State: admin.CanaryRuns, Shadow: o.Shadow, Percent: o.Percent,
+		AbortAfter: o.Faults, Began: c.began, PromoteAfter: o.After, MaxDifferences: o.Differences, Bound: s.Bound,
+		Faulty: s.Faulty, Fallbacks: s.Fallbacks, Finished: s.Finished}
 	if s.Aborted != "" {
 		shown.State, shown.Why = admin.CanaryAborted, s.Aborted
+	}
+	if o.After > 0 {
+		shown.PromoteNotBefore = c.began.Add(c.least)
+	}
+	if o.Shadow {
+		shown.Compared = &admin.CanaryCompared{Answers: s.Answers, DifferentAnswers: s.Differing,
+			Different: s.Different, Dropped: s.Dropped, Samples: []admin.CanaryDifference{}}
+		for _, d := range s.Samples {
+			shown.Compared.Samples = append(shown.Compared.Samples, admin.CanaryDifference(d))
+		}
 	}
 	var old, used plugins.Stats
 	for _, m := range f.running() {
@@ -102,7 +238,7 @@ func (f *manager) Canary(name string) (admin.Canary, error) {
 	serving, _ := f.Get(name)
 	shown.Serving = canaryUse(serving.SHA256, serving.Version, old)
 	shown.Canary = canaryUse(moduleSum(c.wasm), c.version, used)
-	return shown, nil
+	return shown
 }
 
 func canaryUse(sum, version string, s plugins.Stats) admin.CanaryUse {
@@ -125,23 +261,33 @@ func (f *manager) PromoteCanary(ctx context.Context, name string) (server.Plugin
 	if err := c.aborted(name); err != nil {
 		return server.Plugin{}, err
 	}
-	p, err := f.put(ctx, name, c.upload, func() error { return f.isCanary(name, c) })
+	return f.promote(ctx, name, c, "")
+}
+
+// promote has a canary serve. why is the reason of one that nobody asked for: what was decided is kept.
+func (f *manager) promote(ctx context.Context, name string, c canary, why string) (server.Plugin, error) {
+	var shown admin.Canary
+	p, err := f.put(ctx, name, c.upload, func() error {
+		shown = f.shownCanary(name, c)
+		return f.isCanary(name, c)
+	})
+	if err == nil && why != "" {
+		shown.State, shown.Why = admin.CanaryPromoted, why
+		f.mu.Lock()
+		if _, another := f.canaries[name]; !another && f.uploads[name].uploaded.Equal(c.uploaded) {
+			f.decided[name] = shown
+		}
+		f.mu.Unlock()
+	}
 	if err == nil {
-		f.log.Info("canary promoted", "plugin", name, "sha256", p.SHA256)
+		f.log.Info("canary promoted", "plugin", name, "sha256", p.SHA256, "why", why)
 	}
 	return p, err
 }
 
 // isCanary returns nil if a canary can still be promoted.
 func (f *manager) isCanary(name string, c canary) error {
-	now, err := f.canaryOf(name)
-	if err != nil {
-		return err
-	}
-	if now.shared != c.shared {
-		return fmt.Errorf("%w: another canary of %s began meanwhile", server.ErrRefused, name)
-	}
-	return c.aborted(name)
+	return cmp.Or(f.sameCanary(name, c), c.aborted(name))
 }
 
 // aborted returns the error for a canary that was aborted.
@@ -156,7 +302,10 @@ func (c canary) aborted(name string) error {
 func (f *manager) EndCanary(ctx context.Context, name string) error {
 	f.uploading.Lock()
 	defer f.uploading.Unlock()
-	if _, err := f.canaryOf(name); err != nil {
+	f.mu.Lock()
+	_, known := f.decided[name]
+	f.mu.Unlock()
+	if _, err := f.canaryOf(name); err != nil && !known {
 		return err
 	}
 	f.dropCanary(ctx, name)
@@ -170,12 +319,14 @@ func (f *manager) forgetCanaries() {
 	running := f.running()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.DeleteFunc(f.canaries, func(name string, _ canary) bool {
-		return !slices.ContainsFunc(running, func(m *loadedModel) bool {
+	for name := range f.canaries {
+		if !slices.ContainsFunc(running, func(m *loadedModel) bool {
 			_, _, ok := m.control.set.CanaryUse(name)
 			return ok
-		})
-	})
+		}) {
+			f.forgetCanary(name)
+		}
+	}
 }
 
 // dropCanary takes the canary of a plugin from all models. f.uploading is held.
@@ -185,6 +336,17 @@ func (f *manager) dropCanary(ctx context.Context, name string) {
 		_ = m.control.set.EndCanary(context.WithoutCancel(ctx), name)
 	}
 	f.mu.Lock()
-	delete(f.canaries, name)
+	f.forgetCanary(name)
 	f.mu.Unlock()
+}
+
+// endCanaries has nothing promoted any more, and waits for what is being.
+func (f *manager) endCanaries() {
+	f.mu.Lock()
+	f.closed = true
+	for _, c := range f.canaries {
+		c.end()
+	}
+	f.mu.Unlock()
+	f.deciding.Wait()
 }

@@ -19,6 +19,7 @@ import (
 	"tgi/runtime/engine"
 	"tgi/runtime/kvdisk"
 	"tgi/server"
+	"tgi/server/api/admin"
 	"tgi/server/api/generateapi/store"
 	responsestore "tgi/server/api/responses/store"
 	"tgi/server/batches"
@@ -78,7 +79,10 @@ type manager struct {
 	embedded    server.TextsStats        // of those that were unloaded
 	plans       map[library.ID]plan
 	uploads     map[string]upload
-	canaries    map[string]canary // by the name of the plugin
+	canaries    map[string]canary       // by the name of the plugin
+	decided     map[string]admin.Canary // what became of the last one, where nobody asked for it
+	deciding    sync.WaitGroup          // what promotes canaries
+	closed      bool                    // no canary is promoted any more
 	pluginLogs  *plugins.Logs
 	counters    map[string]server.Plugin // of the plugins of models that were unloaded
 	titles      map[library.ID]string    // what people call models, as they said when they brought them
@@ -99,7 +103,7 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 		loaded: map[library.ID]*loadedModel{}, embedders: map[library.ID]*embedder{}, plans: map[library.ID]plan{},
 		adapters: map[library.ID]map[string]string{}, seeing: map[library.ID]bool{},
 		folder:   uploadFolder(cfg.Plugins.Uploads),
-		canaries: map[string]canary{}, counters: map[string]server.Plugin{},
+		canaries: map[string]canary{}, decided: map[string]admin.Canary{}, counters: map[string]server.Plugin{},
 		titles: map[library.ID]string{}, pullSources: map[library.ID]string{},
 		preloading: map[library.ID]bool{},
 	}
@@ -500,6 +504,7 @@ func (f *manager) Close() error {
 		err = f.batches.Close() // what runs goes on when the folder is opened again
 	}
 	f.tools.Close()
+	f.endCanaries()
 	return errors.Join(err, f.roster.Close(ctx), f.continuations.Close(), f.responses.Close(), f.kvDisk.Close(),
 		f.kvEvents.Close())
 }

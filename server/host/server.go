@@ -147,6 +147,7 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 	}
 	b.metrics.Watch(bucketLimits(limits), all.stats)
 	b.metrics.WatchPlugins(all.List)
+	b.metrics.WatchCanaries(all.canaryMetrics)
 	b.metrics.WatchModels(all.modelMetrics)
 	if all.kvDisk != nil {
 		b.metrics.WatchKVDisk(all.kvDiskState)

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"unicode/utf8"
 
 	"tgi/plugins/grammar/ir"
@@ -45,8 +46,12 @@ type Dropped = guest.Dropped
 type Compiled struct {
 	Grammar *ir.Grammar // checked
 	Size    int         // of its encoded form, in bytes
+	Form    uint64      // stands for the encoded form within this process
 	Dropped []Dropped
 }
+
+// forms is the seed of Compiled.Form.
+var forms = maphash.MakeSeed()
 
 // compile is the export of a guest that compiles.
 const compile = "tgi_grammar_compile"
@@ -61,7 +66,7 @@ func Compile(s *guest.Session, c Call) (Compiled, error) {
 	var out Compiled
 	out.Dropped, err = s.Compiled(compile, request, abi.MaxGrammar, func(text []byte) (err error) {
 		out.Grammar, err = ir.Read(text)
-		out.Size = len(text)
+		out.Size, out.Form = len(text), maphash.Bytes(forms, text)
 		return err
 	})
 	if err != nil {

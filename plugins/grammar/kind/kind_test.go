@@ -58,7 +58,8 @@ func TestCompile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Compiled{letters(), len(encoded), []Dropped{{Pointer: "#/a", Keyword: "not", Reason: "é"}, {}}}
+	want := Compiled{Grammar: letters(), Size: len(encoded),
+		Dropped: []Dropped{{Pointer: "#/a", Keyword: "not", Reason: "é"}, {}}}
 	if again := string(out.Grammar.Append(nil)); again != encoded {
 		t.Errorf("grammar %x, want %x", again, encoded)
 	}

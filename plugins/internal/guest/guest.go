@@ -72,6 +72,7 @@ type Guest struct {
 	limits Limits
 	*code
 	pool    *sandbox.Pool
+	account *sandbox.Account // of the time of its calls
 	vocab   Vocabulary
 	d       Description
 	rooms   Rooms
@@ -81,6 +82,10 @@ type Guest struct {
 
 	described []byte // the text of d
 }
+
+// Await waits while the guest has used more than its share of the processors and others want them, or until cancel is
+// closed.
+func (g *Guest) Await(cancel <-chan struct{}) { g.account.Await(cancel) }
 
 // Load compiles a plugin, checks its signatures and description, has it allocate its rooms and read its configuration,
 // and takes the snapshot that every sequence starts from. Errors name all that is missing or wrong about imports and

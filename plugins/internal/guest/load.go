@@ -75,8 +75,9 @@ func (g *Guest) start(ctx context.Context, c Config) error {
 		}
 		return err
 	}
+	g.account = c.Governor.Account(g.limits.Share, c.Trusted, c.OnPause)
 	pool, err := g.module.NewPool(sandbox.PoolConfig{
-		Init: init, Max: c.MaxInstances, Account: c.Governor.Account(g.limits.Share, c.Trusted, c.OnPause),
+		Init: init, Max: c.MaxInstances, Account: g.account,
 		Cancel: ctx.Done(),
 	})
 	if failed != nil {

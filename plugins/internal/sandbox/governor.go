@@ -45,6 +45,14 @@ func NewGovernor(busy func() bool) *Governor {
 	return g
 }
 
+// Apart makes a governor for guests that must take nothing from those of g.
+func (g *Governor) Apart() *Governor {
+	if g == nil {
+		return nil
+	}
+	return NewGovernor(g.busy)
+}
+
 // Account makes one for a guest that may use so many cores. onPause, if not nil, is called when a call is paused, and
 // must not block.
 func (g *Governor) Account(cores float64, trusted bool, onPause func()) *Account {
@@ -79,6 +87,12 @@ func (a *Account) charge(now, ran time.Duration) (throttle bool) {
 		over = true
 	}
 	return over && a.g.busy()
+}
+
+// Await waits while the account is overdrawn and others want the processors, and reports whether that ended before
+// cancel was closed.
+func (a *Account) Await(cancel <-chan struct{}) bool {
+	return !a.charge(clock(), 0) || a.pause(cancel)
 }
 
 // pause waits until the account has time again or nobody wants the processors any more, and reports whether that came

@@ -34,8 +34,10 @@ type Plugins interface {
 	// StartCanary gives a share of the requests a module beside the one that was uploaded before. Errors are those of
 	// Delete and Put; nothing was changed then.
 	StartCanary(ctx context.Context, name string, wasm []byte, s Settings) (Canary, error)
-	// Canary tells of the canary of a plugin, PromoteCanary has it take the place of what serves, and EndCanary takes
-	// it away. Errors wrap server.ErrNoPlugin where there is none; others are those of Put.
+	// Canaries tells of those of all plugins, by name, Canary of the canary of a plugin. PromoteCanary has it
+	// take the place of what serves, and EndCanary takes it away. Errors wrap server.ErrNoPlugin where there is none;
+	// others are those of Put.
+	Canaries() []Canary
 	Canary(name string) (Canary, error)
 	PromoteCanary(ctx context.Context, name string) (server.Plugin, error)
 	EndCanary(ctx context.Context, name string) error
@@ -98,6 +100,7 @@ func (a *API) Routes() []server.Route {
 		{Method: http.MethodDelete, Path: one, Scope: server.Admin, Handle: a.delete},
 		{Method: http.MethodGet, Path: one + "/versions", Scope: server.Admin, Handle: a.versions},
 		{Method: http.MethodPost, Path: one + "/rollback", Scope: server.Admin, Handle: a.rollback},
+		{Method: http.MethodGet, Path: server.AdminPath + "canaries", Scope: server.Admin, Handle: a.canaries},
 		{Method: http.MethodGet, Path: one + "/canary", Scope: server.Admin, Handle: a.canary},
 		{Method: http.MethodPost, Path: one + "/canary/promote", Scope: server.Admin, Handle: a.promoteCanary},
 		{Method: http.MethodDelete, Path: one + "/canary", Scope: server.Admin, Handle: a.endCanary},

@@ -78,6 +78,8 @@ func (s *fakeSet) StartCanary(_ context.Context, name string, _ []byte, set admi
 	return admin.Canary{Name: name, Percent: set.Canary, AbortAfter: set.CanaryFaults}, s.err
 }
 
+func (s *fakeSet) Canaries() []admin.Canary { return []admin.Canary{{Name: "a"}} }
+
 func (s *fakeSet) Canary(name string) (admin.Canary, error) { return admin.Canary{Name: name}, s.err }
 
 func (s *fakeSet) PromoteCanary(_ context.Context, name string) (server.Plugin, error) {
@@ -327,9 +329,10 @@ func TestSlowUpload(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	const takes = "; an upload takes apply, canary, canary_faults, config, dry_run, " +
-		"limits.fuel_load, limits.fuel_per_request, limits.fuel_per_step, " +
-		"limits.memory, limits.share, limits.time_load, limits.time_per_request, limits.time_per_step, on_error"
+	const takes = "; an upload takes apply, canary, canary_differences, canary_faults, canary_shadow, canary_texts, " +
+		"config, dry_run, limits.fuel_load, limits.fuel_per_request, limits.fuel_per_step, " +
+		"limits.memory, limits.share, limits.time_load, limits.time_per_request, limits.time_per_step, " +
+		"on_error, promote_after, promote_time"
 	for _, c := range []struct {
 		query string
 		want  admin.Settings

@@ -11,26 +11,62 @@ import (
 const (
 	CanaryRuns    = "running"
 	CanaryAborted = "aborted"
+	// CanaryPromoted is what promote_after came to: it serves.
+	CanaryPromoted = "promoted"
 )
 
-// Canary is a new version of an uploaded plugin that gets a share of the requests.
+// Canary is a new version of an uploaded plugin that gets a share of the requests, or a shadow that is shown them.
 type Canary struct {
 	Name string `json:"name"`
-	// State is CanaryRuns, or CanaryAborted: no request gets it any more, Why says the reason.
+	// State is CanaryRuns, CanaryAborted: no request gets it any more, or CanaryPromoted. Why says the reason.
 	State string `json:"state"`
 	Why   string `json:"why,omitempty"`
+	// Shadow says that no reply depends on it.
+	Shadow bool `json:"shadow"`
 	// Percent of the requests that name the plugin get it; AbortAfter faulty ones abort it.
 	Percent    int       `json:"percent"`
 	AbortAfter int       `json:"abort_after"`
 	Began      time.Time `json:"began"`
+	// PromoteAfter is the number of finished requests behind which it takes over, 0 for never, but not before
+	// PromoteNotBefore. Of a shadow, more different ones than MaxDifferences abort it.
+	PromoteAfter     int       `json:"promote_after,omitempty"`
+	PromoteNotBefore time.Time `json:"promote_not_before,omitzero"`
+	MaxDifferences   int       `json:"max_differences,omitempty"`
 	// Bound counts how often requests, and runs of programs, got it; Faulty those in which it failed; Fallbacks those
-	// that went on with the version that serves.
+	// that went on with the version that serves; Finished those that ended well.
 	Bound     uint64 `json:"bound"`
 	Faulty    uint64 `json:"faulty"`
 	Fallbacks uint64 `json:"fallbacks"`
+	Finished  uint64 `json:"finished"`
+	// Compared is what a shadow's answers came to; nil of others.
+	Compared *CanaryCompared `json:"compared,omitempty"`
 	// Serving and Canary are what both versions used since Began.
 	Serving CanaryUse `json:"serving"`
 	Canary  CanaryUse `json:"canary"`
+}
+
+// CanaryCompared is what the answers of a shadow came to.
+type CanaryCompared struct {
+	// Answers were compared, and DifferentAnswers were not those of the version that serves. Different are the requests
+	// that had one, Dropped those that were given up because there was no room or time for them.
+	Answers          uint64 `json:"answers"`
+	DifferentAnswers uint64 `json:"different_answers"`
+	Different        uint64 `json:"different"`
+	Dropped          uint64 `json:"dropped"`
+	// Samples are the first differences of the latest different requests.
+	Samples []CanaryDifference `json:"samples"`
+}
+
+// CanaryDifference is where a shadow first answered a request differently.
+type CanaryDifference struct {
+	Time    time.Time `json:"time"`
+	Request string    `json:"request"`
+	Kind    string    `json:"kind"`
+	// Step is the number of tokens that the text had, -1 before the first answer.
+	Step int    `json:"step"`
+	What string `json:"what"`
+	// Texts shows parts of the request, where the canary was begun with canary_texts.
+	Texts string `json:"texts,omitempty"`
 }
 
 // CanaryUse is what one version used.
@@ -55,6 +91,15 @@ func (a *API) startCanary(w http.ResponseWriter, r *http.Request, name string, s
 		return err
 	}
 	return server.WriteValue(w, http.StatusCreated, c)
+}
+
+// canaries lists those of all plugins.
+func (a *API) canaries(w http.ResponseWriter, _ *http.Request) error {
+	list := a.options.Plugins.Canaries()
+	if list == nil {
+		list = []Canary{}
+	}
+	return server.WriteValue(w, http.StatusOK, map[string][]Canary{"canaries": list})
 }
 
 func (a *API) canary(w http.ResponseWriter, r *http.Request) error {

@@ -12,6 +12,7 @@
 //	GET    /admin/plugins/{name}/versions   what is kept of an upload; POST .../rollback has an earlier version serve
 //	GET    /admin/plugins/{name}/log   the last lines of the plugin
 //	GET    /admin/plugins/{name}/canary   the version that gets a share of the requests; DELETE ends it
+//	GET    /admin/canaries         those of all plugins
 //	POST   /admin/plugins/{name}/canary/promote   it takes the place of what serves
 //	GET    /admin/usage            what keys have used
 //	GET    /admin/live             what the engines do now: Live

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"tgi/server/config"
 	"tgi/server/generate"
@@ -27,12 +28,21 @@ type Settings struct {
 	// Canary is the percentage of requests that get the upload beside the version that serves, 0 for an upload that
 	// takes its place. CanaryFaults is how many faulty requests abort it.
 	Canary, CanaryFaults int
+	// Shadow has no reply depend on the canary. CanaryTexts keeps parts of texts with its differences.
+	Shadow, CanaryTexts bool
+	// PromoteAfter is the number of finished requests behind which the canary takes over by itself, but not before
+	// PromoteTime, and, as a shadow, if it answered no more than CanaryDifferences of them differently.
+	PromoteAfter, CanaryDifferences int
+	PromoteTime                     config.Duration
 }
 
-// Bounds of the faulty requests that abort a canary, and how many do where the query does not say.
+// Bounds of the faulty requests that abort a canary, and how many do where the query does not say; and of those behind
+// which it is promoted.
 const (
 	maxCanaryFaults     = 1000
 	defaultCanaryFaults = 3
+	maxPromoteAfter     = 1_000_000
+	maxPromoteTime      = config.Duration(30 * 24 * time.Hour)
 )
 
 // maxValue bounds how much of a value an error repeats.
@@ -55,10 +65,18 @@ func readSettings(name, query string) (Settings, error) {
 	span := func(dst *config.Duration) func(string) error {
 		return func(text string) error { return dst.UnmarshalText([]byte(text)) }
 	}
-	whole := func(dst *int, most int) func(string) error {
+	whole := func(dst *int, least, most int) func(string) error {
 		return func(text string) (err error) {
-			if *dst, err = strconv.Atoi(text); err != nil || *dst < 1 || *dst > most {
-				return fmt.Errorf("%.*q is no whole number from 1 to %d", maxValue, text, most)
+			if *dst, err = strconv.Atoi(text); err != nil || *dst < least || *dst > most {
+				return fmt.Errorf("%.*q is no whole number from %d to %d", maxValue, text, least, most)
+			}
+			return nil
+		}
+	}
+	flag := func(dst *bool) func(string) error {
+		return func(text string) error {
+			if *dst = text == "" || text == "true"; !*dst && text != "false" {
+				return fmt.Errorf("%.*q is neither true nor false", maxValue, text)
 			}
 			return nil
 		}
@@ -82,14 +100,14 @@ func readSettings(name, query string) (Settings, error) {
 			}
 			return nil
 		},
-		"canary":        whole(&s.Canary, 100),
-		"canary_faults": whole(&s.CanaryFaults, maxCanaryFaults),
-		"dry_run": func(text string) (err error) {
-			if s.DryRun = text == "" || text == "true"; !s.DryRun && text != "false" {
-				return fmt.Errorf("%.*q is neither true nor false", maxValue, text)
-			}
-			return nil
-		},
+		"canary":             whole(&s.Canary, 1, 100),
+		"canary_faults":      whole(&s.CanaryFaults, 1, maxCanaryFaults),
+		"canary_differences": whole(&s.CanaryDifferences, 0, maxPromoteAfter),
+		"canary_texts":       flag(&s.CanaryTexts),
+		"canary_shadow":      flag(&s.Shadow),
+		"promote_after":      whole(&s.PromoteAfter, 1, maxPromoteAfter),
+		"promote_time":       span(&s.PromoteTime),
+		"dry_run":            flag(&s.DryRun),
 		"config": func(text string) error {
 			s.Config = []byte(text)
 			return wire.Decode(s.Config, func(r *wire.Reader) error { _, err := r.RawObject(); return err })
@@ -115,16 +133,41 @@ func readSettings(name, query string) (Settings, error) {
 	if errs := p.Check(""); len(errs) > 0 {
 		return Settings{}, &generate.Invalid{Msg: errors.Join(errs...).Error()}
 	}
-	switch {
-	case s.CanaryFaults > 0 && s.Canary == 0:
-		return Settings{}, &generate.Invalid{Msg: "canary_faults goes with canary, the percentage of requests"}
-	case s.Canary > 0 && s.DryRun:
-		return Settings{}, &generate.Invalid{Msg: "canary and dry_run do not go together"}
-	case s.Canary > 0 && s.CanaryFaults == 0:
+	if why := s.checkCanary(given); why != "" {
+		return Settings{}, &generate.Invalid{Msg: why}
+	}
+	if s.Canary > 0 && s.CanaryFaults == 0 {
 		s.CanaryFaults = defaultCanaryFaults
 	}
 	s.OnError, s.Apply, s.Limits = p.OnError, p.Apply, p.Limits
 	return s, nil
+}
+
+// checkCanary returns what is wrong with what was given of a canary, "" for nothing.
+func (s *Settings) checkCanary(given url.Values) string {
+	for _, key := range []string{"canary_faults", "canary_differences", "canary_texts", "canary_shadow",
+		"promote_after", "promote_time"} {
+		if given.Has(key) && s.Canary == 0 {
+			return key + " goes with canary, the percentage of requests"
+		}
+	}
+	for _, key := range []string{"canary_differences", "canary_texts"} {
+		if given.Has(key) && !s.Shadow {
+			return key + " goes with canary_shadow: answers are compared of a shadow alone"
+		}
+	}
+	for _, key := range []string{"promote_time", "canary_differences"} {
+		if given.Has(key) && s.PromoteAfter == 0 {
+			return key + " goes with promote_after, the number of requests"
+		}
+	}
+	switch {
+	case s.Canary > 0 && s.DryRun:
+		return "canary and dry_run do not go together"
+	case s.PromoteTime > maxPromoteTime:
+		return fmt.Sprintf("promote_time is %v, the most is %v", s.PromoteTime, maxPromoteTime)
+	}
+	return ""
 }
 
 // maxUnknown bounds how many unknown settings an error names.

@@ -66,28 +66,22 @@ func (s *Server) do(ctx context.Context, method, path string, body []byte, to an
 // at is the path of a plugin's admin route.
 func at(name, route string) string { return "/admin/plugins/" + url.PathEscape(name) + route }
 
-// Versions returns the versions that the server keeps of an uploaded plugin, the serving one first.
-func (s *Server) Versions(ctx context.Context, name string) ([]admin.Version, error) {
+// Versions returns the versions that the server keeps of an uploaded plugin, the serving one first, and as a text:
+// one a line, the serving one with a star.
+func (s *Server) Versions(ctx context.Context, name string) (list []admin.Version, text string, err error) {
 	var got struct {
 		Versions []admin.Version `json:"versions"`
 	}
-	err := s.do(ctx, http.MethodGet, at(name, "/versions"), nil, &got)
-	return got.Versions, err
-}
-
-// WriteVersions writes them, one a line; the serving one has a star.
-func WriteVersions(w io.Writer, list []admin.Version) error {
-	for _, v := range list {
+	err = s.do(ctx, http.MethodGet, at(name, "/versions"), nil, &got)
+	for _, v := range got.Versions {
 		mark := " "
 		if v.Serving {
 			mark = "*"
 		}
-		if _, err := fmt.Fprintf(w, "%s %.16s  %s  %9d bytes  %s\n", mark, terminal.Line(v.SHA256),
-			v.Uploaded.Format(time.RFC3339), v.Bytes, terminal.Line(v.Version)); err != nil {
-			return err
-		}
+		text += fmt.Sprintf("%s %.16s  %s  %9d bytes  %s\n", mark, terminal.Line(v.SHA256),
+			v.Uploaded.Format(time.RFC3339), v.Bytes, terminal.Line(v.Version))
 	}
-	return nil
+	return got.Versions, text, err
 }
 
 // Serving is what serves under a name.
@@ -102,13 +96,19 @@ func (s *Server) Upload(ctx context.Context, name string, wasm []byte) (got serv
 	return got, s.do(ctx, http.MethodPut, at(name, ""), wasm, &got)
 }
 
-// Rollback has an earlier version serve: the latest, or the one whose SHA-256 begins with to.
-func (s *Server) Rollback(ctx context.Context, name, to string) (got Serving, err error) {
+// Rollback has an earlier version serve: the latest, or the one whose SHA-256 begins with to. text says so.
+func (s *Server) Rollback(ctx context.Context, name, to string) (got Serving, text string, err error) {
 	route := "/rollback"
 	if to != "" {
 		route += "?to=" + url.QueryEscape(to)
 	}
-	return got, s.do(ctx, http.MethodPost, at(name, route), nil, &got)
+	err = s.do(ctx, http.MethodPost, at(name, route), nil, &got)
+	return got, got.text(name), err
+}
+
+// text says what serves.
+func (s Serving) text(name string) string {
+	return fmt.Sprintf("%s: version %q, sha256 %s, serves\n", name, s.Version, terminal.Line(s.SHA256))
 }
 
 // poll is how often new lines of a log are asked for.

@@ -42,15 +42,14 @@ func TestServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	list, err := s.Versions(t.Context(), "dog")
-	if err != nil || WriteVersions(&out, list) != nil || !strings.HasPrefix(out.String(), "* ab") ||
-		strings.Contains(out.String(), "\x1b") {
-		t.Errorf("%q, %v", out.String(), err)
+	list, text, err := s.Versions(t.Context(), "dog")
+	if err != nil || len(list) != 1 || !strings.HasPrefix(text, "* ab") || strings.Contains(text, "\x1b") {
+		t.Errorf("%q, %v", text, err)
 	}
-	if got, err := s.Rollback(t.Context(), "dog", "c d"); err != nil || got.SHA256 != "cd" {
-		t.Errorf("%+v, %v", got, err)
+	if got, text, err := s.Rollback(t.Context(), "dog", "c d"); err != nil || got.SHA256 != "cd" ||
+		text != "dog: version \"2\", sha256 cd, serves\n" {
+		t.Errorf("%+v, %q, %v", got, text, err)
 	}
-	out.Reset()
 	if err := s.Log(ctx, "dog", true, func(l admin.LogLine) error { return WriteLine(&out, l) }); err != nil ||
 		!strings.HasSuffix(out.String(), "warn  guest hi\n") {
 		t.Errorf("%q, %v", out.String(), err)
@@ -59,7 +58,7 @@ func TestServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Versions(t.Context(), "dog"); err == nil ||
+	if _, _, err := other.Versions(t.Context(), "dog"); err == nil ||
 		!strings.HasSuffix(err.Error(), `401 no key\x1b[1m; --key wants one of server.admin_keys`) {
 		t.Error(err)
 	}

@@ -15,8 +15,9 @@ func newPlugin(c console) *cobra.Command {
 		newPluginDev(),
 		newPluginList(),
 		newPluginSign(c), newPluginPush(), newPluginPull(), newPluginInstall(), newPluginShow(), newPluginVerify(),
-		newPluginRemove(), newPluginVersions(), newPluginRollback(), newPluginLogs())
-	cmd.Long = "Work on plugins: most commands need no server; versions, rollback and logs ask one."
+		newPluginRemove())
+	cmd.AddCommand(newPluginServed()...)
+	cmd.Long = "Work on plugins: most commands need no server; versions, rollback, canary and logs ask one."
 	cmd.Example = `  tgi plugin new --lang go|rust|c|as [--kind logits|sampler|template|tools|grammar|steps] NAME
   cd NAME && tgi plugin test && tgi plugin build
   tgi plugin dev NAME

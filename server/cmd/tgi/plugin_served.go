@@ -3,7 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"io"
+	"errors"
 	"os"
 	"os/signal"
 
@@ -13,77 +13,69 @@ import (
 	"tgi/server/client/operate"
 )
 
-// served is a command that asks a server about one of its plugins.
-type served struct {
-	url, key string
-	out      output
-}
-
-// command returns a command of that kind.
-func (s *served) command(name, short string, run func(context.Context, *operate.Server, string, io.Writer) error,
-) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: name + " [flags] NAME", Short: short,
-		Args: takesOne("plugin " + name + " takes the name of one plugin, got %d"),
-		RunE: func(cmd *cobra.Command, words []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
-			defer stop()
-			to, err := operate.New(s.url, cmp.Or(s.key, os.Getenv("ADMIN_KEY")))
-			if err != nil {
-				return misused("--url: %v", err)
-			}
-			return run(ctx, to, words[0], cmd.OutOrStdout())
-		},
+// served makes a command that asks a server about one of its plugins. What ask returns is printed, for programs or as
+// text.
+func served(use, short string, most int, ask func(ctx context.Context, cmd *cobra.Command, at *operate.Server,
+	words []string, out output) (any, string, error)) *cobra.Command {
+	var url, key string
+	var out output
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.MatchAll(atMost(most), atLeastOne)}
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+		defer stop()
+		to, err := operate.New(url, cmp.Or(key, os.Getenv("ADMIN_KEY")))
+		if err != nil {
+			return misused("--url: %v", err)
+		}
+		v, text, err := ask(ctx, cmd, to, words, out)
+		if wrong := operate.Misuse(""); errors.As(err, &wrong) {
+			return misused("%s", wrong)
+		}
+		if err != nil || v == nil {
+			return err
+		}
+		return out.say(cmd.OutOrStdout(), v, "%s", text)
 	}
-	cmd.Flags().StringVar(&s.url, "url", "http://127.0.0.1:3000", "the server's `URL`")
-	cmd.Flags().StringVar(&s.key, "key", "", "an admin `key` of the server; by default the variable ADMIN_KEY has it")
-	s.out.flag(cmd)
+	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:3000", "the server's `URL`")
+	cmd.Flags().StringVar(&key, "key", "", "an admin `key` of the server; by default the variable ADMIN_KEY has it")
+	out.flag(cmd)
 	return cmd
 }
 
-// newPluginVersions lists the versions that a server keeps.
-func newPluginVersions() *cobra.Command {
-	s := &served{}
-	return s.command("versions", "List the versions that a server keeps of an uploaded plugin",
-		func(ctx context.Context, at *operate.Server, name string, w io.Writer) error {
-			list, err := at.Versions(ctx, name)
-			if err != nil {
-				return err
-			}
-			if s.out.json {
-				return printIndented(w, list)
-			}
-			return operate.WriteVersions(w, list)
-		})
+// atLeastOne refuses a command without a plugin.
+func atLeastOne(cmd *cobra.Command, words []string) error {
+	return takesOne("plugin "+cmd.Name()+" takes the name of one plugin, got %d")(cmd, words[:min(1, len(words))])
 }
 
-// newPluginRollback has an earlier version serve.
-func newPluginRollback() *cobra.Command {
-	s, to := &served{}, ""
-	cmd := s.command("rollback", "Have a server use an earlier version of an uploaded plugin",
-		func(ctx context.Context, at *operate.Server, name string, w io.Writer) error {
-			got, err := at.Rollback(ctx, name, to)
-			if err != nil {
-				return err
-			}
-			return s.out.say(w, got, "%s: version %q, sha256 %s, serves\n", name, got.Version, got.SHA256)
+// newPluginServed are the commands that ask a server.
+func newPluginServed() []*cobra.Command {
+	to, follow, c := "", false, operate.Canary{}
+	versions := served("versions [flags] NAME", "List the versions that a server keeps of an uploaded plugin", 1,
+		func(ctx context.Context, _ *cobra.Command, at *operate.Server, words []string, _ output) (any, string, error) {
+			return at.Versions(ctx, words[0])
 		})
-	cmd.Flags().StringVar(&to, "to", "", "`sha256` of the version, or its first digits; by default the latest serves")
-	return cmd
-}
-
-// newPluginLogs shows what a plugin printed.
-func newPluginLogs() *cobra.Command {
-	s, follow := &served{}, false
-	cmd := s.command("logs", "Show what a plugin printed lately on a server, and what went wrong with it",
-		func(ctx context.Context, at *operate.Server, name string, w io.Writer) error {
-			return at.Log(ctx, name, follow, func(l admin.LogLine) error {
-				if s.out.json {
-					return encode(w, l, "")
+	rollback := served("rollback [flags] NAME", "Have a server use an earlier version of an uploaded plugin", 1,
+		func(ctx context.Context, _ *cobra.Command, at *operate.Server, words []string, _ output) (any, string, error) {
+			return at.Rollback(ctx, words[0], to)
+		})
+	rollback.Flags().StringVar(&to, "to", "", "`sha256` of the version, or its first digits; by default the latest serves")
+	canary := served("canary [flags] NAME [FILE]", "Try a new version on a share of the requests; show, promote or end it", 2,
+		func(ctx context.Context, _ *cobra.Command, at *operate.Server, words []string, _ output) (any, string, error) {
+			return c.Run(ctx, at, words[0], append(words, "")[1])
+		})
+	canary.Example = `  tgi plugin canary dog dog.wasm --share 5% --shadow --promote-after 1000
+  tgi plugin canary dog --promote`
+	c.Flags(canary.Flags())
+	logs := served("logs [flags] NAME", "Show what a plugin printed lately on a server, and what went wrong with it", 1,
+		func(ctx context.Context, cmd *cobra.Command, at *operate.Server, words []string, o output) (any, string,
+			error) {
+			return nil, "", at.Log(ctx, words[0], follow, func(l admin.LogLine) error {
+				if o.json {
+					return encode(cmd.OutOrStdout(), l, "")
 				}
-				return operate.WriteLine(w, l)
+				return operate.WriteLine(cmd.OutOrStdout(), l)
 			})
 		})
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new lines until Ctrl-C")
-	return cmd
+	logs.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new lines until Ctrl-C")
+	return []*cobra.Command{versions, rollback, canary, logs}
 }

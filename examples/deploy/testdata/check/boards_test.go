@@ -117,8 +117,9 @@ var targets = []string{"job", "instance", "container", "pod", "namespace"}
 // TestQueries: every expression of the boards and alerts is PromQL, and names only series and labels that a server has
 // which answered requests. TGI's board is the file that TGI published.
 func TestQueries(t *testing.T) {
-	server := serve(t)
+	server := serve(t, "--admin-key", "boss")
 	busy(t, server)
+	trial(t, server)
 	series := exported(t, get(t, server+"/metrics"))
 	for name, q := range map[string]queries{"alerts": alerts(t), "tgi's board": ourBoard(t), "TGI's board": theirBoard(t)} {
 		t.Logf("%s: %d expressions", name, len(q))

@@ -82,6 +82,32 @@ func post(t *testing.T, url, body string) int {
 	return reply.StatusCode
 }
 
+// trial has a server try a new version of a plugin as a shadow.
+func trial(t *testing.T, url string) {
+	t.Helper()
+	for _, x := range [][2]string{{"marker", "marker-1.wasm"}, {"marker?canary=100&canary_shadow", "marker-2.wasm"}} {
+		wasm, err := os.ReadFile(filepath.Join("..", "..", "..", "hot-swap", "marker", x[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url+"/admin/plugins/"+x[0],
+			bytes.NewReader(wasm))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer boss")
+		reply, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply.Body.Close()
+		if reply.StatusCode != http.StatusCreated {
+			t.Fatalf("%s: %s", x[0], reply.Status)
+		}
+	}
+	post(t, url+"/generate", `{"inputs": "x", "parameters": {"max_new_tokens": 4, "plugins": [{"name": "marker"}]}}`)
+}
+
 // get returns what is at a URL.
 func get(t *testing.T, url string) []byte {
 	t.Helper()

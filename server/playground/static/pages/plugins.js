@@ -1,4 +1,5 @@
 // The page of the plugins: what each is and did, uploading and replacing, versions, what they print.
+import {canaryList} from '../admin/canaries.js';
 import {facts, open} from '../admin/dialog.js';
 import {bytes, count, seconds} from '../admin/format.js';
 import {ask, button, notices, set, table, tag} from '../admin/parts.js';
@@ -40,13 +41,21 @@ export function show(root, app) {
     if (done && !dry) note.good(`${name} ${done.version ? `version ${done.version} ` : ''}is ready.`);
     return done;
   });
+  const trials = canaryList(async (name, how, what) => {
+    const done = await act(`${pathOf(name)}/canary${how === 'end' ? '' : '/promote'}`,
+      {method: how === 'end' ? 'DELETE' : 'POST'}, what);
+    if (done) note.good(how === 'end' ? `The trial of ${name} is over.` : `${name} serves version ${done.version}.`);
+  });
   root.append(element('div', {class: 'sheet'},
     element('div', {class: 'row head'}, element('h1', {}, 'Plugins'), element('div', {class: 'row'}, reload)),
-    note.root, element('div', {class: 'row filter'}, filter, number), list.root, form.root));
+    note.root, element('div', {class: 'row filter'}, filter, number), list.root, trials.root,
+    form.root));
   const asking = poll(load, 3000, note.state);
 
   async function load(signal) {
-    all = (await app.json(base, {signal})).plugins.map((p) => ({...p, id: p.name}));
+    const [listed, tried] = await Promise.all([app.json(base, {signal}), app.json('/admin/canaries', {signal})]);
+    all = listed.plugins.map((p) => ({...p, id: p.name}));
+    trials.update(tried.canaries);
     draw();
   }
 

@@ -1,0 +1,180 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"tgi/server/api/admin"
+	"tgi/server/client/terminal"
+)
+
+// Misuse is the error of a command that was given what does not go together.
+type Misuse string
+
+// Error says what is wrong.
+func (m Misuse) Error() string { return string(m) }
+
+// Canary is what is asked of the canary of a plugin.
+type Canary struct {
+	share                       string
+	shadow, texts, promote, end bool
+	after, faults, differences  int
+	least                       time.Duration
+	onError, apply, config      string
+}
+
+// Flags adds what Run reads.
+func (c *Canary) Flags(set *pflag.FlagSet) {
+	set.StringVar(&c.share, "share", "", "`share` of the requests that get the new version, such as 5%")
+	set.BoolVar(&c.shadow, "shadow", false, "show it the requests and compare its answers; no reply depends on it")
+	set.IntVar(&c.faults, "faults", 0, "abort it after this `number` of faulty requests; the server's default is 3")
+	set.IntVar(&c.after, "promote-after", 0, "have it serve after this `number` of requests, if it is not aborted")
+	set.DurationVar(&c.least, "promote-time", 0, "and not before this `time` has passed")
+	set.IntVar(&c.differences, "differences", 0,
+		"with --shadow --promote-after: abort it after more than this `number` of different requests")
+	set.BoolVar(&c.texts, "texts", false, "with --shadow: keep parts of the requests with its differences")
+	set.StringVar(&c.apply, "apply", "", "`apply` of the plugin: request or always")
+	set.StringVar(&c.onError, "on-error", "", "`on_error` of the plugin: fail, skip or stop")
+	set.StringVar(&c.config, "config", "", "`JSON` object that the module is configured with")
+	set.BoolVar(&c.promote, "promote", false, "have the canary serve now")
+	set.BoolVar(&c.end, "end", false, "end the canary")
+}
+
+// query are the settings of the canary.
+func (c *Canary) query() (url.Values, error) {
+	share, err := strconv.Atoi(strings.TrimSuffix(c.share, "%"))
+	if err != nil || share < 1 || share > 100 {
+		return nil, Misuse(fmt.Sprintf("--share is %q: it wants 1%% to 100%%", c.share))
+	}
+	q := url.Values{"canary": {strconv.Itoa(share)}}
+	for key, on := range map[string]bool{"canary_shadow": c.shadow, "canary_texts": c.texts} {
+		if on {
+			q.Set(key, "true")
+		}
+	}
+	for key, n := range map[string]int{"canary_faults": c.faults, "promote_after": c.after,
+		"canary_differences": c.differences} {
+		if n != 0 {
+			q.Set(key, strconv.Itoa(n))
+		}
+	}
+	for key, text := range map[string]string{"apply": c.apply, "on_error": c.onError, "config": c.config} {
+		if text != "" {
+			q.Set(key, text)
+		}
+	}
+	if c.least != 0 {
+		q.Set("promote_time", c.least.String())
+	}
+	return q, nil
+}
+
+// Run does what was asked about a plugin: it begins a canary where there is a file, promotes it, ends it, or tells of
+// it. The first result is for programs.
+func (c *Canary) Run(ctx context.Context, at *Server, name, file string) (v any, text string, err error) {
+	var shown admin.Canary
+	switch {
+	case c.promote && c.end, file != "" && (c.promote || c.end):
+		return nil, "", Misuse("a file, --promote and --end do not go together")
+	case c.promote:
+		got, err := at.PromoteCanary(ctx, name)
+		return got, got.text(name), err
+	case c.end:
+		return map[string]string{"ended": name}, fmt.Sprintf("%s: the canary is ended\n", name), at.EndCanary(ctx, name)
+	case file == "" && c.share != "":
+		return nil, "", Misuse("--share begins a canary: the file of its module is missing")
+	case file == "":
+		shown, err = at.Canary(ctx, name)
+	default:
+		shown, err = c.start(ctx, at, name, file)
+	}
+	return shown, canaryText(shown), err
+}
+
+// start begins the canary.
+func (c *Canary) start(ctx context.Context, at *Server, name, file string) (admin.Canary, error) {
+	q, err := c.query()
+	if err != nil {
+		return admin.Canary{}, err
+	}
+	wasm, err := os.ReadFile(file)
+	if err != nil {
+		return admin.Canary{}, err
+	}
+	return at.StartCanary(ctx, name, wasm, q)
+}
+
+// StartCanary has the server try a module beside the one that was uploaded. q are settings of the route.
+func (s *Server) StartCanary(ctx context.Context, name string, wasm []byte, q url.Values) (got admin.Canary,
+	err error) {
+	return got, s.do(ctx, http.MethodPut, at(name, "?"+q.Encode()), wasm, &got)
+}
+
+// Canary tells of the canary of a plugin.
+func (s *Server) Canary(ctx context.Context, name string) (got admin.Canary, err error) {
+	return got, s.do(ctx, http.MethodGet, at(name, "/canary"), nil, &got)
+}
+
+// PromoteCanary has the canary of a plugin serve.
+func (s *Server) PromoteCanary(ctx context.Context, name string) (got Serving, err error) {
+	return got, s.do(ctx, http.MethodPost, at(name, "/canary/promote"), nil, &got)
+}
+
+// EndCanary ends the canary of a plugin.
+func (s *Server) EndCanary(ctx context.Context, name string) error {
+	return s.do(ctx, http.MethodDelete, at(name, "/canary"), nil, nil)
+}
+
+// canaryText is a canary as people read it.
+func canaryText(c admin.Canary) string {
+	var b strings.Builder
+	mode := "canary"
+	if c.Shadow {
+		mode = "shadow"
+	}
+	fmt.Fprintf(&b, "%s: %s of version %q, sha256 %.16s, for %d%% of the requests since %s: %s\n", c.Name, mode,
+		c.Canary.Version, terminal.Line(c.Canary.SHA256), c.Percent,
+		c.Began.Local().Format(time.DateTime), terminal.Line(c.State))
+	if c.Why != "" {
+		fmt.Fprintf(&b, "  %s\n", terminal.Line(c.Why))
+	}
+	fmt.Fprintf(&b, "  requests   %d bound, %d finished, %d faulty (%d abort it), %d fell back\n", c.Bound, c.Finished,
+		c.Faulty, c.AbortAfter, c.Fallbacks)
+	if c.PromoteAfter > 0 {
+		fmt.Fprintf(&b, "  promotion  after %d requests, not before %s\n", c.PromoteAfter,
+			c.PromoteNotBefore.Local().Format(time.DateTime))
+	}
+	writeUse(&b, "serving", c.Serving)
+	writeUse(&b, mode, c.Canary)
+	if x := c.Compared; x != nil {
+		fmt.Fprintf(&b, "  compared   %d answers, %d different, in %d requests; %d requests dropped\n", x.Answers,
+			x.DifferentAnswers, x.Different, x.Dropped)
+		for _, d := range x.Samples {
+			fmt.Fprintf(&b, "  %s %s, %s", d.Time.Local().Format(time.TimeOnly), terminal.Line(d.Request),
+				terminal.Line(d.Kind))
+			if d.Step >= 0 {
+				fmt.Fprintf(&b, " at token %d", d.Step)
+			}
+			fmt.Fprintf(&b, ": %s %s\n", terminal.Line(d.What), terminal.Line(d.Texts))
+		}
+	}
+	return b.String()
+}
+
+func writeUse(w io.Writer, name string, u admin.CanaryUse) {
+	faults := uint64(0)
+	for _, n := range u.Faults {
+		faults += n
+	}
+	fmt.Fprintf(w, "  %-10s %d calls, %.3f s, %d fuel, %d faults, %d refusals\n", name, u.Calls, u.Seconds, u.Fuel,
+		faults, u.Refusals)
+}
