@@ -14,7 +14,6 @@ import (
 // the commands that install returns when it is not there yet.
 func Installed(t testing.TB, packages string, install func(to string) []*exec.Cmd) string {
 	t.Helper()
-	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)

@@ -4,20 +4,18 @@ import (
 	"fmt"
 	"net"
 	"testing"
-
-	"github.com/chromedp/chromedp/kb"
 )
 
 // TestWithoutAdmins: where nobody may administrate, the pages say so and how to change that.
 func TestWithoutAdmins(t *testing.T) {
 	s := serve(t, "")
 	p := open(t, s.URL, "/#/engine")
-	p.reads("[role=alert]", "server.admin_keys is empty. Start the server with --admin-key")
+	p.alerts("server.admin_keys is empty. Start the server with --admin-key")
 	p.visit("Plugins")
-	p.reads("[role=alert]", "server.admin_keys is empty. Start the server with --admin-key")
+	p.alerts("server.admin_keys is empty. Start the server with --admin-key")
 	p.visit("Models")
 	p.rowOf("tgi-demo", "loaded")
-	p.reads("[role=alert]", "server.admin_keys is empty. Start the server with --admin-key")
+	p.alerts("server.admin_keys is empty. Start the server with --admin-key")
 	p.eventually("nothing can be done", readOnly)
 	p.shots("models-read-only")
 }
@@ -32,9 +30,7 @@ func TestAdminKeyIsAskedFor(t *testing.T) {
 	p := open(t, s.URL, "/#/models")
 	p.rowOf("tgi-demo", "loaded")
 	p.click("button", "Unload tgi-demo")
-	p.find("dialog", "Key")
-	p.fill("textbox", "Key of this server", "boss")
-	p.press(kb.Enter)
+	p.signIn("boss")
 	p.rowOf("tgi-demo", "on disk")
 }
 
@@ -61,5 +57,5 @@ func TestAdminAddress(t *testing.T) {
 	q := open(t, s.URL, "/#/chat")
 	q.useKey("boss")
 	q.visit("Engine")
-	q.reads("[role=alert]", "With server.admin_port administration has its own address")
+	q.alerts("With server.admin_port administration has its own address")
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -25,7 +27,7 @@ func (p *page) watchRequests() {
 
 // sentRoles is an expression: the roles of the messages of the request that was sent last, counted from its end.
 func sentRoles(fromEnd int) string {
-	return `window.sent.at(-` + itoa(fromEnd) + `)?.messages.map((m) => m.role).join()`
+	return `window.sent.at(-` + strconv.Itoa(fromEnd) + `)?.messages.map((m) => m.role).join()`
 }
 
 // TestChatColoursTokens: a token has the colour that the legend gives its probability, by day and by night.
@@ -84,8 +86,8 @@ func TestChatComparesOneConversation(t *testing.T) {
 	for n := range 2 {
 		p.eventually("both sides send three messages", sentRoles(n+1)+` === 'user,assistant,user'`)
 	}
-	eval[chromedp.Void](p, `document.querySelectorAll('.thread').forEach((thread) => [...thread.querySelectorAll(
-		'.message:last-child button')].find((b) => b.textContent === 'Tokens').click())`)
+	p.onMessage(".thread:first-child .message", "Tokens")
+	p.onMessage(".thread:last-child .message", "Tokens")
 	p.shots("chat-compare-tokens")
 	p.eventually("nothing lies over the table", `[...document.querySelectorAll('.token-columns')].every((columns) => {
 		const [table, beside] = [...columns.children].map((n) => n.getBoundingClientRect());
@@ -144,8 +146,7 @@ func TestChatLeavesOutRefusedMessages(t *testing.T) {
 		t.Errorf("the refused message is gone: %q", got)
 	}
 	// Even where its error is deleted, and after a reload.
-	eval[chromedp.Void](p, `[...document.querySelectorAll('.message.assistant button')]
-		.find((b) => b.textContent === 'Delete').click()`)
+	p.onMessage(".message.assistant:nth-child(2)", "Delete")
 	p.eventually("the error is gone", `document.querySelectorAll('.message').length === 3`)
 	p.do(chromedp.Reload())
 	p.reads(".model-name", "tgi-demo")
@@ -209,4 +210,46 @@ func TestChatMarksRequiredParameters(t *testing.T) {
 	p.press(kb.Enter)
 	p.eventually("A's field has the focus", `document.activeElement.dataset.parameter === 'n' &&
 		document.querySelector('#side-0').getAttribute('aria-selected') === 'true'`)
+}
+
+// TestChatSendsNoWrongParameters: what a form marks as wrong is not sent, nor sent without it, also after a reload.
+func TestChatSendsNoWrongParameters(t *testing.T) {
+	p := openSettled(t, serve(t, withPlugins).URL)
+	p.greedy()
+	p.choose("Add a plugin", "banned-strings")
+	p.put("strings", "Mira")
+	p.watchRequests()
+	refused := func(typed, why string) {
+		t.Helper()
+		p.put("depth", typed)
+		p.reads(".plugin .hint.bad", why)
+		p.put(messageBox, "Who lives in the old mill?")
+		p.press(kb.Enter)
+		p.reads(".composer-error", "banned-strings: depth "+why)
+		p.eventually("the field has the focus", `document.activeElement.dataset.parameter === 'depth' &&
+			document.activeElement.value === `+quote(typed))
+		if eval[int](p, `window.sent.length + document.querySelectorAll('.message').length`) != 0 {
+			t.Fatalf("the message was sent with a depth of %s", typed)
+		}
+	}
+	refused("99", "must be at most 16")
+	refused("1.5", "must be a whole number")
+	refused("much", "must be a whole number")
+	p.shots("chat-parameters")
+	p.reload()
+	p.reads(".plugin .hint.bad", "must be a whole number")
+	p.watchRequests()
+	refused("-3", "must be at least")
+	p.put("depth", "5")
+	p.silent(".plugin .hint.bad", "must")
+	p.ask("Who lives in the old mill?")
+	p.reads(reply+" .stats", "tokens")
+	p.eventually("it is sent now", `JSON.stringify(window.sent.at(-1).plugins[0].params) ===
+		'{"strings":["Mira"],"depth":5}'`)
+
+	// What the fields cannot mark, the schema refuses.
+	p.put("strings", strings.Repeat("x", 300))
+	p.put(messageBox, "Who are you?")
+	p.press(kb.Enter)
+	p.reads(".composer-error", "banned-strings: strings is refused: ")
 }

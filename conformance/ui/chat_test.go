@@ -3,6 +3,7 @@ package ui
 import (
 	"encoding/json"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -50,13 +51,8 @@ func (p *page) ask(text string) {
 // replied waits for so many replies that are whole.
 func (p *page) replied(n int) {
 	p.t.Helper()
-	p.eventually("the reply is there", `document.querySelectorAll('.message.assistant').length >= `+itoa(n)+
+	p.eventually("the reply is there", `document.querySelectorAll('.message.assistant').length >= `+strconv.Itoa(n)+
 		` && !document.querySelector('.message.busy')`)
-}
-
-func itoa(n int) string {
-	b, _ := json.Marshal(n)
-	return string(b)
 }
 
 // section opens a section of the settings.
@@ -247,8 +243,7 @@ func TestChatExplainsPlugins(t *testing.T) {
 	p.choose("Add a plugin", "no-repeat")
 	p.put("n", "1")
 	p.ask("Who lives in the old mill?")
-	eval[chromedp.Void](p, `[...document.querySelectorAll('.message:last-child button')]
-		.find((b) => b.textContent === 'Request').click()`)
+	p.onMessage(".message", "Request")
 	p.reads("#snippet", `"name": "no-repeat"`)
 	p.click("button", "Close")
 	p.eventually("the reply has tokens that the plugin changed", `(() => {

@@ -42,39 +42,24 @@ func TestEngine(t *testing.T) {
 
 	p.click("button", "Pause")
 	p.eventually("it is paused", `document.querySelector('[aria-pressed=true]')?.innerText === 'Pause'`)
-	eval[int](p, `new Promise((done) => setTimeout(() => done(1), 300))`) // what was asked before is answered
-	asked := `performance.getEntriesByType('resource').filter((e) => e.name.includes('/admin/live')).length`
-	before := eval[int](p, asked)
-	eval[int](p, `new Promise((done) => setTimeout(() => done(1), 2500))`)
-	if after := eval[int](p, asked); after != before {
-		t.Errorf("paused, the page asked %d times", after-before)
-	}
+	const live = "/admin/live"
+	before := p.quiet(live, "paused")
 	p.click("button", "Pause")
-	p.eventually("it goes on", asked+" > "+fmt.Sprint(before))
+	p.eventually("it goes on", asked(live)+" > "+fmt.Sprint(before))
 
 	// The same in a tab that is hidden.
 	eval[chromedp.Void](p, `Object.defineProperty(document, 'hidden', {value: true, configurable: true}),
 		document.dispatchEvent(new Event('visibilitychange'))`)
-	eval[int](p, `new Promise((done) => setTimeout(() => done(1), 300))`)
-	before = eval[int](p, asked)
-	eval[int](p, `new Promise((done) => setTimeout(() => done(1), 2500))`)
-	if after := eval[int](p, asked); after != before {
-		t.Errorf("hidden, the page asked %d times", after-before)
-	}
+	before = p.quiet(live, "hidden")
 	eval[chromedp.Void](p, `delete document.hidden, document.dispatchEvent(new Event('visibilitychange'))`)
-	p.eventually("it goes on", asked+" > "+fmt.Sprint(before))
+	p.eventually("it goes on", asked(live)+" > "+fmt.Sprint(before))
 
 	p.visit("Chat")
-	eval[int](p, `new Promise((done) => setTimeout(() => done(1), 300))`)
-	before = eval[int](p, asked)
-	eval[int](p, `new Promise((done) => setTimeout(() => done(1), 2500))`)
-	if after := eval[int](p, asked); after != before {
-		t.Errorf("left, the page asked %d times", after-before)
-	}
+	p.quiet(live, "left")
 
 	p.useKey("guest")
 	p.visit("Engine")
-	p.reads("[role=alert]", "Your key may not do this: this route needs a key with the scope `admin`")
+	p.alerts("Your key may not do this: this route needs a key with the scope `admin`")
 }
 
 // TestServerGone: a page whose server ends says so, and goes on when another one is there.
@@ -95,7 +80,7 @@ func TestServerGone(t *testing.T) {
 	if err := forward.Close(); err != nil {
 		t.Fatal(err)
 	}
-	p.reads("[role=alert]", "The server does not answer")
+	p.alerts("The server does not answer")
 	again := &http.Server{Handler: forward.Handler}
 	l = sure(net.Listen("tcp", addr))
 	go func() { _ = again.Serve(l) }()

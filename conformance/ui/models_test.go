@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -12,67 +11,6 @@ import (
 	"tgi/models/demo"
 	"tgi/models/library/fetch/hubtest"
 )
-
-// keyed are settings with a key that may do all, "boss", and one that may look and chat, "guest".
-const keyed = `
-[[key]]
-name = "boss"
-key = "boss"
-scopes = ["generate", "models", "admin"]
-
-[[key]]
-name = "guest"
-key = "guest"
-scopes = ["generate", "models"]
-`
-
-// hostile is a text that would run if it became HTML.
-const hostile = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
-
-// call sends a request as a client beside the page. Any goroutine may call it.
-func call(t testing.TB, method, url, key, body string) {
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	r.Header.Set("Authorization", "Bearer "+key)
-	if strings.HasPrefix(body, "{") {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	reply, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer func() { _ = reply.Body.Close() }()
-	if reply.StatusCode >= 300 {
-		t.Errorf("%s %s: %s", method, url, reply.Status)
-	}
-}
-
-// sure is a value that is there.
-func sure[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
-}
-
-// rowOf reads the row of a table that begins with a name.
-func (p *page) rowOf(name, text string) {
-	p.t.Helper()
-	p.eventually("the row of "+name+" reads "+text, `[...document.querySelectorAll('tbody tr')].some((e) =>
-		e.firstChild.innerText.trim().startsWith(`+quote(name)+`) && e.innerText.includes(`+quote(text)+`))`)
-}
-
-// notHTML fails where the hostile text became more than text.
-func (p *page) notHTML() {
-	p.t.Helper()
-	if eval[bool](p, `document.title === 'owned' || !!document.querySelector('main img[src="x"], main script')`) {
-		p.t.Error("a text became HTML")
-	}
-}
 
 // TestModels: a person gives a key, unloads and loads the model, pulls another, cancels that, goes on, and deletes it.
 func TestModels(t *testing.T) {
@@ -89,10 +27,7 @@ func TestModels(t *testing.T) {
 	hub.StopOnce(largest, len(hub.Files[largest])/2)
 	s := serve(t, keyed+fmt.Sprintf("[models]\nfolder = %q\nhub = %q\n", t.TempDir(), hub.URL))
 
-	p := open(t, s.URL, "/#/models")
-	p.find("dialog", "Key")
-	p.fill("textbox", "Key of this server", "boss")
-	p.press(kb.Enter)
+	p := openAs(t, s.URL, "/#/models", "boss")
 	p.rowOf("tgi-demo", "loaded")
 	p.checkNames()
 	p.shots("models")
@@ -110,12 +45,11 @@ func TestModels(t *testing.T) {
 	p.fill("textbox", "Model", "no/such")
 	p.press(kb.Enter)
 	p.rowOf("no/such", "status 404")
-	p.click("button", "Delete no/such")
-	p.click("button", "Delete")
+	p.confirm("Delete no/such", "Delete no/such?", "Delete")
 	p.silent("tbody", "no/such")
 	p.fill("textbox", "Model", "a b")
 	p.press(kb.Enter)
-	p.reads("[role=status]", "a b could not be pulled: ")
+	p.says("a b could not be pulled: ")
 	p.shot("models-refused")
 	p.eventually("the button that closes the message is beside its text", `(() => {
 		const text = document.createRange();
@@ -162,16 +96,64 @@ func TestModels(t *testing.T) {
 	p.press(kb.Escape)
 	p.absent("dialog", "Delete pulled?")
 	p.rowOf("pulled", "on disk")
-	p.click("button", "Delete pulled")
-	p.click("button", "Delete")
+	p.confirm("Delete pulled", "Delete pulled?", "Delete")
 	p.silent("tbody", "pulled")
 
 	// A key with less is told so in a sentence.
 	p.useKey("guest")
 	p.rowOf("tgi-demo", "loaded")
-	p.reads("[role=alert]", "Your key may not do this: this route needs a key with the scope `admin`")
+	p.alerts("Your key may not do this: this route needs a key with the scope `admin`")
 	p.eventually("nothing can be done", readOnly)
 	p.useKey("boss")
 	p.rowOf("tgi-demo", "loaded")
 	p.eventually("who may, can again", `!document.querySelector('td button:disabled, form.pull button:disabled')`)
+}
+
+// TestAdapters: a person gives a model an adapter, chats with it, replaces it, is refused what is none, and removes it.
+func TestAdapters(t *testing.T) {
+	demand(t)
+	_, adapter := demoWith(t)
+	s := serve(t, keyed+"[model]\nadapter_memory = \"16MiB\"\n")
+	p := openAs(t, s.URL, "/#/models", "boss")
+	p.rowOf("tgi-demo", "loaded")
+	p.click("button", "Adapters of tgi-demo")
+	p.reads("dialog", "It has no adapter.")
+	add := func(name, path string) {
+		t.Helper()
+		p.put("Name", name)
+		p.put("Folder", path)
+		p.click("button", "Add")
+	}
+	add("pirate", t.TempDir())
+	p.reads("dialog .notice.error", "pirate could not be added: ")
+	add("pirate", adapter)
+	p.reads("dialog .notice.done", "Requests may name pirate now.")
+	p.find("button", "Remove the adapter pirate")
+	p.checkNames()
+	p.shots("models-adapters")
+	add("pirate", adapter)
+	p.reads("dialog .notice.error", "pirate is loaded already")
+	p.click("checkbox", "It may take the place of an adapter of this name")
+	add("pirate", adapter)
+	p.reads("dialog .notice.done", "Requests may name pirate now.")
+	add("poet", adapter)
+	p.find("button", "Remove the adapter poet")
+	p.click("button", "Close")
+	p.rowOf("tgi-demo", "adapters: pirate, poet")
+
+	p.visit("Chat")
+	p.choose("Adapter", "pirate")
+	p.ask("Who lives in the old mill?")
+	p.reads(reply+" .stats", "tokens")
+
+	p.visit("Models")
+	p.click("button", "Adapters of tgi-demo")
+	p.confirm("Remove the adapter poet", "Remove poet?", "Remove")
+	p.absent("button", "Remove the adapter poet")
+	p.reads("dialog .notice.done", "poet is removed.")
+	p.find("button", "Remove the adapter pirate")
+
+	p.useKey("guest")
+	p.alerts("Your key may not do this")
+	p.eventually("nothing can be done", readOnly)
 }

@@ -47,10 +47,7 @@ name = "redact"
 source = "builtin:redact"
 `)
 
-	p := open(t, s.URL, "/#/plugins")
-	p.find("dialog", "Key")
-	p.fill("textbox", "Key of this server", "boss")
-	p.press(kb.Enter)
+	p := openAs(t, s.URL, "/#/plugins", "boss")
 	p.rowOf("dry", "ready")
 	p.checkNames()
 	p.shots("plugins")
@@ -69,7 +66,7 @@ source = "builtin:redact"
 	p.eventually("a name is made of the file's",
 		`[...document.querySelectorAll('input')].some((e) => e.value === 'bad-one')`)
 	p.click("button", "Upload")
-	p.reads("[role=status]", "bad-one was refused: ")
+	p.says("bad-one was refused: ")
 	p.shots("plugins-refused")
 
 	p.fill("textbox", "Name", "marker")
@@ -77,7 +74,7 @@ source = "builtin:redact"
 	p.reads("form.drop", "marker-1.wasm")
 	p.click("button", "Upload")
 	p.rowOf("marker", "ready")
-	p.reads("[role=status]", "marker version")
+	p.says("marker version")
 	p.rowOf("marker", "1.0.0 ")
 	call(t, http.MethodPost, s.URL+"/generate", "guest",
 		`{"inputs":"Once","parameters":{"max_new_tokens":5,"plugins":[{"name":"marker"}]}}`)
@@ -94,7 +91,7 @@ source = "builtin:redact"
 	p.shots("plugins-checked")
 	p.click("button", "Upload")
 	p.rowOf("marker", "2.0.0 ")
-	p.reads("[role=status]", "marker version 2.0.0 is ready")
+	p.says("marker version 2.0.0 is ready")
 	p.shots("plugins-swapped")
 
 	p.click("button", "Details of marker")
@@ -104,7 +101,7 @@ source = "builtin:redact"
 	p.shots("plugins-versions")
 	p.click("button", "Roll back to 1.0.0")
 	p.rowOf("marker", "1.0.0 ")
-	p.reads("[role=status]", "marker serves 1.0.0 again")
+	p.says("marker serves 1.0.0 again")
 
 	// What a module says of itself is not HTML.
 	says := []byte("Begins and ends every text with a mark.")
@@ -135,15 +132,13 @@ source = "builtin:redact"
 	p.reads("form.drop", "<img src=x")
 	p.notHTML()
 
-	p.click("button", "Remove marker")
-	p.find("dialog", "Remove marker?")
-	p.click("button", "Remove")
+	p.confirm("Remove marker", "Remove marker?", "Remove")
 	p.silent("tbody", "marker")
-	p.reads("[role=status]", "marker is removed")
+	p.says("marker is removed")
 
 	p.click("button", "Reload the settings")
-	p.reads("[role=status]", "no plugin changed")
+	p.says("no plugin changed")
 
 	p.useKey("guest")
-	p.reads("[role=alert]", "Your key may not do this: this route needs a key with the scope `admin`")
+	p.alerts("Your key may not do this: this route needs a key with the scope `admin`")
 }

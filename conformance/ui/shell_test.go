@@ -22,3 +22,13 @@ func TestShell(t *testing.T) {
 	p.press(kb.Enter)
 	p.eventually("the theme is dark", `document.documentElement.dataset.theme === 'dark'`)
 }
+
+// TestFilesArePacked: the browser gets the files in fewer bytes than they have.
+func TestFilesArePacked(t *testing.T) {
+	p := openSettled(t, serve(t, "").URL)
+	p.eventually("large files are packed", `(() => {
+		const files = performance.getEntriesByType('resource').filter((e) => e.name.includes('/playground/') &&
+			e.decodedBodySize > 4000);
+		return files.length > 8 && files.every((e) => e.encodedBodySize < e.decodedBodySize * 0.6);
+	})()`)
+}

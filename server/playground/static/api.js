@@ -1,8 +1,13 @@
 // Requests to the server that this page came from. The key is asked for when the server wants one, and kept in the
 // session of this tab alone.
+import {openDialog} from './dialog.js';
 import {element} from './dom.js';
+import {ofTab} from './store.js';
 
 const keyName = 'tgi.key';
+
+// patience is how long a question may take that changes nothing, in milliseconds.
+const patience = 20_000;
 
 // RequestError is a reply that is an error: its message is the server's.
 export class RequestError extends Error {
@@ -13,27 +18,30 @@ export class RequestError extends Error {
 }
 
 export const key = {
-  get: () => sessionStorage.getItem(keyName) ?? '',
+  get: () => ofTab.get(keyName),
   set(value) {
-    if (value) sessionStorage.setItem(keyName, value);
-    else sessionStorage.removeItem(keyName);
+    ofTab.set(keyName, value);
     dispatchEvent(new Event('tgi-key'));
   },
 };
 
-// address is where a path of the server is; the page may be behind a proxy that puts something in front of it.
+// address is where a path of the server is; the page may be behind a proxy that puts something in front of it. A user
+// and password in the page's own address are left out: browsers refuse to ask with them, and nobody should copy them.
 export function address(path) {
-  return new URL(path.replace(/^\//, ''), document.baseURI.replace(/#.*/, '')).href;
+  const url = new URL(path.replace(/^\//, ''), document.baseURI.replace(/[?#].*/, ''));
+  url.username = url.password = '';
+  return url.href;
 }
 
 // request asks the server and returns its response. `json` in the options is a body that is sent as JSON, with POST
-// unless another method is given. A reply of 401 asks for the key and sends the request again. Errors are thrown with
-// the server's message and its status.
+// unless another method is given; `within` bounds the time of each try. A reply of 401 asks for the key and sends the
+// request again, unless it is to be `silent`. Errors are thrown with the server's message and its status.
 export async function request(path, options = {}) {
   for (;;) {
-    const {json, headers, ...rest} = options;
+    const {json, headers, silent, within, ...rest} = options;
     const used = key.get();
     const init = {...rest, headers: new Headers(headers)};
+    if (within) init.signal = AbortSignal.any([AbortSignal.timeout(within), ...rest.signal ? [rest.signal] : []]);
     if (json !== undefined) {
       init.method ??= 'POST';
       init.headers.set('Content-Type', 'application/json');
@@ -44,20 +52,32 @@ export async function request(path, options = {}) {
     try {
       reply = await fetch(address(path), init);
     } catch (err) {
-      if (err.name === 'AbortError') throw err;
-      throw new RequestError(0, `The server does not answer (${err.message}).`);
+      throw unanswered(err);
     }
     if (reply.ok) return reply;
     const message = await messageOf(reply, used);
-    if (reply.status === 401 && !options.silent && await askKey(used, message)) continue;
+    if (reply.status === 401 && !silent && await askKey(used, message)) continue;
     throw new RequestError(reply.status, message);
   }
 }
 
-// json is request for a reply that is JSON; an empty reply is null.
-export async function json(path, options) {
-  const text = await (await request(path, options)).text();
-  return text === '' ? null : JSON.parse(text);
+// unanswered is the error of a request that got no reply, or only a part of one.
+function unanswered(err) {
+  if (err.name === 'AbortError') return err;
+  return new RequestError(0, err.name === 'TimeoutError' ? 'The server does not answer in time.'
+    : `The server does not answer (${err.message}).`);
+}
+
+// json is request for a reply that is JSON; an empty reply is null. What changes nothing must be answered in time.
+export async function json(path, options = {}) {
+  const asks = options.json === undefined && (options.method ?? 'GET') === 'GET';
+  const reply = await request(path, {...options, within: asks ? patience : 0});
+  const text = await reply.text().catch((err) => { throw unanswered(err); });
+  try {
+    return text === '' ? null : JSON.parse(text);
+  } catch {
+    throw new RequestError(0, `What answered at ${address(path)} is not this server: its reply is no JSON.`);
+  }
 }
 
 // messageOf finds the text of an error in the shapes that the APIs have.
@@ -93,23 +113,17 @@ function showDialog(message) {
   return new Promise((done) => {
     const input = element('input', {id: 'key-input', type: 'password', autocomplete: 'off', spellcheck: 'false',
       'aria-describedby': 'key-note', value: key.get()});
-    const dialog = element('dialog', {class: 'dialog', 'aria-labelledby': 'key-title'},
-      element('form', {method: 'dialog'},
-        element('h2', {id: 'key-title'}, 'Key'),
-        message && element('p', {role: 'alert'}, message),
-        element('label', {for: 'key-input'}, 'Key of this server'), input,
-        element('p', {class: 'hint', id: 'key-note'},
-          'Kept in this tab until it is closed, and sent to this server only.'),
-        element('div', {class: 'actions'},
-          element('button', {type: 'button', onclick: () => dialog.close('')}, 'Cancel'),
-          element('button', {type: 'submit', class: 'primary', value: 'use'}, 'Use key'))));
-    dialog.addEventListener('close', () => {
-      dialog.remove();
-      if (dialog.returnValue === 'use') key.set(input.value.trim());
-      done(dialog.returnValue === 'use' && input.value.trim() !== '');
-    });
-    document.body.append(dialog);
-    dialog.showModal();
+    const dialog = openDialog('Key', element('form', {method: 'dialog'},
+      message && element('p', {role: 'alert'}, message),
+      element('label', {for: 'key-input'}, 'Key of this server'), input,
+      element('p', {class: 'hint', id: 'key-note'},
+        'Kept in this tab until it is closed, and sent to this server only.'),
+      element('div', {class: 'actions'},
+        element('button', {type: 'button', onclick: () => dialog.close('')}, 'Cancel'),
+        element('button', {type: 'submit', class: 'primary', value: 'use'}, 'Use key'))), {closed: (how) => {
+      if (how === 'use') key.set(input.value.trim());
+      done(how === 'use' && input.value.trim() !== '');
+    }});
     input.select();
   });
 }

@@ -1,6 +1,9 @@
 // The shell: pages by the hash of the address, the key, the theme.
 import {askKey, address, errorText, json, key, request} from './api.js';
+import {closeDialogs} from './dialog.js';
 import {element, field, replace} from './dom.js';
+import {refuseFiles} from './drop.js';
+import {ofBrowser} from './store.js';
 
 // pages are shown in this order. A module exports `title` and `show(root, app)`, which fills root and returns a
 // function that stops what it began (or a promise of it).
@@ -12,7 +15,7 @@ const pages = {
 };
 
 // app is what pages get.
-const app = {element, replace, field, request, json, address, errorText, key};
+const app = {element, replace, field, request, json, address, errorText};
 
 const main = document.getElementById('main');
 let stop = null, shown = 0;
@@ -34,6 +37,7 @@ async function navigate() {
   }
   const before = stop;
   stop = null;
+  closeDialogs();
   try {
     before?.();
     const page = await pages[name]();
@@ -66,17 +70,14 @@ function setTheme(name) {
 }
 
 function theme() {
-  try {
-    return themes.includes(localStorage.getItem('tgi.theme')) ? localStorage.getItem('tgi.theme') : 'auto';
-  } catch {
-    return 'auto'; // storage is off
-  }
+  const kept = ofBrowser.get('tgi.theme');
+  return themes.includes(kept) ? kept : 'auto';
 }
 
 setTheme(theme());
 document.getElementById('theme').addEventListener('click', () => {
   const next = themes[(themes.indexOf(theme()) + 1) % themes.length];
-  localStorage.setItem('tgi.theme', next);
+  ofBrowser.set('tgi.theme', next);
   setTheme(next);
 });
 
@@ -97,5 +98,6 @@ document.querySelector('.skip').addEventListener('click', (event) => { // the ha
   event.preventDefault();
   main.focus();
 });
+refuseFiles();
 addEventListener('hashchange', navigate);
 navigate();

@@ -39,3 +39,18 @@ export function field(label, control, hint) {
   }
   return element('div', {class: 'field'}, parts);
 }
+
+// copyButton copies text(), which shown shows: pages without TLS have no clipboard, and select it instead.
+export function copyButton(text, shown, attributes = {}) {
+  const made = element('button', {type: 'button', ...attributes, onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+      made.textContent = 'Copied';
+    } catch {
+      getSelection().selectAllChildren(shown);
+      made.textContent = 'Selected: press Ctrl+C';
+    }
+    setTimeout(() => { made.textContent = 'Copy'; }, 3000);
+  }}, 'Copy');
+  return made;
+}

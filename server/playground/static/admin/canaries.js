@@ -1,6 +1,6 @@
 // The new versions of plugins that are tried beside those that serve: what came of each, and how it ends.
+import {facts, openDialog} from '../dialog.js';
 import {element, replace} from '../dom.js';
-import {facts, open} from './dialog.js';
 import {count, seconds} from './format.js';
 import {ask, button, set, table, tag} from './parts.js';
 
@@ -77,7 +77,7 @@ function details(c) {
           element('td', {class: 'break'}, text)))))))
       : element('p', {class: 'muted'}, 'None so far.'));
   }
-  open(`Trial of ${c.name}`, [c.why && element('p', {class: 'reason'}, c.why),
+  openDialog(`Trial of ${c.name}`, [c.why && element('p', {class: 'reason'}, c.why),
     facts([['Version', c.canary.version], ['SHA-256', element('code', {}, c.canary.sha256)],
       ['Serving', `${c.serving.version} ${c.serving.sha256.slice(0, 12)}`], ['Began', time(c.began)],
       ['Requests', `${count(c.bound)} begun, ${count(c.finished)} ended well, ${count(c.faulty)} faulty`],
@@ -86,5 +86,6 @@ function details(c) {
       ['Takes over', c.promote_after ? `after ${count(c.promote_after)} requests, not before ` +
         time(c.promote_not_before) : 'when promoted'],
       x && ['Answers', `${count(x.answers)} compared, ${count(x.different_answers)} different`],
-      ['Serving version used', use(c.serving)], ['New version used', use(c.canary)]].filter(Boolean)), samples]);
+      ['Serving version used', use(c.serving)], ['New version used', use(c.canary)]].filter(Boolean)),
+  samples], {wide: true});
 }

@@ -1,4 +1,5 @@
 // What the pages of administrators share: a table whose rows stay in place, notices, questions.
+import {openDialog} from '../dialog.js';
 import {element, replace} from '../dom.js';
 
 // table makes a table with a caption for screen readers. columns are {name, className}; the roles are told, since on
@@ -94,20 +95,12 @@ export function notices() {
 
 // ask asks a question with two buttons, and returns whether the one named yes was pressed.
 export function ask(title, text, yes) {
-  return new Promise((done) => {
-    const dialog = element('dialog', {class: 'dialog', 'aria-labelledby': 'ask-title', 'aria-describedby': 'ask-text'},
-      element('form', {method: 'dialog'},
-        element('h2', {id: 'ask-title'}, title), element('p', {id: 'ask-text'}, text),
-        element('div', {class: 'actions'},
-          element('button', {type: 'submit', value: 'no', autofocus: true}, 'Cancel'),
-          element('button', {type: 'submit', class: 'danger', value: 'yes'}, yes))));
-    dialog.addEventListener('close', () => {
-      dialog.remove();
-      done(dialog.returnValue === 'yes');
-    });
-    document.body.append(dialog);
-    dialog.showModal();
-  });
+  return new Promise((done) => openDialog(title, element('form', {method: 'dialog'},
+    element('p', {id: 'ask-text'}, text),
+    element('div', {class: 'actions'},
+      element('button', {type: 'submit', value: 'no', autofocus: true}, 'Cancel'),
+      element('button', {type: 'submit', class: 'danger', value: 'yes'}, yes))),
+  {described: 'ask-text', closed: (how) => done(how === 'yes')}));
 }
 
 // button does something that takes a while: it cannot be pressed again meanwhile.

@@ -1,5 +1,6 @@
 // The form that uploads a plugin's module: chosen, or dropped on it.
 import {element, field, replace} from '../dom.js';
+import {dropZone} from '../drop.js';
 import {bytes, count} from './format.js';
 
 // uploadForm returns {root, choose}: choose(plugin) prepares another version of one. send(name, query, file)
@@ -34,15 +35,8 @@ export function uploadForm(send) {
     field('Configuration of the plugin, a JSON object', config)),
   trial, element('div', {class: 'actions'}, check, put));
 
-  let inside = 0; // elements of the form that the pointer with the file is in
-  const mark = (by) => root.classList.toggle('over', (inside = Math.max(0, inside + by)) > 0);
-  root.addEventListener('dragenter', (event) => { event.preventDefault(); mark(1); });
-  root.addEventListener('dragover', (event) => event.preventDefault());
-  root.addEventListener('dragleave', () => mark(-1));
-  root.addEventListener('drop', (event) => {
-    event.preventDefault();
-    mark(-inside);
-    if (event.dataTransfer.files.length === 1) take(event.dataTransfer.files[0]);
+  dropZone(root, (files) => {
+    if (files.length === 1) take(files[0]);
     else about.textContent = 'Drop one file.';
   });
 

@@ -1,17 +1,20 @@
 // Markdown as nodes. marked finds the tokens; nothing that a model wrote is ever read as HTML.
-import {element, replace} from '../dom.js';
+import {copyButton, element, replace} from '../dom.js';
 import {lexer} from '../vendor/marked.js';
 
-// longest is how much text is laid out; what is longer is shown as it is.
-const longest = 200_000;
+// longest is how much text is laid out, and slowest how many milliseconds finding its blocks may take, where
+// it is not short; a text beyond either is shown as it is.
+const longest = 50_000, slowest = 250, short = 5000;
 
 // render shows text in container. Blocks that are the same as before keep their nodes, so that a stream costs little
 // and a selection stays.
 export function render(container, text) {
   let blocks;
   try {
-    if (text.length > longest) throw new RangeError('too long');
+    if (text.length > longest || container.slow) throw new RangeError('too long');
+    const began = performance.now();
     blocks = lexer(text).filter((token) => token.type !== 'space' && token.type !== 'def');
+    container.slow = text.length > short && performance.now() - began > slowest;
   } catch { // nested deeper than there is room for
     container.blocks = null;
     replace(container, element('pre', {class: 'plain'}, text));
@@ -43,13 +46,11 @@ function block(token) {
 
 function code(token) {
   const text = token.text;
-  const copy = element('button', {type: 'button', class: 'quiet', onclick: async () => {
-    await navigator.clipboard?.writeText(text);
-    copy.textContent = 'Copied';
-  }}, 'Copy');
+  const shown = element('code', {}, text);
   return element('div', {class: 'code-block'},
-    element('div', {class: 'code-head'}, element('span', {}, token.lang || 'text'), copy),
-    element('pre', {tabindex: 0}, element('code', {}, text)));
+    element('div', {class: 'code-head'}, element('span', {}, token.lang || 'text'),
+      copyButton(() => text, shown, {class: 'quiet'})),
+    element('pre', {tabindex: 0}, shown));
 }
 
 function list(token) {

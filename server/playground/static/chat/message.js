@@ -1,19 +1,20 @@
 // A message as it is seen.
-import {element, replace} from '../dom.js';
+import {copyButton, element, replace} from '../dom.js';
 import {render} from './markdown.js';
 import {ended} from './reply.js';
 import {tokenView} from './tokens.js';
 import {judge} from './validity.js';
 
+const acts = {class: 'quiet acts'};
 const labels = {user: 'You', assistant: 'Model', tool: 'Tool result'};
 
-// messageView returns {node, update} for a message. on has what its buttons do: edit, retry, remove, request, answer.
+// messageView returns {node, update} for a message. on has what its buttons do: retry, remove, request, answer, and
+// edit, which returns whether the text was taken. Buttons of the class `acts` are not there while a reply comes.
 export function messageView(message, on) {
   const body = element('div', {class: 'body'});
   const foot = element('div', {class: 'foot'});
   const node = element('article', {class: `message ${message.role}`, 'aria-label': labels[message.role]}, body, foot);
-  const view = {node, update, edit};
-  const parts = message.role === 'assistant' ? assistantParts(message, on) : null;
+    const parts = message.role === 'assistant' ? assistantParts(message, on) : null;
 
   function update() {
     if (parts) parts.update();
@@ -29,14 +30,6 @@ export function messageView(message, on) {
   function footParts() {
     const button = (name, act, more) =>
       element('button', {type: 'button', class: 'quiet', onclick: act, ...more}, name);
-    const copied = button('Copy', async () => {
-      try {
-        await navigator.clipboard.writeText(message.text);
-        copied.textContent = 'Copied';
-      } catch {
-        getSelection().selectAllChildren(body);
-      }
-    });
     return [
       message.role === 'assistant' && element('span', {class: 'muted stats'}, ended(message)),
       message.unanswered && element('span', {class: 'muted stats'}, 'not answered: left out of later requests'),
@@ -46,11 +39,11 @@ export function messageView(message, on) {
           update();
           foot.querySelector('[aria-pressed]')?.focus();
         }, {'aria-pressed': message.view === 'tokens'}),
-        message.text && copied,
-        message.role !== 'tool' && button('Edit', edit),
-        message.role === 'assistant' && button('Retry', on.retry),
+        message.text && copyButton(() => message.text, body, {class: 'quiet'}),
+        message.role !== 'tool' && button('Edit', edit, acts),
+        message.role === 'assistant' && button('Retry', on.retry, acts),
         message.body && button('Request', () => on.request(message.body)),
-        button('Delete', on.remove)),
+        button('Delete', on.remove, acts)),
     ];
   }
 
@@ -72,21 +65,18 @@ export function messageView(message, on) {
       update();
     };
     const save = () => {
-      message.text = area.value;
-      if (message.role === 'assistant') message.tokens = [];
-      back();
-      on.edit();
+      if (on.edit(area.value)) back();
     };
     replace(body, area);
     replace(foot, element('span', {class: 'message-actions shown'},
       element('button', {type: 'button', onclick: back}, 'Cancel'),
-      element('button', {type: 'button', class: 'primary', onclick: save},
+      element('button', {type: 'button', class: 'primary acts', onclick: save},
         message.role === 'user' ? 'Send' : 'Save')));
     area.focus();
   }
 
   update();
-  return view;
+  return {node, update};
 }
 
 function plainParts(message) {
@@ -94,6 +84,8 @@ function plainParts(message) {
     message.role === 'tool' && element('div', {class: 'tool-name'}, `Result of ${message.name}`),
     message.images?.length > 0 && element('div', {class: 'images'}, message.images.map((src, i) =>
       element('img', {src, alt: `Image ${i + 1}`}))),
+    message.lost > 0 && element('p', {class: 'hint'}, `${message.lost === 1 ? 'An image was' :
+      `${message.lost} images were`} too large for this tab to keep: requests go without.`),
     message.text && element('div', {class: 'text'}, message.text),
   ];
 }
@@ -106,7 +98,7 @@ function assistantParts(message, on) {
   const text = element('div', {class: 'text markdown'});
   const tokens = element('div', {});
   const calls = element('div', {class: 'calls'});
-  const verdict = element('p', {class: 'verdict', role: 'status'});
+  const verdict = element('p', {class: 'verdict'});
   const notes = element('div', {});
   let drawn = '';
 
@@ -124,7 +116,7 @@ function assistantParts(message, on) {
       else render(text, message.text);
     }
     text.classList.toggle('waiting', Boolean(message.busy) && message.text === '' && message.reasoning === '');
-    const state = JSON.stringify([message.calls, message.busy, message.answered]);
+    const state = JSON.stringify([message.calls, Boolean(message.busy), message.answered]);
     if (state !== drawn) {
       drawn = state;
       replace(calls, message.calls.map((call) => callView(message, call, on)),
@@ -137,16 +129,16 @@ function assistantParts(message, on) {
 
   function showVerdict() {
     const result = held(message) && message.text !== '' ? judge(message.grammar, message.text, !message.busy) : null;
-    verdict.hidden = !result || result.text === '';
+    message.verdict = result?.text ?? '';
+    verdict.hidden = message.verdict === '';
     if (verdict.hidden) return;
     const signs = {good: '✓ ', bad: '✗ ', open: '… ', none: ''};
     verdict.className = `verdict ${result.state}`;
-    const words = signs[result.state] + result.text;
-    if (verdict.textContent !== words) verdict.textContent = words;
+    verdict.textContent = signs[result.state] + result.text;
   }
 
   function answerButton() {
-    return element('div', {class: 'actions'}, element('button', {type: 'button', class: 'primary', onclick: () =>
+    return element('div', {class: 'actions'}, element('button', {type: 'button', class: 'primary acts', onclick: () =>
       on.answer([...calls.querySelectorAll('textarea')].map((area) => area.value))}, 'Send results'));
   }
 

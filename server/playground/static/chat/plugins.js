@@ -1,11 +1,11 @@
 // The plugins of a request: chosen among those that the server has, each with its parameters.
 import {element, replace} from '../dom.js';
-import {fits, jsonBox, schemaForm} from './schemaform.js';
+import {fits, jsonBox, mark, schemaForm, showWrong} from './schemaform.js';
 
 // ofRequests are the kinds that a request may name.
 const ofRequests = new Set(['logits', 'sampler', 'guard', 'program', 'draft']);
 
-// pluginChooser returns an element that edits chosen, a list of {name, params}.
+// pluginChooser returns an element that edits chosen, a list of {name, params, wrong}.
 export function pluginChooser(offered, chosen, changed) {
   const body = element('div', {class: 'plugins'});
   const known = offered.filter((p) => p.kinds?.some((kind) => ofRequests.has(kind)));
@@ -15,7 +15,7 @@ export function pluginChooser(offered, chosen, changed) {
     const always = known.filter((p) => p.apply === 'always');
     const select = element('select', {'aria-label': 'Add a plugin', onchange: () => {
       if (!select.value) return;
-      chosen.push({name: select.value, params: {}});
+      chosen.push({name: select.value, params: {}, wrong: {}});
       changed();
       draw();
       body.querySelector('.plugin:last-of-type summary')?.focus();
@@ -40,27 +40,37 @@ export function pluginChooser(offered, chosen, changed) {
         draw();
         body.querySelector('select')?.focus();
       }}, '✕');
-    const schema = plugin?.params ?? plugin?.parameters;
-    let form;
-    if (fits(schema)) {
-      form = schemaForm(schema, choice.params, changed);
-    } else {
-      const wrong = element('p', {class: 'hint bad', role: 'status'});
-      const box = jsonBox(Object.keys(choice.params).length ? choice.params : undefined, (value, error = '') => {
-        wrong.textContent = error;
-        choice.params = value ?? {};
-        changed();
-      }, '{"name": value}');
-      box.setAttribute('aria-label', `Parameters of ${choice.name} as JSON`);
-      form = element('div', {class: 'field'}, box, wrong);
+    const shown = fits(plugin?.params) ? Object.keys(plugin.params.properties) : [''];
+    for (const name of Object.keys(choice.wrong)) {
+      if (plugin && !shown.includes(name)) delete choice.wrong[name]; // of another version of it
     }
+    const form = fits(plugin?.params) ? schemaForm(plugin.params, choice, changed) : wholeForm(choice, changed);
     return element('details', {class: 'plugin', open: true, 'data-plugin': choice.name},
       element('summary', {}, element('strong', {}, choice.name), ' ',
         plugin ? element('span', {class: 'muted'}, `${plugin.kinds.join(', ')} ${plugin.version ?? ''}`) :
-          element('span', {class: 'tag bad'}, 'the server has it no more'), remove),
+          element('span', {class: 'tag bad'}, 'the server no longer has it'), remove),
       form);
   }
 
   draw();
   return body;
 }
+
+// wholeForm edits all parameters of a plugin, which has no schema that a form could show, as one object.
+function wholeForm(choice, changed) {
+  const given = Object.keys(choice.params).length ? choice.params : undefined;
+  const box = jsonBox(given, (value, error = '', typed = '') => {
+    const wrong = error || (value === undefined || isObject(value) ? '' : 'must be a JSON object');
+    choice.params = wrong ? {} : value ?? {};
+    choice.wrong = wrong ? {'': {text: typed || box.value, error: wrong}} : {};
+    mark(box, wrong);
+    changed();
+  }, '{"name": value}');
+  box.setAttribute('aria-label', `Parameters of ${choice.name} as JSON`);
+  box.dataset.parameter = '';
+  const root = element('div', {class: 'field'}, box, element('p', {class: 'hint bad', role: 'status'}));
+  showWrong(box, choice.wrong['']);
+  return root;
+}
+
+const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);

@@ -13,7 +13,7 @@ export async function receive(app, body, reply, signal, changed) {
   const response = await app.request('/v1/chat/completions', {json: streamed, signal});
   const skipped = response.headers.get('X-Plugin-Skipped'), ignored = response.headers.get('X-Ignored-Fields');
   if (skipped) reply.notes = [...reply.notes ?? [], `Went on without the plugin ${skipped}.`];
-  if (ignored) reply.notes = [...reply.notes ?? [], `The server knows no ${ignored}.`];
+  if (ignored) reply.notes = [...reply.notes ?? [], `The server ignored what it does not know: ${ignored}.`];
   for await (const data of events(response)) {
     const chunk = JSON.parse(data);
     if (chunk.error) throw new Error(app.errorText(chunk) || 'The reply broke off.');
@@ -22,7 +22,6 @@ export async function receive(app, body, reply, signal, changed) {
       add(reply, chunk.choices[0]);
     }
     if (chunk.usage) reply.usage = {prompt: chunk.usage.prompt_tokens, reply: chunk.usage.completion_tokens};
-    if (chunk.receipts) [reply.receipt] = chunk.receipts;
     if (chunk.grammar_dropped?.length) {
       reply.notes = [...reply.notes ?? [], `Not enforced: ${JSON.stringify(chunk.grammar_dropped)}`];
     }

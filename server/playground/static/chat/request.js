@@ -1,7 +1,9 @@
 // The request that settings and messages make.
+import {Validator} from '../vendor/json-schema/index.js';
 import {fits} from './schemaform.js';
 
-// SettingError is a setting that cannot be sent; `setting` names it, and `parameter` that of a plugin: {plugin, name}.
+// SettingError is a setting that cannot be sent; `setting` names it, and `parameter` that of a plugin:
+// {plugin, name, error}.
 export class SettingError extends Error {
   constructor(setting, message, parameter = null) {
     super(message);
@@ -31,7 +33,7 @@ export function bodyOf(settings, messages, offered = []) {
     if (text === '') continue;
     // Numbers beyond 2^53 lose digits in JavaScript, and a seed may have 64 bits; so it is said here.
     if (name === 'seed' && Number(text) > Number.MAX_SAFE_INTEGER) {
-      throw new SettingError(name, `seed must be at most ${Number.MAX_SAFE_INTEGER} here`);
+      throw new SettingError(name, `seed must be at most ${Number.MAX_SAFE_INTEGER} on this page`);
     }
     if (!Number.isFinite(Number(text))) throw new SettingError(name, `${name} must be a number`);
     body[name] = Number(text);
@@ -45,7 +47,7 @@ export function bodyOf(settings, messages, offered = []) {
     if (settings.tool_choice) body.tool_choice = settings.tool_choice;
   }
   Object.assign(body, grammarOf(settings.grammar));
-  for (const choice of settings.plugins) checkRequired(choice, offered.find((p) => p.name === choice.name)?.params);
+  for (const choice of settings.plugins) checkParameters(choice, offered.find((p) => p.name === choice.name)?.params);
   const plugins = settings.plugins.map(({name, params}) =>
     (params && Object.keys(params).length ? {name, params} : {name}));
   if (plugins.length) body.plugins = plugins;
@@ -53,12 +55,31 @@ export function bodyOf(settings, messages, offered = []) {
   return {...body, ...objectOf('more', settings.more)};
 }
 
-// checkRequired looks for the parameters that a plugin needs.
-function checkRequired({name, params}, schema) {
-  if (!fits(schema)) return; // it is not asked for in a form
-  const missing = (schema.required ?? []).find((member) => params?.[member] === undefined);
-  if (missing === undefined) return;
-  throw new SettingError('plugins', `${name}: ${missing} is required`, {plugin: name, name: missing});
+// checkParameters looks at the parameters of a plugin as its schema and its form do.
+function checkParameters(choice, schema) {
+  const found = wrongParameter(choice, schema);
+  if (!found) return;
+  const [name, error] = found;
+  throw new SettingError('plugins', `${choice.name}: ${name || 'the parameters'} ${error}`,
+    {plugin: choice.name, name, error});
+}
+
+// wrongParameter returns the name of the first that cannot be sent, and why; null for none.
+function wrongParameter({params, wrong}, schema) {
+  for (const [name, {error}] of Object.entries(wrong)) return [name, error];
+  if (!fits(schema)) return null; // it is not asked for in a form; the server judges
+  const missing = (schema.required ?? []).find((name) => params[name] === undefined);
+  if (missing !== undefined) return [missing, 'is required'];
+  let result;
+  try {
+    result = new Validator(schema, '2020-12', false).validate(params);
+  } catch {
+    return null; // a schema that cannot be judged here
+  }
+  const deepest = result.valid ? null : result.errors.at(-1);
+  const part = deepest?.instanceLocation.split('/')[1]; // of a JSON pointer in an address
+  const name = part && decodeURI(part).replaceAll('~1', '/').replaceAll('~0', '~');
+  return name ? [name, `is refused: ${deepest.error}`] : null;
 }
 
 // sent is a message as the server reads it; replies without content, which failed, are none.

@@ -6,49 +6,68 @@ export function fits(schema) {
   return schema?.type === 'object' && Object.keys(schema.properties ?? {}).length > 0;
 }
 
-// schemaForm returns an element that edits values, an object, and calls changed. A field that is empty leaves its
-// member out, so that the plugin's default counts.
-export function schemaForm(schema, values, changed) {
+// schemaForm returns an element that edits choice, which has params, an object, and in `wrong` what was typed and is no
+// value: {text, error} by name. It calls changed. A field that is empty leaves its member out, so that the plugin's
+// default counts.
+export function schemaForm(schema, choice, changed) {
   const required = new Set(schema.required ?? []);
   return element('div', {class: 'schema-form'}, Object.entries(schema.properties).map(([name, part]) =>
-    member(name, part ?? {}, required.has(name), values, changed)));
+    member(name, part ?? {}, required.has(name), choice, changed)));
 }
 
 let count = 0;
 
-function member(name, schema, required, values, changed) {
+function member(name, schema, required, choice, changed) {
   const id = `parameter-${++count}`, error = element('p', {class: 'hint bad', id: `${id}-error`, role: 'status'});
-  const set = (value, wrong = '') => {
+  const set = setter(choice, name, (wrong) => {
     mark(control, wrong);
-    if (value === undefined) delete values[name];
-    else values[name] = value;
     changed();
-  };
-  const control = controlOf(schema, values[name], set);
+  });
+  const control = controlOf(schema, choice.params[name], set);
   control.id = id;
   control.setAttribute('aria-describedby', `${id}-hint ${id}-error`);
   control.dataset.parameter = name;
   if (required) control.setAttribute('aria-required', 'true');
-  return element('div', {class: 'field'},
+  const root = element('div', {class: 'field'},
     element('label', {for: id}, name, required && element('span', {class: 'muted'}, ' (required)')), control,
     element('p', {class: 'hint', id: `${id}-hint`}, [schema.description, bounds(schema)].filter(Boolean).join(' ')),
     error);
+  showWrong(control, choice.wrong[name]);
+  return root;
+}
+
+// setter returns a function that gives a parameter a value, or notes what was typed in its place and why that is wrong:
+// nothing is sent then.
+function setter(choice, name, done) {
+  return (value, error = '', typed = '') => {
+    delete choice.params[name];
+    delete choice.wrong[name];
+    if (error) choice.wrong[name] = {text: typed, error};
+    else if (value !== undefined) choice.params[name] = value;
+    done(error);
+  };
+}
+
+// showWrong puts what was typed before into a control.
+export function showWrong(control, wrong) {
+  if (!wrong) return;
+  control.value = wrong.text;
+  mark(control, wrong.error);
 }
 
 // mark says what is wrong with the value of a control.
-function mark(control, wrong) {
-  control.toggleAttribute('data-wrong', wrong !== '');
+export function mark(control, wrong) {
   control.setAttribute('aria-invalid', wrong !== '');
   control.closest('.field').querySelector('[role=status]').textContent = wrong;
 }
 
-// complain marks the field of a parameter, {plugin, name}, that must have a value, and goes there.
-export function complain(root, {plugin, name}) {
+// complain says what is wrong with a parameter, {plugin, name, error}, in its field, and goes there.
+export function complain(root, {plugin, name, error}) {
   const control = root.querySelector(
     `[data-plugin="${CSS.escape(plugin)}"] [data-parameter="${CSS.escape(name)}"]`);
   if (!control) return;
   for (let node = control.closest('details'); node; node = node.parentElement.closest('details')) node.open = true;
-  mark(control, 'required');
+  mark(control, error);
   control.focus();
 }
 
@@ -73,10 +92,7 @@ function controlOf(schema, value, set) {
         const t = input.value.trim();
         if (t === '') return set(undefined);
         const n = Number(t);
-        if (!Number.isFinite(n) || (type === 'integer' && !Number.isInteger(n))) {
-          return set(undefined, `must be ${type === 'integer' ? 'a whole number' : 'a number'}`);
-        }
-        return set(n, wrongBound(schema, n));
+        return set(n, wrongNumber(type, n) || wrongBound(schema, n), input.value);
       }});
     return input;
   }
@@ -104,10 +120,15 @@ export function jsonBox(value, set, hint = '') {
       try {
         return set(JSON.parse(area.value));
       } catch (err) {
-        return set(undefined, `not JSON: ${err.message}`);
+        return set(undefined, `not JSON: ${err.message}`, area.value);
       }
     }});
   return area;
+}
+
+function wrongNumber(type, n) {
+  if (type === 'integer') return Number.isSafeInteger(n) ? '' : 'must be a whole number';
+  return Number.isFinite(n) ? '' : 'must be a number';
 }
 
 function wrongBound(schema, n) {

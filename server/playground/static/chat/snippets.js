@@ -1,5 +1,6 @@
 // The request as a program: for the shell, for Python and for JavaScript.
-import {element, replace} from '../dom.js';
+import {openDialog} from '../dialog.js';
+import {copyButton, element, replace} from '../dom.js';
 import {ofOpenAI} from './request.js';
 
 // snippets returns the three texts for a body and the address of the server.
@@ -10,11 +11,12 @@ export function snippets(body, base) {
   return {curl: curl(body, address), Python: python(own, extra, address), JavaScript: javascript(body, address)};
 }
 
-// curl quotes for a POSIX shell: nothing within '...' means anything but a quote.
+// shell quotes for a POSIX shell: nothing within '...' means anything but a quote.
+const shell = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
+
 function curl(body, address) {
-  const quoted = `'${JSON.stringify(body, null, 2).replaceAll("'", `'\\''`)}'`;
-  return `curl -N '${address}/v1/chat/completions' \\\n  -H "Authorization: Bearer $TGI_API_KEY" \\\n` +
-    `  -H 'Content-Type: application/json' \\\n  -d ${quoted}\n`;
+  return `curl -N ${shell(`${address}/v1/chat/completions`)} \\\n  -H "Authorization: Bearer $TGI_API_KEY" \\\n` +
+    `  -H 'Content-Type: application/json' \\\n  -d ${shell(JSON.stringify(body, null, 2))}\n`;
 }
 
 function python(own, extra, address) {
@@ -71,33 +73,18 @@ export function showSnippets(body, base) {
       show(names[next]);
       tabs[next].focus();
     }}, name));
-  const copy = element('button', {type: 'button', onclick: async () => {
-    try {
-      await navigator.clipboard.writeText(texts[shown]);
-      copy.textContent = 'Copied';
-    } catch { // pages without TLS have no clipboard
-      getSelection().selectAllChildren(code);
-      copy.textContent = 'Selected: press Ctrl+C';
-    }
-  }}, 'Copy');
+  const copy = copyButton(() => texts[shown], code);
 
   function show(name) {
     shown = name;
     replace(code, texts[name]);
-    copy.textContent = 'Copy';
     tabs.forEach((tab, i) => {
       tab.setAttribute('aria-selected', names[i] === name);
       tab.tabIndex = names[i] === name ? 0 : -1;
     });
   }
   show(shown);
-  const dialog = element('dialog', {class: 'dialog wide', 'aria-labelledby': 'snippet-title',
-    onclose: () => dialog.remove()},
-    element('h2', {id: 'snippet-title'}, 'The request as a program'),
+  openDialog('The request as a program', [
     element('div', {class: 'tabs', role: 'tablist', 'aria-label': 'Language'}, tabs), code,
-    element('div', {class: 'actions'}, copy,
-      element('button', {type: 'button', class: 'primary', onclick: () => dialog.close()}, 'Close')));
-  document.body.append(dialog);
-  dialog.showModal();
-  return dialog;
+    element('div', {class: 'actions'}, copy)], {wide: true});
 }

@@ -47,16 +47,16 @@ export function who(token) {
 
 // tokenView returns an element for the tokens of a reply.
 export function tokenView(tokens) {
-  const detail = element('div', {class: 'token-detail', 'aria-live': 'polite'});
+  const detail = element('div', {class: 'token-detail', role: 'region', 'aria-label': 'The token'});
   let current = 0, pinned = false;
   const buttons = tokens.map((token, i) => {
     const changed = token.changes.some((c) => c.kind !== 'sampling' && c.kind !== 'setting');
     return element('button', {type: 'button', tabindex: i === 0 ? 0 : -1,
       class: `token p${level(token)}${changed ? ' changed' : ''}${token.rewound ? ' rewound' : ''}`,
       'aria-label': `${visible(token.text)}, ${percent(share(token.raw_logprob))}`,
-      onmouseenter: () => { if (!pinned) show(i, false); },
-      onfocus: () => show(i, false),
-      onclick: () => { pinned = !(pinned && current === i); show(i, true); },
+      onmouseenter: () => { if (!pinned) show(i); },
+      onfocus: () => show(i),
+      onclick: () => { pinned = !(pinned && current === i); show(i); },
     }, token.rewound ? element('span', {class: 'mark', 'aria-hidden': 'true'}, '↶') : null, token.text || '∅');
   });
   const line = element('div', {class: 'tokens', role: 'group',

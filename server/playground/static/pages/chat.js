@@ -1,4 +1,5 @@
 // The chat page: one conversation, or two that get the same messages with other settings.
+import {composer} from '../chat/composer.js';
 import {settingsForm} from '../chat/panel.js';
 import {complain} from '../chat/schemaform.js';
 import {load, newSettings, save} from '../chat/state.js';
@@ -10,48 +11,32 @@ export const title = 'Chat';
 
 const suggestions = ['What is three plus four?', 'Who lives in the old mill?', 'Tell me a story.'];
 
-// largestImage bounds a file that is attached, in bytes; server.payload_limit bounds what the server takes.
-const largestImage = 10 << 20;
+// page is made once, and put back when it is shown again: what is written stays, and replies go on meanwhile.
+let page = null;
 
 // show fills root with the page.
 export function show(root, app) {
+  page ??= build(app);
+  return page(root);
+}
+
+// build makes the page, and returns a function that shows it and returns one that leaves it.
+function build(app) {
   const {element, replace} = app;
   const state = load();
   const server = {models: [], plugins: []};
-  const stopping = new AbortController();
-  let images = [], edited = 0, saving = 0, waiting = false;
+  const wide = matchMedia('(min-width: 1000px)');
+  let shown = null; // ends with the page
+  let edited = 0, saving = 0, waiting = false;
 
   // Parts of the page
   const live = element('div', {class: 'hidden-text', 'aria-live': 'polite', role: 'status', id: 'chat-status'});
   const wrong = element('div', {class: 'composer-error', role: 'alert'});
-  const thumbs = element('div', {class: 'thumbs'});
-  const input = element('textarea', {id: 'message', rows: 1, 'aria-label': 'Message', placeholder: 'Write a message',
-    enterkeyhint: 'send', oninput: grow, onkeydown: keys, onpaste: paste});
-  const send = element('button', {type: 'submit', class: 'primary round', 'aria-label': 'Send',
-    title: 'Send (Enter)'}, '↑');
-  const stop = element('button', {type: 'button', class: 'round', hidden: true, 'aria-label': 'Stop',
-    title: 'Stop (Esc)', onclick: stopAll}, '■');
-  const file = element('input', {type: 'file', accept: 'image/png,image/jpeg,image/gif,image/webp', multiple: true,
-    hidden: true, onchange: () => {
-      attach([...file.files]);
-      file.value = '';
-    }});
-  const attachButton = element('button', {type: 'button', class: 'quiet', id: 'attach', hidden: true,
-    onclick: () => file.click()}, '+ Image');
-  const explain = element('button', {type: 'button', class: 'quiet', id: 'explain', onclick: () => {
-    const on = !state.sides[0].settings.explain;
-    for (const side of state.sides) side.settings.explain = on;
-    changed();
-  }, title: 'Ask the server what happened at each token of the replies that follow'}, 'Explain tokens');
-  const form = element('form', {class: 'composer', 'aria-label': 'New message', onsubmit: submit}, thumbs, input,
-    element('div', {class: 'composer-row'}, attachButton, file, explain,
-      element('span', {class: 'muted keys', 'aria-hidden': 'true'}, 'Enter sends, Shift+Enter begins a line'),
-      stop, send));
   const compare = element('button', {type: 'button', class: 'quiet', id: 'compare', onclick: toggleCompare}, 'Compare');
   const settingsButton = element('button', {type: 'button', class: 'quiet', id: 'settings',
     'aria-controls': 'panel', onclick: () => togglePanel()}, 'Settings');
   const name = element('div', {class: 'model-name'});
-  const tools = element('div', {class: 'chat-bar', role: 'toolbar', 'aria-label': 'Conversation'}, name,
+  const tools = element('div', {class: 'chat-bar', role: 'group', 'aria-label': 'Conversation'}, name,
     compare,
     element('button', {type: 'button', class: 'quiet', id: 'request', onclick: showRequest}, 'Code'),
     element('button', {type: 'button', class: 'quiet', id: 'clear', onclick: clear}, 'Clear'), settingsButton);
@@ -60,12 +45,18 @@ export function show(root, app) {
     onkeydown: (event) => {
       if (event.key === 'Escape') togglePanel(false);
     }});
-  root.append(element('div', {class: 'chat'}, tools, columns,
-    element('div', {class: 'composer-place'}, wrong, form), live), panel);
+  const chat = element('div', {class: 'chat'});
+  const form = composer({ask, stop: stopAll, changed, explain: () => {
+    const on = !state.sides[0].settings.explain;
+    for (const side of state.sides) side.settings.explain = on;
+    changed();
+  }, complain: (text) => { wrong.textContent = text; }}, chat, state.draft);
+  chat.append(element('h1', {class: 'hidden-text'}, title), tools, columns,
+    element('div', {class: 'composer-place'}, wrong, form.node), live);
 
   const hooks = {
     changed,
-    say: (text) => { live.textContent = text; },
+    say,
     failed: (err, side) => {
       wrong.textContent = err.message;
       if (!(err instanceof SettingError)) return;
@@ -81,23 +72,32 @@ export function show(root, app) {
   };
   const threads = state.sides.map((side) => new Thread(app, side, hooks));
 
+  // say has a screen reader say a text after what it says now.
+  function say(text) {
+    live.append(element('p', {}, text));
+    while (live.childNodes.length > 20) live.firstChild.remove();
+  }
+
   // changed shows what depends on the state, and keeps it a moment later.
   function changed() {
-    const shown = shownThreads(), busy = shown.some((t) => t.busy);
-    send.hidden = busy;
-    stop.hidden = !busy;
+    const asked = shownThreads(), busy = asked.some((t) => t.busy);
     compare.disabled = busy; // B begins with whole replies
     compare.setAttribute('aria-pressed', state.compare);
-    explain.setAttribute('aria-pressed', state.sides[0].settings.explain);
-    const models = shown.map((t) => modelOf(t.side.settings));
+    const models = asked.map((t) => modelOf(t.side.settings));
+    form.enable(busy, models.every((m) => m.images), state.sides[0].settings.explain);
     name.textContent = [...new Set(models.map((m) => m.label))].join(' · ');
-    attachButton.hidden = !models.every((m) => m.images);
-    shown.forEach((t, i) => {
+    asked.forEach((t, i) => {
       t.head.hidden = !state.compare;
       replace(t.head, element('strong', {}, 'AB'[i]), ' ', element('span', {class: 'muted'}, summary(t.side.settings)));
     });
     clearTimeout(saving);
-    saving = setTimeout(() => save(state), 200);
+    saving = setTimeout(keep, 200);
+  }
+
+  function keep() {
+    clearTimeout(saving);
+    state.draft = form.text();
+    save(state);
   }
 
   function modelOf(settings) {
@@ -121,73 +121,45 @@ export function show(root, app) {
   const shownThreads = () => (state.compare ? threads : threads.slice(0, 1));
 
   function welcome() {
-    return element('div', {class: 'welcome'}, element('h1', {}, 'What would you like to ask?'),
+    return element('div', {class: 'welcome'}, element('h2', {}, 'What would you like to ask?'),
       element('p', {class: 'muted'}, 'Chat with the model, hold its replies to a grammar, add plugins, and see what ' +
         'each did to every token.'),
       element('div', {class: 'suggestions'}, suggestions.map((text) =>
-        element('button', {type: 'button', onclick: () => ask(text)}, text))));
+        element('button', {type: 'button', onclick: () => {
+          if (ask(text, [])) form.input.focus();
+        }}, text))));
   }
 
-  function submit(event) {
-    event.preventDefault();
-    ask(input.value);
-  }
-
-  function ask(text) {
-    if (shownThreads().some((t) => t.busy) || (!text.trim() && !images.length)) return;
+  // ask sends a message to all that are shown, and returns whether it could.
+  function ask(text, images) {
+    const asked = shownThreads(), message = {role: 'user', text, images};
+    if (asked.some((t) => t.busy) || (!text.trim() && !images.length)) return false;
     wrong.textContent = '';
-    for (const t of shownThreads()) {
-      try {
-        t.check([...t.side.messages, {role: 'user', text, images}]);
-      } catch (err) {
-        hooks.failed(err, t.side);
-        return;
-      }
+    for (const t of asked) {
+      if (!t.ready([...t.side.messages, message])) return false;
     }
     if (!wide.matches && !panel.hidden) togglePanel(false); // it would cover the replies
-    for (const t of shownThreads()) t.send(text, images);
-    images = [];
-    input.value = '';
-    drawThumbs();
-    grow();
-    input.focus();
-  }
-
-  function keys(event) {
-    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
-      event.preventDefault();
-      form.requestSubmit();
-    }
-  }
-
-  function grow() {
-    input.style.height = 'auto';
-    input.style.height = `${Math.min(input.scrollHeight + 2, 260)}px`;
+    for (const t of asked) t.send({...message});
+    return true;
   }
 
   function stopAll() {
     for (const t of threads) t.stop();
-    input.focus();
+    form.input.focus();
   }
-
-  document.addEventListener('keydown', (event) => {
-    if (event.key === 'Escape' && threads.some((t) => t.busy)) {
-      event.preventDefault();
-      stopAll();
-    }
-  }, {signal: stopping.signal});
 
   function clear() {
     for (const t of shownThreads()) t.clear();
     wrong.textContent = '';
-    input.focus();
+    form.input.focus();
   }
 
   function showRequest() {
     const thread = shownThreads()[Math.min(edited, shownThreads().length - 1)];
-    let messages = thread.side.messages.slice(0, thread.side.messages.findLastIndex((m) => m.role !== 'assistant') + 1);
-    if (input.value.trim() || images.length) {
-      messages = [...thread.side.messages, {role: 'user', text: input.value, images}];
+    const {messages: said} = thread.side;
+    let messages = said.slice(0, said.findLastIndex((m) => m.role !== 'assistant') + 1);
+    if (form.text().trim() || form.images().length) {
+      messages = [...said, {role: 'user', text: form.text(), images: form.images()}];
     } else if (!messages.length) {
       messages = [{role: 'user', text: 'Hello!'}];
     }
@@ -196,41 +168,6 @@ export function show(root, app) {
     } catch (err) {
       hooks.failed(err, thread.side);
     }
-  }
-
-  // Images
-
-  function paste(event) {
-    const files = [...event.clipboardData?.files ?? []].filter((f) => f.type.startsWith('image/'));
-    if (!files.length || attachButton.hidden) return;
-    event.preventDefault();
-    attach(files);
-  }
-
-  async function attach(files) {
-    for (const f of files) {
-      if (f.size > largestImage) {
-        wrong.textContent = `${f.name} has ${f.size} bytes, more than ${largestImage}`;
-        continue;
-      }
-      images = [...images, await new Promise((done, fail) => {
-        const reader = new FileReader();
-        reader.onload = () => done(reader.result);
-        reader.onerror = () => fail(reader.error);
-        reader.readAsDataURL(f);
-      })];
-    }
-    drawThumbs();
-  }
-
-  function drawThumbs() {
-    replace(thumbs, images.map((src, i) => element('div', {class: 'thumb'},
-      element('img', {src, alt: `Image ${i + 1}`}),
-      element('button', {type: 'button', 'aria-label': `Remove image ${i + 1}`, onclick: () => {
-        images = images.filter((_, k) => k !== i);
-        drawThumbs();
-        input.focus();
-      }}, '✕'))));
   }
 
   // Settings
@@ -265,11 +202,14 @@ export function show(root, app) {
   }
 
   function drawPanel() {
+    const choose = (i) => {
+      edited = i;
+      drawPanel();
+      document.getElementById(`side-${i}`).focus();
+    };
     const tab = (i) => element('button', {type: 'button', role: 'tab', id: `side-${i}`, 'aria-selected': edited === i,
-      'aria-controls': 'panel-form', onclick: () => {
-        edited = i;
-        drawPanel();
-        document.getElementById(`side-${i}`).focus();
+      'aria-controls': 'panel-form', tabindex: edited === i ? 0 : -1, onclick: () => choose(i), onkeydown: (event) => {
+        if (['ArrowLeft', 'ArrowRight'].includes(event.key)) choose(1 - i);
       }}, `Settings ${'AB'[i]}`);
     replace(panel,
       element('div', {class: 'panel-head'},
@@ -283,7 +223,8 @@ export function show(root, app) {
         }}, 'Reset'),
         element('button', {type: 'button', class: 'quiet close', 'aria-label': 'Close the settings',
           onclick: () => togglePanel(false)}, '✕')),
-      element('div', {id: 'panel-form'}, settingsForm(state.sides[edited].settings, server, changed)));
+      element('div', {id: 'panel-form', ...state.compare && {role: 'tabpanel', 'aria-labelledby': `side-${edited}`}},
+        settingsForm(state.sides[edited].settings, server, changed)));
   }
 
   function draw() {
@@ -293,12 +234,13 @@ export function show(root, app) {
     changed();
   }
 
-  // ask the server what there is; the page works without
+  // look asks the server what there is; the page works without.
   async function look() {
-    if (stopping.signal.aborted) return;
+    const {signal} = shown;
+    if (signal.aborted) return;
     const [models, info] = await Promise.allSettled([
-      app.json('/v1/models', {signal: stopping.signal}), app.json('/info', {signal: stopping.signal})]);
-    if (stopping.signal.aborted) return;
+      app.json('/v1/models', {signal}), app.json('/info', {signal})]);
+    if (signal.aborted) return;
     if (models.status === 'fulfilled') {
       if (waiting) wrong.textContent = '';
       waiting = false;
@@ -306,26 +248,37 @@ export function show(root, app) {
     } else {
       wrong.textContent = models.reason.message;
       waiting = [0, 503].includes(models.reason.status); // it is loading its model, or starts again
-      if (waiting) setTimeout(look, 2000);
+      if (waiting) setTimeout(() => signal.aborted || look(), 2000);
     }
     if (info.status === 'fulfilled') server.plugins = info.value?.plugins ?? [];
     draw();
   }
 
-  const wide = matchMedia('(min-width: 1000px)');
-  panel.hidden = !(wide.matches && (state.panel ?? true)); // on a narrow screen it covers the conversation
-  wide.addEventListener('change', () => togglePanel(wide.matches), {signal: stopping.signal});
-  settingsButton.setAttribute('aria-expanded', !panel.hidden);
-  settingsButton.setAttribute('aria-pressed', !panel.hidden);
-  draw();
-  look();
-  addEventListener('tgi-key', look, {signal: stopping.signal});
-  addEventListener('pagehide', () => save(state), {signal: stopping.signal}); // what waits for its turn to be saved
-  if (matchMedia('(hover: hover)').matches) input.focus();
+  addEventListener('pagehide', keep); // what waits for its turn to be kept
 
-  return () => {
-    stopping.abort();
-    for (const t of threads) t.stop();
-    save(state);
+  return (root) => {
+    shown = new AbortController();
+    const {signal} = shown;
+    root.append(chat, panel);
+    panel.hidden = !(wide.matches && (state.panel ?? true)); // on a narrow screen it covers the conversation
+    wide.addEventListener('change', () => togglePanel(wide.matches), {signal});
+    settingsButton.setAttribute('aria-expanded', !panel.hidden);
+    settingsButton.setAttribute('aria-pressed', !panel.hidden);
+    draw();
+    form.grow();
+    for (const t of threads) t.scroll();
+    look();
+    addEventListener('tgi-key', look, {signal});
+    document.addEventListener('keydown', (event) => {
+      if (event.key !== 'Escape' || !threads.some((t) => t.busy) || document.querySelector('dialog[open]')) return;
+      event.preventDefault();
+      stopAll();
+    }, {signal});
+    if (matchMedia('(hover: hover)').matches) form.input.focus();
+
+    return () => {
+      shown.abort();
+      keep();
+    };
   };
 }

@@ -1,4 +1,5 @@
 // The page of the models: what there is, loading and unloading, fetching from the hub, deleting.
+import {adaptersDialog} from '../admin/adapters.js';
 import {ask, button, notices, set, table, tag} from '../admin/parts.js';
 import {poll} from '../admin/poll.js';
 import {bytes, count} from '../admin/format.js';
@@ -17,6 +18,7 @@ export function show(root, app) {
   const {element} = app;
   const note = notices();
   let live = new Map(), readOnly = false; // whether the server lets this page only look
+  let adapting = null; // {id, update}: the model whose adapters a dialog shows
 
   const list = table('Models', [{name: 'Model'}, {name: 'State'}, {name: 'Weights'},
     {name: 'Size', className: 'number'}, {name: 'Context', className: 'number'},
@@ -44,6 +46,15 @@ export function show(root, app) {
       if (m.parent) adapters.set(m.parent, [...adapters.get(m.parent) ?? [], m.id]);
     }
     list.update(models.data.filter((m) => !m.parent).map((m) => ({...m, adapters: adapters.get(m.id) ?? []})));
+    adapting?.update(adapters.get(adapting.id) ?? []);
+  }
+
+  function showAdapters(id, names) {
+    adapting = {id, update: adaptersDialog(id, async (path, json) => {
+      await app.request(path, {json});
+      await asking.now();
+    }, () => { adapting = null; })};
+    adapting.update(names);
   }
 
   // act does something to a model and tells what came of it in the server's words.
@@ -83,6 +94,10 @@ export function show(root, app) {
       }
     }, {'aria-label': `Delete ${id}`, class: 'quiet danger'});
 
+    let names = [];
+    const adapters = element('button', {type: 'button', class: 'quiet', 'aria-label': `Adapters of ${id}`,
+      onclick: () => showAdapters(id, names)}, 'Adapters');
+
     const place = element('div', {'aria-live': 'polite', tabindex: '-1'}, state.node, ' ', busy, bar, told, why);
     let waits = false; // for a button to have the focus
 
@@ -103,6 +118,7 @@ export function show(root, app) {
       set(told, p && (pulling || m.status === 'not_downloaded' || m.status === 'error')
         ? `${bytes(p.bytes_done)}${p.bytes_total ? ` of ${bytes(p.bytes_total)}` : ''}` : '');
       const source = m.source_url?.startsWith('urn:') ? '' : m.source_url ?? '';
+      names = m.adapters;
       set(about, [m.name !== id && m.name, m.description, source, m.adapters.length &&
         `adapters: ${m.adapters.join(', ')}`].filter(Boolean).join(' · '));
       set(weights, [m.metadata?.quantization ?? now?.dtype, now?.device && `on ${now.device}`, !now && m.format]
@@ -114,8 +130,9 @@ export function show(root, app) {
       const on = {start: ['downloaded', 'stopped'].includes(m.status) || m.status === 'error' && m.metadata?.disk_bytes,
         stop: m.status === 'running' || m.status === 'starting', cancel: pulling,
         pull: m.status === 'not_downloaded' || m.status === 'error' && !m.metadata?.disk_bytes,
+        adapters: m.status === 'running' && m.settings?.embedding !== 'true',
         remove: ['downloaded', 'stopped', 'error'].includes(m.status) && m.format !== 'embedded'};
-      const buttons = {start, stop, cancel, pull, remove}, focused = document.activeElement;
+      const buttons = {start, stop, cancel, pull, adapters, remove}, focused = document.activeElement;
       for (const [name, node] of Object.entries(buttons)) {
         node.hidden = !on[name];
         node.disabled = readOnly;
@@ -132,7 +149,7 @@ export function show(root, app) {
       element('span', {}, element('span', {class: 'strong break'}, id), about),
       place, weights,
       element('span', {class: 'lines'}, size), context,
-      element('div', {class: 'row end'}, start, stop, cancel, pull, remove)]};
+      element('div', {class: 'row end'}, start, stop, cancel, pull, adapters, remove)]};
   }
 
   function pullForm() {

@@ -1,10 +1,10 @@
 // The page of the plugins: what each is and did, uploading and replacing, versions, what they print.
 import {canaryList} from '../admin/canaries.js';
-import {facts, open} from '../admin/dialog.js';
 import {bytes, count, seconds} from '../admin/format.js';
 import {ask, button, notices, set, table, tag} from '../admin/parts.js';
 import {poll} from '../admin/poll.js';
 import {uploadForm} from '../admin/upload.js';
+import {facts, openDialog} from '../dialog.js';
 
 export const title = 'Plugins';
 
@@ -28,12 +28,12 @@ export function show(root, app) {
     const done = await act('/admin/reload', {method: 'POST'}, 'The settings could not be reloaded');
     if (!done) return;
     const changed = [...done.loaded.map((n) => `${n} loaded`), ...done.removed.map((n) => `${n} removed`)];
-    const wait = done.restart.length ? ` Wait for a restart: ${done.restart.join(', ')}.` : '';
+    const wait = done.restart.length ? ` These wait for a restart: ${done.restart.join(', ')}.` : '';
     note.good(`${changed.length ? `Reloaded: ${changed.join(', ')}.` : 'Reloaded: no plugin changed.'}${wait}`);
   });
   const list = table('Plugins', [{name: 'Plugin'}, {name: 'State'}, {name: 'Kind'},
     ...['Calls', 'Time of one', 'Fuel', 'Faults'].map((name) => ({name, className: 'number'})),
-    {name: 'Actions', className: 'actions-cell'}], row, 'No plugin fits.');
+    {name: 'Actions', className: 'actions-cell'}], row, 'No plugin matches.');
   const form = uploadForm(async (name, query, file) => {
     const dry = query.has('dry_run');
     const done = await act(`${pathOf(name)}?${query}`, {method: 'PUT', body: file,
@@ -121,7 +121,7 @@ export function show(root, app) {
     const versions = element('section', {}), log = element('section', {});
     const counts = (map) => Object.entries(map).filter(([, n]) => n > 0).map(([kind, n]) => `${count(n)} ${kind}`)
       .join(', ');
-    open(p.name, [p.doc && element('p', {}, p.doc), p.error && element('p', {class: 'reason'}, p.error),
+    openDialog(p.name, [p.doc && element('p', {}, p.doc), p.error && element('p', {class: 'reason'}, p.error),
       facts([['Version', p.version], ['Kinds', p.kinds.join(', ')], ['Languages', (p.languages ?? []).join(', ')],
         ['Source', p.source], ['SHA-256', element('code', {}, p.sha256)], ['Loaded', time(p.loaded)],
         ['Runs for', p.apply === 'always' ? 'every request' : 'requests that name it'], ['When it fails', p.on_error],
@@ -134,7 +134,7 @@ export function show(root, app) {
           `${count(p.guard.held)} tokens held, ${count(p.guard.rewound)} taken back`]].filter(Boolean)),
       p.params && element('section', {}, element('h3', {}, 'Parameters'),
         element('pre', {tabindex: '0', 'aria-label': 'Schema of the parameters'}, JSON.stringify(p.params, null, 2))),
-      versions, log], () => stop.abort());
+      versions, log], {wide: true, closed: () => stop.abort()});
     more(versions, log, p, stop.signal);
   }
 

@@ -1,0 +1,76 @@
+// Images that go with the next message: chosen, pasted or dropped.
+import {element, replace} from '../dom.js';
+import {bytes} from '../admin/format.js';
+
+// kinds are those that models are given, largest bounds the bytes of one; server.payload_limit bounds what the server
+// takes.
+const kinds = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
+const largest = 10 << 20, most = 16;
+
+// imageChooser returns {node, accept, add, read, list, clear}: node shows the images, add(files) takes those that are
+// images and returns what is wrong with the first other one, '' for nothing; list() are the addresses of their data.
+// changed is called when there are others, lost(text) for one that cannot be read.
+export function imageChooser(changed, lost) {
+  const node = element('div', {class: 'thumbs'});
+  let places = []; // {src}: undefined until it is read
+
+  function draw() {
+    replace(node, places.map((place, i) => element('div', {class: 'thumb'},
+      place.src ? element('img', {src: place.src, alt: `Image ${i + 1}`})
+        : element('span', {class: 'reading'}, '…'),
+      element('button', {type: 'button', 'aria-label': `Remove image ${i + 1}`, onclick: () => remove(place)}, '✕'))));
+    changed();
+  }
+
+  function remove(place) {
+    places = places.filter((other) => other !== place);
+    draw();
+  }
+
+  function wrong(file) {
+    if (!kinds.includes(file.type)) {
+      return `${file.name} is ${file.type || 'no image'}: models are given PNG, JPEG, GIF and WebP`;
+    }
+    if (file.size > largest) {
+      return `${file.name} has ${file.size.toLocaleString('en')} bytes, more than ${bytes(largest)}`;
+    }
+    return places.length >= most ? `A message has at most ${most} images` : '';
+  }
+
+  return {
+    node,
+    accept: kinds.join(),
+    add(files) {
+      let first = '';
+      for (const file of files) {
+        const why = wrong(file);
+        first ||= why;
+        if (why) continue;
+        const place = {src: undefined};
+        places.push(place);
+        place.read = read(file).then((src) => { place.src = src; }, (err) => {
+          remove(place);
+          lost(`${file.name} cannot be read: ${err.message}`);
+        }).then(draw);
+      }
+      draw();
+      return first;
+    },
+    // read resolves when all are read.
+    read: () => Promise.all(places.map((place) => place.read)),
+    list: () => places.map((place) => place.src).filter((src) => src),
+    clear() {
+      places = [];
+      draw();
+    },
+  };
+}
+
+function read(file) {
+  return new Promise((done, fail) => {
+    const reader = new FileReader();
+    reader.onload = () => done(reader.result);
+    reader.onerror = () => fail(reader.error);
+    reader.readAsDataURL(file);
+  });
+}

@@ -1,0 +1,28 @@
+// Texts that the browser keeps: for this tab, until it is closed, or for all tabs and longer. Where it keeps nothing,
+// as with cookies switched off, they live as long as the page.
+function store(open) {
+  const here = new Map();
+  let kept = null;
+  try {
+    kept = open();
+  } catch { /* storage is off */ }
+  return {
+    get: (name) => (kept ? kept.getItem(name) : here.get(name)) ?? '',
+    // set returns whether there was room; an empty text keeps nothing.
+    set(name, text) {
+      if (!kept) here.set(name, text);
+      else if (!text) kept.removeItem(name);
+      else {
+        try {
+          kept.setItem(name, text);
+        } catch {
+          return false;
+        }
+      }
+      return true;
+    },
+  };
+}
+
+export const ofTab = store(() => sessionStorage);
+export const ofBrowser = store(() => localStorage);
