@@ -279,6 +279,7 @@ func (c *Chain) pick(s *scratch, h History, logits []float32) (Pick, error) {
 	if err := c.process(h, st); err != nil {
 		return Pick{}, err
 	}
+	c.forceByMask(st)
 	p, err := c.decide(s, h, st)
 	if err != nil {
 		return Pick{}, err
@@ -330,19 +331,26 @@ func (c *Chain) process(h History, st *Step) error {
 	if c.explain != nil {
 		c.explain.after(llm.ChangeGuard, "guard", st)
 	}
-	if t, ok := c.forcedByMask(); ok && st.Force < 0 && !st.Stop && int64(t) < int64(c.vocab) && st.Logits[t] > negInf {
-		if c.explain != nil {
-			c.explain.ask(st)
-		}
-		st.Force = int64(t)
-		if c.explain != nil {
-			c.explain.after(llm.ChangeMask, nameOf(c.masker, "grammar"), st)
-		}
-	}
 	return nil
 }
 
-// forcedByMask returns the token that the masker decides on. What user code and rewinds say comes first.
+// forceByMask forces the token that the masker decides on, unless user code or a rewind says otherwise. A beam search
+// has none: it compares all ways to go on.
+func (c *Chain) forceByMask(st *Step) {
+	t, ok := c.forcedByMask()
+	if !ok || st.Force >= 0 || st.Stop || int64(t) >= int64(c.vocab) || !(st.Logits[t] > negInf) {
+		return
+	}
+	if c.explain != nil {
+		c.explain.ask(st)
+	}
+	st.Force = int64(t)
+	if c.explain != nil {
+		c.explain.after(llm.ChangeMask, nameOf(c.masker, "grammar"), st)
+	}
+}
+
+// forcedByMask returns the token that the masker decides on.
 func (c *Chain) forcedByMask() (t llm.Token, ok bool) {
 	if m, is := c.masker.(JumpingMasker); is && c.masked {
 		return m.Forces()

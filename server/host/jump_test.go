@@ -99,6 +99,29 @@ func TestJumpForce(t *testing.T) {
 	}
 }
 
+// TestJumpLeavesBeams: beam searches compare all ways to cut a text, also where tokens without a choice are the
+// tokenizer's elsewhere.
+func TestJumpLeavesBeams(t *testing.T) {
+	var texts []string
+	for _, jump := range []string{config.JumpVerify, config.JumpForce} {
+		p := openPlugged(t, func(c *config.Config) { c.Model.Speculation.Jump = jump })
+		_, text := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, `{"inputs":"Describe the invoice.",`+
+			`"parameters":{"max_new_tokens":40,"num_beams":3,"details":true,"grammar":{"type":"json","value":%s,`+
+			`"params":{"whitespace":"compact"}}}}`, closed))
+		var r struct {
+			Text    string `json:"generated_text"`
+			Details struct{ Tokens []struct{ ID int } }
+		}
+		if err := json.Unmarshal([]byte(text), &r); err != nil || len(r.Details.Tokens) == 0 {
+			t.Fatalf("%v %s", err, text)
+		}
+		texts = append(texts, fmt.Sprintf("%q %v", r.Text, r.Details.Tokens))
+	}
+	if texts[0] != texts[1] {
+		t.Errorf("verify %s\nforce  %s", texts[0], texts[1])
+	}
+}
+
 // TestForcedByGuests: what a plugin that follows a grammar forces is computed ahead, and changes no token.
 func TestForcedByGuests(t *testing.T) {
 	open := func(s config.Speculation) *plugged {
