@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/opencontainers/go-digest"
 )
@@ -83,20 +84,61 @@ func (a Artifact) WriteBeside(file string) error {
 	return Write(Beside(file), text, 0o644)
 }
 
-// Replace writes a file at once: a reader sees the old content or the new one. An existing file keeps its mode, and
-// where a link leads to it, the link stays.
+// Replace writes a file of an operator at once: a reader sees the old content or the new one. An existing file keeps its
+// mode, owner and group, and where a link leads to it, the link stays. Where that is not possible nothing changes.
 func Replace(path string, text []byte, mode os.FileMode) error {
-	if real, err := filepath.EvalSymlinks(path); err == nil { // the file that a link leads to is replaced
-		path = real
+	real, err := filepath.EvalSymlinks(path)
+	switch {
+	case err == nil: // the file that a link leads to is replaced
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	case isLink(path):
+		return fmt.Errorf("%s is a link to a file that is not there: make the file, or remove the link", path)
+	default:
+		real = path
 	}
-	return Write(path, text, mode)
+	if err := write(real, text, mode, keepOwner); err != nil {
+		hint := ""
+		if errors.Is(err, syscall.EBUSY) { // as where a container has the file alone mounted
+			hint = ": mount its folder, a file that is mounted by itself can't be replaced"
+		}
+		return fmt.Errorf("%s can't be replaced: %w%s", path, err, hint)
+	}
+	return nil
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&os.ModeSymlink != 0
 }
 
 // Write is Replace for files that this program names: it replaces a link, and leaves the file alone that it leads to.
-func Write(path string, text []byte, mode os.FileMode) (err error) {
-	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
-		mode = info.Mode().Perm()
+// The file is of whoever runs the program.
+func Write(path string, text []byte, mode os.FileMode) error {
+	return write(path, text, mode, func(*os.File, os.FileInfo) error { return nil })
+}
+
+// keepOwner gives a file the owner and group of the one that it replaces.
+func keepOwner(f *os.File, old os.FileInfo) error {
+	was, ok := old.Sys().(*syscall.Stat_t)
+	info, err := f.Stat()
+	if err != nil || !ok {
+		return err
 	}
+	is, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || is.Uid == was.Uid && is.Gid == was.Gid {
+		return nil
+	}
+	if err := f.Chown(int(was.Uid), int(was.Gid)); err != nil {
+		return fmt.Errorf("it would lose its owner %d and group %d, run the command as that user or as root: %w", was.Uid,
+			was.Gid, err)
+	}
+	return nil
+}
+
+// write writes a file beside path and gives it that name; adopt sees the regular file that it replaces.
+func write(path string, text []byte, mode os.FileMode, adopt func(*os.File, os.FileInfo) error) (err error) {
+	old, oldErr := os.Lstat(path)
 	f, err := os.CreateTemp(filepath.Dir(path), ".tgi-*")
 	if err != nil {
 		return err
@@ -106,7 +148,13 @@ func Write(path string, text []byte, mode os.FileMode) (err error) {
 			_ = os.Remove(f.Name())
 		}
 	}()
-	_, err = f.Write(text)
+	if oldErr == nil && old.Mode().IsRegular() {
+		mode = old.Mode().Perm()
+		err = adopt(f, old)
+	}
+	if err == nil {
+		_, err = f.Write(text)
+	}
 	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return err
 	}

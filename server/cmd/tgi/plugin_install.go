@@ -35,7 +35,7 @@ func (s *sharing) editable() (config.Config, error) {
 // newPluginInstall pulls a plugin and locks it in the settings.
 func newPluginInstall() *cobra.Command {
 	s, name, replace := &sharing{}, "", false
-	cmd := &cobra.Command{Use: "install REFERENCE [--name NAME]",
+	cmd := &cobra.Command{Use: "install REGISTRY/NAME:TAG [--name NAME]",
 		Short: "Fetch a plugin and lock it by digest in the settings' file; a running server takes it"}
 	cmd.RunE = s.runs("install", 1, 1, "one reference", func(ctx context.Context, words []string,
 		stdout io.Writer) error {
@@ -93,7 +93,7 @@ func newPluginRemove() *cobra.Command {
 		}
 		i := slices.IndexFunc(cfg.Plugin, func(p config.Plugin) bool { return p.Name == words[0] })
 		if i < 0 {
-			if err := x.Remove(words[0]); err != nil {
+			if err := x.Remove(ctx, words[0]); err != nil {
 				return fmt.Errorf("no [[plugin]] has this name, and %w", err)
 			}
 			_, err := fmt.Fprintf(stdout, "removed %s from the local index\n", words[0])
@@ -104,7 +104,7 @@ func newPluginRemove() *cobra.Command {
 			return err
 		}
 		if reference := cfg.Plugin[i].Reference; reference != "" {
-			if err := x.Remove(reference); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := x.Remove(ctx, reference); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
@@ -126,7 +126,7 @@ func newPluginShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		policy, err := share.NewPolicy(cfg.PluginSigner)
+		policy, err := policyOf(cfg.PluginSigner)
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 	"tgi/server/config"
 	"tgi/server/share"
 	"tgi/server/share/index"
+	"tgi/server/share/install"
 	"tgi/server/share/registry"
 )
 
@@ -90,6 +91,15 @@ func isReference(word string) bool {
 func openIndex(cfg config.Config) (*index.Index, error) {
 	dir, err := cfg.Plugins.IndexDir()
 	return index.Open(dir, int64(cfg.Plugins.UploadLimit)), err
+}
+
+// policyOf reads the keys of signers.
+func policyOf(signers []config.PluginSigner) (share.Policy, error) {
+	p, err := share.NewPolicy(signers)
+	if err != nil {
+		err = settingsError{err}
+	}
+	return p, err
 }
 
 // packing says what a module is packed with beside its own description.
@@ -175,8 +185,8 @@ func newPluginPush() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if at.Tag = cmp.Or(at.Tag, d.Version); at.Tag == "" || at.Digest != "" {
-			return misused("reference %s: want a tag: the module says no version", words[1])
+		if at, err = at.Tagged(d.Version); err != nil {
+			return usageError(err.Error())
 		}
 		if err := r.Push(ctx, a, at.Tag, move); err != nil {
 			return err
@@ -218,35 +228,21 @@ func (s *sharing) fetch(ctx context.Context, cfg config.Config, word string) (sh
 	if err != nil {
 		return share.Artifact{}, shared{}, err
 	}
-	policy, err := share.NewPolicy(cfg.PluginSigner)
+	policy, err := policyOf(cfg.PluginSigner)
 	if err != nil {
 		return share.Artifact{}, shared{}, err
 	}
-	a, err := r.Pull(ctx, at)
-	if err != nil {
-		return a, shared{}, err
-	}
-	if err := policy.Check(a); err != nil {
-		return a, shared{}, fmt.Errorf("%s: %w", at, err)
-	}
-	d, err := a.Open()
-	if err == nil {
-		err = d.Runs()
-	}
-	if err != nil {
-		return a, shared{}, fmt.Errorf("%s: %w", at, err)
-	}
-	kept := at.Repository
-	if at.Tag != "" {
-		kept += ":" + at.Tag
-	}
-	kept += "@" + a.Digest()
 	x, err := openIndex(cfg)
 	if err != nil {
+		return share.Artifact{}, shared{}, err
+	}
+	a, kept, err := install.Fetch(ctx, r, at, policy, x)
+	if err != nil {
 		return a, shared{}, err
 	}
+	d, err := a.Open()
 	return a, shared{Reference: kept, Digest: a.Digest(), Name: d.Name, SHA256: a.SHA256(),
-		Signatures: len(a.Signatures), Signers: policy.Signed(a)}, x.Put(kept, a)
+		Signatures: len(a.Signatures), Signers: policy.Signed(a)}, err
 }
 
 // newPluginPull fetches an artefact into the local index.

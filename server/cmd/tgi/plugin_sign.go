@@ -2,14 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"tgi/server/client/terminal"
 	"tgi/server/config"
 	"tgi/server/share"
 )
@@ -36,7 +37,7 @@ func newPluginSign(c console) *cobra.Command {
 		if len(words) == 0 || key == "" {
 			return misused("plugin sign needs a .wasm file or a reference, and --key")
 		}
-		signer, err := share.ReadSigner(key, func() ([]byte, error) { return c.password("password of " + key) })
+		signer, err := share.ReadSigner(key, func() ([]byte, error) { return c.password("password of " + key + ": ") })
 		if err != nil {
 			return err
 		}
@@ -77,7 +78,7 @@ func newPluginSign(c console) *cobra.Command {
 			return err
 		}
 		return p.output.say(stdout, shared{Reference: at.String(), Digest: a.Digest(), SHA256: a.SHA256(),
-			Signatures: len(a.Signatures) + 1}, "signed %s, digest %s\n", at, a.Digest())
+			Signatures: len(share.Join(a.Signatures, []share.Signature{made}))}, "signed %s, digest %s\n", at, a.Digest())
 	})
 	set := cmd.Flags()
 	set.StringVar(&key, "key", "", "`file` of the private key, as --generate or cosign makes it")
@@ -91,7 +92,7 @@ func newPluginSign(c console) *cobra.Command {
 
 // generate makes a pair of keys.
 func (c console) generate(name, algorithm string, stdout io.Writer) error {
-	password, err := c.password("password for " + name + ".key")
+	password, err := c.password("password for "+name+".key: ", "once more: ")
 	if err != nil {
 		return err
 	}
@@ -102,20 +103,26 @@ func (c console) generate(name, algorithm string, stdout io.Writer) error {
 	return err
 }
 
-// password is that of the environment, or what is typed. Without a terminal a key needs the variable, which may be
-// empty.
-func (c console) password(prompt string) ([]byte, error) {
+// password is that of the environment, or what is typed at each of the prompts. Without a terminal a key needs the
+// variable, which may be empty.
+func (c console) password(prompts ...string) ([]byte, error) {
 	if text, ok := os.LookupEnv(envKeyPassword); ok {
 		return []byte(text), nil
 	}
 	in, ok := c.in.(*os.File)
 	if !ok || !c.typed {
-		return nil, fmt.Errorf("%s: no terminal to ask at: set %s, which may be empty", prompt, envKeyPassword)
+		return nil, fmt.Errorf("%s: no terminal to ask at: set %s, which may be empty", prompts[0], envKeyPassword)
 	}
-	fmt.Fprint(c.errors, prompt+": ")
-	text, err := term.ReadPassword(int(in.Fd()))
-	fmt.Fprintln(c.errors)
-	return text, err
+	typed, err := terminal.Passwords(in, c.errors, prompts...)
+	switch {
+	case errors.Is(err, terminal.ErrInterrupted):
+		return nil, errInterrupted
+	case err != nil:
+		return nil, err
+	case typed[0] != typed[len(typed)-1]:
+		return nil, errors.New("the two passwords differ: nothing was written")
+	}
+	return []byte(typed[0]), nil
 }
 
 // newPluginVerify holds signatures to keys.
@@ -137,7 +144,7 @@ func newPluginVerify() *cobra.Command {
 				signers = append(signers, config.PluginSigner{Name: k, PublicKey: k})
 			}
 		}
-		policy, err := share.NewPolicy(signers)
+		policy, err := policyOf(signers)
 		if err != nil {
 			return err
 		}

@@ -223,7 +223,7 @@ func WritePlugins(w io.Writer, list []Plugin, pulled []index.Entry) error {
 	}
 	for _, l := range list {
 		if l.Error != "" {
-			fmt.Fprintf(w, "plugin %s: %s\n", l.Name, l.Error)
+			fmt.Fprintf(w, "plugin %s: %s\n", l.Name, terminal.Line(l.Error))
 		}
 	}
 	return nil

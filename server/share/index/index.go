@@ -3,6 +3,7 @@
 package index
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"github.com/opencontainers/go-digest"
 	specs "github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"golang.org/x/sys/unix"
 
 	"tgi/server/share"
 )
@@ -109,7 +109,8 @@ func (x *Index) signatures(manifest string) ([]share.Signature, error) {
 }
 
 // Put keeps an artefact under a reference. What the reference named before is removed.
-func (x *Index) Put(reference string, a share.Artifact) error {
+// ctx bounds the waiting for other processes.
+func (x *Index) Put(ctx context.Context, reference string, a share.Artifact) error {
 	m, err := share.ReadManifest(a.Manifest, x.limit)
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func (x *Index) Put(reference string, a share.Artifact) error {
 			Size:        int64(len(text)),
 			Annotations: map[string]string{ocispec.AnnotationRefName: share.SignatureTag(a.Digest())}})
 	}
-	return x.change(func(all *ocispec.Index) error {
+	return x.change(ctx, func(all *ocispec.Index) error {
 		for sum, text := range blobs {
 			if err := x.keep(sum, text); err != nil {
 				return err
@@ -152,8 +153,8 @@ func (x *Index) Put(reference string, a share.Artifact) error {
 }
 
 // Remove removes a reference, or everything with a digest, and the content that nothing else needs.
-func (x *Index) Remove(name string) error {
-	return x.change(func(all *ocispec.Index) error {
+func (x *Index) Remove(ctx context.Context, name string) error {
+	return x.change(ctx, func(all *ocispec.Index) error {
 		before := len(all.Manifests)
 		all.Manifests = slices.DeleteFunc(all.Manifests, func(d ocispec.Descriptor) bool {
 			return d.ArtifactType == share.ArtifactType &&
@@ -206,7 +207,7 @@ func decode(text []byte) (all ocispec.Index, err error) {
 }
 
 // change changes the index, alone among all processes, and then removes content that nothing names.
-func (x *Index) change(with func(all *ocispec.Index) error) error {
+func (x *Index) change(ctx context.Context, with func(all *ocispec.Index) error) error {
 	if err := os.MkdirAll(filepath.Join(x.dir, "blobs", "sha256"), 0o755); err != nil {
 		return err
 	}
@@ -215,8 +216,8 @@ func (x *Index) change(with func(all *ocispec.Index) error) error {
 		return err
 	}
 	defer lock.Close() // which ends the lock
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	if err := share.Lock(ctx, lock); err != nil {
+		return err
 	}
 	all, err := x.read()
 	if err != nil {
@@ -235,10 +236,10 @@ func (x *Index) change(with func(all *ocispec.Index) error) error {
 	if err != nil {
 		return err
 	}
-	if err := share.Replace(filepath.Join(x.dir, ocispec.ImageLayoutFile), layout, 0o644); err != nil {
+	if err := share.Write(filepath.Join(x.dir, ocispec.ImageLayoutFile), layout, 0o644); err != nil {
 		return err
 	}
-	if err := share.Replace(filepath.Join(x.dir, ocispec.ImageIndexFile), append(text, '\n'), 0o644); err != nil {
+	if err := share.Write(filepath.Join(x.dir, ocispec.ImageIndexFile), append(text, '\n'), 0o644); err != nil {
 		return err
 	}
 	return x.sweep(all)
@@ -261,6 +262,9 @@ func (x *Index) sweep(all ocispec.Index) error {
 	used := map[string]bool{}
 	for _, d := range all.Manifests {
 		used[d.Digest.Encoded()] = true
+		if d.MediaType != ocispec.MediaTypeImageManifest {
+			return nil // another tool's: what it needs is not known, all stays
+		}
 		text, err := x.blob(d.Digest, share.MaxManifest)
 		if err != nil {
 			return nil // what a broken manifest needs is not known: all stays
@@ -294,7 +298,7 @@ func (x *Index) keep(sum digest.Digest, text []byte) error {
 	if _, err := x.blob(sum, int64(len(text))); err == nil {
 		return nil
 	}
-	return share.Replace(x.path(sum), text, 0o644)
+	return share.Write(x.path(sum), text, 0o644)
 }
 
 // blob reads content and checks it.

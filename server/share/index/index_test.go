@@ -1,12 +1,19 @@
 package index
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sys/unix"
 
 	"tgi/server/share"
 )
@@ -40,7 +47,7 @@ func TestIndex(t *testing.T) {
 	}
 	a, b := packed(t, ""), packed(t, "b")
 	for name, one := range map[string]share.Artifact{"r/ban:1": a, "r/ban:2": b, "r/ban:same": a} {
-		if err := x.Put(name, one); err != nil {
+		if err := x.Put(t.Context(), name, one); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,22 +65,22 @@ func TestIndex(t *testing.T) {
 		t.Error(err)
 	}
 	before := content(t, dir)
-	if err := x.Put("r/ban:1", b); err != nil {
+	if err := x.Put(t.Context(), "r/ban:1", b); err != nil {
 		t.Fatal(err)
 	}
 	if got := content(t, dir); got != before { // ban:same still has it
 		t.Errorf("%d blobs, not %d", got, before)
 	}
-	if err := x.Remove("r/ban:same"); err != nil {
+	if err := x.Remove(t.Context(), "r/ban:same"); err != nil {
 		t.Fatal(err)
 	}
 	if got := content(t, dir); got >= before {
 		t.Errorf("%d blobs, as before", got)
 	}
-	if err := x.Remove("r/ban:same"); !errors.Is(err, fs.ErrNotExist) {
+	if err := x.Remove(t.Context(), "r/ban:same"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if err := x.Remove(b.Digest()); err != nil {
+	if err := x.Remove(t.Context(), b.Digest()); err != nil {
 		t.Fatal(err)
 	}
 	if got := content(t, dir); got != 0 {
@@ -85,7 +92,7 @@ func TestIndex(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	dir := t.TempDir()
 	x, a := Open(dir, 1<<20), packed(t, "")
-	if err := x.Put("r/ban:1", a); err != nil {
+	if err := x.Put(t.Context(), "r/ban:1", a); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "blobs", "sha256", a.SHA256())
@@ -95,7 +102,7 @@ func TestDamaged(t *testing.T) {
 	if _, _, err := x.Get("r/ban:1"); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Error(err)
 	}
-	if err := x.Put("r/ban:1", a); err != nil {
+	if err := x.Put(t.Context(), "r/ban:1", a); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := x.Get("r/ban:1"); err != nil {
@@ -107,7 +114,66 @@ func TestDamaged(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "index.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := x.Put("r/ban:2", a); err == nil || !strings.Contains(err.Error(), "index.json") {
+	if err := x.Put(t.Context(), "r/ban:2", a); err == nil || !strings.Contains(err.Error(), "index.json") {
+		t.Error(err)
+	}
+}
+
+// TestWaits: waiting for another process ends with the context.
+func TestWaits(t *testing.T) {
+	dir := t.TempDir()
+	x, a := Open(dir, 1<<20), packed(t, "")
+	if err := x.Put(t.Context(), "r/ban:1", a); err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := unix.Flock(int(other.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	for name, err := range map[string]error{"put": x.Put(ctx, "r/ban:2", a), "remove": x.Remove(ctx, "r/ban:1")} {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), ".lock") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestOthers: what other tools keep in the folder, an index below the index, stays.
+func TestOthers(t *testing.T) {
+	dir := t.TempDir()
+	x := Open(dir, 1<<20)
+	if err := x.Put(t.Context(), "r/ban:1", packed(t, "")); err != nil {
+		t.Fatal(err)
+	}
+	inner := []byte(`{"schemaVersion":2,"manifests":[]}`)
+	sum := digest.FromBytes(inner)
+	blobs := filepath.Join(dir, "blobs", "sha256")
+	all, err := x.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.Manifests = append(all.Manifests, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex, Digest: sum,
+		Size: int64(len(inner))})
+	text, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	below := digest.FromString("below").Encoded() // what a manifest of the inner index could name
+	for name, text := range map[string][]byte{filepath.Join(dir, "index.json"): text,
+		filepath.Join(blobs, sum.Encoded()): inner, filepath.Join(blobs, below): []byte("below")} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := x.Remove(t.Context(), "r/ban:1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(blobs, below)); err != nil {
 		t.Error(err)
 	}
 }

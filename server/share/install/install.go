@@ -7,13 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -94,17 +94,31 @@ func Install(ctx context.Context, t Target, r Request) (done Result, err error) 
 	if err != nil {
 		return done, fmt.Errorf("%s: %w", t.File, err)
 	}
-	err = t.change(ctx, func(text []byte) ([]byte, error) {
-		text, err := edit(text)
-		if err != nil {
-			return nil, err
-		}
-		if there, err := read(done.File); err != nil || !bytes.Equal(there, a.Module) {
-			if err := share.Write(done.File, a.Module, 0o644); err != nil {
-				return nil, err
+	err = t.locked(ctx, func() error {
+		var made []string // the files that were not there
+		for _, file := range []string{done.File, share.Beside(done.File)} {
+			if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+				made = append(made, file)
 			}
 		}
-		return text, a.WriteBeside(done.File)
+		err := t.change(ctx, func(text []byte) ([]byte, error) {
+			text, err := edit(text)
+			if err != nil {
+				return nil, err
+			}
+			if !holds(done.File, a.Module) {
+				if err := share.Write(done.File, a.Module, 0o644); err != nil {
+					return nil, err
+				}
+			}
+			return text, a.WriteBeside(done.File)
+		})
+		if err != nil {
+			for _, file := range made {
+				_ = os.Remove(file) // nothing names it
+			}
+		}
+		return err
 	})
 	return done, err
 }
@@ -149,14 +163,41 @@ func Origin(p config.Plugin) string {
 	return fmt.Sprintf("source = %.300q", p.Source)
 }
 
-// Remove takes a plugin out of the settings' file and removes the files that installations wrote for it. Other files
-// stay. It returns the files.
+// Remove takes a plugin out of the settings' file and removes the files that installations wrote for it, unless another
+// block names them. Other files stay. It returns the files.
 func Remove(ctx context.Context, t Target, name string) (files []string, err error) {
 	if err := config.CheckName(name); err != nil {
 		return nil, fmt.Errorf("name %w", err)
 	}
-	if err := t.change(ctx, func(text []byte) ([]byte, error) { return config.Unlock(text, name) }); err != nil {
+	err = t.locked(ctx, func() error {
+		var left []byte
+		err := t.change(ctx, func(text []byte) (_ []byte, err error) {
+			left, err = config.Unlock(text, name)
+			return left, err
+		})
+		if err != nil {
+			return err
+		}
+		files, err = t.removeFiles(name, left)
+		return err
+	})
+	return files, err
+}
+
+// removeFiles removes the files of a plugin that no block of the text names.
+func (t Target) removeFiles(name string, text []byte) (files []string, err error) {
+	c := config.Default()
+	if err := config.Decode(t.File, text, &c); err != nil {
 		return nil, err
+	}
+	named := func(file string) bool {
+		return slices.ContainsFunc(c.Plugin, func(p config.Plugin) bool {
+			source := filepath.FromSlash(p.Source)
+			if !filepath.IsAbs(source) {
+				source = filepath.Join(filepath.Dir(t.File), source)
+			}
+			return same(source, file) || same(share.Beside(source), file)
+		})
 	}
 	own := regexp.MustCompile(`^` + name + `-[0-9a-f]{16}\.wasm(\.artifact\.json)?$`)
 	list, err := os.ReadDir(t.Folder)
@@ -164,19 +205,27 @@ func Remove(ctx context.Context, t Target, name string) (files []string, err err
 		return nil, err
 	}
 	for _, f := range list {
-		if own.MatchString(f.Name()) {
-			file := filepath.Join(t.Folder, f.Name())
-			if err := os.Remove(file); err != nil {
-				return files, err
-			}
-			files = append(files, file)
+		file := filepath.Join(t.Folder, f.Name())
+		if !own.MatchString(f.Name()) || named(file) {
+			continue
 		}
+		if err := os.Remove(file); err != nil {
+			return files, err
+		}
+		files = append(files, file)
 	}
 	return files, nil
 }
 
-// change edits the settings' file, alone among all processes that install.
-func (t Target) change(ctx context.Context, edit func(text []byte) ([]byte, error)) error {
+// same reports whether two paths lead to one file.
+func same(a, b string) bool {
+	x, err := os.Stat(a)
+	y, other := os.Stat(b)
+	return err == nil && other == nil && os.SameFile(x, y)
+}
+
+// locked runs f alone among all processes that install into the folder.
+func (t Target) locked(ctx context.Context, f func() error) error {
 	if err := os.MkdirAll(t.Folder, 0o755); err != nil {
 		return err
 	}
@@ -185,35 +234,29 @@ func (t Target) change(ctx context.Context, edit func(text []byte) ([]byte, erro
 		return err
 	}
 	defer lock.Close() // which ends the lock
-	if err := wait(ctx, lock); err != nil {
-		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	if err := share.Lock(ctx, lock); err != nil {
+		return err
 	}
-	text, err := t.read()
-	if err == nil {
-		text, err = edit(text)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", t.File, err)
-	}
-	return share.Replace(t.File, text, 0o644)
+	return f()
 }
 
-// lockPoll is how often a lock that another process holds is tried again: flock itself ends with no context.
-const lockPoll = 50 * time.Millisecond
-
-// wait locks a file, or returns when ctx ends.
-func wait(ctx context.Context, f *os.File) error {
-	tick := time.NewTicker(lockPoll)
-	defer tick.Stop()
+// change edits the settings' file. Where somebody saves it meanwhile, who knows nothing of the lock, it begins again with
+// what that wrote.
+func (t Target) change(ctx context.Context, edit func(text []byte) ([]byte, error)) error {
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return err
+		text, err := t.read()
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.File, err)
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("another installation holds it: %w", context.Cause(ctx))
-		case <-tick.C:
+		made, err := edit(text)
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.File, err)
+		}
+		if now, err := t.read(); err == nil && bytes.Equal(now, text) {
+			return share.Replace(t.File, made, 0o644)
 		}
 	}
 }
@@ -243,16 +286,15 @@ func CheckFile(file string) error {
 	return err
 }
 
-// read is the content of a file of the folder. It follows no link and waits for no writer of a pipe.
-func read(file string) ([]byte, error) {
+// holds reports whether a file of the folder has this content. It follows no link and waits for no writer of a pipe.
+func holds(file string, content []byte) bool {
 	f, err := open(file, os.O_RDONLY|unix.O_NOFOLLOW)
 	if err != nil {
-		return nil, err
+		return false
 	}
 	defer f.Close()
-	var text bytes.Buffer
-	_, err = text.ReadFrom(f)
-	return text.Bytes(), err
+	text, err := io.ReadAll(io.LimitReader(f, int64(len(content))+1))
+	return err == nil && bytes.Equal(text, content)
 }
 
 // open opens a regular file, and refuses others.

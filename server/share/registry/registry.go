@@ -80,6 +80,23 @@ func (r Reference) String() string {
 	return r.Repository
 }
 
+// Tagged is the reference with a tag: its own, or else the version of a module.
+func (r Reference) Tagged(version string) (Reference, error) {
+	switch {
+	case r.Digest != "":
+		return r, fmt.Errorf("reference %s: want a tag instead of a digest, which follows from what is pushed", r)
+	case r.Tag != "":
+		return r, nil
+	case version == "":
+		return r, fmt.Errorf("reference %s: want a tag: the module says no version", r)
+	}
+	if err := (ref.Reference{Reference: version}).ValidateReferenceAsTag(); err != nil {
+		return r, fmt.Errorf("reference %s: want a tag: the module's version, %.64q, can't be one", r, version)
+	}
+	r.Tag = version
+	return r, nil
+}
+
 // Open returns the repository of a reference. It connects to nothing.
 func Open(r Reference, o Options) (*Repository, error) {
 	repo, err := remote.NewRepository(r.Repository)

@@ -261,8 +261,11 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Pull(t.Context(), f.reference(t, ":1.0.0")); err == nil {
-		t.Error("it was spoken to without TLS")
+	if _, err := r.Pull(t.Context(), f.reference(t, ":1.0.0")); err == nil || !strings.Contains(err.Error(), "--plain-http") {
+		t.Errorf("without TLS: %v", err)
+	}
+	if err := r.Push(t.Context(), plugin(t, ""), "1", false); err == nil || !strings.Contains(err.Error(), "--plain-http") {
+		t.Errorf("without TLS: %v", err)
 	}
 	request := httptest.NewRequest(http.MethodGet, f.URL, nil)
 	if _, err := newClient("registry.example", Options{}).Transport.RoundTrip(request); err == nil ||
@@ -372,5 +375,27 @@ func TestUnwantedBody(t *testing.T) {
 	f.Close()
 	if printed.Len() > 0 {
 		t.Errorf("printed: %.200s", printed.Bytes())
+	}
+}
+
+func TestTagged(t *testing.T) {
+	sum := "sha256:" + strings.Repeat("a", 64)
+	for _, c := range []struct{ reference, version, want, err string }{
+		{"r.example/a:2", "1.0.0", "r.example/a:2", ""},
+		{"r.example/a", "1.0.0", "r.example/a:1.0.0", ""},
+		{"r.example/a", "", "", "says no version"},
+		{"r.example/a", "1.0+dirty", "", `version, "1.0+dirty", can't be one`},
+		{"r.example/a", sum, "", "can't be one"},
+		{"r.example/a@" + sum, "1.0.0", "", "instead of a digest"},
+	} {
+		at, err := Parse(c.reference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := at.Tagged(c.version)
+		if c.err == "" && (err != nil || got.String() != c.want) ||
+			c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%s, %q: %s, %v", c.reference, c.version, got, err)
+		}
 	}
 }

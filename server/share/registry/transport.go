@@ -154,5 +154,8 @@ func explain(err error) error {
 		return fmt.Errorf("%w: set %s and %s, or log in with docker or oras, whose file is read", err, EnvUsername,
 			EnvPassword)
 	}
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return fmt.Errorf("%w: for a registry of your own network that has no TLS there is --plain-http", err)
+	}
 	return err
 }

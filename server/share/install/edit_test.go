@@ -1,0 +1,138 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"tgi/server/config"
+	"tgi/server/share"
+)
+
+// TestInstallBesideAnEditor: what somebody saves while an installation runs, who knows nothing of its lock, stays.
+func TestInstallBesideAnEditor(t *testing.T) {
+	dir := t.TempDir()
+	to := Target{File: filepath.Join(dir, "tgi.toml"), Folder: filepath.Join(dir, "installed")}
+	save := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(to.File, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const block = "[[plugin]]\nname = \"ban\"\nsource = \"a.wasm\"\n"
+	save(block)
+	a, checks := packed(t, "ban", ""), 0
+	_, err := Install(t.Context(), to, Request{Name: "ban", Reference: "registry.example/ban:1", Artifact: a, Replace: true,
+		Check: func(context.Context, config.Plugin) error {
+			switch checks++; checks {
+			case 1: // before the lock is held: the block changes, and is checked again
+				save(block + "on_error = \"skip\"\n")
+			case 2: // the text was read, and is about to be replaced
+				save(block + "on_error = \"skip\"\n[server]\nport = 7 # mine\n")
+			}
+			return nil
+		}})
+	text, _ := os.ReadFile(to.File)
+	if err != nil || checks != 2 || !strings.Contains(string(text), "port = 7 # mine") ||
+		!strings.Contains(string(text), a.SHA256()) {
+		t.Errorf("%v, %d checks:\n%s", err, checks, text)
+	}
+}
+
+// TestInstallLeavesNothing: where the settings' file can't be replaced, nothing else was written either, and the error
+// names it.
+func TestInstallLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	to := Target{File: filepath.Join(dir, "tgi.toml"), Folder: filepath.Join(dir, "installed")}
+	if err := os.Symlink(filepath.Join(dir, "gone.toml"), to.File); err != nil {
+		t.Fatal(err)
+	}
+	_, err := put(t, to, "ban", "ban", packed(t, "ban", ""))
+	if err == nil || !strings.Contains(err.Error(), to.File+" is a link to a file that is not there") {
+		t.Error(err)
+	}
+	if info, err := os.Lstat(to.File); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link: %v, %v", info, err)
+	}
+	list, err := filepath.Glob(filepath.Join(to.Folder, "*.wasm*"))
+	if err != nil || len(list) > 0 {
+		t.Errorf("left behind: %q, %v", list, err)
+	}
+}
+
+// TestInstallKeepsOwner: the settings' file stays whose it was, so that the server that reads it still can. Whoever can't
+// keep it so changes nothing.
+func TestInstallKeepsOwner(t *testing.T) {
+	dir := t.TempDir()
+	to := Target{File: filepath.Join(dir, "tgi.toml"), Folder: filepath.Join(dir, "installed")}
+	if err := os.WriteFile(to.File, []byte("[server]\nport = 1\n"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	owner, group := os.Getuid(), os.Getgid()
+	if owner == 0 {
+		owner, group = 4711, 4712
+	} else if groups, err := os.Getgroups(); err == nil { // one of its own groups is what others may choose
+		for _, g := range groups {
+			if g != group {
+				group = g
+				break
+			}
+		}
+	}
+	if err := os.Chown(to.File, owner, group); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := put(t, to, "ban", "ban", packed(t, "ban", "")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Remove(t.Context(), to, "ban"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(to.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is := info.Sys().(*syscall.Stat_t); int(is.Uid) != owner || int(is.Gid) != group || info.Mode().Perm() != 0o640 {
+		t.Errorf("owner %d, group %d, mode %v; want %d, %d, 0640", is.Uid, is.Gid, info.Mode(), owner, group)
+	}
+}
+
+// TestRemoveKeepsNamed: a file that another block names stays, with what stands beside it.
+func TestRemoveKeepsNamed(t *testing.T) {
+	dir := t.TempDir()
+	to := Target{File: filepath.Join(dir, "tgi.toml"), Folder: filepath.Join(dir, "installed")}
+	a := packed(t, "ban", "")
+	file, err := put(t, to, "ban", "ban", a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer, err := put(t, to, "ban", "ban", packed(t, "ban", "new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(to.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(text, "[[plugin]]\nname = \"strict\"\nsource = \"installed/"+filepath.Base(file)+"\"\n"...)
+	if err := os.WriteFile(to.File, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	removed, err := Remove(t.Context(), to, "ban")
+	if err != nil || strings.Join(removed, " ") != newer+" "+share.Beside(newer) {
+		t.Errorf("%q, %v", removed, err)
+	}
+	if b, err := share.ReadBeside(file, a.Module); err != nil || b.Digest() != a.Digest() {
+		t.Error(err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(newer); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s: %v", newer, err)
+	}
+}
