@@ -98,10 +98,14 @@ func (l *Logs) makeRoom() {
 	delete(l.rings, oldest)
 }
 
-// Lines returns the lines of a plugin behind the one whose Seq is after, oldest first.
+// Lines returns the lines of a plugin behind the one whose Seq is after, oldest first. A number that no line has yet is
+// of an earlier run of the server: who gives it gets all lines.
 func (l *Logs) Lines(name string, after uint64) []LogLine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if after > l.seq {
+		after = 0
+	}
 	out := []LogLine{}
 	if r := l.rings[name]; r != nil {
 		for _, line := range r.lines {

@@ -21,6 +21,9 @@ func TestLogs(t *testing.T) {
 	if rest := l.Lines("a", got[LogLines-2].Seq); len(rest) != 1 || rest[0].Text != fmt.Sprint(2*LogLines-1) {
 		t.Errorf("then %+v", rest)
 	}
+	if again := l.Lines("a", 1e6); len(again) != LogLines {
+		t.Errorf("who saw more lines in an earlier run gets %d, not all", len(again))
+	}
 	for range 100 {
 		l.add("a", "guest", 99, strings.Repeat("é", LogBytes))
 	}

@@ -49,7 +49,7 @@ var named = []string{"logits", "sampler", "guard", "program", "draft"}
 // loop is a running Run.
 type loop struct {
 	Options
-	seen uint64 // lines of the plugin's log that were shown
+	seen uint64 // the Seq of the last line of the plugin's log that was shown
 }
 
 // Run builds, loads and asks at once, and again after each change, until ctx ends. What is wrong with the project is
@@ -63,9 +63,9 @@ func Run(ctx context.Context, o Options) error {
 	defer tick.Stop()
 	built := "" // the sources that the last build had
 	for last := ""; ; {
-		now, err := stamp(o.Dir)
+		now, err := stamp(os.DirFS(o.Dir))
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", o.Dir, err)
 		}
 		if now != built && (now == last || built == "") { // an editor may still be writing
 			built = now
@@ -200,10 +200,7 @@ func (l *loop) ask(ctx context.Context, plugin bool) (a answer, err error) {
 
 // log shows what the plugin printed since the last turn, and what the server says of it.
 func (l *loop) log(ctx context.Context) error {
-	return l.Server.Log(ctx, l.Name, false, func(line admin.LogLine) error {
-		if line.Seq <= l.seen {
-			return nil
-		}
+	return l.Server.Log(ctx, l.Name, l.seen, false, func(line admin.LogLine) error {
 		l.seen = line.Seq
 		return operate.WriteLine(l.Out, line)
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -81,6 +83,8 @@ func TestRun(t *testing.T) {
 			fmt.Fprint(w, `{"name":"p","version":"2","kinds":["template"]}`)
 		case r.Method == http.MethodPut:
 			fmt.Fprintf(w, `{"name":"p","version":"1","kinds":[%q]}`, kind)
+		case strings.HasSuffix(r.URL.Path, "/log") && r.URL.Query().Get("after") == "1":
+			fmt.Fprint(w, `{"lines":[]}`)
 		case strings.HasSuffix(r.URL.Path, "/log"):
 			fmt.Fprint(w, `{"lines":[{"seq":1,"time":"2026-01-01T00:00:00Z","level":"info","of":"guest","text":"hello"}]}`)
 		default:
@@ -171,22 +175,39 @@ func TestStamp(t *testing.T) {
 		}
 	}
 	write("src/main.rs", "a")
-	before, err := stamp(dir)
+	before, err := stamp(os.DirFS(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"target/x/y.d", "p.wasm", "build/o.js", "node_modules/a/b.js", ".git/index", ".x.swp",
 		"a~"} {
 		write(name, "new")
-		if now, err := stamp(dir); err != nil || now != before {
+		if now, err := stamp(os.DirFS(dir)); err != nil || now != before {
 			t.Errorf("%s counts: %v", name, err)
 		}
 	}
 	write("src/main.rs", "ab")
-	if now, err := stamp(dir); err != nil || now == before {
+	if now, err := stamp(os.DirFS(dir)); err != nil || now == before {
 		t.Errorf("a change does not count: %v", err)
 	}
-	if _, err := stamp(filepath.Join(dir, "none")); err == nil {
+	if _, err := stamp(os.DirFS(filepath.Join(dir, "none"))); err == nil {
 		t.Error("a folder that is not there is taken")
+	}
+}
+
+// vanishing is a folder of which one has been removed when it is looked into.
+type vanishing struct{ fstest.MapFS }
+
+func (v vanishing) ReadDir(name string) ([]fs.DirEntry, error) {
+	if name == "gone" {
+		return nil, fs.ErrNotExist
+	}
+	return v.MapFS.ReadDir(name)
+}
+
+// TestStampOfWhatVanishes: editors and builds make folders that are gone at once; they end nothing.
+func TestStampOfWhatVanishes(t *testing.T) {
+	if _, err := stamp(vanishing{fstest.MapFS{"gone/a": {}, "main.go": {}}}); err != nil {
+		t.Error(err)
 	}
 }

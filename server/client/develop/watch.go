@@ -2,9 +2,9 @@ package develop
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strings"
 )
 
@@ -14,16 +14,20 @@ const maxFiles = 5000
 // outputs are folders that builds write to.
 var outputs = map[string]bool{"target": true, "build": true, "node_modules": true}
 
-// stamp sums the names, sizes and times of a project's sources: it is another after each change.
-func stamp(dir string) (string, error) {
+// stamp sums the names, sizes and times of a project's sources: it is another after each change. What vanishes while it
+// looks counts as gone.
+func stamp(project fs.FS) (string, error) {
 	h, files := sha256.New(), 0
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(project, ".", func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && path != "." {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
 		name := d.Name()
 		switch {
-		case path == dir:
+		case path == ".":
 			return nil
 		case d.IsDir() && (outputs[name] || strings.HasPrefix(name, ".")):
 			return fs.SkipDir
@@ -32,7 +36,7 @@ func stamp(dir string) (string, error) {
 			return nil
 		}
 		if files++; files > maxFiles {
-			return fmt.Errorf("%s has more than %d files: is it a plugin's project?", dir, maxFiles)
+			return fmt.Errorf("more than %d files: is it a plugin's project?", maxFiles)
 		}
 		info, err := d.Info()
 		if err != nil { // it was removed meanwhile

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -31,6 +32,19 @@ type Server struct {
 func New(address, key string) (*Server, error) {
 	c, err := call.New(address, key, nil)
 	return &Server{c, address}, err
+}
+
+// EnvKey is the variable with the admin keys of a server, as the server reads it.
+const EnvKey = "ADMIN_KEY"
+
+// AdminKey is the given key or else, where there is none, the first of EnvKey.
+func AdminKey(given string, lookup func(string) (string, bool)) string {
+	if given == "" {
+		all, _ := lookup(EnvKey)
+		given, _, _ = strings.Cut(all, ",")
+		given = strings.TrimSpace(given)
+	}
+	return given
 }
 
 // do asks an admin route and decodes the answer into to, unless that is nil.
@@ -114,11 +128,12 @@ func (s Serving) text(name string) string {
 // poll is how often new lines of a log are asked for.
 const poll = time.Second
 
-// Log gives the lines that the server keeps of a plugin, and with follow those that come, until ctx ends.
-func (s *Server) Log(ctx context.Context, name string, follow bool, line func(admin.LogLine) error) error {
+// Log gives the lines that the server keeps of a plugin behind the one whose Seq is after, and with follow those that
+// come, until ctx ends.
+func (s *Server) Log(ctx context.Context, name string, after uint64, follow bool, line func(admin.LogLine) error) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
-	for after := uint64(0); ; {
+	for {
 		var got struct {
 			Lines []admin.LogLine `json:"lines"`
 		}

@@ -50,7 +50,7 @@ func TestServer(t *testing.T) {
 		text != "dog: version \"2\", sha256 cd, serves\n" {
 		t.Errorf("%+v, %q, %v", got, text, err)
 	}
-	if err := s.Log(ctx, "dog", true, func(l admin.LogLine) error { return WriteLine(&out, l) }); err != nil ||
+	if err := s.Log(ctx, "dog", 0, true, func(l admin.LogLine) error { return WriteLine(&out, l) }); err != nil ||
 		!strings.HasSuffix(out.String(), "warn  guest hi\n") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
@@ -66,5 +66,17 @@ func TestServer(t *testing.T) {
 		"GET /admin/plugins/dog/log?after=0, GET /admin/plugins/dog/log?after=7, GET /admin/plugins/dog/versions"
 	if got := strings.Join(asked, ", "); got != want {
 		t.Errorf("asked %s, want %s", got, want)
+	}
+}
+
+func TestAdminKey(t *testing.T) {
+	for all, want := range map[string]string{"": "", "one": "one", " one , two": "one"} {
+		lookup := func(name string) (string, bool) { return all, name == "ADMIN_KEY" }
+		if got := AdminKey("", lookup); got != want {
+			t.Errorf("of %q it takes %q", all, got)
+		}
+		if got := AdminKey("given", lookup); got != "given" {
+			t.Errorf("%q goes before what is given", got)
+		}
 	}
 }

@@ -7,13 +7,19 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+	"unicode"
+
+	"golang.org/x/text/width"
 
 	"tgi/server/api/admin"
 	"tgi/server/client/terminal"
 )
 
-// Lines returns a reading as at most rows lines of at most columns characters.
+// Names take between leastName and mostName columns: as many as leave rest for the figures up to a model's tokens per
+// second, which 80 columns have room for.
+const leastName, mostName, rest = 10, 28, 70
+
+// Lines returns a reading as at most rows lines that take at most columns in a terminal.
 func Lines(r Reading, columns, rows int) []string {
 	l := r.Live
 	state := "serving"
@@ -25,26 +31,27 @@ func Lines(r Reading, columns, rows int) []string {
 			(time.Duration(min(l.Uptime, math.MaxInt32)) * time.Second).String(), l.Requests),
 		memory(l.Memory),
 	}
-	out = append(out, "", fmt.Sprintf("%-28s %-8s %7s %7s %6s  %-16s %9s %9s %8s %6s", "MODEL", "STATE", "WAITING",
+	names := min(max(columns-rest, leastName), mostName)
+	out = append(out, "", fmt.Sprintf("%s %-8s %7s %7s %6s %-15s %9s %9s %8s %6s", cell("MODEL", names), "STATE", "WAITING",
 		"RUNNING", "PARKED", "CACHE", "PROMPT/S", "TOKENS/S", "STEP", "HITS"))
 	for _, m := range l.Models {
-		out = append(out, model(m))
+		out = append(out, model(m, names))
 	}
 	out = omitted(out, l.OmittedModels)
 	if len(l.Plugins) > 0 {
-		out = append(out, "", fmt.Sprintf("%-28s %-12s %-8s %10s %10s %8s %8s %9s", "PLUGIN", "VERSION", "STATE",
-			"CALLS", "µS/CALL", "FAULTS", "SKIPS", "INSTANCES"))
+		out = append(out, "", fmt.Sprintf("%s %-12s %-8s %10s %10s %8s %8s %9s", cell("PLUGIN", names), "VERSION", "STATE",
+			"CALLS", "µs/CALL", "FAULTS", "SKIPS", "INSTANCES"))
 		busiest := slices.Clone(l.Plugins)
 		slices.SortStableFunc(busiest, func(a, b admin.LivePlugin) int { return cmp.Compare(b.Seconds, a.Seconds) })
 		for _, p := range busiest {
 			perCall := 1e6 * p.Seconds / max(float64(p.Calls), 1)
-			out = append(out, fmt.Sprintf("%-28s %-12s %-8s %10d %10.1f %8d %8d %9d", word(p.Name, 28),
-				word(p.Version, 12), word(p.State, 8), p.Calls, perCall, p.Faults, p.Skips, p.Instances))
+			out = append(out, fmt.Sprintf("%s %s %s %10d %10.1f %8d %8d %9d", cell(p.Name, names),
+				cell(p.Version, 12), cell(p.State, 8), p.Calls, perCall, p.Faults, p.Skips, p.Instances))
 		}
 		out = omitted(out, l.OmittedPlugins)
 	}
 	if len(r.Keys) > 0 {
-		out = append(out, "", fmt.Sprintf("%-28s %8s %8s %14s %14s", "KEY", "REQUESTS", "RUNNING", "PROMPT TOKENS",
+		out = append(out, "", fmt.Sprintf("%s %8s %8s %14s %14s", cell("KEY", names), "REQUESTS", "RUNNING", "PROMPT TOKENS",
 			"TOKENS"))
 		busiest := slices.Clone(r.Keys)
 		slices.SortStableFunc(busiest, func(a, b Key) int {
@@ -55,21 +62,30 @@ func Lines(r Reading, columns, rows int) []string {
 			if k.Name != nil {
 				name = *k.Name
 			}
-			out = append(out, fmt.Sprintf("%-28s %8d %8d %14d %14d", word(name, 28), k.Requests, k.Running, k.Prompt,
+			out = append(out, fmt.Sprintf("%s %8d %8d %14d %14d", cell(name, names), k.Requests, k.Running, k.Prompt,
 				k.Generated))
 		}
 	}
-	if len(out) > rows {
-		out = append(out[:max(rows-1, 0)], fmt.Sprintf("… %d more lines; --once shows all", len(out)-rows+1))
-	}
-	for i := range out {
-		out[i] = fit(out[i], columns)
-	}
-	return out
+	return within(out, columns, rows)
 }
 
+// within returns lines without what there is no room for.
+func within(lines []string, columns, rows int) []string {
+	if len(lines) > rows {
+		lines = append(lines[:max(rows-1, 0)], fmt.Sprintf("… %d more lines; --once shows all", len(lines)-rows+1))
+	}
+	for i := range lines {
+		lines[i] = fit(lines[i], columns)
+	}
+	return lines
+}
+
+// ascii takes the place of the characters that lines are drawn with, for terminals that show no others; names of models
+// and keys stay.
+var ascii = strings.NewReplacer("█", "#", "░", ".", "…", "~", "µ", "u")
+
 // model is a model's line.
-func model(m admin.LiveModel) string {
+func model(m admin.LiveModel, names int) string {
 	cache, rates := "-", fmt.Sprintf("%9s %9s %8s %6s", "-", "-", "-", "-")
 	if c := m.Cache; c != nil && c.Total > 0 {
 		used := share(c.Used, c.Total)
@@ -82,7 +98,7 @@ func model(m admin.LiveModel) string {
 		}
 		rates = fmt.Sprintf("%9.1f %9.1f %6.1fms %6s", r.Prefill, r.Generated, 1e3*r.StepTime, hits)
 	}
-	return fmt.Sprintf("%-28s %-8s %7d %7d %6d  %-16s %s", word(m.ID, 28), word(m.State, 8), m.Waiting, m.Running,
+	return fmt.Sprintf("%s %s %7d %7d %6d %-15s %s", cell(m.ID, names), cell(m.State, 8), m.Waiting, m.Running,
 		m.Parked, cache, rates)
 }
 
@@ -128,14 +144,45 @@ func size(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, unit)
 }
 
-// word is a text of the server in at most n characters that no terminal obeys.
+// word is a text of the server that takes at most n columns and that no terminal obeys.
 func word(text string, n int) string { return fit(terminal.Line(text[:min(len(text), 8*n)]), n) }
 
-// fit cuts a line after so many characters.
+// cell is a word that takes exactly n columns.
+func cell(text string, n int) string {
+	w := word(text, n)
+	return w + strings.Repeat(" ", n-columnsOf(w))
+}
+
+// fit cuts a line that takes more columns.
 func fit(line string, columns int) string {
-	if utf8.RuneCountInString(line) <= columns {
+	if columnsOf(line) <= columns {
 		return line
 	}
-	runes := []rune(line)
-	return string(runes[:max(columns-1, 0)]) + "…"
+	taken := 1 // for the ellipsis
+	for i, r := range line {
+		if taken += runeColumns(r); taken > columns {
+			return line[:i] + "…"
+		}
+	}
+	return line
+}
+
+// columnsOf is how many columns of a terminal a line takes.
+func columnsOf(line string) (n int) {
+	for _, r := range line {
+		n += runeColumns(r)
+	}
+	return n
+}
+
+// runeColumns is how many columns a character takes: letters of Chinese, Japanese and Korean take two, marks above
+// others none.
+func runeColumns(r rune) int {
+	if unicode.In(r, unicode.Mn, unicode.Me) {
+		return 0
+	}
+	if k := width.LookupRune(r).Kind(); k == width.EastAsianWide || k == width.EastAsianFullwidth {
+		return 2
+	}
+	return 1
 }

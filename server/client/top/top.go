@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"tgi/server/api/admin"
@@ -78,32 +80,56 @@ func get(ctx context.Context, c *call.Caller, path string, to any) (found bool, 
 	return true, nil
 }
 
-// Size returns how many columns and rows the terminal has now.
-type Size func() (columns, rows int)
+// Screen is a terminal.
+type Screen struct {
+	Out io.Writer
+	// Size returns how many columns and rows it has now.
+	Size func() (columns, rows int)
+	// ASCII says that it shows no other characters.
+	ASCII bool
+}
 
-// Watch shows a server in a terminal every so often until ctx ends. A server that cannot be reached is shown as that
-// and asked again.
-func Watch(ctx context.Context, c *call.Caller, every time.Duration, w io.Writer, size Size) error {
-	const alternate, normal = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
-	if _, err := io.WriteString(w, alternate); err != nil {
+// Print writes a reading once, whole.
+func (s Screen) Print(r Reading) error {
+	var b strings.Builder
+	for _, line := range Lines(r, math.MaxInt32, math.MaxInt32) {
+		b.WriteString(s.text(line) + "\n")
+	}
+	_, err := io.WriteString(s.Out, b.String())
+	return err
+}
+
+// text is a line as the terminal can show it.
+func (s Screen) text(line string) string {
+	if s.ASCII {
+		return ascii.Replace(line)
+	}
+	return line
+}
+
+// Watch shows a server every so often until ctx ends. A server that cannot be reached is shown as that and asked again.
+func Watch(ctx context.Context, c *call.Caller, every time.Duration, s Screen) error {
+	// The other screen, no cursor, and no row that goes on in the next one, as after the terminal became narrower.
+	const alternate, normal = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
+	if _, err := io.WriteString(s.Out, alternate); err != nil {
 		return err
 	}
-	defer func() { _, _ = io.WriteString(w, normal) }()
+	defer func() { _, _ = io.WriteString(s.Out, normal) }()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		columns, rows := size()
 		limited, cancel := context.WithTimeout(ctx, max(every, 2*time.Second))
 		r, err := Ask(limited, c)
 		cancel()
 		if ctx.Err() != nil {
 			return nil
 		}
+		columns, rows := s.Size() // now: the answer may have taken seconds
 		lines := Lines(r, columns, rows)
 		if err != nil {
-			lines = []string{fit(terminal.Line(err.Error()), columns), "", "asking again; Ctrl-C ends"}
+			lines = within(append(wrapped(terminal.Line(err.Error()), columns), "", "asking again; Ctrl-C ends"), columns, rows)
 		}
-		if err := draw(w, lines); err != nil {
+		if err := s.draw(lines, rows); err != nil {
 			return err
 		}
 		select {
@@ -114,15 +140,28 @@ func Watch(ctx context.Context, c *call.Caller, every time.Duration, w io.Writer
 	}
 }
 
-// draw writes lines over those that were there.
-func draw(w io.Writer, lines []string) error {
-	text := "\x1b[H"
-	for i, l := range lines {
-		if i > 0 {
-			text += "\r\n"
+// wrapped is a text in lines of at most so many columns.
+func wrapped(text string, columns int) (lines []string) {
+	from, taken := 0, 0
+	for i, r := range text {
+		if taken += runeColumns(r); taken > columns && i > from {
+			lines = append(lines, text[from:i])
+			from, taken = i, runeColumns(r)
 		}
-		text += l + "\x1b[K"
 	}
-	_, err := io.WriteString(w, text+"\x1b[J")
+	return append(lines, text[from:])
+}
+
+// draw writes lines over those that were there, and clears the rows below them.
+func (s Screen) draw(lines []string, rows int) error {
+	var b strings.Builder
+	for i, l := range lines {
+		// A row is cleared before it is written: clearing behind a line that fills it would take its last character.
+		fmt.Fprintf(&b, "\x1b[%d;1H\x1b[K%s", i+1, s.text(l))
+	}
+	if len(lines) < rows {
+		fmt.Fprintf(&b, "\x1b[%d;1H\x1b[J", len(lines)+1)
+	}
+	_, err := io.WriteString(s.Out, b.String())
 	return err
 }

@@ -2,8 +2,10 @@ package top
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,7 +78,7 @@ func TestAskRefuses(t *testing.T) {
 
 // TestHostileServer: whatever a server says, it moves no cursor and takes no more room than there is.
 func TestHostileServer(t *testing.T) {
-	evil := "\x1b[2J\r\n\u202e" + strings.Repeat("é", 1000)
+	evil := "\x1b[2J\r\n\u202e" + strings.Repeat("é漢e\u0301", 1000)
 	l := admin.Live{Version: evil, Uptime: 1e300, Requests: -1,
 		Memory: admin.LiveMemory{Device: evil, Resident: -1 << 63}}
 	for range 500 {
@@ -91,7 +93,7 @@ func TestHostileServer(t *testing.T) {
 			t.Errorf("%d lines for %d rows", len(lines), size[1])
 		}
 		for _, line := range lines {
-			if utf8.RuneCountInString(line) > size[0] || strings.ContainsFunc(line, func(r rune) bool {
+			if columnsOf(line) > size[0] || strings.ContainsFunc(line, func(r rune) bool {
 				return !unicode.IsGraphic(r)
 			}) {
 				t.Errorf("%d columns: %q", size[0], line)
@@ -106,15 +108,115 @@ func TestWatch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var screen strings.Builder
 	rounds := 0
-	err := Watch(ctx, c, time.Millisecond, &screen, func() (int, int) {
+	err := Watch(ctx, c, time.Millisecond, Screen{Out: &screen, Size: func() (int, int) {
 		if rounds++; rounds > 3 {
 			cancel()
 		}
 		return 80, 24
-	})
+	}})
 	cancel()
 	text := screen.String()
 	if err != nil || strings.Count(text, "asking again") < 3 || !strings.HasSuffix(text, "\x1b[?1049l") {
 		t.Errorf("%v: %q", err, text)
+	}
+}
+
+// picture is what a terminal shows of what was written: text at places, and what clears.
+func picture(t *testing.T, written string, columns, rows int) []string {
+	t.Helper()
+	cells := make([][]rune, rows)
+	for i := range cells {
+		cells[i] = []rune(strings.Repeat(" ", columns))
+	}
+	row, column := 0, 0
+	clear := func(row, from int) {
+		for i := from; i < columns; i++ {
+			cells[row][i] = ' '
+		}
+	}
+	for rest := written; rest != ""; {
+		if code, ok := strings.CutPrefix(rest, "\x1b["); ok {
+			end := strings.IndexFunc(code, unicode.IsLetter)
+			switch code[end] {
+			case 'H':
+				if n, err := fmt.Sscanf(code[:end], "%d;%d", &row, &column); n != 2 || err != nil {
+					t.Fatalf("%q", code[:end])
+				}
+				row, column = row-1, column-1
+			case 'K':
+				clear(row, min(column, columns-1)) // behind a full row the cursor is on its last character
+			case 'J':
+				clear(row, min(column, columns-1))
+				for i := row + 1; i < rows; i++ {
+					clear(i, 0)
+				}
+			}
+			rest = code[end+1:]
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(rest)
+		if row >= rows || column >= columns {
+			t.Fatalf("%q is written at row %d, column %d of %d and %d", rest, row, column, rows, columns)
+		}
+		cells[row][column] = r
+		column, rest = column+1, rest[size:]
+	}
+	out := make([]string, rows)
+	for i := range cells {
+		out[i] = strings.TrimRight(string(cells[i]), " ")
+	}
+	return out
+}
+
+// TestDraw: in terminals of all sizes, which change, each line is whole and nothing of earlier ones is left.
+func TestDraw(t *testing.T) {
+	l := admin.Live{Version: "1", Models: []admin.LiveModel{{ID: "m", State: "loaded",
+		Cache: &admin.LiveCache{Used: 1, Total: 2}, Rates: &admin.LiveRates{Generated: 123.4}}},
+		Plugins: []admin.LivePlugin{{Name: "p"}, {Name: "q"}}}
+	wrong := wrapped("/admin/live: dial tcp 127.0.0.1:3000: connect: connection refused", 20)
+	for _, size := range [][2]int{{120, 40}, {80, 24}, {20, 4}, {1, 1}, {79, 9}} {
+		columns, rows := size[0], size[1]
+		var b strings.Builder
+		s := Screen{Out: &b}
+		full := make([]string, rows)
+		for i := range full {
+			full[i] = strings.Repeat("x", columns)
+		}
+		for _, lines := range [][]string{full, Lines(Reading{Live: l}, columns, rows), full,
+			within(slices.Clone(wrong), columns, rows)} {
+			if err := s.draw(lines, rows); err != nil {
+				t.Fatal(err)
+			}
+			shown := picture(t, b.String(), columns, rows)
+			for i := range shown {
+				want := ""
+				if i < len(lines) {
+					want = strings.TrimRight(lines[i], " ")
+				}
+				if shown[i] != want {
+					t.Errorf("%d by %d: row %d shows %q, want %q", columns, rows, i, shown[i], want)
+				}
+			}
+		}
+	}
+	if text := strings.Join(Lines(Reading{Live: l}, 80, 24), "\n"); !strings.Contains(text, "TOKENS/S") ||
+		!strings.Contains(text, "123.4") {
+		t.Errorf("80 columns lack the tokens per second:\n%s", text)
+	}
+	if text := strings.Join(wrong, ""); !strings.HasSuffix(text, "connection refused") || len(wrong) < 4 {
+		t.Errorf("%q", wrong)
+	}
+}
+
+// TestASCII: without UTF-8 nothing is drawn with other characters.
+func TestASCII(t *testing.T) {
+	var b strings.Builder
+	lines := Lines(Reading{Live: admin.Live{Models: []admin.LiveModel{{ID: strings.Repeat("long", 20),
+		Cache: &admin.LiveCache{Used: 1, Total: 2}}}, Plugins: []admin.LivePlugin{{}}}}, 90, 24)
+	if err := (Screen{Out: &b, ASCII: true}).draw(lines, 24); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsFunc(b.String(), func(r rune) bool { return r > 0x7e }) || !strings.Contains(b.String(), "#####") {
+		t.Errorf("%q", b.String())
 	}
 }

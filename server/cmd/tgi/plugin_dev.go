@@ -66,7 +66,7 @@ demo model or that of --model-id. Modules that requests cannot name are fed as b
 				Try: func(ctx context.Context, file string, out io.Writer) error {
 					return tryFile(ctx, file, model, out)
 				}}
-			key = cmp.Or(key, os.Getenv("ADMIN_KEY"))
+			key = operate.AdminKey(key, os.LookupEnv)
 			if url != "" && model != "" {
 				return misused("--url asks a server that runs, --model-id starts one: give one")
 			}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -23,7 +22,7 @@ func served(use, short string, most int, ask func(ctx context.Context, cmd *cobr
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 		defer stop()
-		to, err := operate.New(url, cmp.Or(key, os.Getenv("ADMIN_KEY")))
+		to, err := operate.New(url, operate.AdminKey(key, os.LookupEnv))
 		if err != nil {
 			return misused("--url: %v", err)
 		}
@@ -69,7 +68,7 @@ func newPluginServed() []*cobra.Command {
 	logs := served("logs [flags] NAME", "Show what a plugin printed lately on a server, and what went wrong with it", 1,
 		func(ctx context.Context, cmd *cobra.Command, at *operate.Server, words []string, o output) (any, string,
 			error) {
-			return nil, "", at.Log(ctx, words[0], follow, func(l admin.LogLine) error {
+			return nil, "", at.Log(ctx, words[0], 0, follow, func(l admin.LogLine) error {
 				if o.json {
 					return encode(cmd.OutOrStdout(), l, "")
 				}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"os"
 	"os/signal"
 	"syscall"
@@ -13,6 +11,8 @@ import (
 	"golang.org/x/term"
 
 	"tgi/server/client/call"
+	"tgi/server/client/operate"
+	"tgi/server/client/terminal"
 	"tgi/server/client/top"
 )
 
@@ -26,27 +26,27 @@ func newTop(c console) *cobra.Command {
 		Long: `Show what the server at --url does now, every second until Ctrl-C: what each model's queue, rows and cache hold,
 its tokens per second and the time of its steps, what plugins cost, and what keys have used. The server tells this to
 admin keys alone. Where the output is no terminal, or with --once or --json, it is shown once.`,
-		Example: `  tgi top --key $ADMIN_KEY
+		Example: `  ADMIN_KEY=... tgi top
   tgi top --url http://gpu1:9000 --json | jq .live.models[0].rates`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every < 100*time.Millisecond || every > time.Hour {
 				return misused("--every must be between 100ms and 1h, given %s", every)
 			}
-			asks, err := call.New(url, key, nil)
+			asks, err := call.New(url, operate.AdminKey(key, os.LookupEnv), nil)
 			if err != nil {
 				return misused("--url: %v", err)
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			if !once && !out.json && c.shown {
-				return top.Watch(ctx, asks, every, c.out, screenSize)
+				return top.Watch(ctx, asks, every, top.Screen{Out: c.out, Size: screenSize, ASCII: !terminal.UTF8(os.LookupEnv)})
 			}
 			return c.topOnce(ctx, asks, out)
 		},
 	}
 	set := cmd.Flags()
 	set.StringVar(&url, "url", url, "`root` of the server, or of its admin port")
-	set.StringVar(&key, "key", "", "admin `key`, sent as a bearer token")
+	set.StringVar(&key, "key", "", "an admin `key` of the server; by default the variable ADMIN_KEY has it")
 	set.BoolVar(&once, "once", false, "show it once")
 	set.DurationVar(&every, "every", every, "`time` between two readings")
 	out.flag(cmd)
@@ -64,12 +64,7 @@ func (c console) topOnce(ctx context.Context, asks *call.Caller, out output) err
 	if out.json {
 		return printIndented(c.out, r)
 	}
-	for _, line := range top.Lines(r, math.MaxInt32, math.MaxInt32) {
-		if _, err := fmt.Fprintln(c.out, line); err != nil {
-			return err
-		}
-	}
-	return nil
+	return top.Screen{Out: c.out, ASCII: !terminal.UTF8(os.LookupEnv)}.Print(r)
 }
 
 // screenSize is that of the terminal, or a usual one.
