@@ -29,6 +29,9 @@ type Report struct {
 	Notes []string `json:"notes,omitempty"`
 	// Error says why nothing could be compared.
 	Error string `json:"error,omitempty"`
+	// Refused says that the kept reply was a refusal of that moment, such as a 429: there is no text to compare, and the
+	// request was not sent again.
+	Refused bool `json:"refused,omitempty"`
 }
 
 // Difference is something that is not the same any more. An empty text is nothing.
@@ -56,6 +59,10 @@ func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, er
 		return r, nil
 	}
 	was := outcomeOf(e.Reply)
+	if ofTheMoment(e.Status) {
+		r.Refused, r.Error = true, "it was refused: "+statusOf(e.Status, was.err)
+		return r, nil
+	}
 	body := e.Body
 	if !o.Unchanged {
 		var err error
@@ -73,6 +80,10 @@ func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, er
 		return r, nil
 	}
 	is := outcomeOf(got.Body)
+	if ofTheMoment(got.Status) {
+		r.Error = "the server refuses it now: " + statusOf(got.Status, is.err)
+		return r, nil
+	}
 	if e.Status != 0 && got.Status != e.Status {
 		r.Differences = append(r.Differences, Difference{"status", statusOf(e.Status, was.err),
 			statusOf(got.Status, is.err)})
@@ -84,6 +95,12 @@ func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, er
 	}
 	r.compare(&was, &is)
 	return r, nil
+}
+
+// ofTheMoment reports whether a status says nothing of the request but that the server did not take it just then.
+func ofTheMoment(status int) bool {
+	const overloaded = 529 // Anthropic's
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || status == overloaded
 }
 
 func statusOf(status int, err string) string {

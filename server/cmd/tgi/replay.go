@@ -83,31 +83,18 @@ func (c console) apart(path, request string, reply []byte) ([]replay.Exchange, e
 // replay sends the exchanges and prints a report for each.
 func (c console) replay(ctx context.Context, asks *call.Caller, list []replay.Exchange, o replay.Options,
 	out output) error {
-	same := 0
-	for _, e := range list {
-		r, err := replay.Run(ctx, asks, e, o)
-		if err != nil {
-			return err
-		}
-		if r.Same {
-			same++
-		}
+	tally, err := replay.RunAll(ctx, asks, list, o, func(r replay.Report) (err error) {
 		if out.json {
-			err = printJSON(c.out, r)
-		} else {
-			_, err = fmt.Fprint(c.out, r.String())
+			return printJSON(c.out, r)
 		}
-		if err != nil {
-			return err
-		}
+		_, err = fmt.Fprint(c.out, r.String())
+		return err
+	})
+	if err == nil && !out.json && len(list) > 1 {
+		_, err = fmt.Fprintln(c.out, tally)
 	}
-	if !out.json && len(list) > 1 {
-		if _, err := fmt.Fprintf(c.out, "%d of %d are the same\n", same, len(list)); err != nil {
-			return err
-		}
-	}
-	if same < len(list) {
+	if err == nil && !tally.Same() {
 		return errReported
 	}
-	return nil
+	return err
 }

@@ -1,0 +1,45 @@
+package replay
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestRefused: what was refused for the moment, when it was kept or now, is no difference between texts.
+func TestRefused(t *testing.T) {
+	const good, busy = `{"generated_text":"b"}`, `{"error":"Model is overloaded","error_type":"overloaded"}`
+	kept := func(status int, reply string) Exchange {
+		return Exchange{Label: fmt.Sprint(status), Method: "POST", Path: "/generate", Body: []byte(`{"inputs":"a"}`),
+			Status: status, Reply: []byte(reply)}
+	}
+	var said strings.Builder
+	report := func(r Report) error { _, err := said.WriteString(r.String()); return err }
+	c, asked := answering(t, 200, good)
+	tally, err := RunAll(t.Context(), c, []Exchange{kept(200, good), kept(429, busy), kept(503, `{}`), kept(529, `{}`)},
+		Options{}, report)
+	if err != nil || !tally.Same() || tally.String() != "1 of 1 are the same; 3 had been refused and were not sent" {
+		t.Errorf("%v, %v:\n%s", tally, err, &said)
+	}
+	if !strings.Contains(said.String(), "429: not compared: it was refused: 429 Too Many Requests: Model is overloaded\n") {
+		t.Errorf("%s", &said)
+	}
+	if *asked = ""; tally.Refused != 3 {
+		t.Errorf("%+v", tally)
+	}
+	if tally, err = RunAll(t.Context(), c, []Exchange{kept(429, busy)}, Options{}, report); err != nil || tally.Same() ||
+		*asked != "" {
+		t.Errorf("where nothing was compared: %v, %v, asked %q", tally, err, *asked)
+	}
+	c, _ = answering(t, 429, busy)
+	said.Reset()
+	tally, err = RunAll(t.Context(), c, []Exchange{kept(200, good)}, Options{}, report)
+	if err != nil || tally.Same() || !strings.Contains(said.String(), "not compared: the server refuses it now: 429") {
+		t.Errorf("%v, %v:\n%s", tally, err, &said)
+	}
+	c, _ = answering(t, 422, `{"error":"no"}`)
+	if tally, err = RunAll(t.Context(), c, []Exchange{kept(200, good), kept(429, busy)}, Options{}, report); err != nil ||
+		tally.Same() {
+		t.Errorf("a difference: %v, %v", tally, err)
+	}
+}
