@@ -143,7 +143,8 @@ func look(ctx context.Context, cfg config.Config, found func(Line)) {
 	for _, m := range cfg.All() {
 		groups = append(groups, group{"model " + m.Name, 30 * time.Second, d.model(m)})
 	}
-	groups = append(groups, group{"plugins", 60 * time.Second, d.plugins})
+	groups = append(groups, group{"plugin_signer", 5 * time.Second, d.signers},
+		group{"plugins", 60 * time.Second, d.plugins})
 	for _, g := range groups {
 		for _, l := range bounded(ctx, g) {
 			show.line(l)
@@ -180,6 +181,8 @@ type diagnosis struct {
 	cfg    config.Config
 	choice hardware.Choice
 	usable bool // choice is
+	// unread says that the key of a signer can't be read, so that no plugin can be tried.
+	unread bool
 }
 
 // shower hands lines over without secrets and controls.

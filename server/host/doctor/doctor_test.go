@@ -6,9 +6,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
+	"io/fs"
 	"math/big"
 	"net"
 	"os"
@@ -23,6 +26,7 @@ import (
 	"tgi/sdk/abi"
 	"tgi/server/config"
 	"tgi/server/host/doctor"
+	"tgi/server/share"
 )
 
 // broken is a set-up, and the line that has to say what is wrong with it.
@@ -81,6 +85,12 @@ func TestBroken(t *testing.T) {
 			found: "sha256", cure: "install the plugin again"},
 		"a parameter that its plugin refuses": {settings: plugin("") + "[plugin.config]\nbasis = \"x\"\n",
 			spoil: builtin, check: "plugin p", found: "basis", cure: "tgi plugin check"},
+		"a plugin that nobody signed": {settings: plugin(fmt.Sprintf("%x", sha256.Sum256(dry(t)))) +
+			"reference = \"registry.example/p:1\"\n" + signer,
+			spoil: and(builtin, public), check: "plugin p", found: "no signature of a signer",
+			cure: "install a version that one of them signed"},
+		"a signer without a key": {settings: plugin("") + signer, spoil: builtin, check: "signer team", found: "team.pub",
+			cure: "set public_key of this [[plugin_signer]]"},
 		"a file for a folder": {settings: "[record]\nfolder = \"taken\"\n", spoil: write("taken", nil),
 			check: "record.folder", found: "is a file, not a folder", cure: "set record.folder to another"},
 		"no cache": {spoil: func(t *testing.T, dir string) {
@@ -203,6 +213,15 @@ func TestInterrupted(t *testing.T) {
 
 const tls = "[server]\nhostname = \"127.0.0.1\"\nport = 0\ntls_cert = \"c.pem\"\ntls_key = \"k.pem\"\n"
 
+const signer = "[[plugin_signer]]\nname = \"team\"\npublic_key = \"team.pub\"\n"
+
+// public writes the key of a signer.
+func public(t *testing.T, dir string) {
+	if err := share.Generate(filepath.Join(dir, "team"), share.Ed25519, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // plugin declares one in a file.
 func plugin(sum string) string {
 	text := "[[plugin]]\nname = \"p\"\nsource = \"p.wasm\"\n"
@@ -232,17 +251,16 @@ func and(list ...func(*testing.T, string)) func(*testing.T, string) {
 }
 
 // builtin writes a plugin that works, but for its settings.
-func builtin(t *testing.T, dir string) {
-	b, err := std.FS().Open("dry.wasm")
+func builtin(t *testing.T, dir string) { write("p.wasm", dry(t))(t, dir) }
+
+// dry is the module of a plugin.
+func dry(t *testing.T) []byte {
+	t.Helper()
+	module, err := fs.ReadFile(std.FS(), "dry.wasm")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close()
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(b); err != nil {
-		t.Fatal(err)
-	}
-	write("p.wasm", text.Bytes())(t, dir)
+	return module
 }
 
 // without returns what copies the demo model but for one file.

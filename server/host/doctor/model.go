@@ -18,6 +18,7 @@ import (
 	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/host"
+	"tgi/server/share"
 )
 
 // model looks at a model's files and at the memory that it needs.
@@ -125,8 +126,25 @@ func sumOf(ctx context.Context, path string) (string, error) {
 	return "", context.Cause(ctx)
 }
 
+// signers reads the keys of those who may sign plugins.
+func (d *diagnosis) signers(_ context.Context, r *report) {
+	for _, s := range d.cfg.PluginSigner {
+		check := "signer " + s.Name
+		if _, err := share.NewSigner(s.Name, s.PublicKey); err != nil {
+			r.fail(check, err, "set public_key of this [[plugin_signer]] to a PEM file that the server may read, or to its text")
+			d.unread = true
+			continue
+		}
+		r.ok(check, "its key is read")
+	}
+}
+
 // plugins loads the plugins as the start of the default model would: all at once, and where that fails one by one.
 func (d *diagnosis) plugins(ctx context.Context, r *report) {
+	if d.unread {
+		r.warn("plugins", "not tried: the key of a signer cannot be read", "mend what the lines about signers say")
+		return
+	}
 	id := library.ID(d.cfg.DefaultModel())
 	lib, err := host.OpenLibrary(d.cfg)
 	if err == nil && lib.Has(id) {
@@ -175,6 +193,8 @@ func pluginLine(r *report, name string, locked bool, list []server.Plugin, err e
 		err = errors.New(list[i].Error)
 	}
 	switch {
+	case errors.Is(err, share.ErrUnsigned):
+		r.fail(check, err, "install a version that one of them signed, or name its signer by [[plugin_signer]]")
 	case err != nil && locked:
 		r.fail(check, err, "install the plugin again (`tgi plugin install`), or correct its sha256 in the settings")
 	case err != nil:
