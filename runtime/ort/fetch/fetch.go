@@ -65,7 +65,7 @@ func Bundle(ctx context.Context, name, dir string, o Options) error {
 			strings.Join(slices.Sorted(maps.Keys(platforms)), ", "))
 	}
 	goos, _, _ := strings.Cut(name, "-")
-	f := fetcher{platform: p, dest: filepath.Join(dir, libraryName(goos)), licences: true,
+	f := fetcher{platform: p, dest: filepath.Join(dir, libraryName(goos)), licences: licences,
 		log: newProgress(o.Log, o.Terminal), run: runClient}
 	return f.library(ctx, o.Archive)
 }
@@ -74,7 +74,7 @@ func Bundle(ctx context.Context, name, dir string, o Options) error {
 type fetcher struct {
 	platform
 	dest     string
-	licences bool // those of the library are put beside it
+	licences []pin // those of the library, which are put beside it; without any only the library is wanted
 	log      *progress
 	// run runs a package client in folder dir; its error is exec.ErrNotFound if there is no
 	// such program.
@@ -99,7 +99,7 @@ func (f *fetcher) library(ctx context.Context, archive string) error {
 	defer os.RemoveAll(temp)
 	var failed []any
 	clients := f.clients()
-	if f.licences {
+	if len(f.licences) > 0 {
 		clients = clients[:1]
 	}
 	for _, client := range clients {

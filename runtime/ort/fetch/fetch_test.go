@@ -9,9 +9,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -236,17 +238,28 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestLicences: whoever passes the library on gets its licences with it, from the wheel alone. What lacks one is
-// fetched again, what is whole is not.
+// TestLicences: whoever passes the library on gets its licences with it, from the wheel alone, and those that are pinned.
+// What lacks one, or has another, is fetched again; what is whole is not.
 func TestLicences(t *testing.T) {
-	wheel := zippedAll(t, map[string][]byte{wheelPath: wheelLibrary, "onnxruntime/LICENSE": []byte("MIT"),
-		"onnxruntime/ThirdPartyNotices.txt": []byte("others")})
-	f, _, ran := fake(t, clientScript{"pip": {file: "a.whl", body: wheel}})
-	f.licences = true
+	texts := map[string][]byte{"onnxruntime/LICENSE": []byte("MIT"), "onnxruntime/ThirdPartyNotices.txt": []byte("others")}
+	var pins []pin
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		pins = append(pins, pinned(name, texts[name]))
+	}
+	wheel := func() []byte {
+		all := maps.Clone(texts)
+		all[wheelPath] = wheelLibrary
+		return zippedAll(t, all)
+	}
+	f, _, ran := fake(t, clientScript{"pip": {file: "a.whl", body: wheel()}})
+	f.licences = pins
 	fetched := 0
-	for _, lost := range []string{f.dest, "", f.licence("LICENSE")} {
-		if lost != "" {
-			_ = os.Remove(lost)
+	for _, spoil := range []func() error{
+		func() error { return nil }, func() error { return nil }, func() error { return os.Remove(f.licence(pins[0])) },
+		func() error { return os.WriteFile(f.licence(pins[1]), []byte("mine!!"), 0o600) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
 		}
 		before := len(*ran)
 		if err := f.library(t.Context(), ""); err != nil {
@@ -255,17 +268,23 @@ func TestLicences(t *testing.T) {
 		if len(*ran) > before {
 			fetched++
 		}
-		for name, want := range map[string]string{"LICENSE": "MIT", "ThirdPartyNotices.txt": "others"} {
-			if text, _ := os.ReadFile(f.licence(name)); string(text) != want {
-				t.Errorf("%s holds %q, want %q", f.licence(name), text, want)
+		for _, p := range pins {
+			if text, _ := os.ReadFile(f.licence(p)); !bytes.Equal(text, texts[p.path]) {
+				t.Errorf("%s holds %q", f.licence(p), text)
 			}
 		}
 	}
-	if fetched != 2 {
-		t.Errorf("fetched %d times, want 2: at first, and without a licence", fetched)
+	if fetched != 3 {
+		t.Errorf("fetched %d times, want 3: at first, without a licence, and with another one", fetched)
+	}
+	texts["onnxruntime/LICENSE"] = []byte("GPL")
+	f, _, _ = fake(t, clientScript{"pip": {file: "a.whl", body: wheel()}})
+	f.licences = pins
+	if err := f.library(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "onnxruntime/LICENSE") {
+		t.Errorf("a wheel with another licence: %v", err)
 	}
 	f, _, ran = fake(t, clientScript{"npm": {file: "a.tgz", body: tarred(t, npmPath, npmLibrary)}})
-	f.licences = true
+	f.licences = pins
 	if err := f.library(t.Context(), ""); err == nil || strings.Contains(strings.Join(*ran, " "), "npm") {
 		t.Errorf("%v after %v: Node's package has no licences and is of no use", err, *ran)
 	}

@@ -207,7 +207,7 @@ func (f *gpuFetcher) fetch(ctx context.Context, p gpuPackage) error {
 		if err != nil {
 			return fmt.Errorf("%s does not hold %s", filepath.Base(wheels[0]), file.path)
 		}
-		err = installFile(body, file, f.path(file))
+		err = installFile(body, file, f.path(file), 0o755)
 		if err = errors.Join(err, body.Close()); err != nil {
 			return err
 		}

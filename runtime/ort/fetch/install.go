@@ -12,7 +12,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 )
 
 // errDamaged is wrapped where a package is not what is pinned.
@@ -20,23 +22,17 @@ var errDamaged = errors.New("not the pinned package")
 
 // intact reports whether the library is installed and its checksum matches.
 func (f *fetcher) intact() bool {
-	if f.licences {
-		for _, name := range licences {
-			if _, err := os.Stat(f.licence(name)); err != nil {
-				return false
-			}
-		}
-		return matches(f.dest, f.wheel)
+	if len(f.licences) > 0 {
+		return matches(f.dest, f.wheel) && !slices.ContainsFunc(f.licences, func(p pin) bool {
+			return !matches(f.licence(p), p)
+		})
 	}
 	return matches(f.dest, f.wheel) || matches(f.dest, f.npm)
 }
 
-// licences are the files of the wheel that go with the library.
-var licences = []string{"LICENSE", "ThirdPartyNotices.txt"}
-
 // licence returns where a file of licences is put.
-func (f *fetcher) licence(name string) string {
-	return filepath.Join(filepath.Dir(f.dest), "onnxruntime-"+name)
+func (f *fetcher) licence(p pin) string {
+	return filepath.Join(filepath.Dir(f.dest), "onnxruntime-"+path.Base(p.path))
 }
 
 // install extracts the library from a package and installs it.
@@ -81,7 +77,7 @@ func (f *fetcher) fromZip(r io.ReaderAt, size int64) error {
 			return err
 		}
 		defer body.Close()
-		if err := installFile(body, f.wheel, f.dest); err != nil || !f.licences {
+		if err := installFile(body, f.wheel, f.dest, 0o755); err != nil {
 			return err
 		}
 		return f.copyLicences(z)
@@ -91,27 +87,18 @@ func (f *fetcher) fromZip(r io.ReaderAt, size int64) error {
 
 // copyLicences puts the licences of a wheel beside the library.
 func (f *fetcher) copyLicences(z *zip.Reader) error {
-	for _, name := range licences {
-		body, err := z.Open("onnxruntime/" + name)
+	for _, p := range f.licences {
+		body, err := z.Open(p.path)
 		if err != nil {
 			return err
 		}
-		text, err := io.ReadAll(io.LimitReader(body, maxLicence+1))
+		err = installFile(body, p, f.licence(p), 0o644)
 		if err := errors.Join(err, body.Close()); err != nil {
-			return err
-		}
-		if len(text) > maxLicence {
-			return fmt.Errorf("onnxruntime/%s has more than %d bytes", name, maxLicence)
-		}
-		if err := os.WriteFile(f.licence(name), text, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// maxLicence bounds a file of licences; the largest has 400 KiB.
-const maxLicence = 8 << 20
 
 func (f *fetcher) fromTar(r io.Reader) error {
 	z, err := gzip.NewReader(r)
@@ -127,13 +114,13 @@ func (f *fetcher) fromTar(r io.Reader) error {
 			return err
 		}
 		if entry.Name == f.npm.path && entry.Typeflag == tar.TypeReg {
-			return installFile(t, f.npm, f.dest)
+			return installFile(t, f.npm, f.dest, 0o755)
 		}
 	}
 }
 
 // installFile writes a file to a temporary one beside dest, verifies it and renames it to dest.
-func installFile(body io.Reader, want pin, dest string) (err error) {
+func installFile(body io.Reader, want pin, dest string, mode os.FileMode) (err error) {
 	temp, err := os.CreateTemp(filepath.Dir(dest), "library-")
 	if err != nil {
 		return err
@@ -145,7 +132,7 @@ func installFile(body io.Reader, want pin, dest string) (err error) {
 	}()
 	h := sha256.New()
 	n, err := io.Copy(io.MultiWriter(temp, h), io.LimitReader(body, want.bytes+1))
-	err = errors.Join(err, temp.Sync(), temp.Chmod(0o755), temp.Close())
+	err = errors.Join(err, temp.Sync(), temp.Chmod(mode), temp.Close())
 	if err != nil {
 		return err
 	}

@@ -51,6 +51,12 @@ var platforms = map[string]platform{
 	},
 }
 
+// licences are the files of the wheels that go with the library, the same for all platforms.
+var licences = []pin{
+	{"onnxruntime/LICENSE", 1073, "2f07c72751aed99790b8a4869cf2311df85a860b22ded05fa22803587a48922c"},
+	{"onnxruntime/ThirdPartyNotices.txt", 338088, "143764b952fdb1a7c69ce653bfba74a7744d6a8a573bfb73e235fba356c83de3"},
+}
+
 // thisPlatform is the key of platforms for the running program.
 func thisPlatform() string { return runtime.GOOS + "-" + runtime.GOARCH }
 
