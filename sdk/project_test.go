@@ -132,3 +132,22 @@ func TestProjectFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestProjectParams: what requests name declares its parameters, for the forms and the checks of servers.
+func TestProjectParams(t *testing.T) {
+	for _, language := range sdk.Languages {
+		for _, kind := range []string{"logits", "sampler", "guard", "draft", "program"} {
+			files, err := sdk.Project(language, kind, "ban")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(files, func(f sdk.File) bool {
+				text := strings.ReplaceAll(string(f.Data), `\"`, `"`)
+				return !strings.HasPrefix(f.Path, "tgi/") && strings.Contains(text, `"additionalProperties":false`) &&
+					strings.Contains(text, `"description":`)
+			}) {
+				t.Errorf("%s %s declares no schema", language, kind)
+			}
+		}
+	}
+}

@@ -115,7 +115,7 @@ func TestPluginForgotten(t *testing.T) {
 		{"as", "index.ts", `(?m)^export .* from "./tgi/exports/logits";$`, "",
 			`kind "logits" is described and not registered`},
 		{"as", "index.ts", `(?s)\nlogits\(.*$`, "", "no logits is registered: call logits(...)"},
-		{"go", "main.go", `(?m)^\tplugin\.Describe.*$`, "", "it has no name"},
+		{"go", "main.go", `(?ms)^\tplugin\.Describe.*?^\t}\)$`, "", "it has no name"},
 		{"c", "first-one.c", `\\"name\\":\\"first-one\\",`, "", "it has no name"},
 	} {
 		t.Run(c.language+" "+c.want, func(t *testing.T) {
