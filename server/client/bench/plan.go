@@ -169,8 +169,8 @@ func (p *Plan) WriteText(w io.Writer) error {
 	case p.Missed == 0:
 		fmt.Fprintf(&b, "one replica: at least %s requests/s, which is the most that was tried\n", number(p.PerReplica))
 	default:
-		fmt.Fprintf(&b, "one replica: %s requests/s (missed at %s; without the bound it does %s)\n",
-			number(p.PerReplica), number(p.Missed), number(p.Throughput))
+		fmt.Fprintf(&b, "one replica: %s requests/s (missed at %s; %d streams made %s)\n",
+			number(p.PerReplica), number(p.Missed), planLoad, number(p.Throughput))
 	}
 	if p.Replicas > 0 {
 		fmt.Fprintf(&b, "%s requests/s: %s, %d so that one may be down\n", number(p.Rate),

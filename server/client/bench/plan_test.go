@@ -71,7 +71,8 @@ func TestNeed(t *testing.T) {
 	var b strings.Builder
 	p := &Plan{P99: 500, PerReplica: 50, Missed: 54, Throughput: 90}
 	p.need(201)
-	if err := p.WriteText(&b); err != nil || !strings.Contains(b.String(), "201 requests/s: 5 replicas, 6 so that one") {
+	if err := p.WriteText(&b); err != nil || !strings.Contains(b.String(), "201 requests/s: 5 replicas, 6 so that one") ||
+		!strings.Contains(b.String(), "50.0 requests/s (missed at 54.0; 16 streams made 90.0)") {
 		t.Errorf("%s %v", b.String(), err)
 	}
 }
