@@ -84,8 +84,8 @@ func (a Artifact) WriteBeside(file string) error {
 	return Write(Beside(file), text, 0o644)
 }
 
-// Replace writes a file of an operator at once: a reader sees the old content or the new one. An existing file keeps its
-// mode, owner and group, and where a link leads to it, the link stays. Where that is not possible nothing changes.
+// Replace writes a file of an operator at once: a reader sees the old content or the new one. An existing file keeps
+// its mode, owner and group, and where a link leads to it, the link stays. Where that is not possible nothing changes.
 func Replace(path string, text []byte, mode os.FileMode) error {
 	real, err := filepath.EvalSymlinks(path)
 	switch {

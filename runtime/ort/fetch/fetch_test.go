@@ -238,10 +238,11 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// TestLicences: whoever passes the library on gets its licences with it, from the wheel alone, and those that are pinned.
-// What lacks one, or has another, is fetched again; what is whole is not.
+// TestLicences: whoever passes the library on gets its licences with it, from the wheel alone, and those that are
+// pinned. What lacks one, or has another, is fetched again; what is whole is not.
 func TestLicences(t *testing.T) {
-	texts := map[string][]byte{"onnxruntime/LICENSE": []byte("MIT"), "onnxruntime/ThirdPartyNotices.txt": []byte("others")}
+	texts := map[string][]byte{"onnxruntime/LICENSE": []byte("MIT"),
+		"onnxruntime/ThirdPartyNotices.txt": []byte("others")}
 	var pins []pin
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		pins = append(pins, pinned(name, texts[name]))

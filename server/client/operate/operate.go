@@ -130,7 +130,8 @@ const poll = time.Second
 
 // Log gives the lines that the server keeps of a plugin behind the one whose Seq is after, and with follow those that
 // come, until ctx ends.
-func (s *Server) Log(ctx context.Context, name string, after uint64, follow bool, line func(admin.LogLine) error) error {
+func (s *Server) Log(ctx context.Context, name string, after uint64, follow bool,
+	line func(admin.LogLine) error) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {

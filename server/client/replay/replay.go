@@ -29,8 +29,8 @@ type Report struct {
 	Notes []string `json:"notes,omitempty"`
 	// Error says why nothing could be compared.
 	Error string `json:"error,omitempty"`
-	// Refused says that the kept reply was a refusal of that moment, such as a 429: there is no text to compare, and the
-	// request was not sent again.
+	// Refused says that the kept reply was a refusal of that moment, such as a 429: there is no text to compare, and
+	// the request was not sent again.
 	Refused bool `json:"refused,omitempty"`
 }
 

@@ -27,8 +27,8 @@ func TestRefused(t *testing.T) {
 	if *asked = ""; tally.Refused != 3 {
 		t.Errorf("%+v", tally)
 	}
-	if tally, err = RunAll(t.Context(), c, []Exchange{kept(429, busy)}, Options{}, report); err != nil || tally.Same() ||
-		*asked != "" {
+	tally, err = RunAll(t.Context(), c, []Exchange{kept(429, busy)}, Options{}, report)
+	if err != nil || tally.Same() || *asked != "" {
 		t.Errorf("where nothing was compared: %v, %v, asked %q", tally, err, *asked)
 	}
 	c, _ = answering(t, 429, busy)
@@ -38,8 +38,8 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%v, %v:\n%s", tally, err, &said)
 	}
 	c, _ = answering(t, 422, `{"error":"no"}`)
-	if tally, err = RunAll(t.Context(), c, []Exchange{kept(200, good), kept(429, busy)}, Options{}, report); err != nil ||
-		tally.Same() {
+	tally, err = RunAll(t.Context(), c, []Exchange{kept(200, good), kept(429, busy)}, Options{}, report)
+	if err != nil || tally.Same() {
 		t.Errorf("a difference: %v, %v", tally, err)
 	}
 }

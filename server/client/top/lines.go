@@ -39,8 +39,8 @@ func Lines(r Reading, columns, rows int) []string {
 	}
 	out = omitted(out, l.OmittedModels)
 	if len(l.Plugins) > 0 {
-		out = append(out, "", fmt.Sprintf("%s %-12s %-8s %10s %10s %8s %8s %9s", cell("PLUGIN", names), "VERSION", "STATE",
-			"CALLS", "µs/CALL", "FAULTS", "SKIPS", "INSTANCES"))
+		out = append(out, "", fmt.Sprintf("%s %-12s %-8s %10s %10s %8s %8s %9s", cell("PLUGIN", names), "VERSION",
+			"STATE", "CALLS", "µs/CALL", "FAULTS", "SKIPS", "INSTANCES"))
 		busiest := slices.Clone(l.Plugins)
 		slices.SortStableFunc(busiest, func(a, b admin.LivePlugin) int { return cmp.Compare(b.Seconds, a.Seconds) })
 		for _, p := range busiest {
@@ -51,8 +51,8 @@ func Lines(r Reading, columns, rows int) []string {
 		out = omitted(out, l.OmittedPlugins)
 	}
 	if len(r.Keys) > 0 {
-		out = append(out, "", fmt.Sprintf("%s %8s %8s %14s %14s", cell("KEY", names), "REQUESTS", "RUNNING", "PROMPT TOKENS",
-			"TOKENS"))
+		out = append(out, "", fmt.Sprintf("%s %8s %8s %14s %14s", cell("KEY", names), "REQUESTS", "RUNNING",
+			"PROMPT TOKENS", "TOKENS"))
 		busiest := slices.Clone(r.Keys)
 		slices.SortStableFunc(busiest, func(a, b Key) int {
 			return cmp.Or(cmp.Compare(b.Running, a.Running), cmp.Compare(b.Generated, a.Generated))

@@ -127,7 +127,8 @@ func Watch(ctx context.Context, c *call.Caller, every time.Duration, s Screen) e
 		columns, rows := s.Size() // now: the answer may have taken seconds
 		lines := Lines(r, columns, rows)
 		if err != nil {
-			lines = within(append(wrapped(terminal.Line(err.Error()), columns), "", "asking again; Ctrl-C ends"), columns, rows)
+			lines = append(wrapped(terminal.Line(err.Error()), columns), "", "asking again; Ctrl-C ends")
+			lines = within(lines, columns, rows)
 		}
 		if err := s.draw(lines, rows); err != nil {
 			return err

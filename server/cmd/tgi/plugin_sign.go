@@ -77,8 +77,9 @@ func newPluginSign(c console) *cobra.Command {
 		if err := r.Attach(ctx, a.Digest(), []share.Signature{made}); err != nil {
 			return err
 		}
+		all := share.Join(a.Signatures, []share.Signature{made})
 		return p.output.say(stdout, shared{Reference: at.String(), Digest: a.Digest(), SHA256: a.SHA256(),
-			Signatures: len(share.Join(a.Signatures, []share.Signature{made}))}, "signed %s, digest %s\n", at, a.Digest())
+			Signatures: len(all)}, "signed %s, digest %s\n", at, a.Digest())
 	})
 	set := cmd.Flags()
 	set.StringVar(&key, "key", "", "`file` of the private key, as --generate or cosign makes it")

@@ -39,7 +39,7 @@ admin keys alone. Where the output is no terminal, or with --once or --json, it 
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			if !once && !out.json && c.shown {
-				return top.Watch(ctx, asks, every, top.Screen{Out: c.out, Size: screenSize, ASCII: !terminal.UTF8(os.LookupEnv)})
+				return top.Watch(ctx, asks, every, c.screen())
 			}
 			return c.topOnce(ctx, asks, out)
 		},
@@ -64,7 +64,11 @@ func (c console) topOnce(ctx context.Context, asks *call.Caller, out output) err
 	if out.json {
 		return printIndented(c.out, r)
 	}
-	return top.Screen{Out: c.out, ASCII: !terminal.UTF8(os.LookupEnv)}.Print(r)
+	return c.screen().Print(r)
+}
+
+func (c console) screen() top.Screen {
+	return top.Screen{Out: c.out, Size: screenSize, ASCII: !terminal.UTF8(os.LookupEnv)}
 }
 
 // screenSize is that of the terminal, or a usual one.

@@ -89,8 +89,8 @@ func TestBroken(t *testing.T) {
 			"reference = \"registry.example/p:1\"\n" + signer,
 			spoil: and(builtin, public), check: "plugin p", found: "no signature of a signer",
 			cure: "install a version that one of them signed"},
-		"a signer without a key": {settings: plugin("") + signer, spoil: builtin, check: "signer team", found: "team.pub",
-			cure: "set public_key of this [[plugin_signer]]"},
+		"a signer without a key": {settings: plugin("") + signer, spoil: builtin, check: "signer team",
+			found: "team.pub", cure: "set public_key of this [[plugin_signer]]"},
 		"a file for a folder": {settings: "[record]\nfolder = \"taken\"\n", spoil: write("taken", nil),
 			check: "record.folder", found: "is a file, not a folder", cure: "set record.folder to another"},
 		"no cache": {spoil: func(t *testing.T, dir string) {

@@ -26,8 +26,8 @@ func TestInstallBesideAnEditor(t *testing.T) {
 	const block = "[[plugin]]\nname = \"ban\"\nsource = \"a.wasm\"\n"
 	save(block)
 	a, checks := packed(t, "ban", ""), 0
-	_, err := Install(t.Context(), to, Request{Name: "ban", Reference: "registry.example/ban:1", Artifact: a, Replace: true,
-		Check: func(context.Context, config.Plugin) error {
+	_, err := Install(t.Context(), to, Request{Name: "ban", Reference: "registry.example/ban:1", Artifact: a,
+		Replace: true, Check: func(context.Context, config.Plugin) error {
 			switch checks++; checks {
 			case 1: // before the lock is held: the block changes, and is checked again
 				save(block + "on_error = \"skip\"\n")
@@ -64,8 +64,7 @@ func TestInstallLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestInstallKeepsOwner: the settings' file stays whose it was, so that the server that reads it still can. Whoever can't
-// keep it so changes nothing.
+// TestInstallKeepsOwner: the settings' file stays whose it was, so that the server that reads it still can.
 func TestInstallKeepsOwner(t *testing.T) {
 	dir := t.TempDir()
 	to := Target{File: filepath.Join(dir, "tgi.toml"), Folder: filepath.Join(dir, "installed")}

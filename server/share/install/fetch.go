@@ -9,8 +9,8 @@ import (
 	"tgi/server/share/registry"
 )
 
-// Fetch pulls what a reference names, holds it to a policy and to the contract of this program, and keeps it in an index.
-// It returns the reference that it is kept under, which has the digest.
+// Fetch pulls what a reference names, holds it to a policy and to the contract of this program, and keeps it in an
+// index. It returns the reference that it is kept under, which has the digest.
 func Fetch(ctx context.Context, from *registry.Repository, at registry.Reference, policy share.Policy,
 	into *index.Index) (a share.Artifact, kept string, err error) {
 	if a, err = from.Pull(ctx, at); err != nil {

@@ -240,8 +240,8 @@ func (t Target) locked(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// change edits the settings' file. Where somebody saves it meanwhile, who knows nothing of the lock, it begins again with
-// what that wrote.
+// change edits the settings' file. Where somebody saves it meanwhile, who knows nothing of the lock, it begins again
+// with what that wrote.
 func (t Target) change(ctx context.Context, edit func(text []byte) ([]byte, error)) error {
 	for {
 		text, err := t.read()
