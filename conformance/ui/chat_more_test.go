@@ -65,6 +65,12 @@ func TestChatJudgesBeginnings(t *testing.T) {
 		const choice = {kind: 'choice', text: 'red\nreddish'};
 		if (states(choice, 'r', false) !== 'open' || states(choice, 'red', true) !== 'good' ||
 			states(choice, 'b', false) !== 'bad') wrong.push('choice');
+		for (const [text, reply, want] of [['[0-9]{1,3} (a|b)', '12 a', 'good'], ['[0-9]+', 'x', 'bad'], ['(a+)+b',
+			'a'.repeat(60), 'none'], ['((a|aa)c?)*b', 'a'.repeat(60), 'none'], ['(?:a+,?){2,}b', 'a'.repeat(60), 'none'],
+			['a*a*a*a*b', 'a'.repeat(5000), 'none'], ['a(?<n', 'a', 'none']]) {
+			const state = states({kind: 'regex', text}, reply, true);
+			if (state !== want) wrong.push([text, state]);
+		}
 		return JSON.stringify(wrong);
 	})()`)
 	if wrong != "[]" {

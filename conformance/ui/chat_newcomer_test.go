@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -123,6 +124,22 @@ func TestChatComparesOnPhones(t *testing.T) {
 	if !eval[bool](p, hidden) {
 		t.Error("the settings lie over the replies")
 	}
+}
+
+// TestChatOnTouchScreens: Return begins a line where there is no other key for it.
+func TestChatOnTouchScreens(t *testing.T) {
+	s := serve(t, "")
+	p := openSettled(t, s.URL)
+	p.size(390, 844)
+	command(p, emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: true})
+	p.reload()
+	p.reads(".model-name", "tgi-demo")
+	p.fill("textbox", messageBox, "What is")
+	p.press(kb.Enter, "three plus four?")
+	p.eventually("Return began a line", `document.querySelector('#message').value === 'What is\nthree plus four?'`)
+	p.click("button", "Send")
+	p.replied(1)
+	p.reads(".message.user .text", "three plus four?")
 }
 
 // TestChatLeavesOutRefusedMessages: what the server refused stays to be seen and tried again, and is not sent with

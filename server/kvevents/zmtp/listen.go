@@ -28,7 +28,8 @@ type listener struct {
 	peers int // at most
 	mu    sync.Mutex
 	in    net.Listener
-	conns map[net.Conn]bool
+	conns map[net.Conn]uint64 // since which turn a peer wants nothing, 0 for one that does
+	turns uint64
 	all   sync.WaitGroup
 	ended bool
 
@@ -50,7 +51,7 @@ func (l *listener) listen(address string, serve func(net.Conn) error) error {
 	if err != nil {
 		return err
 	}
-	l.in, l.conns = in, map[net.Conn]bool{}
+	l.in, l.conns = in, map[net.Conn]uint64{}
 	l.all.Go(func() {
 		for {
 			c, err := in.Accept()
@@ -61,7 +62,7 @@ func (l *listener) listen(address string, serve func(net.Conn) error) error {
 				time.Sleep(50 * time.Millisecond)
 				continue
 			}
-			if !l.add(c) {
+			if !l.add(c) { // all want something, or it is over
 				l.full.Add(1)
 				c.Close()
 				continue
@@ -84,14 +85,45 @@ func left(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
+// add takes a peer. Where there are too many, the one that has wanted nothing for longest makes room: who connects and
+// says nothing keeps nobody out.
 func (l *listener) add(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended || len(l.conns) >= l.peers {
+	if l.ended {
 		return false
 	}
-	l.conns[c] = true
+	if len(l.conns) >= l.peers {
+		var oldest net.Conn
+		for other, since := range l.conns {
+			if since > 0 && (oldest == nil || since < l.conns[oldest]) {
+				oldest = other
+			}
+		}
+		if oldest == nil {
+			return false
+		}
+		l.full.Add(1)
+		delete(l.conns, oldest)
+		oldest.Close() // which ends what serves it
+	}
+	l.turns++
+	l.conns[c] = l.turns
 	return true
+}
+
+// wants notes whether a peer wants something: messages, or an answer.
+func (l *listener) wants(c net.Conn, something bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch since, ok := l.conns[c]; {
+	case !ok: // it made room
+	case something:
+		l.conns[c] = 0
+	case since == 0:
+		l.turns++
+		l.conns[c] = l.turns
+	}
 }
 
 func (l *listener) remove(c net.Conn) {
@@ -199,6 +231,7 @@ func NewRouter(address string, peers int, answer func(request [][]byte, reply fu
 			if m, err = next(c, in); err != nil {
 				break
 			}
+			r.wants(c, true)
 			if b := pong(m); b != nil {
 				err = write(c, b)
 			} else if m.command == "" && len(m.parts) > 1 && len(m.parts[0]) == 0 {
@@ -208,6 +241,7 @@ func NewRouter(address string, peers int, answer func(request [][]byte, reply fu
 			} else if m.command == "ERROR" {
 				err = io.EOF
 			}
+			r.wants(c, false)
 		}
 		return err
 	})

@@ -73,6 +73,13 @@ func (p *Pub) Close() error {
 
 const lingerTime = time.Second
 
+// subscribed reports whether s wants any messages.
+func (s *subscriber) subscribed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.topics) > 0
+}
+
 // waiting returns how many bytes wait.
 func (s *subscriber) waiting() int {
 	s.mu.Lock()
@@ -138,6 +145,7 @@ func (p *Pub) serve(c net.Conn) error {
 		var m message
 		if m, err = next(c, in); err == nil {
 			err = s.take(m, p.queue)
+			p.wants(c, s.subscribed())
 		}
 	}
 	p.mu.Lock()

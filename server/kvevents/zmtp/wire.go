@@ -3,7 +3,7 @@
 // mechanism is NULL: peers are not asked who they are.
 //
 // Peers are not trusted: how long they may take to say hello or to end a message, how much they may send and how many
-// there may be is bounded. What one does hurts no other, and nobody waits for a subscriber.
+// there may be is bounded; where there are too many, one that wants nothing makes room. Nobody waits for a subscriber.
 package zmtp
 
 import (

@@ -107,7 +107,7 @@ func TestSlow(t *testing.T) {
 			t.Fatalf("message %d: %v", i, err)
 		}
 	}
-	if s := p.Stats(); s.Skipped == 0 || s.Subscribers != 2 || s.Queued == 0 || s.Queued > 64<<10 {
+	if s := p.Stats(); s.Skipped == 0 || s.Subscribers != 2 || s.Queued == 0 || s.Queued > 2*64<<10 {
 		t.Errorf("the slow one missed nothing, or more waits for it than may: %+v", s)
 	}
 }
@@ -157,8 +157,11 @@ func TestHostile(t *testing.T) {
 	if s := p.Stats(); s.Broken != int64(len(bad)) || s.Full != 0 {
 		t.Errorf("%d peers broke the protocol; counted are %+v", len(bad), s)
 	}
-	dial(t, p.Address(), "SUB")
-	dial(t, p.Address(), "SUB")
+	for range 2 {
+		one, _ := dial(t, p.Address(), "SUB")
+		one.Write(appendMessage(nil, []byte{1}))
+	}
+	settle(t, "both subscribed", func() bool { return wanting(&p.listener) == 2 })
 	c, err := net.Dial("tcp", p.Address().String())
 	if err != nil {
 		t.Fatal(err)
@@ -170,6 +173,53 @@ func TestHostile(t *testing.T) {
 	}
 	if s := p.Stats(); s.Full != 1 || s.Subscribers != 2 {
 		t.Errorf("of three that come for two places %+v are counted", s)
+	}
+}
+
+// wanting returns how many peers want something.
+func wanting(l *listener) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, since := range l.conns {
+		if since == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// TestIdle: those who want nothing make room, the oldest first; those who want something keep their places.
+func TestIdle(t *testing.T) {
+	p := newPub(t, 3, 1<<20)
+	reader, inReader := dial(t, p.Address(), "SUB")
+	reader.Write(appendMessage(nil, []byte{1}))
+	settle(t, "it subscribed", func() bool { return wanting(&p.listener) == 1 })
+	_, inOld := dial(t, p.Address(), "SUB")
+	young, inYoung := dial(t, p.Address(), "SUB")
+	_, inNew := dial(t, p.Address(), "SUB") // one too many
+	if m, err := readMessage(inOld); err == nil {
+		t.Errorf("who wanted nothing for longest still gets %+v", m)
+	}
+	young.Write(appendMessage(nil, []byte{1}))
+	settle(t, "another subscribed", func() bool { return wanting(&p.listener) == 2 })
+	p.Send([]byte("t"))
+	for _, in := range []*bufio.Reader{inReader, inYoung} {
+		if m, err := readMessage(in); err != nil || string(m.parts[0]) != "t" {
+			t.Errorf("a subscriber got %+v, %v", m, err)
+		}
+	}
+	young.Write(appendMessage(nil, []byte{0})) // it wants nothing any more, but later than inNew
+	settle(t, "one cancelled", func() bool { return wanting(&p.listener) == 1 })
+	last, inLast := dial(t, p.Address(), "SUB")
+	if m, err := readMessage(inNew); err == nil {
+		t.Errorf("who wanted nothing for longest still gets %+v", m)
+	}
+	last.Write(appendCommand(nil, "PING", []byte("\x00\x00x")))
+	if m, err := readMessage(inLast); err != nil || m.command != "PONG" {
+		t.Errorf("the last one got %+v, %v", m, err)
+	}
+	if s := p.Stats(); s.Full != 2 || s.Broken != 0 {
+		t.Errorf("counted are %+v", s)
 	}
 }
 
