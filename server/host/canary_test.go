@@ -49,6 +49,7 @@ func TestCanaryDecidedLast(t *testing.T) {
 			t.Errorf("%s: %q took the place of %q", what, now.SHA256, before.SHA256)
 		}
 	}
+	p.upload(t, "mine", newModule("").wasm())
 	p.upload(t, "mine", wasm)
 	u, err := f.uploaded("mine")
 	if err != nil || len(u.past) == 0 {
