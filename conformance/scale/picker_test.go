@@ -76,8 +76,9 @@ func picker(t *testing.T, program string, port int, urls []string) *exec.Cmd {
 		ports = append(ports, p)
 	}
 	replicas := example("replicas.yaml", "3001", ports[0], "3002", ports[1])
-	cmd := exec.Command(program, "--config-file", example("picker.yaml", "replicas.yaml", replicas), "--grpc-port",
-		fmt.Sprint(grpc), "--grpc-health-port", fmt.Sprint(freePort(t)), "--metrics-port", fmt.Sprint(freePort(t)),
+	settings := example("picker.yaml", "replicas.yaml", replicas)
+	cmd := exec.Command(program, "--pool-name", "tgi", "--config-file", settings, "--grpc-port", fmt.Sprint(grpc),
+		"--grpc-health-port", fmt.Sprint(freePort(t)), "--metrics-port", fmt.Sprint(freePort(t)),
 		"--metrics-endpoint-auth=false", "--secure-serving=false")
 	said := &output{}
 	cmd.Stdout, cmd.Stderr = said, said
