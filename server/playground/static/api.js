@@ -10,7 +10,7 @@ const keyName = 'tgi.key';
 const patience = 20_000;
 
 // RequestError is a reply that is an error: its message is the server's.
-export class RequestError extends Error {
+class RequestError extends Error {
   constructor(status, message) {
     super(message);
     this.status = status;

@@ -1,7 +1,7 @@
 // Readings of GET /admin/live, and what lies between two of them.
 
 // between returns what a model did from one reading to the next, per second; null where it was loaded again.
-export function between(before, now, seconds) {
+function between(before, now, seconds) {
   if (!before || seconds <= 0 || now.steps < before.steps || now.generated_tokens < before.generated_tokens ||
     now.prefill_tokens < before.prefill_tokens) return null;
   const steps = now.steps - before.steps, prompt = now.prompt_tokens - before.prompt_tokens;

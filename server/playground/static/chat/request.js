@@ -126,7 +126,7 @@ function objectOf(setting, text) {
 }
 
 // toolsOf reads definitions: a list of tools, or of their functions, or one of either.
-export function toolsOf(text) {
+function toolsOf(text) {
   const value = parsed('tools', text);
   if (value === undefined) return [];
   return (Array.isArray(value) ? value : [value]).map((tool) => {
@@ -148,7 +148,7 @@ export function choicesOf(text) {
 }
 
 // grammarOf returns the members that hold a reply to a grammar.
-export function grammarOf({kind, text}) {
+function grammarOf({kind, text}) {
   if (kind === 'none') return {};
   if (kind === 'json_object') return {response_format: {type: 'json_object'}};
   if (!text.trim()) throw new SettingError('grammar', 'Grammar: it is empty');

@@ -15,13 +15,13 @@ export function percent(p) {
 }
 
 // visible shows white space that would not be seen.
-export function visible(text) {
+function visible(text) {
   if (text === '') return '∅';
   return text.replaceAll('\n', '⏎').replaceAll('\t', '⇥').replace(/^ +| +$/g, (s) => '·'.repeat(s.length));
 }
 
 // masked is the share of the model's probability that masks and plugins ruled out before a token was chosen.
-export function masked(token) {
+function masked(token) {
   let left = 1;
   for (const change of token.changes) if (change.kind !== 'sampling') left *= 1 - Math.min(1, change.forbidden);
   return 1 - left;
