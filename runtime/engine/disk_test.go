@@ -160,11 +160,19 @@ func TestPromptIsFoundAfterRestart(t *testing.T) {
 		m := newFake(64, 4, 120)
 		disk, closeDisk := onDisk(t, m, path, id, 1<<20)
 		defer closeDisk()
-		e := start(t, m, Config{Disk: disk})
+		e, err := build(m, fakeCodec{}, Config{Verify: true, Disk: disk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.pace.token = longestLoad.Seconds() // computing takes longer, however busy the disk is
+		go e.loop()
 		defer e.Close()
 		o, err := generate(e, Request{Prompt: prompt, Params: params(3), Salt: salt})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if err := e.closeReason(); err != nil {
+			t.Error(err)
 		}
 		return o.finish[0].Cached
 	}

