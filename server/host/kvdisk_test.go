@@ -79,8 +79,8 @@ func recall(t *testing.T, h *Server, adapter string) (out computed) {
 	}
 }
 
-// findAgain restarts a server until it finds the prompt on disk: it computes what it could not read in the same time, as
-// on a machine that is busy.
+// findAgain restarts a server until it finds the prompt on disk: it computes what it could not read in the same time,
+// as on a machine that is busy.
 func findAgain(t *testing.T, c config.Config, adapter string) (out computed) {
 	t.Helper()
 	for range 20 {
