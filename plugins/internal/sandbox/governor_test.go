@@ -257,3 +257,39 @@ func TestTurnOfPause(t *testing.T) {
 		t.Errorf("cancelled before it ran: %v", err)
 	}
 }
+
+// TestAwait: whoever asks before a call waits while the guest is over its budget and others need the processors, and
+// what guests of a governor apart use is not taken from others.
+func TestAwait(t *testing.T) {
+	var busy atomic.Bool
+	g := NewGovernor(busy.Load)
+	a := greedy(g, 0.001)
+	if !a.Await(nil) {
+		t.Error("it waits while nobody needs the processors")
+	}
+	busy.Store(true)
+	cancel := make(chan struct{})
+	close(cancel)
+	if greedy(g, 0.001).Await(cancel) {
+		t.Error("a cancelled wait ended well")
+	}
+	waited := make(chan bool)
+	go func() { waited <- greedy(g, 0.001).Await(nil) }()
+	select {
+	case <-waited:
+		t.Error("it does not wait")
+	case <-time.After(20 * time.Millisecond):
+	}
+	busy.Store(false)
+	if !<-waited || !(*Account)(nil).Await(nil) {
+		t.Error("it waits on")
+	}
+	busy.Store(true)
+	apart := g.Apart().Account(1, false, nil)
+	for range 100 {
+		apart.charge(clock(), time.Second)
+	}
+	if g.Account(1, false, nil).charge(clock(), time.Millisecond) || (*Governor)(nil).Apart() != nil {
+		t.Error("guests of a governor apart use what others have")
+	}
+}

@@ -164,7 +164,7 @@ func canaryText(c admin.Canary) string {
 			if d.Step >= 0 {
 				fmt.Fprintf(&b, " at token %d", d.Step)
 			}
-			fmt.Fprintf(&b, ": %s %s\n", terminal.Line(d.What), terminal.Line(d.Texts))
+			fmt.Fprintf(&b, ": %s\n", strings.TrimRight(terminal.Line(d.What)+", "+terminal.Line(d.Texts), ", "))
 		}
 	}
 	return b.String()
