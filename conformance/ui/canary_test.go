@@ -44,8 +44,20 @@ func TestCanaries(t *testing.T) {
 	p.rowOf("marker", "2.0.0 ")
 	p.silent("main", "New versions on trial")
 
-	put("?canary=50", one)
-	p.rowOf("marker", "serves 50 % of the requests")
+	p.click("button", "Replace marker")
+	p.upload("Module", sure(filepath.Abs(modules+"marker-1.wasm")))
+	p.eventually("the form can try a version first", `(() => {
+		const found = [...document.querySelectorAll('form.drop summary')].find((s) => s.textContent === 'Try it first');
+		if (found && !found.parentElement.open) found.click();
+		return found;
+	})()`)
+	p.choose("A new version", "answers some requests")
+	p.fill("spinbutton", "Percent of the requests", "50")
+	p.fill("spinbutton", "It takes over after so many good requests", "1000")
+	p.shots("plugins-trial-form")
+	p.click("button", "Upload")
+	p.reads("[role=status]", "marker version 1.0.0 is on trial")
+	p.rowOf("marker", "serves 50 % of the requests · takes over after 1,000 requests")
 	p.click("button", "End the trial of marker")
 	p.reads("[role=status]", "The trial of marker is over")
 	p.silent("main", "New versions on trial")

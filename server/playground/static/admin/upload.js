@@ -17,8 +17,13 @@ export function uploadForm(send) {
     element('option', {value: 'skip'}, 'the request goes on without it'),
     element('option', {value: 'stop'}, 'the text ends there'));
   const config = element('textarea', {rows: 3, class: 'code', spellcheck: 'false', placeholder: '{}'});
+  const trial = element('select', {onchange: () => { share.disabled = after.disabled = !trial.value; }},
+    element('option', {value: ''}, 'takes over at once'), element('option', {value: 'canary'}, 'answers some requests'),
+    element('option', {value: 'shadow'}, 'is shown some requests, in the shadow'));
+  const share = element('input', {type: 'number', min: 1, max: 100, value: 5, required: true, disabled: true});
+  const after = element('input', {type: 'number', min: 1, max: 1000000, disabled: true, placeholder: 'never'});
   const about = element('p', {class: 'hint', 'aria-live': 'polite'}, 'Or drop a .wasm file here.');
-  const trial = element('div', {'aria-live': 'polite'});
+  const found = element('div', {'aria-live': 'polite'});
   const check = element('button', {type: 'button', onclick: () => run(true)}, 'Check only');
   const put = element('button', {type: 'submit', class: 'primary'}, 'Upload');
   const file = field('Module', input, '');
@@ -33,7 +38,10 @@ export function uploadForm(send) {
   element('div', {class: 'grid'}, field('It runs for', apply), field('When it fails', onError)),
   element('details', {}, element('summary', {}, 'Configuration'),
     field('Configuration of the plugin, a JSON object', config)),
-  trial, element('div', {class: 'actions'}, check, put));
+  element('details', {}, element('summary', {}, 'Try it first'),
+    element('div', {class: 'grid'}, field('A new version', trial), field('Percent of the requests', share),
+      field('It takes over after so many good requests', after))),
+  found, element('div', {class: 'actions'}, check, put));
 
   dropZone(root, (files) => {
     if (files.length === 1) take(files[0]);
@@ -42,7 +50,7 @@ export function uploadForm(send) {
 
   function take(one) {
     chosen = one ?? null;
-    replace(trial);
+    replace(found);
     about.textContent = one ? `${one.name}, ${bytes(one.size)}` : 'Or drop a .wasm file here.';
     if (one && !name.value) name.value = one.name.replace(/\.wasm$/i, '').replace(/[^A-Za-z0-9._-]+/g, '-');
   }
@@ -57,12 +65,18 @@ export function uploadForm(send) {
     const query = new URLSearchParams({apply: apply.value, on_error: onError.value});
     if (config.value.trim()) query.set('config', config.value.trim());
     if (dry) query.set('dry_run', 'true');
+    if (!dry && trial.value) {
+      query.set('canary', share.value);
+      if (trial.value === 'shadow') query.set('canary_shadow', 'true');
+      if (after.value) query.set('promote_after', after.value);
+    }
     put.disabled = check.disabled = true;
     const answer = await send(name.value, query, chosen);
     put.disabled = check.disabled = false;
-    replace(trial, dry && answer && shown(answer));
+    replace(found, dry && answer && shown(answer));
     if (!dry && answer) {
       root.reset();
+      share.disabled = after.disabled = true;
       take(null);
     }
   }

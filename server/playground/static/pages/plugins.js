@@ -38,7 +38,10 @@ export function show(root, app) {
     const dry = query.has('dry_run');
     const done = await act(`${pathOf(name)}?${query}`, {method: 'PUT', body: file,
       headers: {'Content-Type': 'application/wasm'}}, `${name} was refused`);
-    if (done && !dry) note.good(`${name} ${done.version ? `version ${done.version} ` : ''}is ready.`);
+    if (done && !dry) {
+      note.good(done.canary ? `${name} version ${done.canary.version} is on trial.`
+        : `${name} ${done.version ? `version ${done.version} ` : ''}is ready.`);
+    }
     return done;
   });
   const trials = canaryList(async (name, how, what) => {
