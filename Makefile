@@ -70,7 +70,7 @@ clients: ort ## install real clients and run them against the server
 	TGI_CLIENTS=1 $(GO) test -timeout 30m -count=1 -v ./conformance/clients
 
 test-ui: ort ## drive the pages of the playground in headless Chromium
-	TGI_UI=1 $(GO) test -timeout 15m -count=1 ./conformance/ui
+	TGI_UI=1 $(GO) test -timeout 30m -count=1 ./conformance/ui
 
 test-scale: ort ## run two replicas behind SGLang's gateway (from PyPI) and HAProxy, with a Redis between them
 	TGI_SCALE=1 $(GO) test -timeout 15m -count=1 ./conformance/scale
