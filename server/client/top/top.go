@@ -64,7 +64,8 @@ func get(ctx context.Context, c *call.Caller, path string, to any) (found bool, 
 	case err != nil:
 		return true, err
 	case reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden:
-		return true, fmt.Errorf("%s: %d: the server wants an admin key (--key; server.admin_keys)", path, reply.Status)
+		return true, fmt.Errorf("%s: %d: the server wants an admin key (--key or ADMIN_KEY; server.admin_keys)", path,
+			reply.Status)
 	case reply.Status == http.StatusNotFound:
 		return false, fmt.Errorf("%s: 404: this server has no such route; its admin routes may be at "+
 			"server.admin_port", path)
@@ -118,7 +119,8 @@ func Watch(ctx context.Context, c *call.Caller, every time.Duration, s Screen) e
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		limited, cancel := context.WithTimeout(ctx, max(every, 2*time.Second))
+		patience := max(every, 2*time.Second)
+		limited, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %s", patience))
 		r, err := Ask(limited, c)
 		cancel()
 		if ctx.Err() != nil {

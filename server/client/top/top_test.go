@@ -221,3 +221,20 @@ func TestASCII(t *testing.T) {
 		t.Errorf("%q", b.String())
 	}
 }
+
+// TestWatchHangs: of a server that takes requests and answers none it says so.
+func TestWatchHangs(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer s.Close()
+	c, err := call.New(s.URL, "k", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var screen strings.Builder
+	err = Watch(ctx, c, time.Millisecond, Screen{Out: &screen, Size: func() (int, int) { cancel(); return 80, 24 }})
+	if err != nil || !strings.Contains(screen.String(), "no answer within 2s") {
+		t.Errorf("%v: %q", err, screen.String())
+	}
+}

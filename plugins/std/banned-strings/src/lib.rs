@@ -52,6 +52,9 @@ impl settings::Settings for Settings {
     }
 
     fn check(&mut self) -> Result<()> {
+        if self.locking && self.strings.is_empty() {
+            return Err("locked is true and strings is empty: nothing would ever be taken back".into());
+        }
         self.locked = Some(self.locked.unwrap_or(self.locking));
         Ok(())
     }

@@ -105,6 +105,15 @@ fn refuses() {
     }
 }
 
+/// Parameters that nobody may set need strings that the operator has set.
+#[test]
+fn locked_without_strings() {
+    let why = DEFAULTS.with(br#"{"locked":true}"#).err().unwrap();
+    assert!(why.contains("locked is true and strings is empty"), "{}", why);
+    assert!(DEFAULTS.with(br#"{"locked":true,"strings":["a"]}"#).is_ok());
+    assert!(DEFAULTS.with(br#"{"locked":false}"#).is_ok());
+}
+
 /// A string may begin in the prompt; one that ends there is none.
 #[test]
 fn begins_in_the_prompt() {
