@@ -54,15 +54,15 @@ func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, er
 		r.Error = err.Error()
 		return r, nil
 	}
+	if ofTheMoment(e.Status) { // whose body was often not even read
+		r.Refused, r.Error = true, "it was refused: "+statusOf(e.Status, outcomeOf(e.Reply).err)
+		return r, nil
+	}
 	if e.Flaw != "" {
 		r.Error = e.Flaw
 		return r, nil
 	}
 	was := outcomeOf(e.Reply)
-	if ofTheMoment(e.Status) {
-		r.Refused, r.Error = true, "it was refused: "+statusOf(e.Status, was.err)
-		return r, nil
-	}
 	body := e.Body
 	if !o.Unchanged {
 		var err error

@@ -41,7 +41,7 @@ func (t Tally) Same() bool { return t.Equal > 0 && t.Equal+t.Refused == t.All }
 func (t Tally) String() string {
 	text := fmt.Sprintf("%d of %d are the same", t.Equal, t.All-t.Refused)
 	if t.Refused > 0 {
-		text += fmt.Sprintf("; %d had been refused and were not sent", t.Refused)
+		text += fmt.Sprintf("; %d refused when kept, not sent again", t.Refused)
 	}
 	return text
 }
