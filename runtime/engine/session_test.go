@@ -211,7 +211,8 @@ func (r *reader) compare(b begunSpan, fresh *Engine) error {
 	return nil
 }
 
-// TestSessionComputesOnce: forks, and spans that follow each other, compute nothing again.
+// TestSessionComputesOnce: forks, and spans that follow each other, compute nothing again, and of what forks that start
+// together have in common, only the first computes anything.
 func TestSessionComputesOnce(t *testing.T) {
 	e := start(t, newFake(100, 4, 90), Config{Settings: sched.Settings{NoPrefixSharing: true}})
 	s := open(t, e, 4)
@@ -219,8 +220,9 @@ func TestSessionComputesOnce(t *testing.T) {
 	in := newReader(t, s)
 	p := params(5)
 	p.IgnoreEOS = true
-	c := s.New(randomTokens(rand.New(rand.NewPCG(1, 1)), 21), nil)
-	spans := func(want int, list ...*Context) {
+	r := rand.New(rand.NewPCG(1, 1))
+	c := s.New(randomTokens(r, 21), nil)
+	spans := func(list []*Context, want ...int) {
 		t.Helper()
 		var begun []*Span
 		for _, c := range list {
@@ -231,19 +233,25 @@ func TestSessionComputesOnce(t *testing.T) {
 			begun = append(begun, sp)
 		}
 		in.until(begun...)
-		for _, sp := range begun {
-			if got := in.events[sp][len(in.events[sp])-1].Computed; got != want {
-				t.Errorf("%d tokens are computed, want %d", got, want)
+		for i, sp := range begun {
+			if got := in.events[sp][len(in.events[sp])-1].Computed; got != want[i] {
+				t.Errorf("%d: %d tokens are computed, want %d", i, got, want[i])
 			}
 		}
 	}
-	spans(21+4, c)
-	spans(1+4, c)                            // its last token, and four of the five new ones
-	spans(1+4, c.Fork(), c.Fork(), c.Fork()) // the same in each
+	spans([]*Context{c}, 21+4)
+	spans([]*Context{c}, 1+4) // its last token, and four of the five new ones
+	spans([]*Context{c.Fork(), c.Fork(), c.Fork()}, 1+4, 4, 4)
 	d := c.Fork()
 	d.Truncate(10)
 	d.Append([]llm.Token{9, 9})
-	spans(2+4, d)
+	spans([]*Context{d}, 2+4)
+	f := s.New(randomTokens(r, 7), nil)
+	spans([]*Context{f.Fork(), f.Fork(), f}, 7+4, 4, 4)
+	g := s.New(randomTokens(r, 9), nil)
+	other := g.Fork()
+	other.Append([]llm.Token{5})
+	spans([]*Context{g, other}, 9+4, 10+4) // what they have in common is computed in the same step
 }
 
 // TestSessionEnds: what a session holds goes with it, whatever is under way, and slots are taken until then.

@@ -12,6 +12,9 @@ import (
 // clients share. It is the first to lose its blocks where others lack any: what the prefix cache still holds of them
 // when it is resumed is not computed again. Each span between Resume and Rest is a new arrival of its client, so that
 // contexts save nothing up while they rest.
+//
+// Forks that are resumed together, before anything was appended to one, follow the first: a step computes what is left
+// of their tokens once, and they all pick from its logits, as the sequences of one job do.
 
 // Open returns a resting context of the job's prompt, which may be empty. Its N, MaxNew, Beams and Score do not matter.
 func (s *Scheduler) Open(j Job) *Seq {
@@ -26,7 +29,7 @@ func (s *Scheduler) Open(j Job) *Seq {
 		owner:   j.Client,
 		share:   j.Share,
 
-		embeddings: j.Embeddings, priority: j.Priority,
+		embeddings: j.Embeddings, priority: j.Priority, context: true,
 	}
 	q.self[0] = q
 	return q
@@ -41,7 +44,7 @@ func (s *Scheduler) Fork(q *Seq, n int) *Seq {
 	s.nextID++
 	f := &Seq{id: s.nextID, state: resting, tokens: q.tokens[:len(q.tokens):len(q.tokens)], prompt: len(q.tokens),
 		adapter: q.adapter, row: s.pool.Fork(q.row), long: q.long, owner: q.owner, share: q.share, priority: q.priority,
-		embeddings: q.embeddings}
+		embeddings: q.embeddings, context: true}
 	f.self[0] = f
 	s.rest(f)
 	s.Truncate(f, n)
@@ -71,8 +74,11 @@ func (s *Scheduler) Resume(q *Seq, maxNew, score int) error {
 	}
 	s.nextID++
 	q.id, q.before, q.computed, q.spent, q.admissions, q.cached = s.nextID, 0, 0, 0, 0, 0
-	q.prompt, q.max = n, maxNew
+	q.prompt, q.max, q.overtaken = n, maxNew, 0
 	q.score, q.scored = score > 0, 0
+	if s.follow(q) {
+		return nil
+	}
 	known := n - 1
 	if q.score {
 		known = n - 1 - score
@@ -82,9 +88,57 @@ func (s *Scheduler) Resume(q *Seq, maxNew, score int) error {
 		s.pool.Truncate(q.row, known, n)
 	}
 	q.returns = q.row.Len() > 0
-	q.state, q.overtaken = waiting, 0
-	s.enqueue(&Job{Client: q.owner, Share: q.share, Priority: q.priority}, q.self[:])
+	q.state = waiting
+	s.enqueue(q.arrival(), q.self[:])
+	if !q.score {
+		if s.resumed == nil {
+			s.resumed = map[*llm.Token]*Seq{}
+		}
+		s.resumed[&q.tokens[0]] = q
+	}
 	return nil
+}
+
+// arrival is a span as a job of its client.
+func (q *Seq) arrival() *Job { return &Job{Client: q.owner, Share: q.share, Priority: q.priority} }
+
+// follow has a context that is resumed follow one that was before since the last plan, and reports whether there is one
+// with the same tokens, of which as much is computed. Forks share the memory of their tokens until they differ, so
+// nobody has to read these.
+func (s *Scheduler) follow(q *Seq) bool {
+	lead := s.resumed[&q.tokens[0]]
+	if lead == nil || lead.state != waiting || q.score || len(lead.tokens) != len(q.tokens) ||
+		min(q.row.Len(), len(q.tokens)-1) > lead.row.Len() {
+		return false
+	}
+	s.wake(q)
+	s.pool.Give(q.row) // it gets the leader's
+	q.state, q.leader, q.returns = following, lead, false
+	lead.followers = append(lead.followers, q)
+	if s.clients.join(q.arrival(), q.self[:]) {
+		s.sort()
+	}
+	return true
+}
+
+// succeed lets the first of the contexts that follow one which ends go before the others, with what was computed.
+func (s *Scheduler) succeed(q *Seq) {
+	if !q.context || len(q.followers) == 0 {
+		return
+	}
+	next := q.followers[0]
+	next.followers = append([]*Seq(nil), q.followers[1:]...)
+	for _, f := range next.followers {
+		f.leader = next
+	}
+	q.followers = nil
+	next.leader, next.row, next.long = nil, s.pool.Fork(q.row), q.long
+	next.state, next.returns = waiting, next.row.Len() > 0
+	s.rest(next)
+	s.waiting.insert(next)
+	if at := &q.tokens[0]; s.resumed[at] == q {
+		s.resumed[at] = next
+	}
 }
 
 // rest adds a context that holds blocks to those that lose them first, behind those that rest already.

@@ -150,6 +150,68 @@ func TestContextTraces(t *testing.T) {
 	}
 }
 
+// TestForksFollow: forks that are resumed together compute what they have in common once, whoever of them ends before.
+func TestForksFollow(t *testing.T) {
+	one, last := Result{Tokens: []llm.Token{9}}, Result{Tokens: []llm.Token{9}, Rest: true}
+	for name, c := range map[string]struct {
+		abort func(s *Scheduler, q []*Seq) // before the first step, or nil
+		then  func(s *Scheduler, q []*Seq) // behind the first of two chunks
+		want  []string
+	}{
+		"all": {nil, nil, []string{"4[0:4]", "4[4:6]!3", "4[6:7]! 5[6:7]! 6[6:7]!"}},
+		"without the last": {func(s *Scheduler, q []*Seq) { s.Abort(q[2]) }, nil,
+			[]string{"4[0:4]", "4[4:6]!2", "4[6:7]! 5[6:7]!"}},
+		"without the first": {func(s *Scheduler, q []*Seq) { s.Abort(q[0]) }, nil,
+			[]string{"5[0:4]", "5[4:6]!2", "5[6:7]! 6[6:7]!"}},
+		"without the first of two chunks": {nil, func(s *Scheduler, q []*Seq) { s.Abort(q[0]) },
+			[]string{"4[0:4]", "5[4:6]!2", "5[6:7]! 6[6:7]!"}},
+		"without two": {func(s *Scheduler, q []*Seq) { s.Abort(q[0]) }, func(s *Scheduler, q []*Seq) { s.Abort(q[1]) },
+			[]string{"5[0:4]", "6[4:6]!", "6[6:7]!"}},
+	} {
+		s := newScheduler(t, Settings{NoPrefixSharing: true, MaxBatchPrefillTokens: 4},
+			Shape{Blocks: 20, BlockSize: 4, MaxLen: 400})
+		q := []*Seq{s.Open(Job{Prompt: prompt(1, 6), Client: "a"})}
+		q = append(q, s.Fork(q[0], 6), s.Fork(q[0], 6))
+		for _, x := range q {
+			if err := s.Resume(x, 2, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.abort != nil {
+			c.abort(s, q)
+		}
+		for i, want := range c.want {
+			if err := s.Check(); err != nil {
+				t.Fatal(name, err)
+			}
+			p := s.Plan()
+			if got := show(p); got != want {
+				t.Errorf("%s: planned %s, want %s", name, got, want)
+			}
+			results := slices.Repeat([]Result{one}, p.Samples)
+			if i == 2 {
+				results = slices.Repeat([]Result{last}, p.Samples)
+			}
+			s.Commit(p, results)
+			if i == 0 && c.then != nil {
+				c.then(s, q)
+			}
+		}
+		if err := s.Check(); err != nil {
+			t.Fatal(name, err)
+		}
+		for _, x := range q {
+			if x.state != resting && x.state != ended {
+				t.Errorf("%s: state %d", name, x.state)
+			}
+			s.Abort(x)
+		}
+		if used, _, _ := s.Cache(); used != 0 {
+			t.Errorf("%s: %d blocks are left", name, used)
+		}
+	}
+}
+
 // TestContextsAreNewArrivals: a context that rests holds nothing back for its client, and has no part in what clients
 // share.
 func TestContextsAreNewArrivals(t *testing.T) {

@@ -56,6 +56,7 @@ func (s *Scheduler) Plan() *Plan {
 	}
 	p := &s.plan
 	*p = Plan{Rows: p.Rows[:0], Copies: p.Copies[:0], Step: p.Step}
+	clear(s.resumed)
 	s.updateRanks()
 	s.lengthen(p)
 	s.preemptForQueue(p)

@@ -53,10 +53,11 @@ type Scheduler struct {
 	waiting  queue
 	running  queue
 	clients  clients
-	rested   list.List // contexts whose blocks are for anybody who lacks some, see context.go
-	prefill  []*Seq    // memory of prompts
-	drafted  []*Seq    // that Draft was called for, until Plan
-	rooms    []Room    // memory of DraftRooms
+	rested   list.List           // contexts whose blocks are for anybody who lacks some, see context.go
+	resumed  map[*llm.Token]*Seq // contexts since the last plan that others may follow, by their first token's place
+	prefill  []*Seq              // memory of prompts
+	drafted  []*Seq              // that Draft was called for, until Plan
+	rooms    []Room              // memory of DraftRooms
 	nextID   uint64
 	// sinceAdmit counts steps in which no new sequence was admitted.
 	sinceAdmit int
@@ -163,13 +164,19 @@ func (s *Scheduler) Add(j Job) ([]*Seq, error) {
 }
 
 // Abort ends a sequence in any state and frees its blocks at once. Followers that
-// still wait for its prompt end with it. It does nothing to sequences that have ended.
+// still wait for its prompt end with it, but for contexts, of which the next computes it. It does nothing to sequences that have ended.
 // It must not be called between Plan and Commit; there, Result.End ends one sequence
 // and Drop ends all of a plan.
 func (s *Scheduler) Abort(q *Seq) {
 	if l := q.leader; q.state == following {
 		l.followers = slices.DeleteFunc(slices.Clone(l.followers), func(f *Seq) bool { return f == q })
 	}
+	s.succeed(q)
+	s.endAll(q)
+}
+
+// endAll ends a sequence and those that follow it.
+func (s *Scheduler) endAll(q *Seq) {
 	if q.state != ended {
 		s.end(q)
 	}
@@ -189,7 +196,7 @@ func (s *Scheduler) Drop(p *Plan) []*Seq {
 			continue
 		}
 		out = append(append(out, q), q.followers...)
-		s.Abort(q)
+		s.endAll(q)
 	}
 	return out
 }

@@ -35,6 +35,7 @@ type Seq struct {
 	leader    *Seq    // the sequence that it follows, until then
 	self      [1]*Seq // the sequence itself: the usual Samples of its row
 
+	context bool // it rests between spans
 	// Of a context: its client's name, its place among those that may lose their blocks, and whether something was
 	// computed of it before the span.
 	owner   string
