@@ -39,6 +39,7 @@ type holdback struct {
 type guardian struct {
 	sample.Guard
 	rules llm.GuardRules
+	by    sample.Banner
 	free  int // the tokens before it are released
 	done  bool
 	v     llm.Verdict // at the current position
@@ -57,8 +58,10 @@ func newHoldback(list []sample.Guard) *holdback {
 		return nil
 	}
 	h := &holdback{}
-	for _, g := range list {
-		h.guards = append(h.guards, guardian{Guard: g, rules: g.Rules()})
+	for i, g := range list {
+		r := g.Rules()
+		h.guards = append(h.guards, guardian{Guard: g, rules: r, by: sample.Banner{By: i,
+			Yields: r.OnExhausted == llm.GuardReleases}})
 	}
 	return h
 }
@@ -279,12 +282,12 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 	text := v.Text
 	for _, id := range v.Tokens[:min(len(v.Tokens), n)] { // no more events than the client may have tokens
 		h.shown = append(h.shown, text...)
-		h.give(picked{pick: sample.Pick{Token: id}, text: text})
+		h.give(picked{pick: sample.Pick{Token: id}, text: text, replaced: true})
 		text = ""
 	}
 	if text != "" { // which the tokenizer cannot say
 		h.shown = append(h.shown, text...)
-		h.give(picked{pick: sample.Pick{Token: t.e.endToken()}, text: text})
+		h.give(picked{pick: sample.Pick{Token: t.e.endToken()}, text: text, replaced: true})
 	}
 	h.seen = last.end
 	h.held = h.held[:copy(h.held, h.held[n:])]
@@ -395,7 +398,7 @@ func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 		return false, true, nil
 	}
 	if back > 0 {
-		q.chain.Ban(sample.History{Prompt: t.history.Prompt, Output: h.output}, biases)
+		q.chain.Ban(sample.History{Prompt: t.history.Prompt, Output: h.output}, biases, g.by)
 	}
 	if v.Kind == llm.VerdictInsert {
 		h.inserted += len(v.Tokens)
@@ -439,20 +442,22 @@ func (t *pickTask) cutTo(n int) error {
 	return q.chain.Rewind(sample.History{Prompt: t.history.Prompt, Output: h.output})
 }
 
-// fail handles the error of a pick of a sequence with guards: where their biases leave nothing, they are exhausted.
+// fail handles the error of a pick of a sequence with guards: where the biases of one leave nothing, it is exhausted.
 func (h *holdback) fail(t *pickTask, err error) error {
 	if !errors.Is(err, sample.ErrBanned) {
 		return err
 	}
-	for i := range h.guards {
-		if g := &h.guards[i]; g.rules.Rewinds {
-			g.v = llm.Verdict{Why: "nothing else may follow"}
-			h.finish(t, llm.Finish{Reason: llm.FinishGuard, StoppedBy: g.rules.Name, Why: g.v.Why}, picked{})
-			g.Applied(llm.VerdictStop, len(h.held))
-			return nil
-		}
+	g := &h.guards[t.chain.BannedBy()]
+	h.finish(t, llm.Finish{Reason: llm.FinishGuard, StoppedBy: g.rules.Name, Why: "nothing else may follow"}, picked{})
+	g.Applied(llm.VerdictStop, len(h.held))
+	return nil
+}
+
+// lift ends the guards whose biases left nothing, and that release then.
+func (h *holdback) lift(list []int) {
+	for _, i := range list {
+		h.guards[i].done = true
 	}
-	return err
 }
 
 // rewind takes back the scheduler's tokens of a sequence whose picks did so. Nothing is planned, and the sequence not

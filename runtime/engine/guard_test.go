@@ -129,7 +129,7 @@ func told(r Request, k int) (*tale, error) {
 			return nil, err
 		}
 		for i := range s.bans {
-			chain.Ban(s.bans[i], s.biases[i])
+			chain.Ban(s.bans[i], s.biases[i], sample.Banner{Yields: g.rules.OnExhausted == llm.GuardReleases})
 		}
 		chain.Insert(s.queue)
 		rows := [][]float32{}
@@ -149,6 +149,7 @@ func told(r Request, k int) (*tale, error) {
 		} else if err != nil {
 			return nil, err
 		}
+		s.done = s.done || len(chain.Lifted()) > 0
 		pick.Top = slices.Clone(pick.Top)
 		s.queue = s.queue[min(1, len(s.queue)):]
 		s.out = append(slices.Clone(s.out), pick.Token)
@@ -464,6 +465,66 @@ func TestGuardsAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestBiasesLeaveNothing: where a guard took back all tokens that a mask allows, its text ends with what went out, or
+// goes on without the guard; greedy and drawn, with guesses and without.
+func TestBiasesLeaveNothing(t *testing.T) {
+	// It never wants what comes behind the third token.
+	never := func(v *llm.GuardView) llm.Verdict {
+		if len(v.Output) > 3 {
+			return llm.Verdict{Kind: llm.VerdictRewind, Position: 3}
+		}
+		return llm.Verdict{Position: len(v.Output)}
+	}
+	for _, c := range []struct {
+		drawn, guessed bool
+		end            llm.GuardEnd
+	}{
+		{false, false, llm.GuardStops}, {false, false, llm.GuardReleases}, {false, true, llm.GuardStops},
+		{false, true, llm.GuardReleases}, {true, false, llm.GuardStops}, {true, true, llm.GuardReleases},
+	} {
+		r := endless(12)
+		r.Params.Sample, r.Params.Seed = c.drawn, 3
+		calls := 0
+		r.Plugins = func(int) sample.Plugins {
+			rules := llm.GuardRules{Name: "never", Hold: 5, Every: 1, Rewinds: true, OnExhausted: c.end}
+			return sample.Plugins{Masker: &fourTokens{&calls}, Guards: []sample.Guard{saying{rules, never}}}
+		}
+		cfg := Config{}
+		if c.guessed {
+			cfg.Speculation = always(5)
+		}
+		got, err := generate(start(t, newFake(64, 16, 256), cfg), r)
+		fin, n := got.finish[0], len(got.tokens[0])
+		switch {
+		case err != nil:
+			t.Errorf("%+v: %v", c, err)
+		case c.end == llm.GuardStops && (fin.Reason != llm.FinishGuard || fin.Why != "nothing else may follow" ||
+			fin.StoppedBy != "never" || n != 4): // three, and the one that ends it
+			t.Errorf("%+v: %+v, %d tokens", c, fin, n)
+		case c.end == llm.GuardReleases && (fin.Reason != llm.FinishLength || n != 12):
+			t.Errorf("%+v: %+v, %d tokens", c, fin, n)
+		}
+		if calls < 4+3 { // each of the four tokens was tried
+			t.Errorf("%+v: %d masks", c, calls)
+		}
+	}
+}
+
+// fourTokens is a mask of as many.
+type fourTokens struct{ calls *int }
+
+func (m *fourTokens) Mask(bits []uint32) (bool, error) {
+	*m.calls++
+	clear(bits)
+	for _, id := range []llm.Token{3, 5, 7, 9} {
+		bits[id/32] |= 1 << (id % 32)
+	}
+	return true, nil
+}
+
+func (*fourTokens) Accept(llm.Token) error      { return nil }
+func (*fourTokens) Rewind(sample.History) error { return nil }
 
 // saying is a guard that always says the same.
 type saying struct {

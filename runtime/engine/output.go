@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"tgi/runtime/llm"
@@ -63,14 +65,38 @@ func (o *Output) Begin() {
 	}
 }
 
-// Add returns the events of one more token, which may be those of earlier ones, or none; whole says that it is the last
-// of its emission. The last event of the text has a Finish. A *Refusal takes the emission back, as far as it did not go
-// out; the output goes on. Other errors wrap llm.ErrPlugin and end it.
-func (o *Output) Add(t llm.Token, logprob float32, top []TopToken, whole bool) ([]Event, error) {
-	if h := o.q.guards; h != nil {
-		h.emitted.open = !whole
+// Emitted is a token that a program emits, and what is known of it.
+type Emitted struct {
+	Token     llm.Token
+	Logprob   float32
+	Top       []TopToken
+	Explained *llm.Explanation // nil for none
+	// By is the program, where an explanation is to say that it wrote the token.
+	By string
+	// Whole says that it is the last of its emission.
+	Whole bool
+}
+
+// Add returns the events of one more token, which may be those of earlier ones, or none. The last event of the text has
+// a Finish. A *Refusal takes the emission back, as far as it did not go out; the output goes on. Other errors wrap
+// llm.ErrPlugin and end it.
+func (o *Output) Add(x Emitted) ([]Event, error) {
+	p := sample.Pick{Token: x.Token, Logprob: x.Logprob, Explained: x.Explained}
+	h := o.q.guards
+	if h != nil {
+		h.emitted.open = !x.Whole
 	}
-	return o.events(sample.Pick{Token: t, Logprob: logprob}, top)
+	if x.By != "" {
+		none := float32(math.Inf(-1))
+		p.Explained = &llm.Explanation{Token: x.Token, Raw: none, Final: none, Pick: llm.PickedProgram, By: x.By}
+		p.Explained.SetTexts(o.engine.codec.Text)
+	}
+	if h != nil && len(h.took) > 0 && p.Explained != nil {
+		e := *p.Explained // its token may be emitted again
+		e.Rewound = slices.Concat(e.Rewound, h.took)
+		p.Explained, h.took = &e, nil
+	}
+	return o.events(p, x.Top)
 }
 
 // End returns the last events of an output that no token ended: that of a token that ends a text, as a model's is, and
@@ -108,7 +134,8 @@ func (o *Output) event(x picked) Event {
 		o.q.begun, o.q.first = true, now
 	}
 	ev := Event{Index: o.q.index, Token: x.pick.Token, Logprob: x.pick.Logprob, Top: x.top, Text: x.text,
-		Special: x.special, Timings: Timings{First: o.q.first, Total: now}}
+		Special: x.special, Explained: x.pick.Explained, Replaced: x.replaced,
+		Timings: Timings{First: o.q.first, Total: now}}
 	if x.fin.Reason != llm.FinishNone {
 		fin := x.fin
 		fin.Prompt, fin.Seed = o.prompt, o.q.params.Seed

@@ -289,6 +289,9 @@ func (t *pickTask) pickAll() error {
 		if err != nil {
 			return err
 		}
+		if t.q.guards != nil {
+			t.q.guards.lift(t.chain.Lifted())
+		}
 		if over, err := t.add(p); over || err != nil || i < len(t.drafts) && p.Token != t.drafts[i] {
 			return err
 		}

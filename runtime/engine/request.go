@@ -269,7 +269,9 @@ type picked struct {
 	top     []TopToken
 	text    string
 	special bool
-	fin     llm.Finish // Reason is FinishNone, or those fields that the token and the text decide
+	// replaced says that the text is a guard's, which the token need not spell.
+	replaced bool
+	fin      llm.Finish // Reason is FinishNone, or those fields that the token and the text decide
 }
 
 // take appends the picked token to the sequence's text. The sequence has ended if there is a reason: the length limit
@@ -301,8 +303,8 @@ func (q *sequence) take(e *Engine, p sample.Pick) (x picked) {
 func (q *sequence) event(x picked, now time.Time) Event {
 	ev := Event{
 		Index: q.index, Token: x.pick.Token, Logprob: x.pick.Logprob, Top: x.top, Text: x.text, Special: x.special,
-		Explained: x.pick.Explained,
-		Timings:   Timings{Queued: q.stream.started.Sub(q.stream.submitted), Total: now.Sub(q.stream.submitted)},
+		Explained: x.pick.Explained, Replaced: x.replaced,
+		Timings: Timings{Queued: q.stream.started.Sub(q.stream.submitted), Total: now.Sub(q.stream.submitted)},
 	}
 	if !q.begun {
 		q.begun, q.first = true, ev.Timings.Total

@@ -34,6 +34,9 @@ type Event struct {
 	// Special says that the token is not part of the generated text: it is one of the
 	// tokenizer's special tokens, or it ended the sequence.
 	Special bool
+	// Replaced says that Text is what a guard gives instead of what the model wrote. Text is right, while the tokens of
+	// such events spell no more of it than fits into as many as were replaced.
+	Replaced bool
 	// Top are the likeliest tokens, best first, if Params.TopN asks for them.
 	Top []TopToken
 	// Explained tells how the token came to be, if Params.Explain asks for it.

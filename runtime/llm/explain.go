@@ -51,10 +51,14 @@ const (
 	PickedForced
 	// PickedStop: a processor ended the sequence.
 	PickedStop
+	// PickedProgram: a program wrote it, and no run of it picked it.
+	PickedProgram
 )
 
 // String returns the name that replies have for it.
-func (p Picked) String() string { return [...]string{"best", "draw", "sampler", "forced", "stop"}[p] }
+func (p Picked) String() string {
+	return [...]string{"best", "draw", "sampler", "forced", "stop", "program"}[p]
+}
 
 // ChangeKind says what changes a distribution.
 type ChangeKind uint8

@@ -89,32 +89,56 @@ type rewound struct {
 	cuts   []int // where Ban was called
 	bans   []ban
 	queue  []llm.Token // that come next
-	banned bool        // the row of the pick under way has biases
-	hidden []llm.Token // that they forbid, which nobody is shown
+	hidden []llm.Token // that biases forbid at the pick under way, which nobody is shown
+	lifted []int       // whose biases hold no more there, as they left no token
+	banned bool        // biases that do not yield leave none
+	by     int         // the first of those whose they are
+	undo   []llm.Bias  // what the row was where biases changed it
+}
+
+// Banner is who has tokens banned.
+type Banner struct {
+	// By is a number of the caller's.
+	By int
+	// Yields says that the biases do not hold at a place where they leave no token; Lifted tells of it. Otherwise the
+	// pick fails there.
+	Yields bool
 }
 
 // ban is what the rewinds to one place say of the next token there.
 type ban struct {
 	prefix []llm.Token // the whole output before it
-	biases []llm.Bias
+	biases []bannedToken
+}
+
+type bannedToken struct {
+	llm.Bias
+	Banner
 }
 
 // Ban is called behind a Rewind to h where what was picked from there on is unwanted: that pick and later ones draw
 // afresh. It adds biases to the logits of the token that follows h, whenever the sequence comes there by the
 // same tokens. They are copied, and there may be none.
-func (c *Chain) Ban(h History, biases []llm.Bias) {
+func (c *Chain) Ban(h History, biases []llm.Bias, by Banner) {
 	c.rewound.cuts = append(c.rewound.cuts, len(h.Output))
 	if len(biases) == 0 {
 		return
 	}
-	for i := range c.rewound.bans {
-		if b := &c.rewound.bans[i]; slices.Equal(b.prefix, h.Output) {
-			b.biases = append(b.biases, biases...)
-			return
-		}
+	i := slices.IndexFunc(c.rewound.bans, func(b ban) bool { return slices.Equal(b.prefix, h.Output) })
+	if i < 0 {
+		i = len(c.rewound.bans)
+		c.rewound.bans = append(c.rewound.bans, ban{prefix: slices.Clone(h.Output)})
 	}
-	c.rewound.bans = append(c.rewound.bans, ban{slices.Clone(h.Output), slices.Clone(biases)})
+	for _, x := range biases {
+		c.rewound.bans[i].biases = append(c.rewound.bans[i].biases, bannedToken{x, by})
+	}
 }
+
+// Lifted returns whose biases did not hold at the last pick, since they left no token: a view that ends with the next.
+func (c *Chain) Lifted() []int { return c.rewound.lifted }
+
+// BannedBy returns whose biases left no token, where the last pick failed with ErrBanned.
+func (c *Chain) BannedBy() int { return c.rewound.by }
 
 // Hides reports whether what was taken back forbids a token at the place of the last pick: nobody is told of it.
 func (c *Chain) Hides(t llm.Token) bool { return slices.Contains(c.rewound.hidden, t) }
@@ -143,16 +167,11 @@ func (r *rewound) edits(h History) bool {
 
 // apply changes the pick behind h.
 func (r *rewound) apply(h History, s *Step) {
-	r.banned, r.hidden = false, r.hidden[:0]
-	for _, b := range r.bans {
-		if slices.Equal(b.prefix, h.Output) {
-			r.banned = true
-			for _, x := range b.biases {
-				s.Logits[x.Token] += x.Add
-				if x.Add == negInf {
-					r.hidden = append(r.hidden, x.Token)
-				}
-			}
+	r.banned, r.hidden, r.lifted = false, r.hidden[:0], r.lifted[:0]
+	decided := len(r.queue) > 0 || s.Force >= 0 || s.Stop
+	for i := range r.bans {
+		if b := &r.bans[i]; slices.Equal(b.prefix, h.Output) { // the only one
+			r.forbid(b, s.Logits, decided)
 		}
 	}
 	if len(r.queue) > 0 {
@@ -160,9 +179,53 @@ func (r *rewound) apply(h History, s *Step) {
 	}
 }
 
+// forbid adds the biases of a place to a row. Where they leave none of its tokens, those that yield do so one after the
+// other, unless the pick is decided anyway.
+func (r *rewound) forbid(b *ban, logits []float32, decided bool) {
+	possible := 0
+	for _, v := range logits {
+		if v > negInf {
+			possible++
+		}
+	}
+	for r.bias(b, logits) == possible && possible > 0 && !decided {
+		i := slices.IndexFunc(b.biases, func(x bannedToken) bool {
+			return x.Yields && x.Add == negInf && !slices.Contains(r.lifted, x.By)
+		})
+		if i < 0 {
+			i = slices.IndexFunc(b.biases, func(x bannedToken) bool { return x.Add == negInf && !x.Yields })
+			r.banned, r.by = true, b.biases[max(i, 0)].By
+			return
+		}
+		r.lifted = append(r.lifted, b.biases[i].By)
+		for i := len(r.undo) - 1; i >= 0; i-- {
+			logits[r.undo[i].Token] = r.undo[i].Add
+		}
+	}
+}
+
+// bias adds the biases that hold, and returns how many tokens they rule out.
+func (r *rewound) bias(b *ban, logits []float32) (out int) {
+	r.hidden, r.undo = r.hidden[:0], r.undo[:0]
+	for _, x := range b.biases {
+		if slices.Contains(r.lifted, x.By) {
+			continue
+		}
+		v := &logits[x.Token]
+		r.undo = append(r.undo, llm.Bias{Token: x.Token, Add: *v})
+		was := *v > negInf
+		if *v += x.Add; was && !(*v > negInf) {
+			out++
+		}
+		if x.Add == negInf {
+			r.hidden = append(r.hidden, x.Token)
+		}
+	}
+	return out
+}
+
 // next is called behind a pick.
 func (r *rewound) next() {
-	r.banned = false
 	if len(r.queue) > 0 {
 		r.queue = r.queue[1:]
 	}

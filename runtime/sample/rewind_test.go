@@ -181,7 +181,7 @@ func TestBan(t *testing.T) {
 		for _, id := range ids {
 			list = append(list, llm.Bias{Token: id, Add: negInf})
 		}
-		c.Ban(h, list)
+		c.Ban(h, list, Banner{})
 	}
 	var old, again [3]llm.Token
 	for i := range old {
@@ -199,7 +199,7 @@ func TestBan(t *testing.T) {
 	}
 	free, _ := New(p, 8, nil, Plugins{})
 	for _, h := range c.rewound.cuts {
-		free.Ban(at(make([]llm.Token, h)...), nil)
+		free.Ban(at(make([]llm.Token, h)...), nil, Banner{})
 	}
 	seen := map[llm.Token]bool{}
 	for try := range 20 {
@@ -208,7 +208,7 @@ func TestBan(t *testing.T) {
 			t.Errorf("another place of the same length: %d, %d without bans", got, want.Token)
 		}
 		ban(at(0))
-		free.Ban(at(0), nil)
+		free.Ban(at(0), nil, Banner{})
 	}
 	for try := range 40 {
 		ban(at(3), llm.Token(try%2)+6)
@@ -291,7 +291,7 @@ func TestForbiddenIsNotShown(t *testing.T) {
 		if list := shown(History{}); !slices.Contains(list, 7) {
 			t.Errorf("raw %v: %v before the rewind, want 7 in it", raw, list)
 		}
-		c.Ban(History{}, []llm.Bias{{Token: 7, Add: negInf}})
+		c.Ban(History{}, []llm.Bias{{Token: 7, Add: negInf}}, Banner{})
 		if list := shown(History{}); slices.Contains(list, 7) || !slices.Contains(list, 6) || rank != 0 {
 			t.Errorf("raw %v: %v and rank %d, want 6 and no 7, rank 0", raw, list, rank)
 		}
@@ -300,3 +300,66 @@ func TestForbiddenIsNotShown(t *testing.T) {
 		}
 	}
 }
+
+// TestBansThatYield: where biases leave no token, those that yield do so, the first that can and no more than it takes;
+// others fail the pick and say whose they are. What the mask leaves none of is nobody's fault.
+func TestBansThatYield(t *testing.T) {
+	type banned struct {
+		by     Banner
+		tokens []llm.Token
+	}
+	strict, first, second := Banner{By: 1}, Banner{By: 2, Yields: true}, Banner{By: 3, Yields: true}
+	for name, c := range map[string]struct {
+		list    []banned
+		allowed int // tokens 0 to below this one
+		want    int // -1 for an error
+		lifted  []int
+		by      int
+	}{
+		"something is left":        {[]banned{{first, []llm.Token{3, 2}}}, 4, 1, nil, 0},
+		"one yields":               {[]banned{{first, []llm.Token{3, 2, 1, 0}}}, 4, 3, []int{2}, 0},
+		"forbidden twice":          {[]banned{{first, []llm.Token{3, 3, 3}}}, 4, 2, nil, 0},
+		"the first yields":         {[]banned{{first, []llm.Token{3, 2}}, {second, []llm.Token{1, 0}}}, 4, 3, []int{2}, 0},
+		"the second has to too":    {[]banned{{first, []llm.Token{1}}, {second, []llm.Token{3, 2, 1, 0}}}, 4, 3, []int{2, 3}, 0},
+		"beside one that does not": {[]banned{{strict, []llm.Token{3, 2}}, {first, []llm.Token{1, 0}}}, 4, 1, []int{2}, 0},
+		"one that does not":        {[]banned{{first, []llm.Token{0}}, {strict, []llm.Token{3, 2, 1, 0}}}, 4, -1, nil, 1},
+		"of what the mask leaves":  {[]banned{{first, []llm.Token{0}}}, 1, 0, []int{2}, 0},
+		"nothing was left before":  {[]banned{{first, []llm.Token{0}}}, 0, -2, nil, 0},
+	} {
+		for _, drawn := range []bool{false, true} {
+			p := off()
+			p.Sample, p.Seed = drawn, 9
+			chain, err := New(p, 8, nil, Plugins{Masker: firstTokens(c.allowed)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := History{Output: []llm.Token{5}}
+			for _, b := range c.list {
+				var list []llm.Bias
+				for _, id := range b.tokens {
+					list = append(list, llm.Bias{Token: id, Add: negInf})
+				}
+				chain.Ban(h, list, b.by)
+			}
+			got, err := chain.Pick(h, []float32{0, 20, 40, 60, 80, 90, 99, 99})
+			switch {
+			case c.want == -1 && errors.Is(err, ErrBanned) && chain.BannedBy() == c.by:
+			case c.want == -2 && errors.Is(err, ErrNoToken) && !errors.Is(err, ErrBanned):
+			case c.want < 0 || err != nil || int(got.Token) != c.want || !slices.Equal(chain.Lifted(), c.lifted):
+				t.Errorf("%s, drawn %v: %+v (%v), lifted %v, by %d; want %+v", name, drawn, got, err, chain.Lifted(),
+					chain.BannedBy(), c)
+			}
+		}
+	}
+}
+
+// firstTokens is a mask of so many tokens.
+type firstTokens int
+
+func (b firstTokens) Mask(bits []uint32) (bool, error) {
+	bits[0] = 1<<b - 1
+	return true, nil
+}
+
+func (firstTokens) Accept(llm.Token) error { return nil }
+func (firstTokens) Rewind(History) error   { return nil }

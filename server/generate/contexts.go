@@ -29,6 +29,9 @@ type Contexts struct {
 	forks int // and renderings that were tried
 	purse int
 	runs  int       // started
+	tells int       // explanations that runs may still ask for
+	told  int       // explanations that went out
+	name  string    // the program's
 	rows  []*handle // that have a row of logits, the latest last
 
 	// first is the first that had the prompt computed, cached how much of that the cache held.
@@ -53,6 +56,7 @@ type handle struct {
 	told  bool  // Wait told the end of the last run
 	no    error // why its tokens go out no more; Wait tells
 	cost  int   // tokens computed for it that the purse has not paid
+	tells int   // explanations that the run may still give
 
 	ask     *question // under way
 	answers answers
@@ -64,13 +68,18 @@ type handle struct {
 type tokenInfo struct {
 	logprob float32
 	top     []engine.TopToken
+	picked  bool // by a run
+	why     *llm.Explanation
 }
+
+// infoOf is what an event of a run tells of its token.
+func infoOf(ev *engine.Event) tokenInfo { return tokenInfo{ev.Logprob, ev.Top, true, ev.Explained} }
 
 func (s *Service) newContexts(ctx context.Context, r *Run, d *Draft, bound BoundProgram, i int, session *engine.Session,
 	stop context.CancelCauseFunc, embeddings []llm.Embedding) *Contexts {
 	q := &r.Request
 	h := &Contexts{ctx: ctx, service: s, run: r, draft: d, bound: bound, session: session, params: q.Params, index: i,
-		purse: purseOf(q), stop: stop}
+		purse: purseOf(q), stop: stop, tells: maxExplained / q.Sequences, name: q.program}
 	h.params.Seed = llm.SeedFor(q.Params.Seed, i)
 	var guards sample.Plugins
 	if r.sequence != nil {
@@ -285,6 +294,7 @@ func (h *Contexts) Start(c int, settings []byte) error {
 		return refused(abi.ProgramRoom, "the context has %d tokens, the model has room for %d", n,
 			h.service.limits.MaxTotal)
 	}
+	p.Explain.Tokens = min(p.Explain.Tokens, p.MaxNewTokens, h.tells)
 	plug, err := h.bind(x, &set, p)
 	if err != nil {
 		return err
@@ -298,6 +308,8 @@ func (h *Contexts) Start(c int, settings []byte) error {
 		return argument("%v", err)
 	}
 	h.runs++
+	h.tells -= p.Explain.Tokens
+	x.tells = p.Explain.Tokens
 	h.begun(x, span)
 	x.changes()
 	x.span, x.emits, x.told, x.no = llm.ProgramSpan{From: n}, set.emit, false, nil
@@ -331,6 +343,7 @@ func (h *Contexts) bind(x *handle, set *runSettings, p llm.Params) (plug sample.
 		}
 		return plug, h.codeError(err, status)
 	}
+	h.run.addUsed(begun.Used.Plugins)
 	sequence := begun.Sequence
 	if c := h.run.Request.CountPenalty; c != 0 {
 		sequence = penalized(sequence, c)
@@ -436,11 +449,15 @@ func (h *Contexts) apply(ev engine.SpanEvent) error {
 		return nil
 	}
 	if !ev.Dropped {
-		x.infos = append(x.infos, tokenInfo{ev.Event.Logprob, ev.Event.Top})
+		x.infos = append(x.infos, infoOf(&ev.Event))
 		x.span.Count++
 		x.span.Logprob += float64(ev.Event.Logprob)
 	}
+	if ev.Event.Explained != nil {
+		x.tells--
+	}
 	if ev.Last() {
+		h.tells, x.tells = h.tells+x.tells, 0
 		x.cost += ev.Computed
 		x.computed = len(x.c.Tokens()) - 1
 		if x.span.Reason = ev.Event.Finish.Reason; ev.Dropped {
@@ -449,7 +466,7 @@ func (h *Contexts) apply(ev engine.SpanEvent) error {
 	}
 	if x.emits && !ev.Dropped {
 		h.out.Begin()
-		err := h.emit(ev.Event.Token, tokenInfo{ev.Event.Logprob, ev.Event.Top}, true)
+		err := h.emit(ev.Event.Token, infoOf(&ev.Event), true)
 		if !errors.As(err, new(*llm.ProgramError)) {
 			return err
 		}
@@ -511,12 +528,22 @@ func (h *Contexts) emit(t llm.Token, info tokenInfo, whole bool) error {
 	if h.finished {
 		return errFinished
 	}
-	err := h.give(h.out.Add(t, info.logprob, info.top, whole))
+	x := engine.Emitted{Token: t, Logprob: info.logprob, Top: info.top, Whole: whole}
+	if h.told < h.params.Explain.Tokens {
+		if x.Explained = info.why; !info.picked {
+			x.By = h.name
+		}
+		if x.Explained != nil || x.By != "" {
+			h.told++
+		}
+	}
+	err := h.give(h.out.Add(x))
 	if h.finished {
 		h.stop(errFinished)
 		return errFinished
 	}
 	if no := (*engine.Refusal)(nil); errors.As(err, &no) {
+		h.told = min(h.told, no.Left)
 		return refused(abi.ProgramRefused, "%v", no)
 	}
 	return err

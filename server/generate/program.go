@@ -83,9 +83,8 @@ func (s *Service) sized(d *Draft) (size, error) {
 		return n, exclude("decoder_input_details")
 	case or(d.Heal, false):
 		return n, exclude("token_healing")
-	case d.Explain != nil:
-		return n, exclude("explain")
 	}
+	n.program = name
 	n.contexts = max(1, min(contexts, s.limits.perRequest()/n.sequences))
 	return n, nil
 }
@@ -237,6 +236,17 @@ func purseOf(q *Request) int { return 8*q.Params.MaxNewTokens + 2*len(q.Prompt) 
 func (r *Run) waitPrograms() {
 	if r.programs != nil {
 		r.programs.done.Wait()
+	}
+}
+
+// addUsed adds the plugins of a program's run to those that the receipt names.
+func (r *Run) addUsed(list []llm.UsedPlugin) {
+	r.skipMu.Lock()
+	defer r.skipMu.Unlock()
+	for _, p := range list {
+		if !slices.Contains(r.used.Plugins, p) {
+			r.used.Plugins = append(r.used.Plugins, p)
+		}
 	}
 }
 

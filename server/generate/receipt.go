@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
+	"slices"
 	"strconv"
 
 	"tgi/runtime/llm"
@@ -143,8 +144,11 @@ func (r *Run) Receipt() *Receipt {
 	for _, t := range q.Prompt {
 		prompt.add(t)
 	}
+	r.skipMu.Lock()
+	used := slices.Clone(r.used.Plugins)
+	r.skipMu.Unlock()
 	out := &Receipt{Origin: *r.service.origin, Adapter: r.adapterName, AdapterSum: r.adapter.Sum,
-		Plugins: r.used.Plugins, Template: r.used.Template, Grammar: r.grammarSum,
+		Plugins: used, Template: r.used.Template, Grammar: r.grammarSum,
 		PromptTokens: len(q.Prompt), Prompt: prompt.hex(), Params: q.Params,
 		CountPenalty: q.CountPenalty, Healed: len(q.healed), Images: r.imageSum}
 	if len(q.twins) > 0 {

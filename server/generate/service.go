@@ -173,6 +173,7 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size, client
 	ctx = context.WithValue(ctx, draftKey{}, d)
 	client, priority := d.rank(client)
 	if bound, ok := run.code.(BoundProgram); ok && n.contexts > 0 {
+		run.wantReceipt(d)
 		run.submitted = time.Now()
 		return s.startPrograms(ctx, run, d, bound, embeddings, client, priority)
 	}

@@ -22,6 +22,7 @@ type size struct {
 	prompts int
 	// contexts is how many contexts of each sequence's program run at once; 0 where there is no program.
 	contexts int
+	program  string // its name
 }
 
 // begun is how many sequences the engine begins with: it forks the one of a search.

@@ -55,6 +55,9 @@ func (t *text) next(ctx context.Context) (piece string, last bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
+	if e.Replaced {
+		return t.replaced(&e)
+	}
 	t.fresh = append(t.fresh, e.Token)
 	t.done = e.Finish != nil && slices.Contains(t.job.model.EOS, e.Token)
 	if !t.done || t.job.api.options.Config.EOSText {
@@ -65,6 +68,23 @@ func (t *text) next(ctx context.Context) (piece string, last bool, err error) {
 	}
 	if e.Finish != nil {
 		t.end = e.Finish.Reason
+	}
+	return piece, e.Finish != nil, nil
+}
+
+// replaced is next for what a guard gives instead of the model's words: its text, whatever its tokens spell. What is
+// asked for by the same request_id goes on from the tokens.
+func (t *text) replaced(e *generate.Event) (piece string, last bool, err error) {
+	if !slices.Contains(t.job.model.EOS, e.Token) { // which stands for what has no tokens
+		t.fresh = append(t.fresh, e.Token)
+	}
+	if e.Text != "" {
+		piece = t.speech.Flush() + e.Text
+	}
+	all := slices.Concat(t.known, t.fresh)
+	t.speech = t.job.model.Decoder(all[max(0, len(all)-speechContext):])
+	if e.Finish != nil {
+		t.end, t.done = e.Finish.Reason, e.Finish.Reason == llm.FinishEOS
 	}
 	return piece, e.Finish != nil, nil
 }

@@ -23,7 +23,7 @@ func explained() map[string]*Schema {
 			token(need("raw_logprob", orNull(number("In the model's own distribution."))),
 				need("logprob", orNull(number("In the distribution that it was picked from."))),
 				need("rank", whole("int32", "Place in the model's own distribution, 0 for the likeliest.")),
-				need("picked", words("", "best", "draw", "sampler", "forced", "stop")),
+				need("picked", words("", "best", "draw", "sampler", "forced", "stop", "program")),
 				may("by", text("The plugin that picked it, or ended the text.")),
 				need("changes", list(ref("ExplainedChange"))),
 				need("candidates", list(object("The likeliest tokens of both distributions, and the picked one.",

@@ -97,7 +97,7 @@ func colourOf(t *Token) string {
 	switch {
 	case t.Picked == "sampler":
 		return magenta
-	case t.Picked == "forced", t.Picked == "stop":
+	case t.Picked == "forced", t.Picked == "stop", t.Picked == "program":
 		return blue
 	case t.Picked == "draw" && len(t.Candidates) > 0 && t.Candidates[0].ID != t.ID:
 		return cyan
@@ -132,7 +132,7 @@ func (p *printer) token(i int, t *Token) {
 // how says in words how a token was picked.
 func how(t *Token) string {
 	words := []string{map[string]string{"best": "the likeliest", "draw": "drawn", "sampler": "chosen by ",
-		"forced": "forced by ", "stop": "ended by "}[t.Picked] + t.By}
+		"forced": "forced by ", "stop": "ended by ", "program": "written by "}[t.Picked] + t.By}
 	if t.Rank > 0 {
 		words = append(words, "the model's number "+strconv.Itoa(t.Rank+1))
 	}

@@ -40,6 +40,7 @@ export function who(token) {
     case 'draw': return 'drawn';
     case 'sampler': return `chosen by the sampler ${token.by ?? ''}`;
     case 'forced': return `forced by ${token.by ?? 'a plugin'}`;
+    case 'program': return `written by the program ${token.by ?? ''}`;
     case 'stop': return `the text was ended by ${token.by ?? 'a plugin'}`;
     default: return token.picked;
   }
