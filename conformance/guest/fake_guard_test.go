@@ -97,6 +97,10 @@ func brokenGuards() map[string][]*fake {
 			describing(`"rewind"`, `"unsay"`), describing(`{"hold":5,`, `{`)},
 		"restored": {
 			stating(abi.StateNone, func(m *machine) { m.reg[1]++; m.out(abi.ModeDeny, 1, m.reg[1]) }),
+			stating(abi.StateNone, func(m *machine) { // it does not notice that tokens were taken back
+				m.reg[1] = max(m.reg[1], m.field(abi.StepTokenCount))
+				m.out(abi.ModeDeny, 1, m.reg[1])
+			}),
 			stating(abi.StateTokens, func(m *machine) {
 				m.reg[1] = m.reg[1]*31 + m.word(uint64(m.field(abi.StepView)))
 				m.out(abi.ModeDeny, 1, m.reg[1]%200)

@@ -65,8 +65,13 @@ func (p *prepared) restored(kind string, tokens []uint32, drawn uint64) (a Answe
 			s.tokens = append(s.tokens[:had], tokens[had:min(had+next, len(tokens))]...)
 		}
 		s.foreign = false
-	} else {
-		s.tokens, s.known = slices.Clone(tokens), uint32(len(tokens))
+	} else { // it is shown another end of the text before, which is taken back
+		left := max(len(tokens)-2, len(promptA))
+		s.tokens = slices.Concat(tokens[:left], promptA, promptA)
+		if a, ok = s.next(); !ok || a.Fault != "" {
+			return a, false
+		}
+		s.tokens, s.known = slices.Clone(tokens), uint32(left)
 	}
 	p.world.Seed = drawn
 	return s.next()

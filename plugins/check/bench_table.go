@@ -24,8 +24,9 @@ func (r *BenchReport) WriteTables(w io.Writer) error {
 			fmt.Fprintf(w, "%s: %.4g steps a second, a mask and an accepted token each\n", m.Language, m.PerSecond)
 		}
 		if p := run.Program; p != nil {
-			fmt.Fprintf(w, "a text behind %d tokens of prompt: %d tokens generated, %d computed, %d emitted, "+
-				"by a made-up model\n", p.Prompt, p.Generated, p.Computed, p.Emitted)
+			fmt.Fprintf(w, "a text behind %d tokens of prompt: %d tokens generated, %d computed, %d emitted\n"+
+				"no model ran: words were made up, so times are those of the program and the host alone\n", p.Prompt,
+				p.Generated, p.Computed, p.Emitted)
 		}
 		if run.Forced > 0 {
 			fmt.Fprintf(w, "%d steps took a forced token without a call\n", run.Forced)

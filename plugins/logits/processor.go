@@ -215,7 +215,7 @@ func (p *Processor) Replay(prompt, output []uint32, view []byte) error {
 // nothing of it.
 func (p *Processor) Forget(n int) {
 	p.entry.Rewind(n)
-	p.last, p.prepared, p.queue = -1, false, p.queue[:0]
+	p.last, p.prepared, p.queue = min(p.last, n), false, p.queue[:0]
 }
 
 // putStep writes the fields of the step struct.

@@ -192,12 +192,12 @@ func changed(before, after []float32) map[uint32]float32 {
 	return out
 }
 
-// TestState: what keeps nothing of its sequence says so, and guards take tokens back from it without a replay. That it
+// TestState: what keeps nothing of its sequence, or goes back by itself, says so, and guards take tokens back from it without a replay. That it
 // is true is what check.Run tries.
 func TestState(t *testing.T) {
 	all := modules(t)
-	for name, want := range map[string]string{"watermark": abi.StateNone, "xtc": abi.StateNone, "dry": abi.StateTokens,
-		"no-repeat-ngram": abi.StateTokens, "mirostat": abi.StateLogits} {
+	for name, want := range map[string]string{"watermark": abi.StateNone, "xtc": abi.StateNone, "dry": abi.StateNone,
+		"no-repeat-ngram": abi.StateNone, "banned-words": abi.StateTokens, "mirostat": abi.StateLogits} {
 		if got := load(t, all[name], "").Description().State; got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}

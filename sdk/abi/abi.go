@@ -344,8 +344,8 @@ const (
 	StepTokenCount = 8
 	// StepPromptCount: input, how many of them are the prompt.
 	StepPromptCount = 12
-	// StepNewCount: input, how many of them, at the end, are new since the last call. 0 in the first call, then 1, more
-	// after forced tokens, never more than MaxForced.
+	// StepNewCount: input, how many of them, at the end, are new since the last call, or stand where others were taken
+	// back (StateNone). 0 in the first call, then 1, more after forced tokens, never more than MaxForced.
 	StepNewCount = 16
 	// StepView: input, pointer to the most likely tokens, [ViewEntrySize]
 	// bytes each, by falling logit, ties by rising id; 0 unless the

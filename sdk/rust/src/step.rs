@@ -31,7 +31,7 @@ pub struct Step<'a> {
     pub tokens: &'a [u32],
     /// How many of `tokens` are the prompt.
     pub prompt: usize,
-    /// How many of `tokens`, at the end, the last call did not have: 0 in the
+    /// How many of `tokens`, at the end, the last call did not have, or where a guard took others back: 0 in the
     /// first call, then 1, more after forced tokens.
     pub new: usize,
     /// The most likely tokens, by falling logit, if the description needs them.

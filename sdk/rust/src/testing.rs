@@ -62,6 +62,12 @@ impl<L: Logits> Sequence<L> {
         Ok(Sequence { view: Vec::new(), row: Vec::new(), plugin, answer: Answer::new(), tokens: prompt.to_vec(), prompt: prompt.len() })
     }
 
+    /// Takes back all but the first tokens, the prompt's included, as a guard does, and then is [`Self::step`].
+    pub fn step_back(&mut self, left: usize, chosen: &[u32]) -> Result<Answer> {
+        self.tokens.truncate(left);
+        self.step(chosen)
+    }
+
     /// Appends the tokens chosen since the last step and returns the answer.
     pub fn step(&mut self, chosen: &[u32]) -> Result<Answer> {
         self.tokens.extend_from_slice(chosen);

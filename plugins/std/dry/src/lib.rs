@@ -133,7 +133,7 @@ impl Logits for Dry {
         if self.penalty.multiplier == 0.0 {
             return Ok(());
         }
-        self.repeats.extend(s.tokens);
+        self.repeats.extend(s.tokens, s.new);
         self.entries.clear();
         for &(id, length) in self.repeats.continuations(s.tokens, self.penalty.allowed) {
             self.entries.push(Entry { id, value: -self.penalty.of(length) as f32 });
@@ -147,7 +147,7 @@ impl Logits for Dry {
 
 plugin! {
     description: concat!(
-        r#"{"name":"dry","version":"1.0.0","config":true,"kinds":["logits"],"modes":["sparse"],"needs":[],"#,
+        r#"{"name":"dry","version":"1.1.0","config":true,"state":"none","kinds":["logits"],"modes":["sparse"],"needs":[],"#,
         r#""doc":"Penalises tokens that would continue a repetition, the more the longer it is.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""multiplier":{"type":"number","minimum":0,"maximum":100,"default":0.8,"description":"penalty of a repetition of allowed_length; 0 switches it off"},"#,

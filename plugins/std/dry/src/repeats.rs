@@ -27,8 +27,8 @@ pub struct Repeats {
     ends: Vec<(u32, u32)>,
     old_ends: Vec<(u32, u32)>,
     breakers: Breakers,
-    /// Head of the last breaker, and how many tokens of the breaker follow it.
-    broken: Option<(usize, usize)>,
+    /// Each breaker that was the last one when it was complete.
+    breaks: Vec<Break>,
     /// What the last call of `continuations` found.
     found: Vec<(u32, u32)>,
     calls: u32,
@@ -42,6 +42,13 @@ struct Word {
     /// Its entry in `found`, if made in call `call`.
     entry: u32,
     call: u32,
+}
+
+/// A breaker: the position that completes it, its head, and how many tokens of it follow that.
+struct Break {
+    at: u32,
+    head: u32,
+    tail: u32,
 }
 
 const NONE: u32 = u32::MAX;
@@ -65,7 +72,7 @@ impl Repeats {
             ends: Vec::new(),
             old_ends: Vec::new(),
             breakers,
-            broken: None,
+            breaks: Vec::new(),
             found: Vec::new(),
             calls: 0,
         };
@@ -73,20 +80,44 @@ impl Repeats {
         for at in 0..tokens.len() {
             r.enter(tokens, at);
         }
-        if let Some(&last) = r.before.last() {
-            let z = from_the_end(tokens);
-            let mut at = last;
-            while at != NONE && r.ends.len() < MOST {
-                r.ends.push((at, z[tokens.len() - 1 - at as usize]));
-                at = r.before[at as usize];
-            }
-        }
+        r.compare(tokens);
         r
     }
 
-    /// Adds the new tokens.
-    pub fn extend(&mut self, tokens: &[u32]) {
+    /// Makes `ends` those of the last of all tokens.
+    fn compare(&mut self, tokens: &[u32]) {
+        self.ends.clear();
+        if let Some(&last) = self.before.last() {
+            let z = from_the_end(tokens);
+            let mut at = last;
+            while at != NONE && self.ends.len() < MOST {
+                self.ends.push((at, z[tokens.len() - 1 - at as usize]));
+                at = self.before[at as usize];
+            }
+        }
+    }
+
+    /// Forgets all but the first n tokens, which are given.
+    #[inline(never)]
+    fn cut(&mut self, tokens: &[u32]) {
+        while self.word_at.len() > tokens.len() {
+            if let (Some(word), Some(before)) = (self.word_at.pop(), self.before.pop()) {
+                self.words[word as usize].last = before;
+            }
+        }
+        while self.breaks.last().map_or(false, |b| b.at as usize >= tokens.len()) {
+            self.breaks.pop();
+        }
+        self.compare(tokens);
+    }
+
+    /// Adds the new tokens, which are the last `new`; those that were there in their place were taken back.
+    pub fn extend(&mut self, tokens: &[u32], new: usize) {
         let tokens = &tokens[self.base..];
+        let left = tokens.len() - new.min(tokens.len());
+        if left < self.word_at.len() {
+            self.cut(&tokens[..left]);
+        }
         for at in self.word_at.len()..tokens.len() {
             self.enter(tokens, at);
             self.lengthen(at);
@@ -104,8 +135,8 @@ impl Repeats {
         self.before.push(mem::replace(&mut self.words[word as usize].last, at as u32));
         if let Some(tail) = self.completed(tokens, at) {
             // With the same head, the one that ends later is the longer one.
-            if self.broken.map_or(true, |(head, _)| at - tail >= head) {
-                self.broken = Some((at - tail, tail));
+            if self.breaks.last().map_or(true, |b| at - tail >= b.head as usize) {
+                self.breaks.push(Break { at: at as u32, head: (at - tail) as u32, tail: tail as u32 });
             }
         }
     }
@@ -172,8 +203,8 @@ impl Repeats {
         let start = self.start(n);
         self.found.clear();
         self.calls += 1;
-        let whole = match self.broken {
-            Some((head, tail)) if head >= start => n - 1 - head - tail,
+        let whole = match self.breaks.last() {
+            Some(b) if b.head as usize >= start => n - 1 - b.head as usize - b.tail as usize,
             _ => n,
         };
         if whole < shortest as usize {

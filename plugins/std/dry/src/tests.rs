@@ -54,6 +54,31 @@ fn as_llama_cpp() {
     assert_eq!(cases, 36);
 }
 
+/// What a sequence was taken back to is as if nothing had followed: however often, with whatever came instead, also
+/// where several tokens came before the next look.
+#[test]
+fn taken_back() {
+    testing::vocabulary(&["a", "b", "c", "\n", ":\n"]);
+    let mut seed = 11u64;
+    let mut draw = |below: usize| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) as usize % below
+    };
+    for (kinds, range) in [(2, 0), (3, 0), (3, 17), (5, 0), (5, 40), (1, 0)] {
+        let params = format!(r#"{{"allowed_length":1,"range":{},"sequence_breakers":["\n","c\n"]}}"#, range);
+        let mut tokens: Vec<u32> = (0..30).map(|_| draw(kinds) as u32).collect();
+        let mut s = Sequence::<Dry>::begin(&params, &tokens).unwrap();
+        for _ in 0..300 {
+            let left = if draw(3) == 0 { 30 + draw(tokens.len() - 29) } else { tokens.len() };
+            tokens.truncate(left);
+            tokens.extend((0..1 + draw(3)).map(|_| draw(kinds) as u32));
+            let got = penalties(&s.step_back(left, &tokens[left..]).unwrap());
+            let fresh = penalties(&Sequence::<Dry>::begin(&params, &tokens).unwrap().step(&[]).unwrap());
+            assert_eq!(got, fresh, "{} tokens of {}, range {}", tokens.len(), kinds, range);
+        }
+    }
+}
+
 #[test]
 fn prompt_or_not() {
     // The Z-algorithm over a prompt finds what growing step by step finds.

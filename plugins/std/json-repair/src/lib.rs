@@ -8,7 +8,7 @@ extern crate alloc;
 use alloc::string::String;
 use settings::{Defaults, Settings};
 use tgi_plugin::json::{Reader, Value};
-use tgi_plugin::program::{grammar_prefix, Grammar, Request, Settings as Run};
+use tgi_plugin::program::{grammar_prefix, Context, Grammar, Reason, Request, Settings as Run};
 use tgi_plugin::{plugin, Program, Result};
 
 #[derive(Clone)]
@@ -41,6 +41,24 @@ impl Params {
     }
 }
 
+/// The tokens of the first piece that is written freely.
+const FIRST: usize = 4;
+
+/// Writes freely, and returns how much of the text behind `start` the grammar allows, and its length, in bytes. It looks
+/// after pieces that double, so that little is written behind a mistake, and a right text is looked at a few times only.
+fn write(c: &Context, g: &Grammar, start: usize, left: impl Fn() -> usize) -> Result<(usize, usize)> {
+    let mut piece = FIRST;
+    loop {
+        let span = c.generate(&Run::new().free().max_tokens(piece.min(left())))?;
+        let text = c.text(start);
+        let good = grammar_prefix(g, &text)?;
+        if good < text.len() || span.reason != Reason::Length || left() == 0 {
+            return Ok((good, text.len()));
+        }
+        piece *= 2;
+    }
+}
+
 /// The plugin.
 pub struct Repair;
 
@@ -62,10 +80,8 @@ impl Program for Repair {
             if left() == 0 {
                 break;
             }
-            c.generate(&Run::new().free().max_tokens(left()))?;
-            let text = c.text(start);
-            let good = grammar_prefix(&g, &text)?;
-            if good == text.len() {
+            let (good, all) = write(&c, &g, start, left)?;
+            if good == all {
                 break; // a beginning of what the schema allows, or all of it
             }
             c.rewind_bytes(start, good)?; // to a border of tokens
@@ -83,7 +99,7 @@ impl Program for Repair {
 
 plugin! {
     description: concat!(
-        r#"{"name":"json-repair","version":"1.0.0","config":true,"kinds":["program"],"contexts":1,"#,
+        r#"{"name":"json-repair","version":"1.1.0","config":true,"kinds":["program"],"contexts":1,"#,
         r#""doc":"Lets the model write JSON freely, and takes back and writes anew what the schema does not allow.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""schema":{"type":"object","description":"JSON Schema of the reply; without it any object"},"#,

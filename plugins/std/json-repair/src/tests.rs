@@ -26,6 +26,31 @@ fn what_is_right_stays() {
 }
 
 #[test]
+fn written_in_pieces() {
+    // A text that is right is looked at after 4, 12 and 28 tokens; one that goes wrong at the sixth is cut there.
+    testing::vocabulary(&["?", "[", "1", ", ", "]", "x", "</s>"]);
+    let text = |n: usize| {
+        let mut all = "[1".to_string();
+        (1..n).for_each(|_| all += ", 1");
+        all + "]"
+    };
+    program::model(move |before| text(7)[before.len() - 1..].to_string());
+    let params = format!(r#"{{"schema":{}}}"#, text(7));
+    assert_eq!(program::run::<Repair>(&params, "?").unwrap(), text(7));
+    let runs = program::runs();
+    assert_eq!(runs.len(), 4, "{:?}", runs); // 4, 8, the end of 15, and the grammar's end
+    assert!(runs[0].contains("\"max_tokens\":4") && runs[1].contains("\"max_tokens\":8"), "{:?}", runs);
+
+    let wrong = std::cell::Cell::new(true);
+    program::model(move |before| match before.len() {
+        6 if wrong.replace(false) => "x, 1, 1".to_string(),
+        n => text(7)[n - 1..].to_string(),
+    });
+    assert_eq!(program::run::<Repair>(&params, "?").unwrap(), text(7));
+    assert!(program::runs().len() <= 6, "{:?}", program::runs());
+}
+
+#[test]
 fn parameters() {
     testing::vocabulary(&["?", "</s>"]);
     program::model(|_| String::new());

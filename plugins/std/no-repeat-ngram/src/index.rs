@@ -24,7 +24,7 @@ pub struct Index {
 /// n-1 tokens.
 struct Head {
     hash: u64,
-    /// The run found last that begins with them.
+    /// The run found last that begins with them; NONE if all were taken back.
     run: u32,
 }
 
@@ -32,6 +32,8 @@ struct Head {
 struct Run {
     /// Position of the last token.
     at: u32,
+    /// The entry of `heads` for the others.
+    head: u32,
     /// Run with the same start found before, or NONE.
     next: u32,
 }
@@ -46,9 +48,14 @@ impl Index {
         Index { n, seen: 0, hash: 0, weight, starts: Table::new(), heads: Vec::new(), runs: Vec::new() }
     }
 
-    /// Adds the new tokens. All others are the same as in the last call.
-    pub fn extend(&mut self, tokens: &[u32]) {
+    /// Adds the new tokens, which are the last `new`; those that were there in their place were taken back. All others
+    /// are the same as in the last call.
+    pub fn extend(&mut self, tokens: &[u32], new: usize) {
         let k = self.n - 1;
+        let left = tokens.len() - new.min(tokens.len());
+        if left < self.seen {
+            self.cut(&tokens[..left]);
+        }
         while self.seen < tokens.len() {
             let at = self.seen;
             let token = tokens[at] as u64 + 1; // 0 would not change the hash of nothing
@@ -64,6 +71,19 @@ impl Index {
         }
     }
 
+    /// Forgets all but the first n tokens, which are given. A head without runs stays, and is never found.
+    #[inline(never)]
+    fn cut(&mut self, tokens: &[u32]) {
+        while self.runs.last().map_or(false, |r| r.at as usize >= tokens.len()) {
+            if let Some(r) = self.runs.pop() {
+                self.heads[r.head as usize].run = r.next;
+            }
+        }
+        self.seen = tokens.len();
+        let last = &tokens[tokens.len() - tokens.len().min(self.n - 1)..];
+        self.hash = last.iter().fold(0u64, |h, &t| h.wrapping_mul(FACTOR).wrapping_add(t as u64 + 1));
+    }
+
     // Fuel is charged for the whole body of a loop, so this and other rare code are outside.
     #[inline(never)]
     fn keep(&mut self, tokens: &[u32], at: usize) {
@@ -73,7 +93,7 @@ impl Index {
                 // In a text that loops it is the run found last.
                 if tokens[self.runs[*last as usize].at as usize] != tokens[at] {
                     let next = mem::replace(last, self.runs.len() as u32);
-                    self.runs.push(Run { at: at as u32, next });
+                    self.runs.push(Run { at: at as u32, head: h, next });
                 }
             }
             None => self.add(at),
@@ -83,9 +103,10 @@ impl Index {
     #[inline(never)]
     fn add(&mut self, at: usize) {
         let heads = &self.heads;
+        let head = heads.len() as u32;
         self.starts.insert(self.hash, heads.len() as u32, |h| heads[h as usize].hash);
         self.heads.push(Head { hash: self.hash, run: self.runs.len() as u32 });
-        self.runs.push(Run { at: at as u32, next: NONE });
+        self.runs.push(Run { at: at as u32, head, next: NONE });
     }
 
     /// The entry of `heads` for the n-1 tokens before position `at`, whose hash
@@ -94,8 +115,11 @@ impl Index {
         let k = self.n - 1;
         self.starts.get(self.hash, |h| {
             let head = &self.heads[h as usize];
+            if head.hash != self.hash || head.run == NONE {
+                return false;
+            }
             let end = self.runs[head.run as usize].at as usize;
-            head.hash == self.hash && same(&tokens[end - k..end], &tokens[at - k..at])
+            same(&tokens[end - k..end], &tokens[at - k..at])
         })
     }
 

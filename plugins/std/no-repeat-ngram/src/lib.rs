@@ -53,13 +53,13 @@ impl Logits for NoRepeat {
         let p = DEFAULTS.with(params)?;
         let base = if p.prompt { 0 } else { prompt.len() };
         let mut index = Index::new(p.n as usize);
-        index.extend(&prompt[base..]);
+        index.extend(&prompt[base..], 0);
         Ok(NoRepeat { index, base, denied: Vec::new() })
     }
 
     fn process(&mut self, s: &mut Step) -> Result<()> {
         let counted = &s.tokens[self.base..];
-        self.index.extend(counted);
+        self.index.extend(counted, s.new);
         self.denied.clear();
         self.index.continuations(counted, &mut self.denied);
         if !self.denied.is_empty() {
@@ -71,7 +71,7 @@ impl Logits for NoRepeat {
 
 plugin! {
     description: concat!(
-        r#"{"name":"no-repeat-ngram","version":"1.0.0","config":true,"kinds":["logits"],"modes":["deny"],"needs":[],"#,
+        r#"{"name":"no-repeat-ngram","version":"1.1.0","config":true,"state":"none","kinds":["logits"],"modes":["deny"],"needs":[],"#,
         r#""doc":"No n tokens in a row come twice.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""n":{"type":"integer","minimum":1,"maximum":64,"default":3,"description":"length of the runs that may not come twice, in tokens"},"#,

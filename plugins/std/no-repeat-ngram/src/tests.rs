@@ -57,9 +57,32 @@ fn as_a_scan() {
             let mut index = Index::new(n);
             for at in (0..=tokens.len()).step_by(7) {
                 let mut ids = Vec::new();
-                index.extend(&tokens[..at]);
+                index.extend(&tokens[..at], 0);
                 index.continuations(&tokens[..at], &mut ids);
                 assert_eq!(sorted(ids), scan(n, &tokens[..at]), "n {} of {} at {}", n, vocabulary, at);
+            }
+        }
+    }
+}
+
+/// What a sequence was taken back to is as if nothing had followed.
+#[test]
+fn taken_back() {
+    let mut seed = 5u64;
+    let mut draw = |below: usize| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) as usize % below
+    };
+    for n in [1, 2, 3, 5, 64] {
+        for vocabulary in [1, 2, 40] {
+            let mut tokens: Vec<u32> = (0..20).map(|_| draw(vocabulary) as u32).collect();
+            let mut s = Sequence::<NoRepeat>::begin(&alloc::format!(r#"{{"n":{}}}"#, n), &tokens).unwrap();
+            for _ in 0..300 {
+                let left = if draw(3) == 0 { 20 + draw(tokens.len() - 19) } else { tokens.len() };
+                tokens.truncate(left);
+                tokens.extend((0..1 + draw(3)).map(|_| draw(vocabulary) as u32));
+                let got = sorted(s.step_back(left, &tokens[left..]).unwrap().ids);
+                assert_eq!(got, scan(n, &tokens), "n {} of {} at {}", n, vocabulary, tokens.len());
             }
         }
     }
