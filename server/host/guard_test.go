@@ -314,3 +314,36 @@ func TestGuessesChangeNothingBesideGuards(t *testing.T) {
 		t.Errorf("guards did\n%s\nand with guesses\n%s", a, b)
 	}
 }
+
+// TestNothingElseMayFollow: where a guard took back all that may follow, its text ends with what went out or, if the
+// operator says so, goes on without it: beside a grammar that leaves few ways, greedy and drawn, with guesses, and for
+// what programs emit.
+func TestNothingElseMayFollow(t *testing.T) {
+	for _, guesses := range []config.Speculation{{}, {Kinds: config.SpeculationKinds, Tokens: 7, Always: true}} {
+		s := guarding(t, func(c *config.Config) {
+			c.Model.Speculation = guesses
+			c.Plugin = append(c.Plugin, config.Plugin{Name: "lenient", Source: config.Builtin + "banned-strings",
+				OnError: config.OnErrorFail, Apply: config.ApplyRequest, OnExhausted: config.GuardRelease},
+				config.Plugin{Name: "hostile", Source: "testdata/hostile.wasm", OnError: config.OnErrorFail,
+					Apply: config.ApplyRequest})
+		})
+		for _, drawn := range []string{"", `"do_sample":true,"seed":4,`} {
+			for guard, want := range map[string]string{"lenient": `"finish_reason":"eos_token"`,
+				"banned-strings": `"stop_reason":"plugin:banned-strings","stop_detail":"nothing else may follow"`} {
+				status, reply := s.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, `{"inputs":"Mia found a ",`+
+					`"parameters":{"max_new_tokens":20,"details":true,%s"grammar":{"type":"choice","value":["red hat","blue hat"]},`+
+					`"plugins":[{"name":%q,"params":{"strings":["red","blue"],"depth":1}}]}}`, drawn, guard))
+				text := tell(t, reply).texts["generated_text"]
+				ok := text == "red hat" || text == "blue hat"
+				if status != http.StatusOK || !strings.Contains(reply, want) || ok != (guard == "lenient") || !ok && text != "" {
+					t.Errorf("%s, %s guesses %d: %d %s", guard, drawn, guesses.Tokens, status, reply)
+				}
+			}
+		}
+		status, reply := s.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"Hi","parameters":{"max_new_tokens":20,`+
+			`"plugins":[{"name":"lenient","params":{"strings":["more"]}},{"name":"hostile","params":{"do":"emit"}}]}}`))
+		if status != http.StatusOK || !strings.Contains(tell(t, reply).texts["generated_text"], "more and more") {
+			t.Errorf("what a program emits: %d %s", status, reply)
+		}
+	}
+}

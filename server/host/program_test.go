@@ -3,7 +3,9 @@ package host
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -92,6 +94,23 @@ func TestProgramContexts(t *testing.T) {
 	}
 }
 
+// TestProgramMixesByHand: a program that mixes two contexts step by step, by their rows of logits, writes what guidance
+// does, which is why there is no import for it; it takes a step for each token, as that does.
+func TestProgramMixesByHand(t *testing.T) {
+	p := programming(t, nil)
+	const body = `{"inputs":"Once upon a time there","parameters":{"max_new_tokens":20,"ignore_eos":true%s}}`
+	for _, scale := range []string{"1.5", "3", "0.25"} {
+		_, want := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, body, `,"guidance_scale":`+scale))
+		before := p.defaultModel().engine.Stats().Steps
+		status, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, body, fmt.Sprintf(
+			`,"plugins":[{"name":"hostile","params":{"do":"mix","scale":%s}}]`, scale)))
+		steps := p.defaultModel().engine.Stats().Steps - before
+		if status != http.StatusOK || got != want || steps > 20+2 {
+			t.Errorf("scale %s: %s in %d steps, guidance %s", scale, got, steps, want)
+		}
+	}
+}
+
 // TestProgramUsage: a reply of a program counts the tokens of its prompt that the cache held, as one without does.
 func TestProgramUsage(t *testing.T) {
 	p := programming(t, nil)
@@ -124,13 +143,106 @@ func TestProgramUsage(t *testing.T) {
 	}
 }
 
+// TestProgramIsExplained: tokens that a run of a program picked are explained as those of a reply without it, on each
+// route, streamed and not; those that it wrote itself are told as such; and replies have the receipt that they would
+// have, with the program in it.
+func TestProgramIsExplained(t *testing.T) {
+	p := programming(t, func(c *config.Config) { c.Model.Speculation = config.Speculation{} })
+	for _, r := range spokenRoutes() {
+		if r.name == "chat, tools" {
+			continue // calls are not held to their tools, a program writes them
+		}
+		for _, stream := range []bool{false, true} {
+			path, more := r.path, `,"explain":{"tokens":12}`
+			switch {
+			case stream && strings.HasPrefix(r.stream, "/"):
+				path = r.stream
+			case stream:
+				more += "," + r.stream
+			}
+			_, plain := p.call(t, http.MethodPost, path, fmt.Appendf(nil, r.body, more))
+			want, _ := explanations(t, plain)
+			for _, what := range []string{"plain", "stream"} {
+				status, text := p.call(t, http.MethodPost, path, fmt.Appendf(nil, r.body, more+","+
+					fmt.Sprintf(r.plugins, do(what))))
+				got, receipts := explanations(t, text)
+				if status != http.StatusOK || len(want) == 0 || inAnyOrder(got) != inAnyOrder(want) {
+					t.Errorf("%s, stream %v, %s: %d, %d explanations\n%v\nwant %d\n%v", r.name, stream, what, status,
+						len(got), got, len(want), want)
+				}
+				if n := strings.Count(fmt.Sprint(receipts), "name:hostile"); n == 0 {
+					t.Errorf("%s, stream %v, %s: no receipt names the program: %v", r.name, stream, what, receipts)
+				}
+			}
+		}
+	}
+	for plugins, picked := range map[string]string{do("texts"): "program", do("split"): "best",
+		`[{"name":"vote","params":{"n":3}}]`: "draw"} {
+		_, text := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, `{"inputs":"Once upon a time","parameters":`+
+			`{"max_new_tokens":9,"explain":{"tokens":6},"plugins":%s}}`, plugins))
+		list, _ := explanations(t, text)
+		said := ""
+		for _, e := range list {
+			if e["picked"] != picked {
+				t.Errorf("%s: %v", plugins, e)
+			}
+			said += fmt.Sprint(e["text"])
+		}
+		if len(list) < 3 || len(list) > 6 || !strings.HasPrefix(tell(t, text).texts["generated_text"], said) {
+			t.Errorf("%s: %d explanations of %q: %s", plugins, len(list), said, text)
+		}
+	}
+}
+
+// inAnyOrder writes explanations so that the order of choices in a stream does not matter.
+func inAnyOrder(list []map[string]any) string {
+	var all []string
+	for _, e := range list {
+		all = append(all, fmt.Sprint(e))
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
+
+// explanations are those in a reply or a stream, in their order, and its receipts.
+func explanations(t *testing.T, reply string) (list []map[string]any, receipts []any) {
+	t.Helper()
+	var find func(v any)
+	find = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, x := range v {
+				find(x)
+			}
+		case map[string]any:
+			if _, ok := v["raw_logprob"]; ok && v["picked"] != nil {
+				list = append(list, v)
+				return
+			}
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				if strings.HasPrefix(key, "receipt") {
+					receipts = append(receipts, v[key])
+				} else {
+					find(v[key])
+				}
+			}
+		}
+	}
+	for line := range strings.SplitSeq(reply, "\n") {
+		var v any
+		if json.Unmarshal([]byte(strings.TrimPrefix(line, "data:")), &v) == nil {
+			find(v)
+		}
+	}
+	return list, receipts
+}
+
 // TestProgramIsRefused: what a program excludes.
 func TestProgramIsRefused(t *testing.T) {
 	p := programming(t, nil)
 	for want, body := range map[string]string{
 		"`best_of` and program `hostile`":   `"best_of":2,"do_sample":true,"plugins":` + do("plain"),
 		"`decoder_input_details` and prog":  `"decoder_input_details":true,"plugins":` + do("plain"),
-		"`explain` and program `hostile` i": `"explain":true,"plugins":` + do("plain"),
 		"both programs, one request has on": `"plugins":[{"name":"hostile"},{"name":"vote"}]`,
 		"plugin vote: n":                    `"plugins":[{"name":"vote","params":{"n":99}}]`,
 	} {
@@ -150,7 +262,7 @@ func TestHostilePrograms(t *testing.T) {
 	var all sync.WaitGroup
 	for what, want := range map[string]string{
 		"fork": "refused Room", "render": "refused Room", "append": "refused Room", "nothing": "refused Argument",
-		"grammar": "refused Argument", "rewind": "refused Purse", "race": "refused Purse", "kids": "refused Purse",
+		"grammar": "refused Argument", "rewind": "refused Purse", "race": "refused Purse", "kids": "goes on to fork and render",
 		"abandon": "goes on to fork and render", "wait": "out of fuel", "spin": "out of fuel",
 		"memory": "out of memory", "error": "no, thank you", "trap": "unreachable", "emit": "more and more",
 	} {

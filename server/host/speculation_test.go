@@ -23,7 +23,8 @@ func openGuessing(t *testing.T, s config.Speculation, change func(*config.Config
 		c.Model.Speculation = s
 		c.Limits.MaxBestOf = 3
 		for _, name := range []string{"no-repeat-ngram", "dry", "xtc", "mirostat", "banned-words",
-			"thinking-budget", "watermark", "banned-strings"} {
+			"thinking-budget", "watermark", "banned-strings", "redact", "loop-breaker", "vote", "best-of-judge",
+			"json-repair", "budget-then-answer"} {
 			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + name,
 				OnError: config.OnErrorFail, Apply: config.ApplyRequest})
 		}
@@ -54,6 +55,8 @@ func everyKind(seeds int) (list []asked) {
 		"no-repeat-ngram": `{"n":3}`, "dry": `{"multiplier":2}`, "xtc": `{"probability":0.6,"threshold":0.05}`,
 		"mirostat": `{"tau":1.5}`, "banned-words": `{"words":["red","hat"]}`, "watermark": `{"bias":3}`,
 		"thinking-budget": `{"open":" a","close":".","min":3,"budget":8,"message":" and so on"}`,
+		"redact":          `{"strings":["red hat","fox"],"with":"#"}`, "loop-breaker": `{"tokens":4,"rounds":2}`,
+		"banned-strings": `{"strings":["garden","found a"]}`,
 	}
 	for _, language := range languages {
 		plugins[language+"-every-mode"] = every
@@ -87,6 +90,12 @@ func everyKind(seeds int) (list []asked) {
 		"regex":   `{"type":"regex","value":"Mia found (a red hat|a blue hat)\\. The end\\."}`,
 		"open":    `{"type":"regex","value":"[a-z ]{5,40}\\."}`,
 		"picture": `{"type":"grammar","language":"picture","value":"@@-##"}`,
+		"choice":  `{"type":"choice","value":["Mia found a red hat","Mia found a blue hat"]}`,
+		"gbnf":    `{"type":"grammar","language":"gbnf","value":"root ::= (\"Mia \" (\"found\" | \"lost\") \" a red hat. \")+"}`,
+		"lark":    `{"type":"grammar","language":"lark","value":"start: (\"a red hat\" | \"a blue hat\") \" in the \" /[a-z ]+/"}`,
+		"tags": `{"type":"structural_tag","value":{"type":"structural_tag","format":{"type":"triggered_tags",` +
+			`"triggers":["Mia"],"tags":[{"begin":"Mia","end":"hat","content":{"type":"regex",` +
+			`"pattern":" found a (red|blue) "}}]}}}`,
 	}
 	for name, g := range grammars {
 		for seed := range seeds {
@@ -111,7 +120,20 @@ func everyKind(seeds int) (list []asked) {
 	return list
 }
 
-// TestGuessesChangeNothing: with every plugin, example and language of grammars a reply has the same bytes with guesses
+// everyProgram lists requests with each built-in program.
+func everyProgram(seeds int) (list []asked) {
+	for name, params := range map[string]string{"vote": `{"n":2}`, "best-of-judge": `{"n":2}`,
+		"json-repair": `{"schema":{"type":"object"}}`, "budget-then-answer": `{}`} {
+		for seed := range seeds {
+			list = append(list, asked{fmt.Sprintf("%s, seed %d", name, seed), "/generate", fmt.Sprintf(
+				`{"inputs":%q,"parameters":{"details":true,"max_new_tokens":24,"top_n_tokens":2,"seed":%d,"temperature":0.7,`+
+					`"plugins":[{"name":%q,"params":%s}]}}`, redHat, seed+1, name, params)})
+		}
+	}
+	return list
+}
+
+// TestGuessesChangeNothing: with every plugin, program, example and language of grammars a reply has the same bytes with guesses
 // as without, and plugins take the same fuel.
 func TestGuessesChangeNothing(t *testing.T) {
 	plain, guesses := guessing(t)
@@ -119,7 +141,7 @@ func TestGuessesChangeNothing(t *testing.T) {
 	if !testing.Short() {
 		seeds = 21
 	}
-	list := everyKind(seeds)
+	list := append(everyKind(seeds), everyProgram(1+seeds/4)...)
 	for _, a := range list {
 		status, want := plain.call(t, http.MethodPost, a.route, []byte(a.body))
 		if status != http.StatusOK {
@@ -287,5 +309,71 @@ func TestPredictionIsCounted(t *testing.T) {
 	}
 	if _, info := plain.call(t, http.MethodGet, "/info", nil); strings.Contains(info, `speculate`) {
 		t.Error(info)
+	}
+}
+
+// TestPredictionsChangeNothing: with every plugin, example and language of grammars the choices of a chat, with their
+// log-probabilities, are the same whatever is predicted: what comes, what comes with every third word wrong, or
+// something else; and plugins take the same fuel.
+func TestPredictionsChangeNothing(t *testing.T) {
+	plain := openGuessing(t, config.Speculation{}, nil)
+	few := openGuessing(t, config.Speculation{Kinds: []string{"prediction"}, Tokens: 2, Always: true}, nil)
+	many := openGuessing(t, config.Speculation{Kinds: []string{"prediction"}, Tokens: 8, Always: true}, nil)
+	choices := func(p *plugged, body string) (raw, text string) {
+		t.Helper()
+		status, reply := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(body))
+		var r struct{ Choices json.RawMessage }
+		if err := json.Unmarshal([]byte(reply), &r); err != nil || status != http.StatusOK {
+			t.Fatalf("%d %s: %s", status, reply, body)
+		}
+		return string(r.Choices), answers(t, reply)[0]
+	}
+	asks := 0
+	for _, a := range everyKind(3) {
+		var q struct {
+			Parameters map[string]json.RawMessage
+		}
+		if a.route != "/generate" || json.Unmarshal([]byte(a.body), &q) != nil {
+			continue
+		}
+		body := `{"model":"x","max_tokens":24,"logprobs":true,"top_logprobs":2,"messages":[{"role":"user","content":` +
+			quoted(redHat) + `}]`
+		for _, key := range []string{"seed", "temperature", "top_p", "plugins", "grammar", "stop"} {
+			if v, ok := q.Parameters[key]; ok {
+				body += fmt.Sprintf(",%q:%s", key, v)
+			}
+		}
+		want, text := choices(plain, body+"}")
+		words := strings.SplitAfter(text, " ")
+		for i := range words {
+			if i%3 == 2 {
+				words[i] = "other "
+			}
+		}
+		for _, guess := range []string{text, strings.Join(words, ""), "Once " + redHat} {
+			predicted := body + `,"prediction":{"type":"content","content":` + quoted(guess) + `}}`
+			for _, p := range []*plugged{few, many} {
+				if got, _ := choices(p, predicted); got != want {
+					t.Errorf("%s, predicted %q: %s, want %s", a.name, guess, got, want)
+				}
+			}
+		}
+		for range 2 { // as many requests as the others had
+			choices(plain, body+"}")
+		}
+		asks++
+	}
+	right := strings.Join(many.lines(t, "tgi_draft_tokens_total"), "\n")
+	t.Logf("%d chats, guesses\n%s", asks, right)
+	for _, p := range []*plugged{few, many} {
+		got, want := p.lines(t, "tgi_plugin_fuel_total"), plain.lines(t, "tgi_plugin_fuel_total")
+		if len(want) < 10 || strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("fuel\n%s\nwithout guesses\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	for _, of := range []string{`{source="prediction",accepted="true"} 0`, `{source="prediction",accepted="false"} 0`} {
+		if strings.Contains(right, of) {
+			t.Errorf("nothing was shown: %s", of)
+		}
 	}
 }

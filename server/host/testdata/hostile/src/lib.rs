@@ -70,6 +70,25 @@ impl Program for Hostile {
                     }
                     return emit_text("even");
                 }
+                "mix" => {
+                    // classifier-free guidance by hand: the second context is the prompt's last token, as without a
+                    // second prompt; of logits, since what makes them log-probabilities moves all alike
+                    let scale = r.params.get("scale").number().unwrap_or(1.0) as f32;
+                    let (n, u) = (c.len(), c.fork()?);
+                    u.rewind(0)?;
+                    u.push(&c.tokens(n - 1))?;
+                    for _ in 0..r.max_new_tokens {
+                        c.ask("")?;
+                        u.ask("")?;
+                        wait(&[c, u])?;
+                        let (a, b) = (c.row()?, u.row()?);
+                        let mixed = |i: usize| b[i] + scale * (a[i] - b[i]);
+                        let best = (1..a.len()).fold(0, |m, i| if mixed(i) > mixed(m) { i } else { m });
+                        c.push(&[best as u32])?;
+                        u.push(&[best as u32])?;
+                    }
+                    return c.emit_from(n);
+                }
                 "texts" => {
                     // the first of some texts that is not refused
                     for text in ["the secret word", "nothing to see, "] {
