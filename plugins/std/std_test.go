@@ -192,8 +192,8 @@ func changed(before, after []float32) map[uint32]float32 {
 	return out
 }
 
-// TestState: what keeps nothing of its sequence, or goes back by itself, says so, and guards take tokens back from it without a replay. That it
-// is true is what check.Run tries.
+// TestState: what keeps nothing of its sequence, or goes back by itself, says so, and guards take tokens back from it
+// without a replay. That it is true is what check.Run tries.
 func TestState(t *testing.T) {
 	all := modules(t)
 	for name, want := range map[string]string{"watermark": abi.StateNone, "xtc": abi.StateNone, "dry": abi.StateNone,

@@ -308,23 +308,24 @@ func TestBansThatYield(t *testing.T) {
 		by     Banner
 		tokens []llm.Token
 	}
+	type bans []banned
 	strict, first, second := Banner{By: 1}, Banner{By: 2, Yields: true}, Banner{By: 3, Yields: true}
 	for name, c := range map[string]struct {
-		list    []banned
+		list    bans
 		allowed int // tokens 0 to below this one
 		want    int // -1 for an error
 		lifted  []int
 		by      int
 	}{
-		"something is left":        {[]banned{{first, []llm.Token{3, 2}}}, 4, 1, nil, 0},
-		"one yields":               {[]banned{{first, []llm.Token{3, 2, 1, 0}}}, 4, 3, []int{2}, 0},
-		"forbidden twice":          {[]banned{{first, []llm.Token{3, 3, 3}}}, 4, 2, nil, 0},
-		"the first yields":         {[]banned{{first, []llm.Token{3, 2}}, {second, []llm.Token{1, 0}}}, 4, 3, []int{2}, 0},
-		"the second has to too":    {[]banned{{first, []llm.Token{1}}, {second, []llm.Token{3, 2, 1, 0}}}, 4, 3, []int{2, 3}, 0},
-		"beside one that does not": {[]banned{{strict, []llm.Token{3, 2}}, {first, []llm.Token{1, 0}}}, 4, 1, []int{2}, 0},
-		"one that does not":        {[]banned{{first, []llm.Token{0}}, {strict, []llm.Token{3, 2, 1, 0}}}, 4, -1, nil, 1},
-		"of what the mask leaves":  {[]banned{{first, []llm.Token{0}}}, 1, 0, []int{2}, 0},
-		"nothing was left before":  {[]banned{{first, []llm.Token{0}}}, 0, -2, nil, 0},
+		"something is left":        {bans{{first, []llm.Token{3, 2}}}, 4, 1, nil, 0},
+		"one yields":               {bans{{first, []llm.Token{3, 2, 1, 0}}}, 4, 3, []int{2}, 0},
+		"forbidden twice":          {bans{{first, []llm.Token{3, 3, 3}}}, 4, 2, nil, 0},
+		"the first yields":         {bans{{first, []llm.Token{3, 2}}, {second, []llm.Token{1, 0}}}, 4, 3, []int{2}, 0},
+		"the second too":           {bans{{first, []llm.Token{1}}, {second, []llm.Token{3, 2, 1, 0}}}, 4, 3, []int{2, 3}, 0},
+		"beside one that does not": {bans{{strict, []llm.Token{3, 2}}, {first, []llm.Token{1, 0}}}, 4, 1, []int{2}, 0},
+		"one that does not":        {bans{{first, []llm.Token{0}}, {strict, []llm.Token{3, 2, 1, 0}}}, 4, -1, nil, 1},
+		"of what the mask leaves":  {bans{{first, []llm.Token{0}}}, 1, 0, []int{2}, 0},
+		"nothing was left before":  {bans{{first, []llm.Token{0}}}, 0, -2, nil, 0},
 	} {
 		for _, drawn := range []bool{false, true} {
 			p := off()

@@ -164,7 +164,8 @@ func (s *Scheduler) Add(j Job) ([]*Seq, error) {
 }
 
 // Abort ends a sequence in any state and frees its blocks at once. Followers that
-// still wait for its prompt end with it, but for contexts, of which the next computes it. It does nothing to sequences that have ended.
+// still wait for its prompt end with it, but for contexts, of which the next computes it. It does nothing to sequences
+// that have ended.
 // It must not be called between Plan and Commit; there, Result.End ends one sequence
 // and Drop ends all of a plan.
 func (s *Scheduler) Abort(q *Seq) {

@@ -66,7 +66,8 @@ func TestNoAPIShowsWhatWasTakenBack(t *testing.T) {
 	}
 	_, again := p.call(t, http.MethodGet, "/v1/responses/"+r.ID+"?stream=true", nil)
 	texts["response, asked for again as a stream"] = letters(t, again)
-	_, stream := p.call(t, http.MethodPost, "/v1/responses", []byte(`{"model":"x",`+ask+`,"background":true,"stream":true}`))
+	_, stream := p.call(t, http.MethodPost, "/v1/responses",
+		[]byte(`{"model":"x",`+ask+`,"background":true,"stream":true}`))
 	texts["response in the background, streamed"] = letters(t, stream)
 	_, next := p.call(t, http.MethodPost, "/v1/responses", []byte(`{"model":"x","input":"And then?","max_output_tokens":30,`+
 		`"temperature":0,"previous_response_id":"`+r.ID+`"}`))
@@ -93,7 +94,8 @@ func TestNoAPIShowsWhatWasTakenBack(t *testing.T) {
 		}
 	}
 	lines := strings.Join(p.lines(t, "tgi_guard_rewound_tokens_total"), "\n")
-	if _, n, ok := strings.Cut(lines, `plugin="house-banned-strings"} `); !ok || strings.HasPrefix(n, "0") || len(texts) < 30 {
+	_, n, ok := strings.Cut(lines, `plugin="house-banned-strings"} `)
+	if !ok || strings.HasPrefix(n, "0") || len(texts) < 30 {
 		t.Errorf("%d texts, rewound tokens\n%s", len(texts), lines)
 	}
 }

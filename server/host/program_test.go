@@ -262,8 +262,9 @@ func TestHostilePrograms(t *testing.T) {
 	var all sync.WaitGroup
 	for what, want := range map[string]string{
 		"fork": "refused Room", "render": "refused Room", "append": "refused Room", "nothing": "refused Argument",
-		"grammar": "refused Argument", "rewind": "refused Purse", "race": "refused Purse", "kids": "goes on to fork and render",
-		"abandon": "goes on to fork and render", "wait": "out of fuel", "spin": "out of fuel",
+		"grammar": "refused Argument", "rewind": "refused Purse", "race": "refused Purse",
+		"kids": "goes on to fork and render", "abandon": "goes on to fork and render",
+		"wait": "out of fuel", "spin": "out of fuel",
 		"memory": "out of memory", "error": "no, thank you", "trap": "unreachable", "emit": "more and more",
 	} {
 		all.Go(func() {

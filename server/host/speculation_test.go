@@ -133,8 +133,8 @@ func everyProgram(seeds int) (list []asked) {
 	return list
 }
 
-// TestGuessesChangeNothing: with every plugin, program, example and language of grammars a reply has the same bytes with guesses
-// as without, and plugins take the same fuel.
+// TestGuessesChangeNothing: with every plugin, program, example and language of grammars a reply has the same bytes
+// with guesses as without, and plugins take the same fuel.
 func TestGuessesChangeNothing(t *testing.T) {
 	plain, guesses := guessing(t)
 	seeds := 4
