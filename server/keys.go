@@ -24,6 +24,9 @@ const (
 	// Models routes are about models. They need a key with config.ScopeModels,
 	// once there is any key but an administrator's.
 	Models
+	// Listing routes say which models there are: clients ask them before they generate. They need a key with
+	// config.ScopeGenerate or config.ScopeModels, once there is any key but an administrator's.
+	Listing
 	// Open routes need no key and work while the server shuts down.
 	Open
 	// Admin routes need a key with config.ScopeAdmin, and are refused while
@@ -38,10 +41,28 @@ const (
 // open reports whether routes of the scope outlive the gate.
 func (s Scope) open() bool { return s == Open || s == anyKey }
 
-// String returns what the scope is called in the settings.
-func (s Scope) String() string {
-	return [...]string{config.ScopeGenerate, config.ScopeModels, "", config.ScopeAdmin, ""}[s]
+// forModels reports whether routes of the scope tell of models and compute nothing.
+func (s Scope) forModels() bool { return s == Models || s == Listing }
+
+// opened returns the scopes of keys, any of which opens routes of the scope; none for Open ones.
+func (s Scope) opened() []string {
+	switch s {
+	case Generate:
+		return []string{config.ScopeGenerate}
+	case Models:
+		return []string{config.ScopeModels}
+	case Listing:
+		return []string{config.ScopeGenerate, config.ScopeModels}
+	case Admin:
+		return []string{config.ScopeAdmin}
+	case anyKey:
+		return []string{config.ScopeGenerate, config.ScopeModels, config.ScopeAdmin}
+	}
+	return nil
 }
+
+// String returns what the scope is called in the settings, of several each with quotes but for the outer ones.
+func (s Scope) String() string { return strings.Join(s.opened(), "` or `") }
 
 // key is the hash of a token and what it opens. Hashes have one length,
 // so comparing them tells nothing of a token, its length included.
@@ -156,7 +177,7 @@ func (s *Server) admit(r *http.Request, scope Scope) (*http.Request, error) {
 		r = r.WithContext(context.WithValue(r.Context(), keyKey{}, given))
 	}
 	switch {
-	case (scope == Generate || scope == Models) && !s.keys.users: // for everybody, an administrator too
+	case (scope == Generate || scope.forModels()) && !s.keys.users: // for everybody, an administrator too
 		return r, nil
 	case scope == Admin && !s.keys.admins:
 		return r, ErrAdminOff
@@ -166,7 +187,7 @@ func (s *Server) admit(r *http.Request, scope Scope) (*http.Request, error) {
 		return r, ErrWrongKey
 	case scope == Admin && s.foreign(r):
 		return r, ErrOrigin
-	case scope == anyKey || slices.Contains(given.scopes, scope.String()):
+	case slices.ContainsFunc(scope.opened(), func(one string) bool { return slices.Contains(given.scopes, one) }):
 		return r, nil
 	}
 	return r, fmt.Errorf("%w `%s`, the key given has %s", ErrScope, scope, strings.Join(given.scopes, ", "))

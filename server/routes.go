@@ -147,7 +147,7 @@ func (s *Server) build(loading bool, apis []API, healthy func() error) *handlers
 	apart := s.options.Config.AdminPort != 0
 	for _, api := range apis {
 		for _, r := range api.Routes() {
-			if apart && (r.Scope == Admin || r.Scope == Models) {
+			if apart && (r.Scope == Admin || r.Scope.forModels()) {
 				private = append(private, r)
 			}
 			if !apart || r.Scope != Admin {

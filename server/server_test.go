@@ -226,6 +226,7 @@ func (scoped) Routes() []server.Route {
 		{Method: http.MethodGet, Path: "/open", Scope: server.Open, Handle: say},
 		{Method: http.MethodGet, Path: "/keyed", Handle: say},
 		{Method: http.MethodGet, Path: "/models", Scope: server.Models, Handle: say},
+		{Method: http.MethodGet, Path: "/list", Scope: server.Listing, Handle: say},
 		{Method: http.MethodGet, Path: "/admin/{what}", Scope: server.Admin, Handle: say},
 		{Method: http.MethodPut, Path: "/admin/size", Scope: server.Admin, BodyLimit: 20, Handle: size},
 		{Method: http.MethodPut, Path: "/size", Scope: server.Open, Handle: size},
@@ -239,7 +240,7 @@ func TestScopes(t *testing.T) {
 	}
 	user, administrator := needs("admin", "generate, models"), needs("generate", "admin")
 	extra := []config.Key{{Name: "m", Key: "m", Scopes: []string{"models"}}, {Name: "ga", Key: "ga",
-		Scopes: []string{"generate", "admin"}}}
+		Scopes: []string{"generate", "admin"}}, {Name: "g", Key: "g", Scopes: []string{"generate"}}}
 	for _, c := range []struct {
 		keys, admin []string
 		path, token string
@@ -263,6 +264,13 @@ func TestScopes(t *testing.T) {
 		{[]string{"extra"}, nil, "/models", "", 401, ""},
 		{[]string{"extra"}, nil, "/models", "m", 200, ""},
 		{[]string{"extra"}, nil, "/models", "ga", 403, needs("models", "generate, admin")},
+		{nil, []string{"a"}, "/list", "", 200, ""},
+		{[]string{"k"}, []string{"a"}, "/list", "k", 200, ""},
+		{[]string{"k"}, []string{"a"}, "/list", "a", 403, needs("generate` or `models", "admin")},
+		{[]string{"extra"}, nil, "/list", "", 401, ""},
+		{[]string{"extra"}, nil, "/list", "m", 200, ""},
+		{[]string{"extra"}, nil, "/list", "g", 200, ""},
+		{[]string{"extra"}, nil, "/models", "g", 403, needs("models", "generate")},
 		{[]string{"extra"}, nil, "/keyed", "", 401, ""},
 		{[]string{"extra"}, nil, "/keyed", "m", 403, needs("generate", "models")},
 		{[]string{"extra"}, nil, "/keyed", "ga", 200, ""},

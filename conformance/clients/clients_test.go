@@ -65,12 +65,14 @@ var scripts = []script{
 	{"guided_client.py", "python/guided.txt"},
 	{"litellm_client.py", "python/litellm.txt"},
 	{"embeddings_client.py", "python/embeddings.txt"},
+	{"tei_client.py", "python/tei.txt"},
 	{"lmeval_client.py", "python/lmeval.txt"},
 	{"openai.mjs", "node/package-lock.json"},
 	{"inference.mjs", "node/package-lock.json"},
 	{"ai.mjs", "node/package-lock.json"},
 	{"responses.mjs", "node/package-lock.json"},
 	{"ollama.mjs", "node/package-lock.json"},
+	{"texts.mjs", "node/package-lock.json"},
 	{"main.go", "go/go.sum"},
 }
 

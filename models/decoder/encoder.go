@@ -1,6 +1,7 @@
 package decoder
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -188,6 +189,10 @@ func (b *builder) stages() ([]byte, error) {
 	defer func() { b.opt.Weights = weights }()
 	for i, s := range stages {
 		name := fmt.Sprintf("stage%d", i)
+		if len(s.Rows) > 0 {
+			x = b.difference(name, x, s)
+			continue
+		}
 		x = b.linear(name, x, s.In, s.Bias, all(s.Folder+s.Tensor, s.Out)...)
 		if s.BiasFrom != "" {
 			x = b.node("Add", "", name+".biased", []string{x, b.vector(name+".bias", 0, s.BiasFrom)})
@@ -215,6 +220,19 @@ func (b *builder) stages() ([]byte, error) {
 	return b.g.Marshal("tgi", b.opsets...)
 }
 
+// difference adds the product with one row of a tensor, less that with another.
+func (b *builder) difference(name, x string, s hf.Stage) string {
+	var out []string
+	for i, row := range s.Rows {
+		out = append(out, b.linear(fmt.Sprintf("%s.%d", name, i), x, s.In, false,
+			hf.Slice{Tensor: s.Folder + s.Tensor, Groups: 1, Stride: s.Of, Offset: row, Rows: 1}))
+	}
+	if len(out) == 1 {
+		return out[0]
+	}
+	return b.node("Sub", "", name, out)
+}
+
 // encoder adds the tensors that only encoders have.
 func (s shapes) encoder(e *hf.Encoder) {
 	c, t := s.c, s.c.Tensors
@@ -225,7 +243,7 @@ func (s shapes) encoder(e *hf.Encoder) {
 		s.out[weightOf(t.Whole(t.Relative))] = []int64{int64(e.Buckets), int64(c.Heads)}
 	}
 	for _, st := range e.Stages {
-		s.out[weightOf(st.Folder+st.Tensor)] = []int64{int64(st.Out), int64(st.In)}
+		s.out[weightOf(st.Folder+st.Tensor)] = []int64{int64(cmp.Or(st.Of, st.Out)), int64(st.In)}
 		if st.Bias {
 			s.out[biasOf(st.Folder+st.Tensor)] = []int64{int64(st.Out)}
 		}

@@ -35,6 +35,8 @@ type Checkpoint struct {
 	Tensors *tensors.Set
 	// Sentence says how texts become vectors; nil for a model that generates, or classifies.
 	Sentence *Sentence
+	// Score says how the model scores a text by a query; nil for the others, and for classes that classify.
+	Score *LogitScore
 	// stages are the files of tensors of the modules behind the pooling.
 	stages []*tensors.Set
 	// layout says where that file has the parts.
@@ -209,6 +211,9 @@ func describe(fsys fs.FS, name string) (*Checkpoint, error) {
 	if err := c.checkTemplate(fsys); err != nil {
 		return nil, err
 	}
+	if err := c.checkScored(); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -236,6 +241,9 @@ func (c *Checkpoint) Files() []string {
 
 // stageFiles are those that say what becomes of a text's vector.
 func (c *Checkpoint) stageFiles() []string {
+	if c.Score != nil { // without them the model is one that generates
+		return []string{ModulesFile, c.Score.file}
+	}
 	if c.Sentence == nil {
 		return nil
 	}

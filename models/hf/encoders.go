@@ -42,7 +42,11 @@ type Stage struct {
 	// matrix [Out, In] without ".weight".
 	Folder, Tensor string
 	In, Out        int
-	Bias           bool
+	// Rows, if not nil, are the row of the tensor that the result is of and, behind it, one whose result is taken from
+	// that; Of is how many rows the tensor has.
+	Rows []int
+	Of   int
+	Bias bool
 	// BiasFrom is the name of a bias that is not called as the matrix is; "" is none.
 	BiasFrom string
 	// Activation is as in ONNX: Tanh, Relu, Gelu, Sigmoid; "" is none.

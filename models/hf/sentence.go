@@ -41,6 +41,8 @@ type Sentence struct {
 	// Sparse, if not nil, says that a text's vector has a number for each token of the vocabulary (SPLADE). Then
 	// Pooling is "splade".
 	Sparse *SparsePooling
+	// Score, if not nil, says that the model scores pairs of texts. Then it makes no vectors.
+	Score *LogitScore
 	// Normalize says that vectors get the length 1.
 	Normalize bool
 	// MaxLength is the most tokens of a text; 0 leaves it to the model.
@@ -74,7 +76,7 @@ func SentenceFiles(names []string) []string {
 		dir, file := path.Split(n)
 		parts := strings.SplitN(strings.TrimSuffix(dir, "/"), "_", 2)
 		inModule := len(parts) == 2 && !strings.Contains(parts[0], "/") &&
-			slices.Contains([]string{"Pooling", "SpladePooling", "Dense", "Normalize"}, parts[1])
+			slices.Contains([]string{"Pooling", "SpladePooling", "LogitScore", "Dense", "Normalize"}, parts[1])
 		switch {
 		case slices.Contains([]string{ModulesFile, SentenceFile, SentenceConfigFile}, n),
 			slices.Contains(olderSentenceFiles, n),
@@ -104,7 +106,7 @@ func readSentence(fsys fs.FS, hidden int) (*Sentence, error) {
 			return nil, err
 		}
 	}
-	if len(s.Pooling) == 0 {
+	if len(s.Pooling) == 0 && s.Score == nil {
 		return nil, fmt.Errorf("%s: %w: names no module Pooling", ModulesFile, ErrConfig)
 	}
 	if err := s.readConfig(fsys); err != nil {
@@ -130,8 +132,10 @@ func (s *Sentence) module(fsys fs.FS, i int, m sentenceModule, hidden int) error
 		return nil
 	case kind == "SpladePooling" && i == 1:
 		return s.readSplade(fsys, m.Path)
-	case s.Sparse != nil && kind != "Dropout":
-		return refuse("is not supported behind SpladePooling")
+	case kind == "LogitScore" && i == 1:
+		return s.readLogitScore(fsys, m.Path)
+	case (s.Sparse != nil || s.Score != nil) && kind != "Dropout":
+		return refuse("is not supported behind SpladePooling and LogitScore")
 	case kind == "Pooling" && i == 1:
 		return s.readPooling(fsys, m.Path)
 	case kind == "Dense" && len(s.Pooling) > 0 && !s.Normalize:
@@ -285,7 +289,7 @@ func (s *Sentence) readTransformer(fsys fs.FS, task string) error {
 		}
 		o, err = parseFile(fsys, name)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && s.Score == nil {
 		return nil
 	}
 	if err != nil {
@@ -294,21 +298,26 @@ func (s *Sentence) readTransformer(fsys fs.FS, task string) error {
 	s.MaxLength = o.int("max_seq_length", 0, 1, maxPositions)
 	s.Lowercase = o.bool("do_lower_case", false)
 	output := map[string]string{"feature-extraction": "token_embeddings", "sequence-classification": "scores",
-		maskTask: "token_embeddings"}[task]
+		maskTask: "token_embeddings", generationTask: "causal_logits"}[task]
 	for key, want := range map[string]string{"transformer_task": task, "module_output_name": output} {
 		if got := o.string(key, want); got != want {
 			o.fail(key, "%q is not supported, want %q", got, want)
 		}
 	}
 	if m := o.object("modality_config"); m != nil {
-		m.readModalities(task)
+		m.readModalities(task, s.Score)
 		o.take(m)
+	} else if s.Score != nil {
+		o.fail("modality_config", "is missing: LogitScore is supported with a chat template only")
 	}
 	if p := o.object("processing_kwargs"); p != nil {
 		for _, key := range []string{"common", "text"} { // the others are not those of plain texts
 			if v, ok := p.raw(key); ok && string(v) != "{}" {
 				p.fail(key, "%s is not supported", shorten(v))
 			}
+		}
+		if s.Score != nil {
+			s.Score.readTemplateSettings(p)
 		}
 		o.take(p)
 	}
@@ -344,9 +353,9 @@ func (o *object) take(sub *object) {
 }
 
 // readModalities checks what happens to a plain text. With an entry for messages sentence-transformers makes a message
-// of each, whatever its format, and writes it with the chat template.
-func (o *object) readModalities(task string) {
-	if v, ok := o.values["message"]; ok {
+// of each, whatever its format, and writes it with the chat template: models that score want that, score says how.
+func (o *object) readModalities(task string, score *LogitScore) {
+	if v, ok := o.values["message"]; ok && score == nil {
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, v); err != nil {
 			o.fail("message", "%v", err)
@@ -362,13 +371,16 @@ func (o *object) readModalities(task string) {
 		return
 	}
 	output := map[string]string{"feature-extraction": "last_hidden_state", "sequence-classification": "logits",
-		maskTask: "logits"}[task]
+		maskTask: "logits", generationTask: "logits"}[task]
 	for key, want := range map[string]string{"method": "forward", "method_output_name": output} {
 		if got := text.string(key, want); got != want {
 			text.fail(key, "%q is not supported, want %q", got, want)
 		}
 	}
 	o.take(text)
+	if score != nil {
+		score.readMessages(o)
+	}
 }
 
 // readConfig reads the prompts and the length.
@@ -376,6 +388,8 @@ func (s *Sentence) readConfig(fsys fs.FS) error {
 	task := "feature-extraction"
 	if s.Sparse != nil {
 		task = maskTask
+	} else if s.Score != nil {
+		task = generationTask
 	}
 	if err := s.readTransformer(fsys, task); err != nil {
 		return err
@@ -420,6 +434,9 @@ func (c *Checkpoint) readSentence(fsys fs.FS) error {
 			c.Sentence = &Sentence{Pooling: []string{"mean"}}
 		}
 		return nil
+	}
+	if s.Score != nil {
+		return c.readScore(s)
 	}
 	if s.Sparse != nil {
 		if e == nil || e.Masked == nil || e.Masked[0].Activation == "" {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -35,7 +36,10 @@ func withFile(t *testing.T, folder, name, text string) fstest.MapFS {
 // file, key and value; what does not change them is none.
 func TestSentenceFilesRefused(t *testing.T) {
 	const text = `"text":{"method":"forward","method_output_name":"last_hidden_state"}`
-	const pooling, normalize = "1_Pooling/config.json", "2_Normalize/config.json"
+	const pooling, normalize, score = "1_Pooling/config.json", "2_Normalize/config.json", "1_LogitScore/config.json"
+	const logits = `"text":{"method":"forward","method_output_name":"logits"}`
+	const asked = `[{"path":"","type":"sentence_transformers.base.modules.transformer.Transformer"},{"path":
+		"1_LogitScore","type":"sentence_transformers.cross_encoder.modules.logit_score.LogitScore"}`
 	for _, c := range []struct{ folder, file, text, want string }{
 		// As sentence-transformers 6.2 saves a folder whose tokenizer has a chat template.
 		{"bert", SentenceConfigFile, `{"modality_config":{` + text + `,"message":{"method":"forward",
@@ -58,6 +62,23 @@ func TestSentenceFilesRefused(t *testing.T) {
 		{"bert", ModulesFile, `[{"path":"","type":"custom_st.Transformer"},{"path":"1_Pooling","type":
 			"sentence_transformers.models.Pooling"}]`, `module 0, custom_st.Transformer: is code of the folder's own`},
 
+		{"qwen3-ask", score, `{"true_token_id":9999}`, "token 9999 is none of the model's 280"},
+		{"qwen3-ask", score, `{"false_token_id":1}`, "true_token_id: is missing"},
+		{"qwen3-ask", score, `{"true_token_id":1,"scale":2}`, "scale: 2 is unknown for LogitScore"},
+		{"qwen3-ask", score, `{"true_token_id":1,"module_input_name":"x"}`, `module_input_name: "x" is not supported`},
+		{"qwen3-ask", SentenceConfigFile, `{"transformer_task":"text-generation","modality_config":{` + logits + `}}`,
+			"modality_config.message: is missing"},
+		{"qwen3-ask", SentenceConfigFile, `{"transformer_task":"text-generation","modality_config":{` + logits +
+			`,"message":{"format":"auto"}}}`, `modality_config.message.format: "auto" is not supported`},
+		{"qwen3-ask", SentenceConfigFile, `{"transformer_task":"text-generation"}`, "modality_config: is missing"},
+		{"qwen3-ask", SentenceConfigFile, `{"transformer_task":"text-generation","modality_config":{` + logits +
+			`,"message":{"format":"flat"}},"processing_kwargs":{"chat_template":{"x":1}}}`,
+			"processing_kwargs.chat_template.x: 1 is unknown"},
+		{"qwen3-ask", ModulesFile, asked + `,{"path":"2_Normalize","type":"sentence_transformers.models.Normalize"}]`,
+			"is not supported behind SpladePooling and LogitScore"},
+		{"bert", ModulesFile, asked + `]`, "LogitScore needs a class ForCausalLM, not BertModel"},
+
+		{"qwen3-ask", "", "", ""}, {"llama-ask", "", "", ""},
 		{"bert", SentenceConfigFile, `{"max_seq_length":64,"do_lower_case":false,"unpad_inputs":true,"model_args":
 			{"attn_implementation":"sdpa"},"processing_kwargs":{"chat_template":{"x":1}},"query_length":null}`, ""},
 		{"bert", SentenceConfigFile, `{"modality_config":{` + text + `,"image":{"method":"get_image_features"}}}`, ""},
@@ -66,6 +87,11 @@ func TestSentenceFilesRefused(t *testing.T) {
 		{"qwen3-rank", "", "", ""}, {"gemma", "", "", ""}, {"bert-modes", "", "", ""},
 	} {
 		fsys := withFile(t, c.folder, c.file, c.text)
+		if c.folder == "bert" && strings.HasPrefix(c.text, asked) {
+			fsys[score] = &fstest.MapFile{Data: []byte(`{"true_token_id":1}`)}
+			fsys[SentenceConfigFile] = &fstest.MapFile{Data: []byte(`{"transformer_task":"text-generation",
+				"module_output_name":"causal_logits","modality_config":{` + logits + `,"message":{"format":"flat"}}}`)}
+		}
 		if strings.HasSuffix(c.folder, "-rank") && c.file != "" {
 			fsys[ModulesFile] = &fstest.MapFile{Data: []byte(`[]`)}
 		}
@@ -91,6 +117,39 @@ func TestEncoderWithTemplate(t *testing.T) {
 	}
 	if _, err := DescribeFS(withFile(t, "qwen3-rank", ChatTemplateFile, "{{ messages }}"), "rank"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAskedCheckpoint: a decoder with LogitScore scores with the rows of its head that the module names, asked by a
+// template, which it needs; its module's file is one of those that are fetched and that a built model depends on.
+func TestAskedCheckpoint(t *testing.T) {
+	fsys := withFile(t, "qwen3-ask", "", "")
+	c, err := DescribeFS(fsys, "asked")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, stage := c.Config.Encoder, c.Config.Encoder.Stages[0]
+	if !e.Classifier || !e.Causal || e.Pooling != "lasttoken" || len(e.Labels) != 1 || len(stage.Rows) != 2 ||
+		stage.Of != c.Config.Vocab || !strings.HasSuffix(stage.Tensor, "embed_tokens") || c.Sentence != nil ||
+		!strings.HasPrefix(c.Score.Instruction, "Given a web search query") {
+		t.Errorf("%+v %+v", e, c.Score)
+	}
+	if files := c.stageFiles(); !slices.Contains(files, "1_LogitScore/config.json") ||
+		!slices.Contains(files, ModulesFile) {
+		t.Errorf("a built model depends on %v", files)
+	}
+	if got := SentenceFiles([]string{"1_LogitScore/config.json", "2_Other/config.json"}); len(got) != 1 {
+		t.Errorf("the files to fetch are %v", got)
+	}
+	if c, err = DescribeFS(withFile(t, "llama-ask", "", ""), "asked"); err != nil ||
+		c.Config.Encoder.Stages[0].Tensor != "lm_head" || len(c.Config.Encoder.Stages[0].Rows) != 1 ||
+		c.Score.Instruction != "" {
+		t.Errorf("%+v %v", c.Score, err)
+	}
+	delete(fsys, ChatTemplateFile)
+	if _, err := DescribeFS(fsys, "asked"); !errors.Is(err, ErrConfig) ||
+		!strings.Contains(err.Error(), "with a chat template only") {
+		t.Errorf("without a template: %v", err)
 	}
 }
 

@@ -20,6 +20,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import torch
 import transformers as tr
 from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
+from sentence_transformers.cross_encoder import modules as ce
 from sentence_transformers.sparse_encoder import modules as sparse
 from sentence_transformers.sentence_transformer import modules as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -105,6 +106,29 @@ SPARSE = {
     "roberta-splade": (tr.RobertaConfig, ROBERTA, tr.RobertaForMaskedLM, {"pooling_strategy": "sum"}),
 }
 
+# Decoders that are asked whether a text answers a query, as Qwen3-Reranker: name: (config class, settings, task class,
+# whether there is a token that speaks against the text, prompts, default prompt). The prompt is Qwen3-Reranker's, with
+# the tokenizer's own special tokens.
+ASKED_LENGTH = 700
+LLAMA = dict(SIZES, num_key_value_heads=2, max_position_embeddings=ASKED_LENGTH, tie_word_embeddings=False)
+ASK = "Given a web search query, retrieve relevant passages that answer the query"
+ASKED = {
+    "qwen3-ask": (tr.Qwen3Config, dict(QWEN, max_position_embeddings=ASKED_LENGTH), tr.Qwen3ForCausalLM, True,
+                  {"query": ASK}, "query"),
+    "llama-ask": (tr.LlamaConfig, LLAMA, tr.LlamaForCausalLM, False, {}, None),
+}
+PREFIX = ("<s>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. "
+          "Note that the answer can only be \"yes\" or \"no\".</s>\n<s>user\n")
+SUFFIX = "</s>\n<s>assistant\n<mask>\n\n<mask>\n\n"
+TEMPLATE = """{%- set instruction = messages | selectattr("role", "eq", "system") | map(attribute="content") | first
+    | default("NONE") -%}
+{%- set query = messages | selectattr("role", "eq", "query") | map(attribute="content") | first -%}
+{%- set document = messages | selectattr("role", "eq", "document") | map(attribute="content") | first -%}
+PREFIX<Instruct>: {{ instruction }}
+<Query>: {{ query }}
+<Document>: {{ document }}SUFFIX{{ "\n" }}""".replace("NONE", ASK).replace("PREFIX", PREFIX).replace(
+    "SUFFIX", SUFFIX.removesuffix("\n"))
+
 
 def randomize(model):
     g = torch.Generator().manual_seed(7)
@@ -187,6 +211,43 @@ def scores(name):
     save_goldens(folder, golden)
 
 
+def card(model, tok, instruction, query, text, yes, no):
+    """The score as Qwen3-Reranker's model card computes it, with its own prompt in place of the template."""
+    pair = f"<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {text}"
+    encode = lambda t: tok.encode(t, add_special_tokens=False)
+    ids = torch.tensor([encode(PREFIX) + encode(pair) + encode(SUFFIX)])
+    logits = model(ids).logits[:, -1, :]
+    both = torch.stack([logits[:, no], logits[:, yes]], dim=1)
+    return torch.nn.functional.log_softmax(both, dim=1)[0, 1].exp().item()
+
+
+def asked(name):
+    config, sizes, task, against, prompts, default = ASKED[name]
+    base = os.path.join("/tmp", f"tgi-embedding-{os.getpid()}")
+    randomize(task(config(**sizes))).save_pretrained(base)
+    tok = tokenizer(False)
+    tok.chat_template, tok.model_max_length = TEMPLATE, ASKED_LENGTH
+    tok.save_pretrained(base)
+    yes, no = tok.convert_tokens_to_ids(["y", "n"])
+    score = ce.LogitScore(true_token_id=yes, false_token_id=no if against else None)
+    word = ce.Transformer(base, transformer_task="text-generation")
+    model = CrossEncoder(modules=[word, score], prompts=prompts, default_prompt_name=default, device="cpu")
+    folder = os.path.join(HERE, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save_pretrained(folder)
+    model = CrossEncoder(folder, device="cpu", activation_fn=torch.nn.Identity())  # what others read of it
+    golden = {"texts": TEXTS[:5] + TEXTS[6:], "query": QUERY}
+    golden["pairs"] = [[float(model.predict((QUERY, t)))] for t in golden["texts"]]
+    prompt = prompts.get(default)
+    golden["ids"] = [model.preprocess([(QUERY, t)], prompt=prompt)["input_ids"][0].tolist() for t in golden["texts"]]
+    if against:
+        lm = task.from_pretrained(folder)
+        with torch.no_grad():
+            golden["card"] = [card(lm, tok, prompt or ASK, QUERY, t, yes, no) for t in golden["texts"]]
+    save_goldens(folder, golden)
+    shutil.rmtree(base)
+
+
 def sparse_vectors(name):
     config, sizes, task, pooling = SPARSE[name]
     base = os.path.join("/tmp", f"tgi-embedding-{os.getpid()}")
@@ -209,8 +270,10 @@ def sparse_vectors(name):
 
 
 def main():
-    for name in sys.argv[1:] or [*VECTORS, *SCORES, *SPARSE]:
-        (vectors if name in VECTORS else scores if name in SCORES else sparse_vectors)(name)
+    makers = {**dict.fromkeys(VECTORS, vectors), **dict.fromkeys(SCORES, scores),
+              **dict.fromkeys(SPARSE, sparse_vectors), **dict.fromkeys(ASKED, asked)}
+    for name in sys.argv[1:] or makers:
+        makers[name](name)
         print(name)
 
 

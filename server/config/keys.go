@@ -8,7 +8,7 @@ import (
 
 // Scopes of a key: what it opens.
 const (
-	// ScopeGenerate is everything that computes.
+	// ScopeGenerate is everything that computes, and listing models.
 	ScopeGenerate = "generate"
 	// ScopeModels is listing models and asking about them.
 	ScopeModels = "models"

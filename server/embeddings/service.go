@@ -92,6 +92,8 @@ type Model struct {
 	SkipPrompt, Lowercase bool
 	// Sparse says that a text's vector has a number for each token of the vocabulary, most of which are 0.
 	Sparse bool
+	// Template, if not nil, is what pairs are put into; such a model reads nothing else.
+	Template *Template
 }
 
 // Reranker reports whether the model has one score.
@@ -245,6 +247,11 @@ func (s *Service) encode(in *Input, i int, o *Options) (embed.Text, error) {
 	}
 	var t embed.Text
 	switch {
+	case s.Template != nil && in.Pair == nil:
+		return t, invalid(o.Field, "`%s` must be pairs: this model scores a text by a query. Given: number %d without one",
+			o.Field, i)
+	case s.Template != nil:
+		t, err = s.asked(in, most, cut, o)
 	case in.Tokens != nil:
 		t.IDs, err = s.given(in.Tokens, most, cut, o)
 	case in.Pair != nil:

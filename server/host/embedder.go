@@ -66,11 +66,17 @@ func (f *manager) startEmbedder(ctx context.Context, id library.ID, cfg config.C
 	}
 	e.batcher = embed.New(e.model, embed.Config{MaxBatchTokens: cfg.Embeddings.MaxBatchTokens,
 		Busy: func() bool { return f.demand.Rows() > 0 }, BusyStep: time.Duration(cfg.Embeddings.BusyStep)})
+	model := embedderModel(src.desc)
+	if src.desc.Score != nil {
+		if model.Template, err = f.pairTemplate(ctx, cfg, in); err != nil {
+			return nil, err
+		}
+	}
 	l := embeddings.Limits{Requests: cfg.Limits.MaxConcurrentRequests, Texts: cfg.Embeddings.MaxClientBatchSize,
 		Workers: cfg.Limits.ValidationWorkers, BatchTokens: cfg.Embeddings.MaxBatchTokens,
 		Truncate: cfg.Embeddings.AutoTruncate, Vocab: src.desc.Config.Vocab}
 	e.serves = &dispatch.Embedder{ID: string(id), DType: string(e.built.Weights),
-		Service: embeddings.New(embedderModel(src.desc),
+		Service: embeddings.New(model,
 			server.Runner(string(id), operation(e.task), e.batcher), in.tokenizer, l,
 			server.Client).WithObserver(f.boot.metrics)}
 	if info, err := f.library.Describe(id); err == nil && info.Origin != nil {
@@ -123,6 +129,9 @@ func embedderOptions(b models.Built, ck *hf.Checkpoint, cfg config.Config) ort.E
 		if s.MaxLength > 0 {
 			o.MaxTokens = min(o.MaxTokens, s.MaxLength)
 		}
+	}
+	if s := ck.Score; s != nil && s.MaxLength > 0 {
+		o.MaxTokens = min(o.MaxTokens, s.MaxLength)
 	}
 	if n := ck.Tokenizer.MaxLength; n > 0 {
 		o.MaxTokens = min(o.MaxTokens, n)

@@ -184,7 +184,7 @@ func TestMetricsOfTexts(t *testing.T) {
 // TestRanksOfSentenceTransformers: scores are those of its CrossEncoder.
 func TestRanksOfSentenceTransformers(t *testing.T) {
 	names := []string{"bert-rank", "roberta-rank", "xlm-roberta-rank", "modernbert-rank", "mpnet-rank", "qwen3-rank",
-		"distilbert-labels"}
+		"qwen3-ask", "llama-ask", "distilbert-labels"}
 	s := openTexts(t, nil, names...)
 	for _, name := range names {
 		g := readTexts(t, name)

@@ -1,13 +1,6 @@
-"""Vectors and ranks through openai, langchain-openai, llama-index, huggingface_hub and cohere.
+"""Vectors and ranks through openai, langchain-openai, llama-index, huggingface_hub and cohere."""
 
-The server at TGI_TEXTS_URL has the demo model and the models roberta, bert-rank and distilbert-labels of
-models/testdata/embeddings.
-"""
-
-import gzip
-import json
 import math
-import os
 
 import cohere
 from checks import check, run
@@ -15,27 +8,7 @@ from huggingface_hub import InferenceClient
 from langchain_openai import OpenAIEmbeddings
 from llama_index.embeddings.openai import OpenAIEmbedding
 from openai import BadRequestError, OpenAI, UnprocessableEntityError
-
-URL = os.environ["TGI_TEXTS_URL"]
-FOLDER = os.environ["TGI_TEXTS"]
-
-
-def golden(name):
-    with gzip.open(os.path.join(FOLDER, name, "golden.json.gz")) as f:
-        return json.load(f)
-
-
-ROBERTA = golden("roberta")
-TEXTS = [ROBERTA["texts"][0], ROBERTA["texts"][4], "a"]
-VECTORS = [ROBERTA["prompts"][""][i] for i in (0, 4, 2)]
-
-
-def like(got, want):
-    """Holds that two vectors point the same way."""
-    dot = sum(a * b for a, b in zip(got, want, strict=True))
-    size = math.sqrt(sum(a * a for a in got) * sum(b * b for b in want))
-    assert dot / size > 0.99999, dot / size
-
+from texts import DOCUMENTS, QUERY, TEXTS, URL, VECTORS, golden, like, ranked
 
 openai = OpenAI(base_url=URL + "/v1", api_key="-", max_retries=0)
 
@@ -117,22 +90,14 @@ def _():
         assert abs(e.score - want[e.label]) < 1e-4, (e, want)
 
 
-def ranks(results):
-    g = golden("bert-rank")
-    assert len(results) == 3
-    for r in results:
-        assert abs(r.relevance_score - 1 / (1 + math.exp(-g["pairs"][r.index][0]))) < 1e-4, r
-    assert [r.relevance_score for r in results] == sorted((r.relevance_score for r in results), reverse=True)
-
-
 @check("cohere: rerank, both versions")
 def _():
-    g = golden("bert-rank")
-    request = {"model": "bert-rank", "query": g["query"], "documents": g["texts"], "top_n": 3}
-    ranks(cohere.ClientV2(api_key="-", base_url=URL).rerank(**request).results)
+    request = {"model": "bert-rank", "query": QUERY, "documents": DOCUMENTS, "top_n": 3}
+    new = cohere.ClientV2(api_key="-", base_url=URL).rerank(**request).results
     old = cohere.Client(api_key="-", base_url=URL).rerank(**request, return_documents=True).results
-    ranks(old)
-    assert all(r.document.text == g["texts"][r.index] for r in old)
+    for results in (new, old):
+        ranked(((r.index, r.relevance_score) for r in results), among=range(len(DOCUMENTS)))
+    assert all(r.document.text == DOCUMENTS[r.index] for r in old)
 
 
 run()

@@ -1,13 +1,19 @@
-"""LiteLLM: chat and completions of a server of OpenAI's API, streams, tools, errors."""
+"""LiteLLM: chat, completions, responses, messages, vectors and ranks, by each of its providers that can be given an
+address."""
 
+import http.server
 import json
 import os
+import threading
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it is fetched
 
 import litellm
+from litellm.llms.huggingface.embedding import handler
 
 from checks import *
+from texts import DOCUMENTS, QUERY, TEXTS, all_like, ranked
+from texts import URL as TEXTS_URL
 
 litellm.telemetry = False
 litellm.suppress_debug_info = True
@@ -111,6 +117,97 @@ def _():
     holds(r.choices[0].message.content, ANSWER)
     text = "".join(c.choices[0].delta.content or "" for c in litellm.completion(**asked, stream=True, **server))
     same(text, r.choices[0].message.content)
+
+
+# The hub is asked what a model is for before vectors of huggingface/: it cannot be reached here, so this stands in.
+class Hub(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = b'{"pipeline_tag": "feature-extraction"}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def vectors(model, base, texts=TEXTS, **more):
+    r = litellm.embedding(model=model, input=texts, api_base=base, api_key="any", num_retries=0, **more)
+    return [d["embedding"] for d in r.data]
+
+
+@check("embeddings: openai and hosted_vllm")
+def _():
+    all_like(vectors("openai/roberta", TEXTS_URL + "/v1"))
+    all_like(vectors("hosted_vllm/roberta", TEXTS_URL + "/v1"))
+
+
+@check("embeddings: openai, dimensions")
+def _():
+    for v in vectors("openai/roberta", TEXTS_URL + "/v1", dimensions=8, allowed_openai_params=["dimensions"]):
+        same(len(v), 8)
+
+
+@check("embeddings: jina_ai and infinity")
+def _():
+    all_like(vectors("jina_ai/roberta", TEXTS_URL + "/v1"))
+    all_like(vectors("infinity/roberta", TEXTS_URL))
+
+
+@check("embeddings: huggingface, TEI's routes")
+def _():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as hub:
+        threading.Thread(target=hub.serve_forever, daemon=True).start()
+        handler.HF_HUB_URL = f"http://127.0.0.1:{hub.server_address[1]}"
+        all_like(vectors("huggingface/roberta", TEXTS_URL + "/embed"))
+        all_like(vectors("huggingface/roberta", TEXTS_URL + "/?model=roberta"))
+        hub.shutdown()
+
+
+@check("embeddings: ollama")
+def _():
+    all_like(vectors("ollama/roberta", TEXTS_URL))
+
+
+@check("embeddings: asynchronous")
+async def _():
+    r = await litellm.aembedding(model="openai/roberta", input=TEXTS, api_base=TEXTS_URL + "/v1", api_key="any")
+    all_like([d["embedding"] for d in r.data])
+
+
+def ranks(model, base, **more):
+    r = litellm.rerank(model=model, query=QUERY, documents=DOCUMENTS, top_n=3, api_base=base, api_key="any", **more)
+    found = [(x["index"], x["relevance_score"]) for x in r.results]
+    ranked(found[:3], among=range(len(DOCUMENTS)))  # TEI's API has no top_n
+    return r
+
+
+@check("rerank: cohere, jina_ai, infinity")
+def _():
+    ranks("cohere/bert-rank", TEXTS_URL)
+    ranks("jina_ai/bert-rank", TEXTS_URL)
+    ranks("infinity/bert-rank", TEXTS_URL, return_documents=False)  # it would want documents that are plain texts
+
+
+@check("rerank: hosted_vllm, by both addresses")
+def _():
+    ranks("hosted_vllm/bert-rank", TEXTS_URL)
+    ranks("hosted_vllm/bert-rank", TEXTS_URL + "/v1")
+
+
+@check("rerank: huggingface, TEI's route")
+def _():
+    ranks("huggingface/bert-rank", TEXTS_URL)
+
+
+@check("chat: ollama, ollama_chat and their streams")
+def _():
+    for model in ("ollama/tgi-demo", "ollama_chat/tgi-demo"):
+        asked = {"model": model, "messages": MESSAGES, "temperature": 0, "api_base": URL}
+        whole = litellm.completion(**asked).choices[0].message.content
+        holds(whole, ANSWER)
+        same("".join(c.choices[0].delta.content or "" for c in litellm.completion(**asked, stream=True)), whole)
 
 
 run()

@@ -24,7 +24,7 @@ func New(m Models) *API { return &API{m} }
 func (a *API) Routes() []server.Route {
 	const all, one = "/v1/models", "/v1/models/{id:.+}"
 	routes := []server.Route{
-		{Method: http.MethodGet, Path: all, Scope: server.Models, Handle: a.list},
+		{Method: http.MethodGet, Path: all, Scope: server.Listing, Handle: a.list},
 		{Method: http.MethodPost, Path: all + "/start", Scope: server.Admin, Handle: a.start},
 		{Method: http.MethodPost, Path: all + "/stop", Scope: server.Admin, Handle: a.stop},
 		{Method: http.MethodPost, Path: all + "/pull", Scope: server.Admin, Handle: a.pull},
@@ -37,7 +37,7 @@ func (a *API) Routes() []server.Route {
 		{Method: http.MethodPost, Path: one + "/start", Scope: server.Admin, Handle: a.start},
 		{Method: http.MethodPut, Path: one + "/stop", Scope: server.Admin, Handle: a.stop},
 		{Method: http.MethodPost, Path: one + "/stop", Scope: server.Admin, Handle: a.stop},
-		{Method: http.MethodGet, Path: one, Scope: server.Models, Handle: a.get},
+		{Method: http.MethodGet, Path: one, Scope: server.Listing, Handle: a.get},
 		{Method: http.MethodDelete, Path: one, Scope: server.Admin, Handle: a.delete},
 	}
 	for i := range routes {

@@ -250,14 +250,14 @@ func ask(s *server.Server, method, target, body string, header ...string) *httpt
 	return rec
 }
 
-// TestScopes: reading needs the scope models, whatever changes something admin.
+// TestScopes: reading needs the scope generate or models, whatever changes something admin.
 func TestScopes(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range New(shelf()).Routes() {
 		reads := r.Method == http.MethodGet && !strings.Contains(r.Path, "/download/")
 		want := server.Admin
 		if reads {
-			want = server.Models
+			want = server.Listing
 		}
 		if r.Scope != want || r.BodyLimit != bodyLimit {
 			t.Errorf("%s %s: scope %v, limit %d", r.Method, r.Path, r.Scope, r.BodyLimit)

@@ -51,7 +51,7 @@ func (a *API) Routes() []server.Route {
 		route("/embed", server.Embeddings, a.embed, refuseTEI),
 		route("/embed_all", server.Embeddings, a.embedAll, refuseTEI),
 		route("/embed_sparse", server.Embeddings, a.embedSparse, refuseTEI),
-		route("/rerank", server.Rerank, a.rerank, refuseTEI),
+		route("/rerank", server.Rerank, a.rerankEither, refuseTEI),
 		route("/predict", server.Classify, a.predict, refuseTEI),
 		route("/similarity", server.Embeddings, a.similarity, refuseTEI),
 		route("/decode", "", a.decode, refuseTEI),

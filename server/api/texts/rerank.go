@@ -1,6 +1,8 @@
 package texts
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/http"
 	"strconv"
 
@@ -68,6 +70,21 @@ func (b *rerankBody) decode(body []byte) error {
 // rerankV1 is POST /v1/rerank, Jina's and Cohere's.
 func (a *API) rerankV1(w http.ResponseWriter, r *http.Request, body []byte) error {
 	return a.serveRerank(w, r, body, "1", true)
+}
+
+// rerankEither is POST /rerank: TEI's, or vLLM's and Infinity's, which is that of /v1/rerank.
+func (a *API) rerankEither(w http.ResponseWriter, r *http.Request, body []byte) error {
+	var b struct{ Texts, Documents json.RawMessage }
+	if bytes.Contains(body, []byte(`"documents"`)) {
+		_ = json.Unmarshal(body, &b) // what is wrong with it, the route says
+	}
+	if b.Texts != nil || b.Documents == nil {
+		return a.rerank(w, r, body)
+	}
+	if err := a.rerankV1(w, r, body); err != nil {
+		refuseRerank(w, r, err)
+	}
+	return nil
 }
 
 // rerankV2 is POST /v2/rerank, Cohere's.

@@ -97,7 +97,7 @@ func (a *API) Routes() []server.Route {
 		{Method: http.MethodPost, Path: "/invocations", Operation: server.TextCompletion, Handle: a.in(a.invocations)},
 		{Method: http.MethodPost, Path: "/vertex", Operation: server.TextCompletion, Handle: a.in(a.vertex)},
 		{Method: http.MethodPost, Path: "/chat_tokenize", Handle: a.in(a.chatTokenize)},
-		{Method: http.MethodGet, Path: "/info", Scope: server.Models, Handle: a.in(a.serveInfo)},
+		{Method: http.MethodGet, Path: "/info", Scope: server.Listing, Handle: a.in(a.serveInfo)},
 		{Method: http.MethodGet, Path: docsPath, Scope: server.Open, Handle: servePage},
 		{Method: http.MethodGet, Path: documentPath, Scope: server.Models, Handle: a.serveDocument},
 	}

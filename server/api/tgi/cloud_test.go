@@ -106,15 +106,16 @@ func TestCloudRoutesNeedKeys(t *testing.T) {
 	api := New(o)
 	s := server.New(server.Options{Config: c.Server, APIs: []server.API{api}, Healthy: func() error { return nil },
 		Log: slog.New(slog.DiscardHandler)})
-	tells := []string{"/info", documentPath, kserveRoot, kserveVersion}
+	tells := map[string]server.Scope{"/info": server.Listing, documentPath: server.Models, kserveRoot: server.Models,
+		kserveVersion: server.Models}
 	open := []string{"/docs", "/v2/health/live", "/v2/health/ready", kserveVersion + "/ready", "/h"}
 	for _, r := range api.Routes() {
-		if (r.Scope == server.Models) != slices.Contains(tells, r.Path) {
-			t.Errorf("%s %s has the scope %s", r.Method, r.Path, r.Scope)
-		}
-		want := 401
+		scope, want := tells[r.Path], 401 // the others generate
 		if slices.Contains(open, r.Path) {
-			want = 200
+			scope, want = server.Open, 200
+		}
+		if r.Scope != scope {
+			t.Errorf("%s %s has the scope %s, want %s", r.Method, r.Path, r.Scope, scope)
 		}
 		if rec := send(s, r.Method, r.Path, ""); rec.Code != want {
 			t.Errorf("%s %s without a key: %d, want %d", r.Method, r.Path, rec.Code, want)
