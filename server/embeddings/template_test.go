@@ -98,7 +98,8 @@ func TestAsked(t *testing.T) {
 					t.Fatalf("%q %q: %v", query, text, err)
 				}
 				part, ok := strings.CutPrefix(got, tmpl.Before)
-				if part, ok = strings.CutSuffix(part, tmpl.After); !ok || n > 30 || !strings.Contains(part, tmpl.Between) {
+				part, ok = strings.CutSuffix(part, tmpl.After)
+				if !ok || n > 30 || !strings.Contains(part, tmpl.Between) {
 					t.Errorf("%q %q %+v: %q, %d tokens", query, text, o, got, n)
 				}
 				whole, _ := s.filled(query, text, 0)

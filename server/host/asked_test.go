@@ -107,11 +107,9 @@ func TestAskedTexts(t *testing.T) {
 			t.Errorf("%q: %g", text, x)
 		}
 	}
-	for path, body := range map[string]fieldsOf{"/predict": {"inputs": "a text"}, "/predict ": {"inputs": []string{"a"}}} {
-		askTexts(t, s, strings.TrimSpace(path), body, 413, &refused)
-		if !strings.Contains(refused.Error, "must be pairs") {
-			t.Errorf("%v: %+v", body, refused)
-		}
+	askTexts(t, s, "/predict", fieldsOf{"inputs": "a text"}, 413, &refused)
+	if !strings.Contains(refused.Error, "must be pairs") {
+		t.Errorf("%+v", refused)
 	}
 	var pairs [][]struct{ Score float64 }
 	askTexts(t, s, "/predict", fieldsOf{"inputs": [][]string{{"q", "a text"}}, "raw_scores": true}, 200, &pairs)
@@ -156,7 +154,8 @@ func TestAskedTemplates(t *testing.T) {
 			text := log.String()[before:]
 			return strings.Contains(text, "model.template") && strings.Contains(text, w.want)
 		}
-		for deadline := time.Now().Add(time.Minute); !said(); { // a request does not wait for a load to its end
+		for deadline := time.Now().Add(time.Minute); !said(); time.Sleep(20 * time.Millisecond) {
+			// a request does not wait for a load to its end
 			if askTexts(t, s, "/rerank", ask, 503, nil); time.Now().After(deadline) {
 				t.Fatalf("%s: the log has no %q: %s", w.template, w.want, log.String()[before:])
 			}

@@ -46,7 +46,7 @@ func (f *manager) pairTemplate(ctx context.Context, cfg config.Config, in *insta
 		Client: server.ClientID, Logs: f.pluginLogs, Log: f.log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, bridge.Suggestion(err))
+		return nil, setup.keyError("template", fmt.Errorf("%w%s", err, bridge.Suggestion(err)))
 	}
 	defer set.Close()
 	var t embeddings.Template
