@@ -97,9 +97,9 @@ func TestAsked(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%q %q: %v", query, text, err)
 				}
-				part, ok := strings.CutPrefix(got, tmpl.Before)
-				part, ok = strings.CutSuffix(part, tmpl.After)
-				if !ok || n > 30 || !strings.Contains(part, tmpl.Between) {
+				part, begins := strings.CutPrefix(got, tmpl.Before)
+				part, ends := strings.CutSuffix(part, tmpl.After)
+				if !begins || !ends || n > 30 || !strings.Contains(part, tmpl.Between) {
 					t.Errorf("%q %q %+v: %q, %d tokens", query, text, o, got, n)
 				}
 				whole, _ := s.filled(query, text, 0)
