@@ -15,7 +15,7 @@ import (
 
 // versions are those of the graphs that this package builds. Increment a device's with every change
 // of its graphs or of its weights' format: all its cached models are then converted again.
-var versions = map[models.Device]int{models.CPU: 10, models.CUDA: 2}
+var versions = map[models.Device]int{models.CPU: 11, models.CUDA: 2}
 
 // Key describes, apart from the checkpoint, all that a build depends on. Equal keys and checkpoints
 // give equal files.

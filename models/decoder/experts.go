@@ -13,13 +13,13 @@ const correctionInput = 6
 func (b *builder) ownExperts(i int, x, scores string) string {
 	c, p, e := &b.cfg, graphPrefix(i), b.cfg.Experts
 	first, second := named(c.ExpertGateUp(i), weightOf), named(c.ExpertDown(i), weightOf)
-	var f quant.Format
+	var f, down quant.Format
 	if b.opt.Weights.Quantised() {
-		f = b.widest(first, second)
+		f, down = b.widest(first), b.widest(second)
 	}
 	inputs := []string{x, scores,
 		b.expertMatrices(p+"experts.gate_up", f, first, c.Hidden),
-		b.expertMatrices(p+"experts.down", f, second, e.Intermediate)}
+		b.expertMatrices(p+"experts.down", down, second, e.Intermediate)}
 	if e.Bias {
 		inputs = append(inputs, b.bias(p+"experts.gate_up.bias", c.ExpertGateUp(i)),
 			b.bias(p+"experts.down.bias", c.ExpertDown(i)))
@@ -43,6 +43,8 @@ func (b *builder) ownExperts(i int, x, scores string) string {
 		}
 	}
 	add(f.Offsets, "offsets", 1)
+	add(down.Bits != f.Bits, "down_bits", down.Bits)
+	add(down.Offsets != f.Offsets, "down_offsets", map[bool]int{true: 1}[down.Offsets])
 	add(e.Sigmoid, "sigmoid", 1)
 	add(e.Groups > 1, "groups", e.Groups)
 	add(e.Groups > 1, "groups_per_token", e.GroupsPerToken)

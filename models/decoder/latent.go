@@ -82,7 +82,8 @@ func (b *builder) ownPerHead(i int, name, x string, k, n, tail int, part func(x 
 	_, both := c.LatentUp(i)
 	f := quant.Format{}
 	if b.opt.Weights.Quantised() {
-		if f = b.formatOf(named([]hf.Slice{both}, weightOf)[0]); f.Offsets { // they are no blocks of the file
+		f = b.formatOf(named([]hf.Slice{both}, weightOf)[0])
+		if f.Offsets || f.Bits == quant.SixBits { // they are no blocks of the file
 			f.Offsets, f.Bits = false, 8
 		}
 	}

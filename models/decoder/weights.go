@@ -62,13 +62,15 @@ func (b *builder) formatOf(part hf.Slice) quant.Format {
 }
 
 // widest returns the format that holds what matrices of several have.
-func (b *builder) widest(lists ...[]hf.Slice) quant.Format {
-	f := b.formatOf(lists[0][0])
-	for _, parts := range lists {
-		for _, p := range parts {
-			own := b.formatOf(p)
-			f.Bits, f.Offsets = max(f.Bits, own.Bits), f.Offsets || own.Offsets
+func (b *builder) widest(parts []hf.Slice) quant.Format {
+	f := b.formatOf(parts[0])
+	for _, p := range parts {
+		own := b.formatOf(p)
+		if own.Bits != f.Bits && (own.Bits == quant.SixBits || f.Bits == quant.SixBits) {
+			own.Bits = 8 // no other format has factors
+			f.Bits = 8
 		}
+		f.Bits, f.Offsets = max(f.Bits, own.Bits), f.Offsets || own.Offsets
 	}
 	return f
 }
@@ -463,6 +465,10 @@ func (b *builder) pack(f quant.Format, parts []hf.Slice, k int) (scales []byte) 
 			b.take(f, packer, t, at/k, rows, k)
 			return
 		}
+		if f.Bits == quant.SixBits {
+			b.fail(fmt.Errorf("BUG: tensor %q of shape %v has no codes of 6 bits", t.Name, t.Shape))
+			return
+		}
 		codes, s, x := grow(&b.bytes, rows*f.RowBytes(k)), grow(&b.scales, rows*f.Blocks(k)), b.widen(t, at, n)
 		if i := slices.IndexFunc(x, func(v float32) bool { return v-v != 0 }); i >= 0 {
 			b.fail(fmt.Errorf("tensor %q: weight %d is %g, which no block of integers can hold", t.Name, at+i, x[i]))
@@ -493,12 +499,19 @@ func (b *builder) pack(f quant.Format, parts []hf.Slice, k int) (scales []byte) 
 // takes reports whether a matrix is copied as the integers that it is.
 func (b *builder) takes(f quant.Format, t *tensors.Tensor, k int) bool {
 	own := t.Form()
+	if own.Bits == tensors.SixBits || f.Bits == quant.SixBits {
+		return b.packed && own.Bits == f.Bits && len(t.Shape) == 2
+	}
 	return b.packed && own.Bits != 0 && own.Bits <= f.Bits && (f.Offsets || !own.Offsets) &&
 		f.Block == tensors.IntegerBlock && k%f.Block == 0 && len(t.Shape) == 2
 }
 
 // take packs rows of a tensor as the integers that they are.
 func (b *builder) take(f quant.Format, packer *quant.Packer, t *tensors.Tensor, row, rows, k int) {
+	if f.Bits == quant.SixBits {
+		b.takeFactors(packer, t, row, rows, k)
+		return
+	}
 	each := 1
 	if f.Offsets {
 		each = 2
@@ -510,6 +523,21 @@ func (b *builder) take(f quant.Format, packer *quant.Packer, t *tensors.Tensor, 
 	narrow, err := b.narrowScales(t, numbers)
 	if err == nil {
 		err = packer.Add(codes, narrow)
+	}
+	if err != nil {
+		b.fail(err)
+	}
+}
+
+// takeFactors is take for codes of 6 bits.
+func (b *builder) takeFactors(packer *quant.Packer, t *tensors.Tensor, row, rows, k int) {
+	codes, scales := grow(&b.bytes, rows*k), grow(&b.scales, rows*k/tensors.FactoredBlock)
+	factors := make([]byte, rows*k/tensors.FactorBlock)
+	b.quantError.Merge(quant.TakeFactors(codes, factors, scales, rows, k,
+		func(codes, factors []int8, r, block int) float32 { return t.Factors(codes, factors, row+r, block) }))
+	narrow, err := b.narrowScales(t, scales)
+	if err == nil {
+		err = packer.AddFactored(codes, narrow, factors)
 	}
 	if err != nil {
 		b.fail(err)

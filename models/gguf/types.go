@@ -14,6 +14,7 @@ type coding struct {
 	decode          func(dst []float32, src []byte)
 	form            tensors.Form
 	integers        func(codes []int8, src []byte, k int) (scale, offset float32)
+	factors         func(codes, factors []int8, src []byte) (scale float32)
 	coded           *tensors.Coding // nil for a plain type
 }
 
@@ -23,6 +24,7 @@ var (
 	int8s      = tensors.Form{Bits: 8}
 	int4Offset = tensors.Form{Bits: 4, Offsets: true}
 	int8Offset = tensors.Form{Bits: 8, Offsets: true}
+	int6       = tensors.Form{Bits: tensors.SixBits}
 )
 
 // Names of types of blocks.
@@ -46,7 +48,7 @@ var codings = map[uint32]*coding{
 	11: {name: "Q3_K", elements: 256, bytes: 110, decode: q3k},
 	12: {name: "Q4_K", elements: 256, bytes: 144, decode: q4k, form: int4Offset, integers: q4kIntegers},
 	13: {name: "Q5_K", elements: 256, bytes: 176, decode: q5k, form: int8Offset, integers: q5kIntegers},
-	14: {name: "Q6_K", elements: 256, bytes: 210, decode: q6k},
+	14: {name: "Q6_K", elements: 256, bytes: 210, decode: q6k, form: int6, factors: q6kFactors},
 	20: {name: "IQ4_NL", elements: 32, bytes: 18, decode: iq4nl, form: int8s, integers: iq4nlIntegers},
 	23: {name: "IQ4_XS", elements: 256, bytes: 136, decode: iq4xs, form: int8s, integers: iq4xsIntegers},
 	39: {name: "MXFP4 (GGUF)", elements: 32, bytes: 17, decode: mxfp4, form: int8s, integers: mxfp4Integers},
@@ -62,7 +64,7 @@ func init() {
 	for _, c := range codings {
 		if c.decode != nil {
 			c.coded = &tensors.Coding{Name: c.name, Elements: c.elements, Bytes: c.bytes, Decode: c.decode,
-				Form: c.form, Integers: c.integers}
+				Form: c.form, Integers: c.integers, Factors: c.factors}
 		}
 	}
 }
@@ -180,14 +182,28 @@ func q5k(dst []float32, src []byte) {
 }
 
 func q6k(dst []float32, src []byte) {
-	low, high, scales, d := src[:128], src[128:192], src[192:208], half(src[208:])
-	for i := range dst {
+	var codes [256]int8
+	var factors [16]int8
+	d := q6kFactors(codes[:], factors[:], src)
+	for i, q := range codes {
+		dst[i] = float32(d*float32(factors[i/16])) * float32(q)
+	}
+}
+
+// q6kFactors gives a block as integers: codes, and factors of 16 each besides the scale.
+func q6kFactors(codes, factors []int8, src []byte) (scale float32) {
+	low, high := src[:128], src[128:192]
+	for i := range codes {
 		// Each 128 codes have 64 bytes of lower halves and 32 of upper bits, 2 of each in turn.
 		part, j, l := i/128, i%128/32, i%32
 		q := low[64*part+32*(j%2)+l] >> (j / 2 * 4) & 15
 		q |= high[32*part+l] >> (2 * j) & 3 << 4
-		dst[i] = float32(d*float32(int8(scales[i/16]))) * float32(int(q)-32)
+		codes[i] = int8(q) - 32
 	}
+	for i, f := range src[192:208] {
+		factors[i] = int8(f)
+	}
+	return half(src[208:])
 }
 
 // nonlinear are the values of 4-bit codes of the types IQ4.

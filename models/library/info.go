@@ -261,14 +261,9 @@ func storedBytes(set *tensors.Set) (sum int64) {
 			continue
 		}
 		form := t.Form()
-		perBlock := int64(models.QuantBlock)*int64(cmp.Or(form.Bits, 8))/8 + 2
-		if form.Offsets {
-			perBlock += 2
-		}
+		f := quant.Format{Bits: cmp.Or(form.Bits, 8), Block: models.QuantBlock, Offsets: form.Offsets}
 		k := t.Shape[len(t.Shape)-1]
-		rows := int64(t.Len()) / max(k, 1)
-		rows = (rows + quant.GroupRows - 1) / quant.GroupRows * quant.GroupRows
-		sum += rows * ((k + models.QuantBlock - 1) / models.QuantBlock) * perBlock
+		sum += f.PackedBytes(int(int64(t.Len())/max(k, 1)), int(k))
 	}
 	return sum
 }

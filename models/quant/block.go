@@ -10,7 +10,7 @@ import (
 
 // Format is a block format.
 type Format struct {
-	// Bits of one code, 4 or 8.
+	// Bits of one code, 4 or 8; or SixBits, which only TakeFactors makes.
 	Bits int
 	// Block is the number of consecutive weights of a row that share a scale;
 	// a power of two, at least 16.
@@ -26,7 +26,12 @@ type Format struct {
 func (f Format) Blocks(k int) int { return (k + f.Block - 1) / f.Block }
 
 // RowBytes returns the bytes of a packed row of k weights: whole blocks.
-func (f Format) RowBytes(k int) int { return f.Blocks(k) * f.Block * f.Bits / 8 }
+func (f Format) RowBytes(k int) int {
+	if f.Bits == SixBits { // a byte each until they are packed
+		return k
+	}
+	return f.Blocks(k) * f.Block * f.Bits / 8
+}
 
 // zero is the code of weight 0.
 func (f Format) zero() int { return 1 << (f.Bits - 1) }

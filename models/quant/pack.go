@@ -11,7 +11,15 @@ const GroupRows = 16
 // PackedBytes returns the bytes of a packed matrix of n rows of k weights.
 func (f Format) PackedBytes(n, k int) int64 {
 	groups := (n + GroupRows - 1) / GroupRows
-	return int64(groups) * int64(f.Blocks(k)) * int64(f.packedBlock())
+	return int64(groups) * int64(f.groupBytes(k))
+}
+
+// groupBytes is the bytes of a group.
+func (f Format) groupBytes(k int) int {
+	if f.Bits == SixBits {
+		return k / factored * sixBytes
+	}
+	return f.Blocks(k) * f.packedBlock()
 }
 
 // packedBlock is the bytes of one block of all rows of a group.
@@ -30,11 +38,11 @@ func (f Format) numbers() int {
 // floats and then their codes, of four columns of each row after the other. A last group that is
 // not full is filled with zeros.
 type Packer struct {
-	w             io.Writer
-	f             Format
-	k             int
-	codes, scales []byte // of rows that wait for the others of their group
-	out           []byte
+	w                      io.Writer
+	f                      Format
+	k                      int
+	codes, scales, factors []byte // of rows that wait for the others of their group
+	out                    []byte
 }
 
 // Packer returns one that writes to w rows of k weights.
@@ -42,12 +50,16 @@ func (f Format) Packer(w io.Writer, k int) *Packer { return &Packer{w: w, f: f, 
 
 // Add writes rows: their codes as Rows made them, and for each block its scale as a 16-bit float, followed by its
 // offset if there are offsets. Both are copied.
-func (p *Packer) Add(codes, scales []byte) error {
-	perRow, perScales := p.f.RowBytes(p.k), p.f.numbers()*p.f.Blocks(p.k)
+func (p *Packer) Add(codes, scales []byte) error { return p.AddFactored(codes, scales, nil) }
+
+// AddFactored is Add for rows with SixBits: what TakeFactors made of them.
+func (p *Packer) AddFactored(codes, scales, factors []byte) error {
+	perRow, perScales := p.f.RowBytes(p.k), p.f.scaleBytes(p.k)
 	if rows := len(codes) / perRow; len(codes) != rows*perRow || len(scales) != rows*perScales {
 		panic(fmt.Sprintf("BUG: quant: %d bytes of codes, %d of scales for rows of %d", len(codes), len(scales), p.k))
 	}
 	p.codes, p.scales = append(p.codes, codes...), append(p.scales, scales...)
+	p.factors = append(p.factors, factors...)
 	rows := len(p.codes) / perRow
 	return p.write(rows - rows%GroupRows)
 }
@@ -58,30 +70,34 @@ func (p *Packer) Close() error {
 	if rows == 0 {
 		return nil
 	}
-	zero := byte(0x80)
-	if p.f.Bits == 4 {
-		zero = 0x88
-	}
+	zero := map[int]byte{4: 0x88, SixBits: 32, 8: 0x80}[p.f.Bits]
 	for len(p.codes) < GroupRows*p.f.RowBytes(p.k) {
 		p.codes = append(p.codes, zero)
 	}
-	p.scales = append(p.scales, make([]byte, p.f.numbers()*p.f.Blocks(p.k)*(GroupRows-rows))...)
+	p.scales = append(p.scales, make([]byte, p.f.scaleBytes(p.k)*(GroupRows-rows))...)
+	p.factors = append(p.factors, make([]byte, p.f.factorBytes(p.k)*(GroupRows-rows))...)
 	return p.write(GroupRows)
 }
 
 // write packs and removes the first rows, which are whole groups.
 func (p *Packer) write(rows int) error {
-	groups, size := rows/GroupRows, p.f.Blocks(p.k)*p.f.packedBlock()
+	groups, size := rows/GroupRows, p.f.groupBytes(p.k)
 	if cap(p.out) < groups*size {
 		p.out = make([]byte, groups*size)
 	}
 	p.out = p.out[:groups*size]
-	perRow, perScales := p.f.RowBytes(p.k), p.f.numbers()*p.f.Blocks(p.k)
+	perRow, perScales, perFactors := p.f.RowBytes(p.k), p.f.scaleBytes(p.k), p.f.factorBytes(p.k)
 	parallel(groups, func(g int) {
-		p.f.packGroup(p.out[g*size:(g+1)*size], p.codes[g*GroupRows*perRow:], p.scales[g*GroupRows*perScales:], p.k)
+		out, at := p.out[g*size:(g+1)*size], g*GroupRows
+		if p.f.Bits == SixBits {
+			packSixes(out, p.codes[at*perRow:], p.scales[at*perScales:], p.factors[at*perFactors:], p.k)
+			return
+		}
+		p.f.packGroup(out, p.codes[at*perRow:], p.scales[at*perScales:], p.k)
 	})
 	p.codes = append(p.codes[:0], p.codes[rows*perRow:]...)
 	p.scales = append(p.scales[:0], p.scales[rows*perScales:]...)
+	p.factors = append(p.factors[:0], p.factors[rows*perFactors:]...)
 	_, err := p.w.Write(p.out)
 	return err
 }

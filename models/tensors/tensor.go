@@ -49,18 +49,27 @@ type Coding struct {
 	// each is its code times the scale, plus the offset.
 	Form     Form
 	Integers func(codes []int8, src []byte, k int) (scale, offset float32)
+	// Factors gives a block of SixBits, of FactoredBlock elements: each is its code times the factor of its 16, times the
+	// scale, which is a 16-bit float.
+	Factors func(codes, factors []int8, src []byte) (scale float32)
 }
 
 // Form is that of blocks of integers.
 type Form struct {
-	// Bits of a code, a signed integer; 0: there are no such integers.
+	// Bits of a code, a signed integer; 0: there are no such integers. With SixBits there are factors, see Coding.
 	Bits int
 	// Offsets says that blocks have offsets.
 	Offsets bool
 }
 
-// IntegerBlock is the number of elements of a row that share a scale.
-const IntegerBlock = 32
+// IntegerBlock is the number of elements of a row that share a scale, except with SixBits: there it is FactoredBlock,
+// of which each FactorBlock have a factor.
+const (
+	IntegerBlock  = 32
+	SixBits       = 6
+	FactoredBlock = 256
+	FactorBlock   = 16
+)
 
 // Form returns in which integers the tensor can be given.
 func (t *Tensor) Form() Form {
@@ -87,6 +96,11 @@ func (t *Tensor) Integers(codes []int8, i, b int) (scale, offset float32) {
 	c := t.coding
 	perBlock := c.Elements / IntegerBlock
 	return c.Integers(codes, t.Row(i)[b/perBlock*c.Bytes:][:c.Bytes], b%perBlock)
+}
+
+// Factors returns block number b of row i of a matrix with SixBits: codes, factors and a scale.
+func (t *Tensor) Factors(codes, factors []int8, i, b int) (scale float32) {
+	return t.coding.Factors(codes, factors, t.Row(i)[b*t.coding.Bytes:][:t.coding.Bytes])
 }
 
 // New returns a tensor of elements of the given type, which lie in row-major order in data.

@@ -28,6 +28,7 @@ enum {
 
 struct experts_node {
 	int64_t count, per_token, hidden, inner, normalise, bits, block, offsets, activation;
+	int64_t down_bits, down_offsets;  // of the second matrices, if they have another form
 	int64_t sigmoid;  // shares are the sigmoids of scores; else their softmax
 	// Experts are divided into groups of neighbours, of which a token takes some: those whose group_best best experts
 	// have the highest sum.
@@ -64,6 +65,13 @@ static int64_t optional_int(const OrtKernelInfo *info, const char *name, int64_t
 	return fallback;
 }
 
+// matrix_of describes the first expert's matrix of a product.
+static struct mq_matrix matrix_of(const struct experts_node *n, int second, const void *data) {
+	if (second)
+		return (struct mq_matrix){data, n->hidden, n->inner, (int)n->down_bits, (int)n->block, n->down_offsets != 0};
+	return (struct mq_matrix){data, 2 * n->inner, n->hidden, (int)n->bits, (int)n->block, n->offsets != 0};
+}
+
 static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const OrtKernelInfo *info, void **kernel) {
 	(void)op, (void)api;
 	struct experts_node n;
@@ -84,10 +92,12 @@ static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const 
 	    n.group_best < 1 || n.group_best > n.count / n.groups ||
 	    n.groups_per_token * (n.count / n.groups) < n.per_token)
 		return op_invalid("tgi.Experts: groups do not fit the experts");
-	const int packed = (n.bits == 4 || n.bits == 8) && (n.block == 32 || n.block == 64 || n.block == 128);
-	if (n.bits && !packed) return op_invalid("tgi.Experts: bits must be 0, 4 or 8, block_size 32, 64 or 128");
 	n.offsets = optional_int(info, "offsets", 0);
-	if (n.offsets && (!packed || n.block != 32)) return op_invalid("tgi.Experts: offsets need block_size 32");
+	n.down_bits = optional_int(info, "down_bits", n.bits), n.down_offsets = optional_int(info, "down_offsets", n.offsets);
+	const struct mq_matrix one = matrix_of(&n, 0, NULL), two = matrix_of(&n, 1, NULL);
+	if (n.bits ? !mq_fits(&one) || !mq_fits(&two) : n.down_bits || n.offsets || n.down_offsets)
+		return op_invalid("tgi.Experts: bits must be 0, 4 or 8, block_size 32, 64 or 128, 32 with offsets; or bits 6, "
+		                  "block_size 32 and rows of a multiple of 256");
 	if (!glu_choose(n.activation)) return op_invalid("tgi.Experts: activation is out of bounds");
 	struct experts_node *own = malloc(sizeof *own);
 	if (!own) return op_invalid("tgi.Experts: out of memory");
@@ -293,16 +303,17 @@ static void add(void *p, size_t token) {
 	}
 }
 
-// lay_out describes a product of n columns and k numbers a row; it returns the bytes that its rounded rows take.
-static size_t lay_out(const struct work *w, struct step *s, const void *data, int64_t n, int64_t k) {
-	s->matrix = (struct mq_matrix){data, n, k, (int)w->node->bits, (int)w->node->block, w->node->offsets != 0};
+// lay_out describes a product; it returns the bytes that its rounded rows take.
+static size_t lay_out(const struct work *w, struct step *s, int second, const void *data) {
+	s->matrix = matrix_of(w->node, second, data);
+	const int64_t n = s->matrix.n, k = s->matrix.k;
 	s->stride = (n + MQ_GROUP - 1) / MQ_GROUP * MQ_GROUP;
 	s->units_per_expert = (n + UNIT_COLUMNS - 1) / UNIT_COLUMNS;
 	if (!w->node->bits) {
 		s->expert_bytes = n * k * (int64_t)sizeof(float);
 		return 0;
 	}
-	s->expert_bytes = mq_groups(&s->matrix) * mq_blocks(&s->matrix) * mq_block_bytes(&s->matrix);
+	s->expert_bytes = mq_bytes(&s->matrix);
 	return mq_rows_bytes(&s->matrix, w->slots);
 }
 
@@ -355,8 +366,8 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	                 .scores = in[EX_SCORES].data, .gate_up_bias = in[EX_GATE_UP_BIAS].data,
 	                 .down_bias = in[EX_DOWN_BIAS].data, .correction = in[EX_CORRECTION].data, .tokens = tokens,
 	                 .slots = tokens * n->per_token};
-	const size_t rounded_one = lay_out(&w, &w.one, in[EX_GATE_UP].data, 2 * n->inner, n->hidden);
-	const size_t rounded_two = lay_out(&w, &w.two, in[EX_DOWN].data, n->hidden, n->inner);
+	const size_t rounded_one = lay_out(&w, &w.one, 0, in[EX_GATE_UP].data);
+	const size_t rounded_two = lay_out(&w, &w.two, 1, in[EX_DOWN].data);
 	const unsigned type = n->bits ? TGI_ORT_UINT8 : TGI_ORT_FLOAT;
 	const int64_t size = n->bits ? 1 : (int64_t)sizeof(float);
 	if (in[EX_GATE_UP].type != type || in[EX_DOWN].type != type ||

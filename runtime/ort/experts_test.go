@@ -13,6 +13,7 @@ import (
 // mixture is a mixture of experts and what its operator computes.
 type mixture struct {
 	experts, perToken, hidden, inner, bits, block int
+	downBits                                      int // 0 for those of bits
 	normalise, offsets                            bool
 	alpha, limit                                  float32 // of gpt-oss' activation
 	sigmoid, corrected                            bool
@@ -49,7 +50,8 @@ func (m *mixture) fill(r *rand.Rand) {
 	}
 	for range m.experts {
 		m.gateUp = append(m.gateUp, newQuantised(r, 2*m.inner, m.hidden, form{m.bits, m.block, m.offsets}))
-		m.down = append(m.down, newQuantised(r, m.hidden, m.inner, form{m.bits, m.block, m.offsets}))
+		m.down = append(m.down, newQuantised(r, m.hidden, m.inner, form{cmp.Or(m.downBits, m.bits), m.block,
+			m.offsets && m.downBits == 0}))
 	}
 }
 
@@ -87,7 +89,8 @@ func openMixture(t *testing.T, m *mixture, threads int) *node {
 		"sigmoid": map[bool]int{true: 1}[m.sigmoid], "groups": max(m.groups, 1),
 		"groups_per_token": max(m.groupsPerToken, 1), "group_best": max(m.groupBest, 1), "scale": m.factor(),
 		"per_token": m.perToken, "hidden": m.hidden, "inner": m.inner, "normalise": map[bool]int{true: 1}[m.normalise],
-		"bits": m.bits, "block_size": m.block, "offsets": map[bool]int{true: 1}[m.offsets], "activation": 0})
+		"bits": m.bits, "block_size": m.block, "offsets": map[bool]int{true: 1}[m.offsets], "activation": 0,
+		"down_bits": cmp.Or(m.downBits, m.bits), "down_offsets": map[bool]int{true: 1}[m.offsets && m.downBits == 0]})
 	g.value(true, "out", float32s, "t", m.hidden)
 	return newNode(t, g.write(t), sessionOptions{threads: threads})
 }
@@ -223,6 +226,8 @@ func TestExpertsMatchDefinition(t *testing.T) {
 		{experts: 3, perToken: 1, hidden: 130, inner: 70, bits: 4, block: 64, normalise: true},
 		{experts: 4, perToken: 2, hidden: 40, inner: 24, biases: true, alpha: 1.702, limit: 1.5, normalise: true},
 		{experts: 4, perToken: 2, hidden: 40, inner: 24, bits: 8, block: 32, biases: true, alpha: 1.7, limit: 7},
+		{experts: 5, perToken: 2, hidden: 256, inner: 256, bits: 6, block: 32},
+		{experts: 5, perToken: 2, hidden: 70, inner: 256, bits: 4, block: 32, offsets: true, downBits: 6},
 		{experts: 16, perToken: 4, hidden: 96, inner: 40, bits: 8, block: 128},
 		{experts: 6, perToken: 3, hidden: 24, inner: 16, sigmoid: true, corrected: true, normalise: true, scale: 2.5},
 		{experts: 12, perToken: 4, hidden: 24, inner: 16, sigmoid: true, corrected: true, normalise: true, groups: 4,
@@ -297,6 +302,7 @@ func TestExpertsRefuse(t *testing.T) {
 		"experts":              {experts: 0, perToken: 1, hidden: 8, inner: 8},
 		"bits must be 0":       {experts: 2, perToken: 1, hidden: 8, inner: 8, bits: 3, block: 32},
 		"hidden":               {experts: 2, perToken: 1, hidden: 0, inner: 8},
+		"a multiple of 256":    {experts: 2, perToken: 1, hidden: 256, inner: 32, bits: 6, block: 32},
 		"block_size 32, 64 or": {experts: 2, perToken: 1, hidden: 8, inner: 8, bits: 4, block: 48},
 	} {
 		g := &graph{}

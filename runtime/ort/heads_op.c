@@ -115,8 +115,7 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	struct work w = {.node = n, .kernel = mq_current(), .rows = rows, .x = in[HM_X].data,
 	                 .matrix = {in[HM_MATRICES].data, n->n, n->k, (int)n->bits, (int)n->block, 0},
 	                 .units = (n->n + COLUMNS - 1) / COLUMNS, .stride = (n->n + MQ_GROUP - 1) / MQ_GROUP * MQ_GROUP};
-	w.head_bytes = n->bits ? mq_groups(&w.matrix) * mq_blocks(&w.matrix) * mq_block_bytes(&w.matrix)
-	                       : n->n * n->k * (int64_t)sizeof(float);
+	w.head_bytes = n->bits ? mq_bytes(&w.matrix) : n->n * n->k * (int64_t)sizeof(float);
 	const int64_t bytes = in[HM_MATRICES].size * (n->bits ? 1 : (int64_t)sizeof(float));
 	if (in[HM_MATRICES].type != (n->bits ? TGI_ORT_UINT8 : TGI_ORT_FLOAT) || bytes != n->heads * w.head_bytes)
 		return op_invalid("tgi.HeadMatMul: the matrices have another size or type than the attributes say");

@@ -12,9 +12,20 @@
 // So a product needs no sums across a vector, and a group is read from its first byte to its last. What is missing in
 // the last group and in the last block are codes of zero.
 //
+// Codes of 6 bits are those of GGUF's type Q6_K: 256 columns of a row share a scale, and each 16 of them have a factor
+// of 8 bits besides. A weight is its code less 32, times the factor, times the scale. Blocks of 32 are then what
+// activations have; k is a multiple of 256. For each 256 columns of a group there are
+//
+//	16 scales, as 16-bit floats
+//	8 times, for each 32 columns: 16 factors of the first 16 columns, 16 of the others, as signed bytes, and for each
+//	16 columns 64 bytes with the upper two bits of the codes, those of columns 0 to 3 of row 0, of row 1, ... in the
+//	lowest bits of the bytes, those of columns 4 to 7 above them, and so on, and 128 bytes with the lower halves, as
+//	codes of 4 bits have them
+//
 // Activations are rounded to 8 bits too, with a scale for each row and block. The sum of a block is then one of
 // integers, which is exact, and those of blocks are added in the order of k, with one fused multiply-add each, and one
-// more for an offset, which the total of the block's activations is multiplied by. A row's
+// more for an offset, which the total of the block's activations is multiplied by. With factors the sum of a block is
+// that of two, each times its factor: at most 2*16*32*127*128, which a float holds exactly. A row's
 // result is therefore the same, bit by bit, whatever rows are beside it, however the work is divided, and whatever
 // kernel computes it.
 #ifndef TGI_PRODUCT_H
@@ -26,23 +37,40 @@
 enum {
 	MQ_GROUP = 16,       // columns of the result that lie together
 	MQ_HALF_CHUNK = 64,  // columns of 4-bit codes whose products AVX2 adds up in 16 bits
+	MQ_SIX = 256,        // columns that share a scale of codes of 6 bits
+	MQ_SIX_BLOCKS = 8,   // blocks of them
+	MQ_SIX_BLOCK = 2 * MQ_GROUP + 2 * 192,  // bytes of a block: factors and codes
+	MQ_SIX_BYTES = 2 * MQ_GROUP + MQ_SIX_BLOCKS * MQ_SIX_BLOCK,
 };
 
 // mq_matrix is a matrix of n rows and k columns.
 struct mq_matrix {
 	const uint8_t *data;
 	int64_t n, k;
-	int bits, block;
+	int bits, block;  // block is 32 with 6 bits
 	int offsets;  // whether blocks have them; they are of 32 then
 };
 
 static inline int64_t mq_blocks(const struct mq_matrix *m) { return (m->k + m->block - 1) / m->block; }
 static inline int64_t mq_groups(const struct mq_matrix *m) { return (m->n + MQ_GROUP - 1) / MQ_GROUP; }
+// mq_block_bytes is the bytes of a block, except with 6 bits.
 static inline int64_t mq_block_bytes(const struct mq_matrix *m) {
 	return MQ_GROUP * (2 + 2 * (m->offsets != 0) + (int64_t)m->block * m->bits / 8);
 }
+static inline int64_t mq_group_bytes(const struct mq_matrix *m) {
+	return m->bits == 6 ? m->k / MQ_SIX * MQ_SIX_BYTES : mq_blocks(m) * mq_block_bytes(m);
+}
+static inline int64_t mq_bytes(const struct mq_matrix *m) { return mq_groups(m) * mq_group_bytes(m); }
+// mq_fits says whether there are matrices of such a form.
+static inline int mq_fits(const struct mq_matrix *m) {
+	if (m->bits == 6) return m->block == 32 && !m->offsets && m->k % MQ_SIX == 0;
+	return (m->bits == 4 || m->bits == 8) && (m->block == 32 || (!m->offsets && (m->block == 64 || m->block == 128)));
+}
 // mq_sums is the number of sums of a block of activations.
-static inline int mq_sums(const struct mq_matrix *m) { return m->block > MQ_HALF_CHUNK ? m->block / MQ_HALF_CHUNK : 1; }
+static inline int mq_sums(const struct mq_matrix *m) {
+	if (m->bits == 6) return 2;
+	return m->block > MQ_HALF_CHUNK ? m->block / MQ_HALF_CHUNK : 1;
+}
 
 // mq_rows holds activations, rounded.
 struct mq_rows {

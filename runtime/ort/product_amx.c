@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "product_six.h"
 #include "product_vnni.h"
 
 #define AMX __attribute__((target("amx-tile,amx-int8,avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,f16c")))
@@ -31,7 +32,7 @@ int mq_has_amx(void) {
 // activations, a row each, 4 and 5 codes of the matrix, 4 columns a row. There are two of each, so that the instructions
 // of one block need not wait for those of the one before.
 
-// configure sets the tiles up for steps of 32 or 64 columns.
+// configure sets the tiles up for steps of 16, 32 or 64 columns.
 AMX_INLINE void configure(int step) {
 	struct {
 		uint8_t palette, start, reserved[14];
@@ -126,10 +127,52 @@ AMX_INLINE void tile(const int OFFSETS, const int BLOCK, const struct layout *l,
 	_Pragma("GCC unroll 16") for (int r = 0; r < TILE_ROWS; r++) _mm512_storeu_ps(y + r * stride, f[r]);
 }
 
+// tile_six multiplies 16 rows by codes of 6 bits, of blocks that share scales.
+AMX_INLINE void tile_six(const struct mq_six *s, __m512 scale, int64_t blocks, const int8_t *x, const float *scales,
+                         int64_t row_blocks, float *y, int64_t stride, int first) {
+	const int64_t row_bytes = row_blocks * 32;
+	_Alignas(64) int32_t sums[2][TILE_ROWS * MQ_GROUP];
+	__m512 f[TILE_ROWS];
+	_Pragma("GCC unroll 16") for (int r = 0; r < TILE_ROWS; r++) f[r] =
+	    first ? _mm512_setzero_ps() : _mm512_loadu_ps(y + r * stride);
+	for (int64_t b = 0; b < blocks; b++, x += 32) {
+		SUM_BLOCK(0, 2, 4, 16, x, row_bytes, s->codes[b], 16, sums[0]);
+		SUM_BLOCK(1, 3, 5, 16, x + 16, row_bytes, s->codes[b] + 16 * MQ_GROUP, 16, sums[1]);
+		const __m512 one = _mm512_loadu_ps(s->factors.floats[b][0]), two = _mm512_loadu_ps(s->factors.floats[b][1]);
+		_Pragma("GCC unroll 16") for (int r = 0; r < TILE_ROWS; r++) {
+			const __m512 left = _mm512_cvtepi32_ps(_mm512_load_si512((const void *)(sums[0] + r * MQ_GROUP)));
+			const __m512 right = _mm512_cvtepi32_ps(_mm512_load_si512((const void *)(sums[1] + r * MQ_GROUP)));
+			const __m512 all = _mm512_fmadd_ps(right, two, _mm512_mul_ps(left, one));  // an integer, which is exact
+			f[r] = _mm512_fmadd_ps(all, _mm512_mul_ps(scale, _mm512_set1_ps(scales[b + r * row_blocks])), f[r]);
+		}
+	}
+	_Pragma("GCC unroll 16") for (int r = 0; r < TILE_ROWS; r++) _mm512_storeu_ps(y + r * stride, f[r]);
+}
+
+// multiply_six multiplies whole tiles of rows by codes of 6 bits.
+AMX static void multiply_six(const struct mq_matrix *m, const struct mq_rows *r, int64_t group, int64_t from,
+                             int64_t to, int64_t row, int64_t end, float *y, int64_t stride) {
+	const int64_t blocks = mq_blocks(m);
+	struct mq_six s;
+	configure(16);
+	for (int64_t b = from, next; b < to; b = next) {
+		next = mq_six_end(b, to);
+		mq_six_open(1, 0, &s, mq_six_at(m, group, b), next - b);
+		__asm__ volatile("" ::: "memory");  // as below
+		const __m512 scale = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)mq_six_scales(m, group, b)));
+		for (int64_t i = row; i < end; i += TILE_ROWS)
+			tile_six(&s, scale, next - b, r->codes + (i * blocks + b) * 32, r->scales + i * blocks + b, blocks,
+			         y + (i - row) * stride, stride, !b);
+	}
+	_tile_release();
+}
+
 AMX static void multiply(const struct mq_matrix *m, const struct mq_rows *r, int64_t group, int64_t from, int64_t to,
                          int64_t row, int64_t end, float *y, int64_t stride) {
 	const int64_t row_blocks = mq_blocks(m), bytes = mq_block_bytes(m), whole = row + (end - row) / TILE_ROWS * TILE_ROWS;
-	if (whole > row) {
+	if (whole > row && m->bits == 6) {
+		multiply_six(m, r, group, from, to, row, whole, y, stride);
+	} else if (whole > row) {
 		struct layout l;
 		configure(m->block < 64 ? m->block : 64);
 		for (int64_t b = from, next; b < to; b = next) {

@@ -5,10 +5,14 @@
 // activations' codes. The true sum, of (code-8)*x, is at most 32*8*127 = 32512 for a lane's part of 64 columns, so that
 // the wrapped one is exact, and one vpmaddwd for 64 columns widens it.
 //
+// Codes of 6 bits: the same with codes 0 to 63, at most 63*127*2, and sums that begin at -32 times the activations'. A
+// lane's part of 16 columns is at most 8*32*127 = 32512 too; vpmaddwd multiplies it by the factor while it widens it.
+//
 // Codes of 8 bits: vpmaddubsw multiplies their magnitudes by the activations with their signs: at most 128*127*2.
 
 #if defined(__x86_64__)
 
+#include "product_six.h"
 #include "product_x86.h"
 
 #define INLINE MQ_AVX2 static inline __attribute__((always_inline))
@@ -193,6 +197,38 @@ INLINE void whole(const int R, const int OFFSETS, const uint8_t *w, int64_t bloc
 	end(R, f, at);
 }
 
+// six multiplies R rows by codes of 6 bits, of blocks that share scales.
+INLINE void six(const int R, const struct mq_six *w, const __m256 scale[2], int64_t blocks, const struct rows *at,
+                int first) {
+	const int8_t *x = at->x;
+	__m256 f[ROWS][2];
+	begin(R, f, at, first);
+	for (int64_t b = 0; b < blocks; b++) {
+		const uint8_t *codes = w->codes[b];
+		__m256i sum[ROWS][2];
+		UNROLL for (int half = 0; half < 2; half++, x += 16) {
+			__m256i a[ROWS][2];
+			UNROLL for (int r = 0; r < R; r++)
+				a[r][0] = a[r][1] = _mm256_set1_epi32(at->sums[r * at->sum_stride + 2 * b + half]);
+			UNROLL for (int i = 0; i < 16; i += 4, codes += 64) {
+				const __m256i c0 = load(codes), c1 = load(codes + 32);
+				UNROLL for (int r = 0; r < R; r++) {
+					const __m256i v = four(x + r * at->x_stride + i);
+					a[r][0] = dot16(a[r][0], c0, v), a[r][1] = dot16(a[r][1], c1, v);
+				}
+			}
+			const __m256i factor[2] = {load(w->factors.pairs[b][half]), load(w->factors.pairs[b][half] + 8)};
+			UNROLL for (int r = 0; r < R; r++)
+				UNROLL for (int c = 0; c < 2; c++) {
+					const __m256i t = _mm256_madd_epi16(a[r][c], factor[c]);
+					sum[r][c] = half ? _mm256_add_epi32(sum[r][c], t) : t;
+				}
+		}
+		finish(R, f, sum, scale, at->scales + b, at->scale_stride);
+	}
+	end(R, f, at);
+}
+
 // BY_ROWS calls a function for 1 to ROWS rows.
 #define BY_ROWS(count, function, ...)                     \
 	switch (count) {                                       \
@@ -224,23 +260,49 @@ HALF(wide32_offsets, 32, 1, 1)
 WHOLE(whole8, 0)
 WHOLE(whole8_offsets, 1)
 
+MQ_AVX2 static __attribute__((noinline)) void sixes(int64_t count, const struct mq_six *w, const uint8_t *halves,
+                                                    int64_t blocks, const struct rows *at, int first) {
+	const __m256 scale[2] = {scales(halves), scales(halves + 16)};
+	BY_ROWS(count, six, w, scale, blocks, at, first)
+}
+
+// rows_at is some rows, from a block on.
+static inline struct rows rows_at(const struct mq_matrix *m, const struct mq_rows *r, int64_t row, int64_t from,
+                                  float *y, int64_t stride) {
+	const int64_t blocks = mq_blocks(m), sums = mq_sums(m), at = row * blocks + from;
+	return (struct rows){
+	    .x = r->codes + at * m->block,
+	    .scales = r->scales + at,
+	    .totals = r->totals + at,
+	    .sums = r->sums + at * sums,
+	    .y = y,
+	    .x_stride = blocks * m->block,
+	    .scale_stride = blocks,
+	    .sum_stride = blocks * sums,
+	    .y_stride = stride,
+	};
+}
+
+// multiply_six is multiply for codes of 6 bits.
+MQ_AVX2 static void multiply_six(const struct mq_matrix *m, const struct mq_rows *r, int64_t group, int64_t from,
+                                 int64_t to, int64_t row, int64_t end, float *y, int64_t stride) {
+	struct mq_six s;
+	for (int64_t b = from, next; b < to; b = next) {
+		next = mq_six_end(b, to);
+		mq_six_open(0, 1, &s, mq_six_at(m, group, b), next - b);
+		for (int64_t i = row; i < end; i += ROWS) {
+			const struct rows at = rows_at(m, r, i, b, y + (i - row) * stride, stride);
+			sixes(end - i, &s, mq_six_scales(m, group, b), next - b, &at, !b);
+		}
+	}
+}
+
 // run multiplies rows by blocks [from, to) at w, ROWS rows at a time.
 MQ_AVX2 static void run(const struct mq_matrix *m, const struct mq_rows *r, const uint8_t *w, int wide, int64_t from,
                         int64_t to, int64_t row, int64_t end, float *y, int64_t stride) {
-	const int64_t blocks = mq_blocks(m);
 	const int sums = mq_sums(m);
 	for (; row < end; row += ROWS, y += ROWS * stride) {
-		const struct rows at = {
-		    .x = r->codes + (row * blocks + from) * m->block,
-		    .scales = r->scales + row * blocks + from,
-		    .totals = r->totals + row * blocks + from,
-		    .sums = r->sums + (row * blocks + from) * sums,
-		    .y = y,
-		    .x_stride = blocks * m->block,
-		    .scale_stride = blocks,
-		    .sum_stride = blocks * sums,
-		    .y_stride = stride,
-		};
+		const struct rows at = rows_at(m, r, row, from, y, stride);
 		if (m->bits == 8 && m->offsets)
 			whole8_offsets(end - row, w, to - from, m->block, &at, !from);
 		else if (m->offsets)
@@ -256,6 +318,10 @@ MQ_AVX2 static void run(const struct mq_matrix *m, const struct mq_rows *r, cons
 
 MQ_AVX2 static void multiply(const struct mq_matrix *m, const struct mq_rows *r, int64_t group, int64_t from,
                              int64_t to, int64_t row, int64_t end, float *y, int64_t stride) {
+	if (m->bits == 6) {
+		multiply_six(m, r, group, from, to, row, end, y, stride);
+		return;
+	}
 	const int64_t bytes = mq_block_bytes(m), step = UNPACKED / m->block;
 	const uint8_t *w = m->data + (group * mq_blocks(m) + from) * bytes;
 	if (m->bits == 8 || end - row < UNPACK_FROM) {
@@ -271,9 +337,9 @@ MQ_AVX2 static void multiply(const struct mq_matrix *m, const struct mq_rows *r,
 	}
 }
 
-// sum16 is -8 times the sums, in the 16-bit lanes that half begins with.
-static inline int32_t sum16(int even, int odd) {
-	return (int32_t)((uint32_t)(-8 * odd) << 16 | (uint16_t)(-8 * even));
+// sum16 is minus the code for 0 times the sums, in the 16-bit lanes that half and six begin with.
+static inline int32_t sum16(int even, int odd, int code) {
+	return (int32_t)((uint32_t)(-code * odd) << 16 | (uint16_t)(-code * even));
 }
 
 MQ_AVX2 static void quantise(const struct mq_matrix *m, const struct mq_rows *r, const float *x, int64_t row) {

@@ -10,9 +10,10 @@
 //	i_dot(sum, w, x)                the instruction
 //	f_scales, f_load, f_store, f_set, f_mul, f_fma, f_zero, f_of
 //
-// With unsigned weights a sum begins at -8 or -128 times the sum of the activations' codes.
+// With unsigned weights a sum begins at -8, -32 or -128 times the sum of the activations' codes.
 
 #include "product.h"
+#include "product_six.h"
 
 #define MQ_V (MQ_GROUP / MQ_W)
 #define MQ_INLINE MQ_TARGET static inline __attribute__((always_inline))
@@ -72,6 +73,71 @@ MQ_INLINE void MQ_NAME(tile)(const int R, const int BITS, const int OFFSETS, con
 		MQ_UNROLL for (int c = 0; c < MQ_V; c++) f_store(y + r * stride + MQ_W * c, f[r][c]);
 }
 
+#define MQ_SIX_ROWS (MQ_ROWS > 4 ? MQ_ROWS : 2)  // rows whose two sums fit the registers
+
+// six multiplies R rows by codes of 6 bits, of blocks that share scales.
+MQ_INLINE void MQ_NAME(six)(const int R, const struct mq_six *w, const vf *scale, int64_t blocks, const int8_t *x,
+                            const float *scales, const int32_t *sums, int64_t row_blocks, float *y, int64_t stride,
+                            int first) {
+	vf f[MQ_SIX_ROWS][MQ_V];
+	MQ_UNROLL for (int r = 0; r < R; r++)
+		MQ_UNROLL for (int c = 0; c < MQ_V; c++) f[r][c] = first ? f_zero() : f_load(y + r * stride + MQ_W * c);
+	for (int64_t b = 0; b < blocks; b++, scales++, sums += 2) {
+		const uint8_t *codes = w->codes[b];
+		vf all[MQ_SIX_ROWS][MQ_V];  // integers, which are exact
+		MQ_UNROLL for (int half = 0; half < 2; half++) {
+			vi sum[MQ_SIX_ROWS][MQ_V];
+			MQ_UNROLL for (int r = 0; r < R; r++) {
+				const vi begin = i_set(MQ_UNSIGNED ? -32 * sums[r * row_blocks * 2 + half] : 0);
+				MQ_UNROLL for (int c = 0; c < MQ_V; c++) sum[r][c] = begin;
+			}
+			MQ_UNROLL for (int i = 0; i < 16; i += 4, codes += 64, x += 4) {
+				vi part[MQ_V];
+				MQ_UNROLL for (int c = 0; c < MQ_V; c++) part[c] = i_load(codes + 4 * MQ_W * c);
+				MQ_UNROLL for (int r = 0; r < R; r++) {
+					const vi v = i_four(x + r * row_blocks * 32);
+					MQ_UNROLL for (int c = 0; c < MQ_V; c++) sum[r][c] = i_dot(sum[r][c], part[c], v);
+				}
+			}
+			MQ_UNROLL for (int c = 0; c < MQ_V; c++) {
+				const vf factor = f_load(w->factors.floats[b][half] + MQ_W * c);
+				MQ_UNROLL for (int r = 0; r < R; r++) {
+					const vf of = f_of(sum[r][c]);
+					all[r][c] = half ? f_fma(of, factor, all[r][c]) : f_mul(of, factor);
+				}
+			}
+		}
+		MQ_UNROLL for (int r = 0; r < R; r++) {
+			const vf s = f_set(scales[r * row_blocks]);
+			MQ_UNROLL for (int c = 0; c < MQ_V; c++) f[r][c] = f_fma(all[r][c], f_mul(scale[c], s), f[r][c]);
+		}
+	}
+	MQ_UNROLL for (int r = 0; r < R; r++)
+		MQ_UNROLL for (int c = 0; c < MQ_V; c++) f_store(y + r * stride + MQ_W * c, f[r][c]);
+}
+
+#define MQ_SIX_CASE(r)                                                                                      \
+	MQ_NAME(six)(r, &s, scale, next - b, r_->codes + (i * blocks + b) * 32, r_->scales + i * blocks + b,    \
+	             r_->sums + (i * blocks + b) * 2, blocks, y + (i - row) * stride, stride, !b)
+
+MQ_TARGET static void MQ_NAME(multiply_six)(const struct mq_matrix *m, const struct mq_rows *r_, int64_t group,
+                                            int64_t from, int64_t to, int64_t row, int64_t end, float *y,
+                                            int64_t stride) {
+	const int64_t blocks = mq_blocks(m);
+	struct mq_six s;
+	for (int64_t b = from, next; b < to; b = next) {
+		next = mq_six_end(b, to);
+		mq_six_open(!MQ_UNSIGNED, 0, &s, mq_six_at(m, group, b), next - b);
+		vf scale[MQ_V];
+		for (int c = 0; c < MQ_V; c++) scale[c] = f_scales(mq_six_scales(m, group, b) + 2 * MQ_W * c);
+		int64_t i = row;
+		for (; end - i >= MQ_SIX_ROWS; i += MQ_SIX_ROWS) MQ_SIX_CASE(MQ_SIX_ROWS);
+		for (; MQ_SIX_ROWS > 4 && end - i >= 4; i += 4) MQ_SIX_CASE(4);
+		for (; MQ_SIX_ROWS > 2 && end - i >= 2; i += 2) MQ_SIX_CASE(2);
+		if (i < end) MQ_SIX_CASE(1);
+	}
+}
+
 #define MQ_CASE(r, bits, offsets)                                                                            \
 	MQ_NAME(tile)(r, bits, offsets, m, w, to - from, r_->codes + (row * blocks + from) * m->block,            \
 	              r_->scales + row * blocks + from, r_->totals + row * blocks + from,                         \
@@ -88,6 +154,10 @@ MQ_INLINE void MQ_NAME(tile)(const int R, const int BITS, const int OFFSETS, con
 
 MQ_TARGET static void MQ_NAME(multiply)(const struct mq_matrix *m, const struct mq_rows *r_, int64_t group,
                                         int64_t from, int64_t to, int64_t row, int64_t end, float *y, int64_t stride) {
+	if (m->bits == 6) {
+		MQ_NAME(multiply_six)(m, r_, group, from, to, row, end, y, stride);
+		return;
+	}
 	const int64_t blocks = mq_blocks(m);
 	const uint8_t *w = m->data + (group * blocks + from) * mq_block_bytes(m);
 	switch (m->bits + m->offsets) {

@@ -7,6 +7,7 @@
 
 #include "op.h"
 #include "product.h"
+#include "product_six.h"
 
 // Inputs of MatMulQ: activations [tokens, K], the matrix as bytes, and optionally a bias [N].
 enum { MUL_X, MUL_MATRIX, MUL_BIAS, MUL_COUNT };
@@ -38,15 +39,16 @@ static OrtStatus *new_matrix(const char *op, const OrtKernelInfo *info, void **k
 	if (!status) status = attribute(info, op, "bits", 8, &bits);
 	if (!status) status = attribute(info, op, "block_size", 128, &block);
 	if (status) return status;
-	if ((bits != 4 && bits != 8) || (block != 32 && block != 64 && block != 128))
-		return op_invalid("tgi.MatMulQ, tgi.GatherQ: bits must be 4 or 8, block_size 32, 64 or 128");
 	int64_t offsets = 0;  // an attribute that may be absent
 	status = tgi_ort.KernelInfoGetAttribute_int64(info, "offsets", &offsets);
 	if (status) tgi_ort.ReleaseStatus(status), offsets = 0;
-	if (offsets && block != 32) return op_invalid("tgi.MatMulQ, tgi.GatherQ: offsets need block_size 32");
+	const struct mq_matrix form = {.n = n, .k = k, .bits = (int)bits, .block = (int)block, .offsets = offsets != 0};
+	if (!mq_fits(&form))
+		return op_invalid("tgi.MatMulQ, tgi.GatherQ: bits must be 4 or 8, block_size 32, 64 or 128, 32 with offsets; "
+		                  "or bits 6, block_size 32 and K a multiple of 256");
 	struct mq_matrix *m = malloc(sizeof *m);
 	if (!m) return op_invalid("tgi.MatMulQ, tgi.GatherQ: out of memory");
-	*m = (struct mq_matrix){.n = n, .k = k, .bits = (int)bits, .block = (int)block, .offsets = offsets != 0};
+	*m = form;
 	*kernel = m;
 	return NULL;
 }
@@ -55,7 +57,7 @@ static OrtStatus *new_matrix(const char *op, const OrtKernelInfo *info, void **k
 static int read_matrix(const struct mq_matrix *node, const struct tensor *in, struct mq_matrix *m) {
 	*m = *node;
 	m->data = in->data;
-	return in->size == mq_groups(m) * mq_blocks(m) * mq_block_bytes(m);
+	return in->size == mq_bytes(m);
 }
 
 struct product {
@@ -141,8 +143,28 @@ static OrtStatus *multiply(void *kernel, OrtKernelContext *ctx) {
 	return status;
 }
 
+// look_up_six is look_up for codes of 6 bits.
+static void look_up_six(const struct mq_matrix *m, int64_t row, float *out) {
+	const int64_t group = row / MQ_GROUP, lane = row % MQ_GROUP;
+	for (int64_t b = 0; b < mq_blocks(m); b++, out += 32) {
+		uint16_t half;
+		memcpy(&half, mq_six_scales(m, group, b) + 2 * lane, sizeof half);
+		const uint8_t *w = mq_six_at(m, group, b);
+		uint8_t codes[32 * MQ_GROUP];
+		mq_six_codes(0, codes, w + 2 * MQ_GROUP);
+		for (int i = 0; i < 32; i++) {
+			const float scale = mq_float(half) * (float)(int8_t)w[i / 16 * MQ_GROUP + lane];
+			out[i] = scale * (float)(codes[i / 4 * 64 + 4 * lane + i % 4] - 32);
+		}
+	}
+}
+
 // look_up writes one row of a matrix.
 static void look_up(const struct mq_matrix *m, int64_t row, float *out) {
+	if (m->bits == 6) {
+		look_up_six(m, row, out);
+		return;
+	}
 	const int64_t blocks = mq_blocks(m), bytes = mq_block_bytes(m), lane = row % MQ_GROUP;
 	const uint8_t *w = m->data + row / MQ_GROUP * blocks * bytes;
 	for (int64_t at = 0; at < m->k; at += m->block, w += bytes) {

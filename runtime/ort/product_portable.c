@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "product.h"
+#include "product_six.h"
 
 float mq_float(uint16_t half) {
 	const uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023;
@@ -41,8 +42,35 @@ static void quantise(const struct mq_matrix *m, const struct mq_rows *r, const f
 	}
 }
 
+// six is multiply for codes of 6 bits.
+static void six(const struct mq_matrix *m, const struct mq_rows *r, int64_t group, int64_t from, int64_t to,
+                int64_t row, int64_t end, float *y, int64_t stride) {
+	const int64_t blocks = mq_blocks(m);
+	for (; row < end; row++, y += stride) {
+		if (!from) memset(y, 0, MQ_GROUP * sizeof *y);
+		for (int64_t b = from; b < to; b++) {
+			const uint8_t *w = mq_six_at(m, group, b);
+			const int8_t *x = r->codes + (row * blocks + b) * m->block;
+			uint8_t codes[32 * MQ_GROUP];
+			mq_six_codes(0, codes, w + 2 * MQ_GROUP);
+			for (int c = 0; c < MQ_GROUP; c++) {
+				int32_t sum[2] = {0};
+				for (int i = 0; i < 32; i++) sum[i / 16] += (codes[i / 4 * 64 + 4 * c + i % 4] - 32) * x[i];
+				uint16_t scale;
+				memcpy(&scale, mq_six_scales(m, group, b) + 2 * c, sizeof scale);
+				const int32_t all = sum[0] * (int8_t)w[c] + sum[1] * (int8_t)w[MQ_GROUP + c];
+				y[c] = fmaf((float)all, mq_float(scale) * r->scales[row * blocks + b], y[c]);
+			}
+		}
+	}
+}
+
 static void multiply(const struct mq_matrix *m, const struct mq_rows *r, int64_t group, int64_t from, int64_t to,
                      int64_t row, int64_t end, float *y, int64_t stride) {
+	if (m->bits == 6) {
+		six(m, r, group, from, to, row, end, y, stride);
+		return;
+	}
 	const int64_t blocks = mq_blocks(m), bytes = mq_block_bytes(m);
 	const uint8_t *data = m->data + group * blocks * bytes;
 	for (; row < end; row++, y += stride) {

@@ -14,8 +14,9 @@ import (
 type quantised struct {
 	n, k, bits, block int
 	codes             []int8    // [n][k]
-	scales            []float32 // [n][blocks], each a 16-bit float
+	scales            []float32 // [n][blocks], each a 16-bit float; with 6 bits the same in 8 blocks
 	offsets           []float32 // the same; nil for none
+	factors           []int8    // [n][k/16], with 6 bits alone
 }
 
 // scaleBits are the 16-bit floats that scales of tests have, and what they are.
@@ -24,6 +25,7 @@ var scaleBits = map[float32]uint16{0: 0, 0.0078125: 0x2000, -0.0078125: 0xa000, 
 
 func newQuantised(r *rand.Rand, n, k int, f form) *quantised {
 	bits, block := f.bits, f.block
+	k = f.width(k)
 	q := &quantised{n: n, k: k, bits: bits, block: block, codes: make([]int8, n*k)}
 	for i := range q.codes {
 		q.codes[i] = int8(r.IntN(1<<bits) - 1<<(bits-1))
@@ -35,7 +37,29 @@ func newQuantised(r *rand.Rand, n, k int, f form) *quantised {
 			q.offsets = append(q.offsets, usual[r.IntN(len(usual))])
 		}
 	}
+	if bits == 6 {
+		q.factors = make([]int8, n*k/16)
+		for i := range q.factors {
+			q.factors[i] = int8([]int{r.IntN(256) - 128, -128, 127, 0}[r.IntN(20)/17])
+		}
+		for i := range q.codes { // also the largest sums that there can be
+			if q.factors[i/16] == -128 {
+				q.codes[i] = -32
+			}
+		}
+		for i := range q.scales {
+			q.scales[i] = q.scales[i/8*8]
+		}
+	}
 	return q
+}
+
+// factor is what the code of a weight is multiplied by besides its scale.
+func (q *quantised) factor(row, col int) float64 {
+	if q.factors == nil {
+		return 1
+	}
+	return float64(q.factors[(row*q.k+col)/16])
 }
 
 func (q *quantised) blocks() int { return (q.k + q.block - 1) / q.block }
@@ -48,6 +72,9 @@ func (q *quantised) packed() []byte {
 			return 0
 		}
 		return q.codes[row*q.k+col]
+	}
+	if q.bits == 6 {
+		return q.packedSix(func(row, col int) byte { return byte(code(row, col) + 32) })
 	}
 	for group := 0; group < q.n; group += 16 {
 		for b := range q.blocks() {
@@ -71,6 +98,44 @@ func (q *quantised) packed() []byte {
 					}
 				}
 				col += 32 / q.bits
+			}
+		}
+	}
+	return out
+}
+
+// packedSix is packed for codes of 6 bits.
+func (q *quantised) packedSix(code func(row, col int) byte) (out []byte) {
+	for group := 0; group < q.n; group += 16 {
+		for at := 0; at < q.k; at += 16 {
+			if at%256 == 0 {
+				for row := group; row < group+16; row++ {
+					var bits uint16
+					if row < q.n {
+						bits = scaleBits[q.scales[row*q.blocks()+at/32]]
+					}
+					out = binary.LittleEndian.AppendUint16(out, bits)
+				}
+			}
+			if at%32 == 0 {
+				for i := range 32 {
+					var factor int8
+					if row := group + i%16; row < q.n {
+						factor = q.factors[row*q.k/16+at/16+i/16]
+					}
+					out = append(out, byte(factor))
+				}
+			}
+			for i := range 64 {
+				var high byte
+				for part := range 4 {
+					high |= code(group+i/4, at+4*part+i%4) >> 4 << (2 * part)
+				}
+				out = append(out, high)
+			}
+			for i := range 128 {
+				row, col := group+i%64/4, at+i/64*8+i%4
+				out = append(out, code(row, col)&15|code(row, col+4)<<4)
 			}
 		}
 	}
@@ -101,7 +166,7 @@ func (q *quantised) product(x []float32) (out, magnitude []float64) {
 			for n := range q.n {
 				sum := 0.0
 				for i, c := range codes {
-					sum += c * float64(q.codes[n*q.k+b*q.block+i])
+					sum += c * float64(q.codes[n*q.k+b*q.block+i]) * q.factor(n, b*q.block+i)
 				}
 				v := sum * step * float64(q.scales[n*q.blocks()+b])
 				out[r*q.n+n] += v
@@ -213,7 +278,16 @@ type form struct {
 	offsets     bool
 }
 
+// width is the next one that a matrix can have.
+func (f form) width(k int) int {
+	if f.bits == 6 {
+		return (k + 255) / 256 * 256
+	}
+	return k
+}
+
 func forms(do func(form)) {
+	do(form{6, 32, false})
 	for _, bits := range []int{4, 8} {
 		for _, block := range []int{32, 64, 128} {
 			do(form{bits, block, false})
@@ -228,6 +302,7 @@ func TestProductMatchesDefinition(t *testing.T) {
 		for _, c := range []struct{ n, k, rows int }{{1, 1, 3}, {16, 32, 24}, {17, 33, 24}, {96, 576, 41}, {5, 130, 70},
 			{40, 1100, 200}, {160, 257, 140}} {
 			r := rand.New(rand.NewPCG(uint64(c.n), uint64(c.k)))
+			c.k = f.width(c.k)
 			q := newQuantised(r, c.n, c.k, f)
 			x := normal(r, c.rows*c.k)
 			for i := range x {
@@ -351,7 +426,7 @@ func TestGatherQuantised(t *testing.T) {
 		}
 		for i, row := range []int{36, 0, 15, 16, 0} {
 			for c := range q.k {
-				want := float32(q.codes[row*q.k+c]) * q.scales[row*q.blocks()+c/q.block]
+				want := float32(q.codes[row*q.k+c]) * (q.scales[row*q.blocks()+c/q.block] * float32(q.factor(row, c)))
 				if q.offsets != nil {
 					at := row*q.blocks() + c/q.block
 					want = float32(math.FMA(float64(q.codes[row*q.k+c]), float64(q.scales[at]), float64(q.offsets[at])))
@@ -376,12 +451,15 @@ func TestProductRefuses(t *testing.T) {
 		bytes int
 		want  string
 	}{
-		"block": {attrs{"N": 16, "K": 32, "bits": 4, "block_size": 16}, 288, "block_size 32, 64 or 128"},
-		"bits":  {attrs{"N": 16, "K": 32, "bits": 5, "block_size": 32}, 288, "bits must be 4 or 8"},
-		"no N":  {attrs{"K": 32, "bits": 4, "block_size": 32}, 288, "out of bounds: N"},
-		"K":     {attrs{"N": 16, "K": 0, "bits": 4, "block_size": 32}, 288, "out of bounds: K"},
-		"short": {attrs{"N": 16, "K": 32, "bits": 4, "block_size": 32}, 287, "another size"},
-		"long":  {attrs{"N": 16, "K": 32, "bits": 8, "block_size": 32}, 545, "another size"},
+		"block":   {attrs{"N": 16, "K": 32, "bits": 4, "block_size": 16}, 288, "block_size 32, 64 or 128"},
+		"bits":    {attrs{"N": 16, "K": 32, "bits": 5, "block_size": 32}, 288, "bits must be 4 or 8"},
+		"no N":    {attrs{"K": 32, "bits": 4, "block_size": 32}, 288, "out of bounds: N"},
+		"K":       {attrs{"N": 16, "K": 0, "bits": 4, "block_size": 32}, 288, "out of bounds: K"},
+		"six":     {attrs{"N": 16, "K": 288, "bits": 6, "block_size": 32}, 3360, "K a multiple of 256"},
+		"six 64":  {attrs{"N": 16, "K": 256, "bits": 6, "block_size": 64}, 3360, "block_size 32"},
+		"short 6": {attrs{"N": 16, "K": 256, "bits": 6, "block_size": 32}, 3359, "another size"},
+		"short":   {attrs{"N": 16, "K": 32, "bits": 4, "block_size": 32}, 287, "another size"},
+		"long":    {attrs{"N": 16, "K": 32, "bits": 8, "block_size": 32}, 545, "another size"},
 	} {
 		g := &graph{}
 		g.constant("w", uint8s, make([]byte, c.bytes), []int{c.bytes})
@@ -404,7 +482,7 @@ func TestProductRefuses(t *testing.T) {
 
 // BenchmarkProduct multiplies by the matrices of two model shapes, from memory; it reports multiply-adds.
 func BenchmarkProduct(b *testing.B) {
-	for _, bits := range []int{4, 8} {
+	for _, bits := range []int{4, 6, 8} {
 		for _, shape := range [][2]int{{3072, 576}, {9728, 896}, {896, 4864}} {
 			q := newQuantised(rand.New(rand.NewPCG(1, 1)), shape[0], shape[1], form{bits, 32, false})
 			n := openProduct(b, q, nil, 2)

@@ -41,8 +41,7 @@ MQ_AVX2 static inline __m256i mq_codes(int8_t *codes, const float *x, int64_t n,
 }
 
 // mq_total adds up the even lanes and the odd ones.
-MQ_AVX2 static inline void mq_total(__m256i pairs, int *even, int *odd) {
-	__m128i p = _mm_add_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+MQ_AVX2 static inline void mq_total(__m128i p, int *even, int *odd) {
 	p = _mm_add_epi16(p, _mm_srli_si128(p, 8));
 	p = _mm_add_epi16(p, _mm_srli_si128(p, 4));
 	const int both = _mm_cvtsi128_si32(p);
@@ -51,12 +50,13 @@ MQ_AVX2 static inline void mq_total(__m256i pairs, int *even, int *odd) {
 }
 
 // mq_quantise rounds a row. sum makes what is kept of a block, or of MQ_HALF_CHUNK columns of it, out of the sums of its
-// codes.
+// codes; code is the one that stands for 0.
 MQ_AVX2 static inline __attribute__((always_inline)) void mq_quantise(const struct mq_matrix *m,
                                                                       const struct mq_rows *r, const float *x,
-                                                                      int64_t row, int32_t (*sum)(int even, int odd)) {
+                                                                      int64_t row,
+                                                                      int32_t (*sum)(int even, int odd, int code)) {
 	const int64_t blocks = mq_blocks(m);
-	const int parts = mq_sums(m), chunk = m->block / parts;
+	const int parts = mq_sums(m), six = m->bits == 6, chunk = six ? 32 : m->block / parts;
 	int8_t *codes = r->codes + row * blocks * m->block;
 	float *scales = r->scales + row * blocks, *totals = r->totals + row * blocks;
 	int32_t *sums = r->sums + row * blocks * parts;
@@ -80,11 +80,19 @@ MQ_AVX2 static inline __attribute__((always_inline)) void mq_quantise(const stru
 			if (m->offsets) totals[b] = scales[b];
 			continue;
 		}
-		int total = 0;
-		for (int p = 0; p < parts; p++) {
-			int even, odd;
-			mq_total(mq_codes(codes + p * chunk, in + p * chunk, chunk, 127.0f / max), &even, &odd);
-			sums[p] = sum(even, odd);
+		int total = 0, even, odd;
+		for (int at = 0, p = 0; at < m->block; at += chunk) {
+			const __m256i pairs = mq_codes(codes + at, in + at, chunk, 127.0f / max);
+			const __m128i first = _mm256_castsi256_si128(pairs), second = _mm256_extracti128_si256(pairs, 1);
+			if (six) {  // a sum for each 16 columns
+				mq_total(first, &even, &odd);
+				sums[p++] = sum(even, odd, 32);
+				mq_total(second, &even, &odd);
+				sums[p++] = sum(even, odd, 32);
+				continue;
+			}
+			mq_total(_mm_add_epi16(first, second), &even, &odd);
+			sums[p++] = sum(even, odd, 8);
 			total += even + odd;
 		}
 		if (m->offsets) totals[b] = scales[b] * (float)total;
