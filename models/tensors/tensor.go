@@ -49,8 +49,8 @@ type Coding struct {
 	// each is its code times the scale, plus the offset.
 	Form     Form
 	Integers func(codes []int8, src []byte, k int) (scale, offset float32)
-	// Factors gives a block of SixBits, of FactoredBlock elements: each is its code times the factor of its 16, times the
-	// scale, which is a 16-bit float.
+	// Factors gives a block of SixBits, of FactoredBlock elements: each is its code times the factor of its 16, times
+	// the scale, which is a 16-bit float.
 	Factors func(codes, factors []int8, src []byte) (scale float32)
 }
 

@@ -12,7 +12,7 @@ struct mq_six {
 	_Alignas(64) uint8_t codes[MQ_SIX_BLOCKS][32 * MQ_GROUP];
 	union {
 		float floats[MQ_SIX_BLOCKS][2][MQ_GROUP];
-		uint32_t pairs[MQ_SIX_BLOCKS][2][MQ_GROUP];  // two 16-bit integers, which are the same
+		int32_t pairs[MQ_SIX_BLOCKS][2][MQ_GROUP];  // two 16-bit integers, which are the same
 	} factors;
 };
 
@@ -30,36 +30,42 @@ static inline int64_t mq_six_end(int64_t block, int64_t to) {
 	return end < to ? end : to;
 }
 
+// Vectors of 32 bytes, which are two where the CPU has only shorter ones.
+typedef uint64_t mq_words __attribute__((vector_size(32), aligned(1), may_alias));
+typedef int8_t mq_bytes8 __attribute__((vector_size(8), aligned(1), may_alias));
+typedef int32_t mq_ints8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float mq_floats8 __attribute__((vector_size(32), aligned(4), may_alias));
+#define MQ_SIX_INLINE static inline __attribute__((always_inline))
+
 // mq_six_codes opens a block: codes of 0 to 63, or with SIGNED of -32 to 31.
-static inline __attribute__((always_inline)) void mq_six_codes(const int SIGNED, uint8_t *restrict to,
-                                                              const uint8_t *restrict from) {
-	const uint64_t low = 0x0f0f0f0f0f0f0f0full, high = 0x3030303030303030ull, top = 0x8080808080808080ull;
-	for (int half = 0; half < 2; half++, from += 192, to += 256) {
-		uint64_t h[8], l[16], c[32];
-		memcpy(h, from, sizeof h);
-		memcpy(l, from + 64, sizeof l);
-		for (int i = 0; i < 8; i++) c[i] = (l[i] & low) | (h[i] << 4 & high);
-		for (int i = 0; i < 8; i++) c[8 + i] = (l[i] >> 4 & low) | (h[i] << 2 & high);
-		for (int i = 0; i < 8; i++) c[16 + i] = (l[8 + i] & low) | (h[i] & high);
-		for (int i = 0; i < 8; i++) c[24 + i] = (l[8 + i] >> 4 & low) | (h[i] >> 2 & high);
-		if (SIGNED)  // less 32 in each byte, without a borrow from the next
-			for (int i = 0; i < 32; i++) c[i] = ((c[i] | top) - 0x2020202020202020ull) ^ top;
-		memcpy(to, c, sizeof c);
-	}
+MQ_SIX_INLINE void mq_six_codes(const int SIGNED, uint8_t *restrict to, const uint8_t *restrict from) {
+	const uint64_t low = 0x0f0f0f0f0f0f0f0full, high = 0x3030303030303030ull;
+	// Less 32 in each byte, without a borrow from the next.
+	const uint64_t top = SIGNED ? 0x8080808080808080ull : 0, less = SIGNED ? 0x2020202020202020ull : 0;
+#define MQ_SIX_STORE(at, code) *(mq_words *)(to + (at)) = (((code) | top) - less) ^ top
+	for (int half = 0; half < 2; half++, from += 192, to += 256)
+		for (int i = 0; i < 64; i += 32) {
+			const mq_words h = *(const mq_words *)(from + i);
+			const mq_words a = *(const mq_words *)(from + 64 + i), b = *(const mq_words *)(from + 128 + i);
+			MQ_SIX_STORE(i, (a & low) | (h << 4 & high));
+			MQ_SIX_STORE(64 + i, (a >> 4 & low) | (h << 2 & high));
+			MQ_SIX_STORE(128 + i, (b & low) | (h & high));
+			MQ_SIX_STORE(192 + i, (b >> 4 & low) | (h >> 2 & high));
+		}
+#undef MQ_SIX_STORE
 }
 
 // mq_six_open opens blocks at w. PAIRS says how factors are wanted.
-static inline __attribute__((always_inline)) void mq_six_open(const int SIGNED, const int PAIRS,
-                                                             struct mq_six *restrict s, const uint8_t *restrict w,
-                                                             int64_t blocks) {
+MQ_SIX_INLINE void mq_six_open(const int SIGNED, const int PAIRS, struct mq_six *restrict s, const uint8_t *restrict w,
+                               int64_t blocks) {
 	for (int64_t b = 0; b < blocks; b++, w += MQ_SIX_BLOCK) {
 		for (int i = 0; i < MQ_SIX_BLOCK; i += 64) __builtin_prefetch(w + 2048 + i);
-		const int8_t *f = (const int8_t *)w;
-		for (int i = 0; i < 2 * MQ_GROUP; i++) {
+		for (int i = 0; i < 2 * MQ_GROUP; i += 8) {
+			const mq_ints8 f = __builtin_convertvector(*(const mq_bytes8 *)(w + i), mq_ints8);
 			if (PAIRS)
-				s->factors.pairs[b][i / MQ_GROUP][i % MQ_GROUP] = (uint32_t)(uint16_t)f[i] << 16 | (uint16_t)f[i];
+				*(mq_ints8 *)(s->factors.pairs[b][0] + i) = (f & 0xffff) | f << 16;
 			else
-				s->factors.floats[b][i / MQ_GROUP][i % MQ_GROUP] = (float)f[i];
+				*(mq_floats8 *)(s->factors.floats[b][0] + i) = __builtin_convertvector(f, mq_floats8);
 		}
 		mq_six_codes(SIGNED, s->codes[b], w + 2 * MQ_GROUP);
 	}
