@@ -71,6 +71,28 @@ func TestChatJudgesBeginnings(t *testing.T) {
 			const state = states({kind: 'regex', text}, reply, true);
 			if (state !== want) wrong.push([text, state]);
 		}
+		for (const [part, want] of [[{pattern: '^(a+)+$'}, 'none'], [{pattern: '^(a?){40}a{40}$'}, 'none'],
+			[{pattern: 'a?'.repeat(40) + 'b'}, 'none'], [{pattern: '^a+$'}, 'bad'], [{pattern: '^a+!$'}, 'good']]) {
+			const hostile = JSON.stringify({type: 'object', properties: {x: {allOf: [part]}}});
+			const state = states({kind: 'json_schema', text: hostile}, JSON.stringify({x: 'a'.repeat(36) + '!'}), true);
+			if (state !== want) wrong.push([part, state]);
+		}
+		const keys = JSON.stringify({patternProperties: {'^(a+)+$': {type: 'string'}}});
+		if (states({kind: 'json_schema', text: keys}, JSON.stringify({['a'.repeat(36) + '!']: 1}), true) !== 'none') {
+			wrong.push('keys');
+		}
+		const {bodyOf} = await import(files + 'chat/request.js');
+		const settings = {system: '', model: 'm', stop: '', tools: '', grammar: {kind: 'none'}, more: '',
+			plugins: [{name: 'p', params: {x: 'a'.repeat(36) + '!'}, wrong: {}}]};
+		for (const name of ['temperature', 'top_p', 'top_k', 'min_p', 'repetition_penalty', 'max_tokens', 'seed']) {
+			settings[name] = '';
+		}
+		const offered = (pattern) => [{name: 'p', params: {type: 'object', properties: {x: {type: 'string', pattern}}}}];
+		bodyOf(settings, [], offered('^(a+)+$')); // the server judges
+		try {
+			bodyOf(settings, [], offered('^a+$'));
+			wrong.push('a parameter that does not match');
+		} catch { /* as it is to be */ }
 		return JSON.stringify(wrong);
 	})()`)
 	if wrong != "[]" {

@@ -1,6 +1,9 @@
 // Whether a reply is what its grammar says: shown while it comes, and judged when it is there.
 import {Validator} from '../vendor/json-schema/index.js';
+import {mayHang, schemaMayHang} from './patterns.js';
 import {choicesOf} from './request.js';
+
+const tooLong = {state: 'none', text: 'not checked here: browsers may take too long for it'};
 
 // judge returns {state, text}: state is 'good' or 'bad' for a text that is whole or can never be, 'open' for one that
 // may still be, and 'none' where nothing can be said here.
@@ -21,17 +24,9 @@ function judgeChoice(choices, text, whole) {
   return {state: 'open', text: `${left.length} of ${choices.length} choices are left`};
 }
 
-// mayHang says whether a browser may take too long to see that a text does not match: it tries each way in which what
-// repeats may divide the text, while the server's engine needs a time that grows with the text alone.
-function mayHang(pattern, text) {
-  if (/[*+}|].*\)[*+{]/s.test(pattern)) return true; // something that repeats, or a choice, is repeated
-  const endless = pattern.match(/[*+]|,}/g)?.length ?? 0;
-  return text.length ** endless > 1e8;
-}
-
 function judgeRegex(pattern, text, whole) {
   if (!whole) return {state: 'none', text: ''};
-  if (mayHang(pattern, text)) return {state: 'none', text: 'not checked here: browsers may take too long for it'};
+  if (mayHang(pattern, text)) return tooLong;
   let regex;
   try {
     regex = new RegExp(`^(?:${pattern})$`, 'u');
@@ -56,6 +51,7 @@ function judgeJSON(schemaText, text, whole) {
   let result;
   try {
     const schema = JSON.parse(schemaText);
+    if (schemaMayHang(schema, value)) return tooLong;
     const draft = /draft-0[4-7]/.test(schema?.$schema) ? '7' : '2020-12';
     result = new Validator(schema, draft, false).validate(value);
   } catch (err) {
