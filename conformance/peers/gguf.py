@@ -1,6 +1,6 @@
 """Writes a GGUF of random weights in the shape of a public model, for llama.cpp: gguf.py QUANT SHAPE FILE.
 
-QUANT is q4_0 or q8_0, SHAPE one of those of `tgi bench --shape`. All have the layout of Llama, without biases. Needs
+QUANT is q4_0, q8_0 or q6_k (whose rows must be a multiple of 256), SHAPE one of those of `tgi bench --shape`. All have the layout of Llama, without biases. Needs
 numpy.
 """
 
@@ -15,7 +15,8 @@ SHAPES = {
     "qwen2.5-0.5b": (896, 24, 14, 2, 64, 4864, 151936, 4096),
     "llama3.2-1b": (2048, 16, 32, 8, 64, 8192, 128256, 4096),
 }
-TYPES = {"q4_0": (2, 18), "q8_0": (8, 34)}  # number of the type, bytes of a block of 32
+# number of the type, weights of a block, its bytes, where its scale is, and the most that the scale may be
+TYPES = {"q4_0": (2, 32, 18, 0, 0.004), "q8_0": (8, 32, 34, 0, 0.004), "q6_k": (14, 256, 210, 208, 0.00002)}
 U32, F32, STRING, ARRAY, I32 = 4, 6, 8, 9, 5
 ALIGN = 32
 
@@ -54,9 +55,10 @@ def vocabulary(size):
 
 def matrix(quant, columns, rows):
     """Random codes, with scales that keep activations in bounds."""
-    number, size = TYPES[quant]
-    blocks = rng.integers(0, 256, (rows * columns // 32, size), dtype=np.uint8)
-    blocks[:, :2] = (rng.random(len(blocks)) * 0.004).astype(np.float16).view(np.uint8).reshape(-1, 2)
+    number, block, size, at, most = TYPES[quant]
+    blocks = rng.integers(0, 256, (rows * columns // block, size), dtype=np.uint8)
+    scales = (rng.random(len(blocks)) * most).astype(np.float16)
+    blocks[:, at:at + 2] = scales.view(np.uint8).reshape(-1, 2)
     return number, blocks.tobytes()
 
 
