@@ -66,7 +66,8 @@ func prometheus(t *testing.T, server string) string {
 // TestBoardsShowData: beside a server that answers requests, Prometheus has data for every panel of TGI's own board, as it
 // was published, and of ours; and none of the alerts is raised.
 func TestBoardsShowData(t *testing.T) {
-	server := serve(t)
+	server := serve(t, "--admin-key", "boss")
+	trial(t, server)
 	at := prometheus(t, server)
 	boards := map[string]queries{"TGI's board": theirBoard(t), "tgi's board": ourBoard(t)}
 	var empty []string
