@@ -43,6 +43,8 @@ type Contexts struct {
 	stop     context.CancelCauseFunc // of the program
 	last     Event                   // that ended the text
 	finished bool
+
+	wrong *wrongGrammar // the last that was refused; nil behind a run or a text that went well
 }
 
 // handle is one context.
@@ -108,6 +110,9 @@ func (h *Contexts) close(err error) (last Event, failed error) {
 	h.service.observe.Program(computed)
 	if h.release != nil {
 		h.release()
+	}
+	if err != nil && h.wrong != nil && errors.Is(err, llm.ErrPlugin) {
+		err = h.wrong.blame(h.draft.Plugins, err)
 	}
 	if h.finished {
 		err = nil
@@ -339,10 +344,12 @@ func (h *Contexts) bind(x *handle, set *runSettings, p llm.Params) (plug sample.
 		code.Close()
 		status := abi.ProgramPlugin
 		if set.grammar != nil {
+			h.noteGrammar(set.grammar, err)
 			status = abi.ProgramGrammar
 		}
 		return plug, h.codeError(err, status)
 	}
+	h.wrong = nil
 	h.run.addUsed(begun.Used.Plugins)
 	sequence := begun.Sequence
 	if c := h.run.Request.CountPenalty; c != 0 {
@@ -570,7 +577,9 @@ func (h *Contexts) GrammarPrefix(grammar, text []byte) (int, error) {
 	}
 	n, err := h.bound.GrammarPrefix(h.ctx, *g, text)
 	if err != nil {
+		h.noteGrammar(g, err)
 		return 0, h.codeError(err, abi.ProgramGrammar)
 	}
+	h.wrong = nil
 	return n, nil
 }

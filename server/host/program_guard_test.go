@@ -184,3 +184,23 @@ func TestProgramsPayForAll(t *testing.T) {
 	}
 	p.settled(t)
 }
+
+// TestGrammarOfAParameter: a schema that a client gives a program and that is none is the client's mistake, and the
+// error names the parameter.
+func TestGrammarOfAParameter(t *testing.T) {
+	p := programming(t, nil)
+	for _, params := range []string{`{"schema":{"type":"objekt"}}`, `{"tries":0, "schema": { "type" : "objekt" }}`} {
+		for _, r := range [][2]string{
+			{"/generate", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":20,"plugins":[%s]}}`},
+			{"/v1/chat/completions", `{"messages":[{"role":"user","content":"Hello"}],"max_tokens":20,"plugins":[%s]}`},
+		} {
+			status, got := p.call(t, http.MethodPost, r[0], fmt.Appendf(nil, r[1],
+				`{"name":"json-repair","params":`+params+`}`))
+			if status != http.StatusUnprocessableEntity || !strings.Contains(got, "json-repair") ||
+				!strings.Contains(got, "`schema`") || !strings.Contains(got, "objekt") {
+				t.Errorf("%s, %s: %d %s", r[0], params, status, got)
+			}
+		}
+	}
+	p.settled(t)
+}

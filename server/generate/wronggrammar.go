@@ -1,0 +1,52 @@
+package generate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// wrongGrammar is a grammar of a program that cannot be compiled.
+type wrongGrammar struct {
+	source []byte
+	why    *Invalid
+}
+
+// noteGrammar keeps g where err says that it is wrong: a program that then fails may have it from its client.
+func (h *Contexts) noteGrammar(g *Grammar, err error) {
+	h.wrong = nil
+	if no := (*Invalid)(nil); g != nil && errors.As(err, &no) {
+		h.wrong = &wrongGrammar{g.Source, no}
+	}
+}
+
+// blame returns the error of a program that failed at the grammar: an *Invalid where the client wrote it into a
+// parameter of a plugin, else err, for then it is the program's own mistake.
+func (w *wrongGrammar) blame(calls []PluginCall, err error) error {
+	for _, c := range calls {
+		var params map[string]json.RawMessage
+		if json.Unmarshal(c.Params, &params) != nil {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(params)) {
+			if sameGrammar(params[name], w.source) {
+				return &Invalid{Field: "plugins",
+					Msg: fmt.Sprintf("parameter `%s` of plugin %s: %s", name, c.Name, w.why.Msg)}
+			}
+		}
+	}
+	return err
+}
+
+// sameGrammar reports whether a parameter is the source of a grammar: the same JSON, or a string with its text.
+func sameGrammar(param json.RawMessage, source []byte) bool {
+	var text string
+	if json.Unmarshal(param, &text) == nil && text == string(source) {
+		return true
+	}
+	var a, b bytes.Buffer
+	return json.Compact(&a, param) == nil && json.Compact(&b, source) == nil && bytes.Equal(a.Bytes(), b.Bytes())
+}
