@@ -295,8 +295,8 @@ func TestStopping(t *testing.T) {
 	b := create(t, s, alice, put(t, s, alice, input(300, func(int) string { return "ok" })).ID)
 	until(t, s, alice, b.ID, func(b Batch) bool { return b.Counts.Completed > 20 })
 	draining.Store(true)
-	if _, err := Open(folder, limits(), echoes, slog.New(slog.DiscardHandler)); err == nil {
-		t.Error("two have the same folder")
+	if _, err := Open(folder, limits(), echoes, slog.New(slog.DiscardHandler)); !errors.Is(err, ErrInUse) {
+		t.Errorf("two have the same folder: %v", err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

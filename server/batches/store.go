@@ -46,6 +46,8 @@ var (
 	ErrQuota = errors.New("no room")
 	// ErrStopping: the server shuts down.
 	ErrStopping = errors.New("the server is shutting down")
+	// ErrInUse: another process has the folder open.
+	ErrInUse = errors.New("another process uses it")
 	// ErrKeyGone: no key of the settings is the one that the batch is of.
 	ErrKeyGone = errors.New("the key of the batch is no longer among the settings")
 )
@@ -128,7 +130,10 @@ func Open(folder string, l Limits, do Do, log *slog.Logger) (*Store, error) {
 		return nil, fmt.Errorf("batches: %w", err)
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("batches: another process uses %s: %w", folder, err), lock.Close())
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = ErrInUse
+		}
+		return nil, errors.Join(fmt.Errorf("batches: %s: %w", folder, err), lock.Close())
 	}
 	s := &Store{folder: folder, limits: l, do: do, log: log, lock: lock, slots: make(chan struct{}, l.Lines),
 		owners: map[string]*owner{}, done: make(chan struct{})}

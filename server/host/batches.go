@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -12,19 +13,24 @@ import (
 	"tgi/server/config"
 )
 
-// openBatches opens the folder of files and batches, nil where there is none. Their lines are served by s, which must
-// be open soon: until then they are told that it is loading, and wait.
-func openBatches(cfg config.Config, s *server.Server, log *slog.Logger) (*batches.Store, error) {
+// openBatches opens the folder of files and batches, nil where there is none. Their lines are served by
+// serving, which must be open soon: until then they are told that it is loading, and wait.
+func openBatches(cfg config.Config, serving *server.Server, log *slog.Logger) (*batches.Store, error) {
 	c := cfg.Batches
 	if c.Folder == "" {
 		return nil, nil
 	}
-	return batches.Open(c.Folder, batches.Limits{
+	s, err := batches.Open(c.Folder, batches.Limits{
 		Storage: int64(c.Storage), OwnerStorage: int64(c.KeyStorage), MaxFile: int64(c.MaxFile),
 		MaxLine:   int(c.MaxLine),
 		MaxResult: int(c.MaxResult), MaxLines: c.MaxRequests, MaxBatches: c.MaxBatches, Lines: c.At(cfg.Limits),
 		Keep: time.Duration(c.Keep),
-	}, serveLine(s, int(c.MaxResult)), log)
+	}, serveLine(serving, int(c.MaxResult)), log)
+	if errors.Is(err, batches.ErrInUse) {
+		err = fmt.Errorf("batches.folder: %s: %w: end the other server, or give each a folder of its own by batches.folder",
+			c.Folder, batches.ErrInUse)
+	}
+	return s, err
 }
 
 // serveLine has s answer the lines of batches.

@@ -159,7 +159,11 @@ func (f *manager) sameCanary(name string, c canary) error {
 func (f *manager) canaryOf(name string) (canary, error) {
 	f.mu.Lock()
 	c, ok := f.canaries[name]
+	before := f.decided[name]
 	f.mu.Unlock()
+	if !ok && before.State == admin.CanaryAborted {
+		return c, fmt.Errorf("%w: the canary of %s was aborted and has ended: %s", server.ErrRefused, name, before.Why)
+	}
 	if !ok {
 		return c, reworded{fmt.Sprintf("plugin %.64q has no canary", name), server.ErrNoPlugin}
 	}

@@ -150,8 +150,9 @@ func TestPromotion(t *testing.T) {
 	generate(3, `{"a":1}`)
 	becomes(admin.CanaryAborted, "2 requests were faulty")
 	serves("three")
-	if status, _ := p.call(t, http.MethodPost, "/admin/plugins/mine/canary/promote", nil); status != 404 {
-		t.Error("what was ended is promoted:", status)
+	if status, text := p.call(t, http.MethodPost, "/admin/plugins/mine/canary/promote", nil); status != 422 ||
+		!strings.Contains(text, "the canary of mine was aborted and has ended: 2 requests were faulty") {
+		t.Error("what was ended is promoted:", status, text)
 	}
 	if status, _ := p.call(t, http.MethodDelete, "/admin/plugins/mine/canary", nil); status != 204 {
 		t.Error(status)

@@ -33,6 +33,8 @@ type Options struct {
 	// Server loads the module, Caller asks the same server.
 	Server *operate.Server
 	Caller *call.Caller
+	// Ends says that the server ends with Run: nothing has to be removed from it.
+	Ends bool
 	// Prompt is what the model is asked, Settings are members of the request, Params those of the plugin; each may be
 	// nil.
 	Prompt           string
@@ -50,15 +52,32 @@ var named = []string{"logits", "sampler", "guard", "program", "draft"}
 type loop struct {
 	Options
 	seen uint64 // the Seq of the last line of the plugin's log that was shown
+	left upload
 }
+
+// upload is what Run left on the server.
+type upload int
+
+// Values of upload: none, one that may have arrived, one in the place of another, and one of a new name.
+const (
+	nothing upload = iota
+	unknown
+	replaced
+	fresh
+)
+
+// removing bounds the removal of what was uploaded.
+const removing = 10 * time.Second
 
 // Run builds, loads and asks at once, and again after each change, until ctx ends. What is wrong with the project is
 // shown, and the next change tries again. An error is of the folder alone.
+// What it uploaded under a new name is removed at the end.
 func Run(ctx context.Context, o Options) error {
 	if o.Every <= 0 {
 		o.Every = time.Second / 3
 	}
 	l := &loop{Options: o}
+	defer l.tidy(ctx)
 	tick := time.NewTicker(o.Every)
 	defer tick.Stop()
 	built := "" // the sources that the last build had
@@ -102,9 +121,15 @@ func (l *loop) turn(ctx context.Context) error {
 		return err
 	}
 	l.say("built %s in %.1f s (%d KiB)", terminal.Line(file), time.Since(began).Seconds(), len(wasm)>>10)
-	p, err := l.Server.Upload(ctx, l.Name, wasm)
+	p, isNew, err := l.Server.Upload(ctx, l.Name, wasm)
 	if err != nil {
+		if ctx.Err() != nil {
+			l.left = max(l.left, unknown)
+		}
 		return err
+	}
+	if l.left = max(l.left, replaced); isNew {
+		l.left = fresh
 	}
 	l.say("loaded %s", terminal.Line(p.Name+" "+p.Version+": "+strings.Join(p.Kinds, ", ")))
 	if !slices.ContainsFunc(p.Kinds, func(kind string) bool { return slices.Contains(named, kind) }) {
@@ -113,6 +138,26 @@ func (l *loop) turn(ctx context.Context) error {
 		err = l.compare(ctx)
 	}
 	return errors.Join(err, l.log(ctx))
+}
+
+// tidy removes what was uploaded under a new name, and says of anything else that it stays.
+func (l *loop) tidy(ctx context.Context) {
+	name := terminal.Line(l.Name)
+	switch {
+	case l.Ends || l.left == nothing:
+	case l.left == unknown:
+		l.say("an upload was interrupted: the server may have %s", name)
+	case l.left == replaced:
+		l.say("%s stays on the server: it was there before; tgi plugin rollback has its earlier version serve", name)
+	default:
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), removing)
+		defer stop()
+		if err := l.Server.Delete(ctx, l.Name); err != nil {
+			l.say("%s stays on the server: %s", name, terminal.Text(err.Error()))
+			return
+		}
+		l.say("removed %s from the server", name)
+	}
 }
 
 // compare asks without the plugin and with it.

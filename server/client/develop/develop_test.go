@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -73,6 +74,7 @@ func TestRun(t *testing.T) {
 	}
 	change("good")
 	kind := "logits"
+	var uploads, removed atomic.Int32
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		switch {
@@ -81,7 +83,13 @@ func TestRun(t *testing.T) {
 			fmt.Fprint(w, `{"error":"it exports nothing\u001b[2J"}`)
 		case r.Method == http.MethodPut && string(body) == "template":
 			fmt.Fprint(w, `{"name":"p","version":"2","kinds":["template"]}`)
+		case r.Method == http.MethodDelete:
+			removed.Add(1)
+			w.WriteHeader(http.StatusNoContent)
 		case r.Method == http.MethodPut:
+			if uploads.Add(1) == 1 {
+				w.WriteHeader(http.StatusCreated)
+			}
 			fmt.Fprintf(w, `{"name":"p","version":"1","kinds":[%q]}`, kind)
 		case strings.HasSuffix(r.URL.Path, "/log") && r.URL.Query().Get("after") == "1":
 			fmt.Fprint(w, `{"lines":[]}`)
@@ -158,6 +166,36 @@ func TestRun(t *testing.T) {
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+	if removed.Load() != 1 || !strings.HasSuffix(out.String(), " removed p from the server\n") {
+		t.Errorf("removed %d times:\n%s", removed.Load(), out)
+	}
+}
+
+// TestTidy: what stays on a server is said, and nothing is removed that was there before.
+func TestTidy(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+		fmt.Fprint(w, `{"error":"not now"}`)
+	}))
+	defer web.Close()
+	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	at, err := operate.New(web.URL, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	for left, want := range map[upload]string{nothing: "", unknown: "may have p\n", replaced: "p stays on the server: it was",
+		fresh: "p stays on the server: " + web.URL + ": 409 not now\n"} {
+		for _, ends := range []bool{false, true} {
+			out := &shown{}
+			l := &loop{Options: Options{Name: "p", Server: at, Out: out, Ends: ends}, left: left}
+			l.tidy(ctx)
+			if got := out.String(); ends && got != "" || !ends && (!strings.Contains(got, want) || want == "" && got != "") {
+				t.Errorf("%d, %t: %q, want %q", left, ends, got, want)
+			}
+		}
 	}
 }
 

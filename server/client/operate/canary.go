@@ -141,7 +141,8 @@ func canaryText(c admin.Canary) string {
 	if c.Shadow {
 		mode = "shadow"
 	}
-	fmt.Fprintf(&b, "%s: %s of version %q, sha256 %.16s, for %d%% of the requests since %s: %s\n", c.Name, mode,
+	fmt.Fprintf(&b, "%s: %s of version %q, sha256 %.16s, for %d%% of the requests since %s: %s\n",
+		terminal.Line(c.Name), mode,
 		c.Canary.Version, terminal.Line(c.Canary.SHA256), c.Percent,
 		c.Began.Local().Format(time.DateTime), terminal.Line(c.State))
 	if c.Why != "" {

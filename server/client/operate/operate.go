@@ -49,32 +49,41 @@ func AdminKey(given string, lookup func(string) (string, bool)) string {
 
 // do asks an admin route and decodes the answer into to, unless that is nil.
 func (s *Server) do(ctx context.Context, method, path string, body []byte, to any) error {
+	_, err := s.ask(ctx, method, path, body, to)
+	return err
+}
+
+// ask is do that returns the status too.
+func (s *Server) ask(ctx context.Context, method, path string, body []byte, to any) (int, error) {
 	header := http.Header{}
 	if body != nil {
 		header.Set("Content-Type", "application/wasm")
 	}
 	reply, err := s.caller.Do(ctx, method, path, header, body)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("%w; --url names another server", err)
+		return 0, fmt.Errorf("%w; --url names another server", err)
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if reply.Status/100 == 2 {
 		if to == nil {
-			return nil
+			return reply.Status, nil
 		}
-		return json.Unmarshal(reply.Body, to)
+		return reply.Status, json.Unmarshal(reply.Body, to)
 	}
 	var said struct{ Error string }
 	if json.Unmarshal(reply.Body, &said) != nil || said.Error == "" {
 		said.Error = string(reply.Body[:min(len(reply.Body), 200)])
 	}
+	if strings.TrimSpace(said.Error) == "" {
+		said.Error = http.StatusText(reply.Status)
+	}
 	hint := ""
 	if reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden {
 		hint = "; --key wants one of server.admin_keys"
 	}
-	return fmt.Errorf("%s: %d %s%s", s.url, reply.Status, terminal.Line(said.Error), hint)
+	return reply.Status, fmt.Errorf("%s: %d %s%s", s.url, reply.Status, terminal.Line(said.Error), hint)
 }
 
 // at is the path of a plugin's admin route.
@@ -105,9 +114,15 @@ type Serving struct {
 	Version string `json:"version"`
 }
 
-// Upload has the server load a module under a name, in place of one that was uploaded before.
-func (s *Server) Upload(ctx context.Context, name string, wasm []byte) (got server.Plugin, err error) {
-	return got, s.do(ctx, http.MethodPut, at(name, ""), wasm, &got)
+// Upload has the server load a module under a name, in place of one that was uploaded before, unless it is fresh.
+func (s *Server) Upload(ctx context.Context, name string, wasm []byte) (got server.Plugin, fresh bool, err error) {
+	status, err := s.ask(ctx, http.MethodPut, at(name, ""), wasm, &got)
+	return got, status == http.StatusCreated, err
+}
+
+// Delete removes what was uploaded under a name.
+func (s *Server) Delete(ctx context.Context, name string) error {
+	return s.do(ctx, http.MethodDelete, at(name, ""), nil, nil)
 }
 
 // Rollback has an earlier version serve: the latest, or the one whose SHA-256 begins with to. text says so.

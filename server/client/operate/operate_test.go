@@ -62,6 +62,17 @@ func TestServer(t *testing.T) {
 		!strings.HasSuffix(err.Error(), `401 no key\x1b[1m; --key wants one of server.admin_keys`) {
 		t.Error(err)
 	}
+	empty := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer empty.Close()
+	if other, err = New(empty.URL, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := other.Versions(t.Context(), "dog"); err == nil ||
+		!strings.HasSuffix(err.Error(), "401 Unauthorized; --key wants one of server.admin_keys") {
+		t.Error(err)
+	}
 	want := "GET /admin/plugins/dog/versions, POST /admin/plugins/dog/rollback?to=c+d, " +
 		"GET /admin/plugins/dog/log?after=0, GET /admin/plugins/dog/log?after=7, GET /admin/plugins/dog/versions"
 	if got := strings.Join(asked, ", "); got != want {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"tgi/sdk"
 )
 
 // newPlugin works on plugins without a server.
@@ -18,7 +20,7 @@ func newPlugin(c console) *cobra.Command {
 		newPluginRemove())
 	cmd.AddCommand(newPluginServed()...)
 	cmd.Long = "Work on plugins: most commands need no server; versions, rollback, canary and logs ask one."
-	cmd.Example = `  tgi plugin new --lang go|rust|c|as [--kind logits|sampler|template|tools|grammar|steps] NAME
+	cmd.Example = `  tgi plugin new --lang go|rust|c|as [--kind ` + strings.Join(sdk.KindsOf("go"), "|") + `] NAME
   cd NAME && tgi plugin test && tgi plugin build
   tgi plugin dev NAME
   tgi plugin check NAME.wasm

@@ -152,19 +152,31 @@ func (x *Index) Put(ctx context.Context, reference string, a share.Artifact) err
 	})
 }
 
-// Remove removes a reference, or everything with a digest, and the content that nothing else needs.
+// Remove removes what has a reference, whole or as NAME:TAG or NAME@DIGEST, or everything with a digest, and the content
+// that nothing else needs.
 func (x *Index) Remove(ctx context.Context, name string) error {
 	return x.change(ctx, func(all *ocispec.Index) error {
 		before := len(all.Manifests)
 		all.Manifests = slices.DeleteFunc(all.Manifests, func(d ocispec.Descriptor) bool {
 			return d.ArtifactType == share.ArtifactType &&
-				(d.Annotations[ocispec.AnnotationRefName] == name || string(d.Digest) == name)
+				(string(d.Digest) == name || names(name, d.Annotations[ocispec.AnnotationRefName], string(d.Digest)))
 		})
 		if len(all.Manifests) == before {
 			return fmt.Errorf("%s is not in %s: %w", name, x.dir, fs.ErrNotExist)
 		}
 		return nil
 	})
+}
+
+// names says whether a name is a reference of the index, which may have both a tag and a digest, or is it with only one
+// of them.
+func names(name, reference, digest string) bool {
+	tagged, _, _ := strings.Cut(reference, "@")
+	repository := tagged
+	if colon := strings.LastIndexByte(tagged, ':'); colon > strings.LastIndexByte(tagged, '/') {
+		repository = tagged[:colon]
+	}
+	return name == reference || name == repository+"@"+digest || name == tagged && tagged != repository
 }
 
 // drop removes what has a reference.

@@ -64,6 +64,20 @@ func TestIndex(t *testing.T) {
 	if _, _, err := x.Get("r/ban:3"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
+	both := "r:5000/ban:3@" + a.Digest()
+	for _, name := range []string{both, "r:5000/ban:3", "r:5000/ban@" + a.Digest()} {
+		if err := x.Put(t.Context(), both, a); err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range []string{"r:5000/ban", "ban:3", "r:5000/ban:", "r:5000/ban@", "r:5000/ban@" + b.Digest(), ""} {
+			if err := x.Remove(t.Context(), other); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%q removes %s: %v", other, both, err)
+			}
+		}
+		if err := x.Remove(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	}
 	before := content(t, dir)
 	if err := x.Put(t.Context(), "r/ban:1", b); err != nil {
 		t.Fatal(err)
