@@ -27,8 +27,8 @@ func openBatches(cfg config.Config, serving *server.Server, log *slog.Logger) (*
 		Keep: time.Duration(c.Keep),
 	}, serveLine(serving, int(c.MaxResult)), log)
 	if errors.Is(err, batches.ErrInUse) {
-		err = fmt.Errorf("batches.folder: %s: %w: end the other server, or give each a folder of its own by batches.folder",
-			c.Folder, batches.ErrInUse)
+		err = fmt.Errorf("batches.folder: %s: %w: end the other server, or give each a folder of its own by "+
+			"batches.folder", c.Folder, batches.ErrInUse)
 	}
 	return s, err
 }

@@ -186,13 +186,14 @@ func TestTidy(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	for left, want := range map[upload]string{nothing: "", unknown: "may have p\n", replaced: "p stays on the server: it was",
-		fresh: "p stays on the server: " + web.URL + ": 409 not now\n"} {
+	for left, want := range map[upload]string{nothing: "", unknown: "may have p\n",
+		replaced: "p stays on the server: it was there before",
+		fresh:    "p stays on the server: " + web.URL + ": 409 not now\n"} {
 		for _, ends := range []bool{false, true} {
 			out := &shown{}
 			l := &loop{Options: Options{Name: "p", Server: at, Out: out, Ends: ends}, left: left}
 			l.tidy(ctx)
-			if got := out.String(); ends && got != "" || !ends && (!strings.Contains(got, want) || want == "" && got != "") {
+			if got := out.String(); !strings.Contains(got, want) && !ends || got != "" && (ends || want == "") {
 				t.Errorf("%d, %t: %q, want %q", left, ends, got, want)
 			}
 		}

@@ -16,10 +16,10 @@ func TestBatchesInUse(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := batches.Open("kept", batches.Limits{Lines: 1}, func(context.Context, string, string, []byte) (batches.Reply,
-		error) {
+	stops := func(context.Context, string, string, []byte) (batches.Reply, error) {
 		return batches.Reply{}, batches.ErrStopping
-	}, slog.New(slog.DiscardHandler))
+	}
+	s, err := batches.Open("kept", batches.Limits{Lines: 1}, stops, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

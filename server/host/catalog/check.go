@@ -93,8 +93,8 @@ func CheckAll(ctx context.Context, settings config.Loaded, version string, log *
 	return report, err
 }
 
-// Only returns cfg for a command that ends soon: one of its models is loaded at the start, as the default one, and there
-// are no batches, whose folder belongs to the server that may run on the same settings.
+// Only returns cfg for a command that ends soon: one of its models is loaded at the start, as the default one, and
+// there are no batches, whose folder belongs to the server that may run on the same settings.
 func Only(cfg config.Config, name string) config.Config {
 	cfg.Batches.Folder = ""
 	cfg.Models.Default = name

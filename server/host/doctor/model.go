@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -35,6 +36,11 @@ func (d *diagnosis) model(m config.Model) func(context.Context, *report) {
 			return
 		}
 		info, err := lib.Describe(id)
+		if errors.Is(err, fs.ErrNotExist) { // the start says which setting names what is missing
+			if _, missing := host.TryTokenizer(d.cfg, id); missing != nil {
+				err = missing
+			}
+		}
 		if err != nil {
 			r.fail(check, err, "fetch the model again (`tgi model pull`), or correct model.path")
 			return

@@ -152,8 +152,8 @@ func (x *Index) Put(ctx context.Context, reference string, a share.Artifact) err
 	})
 }
 
-// Remove removes what has a reference, whole or as NAME:TAG or NAME@DIGEST, or everything with a digest, and the content
-// that nothing else needs.
+// Remove removes what has a reference, whole or as NAME:TAG or NAME@DIGEST, or everything with a digest, and the
+// content that nothing else needs.
 func (x *Index) Remove(ctx context.Context, name string) error {
 	return x.change(ctx, func(all *ocispec.Index) error {
 		before := len(all.Manifests)

@@ -69,7 +69,8 @@ func TestIndex(t *testing.T) {
 		if err := x.Put(t.Context(), both, a); err != nil {
 			t.Fatal(err)
 		}
-		for _, other := range []string{"r:5000/ban", "ban:3", "r:5000/ban:", "r:5000/ban@", "r:5000/ban@" + b.Digest(), ""} {
+		for _, other := range []string{"r:5000/ban", "ban:3", "r:5000/ban:", "r:5000/ban@",
+			"r:5000/ban@" + b.Digest(), ""} {
 			if err := x.Remove(t.Context(), other); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%q removes %s: %v", other, both, err)
 			}
