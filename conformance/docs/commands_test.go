@@ -289,7 +289,7 @@ func (r *runner) parse(t *testing.T, at, text string) {
 		"kill": true,
 		"curl": true, "cp": true, "mv": true, "openssl": true, "export": true, "mkdir": true, "useradd": true,
 		"install": true, "source": true, "cosign": true, "haproxy": true, "python3": true, "router/bin/pip": true,
-		"router/bin/smg": true}
+		"router/bin/smg": true, "envoy/bin/pip": true, "envoy/bin/envoy": true, "epp": true}
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", " "), "\n") {
 		line, _, _ = strings.Cut(line, " #")
 		for command := range strings.SplitSeq(line, "&&") {
