@@ -294,7 +294,10 @@ func (b *Bound) handleError(ctx context.Context, p *part, err error) error {
 			return &BindError{p.name, no.Text, p.paramsError()}
 		}
 	case errors.Is(err, sandbox.ErrBusy), errors.Is(err, sandbox.ErrMemory):
-		return p.busyError(err)
+		p.recordMemoryFault(b.set, err)
+		if !errors.As(err, &fault) || p.version.settings.onError != OnErrorSkip {
+			return p.busyError(err)
+		}
 	case errors.Is(err, sandbox.ErrCancelled):
 		return cancelCause(ctx, err)
 	case errors.As(err, &fault):
@@ -357,7 +360,16 @@ func (p *part) admit() (refused string) {
 // cancelTrial ends a trial without a result.
 func (p *part) cancelTrial() { p.version.breakers.cancelTrial(p.client, p.trial) }
 
-// recordFault counts a faulty request, once.
+// recordMemoryFault counts a request whose instance was ended because it used too much memory, once. One that got no
+// instance is not faulty.
+func (p *part) recordMemoryFault(s *Set, err error) {
+	if fault := (*sandbox.Fault)(nil); errors.As(err, &fault) && errors.Is(err, sandbox.ErrMemory) {
+		p.recordFault(s, err)
+	}
+}
+
+// recordFault counts a faulty request, once. The breakers do not count one that ran out of the memory of all plugins,
+// which others use up too; a canary does, because the version that serves has the same neighbours.
 func (p *part) recordFault(s *Set, err error) {
 	if p.verdict.faulty.Swap(true) {
 		return
@@ -365,6 +377,9 @@ func (p *part) recordFault(s *Set, err error) {
 	s.o.Logs.add(p.name, "host", abi.LevelWarn, p.errorText(err))
 	if c := p.version.canary.Load(); c != nil && c.fault(p.errorText(err)) {
 		s.aborted(p.name, p.version, c)
+	}
+	if errors.Is(err, sandbox.ErrMemory) {
+		return
 	}
 	if off := p.version.breakers.fault(time.Now(), p.client, p.errorText(err), p.trial); off != "" {
 		s.log.Warn("plugin switched off", "plugin", p.name, "sha256", p.version.sum(), "client", p.client, "why", off)

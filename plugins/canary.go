@@ -355,15 +355,19 @@ func (s *Stats) subtract(before Stats) {
 	}
 }
 
-// fallBack has the request go on with the version that serves if err is a fault of the canary's, and reports whether it
-// does. Nothing of the plugin may have begun.
+// fallBack has the request go on with the version that serves if err is a fault of the canary's, or says that there is
+// no memory for it, and reports whether it does. Nothing of the plugin may have begun.
 func (p *part) fallBack(s *Set, err error) bool {
 	var fault *sandbox.Fault
-	if p.stable == nil || !errors.As(err, &fault) || errors.Is(err, sandbox.ErrMemory) ||
-		errors.Is(err, sandbox.ErrCancelled) {
+	var short *sandbox.Shortage
+	switch {
+	case p.stable == nil || errors.Is(err, sandbox.ErrCancelled):
+		return false
+	case errors.As(err, &fault):
+		p.recordFault(s, err)
+	case !errors.As(err, &short): // which others may have caused: it is no fault
 		return false
 	}
-	p.recordFault(s, err)
 	p.revert()
 	return true
 }

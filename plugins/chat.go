@@ -196,6 +196,7 @@ func (p *part) chatError(ctx context.Context, s *Set, err error) error {
 	case errors.As(err, &no):
 		return &BindError{p.name, no.Text, p.paramsError()}
 	case errors.Is(err, sandbox.ErrBusy), errors.Is(err, sandbox.ErrMemory):
+		p.recordMemoryFault(s, err)
 		return p.busyError(err)
 	case errors.Is(err, sandbox.ErrCancelled):
 		return cancelCause(ctx, err)

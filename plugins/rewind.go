@@ -148,6 +148,7 @@ func (r *run) rewind(h llm.History) error {
 	}
 	err := r.restore(h)
 	if errors.Is(err, sandbox.ErrBusy) || errors.Is(err, sandbox.ErrMemory) {
+		r.part.recordMemoryFault(r.bound.set, err)
 		r.stopped, r.err = true, r.part.busyError(err)
 		return r.err
 	}

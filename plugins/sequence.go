@@ -277,9 +277,7 @@ func (r *run) handleError(err error) error {
 		r.err = err // the caller's mistake
 	default:
 		r.faulty = true
-		if !errors.Is(err, sandbox.ErrMemory) { // other plugins use up the memory too
-			r.part.recordFault(r.bound.set, err)
-		}
+		r.part.recordFault(r.bound.set, err)
 		if r.part.version.settings.onError == OnErrorSkip || r.part.version.serves(abi.KindDraft) {
 			r.bound.skip(r.bound.ctx, r.part, r.part.errorText(err), err, r.step)
 		} else {

@@ -33,6 +33,7 @@ type allocation struct {
 	// Used by the instance's user alone.
 	pendingRunTime time.Duration // not yet in runTime
 	credit         int64         // bytes charged ahead for clones
+	reserved       int64         // of it, for each clone
 }
 
 const (
@@ -104,6 +105,14 @@ func (in *Instance) recountPages() bool {
 // chargeable is the bytes to charge for the instance. mu is held.
 func (h *allocation) chargeable() int64 { return instanceBytes + max(h.admitted, h.touched) }
 
+// known is what the instance has by the last count, without what it may come to need.
+func (in *Instance) known() int64 {
+	h := &in.alloc
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return instanceBytes + h.touched
+}
+
 // recordBytes charges what was counted, unless the growth is below minCharge, and reports whether the quota is exceeded
 // now. mu is held, so that the count of one use is not charged to the next one.
 func (in *Instance) recordBytes() (over bool) {
@@ -159,7 +168,7 @@ func (in *Instance) returnToPool() {
 	}
 	touched := h.touched
 	credit := h.credit
-	h.admitted, h.credit = 0, 0
+	h.admitted, h.credit, h.reserved = 0, 0, 0
 	h.mu.Unlock()
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -191,11 +191,11 @@ func (p *Pool) wake() {
 // when Max are out, with ErrMemory when there is no room for it, and with ErrClosed after Close. Give it back with Put.
 func (p *Pool) Take(l Lease) (*Instance, error) {
 	q := p.module.engine.quota
-	need := q.initialCharge(p.module.share, l)
-	if err := q.admit(p.module.share, 1, need, l); err != nil {
+	each, err := q.admit(p.module.share, 1, instanceBytes, q.initialCharge(p.module.share, l), l)
+	if err != nil {
 		return nil, err
 	}
-	return p.takeCharged(l, need)
+	return p.takeCharged(l, each)
 }
 
 // takeCharged is Take for a caller that was charged bytes already. They are refunded on an error.
@@ -312,24 +312,27 @@ func (p *Pool) Clone(in *Instance, l Lease) (*Instance, error) {
 // was not cloned is given back with the instance.
 func (p *Pool) Reserve(in *Instance, n int, l Lease) error {
 	in.recountPages()
-	each := in.alloc.bytes.Load()
-	if err := p.module.engine.quota.admit(p.module.share, n, each, l); err != nil {
+	each, err := p.module.engine.quota.admit(p.module.share, n, in.known(), in.alloc.bytes.Load(), l)
+	if err != nil {
 		return err
 	}
 	in.alloc.credit += int64(n) * each
+	in.alloc.reserved = each
 	return nil
 }
 
 // takeForClone is Take for a clone of in, paid from in's credit if it has enough.
 func (p *Pool) takeForClone(in *Instance, l Lease) (*Instance, error) {
-	q := p.module.engine.quota
-	need := in.alloc.bytes.Load()
-	if in.alloc.credit >= need {
-		in.alloc.credit -= need
-	} else if err := q.admit(p.module.share, 1, need, l); err != nil {
+	h := &in.alloc
+	if h.reserved > 0 && h.credit >= h.reserved {
+		h.credit -= h.reserved
+		return p.takeCharged(l, h.reserved)
+	}
+	each, err := p.module.engine.quota.admit(p.module.share, 1, in.known(), h.bytes.Load(), l)
+	if err != nil {
 		return nil, err
 	}
-	return p.takeCharged(l, need)
+	return p.takeCharged(l, each)
 }
 
 // dropIdle frees the idle instances.

@@ -187,16 +187,43 @@ func (q *Quota) removeShare(s *share) {
 	delete(q.shares, s)
 }
 
-// admit charges a share n times bytes when there is room. A patient lease waits in the queue for it. The error is a
-// [*Shortage], or matches ErrCancelled.
-func (q *Quota) admit(s *share, n int, bytes int64, l Lease) error {
-	need := int64(n) * bytes
-	q.recountIfNeeded(need)
+// admit charges a share for n instances when there is room, and returns what each of them was charged. least is what
+// each is known to need, and bytes what it may come to need: an estimate, which makes takers wait but is bounded, so
+// that no use of a module can close it for later ones. A patient lease waits in the queue. The error is a [*Shortage],
+// or matches ErrCancelled.
+func (q *Quota) admit(s *share, n int, least, bytes int64, l Lease) (each int64, err error) {
+	q.recountIfNeeded(int64(n) * bytes)
 	q.mu.Lock()
-	if q.c.Bytes > 0 && need > q.maxUsed(s, need)-q.snapshotBytes {
-		defer q.mu.Unlock()
-		return q.refuse(s, n, need, 0, true)
+	if q.c.Bytes > 0 {
+		room := q.maxUsed(s, int64(n)*bytes) - q.snapshotBytes
+		if need := int64(n) * least; need > room {
+			defer q.mu.Unlock()
+			return 0, q.refuse(s, n, need, 0, true)
+		}
+		bytes = max(least, min(bytes, (room-room/4)/int64(n)))
 	}
+	q.mu.Unlock()
+	if err := q.chargeOrWait(s, n, int64(n)*bytes, l); err != nil {
+		q.forget(s, err)
+		return 0, err
+	}
+	return bytes, nil
+}
+
+// forget halves what a share's instances are expected to need after a taker was refused for it. Those in use still
+// count by what they have.
+func (q *Quota) forget(s *share, refused error) {
+	if !errors.Is(refused, ErrMemory) {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.expected /= 2
+}
+
+// chargeOrWait charges a share when there is room.
+func (q *Quota) chargeOrWait(s *share, n int, need int64, l Lease) error {
+	q.mu.Lock()
 	if (len(q.queue) == 0 || !l.Patient) && q.tryCharge(s, need) {
 		q.mu.Unlock()
 		return nil
