@@ -16,7 +16,7 @@ const KindProgram = "program"
 // The request is a JSON object:
 //
 //	"params"        the request's parameters for this plugin, or {}
-//	"settings"      object, the request's own of those that ctx_start reads
+//	"settings"      object, the request's own of those that ctx_start reads; "grammar" is true where it has one
 //	"prompt_count"  number of tokens of context 0, the request's prompt
 //	"messages"      array as in [Template], absent where the prompt is no conversation
 //	"limits"        object: "handles", "forks", "tokens" (the purse) and "max_new_tokens" (the most that is emitted)

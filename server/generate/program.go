@@ -197,6 +197,9 @@ func (p *programs) Next(ctx context.Context) (Event, error) {
 // programRequest is what a program is told.
 func programRequest(d *Draft, q *Request) []byte {
 	b := appendSettings([]byte(`{"settings":`), &q.Params)
+	if d.Grammar != nil {
+		b = append(b[:len(b)-1], `,"grammar":true}`...)
+	}
 	b = strconv.AppendInt(append(b, `,"prompt_count":`...), int64(len(q.Prompt)), 10)
 	if c := d.Conversation; c != nil {
 		b = append(b, `,"messages":[`...)

@@ -204,3 +204,31 @@ func TestGrammarOfAParameter(t *testing.T) {
 	}
 	p.settled(t)
 }
+
+// TestProgramGoesOn: where guards refuse all answers, the built-in programs write on from the place that is refused, as
+// the guard has a plain text do, and the reply is none of the server's errors.
+func TestProgramGoesOn(t *testing.T) {
+	p := programming(t, nil)
+	for _, program := range []string{`{"name":"vote"}`, `{"name":"best-of-judge"}`, `{"name":"vote","params":{"n":1}}`} {
+		for _, grammar := range []string{"", `,"response_format":{"type":"regex","value":"[ -~]*fox[ -~]*"}`} {
+			status, got := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"messages":[{"role":"user",`+
+				`"content":"Tell me a story about a fox."}],"max_tokens":30,"seed":3,"temperature":0,"plugins":[%s,`+
+				`{"name":"banned-strings","params":{"strings":["fox"]}}]%s}`, program, grammar))
+			var reply struct {
+				Choices []struct {
+					Message struct{ Content string }
+				}
+			}
+			if err := json.Unmarshal([]byte(got), &reply); err != nil || status != http.StatusOK || len(reply.Choices) != 1 {
+				t.Errorf("%s%s: %d %s", program, grammar, status, got)
+				continue
+			}
+			text := reply.Choices[0].Message.Content
+			if strings.Contains(strings.ToLower(text), "fox") || grammar == "" && len(text) < 20 {
+				t.Errorf("%s%s: %q", program, grammar, text)
+			}
+			t.Logf("%s%s: %q", program, grammar, text)
+		}
+	}
+	p.settled(t)
+}

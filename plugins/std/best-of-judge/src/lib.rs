@@ -80,14 +80,13 @@ impl Program for Judge {
             sure.extend(p.judge(some, &r.messages)?);
         }
         sure.sort_by(|a, b| b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal)); // equals stay in their order
-        let mut last = Ok(());
-        for (k, _) in sure {
-            last = k.emit_span();
-            if last.is_ok() || failure() != Some(Failure::Refused) {
-                break; // what a guard refuses is not the best
+        for (k, _) in &sure {
+            let sent = k.emit_span();
+            if sent.is_ok() || failure() != Some(Failure::Refused) {
+                return sent; // what a guard refuses is not the best
             }
         }
-        last
+        goon::go_on(r, sure[0].0)
     }
 }
 
@@ -134,7 +133,7 @@ fn conversation(messages: &Value, answer: &str, question: &str) -> String {
 
 plugin! {
     description: concat!(
-        r#"{"name":"best-of-judge","version":"1.0.0","config":true,"kinds":["program"],"contexts":8,"#,
+        r#"{"name":"best-of-judge","version":"1.1.0","config":true,"kinds":["program"],"contexts":8,"#,
         r#""doc":"Writes several answers and sends the one that the model itself judges to be right most surely.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""n":{"type":"integer","minimum":1,"maximum":32,"default":4,"description":"answers that compete"},"#,

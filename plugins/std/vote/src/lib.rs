@@ -68,20 +68,20 @@ impl Program for Vote {
         generate(&kids, &run)?;
         let texts: Vec<String> = kids.iter().map(|k| k.span_text()).collect();
         let votes: Vec<&str> = texts.iter().map(|t| said(t, &p.marker)).collect();
-        let mut last = Ok(());
-        for i in ranking(&votes) {
-            last = kids[i].emit_span();
-            if last.is_ok() || failure() != Some(Failure::Refused) {
-                break; // what a guard refuses has no say
+        let places = ranking(&votes);
+        for &i in &places {
+            let sent = kids[i].emit_span();
+            if sent.is_ok() || failure() != Some(Failure::Refused) {
+                return sent; // what a guard refuses has no say
             }
         }
-        last
+        goon::go_on(r, kids[places[0]])
     }
 }
 
 plugin! {
     description: concat!(
-        r#"{"name":"vote","version":"1.0.0","config":true,"kinds":["program"],"contexts":8,"#,
+        r#"{"name":"vote","version":"1.1.0","config":true,"kinds":["program"],"contexts":8,"#,
         r#""doc":"Writes several answers and sends one that says what most of them say.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""n":{"type":"integer","minimum":1,"maximum":32,"default":5,"description":"answers that vote"},"#,
