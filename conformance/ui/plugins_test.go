@@ -69,7 +69,20 @@ source = "builtin:redact"
 	p.says("bad-one was refused: ")
 	p.shots("plugins-refused")
 
+	// Another file gives another name, and one that is no module is criticised and never sent.
+	p.upload("Module", one)
+	p.eventually("the name is that of the second file",
+		`[...document.querySelectorAll('input')].some((e) => e.value === 'marker-1')`)
+	text := filepath.Join(dir, "notes.txt")
+	if err := os.WriteFile(text, []byte("no module"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.upload("Module", text)
+	p.reads("form.drop", "notes.txt is no .wasm file.")
 	p.fill("textbox", "Name", "marker")
+	p.upload("Module", one)
+	p.eventually("a name that somebody wrote stays",
+		`[...document.querySelectorAll('input')].some((e) => e.value === 'marker')`)
 	p.dropOn("form.drop", one)
 	p.reads("form.drop", "marker-1.wasm")
 	p.click("button", "Upload")
@@ -141,4 +154,14 @@ source = "builtin:redact"
 
 	p.useKey("guest")
 	p.alerts("Your key may not do this: this route needs a key with the scope `admin`")
+}
+
+// TestChatPluginsBeforeAKey: before a key is given the chat does not say that the server has no plugins: it has not been
+// told.
+func TestChatPluginsBeforeAKey(t *testing.T) {
+	s := serve(t, keyed+"[[plugin]]\nname = \"dry\"\nsource = \"builtin:dry\"\n")
+	p := open(t, s.URL, "/")
+	p.reads("dialog", "key")
+	p.eventually("it says that it does not know", `document.querySelector('.plugins').textContent.includes('Not known yet')`)
+	p.silent(".plugins", "offers no plugins")
 }

@@ -6,7 +6,7 @@ import {bytes, count} from './format.js';
 // uploadForm returns {root, choose}: choose(plugin) prepares another version of one. send(name, query, file)
 // uploads, and returns the server's answer, or null where it refused; the caller says why.
 export function uploadForm(send) {
-  let chosen = null;
+  let chosen = null, proposed = ''; // the name that the last file gave
   const input = element('input', {type: 'file', accept: '.wasm,application/wasm',
     onchange: () => take(input.files[0])});
   const name = element('input', {type: 'text', required: true, autocomplete: 'off', spellcheck: 'false',
@@ -49,16 +49,20 @@ export function uploadForm(send) {
   });
 
   function take(one) {
-    chosen = one ?? null;
+    const module = /\.wasm$/i.test(one?.name ?? '');
+    chosen = module ? one : null;
     replace(found);
-    about.textContent = one ? `${one.name}, ${bytes(one.size)}` : 'Or drop a .wasm file here.';
-    if (one && !name.value) name.value = one.name.replace(/\.wasm$/i, '').replace(/[^A-Za-z0-9._-]+/g, '-');
+    about.classList.toggle('bad', Boolean(one) && !module);
+    if (!one) about.textContent = 'Or drop a .wasm file here.';
+    else about.textContent = module ? `${one.name}, ${bytes(one.size)}` : `${one.name} is no .wasm file.`;
+    if (!module || (name.value && name.value !== proposed)) return;
+    name.value = proposed = one.name.replace(/\.wasm$/i, '').replace(/[^A-Za-z0-9._-]+/g, '-');
   }
 
   async function run(dry) {
     if (!root.reportValidity()) return;
     if (!chosen) {
-      about.textContent = 'Choose a .wasm file first.';
+      if (!about.classList.contains('bad')) about.textContent = 'Choose a .wasm file first.';
       input.focus();
       return;
     }
@@ -95,6 +99,7 @@ export function uploadForm(send) {
 
   return {root, choose(plugin) {
     name.value = plugin.name;
+    proposed = '';
     apply.value = plugin.apply;
     onError.value = plugin.on_error;
     root.scrollIntoView({block: 'center'});

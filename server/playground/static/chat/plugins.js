@@ -5,10 +5,11 @@ import {fits, jsonBox, mark, schemaForm, showWrong} from './schemaform.js';
 // ofRequests are the kinds that a request may name.
 const ofRequests = new Set(['logits', 'sampler', 'guard', 'program', 'draft']);
 
-// pluginChooser returns an element that edits chosen, a list of {name, params, wrong}.
+// pluginChooser returns an element that edits chosen, a list of {name, params, wrong}. offered is null where the server
+// has not said yet.
 export function pluginChooser(offered, chosen, changed) {
   const body = element('div', {class: 'plugins'});
-  const known = offered.filter((p) => p.kinds?.some((kind) => ofRequests.has(kind)));
+  const known = (offered ?? []).filter((p) => p.kinds?.some((kind) => ofRequests.has(kind)));
 
   function draw() {
     const left = known.filter((p) => p.apply !== 'always' && !chosen.some((c) => c.name === p.name));
@@ -23,7 +24,9 @@ export function pluginChooser(offered, chosen, changed) {
     left.map((p) => element('option', {value: p.name, disabled: p.state !== 'ready'},
       `${p.name}${p.state === 'ready' ? '' : ` (${p.state})`}`)));
     replace(body,
-      known.length === 0 && element('p', {class: 'hint'}, 'This server offers no plugins to requests. ',
+      !offered && element('p', {class: 'hint'},
+        'Not known yet: the server was not asked which plugins it offers. It may want a key first.'),
+      offered && known.length === 0 && element('p', {class: 'hint'}, 'This server offers no plugins to requests. ',
         'A file *.wasm in its plugins folder is one, and [[plugin]] of tgi.toml names built-in ones.'),
       always.length > 0 && element('p', {class: 'hint'},
         `Applied to every request: ${always.map((p) => p.name).join(', ')}`),
@@ -48,7 +51,7 @@ export function pluginChooser(offered, chosen, changed) {
     return element('details', {class: 'plugin', open: true, 'data-plugin': choice.name},
       element('summary', {}, element('strong', {}, choice.name), ' ',
         plugin ? element('span', {class: 'muted'}, `${plugin.kinds.join(', ')} ${plugin.version ?? ''}`) :
-          element('span', {class: 'tag bad'}, 'the server no longer has it'), remove),
+          offered && element('span', {class: 'tag bad'}, 'the server no longer has it'), remove),
       form);
   }
 

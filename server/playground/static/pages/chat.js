@@ -24,7 +24,7 @@ export function show(root, app) {
 function build(app) {
   const {element, replace} = app;
   const state = load();
-  const server = {models: [], plugins: []};
+  const server = {models: [], plugins: null}; // null: not known yet
   const wide = matchMedia('(min-width: 1000px)');
   let shown = null; // ends with the page
   let edited = 0, saving = 0, waiting = false;
@@ -68,7 +68,7 @@ function build(app) {
       if (err.parameter) complain(panel, err.parameter);
     },
     empty: welcome,
-    plugins: () => server.plugins,
+    plugins: () => server.plugins ?? [],
   };
   const threads = state.sides.map((side) => new Thread(app, side, hooks));
 
