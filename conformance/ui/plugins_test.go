@@ -156,12 +156,13 @@ source = "builtin:redact"
 	p.alerts("Your key may not do this: this route needs a key with the scope `admin`")
 }
 
-// TestChatPluginsBeforeAKey: before a key is given the chat does not say that the server has no plugins: it has not been
+// TestChatPluginsBeforeAKey: before a key is given the chat does not say that the server has no plugins: it was not
 // told.
 func TestChatPluginsBeforeAKey(t *testing.T) {
 	s := serve(t, keyed+"[[plugin]]\nname = \"dry\"\nsource = \"builtin:dry\"\n")
 	p := open(t, s.URL, "/")
 	p.reads("dialog", "key")
-	p.eventually("it says that it does not know", `document.querySelector('.plugins').textContent.includes('Not known yet')`)
+	p.eventually("it says that it does not know",
+		`document.querySelector('.plugins').textContent.includes('Not known yet')`)
 	p.silent(".plugins", "offers no plugins")
 }

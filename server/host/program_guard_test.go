@@ -209,17 +209,20 @@ func TestGrammarOfAParameter(t *testing.T) {
 // the guard has a plain text do, and the reply is none of the server's errors.
 func TestProgramGoesOn(t *testing.T) {
 	p := programming(t, nil)
-	for _, program := range []string{`{"name":"vote"}`, `{"name":"best-of-judge"}`, `{"name":"vote","params":{"n":1}}`} {
+	for _, program := range []string{`{"name":"vote"}`, `{"name":"best-of-judge"}`,
+		`{"name":"vote","params":{"n":1}}`} {
 		for _, grammar := range []string{"", `,"response_format":{"type":"regex","value":"[ -~]*fox[ -~]*"}`} {
-			status, got := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"messages":[{"role":"user",`+
-				`"content":"Tell me a story about a fox."}],"max_tokens":30,"seed":3,"temperature":0,"plugins":[%s,`+
-				`{"name":"banned-strings","params":{"strings":["fox"]}}]%s}`, program, grammar))
+			status, got := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil,
+				`{"messages":[{"role":"user","content":"Tell me a story about a fox."}],"max_tokens":30,"seed":3,`+
+					`"temperature":0,"plugins":[%s,{"name":"banned-strings","params":{"strings":["fox"]}}]%s}`,
+				program, grammar))
 			var reply struct {
 				Choices []struct {
 					Message struct{ Content string }
 				}
 			}
-			if err := json.Unmarshal([]byte(got), &reply); err != nil || status != http.StatusOK || len(reply.Choices) != 1 {
+			err := json.Unmarshal([]byte(got), &reply)
+			if err != nil || status != http.StatusOK || len(reply.Choices) != 1 {
 				t.Errorf("%s%s: %d %s", program, grammar, status, got)
 				continue
 			}
