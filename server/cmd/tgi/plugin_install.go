@@ -14,6 +14,7 @@ import (
 
 	"tgi/server/config"
 	"tgi/server/host"
+	"tgi/server/host/catalog"
 	"tgi/server/share"
 	"tgi/server/share/install"
 )
@@ -115,6 +116,14 @@ func newPluginRemove() *cobra.Command {
 	return cmd
 }
 
+// shows prints a description.
+func (s *sharing) shows(stdout io.Writer, shown share.Shown) error {
+	if s.output.json {
+		return printIndented(stdout, shown)
+	}
+	return shown.WriteText(stdout)
+}
+
 // newPluginShow describes a plugin that was signed, pulled or installed, or that is in a registry.
 func newPluginShow() *cobra.Command {
 	s := &sharing{}
@@ -131,6 +140,11 @@ func newPluginShow() *cobra.Command {
 			return err
 		}
 		a, where, err := find(cfg, words[0])
+		if errors.Is(err, fs.ErrNotExist) {
+			if shown, other := catalog.ShowBuiltin(ctx, words[0]); other == nil {
+				return s.shows(stdout, shown)
+			}
+		}
 		if errors.Is(err, fs.ErrNotExist) && isReference(words[0]) {
 			r, at, openErr := s.open(words[0], int64(cfg.Plugins.UploadLimit))
 			if openErr != nil {
@@ -146,10 +160,7 @@ func newPluginShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if s.output.json {
-			return printIndented(stdout, shown)
-		}
-		return shown.WriteText(stdout)
+		return s.shows(stdout, shown)
 	})
 	s.settingsFlags(cmd)
 	s.remoteFlags(cmd)

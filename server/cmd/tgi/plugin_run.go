@@ -12,6 +12,7 @@ import (
 	"tgi/plugins/tryout"
 	"tgi/server/client/terminal"
 	"tgi/server/host"
+	"tgi/server/host/catalog"
 )
 
 // newPluginRun feeds a module one step or one text.
@@ -43,7 +44,7 @@ func newPluginRun() *cobra.Command {
 			if o.Logits, err = tryout.Logits(row); err != nil {
 				return misused("--logits: %v", err)
 			}
-			if o.Wasm, err = os.ReadFile(words[0]); err != nil {
+			if o.Wasm, err = catalog.Module(words[0]); err != nil {
 				return err
 			}
 			if o.Vocabulary, o.Model, err = host.Tokenizer(model); err != nil {
