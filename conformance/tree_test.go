@@ -43,7 +43,7 @@ var importRules = []importRule{
 	},
 	{
 		From: "plugins", Deny: []string{"tgi/server", "tgi/runtime", "tgi/models"},
-		Allow: []string{"tgi/runtime/llm", "tgi/runtime/filestamp"},
+		Allow: []string{"tgi/runtime/llm", "tgi/runtime/filestamp", "tgi/runtime/regular"},
 		Why:   "plugins runs guests; server/host/bridge alone joins them to the engine, through interfaces over the plain types of runtime/llm",
 	},
 	{
@@ -53,6 +53,10 @@ var importRules = []importRule{
 	{
 		From: "runtime/filestamp", Deny: []string{"tgi"},
 		Why: "all worlds watch files by it, so it imports none",
+	},
+	{
+		From: "runtime/regular", Deny: []string{"tgi"},
+		Why: "all worlds read files by it, so it imports none",
 	},
 	{
 		From: "server", Except: []string{"server/host", "server/cmd/tgi"},

@@ -11,6 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"tgi/runtime/kv"
+	"tgi/runtime/regular"
 )
 
 // A file is: magic, space, key, the sizes of source and data, checksum; source; data. The checksum is of all the rest.
@@ -53,9 +54,12 @@ func checksum(h, data []byte) uint64 {
 }
 
 // read reads a block's data from its file. The error wraps errDamaged if the file is not what was written for the
-// block. It does not wait for a pipe in its place, which nobody may ever write to.
+// block, such as a pipe or a link in its place.
 func read(path string, id ID, b kv.Block, data []byte) error {
-	f, err := os.OpenFile(path, os.O_RDONLY|noWait, 0)
+	f, err := regular.Open(path, os.O_RDONLY|regular.NoLink)
+	if errors.Is(err, regular.ErrOther) {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -64,7 +68,7 @@ func read(path string, id ID, b kv.Block, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if want := fileBytes(len(b.Source), len(data)); st.Size() != want || !st.Mode().IsRegular() {
+	if want := fileBytes(len(b.Source), len(data)); st.Size() != want {
 		return fmt.Errorf("%w: %d bytes, want %d", errDamaged, st.Size(), want)
 	}
 	return decode(f, id, b, data)

@@ -7,8 +7,5 @@ import "os"
 // flock always succeeds on systems without such locks.
 func flock(*os.File) (ok bool, err error) { return true, nil }
 
-// noWait is not known on such systems.
-const noWait = 0
-
 // full is not known on such systems.
 func full(error) bool { return false }

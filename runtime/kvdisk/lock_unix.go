@@ -19,8 +19,5 @@ func flock(f *os.File) (ok bool, err error) {
 	return err == nil, err
 }
 
-// noWait has an open file be there at once, and be no link.
-const noWait = unix.O_NONBLOCK | unix.O_NOFOLLOW
-
 // full reports whether an error says that there is no room.
 func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }

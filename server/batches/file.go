@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"tgi/runtime/regular"
 )
 
 // Purposes of files that are kept.
@@ -180,9 +182,13 @@ func syncFolder(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// maxDescription bounds the description of a file or a batch, in bytes: the metadata of a batch and what is wrong with
+// its lines are parts of it.
+const maxDescription = 16 << 20
+
 // read reads a description.
 func (s *Store) read(owner, id string, v any) error {
-	text, err := os.ReadFile(s.path(owner, id+jsonExt))
+	text, err := regular.Read(s.path(owner, id+jsonExt), regular.NoLink, maxDescription)
 	if err != nil {
 		return err
 	}
@@ -226,7 +232,7 @@ func (s *Store) OpenFile(ownerName, id string) (*os.File, File, error) {
 	if err != nil {
 		return nil, f, err
 	}
-	r, err := os.Open(s.path(ownerName, f.ID+dataExt))
+	r, err := regular.Open(s.path(ownerName, f.ID+dataExt), os.O_RDONLY|regular.NoLink)
 	return r, f, err
 }
 

@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"strconv"
+
+	"tgi/runtime/regular"
 )
 
 // journal has the results of a batch in the order in which they came. A record is a line: the checksum of the rest in
@@ -28,7 +30,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // openJournal opens the journal of a batch with so many requests. What follows the last record that is whole is cut
 // off.
 func openJournal(path string, requests int) (*journal, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := regular.Open(path, os.O_CREATE|os.O_RDWR|regular.NoLink)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"tgi/runtime/regular"
 )
 
 // Causes of the end of a run.
@@ -176,8 +178,8 @@ func (r *run) count(ctx context.Context) (wrong []lineError, err error) {
 
 // open opens the input.
 func (r *run) open() (*lines, *os.File, error) {
-	f, err := os.Open(r.store.path(r.owner.name, r.batch.InputFile+dataExt))
-	if errors.Is(err, fs.ErrNotExist) {
+	f, err := regular.Open(r.store.path(r.owner.name, r.batch.InputFile+dataExt), os.O_RDONLY|regular.NoLink)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, regular.ErrOther) {
 		return nil, nil, fmt.Errorf("%w: the input is gone: %w", errDamaged, err)
 	}
 	if err != nil {

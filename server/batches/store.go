@@ -30,6 +30,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"tgi/runtime/regular"
 )
 
 // Errors of a Store.
@@ -125,7 +127,7 @@ func Open(folder string, l Limits, do Do, log *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("batches: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := regular.Open(filepath.Join(folder, "lock"), os.O_CREATE|os.O_RDWR|regular.NoLink)
 	if err != nil {
 		return nil, fmt.Errorf("batches: %w", err)
 	}

@@ -6,16 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"tgi/plugins"
+	"tgi/runtime/regular"
 	"tgi/server/config"
 )
 
@@ -131,7 +130,7 @@ func (dir uploadFolder) readSettings(name string) (k keptUpload, err error) {
 	if err := config.CheckName(name); err != nil {
 		return k, fmt.Errorf("name %w", err)
 	}
-	text, err := os.ReadFile(filepath.Join(string(dir), name+settingsExt))
+	text, err := regular.Read(filepath.Join(string(dir), name+settingsExt), regular.NoLink, maxKeptSettings)
 	if err != nil {
 		return k, err
 	}
@@ -165,22 +164,12 @@ func (dir uploadFolder) read(name string) (u upload, modules []string, err error
 // maxKeptModule bounds a module of the folder, in bytes: plugins.upload_limit is at most that.
 const maxKeptModule = 1 << 30
 
-// readModule reads the module of an upload. What stands in its place, such as a pipe, keeps nobody waiting.
+// maxKeptSettings bounds NAME.json, in bytes: it has the configuration of each version that is kept.
+const maxKeptSettings = 64 << 20
+
+// readModule reads the module of an upload.
 func (dir uploadFolder) readModule(k keptUpload) ([]byte, error) {
-	f, err := os.OpenFile(filepath.Join(string(dir), k.Module), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxKeptModule {
-		return nil, fmt.Errorf("%s, of %d bytes (%v), is not a file of at most %d", k.Module, info.Size(), info.Mode(),
-			maxKeptModule)
-	}
-	wasm, err := io.ReadAll(io.LimitReader(f, maxKeptModule))
+	wasm, err := regular.Read(filepath.Join(string(dir), k.Module), regular.NoLink, maxKeptModule)
 	if err != nil {
 		return nil, err
 	}

@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"syscall"
 
 	"github.com/opencontainers/go-digest"
+
+	"tgi/runtime/regular"
 )
 
 // Beside is the file beside a module that has the rest of its artefact: manifest, description and signatures. `tgi
@@ -59,12 +60,7 @@ func DecodeRest(text, module []byte) (Artifact, error) {
 // ReadBeside returns the artefact of a module by the file beside it. The error matches os.ErrNotExist where there is
 // none.
 func ReadBeside(file string, module []byte) (Artifact, error) {
-	f, err := os.Open(Beside(file))
-	if err != nil {
-		return Artifact{}, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxBeside+1))
+	text, err := regular.Read(Beside(file), 0, maxBeside)
 	if err != nil {
 		return Artifact{}, err
 	}

@@ -9,13 +9,14 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 	"github.com/sigstore/sigstore/pkg/signature"
+
+	"tgi/runtime/regular"
 )
 
 // Algorithms of keys.
@@ -123,14 +124,9 @@ func ReadSigner(path string, password func() ([]byte, error)) (signature.Signer,
 
 // readKey reads the file of a key, which is small.
 func readKey(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxKey+1))
-	if err == nil && len(text) > maxKey {
-		err = fmt.Errorf("key %s must have at most %d bytes", path, maxKey)
+	text, err := regular.Read(path, 0, maxKey)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("key %w", err)
 	}
 	return text, err
 }

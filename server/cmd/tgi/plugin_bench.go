@@ -62,7 +62,7 @@ func (b *benching) measure(ctx context.Context, file string, stdout io.Writer) e
 	if err != nil {
 		return err
 	}
-	wasm, err := os.ReadFile(file)
+	wasm, err := check.ReadModule(file)
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func (c *checking) check(ctx context.Context, file string, stdout io.Writer) err
 	if err != nil {
 		return err
 	}
-	wasm, err := os.ReadFile(file)
+	wasm, err := check.ReadModule(file)
 	if err != nil {
 		return err
 	}

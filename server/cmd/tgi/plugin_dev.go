@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tgi/plugins/check"
 	"tgi/plugins/project"
 	"tgi/plugins/tryout"
 	"tgi/server/client/call"
@@ -102,7 +103,7 @@ func one(o objects) json.RawMessage {
 func tryFile(ctx context.Context, file, model string, out io.Writer) error {
 	o := tryout.Options{Name: strings.TrimSuffix(filepath.Base(file), ".wasm"), Prompt: "Once upon a time"}
 	var err error
-	if o.Wasm, err = os.ReadFile(file); err != nil {
+	if o.Wasm, err = check.ReadModule(file); err != nil {
 		return err
 	}
 	if o.Vocabulary, o.Model, err = host.Tokenizer(model); err != nil {

@@ -118,7 +118,7 @@ func (p *packing) packFlags(cmd *cobra.Command) {
 
 // pack reads a module with the file beside it, or else checks and describes it.
 func (p *packing) pack(ctx context.Context, file string, stdout io.Writer) (a share.Artifact, err error) {
-	module, err := os.ReadFile(file)
+	module, err := check.ReadModule(file)
 	if err != nil {
 		return a, err
 	}
@@ -283,7 +283,7 @@ func find(cfg config.Config, word string) (a share.Artifact, where string, err e
 		}
 	}
 	if strings.HasSuffix(word, ".wasm") {
-		module, err := os.ReadFile(word)
+		module, err := check.ReadModule(word)
 		if err != nil {
 			return a, "", err
 		}

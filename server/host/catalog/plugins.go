@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,7 +79,7 @@ func inspect(name, source, declared string) Plugin {
 	if own, ok := strings.CutPrefix(source, plugins.Builtin); ok {
 		wasm, err = fs.ReadFile(std.FS(), own+".wasm")
 	} else {
-		wasm, err = os.ReadFile(source)
+		wasm, err = check.ReadModule(source)
 	}
 	if err != nil {
 		l.Error = err.Error()

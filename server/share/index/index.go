@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	specs "github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"tgi/runtime/regular"
 	"tgi/server/share"
 )
 
@@ -189,7 +189,7 @@ func drop(all *ocispec.Index, name string) {
 // read reads the index; a folder that is not there has an empty one.
 func (x *Index) read() (all ocispec.Index, err error) {
 	path := filepath.Join(x.dir, ocispec.ImageIndexFile)
-	text, err := bounded(path, maxIndex)
+	text, err := regular.Read(path, 0, maxIndex)
 	if errors.Is(err, fs.ErrNotExist) {
 		return all, nil
 	}
@@ -223,7 +223,7 @@ func (x *Index) change(ctx context.Context, with func(all *ocispec.Index) error)
 	if err := os.MkdirAll(filepath.Join(x.dir, "blobs", "sha256"), 0o755); err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(filepath.Join(x.dir, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := regular.Open(filepath.Join(x.dir, ".lock"), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err
 	}
@@ -318,7 +318,7 @@ func (x *Index) blob(sum digest.Digest, limit int64) ([]byte, error) {
 	if err := share.CheckDigest(string(sum)); err != nil {
 		return nil, err
 	}
-	text, err := bounded(x.path(sum), limit)
+	text, err := regular.Read(x.path(sum), 0, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -330,18 +330,4 @@ func (x *Index) blob(sum digest.Digest, limit int64) ([]byte, error) {
 
 func (x *Index) path(sum digest.Digest) string {
 	return filepath.Join(x.dir, "blobs", "sha256", sum.Encoded())
-}
-
-// bounded reads a file of at most limit bytes.
-func bounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(text)) > limit {
-		err = fmt.Errorf("%s must have at most %d bytes", path, limit)
-	}
-	return text, err
 }

@@ -15,8 +15,7 @@ import (
 	"regexp"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
+	"tgi/runtime/regular"
 	"tgi/server/config"
 	"tgi/server/share"
 	"tgi/server/share/registry"
@@ -229,7 +228,7 @@ func (t Target) locked(ctx context.Context, f func() error) error {
 	if err := os.MkdirAll(t.Folder, 0o755); err != nil {
 		return err
 	}
-	lock, err := open(filepath.Join(t.Folder, ".lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW)
+	lock, err := regular.Open(filepath.Join(t.Folder, ".lock"), os.O_RDWR|os.O_CREATE|regular.NoLink)
 	if err != nil {
 		return err
 	}
@@ -288,7 +287,7 @@ func CheckFile(file string) error {
 
 // holds reports whether a file of the folder has this content. It follows no link and waits for no writer of a pipe.
 func holds(file string, content []byte) bool {
-	f, err := open(file, os.O_RDONLY|unix.O_NOFOLLOW)
+	f, err := regular.Open(file, os.O_RDONLY|regular.NoLink)
 	if err != nil {
 		return false
 	}
@@ -297,29 +296,9 @@ func holds(file string, content []byte) bool {
 	return err == nil && bytes.Equal(text, content)
 }
 
-// open opens a regular file, and refuses others.
-func open(file string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(file, flags|unix.O_NONBLOCK, 0o600)
-	if errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("%s is a symbolic link, a regular file is wanted: remove it", file)
-	}
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: %w", file, notRegular(info))
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
 // notRegular is the error about something that is no file.
 func notRegular(info fs.FileInfo) error {
-	return fmt.Errorf("a regular file is wanted, this is something else (%v)", info.Mode().Type())
+	return fmt.Errorf("%w, this is something else (%v)", regular.ErrOther, info.Mode().Type())
 }
 
 // relative is the path of a file as settings in a folder name it.
