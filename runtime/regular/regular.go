@@ -17,8 +17,8 @@ var ErrOther = errors.New("a regular file is wanted")
 // ErrTooLarge: the file has more bytes than may be read.
 var ErrTooLarge = errors.New("the file is too large")
 
-// Open opens a regular file, with the flags of os.OpenFile and NoLink. It refuses all else at once. A file that it makes
-// is its owner's alone.
+// Open opens a regular file, with the flags of os.OpenFile and NoLink. It refuses all else at once. A file that it
+// makes is its owner's alone.
 func Open(path string, flags int) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|noWait, 0o600)
 	if info, no := os.Lstat(path); err != nil && no == nil && !info.Mode().IsRegular() &&

@@ -27,7 +27,8 @@ func TestRead(t *testing.T) {
 		want  error
 	}{
 		{"file", NoLink, 7, nil}, {"file", 0, 6, ErrTooLarge}, {"link", 0, 7, nil}, {"link", NoLink, 7, ErrOther},
-		{"pipe", 0, 7, ErrOther}, {"pipe", NoLink, 7, ErrOther}, {"zero", 0, 7, ErrOther}, {"zero", NoLink, 7, ErrOther},
+		{"pipe", 0, 7, ErrOther}, {"pipe", NoLink, 7, ErrOther}, {"zero", 0, 7, ErrOther},
+		{"zero", NoLink, 7, ErrOther},
 		{"link2", 0, 7, unix.ELOOP}, {"sparse", NoLink, 7, ErrTooLarge}, {"dir", NoLink, 7, ErrOther},
 		{"none", NoLink, 7, fs.ErrNotExist},
 	} {

@@ -34,9 +34,11 @@ func TestUploadIsPipe(t *testing.T) {
 // an end, and is named.
 func TestUploadSettingsAreNone(t *testing.T) {
 	for what, place := range map[string]func(path string) error{
-		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
-		"link":   func(path string) error { return os.Symlink("/dev/zero", path) },
-		"sparse": func(path string) error { return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 64<<30)) },
+		"pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"link": func(path string) error { return os.Symlink("/dev/zero", path) },
+		"sparse": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 64<<30))
+		},
 	} {
 		dir := uploadFolder(t.TempDir())
 		path := filepath.Join(string(dir), "q.json")
