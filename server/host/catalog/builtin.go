@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"io/fs"
-	"os"
 	"strings"
 
 	"tgi/plugins/check"
@@ -30,7 +29,7 @@ func Module(word string) ([]byte, error) {
 		_, module, err := builtin(word)
 		return module, err
 	}
-	return os.ReadFile(word)
+	return check.ReadModule(word)
 }
 
 // ShowBuiltin describes a module that is built in. It is in no registry: it has no digest of an artefact.
