@@ -28,7 +28,7 @@ func TestChatGoesOnElsewhere(t *testing.T) {
 	p.visit("Chat")
 	p.replied(1)
 	p.reads(reply+" .stats", "600 tokens")
-	draft := `document.querySelector('#message').value === 'What I write next'`
+	draft := `document.querySelector('#message')?.value === 'What I write next'`
 	p.eventually("the text is there", draft)
 	p.reload()
 	p.eventually("the text is there after a reload", draft)
