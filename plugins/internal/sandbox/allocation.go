@@ -46,7 +46,7 @@ const (
 	touchTime = 250 * time.Nanosecond
 	// countFraction bounds the time for counting to a thirty-second of the guest's own.
 	countFraction = 32
-	// countFractionLowMemory is the same when little memory is left.
+	// countFractionLowMemory is the same when little memory is left, or the guest may have touched all that is.
 	countFractionLowMemory = 4
 	// minCharge is the least growth that is charged, minRunTime a time in which no more can be touched.
 	minCharge  = 64 << 10
@@ -61,12 +61,8 @@ func (in *Instance) addRunTime(took time.Duration) *abort {
 	}
 	h.mu.Lock()
 	h.update(int64(in.memory.size))
-	parts := time.Duration(countFraction)
-	if in.module.engine.quota.lowMemory.Load() {
-		parts = countFractionLowMemory
-	}
 	over := false
-	if h.uncounted.Load() >= minCharge && h.runTime >= parts*max(h.countTime, time.Microsecond) {
+	if in.countIsDue() {
 		in.countPages()
 		over = in.recordBytes()
 	}
@@ -75,6 +71,27 @@ func (in *Instance) addRunTime(took time.Duration) *abort {
 		in.module.engine.quota.enforceBound(in)
 	}
 	return h.termination.Load()
+}
+
+// countIsDue reports whether the guest ran for long enough since the last count for another. mu is held.
+func (in *Instance) countIsDue() bool {
+	h, q := &in.alloc, in.module.engine.quota
+	uncounted := h.uncounted.Load()
+	if uncounted < minCharge {
+		return false
+	}
+	took := max(h.countTime, time.Microsecond)
+	if room := q.room.Load(); room >= q.c.Bytes/4 && uncounted <= room {
+		return h.runTime >= countFraction*took
+	}
+	// The guest may have passed the bound. That the last count took long, on a busy machine, is no reason to wait.
+	return h.runTime >= countFractionLowMemory*min(took, time.Microsecond+usualCountTime(h.size))
+}
+
+// usualCountTime is what a count of a memory of so many bytes may take where nothing interrupts it. (Measured: 7 ns for
+// a page.)
+func usualCountTime(size int64) time.Duration {
+	return time.Duration(size/pageSize) * 20 * time.Nanosecond
 }
 
 // update takes over the size and the pending run time. mu is held, by the instance's user.
@@ -137,7 +154,7 @@ func (in *Instance) countPages() {
 	h.touched, h.runTime = n, 0
 	h.uncounted.Store(0)
 	// A count that the system interrupted must not delay the next one for long.
-	h.countTime = min(time.Since(began), 4*h.countTime+time.Duration(h.size/pageSize)*20*time.Nanosecond)
+	h.countTime = min(time.Since(began), 4*h.countTime+usualCountTime(h.size))
 }
 
 // acquire hands an idle or new instance to a taker that was admitted with so many bytes.

@@ -324,7 +324,7 @@ func (p *Pool) Reserve(in *Instance, n int, l Lease) error {
 // takeForClone is Take for a clone of in, paid from in's credit if it has enough.
 func (p *Pool) takeForClone(in *Instance, l Lease) (*Instance, error) {
 	h := &in.alloc
-	if h.reserved > 0 && h.credit >= h.reserved {
+	if h.reserved >= in.known() && h.credit >= h.reserved { // it has not grown since
 		h.credit -= h.reserved
 		return p.takeCharged(l, h.reserved)
 	}

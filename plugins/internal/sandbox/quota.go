@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,11 +26,12 @@ type QuotaConfig struct {
 // the pages that they touched, snapshots, and each [Cache]. It is safe for concurrent use.
 //
 // The bound is kept by admission, where an instance is charged what those before it came to need, and by ending
-// instances whose growth passes it. Pages are counted at the ends of calls and at ticks. So the bound can be passed for
-// a moment, by what the guests that run at the same time touch in one slice of their fuel.
+// instances whose growth passes it. Pages are counted at the ends of calls and at ticks: not at each, for a count takes
+// time, but before an instance can have touched more than is left. So the bound can be passed for a moment, by what the
+// guests that run at the same time touch in one slice of their fuel.
 type Quota struct {
-	c         QuotaConfig
-	lowMemory atomic.Bool // little is left: pages are counted more often
+	c    QuotaConfig
+	room atomic.Int64 // bytes that are not charged; the most there is without a bound
 
 	mu            sync.Mutex
 	used          int64 // charged in total
@@ -133,7 +135,9 @@ func size(n int64) string {
 
 // NewQuota makes a quota of which nothing is used.
 func NewQuota(c QuotaConfig) *Quota {
-	return &Quota{c: c, shares: map[*share]struct{}{}, pools: map[*Pool]struct{}{}, caches: map[*Cache]struct{}{}}
+	q := &Quota{c: c, shares: map[*share]struct{}{}, pools: map[*Pool]struct{}{}, caches: map[*Cache]struct{}{}}
+	q.use(0)
+	return q
 }
 
 // Stats reads the state.
@@ -304,8 +308,17 @@ func (q *Quota) tryCharge(s *share, need int64) bool {
 // charge adds bytes to a share. The lock is held.
 func (q *Quota) charge(s *share, bytes int64) {
 	s.bytes += bytes
+	q.use(bytes)
+}
+
+// use adds bytes to those that are used. The lock is held.
+func (q *Quota) use(bytes int64) {
 	q.used += bytes
-	q.lowMemory.Store(q.c.Bytes > 0 && q.used > q.c.Bytes-q.c.Bytes/4)
+	if q.c.Bytes > 0 {
+		q.room.Store(q.c.Bytes - q.used)
+	} else {
+		q.room.Store(math.MaxInt64)
+	}
 }
 
 // refund takes bytes off a share.
@@ -346,7 +359,7 @@ func (q *Quota) chargeSnapshot(s *share, bytes int64) error {
 	if q.c.Bytes > 0 && bytes > 0 && q.used+bytes > q.c.Bytes {
 		return q.refuse(s, 1, bytes, 0, false)
 	}
-	q.used += bytes
+	q.use(bytes)
 	q.snapshotBytes += bytes
 	q.grantPending()
 	return nil

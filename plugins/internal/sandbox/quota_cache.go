@@ -32,7 +32,7 @@ func (c *Cache) Set(bytes int64) (excess int64) {
 	}
 	delta := bytes - c.bytes
 	c.bytes = bytes
-	q.used += delta
+	q.use(delta)
 	q.cacheBytes += delta
 	if delta < 0 {
 		q.grantPending()

@@ -143,6 +143,32 @@ func TestQuotaCallCounts(t *testing.T) {
 	in.home.Put(in)
 }
 
+// TestSlowCount checks that a guest which grows is ended at the bound though its last count took long, as on a busy
+// machine.
+func TestSlowCount(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("pages are counted on Linux alone")
+	}
+	w := newWorld(t, QuotaConfig{Bytes: 48 * mib}) // of which the snapshot takes 16
+	p := w.pool("a", PoolConfig{Ready: 1})
+	in := grab(t, p, Lease{})
+	defer p.Put(in)
+	if _, err := in.Call(in.Func("grow"), []uint64{512}, plenty); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	pages := 0
+	for ; err == nil && pages < 12000; pages += 256 {
+		in.alloc.mu.Lock()
+		in.alloc.countTime = time.Second
+		in.alloc.mu.Unlock()
+		err = touchPages(in, pages)
+	}
+	if !errors.Is(err, ErrMemory) || pages > 10000 {
+		t.Errorf("%d pages touched: %v", pages, err)
+	}
+}
+
 // TestScansAgree checks that both ways to ask the kernel agree.
 func TestScansAgree(t *testing.T) {
 	if runtime.GOOS != "linux" {
