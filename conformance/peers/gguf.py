@@ -1,7 +1,7 @@
 """Writes a GGUF of random weights in the shape of a public model, for llama.cpp: gguf.py QUANT SHAPE FILE.
 
-QUANT is q4_0, q8_0 or q6_k (whose rows must be a multiple of 256), SHAPE one of those of `tgi bench --shape`. All have the layout of Llama, without biases. Needs
-numpy.
+QUANT is q4_0, q8_0 or q6_k (whose rows must be a multiple of 256), SHAPE one of those of `tgi bench --shape`. All have
+the layout of Llama, without biases. Needs numpy.
 """
 
 import struct

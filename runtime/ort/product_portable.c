@@ -46,20 +46,21 @@ static void quantise(const struct mq_matrix *m, const struct mq_rows *r, const f
 static void six(const struct mq_matrix *m, const struct mq_rows *r, int64_t group, int64_t from, int64_t to,
                 int64_t row, int64_t end, float *y, int64_t stride) {
 	const int64_t blocks = mq_blocks(m);
-	for (; row < end; row++, y += stride) {
-		if (!from) memset(y, 0, MQ_GROUP * sizeof *y);
-		for (int64_t b = from; b < to; b++) {
-			const uint8_t *w = mq_six_at(m, group, b);
-			const int8_t *x = r->codes + (row * blocks + b) * m->block;
-			uint8_t codes[32 * MQ_GROUP];
-			mq_six_codes(0, codes, w + 2 * MQ_GROUP);
+	for (int64_t i = 0; !from && i < end - row; i++) memset(y + i * stride, 0, MQ_GROUP * sizeof *y);
+	for (int64_t b = from; b < to; b++) {
+		const uint8_t *w = mq_six_at(m, group, b);
+		uint8_t codes[32 * MQ_GROUP];
+		mq_six_codes(0, codes, w + 2 * MQ_GROUP);
+		float *sums = y;
+		for (int64_t at = row; at < end; at++, sums += stride) {
+			const int8_t *x = r->codes + (at * blocks + b) * m->block;
 			for (int c = 0; c < MQ_GROUP; c++) {
 				int32_t sum[2] = {0};
 				for (int i = 0; i < 32; i++) sum[i / 16] += (codes[i / 4 * 64 + 4 * c + i % 4] - 32) * x[i];
 				uint16_t scale;
 				memcpy(&scale, mq_six_scales(m, group, b) + 2 * c, sizeof scale);
 				const int32_t all = sum[0] * (int8_t)w[c] + sum[1] * (int8_t)w[MQ_GROUP + c];
-				y[c] = fmaf((float)all, mq_float(scale) * r->scales[row * blocks + b], y[c]);
+				sums[c] = fmaf((float)all, mq_float(scale) * r->scales[at * blocks + b], sums[c]);
 			}
 		}
 	}

@@ -24,7 +24,7 @@ func TestThousandPrograms(t *testing.T) {
 	})
 	const body = `{"inputs":"Once upon a time","parameters":{"max_new_tokens":16,"seed":1%s}}`
 	_, want := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, body, ""))
-	most, before, resident := used{}, settled(), 0
+	most, before, anonymous := used{}, settled(), 0
 	var programs, watch sync.WaitGroup
 	done := make(chan struct{})
 	watch.Go(func() {
@@ -39,7 +39,7 @@ func TestThousandPrograms(t *testing.T) {
 				var kilobytes int
 				_, anon, _ := strings.Cut(string(status), "RssAnon:")
 				_, _ = fmt.Sscan(anon, &kilobytes)
-				resident = max(resident, kilobytes)
+				anonymous = max(anonymous, kilobytes)
 			}
 		}
 	})
@@ -63,7 +63,7 @@ func TestThousandPrograms(t *testing.T) {
 	programs.Wait()
 	close(done)
 	watch.Wait()
-	t.Logf("%d waited; before %+v, at most %+v and %d KB resident, %v", waiting, before, most, resident,
+	t.Logf("%d waited; before %+v, at most %+v and %d KB anonymous, %v", waiting, before, most, anonymous,
 		time.Since(began).Round(time.Millisecond))
 	if waiting < n/2 {
 		t.Errorf("only %d waited at the same time", waiting)

@@ -37,8 +37,8 @@ func newPluginDev() *cobra.Command {
 		Use: "dev [flags] [DIR]", Short: "Build a project after each change, load it and show what a prompt becomes",
 		Long: `Watch a project: after each change of a source, build it, have a server load the module, and show what a prompt
 becomes without the plugin and with it, and what it printed. Without --url the server is one of this process, with the
-demo model or that of --model-id. What was uploaded to the server
-of --url under a new name is removed at the end. Modules that requests cannot name are fed as by tgi plugin run.`,
+demo model or that of --model-id. What was uploaded to the server of --url under a new name is removed at the end.
+Modules that requests cannot name are fed as by tgi plugin run.`,
 		Example: `  tgi plugin dev no-digits --prompt "What is three plus four?"
   tgi plugin dev --params '{"n": 3}' --settings '{"temperature": 1, "seed": 7}'
   tgi plugin dev --url http://127.0.0.1:3000 --key ADMIN`,

@@ -14,7 +14,7 @@ export function messageView(message, on) {
   const body = element('div', {class: 'body'});
   const foot = element('div', {class: 'foot'});
   const node = element('article', {class: `message ${message.role}`, 'aria-label': labels[message.role]}, body, foot);
-    const parts = message.role === 'assistant' ? assistantParts(message, on) : null;
+  const parts = message.role === 'assistant' ? assistantParts(message, on) : null;
 
   function update() {
     if (parts) parts.update();
