@@ -236,13 +236,12 @@ func (s *sharing) fetch(ctx context.Context, cfg config.Config, word string) (sh
 	if err != nil {
 		return share.Artifact{}, shared{}, err
 	}
-	a, kept, err := install.Fetch(ctx, r, at, policy, x)
+	a, d, kept, err := install.Fetch(ctx, r, at, policy, x)
 	if err != nil {
 		return a, shared{}, err
 	}
-	d, err := a.Open()
 	return a, shared{Reference: kept, Digest: a.Digest(), Name: d.Name, SHA256: a.SHA256(),
-		Signatures: len(a.Signatures), Signers: policy.Signed(a)}, err
+		Signatures: len(a.Signatures), Signers: policy.Signed(a)}, nil
 }
 
 // newPluginPull fetches an artefact into the local index.

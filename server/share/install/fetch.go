@@ -10,26 +10,25 @@ import (
 )
 
 // Fetch pulls what a reference names, holds it to a policy and to the contract of this program, and keeps it in an
-// index. It returns the reference that it is kept under, which has the digest.
+// index. It returns its description, too, and the reference that it is kept under, which has the digest.
 func Fetch(ctx context.Context, from *registry.Repository, at registry.Reference, policy share.Policy,
-	into *index.Index) (a share.Artifact, kept string, err error) {
+	into *index.Index) (a share.Artifact, d share.Description, kept string, err error) {
 	if a, err = from.Pull(ctx, at); err != nil {
-		return a, "", err
+		return a, d, "", err
 	}
 	if err := policy.Check(a); err != nil {
-		return a, "", fmt.Errorf("%s: %w", at, err)
+		return a, d, "", fmt.Errorf("%s: %w", at, err)
 	}
-	d, err := a.Open()
-	if err == nil {
+	if d, err = a.Open(); err == nil {
 		err = d.Runs()
 	}
 	if err != nil {
-		return a, "", fmt.Errorf("%s: %w", at, err)
+		return a, d, "", fmt.Errorf("%s: %w", at, err)
 	}
 	kept = at.Repository
 	if at.Tag != "" {
 		kept += ":" + at.Tag
 	}
 	kept += "@" + a.Digest()
-	return a, kept, into.Put(ctx, kept, a)
+	return a, d, kept, into.Put(ctx, kept, a)
 }
