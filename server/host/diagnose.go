@@ -129,6 +129,19 @@ func TryModule(ctx context.Context, cfg config.Config, p config.Plugin, module [
 	return nil
 }
 
+// ModelError says of an error of a model's files, as the start would, which setting names them and what is there.
+func ModelError(cfg config.Config, id library.ID, err error) error {
+	f, other := asking(cfg, hardware.Choice{})
+	if other != nil {
+		return err
+	}
+	own, other := f.settingsFor(id)
+	if other != nil {
+		return err
+	}
+	return pathError(own, err)
+}
+
 // TryTokenizer reads a model's tokenizer as its start would, and says how many tokens it has.
 func TryTokenizer(cfg config.Config, id library.ID) (string, error) {
 	f, err := asking(cfg, hardware.Choice{})

@@ -181,8 +181,8 @@ type diagnosis struct {
 	cfg    config.Config
 	choice hardware.Choice
 	usable bool // choice is
-	// unread says that the key of a signer can't be read, so that no plugin can be tried.
-	unread bool
+	// signed says that the keys of all signers were read, without which no plugin is tried.
+	signed bool
 }
 
 // shower hands lines over without secrets and controls.

@@ -36,10 +36,8 @@ func (d *diagnosis) model(m config.Model) func(context.Context, *report) {
 			return
 		}
 		info, err := lib.Describe(id)
-		if errors.Is(err, fs.ErrNotExist) { // the start says which setting names what is missing
-			if _, missing := host.TryTokenizer(d.cfg, id); missing != nil {
-				err = missing
-			}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = host.ModelError(d.cfg, id, err)
 		}
 		if err != nil {
 			r.fail(check, err, "fetch the model again (`tgi model pull`), or correct model.path")
@@ -134,21 +132,23 @@ func sumOf(ctx context.Context, path string) (string, error) {
 
 // signers reads the keys of those who may sign plugins.
 func (d *diagnosis) signers(_ context.Context, r *report) {
+	signed := true
 	for _, s := range d.cfg.PluginSigner {
 		check := "signer " + s.Name
 		if _, err := share.NewSigner(s.Name, s.PublicKey); err != nil {
 			r.fail(check, err, "set public_key of this [[plugin_signer]] to a PEM file that the server may read, or to its text")
-			d.unread = true
+			signed = false
 			continue
 		}
 		r.ok(check, "its key is read")
 	}
+	d.signed = signed
 }
 
 // plugins loads the plugins as the start of the default model would: all at once, and where that fails one by one.
 func (d *diagnosis) plugins(ctx context.Context, r *report) {
-	if d.unread {
-		r.warn("plugins", "not tried: the key of a signer cannot be read", "mend what the lines about signers say")
+	if !d.signed {
+		r.warn("plugins", "not tried: not all keys of signers could be read", "mend what the lines about signers say")
 		return
 	}
 	id := library.ID(d.cfg.DefaultModel())
