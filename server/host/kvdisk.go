@@ -23,13 +23,17 @@ import (
 )
 
 // openKVDisk opens the folder of prompts that the settings name. A server does without it rather than not start: then
-// the result is nil, and the log says why.
-func openKVDisk(cfg config.Runtime, log *slog.Logger) *kvdisk.Folder {
+// the result is nil, and the log says why. That a server has the folder is no mistake of a brief command.
+func openKVDisk(cfg config.Runtime, brief bool, log *slog.Logger) *kvdisk.Folder {
 	if cfg.KVDisk == "" {
 		return nil
 	}
 	f, err := kvdisk.Open(kvdisk.Options{Path: cfg.KVDisk, Limit: int64(cfg.KVDiskSize),
 		Log: func(text string) { log.Warn(text) }})
+	if brief && errors.Is(err, kvdisk.ErrInUse) {
+		log.Info("another server uses runtime.kv_disk: no prompts of this command are kept", "folder", cfg.KVDisk)
+		return nil
+	}
 	if err != nil {
 		log.Error("runtime.kv_disk cannot be used; prompts are not kept across restarts", "error", err)
 		return nil

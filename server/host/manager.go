@@ -134,7 +134,7 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 	if fl.kvEvents, err = openKVEvents(cfg.KVEvents, log); err != nil {
 		return nil, errors.Join(err, fl.continuations.Close(), fl.responses.Close())
 	}
-	fl.kvDisk = openKVDisk(cfg.Runtime, log)
+	fl.kvDisk = openKVDisk(cfg.Runtime, o.Brief, log)
 	fl.atStart = fl.systemMemory()
 	fl.gpuAtStart, _ = d.free()
 	fl.memory = plugins.NewMemory(pluginMemory(cfg.Plugins, fl.atStart, fl.bounds()))

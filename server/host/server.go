@@ -32,6 +32,8 @@ type Options struct {
 	Reload ReloadFunc
 	// Observer is told of every step of every engine besides the metrics; nil is nobody.
 	Observer engine.Observer
+	// Brief is set by a command that ends soon: the server that may run on the same settings keeps its folders.
+	Brief bool
 
 	device func(config.Config) (device, error) // in tests instead of openDevice
 }

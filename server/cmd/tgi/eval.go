@@ -48,7 +48,7 @@ in it. The text begins with what the tokenizer puts there.`,
 			defer stop()
 			cfg := catalog.Only(settings.Config, settings.Config.All()[0].Name)
 			log := server.NewLog(cmd.ErrOrStderr(), cfg.Log)
-			h, err := host.Open(ctx, host.Options{Config: cfg, Version: version, Log: log})
+			h, err := host.Open(ctx, host.Options{Config: cfg, Version: version, Log: log, Brief: true})
 			if err != nil {
 				return err
 			}

@@ -135,7 +135,7 @@ func developHere(ctx context.Context, o develop.Options, model string, stderr io
 	if err := cfg.Validate(); err != nil {
 		return settingsError{err}
 	}
-	h, err := host.Open(ctx, host.Options{Config: catalog.Only(cfg, cfg.DefaultModel()), Version: version,
+	h, err := host.Open(ctx, host.Options{Config: catalog.Only(cfg, cfg.DefaultModel()), Version: version, Brief: true,
 		Log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError}))})
 	if err != nil {
 		return err

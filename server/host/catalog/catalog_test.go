@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 	"tgi/models/demo"
 	"tgi/models/library"
 	"tgi/models/library/lifecycle"
+	"tgi/runtime/kvdisk"
 	"tgi/server/config"
 )
 
@@ -139,6 +142,41 @@ func TestCheck(t *testing.T) {
 	}
 	if cfg.ModelList[0].Preload != cfg.Model.Preload {
 		t.Error("the settings were changed")
+	}
+}
+
+// TestCheckBesideServer: that a server on the same settings has the folder of prompts is noted, and is no error.
+func TestCheckBesideServer(t *testing.T) {
+	cfg := settings(t)
+	cfg.Runtime.KVDisk, cfg.Runtime.KVDiskSize = t.TempDir(), 1<<20
+	of, err := kvdisk.Open(kvdisk.Options{Path: cfg.Runtime.KVDisk, Limit: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer of.Close()
+	var text strings.Builder
+	err = Check(t.Context(), cfg, "test", slog.New(slog.NewTextHandler(&text, nil)), func(m Checked) {
+		if m.KVDisk != nil || m.Blocks == 0 {
+			t.Errorf("%+v", m)
+		}
+	})
+	if got := text.String(); err != nil || strings.Contains(got, "level=ERROR") ||
+		!strings.Contains(got, "another server uses runtime.kv_disk") {
+		t.Errorf("%v:\n%s", err, got)
+	}
+}
+
+// TestModule: what is not built in is named.
+func TestModule(t *testing.T) {
+	if module, err := Module("builtin:dry"); err != nil || len(module) == 0 {
+		t.Errorf("%d bytes, %v", len(module), err)
+	}
+	for _, name := range []string{"none", "../dry", ""} {
+		_, err := Module("builtin:" + name)
+		if want := fmt.Sprintf("there is no built-in plugin %q: ", name); !errors.Is(err, fs.ErrNotExist) ||
+			!strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 

@@ -108,7 +108,7 @@ func Only(cfg config.Config, name string) config.Config {
 
 // checkModel opens the default model of cfg and has it generate.
 func checkModel(ctx context.Context, cfg config.Config, version string, log *slog.Logger) (m Checked, err error) {
-	h, err := host.Open(ctx, host.Options{Config: cfg, Version: version, Log: log})
+	h, err := host.Open(ctx, host.Options{Config: cfg, Version: version, Log: log, Brief: true})
 	if err != nil {
 		return m, err
 	}

@@ -74,13 +74,7 @@ func Plugins(cfg config.Config) (list []Plugin, err error) {
 // inspect reads a module.
 func inspect(name, source, declared string) Plugin {
 	l := Plugin{Name: name, Source: source, Declared: declared, Kinds: []string{}}
-	var wasm []byte
-	var err error
-	if own, ok := strings.CutPrefix(source, plugins.Builtin); ok {
-		wasm, err = fs.ReadFile(std.FS(), own+".wasm")
-	} else {
-		wasm, err = check.ReadModule(source)
-	}
+	wasm, err := Module(source)
 	if err != nil {
 		l.Error = err.Error()
 		return l
