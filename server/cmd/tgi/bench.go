@@ -221,8 +221,8 @@ func measureModel(ctx context.Context, cfg config.Config, stderr io.Writer) (*be
 	cfg.Model.Speculation.Tokens = 0 // random weights repeat themselves, which flatters the model
 	share := &shareOutside{}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	h, err := host.Open(ctx, host.Options{Config: catalog.Only(cfg, cfg.DefaultModel()), Version: version, Log: log, Brief: true,
-		Observer: share})
+	h, err := host.Open(ctx, host.Options{Config: catalog.Only(cfg, cfg.DefaultModel()), Version: version, Log: log,
+		Brief: true, Observer: share})
 	if err != nil {
 		return nil, err
 	}
