@@ -59,8 +59,7 @@ type CanaryStats struct {
 	// Of a shadow: Answers that were compared, those of them that differed (Differing), the requests that had one
 	// (Different), and those that were given up because there was no room or no time for them (Dropped).
 	Answers, Differing, Different, Dropped uint64
-	Samples                                []Difference // the latest first differences of requests, at most MaxSamples
-	Aborted                                string       // why no request gets it any more; "" while some do
+	Aborted                                string // why no request gets it any more; "" while some do
 }
 
 // MaxSamples bounds what is kept of the differences of a shadow.
@@ -93,10 +92,14 @@ func (c *Canary) Stats() CanaryStats {
 	if why := c.stopped.Load(); why != nil {
 		s.Aborted = *why
 	}
+	return s
+}
+
+// Samples returns the latest first differences of requests, at most MaxSamples.
+func (c *Canary) Samples() []Difference {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.Samples = slices.Clone(c.samples)
-	return s
+	return slices.Clone(c.samples)
 }
 
 // finish counts a request that ended well.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -404,7 +403,7 @@ func (f *follower) refused(kind string, err error) error {
 }
 
 // copyRow copies a row of logits; nil where there is no room for it.
-func (f *follower) copyRow(x []float32) []float32 {
+func (f *follower) copyRow(x []float32) *[]float32 {
 	if f == nil || !f.room(8*len(x)) { // what it becomes is copied too
 		return nil
 	}
@@ -412,16 +411,18 @@ func (f *follower) copyRow(x []float32) []float32 {
 }
 
 // rowOf copies a row of logits.
-func (w *shadow) rowOf(x []float32) []float32 {
-	if p, ok := w.rows.Get().(*[]float32); ok {
-		return append((*p)[:0], x...)
+func (w *shadow) rowOf(x []float32) *[]float32 {
+	p, ok := w.rows.Get().(*[]float32)
+	if !ok {
+		p = new([]float32)
 	}
-	return slices.Clone(x)
+	*p = append((*p)[:0], x...)
+	return p
 }
 
 // freeRows gives rows back.
-func (w *shadow) freeRows(list ...[]float32) {
+func (w *shadow) freeRows(list ...*[]float32) {
 	for _, x := range list {
-		w.rows.Put(&x)
+		w.rows.Put(x)
 	}
 }

@@ -19,7 +19,7 @@ func (t *tally) begin(b *Bound, p *part, runs []*run, prompt []uint32, maxNew in
 		r.follower = list[i]
 	}
 	prompt, seeds, rewinds := slices.Clone(prompt), slices.Clone(seeds), b.rewinds()
-	call := []Call{{Name: p.name, Params: slices.Clone(p.params)}}
+	call := p.call()
 	list[0].show(4*len(prompt)+len(p.params), func() error {
 		w := t.shadow
 		b, err := w.apart.Bind(w.apart.life, call)
@@ -45,7 +45,8 @@ func (t *tally) begin(b *Bound, p *part, runs []*run, prompt []uint32, maxNew in
 	})
 }
 
-// fresh says which of the tokens of an output were shown, and copies the others.
+// fresh says which of the tokens of an output were shown, and copies the others. All are compared, since a program may
+// rewind its context as far as it likes: four bytes a token of a step cost little beside a copy of the logits.
 func (f *follower) fresh(output []uint32) (keep int, more []uint32) {
 	for n := min(len(f.shown), len(output)); keep < n && f.shown[keep] == output[keep]; {
 		keep++
@@ -62,22 +63,22 @@ func (f *follower) extend(keep int, more []uint32) {
 
 // processed shows what a processor was asked, and compares. before is a copy of the row that became after; nil where
 // nobody follows.
-func (f *follower) processed(output []uint32, before, after []float32, e Effect) {
+func (f *follower) processed(output []uint32, before *[]float32, after []float32, e Effect) {
 	if before == nil {
 		return
 	}
 	w := f.t.shadow
 	want := w.rowOf(after)
 	keep, more := f.fresh(output)
-	f.show(8*len(before)+4*len(more), func() error {
+	f.show(8*len(*before)+4*len(more), func() error {
 		defer w.freeRows(before, want)
 		f.extend(keep, more)
-		got, err := f.seq.Processors[0].Run(f.prompt, f.output, before)
+		got, err := f.seq.Processors[0].Run(f.prompt, f.output, *before)
 		if err != nil {
 			return err
 		}
 		f.compare(abi.KindLogits, len(f.output), func() (string, string) {
-			return w.differentStep(want, before, e, got)
+			return w.differentStep(*want, *before, e, got)
 		})
 		return nil
 	})

@@ -190,10 +190,10 @@ func TestShadowDiffers(t *testing.T) {
 	const n = MaxSamples + 3
 	st := c.Stats()
 	if st.Bound != n || st.Answers != n || st.Differing != n || st.Different != n || st.Finished != n ||
-		st.Faulty+st.Fallbacks+st.Dropped != 0 || len(st.Samples) != MaxSamples || st.Aborted != "" {
+		st.Faulty+st.Fallbacks+st.Dropped != 0 || len(c.Samples()) != MaxSamples || st.Aborted != "" {
 		t.Errorf("%+v", st)
 	}
-	if d := st.Samples[0]; d.Request != "r3" || d.Kind != "logits" || d.Step != 0 || d.Texts != "" ||
+	if d := c.Samples()[0]; d.Request != "r3" || d.Kind != "logits" || d.Step != 0 || d.Texts != "" ||
 		d.What != "denies 0 tokens more and 0 fewer, and 1 other logits differ" {
 		t.Errorf("%+v", d)
 	}
@@ -363,10 +363,9 @@ func TestShadowOfChats(t *testing.T) {
 		"t": {"writes another text from byte 3 on: 4 bytes instead of 5", `"p" instead of "lo"`},
 		"p": {"part 1 of the answer differs", ""}} {
 		quiet(s, name)
-		st := other[name].Stats()
-		if st.Different != 1 || len(st.Samples) != 1 || st.Samples[0].What != says[0] ||
-			st.Samples[0].Texts != says[1] {
-			t.Errorf("%s: %+v", name, st)
+		st, list := other[name].Stats(), other[name].Samples()
+		if st.Different != 1 || len(list) != 1 || list[0].What != says[0] || list[0].Texts != says[1] {
+			t.Errorf("%s: %+v %+v", name, st, list)
 		}
 	}
 }
@@ -460,7 +459,7 @@ func TestShadowOfGrammars(t *testing.T) {
 		quiet(s, name)
 		st := c.Stats()
 		if st.Answers != answers || st.Different != different || st.Faulty+st.Dropped != 0 || st.Finished != st.Bound ||
-			different > 0 && st.Samples[0].What != says {
+			different > 0 && c.Samples()[0].What != says {
 			t.Errorf("%+v, want %d and %d %s", st, answers, different, says)
 		}
 	}

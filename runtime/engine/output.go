@@ -39,7 +39,7 @@ type Refusal struct {
 	Left int
 }
 
-// Error implements error.
+// Error implements error. Programs read Left out of it: plugins/std/goon does.
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("guard %s takes it back; %d tokens are left of all that was emitted", r.Guard, r.Left)
 }

@@ -17,6 +17,7 @@ import (
 // canary is a new version of an upload of which requests get a share. It lives in memory alone.
 type canary struct {
 	upload
+	sum    string // of the module
 	shared *plugins.Canary
 	began  time.Time
 	least  time.Duration      // that it lasts before it is promoted by itself
@@ -28,9 +29,9 @@ func (f *manager) StartCanary(ctx context.Context, name string, wasm []byte, s a
 	if _, err := f.uploaded(name); err != nil {
 		return admin.Canary{}, err
 	}
-	c := canary{upload: uploadOf(wasm, s), began: time.Now().UTC(), least: time.Duration(s.PromoteTime),
-		shared: plugins.NewCanary(plugins.CanaryOptions{Percent: s.Canary, Faults: s.CanaryFaults, Shadow: s.Shadow,
-			Texts: s.CanaryTexts, After: s.PromoteAfter, Differences: s.CanaryDifferences})}
+	c := canary{upload: uploadOf(wasm, s), sum: moduleSum(wasm), began: time.Now().UTC(),
+		least: time.Duration(s.PromoteTime), shared: plugins.NewCanary(plugins.CanaryOptions{Percent: s.Canary,
+			Faults: s.CanaryFaults, Shadow: s.Shadow, Texts: s.CanaryTexts, After: s.PromoteAfter, Differences: s.CanaryDifferences})}
 	beside := c.upload
 	beside.settings.Shadow = s.Shadow
 	ready := map[*loadedModel]*plugins.Prepared{}
@@ -121,11 +122,11 @@ func (f *manager) decide(ctx context.Context, name string, c canary) {
 	}
 	var err error
 	if !over {
-		_, err = f.promote(ctx, name, c, why)
+		if _, err = f.promote(ctx, name, c, why); err == nil || ctx.Err() != nil {
+			return // it serves, or somebody ended it meanwhile
+		}
 	}
-	if over || err != nil {
-		f.conclude(ctx, name, c, err)
-	}
+	f.conclude(ctx, name, c, err)
 }
 
 // conclude ends a canary that is not promoted, unless another change was faster.
@@ -171,7 +172,10 @@ func (f *manager) canaryOf(name string) (canary, error) {
 }
 
 // Canary implements admin.Plugins.
-func (f *manager) Canary(name string) (admin.Canary, error) {
+func (f *manager) Canary(name string) (admin.Canary, error) { return f.canaryAs(name, f.shownCanary) }
+
+// canaryAs returns what was decided of the canary of a plugin, or what show makes of one that runs.
+func (f *manager) canaryAs(name string, show func(string, canary) admin.Canary) (admin.Canary, error) {
 	f.mu.Lock()
 	before, ok := f.decided[name]
 	f.mu.Unlock()
@@ -182,17 +186,20 @@ func (f *manager) Canary(name string) (admin.Canary, error) {
 	if err != nil {
 		return admin.Canary{}, err
 	}
-	return f.shownCanary(name, c), nil
+	return show(name, c), nil
 }
 
 // Canaries implements admin.Plugins.
-func (f *manager) Canaries() (list []admin.Canary) {
+func (f *manager) Canaries() []admin.Canary { return f.canariesAs(f.shownCanary) }
+
+// canariesAs is canaryAs of all.
+func (f *manager) canariesAs(show func(string, canary) admin.Canary) (list []admin.Canary) {
 	f.mu.Lock()
 	names := slices.AppendSeq(slices.Collect(maps.Keys(f.canaries)), maps.Keys(f.decided))
 	f.mu.Unlock()
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if c, err := f.Canary(name); err == nil {
+		if c, err := f.canaryAs(name, show); err == nil {
 			list = append(list, c)
 		}
 	}
@@ -201,7 +208,7 @@ func (f *manager) Canaries() (list []admin.Canary) {
 
 // canaryMetrics are what the metrics show of canaries.
 func (f *manager) canaryMetrics() (list []server.CanaryMetrics) {
-	for _, c := range f.Canaries() {
+	for _, c := range f.canariesAs(f.countedCanary) {
 		m := server.CanaryMetrics{Plugin: c.Name, Shadow: c.Shadow, State: c.State, SHA256: c.Canary.SHA256,
 			Share: float64(c.Percent) / 100, Bound: c.Bound, Finished: c.Finished, Faulty: c.Faulty,
 			Fallbacks: c.Fallbacks, Fuel: c.Canary.Fuel, Seconds: c.Canary.Seconds}
@@ -216,6 +223,17 @@ func (f *manager) canaryMetrics() (list []server.CanaryMetrics) {
 
 // shownCanary is a canary as the admin routes show it.
 func (f *manager) shownCanary(name string, c canary) admin.Canary {
+	shown := f.countedCanary(name, c)
+	if shown.Compared != nil {
+		for _, d := range c.shared.Samples() {
+			shown.Compared.Samples = append(shown.Compared.Samples, admin.CanaryDifference(d))
+		}
+	}
+	return shown
+}
+
+// countedCanary is shownCanary without the samples.
+func (f *manager) countedCanary(name string, c canary) admin.Canary {
 	s, o := c.shared.Stats(), c.shared.Options()
 	shown := admin.Canary{Name: name, State: admin.CanaryRuns, Shadow: o.Shadow, Percent: o.Percent,
 		AbortAfter: o.Faults, Began: c.began, PromoteAfter: o.After, MaxDifferences: o.Differences, Bound: s.Bound,
@@ -229,9 +247,6 @@ func (f *manager) shownCanary(name string, c canary) admin.Canary {
 	if o.Shadow {
 		shown.Compared = &admin.CanaryCompared{Answers: s.Answers, DifferentAnswers: s.Differing,
 			Different: s.Different, Dropped: s.Dropped, Samples: []admin.CanaryDifference{}}
-		for _, d := range s.Samples {
-			shown.Compared.Samples = append(shown.Compared.Samples, admin.CanaryDifference(d))
-		}
 	}
 	var old, used plugins.Stats
 	for _, m := range f.running() {
@@ -241,7 +256,7 @@ func (f *manager) shownCanary(name string, c canary) admin.Canary {
 	}
 	serving, _ := f.Get(name)
 	shown.Serving = canaryUse(serving.SHA256, serving.Version, old)
-	shown.Canary = canaryUse(moduleSum(c.wasm), c.version, used)
+	shown.Canary = canaryUse(c.sum, c.version, used)
 	return shown
 }
 

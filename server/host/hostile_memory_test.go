@@ -265,7 +265,7 @@ func TestGrowthInTheLoop(t *testing.T) {
 			switch status, text := p.generate(t, 120, "toucher", `{"x":1}`); {
 			case status == http.StatusFailedDependency && text424.MatchString(text):
 				together.Add(1)
-			case status == http.StatusTooManyRequests, status == http.StatusUnprocessableEntity:
+			case status == http.StatusTooManyRequests:
 			default:
 				t.Errorf("%d %s", status, text)
 			}

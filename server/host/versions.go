@@ -157,8 +157,8 @@ func (f *manager) Rollback(ctx context.Context, name, to string) (server.Plugin,
 	case len(u.past) == 0:
 		return server.Plugin{}, fmt.Errorf("%w: no earlier version of %s is kept", server.ErrRefused, name)
 	case i < 0 && len(u.wasm) > 0 && strings.HasPrefix(moduleSum(u.wasm), to):
-		return server.Plugin{}, fmt.Errorf("%w: the version of %s that serves has the sha256 %.64q", server.ErrRefused,
-			name, to)
+		return server.Plugin{}, fmt.Errorf("%w: the version of %s that serves is the one whose sha256 begins with %.64q",
+			server.ErrRefused, name, to)
 	case i < 0:
 		return server.Plugin{}, fmt.Errorf("%w: no earlier version of %s has a sha256 that begins with %.64q",
 			server.ErrRefused, name, to)

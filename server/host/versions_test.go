@@ -71,7 +71,7 @@ func TestVersions(t *testing.T) {
 			back("?to="+moduleSum(module(4))[:20], http.StatusOK, `"version":"v4"`)
 			want(4, 11, 10, 9, 8, 7, 6, 5, 3)
 			back("?to="+strings.ToUpper(moduleSum(module(4))), http.StatusUnprocessableEntity,
-				"the version of mine that serves has the sha256")
+				"the version of mine that serves is the one whose sha256 begins with")
 			back("?to=zz", http.StatusUnprocessableEntity, `begins with \"zz\"`)
 			back("?from=1", http.StatusUnprocessableEntity, "the route takes to")
 			status, text := p.call(t, http.MethodPost, "/admin/plugins/none/rollback", nil)

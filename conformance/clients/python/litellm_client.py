@@ -179,8 +179,10 @@ async def _():
 def ranks(model, base, **more):
     r = litellm.rerank(model=model, query=QUERY, documents=DOCUMENTS, top_n=3, api_base=base, api_key="any", **more)
     found = [(x["index"], x["relevance_score"]) for x in r.results]
-    ranked(found[:3], among=range(len(DOCUMENTS)))  # TEI's API has no top_n
-    return r
+    if model.startswith("huggingface/"):  # TEI's API has no top_n
+        same(len(found), len(DOCUMENTS))
+        found = found[:3]
+    ranked(found, among=range(len(DOCUMENTS)))
 
 
 @check("rerank: cohere, jina_ai, infinity")

@@ -2,11 +2,13 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // maxNesting is how deep parameters may be nested.
@@ -22,11 +24,13 @@ type reader struct {
 	d    *json.Decoder
 	left int      // values that may come
 	path []string // of the value that is read
+	// at writes the path.
+	at func(path []string) string
 }
 
-// read decodes a text of at most so many values. Names of members are values.
-func read(text []byte, most int) (any, error) {
-	r := &reader{d: json.NewDecoder(bytes.NewReader(text)), left: most}
+// read decodes a text of at most so many values. Names of members are values. at writes the place of a mistake.
+func read(text []byte, most int, at func(path []string) string) (any, error) {
+	r := &reader{d: json.NewDecoder(bytes.NewReader(text)), left: most, at: at}
 	r.d.UseNumber()
 	v, err := r.value()
 	if err != nil {
@@ -75,7 +79,7 @@ func (r *reader) object() (any, error) {
 		if r.left--; r.left < 0 {
 			return nil, errTooMany
 		}
-		r.path = append(r.path, "."+cut(name))
+		r.path = append(r.path, "/"+cut(name))
 		if _, twice := m[name]; twice {
 			return nil, fmt.Errorf("%s is given twice", r.place())
 		}
@@ -90,7 +94,7 @@ func (r *reader) object() (any, error) {
 func (r *reader) array() (any, error) {
 	a := []any{}
 	for r.d.More() {
-		r.path = append(r.path, "["+strconv.Itoa(len(a))+"]")
+		r.path = append(r.path, strconv.Itoa(len(a)))
 		v, err := r.value()
 		if err != nil {
 			return nil, err
@@ -122,19 +126,38 @@ func (r *reader) number(text string) (any, error) {
 	return f, nil
 }
 
-// place is where the value is, in the form that people write.
+// place is where the value is.
 func (r *reader) place() string {
-	if len(r.path) == 0 {
-		return "params"
+	text := r.at(r.path)
+	if len(text) > maxPlace {
+		text = text[:maxPlace] + "..."
 	}
-	text := ""
-	for i, part := range r.path {
-		if i == 0 && part[0] == '.' {
-			part = part[1:]
+	return text
+}
+
+// inParams is a place in parameters, in the form that people write.
+func inParams(path []string) string {
+	var text strings.Builder
+	for _, part := range path {
+		name, member := strings.CutPrefix(part, "/")
+		switch {
+		case !member:
+			part = "[" + part + "]"
+		case text.Len() > 0:
+			part = "." + name
+		default:
+			part = name
 		}
-		if text += part; len(text) > maxPlace {
-			return text[:maxPlace] + "..."
-		}
+		text.WriteString(part)
+	}
+	return cmp.Or(text.String(), "params")
+}
+
+// inSchema is a place in a schema, as schemas refer to each other.
+func inSchema(path []string) string {
+	text := "#"
+	for _, part := range path {
+		text += "/" + strings.TrimPrefix(part, "/")
 	}
 	return text
 }

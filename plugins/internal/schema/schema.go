@@ -64,7 +64,7 @@ func Compile(raw []byte) (*Schema, error) {
 	if len(raw) > abi.MaxSchema {
 		return nil, fmt.Errorf("it has %d bytes, the limit is %d", len(raw), abi.MaxSchema)
 	}
-	value, err := read(raw, len(raw))
+	value, err := read(raw, len(raw), inSchema)
 	if err != nil && !errors.Is(err, errJSON) {
 		return nil, err
 	}

@@ -82,7 +82,8 @@ func TestCompile(t *testing.T) {
 		`{"properties":{"n":{"type":"text"}}}`:                         "#/properties/n/type",
 		`{"properties":{"n":{"pattern":"(?=a)"}}}`:                     "pattern",
 		`{"properties":{"n":3}}`:                                       "#/properties/n is 3, where a schema is an object",
-		`{"properties":{"n":{"maximum":1e9999999}}}`:                   "properties.n.maximum is 1e9999999, a number out of range",
+		`{"properties":{"n":{"maximum":1e9999999}}}`:                   "#/properties/n/maximum is 1e9999999, a number out of range",
+		`{"allOf":[true,{"minimum":1,"minimum":2}]}`:                   "#/allOf/1/minimum is given twice",
 		`{"x-a":"` + strings.Repeat("a", abi.MaxSchema) + `"}`:         "it has 16394 bytes, the limit is 16384",
 		strings.Repeat(`{"not":`, 18) + "{}" + strings.Repeat("}", 18): "is nested 17 deep, the limit is 16",
 	} {

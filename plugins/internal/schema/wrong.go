@@ -41,7 +41,7 @@ func (s *Schema) Check(params []byte) error {
 		return &Wrong{Text: fmt.Sprintf("params has %d bytes: the patterns of the plugin's schema let it have %d",
 			len(params), most)}
 	}
-	value, err := read(params, s.cost.values())
+	value, err := read(params, s.cost.values(), inParams)
 	switch {
 	case errors.Is(err, errTooMany):
 		return &Wrong{Text: fmt.Sprintf("params has more than %d names and values, which the %d rules of the plugin's "+

@@ -6,7 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +25,10 @@ func (m Misuse) Error() string { return string(m) }
 
 // Canary is what is asked of the canary of a plugin.
 type Canary struct {
+	// Read reads the file of a module.
+	Read func(file string) ([]byte, error)
+
+	flags                       *pflag.FlagSet
 	share                       string
 	shadow, texts, promote, end bool
 	after, faults, differences  int
@@ -32,8 +36,13 @@ type Canary struct {
 	onError, apply, config      string
 }
 
+// beginning are the flags of a canary that begins.
+var beginning = []string{"share", "shadow", "faults", "promote-after", "promote-time", "differences", "texts", "apply",
+	"on-error", "config"}
+
 // Flags adds what Run reads.
 func (c *Canary) Flags(set *pflag.FlagSet) {
+	c.flags = set
 	set.StringVar(&c.share, "share", "", "`share` of the requests that get the new version, such as 5%")
 	set.BoolVar(&c.shadow, "shadow", false, "show it the requests and compare its answers; no reply depends on it")
 	set.IntVar(&c.faults, "faults", 0, "abort it after this `number` of faulty requests; the server's default is 3")
@@ -82,16 +91,18 @@ func (c *Canary) query() (url.Values, error) {
 // it. The first result is for programs.
 func (c *Canary) Run(ctx context.Context, at *Server, name, file string) (v any, text string, err error) {
 	var shown admin.Canary
+	begins := slices.IndexFunc(beginning, c.flags.Changed)
 	switch {
 	case c.promote && c.end, file != "" && (c.promote || c.end):
 		return nil, "", Misuse("a file, --promote and --end do not go together")
+	case file == "" && begins >= 0:
+		return nil, "", Misuse(fmt.Sprintf("--%s is of a canary that begins: the file of its module is missing",
+			beginning[begins]))
 	case c.promote:
 		got, err := at.PromoteCanary(ctx, name)
 		return got, got.text(name), err
 	case c.end:
 		return map[string]string{"ended": name}, fmt.Sprintf("%s: the canary is ended\n", name), at.EndCanary(ctx, name)
-	case file == "" && c.share != "":
-		return nil, "", Misuse("--share begins a canary: the file of its module is missing")
 	case file == "":
 		shown, err = at.Canary(ctx, name)
 	default:
@@ -106,7 +117,7 @@ func (c *Canary) start(ctx context.Context, at *Server, name, file string) (admi
 	if err != nil {
 		return admin.Canary{}, err
 	}
-	wasm, err := os.ReadFile(file)
+	wasm, err := c.Read(file)
 	if err != nil {
 		return admin.Canary{}, err
 	}

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -37,7 +38,7 @@ func TestCanary(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := func(file string, flags ...string) (string, error) {
-		var c Canary
+		c := Canary{Read: os.ReadFile}
 		set := pflag.NewFlagSet("canary", pflag.ContinueOnError)
 		c.Flags(set)
 		if err := set.Parse(flags); err != nil {
@@ -78,8 +79,13 @@ func TestCanary(t *testing.T) {
 			t.Errorf("%s: %v", flags, err)
 		}
 	}
-	if _, err := run("", "--share", "5"); err == nil || !strings.Contains(err.Error(), "its module is missing") {
-		t.Error(err)
+	for _, flags := range []string{"--share 5", "--promote --shadow", "--promote-after 9", "--end --share 5",
+		"--end --faults 0", "--promote-time 1m", "--differences 1", "--texts", "--apply always", "--on-error skip",
+		"--promote --config {}"} {
+		_, err := run("", strings.Fields(flags)...)
+		if !errors.As(err, new(Misuse)) || !strings.Contains(err.Error(), "its module is missing") {
+			t.Errorf("%s: %v", flags, err)
+		}
 	}
 	if _, err := run("", "--promote", "--end"); err == nil || len(asked) != 5 {
 		t.Error(err, asked)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tgi/plugins/check"
 	"tgi/server/api/admin"
 	"tgi/server/client/operate"
 )
@@ -48,7 +49,7 @@ func atLeastOne(cmd *cobra.Command, words []string) error {
 
 // newPluginServed are the commands that ask a server.
 func newPluginServed() []*cobra.Command {
-	to, follow, c := "", false, operate.Canary{}
+	to, follow, c := "", false, operate.Canary{Read: check.ReadModule}
 	versions := served("versions [flags] NAME", "List the versions that a server keeps of an uploaded plugin", 1,
 		func(ctx context.Context, _ *cobra.Command, at *operate.Server, words []string, _ output) (any, string, error) {
 			return at.Versions(ctx, words[0])

@@ -44,7 +44,10 @@ fn write(r: &Request, c: Context) -> Result<()> {
             if failure() != Some(Failure::Refused) {
                 return Err(why);
             }
-            at = start + left(&why).min(at - start);
+            let Some(left) = left(&why) else {
+                return Err(why);
+            };
+            at = start + left.min(at - start);
             refused.push((at, c.tokens(at)[0]));
             if held || refused.len() > TRIES {
                 return Ok(());
@@ -65,10 +68,10 @@ fn write(r: &Request, c: Context) -> Result<()> {
     }
 }
 
-/// How many tokens are left of all that was emitted, as a refusal says behind its guard's name.
-fn left(why: &str) -> usize {
-    let said = why.rsplit("takes it back; ").next().unwrap_or("");
-    said.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+/// How many tokens are left of all that was emitted, as a guard's refusal says behind its name; None for another.
+fn left(why: &str) -> Option<usize> {
+    let (_, said) = why.rsplit_once(" takes it back; ")?;
+    said.strip_suffix(" tokens are left of all that was emitted")?.parse().ok()
 }
 
 #[cfg(test)]
@@ -76,6 +79,9 @@ mod tests {
     #[test]
     fn reads_refusals() {
         let why = "emit: guard a 7 takes it back; 12 tokens are left of all that was emitted";
-        assert_eq!(super::left(why), 12);
+        assert_eq!(super::left(why), Some(12));
+        for why in ["emit: the text has ended", "emit: guard a takes it back", "emit: guard a takes it back; few tokens"] {
+            assert_eq!(super::left(why), None);
+        }
     }
 }
