@@ -31,7 +31,8 @@ func (f *manager) StartCanary(ctx context.Context, name string, wasm []byte, s a
 	}
 	c := canary{upload: uploadOf(wasm, s), sum: moduleSum(wasm), began: time.Now().UTC(),
 		least: time.Duration(s.PromoteTime), shared: plugins.NewCanary(plugins.CanaryOptions{Percent: s.Canary,
-			Faults: s.CanaryFaults, Shadow: s.Shadow, Texts: s.CanaryTexts, After: s.PromoteAfter, Differences: s.CanaryDifferences})}
+			Faults: s.CanaryFaults, Shadow: s.Shadow, Texts: s.CanaryTexts, After: s.PromoteAfter,
+			Differences: s.CanaryDifferences})}
 	beside := c.upload
 	beside.settings.Shadow = s.Shadow
 	ready := map[*loadedModel]*plugins.Prepared{}
