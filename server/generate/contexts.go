@@ -152,6 +152,7 @@ func (h *Contexts) Drop(c int) error {
 		return err
 	}
 	h.purse -= x.spent()
+	h.tells += x.tells // of a run under way, which has no last event
 	if x.ask != nil && x.ask.c != x.c {
 		x.ask.c.Drop()
 	}

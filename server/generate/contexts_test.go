@@ -1,0 +1,78 @@
+package generate_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"tgi/runtime/llm"
+	"tgi/server/generate"
+	"tgi/server/generate/generatetest"
+)
+
+// programs is user code with one program, that is a function.
+type programs func(h *generate.Contexts) error
+
+func (programs) FindProgram([]generate.PluginCall) (string, int) { return "program", 2 }
+
+func (p programs) Bind(context.Context, []generate.PluginCall, *generate.Conversation, time.Time) (generate.BoundCode,
+	generate.Rendered, error) {
+	return boundProgram{run: p}, generate.Rendered{}, nil
+}
+
+// boundProgram begins nothing but the program. Its interface is nil: programs here render nothing.
+type boundProgram struct {
+	generate.BoundProgram
+	run programs
+}
+
+func (boundProgram) Begin(context.Context, *generate.Wanted) (generate.Begun, error) { return generate.Begun{}, nil }
+func (boundProgram) Skipped() []generate.Skip                                        { return nil }
+func (boundProgram) Close()                                                          {}
+func (boundProgram) Calls() []generate.PluginCall                                    { return nil }
+
+func (p boundProgram) RunProgram(_ context.Context, _ uint64, _ []byte, h *generate.Contexts) error { return p.run(h) }
+
+// TestDropGivesExplanationsBack: runs that a program drops under way take no explanations from later ones.
+func TestDropGivesExplanationsBack(t *testing.T) {
+	const tokens = 12
+	program := programs(func(h *generate.Contexts) error {
+		for range 300 { // together more than may be explained
+			c, err := h.Fork(0)
+			if err == nil {
+				err = h.Start(c, nil)
+			}
+			if err == nil {
+				err = h.Drop(c)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		err := h.Start(0, nil)
+		if err == nil {
+			_, _, err = h.Wait([]int{0}, false)
+		}
+		if err != nil {
+			return err
+		}
+		return h.Emit(0, 2, tokens)
+	})
+	l := generatetest.Limits()
+	l.Vocab = countingVocab
+	s := generate.New(generate.On(newEngine(t)), generatetest.Words{}, l, nil)
+	s.WithUserCode(program)
+	run, err := s.Start(t.Context(), generate.Draft{Inputs: "aa bbbb", MaxNewTokens: ptr(uint32(tokens)),
+		Explain: &generate.Explain{}, Plugins: []llm.PluginCall{{Name: "program"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	got, err := run.Collect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(got.Best.Explained); n != tokens {
+		t.Errorf("%d explanations of %d tokens: %+v", n, tokens, got.Best.Explained)
+	}
+}
