@@ -56,7 +56,7 @@ func checksum(h, data []byte) uint64 {
 // read reads a block's data from its file. The error wraps errDamaged if the file is not what was written for the
 // block, such as a pipe or a link in its place.
 func read(path string, id ID, b kv.Block, data []byte) error {
-	f, err := regular.Open(path, os.O_RDONLY|regular.NoLink)
+	f, size, err := regular.OpenSized(path, os.O_RDONLY|regular.NoLink)
 	if errors.Is(err, regular.ErrOther) {
 		return fmt.Errorf("%w: %w", errDamaged, err)
 	}
@@ -64,12 +64,8 @@ func read(path string, id ID, b kv.Block, data []byte) error {
 		return err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if want := fileBytes(len(b.Source), len(data)); st.Size() != want {
-		return fmt.Errorf("%w: %d bytes, want %d", errDamaged, st.Size(), want)
+	if want := fileBytes(len(b.Source), len(data)); size != want {
+		return fmt.Errorf("%w: %d bytes, want %d", errDamaged, size, want)
 	}
 	return decode(f, id, b, data)
 }

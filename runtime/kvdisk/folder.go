@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tgi/runtime/kv"
+	"tgi/runtime/regular"
 )
 
 // ErrInUse says that another process has the folder.
@@ -102,7 +103,7 @@ func Open(o Options) (*Folder, error) {
 		return nil, fmt.Errorf("kvdisk: others may write to %s (mode %#o); chmod it to 0700, or name a folder in it",
 			path, mode)
 	}
-	lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := regular.Open(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR|regular.NoLink)
 	if err != nil {
 		return nil, fmt.Errorf("kvdisk: %w", err)
 	}

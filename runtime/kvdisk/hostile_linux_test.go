@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"tgi/runtime/kv"
+	"tgi/runtime/regular"
 )
 
 // TestPipe: a pipe or a link in a block's place holds nobody up, and is removed.
@@ -37,6 +38,22 @@ func TestPipe(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Fatalf("%s: it waits", name)
 		}
+	}
+}
+
+// TestLinkedLock: the lock is made in the folder, not where a link leads to.
+func TestLinkedLock(t *testing.T) {
+	path := t.TempDir()
+	outside := filepath.Join(t.TempDir(), "file")
+	if err := os.Symlink(outside, filepath.Join(path, lockName)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(Options{Path: path, Limit: 1})
+	if !errors.Is(err, regular.ErrOther) {
+		t.Errorf("it was opened: %v", errors.Join(err, f.Close()))
+	}
+	if _, err := os.Lstat(outside); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file was made elsewhere: %v", err)
 	}
 }
 

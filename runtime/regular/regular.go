@@ -20,22 +20,28 @@ var ErrTooLarge = errors.New("the file is too large")
 // Open opens a regular file, with the flags of os.OpenFile and NoLink. It refuses all else at once. A file that it
 // makes is its owner's alone.
 func Open(path string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(path, flags|noWait, 0o600)
-	if info, no := os.Lstat(path); err != nil && no == nil && !info.Mode().IsRegular() &&
-		(flags&NoLink != 0 || info.Mode()&fs.ModeSymlink == 0) {
-		return nil, other(path, info)
-	}
-	if err != nil {
-		return nil, err
+	f, _, err := OpenSized(path, flags)
+	return f, err
+}
+
+// OpenSized is Open, and says how many bytes the file has.
+func OpenSized(path string, flags int) (f *os.File, size int64, err error) {
+	if f, err = os.OpenFile(path, flags|noWait, 0o600); err != nil {
+		// Why it failed says little of a pipe that has no reader, or of a folder.
+		if info, no := os.Lstat(path); no == nil && !info.Mode().IsRegular() &&
+			(flags&NoLink != 0 || info.Mode()&fs.ModeSymlink == 0) {
+			err = other(path, info)
+		}
+		return nil, 0, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = other(path, info)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, 0, errors.Join(err, f.Close())
 	}
-	return f, nil
+	return f, info.Size(), nil
 }
 
 func other(path string, info fs.FileInfo) error {
@@ -45,18 +51,23 @@ func other(path string, info fs.FileInfo) error {
 	return fmt.Errorf("%s: %w, this is something else (%v)", path, ErrOther, info.Mode().Type())
 }
 
+// Check returns the error that Open has, of what is in a place, without opening it: for files that others open. It
+// follows links.
+func Check(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = other(path, info)
+	}
+	return err
+}
+
 // Read reads a regular file of at most so many bytes, with flags as Open has them.
 func Read(path string, flags int, most int64) ([]byte, error) {
-	f, err := Open(path, os.O_RDONLY|flags)
+	f, size, err := OpenSized(path, os.O_RDONLY|flags)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	size := info.Size()
 	var text []byte
 	if size <= most {
 		text, err = io.ReadAll(io.LimitReader(f, most+1))

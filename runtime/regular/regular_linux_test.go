@@ -36,6 +36,12 @@ func TestRead(t *testing.T) {
 		if !errors.Is(err, c.want) || err == nil && string(text) != "seven b" {
 			t.Errorf("%s, flags %#x, at most %d: %q, %v", c.name, c.flags, c.most, text, err)
 		}
+		if c.flags != 0 || errors.Is(c.want, ErrTooLarge) {
+			continue // Check follows links, and knows no bound
+		}
+		if err := Check(at(c.name)); !errors.Is(err, c.want) {
+			t.Errorf("check of %s: %v", c.name, err)
+		}
 	}
 	if _, err := Open(at("dir"), os.O_RDWR|os.O_CREATE|NoLink); !errors.Is(err, ErrOther) {
 		t.Errorf("a folder for writing: %v", err)

@@ -28,7 +28,7 @@ func target(cfg config.Config) install.Target {
 func (s *sharing) editable() (config.Config, error) {
 	file := config.FileOf(&s.flags, os.LookupEnv)
 	if err := install.CheckFile(file); err != nil { // before it is opened, which waits for the writer of a pipe
-		return config.Config{}, fmt.Errorf("%s: %w", file, err)
+		return config.Config{}, err
 	}
 	return readSettings(&s.flags)
 }

@@ -223,7 +223,7 @@ func (x *Index) change(ctx context.Context, with func(all *ocispec.Index) error)
 	if err := os.MkdirAll(filepath.Join(x.dir, "blobs", "sha256"), 0o755); err != nil {
 		return err
 	}
-	lock, err := regular.Open(filepath.Join(x.dir, ".lock"), os.O_RDWR|os.O_CREATE)
+	lock, err := regular.Open(filepath.Join(x.dir, ".lock"), os.O_RDWR|os.O_CREATE|regular.NoLink)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sys/unix"
 
+	"tgi/runtime/regular"
 	"tgi/server/share"
 )
 
@@ -155,6 +156,20 @@ func TestWaits(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), ".lock") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestLinkedLock: the lock is made in the folder, not where a link leads to.
+func TestLinkedLock(t *testing.T) {
+	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "file")
+	if err := os.Symlink(outside, filepath.Join(dir, ".lock")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Open(dir, 1<<20).Put(t.Context(), "r/ban:1", packed(t, "")); !errors.Is(err, regular.ErrOther) {
+		t.Errorf("the link was followed: %v", err)
+	}
+	if _, err := os.Lstat(outside); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file was made elsewhere: %v", err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -44,6 +43,9 @@ type Result struct {
 
 // sumLength is how many digits of the module's digest are in the name of its file.
 const sumLength = 16
+
+// maxSettings bounds the settings' file, in bytes.
+const maxSettings = 16 << 20
 
 // Install writes the module and what belongs to it, and then locks it in the settings' file under a name. A running
 // server takes the new file and its digest in one step: files are named after their digests and never change. ctx
@@ -87,10 +89,10 @@ func Install(ctx context.Context, t Target, r Request) (done Result, err error) 
 	// The first run needs no lock: what is refused leaves no folder, and the check, which takes its time, holds up no
 	// other installation. The second one checks only a block that changed meanwhile.
 	text, err := t.read()
-	if err == nil {
-		_, err = edit(text)
-	}
 	if err != nil {
+		return done, err
+	}
+	if _, err = edit(text); err != nil {
 		return done, fmt.Errorf("%s: %w", t.File, err)
 	}
 	err = t.locked(ctx, func() error {
@@ -245,7 +247,7 @@ func (t Target) change(ctx context.Context, edit func(text []byte) ([]byte, erro
 	for {
 		text, err := t.read()
 		if err != nil {
-			return fmt.Errorf("%s: %w", t.File, err)
+			return err
 		}
 		made, err := edit(text)
 		if err == nil {
@@ -260,12 +262,9 @@ func (t Target) change(ctx context.Context, edit func(text []byte) ([]byte, erro
 	}
 }
 
-// read is the text of the settings' file, nothing where there is none.
+// read is the text of the settings' file, nothing where there is none. Its errors name the file.
 func (t Target) read() ([]byte, error) {
-	if err := CheckFile(t.File); err != nil {
-		return nil, err
-	}
-	text, err := os.ReadFile(t.File)
+	text, err := regular.Read(t.File, 0, maxSettings)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -273,32 +272,18 @@ func (t Target) read() ([]byte, error) {
 }
 
 // CheckFile refuses a settings' file that can't be replaced, such as a pipe, without opening it: that would wait for a
-// writer. None is none yet.
+// writer. None is none yet. Its errors name the file.
 func CheckFile(file string) error {
-	info, err := os.Stat(file)
-	if err == nil && !info.Mode().IsRegular() {
-		return notRegular(info)
+	if err := regular.Check(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // holds reports whether a file of the folder has this content. It follows no link and waits for no writer of a pipe.
 func holds(file string, content []byte) bool {
-	f, err := regular.Open(file, os.O_RDONLY|regular.NoLink)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, int64(len(content))+1))
+	text, err := regular.Read(file, regular.NoLink, int64(len(content)))
 	return err == nil && bytes.Equal(text, content)
-}
-
-// notRegular is the error about something that is no file.
-func notRegular(info fs.FileInfo) error {
-	return fmt.Errorf("%w, this is something else (%v)", regular.ErrOther, info.Mode().Type())
 }
 
 // relative is the path of a file as settings in a folder name it.
