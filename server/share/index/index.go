@@ -55,19 +55,19 @@ func (x *Index) List() ([]Entry, error) {
 	return list, err
 }
 
-// Get reads an artefact by its reference or digest, and checks it. The error matches os.ErrNotExist where it is not
-// there.
+// Get reads an artefact by what Remove knows it by, and checks it. The error matches os.ErrNotExist where it is not
+// there. A reference that is written out comes before those that are it with a tag or a digest more; where these have
+// several digests, a name that fits all of them is refused.
 func (x *Index) Get(name string) (Entry, share.Artifact, error) {
 	var a share.Artifact
 	list, err := x.List()
 	if err != nil {
 		return Entry{}, a, err
 	}
-	i := slices.IndexFunc(list, func(e Entry) bool { return e.Reference == name || e.Digest == name })
-	if i < 0 {
-		return Entry{}, a, fmt.Errorf("%s is not in %s: %w", name, x.dir, fs.ErrNotExist)
+	e, err := x.find(list, name)
+	if err != nil {
+		return Entry{}, a, err
 	}
-	e := list[i]
 	if a.Manifest, err = x.blob(digest.Digest(e.Digest), share.MaxManifest); err != nil {
 		return e, a, err
 	}
@@ -86,6 +86,29 @@ func (x *Index) Get(name string) (Entry, share.Artifact, error) {
 	}
 	_, err = a.Open()
 	return e, a, err
+}
+
+// find returns the entry that a name means.
+func (x *Index) find(list []Entry, name string) (Entry, error) {
+	var found []Entry
+	for _, e := range list {
+		if e.Reference == name {
+			return e, nil
+		}
+		if e.is(name) {
+			found = append(found, e)
+		}
+	}
+	if len(found) == 0 {
+		return Entry{}, fmt.Errorf("%s is not in %s: %w", name, x.dir, fs.ErrNotExist)
+	}
+	for _, e := range found[1:] {
+		if e.Digest != found[0].Digest {
+			return Entry{}, fmt.Errorf("%s is both %s and %s in %s: name one of them", name, found[0].Reference,
+				e.Reference, x.dir)
+		}
+	}
+	return found[0], nil
 }
 
 // signatures reads those of a manifest.
@@ -108,8 +131,9 @@ func (x *Index) signatures(manifest string) ([]share.Signature, error) {
 	return nil, nil
 }
 
-// Put keeps an artefact under a reference. What the reference named before is removed.
-// ctx bounds the waiting for other processes.
+// Put keeps an artefact under a reference, in place of what exactly this reference named before. Entries whose
+// references have the same name or tag and another digest stay, as does content that any entry needs. ctx bounds the
+// waiting for other processes.
 func (x *Index) Put(ctx context.Context, reference string, a share.Artifact) error {
 	m, err := share.ReadManifest(a.Manifest, x.limit)
 	if err != nil {
@@ -159,7 +183,7 @@ func (x *Index) Remove(ctx context.Context, name string) error {
 		before := len(all.Manifests)
 		all.Manifests = slices.DeleteFunc(all.Manifests, func(d ocispec.Descriptor) bool {
 			return d.ArtifactType == share.ArtifactType &&
-				(string(d.Digest) == name || names(name, d.Annotations[ocispec.AnnotationRefName], string(d.Digest)))
+				Entry{d.Annotations[ocispec.AnnotationRefName], string(d.Digest)}.is(name)
 		})
 		if len(all.Manifests) == before {
 			return fmt.Errorf("%s is not in %s: %w", name, x.dir, fs.ErrNotExist)
@@ -168,15 +192,16 @@ func (x *Index) Remove(ctx context.Context, name string) error {
 	})
 }
 
-// names says whether a name is a reference of the index, which may have both a tag and a digest, or is it with only one
-// of them.
-func names(name, reference, digest string) bool {
-	tagged, _, _ := strings.Cut(reference, "@")
+// is says whether a name is the entry's digest, or its reference, which may have both a tag and a digest, whole or with
+// only one of them.
+func (e Entry) is(name string) bool {
+	tagged, _, _ := strings.Cut(e.Reference, "@")
 	repository := tagged
 	if colon := strings.LastIndexByte(tagged, ':'); colon > strings.LastIndexByte(tagged, '/') {
 		repository = tagged[:colon]
 	}
-	return name == reference || name == repository+"@"+digest || name == tagged && tagged != repository
+	return name == e.Digest || name == e.Reference || name == repository+"@"+e.Digest ||
+		name == tagged && tagged != repository
 }
 
 // drop removes what has a reference.

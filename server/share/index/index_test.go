@@ -75,6 +75,12 @@ func TestIndex(t *testing.T) {
 			if err := x.Remove(t.Context(), other); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%q removes %s: %v", other, both, err)
 			}
+			if e, _, err := x.Get(other); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%q is %+v: %v", other, e, err)
+			}
+		}
+		if e, got, err := x.Get(name); err != nil || e.Reference != both || got.Digest() != a.Digest() {
+			t.Errorf("%q is %+v: %v", name, e, err)
 		}
 		if err := x.Remove(t.Context(), name); err != nil {
 			t.Error(err)
@@ -101,6 +107,38 @@ func TestIndex(t *testing.T) {
 	}
 	if got := content(t, dir); got != 0 {
 		t.Errorf("%d blobs are left", got)
+	}
+}
+
+// TestMovedTag: a tag that was pulled with two digests names none of them, unless it is a reference of its own.
+func TestMovedTag(t *testing.T) {
+	x, a, b := Open(t.TempDir(), 1<<20), packed(t, ""), packed(t, "b")
+	put := func(name string, one share.Artifact) {
+		if err := x.Put(t.Context(), name, one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := "r/ban:1@"+a.Digest(), "r/ban:1@"+b.Digest()
+	put(first, a)
+	put(second, b)
+	if e, _, err := x.Get("r/ban:1"); err == nil || !strings.Contains(err.Error(), first) ||
+		!strings.Contains(err.Error(), second) || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%+v, %v", e, err)
+	}
+	for name, want := range map[string]string{first: first, "r/ban@" + b.Digest(): second, b.Digest(): second} {
+		if e, _, err := x.Get(name); err != nil || e.Reference != want {
+			t.Errorf("%s is %+v: %v", name, e, err)
+		}
+	}
+	put("r/ban:1", b)
+	if e, _, err := x.Get("r/ban:1"); err != nil || e.Reference != "r/ban:1" || e.Digest != b.Digest() {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if err := x.Remove(t.Context(), "r/ban:1"); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := x.List(); err != nil || len(list) != 0 {
+		t.Errorf("left: %v, %v", list, err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"tgi/runtime/regular"
 	"tgi/server/config"
 	"tgi/server/share"
 )
@@ -288,6 +289,13 @@ func TestInstallLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := put(t, to, "ban", "ban", a); err == nil || !strings.Contains(err.Error(), "regular file") {
+		t.Error(err)
+	}
+	err := errors.Join(os.Remove(to.File), os.WriteFile(to.File, nil, 0o600), os.Truncate(to.File, maxSettings+1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := put(t, to, "ban", "ban", a); !errors.Is(err, regular.ErrTooLarge) {
 		t.Error(err)
 	}
 }
