@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"tgi/runtime/embed"
@@ -108,6 +109,9 @@ type Service struct {
 	gate    *generate.Gate
 	clients func(context.Context) llm.Client
 	told    Observer
+
+	// bare is the template without texts, which is counted once it is needed.
+	bare func() (llm.Encoded, error)
 }
 
 // Observer is told of requests. It must not block, and is called from many goroutines.
@@ -121,8 +125,9 @@ type Observer interface {
 
 // New returns a Service. client says whose a request of a context is.
 func New(m Model, r Runner, t Tokenizer, l Limits, client func(context.Context) llm.Client) *Service {
-	return &Service{Model: m, run: r, tok: t, limits: l, gate: generate.NewGate(l.Requests, l.Workers),
-		clients: client}
+	s := &Service{Model: m, run: r, tok: t, limits: l, gate: generate.NewGate(l.Requests, l.Workers), clients: client}
+	s.bare = sync.OnceValues(func() (llm.Encoded, error) { return s.filled("", "", 0) })
+	return s
 }
 
 // WithObserver tells o of requests. It is called before the first.

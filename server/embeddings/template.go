@@ -41,7 +41,7 @@ func (s *Service) asked(in *Input, most int, cut bool, o *Options) (embed.Text, 
 	if !cut {
 		return embed.Text{}, s.tooLong(o, most, counted(e))
 	}
-	bare, err := s.filled("", "", 0)
+	bare, err := s.bare()
 	if err != nil {
 		return embed.Text{}, err
 	}

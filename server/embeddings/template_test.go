@@ -13,8 +13,9 @@ import (
 	"tgi/runtime/llm"
 )
 
-// byCharacter is a tokenizer whose tokens are characters, but "ab", and "<s>" outside of data.
-type byCharacter struct{}
+// byCharacter is a tokenizer whose tokens are characters, but "ab", and "<s>" outside of data. It counts the prompts
+// without data.
+type byCharacter struct{ bare *int }
 
 func (byCharacter) pieces(text string, data []llm.Span) (out []llm.Piece) {
 	at := 0
@@ -36,6 +37,9 @@ func (byCharacter) pieces(text string, data []llm.Span) (out []llm.Piece) {
 }
 
 func (b byCharacter) EncodePrompt(text string, o llm.Encoding) (e llm.Encoded, err error) {
+	if b.bare != nil && !slices.ContainsFunc(o.Data, func(s llm.Span) bool { return s.End > s.Start }) {
+		*b.bare++
+	}
 	for _, p := range b.pieces(text, o.Data) {
 		e.Tokens = append(e.Tokens, p.ID)
 	}
@@ -68,7 +72,8 @@ type short struct{}
 func TestAsked(t *testing.T) {
 	for _, tmpl := range []Template{{Before: "<s>q:", Between: " d:", After: "<s>?"},
 		{Before: "<s>q:a", Between: "b", After: "<s>?", TextFirst: true}} {
-		s := &Service{Model: Model{Template: &tmpl}, run: short{}, tok: byCharacter{}}
+		bare := 0
+		s := New(Model{Template: &tmpl}, short{}, byCharacter{&bare}, Limits{}, nil)
 		ask := func(query, text string, o Options) (string, int, error) {
 			cut := true
 			o.Truncate, o.Field = &cut, "texts"
@@ -119,6 +124,9 @@ func TestAsked(t *testing.T) {
 		}
 		if _, _, err := ask("x", "y", Options{Most: 5}); err == nil || !strings.Contains(err.Error(), "a template of") {
 			t.Errorf("less room than the template takes: %v", err)
+		}
+		if bare != 1 {
+			t.Errorf("the template was counted %d times", bare)
 		}
 	}
 }
