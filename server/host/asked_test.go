@@ -126,10 +126,13 @@ func TestAskedTemplates(t *testing.T) {
 	demo := c.Model
 	demo.Name = config.DemoModel
 	c.ModelList, c.Model = []config.Model{demo}, config.Default().Model
+	const pair = "{% for m in messages %}{{ m.content }}{% endfor %}"
 	wants := []struct{ template, want string }{
 		{"{{ messages[1].content }}", errPairTemplate.Error()},
 		{"{% for m in messages %}{{ m.content | trim }}{% endfor %}", errPairTemplate.Error()},
 		{"{{ messages }}{{ messages[1].content }}", errPairTemplate.Error()},
+		{pair + "{{ strftime_now('%H') }}", errPairTime.Error()},
+		{"{{ strftime_now('%A') }}" + pair, errPairTime.Error()},
 		{"{{ raise_exception('no such roles') }}", "no such roles"},
 		{"{% for m in messages %}{{ m.content }}", "template"},
 	}
