@@ -36,9 +36,7 @@ func (s *Sentence) readLogitScore(fsys fs.FS, folder string) error {
 	if _, ok := o.raw("false_token_id"); ok {
 		s.Score.Tokens = append(s.Score.Tokens, o.int("false_token_id", 0, 0, maxVocab))
 	}
-	if got := o.string("module_input_name", "causal_logits"); got != "causal_logits" {
-		o.fail("module_input_name", "%q is not supported, want causal_logits", got)
-	}
+	o.only(map[string]string{"module_input_name": "causal_logits"})
 	o.checkUnread("LogitScore")
 	return o.err
 }
@@ -50,11 +48,7 @@ func (s *LogitScore) readMessages(o *object) {
 		o.fail("message", "is missing: LogitScore is supported with a chat template only")
 		return
 	}
-	for key, want := range map[string]string{"method": "forward", "method_output_name": "logits"} {
-		if got := m.string(key, want); got != want {
-			m.fail(key, "%q is not supported, want %q", got, want)
-		}
-	}
+	m.only(map[string]string{"method": "forward", "method_output_name": "logits"})
 	switch format := m.string("format", "auto"); format {
 	case "flat":
 	case "structured":

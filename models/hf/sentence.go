@@ -299,11 +299,7 @@ func (s *Sentence) readTransformer(fsys fs.FS, task string) error {
 	s.Lowercase = o.bool("do_lower_case", false)
 	output := map[string]string{"feature-extraction": "token_embeddings", "sequence-classification": "scores",
 		maskTask: "token_embeddings", generationTask: "causal_logits"}[task]
-	for key, want := range map[string]string{"transformer_task": task, "module_output_name": output} {
-		if got := o.string(key, want); got != want {
-			o.fail(key, "%q is not supported, want %q", got, want)
-		}
-	}
+	o.only(map[string]string{"transformer_task": task, "module_output_name": output})
 	if m := o.object("modality_config"); m != nil {
 		m.readModalities(task, s.Score)
 		o.take(m)
@@ -345,6 +341,15 @@ func (s *Sentence) readTransformer(fsys fs.FS, task string) error {
 // maskTask is the task of a masked language model.
 const maskTask = "fill-mask"
 
+// only refuses strings of o that are there and are not the ones wanted, by key.
+func (o *object) only(wanted map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(wanted)) { // so that the same one is told of each time
+		if got := o.string(key, wanted[key]); got != wanted[key] {
+			o.fail(key, "%q is not supported, want %q", got, wanted[key])
+		}
+	}
+}
+
 // take makes the error of a nested object that of o.
 func (o *object) take(sub *object) {
 	if o.err == nil {
@@ -372,11 +377,7 @@ func (o *object) readModalities(task string, score *LogitScore) {
 	}
 	output := map[string]string{"feature-extraction": "last_hidden_state", "sequence-classification": "logits",
 		maskTask: "logits", generationTask: "logits"}[task]
-	for key, want := range map[string]string{"method": "forward", "method_output_name": output} {
-		if got := text.string(key, want); got != want {
-			text.fail(key, "%q is not supported, want %q", got, want)
-		}
-	}
+	text.only(map[string]string{"method": "forward", "method_output_name": output})
 	o.take(text)
 	if score != nil {
 		score.readMessages(o)
