@@ -134,10 +134,11 @@ func (c *Chain) Ban(h History, biases []llm.Bias, by Banner) {
 	}
 }
 
-// Lifted returns whose biases did not hold at the last pick, since they left no token: a view that ends with the next.
+// Lifted returns whose biases did not hold at the last pick of all logits, since they left no token: a view that ends
+// with the next.
 func (c *Chain) Lifted() []int { return c.rewound.lifted }
 
-// BannedBy returns whose biases left no token, where the last pick failed with ErrBanned.
+// BannedBy returns whose biases left no token, where the last pick of all logits failed with ErrBanned.
 func (c *Chain) BannedBy() int { return c.rewound.by }
 
 // Hides reports whether what was taken back forbids a token at the place of the last pick: nobody is told of it.

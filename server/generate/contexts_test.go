@@ -26,12 +26,16 @@ type boundProgram struct {
 	run programs
 }
 
-func (boundProgram) Begin(context.Context, *generate.Wanted) (generate.Begun, error) { return generate.Begun{}, nil }
-func (boundProgram) Skipped() []generate.Skip                                        { return nil }
-func (boundProgram) Close()                                                          {}
-func (boundProgram) Calls() []generate.PluginCall                                    { return nil }
+func (boundProgram) Begin(context.Context, *generate.Wanted) (generate.Begun, error) {
+	return generate.Begun{}, nil
+}
+func (boundProgram) Skipped() []generate.Skip     { return nil }
+func (boundProgram) Close()                       {}
+func (boundProgram) Calls() []generate.PluginCall { return nil }
 
-func (p boundProgram) RunProgram(_ context.Context, _ uint64, _ []byte, h *generate.Contexts) error { return p.run(h) }
+func (p boundProgram) RunProgram(_ context.Context, _ uint64, _ []byte, h *generate.Contexts) error {
+	return p.run(h)
+}
 
 // TestDropGivesExplanationsBack: runs that a program drops under way take no explanations from later ones.
 func TestDropGivesExplanationsBack(t *testing.T) {

@@ -18,7 +18,7 @@ type wrongGrammar struct {
 // noteGrammar keeps g where err says that it is wrong: a program that then fails may have it from its client.
 func (h *Contexts) noteGrammar(g *Grammar, err error) {
 	h.wrong = nil
-	if no := (*Invalid)(nil); g != nil && errors.As(err, &no) {
+	if no := (*Invalid)(nil); errors.As(err, &no) {
 		h.wrong = &wrongGrammar{g.Source, no}
 	}
 }

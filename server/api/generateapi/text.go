@@ -81,8 +81,9 @@ func (t *text) replaced(e *generate.Event) (piece string, last bool, err error) 
 	if e.Text != "" {
 		piece = t.speech.Flush() + e.Text
 	}
-	all := slices.Concat(t.known, t.fresh)
-	t.speech = t.job.model.Decoder(all[max(0, len(all)-speechContext):])
+	fresh := t.fresh[max(0, len(t.fresh)-speechContext):]
+	known := t.known[max(0, len(t.known)+len(fresh)-speechContext):]
+	t.speech = t.job.model.Decoder(slices.Concat(known, fresh))
 	if e.Finish != nil {
 		t.end, t.done = e.Finish.Reason, e.Finish.Reason == llm.FinishEOS
 	}

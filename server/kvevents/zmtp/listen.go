@@ -85,8 +85,8 @@ func left(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// add takes a peer. Where there are too many, the one that has wanted nothing for longest makes room: who connects and
-// says nothing keeps nobody out.
+// add takes a peer. Where there are too many, the one that has wanted nothing for longest makes room: who connects once
+// and says nothing keeps nobody out; a stream of connects still does, of peers that have not said yet what they want.
 func (l *listener) add(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
