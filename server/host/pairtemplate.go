@@ -27,7 +27,8 @@ var errPairTime = errors.New("the chat template of a model that scores pairs mus
 	"when the model is loaded")
 
 // pairTimes are the times that a template is rendered at. All their parts differ.
-var pairTimes = [2]time.Time{time.Date(2001, 2, 3, 4, 5, 6, 7, time.UTC), time.Date(2030, 11, 22, 17, 48, 59, 8, time.UTC)}
+var pairTimes = [2]time.Time{time.Date(2001, 2, 3, 4, 5, 6, 7, time.UTC),
+	time.Date(2030, 11, 22, 17, 48, 59, 8, time.UTC)}
 
 // pairTemplate renders the chat template of a model that scores pairs, as sentence-transformers does for each pair: the
 // instruction is the system's message, query and document have roles of these names. What the template puts around
