@@ -29,11 +29,11 @@ func TestPicker(t *testing.T) {
 		r := post(t.Context(), url+"/v1/chat/completions", map[string]any{"model": "tgi-demo", "max_tokens": 1,
 			"messages": []message{{"user", "Hello"}}})
 		return r.status == 200
-	}}
+	}, nil}
 	t.Run("load", func(t *testing.T) {
 		f := start(t, r, roomy)
 		f.spreads(t)
-		f.staysWithThePrefix(t)
+		f.staysWithThePrefix(t, byHeader)
 		f.drains(t)
 	})
 	t.Run("full", func(t *testing.T) { start(t, r, settings).refusesWhenFull(t) })

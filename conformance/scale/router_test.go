@@ -39,9 +39,14 @@ type router struct {
 	command func(t *testing.T, port int, urls []string) *exec.Cmd
 	// ready reports whether it knows that both replicas are there.
 	ready func(url string) bool
+	// knows are the conversations that it keeps together.
+	knows []talks
 }
 
-var routers = []router{{"smg", smg, smgReady}, {"haproxy", haproxy, answers}}
+var routers = []router{
+	{"smg", smg, smgReady, []talks{byHeader, byBeginning, bySystem}},
+	{"haproxy", haproxy, answers, []talks{byHeader}},
+}
 
 // smg installs SGLang's model gateway with the flags that docs/scale.md has.
 func smg(t *testing.T, port int, urls []string) *exec.Cmd {
@@ -124,7 +129,13 @@ type fleet struct {
 // start runs two replicas with settings behind r until the test ends.
 func start(t *testing.T, r router, settings string) *fleet {
 	t.Helper()
-	f := &fleet{replicas: []*live.Server{live.Start(t, settings), live.Start(t, settings)}}
+	return behind(t, r, live.Start(t, settings), live.Start(t, settings))
+}
+
+// behind runs r before two replicas until the test ends.
+func behind(t *testing.T, r router, one, two *live.Server) *fleet {
+	t.Helper()
+	f := &fleet{replicas: []*live.Server{one, two}}
 	port := freePort(t)
 	f.url = "http://127.0.0.1:" + strconv.Itoa(port)
 	cmd := r.command(t, port, []string{f.replicas[0].URL, f.replicas[1].URL})

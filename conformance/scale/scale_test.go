@@ -27,7 +27,12 @@ func TestRouters(t *testing.T) {
 			t.Run("load", func(t *testing.T) {
 				f := start(t, r, roomy)
 				f.spreads(t)
-				f.staysWithThePrefix(t)
+				for _, k := range r.knows {
+					t.Run(k.name, func(t *testing.T) { f.staysWithThePrefix(t, k) })
+					if k.system != "" {
+						t.Run(k.name+" under load", func(t *testing.T) { f.sharesTheLoad(t, k) })
+					}
+				}
 				f.drains(t)
 			})
 			t.Run("full", func(t *testing.T) { start(t, r, settings).refusesWhenFull(t) })
@@ -60,8 +65,27 @@ func (f *fleet) spreads(t *testing.T) {
 	}
 }
 
+// talks are conversations that a router keeps at one replica.
+type talks struct {
+	name string
+	// session says that clients send the header X-Session-Id: without it the router knows them by their beginnings.
+	session bool
+	system  string // the prompt that all of them have
+	apart   bool   // they are spread over the replicas
+}
+
+// shared is a system prompt of 60 % of a first turn.
+var shared = strings.Repeat("You are a helpful guide to the island of Ostrel, and you answer briefly. ", 6)
+
+// Who knows conversations by what. A prompt that all have in common binds them to the replica that had it first.
+var (
+	byHeader    = talks{name: "header", session: true, apart: true}
+	byBeginning = talks{name: "beginning", apart: true}
+	bySystem    = talks{name: "system", system: shared}
+)
+
 // staysWithThePrefix: the turns of a conversation go where its beginning is cached.
-func (f *fleet) staysWithThePrefix(t *testing.T) {
+func (f *fleet) staysWithThePrefix(t *testing.T, k talks) {
 	const conversations, turns = 6, 4
 	of := func(name string) (n []float64) {
 		for _, s := range f.replicas {
@@ -69,21 +93,27 @@ func (f *fleet) staysWithThePrefix(t *testing.T) {
 		}
 		return n
 	}
-	sum := func(n []float64) float64 { return n[0] + n[1] }
-	talks, at := make([][]message, conversations), make([]int, conversations)
+	said, at := make([][]message, conversations), make([]int, conversations)
 	var looked, found float64
 	used := map[int]bool{}
 	for turn := range turns {
 		for c := range conversations {
-			talks[c] = append(talks[c], message{"user", fmt.Sprintf("Turn %d of talk %d. ", turn, c) +
+			if turn == 0 && k.system != "" {
+				said[c] = append(said[c], message{"system", k.system})
+			}
+			said[c] = append(said[c], message{"user", fmt.Sprintf("%s: turn %d of talk %d. ", k.name, turn, c) +
 				strings.Repeat("I went to the market and saw a red hat. ", 6)})
 			before := of("tgi_request_success")
-			prompts, hits := sum(of("tgi_prefix_lookup_tokens")), sum(of("tgi_prefix_hit_tokens"))
-			r := f.chat(t.Context(), fmt.Sprintf("conversation-%d", c), talks[c], map[string]any{"max_tokens": 12})
+			prompts, hits := f.prefixes(t)
+			session := ""
+			if k.session {
+				session = fmt.Sprintf("conversation-%d", c)
+			}
+			r := f.chat(t.Context(), session, said[c], map[string]any{"max_tokens": 12})
 			if r.status != 200 {
 				t.Fatalf("turn %d of conversation %d: %d %s", turn, c, r.status, r.body)
 			}
-			talks[c] = append(talks[c], message{"assistant", r.text})
+			said[c] = append(said[c], message{"assistant", r.text})
 			now := 0
 			if after := of("tgi_request_success"); after[1] > before[1] {
 				now = 1
@@ -93,8 +123,8 @@ func (f *fleet) staysWithThePrefix(t *testing.T) {
 			}
 			at[c], used[now] = now, true
 			if turn > 0 {
-				looked += sum(of("tgi_prefix_lookup_tokens")) - prompts
-				found += sum(of("tgi_prefix_hit_tokens")) - hits
+				l, n := f.prefixes(t)
+				looked, found = looked+l-prompts, found+n-hits
 			}
 		}
 	}
@@ -102,9 +132,52 @@ func (f *fleet) staysWithThePrefix(t *testing.T) {
 	if found < looked/2 {
 		t.Errorf("%.0f of %.0f prompt tokens of later turns were cached, want half of them", found, looked)
 	}
-	if len(used) != 2 {
-		t.Errorf("all %d conversations are at one replica", conversations)
+	if k.apart != (len(used) == 2) {
+		t.Errorf("all %d conversations are at one replica: %t", conversations, len(used) == 1)
 	}
+}
+
+// sharesTheLoad: a prompt that all conversations have binds them to one replica only until that has much to do.
+func (f *fleet) sharesTheLoad(t *testing.T, k talks) {
+	const conversations, turns = 12, 4
+	before := []float64{counter(t, f.replicas[0], "tgi_request_success"), counter(t, f.replicas[1], "tgi_request_success")}
+	looked, found := f.prefixes(t)
+	var all sync.WaitGroup
+	for c := range conversations {
+		all.Go(func() {
+			said := []message{{"system", k.system}}
+			for turn := range turns {
+				said = append(said, message{"user", fmt.Sprintf("Busy turn %d of talk %d. ", turn, c) +
+					strings.Repeat("I went to the market and saw a red hat. ", 6)})
+				r := f.chat(t.Context(), "", said, map[string]any{"max_tokens": 40, "logit_bias": noEnd})
+				if r.status != 200 {
+					t.Errorf("turn %d of conversation %d: %d %s", turn, c, r.status, r.body)
+					return
+				}
+				said = append(said, message{"assistant", r.text})
+			}
+		})
+	}
+	all.Wait()
+	l, n := f.prefixes(t)
+	t.Logf("%.0f of %.0f prompt tokens were cached", n-found, l-looked)
+	for i, s := range f.replicas {
+		n := counter(t, s, "tgi_request_success") - before[i]
+		t.Logf("replica %d served %v of %d", i, n, conversations*turns)
+		if n < conversations*turns/10 {
+			t.Errorf("replica %d served %v of %d requests", i, n, conversations*turns)
+		}
+	}
+}
+
+// prefixes are the prompt tokens that both replicas looked for in their caches, and those that they found.
+func (f *fleet) prefixes(t *testing.T) (looked, found float64) {
+	t.Helper()
+	for _, s := range f.replicas {
+		looked += counter(t, s, "tgi_prefix_lookup_tokens")
+		found += counter(t, s, "tgi_prefix_hit_tokens")
+	}
+	return looked, found
 }
 
 // drains: SIGTERM ends no stream and costs no request, whichever replica it would have gone to.
