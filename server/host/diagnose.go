@@ -59,6 +59,37 @@ func asking(cfg config.Config, choice hardware.Choice) (*manager, error) {
 // TryPlugins loads the plugins of cfg over the vocabulary of a model, as its start would, and gives them up again: each
 // goes through its self-test. Plugins of the folder that do not load have their error in the list.
 func TryPlugins(ctx context.Context, cfg config.Config, id library.ID) ([]server.Plugin, error) {
+	c, err := tryPlugins(ctx, cfg, id)
+	if err != nil {
+		return nil, err
+	}
+	defer c.set.Close()
+	return c.List(), nil
+}
+
+// TryUploads does so with the modules that were uploaded and kept, and returns for each why it cannot be used, nil for
+// one that can.
+func TryUploads(ctx context.Context, cfg config.Config, id library.ID) (map[string]error, error) {
+	there, err := uploadFolder(cfg.Plugins.Uploads).look()
+	if err != nil || len(there.list)+len(there.wrong) == 0 {
+		return nil, err
+	}
+	c, err := tryPlugins(ctx, cfg, id)
+	if err != nil {
+		return nil, err
+	}
+	defer c.set.Close()
+	result := there.wrong
+	for name, u := range there.list {
+		if u.damaged == nil {
+			_, result[name] = c.set.Put(ctx, name, u.wasm, u.settings)
+		}
+	}
+	return result, nil
+}
+
+// tryPlugins opens the plugins of cfg over the vocabulary of a model.
+func tryPlugins(ctx context.Context, cfg config.Config, id library.ID) (*pluginController, error) {
 	f, err := asking(cfg, hardware.Choice{})
 	if err != nil {
 		return nil, err
@@ -78,12 +109,7 @@ func TryPlugins(ctx context.Context, cfg config.Config, id library.ID) ([]server
 	f.pluginLogs, f.turns, f.programs = plugins.NewLogs(), plugins.NewTurns(), plugins.NewProgramTurns()
 	f.governor = plugins.NewGovernor(func() bool { return false })
 	f.memory = plugins.NewMemory(pluginMemory(cfg.Plugins, system.available(), system.bounds()))
-	c, err := f.openPlugins(ctx, own, in, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return nil, err
-	}
-	defer c.set.Close()
-	return c.List(), nil
+	return f.openPlugins(ctx, own, in, slog.New(slog.DiscardHandler))
 }
 
 // TryModule loads a module with the settings of a plugin as the start of a server would, and gives it up again: its

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,46 +84,68 @@ const (
 // stays where it is. Files of a process that was killed while it wrote are
 // removed.
 func (dir uploadFolder) load() (map[string]upload, error) {
-	list := map[string]upload{}
+	there, err := dir.look()
+	if err != nil {
+		return there.list, err
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(there.wrong)) {
+		errs = append(errs, fmt.Errorf("uploaded plugin %s: %w", name, there.wrong[name]))
+	}
+	whole := len(errs) == 0 // else a module may belong to what cannot be read
+	for _, file := range there.files {
+		left := strings.HasSuffix(file, tempExt) || strings.HasSuffix(file, moduleExt) && whole && !there.used[file]
+		if left {
+			errs = append(errs, os.Remove(filepath.Join(string(dir), file)))
+		}
+	}
+	return there.list, errors.Join(errs...)
+}
+
+// folderContent is what is in a folder of uploads.
+type folderContent struct {
+	list  map[string]upload
+	wrong map[string]error // why uploads cannot be used, by name
+	files []string         // all there are
+	used  map[string]bool  // those that an upload names
+}
+
+// look reads what is kept. It changes nothing.
+func (dir uploadFolder) look() (folderContent, error) {
+	c := folderContent{list: map[string]upload{}, wrong: map[string]error{}, used: map[string]bool{}}
 	if dir == "" {
-		return list, nil
+		return c, nil
 	}
 	entries, err := os.ReadDir(string(dir))
 	if errors.Is(err, fs.ErrNotExist) {
-		return list, nil
+		return c, nil
 	}
 	if err != nil {
-		return list, fmt.Errorf("uploaded plugins: %w", err)
+		return c, fmt.Errorf("uploaded plugins: %w", err)
 	}
-	var errs []error
-	used := map[string]bool{}
 	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
+		c.files = append(c.files, e.Name())
 		name, ok := strings.CutSuffix(e.Name(), settingsExt)
-		if !ok || e.IsDir() {
+		if !ok {
 			continue
 		}
 		u, modules, err := dir.read(name)
 		for _, file := range modules {
-			used[file] = true
+			c.used[file] = true
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("uploaded plugin %s: %w", name, err))
+			c.wrong[name] = err
 			if config.CheckName(name) != nil {
 				continue
 			}
 			u.damaged = err // it is listed, and what it applies to is not let through
 		}
-		list[name] = u
+		c.list[name] = u
 	}
-	whole := len(errs) == 0 // else a module may belong to what cannot be read
-	for _, e := range entries {
-		left := strings.HasSuffix(e.Name(), tempExt) || strings.HasSuffix(e.Name(), moduleExt) && whole &&
-			!used[e.Name()]
-		if left && !e.IsDir() {
-			errs = append(errs, os.Remove(filepath.Join(string(dir), e.Name())))
-		}
-	}
-	return list, errors.Join(errs...)
+	return c, nil
 }
 
 // readSettings returns what NAME.json says. On an error Module is "", and the rest is what could be read.

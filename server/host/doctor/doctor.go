@@ -136,9 +136,13 @@ func look(ctx context.Context, cfg config.Config, found func(Line)) {
 		{"address", 5 * time.Second, d.addresses},
 		{"certificate", 5 * time.Second, d.certificate},
 		{"redis", 10 * time.Second, d.redis},
+		{"traces", 5 * time.Second, d.collector},
+	}
+	for _, m := range cfg.MCP {
+		groups = append(groups, group{"mcp " + m.Name, 5 * time.Second, toolServer(m)})
 	}
 	for _, f := range d.folders() {
-		groups = append(groups, group{f.check, 5 * time.Second, f.run})
+		groups = append(groups, group{f.check, 5 * time.Second, func(_ context.Context, r *report) { d.look(f, r) }})
 	}
 	for _, m := range cfg.All() {
 		groups = append(groups, group{"model " + m.Name, 30 * time.Second, d.model(m)})
@@ -181,6 +185,7 @@ type diagnosis struct {
 	cfg    config.Config
 	choice hardware.Choice
 	usable bool // choice is
+	beside bool // a server already listens where this one would
 	// signed says that the keys of all signers were read, without which no plugin is tried.
 	signed bool
 }

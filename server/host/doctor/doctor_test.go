@@ -1,7 +1,9 @@
 package doctor_test
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -11,11 +13,14 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/big"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +119,26 @@ func TestBroken(t *testing.T) {
 			found: "quota.redis_url: " + nobody + " does not answer", cure: "start Redis"},
 		"a Redis that hangs": {settings: "[responses]\nredis_url = \"redis://:s3cret@" + deaf.Addr().String() + "\"\n",
 			check: "redis", found: "does not answer", cure: "start Redis"},
+		"a taken port of events": {settings: "[kv_events]\nendpoint = \"tcp://127.0.0.1:" + port + "\"\n",
+			check: "kv_events.endpoint", found: "is taken by doctor.test", cure: "another port by kv_events.endpoint"},
+		"a taken port of replays": {settings: "[kv_events]\nendpoint = \"tcp://" + nobody +
+			"\"\nreplay_endpoint = \"tcp://127.0.0.1:" + port + "\"\n", check: "kv_events.replay_endpoint",
+			found: "is taken by doctor.test", cure: "end that program"},
+		"an MCP server without its program": {settings: mcp + "command = [\"no-such-program\", \"s3cret\"]\n",
+			check: "mcp files", found: "no-such-program", cure: "install the program"},
+		"an MCP server whose program may not be run": {settings: mcp + "command = [\"./serve\"]\nfolder = \"f\"\n",
+			spoil: func(t *testing.T, dir string) {
+				if err := os.Mkdir(filepath.Join(dir, "f"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				write("f/serve", nil)(t, dir)
+			}, check: "mcp files", found: "f/serve", cure: "correct command"},
+		"an MCP server without its folder": {settings: mcp + "command = [\"true\"]\nfolder = \"gone\"\n",
+			check: "mcp files", found: "gone", cure: "correct folder"},
+		"an MCP server that is not there": {settings: mcp + "endpoint = \"http://me:s3cret@" + nobody + "/s3cret\"\n",
+			check: "mcp files", found: nobody + " does not answer", cure: "start that server"},
+		"no collector": {settings: "[trace]\notlp_endpoint = \"http://me:s3cret@" + nobody + "\"\n", check: "traces",
+			status: doctor.Warn, found: nobody + " does not answer", cure: "start the collector"},
 		"a GPU that is not there": {settings: "[runtime]\ndevice = \"cuda\"\n", check: "device = cuda",
 			found: "cannot be used", cure: "set runtime.device to cpu"},
 		"a name that controls terminals": {settings: "[record]\nfolder = \"a\\u001b[2J\"\n",
@@ -128,8 +153,27 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// hold runs the doctor in the set-up.
+// hold runs the doctor in the set-up, which has to have its line.
 func (b broken) hold(t *testing.T) {
+	t.Helper()
+	out := b.run(t)
+	if !b.in(out) {
+		text, _ := json.MarshalIndent(out, "", " ")
+		t.Errorf("no %s of %q with %q and %q in\n%s", b.status, b.check, b.found, b.cure, text)
+	}
+}
+
+// in says whether the line is one of lines.
+func (b broken) in(lines []doctor.Line) bool {
+	return slices.ContainsFunc(lines, func(l doctor.Line) bool {
+		return l.Check == b.check && l.Status == cmp.Or(b.status, doctor.Fail) && strings.Contains(l.Found, b.found) &&
+			strings.Contains(l.Cure, b.cure)
+	})
+}
+
+// run runs the doctor in the set-up and returns what it says.
+func (b broken) run(t *testing.T) []doctor.Line {
+	t.Helper()
 	dir := t.TempDir()
 	if b.spoil != nil {
 		b.spoil(t, dir)
@@ -138,8 +182,8 @@ func (b broken) hold(t *testing.T) {
 	if !strings.Contains(text, "[server]") {
 		text += "[server]\nhostname = \"127.0.0.1\"\nport = 0\napi_keys = [\"s3cret\"]\n"
 	}
-	if b.status != doctor.Warn && !strings.HasPrefix(b.check, "plugin") && !strings.Contains(b.check, " of ") &&
-		!strings.Contains(text, "[model]") {
+	if b.status != doctor.Warn && !strings.HasPrefix(b.check, "plugin") && !strings.HasPrefix(b.check, "upload") &&
+		!strings.Contains(b.check, " of ") && !strings.Contains(text, "[model]") {
 		text += "[model]\npath = \"none\"\n" // no time is spent on its plugins
 	}
 	file := filepath.Join(dir, "tgi.toml")
@@ -164,22 +208,64 @@ func (b broken) hold(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &lines); err != nil {
 		t.Fatal(err)
 	}
-	if b.status == "" {
-		b.status = doctor.Fail
-	}
-	if sound != (b.status != doctor.Fail) {
+	if sound != (cmp.Or(b.status, doctor.Fail) != doctor.Fail) {
 		t.Errorf("sound is %t", sound)
 	}
 	for _, l := range lines {
 		if l.Status != doctor.OK && l.Cure == "" {
 			t.Errorf("%+v has no cure", l)
 		}
-		if l.Check == b.check && l.Status == b.status && strings.Contains(l.Found, b.found) &&
-			strings.Contains(l.Cure, b.cure) {
-			return
+	}
+	return lines
+}
+
+// TestUploads: of modules that came over the network each that cannot be used is told, and no file is touched.
+func TestUploads(t *testing.T) {
+	folder := ""
+	settings := "[plugins]\nfolder = \"\"\nuploads = \"up\"\n"
+	lines := broken{settings: settings, check: "upload", spoil: func(t *testing.T, dir string) {
+		folder = filepath.Join(dir, "up")
+		upload("sound", dry(t), "")(t, dir)
+		upload("damaged", dry(t), "0")(t, dir)
+		upload("later", module(abi.MarkerPrefix+"99"), "")(t, dir)
+		upload("bare", dry(t), "")(t, dir)
+		if err := os.Remove(filepath.Join(dir, "up", "bare-1.wasm")); err != nil {
+			t.Fatal(err)
+		}
+		write("up/left.wasm", nil)(t, dir) // a server's start would remove it
+	}}.run(t)
+	for _, b := range []broken{
+		{check: "upload sound", status: doctor.OK, found: "loaded and tried"},
+		{check: "upload damaged", found: "has sha256", cure: "PUT /admin/plugins/damaged"},
+		{check: "upload later", found: "newer host", cure: "upload the module again"},
+		{check: "upload bare", found: "bare-1.wasm", cure: "remove it"},
+	} {
+		if !b.in(lines) {
+			t.Errorf("%+v is not in\n%+v", b, lines)
 		}
 	}
-	t.Errorf("no %s of %q with %q and %q in\n%s", b.status, b.check, b.found, b.cure, &out)
+	if files, err := os.ReadDir(folder); err != nil || len(files) != 8 {
+		t.Errorf("%d files are left, %v", len(files), err)
+	}
+}
+
+// TestOtherModels: template and tools of every model are tried, not those of the default model alone.
+func TestOtherModels(t *testing.T) {
+	block := func(name, more string) string {
+		return "[[model]]\nname = \"" + name + "\"\n" + more + "\n"
+	}
+	lines := broken{settings: block("tgi-demo", "") + block("a", "path = \"m\"\ntemplate = \"bad.jinja\"") +
+		block("b", "path = \"m\"\ntools = \"no-such\""), check: "chat of a",
+		spoil: and(without(""), write("bad.jinja", []byte("{% if %}")))}.run(t)
+	for _, b := range []broken{
+		{check: "chat of a", found: "bad.jinja", cure: "correct the model's template"},
+		{check: "chat of b", found: "no-such", cure: "correct the model's template and tools"},
+		{check: "chat", status: doctor.OK},
+	} {
+		if !b.in(lines) {
+			t.Errorf("%+v is not in\n%+v", b, lines)
+		}
+	}
 }
 
 // TestSound: nothing is wrong with the demo model, in text.
@@ -200,6 +286,50 @@ func TestSound(t *testing.T) {
 	}
 }
 
+// TestMain is a server's process where TestBeside starts it: it listens, and prints its port.
+func TestMain(m *testing.M) {
+	if os.Getenv("DOCTOR_LISTENS") == "" {
+		os.Exit(m.Run())
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(l.Addr().(*net.TCPAddr).Port)
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends
+	_ = l.Close()
+}
+
+// TestBeside: beside its own server nothing is wrong.
+func TestBeside(t *testing.T) {
+	server := exec.CommandContext(t.Context(), os.Args[0])
+	server.Env = append(os.Environ(), "DOCTOR_LISTENS=1")
+	in, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = in.Close(), server.Wait() }()
+	port, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := "[server]\nhostname = \"127.0.0.1\"\nport = " + port + "[runtime]\nkv_disk = \"kv\"\n"
+	b := broken{settings: settings, check: "address", status: doctor.Warn, found: "a tgi server runs there",
+		cure: "`tgi health`", spoil: inUse}
+	lines := b.run(t)
+	kv := broken{check: "kv_disk", status: doctor.Warn, found: "another process uses it", cure: "end the other server"}
+	if !b.in(lines) || !kv.in(lines) {
+		t.Errorf("%+v", lines)
+	}
+}
+
 // TestInterrupted: who ends it early is told what was not looked at.
 func TestInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
@@ -212,6 +342,23 @@ func TestInterrupted(t *testing.T) {
 }
 
 const tls = "[server]\nhostname = \"127.0.0.1\"\nport = 0\ntls_cert = \"c.pem\"\ntls_key = \"k.pem\"\n"
+
+const mcp = "[[mcp]]\nname = \"files\"\n"
+
+// upload returns what keeps a module as an upload; sum is not its own if it is given.
+func upload(name string, module []byte, sum string) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Join(dir, "up"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		file := name + "-1.wasm"
+		write("up/"+file, module)(t, dir)
+		sum := cmp.Or(sum, fmt.Sprintf("%x", sha256.Sum256(module)))
+		write("up/"+name+".json", fmt.Appendf(nil, `{"module": %q, "sha256": %q, "on_error": "fail", "apply": "request"}`,
+			file, sum))(t, dir)
+	}
+}
 
 const signer = "[[plugin_signer]]\nname = \"team\"\npublic_key = \"team.pub\"\n"
 

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,8 +49,8 @@ func (d *diagnosis) folders() []folder {
 	return list
 }
 
-// run looks whether the folder can be written to, or could be made, and what its disk has left.
-func (f folder) run(_ context.Context, r *report) {
+// look looks whether the folder can be written to, or could be made, and what its disk has left.
+func (d *diagnosis) look(f folder, r *report) {
 	if f.err != nil {
 		r.fail(f.check, f.err, "set HOME, or the setting that names the folder")
 		return
@@ -63,8 +62,13 @@ func (f folder) run(_ context.Context, r *report) {
 	}
 	if f.locked && at == f.path {
 		k, err := kvdisk.Open(kvdisk.Options{Path: at, Limit: math.MaxInt64}) // which evicts nothing
+		const cure = "end the other server, or give each a folder of its own by runtime.kv_disk"
+		if errors.Is(err, kvdisk.ErrInUse) && d.beside { // it is that server's, or will be free when it ends
+			r.warn(f.check, err.Error()+": a tgi server runs on the address that is set", cure)
+			return
+		}
 		if errors.Is(err, kvdisk.ErrInUse) {
-			r.fail(f.check, err, "end the other server, or give each a folder of its own by runtime.kv_disk")
+			r.fail(f.check, err, cure)
 			return
 		}
 		if err != nil {

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// listener names the program that listens on a port, as far as Linux tells; else it is empty.
-func listener(port int) string {
+// listener returns the process that listens on a port, with the name of its program, as far as Linux tells: of other
+// users' processes it tells root alone. Else the name is empty.
+func listener(port int) (name string, process int) {
 	inodes := map[string]bool{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		text, _ := os.ReadFile(table)
@@ -31,9 +32,27 @@ func listener(port int) string {
 		if err != nil || !inodes[to] {
 			continue
 		}
-		process := filepath.Dir(filepath.Dir(file))
-		name, _ := os.ReadFile(filepath.Join(process, "comm"))
-		return fmt.Sprintf("%s (process %s)", strings.TrimSpace(string(name)), filepath.Base(process))
+		folder := filepath.Dir(filepath.Dir(file))
+		text, _ := os.ReadFile(filepath.Join(folder, "comm"))
+		process, _ = strconv.Atoi(filepath.Base(folder))
+		return strings.TrimSpace(string(text)), process
 	}
-	return ""
+	return "", 0
+}
+
+// isServer says whether a process that listens is a server like the one that is looked at: it runs the same program, or
+// one of the same name.
+func isServer(name string, process int) bool {
+	if process == os.Getpid() {
+		return false
+	}
+	if name == "tgi" {
+		return true
+	}
+	own, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(fmt.Sprintf("/proc/%d/exe", process))
+	return err == nil && os.SameFile(own, other)
 }

@@ -49,12 +49,32 @@ func (d *diagnosis) model(m config.Model) func(context.Context, *report) {
 			r.fail("tokenizer of "+m.Name, err, "put the model's tokenizer.json into its folder")
 		} else {
 			r.ok("tokenizer of "+m.Name, "%s", tokens)
+			if m.Name != d.cfg.DefaultModel() && info.Task == library.Generate { // of the default model plugins tells
+				d.chat(ctx, r, "chat of "+m.Name, id)
+			}
 		}
 		checksums(ctx, r, m.Name, info)
 		if d.usable {
 			d.memory(r, m.Name)
 		}
 	}
+}
+
+// chat loads a model's template and its parser of tool calls, with nothing but the built-in plugins.
+func (d *diagnosis) chat(ctx context.Context, r *report, check string, id library.ID) bool {
+	if _, err := host.TryPlugins(ctx, d.bare(), id); err != nil {
+		r.fail(check, err, "correct the model's template and tools in the settings, or its chat template")
+		return false
+	}
+	r.ok(check, "its template and its tools load")
+	return true
+}
+
+// bare are the settings without plugins.
+func (d *diagnosis) bare() config.Config {
+	c := d.cfg
+	c.Plugin, c.Plugins.Folder = nil, ""
+	return c
 }
 
 // memory compares what a model needs with what there is.
@@ -162,12 +182,10 @@ func (d *diagnosis) plugins(ctx context.Context, r *report) {
 		r.warn("plugins", "not tried: the default model cannot be read", "mend what the lines about the model say")
 		return
 	}
-	bare := d.cfg
-	bare.Plugin, bare.Plugins.Folder = nil, ""
-	if _, err := host.TryPlugins(ctx, bare, id); err != nil {
-		r.fail("chat", err, "correct model.template and model.tools, or the model's chat template")
+	if !d.chat(ctx, r, "chat", id) {
 		return
 	}
+	bare := d.bare()
 	r.ok("plugins", "those that are built in load; %d are declared", len(d.cfg.Plugin))
 	for _, p := range d.cfg.Plugin {
 		one := bare
@@ -175,6 +193,7 @@ func (d *diagnosis) plugins(ctx context.Context, r *report) {
 		list, err := host.TryPlugins(ctx, one, id)
 		pluginLine(r, p.Name, p.SHA256 != "", list, err)
 	}
+	d.uploads(ctx, r, id)
 	if d.cfg.Plugins.Folder == "" {
 		return
 	}
@@ -188,6 +207,24 @@ func (d *diagnosis) plugins(ctx context.Context, r *report) {
 		if filepath.Dir(p.Source) == filepath.Clean(d.cfg.Plugins.Folder) {
 			pluginLine(r, p.Name, false, list, nil)
 		}
+	}
+}
+
+// uploads tries the modules that came over the network and were kept.
+func (d *diagnosis) uploads(ctx context.Context, r *report, id library.ID) {
+	tried, err := host.TryUploads(ctx, d.bare(), id)
+	if err != nil {
+		r.fail("uploads", err, "make the folder readable, or set plugins.uploads to another")
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(tried)) {
+		check := "upload " + name
+		if err := tried[name]; err != nil {
+			r.fail(check, err, "upload the module again (PUT /admin/plugins/"+name+"), or remove it (DELETE) or its files "+
+				"in plugins.uploads")
+			continue
+		}
+		r.ok(check, "loaded and tried")
 	}
 }
 

@@ -20,9 +20,18 @@ import (
 // addresses looks at what is listened on.
 func (d *diagnosis) addresses(_ context.Context, r *report) {
 	s := d.cfg.Server
-	address(r, "address", "server.port", s.Hostname, s.Port)
+	d.address(r, "address", "server.port", s.Hostname, s.Port)
 	if s.AdminPort != 0 {
-		address(r, "admin address", "server.admin_port", s.AdminHostname, s.AdminPort)
+		d.address(r, "admin address", "server.admin_port", s.AdminHostname, s.AdminPort)
+	}
+	for _, e := range []struct{ setting, endpoint string }{
+		{"kv_events.endpoint", d.cfg.KVEvents.Endpoint}, {"kv_events.replay_endpoint", d.cfg.KVEvents.ReplayEndpoint},
+	} {
+		if at, ok := config.ZMQAddress(e.endpoint); ok {
+			host, port, _ := net.SplitHostPort(at)
+			number, _ := strconv.Atoi(port)
+			d.address(r, e.setting, e.setting, host, number)
+		}
 	}
 	if ip := net.ParseIP(s.Hostname); d.cfg.Open() && !(s.Hostname == "localhost" || ip != nil && ip.IsLoopback()) {
 		r.warn("keys", "none: whoever reaches "+s.Hostname+" may use the server",
@@ -33,7 +42,7 @@ func (d *diagnosis) addresses(_ context.Context, r *report) {
 }
 
 // address takes an address for a moment.
-func address(r *report, check, setting, host string, port int) {
+func (d *diagnosis) address(r *report, check, setting, host string, port int) {
 	at := net.JoinHostPort(host, strconv.Itoa(port))
 	l, err := net.Listen("tcp", at)
 	switch {
@@ -41,9 +50,17 @@ func address(r *report, check, setting, host string, port int) {
 		r.ok(check, "%s is free", at)
 		_ = l.Close()
 	case errors.Is(err, syscall.EADDRINUSE):
+		name, process := listener(port)
 		who := "another program"
-		if name := listener(port); name != "" {
-			who = name
+		if name != "" {
+			who = fmt.Sprintf("%s (process %d)", name, process)
+		}
+		if isServer(name, process) {
+			d.beside = true
+			r.warn(check, fmt.Sprintf("%s is taken by %s: a tgi server runs there", at, who),
+				"if it is the one of these settings, all is well: `tgi health` asks it; else end it, or choose another port by "+
+					setting)
+			return
 		}
 		r.fail(check, fmt.Errorf("%s is taken by %s", at, who), "end that program, or choose another port by "+setting)
 	case errors.Is(err, syscall.EACCES):
