@@ -140,7 +140,10 @@ func (f *fleet) staysWithThePrefix(t *testing.T, k talks) {
 // sharesTheLoad: a prompt that all conversations have binds them to one replica only until that has much to do.
 func (f *fleet) sharesTheLoad(t *testing.T, k talks) {
 	const conversations, turns = 12, 4
-	before := []float64{counter(t, f.replicas[0], "tgi_request_success"), counter(t, f.replicas[1], "tgi_request_success")}
+	var before []float64
+	for _, s := range f.replicas {
+		before = append(before, counter(t, s, "tgi_request_success"))
+	}
 	looked, found := f.prefixes(t)
 	var all sync.WaitGroup
 	for c := range conversations {

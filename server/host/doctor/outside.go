@@ -53,7 +53,7 @@ func toolServer(m config.MCP) func(context.Context, *report) {
 			}
 		}
 		program, err := m.Command[0], error(nil)
-		if strings.ContainsRune(program, filepath.Separator) && !filepath.IsAbs(program) { // it is taken from its folder
+		if strings.ContainsRune(program, filepath.Separator) && !filepath.IsAbs(program) { // from its folder
 			program, err = filepath.Abs(filepath.Join(m.Folder, program))
 		}
 		found := ""
