@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use settings::{boolean, whole, Defaults};
-use tgi_plugin::{guard::Held, host, json::Reader, plugin, Guard, Result};
+use tgi_plugin::{guard::Held, json::Reader, plugin, Guard, Result};
 
 /// The bounds of a list: strings, bytes of one, bytes of all.
 const STRINGS: usize = 1024;
@@ -113,24 +113,10 @@ pub struct Banned {
     s: Settings,
     /// How often the text was taken back to a place.
     places: Vec<(usize, usize)>,
-    /// The end of the prompt, behind its last special token: a string may begin there.
+    /// The end of the prompt: a string less one, and the byte in front of it. A string may begin there.
     before: Vec<u8>,
     /// It, and what is held behind it.
     text: Vec<u8>,
-}
-
-/// The last bytes of a prompt's text: a string less one, and the one in front of it.
-fn tail(prompt: &[u32]) -> Vec<u8> {
-    let mut list = Vec::with_capacity(STRING);
-    for &id in prompt.iter().rev().take(STRING) {
-        if host::is_special(id) || list.len() >= STRING {
-            break;
-        }
-        list.extend(host::token_bytes(id).unwrap_or_default().iter().rev());
-    }
-    list.truncate(STRING);
-    list.reverse();
-    list
 }
 
 impl Banned {
@@ -206,7 +192,7 @@ impl Banned {
 
 impl Guard for Banned {
     fn begin(params: &[u8], prompt: &[u32]) -> Result<Self> {
-        Ok(Banned { s: DEFAULTS.with(params)?, places: Vec::with_capacity(64), before: tail(prompt), text: Vec::new() })
+        Ok(Banned { s: DEFAULTS.with(params)?, places: Vec::with_capacity(64), before: border::tail(prompt, STRING), text: Vec::new() })
     }
 
     fn check(&mut self, held: &mut Held) -> Result<()> {

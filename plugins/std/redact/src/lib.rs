@@ -17,6 +17,9 @@ use tgi_plugin::{guard::Held, json::Reader, plugin, Guard, Result};
 const STRINGS: usize = 256;
 const STRING: usize = 256;
 const WITH: usize = 64;
+/// So many bytes of the prompt's end are looked at: more than anything has that may begin there, but for what goes on
+/// without a bound.
+const BEFORE: usize = 512;
 /// A replacement has at most so many bytes; tokens behind wait for the next.
 const MOST: usize = 4000;
 
@@ -110,8 +113,23 @@ pub struct Redact {
     s: Settings,
     out: Vec<u8>,
     parts: Vec<Part>,
-    /// How what was replaced last goes on in front of what is held.
+    /// How what was replaced last, or what the prompt ends with, goes on in front of what is held.
     rest: Option<Rest>,
+    /// The end of the prompt from where it is not decided, and the byte in front of that.
+    before: Vec<u8>,
+    /// Where it is not decided.
+    first: usize,
+    /// It, and what is held behind it.
+    text: Vec<u8>,
+}
+
+/// Where the parts of a text are.
+struct Text<'a> {
+    all: &'a [u8],
+    /// Of the prompt in front of the output.
+    prompt: usize,
+    /// What went out, or is the prompt's, ends here.
+    gone: usize,
 }
 
 /// A part of the text that is replaced.
@@ -135,6 +153,7 @@ impl Redact {
             if s.iter().zip(&text[at..]).all(|(&a, &b)| same(a, b)) {
                 best = best.or(match text.len() - at >= s.len() {
                     true => Found::To(at + s.len()),
+                    false if over && patterns::enough(text.len() - at, s.len()) => Found::To(text.len()),
                     false if over => Found::No,
                     false => Found::Maybe,
                 });
@@ -177,11 +196,11 @@ impl Redact {
     }
 
     /// How many held tokens can go: they end where the text is decided, and not inside of a part.
-    fn count(&self, held: &Held, decided: usize) -> usize {
+    fn count(&self, held: &Held, text: &Text, decided: usize) -> usize {
         let mut keep = 0;
         for (i, &end) in held.ends.iter().enumerate() {
-            let end = end as usize;
-            let size = end - held.context + self.s.with.len() * self.parts.len();
+            let end = text.prompt + end as usize;
+            let size = end - text.gone + self.s.with.len() * self.parts.len();
             if end > decided || size > MOST && keep > 0 {
                 break;
             }
@@ -193,19 +212,41 @@ impl Redact {
     }
 
     /// Writes the text up to `to` with its parts replaced, and reports whether there are any.
-    fn write(&mut self, text: &[u8], from: usize, to: usize) -> bool {
+    fn write(&mut self, text: &Text, to: usize) -> bool {
         self.out.clear();
-        let (mut at, mut any) = (from, false);
+        let (mut at, mut any) = (text.gone, false);
         for p in self.parts.iter().take_while(|p| p.from < to) {
+            if p.to <= text.gone {
+                continue; // all of it is the prompt's
+            }
             any = true;
-            self.out.extend_from_slice(&text[at..p.from]);
-            if p.on.is_none() {
+            self.out.extend_from_slice(&text.all[at..p.from.max(at)]);
+            if p.on.is_none() || p.from <= text.prompt {
                 self.out.extend_from_slice(self.s.with.as_bytes());
             }
             at = p.to.min(to);
         }
-        self.out.extend_from_slice(&text[at..to]);
+        self.out.extend_from_slice(&text.all[at..to]);
         any
+    }
+
+    /// Says what becomes of what is held; the text is decided up to `from`.
+    fn judge(&mut self, held: &mut Held, text: &Text, from: usize) {
+        let decided = self.find(text.all, from, held.ends_here());
+        let keep = self.count(held, text, decided);
+        if keep == 0 {
+            return held.release(held.released);
+        }
+        let to = text.prompt + held.ends[keep - 1] as usize;
+        let any = self.write(text, to);
+        if to > text.gone {
+            self.rest = self.rest_at(to);
+        }
+        if any {
+            held.replace(held.released + keep, &String::from_utf8_lossy(&self.out));
+        } else {
+            held.release(held.released + keep);
+        }
     }
 
     /// How what was replaced goes on behind `to`.
@@ -220,7 +261,7 @@ impl Redact {
 }
 
 impl Guard for Redact {
-    fn begin(params: &[u8], _prompt: &[u32]) -> Result<Self> {
+    fn begin(params: &[u8], prompt: &[u32]) -> Result<Self> {
         let mut s = DEFAULTS.with(params)?;
         if !s.chosen {
             s.kinds = patterns::ALL.to_vec();
@@ -228,27 +269,37 @@ impl Guard for Redact {
         if s.with.is_empty() {
             s.with.push_str("[redacted]");
         }
-        Ok(Redact { s, out: Vec::with_capacity(2 * MOST), parts: Vec::with_capacity(64), rest: None })
+        let tail = border::tail(prompt, BEFORE);
+        let mut r = Redact {
+            s,
+            out: Vec::with_capacity(2 * MOST),
+            parts: Vec::with_capacity(64),
+            rest: None,
+            before: Vec::new(),
+            first: 0,
+            text: Vec::new(),
+        };
+        let decided = r.find(&tail, 0, false);
+        r.rest = r.parts.last().and_then(|p| p.rest);
+        let from = decided.saturating_sub(1);
+        r.before.extend_from_slice(&tail[from..]);
+        r.first = decided - from;
+        Ok(r)
     }
 
     fn check(&mut self, held: &mut Held) -> Result<()> {
-        let (text, from) = (held.text, held.context);
-        let decided = self.find(text, from, held.ends_here());
-        let keep = self.count(held, decided);
-        if keep == 0 {
-            held.release(held.released);
+        let prompt = if held.context == 0 { self.before.len() } else { 0 };
+        if prompt == 0 {
+            let all = held.text;
+            self.judge(held, &Text { all, prompt, gone: held.context }, held.context);
             return Ok(());
         }
-        let to = held.ends[keep - 1] as usize;
-        let any = self.write(text, from, to);
-        if to > from {
-            self.rest = self.rest_at(to);
-        }
-        if any {
-            held.replace(held.released + keep, &String::from_utf8_lossy(&self.out));
-        } else {
-            held.release(held.released + keep);
-        }
+        let mut all = core::mem::take(&mut self.text);
+        all.clear();
+        all.extend_from_slice(&self.before);
+        all.extend_from_slice(held.text);
+        self.judge(held, &Text { all: &all, prompt, gone: prompt }, self.first);
+        self.text = all;
         Ok(())
     }
 }

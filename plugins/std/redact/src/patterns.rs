@@ -1,4 +1,7 @@
 //! What is looked for. Each kind says of a place in the text whether something begins there.
+//!
+//! A client says where a text ends: by its length, a stop string or a grammar. So where nothing follows (`over`), what
+//! has half of what makes it sure counts as well, or a client would read it in pieces.
 
 use Found::{Long, Maybe, No, To};
 
@@ -39,6 +42,11 @@ impl Found {
             (No, x) | (x, No) => x,
         }
     }
+}
+
+/// Whether the first n bytes of a string of so many are enough of it where nothing follows.
+pub fn enough(n: usize, of: usize) -> bool {
+    n >= 16 || n >= 4 && 2 * n >= of
 }
 
 /// How something goes on that is longer than what is held back.
@@ -103,6 +111,8 @@ const DOMAIN: usize = 120;
 const PEM: &[u8] = b"-----BEGIN ";
 const PEM_KEY: &[u8] = b"PRIVATE KEY-----";
 const PEM_END: &[u8] = b"KEY-----";
+/// So many digits may be those of a card where nothing follows; a receipt may show eight of them.
+const DIGITS: usize = 9;
 /// The most bytes between PEM and PEM_KEY.
 const PEM_NAME: usize = 24;
 
@@ -169,7 +179,8 @@ fn email(text: &[u8], at: usize, over: bool) -> Found {
     }
     let domain = text[sign + 1..].iter().take(DOMAIN).take_while(|&&b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-').count();
     let mut end = sign + 1 + domain;
-    if end == text.len() && !over && domain < DOMAIN {
+    let open = end == text.len() && domain < DOMAIN;
+    if open && !over {
         return Maybe;
     }
     while matches!(text[end - 1], b'.' | b'-') {
@@ -178,6 +189,7 @@ fn email(text: &[u8], at: usize, over: bool) -> Found {
     let labels = &text[(sign + 1).min(end)..end];
     match labels.iter().rposition(|&b| b == b'.') {
         Some(dot) if dot > 0 && labels.len() - dot > 2 && labels[dot + 1..].iter().all(|b| b.is_ascii_alphabetic()) => To(end),
+        _ if open && domain > 0 => To(text.len()),
         _ => No,
     }
 }
@@ -210,6 +222,7 @@ fn card(text: &[u8], at: usize, over: bool) -> Found {
         match (here, text.get(i + 1)) {
             (Some(b' ' | b'-'), Some(d)) if d.is_ascii_digit() => i += 1,
             (Some(b' ' | b'-'), None) if !over && n < digits.len() => return Maybe,
+            (None, _) | (Some(b' ' | b'-'), None) if found == No && n >= DIGITS && n < digits.len() => return To(i),
             _ => return found,
         }
     }
@@ -240,8 +253,8 @@ fn key(text: &[u8], at: usize, over: bool) -> Found {
         best = best.or(match end == text.len() && !over {
             true if end - at >= SURE => Long(end, Rest::Run(set)),
             true => Maybe,
-            false if n >= least => To(end),
-            false => No,
+            _ if n >= least || end == text.len() && 2 * n >= least => To(end),
+            _ => No,
         });
     }
     best

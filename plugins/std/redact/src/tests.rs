@@ -92,10 +92,99 @@ fn keys() {
 #[test]
 fn strings() {
     let p = r#"{"patterns":[],"strings":["Project X","secret"],"with":"***"}"#;
-    for (text, want) in [("the Project X is secret", "the *** is ***"), ("project x, secre", "project x, secre"), ("a@b.com", "a@b.com")] {
+    for (text, want) in [("the Project X is secret", "the *** is ***"), ("project x, secr, sec", "project x, secr, sec"), ("the secr", "the ***"), ("a@b.com", "a@b.com")] {
         everyhow(p, text, want);
     }
     everyhow(r#"{"strings":["secret"],"ignore_case":true,"with":""}"#, "SeCrEt secretsecret", "[redacted] [redacted][redacted]");
+}
+
+/// What a client gets of an output behind a prompt; both have a token for each character, or as many as the step says.
+fn behind(params: &str, prompt: &str, output: &str, step: usize, end: u32) -> String {
+    let words: Vec<String> = [prompt, output]
+        .iter()
+        .flat_map(|t| t.chars().collect::<Vec<_>>().chunks(step).map(|c| c.iter().collect()).collect::<Vec<String>>())
+        .collect();
+    testing::vocabulary(&words.iter().map(|w| w.as_str()).collect::<Vec<_>>());
+    let n = (prompt.chars().count() + step - 1) / step;
+    let tokens: Vec<u32> = (0..words.len() as u32).collect();
+    let mut w = Watched::<Redact>::begin(params, &tokens[..n]).unwrap();
+    for &t in &tokens[n..] {
+        w.push(t, if t as usize + 1 == words.len() { end } else { reason::NONE }).unwrap();
+    }
+    w.shown
+}
+
+/// Texts with something in them, where that is, and how many bytes of it a client may read in pieces.
+fn secrets() -> Vec<(&'static str, String, usize)> {
+    let p = r#"{"patterns":[],"strings":["Project Falcon"]}"#;
+    vec![
+        ("{}", "Write to <ann.b+x@mail.example.org>.".into(), "ann.b+x@".len()),
+        ("{}", "Card: <4111 1111 1111 1111>, please".into(), "4111 1111 ".len()),
+        ("{}", "key=<sk-abcdefghij0123456789ABcdefghij>;".into(), "sk-".len() + 9),
+        ("{}", "a <ghp_0123456789abcdefghij0123456789abcdef>.".into(), "ghp_".len() + 14),
+        ("{}", format!("Bearer <eyJ{}.{}> ok", "a".repeat(70), "b9_-".repeat(20)), "eyJ".len() + 19),
+        (p, "It is <Project Falcon>, they say".into(), "Projec".len()),
+    ]
+}
+
+/// Something that begins in the prompt and ends in the output: nothing of it is shown, wherever the one ends and the
+/// other begins, and all that stands behind it.
+#[test]
+fn begins_in_the_prompt() {
+    for (params, marked, _) in secrets() {
+        let (from, to) = (marked.find('<').unwrap(), marked.find('>').unwrap() - 1);
+        let text = marked.replace(|c| c == '<' || c == '>', "");
+        for cut in 1..text.len() {
+            let want = match cut {
+                c if c <= from => format!("{}{}{}", &text[c..from], R, &text[to..]),
+                c if c < to => format!("{}{}", R, &text[to..]),
+                c => text[c..].into(),
+            };
+            for step in [1, 2, 3, 5] {
+                let got = behind(params, &text[..cut], &text[cut..], step, reason::EOS);
+                assert_eq!(got, want, "{} | {} by {}", &text[..cut], &text[cut..], step);
+            }
+        }
+    }
+    let pem = format!("x -----BEGIN RSA PRIVATE KEY-----\n{}\n-----END RSA PRIVATE KEY----- y", "MIIEow+/==\n".repeat(20));
+    for cut in "x -----BEGIN RSA PRIVATE KEY-----".len()..pem.len() - 2 {
+        let got = behind("{}", &pem[..cut], &pem[cut..], 3, reason::EOS);
+        assert_eq!(got, "[redacted] y", "{}", cut);
+    }
+    // markup is between the one and the other
+    testing::vocabulary(&["ann@", "<s>", "x.io"]);
+    let mut w = Watched::<Redact>::begin("{}", &[0, 1]).unwrap();
+    w.push(2, reason::LENGTH).unwrap();
+    assert_eq!(w.shown, "x.io");
+}
+
+/// A client that asks for a text in pieces of any length, whatever ends them, reads no more than the beginning: neither
+/// one behind the other, each prompt with what the model wrote, nor with more and more of it from the same place.
+#[test]
+fn in_pieces() {
+    for (params, marked, most) in secrets() {
+        let (from, to) = (marked.find('<').unwrap(), marked.find('>').unwrap() - 1);
+        let text = marked.replace(|c| c == '<' || c == '>', "");
+        for end in [reason::LENGTH, reason::STOP, reason::EOS] {
+            for size in [1, 2, 3, 7] {
+                let mut at = 0;
+                while at < text.len() {
+                    let next = (at + size).min(text.len());
+                    let got = behind(params, &text[..at], &text[at..next], 1, end);
+                    // what is shown of it; a dot may end a sentence
+                    let shows = got == text[at..next] && got.bytes().any(|b| b.is_ascii_alphanumeric());
+                    let shown = if shows { next.min(to).saturating_sub(from) } else { 0 };
+                    assert!(shown <= most || at >= to, "{} | {}: {}", &text[..at], &text[at..next], got);
+                    at = next;
+                }
+            }
+            for n in 1..text.len() {
+                let got = behind(params, "Q: ", &text[..n], 1, end);
+                let shown = got.chars().zip(text.chars()).take_while(|(a, b)| a == b).count();
+                assert!(shown <= from + most, "{}: {}", &text[..n], got);
+            }
+        }
+    }
 }
 
 /// A text that holds nothing is held for a word at most.
