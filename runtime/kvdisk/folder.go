@@ -46,8 +46,11 @@ type Folder struct {
 	stats   Stats
 	told    time.Time // when Log was told
 	resume  time.Time // nothing is written before
-	closed  bool
-	temp    uint64
+	// In these folders nothing is written before these times, since something odd is there.
+	odd    map[string]time.Time
+	fail   int // writes that failed in a row, each in another folder
+	closed bool
+	temp   uint64
 
 	// names is held, before mu, while a file gets or loses its name: a block's folder must not be removed as empty
 	// before its file is there, nor a file that was written again.
@@ -77,10 +80,12 @@ type job struct {
 const (
 	// waiting bounds the blocks that wait to be written, of all models; their memory is bounded by each space.
 	waiting = 64
-	// pause is how long nothing is written after the disk was full.
-	pause = time.Minute
-	// madeRoom is how many blocks are evicted then.
-	madeRoom = 16
+	// pause is how long nothing is written where it failed: anywhere after the disk was full or so many writes in a row
+	// failed, otherwise in the folder where something is in the way.
+	pause    = time.Minute
+	failMost = 4
+	// slack is what a disk that is full may take for a block beside its bytes: the ends of files, and folders.
+	slack = 16 << 10
 	// touchEvery is how often the times of files that were used are written down.
 	touchEvery = time.Minute
 )
@@ -112,7 +117,8 @@ func Open(o Options) (*Folder, error) {
 		err = fmt.Errorf("%s: %w", path, ErrInUse)
 	}
 	f := &Folder{o: o, lock: lock, jobs: make(chan job, waiting), done: make(chan struct{}),
-		entries: map[ref]*list.Element{}, touched: map[ref]bool{}, writing: map[ref]bool{}, fill: write}
+		entries: map[ref]*list.Element{}, touched: map[ref]bool{}, writing: map[ref]bool{}, odd: map[string]time.Time{},
+		fill: write}
 	if err == nil {
 		err = f.scan()
 	}
@@ -210,32 +216,75 @@ func (f *Folder) writeOne(j job) {
 		size: fileBytes(len(j.block.Source), len(j.data))}
 	f.mu.Lock()
 	f.temp++
-	name, paused := tempPrefix+strconv.FormatUint(f.temp, 10), now.Before(f.resume)
+	name, paused := tempPrefix+strconv.FormatUint(f.temp, 10), f.pausedAt(e, now)
 	f.mu.Unlock()
 	if paused || !f.makeRoom(e.size) {
 		f.count(func(s *Stats) { s.Dropped++ })
 		return
 	}
-	temp, err := f.create(e, name)
-	if err == nil {
-		if err = f.fill(temp, e.id, j.block, j.data); err == nil {
-			err = f.publish(e, temp.Name())
-		}
-		if err != nil {
-			err = errors.Join(err, os.Remove(temp.Name()))
-		}
-	}
-	if err == nil {
-		return
-	}
-	f.failed("writing", err)
-	f.mu.Lock()
-	f.resume = now.Add(pause)
-	f.mu.Unlock()
-	for range madeRoom {
-		if !full(err) || !f.evict() {
+	err := f.store(e, name, j)
+	for freed := int64(0); full(err) && freed < e.size+slack; { // as others fill the disk, too, more would not help
+		n, ok := f.evict()
+		if !ok {
 			break
 		}
+		if freed += n; freed >= e.size {
+			err = f.store(e, name, j)
+		}
+	}
+	if err != nil {
+		f.failed("writing", err)
+		f.pauseAfter(e, now, err)
+		return
+	}
+	f.mu.Lock()
+	f.fail = 0
+	f.mu.Unlock()
+}
+
+// store writes a block's file and gives it its name, or leaves nothing.
+func (f *Folder) store(e *entry, name string, j job) error {
+	temp, err := f.create(e, name)
+	if err != nil {
+		return err
+	}
+	if err = f.fill(temp, e.id, j.block, j.data); err == nil {
+		err = f.publish(e, temp.Name())
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(temp.Name()))
+	}
+	return err
+}
+
+// pausedAt reports whether nothing is written now where an entry's file belongs. f.mu is held.
+func (f *Folder) pausedAt(e *entry, now time.Time) bool {
+	if now.Before(f.resume) {
+		return true
+	}
+	for _, dir := range []string{f.spacePath(e.id), filepath.Dir(f.path(e))} {
+		until, ok := f.odd[dir]
+		if ok && now.Before(until) {
+			return true
+		}
+		delete(f.odd, dir)
+	}
+	return false
+}
+
+// pauseAfter decides by the error of a write where nothing is written for a while.
+func (f *Folder) pauseAfter(e *entry, now time.Time, err error) {
+	space := f.spacePath(e.id)
+	at, stat := os.Lstat(space)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch f.fail++; {
+	case full(err) || f.fail == failMost:
+		f.fail, f.resume = 0, now.Add(pause)
+	case stat == nil && !at.IsDir():
+		f.odd[space] = now.Add(pause)
+	default:
+		f.odd[filepath.Dir(f.path(e))] = now.Add(pause)
 	}
 }
 

@@ -88,8 +88,9 @@ func TestForeignFolder(t *testing.T) {
 	}
 }
 
-// TestFull: a disk that is full costs blocks that were not used for long, leaves no part of a file, is told of once,
-// and is written to again after a while.
+// TestFull: a disk that is full costs as many blocks that were not used for long as the new one takes. Where that is not
+// enough, as others fill the disk, it costs few of them, leaves no part of a file, is told of once, and nothing is
+// written for a while.
 func TestFull(t *testing.T) {
 	path, told := t.TempDir(), 0
 	f, err := Open(Options{Path: path, Limit: 1 << 20, Log: func(string) { told++ }})
@@ -97,35 +98,46 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	s := f.Space(ID{1}, blockBytes)
-	put := func(b kv.Block) { f.writeOne(job{s, b, contents(b)}) }
-	text := chain(1, madeRoom+4)
+	const size = 20 << 10 // more than slack
+	s := f.Space(ID{1}, size)
+	put := func(b kv.Block) { f.writeOne(job{s, b, make([]byte, size)}) }
+	text := chain(1, 20)
 	for _, b := range text {
 		put(b)
 	}
-	f.fill = func(temp *os.File, _ ID, _ kv.Block, data []byte) error {
-		_, err := temp.Write(data[:7])
-		return errors.Join(err, temp.Close(), &fs.PathError{Op: "write", Path: temp.Name(), Err: unix.ENOSPC})
+	full := func(enough int64) func(temp *os.File, id ID, b kv.Block, data []byte) error {
+		return func(temp *os.File, id ID, b kv.Block, data []byte) error {
+			if f.Stats().Evicted >= enough {
+				return write(temp, id, b, data)
+			}
+			_, err := temp.Write(data[:7])
+			return errors.Join(err, temp.Close(), &fs.PathError{Op: "write", Path: temp.Name(), Err: unix.ENOSPC})
+		}
 	}
-	more := chain(2, 3)
+	more := chain(2, 5)
+	f.fill = full(1)
 	put(more[0])
+	if got := f.Stats(); got.Errors != 0 || got.Evicted != 1 || got.Dropped != 0 || got.Blocks != 20 || told != 0 {
+		t.Errorf("one is enough: %+v, told %d times", got, told)
+	}
+	if s.Has(text[0].Key) || !s.Has(text[1].Key) {
+		t.Error("another than the oldest is gone")
+	}
+	f.fill = full(1000)
+	put(more[1])
 	f.fill = write
-	put(more[1]) // nothing is tried so soon
-	if got := f.Stats(); got.Errors != 1 || got.Evicted != madeRoom || got.Dropped != 1 || got.Blocks != 4 ||
-		told != 1 {
-		t.Errorf("%+v, told %d times", got, told)
+	put(more[2]) // nothing is tried so soon
+	if got := f.Stats(); got.Errors != 1 || got.Evicted != 3 || got.Dropped != 1 || got.Blocks != 18 || told != 1 {
+		t.Errorf("none is enough: %+v, told %d times", got, told)
 	}
-	if left, _ := filepath.Glob(filepath.Join(path, "*", "*", "*")); len(left) != 4 {
+	if left, _ := filepath.Glob(filepath.Join(path, "*", "*", "*")); len(left) != 18 {
 		t.Errorf("files are left: %v", left)
-	}
-	if n := load(t, s, text[madeRoom:]); n != 4 {
-		t.Errorf("%d of the youngest blocks are left", n)
 	}
 	f.mu.Lock()
 	f.resume = time.Now()
 	f.mu.Unlock()
-	put(more[2])
-	if got := f.Stats(); got.Blocks != 5 || got.Errors != 1 {
+	put(more[3])
+	if got := f.Stats(); got.Blocks != 19 || got.Errors != 1 {
 		t.Errorf("later: %+v", got)
 	}
 }

@@ -158,18 +158,20 @@ func (f *Folder) drop(at *list.Element) {
 	f.stats.Blocks--
 }
 
-// forget takes an entry out and removes its file.
-func (f *Folder) forget(k ref) {
+// forget takes the entries of blocks out and removes their files.
+func (f *Folder) forget(id ID, blocks []kv.Block) {
+	var gone []*entry
 	f.mu.Lock()
-	at := f.entries[k]
-	if at == nil {
-		f.mu.Unlock()
-		return
+	for _, b := range blocks {
+		if at := f.entries[ref{id, b.Key}]; at != nil {
+			gone = append(gone, at.Value.(*entry))
+			f.drop(at)
+		}
 	}
-	e := at.Value.(*entry)
-	f.drop(at)
 	f.mu.Unlock()
-	f.remove(e)
+	for _, e := range gone {
+		f.remove(e)
+	}
 }
 
 // remove removes an entry's file, and its folders if they are empty now. It leaves a file that was written again since
@@ -205,24 +207,24 @@ func (f *Folder) makeRoom(size int64) bool {
 			return true
 		}
 		f.mu.Unlock()
-		if !f.evict() {
+		if _, ok := f.evict(); !ok {
 			return false
 		}
 	}
 }
 
-// evict removes the least recently used block, if there is one.
-func (f *Folder) evict() bool {
+// evict removes the least recently used block, if there is one, and returns how long its file was.
+func (f *Folder) evict() (size int64, ok bool) {
 	f.mu.Lock()
 	at := f.lru.Front()
 	if at == nil {
 		f.mu.Unlock()
-		return false
+		return 0, false
 	}
 	e := at.Value.(*entry)
 	f.drop(at)
 	f.stats.Evicted++
 	f.mu.Unlock()
 	f.remove(e)
-	return true
+	return e.size, true
 }

@@ -252,7 +252,7 @@ func TestForgetWhileWriting(t *testing.T) {
 	for g := range 4 {
 		wg.Go(func() {
 			for i := range 5000 {
-				f.forget(ref{ID{1}, block(byte(i + g)).Key})
+				f.forget(ID{1}, []kv.Block{block(byte(i + g))})
 			}
 		})
 	}
@@ -312,6 +312,82 @@ func TestUnwritable(t *testing.T) {
 	}
 	if got := f.Stats(); got.Errors != 1 || got.Dropped != 4 || told != 1 {
 		t.Errorf("%+v, told %d times", got, told)
+	}
+}
+
+// TestOddPath: what is in the way of some blocks keeps no others from being written.
+func TestOddPath(t *testing.T) {
+	path, told := t.TempDir(), 0
+	f, err := Open(Options{Path: path, Limit: 1 << 20, Log: func(string) { told++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s, other := f.Space(ID{1}, blockBytes), f.Space(ID{2}, blockBytes)
+	block := func(folder, i byte) kv.Block { return kv.Block{Key: kv.Key{folder, i}, Source: []byte{i}} }
+	for _, odd := range []string{
+		filepath.Dir(f.path(&entry{id: ID{1}, key: block(7, 0).Key})), // a file instead of a folder
+		f.path(&entry{id: ID{1}, key: block(8, 0).Key}) + "/folder/in/the/way",
+		f.spacePath(ID{2}),
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(odd), 0o700), os.WriteFile(odd, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(s *Space, b kv.Block) { f.writeOne(job{s, b, contents(b)}) }
+	for i := range byte(5) {
+		put(s, block(7, i))
+		put(s, block(8, i))
+		put(s, block(9, i))
+		put(other, block(i, i))
+	}
+	if got := f.Stats(); got.Blocks != 5 || got.Errors != 3 || got.Dropped != 12 || told != 1 {
+		t.Errorf("%+v, told %d times", got, told)
+	}
+	f.mu.Lock()
+	for dir := range f.odd {
+		f.odd[dir] = time.Now()
+	}
+	f.mu.Unlock()
+	put(s, block(8, 1))
+	if got := f.Stats(); got.Blocks != 6 {
+		t.Errorf("later: %+v", got)
+	}
+	// where all folders have something in their way, it is the disk's matter
+	for i := range byte(failMost + 3) {
+		put(s, block(7, i))
+		put(other, block(i, i))
+		f.mu.Lock()
+		clear(f.odd)
+		f.mu.Unlock()
+	}
+	if got := f.Stats(); got.Errors != 3+failMost || got.Blocks != 6 {
+		t.Errorf("all failed: %+v", got)
+	}
+}
+
+// TestDamageHealsAtOnce: where several files of a text are damaged, all of it is there again once it was computed.
+func TestDamageHealsAtOnce(t *testing.T) {
+	path, text := t.TempDir(), chain(1, 8)
+	keep(t, path, 1<<20, ID{1}, text)
+	f := open(t, path, 1<<20)
+	for _, i := range []int{2, 4, 7} {
+		file := f.path(&entry{id: ID{1}, key: text[i].Key, depth: text[i].Depth})
+		if err := os.Truncate(file, 9); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := f.Space(ID{1}, blockBytes)
+	if n := load(t, s, text); n != 2 || f.Stats().Damaged != 1 {
+		t.Errorf("%d blocks were read: %+v", n, f.Stats())
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	keep(t, path, 1<<20, ID{1}, text) // what is there is not written again
+	f = open(t, path, 1<<20)
+	if n := load(t, f.Space(ID{1}, blockBytes), text); n != len(text) {
+		t.Errorf("%d of %d blocks were read: %+v", n, len(text), f.Stats())
 	}
 }
 

@@ -78,6 +78,9 @@ func (s *Space) Match(chain []kv.Block) (n int) {
 
 // Load reads blocks in order and hands the memory of each to got, which owns it then and says whether to go on. It ends
 // at the first that cannot be read. buffer gives the memory, or nil to end.
+//
+// The blocks behind one that is damaged are forgotten with it: whoever computes that computes them, too, and writes
+// them anew. Otherwise each that is damaged as well would be found at a start of its own.
 func (s *Space) Load(blocks []kv.Block, buffer func() []byte, got func(i int, data []byte) bool) {
 	for i, b := range blocks {
 		data := buffer()
@@ -85,7 +88,11 @@ func (s *Space) Load(blocks []kv.Block, buffer func() []byte, got func(i int, da
 			return
 		}
 		begin := time.Now()
-		if !s.load(b, data) || !got(i, data) {
+		ok, damaged := s.load(b, data)
+		if damaged {
+			s.folder.forget(s.id, blocks[i:])
+		}
+		if !ok || !got(i, data) {
 			return
 		}
 		s.mu.Lock()
@@ -98,8 +105,8 @@ func (s *Space) Load(blocks []kv.Block, buffer func() []byte, got func(i int, da
 	}
 }
 
-// load reads one block.
-func (s *Space) load(b kv.Block, data []byte) bool {
+// load reads one block. damaged says that there is a file, and that it is of no use.
+func (s *Space) load(b kv.Block, data []byte) (ok, damaged bool) {
 	f, k := s.folder, ref{s.id, b.Key}
 	f.mu.Lock()
 	at := f.entries[k]
@@ -109,20 +116,22 @@ func (s *Space) load(b kv.Block, data []byte) bool {
 	}
 	f.mu.Unlock()
 	if at == nil {
-		return false
+		return false, false
 	}
 	err := read(path, s.id, b, data)
 	switch {
 	case err == nil:
 		f.count(func(s *Stats) { s.Read++ })
-		return true
+		return true, false
 	case errors.Is(err, errDamaged):
 		f.count(func(s *Stats) { s.Damaged++ })
-	case !errors.Is(err, fs.ErrNotExist): // else it was evicted meanwhile
+	case errors.Is(err, fs.ErrNotExist): // it was evicted meanwhile
+		f.forget(s.id, []kv.Block{b})
+		return false, false
+	default:
 		f.failed("reading", err)
 	}
-	f.forget(k)
-	return false
+	return false, true
 }
 
 // Expect is how long reading so many blocks takes; 0 if that is not known.
