@@ -57,9 +57,9 @@ func (w *work) onlyOf(s *set, left byteSet) (b byte, to *set) {
 // chop is how many tokens at the end of a forced text may be left for the model to choose.
 const chop = 4
 
-// Likely is Forced that also guesses white space: where some may come and otherwise one byte must, it takes the white
-// space that followed the same character before in the text, or a space behind a colon and a comma of JSON's. So its
-// tokens need not come.
+// Likely is Forced that guesses: where white space may come and otherwise one byte must, it takes the white space that
+// followed the same character before in the text, or a space behind a colon and a comma of JSON's. Where the text so far
+// is cut into other tokens than the tokenizer's, it takes those of what follows alone. So its tokens need not come.
 func (s *State) Likely(ctx context.Context, e Effort, most int, tail []uint32,
 	encode func(text string) []uint32) ([]uint32, error) {
 	w := s.workWith(ctx, e)
@@ -75,7 +75,13 @@ func (s *State) Likely(ctx context.Context, e Effort, most int, tail []uint32,
 		}
 		so, at = append(so, run...), to
 	}
-	return s.tokensOf(w, so[before:], at, tail, encode)
+	text := so[before:]
+	tokens, err := s.tokensOf(w, text, at, tail, encode)
+	if err != nil || len(tokens) > 0 || len(text) == 0 {
+		return tokens, err
+	}
+	tokens, _ = s.tokenize(nil, text[:complete(text)], encode)
+	return tokens, nil
 }
 
 // likelyBytes returns what is likely to follow in s behind the text so far, with the set after it; nil if there is a

@@ -38,8 +38,8 @@ func TestJumpForce(t *testing.T) {
 		name, space, more string
 		most              float64 // steps per token; 0 is not looked at
 	}{
-		{"compact", "compact", "", 0.4},
-		{"flexible", "flexible", "", 0.8},
+		{"compact", "compact", "", 0.3},
+		{"flexible", "flexible", "", 0.5},
 		{"probable", "compact", `,"logprobs":true,"top_logprobs":2`, 0},
 		{"processors", "compact", `,"plugins":[{"name":"dry","params":{"multiplier":1}}]`, 0},
 		{"sampler", "compact", `,"plugins":[{"name":"mirostat","params":{"tau":2}}]`, 0},
