@@ -2,19 +2,13 @@ package host
 
 import (
 	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"tgi/models/store"
 	"tgi/runtime/engine"
-	"tgi/server/config"
 )
 
 // stepTimes sums up what steps took that computed the next token of every stream.
@@ -53,34 +47,11 @@ func (s *stepTimes) take() (forward, pick float64) {
 // mask-ms is what the masks of a step took on all cores together, forward-ms and pick-ms what the step's parts took:
 // masks are computed while the forward pass runs when forward-ms is not longer by mask-ms than without a grammar.
 //
-// The model is the 135M shape with random weights in int4, which the cache holds after the first time, or
-// TGI_BENCH_MODEL.
+// The model is that of openMeasured.
 func BenchmarkConstrained(b *testing.B) {
 	const streams, tokens = 16, 64
-	path := os.Getenv("TGI_BENCH_MODEL")
-	if path == "" {
-		var err error
-		if path, err = store.Random("smollm2-135m"); err != nil {
-			b.Fatal(err)
-		}
-	}
-	cfg := chatConfig()
-	cfg.Runtime.Verify = false
-	cfg.Model.Path, cfg.Model.Weights = path, config.WeightsInt4
 	times := &stepTimes{streams: streams}
-	h, err := Open(b.Context(), Options{Config: cfg, Version: "dev", Log: slog.New(slog.NewTextHandler(io.Discard,
-		nil)), Observer: times})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := h.Close(); err != nil {
-			b.Error(err)
-		}
-	})
-	ts := httptest.NewServer(h)
-	b.Cleanup(ts.Close)
-	p := &plugged{h, ts.URL}
+	p := openMeasured(b, times, nil)
 	run := func(more string) float64 {
 		began := time.Now()
 		var all sync.WaitGroup

@@ -13,16 +13,13 @@ import (
 	"time"
 
 	"tgi/models/store"
+	"tgi/runtime/engine"
 	"tgi/server/config"
 )
 
-// BenchmarkIdleGuard reports the tokens per second of 1 and of 16 streams beside which no guard runs, and the ratios to
-// that of the same streams with each built-in guard, which reads every token and finds nothing: in turns, medians of
-// all rounds. "again" is without a guard, too: what it differs from 1 is noise.
-//
-// The model is the 135M shape with random weights in int4, which the cache holds after the first time, or
-// TGI_BENCH_MODEL.
-func BenchmarkIdleGuard(b *testing.B) {
+// openMeasured opens a server without TGI_VERIFY's checks, whose model is the 135M shape with random weights in int4,
+// which the cache holds after the first time, or TGI_BENCH_MODEL. o, if any, observes its steps.
+func openMeasured(b *testing.B, o engine.Observer, change func(*config.Config)) *plugged {
 	path := os.Getenv("TGI_BENCH_MODEL")
 	if path == "" {
 		var err error
@@ -33,10 +30,10 @@ func BenchmarkIdleGuard(b *testing.B) {
 	cfg := chatConfig()
 	cfg.Runtime.Verify = false
 	cfg.Model.Path, cfg.Model.Weights = path, config.WeightsInt4
-	for _, name := range []string{"banned-strings", "redact", "loop-breaker"} {
-		cfg.Plugin = append(cfg.Plugin, config.Plugin{Name: name, Kind: config.KindGuard, Source: "builtin:" + name})
+	if change != nil {
+		change(&cfg)
 	}
-	h, err := Open(b.Context(), Options{Config: cfg, Version: "dev",
+	h, err := Open(b.Context(), Options{Config: cfg, Version: "dev", Observer: o,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		b.Fatal(err)
@@ -48,52 +45,112 @@ func BenchmarkIdleGuard(b *testing.B) {
 	})
 	ts := httptest.NewServer(h)
 	b.Cleanup(ts.Close)
-	p := &plugged{h, ts.URL}
-	kinds := []struct{ name, more string }{
+	return &plugged{h, ts.URL}
+}
+
+// measured is a way to ask for texts: further parameters of /generate.
+type measured struct{ name, more string }
+
+// inTurns asks for the texts of several streams in each way, one way after the other, and returns the tokens per second
+// of each round by the way's name. No way is always first.
+func (p *plugged) inTurns(b *testing.B, streams, tokens int, ways []measured) map[string][]float64 {
+	run := func(more string) float64 {
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range streams {
+			all.Go(func() {
+				status, text := p.call(b, http.MethodPost, "/generate", fmt.Appendf(nil,
+					`{"inputs":"Tell me a story.","parameters":{"details":true,"do_sample":true,"seed":%d,`+
+						`"ignore_eos":true,"max_new_tokens":%d%s}}`, i+1, tokens, more))
+				if status != http.StatusOK || !strings.Contains(text, `"finish_reason":"length"`) {
+					b.Errorf("%d %s", status, text)
+				}
+			})
+		}
+		all.Wait()
+		return float64(streams*tokens) / time.Since(began).Seconds()
+	}
+	for _, w := range ways {
+		if run(w.more); b.Failed() {
+			b.Fatal(w.name)
+		}
+	}
+	rates := map[string][]float64{}
+	for round := 0; b.Loop(); round++ {
+		for i := range ways {
+			w := ways[(i+round)%len(ways)]
+			rates[w.name] = append(rates[w.name], run(w.more))
+		}
+	}
+	return rates
+}
+
+// compared is the median over rounds of f of a way's rate and another's.
+func compared(rates map[string][]float64, way, to string, f func(way, to float64) float64) float64 {
+	var list []float64
+	for round, rate := range rates[way] {
+		list = append(list, f(rate, rates[to][round]))
+	}
+	return median(list)
+}
+
+func ratio(a, b float64) float64 { return a / b }
+
+// BenchmarkIdleGuard reports the tokens per second of streams beside which no guard runs, and the ratios to that of the
+// same streams with each built-in guard, which reads every token and finds nothing: in turns, medians of all rounds.
+// "again" is without a guard, too: what it differs from 1 is noise. Sub-benchmarks are named after the number of
+// streams and that of tokens of each.
+func BenchmarkIdleGuard(b *testing.B) {
+	guards := []string{"banned-strings", "redact", "loop-breaker"}
+	p := openMeasured(b, nil, func(c *config.Config) {
+		for _, name := range guards {
+			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Kind: config.KindGuard, Source: "builtin:" + name})
+		}
+	})
+	ways := []measured{
 		{"none", ""},
 		{"again", ""},
 		{"banned-strings", `,"plugins":[{"name":"banned-strings","params":{"strings":["zqxzqxzqx","qqzzqqzz"]}}]`},
 		{"redact", `,"plugins":[{"name":"redact"}]`},
 		{"loop-breaker", `,"plugins":[{"name":"loop-breaker"}]`},
 	}
-	for _, streams := range []int{1, 16} {
-		b.Run(fmt.Sprint(streams), func(b *testing.B) {
-			tokens := 512 / min(streams, 4)
-			run := func(more string) float64 {
-				began := time.Now()
-				var all sync.WaitGroup
-				for i := range streams {
-					all.Go(func() {
-						status, text := p.call(b, http.MethodPost, "/generate", fmt.Appendf(nil,
-							`{"inputs":"Tell me a story.","parameters":{"details":true,"do_sample":true,"seed":%d,`+
-								`"ignore_eos":true,"max_new_tokens":%d%s}}`, i+1, tokens, more))
-						if status != http.StatusOK || !strings.Contains(text, `"finish_reason":"length"`) {
-							b.Errorf("%d %s", status, text)
-						}
-					})
-				}
-				all.Wait()
-				return float64(streams*tokens) / time.Since(began).Seconds()
-			}
-			for _, k := range kinds {
-				if run(k.more); b.Failed() {
-					b.Fatal(k.name)
-				}
-			}
-			rates, ratios := map[string][]float64{}, map[string][]float64{}
-			for round := 0; b.Loop(); round++ {
-				for i := range kinds {
-					k := kinds[(i+round)%len(kinds)]
-					rates[k.name] = append(rates[k.name], run(k.more))
-				}
-				for _, k := range kinds[1:] {
-					ratios[k.name] = append(ratios[k.name], rates[k.name][round]/rates["none"][round])
-				}
+	for _, size := range [][2]int{{1, 512}, {16, 32}, {16, 128}} {
+		b.Run(fmt.Sprintf("%d/%d", size[0], size[1]), func(b *testing.B) {
+			rates := p.inTurns(b, size[0], size[1], ways)
+			for _, w := range ways[1:] {
+				b.ReportMetric(compared(rates, w.name, "none", ratio), "ratio-"+w.name)
 			}
 			b.ReportMetric(median(rates["none"]), "tok/s-none")
-			for _, k := range kinds[1:] {
-				b.ReportMetric(median(ratios[k.name]), "ratio-"+k.name)
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkExplain reports the tokens per second of streams without `explain`, with it, with two plugins that change
+// the distribution of each token, and with these and `explain`, which then tells of both; and the milliseconds that
+// explaining adds to each token of a stream, in the same rounds, medians of all. "again" is without `explain`, too:
+// what it adds is noise.
+func BenchmarkExplain(b *testing.B) {
+	p := openMeasured(b, nil, func(c *config.Config) {
+		for _, language := range []string{"c", "rust"} {
+			c.Plugin = append(c.Plugin, boosting(language, language))
+		}
+	})
+	const explain = `,"explain":{"tokens":128}`
+	const plugins = `,"plugins":[{"name":"c","params":{"boost":{"#98":0.5}}},` +
+		`{"name":"rust","params":{"boost":{"#99":-0.5}}}]`
+	ways := []measured{{"off", ""}, {"again", ""}, {"on", explain}, {"plugins", plugins},
+		{"plugins-on", plugins + explain}}
+	for _, size := range [][2]int{{1, 128}, {16, 128}} {
+		b.Run(fmt.Sprintf("%d/%d", size[0], size[1]), func(b *testing.B) {
+			rates := p.inTurns(b, size[0], size[1], ways)
+			for _, w := range ways {
+				b.ReportMetric(median(rates[w.name]), "tok/s-"+w.name)
 			}
+			adds := func(way, to float64) float64 { return 1000 * float64(size[0]) * (1/way - 1/to) }
+			b.ReportMetric(compared(rates, "again", "off", adds), "ms/token-again")
+			b.ReportMetric(compared(rates, "on", "off", adds), "ms/token-on")
+			b.ReportMetric(compared(rates, "plugins-on", "plugins", adds), "ms/token-plugins-on")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

@@ -78,15 +78,15 @@ const (
 var tasks = []struct {
 	name    string
 	program string // of the request's plugins
-	client  func(t testing.TB, f *far, seed int) string
+	client  func(t testing.TB, f *far, ask string, seed int) string
 }{
-	{"best of 8", `{"name":"best-of-judge","params":{"n":8}}`, func(t testing.TB, f *far, seed int) string {
-		list := answers(t, f.chat(t, storyBody(seed, `,"n":8,"temperature":0.8`))[0])
+	{"best of 8", `{"name":"best-of-judge","params":{"n":8}}`, func(t testing.TB, f *far, ask string, seed int) string {
+		list := answers(t, f.chat(t, storyBody(ask, seed, `,"n":8,"temperature":0.8`))[0])
 		var asks []string
 		for _, a := range list {
 			asks = append(asks, fmt.Sprintf(`{"model":"x","messages":[%s,{"role":"assistant","content":%s},`+
 				`{"role":"user","content":%q}],"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":20}`,
-				asksForStory, quoted(a), asksIfRight))
+				ask, quoted(a), asksIfRight))
 		}
 		best, most := "", -1e9
 		for i, r := range f.chat(t, asks...) {
@@ -97,8 +97,8 @@ var tasks = []struct {
 		}
 		return best
 	}},
-	{"vote of 8", `{"name":"vote","params":{"n":8}}`, func(t testing.TB, f *far, seed int) string {
-		list, votes := answers(t, f.chat(t, storyBody(seed, `,"n":8,"temperature":0.8`))[0]), map[string]int{}
+	{"vote of 8", `{"name":"vote","params":{"n":8}}`, func(t testing.TB, f *far, ask string, seed int) string {
+		list, votes := answers(t, f.chat(t, storyBody(ask, seed, `,"n":8,"temperature":0.8`))[0]), map[string]int{}
 		best := list[0]
 		for _, a := range list {
 			if votes[a]++; votes[a] > votes[best] {
@@ -107,20 +107,27 @@ var tasks = []struct {
 		}
 		return best
 	}},
-	{"repair", `{"name":"json-repair","params":{"schema":` + smallSchema + `}}`, func(t testing.TB, f *far, seed int) string {
-		text := answers(t, f.chat(t, storyBody(seed, ""))[0])[0]
+	// Both write freely first, and hold a text with a mistake to the schema: the program from the mistake on, the client
+	// from the beginning.
+	{"repair", `{"name":"json-repair","params":{"tries":1,"schema":` + smallSchema + `}}`, func(t testing.TB, f *far, ask string, seed int) string {
+		text := answers(t, f.chat(t, storyBody(ask, seed, ""))[0])[0]
 		var v struct{ Name string }
 		if json.Unmarshal([]byte(text), &v) == nil && v.Name != "" {
 			return text
 		}
-		return answers(t, f.chat(t, storyBody(seed, `,"response_format":{"type":"json_schema","json_schema":{"name":"x",`+
+		return answers(t, f.chat(t, storyBody(ask, seed, `,"response_format":{"type":"json_schema","json_schema":{"name":"x",`+
 			`"strict":true,"schema":`+smallSchema+`}}`))[0])[0]
 	}},
 }
 
 // storyBody is a chat with further members.
-func storyBody(seed int, more string) string {
-	return fmt.Sprintf(`{"model":"x","messages":[%s],"max_tokens":24,"seed":%d%s}`, asksForStory, seed, more)
+func storyBody(ask string, seed int, more string) string {
+	return fmt.Sprintf(`{"model":"x","messages":[%s],"max_tokens":24,"seed":%d%s}`, ask, seed, more)
+}
+
+// freshStory asks for a story as no other number does, in as many tokens.
+func freshStory(number int) string {
+	return fmt.Sprintf(`{"role":"user","content":"%04d: tell me a story about a fox."}`, number)
 }
 
 // judged is the log-probability of a reply's first token, at most that of the least of those that it lists.
@@ -152,38 +159,55 @@ func judged(t testing.TB, reply, token string) float64 {
 
 // BenchmarkProgramsAndClients does the same by a program and by a client over HTTP, in turns, at several round-trip
 // times: milliseconds of each (the best of those seen), round trips, steps of the model, and computed tokens of
-// prompts.
+// prompts. Each has a prompt of its own, of which the cache holds nothing, and either goes first as often as the other.
 func BenchmarkProgramsAndClients(b *testing.B) {
 	p := openChat(b, withPrograms)
+	asked := 0
 	for _, task := range tasks {
 		for _, away := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond} {
 			b.Run(fmt.Sprintf("%s/rtt=%v", task.name, away), func(b *testing.B) {
-				for _, way := range []string{"program", "client"} {
-					best, trips, steps, prompts := time.Hour, 0, 0, 0
-					for seed := range b.N + 1 {
-						f := &far{url: p.url, away: away}
-						before := p.defaultModel().engine.Stats()
-						began := time.Now()
-						if way == "client" {
-							task.client(b, f, seed+1)
-						} else {
-							f.chat(b, storyBody(seed+1, `,"plugins":[`+task.program+`]`))
-						}
-						best = min(best, time.Since(began))
-						after := p.defaultModel().engine.Stats()
-						trips, steps = trips+f.trips, steps+after.Steps-before.Steps
-						prompts += after.PrefillTokens - before.PrefillTokens
+				rounds := 0
+				ways := [2]spent{{way: "program", best: time.Hour}, {way: "client", best: time.Hour}}
+				for ; b.Loop(); rounds++ {
+					for i := range ways {
+						asked++
+						ask, f := freshStory(asked), &far{url: p.url, away: away}
+						ways[(i+rounds)%2].add(p, f, func(program bool) {
+							if program {
+								f.chat(b, storyBody(ask, rounds+1, `,"plugins":[`+task.program+`]`))
+							} else {
+								task.client(b, f, ask, rounds+1)
+							}
+						})
 					}
-					each := float64(b.N + 1)
-					b.ReportMetric(float64(best.Microseconds())/1000, way+"-ms")
-					b.ReportMetric(float64(trips)/each, way+"-trips")
-					b.ReportMetric(float64(steps)/each, way+"-steps")
-					b.ReportMetric(float64(prompts)/each, way+"-prompt-tokens")
+				}
+				for _, w := range ways {
+					b.ReportMetric(float64(w.best.Microseconds())/1000, w.way+"-ms")
+					b.ReportMetric(float64(w.trips)/float64(rounds), w.way+"-trips")
+					b.ReportMetric(float64(w.steps)/float64(rounds), w.way+"-steps")
+					b.ReportMetric(float64(w.prompts)/float64(rounds), w.way+"-prompt-tokens")
 				}
 				b.ReportMetric(0, "ns/op")
 			})
 		}
 	}
+}
+
+// spent is what one way took in all rounds, and the time of the fastest.
+type spent struct {
+	way                   string
+	best                  time.Duration
+	trips, steps, prompts int
+}
+
+// add adds a round.
+func (w *spent) add(p *plugged, f *far, do func(program bool)) {
+	before, began := p.defaultModel().engine.Stats(), time.Now()
+	do(w.way == "program")
+	w.best = min(w.best, time.Since(began))
+	after := p.defaultModel().engine.Stats()
+	w.trips, w.steps = w.trips+f.trips, w.steps+after.Steps-before.Steps
+	w.prompts += after.PrefillTokens - before.PrefillTokens
 }
 
 // withPrograms adds the built-in programs to settings.
@@ -199,18 +223,23 @@ func withPrograms(c *config.Config) {
 // steps as a client that asks them all at once, and fewer round trips.
 func TestAnswersAreJudgedTogether(t *testing.T) {
 	p := openChat(t, withPrograms)
-	steps := func(f func()) int {
-		before := p.defaultModel().engine.Stats().Steps
-		f()
-		return p.defaultModel().engine.Stats().Steps - before
-	}
-	for seed := range 3 {
-		f := &far{url: p.url}
-		program := steps(func() { f.chat(t, storyBody(seed+1, `,"plugins":[`+tasks[0].program+`]`)) })
-		client := steps(func() { tasks[0].client(t, f, seed+1) })
-		t.Logf("%d steps, client %d", program, client)
-		if program > 24+7 { // one for each token, and few for eight questions
-			t.Errorf("seed %d: %d steps of the program, %d of the client", seed, program, client)
+	for round := range 4 {
+		ways := [2]spent{{way: "program"}, {way: "client"}}
+		for i := range ways {
+			f, ask := &far{url: p.url}, freshStory(2*round+i)
+			ways[(i+round)%2].add(p, f, func(program bool) {
+				if program {
+					f.chat(t, storyBody(ask, round+1, `,"plugins":[`+tasks[0].program+`]`))
+				} else {
+					tasks[0].client(t, f, ask, round+1)
+				}
+			})
+		}
+		program, client := ways[0], ways[1]
+		t.Logf("%d steps, client %d; %d tokens of prompts, client %d", program.steps, client.steps, program.prompts,
+			client.prompts)
+		if program.steps > 24+7 { // one for each token, and few for eight questions
+			t.Errorf("round %d: %d steps of the program, %d of the client", round, program.steps, client.steps)
 		}
 	}
 }
@@ -233,13 +262,13 @@ func TestForksShareThePrompt(t *testing.T) {
 func TestNextAnswerIsTried(t *testing.T) {
 	p := openChat(t, withPrograms)
 	judge := `,"plugins":[{"name":"best-of-judge","params":{"n":6}}%s]`
-	best := answers(t, (&far{url: p.url}).chat(t, storyBody(3, fmt.Sprintf(judge, "")))[0])[0]
+	best := answers(t, (&far{url: p.url}).chat(t, storyBody(asksForStory, 3, fmt.Sprintf(judge, "")))[0])[0]
 	words := strings.Fields(best)
 	if len(words) < 4 {
 		t.Fatalf("too short: %q", best)
 	}
 	banned := strings.Join(words[len(words)-3:len(words)-1], " ")
-	status, text := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(storyBody(3, fmt.Sprintf(judge,
+	status, text := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(storyBody(asksForStory, 3, fmt.Sprintf(judge,
 		`,{"name":"banned-strings","params":{"strings":[`+quoted(banned)+`]}}`))))
 	if status != http.StatusOK || !strings.Contains(text, `"usage"`) {
 		t.Fatalf("%d %s", status, text)
