@@ -111,6 +111,14 @@ func oldCases(modules []string) (list []oldCase) {
 			{kind: "grammar", language: "regex", source: "("}},
 		"plain-chat": {{kind: "template"}, {kind: "template", params: `{"user":"Ann"}`}},
 		"call-lines": {{kind: "tools"}},
+		// the examples
+		"top-n-sigma":     loops("", `{"n":0.5}`, `{"n":0}`),
+		"no-long-numbers": loops(""),
+		"marker-1":        loops("", `{"tokens":1}`, `{"x":1}`),
+		"marker-2":        loops(""),
+		"house-chat":      {{kind: "template"}},
+		"short-calls": {{kind: "tools", source: `{"get_ti|me": {"place": "Zürich"}}`}, {kind: "tools", source: `{"get_time": 7}`},
+			{kind: "tools", source: `{"other": 7}`}, {kind: "tools", source: "One. |Two."}},
 	}
 	for _, m := range modules {
 		_, name, _ := strings.Cut(m, "-") // behind the language
@@ -143,6 +151,9 @@ func (c *oldCase) answers(h oldHost) ([]string, error) {
 		return []string{text}, err
 	}
 	const request = `{"tools": [{"type": "function", "function": {"name": "get_time"}}], "tool_choice": "auto"}`
+	if c.source != "" { // its pieces
+		return h.parse(c.plugin, request, strings.Split(c.source, "|"))
+	}
 	return h.parse(c.plugin, request, []string{"One.\nCALL get_ti", "me({\"place\": \"Zürich)\"})\nCALL get_time({})\n",
 		"Two CALL get_time({}) three\nCALL other({})\nCALL get_time({\"place\""})
 }
