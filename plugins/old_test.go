@@ -154,6 +154,7 @@ func TestOldModules(t *testing.T) {
 var reworded = map[string]string{
 	`epsilon is 2, above the maximum, 1`:                     "epsilon: want a number from 0 to 1",
 	`n is 0, below the minimum, 1`:                           "n: 0 is not a whole number from 1 to 64",
+	`n is 0, and has to be above 0`:                          "n: want a number above 0, at most 100",
 	`probability is 2, above the maximum, 1`:                 "probability: 2 is not from 0 to 1",
 	`unknown parameter "x": the plugin has ban, boost, only`: "unknown parameter: x",
 	`unknown parameter "x": the plugin has allowed_length, base, multiplier, range, ` +

@@ -117,8 +117,9 @@ func oldCases(modules []string) (list []oldCase) {
 		"marker-1":        loops("", `{"tokens":1}`, `{"x":1}`),
 		"marker-2":        loops(""),
 		"house-chat":      {{kind: "template"}},
-		"short-calls": {{kind: "tools", source: `{"get_ti|me": {"place": "Zürich"}}`}, {kind: "tools", source: `{"get_time": 7}`},
-			{kind: "tools", source: `{"other": 7}`}, {kind: "tools", source: "One. |Two."}},
+		"short-calls": {{kind: "tools", source: `{"get_ti|me": {"place": "Zürich"}}`},
+			{kind: "tools", source: `{"get_time": 7}`}, {kind: "tools", source: `{"other": 7}`},
+			{kind: "tools", source: "One. |Two."}},
 	}
 	for _, m := range modules {
 		_, name, _ := strings.Cut(m, "-") // behind the language

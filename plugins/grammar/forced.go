@@ -58,8 +58,8 @@ func (w *work) onlyOf(s *set, left byteSet) (b byte, to *set) {
 const chop = 4
 
 // Likely is Forced that guesses: where white space may come and otherwise one byte must, it takes the white space that
-// followed the same character before in the text, or a space behind a colon and a comma of JSON's. Where the text so far
-// is cut into other tokens than the tokenizer's, it takes those of what follows alone. So its tokens need not come.
+// followed the same character before in the text, or a space behind a colon and a comma of JSON's. Where the text so
+// far is cut into other tokens than the tokenizer's, it takes those of what follows alone. So its tokens need not come.
 func (s *State) Likely(ctx context.Context, e Effort, most int, tail []uint32,
 	encode func(text string) []uint32) ([]uint32, error) {
 	w := s.workWith(ctx, e)

@@ -88,8 +88,8 @@ func TestForeignFolder(t *testing.T) {
 	}
 }
 
-// TestFull: a disk that is full costs as many blocks that were not used for long as the new one takes. Where that is not
-// enough, as others fill the disk, it costs few of them, leaves no part of a file, is told of once, and nothing is
+// TestFull: a disk that is full costs as many blocks that were not used for long as the new one takes. Where that is
+// not enough, as others fill the disk, it costs few of them, leaves no part of a file, is told of once, and nothing is
 // written for a while.
 func TestFull(t *testing.T) {
 	path, told := t.TempDir(), 0

@@ -57,8 +57,9 @@ func TestPiecesShowNoMore(t *testing.T) {
 		list = append(list, secrets[name])
 	}
 	p := openChat(t, func(c *config.Config) {
-		c.Plugin = append(c.Plugin, config.Plugin{Name: "house", Source: config.Builtin + "redact", Apply: config.ApplyAlways,
-			OnError: config.OnErrorFail, Config: config.Table{"strings": list, "locked": true}})
+		c.Plugin = append(c.Plugin, config.Plugin{Name: "house", Source: config.Builtin + "redact",
+			Apply: config.ApplyAlways, OnError: config.OnErrorFail,
+			Config: config.Table{"strings": list, "locked": true}})
 	})
 	for name, ask := range ways {
 		known := ""

@@ -107,8 +107,8 @@ var tasks = []struct {
 		}
 		return best
 	}},
-	// Both write freely first, and hold a text with a mistake to the schema: the program from the mistake on, the client
-	// from the beginning.
+	// Both write freely first, and hold a text with a mistake to the schema: the program from the mistake on, the
+	// client from the beginning.
 	{"repair", `{"name":"json-repair","params":{"tries":1,"schema":` + smallSchema + `}}`, func(t testing.TB, f *far, ask string, seed int) string {
 		text := answers(t, f.chat(t, storyBody(ask, seed, ""))[0])[0]
 		var v struct{ Name string }
@@ -268,8 +268,9 @@ func TestNextAnswerIsTried(t *testing.T) {
 		t.Fatalf("too short: %q", best)
 	}
 	banned := strings.Join(words[len(words)-3:len(words)-1], " ")
-	status, text := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(storyBody(asksForStory, 3, fmt.Sprintf(judge,
-		`,{"name":"banned-strings","params":{"strings":[`+quoted(banned)+`]}}`))))
+	body := storyBody(asksForStory, 3, fmt.Sprintf(judge,
+		`,{"name":"banned-strings","params":{"strings":[`+quoted(banned)+`]}}`))
+	status, text := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(body))
 	if status != http.StatusOK || !strings.Contains(text, `"usage"`) {
 		t.Fatalf("%d %s", status, text)
 	}
