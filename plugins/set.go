@@ -281,7 +281,7 @@ func (s *Set) Get(name string) (Status, bool) {
 
 func (e *entry) status() Status {
 	st := Status{Name: e.name, Source: e.source, State: StateFailed, Apply: e.settings.apply,
-		OnError: e.settings.onError, Stats: e.totals.stats()}
+		Clients: e.settings.clientList(), OnError: e.settings.onError, Stats: e.totals.stats()}
 	if e.err != nil {
 		st.Error = e.err.Error()
 	}
@@ -304,6 +304,7 @@ func (e *entry) status() Status {
 		st.Languages = slices.Clone(d.Languages)
 	}
 	st.State, st.Apply, st.OnError = StateActive, v.settings.apply, v.settings.onError
+	st.Clients = v.settings.clientList()
 	now := time.Now()
 	reason := v.breakers.all.offReason(now)
 	if reason != "" {

@@ -93,6 +93,14 @@ func (s settings) applies(client string) bool {
 	return s.apply == ApplyAlways && (s.clients == "" || strings.Contains("\n"+s.clients, "\n"+client+"\n"))
 }
 
+// clientList returns the clients to whose requests alone it applies always; nil is all.
+func (s settings) clientList() []string {
+	if s.clients == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(s.clients, "\n"), "\n")
+}
+
 // origin is where a plugin is configured.
 type origin int
 

@@ -219,6 +219,7 @@ type Status struct {
 	State     State
 	Error     string // why it is off or failed, and why a newer version was rejected
 	Apply     Apply
+	Clients   []string // to whose requests alone ApplyAlways applies; nil for all
 	OnError   OnError
 	Loaded    time.Time // when the version that serves was loaded
 	Stats     Stats

@@ -1,8 +1,12 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
 	"time"
+
+	"tgi/server/config"
 )
 
 // States of a Plugin.
@@ -41,6 +45,10 @@ type Plugin struct {
 	// Apply and OnError are as in the settings.
 	Apply   string `json:"apply"`
 	OnError string `json:"on_error"`
+	// Keys are the names of those to whose requests it applies always; empty for all.
+	Keys []string `json:"keys,omitempty"`
+	// Reserved says that the key for which PluginsFor lists it may not name it.
+	Reserved bool `json:"-"`
 	// Params is the JSON Schema of its parameters; nil when it gives none. It
 	// must be valid JSON.
 	Params json.RawMessage `json:"params,omitempty"`
@@ -70,6 +78,22 @@ type Plugin struct {
 	InstanceBytes int64 `json:"instance_bytes"`
 	// Guard is what it did as a guard; nil where it is none.
 	Guard *Guard `json:"guard,omitempty"`
+}
+
+// PluginsFor returns those of list that concern the requests of ctx: those that its key may name, and those that apply
+// to each of its requests. Apply is what holds for this key.
+func PluginsFor(ctx context.Context, list []Plugin) []Plugin {
+	var out []Plugin
+	for _, p := range list {
+		if p.Apply == config.ApplyAlways && len(p.Keys) > 0 && !slices.Contains(p.Keys, KeyName(ctx)) {
+			p.Apply = config.ApplyRequest
+		}
+		p.Reserved = MayNamePlugin(ctx, p.Name) != nil
+		if !p.Reserved || p.Apply == config.ApplyAlways {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // Guard counts what a plugin of kind guard did.

@@ -100,7 +100,7 @@ var mutations = map[string][]mutation{
 	},
 	"docs": {{"/docs", `text/html`, "text/plain"}},
 	"openapi": {{documentPath, `"3.0.3"`, `"2.0"`}, {documentPath, `"/tokenize":`, `"/tokenise":`},
-		{documentPath, `"type":"string"`, `"pattern":"a"`}},
+		{documentPath, `"type":"string"`, `"contains":{}`}},
 	"tokenize": {{"/tokenize", `"stop":\d`, `"stop":1`}, {"/tokenize", `\n\n(.*)`,
 		"\n\n{\"tokens\":$1}"}, {"/tokenize", `"text":" quick"`, `"text":"quick"`},
 		{"/tokenize", `,[^,]*,[^,]*,[^,]*,[^,]*\]`, "]"}},

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Schema is the part of JSON schema that OpenAPI documents of TGI's family use
@@ -22,8 +23,16 @@ type Schema struct {
 	// above; TGI's documents have the one form and name the version of the other.
 	OverMin    any                `json:"exclusiveMinimum"`
 	UnderMax   any                `json:"exclusiveMaximum"`
+	MultipleOf *float64           `json:"multipleOf"`
+	MinLength  int                `json:"minLength"`
+	MaxLength  *int               `json:"maxLength"`
+	Pattern    string             `json:"pattern"`
+	MinItems   int                `json:"minItems"`
 	MaxItems   *int               `json:"maxItems"`
+	Unique     bool               `json:"uniqueItems"`
 	Items      *Schema            `json:"items"`
+	MinMembers int                `json:"minProperties"`
+	MaxMembers *int               `json:"maxProperties"`
 	Required   []string           `json:"required"`
 	Properties map[string]*Schema `json:"properties"`
 	// Others is what members must be that Properties does not name; nil lets them
@@ -32,15 +41,16 @@ type Schema struct {
 	OneOf  []*Schema `json:"oneOf"`
 	AnyOf  []*Schema `json:"anyOf"`
 	AllOf  []*Schema `json:"allOf"`
+	Not    *Schema   `json:"not"`
 	// Never fits nothing: the schema false.
 	Never bool `json:"-"`
 }
 
 // known are the keywords above, and those that do not restrict values.
 var known = []string{
-	"$ref", "type", "nullable", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxItems",
-	"items", "required",
-	"properties", "additionalProperties", "oneOf", "anyOf", "allOf",
+	"$ref", "type", "nullable", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+	"minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "items", "minProperties",
+	"maxProperties", "required", "properties", "additionalProperties", "oneOf", "anyOf", "allOf", "not",
 	"format", "description", "title", "example", "default", "deprecated", "discriminator",
 }
 
@@ -58,12 +68,16 @@ func (s *Schema) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	for _, name := range sorted(keys) {
-		if !slices.Contains(known, name) {
+		if !slices.Contains(known, name) && !strings.HasPrefix(name, "x-") {
 			return fmt.Errorf("the schema has %q, which this kit cannot check", name)
 		}
 	}
 	type plain Schema
-	return json.Unmarshal(b, (*plain)(s))
+	if err := json.Unmarshal(b, (*plain)(s)); err != nil {
+		return err
+	}
+	_, err := regexp.Compile(s.Pattern)
+	return err
 }
 
 // schemas are named schemas; references mean them.
@@ -102,6 +116,9 @@ func (all schemas) check(at string, s *Schema, v any) []string {
 			return say("%s fits none of anyOf%s", brief(v), why)
 		}
 	}
+	if s.Not != nil && len(all.check(at, s.Not, v)) == 0 {
+		return say("%s is what it may not be", brief(v))
+	}
 	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(e any) bool { return fmt.Sprint(e) == fmt.Sprint(v) }) {
 		return say("%s is none of %v", brief(v), s.Enum)
 	}
@@ -118,6 +135,12 @@ func (all schemas) check(at string, s *Schema, v any) []string {
 		if s.MaxItems != nil && len(items) > *s.MaxItems {
 			wrong = say("%d items, at most %d", len(items), *s.MaxItems)
 		}
+		if len(items) < s.MinItems {
+			wrong = append(wrong, say("%d items, at least %d", len(items), s.MinItems)...)
+		}
+		if s.Unique && repeats(items) {
+			wrong = append(wrong, say("%s has an item twice", brief(v))...)
+		}
 		for i := range items {
 			if s.Items != nil {
 				wrong = append(wrong, all.check(fmt.Sprintf("%s[%d]", at, i), s.Items, items[i])...)
@@ -133,12 +156,20 @@ func scalar(at string, s *Schema, v any) []string {
 	ok := false
 	switch n := (value{v, true}).number(); s.Type {
 	case "string":
-		_, ok = v.(string)
+		var text string
+		text, ok = v.(string)
+		length := utf8.RuneCountInString(text)
+		if ok && (length < s.MinLength || s.MaxLength != nil && length > *s.MaxLength) {
+			return []string{fmt.Sprintf("%s: %d characters are out of bounds", at, length)}
+		}
+		if ok && s.Pattern != "" && !regexp.MustCompile(s.Pattern).MatchString(text) {
+			return []string{fmt.Sprintf("%s: %s does not match %s", at, brief(v), s.Pattern)}
+		}
 	case "boolean":
 		_, ok = v.(bool)
 	case "number", "integer":
 		ok = !math.IsNaN(n) && (s.Type == "number" || n == math.Trunc(n))
-		if ok && s.outside(n) {
+		if ok && (s.outside(n) || s.uneven(n)) {
 			return []string{fmt.Sprintf("%s: %v is out of bounds", at, n)}
 		}
 	default:
@@ -148,6 +179,28 @@ func scalar(at string, s *Schema, v any) []string {
 		return []string{fmt.Sprintf("%s: %s is no %s", at, brief(v), s.Type)}
 	}
 	return nil
+}
+
+// repeats says that a value is among items twice.
+func repeats(items []any) bool {
+	seen := map[string]bool{}
+	for _, item := range items {
+		text := value{[]any{item}, true}.String() // in a list, so that texts have quotes
+		if seen[text] {
+			return true
+		}
+		seen[text] = true
+	}
+	return false
+}
+
+// uneven says that n is no multiple of what it has to be one of, but for rounding.
+func (s *Schema) uneven(n float64) bool {
+	if s.MultipleOf == nil || *s.MultipleOf <= 0 {
+		return false
+	}
+	times := n / *s.MultipleOf
+	return math.Abs(times-math.Round(times)) > 1e-9*max(1, math.Abs(times))
 }
 
 // outside says that n is beyond the schema's bounds.
@@ -187,6 +240,9 @@ func (all schemas) object(at string, s *Schema, v any) (wrong []string) {
 	members, ok := v.(map[string]any)
 	if !ok {
 		return []string{fmt.Sprintf("%s: %s is no object", at, brief(v))}
+	}
+	if n := len(members); n < s.MinMembers || s.MaxMembers != nil && n > *s.MaxMembers {
+		wrong = append(wrong, fmt.Sprintf("%s: %d members are out of bounds", at, n))
 	}
 	for _, name := range s.Required {
 		if _, ok := members[name]; !ok {

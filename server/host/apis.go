@@ -70,7 +70,7 @@ func (f *manager) apis() []server.API {
 		MessagesAPI: cfg.Server.MessagesAPI, PredictRoute: cfg.Server.PredictRoute, HealthRoute: cfg.Server.HealthRoute,
 		Ready:     f.boot.server.Ready,
 		ChatDraft: openai.ChatDraft, Chat: openAI.Chat, Completion: openAI.Complete,
-		Beside: beside,
+		Beside: beside, Plugins: f.eachPlugin,
 	})
 	return append([]server.API{native}, beside...)
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -105,7 +106,56 @@ func TestPluginsOfKeys(t *testing.T) {
 			t.Errorf("%s applies to another key: %d %s", what, status, reply)
 		}
 	}
+	shown := map[string]map[string]string{}
+	for _, key := range []string{"all", "none", "some"} {
+		shown[key] = infoPlugins(t, p.url, "of-"+key)
+	}
+	for _, c := range []struct{ key, plugin, want string }{
+		{"all", "dry", "request"}, {"all", "banned-strings", "request"}, {"all", "other-grammar", "request"},
+		{"all", "no-repeat", "request"}, {"all", "house", "request"}, // which it may name, and which are not always its own
+		{"none", "dry", ""}, {"none", "house", ""}, {"none", "other-grammar", ""}, {"none", "no-repeat", "always, reserved"},
+		{"some", "dry", ""}, {"some", "no-repeat", ""}, {"some", "banned-strings", "request"}, {"some", "house", "always"},
+	} {
+		if got := shown[c.key][c.plugin]; got != c.want {
+			t.Errorf("/info shows key %s of %s %q, want %q", c.key, c.plugin, got, c.want)
+		}
+	}
+	if n := len(shown["none"]); n != 1 {
+		t.Errorf("/info shows key none %v", shown["none"])
+	}
 	if status, reply := ask("some", "/v1/chat/completions", fmt.Sprintf(chat, `"temperature":0`)); status != 200 {
 		t.Errorf("the model's own template: %d %s", status, reply)
 	}
+}
+
+// infoPlugins returns how each plugin applies that GET /info shows a key.
+func infoPlugins(t *testing.T, url, key string) map[string]string {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodGet, url+"/info", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var info struct {
+		Plugins []struct {
+			Name, Apply string
+			Nameable    *bool
+		}
+	}
+	if err := json.NewDecoder(res.Body).Decode(&info); err != nil {
+		t.Fatal(err)
+	}
+	list := map[string]string{}
+	for _, p := range info.Plugins {
+		list[p.Name] = p.Apply
+		if p.Nameable != nil && !*p.Nameable {
+			list[p.Name] += ", reserved"
+		}
+	}
+	return list
 }

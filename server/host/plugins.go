@@ -346,10 +346,14 @@ func shownPlugin(s plugins.Status) server.Plugin {
 		plugins.StateFailed:  server.PluginFailed,
 		plugins.StateLoading: server.PluginLoading,
 	}
+	var keys []string
+	for _, c := range s.Clients {
+		keys = append(keys, strings.TrimPrefix(c, server.ClientOfKey("")))
+	}
 	return server.Plugin{
 		Name: s.Name, Version: s.Version, Doc: s.Doc, SHA256: s.SHA256, Source: s.Source, Kinds: s.Kinds,
 		Languages: s.Languages,
-		State:     states[s.State], Error: s.Error, Apply: string(s.Apply), OnError: string(s.OnError),
+		State:     states[s.State], Error: s.Error, Apply: string(s.Apply), OnError: string(s.OnError), Keys: keys,
 		Params: s.Params, Loaded: s.Loaded,
 		Calls: s.Stats.Calls, Seconds: s.Stats.Seconds, Fuel: s.Stats.Fuel,
 		Paused: s.Stats.Paused, Slices: s.Stats.Slices, Faults: s.Stats.Faults,

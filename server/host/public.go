@@ -43,6 +43,14 @@ func (f *manager) publicText(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
+// eachPlugin returns the plugins of all models that run, one of a name for each model that has it.
+func (f *manager) eachPlugin() (all []server.Plugin) {
+	for _, s := range f.running() {
+		all = append(all, s.control.List()...)
+	}
+	return all
+}
+
 // publicPlugins returns the plugins that c has as everybody may see them; the admin routes tell all.
 func (f *manager) publicPlugins(c *pluginController) []server.Plugin {
 	list := c.List()

@@ -63,6 +63,8 @@ type Served struct {
 	// Routes are all that it answers. Those below server.AdminPath are left out, one
 	// without a description of its own is listed by its path alone.
 	Routes []server.Route
+	// Plugins are those that requests may name; nil is unknown.
+	Plugins []Plugin
 	// Alias maps the paths of further routes to those that they answer like.
 	Alias map[string]string
 }
@@ -93,6 +95,7 @@ func New(s Served) *Document {
 	maps.Copy(d.Components.Schemas, explained())
 	maps.Copy(d.Components.Schemas, batches())
 	maps.Copy(d.Components.Schemas, routers())
+	maps.Copy(d.Components.Schemas, pluginCalls(s.Plugins))
 	known := calls()
 	for _, r := range s.Routes {
 		if strings.HasPrefix(r.Path, server.AdminPath) {

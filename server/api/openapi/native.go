@@ -15,9 +15,6 @@ func native(l *config.Limits) map[string]*Schema {
 			may("stream", flag("Reply with an event per token.")),
 			named()),
 		"GenerateParameters": parameters(l),
-		"PluginCall": object("A plugin to run in the token loop.",
-			need("name", text("As GET /info lists it.")),
-			may("params", orNull(anyObject("In the plugin's own terms.")))),
 		"GrammarType": oneOf("Every text is held to it. What the installed plugins cannot enforce is refused, with its JSON pointer.",
 			grammar(words("", "json", "json_object"), need("value", anything("A JSON Schema, or one in a string."))),
 			grammar(words("", "json_schema"), need("value",
@@ -72,7 +69,8 @@ func native(l *config.Limits) map[string]*Schema {
 			need("state", words("", "ready", "off", "failed", "loading")),
 			may("error", text("Why it is off or failed, or why a newer version was rejected.")),
 			need("kinds", list(text(""))), may("languages", list(text("Of kind grammar: that it reads."))),
-			need("apply", words("", "request", "always")),
+			need("apply", words("Of the requests of the key that asks.", "request", "always")),
+			may("nameable", flag("False where requests of this key may not name it; else absent.")),
 			may("params", anyObject("JSON Schema of the parameters, as the module declares it; the server holds requests to it."))),
 	}
 }

@@ -1,5 +1,7 @@
 package openapi
 
+import "encoding/json"
+
 // Schema is an OpenAPI 3.0 schema object.
 type Schema struct {
 	Ref         string             `json:"$ref,omitempty"`
@@ -22,6 +24,25 @@ type Schema struct {
 	OneOf       []*Schema          `json:"oneOf,omitempty"`
 	AnyOf       []*Schema          `json:"anyOf,omitempty"`
 	AllOf       []*Schema          `json:"allOf,omitempty"`
+	// Discriminator names the member that says which of OneOf a value is.
+	Discriminator *Discriminator `json:"discriminator,omitempty"`
+	// own, unless it is nil, is what the schema is in place of all else.
+	own any
+}
+
+// Discriminator is an OpenAPI discriminator object.
+type Discriminator struct {
+	PropertyName string            `json:"propertyName"`
+	Mapping      map[string]string `json:"mapping"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s *Schema) MarshalJSON() ([]byte, error) {
+	if s.own != nil {
+		return json.Marshal(s.own)
+	}
+	type plain Schema
+	return json.Marshal((*plain)(s))
 }
 
 // property is one member of an object.

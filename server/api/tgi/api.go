@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -53,6 +52,9 @@ type Options struct {
 	Ready func() error
 	// Beside are the other APIs of the server, for the OpenAPI document.
 	Beside []server.API
+	// Plugins returns those of all models that run, for the document too: one of a name for each model that has it. nil
+	// is none.
+	Plugins func() []server.Plugin
 }
 
 // Texts serves models that turn texts into vectors or scores, as text-embeddings-inference does on the same paths.
@@ -68,15 +70,11 @@ type Texts interface {
 // API is TGI's native API.
 type API struct {
 	options Options
-	docs    func() []byte
+	docs    documents
 }
 
 // New returns the API.
-func New(o Options) *API {
-	a := &API{options: o}
-	a.docs = sync.OnceValue(a.document)
-	return a
-}
+func New(o Options) *API { return &API{options: o} }
 
 // sharedPath is where hosts that serve many models have the two routes that generate
 // (DataCrunch's, later Verda's).
@@ -250,7 +248,7 @@ func (a *API) serveInfo(w http.ResponseWriter, r *http.Request, d *dialect.Diale
 		}
 	}
 	if m.Plugins != nil {
-		if plugins := m.Plugins(); len(plugins) > 0 {
+		if plugins := server.PluginsFor(r.Context(), m.Plugins()); len(plugins) > 0 {
 			info = appendList(append(info, `,"plugins":`...), plugins, appendPlugin)
 		}
 	}

@@ -2,13 +2,17 @@ package tgi
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 
+	"tgi/sdk/abi"
 	"tgi/server"
 	"tgi/server/api/openapi"
 )
@@ -53,15 +57,66 @@ func servePage(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-func (a *API) serveDocument(w http.ResponseWriter, _ *http.Request) error {
-	server.WriteJSON(w, a.docs())
+func (a *API) serveDocument(w http.ResponseWriter, r *http.Request) error {
+	var list []openapi.Plugin
+	if a.options.Plugins != nil {
+		list = nameable(r.Context(), a.options.Plugins())
+	}
+	server.WriteJSON(w, a.docs.of(list, a.document))
 	return nil
 }
 
-// document describes what is served.
-func (a *API) document() []byte {
+// nameable returns of list those that requests of ctx may name beside their prompt, each name once.
+func nameable(ctx context.Context, list []server.Plugin) []openapi.Plugin {
+	out := []openapi.Plugin{}
+	for _, p := range server.PluginsFor(ctx, list) {
+		if p.Reserved || len(p.Kinds) == 1 && p.Kinds[0] == abi.KindGrammar { // a request names that beside its grammar
+			continue
+		}
+		i := slices.IndexFunc(out, func(q openapi.Plugin) bool { return q.Name == p.Name })
+		if i < 0 {
+			i = len(out)
+			out = append(out, openapi.Plugin{Name: p.Name, About: p.Doc})
+		}
+		if !slices.ContainsFunc(out[i].Params, func(q json.RawMessage) bool { return bytes.Equal(p.Params, q) }) {
+			out[i].Params = append(out[i].Params, p.Params)
+		}
+	}
+	return out
+}
+
+// documents keeps what was written lately, by the plugins that it names: keys may name different ones.
+type documents struct {
+	mu   sync.Mutex
+	kept map[[sha256.Size]byte][]byte
+}
+
+// maxDocuments bounds how many are kept.
+const maxDocuments = 8
+
+// of returns the document that names plugins, which write makes if it is not kept.
+func (d *documents) of(plugins []openapi.Plugin, write func([]openapi.Plugin) []byte) []byte {
+	text, err := json.Marshal(plugins)
+	if err != nil {
+		panic("BUG: the plugins of the OpenAPI document: " + err.Error())
+	}
+	sum := sha256.Sum256(text)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if doc, ok := d.kept[sum]; ok {
+		return doc
+	}
+	if d.kept == nil || len(d.kept) >= maxDocuments {
+		d.kept = map[[sha256.Size]byte][]byte{}
+	}
+	d.kept[sum] = write(plugins)
+	return d.kept[sum]
+}
+
+// document describes what is served to who may name plugins.
+func (a *API) document(plugins []openapi.Plugin) []byte {
 	s := openapi.Served{
-		Version: a.options.Version, Limits: a.options.Limits,
+		Version: a.options.Version, Limits: a.options.Limits, Plugins: plugins,
 		Routes: slices.Concat(openapi.Probes(), a.Routes()), Alias: map[string]string{},
 	}
 	for _, api := range a.options.Beside {

@@ -88,6 +88,9 @@ func appendPlugin(b []byte, p *server.Plugin) []byte {
 		b = appendList(append(b, `,"languages":`...), p.Languages, appendName)
 	}
 	b = wire.AppendString(append(b, `,"apply":`...), p.Apply)
+	if p.Reserved {
+		b = append(b, `,"nameable":false`...)
+	}
 	if len(p.Params) > 0 {
 		b = append(append(b, `,"params":`...), p.Params...)
 	}

@@ -1,0 +1,102 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"tgi/plugins/std"
+	"tgi/server/config"
+)
+
+// TestDocumentKnowsPlugins: the OpenAPI document, as other software reads it, lets pass the plugins and parameters that
+// the server takes from a key, and no others; it changes with the plugins.
+func TestDocumentKnowsPlugins(t *testing.T) {
+	const admin = "of-the-admin"
+	p := programming(t, func(c *config.Config) {
+		c.Server.AdminKeys = []string{admin}
+		c.Key = []config.Key{{Name: "all", Key: "of-all", Scopes: []string{config.ScopeGenerate, config.ScopeModels}},
+			{Name: "some", Key: "of-some", Scopes: []string{config.ScopeGenerate, config.ScopeModels},
+				Plugins: []string{"banned-*", "dr*"}}}
+		for _, name := range []string{"dry", "xtc"} {
+			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + name,
+				OnError: config.OnErrorFail, Apply: config.ApplyRequest})
+		}
+	})
+	ask := func(key, method, path string, body io.Reader) (int, []byte) {
+		t.Helper()
+		req, err := http.NewRequest(method, p.url+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+		kind := "application/json"
+		if method == http.MethodPut {
+			kind = "application/wasm"
+		}
+		req.Header.Set("Content-Type", kind)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, text
+	}
+	check := func(key, call string, want bool) {
+		t.Helper()
+		_, text := ask(key, http.MethodGet, "/api-doc/openapi.json", nil)
+		doc, err := openapi3.NewLoader().LoadFromData(text)
+		if err == nil {
+			err = doc.Validate(t.Context())
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+		chat := fmt.Sprintf(`{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"plugins":[%s]}`, call)
+		var body any
+		if err := json.Unmarshal([]byte(chat), &body); err != nil {
+			t.Fatal(err)
+		}
+		schema := doc.Paths.Find("/v1/chat/completions").Post.RequestBody.Value.Content["application/json"].Schema
+		said := schema.Value.VisitJSON(body)
+		status, reply := ask(key, http.MethodPost, "/v1/chat/completions", strings.NewReader(chat))
+		if took := status == http.StatusOK; took != want || (said == nil) != want {
+			t.Errorf("key %s, %s: the server replies %d %s, the document says %v", key, call, status, reply, said)
+		}
+	}
+	check("of-all", `{"name":"dry","params":{"multiplier":0.5}}`, true)
+	check("of-all", `{"name":"dry","params":{"multiplier":-1}}`, false)
+	check("of-all", `{"name":"dry","params":{"multiplyer":1}}`, false)
+	check("of-all", `{"name":"dry"}`, true)
+	check("of-all", `{"name":"xtc","params":{}}`, true)
+	check("of-all", `{"name":"no-such"}`, false)
+	check("of-some", `{"name":"xtc"}`, false)
+	check("of-some", `{"name":"banned-strings","params":{"strings":["zebra"]}}`, true)
+	check("of-some", `{"name":"banned-strings","params":{"strings":"zebra"}}`, false)
+	check("of-some", `{"name":"banned-strings","params":{"depth":17}}`, false)
+
+	check("of-some", `{"name":"drier"}`, false)
+	wasm, err := fs.ReadFile(std.FS(), "dry.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, text := ask(admin, http.MethodPut, "/admin/plugins/drier", strings.NewReader(string(wasm))); status != 201 {
+		t.Fatalf("%d %s", status, text)
+	}
+	check("of-some", `{"name":"drier","params":{"base":2}}`, true)
+	check("of-some", `{"name":"drier","params":{"base":0}}`, false)
+	if status, text := ask(admin, http.MethodDelete, "/admin/plugins/drier", nil); status != 204 {
+		t.Fatalf("%d %s", status, text)
+	}
+	check("of-some", `{"name":"drier"}`, false)
+}
