@@ -54,7 +54,7 @@ func (c *Client) Model() string { return c.model }
 // is an error when there are several to choose from. It must not run beside
 // other methods.
 func (c *Client) FindModel(ctx context.Context) error {
-	resp, err := c.send(ctx, http.MethodGet, "/v1/models", nil)
+	resp, err := c.send(ctx, http.MethodGet, "/v1/models", nil, "")
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,12 @@ type Question struct {
 	// Settings are further members of the request, by name. They replace model
 	// and stream_options, but not the messages, the tools and stream.
 	Settings map[string]json.RawMessage
+	// Session is an id of the conversation, empty for none: a router keeps requests with the same one together.
+	Session string
 }
+
+// sessionHeader has the Session.
+const sessionHeader = "X-Session-Id"
 
 // Delta is a piece of an answer. Of several fields only one is set.
 type Delta struct {
@@ -115,7 +120,7 @@ func (c *Client) Ask(ctx context.Context, q Question, see func(Delta) error) (An
 	if err != nil {
 		return Answer{}, err
 	}
-	resp, err := c.send(ctx, http.MethodPost, "/v1/chat/completions", body)
+	resp, err := c.send(ctx, http.MethodPost, "/v1/chat/completions", body, q.Session)
 	if err != nil {
 		return Answer{}, ended(ctx, err)
 	}
@@ -149,14 +154,18 @@ func (c *Client) body(q Question) ([]byte, error) {
 	return json.Marshal(b)
 }
 
-// send returns the response to a request when its status is 200, and a *Refusal
-// otherwise.
-func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+// send returns the response to a request of a session, if it has one, when its
+// status is 200, and a *Refusal otherwise.
+func (c *Client) send(ctx context.Context, method, path string, body []byte, session string) (*http.Response,
+	error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if session != "" {
+		req.Header.Set(sessionHeader, session)
+	}
 	if c.key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.key)
 	}

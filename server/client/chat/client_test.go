@@ -250,6 +250,33 @@ func TestChatEnds(t *testing.T) {
 	}
 }
 
+// TestChatSessions: the requests of a conversation have one id, by which a router keeps them together, and another
+// conversation has another one.
+func TestChatSessions(t *testing.T) {
+	var ids []string
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		ids = append(ids, r.Header.Get("X-Session-Id"))
+		play(w, r, "say Hi; finish stop; done")
+	}))
+	defer ts.Close()
+	for range 2 {
+		c, err := NewClient(ts.URL, "", "m", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Client: c, In: strings.NewReader("a\nb\n/reset\nc\n"), Out: io.Discard, Notes: io.Discard,
+			Errors: io.Discard}
+		if err := Talk(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(ids) != 6 || ids[0] == "" || ids[0] != ids[1] || ids[1] == ids[2] || ids[2] == ids[3] || ids[3] != ids[4] ||
+		ids[0] == ids[3] {
+		t.Errorf("the sessions of two conversations of three requests, the last behind /reset: %q", ids)
+	}
+}
+
 // writer is told what is written.
 type writer func([]byte)
 

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -267,7 +268,7 @@ func (s *session) reset(context.Context, string) error {
 	} else {
 		s.messages = nil
 	}
-	s.dropped = nil
+	s.dropped, s.id = nil, rand.Text()
 	s.note("the conversation is empty")
 	return nil
 }
@@ -312,7 +313,7 @@ func (s *session) load(_ context.Context, rest string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", rest, err)
 	}
-	s.messages, s.dropped = list, nil
+	s.messages, s.dropped, s.id = list, nil, rand.Text()
 	s.note("%s: %s", rest, count(len(list)))
 	return nil
 }

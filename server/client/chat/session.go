@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ type Options struct {
 type session struct {
 	screen
 	client   *Client
+	id       string // of the conversation, for routers; another one begins where nothing of this one is left
 	in       *input
 	now      func() time.Time
 	messages []Message // the system prompt, if there is one, is the first
@@ -60,6 +62,7 @@ func newSession(o Options) *session {
 		screen: screen{out: o.Out, notes: o.Notes, errors: o.Errors, terminal: o.Terminal, colour: o.Colour &&
 			o.Terminal},
 		client:   o.Client,
+		id:       rand.Text(),
 		now:      o.now,
 		settings: map[string]json.RawMessage{}, members: o.Members,
 	}
@@ -210,7 +213,7 @@ func (s *session) answer(ctx context.Context) (Answer, *showing, error) {
 		defer stop()
 	}
 	show := s.begin(s.now)
-	q := Question{Messages: s.messages, Tools: s.tools.raw, Settings: s.settings}
+	q := Question{Messages: s.messages, Tools: s.tools.raw, Settings: s.settings, Session: s.id}
 	a, err := s.client.Ask(ctx, q, show.piece)
 	return a, show, errors.Join(err, show.end())
 }
