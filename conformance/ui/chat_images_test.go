@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"image"
 	"image/png"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -22,6 +23,25 @@ func picture(t *testing.T, dir string, width int) string {
 		t.Fatal(err)
 	}
 	name := filepath.Join(dir, "wide-"+strconv.Itoa(width)+".png")
+	if err := os.WriteFile(name, file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// noise writes an image of at least so many bytes to a folder.
+func noise(t *testing.T, dir string, size int) string {
+	t.Helper()
+	m := image.NewGray(image.Rect(0, 0, 500, size/500))
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range m.Pix {
+		m.Pix[i] = uint8(r.Uint32())
+	}
+	var file bytes.Buffer
+	if err := png.Encode(&file, m); err != nil || file.Len() < size {
+		t.Fatalf("%d bytes, %v", file.Len(), err)
+	}
+	name := filepath.Join(dir, "noise.png")
 	if err := os.WriteFile(name, file.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -76,9 +96,12 @@ func TestChatTakesImages(t *testing.T) {
 	p.find("button", "+ Image")
 	p.put("Max tokens", "3")
 	p.paste("", 40, 41)
+	p.widths(".thumbs", 40, 41)
+	eval[chromedp.Void](p, `window.first = document.querySelector('.thumbs img')`)
 	p.paste("", 42)
 	p.dropOn(".chat", picture(t, dir, 43))
 	p.widths(".thumbs", 40, 41, 42, 43)
+	p.eventually("the first picture was drawn once", `window.first === document.querySelector('.thumbs img')`)
 	p.checkNames()
 	p.shots("chat-images")
 	p.click("button", "Remove image 2")

@@ -6,6 +6,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	pages "github.com/chromedp/cdproto/page"
@@ -67,18 +68,38 @@ func TestChatKeepsWhatItCannotSend(t *testing.T) {
 	p.find("button", "Retry")
 }
 
+// oldToken is a token as a tab keeps it.
+const oldToken = `{"id": 1, "text": "old", "raw_logprob": -0.5, "logprob": null, "rank": 0, "picked": "best",
+	"changes": [{"kind": "mask", "name": "grammar", "allowed": 3, "forbidden": 0.5, "before": -1, "after": null,
+	"count": 1, "moved": [{"id": 2, "text": "new", "by": null}]}],
+	"candidates": [{"id": 1, "text": "old", "raw_logprob": -0.5, "logprob": null}], "rewound": [{"by": "g", "tokens": 2}]}`
+
 // TestChatOutlivesUpdates: what another version of the server kept in the tab is no reason to show nothing.
 func TestChatOutlivesUpdates(t *testing.T) {
 	p := openSettled(t, serve(t, withPlugins).URL)
 	for _, kept := range []string{`{"sides": [{"messages": [{"role": "assistant"}, {"role": "user", "text": 3}, null, 5,
-		{"role": "assistant", "text": "kept", "calls": [null, {}], "tokens": [{}], "view": "tokens"}], "settings":
-		{"temperature": null, "grammar": null, "plugins": [{"name": "no-repeat"}, 7, null], "stop": {}}}, null]}`,
+		{"role": "assistant", "text": "kept", "calls": [null, {}], "tokens": [{}], "view": "tokens"},
+		{"role": "assistant", "text": "b", "tokens": [` + oldToken + `, {"text": "x", "picked": "best", "rank": 0}]},
+		{"role": "assistant", "text": "c", "tokens": [{"text": "x", "picked": "best", "rank": 0, "candidates": [{}],
+		"changes": []}], "usage": {"reply": {}}, "time": "soon"},
+		{"role": "assistant", "text": "d", "tokens": [{"text": "x", "picked": "best", "rank": 0, "candidates": [],
+		"changes": [{"kind": "mask", "name": "grammar"}]}], "notes": [{}], "explained": "all"},
+		{"role": "assistant", "text": "a", "tokens": [` + oldToken + `]}], "settings": {"temperature": null, "grammar": null,
+		"plugins": [{"name": "no-repeat", "wrong": {"n": 7, "m": {"text": "x"}}}, 7, null], "stop": {}}}, null]}`,
 		`{"sides": [1, "x"], "panel": 7, "draft": {}}`, `[]`, `null`, `{`} {
 		p.visit("Models") // or leaving the page would keep what it knows
 		eval[chromedp.Void](p, `addEventListener('pagehide', () => sessionStorage.setItem('tgi.chat', `+quote(kept)+`))`)
 		eval[chromedp.Void](p, `location.hash = '#/chat'`)
 		p.reload()
 		p.reads(".model-name", "tgi-demo")
+		pressed := eval[string](p, `[...document.querySelectorAll('.message')].map((m) => {
+			const tokens = [...m.querySelectorAll('button')].find((b) => b.textContent === 'Tokens');
+			tokens?.click();
+			return tokens ? m.querySelector('.token-name')?.innerText : '';
+		}).join()`)
+		if want := ",,,,,,old"; strings.Contains(kept, `"old"`) && pressed != want {
+			t.Errorf("the tokens of the messages are %q, want %q", pressed, want)
+		}
 		p.ask("What is three plus four?")
 		p.reads(reply+" .stats", "tokens")
 		p.click("button", "Clear")
@@ -116,6 +137,72 @@ func TestStorageOff(t *testing.T) {
 	p.click("button", "Theme: auto. Change it")
 	p.click("button", "Theme: light. Change it")
 	p.eventually("the theme is dark", `document.documentElement.dataset.theme === 'dark'`)
+}
+
+// TestKeyWithoutRoom: a key is used where the tab has no room to keep it.
+func TestKeyWithoutRoom(t *testing.T) {
+	p := open(t, serve(t, "[server]\napi_keys = [\"right-key\"]\n").URL, "/#/chat")
+	p.find("dialog", "Key")
+	p.fill("textbox", "Key of this server", "wrong")
+	p.press(kb.Enter)
+	p.reads("dialog [role=alert]", "does not know that key")
+	eval[chromedp.Void](p, `(() => {
+		for (let size = 1 << 22, n = 0; size >= 1;) {
+			try {
+				sessionStorage.setItem('filler' + n++, 'x'.repeat(size));
+			} catch {
+				size = size >> 1;
+			}
+		}
+	})()`)
+	p.fill("textbox", "Key of this server", "right-key")
+	p.press(kb.Enter)
+	p.reads(".model-name", "tgi-demo")
+	p.absent("dialog", "Key")
+	p.ask("Who are you?")
+	p.reads(reply+" .stats", "tokens")
+}
+
+// TestOneReplicaForATab: all requests of a tab have one id, by which a router sends them to the same replica; another
+// tab has another one.
+func TestOneReplicaForATab(t *testing.T) {
+	through := httputil.NewSingleHostReverseProxy(sure(url.Parse(serve(t, keyed).URL)))
+	var mu sync.Mutex
+	asked := map[string]map[string]bool{} // paths by the id
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost || strings.HasPrefix(r.URL.Path, "/admin/") || r.URL.Path == "/v1/models" {
+			mu.Lock()
+			id := r.Header.Get("X-Session-Id")
+			if asked[id] == nil {
+				asked[id] = map[string]bool{}
+			}
+			asked[id][r.URL.Path] = true
+			mu.Unlock()
+		}
+		through.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	for range 2 {
+		p := openAs(t, proxy.URL, "/#/chat", "boss")
+		p.reads(".model-name", "tgi-demo")
+		p.ask("Who are you?")
+		p.visit("Engine")
+		p.rowOf("tgi-demo", "running")
+		p.visit("Models")
+		p.rowOf("tgi-demo", "loaded")
+		p.reload()
+		p.rowOf("tgi-demo", "loaded")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(asked) != 2 {
+		t.Errorf("two tabs have the ids %v", asked)
+	}
+	for id, paths := range asked {
+		if len(id) != 32 || !paths["/v1/chat/completions"] || !paths["/admin/live"] || !paths["/v1/models"] {
+			t.Errorf("the id %q is of requests for %v", id, paths)
+		}
+	}
 }
 
 // TestDialogsEndWithTheirPage: who goes back leaves no question behind.

@@ -307,12 +307,7 @@ func TestChatAsPrograms(t *testing.T) {
 	p.click("button", "Code")
 	p.checkNames()
 	p.shots("chat-code")
-	curl := p.text("#snippet")
-	shell := exec.Command("bash", "-c", "set -u; TGI_API_KEY=none; "+strings.Replace(curl, "curl -N", "curl -sSN", 1))
-	out, err := shell.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "data: [DONE]") {
-		t.Errorf("%s\nanswers %s: %v", curl, out, err)
-	}
+	p.runsInShell()
 	for name, check := range map[string][]string{
 		"Python":     {"python3", "-c", "import ast,sys; ast.parse(sys.stdin.read())"},
 		"JavaScript": {"node", "--input-type=module", "--check"},
@@ -332,6 +327,36 @@ func TestChatAsPrograms(t *testing.T) {
 	}
 	p.click("button", "Close")
 	p.absent("dialog", "The request as a program")
+}
+
+// runsInShell runs the program for the shell that is shown, as one who pastes it; the server must answer.
+func (p *page) runsInShell() {
+	p.t.Helper()
+	curl := p.text("#snippet")
+	shell := exec.Command("bash")
+	shell.Stdin = strings.NewReader("set -u; TGI_API_KEY=none\n" + strings.Replace(curl, "curl -N", "curl -sSN", 1) + "\n")
+	out, err := shell.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "data: [DONE]") {
+		p.t.Errorf("%.2000s\nanswers %.2000s: %v", curl, out, err)
+	}
+}
+
+// TestChatAsProgramsWithPictures: the program for the shell runs with a picture of 200 KB.
+func TestChatAsProgramsWithPictures(t *testing.T) {
+	demand(t)
+	model, err := visiontest.Read("llava")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, serve(t, "[model]\npath = "+quote(model.Dir)+"\nweights = \"fp32\"\n").URL, "/#/chat")
+	p.find("button", "+ Image")
+	p.put("Max tokens", "3")
+	p.dropOn(".chat", noise(t, t.TempDir(), 200_000))
+	p.find("button", "Remove image 1")
+	p.put(messageBox, "END\nWhat's this?")
+	p.click("button", "Code")
+	p.reads("#snippet", "data:image/png;base64,")
+	p.runsInShell()
 }
 
 // hostileTexts are texts that would run if a page took them for HTML, or lead somewhere that is no page.

@@ -9,6 +9,17 @@ const keyName = 'tgi.key';
 // patience is how long a question may take that changes nothing, in milliseconds.
 const patience = 20_000;
 
+// session is an id of this tab, which goes with its requests: a router in front of several servers sends them to the
+// same one, which has the conversation's prefix, and whose state the other pages show.
+function session() {
+  const name = 'tgi.session';
+  if (!ofTab.get(name)) {
+    const bytes = crypto.getRandomValues(new Uint8Array(16));
+    ofTab.hold(name, Array.from(bytes, (b) => b.toString(16).padStart(2, '0')).join(''));
+  }
+  return ofTab.get(name);
+}
+
 // RequestError is a reply that is an error: its message is the server's.
 class RequestError extends Error {
   constructor(status, message) {
@@ -20,7 +31,7 @@ class RequestError extends Error {
 export const key = {
   get: () => ofTab.get(keyName),
   set(value) {
-    ofTab.set(keyName, value);
+    ofTab.hold(keyName, value);
     dispatchEvent(new Event('tgi-key'));
   },
 };
@@ -41,6 +52,7 @@ export async function request(path, options = {}) {
     const {json, headers, silent, within, ...rest} = options;
     const used = key.get();
     const init = {...rest, headers: new Headers(headers)};
+    init.headers.set('X-Session-Id', session());
     if (within) init.signal = AbortSignal.any([AbortSignal.timeout(within), ...rest.signal ? [rest.signal] : []]);
     if (json !== undefined) {
       init.method ??= 'POST';

@@ -7,9 +7,10 @@ function store(open) {
     kept = open();
   } catch { /* storage is off */ }
   return {
-    get: (name) => (kept ? kept.getItem(name) : here.get(name)) ?? '',
+    get: (name) => here.get(name) ?? kept?.getItem(name) ?? '',
     // set returns whether there was room; an empty text keeps nothing.
     set(name, text) {
+      here.delete(name);
       if (!kept) here.set(name, text);
       else if (!text) kept.removeItem(name);
       else {
@@ -20,6 +21,12 @@ function store(open) {
         }
       }
       return true;
+    },
+    // hold is set for a text that is needed: where there is no room for it, it lives as long as the page.
+    hold(name, text) {
+      if (this.set(name, text)) return;
+      kept.removeItem(name); // an older one
+      here.set(name, text);
     },
   };
 }

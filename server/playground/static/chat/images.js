@@ -12,13 +12,36 @@ const largest = 10 << 20, most = 16;
 // changed is called when there are others, lost(text) for one that cannot be read.
 export function imageChooser(changed, lost) {
   const node = element('div', {class: 'thumbs'});
-  let places = []; // {src}: undefined until it is read
+  let places = []; // {src, picture, node}: src is undefined until it is read
+
+  function newPlace() {
+    const place = {src: undefined, picture: element('span', {class: 'reading'}, '…')};
+    place.button = element('button', {type: 'button', onclick: () => remove(place)}, '✕');
+    place.node = element('div', {class: 'thumb'}, place.picture, place.button);
+    return place;
+  }
+
+  // fill shows an image that was read, unless it was removed meanwhile.
+  function fill(place, src) {
+    place.src = src;
+    if (!places.includes(place)) return;
+    const picture = element('img', {src});
+    place.picture.replaceWith(picture);
+    place.picture = picture;
+    number();
+    changed();
+  }
+
+  function number() {
+    places.forEach((place, i) => {
+      if (place.src) place.picture.alt = `Image ${i + 1}`;
+      place.button.setAttribute('aria-label', `Remove image ${i + 1}`);
+    });
+  }
 
   function draw() {
-    replace(node, places.map((place, i) => element('div', {class: 'thumb'},
-      place.src ? element('img', {src: place.src, alt: `Image ${i + 1}`})
-        : element('span', {class: 'reading'}, '…'),
-      element('button', {type: 'button', 'aria-label': `Remove image ${i + 1}`, onclick: () => remove(place)}, '✕'))));
+    replace(node, places.map((place) => place.node));
+    number();
     changed();
   }
 
@@ -46,12 +69,12 @@ export function imageChooser(changed, lost) {
         const why = wrong(file);
         first ||= why;
         if (why) continue;
-        const place = {src: undefined};
+        const place = newPlace();
         places.push(place);
-        place.read = read(file).then((src) => { place.src = src; }, (err) => {
+        place.read = read(file).then((src) => fill(place, src), (err) => {
           remove(place);
           lost(`${file.name} cannot be read: ${err.message}`);
-        }).then(draw);
+        });
       }
       draw();
       return first;

@@ -109,7 +109,7 @@ function assistantParts(message, on) {
     const asTokens = message.view === 'tokens' && message.tokens.length > 0 && !message.busy;
     text.hidden = asTokens;
     if (asTokens) {
-      if (!tokens.firstChild) tokens.append(tokenView(message.tokens));
+      if (!tokens.firstChild) tokens.append(tokenView(message.tokens, missing(message)));
     } else {
       tokens.replaceChildren();
       if (held(message)) replace(text, element('pre', {class: 'plain'}, message.text));
@@ -143,6 +143,13 @@ function assistantParts(message, on) {
   }
 
   return {nodes: [thought, text, tokens, calls, verdict, notes], update, placed: false};
+}
+
+// missing says what the tokens of a reply are without, '' where nothing is known to be.
+function missing({tokens, explained, usage}) {
+  if (!explained || tokens.length < explained || usage?.reply <= tokens.length) return '';
+  const all = usage ? ` of ${usage.reply.toLocaleString('en')}` : '';
+  return `The first ${tokens.length.toLocaleString('en')}${all} tokens: the server explained no more of this reply.`;
 }
 
 // held says whether a reply is held to a form that is shown as it is.

@@ -1,6 +1,7 @@
 // The settings of a conversation.
 import {element, field, replace} from '../dom.js';
-import {pluginChooser} from './plugins.js';
+import {parametersForm, pluginChooser} from './plugins.js';
+import {functionsOf, ofFunction} from './request.js';
 
 const grammars = [['none', 'None'], ['json_schema', 'JSON Schema'], ['json_object', 'Any JSON object'],
   ['regex', 'Regular expression'], ['choice', 'Choices'], ['grammar', 'Grammar (GBNF or Lark)']];
@@ -84,10 +85,8 @@ export function settingsForm(settings, server, changed) {
     const grammar = settings.grammar;
     const kind = element('select', {'data-setting': 'grammar', onchange: () => {
       const known = Object.values(examples).includes(grammar.text) || grammar.text === '';
-      settings.grammar = {kind: kind.value, text: known ? examples[kind.value] ?? '' : grammar.text};
-      changed('grammar');
-      replace(box, grammarFields());
-      box.querySelector('select').focus();
+      settings.grammar = {...grammar, kind: kind.value, text: known ? examples[kind.value] ?? '' : grammar.text};
+      redraw('[data-setting=grammar]');
     }}, grammars.map(([value, label]) => element('option', {value}, label)));
     kind.value = grammar.kind;
     const parts = [field('The reply is held to', kind)];
@@ -112,20 +111,76 @@ export function settingsForm(settings, server, changed) {
       check();
       parts.push(field(label, area, grammar.kind === 'choice' ? 'One in each line, or a JSON array.' : null), wrong);
     }
+    if (grammar.kind !== 'none') parts.push(compilerFields(grammar, redraw));
     const box = element('div', {}, parts);
     return box;
+
+    function redraw(focus) {
+      changed('grammar');
+      replace(box, grammarFields());
+      box.querySelector(focus).focus();
+    }
+  }
+
+  // compilerFields choose the plugin that compiles the grammar, its parameters, and the language of what is no schema,
+  // expression or choice.
+  function compilerFields(grammar, redraw) {
+    const compilers = (server.plugins ?? []).filter((p) => p.kinds?.includes('grammar') && p.nameable !== false);
+    const chosen = compilers.find((p) => p.name === grammar.plugin);
+    const choice = (name, values, set) => {
+      const select = element('select', {'data-setting': name, onchange: () => {
+        set(select.value);
+        redraw(`[data-setting=${name}]`);
+      }}, values.map(([value, label]) => element('option', {value}, label)));
+      return select;
+    };
+    const gone = grammar.plugin && !chosen ? [[grammar.plugin, `${grammar.plugin} (not offered)`]] : [];
+    const parts = [];
+    if (compilers.length || gone.length) {
+      const plugin = choice('grammar-plugin', [['', 'The first plugin that knows it'], ...gone,
+        ...compilers.map((p) => [p.name, p.state === 'ready' ? p.name : `${p.name} (${p.state})`])],
+      (value) => Object.assign(grammar, {plugin: value, params: {}, wrong: {}}));
+      plugin.value = grammar.plugin;
+      parts.push(field('Compiled by', plugin));
+    }
+    const languages = new Set((chosen ? [chosen] : compilers).flatMap((p) => p.languages ?? []));
+    if (grammar.language) languages.add(grammar.language);
+    if (grammar.kind === 'grammar' && languages.size) {
+      const language = choice('language', [['', 'What it looks like'], ...[...languages].map((l) => [l, l])],
+        (value) => { grammar.language = value; });
+      language.value = grammar.language;
+      parts.push(field('Language', language));
+    }
+    if (chosen) {
+      parts.push(element('div', {class: 'plugin', 'data-plugin': chosen.name},
+        parametersForm(chosen, Object.assign(grammar, {name: chosen.name}), () => changed('grammar'))));
+    }
+    return parts;
   }
 
   function toolFields() {
-    const choice = element('select', {'data-setting': 'tool_choice', onchange: () => set('tool_choice', choice.value)},
-      [['', 'The model decides'], ['required', 'It must call one'], ['none', 'It must call none']]
+    const choice = element('select', {'data-setting': 'tool_choice', onchange: () => {
+      set('tool_choice', choice.value);
+      fill();
+    }});
+    let names = [];
+    // fill lists the functions, and the one that was chosen before it had this name.
+    const fill = () => {
+      names = functionsOf(settings.tools) ?? names; // those of before, while it is being typed
+      const of = new Set(names.map((name) => ofFunction + name));
+      if (settings.tool_choice.startsWith(ofFunction)) of.add(settings.tool_choice);
+      replace(choice, [['', 'The model decides'], ['required', 'It must call one'], ['none', 'It must call none'],
+        ...[...of].map((value) => [value, `It must call ${value.slice(ofFunction.length)}`])]
         .map(([value, label]) => element('option', {value}, label)));
-    choice.value = settings.tool_choice;
-    return [text('tools', 'Definitions', {rows: 6, class: 'code', spellcheck: 'false',
+      choice.value = settings.tool_choice;
+    };
+    fill();
+    const definitions = text('tools', 'Definitions', {rows: 6, class: 'code', spellcheck: 'false',
       placeholder: '[{"name": "get_weather", "parameters":\n  {"type": "object", "properties":\n' +
         '    {"city": {"type": "string"}}}}]'},
-    'JSON: a list of functions, or of OpenAI’s tools. You type what they return.', 'textarea'),
-    field('Calls', choice)];
+    'JSON: a list of functions, or of OpenAI’s tools. You type what they return.', 'textarea');
+    definitions.addEventListener('input', fill);
+    return [definitions, field('Calls', choice)];
   }
 
   draw();

@@ -12,7 +12,7 @@ export function pluginChooser(offered, chosen, changed) {
   const known = (offered ?? []).filter((p) => p.kinds?.some((kind) => ofRequests.has(kind)));
 
   function draw() {
-    const left = known.filter((p) => p.apply !== 'always' && !chosen.some((c) => c.name === p.name));
+    const left = known.filter((p) => p.nameable !== false && !chosen.some((c) => c.name === p.name));
     const always = known.filter((p) => p.apply === 'always');
     const select = element('select', {'aria-label': 'Add a plugin', onchange: () => {
       if (!select.value) return;
@@ -21,15 +21,15 @@ export function pluginChooser(offered, chosen, changed) {
       draw();
       body.querySelector('.plugin:last-of-type summary')?.focus();
     }}, element('option', {value: ''}, left.length ? 'Add a plugin…' : 'No other plugin'),
-    left.map((p) => element('option', {value: p.name, disabled: p.state !== 'ready'},
-      `${p.name}${p.state === 'ready' ? '' : ` (${p.state})`}`)));
+    left.map((p) => element('option', {value: p.name, disabled: p.state !== 'ready'}, optionText(p))));
     replace(body,
       !offered && element('p', {class: 'hint'},
         'Not known yet: the server was not asked which plugins it offers. It may want a key first.'),
       offered && known.length === 0 && element('p', {class: 'hint'}, 'This server offers no plugins to requests. ',
         'A file *.wasm in its plugins folder is one, and [[plugin]] of tgi.toml names built-in ones.'),
       always.length > 0 && element('p', {class: 'hint'},
-        `Applied to every request: ${always.map((p) => p.name).join(', ')}`),
+        `Applied to each of your requests: ${always.map((p) => p.name).join(', ')}.`,
+        always.some((p) => p.nameable !== false) && ' Add one to set its parameters.'),
       chosen.map((c, i) => one(c, i)),
       known.length > 0 && select);
   }
@@ -43,20 +43,34 @@ export function pluginChooser(offered, chosen, changed) {
         draw();
         body.querySelector('select')?.focus();
       }}, '✕');
-    const shown = fits(plugin?.params) ? Object.keys(plugin.params.properties) : [''];
-    for (const name of Object.keys(choice.wrong)) {
-      if (plugin && !shown.includes(name)) delete choice.wrong[name]; // of another version of it
-    }
-    const form = fits(plugin?.params) ? schemaForm(plugin.params, choice, changed) : wholeForm(choice, changed);
+    const form = parametersForm(plugin, choice, changed);
     return element('details', {class: 'plugin', open: true, 'data-plugin': choice.name},
       element('summary', {}, element('strong', {}, choice.name), ' ',
         plugin ? element('span', {class: 'muted'}, `${plugin.kinds.join(', ')} ${plugin.version ?? ''}`) :
-          offered && element('span', {class: 'tag bad'}, 'the server no longer has it'), remove),
+          offered && element('span', {class: 'tag bad'}, 'the server no longer offers it'), remove),
       form);
   }
 
   draw();
   return body;
+}
+
+// optionText names a plugin that may be added.
+function optionText(plugin) {
+  const notes = [];
+  if (plugin.apply === 'always') notes.push('always applied');
+  if (plugin.state !== 'ready') notes.push(plugin.state);
+  return notes.length ? `${plugin.name} (${notes.join(', ')})` : plugin.name;
+}
+
+// parametersForm edits choice, {name, params, wrong}: as a form where the plugin, if there is one, declares a schema
+// that a form can show, and else as JSON.
+export function parametersForm(plugin, choice, changed) {
+  const shown = fits(plugin?.params) ? Object.keys(plugin.params.properties) : [''];
+  for (const name of Object.keys(choice.wrong)) {
+    if (plugin && !shown.includes(name)) delete choice.wrong[name]; // of another version of it
+  }
+  return fits(plugin?.params) ? schemaForm(plugin.params, choice, changed) : wholeForm(choice, changed);
 }
 
 // wholeForm edits all parameters of a plugin, which has no schema that a form could show, as one object.

@@ -19,6 +19,15 @@ const numbers = ['temperature', 'top_p', 'top_k', 'min_p', 'repetition_penalty',
 export const ofOpenAI = new Set(['model', 'messages', 'temperature', 'top_p', 'max_tokens', 'seed', 'stop', 'tools',
   'tool_choice', 'response_format', 'stream', 'stream_options']);
 
+// mostExplained is how many tokens of a reply the server explains at most.
+const mostExplained = 1024;
+
+// explainedAtMost is how many tokens of the reply to a body are explained at most.
+export function explainedAtMost({explain}) {
+  if (!explain) return 0;
+  return explain.tokens ?? 256; // what the server takes without it
+}
+
 // bodyOf returns the body of a chat request. offered are the plugins of the server. Messages that got no answer are
 // left out, but for the last one, which asks: many templates refuse two messages of the user in a row, and what was
 // refused once would be refused with each message that follows.
@@ -45,23 +54,23 @@ export function bodyOf(settings, messages, offered = []) {
   const tools = toolsOf(settings.tools);
   if (tools.length) {
     body.tools = tools;
-    if (settings.tool_choice) body.tool_choice = settings.tool_choice;
+    if (settings.tool_choice) body.tool_choice = toolChoiceOf(settings.tool_choice, tools);
   }
-  Object.assign(body, grammarOf(settings.grammar));
-  for (const choice of settings.plugins) checkParameters(choice, offered.find((p) => p.name === choice.name)?.params);
+  Object.assign(body, grammarOf(settings.grammar, offered));
+  for (const choice of settings.plugins) checkParameters('plugins', choice, offered);
   const plugins = settings.plugins.map(({name, params}) =>
     (params && Object.keys(params).length ? {name, params} : {name}));
   if (plugins.length) body.plugins = plugins;
-  if (settings.explain) body.explain = {top: 8, tokens: 1024};
+  if (settings.explain) body.explain = {top: 8, tokens: mostExplained};
   return {...body, ...objectOf('more', settings.more)};
 }
 
-// checkParameters looks at the parameters of a plugin as its schema and its form do.
-function checkParameters(choice, schema) {
-  const found = wrongParameter(choice, schema);
+// checkParameters looks at the parameters of a plugin in a setting as its schema and its form do.
+function checkParameters(setting, choice, offered) {
+  const found = wrongParameter(choice, offered.find((p) => p.name === choice.name)?.params);
   if (!found) return;
   const [name, error] = found;
-  throw new SettingError('plugins', `${choice.name}: ${name || 'the parameters'} ${error}`,
+  throw new SettingError(setting, `${choice.name}: ${name || 'the parameters'} ${error}`,
     {plugin: choice.name, name, error});
 }
 
@@ -127,6 +136,28 @@ function objectOf(setting, text) {
   return value;
 }
 
+// ofFunction begins the choice of one function.
+export const ofFunction = 'function:';
+
+// toolChoiceOf writes a choice of calls: 'required', 'none', or ofFunction with its name.
+function toolChoiceOf(choice, tools) {
+  if (!choice.startsWith(ofFunction)) return choice;
+  const name = choice.slice(ofFunction.length);
+  if (!tools.some((tool) => tool.function?.name === name)) {
+    throw new SettingError('tool_choice', `Calls: there is no function ${name} among the tools`);
+  }
+  return {type: 'function', function: {name}};
+}
+
+// functionsOf names the functions among definitions; null for a text that is none yet.
+export function functionsOf(text) {
+  try {
+    return toolsOf(text).map((tool) => tool.function?.name).filter((name) => typeof name === 'string' && name);
+  } catch {
+    return null;
+  }
+}
+
 // toolsOf reads definitions: a list of tools, or of their functions, or one of either.
 function toolsOf(text) {
   const value = parsed('tools', text);
@@ -150,17 +181,24 @@ export function choicesOf(text) {
 }
 
 // grammarOf returns the members that hold a reply to a grammar.
-function grammarOf({kind, text}) {
-  if (kind === 'none') return {};
-  if (kind === 'json_object') return {response_format: {type: 'json_object'}};
+function grammarOf(grammar, offered) {
+  if (grammar.kind === 'none') return {};
+  const format = formatOf(grammar);
+  if (format.type === 'grammar' && grammar.language) format.language = grammar.language;
+  if (grammar.plugin) {
+    checkParameters('grammar', {...grammar, name: grammar.plugin}, offered);
+    format.plugin = grammar.plugin;
+    if (Object.keys(grammar.params).length) format.params = grammar.params;
+  }
+  return {response_format: format};
+}
+
+function formatOf({kind, text}) {
+  if (kind === 'json_object') return {type: 'json_object'};
   if (!text.trim()) throw new SettingError('grammar', 'Grammar: it is empty');
   switch (kind) {
-    case 'json_schema': {
-      const schema = parsed('grammar', text);
-      return {response_format: {type: 'json_schema', json_schema: {name: 'reply', schema}}};
-    }
-    case 'regex': return {response_format: {type: 'regex', value: text}};
-    case 'choice': return {response_format: {type: 'choice', value: choicesOf(text)}};
-    default: return {guided_grammar: text};
+    case 'json_schema': return {type: kind, json_schema: {name: 'reply', schema: parsed('grammar', text)}};
+    case 'choice': return {type: kind, value: choicesOf(text)};
+    default: return {type: kind, value: text}; // regex and grammar
   }
 }

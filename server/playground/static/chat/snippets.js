@@ -14,9 +14,12 @@ export function snippets(body, base) {
 // shell quotes for a POSIX shell: nothing within '...' means anything but a quote.
 const shell = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
+// curl sends the body from a here-document: an argument has at most 128 KiB on Linux, a picture more. No line of JSON
+// is the word that ends it, since line ends within texts are escaped.
 function curl(body, address) {
   return `curl -N ${shell(`${address}/v1/chat/completions`)} \\\n  -H "Authorization: Bearer $TGI_API_KEY" \\\n` +
-    `  -H 'Content-Type: application/json' \\\n  -d ${shell(JSON.stringify(body, null, 2))}\n`;
+    `  -H 'Content-Type: application/json' \\\n  --data-binary @- <<'END'\n` +
+    `${JSON.stringify(body, null, 2)}\nEND\n`;
 }
 
 function python(own, extra, address) {

@@ -2,7 +2,7 @@
 import {element, replace} from '../dom.js';
 import {messageView} from './message.js';
 import {newReply, receive} from './reply.js';
-import {bodyOf} from './request.js';
+import {bodyOf, explainedAtMost} from './request.js';
 import {showSnippets} from './snippets.js';
 
 // near is how close to the end a reader must be to be kept there.
@@ -82,10 +82,8 @@ export class Thread {
     }
   }
 
-  // send adds what the user wrote, and asks for a reply.
-  send(message) {
-    const body = this.ready([...this.side.messages, message]);
-    if (!body) return;
+  // send adds what the user wrote, and asks for a reply by body, which ready returned for it.
+  send(message, body) {
     this.add(message);
     this.generate(body);
   }
@@ -129,7 +127,8 @@ export class Thread {
   // generate asks for a reply by body. It never throws: what goes wrong is shown in the reply.
   async generate(body) {
     const asked = this.side.messages.at(-1), askedView = this.views.at(-1);
-    const reply = {...newReply(), body: {...body, stream: true}, grammar: {...this.side.settings.grammar}};
+    const reply = {...newReply(), body: {...body, stream: true}, grammar: {...this.side.settings.grammar},
+      explained: explainedAtMost(body)};
     const view = this.add(reply);
     this.running = new AbortController();
     this.node.classList.add('busy');

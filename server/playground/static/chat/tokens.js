@@ -46,8 +46,26 @@ export function who(token) {
   }
 }
 
-// tokenView returns an element for the tokens of a reply.
-export function tokenView(tokens) {
+const ofType = (value, ...types) => types.includes(value === null ? 'null' : typeof value);
+const some = (value, ...types) => value === undefined || ofType(value, ...types);
+const all = (list, good) => Array.isArray(list) && list.every((one) => ofType(one, 'object') && good(one));
+
+// wellFormed says whether a token has what is shown of it: what the tab kept may be of another version of the server.
+export function wellFormed(token) {
+  const named = (c) => ofType(c.text, 'string');
+  return all([token], (t) => named(t) && ofType(t.picked, 'string') && ofType(t.rank, 'number') &&
+    some(t.by, 'string') && some(t.raw_logprob, 'number', 'null') && some(t.logprob, 'number', 'null') &&
+    all(t.candidates, (c) => named(c) && some(c.raw_logprob, 'number', 'null') && some(c.logprob, 'number', 'null')) &&
+    all(t.changes, (c) => ofType(c.kind, 'string') && some(c.name, 'string') && ofType(c.forbidden, 'number') &&
+      ofType(c.allowed, 'number') && some(c.before, 'number', 'null') && some(c.after, 'number', 'null') &&
+      some(c.temperature, 'number', 'null') && (c.overtook === undefined || all([c.overtook], named)) &&
+      all(c.moved, (m) => named(m) && ofType(m.by, 'number', 'null'))) &&
+    (t.draft === undefined || all([t.draft], (d) => named(d) && ofType(d.source, 'string'))) &&
+    (t.rewound === undefined || all(t.rewound, (r) => ofType(r.tokens, 'number'))));
+}
+
+// tokenView returns an element for the tokens of a reply; lacks says what is not among them, '' for nothing.
+export function tokenView(tokens, lacks = '') {
   const detail = element('div', {class: 'token-detail', role: 'region', 'aria-label': 'The token'});
   let current = 0, pinned = false;
   const buttons = tokens.map((token, i) => {
@@ -78,7 +96,7 @@ export function tokenView(tokens) {
   }
 
   if (tokens.length) show(0);
-  return element('div', {class: 'token-view'}, legend(), line, detail);
+  return element('div', {class: 'token-view'}, legend(), line, lacks && element('p', {class: 'hint'}, lacks), detail);
 }
 
 function legend() {
@@ -149,7 +167,7 @@ function changeText(c) {
     parts.push(`rules out ${percent(c.forbidden)}, ${c.allowed.toLocaleString('en')} tokens are left`);
   }
   if (c.before !== c.after) parts.push(`${percent(share(c.before))} → ${percent(share(c.after))}`);
-  if (c.temperature !== undefined) parts.push(`temperature ${+c.temperature.toFixed(3)}`);
+  if (typeof c.temperature === 'number') parts.push(`temperature ${+c.temperature.toFixed(3)}`);
   if (c.overtook) parts.push(`“${visible(c.overtook.text)}” comes first now`);
   if (c.forced !== undefined) parts.push(`forces token ${c.forced}`);
   if (c.stop) parts.push('ends the text');

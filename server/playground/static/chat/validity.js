@@ -13,7 +13,7 @@ export function judge(grammar, text, whole) {
     case 'json_schema': return judgeJSON(grammar.text, text, whole);
     case 'choice': return judgeChoice(choicesOf(grammar.text), text, whole);
     case 'regex': return judgeRegex(grammar.text, text, whole);
-    default: return {state: 'none', text: ''};
+    default: return {state: 'none', text: 'held by the server, not checked here'};
   }
 }
 
@@ -25,7 +25,7 @@ function judgeChoice(choices, text, whole) {
 }
 
 function judgeRegex(pattern, text, whole) {
-  if (!whole) return {state: 'none', text: ''};
+  if (!whole) return {state: 'none', text: 'held by the server, checked here when it is whole'};
   if (mayHang(pattern, text)) return tooLong;
   let regex;
   try {

@@ -1,5 +1,6 @@
 // The chat page: one conversation, or two that get the same messages with other settings.
 import {composer} from '../chat/composer.js';
+import {conversationFields} from '../chat/files.js';
 import {settingsForm} from '../chat/panel.js';
 import {complain} from '../chat/schemaform.js';
 import {load, newSettings, save} from '../chat/state.js';
@@ -82,6 +83,7 @@ function build(app) {
   function changed() {
     const asked = shownThreads(), busy = asked.some((t) => t.busy);
     compare.disabled = busy; // B begins with whole replies
+    enableFiles();
     compare.setAttribute('aria-pressed', state.compare);
     const models = asked.map((t) => modelOf(t.side.settings));
     form.enable(busy, models.every((m) => m.images), state.sides[0].settings.explain);
@@ -135,11 +137,14 @@ function build(app) {
     const asked = shownThreads(), message = {role: 'user', text, images};
     if (asked.some((t) => t.busy) || (!text.trim() && !images.length)) return false;
     wrong.textContent = '';
+    const bodies = [];
     for (const t of asked) {
-      if (!t.ready([...t.side.messages, message])) return false;
+      const body = t.ready([...t.side.messages, message]);
+      if (!body) return false;
+      bodies.push(body);
     }
     if (!wide.matches && !panel.hidden) togglePanel(false); // it would cover the replies
-    for (const t of asked) t.send({...message});
+    asked.forEach((t, i) => t.send({...message}, bodies[i]));
     return true;
   }
 
@@ -224,7 +229,37 @@ function build(app) {
         element('button', {type: 'button', class: 'quiet close', 'aria-label': 'Close the settings',
           onclick: () => togglePanel(false)}, '✕')),
       element('div', {id: 'panel-form', ...state.compare && {role: 'tabpanel', 'aria-labelledby': `side-${edited}`}},
-        settingsForm(state.sides[edited].settings, server, changed)));
+        settingsForm(state.sides[edited].settings, server, changed)),
+      element('details', {class: 'section', open: true}, element('summary', {}, 'Conversation'),
+        conversationFields({state: () => state, replace: exchange, complain: (text) => {
+          wrong.textContent = text;
+        }})));
+    enableFiles();
+  }
+
+  // enableFiles lets a conversation be saved and opened while no reply comes.
+  function enableFiles() {
+    const busy = threads.some((t) => t.busy);
+    for (const button of panel.querySelectorAll('#export, #import')) button.disabled = busy;
+  }
+
+  // exchange shows another conversation in the place of this one.
+  function exchange(other) {
+    if (threads.some((t) => t.busy)) {
+      wrong.textContent = 'A reply is on its way: stop it first';
+      return;
+    }
+    state.compare = other.compare;
+    state.sides = other.sides;
+    threads.forEach((t, i) => {
+      t.side = state.sides[i];
+      t.draw();
+    });
+    edited = state.compare ? 1 : 0;
+    draw();
+    for (const t of threads) t.scroll();
+    say('The conversation of the file is shown');
+    form.input.focus();
   }
 
   function draw() {

@@ -13,6 +13,7 @@ const states = {ready: ['ready', 'good'], off: ['switched off', 'warn'], failed:
 const base = '/admin/plugins';
 const faultsOf = (p) => Object.values(p.faults).reduce((a, b) => a + b, 0);
 const pathOf = (name) => `${base}/${encodeURIComponent(name)}`;
+const always = (p) => (p.keys?.length ? `every request of ${p.keys.join(', ')}` : 'every request');
 const time = (text) => (text ? new Date(text).toLocaleString() : '');
 
 // show fills root with the list of plugins.
@@ -102,7 +103,7 @@ export function show(root, app) {
       now = p;
       state.set(...states[p.state] ?? [p.state, '']);
       set(why, p.error ?? '');
-      set(version, [p.version, p.sha256.slice(0, 12), p.apply === 'always' && 'every request'].filter(Boolean)
+      set(version, [p.version, p.sha256.slice(0, 12), p.apply === 'always' && always(p)].filter(Boolean)
         .join(' · '));
       set(doc, p.doc);
       set(kind, p.kinds.join(', ') || '–');
@@ -127,7 +128,7 @@ export function show(root, app) {
     openDialog(p.name, [p.doc && element('p', {}, p.doc), p.error && element('p', {class: 'reason'}, p.error),
       facts([['Version', p.version], ['Kinds', p.kinds.join(', ')], ['Languages', (p.languages ?? []).join(', ')],
         ['Source', p.source], ['SHA-256', element('code', {}, p.sha256)], ['Loaded', time(p.loaded)],
-        ['Runs for', p.apply === 'always' ? 'every request' : 'requests that name it'], ['When it fails', p.on_error],
+        ['Runs for', p.apply === 'always' ? always(p) : 'requests that name it'], ['When it fails', p.on_error],
         ['Calls', `${count(p.calls)} in ${seconds(p.seconds)}`], ['Held up', seconds(p.paused)],
         ['Fuel', count(p.fuel)], ['Faults', counts(p.faults) || 'none'], ['Skipped for', `${count(p.skips)} sequences`],
         ['Instances', `${count(p.instances_out)} in use, ${count(p.instances_waiting)} ready, ` +
