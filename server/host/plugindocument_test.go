@@ -90,7 +90,8 @@ func TestDocumentKnowsPlugins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, text := ask(admin, http.MethodPut, "/admin/plugins/drier", strings.NewReader(string(wasm))); status != 201 {
+	status, text := ask(admin, http.MethodPut, "/admin/plugins/drier", strings.NewReader(string(wasm)))
+	if status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
 	check("of-some", `{"name":"drier","params":{"base":2}}`, true)
