@@ -160,8 +160,8 @@ func (p *page) openFile(name, text string) {
 	})()`)
 }
 
-// TestChatAsFiles: a conversation is saved as a file, and another tab goes on with it: messages, settings, both columns,
-// tokens. A file that is none is refused, and what is not well-formed in one is left out.
+// TestChatAsFiles: a conversation is saved as a file, and another tab goes on with it: messages, settings, both
+// columns, tokens. A file that is none is refused, and what is not well-formed in one is left out.
 func TestChatAsFiles(t *testing.T) {
 	s := serve(t, withPlugins)
 	p := openSettled(t, s.URL)

@@ -334,7 +334,8 @@ func (p *page) runsInShell() {
 	p.t.Helper()
 	curl := p.text("#snippet")
 	shell := exec.Command("bash")
-	shell.Stdin = strings.NewReader("set -u; TGI_API_KEY=none\n" + strings.Replace(curl, "curl -N", "curl -sSN", 1) + "\n")
+	program := strings.Replace(curl, "curl -N", "curl -sSN", 1)
+	shell.Stdin = strings.NewReader("set -u; TGI_API_KEY=none\n" + program + "\n")
 	out, err := shell.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "data: [DONE]") {
 		p.t.Errorf("%.2000s\nanswers %.2000s: %v", curl, out, err)

@@ -111,9 +111,12 @@ func TestPluginsOfKeys(t *testing.T) {
 		shown[key] = infoPlugins(t, p.url, "of-"+key)
 	}
 	for _, c := range []struct{ key, plugin, want string }{
-		{"all", "dry", "request"}, {"all", "banned-strings", "request"}, {"all", "other-grammar", "request"},
-		{"all", "no-repeat", "request"}, {"all", "house", "request"}, // which it may name, and which are not always its own
-		{"none", "dry", ""}, {"none", "house", ""}, {"none", "other-grammar", ""}, {"none", "no-repeat", "always, reserved"},
+		{"all", "dry", "request"}, {"all", "banned-strings", "request"},
+		{"all", "other-grammar", "request"},
+		// Which it may name, and which always apply to others.
+		{"all", "no-repeat", "request"}, {"all", "house", "request"},
+		{"none", "dry", ""}, {"none", "house", ""}, {"none", "other-grammar", ""},
+		{"none", "no-repeat", "always, reserved"},
 		{"some", "dry", ""}, {"some", "no-repeat", ""}, {"some", "banned-strings", "request"},
 		{"some", "house", "always"},
 	} {

@@ -43,7 +43,8 @@ func TestPluginParams(t *testing.T) {
 	}{
 		{schema: `{"type":"object","additionalProperties":false,"required":["a"],"properties":{"a":{"type":"integer",
 			"minimum":1,"maximum":5,"default":2,"description":"of x","x-unit":"s"}}}`,
-			params: []string{`{}`, `{"a":1}`, `{"a":0}`, `{"a":6}`, `{"a":1.5}`, `{"a":"1"}`, `{"a":1,"b":1}`, `{"a":null}`}},
+			params: []string{`{}`, `{"a":1}`, `{"a":0}`, `{"a":6}`, `{"a":1.5}`, `{"a":"1"}`, `{"a":1,"b":1}`,
+				`{"a":null}`}},
 		{schema: `{"properties":{"a":{"exclusiveMinimum":0,"type":"number","exclusiveMaximum":1}}}`,
 			params: []string{`{"a":0}`, `{"a":0.5}`, `{"a":1}`, `{"b":1}`}},
 		{schema: `{"properties":{"a":{"exclusiveMinimum":0,"minimum":1,"type":"number"},
@@ -68,7 +69,8 @@ func TestPluginParams(t *testing.T) {
 			"patternProperties":{"^p":{"type":"string"}},"additionalProperties":false}`, loose: true,
 			params: []string{`{"a":["x"]}`, `{"a":[1]}`, `{"b":[2]}`, `{"c":"xyz"}`, `{"c":1}`, `{"p1":"x"}`, `{"q":1}`}},
 		{schema: `{"examples":[{"a":1}],"title":"A","$schema":"https://json-schema.org/draft/2020-12/schema",
-			"$comment":"x","minProperties":1,"maxProperties":2}`, params: []string{`{}`, `{"a":1}`, `{"a":1,"b":1,"c":1}`}},
+			"$comment":"x","minProperties":1,"maxProperties":2}`,
+			params: []string{`{}`, `{"a":1}`, `{"a":1,"b":1,"c":1}`}},
 	} {
 		all := read(t, []Plugin{{Name: "other", Params: []json.RawMessage{nil}},
 			{Name: "a-plugin", About: "does it", Params: []json.RawMessage{json.RawMessage(c.schema)}}})
