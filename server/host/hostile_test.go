@@ -529,46 +529,6 @@ func footprint() used {
 	return used{runtime.NumGoroutine(), bytes.Count(maps, []byte("\n")), m.HeapAlloc}
 }
 
-// BenchmarkNeighbours reports the gaps between the tokens of three streams, in
-// turn undisturbed, beside requests whose plugin does nothing, and beside
-// requests whose plugin does harm: one after the other, as fast as they go.
-// ratio is the 99th percentile over the undisturbed one of the same round.
-func BenchmarkNeighbours(b *testing.B) {
-	p := openPlugged(b, nil)
-	offences := offences()
-	p.upload(b, "nothing", newModule("").wasm())
-	measure := func(b *testing.B, plugin string, params string) time.Duration {
-		nb := p.watchNeighbours(b, 3)
-		for began := time.Now(); time.Since(began) < 2*time.Second; {
-			if plugin == "" {
-				time.Sleep(50 * time.Millisecond)
-			} else {
-				p.generate(b, 20, plugin, params)
-			}
-		}
-		_, p99, _ := nb.end()
-		return p99
-	}
-	round := func(b *testing.B, plugin, params string) {
-		var alone, beside, ratios []float64
-		for b.Loop() {
-			quiet := measure(b, "", "")
-			with := measure(b, plugin, params)
-			alone, beside = append(alone, quiet.Seconds()*1e3), append(beside, with.Seconds()*1e3)
-			ratios = append(ratios, with.Seconds()/quiet.Seconds())
-		}
-		b.ReportMetric(median(alone), "ms-alone-p99")
-		b.ReportMetric(median(beside), "ms-beside-p99")
-		b.ReportMetric(median(ratios), "ratio")
-		b.ReportMetric(0, "ns/op")
-	}
-	b.Run("nothing", func(b *testing.B) { round(b, "nothing", `{}`) })
-	for _, name := range slices.Sorted(maps.Keys(offences)) {
-		p.upload(b, slug(name), offences[name].m.wasm())
-		b.Run(slug(name), func(b *testing.B) { round(b, slug(name), `{"harm":1}`) })
-	}
-}
-
 // BenchmarkFault reports what one fault of each kind costs: the time and the fuel
 // of the guest's calls until its request has ended.
 func BenchmarkFault(b *testing.B) {

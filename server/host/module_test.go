@@ -7,10 +7,11 @@ import (
 	"slices"
 )
 
-// A module is a plugin of kind logits assembled by hand. It does nothing; tests
+// A module is a plugin of kind logits, or guard, assembled by hand. It does nothing; tests
 // replace the bodies of single exports.
 type module struct {
 	description string
+	guard       bool // its kind
 	imports     []importFunc
 	bodies      map[string][]byte // by export; without locals and the final end
 	locals      map[string][]byte // by export, as they stand in front of a body; none where it is missing
@@ -33,15 +34,23 @@ type extraFunc struct {
 const (
 	i32, i64, f32 = 0x7f, 0x7e, 0x7d
 
-	stepAt     = 1024
-	outAt      = 1200
-	textAt     = 2048
-	heapAt     = 65536
-	memPages   = 32
-	maxPages   = 4096
-	stepOut    = stepAt + 40
-	stepCount  = stepAt + 44
-	stepMode   = stepAt + 36
+	stepAt    = 1024
+	outAt     = 1200
+	textAt    = 2048
+	heapAt    = 65536
+	memPages  = 32
+	maxPages  = 4096
+	stepOut   = stepAt + 40
+	stepCount = stepAt + 44
+	stepMode  = stepAt + 36
+
+	guardCount    = stepAt + 8
+	guardReleased = stepAt + 20
+	guardVerdict  = stepAt + 44
+	guardPosition = stepAt + 48
+	guardOut      = stepAt + 52
+	guardOutCount = stepAt + 56
+
 	unreached  = 0x00
 	opCall     = 0x10
 	opI32Const = 0x41
@@ -63,11 +72,36 @@ var exports = []struct {
 	{"tgi_logits_process", []byte{i32}, []byte{i32}},
 }
 
+// guardExports are those of kind guard.
+var guardExports = append(slices.Clone(exports[:5]), []struct {
+	name            string
+	params, results []byte
+}{
+	{"tgi_guard_step", nil, []byte{i32}},
+	{"tgi_guard_begin", []byte{i32, i32, i32, i32}, []byte{i64}},
+	{"tgi_guard_check", []byte{i32}, []byte{i32}},
+}...)
+
 func newModule(modes string) *module {
 	return &module{
 		description: fmt.Sprintf(`{"name":"hostile","version":"1","kinds":["logits"],"modes":[%s]}`, modes),
 		bodies:      map[string][]byte{},
 	}
+}
+
+// newGuard is a module of kind guard, which lets everything go.
+func newGuard() *module {
+	return &module{
+		guard: true,
+		description: `{"name":"hostile","version":"1","kinds":["guard"],"guard":{"hold":16,"verdicts":["rewind",` +
+			`"insert","replace","stop"]}}`,
+		bodies: map[string][]byte{"tgi_guard_check": letGo()},
+	}
+}
+
+// letGo is a body of tgi_guard_check that releases all.
+func letGo() []byte {
+	return slices.Concat(push32(guardPosition), push32(guardCount), []byte{0x28, 2, 0, 0x36, 2, 0}, push32(0))
 }
 
 // function is the index of the i-th function that is no export.
@@ -121,6 +155,8 @@ func (m *module) wasm() []byte {
 		"tgi_logits_step":    push32(stepAt),
 		"tgi_logits_begin":   push64(0),
 		"tgi_logits_process": push32(0),
+		"tgi_guard_step":     push32(stepAt),
+		"tgi_guard_begin":    push64(0),
 	}
 	for name, b := range m.bodies {
 		bodies[name] = b
@@ -148,7 +184,11 @@ func (m *module) wasm() []byte {
 		code = append(code, append(uleb(uint64(len(f))), f...))
 	}
 	exported = append(exported, slices.Concat(text("memory"), []byte{2, 0}))
-	for i, x := range exports {
+	list := exports
+	if m.guard {
+		list = guardExports
+	}
+	for i, x := range list {
 		exported = append(exported, slices.Concat(text(x.name), []byte{0}, uleb(uint64(len(m.imports)+i))))
 		add(x.params, x.results, m.locals[x.name], bodies[x.name])
 	}

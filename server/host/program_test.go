@@ -254,19 +254,23 @@ func TestProgramIsRefused(t *testing.T) {
 	}
 }
 
-// TestHostilePrograms: whatever a program does over and over, it comes to an end that its client is told of, while a
-// neighbour gets its tokens; nothing of it is left.
+// hostilePrograms are what a program does over and over, with what its client is told in the end.
+var hostilePrograms = map[string]string{
+	"fork": "refused Room", "render": "refused Room", "append": "refused Room", "nothing": "refused Argument",
+	"grammar": "refused Argument", "rewind": "refused Purse", "race": "refused Purse",
+	"kids": "goes on to fork and render", "abandon": "goes on to fork and render",
+	"wait": "out of fuel", "spin": "out of fuel",
+	"memory": "out of memory", "error": "no, thank you", "trap": "unreachable", "emit": "more and more",
+}
+
+// TestHostilePrograms: whatever a program does over and over, it comes to an end that its client is told of, while
+// neighbours get the tokens that they get alone; nothing of it is left. BenchmarkNeighbours measures the neighbours.
 func TestHostilePrograms(t *testing.T) {
 	p := programming(t, nil)
 	const body = `{"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"plugins":%s}}`
+	nb := p.watchNeighbours(t, 2)
 	var all sync.WaitGroup
-	for what, want := range map[string]string{
-		"fork": "refused Room", "render": "refused Room", "append": "refused Room", "nothing": "refused Argument",
-		"grammar": "refused Argument", "rewind": "refused Purse", "race": "refused Purse",
-		"kids": "goes on to fork and render", "abandon": "goes on to fork and render",
-		"wait": "out of fuel", "spin": "out of fuel",
-		"memory": "out of memory", "error": "no, thank you", "trap": "unreachable", "emit": "more and more",
-	} {
+	for what, want := range hostilePrograms {
 		all.Go(func() {
 			_, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, body, do(what)))
 			if !strings.Contains(got, want) {
@@ -274,13 +278,10 @@ func TestHostilePrograms(t *testing.T) {
 			}
 		})
 	}
-	for range 3 {
-		if status, got := p.call(t, http.MethodPost, "/generate",
-			[]byte(`{"inputs":"Once upon a time","parameters":{"max_new_tokens":6}}`)); status != http.StatusOK {
-			t.Errorf("a neighbour: %d %s", status, got)
-		}
-	}
 	all.Wait()
+	if _, _, ends := nb.end(); ends == 0 {
+		t.Error("no neighbour came to its end")
+	}
 	p.settled(t)
 }
 
