@@ -133,8 +133,9 @@ func (p *prepared) checkGuards(export string) {
 	}
 }
 
-// oneCase runs all that depends on configuration and parameters.
-func (r *run) oneCase(d *Description) {
+// oneCase runs all that depends on configuration and parameters. more are parameters to try the guest's word on its
+// state with, too.
+func (r *run) oneCase(d *Description, more []string) {
 	base, ok := r.ready(d, r.now.Config)
 	if !ok {
 		return
@@ -164,7 +165,7 @@ func (r *run) oneCase(d *Description) {
 	}
 	for _, kind := range []string{abi.KindLogits, abi.KindSampler} {
 		if d.serves(kind) {
-			base.state(kind, promptA)
+			base.state(kind, promptA, more)
 		}
 	}
 	if d.serves(abi.KindTemplate) {

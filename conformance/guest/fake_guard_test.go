@@ -113,8 +113,8 @@ func brokenGuards() map[string][]*fake {
 func statingTruly() []*fake {
 	return []*fake{
 		guarding(nil),
-		stating(abi.StateNone, func(m *machine) { m.out(abi.ModeDeny, 1, m.field(abi.StepTokenCount)) }),
-		stating(abi.StateTokens, func(m *machine) { m.reg[1]++; m.out(abi.ModeDeny, 1, m.reg[1]) }),
+		stating(abi.StateNone, func(m *machine) { m.out(abi.ModeDeny, 1, m.field(abi.StepTokenCount)%200) }),
+		stating(abi.StateTokens, func(m *machine) { m.reg[1]++; m.out(abi.ModeDeny, 1, m.reg[1]%200) }),
 		stating(abi.StateLogits, func(m *machine) {
 			m.reg[1] = m.reg[1]*31 + m.word(uint64(m.field(abi.StepView)))
 			m.out(abi.ModeDeny, 1, m.reg[1]%200)

@@ -12,6 +12,7 @@ package guest
 
 import (
 	"fmt"
+	"slices"
 
 	"tgi/sdk/abi"
 )
@@ -100,6 +101,8 @@ type run struct {
 	found []Violation
 	now   *Case
 	seen  map[string]bool
+	// trials are those of what the description says of state.
+	trials []StateTrial
 }
 
 // report notes a violation; one rule is reported once for each case and detail.
@@ -114,32 +117,49 @@ func (r *run) report(id, format string, args ...any) {
 // Run checks every rule and returns what was broken, nothing for a sound
 // guest. Without cases it runs the guest with {} for both.
 func Run(g Guest, cases ...Case) []Violation {
+	found, _ := Try(g, cases...)
+	return found
+}
+
+// Try is Run. It tells how the guest's word on its state was tried, too, which no test can prove.
+func Try(g Guest, cases ...Case) ([]Violation, []StateTrial) {
 	r := &run{guest: g, seen: map[string]bool{}}
+	r.all(cases)
+	return r.found, r.trials
+}
+
+// all checks every rule.
+func (r *run) all(cases []Case) {
 	r.signatures()
 	if len(r.found) > 0 {
-		return r.found // calls would fail for the reasons just given
+		return // calls would fail for the reasons just given
 	}
 	if len(cases) == 0 {
 		cases = []Case{{}}
 	}
 	d := r.describe()
 	if d == nil {
-		return r.found
+		return
 	}
 	if r.kinds(d); len(r.found) > 0 {
-		return r.found // what the description names can't be called
+		return // what the description names can't be called
 	}
 	r.room()
 	r.anyBytes(d, withDefaults(cases[0]).Config)
 	if len(r.found) > 0 {
-		return r.found
+		return
 	}
+	more := paramSets(d.Params)
 	for _, c := range cases {
 		c := withDefaults(c)
 		r.now = &c
-		r.oneCase(d)
+		if c.Refused {
+			r.oneCase(d, nil)
+			continue
+		}
+		r.oneCase(d, slices.DeleteFunc(slices.Clone(more), func(set string) bool { return set == c.Params }))
+		more = nil // once is enough
 	}
-	return r.found
 }
 
 func withDefaults(c Case) Case {

@@ -153,6 +153,9 @@ func (s *sequence) fill(row []float32) {
 
 // viewOf returns the ids of the view.
 func (s *sequence) viewOf(row []float32) []uint32 {
+	if s.viewCount() == 0 {
+		return nil
+	}
 	return sorted(row)[:s.viewCount()]
 }
 
@@ -166,7 +169,15 @@ func sorted(row []float32) []uint32 {
 	return ids
 }
 
-func best(row []float32) uint32 { return sorted(row)[0] }
+// best is the first of them.
+func best(row []float32) (id uint32) {
+	for i, l := range row {
+		if l > row[id] {
+			id = uint32(i)
+		}
+	}
+	return id
+}
 
 // sample takes one step of kind sampler, with one, two and more candidates in turn.
 func (s *sequence) sample() (a Answer, ok bool) {

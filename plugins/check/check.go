@@ -46,6 +46,8 @@ type Report struct {
 	Violations []Violation `json:"violations"` // empty for a sound module
 	// Summary is what the module says about itself, nil when it has violations.
 	Summary *Summary `json:"summary,omitempty"`
+	// States says how what it says of its state was tried, for each configuration and kind; that proves nothing.
+	States []kit.StateTrial `json:"states,omitempty"`
 }
 
 // Sound reports whether nothing was found.
@@ -131,7 +133,7 @@ func (r *Report) faults(m *module, err error, cases []Case) {
 		found = slices.DeleteFunc(kit.Run(unloadable{m}),
 			func(v kit.Violation) bool { return v.ID == "trap" || v.ID == "import" })
 	} else {
-		found = kit.Run(m, cases...)
+		found, r.States = kit.Try(m, cases...)
 	}
 	for _, v := range found {
 		w := Violation{Rule: v.ID, Found: v.Detail, Text: v.Text, Source: v.Source}

@@ -264,7 +264,7 @@ func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		loops byte
 		sound bool
-	}{{40, true}, {63, false}} {
+	}{{32, true}, {63, false}} {
 		r, err := Run(t.Context(), "plugin", hungry(c.loops), Options{CacheDir: testcache.Dir(),
 			Limits: Limits{FuelPerStep: 60}})
 		if err != nil || r.Sound() != c.sound {

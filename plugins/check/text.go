@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	kit "tgi/conformance/guest"
 	"tgi/sdk"
 	"tgi/sdk/abi"
 )
@@ -56,7 +57,32 @@ func (r *Report) writeSummary(w io.Writer, o TextOptions) {
 		line("untried", "no source was given in %s: no text was held to it (--language and --source give one)",
 			strings.Join(s.Untried, ", "))
 	}
+	for _, t := range r.States {
+		line("state", "%s", stateText(t))
+	}
 	line("checked", "%d rules with %s", len(Rules()), counted(s.Cases, "set of parameters", "sets of parameters"))
+}
+
+// stateText says how a guest's word on its state was tried, and what was not tried. It quotes few parameters.
+func stateText(t kit.StateTrial) string {
+	const most = 3
+	list := func(what string, texts []string) string {
+		if len(texts) == 0 {
+			return ""
+		}
+		more := ""
+		if n := len(texts) - most; n > 0 {
+			more, texts = fmt.Sprintf(" and %d more", n), texts[:most]
+		}
+		return "; " + what + ": " + strings.Join(texts, ", ") + more
+	}
+	text := fmt.Sprintf("%q of kind %s was tried, not proven: taken back within %d tokens, with %s", t.State, t.Kind,
+		t.Positions, counted(len(t.Params), "set of parameters", "sets of parameters"))
+	text += list("it ended early with", t.Short) + list("the plugin refuses", t.Refused)
+	if t.Untried > 0 {
+		text += fmt.Sprintf("; there was no time for %s", counted(t.Untried, "further set", "further sets"))
+	}
+	return text
 }
 
 // needs lists what a guest looks at, in words.
