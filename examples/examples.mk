@@ -19,8 +19,9 @@ NPM   ?= npm
 EXAMPLES_OUT := $(CURDIR)/bin/examples
 
 # Plugins by language, each named by its file without the ending.
-EXAMPLES_GO   := custom-sampler/go per-request chat-template/go equal-runs custom-grammar
-EXAMPLES_RUST := custom-sampler/rust/top-n-sigma chat-template/rust/house-chat tool-parser/short-calls
+EXAMPLES_GO   := custom-sampler/go per-request chat-template/go equal-runs custom-grammar known-phrases/go
+EXAMPLES_RUST := custom-sampler/rust/top-n-sigma chat-template/rust/house-chat tool-parser/short-calls \
+  known-phrases/rust/known-phrases
 EXAMPLES_C    := custom-sampler/c/top-n-sigma hot-swap/marker/marker-1 hot-swap/marker/marker-2 \
   known-phrases/c/known-phrases
 EXAMPLES_AS   := custom-sampler/assemblyscript/top-n-sigma always-on/no-long-numbers \

@@ -18,11 +18,11 @@ NPM    ?= npm
 
 GUESTS_OUT  := $(CURDIR)/bin/guests
 GUESTS_KEPT := sdk/testdata/guests
-GUEST_NAMES := banned-and-boost epsilon-greedy every-mode plain-chat call-lines picture
-# Further ones, in C and AssemblyScript: those in Go and Rust are elsewhere.
-GUEST_MORE := banned-strings think-then-answer
+GUEST_NAMES := banned-and-boost epsilon-greedy every-mode plain-chat call-lines picture banned-strings
+# A further one, in C, Rust and AssemblyScript; the program in Go is another, sdk/go/examples/judge.
+GUEST_MORE := think-then-answer
 # Guests in Go are 2 MB each: some of them are built and not kept.
-GUESTS_NOT_KEPT := go/epsilon-greedy go/plain-chat go/call-lines go/picture
+GUESTS_NOT_KEPT := go/epsilon-greedy go/plain-chat go/call-lines go/picture go/banned-strings
 
 GUEST_GOFLAGS := -buildmode=c-shared -trimpath -ldflags='-s -w -buildid=' -buildvcs=false
 GUEST_CFLAGS  := --target=wasm32 -std=c11 -O2 -Wall -Wextra -ffreestanding -nostdlib -fno-builtin-strlen \
@@ -46,7 +46,7 @@ guests-c:
 guests-rust:
 	@mkdir -p $(GUESTS_OUT)/rust
 	cd sdk/rust && $(CARGO) build --locked --offline --release --target wasm32-unknown-unknown --workspace --target-dir $(CURDIR)/bin/rust
-	for n in $(GUEST_NAMES); do \
+	for n in $(GUEST_NAMES) $(GUEST_MORE); do \
 	  cp bin/rust/wasm32-unknown-unknown/release/$$(echo $$n | tr - _).wasm $(GUESTS_OUT)/rust/$$n.wasm || exit 1; done
 
 sdk/assemblyscript/node_modules: sdk/assemblyscript/package-lock.json

@@ -3,6 +3,7 @@ package knownphrases
 import (
 	"io"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
@@ -16,9 +17,18 @@ func TestServed(t *testing.T) {
 	s.Documented(t, "README.md")
 	const question = "Tell me a story about a fox."
 	want := s.Ask(t, question, `{"max_new_tokens":40}`)
-	for _, plugin := range []string{"known-phrases", "known-phrases-as"} {
+	for _, plugin := range []string{"known-phrases", "known-phrases-as", "known-phrases-rust"} {
 		t.Run(plugin, func(t *testing.T) { guesses(t, s, plugin, question, want.Text) })
 	}
+	t.Run("go", func(t *testing.T) { // in the place of the one in C
+		files := map[string]string{}
+		for _, f := range []string{"tgi.toml", "assemblyscript/known-phrases.wasm", "rust/known-phrases.wasm"} {
+			files[f] = f
+		}
+		folder := served.Folder(t, files)
+		served.GoPlugin(t, filepath.Join(folder, "c", "known-phrases.wasm"), "go")
+		guesses(t, served.Start(t, folder), "known-phrases", question, want.Text)
+	})
 }
 
 // guesses tries a plugin with phrases that are right and others, on a question whose answer is want.

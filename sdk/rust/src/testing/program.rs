@@ -113,6 +113,9 @@ impl Model {
             ids.truncate(most);
             reason = 1;
         }
+        if set.get("emit").is_true() {
+            self.emitted.push_str(&text(&ids));
+        }
         let x = self.get(c).unwrap();
         x.from = x.tokens.len();
         x.tokens.extend(ids);

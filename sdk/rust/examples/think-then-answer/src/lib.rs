@@ -1,0 +1,110 @@
+//! think-then-answer lets the model think for "budget" tokens (default 64). Where it has not come to "end" (default
+//! "</think>") by then, it is told that the time is up. Then it answers. All of it goes out as it comes.
+#![cfg_attr(target_arch = "wasm32", no_std)]
+
+extern crate alloc;
+
+use alloc::string::String;
+use tgi_plugin::json::Value;
+use tgi_plugin::program::{Reason, Request, Settings};
+use tgi_plugin::{plugin, Program, Result};
+
+/// The plugin.
+pub struct Think;
+
+struct Params {
+    budget: usize,
+    end: String,
+    hint: String,
+}
+
+fn read(v: &Value) -> Result<Params> {
+    let mut p = Params { budget: 64, end: String::from("</think>"), hint: String::from("\nTime is up.\n") };
+    for (name, value) in v.members() {
+        match name.as_str() {
+            "budget" => {
+                let n = value.number().unwrap_or(0.0);
+                if !(1.0..=100000.0).contains(&n) || n != n as u32 as f64 {
+                    return Err(String::from("budget: want a whole number from 1 to 100000"));
+                }
+                p.budget = n as usize;
+            }
+            "end" | "hint" => {
+                let text = String::from(value.text().unwrap_or(""));
+                if text.is_empty() {
+                    return Err(String::from("end, hint: want a text"));
+                }
+                *(if name == "end" { &mut p.end } else { &mut p.hint }) = text;
+            }
+            _ => return Err(String::from("unknown parameter, want budget, end or hint")),
+        }
+    }
+    Ok(p)
+}
+
+impl Program for Think {
+    fn open(_config: &Value) -> Result<Self> {
+        Ok(Think)
+    }
+
+    fn validate(&self, params: &Value) -> Result<()> {
+        read(params).map(|_| ())
+    }
+
+    fn run(&mut self, r: &Request) -> Result<()> {
+        let (p, c) = (read(&r.params)?, r.context);
+        let thoughts = c.generate(&Settings::new().free().emit().max_tokens(p.budget).stop(&[&p.end]))?;
+        if thoughts.reason == Reason::End {
+            return Ok(()); // it answered without an end of its thoughts
+        }
+        if thoughts.reason != Reason::Stop {
+            let from = c.len();
+            c.append(&p.hint)?;
+            c.append_special(&p.end)?; // it may be a special token; it is a client's word about its own reply
+            c.emit_from(from)?;
+        }
+        c.generate(&Settings::new().emit()).map(|_| ())
+    }
+}
+
+plugin! {
+    description: concat!(
+        r#"{"name":"think-then-answer","version":"1.0.0","kinds":["program"],"contexts":1,"revision":2,"#,
+        r#""doc":"Lets the model think within a budget of tokens, and answer then.","params":{"type":"object","#,
+        r#""properties":{"budget":{"type":"integer","minimum":1,"maximum":100000},"end":{"type":"string"},"#,
+        r#""hint":{"type":"string"}}}}"#
+    ),
+    program: Think,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tgi_plugin::testing::{self, program};
+
+    /// What it emits where the model thinks something, and in how many runs.
+    fn gives(params: &str, said: &'static str, want: Result<&str>, runs: usize) {
+        testing::vocabulary(&["Q", " hm", "</think>", " 4", "\nTime is up.\n", "hint", "</s>"]);
+        program::model(move |text| String::from(if text == "Q" { said } else { " 4" }));
+        let got = program::run::<Think>(params, "Q");
+        assert_eq!((got.as_deref().map_err(String::clone), program::runs().len()), (want, runs), "{}", params);
+    }
+
+    #[test]
+    fn thinks_within_a_budget() {
+        gives(r#"{"budget": 9}"#, " hm hm</think> more", Ok(" hm hm 4"), 2); // markup has no text
+        gives(r#"{"budget": 2}"#, " hm hm hm</think>", Ok(" hm hm\nTime is up.\n 4"), 2);
+        gives(r#"{"budget": 2, "hint": "hint"}"#, " hm hm hm", Ok(" hm hmhint 4"), 2);
+        gives("{}", " 4", Ok(" 4"), 1); // it ends its text
+        let lost = Err(String::from("the text is not in the vocabulary"));
+        gives(r#"{"budget": 1, "hint": "elsewhere"}"#, " hm hm", lost, 1);
+    }
+
+    #[test]
+    fn parameters() {
+        for bad in [r#"{"budget": 0}"#, r#"{"budget": 1.5}"#, r#"{"end": ""}"#, r#"{"hint": 7}"#, r#"{"x": 1}"#] {
+            assert!(read(&Value::parse(bad.as_bytes()).unwrap()).is_err(), "{}", bad);
+        }
+        assert!(read(&Value::parse(br#"{"budget": 3, "end": "</t>"}"#).unwrap()).is_ok());
+    }
+}
