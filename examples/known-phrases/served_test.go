@@ -27,7 +27,9 @@ func TestServed(t *testing.T) {
 		}
 		folder := served.Folder(t, files)
 		served.GoPlugin(t, filepath.Join(folder, "c", "known-phrases.wasm"), "go")
-		guesses(t, served.Start(t, folder), "known-phrases", question, want.Text)
+		s := served.Start(t, folder)
+		s.Documented(t, "README.md")
+		guesses(t, s, "known-phrases", question, want.Text)
 	})
 }
 
