@@ -61,7 +61,8 @@ func judging(instead ...guesttest.Code) []byte {
 		Pages: 300,
 		Data: map[uint32]string{
 			textPlace: "good \xff bad </s>",
-			biasPlace: entries(5, float32(math.NaN()), 5, float32(math.Inf(1)), 259, 0, 5, float32(math.Inf(-1)), 5, 2e30),
+			biasPlace: entries(5, float32(math.NaN()), 5, float32(math.Inf(1)), 259, 0,
+				5, float32(math.Inf(-1)), 5, 2e30),
 		},
 		Code: map[string]guesttest.Code{"tgi_guard_check": guesttest.Join(append(code, guesttest.Const(0))...)},
 	}.Wasm()

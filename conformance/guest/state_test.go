@@ -114,7 +114,8 @@ func TestStateTrials(t *testing.T) {
 		`{"a":3,"bad":1} (bad parameters)`}; !slices.Equal(l.Refused, refused) {
 		t.Errorf("refused %q", l.Refused)
 	}
-	if s := trials[1]; s.Kind != abi.KindSampler || s.Positions != 320 || len(s.Short) > 0 || len(s.Params) != len(want) {
+	if s := trials[1]; s.Kind != abi.KindSampler || s.Positions != 320 || len(s.Short) > 0 ||
+		len(s.Params) != len(want) {
 		t.Errorf("%+v", s)
 	}
 }

@@ -35,7 +35,8 @@ func TestStateText(t *testing.T) {
 	var out strings.Builder
 	r.WriteText(&out, TextOptions{File: "dry.wasm"})
 	if len(r.States) != 1 || r.States[0].State != abi.StateNone || r.States[0].Positions != 320 ||
-		len(r.States[0].Params) < 6 || !strings.Contains(out.String(), "\n  state     \"none\" of kind logits was tried") {
+		len(r.States[0].Params) < 6 ||
+		!strings.Contains(out.String(), "\n  state     \"none\" of kind logits was tried") {
 		t.Errorf("%+v\n%s", r.States, out.String())
 	}
 }
