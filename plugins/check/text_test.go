@@ -21,10 +21,11 @@ func TestSizeText(t *testing.T) {
 // TestStateText: the report says how a guest's word on its state was tried, and what was not.
 func TestStateText(t *testing.T) {
 	got := stateText(kit.StateTrial{Kind: abi.KindLogits, State: abi.StateNone, Params: []string{"{}"}, Positions: 7,
-		Short: []string{"{}: at token 7 it ended the sequence"}, Refused: []string{"a", "b", "c", "d", "e"}, Untried: 2})
-	want := `"none" of kind logits was tried, not proven: taken back within 7 tokens, with 1 set of parameters; it ended ` +
-		`early with: {}: at token 7 it ended the sequence; the plugin refuses: a, b, c and 2 more; there was no time ` +
-		`for 2 further sets`
+		Short:   []string{"{}: at token 7 it ended the sequence"},
+		Refused: []string{"a", "b", "c", "d", "e"}, Untried: 2})
+	want := `"none" of kind logits was tried, not proven: taken back within 7 tokens, with 1 set of parameters; ` +
+		`it ended early with: {}: at token 7 it ended the sequence; the plugin refuses: a, b, c and 2 more; ` +
+		`there was no time for 2 further sets`
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
