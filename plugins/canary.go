@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -265,6 +266,10 @@ func (e *entry) checkCanary(j *job) error {
 	}
 	if a, b := e.current.settings.apply, j.settings.apply; a != b {
 		return fmt.Errorf("%w: a canary has the apply of what serves, which is %q: given %q", ErrSpec, a, b)
+	}
+	if a, b := e.current.settings.clients, j.settings.clients; a != b {
+		return fmt.Errorf("%w: a canary applies to the clients of what serves, which are %q: given %q", ErrSpec,
+			strings.Split(a, "\n"), strings.Split(b, "\n"))
 	}
 	if !e.current.serves(abi.KindGrammar) {
 		return nil

@@ -61,7 +61,26 @@ type Upload struct {
 	Apply   Apply
 	Limits  Limits
 	Config  []byte
-	Shadow  bool // it is prepared for a Canary that is a shadow, and for nothing else
+
+	OnFull, OnExhausted GuardEnd
+	Clients             []string
+
+	Shadow bool // it is prepared for a Canary that is a shadow, and for nothing else
+}
+
+// settings are those of the upload.
+func (u Upload) settings() settings {
+	set := settings{onError: u.OnError, apply: u.Apply, limits: u.Limits, config: string(u.Config), onFull: u.OnFull,
+		onExhausted: u.OnExhausted, clients: joinClients(u.Clients)}
+	return set.withDefaults()
+}
+
+// joinClients is how settings hold clients.
+func joinClients(list []string) (text string) {
+	for _, c := range list {
+		text += c + "\n"
+	}
+	return text
 }
 
 // Breaker says when a plugin that keeps failing is switched off: for a client after Faults faulty requests in a row of
@@ -133,10 +152,7 @@ func (w desired) location() string {
 
 func (s Spec) desired() desired {
 	set := settings{kind: s.Kind, onError: s.OnError, apply: s.Apply, limits: s.Limits, config: string(s.Config),
-		onFull: s.OnFull, onExhausted: s.OnExhausted}
-	for _, c := range s.Clients {
-		set.clients += c + "\n"
-	}
+		onFull: s.OnFull, onExhausted: s.OnExhausted, clients: joinClients(s.Clients)}
 	return desired{name: s.Name, origin: fromSpec, source: s.Source, sha256: strings.ToLower(s.SHA256),
 		verify: s.Verify, settings: set.withDefaults()}
 }

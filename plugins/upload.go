@@ -36,8 +36,7 @@ func (s *Set) Put(ctx context.Context, name string, wasm []byte, u Upload) (Stat
 
 // Prepare does the first part of Put, all but installing, with its errors.
 func (s *Set) Prepare(ctx context.Context, name string, wasm []byte, u Upload) (*Prepared, error) {
-	w := desired{name: name, origin: fromUpload, source: sourceUpload}
-	w.settings = settings{onError: u.OnError, apply: u.Apply, limits: u.Limits, config: string(u.Config)}.withDefaults()
+	w := desired{name: name, origin: fromUpload, source: sourceUpload, settings: u.settings()}
 	if err := errors.Join(append(w.settings.check(), checkName(name))...); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSpec, err)
 	}
@@ -161,8 +160,7 @@ func (s *Set) Fail(ctx context.Context, name string, u Upload, cause error) erro
 	if e := s.names[name]; e != nil && (e.current != nil || e.origin != fromUpload) {
 		return nil
 	}
-	w := desired{name: name, origin: fromUpload, source: sourceUpload}
-	w.settings = settings{onError: u.OnError, apply: u.Apply, limits: u.Limits, config: string(u.Config)}.withDefaults()
+	w := desired{name: name, origin: fromUpload, source: sourceUpload, settings: u.settings()}
 	s.installJob(&job{desired: w, err: cause})
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -106,8 +107,34 @@ func (f *manager) Get(name string) (server.Plugin, bool) {
 // those that are loaded later do. Other changes go on while it is loaded; of
 // several under one name the last stays.
 func (f *manager) Put(ctx context.Context, name string, wasm []byte, s admin.Settings) (server.Plugin, error) {
-	return f.put(ctx, name, uploadOf(wasm, s), func() error { return nil })
+	return f.putOver(ctx, name, wasm, s, func() {})
 }
+
+// putOver is Put. ready is called before each installation, when the module is about to be loaded.
+func (f *manager) putOver(ctx context.Context, name string, wasm []byte, s admin.Settings,
+	ready func()) (server.Plugin, error) {
+	for {
+		use, kept, err := f.useOver(name, s)
+		if err != nil {
+			return server.Plugin{}, err
+		}
+		ready()
+		p, err := f.put(ctx, name, newUpload(wasm, use), func() error {
+			now, _, err := f.useOver(name, s)
+			if err == nil && !reflect.DeepEqual(now, use) {
+				err = errOtherUse
+			}
+			return err
+		})
+		if !errors.Is(err, errOtherUse) {
+			return p, kept.explain(err)
+		}
+	}
+}
+
+// errOtherUse: what serves was replaced by one that is used differently, while the next one was loaded to be used as it
+// was.
+var errOtherUse = errors.New("what serves is used differently now")
 
 // put is Put of an upload, new or of before. still is asked when it is loaded, with f.uploading held, and its error is
 // why it is not wanted any more.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -29,7 +30,11 @@ func (f *manager) StartCanary(ctx context.Context, name string, wasm []byte, s a
 	if _, err := f.uploaded(name); err != nil {
 		return admin.Canary{}, err
 	}
-	c := canary{upload: uploadOf(wasm, s), sum: moduleSum(wasm), began: time.Now().UTC(),
+	use, kept, err := f.useOver(name, s)
+	if err != nil {
+		return admin.Canary{}, err
+	}
+	c := canary{upload: newUpload(wasm, use), sum: moduleSum(wasm), began: time.Now().UTC(),
 		least: time.Duration(s.PromoteTime), shared: plugins.NewCanary(plugins.CanaryOptions{Percent: s.Canary,
 			Faults: s.CanaryFaults, Shadow: s.Shadow, Texts: s.CanaryTexts, After: s.PromoteAfter,
 			Differences: s.CanaryDifferences})}
@@ -42,10 +47,13 @@ func (f *manager) StartCanary(ctx context.Context, name string, wasm []byte, s a
 		}
 	}()
 	if err := f.prepare(ctx, name, beside, ready); err != nil {
-		return admin.Canary{}, adminError(err)
+		return admin.Canary{}, kept.explain(adminError(err))
 	}
 	f.uploading.Lock()
 	defer f.uploading.Unlock()
+	if now, _, err := f.useOver(name, s); err != nil || !reflect.DeepEqual(now, use) {
+		return admin.Canary{}, cmp.Or(err, fmt.Errorf("%w: %s: %w", server.ErrRefused, name, errOtherUse))
+	}
 	if err := f.prepare(ctx, name, beside, ready); err != nil { // for models that came meanwhile
 		return admin.Canary{}, adminError(err)
 	}

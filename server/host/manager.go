@@ -117,6 +117,7 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 	if fl.uploads, err = fl.folder.load(); err != nil { // the others are there
 		log.Error("uploaded plugins that cannot be read", "folder", cfg.Plugins.Uploads, "error", err)
 	}
+	fl.warnOfKeys()
 	if fl.library, err = OpenLibrary(cfg); err != nil {
 		return nil, err
 	}

@@ -314,9 +314,7 @@ func specsOf(list []config.Plugin, signers []config.PluginSigner) ([]plugins.Spe
 		if p.Reference != "" && len(policy) > 0 {
 			specs[i].Verify = func(module []byte) error { return policy.CheckFile(p.Source, module) }
 		}
-		for _, name := range p.Keys {
-			specs[i].Clients = append(specs[i].Clients, server.ClientOfKey(name))
-		}
+		specs[i].Clients = clientsOf(p.Keys)
 	}
 	return specs, nil
 }

@@ -43,6 +43,10 @@ type keptUpload struct {
 	Apply   string          `json:"apply"`
 	Limits  keptLimits      `json:"limits"`
 	Config  json.RawMessage `json:"config,omitempty"`
+	// Keys, OnFull and OnExhausted are left out where they are the defaults.
+	Keys        []string `json:"keys,omitempty"`
+	OnFull      string   `json:"on_full,omitempty"`
+	OnExhausted string   `json:"on_exhausted,omitempty"`
 	// Version is the module's own word, Uploaded when it came, Bytes its size.
 	Version  string    `json:"version,omitempty"`
 	Uploaded time.Time `json:"uploaded,omitzero"`

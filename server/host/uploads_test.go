@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"tgi/plugins"
+	"tgi/server/api/admin"
 	"tgi/server/config"
 )
 
@@ -138,5 +140,94 @@ func TestUploadsAreKept(t *testing.T) {
 	}
 	if status, _ := p.call(t, "GET", "/admin/plugins/third", nil); status != http.StatusNotFound {
 		t.Errorf("an upload that was refused is there: %d", status)
+	}
+}
+
+// TestUploadInherits: a new version is used as the one before it where its query says nothing, by an upload, by a canary
+// that is promoted and after a restart; a dry run says what would change, and an error what was taken over.
+func TestUploadInherits(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "uploads")
+	keep := func(c *config.Config) {
+		c.Plugins.Uploads = dir
+		c.Key = []config.Key{{Name: "school", Key: "of-school", Scopes: []string{config.ScopeGenerate}}}
+	}
+	version := func(n string) []byte {
+		m := when([]byte{unreached})
+		m.description = strings.Replace(m.description, "{", `{"config":true,`, 1)
+		m.description = strings.Replace(m.description, `"version":"1"`, `"version":"`+n+`"`, 1)
+		return m.wasm()
+	}
+	p := openPlugged(t, keep)
+	want := func(path string, wasm []byte, status int, says string) {
+		t.Helper()
+		method := "PUT"
+		if wasm == nil {
+			method = "POST"
+		}
+		if got, text := p.call(t, method, "/admin/plugins/mine"+path, wasm); got != status || !strings.Contains(text, says) {
+			t.Fatalf("%s: %d %s, want %d %s", path, got, text, status, says)
+		}
+	}
+	same := func(what, n string) {
+		t.Helper()
+		u, ok := p.models.uploads["mine"]
+		now, _ := p.models.Get("mine")
+		if use := useOf(u.settings); !ok || u.version != n || now.Version != n || use.Apply != "always" ||
+			use.OnError != "skip" || compact(use.Config) != `{"n":3}` || use.Limits.FuelPerStep != 12345 ||
+			strings.Join(use.Keys, " ") != "school" || now.Apply != "always" || now.OnError != "skip" {
+			t.Fatalf("%s: %q %+v %s %s", what, u.version, use, now.Apply, now.OnError)
+		}
+	}
+	const all = `?apply=always&keys=school&on_error=skip&limits.fuel_per_step=12345&config={"n":3}`
+	want(all, version("a"), 201, `"version":"a"`)
+	same("first", "a")
+	want("", version("b"), 200, `"apply":"always"`)
+	same("replaced", "b")
+	want("?canary=50", version("c"), 201, `"percent":50`)
+	want("/canary/promote", nil, 200, `"version":"c"`)
+	same("promoted", "c")
+	p = openPlugged(t, keep)
+	want("", version("d"), 200, `"apply":"always"`)
+	same("replaced after a restart", "d")
+	want("/rollback", nil, 200, `"version":"c"`)
+	same("rolled back", "c")
+	want("?dry_run&on_error=fail", version("e"), 200, `"settings":[{"name":"apply","before":"always","after":"always"},`+
+		`{"name":"on_error","before":"skip","after":"fail"},{"name":"keys","before":"school","after":"school"},`+
+		`{"name":"config","before":"{\"n\":3}","after":"{\"n\":3}"},`+
+		`{"name":"limits.fuel_per_step","before":"12345","after":"12345"}]`)
+	same("after a dry run", "c")
+	want("?keys=boss", version("e"), 422, `keys: \"boss\" is not the name of a key`)
+	want("?on_error=stop", version("e"), 422, "taken from what serves, as the query does not say it: apply, keys, config")
+	want("?canary=5&keys=", version("e"), 422, "a canary applies to the clients of what serves")
+	want("?apply=request", version("f"), 200, `"apply":"request"`)
+	if use := useOf(p.models.uploads["mine"].settings); len(use.Keys) > 0 || use.OnError != "skip" {
+		t.Errorf("%+v", use)
+	}
+}
+
+// TestUploadOvertaken: an upload that takes over how what serves is used does so from what serves when it is installed.
+func TestUploadOvertaken(t *testing.T) {
+	p := openPlugged(t, nil)
+	f := p.models
+	put := func(s admin.Settings) {
+		t.Helper()
+		if _, err := f.Put(t.Context(), "mine", newModule("").wasm(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(admin.Settings{})
+	use, _, err := f.useOver("mine", admin.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tries := 0
+	_, err = f.putOver(t.Context(), "mine", when([]byte{unreached}).wasm(), admin.Settings{}, func() {
+		if tries++; tries == 1 { // the module is loaded to be used as the first one
+			put(admin.Settings{Given: url.Values{"apply": {"always"}, "on_error": {"skip"}}})
+		}
+	})
+	if now := f.uploads["mine"].settings; err != nil || tries != 2 || use.Apply != "request" ||
+		now.Apply != "always" || now.OnError != "skip" {
+		t.Errorf("%v, %d tries, %+v", err, tries, now)
 	}
 }

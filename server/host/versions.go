@@ -30,19 +30,26 @@ type pastVersion struct {
 
 // kept is what the folder says of an upload, without those before it.
 func (u upload) kept(name string) keptUpload {
-	sum := moduleSum(u.wasm)
-	return keptUpload{
-		Module: name + "-" + sum[:16] + moduleExt, SHA256: sum, OnError: string(u.settings.OnError),
-		Apply:  string(u.settings.Apply),
-		Limits: keptLimits(u.settings.Limits), Config: u.settings.Config,
+	sum, s := moduleSum(u.wasm), u.settings
+	k := keptUpload{
+		Module: name + "-" + sum[:16] + moduleExt, SHA256: sum, OnError: string(s.OnError), Apply: string(s.Apply),
+		Limits: keptLimits(s.Limits), Config: s.Config, Keys: useOf(s).Keys,
 		Version: u.version, Uploaded: u.uploaded, Bytes: int64(len(u.wasm)),
 	}
+	if s.OnFull != plugins.GuardStop {
+		k.OnFull = string(s.OnFull)
+	}
+	if s.OnExhausted != plugins.GuardStop {
+		k.OnExhausted = string(s.OnExhausted)
+	}
+	return k
 }
 
 // same reports whether two uploads behave alike.
 func (k keptUpload) same(other keptUpload) bool {
 	return k.SHA256 == other.SHA256 && k.OnError == other.OnError && k.Apply == other.Apply &&
-		k.Limits == other.Limits && compact(k.Config) == compact(other.Config)
+		k.Limits == other.Limits && compact(k.Config) == compact(other.Config) &&
+		k.OnFull == other.OnFull && k.OnExhausted == other.OnExhausted && slices.Equal(k.Keys, other.Keys)
 }
 
 // compact is a JSON text without white space, which a file adds.
@@ -57,7 +64,8 @@ func compact(text []byte) string {
 // settings are how the upload is used.
 func (k keptUpload) settings() plugins.Upload {
 	return plugins.Upload{OnError: plugins.OnError(k.OnError), Apply: plugins.Apply(k.Apply),
-		Limits: plugins.Limits(k.Limits), Config: k.Config}
+		Limits: plugins.Limits(k.Limits), Config: k.Config, OnFull: plugins.GuardEnd(k.OnFull),
+		OnExhausted: plugins.GuardEnd(k.OnExhausted), Clients: clientsOf(k.Keys)}
 }
 
 // replace returns what is kept once an upload takes the place of u: u and those before it, the latest first.
@@ -193,8 +201,12 @@ func (f *manager) Try(ctx context.Context, name string, wasm []byte, s admin.Set
 			p.Discard()
 		}
 	}()
-	if err := f.prepare(ctx, name, uploadOf(wasm, s), ready); err != nil {
-		return admin.Trial{}, adminError(err)
+	use, kept, err := f.useOver(name, s)
+	if err != nil {
+		return admin.Trial{}, err
+	}
+	if err := f.prepare(ctx, name, newUpload(wasm, use), ready); err != nil {
+		return admin.Trial{}, kept.explain(adminError(err))
 	}
 	t := admin.Trial{DryRun: true, Models: []string{}}
 	for _, m := range f.running() {
@@ -221,15 +233,8 @@ func (f *manager) Try(ctx context.Context, name string, wasm []byte, s admin.Set
 		t.Replaces = &admin.Version{SHA256: before.SHA256, Version: before.Version, Serving: before.State ==
 			server.PluginReady, Apply: before.Apply, OnError: before.OnError}
 	}
+	t.Settings = admin.Compare(kept.before, useOf(use))
 	return t, nil
-}
-
-// uploadOf is a module with its settings.
-func uploadOf(wasm []byte, s admin.Settings) upload {
-	return upload{wasm: wasm, uploaded: time.Now().UTC(), settings: plugins.Upload{
-		OnError: plugins.OnError(s.OnError), Apply: plugins.Apply(s.Apply), Limits: limitsOf(s.Limits),
-		Config: s.Config,
-	}}
 }
 
 // Log implements admin.Plugins.

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,9 +26,19 @@ import (
 type fakeSet struct {
 	plugins  map[string]server.Plugin
 	settings admin.Settings
+	old      *admin.Use // of what an upload replaces; nil for none
+	use      admin.Use
 	wasm     string
 	report   admin.Report
 	err      error
+}
+
+// before is how what an upload replaces is used.
+func (s *fakeSet) before() admin.Use {
+	if s.old != nil {
+		return *s.old
+	}
+	return admin.DefaultUse()
 }
 
 func (s *fakeSet) List() (all []server.Plugin) {
@@ -46,7 +57,12 @@ func (s *fakeSet) Put(_ context.Context, name string, wasm []byte, set admin.Set
 	if s.err != nil {
 		return server.Plugin{}, s.err
 	}
-	p := server.Plugin{Name: name, State: server.PluginReady, Apply: set.Apply, OnError: set.OnError}
+	use, err := set.Over(s.before(), []string{"school", "staff"})
+	if err != nil {
+		return server.Plugin{}, err
+	}
+	s.use = use
+	p := server.Plugin{Name: name, State: server.PluginReady, Apply: use.Apply, OnError: use.OnError}
 	s.plugins[name], s.settings, s.wasm = p, set, string(wasm)
 	return p, nil
 }
@@ -330,40 +346,47 @@ func TestSlowUpload(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	const takes = "; an upload takes apply, canary, canary_differences, canary_faults, canary_shadow, canary_texts, " +
-		"config, dry_run, limits.fuel_load, limits.fuel_per_request, limits.fuel_per_step, " +
+		"config, dry_run, keys, limits.fuel_load, limits.fuel_per_request, limits.fuel_per_step, " +
 		"limits.memory, limits.share, limits.time_load, limits.time_per_request, limits.time_per_step, " +
-		"on_error, promote_after, promote_time"
+		"on_error, on_exhausted, on_full, promote_after, promote_time"
+	none := admin.Use{}
 	for _, c := range []struct {
 		query string
-		want  admin.Settings
+		want  admin.Use
 		err   string
 	}{
-		{"", admin.Settings{OnError: "fail", Apply: "request"}, ""},
-		{"on_error=skip&apply=always&limits.memory=32MiB&limits.fuel_per_step=1&limits.fuel_per_request=2&limits.fuel_load=3&limits.time_per_step=4ms&limits.time_per_request=5s&limits.time_load=6s&limits.share=0.5&config=" + url.QueryEscape(`{"n": 3.0}`),
-			admin.Settings{OnError: "skip", Apply: "always", Limits: config.PluginLimits{Memory: 32 << 20,
-				FuelPerStep: 1, FuelPerRequest: 2, FuelLoad: 3,
-				TimePerStep: config.Duration(4 * time.Millisecond), TimePerRequest: config.Duration(5 * time.Second),
-				TimeLoad: config.Duration(6 * time.Second), Share: 0.5}, Config: []byte(`{"n": 3.0}`)}, ""},
-		{"on_eror=skip", admin.Settings{}, `unknown setting "on_eror" (did you mean on_error?)` + takes},
-		{"memory=1MiB", admin.Settings{}, `unknown setting "memory" (did you mean limits.memory?)` + takes},
-		{"kind=logits&apply=always&sha256=ab&on_eror=skip", admin.Settings{},
+		{"", admin.DefaultUse(), ""},
+		{"on_error=skip&apply=always&limits.memory=32MiB&limits.fuel_per_step=1&limits.fuel_per_request=2&limits.fuel_load=3&limits.time_per_step=4ms&limits.time_per_request=5s&limits.time_load=6s&limits.share=0.5&keys=school,staff&on_full=release&on_exhausted=release&config=" + url.QueryEscape(`{"n": 3.0}`),
+			admin.Use{OnError: "skip", Apply: "always", OnFull: "release", OnExhausted: "release",
+				Keys: []string{"school", "staff"}, Limits: config.PluginLimits{Memory: 32 << 20,
+					FuelPerStep: 1, FuelPerRequest: 2, FuelLoad: 3,
+					TimePerStep: config.Duration(4 * time.Millisecond), TimePerRequest: config.Duration(5 * time.Second),
+					TimeLoad: config.Duration(6 * time.Second), Share: 0.5}, Config: []byte(`{"n": 3.0}`)}, ""},
+		{"on_eror=skip", none, `unknown setting "on_eror" (did you mean on_error?)` + takes},
+		{"memory=1MiB", none, `unknown setting "memory" (did you mean limits.memory?)` + takes},
+		{"kind=logits&apply=always&sha256=ab&on_eror=skip", none,
 			`unknown settings "kind", "on_eror" (did you mean on_error?), "sha256"` + takes},
-		{"q0&q1&q2&q3&q4&q5&q6&q7&q8&q9", admin.Settings{},
+		{"q0&q1&q2&q3&q4&q5&q6&q7&q8&q9", none,
 			`unknown settings "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", 2 more` + takes},
-		{"apply=always&apply=always", admin.Settings{}, "apply is given 2 times"},
-		{"apply=never&on_error=", admin.Settings{},
+		{"apply=always&apply=always", none, "apply is given 2 times"},
+		{"apply=never&on_error=", none,
 			"on_error must be one of fail, skip, stop, given \"\"\napply must be one of request, always, given \"never\""},
-		{"limits.memory=big", admin.Settings{}, `limits.memory: "big" is no size such as 512MiB or 2GiB, and not auto`},
-		{"limits.memory=1B", admin.Settings{}, "limits.memory must be >= 64KiB and <= 4GiB, given 1B"},
-		{"limits.fuel_load=2M", admin.Settings{}, `limits.fuel_load: "2M" is no whole number`},
-		{"limits.fuel_load=-1", admin.Settings{}, "limits.fuel_load must be >= 0 and <= 1000000000000, given -1"},
-		{"limits.share=half", admin.Settings{}, `limits.share: "half" is no number`},
-		{"limits.share=NaN&limits.time_load=2h", admin.Settings{},
+		{"limits.memory=big", none, `limits.memory: "big" is no size such as 512MiB or 2GiB, and not auto`},
+		{"limits.memory=1B", none, "limits.memory must be >= 64KiB and <= 4GiB, given 1B"},
+		{"limits.fuel_load=2M", none, `limits.fuel_load: "2M" is no whole number`},
+		{"limits.fuel_load=-1", none, "limits.fuel_load must be >= 0 and <= 1000000000000, given -1"},
+		{"limits.share=half", none, `limits.share: "half" is no number`},
+		{"limits.share=NaN&limits.time_load=2h", none,
 			"limits.time_load must be >= 0s and <= 1h0m0s, given 2h0m0s\nlimits.share must be >= 0.01 and <= 1024, given NaN"},
-		{"config=[]", admin.Settings{}, "config: invalid type: sequence, expected a map at line 1 column 0"},
-		{"config=%7B", admin.Settings{}, "config: EOF while parsing an object at line 1 column 1"},
-		{"config=%7B%7Dx", admin.Settings{}, "config: trailing characters at line 1 column 3"},
-		{"%zz", admin.Settings{}, `query: invalid URL escape "%zz"`},
+		{"config=[]", none, "config: invalid type: sequence, expected a map at line 1 column 0"},
+		{"config=%7B", none, "config: EOF while parsing an object at line 1 column 1"},
+		{"config=%7B%7Dx", none, "config: trailing characters at line 1 column 3"},
+		{"keys=school", none, "keys goes with apply = \"always\", given \"request\""},
+		{"keys=school,&apply=always", none,
+			`keys: want names of keys with commas between them, each once, given "school,"`},
+		{"keys=boss&apply=always", none, `keys: "boss" is not the name of a key`},
+		{"on_full=go", none, `on_full must be one of stop, release, given "go"`},
+		{"%zz", none, `query: invalid URL escape "%zz"`},
 	} {
 		s := &fakeSet{plugins: map[string]server.Plugin{}}
 		r := httptest.NewRequest("PUT", "/admin/plugins/x", strings.NewReader("m"))
@@ -379,9 +402,53 @@ func TestSettings(t *testing.T) {
 		if want == "" && rec.Code != 201 || want != "" && (rec.Code != 422 || rec.Body.String() != want) {
 			t.Errorf("%s\n got %d %s\nwant %s", c.query, rec.Code, rec.Body, want)
 		}
-		if !reflect.DeepEqual(s.settings, c.want) {
-			t.Errorf("%s\n got %+v\nwant %+v", c.query, s.settings, c.want)
+		if !reflect.DeepEqual(s.use, c.want) {
+			t.Errorf("%s\n got %+v\nwant %+v", c.query, s.use, c.want)
 		}
+	}
+}
+
+// TestOver: what a query leaves out stays as it was, each setting by itself.
+func TestOver(t *testing.T) {
+	before := admin.Use{OnError: "skip", Apply: "always", OnFull: "release", OnExhausted: "stop",
+		Keys: []string{"school", "gone"}, Limits: config.PluginLimits{Memory: 1 << 20, FuelLoad: 7},
+		Config: []byte(`{"n":3}`)}
+	change := func(f func(*admin.Use)) admin.Use {
+		u := before
+		f(&u)
+		return u
+	}
+	for query, want := range map[string]admin.Use{
+		"":                     before,
+		"apply=always":         before,
+		"apply=request":        change(func(u *admin.Use) { u.Apply, u.Keys = "request", nil }),
+		"keys=":                change(func(u *admin.Use) { u.Keys = nil }),
+		"keys=staff":           change(func(u *admin.Use) { u.Keys = []string{"staff"} }),
+		"on_error=stop":        change(func(u *admin.Use) { u.OnError = "stop" }),
+		"on_full=stop":         change(func(u *admin.Use) { u.OnFull = "stop" }),
+		"on_exhausted=release": change(func(u *admin.Use) { u.OnExhausted = "release" }),
+		"config=%7B%7D":        change(func(u *admin.Use) { u.Config = []byte("{}") }),
+		"limits.memory=auto":   change(func(u *admin.Use) { u.Limits.Memory = 0 }),
+		"limits.share=2":       change(func(u *admin.Use) { u.Limits.Share = 2 }),
+	} {
+		s := &fakeSet{plugins: map[string]server.Plugin{}, old: &before}
+		if rec := ask(serve(s), "PUT", "/admin/plugins/x?"+query, "", "m"); rec.Code != 201 ||
+			!reflect.DeepEqual(s.use, want) {
+			t.Errorf("%s: %d %s\n got %+v\nwant %+v", query, rec.Code, rec.Body, s.use, want)
+		}
+	}
+	after := change(func(u *admin.Use) { u.Apply, u.Keys, u.Limits.Memory = "request", nil, 0 })
+	list, err := json.Marshal(admin.Compare(&before, after))
+	if want := `[{"name":"apply","before":"always","after":"request"},` +
+		`{"name":"on_error","before":"skip","after":"skip"},{"name":"keys","before":"school,gone","after":""},` +
+		`{"name":"on_full","before":"release","after":"release"},` +
+		`{"name":"config","before":"{\"n\":3}","after":"{\"n\":3}"},` +
+		`{"name":"limits.memory","before":"1MiB","after":""},{"name":"limits.fuel_load","before":"7","after":"7"}]`; err !=
+		nil || string(list) != want {
+		t.Errorf("%s\nwant %s", list, want)
+	}
+	if list := admin.Compare(nil, admin.DefaultUse()); len(list) != 2 || list[0].Before != nil {
+		t.Errorf("%+v", list)
 	}
 }
 

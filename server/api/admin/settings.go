@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -12,17 +11,12 @@ import (
 
 	"tgi/server/config"
 	"tgi/server/generate"
-	"tgi/server/wire"
 )
 
-// Settings of a plugin that is uploaded, each within its bounds.
+// Settings of an upload, each within its bounds.
 type Settings struct {
-	// OnError and Apply have the values of config.Plugin.
-	OnError, Apply string
-	// Limits of the guest; zero is the default.
-	Limits config.PluginLimits
-	// Config is a JSON object; nil is {}.
-	Config []byte
+	// Given is what the query says of the plugin's Use; Over takes it over.
+	Given url.Values
 	// DryRun checks the upload and changes nothing.
 	DryRun bool
 	// Canary is the percentage of requests that get the upload beside the version that serves, 0 for an upload that
@@ -51,17 +45,7 @@ const maxValue = 64
 // readSettings reads the query of an upload under name. Errors are
 // *generate.Invalid.
 func readSettings(name, query string) (Settings, error) {
-	p := config.Plugin{Name: name, OnError: config.OnErrorFail, Apply: config.ApplyRequest,
-		OnFull: config.GuardStop, OnExhausted: config.GuardStop}
-	s := Settings{}
-	fuel := func(dst *int64) func(string) error {
-		return func(text string) (err error) {
-			if *dst, err = strconv.ParseInt(text, 10, 64); err != nil {
-				return fmt.Errorf("%.*q is no whole number", maxValue, text)
-			}
-			return nil
-		}
-	}
+	s, use := Settings{Given: url.Values{}}, DefaultUse()
 	span := func(dst *config.Duration) func(string) error {
 		return func(text string) error { return dst.UnmarshalText([]byte(text)) }
 	}
@@ -81,25 +65,7 @@ func readSettings(name, query string) (Settings, error) {
 			return nil
 		}
 	}
-	word := func(dst *string) func(string) error {
-		return func(text string) error { *dst = text; return nil }
-	}
-	readers := map[string]func(string) error{
-		"on_error":                word(&p.OnError),
-		"apply":                   word(&p.Apply),
-		"limits.memory":           func(text string) error { return p.Limits.Memory.UnmarshalText([]byte(text)) },
-		"limits.fuel_per_step":    fuel(&p.Limits.FuelPerStep),
-		"limits.fuel_per_request": fuel(&p.Limits.FuelPerRequest),
-		"limits.fuel_load":        fuel(&p.Limits.FuelLoad),
-		"limits.time_per_step":    span(&p.Limits.TimePerStep),
-		"limits.time_per_request": span(&p.Limits.TimePerRequest),
-		"limits.time_load":        span(&p.Limits.TimeLoad),
-		"limits.share": func(text string) (err error) {
-			if p.Limits.Share, err = strconv.ParseFloat(text, 64); err != nil {
-				return fmt.Errorf("%.*q is no number", maxValue, text)
-			}
-			return nil
-		},
+	readers, ofUse := map[string]func(string) error{
 		"canary":             whole(&s.Canary, 1, 100),
 		"canary_faults":      whole(&s.CanaryFaults, 1, maxCanaryFaults),
 		"canary_differences": whole(&s.CanaryDifferences, 0, maxPromoteAfter),
@@ -108,17 +74,14 @@ func readSettings(name, query string) (Settings, error) {
 		"promote_after":      whole(&s.PromoteAfter, 1, maxPromoteAfter),
 		"promote_time":       span(&s.PromoteTime),
 		"dry_run":            flag(&s.DryRun),
-		"config": func(text string) error {
-			s.Config = []byte(text)
-			return wire.Decode(s.Config, func(r *wire.Reader) error { _, err := r.RawObject(); return err })
-		},
-	}
+	}, use.readers()
 	given, err := url.ParseQuery(query)
 	if err != nil {
 		return Settings{}, &generate.Invalid{Msg: "query: " + err.Error()}
 	}
-	names := slices.Sorted(maps.Keys(given))
-	if err := unknownSettings(names, slices.Sorted(maps.Keys(readers))); err != nil {
+	names, known := sortedKeys(given), slices.AppendSeq(sortedKeys(readers), maps.Keys(ofUse))
+	slices.Sort(known)
+	if err := unknownSettings(names, known); err != nil {
 		return Settings{}, err
 	}
 	for _, key := range names {
@@ -126,12 +89,18 @@ func readSettings(name, query string) (Settings, error) {
 		if len(values) > 1 {
 			return Settings{}, &generate.Invalid{Msg: fmt.Sprintf("%s is given %d times", key, len(values))}
 		}
-		if err := readers[key](values[0]); err != nil {
+		read, ok := ofUse[key]
+		if ok {
+			s.Given[key] = values
+		} else {
+			read = readers[key]
+		}
+		if err := read(values[0]); err != nil {
 			return Settings{}, &generate.Invalid{Msg: key + ": " + err.Error()}
 		}
 	}
-	if errs := p.Check(""); len(errs) > 0 {
-		return Settings{}, &generate.Invalid{Msg: errors.Join(errs...).Error()}
+	if err := use.check(name); err != nil {
+		return Settings{}, err
 	}
 	if why := s.checkCanary(given); why != "" {
 		return Settings{}, &generate.Invalid{Msg: why}
@@ -139,9 +108,11 @@ func readSettings(name, query string) (Settings, error) {
 	if s.Canary > 0 && s.CanaryFaults == 0 {
 		s.CanaryFaults = defaultCanaryFaults
 	}
-	s.OnError, s.Apply, s.Limits = p.OnError, p.Apply, p.Limits
 	return s, nil
 }
+
+// sortedKeys are the keys of a map, in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // checkCanary returns what is wrong with what was given of a canary, "" for nothing.
 func (s *Settings) checkCanary(given url.Values) string {

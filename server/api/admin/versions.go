@@ -36,6 +36,8 @@ type Trial struct {
 	Models []string `json:"models"`
 	// Replaces is what has the name now, nil for nothing.
 	Replaces *Version `json:"replaces,omitempty"`
+	// Settings are how it would be used, beside how what it replaces is used.
+	Settings []UseSetting `json:"settings"`
 	// Refuses is why the plugin refuses a request without parameters, "" if it does not.
 	Refuses string `json:"refuses,omitempty"`
 }

@@ -11,12 +11,18 @@ export function uploadForm(send) {
     onchange: () => take(input.files[0])});
   const name = element('input', {type: 'text', required: true, autocomplete: 'off', spellcheck: 'false',
     autocapitalize: 'off', pattern: '[A-Za-z0-9][A-Za-z0-9._\\-]*'});
-  const apply = element('select', {}, element('option', {value: 'request'}, 'requests that name it'),
+  // What is not chosen is not sent: the server takes it from the version that serves.
+  const apply = element('select', {}, element('option', {value: ''}, 'as now; if new, requests that name it'),
+    element('option', {value: 'request'}, 'requests that name it'),
     element('option', {value: 'always'}, 'every request'));
-  const onError = element('select', {}, element('option', {value: 'fail'}, 'the request fails'),
+  const keys = element('input', {type: 'text', autocomplete: 'off', spellcheck: 'false', autocapitalize: 'off',
+    placeholder: 'as now; if new, all keys'});
+  const onError = element('select', {}, element('option', {value: ''}, 'as now; if new, the request fails'),
+    element('option', {value: 'fail'}, 'the request fails'),
     element('option', {value: 'skip'}, 'the request goes on without it'),
     element('option', {value: 'stop'}, 'the text ends there'));
-  const config = element('textarea', {rows: 3, class: 'code', spellcheck: 'false', placeholder: '{}'});
+  const config = element('textarea', {rows: 3, class: 'code', spellcheck: 'false',
+    placeholder: 'as now; if new, {}'});
   const trial = element('select', {onchange: () => { share.disabled = after.disabled = !trial.value; }},
     element('option', {value: ''}, 'takes over at once'), element('option', {value: 'canary'}, 'answers some requests'),
     element('option', {value: 'shadow'}, 'is shown some requests, in the shadow'));
@@ -37,7 +43,8 @@ export function uploadForm(send) {
     'What requests call it. A name that is there is replaced; what runs finishes with the old version.')),
   element('div', {class: 'grid'}, field('It runs for', apply), field('When it fails', onError)),
   element('details', {}, element('summary', {}, 'Configuration'),
-    field('Configuration of the plugin, a JSON object', config)),
+    field('Configuration of the plugin, a JSON object', config),
+    field('Keys, if it runs for every request', keys, 'Names of keys with commas between them.')),
   element('details', {}, element('summary', {}, 'Try it first'),
     element('div', {class: 'grid'}, field('A new version', trial), field('Percent of the requests', share),
       field('It takes over after so many good requests', after))),
@@ -66,8 +73,11 @@ export function uploadForm(send) {
       input.focus();
       return;
     }
-    const query = new URLSearchParams({apply: apply.value, on_error: onError.value});
-    if (config.value.trim()) query.set('config', config.value.trim());
+    const query = new URLSearchParams();
+    const chose = {apply, keys, on_error: onError, config};
+    for (const [key, input] of Object.entries(chose)) {
+      if (input.value.trim()) query.set(key, input.value.trim());
+    }
     if (dry) query.set('dry_run', 'true');
     if (!dry && trial.value) {
       query.set('canary', share.value);
@@ -93,15 +103,22 @@ export function uploadForm(send) {
     if (t.replaces) lines.push(`It would replace ${t.replaces.version || t.replaces.sha256?.slice(0, 12)}.`);
     const models = t.models?.length ?? 0;
     if (models) lines.push(`${count(models)} ${models === 1 ? 'model' : 'models'} would have it.`);
+    for (const s of t.settings ?? []) lines.push(setting(s));
     if (t.refuses) lines.push(`It refuses a request without parameters: ${t.refuses}`);
     return element('div', {class: 'notice done'}, lines.map((line) => element('p', {}, line)));
+  }
+
+  // setting tells what one would be, and what it is now.
+  function setting({name: key, before, after}) {
+    const to = after || 'default';
+    if (before === undefined) return `${key}: ${to}.`;
+    return before === after ? `${key} stays ${to}.` : `${key}: ${before || 'default'} → ${to}.`;
   }
 
   return {root, choose(plugin) {
     name.value = plugin.name;
     proposed = '';
-    apply.value = plugin.apply;
-    onError.value = plugin.on_error;
+    apply.value = onError.value = keys.value = config.value = '';
     root.scrollIntoView({block: 'center'});
     input.focus();
   }};

@@ -41,7 +41,8 @@ export function show(root, app) {
       headers: {'Content-Type': 'application/wasm'}}, `${name} was refused`);
     if (done && !dry) {
       note.good(done.canary ? `${name} version ${done.canary.version} is on trial.`
-        : `${name} ${done.version ? `version ${done.version} ` : ''}is ready.`);
+        : `${name} ${done.version ? `version ${done.version} ` : ''}is ready for ${done.apply === 'always'
+          ? 'every request' : 'requests that name it'}.`);
     }
     return done;
   });

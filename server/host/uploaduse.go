@@ -1,0 +1,111 @@
+package host
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tgi/plugins"
+	"tgi/server"
+	"tgi/server/api/admin"
+	"tgi/server/config"
+)
+
+// clientOfKey is what ClientOfKey puts before a name.
+var clientOfKey = server.ClientOfKey("")
+
+// clientsOf are the clients of keys, as plugins know them, keysOf the keys of such clients.
+func clientsOf(keys []string) (clients []string) {
+	for _, name := range keys {
+		clients = append(clients, server.ClientOfKey(name))
+	}
+	return clients
+}
+
+func keysOf(clients []string) (keys []string) {
+	for _, c := range clients {
+		keys = append(keys, strings.TrimPrefix(c, clientOfKey))
+	}
+	return keys
+}
+
+// useOf is how an upload is used, as the admin routes have it, uploadOf the other way round.
+func useOf(u plugins.Upload) admin.Use {
+	d, l := admin.DefaultUse(), u.Limits
+	return admin.Use{
+		OnError: cmp.Or(string(u.OnError), d.OnError), Apply: cmp.Or(string(u.Apply), d.Apply),
+		OnFull: cmp.Or(string(u.OnFull), d.OnFull), OnExhausted: cmp.Or(string(u.OnExhausted), d.OnExhausted),
+		Keys: keysOf(u.Clients), Config: u.Config, Limits: config.PluginLimits{
+			Memory: config.Size(l.Memory), FuelPerStep: l.FuelPerStep, FuelPerRequest: l.FuelPerRequest,
+			FuelLoad: l.FuelLoad, TimePerStep: config.Duration(l.TimePerStep),
+			TimePerRequest: config.Duration(l.TimePerRequest), TimeLoad: config.Duration(l.TimeLoad), Share: l.Share,
+		},
+	}
+}
+
+func uploadOf(u admin.Use) plugins.Upload {
+	return plugins.Upload{
+		OnError: plugins.OnError(u.OnError), Apply: plugins.Apply(u.Apply), OnFull: plugins.GuardEnd(u.OnFull),
+		OnExhausted: plugins.GuardEnd(u.OnExhausted), Clients: clientsOf(u.Keys), Limits: limitsOf(u.Limits),
+		Config: u.Config,
+	}
+}
+
+// newUpload is a module that comes now.
+func newUpload(wasm []byte, use plugins.Upload) upload {
+	return upload{wasm: wasm, uploaded: time.Now().UTC(), settings: use}
+}
+
+// keptUse says which settings an upload takes from what it replaces.
+type keptUse struct {
+	before *admin.Use // how that is used; nil where it replaces nothing
+	names  []string   // of settings
+}
+
+// explain adds to the error of an upload what it did not say itself.
+func (k keptUse) explain(err error) error {
+	if !errors.Is(err, server.ErrRefused) || len(k.names) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (taken from what serves, as the query does not say it: %s)", err, strings.Join(k.names, ", "))
+}
+
+// useOver is how an upload is used: as its query says and, in what that leaves out, as what has the name.
+func (f *manager) useOver(name string, s admin.Settings) (plugins.Upload, keptUse, error) {
+	f.mu.Lock()
+	u, ok := f.uploads[name]
+	names := keyNames(f.cfg)
+	f.mu.Unlock()
+	before, kept := admin.DefaultUse(), keptUse{}
+	if ok {
+		before = useOf(u.settings)
+		kept = keptUse{&before, s.Kept(before)}
+	}
+	use, err := s.Over(before, names)
+	return uploadOf(use), kept, err
+}
+
+// keyNames are the names of the keys of settings.
+func keyNames(cfg config.Config) (names []string) {
+	for _, k := range cfg.AllKeys() {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// warnOfKeys logs which uploads apply to the requests of keys that are no more: a guard of a key that has another name
+// now guards nothing.
+func (f *manager) warnOfKeys() {
+	names := keyNames(f.cfg)
+	for name, u := range f.uploads {
+		for _, key := range keysOf(u.settings.Clients) {
+			if !slices.Contains(names, key) {
+				f.log.Warn("an uploaded plugin applies to the requests of a key that the settings do not have", "plugin",
+					name, "key", key)
+			}
+		}
+	}
+}
