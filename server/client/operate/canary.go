@@ -28,21 +28,19 @@ type Canary struct {
 	// Read reads the file of a module.
 	Read func(file string) ([]byte, error)
 
-	flags                       *pflag.FlagSet
+	use
 	share                       string
 	shadow, texts, promote, end bool
 	after, faults, differences  int
 	least                       time.Duration
-	onError, apply, config      string
 }
 
-// beginning are the flags of a canary that begins.
-var beginning = []string{"share", "shadow", "faults", "promote-after", "promote-time", "differences", "texts", "apply",
-	"on-error", "config"}
+// beginning are the flags of a canary that begins, beside those of its use.
+var beginning = []string{"share", "shadow", "faults", "promote-after", "promote-time", "differences", "texts"}
 
 // Flags adds what Run reads.
 func (c *Canary) Flags(set *pflag.FlagSet) {
-	c.flags = set
+	c.use.Flags(set)
 	set.StringVar(&c.share, "share", "", "`share` of the requests that get the new version, such as 5%")
 	set.BoolVar(&c.shadow, "shadow", false, "show it the requests and compare its answers; no reply depends on it")
 	set.IntVar(&c.faults, "faults", 0, "abort it after this `number` of faulty requests; the server's default is 3")
@@ -51,9 +49,6 @@ func (c *Canary) Flags(set *pflag.FlagSet) {
 	set.IntVar(&c.differences, "differences", 0,
 		"with --shadow --promote-after: abort it after more than this `number` of different requests")
 	set.BoolVar(&c.texts, "texts", false, "with --shadow: keep parts of the requests with its differences")
-	set.StringVar(&c.apply, "apply", "", "`apply` of the plugin: request or always")
-	set.StringVar(&c.onError, "on-error", "", "`on_error` of the plugin: fail, skip or stop")
-	set.StringVar(&c.config, "config", "", "`JSON` object that the module is configured with")
 	set.BoolVar(&c.promote, "promote", false, "have the canary serve now")
 	set.BoolVar(&c.end, "end", false, "end the canary")
 }
@@ -76,11 +71,7 @@ func (c *Canary) query() (url.Values, error) {
 			q.Set(key, strconv.Itoa(n))
 		}
 	}
-	for key, text := range map[string]string{"apply": c.apply, "on_error": c.onError, "config": c.config} {
-		if text != "" {
-			q.Set(key, text)
-		}
-	}
+	c.add(q)
 	if c.least != 0 {
 		q.Set("promote_time", c.least.String())
 	}
@@ -91,13 +82,15 @@ func (c *Canary) query() (url.Values, error) {
 // it. The first result is for programs.
 func (c *Canary) Run(ctx context.Context, at *Server, name, file string) (v any, text string, err error) {
 	var shown admin.Canary
-	begins := slices.IndexFunc(beginning, c.flags.Changed)
+	begins := c.given()
+	if i := slices.IndexFunc(beginning, c.flags.Changed); i >= 0 {
+		begins = beginning[i]
+	}
 	switch {
 	case c.promote && c.end, file != "" && (c.promote || c.end):
 		return nil, "", Misuse("a file, --promote and --end do not go together")
-	case file == "" && begins >= 0:
-		return nil, "", Misuse(fmt.Sprintf("--%s is of a canary that begins: the file of its module is missing",
-			beginning[begins]))
+	case file == "" && begins != "":
+		return nil, "", Misuse(fmt.Sprintf("--%s is of a canary that begins: the file of its module is missing", begins))
 	case c.promote:
 		got, err := at.PromoteCanary(ctx, name)
 		return got, got.text(name), err

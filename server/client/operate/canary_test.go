@@ -53,7 +53,7 @@ func TestCanary(t *testing.T) {
 		{"", "", "dog\\x1b[2J: shadow of version \"2\\x1b[2J\""},
 		{file, "--share 5% --shadow --promote-after 100 --promote-time 1m --faults 2 --differences 1 --texts",
 			"  compared   20 answers, 4 different, in 2 requests; 1 requests dropped\n"},
-		{file, "--share 10 --apply always --on-error skip --config {\"a\":1}", " at token 3: forces another token"},
+		{file, "--share 10 --apply always --on-error skip --config {\"a\":1} --limits memory=1MiB --keys school", " at token 3: forces another token"},
 		{"", "--promote", "dog: version \"2\", sha256 cd, serves\n"},
 		{"", "--end", "dog: the canary is ended\n"},
 	} {
@@ -66,7 +66,8 @@ func TestCanary(t *testing.T) {
 	want := "GET /admin/plugins/dog/canary\n" +
 		"PUT /admin/plugins/dog?canary=5&canary_differences=1&canary_faults=2&canary_shadow=true&canary_texts=true&" +
 		"promote_after=100&promote_time=1m0s wasm\n" +
-		"PUT /admin/plugins/dog?apply=always&canary=10&config=%7B%22a%22%3A1%7D&on_error=skip wasm\n" +
+		"PUT /admin/plugins/dog?apply=always&canary=10&config=%7B%22a%22%3A1%7D&keys=school&limits.memory=1MiB&" +
+		"on_error=skip wasm\n" +
 		"POST /admin/plugins/dog/canary/promote\nDELETE /admin/plugins/dog/canary"
 	if got := strings.Join(asked, "\n"); got != want {
 		t.Errorf("asked %s\nwant %s", got, want)
@@ -81,7 +82,7 @@ func TestCanary(t *testing.T) {
 	}
 	for _, flags := range []string{"--share 5", "--promote --shadow", "--promote-after 9", "--end --share 5",
 		"--end --faults 0", "--promote-time 1m", "--differences 1", "--texts", "--apply always", "--on-error skip",
-		"--promote --config {}"} {
+		"--promote --config {}", "--keys a", "--limits memory=1MiB", "--end --on-full stop"} {
 		_, err := run("", strings.Fields(flags)...)
 		if !errors.As(err, new(Misuse)) || !strings.Contains(err.Error(), "its module is missing") {
 			t.Errorf("%s: %v", flags, err)

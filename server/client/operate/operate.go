@@ -114,12 +114,6 @@ type Serving struct {
 	Version string `json:"version"`
 }
 
-// Upload has the server load a module under a name, in place of one that was uploaded before, unless it is fresh.
-func (s *Server) Upload(ctx context.Context, name string, wasm []byte) (got server.Plugin, fresh bool, err error) {
-	status, err := s.ask(ctx, http.MethodPut, at(name, ""), wasm, &got)
-	return got, status == http.StatusCreated, err
-}
-
 // Delete removes what was uploaded under a name.
 func (s *Server) Delete(ctx context.Context, name string) error {
 	return s.do(ctx, http.MethodDelete, at(name, ""), nil, nil)
@@ -179,7 +173,12 @@ func (s *Server) Log(ctx context.Context, name string, after uint64, follow bool
 
 // WriteLine writes a line of a log.
 func WriteLine(w io.Writer, l admin.LogLine) error {
-	_, err := fmt.Fprintf(w, "%s %-5s %-5s %s\n", l.Time.Local().Format(time.TimeOnly), terminal.Line(l.Level),
-		terminal.Line(l.Of), terminal.Line(l.Text))
+	_, err := io.WriteString(w, lineText(l))
 	return err
+}
+
+// lineText is a line of a log as people read it.
+func lineText(l admin.LogLine) string {
+	return fmt.Sprintf("%s %-5s %-5s %s\n", l.Time.Local().Format(time.TimeOnly), terminal.Line(l.Level),
+		terminal.Line(l.Of), terminal.Line(l.Text))
 }

@@ -19,7 +19,7 @@ func newPlugin(c console) *cobra.Command {
 		newPluginSign(c), newPluginPush(), newPluginPull(), newPluginInstall(), newPluginShow(), newPluginVerify(),
 		newPluginRemove())
 	cmd.AddCommand(newPluginServed()...)
-	cmd.Long = "Work on plugins: most commands need no server; versions, rollback, canary and logs ask one."
+	cmd.Long = "Work on plugins: most commands need no server; upload, versions, rollback, canary and logs ask one."
 	cmd.Example = `  tgi plugin new --lang go|rust|c|as [--kind ` + strings.Join(sdk.KindsOf("go"), "|") + `] NAME
   cd NAME && tgi plugin test && tgi plugin build
   tgi plugin dev NAME

@@ -1,0 +1,154 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"tgi/server"
+	"tgi/server/api/admin"
+	"tgi/server/client/terminal"
+)
+
+// use is how a module is used that is sent to a server. What is not given the server takes from what serves.
+type use struct {
+	flags  *pflag.FlagSet
+	texts  map[string]*string // by the flag
+	limits map[string]string
+}
+
+// Flags adds those of the settings of an upload.
+func (u *use) Flags(set *pflag.FlagSet) {
+	u.flags, u.texts = set, map[string]*string{}
+	for _, f := range [][2]string{
+		{"apply", "`apply` of the plugin: request or always; like the flags below, it stays as it is if left out"},
+		{"keys", "`names` of the keys, with commas, to whose requests it applies always; \"\" for all"},
+		{"on-error", "`on_error` of the plugin: fail, skip or stop"},
+		{"on-full", "`on_full` of a guard: stop or release"},
+		{"on-exhausted", "`on_exhausted` of a guard: stop or release"},
+		{"config", "`JSON` object that the module is configured with"},
+	} {
+		u.texts[f[0]] = set.String(f[0], "", f[1])
+	}
+	set.StringToStringVar(&u.limits, "limits", nil, "`limits` of the plugin, such as memory=64MiB,share=0.5")
+}
+
+// given is the first flag that was given of those, "" for none.
+func (u *use) given() (name string) {
+	u.flags.Visit(func(f *pflag.Flag) {
+		if (u.texts[f.Name] != nil || f.Name == "limits") && name == "" {
+			name = f.Name
+		}
+	})
+	return name
+}
+
+// add adds what was given to a query.
+func (u *use) add(q url.Values) {
+	for name, text := range u.texts {
+		if u.flags.Changed(name) {
+			q.Set(strings.ReplaceAll(name, "-", "_"), *text)
+		}
+	}
+	for key, value := range u.limits {
+		q.Set("limits."+key, value)
+	}
+}
+
+// Upload is what is asked of a module that takes the place of what serves.
+type Upload struct {
+	// Read reads the file of a module.
+	Read func(file string) ([]byte, error)
+
+	use
+	dry bool
+}
+
+// Flags adds what Run reads.
+func (u *Upload) Flags(set *pflag.FlagSet) {
+	u.use.Flags(set)
+	set.BoolVar(&u.dry, "dry-run", false, "have the server check the module and say what would change; change nothing")
+}
+
+// Run uploads a module, or has it checked. The first result is for programs.
+func (u *Upload) Run(ctx context.Context, at *Server, name, file string) (v any, text string, err error) {
+	if file == "" {
+		return nil, "", Misuse("plugin upload takes the name of a plugin and the file of its module")
+	}
+	wasm, err := u.Read(file)
+	if err != nil {
+		return nil, "", err
+	}
+	q := url.Values{}
+	u.add(q)
+	if u.dry {
+		t, err := at.Try(ctx, name, wasm, q)
+		return t, trialText(t), err
+	}
+	p, fresh, err := at.Upload(ctx, name, wasm, q)
+	text = Serving{Name: p.Name, SHA256: p.SHA256, Version: p.Version}.text(name)
+	if !fresh {
+		text += "  the version before it is kept: tgi plugin rollback has it serve again\n"
+	}
+	return p, text + fmt.Sprintf("  apply %s, on_error %s\n", terminal.Line(p.Apply), terminal.Line(p.OnError)), err
+}
+
+// Upload has the server load a module under a name, in place of one that was uploaded before, unless it is fresh. q
+// are settings of the route; what they leave out stays as it is.
+func (s *Server) Upload(ctx context.Context, name string, wasm []byte, q url.Values) (got server.Plugin, fresh bool,
+	err error) {
+	status, err := s.ask(ctx, http.MethodPut, at(name, query(q)), wasm, &got)
+	return got, status == http.StatusCreated, err
+}
+
+// Try has the server check an upload and change nothing.
+func (s *Server) Try(ctx context.Context, name string, wasm []byte, q url.Values) (got admin.Trial, err error) {
+	q.Set("dry_run", "true")
+	return got, s.do(ctx, http.MethodPut, at(name, query(q)), wasm, &got)
+}
+
+// query is the end of a path.
+func query(q url.Values) string {
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+// trialText is a dry run as people read it.
+func trialText(t admin.Trial) string {
+	var b strings.Builder
+	line := func(key, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-12s %s\n", key, terminal.Line(fmt.Sprintf(format, args...)))
+	}
+	fmt.Fprintf(&b, "%s: the module is good; nothing was changed\n", terminal.Line(t.Plugin.Name))
+	line("version", "%q, sha256 %.16s, %s", t.Plugin.Version, t.Plugin.SHA256, strings.Join(t.Plugin.Kinds, ", "))
+	if r := t.Replaces; r != nil {
+		line("replaces", "%q, sha256 %.16s", r.Version, r.SHA256)
+	}
+	line("models", "%s", strings.Join(t.Models, ", "))
+	word := func(text string) string {
+		if text == "" {
+			return "default"
+		}
+		return text
+	}
+	for _, s := range t.Settings {
+		switch {
+		case s.Before == nil:
+			line(s.Name, "%s", word(s.After))
+		case *s.Before == s.After:
+			line(s.Name, "%s, as now", word(s.After))
+		default:
+			line(s.Name, "%s -> %s", word(*s.Before), word(s.After))
+		}
+	}
+	if t.Refuses != "" {
+		line("refuses", "a request without parameters: %s", t.Refuses)
+	}
+	return b.String()
+}

@@ -1,0 +1,88 @@
+package operate
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// TestUpload: only what was given is sent, and a dry run shows what would change.
+func TestUpload(t *testing.T) {
+	var asked []string
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = append(asked, strings.TrimSpace(r.Method+" "+r.URL.String()+" "+string(body)))
+		if r.URL.Query().Has("dry_run") {
+			_, _ = w.Write([]byte(`{"dry_run":true,"plugin":{"name":"dog\u001b[2J","version":"2","sha256":"cd","kinds":
+				["logits"]},"models":["demo"],"replaces":{"sha256":"ab","version":"1"},"refuses":"n is missing\u001b",
+				"settings":[{"name":"apply","before":"always","after":"always"},{"name":"config","before":"","after":
+				"{}\u001b"},{"name":"keys","after":"school"}]}`))
+			return
+		}
+		if len(asked) == 1 {
+			w.WriteHeader(http.StatusCreated)
+		}
+		_, _ = w.Write([]byte(`{"name":"dog","sha256":"cd","version":"2","apply":"always","on_error":"fail"}`))
+	}))
+	defer web.Close()
+	at, err := New(web.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "dog.wasm")
+	if err := os.WriteFile(file, []byte("wasm"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(flags ...string) (string, error) {
+		i := slices.IndexFunc(Verbs(os.ReadFile), func(v Verb) bool { return strings.HasPrefix(v.Use, "upload ") })
+		v := Verbs(os.ReadFile)[i]
+		set, text := pflag.NewFlagSet("upload", pflag.ContinueOnError), ""
+		v.Flags(set)
+		if err := set.Parse(flags); err != nil {
+			t.Fatal(err)
+		}
+		err := v.Run(t.Context(), at, append([]string{"dog"}, set.Args()...), func(_ any, said string) error {
+			text = said
+			return nil
+		})
+		return text, err
+	}
+	if text, err := run(file); err != nil || text != "dog: version \"2\", sha256 cd, serves\n  apply always, "+
+		"on_error fail\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if text, err := run(file, "--apply=always", "--keys=", "--on-error=fail", "--on-full=stop", "--on-exhausted=release",
+		"--config={}", "--limits=memory=1MiB,share=2"); err != nil || !strings.Contains(text, "is kept") {
+		t.Errorf("%q, %v", text, err)
+	}
+	text, err := run(file, "--dry-run", "--keys", "school")
+	want := `dog\x1b[2J: the module is good; nothing was changed
+  version      "2", sha256 cd, logits
+  replaces     "1", sha256 ab
+  models       demo
+  apply        always, as now
+  config       default -> {}\x1b
+  keys         school
+  refuses      a request without parameters: n is missing\x1b
+`
+	if err != nil || text != want {
+		t.Errorf("%s, %v\nwant %s", text, err, want)
+	}
+	if _, err := run(); !errors.As(err, new(Misuse)) {
+		t.Error(err)
+	}
+	const path = "PUT /admin/plugins/dog"
+	if got, want := strings.Join(asked, "\n"), path+" wasm\n"+path+"?apply=always&config=%7B%7D&keys=&limits.memory=1MiB"+
+		"&limits.share=2&on_error=fail&on_exhausted=release&on_full=stop wasm\n"+path+"?dry_run=true&keys=school wasm"; got !=
+		want {
+		t.Errorf("asked %s\nwant %s", got, want)
+	}
+}

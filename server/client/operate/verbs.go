@@ -1,0 +1,85 @@
+package operate
+
+import (
+	"context"
+
+	"github.com/spf13/pflag"
+
+	"tgi/server/api/admin"
+)
+
+// Verb is a command of tgi plugin that asks a server about one of its plugins.
+type Verb struct {
+	Use, Short, Example string
+	// Words is how many it takes, at most; the first is the plugin.
+	Words int
+	// Lines says that each result is a line of its own.
+	Lines bool
+	// Flags adds those of the command; nil adds none.
+	Flags func(*pflag.FlagSet)
+	// Run asks the server, and says what for: as a value, for programs, and as a text.
+	Run func(ctx context.Context, at *Server, words []string, say func(v any, text string) error) error
+}
+
+// Verbs are the commands; read reads the file of a module.
+func Verbs(read func(file string) ([]byte, error)) []Verb {
+	to, follow, c, u := "", false, Canary{Read: read}, Upload{Read: read}
+	type say = func(v any, text string) error
+	tell := func(say say, v any, text string, err error) error {
+		if err != nil {
+			return err
+		}
+		return say(v, text)
+	}
+	return []Verb{{
+		Use: "upload [flags] NAME FILE", Words: 2, Flags: u.Flags,
+		Short: "Have a server load a module, in place of one that was uploaded under the name before",
+		Example: `  tgi plugin upload dog dog.wasm --dry-run
+  tgi plugin upload dog dog.wasm --apply always --keys school --on-error fail --limits memory=64MiB,share=0.5`,
+		Run: func(ctx context.Context, at *Server, words []string, say say) error {
+			v, text, err := u.Run(ctx, at, words[0], append(words, "")[1])
+			return tell(say, v, text, err)
+		},
+	}, {
+		Use: "versions [flags] NAME", Words: 1,
+		Short: "List the versions that a server keeps of an uploaded plugin",
+		Run: func(ctx context.Context, at *Server, words []string, say say) error {
+			list, text, err := at.Versions(ctx, words[0])
+			return tell(say, list, text, err)
+		},
+	}, {
+		Use: RollbackVerb + " [flags] NAME", Words: 1,
+		Short: "Have a server use an earlier version of a plugin, uploaded or installed",
+		Flags: func(set *pflag.FlagSet) {
+			set.StringVar(&to, RollbackTo, "", "`sha256` of the version, or its first digits; by default the latest serves")
+		},
+		Run: func(ctx context.Context, at *Server, words []string, say say) error {
+			got, text, err := at.Rollback(ctx, words[0], to)
+			return tell(say, got, text, err)
+		},
+	}, {
+		Use: "canary [flags] NAME [FILE]", Words: 2, Flags: c.Flags,
+		Short: "Try a new version on a share of the requests; show, promote or end it",
+		Example: `  tgi plugin canary dog dog.wasm --share 5% --shadow --promote-after 1000
+  tgi plugin canary dog --promote`,
+		Run: func(ctx context.Context, at *Server, words []string, say say) error {
+			v, text, err := c.Run(ctx, at, words[0], append(words, "")[1])
+			return tell(say, v, text, err)
+		},
+	}, {
+		Use: "logs [flags] NAME", Words: 1, Lines: true,
+		Short: "Show what a plugin printed lately on a server, and what went wrong with it",
+		Flags: func(set *pflag.FlagSet) {
+			set.BoolVarP(&follow, "follow", "f", false, "go on with new lines until Ctrl-C")
+		},
+		Run: func(ctx context.Context, at *Server, words []string, say say) error {
+			return at.Log(ctx, words[0], 0, follow, func(l admin.LogLine) error { return say(l, lineText(l)) })
+		},
+	}}
+}
+
+// RollbackVerb is the verb that may need no server, RollbackTo its flag.
+const (
+	RollbackVerb = "rollback"
+	RollbackTo   = "to"
+)
