@@ -107,12 +107,39 @@ func TestShare(t *testing.T) {
 		t.Errorf("the locked artefact is another one:\n%s", now)
 	}
 
+	// A new version, and back, without a registry; the server takes both.
+	rollBack(w, server.URL, lock)
+
 	w.must("second", "tgi plugin rm ban-some", "removed [[plugin]] ban-some")
 	now := w.read("second/tgi.toml")
 	if strings.Contains(now, "[[plugin]]") || !strings.Contains(now, "# who we trust") {
 		t.Errorf("%s", now)
 	}
 	w.until("the server unloads it", func() bool { return w.loaded(server.URL, "ban-some") == "" })
+}
+
+// rollBack installs another build of the plugin on the second server, and has it use the one before again.
+func rollBack(w *world, url, lock string) {
+	w.t.Helper()
+	w.must("", "cp -r ban-some newer")
+	w.must("newer", "rm ban-some.wasm.artifact.json")
+	main := w.read("newer/main.go")
+	w.write("newer/main.go", strings.Replace(main, `"0.1.0"`, `"0.2.0"`, 1))
+	w.must("newer", "tgi plugin build", "sound")
+	w.must("newer", "tgi plugin sign newer.wasm --key ../team.key", "signed ban-some 0.2.0")
+	w.must("newer", "tgi plugin push newer.wasm $R/plugins/ban-some --plain-http", "ban-some:0.2.0")
+	w.must("second", "tgi plugin install $R/plugins/ban-some:0.2.0 --plain-http", "replaced reference = ")
+	newer := lockOf.FindStringSubmatch(w.read("second/tgi.toml"))[1]
+	if newer == lock {
+		w.t.Fatal("both versions are the same module")
+	}
+	w.until("the server loads the new version", func() bool { return w.loaded(url, "ban-some") == newer })
+	w.must("second", "tgi plugin rollback ban-some", "ban-some is $R/plugins/ban-some", "signed by team")
+	w.until("the server loads the version before", func() bool { return w.loaded(url, "ban-some") == lock })
+	w.must("second", "tgi plugin rollback ban-some", "ban-some:0.2.0@") // which undoes it
+	w.must("second", "tgi plugin rollback ban-some --to "+lock[:12], "again")
+	w.until("the server loads it again", func() bool { return w.loaded(url, "ban-some") == lock })
+	w.refused("second", "tgi plugin rollback ban-some --to 0000", "no earlier version")
 }
 
 // TestShareRefuses: what must not be installed or loaded, with a registry that works.

@@ -120,7 +120,8 @@ func (f *manager) notUploaded(name string) string {
 	defer f.mu.Unlock()
 	for _, p := range f.cfg.Plugin {
 		if p.Name == name && p.Reference != "" {
-			return fmt.Sprintf("%s was installed from %s: install its earlier reference again", name, p.Reference)
+			return fmt.Sprintf("%s was installed from %s: tgi plugin rollback %[1]s, where the settings are, locks what "+
+				"that replaced", name, p.Reference)
 		}
 	}
 	return name + " comes from the settings or the folder: its module is replaced there"

@@ -155,7 +155,7 @@ func TestNotUploaded(t *testing.T) {
 	})
 	for _, c := range []struct{ reference, says string }{
 		{"", "mine comes from the settings or the folder: its module is replaced there"},
-		{"registry.example/mine:1", "mine was installed from registry.example/mine:1: install its earlier reference again"},
+		{"registry.example/mine:1", "mine was installed from registry.example/mine:1: tgi plugin rollback mine, where the settings are,"},
 	} {
 		p.models.cfg.Plugin[0].Reference = c.reference
 		for method, path := range map[string]string{"POST": "mine/rollback", "GET": "mine/versions",

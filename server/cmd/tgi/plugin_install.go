@@ -19,11 +19,6 @@ import (
 	"tgi/server/share/install"
 )
 
-// target is where the settings have plugins installed.
-func target(cfg config.Config) install.Target {
-	return install.Target{File: cmp.Or(cfg.File, config.DefaultFile), Folder: cfg.Plugins.Installed}
-}
-
 // editable reads the settings of a command that changes their file.
 func (s *sharing) editable() (config.Config, error) {
 	file := config.FileOf(&s.flags, os.LookupEnv)
@@ -49,7 +44,7 @@ func newPluginInstall() *cobra.Command {
 			return err
 		}
 		got.Name = cmp.Or(name, got.Name)
-		to := target(cfg)
+		to := install.TargetOf(cfg)
 		done, err := install.Install(ctx, to, install.Request{
 			Name: got.Name, Reference: got.Reference, Artifact: a, Replace: replace,
 			Check: func(ctx context.Context, block config.Plugin) error {
@@ -66,7 +61,7 @@ func newPluginInstall() *cobra.Command {
 			replaced = "replaced " + got.Replaced + "; the other keys of the block stay\n"
 		}
 		return s.output.say(stdout, got, "installed %s as %q\n%s%swrote %s and its [[plugin]] in %s\n", got.Reference,
-			got.Name, got.signed(), replaced, got.File, to.File)
+			got.Name, got.Signed(), replaced, got.File, to.File)
 	})
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the plugin in requests; default: the module's own")
 	cmd.Flags().BoolVar(&replace, "replace", false,
@@ -88,7 +83,7 @@ func newPluginRemove() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		x, err := openIndex(cfg)
+		x, err := install.IndexOf(cfg)
 		if err != nil {
 			return err
 		}
@@ -100,7 +95,7 @@ func newPluginRemove() *cobra.Command {
 			_, err := fmt.Fprintf(stdout, "removed %s from the local index\n", words[0])
 			return err
 		}
-		files, err := install.Remove(ctx, target(cfg), words[0])
+		files, err := install.Remove(ctx, install.TargetOf(cfg), words[0])
 		if err != nil {
 			return err
 		}

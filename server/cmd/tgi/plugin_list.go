@@ -6,6 +6,7 @@ import (
 	"tgi/server/config"
 	"tgi/server/host/catalog"
 	"tgi/server/share/index"
+	"tgi/server/share/install"
 )
 
 // newPluginList lists plugins without loading them.
@@ -26,7 +27,7 @@ func newPluginList() *cobra.Command {
 				return err
 			}
 			var pulled []index.Entry
-			if x, err := openIndex(cfg); err == nil { // without a home nothing was pulled
+			if x, err := install.IndexOf(cfg); err == nil { // without a home nothing was pulled
 				if pulled, err = x.List(); err != nil {
 					return err
 				}

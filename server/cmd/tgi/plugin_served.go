@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"io"
 	"os"
 	"os/signal"
 
@@ -9,6 +11,8 @@ import (
 
 	"tgi/plugins/check"
 	"tgi/server/client/operate"
+	"tgi/server/host"
+	"tgi/server/share/install"
 )
 
 // served makes a command that asks a server about one of its plugins.
@@ -52,7 +56,41 @@ func atLeastOne(cmd *cobra.Command, words []string) error {
 // newPluginServed are the commands that ask a server.
 func newPluginServed() (list []*cobra.Command) {
 	for _, verb := range operate.Verbs(check.ReadModule) {
-		list = append(list, served(verb))
+		cmd := served(verb)
+		if cmd.Name() == operate.RollbackVerb {
+			rollsBackHere(cmd)
+		}
+		list = append(list, cmd)
 	}
 	return list
+}
+
+// rollsBackHere has a command lock the earlier reference of a plugin that the settings have from a registry, unless
+// --url names a server.
+func rollsBackHere(cmd *cobra.Command) {
+	s, onServer := &sharing{}, cmd.RunE
+	here := s.runs("rollback", 1, 1, "the name of one plugin", func(ctx context.Context, words []string,
+		stdout io.Writer) error {
+		cfg, err := s.editable()
+		if err != nil {
+			return err
+		}
+		now := install.Locked(cfg, words[0])
+		if now == nil {
+			return onServer(cmd, words)
+		}
+		to := cmd.Flag(operate.RollbackTo).Value.String()
+		got, text, err := install.RollbackIn(ctx, cfg, *now, to, host.TryModule)
+		if err != nil {
+			return err
+		}
+		return output{cmd.Flag("json").Value.String() == "true"}.say(stdout, got, "%s", text)
+	})
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		if cmd.Flags().Changed("url") {
+			return onServer(cmd, words)
+		}
+		return here(cmd, words)
+	}
+	s.settingsFlags(cmd)
 }

@@ -21,7 +21,6 @@ import (
 	"tgi/server/client/terminal"
 	"tgi/server/config"
 	"tgi/server/share"
-	"tgi/server/share/index"
 	"tgi/server/share/install"
 	"tgi/server/share/registry"
 )
@@ -85,12 +84,6 @@ func (s *sharing) open(text string, limit int64) (*registry.Repository, registry
 func isReference(word string) bool {
 	_, err := os.Stat(word)
 	return strings.Contains(word, "/") && err != nil && !strings.HasSuffix(word, ".wasm")
-}
-
-// openIndex is the local index.
-func openIndex(cfg config.Config) (*index.Index, error) {
-	dir, err := cfg.Plugins.IndexDir()
-	return index.Open(dir, int64(cfg.Plugins.UploadLimit)), err
 }
 
 // policyOf reads the keys of signers.
@@ -191,7 +184,7 @@ func newPluginPush() *cobra.Command {
 		if err := r.Push(ctx, a, at.Tag, move); err != nil {
 			return err
 		}
-		return p.output.say(stdout, shared{Reference: at.String(), Digest: a.Digest(), Name: d.Name,
+		return p.output.say(stdout, install.Summary{Reference: at.String(), Digest: a.Digest(), Name: d.Name,
 			SHA256: a.SHA256(), Signatures: len(a.Signatures)}, "pushed %s\ndigest %s, %s\n", at, a.Digest(),
 			terminal.Count(len(a.Signatures), "signature"))
 	})
@@ -199,18 +192,6 @@ func newPluginPush() *cobra.Command {
 	p.packFlags(cmd)
 	s.remoteFlags(cmd)
 	return cmd
-}
-
-// shared is what the commands say as JSON.
-type shared struct {
-	Reference  string   `json:"reference,omitempty"`
-	Digest     string   `json:"digest"`
-	Name       string   `json:"name"`
-	SHA256     string   `json:"sha256"`
-	Signatures int      `json:"signatures"`
-	Signers    []string `json:"signers,omitempty"`
-	File       string   `json:"file,omitempty"`
-	Replaced   string   `json:"replaced,omitempty"` // where the block had its module from
 }
 
 // say prints a result as JSON or as text.
@@ -223,24 +204,24 @@ func (o output) say(w io.Writer, v any, format string, args ...any) error {
 }
 
 // fetch pulls what a reference names, holds it to the policy and keeps it in the index.
-func (s *sharing) fetch(ctx context.Context, cfg config.Config, word string) (share.Artifact, shared, error) {
+func (s *sharing) fetch(ctx context.Context, cfg config.Config, word string) (share.Artifact, install.Summary, error) {
 	r, at, err := s.open(word, int64(cfg.Plugins.UploadLimit))
 	if err != nil {
-		return share.Artifact{}, shared{}, err
+		return share.Artifact{}, install.Summary{}, err
 	}
 	policy, err := policyOf(cfg.PluginSigner)
 	if err != nil {
-		return share.Artifact{}, shared{}, err
+		return share.Artifact{}, install.Summary{}, err
 	}
-	x, err := openIndex(cfg)
+	x, err := install.IndexOf(cfg)
 	if err != nil {
-		return share.Artifact{}, shared{}, err
+		return share.Artifact{}, install.Summary{}, err
 	}
 	a, d, kept, err := install.Fetch(ctx, r, at, policy, x)
 	if err != nil {
-		return a, shared{}, err
+		return a, install.Summary{}, err
 	}
-	return a, shared{Reference: kept, Digest: a.Digest(), Name: d.Name, SHA256: a.SHA256(),
+	return a, install.Summary{Reference: kept, Digest: a.Digest(), Name: d.Name, SHA256: a.SHA256(),
 		Signatures: len(a.Signatures), Signers: policy.Signed(a)}, nil
 }
 
@@ -258,20 +239,12 @@ func newPluginPull() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.output.say(stdout, got, "pulled %s\n%s", got.Reference, got.signed())
+		return s.output.say(stdout, got, "pulled %s\n%s", got.Reference, got.Signed())
 	})
 	s.settingsFlags(cmd)
 	s.remoteFlags(cmd)
 	s.output.flag(cmd)
 	return cmd
-}
-
-// signed says who signed.
-func (g shared) signed() string {
-	if len(g.Signers) > 0 {
-		return "signed by " + strings.Join(g.Signers, ", ") + "\n"
-	}
-	return terminal.Count(g.Signatures, "signature") + ", not verified: no [[plugin_signer]] is set\n"
 }
 
 // find returns an artefact by a file, by the name of an installed plugin, or by a reference of the index.
@@ -292,7 +265,7 @@ func find(cfg config.Config, word string) (a share.Artifact, where string, err e
 		}
 		return a, word, err
 	}
-	x, err := openIndex(cfg)
+	x, err := install.IndexOf(cfg)
 	if err != nil {
 		return a, "", err
 	}

@@ -13,6 +13,7 @@ import (
 	"tgi/server/client/terminal"
 	"tgi/server/config"
 	"tgi/server/share"
+	"tgi/server/share/install"
 )
 
 // envKeyPassword is the variable with the password of private keys.
@@ -58,7 +59,7 @@ func newPluginSign(c console) *cobra.Command {
 			if err := a.WriteBeside(words[0]); err != nil {
 				return err
 			}
-			return p.output.say(stdout, shared{Digest: a.Digest(), Name: d.Name, SHA256: a.SHA256(),
+			return p.output.say(stdout, install.Summary{Digest: a.Digest(), Name: d.Name, SHA256: a.SHA256(),
 				Signatures: len(a.Signatures), File: share.Beside(words[0])}, "signed %s %s, digest %s\nwrote %s\n",
 				d.Name, d.Version, a.Digest(), share.Beside(words[0]))
 		}
@@ -78,7 +79,7 @@ func newPluginSign(c console) *cobra.Command {
 			return err
 		}
 		all := share.Join(a.Signatures, []share.Signature{made})
-		return p.output.say(stdout, shared{Reference: at.String(), Digest: a.Digest(), SHA256: a.SHA256(),
+		return p.output.say(stdout, install.Summary{Reference: at.String(), Digest: a.Digest(), SHA256: a.SHA256(),
 			Signatures: len(all)}, "signed %s, digest %s\n", at, a.Digest())
 	})
 	set := cmd.Flags()
@@ -172,7 +173,7 @@ func newPluginVerify() *cobra.Command {
 			return err
 		}
 		by := policy.Signed(a)
-		return s.output.say(stdout, shared{Digest: a.Digest(), Name: d.Name, SHA256: a.SHA256(),
+		return s.output.say(stdout, install.Summary{Digest: a.Digest(), Name: d.Name, SHA256: a.SHA256(),
 			Signatures: len(a.Signatures), Signers: by}, "%s %s, digest %s, is signed by %s\n", d.Name, d.Version,
 			a.Digest(), strings.Join(by, ", "))
 	})

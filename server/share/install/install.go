@@ -41,11 +41,19 @@ type Result struct {
 	Replaced *config.Plugin
 }
 
+// module is the file of a module that is installed under a name.
+func (t Target) module(name, sum string) string {
+	return filepath.Join(t.Folder, name+"-"+sum[:sumLength]+".wasm")
+}
+
 // sumLength is how many digits of the module's digest are in the name of its file.
 const sumLength = 16
 
-// maxSettings bounds the settings' file, in bytes.
-const maxSettings = 16 << 20
+// Bounds of the settings' file and of a module, in bytes.
+const (
+	maxSettings = 16 << 20
+	maxModule   = 1 << 30
+)
 
 // Install writes the module and what belongs to it, and then locks it in the settings' file under a name. A running
 // server takes the new file and its digest in one step: files are named after their digests and never change. ctx
@@ -58,7 +66,7 @@ func Install(ctx context.Context, t Target, r Request) (done Result, err error) 
 	if _, err := a.Open(); err != nil {
 		return done, err
 	}
-	done.File = filepath.Join(t.Folder, r.Name+"-"+a.SHA256()[:sumLength]+".wasm")
+	done.File = t.module(r.Name, a.SHA256())
 	source, err := relative(filepath.Dir(t.File), done.File)
 	if err != nil {
 		return done, err
@@ -112,7 +120,7 @@ func Install(ctx context.Context, t Target, r Request) (done Result, err error) 
 					return nil, err
 				}
 			}
-			return text, a.WriteBeside(done.File)
+			return text, errors.Join(a.WriteBeside(done.File), t.keepPast(done.Replaced, lock))
 		})
 		if err != nil {
 			for _, file := range made {
@@ -180,6 +188,9 @@ func Remove(ctx context.Context, t Target, name string) (files []string, err err
 			return err
 		}
 		files, err = t.removeFiles(name, left)
+		if past := os.Remove(t.pastFile(name)); !errors.Is(past, fs.ErrNotExist) {
+			err = errors.Join(err, past)
+		}
 		return err
 	})
 	return files, err
