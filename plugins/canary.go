@@ -206,9 +206,9 @@ func (s *Set) request(ctx context.Context) string {
 	return s.o.Request(ctx)
 }
 
-// Canary gives a share of the requests what was prepared, beside the version that serves: an upload under the same
-// name with the same kinds and Apply. It takes the place of a canary that is there. Replacing or deleting the plugin
-// ends it, and so does EndCanary. version is the module's own word. Errors are those of Commit; ErrSpec where nothing
+// Canary gives a share of the requests what was prepared, beside the version that serves under the same name, with the
+// same kinds and Apply. It takes the place of a canary that is there. Replacing or deleting the plugin, or loading
+// another version of it, ends it, and so does EndCanary. version is the module's own word. Errors are those of Commit; ErrSpec where nothing
 // serves or the kinds differ.
 func (p *Prepared) Canary(ctx context.Context, c *Canary) (version string, err error) {
 	s, j := p.set, p.job
@@ -219,10 +219,7 @@ func (p *Prepared) Canary(ctx context.Context, c *Canary) (version string, err e
 	}
 	defer unlock()
 	e := s.names[j.name]
-	if err = e.checkUpload(); err == nil {
-		err = e.checkCanary(j)
-	}
-	if err == nil && p.shadow != nil {
+	if err = e.checkCanary(j); err == nil && p.shadow != nil {
 		err = p.shadow.checkBeside(e.current)
 	}
 	if err == nil {
@@ -300,6 +297,17 @@ func (s *Set) EndCanary(ctx context.Context, name string) error {
 	s.mu.Unlock()
 	c.drop()
 	return nil
+}
+
+// endTrial ends the canary of an entry, which may be nil, if the entry in its place has it no more.
+func (s *Set) endTrial(before, now *entry, why string) {
+	if before == nil || before.canary == nil || now != nil && now.canary == before.canary {
+		return
+	}
+	if c := before.canary; c.abort(why) {
+		s.aborted(before.name, c.version, c.Canary)
+	}
+	before.canary.drop()
 }
 
 // drop gives up the reference of the canary, which may be nil. No request can find it any more; what those that have it

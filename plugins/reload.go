@@ -233,6 +233,7 @@ func (s *Set) installLate(j *job, round int) {
 	if replaced != nil {
 		replaced.unref()
 	}
+	s.endTrial(e, next, "another version of the plugin was loaded")
 	if next.sameRejection(e) {
 		return
 	}
@@ -379,7 +380,7 @@ func (s *Set) rejectConflicts(jobs []*job) {
 func (s *Set) commit(jobs []*job, specs []Spec) Report {
 	r := Report{Failed: map[string]error{}}
 	var old []*version
-	var ended []*canaryVersion
+	before := s.order
 	names, order := map[string]*entry{}, []*entry{}
 	s.mu.Lock()
 	for _, j := range jobs {
@@ -402,7 +403,6 @@ func (s *Set) commit(jobs []*job, specs []Spec) Report {
 	for _, e := range s.order {
 		switch {
 		case names[e.name] != nil:
-			ended = append(ended, e.canary) // of an upload whose name the settings have now
 		case e.origin == fromUpload:
 			names[e.name], order = e, append(order, e)
 		default:
@@ -417,8 +417,8 @@ func (s *Set) commit(jobs []*job, specs []Spec) Report {
 	for _, v := range old {
 		v.unref()
 	}
-	for _, c := range ended {
-		c.drop()
+	for _, e := range before {
+		s.endTrial(e, names[e.name], "another version of the plugin was loaded, or it was removed")
 	}
 	for _, name := range r.Loaded {
 		v := names[name].current
@@ -437,6 +437,9 @@ func (j *job) install(e *entry) (next *entry, replaced *version) {
 	next = &entry{desired: j.desired, err: j.err, late: j.late, triedSum: j.sum}
 	if e != nil {
 		next.totals, next.current = e.totals, e.current
+		if j.loaded == nil && e.origin == j.origin { // beside the version that goes on
+			next.canary = e.canary
+		}
 	} else {
 		next.totals = &statsTotals{}
 	}

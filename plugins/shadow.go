@@ -103,7 +103,7 @@ func (s *Set) openShadow(ctx context.Context, name string, wasm []byte, u Upload
 	}
 	w := &shadow{serving: s, apart: apart, name: name, live: map[*follower]struct{}{}}
 	always := u.Apply == ApplyAlways
-	u.Apply, u.OnError, u.Clients, u.Shadow = ApplyRequest, OnErrorFail, nil, false
+	u.Apply, u.OnError, u.Clients, u.Canary, u.Shadow = ApplyRequest, OnErrorFail, nil, false, false
 	if _, err = apart.Put(ctx, name, wasm, u); err == nil {
 		w.v = apart.names[name].current
 		err = w.check(always)

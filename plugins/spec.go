@@ -65,12 +65,16 @@ type Upload struct {
 	OnFull, OnExhausted GuardEnd
 	Clients             []string
 
-	Shadow bool // it is prepared for a Canary that is a shadow, and for nothing else
+	// Canary says that it is prepared for a Canary, and for nothing else: what serves may be no upload. Shadow says so
+	// of one that is a shadow.
+	Canary, Shadow bool
+
+	kind string // that is used of a canary's module, as of what serves
 }
 
 // settings are those of the upload.
 func (u Upload) settings() settings {
-	set := settings{onError: u.OnError, apply: u.Apply, limits: u.Limits, config: string(u.Config), onFull: u.OnFull,
+	set := settings{kind: u.kind, onError: u.OnError, apply: u.Apply, limits: u.Limits, config: string(u.Config), onFull: u.OnFull,
 		onExhausted: u.OnExhausted, clients: joinClients(u.Clients)}
 	return set.withDefaults()
 }

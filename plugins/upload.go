@@ -36,14 +36,17 @@ func (s *Set) Put(ctx context.Context, name string, wasm []byte, u Upload) (Stat
 
 // Prepare does the first part of Put, all but installing, with its errors.
 func (s *Set) Prepare(ctx context.Context, name string, wasm []byte, u Upload) (*Prepared, error) {
+	s.mu.RLock()
+	serving := s.names[name]
+	s.mu.RUnlock()
+	if u.Canary && serving != nil {
+		u.kind = serving.settings.kind
+	}
 	w := desired{name: name, origin: fromUpload, source: sourceUpload, settings: u.settings()}
 	if err := errors.Join(append(w.settings.check(), checkName(name))...); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSpec, err)
 	}
-	s.mu.RLock()
-	err := s.names[name].checkUpload()
-	s.mu.RUnlock()
-	if err != nil {
+	if err := serving.checkUpload(); err != nil && !u.Canary {
 		return nil, err
 	}
 	ctx, done, err := s.loadContext(ctx)

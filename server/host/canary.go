@@ -15,7 +15,7 @@ import (
 	"tgi/server/api/admin"
 )
 
-// canary is a new version of an upload of which requests get a share. It lives in memory alone.
+// canary is a new version of a plugin of which requests get a share. It lives in memory alone.
 type canary struct {
 	upload
 	sum    string // of the module
@@ -27,7 +27,7 @@ type canary struct {
 
 // StartCanary implements admin.Plugins. All models that run and may have the plugin get the canary, or none.
 func (f *manager) StartCanary(ctx context.Context, name string, wasm []byte, s admin.Settings) (admin.Canary, error) {
-	if _, err := f.uploaded(name); err != nil {
+	if err := f.mayTry(name, s); err != nil {
 		return admin.Canary{}, err
 	}
 	use, kept, err := f.useOver(name, s)
@@ -39,7 +39,7 @@ func (f *manager) StartCanary(ctx context.Context, name string, wasm []byte, s a
 			Faults: s.CanaryFaults, Shadow: s.Shadow, Texts: s.CanaryTexts, After: s.PromoteAfter,
 			Differences: s.CanaryDifferences})}
 	beside := c.upload
-	beside.settings.Shadow = s.Shadow
+	beside.settings.Canary, beside.settings.Shadow = true, s.Shadow
 	ready := map[*loadedModel]*plugins.Prepared{}
 	defer func() {
 		for _, p := range ready {
@@ -286,7 +286,7 @@ func (f *manager) PromoteCanary(ctx context.Context, name string) (server.Plugin
 	if err != nil {
 		return server.Plugin{}, err
 	}
-	if err := c.aborted(name); err != nil {
+	if err := cmp.Or(c.aborted(name), f.mayPromote(name, c)); err != nil {
 		return server.Plugin{}, err
 	}
 	return f.promote(ctx, name, c, "")

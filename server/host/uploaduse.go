@@ -77,15 +77,36 @@ func (k keptUse) explain(err error) error {
 func (f *manager) useOver(name string, s admin.Settings) (plugins.Upload, keptUse, error) {
 	f.mu.Lock()
 	u, ok := f.uploads[name]
-	names := keyNames(f.cfg)
+	cfg := f.cfg
 	f.mu.Unlock()
-	before, kept := admin.DefaultUse(), keptUse{}
-	if ok {
+	before, names, kept := admin.DefaultUse(), keyNames(cfg), keptUse{}
+	p := blockOf(cfg, name)
+	switch {
+	case p == nil && ok:
 		before = useOf(u.settings)
+	case p != nil: // beside which it may be a canary
+		text, err := p.Config.JSON()
+		if err != nil {
+			return plugins.Upload{}, kept, fmt.Errorf("plugin %s: config%w", name, err)
+		}
+		before = admin.Use{OnError: cmp.Or(p.OnError, before.OnError), Apply: cmp.Or(p.Apply, before.Apply),
+			OnFull: cmp.Or(p.OnFull, before.OnFull), OnExhausted: cmp.Or(p.OnExhausted, before.OnExhausted), Keys: p.Keys,
+			Limits: p.Limits, Config: text}
+	}
+	if ok || p != nil {
 		kept = keptUse{&before, s.Kept(before)}
 	}
 	use, err := s.Over(before, names)
 	return uploadOf(use), kept, err
+}
+
+// blockOf is the [[plugin]] of a name, nil for none.
+func blockOf(cfg config.Config, name string) *config.Plugin {
+	i := slices.IndexFunc(cfg.Plugin, func(p config.Plugin) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &cfg.Plugin[i]
 }
 
 // keyNames are the names of the keys of settings.

@@ -108,7 +108,7 @@ func (f *manager) uploaded(name string) (upload, error) {
 		return u, nil
 	}
 	if _, ok := f.Get(name); ok {
-		return u, fmt.Errorf("%w: %s, and uploads alone have versions and canaries", server.ErrNotUploaded,
+		return u, fmt.Errorf("%w: %s, and uploads alone have versions here", server.ErrNotUploaded,
 			f.notUploaded(name))
 	}
 	return u, fmt.Errorf("%w: %.64q", server.ErrNoPlugin, name)
@@ -118,11 +118,9 @@ func (f *manager) uploaded(name string) (upload, error) {
 func (f *manager) notUploaded(name string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, p := range f.cfg.Plugin {
-		if p.Name == name && p.Reference != "" {
-			return fmt.Sprintf("%s was installed from %s: tgi plugin rollback %[1]s, where the settings are, locks what "+
-				"that replaced", name, p.Reference)
-		}
+	if p := blockOf(f.cfg, name); p != nil && p.Reference != "" {
+		return fmt.Sprintf("%s was installed from %s: tgi plugin rollback %[1]s, where the settings are, locks what "+
+			"that replaced", name, p.Reference)
 	}
 	return name + " comes from the settings or the folder: its module is replaced there"
 }
