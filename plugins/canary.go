@@ -208,8 +208,8 @@ func (s *Set) request(ctx context.Context) string {
 
 // Canary gives a share of the requests what was prepared, beside the version that serves under the same name, with the
 // same kinds and Apply. It takes the place of a canary that is there. Replacing or deleting the plugin, or loading
-// another version of it, ends it, and so does EndCanary. version is the module's own word. Errors are those of Commit; ErrSpec where nothing
-// serves or the kinds differ.
+// another version of it, ends it, and so does EndCanary. version is the module's own word. Errors are those of Commit;
+// ErrSpec where nothing serves or the kinds differ.
 func (p *Prepared) Canary(ctx context.Context, c *Canary) (version string, err error) {
 	s, j := p.set, p.job
 	unlock, err := s.lockChanges(ctx)

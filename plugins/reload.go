@@ -281,8 +281,11 @@ func (s *Set) jobs(specs []Spec) (jobs []*job, folderErr error) {
 			continue
 		}
 		taken[name] = true
-		jobs = append(jobs, &job{desired: desired{name: name, origin: fromFolder, source: file,
-			settings: settings{}.withDefaults()}})
+		w := desired{name: name, origin: fromFolder, source: file, settings: settings{}.withDefaults()}
+		if s.o.Verify != nil {
+			w.verify = func(module []byte) error { return s.o.Verify(file, module) }
+		}
+		jobs = append(jobs, &job{desired: w})
 	}
 	return jobs, nil
 }

@@ -64,7 +64,11 @@ type CompileLimits = sandbox.CompileLimits
 
 // Options are what a Set begins with.
 type Options struct {
-	Specs      []Spec
+	Specs []Spec
+	// Verify, if any, returns why a module of a file of the folder may not be loaded. Beside names the file that it
+	// reads beside one of Folder or Specs, so that a change of that counts as one of the module; nil for none.
+	Verify     func(file string, module []byte) error
+	Beside     func(file string) string
 	Folder     string     // files *.wasm in it are plugins named by their stem, with default settings; "" means none
 	Builtin    fs.FS      // NAME.wasm is what the source "builtin:NAME" means; nil when nothing is built in
 	Vocabulary Vocabulary // of the model; it must not be empty

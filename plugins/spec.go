@@ -74,8 +74,8 @@ type Upload struct {
 
 // settings are those of the upload.
 func (u Upload) settings() settings {
-	set := settings{kind: u.kind, onError: u.OnError, apply: u.Apply, limits: u.Limits, config: string(u.Config), onFull: u.OnFull,
-		onExhausted: u.OnExhausted, clients: joinClients(u.Clients)}
+	set := settings{kind: u.kind, onError: u.OnError, apply: u.Apply, limits: u.Limits, config: string(u.Config),
+		onFull: u.OnFull, onExhausted: u.OnExhausted, clients: joinClients(u.Clients)}
 	return set.withDefaults()
 }
 

@@ -62,14 +62,20 @@ func (s *Set) files() map[string]filestamp.Stamp {
 			out[path] = stamp
 		}
 	}
+	both := func(file string) {
+		add(file)
+		if s.o.Beside != nil {
+			add(s.o.Beside(file))
+		}
+	}
 	for _, spec := range specs {
 		if !strings.HasPrefix(spec.Source, Builtin) {
-			add(spec.Source)
+			both(spec.Source)
 		}
 	}
 	files, _ := s.folder() // one that can't be read looks empty, and the reload says why
 	for _, file := range files {
-		add(file)
+		both(file)
 	}
 	return out
 }

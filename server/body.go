@@ -50,12 +50,12 @@ func ReadAnyBody(r *http.Request) ([]byte, error) {
 		b.Grow(int(min(n, firstRoom)) + bytes.MinRead)
 	}
 	_, err := b.ReadFrom(r.Body)
-	return b.Bytes(), bodyError(err)
+	return b.Bytes(), BodyError(err)
 }
 
-// bodyError returns what is said of an error of a request's body, nil for none:
+// BodyError returns what is said of an error of a request's body, nil for none:
 // ErrTooLarge, ErrBody, or that of a server that holds too many bodies.
-func bodyError(err error) error {
+func BodyError(err error) error {
 	var large *http.MaxBytesError
 	var full *generate.Overloaded
 	switch {

@@ -54,6 +54,8 @@ var (
 	// ErrNotUploaded: the plugin belongs to the settings or the folder, where it
 	// must be changed.
 	ErrNotUploaded = errors.New("the plugin is not an uploaded one")
+	// ErrUnsigned: nobody whom the settings name has signed a module that must be signed.
+	ErrUnsigned = errors.New("the module is not signed as the settings demand")
 	// ErrRefused: a module, or the settings that declare it, did not pass the
 	// checks.
 	ErrRefused = errors.New("refused")
@@ -255,6 +257,7 @@ var table = []row{
 	{ErrNoKey, KindUnauthorized, http.StatusUnauthorized, "unauthorized", "", true, "validation"},
 	{ErrWrongKey, KindUnauthorized, http.StatusUnauthorized, "unauthorized", "", true, "validation"},
 	{ErrScope, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
+	{ErrUnsigned, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrOrigin, KindForbidden, http.StatusForbidden, "forbidden", "", true, "validation"},
 	{ErrTooManyConnections, KindTooManyConnections, http.StatusServiceUnavailable, "overloaded",
 		"Too many connections", false, "overloaded"},

@@ -45,6 +45,9 @@ type Plugins struct {
 	// Installed is the folder that `tgi plugin install` puts modules in. It is relative to the folder of the settings'
 	// file.
 	Installed string `toml:"installed"`
+	// RequireSigned has every module that is not built in be signed by one of PluginSigner, wherever it comes from: a
+	// [[plugin]], the folder, an upload.
+	RequireSigned bool `toml:"require_signed"`
 	// CompileTime of a processor, CompileTimeout on the clock and CompileMemory
 	// bound what compiling one module may take. Modules that are part of the
 	// program may take ten times as long.
@@ -316,6 +319,8 @@ func (c *Config) validatePlugins(v *verdict) {
 		p.CompileMemory.number())
 	v.check(p.CacheSize >= minCache, "plugins.cache_size must be >= %s, given %s", Size(minCache), p.CacheSize.number())
 	c.validateSigners(v)
+	v.check(!p.RequireSigned || len(c.PluginSigner) > 0,
+		"plugins.require_signed wants a [[plugin_signer]], whose signatures count: given none")
 	first := map[string]int{}
 	for i := range c.Plugin {
 		p, at := &c.Plugin[i], fmt.Sprintf("plugin[%d].", i)

@@ -25,6 +25,7 @@ func TestSigners(t *testing.T) {
 		t.Errorf("%+v, %v", l.Config.PluginSigner, err)
 	}
 	for text, want := range map[string]string{
+		"[plugins]\nrequire_signed = true\n":      "plugins.require_signed wants a [[plugin_signer]]",
 		"[[plugin_signer]]\npublic_key = \"a\"\n": "plugin_signer[0].name must",
 		"[[plugin_signer]]\nname = \"a\"\n":       "plugin_signer[0].public_key must",
 		"[[plugin_signer]]\nname = \"a\"\npublic_key = \"a\"\n[[plugin_signer]]\nname = \"a\"\npublic_key = \"b\"\n": "" +

@@ -119,7 +119,7 @@ func (f *manager) putOver(ctx context.Context, name string, wasm []byte, s admin
 			return server.Plugin{}, err
 		}
 		ready()
-		p, err := f.put(ctx, name, newUpload(wasm, use), func() error {
+		p, err := f.put(ctx, name, newUpload(wasm, s.Signed, use), func() error {
 			now, _, err := f.useOver(name, s)
 			if err == nil && !reflect.DeepEqual(now, use) {
 				err = errOtherUse
@@ -166,6 +166,9 @@ func (f *manager) put(ctx context.Context, name string, u upload, still func() e
 // prepare loads an upload for each model that runs and may have it and is not in
 // ready.
 func (f *manager) prepare(ctx context.Context, name string, u upload, ready map[*loadedModel]*plugins.Prepared) error {
+	if err := f.checkSigned(name, u); err != nil {
+		return err
+	}
 	for _, m := range f.running() {
 		if ready[m] != nil || !mayUsePlugin(m.control.settings().Model, name) {
 			continue

@@ -34,7 +34,7 @@ func (f *manager) StartCanary(ctx context.Context, name string, wasm []byte, s a
 	if err != nil {
 		return admin.Canary{}, err
 	}
-	c := canary{upload: newUpload(wasm, use), sum: moduleSum(wasm), began: time.Now().UTC(),
+	c := canary{upload: newUpload(wasm, s.Signed, use), sum: moduleSum(wasm), began: time.Now().UTC(),
 		least: time.Duration(s.PromoteTime), shared: plugins.NewCanary(plugins.CanaryOptions{Percent: s.Canary,
 			Faults: s.CanaryFaults, Shadow: s.Shadow, Texts: s.CanaryTexts, After: s.PromoteAfter,
 			Differences: s.CanaryDifferences})}

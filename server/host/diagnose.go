@@ -134,7 +134,7 @@ func TryModule(ctx context.Context, cfg config.Config, p config.Plugin, module [
 	if err := os.WriteFile(p.Source, module, 0o600); err != nil {
 		return err
 	}
-	specs, err := specsOf([]config.Plugin{p}, nil) // no signers: whoever calls looked at the signatures
+	specs, err := specsOf([]config.Plugin{p}, demands{}) // no signers: whoever calls looked at the signatures
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func mayUsePlugin(m config.Model, plugin string) bool {
 // compiled.
 func (f *manager) prepareUploads(ctx context.Context, s *loadedModel) {
 	for name, u := range f.uploadsFor(s) {
-		if u.damaged != nil {
+		if u.damaged != nil || f.checkSigned(name, u) != nil {
 			continue
 		}
 		// what is wrong putUploads tells
@@ -158,6 +158,9 @@ func (f *manager) putUploads(ctx context.Context, s *loadedModel) {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		u := list[name]
 		err := u.damaged
+		if err == nil {
+			err = f.checkSigned(name, u)
+		}
 		if err == nil {
 			_, err = s.control.set.Put(ctx, name, u.wasm, u.settings)
 		}

@@ -37,6 +37,7 @@ type pluginController struct {
 	mu      sync.Mutex                    // held while settings are taken over
 	running atomic.Pointer[config.Config] // written with mu held; never nil
 	source  checkpoint                    // of the model, whose templates are read again when they change
+	demands atomic.Pointer[demands]       // of the signatures of modules; never nil
 
 	chat atomic.Pointer[chatState] // what conversations get; never nil
 }
@@ -65,7 +66,7 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 		return nil, err
 	}
 	c.set, err = plugins.Open(ctx, plugins.Options{
-		Specs: specs, Folder: cfg.Plugins.Folder, Builtin: std.FS(),
+		Specs: specs, Folder: cfg.Plugins.Folder, Builtin: std.FS(), Verify: c.verify, Beside: share.Beside,
 		Vocabulary:   bridge.Vocabulary(in.tokenizer, in.built.Vocab, in.eos),
 		CacheDir:     filepath.Join(cache, "plugins"),
 		CacheBytes:   int64(cfg.Plugins.CacheSize),
@@ -92,6 +93,14 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 	return c, nil
 }
 
+// verify returns why a module of a file of the folder may not be loaded.
+func (c *pluginController) verify(file string, module []byte) error {
+	if d := c.demands.Load(); d.all {
+		return d.file(file, module)
+	}
+	return nil
+}
+
 // compileLimits bound the compiling of a module.
 func compileLimits(p config.Plugins) plugins.CompileLimits {
 	return plugins.CompileLimits{Time: time.Duration(p.CompileTime), Timeout: time.Duration(p.CompileTimeout),
@@ -101,10 +110,15 @@ func compileLimits(p config.Plugins) plugins.CompileLimits {
 // specs returns the plugins that the settings ask for, those among them that
 // [model] stands for, and what conversations get.
 func (c *pluginController) specs(cfg config.Config) ([]plugins.Spec, *chatState, error) {
-	specs, err := specsOf(cfg.Plugin, cfg.PluginSigner)
+	d, err := demandsOf(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
+	specs, err := specsOf(cfg.Plugin, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.demands.Store(&d)
 	files := chatFiles(cfg, c.source.dir())
 	state := &chatState{files: files, stamps: filestamp.All(files)}
 	own, err := c.source.templates()
@@ -187,6 +201,8 @@ func adminError(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, server.ErrUnsigned), errors.Is(err, server.ErrRefused):
+		return err
 	case errors.Is(err, plugins.ErrUnknown):
 		return fmt.Errorf("%w%s%s", server.ErrNoPlugin, strings.TrimPrefix(err.Error(), plugins.ErrUnknown.Error()),
 			bridge.Suggestion(err))
@@ -213,9 +229,16 @@ func loadText(err error) string { return strings.TrimPrefix(err.Error(), plugins
 
 // reload takes over what next says of plugins and conversations, and returns the
 // settings that run then: those of conversations may be the ones before.
-func (c *pluginController) reload(ctx context.Context, next config.Config) (admin.Report, config.Config, error) {
+func (c *pluginController) reload(ctx context.Context, next config.Config) (_ admin.Report, _ config.Config,
+	err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	demanded := c.demands.Load()
+	defer func() {
+		if err != nil {
+			c.demands.Store(demanded)
+		}
+	}()
 	specs, state, err := c.specs(next)
 	if err != nil {
 		return admin.Report{}, c.settings(), fmt.Errorf("%w: %w", server.ErrRefused, err)
@@ -293,13 +316,8 @@ func (c *pluginController) watch(ctx context.Context) {
 	c.set.Watch(ctx, every)
 }
 
-// specsOf returns the plugins of the settings as the set wants them. Those that were installed from a registry must be
-// signed by one of the signers, if there are any.
-func specsOf(list []config.Plugin, signers []config.PluginSigner) ([]plugins.Spec, error) {
-	policy, err := share.NewPolicy(signers)
-	if err != nil {
-		return nil, err
-	}
+// specsOf returns the plugins of the settings as the set wants them.
+func specsOf(list []config.Plugin, d demands) ([]plugins.Spec, error) {
 	specs := make([]plugins.Spec, len(list))
 	for i, p := range list {
 		text, err := p.Config.JSON()
@@ -311,8 +329,8 @@ func specsOf(list []config.Plugin, signers []config.PluginSigner) ([]plugins.Spe
 			Apply: plugins.Apply(p.Apply), Limits: limitsOf(p.Limits), Config: text,
 			OnFull: plugins.GuardEnd(p.OnFull), OnExhausted: plugins.GuardEnd(p.OnExhausted),
 		}
-		if p.Reference != "" && len(policy) > 0 {
-			specs[i].Verify = func(module []byte) error { return policy.CheckFile(p.Source, module) }
+		if d.of(p) {
+			specs[i].Verify = func(module []byte) error { return d.file(p.Source, module) }
 		}
 		specs[i].Clients = clientsOf(p.Keys)
 	}

@@ -19,7 +19,7 @@ func (f *manager) isUpload(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, ok := f.uploads[name]
-	return ok && blockOf(f.cfg, name) == nil
+	return ok && settingsBlock(f.cfg, name) == nil
 }
 
 // mayTry returns why a plugin can have no canary.
@@ -45,7 +45,7 @@ func (f *manager) mayPromote(name string, c canary) error {
 	f.mu.Lock()
 	cfg := f.cfg
 	f.mu.Unlock()
-	p := blockOf(cfg, name)
+	p := settingsBlock(cfg, name)
 	switch {
 	case p == nil:
 		serving, _ := f.Get(name)

@@ -36,7 +36,8 @@ func TestCanaryBesideSettings(t *testing.T) {
 	})
 	want := func(method, path string, wasm []byte, status int, says string) {
 		t.Helper()
-		if got, text := p.call(t, method, "/admin/plugins/"+path, wasm); got != status || !strings.Contains(text, says) {
+		if got, text := p.call(t, method, "/admin/plugins/"+path, wasm); got != status ||
+			!strings.Contains(text, says) {
 			t.Fatalf("%s %s: %d %s, want %d %s", method, path, got, text, status, says)
 		}
 	}

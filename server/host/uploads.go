@@ -25,6 +25,7 @@ type upload struct {
 	settings plugins.Upload
 	version  string        // the module's own word
 	uploaded time.Time     // when it came
+	signed   []byte        // what share.Beside has of it; nil for nothing
 	past     []pastVersion // what it replaced, the latest first
 	damaged  error         // why what was kept cannot be used; there is no wasm then
 }
@@ -47,6 +48,8 @@ type keptUpload struct {
 	Keys        []string `json:"keys,omitempty"`
 	OnFull      string   `json:"on_full,omitempty"`
 	OnExhausted string   `json:"on_exhausted,omitempty"`
+	// Signed is what came with the module: its description and signatures.
+	Signed json.RawMessage `json:"signed,omitempty"`
 	// Version is the module's own word, Uploaded when it came, Bytes its size.
 	Version  string    `json:"version,omitempty"`
 	Uploaded time.Time `json:"uploaded,omitzero"`
@@ -174,7 +177,7 @@ func (dir uploadFolder) readSettings(name string) (k keptUpload, err error) {
 // read returns one upload and the files of its modules.
 func (dir uploadFolder) read(name string) (u upload, modules []string, err error) {
 	k, err := dir.readSettings(name)
-	u.settings, u.version, u.uploaded = k.settings(), k.Version, k.Uploaded
+	u.settings, u.version, u.uploaded, u.signed = k.settings(), k.Version, k.Uploaded, k.Signed
 	modules = k.modules()
 	for _, past := range k.Past {
 		if slices.Contains(modules, past.Module) {

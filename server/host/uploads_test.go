@@ -143,8 +143,8 @@ func TestUploadsAreKept(t *testing.T) {
 	}
 }
 
-// TestUploadInherits: a new version is used as the one before it where its query says nothing, by an upload, by a canary
-// that is promoted and after a restart; a dry run says what would change, and an error what was taken over.
+// TestUploadInherits: a new version is used as the one before it where its query says nothing, by an upload, by a
+// canary that is promoted and after a restart; a dry run says what would change, and an error what was taken over.
 func TestUploadInherits(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "uploads")
 	keep := func(c *config.Config) {
@@ -164,7 +164,8 @@ func TestUploadInherits(t *testing.T) {
 		if wasm == nil {
 			method = "POST"
 		}
-		if got, text := p.call(t, method, "/admin/plugins/mine"+path, wasm); got != status || !strings.Contains(text, says) {
+		if got, text := p.call(t, method, "/admin/plugins/mine"+path, wasm); got != status ||
+			!strings.Contains(text, says) {
 			t.Fatalf("%s: %d %s, want %d %s", path, got, text, status, says)
 		}
 	}

@@ -54,9 +54,9 @@ func uploadOf(u admin.Use) plugins.Upload {
 	}
 }
 
-// newUpload is a module that comes now.
-func newUpload(wasm []byte, use plugins.Upload) upload {
-	return upload{wasm: wasm, uploaded: time.Now().UTC(), settings: use}
+// newUpload is a module that comes now, with what came with it.
+func newUpload(wasm, signed []byte, use plugins.Upload) upload {
+	return upload{wasm: wasm, signed: signed, uploaded: time.Now().UTC(), settings: use}
 }
 
 // keptUse says which settings an upload takes from what it replaces.
@@ -80,7 +80,7 @@ func (f *manager) useOver(name string, s admin.Settings) (plugins.Upload, keptUs
 	cfg := f.cfg
 	f.mu.Unlock()
 	before, names, kept := admin.DefaultUse(), keyNames(cfg), keptUse{}
-	p := blockOf(cfg, name)
+	p := settingsBlock(cfg, name)
 	switch {
 	case p == nil && ok:
 		before = useOf(u.settings)
@@ -90,8 +90,8 @@ func (f *manager) useOver(name string, s admin.Settings) (plugins.Upload, keptUs
 			return plugins.Upload{}, kept, fmt.Errorf("plugin %s: config%w", name, err)
 		}
 		before = admin.Use{OnError: cmp.Or(p.OnError, before.OnError), Apply: cmp.Or(p.Apply, before.Apply),
-			OnFull: cmp.Or(p.OnFull, before.OnFull), OnExhausted: cmp.Or(p.OnExhausted, before.OnExhausted), Keys: p.Keys,
-			Limits: p.Limits, Config: text}
+			OnFull: cmp.Or(p.OnFull, before.OnFull), OnExhausted: cmp.Or(p.OnExhausted, before.OnExhausted),
+			Keys: p.Keys, Limits: p.Limits, Config: text}
 	}
 	if ok || p != nil {
 		kept = keptUse{&before, s.Kept(before)}
@@ -100,8 +100,8 @@ func (f *manager) useOver(name string, s admin.Settings) (plugins.Upload, keptUs
 	return uploadOf(use), kept, err
 }
 
-// blockOf is the [[plugin]] of a name, nil for none.
-func blockOf(cfg config.Config, name string) *config.Plugin {
+// settingsBlock is the [[plugin]] of a name, nil for none.
+func settingsBlock(cfg config.Config, name string) *config.Plugin {
 	i := slices.IndexFunc(cfg.Plugin, func(p config.Plugin) bool { return p.Name == name })
 	if i < 0 {
 		return nil

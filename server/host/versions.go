@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"tgi/plugins"
 	"tgi/server"
@@ -34,6 +33,7 @@ func (u upload) kept(name string) keptUpload {
 	k := keptUpload{
 		Module: name + "-" + sum[:16] + moduleExt, SHA256: sum, OnError: string(s.OnError), Apply: string(s.Apply),
 		Limits: keptLimits(s.Limits), Config: s.Config, Keys: useOf(s).Keys,
+		Signed:  u.signed,
 		Version: u.version, Uploaded: u.uploaded, Bytes: int64(len(u.wasm)),
 	}
 	if s.OnFull != plugins.GuardStop {
@@ -118,7 +118,7 @@ func (f *manager) uploaded(name string) (upload, error) {
 func (f *manager) notUploaded(name string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if p := blockOf(f.cfg, name); p != nil && p.Reference != "" {
+	if p := settingsBlock(f.cfg, name); p != nil && p.Reference != "" {
 		return fmt.Sprintf("%s was installed from %s: tgi plugin rollback %[1]s, where the settings are, locks what "+
 			"that replaced", name, p.Reference)
 	}
@@ -185,7 +185,7 @@ func (f *manager) Rollback(ctx context.Context, name, to string) (server.Plugin,
 		}
 	}
 	p, err := f.put(ctx, name, upload{wasm: wasm, settings: back.kept.settings(), version: back.kept.Version,
-		uploaded: back.kept.Uploaded}, func() error { return f.keeps(name, back.kept) })
+		uploaded: back.kept.Uploaded, signed: back.kept.Signed}, func() error { return f.keeps(name, back.kept) })
 	if err == nil {
 		f.log.Info("plugin rolled back", "plugin", name, "from", moduleSum(u.wasm), "to", back.kept.SHA256)
 	}
@@ -204,7 +204,7 @@ func (f *manager) Try(ctx context.Context, name string, wasm []byte, s admin.Set
 	if err != nil {
 		return admin.Trial{}, err
 	}
-	if err := f.prepare(ctx, name, newUpload(wasm, use), ready); err != nil {
+	if err := f.prepare(ctx, name, newUpload(wasm, s.Signed, use), ready); err != nil {
 		return admin.Trial{}, kept.explain(adminError(err))
 	}
 	t := admin.Trial{DryRun: true, Models: []string{}}

@@ -2,9 +2,7 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -141,10 +139,11 @@ func (a *API) put(w http.ResponseWriter, r *http.Request) error {
 	if s.Canary > 0 {
 		return a.startCanary(w, r, name, s)
 	}
-	wasm, err := a.readModule(r)
+	wasm, signed, err := a.readModule(r)
 	if err != nil {
 		return err
 	}
+	s.Signed = signed
 	status := http.StatusCreated
 	if _, there := a.options.Plugins.Get(name); there {
 		status = http.StatusOK
@@ -154,26 +153,6 @@ func (a *API) put(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return server.WriteValue(w, status, shown(p))
-}
-
-// readModule returns the body. A client that names no media type sends bytes
-// (RFC 9110, section 8.3), as curl -T does.
-func (a *API) readModule(r *http.Request) ([]byte, error) {
-	if given := r.Header.Get("Content-Type"); given != "" {
-		kind, _, err := mime.ParseMediaType(given)
-		if err != nil || kind != "application/wasm" && kind != "application/octet-stream" {
-			return nil, server.ErrModuleType
-		}
-	}
-	tooLarge := fmt.Errorf("%w: at most %d bytes (plugins.upload_limit)", server.ErrModuleSize, a.options.UploadLimit)
-	if r.ContentLength > a.options.UploadLimit {
-		return nil, tooLarge
-	}
-	wasm, err := server.ReadAnyBody(r)
-	if errors.Is(err, server.ErrTooLarge) {
-		return nil, tooLarge
-	}
-	return wasm, err
 }
 
 func (a *API) delete(w http.ResponseWriter, r *http.Request) error {

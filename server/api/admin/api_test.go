@@ -360,8 +360,9 @@ func TestSettings(t *testing.T) {
 			admin.Use{OnError: "skip", Apply: "always", OnFull: "release", OnExhausted: "release",
 				Keys: []string{"school", "staff"}, Limits: config.PluginLimits{Memory: 32 << 20,
 					FuelPerStep: 1, FuelPerRequest: 2, FuelLoad: 3,
-					TimePerStep: config.Duration(4 * time.Millisecond), TimePerRequest: config.Duration(5 * time.Second),
-					TimeLoad: config.Duration(6 * time.Second), Share: 0.5}, Config: []byte(`{"n": 3.0}`)}, ""},
+					TimePerStep:    config.Duration(4 * time.Millisecond),
+					TimePerRequest: config.Duration(5 * time.Second),
+					TimeLoad:       config.Duration(6 * time.Second), Share: 0.5}, Config: []byte(`{"n": 3.0}`)}, ""},
 		{"on_eror=skip", none, `unknown setting "on_eror" (did you mean on_error?)` + takes},
 		{"memory=1MiB", none, `unknown setting "memory" (did you mean limits.memory?)` + takes},
 		{"kind=logits&apply=always&sha256=ab&on_eror=skip", none,
@@ -449,6 +450,41 @@ func TestOver(t *testing.T) {
 	}
 	if list := admin.Compare(nil, admin.DefaultUse()); len(list) != 2 || list[0].Before != nil {
 		t.Errorf("%+v", list)
+	}
+}
+
+// TestForm: a module may come in a form, with what stands beside its file; other forms are refused, within the bounds.
+func TestForm(t *testing.T) {
+	const head = "--x\r\nContent-Disposition: form-data; name="
+	part := func(name, content string) string { return head + name + "\r\n\r\n" + content + "\r\n" }
+	for _, c := range []struct {
+		body   string
+		status int
+		says   string
+	}{
+		{part("module", "m") + part("artifact", "{}") + "--x--\r\n", 201, `"name":"new"`},
+		{part("artifact", "{}") + part("module", "m") + "--x--\r\n", 201, `"name":"new"`},
+		{part("artifact", "{}") + "--x--\r\n", 422, "the form has no part module"},
+		{part("module", "m") + part("module", "n") + "--x--\r\n", 422, "the form has two parts module"},
+		{part("other", "m") + "--x--\r\n", 422, `unknown part \"other\" of the form; it takes module and artifact`},
+		{part("module", "m"), 400, "bad_request"},
+		{part("artifact", strings.Repeat("x", 2<<20+1)) + "--x--\r\n", 422, "artifact must have at most 2097152 bytes"},
+		{part("module", strings.Repeat("x", 3<<20)) + "--x--\r\n", 413, "plugins.upload_limit"},
+		{"x", 422, "the form has no part module"},
+	} {
+		conf := config.Default().Server
+		conf.AdminKeys = []string{"key"}
+		set := &fakeSet{plugins: map[string]server.Plugin{}}
+		s := server.New(server.Options{Config: conf, Healthy: func() error { return nil },
+			APIs: []server.API{admin.New(admin.Options{Plugins: set, UploadLimit: 3 << 20})},
+			Log:  slog.New(slog.DiscardHandler)})
+		rec := ask(s, "PUT", "/admin/plugins/new", "multipart/form-data; boundary=x", c.body)
+		if rec.Code != c.status || !strings.Contains(rec.Body.String(), c.says) {
+			t.Errorf("%.100q: %d %s, want %d %s", c.body, rec.Code, rec.Body, c.status, c.says)
+		}
+		if c.status == 201 && (set.wasm != "m" || string(set.settings.Signed) != "{}") {
+			t.Errorf("%q, %q arrived", set.wasm, set.settings.Signed)
+		}
 	}
 }
 

@@ -82,10 +82,11 @@ type CanaryUse struct {
 
 // startCanary is put with canary in the query.
 func (a *API) startCanary(w http.ResponseWriter, r *http.Request, name string, s Settings) error {
-	wasm, err := a.readModule(r)
+	wasm, signed, err := a.readModule(r)
 	if err != nil {
 		return err
 	}
+	s.Signed = signed
 	c, err := a.options.Plugins.StartCanary(r.Context(), name, wasm, s)
 	if err != nil {
 		return err

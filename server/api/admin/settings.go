@@ -17,6 +17,8 @@ import (
 type Settings struct {
 	// Given is what the query says of the plugin's Use; Over takes it over.
 	Given url.Values
+	// Signed is what came with the module, as its file .artifact.json has it; nil for nothing.
+	Signed []byte
 	// DryRun checks the upload and changes nothing.
 	DryRun bool
 	// Canary is the percentage of requests that get the upload beside the version that serves, 0 for an upload that

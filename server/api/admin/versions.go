@@ -55,10 +55,11 @@ type LogLine struct {
 }
 
 func (a *API) try(w http.ResponseWriter, r *http.Request, name string, s Settings) error {
-	wasm, err := a.readModule(r)
+	wasm, signed, err := a.readModule(r)
 	if err != nil {
 		return err
 	}
+	s.Signed = signed
 	t, err := a.options.Plugins.Try(r.Context(), name, wasm, s)
 	if err != nil {
 		return err

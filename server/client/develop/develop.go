@@ -121,7 +121,7 @@ func (l *loop) turn(ctx context.Context) error {
 		return err
 	}
 	l.say("built %s in %.1f s (%d KiB)", terminal.Line(file), time.Since(began).Seconds(), len(wasm)>>10)
-	p, isNew, err := l.Server.Upload(ctx, l.Name, wasm, nil)
+	p, isNew, err := l.Server.Upload(ctx, l.Name, operate.Module{WASM: wasm}, nil)
 	if err != nil {
 		if ctx.Err() != nil {
 			l.left = max(l.left, unknown)

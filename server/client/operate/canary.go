@@ -110,32 +110,32 @@ func (c *Canary) start(ctx context.Context, at *Server, name, file string) (admi
 	if err != nil {
 		return admin.Canary{}, err
 	}
-	wasm, err := c.Read(file)
+	m, err := readModule(c.Read, file)
 	if err != nil {
 		return admin.Canary{}, err
 	}
-	return at.StartCanary(ctx, name, wasm, q)
+	return at.StartCanary(ctx, name, m, q)
 }
 
 // StartCanary has the server try a module beside the one that was uploaded. q are settings of the route.
-func (s *Server) StartCanary(ctx context.Context, name string, wasm []byte, q url.Values) (got admin.Canary,
-	err error) {
-	return got, s.do(ctx, http.MethodPut, at(name, "?"+q.Encode()), wasm, &got)
+func (s *Server) StartCanary(ctx context.Context, name string, m Module, q url.Values) (got admin.Canary, err error) {
+	_, err = s.put(ctx, at(name, query(q)), m, &got)
+	return got, err
 }
 
 // Canary tells of the canary of a plugin.
 func (s *Server) Canary(ctx context.Context, name string) (got admin.Canary, err error) {
-	return got, s.do(ctx, http.MethodGet, at(name, "/canary"), nil, &got)
+	return got, s.do(ctx, http.MethodGet, at(name, "/canary"), &got)
 }
 
 // PromoteCanary has the canary of a plugin serve.
 func (s *Server) PromoteCanary(ctx context.Context, name string) (got Serving, err error) {
-	return got, s.do(ctx, http.MethodPost, at(name, "/canary/promote"), nil, &got)
+	return got, s.do(ctx, http.MethodPost, at(name, "/canary/promote"), &got)
 }
 
 // EndCanary ends the canary of a plugin.
 func (s *Server) EndCanary(ctx context.Context, name string) error {
-	return s.do(ctx, http.MethodDelete, at(name, "/canary"), nil, nil)
+	return s.do(ctx, http.MethodDelete, at(name, "/canary"), nil)
 }
 
 // canaryText is a canary as people read it.

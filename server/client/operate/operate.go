@@ -48,16 +48,16 @@ func AdminKey(given string, lookup func(string) (string, bool)) string {
 }
 
 // do asks an admin route and decodes the answer into to, unless that is nil.
-func (s *Server) do(ctx context.Context, method, path string, body []byte, to any) error {
-	_, err := s.ask(ctx, method, path, body, to)
+func (s *Server) do(ctx context.Context, method, path string, to any) error {
+	_, err := s.ask(ctx, method, path, "", nil, to)
 	return err
 }
 
-// ask is do that returns the status too.
-func (s *Server) ask(ctx context.Context, method, path string, body []byte, to any) (int, error) {
+// ask is do with a body of a media type, unless that is "". It returns the status too.
+func (s *Server) ask(ctx context.Context, method, path, kind string, body []byte, to any) (int, error) {
 	header := http.Header{}
-	if body != nil {
-		header.Set("Content-Type", "application/wasm")
+	if kind != "" {
+		header.Set("Content-Type", kind)
 	}
 	reply, err := s.caller.Do(ctx, method, path, header, body)
 	if errors.Is(err, syscall.ECONNREFUSED) {
@@ -80,7 +80,8 @@ func (s *Server) ask(ctx context.Context, method, path string, body []byte, to a
 		said.Error = http.StatusText(reply.Status)
 	}
 	hint := ""
-	if reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden {
+	if reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden &&
+		!strings.HasPrefix(said.Error, server.ErrUnsigned.Error()) {
 		hint = "; --key wants one of server.admin_keys"
 	}
 	return reply.Status, fmt.Errorf("%s: %d %s%s", s.url, reply.Status, terminal.Line(said.Error), hint)
@@ -95,7 +96,7 @@ func (s *Server) Versions(ctx context.Context, name string) (list []admin.Versio
 	var got struct {
 		Versions []admin.Version `json:"versions"`
 	}
-	err = s.do(ctx, http.MethodGet, at(name, "/versions"), nil, &got)
+	err = s.do(ctx, http.MethodGet, at(name, "/versions"), &got)
 	for _, v := range got.Versions {
 		mark := " "
 		if v.Serving {
@@ -116,7 +117,7 @@ type Serving struct {
 
 // Delete removes what was uploaded under a name.
 func (s *Server) Delete(ctx context.Context, name string) error {
-	return s.do(ctx, http.MethodDelete, at(name, ""), nil, nil)
+	return s.do(ctx, http.MethodDelete, at(name, ""), nil)
 }
 
 // Rollback has an earlier version serve: the latest, or the one whose SHA-256 begins with to. text says so.
@@ -125,7 +126,7 @@ func (s *Server) Rollback(ctx context.Context, name, to string) (got Serving, te
 	if to != "" {
 		route += "?to=" + url.QueryEscape(to)
 	}
-	err = s.do(ctx, http.MethodPost, at(name, route), nil, &got)
+	err = s.do(ctx, http.MethodPost, at(name, route), &got)
 	return got, got.text(name), err
 }
 
@@ -147,7 +148,7 @@ func (s *Server) Log(ctx context.Context, name string, after uint64, follow bool
 		var got struct {
 			Lines []admin.LogLine `json:"lines"`
 		}
-		err := s.do(ctx, http.MethodGet, at(name, "/log?after="+strconv.FormatUint(after, 10)), nil, &got)
+		err := s.do(ctx, http.MethodGet, at(name, "/log?after="+strconv.FormatUint(after, 10)), &got)
 		if follow && ctx.Err() != nil {
 			return nil
 		}

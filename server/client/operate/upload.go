@@ -79,17 +79,17 @@ func (u *Upload) Run(ctx context.Context, at *Server, name, file string) (v any,
 	if file == "" {
 		return nil, "", Misuse("plugin upload takes the name of a plugin and the file of its module")
 	}
-	wasm, err := u.Read(file)
+	m, err := readModule(u.Read, file)
 	if err != nil {
 		return nil, "", err
 	}
 	q := url.Values{}
 	u.add(q)
 	if u.dry {
-		t, err := at.Try(ctx, name, wasm, q)
+		t, err := at.Try(ctx, name, m, q)
 		return t, trialText(t), err
 	}
-	p, fresh, err := at.Upload(ctx, name, wasm, q)
+	p, fresh, err := at.Upload(ctx, name, m, q)
 	text = Serving{Name: p.Name, SHA256: p.SHA256, Version: p.Version}.text(name)
 	if !fresh {
 		text += "  the version before it is kept: tgi plugin rollback has it serve again\n"
@@ -99,16 +99,17 @@ func (u *Upload) Run(ctx context.Context, at *Server, name, file string) (v any,
 
 // Upload has the server load a module under a name, in place of one that was uploaded before, unless it is fresh. q
 // are settings of the route; what they leave out stays as it is.
-func (s *Server) Upload(ctx context.Context, name string, wasm []byte, q url.Values) (got server.Plugin, fresh bool,
+func (s *Server) Upload(ctx context.Context, name string, m Module, q url.Values) (got server.Plugin, fresh bool,
 	err error) {
-	status, err := s.ask(ctx, http.MethodPut, at(name, query(q)), wasm, &got)
+	status, err := s.put(ctx, at(name, query(q)), m, &got)
 	return got, status == http.StatusCreated, err
 }
 
 // Try has the server check an upload and change nothing.
-func (s *Server) Try(ctx context.Context, name string, wasm []byte, q url.Values) (got admin.Trial, err error) {
+func (s *Server) Try(ctx context.Context, name string, m Module, q url.Values) (got admin.Trial, err error) {
 	q.Set("dry_run", "true")
-	return got, s.do(ctx, http.MethodPut, at(name, query(q)), wasm, &got)
+	_, err = s.put(ctx, at(name, query(q)), m, &got)
+	return got, err
 }
 
 // query is the end of a path.

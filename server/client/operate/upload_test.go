@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"tgi/server/share"
 )
 
 // TestUpload: only what was given is sent, and a dry run shows what would change.
@@ -59,8 +61,9 @@ func TestUpload(t *testing.T) {
 		"on_error fail\n" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if text, err := run(file, "--apply=always", "--keys=", "--on-error=fail", "--on-full=stop", "--on-exhausted=release",
-		"--config={}", "--limits=memory=1MiB,share=2"); err != nil || !strings.Contains(text, "is kept") {
+	if text, err := run(file, "--apply=always", "--keys=", "--on-error=fail", "--on-full=stop",
+		"--on-exhausted=release", "--config={}", "--limits=memory=1MiB,share=2"); err != nil ||
+		!strings.Contains(text, "is kept") {
 		t.Errorf("%q, %v", text, err)
 	}
 	text, err := run(file, "--dry-run", "--keys", "school")
@@ -84,5 +87,50 @@ func TestUpload(t *testing.T) {
 		"&limits.share=2&on_error=fail&on_exhausted=release&on_full=stop wasm\n"+path+"?dry_run=true&keys=school wasm"; got !=
 		want {
 		t.Errorf("asked %s\nwant %s", got, want)
+	}
+}
+
+// TestUploadSigned: what stands beside the file of a module goes with it, unless it is of another build.
+func TestUploadSigned(t *testing.T) {
+	var got [2]string
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = [2]string{r.FormValue("artifact"), r.FormValue("module")}
+		for i, name := range []string{"artifact", "module"} {
+			if f, _, err := r.FormFile(name); err == nil {
+				text, _ := io.ReadAll(f)
+				got[i] = string(text)
+			}
+		}
+		_, _ = w.Write([]byte(`{}`))
+	}))
+	defer web.Close()
+	at, err := New(web.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, wasm := filepath.Join(t.TempDir(), "dog.wasm"), []byte("\x00asm\x01\x00\x00\x00")
+	a, err := share.Pack(wasm, share.Description{Name: "dog", Kinds: []string{"logits"}, ABI: 1})
+	if err == nil {
+		err = errors.Join(os.WriteFile(file, wasm, 0o600), a.WriteBeside(file))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := readModule(os.ReadFile, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := at.Upload(t.Context(), "dog", m, nil); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := share.DecodeRest([]byte(got[0]), []byte(got[1])); err != nil || b.Digest() != a.Digest() {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := os.WriteFile(file, append(wasm, 0), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readModule(os.ReadFile, file); !errors.Is(err, share.ErrOther) ||
+		!strings.Contains(err.Error(), "sign it with") {
+		t.Error(err)
 	}
 }

@@ -94,6 +94,9 @@ func TestBroken(t *testing.T) {
 			"reference = \"registry.example/p:1\"\n" + signer,
 			spoil: and(builtin, public), check: "plugin p", found: "no signature of a signer",
 			cure: "install a version that one of them signed"},
+		"a plugin of one's own that nobody signed": {settings: plugin("") + signer +
+			"[plugins]\nrequire_signed = true\n", spoil: and(builtin, public), check: "plugin p",
+			found: "no signature of a signer", cure: "tgi plugin sign"},
 		"a signer without a key": {settings: plugin("") + signer, spoil: builtin, check: "signer team",
 			found: "team.pub", cure: "set public_key of this [[plugin_signer]]"},
 		"a file for a folder": {settings: "[record]\nfolder = \"taken\"\n", spoil: write("taken", nil),

@@ -163,6 +163,13 @@ func (d *diagnosis) signers(_ context.Context, r *report) {
 		r.ok(check, "its key is read")
 	}
 	d.signed = signed
+	switch {
+	case len(d.cfg.PluginSigner) == 0:
+	case d.cfg.Plugins.RequireSigned:
+		r.ok("signatures", "every module that is not built in has to be signed")
+	default:
+		r.ok("signatures", "plugins with a reference have to be signed; plugins.require_signed demands it of all")
+	}
 }
 
 // plugins loads the plugins as the start of the default model would: all at once, and where that fails one by one.
@@ -237,7 +244,8 @@ func pluginLine(r *report, name string, locked bool, list []server.Plugin, err e
 	}
 	switch {
 	case errors.Is(err, share.ErrUnsigned):
-		r.fail(check, err, "install a version that one of them signed, or name its signer by [[plugin_signer]]")
+		r.fail(check, err, "sign it (`tgi plugin sign`), install a version that one of them signed, or name its signer "+
+			"by [[plugin_signer]]")
 	case err != nil && locked:
 		r.fail(check, err, "install the plugin again (`tgi plugin install`), or correct its sha256 in the settings")
 	case err != nil:

@@ -28,7 +28,8 @@ func TestRollback(t *testing.T) {
 		if err := x.Put(t.Context(), reference(a, n), a); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Install(t.Context(), to, Request{Name: "ban", Reference: reference(a, n), Artifact: a}); err != nil {
+		if _, err := Install(t.Context(), to, Request{Name: "ban", Reference: reference(a, n),
+			Artifact: a}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,8 +68,8 @@ func TestRollback(t *testing.T) {
 	add("2")
 	add("2") // the same again is no earlier version
 	add("3")
-	if b, err := back("", nil); err != nil || b.Replaced == nil ||
-		b.Replaced.Reference != reference(versions["3"], "3") {
+	if b, err := back("", nil); err != nil || b.Result.Replaced == nil ||
+		b.Result.Replaced.Reference != reference(versions["3"], "3") {
 		t.Fatalf("%+v, %v", b, err)
 	}
 	locked("2")

@@ -75,8 +75,8 @@ func RollbackIn(ctx context.Context, cfg config.Config, now config.Plugin, to st
 	a := back.Artifact
 	s := Summary{Reference: back.Reference, Digest: a.Digest(), Name: now.Name, SHA256: back.SHA256,
 		Signatures: len(a.Signatures), Signers: policy.Signed(a), File: back.File}
-	if back.Replaced != nil {
-		s.Replaced = Origin(*back.Replaced)
+	if back.Result.Replaced != nil {
+		s.Replaced = Origin(*back.Result.Replaced)
 	}
 	return s, fmt.Sprintf("%s is %s again\n%sreplaced %s\nwrote its [[plugin]] in %s\n", s.Name,
 		terminal.Line(s.Reference), s.Signed(), s.Replaced, t.File), nil

@@ -1,0 +1,74 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"tgi/server"
+	"tgi/server/config"
+	"tgi/server/share"
+)
+
+// demands say which modules must be signed, and by whom: those that came from a registry, where settings name signers,
+// and with plugins.require_signed all but those that are built in.
+type demands struct {
+	policy share.Policy
+	all    bool
+}
+
+// demandsOf reads the keys of the signers.
+func demandsOf(cfg config.Config) (demands, error) {
+	policy, err := share.NewPolicy(cfg.PluginSigner)
+	return demands{policy, cfg.Plugins.RequireSigned}, err
+}
+
+// of reports whether the module of a [[plugin]] must be signed.
+func (d demands) of(p config.Plugin) bool {
+	return !strings.HasPrefix(p.Source, config.Builtin) && (d.all || p.Reference != "" && len(d.policy) > 0)
+}
+
+// file holds a module to the signatures beside its file.
+func (d demands) file(file string, module []byte) error {
+	if len(d.policy) == 0 { // settings that were read again lost them
+		return errNoSigner
+	}
+	return d.policy.CheckFile(file, module)
+}
+
+// errNoSigner: nobody can have signed.
+var errNoSigner = fmt.Errorf("%w: plugins.require_signed is set, and there is no [[plugin_signer]]", share.ErrUnsigned)
+
+// checkSigned returns why a module that was uploaded under a name may not be loaded. Its error is a
+// server.ErrUnsigned or, where what came with the module is none of it, a server.ErrRefused.
+func (f *manager) checkSigned(name string, u upload) error {
+	f.mu.Lock()
+	cfg := f.cfg
+	f.mu.Unlock()
+	d, err := demandsOf(cfg)
+	if err != nil {
+		return fmt.Errorf("%w: %w", server.ErrRefused, err)
+	}
+	var a share.Artifact
+	if len(u.signed) > 0 {
+		if a, err = share.DecodeRest(u.signed, u.wasm); err != nil {
+			return fmt.Errorf("%w: the signatures of %s: %w", server.ErrRefused, name, err)
+		}
+	}
+	block := settingsBlock(cfg, name)
+	switch {
+	case !d.all && (block == nil || !d.of(*block)):
+		return nil
+	case len(d.policy) == 0:
+		err = errNoSigner
+	case len(u.signed) == 0:
+		err = errors.New("no signatures came with the module: tgi plugin upload sends those beside its file, which tgi " +
+			"plugin sign writes")
+	default:
+		err = d.policy.Check(a)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: plugin %s: %w", server.ErrUnsigned, name, err)
+	}
+	return nil
+}
