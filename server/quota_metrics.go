@@ -15,7 +15,8 @@ func (m *Metrics) WatchKeys(list func() []quota.Usage) {
 	m.registry.MustRegister(keyCollector{list,
 		desc("requests_total", "Requests of a key that were let in."),
 		desc("batch_lines_total", "Lines of a key's batches that were begun."),
-		desc("tokens_total", "Tokens of a key's requests: of prompts, those of them that the cache had, generated.", "kind"),
+		desc("tokens_total", "Tokens of a key's requests: of prompts, those of them that the cache had, generated, and "+
+			"those computed for texts that no client saw.", "kind"),
 		desc("refused_total", "Requests that a limit of their key refused.", "limit"),
 		desc("requests_running", "Requests of a key that are not over."),
 	})
@@ -45,6 +46,7 @@ func (c keyCollector) Collect(out chan<- prometheus.Metric) {
 		count(c.tokens, u.Prompt, u.Key, "prompt")
 		count(c.tokens, u.Cached, u.Key, "cached")
 		count(c.tokens, u.Generated, u.Key, "generated")
+		count(c.tokens, u.Unseen, u.Key, "unseen")
 		for _, w := range []quota.Window{quota.RequestsPerMinute, quota.TokensPerMinute, quota.TokensPerDay,
 			quota.Concurrent} {
 			count(c.refused, u.Refused[w], u.Key, string(w))

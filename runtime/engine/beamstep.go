@@ -42,6 +42,7 @@ func (n *seqStep) advance(each func(int, func(int))) {
 // applySearch returns the scheduler's result for a search that advanced. If the search
 // has ended, it leaves the reader's events in n.last.
 func (e *Engine) applySearch(n *seqStep, at time.Time) (r sched.Result) {
+	n.q.stream.count(len(n.tasks), 0)
 	if n.err == nil && len(n.next) > 0 {
 		for _, c := range n.next {
 			r.Beams = append(r.Beams, sched.Branch{From: c.from, Token: c.branch.Token})
@@ -169,6 +170,7 @@ func (e *Engine) searchResult(q *sequence, err error, at time.Time) (out []item)
 				ev.Finish.Score = float32(g.hypotheses[i].score)
 			}
 			out = append(out, item{event: ev})
+			q.stream.count(0, 1)
 		}
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"tgi/runtime/draft"
@@ -52,6 +53,10 @@ type Request struct {
 	Adapter llm.Adapter
 	// Embeddings are those of tokens of the prompt, in ascending order and without overlap. They are not copied.
 	Embeddings []llm.Embedding
+	// Unseen, if not nil, counts the tokens that are computed for the outputs and are in no event: those behind Twins,
+	// those of other beams, and what guards hold back, took back or replaced. It is whole when the stream has ended.
+	// What guesses got wrong is not in it.
+	Unseen *atomic.Int64
 }
 
 // sequence is the engine's state of one sequence; the scheduler's is seq.
@@ -122,7 +127,8 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Stream, error) {
 	if err := e.reserve(slots); err != nil {
 		return nil, err
 	}
-	st := &Stream{engine: e, ready: make(chan struct{}, 1), live: slots, submitted: time.Now(), cancel: r.Cancel}
+	st := &Stream{engine: e, ready: make(chan struct{}, 1), live: slots, submitted: time.Now(), cancel: r.Cancel,
+		unseen: r.Unseen}
 	accepted := false
 	defer func() { // also if user code panics in newJob
 		if !accepted {

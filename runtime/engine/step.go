@@ -242,7 +242,9 @@ func (e *Engine) applyPick(n *seqStep, at time.Time) sched.Result {
 	e.generated += len(t.picks)
 	e.countDrafts(t)
 	end := n.err != nil
-	for _, x := range t.events() {
+	given := t.events()
+	n.q.stream.count(len(t.picks)*n.q.mix.rows(), len(given))
+	for _, x := range given {
 		n.events = append(n.events, n.q.event(x, at))
 		if x.fin.Reason != llm.FinishNone {
 			end, n.q.dropped = true, x.pick.Stop || e.eos[x.pick.Token] && !n.q.params.IgnoreEOS

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tgi/runtime/kv"
@@ -94,8 +95,9 @@ type Stream struct {
 
 	// The fields below belong to the step goroutine.
 	seqs      []*sequence
-	cancel    func() // Request.Cancel
-	live      int    // sequences that have not ended
+	cancel    func()        // Request.Cancel
+	unseen    *atomic.Int64 // Request.Unseen
+	live      int           // sequences that have not ended
 	submitted time.Time
 	started   time.Time // of the first plan with the prompt
 	prefill   []PromptToken
@@ -197,6 +199,13 @@ func (s *Stream) watchContext(ctx context.Context) {
 	s.mu.Unlock()
 	if over {
 		unwatch()
+	}
+}
+
+// count notes that so many tokens were computed for outputs, and so many events made of them.
+func (s *Stream) count(computed, events int) {
+	if s.unseen != nil && computed != events {
+		s.unseen.Add(int64(computed - events))
 	}
 }
 

@@ -225,10 +225,10 @@ func (s *Service) compute(ctx context.Context, in []Input, o Options, want embed
 	}
 	encoded = time.Now()
 	if out.Vectors, err = s.run.Run(ctx, client, texts, want); err != nil {
-		settle(0, 0, 0)
+		settle(0, 0, 0, 0)
 		return Result{}, encoded, err
 	}
-	settle(out.Total(), 0, 0)
+	settle(out.Total(), 0, 0, 0)
 	return out, encoded, nil
 }
 

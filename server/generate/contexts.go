@@ -58,6 +58,7 @@ type handle struct {
 	told  bool  // Wait told the end of the last run
 	no    error // why its tokens go out no more; Wait tells
 	cost  int   // tokens computed for it that the purse has not paid
+	ahead int   // tokens in front of its run under way that are computed for that
 	tells int   // explanations that the run may still give
 
 	ask     *question // under way
@@ -108,6 +109,7 @@ func (h *Contexts) close(err error) (last Event, failed error) {
 		err = h.give(h.out.End())
 	}
 	h.service.observe.Program(computed)
+	h.run.programs.count(computed, h.cached, h.first != nil)
 	if h.release != nil {
 		h.release()
 	}
@@ -163,14 +165,14 @@ func (h *Contexts) Drop(c int) error {
 	return nil
 }
 
-// spent is how many tokens were computed that the purse has not paid: of a run under way, those that it gave, and one;
-// of a question under way, all that may be.
+// spent is how many tokens were computed that the purse has not paid: of a run under way, those in front of it, those
+// that it gave, and one; of a question under way, all that may be.
 func (x *handle) spent() int {
 	if x.ask != nil {
 		return x.cost + x.ask.at + len(x.ask.ids)
 	}
 	if x.c.Running() {
-		return x.cost + len(x.c.Tokens()) - x.span.From + 1
+		return x.cost + x.ahead + len(x.c.Tokens()) - x.span.From + 1
 	}
 	return x.cost
 }
@@ -318,6 +320,7 @@ func (h *Contexts) Start(c int, settings []byte) error {
 	x.tells = p.Explain.Tokens
 	h.begun(x, span)
 	x.changes()
+	x.ahead = n - min(x.computed, n) // until the first event tells
 	x.span, x.emits, x.told, x.no = llm.ProgramSpan{From: n}, set.emit, false, nil
 	return nil
 }
@@ -456,6 +459,7 @@ func (h *Contexts) apply(ev engine.SpanEvent) error {
 		h.answered(x, &ev)
 		return nil
 	}
+	x.ahead = max(x.span.From-ev.Cached, 0)
 	if !ev.Dropped {
 		x.infos = append(x.infos, infoOf(&ev.Event))
 		x.span.Count++
@@ -466,7 +470,7 @@ func (h *Contexts) apply(ev engine.SpanEvent) error {
 	}
 	if ev.Last() {
 		h.tells, x.tells = h.tells+x.tells, 0
-		x.cost += ev.Computed
+		x.cost, x.ahead = x.cost+ev.Computed, 0
 		x.computed = len(x.c.Tokens()) - 1
 		if x.span.Reason = ev.Event.Finish.Reason; ev.Dropped {
 			x.span.Reason = llm.FinishEOS

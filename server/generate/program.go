@@ -96,6 +96,11 @@ type programs struct {
 	left  int           // programs that have not ended
 	ready chan struct{} // holds a token when there may be something new
 	done  sync.WaitGroup
+
+	// Of those that have ended: tokens that the model computed for them, and, if one of them had the prompt computed,
+	// how much of it the cache held when the first did.
+	computed, cached int
+	prompted         bool
 }
 
 type programItem struct {
@@ -145,6 +150,30 @@ func (s *Service) runProgram(ctx context.Context, r *Run, d *Draft, bound BoundP
 	cancel()
 	stop(nil)
 	r.programs.end(last, err)
+}
+
+// count adds what the model computed for a program, which knows from cached how much of the prompt is not in that.
+func (p *programs) count(computed, cached int, prompted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.computed += computed
+	if prompted {
+		if p.cached = min(p.cached, cached); !p.prompted {
+			p.cached = cached
+		}
+		p.prompted = true
+	}
+}
+
+// unseen is how many tokens were computed for the programs that are neither the prompt's nor as many as were emitted.
+func (p *programs) unseen(prompt, emitted int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.computed
+	if p.prompted {
+		n -= prompt - p.cached
+	}
+	return max(n-emitted, 0)
 }
 
 // push gives the reader an event.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tgi/runtime/llm"
@@ -92,10 +93,11 @@ type Run struct {
 	last      []time.Time  // of each sequence's latest token
 	finishes  []llm.Finish // of the sequences that finished
 	queued    time.Duration
-	err       error                               // what ended the stream early
-	generated int                                 // tokens of all sequences
-	settle    func(prompt, cached, generated int) // of the key's tokens; nil when that was done
-	given     bool                                // the permits were given back
+	err       error        // what ended the stream early
+	generated int          // tokens of all sequences
+	unseen    atomic.Int64 // engine.Request.Unseen
+	settle    Settle       // of the key's tokens; nil when that was done
+	given     bool         // the permits were given back
 	closed    bool
 }
 

@@ -181,7 +181,7 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size, client
 		Plugins: run.sequence, Cancel: run.cancel, Client: client.Name, Share: client.Share,
 		Priority: priority, Adapter: run.adapter.ID, Salt: run.adapter.Salt,
 		Embeddings: embeddings, Prediction: r.prediction, Twins: r.twins,
-		Mix: r.mix})
+		Mix: r.mix, Unseen: &run.unseen})
 	if err != nil {
 		return err
 	}

@@ -80,8 +80,9 @@ type Usage struct {
 	// Requests were let in, Running of them are not over; Lines are those of batches.
 	Requests, Lines uint64
 	Running         int
-	// Prompt, Cached and Generated count tokens; Cached are among Prompt.
-	Prompt, Cached, Generated uint64
+	// Prompt, Cached and Generated count tokens; Cached are among Prompt. Unseen were computed for texts that no client
+	// saw.
+	Prompt, Cached, Generated, Unseen uint64
 	// Refused counts refusals by limit.
 	Refused map[Window]uint64
 	// Limits are the key's; States are its rates now, if they were asked for.
@@ -291,10 +292,11 @@ func (l *Lease) note(s State) {
 }
 
 // Reserve takes n tokens from the rates of the key, or fails with an *Exceeded. settle replaces them by those that were
-// used, of which cached ones count like others; it must be called once.
-func (l *Lease) Reserve(ctx context.Context, n int) (settle func(prompt, cached, generated int), err error) {
+// used, of which cached ones count like others; it must be called once. What was computed beside them and not reserved
+// is owed: the key gets nothing more until its rates have paid for it.
+func (l *Lease) Reserve(ctx context.Context, n int) (settle func(prompt, cached, generated, unseen int), err error) {
 	a := l.account
-	from := make([]*throttled.GCRARateLimiterCtx, len(a.tokens))
+	from := make([]*rates, len(a.tokens))
 	for i, b := range a.tokens {
 		st, by, refused := b.take(ctx, n)
 		l.note(st)
@@ -306,16 +308,17 @@ func (l *Lease) Reserve(ctx context.Context, n int) (settle func(prompt, cached,
 		}
 		return nil, a.refuse(refused)
 	}
-	return func(prompt, cached, generated int) {
+	return func(prompt, cached, generated, unseen int) {
 		ctx := context.WithoutCancel(ctx)
 		for i, b := range a.tokens {
-			b.settle(ctx, from[i], n, prompt+generated)
+			b.settle(ctx, from[i], n, prompt+generated, unseen)
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.usage.Prompt += uint64(prompt)
 		a.usage.Cached += uint64(cached)
 		a.usage.Generated += uint64(generated)
+		a.usage.Unseen += uint64(unseen)
 	}, nil
 }
 
@@ -325,35 +328,59 @@ type bucket struct {
 	limit  int
 	name   string
 	*stores
-	inMemory, inRedis *throttled.GCRARateLimiterCtx
+	inMemory, inRedis *rates // the second is nil without Redis
 }
+
+// rates are two views of a bucket. Only what is there can be taken by the first; the second gives credit, so that what
+// was used without asking counts too, and takes back what is given.
+type rates struct{ bound, owed *throttled.GCRARateLimiterCtx }
+
+// owedBuckets is how many times a bucket may owe what it holds: more than one request can use, and so little that times
+// do not overflow.
+const owedBuckets = 1000
 
 // attempts bound how often replicas that change a bucket at the same time try again.
 const attempts = 64
 
 func newBucket(s *stores, key string, w Window, limit int, period time.Duration) (*bucket, error) {
 	b := &bucket{window: w, limit: limit, name: key + ":" + string(w), stores: s}
-	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(limit, period), MaxBurst: limit - 1}
-	var err error
-	if b.inMemory, err = throttled.NewGCRARateLimiterCtx(s.local, quota); err != nil {
-		return nil, fmt.Errorf("quota: %s: %w", w, err)
+	open := func(in throttled.GCRAStoreCtx, tries int) (*rates, error) {
+		var both [2]*throttled.GCRARateLimiterCtx
+		for i, size := range []int{limit, owedBuckets * limit} {
+			l, err := throttled.NewGCRARateLimiterCtx(in, throttled.RateQuota{
+				MaxRate: throttled.PerDuration(limit, period), MaxBurst: size - 1})
+			if err != nil {
+				return nil, fmt.Errorf("quota: %s: %w", w, err)
+			}
+			l.SetMaxCASAttemptsLimit(tries)
+			both[i] = l
+		}
+		return &rates{both[0], both[1]}, nil
 	}
-	b.inMemory.SetMaxCASAttemptsLimit(math.MaxInt) // each attempt that fails is another's success
+	var err error
+	if b.inMemory, err = open(s.local, math.MaxInt); err != nil { // each attempt that fails is another's success
+		return nil, err
+	}
 	if s.shared == nil {
 		return b, nil
 	}
-	if b.inRedis, err = throttled.NewGCRARateLimiterCtx(s.shared, quota); err != nil {
-		return nil, fmt.Errorf("quota: %s: %w", w, err)
+	if b.inRedis, err = open(s.shared, attempts); err != nil {
+		return nil, err
 	}
-	b.inRedis.SetMaxCASAttemptsLimit(attempts)
 	return b, nil
 }
 
-// rate asks for n of the bucket, in Redis if it answers, and returns who answered.
-func (b *bucket) rate(ctx context.Context, n int) (limited bool, r throttled.RateLimitResult,
-	by *throttled.GCRARateLimiterCtx) {
+// rate asks for n of the bucket, in Redis if it answers, and returns who answered. With owed it gets them whether they
+// are there or not.
+func (b *bucket) rate(ctx context.Context, n int, owed bool) (limited bool, r throttled.RateLimitResult, by *rates) {
+	view := func(of *rates) *throttled.GCRARateLimiterCtx {
+		if owed {
+			return of.owed
+		}
+		return of.bound
+	}
 	if b.inRedis != nil && b.answers() {
-		limited, r, err := b.inRedis.RateLimitCtx(ctx, b.name, n)
+		limited, r, err := view(b.inRedis).RateLimitCtx(ctx, b.name, n)
 		if err == nil {
 			return limited, r, b.inRedis
 		}
@@ -361,19 +388,26 @@ func (b *bucket) rate(ctx context.Context, n int) (limited bool, r throttled.Rat
 			b.lost(err)
 		}
 	}
-	limited, r, err := b.inMemory.RateLimitCtx(ctx, b.name, n)
+	limited, r, err := view(b.inMemory).RateLimitCtx(ctx, b.name, n)
 	if err != nil {
 		panic("BUG: quota: memory: " + err.Error())
 	}
 	return limited, r, b.inMemory
 }
 
+// owe takes n, whether they are there or not.
+func (b *bucket) owe(ctx context.Context, n int) {
+	if n > 0 {
+		b.rate(ctx, n, true)
+	}
+}
+
 // take takes n, or says why not. by is where n can be given back.
-func (b *bucket) take(ctx context.Context, n int) (s State, by *throttled.GCRARateLimiterCtx, refused *Exceeded) {
+func (b *bucket) take(ctx context.Context, n int) (s State, by *rates, refused *Exceeded) {
 	if n > b.limit {
 		return b.peek(ctx), nil, &Exceeded{Window: b.window, Limit: b.limit, Asked: n}
 	}
-	limited, r, by := b.rate(ctx, n)
+	limited, r, by := b.rate(ctx, n, false)
 	if !limited {
 		return b.state(r), by, nil
 	}
@@ -383,32 +417,36 @@ func (b *bucket) take(ctx context.Context, n int) (s State, by *throttled.GCRARa
 }
 
 // give gives n back where it was taken. What Redis has of them while it is away runs out by itself.
-func (b *bucket) give(ctx context.Context, by *throttled.GCRARateLimiterCtx, n int) {
+func (b *bucket) give(ctx context.Context, by *rates, n int) {
 	if n == 0 || by == b.inRedis && !b.answers() {
 		return
 	}
-	if _, _, err := by.RateLimitCtx(ctx, b.name, -n); err != nil && by == b.inRedis && ctx.Err() == nil {
+	if _, _, err := by.owed.RateLimitCtx(ctx, b.name, -n); err != nil && by == b.inRedis && ctx.Err() == nil {
 		b.lost(err)
 	}
 }
 
-// settle replaces n by what was used. What is used beyond a reservation is taken as far as it is there.
-func (b *bucket) settle(ctx context.Context, by *throttled.GCRARateLimiterCtx, n, used int) {
+// settle replaces n by what was used. What is used beyond a reservation is taken as far as it is there, but what was
+// computed beside that is owed.
+func (b *bucket) settle(ctx context.Context, by *rates, n, used, unseen int) {
 	if used <= n {
-		b.give(ctx, by, n-used)
+		reserved := min(n-used, unseen)
+		b.give(ctx, by, n-used-reserved)
+		b.owe(ctx, unseen-reserved)
 		return
 	}
 	more := min(used-n, b.limit)
-	if limited, r, _ := b.rate(ctx, more); limited {
+	if limited, r, _ := b.rate(ctx, more, false); limited {
 		if rest := min(more, b.state(r).Remaining); rest > 0 {
-			b.rate(ctx, rest)
+			b.rate(ctx, rest, false)
 		}
 	}
+	b.owe(ctx, unseen)
 }
 
 // peek returns what is left.
 func (b *bucket) peek(ctx context.Context) State {
-	_, r, _ := b.rate(ctx, 0)
+	_, r, _ := b.rate(ctx, 0, false)
 	return b.state(r)
 }
 

@@ -131,7 +131,7 @@ func TestTokens(t *testing.T) {
 	if !errors.As(err, &e) || e.Window != TokensPerMinute || e.RetryAfter != 10*time.Second || !e.Tokens() {
 		t.Fatalf("200 more: %v", err)
 	}
-	settle(20, 5, 30)
+	settle(20, 5, 30, 0)
 	if _, err = l.Reserve(t.Context(), 550); err != nil {
 		t.Fatalf("what was given back is not there: %v", err)
 	}
@@ -142,7 +142,7 @@ func TestTokens(t *testing.T) {
 	if settle, err = l.Reserve(t.Context(), 100); err != nil {
 		t.Fatalf("a refusal of the day's took from the minute's: %v", err)
 	}
-	settle(0, 0, 450) // more than was reserved: it counts
+	settle(0, 0, 450, 0) // more than was reserved: it counts
 	if _, err = l.Reserve(t.Context(), 100); !errors.As(err, &e) {
 		t.Error("what was used beyond the reservation was not counted")
 	}
@@ -150,6 +150,50 @@ func TestTokens(t *testing.T) {
 		t.Errorf("more than there ever is: %v", err)
 	}
 	if u := q.Usage()[1]; u.Prompt != 20 || u.Cached != 5 || u.Generated != 480 || u.Refused[TokensPerDay] != 2 {
+		t.Errorf("usage %+v", u)
+	}
+}
+
+// TestUnseen: tokens that were computed beside a text use up what was reserved, and the rest is owed: the key waits
+// until the rate has paid for it, and what other requests give back meanwhile counts.
+func TestUnseen(t *testing.T) {
+	q, now := open(t, Limits{TokensPerMinute: 60})
+	l, _ := q.Enter(t.Context(), "a", false)
+	left := func() int { return q.accounts["a"].tokens[0].peek(t.Context()).Remaining }
+	settle, err := l.Reserve(t.Context(), 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settle(5, 0, 5, 7)
+	if n := left(); n != 43 {
+		t.Fatalf("%d tokens are left of 60 after 5, 5 and 7", n)
+	}
+	other, err := l.Reserve(t.Context(), 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if settle, err = l.Reserve(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	settle(5, 0, 5, 150) // 3 are left
+	owed := func(seconds int) {
+		t.Helper()
+		_, err := l.Reserve(t.Context(), 1)
+		var e *Exceeded
+		if !errors.As(err, &e) || e.RetryAfter != time.Duration(seconds)*time.Second || e.Used != 60 {
+			t.Fatalf("want to wait %d s: %+v", seconds, err)
+		}
+	}
+	owed(148)
+	other(0, 0, 10, 0)
+	owed(128)
+	now.at = now.at.Add(127 * time.Second)
+	owed(1)
+	now.at = now.at.Add(time.Second)
+	if _, err := l.Reserve(t.Context(), 1); err != nil || left() != 0 {
+		t.Errorf("after the wait: %v, %d left", err, left())
+	}
+	if u := q.Usage()[1]; u.Unseen != 157 || u.Prompt != 10 || u.Generated != 20 {
 		t.Errorf("usage %+v", u)
 	}
 }
@@ -165,7 +209,7 @@ func TestSettleAtRandom(t *testing.T) {
 		used, began := 0, now.at
 		type held struct {
 			n      int
-			settle func(int, int, int)
+			settle func(int, int, int, int)
 		}
 		var running []held
 		for range 400 {
@@ -177,7 +221,7 @@ func TestSettleAtRandom(t *testing.T) {
 			if len(running) > 0 && r.IntN(2) == 0 {
 				i := r.IntN(len(running))
 				real := r.IntN(running[i].n + 1)
-				running[i].settle(real, 0, 0)
+				running[i].settle(real, 0, 0, 0)
 				used += real
 				running = append(running[:i], running[i+1:]...)
 			}
@@ -186,7 +230,7 @@ func TestSettleAtRandom(t *testing.T) {
 			}
 		}
 		for _, h := range running {
-			h.settle(0, 0, 0)
+			h.settle(0, 0, 0, 0)
 		}
 		now.at = now.at.Add(time.Minute)
 		if s := q.accounts["a"].tokens[0].peek(t.Context()); s.Remaining != limit {
@@ -305,7 +349,7 @@ func TestReplicas(t *testing.T) {
 	if _, err := other.Reserve(t.Context(), 500); !errors.Is(err, ErrExceeded) {
 		t.Errorf("the other replica has tokens of its own: %v", err)
 	}
-	settle(10, 0, 10)
+	settle(10, 0, 10, 0)
 	kept, err := l.Reserve(t.Context(), 60)
 	if err != nil {
 		t.Fatal(err)
@@ -317,7 +361,7 @@ func TestReplicas(t *testing.T) {
 	if _, err := l.Reserve(t.Context(), 1000); err != nil {
 		t.Errorf("without Redis a replica has no tokens of its own: %v", err)
 	}
-	kept(0, 0, 0) // taken from Redis, so not to be given back to this replica's memory
+	kept(0, 0, 0, 0) // taken from Redis, so not to be given back to this replica's memory
 	if _, err := l.Reserve(t.Context(), 30); !errors.Is(err, ErrExceeded) {
 		t.Errorf("what Redis had was given back in memory: %v", err)
 	}

@@ -18,6 +18,7 @@ type used struct {
 	Prompt    uint64                  `json:"prompt_tokens"`
 	Cached    uint64                  `json:"cached_tokens"`
 	Generated uint64                  `json:"generated_tokens"`
+	Unseen    uint64                  `json:"unseen_tokens"`
 	Refused   map[quota.Window]uint64 `json:"refused"`
 	Limits    map[quota.Window]limit  `json:"limits"`
 }
@@ -36,7 +37,7 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request) error {
 	for i := range list {
 		u := &list[i]
 		one := used{Requests: u.Requests, Running: u.Running, Lines: u.Lines, Prompt: u.Prompt, Cached: u.Cached,
-			Generated: u.Generated, Refused: u.Refused, Limits: map[quota.Window]limit{}}
+			Generated: u.Generated, Unseen: u.Unseen, Refused: u.Refused, Limits: map[quota.Window]limit{}}
 		if u.Key != "" {
 			one.Key = &u.Key
 		}

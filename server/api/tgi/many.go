@@ -89,7 +89,7 @@ func mayHave(ctx context.Context, bodies []*body) error {
 	}
 	settle, err := generate.Reserve(ctx, n)
 	if err == nil {
-		settle(0, 0, 0)
+		settle(0, 0, 0, 0)
 	}
 	return err
 }

@@ -51,8 +51,8 @@ func Lines(r Reading, columns, rows int) []string {
 		out = omitted(out, l.OmittedPlugins)
 	}
 	if len(r.Keys) > 0 {
-		out = append(out, "", fmt.Sprintf("%s %8s %8s %14s %14s", cell("KEY", names), "REQUESTS", "RUNNING",
-			"PROMPT TOKENS", "TOKENS"))
+		out = append(out, "", fmt.Sprintf("%s %8s %8s %14s %14s %14s", cell("KEY", names), "REQUESTS", "RUNNING",
+			"PROMPT TOKENS", "TOKENS", "UNSEEN"))
 		busiest := slices.Clone(r.Keys)
 		slices.SortStableFunc(busiest, func(a, b Key) int {
 			return cmp.Or(cmp.Compare(b.Running, a.Running), cmp.Compare(b.Generated, a.Generated))
@@ -62,8 +62,8 @@ func Lines(r Reading, columns, rows int) []string {
 			if k.Name != nil {
 				name = *k.Name
 			}
-			out = append(out, fmt.Sprintf("%s %8d %8d %14d %14d", cell(name, names), k.Requests, k.Running, k.Prompt,
-				k.Generated))
+			out = append(out, fmt.Sprintf("%s %8d %8d %14d %14d %14d", cell(name, names), k.Requests, k.Running,
+				k.Prompt, k.Generated, k.Unseen))
 		}
 	}
 	return within(out, columns, rows)

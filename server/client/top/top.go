@@ -34,6 +34,7 @@ type Key struct {
 	Running   int     `json:"running"`
 	Prompt    uint64  `json:"prompt_tokens"`
 	Generated uint64  `json:"generated_tokens"`
+	Unseen    uint64  `json:"unseen_tokens"`
 }
 
 // maxReply bounds a reply; the longest that a server gives has about 100 kB.
