@@ -5,7 +5,7 @@ import (
 	"tgi/server/wire"
 )
 
-// Explain is the field explain: true, false, null, or an object with what is wanted.
+// Explain is the field explain: true, false, null, "receipt" for the receipt alone, or an object with what is wanted.
 func Explain(dst **generate.Explain) wire.Field {
 	return wire.Field{Name: "explain", Read: func(r *wire.Reader) error {
 		if none, err := r.Null(); none || err != nil {
@@ -15,6 +15,13 @@ func Explain(dst **generate.Explain) wire.Field {
 			on, err := r.Bool()
 			if *dst = nil; on {
 				*dst = &generate.Explain{}
+			}
+			return err
+		}, func(r *wire.Reader) error {
+			word := ""
+			err := Word(&word, "receipt")(r)
+			if *dst = nil; word != "" {
+				*dst = &generate.Explain{Tokens: new(uint64)}
 			}
 			return err
 		}, func(r *wire.Reader) error {

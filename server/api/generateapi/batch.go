@@ -65,6 +65,7 @@ func (j *job) collect(r *http.Request, prompts bool) ([]byte, error) {
 			list.text("prompt", t.before)
 		}
 		list.text("response", fresh)
+		t.tell(&list)
 	}
 	if err := j.settle(r.Context()); err != nil {
 		return nil, err

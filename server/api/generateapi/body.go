@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"tgi/server/api/generateapi/store"
+	"tgi/server/fields"
+	"tgi/server/generate"
 	"tgi/server/wire"
 )
 
@@ -23,6 +25,9 @@ type request struct {
 	onlyNew, stream bool
 	// model is what the body names, "" for none.
 	model string
+	// explain is what it wants to know of its texts, seed what they are drawn with; nil for none.
+	explain *generate.Explain
+	seed    *uint64
 }
 
 // object is a JSON object. As in Python, the last of equal keys counts.
@@ -52,6 +57,10 @@ func readOne(body []byte) (*request, error) {
 	}
 	if err := q.add(o); err != nil || q.prompts[0] == "" {
 		return nil, errShape
+	}
+	if e := q.explain; e != nil && (e.Tokens == nil || *e.Tokens > 0) {
+		return nil, refused("`explain` of this route must be \"receipt\", which comes in the trailer %s: the reply is plain "+
+			"text. /api/generate-batch explains tokens", receiptTrailer)
 	}
 	return q, nil
 }
@@ -83,7 +92,25 @@ func readBatch(body []byte, most int) (*request, error) {
 		return nil, refused("`prompts` must hold at most %d prompts (generate_api.max_prompts), given %d", most,
 			len(q.ids))
 	}
-	return q, nil
+	return q, q.share()
+}
+
+// maxExplained is how many tokens of all texts of a request are explained at most.
+const maxExplained = 2048
+
+// share bounds what is explained of the texts together.
+func (q *request) share() error {
+	e, n := q.explain, uint64(len(q.ids))
+	switch {
+	case e == nil:
+	case e.Tokens == nil:
+		most := min(256, maxExplained/n)
+		q.explain = &generate.Explain{Top: e.Top, Tokens: &most}
+	case *e.Tokens > maxExplained/n:
+		return refused("`explain.tokens` of all texts together must be <= %d. Given: %d of %d texts", maxExplained,
+			*e.Tokens, n)
+	}
+	return nil
 }
 
 // common reads what all bodies have.
@@ -100,6 +127,13 @@ func (o object) common() (*request, error) {
 			return nil, errShape
 		}
 		q.given = len(config) > 0
+	}
+	for name, read := range map[string]func(*wire.Reader) error{"explain": fields.Explain(&q.explain).Read,
+		"seed": wire.Optional(&q.seed, fields.Seed)} {
+		if raw := o[name]; raw != nil && wire.Decode(raw, read) != nil {
+			return nil, refused("`%s` must be %s. Given: %.64s", name, map[string]string{"seed": "an integer of 64 bits",
+				"explain": `true, "receipt", or an object such as {"top": 5, "tokens": 256}`}[name], raw)
+		}
 	}
 	if string(o["model"]) != "null" {
 		var ok bool

@@ -73,6 +73,7 @@ func (s *socket) follow(ctx context.Context, q *request, j *job, began time.Time
 		l.truth("is_eos", t.done)
 		l.count("new_tokens_count", len(t.fresh))
 		l.number("execution_time", took)
+		t.tell(l)
 		l.text("type", eventComplete)
 	})
 	return nil

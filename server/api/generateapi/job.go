@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"tgi/runtime/llm"
 	"tgi/server/api/generateapi/store"
 	"tgi/server/dispatch"
+	"tgi/server/generate"
 )
 
 // settleTimeout is how long the store may take for the state of a finished job,
@@ -27,6 +30,8 @@ type job struct {
 	given    store.Settings
 	settings settings
 	texts    []*text
+	explain  *generate.Explain // what is told of them
+	seed     *uint64           // that they are drawn with, each with its own of it; nil where nobody can tell
 	// continued says that there was a state.
 	continued bool
 	claim     store.Claim // nil once it was given back
@@ -42,7 +47,11 @@ func (a *API) begin(ctx context.Context, m *dispatch.Model, scope string, q *req
 	case err != nil:
 		return nil, err
 	}
-	j := &job{api: a, model: m, ids: q.ids, given: q.settings, claim: claim}
+	j := &job{api: a, model: m, ids: q.ids, given: q.settings, explain: q.explain, seed: q.seed,
+		claim: claim}
+	if j.explain != nil && j.seed == nil { // so that the first receipt tells all seeds
+		j.seed = new(rand.Uint64())
+	}
 	if err := j.start(ctx, q); err != nil {
 		j.close()
 		return nil, err
@@ -192,7 +201,13 @@ func (j *job) launch(ctx context.Context, i int, t *text) error {
 			n)
 	}
 	var err error
-	t.run, err = j.model.Service.Start(ctx, j.settings.draft(t.known, room))
+	d := j.settings.draft(t.known, room)
+	d.Explain = j.explain
+	if j.seed != nil {
+		seed := llm.SeedFor(*j.seed, i)
+		d.Seed = &seed
+	}
+	t.run, err = j.model.Service.Start(ctx, d)
 	return err
 }
 
@@ -241,11 +256,37 @@ func (j *job) setOutcome(h http.Header) {
 	h.Set(generatedTokens, strings.Join(counts, ", "))
 }
 
+// setReceipt sets the trailer with the receipt of a text that is the whole reply.
+func (j *job) setReceipt(h http.Header) {
+	if r := j.texts[0].receipt(); r != nil {
+		h.Set(receiptTrailer, string(escaped(nil, string(generate.AppendReceipt(nil, r)))))
+	}
+}
+
+// tell writes what a request wanted to know of a text.
+func (t *text) tell(l *pythonList) {
+	if len(t.explained) > 0 {
+		l.json("explain", generate.AppendExplanations(nil, t.explained))
+	}
+	if r := t.receipt(); r != nil {
+		l.json("receipt", generate.AppendReceipt(nil, r))
+	}
+}
+
+// receipt is what a text follows from, nil where nobody wanted to know, or nothing was generated.
+func (t *text) receipt() *generate.Receipt {
+	if t.run == nil {
+		return nil
+	}
+	return t.run.Receipt()
+}
+
 // Names of headers and trailers.
 const (
 	finishReason    = "X-Finish-Reason"
 	generatedTokens = "X-Generated-Tokens"
 	continuedHeader = "X-Continued"
+	receiptTrailer  = "X-Receipt"
 )
 
 // setContinued reports whether there was a state.

@@ -42,7 +42,11 @@ func (j *job) begun(w http.ResponseWriter) {
 	h.Set("Content-Type", plain)
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
-	h.Set("Trailer", finishReason+", "+generatedTokens)
+	trailers := finishReason + ", " + generatedTokens
+	if j.explain != nil {
+		trailers += ", " + receiptTrailer
+	}
+	h.Set("Trailer", trailers)
 	j.setContinued(h)
 	w.WriteHeader(http.StatusOK)
 }
@@ -60,6 +64,7 @@ func (j *job) whole(w http.ResponseWriter, r *http.Request) error {
 	j.begun(w)
 	_, _ = w.Write([]byte(t.before + fresh))
 	j.setOutcome(w.Header())
+	j.setReceipt(w.Header())
 	return nil
 }
 
@@ -94,6 +99,7 @@ func (j *job) stream(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	j.setOutcome(w.Header())
+	j.setReceipt(w.Header())
 	return nil
 }
 

@@ -55,6 +55,12 @@ func (l *pythonList) number(name string, value float64) {
 	l.b = wire.AppendFloat64(l.b, value)
 }
 
+// json writes a member that is JSON already.
+func (l *pythonList) json(name string, value []byte) {
+	l.name(name)
+	l.b = escaped(l.b, string(value))
+}
+
 // end returns the array.
 func (l *pythonList) end() []byte {
 	switch {
@@ -79,8 +85,12 @@ func appendASCII(b []byte, s string) []byte {
 		return b
 	}
 	quoted := string(b[start:])
-	b = b[:start]
-	for _, r := range quoted {
+	return escaped(b[:start], quoted)
+}
+
+// escaped appends JSON with nothing but ASCII.
+func escaped(b []byte, text string) []byte {
+	for _, r := range text {
 		switch {
 		case r < 0x7f:
 			b = append(b, byte(r))

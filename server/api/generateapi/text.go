@@ -27,6 +27,8 @@ type text struct {
 	fresh  []llm.Token
 	speech dispatch.Decoder
 	run    *generate.Run // nil for one that was done before
+	// explained are the first of fresh, where that is wanted.
+	explained []*llm.Explanation
 	// done says that the model ended it.
 	done bool
 	end  llm.Reason
@@ -54,6 +56,9 @@ func (t *text) next(ctx context.Context) (piece string, last bool, err error) {
 	e, err := t.run.Next(ctx)
 	if err != nil {
 		return "", false, err
+	}
+	if e.Explained != nil {
+		t.explained = append(t.explained, e.Explained)
 	}
 	if e.Replaced {
 		return t.replaced(&e)

@@ -5,12 +5,15 @@ import "tgi/runtime/llm"
 // explainField is what a request wants to know of how its tokens came to be.
 func explainField() property {
 	return may("explain", orNull(oneOf("Tell how each token came to be, and what the reply follows from (a receipt).",
-		flag(""), object("Without a member: a top of 5, the first 256 tokens.",
+		flag(""), words("The receipt alone.", "receipt"), object("Without a member: a top of 5, the first 256 tokens.",
 			may("top", orNull(upTo(whole("", "So many of the likeliest tokens, of the model's and of the changed distribution."),
 				llm.MaxExplainTop))),
 			may("tokens", orNull(upTo(whole("", "So many tokens of each sequence, from the first; 0 asks for the receipt alone."),
 				llm.MaxExplainTokens)))))))
 }
+
+// predictionField is what a reply is expected to be.
+func predictionField() property { return may("prediction", orNull(ref("Prediction"))) }
 
 // explained are the schemas of explanations and receipts.
 func explained() map[string]*Schema {

@@ -14,7 +14,7 @@ func plainCalls() []call {
 		{
 			method: http.MethodPost, path: "/api/generate-one", tag: tagPlain, reads: "GenerateOne", replies: said,
 			fails:   fails,
-			summary: "Generate a text, or go on with one; the trailers X-Finish-Reason and X-Generated-Tokens say how it ended",
+			summary: "Generate a text, or go on with one; the trailers X-Finish-Reason and X-Generated-Tokens say how it ended, X-Receipt what it follows from",
 		},
 		{
 			method: http.MethodPost, path: "/api/generate-batch", tag: tagPlain, reads: "GenerateBatch", fails: fails,
@@ -48,13 +48,15 @@ func plain() map[string]*Schema {
 	shared := []property{
 		may("only_new_tokens", flag("Leave out what was known before. True without it.")),
 		may("stream_response", flag("Send the text as it grows. True without it.")),
-		may("generation_config", orNull(ref("GenerationConfig"))), named(),
+		may("generation_config", orNull(ref("GenerationConfig"))), named(), explainField(),
+		may("seed", orNull(whole("int64", "Of the draws of the first text; others have their own of it."))),
 	}
 	return map[string]*Schema{
 		"GenerateOne":   object("", append(item, shared...)...),
 		"GenerateBatch": object("", append([]property{need("prompts", list(object("", item...)))}, shared...)...),
 		"BatchText": object("", need("request_id", text("")),
-			may("prompt", text("As the model sees it. Not with only_new_tokens.")), need("response", text(""))),
+			may("prompt", text("As the model sees it. Not with only_new_tokens.")), need("response", text("")),
+			may("explain", list(ref("Explanation"))), may("receipt", ref("Receipt"))),
 		"GenerationConfig": object("What is left out is the server's own. Where a text goes on and nothing is given, what held before still does.",
 			may("num_beams", upTo(from(whole("", "Search with so many beams at once."), 1), generate.MaxBeams)),
 			may("do_sample", flag("")),

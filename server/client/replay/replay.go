@@ -62,15 +62,13 @@ func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, er
 		r.Error = e.Flaw
 		return r, nil
 	}
-	was := outcomeOf(e.Reply)
-	body := e.Body
-	if !o.Unchanged {
-		var err error
-		if body, r.Notes, err = prepare(e, was.receipts); err != nil {
-			r.Error = err.Error()
-			return r, nil
-		}
+	was := e.outcome(e.Reply, e.Status)
+	body, notes, err := prepare(e, was.receipts, o.Unchanged)
+	if err != nil {
+		r.Error = err.Error()
+		return r, nil
 	}
+	r.Notes = notes
 	got, err := c.Do(ctx, e.Method, e.Path, e.Header, body)
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
@@ -79,7 +77,7 @@ func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, er
 		r.Error = err.Error()
 		return r, nil
 	}
-	is := outcomeOf(got.Body)
+	is := e.outcome(got.Body, got.Status)
 	if ofTheMoment(got.Status) {
 		r.Error = "the server refuses it now: " + statusOf(got.Status, is.err)
 		return r, nil
@@ -189,47 +187,46 @@ func shown(text string) string {
 }
 
 // prepare returns the body with the seed that was used, asking for a receipt. notes say what cannot be the same.
-func prepare(e Exchange, receipts []json.RawMessage) (body []byte, notes []string, err error) {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(e.Body, &members) != nil || members == nil {
-		return nil, nil, fmt.Errorf("the body of %s is no JSON object", e.Path)
+// unchanged says that neither is wanted.
+func prepare(e Exchange, receipts []json.RawMessage, unchanged bool) (body []byte, notes []string, err error) {
+	if unchanged && !e.among(ollamaPaths) && !e.among(plainPaths) {
+		return e.Body, nil, nil
 	}
-	at := members
-	native := set(members["inputs"]) && nativePath(e.Path)
-	if native {
+	members, err := e.harmless()
+	if err != nil {
+		return nil, nil, err
+	}
+	if unchanged {
+		body, err = json.Marshal(members)
+		return body, nil, err
+	}
+	at, within := members, "" // where settings are
+	native := set(members["inputs"]) && e.among(nativePaths)
+	switch {
+	case native:
+		within = "parameters"
+	case e.among(ollamaPaths):
+		within = "options"
+	}
+	if within != "" {
 		at = map[string]json.RawMessage{}
-		if raw := members["parameters"]; len(raw) > 0 && json.Unmarshal(raw, &at) != nil {
-			return nil, nil, fmt.Errorf("parameters of the body of %s is no JSON object", e.Path)
+		if raw := members[within]; len(raw) > 0 && json.Unmarshal(raw, &at) != nil {
+			return nil, nil, fmt.Errorf("%s of the body of %s is no JSON object", within, e.Path)
 		}
 		if at == nil {
 			at = map[string]json.RawMessage{}
 		}
 	}
-	given := set(at["seed"])
-	switch {
-	case given || len(receipts) == 0:
-	case len(receipts) > 1:
-		notes = append(notes, fmt.Sprintf("%d prompts drew with seeds of their own, of which a request can have one",
-			len(receipts)))
-	case native && set(at["best_of"]) && string(at["best_of"]) != "1":
-		notes = append(notes, "`best_of` takes no seed: what was drawn cannot be drawn again")
-	default:
-		var r receipt
-		if json.Unmarshal(receipts[0], &r) == nil && r.Seed != "" {
-			at["seed"] = json.RawMessage(r.Seed)
-		}
-		if native && !set(members["parameters"]) { // absent parameters may sample, empty ones do not
-			at["do_sample"] = json.RawMessage(strconv.FormatBool(r.Settings["sample"] == true))
+	if notes = reseed(e, members, at, receipts, native); len(receipts) > 0 {
+		switch {
+		case native:
+			at["details"] = json.RawMessage("true")
+		case !set(members["explain"]):
+			members["explain"] = json.RawMessage(`{"tokens": 0}`) // which older servers know, too
 		}
 	}
-	switch {
-	case native && len(receipts) > 0:
-		at["details"] = json.RawMessage("true")
-	case !native && len(receipts) > 0 && !set(at["explain"]):
-		at["explain"] = json.RawMessage(`{"tokens": 0}`)
-	}
-	if native && len(at) > 0 {
-		if members["parameters"], err = json.Marshal(at); err != nil {
+	if within != "" && len(at) > 0 {
+		if members[within], err = json.Marshal(at); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -237,14 +234,34 @@ func prepare(e Exchange, receipts []json.RawMessage) (body []byte, notes []strin
 	return body, notes, err
 }
 
+// reseed writes the seed that was used, unless the settings at have one, and returns why that is not possible.
+func reseed(e Exchange, members, at map[string]json.RawMessage, receipts []json.RawMessage, native bool) []string {
+	field := "seed"
+	if native && set(at["best_of"]) && string(at["best_of"]) != "1" { // takes no seed in TGI
+		field = "best_of_seed"
+	}
+	given := at[field]
+	if e.among(ollamaPaths) && string(given) == "-1" { // which draws one
+		given = nil
+	}
+	var r receipt
+	switch {
+	case set(given) || len(receipts) == 0:
+		return nil
+	case len(receipts) > 1 && !e.among(plainPaths): // whose others follow from the first
+		return []string{fmt.Sprintf("%d prompts drew with seeds of their own, of which a request can have one",
+			len(receipts))}
+	case json.Unmarshal(receipts[0], &r) == nil && r.Seed != "":
+		at[field] = json.RawMessage(r.Seed)
+	}
+	if native && !set(members["parameters"]) { // absent parameters may sample, empty ones do not
+		at["do_sample"] = json.RawMessage(strconv.FormatBool(r.Settings["sample"] == true))
+	}
+	return nil
+}
+
 // set reports whether a member has a value.
 func set(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
-
-// nativePath reports whether a path's settings are in parameters, as TGI has them.
-func nativePath(path string) bool {
-	path, _, _ = strings.Cut(path, "?")
-	return slices.Contains(nativePaths, path)
-}
 
 // String is the report as people read it, in lines. What servers and files say in it is without what a terminal would
 // obey, and makes no lines of its own.

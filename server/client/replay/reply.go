@@ -3,6 +3,9 @@ package replay
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -20,7 +23,18 @@ type outcome struct {
 // find returns the receipts of a reply.
 func find(reply []byte) []json.RawMessage { return outcomeOf(reply).receipts }
 
-// outcomeOf reads a reply: JSON or a stream of events.
+// outcome reads a reply to e, which has a status, 0 where it is not known.
+func (e *Exchange) outcome(reply []byte, status int) outcome {
+	switch {
+	case e.among(plainPaths) && status >= http.StatusBadRequest: // errors are plain text
+		return outcome{err: cut(string(reply))}
+	case e.among(plainPaths[:1]):
+		return outcome{texts: []string{string(reply)}}
+	}
+	return outcomeOf(reply)
+}
+
+// outcomeOf reads a reply: JSON, lines of JSON, or a stream of events.
 func outcomeOf(reply []byte) (o outcome) {
 	o.read(reply)
 	for _, p := range o.parts {
@@ -31,8 +45,13 @@ func outcomeOf(reply []byte) (o outcome) {
 }
 
 func (o *outcome) read(reply []byte) {
-	if text := bytes.TrimSpace(reply); len(text) > 0 && (text[0] == '{' || text[0] == '[') {
+	text := bytes.TrimSpace(reply)
+	switch {
+	case json.Valid(text) && (text[0] == '{' || text[0] == '['):
 		o.whole(text)
+		return
+	case len(text) > 0 && text[0] == '{':
+		o.lines(text)
 		return
 	}
 	events := sse.New(bytes.NewReader(reply))
@@ -42,6 +61,24 @@ func (o *outcome) read(reply []byte) {
 			return
 		}
 		o.event(data)
+	}
+}
+
+// lines reads a stream of Ollama's.
+func (o *outcome) lines(text []byte) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	for {
+		var m message
+		if err := d.Decode(&m); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			o.err = "it is of no known form"
+			return
+		}
+		o.take(&m)
+		o.say(0, m.said())
+		text, _ := m.response()
+		o.add(0, m.Thinking+text)
 	}
 }
 
@@ -68,8 +105,13 @@ type message struct {
 	}
 	Receipts []json.RawMessage
 	Receipt  json.RawMessage
-	// Response is that of an event of responses.
-	Response *struct{ Receipt json.RawMessage }
+	// Response is that of an event of responses, or a text: Ollama's, or the generate API's.
+	Response json.RawMessage
+	// Ollama's
+	Message  json.RawMessage
+	Thinking string
+	// Vertex AI's
+	Predictions []string
 	// Anthropic's and OpenAI's responses
 	Content []part
 	Output  []struct {
@@ -83,9 +125,9 @@ type message struct {
 
 // said is what a choice says.
 type said struct {
-	Content, Reasoning *string
-	ToolCalls          []struct{ Function function } `json:"tool_calls"`
-	FunctionCall       *function                     `json:"function_call"`
+	Content, Reasoning, Thinking *string
+	ToolCalls                    []struct{ Function function } `json:"tool_calls"`
+	FunctionCall                 *function                     `json:"function_call"`
 }
 
 type function struct {
@@ -124,6 +166,13 @@ func (o *outcome) whole(data []byte) {
 			}
 		}
 	}
+	if text, ok := m.response(); ok {
+		o.parts = append(o.parts, []byte(m.Thinking+text))
+	}
+	o.say(0, m.said())
+	for _, text := range m.Predictions {
+		o.parts = append(o.parts, []byte(text))
+	}
 	for _, c := range m.Choices {
 		o.add(c.Index, c.Text)
 		o.say(c.Index, c.Message)
@@ -137,6 +186,21 @@ func (o *outcome) whole(data []byte) {
 			o.add(0, p.string())
 		}
 	}
+}
+
+// response is the text of the member response, where that is one.
+func (m *message) response() (text string, ok bool) {
+	ok = json.Unmarshal(m.Response, &text) == nil
+	return text, ok
+}
+
+// said is what Ollama's message says, nil where there is none.
+func (m *message) said() *said {
+	var s said
+	if json.Unmarshal(m.Message, &s) != nil {
+		return nil
+	}
+	return &s
 }
 
 func (p *part) string() string { return p.Thinking + p.Text + p.Name + compact(p.Input) }
@@ -176,8 +240,9 @@ func (o *outcome) take(m *message) {
 	if m.Receipt != nil {
 		o.receipts = append(o.receipts, slices.Clone(m.Receipt))
 	}
-	if m.Response != nil && m.Response.Receipt != nil {
-		o.receipts = append(o.receipts, slices.Clone(m.Response.Receipt))
+	var inner struct{ Receipt json.RawMessage }
+	if json.Unmarshal(m.Response, &inner) == nil && inner.Receipt != nil {
+		o.receipts = append(o.receipts, slices.Clone(inner.Receipt))
 	}
 	for _, r := range m.Receipts {
 		o.receipts = append(o.receipts, slices.Clone(r))
@@ -201,7 +266,7 @@ func (o *outcome) say(index int, s *said) {
 	if s == nil {
 		return
 	}
-	for _, text := range []*string{s.Reasoning, s.Content} {
+	for _, text := range []*string{s.Reasoning, s.Thinking, s.Content} {
 		if text != nil {
 			o.add(index, *text)
 		}
@@ -241,6 +306,11 @@ func reason(raw json.RawMessage) string {
 	default:
 		text = string(raw)
 	}
+	return cut(text)
+}
+
+// cut is an error's text in one line, not all of it where it is long.
+func cut(text string) string {
 	if text = strings.Join(strings.Fields(text), " "); len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
 	}

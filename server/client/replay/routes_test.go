@@ -43,6 +43,24 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+// TestHarmless: what is sent loads, unloads and continues nothing, also where bodies are to be sent as they are.
+func TestHarmless(t *testing.T) {
+	c, asked := answering(t, http.StatusOK, `{"response": "b"}`)
+	for _, unchanged := range []bool{false, true} {
+		for path, body := range map[string]string{"/api/generate": `{"prompt": "a", "keep_alive": 0}`,
+			"/api/generate-one":   `{"prompt": "a", "request_id": "mine"}`,
+			"/api/generate-batch": `{"prompts": [{"prompt": "a", "request_id": "mine"}]}`} {
+			*asked = ""
+			e := Exchange{Method: http.MethodPost, Path: path, Body: []byte(body), Reply: []byte(`{"response": "b"}`)}
+			r, err := Run(t.Context(), c, e, Options{Unchanged: unchanged})
+			if err != nil || !r.Same || strings.Contains(*asked, "keep_alive") || strings.Contains(*asked, "mine") ||
+				!strings.Contains(*asked, `"prompt":"a"`) {
+				t.Errorf("%s: %v %+v, asked %s", path, err, r, *asked)
+			}
+		}
+	}
+}
+
 // TestNothingSteers: no string of a report has a terminal do something, or makes a line.
 func TestNothingSteers(t *testing.T) {
 	const bad = "x\x1b]0;t\a\u009b2J\r\n\u202ey\u2028z\u200f\x7f\U000e0041"
