@@ -28,7 +28,7 @@ type holdback struct {
 	ends   []uint32
 	view   llm.GuardView
 
-	rewinds, rewound, inserted, biases int
+	rewinds, rewound, replaced, inserted, biases int
 
 	took []llm.Rewound // what the next explanation tells of
 
@@ -269,9 +269,14 @@ func (h *holdback) release(t *pickTask, position int) {
 func (h *holdback) give(x picked) {
 	h.sent++
 	if x.fin.Reason != llm.FinishNone {
-		x.fin.Text, x.fin.Generated = string(h.shown), h.sent
+		h.count(&x.fin)
 	}
 	h.given = append(h.given, x)
+}
+
+// count tells in the end of a text what the client got of it, and what guards did.
+func (h *holdback) count(fin *llm.Finish) {
+	fin.Text, fin.Generated, fin.Rewound, fin.Replaced = string(h.shown), h.sent, h.rewound, h.replaced
 }
 
 // replace gives the client a text instead of the tokens below the verdict's position.
@@ -290,6 +295,7 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 		h.give(picked{pick: sample.Pick{Token: t.e.endToken()}, text: text, replaced: true})
 	}
 	h.seen = last.end
+	h.replaced += n
 	h.held = h.held[:copy(h.held, h.held[n:])]
 	g.waits = false
 	g.Applied(llm.VerdictReplace, n)
@@ -310,7 +316,7 @@ func (h *holdback) finish(t *pickTask, fin llm.Finish, last picked) {
 	if n := len(h.given); n > 0 {
 		x := &h.given[n-1]
 		x.fin = fin
-		x.fin.Text, x.fin.Generated = string(h.shown), h.sent
+		h.count(&x.fin)
 		return
 	}
 	h.give(picked{pick: sample.Pick{Token: t.e.endToken()}, special: true, fin: fin})

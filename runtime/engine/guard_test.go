@@ -101,16 +101,16 @@ func guarded(n int) (out []Request) {
 // tale is one sequence of a request, generated without an engine: each pick is that of a new chain which was told what
 // was forbidden where, and each look of the guard at a new transcript.
 type tale struct {
-	p                              llm.Params
-	prompt, out, queue             []llm.Token
-	bans                           []sample.History
-	biases                         [][]llm.Bias
-	sent                           outcome // of sequence 0
-	shown                          string
-	seen                           int // released text of the model
-	released, rewinds, back, added int
-	free                           int
-	done, over                     bool
+	p                                        llm.Params
+	prompt, out, queue                       []llm.Token
+	bans                                     []sample.History
+	biases                                   [][]llm.Bias
+	sent                                     outcome // of sequence 0
+	shown                                    string
+	seen                                     int // released text of the model
+	released, rewinds, back, added, replaced int
+	free                                     int
+	done, over                               bool
 }
 
 // told generates a sequence.
@@ -230,6 +230,7 @@ func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
 		if v.Position-s.released > 1 {
 			s.send(picked{pick: sample.Pick{Token: 9}})
 		}
+		s.replaced += v.Position - s.released
 		s.seen, s.released = ends[v.Position-1], v.Position
 		if v.Position == n && fin.Reason != llm.FinishNone {
 			if fin.Reason == llm.FinishEOS {
@@ -302,6 +303,7 @@ func (s *tale) end(fin llm.Finish) {
 		s.send(picked{special: true})
 	}
 	fin.Text, fin.Generated, fin.Prompt, fin.Seed = s.shown, len(s.sent.tokens[0]), len(s.prompt), s.p.Seed
+	fin.Rewound, fin.Replaced = s.back, s.replaced
 	s.sent.finish[0] = fin
 }
 

@@ -71,6 +71,8 @@ type Finish struct {
 	// AcceptedPrediction and RejectedPrediction count the tokens of the request's prediction that steps computed ahead
 	// of time, and that turned out right or wrong.
 	AcceptedPrediction, RejectedPrediction int
+	// Rewound and Replaced count the tokens that guards took back, and those that they gave other text for.
+	Rewound, Replaced int
 	// Seed is the seed that drew the tokens; meaningless when greedy.
 	Seed uint64
 	// Score is the beam search's score of the sequence: the sum of its tokens' scores

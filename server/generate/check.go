@@ -135,6 +135,9 @@ func (l Limits) checkSettings(d *Draft, n size) (llm.Params, error) {
 	if d.Rules == TGI && d.Seed != nil && n.sequences > 1 {
 		return p, invalid("seed", "`seed` must not be set when `best_of` > 1")
 	}
+	if d.BestOfSeed != nil && (d.Rules != TGI || n.sequences < 2) {
+		return p, invalid("best_of_seed", "`best_of_seed` needs `best_of` > 1: a single text has `seed`")
+	}
 	if d.Rules == TGI && uint64(p.TopN) > uint64(l.MaxTopN) {
 		return p, invalid("top_n_tokens", "`top_n_tokens` must be >= 0 and <= %d. Given: %d", l.MaxTopN, p.TopN)
 	}
@@ -151,7 +154,7 @@ func (l Limits) checkSettings(d *Draft, n size) (llm.Params, error) {
 	if err := checkExplain(d, n, &p); err != nil {
 		return p, err
 	}
-	p.Seed = draw(d.Seed)
+	p.Seed = draw(cmp.Or(d.BestOfSeed, d.Seed))
 	return p, nil
 }
 

@@ -71,8 +71,8 @@ type Draft struct {
 	LogitBias map[uint32]float32
 	// Watermark marks the text as generated.
 	Watermark bool
-	// Seed drives the draws.
-	Seed *uint64
+	// Seed drives the draws. BestOfSeed does where sequences of BestOf compete, for which TGI has no seed.
+	Seed, BestOfSeed *uint64
 
 	// MaxNewTokens ends a sequence; nil is the rest of the context.
 	MaxNewTokens *uint32
@@ -104,6 +104,8 @@ type Draft struct {
 	// Prediction is a text that the outputs are expected to be, or much of it; empty is none. It makes them faster
 	// where that is right, and changes none.
 	Prediction string
+	// Predicted says that there is a prediction, be it empty.
+	Predicted bool
 	// Guidance weighs the prompt against a second one.
 	Guidance Guidance
 	// Plugins are the user code that the request asks for, in order.

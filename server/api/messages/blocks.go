@@ -30,6 +30,13 @@ func (b *body) messages(r *wire.Reader) error {
 	})
 }
 
+// otherMessages reads a second conversation.
+func otherMessages(r *wire.Reader) ([]generate.Message, error) {
+	b := &body{called: map[string]string{}}
+	err := b.messages(r)
+	return b.conversation.Messages, err
+}
+
 // readSystem reads the system prompt: a text, or blocks of text, each a paragraph.
 func (b *body) readSystem(r *wire.Reader) error {
 	if none, err := r.Null(); none || err != nil {

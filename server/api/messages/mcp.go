@@ -152,6 +152,7 @@ func (t *turn) goOn(ctx context.Context,
 	}
 	t.before.prompt, t.before.cached = t.before.prompt+f.Prompt, t.before.cached+f.Cached
 	t.before.generated, t.before.reasoned = t.before.generated+f.Generated, t.before.reasoned+t.choice.Reasoned
+	t.counts = t.counts.Plus(f)
 	explained := t.choice.Explained()
 	t.explained, c.draft.Explain = append(t.explained, explained...), c.draft.Explain.Left(len(explained))
 	v := *c.draft.Conversation

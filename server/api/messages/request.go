@@ -161,8 +161,9 @@ func (b *body) fields(generates bool) []wire.Field {
 		{Name: "output_format", Read: func(r *wire.Reader) error { return b.format(r, "output_format") }},
 		{Name: "metadata", Read: metadata},
 		{Name: "cache_control", Read: cacheControl},
-		fields.Explain(&d.Explain),
+		fields.Explain(&d.Explain), fields.Prediction(d),
 	}...)
+	list = append(list, fields.Guidance(&d.Guidance, otherMessages)...)
 	return append(list, wire.Field{Name: "container", Read: fields.Unset("container")},
 		wire.Field{Name: "mcp_servers", Read: mcpServers})
 }

@@ -50,6 +50,7 @@ type turn struct {
 
 	// What the runs before this one were, where tools of MCP servers were called between them.
 	before struct{ prompt, cached, generated, reasoned int }
+	counts generate.Counts // likewise
 	// explained are the tokens of these runs, first the block that this one begins with.
 	explained []*llm.Explanation
 	first     int
@@ -253,7 +254,9 @@ func (t *turn) appendUsage(b []byte) []byte {
 	b = wire.AppendInt(append(b, ','), "output_tokens", generated)
 	b = wire.AppendInt(append(b, `,"output_tokens_details":{`...), "thinking_tokens",
 		t.before.reasoned+t.choice.Reasoned)
-	return append(b, '}')
+	counts := t.counts.Plus(t.choice.Finish)
+	counts.Predicted = t.call.draft.Predicted && t.choice.Finish != nil
+	return append(counts.Append(b), "}"...)
 }
 
 // appendHead writes the members that a message begins with.

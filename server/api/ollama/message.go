@@ -57,6 +57,13 @@ func (b *body) messages(r *wire.Reader) error {
 	})
 }
 
+// otherMessages reads a second conversation.
+func otherMessages(r *wire.Reader) ([]generate.Message, error) {
+	b := newBody(true)
+	err := b.messages(r)
+	return b.conversation.Messages, err
+}
+
 // readRole reads who speaks, in any case, as Ollama does.
 func (m *message) readRole(r *wire.Reader) error {
 	role, err := r.String()

@@ -140,6 +140,11 @@ func (b *body) decode(text []byte, want string, list []wire.Field) error {
 // fields are those that both routes have, Ollama's and those that this server has beside them.
 func (b *body) fields() []wire.Field {
 	var shift bool
+	messages := fields.Messages(nil)
+	if b.chat {
+		messages = otherMessages
+	}
+	list := append(fields.Template(&b.conversation), fields.Guidance(&b.draft.Guidance, messages)...)
 	return append([]wire.Field{
 		{Name: "model", Read: fields.Text(&b.named)},
 		{Name: "stream", Read: unlessNull(&b.stream)},
@@ -153,7 +158,8 @@ func (b *body) fields() []wire.Field {
 		{Name: "top_logprobs", Read: wire.Optional(&b.draft.TopNTokens, (*wire.Reader).Uint32)},
 		{Name: "_debug_render_only", Read: fields.Unset("_debug_render_only")},
 		{Name: "plugins", Read: fields.Plugins(&b.draft.Plugins)},
-	}, fields.Template(&b.conversation)...)
+		fields.Explain(&b.draft.Explain), fields.Prediction(&b.draft),
+	}, list...)
 }
 
 // unlessNull returns a Field.Read of a boolean that null leaves as it is.

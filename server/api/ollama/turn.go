@@ -174,7 +174,7 @@ func (t *turn) appendLast(b []byte) []byte {
 	b = wire.AppendInt(append(b, ','), "eval_count", f.Generated)
 	b = appendDuration(b, "eval_duration", m.end.Sub(m.first))
 	b = generate.AppendDropped(generate.AppendSkips(b, t.run.Skipped()), t.run.Dropped())
-	return append(b, '}')
+	return append(generate.AppendExplained(b, t.choice.Explained(), t.run.Receipt()), '}')
 }
 
 // appendDuration writes a duration in nanoseconds. Clients divide by it: it is never 0.

@@ -13,8 +13,7 @@ import (
 type usage struct {
 	prompt, images, cached, completion int
 
-	predicted          bool // the request has a prediction
-	accepted, rejected int  // tokens of it
+	counts generate.Counts
 }
 
 // append writes the object.
@@ -27,9 +26,8 @@ func (u usage) append(b []byte) []byte {
 		b = wire.AppendInt(append(b, ','), "image_tokens", u.images)
 	}
 	b = append(b, '}')
-	if u.predicted {
-		b = wire.AppendInt(append(b, `,"completion_tokens_details":{`...), "accepted_prediction_tokens", u.accepted)
-		b = append(wire.AppendInt(append(b, ','), "rejected_prediction_tokens", u.rejected), '}')
+	if list := u.counts.Append(nil); len(list) > 0 {
+		b = append(append(append(b, `,"completion_tokens_details":{`...), list[1:]...), '}')
 	}
 	return append(b, '}')
 }

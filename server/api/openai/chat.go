@@ -27,7 +27,6 @@ type chatBody struct {
 	effort       *string // of reasoning
 	toolPrompt   *string
 	speech       bool
-	predicted    bool // there is a prediction, be it empty
 }
 
 // decodeChat reads a body of POST /v1/chat/completions.
@@ -61,7 +60,6 @@ func decodeChat(text []byte, d *dialect.Dialect) (*call, error) {
 	c.functions = b.older
 	c.tools, c.wants = &b.tools, b.wants
 	c.offer = func() error { return b.offer(d) }
-	c.predicted = b.predicted
 	c.shown.Customs = b.tools.Customs()
 	c.shown.HideReasoning = b.reasoning != nil && !*b.reasoning
 	b.draft.Conversation = &b.conversation
@@ -104,7 +102,6 @@ func (b *chatBody) chatFields() []wire.Field {
 		{Name: "add_generation_prompt", Read: wire.Optional(&c.GenerationPrompt, (*wire.Reader).Bool)},
 		{Name: "continue_final_message", Read: wire.Optional(&c.Continue, (*wire.Reader).Bool)},
 		{Name: "modalities", Read: b.modalities},
-		{Name: "prediction", Read: b.prediction},
 	}...)
 }
 

@@ -86,7 +86,7 @@ func (s *settings) fields() []wire.Field {
 		{Name: "service_tier", Read: fields.Tier(&d.Tier)},
 		{Name: "response_format", Read: fields.Grammar(&d.Grammar, "response_format")},
 	}...)
-	list = append(list, fields.Explain(&d.Explain))
+	list = append(list, fields.Explain(&d.Explain), fields.Prediction(d))
 	list = append(append(list, fields.Guided(&d.Grammar)...), fields.Beams(d)...)
 	list = append(list, wire.Field{Name: "use_beam_search", Read: fields.Flag(&s.beamSearch)})
 	for _, name := range []string{"audio", "bad_words", "min_tokens", "stop_token_ids", "web_search_options"} {
@@ -98,7 +98,8 @@ func (s *settings) fields() []wire.Field {
 // newCall returns what the settings come to.
 func newCall(s *settings, f *form, d *dialect.Dialect) (*call, error) {
 	c := &call{form: f, dialect: d, n: 1, tier: s.draft.Tier, stream: s.stream, usage: s.usage && s.stream,
-		shown: deltas.Settings{KeepStop: s.keepStop || d.KeepStop}}
+		predicted: s.draft.Predicted,
+		shown:     deltas.Settings{KeepStop: s.keepStop || d.KeepStop}}
 	if s.draft.N != nil {
 		c.n = int(min(*s.draft.N, 1<<20)) // generate refuses far less
 	}

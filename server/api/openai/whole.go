@@ -107,7 +107,8 @@ func (all *collected) follow(before *collected) {
 	u, b := &all.usage, &before.usage
 	u.prompt, u.images, u.cached, u.completion = u.prompt+b.prompt, u.images+b.images, u.cached+b.cached,
 		u.completion+b.completion
-	u.accepted, u.rejected = u.accepted+b.accepted, u.rejected+b.rejected
+	u.counts.Accepted, u.counts.Rejected = u.counts.Accepted+b.counts.Accepted, u.counts.Rejected+b.counts.Rejected
+	u.counts.Rewound, u.counts.Replaced = u.counts.Rewound+b.counts.Rewound, u.counts.Replaced+b.counts.Replaced
 }
 
 // collect reads all runs to their end.
@@ -162,8 +163,8 @@ func (u *usage) count(c *call, run *generate.Run, e *generate.Event) {
 	if f == nil {
 		return
 	}
-	u.predicted = c.predicted
-	u.accepted, u.rejected = u.accepted+f.AcceptedPrediction, u.rejected+f.RejectedPrediction
+	u.counts.Predicted = c.predicted
+	u.counts = u.counts.Plus(f)
 	if !c.shown.ScoreOnly {
 		u.completion += f.Generated
 	}

@@ -58,7 +58,7 @@ func anthropic() map[string]*Schema {
 		need("input_tokens", whole("", "Those of the prompt that the prefix cache did not have.")),
 		need("cache_creation_input_tokens", whole("", "0")),
 		need("cache_read_input_tokens", whole("", "Those that it had.")), need("output_tokens", whole("", "")),
-		need("output_tokens_details", object("", need("thinking_tokens", whole("", "")))),
+		need("output_tokens_details", object("", append(counts(), need("thinking_tokens", whole("", "")))...)),
 	}
 	stop := []property{
 		need("stop_reason", orNull(words("", "end_turn", "max_tokens", "stop_sequence", "tool_use",
@@ -76,7 +76,7 @@ func anthropic() map[string]*Schema {
 	mcpResult := event("mcp_tool_result", need("tool_use_id", text("")), need("is_error", flag("")),
 		need("content", oneOf("", text(""), list(ref("AnthropicText")))))
 	schemas := map[string]*Schema{
-		"MessagesRequest": object("", conversation(
+		"MessagesRequest": object("", append(conversation(
 			need("max_tokens", whole("int32", "Where the context has less room, the text ends with it.")),
 			may("stop_sequences", orNull(list(text("")))), may("stream", orNull(flag("Reply with events."))),
 			may("temperature", orNull(from(number("0 takes the most likely token."), 0))),
@@ -85,8 +85,8 @@ func anthropic() map[string]*Schema {
 			may("metadata", orNull(object("", may("user_id", orNull(text("")))))),
 			may("priority", orNull(whole("int32", "Less goes before the other requests of its key that wait."))),
 			may("plugins", orNull(list(ref("PluginCall")))), explainField(),
-			may("chat_template_kwargs", orNull(anyObject("Not Anthropic's. Variables of the template."))),
-		)...),
+			predictionField(), may("chat_template_kwargs", orNull(anyObject("Not Anthropic's. Variables of the template."))),
+		), guidance(ref("AnthropicTurn"))...)...),
 		"CountTokensRequest": object("", conversation()...),
 		"AnthropicFormat": object("What the text is held to.", need("type", words("", "json_schema")),
 			need("schema", anyObject("A JSON Schema."))),

@@ -50,10 +50,10 @@ func native(l *config.Limits) map[string]*Schema {
 			may("top_tokens", list(ref("Token"))), may("explain", ref("Explanation")),
 			may("generated_text", orNull(text("Null but in the last event."))),
 			may("details", orNull(ref("StreamDetails")))),
-		"StreamDetails": object("", need("finish_reason", ref("FinishReason")), need("generated_tokens",
-			whole("int32", "")),
+		"StreamDetails": object("", append(counts(), need("finish_reason", ref("FinishReason")),
+			need("generated_tokens", whole("int32", "")),
 			may("seed", seed()), may("input_length", whole("int32", "Tokens of the prompt. tgi-3 only.")),
-			may("plugins", list(ref("SkippedPlugin"))), dropped(), may("receipt", ref("Receipt"))),
+			may("plugins", list(ref("SkippedPlugin"))), dropped(), may("receipt", ref("Receipt")))...),
 		"DroppedKeyword": object("Something that the grammar asks for and that the text is not held to.",
 			need("pointer", text("To its place in the grammar.")), need("keyword", text("")), need("reason", text(""))),
 		"ErrorResponse": object("", need("error", text("")), need("error_type", text(""))),
@@ -92,12 +92,22 @@ func grammar(kind *Schema, more ...property) *Schema {
 
 // sequence are the members that every form of details has, and more.
 func sequence(more ...property) []property {
-	return append([]property{
+	return append(append(counts(),
 		need("finish_reason", ref("FinishReason")), need("generated_tokens",
 			whole("int32", "The end-of-sequence token included.")),
 		may("seed", seed()), need("prefill", list(ref("PrefillToken"))), need("tokens", list(ref("Token"))),
 		may("top_tokens", list(list(ref("Token")))), may("explain", list(ref("Explanation"))),
-	}, more...)
+	), more...)
+}
+
+// counts are what replies tell of predictions and guards.
+func counts() []property {
+	return []property{
+		may("accepted_prediction_tokens", whole("int32", "Tokens of the prediction that were computed ahead and are in the reply.")),
+		may("rejected_prediction_tokens", whole("int32", "Tokens of the prediction that were computed ahead and are not.")),
+		may("rewound_tokens", whole("int32", "Tokens that guards took back; only where there are some.")),
+		may("replaced_tokens", whole("int32", "Tokens that guards gave other text for; only where there are some.")),
+	}
 }
 
 func seed() *Schema { return orNull(whole("int64", "Of 64 bits; null when nothing was drawn.")) }
@@ -125,7 +135,7 @@ func parameters(l *config.Limits) *Schema {
 		}
 		return upTo(s, float64(n))
 	}
-	return object("", append(append(beams(), guidance(false)...),
+	return object("", append(append(beams(), guidance(nil)...),
 		may("best_of", orNull(most(whole("",
 			"Generate so many and return the one with the highest mean log-probability."),
 			l.MaxBestOf))),
@@ -160,12 +170,14 @@ func parameters(l *config.Limits) *Schema {
 		may("token_healing",
 			orNull(flag("Let the text go on within the last token of the prompt. Without it the model's setting counts."))),
 		may("plugins", orNull(list(ref("PluginCall")))),
-		explainField(),
+		may("best_of_seed", orNull(whole("int64", "Not TGI's. The seed of the sequences of best_of, as a receipt tells it."))),
+		explainField(), predictionField(),
 	)...)
 }
 
-// guidance are the fields of a second prompt; chat says that it may be a conversation.
-func guidance(chat bool) []property {
+// guidance are the fields of a second prompt; message is the schema of one where that may be a conversation, nil where
+// it may not.
+func guidance(message *Schema) []property {
 	about, member := "What the text is to avoid. Without it: the last token of the prompt.", "The second prompt."
 	contrast := []property{
 		may("beta", orNull(upTo(from(number("How much the second prompt counts against a token. 0.5 without it."), 0), 100))),
@@ -173,12 +185,12 @@ func guidance(chat bool) []property {
 			orNull(upTo(from(number("Leave out tokens that are less than so many times as likely as the likeliest, behind the prompt alone. 0.1 without it."), 0), 1))),
 	}
 	var more []property
-	if chat {
+	if message != nil {
 		about = "Stands in the place of the system message in a second conversation, which the text is to avoid; empty for none. Without it: the last token of the prompt."
 		member = "The system message of the second conversation; empty for none."
 		more = append(more, may("negative_messages",
-			orNull(list(ref("Message")))))
-		contrast = append(contrast, may("messages", orNull(list(ref("Message")))))
+			orNull(list(message))))
+		contrast = append(contrast, may("messages", orNull(list(message))))
 	}
 	contrast = append(contrast, may("prompt", orNull(text(member))))
 	return append(more,

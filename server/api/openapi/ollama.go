@@ -81,7 +81,8 @@ func ollama() map[string]*Schema {
 				words("", "", "low", "medium", "high", "max")))),
 			may("truncate", orNull(flag("Leave out the oldest messages that do not fit. True without it."))),
 			may("shift", orNull(flag("Without effect."))), may("logprobs", orNull(flag(""))),
-			may("top_logprobs", orNull(whole("", ""))), may("plugins", orNull(list(ref("PluginCall"))))}, more...)
+			may("top_logprobs", orNull(whole("", ""))), may("plugins", orNull(list(ref("PluginCall")))),
+			explainField(), predictionField()}, more...)
 	}
 	images := may("images", orNull(list(text("In base64."))))
 	calls := may("tool_calls", orNull(list(object("", may("id", text("")), need("function", object("",
@@ -93,7 +94,8 @@ func ollama() map[string]*Schema {
 			may("logprobs", list(object("", append(token[:len(token):len(token)],
 				need("top_logprobs", list(object("", token...))))...))),
 			may("prompt_eval_count", whole("", "")), may("eval_count", whole("", "")),
-			may("plugins", list(ref("SkippedPlugin"))), dropped()}, more...)
+			may("plugins", list(ref("SkippedPlugin"))), dropped(),
+			may("explain", list(ref("Explanation"))), may("receipt", ref("Receipt"))}, more...)
 		for _, name := range []string{"total", "load", "prompt_eval", "eval"} {
 			list = append(list, may(name+"_duration", whole("int64", "Nanoseconds.")))
 		}
@@ -102,19 +104,20 @@ func ollama() map[string]*Schema {
 	failed := func(s *Schema) *Schema {
 		return anyOf("A stream that began ends with an error in its last line.", s, ref("OllamaError"))
 	}
+	tool := object("", may("type", orNull(words("", "function"))), need("function", object("", need("name", text("")),
+		may("description", orNull(text(""))), may("parameters", orNull(anyObject(""))))))
 	return map[string]*Schema{
 		"OllamaChat": object("Without messages the model is loaded, or unloaded.", common(
-			may("messages", orNull(list(object("", need("role", text("system, user, assistant or tool.")),
-				may("content", orNull(text(""))), may("thinking", orNull(text(""))), images, calls,
-				may("tool_name", orNull(text(""))), may("tool_call_id", orNull(text("")))))),
-			), may("tools", orNull(list(object("", may("type", orNull(words("", "function"))), need("function",
-				object("", need("name", text("")), may("description", orNull(text(""))),
-					may("parameters", orNull(anyObject(""))))))))))...),
-		"OllamaGenerate": object("Without a prompt the model is loaded, or unloaded.", common(
+			append(guidance(ref("OllamaMessage")), may("messages", orNull(list(ref("OllamaMessage")))),
+				may("tools", orNull(list(tool))))...)...),
+		"OllamaMessage": object("", need("role", text("system, user, assistant or tool.")),
+			may("content", orNull(text(""))), may("thinking", orNull(text(""))), images, calls,
+			may("tool_name", orNull(text(""))), may("tool_call_id", orNull(text("")))),
+		"OllamaGenerate": object("Without a prompt the model is loaded, or unloaded.", common(append(guidance(nil),
 			may("prompt", orNull(text(""))), may("system", orNull(text(""))), images,
 			may("raw", orNull(flag("The prompt is read as it is."))),
 			may("context", orNull(list(whole("int64", "That of an earlier reply.")))),
-			may("suffix", orNull(text("Refused."))), may("template", orNull(text("Refused."))))...),
+			may("suffix", orNull(text("Refused."))), may("template", orNull(text("Refused."))))...)...),
 		"OllamaChatReply": failed(object("", ends(need("message", object("", need("role", words("", "assistant")),
 			need("content", text("")), may("thinking", text("")), calls)))...)),
 		"OllamaGenerateReply": failed(object("", ends(need("response", text("")), may("thinking", text("")),

@@ -73,6 +73,7 @@ func (t *turn) goOn(ctx context.Context, next func(context.Context) (step, error
 	}
 	t.prompt, t.cached, t.generated = t.prompt+f.Prompt, t.cached+f.Cached, t.generated+f.Generated
 	t.reasoned += t.choice.Reasoned
+	t.counts = t.counts.Plus(f)
 	return true, t.restart(ctx)
 }
 

@@ -168,6 +168,9 @@ func (t *turn) appendUsage(b []byte) []byte {
 	b = append(b, `,"cache_write_tokens":0},`...)
 	b = wire.AppendInt(b, "output_tokens", generated)
 	b = wire.AppendInt(append(b, `,"output_tokens_details":{`...), "reasoning_tokens", t.reasoned+t.choice.Reasoned)
+	counts := t.counts.Plus(f)
+	counts.Predicted = t.call.draft.Predicted
+	b = counts.Append(b)
 	b = wire.AppendInt(append(b, `},`...), "total_tokens", prompt+generated)
 	return append(b, '}')
 }

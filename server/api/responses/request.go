@@ -169,14 +169,26 @@ func (b *body) fields() []wire.Field {
 		{Name: "safety_identifier", Read: fields.Text(&s.safety)},
 		{Name: "prompt_cache_key", Read: fields.Text(&s.cacheKey)},
 		{Name: "service_tier", Read: fields.Tier(&d.Tier)},
-		{Name: "stream_options", Read: streamOptions}, fields.Explain(&d.Explain),
+		{Name: "stream_options", Read: streamOptions}, fields.Explain(&d.Explain), fields.Prediction(d),
 		{Name: "continue_final_message", Read: wire.Optional(&b.conversation.Continue, (*wire.Reader).Bool)},
 	}...)
+	list = append(list, fields.Guidance(&d.Guidance, otherMessages)...)
 	for _, name := range []string{"prompt", "moderation", "context_management", "background_options",
 		"access_programs"} {
 		list = append(list, wire.Field{Name: name, Read: fields.Unset(name)})
 	}
 	return list
+}
+
+// otherMessages reads a second conversation: items as input has them.
+func otherMessages(r *wire.Reader) ([]generate.Message, error) {
+	var items []item
+	err := r.Array(func(i int) error {
+		one, err := readItem(r, fmt.Sprintf("negative_messages[%d]", i))
+		items = append(items, one)
+		return err
+	})
+	return messages(nil, items), err
 }
 
 // readInput reads a text, or items.

@@ -41,6 +41,7 @@ type turn struct {
 	round *mcptools.Round
 	// What runs before this one came to.
 	prompt, cached, generated, reasoned int
+	counts                              generate.Counts // of the runs before
 	// from is the first item of this run; exhausted says that there are no tokens left for another.
 	from      int
 	exhausted bool

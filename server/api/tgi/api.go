@@ -280,7 +280,7 @@ func (a *API) whole(w http.ResponseWriter, r *http.Request, m *dispatch.Model, b
 		return err
 	}
 	reply := answer{
-		result: &result, sampled: run.Request.Params.Sample,
+		result: &result, sampled: run.Request.Params.Sample, predicted: b.draft.Predicted,
 		details: b.draft.Receipt, prompt: b.prompt(),
 	}
 	var out []byte

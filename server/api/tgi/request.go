@@ -89,7 +89,8 @@ func (b *body) parameters(r *wire.Reader) error {
 }
 
 // parameterFields are TGI's, then min_p, presence_penalty, logit_bias,
-// ignore_eos, plugins and the settings of a beam search and of guidance, which TGI does not know.
+// ignore_eos, plugins, the seed of best_of, a prediction and the settings of a beam search and of guidance, which TGI
+// does not know.
 func (b *body) parameterFields() []wire.Field {
 	d := &b.draft
 	list := []wire.Field{
@@ -118,7 +119,8 @@ func (b *body) parameterFields() []wire.Field {
 		{Name: "ignore_eos", Read: wire.Into(&d.IgnoreEOS, (*wire.Reader).Bool)},
 		{Name: "plugins", Read: fields.Plugins(&d.Plugins)},
 		{Name: "token_healing", Read: wire.Optional(&d.Heal, (*wire.Reader).Bool)},
-		fields.Explain(&d.Explain),
+		{Name: "best_of_seed", Read: wire.Optional(&d.BestOfSeed, (*wire.Reader).Uint64)},
+		fields.Explain(&d.Explain), fields.Prediction(d),
 	}
 	return append(append(list, fields.Beams(d)...), fields.Guidance(&d.Guidance, nil)...)
 }

@@ -56,10 +56,11 @@ func appendTokens(b []byte, tokens *[]generate.Token) []byte {
 
 // appendEnd writes the fields that every form of details begins with. The seed
 // is null when nothing was drawn.
-func appendEnd(b []byte, f *llm.Finish, sampled bool) []byte {
+func appendEnd(b []byte, f *llm.Finish, sampled, predicted bool) []byte {
 	b = wire.AppendString(append(b, `"finish_reason":`...), f.Reason.String())
 	b = generate.AppendStopReason(b, f)
 	b = strconv.AppendInt(append(b, `,"generated_tokens":`...), int64(f.Generated), 10)
+	b = generate.Counts{Predicted: predicted}.Plus(f).Append(b)
 	if b = append(b, `,"seed":`...); !sampled {
 		return append(b, "null"...)
 	}
@@ -68,9 +69,10 @@ func appendEnd(b []byte, f *llm.Finish, sampled bool) []byte {
 
 // answer is what a reply without stream is made of.
 type answer struct {
-	result  *generate.Result
-	sampled bool
-	details bool
+	result    *generate.Result
+	sampled   bool
+	predicted bool // the request has a prediction
+	details   bool
 	// prompt is put before every text, for return_full_text.
 	prompt string
 }
@@ -80,7 +82,7 @@ func (a *answer) append(b []byte) []byte {
 	b = wire.AppendString(append(b, `{"generated_text":`...), a.prompt+a.result.Best.Finish.Text)
 	if a.details {
 		best := &a.result.Best
-		b = appendEnd(append(b, `,"details":{`...), &best.Finish, a.sampled)
+		b = appendEnd(append(b, `,"details":{`...), &best.Finish, a.sampled, a.predicted)
 		b = a.appendTokens(b, best)
 		if len(a.result.Others) > 0 {
 			b = appendList(append(b, `,"best_of_sequences":`...), a.result.Others, a.appendOther)
@@ -95,7 +97,7 @@ func (a *answer) append(b []byte) []byte {
 // appendOther writes BestOfSequence.
 func (a *answer) appendOther(b []byte, s *generate.Sequence) []byte {
 	b = wire.AppendString(append(b, `{"generated_text":`...), a.prompt+s.Finish.Text)
-	b = appendEnd(append(b, ','), &s.Finish, a.sampled)
+	b = appendEnd(append(b, ','), &s.Finish, a.sampled, a.predicted)
 	b = a.appendTokens(b, s)
 	return append(appendExplained(appendTops(b, s.Top), s.Explained), '}')
 }
@@ -128,7 +130,9 @@ type delta struct {
 	event   *generate.Event
 	sampled bool
 	details bool
-	prompt  string
+	// predicted says that the request has a prediction.
+	predicted bool
+	prompt    string
 	// skipped is what the last event says of plugins.
 	skipped []generate.Skip
 	// dropped is what it says of the grammar.
@@ -159,7 +163,7 @@ func (d *delta) append(b []byte) []byte {
 	if !d.details {
 		return append(b, `,"details":null}`...)
 	}
-	b = appendEnd(append(b, `,"details":{`...), e.Finish, d.sampled)
+	b = appendEnd(append(b, `,"details":{`...), e.Finish, d.sampled, d.predicted)
 	if d.dialect.StreamInputLength {
 		b = strconv.AppendInt(append(b, `,"input_length":`...), int64(e.Finish.Prompt), 10)
 	}
