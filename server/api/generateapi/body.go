@@ -128,12 +128,12 @@ func (o object) common() (*request, error) {
 		}
 		q.given = len(config) > 0
 	}
-	for name, read := range map[string]func(*wire.Reader) error{"explain": fields.Explain(&q.explain).Read,
-		"seed": wire.Optional(&q.seed, fields.Seed)} {
-		if raw := o[name]; raw != nil && wire.Decode(raw, read) != nil {
-			return nil, refused("`%s` must be %s. Given: %.64s", name, map[string]string{"seed": "an integer of 64 bits",
-				"explain": `true, "receipt", or an object such as {"top": 5, "tokens": 256}`}[name], raw)
-		}
+	if raw := o["explain"]; raw != nil && wire.Decode(raw, fields.Explain(&q.explain).Read) != nil {
+		return nil, refused("`explain` must be true, \"receipt\", or an object such as {\"top\": 5, \"tokens\": 256}. "+
+			"Given: %.64s", raw)
+	}
+	if raw := o["seed"]; raw != nil && wire.Decode(raw, wire.Optional(&q.seed, fields.Seed)) != nil {
+		return nil, refused("`seed` must be an integer of 64 bits. Given: %.64s", raw)
 	}
 	if string(o["model"]) != "null" {
 		var ok bool
