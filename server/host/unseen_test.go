@@ -12,8 +12,8 @@ import (
 	"tgi/server/config"
 )
 
-// spent is what a key has used.
-type spent struct {
+// charges are what a key has used.
+type charges struct {
 	Key       *string
 	Running   int
 	Prompt    int `json:"prompt_tokens"`
@@ -22,11 +22,11 @@ type spent struct {
 }
 
 // spentBy returns what a key has used, once none of its requests runs.
-func spentBy(t *testing.T, p *plugged, key string) (of spent) {
+func spentBy(t *testing.T, p *plugged, key string) (of charges) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		_, text := p.call(t, http.MethodGet, "/admin/usage", nil)
-		var all struct{ Keys []spent }
+		var all struct{ Keys []charges }
 		if err := json.Unmarshal([]byte(text), &all); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
