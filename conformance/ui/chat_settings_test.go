@@ -91,6 +91,7 @@ func TestChatChoosesCompilers(t *testing.T) {
 		t.Errorf("sent %s", got)
 	}
 	p.reload()
+	p.reads(".model-name", "tgi-demo") // and the settings are drawn
 	p.choose("The reply is held to", "Regular expression")
 	p.put("Regular expression", "[a-c]{200}")
 	p.absent("combobox", "Language")
@@ -138,6 +139,7 @@ func TestChatSaysWhichTokensAreMissing(t *testing.T) {
 	const want = "The first 5 of 12 tokens: the server explained no more of this reply."
 	p.reads(".token-view", want)
 	p.reload()
+	p.reads(".model-name", "tgi-demo")
 	p.click("button", "Tokens")
 	p.reads(".token-view", want)
 	p.put("More members of the request", `{"ignore_eos": true, "max_tokens": 5, "explain": {"top": 1, "tokens": 5}}`)
