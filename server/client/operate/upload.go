@@ -124,7 +124,7 @@ func query(q url.Values) string {
 func trialText(t admin.Trial) string {
 	var b strings.Builder
 	line := func(key, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-12s %s\n", key, terminal.Line(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&b, "  %-23s %s\n", key, terminal.Line(fmt.Sprintf(format, args...)))
 	}
 	fmt.Fprintf(&b, "%s: the module is good; nothing was changed\n", terminal.Line(t.Plugin.Name))
 	line("version", "%q, sha256 %.16s, %s", t.Plugin.Version, t.Plugin.SHA256, strings.Join(t.Plugin.Kinds, ", "))

@@ -68,13 +68,13 @@ func TestUpload(t *testing.T) {
 	}
 	text, err := run(file, "--dry-run", "--keys", "school")
 	want := `dog\x1b[2J: the module is good; nothing was changed
-  version      "2", sha256 cd, logits
-  replaces     "1", sha256 ab
-  models       demo
-  apply        always, as now
-  config       default -> {}\x1b
-  keys         school
-  refuses      a request without parameters: n is missing\x1b
+  version                 "2", sha256 cd, logits
+  replaces                "1", sha256 ab
+  models                  demo
+  apply                   always, as now
+  config                  default -> {}\x1b
+  keys                    school
+  refuses                 a request without parameters: n is missing\x1b
 `
 	if err != nil || text != want {
 		t.Errorf("%s, %v\nwant %s", text, err, want)
