@@ -14,7 +14,7 @@ import (
 
 // question is one that is under way.
 type question struct {
-	c   *engine.Context // the handle's, or a fork with the tokens behind it
+	c   *engine.Context // the handle's, or a fork with the tokens behind it, which is the handle's once they are gone
 	at  int             // tokens of the context
 	ids []llm.Token     // that are scored; one or none is asked by a row
 }
@@ -123,8 +123,10 @@ func (h *Contexts) answered(x *handle, ev *engine.SpanEvent) {
 	q := x.ask
 	x.ask = nil
 	x.cost += ev.Computed
-	if q.c != x.c {
-		q.c.Drop()
+	if q.c != x.c { // the context has what was computed of it for the answer, or the next question would compute it again
+		x.c.Drop()
+		q.c.Truncate(q.at)
+		x.c, x.computed = q.c, q.at
 		x.answers.keep(q.ids, ev.Logprobs)
 		return
 	}

@@ -69,7 +69,7 @@ func quoted(text string) string {
 
 const (
 	asksForStory = `{"role":"user","content":"Tell me a story about a fox."}`
-	asksIfRight  = "Is this answer right? Reply with yes or no."
+	asksIfRight  = "Is this answer right? Reply with Yes or No." // each a token of the demo model's
 	smallSchema  = `{"type":"object","properties":{"name":{"enum":["fox","hen"]},"old":{"type":"boolean"}},` +
 		`"required":["name","old"],"additionalProperties":false}`
 )
@@ -80,7 +80,7 @@ var tasks = []struct {
 	program string // of the request's plugins
 	client  func(t testing.TB, f *far, ask string, seed int) string
 }{
-	{"best of 8", `{"name":"best-of-judge","params":{"n":8}}`, func(t testing.TB, f *far, ask string, seed int) string {
+	{"best of 8", `{"name":"best-of-judge","params":{"n":8,"question":"` + asksIfRight + `","yes":"Yes","no":"No"}}`, func(t testing.TB, f *far, ask string, seed int) string {
 		list := answers(t, f.chat(t, storyBody(ask, seed, `,"n":8,"temperature":0.8`))[0])
 		var asks []string
 		for _, a := range list {
@@ -90,7 +90,7 @@ var tasks = []struct {
 		}
 		best, most := "", -1e9
 		for i, r := range f.chat(t, asks...) {
-			sure := judged(t, r, "yes") - judged(t, r, "no")
+			sure := judged(t, r, "Yes") - judged(t, r, "No")
 			if sure > most {
 				best, most = list[i], sure
 			}
@@ -220,16 +220,21 @@ func withPrograms(c *config.Config) {
 }
 
 // TestAnswersAreJudgedTogether: a step computes the judgements of several answers, so that a program takes as many
-// steps as a client that asks them all at once, and fewer round trips.
+// steps as a client that asks them all at once, and fewer round trips. It computes as many tokens of prompts, but for
+// the last one of what it forks; and where a reply has two tokens, these, and one of the context, for each reply.
 func TestAnswersAreJudgedTogether(t *testing.T) {
 	p := openChat(t, withPrograms)
 	for round := range 4 {
 		ways := [2]spent{{way: "program"}, {way: "client"}}
+		words, more := tasks[0].program, 1
+		if round > 1 {
+			words, more = `{"name":"best-of-judge","params":{"n":8,"question":"`+asksIfRight+`"}}`, 1+8*(2+1+2)
+		}
 		for i := range ways {
 			f, ask := &far{url: p.url}, freshStory(2*round+i)
 			ways[(i+round)%2].add(p, f, func(program bool) {
 				if program {
-					f.chat(t, storyBody(ask, round+1, `,"plugins":[`+tasks[0].program+`]`))
+					f.chat(t, storyBody(ask, round+1, `,"plugins":[`+words+`]`))
 				} else {
 					tasks[0].client(t, f, ask, round+1)
 				}
@@ -240,6 +245,9 @@ func TestAnswersAreJudgedTogether(t *testing.T) {
 			client.prompts)
 		if program.steps > 24+7 { // one for each token, and few for eight questions
 			t.Errorf("round %d: %d steps of the program, %d of the client", round, program.steps, client.steps)
+		}
+		if program.prompts > client.prompts+more {
+			t.Errorf("round %d: %d tokens of prompts, %d of the client", round, program.prompts, client.prompts)
 		}
 	}
 }
