@@ -123,7 +123,7 @@ func (h *Contexts) answered(x *handle, ev *engine.SpanEvent) {
 	q := x.ask
 	x.ask = nil
 	x.cost += ev.Computed
-	if q.c != x.c { // the context has what was computed of it for the answer, or the next question would compute it again
+	if q.c != x.c { // the context gets what was computed of it, or the next question would compute that again
 		x.c.Drop()
 		q.c.Truncate(q.at)
 		x.c, x.computed = q.c, q.at
