@@ -27,6 +27,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and $p.enabled (not $p.existingClaim) $several (hasPrefix "ReadWriteOnce" $p.accessMode) }}yes{{ end }}
 {{- end }}
 
+{{- /* A pod has /cache for itself: its volume is its own, or ends with the pod before. */ -}}
+{{- define "tgi.alone" -}}
+{{- $several := or .Values.autoscaling.enabled (gt (int .Values.replicas) 1) }}
+{{- if or (include "tgi.stateful" .) (and (not $several) (hasPrefix "ReadWriteOnce" .Values.persistence.accessMode)) }}yes{{ end }}
+{{- end }}
+
 {{- define "tgi.scheme" -}}
 {{ ternary "HTTPS" "HTTP" (ne .Values.tls.secret "") }}
 {{- end }}

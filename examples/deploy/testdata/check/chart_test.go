@@ -2,13 +2,16 @@ package check_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/yannh/kubeconform/pkg/validator"
 	"sigs.k8s.io/yaml"
 )
@@ -18,6 +21,8 @@ const (
 	kubernetesVersion = "1.34.2"
 	kubernetesModule  = "k8s.io/kubernetes@v" + kubernetesVersion
 	operatorModule    = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+	gatewayModule     = "sigs.k8s.io/gateway-api@v1.4.0"
+	extensionModule   = "sigs.k8s.io/gateway-api-inference-extension@v1.3.0"
 )
 
 // helm runs helm on the chart.
@@ -92,12 +97,53 @@ func TestValuesAreRefused(t *testing.T) {
 		"replicas=-1":                 "replicas",
 		"persistence.accessMode=Read": "accessMode",
 		"drainSeconds=120":            "must be longer than drainSeconds",
-		"metrics.podMonitor=true,metrics.authorizationKey=API_KEY": "needs a secret in auth",
+		"kvEvents.port=80":            "port",
+		"kvDisk.enabled=true,replicas=2,persistence.accessMode=ReadWriteMany": "needs a volume for each replica",
+		"kvDisk.enabled=true,replicas=2,persistence.existingClaim=a":          "needs a volume for each replica",
+		"kvDisk.enabled=true,persistence.enabled=false":                       "needs a volume for each replica",
+		"metrics.podMonitor=true,metrics.authorizationKey=API_KEY":            "needs a secret in auth",
 	} {
 		out, err := helm(t, "template", "release", path(t, "chart"), "--set", set, "--kube-version", kubernetesVersion)
 		if err == nil || !strings.Contains(out, want) {
 			t.Errorf("--set %s: %v, want an error with %q\n%s", set, err, want, out)
 		}
+	}
+}
+
+// TestChartEvents: the server takes the variables of the chart, the pod opens the ports that they name, and a network
+// policy opens them to whom the values name alone.
+func TestChartEvents(t *testing.T) {
+	set := path(t, "chart", "ci", "events-values.yaml")
+	out, err := helm(t, "template", "tgi", path(t, "chart"), "-f", set, "--kube-version", kubernetesVersion)
+	if err != nil {
+		t.Fatal(out)
+	}
+	pod := manifests(t, out)["StatefulSet"].Spec.Template.Spec.Containers[0]
+	cmd := exec.CommandContext(t.Context(), program(t), "check", "--json")
+	cmd.Dir, cmd.Env = t.TempDir(), os.Environ()
+	for _, v := range pod.Env {
+		value := strings.ReplaceAll(strings.Replace(v.Value, "$(POD_IP)", "10.1.2.3", 1), "/cache/", cmd.Dir+"/")
+		cmd.Env = append(cmd.Env, v.Name+"="+value)
+	}
+	report, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, report)
+	}
+	for _, want := range []string{`tcp://*:6557`, `tcp://*:6558`, `kv@10.1.2.3:3000@{model}`, cmd.Dir + "/prompts"} {
+		if !strings.Contains(string(report), want) {
+			t.Errorf("the server does not have %s:\n%s", want, report)
+		}
+	}
+	if ports := fmt.Sprint(pod.Ports); ports != "[{3000} {6557} {6558}]" {
+		t.Errorf("the pod opens %s", ports)
+	}
+	if !strings.Contains(out, "{port: kv-events, protocol: TCP}") {
+		t.Error("the network policy lets nobody in")
+	}
+	out, err = helm(t, "template", "tgi", path(t, "chart"), "-f", set, "--set-json", "kvEvents.from=[]",
+		"--kube-version", kubernetesVersion)
+	if err != nil || strings.Contains(out, "port: kv-events") {
+		t.Errorf("%v: without peers the network policy lets all in:\n%s", err, out)
 	}
 }
 
@@ -123,7 +169,7 @@ func TestChartConfig(t *testing.T) {
 }
 
 // schemas returns a validator of manifests. kubeconform's own schemas are fetched from a host; these are made of what
-// the modules of Kubernetes and of the Prometheus operator hold.
+// the modules of Kubernetes and of those who extend it hold.
 func schemas(t *testing.T) validator.Validator {
 	t.Helper()
 	folder := t.TempDir()
@@ -157,12 +203,29 @@ func schemas(t *testing.T) validator.Validator {
 		text := `{"$ref": "#/definitions/` + name + `", "definitions": ` + string(definitions) + `}`
 		write(t, schemaFile(folder, gvk["group"].(string), gvk["version"].(string), gvk["kind"].(string)), text)
 	}
-	crd, err := os.ReadFile(filepath.Join(module(t, operatorModule), "example", "prometheus-operator-crd",
-		"monitoring.coreos.com_podmonitors.yaml"))
+	for _, crd := range [][]string{
+		{operatorModule, "example", "prometheus-operator-crd", "monitoring.coreos.com_podmonitors.yaml"},
+		{gatewayModule, "config", "crd", "standard", "gateway.networking.k8s.io_httproutes.yaml"},
+		{extensionModule, "config", "crd", "bases", "inference.networking.k8s.io_inferencepools.yaml"},
+	} {
+		addCRD(t, folder, filepath.Join(append([]string{module(t, crd[0])}, crd[1:]...)...))
+	}
+	check, err := validator.New([]string{filepath.Join(folder, "{{.Group}}_{{.ResourceAPIVersion}}_{{.ResourceKind}}.json")},
+		validator.Opts{Strict: true, KubernetesVersion: kubernetesVersion})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var monitor struct {
+	return check
+}
+
+// addCRD writes the schemas of a custom resource.
+func addCRD(t *testing.T, folder, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd struct {
 		Spec struct {
 			Group    string
 			Names    struct{ Kind string }
@@ -172,24 +235,16 @@ func schemas(t *testing.T) validator.Validator {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(crd, &monitor); err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range monitor.Spec.Versions {
+	decode(t, string(text), &crd)
+	for _, v := range crd.Spec.Versions {
 		strict(v.Schema.OpenAPIV3Schema)
 		v.Schema.OpenAPIV3Schema["properties"].(map[string]any)["metadata"] = map[string]any{"type": "object"}
 		text, err := json.Marshal(v.Schema.OpenAPIV3Schema)
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, schemaFile(folder, monitor.Spec.Group, v.Name, monitor.Spec.Names.Kind), string(text))
+		write(t, schemaFile(folder, crd.Spec.Group, v.Name, crd.Spec.Names.Kind), string(text))
 	}
-	check, err := validator.New([]string{filepath.Join(folder, "{{.Group}}_{{.ResourceAPIVersion}}_{{.ResourceKind}}.json")},
-		validator.Opts{Strict: true, KubernetesVersion: kubernetesVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return check
 }
 
 // schemaFile is where the schema of a kind lies; kubeconform knows it by its kind in small letters.
@@ -219,5 +274,38 @@ func strict(schema map[string]any) {
 				}
 			}
 		}
+	}
+}
+
+// TestAdapter: the rule for Prometheus's adapter reads a gauge that the server has, and serves what the chart scales by.
+func TestAdapter(t *testing.T) {
+	var values struct {
+		Rules struct {
+			Custom []struct {
+				SeriesQuery, MetricsQuery string
+				Name                      struct{ As string }
+			}
+		}
+	}
+	decode(t, read(t, "prometheus", "adapter.yaml"), &values)
+	if len(values.Rules.Custom) != 1 {
+		t.Fatalf("%d rules", len(values.Rules.Custom))
+	}
+	rule := values.Rules.Custom[0]
+	metric, _, _ := strings.Cut(rule.SeriesQuery, "{")
+	if !strings.Contains(string(get(t, serve(t)+"/metrics")), "\n"+metric+" ") {
+		t.Errorf("the server has no %s", metric)
+	}
+	query := strings.NewReplacer("<<.Series>>", metric, "<<.LabelMatchers>>", `namespace="a",pod=~"b|c"`, "<<.GroupBy>>", "pod").
+		Replace(rule.MetricsQuery)
+	for _, text := range []string{rule.SeriesQuery, query} {
+		if _, err := parser.ParseExpr(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	out, err := helm(t, "template", "tgi", path(t, "chart"), "-f", path(t, "chart", "ci", "autoscale-values.yaml"),
+		"--kube-version", kubernetesVersion)
+	if err != nil || !strings.Contains(out, "metric: {name: "+rule.Name.As+"}") {
+		t.Errorf("%v: the chart does not scale by %s", err, rule.Name.As)
 	}
 }
