@@ -13,12 +13,13 @@ STAGE_CC      = $(if $(filter $(HOST_ARCH),$(ARCH)),gcc,$(CROSS_$(ARCH)))
 
 # Without paths, build ids and times, so that the same source gives the same bytes. The library lies beside the program,
 # which looks for it there.
-stage: # the program, ONNX Runtime's library and the licences in one folder, for ARCH
+stage: # the program, ONNX Runtime's library and all licences in one folder, for ARCH
 	@mkdir -p $(STAGE)
 	CGO_ENABLED=1 GOOS=linux GOARCH=$(ARCH) CC=$(STAGE_CC) $(GO) build -buildvcs=false \
 	  -ldflags '-s -w -buildid= $(LDFLAGS) -extldflags=-Wl,--build-id=none' -o $(STAGE)/tgi ./server/cmd/tgi
 	@$(GO) run ./runtime/ort/fetch/cmd --platform linux-$(ARCH) --into $(STAGE)
 	@cp LICENSE $(STAGE)/LICENSE
+	@examples/deploy/licences $(ARCH) > $(STAGE)/modules-LICENSES
 
 release: ## archives for linux/amd64 and linux/arm64 with checksums and bills of materials, in bin/release
 	examples/deploy/release $(VERSION) amd64 arm64

@@ -3,9 +3,11 @@ package check_test
 import (
 	"debug/elf"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -18,17 +20,11 @@ func TestRelease(t *testing.T) {
 	for i, name := range []string{"a", "another-folder"} {
 		tree := filepath.Join(t.TempDir(), name)
 		clone(t, tree)
-		cmd := exec.CommandContext(t.Context(), "examples/deploy/release", "v1.2.3", "amd64", "arm64")
-		cmd.Dir = tree
-		cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000")
+		var env []string
 		if i > 0 {
-			cmd.Env = append(cmd.Env, "GOCACHE="+t.TempDir())
+			env = append(env, "GOCACHE="+t.TempDir())
 		}
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		made = filepath.Join(tree, "bin", "release")
+		made = release(t, tree, env, "amd64", "arm64")
 		text, err := os.ReadFile(filepath.Join(made, "SHA256SUMS"))
 		if err != nil {
 			t.Fatal(err)
@@ -57,12 +53,15 @@ func TestRelease(t *testing.T) {
 		}
 		for _, file := range []string{"LICENSE", "README.md", "tgi.toml", "docs/operations.md", "completions/tgi.bash",
 			"completions/tgi.zsh", "completions/tgi.fish", "onnxruntime-LICENSE", "onnxruntime-ThirdPartyNotices.txt",
-			"modules-LICENSES", "deploy/tgi.service", "deploy/chart/Chart.yaml"} {
+			"modules-LICENSES", "examples/deploy/tgi.service", "examples/deploy/chart/Chart.yaml",
+			"examples/deploy/Containerfile", "examples/scale-out/haproxy.cfg", "sdk/go/plugin/plugin.go"} {
 			if info, err := os.Stat(filepath.Join(made, name, file)); err != nil || info.Size() == 0 {
 				t.Errorf("%s lacks %s: %v", name, file, err)
 			}
 		}
 		bill(t, filepath.Join(made, name+".cdx.json"))
+		licences(t, filepath.Join(made, name, "modules-LICENSES"))
+		links(t, filepath.Join(made, name))
 	}
 	check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--quiet", "SHA256SUMS")
 	check.Dir = made
@@ -79,6 +78,18 @@ func TestRelease(t *testing.T) {
 	if out, err := start.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// release makes archives of a tree for processors, and returns the folder that they are in.
+func release(t *testing.T, tree string, env []string, arch ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "examples/deploy/release", append([]string{"v1.2.3"}, arch...)...)
+	cmd.Dir = tree
+	cmd.Env = append(append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000"), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return filepath.Join(tree, "bin", "release")
 }
 
 // clone copies what is tracked, as it is now, into a folder.
@@ -126,9 +137,60 @@ func bill(t *testing.T, file string) {
 	for _, c := range b.Components {
 		named[c.Name] = c.Version != "" && c.PURL != ""
 	}
-	for _, want := range []string{"github.com/tetratelabs/wazero", "github.com/yalue/onnxruntime_go", "onnxruntime"} {
+	for _, want := range []string{"github.com/tetratelabs/wazero", "github.com/yalue/onnxruntime_go", "onnxruntime",
+		"marked", "json-schema", "std"} {
 		if !named[want] {
 			t.Errorf("%s does not name %s with its version", file, want)
 		}
+	}
+}
+
+// licences checks that the licences of what is linked and embedded are there.
+func licences(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\n==== github.com/tetratelabs/wazero v", "\n==== github.com/yalue/onnxruntime_go v",
+		"==== Go go1.", "Copyright 2009 The Go Authors", "\n==== marked 1", "Christopher Jeffrey",
+		"\n==== @cfworker/json-schema 4", "Jeremy Danyow"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s lacks %q", file, want)
+		}
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)\s#]+)(?:#[^)\s]*)?\)`)
+
+// code is what of a page has no links.
+var code = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
+
+// links checks that the pages of an archive link to what is in it.
+func links(t *testing.T, folder string) {
+	t.Helper()
+	n := 0
+	err := filepath.WalkDir(folder, func(page string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(page, ".md") {
+			return err
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			return err
+		}
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
+			if strings.Contains(m[1], ":") {
+				continue
+			}
+			n++
+			to := filepath.Join(filepath.Dir(page), filepath.FromSlash(m[1]))
+			if _, err := os.Stat(to); err != nil || !strings.HasPrefix(to, folder) {
+				t.Errorf("%s links to %s, which the archive lacks", strings.TrimPrefix(page, folder), m[1])
+			}
+		}
+		return nil
+	})
+	if err != nil || n < 200 {
+		t.Errorf("%d links, %v", n, err)
 	}
 }
