@@ -63,10 +63,10 @@ func (p *plugged) counted(t *testing.T, name, with string) (sum int) {
 // nothing else: ordinary requests cost their prompts and texts, also where guesses of the server's are wrong.
 func TestUnseenTokensAreCharged(t *testing.T) {
 	cases := map[string]string{
-		"ordinary": `"n":2,"seed":3`,
+		"ordinary": `"n":2`,
 		"guided":   `"guidance_scale":2,"negative_prompt":"A dog and a cat"`,
 		"beams":    `"num_beams":3`,
-		"guarded":  `"plugins":[{"name":"banned-strings","params":{"strings":["fox","time"]}}]`,
+		"guarded":  `"plugins":[{"name":"banned-strings","params":{"strings":["fox","lived"]}}]`,
 		"plain":    `"plugins":` + do("plain"),
 		"unpaid":   `"plugins":` + do("unpaid"),
 		"judged":   `"n":2,"plugins":[{"name":"best-of-judge","params":{"n":4}}]`,
@@ -80,8 +80,11 @@ func TestUnseenTokensAreCharged(t *testing.T) {
 	for name, more := range cases {
 		before := p.counted(t, "tgi_program_tokens_total", "")
 		prompt := name + strings.Repeat(" time: once upon a time there was a fox", 4)
+		if name == "guarded" {
+			prompt, more = "Once upon a time", more+`,"temperature":0`
+		}
 		_, reply := keyed(t, p.url, "/v1/completions", name, fmt.Sprintf(
-			`{"prompt":%q,"max_tokens":12,"ignore_eos":true,%s}`, prompt, more))
+			`{"prompt":%q,"max_tokens":40,"seed":3,"ignore_eos":true,%s}`, prompt, more))
 		var r struct {
 			Usage struct {
 				Prompt     int `json:"prompt_tokens"`
@@ -128,7 +131,7 @@ func TestUnseenTokensAreCharged(t *testing.T) {
 		}
 	}
 	if p.counted(t, "tgi_draft_tokens_total", `accepted="false"`) == 0 {
-		t.Error("no guess was wrong")
+		t.Errorf("no guess was wrong: %v", p.lines(t, "tgi_draft_tokens_total"))
 	}
 	_, metrics := p.call(t, http.MethodGet, "/metrics", nil)
 	if !strings.Contains(metrics, `tgi_key_tokens_total{key="guarded",kind="unseen"}`) {
