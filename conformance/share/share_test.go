@@ -126,8 +126,8 @@ func rollBack(w *world, url, lock string) {
 	main := w.read("newer/main.go")
 	w.write("newer/main.go", strings.Replace(main, `"0.1.0"`, `"0.2.0"`, 1))
 	w.must("newer", "tgi plugin build", "sound")
-	w.must("newer", "tgi plugin sign newer.wasm --key ../team.key", "signed ban-some 0.2.0")
-	w.must("newer", "tgi plugin push newer.wasm $R/plugins/ban-some --plain-http", "ban-some:0.2.0")
+	w.must("newer", "tgi plugin sign ban-some.wasm --key ../team.key", "signed ban-some 0.2.0")
+	w.must("newer", "tgi plugin push ban-some.wasm $R/plugins/ban-some --plain-http", "ban-some:0.2.0")
 	w.must("second", "tgi plugin install $R/plugins/ban-some:0.2.0 --plain-http", "replaced reference = ")
 	newer := lockOf.FindStringSubmatch(w.read("second/tgi.toml"))[1]
 	if newer == lock {
