@@ -160,7 +160,8 @@ func (e *Engine) countDrafts(t *pickTask) {
 
 // explain adds what the engine knows of the pick of the next position.
 func (t *pickTask) explain(e *llm.Explanation, picked llm.Token) {
-	if i := len(t.picks); i < len(t.drafts) && t.q.drafting != nil && !t.chain.Hides(t.drafts[i]) {
+	if i := len(t.picks); i < len(t.drafts) && t.q.drafting != nil &&
+		(t.drafts[i] == picked || !t.chain.Hides(t.drafts[i])) {
 		e.Draft = &llm.ExplainedDraft{Source: t.q.drafting.Source(i).String(), Token: t.drafts[i],
 			Accepted: t.drafts[i] == picked}
 	}

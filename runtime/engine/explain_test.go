@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 
 	"tgi/runtime/llm"
@@ -66,6 +67,161 @@ func TestExplainedDrafts(t *testing.T) {
 	}
 	if accepted < 5 || rejected != 1 {
 		t.Errorf("%d guesses accepted, %d rejected", accepted, rejected)
+	}
+}
+
+// TestTakenBackIsNotNamed: however a guard takes tokens back (it forbids the first, leaves it possible, inserts
+// others), no event and no explanation names one in the place where it was, but where it is picked again.
+func TestTakenBackIsNotNamed(t *testing.T) {
+	plain := endless(8)
+	plain.Params.TopN, plain.Params.Explain = 3, llm.Explain{Top: 3, Tokens: 8}
+	var first oracle
+	for _, ev := range explained(t, start(t, newFake(64, 16, 256), Config{}), plain) {
+		first = append(first, ev.Token)
+	}
+	rules := llm.GuardRules{Name: "watch", Hold: 9, Every: 1, Rewinds: true}
+	for name, verdict := range map[string]llm.Verdict{
+		"forbids": {Kind: llm.VerdictRewind, Position: 3},
+		"weakens": {Kind: llm.VerdictRewind, Position: 3, Biases: []llm.Bias{{Token: first[3], Add: -0.5}}},
+		"changes": {Kind: llm.VerdictRewind, Position: 3, Biases: []llm.Bias{{Token: first[3] + 1, Add: 1}}},
+		"inserts": {Kind: llm.VerdictInsert, Position: 3, Tokens: []llm.Token{(first[3] + 1) % llm.Token(len(pieces)),
+			4}},
+		"repeats": {Kind: llm.VerdictInsert, Position: 3, Tokens: []llm.Token{first[3], (first[4] + 1) %
+			llm.Token(len(pieces))}},
+	} {
+		for _, raw := range []bool{false, true} {
+			for _, guesses := range []int{0, 4} {
+				r, did := plain, false
+				r.Params.RawLogprobs = raw
+				r.Plugins = func(int) sample.Plugins {
+					p := saying{rules, func(v *llm.GuardView) llm.Verdict {
+						switch n := len(v.Output); {
+						case n == 6 && !did:
+							did = true
+							return verdict
+						case n < 6 && v.Reason == llm.FinishNone:
+							return llm.Verdict{Position: min(n, 3)}
+						default:
+							return llm.Verdict{Position: n}
+						}
+					}}.plugins()
+					p.Drafter = first // what was taken back is guessed again
+					return p
+				}
+				cfg := Config{}
+				if guesses > 0 {
+					cfg.Speculation = always(guesses)
+				}
+				checked := 0
+				same := true // as what was taken back, so far
+				for i, ev := range explained(t, start(t, newFake(64, 16, 256), cfg), r) {
+					if i >= 3 && i < 6 && same {
+						checked++
+						if list := namedTokens(ev); ev.Token != first[i] && slices.Contains(list, first[i]) {
+							t.Errorf("%s, raw %v, %d guesses: token %d, %d, was taken back, and is among %v", name, raw,
+								guesses, i, first[i], list)
+						}
+					}
+					same = same && ev.Token == first[i]
+				}
+				if !did || checked == 0 || name == "repeats" && checked < 2 {
+					t.Errorf("%s: taken back %v, %d places checked", name, did, checked)
+				}
+			}
+		}
+	}
+}
+
+// namedTokens lists all tokens that an event names.
+func namedTokens(ev Event) (list []llm.Token) {
+	for _, x := range ev.Top {
+		list = append(list, x.Token)
+	}
+	return append(list, namedBy(ev.Explained)...)
+}
+
+// namedBy lists all tokens that an explanation names.
+func namedBy(e *llm.Explanation) (list []llm.Token) {
+	if e == nil {
+		return nil
+	}
+	for _, x := range e.Candidates {
+		list = append(list, x.Token)
+	}
+	for _, c := range e.Changes {
+		if c.Overtook {
+			list = append(list, c.Best.Token)
+		}
+		if c.Forced >= 0 {
+			list = append(list, llm.Token(c.Forced))
+		}
+		for _, x := range c.Moved {
+			list = append(list, x.Token)
+		}
+	}
+	if e.Draft != nil {
+		list = append(list, e.Draft.Token)
+	}
+	return append(list, e.Token)
+}
+
+// TestRefusedEmissionIsNotNamed: what a guard took back of a program's emissions is not named by the tokens that it
+// emits instead, whatever its runs know of them; what it keeps of a run does not change.
+func TestRefusedEmissionIsNotNamed(t *testing.T) {
+	e := start(t, newFake(64, 16, 256), Config{})
+	s := open(t, e, 1)
+	rules := llm.GuardRules{Name: "watch", Hold: 9, Every: 1, Rewinds: true}
+	guard := saying{rules, func(v *llm.GuardView) llm.Verdict {
+		if i := slices.Index(v.Output, 7); i >= 0 {
+			return llm.Verdict{Kind: llm.VerdictRewind, Position: i}
+		}
+		return llm.Verdict{Position: len(v.Output)}
+	}}
+	out := s.Output(0, []llm.Token{3}, llm.Params{MaxNewTokens: 20}, []sample.Guard{guard})
+	known := func(id llm.Token) Emitted { // by a run where 5 to 8 were likely
+		x := Emitted{Token: id, Explained: &llm.Explanation{Token: id, Rank: 2, Raw: -3,
+			Draft:   &llm.ExplainedDraft{Token: 7},
+			Changes: []llm.Change{{Overtook: true, Forced: 7, Best: llm.ExplainedToken{Token: 7}}}}}
+		for id := llm.Token(5); id < 9; id++ {
+			x.Top = append(x.Top, TopToken{Token: id})
+			x.Explained.Candidates = append(x.Explained.Candidates,
+				llm.ExplainedToken{Token: id, Raw: -2 - float32(id%2)})
+			x.Explained.Changes[0].Moved = append(x.Explained.Changes[0].Moved, llm.MovedToken{Token: id})
+		}
+		return x
+	}
+	emit := func(list ...Emitted) (events []Event, err error) {
+		out.Begin()
+		for i, x := range list {
+			x.Whole = i == len(list)-1
+			more, err := out.Add(x)
+			if events = append(events, more...); err != nil {
+				return events, err
+			}
+		}
+		return events, nil
+	}
+	if ev, err := emit(known(4)); err != nil || len(ev) != 1 || !slices.Contains(namedTokens(ev[0]), 7) {
+		t.Fatalf("%+v (%v), want an event that names 7", ev, err)
+	}
+	for range 2 {
+		if ev, err := emit(known(7), known(9)); len(ev) > 0 || err == nil {
+			t.Fatalf("%+v (%v), want a refusal", ev, err)
+		}
+	}
+	again := known(8)
+	ev, err := emit(again, known(5))
+	if err != nil || len(ev) != 2 {
+		t.Fatalf("%+v (%v)", ev, err)
+	}
+	if list := namedTokens(ev[0]); slices.Contains(list, 7) || !slices.Contains(list, 6) || len(ev[0].Top) != 3 {
+		t.Errorf("where 7 was taken back: %v", list)
+	}
+	if list := namedTokens(ev[1]); !slices.Contains(list, 7) {
+		t.Errorf("behind it: %v", list)
+	}
+	if list := namedBy(again.Explained); !slices.Contains(list, 7) || len(again.Top) != 4 {
+		t.Errorf("the run's own: %v, %v", list, again.Top)
 	}
 }
 

@@ -32,7 +32,8 @@ type holdback struct {
 
 	took []llm.Rewound // what the next explanation tells of
 
-	emitted *emission // where a program's tokens are guarded; otherwise nil
+	emitted *emission        // where a program's tokens are guarded; otherwise nil
+	gone    sample.TakenBack // of those; otherwise the chain knows
 }
 
 // guardian is one guard of a sequence.
@@ -393,18 +394,20 @@ func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 	}
 	h.rewound += back
 	h.biases += len(biases)
+	gone := h.output[v.Position:]
 	if back > 0 {
 		if err := t.cutTo(v.Position); err != nil {
 			return false, true, err
 		}
 	}
 	if h.emitted != nil {
+		h.gone.Add(h.output, gone)
 		h.emitted.refused = g.rules.Name
 		g.Applied(v.Kind, back)
 		return false, true, nil
 	}
 	if back > 0 {
-		q.chain.Ban(sample.History{Prompt: t.history.Prompt, Output: h.output}, biases, g.by)
+		q.chain.Ban(sample.History{Prompt: t.history.Prompt, Output: h.output}, gone, biases, g.by)
 	}
 	if v.Kind == llm.VerdictInsert {
 		h.inserted += len(v.Tokens)

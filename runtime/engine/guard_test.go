@@ -105,10 +105,12 @@ type tale struct {
 	prompt, out, queue                       []llm.Token
 	bans                                     []sample.History
 	biases                                   [][]llm.Bias
-	sent                                     outcome // of sequence 0
+	gone                                     [][]llm.Token // behind bans
+	sent                                     outcome       // of sequence 0
 	shown                                    string
 	seen                                     int // released text of the model
 	released, rewinds, back, added, replaced int
+	checked                                  int // likeliest tokens of places where something was taken back
 	free                                     int
 	done, over                               bool
 }
@@ -129,7 +131,8 @@ func told(r Request, k int) (*tale, error) {
 			return nil, err
 		}
 		for i := range s.bans {
-			chain.Ban(s.bans[i], s.biases[i], sample.Banner{Yields: g.rules.OnExhausted == llm.GuardReleases})
+			chain.Ban(s.bans[i], s.gone[i], s.biases[i],
+				sample.Banner{Yields: g.rules.OnExhausted == llm.GuardReleases})
 		}
 		chain.Insert(s.queue)
 		rows := [][]float32{}
@@ -149,6 +152,9 @@ func told(r Request, k int) (*tale, error) {
 		} else if err != nil {
 			return nil, err
 		}
+		if err := s.shows(pick); err != nil {
+			return nil, err
+		}
 		s.done = s.done || len(chain.Lifted()) > 0
 		pick.Top = slices.Clone(pick.Top)
 		s.queue = s.queue[min(1, len(s.queue)):]
@@ -162,6 +168,22 @@ func told(r Request, k int) (*tale, error) {
 		}
 	}
 	return s, nil
+}
+
+// shows returns an error where the likeliest tokens of a pick name one that was taken back in its place.
+func (s *tale) shows(p sample.Pick) error {
+	for i, ban := range s.bans {
+		all, n := slices.Concat(ban.Output, s.gone[i]), len(s.out)
+		if n < len(ban.Output) || n >= len(all) || !slices.Equal(all[:n], s.out) {
+			continue
+		}
+		for _, x := range p.Top {
+			if s.checked++; x.Token == all[n] && x.Token != p.Token {
+				return fmt.Errorf("token %d was taken back behind %v, and is among %v", x.Token, s.out, p.Top)
+			}
+		}
+	}
+	return nil
 }
 
 // texts returns what each token of the output adds, where the text ends behind each, the text, and how it ends.
@@ -276,11 +298,12 @@ func (s *tale) takeBack(g *whim, v llm.Verdict, reason llm.Reason) (again bool) 
 	if len(v.Biases) == 0 && v.Kind == llm.VerdictRewind {
 		v.Biases = []llm.Bias{{Token: s.out[v.Position], Add: float32(math.Inf(-1))}}
 	}
+	gone := slices.Clone(s.out[v.Position:])
 	s.out, s.free = s.out[:v.Position], min(s.free, v.Position)
 	if back > 0 {
 		s.queue = nil
 		s.bans = append(s.bans, sample.History{Prompt: s.prompt, Output: s.out})
-		s.biases = append(s.biases, v.Biases)
+		s.biases, s.gone = append(s.biases, v.Biases), append(s.gone, gone)
 	}
 	if v.Kind == llm.VerdictInsert {
 		s.added, s.queue = s.added+3, v.Tokens
@@ -313,7 +336,7 @@ func (s *tale) end(fin llm.Finish) {
 func TestRewoundAsNeverGenerated(t *testing.T) {
 	reqs := guarded(48)
 	var want []outcome
-	total := [llm.Verdicts]int{}
+	total, checked := [llm.Verdicts]int{}, 0
 	for _, r := range reqs {
 		var o outcome
 		for k := range r.N {
@@ -326,11 +349,15 @@ func TestRewoundAsNeverGenerated(t *testing.T) {
 			o.best = append(o.best, s.sent.best[0])
 			total[llm.VerdictRewind] += s.back
 			total[llm.VerdictInsert] += s.added
+			checked += s.checked
 		}
 		want = append(want, o)
 	}
 	if total[llm.VerdictRewind] < 200 || total[llm.VerdictInsert] < 20 {
 		t.Fatalf("the guards do not do much: %v", total)
+	}
+	if checked < 20 {
+		t.Fatalf("%d likeliest tokens where something was taken back", checked)
 	}
 	for _, s := range []struct {
 		name              string

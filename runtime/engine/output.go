@@ -91,6 +91,15 @@ func (o *Output) Add(x Emitted) ([]Event, error) {
 		p.Explained = &llm.Explanation{Token: x.Token, Raw: none, Final: none, Pick: llm.PickedProgram, By: x.By}
 		p.Explained.SetTexts(o.engine.codec.Text)
 	}
+	if h != nil {
+		if gone := h.gone.Next(h.output, nil); len(gone) > 0 { // which what happened in a run may name
+			gone = slices.DeleteFunc(gone, func(id llm.Token) bool { return id == x.Token })
+			x.Top = slices.DeleteFunc(slices.Clone(x.Top), func(t TopToken) bool {
+				return slices.Contains(gone, t.Token)
+			})
+			p.Explained = p.Explained.Without(gone)
+		}
+	}
 	if h != nil && len(h.took) > 0 && p.Explained != nil {
 		e := *p.Explained // its token may be emitted again
 		e.Rewound = slices.Concat(e.Rewound, h.took)

@@ -1,5 +1,7 @@
 package llm
 
+import "slices"
+
 // Explain says how much is told of how tokens were chosen. The zero value tells nothing and costs nothing.
 type Explain struct {
 	// Top is how many of the likeliest tokens are told of, of the model's and of the changed distribution each.
@@ -137,6 +139,38 @@ type Rewound struct {
 	// By names the guard, Tokens counts what it took back.
 	By     string
 	Tokens int
+}
+
+// Without returns an explanation that names none of the tokens in gone, but for the picked one. e does not change, and
+// may be nil.
+func (e *Explanation) Without(gone []Token) *Explanation {
+	if e == nil || len(gone) == 0 {
+		return e
+	}
+	is := func(t Token) bool { return t != e.Token && slices.Contains(gone, t) }
+	x := *e
+	x.Candidates, x.Changes = nil, slices.Clone(e.Changes)
+	for _, c := range e.Candidates {
+		if !is(c.Token) {
+			x.Candidates = append(x.Candidates, c)
+		} else if c.Raw > e.Raw || c.Raw == e.Raw && c.Token < e.Token {
+			x.Rank = max(x.Rank-1, 0)
+		}
+	}
+	for i := range x.Changes {
+		c := &x.Changes[i]
+		c.Moved = slices.DeleteFunc(slices.Clone(c.Moved), func(m MovedToken) bool { return is(m.Token) })
+		if is(c.Best.Token) {
+			c.Best, c.Overtook = ExplainedToken{}, false
+		}
+		if c.Forced >= 0 && is(Token(c.Forced)) {
+			c.Forced = -1
+		}
+	}
+	if x.Draft != nil && is(x.Draft.Token) {
+		x.Draft = nil
+	}
+	return &x
 }
 
 // SetTexts gives each token its text.

@@ -441,7 +441,7 @@ func (c *Chain) ratedPick(s *scratch, r *row, t llm.Token, some bool) Pick {
 	s.sums = r.sums
 	p.Logprob = r.logprob(t)
 	if c.topN > 0 {
-		p.Top = c.copyTop(s.topOf(r, c.topN))
+		p.Top = c.shownTop(s.topOf(r, c.topWanted()), t)
 	}
 	return p
 }
@@ -476,7 +476,7 @@ func (c *Chain) pickFromRow(s *scratch, r *row, h History, w *warper, draw bool)
 		}
 		p = Pick{Token: r.token(s.id[i]), Logprob: s.logprob(i)}
 		if c.topN > 0 && !c.raw {
-			p.Top = c.copyTop(s.topSurvivors(r, c.topN))
+			p.Top = c.shownTop(s.topSurvivors(r, c.topWanted()), p.Token)
 		}
 		return p, nil
 	}
@@ -492,7 +492,7 @@ func (c *Chain) pickFromRow(s *scratch, r *row, h History, w *warper, draw bool)
 	if !c.raw {
 		p.Logprob = r.logprob(at)
 		if c.topN > 0 {
-			p.Top = c.copyTop(s.topOf(r, c.topN))
+			p.Top = c.shownTop(s.topOf(r, c.topWanted()), p.Token)
 		}
 	}
 	return p, nil
@@ -502,7 +502,7 @@ func (c *Chain) pickFromRow(s *scratch, r *row, h History, w *warper, draw bool)
 // is false if it returned NoChoice.
 func (c *Chain) pickBySampler(s *scratch, r *row, h History, w *warper) (p Pick, chosen bool, err error) {
 	limit := max(c.sampler.Candidates(), 1)
-	n := max(limit, c.topN)
+	n := max(limit, c.topWanted())
 	var list []Candidate
 	if w.narrows() {
 		w.apply(s, r)
@@ -525,10 +525,7 @@ func (c *Chain) pickBySampler(s *scratch, r *row, h History, w *warper) (p Pick,
 	}
 	p = Pick{Token: list[i].Token, Logprob: list[i].Logprob, sampled: true}
 	if c.topN > 0 && !c.raw {
-		for c.topN < len(list) && list[len(list)-1].Logit < list[c.topN-1].Logit {
-			list = list[:len(list)-1]
-		}
-		p.Top = c.copyTop(list)
+		p.Top = c.shownTop(list, p.Token)
 	}
 	return p, true, nil
 }
@@ -543,15 +540,24 @@ func (c *Chain) reportRaw(s *scratch, logits []float32, p *Pick) {
 	r.computeSums(s.sums)
 	s.sums = r.sums
 	p.Logprob = r.logprob(p.Token)
-	if c.topN > 0 { // as many as without the tokens that a guard took back
-		top := slices.DeleteFunc(s.topOf(&r, c.topN+len(c.rewound.hidden)), func(x Candidate) bool {
-			return slices.Contains(c.rewound.hidden, x.Token)
-		})
-		for n := len(top); n > c.topN && top[n-1].Logit < top[c.topN-1].Logit; n-- {
-			top = top[:n-1]
-		}
-		p.Top = c.copyTop(top)
+	if c.topN > 0 {
+		p.Top = c.shownTop(s.topOf(&r, c.topWanted()), p.Token)
 	}
+}
+
+// topWanted is of how many tokens shownTop makes the likeliest.
+func (c *Chain) topWanted() int { return c.topN + len(c.rewound.hidden) }
+
+// shownTop makes the likeliest tokens of a pick from a list of topWanted tokens, which it changes: as many as without
+// those that a guard took back, but for the picked one.
+func (c *Chain) shownTop(list []Candidate, picked llm.Token) []Candidate {
+	if len(c.rewound.hidden) > 0 {
+		list = slices.DeleteFunc(list, func(x Candidate) bool { return x.Token != picked && c.Hides(x.Token) })
+	}
+	for c.topN < len(list) && list[len(list)-1].Logit < list[c.topN-1].Logit {
+		list = list[:len(list)-1]
+	}
+	return c.copyTop(list)
 }
 
 // copyTop copies scratch candidates to the chain's own memory.

@@ -138,7 +138,7 @@ func (x *explainer) end(c *Chain, st *Step, p *Pick) *llm.Explanation {
 		}
 		e.Changes = append(e.Changes, ch)
 	}
-	final := t.warp(c, st, p, e, &candidates, x.want.Top)
+	final := t.warp(c, st, p, e, &candidates, x.want.Top, hidden)
 	e.Final = final(p.Token)
 	if !slices.Contains(candidates, p.Token) {
 		candidates = append(candidates, p.Token)
@@ -169,10 +169,8 @@ func (t *telling) measure(i, k int, hidden []llm.Token) {
 	s.r.computeSums(nil)
 	s.best = s.r.bestBut(hidden)
 	if k > 0 {
-		for _, c := range t.s.topOf(&s.r, k+len(hidden)) {
-			if len(s.tops) < k && !slices.Contains(hidden, c.Token) {
-				s.tops = append(s.tops, c.Token)
-			}
+		for _, c := range firstOf(t.s.topOf(&s.r, k+len(hidden)), k, hidden) {
+			s.tops = append(s.tops, c.Token)
 		}
 	}
 }
@@ -199,7 +197,11 @@ func (r *row) bestBut(hidden []llm.Token) int {
 	return best
 }
 
-func firstOf(list []Candidate, k int) []Candidate { return list[:min(k, len(list))] }
+// firstOf drops what is hidden from a list, and returns the first k of the others.
+func firstOf(list []Candidate, k int, hidden []llm.Token) []Candidate {
+	list = slices.DeleteFunc(list, func(c Candidate) bool { return slices.Contains(hidden, c.Token) })
+	return list[:min(k, len(list))]
+}
 
 // change completes what a stage did, for the picked token.
 func (t *telling) change(i int, picked llm.Token, k int) llm.Change {
@@ -234,11 +236,11 @@ func (t *telling) change(i int, picked llm.Token, k int) llm.Change {
 
 // warp explains what temperature, top_k and their like do, adds the likeliest tokens behind them to candidates, and
 // returns the log-probabilities that the token was picked by.
-func (t *telling) warp(c *Chain, st *Step, p *Pick, e *llm.Explanation, candidates *[]llm.Token,
-	k int) func(llm.Token) float32 {
+func (t *telling) warp(c *Chain, st *Step, p *Pick, e *llm.Explanation, candidates *[]llm.Token, k int,
+	hidden []llm.Token) func(llm.Token) float32 {
 	last := &t.stages[t.n-1].r
 	add := func(list []Candidate) {
-		for _, x := range firstOf(list, k) {
+		for _, x := range firstOf(list, k, hidden) {
 			if !slices.Contains(*candidates, x.Token) {
 				*candidates = append(*candidates, x.Token)
 			}
@@ -247,7 +249,7 @@ func (t *telling) warp(c *Chain, st *Step, p *Pick, e *llm.Explanation, candidat
 	w, _ := c.warpOf(st)
 	if st.Force >= 0 || st.Stop || last.top == negInf || w.scale == 1 && !w.narrows() {
 		if last.top > negInf && k > 0 {
-			add(t.s.topOf(last, k))
+			add(t.s.topOf(last, k+len(hidden)))
 		}
 		return last.logprobOrNone
 	}
@@ -279,12 +281,15 @@ func (t *telling) warp(c *Chain, st *Step, p *Pick, e *llm.Explanation, candidat
 	change.Allowed, change.Forbidden = len(t.s.id), float32(max(0, 1-kept/r.sum))
 	change.Before, change.After = last.logprobOrNone(p.Token), final(p.Token)
 	if k > 0 {
-		add(t.s.topSurvivors(&r, k))
+		add(t.s.topSurvivors(&r, k+len(hidden)))
 	}
 	change.Best.Token = llm.Token(t.stages[t.n-1].best)
 	if _, ok := left[change.Best.Token]; !ok { // typical_p may drop the very best
 		change.Overtook = true
 		for id, v := range left {
+			if slices.Contains(hidden, id) {
+				continue
+			}
 			if b, ok := left[change.Best.Token]; !ok || v > b || v == b && id < change.Best.Token {
 				change.Best.Token = id
 			}

@@ -180,6 +180,7 @@ func (c *Chain) PickReduced(h History, list []llm.Reduced) (p Pick, decided bool
 }
 
 func (c *Chain) pickReduced(s *scratch, h History, list []llm.Reduced) (Pick, bool, error) {
+	c.rewound.hidden = c.rewound.hidden[:0] // Reductions has none where something was taken back
 	most := &list[0]
 	raw := most
 	if c.rawTop(c.reduction.edits) {

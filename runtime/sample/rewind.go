@@ -89,7 +89,9 @@ type rewound struct {
 	cuts   []int // where Ban was called
 	bans   []ban
 	queue  []llm.Token // that come next
-	hidden []llm.Token // that biases forbid at the pick under way, which nobody is shown
+	gone   TakenBack
+	hidden []llm.Token // that were taken back at the pick under way, or are forbidden there: nobody is shown them
+	taken  int         // how many of hidden were taken back
 	lifted []int       // whose biases hold no more there, as they left no token
 	banned bool        // biases that do not yield leave none
 	by     int         // the first of those whose they are
@@ -116,11 +118,41 @@ type bannedToken struct {
 	Banner
 }
 
+// TakenBack is what was taken back of an output: nobody is shown it, also where it is possible again.
+type TakenBack struct{ cuts []cut }
+
+// cut is an output whose tokens from a position on were taken back.
+type cut struct {
+	output []llm.Token
+	from   int
+}
+
+// Add notes that the tokens behind output, which are copied, were taken back.
+func (t *TakenBack) Add(output, gone []llm.Token) {
+	if len(gone) > 0 {
+		t.cuts = append(t.cuts, cut{slices.Concat(output, gone), len(output)})
+	}
+}
+
+// Next appends to list the tokens that came right behind output and were taken back, each once.
+func (t *TakenBack) Next(output, list []llm.Token) []llm.Token {
+	n := len(output)
+	for _, c := range t.cuts {
+		if n >= c.from && n < len(c.output) && slices.Equal(c.output[:n], output) &&
+			!slices.Contains(list, c.output[n]) {
+			list = append(list, c.output[n])
+		}
+	}
+	return list
+}
+
 // Ban is called behind a Rewind to h where what was picked from there on is unwanted: that pick and later ones draw
-// afresh. It adds biases to the logits of the token that follows h, whenever the sequence comes there by the
-// same tokens. They are copied, and there may be none.
-func (c *Chain) Ban(h History, biases []llm.Bias, by Banner) {
+// afresh. gone are the tokens behind h that were taken back: Pick.Top and explanations do not name them where the
+// sequence comes there by the same tokens. There it also adds biases to the logits of the token that follows h. All are
+// copied, and there may be none.
+func (c *Chain) Ban(h History, gone []llm.Token, biases []llm.Bias, by Banner) {
 	c.rewound.cuts = append(c.rewound.cuts, len(h.Output))
+	c.rewound.gone.Add(h.Output, gone)
 	if len(biases) == 0 {
 		return
 	}
@@ -141,7 +173,8 @@ func (c *Chain) Lifted() []int { return c.rewound.lifted }
 // BannedBy returns whose biases left no token, where the last pick of all logits failed with ErrBanned.
 func (c *Chain) BannedBy() int { return c.rewound.by }
 
-// Hides reports whether what was taken back forbids a token at the place of the last pick: nobody is told of it.
+// Hides reports whether a token was taken back at the place of the last pick, or is forbidden there: nobody is told of
+// it, unless it was picked.
 func (c *Chain) Hides(t llm.Token) bool { return slices.Contains(c.rewound.hidden, t) }
 
 // Insert makes the next picks those tokens, whatever the logits are, until a Rewind. They are copied. A token that the
@@ -163,12 +196,15 @@ func (c *Chain) try(n int) (try int) {
 
 // edits reports whether the pick behind h is not the model's alone.
 func (r *rewound) edits(h History) bool {
-	return len(r.queue) > 0 || slices.ContainsFunc(r.bans, func(b ban) bool { return slices.Equal(b.prefix, h.Output) })
+	return len(r.queue) > 0 || len(r.gone.Next(h.Output, nil)) > 0 ||
+		slices.ContainsFunc(r.bans, func(b ban) bool { return slices.Equal(b.prefix, h.Output) })
 }
 
 // apply changes the pick behind h.
 func (r *rewound) apply(h History, s *Step) {
-	r.banned, r.hidden, r.lifted = false, r.hidden[:0], r.lifted[:0]
+	r.banned, r.lifted = false, r.lifted[:0]
+	r.hidden = r.gone.Next(h.Output, r.hidden[:0])
+	r.taken = len(r.hidden)
 	decided := len(r.queue) > 0 || s.Force >= 0 || s.Stop
 	for i := range r.bans {
 		if b := &r.bans[i]; slices.Equal(b.prefix, h.Output) { // the only one
@@ -207,7 +243,7 @@ func (r *rewound) forbid(b *ban, logits []float32, decided bool) {
 
 // bias adds the biases that hold, and returns how many tokens they rule out.
 func (r *rewound) bias(b *ban, logits []float32) (out int) {
-	r.hidden, r.undo = r.hidden[:0], r.undo[:0]
+	r.hidden, r.undo = r.hidden[:r.taken], r.undo[:0]
 	for _, x := range b.biases {
 		if slices.Contains(r.lifted, x.By) {
 			continue
@@ -218,7 +254,7 @@ func (r *rewound) bias(b *ban, logits []float32) (out int) {
 		if *v += x.Add; was && !(*v > negInf) {
 			out++
 		}
-		if x.Add == negInf {
+		if x.Add == negInf && !slices.Contains(r.hidden, x.Token) {
 			r.hidden = append(r.hidden, x.Token)
 		}
 	}

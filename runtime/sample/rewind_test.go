@@ -181,7 +181,7 @@ func TestBan(t *testing.T) {
 		for _, id := range ids {
 			list = append(list, llm.Bias{Token: id, Add: negInf})
 		}
-		c.Ban(h, list, Banner{})
+		c.Ban(h, nil, list, Banner{})
 	}
 	var old, again [3]llm.Token
 	for i := range old {
@@ -199,7 +199,7 @@ func TestBan(t *testing.T) {
 	}
 	free, _ := New(p, 8, nil, Plugins{})
 	for _, h := range c.rewound.cuts {
-		free.Ban(at(make([]llm.Token, h)...), nil, Banner{})
+		free.Ban(at(make([]llm.Token, h)...), nil, nil, Banner{})
 	}
 	seen := map[llm.Token]bool{}
 	for try := range 20 {
@@ -208,7 +208,7 @@ func TestBan(t *testing.T) {
 			t.Errorf("another place of the same length: %d, %d without bans", got, want.Token)
 		}
 		ban(at(0))
-		free.Ban(at(0), nil, Banner{})
+		free.Ban(at(0), nil, nil, Banner{})
 	}
 	for try := range 40 {
 		ban(at(3), llm.Token(try%2)+6)
@@ -253,52 +253,111 @@ func TestInsert(t *testing.T) {
 	}
 }
 
-// TestForbiddenIsNotShown: what a rewind forbids is neither among the likeliest tokens, of the model's distribution or
-// the processed one, nor in explanations, also those of what comes before the guard; at other places it is.
+// TestForbiddenIsNotShown: what a rewind takes back or forbids is neither among the likeliest tokens, of the model's
+// distribution or the processed one, nor in explanations, also those of what comes before the guard, however the token
+// in its place is picked: by its logit, by a sampler, forced, inserted, as an end. At other places it is shown, and
+// where it is picked again.
 func TestForbiddenIsNotShown(t *testing.T) {
-	for _, raw := range []bool{false, true} {
-		p := off()
-		p.RawLogprobs, p.TopN, p.Explain = raw, 2, llm.Explain{Tokens: 9, Top: 2}
-		p.LogitBias = []llm.Bias{{Token: 7, Add: 1}, {Token: 6, Add: 1.5}, {Token: 5, Add: 1}}
-		c, err := New(p, 8, nil, Plugins{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		rank := 0
-		shown := func(h History) (list []llm.Token) {
-			got, err := c.Pick(h, []float32{0, 1, 2, 3, 4, 5, 6, 7})
+	end, first := stepFunc(func(s *Step) { s.Stop = true }), stepFunc(func(s *Step) { s.Force = 6 })
+	type ban struct {
+		biases   []llm.Bias
+		inserted []llm.Token
+	}
+	forbids := ban{biases: []llm.Bias{{Token: 7, Add: negInf}}}
+	weakens := ban{biases: []llm.Bias{{Token: 7, Add: -1}}} // it stays among the best
+	inserts := ban{inserted: []llm.Token{6}}
+	strong := ban{biases: []llm.Bias{{Token: 7, Add: 3}}} // it is picked again
+	for name, c := range map[string]struct {
+		change func(*llm.Params)
+		plug   Plugins
+		ban
+		picked llm.Token
+	}{
+		"forbidden":          {nil, Plugins{}, forbids, 6},
+		"weakened":           {nil, Plugins{}, weakens, 6},
+		"weakened, top_k":    {func(p *llm.Params) { p.TopK = 4 }, Plugins{}, weakens, 6},
+		"weakened, warm":     {func(p *llm.Params) { p.Temperature = 2 }, Plugins{}, weakens, 6},
+		"weakened, sampler":  {nil, Plugins{Sampler: samplerOf(6)}, weakens, 6},
+		"sampler, top_k":     {func(p *llm.Params) { p.TopK = 4 }, Plugins{Sampler: samplerOf(6)}, weakens, 6},
+		"inserted":           {nil, Plugins{}, inserts, 6},
+		"inserted, top_p":    {func(p *llm.Params) { p.TopP = .9 }, Plugins{}, inserts, 6},
+		"forced":             {nil, Plugins{Processors: []Processor{first}}, ban{}, 6},
+		"ended":              {nil, Plugins{Processors: []Processor{end}}, ban{}, 6},
+		"picked again":       {nil, Plugins{}, strong, 7},
+		"picked as inserted": {nil, Plugins{}, ban{inserted: []llm.Token{7}}, 7},
+	} {
+		for _, raw := range []bool{false, true} {
+			p := off()
+			p.RawLogprobs, p.TopN, p.Explain = raw, 2, llm.Explain{Tokens: 9, Top: 2}
+			p.LogitBias = []llm.Bias{{Token: 7, Add: 1}, {Token: 6, Add: 1.5}, {Token: 5, Add: 1}}
+			if c.change != nil {
+				c.change(&p)
+			}
+			chain, err := New(p, 8, []llm.Token{6}, c.plug)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(got.Top) != 2 {
-				t.Errorf("raw %v: top tokens %v, want 2", raw, got.Top)
-			}
-			for _, x := range got.Top {
-				list = append(list, x.Token)
-			}
-			rank = got.Explained.Rank
-			for _, x := range got.Explained.Candidates {
-				list = append(list, x.Token)
-			}
-			for _, x := range got.Explained.Changes {
-				list = append(list, x.Best.Token)
-				for _, m := range x.Moved {
-					list = append(list, m.Token)
+			var got Pick
+			shown := func(output ...llm.Token) (list []llm.Token) {
+				if got, err = chain.Pick(History{Output: output}, []float32{0, 1, 2, 3, 4, 5, 6, 7}); err != nil {
+					t.Fatal(err)
 				}
+				if len(got.Top) != 2 {
+					t.Errorf("%s, raw %v: top tokens %v, want 2", name, raw, got.Top)
+				}
+				return named7(got)
 			}
-			return list
-		}
-		if list := shown(History{}); !slices.Contains(list, 7) {
-			t.Errorf("raw %v: %v before the rewind, want 7 in it", raw, list)
-		}
-		c.Ban(History{}, []llm.Bias{{Token: 7, Add: negInf}}, Banner{})
-		if list := shown(History{}); slices.Contains(list, 7) || !slices.Contains(list, 6) || rank != 0 {
-			t.Errorf("raw %v: %v and rank %d, want 6 and no 7, rank 0", raw, list, rank)
-		}
-		if list := shown(History{Output: []llm.Token{1}}); !slices.Contains(list, 7) {
-			t.Errorf("raw %v: %v elsewhere, want 7 in it", raw, list)
+			if list := shown(2); !slices.Contains(list, 7) {
+				t.Errorf("%s, raw %v: %v before the rewind, want 7 in it", name, raw, list)
+			}
+			// 7, 7 was taken back behind 2: the first of them is not shown there, the second not behind the first.
+			chain.Ban(History{Output: []llm.Token{2}}, []llm.Token{7, 7}, c.biases, Banner{})
+			chain.Insert(c.inserted)
+			list := shown(2)
+			if got.Token != c.picked || slices.Contains(list, 7) != (c.picked == 7) || !slices.Contains(list, 6) ||
+				c.picked != 7 && got.Explained.Rank != 0 {
+				t.Errorf("%s, raw %v: picked %d, shown %v, rank %d; want %d, 6 in it, and 7 only where it is picked", name,
+					raw, got.Token, list, got.Explained.Rank, c.picked)
+			}
+			if list := shown(1); !slices.Contains(list, 7) {
+				t.Errorf("%s, raw %v: %v elsewhere, want 7 in it", name, raw, list)
+			}
+			chain.Insert([]llm.Token{6})
+			if list := shown(2, 7); slices.Contains(list, 7) || !slices.Contains(list, 6) {
+				t.Errorf("%s, raw %v: %v behind the same token, want 6 and no 7", name, raw, list)
+			}
+			if list := shown(2, 7, 7); !slices.Contains(list, 7) {
+				t.Errorf("%s, raw %v: %v behind what was taken back, want 7 in it", name, raw, list)
+			}
 		}
 	}
+}
+
+// named7 lists the tokens that a pick names, in any place.
+func named7(p Pick) (list []llm.Token) {
+	for _, x := range p.Top {
+		list = append(list, x.Token)
+	}
+	for _, x := range p.Explained.Candidates {
+		list = append(list, x.Token)
+	}
+	for _, x := range p.Explained.Changes {
+		list = append(list, x.Best.Token)
+		for _, m := range x.Moved {
+			list = append(list, m.Token)
+		}
+		if x.Forced >= 0 {
+			list = append(list, llm.Token(x.Forced))
+		}
+	}
+	return list
+}
+
+// samplerOf is a sampler that picks a token where it can.
+func samplerOf(want llm.Token) Sampler {
+	return samplerFunc(func(_ History, list []Candidate) (int, error) {
+		return max(slices.IndexFunc(list, func(c Candidate) bool { return c.Token == want }), 0), nil
+	})
 }
 
 // TestBansThatYield: where biases leave no token, those that yield do so, the first that can and no more than it takes;
@@ -340,7 +399,7 @@ func TestBansThatYield(t *testing.T) {
 				for _, id := range b.tokens {
 					list = append(list, llm.Bias{Token: id, Add: negInf})
 				}
-				chain.Ban(h, list, b.by)
+				chain.Ban(h, nil, list, b.by)
 			}
 			got, err := chain.Pick(h, []float32{0, 20, 40, 60, 80, 90, 99, 99})
 			switch {

@@ -77,7 +77,7 @@ func TestNoAPIShowsWhatWasTakenBack(t *testing.T) {
 		"/v1/completions":      `{"model":"x","max_tokens":40,"temperature":0,"prompt":"Once upon a time"}`,
 		"/v1/responses":        `{"model":"x",` + ask + `}`,
 	} {
-		texts["batch of "+endpoint] = letters(t, p.batch(t, endpoint, body))
+		texts["batch of "+endpoint] = letters(t, p.batch(t, "", endpoint, body))
 	}
 	if a, b := texts["generate API, stream"], texts["compat"]; a != b {
 		t.Errorf("the generate API says %q, TGI's %q", a, b)
@@ -143,8 +143,8 @@ func (p *plugged) inBackground(t *testing.T, body string) string {
 	}
 }
 
-// batch runs a batch of one line, and returns its output.
-func (p *plugged) batch(t *testing.T, endpoint, body string) string {
+// batch runs a batch of one line with a key, and returns its output.
+func (p *plugged) batch(t *testing.T, key, endpoint, body string) string {
 	t.Helper()
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
@@ -152,8 +152,7 @@ func (p *plugged) batch(t *testing.T, endpoint, body string) string {
 	part := sure(w.CreateFormFile("file", "in.jsonl"))
 	fmt.Fprintf(part, `{"custom_id":"1","method":"POST","url":%q,"body":%s}`+"\n", endpoint, body)
 	w.Close()
-	res := sure(http.Post(p.url+"/v1/files", w.FormDataContentType(), &form))
-	defer res.Body.Close()
+	_, file := p.withKey(t, key, http.MethodPost, "/v1/files", form.String(), "Content-Type", w.FormDataContentType())
 	var v struct {
 		ID, Status string
 		Output     string `json:"output_file_id"`
@@ -164,16 +163,32 @@ func (p *plugged) batch(t *testing.T, endpoint, body string) string {
 			t.Fatalf("%v: %s", err, text)
 		}
 	}
-	read(string(sure(io.ReadAll(res.Body))))
-	_, text := p.call(t, http.MethodPost, "/v1/batches", fmt.Appendf(nil,
+	read(file)
+	_, text := p.withKey(t, key, http.MethodPost, "/v1/batches", fmt.Sprintf(
 		`{"input_file_id":%q,"endpoint":%q,"completion_window":"24h"}`, v.ID, endpoint))
 	for read(text); v.Status != "completed"; read(text) {
 		if v.Status == "failed" || v.Status == "expired" {
 			t.Fatal(text)
 		}
 		time.Sleep(10 * time.Millisecond)
-		_, text = p.call(t, http.MethodGet, "/v1/batches/"+v.ID, nil)
+		_, text = p.withKey(t, key, http.MethodGet, "/v1/batches/"+v.ID, "")
 	}
-	_, text = p.call(t, http.MethodGet, "/v1/files/"+v.Output+"/content", nil)
+	_, text = p.withKey(t, key, http.MethodGet, "/v1/files/"+v.Output+"/content", "")
 	return text
+}
+
+// withKey does a request with a key, "" for none, and with headers.
+func (p *plugged) withKey(t *testing.T, key, method, path, body string, headers ...string) (int, string) {
+	t.Helper()
+	req := sure(http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body)))
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res := sure(http.DefaultClient.Do(req))
+	defer res.Body.Close()
+	return res.StatusCode, string(sure(io.ReadAll(res.Body)))
 }
