@@ -41,6 +41,10 @@ func (s *sequence) answer(status int32, row []float32) Answer {
 		s.apply(a, row)
 	}
 	if a.Flags&abi.FlagStop == 0 && len(a.Force) == 0 && row[best(row)] == negativeInfinity {
+		if s.long {
+			a.Fault = "it denies every token of the kit's vocabulary"
+			return a
+		}
 		s.run.report("dead-end", "mode %s denies every token", abi.ModeNames[a.Mode])
 	}
 	return a

@@ -20,6 +20,8 @@ type sequence struct {
 	guess  uint32 // pointer to the room of a draft, 0 before there is one
 	// foreign rows: others than at these positions, for a guest that says that it keeps nothing of them.
 	foreign bool
+	// long: so many tokens that a guest may have good reason to deny all of the kit's few. That ends the sequence.
+	long bool
 }
 
 // most is how many tokens a sequence has room for: each step may force some.

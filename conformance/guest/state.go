@@ -134,7 +134,7 @@ func (p *prepared) opened(kind string, prompt []uint32) (*drawing, bool) {
 		return nil, false
 	}
 	p.world.Seed = seed
-	s := &sequence{prepared: q, kind: kind, tokens: slices.Clone(prompt), prompt: uint32(len(prompt))}
+	s := &sequence{prepared: q, kind: kind, tokens: slices.Clone(prompt), prompt: uint32(len(prompt)), long: true}
 	fault, ok := s.start()
 	if fault != "" {
 		p.run.report("begin", "%s", answerText("tgi_"+kind+"_begin", fault))

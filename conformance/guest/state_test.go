@@ -100,7 +100,18 @@ func TestStateTrials(t *testing.T) {
 		}
 		return m.refuses(args)
 	}
-	found, trials := guest.Try(f)
+	unique := stating(abi.StateNone, func(m *machine) { // no token again, of which there are 259
+		var ids []uint32
+		for i := range m.field(abi.StepTokenCount) {
+			ids = append(ids, m.word(uint64(m.field(abi.StepTokens)+4*i)))
+		}
+		m.out(abi.ModeDeny, uint32(len(ids)), ids...)
+	})
+	found, trials := guest.Try(unique)
+	if len(found) > 0 || len(trials[0].Short) != 1 || !strings.Contains(trials[0].Short[0], "denies every token") {
+		t.Errorf("no token again: %v, %+v", found, trials)
+	}
+	found, trials = guest.Try(f)
 	if found := restored(found); len(found) > 0 || len(trials) != 2 {
 		t.Fatalf("%v, %d trials", found, len(trials))
 	}
