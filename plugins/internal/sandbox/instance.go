@@ -19,7 +19,8 @@ type Instance struct {
 	guest  api.Module
 	memory *linear // nil for a guest without memory
 	fuel   api.MutableGlobal
-	depth  api.Global
+	depth  api.MutableGlobal
+	stack  uint32 // how deep calls may be nested, as far as was paid for, at most rewrite.StackBytes
 	states []state
 	ctx    callContext
 
@@ -118,7 +119,8 @@ func (m *Module) instantiate() (in *Instance, err error) {
 		return nil, fmt.Errorf("%s: instantiate: %w", m.name, err)
 	}
 	in.fuel = in.guest.ExportedGlobal(rewrite.FuelGlobal).(api.MutableGlobal)
-	in.depth = in.guest.ExportedGlobal(rewrite.DepthGlobal)
+	in.depth = in.guest.ExportedGlobal(rewrite.DepthGlobal).(api.MutableGlobal)
+	in.resetStack()
 	in.states = statesOf(in)
 	in.chargeNew()
 	return in, nil
@@ -161,10 +163,39 @@ func (in *Instance) Func(export string) *Func {
 	return f
 }
 
-// checkStack ends the call when its frames take more than they may.
-func (in *Instance) checkStack() {
-	if uint32(in.depth.Get()) > rewrite.StackBytes {
-		panic(abortStack)
+// A call that nests deeply makes the engine grow its stack, which doubles it: that allocates, clears and copies, and
+// the collector has to free it. It is no code of the guest, so it is paid in fuel: what a step may use up is not
+// enough for an endless recursion to take long.
+const (
+	// freeStack is how deep calls may be nested for nothing, in the bytes that the rewriter counts.
+	freeStack = 128 << 10
+	// stackFuel is the price of a byte that the stack grows to, the search for the names in a fault's trace included.
+	stackFuel = 16
+)
+
+// resetStack takes the depth back to what is free. The global counts from below, so that the guest ticks there.
+func (in *Instance) resetStack() {
+	in.stack = freeStack
+	in.depth.Set(rewrite.StackBytes - freeStack)
+}
+
+// growStack lets calls nest deeper where the guest is as deep as it may be now, if the call's fuel pays for it; else it
+// ends the call. rest is what is left of the slice.
+func (in *Instance) growStack(rest int64) {
+	for uint32(in.depth.Get()) > rewrite.StackBytes {
+		if in.stack >= rewrite.StackBytes {
+			panic(abortStack)
+		}
+		next := min(2*in.stack, rewrite.StackBytes)
+		price := int64(next) * stackFuel
+		if in.meter.left+rest < price {
+			panic(&abort{kind: ErrTrap, cause: fmt.Sprintf(
+				"stack overflow: calls nested deeper than %d bytes, twice as much is %d units of fuel, %d are left",
+				in.stack, price, max(in.meter.left+rest, 0))})
+		}
+		in.meter.left -= price
+		in.depth.Set(uint64(uint32(in.depth.Get()) - (next - in.stack)))
+		in.stack = next
 	}
 }
 

@@ -162,6 +162,9 @@ func (in *Instance) Run(f *Func, stack []uint64, b Budget) (Use, error) {
 	if in.memory != nil {
 		in.memory.refused = 0
 	}
+	if in.stack > freeStack { // of the call before
+		in.resetStack()
+	}
 	m := &in.meter
 	in.fuel.Set(uint64(m.begin(b)))
 	err := f.call.CallWithStack(&in.ctx, stack)
@@ -193,7 +196,7 @@ func (in *Instance) tick() {
 	default:
 	}
 	m, rest := &in.meter, int64(in.fuel.Get())
-	in.checkStack()
+	in.growStack(rest)
 	if m.left+rest < 0 {
 		panic(abortFuel)
 	}

@@ -35,7 +35,8 @@ const (
 	TickModule     = "tgi"      // module of the added import
 	TickName       = "tick"     // name of the added import, of type () -> ()
 	FuelGlobal     = "tgi.fuel" // export: mutable i64, what is left of the slice; negative when tick is called
-	// export: mutable i32, at most the bytes on the stack; above StackBytes when tick is called
+	// export: mutable i32, at most the bytes on the stack and what it was before the call; above StackBytes when tick
+	// is called
 	DepthGlobal   = "tgi.depth"
 	StartFunc     = "tgi.start"    // export: the input's start function, if it had one
 	globalPrefix  = "tgi.global."  // export: mutable global, followed by its index
@@ -44,7 +45,8 @@ const (
 )
 
 // StackBytes bounds the frames of nested calls, by the estimate of frameBytes. Deep recursion of honest guests (a
-// parser of nested values) stays far below it, and growing the stack so far takes about a millisecond.
+// parser of nested values) stays far below it. Growing the stack so far takes about a millisecond, and the collector
+// another: a host that wants to be asked earlier sets the global to more than 0 before the call.
 const StackBytes = 2 << 20
 
 // frameBytes estimates the stack of one call of a function: the engine's own part, a slot for each parameter and local,
