@@ -141,7 +141,7 @@ func TestRandomDrafts(t *testing.T) {
 	}
 }
 
-// FuzzDrafts is TestRandomDrafts with the fuzzer's choices.
+// FuzzDrafts is TestRandomDrafts with the fuzzer's choices, of which the first one is whether there are contexts too.
 func FuzzDrafts(f *testing.F) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -161,6 +161,7 @@ func FuzzDrafts(f *testing.F) {
 			return int(choices[at-1]) % n
 		}}
 		g.more = func() bool { return at < len(choices) }
+		g.contexts = g.choose(2) == 1
 		g.play()
 	})
 }
