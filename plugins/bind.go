@@ -70,16 +70,21 @@ type verdict struct{ good, faulty, finished atomic.Bool }
 // its parameters. A plugin that only works on conversations can't be named: calls come from BindChat then. nil means
 // that there are none. Errors are a [*BindError], ErrClosed, those of Options.MayName, or ctx's
 // cause when it ended a call.
-func (s *Set) Bind(ctx context.Context, calls []Call) (*Bound, error) { return s.bind(ctx, calls, nil) }
+func (s *Set) Bind(ctx context.Context, calls []Call) (*Bound, error) {
+	return s.bind(ctx, calls, nil, (*Set).pickParts)
+}
 
-// bind is Bind of those plugins that keep, if it is not nil, says.
-func (s *Set) bind(ctx context.Context, calls []Call, keep func(*part) (bool, error)) (*Bound, error) {
+// picker picks the plugins of a request, without references. The lock is held.
+type picker func(s *Set, b *Bound, named map[string]*Call, calls []Call, client, request string) ([]*part, error)
+
+// bind is Bind of those plugins that keep, if it is not nil, says, as pick picks them.
+func (s *Set) bind(ctx context.Context, calls []Call, keep func(*part) (bool, error), pick picker) (*Bound, error) {
 	if err := s.mayName(ctx, calls...); err != nil {
 		return nil, err
 	}
 	b := &Bound{set: s}
 	b.open.Store(1)
-	if err := s.selectParts(ctx, b, calls, keep); err != nil {
+	if err := s.selectParts(ctx, b, calls, keep, pick); err != nil {
 		return nil, err
 	}
 	if len(b.parts)+len(b.skipped) == 0 {
@@ -95,7 +100,8 @@ func (s *Set) bind(ctx context.Context, calls []Call, keep func(*part) (bool, er
 }
 
 // selectParts selects the plugins of a request and takes a reference to each version. On an error it takes none.
-func (s *Set) selectParts(ctx context.Context, b *Bound, calls []Call, keep func(*part) (bool, error)) error {
+func (s *Set) selectParts(ctx context.Context, b *Bound, calls []Call, keep func(*part) (bool, error),
+	pick picker) error {
 	client, request := s.client(ctx), s.request(ctx)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -109,41 +115,9 @@ func (s *Set) selectParts(ctx context.Context, b *Bound, calls []Call, keep func
 		}
 		named[c.Name] = &calls[i]
 	}
-	var parts []*part
-	add := func(e *entry, c *Call) {
-		p := &part{version: e.pick(client, request), name: e.name, named: c != nil, client: client, verdict: &verdict{}}
-		if p.version != e.current {
-			p.stable = e.current
-		}
-		if c != nil {
-			p.params = c.Params
-		}
-		parts = append(parts, p)
-	}
-	for _, e := range s.order {
-		switch v := e.current; {
-		case v != nil && v.settings.applies(client):
-			add(e, named[e.name])
-		case v != nil || !e.settings.applies(client):
-		case e.settings.onError == OnErrorSkip:
-			b.skipped = append(b.skipped, Skip{Plugin: e.name, Reason: e.unavailableReason()})
-		default: // a plugin that applies always is never left out because its module is damaged
-			return &BindError{e.name, e.unavailableReason(), ErrOff}
-		}
-	}
-	for i, c := range calls {
-		e := s.names[c.Name]
-		switch {
-		case e == nil:
-			return s.unknownError(c.Name)
-		case e.current == nil && e.settings.applies(client): // passed over above
-		case e.current == nil:
-			return &BindError{c.Name, e.unavailableReason(), ErrOff}
-		case len(e.current.steps) == 0:
-			return &BindError{c.Name, e.current.usageHint(), ErrParams}
-		case !e.current.settings.applies(client):
-			add(e, &calls[i])
-		}
+	parts, err := pick(s, b, named, calls, client, request)
+	if err != nil {
+		return err
 	}
 	if err := checkParts(parts); err != nil {
 		return err
@@ -165,9 +139,76 @@ func (s *Set) selectParts(ctx context.Context, b *Bound, calls []Call, keep func
 		if p.stable != nil {
 			p.stable.ref()
 		}
-		p.tally = s.names[p.name].follow(request)
+		if e := s.names[p.name]; p.serves(e) { // not of a run that has an older version
+			p.tally = e.follow(request)
+		}
 	}
 	return nil
+}
+
+// serves reports whether the part is of a version that serves now, or is tried.
+func (p *part) serves(e *entry) bool {
+	return e != nil && (p.version == e.current || p.stable != nil && p.stable == e.current)
+}
+
+// pickParts is the picker of requests: the versions are those that serve.
+func (s *Set) pickParts(b *Bound, named map[string]*Call, calls []Call, client, request string) (parts []*part,
+	err error) {
+	for _, e := range s.order {
+		switch v := e.current; {
+		case v != nil && v.settings.applies(client):
+			parts = append(parts, e.part(named[e.name], client, request))
+		case v != nil || !e.settings.applies(client):
+		case e.settings.onError == OnErrorSkip:
+			b.skipped = append(b.skipped, Skip{Plugin: e.name, Reason: e.unavailableReason()})
+		default: // a plugin that applies always is never left out because its module is damaged
+			return nil, &BindError{e.name, e.unavailableReason(), ErrOff}
+		}
+	}
+	for i, c := range calls {
+		switch e, err := s.namedEntry(c.Name, client); {
+		case err != nil:
+			return nil, err
+		case e != nil && !e.current.settings.applies(client):
+			parts = append(parts, e.part(&calls[i], client, request))
+		}
+	}
+	return parts, nil
+}
+
+// namedEntry returns what a call of the token loop names, with a version that serves; nil where pickParts passed over
+// it, for it applies always.
+func (s *Set) namedEntry(name, client string) (*entry, error) {
+	e := s.names[name]
+	switch {
+	case e == nil:
+		return nil, s.unknownError(name)
+	case e.current == nil && e.settings.applies(client):
+		return nil, nil
+	case e.current == nil:
+		return nil, &BindError{name, e.unavailableReason(), ErrOff}
+	case len(e.current.steps) == 0:
+		return nil, &BindError{name, e.current.usageHint(), ErrParams}
+	}
+	return e, nil
+}
+
+// part returns the entry's plugin as a request has it, at the version that is current or tried. c is nil where it is
+// not named.
+func (e *entry) part(c *Call, client, request string) *part {
+	p := &part{version: e.pick(client, request), name: e.name, client: client, verdict: &verdict{}}
+	if p.version != e.current {
+		p.stable = e.current
+	}
+	return p.calledBy(c)
+}
+
+// calledBy notes the call that names the part; nil for none.
+func (p *part) calledBy(c *Call) *part {
+	if p.named = c != nil; p.named {
+		p.params = c.Params
+	}
+	return p
 }
 
 // unknownError is the error for a name that no plugin has. The lock is held.

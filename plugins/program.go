@@ -84,10 +84,11 @@ func (s *Set) selectProgram(calls []Call, client, request string) (at int, v *ve
 // BindOuter is Bind for a request whose texts a program writes: its guards, which read them, and the others, which the
 // runs of the program have too. Of those nothing may begin. Either may be nil.
 func (s *Set) BindOuter(ctx context.Context, calls []Call) (guards, others *Bound, err error) {
-	if others, err = s.bind(ctx, calls, (*part).inner); err != nil {
+	if others, err = s.bind(ctx, calls, (*part).inner, (*Set).pickParts); err != nil {
 		return nil, nil, err
 	}
-	guards, err = s.bind(ctx, calls, func(p *part) (bool, error) { return p.version.serves(abi.KindGuard), nil })
+	guards, err = s.bind(ctx, calls, func(p *part) (bool, error) { return p.version.serves(abi.KindGuard), nil },
+		(*Set).pickParts)
 	if err != nil && others != nil {
 		others.Close()
 	}
@@ -95,15 +96,51 @@ func (s *Set) BindOuter(ctx context.Context, calls []Call) (guards, others *Boun
 }
 
 // BindInner is Bind for a run of a program, without guards: those read what the program emits. That calls name one is
-// an error.
-func (s *Set) BindInner(ctx context.Context, calls []Call) (*Bound, error) {
+// an error. others are what BindOuter returned for the request, still open: where the run has a plugin of these, it is
+// at the version that the request has, and what applies always since is not the run's.
+func (s *Set) BindInner(ctx context.Context, calls []Call, others *Bound) (*Bound, error) {
 	return s.bind(ctx, calls, func(p *part) (bool, error) {
 		in, _ := p.inner()
 		if !in && p.named {
 			return false, &BindError{p.name, "is a guard: it reads what the program emits, and a run has none", ErrParams}
 		}
 		return in, nil
-	})
+	}, others.pickInner)
+}
+
+// pickInner is the picker of runs of the request whose plugins b are; nil for none.
+func (b *Bound) pickInner(s *Set, _ *Bound, named map[string]*Call, calls []Call, client, request string) (
+	parts []*part, err error) {
+	kept := map[string]*part{}
+	if b != nil {
+		for _, k := range b.parts {
+			kept[k.name] = k
+			if k.version.settings.applies(client) {
+				parts = append(parts, k.again().calledBy(named[k.name]))
+			}
+		}
+	}
+	for i, c := range calls {
+		if k := kept[c.Name]; k != nil {
+			if !k.version.settings.applies(client) {
+				parts = append(parts, k.again().calledBy(&calls[i]))
+			}
+			continue
+		}
+		e, err := s.namedEntry(c.Name, client)
+		if err != nil {
+			return nil, err
+		}
+		if e != nil {
+			parts = append(parts, e.part(&calls[i], client, request))
+		}
+	}
+	return parts, nil
+}
+
+// again returns the part as a run has it.
+func (p *part) again() *part {
+	return &part{version: p.version, stable: p.stable, name: p.name, client: p.client, verdict: &verdict{}}
 }
 
 // InnerCalls are the calls of a request that its program's runs have too: all but those of guards.

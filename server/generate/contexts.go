@@ -335,10 +335,7 @@ func (h *Contexts) begun(x *handle, span *engine.Span) {
 
 // bind begins the user code of a run.
 func (h *Contexts) bind(x *handle, set *runSettings, p llm.Params) (plug sample.Plugins, err error) {
-	code, _, err := h.service.code.Bind(h.ctx, set.plugins, nil, h.run.began)
-	if err != nil {
-		return plug, h.codeError(err, abi.ProgramPlugin)
-	}
+	code := h.bound.BindRun(set.plugins)
 	w := Wanted{Prompt: x.c.Tokens(), MaxNew: p.MaxNewTokens, N: 1, Seed: p.Seed, Grammar: set.grammar, Inner: true}
 	if set.grammar != nil && set.from >= 0 {
 		w.Read = len(w.Prompt) - set.from

@@ -29,9 +29,10 @@ type boundProgram struct {
 func (boundProgram) Begin(context.Context, *generate.Wanted) (generate.Begun, error) {
 	return generate.Begun{}, nil
 }
-func (boundProgram) Skipped() []generate.Skip     { return nil }
-func (boundProgram) Close()                       {}
-func (boundProgram) Calls() []generate.PluginCall { return nil }
+func (boundProgram) Skipped() []generate.Skip                           { return nil }
+func (boundProgram) Close()                                             {}
+func (boundProgram) Calls() []generate.PluginCall                       { return nil }
+func (p boundProgram) BindRun([]generate.PluginCall) generate.BoundCode { return p }
 
 func (p boundProgram) RunProgram(_ context.Context, _ uint64, _ []byte, h *generate.Contexts) error {
 	return p.run(h)

@@ -18,6 +18,11 @@ func (u userCode) FindProgram(calls []generate.PluginCall) (name string, context
 // Calls implements generate.BoundProgram.
 func (b *boundCode) Calls() []generate.PluginCall { return b.set.InnerCalls(b.calls) }
 
+// BindRun implements generate.BoundProgram.
+func (b *boundCode) BindRun(calls []generate.PluginCall) generate.BoundCode {
+	return &boundCode{set: b.set, encode: b.encode, jump: b.jump, source: b.source, calls: calls, outer: b.inner}
+}
+
 // RunProgram implements generate.BoundProgram.
 func (b *boundCode) RunProgram(ctx context.Context, seed uint64, request []byte, h *generate.Contexts) error {
 	if b.program == nil {

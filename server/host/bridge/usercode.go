@@ -143,6 +143,7 @@ type boundCode struct {
 	chat    *plugins.BoundChat
 	loop    *plugins.Bound
 	inner   *plugins.Bound // plugins of a program's runs, which loop has not
+	outer   *plugins.Bound // inner of the request whose run this is
 	grammar *plugins.Grammar
 	texts   *texts // of grammar
 	parsers []*plugins.Parser
@@ -157,7 +158,7 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 			return out, bindError(err)
 		}
 	case w.Inner:
-		b.loop, err = b.set.BindInner(ctx, b.calls)
+		b.loop, err = b.set.BindInner(ctx, b.calls, b.outer)
 	default:
 		b.loop, err = b.set.Bind(ctx, b.calls)
 	}
