@@ -34,8 +34,8 @@ type BoundProgram interface {
 	RunProgram(ctx context.Context, seed uint64, request []byte, h *Contexts) error
 	// Calls are the plugins of its runs: those of the request that are no guards.
 	Calls() []PluginCall
-	// BindRun is UserCode.Bind for a run with these plugins. Those that the request has too are at its versions. The run
-	// is closed before the request.
+	// BindRun is UserCode.Bind for a run with these plugins. Those that the request has too are at its versions. The
+	// run is closed before the request.
 	BindRun(calls []PluginCall) BoundCode
 	// Render renders a conversation, the JSON object of abi.Template without "params".
 	// fuel is the template's, also where it failed.

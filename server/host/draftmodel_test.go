@@ -3,32 +3,28 @@ package host
 import (
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"tgi/conformance/long"
 	"tgi/server/config"
 )
 
 // TestDraftModelChangesNothing: with every plugin, example and language of grammars a reply has the same bytes with the
 // guesses of a second model, here a copy of the first, whose likeliest tokens are often picked.
 func TestDraftModelChangesNothing(t *testing.T) {
-	plain := openGuessing(t, config.Speculation{}, nil)
+	list := treePlugins(t)
+	plain := openEvery(t, list, config.Speculation{}, nil)
 	speculation := config.Speculation{Model: "org/second", Tokens: 3, Always: true}
-	guesses := openGuessing(t, speculation, func(c *config.Config) {
+	guesses := openEvery(t, list, speculation, func(c *config.Config) {
 		c.Models.Folder = chatFolderOf(t, "org/second")
 	})
-	for _, a := range everyKind(2) {
-		status, want := plain.call(t, http.MethodPost, a.route, []byte(a.body))
-		if status != http.StatusOK {
-			t.Fatalf("%s: %d %s", a.name, status, want)
-		}
-		if _, got := guesses.call(t, http.MethodPost, a.route, []byte(a.body)); steady(got) != steady(want) {
-			t.Errorf("%s: got %s\nwant %s", a.name, got, want)
-		}
-	}
+	seeds := long.Count(2, 21)
+	sameReplies(t, plain, guesses, slices.Concat(everyPlugin(list, seeds), everyGrammar(seeds), everyChat(),
+		everyCall()))
 	few, many := guesses.defaultModel().engine.Stats().Steps, plain.defaultModel().engine.Stats().Steps
 	t.Logf("%d steps, %d without guesses\n%s", few, many,
 		strings.Join(guesses.lines(t, "tgi_draft_tokens_total"), "\n"))

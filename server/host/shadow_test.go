@@ -39,12 +39,10 @@ func (p *plugged) tried(t testing.TB, name, query string, wasm []byte) {
 func TestShadowIsUnseen(t *testing.T) {
 	plain, guesses := guessing(t)
 	list := everyKind(2)
-	for _, language := range languages {
-		for _, name := range []string{"every-mode", "banned-and-boost", "epsilon-greedy", "picture"} {
-			if language == "go" && (name == "epsilon-greedy" || name == "picture") {
-				continue
-			}
-			guesses.tried(t, language+"-"+name, "canary=100&canary_shadow&canary_faults=1000", sdkGuest(t, language, name))
+	for _, x := range keptExamples {
+		for _, name := range x.names {
+			guesses.tried(t, x.language+"-"+name, "canary=100&canary_shadow&canary_faults=1000",
+				sdkGuest(t, x.language, name))
 		}
 	}
 	guard := `,"plugins":[{"name":"banned-strings","params":{"strings":["red","the"]}},` +

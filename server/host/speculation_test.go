@@ -3,18 +3,34 @@ package host
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"tgi/conformance/long"
 	"tgi/server/config"
 )
 
-// guessing opens two servers with all built-in plugins and the SDKs' examples: one that guesses nothing, and one that
-// computes every guess.
+// allGuesses is speculation that computes every guess.
+var allGuesses = config.Speculation{Kinds: config.SpeculationKinds, Tokens: 8, Always: true}
+
+// guessing opens two servers with conversations: one that guesses nothing, and one that computes every guess.
 func guessing(t *testing.T) (plain, guesses *plugged) {
 	return openGuessing(t, config.Speculation{}, nil),
 		openGuessing(t, config.Speculation{Kinds: config.SpeculationKinds, Tokens: 7, Always: true}, nil)
+}
+
+// keptExamples are plugins of the SDKs' examples that are uploaded, as canaries want them.
+var keptExamples = []struct {
+	language string
+	names    []string
+}{
+	{"go", []string{"every-mode", "banned-and-boost"}},
+	{"rust", []string{"every-mode", "banned-and-boost", "epsilon-greedy", "picture"}},
+	{"c", []string{"every-mode", "banned-and-boost", "epsilon-greedy", "picture"}},
+	{"assemblyscript", []string{"every-mode", "banned-and-boost", "epsilon-greedy", "picture"}},
 }
 
 // openGuessing opens one of them.
@@ -23,8 +39,7 @@ func openGuessing(t *testing.T, s config.Speculation, change func(*config.Config
 		c.Model.Speculation = s
 		c.Limits.MaxBestOf = 3
 		for _, name := range []string{"no-repeat-ngram", "dry", "xtc", "mirostat", "banned-words",
-			"thinking-budget", "watermark", "banned-strings", "redact", "loop-breaker", "vote", "best-of-judge",
-			"json-repair", "budget-then-answer"} {
+			"thinking-budget", "watermark", "banned-strings", "redact", "loop-breaker"} {
 			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + name,
 				OnError: config.OnErrorFail, Apply: config.ApplyRequest})
 		}
@@ -32,150 +47,128 @@ func openGuessing(t *testing.T, s config.Speculation, change func(*config.Config
 			change(c)
 		}
 	})
-	for _, language := range languages {
-		for _, name := range []string{"every-mode", "banned-and-boost", "epsilon-greedy", "picture"} {
-			if language == "go" && (name == "epsilon-greedy" || name == "picture") {
-				continue // a Go module of its own is not among those that are kept
-			}
-			p.upload(t, language+"-"+name, sdkGuest(t, language, name))
+	for _, x := range keptExamples {
+		for _, name := range x.names {
+			p.upload(t, x.language+"-"+name, sdkGuest(t, x.language, name))
 		}
 	}
 	return p
 }
 
-// asked is a request to a route.
-type asked struct{ name, route, body string }
-
-// everyKind lists requests with each plugin, example and language of grammars, greedy and drawn. The prompts repeat
-// themselves, so that there is something to guess.
-func everyKind(seeds int) (list []asked) {
-	every := `{"mode":"sparse","ids":[97,98,200,300,400],"bias":6,"random":true,"force_at":3,"force":[500,501,502,503]}`
-	plugins := map[string]string{
-		"":                "",
-		"no-repeat-ngram": `{"n":3}`, "dry": `{"multiplier":2}`, "xtc": `{"probability":0.6,"threshold":0.05}`,
-		"mirostat": `{"tau":1.5}`, "banned-words": `{"words":["red","hat"]}`, "watermark": `{"bias":3}`,
-		"thinking-budget": `{"open":" a","close":".","min":3,"budget":8,"message":" and so on"}`,
-		"redact":          `{"strings":["red hat","fox"],"with":"#"}`, "loop-breaker": `{"tokens":4,"rounds":2}`,
-		"banned-strings": `{"strings":["garden","found a"]}`,
-	}
-	for _, language := range languages {
-		plugins[language+"-every-mode"] = every
-		plugins[language+"-banned-and-boost"] = `{"ban":[300,301],"boost":{"#200":3,"#201":-2}}`
-		if language != "go" {
-			plugins[language+"-epsilon-greedy"] = `{"epsilon":0.2,"margin":3}`
-		}
-	}
-	for name, params := range plugins {
-		member := ""
-		if name != "" {
-			member = fmt.Sprintf(`,"plugins":[{"name":%q,"params":%s}]`, name, params)
-		}
-		for seed := range seeds {
-			drawn := fmt.Sprintf(`,"seed":%d`, seed+1)
-			if seed > 0 {
-				drawn += `,"temperature":0.7`
-			}
-			if seed > 1 {
-				drawn += `,"top_p":0.95,"repetition_penalty":1.05`
-			}
-			list = append(list, asked{fmt.Sprintf("%s, seed %d", name, seed), "/generate", fmt.Sprintf(
-				`{"inputs":%q,"parameters":{"details":true,"max_new_tokens":24,"top_n_tokens":2,"stop":["zebra"]%s%s}}`,
-				redHat, drawn, member)})
-		}
-	}
-	schema := `{"type":"object","properties":{"animal":{"enum":["red fox","red hen"]},"found":{"const":"a red hat"},` +
-		`"place":{"enum":["garden","forest"]}},"required":["animal","found","place"],"additionalProperties":false}`
-	grammars := map[string]string{
-		"json":    `{"type":"json","value":` + schema + `}`,
-		"regex":   `{"type":"regex","value":"Mia found (a red hat|a blue hat)\\. The end\\."}`,
-		"open":    `{"type":"regex","value":"[a-z ]{5,40}\\."}`,
-		"picture": `{"type":"grammar","language":"picture","value":"@@-##"}`,
-		"choice":  `{"type":"choice","value":["Mia found a red hat","Mia found a blue hat"]}`,
-		"gbnf":    `{"type":"grammar","language":"gbnf","value":"root ::= (\"Mia \" (\"found\" | \"lost\") \" a red hat. \")+"}`,
-		"lark":    `{"type":"grammar","language":"lark","value":"start: (\"a red hat\" | \"a blue hat\") \" in the \" /[a-z ]+/"}`,
-		"tags": `{"type":"structural_tag","value":{"type":"structural_tag","format":{"type":"triggered_tags",` +
-			`"triggers":["Mia"],"tags":[{"begin":"Mia","end":"hat","content":{"type":"regex",` +
-			`"pattern":" found a (red|blue) "}}]}}}`,
-	}
-	for name, g := range grammars {
-		for seed := range seeds {
-			drawn := fmt.Sprintf(`,"seed":%d`, seed+1)
-			if seed > 0 {
-				drawn += `,"temperature":1.2`
-			}
-			for _, more := range []string{"", `,"plugins":[{"name":"dry","params":{"multiplier":1}}]`} {
-				list = append(list, asked{fmt.Sprintf("grammar %s, seed %d %s", name, seed, more), "/generate",
-					fmt.Sprintf(`{"inputs":%q,"parameters":{"details":true,"max_new_tokens":60,"grammar":%s%s%s}}`, redHat, g, drawn, more)})
-			}
-		}
-	}
-	ask := `[{"role":"user","content":"Tell me a story about a fox."}]`
-	for _, more := range []string{
-		`,"n":3,"seed":4,"logprobs":true,"top_logprobs":2`, `,"temperature":0,"frequency_penalty":0.5`,
-		`,"seed":3,"stop":["fox"]`,
-	} {
-		list = append(list, asked{"chat" + more, "/v1/chat/completions",
-			`{"model":"x","max_tokens":40,"messages":` + ask + more + `}`})
-	}
-	return list
-}
-
-// everyProgram lists requests with each built-in program.
-func everyProgram(seeds int) (list []asked) {
-	for name, params := range map[string]string{"vote": `{"n":2}`, "best-of-judge": `{"n":2}`,
-		"json-repair": `{"schema":{"type":"object"}}`, "budget-then-answer": `{}`} {
-		for seed := range seeds {
-			list = append(list, asked{fmt.Sprintf("%s, seed %d", name, seed), "/generate", fmt.Sprintf(
-				`{"inputs":%q,"parameters":{"details":true,"max_new_tokens":24,"top_n_tokens":2,"seed":%d,"temperature":0.7,`+
-					`"plugins":[{"name":%q,"params":%s}]}}`, redHat, seed+1, name, params)})
-		}
-	}
-	return list
-}
-
-// TestGuessesChangeNothing: with every plugin, program, example and language of grammars a reply has the same bytes
-// with guesses as without, and plugins take the same fuel.
+// TestGuessesChangeNothing: with every plugin of the tree, every language of grammars and the schemas of the test suite
+// a reply has the same bytes with guesses as without, whole and streamed, on every API, and plugins take the same fuel;
+// also where the guesses are anything, in any number. So it is in fp32, which this model comes in, and quantised.
 func TestGuessesChangeNothing(t *testing.T) {
-	plain, guesses := guessing(t)
-	seeds := 4
-	if !testing.Short() {
-		seeds = 21
+	list := treePlugins(t)
+	formats := map[string]int{config.WeightsFP32: long.Count(4, 21), config.WeightsInt8: long.Count(1, 5)}
+	if long.Enabled() {
+		formats[config.WeightsInt4] = 5
 	}
-	list := append(everyKind(seeds), everyProgram(1+seeds/4)...)
-	for _, a := range list {
-		status, want := plain.call(t, http.MethodPost, a.route, []byte(a.body))
-		if status != http.StatusOK {
-			t.Fatalf("%s: %d %s", a.name, status, want)
-		}
-		if _, got := guesses.call(t, http.MethodPost, a.route, []byte(a.body)); steady(got) != steady(want) {
-			t.Errorf("%s: got %s\nwant %s", a.name, got, want)
-		}
-	}
-	few, many := guesses.defaultModel().engine.Stats().Steps, plain.defaultModel().engine.Stats().Steps
-	t.Logf("%d requests: %d steps, %d without guesses; guessed tokens\n%s", len(list), few, many,
-		strings.Join(guesses.lines(t, "tgi_draft_tokens_total"), "\n"))
-	if few*10 > many*9 {
-		t.Errorf("%d steps, %d without guesses: nothing was shown", few, many)
-	}
-	got, want := guesses.lines(t, "tgi_plugin_fuel_total"), plain.lines(t, "tgi_plugin_fuel_total")
-	if len(want) < 10 || strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("fuel\n%s\nwithout guesses\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	for format, seeds := range formats {
+		t.Run(format, func(t *testing.T) {
+			weights := func(c *config.Config) { c.Model.Weights = format }
+			plain := openEvery(t, list, config.Speculation{}, weights)
+			guesses := openEvery(t, list, allGuesses, weights)
+			g := guessFor(t, guesses)
+			all := slices.Concat(everyPlugin(list, seeds), everyGrammar(seeds), everyChat(), everyCall(),
+				everySchema(t, long.Count(1, 3), long.Enabled()))
+			sameReplies(t, plain, guesses, all)
+			few, many := guesses.defaultModel().engine.Stats().Steps, plain.defaultModel().engine.Stats().Steps
+			t.Logf("%d requests: %d steps, %d without guesses; guessed tokens\n%s", len(all), few, many,
+				strings.Join(guesses.lines(t, "tgi_draft_tokens_total"), "\n"))
+			if few*10 > many*9 {
+				t.Errorf("%d steps, %d without guesses: nothing was shown", few, many)
+			}
+			routes, shown := everyRoute(list, long.Enabled())
+			sameReplies(t, plain, guesses, routes)
+			t.Logf("%d requests on %d routes: %v", len(routes), len(shown), shown)
+			for name, n := range shown {
+				if n < 2 {
+					t.Errorf("%s: %d requests", name, n)
+				}
+			}
+			sameWork(t, list, plain, guesses)
+			anyGuess(t, plain, guesses, g, list, slices.Concat(everyPlugin(list, long.Count(1, 3)),
+				everyGrammar(long.Count(1, 3)), everyChat(), everyCall(), everySchema(t, 1, long.Enabled())))
+		})
 	}
 }
 
-// steady is a reply without what is different each time.
-func steady(reply string) string {
-	var all map[string]any
-	if json.Unmarshal([]byte(reply), &all) != nil {
-		return reply
+// sameReplies asks two servers the same, and wants the same bytes.
+func sameReplies(t *testing.T, plain, guesses *plugged, list []asked) {
+	t.Helper()
+	for _, a := range list {
+		if err := same(t, plain, guesses, a); err != nil {
+			t.Error(err)
+		}
 	}
-	delete(all, "id")
-	delete(all, "created")
-	text, err := json.Marshal(all)
-	if err != nil {
-		return reply
+}
+
+// anyGuess wants the same replies, for the same fuel, whatever is guessed, from none to 8 tokens: each request has one
+// way of guessing, or under TGI_LONG all, and each way comes in each length.
+func anyGuess(t *testing.T, plain, guesses *plugged, g *guesser, tree []treePlugin, list []asked) {
+	t.Helper()
+	played, unsteady := 0, []string{config.TemplatePlugin}
+	for _, x := range tree {
+		if !x.steadyFuel() {
+			unsteady = append(unsteady, x.name)
+		}
 	}
-	return string(text)
+	for i, a := range list {
+		g.next(true, nil, 0)
+		before := guesses.fuel(t)
+		if err := same(t, plain, guesses, a); err != nil {
+			t.Error(err)
+			continue
+		}
+		_, want := plain.call(t, http.MethodPost, a.route, []byte(a.body))
+		alone := fuelBetween(before, guesses.fuel(t), unsteady)
+		for j := range guessWays {
+			play, most := &guessWays[(i+j)%len(guessWays)], (i/len(guessWays)+j)%9
+			if j > 0 && !long.Enabled() {
+				break
+			}
+			played++
+			g.next(false, play, most)
+			before = guesses.fuel(t)
+			if _, got := guesses.call(t, http.MethodPost, a.route, []byte(a.body)); steady(got) != steady(want) {
+				t.Errorf("%s, guesses %s, %d tokens: got %s\nwant %s", a.name, play.name, most, got, want)
+			}
+			if took := fuelBetween(before, guesses.fuel(t), unsteady); !maps.Equal(took, alone) {
+				t.Errorf("%s, guesses %s, %d tokens: fuel %v, without guesses %v", a.name, play.name, most, took, alone)
+			}
+		}
+	}
+	g.next(false, nil, 0)
+	t.Logf("%d requests with any guesses, by source\n%s", played,
+		strings.Join(guesses.lines(t, "tgi_draft_tokens_total"), "\n"))
+	for _, x := range guesses.lines(t, "tgi_draft_tokens_total") {
+		if strings.Contains(x, `source="plugin"`) && strings.HasSuffix(x, " 0") {
+			t.Errorf("nothing was shown: %s", x)
+		}
+	}
+	if played < 9*len(guessWays) {
+		t.Errorf("%d requests do not come to each way of guessing in each length", played)
+	}
+}
+
+// fuel is what each plugin has taken, once nothing of any request is left.
+func (p *plugged) fuel(t *testing.T) map[string]uint64 {
+	t.Helper()
+	p.quiet(t)
+	_, fuel := p.figures()
+	return fuel
+}
+
+// fuelBetween is the fuel between two looks, by plugin: of those that took any, but for the unsteady.
+func fuelBetween(before, after map[string]uint64, unsteady []string) map[string]uint64 {
+	out := map[string]uint64{}
+	for name, n := range after {
+		if n != before[name] && !slices.Contains(unsteady, name) {
+			out[name] = n - before[name]
+		}
+	}
+	return out
 }
 
 // lines are those of a metric.
@@ -327,9 +320,10 @@ func TestPredictionIsCounted(t *testing.T) {
 // log-probabilities, are the same whatever is predicted: what comes, what comes with every third word wrong, or
 // something else; and plugins take the same fuel.
 func TestPredictionsChangeNothing(t *testing.T) {
-	plain := openGuessing(t, config.Speculation{}, nil)
-	few := openGuessing(t, config.Speculation{Kinds: []string{"prediction"}, Tokens: 2, Always: true}, nil)
-	many := openGuessing(t, config.Speculation{Kinds: []string{"prediction"}, Tokens: 8, Always: true}, nil)
+	list := treePlugins(t)
+	plain := openEvery(t, list, config.Speculation{}, nil)
+	few := openEvery(t, list, config.Speculation{Kinds: []string{"prediction"}, Tokens: 2, Always: true}, nil)
+	many := openEvery(t, list, config.Speculation{Kinds: []string{"prediction"}, Tokens: 8, Always: true}, nil)
 	choices := func(p *plugged, body string) (raw, text string) {
 		t.Helper()
 		status, reply := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(body))
@@ -340,7 +334,7 @@ func TestPredictionsChangeNothing(t *testing.T) {
 		return string(r.Choices), answers(t, reply)[0]
 	}
 	asks := 0
-	for _, a := range everyKind(3) {
+	for _, a := range slices.Concat(everyPlugin(list, long.Count(2, 3)), everyGrammar(3)) {
 		var q struct {
 			Parameters map[string]json.RawMessage
 		}
