@@ -144,14 +144,10 @@ func TestTogetherAsAlone(t *testing.T) {
 func togetherAsAlone(t *testing.T, ck *hf.Checkpoint, w models.Weights) {
 	r, path := buildTo(t, ck, Options{Weights: w})
 	open := func(t *testing.T, blocks, threads, guesses int, set sched.Settings, o engine.Observer) *engine.Engine {
-		p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
+		p := openPaged(t, path, ort.Options{Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
 			HeadDim: r.Arch.HeadDim, Vocab: r.Arch.Vocab, MaxLen: 128, Blocks: blocks, Width: r.Arch.Width,
 			Places: r.Arch.Places, Latent: r.Arch.Latent,
 			Threads: threads, Cache: ort.CacheForm(r.Layout.Cache)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(p.Close)
 		e, err := engine.New(served{p}, numbered{}, engine.Config{Settings: set, Verify: true, Observer: o,
 			Speculation: draft.Settings{Tokens: guesses, Always: true}})
 		if err != nil {

@@ -57,17 +57,32 @@ type machine struct {
 	embeddings []llm.Embedding
 }
 
-func runModel(t testing.TB, r Result, path string, blocks int) *machine {
+// openPaged opens a built model as the server does, with its matrices mapped.
+func openPaged(t testing.TB, path string, o ort.Options) *ort.Paged {
 	t.Helper()
-	startRuntime(t)
-	p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
-		HeadDim: r.Arch.HeadDim, Cache: ort.CacheForm(r.Layout.Cache), Latent: r.Arch.Latent,
-		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, OriginalLen: r.Arch.OriginalPositions, Blocks: blocks,
-		Width: r.Arch.Width, Places: r.Arch.Places, KeyEnds: r.Arch.KeyEnds})
+	matrices, err := MappedMatrices(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range matrices {
+		o.Weights = append(o.Weights, ort.Matrix{Name: m.Name, Offset: m.Offset, Shape: m.Dims})
+	}
+	o.ModelPath, o.WeightsPath = path, filepath.Join(filepath.Dir(path), DataFile)
+	p, err := ort.Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
+	return p
+}
+
+func runModel(t testing.TB, r Result, path string, blocks int) *machine {
+	t.Helper()
+	startRuntime(t)
+	p := openPaged(t, path, ort.Options{Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
+		HeadDim: r.Arch.HeadDim, Cache: ort.CacheForm(r.Layout.Cache), Latent: r.Arch.Latent,
+		Vocab: r.Arch.Vocab, MaxLen: r.Arch.MaxPositions, OriginalLen: r.Arch.OriginalPositions, Blocks: blocks,
+		Width: r.Arch.Width, Places: r.Arch.Places, KeyEnds: r.Arch.KeyEnds})
 	return &machine{t: t, model: p, vocab: r.Arch.Vocab, blockSize: r.Layout.BlockSize}
 }
 

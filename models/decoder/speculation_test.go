@@ -145,13 +145,9 @@ func (c *wrong) Step(r engine.Report) {
 }
 
 func openEngine(b *testing.B, r Result, path string, s draft.Settings, o engine.Observer) *engine.Engine {
-	p, err := ort.Open(ort.Options{ModelPath: path, Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
+	p := openPaged(b, path, ort.Options{Layers: r.Arch.Layers, KVHeads: r.Arch.KVHeads,
 		HeadDim: r.Arch.HeadDim, Vocab: r.Arch.Vocab, MaxLen: 4096, Blocks: 1024, Width: r.Arch.Width,
 		Places: r.Arch.Places, Cache: ort.CacheForm(r.Layout.Cache)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(p.Close)
 	e, err := engine.New(served{p}, numbered{}, engine.Config{Speculation: s, Observer: o})
 	if err != nil {
 		b.Fatal(err)

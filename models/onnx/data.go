@@ -22,8 +22,12 @@ type DataWriter struct {
 
 // NewDataWriter writes to w from its start.
 func NewDataWriter(w io.Writer) *DataWriter {
-	return &DataWriter{w: bufio.NewWriterSize(w, 1<<20)}
+	return &DataWriter{w: bufio.NewWriterSize(w, largePage)}
 }
+
+// largePage is how many bytes are written at once, at multiples of it: file systems then keep them as large pages of
+// memory, which a runtime can map as such.
+const largePage = 2 << 20
 
 // Begin pads to the next tensor's offset.
 func (d *DataWriter) Begin() {
@@ -38,14 +42,21 @@ func (d *DataWriter) Begin() {
 }
 
 // Write appends bytes of the tensor.
-func (d *DataWriter) Write(p []byte) (int, error) {
+func (d *DataWriter) Write(p []byte) (n int, _ error) {
 	if d.err != nil {
 		return 0, d.err
 	}
-	n, err := d.w.Write(p)
+	for n < len(p) && d.err == nil {
+		// No more than is free: the buffer would pass a longer piece on as it is.
+		var more int
+		more, d.err = d.w.Write(p[n:min(len(p), n+d.w.Available())])
+		n += more
+		if d.err == nil && d.w.Available() == 0 {
+			d.err = d.w.Flush()
+		}
+	}
 	d.at += int64(n)
-	d.err = err
-	return n, err
+	return n, d.err
 }
 
 // End ends the tensor and returns its position.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -176,6 +177,49 @@ func TestDataWriterAlignsTensors(t *testing.T) {
 	if got := out.Bytes(); string(got[:3]) != "abc" || string(got[4096:]) != "def" || len(bytes.Trim(got[3:4096],
 		"\x00")) != 0 {
 		t.Error("the file does not hold the tensors")
+	}
+}
+
+// pieces keeps what is written at once.
+type pieces [][]byte
+
+func (p *pieces) Write(b []byte) (int, error) {
+	*p = append(*p, slices.Clone(b))
+	return len(b), nil
+}
+
+// TestDataWriterWritesLargePages: whatever the tensors, all but the last piece are large pages, at multiples of them.
+func TestDataWriterWritesLargePages(t *testing.T) {
+	var to pieces
+	var want []byte
+	d, r := NewDataWriter(&to), rand.New(rand.NewPCG(1, 1))
+	for range 60 {
+		tensor := make([]byte, r.IntN(1+r.IntN(3*largePage)))
+		for i := range tensor {
+			tensor[i] = byte(r.Uint32())
+		}
+		d.Begin()
+		want = append(want, make([]byte, int(d.Size())-len(want))...)
+		for left := tensor; len(left) > 0; {
+			n := 1 + r.IntN(len(left))
+			if got, err := d.Write(left[:n]); got != n || err != nil {
+				t.Fatalf("%d of %d bytes, %v", got, n, err)
+			}
+			left = left[n:]
+		}
+		d.End()
+		want = append(want, tensor...)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range to[:len(to)-1] {
+		if len(p) != largePage {
+			t.Errorf("piece %d has %d bytes", i, len(p))
+		}
+	}
+	if !bytes.Equal(slices.Concat(to...), want) {
+		t.Error("other bytes were written")
 	}
 }
 

@@ -7,6 +7,7 @@ import "C"
 import (
 	"context"
 	"fmt"
+	"time"
 	"unsafe"
 )
 
@@ -74,6 +75,12 @@ func (b *bound) name(name string) *C.char {
 
 // run runs the model on the bound tensors.
 func (b *bound) run() error { return takeError(C.tgi_bound_run(b.c)) }
+
+// took returns how long the last run took, and for how much of that its first thread, which waits for all others, had a
+// core.
+func (b *bound) took() (all, computed time.Duration) {
+	return time.Duration(b.c.took), time.Duration(b.c.computed)
+}
 
 // runUntil is run, but ends between two nodes of the graph when ctx does, with its cause.
 func (b *bound) runUntil(ctx context.Context) error {

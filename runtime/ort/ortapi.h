@@ -94,6 +94,7 @@ enum { TGI_ORT_DEVICE_ALLOCATOR = 0, TGI_ORT_MEM_DEFAULT = 0, TGI_ORT_MEM_CPU_IN
 	X(ReleaseIoBinding, 135, void, (OrtIoBinding *))                                                                  \
 	X(BindInput, 136, OrtStatus *, (OrtIoBinding *, const char *, const OrtValue *))                                  \
 	X(BindOutput, 137, OrtStatus *, (OrtIoBinding *, const char *, const OrtValue *))                                 \
+	X(AddInitializer, 150, OrtStatus *, (OrtSessionOptions *, const char *, const OrtValue *))                         \
 	X(AddRunConfigEntry, 165, OrtStatus *, (OrtRunOptions *, const char *, const char *))                             \
 	X(KernelContext_GetGPUComputeStream, 193, OrtStatus *, (const OrtKernelContext *, void **))                       \
 	X(GetCUDAProviderOptionsAsString, 207, OrtStatus *,                                                            \

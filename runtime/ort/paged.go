@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 	"unsafe"
 
 	"tgi/runtime/llm"
@@ -19,7 +20,8 @@ const blockSize = C.PA_BLOCK
 type Spin int
 
 const (
-	// SpinAuto spins if there are more than 4 threads and no CPU quota.
+	// SpinAuto spins in small steps of quantised models while nobody else wants the cores; all models do so with more
+	// than 4 threads. Under a CPU quota none does.
 	SpinAuto Spin = iota
 	// SpinOn spins for spinTime at most: faster on a quiet machine, and slower on a busy one.
 	SpinOn
@@ -51,6 +53,10 @@ var cacheForms = map[CacheForm]C.enum_pa_form{
 type Options struct {
 	// ModelPath is the path of the .onnx file; its weights are beside it.
 	ModelPath string
+	// Weights are matrices of the file at WeightsPath that are mapped in large pages where the system has them; all
+	// others are mapped in its ordinary ones.
+	WeightsPath string
+	Weights     []Matrix
 	// Layers, KVHeads and HeadDim are the shape of the cache.
 	Layers, KVHeads, HeadDim int
 	// Latent says that values are parts of the keys: the cache holds keys alone.
@@ -147,8 +153,13 @@ func (o Options) check() error {
 // Model. Only one goroutine at a time may call its methods.
 type Paged struct {
 	o       Options
+	weights weights
+	// session and bound are those of the step; runners are all there are: that of ordinary steps, and the one that spins
+	// in small ones, if there is one.
 	session *session
 	bound   *bound
+	runners []runner
+	quiet   quiet
 	cache   pages
 	inputs  map[string]*buffer // by name
 	logits  buffer
@@ -199,11 +210,15 @@ func Open(o Options) (*Paged, error) {
 	if o.Threads == 0 {
 		o.Threads = Threads()
 	}
-	spin := o.Spin == SpinOn || o.Spin == SpinAuto && spinByDefault(o.Threads)
 	p := &Paged{o: o, inputs: map[string]*buffer{}}
 	var err error
-	if p.session, err = openSession(o.ModelPath, sessionOptions{threads: o.Threads, spin: spin}); err == nil {
-		p.bound, err = p.session.bindings()
+	p.weights, err = mapWeights(o.WeightsPath, o.Weights)
+	spin := o.Spin == SpinOn || o.Spin == SpinAuto && spinByDefault(o.Threads)
+	if err == nil {
+		err = p.addRunner(spin)
+	}
+	if err == nil && !spin && o.Spin == SpinAuto && spinsWhenQuiet(o.Threads) && len(o.Weights) > 0 {
+		err = p.addRunner(true)
 	}
 	if err == nil {
 		err = p.bindCache()
@@ -214,6 +229,31 @@ func Open(o Options) (*Paged, error) {
 	}
 	return p, nil
 }
+
+// runner is a session and what it runs on.
+type runner struct {
+	session *session
+	bound   *bound
+}
+
+// addRunner opens a session of the model. All share the weights that are mapped.
+func (p *Paged) addRunner(spin bool) error {
+	s, err := openSession(p.o.ModelPath, sessionOptions{threads: p.o.Threads, spin: spin, weights: p.weights})
+	if err != nil {
+		return err
+	}
+	b, err := s.bindings()
+	if err != nil {
+		s.close()
+		return err
+	}
+	p.runners = append(p.runners, runner{s, b})
+	p.use(0)
+	return nil
+}
+
+// use has the next step run on a runner.
+func (p *Paged) use(i int) { p.session, p.bound = p.runners[i].session, p.runners[i].bound }
 
 // bindCache checks the model's inputs and outputs, reserves the cache and binds it.
 func (p *Paged) bindCache() error {
@@ -228,8 +268,10 @@ func (p *Paged) bindCache() error {
 		for half, prefix := range p.o.halves() {
 			name := fmt.Sprintf("%s.%d", prefix, layer)
 			at := unsafe.Pointer(&p.layerCache(layer, half)[0])
-			if err := p.bound.bind(false, name, uint8s, at, int64(p.o.Blocks), int64(p.o.halfBytes())); err != nil {
-				return err
+			for _, r := range p.runners {
+				if err := r.bound.bind(false, name, uint8s, at, int64(p.o.Blocks), int64(p.o.halfBytes())); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -238,8 +280,10 @@ func (p *Paged) bindCache() error {
 	if err := fill[int32](form, []int32{int32(cacheForms[p.o.Cache])}); err != nil {
 		return err
 	}
-	if err := p.bound.bind(false, cacheFormInput, int32s, form.at, 1); err != nil {
-		return err
+	for _, r := range p.runners {
+		if err := r.bound.bind(false, cacheFormInput, int32s, form.at, 1); err != nil {
+			return err
+		}
 	}
 	for name := range stepInputs {
 		p.inputs[name] = &buffer{}
@@ -309,6 +353,10 @@ func (p *Paged) Forward(s *llm.Step) ([]float32, error) {
 // forward runs a checked step; the caller holds adapters.mu.
 func (p *Paged) forward(s *llm.Step) ([]float32, error) {
 	tokens, batch := int64(len(s.Tokens)), int64(s.Rows())
+	spins := len(p.runners) > 1 && tokens <= smallStep && p.quiet.may(time.Now())
+	if p.use(0); spins {
+		p.use(1)
+	}
 	err := errors.Join(
 		bindStep[int64](p, "input_ids", s.Tokens, tokens),
 		bindStep[int32](p, "cu_seqlens", s.CuSeqlens, batch+1),
@@ -338,6 +386,10 @@ func (p *Paged) forward(s *llm.Step) ([]float32, error) {
 	}
 	if err := p.bound.run(); err != nil {
 		return nil, err
+	}
+	if spins {
+		took, computed := p.bound.took()
+		p.quiet.spun(took, computed, time.Now())
 	}
 	return unsafe.Slice((*float32)(p.logits.at), len(s.LogitRows)*p.o.Vocab), nil
 }
@@ -457,14 +509,12 @@ func (p *Paged) CopyBlocks(pairs []llm.BlockCopy) error {
 // Close frees the model and its cache and returns their memory to the system. It must not run
 // during a Forward of the same model. It invalidates the last logits and may be called twice.
 func (p *Paged) Close() {
-	if p.bound != nil {
-		p.bound.close()
-		p.bound = nil
+	for _, r := range p.runners {
+		r.bound.close()
+		r.session.close()
 	}
-	if p.session != nil {
-		p.session.close()
-		p.session = nil
-	}
+	p.runners, p.bound, p.session = nil, nil, nil
+	p.weights.close()
 	for _, buf := range p.inputs {
 		buf.free()
 	}

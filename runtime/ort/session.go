@@ -59,6 +59,8 @@ type sessionOptions struct {
 	foreign bool
 	// record keeps where each node was placed, for nodes.
 	record bool
+	// weights are matrices that the session has from others; they are closed after it.
+	weights weights
 }
 
 // openSession loads the model at path.
@@ -94,7 +96,7 @@ func openSession(path string, o sessionOptions) (*session, error) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	s := &session{}
-	if err := takeError(C.tgi_session_open(name, raw, C.int(device), &s.c)); err != nil {
+	if err := takeError(C.tgi_session_open(name, raw, C.int(device), o.weights.c, &s.c)); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -1,10 +1,15 @@
 #include "shim.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -108,11 +113,75 @@ char *tgi_cuda_text(const OrtCUDAProviderOptionsV2 *options, char **text) {
 	return message(status);
 }
 
-char *tgi_session_open(const char *path, const OrtSessionOptions *options, int device, struct tgi_session **out) {
+// map_file maps the file of weights.
+static char *map_file(struct tgi_weights *w, const char *path) {
+	enum { large = 2 << 20 };
+	struct stat st;
+	const int file = open(path, O_RDONLY | O_CLOEXEC);
+	if (file < 0) return strdup(strerror(errno));
+	char *why = NULL, *at = MAP_FAILED;
+	if (!fstat(file, &st)) {
+		w->space_bytes = (size_t)st.st_size + large;
+		at = mmap(NULL, w->space_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	}
+	if (at != MAP_FAILED) {
+		w->space = at, w->bytes = (size_t)st.st_size;
+		w->data = at + (large - (uintptr_t)at % large) % large;
+		at = mmap(w->data, w->bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, 0);
+	}
+	if (at == MAP_FAILED) why = strdup(strerror(errno));
+	close(file);
+#ifdef MADV_HUGEPAGE
+	if (!why) madvise(w->data, w->bytes, MADV_HUGEPAGE);  // if the system has them
+#endif
+	return why;
+}
+
+char *tgi_weights_map(const char *path, const struct tgi_matrix *matrices, size_t count, struct tgi_weights **out) {
+	struct tgi_weights *w = calloc(1, sizeof *w + count * sizeof w->matrices[0]);
+	if (!w) return strdup("out of memory");
+	OrtMemoryInfo *host = NULL;
+	char *why = message(tgi_ort.CreateCpuMemoryInfo(TGI_ORT_DEVICE_ALLOCATOR, TGI_ORT_MEM_DEFAULT, &host));
+	if (!why) why = map_file(w, path);
+	for (const struct tgi_matrix *m = matrices; !why && m < matrices + count; m++) {
+		if (m->offset > w->bytes || m->bytes > w->bytes - m->offset) {
+			why = strdup("a matrix lies outside the file of weights");
+			break;
+		}
+		const size_t i = w->count++;
+		w->matrices[i].name = strdup(m->name);
+		if (!w->matrices[i].name) why = strdup("out of memory");
+		if (!why)
+			why = message(tgi_ort.CreateTensorWithDataAsOrtValue(host, w->data + m->offset, m->bytes, m->shape, m->rank,
+			                                                     TGI_ORT_UINT8, &w->matrices[i].value));
+	}
+	if (host) tgi_ort.ReleaseMemoryInfo(host);
+	if (why) {
+		tgi_weights_close(w);
+		return why;
+	}
+	*out = w;
+	return NULL;
+}
+
+void tgi_weights_close(struct tgi_weights *w) {
+	if (!w) return;
+	for (size_t i = 0; i < w->count; i++) {
+		free(w->matrices[i].name);
+		if (w->matrices[i].value) tgi_ort.ReleaseValue(w->matrices[i].value);
+	}
+	if (w->space) munmap(w->space, w->space_bytes);
+	free(w);
+}
+
+char *tgi_session_open(const char *path, OrtSessionOptions *options, int device, const struct tgi_weights *weights,
+                       struct tgi_session **out) {
 	struct tgi_session *s = calloc(1, sizeof *s);
 	if (!s) return strdup("out of memory");
 	// The library has one environment per process; this only counts a reference.
 	OrtStatus *status = tgi_ort.CreateEnv(TGI_ORT_LOG_ERROR, "tgi", &s->env);
+	for (size_t i = 0; !status && weights && i < weights->count; i++)
+		status = tgi_ort.AddInitializer(options, weights->matrices[i].name, weights->matrices[i].value);
 	if (!status) status = tgi_ort.CreateSession(s->env, path, options, &s->session);
 	if (!status) status = tgi_ort.CreateCpuMemoryInfo(TGI_ORT_DEVICE_ALLOCATOR, TGI_ORT_MEM_DEFAULT, &s->host);
 	if (!status && device >= 0)
@@ -239,8 +308,18 @@ char *tgi_bound_bind(struct tgi_bound *b, const struct tgi_tensor *t) {
 
 char *tgi_bound_terminate(struct tgi_bound *b) { return message(tgi_ort.RunOptionsSetTerminate(b->run)); }
 
+static int64_t nanoseconds(clockid_t clock) {
+	struct timespec t = {0};
+	clock_gettime(clock, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 char *tgi_bound_run(struct tgi_bound *b) {
-	return message(tgi_ort.RunWithBinding(b->session->session, b->run, b->binding));
+	const int64_t began = nanoseconds(CLOCK_MONOTONIC), before = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
+	OrtStatus *status = tgi_ort.RunWithBinding(b->session->session, b->run, b->binding);
+	b->computed = nanoseconds(CLOCK_THREAD_CPUTIME_ID) - before;
+	b->took = nanoseconds(CLOCK_MONOTONIC) - began;
+	return message(status);
 }
 
 void *tgi_pages_map(size_t bytes) {

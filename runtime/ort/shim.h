@@ -28,6 +28,34 @@ char *tgi_cuda_stream(OrtCUDAProviderOptionsV2 *options, void *stream);
 // tgi_cuda_text returns the options as the library writes them, to be freed.
 char *tgi_cuda_text(const OrtCUDAProviderOptionsV2 *options, char **text);
 
+// tgi_matrix is a matrix of bytes in a file of weights.
+struct tgi_matrix {
+	const char *name;
+	size_t offset, bytes;
+	int64_t shape[4];
+	size_t rank;
+};
+
+// tgi_weights are the matrices of a mapped file, which sessions share.
+struct tgi_weights {
+	char *data;
+	size_t bytes;
+	void *space;  // that the mapping lies in
+	size_t space_bytes;
+	size_t count;
+	struct {
+		char *name;
+		OrtValue *value;
+	} matrices[];
+};
+
+// tgi_weights_map maps a file at an address that is a multiple of large pages: what the system keeps of the file in
+// large pages it then maps as such, and threads that read weights miss its tables of pages less often.
+char *tgi_weights_map(const char *path, const struct tgi_matrix *matrices, size_t count, struct tgi_weights **out);
+
+// tgi_weights_close unmaps them, after the sessions that have them. w may be null.
+void tgi_weights_close(struct tgi_weights *w);
+
 struct tgi_session {
 	OrtEnv *env;
 	OrtSession *session;
@@ -36,8 +64,9 @@ struct tgi_session {
 };
 
 // tgi_session_open loads a model; *out is only set on success. device is the CUDA device whose memory may be bound,
-// -1 for none.
-char *tgi_session_open(const char *path, const OrtSessionOptions *options, int device, struct tgi_session **out);
+// -1 for none. Matrices of weights, which may be null, are used where they are; all else is the library's to map.
+char *tgi_session_open(const char *path, OrtSessionOptions *options, int device, const struct tgi_weights *weights,
+                       struct tgi_session **out);
 
 // tgi_session_close frees the session, whose bound tensors are closed.
 void tgi_session_close(struct tgi_session *s);
@@ -59,6 +88,8 @@ struct tgi_bound {
 	const struct tgi_session *session;
 	OrtIoBinding *binding;
 	OrtRunOptions *run;
+	// Of the last run, in nanoseconds: how long it took, and for how much of that the thread that began it had a core.
+	int64_t took, computed;
 };
 
 // tgi_tensor is memory as an input or output.

@@ -27,11 +27,54 @@ func Threads() int {
 // takes several times as much of a busy one.
 const spinTime = 20 * time.Microsecond
 
-// spinByDefault reports whether idle threads should spin: not with few CPUs, and not under a
+// spinByDefault reports whether idle threads should spin in all steps: not with few CPUs, and not under a
 // quota, which spinning would use up.
-func spinByDefault(threads int) bool {
+func spinByDefault(threads int) bool { return threads > 4 && spinsWhenQuiet(threads) }
+
+// spinsWhenQuiet reports whether idle threads may spin while nobody else wants the cores.
+func spinsWhenQuiet(threads int) bool {
 	_, limited := cpuQuota(os.DirFS("/"))
-	return threads > 4 && !limited
+	return threads > 1 && !limited
+}
+
+// smallStep is the most tokens of a step that threads spin in. The parts of larger ones take so long that waking a
+// thread for them costs little.
+const smallStep = 64
+
+// Bounds of quiet.
+const (
+	mostLost  = 0.15                   // share of a step that a thread may lose to others
+	lossSteps = 8                      // steps that a loss is averaged over, about
+	firstRest = 500 * time.Millisecond // without spinning after too much was lost; doubled up to longRest
+	longRest  = 8 * time.Second
+)
+
+// quiet decides whether threads spin. A thread that spins has its core until the step ends, unless others want it: what
+// it lost tells how busy the machine is. Then a scheduler soon takes the core from those who spin, for long, and gives it
+// at once to those who sleep and are woken.
+type quiet struct {
+	lost float64 // share, averaged
+	rest time.Duration
+	till time.Time // no spinning until then
+}
+
+// may reports whether the threads of the next step may spin.
+func (q *quiet) may(now time.Time) bool { return !now.Before(q.till) }
+
+// spun takes note of a step whose threads could spin: how long it took, and how much of that its first thread had a
+// core.
+func (q *quiet) spun(took, computed time.Duration, now time.Time) {
+	if took <= 0 {
+		return
+	}
+	q.lost += (max(0, 1-float64(computed)/float64(took)) - q.lost) / lossSteps
+	switch {
+	case q.lost > mostLost:
+		q.rest = min(max(2*q.rest, firstRest), longRest)
+		q.till, q.lost = now.Add(q.rest), 0
+	case now.Sub(q.till) > q.rest: // for as long as it rested nothing was lost
+		q.rest = 0
+	}
 }
 
 // cpuQuota returns the CPU quota of the process's control groups: the least of its own group and

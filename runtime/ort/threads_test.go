@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 	"testing/fstest"
+	"time"
 )
 
 func TestCPUQuota(t *testing.T) {
@@ -56,5 +57,40 @@ func TestThreads(t *testing.T) {
 	}
 	if spinByDefault(4) {
 		t.Error("spins with 4 threads")
+	}
+}
+
+// TestQuiet: threads that lose their cores stop to spin, for longer each time that they lose them again, and try anew
+// once nothing is lost.
+func TestQuiet(t *testing.T) {
+	now, step := time.Unix(0, 0), 10*time.Millisecond
+	var q quiet
+	// run takes steps for a while, in which spinning threads lose a share, and returns for how much of it they spun.
+	run := func(all time.Duration, lost float64) float64 {
+		spun, end := time.Duration(0), now.Add(all)
+		for now.Before(end) {
+			spins := q.may(now)
+			now = now.Add(step)
+			if spins {
+				spun += step
+				q.spun(step, time.Duration((1-lost)*float64(step)), now)
+			}
+		}
+		return float64(spun) / float64(all)
+	}
+	if got := run(time.Minute, 0.05); got != 1 {
+		t.Errorf("alone threads spin %.2f of the time", got)
+	}
+	if got := run(time.Second, 0.6); got > 0.1 {
+		t.Errorf("in the first second beside others %.2f", got)
+	}
+	if got := run(time.Minute, 0.6); got > 0.01 {
+		t.Errorf("beside others %.3f", got)
+	}
+	if run(longRest, 0); run(time.Minute, 0) != 1 {
+		t.Error("alone again they do not spin")
+	}
+	if run(longRest+time.Second, 0); q.rest != 0 {
+		t.Errorf("the next rest would take twice %v", q.rest)
 	}
 }

@@ -1,7 +1,10 @@
 package host
 
 import (
+	"path/filepath"
+
 	"tgi/models"
+	"tgi/models/decoder"
 	"tgi/runtime/ort"
 	"tgi/server/config"
 	"tgi/server/host/bridge"
@@ -34,6 +37,19 @@ func backendOptions(b models.Built) ort.Options {
 		Vocab: b.Vocab, MaxLen: b.MaxPositions, OriginalLen: b.OriginalPositions, Width: b.Width, Places: b.Places,
 		KeyEnds: b.KeyEnds,
 	}
+}
+
+// openPaged opens a model on the CPU, with its quantised matrices in large pages.
+func openPaged(o ort.Options) (*ort.Paged, error) {
+	matrices, err := decoder.MappedMatrices(o.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range matrices {
+		o.Weights = append(o.Weights, ort.Matrix{Name: m.Name, Offset: m.Offset, Shape: m.Dims})
+	}
+	o.WeightsPath = filepath.Join(filepath.Dir(o.ModelPath), decoder.DataFile)
+	return ort.Open(o)
 }
 
 // withCache returns a layout with keys and values as the settings ask for them, where the device leaves the choice.

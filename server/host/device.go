@@ -77,7 +77,7 @@ func (d device) open(b models.Built, matrices int, cfg config.Config) (backend, 
 		opt.ModelPath, opt.Adapters = b.AdaptedFile, matrices
 	}
 	opt.Blocks, opt.Threads, opt.Spin = blocks, cfg.Runtime.Threads, spinOf(cfg.Runtime.Spin)
-	paged, err := ort.Open(opt)
+	paged, err := openPaged(opt)
 	if err != nil {
 		return nil, limits, err
 	}
@@ -148,7 +148,7 @@ func (d device) openSmall(b models.Built, tokens int) (backend, error) {
 	}
 	opt := backendOptions(b)
 	opt.Blocks = blocks
-	paged, err := ort.Open(opt)
+	paged, err := openPaged(opt)
 	if err != nil {
 		return nil, err
 	}

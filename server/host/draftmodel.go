@@ -119,7 +119,7 @@ func (in *instance) openDraft(ctx context.Context, src *draftSource, limits conf
 	opt := backendOptions(built)
 	opt.Blocks, opt.Threads = draftBlocks(limits, built.MaxPositions, opt.BlockSize()), src.cfg.Runtime.Threads
 	opt.Spin = spinOf(src.cfg.Runtime.Spin)
-	if m.paged, err = ort.Open(opt); err != nil {
+	if m.paged, err = openPaged(opt); err != nil {
 		return nil, err
 	}
 	longest := m.paged.MaxLen()
