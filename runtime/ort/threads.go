@@ -49,9 +49,9 @@ const (
 	longRest  = 8 * time.Second
 )
 
-// quiet decides whether threads spin. A thread that spins has its core until the step ends, unless others want it: what
-// it lost tells how busy the machine is. Then a scheduler soon takes the core from those who spin, for long, and gives it
-// at once to those who sleep and are woken.
+// quiet decides whether threads spin. A thread that spins has its core until the step ends, unless others want it:
+// what it lost tells how busy the machine is. Then a scheduler soon takes the core from those who spin, for long, and
+// gives it at once to those who sleep and are woken.
 type quiet struct {
 	lost float64 // share, averaged
 	rest time.Duration
