@@ -33,7 +33,7 @@ func resident(t *testing.T) (own, files int) {
 	return own << 10, files << 10
 }
 
-// TestWeightsAreMapped: quantised weights are read where the file is mapped, once, whatever number of sessions has them.
+// TestWeightsAreMapped: quantised weights are read where the file is mapped, once, however many sessions have them.
 func TestWeightsAreMapped(t *testing.T) {
 	dir := t.TempDir()
 	if err := synth.WriteLayers(dir, "smollm2-135m", 1, 6); err != nil {
