@@ -154,8 +154,8 @@ func (o Options) check() error {
 type Paged struct {
 	o       Options
 	weights weights
-	// session and bound are those of the step; runners are all there are: that of ordinary steps, and the one that spins
-	// in small ones, if there is one.
+	// session and bound are those of the step. All there are: that of ordinary steps, and the one that spins in small
+	// ones, if there is one.
 	session *session
 	bound   *bound
 	runners []runner
