@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ type world struct {
 	dir      string
 	registry string // host:port
 	storage  string // of the registry
+	stop     func() // ends the registry
 }
 
 // newWorld starts a registry. With auth it asks for the user me and the password pass.
@@ -62,9 +64,12 @@ func newWorld(t *testing.T, auth bool) *world {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	w.stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+	})
+	t.Cleanup(func() {
+		w.stop()
 		if t.Failed() {
 			t.Logf("the registry's log:\n%s", &log)
 		}

@@ -116,6 +116,16 @@ func TestShare(t *testing.T) {
 		t.Errorf("%s", now)
 	}
 	w.until("the server unloads it", func() bool { return w.loaded(server.URL, "ban-some") == "" })
+
+	// What was pulled is installed without the registry, by its digest.
+	w.must("second", "tgi plugin pull $R/plugins/ban-some:0.2.0 --plain-http", "signed by team")
+	w.stop()
+	install := "tgi plugin install $R/plugins/ban-some:0.2.0"
+	w.refused("second", install+" --plain-http", "refused", "tgi plugin install $R/plugins/ban-some@sha256:")
+	out, _ := w.run("second", install+" --plain-http")
+	digest := regexp.MustCompile(`@sha256:[0-9a-f]{64}`).FindString(out)
+	w.must("second", install+digest, "signed by team", "tgi.toml")
+	w.until("the server loads it", func() bool { return w.loaded(server.URL, "ban-some") != "" })
 }
 
 // rollBack installs another build of the plugin on the second server, and has it use the one before again.

@@ -33,26 +33,13 @@ type Summary struct {
 // summary loads a module that the kit found sound as the server does, with a vocabulary as large as models have: the
 // kit's is small, and what a guest does for each token at load counts.
 func (m *module) summary(ctx context.Context, e *sandbox.Engine, wasm []byte, cases []Case) (*Summary, error) {
-	config := cases[0].Config
-	if slices.ContainsFunc(guest.Kinds(wasm), guest.Converses) {
-		config = kit.WithModel(config)
-	}
-	g, err := guest.Load(ctx, e, guest.Config{
-		Program: program.Functions(),
-		Name:    m.code.Name(), Wasm: wasm, Config: []byte(config), Limits: m.limits, Vocabulary: fullVocabulary(),
-	})
+	g, s, err := described(ctx, e, m.code.Name(), wasm, cases[0].Config, m.limits)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		g.Close()
-		<-g.Drained()
-	}()
+	defer unload(g)
 	d := g.Description()
-	s := &Summary{
-		Name: d.Name, Version: d.Version, Doc: d.Doc, Kinds: d.Kinds, Modes: d.Modes, TopK: d.View, Row: d.Row,
-		Candidates: d.Candidates, Params: d.Params, Imports: []string{}, Cases: len(cases),
-	}
+	s.Cases = len(cases)
 	for _, c := range cases {
 		if err := checkLanguages(c.Sources, d.Languages); err != nil {
 			return nil, err
@@ -89,4 +76,45 @@ func (m *module) summary(ctx context.Context, e *sandbox.Engine, wasm []byte, ca
 	defer began.Close()
 	s.Memory = len(began.Memory())
 	return s, nil
+}
+
+// Describe loads a module as a server does, with a configuration, and returns what it says about itself. It tries
+// nothing: a module that Run finds fault with, such as one that refuses {} as parameters, is described all the same.
+// Memory, Exports, Imports and Cases are empty.
+func Describe(ctx context.Context, name string, wasm []byte, config string, limits Limits) (*Summary, error) {
+	e, err := sandbox.New(sandbox.Config{})
+	if err != nil {
+		return nil, err
+	}
+	g, s, err := described(ctx, e, name, wasm, config, limits)
+	if err != nil {
+		return nil, err
+	}
+	unload(g)
+	return s, nil
+}
+
+// described loads a module and takes its description.
+func described(ctx context.Context, e *sandbox.Engine, name string, wasm []byte, config string, limits Limits) (
+	*guest.Guest, *Summary, error) {
+	if slices.ContainsFunc(guest.Kinds(wasm), guest.Converses) {
+		config = kit.WithModel(config)
+	}
+	g, err := guest.Load(ctx, e, guest.Config{
+		Program: program.Functions(),
+		Name:    name, Wasm: wasm, Config: []byte(config), Limits: limits, Vocabulary: fullVocabulary(),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	d := g.Description()
+	return g, &Summary{
+		Name: d.Name, Version: d.Version, Doc: d.Doc, Kinds: d.Kinds, Modes: d.Modes, TopK: d.View, Row: d.Row,
+		Candidates: d.Candidates, Params: d.Params, Exports: []string{}, Imports: []string{},
+	}, nil
+}
+
+func unload(g *guest.Guest) {
+	g.Close()
+	<-g.Drained()
 }

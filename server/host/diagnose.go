@@ -155,6 +155,16 @@ func TryModule(ctx context.Context, cfg config.Config, p config.Plugin, module [
 	return nil
 }
 
+// DescribeModule loads a module with the configuration and the limits of a plugin, and returns what it says about
+// itself. The plugin's source does not matter.
+func DescribeModule(ctx context.Context, p config.Plugin, module []byte) (*check.Summary, error) {
+	text, err := p.Config.JSON()
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: config: %w", p.Name, err)
+	}
+	return check.Describe(ctx, p.Name, module, string(text), limitsOf(p.Limits))
+}
+
 // ModelError says of an error of a model's files, as the start would, which setting names them and what is there.
 func ModelError(cfg config.Config, id library.ID, err error) error {
 	f, other := asking(cfg, hardware.Choice{})

@@ -39,7 +39,7 @@ func newPluginInstall() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a, got, err := s.fetch(ctx, cfg, words[0])
+		a, got, err := s.fetch(ctx, cfg, words[0], install.FetchOnce)
 		if err != nil {
 			return err
 		}
@@ -111,19 +111,11 @@ func newPluginRemove() *cobra.Command {
 	return cmd
 }
 
-// shows prints a description.
-func (s *sharing) shows(stdout io.Writer, shown share.Shown) error {
-	if s.output.json {
-		return printIndented(stdout, shown)
-	}
-	return shown.WriteText(stdout)
-}
-
-// newPluginShow describes a plugin that was signed, pulled or installed, or that is in a registry.
+// newPluginShow describes a plugin that list shows, a file, or an artefact of a registry.
 func newPluginShow() *cobra.Command {
 	s := &sharing{}
 	cmd := &cobra.Command{Use: "show NAME|FILE.wasm|REFERENCE", ValidArgsFunction: modules,
-		Short: "Describe an installed or pulled plugin, a signed file, or an artefact of a registry"}
+		Short: "Describe a plugin that list shows, a file, or an artefact of a registry"}
 	cmd.RunE = s.runs("show", 1, 1, "a plugin's name, a .wasm file or a reference", func(ctx context.Context,
 		words []string, stdout io.Writer) error {
 		cfg, err := readSettings(&s.flags)
@@ -134,28 +126,24 @@ func newPluginShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a, where, err := find(cfg, words[0])
-		if errors.Is(err, fs.ErrNotExist) {
-			if shown, other := catalog.ShowBuiltin(ctx, words[0]); other == nil {
-				return s.shows(stdout, shown)
-			}
-		}
+		shown, err := catalog.Show(ctx, cfg, policy, words[0])
 		if errors.Is(err, fs.ErrNotExist) && isReference(words[0]) {
 			r, at, openErr := s.open(words[0], int64(cfg.Plugins.UploadLimit))
 			if openErr != nil {
 				return openErr
 			}
-			a, err = r.Pull(ctx, at)
-			where = at.String()
+			var a share.Artifact
+			if a, err = r.Pull(ctx, at); err == nil {
+				shown, err = share.Describe(a, policy, at.String())
+			}
 		}
 		if err != nil {
 			return err
 		}
-		shown, err := share.Describe(a, policy, where)
-		if err != nil {
-			return err
+		if s.output.json {
+			return printIndented(stdout, shown)
 		}
-		return s.shows(stdout, shown)
+		return shown.WriteText(stdout)
 	})
 	s.settingsFlags(cmd)
 	s.remoteFlags(cmd)

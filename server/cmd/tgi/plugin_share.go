@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"tgi/server/client/terminal"
 	"tgi/server/config"
 	"tgi/server/share"
+	"tgi/server/share/index"
 	"tgi/server/share/install"
 	"tgi/server/share/registry"
 )
@@ -203,8 +203,13 @@ func (o output) say(w io.Writer, v any, format string, args ...any) error {
 	return err
 }
 
-// fetch pulls what a reference names, holds it to the policy and keeps it in the index.
-func (s *sharing) fetch(ctx context.Context, cfg config.Config, word string) (share.Artifact, install.Summary, error) {
+// fetcher is install.Fetch or install.FetchOnce.
+type fetcher func(context.Context, *registry.Repository, registry.Reference, share.Policy,
+	*index.Index) (share.Artifact, share.Description, string, error)
+
+// fetch gets what a reference names by get, holds it to the policy and keeps it in the index.
+func (s *sharing) fetch(ctx context.Context, cfg config.Config, word string, get fetcher) (share.Artifact,
+	install.Summary, error) {
 	r, at, err := s.open(word, int64(cfg.Plugins.UploadLimit))
 	if err != nil {
 		return share.Artifact{}, install.Summary{}, err
@@ -217,7 +222,7 @@ func (s *sharing) fetch(ctx context.Context, cfg config.Config, word string) (sh
 	if err != nil {
 		return share.Artifact{}, install.Summary{}, err
 	}
-	a, d, kept, err := install.Fetch(ctx, r, at, policy, x)
+	a, d, kept, err := get(ctx, r, at, policy, x)
 	if err != nil {
 		return a, install.Summary{}, err
 	}
@@ -235,7 +240,7 @@ func newPluginPull() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, got, err := s.fetch(ctx, cfg, words[0])
+		_, got, err := s.fetch(ctx, cfg, words[0], install.Fetch)
 		if err != nil {
 			return err
 		}
@@ -245,30 +250,4 @@ func newPluginPull() *cobra.Command {
 	s.remoteFlags(cmd)
 	s.output.flag(cmd)
 	return cmd
-}
-
-// find returns an artefact by a file, by the name of an installed plugin, or by a reference of the index.
-func find(cfg config.Config, word string) (a share.Artifact, where string, err error) {
-	for _, p := range cfg.Plugin {
-		if p.Name == word && !strings.HasPrefix(p.Source, config.Builtin) {
-			word = p.Source
-		}
-	}
-	if strings.HasSuffix(word, ".wasm") {
-		module, err := check.ReadModule(word)
-		if err != nil {
-			return a, "", err
-		}
-		if a, err = share.ReadBeside(word, module); errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%s was not signed or installed: %s is not there (tgi plugin check describes a module)", word,
-				share.Beside(word))
-		}
-		return a, word, err
-	}
-	x, err := install.IndexOf(cfg)
-	if err != nil {
-		return a, "", err
-	}
-	e, a, err := x.Get(word)
-	return a, e.Reference, err
 }

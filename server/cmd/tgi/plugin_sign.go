@@ -12,6 +12,7 @@ import (
 
 	"tgi/server/client/terminal"
 	"tgi/server/config"
+	"tgi/server/host/catalog"
 	"tgi/server/share"
 	"tgi/server/share/install"
 )
@@ -162,7 +163,7 @@ func newPluginVerify() *cobra.Command {
 			if a, err = r.Pull(ctx, at); err != nil {
 				return err
 			}
-		} else if a, _, err = find(cfg, words[0]); err != nil {
+		} else if a, err = catalog.Artifact(cfg, words[0]); err != nil {
 			return err
 		}
 		if err := policy.Check(a); err != nil {

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,8 +9,6 @@ import (
 	"tgi/plugins"
 	"tgi/plugins/check"
 	"tgi/plugins/std"
-	"tgi/sdk/abi"
-	"tgi/server/share"
 )
 
 // builtin reads the module that is built in under a name, with or without builtin: before it. The error wraps
@@ -32,25 +29,4 @@ func Module(word string) ([]byte, error) {
 		return module, err
 	}
 	return check.ReadModule(word)
-}
-
-// ShowBuiltin describes a module that is built in. It is in no registry: it has no digest of an artefact.
-func ShowBuiltin(ctx context.Context, word string) (share.Shown, error) {
-	name, module, err := builtin(word)
-	if err != nil {
-		return share.Shown{}, err
-	}
-	r, err := check.Run(ctx, name, module, check.Options{})
-	if err != nil {
-		return share.Shown{}, err
-	}
-	d := r.Summary
-	a, err := share.Pack(module, share.Description{Name: d.Name, Version: d.Version, Doc: d.Doc, Kinds: d.Kinds,
-		ABI: abi.Version, Params: d.Params})
-	if err != nil {
-		return share.Shown{}, err
-	}
-	shown, err := share.Describe(a, share.Policy{}, plugins.Builtin+name+", built into this program")
-	shown.Digest = ""
-	return shown, err
 }

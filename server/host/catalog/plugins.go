@@ -35,16 +35,34 @@ const (
 
 // Plugins returns the plugins that cfg declares, those of the folder, and the built-in ones that no setting names.
 func Plugins(cfg config.Config) (list []Plugin, err error) {
-	known := func(name, source string) bool {
-		return slices.ContainsFunc(list, func(l Plugin) bool { return l.Name == name || l.Source == source })
-	}
-	for _, p := range cfg.Plugin {
-		l := inspect(p.Name, p.Source, BySettings)
+	all, err := declared(cfg)
+	for _, p := range all {
+		l := inspect(p.Name, p.Source, p.by)
 		l.Reference = p.Reference
 		if p.Kind != "" {
 			l.Kinds = []string{p.Kind}
 		}
 		list = append(list, l)
+	}
+	return list, err
+}
+
+// declaration is a plugin with where it is declared, as Plugin.Declared says it.
+type declaration struct {
+	config.Plugin
+	by string
+}
+
+// declared returns the plugins that Plugins lists, without looking at their modules.
+func declared(cfg config.Config) (list []declaration, err error) {
+	known := func(name, source string) bool {
+		return slices.ContainsFunc(list, func(p declaration) bool { return p.Name == name || p.Source == source })
+	}
+	add := func(name, source, by string) {
+		list = append(list, declaration{config.Plugin{Name: name, Source: source}, by})
+	}
+	for _, p := range cfg.Plugin {
+		list = append(list, declaration{p, BySettings})
 	}
 	var files []string
 	if folder := cfg.Plugins.Folder; folder != "" {
@@ -55,7 +73,7 @@ func Plugins(cfg config.Config) (list []Plugin, err error) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".wasm")
 		if !strings.HasPrefix(name, ".") && !known(name, file) {
-			list = append(list, inspect(name, file, ByFolder))
+			add(name, file, ByFolder)
 		}
 	}
 	builtin, err := fs.Glob(std.FS(), "*.wasm")
@@ -65,7 +83,7 @@ func Plugins(cfg config.Config) (list []Plugin, err error) {
 	for _, file := range builtin {
 		name := strings.TrimSuffix(file, ".wasm")
 		if source := plugins.Builtin + name; !known(name, source) {
-			list = append(list, inspect(name, source, ""))
+			add(name, source, "")
 		}
 	}
 	return list, nil

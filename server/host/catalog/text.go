@@ -209,15 +209,13 @@ func WritePlugins(w io.Writer, list []Plugin, pulled []index.Entry) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	installed := map[string]bool{}
 	for _, l := range list {
 		if l.Reference != "" {
-			installed[l.Reference] = true
 			fmt.Fprintf(w, "plugin %s: installed from %s\n", l.Name, terminal.Line(l.Reference))
 		}
 	}
 	for _, e := range pulled {
-		if !installed[e.Reference] {
+		if !slices.ContainsFunc(list, func(l Plugin) bool { return e.Is(l.Reference) }) {
 			fmt.Fprintf(w, "pulled, not installed here: %s\n", terminal.Line(e.Reference))
 		}
 	}

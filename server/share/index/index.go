@@ -95,7 +95,7 @@ func (x *Index) find(list []Entry, name string) (Entry, error) {
 		if e.Reference == name {
 			return e, nil
 		}
-		if e.is(name) {
+		if e.Is(name) {
 			found = append(found, e)
 		}
 	}
@@ -183,7 +183,7 @@ func (x *Index) Remove(ctx context.Context, name string) error {
 		before := len(all.Manifests)
 		all.Manifests = slices.DeleteFunc(all.Manifests, func(d ocispec.Descriptor) bool {
 			return d.ArtifactType == share.ArtifactType &&
-				Entry{d.Annotations[ocispec.AnnotationRefName], string(d.Digest)}.is(name)
+				Entry{d.Annotations[ocispec.AnnotationRefName], string(d.Digest)}.Is(name)
 		})
 		if len(all.Manifests) == before {
 			return fmt.Errorf("%s is not in %s: %w", name, x.dir, fs.ErrNotExist)
@@ -192,9 +192,9 @@ func (x *Index) Remove(ctx context.Context, name string) error {
 	})
 }
 
-// is says whether a name is the entry's digest, or its reference, which may have both a tag and a digest, whole or with
+// Is says whether a name is the entry's digest, or its reference, which may have both a tag and a digest, whole or with
 // only one of them.
-func (e Entry) is(name string) bool {
+func (e Entry) Is(name string) bool {
 	tagged, _, _ := strings.Cut(e.Reference, "@")
 	repository := tagged
 	if colon := strings.LastIndexByte(tagged, ':'); colon > strings.LastIndexByte(tagged, '/') {

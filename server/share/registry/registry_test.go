@@ -180,6 +180,51 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestUnreachable: a registry that gives no answer is told from one whose answer is no.
+func TestUnreachable(t *testing.T) {
+	gone, _ := pushed(t)
+	gone.Close()
+	f, a := pushed(t)
+	status := func(code int) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(code); return true }
+	}
+	for _, c := range []struct {
+		name  string
+		of    *fake
+		twist func(w http.ResponseWriter, r *http.Request) bool
+		want  bool
+	}{
+		{"nobody listens", gone, nil, true},
+		{"503", f, status(http.StatusServiceUnavailable), true},
+		{"429", f, status(http.StatusTooManyRequests), true},
+		{"401", f, status(http.StatusUnauthorized), false},
+		{"404", f, status(http.StatusNotFound), false},
+		{"no answer", f, func(_ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true }, true},
+		{"a module that stalls", f, func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != blobPath(digest.FromBytes(a.Module)) {
+				return false
+			}
+			w.Header().Set("Content-Length", fmt.Sprint(len(a.Module)))
+			_, _ = w.Write(a.Module[:4])
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+			return true
+		}, true},
+	} {
+		c.of.twist = c.twist
+		if _, err := c.of.pull(t, ":1.0.0"); err == nil || Unreachable(err) != c.want {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	r, err := Open(f.reference(t, ""), Options{Limit: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Pull(t.Context(), f.reference(t, ":1.0.0")); err == nil || Unreachable(err) {
+		t.Errorf("a registry without TLS: %v", err)
+	}
+}
+
 // TestModuleLimit: a module above the limit is refused before it is fetched.
 func TestModuleLimit(t *testing.T) {
 	f, a := pushed(t)

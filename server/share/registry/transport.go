@@ -145,6 +145,19 @@ func (b *body) Close() error {
 	return err
 }
 
+// Unreachable reports whether an error says that a registry gave no answer, or that it can give none now.
+func Unreachable(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, http.ErrSchemeMismatch) {
+		return false
+	}
+	var reply *errcode.ErrorResponse
+	if errors.As(err, &reply) {
+		return reply.StatusCode >= http.StatusInternalServerError || reply.StatusCode == http.StatusTooManyRequests
+	}
+	var network net.Error // as all errors of a connection are
+	return errors.As(err, &network) || errors.Is(err, errStalled)
+}
+
 // explain adds what to do to errors that many people meet.
 func explain(err error) error {
 	var reply *errcode.ErrorResponse
