@@ -1,5 +1,5 @@
-// Package develop is the loop of `tgi plugin dev`: it builds a plugin's project after each change of a source, has a
-// server load the module, and shows what a prompt becomes with the plugin and without it.
+// Package develop is the loop of `tgi plugin dev`: it builds a plugin's project after each change of a source, checks
+// the module, has a server load it, and shows what a prompt becomes with the plugin and without it.
 //
 // It starts no goroutines. Whoever calls it says how a project is built, and has started the server.
 package develop
@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -28,6 +29,8 @@ type Options struct {
 	Dir, Name string
 	// Build builds the project and returns the module's file. What the build prints goes to log.
 	Build func(ctx context.Context, log io.Writer) (string, error)
+	// Check holds the module to the contract before it is loaded. What it finds goes to out.
+	Check func(ctx context.Context, file string, out io.Writer) error
 	// Try feeds a module that requests cannot name, such as a template, without the server.
 	Try func(ctx context.Context, file string, out io.Writer) error
 	// Server loads the module, Caller asks the same server.
@@ -35,10 +38,10 @@ type Options struct {
 	Caller *call.Caller
 	// Ends says that the server ends with Run: nothing has to be removed from it.
 	Ends bool
-	// Prompt is what the model is asked, Settings are members of the request, Params those of the plugin; each may be
-	// nil.
-	Prompt           string
-	Settings, Params json.RawMessage
+	// Prompt is what the model is asked, Settings are members of the request, Params those of the plugin, and Config is
+	// what it is loaded with; each may be nil.
+	Prompt                   string
+	Settings, Params, Config json.RawMessage
 	// Out gets everything that is shown.
 	Out io.Writer
 	// Every is how often the sources are looked at; 0 is a third of a second.
@@ -69,8 +72,8 @@ const (
 // removing bounds the removal of what was uploaded.
 const removing = 10 * time.Second
 
-// Run builds, loads and asks at once, and again after each change, until ctx ends. What is wrong with the project is
-// shown, and the next change tries again. An error is of the folder alone.
+// Run builds, checks, loads and asks at once, and again after each change, until ctx ends. What is wrong with the
+// project is shown, and the next change tries again. An error is of the folder alone.
 // What it uploaded under a new name is removed at the end.
 func Run(ctx context.Context, o Options) error {
 	if o.Every <= 0 {
@@ -109,7 +112,7 @@ func (l *loop) say(format string, args ...any) {
 	fmt.Fprintf(l.Out, "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }
 
-// turn builds the project, loads the module and shows what it does.
+// turn builds the project, checks and loads the module and shows what it does.
 func (l *loop) turn(ctx context.Context) error {
 	began := time.Now()
 	file, err := l.Build(ctx, l.Out)
@@ -121,7 +124,14 @@ func (l *loop) turn(ctx context.Context) error {
 		return err
 	}
 	l.say("built %s in %.1f s (%d KiB)", terminal.Line(file), time.Since(began).Seconds(), len(wasm)>>10)
-	p, isNew, err := l.Server.Upload(ctx, l.Name, operate.Module{WASM: wasm}, nil)
+	if err := l.Check(ctx, file, l.Out); err != nil {
+		return err
+	}
+	q := url.Values{}
+	if l.Config != nil {
+		q.Set("config", string(l.Config))
+	}
+	p, isNew, err := l.Server.Upload(ctx, l.Name, operate.Module{WASM: wasm}, q)
 	if err != nil {
 		if ctx.Err() != nil {
 			l.left = max(l.left, unknown)

@@ -56,8 +56,8 @@ func (s *shown) await(t *testing.T, what string, n int) {
 	t.Fatalf("%q is not shown %d times in\n%s", what, n, s)
 }
 
-// TestRun: a project is built at once and after each change; what the compiler and the server say is shown, and the
-// next change tries again.
+// TestRun: a project is built at once and after each change; what the compiler, the check and the server say is shown,
+// and the next change tries again. What the check refuses is not sent.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	source := filepath.Join(dir, "main.go")
@@ -74,9 +74,12 @@ func TestRun(t *testing.T) {
 	}
 	change("good")
 	kind := "logits"
-	var uploads, removed atomic.Int32
+	var uploads, removed, strange atomic.Int32
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		if r.Method == http.MethodPut && (r.URL.Query().Get("config") != `{"m":1}` || string(body) == "unsound") {
+			strange.Add(1)
+		}
 		switch {
 		case r.Method == http.MethodPut && string(body) == "refused":
 			w.WriteHeader(http.StatusUnprocessableEntity)
@@ -126,6 +129,14 @@ func TestRun(t *testing.T) {
 	go func() {
 		done <- Run(ctx, Options{Dir: dir, Name: "p", Server: at, Caller: asks, Prompt: "?", Out: out,
 			Every: time.Millisecond, Settings: []byte(`{"seed":7}`), Params: []byte(`{"n":3}`),
+			Config: []byte(`{"m":1}`),
+			Check: func(_ context.Context, file string, out io.Writer) error {
+				if text, err := os.ReadFile(file); err != nil || string(text) != "unsound" {
+					return err
+				}
+				fmt.Fprintln(out, "export: tgi_init is missing")
+				return errors.New("the module is not loaded")
+			},
 			Try: func(_ context.Context, file string, out io.Writer) error {
 				_, err := fmt.Fprintln(out, "tried", filepath.Base(file))
 				return err
@@ -153,19 +164,29 @@ func TestRun(t *testing.T) {
 	if !strings.Contains(out.String(), "main.go:1: bad\n") || !strings.Contains(out.String(), "make: exit status 2\n") {
 		t.Errorf("the compiler's words are not in\n%s", out)
 	}
-	change("refused")
+	change("unsound")
 	out.await(t, "waiting", 3)
+	for _, want := range []string{"export: tgi_init is missing\n", " the module is not loaded\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	change("refused")
+	out.await(t, "waiting", 4)
 	if !strings.Contains(out.String(), `422 it exports nothing\x1b[2J`) {
 		t.Errorf("the server's words are not in\n%s", out)
 	}
 	change("template")
-	out.await(t, "waiting", 4)
+	out.await(t, "waiting", 5)
 	if !strings.Contains(out.String(), "tried p.wasm\n") || strings.Count(out.String(), "guest hello\n") != 1 {
 		t.Errorf("got\n%s", out)
 	}
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+	if strange.Load() > 0 {
+		t.Errorf("%d uploads are unsound or without the configuration", strange.Load())
 	}
 	if removed.Load() != 1 || !strings.HasSuffix(out.String(), " removed p from the server\n") {
 		t.Errorf("removed %d times:\n%s", removed.Load(), out)

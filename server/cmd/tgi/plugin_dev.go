@@ -32,12 +32,14 @@ import (
 // newPluginDev builds and tries a project after each change.
 func newPluginDev() *cobra.Command {
 	var url, key, askKey, model, prompt, name string
-	var params, settings objects
+	var params, settings, configs objects
 	cmd := &cobra.Command{
-		Use: "dev [flags] [DIR]", Short: "Build a project after each change, load it and show what a prompt becomes",
-		Long: `Watch a project: after each change of a source, build it, have a server load the module, and show what a prompt
-becomes without the plugin and with it, and what it printed. Without --url the server is one of this process, with the
-demo model or that of --model-id. What was uploaded to the server of --url under a new name is removed at the end.
+		Use:   "dev [flags] [DIR]",
+		Short: "Build a project after each change, check and load it, show what a prompt becomes",
+		Long: `Watch a project: after each change of a source, build it, check it as tgi plugin check does, have a
+server load the module, and show what a prompt becomes without the plugin and with it, and what it printed. Without
+--url the server is one of this process, with the demo model or that of --model-id. What was uploaded to the server of
+--url under a new name is removed at the end.
 Modules that requests cannot name are fed as by tgi plugin run.`,
 		Example: `  tgi plugin dev no-digits --prompt "What is three plus four?"
   tgi plugin dev --params '{"n": 3}' --settings '{"temperature": 1, "seed": 7}'
@@ -48,8 +50,8 @@ Modules that requests cannot name are fed as by tgi plugin run.`,
 			if err != nil {
 				return err
 			}
-			if len(params) > 1 || len(settings) > 1 {
-				return misused("--params and --settings may be given once each")
+			if len(params) > 1 || len(settings) > 1 || len(configs) > 1 {
+				return misused("--params, --settings and --config may be given once each")
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -64,10 +66,14 @@ Modules that requests cannot name are fed as by tgi plugin run.`,
 				return misused("--name: %q %v", name, err)
 			}
 			o := develop.Options{Dir: p.Dir, Name: name, Prompt: prompt, Out: cmd.OutOrStdout(), Build: p.Build,
-				Params: one(params), Settings: one(settings),
-				Try: func(ctx context.Context, file string, out io.Writer) error {
-					return tryFile(ctx, file, model, out)
-				}}
+				Params: one(params), Settings: one(settings), Config: one(configs)}
+			o.Check = func(ctx context.Context, file string, out io.Writer) error {
+				return catalog.CheckModule(ctx, file, p.Language, check.Case{Config: cmp.Or(string(o.Config), "{}"),
+					Params: cmp.Or(string(o.Params), "{}")}, out)
+			}
+			o.Try = func(ctx context.Context, file string, out io.Writer) error {
+				return tryFile(ctx, file, model, tryout.Options{Config: o.Config, Params: o.Params}, out)
+			}
 			key = operate.AdminKey(key, os.LookupEnv)
 			if url != "" && model != "" {
 				return misused("--url asks a server that runs, --model-id starts one: give one")
@@ -82,6 +88,8 @@ Modules that requests cannot name are fed as by tgi plugin run.`,
 	set.StringVar(&prompt, "prompt", "What is three plus four?", "`text` that the model is asked")
 	set.Var(&params, "params", "parameters of the plugin, a JSON `object`")
 	set.Var(&settings, "settings", "members of the request, a JSON `object`; by default temperature 0 and 64 tokens")
+	set.Var(&configs, "config", "the module's configuration, a JSON `object`; by default {}, and what the server "+
+		"of --url has stays")
 	set.StringVar(&name, "name", "", "`name` of the plugin on the server; by default the folder's")
 	set.StringVar(&model, "model-id", "", "`folder` of the model that the own server runs; by default the demo model's")
 	set.StringVar(&url, "url", "", "a running server's `URL`")
@@ -100,9 +108,8 @@ func one(o objects) json.RawMessage {
 }
 
 // tryFile feeds a module one step or one text.
-func tryFile(ctx context.Context, file, model string, out io.Writer) error {
-	o := tryout.Options{Name: strings.TrimSuffix(filepath.Base(file), ".wasm"), Prompt: "Once upon a time"}
-	var err error
+func tryFile(ctx context.Context, file, model string, o tryout.Options, out io.Writer) (err error) {
+	o.Name, o.Prompt = strings.TrimSuffix(filepath.Base(file), ".wasm"), "Once upon a time"
 	if o.Wasm, err = check.ReadModule(file); err != nil {
 		return err
 	}
