@@ -124,9 +124,11 @@ func (l *loop) turn(ctx context.Context) error {
 		return err
 	}
 	l.say("built %s in %.1f s (%d KiB)", terminal.Line(file), time.Since(began).Seconds(), len(wasm)>>10)
+	began = time.Now()
 	if err := l.Check(ctx, file, l.Out); err != nil {
 		return err
 	}
+	l.say("checked in %.1f s: sound", time.Since(began).Seconds())
 	q := url.Values{}
 	if l.Config != nil {
 		q.Set("config", string(l.Config))

@@ -154,7 +154,8 @@ func TestRun(t *testing.T) {
 			}})
 	}()
 	out.await(t, "waiting", 1)
-	for _, want := range []string{"loaded p 1: logits", " without plain\n", "    with changed\n", "guest hello\n"} {
+	for _, want := range []string{"s: sound\n", "loaded p 1: logits", " without plain\n", "    with changed\n",
+		"guest hello\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}

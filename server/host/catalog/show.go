@@ -108,6 +108,9 @@ func sameFile(a, b string) bool {
 // describe says what a module says about itself.
 func describe(ctx context.Context, p config.Plugin, a share.Artifact) (share.Shown, error) {
 	d, err := host.DescribeModule(ctx, p, a.Module)
+	if err != nil && p.Config == nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w (where it wants a configuration, tgi plugin check has --config)", err)
+	}
 	if err != nil {
 		return share.Shown{}, err
 	}
