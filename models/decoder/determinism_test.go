@@ -30,6 +30,7 @@ func (numbered) Text(id llm.Token) string              { return fmt.Sprint(id, "
 func (numbered) EOS() []llm.Token                      { return []llm.Token{1} }
 func (n numbered) Next(id llm.Token) string            { return n.Text(id) }
 func (numbered) Flush() string                         { return "" }
+func (numbered) Open() bool                            { return false }
 
 // served is a backend as an engine wants it.
 type served struct{ *ort.Paged }

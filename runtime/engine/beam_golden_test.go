@@ -51,6 +51,7 @@ func (c numbers) EOS() []llm.Token             { return c.eos }
 func (numbers) Stream([]llm.Token) Detokenizer { return numbers{} }
 func (numbers) Next(llm.Token) string          { return "x" }
 func (numbers) Flush() string                  { return "" }
+func (numbers) Open() bool                     { return false }
 
 // paged is ONNX Runtime as the engine wants it.
 type paged struct{ *ort.Paged }

@@ -96,6 +96,8 @@ type Detokenizer interface {
 	Next(id llm.Token) string
 	// Flush returns the text held back so far, with U+FFFD for incomplete characters.
 	Flush() string
+	// Open reports whether the text so far ends inside a character: Next holds back the first of its bytes.
+	Open() bool
 }
 
 // Config configures an engine.

@@ -254,6 +254,8 @@ func (d *fakeDetok) Next(id llm.Token) string {
 	return string(out)
 }
 
+func (d *fakeDetok) Open() bool { return len(d.held) > 0 }
+
 func (d *fakeDetok) Flush() string {
 	out := ""
 	for range d.held {

@@ -50,8 +50,13 @@ type guardian struct {
 // heldToken is a token that waits, and where the text ends behind it.
 type heldToken struct {
 	picked
-	end int
+	end  int
+	open bool // inside a character
 }
+
+// maxSplit is how many tokens without an end of a character between them are held together. A text may have no such
+// end.
+const maxSplit = 16
 
 // newHoldback returns what holds a sequence's tokens back, nil without guards.
 func newHoldback(list []sample.Guard) *holdback {
@@ -87,6 +92,21 @@ func checkGuards(c *sample.Chain, p llm.Params, list []sample.Guard) error {
 	return nil
 }
 
+// boundary is the last position up to position that lies between two characters. Guards see characters: a token that
+// begins one goes out, or is taken back, with that which completes it.
+func (h *holdback) boundary(position int) int {
+	at := position - h.released()
+	for i := 0; i < maxSplit && at > 0 && h.held[at-1].open; i++ {
+		at--
+	}
+	return h.released() + at
+}
+
+// goesOn reports whether more tokens come behind those before position.
+func (h *holdback) goesOn(position int) bool {
+	return position < len(h.output) || h.held[len(h.held)-1].fin.Reason == llm.FinishNone
+}
+
 // released counts the output tokens that went out.
 func (h *holdback) released() int { return len(h.output) - len(h.held) }
 
@@ -94,7 +114,7 @@ func (h *holdback) released() int { return len(h.output) - len(h.held) }
 func (t *pickTask) guardPick(x picked) (over bool, err error) {
 	q, h := t.q, t.q.guards
 	h.output = append(h.output, x.pick.Token)
-	h.held = append(h.held, heldToken{x, len(q.text.visible)})
+	h.held = append(h.held, heldToken{x, len(q.text.visible), q.text.detok.Open()})
 	for len(h.held) > 0 {
 		again := false
 		if err := h.ask(t); err != nil {
@@ -221,7 +241,9 @@ func (t *pickTask) decide() (again, over bool, err error) {
 		h.stop(t, stop, free)
 		return false, true, nil
 	case replace == nil:
-		free = min(free, whole)
+		if free = min(free, whole); h.goesOn(free) {
+			free = h.boundary(free)
+		}
 		n := free - h.released()
 		h.release(t, free)
 		h.applied(n)
@@ -333,6 +355,9 @@ func (e *Engine) endToken() llm.Token {
 
 // stop ends the sequence behind the tokens below position. What is held beyond is dropped.
 func (h *holdback) stop(t *pickTask, g *guardian, position int) {
+	if h.goesOn(position) {
+		position = h.boundary(position)
+	}
 	h.applied(position - h.released())
 	whole := position == len(h.output)
 	last := h.held[len(h.held)-1].picked
@@ -372,11 +397,13 @@ func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 	if v.Kind == llm.VerdictInsert && v.Position == n && h.view.Reason != llm.FinishNone {
 		v.Position = max(n-1, h.released()) // what ended the text does not stay before more of it
 	}
+	before := h.output[:v.Position] // what the biases hold behind
+	v.Position = h.boundary(v.Position)
 	biases := v.Biases
 	if v.Kind == llm.VerdictInsert {
 		biases = nil
 	} else if len(biases) == 0 {
-		biases = []llm.Bias{{Token: h.output[v.Position], Add: float32(math.Inf(-1))}}
+		before, biases = h.output[:v.Position], []llm.Bias{{Token: h.output[v.Position], Add: float32(math.Inf(-1))}}
 	}
 	back := n - v.Position
 	switch {
@@ -407,7 +434,8 @@ func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 		return false, true, nil
 	}
 	if back > 0 {
-		q.chain.Ban(sample.History{Prompt: t.history.Prompt, Output: h.output}, gone, biases, g.by)
+		q.chain.Ban(h.output, gone)
+		q.chain.Bias(before, biases, g.by)
 	}
 	if v.Kind == llm.VerdictInsert {
 		h.inserted += len(v.Tokens)

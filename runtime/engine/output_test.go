@@ -1,11 +1,61 @@
 package engine
 
-import "testing"
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+)
 
 // TestRefusal holds the form of a refusal. The test of plugins/std/goon, which reads the number, has the same text.
 func TestRefusal(t *testing.T) {
 	got := (&Refusal{Guard: "a 7", Left: 12}).Error()
 	if want := "guard a 7 takes it back; 12 tokens are left of all that was emitted"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestOutputTakesBackCharacters: where a guard takes back a character that a program emits a byte at a time, none of
+// its tokens goes out, whatever follows.
+func TestOutputTakesBackCharacters(t *testing.T) {
+	s := open(t, start(t, newFake(64, 16, 256), Config{}), 1)
+	defer s.Close()
+	rules := llm.GuardRules{Name: "no euro", Hold: 5, Every: 1, Rewinds: true}
+	guard := saying{rules, func(v *llm.GuardView) llm.Verdict {
+		at := bytes.Index(v.Text[v.Context:], []byte("€"))
+		if at < 0 {
+			return llm.Verdict{Position: len(v.Output)}
+		}
+		behind := func(end uint32) bool { return int(end) > v.Context+at }
+		return llm.Verdict{Kind: llm.VerdictRewind, Position: v.Released + slices.IndexFunc(v.Ends, behind)}
+	}}
+	o := s.Output(0, []llm.Token{7}, params(20), []sample.Guard{guard})
+	var got []llm.Token
+	text := ""
+	note := func(list []Event) {
+		for _, ev := range list {
+			got, text = append(got, ev.Token), text+ev.Text
+		}
+	}
+	for i, x := range []struct {
+		id   llm.Token
+		left int // where it is refused
+	}{{5, 0}, {tokEuro, 0}, {tokEuro + 1, 0}, {tokEuro + 2, 1}, {11, 0}} {
+		o.Begin()
+		list, err := o.Add(Emitted{Token: x.id, Whole: true})
+		note(list)
+		no := &Refusal{}
+		if errors.As(err, &no) != (x.left > 0) || no.Left != x.left {
+			t.Errorf("token %d: %v, want %d tokens left", i, err, x.left)
+		}
+	}
+	list, err := o.End()
+	note(list)
+	want := []llm.Token{5, 11, tokEOS}
+	if err != nil || !slices.Equal(got, want) || text != pieces[5]+pieces[11]+"</s>" {
+		t.Errorf("%v %q (%v), want %v", got, text, err, want)
 	}
 }

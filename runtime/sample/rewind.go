@@ -146,20 +146,24 @@ func (t *TakenBack) Next(output, list []llm.Token) []llm.Token {
 	return list
 }
 
-// Ban is called behind a Rewind to h where what was picked from there on is unwanted: that pick and later ones draw
-// afresh. gone are the tokens behind h that were taken back: Pick.Top and explanations do not name them where the
-// sequence comes there by the same tokens. There it also adds biases to the logits of the token that follows h. All are
-// copied, and there may be none.
-func (c *Chain) Ban(h History, gone []llm.Token, biases []llm.Bias, by Banner) {
-	c.rewound.cuts = append(c.rewound.cuts, len(h.Output))
-	c.rewound.gone.Add(h.Output, gone)
+// Ban is called behind a Rewind to output where what was picked from there on is unwanted: that pick and later ones
+// draw afresh. gone are the tokens behind output that were taken back, which are copied: Pick.Top and explanations do
+// not name them where the sequence comes there by the same tokens.
+func (c *Chain) Ban(output, gone []llm.Token) {
+	c.rewound.cuts = append(c.rewound.cuts, len(output))
+	c.rewound.gone.Add(output, gone)
+}
+
+// Bias adds biases to the logits of the token that follows output, whenever the sequence comes there by the same
+// tokens. They are copied, and there may be none.
+func (c *Chain) Bias(output []llm.Token, biases []llm.Bias, by Banner) {
 	if len(biases) == 0 {
 		return
 	}
-	i := slices.IndexFunc(c.rewound.bans, func(b ban) bool { return slices.Equal(b.prefix, h.Output) })
+	i := slices.IndexFunc(c.rewound.bans, func(b ban) bool { return slices.Equal(b.prefix, output) })
 	if i < 0 {
 		i = len(c.rewound.bans)
-		c.rewound.bans = append(c.rewound.bans, ban{prefix: slices.Clone(h.Output)})
+		c.rewound.bans = append(c.rewound.bans, ban{prefix: slices.Clone(output)})
 	}
 	for _, x := range biases {
 		c.rewound.bans[i].biases = append(c.rewound.bans[i].biases, bannedToken{x, by})

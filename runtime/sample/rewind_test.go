@@ -181,7 +181,8 @@ func TestBan(t *testing.T) {
 		for _, id := range ids {
 			list = append(list, llm.Bias{Token: id, Add: negInf})
 		}
-		c.Ban(h, nil, list, Banner{})
+		c.Ban(h.Output, nil)
+		c.Bias(h.Output, list, Banner{})
 	}
 	var old, again [3]llm.Token
 	for i := range old {
@@ -199,7 +200,7 @@ func TestBan(t *testing.T) {
 	}
 	free, _ := New(p, 8, nil, Plugins{})
 	for _, h := range c.rewound.cuts {
-		free.Ban(at(make([]llm.Token, h)...), nil, nil, Banner{})
+		free.Ban(make([]llm.Token, h), nil)
 	}
 	seen := map[llm.Token]bool{}
 	for try := range 20 {
@@ -208,7 +209,7 @@ func TestBan(t *testing.T) {
 			t.Errorf("another place of the same length: %d, %d without bans", got, want.Token)
 		}
 		ban(at(0))
-		free.Ban(at(0), nil, nil, Banner{})
+		free.Ban([]llm.Token{0}, nil)
 	}
 	for try := range 40 {
 		ban(at(3), llm.Token(try%2)+6)
@@ -311,7 +312,8 @@ func TestForbiddenIsNotShown(t *testing.T) {
 				t.Errorf("%s, raw %v: %v before the rewind, want 7 in it", name, raw, list)
 			}
 			// 7, 7 was taken back behind 2: the first of them is not shown there, the second not behind the first.
-			chain.Ban(History{Output: []llm.Token{2}}, []llm.Token{7, 7}, c.biases, Banner{})
+			chain.Ban([]llm.Token{2}, []llm.Token{7, 7})
+			chain.Bias([]llm.Token{2}, c.biases, Banner{})
 			chain.Insert(c.inserted)
 			list := shown(2)
 			if got.Token != c.picked || slices.Contains(list, 7) != (c.picked == 7) || !slices.Contains(list, 6) ||
@@ -399,7 +401,7 @@ func TestBansThatYield(t *testing.T) {
 				for _, id := range b.tokens {
 					list = append(list, llm.Bias{Token: id, Add: negInf})
 				}
-				chain.Ban(h, nil, list, b.by)
+				chain.Bias(h.Output, list, b.by)
 			}
 			got, err := chain.Pick(h, []float32{0, 20, 40, 60, 80, 90, 99, 99})
 			switch {

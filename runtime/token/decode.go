@@ -105,6 +105,8 @@ func (d *byteStage) bytes(b []byte) {
 	d.emit(out.String())
 }
 
+func (d *byteStage) open() bool { return len(d.held) > 0 }
+
 func (d *byteStage) emit(s string) {
 	if s != "" {
 		d.next.feed(s, !d.started)
@@ -159,6 +161,8 @@ func (d *fallbackStage) feed(token string, start bool) {
 		d.held = append(d.held[:0], d.held[n:]...)
 	}
 }
+
+func (d *fallbackStage) open() bool { return len(d.held) > 0 }
 
 func (d *fallbackStage) broken(n int) {
 	for range n {

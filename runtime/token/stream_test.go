@@ -89,6 +89,33 @@ func TestStreamByteFallback(t *testing.T) {
 	}
 }
 
+// TestStreamOpen: a stream of a text is open behind the tokens whose whole text shows a broken character.
+func TestStreamOpen(t *testing.T) {
+	for _, name := range []string{"gpt2", "llama3", "qwen2", "llama2"} {
+		tok := loadFile(t, name)
+		open := 0
+		for _, text := range testStrings(t) {
+			if !utf8.ValidString(text) || strings.ContainsRune(text, utf8.RuneError) {
+				continue
+			}
+			ids := tok.Encode(text, false)
+			ids = ids[:min(len(ids), 80)]
+			s, shown := tok.Stream(nil), ""
+			for i, id := range ids {
+				shown += s.Next(id)
+				if got, want := s.Open(), tok.Decode(ids[:i+1], false) != shown; got != want {
+					t.Fatalf("%s: %q: open %v behind token %d, %q", name, text, got, i, shown)
+				} else if got {
+					open++
+				}
+			}
+		}
+		if open < 20 {
+			t.Errorf("%s: only %d tokens end inside a character", name, open)
+		}
+	}
+}
+
 func TestStreamPieces(t *testing.T) {
 	id := func(tok *Tokenizer, s string) uint32 {
 		t.Helper()

@@ -173,10 +173,14 @@ func (t *Tokenizer) Decode(ids []uint32, skipSpecial bool) string {
 
 // Stream decodes tokens one at a time. Only one goroutine may use it.
 type Stream struct {
-	t   *Tokenizer
-	out strings.Builder
-	in  sink
+	t     *Tokenizer
+	out   strings.Builder
+	in    sink
+	bytes []opener
 }
+
+// opener is a stage that makes characters of bytes. open reports whether one is incomplete.
+type opener interface{ open() bool }
 
 // Text returns the text of one token alone.
 func (t *Tokenizer) Text(id uint32) string { return t.Decode([]uint32{id}, false) }
@@ -190,7 +194,13 @@ func (t *Tokenizer) Text(id uint32) string { return t.Decode([]uint32{id}, false
 // it is complete, while Decode would replace it if the bytes after it are invalid.
 func (t *Tokenizer) Stream(context []uint32) *Stream {
 	s := &Stream{t: t}
-	s.in = newChain(t.decoders, &streamEnd{out: &s.out}, false)
+	s.in = &streamEnd{out: &s.out}
+	for i := range t.decoders {
+		s.in = newChain(t.decoders[len(t.decoders)-1-i:len(t.decoders)-i], s.in, false)
+		if o, ok := s.in.(opener); ok {
+			s.bytes = append(s.bytes, o)
+		}
+	}
 	for _, id := range context {
 		s.Next(id)
 	}
@@ -211,6 +221,11 @@ func (s *Stream) Next(id uint32) string {
 		s.in.feed(token, true)
 	}
 	return s.out.String()
+}
+
+// Open reports whether the text so far ends inside a character, of which Next returned nothing yet.
+func (s *Stream) Open() bool {
+	return slices.ContainsFunc(s.bytes, func(o opener) bool { return o.open() })
 }
 
 // Flush ends the stream and returns the held-back text, with U+FFFD for incomplete

@@ -40,6 +40,7 @@ type numbers struct{}
 func (numbers) Stream([]llm.Token) engine.Detokenizer { return numbers{} }
 func (numbers) Next(id llm.Token) string              { return fmt.Sprintf("%d ", id) }
 func (numbers) Flush() string                         { return "" }
+func (numbers) Open() bool                            { return false }
 func (numbers) Special(llm.Token) bool                { return false }
 func (numbers) Text(id llm.Token) string              { return fmt.Sprintf("%d ", id) }
 func (numbers) EOS() []llm.Token                      { return nil }

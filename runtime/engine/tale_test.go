@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+)
+
+// tale is one sequence of a request, generated without an engine: each pick is that of a new chain which was told what
+// was forbidden where, and each look of the guard at a new transcript.
+type tale struct {
+	p                                        llm.Params
+	prompt, out, queue                       []llm.Token
+	bans, gone                               [][]llm.Token // outputs, and what was taken back behind each
+	biased                                   [][]llm.Token // outputs that biases hold behind
+	biases                                   [][]llm.Bias
+	sent                                     outcome // of sequence 0
+	shown                                    string
+	seen                                     int // released text of the model
+	released, rewinds, back, added, replaced int
+	open                                     []bool // whether the text ends inside a character behind each token
+	checked                                  int    // likeliest tokens of places where something was taken back
+	free                                     int
+	done, over                               bool
+}
+
+// told generates a sequence.
+func told(r Request, k int) (*tale, error) {
+	s := &tale{p: r.Params, prompt: r.Prompt}
+	s.p.Seed = llm.SeedFor(r.Params.Seed, k)
+	s.sent = outcome{tokens: make([][]llm.Token, 1), logprobs: make([][]float32, 1), texts: make([]string, 1),
+		finish: make([]llm.Finish, 1), best: make([][]TopToken, 1)}
+	g := r.Plugins(k).Guards[0].(*whim)
+	e := &Engine{codec: fakeCodec{}, eos: map[llm.Token]bool{tokEOS: true}}
+	var picks []sample.Pick
+	for !s.over {
+		chain, err := sample.New(s.p, len(pieces), []llm.Token{tokEOS}, sample.Plugins{
+			Processors: []sample.Processor{steady{}}})
+		if err != nil {
+			return nil, err
+		}
+		for i := range s.bans {
+			chain.Ban(s.bans[i], s.gone[i])
+			chain.Bias(s.biased[i], s.biases[i],
+				sample.Banner{Yields: g.rules.OnExhausted == llm.GuardReleases})
+		}
+		chain.Insert(s.queue)
+		rows := [][]float32{}
+		for _, p := range append([][]llm.Token{s.prompt}, r.Twins...) {
+			rows = append(rows, make([]float32, len(pieces)))
+			logitsOf(slices.Concat(p, s.out), rows[len(rows)-1])
+		}
+		logits := rows[0]
+		if len(r.Twins) > 0 {
+			r.Mix.Combine(rows)
+		}
+		h := sample.History{Prompt: s.prompt, Output: s.out}
+		pick, err := chain.Pick(h, logits)
+		if errors.Is(err, sample.ErrBanned) {
+			s.end(llm.Finish{Reason: llm.FinishGuard, StoppedBy: "whim", Why: "nothing else may follow"})
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		if err := s.shows(pick); err != nil {
+			return nil, err
+		}
+		s.done = s.done || len(chain.Lifted()) > 0
+		pick.Top = slices.Clone(pick.Top)
+		s.queue = s.queue[min(1, len(s.queue)):]
+		s.out = append(slices.Clone(s.out), pick.Token)
+		picks = append(picks[:len(s.out)-1:len(s.out)-1], pick)
+		for s.released < len(s.out) && !s.over {
+			n := len(s.out)
+			if !s.look(e, g, picks) || len(s.out) < n {
+				break
+			}
+		}
+	}
+	return s, nil
+}
+
+// shows returns an error where the likeliest tokens of a pick name one that was taken back in its place.
+func (s *tale) shows(p sample.Pick) error {
+	for i, ban := range s.bans {
+		all, n := slices.Concat(ban, s.gone[i]), len(s.out)
+		if n < len(ban) || n >= len(all) || !slices.Equal(all[:n], s.out) {
+			continue
+		}
+		for _, x := range p.Top {
+			if s.checked++; x.Token == all[n] && x.Token != p.Token {
+				return fmt.Errorf("token %d was taken back behind %v, and is among %v", x.Token, s.out, p.Top)
+			}
+		}
+	}
+	return nil
+}
+
+// texts returns what each token of the output adds, where the text ends behind each, and the text.
+func (s *tale) texts(e *Engine, picks []sample.Pick) (list []picked, ends []int, text string) {
+	s.open = s.open[:0]
+	q := &sequence{params: s.p, text: newTranscript(e.codec, s.prompt, s.p.Stop, 0)}
+	for _, p := range picks[:len(s.out)] {
+		x := q.take(e, p)
+		list, ends = append(list, x), append(ends, len(q.text.visible))
+		s.open = append(s.open, q.text.detok.Open())
+	}
+	return list, ends, string(q.text.visible)
+}
+
+// look asks the guard and applies what it says; again says that it is to be asked once more.
+func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
+	list, ends, text := s.texts(e, picks)
+	n, fin := len(s.out), list[len(s.out)-1].fin
+	from := max(s.seen-llm.GuardContext, 0)
+	view := llm.GuardView{Prompt: s.prompt, Output: s.out, Released: s.released, Text: []byte(text[from:]),
+		Context: s.seen - from, Reason: fin.Reason}
+	for _, end := range ends[s.released:] {
+		view.Ends = append(view.Ends, uint32(end-from))
+	}
+	v := llm.Verdict{Position: s.free}
+	if s.done {
+		v.Position = n
+	} else if fin.Reason != llm.FinishNone || n%g.rules.Every == 0 {
+		v, _ = g.Check(&view)
+		s.done = v.Done
+	}
+	if v.Kind == llm.VerdictRelease && n-v.Position > g.rules.Hold && !s.done {
+		if g.rules.OnFull == llm.GuardReleases {
+			v.Position = n - g.rules.Hold
+		} else {
+			v = llm.Verdict{Kind: llm.VerdictStop, Position: v.Position, Why: "it holds back too much"}
+		}
+	}
+	s.free = max(v.Position, s.released)
+	send := func(to int) {
+		for i := s.released; i < to; i++ {
+			s.shown += text[s.seen:ends[i]]
+			s.seen = ends[i]
+			s.send(list[i])
+			if list[i].fin.Reason != llm.FinishNone {
+				s.end(list[i].fin)
+			}
+		}
+		s.released = to
+	}
+	switch v.Kind {
+	case llm.VerdictRelease:
+		if v.Position < n || fin.Reason == llm.FinishNone {
+			v.Position = s.boundary(v.Position)
+		}
+		send(v.Position)
+	case llm.VerdictStop:
+		if v.Position < n || fin.Reason == llm.FinishNone {
+			v.Position = s.boundary(v.Position)
+		}
+		if v.Position == n && fin.Reason == llm.FinishEOS {
+			v.Position--
+		}
+		list[n-1].fin = llm.Finish{}
+		at := s.released
+		send(v.Position)
+		if at == s.released { // nothing to end with
+			s.send(picked{special: true})
+		}
+		s.end(llm.Finish{Reason: llm.FinishGuard, StoppedBy: "whim", Why: v.Why})
+	case llm.VerdictReplace:
+		s.shown += v.Text
+		s.send(picked{pick: sample.Pick{Token: 8}, text: v.Text})
+		if v.Position-s.released > 1 {
+			s.send(picked{pick: sample.Pick{Token: 9}})
+		}
+		s.replaced += v.Position - s.released
+		s.seen, s.released = ends[v.Position-1], v.Position
+		if v.Position == n && fin.Reason != llm.FinishNone {
+			if fin.Reason == llm.FinishEOS {
+				s.send(list[n-1])
+			}
+			fin.StopBytes = 0
+			s.end(fin)
+		}
+		return true
+	default:
+		return s.takeBack(g, v, fin.Reason)
+	}
+	return false
+}
+
+// boundary is the last position up to one that lies between characters.
+func (s *tale) boundary(position int) int {
+	for position > s.released && s.open[position-1] {
+		position--
+	}
+	return position
+}
+
+func (s *tale) takeBack(g *whim, v llm.Verdict, reason llm.Reason) (again bool) {
+	n := len(s.out)
+	if v.Kind == llm.VerdictInsert && v.Position == n && reason != llm.FinishNone {
+		v.Position--
+	}
+	biased := s.out[:v.Position]
+	v.Position = s.boundary(v.Position)
+	back, why := n-v.Position, ""
+	switch {
+	case s.rewinds == llm.MaxRewinds && back > 0:
+		why = "it rewound too often"
+	case s.back+back > llm.MaxRewound(s.p.MaxNewTokens):
+		why = "it rewound too much"
+	case v.Kind == llm.VerdictInsert && (s.added+3 > llm.MaxInserted || v.Position+3 > s.p.MaxNewTokens):
+		why = "it inserted too much"
+	}
+	switch {
+	case why == "":
+	case g.rules.OnExhausted == llm.GuardReleases:
+		s.done = true
+		return true
+	default:
+		s.send(picked{special: true})
+		s.end(llm.Finish{Reason: llm.FinishGuard, StoppedBy: "whim", Why: why})
+		return false
+	}
+	if s.back += back; back > 0 {
+		s.rewinds++
+	}
+	if len(v.Biases) == 0 && v.Kind == llm.VerdictRewind {
+		biased = s.out[:v.Position]
+		v.Biases = []llm.Bias{{Token: s.out[v.Position], Add: float32(math.Inf(-1))}}
+	}
+	gone := slices.Clone(s.out[v.Position:])
+	s.out, s.free = s.out[:v.Position], min(s.free, v.Position)
+	if back > 0 {
+		s.queue = nil
+		s.bans, s.biased = append(s.bans, s.out), append(s.biased, biased)
+		s.biases, s.gone = append(s.biases, v.Biases), append(s.gone, gone)
+	}
+	if v.Kind == llm.VerdictInsert {
+		s.added, s.queue = s.added+3, v.Tokens
+	}
+	return false
+}
+
+func (s *tale) send(x picked) {
+	o := &s.sent
+	o.tokens[0], o.logprobs[0] = append(o.tokens[0], x.pick.Token), append(o.logprobs[0], x.pick.Logprob)
+	o.best[0] = append(o.best[0], x.top...)
+	if !x.special {
+		o.texts[0] += x.text
+	}
+}
+
+func (s *tale) end(fin llm.Finish) {
+	s.over = true
+	if fin.Why == "nothing else may follow" {
+		s.send(picked{special: true})
+	}
+	fin.Text, fin.Generated, fin.Prompt, fin.Seed = s.shown, len(s.sent.tokens[0]), len(s.prompt), s.p.Seed
+	fin.Rewound, fin.Replaced = s.back, s.replaced
+	s.sent.finish[0] = fin
+}
