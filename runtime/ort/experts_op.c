@@ -385,7 +385,7 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 
 	struct arena arena = {0};
 	divide(&w, &arena, rounded_one, rounded_two);
-	arena = (struct arena){malloc(arena.used), 0};
+	arena = (struct arena){op_scratch(arena.used), 0};
 	if (!arena.base) return op_invalid("tgi.Experts: out of memory");
 	divide(&w, &arena, rounded_one, rounded_two);
 	const size_t slots = (size_t)w.slots;
@@ -401,7 +401,7 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	if (!status)
 		status = op_spread(ctx, second_product, (size_t)(w.active_count * w.two.units_per_expert), multiplications, &w);
 	if (!status) status = op_spread(ctx, add, (size_t)tokens, w.slots * n->hidden, &w);
-	free(arena.base);
+	op_scratch_free(arena.base);
 	return status;
 }
 

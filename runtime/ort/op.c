@@ -1,5 +1,7 @@
 #include "op.h"
 
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "attention.h"
@@ -21,6 +23,36 @@ OrtStatus *op_output(OrtKernelContext *ctx, const int64_t *dims, size_t rank, fl
 	OrtStatus *status = tgi_ort.KernelContext_GetOutput(ctx, 0, dims, rank, &out);
 	return status ? status : tgi_ort.GetTensorMutableData(out, (void **)data);
 }
+
+// scratch is a piece of memory, behind its size.
+struct scratch {
+	size_t bytes;
+	_Alignas(64) char data[];
+};
+
+static struct scratch *kept;
+enum { MOST_KEPT = 32 << 20 };
+
+static struct scratch *exchange(struct scratch *s) { return __atomic_exchange_n(&kept, s, __ATOMIC_ACQ_REL); }
+
+void *op_scratch(size_t bytes) {
+	struct scratch *s = exchange(NULL);
+	if (s && s->bytes >= bytes) return s->data;
+	free(s);
+	const size_t all = (sizeof *s + bytes + 63) / 64 * 64;
+	s = aligned_alloc(64, all);
+	if (!s) return NULL;
+	s->bytes = all - sizeof *s;
+	return s->data;
+}
+
+void op_scratch_free(void *memory) {
+	if (!memory) return;
+	struct scratch *s = (struct scratch *)((char *)memory - offsetof(struct scratch, data));
+	free(s->bytes > MOST_KEPT ? s : exchange(s));
+}
+
+void op_scratch_trim(void) { free(exchange(NULL)); }
 
 OrtStatus *op_invalid(const char *text) { return tgi_ort.CreateStatus(TGI_ORT_INVALID_ARGUMENT, text); }
 

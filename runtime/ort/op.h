@@ -24,6 +24,14 @@ OrtStatus *op_input(const OrtKernelContext *ctx, size_t i, struct tensor *in);
 // op_output makes output 0 of the given shape and sets *data to its floats.
 OrtStatus *op_output(OrtKernelContext *ctx, const int64_t *dims, size_t rank, float **data);
 
+// op_scratch returns memory for one call of an operator, or null; op_scratch_free gives it back. One piece is kept for
+// the next call, so that large ones do not get pages from the system, and give them back, in each layer.
+void *op_scratch(size_t bytes);
+void op_scratch_free(void *memory);
+
+// op_scratch_trim frees what is kept.
+void op_scratch_trim(void);
+
 // op_invalid is a status that says what is wrong with a node or its inputs.
 OrtStatus *op_invalid(const char *text);
 

@@ -107,9 +107,9 @@ static void run_part(void *work, size_t i) {
 	}
 }
 
-// with_rows gives p memory for its rounded rows, which the caller frees.
+// with_rows gives p memory for its rounded rows, which the caller gives back.
 static void *with_rows(struct product *p) {
-	void *memory = malloc(mq_rows_bytes(&p->matrix, p->tokens));
+	void *memory = op_scratch(mq_rows_bytes(&p->matrix, p->tokens));
 	if (memory) p->rows = mq_rows_in(&p->matrix, p->tokens, memory);
 	return memory;
 }
@@ -139,7 +139,7 @@ static OrtStatus *multiply(void *kernel, OrtKernelContext *ctx) {
 	if (p.parts > groups) p.parts = groups;
 	if (p.parts < 1) p.parts = 1;
 	if (!status) status = op_spread(ctx, run_part, (size_t)p.parts, work, &p);
-	free(memory);
+	op_scratch_free(memory);
 	return status;
 }
 

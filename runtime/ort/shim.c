@@ -14,6 +14,8 @@
 #include <malloc.h>
 #endif
 
+#include "op.h"
+
 struct tgi_ort_api tgi_ort;
 
 // own_pages is the size from which an allocation gets separate pages: most of a model's weights do.
@@ -31,6 +33,7 @@ void tgi_heap_configure(void) {
 }
 
 void tgi_heap_trim(void) {
+	op_scratch_trim();
 #ifdef __GLIBC__
 	malloc_trim(0);
 #endif
