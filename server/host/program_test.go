@@ -258,7 +258,9 @@ func TestProgramIsRefused(t *testing.T) {
 var hostilePrograms = map[string]string{
 	"fork": "refused Room", "render": "refused Room", "append": "refused Room", "nothing": "refused Argument",
 	"grammar": "refused Argument", "rewind": "refused Purse", "race": "refused Purse",
-	"kids": "goes on to fork and render", "abandon": "goes on to fork and render",
+	"kids": "goes on to fork and render",
+	// It pays for the prompts of runs that it drops. When it can't, it keeps the forks that do not start.
+	"abandon": "refused Room",
 	"wait": "out of fuel", "spin": "out of fuel",
 	"memory": "out of memory", "error": "no, thank you", "trap": "unreachable", "emit": "more and more",
 }
