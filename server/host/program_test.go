@@ -261,7 +261,7 @@ var hostilePrograms = map[string]string{
 	"kids": "goes on to fork and render",
 	// It pays for the prompts of runs that it drops. When it can't, it keeps the forks that do not start.
 	"abandon": "refused Room",
-	"wait": "out of fuel", "spin": "out of fuel",
+	"wait":    "out of fuel", "spin": "out of fuel",
 	"memory": "out of memory", "error": "no, thank you", "trap": "unreachable", "emit": "more and more",
 }
 
