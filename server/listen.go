@@ -98,7 +98,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c.pair != nil && cert.Same(c.seenCert) && key.Same(c.seenKey) {
 		return c.pair, nil
 	}
-	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	pair, err := config.ReadPair(c.cert, c.key)
 	switch {
 	case err == nil:
 		c.pair, c.seenCert, c.seenKey = &pair, cert, key

@@ -6,11 +6,16 @@ import (
 	"net"
 	"os"
 	"strings"
+
+	"tgi/runtime/regular"
 )
 
 // DefaultFile is read from the working folder when it is there and no other
 // file is named.
 const DefaultFile = "tgi.toml"
+
+// MaxFile bounds the settings' file and each text that it names, such as a template or a certificate, in bytes.
+const MaxFile = 16 << 20
 
 // Loaded is what Read found.
 type Loaded struct {
@@ -183,7 +188,7 @@ func fileOf(given map[string]string, present func(string) (string, bool)) (path 
 // default one if it is there.
 func (l *Loaded) readFile(given map[string]string, present func(string) (string, bool)) error {
 	path, ok := fileOf(given, present)
-	text, err := os.ReadFile(path)
+	text, err := regular.Read(path, 0, MaxFile)
 	switch {
 	case !ok && errors.Is(err, os.ErrNotExist):
 		return nil

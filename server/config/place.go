@@ -3,9 +3,10 @@ package config
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
+
+	"tgi/runtime/regular"
 )
 
 // Place says where a key of the model, such as "template", is set: "file:line:column" as the settings' file is now, or
@@ -14,7 +15,7 @@ func (c *Config) Place(key string) string {
 	if name := c.Given["model."+key]; name != "" {
 		return name
 	}
-	text, err := os.ReadFile(c.File)
+	text, err := regular.Read(c.File, 0, MaxFile)
 	if c.File == "" || err != nil {
 		return ""
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"tgi/models/hf"
 	"tgi/plugins"
 	"tgi/plugins/std/toolcalls"
+	"tgi/runtime/regular"
 	"tgi/sdk/abi"
 	"tgi/server/config"
 )
@@ -130,7 +130,7 @@ func (c *chatSetup) template(cfg config.Config, model map[string]any, dir string
 			}
 		}
 	case config.IsTemplateFile(t):
-		text, err := os.ReadFile(t)
+		text, err := regular.Read(t, 0, config.MaxFile)
 		if err != nil {
 			return "", c.keyError("template", err)
 		}
@@ -182,7 +182,7 @@ func (c *chatSetup) tools(cfg config.Config, model map[string]any, source string
 		}
 		c.parsed = "format " + toolcalls.ForTemplate(source).Name
 	case config.IsFormatFile(t):
-		text, err := os.ReadFile(t)
+		text, err := regular.Read(t, 0, config.MaxFile)
 		if err != nil {
 			return c.keyError("tools", err)
 		}

@@ -88,7 +88,7 @@ func Run(ctx context.Context, o Options) (sound bool, err error) {
 		}
 	}
 	if o.Wrong != nil {
-		found(Line{"settings", Fail, terminal.Line(o.Wrong.Error()),
+		found(Line{"settings", Fail, terminal.Line(strings.ReplaceAll(o.Wrong.Error(), "\n", "; ")),
 			"correct what the message names; docs/configuration.md has all settings"})
 	} else {
 		look(ctx, o.Config, found)

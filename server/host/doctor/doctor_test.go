@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -473,5 +474,15 @@ func certificate(cert, key string, end time.Time) func(*testing.T, string) {
 		}
 		write(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))(t, dir)
 		write(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}))(t, dir)
+	}
+}
+
+// TestSeveralWrongSettings: the settings' errors stand on one line, with nothing escaped between them.
+func TestSeveralWrongSettings(t *testing.T) {
+	var out bytes.Buffer
+	sound, err := doctor.Run(t.Context(), doctor.Options{Out: &out,
+		Wrong: errors.Join(errors.New("a is wrong"), errors.New("b is wrong"))})
+	if err != nil || sound || !strings.Contains(out.String(), "a is wrong; b is wrong\n") {
+		t.Errorf("%v %v %q", sound, err, &out)
 	}
 }

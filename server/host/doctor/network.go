@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -80,7 +79,7 @@ func (d *diagnosis) certificate(_ context.Context, r *report) {
 		return
 	}
 	const check = "certificate"
-	pair, err := tls.LoadX509KeyPair(cert, key)
+	pair, err := config.ReadPair(cert, key)
 	switch {
 	case err != nil && strings.Contains(err.Error(), "does not match"):
 		r.fail(check, fmt.Errorf("%s and %s: %w", cert, key, err),

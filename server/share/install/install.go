@@ -49,11 +49,8 @@ func (t Target) module(name, sum string) string {
 // sumLength is how many digits of the module's digest are in the name of its file.
 const sumLength = 16
 
-// Bounds of the settings' file and of a module, in bytes.
-const (
-	maxSettings = 16 << 20
-	maxModule   = 1 << 30
-)
+// maxModule bounds a module, in bytes.
+const maxModule = 1 << 30
 
 // Install writes the module and what belongs to it, and then locks it in the settings' file under a name. A running
 // server takes the new file and its digest in one step: files are named after their digests and never change. ctx
@@ -275,7 +272,7 @@ func (t Target) change(ctx context.Context, edit func(text []byte) ([]byte, erro
 
 // read is the text of the settings' file, nothing where there is none. Its errors name the file.
 func (t Target) read() ([]byte, error) {
-	text, err := regular.Read(t.File, 0, maxSettings)
+	text, err := regular.Read(t.File, 0, config.MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -291,7 +291,7 @@ func TestInstallLinks(t *testing.T) {
 	if _, err := put(t, to, "ban", "ban", a); err == nil || !strings.Contains(err.Error(), "regular file") {
 		t.Error(err)
 	}
-	err := errors.Join(os.Remove(to.File), os.WriteFile(to.File, nil, 0o600), os.Truncate(to.File, maxSettings+1))
+	err := errors.Join(os.Remove(to.File), os.WriteFile(to.File, nil, 0o600), os.Truncate(to.File, config.MaxFile+1))
 	if err != nil {
 		t.Fatal(err)
 	}
