@@ -114,6 +114,9 @@ func (h *holdback) released() int { return len(h.output) - len(h.held) }
 func (t *pickTask) guardPick(x picked) (over bool, err error) {
 	q, h := t.q, t.q.guards
 	h.output = append(h.output, x.pick.Token)
+	if x.cut { // no guard judges what the token has behind the stop string
+		x.pick, x.top, x.replaced = sample.Pick{Token: t.e.endToken()}, nil, true
+	}
 	h.held = append(h.held, heldToken{x, len(q.text.visible), q.text.detok.Open()})
 	for len(h.held) > 0 {
 		again := false

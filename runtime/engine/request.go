@@ -277,7 +277,9 @@ type picked struct {
 	special bool
 	// replaced says that the text is a guard's, which the token need not spell.
 	replaced bool
-	fin      llm.Finish // Reason is FinishNone, or those fields that the token and the text decide
+	// cut says that the token has more than text, which ends with a stop string.
+	cut bool
+	fin llm.Finish // Reason is FinishNone, or those fields that the token and the text decide
 }
 
 // take appends the picked token to the sequence's text. The sequence has ended if there is a reason: the length limit
@@ -298,6 +300,7 @@ func (q *sequence) take(e *Engine, p sample.Pick) (x picked) {
 		x.text = q.text.last(p.Token, x.special)
 	} else if x.text, fin.Stop, fin.StopBytes = q.text.add(p.Token, x.special); fin.Stop != "" {
 		fin.Reason = llm.FinishStop
+		x.cut = !x.special && (q.text.over || q.text.detok.Open())
 	}
 	if fin.Reason != llm.FinishNone {
 		fin.Text, fin.Generated = string(q.text.visible), q.generated
@@ -309,7 +312,7 @@ func (q *sequence) take(e *Engine, p sample.Pick) (x picked) {
 func (q *sequence) event(x picked, now time.Time) Event {
 	ev := Event{
 		Index: q.index, Token: x.pick.Token, Logprob: x.pick.Logprob, Top: x.top, Text: x.text, Special: x.special,
-		Explained: x.pick.Explained, Replaced: x.replaced,
+		Explained: x.pick.Explained, Replaced: x.replaced, Cut: x.replaced && x.cut,
 		Timings: Timings{Queued: q.stream.started.Sub(q.stream.submitted), Total: now.Sub(q.stream.submitted)},
 	}
 	if !q.begun {
@@ -322,13 +325,19 @@ func (q *sequence) event(x picked, now time.Time) Event {
 	if x.fin.Reason != llm.FinishNone {
 		fin := x.fin
 		fin.Prompt, fin.Cached, fin.Seed = len(q.seq.Prompt()), q.seq.Cached(), q.params.Seed
-		if q.drafting != nil {
+		if q.drafting != nil && !x.hides() {
 			fin.AcceptedPrediction = q.drafting.Accepted[draft.Predicted]
 			fin.RejectedPrediction = q.drafting.Rejected[draft.Predicted]
 		}
 		ev.Finish = &fin
 	}
 	return ev
+}
+
+// hides reports whether x ends a text of which guards keep something from the client. What became of a prediction is
+// not told then: it may have been right about that.
+func (x *picked) hides() bool {
+	return x.fin.Rewound+x.fin.Replaced > 0 || x.fin.Reason == llm.FinishGuard || x.replaced && x.cut
 }
 
 // topTokens copies candidates, which are a view, for an event.

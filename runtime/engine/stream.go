@@ -38,6 +38,9 @@ type Event struct {
 	// Replaced says that Text is what a guard gives instead of what the model wrote. Text is right, while the tokens of
 	// such events spell no more of it than fits into as many as were replaced.
 	Replaced bool
+	// Cut says that the event is Replaced because a stop string cuts its token, of which guards judged Text only. Token
+	// says nothing of it.
+	Cut bool
 	// Top are the likeliest tokens, best first, if Params.TopN asks for them.
 	Top []TopToken
 	// Explained tells how the token came to be, if Params.Explain asks for it.
@@ -65,6 +68,8 @@ type TopToken struct {
 	Text    string
 	Logprob float32
 	Special bool
+	// Cut is that of the event, where it is about this token.
+	Cut bool
 }
 
 // Timings of one sequence, measured from Submit.

@@ -18,9 +18,10 @@ type transcript struct {
 	// recent holds the lengths of the last pieces, from which visibleOf computes the
 	// visible part of a stop string; it reaches back as far as the longest stop string.
 	recent      []span
-	recentBytes int // bytes in recent
-	longest     int // the longest stop string
-	skip        int // bytes that are still to be left out
+	recentBytes int  // bytes in recent
+	longest     int  // the longest stop string
+	skip        int  // bytes that are still to be left out
+	over        bool // a stop string was found, and the text went on behind it
 }
 
 type span struct {
@@ -53,6 +54,7 @@ func (t *transcript) add(tok llm.Token, hidden bool) (text, stop string, stopByt
 	text = t.decode(tok, hidden)
 	stop, cut := t.matcher.Feed(text)
 	if stop != "" {
+		t.over = cut < len(text)
 		text = text[:cut]
 	}
 	t.record(text, !hidden)
