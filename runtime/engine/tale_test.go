@@ -106,6 +106,9 @@ func (s *tale) texts(e *Engine, picks []sample.Pick) (list []picked, ends []int,
 	q := &sequence{params: s.p, text: newTranscript(e.codec, s.prompt, s.p.Stop, 0)}
 	for _, p := range picks[:len(s.out)] {
 		x := q.take(e, p)
+		if x.cut { // its token would tell what the guard does not judge
+			x.pick, x.top = sample.Pick{}, nil
+		}
 		list, ends = append(list, x), append(ends, len(q.text.visible))
 		s.open = append(s.open, q.text.detok.Open())
 	}
