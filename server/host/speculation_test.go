@@ -60,7 +60,7 @@ func openGuessing(t *testing.T, s config.Speculation, change func(*config.Config
 // also where the guesses are anything, in any number. So it is in fp32, which this model comes in, and quantised.
 func TestGuessesChangeNothing(t *testing.T) {
 	list := treePlugins(t)
-	formats := map[string]int{config.WeightsFP32: long.Count(4, 21), config.WeightsInt8: long.Count(1, 5)}
+	formats := map[string]int{config.WeightsFP32: long.Count(4, 8), config.WeightsInt8: long.Count(1, 5)}
 	if long.Enabled() {
 		formats[config.WeightsInt4] = 5
 	}
