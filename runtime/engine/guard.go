@@ -115,6 +115,9 @@ func (t *pickTask) guardPick(x picked) (over bool, err error) {
 	q, h := t.q, t.q.guards
 	h.output = append(h.output, x.pick.Token)
 	if x.cut { // no guard judges what the token has behind the stop string
+		if e := x.pick.Explained; e != nil { // what it tells of others waits for the next
+			h.took = append(h.took, e.Rewound...)
+		}
 		x.pick, x.top, x.replaced = sample.Pick{Token: t.e.endToken()}, nil, true
 	}
 	h.held = append(h.held, heldToken{x, len(q.text.visible), q.text.detok.Open()})

@@ -55,7 +55,7 @@ type Request struct {
 	Embeddings []llm.Embedding
 	// Unseen, if not nil, counts the tokens that are computed for the outputs and are in no event: those behind Twins,
 	// those of other beams, and what guards hold back, took back or replaced. It is whole when the stream has ended.
-	// What guesses got wrong is not in it.
+	// What guesses got wrong is not in it. Below 0 where beams that are returned share tokens.
 	Unseen *atomic.Int64
 }
 

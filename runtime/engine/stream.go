@@ -39,7 +39,7 @@ type Event struct {
 	// such events spell no more of it than fits into as many as were replaced.
 	Replaced bool
 	// Cut says that the event is Replaced because a stop string cuts its token, of which guards judged Text only. Token
-	// says nothing of it.
+	// says nothing of it. What was taken back before it is told by the next explanation, if there is one.
 	Cut bool
 	// Top are the likeliest tokens, best first, if Params.TopN asks for them.
 	Top []TopToken

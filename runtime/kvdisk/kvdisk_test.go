@@ -391,6 +391,25 @@ func TestDamageHealsAtOnce(t *testing.T) {
 	}
 }
 
+// TestReadErrorCostsOneBlock: what cannot be read for now takes nothing else with it.
+func TestReadErrorCostsOneBlock(t *testing.T) {
+	path, text := t.TempDir(), chain(1, 8)
+	keep(t, path, 1<<20, ID{1}, text)
+	f := open(t, path, 1<<20)
+	dir := filepath.Dir(f.path(&entry{id: ID{1}, key: text[2].Key, depth: text[2].Depth}))
+	err := errors.Join(os.Rename(dir, dir+".aside"), os.WriteFile(dir, nil, 0o600)) // reading fails with ENOTDIR
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := f.Stats()
+	if n := load(t, f.Space(ID{1}, blockBytes), text); n > 2 {
+		t.Errorf("%d blocks were read", n)
+	}
+	if after := f.Stats(); after.Damaged != 0 || after.Errors == before.Errors || after.Blocks != before.Blocks-1 {
+		t.Errorf("%+v, before %+v", after, before)
+	}
+}
+
 // FuzzDecode: no bytes but those that were written for a block are taken for it.
 func FuzzDecode(f *testing.F) {
 	b := chain(1, 1)[0]

@@ -125,13 +125,12 @@ func (s *Space) load(b kv.Block, data []byte) (ok, damaged bool) {
 		return true, false
 	case errors.Is(err, errDamaged):
 		f.count(func(s *Stats) { s.Damaged++ })
-	case errors.Is(err, fs.ErrNotExist): // it was evicted meanwhile
-		f.forget(s.id, []kv.Block{b})
-		return false, false
-	default:
+		return false, true
+	case !errors.Is(err, fs.ErrNotExist): // else it was evicted meanwhile
 		f.failed("reading", err)
 	}
-	return false, true
+	f.forget(s.id, []kv.Block{b})
+	return false, false
 }
 
 // Expect is how long reading so many blocks takes; 0 if that is not known.

@@ -22,7 +22,7 @@ func (p *Paged) WriteBlock(block int32, from []byte) error {
 // eachPart calls do with each layer's keys, or values, of a block, and their part of the memory.
 func (p *Paged) eachPart(block int32, memory []byte, do func(part, memory []byte)) error {
 	switch {
-	case p.session == nil:
+	case p.bound == nil:
 		return fmt.Errorf("%w: the model is closed", llm.ErrBackend)
 	case uint32(block) >= uint32(p.o.Blocks) || len(memory) != p.o.BlockBytes():
 		return fmt.Errorf("%w: BUG: block %d of %d has %d bytes, want %d", llm.ErrBackend, block, p.o.Blocks,

@@ -123,7 +123,7 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	status = op_output(ctx, shape, 2, &w.out);
 	if (status || !rows) return status;
 	const size_t product = (size_t)(n->heads * rows * w.stride) * sizeof(float);
-	char *memory = malloc(product + (n->bits ? mq_rows_bytes(&w.matrix, n->heads * rows) : 0));
+	char *memory = op_scratch(product + (n->bits ? mq_rows_bytes(&w.matrix, n->heads * rows) : 0));
 	if (!memory) return op_invalid("tgi.HeadMatMul: out of memory");
 	w.y = (float *)memory;
 	if (n->bits) {
@@ -133,7 +133,7 @@ static OrtStatus *compute(void *kernel, OrtKernelContext *ctx) {
 	const int64_t work = n->heads * rows * n->n * n->k;
 	if (!status) status = op_spread(ctx, multiply, (size_t)(n->heads * w.units), work, &w);
 	if (!status) status = op_spread(ctx, finish, (size_t)rows, rows * shape[1], &w);
-	free(memory);
+	op_scratch_free(memory);
 	return status;
 }
 

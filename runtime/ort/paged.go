@@ -20,8 +20,8 @@ const blockSize = C.PA_BLOCK
 type Spin int
 
 const (
-	// SpinAuto spins in small steps of quantised models while nobody else wants the cores; all models do so with more
-	// than 4 threads. Under a CPU quota none does.
+	// SpinAuto spins in all steps with more than 4 threads; with fewer, in small steps of quantised models while nobody
+	// else wants the cores. Under a CPU quota it never does.
 	SpinAuto Spin = iota
 	// SpinOn spins for spinTime at most: faster on a quiet machine, and slower on a busy one.
 	SpinOn
@@ -154,9 +154,8 @@ func (o Options) check() error {
 type Paged struct {
 	o       Options
 	weights weights
-	// session and bound are those of the step. All there are: that of ordinary steps, and the one that spins in small
-	// ones, if there is one.
-	session *session
+	// bound is that of the step; nil when the model is closed. There are runners for ordinary steps and, if steps may
+	// spin, for small ones.
 	bound   *bound
 	runners []runner
 	quiet   quiet
@@ -248,16 +247,22 @@ func (p *Paged) addRunner(spin bool) error {
 		return err
 	}
 	p.runners = append(p.runners, runner{s, b})
-	p.use(0)
+	p.bound = p.runners[0].bound
 	return nil
 }
 
-// use has the next step run on a runner.
-func (p *Paged) use(i int) { p.session, p.bound = p.runners[i].session, p.runners[i].bound }
+// choose has the next step, of so many tokens, run on the runner that spins if it may, and else on the other.
+func (p *Paged) choose(tokens int, now time.Time) (spins bool) {
+	spins = len(p.runners) > 1 && tokens <= smallStep && p.quiet.may(now)
+	if p.bound = p.runners[0].bound; spins {
+		p.bound = p.runners[1].bound
+	}
+	return spins
+}
 
 // bindCache checks the model's inputs and outputs, reserves the cache and binds it.
 func (p *Paged) bindCache() error {
-	if err := checkTensors(p.session, p.o); err != nil {
+	if err := checkTensors(p.runners[0].session, p.o); err != nil {
 		return err
 	}
 	var err error
@@ -335,7 +340,7 @@ func (p *Paged) ThreadCount() int { return p.o.Threads }
 // Forward or Close. An invalid step and a failing model give errors that wrap llm.ErrBackend;
 // the cache is then undefined at the step's slots and intact elsewhere.
 func (p *Paged) Forward(s *llm.Step) ([]float32, error) {
-	if p.session == nil {
+	if p.bound == nil {
 		return nil, fmt.Errorf("%w: the model is closed", llm.ErrBackend)
 	}
 	if err := checkStep(s, p.o.bounds()); err != nil {
@@ -353,10 +358,7 @@ func (p *Paged) Forward(s *llm.Step) ([]float32, error) {
 // forward runs a checked step; the caller holds adapters.mu.
 func (p *Paged) forward(s *llm.Step) ([]float32, error) {
 	tokens, batch := int64(len(s.Tokens)), int64(s.Rows())
-	spins := len(p.runners) > 1 && tokens <= smallStep && p.quiet.may(time.Now())
-	if p.use(0); spins {
-		p.use(1)
-	}
+	spins := p.choose(len(s.Tokens), time.Now())
 	err := errors.Join(
 		bindStep[int64](p, "input_ids", s.Tokens, tokens),
 		bindStep[int32](p, "cu_seqlens", s.CuSeqlens, batch+1),
@@ -485,7 +487,7 @@ func (p *Paged) bindLogits(rows int) error {
 
 // CopyBlocks copies whole cache blocks of all layers, one pair after the other.
 func (p *Paged) CopyBlocks(pairs []llm.BlockCopy) error {
-	if p.session == nil {
+	if p.bound == nil {
 		return fmt.Errorf("%w: the model is closed", llm.ErrBackend)
 	}
 	for i, c := range pairs {
@@ -513,7 +515,7 @@ func (p *Paged) Close() {
 		r.bound.close()
 		r.session.close()
 	}
-	p.runners, p.bound, p.session = nil, nil, nil
+	p.runners, p.bound = nil, nil
 	p.weights.close()
 	for _, buf := range p.inputs {
 		buf.free()

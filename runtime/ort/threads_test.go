@@ -94,3 +94,23 @@ func TestQuiet(t *testing.T) {
 		t.Errorf("the next rest would take twice %v", q.rest)
 	}
 }
+
+// TestChoose: steps that are small run on the runner that spins, if there is one, unless it rests.
+func TestChoose(t *testing.T) {
+	still, spins, now := &bound{}, &bound{}, time.Unix(0, 0)
+	one, two := &Paged{runners: []runner{{bound: still}}}, &Paged{runners: []runner{{bound: still}, {bound: spins}}}
+	for _, c := range []struct {
+		p      *Paged
+		tokens int
+		rests  bool
+		want   *bound
+	}{{one, 1, false, still}, {two, 1, false, spins}, {two, smallStep, false, spins}, {two, smallStep + 1, false, still},
+		{two, 1, true, still}} {
+		if c.p.quiet.till = now; c.rests {
+			c.p.quiet.till = now.Add(1)
+		}
+		if got := c.p.choose(c.tokens, now); c.p.bound != c.want || got != (c.want == spins) {
+			t.Errorf("%d runners, %d tokens, rests %v: spins %v", len(c.p.runners), c.tokens, c.rests, got)
+		}
+	}
+}

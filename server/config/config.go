@@ -203,8 +203,8 @@ type Runtime struct {
 	ORTLib string `toml:"ort_lib"`
 	// Threads compute; 0 is one per core that the process may use.
 	Threads int `toml:"threads"`
-	// Spin is whether waiting threads spin for a moment before they sleep: auto, while nobody else wants the cores;
-	// on or off.
+	// Spin is whether waiting threads spin for a moment before they sleep: on, off or auto. That is with more than 4
+	// threads, and with fewer in small steps while nobody else wants the cores.
 	Spin string `toml:"spin"`
 	// KVDType is what the CPU stores keys and values as: auto or one of KVDTypes.
 	KVDType string `toml:"kv_dtype"`
