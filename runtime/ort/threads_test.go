@@ -104,8 +104,8 @@ func TestChoose(t *testing.T) {
 		tokens int
 		rests  bool
 		want   *bound
-	}{{one, 1, false, still}, {two, 1, false, spins}, {two, smallStep, false, spins}, {two, smallStep + 1, false, still},
-		{two, 1, true, still}} {
+	}{{one, 1, false, still}, {two, 1, false, spins}, {two, smallStep, false, spins},
+		{two, smallStep + 1, false, still}, {two, 1, true, still}} {
 		if c.p.quiet.till = now; c.rests {
 			c.p.quiet.till = now.Add(1)
 		}
