@@ -47,6 +47,28 @@ func New(address, key string, transport http.RoundTripper) (*Caller, error) {
 	}, nil
 }
 
+// MaxServers bounds the servers of one command.
+const MaxServers = 32
+
+// NewAll is New for several servers, which all have the key. No address may come twice.
+func NewAll(addresses []string, key string) ([]*Caller, error) {
+	if len(addresses) > MaxServers {
+		return nil, fmt.Errorf("at most %d servers are asked at once, given %d", MaxServers, len(addresses))
+	}
+	list, seen := make([]*Caller, len(addresses)), map[string]bool{}
+	for i, address := range addresses {
+		c, err := New(address, key, nil)
+		if err != nil {
+			return nil, err
+		}
+		if seen[c.base.String()] {
+			return nil, fmt.Errorf("the server %q is given twice", address)
+		}
+		list[i], seen[c.base.String()] = c, true
+	}
+	return list, nil
+}
+
 // Reply is what a server answered.
 type Reply struct {
 	Status int

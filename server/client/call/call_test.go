@@ -111,3 +111,19 @@ func TestBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestNewAll: each server once, and no more than MaxServers.
+func TestNewAll(t *testing.T) {
+	if list, err := NewAll([]string{"http://a", "https://b/x"}, "k"); err != nil || len(list) != 2 {
+		t.Errorf("%v, %v", list, err)
+	}
+	for want, addresses := range map[string][]string{
+		"given twice": {"http://a", "http://a/v1/"},
+		"is no URL":   {"http://a", "a:3000"},
+		"at most 32":  make([]string, MaxServers+1),
+	} {
+		if _, err := NewAll(addresses, ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}

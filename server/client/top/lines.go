@@ -50,23 +50,30 @@ func Lines(r Reading, columns, rows int) []string {
 		}
 		out = omitted(out, l.OmittedPlugins)
 	}
-	if len(r.Keys) > 0 {
-		out = append(out, "", fmt.Sprintf("%s %8s %8s %14s %14s %14s", cell("KEY", names), "REQUESTS", "RUNNING",
-			"PROMPT TOKENS", "TOKENS", "UNSEEN"))
-		busiest := slices.Clone(r.Keys)
-		slices.SortStableFunc(busiest, func(a, b Key) int {
-			return cmp.Or(cmp.Compare(b.Running, a.Running), cmp.Compare(b.Generated, a.Generated))
-		})
-		for _, k := range busiest {
-			name := "(none)"
-			if k.Name != nil {
-				name = *k.Name
-			}
-			out = append(out, fmt.Sprintf("%s %8d %8d %14d %14d %14d", cell(name, names), k.Requests, k.Running,
-				k.Prompt, k.Generated, k.Unseen))
-		}
-	}
+	out = append(out, keyLines(r.Keys, names)...)
 	return within(out, columns, rows)
+}
+
+// keyLines are the lines of keys, those first that do most.
+func keyLines(list []Key, names int) (out []string) {
+	if len(list) == 0 {
+		return nil
+	}
+	out = append(out, "", fmt.Sprintf("%s %8s %8s %14s %14s %14s", cell("KEY", names), "REQUESTS", "RUNNING",
+		"PROMPT TOKENS", "TOKENS", "UNSEEN"))
+	busiest := slices.Clone(list)
+	slices.SortStableFunc(busiest, func(a, b Key) int {
+		return cmp.Or(cmp.Compare(b.Running, a.Running), cmp.Compare(b.Generated, a.Generated))
+	})
+	for _, k := range busiest {
+		name := "(none)"
+		if k.Name != nil {
+			name = *k.Name
+		}
+		out = append(out, fmt.Sprintf("%s %8d %8d %14d %14d %14d", cell(name, names), k.Requests, k.Running, k.Prompt,
+			k.Generated, k.Unseen))
+	}
+	return out
 }
 
 // within returns lines without what there is no room for.

@@ -1,6 +1,6 @@
-// Package top shows what a server does now, in a terminal: GET /admin/live and GET /admin/usage, again and again.
+// Package top shows what servers do now, in a terminal: GET /admin/live and GET /admin/usage, again and again.
 //
-// The server is not trusted: its reply is bounded, of lists only so many lines are shown as the terminal has, and of
+// Servers are not trusted: a reply is bounded, of lists only so many lines are shown as the terminal has, and of
 // texts only what a terminal does not obey.
 package top
 
@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -91,10 +90,10 @@ type Screen struct {
 	ASCII bool
 }
 
-// Print writes a reading once, whole.
-func (s Screen) Print(r Reading) error {
+// Print writes once what was told, whole.
+func (s Screen) Print(answers []Answer) error {
 	var b strings.Builder
-	for _, line := range Lines(r, math.MaxInt32, math.MaxInt32) {
+	for _, line := range show(answers, whole, whole) {
 		b.WriteString(s.text(line) + "\n")
 	}
 	_, err := io.WriteString(s.Out, b.String())
@@ -109,8 +108,8 @@ func (s Screen) text(line string) string {
 	return line
 }
 
-// Watch shows a server every so often until ctx ends. A server that cannot be reached is shown as that and asked again.
-func Watch(ctx context.Context, c *call.Caller, every time.Duration, s Screen) error {
+// Watch shows servers every so often until ctx ends. One that cannot be reached is shown as that and asked again.
+func Watch(ctx context.Context, sources []Source, every time.Duration, s Screen) error {
 	// The other screen, no cursor, and no row that goes on in the next one, as after the terminal became narrower.
 	const alternate, normal = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
 	if _, err := io.WriteString(s.Out, alternate); err != nil {
@@ -120,19 +119,12 @@ func Watch(ctx context.Context, c *call.Caller, every time.Duration, s Screen) e
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		patience := max(every, 2*time.Second)
-		limited, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %s", patience))
-		r, err := Ask(limited, c)
-		cancel()
+		answers := AskAll(ctx, sources, max(every, 2*time.Second))
 		if ctx.Err() != nil {
 			return nil
 		}
-		columns, rows := s.Size() // now: the answer may have taken seconds
-		lines := Lines(r, columns, rows)
-		if err != nil {
-			lines = append(wrapped(terminal.Line(err.Error()), columns), "", "asking again; Ctrl-C ends")
-			lines = within(lines, columns, rows)
-		}
+		columns, rows := s.Size() // now: the answers may have taken seconds
+		lines := show(answers, columns, rows)
 		if err := s.draw(lines, rows); err != nil {
 			return err
 		}

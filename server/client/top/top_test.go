@@ -76,29 +76,37 @@ func TestAskRefuses(t *testing.T) {
 	}
 }
 
-// TestHostileServer: whatever a server says, it moves no cursor and takes no more room than there is.
-func TestHostileServer(t *testing.T) {
+// hostileReading is what a server says that wants to harm a terminal.
+func hostileReading() Reading {
 	evil := "\x1b[2J\r\n\u202e" + strings.Repeat("é漢e\u0301", 1000)
 	l := admin.Live{Version: evil, Uptime: 1e300, Requests: -1,
 		Memory: admin.LiveMemory{Device: evil, Resident: -1 << 63}}
 	for range 500 {
-		l.Models = append(l.Models, admin.LiveModel{ID: evil, State: evil, Cache: &admin.LiveCache{Used: 9, Total: 1},
-			Rates: &admin.LiveRates{Prefill: 1e300}})
-		l.Plugins = append(l.Plugins, admin.LivePlugin{Name: evil, Version: evil, State: evil})
+		l.Models = append(l.Models, admin.LiveModel{ID: evil, State: evil, Cache: &admin.LiveCache{Used: 9, Total: 1,
+			Bytes: -1}, Rates: &admin.LiveRates{Prefill: 1e300}})
+		l.Plugins = append(l.Plugins, admin.LivePlugin{Name: evil, Version: evil, State: evil, SHA256: evil})
 	}
-	r := Reading{Live: l, Keys: []Key{{Name: &evil}}}
+	return Reading{Live: l, Keys: []Key{{Name: &evil}}}
+}
+
+// holds fails where lines are more, or longer, than a terminal has room for, or move its cursor.
+func holds(t *testing.T, lines []string, columns, rows int) {
+	t.Helper()
+	if len(lines) > max(rows, 1) {
+		t.Errorf("%d lines for %d rows", len(lines), rows)
+	}
+	for _, line := range lines {
+		if columnsOf(line) > columns || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+			t.Errorf("%d columns: %q", columns, line)
+		}
+	}
+}
+
+// TestHostileServer: whatever a server says, it moves no cursor and takes no more room than there is.
+func TestHostileServer(t *testing.T) {
+	r := hostileReading()
 	for _, size := range [][2]int{{80, 24}, {1, 1}, {300, 50}, {80, 0}} {
-		lines := Lines(r, size[0], size[1])
-		if len(lines) > max(size[1], 1) {
-			t.Errorf("%d lines for %d rows", len(lines), size[1])
-		}
-		for _, line := range lines {
-			if columnsOf(line) > size[0] || strings.ContainsFunc(line, func(r rune) bool {
-				return !unicode.IsGraphic(r)
-			}) {
-				t.Errorf("%d columns: %q", size[0], line)
-			}
-		}
+		holds(t, Lines(r, size[0], size[1]), size[0], size[1])
 	}
 }
 
@@ -108,7 +116,7 @@ func TestWatch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var screen strings.Builder
 	rounds := 0
-	err := Watch(ctx, c, time.Millisecond, Screen{Out: &screen, Size: func() (int, int) {
+	err := Watch(ctx, []Source{{"http://a", c}}, time.Millisecond, Screen{Out: &screen, Size: func() (int, int) {
 		if rounds++; rounds > 3 {
 			cancel()
 		}
@@ -233,7 +241,10 @@ func TestWatchHangs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var screen strings.Builder
-	err = Watch(ctx, c, time.Millisecond, Screen{Out: &screen, Size: func() (int, int) { cancel(); return 80, 24 }})
+	err = Watch(ctx, []Source{{"http://a", c}}, time.Millisecond, Screen{Out: &screen, Size: func() (int, int) {
+		cancel()
+		return 80, 24
+	}})
 	if err != nil || !strings.Contains(screen.String(), "no answer within 2s") {
 		t.Errorf("%v: %q", err, screen.String())
 	}
