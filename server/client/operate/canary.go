@@ -81,16 +81,11 @@ func (c *Canary) query() (url.Values, error) {
 // Run does what was asked about a plugin: it begins a canary where there is a file, promotes it, ends it, or tells of
 // it. The first result is for programs.
 func (c *Canary) Run(ctx context.Context, at *Server, name, file string) (v any, text string, err error) {
-	var shown admin.Canary
-	begins := c.given()
-	if i := slices.IndexFunc(beginning, c.flags.Changed); i >= 0 {
-		begins = beginning[i]
+	if err := c.misuse(file); err != nil {
+		return nil, "", err
 	}
+	var shown admin.Canary
 	switch {
-	case c.promote && c.end, file != "" && (c.promote || c.end):
-		return nil, "", Misuse("a file, --promote and --end do not go together")
-	case file == "" && begins != "":
-		return nil, "", Misuse(fmt.Sprintf("--%s is of a canary that begins: the file of its module is missing", begins))
 	case c.promote:
 		got, err := at.PromoteCanary(ctx, name)
 		return got, got.text(name), err
@@ -102,6 +97,21 @@ func (c *Canary) Run(ctx context.Context, at *Server, name, file string) (v any,
 		shown, err = c.start(ctx, at, name, file)
 	}
 	return shown, canaryText(shown), err
+}
+
+// misuse returns what does not go together of what was given.
+func (c *Canary) misuse(file string) error {
+	begins := c.given()
+	if i := slices.IndexFunc(beginning, c.flags.Changed); i >= 0 {
+		begins = beginning[i]
+	}
+	switch {
+	case c.promote && c.end, file != "" && (c.promote || c.end):
+		return Misuse("a file, --promote and --end do not go together")
+	case file == "" && begins != "":
+		return Misuse(fmt.Sprintf("--%s is of a canary that begins: the file of its module is missing", begins))
+	}
+	return nil
 }
 
 // start begins the canary.

@@ -47,6 +47,9 @@ func AdminKey(given string, lookup func(string) (string, bool)) string {
 	return given
 }
 
+// otherServer is a hint where nobody listens.
+const otherServer = "; --url names another server"
+
 // do asks an admin route and decodes the answer into to, unless that is nil.
 func (s *Server) do(ctx context.Context, method, path string, to any) error {
 	_, err := s.ask(ctx, method, path, "", nil, to)
@@ -61,7 +64,7 @@ func (s *Server) ask(ctx context.Context, method, path, kind string, body []byte
 	}
 	reply, err := s.caller.Do(ctx, method, path, header, body)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return 0, fmt.Errorf("%w; --url names another server", err)
+		return 0, fmt.Errorf("%w%s", err, otherServer)
 	}
 	if err != nil {
 		return 0, err

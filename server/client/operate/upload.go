@@ -3,8 +3,10 @@ package operate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -38,13 +40,16 @@ func (u *use) Flags(set *pflag.FlagSet) {
 }
 
 // given is the first flag that was given of those, "" for none.
-func (u *use) given() (name string) {
-	u.flags.Visit(func(f *pflag.Flag) {
-		if (u.texts[f.Name] != nil || f.Name == "limits") && name == "" {
-			name = f.Name
+func (u *use) given() string {
+	for _, name := range slices.Sorted(maps.Keys(u.texts)) {
+		if u.flags.Changed(name) {
+			return name
 		}
-	})
-	return name
+	}
+	if u.flags.Changed("limits") {
+		return "limits"
+	}
+	return ""
 }
 
 // add adds what was given to a query.
@@ -74,10 +79,13 @@ func (u *Upload) Flags(set *pflag.FlagSet) {
 	set.BoolVar(&u.dry, "dry-run", false, "have the server check the module and say what would change; change nothing")
 }
 
+// errNoModule is of an upload without a file.
+const errNoModule = Misuse("plugin upload takes the name of a plugin and the file of its module")
+
 // Run uploads a module, or has it checked. The first result is for programs.
 func (u *Upload) Run(ctx context.Context, at *Server, name, file string) (v any, text string, err error) {
 	if file == "" {
-		return nil, "", Misuse("plugin upload takes the name of a plugin and the file of its module")
+		return nil, "", errNoModule
 	}
 	m, err := readModule(u.Read, file)
 	if err != nil {

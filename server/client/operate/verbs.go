@@ -17,6 +17,9 @@ type Verb struct {
 	Lines bool
 	// Flags adds those of the command; nil adds none.
 	Flags func(*pflag.FlagSet)
+	// Before finds out, before Run changes anything at one of several servers, whether it can be done at each: it sets
+	// the plan of each in plans. Its error is of the command itself. nil finds out nothing.
+	Before func(ctx context.Context, all Fleet, words []string, plans []Plan) error
 	// Run asks the server, and says what for: as a value, for programs, and as a text.
 	Run func(ctx context.Context, at *Server, words []string, say func(v any, text string) error) error
 }
@@ -35,7 +38,9 @@ func Verbs(read func(file string) ([]byte, error)) []Verb {
 		Use: "upload [flags] NAME FILE", Words: 2, Flags: u.Flags,
 		Short: "Have a server load a module, in place of one that was uploaded under the name before",
 		Example: `  tgi plugin upload dog dog.wasm --dry-run
+  tgi plugin upload dog dog.wasm --url http://one:3000 --url http://two:3000
   tgi plugin upload dog dog.wasm --apply always --keys school --on-error fail --limits memory=64MiB,share=0.5`,
+		Before: u.before,
 		Run: func(ctx context.Context, at *Server, words []string, say say) error {
 			v, text, err := u.Run(ctx, at, words[0], append(words, "")[1])
 			return tell(say, v, text, err)
@@ -53,6 +58,9 @@ func Verbs(read func(file string) ([]byte, error)) []Verb {
 		Flags: func(set *pflag.FlagSet) {
 			set.StringVar(&to, RollbackTo, "", "`sha256` of the version, or its first digits; by default the latest serves")
 		},
+		Before: func(ctx context.Context, all Fleet, words []string, plans []Plan) error {
+			return beforeRollback(ctx, all, words[0], to, plans)
+		},
 		Run: func(ctx context.Context, at *Server, words []string, say say) error {
 			got, text, err := at.Rollback(ctx, words[0], to)
 			return tell(say, got, text, err)
@@ -62,6 +70,7 @@ func Verbs(read func(file string) ([]byte, error)) []Verb {
 		Short: "Try a new version on a share of the requests; show, promote or end it",
 		Example: `  tgi plugin canary dog dog.wasm --share 5% --shadow --promote-after 1000
   tgi plugin canary dog --promote`,
+		Before: c.before,
 		Run: func(ctx context.Context, at *Server, words []string, say say) error {
 			v, text, err := c.Run(ctx, at, words[0], append(words, "")[1])
 			return tell(say, v, text, err)

@@ -15,20 +15,20 @@ import (
 	"tgi/server/share/install"
 )
 
-// served makes a command that asks a server about one of its plugins.
+// served makes a command that asks servers about one of their plugins.
 func served(verb operate.Verb) *cobra.Command {
-	var url, key string
+	urls, key := []string{"http://127.0.0.1:3000"}, ""
 	var out output
 	cmd := &cobra.Command{Use: verb.Use, Short: verb.Short, Example: verb.Example,
 		Args: cobra.MatchAll(atMost(verb.Words), atLeastOne)}
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 		defer stop()
-		to, err := operate.New(url, operate.AdminKey(key, os.LookupEnv))
+		to, err := operate.NewFleet(urls, operate.AdminKey(key, os.LookupEnv))
 		if err != nil {
 			return misused("--url: %v", err)
 		}
-		err = verb.Run(ctx, to, words, func(v any, text string) error {
+		err = to.Run(ctx, verb, words, func(v any, text string) error {
 			if out.json && verb.Lines {
 				return encode(cmd.OutOrStdout(), v, "")
 			}
@@ -39,8 +39,8 @@ func served(verb operate.Verb) *cobra.Command {
 		}
 		return err
 	}
-	cmd.Flags().StringVar(&url, "url", "http://127.0.0.1:3000", "the server's `URL`")
-	cmd.Flags().StringVar(&key, "key", "", "an admin `key` of the server; by default the variable ADMIN_KEY has it")
+	cmd.Flags().StringArrayVar(&urls, "url", urls, "the server's `URL`; again for each of several servers")
+	cmd.Flags().StringVar(&key, "key", "", "an admin `key` of the servers; by default the variable ADMIN_KEY has it")
 	if verb.Flags != nil {
 		verb.Flags(cmd.Flags())
 	}

@@ -1,0 +1,164 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"tgi/server/api/admin"
+)
+
+// before has each of several servers check the upload.
+func (u *Upload) before(ctx context.Context, all Fleet, words []string, plans []Plan) error {
+	switch {
+	case len(words) < 2:
+		return errNoModule
+	case u.dry:
+		return nil // Run changes nothing
+	}
+	m, err := readModule(u.Read, words[1])
+	if err != nil {
+		return err
+	}
+	all.ask(ctx, plans, func(ctx context.Context, s *Server) (Plan, error) {
+		q := url.Values{}
+		u.add(q)
+		_, err := s.Try(ctx, words[0], m, q)
+		return Plan{}, err
+	})
+	return nil
+}
+
+// beforeRollback has several servers go back to the same version, and those that serve it stay. Without --to a second
+// try would undo what the first one did.
+func beforeRollback(ctx context.Context, all Fleet, name, to string, plans []Plan) error {
+	if to == "" {
+		return Misuse("--to is missing: it names the version that several servers go back to, however often they are " +
+			"asked")
+	}
+	to = strings.ToLower(to)
+	found := make([]string, len(all))
+	all.each(ctx, func(ctx context.Context, i int) error {
+		list, _, err := all[i].Versions(ctx, name)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(list, func(v admin.Version) bool { return strings.HasPrefix(v.SHA256, to) })
+		if at < 0 {
+			return fmt.Errorf("no version of %s has a sha256 that begins with %.64q; it has %s", name, to, kept(list))
+		}
+		found[i] = list[at].SHA256
+		if list[at].Serving {
+			plans[i].Done = fmt.Sprintf("%s: sha256 %s serves already", name, found[i])
+		}
+		return nil
+	}, func(i int, err error) { plans[i].Err = err })
+	for i, sum := range found {
+		if first := slices.IndexFunc(found, func(s string) bool { return s != "" }); sum != "" && sum != found[first] {
+			plans[i].Err = fmt.Errorf("--to %s is sha256 %.16s here and %.16s at %s: give more of it", to, sum,
+				found[first], all[first].url)
+		}
+	}
+	return nil
+}
+
+// kept are the versions of a list, shortly.
+func kept(list []admin.Version) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	var sums []string
+	for _, v := range list {
+		sums = append(sums, fmt.Sprintf("%.16s", v.SHA256))
+	}
+	return strings.Join(sums, ", ")
+}
+
+// before finds out whether each of several servers can begin, promote or end the canary.
+func (c *Canary) before(ctx context.Context, all Fleet, words []string, plans []Plan) error {
+	name, file := words[0], append(words, "")[1]
+	if err := c.misuse(file); err != nil {
+		return err
+	}
+	switch {
+	case file != "":
+		return c.beforeStart(ctx, all, words, plans)
+	case c.promote:
+		return beforePromotion(ctx, all, name, plans)
+	case c.end:
+		all.ask(ctx, plans, func(ctx context.Context, s *Server) (Plan, error) {
+			_, none, err := s.trial(ctx, name)
+			if none {
+				return Plan{Done: name + ": there is no canary"}, nil
+			}
+			return Plan{}, err
+		})
+	}
+	return nil
+}
+
+// beforeStart finds out whether the plugin is there at all servers.
+func (c *Canary) beforeStart(ctx context.Context, all Fleet, words []string, plans []Plan) error {
+	if _, err := c.query(); err != nil {
+		return err
+	}
+	if _, err := readModule(c.Read, words[1]); err != nil {
+		return err
+	}
+	all.ask(ctx, plans, func(ctx context.Context, s *Server) (Plan, error) {
+		return Plan{}, s.do(ctx, http.MethodGet, at(words[0], ""), nil)
+	})
+	return nil
+}
+
+// beforePromotion finds out whether all servers try the same version. One that has no canary and serves that version
+// has promoted it before.
+func beforePromotion(ctx context.Context, all Fleet, name string, plans []Plan) error {
+	tried, serves := make([]string, len(all)), make([]string, len(all))
+	all.each(ctx, func(ctx context.Context, i int) error {
+		shown, none, err := all[i].trial(ctx, name)
+		if err != nil && !none {
+			return err
+		}
+		if !none && shown.State != admin.CanaryPromoted {
+			tried[i] = shown.Canary.SHA256
+			return nil
+		}
+		var now Serving
+		if other := all[i].do(ctx, http.MethodGet, at(name, ""), &now); other != nil {
+			return other
+		}
+		serves[i] = now.SHA256
+		return nil
+	}, func(i int, err error) { plans[i].Err = err })
+	first := slices.IndexFunc(tried, func(sum string) bool { return sum != "" })
+	if first < 0 {
+		first = slices.IndexFunc(plans, func(p Plan) bool { return p.Err != nil })
+		if first < 0 {
+			return fmt.Errorf("none of the servers has a canary of %s", name)
+		}
+		return nil
+	}
+	for i := range all {
+		switch want := tried[first]; {
+		case plans[i].Err != nil, tried[i] == want:
+		case tried[i] != "":
+			plans[i].Err = fmt.Errorf("the canary is sha256 %.16s here and %.16s at %s", tried[i], want, all[first].url)
+		case serves[i] == want:
+			plans[i].Done = fmt.Sprintf("%s: sha256 %s serves already", name, want)
+		default:
+			plans[i].Err = errors.New("there is no canary, and another version serves")
+		}
+	}
+	return nil
+}
+
+// trial is the canary of a plugin, or what was decided of it, and whether there is none.
+func (s *Server) trial(ctx context.Context, name string) (shown admin.Canary, none bool, err error) {
+	status, err := s.ask(ctx, http.MethodGet, at(name, "/canary"), "", nil, &shown)
+	return shown, status == http.StatusNotFound, err
+}

@@ -1,0 +1,186 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"tgi/server/client/call"
+	"tgi/server/client/terminal"
+)
+
+// Fleet are servers of which a command asks the same. Of one server everything is as without a fleet.
+type Fleet []*Server
+
+// NewFleet returns the servers at the URLs; key is an admin key of all.
+func NewFleet(addresses []string, key string) (Fleet, error) {
+	callers, err := call.NewAll(addresses, key)
+	f := make(Fleet, len(callers))
+	for i, c := range callers {
+		f[i] = &Server{c, addresses[i]}
+	}
+	return f, err
+}
+
+// patience bounds what one of several servers may take for a command, so that one that hangs does not hold up what is
+// told of the others. Loading a module takes a server a minute at most (limits.time_load).
+const patience = 5 * time.Minute
+
+// Plan is what was found out about one of several servers before anything was changed at any.
+type Plan struct {
+	// Done says why there is nothing left to do there, "" where there is.
+	Done string
+	// Err is why it cannot be done there.
+	Err error
+}
+
+// Outcome is what came of a command at one of several servers. One of Result and Error is there.
+type Outcome struct {
+	URL    string `json:"url"`
+	Result any    `json:"result,omitempty"`
+	Error  string `json:"error,omitempty"`
+
+	text string
+}
+
+// of names the server of an outcome, whose error need not name it then.
+func (o *Outcome) of(s *Server) {
+	o.URL = s.url
+	o.Error = strings.TrimSuffix(strings.TrimPrefix(o.Error, s.url+": "), otherServer)
+}
+
+// Run does what a verb says at all servers, and says what came of it. Of several servers one may refuse: nothing is
+// changed anywhere if that is found out before, and else the others have it, and the error names those that do not.
+func (f Fleet) Run(ctx context.Context, v Verb, words []string, say func(v any, text string) error) error {
+	switch {
+	case len(f) == 1:
+		return v.Run(ctx, f[0], words, say)
+	case v.Lines:
+		return f.lines(ctx, v, words, say)
+	}
+	plans := make([]Plan, len(f))
+	if v.Before != nil {
+		limited, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %s", patience))
+		err := v.Before(limited, f, words, plans)
+		cancel()
+		if err != nil {
+			return err
+		}
+		if refused := f.refused(plans); refused != nil {
+			if err := f.tell(refused, say); err != nil {
+				return err
+			}
+			return f.failed(refused, "nothing was changed at any of them")
+		}
+	}
+	outcomes := make([]Outcome, len(f))
+	f.each(ctx, func(ctx context.Context, i int) error {
+		if plans[i].Done != "" {
+			outcomes[i] = Outcome{Result: map[string]string{"done": plans[i].Done}, text: plans[i].Done + "\n"}
+			return nil
+		}
+		return v.Run(ctx, f[i], words, func(v any, text string) error {
+			outcomes[i] = Outcome{Result: v, text: text}
+			return nil
+		})
+	}, func(i int, err error) { outcomes[i] = Outcome{Error: err.Error()} })
+	if err := f.tell(outcomes, say); err != nil {
+		return err
+	}
+	return f.failed(outcomes, "")
+}
+
+// each calls a function for all servers at the same time, and fail for those of which it returns an error.
+func (f Fleet) each(ctx context.Context, ask func(ctx context.Context, i int) error, fail func(i int, err error)) {
+	var asked sync.WaitGroup
+	for i := range f {
+		asked.Go(func() {
+			limited, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %s", patience))
+			defer cancel()
+			if err := ask(limited, i); err != nil {
+				fail(i, err)
+			}
+		})
+	}
+	asked.Wait()
+}
+
+// ask finds something out at all servers; what it cannot find out is a reason to change nothing.
+func (f Fleet) ask(ctx context.Context, plans []Plan, one func(ctx context.Context, s *Server) (Plan, error)) {
+	f.each(ctx, func(ctx context.Context, i int) (err error) {
+		plans[i], err = one(ctx, f[i])
+		return err
+	}, func(i int, err error) { plans[i].Err = err })
+}
+
+// refused are the outcomes where one of the plans has an error, nil where none has.
+func (f Fleet) refused(plans []Plan) []Outcome {
+	outcomes, any := make([]Outcome, len(f)), false
+	for i, p := range plans {
+		outcomes[i] = Outcome{Result: map[string]string{"unchanged": "it could be done here"},
+			text: "it could be done here; nothing was changed\n"}
+		if p.Err != nil {
+			outcomes[i], any = Outcome{Error: p.Err.Error()}, true
+		}
+	}
+	if !any {
+		return nil
+	}
+	return outcomes
+}
+
+// tell says what came of a command, a paragraph for each server.
+func (f Fleet) tell(outcomes []Outcome, say func(v any, text string) error) error {
+	var b strings.Builder
+	for i := range outcomes {
+		o := &outcomes[i]
+		o.of(f[i])
+		text := o.text
+		if o.Error != "" {
+			text = "failed: " + terminal.Line(o.Error) + "\n"
+		}
+		fmt.Fprintf(&b, "%s\n", terminal.Line(o.URL))
+		for line := range strings.Lines(text) {
+			b.WriteString("  " + line)
+		}
+	}
+	return say(map[string][]Outcome{"servers": outcomes}, b.String())
+}
+
+// failed is the error of a command that some servers refused: which, so that it can be tried again at them alone.
+func (f Fleet) failed(outcomes []Outcome, rest string) error {
+	var at []string
+	for i, o := range outcomes {
+		if o.Error != "" {
+			at = append(at, "--url "+f[i].url)
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	if rest == "" {
+		rest = "for these alone: " + strings.Join(at, " ")
+	}
+	return fmt.Errorf("%d of %d servers failed; %s", len(at), len(f), rest)
+}
+
+// lines runs a verb whose results are lines at all servers; each line begins with its server.
+func (f Fleet) lines(ctx context.Context, v Verb, words []string, say func(v any, text string) error) error {
+	var one sync.Mutex
+	errs := make([]error, len(f))
+	var asked sync.WaitGroup
+	for i, s := range f {
+		asked.Go(func() {
+			errs[i] = v.Run(ctx, s, words, func(v any, text string) error {
+				one.Lock()
+				defer one.Unlock()
+				return say(Outcome{URL: s.url, Result: v}, terminal.Line(s.url)+" "+text)
+			})
+		})
+	}
+	asked.Wait()
+	return errors.Join(errs...)
+}

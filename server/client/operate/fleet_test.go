@@ -1,0 +1,269 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// replica is a made-up server: what it answers for a method and a path, and what was asked of it.
+type replica struct {
+	mu      sync.Mutex
+	answers map[string]string // an answer that begins with digits has that status
+	asked   []string
+	url     string
+}
+
+func (r *replica) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	what := q.Method + " " + strings.TrimPrefix(q.URL.String(), "/admin/plugins/dog")
+	r.asked = append(r.asked, what)
+	answer, ok := r.answers[what]
+	status := 0
+	if n, _ := fmt.Sscanf(answer, "%d ", &status); n == 1 {
+		w.WriteHeader(status)
+		answer = answer[4:]
+	} else if !ok {
+		w.WriteHeader(http.StatusNotFound)
+		answer = `{"error":"nothing there"}`
+	}
+	_, _ = w.Write([]byte(answer))
+}
+
+// fleetOf starts a server for each of the maps of answers.
+func fleetOf(t *testing.T, answers ...map[string]string) (f Fleet, list []*replica) {
+	t.Helper()
+	var urls []string
+	for _, a := range answers {
+		r := &replica{answers: a}
+		web := httptest.NewServer(r)
+		t.Cleanup(web.Close)
+		r.url, list, urls = web.URL, append(list, r), append(urls, web.URL)
+	}
+	f, err := NewFleet(urls, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, list
+}
+
+// command runs a command line at servers. Each %d of its text is the address of one.
+func command(t *testing.T, f Fleet, verb string, line ...string) (text string, outcomes []Outcome, err error) {
+	t.Helper()
+	verbs := Verbs(os.ReadFile)
+	v := verbs[slices.IndexFunc(verbs, func(v Verb) bool { return strings.HasPrefix(v.Use, verb+" ") })]
+	set := pflag.NewFlagSet(verb, pflag.ContinueOnError)
+	if v.Flags != nil {
+		v.Flags(set)
+	}
+	if err := set.Parse(line); err != nil {
+		t.Fatal(err)
+	}
+	err = f.Run(t.Context(), v, set.Args(), func(value any, said string) error {
+		text += said
+		if all, ok := value.(map[string][]Outcome); ok {
+			outcomes = all["servers"]
+		}
+		_, err := json.Marshal(value)
+		return err
+	})
+	for i, s := range f {
+		text = strings.ReplaceAll(text, s.url, fmt.Sprintf("S%d", i))
+		if err != nil {
+			err = errors.New(strings.ReplaceAll(err.Error(), s.url, fmt.Sprintf("S%d", i)))
+		}
+	}
+	return text, outcomes, err
+}
+
+// says fails unless a command said so much, ended so, and the servers were asked so.
+func says(t *testing.T, list []*replica, text, want string, err error, wantErr string, asked ...string) {
+	t.Helper()
+	said := ""
+	if err != nil {
+		said = err.Error()
+	}
+	if text != want || said != wantErr {
+		t.Errorf("said\n%s%s\nwant\n%s%s", text, said, want, wantErr)
+	}
+	for i, r := range list {
+		if got := strings.Join(r.asked, ", "); got != asked[i] {
+			t.Errorf("server %d was asked %s, want %s", i, got, asked[i])
+		}
+		r.asked = nil
+	}
+}
+
+func module(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "dog.wasm")
+	if err := os.WriteFile(file, []byte("wasm"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+const dog = `{"name":"dog","sha256":"cd","version":"2","apply":"request","on_error":"fail"}`
+
+// TestFleetUpload: where one server refuses the module nobody has it; where one fails later the others have it, and the
+// error names it. Again is safe.
+func TestFleetUpload(t *testing.T) {
+	good := map[string]string{"PUT ?dry_run=true": `{"dry_run":true}`, "PUT ": dog}
+	late := map[string]string{"PUT ?dry_run=true": `{"dry_run":true}`,
+		"PUT ": `507 {"error":"the disk is full\u001b[2J"}`}
+	refuses := map[string]string{"PUT ?dry_run=true": `403 {"error":"the module is not signed as the settings demand"}`}
+	file := module(t)
+
+	f, list := fleetOf(t, good, refuses)
+	text, _, err := command(t, f, "upload", "dog", file)
+	says(t, list, text, "S0\n  it could be done here; nothing was changed\n"+
+		"S1\n  failed: 403 the module is not signed as the settings demand\n", err,
+		"1 of 2 servers failed; nothing was changed at any of them", "PUT ?dry_run=true", "PUT ?dry_run=true")
+
+	f, list = fleetOf(t, good, late, good)
+	const serves = "  dog: version \"2\", sha256 cd, serves\n" +
+		"    the version before it is kept: tgi plugin rollback has it serve again\n    apply request, on_error fail\n"
+	const both = "PUT ?dry_run=true, PUT "
+	for range 2 {
+		text, outcomes, err := command(t, f, "upload", "dog", file)
+		says(t, list, text, "S0\n"+serves+"S1\n  failed: 507 the disk is full\\x1b[2J\nS2\n"+serves, err,
+			"1 of 3 servers failed; for these alone: --url S1", both, both, both)
+		if len(outcomes) != 3 || outcomes[0].Result == nil || outcomes[1].Error == "" ||
+			outcomes[2].URL != list[2].url {
+			t.Errorf("%+v", outcomes)
+		}
+	}
+	text, _, err = command(t, f, "upload", "dog", file, "--dry-run")
+	if err != nil || strings.Count(text, "nothing was changed") != 3 || len(list[0].asked) != 1 {
+		t.Errorf("%s, %v, %v", text, err, list[0].asked)
+	}
+	if _, _, err := command(t, f, "upload", "dog"); err == nil || !strings.Contains(err.Error(), "the file of its") {
+		t.Error(err)
+	}
+}
+
+// TestFleetRollback: several servers go back to one version by name, so that a second try undoes nothing.
+func TestFleetRollback(t *testing.T) {
+	versions := func(serving string, sums ...string) map[string]string {
+		var list []string
+		for _, s := range sums {
+			list = append(list, fmt.Sprintf(`{"sha256":%q,"serving":%t}`, s, s == serving))
+		}
+		return map[string]string{"GET /versions": `{"versions":[` + strings.Join(list, ",") + `]}`,
+			"POST /rollback?to=ab": `{"name":"dog","sha256":"abcd","version":"1"}`}
+	}
+	f, list := fleetOf(t, versions("ef01", "ef01", "abcd"), versions("abcd", "abcd", "ef01"))
+	if _, _, err := command(t, f, "rollback", "dog"); err == nil || !strings.Contains(err.Error(), "--to is missing") {
+		t.Error(err)
+	}
+	text, _, err := command(t, f, "rollback", "dog", "--to", "AB")
+	says(t, list, text, "S0\n  failed: 404 nothing there\nS1\n  dog: sha256 abcd serves already\n", err,
+		"1 of 2 servers failed; for these alone: --url S0", "GET /versions, POST /rollback?to=AB", "GET /versions")
+	text, _, err = command(t, f, "rollback", "dog", "--to", "ab")
+	says(t, list, text, "S0\n  dog: version \"1\", sha256 abcd, serves\nS1\n  dog: sha256 abcd serves already\n", err,
+		"", "GET /versions, POST /rollback?to=ab", "GET /versions")
+
+	f, list = fleetOf(t, versions("ef01", "ef01", "abcd"), versions("ef01", "ef01"), versions("ef01", "ef01", "ab99"))
+	text, _, err = command(t, f, "rollback", "dog", "--to", "ab")
+	says(t, list, text, "S0\n  it could be done here; nothing was changed\n"+
+		"S1\n  failed: no version of dog has a sha256 that begins with \"ab\"; it has ef01\n"+
+		"S2\n  failed: --to ab is sha256 ab99 here and abcd at S0: give more of it\n", err,
+		"2 of 3 servers failed; nothing was changed at any of them", "GET /versions", "GET /versions", "GET /versions")
+}
+
+// TestFleetPromote: what serves already the canary that the others have was promoted before.
+func TestFleetPromote(t *testing.T) {
+	trial := map[string]string{"GET /canary": `{"state":"running","canary":{"sha256":"cd"}}`,
+		"POST /canary/promote": dog, "DELETE /canary": "204 "}
+	done, other := map[string]string{"GET ": dog}, map[string]string{"GET ": `{"sha256":"ab"}`}
+	promoted := map[string]string{"GET /canary": `{"state":"promoted","canary":{"sha256":"cd"}}`, "GET ": dog}
+	const serves, already = "  dog: version \"2\", sha256 cd, serves\n", "  dog: sha256 cd serves already\n"
+
+	f, list := fleetOf(t, done, trial, promoted)
+	text, _, err := command(t, f, "canary", "dog", "--promote")
+	says(t, list, text, "S0\n"+already+"S1\n"+serves+"S2\n"+already, err, "", "GET /canary, GET ",
+		"GET /canary, POST /canary/promote", "GET /canary, GET ")
+	text, _, err = command(t, f, "canary", "dog", "--end")
+	says(t, list, text, "S0\n  dog: there is no canary\nS1\n  dog: the canary is ended\n"+
+		"S2\n  failed: 404 nothing there\n", err, "1 of 3 servers failed; for these alone: --url S2",
+		"GET /canary", "GET /canary, DELETE /canary", "GET /canary, DELETE /canary")
+
+	f, list = fleetOf(t, trial, other, map[string]string{"GET /canary": `{"state":"running","canary":{"sha256":"ef"}}`})
+	text, _, err = command(t, f, "canary", "dog", "--promote")
+	says(t, list, text, "S0\n  it could be done here; nothing was changed\n"+
+		"S1\n  failed: there is no canary, and another version serves\n"+
+		"S2\n  failed: the canary is sha256 ef here and cd at S0\n", err,
+		"2 of 3 servers failed; nothing was changed at any of them", "GET /canary", "GET /canary, GET ", "GET /canary")
+
+	f, list = fleetOf(t, done, other)
+	text, _, err = command(t, f, "canary", "dog", "--promote")
+	says(t, list, text, "", err, "none of the servers has a canary of dog", "GET /canary, GET ", "GET /canary, GET ")
+}
+
+// TestFleetCanary: it begins nowhere where one of the servers has no such plugin.
+func TestFleetCanary(t *testing.T) {
+	has := map[string]string{"GET ": dog, "PUT ?canary=5": `{"name":"dog","state":"running","percent":5}`}
+	f, list := fleetOf(t, has, map[string]string{})
+	text, _, err := command(t, f, "canary", "dog", module(t), "--share", "5")
+	says(t, list, text, "S0\n  it could be done here; nothing was changed\nS1\n  failed: 404 nothing there\n", err,
+		"1 of 2 servers failed; nothing was changed at any of them", "GET ", "GET ")
+	f, list = fleetOf(t, has, has)
+	text, _, err = command(t, f, "canary", "dog", module(t), "--share", "5")
+	if err != nil || strings.Count(text, "for 5% of the requests") != 2 {
+		t.Errorf("%s, %v", text, err)
+	}
+	says(t, list, "", "", nil, "", "GET , PUT ?canary=5", "GET , PUT ?canary=5")
+	for _, line := range [][]string{{"dog", "--share", "5"}, {"dog", "--promote", "--end"}, {"dog", "x", "--end"}} {
+		if _, _, err := command(t, f, "canary", line...); err == nil || len(list[0].asked) > 0 {
+			t.Errorf("%s: %v, asked %v", line, err, list[0].asked)
+		}
+	}
+}
+
+// TestFleetLogs: lines of all servers come with their server.
+func TestFleetLogs(t *testing.T) {
+	lines := map[string]string{"GET /log?after=0": `{"lines":[{"seq":1,"of":"guest","text":"hi"}]}`}
+	f, _ := fleetOf(t, lines, lines)
+	text, _, err := command(t, f, "logs", "dog")
+	if err != nil || strings.Count(text, "guest hi\n") != 2 || !strings.Contains(text, "S0 ") ||
+		!strings.Contains(text, "S1 ") {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestFleetUnreachable: a server where nobody listens is told as that, and the end of the command ends the question.
+func TestFleetUnreachable(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	f, _ := fleetOf(t, map[string]string{"GET /versions": `{"versions":[]}`})
+	away, err := NewFleet([]string{gone.URL}, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, err := command(t, append(f, away...), "versions", "dog")
+	if err == nil || !strings.Contains(text, "connection refused\n") || !strings.Contains(err.Error(), "1 of 2") {
+		t.Errorf("%q, %v", text, err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	verbs := Verbs(os.ReadFile)
+	err = append(f, away...).Run(ctx, verbs[1], []string{"dog"}, func(_ any, said string) error {
+		text = said
+		return nil
+	})
+	if err == nil || strings.Count(text, "failed: enough\n") != 2 {
+		t.Errorf("%q, %v", text, err)
+	}
+}
