@@ -15,8 +15,8 @@ import (
 // modules are plugins of the examples: two versions of one.
 const modules = "../../examples/hot-swap/marker/"
 
-// dropOn drops a file on what a selector names, as a person does who drags it from a folder.
-func (p *page) dropOn(selector, file string) {
+// dropOn drops files on what a selector names, as a person does who drags them from a folder.
+func (p *page) dropOn(selector string, files ...string) {
 	p.t.Helper()
 	at := eval[[]float64](p, `(() => { const e = document.querySelector(`+quote(selector)+`);
 		e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();
@@ -24,7 +24,7 @@ func (p *page) dropOn(selector, file string) {
 	for _, kind := range []input.DispatchDragEventType{input.DispatchDragEventTypeDragEnter,
 		input.DispatchDragEventTypeDragOver, input.DispatchDragEventTypeDrop} {
 		command(p, input.DispatchDragEvent, input.DispatchDragEventParams{Type: kind, X: at[0], Y: at[1],
-			Data: &input.DragData{Items: []*input.DragDataItem{}, Files: []string{file}, DragOperationsMask: 1}})
+			Data: &input.DragData{Items: []*input.DragDataItem{}, Files: files, DragOperationsMask: 1}})
 	}
 }
 

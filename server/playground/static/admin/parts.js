@@ -59,12 +59,17 @@ export function tag() {
   }};
 }
 
+// unsigned tells whether the server refused a module because nobody whom it trusts has signed it.
+export const unsigned = (err) => err.status === 403 && err.message.startsWith('the module is not signed');
+
 // explain is what an error means to who reads it.
 export function explain(err) {
   const text = /[.!?]$/.test(err.message) ? err.message : `${err.message}.`;
   switch (err.status) {
-    case 403: return /switched off/.test(text) ? `${text} Start the server with --admin-key, and use that key here.`
-      : `Your key may not do this: ${text}`;
+    case 403:
+      if (unsigned(err)) return text; // another key does not help
+      return /switched off/.test(text) ? `${text} Start the server with --admin-key, and use that key here.`
+        : `Your key may not do this: ${text}`;
     case 404: case 405: return /^(no such route|method not allowed)/.test(text)
       ? `This address of the server does not have it: ${text} ` +
         'With server.admin_port administration has its own address.'

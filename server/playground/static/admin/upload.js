@@ -1,14 +1,21 @@
-// The form that uploads a plugin's module: chosen, or dropped on it.
+// The form that uploads a plugin's module, and its signatures: chosen, or dropped on it.
 import {element, field, replace} from '../dom.js';
 import {dropZone} from '../drop.js';
 import {bytes, count} from './format.js';
+import {unsigned} from './parts.js';
 
-// uploadForm returns {root, choose}: choose(plugin) prepares another version of one. send(name, query, file)
-// uploads, and returns the server's answer, or null where it refused; the caller says why.
+// isModule and isSigned tell the two files apart by their names.
+const isModule = (file) => /\.wasm$/i.test(file?.name ?? ''), isSigned = (file) => /\.json$/i.test(file?.name ?? '');
+
+// uploadForm returns {root, choose}: choose(plugin) prepares another version of one. send(name, query, body, headers)
+// uploads, and returns the server's answer, or the error where it refused; the caller says why.
 export function uploadForm(send) {
-  let chosen = null, proposed = ''; // the name that the last file gave
+  let chosen = null, signed = null, proposed = ''; // the name that the last file gave
   const input = element('input', {type: 'file', accept: '.wasm,application/wasm',
     onchange: () => take(input.files[0])});
+  const signature = element('input', {type: 'file', accept: '.json,application/json',
+    onchange: () => sign(signature.files[0])});
+  const aboutSignature = element('p', {class: 'hint', 'aria-live': 'polite'});
   const name = element('input', {type: 'text', required: true, autocomplete: 'off', spellcheck: 'false',
     autocapitalize: 'off', pattern: '[A-Za-z0-9][A-Za-z0-9._\\-]*'});
   // What is not chosen is not sent: the server takes it from the version that serves.
@@ -34,6 +41,10 @@ export function uploadForm(send) {
   const put = element('button', {type: 'submit', class: 'primary'}, 'Upload');
   const file = field('Module', input, '');
   file.append(about);
+  const beside = field('File of the signatures', signature, 'What tgi plugin sign wrote beside the module: ' +
+    'NAME.wasm.artifact.json. A server with plugins.require_signed takes no module without.');
+  beside.append(aboutSignature);
+  const signing = element('details', {}, element('summary', {}, 'Signatures'), beside);
   const root = element('form', {class: 'card drop', 'aria-labelledby': 'upload-title', onsubmit: (event) => {
     event.preventDefault();
     run(false);
@@ -42,6 +53,7 @@ export function uploadForm(send) {
   element('div', {class: 'grid'}, file, field('Name', name,
     'What requests call it. A name that is there is replaced; what runs finishes with the old version.')),
   element('div', {class: 'grid'}, field('It runs for', apply), field('When it fails', onError)),
+  signing,
   element('details', {}, element('summary', {}, 'Configuration'),
     field('Configuration of the plugin, a JSON object', config),
     field('Keys, if it runs for every request', keys, 'Names of keys with commas between them.')),
@@ -51,12 +63,29 @@ export function uploadForm(send) {
   found, element('div', {class: 'actions'}, check, put));
 
   dropZone(root, (files) => {
-    if (files.length === 1) take(files[0]);
-    else about.textContent = 'Drop one file.';
+    const [modules, others] = [files.filter(isModule), files.filter((file) => !isModule(file))];
+    if (modules.length > 1 || others.length > 1 || others.length && modules.length && !isSigned(others[0])) {
+      about.textContent = 'Drop one file, or a module with the file of its signatures.';
+      return;
+    }
+    if (isSigned(others[0])) sign(others[0]);
+    else if (others.length) take(others[0]);
+    if (modules.length) take(modules[0]);
   });
 
+  // sign chooses the file with the signatures.
+  function sign(one) {
+    signed = isSigned(one) ? one : null;
+    replace(found);
+    signature.removeAttribute('aria-invalid');
+    aboutSignature.classList.toggle('bad', Boolean(one) && !signed);
+    aboutSignature.textContent = !one ? '' : signed ? `${one.name}, ${bytes(one.size)}`
+      : `${one.name} is no .json file.`;
+    if (one) signing.open = true;
+  }
+
   function take(one) {
-    const module = /\.wasm$/i.test(one?.name ?? '');
+    const module = isModule(one);
     chosen = module ? one : null;
     replace(found);
     about.classList.toggle('bad', Boolean(one) && !module);
@@ -85,14 +114,32 @@ export function uploadForm(send) {
       if (after.value) query.set('promote_after', after.value);
     }
     put.disabled = check.disabled = true;
-    const answer = await send(name.value, query, chosen);
+    const answer = await send(name.value, query, ...body());
     put.disabled = check.disabled = false;
-    replace(found, dry && answer && shown(answer));
-    if (!dry && answer) {
+    const refused = answer instanceof Error;
+    replace(found, dry && !refused && shown(answer));
+    if (refused && unsigned(answer)) {
+      signing.open = true;
+      aboutSignature.classList.add('bad');
+      signature.setAttribute('aria-invalid', 'true');
+      aboutSignature.textContent = signed ? 'None of these signatures is of a signer whom this server knows.'
+        : 'This server wants signatures: choose their file.';
+      signature.focus();
+    } else if (!dry && !refused) {
       root.reset();
       share.disabled = after.disabled = true;
       take(null);
+      sign(null);
     }
+  }
+
+  // body is what is sent: the module, or a form of it and its signatures, whose headers the browser makes.
+  function body() {
+    if (!signed) return [chosen, {'Content-Type': 'application/wasm'}];
+    const form = new FormData();
+    form.append('module', chosen);
+    form.append('artifact', signed);
+    return [form, {}];
   }
 
   // shown tells what a check found.
@@ -118,7 +165,8 @@ export function uploadForm(send) {
   return {root, choose(plugin) {
     name.value = plugin.name;
     proposed = '';
-    apply.value = onError.value = keys.value = config.value = '';
+    apply.value = onError.value = keys.value = config.value = signature.value = '';
+    sign(null);
     root.scrollIntoView({block: 'center'});
     input.focus();
   }};

@@ -35,16 +35,17 @@ export function show(root, app) {
   const list = table('Plugins', [{name: 'Plugin'}, {name: 'State'}, {name: 'Kind'},
     ...['Calls', 'Time of one', 'Fuel', 'Faults'].map((name) => ({name, className: 'number'})),
     {name: 'Actions', className: 'actions-cell'}], row, 'No plugin matches.');
-  const form = uploadForm(async (name, query, file) => {
+  const form = uploadForm(async (name, query, body, headers) => {
     const dry = query.has('dry_run');
-    const done = await act(`${pathOf(name)}?${query}`, {method: 'PUT', body: file,
-      headers: {'Content-Type': 'application/wasm'}}, `${name} was refused`);
+    let refused = null;
+    const done = await act(`${pathOf(name)}?${query}`, {method: 'PUT', body, headers}, `${name} was refused`,
+      (err) => { refused = err; });
     if (done && !dry) {
       note.good(done.canary ? `${name} version ${done.canary.version} is on trial.`
         : `${name} ${done.version ? `version ${done.version} ` : ''}is ready for ${done.apply === 'always'
           ? 'every request' : 'requests that name it'}.`);
     }
-    return done;
+    return done ?? refused;
   });
   const trials = canaryList(async (name, how, what) => {
     const done = await act(`${pathOf(name)}/canary${how === 'end' ? '' : '/promote'}`,
@@ -73,12 +74,14 @@ export function show(root, app) {
     set(number, want ? `${count(shown.length)} of ${count(all.length)}` : `${count(all.length)} plugins`);
   }
 
-  async function act(path, options, what) {
+  // act asks for a change, and returns the answer; null where it is refused, of which refused is told.
+  async function act(path, options, what, refused = () => {}) {
     note.clear();
     try {
       return await app.json(path, options) ?? {};
     } catch (err) {
       note.bad(err, what);
+      refused(err);
       return null;
     } finally {
       await asking.now();
