@@ -276,3 +276,83 @@ func TestExplainedRewinds(t *testing.T) {
 		}
 	}
 }
+
+// choices is a processor that has the model pick the first of a place's tokens that is possible.
+type choices [][]llm.Token
+
+func (c choices) Process(h sample.History, s *sample.Step) error {
+	for i, id := range c[len(h.Output)] {
+		s.Logits[id] += 100 - 10*float32(i)
+	}
+	return nil
+}
+
+func (choices) Rewind(sample.History) error { return nil }
+
+// TestRewoundAroundACutToken: a guard takes tokens back, what is picked instead is cut by a stop string, and the guard
+// takes that back, too. The token that stays tells of all of it, in its order, and text and end have nothing of it.
+func TestRewoundAroundACutToken(t *testing.T) {
+	const a, b, c, d, e, f, g = 6, 12, 18, 24, 30, 36, 42 // a letter and a space
+	const dOnly, fbc = d - 1, f + 3                       // without the space; cut by the stop string
+	for _, guesses := range []int{0, 4} {
+		did := 0
+		rules := llm.GuardRules{Name: "watch", Hold: 9, Every: 1, Rewinds: true}
+		guard := saying{rules, func(v *llm.GuardView) llm.Verdict {
+			n := len(v.Output)
+			switch {
+			case did == 0 && n == 5: // d e
+				did++
+				return llm.Verdict{Kind: llm.VerdictRewind, Position: 3}
+			case did == 1 && n == 5: // e, behind the d that tells of the first
+				did++
+				return llm.Verdict{Kind: llm.VerdictRewind, Position: 4}
+			case did == 2 && v.Reason == llm.FinishStop: // d and the cut token, which was to tell of the second
+				did++
+				return llm.Verdict{Kind: llm.VerdictRewind, Position: 3}
+			case n < 6 && v.Reason == llm.FinishNone:
+				return llm.Verdict{Position: min(n, 3)}
+			}
+			return llm.Verdict{Position: n}
+		}}
+		r := endless(8)
+		r.Params.Stop, r.Params.TopN, r.Params.Explain = []string{"fb"}, 3, llm.Explain{Top: 3, Tokens: 8}
+		r.Plugins = func(int) sample.Plugins {
+			p := guard.plugins()
+			p.Processors = []sample.Processor{choices{{a}, {b}, {c}, {d, dOnly, g}, {e, fbc}, {a}, {b}, {c}}}
+			p.Drafter = oracle{a, b, c, dOnly, fbc, a, b, c}
+			return p
+		}
+		cfg := Config{}
+		if guesses > 0 {
+			cfg.Speculation = always(guesses)
+		}
+		events := explained(t, start(t, newFake(64, 16, 256), cfg), r)
+		if did != 3 || len(events) != 8 {
+			t.Fatalf("%d guesses: %d events, %d rewinds: %+v", guesses, len(events), did, events)
+		}
+		text := ""
+		for i, ev := range events {
+			text += ev.Text
+			var want []llm.Rewound
+			if i == 3 {
+				want = []llm.Rewound{{By: "watch", Tokens: 2}, {By: "watch", Tokens: 1}, {By: "watch", Tokens: 2}}
+			}
+			switch x := ev.Explained; {
+			case ev.Cut || x == nil || x.Token != ev.Token:
+				t.Errorf("%d guesses, token %d: %+v, %+v", guesses, i, ev, x)
+			case !slices.Equal(x.Rewound, want):
+				t.Errorf("%d guesses, token %d tells of %+v, want %+v", guesses, i, x.Rewound, want)
+			}
+			for _, id := range namedTokens(ev) {
+				if i == 3 && (id == d || id == dOnly) {
+					t.Errorf("%d guesses: %d was taken back, and is named by %+v", guesses, id, ev)
+				}
+			}
+		}
+		fin := events[7].Finish
+		if text != "a b c g e a b c " || fin == nil || fin.Text != text || fin.Rewound != 5 ||
+			fin.Reason != llm.FinishLength || fin.Stop != "" {
+			t.Errorf("%d guesses: %q, %+v", guesses, text, fin)
+		}
+	}
+}

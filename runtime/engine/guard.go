@@ -456,12 +456,14 @@ func (h *holdback) tell(q *sequence, g *guardian, n int) {
 	if q.params.Explain.Tokens == 0 {
 		return
 	}
+	var before []llm.Rewound
 	for _, x := range h.held[n-h.released():] {
 		if e := x.pick.Explained; e != nil { // it tells of what was taken back before
-			h.took = append(h.took, e.Rewound...)
+			before = append(before, e.Rewound...)
 		}
 	}
-	h.took = append(h.took, llm.Rewound{By: g.rules.Name, Tokens: len(h.output) - n})
+	// What waits was taken back behind all that the held tokens tell of.
+	h.took = append(append(before, h.took...), llm.Rewound{By: g.rules.Name, Tokens: len(h.output) - n})
 }
 
 // cutTo takes back all but the first n output tokens.

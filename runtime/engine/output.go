@@ -82,26 +82,24 @@ type Emitted struct {
 // llm.ErrPlugin and end it.
 func (o *Output) Add(x Emitted) ([]Event, error) {
 	p := sample.Pick{Token: x.Token, Logprob: x.Logprob, Explained: x.Explained}
-	h := o.q.guards
-	if h != nil {
-		h.emitted.open = !x.Whole
-	}
 	if x.By != "" {
 		none := float32(math.Inf(-1))
 		p.Explained = &llm.Explanation{Token: x.Token, Raw: none, Final: none, Pick: llm.PickedProgram, By: x.By}
 		p.Explained.SetTexts(o.engine.codec.Text)
 	}
-	if h != nil {
-		if gone := h.gone.Next(h.output, nil); len(gone) > 0 { // which what happened in a run may name
-			gone = slices.DeleteFunc(gone, func(id llm.Token) bool { return id == x.Token })
-			x.Top = slices.DeleteFunc(slices.Clone(x.Top), func(t TopToken) bool {
-				return slices.Contains(gone, t.Token)
-			})
-			p.Explained = p.Explained.Without(gone)
-		}
+	h := o.q.guards
+	if h == nil {
+		return o.events(p, x.Top)
 	}
-	if h != nil && len(h.took) > 0 && p.Explained != nil {
-		e := *p.Explained // its token may be emitted again
+	h.emitted.open = !x.Whole
+	// The run that picked the token may name what a guard took back here.
+	gone := slices.DeleteFunc(h.gone.Next(h.output, nil), func(id llm.Token) bool { return id == x.Token })
+	if len(gone) > 0 {
+		x.Top = slices.DeleteFunc(slices.Clone(x.Top), func(t TopToken) bool { return slices.Contains(gone, t.Token) })
+		p.Explained = p.Explained.Without(gone)
+	}
+	if len(h.took) > 0 && p.Explained != nil {
+		e := *p.Explained // the run's own does not change: the program may emit the token again
 		e.Rewound = slices.Concat(e.Rewound, h.took)
 		p.Explained, h.took = &e, nil
 	}
@@ -143,7 +141,7 @@ func (o *Output) event(x picked) Event {
 		o.q.begun, o.q.first = true, now
 	}
 	ev := Event{Index: o.q.index, Token: x.pick.Token, Logprob: x.pick.Logprob, Top: x.top, Text: x.text,
-		Special: x.special, Explained: x.pick.Explained, Replaced: x.replaced, Cut: x.replaced && x.cut,
+		Special: x.special, Explained: x.pick.Explained, Replaced: x.replaced, Cut: x.withheld(),
 		Timings: Timings{First: o.q.first, Total: now}}
 	if x.fin.Reason != llm.FinishNone {
 		fin := x.fin

@@ -86,10 +86,9 @@ func (c *Chain) rewinders() (list []Rewinder) {
 
 // rewound is what a chain knows of what was taken back.
 type rewound struct {
-	cuts   []int // where Ban was called
 	bans   []ban
 	queue  []llm.Token // that come next
-	gone   TakenBack
+	gone   TakenBack   // a cut for each call of Ban
 	hidden []llm.Token // that were taken back at the pick under way, or are forbidden there: nobody is shown them
 	taken  int         // how many of hidden were taken back
 	lifted []int       // whose biases hold no more there, as they left no token
@@ -129,9 +128,7 @@ type cut struct {
 
 // Add notes that the tokens behind output, which are copied, were taken back.
 func (t *TakenBack) Add(output, gone []llm.Token) {
-	if len(gone) > 0 {
-		t.cuts = append(t.cuts, cut{slices.Concat(output, gone), len(output)})
-	}
+	t.cuts = append(t.cuts, cut{slices.Concat(output, gone), len(output)})
 }
 
 // Next appends to list the tokens that came right behind output and were taken back, each once.
@@ -150,7 +147,6 @@ func (t *TakenBack) Next(output, list []llm.Token) []llm.Token {
 // draw afresh. gone are the tokens behind output that were taken back, which are copied: Pick.Top and explanations do
 // not name them where the sequence comes there by the same tokens.
 func (c *Chain) Ban(output, gone []llm.Token) {
-	c.rewound.cuts = append(c.rewound.cuts, len(output))
 	c.rewound.gone.Add(output, gone)
 }
 
@@ -190,8 +186,8 @@ func (c *Chain) draw(h History) float64 { return uniform(c.seed, len(h.Output), 
 
 // try returns how often Ban was called for n output tokens or fewer.
 func (c *Chain) try(n int) (try int) {
-	for _, at := range c.rewound.cuts {
-		if at <= n {
+	for _, x := range c.rewound.gone.cuts {
+		if x.from <= n {
 			try++
 		}
 	}

@@ -199,8 +199,8 @@ func TestBan(t *testing.T) {
 		t.Errorf("%d is forbidden", got)
 	}
 	free, _ := New(p, 8, nil, Plugins{})
-	for _, h := range c.rewound.cuts {
-		free.Ban(make([]llm.Token, h), nil)
+	for _, x := range c.rewound.gone.cuts {
+		free.Ban(x.output[:x.from], nil)
 	}
 	seen := map[llm.Token]bool{}
 	for try := range 20 {
