@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -239,6 +240,9 @@ func (f *Folder) writeOne(j job) {
 	}
 	f.mu.Lock()
 	f.fail = 0
+	for _, dir := range f.foldersOf(e) {
+		delete(f.odd, dir)
+	}
 	f.mu.Unlock()
 }
 
@@ -259,18 +263,13 @@ func (f *Folder) store(e *entry, name string, j job) error {
 
 // pausedAt reports whether nothing is written now where an entry's file belongs. f.mu is held.
 func (f *Folder) pausedAt(e *entry, now time.Time) bool {
-	if now.Before(f.resume) {
-		return true
-	}
-	for _, dir := range []string{f.spacePath(e.id), filepath.Dir(f.path(e))} {
-		until, ok := f.odd[dir]
-		if ok && now.Before(until) {
-			return true
-		}
-		delete(f.odd, dir)
-	}
-	return false
+	return now.Before(f.resume) || slices.ContainsFunc(f.foldersOf(e), func(dir string) bool {
+		return now.Before(f.odd[dir])
+	})
 }
+
+// foldersOf lists the folders that an entry's file is in, of those that something may be in the way of.
+func (f *Folder) foldersOf(e *entry) []string { return []string{f.spacePath(e.id), filepath.Dir(f.path(e))} }
 
 // pauseAfter decides by the error of a write where nothing is written for a while.
 func (f *Folder) pauseAfter(e *entry, now time.Time, err error) {

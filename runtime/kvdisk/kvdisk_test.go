@@ -350,8 +350,8 @@ func TestOddPath(t *testing.T) {
 	}
 	f.mu.Unlock()
 	put(s, block(8, 1))
-	if got := f.Stats(); got.Blocks != 6 {
-		t.Errorf("later: %+v", got)
+	if got := f.Stats(); got.Blocks != 6 || len(f.odd) != 2 {
+		t.Errorf("later: %+v, in the way of %v", got, f.odd)
 	}
 	// where all folders have something in their way, it is the disk's matter
 	for i := range byte(failMost + 3) {
