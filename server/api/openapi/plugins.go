@@ -3,8 +3,12 @@ package openapi
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"math"
 	"slices"
 	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // Plugin is one that requests may name.
@@ -70,11 +74,11 @@ func declaredParams(schemas []json.RawMessage) *Schema {
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.UseNumber()
 		var declared map[string]any
-		if d.Decode(&declared) != nil {
+		if d.Decode(&declared) != nil || declared == nil {
 			return nil // this one lets everything pass
 		}
-		s, _ := translate(declared)
-		s["type"] = "object" // whether it says so or not
+		declared["type"] = "object" // whether it says so or not
+		s, _ := translate(declared, true)
 		options = append(options, s)
 	}
 	switch len(options) {
@@ -87,90 +91,227 @@ func declaredParams(schemas []json.RawMessage) *Schema {
 }
 
 // same are the keywords that mean the same in JSON Schema and in OpenAPI 3.0, or are notes for people and programs.
-var same = []string{"title", "description", "default", "format", "deprecated", "enum", "required", "minProperties",
-	"maxProperties", "minItems", "maxItems", "uniqueItems", "minimum", "maximum", "multipleOf", "minLength",
-	"maxLength", "pattern"}
+var same = []string{"title", "description", "deprecated", "enum", "required", "uniqueItems", "minimum", "maximum",
+	"multipleOf", "pattern"}
+
+// sizes are those that bound how many there are of something.
+var sizes = []string{"minProperties", "maxProperties", "minItems", "maxItems", "minLength", "maxLength"}
 
 // unknown are keywords of JSON Schema that OpenAPI 3.0 has not.
 var unknown = []string{"if", "prefixItems", "contains", "propertyNames", "dependentRequired", "dependentSchemas",
 	"patternProperties"}
 
-// translate writes a JSON Schema, of those keywords that a plugin may use, as a schema of OpenAPI 3.0. What that cannot
-// say is left out: the result lets pass whatever the plugin does, and may be more, unless it is exact.
-func translate(schema any) (out map[string]any, exact bool) {
-	switch s := schema.(type) {
-	case map[string]any:
-		return translateObject(s)
-	case bool:
-		if !s {
-			return map[string]any{"allOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "boolean"}}},
-				true // nothing is both; other software takes not and an empty schema for one that says nothing
-		}
-	}
-	return map[string]any{}, true
+// never is a schema that nothing fits: nothing is both. Other software takes not and an empty schema for one that says
+// nothing.
+func never() map[string]any {
+	return map[string]any{"allOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "boolean"}}}
 }
 
-func translateObject(s map[string]any) (out map[string]any, exact bool) {
+// translate writes a JSON Schema, of those keywords that a plugin may use, as a schema of OpenAPI 3.0. What that cannot
+// say is left out: the result lets pass whatever the plugin does, and may be more, unless it is exact. null says that
+// nothing around the schema forbids null.
+func translate(schema any, null bool) (out map[string]any, exact bool) {
+	switch s := schema.(type) {
+	case map[string]any:
+		return translateObject(s, null && admitsNull(s))
+	case bool:
+		if !s {
+			return never(), true
+		}
+	}
+	out = map[string]any{}
+	allowNull(out, null)
+	return out, true
+}
+
+// allowNull has a schema say whether null fits. That is a flag in OpenAPI 3.0, and other software takes null for what
+// fits no schema without the flag, also where that has no type.
+func allowNull(out map[string]any, null bool) {
+	if null {
+		out["nullable"] = true
+	}
+}
+
+// admitsNull reports whether null fits a JSON Schema. Keywords that say something of other types do not count.
+func admitsNull(schema any) bool {
+	s, ok := schema.(map[string]any)
+	if !ok {
+		all, isBool := schema.(bool)
+		return all || !isBool
+	}
+	isNull := func(v any) bool { return v == nil }
+	if t, ok := s["type"]; ok && !slices.Contains(typesOf(t), "null") {
+		return false
+	}
+	if list, ok := s["enum"].([]any); ok && !slices.ContainsFunc(list, isNull) {
+		return false
+	}
+	if v, ok := s["const"]; ok && v != nil {
+		return false
+	}
+	if v, ok := s["not"]; ok && admitsNull(v) {
+		return false
+	}
+	if v, ok := s["if"]; ok {
+		branch := "else"
+		if admitsNull(v) {
+			branch = "then"
+		}
+		if v, ok := s[branch]; ok && !admitsNull(v) {
+			return false
+		}
+	}
+	for name, fits := range map[string]func(admit, all int) bool{
+		"allOf": func(admit, all int) bool { return admit == all },
+		"anyOf": func(admit, _ int) bool { return admit > 0 },
+		"oneOf": func(admit, _ int) bool { return admit == 1 },
+	} {
+		list, ok := s[name].([]any)
+		admit := 0
+		for _, part := range list {
+			if admitsNull(part) {
+				admit++
+			}
+		}
+		if ok && !fits(admit, len(list)) {
+			return false
+		}
+	}
+	return true
+}
+
+// translateObject translates a schema that null fits or does not. Where it does not, it fits none of the parts either:
+// some software asks these alone.
+func translateObject(s map[string]any, null bool) (out map[string]any, exact bool) {
 	out, exact = map[string]any{}, true
+	allowNull(out, null)
 	for key, value := range s {
 		if slices.Contains(same, key) || strings.HasPrefix(key, "x-") {
 			out[key] = value
 		}
 		exact = exact && !slices.Contains(unknown, key)
 	}
-	if value, ok := s["const"]; ok {
-		out["enum"] = []any{value}
+	if format, ok := s["format"]; ok {
+		out["x-format"] = format // a note for people: plugins do not check it, and other software does
 	}
-	if list, ok := s["examples"].([]any); ok && len(list) > 0 {
-		out["example"] = list[0]
+	if list, ok := s["enum"].([]any); ok && len(list) == 0 {
+		return never(), true
 	}
-	inner := func(value any) map[string]any {
-		part, whole := translate(value)
-		exact = exact && whole
-		return part
+	// A document is not valid whose defaults and examples do not fit.
+	if value, ok := s["default"]; ok && fitsOwn(s, value) {
+		out["default"] = value
+	}
+	list, _ := s["examples"].([]any)
+	if i := slices.IndexFunc(list, func(value any) bool { return fitsOwn(s, value) }); i >= 0 {
+		out["example"] = list[i]
 	}
 	bound(out, s, "exclusiveMinimum", "minimum", func(open, closed float64) bool { return open >= closed })
 	bound(out, s, "exclusiveMaximum", "maximum", func(open, closed float64) bool { return open <= closed })
-	translateMembers(out, s, inner)
+	exact = translateCounts(out, s) && exact
+	child := func(value any) map[string]any {
+		part, whole := translate(value, true)
+		exact = exact && whole
+		return part
+	}
+	translateMembers(out, s, child)
 	if value, ok := s["items"]; ok && s["prefixItems"] == nil { // which say what the first ones are
-		out["items"] = inner(value)
+		out["items"] = child(value)
 	}
 	var all []any // of these each counts
+	if value, ok := s["const"]; ok {
+		constant := map[string]any{"enum": []any{value}}
+		if allowNull(constant, null); s["enum"] == nil {
+			out["enum"] = constant["enum"]
+		} else {
+			all = append(all, constant)
+		}
+	}
 	for _, name := range []string{"allOf", "anyOf", "oneOf"} {
 		list, ok := s[name].([]any)
 		if !ok {
 			continue
 		}
-		before := exact
-		exact = true
-		parts := make([]any, len(list))
+		parts, whole := make([]any, len(list)), true
 		for i := range list {
-			parts[i] = inner(list[i])
+			part, partWhole := translate(list[i], null)
+			parts[i], whole = part, whole && partWhole
 		}
-		if name == "oneOf" && !exact {
+		if name == "oneOf" && !whole {
 			name = "anyOf" // what lets more pass may fit two
 		}
-		exact = exact && before
+		exact = exact && whole
 		all = append(all, map[string]any{name: parts})
 	}
 	if value, ok := s["not"]; ok {
-		if part, whole := translate(value); whole {
+		if part, whole := translate(value, true); whole {
 			out["not"] = part
 		} else {
 			exact = false // what lets more pass would forbid more
 		}
 	}
-	if kinds := translateType(out, s["type"]); kinds != nil {
+	types := typesOf(s["type"])
+	if len(types) == 1 && types[0] == "null" {
+		if !null {
+			return never(), true
+		}
+		out["type"], out["enum"] = "string", []any{nil}
+	} else if kinds := translateTypes(out, types, null); kinds != nil {
 		all = append(all, map[string]any{"anyOf": kinds})
 	}
+	join(out, all, null)
+	return out, exact
+}
+
+// fitsOwn reports whether a value fits the JSON Schema that has it as a note.
+func fitsOwn(schema map[string]any, value any) bool {
+	const name = "params:schema"
+	schema = maps.Clone(schema)
+	delete(schema, "$schema") // which the library would look for
+	c := jsonschema.NewCompiler()
+	c.UseLoader(jsonschema.SchemeURLLoader{})
+	if c.AddResource(name, schema) != nil {
+		return false
+	}
+	compiled, err := c.Compile(name)
+	return err == nil && compiled.Validate(value) == nil
+}
+
+// join adds schemas to out of which each counts: one by its keywords, unless out has them.
+func join(out map[string]any, all []any, null bool) {
 	if len(all) == 1 {
-		for name, parts := range all[0].(map[string]any) {
-			out[name] = parts
+		alone := all[0].(map[string]any)
+		clash := false
+		for key := range alone {
+			clash = clash || key != "nullable" && out[key] != nil
 		}
-	} else if len(all) > 1 {
+		if !clash {
+			maps.Copy(out, alone)
+			return
+		}
+	}
+	if len(all) > 0 {
+		for _, part := range all {
+			allowNull(part.(map[string]any), null)
+		}
 		out["allOf"] = all
 	}
-	return out, exact
+}
+
+// translateCounts writes the bounds of numbers of things, and reports whether it could. JSON Schema takes 2.0 for 2.
+func translateCounts(out, s map[string]any) (exact bool) {
+	exact = true
+	for _, key := range sizes {
+		n, ok := s[key].(json.Number)
+		if !ok {
+			continue
+		}
+		if x, err := n.Float64(); err == nil && x >= 0 && x < 1<<53 && x == math.Trunc(x) {
+			out[key] = uint64(x)
+		} else {
+			exact = false
+		}
+	}
+	return exact
 }
 
 // bound writes an exclusive bound, a number of its own in JSON Schema and a flag of the other bound in OpenAPI 3.0.
@@ -212,13 +353,11 @@ func translateMembers(out, s map[string]any, inner func(any) map[string]any) {
 	}
 }
 
-// translateType writes the type: null is a flag in OpenAPI 3.0, and there is one type of each schema. It returns the
-// alternatives where there are several.
-func translateType(out map[string]any, value any) (kinds []any) {
-	var names []string
+// typesOf lists the types of a schema.
+func typesOf(value any) (names []string) {
 	switch t := value.(type) {
 	case string:
-		names = []string{t}
+		return []string{t}
 	case []any:
 		for _, one := range t {
 			if name, ok := one.(string); ok {
@@ -226,28 +365,26 @@ func translateType(out map[string]any, value any) (kinds []any) {
 			}
 		}
 	}
-	null := slices.Contains(names, "null")
-	names = slices.DeleteFunc(names, func(name string) bool { return name == "null" })
+	return names
+}
+
+// translateTypes writes the types but null: there is one of each schema in OpenAPI 3.0. It returns the alternatives
+// where there are several.
+func translateTypes(out map[string]any, names []string, null bool) (kinds []any) {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "null" })
 	one := func(to map[string]any, name string) map[string]any {
 		to["type"] = name
-		if null {
-			to["nullable"] = true
-		}
-		if name == "array" && to["items"] == nil { // which an array must have
-			to["items"] = map[string]any{}
+		if allowNull(to, null); name == "array" && to["items"] == nil { // which an array must have
+			to["items"] = map[string]any{"nullable": true}
 		}
 		return to
 	}
-	switch {
-	case len(names) == 1:
+	if len(names) == 1 {
 		one(out, names[0])
-	case len(names) > 1:
-		for _, name := range names {
-			kinds = append(kinds, one(map[string]any{}, name))
-		}
-	case null:
-		one(out, "string")
-		out["enum"] = []any{nil}
+		return nil
+	}
+	for _, name := range names {
+		kinds = append(kinds, one(map[string]any{}, name))
 	}
 	return kinds
 }
