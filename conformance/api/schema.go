@@ -44,6 +44,8 @@ type Schema struct {
 	Not    *Schema   `json:"not"`
 	// Never fits nothing: the schema false.
 	Never bool `json:"-"`
+
+	pattern *regexp.Regexp // Pattern, compiled
 }
 
 // known are the keywords above, and those that do not restrict values.
@@ -76,7 +78,11 @@ func (s *Schema) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, (*plain)(s)); err != nil {
 		return err
 	}
-	_, err := regexp.Compile(s.Pattern)
+	if s.Pattern == "" {
+		return nil
+	}
+	var err error
+	s.pattern, err = regexp.Compile(s.Pattern)
 	return err
 }
 
@@ -119,66 +125,79 @@ func (all schemas) check(at string, s *Schema, v any) []string {
 	if s.Not != nil && len(all.check(at, s.Not, v)) == 0 {
 		return say("%s is what it may not be", brief(v))
 	}
-	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(e any) bool { return fmt.Sprint(e) == fmt.Sprint(v) }) {
+	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(e any) bool { return isValue(e, v) }) {
 		return say("%s is none of %v", brief(v), s.Enum)
 	}
-	switch s.Type {
-	case "":
-		return wrong
-	case "object":
-		return append(wrong, all.object(at, s, v)...)
-	case "array":
-		items, ok := v.([]any)
-		if !ok {
-			return say("%s is no array", brief(v))
-		}
-		if s.MaxItems != nil && len(items) > *s.MaxItems {
-			wrong = say("%d items, at most %d", len(items), *s.MaxItems)
-		}
-		if len(items) < s.MinItems {
-			wrong = append(wrong, say("%d items, at least %d", len(items), s.MinItems)...)
-		}
-		if s.Unique && repeats(items) {
-			wrong = append(wrong, say("%s has an item twice", brief(v))...)
-		}
-		for i := range items {
-			if s.Items != nil {
-				wrong = append(wrong, all.check(fmt.Sprintf("%s[%d]", at, i), s.Items, items[i])...)
-			}
-		}
-		return wrong
+	if s.Type != "" && !s.isOf(v) {
+		return append(wrong, say("%s is no %s", brief(v), s.Type)...)
 	}
-	return append(wrong, scalar(at, s, v)...)
+	// Keywords hold values of their type, whether the schema names it or not.
+	switch v := v.(type) {
+	case map[string]any:
+		wrong = append(wrong, all.object(at, s, v)...)
+	case []any:
+		wrong = append(wrong, all.array(at, s, v)...)
+	case string:
+		if length := utf8.RuneCountInString(v); length < s.MinLength || s.MaxLength != nil && length > *s.MaxLength {
+			wrong = append(wrong, say("%d characters are out of bounds", length)...)
+		}
+		if s.pattern != nil && !s.pattern.MatchString(v) {
+			wrong = append(wrong, say("%s does not match %s", brief(v), s.Pattern)...)
+		}
+	case json.Number:
+		if n := (value{v, true}).number(); s.outside(n) || s.uneven(n) {
+			wrong = append(wrong, say("%v is out of bounds", n)...)
+		}
+	}
+	return wrong
 }
 
-// scalar checks strings, booleans and numbers.
-func scalar(at string, s *Schema, v any) []string {
-	ok := false
-	switch n := (value{v, true}).number(); s.Type {
-	case "string":
-		var text string
-		text, ok = v.(string)
-		length := utf8.RuneCountInString(text)
-		if ok && (length < s.MinLength || s.MaxLength != nil && length > *s.MaxLength) {
-			return []string{fmt.Sprintf("%s: %d characters are out of bounds", at, length)}
-		}
-		if ok && s.Pattern != "" && !regexp.MustCompile(s.Pattern).MatchString(text) {
-			return []string{fmt.Sprintf("%s: %s does not match %s", at, brief(v), s.Pattern)}
-		}
-	case "boolean":
-		_, ok = v.(bool)
-	case "number", "integer":
-		ok = !math.IsNaN(n) && (s.Type == "number" || n == math.Trunc(n))
-		if ok && (s.outside(n) || s.uneven(n)) {
-			return []string{fmt.Sprintf("%s: %v is out of bounds", at, n)}
-		}
-	default:
-		return []string{fmt.Sprintf("%s: the schema has type %q", at, s.Type)}
+// isOf reports whether v has the type of s. A type that does not exist has no values.
+func (s *Schema) isOf(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return s.Type == "object"
+	case []any:
+		return s.Type == "array"
+	case string:
+		return s.Type == "string"
+	case bool:
+		return s.Type == "boolean"
+	case json.Number:
+		n := (value{v, true}).number()
+		return !math.IsNaN(n) && (s.Type == "number" || s.Type == "integer" && n == math.Trunc(n))
 	}
-	if !ok {
-		return []string{fmt.Sprintf("%s: %s is no %s", at, brief(v), s.Type)}
+	return false
+}
+
+func (all schemas) array(at string, s *Schema, items []any) (wrong []string) {
+	say := func(format string, args ...any) {
+		wrong = append(wrong, at+": "+fmt.Sprintf(format, args...))
 	}
-	return nil
+	if s.MaxItems != nil && len(items) > *s.MaxItems {
+		say("%d items, at most %d", len(items), *s.MaxItems)
+	}
+	if len(items) < s.MinItems {
+		say("%d items, at least %d", len(items), s.MinItems)
+	}
+	if s.Unique && repeats(items) {
+		say("%s has an item twice", brief(items))
+	}
+	for i := range items {
+		if s.Items != nil {
+			wrong = append(wrong, all.check(fmt.Sprintf("%s[%d]", at, i), s.Items, items[i])...)
+		}
+	}
+	return wrong
+}
+
+// isValue reports whether v, whose numbers keep their text, is what a schema names.
+func isValue(named, v any) bool {
+	if n, ok := v.(json.Number); ok {
+		return named == (value{n, true}).number()
+	}
+	text := func(x any) string { return value{[]any{x}, true}.String() } // in a list, so that texts have quotes
+	return text(named) == text(v)
 }
 
 // repeats says that a value is among items twice.
@@ -236,11 +255,7 @@ func (all schemas) fits(at string, options []*Schema, v any) (n int, why string)
 	return n, why
 }
 
-func (all schemas) object(at string, s *Schema, v any) (wrong []string) {
-	members, ok := v.(map[string]any)
-	if !ok {
-		return []string{fmt.Sprintf("%s: %s is no object", at, brief(v))}
-	}
+func (all schemas) object(at string, s *Schema, members map[string]any) (wrong []string) {
 	if n := len(members); n < s.MinMembers || s.MaxMembers != nil && n > *s.MaxMembers {
 		wrong = append(wrong, fmt.Sprintf("%s: %d members are out of bounds", at, n))
 	}
