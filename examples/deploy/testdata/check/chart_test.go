@@ -89,7 +89,8 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// TestValuesAreRefused: a name that does not exist, a value out of bounds, and times that do not fit.
+// TestValuesAreRefused: a name that does not exist, a value out of bounds, times that do not fit, and ports that two
+// things want.
 func TestValuesAreRefused(t *testing.T) {
 	for set, want := range map[string]string{
 		"replica=3":                   "additional properties 'replica' not allowed",
@@ -98,10 +99,14 @@ func TestValuesAreRefused(t *testing.T) {
 		"persistence.accessMode=Read": "accessMode",
 		"drainSeconds=120":            "must be longer than drainSeconds",
 		"kvEvents.port=80":            "port",
-		"kvDisk.enabled=true,replicas=2,persistence.accessMode=ReadWriteMany": "needs a volume for each replica",
-		"kvDisk.enabled=true,replicas=2,persistence.existingClaim=a":          "needs a volume for each replica",
-		"kvDisk.enabled=true,persistence.enabled=false":                       "needs a volume for each replica",
-		"metrics.podMonitor=true,metrics.authorizationKey=API_KEY":            "needs a secret in auth",
+		"kvDisk.enabled=true,replicas=2,persistence.accessMode=ReadWriteMany":         "needs a volume for each replica",
+		"kvDisk.enabled=true,replicas=2,persistence.existingClaim=a":                  "needs a volume for each replica",
+		"kvDisk.enabled=true,persistence.enabled=false":                               "needs a volume for each replica",
+		"metrics.podMonitor=true,metrics.authorizationKey=API_KEY":                    "needs a secret in auth",
+		"kvEvents.enabled=true,kvEvents.port=3000":                                    "kvEvents.port and the port of requests are both 3000",
+		"kvEvents.enabled=true,kvEvents.replayPort=3000":                              "kvEvents.replayPort and the port of requests are both 3000",
+		"kvEvents.enabled=true,kvEvents.replayPort=5557":                              "kvEvents.replayPort and kvEvents.port are both 5557",
+		"kvEvents.enabled=true,kvEvents.port=4000,config=[server]\nadmin_port = 4000": "kvEvents.port and server.admin_port",
 	} {
 		out, err := helm(t, "template", "release", path(t, "chart"), "--set", set, "--kube-version", kubernetesVersion)
 		if err == nil || !strings.Contains(out, want) {
