@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -184,8 +185,12 @@ func links(t *testing.T, folder string) {
 			}
 			n++
 			to := filepath.Join(filepath.Dir(page), filepath.FromSlash(m[1]))
-			if _, err := os.Stat(to); err != nil || !strings.HasPrefix(to, folder) {
+			info, err := os.Stat(to)
+			if err != nil || !strings.HasPrefix(to, folder) {
 				t.Errorf("%s links to %s, which the archive lacks", strings.TrimPrefix(page, folder), m[1])
+			} else if of := filepath.Join(root, strings.TrimPrefix(to, folder)); info.IsDir() &&
+				!hasFile(t, to) && hasFile(t, of) {
+				t.Errorf("%s links to %s, of whose files the archive has none", strings.TrimPrefix(page, folder), m[1])
 			}
 		}
 		return nil
@@ -193,4 +198,14 @@ func links(t *testing.T, folder string) {
 	if err != nil || n < 200 {
 		t.Errorf("%d links, %v", n, err)
 	}
+}
+
+// hasFile reports whether a folder has a file, beside other folders.
+func hasFile(t *testing.T, folder string) bool {
+	t.Helper()
+	list, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(list, func(d fs.DirEntry) bool { return d.Type().IsRegular() })
 }
