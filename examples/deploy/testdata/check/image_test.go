@@ -74,12 +74,12 @@ func (c containers) run(args ...string) []string {
 	return append(argv, args...)
 }
 
-// works returns why no container runs here: it builds one of the program on the base and runs it.
-func (c containers) works(t *testing.T, base, archive string) error {
+// works returns why no container runs here: it builds the image base of a folder, which has the program, and runs it.
+func (c containers) works(t *testing.T, base, folder string) error {
 	t.Helper()
 	for _, argv := range [][]string{
 		append(slices.Clone(c), "info"),
-		append(slices.Clone(c), "build", "-q", "-t", base, c.base(t, archive)),
+		append(slices.Clone(c), "build", "-q", "-t", base, folder),
 		c.run("--rm", "--network", "host", base, "/tgi", "version"),
 	} {
 		if out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
@@ -95,9 +95,15 @@ func (c containers) do(t *testing.T, args ...string) string {
 	return strings.TrimSpace(passes(t, append(slices.Clone(c), args...)...))
 }
 
-// base makes the folder of an image of the libraries that the program is linked with, as they are on this machine. The
-// real base cannot be fetched where a test runs without a network; like it this one has no shell.
-func (c containers) base(t *testing.T, archive string) string {
+// quietly runs a command whose outcome does not matter, and returns what it printed.
+func (c containers) quietly(args ...string) string {
+	out, _ := exec.Command(c[0], slices.Concat(c[1:], args)...).CombinedOutput()
+	return string(out)
+}
+
+// baseFolder makes the folder of an image of the libraries that the program is linked with, as they are on this
+// machine. The real base cannot be fetched where a test runs without a network; like it this one has no shell.
+func baseFolder(t *testing.T, archive string) string {
 	t.Helper()
 	folder := t.TempDir()
 	files := map[string]string{"tgi": filepath.Join(archive, "tgi")}
@@ -141,8 +147,10 @@ func TestImage(t *testing.T) {
 	const base, image = "localhost/tgi-test-base:latest", "localhost/tgi-test:latest"
 	var c containers
 	var why []string
+	folder := baseFolder(t, archive)
 	for _, one := range all {
-		err := one.works(t, base, archive)
+		t.Cleanup(func() { one.quietly("rmi", "-f", image, base) }) // the base is in each engine's store
+		err := one.works(t, base, folder)
 		if err == nil {
 			c = one
 			break
@@ -152,7 +160,6 @@ func TestImage(t *testing.T) {
 	if c == nil {
 		t.Skip("no container runs here: " + strings.Join(why, "; "))
 	}
-	t.Cleanup(func() { _ = exec.Command(c[0], append(c[1:], "rmi", "-f", image, base)...).Run() })
 	c.do(t, "build", "-q", "--build-arg", "BASE_IMAGE="+base, "-f", filepath.Join(archive, "examples/deploy/Containerfile"),
 		"-t", image, archive)
 	if v := c.do(t, "inspect", "--format", `{{index .Config.Labels "org.opencontainers.image.version"}}`, image); v != "v1.2.3" {
@@ -164,10 +171,9 @@ func TestImage(t *testing.T) {
 		"no-new-privileges", "--network", "host", "-e", "HOSTNAME=127.0.0.1", "-e", "PORT="+port, image)...))
 	t.Cleanup(func() {
 		if t.Failed() {
-			out, _ := exec.Command(c[0], append(c[1:], "logs", id)...).CombinedOutput()
-			t.Logf("the container's log:\n%s", out)
+			t.Logf("the container's log:\n%s", c.quietly("logs", id))
 		}
-		_ = exec.Command(c[0], append(c[1:], "rm", "-f", "-v", id)...).Run()
+		c.quietly("rm", "-f", "-v", id)
 	})
 	url := "http://127.0.0.1:" + port
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
