@@ -1,13 +1,9 @@
 package clients
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"image"
-	"image/color"
-	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -25,7 +21,14 @@ func startSeeing(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pictures := [][]byte{drawn(t, 40, 25), drawn(t, 31, 64)}
+	var pictures [][]byte
+	for _, size := range [][2]int{{40, 25}, {31, 64}} {
+		picture, err := visiontest.PNG(size[0], size[1], size[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		pictures = append(pictures, picture)
+	}
 	files := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/"), ".png")
 		if i != "0" && i != "1" {
@@ -48,19 +51,4 @@ func startSeeing(t *testing.T) []string {
 	}
 	return []string{"TGI_SEEING_URL=" + s.URL, "TGI_PICTURES=" + string(text),
 		fmt.Sprintf("TGI_IMAGE_TOKENS=%d", g.Runs[0].Tokens[0])}
-}
-
-// drawn is the file of a picture.
-func drawn(t *testing.T, width, height int) []byte {
-	t.Helper()
-	p := visiontest.Picture(width, height, width)
-	m := image.NewNRGBA(image.Rect(0, 0, width, height))
-	for i := range width * height {
-		m.SetNRGBA(i%width, i/width, color.NRGBA{p.Pix[3*i], p.Pix[3*i+1], p.Pix[3*i+2], 255})
-	}
-	var b bytes.Buffer
-	if err := png.Encode(&b, m); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"image"
 	"image/png"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,23 +28,17 @@ func picture(t *testing.T, dir string, width int) string {
 	return name
 }
 
-// noise writes an image of at least so many bytes to a folder.
-func noise(t *testing.T, dir string, size int) string {
+// openSeeing opens the chat of a server with a model that reads images, whose replies have three tokens.
+func openSeeing(t *testing.T) *page {
 	t.Helper()
-	m := image.NewGray(image.Rect(0, 0, 500, size/500))
-	r := rand.New(rand.NewPCG(1, 2))
-	for i := range m.Pix {
-		m.Pix[i] = uint8(r.Uint32())
-	}
-	var file bytes.Buffer
-	if err := png.Encode(&file, m); err != nil || file.Len() < size {
-		t.Fatalf("%d bytes, %v", file.Len(), err)
-	}
-	name := filepath.Join(dir, "noise.png")
-	if err := os.WriteFile(name, file.Bytes(), 0o600); err != nil {
+	model, err := visiontest.Read("llava")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return name
+	p := open(t, serve(t, "[model]\npath = "+quote(model.Dir)+"\nweights = \"fp32\"\n").URL, "/#/chat")
+	p.find("button", "+ Image")
+	p.put("Max tokens", "3")
+	return p
 }
 
 // paste gives the message box a clipboard with images of these widths, and a text unless that is empty.
@@ -86,15 +79,7 @@ func (p *page) widths(selector string, want ...int) {
 
 // TestChatTakesImages: images are pasted and dropped in the order in which they come; what is none is refused by name.
 func TestChatTakesImages(t *testing.T) {
-	demand(t)
-	model, err := visiontest.Read("llava")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	p := open(t, serve(t, "[model]\npath = "+quote(model.Dir)+"\nweights = \"fp32\"\n").URL, "/#/chat")
-	p.find("button", "+ Image")
-	p.put("Max tokens", "3")
+	p, dir := openSeeing(t), t.TempDir()
 	p.paste("", 40, 41)
 	p.widths(".thumbs", 40, 41)
 	eval[chromedp.Void](p, `window.first = document.querySelector('.thumbs img')`)

@@ -2,7 +2,9 @@ package ui
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -344,15 +346,16 @@ func (p *page) runsInShell() {
 
 // TestChatAsProgramsWithPictures: the program for the shell runs with a picture of 200 KB.
 func TestChatAsProgramsWithPictures(t *testing.T) {
-	demand(t)
-	model, err := visiontest.Read("llava")
+	p := openSeeing(t)
+	noise, err := visiontest.Noise(200_000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := open(t, serve(t, "[model]\npath = "+quote(model.Dir)+"\nweights = \"fp32\"\n").URL, "/#/chat")
-	p.find("button", "+ Image")
-	p.put("Max tokens", "3")
-	p.dropOn(".chat", noise(t, t.TempDir(), 200_000))
+	file := filepath.Join(t.TempDir(), "noise.png")
+	if err := os.WriteFile(file, noise, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.dropOn(".chat", file)
 	p.find("button", "Remove image 1")
 	p.put(messageBox, "END\nWhat's this?")
 	p.click("button", "Code")
@@ -452,13 +455,7 @@ func TestChatAsksForKeys(t *testing.T) {
 func TestChatSendsImages(t *testing.T) {
 	demo := openSettled(t, serve(t, "").URL)
 	demo.absent("button", "+ Image")
-	model, err := visiontest.Read("llava")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := open(t, serve(t, "[model]\npath = "+quote(model.Dir)+"\nweights = \"fp32\"\n").URL, "/#/chat")
-	p.find("button", "+ Image")
-	p.put("Max tokens", "3")
+	p := openSeeing(t)
 	eval[chromedp.Void](p, `(async () => {
 		const canvas = Object.assign(document.createElement('canvas'), {width: 40, height: 30});
 		canvas.getContext('2d').fillRect(5, 5, 20, 20);

@@ -5,9 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"image"
-	"image/color"
-	"image/png"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -29,16 +26,11 @@ func dataURI(t testing.TB, size [3]int) string {
 
 func pngOf(t testing.TB, size [3]int) []byte {
 	t.Helper()
-	p := visiontest.Picture(size[0], size[1], size[2])
-	m := image.NewNRGBA(image.Rect(0, 0, p.Width, p.Height))
-	for i := range p.Width * p.Height {
-		m.SetNRGBA(i%p.Width, i/p.Width, color.NRGBA{p.Pix[3*i], p.Pix[3*i+1], p.Pix[3*i+2], 255})
-	}
-	var b bytes.Buffer
-	if err := png.Encode(&b, m); err != nil {
+	file, err := visiontest.PNG(size[0], size[1], size[2])
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.Bytes()
+	return file
 }
 
 // openSeeing opens a server with a golden of a model that reads images.

@@ -1,10 +1,15 @@
 // Package visiontest reads the goldens of models that read images, for tests: what
-// models/testdata/make_vision_goldens.py wrote.
+// models/testdata/make_vision_goldens.py wrote. It draws their pictures, and others.
 package visiontest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 
@@ -99,4 +104,29 @@ func Picture(width, height, number int) vision.Image {
 		}
 	}
 	return p
+}
+
+// PNG is the file of the picture of a number.
+func PNG(width, height, number int) ([]byte, error) {
+	p := Picture(width, height, number)
+	m := image.NewNRGBA(image.Rect(0, 0, width, height))
+	for i := range width * height {
+		m.SetNRGBA(i%width, i/width, color.NRGBA{p.Pix[3*i], p.Pix[3*i+1], p.Pix[3*i+2], 255})
+	}
+	var file bytes.Buffer
+	err := png.Encode(&file, m)
+	return file.Bytes(), err
+}
+
+// Noise is the file of a picture, a PNG, that is at least so many bytes large: nothing of it can be packed.
+func Noise(size int) ([]byte, error) {
+	const width = 500
+	m := image.NewGray(image.Rect(0, 0, width, (size+width-1)/width))
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range m.Pix {
+		m.Pix[i] = uint8(r.Uint32())
+	}
+	var file bytes.Buffer
+	err := png.Encode(&file, m)
+	return file.Bytes(), err
 }
