@@ -263,19 +263,8 @@ func TestKeysOfAdapters(t *testing.T) {
 		if c.adapter != "" {
 			path, body = "/generate", `{"inputs":"a","parameters":{"max_new_tokens":2,"adapter_id":"`+c.adapter+`"}`
 		}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+path, strings.NewReader(body+"}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Authorization", "Bearer "+c.key)
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		if res.StatusCode != c.status {
-			t.Errorf("%+v: %d", c, res.StatusCode)
+		if status, reply := p.withKey(t, c.key, http.MethodPost, path, body+"}"); status != c.status {
+			t.Errorf("%+v: %d %s", c, status, reply)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -318,10 +319,86 @@ func (m *cutModel) within(v any, at string, places []string) []string {
 	return places
 }
 
+// secretPlaces find what stands in the three places of the secret: in the thoughts, the answer and the call.
+var secretPlaces = [3]*regexp.Regexp{regexp.MustCompile(`(?s)Hm, (.{0,20}?) so\.`),
+	regexp.MustCompile(`(?s)Well, (.{0,20}?) then\.`), regexp.MustCompile(`(?s)"city": ?"(.{0,20}?)"`)}
+
+// beginsText is in each reply that shows thoughts, before the first place of the secret.
+const beginsText = "Hm,"
+
+// textsAt adds the strings within v to those at the same places of a reply, such as the deltas of a stream. Choices are
+// apart.
+func textsAt(v any, at, choice string, texts map[string]string) {
+	switch v := v.(type) {
+	case string:
+		texts[at+choice] += v
+	case []any:
+		var data []byte
+		for _, x := range v {
+			if n, ok := x.(float64); ok && at == "/outputs/data" { // KServe's
+				data = append(data, byte(n))
+			}
+			textsAt(x, at, choice, texts)
+		}
+		texts[at+choice] += string(data)
+	case map[string]any:
+		if i, ok := v["index"].(float64); ok && strings.HasSuffix(at, "/choices") {
+			choice = fmt.Sprint(" of choice ", i)
+		}
+		for key, x := range v {
+			textsAt(x, at+"/"+key, choice, texts)
+		}
+	}
+}
+
+// inPlaces returns what a reply shows in each of the places of the secret, and whether it shows the text before them.
+func inPlaces(reply string) (list [3][]string, begins bool) {
+	texts := map[string]string{}
+	for line := range strings.SplitSeq(reply, "\n") {
+		var v any
+		if json.Unmarshal([]byte(strings.TrimPrefix(line, "data:")), &v) == nil {
+			textsAt(v, "", "", texts)
+		} else {
+			texts["lines"] += line + "\n"
+		}
+	}
+	for at, text := range texts {
+		for i, place := range secretPlaces {
+			for _, found := range place.FindAllStringSubmatch(text, -1) {
+				list[i] = append(list[i], found[1])
+			}
+		}
+		if strings.HasSuffix(at, "/city") { // of arguments that are no text
+			list[2] = append(list[2], text)
+		}
+		begins = begins || strings.Contains(text, beginsText)
+	}
+	return list, begins
+}
+
+// insteadOf returns why a reply does not show what a guard leaves of the text where the secret is in these places
+// without it, "" if it does: "#" in its place, other words between those around it, or nothing from it on.
+func insteadOf(key, reply string, places [3]bool) string {
+	list, begins := inPlaces(reply)
+	if places[0] && !begins {
+		return "the text does not begin"
+	}
+	for i, shown := range list {
+		switch {
+		case key == "stop" && len(shown) > 0:
+			return fmt.Sprintf("the text goes on at place %d: %q", i, shown)
+		case key == "stop" || !places[i]:
+		case key == "banned" && len(shown) == 0, key != "banned" && !slices.Contains(shown, "#"):
+			return fmt.Sprintf("at place %d is %q", i, shown)
+		}
+	}
+	return ""
+}
+
 // TestNoCutOfASecretIsShown: whatever the tokens are that a secret is written in, no route shows a byte of it, in no
 // form, where an operator's guard replaces it, takes it back, has others inserted, or ends the text: in thoughts, texts
-// and calls of tools, whole and streamed, in log-probabilities, ids, bytes and explanations. Without a guard each of
-// the routes does.
+// and calls of tools, whole and streamed, in log-probabilities, ids, bytes and explanations; and each shows what the
+// guard leaves in its place. Without a guard each of the routes shows the secret.
 func TestNoCutOfASecretIsShown(t *testing.T) {
 	m := newCutModel(t)
 	p := openCuts(t, m)
@@ -329,8 +406,8 @@ func TestNoCutOfASecretIsShown(t *testing.T) {
 	var wg sync.WaitGroup
 	room := make(chan struct{}, 16)
 	var mu sync.Mutex
-	forms, asked := map[string]int{}, 0
-	check := func(r cutRoute, key string, cut int) {
+	forms, asked, shownAt := map[string]int{}, 0, [3]int{}
+	check := func(r cutRoute, key string, cut int, at [3]bool) {
 		status, reply := r.ask(t, p, key, fmt.Sprint("#", cut))
 		places := m.shown(reply)
 		mu.Lock()
@@ -347,32 +424,45 @@ func TestNoCutOfASecretIsShown(t *testing.T) {
 			}
 		case len(places) > 0:
 			t.Errorf("%s, %s, cut %06b: shown as %v in\n%s", r.name, key, cut, places, reply)
-		case key != "banned" && key != "stop" && !strings.Contains(reply, "#") &&
-			!strings.Contains(reply, "35"): // the byte
-			t.Errorf("%s, %s, cut %06b: nothing instead of it in %s", r.name, key, cut, reply)
+		default:
+			if why := insteadOf(key, reply, at); why != "" {
+				t.Errorf("%s, %s, cut %06b: %s in\n%s", r.name, key, cut, why, reply)
+			}
 		}
 	}
 	for i, r := range cutRoutes() {
+		var at [3]bool // the places of the secret that the route shows
+		_, free := r.ask(t, p, freeKey, "#0")
+		list, _ := inPlaces(free)
+		for i := range list {
+			if at[i] = slices.Contains(list[i], secret); at[i] {
+				shownAt[i]++
+			}
+		}
+		if at == [3]bool{} {
+			t.Errorf("%s: the secret is in none of its places without a guard: %s", r.name, free)
+		}
 		keys := []string{freeKey}
 		for _, g := range guardsOfKeys {
 			keys = append(keys, g.Name)
 		}
 		for k, key := range keys {
 			for cut := range cuts {
-				few := (cut+i+k)%8 != 0 || r.slow && cut >= 8 // all of them together run in conformance/long
+				few := (cut+i+k)%8 != 0 || r.slow && cut >= 8 // TGI_LONG=1 has all of them
 				if few && !long.Enabled() || key == freeKey && cut > 8 {
 					continue
 				}
 				room <- struct{}{}
 				wg.Go(func() {
 					defer func() { <-room }()
-					check(r, key, cut)
+					check(r, key, cut, at)
 				})
 			}
 		}
 	}
 	wg.Wait()
-	t.Logf("%d requests; without a guard the secret is shown as %v", asked, forms)
+	t.Logf("%d requests; without a guard the secret is shown as %v, and %v of %d routes show its places", asked, forms,
+		shownAt, len(cutRoutes()))
 	for _, form := range []string{"generated_text", "text", "content", "reasoning_content", "thinking", "arguments",
 		"partial_json", "delta", "response", "bytes", "id", "context", "token", "tokens", "data", "city",
 		"predictions"} {
@@ -451,7 +541,6 @@ func TestNoAlternativeWasTakenBack(t *testing.T) {
 		c.Plugin = append(c.Plugin, config.Plugin{Name: "rules", Source: "testdata/cuts/rules.wasm",
 			OnError: config.OnErrorFail, Apply: config.ApplyRequest})
 	})
-	ask := `"messages":[{"role":"user","content":"Tell me a story about a fox."}]`
 	checked, inserted := 0, 0
 	for _, r := range [][2]string{
 		{"/generate", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":12,"details":true,"top_n_tokens":5,` +
@@ -459,8 +548,8 @@ func TestNoAlternativeWasTakenBack(t *testing.T) {
 		{"/v1/completions", `{"model":"x","prompt":"Once upon a time","max_tokens":12,"temperature":0,"logprobs":5,` +
 			`"explain":{"top":5},"plugins":[%s]}`},
 		{"/v1/chat/completions", `{"model":"x","max_tokens":12,"temperature":0,"logprobs":true,"top_logprobs":5,` +
-			`"explain":{"top":5},` + ask + `,"plugins":[%s]}`},
-		{"/api/chat", `{"model":"x","logprobs":true,"top_logprobs":5,"options":{"num_predict":12,"temperature":0},` + ask +
+			`"explain":{"top":5},` + story + `,"plugins":[%s]}`},
+		{"/api/chat", `{"model":"x","logprobs":true,"top_logprobs":5,"options":{"num_predict":12,"temperature":0},` + story +
 			`,"stream":false,"plugins":[%s]}`},
 	} {
 		places := func(guard string) []place {

@@ -220,17 +220,18 @@ func everyRoute(list []treePlugin, all bool) (out []asked, shown map[string]int)
 // notEnforced are schemas of those that the built-in plugin refuses.
 var notEnforced = []string{"uniqueItems: uniqueItems validation"}
 
-// same asks two servers the same, and returns an error if one replies otherwise, or does not take the request.
-func same(t testing.TB, plain, guesses *plugged, a asked) error {
+// same asks two servers the same, and returns the reply of the first, and an error if the other replies otherwise, or
+// the first does not take the request.
+func same(t testing.TB, plain, guesses *plugged, a asked) (want string, err error) {
 	t.Helper()
 	status, want := plain.call(t, http.MethodPost, a.route, []byte(a.body))
 	if status != http.StatusOK {
-		return fmt.Errorf("%s: %d %s\n%s", a.name, status, want, a.body)
+		return want, fmt.Errorf("%s: %d %s\n%s", a.name, status, want, a.body)
 	}
 	if _, got := guesses.call(t, http.MethodPost, a.route, []byte(a.body)); steady(got) != steady(want) {
-		return fmt.Errorf("%s: got %s\nwant %s", a.name, got, want)
+		return want, fmt.Errorf("%s: got %s\nwant %s", a.name, got, want)
 	}
-	return nil
+	return want, nil
 }
 
 // steady is a reply, or the events of a stream, without what is different each time. Events of one choice stay in their

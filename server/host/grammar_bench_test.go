@@ -11,13 +11,18 @@ import (
 	"tgi/runtime/engine"
 )
 
-// stepTimes sums up what steps took that computed the next token of every stream.
+// stepTimes keeps the reports of steps that computed the next token of every stream.
 type stepTimes struct {
+	mu      sync.Mutex
 	streams int
+	list    []engine.Report
+}
 
-	mu            sync.Mutex
-	steps         int
-	forward, pick time.Duration
+// of begins anew, with so many streams.
+func (s *stepTimes) of(streams int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.streams, s.list = streams, nil
 }
 
 // Step implements engine.Observer.
@@ -25,18 +30,34 @@ func (s *stepTimes) Step(r engine.Report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.DecodeRows == s.streams {
-		s.steps, s.forward, s.pick = s.steps+1, s.forward+r.Forward, s.pick+r.Pick
+		s.list = append(s.list, r)
 	}
 }
 
-// take returns the milliseconds of a forward pass and of picking, on average since the last call.
-func (s *stepTimes) take() (forward, pick float64) {
+// take returns the reports since the last call.
+func (s *stepTimes) take() []engine.Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := float64(max(s.steps, 1)) * 1e6
-	forward, pick = float64(s.forward)/n, float64(s.pick)/n
-	s.steps, s.forward, s.pick = 0, 0, 0
-	return forward, pick
+	list := s.list
+	s.list = nil
+	return list
+}
+
+// eachMS lists the milliseconds of a part of steps.
+func eachMS(list []engine.Report, part func(engine.Report) time.Duration) []float64 {
+	out := make([]float64, len(list))
+	for i, r := range list {
+		out[i] = float64(part(r)) / 1e6
+	}
+	return out
+}
+
+// meanMS is their mean.
+func meanMS(list []engine.Report, part func(engine.Report) time.Duration) (mean float64) {
+	for _, ms := range eachMS(list, part) {
+		mean += ms / float64(len(list))
+	}
+	return mean
 }
 
 // BenchmarkConstrained reports the tokens per second of 16 streams without a grammar, and the ratios to that of the
@@ -91,8 +112,10 @@ func BenchmarkConstrained(b *testing.B) {
 			before := p.defaultModel().control.set.GrammarStats()
 			rates[k.name] = append(rates[k.name], run(more))
 			after := p.defaultModel().control.set.GrammarStats()
-			f, d := times.take()
-			forward[k.name], pick[k.name] = append(forward[k.name], f), append(pick[k.name], d)
+			steps := times.take()
+			forward[k.name] = append(forward[k.name],
+				meanMS(steps, func(r engine.Report) time.Duration { return r.Forward }))
+			pick[k.name] = append(pick[k.name], meanMS(steps, func(r engine.Report) time.Duration { return r.Pick }))
 			mask[k.name] = append(mask[k.name], (after.MaskSeconds-before.MaskSeconds)*1000/tokens)
 			if held && after.Asked-before.Asked < streams*tokens {
 				b.Errorf("%s: %d masks", k.name, after.Asked-before.Asked)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -52,8 +53,10 @@ func openMeasured(b *testing.B, o engine.Observer, change func(*config.Config)) 
 type measured struct{ name, more string }
 
 // inTurns asks for the texts of several streams in each way, one way after the other, and returns the tokens per second
-// of each round by the way's name. No way is always first.
-func (p *plugged) inTurns(b *testing.B, streams, tokens int, ways []measured) map[string][]float64 {
+// of each round by the way's name. No way is always first. ended, if any, is told of each end: first, with "", of texts
+// that do not count.
+func (p *plugged) inTurns(b *testing.B, streams, tokens int, ways []measured,
+	ended func(way string)) map[string][]float64 {
 	run := func(more string) float64 {
 		began := time.Now()
 		var all sync.WaitGroup
@@ -75,11 +78,17 @@ func (p *plugged) inTurns(b *testing.B, streams, tokens int, ways []measured) ma
 			b.Fatal(w.name)
 		}
 	}
+	if ended != nil {
+		ended("")
+	}
 	rates := map[string][]float64{}
 	for round := 0; b.Loop(); round++ {
 		for i := range ways {
 			w := ways[(i+round)%len(ways)]
 			rates[w.name] = append(rates[w.name], run(w.more))
+			if ended != nil {
+				ended(w.name)
+			}
 		}
 	}
 	return rates
@@ -94,15 +103,17 @@ func compared(rates map[string][]float64, way, to string, f func(way, to float64
 	return median(list)
 }
 
-func ratio(a, b float64) float64 { return a / b }
-
-// BenchmarkIdleGuard reports the tokens per second of streams beside which no guard runs, and the ratios to that of the
-// same streams with each built-in guard, which reads every token and finds nothing: in turns, medians of all rounds.
-// "again" is without a guard, too: what it differs from 1 is noise. Sub-benchmarks are named after the number of
-// streams and that of tokens of each.
+// BenchmarkIdleGuard reports what each built-in guard, which reads every token and finds nothing, adds to a step, in
+// percent of the step without one and in microseconds. A guard is asked between the forward pass and the next step, so
+// it is the time of steps but for their forward passes that is compared: those vary with what else the machine does by
+// more than a guard can cost. Streams with and without one take turns; of each way it is the median of a round's steps,
+// and over the rounds the median of the differences. "again" is without a guard, too: what it adds is noise. late-% is
+// how many of the sequences' steps did not wait for their guard any longer. Sub-benchmarks are named after the number
+// of streams and that of tokens of each.
 func BenchmarkIdleGuard(b *testing.B) {
 	guards := []string{"banned-strings", "redact", "loop-breaker"}
-	p := openMeasured(b, nil, func(c *config.Config) {
+	times := &stepTimes{}
+	p := openMeasured(b, times, func(c *config.Config) {
 		for _, name := range guards {
 			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Kind: config.KindGuard, Source: "builtin:" + name})
 		}
@@ -114,12 +125,36 @@ func BenchmarkIdleGuard(b *testing.B) {
 		{"redact", `,"plugins":[{"name":"redact"}]`},
 		{"loop-breaker", `,"plugins":[{"name":"loop-breaker"}]`},
 	}
-	for _, size := range [][2]int{{1, 512}, {16, 32}, {16, 128}} {
+	for _, size := range [][2]int{{1, 128}, {16, 32}, {16, 128}} {
 		b.Run(fmt.Sprintf("%d/%d", size[0], size[1]), func(b *testing.B) {
-			rates := p.inTurns(b, size[0], size[1], ways)
+			times.of(size[0])
+			rest, total, late := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
+			rates := p.inTurns(b, size[0], size[1], ways, func(way string) {
+				steps := times.take()
+				switch {
+				case way == "":
+					return
+				case len(steps) < size[1]/4:
+					b.Fatalf("%s: %d steps of all streams together", way, len(steps))
+				}
+				waited := 0
+				for _, r := range steps {
+					waited += r.Late
+				}
+				late[way] = append(late[way], 100*float64(waited)/float64(len(steps)*size[0]))
+				whole := func(r engine.Report) time.Duration { return r.Total }
+				own := func(r engine.Report) time.Duration { return r.Total - r.Forward }
+				rest[way] = append(rest[way], median(eachMS(steps, own)))
+				total[way] = append(total[way], median(eachMS(steps, whole)))
+			})
+			step := median(slices.Clone(total["none"]))
 			for _, w := range ways[1:] {
-				b.ReportMetric(compared(rates, w.name, "none", ratio), "ratio-"+w.name)
+				adds := compared(rest, w.name, "none", func(way, to float64) float64 { return way - to })
+				b.ReportMetric(100*adds/step, "%-"+w.name)
+				b.ReportMetric(1000*adds, "µs-"+w.name)
+				b.ReportMetric(median(late[w.name]), "late-%-"+w.name)
 			}
+			b.ReportMetric(step, "ms/step-none")
 			b.ReportMetric(median(rates["none"]), "tok/s-none")
 			b.ReportMetric(0, "ns/op")
 		})
@@ -143,7 +178,7 @@ func BenchmarkExplain(b *testing.B) {
 		{"plugins-on", plugins + explain}}
 	for _, size := range [][2]int{{1, 128}, {16, 128}} {
 		b.Run(fmt.Sprintf("%d/%d", size[0], size[1]), func(b *testing.B) {
-			rates := p.inTurns(b, size[0], size[1], ways)
+			rates := p.inTurns(b, size[0], size[1], ways, nil)
 			for _, w := range ways {
 				b.ReportMetric(median(rates[w.name]), "tok/s-"+w.name)
 			}

@@ -51,8 +51,8 @@ func tells(reply, word string, id float64) bool {
 // that this cuts, in no form; without a guard it gets the token.
 func TestStopCutsWhatGuardsDidNotJudge(t *testing.T) {
 	p := guarding(t, func(c *config.Config) { c.Server.Ollama = true })
-	const ask = `"messages":[{"role":"user","content":"Tell me a story about a fox."}]`
-	// The text of each route goes on with " upon".
+	tokens := p.defaultModel().tokenizer.Encode("Once upon", false)
+	id := float64(tokens[len(tokens)-1]) // of " upon", with which the text of each route goes on
 	for _, r := range [][3]string{
 		{"TGI", "/generate", `{"inputs":"Once","parameters":{"max_new_tokens":12,"stop":["up"],"details":true,` +
 			`"top_n_tokens":3,"explain":{"top":3}%s}}`},
@@ -63,26 +63,17 @@ func TestStopCutsWhatGuardsDidNotJudge(t *testing.T) {
 		{"completions, stop kept", "/v1/completions", `{"model":"x","prompt":"Once","max_tokens":12,"temperature":0,` +
 			`"logprobs":3,"include_stop_str_in_output":true,"stop":["up"]%s}`},
 		{"chat", "/v1/chat/completions", `{"model":"x","max_tokens":12,"temperature":0,"logprobs":true,` +
-			`"top_logprobs":3,"stop":["up"],"explain":{"top":3},` + ask + `%s}`},
+			`"top_logprobs":3,"stop":["up"],"explain":{"top":3},` + story + `%s}`},
 		{"chat, streamed", "/v1/chat/completions", `{"model":"x","max_tokens":12,"temperature":0,"logprobs":true,` +
-			`"stream":true,"top_logprobs":3,"stop":["up"],"explain":{"top":3},` + ask + `%s}`},
+			`"stream":true,"top_logprobs":3,"stop":["up"],"explain":{"top":3},` + story + `%s}`},
 		{"responses", "/v1/responses", `{"model":"x","input":"Tell me a story about a fox.","max_output_tokens":12,` +
 			`"temperature":0,"include":["message.output_text.logprobs"],"top_logprobs":3,"stop":["up"],` +
 			`"explain":{"top":3}%s}`},
 		{"Ollama's chat", "/api/chat", `{"model":"x","logprobs":true,"top_logprobs":3,"stream":false,` +
-			`"options":{"num_predict":12,"temperature":0,"stop":["up"]},` + ask + `%s}`},
+			`"options":{"num_predict":12,"temperature":0,"stop":["up"]},` + story + `%s}`},
 		{"Ollama's generate", "/api/generate", `{"model":"x","prompt":"Tell me a story about a fox.","stream":false,` +
 			`"options":{"num_predict":12,"temperature":0,"stop":["up"]}%s}`},
 	} {
-		_, list := p.call(t, http.MethodPost, "/tokenize", []byte(`{"inputs":"Once upon"}`))
-		var tokens []struct {
-			ID   float64
-			Text string
-		}
-		if err := json.Unmarshal([]byte(list), &tokens); err != nil || len(tokens) == 0 {
-			t.Fatalf("%v: %s", err, list)
-		}
-		id := tokens[len(tokens)-1].ID
 		for _, guard := range []string{"", `{"name":"redact","params":{"strings":["upon"]}}`,
 			`{"name":"banned-strings","params":{"strings":["upon"]}}`} {
 			more := ""
@@ -102,12 +93,11 @@ func TestStopCutsWhatGuardsDidNotJudge(t *testing.T) {
 // stop string that cuts a token, keeps something from the client: a right guess looks like a wrong one.
 func TestPredictionTellsNothingBesideGuards(t *testing.T) {
 	p := openGuessing(t, config.Speculation{Kinds: []string{"prediction"}, Tokens: 7, Always: true}, nil)
-	const ask = `"messages":[{"role":"user","content":"Tell me a story about a fox."}]`
 	for _, x := range [][2]string{
 		{"/v1/completions", `{"model":"x","prompt":"Once upon a time","max_tokens":24,"temperature":0%s}`},
-		{"/v1/chat/completions", `{"model":"x","max_tokens":24,"temperature":0,` + ask + `%s}`},
+		{"/v1/chat/completions", `{"model":"x","max_tokens":24,"temperature":0,` + story + `%s}`},
 		{"/v1/responses", `{"model":"x","input":"Tell me a story about a fox.","max_output_tokens":24,"temperature":0%s}`},
-		{"/v1/messages", `{"model":"x","max_tokens":24,"temperature":0,` + ask + `%s}`},
+		{"/v1/messages", `{"model":"x","max_tokens":24,"temperature":0,` + story + `%s}`},
 		{"/generate", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":24,"details":true%s}}`},
 	} {
 		_, plain := p.call(t, http.MethodPost, x[0], fmt.Appendf(nil, x[1], ""))

@@ -3,7 +3,6 @@ package host
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -38,7 +37,6 @@ type spokenRoute struct {
 
 // spokenRoutes are all that give texts.
 func spokenRoutes() []spokenRoute {
-	ask := `"messages":[{"role":"user","content":"Tell me a story about a fox."}]`
 	return []spokenRoute{
 		{"TGI", "/generate", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":40,"details":true%s}}`,
 			"/generate_stream", `"plugins":%s`},
@@ -49,9 +47,9 @@ func spokenRoutes() []spokenRoute {
 			"/generate_stream", `"plugins":%s`},
 		{"completions", "/v1/completions", `{"model":"x","prompt":"Once upon a time","max_tokens":40,"seed":3,"n":2%s}`,
 			`"stream":true`, `"plugins":%s`},
-		{"chat", "/v1/chat/completions", `{"model":"x","max_tokens":60,"seed":4,"logprobs":true,"top_logprobs":2,` + ask +
+		{"chat", "/v1/chat/completions", `{"model":"x","max_tokens":60,"seed":4,"logprobs":true,"top_logprobs":2,` + story +
 			`%s}`, `"stream":true`, `"plugins":%s`},
-		{"chat, stop and n", "/v1/chat/completions", `{"model":"x","max_tokens":60,"seed":4,"n":3,"stop":["fox"],` + ask +
+		{"chat, stop and n", "/v1/chat/completions", `{"model":"x","max_tokens":60,"seed":4,"n":3,"stop":["fox"],` + story +
 			`%s}`, `"stream":true`, `"plugins":%s`},
 		{"chat, tools", "/v1/chat/completions", `{"model":"x","max_tokens":80,"temperature":0,"tools":[{"type":"function",` +
 			`"function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}},` +
@@ -59,7 +57,7 @@ func spokenRoutes() []spokenRoute {
 			`"stream":true`, `"plugins":%s`},
 		{"responses", "/v1/responses", `{"model":"x","input":"Tell me a story about a fox.","max_output_tokens":60,"temperature":0%s}`,
 			`"stream":true`, `"plugins":%s`},
-		{"messages", "/v1/messages", `{"model":"x","max_tokens":60,"temperature":0,` + ask + `%s}`, `"stream":true`, `"plugins":%s`},
+		{"messages", "/v1/messages", `{"model":"x","max_tokens":60,"temperature":0,` + story + `%s}`, `"stream":true`, `"plugins":%s`},
 	}
 }
 
@@ -249,23 +247,8 @@ func TestGuardsOfKeys(t *testing.T) {
 			Config: config.Table{"strings": []any{"time", "there", "lived", "a "}, "locked": true}})
 	})
 	ask := func(key, more string) (int, string) {
-		req, err := http.NewRequest(http.MethodPost, s.url+"/generate", strings.NewReader(
-			`{"inputs":"Once upon a","parameters":{"max_new_tokens":20`+more+`}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+key)
-		req.Header.Set("Content-Type", "application/json")
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		text, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res.StatusCode, string(text)
+		return s.withKey(t, key, http.MethodPost, "/generate",
+			`{"inputs":"Once upon a","parameters":{"max_new_tokens":20`+more+`}}`)
 	}
 	if status, reply := ask("watched", ""); status != http.StatusOK || !strings.Contains(reply, "[redacted]") {
 		t.Errorf("watched: %d %s", status, reply)

@@ -3,7 +3,6 @@ package host
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -35,22 +34,7 @@ func TestPluginsOfKeys(t *testing.T) {
 	})
 	ask := func(key, path, body string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequest(http.MethodPost, p.url+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer of-"+key)
-		req.Header.Set("Content-Type", "application/json")
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		text, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res.StatusCode, string(text)
+		return p.withKey(t, "of-"+key, http.MethodPost, path, body)
 	}
 	refusals := map[string]string{"none": "key `none` names none", "some": "key `some` may name banned-*, house"}
 	refused := func(what, path, body, plugin string) {
@@ -108,7 +92,7 @@ func TestPluginsOfKeys(t *testing.T) {
 	}
 	shown := map[string]map[string]string{}
 	for _, key := range []string{"all", "none", "some"} {
-		shown[key] = infoPlugins(t, p.url, "of-"+key)
+		shown[key] = p.infoPlugins(t, "of-"+key)
 	}
 	for _, c := range []struct{ key, plugin, want string }{
 		{"all", "dry", "request"}, {"all", "banned-strings", "request"},
@@ -133,25 +117,16 @@ func TestPluginsOfKeys(t *testing.T) {
 }
 
 // infoPlugins returns how each plugin applies that GET /info shows a key.
-func infoPlugins(t *testing.T, url, key string) map[string]string {
+func (p *plugged) infoPlugins(t *testing.T, key string) map[string]string {
 	t.Helper()
-	req, err := http.NewRequest(http.MethodGet, url+"/info", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
+	_, text := p.withKey(t, key, http.MethodGet, "/info", "")
 	var info struct {
 		Plugins []struct {
 			Name, Apply string
 			Nameable    *bool
 		}
 	}
-	if err := json.NewDecoder(res.Body).Decode(&info); err != nil {
+	if err := json.Unmarshal([]byte(text), &info); err != nil {
 		t.Fatal(err)
 	}
 	list := map[string]string{}

@@ -3,10 +3,8 @@ package host
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -29,33 +27,10 @@ func TestDocumentKnowsPlugins(t *testing.T) {
 				OnError: config.OnErrorFail, Apply: config.ApplyRequest})
 		}
 	})
-	ask := func(key, method, path string, body io.Reader) (int, []byte) {
-		t.Helper()
-		req, err := http.NewRequest(method, p.url+path, body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+key)
-		kind := "application/json"
-		if method == http.MethodPut {
-			kind = "application/wasm"
-		}
-		req.Header.Set("Content-Type", kind)
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		text, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res.StatusCode, text
-	}
 	check := func(key, call string, want bool) {
 		t.Helper()
-		_, text := ask(key, http.MethodGet, "/api-doc/openapi.json", nil)
-		doc, err := openapi3.NewLoader().LoadFromData(text)
+		_, text := p.withKey(t, key, http.MethodGet, "/api-doc/openapi.json", "")
+		doc, err := openapi3.NewLoader().LoadFromData([]byte(text))
 		if err == nil {
 			err = doc.Validate(t.Context())
 		}
@@ -69,7 +44,7 @@ func TestDocumentKnowsPlugins(t *testing.T) {
 		}
 		schema := doc.Paths.Find("/v1/chat/completions").Post.RequestBody.Value.Content["application/json"].Schema
 		said := schema.Value.VisitJSON(body)
-		status, reply := ask(key, http.MethodPost, "/v1/chat/completions", strings.NewReader(chat))
+		status, reply := p.withKey(t, key, http.MethodPost, "/v1/chat/completions", chat)
 		if took := status == http.StatusOK; took != want || (said == nil) != want {
 			t.Errorf("key %s, %s: the server replies %d %s, the document says %v", key, call, status, reply, said)
 		}
@@ -90,13 +65,14 @@ func TestDocumentKnowsPlugins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, text := ask(admin, http.MethodPut, "/admin/plugins/drier", strings.NewReader(string(wasm)))
+	status, text := p.withKey(t, admin, http.MethodPut, "/admin/plugins/drier", string(wasm),
+		"Content-Type", "application/wasm")
 	if status != http.StatusCreated {
 		t.Fatalf("%d %s", status, text)
 	}
 	check("of-some", `{"name":"drier","params":{"base":2}}`, true)
 	check("of-some", `{"name":"drier","params":{"base":0}}`, false)
-	if status, text := ask(admin, http.MethodDelete, "/admin/plugins/drier", nil); status != 204 {
+	if status, text := p.withKey(t, admin, http.MethodDelete, "/admin/plugins/drier", ""); status != 204 {
 		t.Fatalf("%d %s", status, text)
 	}
 	check("of-some", `{"name":"drier"}`, false)

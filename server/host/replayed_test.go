@@ -22,7 +22,6 @@ func TestRepliesAreReplayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const ask = `"messages":[{"role":"user","content":"Tell me a story about a fox."}]`
 	for i, x := range []struct {
 		path, body string
 		explained  bool
@@ -31,11 +30,11 @@ func TestRepliesAreReplayed(t *testing.T) {
 			`"max_new_tokens":12}}`, false},
 		{"/generate", `{"inputs":"Once upon a time","parameters":{"do_sample":true,"explain":"receipt",` +
 			`"max_new_tokens":12}}`, false},
-		{"/v1/chat/completions", `{"model":"x","max_tokens":12,"explain":"receipt",` + ask + `}`, false},
-		{"/v1/messages", `{"model":"x","max_tokens":12,"explain":true,` + ask + `}`, true},
+		{"/v1/chat/completions", `{"model":"x","max_tokens":12,"explain":"receipt",` + story + `}`, false},
+		{"/v1/messages", `{"model":"x","max_tokens":12,"explain":true,` + story + `}`, true},
 		{"/v1/responses", `{"model":"x","max_output_tokens":12,"explain":"receipt","input":"Tell me a story."}`, false},
-		{"/api/chat", `{"model":"x","options":{"num_predict":12},"explain":true,"keep_alive":60,` + ask + `}`, true},
-		{"/api/chat", `{"model":"x","stream":false,"options":{"num_predict":12},"explain":"receipt",` + ask + `}`, false},
+		{"/api/chat", `{"model":"x","options":{"num_predict":12},"explain":true,"keep_alive":60,` + story + `}`, true},
+		{"/api/chat", `{"model":"x","stream":false,"options":{"num_predict":12},"explain":"receipt",` + story + `}`, false},
 		{"/api/generate", `{"model":"x","options":{"num_predict":12},"explain":"receipt",` +
 			`"prompt":"Tell me a story."}`, false},
 		{"/api/generate", `{"model":"x","raw":true,"stream":false,"options":{"num_predict":12,"seed":-1},"explain":true,` +
@@ -199,19 +198,18 @@ func count(reply, name string) int {
 func TestPredictionOnEveryRoute(t *testing.T) {
 	p := openGuessing(t, config.Speculation{Kinds: []string{"prediction"}, Tokens: 7, Always: true},
 		func(c *config.Config) { c.Server.Ollama = true })
-	const ask = `"messages":[{"role":"user","content":"Tell me a story about a fox."}]`
 	for _, x := range []struct {
 		path, body string
 		tells      bool
 	}{
 		{"/v1/completions", `{"model":"x","prompt":"Once upon a time","max_tokens":24,"temperature":0%s}`, true},
-		{"/v1/chat/completions", `{"model":"x","max_tokens":24,"temperature":0,` + ask + `%s}`, true},
+		{"/v1/chat/completions", `{"model":"x","max_tokens":24,"temperature":0,` + story + `%s}`, true},
 		{"/v1/responses", `{"model":"x","input":"Tell me a story about a fox.","max_output_tokens":24,` +
 			`"temperature":0%s}`, true},
-		{"/v1/messages", `{"model":"x","max_tokens":24,"temperature":0,` + ask + `%s}`, true},
+		{"/v1/messages", `{"model":"x","max_tokens":24,"temperature":0,` + story + `%s}`, true},
 		{"/generate", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":24,"details":true%s}}`, true},
 		{"/generate_stream", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":24,"details":true%s}}`, true},
-		{"/api/chat", `{"model":"x","options":{"num_predict":24,"temperature":0},` + ask + `%s}`, false},
+		{"/api/chat", `{"model":"x","options":{"num_predict":24,"temperature":0},` + story + `%s}`, false},
 	} {
 		_, plain := p.call(t, http.MethodPost, x.path, fmt.Appendf(nil, x.body, ""))
 		text := letters(t, plain)

@@ -195,8 +195,19 @@ func TestRunningRequestKeepsItsVersions(t *testing.T) {
 	}
 	replies := make([]string, 2)
 	var all sync.WaitGroup
-	all.Go(func() { _, replies[0] = p.call(t, http.MethodPost, "/generate", askSwapped(1, 40)) })
-	<-stop.reached
+	ended, goOn := make(chan struct{}), sync.OnceFunc(func() { close(stop.goOn) })
+	defer goOn() // the server closes when no step waits
+	all.Go(func() {
+		defer close(ended)
+		_, replies[0] = p.call(t, http.MethodPost, "/generate", askSwapped(1, 40))
+	})
+	select {
+	case <-stop.reached:
+	case <-ended:
+		t.Fatalf("the first request ends before its token %d: %s", stop.at, replies[0])
+	case <-time.After(time.Minute):
+		t.Fatalf("the first request does not come to its token %d", stop.at)
+	}
 	for i, k := range swappedKinds {
 		p.upload(t, k.name, wasm[i][1])
 	}
@@ -211,7 +222,7 @@ func TestRunningRequestKeepsItsVersions(t *testing.T) {
 			break
 		}
 	}
-	close(stop.goOn)
+	goOn()
 	all.Wait()
 	for i, reply := range replies {
 		of, err := versionsOf(reply)
