@@ -269,7 +269,9 @@ func (f *Folder) pausedAt(e *entry, now time.Time) bool {
 }
 
 // foldersOf lists the folders that an entry's file is in, of those that something may be in the way of.
-func (f *Folder) foldersOf(e *entry) []string { return []string{f.spacePath(e.id), filepath.Dir(f.path(e))} }
+func (f *Folder) foldersOf(e *entry) []string {
+	return []string{f.spacePath(e.id), filepath.Dir(f.path(e))}
+}
 
 // pauseAfter decides by the error of a write where nothing is written for a while.
 func (f *Folder) pauseAfter(e *entry, now time.Time, err error) {
