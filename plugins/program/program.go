@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
@@ -41,6 +42,9 @@ type Host interface {
 	// Render also returns the fuel that the template took, also of one that failed.
 	Render(request []byte) (c int, fuel int64, err error)
 	GrammarPrefix(grammar, text []byte) (int, error)
+
+	// Slept is how long all calls so far waited for the model.
+	Slept() time.Duration
 }
 
 // Fuel beside what imports cost anyway: five for each nanosecond that the host works for the guest.
@@ -157,7 +161,11 @@ func answerCall(in *sandbox.Instance, name string, stack []uint64, answer func(*
 // block runs f, which may wait.
 func block[T any](c *call, f func() (T, error)) (v T, err error) {
 	c.in.Charge(blockFuel)
-	c.in.Block(func() { v, err = f() })
+	c.in.Block(func() time.Duration {
+		before := c.host.Slept()
+		v, err = f()
+		return c.host.Slept() - before
+	})
 	return v, err
 }
 

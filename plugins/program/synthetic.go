@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"time"
 
 	"tgi/plugins/internal/guest"
 	"tgi/runtime/llm"
@@ -50,6 +51,9 @@ func NewSynthetic(v guest.Vocabulary, prompt []uint32) *Synthetic {
 	}
 	return h
 }
+
+// Slept implements Host: its model takes no time.
+func (h *Synthetic) Slept() time.Duration { return 0 }
 
 // Computed is how many tokens the model computed: what was generated, and what programs pay for beside it.
 func (h *Synthetic) Computed() int { return syntheticPurse - max(h.purse, 0) }

@@ -185,8 +185,8 @@ func (h *Contexts) Score(c int, ids []uint32) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(ids) == 1 && x.answers.row != nil {
-		return []float32{sample.PromptLogprob(slices.Clone(x.answers.row), ids[0])}, nil
+	if len(ids) == 1 && x.answers.row != nil && x.answers.find(ids) == nil {
+		x.answers.keep(ids, []float32{sample.PromptLogprob(slices.Clone(x.answers.row), ids[0])})
 	}
 	if !x.answers.tells(ids) { // the next question is mostly about another token in its place
 		if err := h.ask(x, ids); err != nil {

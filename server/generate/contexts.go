@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"tgi/runtime/engine"
 	"tgi/runtime/llm"
@@ -43,6 +44,7 @@ type Contexts struct {
 	stop     context.CancelCauseFunc // of the program
 	last     Event                   // that ended the text
 	finished bool
+	slept    time.Duration // while it waited for the engine
 
 	wrong *wrongGrammar // the last that was refused; nil behind a run or a text that went well
 }
@@ -267,6 +269,9 @@ func (h *Contexts) Rewind(c, n int) error {
 	if have := len(x.c.Tokens()); n < x.c.Fixed() || n > have {
 		return argument("position %d is not from %d, where images end, to %d", n, x.c.Fixed(), have)
 	}
+	if n == len(x.c.Tokens()) {
+		return nil
+	}
 	x.changes()
 	x.computed = min(x.computed, n)
 	x.c.Truncate(n)
@@ -431,9 +436,14 @@ func (h *Contexts) settle(x *handle) {
 	x.cost = 0
 }
 
+// Slept implements program.Host.
+func (h *Contexts) Slept() time.Duration { return h.slept }
+
 // pump applies the next event of any context.
 func (h *Contexts) pump() error {
+	began := time.Now()
 	ev, err := h.session.Next(h.ctx)
+	h.slept += time.Since(began)
 	if err != nil {
 		return err
 	}

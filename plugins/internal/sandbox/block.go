@@ -1,9 +1,17 @@
 package sandbox
 
+import "time"
+
+// hostRate is how much fuel a host function charges for a nanosecond of its work.
+const hostRate = 5
+
 // Block runs f, which waits for something else than a processor: the call's turn is given up meanwhile, its time does
 // not pass, and it holds no thread while f sleeps. f must return soon once the lease's Cancel is closed. Only host
 // functions may call it.
-func (in *Instance) Block(f func()) {
+//
+// f returns how long it slept, as far as it knows. For the rest the account pays, up to the work that the host function
+// charged fuel for: a guest that has the host work all the time is paused as one that computes.
+func (in *Instance) Block(f func() (slept time.Duration)) {
 	m, rest, now := &in.meter, int64(in.fuel.Get()), clock()
 	took, changed := m.stop(rest, now)
 	in.account.charge(now, took)
@@ -16,7 +24,11 @@ func (in *Instance) Block(f func()) {
 	if in.lease.Turn != nil {
 		in.lease.Turn.Release()
 	}
-	f()
+	work, began := time.Duration(m.hosted/hostRate), clock()
+	slept := f()
+	ended := clock()
+	in.account.charge(ended, min(max(ended-began-slept, 0), work))
+	m.hosted = 0
 	on := in.lease.Turn == nil || in.lease.Turn.Take()
 	m.sliceStart, m.sliceStartCPU = clock(), threadTime() // it may be another thread
 	m.paused += m.sliceStart - now

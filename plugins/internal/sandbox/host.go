@@ -96,6 +96,7 @@ func (c *compiled) instantiateHost(ctx context.Context, host []HostFunc) error {
 			narrow := narrowParams(h.Sig)
 			b.NewFunctionBuilder().WithGoFunction(api.GoFunc(func(ctx context.Context, stack []uint64) {
 				in := ctx.(*callContext).in
+				in.meter.hosted = 0
 				in.Charge(hostFuel)
 				for _, i := range narrow {
 					stack[i] = uint64(uint32(stack[i])) // the engine leaves what was there in the high half

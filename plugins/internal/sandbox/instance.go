@@ -204,6 +204,7 @@ func (in *Instance) growStack(rest int64) {
 func (in *Instance) Charge(fuel int64) {
 	rest := int64(in.fuel.Get()) - fuel
 	in.fuel.Set(uint64(rest))
+	in.meter.hosted += fuel
 	if rest < 0 {
 		in.tick()
 	}

@@ -81,6 +81,7 @@ type meter struct {
 	ran           time.Duration // of the slices before
 	paused        time.Duration
 	slices        int
+	hosted        int64 // fuel that the host function under way charged
 }
 
 // begin starts a call. The result is the fuel of its first slice. The thread's time is read only where it
