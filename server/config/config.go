@@ -55,8 +55,9 @@ type Config struct {
 	PluginSigner []PluginSigner `toml:"plugin_signer"`
 	// Key are the keys that are declared one by one.
 	Key []Key `toml:"key"`
-	// File is where the settings were read from; empty is nowhere.
-	File string `toml:"-"`
+	// File is where the settings were read from; empty is nowhere, or with Stdin the standard input.
+	File  string `toml:"-"`
+	Stdin bool   `toml:"-"`
 	// Given names the flag or the variable that a value of [model] comes from, by key, where it is not from File.
 	Given map[string]string `toml:"-"`
 	// CUDAWeights is what TGI's --quantize or --dtype asks for: the weights, on a GPU, of models whose

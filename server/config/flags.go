@@ -21,7 +21,10 @@ const (
 
 // Flags are the settings of a command line, as text. Read checks them together with
 // those of the file and the environment. The zero value has none.
-type Flags struct{ given map[string]string }
+type Flags struct {
+	given map[string]string
+	stdin input // where the file of settings is Stdin
+}
 
 // AddTo adds a flag to a command line for every setting, and hidden ones for the flags of TGI's
 // launcher that are accepted without effect. A flag that the set has already stays the command's own.
@@ -37,7 +40,8 @@ func (f *Flags) AddTo(set *pflag.FlagSet) {
 			flag.NoOptDefVal = "true"
 		}
 	}
-	add(configFlag, "", "settings to read; without it "+DefaultFile+" of the working folder, if it is there",
+	add(configFlag, "", "settings to read, "+Stdin+" for the standard input; without it "+DefaultFile+
+		" of the working folder, if it is there",
 		&flagValue{kind: "file"}, false, map[string][]string{FlagVariables: {env(configFlag)}})
 	defaults := Default()
 	for i := range settings {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,9 @@ func TestHostileFiles(t *testing.T) {
 		_, err := Read(&Flags{given: map[string]string{"config": at(name)}},
 			func(string) (string, bool) { return "", false })
 		if !errors.Is(err, want) {
+			t.Errorf("settings in %s: %v", name, err)
+		}
+		if says := err != nil && strings.Contains(err.Error(), "; --config - reads"); says != (name == "pipe") {
 			t.Errorf("settings in %s: %v", name, err)
 		}
 		c := Default()

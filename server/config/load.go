@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -31,16 +32,16 @@ type Loaded struct {
 // validated. lookup is os.LookupEnv or a stand-in; variables that are set but
 // empty count as not set. The zero Flags, or nil, stand for no flags.
 func Read(flags *Flags, lookup func(string) (string, bool)) (Loaded, error) {
-	given := map[string]string{}
-	if flags != nil {
-		given = flags.given
+	if flags == nil {
+		flags = &Flags{}
 	}
+	given := flags.given
 	l := Loaded{Config: Default(), origins: map[string]string{}}
 	present := func(name string) (string, bool) {
 		value, ok := lookup(name)
 		return value, ok && value != ""
 	}
-	if err := l.readFile(given, present); err != nil {
+	if err := l.readFile(flags, present); err != nil {
 		return Loaded{}, err
 	}
 	if err := clash(given, present); err != nil {
@@ -86,8 +87,7 @@ func (l *Loaded) set(s *setting, given map[string]string, present func(string) (
 	}
 	if n := len(l.Config.ModelList); n > 0 && strings.HasPrefix(s.key, "model.") {
 		return fmt.Errorf("%s sets %s, which is about one model: %s declares %d by [[model]], set it there", name,
-			s.key,
-			l.Config.File, n)
+			s.key, cmp.Or(l.Config.File, "the "+stdinName), n)
 	}
 	if err := assign(s.at(&l.Config), value); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -184,19 +184,38 @@ func fileOf(given map[string]string, present func(string) (string, bool)) (path 
 	return path, named
 }
 
+// isPipe reports whether a path leads to a pipe, as one of <(...) in a shell does.
+func isPipe(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode()&os.ModeNamedPipe != 0
+}
+
 // readFile reads the file that a flag or the environment names, or else the
 // default one if it is there.
-func (l *Loaded) readFile(given map[string]string, present func(string) (string, bool)) error {
-	path, ok := fileOf(given, present)
-	text, err := regular.Read(path, 0, MaxFile)
+func (l *Loaded) readFile(flags *Flags, present func(string) (string, bool)) error {
+	path, ok := fileOf(flags.given, present)
+	var text []byte
+	var err error
+	piped := path == Stdin
+	if piped {
+		path = stdinName
+		text, err = flags.stdin.read()
+	} else {
+		text, err = regular.Read(path, 0, MaxFile)
+	}
 	switch {
 	case !ok && errors.Is(err, os.ErrNotExist):
 		return nil
+	case err != nil && isPipe(path):
+		return fmt.Errorf("read configuration: %w; --%s %s reads the standard input", err, configFlag, Stdin)
 	case err != nil:
 		return fmt.Errorf("read configuration: %w", err)
 	}
 	if err := l.Config.take(path, text); err != nil {
 		return err
+	}
+	if piped {
+		l.Config.File, l.Config.Stdin = "", true
 	}
 	for key, line := range lines(text) {
 		l.origins[canonical(key)] = fmt.Sprintf("%s:%d", path, line)

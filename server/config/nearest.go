@@ -30,7 +30,7 @@ func Suggest(name string, candidates []string) string {
 func onlyBegun(name string, candidates []string) (only string) {
 	for _, c := range candidates {
 		switch {
-		case !strings.HasPrefix(c, name+"_"):
+		case !strings.HasPrefix(c, name+"_") && !strings.HasPrefix(c, name+"-"):
 		case only != "":
 			return ""
 		default:
