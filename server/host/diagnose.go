@@ -59,7 +59,11 @@ func asking(cfg config.Config, choice hardware.Choice) (*manager, error) {
 // TryPlugins loads the plugins of cfg over the vocabulary of a model, as its start would, and gives them up again: each
 // goes through its self-test. Plugins of the folder that do not load have their error in the list.
 func TryPlugins(ctx context.Context, cfg config.Config, id library.ID) ([]server.Plugin, error) {
-	c, err := tryPlugins(ctx, cfg, id)
+	f, err := asking(cfg, hardware.Choice{})
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.tryPlugins(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -68,32 +72,37 @@ func TryPlugins(ctx context.Context, cfg config.Config, id library.ID) ([]server
 }
 
 // TryUploads does so with the modules that were uploaded and kept, and returns for each why it cannot be used, nil for
-// one that can.
+// one that can. Signatures are demanded as the server does.
 func TryUploads(ctx context.Context, cfg config.Config, id library.ID) (map[string]error, error) {
 	there, err := uploadFolder(cfg.Plugins.Uploads).look()
 	if err != nil || len(there.list)+len(there.wrong) == 0 {
 		return nil, err
 	}
-	c, err := tryPlugins(ctx, cfg, id)
+	f, err := asking(cfg, hardware.Choice{})
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.tryPlugins(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer c.set.Close()
 	result := there.wrong
 	for name, u := range there.list {
-		if u.damaged == nil {
-			_, result[name] = c.set.Put(ctx, name, u.wasm, u.settings)
+		if u.damaged != nil {
+			continue
 		}
+		if err := f.checkSigned(name, u); err != nil {
+			result[name] = err
+			continue
+		}
+		_, result[name] = c.set.Put(ctx, name, u.wasm, u.settings)
 	}
 	return result, nil
 }
 
-// tryPlugins opens the plugins of cfg over the vocabulary of a model.
-func tryPlugins(ctx context.Context, cfg config.Config, id library.ID) (*pluginController, error) {
-	f, err := asking(cfg, hardware.Choice{})
-	if err != nil {
-		return nil, err
-	}
+// tryPlugins opens the plugins of the settings over the vocabulary of a model.
+func (f *manager) tryPlugins(ctx context.Context, id library.ID) (*pluginController, error) {
 	own, err := f.settingsFor(id)
 	if err != nil {
 		return nil, err
@@ -108,7 +117,7 @@ func tryPlugins(ctx context.Context, cfg config.Config, id library.ID) (*pluginC
 	in.built.Vocab, in.eos = in.source.desc.Config.Vocab, eosOf(in.source.desc, in.tokenizer)
 	f.pluginLogs, f.turns, f.programs = plugins.NewLogs(), plugins.NewTurns(), plugins.NewProgramTurns()
 	f.governor = plugins.NewGovernor(func() bool { return false })
-	f.memory = plugins.NewMemory(pluginMemory(cfg.Plugins, system.available(), system.bounds()))
+	f.memory = plugins.NewMemory(pluginMemory(f.cfg.Plugins, system.available(), system.bounds()))
 	return f.openPlugins(ctx, own, in, slog.New(slog.DiscardHandler))
 }
 
@@ -160,7 +169,7 @@ func TryModule(ctx context.Context, cfg config.Config, p config.Plugin, module [
 func DescribeModule(ctx context.Context, p config.Plugin, module []byte) (*check.Summary, error) {
 	text, err := p.Config.JSON()
 	if err != nil {
-		return nil, fmt.Errorf("plugin %s: config: %w", p.Name, err)
+		return nil, fmt.Errorf("plugin %s: config%w", p.Name, err) // which begins with the key, as in .penalty
 	}
 	return check.Describe(ctx, p.Name, module, string(text), limitsOf(p.Limits))
 }

@@ -63,7 +63,7 @@ type group struct {
 // Options say what to look at and where to write it.
 type Options struct {
 	Config config.Config
-	// Wrong is why there is no Config.
+	// Wrong is what is wrong with Config, which may be the zero one then.
 	Wrong error
 	// Fetch first puts the libraries for NVIDIA GPUs into the cache folder.
 	Fetch bool
@@ -73,7 +73,8 @@ type Options struct {
 	Log  io.Writer // is told how far fetching is
 }
 
-// Run does all checks for settings, or says what is wrong with them. sound says that none failed.
+// Run does all checks for settings, or says what is wrong with them and does those that need none. sound says that none
+// failed.
 func Run(ctx context.Context, o Options) (sound bool, err error) {
 	if o.Fetch {
 		if err := hardware.Fetch(ctx, o.Log); err != nil {
@@ -88,8 +89,7 @@ func Run(ctx context.Context, o Options) (sound bool, err error) {
 		}
 	}
 	if o.Wrong != nil {
-		found(Line{"settings", Fail, terminal.Line(strings.ReplaceAll(o.Wrong.Error(), "\n", "; ")),
-			"correct what the message names; docs/configuration.md has all settings"})
+		lookWithout(ctx, o, found)
 	} else {
 		look(ctx, o.Config, found)
 	}
@@ -125,7 +125,10 @@ func (l Line) String() string {
 func look(ctx context.Context, cfg config.Config, found func(Line)) {
 	show := shower{secrets(cfg), found}
 	file := cfg.File
-	if file == "" {
+	switch {
+	case cfg.Stdin:
+		file = "from the standard input"
+	case file == "":
 		file = "no file: defaults, flags and environment"
 	}
 	show.line(Line{"settings", OK, file, ""})
@@ -134,6 +137,7 @@ func look(ctx context.Context, cfg config.Config, found func(Line)) {
 		{"machine", 5 * time.Second, d.machine},
 		{"device", 20 * time.Second, d.device},
 		{"address", 5 * time.Second, d.addresses},
+		{"keys", 5 * time.Second, d.keys},
 		{"certificate", 5 * time.Second, d.certificate},
 		{"redis", 10 * time.Second, d.redis},
 		{"traces", 5 * time.Second, d.collector},
@@ -149,11 +153,29 @@ func look(ctx context.Context, cfg config.Config, found func(Line)) {
 	}
 	groups = append(groups, group{"plugin_signer", 5 * time.Second, d.signers},
 		group{"plugins", 60 * time.Second, d.plugins})
-	for _, g := range groups {
-		for _, l := range bounded(ctx, g) {
-			show.line(l)
-		}
+	show.all(ctx, groups)
+}
+
+// lookWithout says what is wrong with the settings, and does the checks that are of use all the same: of the machine,
+// and of what models compute on.
+func lookWithout(ctx context.Context, o Options, found func(Line)) {
+	found(Line{"settings", Fail, terminal.Line(strings.ReplaceAll(o.Wrong.Error(), "\n", "; ")),
+		"correct what the message names; docs/configuration.md has all settings"})
+	cfg, defaults := o.Config, config.Default()
+	if _, _, err := config.ParseDevice(cfg.Runtime.Device); err != nil { // also where nothing could be read
+		cfg.Runtime.Device = defaults.Runtime.Device
 	}
+	if cfg.Server.MaxConnections < 1 {
+		cfg.Server.MaxConnections = defaults.Server.MaxConnections
+	}
+	d := &diagnosis{cfg: cfg}
+	show := shower{secrets(cfg), found}
+	show.all(ctx, []group{{"machine", 5 * time.Second, d.machine}, {"device", 20 * time.Second, d.device}})
+	rest := "addresses, keys, folders, models and plugins are not looked at: that needs settings"
+	if o.Config.Runtime.Device == "" {
+		rest += ", and what stands above is of the defaults"
+	}
+	show.line(Line{"the rest", Warn, rest, "correct the settings, and run tgi doctor again"})
 }
 
 // bounded runs a group until its time is over.
@@ -194,6 +216,15 @@ type diagnosis struct {
 type shower struct {
 	hidden []string
 	found  func(Line)
+}
+
+// all does checks, and hands over each line when it is known.
+func (s shower) all(ctx context.Context, groups []group) {
+	for _, g := range groups {
+		for _, l := range bounded(ctx, g) {
+			s.line(l)
+		}
+	}
 }
 
 func (s shower) line(l Line) {

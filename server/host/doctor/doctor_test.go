@@ -98,6 +98,10 @@ func TestBroken(t *testing.T) {
 		"a plugin of one's own that nobody signed": {settings: plugin("") + signer +
 			"[plugins]\nrequire_signed = true\n", spoil: and(builtin, public), check: "plugin p",
 			found: "no signature of a signer", cure: "tgi plugin sign"},
+		"wrong settings beside no library": {settings: "[runtime]\nort_lib = \"lib.so\"\ndevice = \"gpu\"\n", spoil: lib,
+			check: "ONNX Runtime", found: "lib.so", cure: "set runtime.ort_lib"},
+		"wrong settings and a machine": {settings: "[runtime]\ntreads = 2\n", check: "the rest", status: doctor.Warn,
+			found: "are not looked at", cure: "correct the settings"},
 		"a signer without a key": {settings: plugin("") + signer, spoil: builtin, check: "signer team",
 			found: "team.pub", cure: "set public_key of this [[plugin_signer]]"},
 		"a file for a folder": {settings: "[record]\nfolder = \"taken\"\n", spoil: write("taken", nil),
@@ -212,7 +216,7 @@ func (b broken) run(t *testing.T) []doctor.Line {
 	if err := json.Unmarshal(out.Bytes(), &lines); err != nil {
 		t.Fatal(err)
 	}
-	if sound != (cmp.Or(b.status, doctor.Fail) != doctor.Fail) {
+	if sound != (wrong == nil && cmp.Or(b.status, doctor.Fail) != doctor.Fail) {
 		t.Errorf("sound is %t", sound)
 	}
 	for _, l := range lines {
@@ -250,6 +254,59 @@ func TestUploads(t *testing.T) {
 	}
 	if files, err := os.ReadDir(folder); err != nil || len(files) != 8 {
 		t.Errorf("%d files are left, %v", len(files), err)
+	}
+}
+
+// TestPluginCures: names of built-in plugins, their settings, and signatures that are missing, each with its own cure.
+func TestPluginCures(t *testing.T) {
+	block := func(name, source string) string {
+		return "[[plugin]]\nname = \"" + name + "\"\nsource = \"builtin:" + source + "\"\n"
+	}
+	lines := broken{settings: signer + "[plugins]\nfolder = \".\"\nuploads = \"up\"\nrequire_signed = true\n" +
+		block("typo", "dri") + block("wrong", "dry") +
+		"[plugin.config]\nbasis = \"x\"\n", check: "plugin",
+		spoil: and(builtin, public, func(t *testing.T, dir string) { upload("sent", dry(t), "")(t, dir) })}.run(t)
+	const unknown = "`tgi plugin list` shows what is built in"
+	for _, b := range []broken{
+		{check: "plugin typo", found: "nothing of this name is built in", cure: unknown + "; did you mean dry?"},
+		{check: "plugin wrong", found: "basis", cure: "tgi plugin show builtin:dry"},
+		{check: "plugin p", found: "no signature of a signer", cure: "tgi plugin sign"}, // of the folder
+		{check: "upload sent", found: "no signatures came with the module", cure: "tgi plugin upload"},
+	} {
+		if !b.in(lines) {
+			t.Errorf("%+v is not in\n%+v", b, lines)
+		}
+	}
+}
+
+// TestKeys: keys that are guessed, or read on their way, are told, and none is shown.
+func TestKeys(t *testing.T) {
+	const settings = "api_keys = [\"s3cret\", \"change-me\", \"a0817263544536271809aabbccddeeff\"]\n" +
+		"admin_keys = [\"Change_Me_too\", \"test-key-1\", \"12345678901234567890123\"]\nport = 0\n"
+	at := func(more string) []doctor.Line {
+		return broken{settings: "[server]\n" + settings + more, check: "model none"}.run(t)
+	}
+	tells := func(lines []doctor.Line, check, found string) {
+		t.Helper()
+		if b := (broken{check: check, status: doctor.Warn, found: found}); !b.in(lines) {
+			t.Errorf("%s, %s is not in\n%+v", check, found, lines)
+		}
+	}
+	open := at("hostname = \"0.0.0.0\"\n")
+	tells(open, "key api_keys[0]", "it has 6 characters, fewer than 16")
+	for _, k := range []string{"api_keys[1]", "admin_keys[0]", "admin_keys[1]"} {
+		tells(open, "key "+k, "it is a placeholder")
+	}
+	tells(open, "TLS", "keys and texts reach 0.0.0.0 unencrypted")
+	tells(at("hostname = \"127.0.0.1\"\nadmin_hostname = \"::\"\nadmin_port = 1\n"), "TLS", "reach :: unencrypted")
+	local := at("hostname = \"127.0.0.1\"\n")
+	if slices.ContainsFunc(local, func(l doctor.Line) bool { return l.Check == "TLS" }) {
+		t.Errorf("nobody reads what stays on the machine: %+v", local)
+	}
+	for _, l := range slices.Concat(open, local) {
+		if l.Check == "key api_keys[2]" || l.Check == "key admin_keys[2]" || strings.Contains(l.Found+l.Cure, "hange-") {
+			t.Errorf("%+v", l)
+		}
 	}
 }
 
@@ -332,6 +389,10 @@ func TestBeside(t *testing.T) {
 	if !b.in(lines) || !kv.in(lines) {
 		t.Errorf("%+v", lines)
 	}
+	// A server that has a port of events alone is another one, whose events they would be.
+	other := "[kv_events]\nendpoint = \"tcp://127.0.0.1:" + strings.TrimSpace(port) + "\"\n"
+	broken{settings: other, check: "kv_events.endpoint", found: "a tgi server with another address",
+		cure: "give each server a port of its own by kv_events.endpoint"}.hold(t)
 }
 
 // TestInterrupted: who ends it early is told what was not looked at.

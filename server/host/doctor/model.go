@@ -12,10 +12,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"tgi/models"
 	"tgi/models/library"
 	"tgi/models/library/lifecycle"
+	"tgi/plugins"
 	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/host"
@@ -198,7 +200,7 @@ func (d *diagnosis) plugins(ctx context.Context, r *report) {
 		one := bare
 		one.Plugin = []config.Plugin{p}
 		list, err := host.TryPlugins(ctx, one, id)
-		pluginLine(r, p.Name, p.SHA256 != "", list, err)
+		pluginLine(r, p, list, err)
 	}
 	d.uploads(ctx, r, id)
 	if d.cfg.Plugins.Folder == "" {
@@ -212,7 +214,7 @@ func (d *diagnosis) plugins(ctx context.Context, r *report) {
 	}
 	for _, p := range list {
 		if filepath.Dir(p.Source) == filepath.Clean(d.cfg.Plugins.Folder) {
-			pluginLine(r, p.Name, false, list, nil)
+			pluginLine(r, config.Plugin{Name: p.Name, Source: p.Source}, list, nil)
 		}
 	}
 }
@@ -226,7 +228,11 @@ func (d *diagnosis) uploads(ctx context.Context, r *report, id library.ID) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(tried)) {
 		check := "upload " + name
-		if err := tried[name]; err != nil {
+		if err := tried[name]; errors.Is(err, server.ErrUnsigned) {
+			r.fail(check, err, "sign the module and upload it again (`tgi plugin sign`, `tgi plugin upload`), name its signer "+
+				"by [[plugin_signer]], or remove it (DELETE /admin/plugins/"+name+")")
+			continue
+		} else if err != nil {
 			r.fail(check, err, "upload the module again (PUT /admin/plugins/"+name+"), or remove it (DELETE) or its files "+
 				"in plugins.uploads")
 			continue
@@ -236,23 +242,37 @@ func (d *diagnosis) uploads(ctx context.Context, r *report, id library.ID) {
 }
 
 // pluginLine says whether one plugin loaded.
-func pluginLine(r *report, name string, locked bool, list []server.Plugin, err error) {
-	check := "plugin " + name
-	i := slices.IndexFunc(list, func(p server.Plugin) bool { return p.Name == name })
+func pluginLine(r *report, p config.Plugin, list []server.Plugin, err error) {
+	check := "plugin " + p.Name
+	i := slices.IndexFunc(list, func(loaded server.Plugin) bool { return loaded.Name == p.Name })
 	if err == nil && i >= 0 && list[i].Error != "" {
 		err = errors.New(list[i].Error)
 	}
 	switch {
-	case errors.Is(err, share.ErrUnsigned):
-		r.fail(check, err, "sign it (`tgi plugin sign`), install a version that one of them signed, or name its signer "+
-			"by [[plugin_signer]]")
-	case err != nil && locked:
-		r.fail(check, err, "install the plugin again (`tgi plugin install`), or correct its sha256 in the settings")
 	case err != nil:
-		r.fail(check, err, "run `tgi plugin check` on its file, and build it with the SDK of this version")
+		r.fail(check, err, pluginCure(p, err))
 	case i < 0:
 		r.ok(check, "loaded")
 	default:
 		r.ok(check, "loaded and tried, %s", list[i].Source)
 	}
+}
+
+// pluginCure is what helps where a plugin does not load.
+func pluginCure(p config.Plugin, err error) string {
+	builtin, own := strings.CutPrefix(p.Source, config.Builtin)
+	wrong, misnamed := errors.AsType[*plugins.Misnamed](err)
+	switch {
+	case own && misnamed && wrong.Name == builtin:
+		return "correct source of this [[plugin]]: `tgi plugin list` shows what is built in" +
+			config.Suggest(builtin, wrong.Known)
+	case own:
+		return "correct config and limits of this [[plugin]]: `tgi plugin show " + p.Source + "` says what it is"
+	case strings.Contains(err.Error(), share.ErrUnsigned.Error()): // of a file of the folder there is the text alone
+		return "sign it (`tgi plugin sign " + p.Source + " --key KEY`), install a version that one of them signed, or name " +
+			"its signer by [[plugin_signer]]"
+	case p.SHA256 != "":
+		return "install the plugin again (`tgi plugin install`), or correct its sha256 in the settings"
+	}
+	return "run `tgi plugin check` on its file, and build it with the SDK of this version"
 }

@@ -16,10 +16,13 @@ import (
 	"tgi/server/config"
 )
 
+// portOfRequests is the setting of the port that requests come to.
+const portOfRequests = "server.port"
+
 // addresses looks at what is listened on.
 func (d *diagnosis) addresses(_ context.Context, r *report) {
 	s := d.cfg.Server
-	d.address(r, "address", "server.port", s.Hostname, s.Port)
+	d.address(r, "address", portOfRequests, s.Hostname, s.Port)
 	if s.AdminPort != 0 {
 		d.address(r, "admin address", "server.admin_port", s.AdminHostname, s.AdminPort)
 	}
@@ -32,15 +35,10 @@ func (d *diagnosis) addresses(_ context.Context, r *report) {
 			d.address(r, e.setting, e.setting, host, number)
 		}
 	}
-	if ip := net.ParseIP(s.Hostname); d.cfg.Open() && !(s.Hostname == "localhost" || ip != nil && ip.IsLoopback()) {
-		r.warn("keys", "none: whoever reaches "+s.Hostname+" may use the server",
-			"set server.api_keys, or server.hostname to 127.0.0.1")
-	} else {
-		r.ok("keys", "%d", len(d.cfg.AllKeys()))
-	}
 }
 
-// address takes an address for a moment.
+// address takes an address for a moment. That of requests is looked at first: where a server like this one has it, the
+// others are taken by that one; without it, a server that has another address is another one, and in the way.
 func (d *diagnosis) address(r *report, check, setting, host string, port int) {
 	at := net.JoinHostPort(host, strconv.Itoa(port))
 	l, err := net.Listen("tcp", at)
@@ -54,18 +52,26 @@ func (d *diagnosis) address(r *report, check, setting, host string, port int) {
 		if name != "" {
 			who = fmt.Sprintf("%s (process %d)", name, process)
 		}
-		if isServer(name, process) {
-			d.beside = true
+		server := isServer(name, process)
+		d.beside = d.beside || server && setting == portOfRequests
+		switch {
+		case server && setting == portOfRequests:
 			r.warn(check, fmt.Sprintf("%s is taken by %s: a tgi server runs there", at, who),
 				"if it is the one of these settings, all is well: `tgi health` asks it; else end it, or choose another port by "+
 					setting)
-			return
+		case server && d.beside:
+			r.warn(check, fmt.Sprintf("%s is taken by %s: a tgi server runs on the address that is set", at, who),
+				"if it is the one of these settings, all is well; else end it, or choose another port by "+setting)
+		case server:
+			r.fail(check, fmt.Errorf("%s is taken by %s, a tgi server with another address for requests", at, who),
+				"give each server a port of its own by "+setting)
+		default:
+			r.fail(check, fmt.Errorf("%s is taken by %s", at, who), "end that program, or choose another port by "+setting)
 		}
-		r.fail(check, fmt.Errorf("%s is taken by %s", at, who), "end that program, or choose another port by "+setting)
 	case errors.Is(err, syscall.EACCES):
 		r.fail(check, err, "choose a port above 1023 by "+setting+", or give the program CAP_NET_BIND_SERVICE")
 	default:
-		r.fail(check, err, "correct the host name and the port that are set ("+setting+")")
+		r.fail(check, err, "correct the host and the port that are set ("+setting+")")
 	}
 }
 
