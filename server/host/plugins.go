@@ -322,7 +322,7 @@ func specsOf(list []config.Plugin, d demands) ([]plugins.Spec, error) {
 	for i, p := range list {
 		text, err := p.Config.JSON()
 		if err != nil {
-			return nil, fmt.Errorf("plugin %s: config: %w", p.Name, err)
+			return nil, fmt.Errorf("plugin %s: config%w", p.Name, err) // which begins with the key, as in .penalty
 		}
 		specs[i] = plugins.Spec{
 			Name: p.Name, Kind: p.Kind, Source: p.Source, SHA256: p.SHA256, OnError: plugins.OnError(p.OnError),
@@ -362,14 +362,11 @@ func shownPlugin(s plugins.Status) server.Plugin {
 		plugins.StateFailed:  server.PluginFailed,
 		plugins.StateLoading: server.PluginLoading,
 	}
-	var keys []string
-	for _, c := range s.Clients {
-		keys = append(keys, strings.TrimPrefix(c, server.ClientOfKey("")))
-	}
 	return server.Plugin{
 		Name: s.Name, Version: s.Version, Doc: s.Doc, SHA256: s.SHA256, Source: s.Source, Kinds: s.Kinds,
 		Languages: s.Languages,
-		State:     states[s.State], Error: s.Error, Apply: string(s.Apply), OnError: string(s.OnError), Keys: keys,
+		State:     states[s.State], Error: s.Error, Apply: string(s.Apply), OnError: string(s.OnError),
+		Keys:   keysOf(s.Clients),
 		Params: s.Params, Loaded: s.Loaded,
 		Calls: s.Stats.Calls, Seconds: s.Stats.Seconds, Fuel: s.Stats.Fuel,
 		Paused: s.Stats.Paused, Slices: s.Stats.Slices, Faults: s.Stats.Faults,

@@ -156,6 +156,11 @@ func TestRequireSigned(t *testing.T) {
 	p = openPlugged(t, signers("other"))
 	is("mine", "failed", "none is of this digest by one of other")
 	is("file", "failed", "none is of this digest by one of other")
+	status, text = p.call(t, "GET", "/admin/plugins/mine/versions", nil)
+	if want(status, text, 200, `"serving":false,"error":"`); strings.Contains(text, `"serving":true`) ||
+		strings.Count(text, "none is of this digest by one of other") != 1 {
+		t.Errorf("versions of what was refused: %s", text)
+	}
 	status, text = p.call(t, "POST", "/admin/plugins/mine/rollback", nil)
 	want(status, text, 403, "none is of this digest by one of other")
 	kept := filepath.Join(dir, "mine.json")

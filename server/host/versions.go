@@ -144,12 +144,34 @@ func (f *manager) Versions(name string) ([]admin.Version, error) {
 	}
 	list := []admin.Version{}
 	if len(u.wasm) > 0 {
-		list = append(list, u.kept(name).shownVersion(true))
+		latest := u.kept(name).shownVersion(true)
+		latest.Error = f.uploadFault(name, latest.SHA256)
+		latest.Serving = latest.Error == ""
+		list = append(list, latest)
 	}
 	for _, p := range u.past {
 		list = append(list, p.kept.shownVersion(false))
 	}
 	return list, nil
+}
+
+// uploadFault returns why the latest upload under a name serves with no model that runs, "" where it does with one, or
+// none may have it. It was loaded when it came, and since then its signer may be gone, or the model be another.
+func (f *manager) uploadFault(name, sum string) (why string) {
+	for _, m := range f.running() {
+		for _, p := range m.control.List() {
+			switch {
+			case p.Name != name:
+			case p.SHA256 == sum && p.State != server.PluginFailed:
+				return ""
+			case p.State == server.PluginLoading:
+				why = cmp.Or(why, "it is still being loaded")
+			default:
+				why = cmp.Or(why, p.Error, "the plugin of this name comes from "+p.Source)
+			}
+		}
+	}
+	return why
 }
 
 // Rollback implements admin.Plugins.

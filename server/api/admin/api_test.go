@@ -225,7 +225,7 @@ func TestRoutes(t *testing.T) {
 		{"put as curl -T does", "PUT", "/admin/plugins/new", "", "\x00asm", fakeSet{}, 201, newJSON},
 		{"put up to the limit", "PUT", "/admin/plugins/new", "", strings.Repeat("x", limit), fakeSet{}, 201, newJSON},
 		{"put past the limit", "PUT", "/admin/plugins/new", "", strings.Repeat("x", limit+1), fakeSet{}, 413,
-			`{"error":"the module is too large: at most 100 bytes (plugins.upload_limit)","error_type":"payload_too_large"}`},
+			`{"error":"the module is too large: the body must have at most 100 bytes (plugins.upload_limit), given 101","error_type":"payload_too_large"}`},
 		{"put another type", "PUT", "/admin/plugins/new", "application/json", "{}", fakeSet{}, 415,
 			"{\"error\":\"the body must be a module: expected `Content-Type: application/wasm`\",\"error_type\":\"unsupported_media_type\"}"},
 		{"put that is refused", "PUT", "/admin/plugins/new", "", "x", fakeSet{err: refused}, 422,

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"strconv"
 
 	"tgi/server"
 	"tgi/server/generate"
@@ -31,9 +32,12 @@ func (a *API) readModule(r *http.Request) (wasm, signed []byte, err error) {
 			return nil, nil, server.ErrModuleType
 		}
 	}
-	tooLarge := fmt.Errorf("%w: at most %d bytes (plugins.upload_limit)", server.ErrModuleSize, a.options.UploadLimit)
+	tooLarge := func(given string) error {
+		return fmt.Errorf("%w: the body must have at most %d bytes (plugins.upload_limit), given %s", server.ErrModuleSize,
+			a.options.UploadLimit, given)
+	}
 	if r.ContentLength > a.options.UploadLimit {
-		return nil, nil, tooLarge
+		return nil, nil, tooLarge(strconv.FormatInt(r.ContentLength, 10))
 	}
 	if kind == "multipart/form-data" {
 		wasm, signed, err = readForm(multipart.NewReader(r.Body, params["boundary"]))
@@ -41,7 +45,7 @@ func (a *API) readModule(r *http.Request) (wasm, signed []byte, err error) {
 		wasm, err = server.ReadAnyBody(r)
 	}
 	if errors.Is(err, server.ErrTooLarge) {
-		return nil, nil, tooLarge
+		return nil, nil, tooLarge("more") // of a body that says no length
 	}
 	return wasm, signed, err
 }

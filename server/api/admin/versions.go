@@ -19,8 +19,9 @@ type Version struct {
 	Bytes   int64  `json:"bytes,omitempty"`
 	// Uploaded is when it came.
 	Uploaded time.Time `json:"uploaded,omitzero"`
-	// Serving is true for the one that requests get.
-	Serving bool `json:"serving"`
+	// Serving is true for the one that requests get. Where that is none, Error says of the latest why.
+	Serving bool   `json:"serving"`
+	Error   string `json:"error,omitempty"`
 	// Apply and OnError are as they were uploaded.
 	Apply   string `json:"apply"`
 	OnError string `json:"on_error"`
