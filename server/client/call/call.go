@@ -94,7 +94,7 @@ func (c *Caller) at(path string) (*url.URL, error) {
 		return nil, fmt.Errorf("the query of the path %.200q is none: %w", path, err)
 	}
 	return &url.URL{Scheme: c.base.Scheme, User: c.base.User, Host: c.base.Host, Path: c.base.Path + u.Path,
-		RawQuery: values.Encode()}, nil
+		RawPath: c.base.EscapedPath() + u.EscapedPath(), RawQuery: values.Encode()}, nil // a slash of a name stays one
 }
 
 // Do sends a request to a path of the server, which begins with one slash and may have a query; one that names a host

@@ -94,7 +94,7 @@ func (s *Server) ask(ctx context.Context, method, path, kind string, body []byte
 func at(name, route string) string { return "/admin/plugins/" + url.PathEscape(name) + route }
 
 // Versions returns the versions that the server keeps of an uploaded plugin, the serving one first, and as a text:
-// one a line, the serving one with a star.
+// one a line, the serving one with a star. Where the latest one does not serve, the text says why.
 func (s *Server) Versions(ctx context.Context, name string) (list []admin.Version, text string, err error) {
 	var got struct {
 		Versions []admin.Version `json:"versions"`
@@ -107,6 +107,9 @@ func (s *Server) Versions(ctx context.Context, name string) (list []admin.Versio
 		}
 		text += fmt.Sprintf("%s %.16s  %s  %9d bytes  %s\n", mark, terminal.Line(v.SHA256),
 			v.Uploaded.Format(time.RFC3339), v.Bytes, terminal.Line(v.Version))
+		if v.Error != "" {
+			text += "  it does not serve: " + terminal.Line(v.Error) + "\n"
+		}
 	}
 	return got.Versions, text, err
 }
@@ -130,7 +133,7 @@ func (s *Server) Rollback(ctx context.Context, name, to string) (got Serving, te
 		route += "?to=" + url.QueryEscape(to)
 	}
 	err = s.do(ctx, http.MethodPost, at(name, route), &got)
-	return got, got.text(name), err
+	return got, strings.TrimSuffix(got.text(name), "\n") + " again at " + terminal.Line(s.url) + "\n", err
 }
 
 // text says what serves.

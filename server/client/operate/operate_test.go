@@ -26,7 +26,8 @@ func TestServer(t *testing.T) {
 		}
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/versions"):
-			_, _ = w.Write([]byte(`{"versions":[{"sha256":"ab","version":"1\u001b[2J","serving":true}]}`))
+			_, _ = w.Write([]byte(`{"versions":[{"sha256":"ab","version":"1\u001b[2J","serving":true},{"sha256":"ef",
+				"error":"no\u001b"}]}`))
 		case strings.HasSuffix(r.URL.Path, "/rollback"):
 			_, _ = w.Write([]byte(`{"name":"dog","sha256":"cd","version":"2"}`))
 		case r.URL.Query().Get("after") == "7":
@@ -43,11 +44,12 @@ func TestServer(t *testing.T) {
 	}
 	var out strings.Builder
 	list, text, err := s.Versions(t.Context(), "dog")
-	if err != nil || len(list) != 1 || !strings.HasPrefix(text, "* ab") || strings.Contains(text, "\x1b") {
+	if err != nil || len(list) != 2 || !strings.HasPrefix(text, "* ab") ||
+		!strings.HasSuffix(text, "\n  it does not serve: no\\x1b\n") || strings.Contains(text, "\x1b") {
 		t.Errorf("%q, %v", text, err)
 	}
 	if got, text, err := s.Rollback(t.Context(), "dog", "c d"); err != nil || got.SHA256 != "cd" ||
-		text != "dog: version \"2\", sha256 cd, serves\n" {
+		text != "dog: version \"2\", sha256 cd, serves again at "+web.URL+"\n" {
 		t.Errorf("%+v, %q, %v", got, text, err)
 	}
 	if err := s.Log(ctx, "dog", 0, true, func(l admin.LogLine) error { return WriteLine(&out, l) }); err != nil ||

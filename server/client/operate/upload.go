@@ -98,11 +98,18 @@ func (u *Upload) Run(ctx context.Context, at *Server, name, file string) (v any,
 		return t, trialText(t), err
 	}
 	p, fresh, err := at.Upload(ctx, name, m, q)
+	if err != nil {
+		return nil, "", err
+	}
 	text = Serving{Name: p.Name, SHA256: p.SHA256, Version: p.Version}.text(name)
 	if !fresh {
-		text += "  the version before it is kept: tgi plugin rollback has it serve again\n"
+		// The version before may be the same, or too large to be kept: the server knows.
+		if list, _, err := at.Versions(ctx, name); err == nil && len(list) > 1 {
+			text += fmt.Sprintf("  %s kept: tgi plugin rollback %s has the latest of before serve again\n",
+				terminal.Count(len(list)-1, "earlier version"), name)
+		}
 	}
-	return p, text + fmt.Sprintf("  apply %s, on_error %s\n", terminal.Line(p.Apply), terminal.Line(p.OnError)), err
+	return p, text + fmt.Sprintf("  apply %s, on_error %s\n", terminal.Line(p.Apply), terminal.Line(p.OnError)), nil
 }
 
 // Upload has the server load a module under a name, in place of one that was uploaded before, unless it is fresh. q
@@ -115,8 +122,9 @@ func (s *Server) Upload(ctx context.Context, name string, m Module, q url.Values
 
 // Try has the server check an upload and change nothing.
 func (s *Server) Try(ctx context.Context, name string, m Module, q url.Values) (got admin.Trial, err error) {
-	q.Set("dry_run", "true")
-	_, err = s.put(ctx, at(name, query(q)), m, &got)
+	given := url.Values{"dry_run": {"true"}}
+	maps.Copy(given, q)
+	_, err = s.put(ctx, at(name, query(given)), m, &got)
 	return got, err
 }
 

@@ -19,6 +19,7 @@ import (
 // TestUpload: only what was given is sent, and a dry run shows what would change.
 func TestUpload(t *testing.T) {
 	var asked []string
+	earlier := 2
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		asked = append(asked, strings.TrimSpace(r.Method+" "+r.URL.String()+" "+string(body)))
@@ -32,6 +33,10 @@ func TestUpload(t *testing.T) {
 		if len(asked) == 1 {
 			w.WriteHeader(http.StatusCreated)
 		}
+		if strings.HasSuffix(r.URL.Path, "/versions") {
+			_, _ = w.Write([]byte(`{"versions":[{"sha256":"cd"}` + strings.Repeat(`,{"sha256":"ab"}`, earlier) + `]}`))
+			return
+		}
 		_, _ = w.Write([]byte(`{"name":"dog","sha256":"cd","version":"2","apply":"always","on_error":"fail"}`))
 	}))
 	defer web.Close()
@@ -44,8 +49,8 @@ func TestUpload(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := func(flags ...string) (string, error) {
-		i := slices.IndexFunc(Verbs(os.ReadFile), func(v Verb) bool { return strings.HasPrefix(v.Use, "upload ") })
-		v := Verbs(os.ReadFile)[i]
+		verbs := Verbs(os.ReadFile)
+		v := verbs[slices.IndexFunc(verbs, func(v Verb) bool { return strings.HasPrefix(v.Use, "upload ") })]
 		set, text := pflag.NewFlagSet("upload", pflag.ContinueOnError), ""
 		v.Flags(set)
 		if err := set.Parse(flags); err != nil {
@@ -63,7 +68,11 @@ func TestUpload(t *testing.T) {
 	}
 	if text, err := run(file, "--apply=always", "--keys=", "--on-error=fail", "--on-full=stop",
 		"--on-exhausted=release", "--config={}", "--limits=memory=1MiB,share=2"); err != nil ||
-		!strings.Contains(text, "is kept") {
+		!strings.Contains(text, "  2 earlier versions kept: tgi plugin rollback dog has the latest") {
+		t.Errorf("%q, %v", text, err)
+	}
+	earlier = 0 // as after an upload of what serves: nothing was replaced
+	if text, err := run(file); err != nil || strings.Contains(text, "kept") {
 		t.Errorf("%q, %v", text, err)
 	}
 	text, err := run(file, "--dry-run", "--keys", "school")
@@ -84,8 +93,8 @@ func TestUpload(t *testing.T) {
 	}
 	const path = "PUT /admin/plugins/dog"
 	if got, want := strings.Join(asked, "\n"), path+" wasm\n"+path+"?apply=always&config=%7B%7D&keys=&limits.memory=1MiB"+
-		"&limits.share=2&on_error=fail&on_exhausted=release&on_full=stop wasm\n"+path+"?dry_run=true&keys=school wasm"; got !=
-		want {
+		"&limits.share=2&on_error=fail&on_exhausted=release&on_full=stop wasm\nGET /admin/plugins/dog/versions\n"+path+
+		" wasm\nGET /admin/plugins/dog/versions\n"+path+"?dry_run=true&keys=school wasm"; got != want {
 		t.Errorf("asked %s\nwant %s", got, want)
 	}
 }

@@ -10,7 +10,8 @@ import (
 
 // Verb is a command of tgi plugin that asks a server about one of its plugins.
 type Verb struct {
-	Use, Short, Example string
+	// Use, Short, Long and Example are what help says; without Long it says Short.
+	Use, Short, Long, Example string
 	// Words is how many it takes, at most; the first is the plugin.
 	Words int
 	// Lines says that each result is a line of its own.
@@ -54,7 +55,15 @@ func Verbs(read func(file string) ([]byte, error)) []Verb {
 		},
 	}, {
 		Use: RollbackVerb + " [flags] NAME", Words: 1,
-		Short: "Have a server use an earlier version of a plugin, uploaded or installed",
+		Short: "Have an earlier version of a plugin serve again, uploaded or installed",
+		Long: `Have an earlier version of a plugin serve again.
+With --url or --key the server there goes back to an earlier upload. Without them it depends on the settings' file: if
+that has the plugin from a registry, the file locks again what tgi plugin install replaced, and no server is asked;
+otherwise the server at the default URL is asked. The command says which of the two it does before it does it, and what
+it changed.`,
+		Example: `  tgi plugin rollback dog                              # what tgi.toml has from a registry, else an upload
+  tgi plugin rollback dog --url http://127.0.0.1:3000 --to 3f8a
+  tgi plugin rollback dog --config /etc/tgi/tgi.toml   # this file, and no server`,
 		Flags: func(set *pflag.FlagSet) {
 			set.StringVar(&to, RollbackTo, "", "`sha256` of the version, or its first digits; by default the latest serves")
 		},
@@ -77,7 +86,13 @@ func Verbs(read func(file string) ([]byte, error)) []Verb {
 		},
 	}, {
 		Use: "logs [flags] NAME", Words: 1, Lines: true,
-		Short: "Show what a plugin printed lately on a server, and what went wrong with it",
+		Short: "Show what a plugin printed lately on a server, and what the server says of it",
+		Long: `Show the lines that a server keeps of a plugin, the oldest first: time, level (debug, info, warn or error), whose
+line it is, and its text. Lines of guest are what the module printed. Those of host are what the server did with it:
+it loaded a version, rejected one and why, began or aborted a canary, or a call of the module failed in a request.
+The last 512 lines are kept, of at most 64 KiB together, until the server ends.`,
+		Example: `  tgi plugin logs dog --follow
+  tgi plugin logs dog --url http://127.0.0.1:3000 --json | jq -r 'select(.of == "host").text'`,
 		Flags: func(set *pflag.FlagSet) {
 			set.BoolVarP(&follow, "follow", "f", false, "go on with new lines until Ctrl-C")
 		},

@@ -33,17 +33,24 @@ func (f *askedFlags) add(cmd *cobra.Command) {
 }
 
 // check refuses flags that do not go together.
-func (f *askedFlags) check(cmd *cobra.Command) (err error) {
+func (f *askedFlags) check(cmd *cobra.Command) error {
 	if f.url == "" && f.key != "" {
 		return misused("--key belongs to the server at --url")
 	}
+	if name := givenSetting(cmd); f.url != "" && name != "" {
+		return misused("--%s is for a model in this process, not for the server at --url", name)
+	}
+	return nil
+}
+
+// givenSetting is the last flag of a setting that a command was given, "" for none.
+func givenSetting(cmd *cobra.Command) (name string) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		setting := flag.Annotations[config.FlagVariables] != nil || flag.Annotations[config.FlagNoEffect] != nil
-		if f.url != "" && setting {
-			err = misused("--%s is for a model in this process, not for the server at --url", flag.Name)
+		if flag.Annotations[config.FlagVariables] != nil || flag.Annotations[config.FlagNoEffect] != nil {
+			name = flag.Name
 		}
 	})
-	return err
+	return name
 }
 
 // caller returns what asks the server, and a function that ends it.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tgi/server/client/terminal"
 	"tgi/server/config"
 	"tgi/server/host"
 	"tgi/server/host/catalog"
@@ -22,6 +23,9 @@ import (
 // editable reads the settings of a command that changes their file.
 func (s *sharing) editable() (config.Config, error) {
 	file := config.FileOf(&s.flags, os.LookupEnv)
+	if file == config.Stdin {
+		return config.Config{}, misused("--config %s: the command changes the file of the settings: name one", file)
+	}
 	if err := install.CheckFile(file); err != nil { // before it is opened, which waits for the writer of a pipe
 		return config.Config{}, err
 	}
@@ -76,7 +80,12 @@ func newPluginInstall() *cobra.Command {
 func newPluginRemove() *cobra.Command {
 	s := &sharing{}
 	cmd := &cobra.Command{Use: "rm NAME|REFERENCE",
-		Short: "Remove an installed plugin with its entry in the settings, or a pulled one from the local index"}
+		Short: "Remove an installed plugin with its entry in the settings, or a pulled one from the local index",
+		Long: `Remove an installed plugin, or a pulled one from the local index.
+Of an installed plugin go its [[plugin]] in the settings' file; of the folder plugins.installed the modules
+NAME-DIGITS.wasm of all its versions, what stands beside them (.wasm.artifact.json) and NAME.past.json, the versions
+that could come back; and its artefact in the local index. Files that another [[plugin]] names stay, and so does a
+source that is not of that folder. The command names each file that it removed.`}
 	cmd.RunE = s.runs("rm", 1, 1, "a plugin's name or a reference", func(ctx context.Context, words []string,
 		stdout io.Writer) error {
 		cfg, err := s.editable()
@@ -92,20 +101,31 @@ func newPluginRemove() *cobra.Command {
 			if err := x.Remove(ctx, words[0]); err != nil {
 				return fmt.Errorf("no [[plugin]] has this name, and %w", err)
 			}
-			_, err := fmt.Fprintf(stdout, "removed %s from the local index\n", words[0])
+			_, err := fmt.Fprintf(stdout, "removed %s from the local index\n", terminal.Line(words[0]))
 			return err
 		}
 		files, err := install.Remove(ctx, install.TargetOf(cfg), words[0])
+		if err == nil {
+			_, err = fmt.Fprintf(stdout, "removed [[plugin]] %s from %s\n", words[0], cfg.File)
+		}
+		for _, file := range files { // those that are gone also where one could not be removed
+			_, sayErr := fmt.Fprintf(stdout, "removed %s\n", file)
+			err = errors.Join(err, sayErr)
+		}
 		if err != nil {
 			return err
 		}
 		if reference := cfg.Plugin[i].Reference; reference != "" {
-			if err := x.Remove(ctx, reference); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
+			err := x.Remove(ctx, reference)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
 			}
+			if err == nil {
+				_, err = fmt.Fprintf(stdout, "removed %s from the local index\n", terminal.Line(reference))
+			}
+			return err
 		}
-		_, err = fmt.Fprintf(stdout, "removed [[plugin]] %s from %s, and %d files\n", words[0], cfg.File, len(files))
-		return err
+		return nil
 	})
 	s.settingsFlags(cmd)
 	return cmd
@@ -113,12 +133,25 @@ func newPluginRemove() *cobra.Command {
 
 // newPluginShow describes a plugin that list shows, a file, or an artefact of a registry.
 func newPluginShow() *cobra.Command {
-	s := &sharing{}
+	s, of := &sharing{}, adminFlags{}
 	cmd := &cobra.Command{Use: "show NAME|FILE.wasm|REFERENCE", ValidArgsFunction: modules,
-		Short: "Describe a plugin that list shows, a file, or an artefact of a registry"}
+		Short: "Describe a plugin that list shows, a file, or an artefact of a registry; or a plugin of a server",
+		Example: `  tgi plugin show dry
+  tgi plugin show dry --url http://127.0.0.1:3000 --key ADMIN`}
 	cmd.RunE = s.runs("show", 1, 1, "a plugin's name, a .wasm file or a reference", func(ctx context.Context,
 		words []string, stdout io.Writer) error {
-		cfg, err := readSettings(&s.flags)
+		if of.url != "" {
+			at, err := of.server(cmd)
+			if err != nil {
+				return err
+			}
+			p, text, err := at.Show(ctx, words[0])
+			if err != nil {
+				return err
+			}
+			return s.output.say(stdout, p, "%s", text)
+		}
+		cfg, err := of.readHere(&s.flags)
 		if err != nil {
 			return err
 		}
@@ -145,6 +178,7 @@ func newPluginShow() *cobra.Command {
 		}
 		return shown.WriteText(stdout)
 	})
+	of.add(cmd, "describe a plugin of the server at this `URL`")
 	s.settingsFlags(cmd)
 	s.remoteFlags(cmd)
 	s.output.flag(cmd)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -11,15 +12,50 @@ import (
 
 	"tgi/plugins/check"
 	"tgi/server/client/operate"
+	"tgi/server/client/terminal"
+	"tgi/server/config"
 	"tgi/server/host"
 	"tgi/server/share/install"
 )
 
+// adminFlags name a server whose plugins a command is about, instead of those of the settings here.
+type adminFlags struct{ url, key string }
+
+// add adds the flags to a command; what says what --url does.
+func (f *adminFlags) add(cmd *cobra.Command, what string) {
+	cmd.Flags().StringVar(&f.url, "url", "", what)
+	cmd.Flags().StringVar(&f.key, "key", "", "with --url: an admin `key` of the server; by default the variable "+
+		operate.EnvKey+" has it")
+}
+
+// server is the one at --url. It refuses flags of the settings here, which a server does not look at.
+func (f *adminFlags) server(cmd *cobra.Command) (*operate.Server, error) {
+	if name := givenSetting(cmd); name != "" {
+		return nil, misused("--%s is of the settings here, the server at --url has its own", name)
+	}
+	at, err := operate.New(f.url, operate.AdminKey(f.key, os.LookupEnv))
+	if err != nil {
+		return nil, misused("--url: %v", err)
+	}
+	return at, nil
+}
+
+// readHere reads the settings here, where no server was named.
+func (f *adminFlags) readHere(flags *config.Flags) (config.Config, error) {
+	if f.key != "" {
+		return config.Config{}, misused("--key belongs to the server at --url")
+	}
+	return readSettings(flags)
+}
+
+// defaultServer is the server that is asked where --url names none.
+const defaultServer = "http://127.0.0.1:3000"
+
 // served makes a command that asks servers about one of their plugins.
 func served(verb operate.Verb) *cobra.Command {
-	urls, key := []string{"http://127.0.0.1:3000"}, ""
+	urls, key := []string{defaultServer}, ""
 	var out output
-	cmd := &cobra.Command{Use: verb.Use, Short: verb.Short, Example: verb.Example,
+	cmd := &cobra.Command{Use: verb.Use, Short: verb.Short, Long: verb.Long, Example: verb.Example,
 		Args: cobra.MatchAll(atMost(verb.Words), atLeastOne)}
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
@@ -66,7 +102,7 @@ func newPluginServed() (list []*cobra.Command) {
 }
 
 // rollsBackHere has a command lock the earlier reference of a plugin that the settings have from a registry, unless
-// --url names a server.
+// --url or --key are of a server. It says which of the two it does.
 func rollsBackHere(cmd *cobra.Command) {
 	s, onServer := &sharing{}, cmd.RunE
 	here := s.runs("rollback", 1, 1, "the name of one plugin", func(ctx context.Context, words []string,
@@ -75,22 +111,36 @@ func rollsBackHere(cmd *cobra.Command) {
 		if err != nil {
 			return err
 		}
-		now := install.Locked(cfg, words[0])
+		now, file, name := install.Locked(cfg, words[0]), install.TargetOf(cfg).File, terminal.Line(words[0])
+		if now == nil && cmd.Flags().Changed("config") {
+			return fmt.Errorf("%s has no [[plugin]] %s from a registry; --url asks a server for an earlier upload", file, name)
+		}
 		if now == nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "tgi: no [[plugin]] %s of %s is from a registry: the server at %s is asked for an "+
+				"earlier upload\n", name, file, defaultServer)
 			return onServer(cmd, words)
 		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "tgi: %s locks %s to %s: what that replaced is locked again; no server is asked "+
+			"(--url asks one)\n", file, name, terminal.Line(now.Reference))
+		policy, err := policyOf(cfg.PluginSigner)
+		if err != nil {
+			return err
+		}
 		to := cmd.Flag(operate.RollbackTo).Value.String()
-		got, text, err := install.RollbackIn(ctx, cfg, *now, to, host.TryModule)
+		got, text, err := install.RollbackIn(ctx, cfg, policy, *now, to, host.TryModule)
 		if err != nil {
 			return err
 		}
 		return output{cmd.Flag("json").Value.String() == "true"}.say(stdout, got, "%s", text)
 	})
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
-		if cmd.Flags().Changed("url") {
-			return onServer(cmd, words)
+		if !cmd.Flags().Changed("url") && !cmd.Flags().Changed("key") {
+			return here(cmd, words)
 		}
-		return here(cmd, words)
+		if name := givenSetting(cmd); name != "" {
+			return misused("--%s is of the settings here, --url and --key are of a server", name)
+		}
+		return onServer(cmd, words)
 	}
 	s.settingsFlags(cmd)
 }

@@ -166,6 +166,9 @@ func newPluginPush() *cobra.Command {
 		Short: "Send a module and its signatures to an OCI registry; the tag is the module's version by default"}
 	cmd.RunE = s.runs("push", 2, 2, "a .wasm file and a reference", func(ctx context.Context, words []string,
 		stdout io.Writer) error {
+		if err := pushes(words[0], words[1]); err != nil {
+			return err
+		}
 		a, err := p.pack(ctx, words[0], stdout)
 		if err != nil {
 			return err
@@ -192,6 +195,26 @@ func newPluginPush() *cobra.Command {
 	p.packFlags(cmd)
 	s.remoteFlags(cmd)
 	return cmd
+}
+
+// pushes refuses folders in the place of a module and of a reference, before anything is checked or sent.
+func pushes(file, to string) error {
+	folder := func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && info.IsDir()
+	}
+	switch {
+	case folder(file):
+		return misused("plugin push takes a .wasm file, %s is a folder: tgi plugin build makes the file of a project", file)
+	case folder(to) || strings.HasPrefix(to, ".") || strings.HasPrefix(to, "/"):
+		return misused("plugin push sends to an OCI registry, as to registry.example/plugins/NAME, and %s is a path of this "+
+			"machine: to share the file itself copy it, with %s", to, share.Beside(filepath.Base(file)))
+	}
+	_, err := registry.Parse(to)
+	if err != nil {
+		err = usageError(err.Error())
+	}
+	return err
 }
 
 // say prints a result as JSON or as text.

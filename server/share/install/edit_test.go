@@ -122,7 +122,7 @@ func TestRemoveKeepsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	removed, err := Remove(t.Context(), to, "ban")
-	if err != nil || strings.Join(removed, " ") != newer+" "+share.Beside(newer) {
+	if err != nil || strings.Join(removed, " ") != newer+" "+share.Beside(newer)+" "+to.pastFile("ban") {
 		t.Errorf("%q, %v", removed, err)
 	}
 	if b, err := share.ReadBeside(file, a.Module); err != nil || b.Digest() != a.Digest() {

@@ -42,24 +42,36 @@ func usable(a share.Artifact, policy share.Policy) (share.Description, error) {
 }
 
 // FetchOnce is Fetch, and takes what a digest names from the index where that has it: then no registry is asked. What
-// the index has and the policy refuses is fetched all the same, because it may have been signed since. Where the
-// registry can't be reached, the error says what of the reference is in the index.
+// the index has and the policy refuses is fetched all the same, because it may have been signed since. For a tag the
+// index is read only where the registry can't be reached: the error says what of the reference it has.
 func FetchOnce(ctx context.Context, from *registry.Repository, at registry.Reference, policy share.Policy,
 	x *index.Index) (a share.Artifact, d share.Description, kept string, err error) {
-	e, a, local := x.Get(at.String())
-	if local == nil {
-		d, local = usable(a, policy)
-	}
-	if local == nil && at.Digest == a.Digest() {
-		return a, d, at.String(), nil
+	if at.Digest != "" {
+		if a, d, err = inIndex(x, at, policy); err == nil && a.Digest() == at.Digest {
+			return a, d, at.String(), nil
+		}
 	}
 	a, d, kept, err = Fetch(ctx, from, at, policy, x)
-	switch {
-	case err == nil || !registry.Unreachable(err) || errors.Is(local, fs.ErrNotExist):
+	if err == nil || !registry.Unreachable(err) {
 		return a, d, kept, err
+	}
+	there, _, local := inIndex(x, at, policy)
+	switch {
+	case errors.Is(local, fs.ErrNotExist):
+		return a, d, "", err
 	case local != nil:
 		return a, d, "", fmt.Errorf("%w; what was pulled before: %w", err, local)
 	}
 	return a, d, "", fmt.Errorf("%w; it was pulled before, and no registry is needed for: tgi plugin install %s@%s",
-		err, at.Repository, e.Digest)
+		err, at.Repository, there.Digest())
+}
+
+// inIndex reads what a reference names from an index, and holds it to a policy and to the contract.
+func inIndex(x *index.Index, at registry.Reference, policy share.Policy) (share.Artifact, share.Description, error) {
+	_, a, err := x.Get(at.String())
+	if err != nil {
+		return a, share.Description{}, err
+	}
+	d, err := usable(a, policy)
+	return a, d, err
 }

@@ -185,7 +185,10 @@ func Remove(ctx context.Context, t Target, name string) (files []string, err err
 			return err
 		}
 		files, err = t.removeFiles(name, left)
-		if past := os.Remove(t.pastFile(name)); !errors.Is(past, fs.ErrNotExist) {
+		switch past := os.Remove(t.pastFile(name)); {
+		case past == nil:
+			files = append(files, t.pastFile(name))
+		case !errors.Is(past, fs.ErrNotExist):
 			err = errors.Join(err, past)
 		}
 		return err

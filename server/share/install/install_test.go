@@ -99,7 +99,7 @@ func TestInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	removed, err := Remove(t.Context(), to, "ban")
-	if err != nil || len(removed) != 4 {
+	if err != nil || len(removed) != 5 || removed[4] != to.pastFile("ban") {
 		t.Errorf("%q, %v", removed, err)
 	}
 	if list := settings(t, to); len(list) != 1 || list[0].Name != "ban-more" {

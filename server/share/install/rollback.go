@@ -48,18 +48,17 @@ func (t Target) past(name string) (list []Past, err error) {
 	return list, nil
 }
 
-// keepPast notes what a lock replaces; nothing where that has no reference. What can't be read is written anew: it
-// keeps no plugin from being installed.
+// keepPast notes what a lock is about to replace; nothing where that has no reference. What the lock names stays in the
+// list, and one more than come back: should the settings not be written after all, nothing is lost. What can't be read
+// is written anew: it keeps no plugin from being installed.
 func (t Target) keepPast(old *config.Plugin, next config.Lock) error {
 	if old == nil || old.Reference == "" || old.Reference == next.Reference && old.SHA256 == next.SHA256 {
 		return nil
 	}
 	list, _ := t.past(next.Name)
-	list = slices.DeleteFunc(list, func(p Past) bool {
-		return p.Reference == old.Reference || p.Reference == next.Reference
-	})
+	list = slices.DeleteFunc(list, func(p Past) bool { return p.Reference == old.Reference })
 	list = append([]Past{{old.Reference, old.SHA256, time.Now().UTC()}}, list...)
-	text, err := json.MarshalIndent(list[:min(len(list), maxPast)], "", "  ")
+	text, err := json.MarshalIndent(list[:min(len(list), maxPast+1)], "", "  ")
 	if err != nil {
 		return err
 	}
@@ -85,10 +84,7 @@ func Rollback(ctx context.Context, t Target, x *index.Index, policy share.Policy
 	if b.Artifact, err = t.artifact(x, now.Name, b.Past); err != nil {
 		return b, fmt.Errorf("%s is no longer on this machine, tgi plugin install fetches it: %w", b.Reference, err)
 	}
-	d, err := b.Artifact.Open()
-	if err == nil {
-		err = errors.Join(policy.Check(b.Artifact), d.Runs())
-	}
+	_, err = usable(b.Artifact, policy)
 	if err == nil && b.Artifact.SHA256() != b.SHA256 {
 		err = fmt.Errorf("its module has sha256 %s, %s was locked", b.Artifact.SHA256(), b.SHA256)
 	}
@@ -107,6 +103,7 @@ func (t Target) earlier(now config.Plugin, to string) (Past, error) {
 		return Past{}, err
 	}
 	list = slices.DeleteFunc(list, func(p Past) bool { return p.Reference == now.Reference })
+	list = list[:min(len(list), maxPast)]
 	if len(list) == 0 {
 		return Past{}, fmt.Errorf("%s is locked to %s, and no reference is kept that this replaced", now.Name,
 			now.Reference)

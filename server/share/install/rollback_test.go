@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,3 +135,62 @@ func TestRollback(t *testing.T) {
 		t.Errorf("left %q, %v", left, err)
 	}
 }
+
+// TestRollbackFails: what a rollback would lock is kept, whatever hinders it, and so is all that can come back.
+func TestRollbackFails(t *testing.T) {
+	dir := t.TempDir()
+	to := Target{File: filepath.Join(dir, "tgi.toml"), Folder: filepath.Join(dir, "installed")}
+	x := index.Open(filepath.Join(dir, "index"), 1<<20)
+	for n := range maxPast + 2 {
+		a := packed(t, "ban", fmt.Sprint(n))
+		r := Request{Name: "ban", Reference: fmt.Sprintf("registry.example/ban:%d@%s", n, a.Digest()), Artifact: a}
+		if _, err := Install(t.Context(), to, r); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.Put(t.Context(), r.Reference, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := settings(t, to)[0]
+	listed := func() string { // what can come back, as an error lists it
+		t.Helper()
+		_, err := to.earlier(settings(t, to)[0], "zz")
+		if err == nil {
+			t.Fatal("a version begins with zz")
+		}
+		return err.Error()
+	}
+	before := listed()
+	if n := strings.Count(before, "registry.example/ban:"); n != maxPast {
+		t.Fatalf("%d versions: %s", n, before)
+	}
+	back := func(stop bool) error {
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		_, err := Rollback(ctx, to, x, nil, settings(t, to)[0], packedSum(t, "1"), func(context.Context, config.Plugin,
+			[]byte) error {
+			if stop {
+				interrupt() // as Ctrl-C does, before the settings are written
+			}
+			return nil
+		})
+		return err
+	}
+	for range 2 {
+		if err := back(true); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if p := settings(t, to)[0]; p.Reference != last.Reference || listed() != before {
+			t.Fatalf("locked is %s; of before\n%s\nthere is\n%s", p.Reference, before, listed())
+		}
+	}
+	if err := back(false); err != nil {
+		t.Fatal(err)
+	}
+	if p := settings(t, to)[0]; p.SHA256 != packedSum(t, "1") || !strings.Contains(listed(), last.Reference) {
+		t.Errorf("locked is %s, there is %s", p.Reference, listed())
+	}
+}
+
+// packedSum is the SHA-256 of the module of a version.
+func packedSum(t *testing.T, n string) string { return packed(t, "ban", n).SHA256() }

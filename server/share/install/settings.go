@@ -53,14 +53,11 @@ func Locked(cfg config.Config, name string) *config.Plugin {
 	return &cfg.Plugin[i]
 }
 
-// RollbackIn is Rollback of what settings lock, with their signers and their index. It says what it did, as a text too.
-func RollbackIn(ctx context.Context, cfg config.Config, now config.Plugin, to string,
+// RollbackIn is Rollback of what settings lock, with their index and the policy of their signers. It says what it
+// did, as a text too.
+func RollbackIn(ctx context.Context, cfg config.Config, policy share.Policy, now config.Plugin, to string,
 	check func(ctx context.Context, cfg config.Config, block config.Plugin, module []byte) error) (Summary, string,
 	error) {
-	policy, err := share.NewPolicy(cfg.PluginSigner)
-	if err != nil {
-		return Summary{}, "", err
-	}
 	x, err := IndexOf(cfg)
 	if err != nil {
 		return Summary{}, "", err
@@ -78,6 +75,6 @@ func RollbackIn(ctx context.Context, cfg config.Config, now config.Plugin, to st
 	if back.Result.Replaced != nil {
 		s.Replaced = Origin(*back.Result.Replaced)
 	}
-	return s, fmt.Sprintf("%s is %s again\n%sreplaced %s\nwrote its [[plugin]] in %s\n", s.Name,
-		terminal.Line(s.Reference), s.Signed(), s.Replaced, t.File), nil
+	return s, fmt.Sprintf("%s is %s again\n%sreplaced %s\nwrote its [[plugin]] in %s, which a running server "+
+		"reads again\n", s.Name, terminal.Line(s.Reference), s.Signed(), s.Replaced, t.File), nil
 }

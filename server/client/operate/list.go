@@ -1,0 +1,106 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"tgi/server"
+	"tgi/server/client/terminal"
+	"tgi/server/config"
+)
+
+// List returns the plugins that the server has, and as a text: a table, and below it what is wrong with them.
+func (s *Server) List(ctx context.Context) (list []server.Plugin, text string, err error) {
+	var got struct {
+		Plugins []server.Plugin `json:"plugins"`
+	}
+	if err := s.do(ctx, http.MethodGet, "/admin/plugins", &got); err != nil {
+		return nil, "", err
+	}
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tVERSION\tKINDS\tSTATE\tAPPLY\tCALLS\tSOURCE")
+	for _, p := range got.Plugins {
+		row := []string{p.Name, cmp.Or(p.Version, "-"), cmp.Or(strings.Join(p.Kinds, ", "), "none"), p.State, applyOf(p),
+			fmt.Sprint(p.Calls), p.Source}
+		for i := range row {
+			row[i] = terminal.Line(row[i])
+		}
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	err = t.Flush()
+	for _, p := range got.Plugins {
+		if p.Error != "" {
+			fmt.Fprintf(&b, "plugin %s: %s\n", terminal.Line(p.Name), terminal.Line(p.Error))
+		}
+	}
+	return got.Plugins, b.String(), err
+}
+
+// applyOf says to whose requests a plugin applies.
+func applyOf(p server.Plugin) string {
+	if p.Apply != config.ApplyAlways || len(p.Keys) == 0 {
+		return p.Apply
+	}
+	return p.Apply + " of " + strings.Join(p.Keys, ", ")
+}
+
+// Show describes a plugin that the server has, as a text too.
+func (s *Server) Show(ctx context.Context, name string) (p server.Plugin, text string, err error) {
+	if err := s.do(ctx, http.MethodGet, at(name, ""), &p); err != nil {
+		return p, "", err
+	}
+	var b strings.Builder
+	line := func(key, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "%-10s %s\n", key, terminal.Line(text))
+		}
+	}
+	line("plugin", strings.TrimSpace(p.Name+" "+p.Version))
+	line("about", p.Doc)
+	line("kinds", strings.Join(p.Kinds, ", "))
+	line("languages", strings.Join(p.Languages, ", "))
+	line("params", string(p.Params))
+	line("from", p.Source)
+	line("sha256", p.SHA256)
+	line("state", strings.TrimSuffix(p.State+": "+p.Error, ": "))
+	line("apply", applyOf(p))
+	line("on_error", p.OnError)
+	if !p.Loaded.IsZero() {
+		line("loaded", p.Loaded.Local().Format(time.DateTime))
+	}
+	line("used", fmt.Sprintf("%d calls, %.3f s, %d fuel, %s", p.Calls, p.Seconds, p.Fuel, faultsOf(p)))
+	line("instances", fmt.Sprintf("%d in use, %d ready, %d bytes", p.InstancesOut, p.InstancesWaiting, p.InstanceBytes))
+	if g := p.Guard; g != nil {
+		line("guard", fmt.Sprintf("%d verdicts, %d tokens held, %d taken back", sum(g.Verdicts), g.Held, g.Rewound))
+	}
+	return p, b.String(), nil
+}
+
+// faultsOf counts the calls that failed, by kind.
+func faultsOf(p server.Plugin) string {
+	text := terminal.Count(int(sum(p.Faults)), "fault")
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(p.Faults)) {
+		kinds = append(kinds, fmt.Sprintf("%s %d", kind, p.Faults[kind]))
+	}
+	if len(kinds) > 0 {
+		text += " (" + strings.Join(kinds, ", ") + ")"
+	}
+	return text
+}
+
+// sum is that of all counts.
+func sum(counts map[string]uint64) (total uint64) {
+	for _, n := range counts {
+		total += n
+	}
+	return total
+}
