@@ -120,7 +120,8 @@ const dog = `{"name":"dog","sha256":"cd","version":"2","apply":"request","on_err
 // TestFleetUpload: where one server refuses the module nobody has it; where one fails later the others have it, and the
 // error names it. Again is safe.
 func TestFleetUpload(t *testing.T) {
-	good := map[string]string{"PUT ?dry_run=true": `{"dry_run":true}`, "PUT ": dog}
+	good := map[string]string{"PUT ?dry_run=true": `{"dry_run":true}`, "PUT ": dog,
+		"GET /versions": `{"versions":[{"sha256":"cd"},{"sha256":"ab"}]}`}
 	late := map[string]string{"PUT ?dry_run=true": `{"dry_run":true}`,
 		"PUT ": `507 {"error":"the disk is full\u001b[2J"}`}
 	refuses := map[string]string{"PUT ?dry_run=true": `403 {"error":"the module is not signed as the settings demand"}`}
@@ -134,12 +135,13 @@ func TestFleetUpload(t *testing.T) {
 
 	f, list = fleetOf(t, good, late, good)
 	const serves = "  dog: version \"2\", sha256 cd, serves\n" +
-		"    the version before it is kept: tgi plugin rollback has it serve again\n    apply request, on_error fail\n"
-	const both = "PUT ?dry_run=true, PUT "
+		"    1 earlier version kept: tgi plugin rollback dog has the latest of before serve again\n" +
+		"    apply request, on_error fail\n"
+	const both = "PUT ?dry_run=true, PUT , GET /versions"
 	for range 2 {
 		text, outcomes, err := command(t, f, "upload", "dog", file)
 		says(t, list, text, "S0\n"+serves+"S1\n  failed: 507 the disk is full\\x1b[2J\nS2\n"+serves, err,
-			"1 of 3 servers failed; for these alone: --url S1", both, both, both)
+			"1 of 3 servers failed; for these alone: --url S1", both, strings.TrimSuffix(both, ", GET /versions"), both)
 		if len(outcomes) != 3 || outcomes[0].Result == nil || outcomes[1].Error == "" ||
 			outcomes[2].URL != list[2].url {
 			t.Errorf("%+v", outcomes)
@@ -172,7 +174,8 @@ func TestFleetRollback(t *testing.T) {
 	says(t, list, text, "S0\n  failed: 404 nothing there\nS1\n  dog: sha256 abcd serves already\n", err,
 		"1 of 2 servers failed; for these alone: --url S0", "GET /versions, POST /rollback?to=AB", "GET /versions")
 	text, _, err = command(t, f, "rollback", "dog", "--to", "ab")
-	says(t, list, text, "S0\n  dog: version \"1\", sha256 abcd, serves\nS1\n  dog: sha256 abcd serves already\n", err,
+	says(t, list, text, "S0\n  dog: version \"1\", sha256 abcd, serves again at S0\nS1\n"+
+		"  dog: sha256 abcd serves already\n", err,
 		"", "GET /versions, POST /rollback?to=ab", "GET /versions")
 
 	f, list = fleetOf(t, versions("ef01", "ef01", "abcd"), versions("ef01", "ef01"), versions("ef01", "ef01", "ab99"))
