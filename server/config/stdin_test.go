@@ -64,7 +64,8 @@ func TestStdinWrong(t *testing.T) {
 				_, _ = w.WriteString(text)
 				_ = w.Close()
 			})
-			_, err := Read(parsed(t, "--model-id", "x"), func(name string) (string, bool) { return "-", name == "TGI_CONFIG" })
+			lookup := func(name string) (string, bool) { return "-", name == "TGI_CONFIG" }
+			_, err := Read(parsed(t, "--model-id", "x"), lookup)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Error(err)
 			}

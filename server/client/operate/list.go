@@ -11,10 +11,51 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"tgi/server"
 	"tgi/server/client/terminal"
 	"tgi/server/config"
 )
+
+// Flags name a server whose plugins a command is about, instead of those of the settings here.
+type Flags struct{ url, key string }
+
+// AddTo adds the flags of a command; what says what --url does.
+func (f *Flags) AddTo(set *pflag.FlagSet, what string) {
+	set.StringVar(&f.url, "url", "", what)
+	set.StringVar(&f.key, "key", "", "with --url: an admin `key` of the server; by default the variable "+EnvKey+" has it")
+}
+
+// Ask asks the server that the flags name about a plugin, or with "" about all, and says what it said, as a value too.
+// asked is false where they name none. setting is a flag of the settings here, at which a server does not look.
+func (f *Flags) Ask(ctx context.Context, name, setting string, lookup func(string) (string, bool),
+	say func(v any, text string) error) (asked bool, err error) {
+	switch {
+	case f.url == "" && f.key != "":
+		return false, Misuse("--key belongs to the server at --url")
+	case f.url == "":
+		return false, nil
+	case setting != "":
+		return false, Misuse("--" + setting + " is of the settings here, the server at --url has its own")
+	}
+	at, err := New(f.url, AdminKey(f.key, lookup))
+	if err != nil {
+		return false, Misuse("--url: " + err.Error())
+	}
+	if name != "" {
+		p, text, err := at.Show(ctx, name)
+		if err != nil {
+			return true, err
+		}
+		return true, say(p, text)
+	}
+	list, text, err := at.List(ctx)
+	if err != nil {
+		return true, err
+	}
+	return true, say(map[string][]server.Plugin{"plugins": list}, text)
+}
 
 // List returns the plugins that the server has, and as a text: a table, and below it what is wrong with them.
 func (s *Server) List(ctx context.Context) (list []server.Plugin, text string, err error) {
@@ -28,8 +69,8 @@ func (s *Server) List(ctx context.Context) (list []server.Plugin, text string, e
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tVERSION\tKINDS\tSTATE\tAPPLY\tCALLS\tSOURCE")
 	for _, p := range got.Plugins {
-		row := []string{p.Name, cmp.Or(p.Version, "-"), cmp.Or(strings.Join(p.Kinds, ", "), "none"), p.State, applyOf(p),
-			fmt.Sprint(p.Calls), p.Source}
+		row := []string{p.Name, cmp.Or(p.Version, "-"), cmp.Or(strings.Join(p.Kinds, ", "), "none"), p.State,
+			applyOf(p), fmt.Sprint(p.Calls), p.Source}
 		for i := range row {
 			row[i] = terminal.Line(row[i])
 		}

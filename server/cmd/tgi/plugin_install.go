@@ -4,15 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
-	"tgi/server/client/terminal"
+	"tgi/server/client/operate"
 	"tgi/server/config"
 	"tgi/server/host"
 	"tgi/server/host/catalog"
@@ -48,24 +46,11 @@ func newPluginInstall() *cobra.Command {
 			return err
 		}
 		got.Name = cmp.Or(name, got.Name)
-		to := install.TargetOf(cfg)
-		done, err := install.Install(ctx, to, install.Request{
-			Name: got.Name, Reference: got.Reference, Artifact: a, Replace: replace,
-			Check: func(ctx context.Context, block config.Plugin) error {
-				return host.TryModule(ctx, cfg, block, a.Module)
-			},
-		})
+		got, text, err := install.InstallIn(ctx, cfg, a, got, replace, host.TryModule)
 		if err != nil {
 			return err
 		}
-		got.File = done.File
-		replaced := ""
-		if done.Replaced != nil {
-			got.Replaced = install.Origin(*done.Replaced)
-			replaced = "replaced " + got.Replaced + "; the other keys of the block stay\n"
-		}
-		return s.output.say(stdout, got, "installed %s as %q\n%s%swrote %s and its [[plugin]] in %s\n", got.Reference,
-			got.Name, got.Signed(), replaced, got.File, to.File)
+		return s.output.say(stdout, got, "%s", text)
 	})
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the plugin in requests; default: the module's own")
 	cmd.Flags().BoolVar(&replace, "replace", false,
@@ -92,40 +77,7 @@ source that is not of that folder. The command names each file that it removed.`
 		if err != nil {
 			return err
 		}
-		x, err := install.IndexOf(cfg)
-		if err != nil {
-			return err
-		}
-		i := slices.IndexFunc(cfg.Plugin, func(p config.Plugin) bool { return p.Name == words[0] })
-		if i < 0 {
-			if err := x.Remove(ctx, words[0]); err != nil {
-				return fmt.Errorf("no [[plugin]] has this name, and %w", err)
-			}
-			_, err := fmt.Fprintf(stdout, "removed %s from the local index\n", terminal.Line(words[0]))
-			return err
-		}
-		files, err := install.Remove(ctx, install.TargetOf(cfg), words[0])
-		if err == nil {
-			_, err = fmt.Fprintf(stdout, "removed [[plugin]] %s from %s\n", words[0], cfg.File)
-		}
-		for _, file := range files { // those that are gone also where one could not be removed
-			_, sayErr := fmt.Fprintf(stdout, "removed %s\n", file)
-			err = errors.Join(err, sayErr)
-		}
-		if err != nil {
-			return err
-		}
-		if reference := cfg.Plugin[i].Reference; reference != "" {
-			err := x.Remove(ctx, reference)
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err == nil {
-				_, err = fmt.Fprintf(stdout, "removed %s from the local index\n", terminal.Line(reference))
-			}
-			return err
-		}
-		return nil
+		return install.RemoveIn(ctx, cfg, words[0], stdout)
 	})
 	s.settingsFlags(cmd)
 	return cmd
@@ -133,25 +85,17 @@ source that is not of that folder. The command names each file that it removed.`
 
 // newPluginShow describes a plugin that list shows, a file, or an artefact of a registry.
 func newPluginShow() *cobra.Command {
-	s, of := &sharing{}, adminFlags{}
+	s, of := &sharing{}, operate.Flags{}
 	cmd := &cobra.Command{Use: "show NAME|FILE.wasm|REFERENCE", ValidArgsFunction: modules,
 		Short: "Describe a plugin that list shows, a file, or an artefact of a registry; or a plugin of a server",
 		Example: `  tgi plugin show dry
   tgi plugin show dry --url http://127.0.0.1:3000 --key ADMIN`}
 	cmd.RunE = s.runs("show", 1, 1, "a plugin's name, a .wasm file or a reference", func(ctx context.Context,
 		words []string, stdout io.Writer) error {
-		if of.url != "" {
-			at, err := of.server(cmd)
-			if err != nil {
-				return err
-			}
-			p, text, err := at.Show(ctx, words[0])
-			if err != nil {
-				return err
-			}
-			return s.output.say(stdout, p, "%s", text)
+		if asked, err := asksInstead(ctx, cmd, &of, words[0], s.output); asked || err != nil {
+			return err
 		}
-		cfg, err := of.readHere(&s.flags)
+		cfg, err := readSettings(&s.flags)
 		if err != nil {
 			return err
 		}
@@ -178,7 +122,7 @@ func newPluginShow() *cobra.Command {
 		}
 		return shown.WriteText(stdout)
 	})
-	of.add(cmd, "describe a plugin of the server at this `URL`")
+	of.AddTo(cmd.Flags(), "describe a plugin of the server at this `URL`")
 	s.settingsFlags(cmd)
 	s.remoteFlags(cmd)
 	s.output.flag(cmd)

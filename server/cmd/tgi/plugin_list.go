@@ -1,12 +1,9 @@
 package main
 
 import (
-	"os"
-	"os/signal"
-
 	"github.com/spf13/cobra"
 
-	"tgi/server"
+	"tgi/server/client/operate"
 	"tgi/server/config"
 	"tgi/server/host/catalog"
 	"tgi/server/share/index"
@@ -16,7 +13,7 @@ import (
 // newPluginList lists plugins without loading them.
 func newPluginList() *cobra.Command {
 	var out output
-	var of adminFlags
+	var of operate.Flags
 	flags := &config.Flags{}
 	cmd := &cobra.Command{
 		Use: "list [flags]", Aliases: []string{"ls"}, Args: takesNothing,
@@ -25,10 +22,10 @@ func newPluginList() *cobra.Command {
   tgi plugin list --url http://127.0.0.1:3000 --key ADMIN`,
 		Annotations: map[string]string{settingsShown: "config,plugins-folder"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if of.url != "" {
-				return listServed(cmd, &of, out)
+			if asked, err := asksInstead(cmd.Context(), cmd, &of, "", out); asked || err != nil {
+				return err
 			}
-			cfg, err := of.readHere(flags)
+			cfg, err := readSettings(flags)
 			if err != nil {
 				return err
 			}
@@ -52,23 +49,8 @@ func newPluginList() *cobra.Command {
 			return catalog.WritePlugins(cmd.OutOrStdout(), list, pulled)
 		},
 	}
-	of.add(cmd, "list what the server at this `URL` has, instead of what the settings here name")
+	of.AddTo(cmd.Flags(), "list what the server at this `URL` has, instead of what the settings here name")
 	out.flag(cmd)
 	addSettings(cmd, flags)
 	return cmd
-}
-
-// listServed lists the plugins of a server.
-func listServed(cmd *cobra.Command, of *adminFlags, out output) error {
-	at, err := of.server(cmd)
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
-	defer stop()
-	list, text, err := at.List(ctx)
-	if err != nil {
-		return err
-	}
-	return out.say(cmd.OutOrStdout(), map[string][]server.Plugin{"plugins": list}, "%s", text)
 }

@@ -13,39 +13,26 @@ import (
 	"tgi/plugins/check"
 	"tgi/server/client/operate"
 	"tgi/server/client/terminal"
-	"tgi/server/config"
 	"tgi/server/host"
 	"tgi/server/share/install"
 )
 
-// adminFlags name a server whose plugins a command is about, instead of those of the settings here.
-type adminFlags struct{ url, key string }
-
-// add adds the flags to a command; what says what --url does.
-func (f *adminFlags) add(cmd *cobra.Command, what string) {
-	cmd.Flags().StringVar(&f.url, "url", "", what)
-	cmd.Flags().StringVar(&f.key, "key", "", "with --url: an admin `key` of the server; by default the variable "+
-		operate.EnvKey+" has it")
+// asksInstead asks the server that flags name, of one plugin or of all, and says what it said; asked is false where
+// they name none.
+func asksInstead(ctx context.Context, cmd *cobra.Command, of *operate.Flags, name string, out output) (asked bool,
+	err error) {
+	asked, err = of.Ask(ctx, name, givenSetting(cmd), os.LookupEnv, func(v any, text string) error {
+		return out.say(cmd.OutOrStdout(), v, "%s", text)
+	})
+	return asked, misuse(err)
 }
 
-// server is the one at --url. It refuses flags of the settings here, which a server does not look at.
-func (f *adminFlags) server(cmd *cobra.Command) (*operate.Server, error) {
-	if name := givenSetting(cmd); name != "" {
-		return nil, misused("--%s is of the settings here, the server at --url has its own", name)
+// misuse is the error of a command of a server, in the terms of all commands.
+func misuse(err error) error {
+	if wrong := operate.Misuse(""); errors.As(err, &wrong) {
+		return misused("%s", wrong)
 	}
-	at, err := operate.New(f.url, operate.AdminKey(f.key, os.LookupEnv))
-	if err != nil {
-		return nil, misused("--url: %v", err)
-	}
-	return at, nil
-}
-
-// readHere reads the settings here, where no server was named.
-func (f *adminFlags) readHere(flags *config.Flags) (config.Config, error) {
-	if f.key != "" {
-		return config.Config{}, misused("--key belongs to the server at --url")
-	}
-	return readSettings(flags)
+	return err
 }
 
 // defaultServer is the server that is asked where --url names none.
@@ -64,16 +51,12 @@ func served(verb operate.Verb) *cobra.Command {
 		if err != nil {
 			return misused("--url: %v", err)
 		}
-		err = to.Run(ctx, verb, words, func(v any, text string) error {
+		return misuse(to.Run(ctx, verb, words, func(v any, text string) error {
 			if out.json && verb.Lines {
 				return encode(cmd.OutOrStdout(), v, "")
 			}
 			return out.say(cmd.OutOrStdout(), v, "%s", text)
-		})
-		if wrong := operate.Misuse(""); errors.As(err, &wrong) {
-			return misused("%s", wrong)
-		}
-		return err
+		}))
 	}
 	cmd.Flags().StringArrayVar(&urls, "url", urls, "the server's `URL`; again for each of several servers")
 	cmd.Flags().StringVar(&key, "key", "", "an admin `key` of the servers; by default the variable ADMIN_KEY has it")

@@ -92,7 +92,8 @@ func TestPluginHere(t *testing.T) {
 		}
 	}
 	for to, want := range map[string]string{".": ". is a path of this machine", "./out": "is a path of this machine",
-		"/srv/plugins": "is a path of this machine", "plugins": "plugins is a path", "no-registry": "want REGISTRY/NAME:TAG"} {
+		"/srv/plugins": "is a path of this machine", "plugins": "plugins is a path",
+		"no-registry": "want REGISTRY/NAME:TAG"} {
 		_, said = runTgi(t, 2, "plugin", "push", "dog.wasm", to)
 		contains(t, said, want)
 	}

@@ -20,7 +20,6 @@ import (
 	"tgi/server/client/terminal"
 	"tgi/server/config"
 	"tgi/server/share"
-	"tgi/server/share/index"
 	"tgi/server/share/install"
 	"tgi/server/share/registry"
 )
@@ -166,8 +165,8 @@ func newPluginPush() *cobra.Command {
 		Short: "Send a module and its signatures to an OCI registry; the tag is the module's version by default"}
 	cmd.RunE = s.runs("push", 2, 2, "a .wasm file and a reference", func(ctx context.Context, words []string,
 		stdout io.Writer) error {
-		if err := pushes(words[0], words[1]); err != nil {
-			return err
+		if err := install.CheckPush(words[0], words[1]); err != nil {
+			return usageError(err.Error())
 		}
 		a, err := p.pack(ctx, words[0], stdout)
 		if err != nil {
@@ -197,26 +196,6 @@ func newPluginPush() *cobra.Command {
 	return cmd
 }
 
-// pushes refuses folders in the place of a module and of a reference, before anything is checked or sent.
-func pushes(file, to string) error {
-	folder := func(path string) bool {
-		info, err := os.Stat(path)
-		return err == nil && info.IsDir()
-	}
-	switch {
-	case folder(file):
-		return misused("plugin push takes a .wasm file, %s is a folder: tgi plugin build makes the file of a project", file)
-	case folder(to) || strings.HasPrefix(to, ".") || strings.HasPrefix(to, "/"):
-		return misused("plugin push sends to an OCI registry, as to registry.example/plugins/NAME, and %s is a path of this "+
-			"machine: to share the file itself copy it, with %s", to, share.Beside(filepath.Base(file)))
-	}
-	_, err := registry.Parse(to)
-	if err != nil {
-		err = usageError(err.Error())
-	}
-	return err
-}
-
 // say prints a result as JSON or as text.
 func (o output) say(w io.Writer, v any, format string, args ...any) error {
 	if o.json {
@@ -226,12 +205,8 @@ func (o output) say(w io.Writer, v any, format string, args ...any) error {
 	return err
 }
 
-// fetcher is install.Fetch or install.FetchOnce.
-type fetcher func(context.Context, *registry.Repository, registry.Reference, share.Policy,
-	*index.Index) (share.Artifact, share.Description, string, error)
-
 // fetch gets what a reference names by get, holds it to the policy and keeps it in the index.
-func (s *sharing) fetch(ctx context.Context, cfg config.Config, word string, get fetcher) (share.Artifact,
+func (s *sharing) fetch(ctx context.Context, cfg config.Config, word string, get install.Fetcher) (share.Artifact,
 	install.Summary, error) {
 	r, at, err := s.open(word, int64(cfg.Plugins.UploadLimit))
 	if err != nil {
@@ -241,16 +216,7 @@ func (s *sharing) fetch(ctx context.Context, cfg config.Config, word string, get
 	if err != nil {
 		return share.Artifact{}, install.Summary{}, err
 	}
-	x, err := install.IndexOf(cfg)
-	if err != nil {
-		return share.Artifact{}, install.Summary{}, err
-	}
-	a, d, kept, err := get(ctx, r, at, policy, x)
-	if err != nil {
-		return a, install.Summary{}, err
-	}
-	return a, install.Summary{Reference: kept, Digest: a.Digest(), Name: d.Name, SHA256: a.SHA256(),
-		Signatures: len(a.Signatures), Signers: policy.Signed(a)}, nil
+	return install.FetchIn(ctx, cfg, r, at, policy, get)
 }
 
 // newPluginPull fetches an artefact into the local index.

@@ -304,7 +304,8 @@ func TestKeys(t *testing.T) {
 		t.Errorf("nobody reads what stays on the machine: %+v", local)
 	}
 	for _, l := range slices.Concat(open, local) {
-		if l.Check == "key api_keys[2]" || l.Check == "key admin_keys[2]" || strings.Contains(l.Found+l.Cure, "hange-") {
+		shown := strings.Contains(l.Found+l.Cure, "hange-")
+		if shown || l.Check == "key api_keys[2]" || l.Check == "key admin_keys[2]" {
 			t.Errorf("%+v", l)
 		}
 	}

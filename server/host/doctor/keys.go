@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// keys looks whether strangers can use the server: without a key, with one that is easily guessed, or with one that they
-// read on its way.
+// keys looks whether strangers can use the server: without a key, with one that is easily guessed, or with one that
+// they read on its way.
 func (d *diagnosis) keys(_ context.Context, r *report) {
 	s, list := d.cfg.Server, d.cfg.AllKeys()
 	if d.cfg.Open() && !isLocal(s.Hostname) {

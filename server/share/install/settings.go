@@ -3,7 +3,12 @@ package install
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,6 +16,7 @@ import (
 	"tgi/server/config"
 	"tgi/server/share"
 	"tgi/server/share/index"
+	"tgi/server/share/registry"
 )
 
 // TargetOf is where settings have plugins installed.
@@ -69,12 +75,113 @@ func RollbackIn(ctx context.Context, cfg config.Config, policy share.Policy, now
 	if err != nil {
 		return Summary{}, "", err
 	}
-	a := back.Artifact
-	s := Summary{Reference: back.Reference, Digest: a.Digest(), Name: now.Name, SHA256: back.SHA256,
-		Signatures: len(a.Signatures), Signers: policy.Signed(a), File: back.File}
+	s := summary(back.Artifact, back.Reference, now.Name, policy)
+	s.File = back.File
 	if back.Result.Replaced != nil {
 		s.Replaced = Origin(*back.Result.Replaced)
 	}
 	return s, fmt.Sprintf("%s is %s again\n%sreplaced %s\nwrote its [[plugin]] in %s, which a running server "+
 		"reads again\n", s.Name, terminal.Line(s.Reference), s.Signed(), s.Replaced, t.File), nil
+}
+
+// summary says what an artefact is, by a reference and under a name.
+func summary(a share.Artifact, reference, name string, policy share.Policy) Summary {
+	return Summary{Reference: reference, Digest: a.Digest(), Name: name, SHA256: a.SHA256(),
+		Signatures: len(a.Signatures), Signers: policy.Signed(a)}
+}
+
+// Fetcher is Fetch or FetchOnce.
+type Fetcher func(context.Context, *registry.Repository, registry.Reference, share.Policy,
+	*index.Index) (share.Artifact, share.Description, string, error)
+
+// FetchIn fetches into the index of settings, and says what it is.
+func FetchIn(ctx context.Context, cfg config.Config, from *registry.Repository, at registry.Reference,
+	policy share.Policy, get Fetcher) (share.Artifact, Summary, error) {
+	x, err := IndexOf(cfg)
+	if err != nil {
+		return share.Artifact{}, Summary{}, err
+	}
+	a, d, kept, err := get(ctx, from, at, policy, x)
+	if err != nil {
+		return a, Summary{}, err
+	}
+	return a, summary(a, kept, d.Name, policy), nil
+}
+
+// InstallIn installs what was fetched where settings have plugins installed, under the name of got. It says what it
+// did, as a text too.
+func InstallIn(ctx context.Context, cfg config.Config, a share.Artifact, got Summary, replace bool,
+	check func(ctx context.Context, cfg config.Config, block config.Plugin, module []byte) error) (Summary, string,
+	error) {
+	t := TargetOf(cfg)
+	done, err := Install(ctx, t, Request{Name: got.Name, Reference: got.Reference, Artifact: a, Replace: replace,
+		Check: func(ctx context.Context, block config.Plugin) error { return check(ctx, cfg, block, a.Module) }})
+	if err != nil {
+		return got, "", err
+	}
+	got.File = done.File
+	replaced := ""
+	if done.Replaced != nil {
+		got.Replaced = Origin(*done.Replaced)
+		replaced = "replaced " + got.Replaced + "; the other keys of the block stay\n"
+	}
+	return got, fmt.Sprintf("installed %s as %q\n%s%swrote %s and its [[plugin]] in %s\n", terminal.Line(got.Reference),
+		got.Name, got.Signed(), replaced, got.File, t.File), nil
+}
+
+// RemoveIn is Remove of a plugin of settings, with its artefact in the index; or it removes an artefact from the index
+// alone. It names all that it removed.
+func RemoveIn(ctx context.Context, cfg config.Config, name string, out io.Writer) error {
+	x, err := IndexOf(cfg)
+	if err != nil {
+		return err
+	}
+	say := func(what, from string) {
+		_, sayErr := fmt.Fprintf(out, "removed %s%s\n", terminal.Line(what), from)
+		err = errors.Join(err, sayErr)
+	}
+	i := slices.IndexFunc(cfg.Plugin, func(p config.Plugin) bool { return p.Name == name })
+	if i < 0 {
+		if err := x.Remove(ctx, name); err != nil {
+			return fmt.Errorf("no [[plugin]] has this name, and %w", err)
+		}
+		say(name, " from the local index")
+		return err
+	}
+	files, err := Remove(ctx, TargetOf(cfg), name)
+	if err == nil {
+		say("[[plugin]] "+name, " from "+cfg.File)
+	}
+	for _, file := range files { // those that are gone also where one could not be removed
+		say(file, "")
+	}
+	reference := cfg.Plugin[i].Reference
+	if err != nil || reference == "" {
+		return err
+	}
+	if err = x.Remove(ctx, reference); err == nil {
+		say(reference, " from the local index")
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return err
+}
+
+// CheckPush refuses folders in the place of a module and of the reference that it is pushed to, and what is no
+// reference, before anything is checked or sent.
+func CheckPush(file, to string) error {
+	folder := func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && info.IsDir()
+	}
+	switch {
+	case folder(file):
+		return fmt.Errorf("plugin push takes a .wasm file, %s is a folder: tgi plugin build makes the file of a project",
+			file)
+	case folder(to) || strings.HasPrefix(to, ".") || strings.HasPrefix(to, "/"):
+		return fmt.Errorf("plugin push sends to an OCI registry, as to registry.example/plugins/NAME, and %s is a path of "+
+			"this machine: to share the file itself copy it, with %s", to, share.Beside(filepath.Base(file)))
+	}
+	_, err := registry.Parse(to)
+	return err
 }
