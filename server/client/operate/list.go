@@ -130,7 +130,9 @@ func faultsOf(p server.Plugin) string {
 	text := terminal.Count(int(sum(p.Faults)), "fault")
 	var kinds []string
 	for _, kind := range slices.Sorted(maps.Keys(p.Faults)) {
-		kinds = append(kinds, fmt.Sprintf("%s %d", kind, p.Faults[kind]))
+		if n := p.Faults[kind]; n > 0 {
+			kinds = append(kinds, fmt.Sprintf("%s %d", kind, n))
+		}
 	}
 	if len(kinds) > 0 {
 		text += " (" + strings.Join(kinds, ", ") + ")"

@@ -12,7 +12,7 @@ func TestList(t *testing.T) {
 	const dog = `{"name":"dog","version":"2\u001b[2J","doc":"barks\nloud","sha256":"ab","source":"upload",
 		"kinds":["logits","guard"],"languages":[],"state":"off","error":"too many faults\u001b","apply":"always",
 		"on_error":"fail","keys":["school"],"params":{"type":"object"},"loaded":"2026-01-02T03:04:05Z","calls":7,
-		"seconds":0.5,"fuel":9,"faults":{"trap":2,"fuel":1},"instances_out":1,"instances_waiting":2,"instance_bytes":64,
+		"seconds":0.5,"fuel":9,"faults":{"trap":2,"fuel":1,"time":0},"instances_out":1,"instances_waiting":2,"instance_bytes":64,
 		"guard":{"verdicts":{"stop":3},"held":5,"rewound":4}}`
 	var asked []string
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
