@@ -56,3 +56,6 @@ const (
 	KindModuleType
 	KindModuleSize
 )
+
+// OfKey reports whether the request's key may not have what was asked for: a model, a plugin, or so much of it.
+func (k Kind) OfKey() bool { return k == KindModelForbidden || k == KindRateLimited }

@@ -14,6 +14,7 @@ import (
 // one, and what the operator chose takes part all the same.
 func TestPluginsOfKeys(t *testing.T) {
 	p := programming(t, func(c *config.Config) {
+		c.Server.Ollama = true
 		for _, k := range []config.Key{
 			{Name: "all"}, {Name: "none", Plugins: []string{}}, {Name: "some", Plugins: []string{"banned-*", "house"}},
 		} {
@@ -68,7 +69,10 @@ func TestPluginsOfKeys(t *testing.T) {
 		}
 	}
 	text := `{"inputs":"Once upon a","parameters":{"max_new_tokens":4,%s}}`
-	chat := `{"max_tokens":4,"messages":[{"role":"user","content":"Hi"}],%s}`
+	chat := `{"model":"x","max_tokens":4,"messages":[{"role":"user","content":"Hi"}],%s}`
+	const ofDry, ofJinja = `"plugins":[{"name":"dry"}]`, `"plugins":[{"name":"other-jinja"}]`
+	const octets = `{"id":"1","inputs":[{"name":"a","shape":[1],"datatype":"BYTES","data":[97]}],` +
+		`"outputs":[{"name":"a"}]`
 	byPlugin := `"grammar":{"type":"regex","value":"a+"%s}`
 	for _, c := range []struct{ what, path, body, member, plugin string }{
 		{"grammar", "/generate", text, fmt.Sprintf(byPlugin, `,"plugin":"other-grammar"`), "other-grammar"},
@@ -76,6 +80,21 @@ func TestPluginsOfKeys(t *testing.T) {
 		{"template", "/v1/chat/completions", chat, `"plugins":[{"name":"other-jinja"}]`, "other-jinja"},
 		{"tools", "/v1/chat/completions", chat, `"plugins":[{"name":"other-tools"}]`, "other-tools"},
 		{"unknown", "/generate", text, `"plugins":[{"name":"no-such"}]`, "no-such"},
+		// What spokenRoutes has not.
+		{"root", "/", text, ofDry, "dry"},
+		{"shared path", "/v1/completions/generate", text, ofDry, "dry"},
+		{"SageMaker", "/invocations", text, ofDry, "dry"},
+		{"Vertex AI", "/vertex", `{"instances":[{"inputs":"a"},{"inputs":"Once upon a",%s}]}`, ofDry, "dry"},
+		{"Vertex AI, parameters", "/vertex", `{"instances":[{"inputs":"a","parameters":{%s}}]}`, ofDry, "dry"},
+		{"Vertex AI, chat", "/vertex", `{"instances":[{"messages":[{"role":"user","content":"Hi"}],%s}]}`, ofDry,
+			"dry"},
+		{"KServe", "/v2/models/m/versions/1/infer", octets + `,%s}`, ofDry, "dry"},
+		{"KServe, parameters", "/v2/models/m/versions/1/infer", octets + `,"parameters":{%s}}`, ofDry, "dry"},
+		{"Ollama, chat", "/api/chat", chat, ofDry, "dry"},
+		{"Ollama, generate", "/api/generate", `{"model":"x","prompt":"Once upon a",%s}`, ofDry, "dry"},
+		{"prompt of TGI", "/chat_tokenize", chat, ofJinja, "other-jinja"},
+		{"prompt of messages", "/v1/messages/count_tokens", chat, ofJinja, "other-jinja"},
+		{"prompt of responses", "/v1/responses/input_tokens", `{"model":"x","input":"Hi",%s}`, ofJinja, "other-jinja"},
 	} {
 		refused(c.what, c.path, fmt.Sprintf(c.body, c.member), c.plugin)
 	}

@@ -236,7 +236,7 @@ func (c *call) operation(path string, keyed bool) *Operation {
 		return o
 	}
 	o.Responses["401"] = Response{Description: "The key is missing or wrong"}
-	forbidden := Response{Description: "The key opens other routes or other models",
+	forbidden := Response{Description: "The key opens other routes, or is for other models or plugins",
 		Content: media(map[string]*Schema{mediaJSON: c.forbidden()}, nil)}
 	if c.tag == tagPlain {
 		forbidden.Content[mediaText] = Media{Schema: text("")}

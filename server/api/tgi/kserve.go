@@ -1,7 +1,6 @@
 package tgi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"tgi/server/dialect"
 	"tgi/server/dispatch"
 	"tgi/server/fields"
-	"tgi/server/quota"
 	"tgi/server/wire"
 )
 
@@ -120,14 +118,8 @@ func (a *API) infer(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) 
 		return nil
 	}
 	texts, err := texts(r.Context(), m, bodies)
-	switch {
-	case r.Context().Err() != nil:
-		return context.Cause(r.Context())
-	case errors.Is(err, quota.ErrExceeded):
-		return err
-	case err != nil:
-		incomplete.write(w, r, err)
-		return nil
+	if err != nil {
+		return failed(w, r, err)
 	}
 	out := server.NewLong(w)
 	q.write(out, texts)

@@ -17,7 +17,7 @@ type refusal struct {
 	text, kind string
 }
 
-// incomplete is what Vertex's and KServe's routes say of every failure.
+// incomplete is what Vertex's and KServe's routes say of failures; see failed.
 var incomplete = refusal{http.StatusInternalServerError, "Incomplete generation", "Incomplete generation"}
 
 // write replies with it; cause is for the log.
@@ -25,6 +25,19 @@ func (f refusal) write(w http.ResponseWriter, r *http.Request, cause error) {
 	server.Note(r.Context(), cause)
 	shown := server.Failure{Status: f.status, Text: f.text, Type: f.kind}
 	server.WriteStatus(w, f.status, shown.Append(nil))
+}
+
+// failed replies to a call whose texts failed with err, or returns the error of its reply. TGI calls each failure
+// incomplete. What the request's key may not have is known to this server alone, and said as on all other routes.
+func failed(w http.ResponseWriter, r *http.Request, err error) error {
+	switch {
+	case r.Context().Err() != nil:
+		return context.Cause(r.Context())
+	case server.Explain(err).Kind.OfKey():
+		return err
+	}
+	incomplete.write(w, r, err)
+	return nil
 }
 
 // callsPerSlot is how often the texts of one call may fill all places.

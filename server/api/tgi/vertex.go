@@ -14,7 +14,6 @@ import (
 	"tgi/server/dispatch"
 	"tgi/server/fields"
 	"tgi/server/generate"
-	"tgi/server/quota"
 	"tgi/server/wire"
 )
 
@@ -55,14 +54,8 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 		return err
 	}
 	texts, err := texts(r.Context(), m, v.bodies)
-	switch {
-	case r.Context().Err() != nil:
-		return context.Cause(r.Context())
-	case errors.Is(err, quota.ErrExceeded):
-		return err
-	case err != nil:
-		incomplete.write(w, r, err)
-		return nil
+	if err != nil {
+		return failed(w, r, err)
 	}
 	out := appendList([]byte(`{"predictions":`), texts,
 		func(b []byte, s *string) []byte { return wire.AppendString(b, *s) })
