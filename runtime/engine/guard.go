@@ -66,7 +66,7 @@ func newHoldback(list []sample.Guard) *holdback {
 	h := &holdback{}
 	for i, g := range list {
 		r := g.Rules()
-		h.guards = append(h.guards, guardian{Guard: g, rules: r, by: sample.Banner{By: i,
+		h.guards = append(h.guards, guardian{Guard: g, rules: r, by: sample.Banner{By: i, Name: r.Name,
 			Yields: r.OnExhausted == llm.GuardReleases}})
 	}
 	return h
@@ -445,7 +445,7 @@ func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 	}
 	if v.Kind == llm.VerdictInsert {
 		h.inserted += len(v.Tokens)
-		q.chain.Insert(v.Tokens)
+		q.chain.Insert(v.Tokens, g.rules.Name)
 	}
 	g.Applied(v.Kind, max(back, len(v.Tokens)))
 	return false, true, nil

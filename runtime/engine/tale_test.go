@@ -48,7 +48,7 @@ func told(r Request, k int) (*tale, error) {
 			chain.Bias(s.biased[i], s.biases[i],
 				sample.Banner{Yields: g.rules.OnExhausted == llm.GuardReleases})
 		}
-		chain.Insert(s.queue)
+		chain.Insert(s.queue, "guard")
 		rows := [][]float32{}
 		for _, p := range append([][]llm.Token{s.prompt}, r.Twins...) {
 			rows = append(rows, make([]float32, len(pieces)))

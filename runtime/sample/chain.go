@@ -329,7 +329,12 @@ func (c *Chain) process(h History, st *Step) error {
 	}
 	c.rewound.apply(h, st)
 	if c.explain != nil {
-		c.explain.after(llm.ChangeGuard, "guard", st)
+		c.explain.after(llm.ChangeGuard, c.rewound.banners(h), st)
+		c.explain.ask(st)
+	}
+	c.rewound.insert(st)
+	if c.explain != nil {
+		c.explain.after(llm.ChangeGuard, c.rewound.from, st)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"tgi/runtime/draft"
 	"tgi/runtime/llm"
@@ -88,6 +89,7 @@ func (c *Chain) rewinders() (list []Rewinder) {
 type rewound struct {
 	bans   []ban
 	queue  []llm.Token // that come next
+	from   string      // who inserted them
 	gone   TakenBack   // a cut for each call of Ban
 	hidden []llm.Token // that were taken back at the pick under way, or are forbidden there: nobody is shown them
 	taken  int         // how many of hidden were taken back
@@ -99,8 +101,9 @@ type rewound struct {
 
 // Banner is who has tokens banned.
 type Banner struct {
-	// By is a number of the caller's.
-	By int
+	// By is a number of the caller's, Name what explanations call it.
+	By   int
+	Name string
 	// Yields says that the biases do not hold at a place where they leave no token; Lifted tells of it. Otherwise the
 	// pick fails there.
 	Yields bool
@@ -178,8 +181,10 @@ func (c *Chain) BannedBy() int { return c.rewound.by }
 func (c *Chain) Hides(t llm.Token) bool { return slices.Contains(c.rewound.hidden, t) }
 
 // Insert makes the next picks those tokens, whatever the logits are, until a Rewind. They are copied. A token that the
-// mask forbids fails its pick.
-func (c *Chain) Insert(tokens []llm.Token) { c.rewound.queue = slices.Clone(tokens) }
+// mask forbids fails its pick. Explanations say that they come from name.
+func (c *Chain) Insert(tokens []llm.Token, name string) {
+	c.rewound.queue, c.rewound.from = slices.Clone(tokens), name
+}
 
 // draw is the random number of the pick behind h.
 func (c *Chain) draw(h History) float64 { return uniform(c.seed, len(h.Output), c.try(len(h.Output))) }
@@ -200,7 +205,7 @@ func (r *rewound) edits(h History) bool {
 		slices.ContainsFunc(r.bans, func(b ban) bool { return slices.Equal(b.prefix, h.Output) })
 }
 
-// apply changes the pick behind h.
+// apply changes the logits of the pick behind h.
 func (r *rewound) apply(h History, s *Step) {
 	r.banned, r.lifted = false, r.lifted[:0]
 	r.hidden = r.gone.Next(h.Output, r.hidden[:0])
@@ -211,9 +216,29 @@ func (r *rewound) apply(h History, s *Step) {
 			r.forbid(b, s.Logits, decided)
 		}
 	}
+}
+
+// insert forces the token that is to be inserted, if there is one.
+func (r *rewound) insert(s *Step) {
 	if len(r.queue) > 0 {
 		s.Force, s.Stop = int64(r.queue[0]), false
 	}
+}
+
+// banners names those whose biases hold at the pick behind h, in the order of their first ones.
+func (r *rewound) banners(h History) string {
+	var names []string
+	for i := range r.bans {
+		if !slices.Equal(r.bans[i].prefix, h.Output) {
+			continue
+		}
+		for _, x := range r.bans[i].biases {
+			if !slices.Contains(r.lifted, x.By) && !slices.Contains(names, x.Name) {
+				names = append(names, x.Name)
+			}
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // forbid adds the biases of a place to a row. Where they leave none of its tokens, those that yield do so one after the

@@ -233,7 +233,7 @@ func TestInsert(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Insert([]llm.Token{6, 5, 4})
+	c.Insert([]llm.Token{6, 5, 4}, "guard")
 	var h History
 	for _, want := range []llm.Token{6, 5} {
 		room := make([]llm.Token, 4)
@@ -314,7 +314,7 @@ func TestForbiddenIsNotShown(t *testing.T) {
 			// 7, 7 was taken back behind 2: the first of them is not shown there, the second not behind the first.
 			chain.Ban([]llm.Token{2}, []llm.Token{7, 7})
 			chain.Bias([]llm.Token{2}, c.biases, Banner{})
-			chain.Insert(c.inserted)
+			chain.Insert(c.inserted, "guard")
 			list := shown(2)
 			if got.Token != c.picked || slices.Contains(list, 7) != (c.picked == 7) || !slices.Contains(list, 6) ||
 				c.picked != 7 && got.Explained.Rank != 0 {
@@ -324,7 +324,7 @@ func TestForbiddenIsNotShown(t *testing.T) {
 			if list := shown(1); !slices.Contains(list, 7) {
 				t.Errorf("%s, raw %v: %v elsewhere, want 7 in it", name, raw, list)
 			}
-			chain.Insert([]llm.Token{6})
+			chain.Insert([]llm.Token{6}, "guard")
 			if list := shown(2, 7); slices.Contains(list, 7) || !slices.Contains(list, 6) {
 				t.Errorf("%s, raw %v: %v behind the same token, want 6 and no 7", name, raw, list)
 			}
@@ -332,6 +332,49 @@ func TestForbiddenIsNotShown(t *testing.T) {
 				t.Errorf("%s, raw %v: %v behind what was taken back, want 7 in it", name, raw, list)
 			}
 		}
+	}
+}
+
+// TestGuardsAreNamed: an explanation names those whose biases hold where its token was picked, each once, and who
+// inserted the token.
+func TestGuardsAreNamed(t *testing.T) {
+	p := off()
+	p.Explain = llm.Explain{Tokens: 9, Top: 2}
+	c, err := New(p, 4, []llm.Token{3}, Plugins{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second, third := Banner{By: 0, Name: "a"}, Banner{By: 1, Name: "b", Yields: true}, Banner{By: 2, Name: "c"}
+	c.Bias(nil, []llm.Bias{{Token: 0, Add: negInf}}, second)
+	c.Bias(nil, []llm.Bias{{Token: 1, Add: -1}, {Token: 2, Add: negInf}}, first)
+	c.Bias(nil, []llm.Bias{{Token: 1, Add: -1}}, second)
+	c.Bias([]llm.Token{1}, []llm.Bias{{Token: 0, Add: negInf}}, third)
+	names := func(output ...llm.Token) (list []string, by string) {
+		got, err := c.Pick(History{Output: output}, []float32{3, 2, 1, 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range got.Explained.Changes {
+			if x.Kind != llm.ChangeGuard {
+				t.Errorf("%+v", x)
+			}
+			list = append(list, x.Name)
+		}
+		return list, got.Explained.By
+	}
+	if list, by := names(); !slices.Equal(list, []string{"b, a"}) || by != "" {
+		t.Errorf("two guards: %q by %q", list, by)
+	}
+	c.Insert([]llm.Token{2}, "d")
+	if list, by := names(1); !slices.Equal(list, []string{"c", "d"}) || by != "d" {
+		t.Errorf("inserted: %q by %q", list, by)
+	}
+	if list, by := names(2, 2); len(list) > 0 || by != "" {
+		t.Errorf("elsewhere: %q by %q", list, by)
+	}
+	c.Bias(nil, []llm.Bias{{Token: 1, Add: negInf}, {Token: 3, Add: negInf}}, first)
+	if list, _ := names(); !slices.Equal(list, []string{"a"}) {
+		t.Errorf("one that yields: %q", list)
 	}
 }
 

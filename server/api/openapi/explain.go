@@ -38,7 +38,7 @@ func explained() map[string]*Schema {
 					need("tokens", whole("int32", ""))))))...),
 		"ExplainedChange": object("What one of those that change a distribution did. Who changed nothing is left out.",
 			need("kind", words("", "setting", "mask", "plugin", "sampling", "guard")),
-			need("name", text("Of the setting or the plugin.")),
+			need("name", text("Of the setting, the plugin or the guards.")),
 			need("allowed", whole("int32", "Tokens that are possible after it.")),
 			need("forbidden", number("Share of the probability before it that it ruled out.")),
 			need("before", orNull(number("The picked token's log-probability before it."))),
