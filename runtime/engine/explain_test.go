@@ -339,7 +339,7 @@ func TestRewoundAroundACutToken(t *testing.T) {
 				want = []llm.Rewound{{By: "watch", Tokens: 2}, {By: "watch", Tokens: 1}, {By: "watch", Tokens: 2}}
 			}
 			switch x := ev.Explained; {
-			case ev.Cut || x == nil || x.Token != ev.Token:
+			case ev.Replaced || x == nil || x.Token != ev.Token:
 				t.Errorf("%d guesses, token %d: %+v, %+v", guesses, i, ev, x)
 			case !slices.Equal(x.Rewound, want):
 				t.Errorf("%d guesses, token %d tells of %+v, want %+v", guesses, i, x.Rewound, want)

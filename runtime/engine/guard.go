@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
@@ -313,15 +314,13 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 	v := g.v
 	n := v.Position - h.released()
 	last := h.held[n-1]
-	text := v.Text
-	for _, id := range v.Tokens[:min(len(v.Tokens), n)] { // no more events than the client may have tokens
-		h.shown = append(h.shown, text...)
-		h.give(picked{pick: sample.Pick{Token: id}, text: text, replaced: true})
-		text = ""
+	tokens := v.Tokens[:min(len(v.Tokens), n)] // no more events than the client may have tokens
+	if len(tokens) == 0 && v.Text != "" {      // which the tokenizer cannot say
+		tokens = []llm.Token{t.e.endToken()}
 	}
-	if text != "" { // which the tokenizer cannot say
-		h.shown = append(h.shown, text...)
-		h.give(picked{pick: sample.Pick{Token: t.e.endToken()}, text: text, replaced: true})
+	h.shown = append(h.shown, v.Text...)
+	for i, text := range spelled(t.e.codec.Stream(lastTokens(t.history.Prompt, detokContext)), v.Text, tokens) {
+		h.give(picked{pick: sample.Pick{Token: tokens[i]}, text: text, replaced: true})
 	}
 	h.seen = last.end
 	h.replaced += n
@@ -333,6 +332,20 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 		fin.StopBytes = 0
 		h.finish(t, fin, last.picked)
 	}
+}
+
+// spelled cuts a text, of which tokens are the first, into what each of them adds. The last has all that is left of it,
+// and so has one that ends inside a character, or that spells something else.
+func spelled(d Detokenizer, text string, tokens []llm.Token) []string {
+	pieces := make([]string, len(tokens))
+	for i, id := range tokens {
+		piece := d.Next(id)
+		if i == len(tokens)-1 || d.Open() || !strings.HasPrefix(text, piece) {
+			piece = text
+		}
+		pieces[i], text = piece, text[len(piece):]
+	}
+	return pieces
 }
 
 // finish ends the sequence: with the token that ended it, if that is no part of the text.

@@ -141,7 +141,7 @@ func (o *Output) event(x picked) Event {
 		o.q.begun, o.q.first = true, now
 	}
 	ev := Event{Index: o.q.index, Token: x.pick.Token, Logprob: x.pick.Logprob, Top: x.top, Text: x.text,
-		Special: x.special, Explained: x.pick.Explained, Replaced: x.replaced, Cut: x.withheld(),
+		Special: x.special, Explained: x.pick.Explained, Replaced: x.replaced,
 		Timings: Timings{First: o.q.first, Total: now}}
 	if x.fin.Reason != llm.FinishNone {
 		fin := x.fin

@@ -312,7 +312,7 @@ func (q *sequence) take(e *Engine, p sample.Pick) (x picked) {
 func (q *sequence) event(x picked, now time.Time) Event {
 	ev := Event{
 		Index: q.index, Token: x.pick.Token, Logprob: x.pick.Logprob, Top: x.top, Text: x.text, Special: x.special,
-		Explained: x.pick.Explained, Replaced: x.replaced, Cut: x.withheld(),
+		Explained: x.pick.Explained, Replaced: x.replaced,
 		Timings: Timings{Queued: q.stream.started.Sub(q.stream.submitted), Total: now.Sub(q.stream.submitted)},
 	}
 	if !q.begun {
@@ -337,12 +337,8 @@ func (q *sequence) event(x picked, now time.Time) Event {
 // hides reports whether x ends a text of which guards keep something from the client. What became of a prediction is
 // not told then: it may have been right about that.
 func (x *picked) hides() bool {
-	return x.fin.Rewound+x.fin.Replaced > 0 || x.fin.Reason == llm.FinishGuard || x.withheld()
+	return x.fin.Rewound+x.fin.Replaced > 0 || x.fin.Reason == llm.FinishGuard || x.replaced && x.cut
 }
-
-// withheld reports whether a client gets no more of a token than its text: a stop string cuts it, and guards judged it
-// up to there only.
-func (x *picked) withheld() bool { return x.replaced && x.cut }
 
 // topTokens copies candidates, which are a view, for an event.
 func (e *Engine) topTokens(c []sample.Candidate) []TopToken {

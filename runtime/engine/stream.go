@@ -35,12 +35,11 @@ type Event struct {
 	// Special says that the token is not part of the generated text: it is one of the
 	// tokenizer's special tokens, or it ended the sequence.
 	Special bool
-	// Replaced says that Text is what a guard gives instead of what the model wrote. Text is right, while the tokens of
-	// such events spell no more of it than fits into as many as were replaced.
+	// Replaced says that Text is what a guard gives instead of what the model wrote, or that a stop string cuts the
+	// token, of which guards judged Text only. Text is right, whatever Token spells: the tokens of a replacement spell
+	// no more of it than fits into as many as were replaced. What was taken back before a cut token is told by the next
+	// explanation, if there is one.
 	Replaced bool
-	// Cut says that the event is Replaced because a stop string cuts its token, of which guards judged Text only. Token
-	// says nothing of it. What was taken back before it is told by the next explanation, if there is one.
-	Cut bool
 	// Top are the likeliest tokens, best first, if Params.TopN asks for them.
 	Top []TopToken
 	// Explained tells how the token came to be, if Params.Explain asks for it.
@@ -68,8 +67,8 @@ type TopToken struct {
 	Text    string
 	Logprob float32
 	Special bool
-	// Cut is that of the event, where it is about this token.
-	Cut bool
+	// Replaced is that of the event, where it is about this token.
+	Replaced bool
 }
 
 // Timings of one sequence, measured from Submit.

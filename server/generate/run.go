@@ -234,7 +234,7 @@ func skippedNames(skips []Skip) string {
 
 // TokenOf returns the token that e is about.
 func TokenOf(e *Event) Token {
-	return Token{Token: e.Token, Text: e.Text, Logprob: e.Logprob, Special: e.Special, Cut: e.Cut}
+	return Token{Token: e.Token, Text: e.Text, Logprob: e.Logprob, Special: e.Special, Replaced: e.Replaced}
 }
 
 // Collect reads the run to its end.

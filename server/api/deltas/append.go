@@ -26,7 +26,7 @@ func AppendLogprobs(b []byte, tokens []Scored, top int, bytes func(generate.Toke
 // appendToken writes a token and leaves its object open.
 func appendToken(b []byte, t *generate.Token, bytes func(generate.Token) ([]byte, bool)) []byte {
 	raw, ok := bytes(*t)
-	if !ok || t.Cut {
+	if !ok || t.Replaced {
 		raw = []byte(t.Text)
 	}
 	b = wire.AppendString(append(b, `{"token":`...), Spell(raw))

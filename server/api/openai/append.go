@@ -175,7 +175,7 @@ func (c *call) appendTop(b []byte, top []generate.Token, taken generate.Token) [
 
 // text is a token as logprobs spell it.
 func (c *call) text(t *generate.Token) string {
-	if raw, ok := c.tokenBytes(t.Token); ok && !t.Cut {
+	if raw, ok := c.tokenBytes(t.Token); ok && !t.Replaced {
 		return deltas.Spell(raw)
 	}
 	return t.Text
