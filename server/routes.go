@@ -249,7 +249,7 @@ func (s *Server) record(w http.ResponseWriter, r *http.Request) *record.Exchange
 	if !ok {
 		return nil
 	}
-	out.kept = s.options.Recorder.Begin(r, w.Header().Get("X-Request-Id"))
+	out.kept = s.options.Recorder.Begin(r, w.Header().Get("X-Request-Id"), KeyName(r.Context()))
 	return out.kept
 }
 

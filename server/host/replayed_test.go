@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,12 +44,16 @@ func TestRepliesAreReplayed(t *testing.T) {
 			`"The fox"}],"explain":true,"generation_config":{"do_sample":true,"max_new_tokens":12}}`, true},
 		{"/api/generate-one", `{"request_id":"c","prompt":"Once upon a time","seed":7,"generation_config":{` +
 			`"do_sample":true,"max_new_tokens":12}}`, false},
+		{"/vertex", `{"instances":[{"inputs":"Once upon a time","parameters":{"seed":7,"max_new_tokens":12}}]}`, false},
+		{"/v2/models/x/versions/1/infer", `{"id":"1","inputs":[{"name":"a","shape":[1],"datatype":"BYTES","data":[79,110]},` +
+			`{"name":"b","shape":[1],"datatype":"BYTES","data":[84]}],"outputs":[{"name":"a"},{"name":"b"}],` +
+			`"parameters":{"do_sample":true,"seed":7,"max_new_tokens":12}}`, false},
 	} {
 		status, reply := p.call(t, http.MethodPost, x.path, []byte(x.body))
 		if status != http.StatusOK && status != http.StatusPartialContent {
 			t.Fatalf("%d, %s: %d %s", i, x.path, status, reply)
 		}
-		plain := x.path == "/api/generate-one"
+		plain := slices.Contains([]string{"/api/generate-one", "/vertex", "/v2/models/x/versions/1/infer"}, x.path)
 		if has := strings.Contains(reply, `"candidates":`); has != x.explained {
 			t.Errorf("%d, %s: explained %v, want %v: %s", i, x.path, has, x.explained, reply)
 		}

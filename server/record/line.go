@@ -24,6 +24,8 @@ type Record struct {
 	Method  string    `json:"method"`
 	Path    string    `json:"path"`
 	Query   string    `json:"query,omitempty"`
+	// Key is the name of the key that the request came with, empty for none. The key itself is not kept.
+	Key string `json:"key,omitempty"`
 	// Headers are those of the request, ReplyHeaders of the reply.
 	Headers map[string][]string `json:"headers"`
 	// Body is the request's: its JSON, or a string. Cut says that only its beginning is there.
@@ -52,8 +54,8 @@ type Event struct {
 // line returns the exchange as a line.
 func (e *Exchange) line(h hiding) ([]byte, error) {
 	rec := Record{Version: Version, ID: e.id, At: e.began.UTC(), Seconds: e.took.Seconds(), Method: e.method,
-		Path: e.path, Query: h.query(e.query), Headers: h.headers(e.header), Cut: e.body.cut, Status: e.status,
-		ReplyHeaders: h.headers(e.back), ReplyCut: e.reply.cut}
+		Path: e.path, Query: h.query(e.query), Key: e.key, Headers: h.headers(e.header), Cut: e.body.cut,
+		Status: e.status, ReplyHeaders: h.headers(e.back), ReplyCut: e.reply.cut}
 	var hid, hidToo bool
 	rec.Body, hid = h.body(e.body.Bytes(), e.body.cut)
 	kind, _, _ := mime.ParseMediaType(e.back.Get("Content-Type"))

@@ -95,6 +95,7 @@ type Exchange struct {
 	method string
 	path   string
 	query  string
+	key    string // its name
 	header http.Header
 
 	mu     sync.Mutex
@@ -123,13 +124,14 @@ type sent struct {
 // sentSize is what a write of a reply counts for beside its bytes.
 const sentSize = 16
 
-// Begin begins to record the request q, called id. It returns nil from a nil Recorder.
-func (r *Recorder) Begin(q *http.Request, id string) *Exchange {
+// Begin begins to record the request q, called id; key is the name of its key, empty for none. It returns nil from a
+// nil Recorder.
+func (r *Recorder) Begin(q *http.Request, id, key string) *Exchange {
 	if r == nil {
 		return nil
 	}
 	return &Exchange{from: r, id: id, began: time.Now(), method: q.Method, path: q.URL.Path, query: q.URL.RawQuery,
-		header: q.Header.Clone()}
+		key: key, header: q.Header.Clone()}
 }
 
 // Body returns body, whose bytes are recorded as they are read.

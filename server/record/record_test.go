@@ -39,7 +39,7 @@ func exchange(r *Recorder, target, body, kind string, header map[string]string, 
 	for name, value := range header {
 		q.Header.Set(name, value)
 	}
-	e := r.Begin(q, "id")
+	e := r.Begin(q, "id", "")
 	_, _ = io.Copy(io.Discard, e.Body(q.Body))
 	for _, p := range parts {
 		e.Sent([]byte(p))

@@ -69,6 +69,9 @@ func NewAll(addresses []string, key string) ([]*Caller, error) {
 	return list, nil
 }
 
+// With returns a Caller of the same server with another key.
+func (c *Caller) With(key string) *Caller { return &Caller{http: c.http, base: c.base, key: key} }
+
 // Reply is what a server answered.
 type Reply struct {
 	Status int

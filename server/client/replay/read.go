@@ -20,6 +20,8 @@ type Exchange struct {
 	Method, Path string
 	// Header fields are sent again; nil for none.
 	Header http.Header
+	// Key is the name of the key that the request came with, empty where it is not known. Nobody keeps keys.
+	Key string
 	// Body is that of the request, a JSON object.
 	Body []byte
 	// Status is that of the reply, 0 where it was not kept.
@@ -95,7 +97,9 @@ type Request struct {
 	Method  string            `json:"method,omitempty"`
 	Path    string            `json:"path"`
 	Headers map[string]string `json:"headers,omitempty"`
-	Body    json.RawMessage   `json:"body"`
+	// Key is the name of the key to send it with, which is not in the file.
+	Key  string          `json:"key,omitempty"`
+	Body json.RawMessage `json:"body"`
 }
 
 // receiptFile reads a File.
@@ -108,7 +112,8 @@ func receiptFile(value json.RawMessage) (e Exchange, ok bool, err error) {
 }
 
 func (f *File) exchange() (e Exchange, ok bool, err error) {
-	e = Exchange{Method: f.Request.Method, Path: f.Request.Path, Body: f.Request.Body, Reply: f.Reply}
+	e = Exchange{Method: f.Request.Method, Path: f.Request.Path, Key: f.Request.Key, Body: f.Request.Body,
+		Reply: f.Reply}
 	if e.Method == "" {
 		e.Method = http.MethodPost
 	}

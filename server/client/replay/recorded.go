@@ -22,7 +22,7 @@ func recorded(value json.RawMessage) (e Exchange, ok bool, err error) {
 		return e, false, nil
 	}
 	e = Exchange{Label: strings.TrimSpace(r.Method + " " + r.Path + " " + r.ID), Method: r.Method, Path: r.Path,
-		Header: http.Header{}, Body: r.Body, Status: r.Status, Reply: r.Reply}
+		Header: http.Header{}, Key: r.Key, Body: r.Body, Status: r.Status, Reply: r.Reply}
 	if q := query(r.Query); q != "" {
 		e.Path += "?" + q
 	}

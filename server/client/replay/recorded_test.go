@@ -26,7 +26,7 @@ func TestRecorded(t *testing.T) {
 		q.Header.Set("Content-Type", "application/json")
 		q.Header.Set("Authorization", "Bearer hush")
 		q.Header.Set("X-TGI-Dialect", "tgi-2.2")
-		e := rec.Begin(q, "id")
+		e := rec.Begin(q, "id", "school")
 		_, _ = io.Copy(io.Discard, e.Body(q.Body))
 		for _, p := range parts {
 			e.Sent([]byte(p))
@@ -47,6 +47,9 @@ func TestRecorded(t *testing.T) {
 	list, err := Read("requests.jsonl", strings.NewReader(string(data)))
 	if err != nil || len(list) != 5 {
 		t.Fatal(err, len(list))
+	}
+	if list[0].Key != "school" {
+		t.Errorf("the key is called %q", list[0].Key)
 	}
 	c, asked := answering(t, 200, `{"generated_text":"b"}`)
 	for i, want := range []string{"the same text", "", "not compared: its body was longer than record.max_body",

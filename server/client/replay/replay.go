@@ -43,8 +43,11 @@ type Difference struct {
 
 // Options of a replay.
 type Options struct {
-	// Unchanged sends bodies as they are: without the seed of the receipt, and without asking for another receipt.
+	// Unchanged sends bodies without the seed of the receipt, and without asking for another receipt: as they are, but
+	// for Ollama's keep_alive and the ids of texts of the generate API, of which none is ever sent.
 	Unchanged bool
+	// Keys are those of requests that name theirs (Exchange.Key), by name. Others are sent with the caller's.
+	Keys map[string]string
 }
 
 // Run sends an exchange again and compares. Errors are ctx's cause; all others are in the report.
@@ -69,6 +72,10 @@ func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, er
 		return r, nil
 	}
 	r.Notes = notes
+	key, known := o.Keys[e.Key]
+	if known && e.Key != "" {
+		c = c.With(key)
+	}
 	got, err := c.Do(ctx, e.Method, e.Path, e.Header, body)
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
@@ -76,6 +83,9 @@ func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, er
 	if err != nil {
 		r.Error = err.Error()
 		return r, nil
+	}
+	if !known && e.Key != "" && (got.Status == http.StatusUnauthorized || got.Status == http.StatusForbidden) {
+		r.Notes = append(r.Notes, fmt.Sprintf("it came with the key called %.64q, for which no key was given", e.Key))
 	}
 	is := e.outcome(got.Body, got.Status)
 	if ofTheMoment(got.Status) {
@@ -126,7 +136,7 @@ func (r *Report) compare(was, is *outcome) {
 		known = known && len(a[i].Outputs) > 0
 	}
 	texts := textDifferences(was.texts, is.texts)
-	if was.err != is.err {
+	if !sameError(was.err, is.err) {
 		texts = append(texts, Difference{"error", was.err, is.err})
 	}
 	switch {
@@ -189,7 +199,8 @@ func shown(text string) string {
 // prepare returns the body with the seed that was used, asking for a receipt. notes say what cannot be the same.
 // unchanged says that neither is wanted.
 func prepare(e Exchange, receipts []json.RawMessage, unchanged bool) (body []byte, notes []string, err error) {
-	if unchanged && !e.among(ollamaPaths) && !e.among(plainPaths) {
+	a := e.api()
+	if unchanged && (a == nativeAPI || a == openAIAPI || a == cloudAPI) { // of which harmless takes nothing
 		return e.Body, nil, nil
 	}
 	members, err := e.harmless()
@@ -201,11 +212,11 @@ func prepare(e Exchange, receipts []json.RawMessage, unchanged bool) (body []byt
 		return body, nil, err
 	}
 	at, within := members, "" // where settings are
-	native := set(members["inputs"]) && e.among(nativePaths)
+	inputs := a == nativeAPI && set(members["inputs"])
 	switch {
-	case native:
+	case inputs:
 		within = "parameters"
-	case e.among(ollamaPaths):
+	case a == ollamaAPI:
 		within = "options"
 	}
 	if within != "" {
@@ -217,9 +228,9 @@ func prepare(e Exchange, receipts []json.RawMessage, unchanged bool) (body []byt
 			at = map[string]json.RawMessage{}
 		}
 	}
-	if notes = reseed(e, members, at, receipts, native); len(receipts) > 0 {
+	if notes = reseed(a, members, at, receipts, inputs); len(receipts) > 0 {
 		switch {
-		case native:
+		case inputs:
 			at["details"] = json.RawMessage("true")
 		case !set(members["explain"]):
 			members["explain"] = json.RawMessage(`{"tokens": 0}`) // which older servers know, too
@@ -234,27 +245,28 @@ func prepare(e Exchange, receipts []json.RawMessage, unchanged bool) (body []byt
 	return body, notes, err
 }
 
-// reseed writes the seed that was used, unless the settings at have one, and returns why that is not possible.
-func reseed(e Exchange, members, at map[string]json.RawMessage, receipts []json.RawMessage, native bool) []string {
+// reseed writes the seed that was used, unless the settings at have one, and returns why that is not possible. inputs
+// says that the body is one of TGI's.
+func reseed(a api, members, at map[string]json.RawMessage, receipts []json.RawMessage, inputs bool) []string {
 	field := "seed"
-	if native && set(at["best_of"]) && string(at["best_of"]) != "1" { // takes no seed in TGI
+	if inputs && set(at["best_of"]) && string(at["best_of"]) != "1" { // takes no seed in TGI
 		field = "best_of_seed"
 	}
 	given := at[field]
-	if e.among(ollamaPaths) && string(given) == "-1" { // which draws one
+	if a == ollamaAPI && string(given) == "-1" { // which draws one
 		given = nil
 	}
 	var r receipt
 	switch {
 	case set(given) || len(receipts) == 0:
 		return nil
-	case len(receipts) > 1 && !e.among(plainPaths): // whose others follow from the first
+	case len(receipts) > 1 && a != batchAPI: // whose others follow from the first
 		return []string{fmt.Sprintf("%d prompts drew with seeds of their own, of which a request can have one",
 			len(receipts))}
 	case json.Unmarshal(receipts[0], &r) == nil && r.Seed != "":
 		at[field] = json.RawMessage(r.Seed)
 	}
-	if native && !set(members["parameters"]) { // absent parameters may sample, empty ones do not
+	if inputs && !set(members["parameters"]) { // absent parameters may sample, empty ones do not
 		at["do_sample"] = json.RawMessage(strconv.FormatBool(r.Settings["sample"] == true))
 	}
 	return nil

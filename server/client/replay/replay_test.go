@@ -111,6 +111,11 @@ func TestReplay(t *testing.T) {
 		"Vertex AI": {"/vertex", `{"instances": [{"inputs": "a"}]}`, `{"predictions": ["b", "c"]}`, 200,
 			`{"predictions": ["b", "d"]}`, `/vertex  {"instances":[{"inputs":"a"}]}`,
 			"request 1: differs\n  text 1 behind 0 bytes: was \"c\", is \"d\"\n"},
+		"KServe": {"/v2/models/m/versions/1/infer", `{"id": "1", "inputs": [], "outputs": []}`,
+			`{"id": "1", "outputs": [{"name": "a", "data": [104, 195, 169]}, {"name": "b", "data": [98]}]}`, 200,
+			`{"id": "1", "outputs": [{"name": "a", "data": [104, 195, 168]}, {"name": "b", "data": ["b"]}]}`,
+			`/v2/models/m/versions/1/infer  {"id":"1","inputs":[],"outputs":[]}`,
+			"request 1: differs\n  text 0 behind 1 bytes: was \"é\", is \"è\"\n"},
 		"nothing to compare": {"/generate", `{"inputs": "a"}`, "", 200, tgi(a, "b"), `/generate  {"inputs":"a"}`,
 			"request 1: not compared: the reply that was kept has neither a receipt nor a text to compare with\n"},
 		"no object": {"/generate", `[1]`, tgi(a, "b"), 200, "", "",
@@ -132,6 +137,55 @@ func TestReplay(t *testing.T) {
 				t.Errorf("sent %s\nwant %s", *asked, x.sent)
 			}
 		})
+	}
+}
+
+// TestErrorsMove: where in a body an error was found says nothing, for it is written anew; what it says does.
+func TestErrorsMove(t *testing.T) {
+	const text = `{"error": "inputs: invalid type: integer %s, expected a string at line %d column %d"}`
+	c, _ := answering(t, 422, fmt.Sprintf(text, "`3`", 1, 11))
+	for _, x := range []struct {
+		value string
+		same  bool
+	}{{"`3`", true}, {"`4`", false}} {
+		e := Exchange{Method: "POST", Path: "/generate", Body: []byte("{\n  \"inputs\": 3}"), Status: 422,
+			Reply: fmt.Appendf(nil, text, x.value, 2, 13)}
+		r, err := Run(t.Context(), c, e, Options{})
+		if err != nil || r.Same != x.same || x.same != (len(r.Differences) == 0) {
+			t.Errorf("%s: %v %+v", x.value, err, r)
+		}
+	}
+}
+
+// TestKeys: requests are sent with the keys that they name, as far as they are given, and others with the caller's.
+func TestKeys(t *testing.T) {
+	sent := ""
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if sent = r.Header.Get("Authorization"); sent == "" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		io.WriteString(w, `{"generated_text": "b"}`)
+	}))
+	t.Cleanup(s.Close)
+	keys := map[string]string{"school": "sk-1"}
+	for _, x := range []struct{ name, own, want, note string }{
+		{"school", "sk-0", "Bearer sk-1", ""}, {"school", "", "Bearer sk-1", ""}, {"home", "sk-0", "Bearer sk-0", ""},
+		{"", "sk-0", "Bearer sk-0", ""}, {"home", "", "", `it came with the key called "home"`}, {"", "", "", ""},
+	} {
+		c, err := call.New(s.URL, x.own, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := Read("f", strings.NewReader(fmt.Sprintf(`{"request": {"path": "/generate", "key": %q,
+			"body": {"inputs": "a"}}, "reply": {"generated_text": "b"}}`, x.name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(t.Context(), c, list[0], Options{Keys: keys})
+		if err != nil || sent != x.want || r.Same != (x.want != "") || (len(r.Notes) > 0) != (x.note != "") ||
+			!strings.Contains(r.String(), x.note) {
+			t.Errorf("%+v: %v, sent %q, %+v", x, err, sent, r)
+		}
 	}
 }
 

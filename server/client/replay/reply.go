@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,10 +26,10 @@ func find(reply []byte) []json.RawMessage { return outcomeOf(reply).receipts }
 
 // outcome reads a reply to e, which has a status, 0 where it is not known.
 func (e *Exchange) outcome(reply []byte, status int) outcome {
-	switch {
-	case e.among(plainPaths) && status >= http.StatusBadRequest: // errors are plain text
+	switch a := e.api(); {
+	case (a == batchAPI || a == textAPI) && status >= http.StatusBadRequest: // errors are plain text
 		return outcome{err: cut(string(reply))}
-	case e.among(plainPaths[:1]):
+	case a == textAPI:
 		return outcome{texts: []string{string(reply)}}
 	}
 	return outcomeOf(reply)
@@ -112,6 +113,8 @@ type message struct {
 	Thinking string
 	// Vertex AI's
 	Predictions []string
+	// KServe's
+	Outputs json.RawMessage
 	// Anthropic's and OpenAI's responses
 	Content []part
 	Output  []struct {
@@ -173,6 +176,12 @@ func (o *outcome) whole(data []byte) {
 	for _, text := range m.Predictions {
 		o.parts = append(o.parts, []byte(text))
 	}
+	var outputs []struct{ Data json.RawMessage }
+	if json.Unmarshal(m.Outputs, &outputs) == nil {
+		for _, out := range outputs {
+			o.parts = append(o.parts, octets(out.Data))
+		}
+	}
 	for _, c := range m.Choices {
 		o.add(c.Index, c.Text)
 		o.say(c.Index, c.Message)
@@ -186,6 +195,21 @@ func (o *outcome) whole(data []byte) {
 			o.add(0, p.string())
 		}
 	}
+}
+
+// octets are the bytes of an output of KServe's: a list of them, or, of other servers, of texts.
+func octets(data json.RawMessage) (text []byte) {
+	var list []uint16
+	var texts []string
+	switch {
+	case json.Unmarshal(data, &list) == nil:
+		for _, c := range list {
+			text = append(text, byte(c))
+		}
+	case json.Unmarshal(data, &texts) == nil:
+		text = []byte(strings.Join(texts, "\n"))
+	}
+	return text
 }
 
 // response is the text of the member response, where that is one.
@@ -315,6 +339,14 @@ func cut(text string) string {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
 	}
 	return text
+}
+
+// position is where an error of a body was found. A body that is sent again may be written in another way.
+var position = regexp.MustCompile(` at line \d+ column \d+`)
+
+// sameError reports whether two errors say the same, wherever they found it.
+func sameError(a, b string) bool {
+	return a == b || position.ReplaceAllString(a, "") == position.ReplaceAllString(b, "")
 }
 
 // maxReason bounds what is shown of an error, in bytes.

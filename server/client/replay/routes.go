@@ -6,43 +6,73 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
-// The paths that are sent to, by API: those that generate a text, and whose replies can be compared. A file may come
-// from anywhere, and is sent with the user's key: what loads, stops or removes something, what others made (batches,
-// kept responses) and what only looks is not among them, and neither is what continues a text that the server holds.
-var (
-	// nativePaths are TGI's, whose settings are in parameters, and SageMaker's.
-	nativePaths = []string{"/", "/generate", "/generate_stream", "/v1/completions/generate",
-		"/v1/completions/generate_stream", "/invocations"}
-	openAIPaths    = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses"}
-	anthropicPaths = []string{"/v1/messages"}
-	// ollamaPaths are Ollama's, whose settings are in options.
-	ollamaPaths = []string{"/api/chat", "/api/generate"}
-	// plainPaths are those of the generate API, whose texts have ids: see fresh.
-	plainPaths = []string{"/api/generate-one", "/api/generate-batch"}
-	// cloudPaths are Vertex AI's, whose replies are texts alone.
-	cloudPaths = []string{"/vertex"}
+// api is what an exchange speaks.
+type api uint8
+
+const (
+	noAPI     api = iota
+	nativeAPI     // TGI's, whose settings are in parameters, and SageMaker's
+	openAIAPI     // also Anthropic's: settings are members of the body
+	ollamaAPI     // whose settings are in options
+	batchAPI      // the generate API's, whose texts have ids: see fresh
+	textAPI       // the same, with one text, which is the whole reply
+	cloudAPI      // Vertex AI's and KServe's, whose replies are texts alone
 )
+
+// routes are the paths that are sent to: those that generate a text, and whose replies can be compared. A file may come
+// from anywhere, and is sent with the user's keys: what loads, stops or removes something, what others made (batches,
+// kept responses) and what only looks is not among them, and neither is what continues a text that the server holds.
+var routes = []struct {
+	path string
+	api
+}{
+	{"/", nativeAPI}, {"/generate", nativeAPI}, {"/generate_stream", nativeAPI}, {"/v1/completions/generate", nativeAPI},
+	{"/v1/completions/generate_stream", nativeAPI}, {"/invocations", nativeAPI}, {"/v1/chat/completions", openAIAPI},
+	{"/v1/completions", openAIAPI}, {"/v1/responses", openAIAPI}, {"/v1/messages", openAIAPI}, {"/api/chat", ollamaAPI},
+	{"/api/generate", ollamaAPI}, {"/api/generate-one", textAPI}, {"/api/generate-batch", batchAPI}, {"/vertex", cloudAPI},
+}
+
+// KServe's path names a model and a version.
+const kservePath = "/v2/models/MODEL/versions/VERSION/infer"
+
+var kserve = regexp.MustCompile(`^/v2/models/[\w.:@+/-]+/versions/[\w.:@+-]+/infer$`)
+
+// api returns what the exchange's path is of, noAPI for one that is not sent.
+func (e *Exchange) api() api {
+	path := e.route()
+	for _, r := range routes {
+		if r.path == path {
+			return r.api
+		}
+	}
+	if kserve.MatchString(path) {
+		return cloudAPI
+	}
+	return noAPI
+}
+
+// route is the path without a query.
+func (e *Exchange) route() string {
+	path, _, _ := strings.Cut(e.Path, "?")
+	return path
+}
 
 // allowed returns an error that names the route where an exchange is none that replay sends.
 func (e *Exchange) allowed() error {
-	paths := slices.Concat(nativePaths, openAIPaths, anthropicPaths, ollamaPaths, plainPaths, cloudPaths)
-	if e.Method == http.MethodPost && e.among(paths) {
+	if e.Method == http.MethodPost && e.api() != noAPI {
 		return nil
 	}
-	route, _, _ := strings.Cut(e.Path, "?")
-	return fmt.Errorf("%.20q %.200q is not sent: replay sends POST to %s alone", e.Method, route,
-		strings.Join(paths, ", "))
-}
-
-// among reports whether an exchange is of one of the paths.
-func (e *Exchange) among(paths []string) bool {
-	route, _, _ := strings.Cut(e.Path, "?")
-	return slices.Contains(paths, route)
+	var paths []string
+	for _, r := range routes {
+		paths = append(paths, r.path)
+	}
+	return fmt.Errorf("%.20q %.200q is not sent: replay sends POST to %s and %s alone", e.Method, e.route(),
+		strings.Join(paths, ", "), kservePath)
 }
 
 // harmless returns the members of a body without what does more than to generate a text: how long a model is to stay
@@ -52,12 +82,12 @@ func (e *Exchange) harmless() (map[string]json.RawMessage, error) {
 	if json.Unmarshal(e.Body, &members) != nil || members == nil {
 		return nil, fmt.Errorf("the body of %s is no JSON object", e.Path)
 	}
-	switch {
-	case e.among(ollamaPaths):
+	switch e.api() {
+	case ollamaAPI:
 		delete(members, "keep_alive")
-	case e.among(plainPaths[:1]):
+	case textAPI:
 		return members, fresh(members)
-	case e.among(plainPaths):
+	case batchAPI:
 		var prompts []map[string]json.RawMessage
 		if json.Unmarshal(members["prompts"], &prompts) != nil {
 			return nil, fmt.Errorf("prompts of the body of %s are no list of objects", e.Path)

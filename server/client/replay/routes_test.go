@@ -21,6 +21,9 @@ func TestRoutes(t *testing.T) {
 		{"POST", "/generate/"}, {"POST", "/generate#"}, {"POST", "/%67enerate"}, {"POST", "/generate/../admin/reload"},
 		{"POST", "generate"}, {"DELETE", "/v1/models/m"}, {"POST", "/v1/batches"}, {"POST", "/api/pull"}, {"PUT", "/"},
 		{"POST", "/generate\x1b"}, {"POST", " /generate"}, {"GET", "/"},
+		{"POST", "/v2/models/m/versions/1/load"}, {"POST", "/v2/models/m/infer"},
+		{"GET", "/v2/models/m/versions/1/infer"}, {"POST", "/v2/models/%2e%2e/versions/1/infer"},
+		{"POST", "/v2/repository/models/m/versions/1/infer"}, {"POST", "/v2/models/m/versions/1/infer/"},
 	} {
 		file, _ := json.Marshal(File{Request: Request{Method: route[0], Path: route[1], Body: json.RawMessage(`{}`)},
 			Reply: json.RawMessage(`{"generated_text": "b"}`)})
@@ -34,7 +37,8 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%q: %v, asked %q, says %s", route, err, *asked, r.Error)
 		}
 	}
-	for _, path := range []string{"/generate?a=b", "/v1/messages", "/v1/responses", "/"} {
+	for _, path := range []string{"/generate?a=b", "/v1/messages", "/v1/responses", "/",
+		"/v2/models/org/m-1.5/versions/2/infer"} {
 		*asked = ""
 		e := Exchange{Method: http.MethodPost, Path: path, Body: []byte(`{}`), Reply: []byte(`{"generated_text": "b"}`)}
 		if r, err := Run(t.Context(), c, e, Options{}); err != nil || !r.Same || !strings.HasPrefix(*asked, path+" ") {

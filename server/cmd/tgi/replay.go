@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"tgi/runtime/regular"
 	"tgi/server/client/call"
 	"tgi/server/client/replay"
 )
@@ -19,14 +21,19 @@ func newReplay(c console) *cobra.Command {
 	var out output
 	var request, path string
 	var options replay.Options
+	var keys []string
 	cmd := &cobra.Command{
 		Use: "replay [flags] FILE", Short: "Send kept requests again and say what differs",
 		Long: `Send requests that were kept with their replies again, and compare the tokens or, where no receipt tells of those, the
 texts. Where a reply has a receipt its seed is sent along, and what the reply follows from is compared too: model,
 weights, plugins, template, settings, prompt. FILE is what ` + "`tgi explain --save`" + ` writes, several of those behind each
-other, what a server records (record.folder), or with --request the JSON of a reply; - stands for what comes on the pipe.`,
+other, what a server records (record.folder), or with --request the JSON of a reply; - stands for what comes on the pipe.
+
+A recorded request names the key that it came with, and never holds it. --key-of NAME=KEY sends those of the key NAME
+with KEY, --key all others.`,
 		Example: `  tgi explain --save story.json "Tell me a story."
   tgi replay story.json --url http://127.0.0.1:3000
+  tgi replay --url http://127.0.0.1:3000 --key-of school=@school.key records/requests.jsonl
   curl localhost:3000/generate --json @body.json | tgi replay --request body.json --path /generate -`,
 		Args:        takesOne("replay takes one file, got %d"),
 		Annotations: map[string]string{settingsShown: askedSettings, exitNote: "; 1 also where a reply differs"},
@@ -34,8 +41,15 @@ other, what a server records (record.folder), or with --request the JSON of a re
 			if err := asked.check(cmd); err != nil {
 				return err
 			}
-			if (path == "") != (request == "") {
+			switch {
+			case (path == "") != (request == ""):
 				return misused("--request and --path go together")
+			case asked.url == "" && len(keys) > 0:
+				return misused("--key-of belongs to the server at --url")
+			}
+			var err error
+			if options.Keys, err = keysOf(keys); err != nil {
+				return err
 			}
 			data, err := c.readInput(words[0])
 			if err != nil {
@@ -64,10 +78,39 @@ other, what a server records (record.folder), or with --request the JSON of a re
 	set.StringVar(&request, "request", "", "`file` with the body of the request whose reply FILE is")
 	set.StringVar(&path, "path", "", "`path` that this request was sent to, such as /generate")
 	set.BoolVar(&options.Unchanged, "unchanged", false,
-		"send bodies as they are, without the receipt's seed and without asking for a receipt")
+		"send bodies without the receipt's seed and without asking for a receipt: as they are, but for Ollama's "+
+			"keep_alive and the generate API's request_id")
+	set.StringArrayVar(&keys, "key-of", nil, "`NAME=KEY` of requests that came with the key NAME; NAME=@FILE reads it "+
+		"from a file. May be repeated")
 	out.flag(cmd)
 	asked.add(cmd)
 	return cmd
+}
+
+// maxKey bounds the file of a key, in bytes.
+const maxKey = 64 << 10
+
+// keysOf reads the values of --key-of. Errors show no key.
+func keysOf(list []string) (map[string]string, error) {
+	keys := map[string]string{}
+	for i, one := range list {
+		name, key, ok := strings.Cut(one, "=")
+		if file, from := strings.CutPrefix(key, "@"); from {
+			text, err := regular.Read(file, 0, maxKey)
+			if err != nil {
+				return nil, fmt.Errorf("--key-of %.64s: %w", name, err)
+			}
+			key = strings.TrimSpace(string(text))
+		}
+		if !ok || name == "" || key == "" {
+			return nil, misused("--key-of must be NAME=KEY or NAME=@FILE, with neither empty (value %d)", i+1)
+		}
+		if _, twice := keys[name]; twice {
+			return nil, misused("--key-of names %.64q twice", name)
+		}
+		keys[name] = key
+	}
+	return keys, nil
 }
 
 // apart is an exchange whose request is in a file of its own.
