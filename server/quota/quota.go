@@ -335,8 +335,8 @@ type bucket struct {
 // was used without asking counts too, and takes back what is given.
 type rates struct{ bound, owed *throttled.GCRARateLimiterCtx }
 
-// owedBuckets is how many times a bucket may owe what it holds: more than one request can use, and so little that times
-// do not overflow.
+// owedBuckets is how many times a bucket may owe what it holds, all requests together: more than one can use, and so
+// little that times do not overflow.
 const owedBuckets = 1000
 
 // attempts bound how often replicas that change a bucket at the same time try again.
@@ -395,10 +395,15 @@ func (b *bucket) rate(ctx context.Context, n int, owed bool) (limited bool, r th
 	return limited, r, b.inMemory
 }
 
-// owe takes n, whether they are there or not.
+// owe takes n, whether they are there or not; of more than a bucket may owe, what is left of that.
 func (b *bucket) owe(ctx context.Context, n int) {
-	if n > 0 {
-		b.rate(ctx, n, true)
+	n = min(n, owedBuckets*b.limit)
+	for i := 0; n > 0 && i < attempts; i++ { // others may take some of what is left meanwhile
+		limited, r, _ := b.rate(ctx, n, true)
+		if !limited {
+			return
+		}
+		n = min(n, r.Remaining)
 	}
 }
 

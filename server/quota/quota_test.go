@@ -198,6 +198,25 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
+// TestOwedBound: a key owes 1000 times what its rate holds, and no more, but no less either where a request used more
+// than that, however many.
+func TestOwedBound(t *testing.T) {
+	for _, unseen := range []int{59_980, 59_981, 60_000, 70_000, 1 << 60} {
+		q, _ := open(t, Limits{TokensPerMinute: 60})
+		l, _ := q.Enter(t.Context(), "a", false)
+		settle, err := l.Reserve(t.Context(), 60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settle(20, 0, 0, unseen)
+		const want = (60_000 + 1 - 60) * time.Second // one a second
+		var e *Exceeded
+		if _, err := l.Reserve(t.Context(), 1); !errors.As(err, &e) || e.RetryAfter != want {
+			t.Errorf("%d unseen: %+v, want to wait %v", unseen, err, want)
+		}
+	}
+}
+
 // TestSettleAtRandom: however requests reserve and settle, no more is used in any time than the bucket and what flows
 // into it, and once all is given back the bucket is full again. On both stores.
 func TestSettleAtRandom(t *testing.T) {
