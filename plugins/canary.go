@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -207,9 +206,9 @@ func (s *Set) request(ctx context.Context) string {
 }
 
 // Canary gives a share of the requests what was prepared, beside the version that serves under the same name, with the
-// same kinds and Apply. It takes the place of a canary that is there. Replacing or deleting the plugin, or loading
-// another version of it, ends it, and so does EndCanary. version is the module's own word. Errors are those of Commit;
-// ErrSpec where nothing serves or the kinds differ.
+// same kinds, Apply and Clients. It takes the place of a canary that is there. Replacing or deleting the plugin, or
+// loading another version of it, ends it, and so does EndCanary. version is the module's own word. Errors are those of
+// Commit, and ErrSpec where nothing serves, one of these differs, or a language that what serves reads is missing.
 func (p *Prepared) Canary(ctx context.Context, c *Canary) (version string, err error) {
 	s, j := p.set, p.job
 	unlock, err := s.lockChanges(ctx)
@@ -264,9 +263,9 @@ func (e *entry) checkCanary(j *job) error {
 	if a, b := e.current.settings.apply, j.settings.apply; a != b {
 		return fmt.Errorf("%w: a canary has the apply of what serves, which is %q: given %q", ErrSpec, a, b)
 	}
-	if a, b := e.current.settings.clients, j.settings.clients; a != b {
-		return fmt.Errorf("%w: a canary applies to the clients of what serves, which are %q: given %q", ErrSpec,
-			strings.Split(a, "\n"), strings.Split(b, "\n"))
+	if a, b := e.current.settings.clientList(), j.settings.clientList(); !slices.Equal(a, b) {
+		return fmt.Errorf("%w: a canary applies to the clients of what serves, which are %s: given %s", ErrSpec,
+			quotedOrAll(a), quotedOrAll(b))
 	}
 	if !e.current.serves(abi.KindGrammar) {
 		return nil
@@ -278,6 +277,14 @@ func (e *entry) checkCanary(j *job) error {
 		}
 	}
 	return nil
+}
+
+// quotedOrAll is a list of clients for an error; nil are all.
+func quotedOrAll(clients []string) string {
+	if clients == nil {
+		return "all"
+	}
+	return fmt.Sprintf("%q", clients)
 }
 
 // EndCanary takes the canary of a plugin away; requests that have it finish with it. It is fine if there is none.
@@ -299,9 +306,9 @@ func (s *Set) EndCanary(ctx context.Context, name string) error {
 	return nil
 }
 
-// endTrial ends the canary of an entry, which may be nil, if the entry in its place has it no more.
+// endTrial ends the canary of an entry, if that in its place, which may be nil, has it no more.
 func (s *Set) endTrial(before, now *entry, why string) {
-	if before == nil || before.canary == nil || now != nil && now.canary == before.canary {
+	if before.canary == nil || now != nil && now.canary == before.canary {
 		return
 	}
 	if c := before.canary; c.abort(why) {

@@ -3,6 +3,7 @@ package guest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,11 +32,7 @@ func paramSets(schema json.RawMessage) (sets []string) {
 	for _, x := range s.Examples {
 		add(x)
 	}
-	names := make([]string, 0, len(s.Properties))
-	for name := range s.Properties {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(s.Properties))
 	must, all, defaults := map[string]json.RawMessage{}, map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	values := map[string][]json.RawMessage{}
 	for _, name := range names {
@@ -61,10 +58,7 @@ func paramSets(schema json.RawMessage) (sets []string) {
 	for i := range 2 { // the first value of each comes before any second one
 		for _, name := range names {
 			if i < len(values[name]) {
-				set := map[string]json.RawMessage{}
-				for k, v := range must {
-					set[k] = v
-				}
+				set := maps.Clone(must)
 				set[name] = values[name][i]
 				add(set)
 			}

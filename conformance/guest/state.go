@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// statePositions is over how many tokens a guest's word on its state is tried: more than a guard may hold back, and
-	// more than lie between two images of the server.
+	// statePositions is how many tokens a text has on which is tried what a guest says of its state: more than a guard
+	// may hold back, and more than lie between two images of the server.
 	statePositions = 320
-	// stateTime is for how long a case is tried. The case's own parameters are tried first, and always.
+	// stateTime bounds how long the parameters of a case are tried. The case's own come first, whatever time they take.
 	stateTime = 4 * time.Second
 )
 
@@ -89,8 +89,10 @@ func (p *prepared) tryState(kind string, prompt []uint32) (n int, why string) {
 				return n, why
 			}
 		}
-		before := slices.Clone(s.tokens)
-		r.calls = append(r.calls, call{before, s.drawn})
+		before := s.tokens[:len(s.tokens):len(s.tokens)] // which steps append to, and never change
+		if s.d.State == abi.StateLogits {
+			r.calls = append(r.calls, call{before, s.drawn})
+		}
 		a, ok := s.draw()
 		switch {
 		case !ok:
@@ -159,7 +161,7 @@ type restorer struct {
 	twin     *drawing // nil before it was taken back for the first time
 	at       int      // where that was
 	image    *drawing // of abi.StateLogits: a copy that was set aside
-	calls    []call   // since the image
+	calls    []call   // of abi.StateLogits: those since the image
 }
 
 func (r *restorer) close() {
@@ -239,7 +241,7 @@ func (d *drawing) replay(tokens []uint32) bool {
 	}
 	d.foreign = true
 	for n := int(d.prompt); n < len(tokens); {
-		d.tokens = slices.Clone(tokens[:n])
+		d.tokens = tokens[:n:n]
 		a, ok := d.draw()
 		if !ok || a.Fault != "" {
 			return false
