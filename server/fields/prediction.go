@@ -31,7 +31,8 @@ func Prediction(d *generate.Draft) wire.Field {
 		if err == nil && kind != "content" {
 			err = unknownPrediction("prediction", kind, "content")
 		}
-		d.Prediction, d.Predicted = text.String(), true
+		s := text.String()
+		d.Prediction = &s
 		return err
 	}}
 }

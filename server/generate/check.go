@@ -82,10 +82,11 @@ func (s *Service) check(ctx context.Context, d *Draft, n size) (Request, error) 
 
 // predict returns the tokens of d's prediction, in which no special token is recognised.
 func (s *Service) predict(ctx context.Context, d *Draft) ([]llm.Token, error) {
-	if d.Prediction == "" {
+	text := or(d.Prediction, "")
+	if text == "" {
 		return nil, nil
 	}
-	e, err := s.encode(ctx, d.Prediction, llm.Encoding{Data: []Span{{End: len(d.Prediction)}}, Most: s.limits.MaxTotal})
+	e, err := s.encode(ctx, text, llm.Encoding{Data: []Span{{End: len(text)}}, Most: s.limits.MaxTotal})
 	if err != nil {
 		return nil, err
 	}

@@ -17,11 +17,17 @@ type Counts struct {
 
 // Plus returns c with what the end of a sequence tells, nil for nothing.
 func (c Counts) Plus(f *llm.Finish) Counts {
-	if f != nil {
-		c.Accepted, c.Rejected = c.Accepted+f.AcceptedPrediction, c.Rejected+f.RejectedPrediction
-		c.Rewound, c.Replaced = c.Rewound+f.Rewound, c.Replaced+f.Replaced
+	if f == nil {
+		return c
 	}
-	return c
+	return c.Add(Counts{Accepted: f.AcceptedPrediction, Rejected: f.RejectedPrediction, Rewound: f.Rewound,
+		Replaced: f.Replaced})
+}
+
+// Add returns the counts of two texts together.
+func (c Counts) Add(of Counts) Counts {
+	return Counts{Predicted: c.Predicted || of.Predicted, Accepted: c.Accepted + of.Accepted,
+		Rejected: c.Rejected + of.Rejected, Rewound: c.Rewound + of.Rewound, Replaced: c.Replaced + of.Replaced}
 }
 
 // Append writes those that there are as members, each behind a comma.

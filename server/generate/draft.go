@@ -101,11 +101,9 @@ type Draft struct {
 	Grammar *Grammar
 	// Heal lets the last token of the prompt be another, longer one: the text goes on within it.
 	Heal *bool
-	// Prediction is a text that the outputs are expected to be, or much of it; empty is none. It makes them faster
-	// where that is right, and changes none.
-	Prediction string
-	// Predicted says that there is a prediction, be it empty.
-	Predicted bool
+	// Prediction is a text that the outputs are expected to be, or much of it; nil is none. It makes them faster where
+	// that is right, and changes none.
+	Prediction *string
 	// Guidance weighs the prompt against a second one.
 	Guidance Guidance
 	// Plugins are the user code that the request asks for, in order.

@@ -28,22 +28,33 @@ func (e *Explain) Left(n int) *Explain {
 	return &Explain{Top: e.Top, Tokens: &tokens}
 }
 
+// Share returns how many tokens are explained of each of n texts of a request, which what calls them: as many as are
+// wanted, by default as many as all of them may have together.
+func (e *Explain) Share(n int, what string) (tokens uint64, err error) {
+	most := maxExplained / uint64(n)
+	if tokens = or(e.Tokens, min(defaultExplainTokens, most)); tokens > most {
+		return 0, invalid("explain", "`explain.tokens` of all %s together must be <= %d. Given: %d of %d %s", what,
+			maxExplained, tokens, n, what)
+	}
+	return tokens, nil
+}
+
 // checkExplain checks the explain of d, which has size n, and writes it to p.
 func checkExplain(d *Draft, n size, p *llm.Params) error {
 	if d.Explain == nil {
 		return nil
 	}
-	each := uint64(n.sequences)
 	top := or(d.Explain.Top, defaultExplainTop)
-	tokens := or(d.Explain.Tokens, min(defaultExplainTokens, maxExplained/each))
-	switch {
+	switch wanted := or(d.Explain.Tokens, 0); {
 	case top > llm.MaxExplainTop:
 		return invalid("explain", "`explain.top` must be >= 0 and <= %d. Given: %d", llm.MaxExplainTop, top)
-	case tokens > llm.MaxExplainTokens:
-		return invalid("explain", "`explain.tokens` must be >= 0 and <= %d. Given: %d", llm.MaxExplainTokens, tokens)
-	case tokens*each > maxExplained:
-		return invalid("explain", "`explain.tokens` of all sequences together must be <= %d. Given: %d of %d sequences",
-			maxExplained, tokens, n.sequences)
+	case wanted > llm.MaxExplainTokens:
+		return invalid("explain", "`explain.tokens` must be >= 0 and <= %d. Given: %d", llm.MaxExplainTokens, wanted)
+	}
+	tokens, err := d.Explain.Share(n.sequences, "sequences")
+	switch {
+	case err != nil:
+		return err
 	case tokens > 0 && n.beams > 0:
 		return invalid("explain", "`explain` and `num_beams` > 1 exclude each other: a beam search compares texts, and "+
 			"picks no token at a time; `explain.tokens` = 0 asks for the receipt alone")

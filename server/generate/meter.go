@@ -42,8 +42,7 @@ func (r *Run) reserve(ctx context.Context, d *Draft) (err error) {
 	if d.MaxNewTokens == nil || d.Clip {
 		most = min(most, assumedTokens)
 	}
-	rows := max(q.Sequences, q.beams) * max(q.prompts, 1)
-	r.settle, err = Reserve(ctx, len(q.Prompt)+q.secondPrompt()+rows*most)
+	r.settle, err = Reserve(ctx, len(q.Prompt)+q.secondPrompt()+q.texts()*most)
 	return err
 }
 

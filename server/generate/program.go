@@ -160,11 +160,8 @@ func (p *programs) count(computed, cached int, prompted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.computed += computed
-	if prompted {
-		if p.cached = min(p.cached, cached); !p.prompted {
-			p.cached = cached
-		}
-		p.prompted = true
+	if prompted && (!p.prompted || cached < p.cached) {
+		p.prompted, p.cached = true, cached
 	}
 }
 

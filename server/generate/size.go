@@ -37,6 +37,9 @@ func (s size) begun() int {
 // the request takes.
 func (s size) rows() int { return max(s.sequences*max(s.contexts, 1), s.beams) * s.prompts }
 
+// texts is how many are generated, those that no client sees included, but for a program's.
+func (s size) texts() int { return max(s.sequences, s.beams) * s.prompts }
+
 // size checks how much d asks for against what its route can answer.
 func (l Limits) size(d *Draft) (size, error) {
 	s := size{prompts: 1}

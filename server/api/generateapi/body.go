@@ -92,25 +92,14 @@ func readBatch(body []byte, most int) (*request, error) {
 		return nil, refused("`prompts` must hold at most %d prompts (generate_api.max_prompts), given %d", most,
 			len(q.ids))
 	}
-	return q, q.share()
-}
-
-// maxExplained is how many tokens of all texts of a request are explained at most.
-const maxExplained = 2048
-
-// share bounds what is explained of the texts together.
-func (q *request) share() error {
-	e, n := q.explain, uint64(len(q.ids))
-	switch {
-	case e == nil:
-	case e.Tokens == nil:
-		most := min(256, maxExplained/n)
-		q.explain = &generate.Explain{Top: e.Top, Tokens: &most}
-	case *e.Tokens > maxExplained/n:
-		return refused("`explain.tokens` of all texts together must be <= %d. Given: %d of %d texts", maxExplained,
-			*e.Tokens, n)
+	if q.explain != nil {
+		tokens, err := q.explain.Share(len(q.ids), "texts")
+		if err != nil {
+			return nil, refused("%s", err)
+		}
+		q.explain = &generate.Explain{Top: q.explain.Top, Tokens: &tokens}
 	}
-	return nil
+	return q, nil
 }
 
 // common reads what all bodies have.

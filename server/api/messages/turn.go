@@ -255,7 +255,7 @@ func (t *turn) appendUsage(b []byte) []byte {
 	b = wire.AppendInt(append(b, `,"output_tokens_details":{`...), "thinking_tokens",
 		t.before.reasoned+t.choice.Reasoned)
 	counts := t.counts.Plus(t.choice.Finish)
-	counts.Predicted = t.call.draft.Predicted && t.choice.Finish != nil
+	counts.Predicted = t.call.draft.Prediction != nil && t.choice.Finish != nil
 	return append(counts.Append(b), "}"...)
 }
 

@@ -98,7 +98,7 @@ func (s *settings) fields() []wire.Field {
 // newCall returns what the settings come to.
 func newCall(s *settings, f *form, d *dialect.Dialect) (*call, error) {
 	c := &call{form: f, dialect: d, n: 1, tier: s.draft.Tier, stream: s.stream, usage: s.usage && s.stream,
-		predicted: s.draft.Predicted,
+		predicted: s.draft.Prediction != nil,
 		shown:     deltas.Settings{KeepStop: s.keepStop || d.KeepStop}}
 	if s.draft.N != nil {
 		c.n = int(min(*s.draft.N, 1<<20)) // generate refuses far less

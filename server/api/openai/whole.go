@@ -107,8 +107,7 @@ func (all *collected) follow(before *collected) {
 	u, b := &all.usage, &before.usage
 	u.prompt, u.images, u.cached, u.completion = u.prompt+b.prompt, u.images+b.images, u.cached+b.cached,
 		u.completion+b.completion
-	u.counts.Accepted, u.counts.Rejected = u.counts.Accepted+b.counts.Accepted, u.counts.Rejected+b.counts.Rejected
-	u.counts.Rewound, u.counts.Replaced = u.counts.Rewound+b.counts.Rewound, u.counts.Replaced+b.counts.Replaced
+	u.counts = u.counts.Add(b.counts)
 }
 
 // collect reads all runs to their end.

@@ -169,7 +169,7 @@ func (t *turn) appendUsage(b []byte) []byte {
 	b = wire.AppendInt(b, "output_tokens", generated)
 	b = wire.AppendInt(append(b, `,"output_tokens_details":{`...), "reasoning_tokens", t.reasoned+t.choice.Reasoned)
 	counts := t.counts.Plus(f)
-	counts.Predicted = t.call.draft.Predicted
+	counts.Predicted = t.call.draft.Prediction != nil
 	b = counts.Append(b)
 	b = wire.AppendInt(append(b, `},`...), "total_tokens", prompt+generated)
 	return append(b, '}')

@@ -97,7 +97,7 @@ func (a *API) Routes() []server.Route {
 		{Method: http.MethodPost, Path: "/chat_tokenize", Handle: a.in(a.chatTokenize)},
 		{Method: http.MethodGet, Path: "/info", Scope: server.Listing, Handle: a.in(a.serveInfo)},
 		{Method: http.MethodGet, Path: docsPath, Scope: server.Open, Handle: servePage},
-		{Method: http.MethodGet, Path: documentPath, Scope: server.Models, Handle: a.serveDocument},
+		{Method: http.MethodGet, Path: documentPath, Scope: server.Listing, Handle: a.serveDocument},
 	}
 	routes = append(routes, a.kserveRoutes()...)
 	return append(routes, a.vertexRoutes(routes)...)
@@ -280,7 +280,7 @@ func (a *API) whole(w http.ResponseWriter, r *http.Request, m *dispatch.Model, b
 		return err
 	}
 	reply := answer{
-		result: &result, sampled: run.Request.Params.Sample, predicted: b.draft.Predicted,
+		result: &result, sampled: run.Request.Params.Sample, predicted: b.draft.Prediction != nil,
 		details: b.draft.Receipt, prompt: b.prompt(),
 	}
 	var out []byte

@@ -43,7 +43,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, m *dispatch.Model, 
 // pump sends the run's tokens until the last one, and returns why it could not.
 func pump(ctx context.Context, events *server.Events, run *generate.Run, b *body) error {
 	d := delta{dialect: b.dialect, sampled: run.Request.Params.Sample, details: b.details, prompt: b.prompt(),
-		predicted: b.draft.Predicted}
+		predicted: b.draft.Prediction != nil}
 	var line []byte
 	var e generate.Event
 	d.event = &e
