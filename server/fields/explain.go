@@ -5,13 +5,16 @@ import (
 	"tgi/server/wire"
 )
 
+// explainShapes is what the field explain may be.
+const explainShapes = `true, false, "receipt" or an object such as {"top": 5, "tokens": 256}`
+
 // Explain is the field explain: true, false, null, "receipt" for the receipt alone, or an object with what is wanted.
 func Explain(dst **generate.Explain) wire.Field {
 	return wire.Field{Name: "explain", Read: func(r *wire.Reader) error {
 		if none, err := r.Null(); none || err != nil {
 			return err
 		}
-		return Either(r, func(r *wire.Reader) error {
+		return OneOf(r, explainShapes, func(r *wire.Reader) error {
 			on, err := r.Bool()
 			if *dst = nil; on {
 				*dst = &generate.Explain{}

@@ -2,6 +2,7 @@ package fields
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"tgi/server/generate"
@@ -20,6 +21,34 @@ func TestNull(t *testing.T) {
 	}
 	if bias != nil || plugins != nil {
 		t.Errorf("got %v, %v", bias, plugins)
+	}
+}
+
+// TestShapesAreNamed: what fits no shape of a field is refused with its value and all shapes; what fits one in part
+// with what is wrong in there.
+func TestShapesAreNamed(t *testing.T) {
+	const explain = `expected true, false, "receipt" or an object such as {"top": 5, "tokens": 256}`
+	const content = `expected a string or an array of {"type": "text", "text": "..."}`
+	for body, want := range map[string]string{
+		`{"explain": "receipts"}`:   `explain: invalid value: "receipts", ` + explain,
+		`{"explain":  7}`:           `explain: invalid value: 7, ` + explain,
+		`{"explain": [1, 2]}`:       `explain: invalid value: [1, 2], ` + explain,
+		`{"explain": {"tops": 1}}`:  "explain: unknown field `tops`, expected `top` or `tokens`",
+		`{"explain": {"top": "a"}}`: `explain.top: invalid type: string "a", expected usize`,
+		`{"explain": tru}`:          "explain: expected ident",
+		`{"prediction": "text"}`: `prediction: invalid type: string "text", expected an object such as ` +
+			`{"type": "content", "content": "..."}`,
+		`{"prediction": {"type": "text", "content": "a"}}`:     "`prediction.type` must be \"content\". Given: \"text\"",
+		`{"prediction": {"type": "content", "content": 3}}`:    `prediction.content: invalid value: 3, ` + content,
+		`{"prediction": {"type": "content", "content": {}}}`:   `prediction.content: invalid value: {}, ` + content,
+		`{"prediction": {"type": "content", "content": [{}]}}`: "prediction.content[0]: missing field `type`",
+		`{"prediction": {"content": "a"}}`:                     "prediction: missing field `type`",
+	} {
+		var d generate.Draft
+		err := Decode([]byte(body), "struct Request", []wire.Field{Explain(&d.Explain), Prediction(&d)}, &d)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
 	}
 }
 

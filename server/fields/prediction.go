@@ -16,10 +16,10 @@ func Prediction(d *generate.Draft) wire.Field {
 		}
 		kind := ""
 		var text strings.Builder
-		err := r.Object("struct Prediction", []wire.Field{
+		err := r.Object(`an object such as {"type": "content", "content": "..."}`, []wire.Field{
 			{Name: "type", Required: true, Read: wire.Into(&kind, (*wire.Reader).String)},
 			{Name: "content", Required: true, Read: func(r *wire.Reader) error {
-				return Either(r, func(r *wire.Reader) error {
+				return OneOf(r, `a string or an array of {"type": "text", "text": "..."}`, func(r *wire.Reader) error {
 					s, err := r.String()
 					text.WriteString(s)
 					return err

@@ -121,6 +121,25 @@ func Either(r *wire.Reader, shapes ...func(*wire.Reader) error) error {
 	return furthest
 }
 
+// OneOf is Either where an error about the whole value says which shapes there are: want names them all.
+func OneOf(r *wire.Reader, want string, shapes ...func(*wire.Reader) error) error {
+	start := *r
+	err := Either(r, shapes...)
+	var e, here *wire.Error
+	if !errors.As(err, &e) || e.Kind != wire.ErrShape || e.Path != "" {
+		return err
+	}
+	*r = start
+	_, _ = r.Null() // passes white space alone: a null is read before
+	_ = errors.As(r.Refuse(""), &here)
+	raw, broken := r.Raw()
+	if within := e.Line != here.Line || e.Column != here.Column; broken != nil || within && (raw[0] == '{' ||
+		raw[0] == '[') {
+		return err
+	}
+	return r.Refuse(fmt.Sprintf("invalid value: %s, expected %s", strings.ToValidUTF8(fmt.Sprintf("%.64s", raw), ""), want))
+}
+
 // Text returns a Field.Read of a string; null is none.
 func Text(dst *string) func(*wire.Reader) error {
 	return func(r *wire.Reader) error {
