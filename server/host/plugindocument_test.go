@@ -20,7 +20,7 @@ func TestDocumentKnowsPlugins(t *testing.T) {
 	p := programming(t, func(c *config.Config) {
 		c.Server.AdminKeys = []string{admin}
 		c.Key = []config.Key{{Name: "all", Key: "of-all", Scopes: []string{config.ScopeGenerate, config.ScopeModels}},
-			{Name: "some", Key: "of-some", Scopes: []string{config.ScopeGenerate, config.ScopeModels},
+			{Name: "some", Key: "of-some", Scopes: []string{config.ScopeGenerate}, // which reads the document, too
 				Plugins: []string{"banned-*", "dr*"}}}
 		for _, name := range []string{"dry", "xtc"} {
 			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + name,

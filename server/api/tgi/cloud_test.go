@@ -106,7 +106,7 @@ func TestCloudRoutesNeedKeys(t *testing.T) {
 	api := New(o)
 	s := server.New(server.Options{Config: c.Server, APIs: []server.API{api}, Healthy: func() error { return nil },
 		Log: slog.New(slog.DiscardHandler)})
-	tells := map[string]server.Scope{"/info": server.Listing, documentPath: server.Models, kserveRoot: server.Models,
+	tells := map[string]server.Scope{"/info": server.Listing, documentPath: server.Listing, kserveRoot: server.Models,
 		kserveVersion: server.Models}
 	open := []string{"/docs", "/v2/health/live", "/v2/health/ready", kserveVersion + "/ready", "/h"}
 	for _, r := range api.Routes() {
