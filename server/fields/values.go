@@ -137,7 +137,8 @@ func OneOf(r *wire.Reader, want string, shapes ...func(*wire.Reader) error) erro
 		raw[0] == '[') {
 		return err
 	}
-	return r.Refuse(fmt.Sprintf("invalid value: %s, expected %s", strings.ToValidUTF8(fmt.Sprintf("%.64s", raw), ""), want))
+	given := strings.ToValidUTF8(string(raw[:min(len(raw), 64)]), "")
+	return r.Refuse(fmt.Sprintf("invalid value: %s, expected %s", given, want))
 }
 
 // Text returns a Field.Read of a string; null is none.

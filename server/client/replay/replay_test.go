@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -185,6 +187,23 @@ func TestKeys(t *testing.T) {
 		if err != nil || sent != x.want || r.Same != (x.want != "") || (len(r.Notes) > 0) != (x.note != "") ||
 			!strings.Contains(r.String(), x.note) {
 			t.Errorf("%+v: %v, sent %q, %+v", x, err, sent, r)
+		}
+	}
+}
+
+// TestReadKeys: keys are given as they are or in files; errors show none.
+func TestReadKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("sk-2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadKeys([]string{"school=sk-1=", "api_keys[0]=@" + file})
+	if err != nil || len(got) != 2 || got["school"] != "sk-1=" || got["api_keys[0]"] != "sk-2" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, list := range [][]string{{"sk-1"}, {"=sk-1"}, {"a="}, {"a=sk-1", "a=sk-1"}, {"a=@" + file + "sk-1"}} {
+		if got, err := ReadKeys(list); err == nil || len(list[0]) < 9 && strings.Contains(err.Error(), "sk-1") {
+			t.Errorf("%q: %q, %v", list, got, err)
 		}
 	}
 }

@@ -31,10 +31,11 @@ var routes = []struct {
 	path string
 	api
 }{
-	{"/", nativeAPI}, {"/generate", nativeAPI}, {"/generate_stream", nativeAPI}, {"/v1/completions/generate", nativeAPI},
-	{"/v1/completions/generate_stream", nativeAPI}, {"/invocations", nativeAPI}, {"/v1/chat/completions", openAIAPI},
-	{"/v1/completions", openAIAPI}, {"/v1/responses", openAIAPI}, {"/v1/messages", openAIAPI}, {"/api/chat", ollamaAPI},
-	{"/api/generate", ollamaAPI}, {"/api/generate-one", textAPI}, {"/api/generate-batch", batchAPI}, {"/vertex", cloudAPI},
+	{"/", nativeAPI}, {"/generate", nativeAPI}, {"/generate_stream", nativeAPI},
+	{"/v1/completions/generate", nativeAPI}, {"/v1/completions/generate_stream", nativeAPI},
+	{"/invocations", nativeAPI}, {"/v1/chat/completions", openAIAPI}, {"/v1/completions", openAIAPI},
+	{"/v1/responses", openAIAPI}, {"/v1/messages", openAIAPI}, {"/api/chat", ollamaAPI}, {"/api/generate", ollamaAPI},
+	{"/api/generate-one", textAPI}, {"/api/generate-batch", batchAPI}, {"/vertex", cloudAPI},
 }
 
 // KServe's path names a model and a version.

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"tgi/runtime/regular"
 	"tgi/server/client/call"
 	"tgi/server/client/replay"
 )
@@ -48,8 +46,8 @@ with KEY, --key all others.`,
 				return misused("--key-of belongs to the server at --url")
 			}
 			var err error
-			if options.Keys, err = keysOf(keys); err != nil {
-				return err
+			if options.Keys, err = replay.ReadKeys(keys); err != nil {
+				return misused("--key-of: %s", err)
 			}
 			data, err := c.readInput(words[0])
 			if err != nil {
@@ -85,32 +83,6 @@ with KEY, --key all others.`,
 	out.flag(cmd)
 	asked.add(cmd)
 	return cmd
-}
-
-// maxKey bounds the file of a key, in bytes.
-const maxKey = 64 << 10
-
-// keysOf reads the values of --key-of. Errors show no key.
-func keysOf(list []string) (map[string]string, error) {
-	keys := map[string]string{}
-	for i, one := range list {
-		name, key, ok := strings.Cut(one, "=")
-		if file, from := strings.CutPrefix(key, "@"); from {
-			text, err := regular.Read(file, 0, maxKey)
-			if err != nil {
-				return nil, fmt.Errorf("--key-of %.64s: %w", name, err)
-			}
-			key = strings.TrimSpace(string(text))
-		}
-		if !ok || name == "" || key == "" {
-			return nil, misused("--key-of must be NAME=KEY or NAME=@FILE, with neither empty (value %d)", i+1)
-		}
-		if _, twice := keys[name]; twice {
-			return nil, misused("--key-of names %.64q twice", name)
-		}
-		keys[name] = key
-	}
-	return keys, nil
 }
 
 // apart is an exchange whose request is in a file of its own.
