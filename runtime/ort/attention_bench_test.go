@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // The benchmarks run 24 layers' worth of attention in one session, each node
@@ -31,6 +32,15 @@ func benchPaged(b *testing.B, form CacheForm, lengths [][2]int) *node {
 	s.form = form
 	r := rand.New(rand.NewPCG(1, 1))
 	kv := s.kvHeads * s.headSize
+	blocks, rows := deal(r, lengths)
+	c := lay(r, s, blocks, rows)
+	layer := [2][]byte{packCache(s, c.kCache, true), packCache(s, c.vCache, false)}
+	cache, err := mapPages(2 * benchLayers * len(layer[0]))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(cache.unmap)
+	cache.enlarge(cache.bytes) // as that of a server, which is larger
 	n := benchNodes(b, func(g *graph, l int) {
 		if l == 0 {
 			g.value(false, "q", float32s, "t", s.heads*s.headSize)
@@ -50,8 +60,6 @@ func benchPaged(b *testing.B, form CacheForm, lengths [][2]int) *node {
 			"", "", "", "", "form"}, o,
 			attrs{"num_heads": s.heads, "kv_num_heads": s.kvHeads, "head_size": s.headSize})
 	})
-	blocks, rows := deal(r, lengths)
-	c := lay(r, s, blocks, rows)
 	tokens := int64(len(c.slots))
 	put(b, n, false, "q", c.q, tokens, int64(s.heads*s.headSize))
 	put(b, n, false, "k", c.k, tokens, int64(kv))
@@ -62,8 +70,14 @@ func benchPaged(b *testing.B, form CacheForm, lengths [][2]int) *node {
 	put(b, n, false, "slots", c.slots, tokens)
 	put(b, n, false, "form", []int32{int32(cacheForms[form])}, 1)
 	for l := range benchLayers {
-		c.bindCache(b, n, fmt.Sprint("kc", l), nil, c.kCache, true)
-		c.bindCache(b, n, fmt.Sprint("vc", l), nil, c.vCache, false)
+		for i, name := range []string{"kc", "vc"} {
+			at := unsafe.Add(cache.at, (2*l+i)*len(layer[i]))
+			copy(unsafe.Slice((*byte)(at), len(layer[i])), layer[i])
+			err := n.bind(false, fmt.Sprint(name, l), uint8s, at, int64(blocks), int64(len(layer[i])/blocks))
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
 		put(b, n, true, fmt.Sprint("out", l), make([]float32, len(c.q)), tokens, int64(s.heads*s.headSize))
 	}
 	return n

@@ -63,6 +63,14 @@ func mapPages(bytes int) (pages, error) {
 	return pages{at, bytes}, nil
 }
 
+// enlarge asks for pages of 2 MB where each of the parts that the memory is used in has many of them: no more than an
+// eighth of it is then backed without need.
+func (p *pages) enlarge(part int) {
+	if part >= 32<<20 {
+		C.tgi_pages_large(p.at, C.size_t(p.bytes))
+	}
+}
+
 func (p *pages) unmap() {
 	if p.at != nil {
 		C.tgi_pages_unmap(p.at, C.size_t(p.bytes))

@@ -269,6 +269,7 @@ func (p *Paged) bindCache() error {
 	if p.cache, err = mapPages(p.o.Blocks * p.o.BlockBytes()); err != nil {
 		return fmt.Errorf("reserving the cache: %w", err)
 	}
+	p.cache.enlarge(p.o.Blocks * p.o.halfBytes())
 	for layer := range p.o.Layers {
 		for half, prefix := range p.o.halves() {
 			name := fmt.Sprintf("%s.%d", prefix, layer)

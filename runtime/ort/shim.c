@@ -134,9 +134,7 @@ static char *map_file(struct tgi_weights *w, const char *path) {
 	}
 	if (at == MAP_FAILED) why = strdup(strerror(errno));
 	close(file);
-#ifdef MADV_HUGEPAGE
-	if (!why) madvise(w->data, w->bytes, MADV_HUGEPAGE);  // if the system has them
-#endif
+	if (!why) tgi_pages_large(w->data, w->bytes);
 	return why;
 }
 
@@ -332,3 +330,11 @@ void *tgi_pages_map(size_t bytes) {
 }
 
 void tgi_pages_unmap(void *pages, size_t bytes) { munmap(pages, bytes); }
+
+void tgi_pages_large(void *pages, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+	madvise(pages, bytes, MADV_HUGEPAGE);
+#else
+	(void)pages, (void)bytes;
+#endif
+}

@@ -124,6 +124,9 @@ char *tgi_bound_run(struct tgi_bound *b);
 void *tgi_pages_map(size_t bytes);
 void tgi_pages_unmap(void *pages, size_t bytes);
 
+// tgi_pages_large asks the system to back memory with pages of 2 MB, if it has them.
+void tgi_pages_large(void *pages, size_t bytes);
+
 // tgi_heap_configure makes glibc's malloc always return large allocations to the system when they are freed.
 // It does nothing with other C libraries.
 void tgi_heap_configure(void);
