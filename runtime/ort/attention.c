@@ -13,8 +13,10 @@ static size_t candidates(const struct pa_kernel *list[4]) {
 #if defined(__x86_64__)
 	__builtin_cpu_init();
 	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-	    __builtin_cpu_supports("avx512bw"))
+	    __builtin_cpu_supports("avx512bw")) {
+		if (__builtin_cpu_supports("avx512vnni")) list[n++] = &pa_avx512vnni;
 		list[n++] = &pa_avx512;
+	}
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
 		list[n++] = &pa_avx2;
 #elif defined(__aarch64__)

@@ -32,6 +32,7 @@ enum {
 	PA_MAX_HEAD = 576,  // largest head size
 	PA_GROUP = 32,      // numbers of one scale
 	PA_CODES = 127,     // largest code
+	PA_LINE = 64,       // bytes of a line of the processor's caches
 };
 
 // pa_form is what keys and values are stored as.
@@ -147,7 +148,7 @@ static inline float pa_wide(uint16_t x) {
 
 extern const struct pa_kernel pa_portable;
 #if defined(__x86_64__)
-extern const struct pa_kernel pa_avx2, pa_avx512;
+extern const struct pa_kernel pa_avx2, pa_avx512, pa_avx512vnni;
 #elif defined(__aarch64__)
 extern const struct pa_kernel pa_neon;
 #endif

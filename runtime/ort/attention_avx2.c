@@ -42,6 +42,7 @@ PA_TARGET static inline uint16_t avx2_half(float x) {
 
 #define PA_NAME(x) avx2_##x
 #define KV_SCALED 0
+#define KV_DOTS 0
 #define kv float
 #define kv_put(x) (x)
 #define kv_get(x) (x)
@@ -51,6 +52,7 @@ PA_TARGET static inline uint16_t avx2_half(float x) {
 
 #define PA_NAME(x) avx2_half_##x
 #define KV_SCALED 0
+#define KV_DOTS 0
 #define kv uint16_t
 #define kv_put h_put
 #define kv_get mq_float
@@ -60,6 +62,7 @@ PA_TARGET static inline uint16_t avx2_half(float x) {
 
 #define PA_NAME(x) avx2_bfloat_##x
 #define KV_SCALED 0
+#define KV_DOTS 0
 #define kv uint16_t
 #define kv_put pa_bfloat
 #define kv_get pa_wide
@@ -70,6 +73,7 @@ PA_TARGET static inline uint16_t avx2_half(float x) {
 
 #define PA_NAME(x) avx2_code_##x
 #define KV_SCALED 1
+#define KV_DOTS 0
 #define kv int8_t
 #define kv_get(x) ((float)(x))
 #define kv_load(p) _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(p))))

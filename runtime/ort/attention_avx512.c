@@ -41,6 +41,7 @@ PA_TARGET static inline uint16_t avx512_half(float x) {
 
 #define PA_NAME(x) avx512_##x
 #define KV_SCALED 0
+#define KV_DOTS 0
 #define kv float
 #define kv_put(x) (x)
 #define kv_get(x) (x)
@@ -50,6 +51,7 @@ PA_TARGET static inline uint16_t avx512_half(float x) {
 
 #define PA_NAME(x) avx512_half_##x
 #define KV_SCALED 0
+#define KV_DOTS 0
 #define kv uint16_t
 #define kv_put h_put
 #define kv_get mq_float
@@ -59,6 +61,7 @@ PA_TARGET static inline uint16_t avx512_half(float x) {
 
 #define PA_NAME(x) avx512_bfloat_##x
 #define KV_SCALED 0
+#define KV_DOTS 0
 #define kv uint16_t
 #define kv_put pa_bfloat
 #define kv_get pa_wide
@@ -71,6 +74,7 @@ PA_TARGET static inline uint16_t avx512_half(float x) {
 
 #define PA_NAME(x) avx512_code_##x
 #define KV_SCALED 1
+#define KV_DOTS 0
 #define kv int8_t
 #define kv_get(x) ((float)(x))
 #define kv_load(p) _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(p))))
@@ -85,6 +89,29 @@ const struct pa_kernel pa_avx512 = {
         {avx512_half_write, avx512_half_attend, avx512_half_merge},
         {avx512_bfloat_write, avx512_bfloat_attend, avx512_bfloat_merge},
         {avx512_code_write, avx512_code_attend, avx512_code_merge},
+    },
+};
+
+#undef PA_TARGET
+#define PA_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx512vnni,avx2,fma,f16c")))
+#undef PA_KBLOCKS
+#define PA_KBLOCKS(rt) ((rt) <= 2 ? 4 : 2)
+
+#define PA_NAME(x) avx512vnni_code_##x
+#define KV_SCALED 1
+#define KV_DOTS 1
+#define kv int8_t
+#define kv_get(x) ((float)(x))
+#define kv_load(p) _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(p))))
+#include "attention_kernel.h"
+
+const struct pa_kernel pa_avx512vnni = {
+    "avx512vnni",
+    {
+        {avx512_write, avx512_attend, avx512_merge},
+        {avx512_half_write, avx512_half_attend, avx512_half_merge},
+        {avx512_bfloat_write, avx512_bfloat_attend, avx512_bfloat_merge},
+        {avx512vnni_code_write, avx512vnni_code_attend, avx512vnni_code_merge},
     },
 };
 

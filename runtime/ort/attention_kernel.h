@@ -5,6 +5,7 @@
 //	kv, kv_put(x), kv_get(x)  a number of the cache, a float as one, and one as a float
 //	kv_load(p), kv_load_half(p)  PA_W of them, or 8, as a vector
 //	KV_SCALED        numbers of the cache are codes with scales
+//	KV_DOTS          their sums are those of attention_dots.h
 //	h_put(x), h_load(p)  a float as a 16-bit float, PA_W of those as a vector
 //	PA_TARGET        function attribute that admits the instructions
 //	PA_W             floats of a vector: 4, 8 or 16
@@ -135,12 +136,24 @@ PA_TARGET static void PA_NAME(write)(const struct pa_call *c, int64_t from, int6
 	}
 }
 
-// scores of nb blocks of keys for rt query rows: out[i][16*b+p]. The queries
-// lie [head_size][rt]. The blocks ahead are fetched meanwhile: blocks lie
-// scattered, so the processor does not foresee the next one.
-PA_INLINE void PA_NAME(scores)(const int rt, const int nb, const float *q, const kv *const *keys,
-                               const kv *const *ahead, int hd, float (*out)[PA_CHUNK]) {
-	enum { PER = PA_BLOCK / PA_W };
+#if KV_DOTS
+#include "attention_dots.h"
+#else
+// The queries of a tile are floats, [head_size][rows].
+typedef float PA_NAME(query);
+enum { PA_NAME(whole) = 0 };
+
+// take puts query row i of a tile of rt rows at its place.
+PA_INLINE void PA_NAME(take)(const float *head, int hd, float scale, int rt, int i, PA_NAME(query) *q) {
+	for (int d = 0; d < hd; d++) q[d * rt + i] = head[d] * scale;
+}
+
+// scores of nb blocks of keys for rt query rows: out[i][16*b+p]. What lies at
+// ahead, and at later, is fetched meanwhile: blocks lie scattered, so the
+// processor does not foresee the next one.
+PA_INLINE void PA_NAME(scores)(const int rt, const int nb, const PA_NAME(query) *q, const kv *const *keys,
+                               const kv *const *ahead, const kv *const *later, int hd, float (*out)[PA_CHUNK]) {
+	enum { PER = PA_BLOCK / PA_W, ROWS = PA_LINE / PA_BLOCK / sizeof(kv) };
 	vf acc[8][4 * PER];
 	PA_UNROLL for (int i = 0; i < rt; i++) {
 		PA_UNROLL for (int j = 0; j < nb * PER; j++) acc[i][j] = v_set(0);
@@ -151,18 +164,27 @@ PA_INLINE void PA_NAME(scores)(const int rt, const int nb, const float *q, const
 		vf scale[4 * PER];
 		PA_UNROLL for (int j = 0; j < nb * PER; j++)
 			scale[j] = h_load(PA_NAME(scales)(keys[j / PER], hd, from / PA_GROUP) + (j % PER) * PA_W);
+		PA_UNROLL for (int j = 0; j < nb; j++) {
+			__builtin_prefetch(PA_NAME(scales)(ahead[j], hd, from / PA_GROUP));
+			__builtin_prefetch(PA_NAME(scales)(later[j], hd, from / PA_GROUP), 0, 2);
+		}
 #endif
-		for (int d = from; d < end; d++) {
-			vf k[4 * PER];
-			PA_UNROLL for (int j = 0; j < nb * PER; j++)
-				k[j] = kv_load(keys[j / PER] + d * PA_BLOCK + (j % PER) * PA_W);
+		for (int line = from; line < end; line += ROWS) {
+			PA_UNROLL for (int j = 0; j < nb; j++) {
+				__builtin_prefetch(ahead[j] + line * PA_BLOCK);
+				__builtin_prefetch(later[j] + line * PA_BLOCK, 0, 2);
+			}
+			PA_UNROLL for (int d = line; d < line + ROWS; d++) {
+				vf k[4 * PER];
+				PA_UNROLL for (int j = 0; j < nb * PER; j++)
+					k[j] = kv_load(keys[j / PER] + d * PA_BLOCK + (j % PER) * PA_W);
 #if KV_SCALED
-			PA_UNROLL for (int j = 0; j < nb * PER; j++) k[j] = v_mul(k[j], scale[j]);
+				PA_UNROLL for (int j = 0; j < nb * PER; j++) k[j] = v_mul(k[j], scale[j]);
 #endif
-			PA_UNROLL for (int j = 0; j < nb; j++) __builtin_prefetch(ahead[j] + d * PA_BLOCK);
-			PA_UNROLL for (int i = 0; i < rt; i++) {
-				const vf x = v_set(q[d * rt + i]);
-				PA_UNROLL for (int j = 0; j < nb * PER; j++) acc[i][j] = v_fma(k[j], x, acc[i][j]);
+				PA_UNROLL for (int i = 0; i < rt; i++) {
+					const vf x = v_set(q[d * rt + i]);
+					PA_UNROLL for (int j = 0; j < nb * PER; j++) acc[i][j] = v_fma(k[j], x, acc[i][j]);
+				}
 			}
 		}
 	}
@@ -170,6 +192,7 @@ PA_INLINE void PA_NAME(scores)(const int rt, const int nb, const float *q, const
 		PA_UNROLL for (int j = 0; j < nb * PER; j++) v_store(out[i] + j * PA_W, acc[i][j]);
 	}
 }
+#endif
 
 // softmax turns the scores of a row into weights relative to their maximum and
 // stores that maximum and the weights' sum. Scores outside [lo, hi) count as
@@ -220,10 +243,13 @@ PA_TARGET static __attribute__((noinline)) void PA_NAME(bend)(float *s, int begi
 		}
 }
 
+#if !KV_DOTS
 // values adds up n vectors of weighted values for rt rows over the keys
 // [begin, end) of a chunk. half says that the one vector has only 8 floats.
 PA_INLINE void PA_NAME(values)(const int rt, const int n, const int half, float (*w)[PA_CHUNK],
-                               const kv *const *values, int hd, int begin, int end, int x, float *out, int stride) {
+                               const kv *const *values, const kv *const *later, int hd, int begin, int end, int x,
+                               float *out, int stride) {
+	enum { LINE = PA_LINE / sizeof(kv) };
 	vf acc[8][4];
 	PA_UNROLL for (int i = 0; i < rt; i++) {
 		PA_UNROLL for (int j = 0; j < n; j++) acc[i][j] = v_set(0);
@@ -232,6 +258,7 @@ PA_INLINE void PA_NAME(values)(const int rt, const int n, const int half, float 
 		const int stop = (p / PA_BLOCK + 1) * PA_BLOCK < end ? (p / PA_BLOCK + 1) * PA_BLOCK : end;
 		const kv *v = values[p / PA_BLOCK] + (p % PA_BLOCK) * hd + x;
 		const int64_t ahead = stop < end ? values[stop / PA_BLOCK] - values[p / PA_BLOCK] : 0;
+		const int64_t keys = later[p / PA_BLOCK] - values[p / PA_BLOCK];
 #if KV_SCALED
 		float scale[4][PA_BLOCK];
 		PA_UNROLL for (int j = 0; j < n; j++) {
@@ -245,7 +272,10 @@ PA_INLINE void PA_NAME(values)(const int rt, const int n, const int half, float 
 #if KV_SCALED
 			PA_UNROLL for (int j = 0; j < n; j++) y[j] = v_mul(y[j], v_set(scale[j][p % PA_BLOCK]));
 #endif
-			PA_UNROLL for (int j = 0; j < n; j += 16 / PA_W) __builtin_prefetch(v + ahead + j * PA_W);
+			PA_UNROLL for (int j = 0; j < n; j += LINE / PA_W) {
+				__builtin_prefetch(v + ahead + j * PA_W);
+				__builtin_prefetch(v + keys + j * PA_W, 0, 2);
+			}
 			PA_UNROLL for (int i = 0; i < rt; i++) {
 				const vf a = v_set(w[i][p]);
 				PA_UNROLL for (int j = 0; j < n; j++) acc[i][j] = v_fma(y[j], a, acc[i][j]);
@@ -261,6 +291,7 @@ PA_INLINE void PA_NAME(values)(const int rt, const int n, const int half, float 
 		}
 	}
 }
+#endif
 
 // latents adds up weighted values that are the last size of the hd rows of keys, [PA_BLOCK] in each block, for rt rows
 // over the keys [0, end) of a chunk. Each of the 16 places of a block has a sum of its own, so that the order does not
@@ -308,9 +339,11 @@ PA_INLINE void PA_NAME(latents)(const int rt, float (*w)[PA_CHUNK], const kv *co
 
 // pa_tile is some query rows against one chunk.
 struct PA_NAME(tile) {
-	const float *q;              // [head_size][rows]
+	const PA_NAME(query) *q;
 	const kv *const *keys;       // of each block of the chunk
 	const kv *const *values;     // of each block of the chunk; null if they are rows of the keys
+	const kv *const *later;      // what to fetch of each block while there are scores: its values
+	const kv *const *next;       // what to fetch while there are weighted values: the next chunk's keys
 	const int *lo, *hi;          // keys that each row sees, relative to the chunk
 	const float *slopes;         // of each row; null without
 	const float *const *distances;  // of each row; null without
@@ -329,10 +362,12 @@ PA_INLINE void PA_NAME(tile_of)(const int rt, const struct PA_NAME(tile) *t) {
 	int b = first;
 	for (; b + PA_KBLOCKS(rt) <= last; b += PA_KBLOCKS(rt)) {
 		const kv *const *ahead = t->keys + (b + 2 * PA_KBLOCKS(rt) <= last ? b + PA_KBLOCKS(rt) : b);
-		PA_NAME(scores)(rt, PA_KBLOCKS(rt), t->q, t->keys + b, ahead, hd, (float (*)[PA_CHUNK])(s[0] + b * PA_BLOCK));
+		PA_NAME(scores)(rt, PA_KBLOCKS(rt), t->q, t->keys + b, ahead, t->later + b, hd,
+		                (float (*)[PA_CHUNK])(s[0] + b * PA_BLOCK));
 	}
 	for (; b < last; b++)
-		PA_NAME(scores)(rt, 1, t->q, t->keys + b, t->keys + b, hd, (float (*)[PA_CHUNK])(s[0] + b * PA_BLOCK));
+		PA_NAME(scores)(rt, 1, t->q, t->keys + b, t->keys + b, t->later + b, hd,
+		                (float (*)[PA_CHUNK])(s[0] + b * PA_BLOCK));
 	for (int i = 0; i < rt; i++) {
 		float *tail = t->out + i * stride + vd;
 		if (t->cap || t->slopes || t->distances)
@@ -345,10 +380,16 @@ PA_INLINE void PA_NAME(tile_of)(const int rt, const struct PA_NAME(tile) *t) {
 		return;
 	}
 	int x = 0;
+#if KV_DOTS
+	for (; x < hd; x += PA_GROUP)
+		PA_NAME(values)(rt, s, t->values, t->next, hd, t->begin, t->end, x, t->out, stride);
+#else
 	for (; x + PA_VSLICE(rt) * PA_W <= hd; x += PA_VSLICE(rt) * PA_W)
-		PA_NAME(values)(rt, PA_VSLICE(rt), 0, s, t->values, hd, t->begin, t->end, x, t->out, stride);
-	for (; x + PA_W <= hd; x += PA_W) PA_NAME(values)(rt, 1, 0, s, t->values, hd, t->begin, t->end, x, t->out, stride);
-	if (x < hd) PA_NAME(values)(rt, 1, 1, s, t->values, hd, t->begin, t->end, x, t->out, stride);
+		PA_NAME(values)(rt, PA_VSLICE(rt), 0, s, t->values, t->next, hd, t->begin, t->end, x, t->out, stride);
+	for (; x + PA_W <= hd; x += PA_W)
+		PA_NAME(values)(rt, 1, 0, s, t->values, t->next, hd, t->begin, t->end, x, t->out, stride);
+	if (x < hd) PA_NAME(values)(rt, 1, 1, s, t->values, t->next, hd, t->begin, t->end, x, t->out, stride);
+#endif
 }
 
 PA_TARGET static void PA_NAME(run_tile)(int rows, const struct PA_NAME(tile) *t) {
@@ -409,9 +450,10 @@ PA_TARGET static void PA_NAME(merge)(const struct pa_call *c, const struct pa_un
 
 // The query rows of a unit are cut into tiles of nearly equal height.
 PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_unit *u) {
-	float q[PA_ROWS * PA_MAX_HEAD], state[PA_ROWS * (PA_MAX_HEAD + 8)], part[8 * (PA_MAX_HEAD + 8)], head[PA_MAX_HEAD];
+	float state[PA_ROWS * (PA_MAX_HEAD + 8)], part[8 * (PA_MAX_HEAD + 8)], head[PA_MAX_HEAD];
+	PA_NAME(query) q[PA_ROWS * (PA_NAME(whole) ? 1 : PA_MAX_HEAD)];
 	int from[PA_ROWS], to[PA_ROWS];  // keys that a query row sees
-	const int hd = c->head_size, vd = c->value_size, stride = pa_stride(vd);
+	const int hd = c->head_size, vd = c->value_size, stride = pa_stride(vd), per = PA_NAME(whole) ? 1 : hd;
 	const int tiles = (u->count + PA_TILE - 1) / PA_TILE;
 	const int32_t *table = c->block_table + u->row * c->max_blocks;
 	for (int n = 0; n < tiles; n++) {
@@ -424,14 +466,13 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 			from[a + i] = c->window && position + 1 > c->window ? position + 1 - c->window : 0;
 			PA_NAME(prepare)(c, c->q + t * c->q_stride + ((int64_t)u->kv_head * c->group + r % c->group) * hd,
 			                 c->q_norm, pa_turn(c, t), head);
-			const float scale = pa_scale(c, position);
-			for (int d = 0; d < hd; d++) q[a * hd + d * rt + i] = head[d] * scale;
+			PA_NAME(take)(head, hd, pa_scale(c, position), rt, i, q + a * per);
 			state[(a + i) * stride + vd + 1] = 0;
 		}
 	}
 	for (int chunk = u->first_chunk; chunk < u->end_chunk; chunk++) {
 		const int base = chunk * PA_CHUNK;
-		const kv *keys[PA_CHUNK / PA_BLOCK], *values[PA_CHUNK / PA_BLOCK];
+		const kv *keys[PA_CHUNK / PA_BLOCK], *values[PA_CHUNK / PA_BLOCK], *next[PA_CHUNK / PA_BLOCK];
 		const int low = from[0] > base ? from[0] - base : 0;
 		const int high = to[u->count - 1] - base < PA_CHUNK ? to[u->count - 1] - base : PA_CHUNK;
 		for (int b = low / PA_BLOCK; b * PA_BLOCK < high; b++) {
@@ -439,13 +480,19 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 			    ((int64_t)table[base / PA_BLOCK + b] * c->kv_heads + u->kv_head) * PA_NAME(span)(hd);
 			keys[b] = (const kv *)c->k_cache + at;
 			if (!c->latent) values[b] = (const kv *)c->v_cache + at;
+			next[b] = keys[b];
+			const int after = base / PA_BLOCK + b + PA_CHUNK / PA_BLOCK;
+			if (after * PA_BLOCK < to[u->count - 1])
+				next[b] = (const kv *)c->k_cache +
+				          ((int64_t)table[after] * c->kv_heads + u->kv_head) * PA_NAME(span)(hd);
 		}
 		for (int n = 0; n < tiles; n++) {
 			const int a = u->count * n / tiles, rt = u->count * (n + 1) / tiles - a;
 			float *out = u->partials
 			                 ? u->partials + ((int64_t)(chunk - u->first_chunk) * u->count + a) * stride
 			                 : part;
-			struct PA_NAME(tile) t = {.q = q + a * hd, .keys = keys, .values = c->latent ? NULL : values,
+			struct PA_NAME(tile) t = {.q = q + a * per, .keys = keys, .values = c->latent ? NULL : values,
+			                          .later = c->latent || n ? keys : values, .next = n ? keys : next,
 			                          .farthest = c->farthest, .cap = c->cap, .head_size = hd, .value_size = vd,
 			                          .out = out};
 			int lo[8], hi[8], own[8];
@@ -486,3 +533,4 @@ PA_TARGET static void PA_NAME(attend)(const struct pa_call *c, const struct pa_u
 #undef kv_load
 #undef kv_load_half
 #undef KV_SCALED
+#undef KV_DOTS

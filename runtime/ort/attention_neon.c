@@ -47,6 +47,7 @@ static inline float32x4_t neon_codes(const int8_t *p) {
 
 #define PA_NAME(x) neon_##x
 #define KV_SCALED 0
+#define KV_DOTS 0
 #define kv float
 #define kv_put(x) (x)
 #define kv_get(x) (x)
@@ -56,6 +57,7 @@ static inline float32x4_t neon_codes(const int8_t *p) {
 
 #define PA_NAME(x) neon_half_##x
 #define KV_SCALED 0
+#define KV_DOTS 0
 #define kv uint16_t
 #define kv_put h_put
 #define kv_get mq_float
@@ -65,6 +67,7 @@ static inline float32x4_t neon_codes(const int8_t *p) {
 
 #define PA_NAME(x) neon_bfloat_##x
 #define KV_SCALED 0
+#define KV_DOTS 0
 #define kv uint16_t
 #define kv_put pa_bfloat
 #define kv_get pa_wide
@@ -74,6 +77,7 @@ static inline float32x4_t neon_codes(const int8_t *p) {
 
 #define PA_NAME(x) neon_code_##x
 #define KV_SCALED 1
+#define KV_DOTS 0
 #define kv int8_t
 #define kv_get(x) ((float)(x))
 #define kv_load neon_codes

@@ -70,6 +70,7 @@ static inline vf portable_codes(const int8_t *p) { return (vf){p[0], p[1], p[2],
 
 #define PA_NAME(x) portable_##x
 #define KV_SCALED 0
+#define KV_DOTS 0
 #define kv float
 #define kv_put(x) (x)
 #define kv_get(x) (x)
@@ -79,6 +80,7 @@ static inline vf portable_codes(const int8_t *p) { return (vf){p[0], p[1], p[2],
 
 #define PA_NAME(x) portable_half_##x
 #define KV_SCALED 0
+#define KV_DOTS 0
 #define kv uint16_t
 #define kv_put h_put
 #define kv_get mq_float
@@ -88,6 +90,7 @@ static inline vf portable_codes(const int8_t *p) { return (vf){p[0], p[1], p[2],
 
 #define PA_NAME(x) portable_bfloat_##x
 #define KV_SCALED 0
+#define KV_DOTS 0
 #define kv uint16_t
 #define kv_put pa_bfloat
 #define kv_get pa_wide
@@ -97,6 +100,7 @@ static inline vf portable_codes(const int8_t *p) { return (vf){p[0], p[1], p[2],
 
 #define PA_NAME(x) portable_code_##x
 #define KV_SCALED 1
+#define KV_DOTS 0
 #define kv int8_t
 #define kv_get(x) ((float)(x))
 #define kv_load portable_codes

@@ -446,7 +446,7 @@ func kernels(t testing.TB) []string {
 		}
 	})
 	var names []string
-	for _, name := range []string{"portable", "avx2", "avx512", "neon"} {
+	for _, name := range []string{"portable", "avx2", "avx512", "avx512vnni", "neon"} {
 		if chooseAttention(name) == nil {
 			names = append(names, name)
 		}

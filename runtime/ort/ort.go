@@ -91,8 +91,8 @@ func Version() string {
 	return library.version
 }
 
-// Attention returns the name of the attention kernel in use: portable, avx2,
-// avx512 or neon. The environment variable TGI_ATTENTION forces one at Init.
+// Attention returns the name of the attention kernel in use: portable, avx2, avx512, avx512vnni or neon. The
+// environment variable TGI_ATTENTION forces one at Init.
 func Attention() string { return C.GoString(C.pa_current().name) }
 
 // chooseAttention selects a kernel by name, or the best one for this CPU if name is empty. It
