@@ -189,7 +189,7 @@ func (c *Context) Fork() *Context {
 func (c *Context) Append(tokens []llm.Token) {
 	c.mustRest()
 	n := len(c.tokens)
-	c.tokens = append(c.tokens[:n:n], tokens...)
+	c.tokens = append(c.tokens, tokens...) // in place: forks and views end at their length
 	c.session.order(order{op: opAppend, context: c, tokens: c.tokens[n:]})
 }
 

@@ -247,7 +247,7 @@ func (h *Contexts) push(x *handle, ids []llm.Token) error {
 	}
 	x.changes()
 	x.c.Append(ids)
-	x.infos = append(x.infos[:len(x.infos):len(x.infos)], make([]tokenInfo, len(ids))...)
+	x.infos = append(x.infos, make([]tokenInfo, len(ids))...)
 	return nil
 }
 
@@ -276,7 +276,7 @@ func (h *Contexts) Rewind(c, n int) error {
 	x.computed = min(x.computed, n)
 	x.c.Truncate(n)
 	x.known = min(x.known, n)
-	x.infos = x.infos[:n-x.known]
+	x.infos = x.infos[: n-x.known : n-x.known] // forks keep theirs
 	return nil
 }
 

@@ -81,3 +81,51 @@ func TestDropGivesExplanationsBack(t *testing.T) {
 		t.Errorf("%d explanations of %d tokens: %+v", n, tokens, got.Best.Explained)
 	}
 }
+
+// TestForkKeepsWhatIsKnown: what is known of a fork's tokens does not change with those of the context that it was
+// forked from.
+func TestForkKeepsWhatIsKnown(t *testing.T) {
+	const tokens = 12
+	program := programs(func(h *generate.Contexts) error {
+		err := h.Start(0, nil)
+		if err == nil {
+			_, _, err = h.Wait([]int{0}, false)
+		}
+		if err != nil {
+			return err
+		}
+		c, err := h.Fork(0)
+		if err == nil {
+			err = h.Rewind(0, 2)
+		}
+		if err == nil {
+			err = h.Push(0, make([]uint32, tokens)) // which nobody picked
+		}
+		if err != nil {
+			return err
+		}
+		return h.Emit(c, 2, tokens)
+	})
+	l := generatetest.Limits()
+	l.Vocab = countingVocab
+	s := generate.New(generate.On(newEngine(t)), generatetest.Words{}, l, nil)
+	s.WithUserCode(program)
+	run, err := s.Start(t.Context(), generate.Draft{Inputs: "aa bbbb", MaxNewTokens: ptr(uint32(tokens)),
+		Explain: &generate.Explain{}, Plugins: []llm.PluginCall{{Name: "program"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	got, err := run.Collect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(got.Best.Tokens); n != tokens {
+		t.Fatalf("%d tokens", n)
+	}
+	for i, x := range got.Best.Tokens {
+		if x.Logprob == 0 {
+			t.Errorf("token %d, which the model picked, has the log-probability %v", i, x.Logprob)
+		}
+	}
+}

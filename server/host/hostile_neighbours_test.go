@@ -24,7 +24,7 @@ import (
 // that writes its text and does none. "sleep" are programs of another client that wait all at the same time for their
 // turn with the model, of which they have at least one row.
 func BenchmarkNeighbours(b *testing.B) {
-	p := openPlugged(b, nil)
+	p := openPlugged(b, func(c *config.Config) { c.Runtime.Verify = false })
 	offences, guards := offences(), guardOffences()
 	p.upload(b, "nothing", newModule("").wasm())
 	b.Run("nothing", func(b *testing.B) { p.besides(b, "nothing", `{}`) })
