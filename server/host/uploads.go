@@ -254,19 +254,18 @@ func ownModule(name, file string) bool {
 	return ok && is && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
-// write writes a file whole or not at all.
+// write writes a file whole or not at all, by another one that no other replica with this folder writes.
 func (dir uploadFolder) write(name string, b []byte) error {
-	path := filepath.Join(string(dir), name)
-	f, err := os.OpenFile(path+tempExt, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.CreateTemp(string(dir), name+".*"+tempExt)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(b)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(path+tempExt, path)
+		err = os.Rename(f.Name(), filepath.Join(string(dir), name))
 	}
 	if err != nil {
-		_ = os.Remove(path + tempExt)
+		_ = os.Remove(f.Name())
 	}
 	return err
 }

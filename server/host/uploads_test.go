@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"tgi/plugins"
@@ -74,6 +76,34 @@ func TestUploadFolder(t *testing.T) {
 	if err := errors.Join(dir.remove("a"), dir.remove("b"), dir.remove("c")); err != nil ||
 		len(filesOf(t, string(dir))) != 0 {
 		t.Errorf("%v, files %q", err, filesOf(t, string(dir)))
+	}
+}
+
+// TestUploadFolderShared: replicas with one folder may take the same upload at the same time.
+func TestUploadFolderShared(t *testing.T) {
+	dir := uploadFolder(t.TempDir())
+	versions := []upload{{wasm: bytes.Repeat([]byte("one"), 20_000)}, {wasm: bytes.Repeat([]byte("two"), 30_000)}}
+	errs := make([]error, 4)
+	var replicas sync.WaitGroup
+	for i := range errs {
+		replicas.Go(func() {
+			for n := range 20 {
+				u := versions[n%2]
+				u.past = []pastVersion{{kept: versions[(n+1)%2].kept("a")}}
+				errs[i] = errors.Join(errs[i], dir.put("a", u))
+			}
+		})
+	}
+	replicas.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	list, err := dir.load()
+	if err != nil || len(list) != 1 || len(list["a"].past) != 1 || len(filesOf(t, string(dir))) != 3 {
+		t.Fatalf("%d uploads, %v, files %v", len(list), err, filesOf(t, string(dir)))
+	}
+	if _, err := dir.readModule(list["a"].past[0].kept); err != nil {
+		t.Error(err)
 	}
 }
 
