@@ -232,6 +232,7 @@ func TestChatExplainsPlugins(t *testing.T) {
 	p.reads(".token-detail", "2 tokens in front of it, by banned-strings")
 	p.reads(".token-detail", "of the probability") // which the guard took from what would come to the same
 	p.reads(".token-detail .changes", "guard")
+	eval[chromedp.Void](p, `document.querySelector(".plugin").scrollIntoView({block: "center"})`) // for the picture
 	p.shots("chat-tokens")
 	eval[chromedp.Void](p, `document.querySelector('.token').focus()`)
 	p.reads(".token-detail .token-head", "token 1,")
