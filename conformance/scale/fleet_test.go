@@ -90,7 +90,7 @@ func TestFleet(t *testing.T) {
 
 	must(both, "serves", "plugin", "upload", "marker", module("1"))
 	both.serves(t, "1.0.0", "1.0.0")
-	must(both, "is kept", "plugin", "upload", "marker", module("2"))
+	must(both, "1 earlier version kept", "plugin", "upload", "marker", module("2"))
 	must(both, "serves", "plugin", "upload", "marker", module("2")) // again
 	both.serves(t, "2.0.0", "2.0.0")
 
@@ -100,6 +100,7 @@ func TestFleet(t *testing.T) {
 	if out := must(both, "2 of 2 servers answer", "top", "--once"); strings.Count(out, "\nmarker ") != 2 {
 		t.Errorf("two versions of a plugin have no two lines:\n%s", out)
 	}
+	must(both, "1 plugin not the same at all servers", "plugin", "list")
 	var kept struct {
 		Servers []struct {
 			Result []struct {

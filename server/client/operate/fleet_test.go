@@ -270,3 +270,51 @@ func TestFleetUnreachable(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 }
+
+// TestFleetList: what is not the same at all servers is listed first, a line for each version and use.
+func TestFleetList(t *testing.T) {
+	const same = `{"name":"cat","sha256":"0123456789abcdef","version":"1","kinds":["logits"],"state":"ready",
+		"apply":"request","on_error":"fail","calls":3}`
+	list := func(plugins ...string) map[string]string {
+		return map[string]string{"GET /admin/plugins": `{"plugins":[` + strings.Join(plugins, ",") + `]}`, "GET ": dog}
+	}
+	other := strings.NewReplacer("cat", `dog\u001b[2J`, `"ready"`, `"off"`).Replace(same)
+	f, _ := fleetOf(t, list(same, other), list(same), map[string]string{"GET /admin/plugins": `401 {"error":"no key"}`})
+	ask := func(name string, urls ...string) (string, any, error) {
+		var said string
+		var value any
+		flags := Flags{urls: urls, key: "k"}
+		asked, err := flags.Ask(t.Context(), name, "", func(string) (string, bool) { return "", false },
+			func(v any, text string) error { said, value = text, v; return nil })
+		if !asked {
+			t.Errorf("%s: nobody was asked: %v", urls, err)
+		}
+		for i, s := range f {
+			said = strings.ReplaceAll(said, s.url, fmt.Sprintf("S%d", i))
+		}
+		return said, value, err
+	}
+	want := `NAME          VERSION  SHA256        KINDS   STATE  APPLY    ON_ERROR  CALLS  AT
+dog\x1b[2J    1        0123456789ab  logits  off    request  fail      3      S0
+cat           1        0123456789ab  logits  ready  request  fail      6      all
+1 plugin not the same at all servers
+S2 failed: 401 no key; --key wants one of server.admin_keys
+`
+	got, value, err := ask("", f[0].url, f[1].url, f[2].url)
+	if strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") || err == nil ||
+		!strings.HasPrefix(err.Error(), "1 of 3 servers failed") {
+		t.Errorf("%s, %v\nwant %s", got, err, want)
+	}
+	if all := value.(map[string][]Outcome)["servers"]; len(all) != 3 || all[2].Result != nil || all[0].Error != "" {
+		t.Errorf("%+v", value)
+	}
+	if got, _, err := ask("", f[1].url); err != nil || !strings.HasPrefix(got, "NAME") || strings.Contains(got, "  AT") {
+		t.Errorf("%s, %v", got, err)
+	}
+	if got, _, err := ask("dog", f[0].url, f[1].url); err != nil || strings.Count(got, "  plugin     dog 2\n") != 2 {
+		t.Errorf("%s, %v", got, err)
+	}
+	if _, _, err := ask("", f[2].url); err == nil {
+		t.Error("a refusal of the only server is no error")
+	}
+}

@@ -18,43 +18,49 @@ import (
 	"tgi/server/config"
 )
 
-// Flags name a server whose plugins a command is about, instead of those of the settings here.
-type Flags struct{ url, key string }
+// Flags name servers whose plugins a command is about, instead of those of the settings here.
+type Flags struct {
+	urls []string
+	key  string
+}
 
 // AddTo adds the flags of a command; what says what --url does.
 func (f *Flags) AddTo(set *pflag.FlagSet, what string) {
-	set.StringVar(&f.url, "url", "", what)
+	set.StringArrayVar(&f.urls, "url", nil, what+"; again for each of several servers")
 	set.StringVar(&f.key, "key", "", "with --url: an admin `key` of the server; by default the variable "+EnvKey+" has it")
 }
 
-// Ask asks the server that the flags name about a plugin, or with "" about all, and says what it said, as a value too.
-// asked is false where they name none. setting is a flag of the settings here, at which a server does not look.
+// Ask asks the servers that the flags name about a plugin, or with "" about all, and says what they said, as a value
+// too. asked is false where they name none. setting is a flag of the settings here, at which a server does not look.
 func (f *Flags) Ask(ctx context.Context, name, setting string, lookup func(string) (string, bool),
 	say func(v any, text string) error) (asked bool, err error) {
 	switch {
-	case f.url == "" && f.key != "":
+	case len(f.urls) == 0 && f.key != "":
 		return false, Misuse("--key belongs to the server at --url")
-	case f.url == "":
+	case len(f.urls) == 0:
 		return false, nil
 	case setting != "":
 		return false, Misuse("--" + setting + " is of the settings here, the server at --url has its own")
 	}
-	at, err := New(f.url, AdminKey(f.key, lookup))
+	all, err := NewFleet(f.urls, AdminKey(f.key, lookup))
 	if err != nil {
 		return false, Misuse("--url: " + err.Error())
 	}
-	if name != "" {
-		p, text, err := at.Show(ctx, name)
-		if err != nil {
+	if name == "" {
+		v, text, err := all.List(ctx)
+		if text == "" && err != nil {
 			return true, err
 		}
-		return true, say(p, text)
+		return true, cmp.Or(say(v, text), err)
 	}
-	list, text, err := at.List(ctx)
-	if err != nil {
-		return true, err
-	}
-	return true, say(map[string][]server.Plugin{"plugins": list}, text)
+	return true, all.Run(ctx, Verb{Run: func(ctx context.Context, at *Server, words []string,
+		say func(v any, text string) error) error {
+		p, text, err := at.Show(ctx, words[0])
+		if err != nil {
+			return err
+		}
+		return say(p, text)
+	}}, []string{name}, say)
 }
 
 // List returns the plugins that the server has, and as a text: a table, and below it what is wrong with them.
