@@ -90,8 +90,8 @@ func (f Fleet) table(lists [][]server.Plugin, told int) (string, error) {
 		if differs[s.name] {
 			at = strings.Join(uses[s].on, " ")
 		}
-		row := []string{s.name, cmp.Or(s.version, "-"), fmt.Sprintf("%.12s", s.sha256), cmp.Or(s.kinds, "none"), s.state,
-			s.apply, s.onError, fmt.Sprint(uses[s].calls), at}
+		row := []string{s.name, cmp.Or(s.version, "-"), fmt.Sprintf("%.12s", s.sha256), cmp.Or(s.kinds, "none"),
+			s.state, s.apply, s.onError, fmt.Sprint(uses[s].calls), at}
 		for i := range row {
 			row[i] = terminal.Line(row[i])
 		}
