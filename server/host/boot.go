@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"tgi/plugins"
 	"tgi/server"
 	"tgi/server/api/redislink"
 	"tgi/server/config"
@@ -45,6 +46,10 @@ func newBootServer(o Options) (*bootServer, error) {
 		quotas: quotas}
 	if b.records, err = openRecorder(cfg.Record, o.Log); err != nil {
 		return nil, errors.Join(err, b.Close())
+	}
+	if err := plugins.Interpreted(); err != nil {
+		o.Log.Warn("plugins are interpreted, which takes many times as long: this process is not allowed to make "+
+			"memory executable", "error", err)
 	}
 	b.metrics.WatchRecorder(b.records)
 	opt := server.Options{Config: cfg.Server, Keys: cfg.Key, Tracer: tracer, Recorder: b.records,

@@ -176,6 +176,10 @@ func (d *diagnosis) signers(_ context.Context, r *report) {
 
 // plugins loads the plugins as the start of the default model would: all at once, and where that fails one by one.
 func (d *diagnosis) plugins(ctx context.Context, r *report) {
+	if err := plugins.Interpreted(); err != nil {
+		r.warn("plugins", "they are interpreted, which takes many times as long: "+err.Error(),
+			"let the server make memory executable: no MemoryDenyWriteExecute in its unit, execmem under SELinux")
+	}
 	if !d.signed {
 		r.warn("plugins", "not tried: not all keys of signers could be read", "mend what the lines about signers say")
 		return

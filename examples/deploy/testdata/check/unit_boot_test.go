@@ -119,7 +119,7 @@ func TestUnitRuns(t *testing.T) {
 	}
 	for _, want := range []string{
 		"confined: CapEff: 0000000000000000 CapBnd: 0000000000000000 NoNewPrivs: 1 Seccomp: 2\n",
-		"a user of its own, 700\n", "3 plus 4 is 7\n", "reloaded\n", "* 827f02dac71dae4b",
+		"a user of its own, 700\n", "3 plus 4 is 7\n", "reloaded\n", "interpreted: 0\n", "* 827f02dac71dae4b",
 		"stream: 8 texts, data: [DONE]\n", "Result=success\nExecMainStatus=0\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
