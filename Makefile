@@ -98,7 +98,7 @@ bench: build ort ## measure the 135M and 0.5B shapes through the server, and gra
 	$(BIN) bench --shape qwen2.5-0.5b --weights int4
 	@$(MAKE) --no-print-directory bench-grammar
 
-bench-peers: build ort ## measure 4-bit models beside llama.cpp, in turns (needs node, npm, python3 with numpy)
+bench-peers: build ort ## measure 4-bit models beside llama.cpp, OpenVINO and vLLM, in turns (needs node, npm, python3 with numpy)
 	conformance/peers/run
 
 bench-grammar: ## measure grammars beside llguidance and xgrammar, where python3 is

@@ -23,6 +23,12 @@ ALIGN = 32
 rng = np.random.default_rng(0)
 
 
+def multiplications(shape, head):
+    """The multiply-adds with weights for one token; a token of a prompt does without the head."""
+    hidden, layers, heads, kv, size, inner, vocab, _ = SHAPES[shape]
+    return layers * hidden * (2 * heads * size + 2 * kv * size + 3 * inner) + head * hidden * vocab
+
+
 def text(s):
     b = s.encode()
     return struct.pack("<Q", len(b)) + b
@@ -109,4 +115,5 @@ def main(quant, shape, path):
             f.write(data + bytes(-len(data) % ALIGN))
 
 
-main(*sys.argv[1:4])
+if __name__ == "__main__":
+    main(*sys.argv[1:4])

@@ -104,8 +104,8 @@ func (e *Engine) load(j *job) bool {
 		return false
 	}
 	token := unknownToken
-	if e.pace.token > 0 {
-		token = time.Duration(e.pace.token * float64(time.Second))
+	if s := e.pace.perToken(); s > 0 {
+		token = time.Duration(s * float64(time.Second))
 	}
 	most := min(time.Duration(len(blocks)*e.shape.BlockSize)*token, longestLoad)
 	if e.disk.Space.Expect(len(blocks)) > most {

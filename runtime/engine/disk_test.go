@@ -164,7 +164,7 @@ func TestPromptIsFoundAfterRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.pace.token = longestLoad.Seconds() // computing takes longer, however busy the disk is
+		e.pace.alone = longestLoad.Seconds() // computing takes longer, however busy the disk is
 		go e.loop()
 		defer e.Close()
 		o, err := generate(e, Request{Prompt: prompt, Params: params(3), Salt: salt})

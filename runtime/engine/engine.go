@@ -109,8 +109,10 @@ type Config struct {
 	// Workers limits the goroutines that pick tokens, and those that run user code; 0
 	// is GOMAXPROCS.
 	Workers int
-	// PromptStep is how long a step may take that computes prompts beside rows that decode, or 2.5 times as long as one
-	// without prompts. 0 is no bound.
+	// PromptStretch is how many times as long as one without prompts a step may take that computes prompts beside rows
+	// that decode; more than 1, or 0 for no bound.
+	PromptStretch float64
+	// PromptStep is how long such a step may take even if it is stretched more.
 	PromptStep time.Duration
 	// GuestWait is how long a step waits for user code of sample.Plugins.Guests while
 	// other rows could continue. 0 is a quarter of a forward pass, at least 1 ms.
@@ -261,8 +263,8 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 	if e.Speculates() > 0 && e.speculation.ModelOn() {
 		e.second.model = cfg.DraftModel
 	}
-	if cfg.PromptStep > 0 {
-		e.pace.step = cfg.PromptStep
+	if cfg.PromptStretch > 0 {
+		e.pace.stretch, e.pace.step = cfg.PromptStretch, cfg.PromptStep
 		s.SetPace(e.pace.tokens)
 	}
 	if cfg.Demand == nil {

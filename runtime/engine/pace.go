@@ -1,31 +1,50 @@
 package engine
 
 import (
+	"math"
 	"math/bits"
 	"time"
 )
 
-// pace chooses how many prompt tokens a step computes beside rows that decode, so that these do not wait long for their
-// next token: a step may take a given time, or stretch times as long as one without prompts. It learns from the steps
-// how long they take on this machine. Only the step goroutine uses it.
+// pace chooses how many prompt tokens a step computes beside rows that decode, so that these do not wait long for
+// their next token: a step may take stretch times as long as one without prompts. It learns from the steps how long
+// they take on this machine. Only the step goroutine uses it.
+//
+// With a stretch of 2.5 almost three fifths of a step's time go to prompts, and two fifths at the worst: where no whole
+// number of tokens takes just as long. One is computed however long it takes.
 type pace struct {
-	step time.Duration // that a step may take; 0: no bound
+	// stretch is how many times as long as one without prompts a step may take; 0 is any.
+	stretch float64
+	// step is what a step may take however long it is without prompts.
+	step time.Duration
 	// decode is what steps without prompts take, in seconds, by the number of bits of their number of rows; 0 is
 	// unknown.
 	decode [32]float64
-	// token is what a prompt token adds, in seconds; 0 is unknown.
-	token float64
+	// token is what a prompt token adds beside rows that decode, in seconds, and alone what one takes in a step of
+	// prompts only, which computes many at a time; 0 is unknown.
+	token, alone float64
+	// beside counts steps with prompts since the last without. postponed says that prompts wait for a step without.
+	beside    int
+	postponed bool
 }
 
 const (
-	// stretch is how much longer a step may take for prompts. Where more prompts wait than rows decode, the prompts'
-	// part grows in proportion, up to crowded times: many wait for their first token, few for their next.
-	stretch = 2.5
+	// aim is the part of the time for prompts that is planned: steps vary, and the slowest of a hundred are to hold the
+	// bound too.
+	aim = 0.9
+	// crowded is how many times the prompts' part grows at most where more prompts wait than rows decode: in
+	// proportion, since many wait for their first token then, and few for their next.
 	crowded = 4
-	// leastPrompt is computed however long it takes, so that prompts end.
-	leastPrompt = 16
 	// firstPrompt is computed as long as nothing is known.
-	firstPrompt = 64
+	firstPrompt = 16
+	// tile is how many tokens kernels compute together. Larger numbers are multiples of it.
+	tile = 16
+	// remeasure is after how many steps with prompts one without is taken to measure what that takes by now: rows have
+	// grown longer, and the machine may be slower. It costs prompts about 1 % of their time.
+	remeasure = 32
+	// again is after how many it is measured again where it has changed by more than this part: that may be chance.
+	again   = 8
+	changed = 0.25
 	// recent is the weight of the last step. What took longer than outlier times what was expected counts as that.
 	recent  = 0.25
 	outlier = 4
@@ -47,18 +66,26 @@ func learn(average *float64, seconds float64) {
 func (p *pace) observe(decodeRows, promptTokens int, took time.Duration) {
 	switch {
 	case promptTokens == 0 && decodeRows > 0:
+		was := p.undisturbed(decodeRows)
 		learn(&p.decode[bits.Len(uint(decodeRows))], took.Seconds())
+		if p.beside = 0; math.Abs(took.Seconds()-was) > changed*was {
+			p.beside = remeasure - again
+		}
+	case promptTokens > 0 && decodeRows > 0:
+		if without := p.undisturbed(decodeRows); took.Seconds() > without {
+			learn(&p.token, (took.Seconds()-without)/float64(promptTokens))
+		} else { // which is no longer that
+			learn(&p.decode[bits.Len(uint(decodeRows))], took.Seconds())
+		}
+		p.beside++
 	case promptTokens > 0:
-		learn(&p.token, (took.Seconds()-p.alone(decodeRows))/float64(promptTokens))
+		learn(&p.alone, took.Seconds()/float64(promptTokens))
 	}
 }
 
-// alone is how long a step of so many rows takes without prompts, 0 if that is not known. Of other numbers of rows the
-// next smaller one that is known counts, or else the next larger one.
-func (p *pace) alone(rows int) float64 {
-	if rows == 0 {
-		return 0
-	}
+// undisturbed is how long a step of so many rows takes without prompts, 0 if that is not known. Of other numbers of
+// rows the next smaller one that is known counts, or else the next larger one.
+func (p *pace) undisturbed(rows int) float64 {
 	at := bits.Len(uint(rows))
 	for i := at; i > 0; i-- {
 		if p.decode[i] > 0 {
@@ -73,17 +100,35 @@ func (p *pace) alone(rows int) float64 {
 	return 0
 }
 
+// perToken is what a prompt token costs where many are computed, 0 if that is not known.
+func (p *pace) perToken() float64 {
+	if p.alone > 0 {
+		return p.alone
+	}
+	return p.token
+}
+
 // tokens returns how many prompt tokens a step computes beside rows that decode while so many prompts are to be
-// computed. It implements sched.Pace.
+// computed: 0 now and then, but never twice in a row, so that the step shows what one without prompts takes. It
+// implements sched.Pace.
 func (p *pace) tokens(decodeRows, prompts int) int {
-	if p.token == 0 {
+	unknown := p.decode[bits.Len(uint(decodeRows))] == 0
+	p.postponed = !p.postponed && (unknown || p.beside >= remeasure)
+	if p.postponed {
+		return 0
+	}
+	token := p.token
+	if token == 0 {
+		token = p.alone
+	}
+	without := p.undisturbed(decodeRows)
+	if token == 0 || without == 0 {
 		return firstPrompt
 	}
-	alone := p.alone(decodeRows)
-	part := (stretch - 1) * min(max(1, float64(prompts)/float64(decodeRows)), crowded)
-	n := int(max(p.step.Seconds()-alone, part*alone) / p.token)
-	if n >= 2*leastPrompt {
-		n -= n % leastPrompt // which kernels compute together
+	part := aim * (p.stretch - 1) * min(max(1, float64(prompts)/float64(decodeRows)), crowded)
+	n := int(max(p.step.Seconds()-without, part*without) / token)
+	if n >= 2*tile {
+		n -= n % tile
 	}
-	return max(n, leastPrompt)
+	return max(n, 1)
 }

@@ -37,9 +37,8 @@ func (e *Engine) step() bool {
 	t.picked = time.Now()
 	if err == nil {
 		e.recordForward(t.picked.Sub(t.forward))
-		if plan.DraftTokens == 0 {
-			e.pace.observe(plan.DecodeRows, plan.PrefillTokens, t.picked.Sub(t.forward))
-		}
+		// Guesses are part of what a step without prompts computes.
+		e.pace.observe(plan.DecodeRows, plan.PrefillTokens, t.picked.Sub(t.forward))
 		err = e.pick(plan, logits)
 		if err == nil && plan.PrefillTokens == 0 { // before user code is waited for: that is no cost of tokens
 			e.costs.Observe(plan.DecodeRows+plan.DraftTokens, time.Since(t.forward))

@@ -104,7 +104,7 @@ func (s *Scheduler) promptTokens(p *Plan) int {
 	if prompts == 0 {
 		return most
 	}
-	return min(most, max(s.pace(p.DecodeRows, prompts), 1))
+	return min(most, max(s.pace(p.DecodeRows, prompts), 0))
 }
 
 // planDecode plans one token for each running row that has only one to compute, in order.

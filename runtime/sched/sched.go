@@ -84,10 +84,10 @@ func New(set Settings, sh Shape) (*Scheduler, error) {
 }
 
 // Pace says how many prompt tokens a step may compute beside so many rows that decode, while so many prompts are to be
-// computed or could be admitted.
+// computed or could be admitted. 0 has them wait for a later step.
 type Pace func(decodeRows, prompts int) (tokens int)
 
-// SetPace bounds the prompt tokens of steps with rows that decode, below MaxBatchPrefillTokens. Each gets one at least.
+// SetPace bounds the prompt tokens of steps with rows that decode, below MaxBatchPrefillTokens.
 func (s *Scheduler) SetPace(p Pace) { s.pace = p }
 
 // Settings returns the settings with every default filled in. It may be called

@@ -264,7 +264,7 @@ func TestStepForm(t *testing.T) {
 	}
 }
 
-// TestPace: beside rows that decode, the pace bounds prompts, to one token at least; alone they have the whole budget.
+// TestPace: beside rows that decode, the pace bounds prompts, or has them wait; alone they have the whole budget.
 func TestPace(t *testing.T) {
 	s := newScheduler(t, Settings{MaxBatchPrefillTokens: 8, MaxBatchSize: 3}, Shape{Blocks: 30, BlockSize: 4,
 		MaxLen: 40})
@@ -280,13 +280,13 @@ func TestPace(t *testing.T) {
 	add(t, s, Job{Prompt: prompt(4, 2), MaxNew: 1}) // for which the batch has no room at first
 	run(t, s, `
 		1[8:9]! 2[0:3]
-		1[9:10]! 2[3:4]
-		1[10:11]! 2[4:12]!
-		1[11:12]! 3[0:2]! 4[0:1]
-		1[12:13]! 4[1:2]!
+		1[9:10]!
+		1[10:11]! 2[3:11]
+		1[11:12]! 2[11:12]! 3[0:2]!
+		1[12:13]! 4[0:2]!
 		1[13:14]!
 		1[14:15]!`)
-	if got := strings.Join(asked, " "); got != "1/2 1/2 1/2 1/2" {
+	if got := strings.Join(asked, " "); got != "1/2 1/2 1/2 2/1 1/1" {
 		t.Errorf("the pace was asked about %s", got)
 	}
 }

@@ -177,8 +177,10 @@ type Limits struct {
 	// MaxBatchPrefillTokens bounds the prompt tokens of one step; 0 lets the
 	// server choose.
 	MaxBatchPrefillTokens int `toml:"max_batch_prefill_tokens"`
-	// PrefillStepTime is how long a step may take that computes prompts beside sequences that generate, or 2.5 times as
-	// long as one without prompts; 0 is no bound.
+	// PrefillStretch is how many times as long as one without prompts a step may take that computes prompts beside
+	// sequences that generate; 0 is no bound.
+	PrefillStretch float64 `toml:"prefill_stretch"`
+	// PrefillStepTime is how long such a step may take even if it is stretched more.
 	PrefillStepTime Duration `toml:"prefill_step_time"`
 	// MaxBatchTotalTokens bounds the tokens of all running sequences; 0 is the
 	// capacity of the cache.
@@ -300,7 +302,7 @@ func Default() Config {
 		Limits: Limits{
 			MaxConcurrentRequests: 128, MaxBestOf: 2, MaxStopSequences: 4, MaxTopNTokens: 5, MaxClientBatchSize: 4,
 			ValidationWorkers: 2, WaitingServedRatio: 0.3, MaxWaitingTokens: 20, WatermarkGamma: 0.5, WatermarkDelta: 2,
-			PrefillStepTime: second / 20,
+			PrefillStretch: 2.5,
 		},
 		Runtime: Runtime{Device: Auto, CUDAGraphs: Auto, Spin: Auto, KVDType: Auto, PrefixSharing: true,
 			KVDiskSize: 10 << 30},

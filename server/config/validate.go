@@ -75,6 +75,8 @@ func (c *Config) Validate() error {
 	v.atLeast("limits.max_batch_total_tokens", l.MaxBatchTotalTokens, 0)
 	v.between("limits.max_batch_size", l.MaxBatchSize, 0, maxCount)
 	v.atLeast("limits.max_waiting_tokens", l.MaxWaitingTokens, 0)
+	v.check(l.PrefillStretch == 0 || l.PrefillStretch > 1 && !math.IsInf(l.PrefillStretch, 0),
+		"limits.prefill_stretch must be > 1, or 0 for no bound, given %v", l.PrefillStretch)
 	v.check(l.WaitingServedRatio >= 0 && !math.IsInf(l.WaitingServedRatio, 0),
 		"limits.waiting_served_ratio must be >= 0, given %v", l.WaitingServedRatio)
 	v.check(l.WatermarkGamma > 0 && l.WatermarkGamma < 1, "limits.watermark_gamma must be > 0 and < 1, given %v",

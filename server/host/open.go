@@ -330,14 +330,16 @@ func (in *instance) start(cfg config.Config, d device, obs engine.Observer, disk
 	kept := in.kept(disk, cfg, d, say)
 	in.keeps = kept.Space != nil
 	in.engine, err = engine.New(bridge.Model(in.backend), bridge.Codec(in.tokenizer, in.eos), engine.Config{
-		Settings:   schedSettings(in.limits, cfg.Runtime.PrefixSharing),
-		Observer:   obs,
-		Demand:     in.demand,
-		Disk:       kept,
-		Watcher:    watcher,
-		Verify:     cfg.Runtime.Verify,
-		GuestWait:  time.Duration(cfg.Runtime.PluginWait),
-		PromptStep: time.Duration(cfg.Limits.PrefillStepTime),
+		Settings:  schedSettings(in.limits, cfg.Runtime.PrefixSharing),
+		Observer:  obs,
+		Demand:    in.demand,
+		Disk:      kept,
+		Watcher:   watcher,
+		Verify:    cfg.Runtime.Verify,
+		GuestWait: time.Duration(cfg.Runtime.PluginWait),
+
+		PromptStretch: cfg.Limits.PrefillStretch,
+		PromptStep:    time.Duration(cfg.Limits.PrefillStepTime),
 
 		Speculation: in.speculation(cfg.Model.Speculation),
 		DraftModel:  in.draft.guesser(),

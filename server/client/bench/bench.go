@@ -54,16 +54,19 @@ type Options struct {
 	// Plan, when not nil, replaces all of them by a search for the highest rate at which its bounds hold; Rate is then
 	// what replicas of the server are to serve together, 0 for none.
 	Plan *PlanOptions
-	// Requests is how many each run sends. Default: 64; with Repeat 8, with Plan 200 or more, so
-	// that a trial lasts several times the bound.
+	// Beside, when above 0, has prompts of so many tokens come one after the other while the streams of the closed loop
+	// generate, to compare the time between two tokens with and without them.
+	Beside int
+	// Requests is how many each run sends. Default: 64; with Repeat 8, with Beside 3, with Plan 200 or more, so that a
+	// trial lasts several times the bound.
 	Requests int
 	// Duration, when above 0, ends the sending of a run though Requests are not
 	// reached; what was sent is waited for.
 	Duration time.Duration
 	// PromptTokens is the length of each prompt, special tokens included. Default: 128.
 	PromptTokens int
-	// OutputTokens is max_new_tokens. Default: 64. A model may end a text sooner:
-	// TGI's API cannot forbid that, so the report counts what came.
+	// OutputTokens is max_new_tokens. Default: 64; with Beside 1,024, since the streams have to last. A model may end a
+	// text sooner: TGI's API cannot forbid that, so the report counts what came.
 	OutputTokens int
 	// SharedPrefix makes that many leading tokens the same in all prompts.
 	// Default: 0, prompts differ from their first words on.
@@ -89,9 +92,12 @@ func (o Options) normal() (Options, error) {
 	}
 	if o.Requests == 0 {
 		o.Requests = 64
-		if o.Repeat {
+		switch {
+		case o.Repeat:
 			o.Requests = 8
-		} else if o.Plan != nil {
+		case o.Beside > 0:
+			o.Requests = 3
+		case o.Plan != nil:
 			o.Requests = planRequests
 		}
 	}
@@ -100,6 +106,9 @@ func (o Options) normal() (Options, error) {
 	}
 	if o.OutputTokens == 0 {
 		o.OutputTokens = 64
+		if o.Beside > 0 {
+			o.OutputTokens = 1024
+		}
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 2 * time.Minute
@@ -134,6 +143,7 @@ func (o Options) normal() (Options, error) {
 		{"prompt tokens", o.PromptTokens, 1, 1 << 20},
 		{"output tokens", o.OutputTokens, 1, 1 << 20},
 		{"shared prefix", o.SharedPrefix, 0, o.PromptTokens},
+		{"tokens of a prompt beside streams", o.Beside, 0, 1 << 20},
 	} {
 		if f.v < f.least || f.v > f.most {
 			return o, fmt.Errorf("%w: %s must be >= %d and <= %d. Given: %d", ErrOptions, f.name, f.least, f.most, f.v)
@@ -154,6 +164,9 @@ func (o Options) normal() (Options, error) {
 	}
 	if o.Repeat && (o.Rate > 0 || o.Plan != nil) {
 		return o, fmt.Errorf("%w: repeat and a rate or a plan exclude each other", ErrOptions)
+	}
+	if o.Beside != 0 && (o.Repeat || o.Rate > 0 || o.Plan != nil || o.Duration > 0) {
+		return o, fmt.Errorf("%w: prompts beside streams exclude repeat, a rate, a duration and a plan", ErrOptions)
 	}
 	return o, nil
 }
@@ -187,6 +200,11 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		g.plan(ctx, &report)
 	case o.Repeat:
 		report.Repeat = g.repeat(ctx)
+	case o.Beside > 0:
+		report.Beside, err = g.besides(ctx)
+		if err != nil {
+			return report, err
+		}
 	case o.Rate > 0:
 		o.Progress(fmt.Sprintf("%d requests at %g per second", o.Requests, o.Rate))
 		report.Runs = append(report.Runs, g.open(ctx))
@@ -204,6 +222,6 @@ func Run(ctx context.Context, o Options) (Report, error) {
 
 // Completed reports whether any request of the report was answered in full.
 func (r *Report) Completed() bool {
-	return r.Repeat != nil && r.Repeat.Cached.Count > 0 ||
+	return r.Repeat != nil && r.Repeat.Cached.Count > 0 || len(r.Beside) > 0 ||
 		slices.ContainsFunc(r.Runs, func(run Measured) bool { return run.Completed > 0 })
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"tgi/server/sse"
@@ -107,6 +108,7 @@ type outcome struct {
 	end          time.Time
 	inputTokens  int // as the server counts them, 0 when it does not say
 	outputTokens int
+	came         *atomic.Int64 // counts tokens as they come, where that is not nil
 }
 
 // event is what a line of /generate_stream may hold.
@@ -181,6 +183,9 @@ func (c *client) stream(ctx context.Context, prompt string, maxNew int, out *out
 		}
 		if e.Token != nil {
 			out.tokens = append(out.tokens, now)
+			if out.came != nil {
+				out.came.Add(1)
+			}
 		}
 		if e.GeneratedText == nil {
 			continue

@@ -10,6 +10,7 @@ import (
 
 // TestMain fails if a test leaves a goroutine behind.
 func TestMain(m *testing.M) {
+	actAsServer()
 	code := m.Run()
 	http.DefaultClient.CloseIdleConnections()
 	if err := goleak.Find(); code == 0 && err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -23,6 +24,8 @@ type ModelReport struct {
 	// Repeat compares the time to first token of a prompt that is new with that of
 	// one that was just seen.
 	Repeat *Repeated `json:"repeat"`
+	// Beside is what a long prompt does to one stream and to eight.
+	Beside []*Disturbed `json:"beside"`
 }
 
 // DecodeRate is what a number of parallel streams came to.
@@ -44,10 +47,11 @@ const (
 	decodeOutput  = 64
 	prefillPrompt = 512
 	repeatPrompt  = 1024
+	besidePrompt  = 1900
 )
 
 // Model runs the loads of a ModelReport against a server one after the other: decoding with 1, 4 and 16 streams, a
-// long prompt, and a prompt that is repeated. outside returns the share of the steps' time since it was last called
+// long prompt, a prompt that is repeated, and a long prompt beside streams. outside returns the share of the steps' time since it was last called
 // that was not spent in ONNX Runtime. Who calls names the model.
 func Model(ctx context.Context, url string, outside func() float64) (*ModelReport, error) {
 	rep := &ModelReport{}
@@ -91,6 +95,11 @@ func Model(ctx context.Context, url string, outside func() float64) (*ModelRepor
 		return nil, err
 	}
 	rep.Repeat = r.Repeat
+	r, err = Run(ctx, Options{URL: url, Beside: besidePrompt, Concurrency: []int{1, 8}, PromptTokens: decodePrompt})
+	if err != nil {
+		return nil, err
+	}
+	rep.Beside = r.Beside
 	return rep, nil
 }
 
@@ -114,5 +123,12 @@ func (r *ModelReport) WriteTable(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "\nprefill      %.0f tok/s (a prompt of %d tokens)\n"+
 		"first token  %.1f ms for a new prompt of %d tokens, %.1f ms when its prefix is cached\n",
 		r.PrefillPerSecond, prefillPrompt, r.Repeat.Cold.P50, repeatPrompt, r.Repeat.Cached.P50)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	b.WriteByte('\n')
+	writeBeside(&b, r.Beside)
+	_, err = io.WriteString(w, b.String())
 	return err
 }

@@ -19,6 +19,8 @@ type Report struct {
 	Runs []Measured `json:"runs,omitempty"`
 	// Repeat is there when prompts were sent twice.
 	Repeat *Repeated `json:"repeat,omitempty"`
+	// Beside has one element for each concurrency when prompts came beside streams.
+	Beside []*Disturbed `json:"beside,omitempty"`
 	// Plan is there when one was asked for; Runs are its trials.
 	Plan *Plan `json:"plan,omitempty"`
 }

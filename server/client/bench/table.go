@@ -24,6 +24,9 @@ func (r *Report) WriteTable(w io.Writer) error {
 	if r.Repeat != nil {
 		writeRepeat(&b, r.Repeat)
 	}
+	if len(r.Beside) > 0 {
+		writeBeside(&b, r.Beside)
+	}
 	if _, err := io.WriteString(w, b.String()); err != nil || r.Plan == nil {
 		return err
 	}

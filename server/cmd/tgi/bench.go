@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,8 @@ type benchFlags struct {
 	plan bench.PlanOptions
 	// replicas asks for a plan.
 	replicas bool
+	// start asks for the time that a start takes.
+	start bool
 	// shape and model ask for a server in this process.
 	shape, model, weights string
 	device, graphs        string
@@ -44,7 +47,7 @@ type benchFlags struct {
 }
 
 // ofModel are the flags that measure a model in this process; all others put load on a server.
-var ofModel = []string{"shape", "model-id", "weights", "threads", "device", "cuda-graphs"}
+var ofModel = []string{"shape", "model-id", "weights", "threads", "device", "cuda-graphs", "start"}
 
 // newBench measures a server: the one that --url names, or, with --shape or --model-id, one that it
 // starts for the purpose in this process on the loopback address.
@@ -58,15 +61,22 @@ server of its own on the loopback address and measures that model on this machin
   tgi bench --url http://127.0.0.1:3000 --rate 5 --duration 60s
   tgi bench --url http://127.0.0.1:3000 --repeat --prompt-tokens 1024
   tgi bench --url http://127.0.0.1:3000 --replicas --rate 40 --p99 3s
-  tgi bench --shape llama3.2-1b --weights int4`,
+  tgi bench --url http://127.0.0.1:3000 --beside 1900 --concurrency 1,8
+  tgi bench --shape llama3.2-1b --weights int4
+  tgi bench --start --shape qwen2.5-0.5b`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			if f.shape != "" || f.model != "" {
+			switch {
+			case f.start:
+				return f.measureStart(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			case f.shape != "" || f.model != "":
 				return f.measureModel(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			case f.load.Beside > 0 && !cmd.Flags().Changed("output-tokens"):
+				f.load.OutputTokens = 0 // the default of such a run
 			}
 			f.load.Progress = func(s string) { fmt.Fprintln(cmd.ErrOrStderr(), s) }
 			return f.measureServer(ctx, cmd.OutOrStdout())
@@ -94,7 +104,10 @@ server of its own on the loopback address and measures that model on this machin
 	set.DurationVar(&f.plan.FirstTokenP99, "first-token-p99", 0, "with --replicas: `time` until 99 % have a first token")
 	set.BoolVar(&f.load.Repeat, "repeat", false,
 		"send each prompt twice for one token: time to first token cold and cached")
-	set.IntVar(&f.load.Requests, "requests", 0, "requests per run (default 64, with --repeat 8 prompts, with --replicas 200)")
+	set.IntVar(&f.load.Beside, "beside", 0,
+		"have prompts of so many `tokens` come while --concurrency streams generate: gaps with and without them")
+	set.IntVar(&f.load.Requests, "requests", 0,
+		"requests per run (default 64; prompts with --repeat: 8, with --beside: 3; with --replicas 200)")
 	set.DurationVar(&f.load.Duration, "duration", 0,
 		"stop sending after this `time`, such as 30s, though requests are left")
 	set.IntVar(&f.load.PromptTokens, "prompt-tokens", 128, "`tokens` of each prompt")
@@ -104,6 +117,8 @@ server of its own on the loopback address and measures that model on this machin
 	set.DurationVar(&f.load.Timeout, "timeout", 2*time.Minute, "`time` after which a request is given up")
 	set.Uint64Var(&f.load.Seed, "seed", 0, "makes prompts and moments "+
 		"(default from the clock, so that no prompt is cached)")
+	set.BoolVar(&f.start, "start", false,
+		"start a server again and again, of --shape, of --model-id or the demo model: time to its first token, and memory")
 	set.StringVar(&f.shape, "shape", "", "measure a random checkpoint of this `shape`: "+strings.Join(synth.Shapes(),
 		", "))
 	set.StringVar(&f.model, "model-id", "", "measure the model in this `folder` or GGUF file")
@@ -123,16 +138,16 @@ server of its own on the loopback address and measures that model on this machin
 
 // check refuses flags that do not go together.
 func (f *benchFlags) check(cmd *cobra.Command) (err error) {
-	here := f.shape != "" || f.model != ""
+	here := f.shape != "" || f.model != "" || f.start
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		switch of := slices.Contains(ofModel, flag.Name); {
 		case flag.Name == "output" || flag.Name == "json" || of == here:
 		case here && flag.Name == "url":
-			err = misused("--url measures a server that runs, --shape and --model-id a model in this process: give one")
+			err = misused("--url measures a server that runs, --shape, --model-id and --start one of their own: give one")
 		case here:
-			err = misused("--%s is for a server at --url, not with --shape or --model-id", flag.Name)
+			err = misused("--%s is for a server at --url, not with --shape, --model-id or --start", flag.Name)
 		default:
-			err = misused("--%s needs --shape or --model-id", flag.Name)
+			err = misused("--%s needs --shape, --model-id or --start", flag.Name)
 		}
 	})
 	switch bounds := f.plan != (bench.PlanOptions{}); {
@@ -167,22 +182,62 @@ func (f *benchFlags) measureServer(ctx context.Context, stdout io.Writer) error 
 // measureModel starts a server of its own for the model and measures it.
 func (f *benchFlags) measureModel(ctx context.Context, stdout, stderr io.Writer) error {
 	cfg := config.Default()
-	cfg.Model.Path, cfg.Model.Weights, cfg.Runtime.Threads = f.model, f.weights, f.threads
+	cfg.Model.Weights, cfg.Runtime.Threads = f.weights, f.threads
 	cfg.Runtime.Device, cfg.Runtime.CUDAGraphs = f.device, f.graphs
-	if f.shape != "" {
-		if !slices.Contains(synth.Shapes(), f.shape) {
-			return misused("--shape %q: want one of %s", f.shape, strings.Join(synth.Shapes(), ", "))
-		}
-		dir, err := store.Random(f.shape)
-		if err != nil {
-			return err
-		}
-		cfg.Model.Path = dir
+	if err := f.makeShape(); err != nil {
+		return err
 	}
+	cfg.Model.Path = f.model
 	if err := cfg.Validate(); err != nil {
 		return settingsError{err}
 	}
 	rep, err := measureModel(ctx, cfg, stderr)
+	if err != nil {
+		return err
+	}
+	if f.output.json {
+		return printJSON(stdout, rep)
+	}
+	return rep.WriteTable(stdout)
+}
+
+// makeShape has the model be the random checkpoint of the shape, if one is asked for.
+func (f *benchFlags) makeShape() (err error) {
+	if f.shape == "" {
+		return nil
+	}
+	if !slices.Contains(synth.Shapes(), f.shape) {
+		return misused("--shape %q: want one of %s", f.shape, strings.Join(synth.Shapes(), ", "))
+	}
+	f.model, err = store.Random(f.shape)
+	return err
+}
+
+// measureStart starts this program's server in processes of their own.
+func (f *benchFlags) measureStart(ctx context.Context, stdout, stderr io.Writer) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := f.makeShape(); err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "tgi-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	settings := filepath.Join(folder, config.DefaultFile) // so that no other is read
+	text := fmt.Sprintf("[runtime]\nthreads = %d\n", f.threads)
+	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
+		return err
+	}
+	args := []string{program, "serve", "--config", settings, "--hostname", "127.0.0.1", "--device", f.device,
+		"--cuda-graphs", f.graphs}
+	if f.model != "" {
+		args = append(args, "--model-id", f.model, "--weights", f.weights)
+	}
+	rep, err := bench.Start(ctx, args, func(s string) { fmt.Fprintln(stderr, s) })
 	if err != nil {
 		return err
 	}

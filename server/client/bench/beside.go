@@ -1,0 +1,172 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Disturbed is what long prompts do to streams that generate.
+type Disturbed struct {
+	// Streams generate while Prompts of PromptTokens tokens come, one after the other.
+	Streams      int `json:"streams"`
+	Prompts      int `json:"prompts"`
+	PromptTokens int `json:"prompt_tokens"`
+	// Without has the gaps between two tokens of a stream while no prompt is computed, With those that end between the
+	// sending of a prompt and its first token.
+	Without Summary `json:"without_ms"`
+	With    Summary `json:"with_ms"`
+	// FirstToken is how long the prompts' first tokens took, Alone the same of as many prompts without streams.
+	FirstToken Summary `json:"ttft_ms"`
+	Alone      Summary `json:"alone_ttft_ms"`
+}
+
+// quiet is how many tokens each stream has before a prompt comes, the first of which are not counted: settling.
+const quiet, settling = 60, 10
+
+// span is a time from a moment to a later one.
+type span struct{ from, to time.Time }
+
+// besides runs beside for each concurrency.
+func (g *generator) besides(ctx context.Context) (all []*Disturbed, err error) {
+	o := g.o
+	o.PromptTokens, o.SharedPrefix = o.Beside, 0
+	o.Seed++ // the streams' prompts are no beginnings of these
+	long, err := calibrate(ctx, g.client, o)
+	if err != nil {
+		return nil, fmt.Errorf("making prompts: %w", err)
+	}
+	for _, n := range o.Concurrency {
+		o.Progress(fmt.Sprintf("%d prompts of %d tokens beside %d streams", o.Requests, o.Beside, n))
+		d, err := g.beside(ctx, n, long)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// beside keeps n streams busy and sends prompts of o.Beside tokens one after the other.
+func (g *generator) beside(ctx context.Context, n int, long *prompts) (*Disturbed, error) {
+	d := &Disturbed{Streams: n, Prompts: g.o.Requests, PromptTokens: g.o.Beside}
+	var alone, first []time.Duration
+	for range d.Prompts {
+		at, err := g.firstToken(ctx, long)
+		if err != nil {
+			return nil, err
+		}
+		alone = append(alone, at.to.Sub(at.from))
+	}
+	streaming, stop := context.WithCancel(ctx)
+	defer stop()
+	outcomes := make([]outcome, n)
+	came, ended := make([]atomic.Int64, n), make(chan string, n)
+	var streams sync.WaitGroup
+	for i := range outcomes {
+		outcomes[i].came = &came[i]
+		streams.Go(func() {
+			ended <- g.client.stream(streaming, g.prompts.next(), g.o.OutputTokens, &outcomes[i])
+		})
+	}
+	var sent []span
+	err := g.disturb(ctx, long, came, ended, &sent)
+	stop()
+	streams.Wait()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sent {
+		first = append(first, s.to.Sub(s.from))
+	}
+	without, with := split(outcomes, sent)
+	d.Without, d.With, d.FirstToken, d.Alone = summarize(without), summarize(with), summarize(first), summarize(alone)
+	return d, nil
+}
+
+// disturb sends the prompts, each when all streams have generated for a while.
+func (g *generator) disturb(ctx context.Context, long *prompts, came []atomic.Int64, ended <-chan string,
+	sent *[]span) error {
+	for range g.o.Requests {
+		for i := range came {
+			for until := came[i].Load() + quiet; came[i].Load() < until; {
+				select {
+				case why := <-ended:
+					return streamEnded(why)
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(time.Millisecond):
+				}
+			}
+		}
+		at, err := g.firstToken(ctx, long)
+		if err != nil {
+			return err
+		}
+		*sent = append(*sent, at)
+	}
+	select {
+	case why := <-ended:
+		return streamEnded(why)
+	default:
+		return nil
+	}
+}
+
+// streamEnded says why a stream did not last.
+func streamEnded(why string) error {
+	if why == "" {
+		why = "it had all its tokens: more output tokens let it last longer"
+	}
+	return fmt.Errorf("a stream ended beside the prompts: %s", why)
+}
+
+// firstToken sends a prompt for one token. It returns when it was sent and when the token came.
+func (g *generator) firstToken(ctx context.Context, from *prompts) (span, error) {
+	o := g.client.generate(ctx, time.Now(), from.next(), 1)
+	if len(o.tokens) == 0 {
+		return span{}, fmt.Errorf("a prompt of %d tokens has no first token: %s", g.o.Beside, o.failure)
+	}
+	return span{o.due, o.tokens[0]}, nil
+}
+
+// split returns the streams' gaps while none of the prompts was computed, and those that end while one was. A
+// stream's first tokens, and those right after a prompt, are in neither.
+func split(streams []outcome, prompts []span) (without, with []time.Duration) {
+	for _, o := range streams {
+		last := 0 // the token after which settling counts
+		for i, p := 1, 0; i < len(o.tokens) && p < len(prompts); i++ {
+			at, gap := o.tokens[i], o.tokens[i].Sub(o.tokens[i-1])
+			switch {
+			case at.After(prompts[p].to):
+				p, last = p+1, i
+			case at.After(prompts[p].from):
+				with = append(with, gap)
+			case i-last > settling:
+				without = append(without, gap)
+			}
+		}
+	}
+	return without, with
+}
+
+// writeBeside writes runs of beside for people.
+func writeBeside(b *strings.Builder, all []*Disturbed) {
+	rows := [][]string{
+		{"", "", "gaps, no prompt ms", "", "", "beside a prompt ms", "", "", "", "first token ms", ""},
+		{"streams", "prompts", "p50", "p90", "p99", "p50", "p90", "p99", "p99 times", "p50", "alone"},
+	}
+	for _, d := range all {
+		row := []string{fmt.Sprint(d.Streams), fmt.Sprintf("%d of %d", d.Prompts, d.PromptTokens)}
+		row = append(append(row, quantiles(d.Without)...), quantiles(d.With)...)
+		times := "-"
+		if d.Without.P99 > 0 && d.With.Count > 0 {
+			times = fmt.Sprintf("%.1f", d.With.P99/d.Without.P99)
+		}
+		rows = append(rows, append(row, times, number(d.FirstToken.P50), number(d.Alone.P50)))
+	}
+	writeColumns(b, rows)
+}

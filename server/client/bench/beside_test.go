@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestBeside: streams have a token every 10 ms, every 25 ms while a long prompt is computed, which takes 400 ms, and
+// 200 alone.
+func TestBeside(t *testing.T) {
+	const long = 200
+	synctest.Test(t, func(t *testing.T) {
+		var computing, streams atomic.Int64
+		f := &fake{most: 99}
+		f.stream = func(w io.Writer, n int, prompt string) {
+			if len(f.tokens(prompt)) == long {
+				computing.Add(1)
+				defer computing.Add(-1)
+				steady(1, time.Duration(1+min(streams.Load(), 1))*200*time.Millisecond, 0)(w, n, prompt)
+				return
+			}
+			streams.Add(1)
+			defer streams.Add(-1)
+			for i := range 1024 {
+				gap := 10 * time.Millisecond
+				if computing.Load() > 0 {
+					gap = 25 * time.Millisecond
+				}
+				time.Sleep(gap)
+				if _, err := fmt.Fprintf(w, "data: %s\n\n", token(i)); err != nil {
+					return
+				}
+			}
+		}
+		o := options(f)
+		o.Beside, o.Concurrency = long, []int{1, 3}
+		r, err := Run(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // until the streams have noticed that nobody reads them
+		if len(r.Beside) != 2 || !r.Completed() {
+			t.Fatalf("%+v", r)
+		}
+		for i, d := range r.Beside {
+			if d.Streams != o.Concurrency[i] || d.Prompts != 3 || d.PromptTokens != long {
+				t.Errorf("%+v", d)
+			}
+			if d.Without.P99 != 10 || d.Without.Count < 3*d.Streams*(quiet-settling-2) {
+				t.Errorf("without a prompt %+v", d.Without)
+			}
+			// One of the about 16 gaps in each prompt began before it.
+			if d.With.P99 != 25 || d.With.P50 != 25 || d.With.Count < 3*14*d.Streams || d.With.Count > 3*18*d.Streams {
+				t.Errorf("beside a prompt %+v", d.With)
+			}
+			if d.FirstToken.P50 != 400 || d.Alone.P50 != 200 {
+				t.Errorf("first token %+v, alone %+v", d.FirstToken, d.Alone)
+			}
+		}
+		var table strings.Builder
+		if err := r.WriteTable(&table); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"3 of 200", "2.5", "400"} {
+			if !strings.Contains(table.String(), want) {
+				t.Errorf("no %q in\n%s", want, table.String())
+			}
+		}
+	})
+}
+
+// TestBesideStreamsThatEnd: streams that do not last are an error that says what helps.
+func TestBesideStreamsThatEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{most: 99, stream: steady(100, 10*time.Millisecond, 10*time.Millisecond)}
+		o := options(f)
+		o.Beside, o.OutputTokens = 200, 100
+		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "more output tokens") {
+			t.Error(err)
+		}
+	})
+}
