@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,7 +12,7 @@ import (
 
 // Disturbed is what long prompts do to streams that generate.
 type Disturbed struct {
-	// Streams generate while Prompts of PromptTokens tokens come, one after the other.
+	// Streams generate while Prompts of PromptTokens tokens come, one after the other: as many as the streams last for.
 	Streams      int `json:"streams"`
 	Prompts      int `json:"prompts"`
 	PromptTokens int `json:"prompt_tokens"`
@@ -52,9 +53,9 @@ func (g *generator) besides(ctx context.Context) (all []*Disturbed, err error) {
 
 // beside keeps n streams busy and sends prompts of o.Beside tokens one after the other.
 func (g *generator) beside(ctx context.Context, n int, long *prompts) (*Disturbed, error) {
-	d := &Disturbed{Streams: n, Prompts: g.o.Requests, PromptTokens: g.o.Beside}
+	d := &Disturbed{Streams: n, PromptTokens: g.o.Beside}
 	var alone, first []time.Duration
-	for range d.Prompts {
+	for range g.o.Requests {
 		at, err := g.firstToken(ctx, long)
 		if err != nil {
 			return nil, err
@@ -72,13 +73,13 @@ func (g *generator) beside(ctx context.Context, n int, long *prompts) (*Disturbe
 			ended <- g.client.stream(streaming, g.prompts.next(), g.o.OutputTokens, &outcomes[i])
 		})
 	}
-	var sent []span
-	err := g.disturb(ctx, long, came, ended, &sent)
+	sent, err := g.disturb(ctx, long, came, ended)
 	stop()
 	streams.Wait()
 	if err != nil {
 		return nil, err
 	}
+	d.Prompts = len(sent)
 	for _, s := range sent {
 		first = append(first, s.to.Sub(s.from))
 	}
@@ -87,41 +88,44 @@ func (g *generator) beside(ctx context.Context, n int, long *prompts) (*Disturbe
 	return d, nil
 }
 
-// disturb sends the prompts, each when all streams have generated for a while.
-func (g *generator) disturb(ctx context.Context, long *prompts, came []atomic.Int64, ended <-chan string,
-	sent *[]span) error {
+// disturb sends the prompts, each when all streams have generated for a while, until a stream has had all its tokens.
+func (g *generator) disturb(ctx context.Context, long *prompts, came []atomic.Int64, ended <-chan string) (sent []span,
+	err error) {
 	for range g.o.Requests {
 		for i := range came {
 			for until := came[i].Load() + quiet; came[i].Load() < until; {
 				select {
 				case why := <-ended:
-					return streamEnded(why)
+					return sent, streamEnded(why, len(sent))
 				case <-ctx.Done():
-					return ctx.Err()
+					return nil, ctx.Err()
 				case <-time.After(time.Millisecond):
 				}
 			}
 		}
 		at, err := g.firstToken(ctx, long)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		*sent = append(*sent, at)
+		select {
+		case why := <-ended: // it did not last as long as the prompt
+			return sent, streamEnded(why, len(sent))
+		default:
+			sent = append(sent, at)
+		}
 	}
-	select {
-	case why := <-ended:
-		return streamEnded(why)
-	default:
-		return nil
-	}
+	return sent, nil
 }
 
-// streamEnded says why a stream did not last.
-func streamEnded(why string) error {
-	if why == "" {
-		why = "it had all its tokens: more output tokens let it last longer"
+// streamEnded is why streams that ended after so many prompts show nothing; nil where they do.
+func streamEnded(why string, prompts int) error {
+	switch {
+	case why != "":
+		return fmt.Errorf("a stream beside the prompts failed: %s", why)
+	case prompts == 0:
+		return errors.New("a stream had all its tokens before a prompt was done: let it have more output tokens")
 	}
-	return fmt.Errorf("a stream ended beside the prompts: %s", why)
+	return nil
 }
 
 // firstToken sends a prompt for one token. It returns when it was sent and when the token came.

@@ -85,3 +85,23 @@ func TestBesideStreamsThatEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestBesideStreamsThatEndLate: prompts that were done before the streams ended count.
+func TestBesideStreamsThatEndLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{most: 99}
+		f.stream = func(w io.Writer, n int, prompt string) {
+			if len(f.tokens(prompt)) == 200 {
+				steady(1, 300*time.Millisecond, 0)(w, n, prompt)
+				return
+			}
+			steady(150, 10*time.Millisecond, 10*time.Millisecond)(w, n, prompt)
+		}
+		o := options(f)
+		o.Beside, o.OutputTokens = 200, 150
+		r, err := Run(t.Context(), o)
+		if err != nil || len(r.Beside) != 1 || r.Beside[0].Prompts != 1 || r.Beside[0].FirstToken.Count != 1 {
+			t.Errorf("%+v, %v", r.Beside, err)
+		}
+	})
+}

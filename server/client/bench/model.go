@@ -48,6 +48,7 @@ const (
 	prefillPrompt = 512
 	repeatPrompt  = 1024
 	besidePrompt  = 1900
+	besideOutput  = 1800
 )
 
 // Model runs the loads of a ModelReport against a server one after the other: decoding with 1, 4 and 16 streams, a
@@ -95,7 +96,8 @@ func Model(ctx context.Context, url string, outside func() float64) (*ModelRepor
 		return nil, err
 	}
 	rep.Repeat = r.Repeat
-	r, err = Run(ctx, Options{URL: url, Beside: besidePrompt, Concurrency: []int{1, 8}, PromptTokens: decodePrompt})
+	r, err = Run(ctx, Options{URL: url, Beside: besidePrompt, Concurrency: []int{1, 8}, PromptTokens: decodePrompt,
+		OutputTokens: besideOutput})
 	if err != nil {
 		return nil, err
 	}
