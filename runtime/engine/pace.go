@@ -72,15 +72,26 @@ func (p *pace) observe(decodeRows, promptTokens int, took time.Duration) {
 			p.beside = remeasure - again
 		}
 	case promptTokens > 0 && decodeRows > 0:
-		if without := p.undisturbed(decodeRows); took.Seconds() > without {
-			learn(&p.token, (took.Seconds()-without)/float64(promptTokens))
-		} else { // which is no longer that
-			learn(&p.decode[bits.Len(uint(decodeRows))], took.Seconds())
-		}
 		p.beside++
+		p.correct(p.undisturbed(decodeRows), float64(promptTokens), took.Seconds())
 	case promptTokens > 0:
 		learn(&p.alone, took.Seconds()/float64(promptTokens))
 	}
+}
+
+// correct learns what a prompt token adds from a step with prompts. What was expected is corrected by the part of it that
+// the step was off, and no more than by a bound: where other programs want the processors, a single step says little,
+// and what is left of it for a few tokens says nothing.
+func (p *pace) correct(without, tokens, took float64) {
+	if p.token == 0 {
+		p.token = p.alone
+	}
+	if p.token == 0 {
+		p.token = max(took-without, took/4) / tokens
+		return
+	}
+	off := took/(without+tokens*p.token) - 1
+	p.token *= 1 + recent*min(max(off, -0.5), 1)
 }
 
 // undisturbed is how long a step of so many rows takes without prompts, 0 if that is not known. Of other numbers of
