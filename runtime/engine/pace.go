@@ -79,9 +79,9 @@ func (p *pace) observe(decodeRows, promptTokens int, took time.Duration) {
 	}
 }
 
-// correct learns what a prompt token adds from a step with prompts. What was expected is corrected by the part of it that
-// the step was off, and no more than by a bound: where other programs want the processors, a single step says little,
-// and what is left of it for a few tokens says nothing.
+// correct learns what a prompt token adds from a step with prompts. What was expected is corrected by the part of it
+// that the step was off, and no more than by a bound: where other programs want the processors, a single step says
+// little, and what is left of it for a few tokens says nothing.
 func (p *pace) correct(without, tokens, took float64) {
 	if p.token == 0 {
 		p.token = p.alone

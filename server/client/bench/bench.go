@@ -54,8 +54,8 @@ type Options struct {
 	// Plan, when not nil, replaces all of them by a search for the highest rate at which its bounds hold; Rate is then
 	// what replicas of the server are to serve together, 0 for none.
 	Plan *PlanOptions
-	// Beside, when above 0, has prompts of so many tokens come, Requests at most, one after the other while the streams of the closed loop
-	// generate, to compare the time between two tokens with and without them.
+	// Beside, when above 0, has prompts of so many tokens come, Requests at most, one after the other while the streams
+	// of the closed loop generate, to compare the time between two tokens with and without them.
 	Beside int
 	// Requests is how many each run sends. Default: 64; with Repeat 8, with Beside 3, with Plan 200 or more, so that a
 	// trial lasts several times the bound.

@@ -52,8 +52,8 @@ const (
 )
 
 // Model runs the loads of a ModelReport against a server one after the other: decoding with 1, 4 and 16 streams, a
-// long prompt, a prompt that is repeated, and a long prompt beside streams. outside returns the share of the steps' time since it was last called
-// that was not spent in ONNX Runtime. Who calls names the model.
+// long prompt, a prompt that is repeated, and a long prompt beside streams. outside returns the share of the steps'
+// time since it was last called that was not spent in ONNX Runtime. Who calls names the model.
 func Model(ctx context.Context, url string, outside func() float64) (*ModelReport, error) {
 	rep := &ModelReport{}
 	for _, streams := range []int{1, 4, 16} {

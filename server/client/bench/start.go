@@ -8,7 +8,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -21,8 +23,8 @@ import (
 type Started struct {
 	// Starts were measured, after one that was not: it may have built the model.
 	Starts int `json:"starts"`
-	// Ready runs from the start of the process until it says that it is ready, FirstToken until the client has the first
-	// token of a request that it sends then.
+	// Ready runs from the start of the process until it says that it is ready, FirstToken until the client has the
+	// first token of a request that it sends then.
 	Ready      Summary `json:"ready_ms"`
 	FirstToken Summary `json:"first_token_ms"`
 	// Memory is what the process holds in memory after that token, in bytes, and Mapped the part of it that is files. 0
@@ -43,13 +45,55 @@ const (
 	endTimeout = 30 * time.Second
 )
 
-// Start runs a program of a server again and again: program and arguments, to which it adds a port of the loopback
-// address. It measures the time until the server's first token. progress is told what goes on.
-func Start(ctx context.Context, command []string, progress func(string)) (*Started, error) {
+// StartOptions say what to start.
+type StartOptions struct {
+	// Program and Args are the server; without them this program's serve with the other options.
+	Program string
+	Args    []string
+	// Model is a folder or a file, "" the demo model, for which Weights do not count.
+	Model, Weights, Device, Graphs string
+	Threads                        int
+	// Progress is told what goes on.
+	Progress func(string)
+}
+
+// command is the program and its arguments. It reads settings of a file in folder, and so no others.
+func (o StartOptions) command(folder string) ([]string, error) {
+	if o.Program != "" {
+		return append([]string{o.Program}, o.Args...), nil
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	settings := filepath.Join(folder, "tgi.toml")
+	if err := os.WriteFile(settings, fmt.Appendf(nil, "[runtime]\nthreads = %d\n", o.Threads), 0o600); err != nil {
+		return nil, err
+	}
+	args := []string{program, "serve", "--config", settings, "--hostname", "127.0.0.1", "--device", o.Device,
+		"--cuda-graphs", o.Graphs}
+	if o.Model != "" {
+		args = append(args, "--model-id", o.Model, "--weights", o.Weights)
+	}
+	return args, nil
+}
+
+// Start starts a server again and again, with a port of the loopback address as its last argument, and measures the
+// time until its first token.
+func Start(ctx context.Context, o StartOptions) (*Started, error) {
+	folder, err := os.MkdirTemp("", "tgi-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	command, err := o.command(folder)
+	if err != nil {
+		return nil, err
+	}
 	rep := &Started{Starts: starts}
 	var ready, first []time.Duration
 	for i := range starts + 1 {
-		progress(fmt.Sprintf("start %d of %d", i+1, starts+1))
+		o.Progress(fmt.Sprintf("start %d of %d", i+1, starts+1))
 		s, err := startOnce(ctx, command)
 		if err != nil {
 			return nil, err

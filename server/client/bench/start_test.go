@@ -51,7 +51,8 @@ func actAsServer() {
 
 func TestStart(t *testing.T) {
 	var told []string
-	r, err := Start(t.Context(), []string{os.Args[0], "serves"}, func(s string) { told = append(told, s) })
+	r, err := Start(t.Context(), StartOptions{Program: os.Args[0], Args: []string{"serves"},
+		Progress: func(s string) { told = append(told, s) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,11 +77,11 @@ func TestStart(t *testing.T) {
 
 // TestStartFails: what the program said is in the error.
 func TestStartFails(t *testing.T) {
-	_, err := Start(t.Context(), []string{os.Args[0], "fails"}, func(string) {})
+	_, err := Start(t.Context(), StartOptions{Program: os.Args[0], Args: []string{"fails"}, Progress: func(string) {}})
 	if err == nil || !strings.Contains(err.Error(), "no such model") {
 		t.Error(err)
 	}
-	if _, err = Start(t.Context(), []string{"/nowhere/at/all"}, func(string) {}); err == nil {
+	if _, err = Start(t.Context(), StartOptions{Program: "/nowhere/at/all", Progress: func(string) {}}); err == nil {
 		t.Error("a program that is not there was started")
 	}
 }

@@ -9,11 +9,9 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -23,7 +21,6 @@ import (
 	"tgi/models"
 	"tgi/models/store"
 	"tgi/models/synth"
-	"tgi/runtime/engine"
 	"tgi/runtime/ort"
 	"tgi/server/client/bench"
 	"tgi/server/config"
@@ -215,29 +212,11 @@ func (f *benchFlags) makeShape() (err error) {
 
 // measureStart starts this program's server in processes of their own.
 func (f *benchFlags) measureStart(ctx context.Context, stdout, stderr io.Writer) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
 	if err := f.makeShape(); err != nil {
 		return err
 	}
-	folder, err := os.MkdirTemp("", "tgi-bench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(folder)
-	settings := filepath.Join(folder, config.DefaultFile) // so that no other is read
-	text := fmt.Sprintf("[runtime]\nthreads = %d\n", f.threads)
-	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
-		return err
-	}
-	args := []string{program, "serve", "--config", settings, "--hostname", "127.0.0.1", "--device", f.device,
-		"--cuda-graphs", f.graphs}
-	if f.model != "" {
-		args = append(args, "--model-id", f.model, "--weights", f.weights)
-	}
-	rep, err := bench.Start(ctx, args, func(s string) { fmt.Fprintln(stderr, s) })
+	rep, err := bench.Start(ctx, bench.StartOptions{Model: f.model, Weights: f.weights, Device: f.device,
+		Graphs: f.graphs, Threads: f.threads, Progress: func(s string) { fmt.Fprintln(stderr, s) }})
 	if err != nil {
 		return err
 	}
@@ -247,34 +226,11 @@ func (f *benchFlags) measureStart(ctx context.Context, stdout, stderr io.Writer)
 	return rep.WriteTable(stdout)
 }
 
-// shareOutside observes how much of the steps' time is not the forward pass.
-type shareOutside struct {
-	mu              sync.Mutex
-	total, outwards time.Duration
-}
-
-// Step implements engine.Observer.
-func (s *shareOutside) Step(r engine.Report) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.total += r.Total
-	s.outwards += r.Total - r.Forward
-}
-
-// take returns the share since the last call.
-func (s *shareOutside) take() float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	share := float64(s.outwards) / max(float64(s.total), 1)
-	s.total, s.outwards = 0, 0
-	return share
-}
-
 // measureModel starts a server for cfg on a free loopback port and measures it.
 func measureModel(ctx context.Context, cfg config.Config, stderr io.Writer) (*bench.ModelReport, error) {
 	cfg.Server.Hostname, cfg.Server.Port = "127.0.0.1", 0
 	cfg.Model.Speculation.Tokens = 0 // random weights repeat themselves, which flatters the model
-	share := &shareOutside{}
+	share := &host.OutsideShare{}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	h, err := host.Open(ctx, host.Options{Config: catalog.Only(cfg, cfg.DefaultModel()), Version: version, Log: log,
 		Brief: true, Observer: share})
@@ -289,7 +245,7 @@ func measureModel(ctx context.Context, cfg config.Config, stderr io.Writer) (*be
 	serving, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- h.Serve(serving, l) }()
-	rep, err := bench.Model(ctx, urlOf(l.Addr(), false), share.take)
+	rep, err := bench.Model(ctx, urlOf(l.Addr(), false), share.Take)
 	if err == nil {
 		m, _ := h.Default()
 		rep.Model, rep.Weights, rep.Threads = m.Name, m.Weights, m.Threads
