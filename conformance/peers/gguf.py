@@ -17,6 +17,7 @@ SHAPES = {
 }
 # number of the type, weights of a block, its bytes, where its scale is, and the most that the scale may be
 TYPES = {"q4_0": (2, 32, 18, 0, 0.004), "q8_0": (8, 32, 34, 0, 0.004), "q6_k": (14, 256, 210, 208, 0.00002)}
+FILES = {"q4_0": 2, "q8_0": 7, "q6_k": 18}  # the number of a file's type, which OpenVINO wants
 U32, F32, STRING, ARRAY, I32 = 4, 6, 8, 9, 5
 ALIGN = 32
 
@@ -73,6 +74,7 @@ def main(quant, shape, path):
     tokens = vocabulary(vocab)
     keys = [
         entry("general.architecture", STRING, "llama"), entry("general.name", STRING, shape),
+        entry("general.file_type", U32, FILES[quant]),
         entry("llama.block_count", U32, layers), entry("llama.context_length", U32, positions),
         entry("llama.embedding_length", U32, hidden), entry("llama.feed_forward_length", U32, inner),
         entry("llama.attention.head_count", U32, heads), entry("llama.attention.head_count_kv", U32, kv),

@@ -54,8 +54,14 @@ static void *multiplier(void *arg) {
 	syscall(SYS_arch_prctl, 0x1023, 18); // ask for the tiles
 	memset(ones, 1, sizeof ones);
 	_tile_loadconfig(&config);
-	_tile_zero(0), _tile_zero(1), _tile_zero(2), _tile_zero(3);
-	_tile_loadd(4, ones, 64), _tile_loadd(5, ones, 64), _tile_loadd(6, ones, 64), _tile_loadd(7, ones, 64);
+	_tile_zero(0);
+	_tile_zero(1);
+	_tile_zero(2);
+	_tile_zero(3);
+	_tile_loadd(4, ones, 64);
+	_tile_loadd(5, ones, 64);
+	_tile_loadd(6, ones, 64);
+	_tile_loadd(7, ones, 64);
 	for (int i = 0; i < ROUNDS; i += STEP) {
 		_tile_dpbssd(0, 4, 6);
 		_tile_dpbssd(1, 4, 7);

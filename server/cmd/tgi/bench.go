@@ -70,7 +70,7 @@ server of its own on the loopback address and measures that model on this machin
 			switch {
 			case f.start:
 				return f.measureStart(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			case f.shape != "" || f.model != "":
+			case f.model != "":
 				return f.measureModel(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			case f.load.Beside > 0 && !cmd.Flags().Changed("output-tokens"):
 				f.load.OutputTokens = 0 // the default of such a run
@@ -133,7 +133,7 @@ server of its own on the loopback address and measures that model on this machin
 	return cmd
 }
 
-// check refuses flags that do not go together.
+// check refuses flags that do not go together, and has the model be the random checkpoint of a shape that is asked for.
 func (f *benchFlags) check(cmd *cobra.Command) (err error) {
 	here := f.shape != "" || f.model != "" || f.start
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
@@ -151,6 +151,10 @@ func (f *benchFlags) check(cmd *cobra.Command) (err error) {
 	case err != nil:
 	case bounds && !f.replicas:
 		err = misused("--p99 and --first-token-p99 are bounds of a plan: give --replicas too")
+	case f.shape != "" && !slices.Contains(synth.Shapes(), f.shape):
+		err = misused("--shape %q: want one of %s", f.shape, strings.Join(synth.Shapes(), ", "))
+	case f.shape != "":
+		f.model, err = store.Random(f.shape)
 	case f.replicas:
 		f.load.Plan = &f.plan
 	}
@@ -181,9 +185,6 @@ func (f *benchFlags) measureModel(ctx context.Context, stdout, stderr io.Writer)
 	cfg := config.Default()
 	cfg.Model.Weights, cfg.Runtime.Threads = f.weights, f.threads
 	cfg.Runtime.Device, cfg.Runtime.CUDAGraphs = f.device, f.graphs
-	if err := f.makeShape(); err != nil {
-		return err
-	}
 	cfg.Model.Path = f.model
 	if err := cfg.Validate(); err != nil {
 		return settingsError{err}
@@ -198,23 +199,8 @@ func (f *benchFlags) measureModel(ctx context.Context, stdout, stderr io.Writer)
 	return rep.WriteTable(stdout)
 }
 
-// makeShape has the model be the random checkpoint of the shape, if one is asked for.
-func (f *benchFlags) makeShape() (err error) {
-	if f.shape == "" {
-		return nil
-	}
-	if !slices.Contains(synth.Shapes(), f.shape) {
-		return misused("--shape %q: want one of %s", f.shape, strings.Join(synth.Shapes(), ", "))
-	}
-	f.model, err = store.Random(f.shape)
-	return err
-}
-
 // measureStart starts this program's server in processes of their own.
 func (f *benchFlags) measureStart(ctx context.Context, stdout, stderr io.Writer) error {
-	if err := f.makeShape(); err != nil {
-		return err
-	}
 	rep, err := bench.Start(ctx, bench.StartOptions{Model: f.model, Weights: f.weights, Device: f.device,
 		Graphs: f.graphs, Threads: f.threads, Progress: func(s string) { fmt.Fprintln(stderr, s) }})
 	if err != nil {
