@@ -21,8 +21,6 @@ enum { EX_X, EX_SCORES, EX_GATE_UP, EX_DOWN, EX_GATE_UP_BIAS, EX_DOWN_BIAS, EX_C
 
 enum {
 	UNIT_COLUMNS = 64,   // of a product that are one unit of work
-	CACHED_COLUMNS = 1024,  // of activations that a group meets while they are in the cache
-	CACHED_ROWS = 128,   // of them
 	EXPERTS_MAX = 1024,
 };
 
@@ -271,17 +269,9 @@ static void run_unit(const struct work *w, const struct step *s, size_t unit) {
 			op_dots(weights + c * m.k, s->x + row * m.k, m.k, end - row, s->y + row * s->stride + c, s->stride);
 		return;
 	}
-	const int64_t groups = mq_groups(&m), blocks = mq_blocks(&m), per_unit = UNIT_COLUMNS / MQ_GROUP;
-	const int64_t last = (part + 1) * per_unit < groups ? (part + 1) * per_unit : groups;
-	const int64_t at_once = end - row < 32 ? blocks : CACHED_COLUMNS / m.block;
-	for (int64_t r = row; r < end; r += CACHED_ROWS) {
-		const int64_t stop = end - r < CACHED_ROWS ? end : r + CACHED_ROWS;
-		for (int64_t from = 0; from < blocks; from += at_once) {
-			const int64_t to = blocks - from < at_once ? blocks : from + at_once;
-			for (int64_t g = part * per_unit; g < last; g++)
-				w->kernel->multiply(&m, &s->rows, g, from, to, r, stop, s->y + r * s->stride + g * MQ_GROUP, s->stride);
-		}
-	}
+	const int64_t groups = mq_groups(&m), per_unit = UNIT_COLUMNS / MQ_GROUP, first = part * per_unit;
+	const int64_t last = first + per_unit < groups ? first + per_unit : groups;
+	mq_multiply(w->kernel, &m, &s->rows, first, last, row, end, s->y + row * s->stride + first * MQ_GROUP, s->stride);
 }
 
 static void first_product(void *p, size_t unit) { run_unit(p, &((const struct work *)p)->one, unit); }

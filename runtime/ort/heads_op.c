@@ -86,11 +86,10 @@ static void multiply(void *p, size_t unit) {
 				op_dots((const float *)m.data + c * n->k, source(w, head, row), n->k, 1, y + row * w->stride + c, 0);
 		return;
 	}
-	const int64_t groups = mq_groups(&m), per_unit = COLUMNS / MQ_GROUP;
-	const int64_t end = (part + 1) * per_unit < groups ? (part + 1) * per_unit : groups;
-	for (int64_t g = part * per_unit; g < end; g++)
-		w->kernel->multiply(&m, &w->rounded, g, 0, mq_blocks(&m), head * w->rows, (head + 1) * w->rows,
-		                    y + g * MQ_GROUP, w->stride);
+	const int64_t groups = mq_groups(&m), per_unit = COLUMNS / MQ_GROUP, first = part * per_unit;
+	const int64_t last = first + per_unit < groups ? first + per_unit : groups;
+	mq_multiply(w->kernel, &m, &w->rounded, first, last, head * w->rows, (head + 1) * w->rows, y + first * MQ_GROUP,
+	            w->stride);
 }
 
 static void finish(void *p, size_t row) {

@@ -103,6 +103,10 @@ struct mq_kernel {
 	// of stride floats from row to row. They are added to what is there unless from is 0.
 	void (*multiply)(const struct mq_matrix *, const struct mq_rows *, int64_t group, int64_t from, int64_t to,
 	                 int64_t row, int64_t end, float *y, int64_t stride);
+	// multiply_groups, if the kernel has it, multiplies rows [row, end) by all blocks of groups [group, last), whose
+	// results lie side by side.
+	void (*multiply_groups)(const struct mq_matrix *, const struct mq_rows *, int64_t group, int64_t last, int64_t row,
+	                        int64_t end, float *y, int64_t stride);
 };
 
 extern const struct mq_kernel mq_portable;
@@ -123,6 +127,11 @@ extern const struct mq_kernel mq_neondot, mq_neoni8mm;
 
 // mq_float widens a 16-bit float.
 float mq_float(uint16_t half);
+
+// mq_multiply multiplies rows [row, end) by all blocks of groups [group, last), whose results lie side by side, in the
+// order in which the kernel finds most in the caches.
+void mq_multiply(const struct mq_kernel *, const struct mq_matrix *, const struct mq_rows *, int64_t group,
+                 int64_t last, int64_t row, int64_t end, float *y, int64_t stride);
 
 // mq_choose selects the kernel by name, or the best one for this CPU if the name is empty. It returns the kernel's
 // name, or null if there is no such kernel or the CPU cannot run it. It must not run during a call.

@@ -37,6 +37,19 @@ static struct run run(const struct mq_kernel *k, const struct mq_matrix *m, cons
 	return r;
 }
 
+// together is run by all groups at once.
+static struct run together(const struct mq_kernel *k, const struct mq_matrix *m, const float *x, int64_t rows) {
+	struct run r = run(k, m, x, rows, mq_blocks(m));
+	const int64_t groups = mq_groups(m), stride = groups * MQ_GROUP;
+	if (!k->multiply_groups) return r;
+	memset(r.y, -1, (size_t)(rows * stride) * sizeof(float));
+	const int64_t half = rows / 2 / 16 * 16;  // from where the rest is computed for itself
+	k->multiply_groups(m, &r.rows, 0, groups, 0, half, r.y, stride);
+	k->multiply_groups(m, &r.rows, 0, 1, half, rows, r.y + half * stride, stride);
+	k->multiply_groups(m, &r.rows, 1, groups, half, rows, r.y + half * stride + MQ_GROUP, stride);
+	return r;
+}
+
 static void release(struct run *r) { free(r->memory), free(r->y); }
 
 static int same(const float *a, const float *b, size_t n) {
@@ -52,7 +65,8 @@ int main(void) {
 	for (int f = 0; f < 9; f++)
 		for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
 			for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-				struct mq_matrix m = {.n = 40, .k = widths[w], .bits = bits[f], .block = block[f], .offsets = f > 5 && f < 8};
+				const int64_t rows = counts[c];
+				struct mq_matrix m = {.n = rows == 33 ? 300 : 40, .k = widths[w], .bits = bits[f], .block = block[f], .offsets = f > 5 && f < 8};
 				if (m.bits == 6) m.k = (m.k + MQ_SIX - 1) / MQ_SIX * MQ_SIX;
 				const size_t bytes = (size_t)mq_bytes(&m), step = (size_t)(m.bits == 6 ? MQ_SIX_BYTES : mq_block_bytes(&m));
 				uint8_t *data = malloc(bytes);
@@ -65,21 +79,20 @@ int main(void) {
 						memset(data + at + 2 * MQ_GROUP, 0, 2 * 192);
 					}
 				m.data = data;
-				const int64_t rows = counts[c];
 				float *x = malloc((size_t)(rows * m.k) * sizeof *x);
 				for (int64_t i = 0; i < rows * m.k; i++) x[i] = i < 32 ? 1 : real();
 				static const float odd[] = {INFINITY, NAN, 1e-40f, 3e38f, 3e-31f, -INFINITY, 0};
 				for (int64_t i = 1; i < rows && i <= 7; i++) x[i * m.k + (int64_t)(next() % (uint32_t)m.k)] = odd[i - 1];
 				struct run a = run(&mq_portable, &m, x, rows, mq_blocks(&m)), b = run(&KERNEL, &m, x, rows, mq_blocks(&m)),
-				           d = run(&KERNEL, &m, x, rows, 3);
+				           d = run(&KERNEL, &m, x, rows, 3), e = together(&KERNEL, &m, x, rows);
 				const size_t n = (size_t)(rows * mq_groups(&m) * MQ_GROUP);
 				checks++;
 				if (memcmp(a.rows.codes, b.rows.codes, a.codes) || !same(a.rows.scales, b.rows.scales, a.scales) ||
-				    (m.offsets && !same(a.rows.totals, b.rows.totals, a.scales)) || !same(a.y, b.y, n) || !same(a.y, d.y, n)) {
+				    (m.offsets && !same(a.rows.totals, b.rows.totals, a.scales)) || !same(a.y, b.y, n) || !same(a.y, d.y, n) || !same(a.y, e.y, n)) {
 					printf("%d bits, blocks of %d, offsets %d, %d columns, %d rows: other bits\n", m.bits, m.block, m.offsets, (int)m.k, (int)rows);
 					bad++;
 				}
-				release(&a), release(&b), release(&d), free(data), free(x);
+				release(&a), release(&b), release(&d), release(&e), free(data), free(x);
 			}
 	printf("%s: %d of %d as the portable kernel\n", KERNEL.name, checks - bad, checks);
 	return bad != 0;
