@@ -15,7 +15,7 @@ import (
 
 // versions are those of the graphs that this package builds. Increment a device's with every change
 // of its graphs or of its weights' format: all its cached models are then converted again.
-var versions = map[models.Device]int{models.CPU: 11, models.CUDA: 2}
+var versions = map[models.Device]int{models.CPU: 12, models.CUDA: 2}
 
 // Key describes, apart from the checkpoint, all that a build depends on. Equal keys and checkpoints
 // give equal files.
@@ -106,7 +106,9 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error)
 	if b.err != nil {
 		return Result{}, b.err
 	}
-	model, err := b.g.Marshal("tgi", b.opsets...)
+	plain := b.g.Clone()
+	plain.Fuse(gateFused)
+	model, err := plain.Marshal("tgi", b.opsets...)
 	if err != nil {
 		return Result{}, fmt.Errorf("decoder: %w", err)
 	}

@@ -3,6 +3,7 @@ package decoder
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"tgi/models"
 	"tgi/models/hf"
@@ -248,6 +249,23 @@ func (b *builder) stackedGate(i int, x string) string {
 	b.adaptable(p+"gate_up", p+"gate_up", x, i == c.Layers-1)
 	x = b.linear(p+"gate_up", x, c.Hidden, c.MLPBias, c.GateUp(i)...)
 	return b.node("GLU", tgiDomain, p+"gated", []string{x}, onnx.Attr{Name: "activation", Value: number})
+}
+
+// gateFused makes one node of a product and the tgi:GLU behind it, if the halves of the product are whole groups of
+// columns: the operator then computes both halves of a few columns and the activation together, and what adapters would
+// add to is never written to memory.
+func gateFused(product, glu onnx.Node) (onnx.Node, bool) {
+	if product.Op != "MatMulQ" || glu.Op != "GLU" {
+		return product, false
+	}
+	for _, a := range product.Attrs {
+		if n, ok := a.Value.(int); a.Name == "N" && (!ok || n%(2*quant.GroupRows) != 0) {
+			return product, false
+		}
+	}
+	product.Attrs = append(slices.Clone(product.Attrs), glu.Attrs...)
+	product.Outputs = glu.Outputs
+	return product, true
 }
 
 // separateGate is made of operators that all devices have. One product for both halves would need a Split,

@@ -149,6 +149,33 @@ func (g *Graph) Interpose(name, inner string, n Node) {
 	g.nodes = slices.Insert(g.nodes[:last], i+1, n)
 }
 
+// Fuse puts one node in the place of two neighbours, where the second reads only what the first produces, nothing else
+// reads that, and join makes one of them.
+func (g *Graph) Fuse(join func(first, second Node) (Node, bool)) {
+	readers := map[string]int{}
+	for _, n := range g.nodes {
+		for _, in := range n.Inputs {
+			readers[in]++
+		}
+	}
+	for _, out := range g.outputs {
+		readers[out.name]++
+	}
+	kept := g.nodes[:0:0]
+	for _, n := range g.nodes {
+		if last := len(kept) - 1; last >= 0 && slices.Equal(kept[last].Outputs, n.Inputs) && len(n.Inputs) == 1 &&
+			readers[n.Inputs[0]] == 1 {
+			if one, ok := join(kept[last], n); ok {
+				delete(g.defined, n.Inputs[0])
+				kept[last] = one
+				continue
+			}
+		}
+		kept = append(kept, n)
+	}
+	g.nodes = kept
+}
+
 // Constant adds a small initializer whose little-endian data is stored in the model, and returns
 // its name.
 func (g *Graph) Constant(name string, typ DType, dims []int64, raw []byte) string {

@@ -160,6 +160,47 @@ func TestMarshalRefusesGraphsThatCannotRun(t *testing.T) {
 	}
 }
 
+func TestFuse(t *testing.T) {
+	g := New("fuse", "data")
+	g.Input("x", Float, Symbolic("n"))
+	node := func(op, in, out string) { g.Add(Node{Op: op, Name: out, Inputs: []string{in}, Outputs: []string{out}}) }
+	node("A", "x", "a1")
+	node("B", "a1", "b1") // fits
+	node("A", "b1", "a2")
+	node("B", "a2", "b2") // not alone in reading a2
+	node("C", "a2", "c")
+	node("A", "c", "a3")
+	node("C", "b2", "d")
+	node("B", "a3", "b3") // not beside it
+	node("A", "b3", "a4")
+	node("B", "a4", "b4") // refused
+	node("A", "b4", "a5")
+	node("B", "a5", "b5") // a5 is a result
+	g.Output("b5", Float, Symbolic("n"))
+	g.Output("a5", Float, Symbolic("n"))
+	before := g.Clone()
+	g.Fuse(func(a, b Node) (Node, bool) {
+		a.Op, a.Outputs = a.Op+b.Op, b.Outputs
+		return a, a.Op == "AB" && b.Name != "b4"
+	})
+	list := func(g *Graph) (out []string) {
+		for _, n := range g.nodes {
+			out = append(out, n.Op+":"+n.Inputs[0]+">"+n.Outputs[0])
+		}
+		return out
+	}
+	want := strings.Fields("AB:x>b1 A:b1>a2 B:a2>b2 C:a2>c A:c>a3 C:b2>d B:a3>b3 A:b3>a4 B:a4>b4 A:b4>a5 B:a5>b5")
+	if got := list(g); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := list(before); len(got) != 12 {
+		t.Errorf("the clone has %q", got)
+	}
+	if g.defined["a1"] || !before.defined["a1"] {
+		t.Error("a1 is defined where no node produces it, or the clone lost it")
+	}
+}
+
 func TestDataWriterAlignsTensors(t *testing.T) {
 	var out bytes.Buffer
 	d := NewDataWriter(&out)

@@ -21,8 +21,8 @@ func TestDevicesHaveEntriesOfTheirOwn(t *testing.T) {
 		if *conversions != 2 {
 			t.Errorf("%d conversions, want one for each device", *conversions)
 		}
-		// The checksum of "tgi model\nbuilder 11\nweights int4\n" and of the two files' checksums and names.
-		if name := filepath.Base(cpu.Dir); name != "m-llama2-int4-c1584a519aa6e4b1" {
+		// The checksum of "tgi model\nbuilder 12\nweights int4\n" and of the two files' checksums and names.
+		if name := filepath.Base(cpu.Dir); name != "m-llama2-int4-84a5d55f32e3e396" {
 			t.Errorf("entry %s", name)
 		}
 		if name := filepath.Base(cuda.Dir); !strings.HasPrefix(name, "m-llama2-cuda-int4-") {

@@ -15,10 +15,14 @@ enum { MUL_X, MUL_MATRIX, MUL_BIAS, MUL_COUNT };
 enum { GET_MATRIX, GET_ROWS, GET_COUNT };
 
 enum {
-	ROWS_AT_ONCE = 128,      // of activations that a group meets while they are in the cache
-	COLUMNS_AT_ONCE = 1024,  // of them
-	PART_WORK = 131072,      // multiply-adds that are worth a part of their own
+	PART_WORK = 131072,  // multiply-adds that are worth a part of their own
 	MAX_PARTS = 256,
+	SLAB = 128,          // rows of a part, where groups are multiplied together
+	ENOUGH_PARTS = 32,   // that have fewer groups than MOST_GROUPS for it
+	LEAST_GROUPS = 4,
+	MOST_GROUPS = 16,
+	GATED_GROUPS = 8,    // of each half that are multiplied together
+	NO_ACTIVATION = -1,
 	ROUNDING_WORK = 2,  // rounding one activation, in multiply-adds, for SERIAL_WORK
 };
 
@@ -31,8 +35,8 @@ static OrtStatus *attribute(const OrtKernelInfo *info, const char *op, const cha
 	return op_invalid(text);
 }
 
-// new_matrix reads a node's attributes.
-static OrtStatus *new_matrix(const char *op, const OrtKernelInfo *info, void **kernel) {
+// read_form reads a node's attributes.
+static OrtStatus *read_form(const char *op, const OrtKernelInfo *info, struct mq_matrix *m) {
 	int64_t n, k, bits, block;
 	OrtStatus *status = attribute(info, op, "N", INT32_MAX, &n);
 	if (!status) status = attribute(info, op, "K", 1 << 24, &k);
@@ -42,14 +46,18 @@ static OrtStatus *new_matrix(const char *op, const OrtKernelInfo *info, void **k
 	int64_t offsets = 0;  // an attribute that may be absent
 	status = tgi_ort.KernelInfoGetAttribute_int64(info, "offsets", &offsets);
 	if (status) tgi_ort.ReleaseStatus(status), offsets = 0;
-	const struct mq_matrix form = {.n = n, .k = k, .bits = (int)bits, .block = (int)block, .offsets = offsets != 0};
-	if (!mq_fits(&form))
+	*m = (struct mq_matrix){.n = n, .k = k, .bits = (int)bits, .block = (int)block, .offsets = offsets != 0};
+	if (!mq_fits(m))
 		return op_invalid("tgi.MatMulQ, tgi.GatherQ: bits must be 4 or 8, block_size 32, 64 or 128, 32 with offsets; "
 		                  "or bits 6, block_size 32 and K a multiple of 256");
-	struct mq_matrix *m = malloc(sizeof *m);
-	if (!m) return op_invalid("tgi.MatMulQ, tgi.GatherQ: out of memory");
-	*m = form;
-	*kernel = m;
+	return NULL;
+}
+
+// new_kernel returns a copy of what a node says.
+static OrtStatus *new_kernel(const void *node, size_t size, void **kernel) {
+	*kernel = malloc(size);
+	if (!*kernel) return op_invalid("tgi.MatMulQ, tgi.GatherQ: out of memory");
+	memcpy(*kernel, node, size);
 	return NULL;
 }
 
@@ -60,13 +68,23 @@ static int read_matrix(const struct mq_matrix *node, const struct tensor *in, st
 	return in->size == mq_bytes(m);
 }
 
+// multiplier is what a node of MatMulQ says.
+struct multiplier {
+	struct mq_matrix matrix;
+	// The activation of a gated unit, or -1: the first half of a product is its gate, and the result is activation(gate)
+	// times the other half.
+	int64_t activation;
+};
+
 struct product {
 	const struct mq_kernel *kernel;
+	glu_row *glu;  // null without an activation
 	struct mq_matrix matrix;
 	struct mq_rows rows;
 	const float *x, *bias;
 	float *y;
-	int64_t tokens, parts;
+	int64_t tokens, width;  // of the result
+	int64_t parts, slabs;   // each part of the groups has a unit of work for each slab of the tokens
 };
 
 static void round_row(void *work, size_t i) {
@@ -74,37 +92,74 @@ static void round_row(void *work, size_t i) {
 	p->kernel->quantise(&p->matrix, &p->rows, p->x + (int64_t)i * p->matrix.k, (int64_t)i);
 }
 
-// run_group multiplies rows [row, end) by some columns of a group.
-static void run_group(const struct product *p, int64_t group, int64_t from, int64_t to, int64_t row, int64_t end) {
-	const struct mq_matrix *m = &p->matrix;
-	const int64_t column = group * MQ_GROUP, n = m->n - column < MQ_GROUP ? m->n - column : MQ_GROUP;
-	float *y = p->y + row * m->n + column, part[ROWS_AT_ONCE * MQ_GROUP];
-	if (n == MQ_GROUP) {
-		p->kernel->multiply(m, &p->rows, group, from, to, row, end, y, m->n);
-	} else {
-		for (int64_t r = 0; r < end - row && from; r++) memcpy(part + r * MQ_GROUP, y + r * m->n, (size_t)n * sizeof *y);
-		p->kernel->multiply(m, &p->rows, group, from, to, row, end, part, MQ_GROUP);
-		for (int64_t r = 0; r < end - row; r++) memcpy(y + r * m->n, part + r * MQ_GROUP, (size_t)n * sizeof *y);
-	}
-	if (!p->bias || to < mq_blocks(m)) return;
-	for (int64_t r = 0; r < end - row; r++)
-		for (int64_t c = 0; c < n; c++) y[r * m->n + c] += p->bias[column + c];
+static void add_bias(const struct product *p, int64_t column, int64_t n, float *y, int64_t rows, int64_t stride) {
+	for (int64_t r = 0; p->bias && r < rows; r++, y += stride)
+		for (int64_t c = 0; c < n; c++) y[c] += p->bias[column + c];
 }
 
-static void run_part(void *work, size_t i) {
-	const struct product *p = work;
-	const int64_t groups = mq_groups(&p->matrix), blocks = mq_blocks(&p->matrix);
-	const int64_t first = groups * (int64_t)i / p->parts, last = groups * (int64_t)(i + 1) / p->parts;
-	const int64_t step = COLUMNS_AT_ONCE / p->matrix.block;
-	// Few rows stay in the cache as a whole, and groups are then read from their first byte to their last.
-	const int64_t at_once = p->tokens < 32 ? blocks : step;
-	for (int64_t row = 0; row < p->tokens; row += ROWS_AT_ONCE) {
-		const int64_t end = p->tokens - row < ROWS_AT_ONCE ? p->tokens : row + ROWS_AT_ONCE;
-		for (int64_t from = 0; from < blocks; from += at_once) {
-			const int64_t to = blocks - from < at_once ? blocks : from + at_once;
-			for (int64_t g = first; g < last; g++) run_group(p, g, from, to, row, end);
+// run_groups multiplies rows [row, end) by groups [first, last).
+static void run_groups(const struct product *p, int64_t first, int64_t last, int64_t row, int64_t end) {
+	const struct mq_matrix *m = &p->matrix;
+	const int64_t whole = last * MQ_GROUP > m->n ? last - 1 : last;  // groups, of which the very last may have less
+	const int64_t column = first * MQ_GROUP, rest = whole < last ? m->n - whole * MQ_GROUP : 0;
+	float *y = p->y + row * m->n;
+	mq_multiply(p->kernel, m, &p->rows, first, whole, row, end, y + column, m->n);
+	for (int64_t at = row, next; rest && at < end; at = next) {
+		float results[SLAB * MQ_GROUP];
+		next = end - at < SLAB ? end : at + SLAB;
+		mq_multiply(p->kernel, m, &p->rows, whole, last, at, next, results, MQ_GROUP);
+		for (int64_t r = at; r < next; r++)
+			memcpy(p->y + r * m->n + whole * MQ_GROUP, results + (r - at) * MQ_GROUP, (size_t)rest * sizeof *y);
+	}
+	add_bias(p, column, (whole - first) * MQ_GROUP + rest, y + column, end - row, m->n);
+}
+
+// run_gated multiplies rows [row, end) by groups [first, last) of the gate and those of the other half, and applies the
+// activation, so that the product is never written to memory.
+static void run_gated(const struct product *p, int64_t first, int64_t last, int64_t row, int64_t end) {
+	const struct mq_matrix *m = &p->matrix;
+	const int64_t half = mq_groups(m) / 2;
+	for (int64_t at = row, stop; at < end; at = stop) {
+		stop = end - at < SLAB ? end : at + SLAB;
+		for (int64_t g = first, next; g < last; g = next) {
+			next = last - g < GATED_GROUPS ? last : g + GATED_GROUPS;
+			float gate[SLAB * GATED_GROUPS * MQ_GROUP], up[SLAB * GATED_GROUPS * MQ_GROUP];
+			const int64_t n = (next - g) * MQ_GROUP, column = g * MQ_GROUP;
+			mq_multiply(p->kernel, m, &p->rows, g, next, at, stop, gate, n);
+			mq_multiply(p->kernel, m, &p->rows, half + g, half + next, at, stop, up, n);
+			add_bias(p, column, n, gate, stop - at, n);
+			add_bias(p, half * MQ_GROUP + column, n, up, stop - at, n);
+			for (int64_t r = 0; r < stop - at; r++)
+				p->glu(gate + r * n, up + r * n, p->y + (at + r) * p->width + column, n);
 		}
 	}
+}
+
+// run_part multiplies a slab of rows by a part of the groups.
+static void run_part(void *work, size_t i) {
+	const struct product *p = work;
+	const int64_t part = (int64_t)i / p->slabs, slab = (int64_t)i % p->slabs;
+	const int64_t groups = mq_groups(&p->matrix) / (p->glu ? 2 : 1);
+	const int64_t first = groups * part / p->parts, last = groups * (part + 1) / p->parts;
+	const int64_t row = slab * SLAB, end = slab + 1 == p->slabs ? p->tokens : row + SLAB;
+	(p->glu ? run_gated : run_groups)(p, first, last, row, end);
+}
+
+// divide cuts the work into parts and slabs.
+static void divide(struct product *p, int64_t work) {
+	const int64_t groups = mq_groups(&p->matrix) / (p->glu ? 2 : 1);
+	int64_t most = groups;
+	p->slabs = 1;
+	if (p->kernel->multiply_groups) {
+		p->slabs = (p->tokens + SLAB - 1) / SLAB;
+		int64_t each = groups * p->slabs / ENOUGH_PARTS;
+		each = each < LEAST_GROUPS ? LEAST_GROUPS : each > MOST_GROUPS ? MOST_GROUPS : each;
+		most = (groups + each - 1) / each;
+	}
+	p->parts = work / PART_WORK / p->slabs;
+	if (p->parts > most) p->parts = most;
+	if (p->parts > MAX_PARTS) p->parts = MAX_PARTS;
+	if (p->parts < 1) p->parts = 1;
 }
 
 // with_rows gives p memory for its rounded rows, which the caller gives back.
@@ -122,23 +177,23 @@ static OrtStatus *multiply(void *kernel, OrtKernelContext *ctx) {
 	for (size_t i = 0; !status && i < count && i < MUL_COUNT; i++) status = op_input(ctx, i, &in[i]);
 	if (status) return status;
 	struct product p = {.kernel = mq_current(), .x = in[MUL_X].data, .bias = in[MUL_BIAS].data};
-	if (!read_matrix(kernel, &in[MUL_MATRIX], &p.matrix))
+	const struct multiplier *node = kernel;
+	if (!read_matrix(&node->matrix, &in[MUL_MATRIX], &p.matrix))
 		return op_invalid("tgi.MatMulQ: the matrix has another size than N, K, bits and block_size say");
 	const int64_t n = p.matrix.n, k = p.matrix.k;
 	if (in[MUL_X].rank != 2 || in[MUL_X].dims[1] != k) return op_invalid("tgi.MatMulQ: the rows have not K columns");
 	if (p.bias && in[MUL_BIAS].size != n) return op_invalid("tgi.MatMulQ: the bias has not N numbers");
-	p.tokens = in[MUL_X].dims[0];
-	const int64_t shape[2] = {p.tokens, n};
+	if (node->activation != NO_ACTIVATION) p.glu = glu_choose(node->activation);
+	p.tokens = in[MUL_X].dims[0], p.width = p.glu ? n / 2 : n;
+	const int64_t shape[2] = {p.tokens, p.width};
 	status = op_output(ctx, shape, 2, &p.y);
 	if (status || !p.tokens) return status;
 	void *memory = with_rows(&p);
 	if (!memory) return op_invalid("tgi.MatMulQ: out of memory");
-	const int64_t work = p.tokens * n * k, groups = mq_groups(&p.matrix);
+	const int64_t work = p.tokens * n * k;
 	status = op_spread(ctx, round_row, (size_t)p.tokens, p.tokens * k * ROUNDING_WORK, &p);
-	p.parts = work / PART_WORK < MAX_PARTS ? work / PART_WORK : MAX_PARTS;
-	if (p.parts > groups) p.parts = groups;
-	if (p.parts < 1) p.parts = 1;
-	if (!status) status = op_spread(ctx, run_part, (size_t)p.parts, work, &p);
+	divide(&p, work);
+	if (!status) status = op_spread(ctx, run_part, (size_t)(p.parts * p.slabs), work, &p);
 	op_scratch_free(memory);
 	return status;
 }
@@ -207,11 +262,22 @@ static OrtStatus *gather(void *kernel, OrtKernelContext *ctx) {
 
 static OrtStatus *create_mul(const struct tgi_custom_op *op, const void *api, const OrtKernelInfo *info, void **kernel) {
 	(void)op, (void)api;
-	return new_matrix("tgi.MatMulQ", info, kernel);
+	struct multiplier node = {.activation = NO_ACTIVATION};
+	OrtStatus *status = read_form("tgi.MatMulQ", info, &node.matrix);
+	if (status) return status;
+	status = tgi_ort.KernelInfoGetAttribute_int64(info, "activation", &node.activation);
+	if (status) {
+		tgi_ort.ReleaseStatus(status), node.activation = NO_ACTIVATION;
+	} else if (!glu_choose(node.activation) || node.matrix.n % (2 * MQ_GROUP)) {
+		return op_invalid("tgi.MatMulQ: activation is out of bounds, or N no multiple of 32 beside it");
+	}
+	return new_kernel(&node, sizeof node, kernel);
 }
 static OrtStatus *create_get(const struct tgi_custom_op *op, const void *api, const OrtKernelInfo *info, void **kernel) {
 	(void)op, (void)api;
-	return new_matrix("tgi.GatherQ", info, kernel);
+	struct mq_matrix m;
+	OrtStatus *status = read_form("tgi.GatherQ", info, &m);
+	return status ? status : new_kernel(&m, sizeof m, kernel);
 }
 static void destroy(void *kernel) { free(kernel); }
 static const char *mul_name(const struct tgi_custom_op *op) { return (void)op, "MatMulQ"; }
