@@ -14,15 +14,12 @@ import (
 
 // before has each of several servers check the upload.
 func (u *Upload) before(ctx context.Context, all Fleet, words []string, plans []Plan) error {
-	switch {
-	case len(words) < 2:
+	if len(words) < 2 {
 		return errNoModule
-	case u.dry:
-		return nil // Run changes nothing
 	}
-	m, err := readModule(u.Read, words[1])
-	if err != nil {
-		return err
+	m, err := u.checked(u.Read, words[1])
+	if err != nil || u.dry {
+		return err // with dry Run changes nothing
 	}
 	all.ask(ctx, plans, func(ctx context.Context, s *Server) (Plan, error) {
 		q := url.Values{}
@@ -34,11 +31,11 @@ func (u *Upload) before(ctx context.Context, all Fleet, words []string, plans []
 }
 
 // beforeRollback has several servers go back to the same version, and those that serve it stay. Without --to a second
-// try would undo what the first one did.
-func beforeRollback(ctx context.Context, all Fleet, name, to string, plans []Plan) error {
+// try would undo what the first one did. sum is the whole sha256 of that version.
+func beforeRollback(ctx context.Context, all Fleet, name, to string, plans []Plan) (sum string, err error) {
 	if to == "" {
-		return Misuse("--to is missing: it names the version that several servers go back to, however often they are " +
-			"asked")
+		return "", Misuse("--to is missing: it names the version that several servers go back to, however often " +
+			"they are asked")
 	}
 	to = strings.ToLower(to)
 	found := make([]string, len(all))
@@ -51,19 +48,32 @@ func beforeRollback(ctx context.Context, all Fleet, name, to string, plans []Pla
 		if at < 0 {
 			return fmt.Errorf("no version of %s has a sha256 that begins with %.64q; it has %s", name, to, kept(list))
 		}
+		if slices.ContainsFunc(list[at:], func(v admin.Version) bool {
+			return strings.HasPrefix(v.SHA256, to) && v.SHA256 != list[at].SHA256
+		}) {
+			return fmt.Errorf("several versions of %s have a sha256 that begins with %.64q; it has %s", name, to,
+				kept(list))
+		}
+		if list[at].Error != "" {
+			return errors.New("it does not serve: " + list[at].Error)
+		}
 		found[i] = list[at].SHA256
 		if list[at].Serving {
 			plans[i].Done = fmt.Sprintf("%s: sha256 %s serves already", name, found[i])
 		}
 		return nil
 	}, func(i int, err error) { plans[i].Err = err })
-	for i, sum := range found {
-		if first := slices.IndexFunc(found, func(s string) bool { return s != "" }); sum != "" && sum != found[first] {
-			plans[i].Err = fmt.Errorf("--to %s is sha256 %.16s here and %.16s at %s: give more of it", to, sum,
+	first := slices.IndexFunc(found, func(s string) bool { return s != "" })
+	if first < 0 {
+		return "", nil // each plan has its error
+	}
+	for i, other := range found {
+		if other != "" && other != found[first] {
+			plans[i].Err = fmt.Errorf("--to %s is sha256 %.16s here and %.16s at %s: give more of it", to, other,
 				found[first], all[first].url)
 		}
 	}
-	return nil
+	return found[first], nil
 }
 
 // kept are the versions of a list, shortly.
@@ -106,7 +116,7 @@ func (c *Canary) beforeStart(ctx context.Context, all Fleet, words []string, pla
 	if _, err := c.query(); err != nil {
 		return err
 	}
-	if _, err := readModule(c.Read, words[1]); err != nil {
+	if _, err := c.checked(c.Read, words[1]); err != nil {
 		return err
 	}
 	all.ask(ctx, plans, func(ctx context.Context, s *Server) (Plan, error) {
@@ -123,6 +133,9 @@ func beforePromotion(ctx context.Context, all Fleet, name string, plans []Plan) 
 		shown, none, err := all[i].trial(ctx, name)
 		if err != nil && !none {
 			return err
+		}
+		if !none && shown.State == admin.CanaryAborted {
+			return fmt.Errorf("its canary was aborted: %s", shown.Why)
 		}
 		if !none && shown.State != admin.CanaryPromoted {
 			tried[i] = shown.Canary.SHA256

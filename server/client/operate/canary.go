@@ -120,7 +120,7 @@ func (c *Canary) start(ctx context.Context, at *Server, name, file string) (admi
 	if err != nil {
 		return admin.Canary{}, err
 	}
-	m, err := readModule(c.Read, file)
+	m, err := c.read(c.Read, file)
 	if err != nil {
 		return admin.Canary{}, err
 	}

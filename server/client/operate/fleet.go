@@ -1,9 +1,10 @@
 package operate
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -55,6 +56,7 @@ func (o *Outcome) of(s *Server) {
 // Run does what a verb says at all servers, and says what came of it. Of several servers one may refuse: nothing is
 // changed anywhere if that is found out before, and else the others have it, and the error names those that do not.
 func (f Fleet) Run(ctx context.Context, v Verb, words []string, say func(v any, text string) error) error {
+	words = slices.Clip(words) // what a verb appends to them is its own at each server
 	switch {
 	case len(f) == 1:
 		return v.Run(ctx, f[0], words, say)
@@ -95,12 +97,19 @@ func (f Fleet) Run(ctx context.Context, v Verb, words []string, say func(v any, 
 
 // each calls a function for all servers at the same time, and fail for those of which it returns an error.
 func (f Fleet) each(ctx context.Context, ask func(ctx context.Context, i int) error, fail func(i int, err error)) {
+	f.endless(ctx, func(ctx context.Context, i int) error {
+		limited, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %s", patience))
+		defer cancel()
+		return ask(limited, i)
+	}, fail)
+}
+
+// endless is each without a bound of its time.
+func (f Fleet) endless(ctx context.Context, ask func(ctx context.Context, i int) error, fail func(i int, err error)) {
 	var asked sync.WaitGroup
 	for i := range f {
 		asked.Go(func() {
-			limited, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %s", patience))
-			defer cancel()
-			if err := ask(limited, i); err != nil {
+			if err := ask(ctx, i); err != nil {
 				fail(i, err)
 			}
 		})
@@ -167,20 +176,37 @@ func (f Fleet) failed(outcomes []Outcome, rest string) error {
 	return fmt.Errorf("%d of %d servers failed; %s", len(at), len(f), rest)
 }
 
-// lines runs a verb whose results are lines at all servers; each line begins with its server.
+// lines runs a verb whose results are lines at all servers; each line begins with its server. What fails at one is a
+// line when it fails, since others may be followed for long.
 func (f Fleet) lines(ctx context.Context, v Verb, words []string, say func(v any, text string) error) error {
 	var one sync.Mutex
-	errs := make([]error, len(f))
-	var asked sync.WaitGroup
-	for i, s := range f {
-		asked.Go(func() {
-			errs[i] = v.Run(ctx, s, words, func(v any, text string) error {
-				one.Lock()
-				defer one.Unlock()
-				return say(Outcome{URL: s.url, Result: v}, terminal.Line(s.url)+" "+text)
-			})
-		})
+	var unsaid error // what is wrong with say, and not with a server
+	tell := func(o Outcome, text string) error {
+		one.Lock()
+		defer one.Unlock()
+		err := say(o, terminal.Line(o.URL)+" "+text)
+		unsaid = cmp.Or(unsaid, err)
+		return err
 	}
-	asked.Wait()
-	return errors.Join(errs...)
+	ask, outcomes := f.each, make([]Outcome, len(f))
+	if v.Follows != nil && v.Follows() {
+		ask = f.endless
+	}
+	ask(ctx, func(ctx context.Context, i int) error {
+		var err error
+		failed := v.Run(ctx, f[i], words, func(v any, text string) error {
+			err = tell(Outcome{URL: f[i].url, Result: v}, text)
+			return err
+		})
+		if err != nil {
+			return nil // unsaid has it
+		}
+		return failed
+	}, func(i int, err error) {
+		o := Outcome{Error: err.Error()}
+		o.of(f[i])
+		outcomes[i] = o
+		_ = tell(o, "failed: "+terminal.Line(o.Error)+"\n") // unsaid has it
+	})
+	return cmp.Or(unsaid, f.failed(outcomes, ""))
 }

@@ -12,7 +12,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -164,25 +166,31 @@ func TestFleetRollback(t *testing.T) {
 			list = append(list, fmt.Sprintf(`{"sha256":%q,"serving":%t}`, s, s == serving))
 		}
 		return map[string]string{"GET /versions": `{"versions":[` + strings.Join(list, ",") + `]}`,
-			"POST /rollback?to=ab": `{"name":"dog","sha256":"abcd","version":"1"}`}
+			"POST /rollback?to=abcd": `{"name":"dog","sha256":"abcd","version":"1"}`}
 	}
 	f, list := fleetOf(t, versions("ef01", "ef01", "abcd"), versions("abcd", "abcd", "ef01"))
 	if _, _, err := command(t, f, "rollback", "dog"); err == nil || !strings.Contains(err.Error(), "--to is missing") {
 		t.Error(err)
 	}
 	text, _, err := command(t, f, "rollback", "dog", "--to", "AB")
-	says(t, list, text, "S0\n  failed: 404 nothing there\nS1\n  dog: sha256 abcd serves already\n", err,
-		"1 of 2 servers failed; for these alone: --url S0", "GET /versions, POST /rollback?to=AB", "GET /versions")
-	text, _, err = command(t, f, "rollback", "dog", "--to", "ab")
 	says(t, list, text, "S0\n  dog: version \"1\", sha256 abcd, serves again at S0\nS1\n"+
 		"  dog: sha256 abcd serves already\n", err,
-		"", "GET /versions, POST /rollback?to=ab", "GET /versions")
+		"", "GET /versions, POST /rollback?to=abcd", "GET /versions")
 
 	f, list = fleetOf(t, versions("ef01", "ef01", "abcd"), versions("ef01", "ef01"), versions("ef01", "ef01", "ab99"))
 	text, _, err = command(t, f, "rollback", "dog", "--to", "ab")
 	says(t, list, text, "S0\n  it could be done here; nothing was changed\n"+
 		"S1\n  failed: no version of dog has a sha256 that begins with \"ab\"; it has ef01\n"+
 		"S2\n  failed: --to ab is sha256 ab99 here and abcd at S0: give more of it\n", err,
+		"2 of 3 servers failed; nothing was changed at any of them", "GET /versions", "GET /versions", "GET /versions")
+
+	broken := map[string]string{
+		"GET /versions": `{"versions":[{"sha256":"abcd","error":"it traps"},{"sha256":"ef01"}]}`}
+	f, list = fleetOf(t, versions("ef01", "ef01", "abcd", "abcd"), broken, versions("ab99", "ab99", "abcd"))
+	text, _, err = command(t, f, "rollback", "dog", "--to", "ab")
+	says(t, list, text, "S0\n  it could be done here; nothing was changed\n"+
+		"S1\n  failed: it does not serve: it traps\n"+
+		"S2\n  failed: several versions of dog have a sha256 that begins with \"ab\"; it has ab99, abcd\n", err,
 		"2 of 3 servers failed; nothing was changed at any of them", "GET /versions", "GET /versions", "GET /versions")
 }
 
@@ -209,6 +217,13 @@ func TestFleetPromote(t *testing.T) {
 		"S1\n  failed: there is no canary, and another version serves\n"+
 		"S2\n  failed: the canary is sha256 ef here and cd at S0\n", err,
 		"2 of 3 servers failed; nothing was changed at any of them", "GET /canary", "GET /canary, GET ", "GET /canary")
+
+	f, list = fleetOf(t, trial, map[string]string{
+		"GET /canary": `{"state":"aborted","why":"it had 3 faults","canary":{"sha256":"cd"}}`})
+	text, _, err = command(t, f, "canary", "dog", "--promote")
+	says(t, list, text, "S0\n  it could be done here; nothing was changed\n"+
+		"S1\n  failed: its canary was aborted: it had 3 faults\n", err,
+		"1 of 2 servers failed; nothing was changed at any of them", "GET /canary", "GET /canary")
 
 	f, list = fleetOf(t, done, other)
 	text, _, err = command(t, f, "canary", "dog", "--promote")
@@ -243,6 +258,96 @@ func TestFleetLogs(t *testing.T) {
 	if err != nil || strings.Count(text, "guest hi\n") != 2 || !strings.Contains(text, "S0 ") ||
 		!strings.Contains(text, "S1 ") {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestFleetLogsFail: a server that is down is told of while the lines of others are followed, and one that hangs is
+// waited for only as long as for other commands where nothing is followed.
+func TestFleetLogsFail(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	f, list := fleetOf(t, map[string]string{"GET /log?after=0": `{"lines":[]}`})
+	away, err := NewFleet([]string{gone.URL}, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f = append(f, away...)
+	logs := Verbs(os.ReadFile)[4]
+	set := pflag.NewFlagSet("logs", pflag.ContinueOnError)
+	logs.Flags(set)
+	if err := set.Parse([]string{"--follow"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second) // where nothing is told
+	defer stop()
+	var told []Outcome
+	err = f.Run(ctx, logs, []string{"dog"}, func(v any, text string) error {
+		if !strings.HasPrefix(text, gone.URL+" failed: ") || !strings.HasSuffix(text, "connection refused\n") {
+			t.Errorf("%q", text)
+		}
+		told = append(told, v.(Outcome))
+		stop()
+		return nil
+	})
+	if err == nil || err.Error() != "1 of 2 servers failed; for these alone: --url "+gone.URL || len(told) != 1 ||
+		told[0].URL != gone.URL || !strings.HasSuffix(told[0].Error, "connection refused") {
+		t.Errorf("%v, %+v, asked %v", err, told, list[0].asked)
+	}
+	for _, follow := range []bool{false, true} {
+		v := Verb{Lines: true, Follows: func() bool { return follow }}
+		v.Run = func(ctx context.Context, _ *Server, _ []string, say func(any, string) error) error {
+			if _, limited := ctx.Deadline(); limited == follow {
+				t.Errorf("follow %t: limited %t", follow, limited)
+			}
+			return say(nil, "hi\n")
+		}
+		full, n := errors.New("the disk is full"), 0
+		err := f.Run(t.Context(), v, []string{"dog"}, func(any, string) error { n++; return full })
+		if !errors.Is(err, full) || n != 2 {
+			t.Errorf("%v, said %d times", err, n)
+		}
+	}
+}
+
+// TestFleetWords: what runs at all servers at the same time writes nothing behind the words of the command line.
+func TestFleetWords(t *testing.T) {
+	f, _ := fleetOf(t, map[string]string{"GET ": dog}, map[string]string{"GET ": dog})
+	words := []string{"dog", "mine"}
+	for _, v := range Verbs(os.ReadFile) {
+		if v.Flags != nil {
+			v.Flags(pflag.NewFlagSet("", pflag.ContinueOnError))
+		}
+		if v.Words < 2 {
+			continue
+		}
+		_ = f.Run(t.Context(), v, words[:1], func(any, string) error { return nil })
+		if words[1] != "mine" {
+			t.Errorf("%s: wrote %q", v.Use, words)
+		}
+	}
+}
+
+// TestFleetReadsOnce: what one server checked is what another has, whatever becomes of the file meanwhile.
+func TestFleetReadsOnce(t *testing.T) {
+	has := map[string]string{"PUT ?dry_run=true": `{"dry_run":true}`, "PUT ": dog, "GET ": dog,
+		"PUT ?canary=5": `{"name":"dog","state":"running","percent":5}`}
+	for _, line := range [][]string{{"upload"}, {"upload", "--dry-run"}, {"canary", "--share=5"}} {
+		f, _ := fleetOf(t, has, has)
+		reads, file := atomic.Int32{}, module(t)
+		verbs := Verbs(func(file string) ([]byte, error) {
+			reads.Add(1)
+			return os.ReadFile(file)
+		})
+		v := verbs[slices.IndexFunc(verbs, func(v Verb) bool { return strings.HasPrefix(v.Use, line[0]+" ") })]
+		set := pflag.NewFlagSet("", pflag.ContinueOnError)
+		v.Flags(set)
+		if err := set.Parse(line[1:]); err != nil {
+			t.Fatal(err)
+		}
+		err := f.Run(t.Context(), v, []string{"dog", file}, func(any, string) error { return nil })
+		if n := reads.Load(); err != nil || n != 1 {
+			t.Errorf("%s: %v, read %d times", line, err, n)
+		}
 	}
 }
 

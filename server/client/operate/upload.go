@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 
@@ -21,6 +22,21 @@ type use struct {
 	flags  *pflag.FlagSet
 	texts  map[string]*string // by the flag
 	limits map[string]string
+	module func() (Module, error) // of checked, for all servers; nil where one is asked
+}
+
+// checked reads the module for all of several servers, and not again for each: what was checked is what they have.
+func (u *use) checked(read func(file string) ([]byte, error), file string) (Module, error) {
+	u.module = sync.OnceValues(func() (Module, error) { return readModule(read, file) })
+	return u.module()
+}
+
+// read is the module that is sent.
+func (u *use) read(read func(file string) ([]byte, error), file string) (Module, error) {
+	if u.module != nil {
+		return u.module()
+	}
+	return readModule(read, file)
 }
 
 // Flags adds those of the settings of an upload.
@@ -87,7 +103,7 @@ func (u *Upload) Run(ctx context.Context, at *Server, name, file string) (v any,
 	if file == "" {
 		return nil, "", errNoModule
 	}
-	m, err := readModule(u.Read, file)
+	m, err := u.read(u.Read, file)
 	if err != nil {
 		return nil, "", err
 	}

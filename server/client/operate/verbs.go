@@ -16,6 +16,8 @@ type Verb struct {
 	Words int
 	// Lines says that each result is a line of its own.
 	Lines bool
+	// Follows says whether Run goes on until its context ends; nil is no.
+	Follows func() bool
 	// Flags adds those of the command; nil adds none.
 	Flags func(*pflag.FlagSet)
 	// Before finds out, before Run changes anything at one of several servers, whether it can be done at each: it sets
@@ -67,8 +69,9 @@ it changed.`,
 		Flags: func(set *pflag.FlagSet) {
 			set.StringVar(&to, RollbackTo, "", "`sha256` of the version, or its first digits; by default the latest serves")
 		},
-		Before: func(ctx context.Context, all Fleet, words []string, plans []Plan) error {
-			return beforeRollback(ctx, all, words[0], to, plans)
+		Before: func(ctx context.Context, all Fleet, words []string, plans []Plan) (err error) {
+			to, err = beforeRollback(ctx, all, words[0], to, plans) // Run has the whole of it sent
+			return err
 		},
 		Run: func(ctx context.Context, at *Server, words []string, say say) error {
 			got, text, err := at.Rollback(ctx, words[0], to)
@@ -96,6 +99,7 @@ The last 512 lines are kept, of at most 64 KiB together, until the server ends.`
 		Flags: func(set *pflag.FlagSet) {
 			set.BoolVarP(&follow, "follow", "f", false, "go on with new lines until Ctrl-C")
 		},
+		Follows: func() bool { return follow },
 		Run: func(ctx context.Context, at *Server, words []string, say say) error {
 			return at.Log(ctx, words[0], 0, follow, func(l admin.LogLine) error { return say(l, lineText(l)) })
 		},
