@@ -35,8 +35,8 @@ func (i *input) read() ([]byte, error) {
 	return i.text, i.err
 }
 
-// readInput reads a pipe, a terminal or a file to its end, at most so many bytes and for so long. Nothing is refused:
-// what should have written it has failed, and a server without settings has no keys.
+// readInput reads a pipe, a terminal or a file to its end, at most so many bytes and for so long. An empty one is
+// refused: what should have written it has failed, and a server without settings has no keys.
 func readInput(f *os.File, most int, within time.Duration) ([]byte, error) {
 	fd := int32(f.Fd())
 	if fd < 0 {

@@ -88,7 +88,7 @@ func TestInstallKeepsOwner(t *testing.T) {
 	if _, err := put(t, to, "ban", "ban", packed(t, "ban", "")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Remove(t.Context(), to, "ban"); err != nil {
+	if _, _, err := Remove(t.Context(), to, "ban"); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(to.File)
@@ -121,7 +121,7 @@ func TestRemoveKeepsNamed(t *testing.T) {
 	if err := os.WriteFile(to.File, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	removed, err := Remove(t.Context(), to, "ban")
+	_, removed, err := Remove(t.Context(), to, "ban")
 	if err != nil || strings.Join(removed, " ") != newer+" "+share.Beside(newer)+" "+to.pastFile("ban") {
 		t.Errorf("%q, %v", removed, err)
 	}
@@ -135,3 +135,71 @@ func TestRemoveKeepsNamed(t *testing.T) {
 		t.Errorf("%s: %v", newer, err)
 	}
 }
+
+// TestRemoveGoesOn: what can't be removed, and an output that is gone, keep nothing else; another try removes the rest.
+func TestRemoveGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	cfg := config.Default()
+	cfg.File, cfg.Plugins.Installed = filepath.Join(dir, "tgi.toml"), filepath.Join(dir, "installed")
+	t.Setenv("XDG_DATA_HOME", dir)
+	to, out := TargetOf(cfg), &strings.Builder{}
+	x, err := IndexOf(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := packed(t, "ban", "")
+	install := func() (file string) {
+		t.Helper()
+		file, err := put(t, to, "ban", "ban", a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Plugin = settings(t, to)
+		if err := x.Put(t.Context(), cfg.Plugin[0].Reference, a); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	file := install()
+	inside := filepath.Join(file, "inside")
+	err = errors.Join(os.Remove(file), os.Mkdir(file, 0o700), os.WriteFile(inside, nil, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reference := cfg.Plugin[0].Reference
+	err = RemoveIn(t.Context(), cfg, "ban", out)
+	want := "removed [[plugin]] ban from " + to.File + "\nremoved " + share.Beside(file) + "\nremoved " + reference +
+		" from the local index\n"
+	if err == nil || !strings.Contains(err.Error(), file) || out.String() != want {
+		t.Errorf("%v, said\n%swant\n%s", err, out, want)
+	}
+	cfg.Plugin = settings(t, to)
+	out.Reset()
+	if err := RemoveIn(t.Context(), cfg, "ban", out); err == nil || !strings.Contains(err.Error(), file) ||
+		out.Len() > 0 {
+		t.Errorf("%v, said %s", err, out)
+	}
+	if err := os.Remove(inside); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveIn(t.Context(), cfg, "ban", out); err != nil || out.String() != "removed "+file+"\n" {
+		t.Errorf("%v, said %s", err, out)
+	}
+	if err := RemoveIn(t.Context(), cfg, "ban", out); err == nil ||
+		!strings.Contains(err.Error(), "no [[plugin]] has this name") {
+		t.Error(err)
+	}
+
+	install()
+	if err := RemoveIn(t.Context(), cfg, "ban", gone{}); !errors.Is(err, os.ErrClosed) {
+		t.Error(err)
+	}
+	if list, err := x.List(); err != nil || len(list) > 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// gone is an output that nobody reads.
+type gone struct{}
+
+func (gone) Write([]byte) (int, error) { return 0, os.ErrClosed }

@@ -170,10 +170,11 @@ func Origin(p config.Plugin) string {
 }
 
 // Remove takes a plugin out of the settings' file and removes the files that installations wrote for it, unless another
-// block names them. Other files stay. It returns the files.
-func Remove(ctx context.Context, t Target, name string) (files []string, err error) {
+// block names them. Other files stay. It returns the files that are gone, and whether the block is out, also where a
+// file could not be removed.
+func Remove(ctx context.Context, t Target, name string) (out bool, files []string, err error) {
 	if err := config.CheckName(name); err != nil {
-		return nil, fmt.Errorf("name %w", err)
+		return false, nil, fmt.Errorf("name %w", err)
 	}
 	err = t.locked(ctx, func() error {
 		var left []byte
@@ -184,19 +185,37 @@ func Remove(ctx context.Context, t Target, name string) (files []string, err err
 		if err != nil {
 			return err
 		}
+		out = true
 		files, err = t.removeFiles(name, left)
-		switch past := os.Remove(t.pastFile(name)); {
-		case past == nil:
-			files = append(files, t.pastFile(name))
-		case !errors.Is(past, fs.ErrNotExist):
-			err = errors.Join(err, past)
+		return err
+	})
+	return out, files, err
+}
+
+// removeLeft removes the files of a plugin that the settings' file does not have any more: those that a removal before
+// could not remove.
+func (t Target) removeLeft(ctx context.Context, name string) (files []string, err error) {
+	if config.CheckName(name) != nil {
+		return nil, nil // a reference
+	}
+	if _, err := os.Stat(t.Folder); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	err = t.locked(ctx, func() error {
+		text, err := t.read()
+		if err != nil {
+			return err
 		}
+		if now, err := block(t.File, text, name); err != nil || now != nil {
+			return err // somebody installed it meanwhile
+		}
+		files, err = t.removeFiles(name, text)
 		return err
 	})
 	return files, err
 }
 
-// removeFiles removes the files of a plugin that no block of the text names.
+// removeFiles removes the files of a plugin that no block of the text names, and goes on where it can't remove one.
 func (t Target) removeFiles(name string, text []byte) (files []string, err error) {
 	c := config.Default()
 	if err := config.Decode(t.File, text, &c); err != nil {
@@ -213,20 +232,24 @@ func (t Target) removeFiles(name string, text []byte) (files []string, err error
 	}
 	own := regexp.MustCompile(`^` + name + `-[0-9a-f]{16}\.wasm(\.artifact\.json)?$`)
 	list, err := os.ReadDir(t.Folder)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	remove := func(file string) {
+		switch failed := os.Remove(file); {
+		case failed == nil:
+			files = append(files, file)
+		case !errors.Is(failed, fs.ErrNotExist):
+			err = errors.Join(err, failed)
+		}
 	}
 	for _, f := range list {
-		file := filepath.Join(t.Folder, f.Name())
-		if !own.MatchString(f.Name()) || named(file) {
-			continue
+		if file := filepath.Join(t.Folder, f.Name()); own.MatchString(f.Name()) && !named(file) {
+			remove(file)
 		}
-		if err := os.Remove(file); err != nil {
-			return files, err
-		}
-		files = append(files, file)
 	}
-	return files, nil
+	remove(t.pastFile(name))
+	return files, err
 }
 
 // same reports whether two paths lead to one file.

@@ -98,7 +98,7 @@ func TestInstall(t *testing.T) {
 	if _, err := put(t, to, "ban-more", "ban", packed(t, "ban", "")); err != nil {
 		t.Fatal(err)
 	}
-	removed, err := Remove(t.Context(), to, "ban")
+	_, removed, err := Remove(t.Context(), to, "ban")
 	if err != nil || len(removed) != 5 || removed[4] != to.pastFile("ban") {
 		t.Errorf("%q, %v", removed, err)
 	}
@@ -112,7 +112,7 @@ func TestInstall(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(text), "# mine\n[server]\nport = 1\n") {
 		t.Errorf("%s", text)
 	}
-	if _, err := Remove(t.Context(), to, "ban"); err == nil || !strings.Contains(err.Error(), to.File) {
+	if _, _, err := Remove(t.Context(), to, "ban"); err == nil || !strings.Contains(err.Error(), to.File) {
 		t.Error(err)
 	}
 }

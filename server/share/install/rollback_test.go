@@ -128,7 +128,7 @@ func TestRollback(t *testing.T) {
 		t.Error(err)
 	}
 	locked("3")
-	if _, err := Remove(t.Context(), to, "ban"); err != nil {
+	if _, _, err := Remove(t.Context(), to, "ban"); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := filepath.Glob(filepath.Join(to.Folder, "ban*")); err != nil || len(left) > 0 {

@@ -80,8 +80,9 @@ func RollbackIn(ctx context.Context, cfg config.Config, policy share.Policy, now
 	if back.Result.Replaced != nil {
 		s.Replaced = Origin(*back.Result.Replaced)
 	}
-	return s, fmt.Sprintf("%s is %s again\n%sreplaced %s\nwrote its [[plugin]] in %s, which a running server "+
-		"reads again\n", s.Name, terminal.Line(s.Reference), s.Signed(), s.Replaced, t.File), nil
+	return s, fmt.Sprintf("%s is %s again\n%sreplaced %s\nwrote its [[plugin]] in %s, "+
+		"which a server with this file reads again (plugins.watch, or SIGHUP)\n", s.Name,
+		terminal.Line(s.Reference), s.Signed(), s.Replaced, t.File), nil
 }
 
 // summary says what an artefact is, by a reference and under a name.
@@ -130,41 +131,48 @@ func InstallIn(ctx context.Context, cfg config.Config, a share.Artifact, got Sum
 }
 
 // RemoveIn is Remove of a plugin of settings, with its artefact in the index; or it removes an artefact from the index
-// alone. It names all that it removed.
+// alone. It names all that it removed. What it can't remove, or say, keeps nothing else; another try removes the rest.
 func RemoveIn(ctx context.Context, cfg config.Config, name string, out io.Writer) error {
 	x, err := IndexOf(cfg)
 	if err != nil {
 		return err
 	}
+	var unsaid error
 	say := func(what, from string) {
-		_, sayErr := fmt.Fprintf(out, "removed %s%s\n", terminal.Line(what), from)
-		err = errors.Join(err, sayErr)
+		_, err := fmt.Fprintf(out, "removed %s%s\n", terminal.Line(what), from)
+		unsaid = cmp.Or(unsaid, err)
 	}
 	i := slices.IndexFunc(cfg.Plugin, func(p config.Plugin) bool { return p.Name == name })
 	if i < 0 {
+		files, err := TargetOf(cfg).removeLeft(ctx, name)
+		for _, file := range files {
+			say(file, "")
+		}
+		if err != nil || len(files) > 0 {
+			return errors.Join(err, unsaid)
+		}
 		if err := x.Remove(ctx, name); err != nil {
 			return fmt.Errorf("no [[plugin]] has this name, and %w", err)
 		}
 		say(name, " from the local index")
-		return err
+		return unsaid
 	}
-	files, err := Remove(ctx, TargetOf(cfg), name)
-	if err == nil {
+	gone, files, err := Remove(ctx, TargetOf(cfg), name)
+	if gone {
 		say("[[plugin]] "+name, " from "+cfg.File)
 	}
 	for _, file := range files { // those that are gone also where one could not be removed
 		say(file, "")
 	}
-	reference := cfg.Plugin[i].Reference
-	if err != nil || reference == "" {
-		return err
+	if reference := cfg.Plugin[i].Reference; gone && reference != "" {
+		switch failed := x.Remove(ctx, reference); {
+		case failed == nil:
+			say(reference, " from the local index")
+		case !errors.Is(failed, fs.ErrNotExist):
+			err = errors.Join(err, failed)
+		}
 	}
-	if err = x.Remove(ctx, reference); err == nil {
-		say(reference, " from the local index")
-	} else if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return err
+	return errors.Join(err, unsaid)
 }
 
 // CheckPush refuses folders in the place of a module and of the reference that it is pushed to, and what is no
