@@ -330,6 +330,11 @@ func (c *Chain) process(h History, st *Step) error {
 	c.rewound.apply(h, st)
 	if c.explain != nil {
 		c.explain.after(llm.ChangeGuard, c.rewound.banners(h), st)
+	}
+	if len(c.rewound.queue) == 0 {
+		return nil
+	}
+	if c.explain != nil {
 		c.explain.ask(st)
 	}
 	c.rewound.insert(st)

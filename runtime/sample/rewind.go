@@ -218,11 +218,9 @@ func (r *rewound) apply(h History, s *Step) {
 	}
 }
 
-// insert forces the token that is to be inserted, if there is one.
+// insert forces the token that is to be inserted: there is one.
 func (r *rewound) insert(s *Step) {
-	if len(r.queue) > 0 {
-		s.Force, s.Stop = int64(r.queue[0]), false
-	}
+	s.Force, s.Stop = int64(r.queue[0]), false
 }
 
 // banners names those whose biases hold at the pick behind h, in the order of their first ones.

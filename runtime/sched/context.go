@@ -56,7 +56,7 @@ func (s *Scheduler) Append(q *Seq, tokens []llm.Token) {
 	if s.planned || q.state != resting {
 		panic(fmt.Sprintf("BUG: sched: Append in state %d, inside a step: %v", q.state, s.planned))
 	}
-	q.tokens = append(q.tokens[:len(q.tokens):len(q.tokens)], tokens...)
+	q.tokens = append(q.tokens, tokens...) // in place: forks and views end at their length
 	q.prompt = len(q.tokens)
 }
 

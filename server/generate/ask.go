@@ -186,7 +186,11 @@ func (h *Contexts) Score(c int, ids []uint32) ([]float32, error) {
 		return nil, err
 	}
 	if len(ids) == 1 && x.answers.row != nil && x.answers.find(ids) == nil {
-		x.answers.keep(ids, []float32{sample.PromptLogprob(slices.Clone(x.answers.row), ids[0])})
+		one := []float32{sample.PromptLogprob(slices.Clone(x.answers.row), ids[0])}
+		if len(x.answers.scored) == maxScores { // the others were paid for
+			return one, nil
+		}
+		x.answers.keep(ids, one)
 	}
 	if !x.answers.tells(ids) { // the next question is mostly about another token in its place
 		if err := h.ask(x, ids); err != nil {

@@ -266,10 +266,11 @@ func (h *Contexts) Rewind(c, n int) error {
 	if err != nil {
 		return err
 	}
-	if have := len(x.c.Tokens()); n < x.c.Fixed() || n > have {
+	have := len(x.c.Tokens())
+	if n < x.c.Fixed() || n > have {
 		return argument("position %d is not from %d, where images end, to %d", n, x.c.Fixed(), have)
 	}
-	if n == len(x.c.Tokens()) {
+	if n == have {
 		return nil
 	}
 	x.changes()

@@ -335,8 +335,8 @@ type bucket struct {
 // was used without asking counts too, and takes back what is given.
 type rates struct{ bound, owed *throttled.GCRARateLimiterCtx }
 
-// owedBuckets is how many times a bucket may owe what it holds, all requests together: more than one can use, and so
-// little that times do not overflow.
+// owedBuckets is how many times a bucket may owe what it holds, all requests together: more than most requests use, and
+// so little that times do not overflow. owe takes what is left where one used more.
 const owedBuckets = 1000
 
 // attempts bound how often replicas that change a bucket at the same time try again.

@@ -10,7 +10,7 @@ const hostRate = 5
 // functions may call it.
 //
 // f returns how long it slept, as far as it knows. For the rest the account pays, up to the work that the host function
-// charged fuel for: a guest that has the host work all the time is paused as one that computes.
+// charged fuel for before: a guest that has the host work all the time is paused as one that computes.
 func (in *Instance) Block(f func() (slept time.Duration)) {
 	m, rest, now := &in.meter, int64(in.fuel.Get()), clock()
 	took, changed := m.stop(rest, now)

@@ -13,7 +13,7 @@ func TestBlockPays(t *testing.T) {
 	var slept time.Duration
 	host := hostOf(&strings.Builder{}, "ab")
 	host[0].Func = func(in *Instance, _ []uint64) {
-		in.Charge(int64(price) * hostRate)
+		in.Charge(1_000_000) // five for a nanosecond, as those who set prices do
 		in.Block(func() time.Duration {
 			for began := clock(); clock()-began < 2*price; {
 			}
