@@ -89,7 +89,7 @@ const (
 
 // load returns what is kept, by name, and what is wrong with the rest, which
 // stays where it is. Files of a process that was killed while it wrote are
-// removed.
+// removed once they are older than leftAge.
 func (dir uploadFolder) load() (map[string]upload, error) {
 	there, err := dir.look()
 	if err != nil {
@@ -102,11 +102,21 @@ func (dir uploadFolder) load() (map[string]upload, error) {
 	whole := len(errs) == 0 // else a module may belong to what cannot be read
 	for _, file := range there.files {
 		left := strings.HasSuffix(file, tempExt) || strings.HasSuffix(file, moduleExt) && whole && !there.used[file]
-		if left {
-			errs = append(errs, os.Remove(filepath.Join(string(dir), file)))
+		if left && dir.older(file, leftAge) {
+			errs = append(errs, dir.delete(file))
 		}
 	}
 	return there.list, errors.Join(errs...)
+}
+
+// leftAge is how old a file is that nobody writes any more: another replica with this folder may be about to name a
+// younger one.
+const leftAge = time.Hour
+
+// older reports whether a file is there and was last written so long ago.
+func (dir uploadFolder) older(file string, age time.Duration) bool {
+	about, err := os.Lstat(filepath.Join(string(dir), file))
+	return err == nil && time.Since(about.ModTime()) > age
 }
 
 // folderContent is what is in a folder of uploads.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"tgi/plugins"
 	"tgi/server/api/admin"
@@ -44,8 +45,10 @@ func TestUploadFolder(t *testing.T) {
 	if err := errors.Join(dir.put("a", second), dir.put("a", first), dir.put("b", second)); err != nil {
 		t.Fatal(err)
 	}
+	old := time.Now().Add(-2 * leftAge)
 	for _, left := range []string{"a.json.tmp", "b-0123456789abcdef.wasm"} {
-		if err := os.WriteFile(filepath.Join(string(dir), left), []byte("half"), 0o600); err != nil {
+		file := filepath.Join(string(dir), left)
+		if err := errors.Join(os.WriteFile(file, []byte("half"), 0o600), os.Chtimes(file, old, old)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,13 +82,19 @@ func TestUploadFolder(t *testing.T) {
 	}
 }
 
-// TestUploadFolderShared: replicas with one folder may take the same upload at the same time.
+// TestUploadFolderShared: replicas with one folder may take the same upload at the same time, while others start.
 func TestUploadFolderShared(t *testing.T) {
 	dir := uploadFolder(t.TempDir())
 	versions := []upload{{wasm: bytes.Repeat([]byte("one"), 20_000)}, {wasm: bytes.Repeat([]byte("two"), 30_000)}}
-	errs := make([]error, 4)
+	errs := make([]error, 5)
 	var replicas sync.WaitGroup
-	for i := range errs {
+	replicas.Go(func() {
+		for range 200 {
+			_, err := dir.load()
+			errs[4] = errors.Join(errs[4], err)
+		}
+	})
+	for i := range errs[:4] {
 		replicas.Go(func() {
 			for n := range 20 {
 				u := versions[n%2]
