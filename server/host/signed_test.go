@@ -163,6 +163,9 @@ func TestRequireSigned(t *testing.T) {
 	}
 	status, text = p.call(t, "POST", "/admin/plugins/mine/rollback", nil)
 	want(status, text, 403, "none is of this digest by one of other")
+	status, text = p.call(t, "POST", "/admin/plugins/mine/rollback?to="+moduleSum(one), nil)
+	want(status, text, 422, "the latest version of mine does not serve: ")
+	want(status, text, 422, "none is of this digest by one of other")
 	kept := filepath.Join(dir, "mine.json")
 	before, err := os.ReadFile(kept)
 	if err != nil {

@@ -186,6 +186,10 @@ func (f *manager) Rollback(ctx context.Context, name, to string) (server.Plugin,
 	case len(u.past) == 0:
 		return server.Plugin{}, fmt.Errorf("%w: no earlier version of %s is kept", server.ErrRefused, name)
 	case i < 0 && len(u.wasm) > 0 && strings.HasPrefix(moduleSum(u.wasm), to):
+		if why := f.uploadFault(name, moduleSum(u.wasm)); why != "" {
+			return server.Plugin{}, fmt.Errorf("%w: the latest version of %s does not serve: %s", server.ErrRefused,
+				name, why)
+		}
 		return server.Plugin{}, fmt.Errorf("%w: the version of %s that serves is the one whose sha256 begins with %.64q",
 			server.ErrRefused, name, to)
 	case i < 0:

@@ -165,7 +165,8 @@ export function show(root, app) {
   function showVersions(where, p, list) {
     const rows = list.map((v) => element('tr', {}, element('th', {scope: 'row'}, v.version || '–'),
       element('td', {}, element('code', {}, v.sha256.slice(0, 12))), element('td', {}, time(v.uploaded)),
-      element('td', {}, v.serving ? element('span', {class: 'tag good'}, 'serves') : element('button', {type: 'button',
+      element('td', {}, v.serving ? element('span', {class: 'tag good'}, 'serves')
+        : v.error ? element('span', {class: 'tag bad'}, v.error) : element('button', {type: 'button',
         'aria-label': `Roll back to ${v.version || v.sha256.slice(0, 12)}`, onclick: async (event) => {
           event.target.closest('dialog').close();
           const done = await act(`${pathOf(p.name)}/rollback?to=${encodeURIComponent(v.sha256)}`, {method: 'POST'},
