@@ -40,6 +40,8 @@ func TestShapesAreNamed(t *testing.T) {
 			`{"type": "content", "content": "..."}`,
 		`{"prediction": {"type": "text", "content": "a"}}`:     "`prediction.type` must be \"content\". Given: \"text\"",
 		`{"prediction": {"type": "content", "content": 3}}`:    `prediction.content: invalid value: 3, ` + content,
+		`{"prediction": {"type": "content", "content": null}}`: `prediction.content: invalid value: null, ` + content,
+		`{"prediction": {"type": "content", "content": nul}}`:  "prediction.content: expected ident",
 		`{"prediction": {"type": "content", "content": {}}}`:   `prediction.content: invalid value: {}, ` + content,
 		`{"prediction": {"type": "content", "content": [{}]}}`: "prediction.content[0]: missing field `type`",
 		`{"prediction": {"content": "a"}}`:                     "prediction: missing field `type`",

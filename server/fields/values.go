@@ -123,6 +123,11 @@ func Either(r *wire.Reader, shapes ...func(*wire.Reader) error) error {
 
 // OneOf is Either where an error about the whole value says which shapes there are: want names them all.
 func OneOf(r *wire.Reader, want string, shapes ...func(*wire.Reader) error) error {
+	if null, err := r.Null(); err != nil {
+		return err
+	} else if null { // which no shape names
+		return r.Refuse("invalid value: null, expected " + want)
+	}
 	start := *r
 	err := Either(r, shapes...)
 	var e, here *wire.Error
