@@ -159,7 +159,8 @@ func look(ctx context.Context, cfg config.Config, found func(Line)) {
 // lookWithout says what is wrong with the settings, and does the checks that are of use all the same: of the machine,
 // and of what models compute on.
 func lookWithout(ctx context.Context, o Options, found func(Line)) {
-	found(Line{"settings", Fail, terminal.Line(strings.ReplaceAll(o.Wrong.Error(), "\n", "; ")),
+	show := shower{secrets(o.Config), found}
+	show.line(Line{"settings", Fail, strings.ReplaceAll(o.Wrong.Error(), "\n", "; "),
 		"correct what the message names; docs/configuration.md has all settings"})
 	cfg, defaults := o.Config, config.Default()
 	if _, _, err := config.ParseDevice(cfg.Runtime.Device); err != nil { // also where nothing could be read
@@ -169,7 +170,6 @@ func lookWithout(ctx context.Context, o Options, found func(Line)) {
 		cfg.Server.MaxConnections = defaults.Server.MaxConnections
 	}
 	d := &diagnosis{cfg: cfg}
-	show := shower{secrets(cfg), found}
 	show.all(ctx, []group{{"machine", 5 * time.Second, d.machine}, {"device", 20 * time.Second, d.device}})
 	rest := "addresses, keys, folders, models and plugins are not looked at: that needs settings"
 	if o.Config.Runtime.Device == "" {
