@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -198,11 +199,12 @@ func translateObject(s map[string]any, null bool) (out map[string]any, exact boo
 		return never(), true
 	}
 	// A document is not valid whose defaults and examples do not fit.
-	if value, ok := s["default"]; ok && fitsOwn(s, value) {
+	fits := fitsOwn(s)
+	if value, ok := s["default"]; ok && fits(value) {
 		out["default"] = value
 	}
 	list, _ := s["examples"].([]any)
-	if i := slices.IndexFunc(list, func(value any) bool { return fitsOwn(s, value) }); i >= 0 {
+	if i := slices.IndexFunc(list[:min(len(list), maxExamples)], fits); i >= 0 {
 		out["example"] = list[i]
 	}
 	bound(out, s, "exclusiveMinimum", "minimum", func(open, closed float64) bool { return open >= closed })
@@ -262,18 +264,27 @@ func translateObject(s map[string]any, null bool) (out map[string]any, exact boo
 	return out, exact
 }
 
-// fitsOwn reports whether a value fits the JSON Schema that has it as a note.
-func fitsOwn(schema map[string]any, value any) bool {
-	const name = "params:schema"
-	schema = maps.Clone(schema)
-	delete(schema, "$schema") // which the library would look for
-	c := jsonschema.NewCompiler()
-	c.UseLoader(jsonschema.SchemeURLLoader{})
-	if c.AddResource(name, schema) != nil {
-		return false
+// maxExamples bounds the examples of a schema that are tried: the first that fits is shown.
+const maxExamples = 8
+
+// fitsOwn returns what reports whether a value fits the JSON Schema that has it as a note. The schema is compiled when
+// there is a value, and once.
+func fitsOwn(schema map[string]any) func(value any) bool {
+	compiled := sync.OnceValues(func() (*jsonschema.Schema, error) {
+		const name = "params:schema"
+		own := maps.Clone(schema)
+		delete(own, "$schema") // which the library would look for
+		c := jsonschema.NewCompiler()
+		c.UseLoader(jsonschema.SchemeURLLoader{})
+		if err := c.AddResource(name, own); err != nil {
+			return nil, err
+		}
+		return c.Compile(name)
+	})
+	return func(value any) bool {
+		s, err := compiled()
+		return err == nil && s.Validate(value) == nil
 	}
-	compiled, err := c.Compile(name)
-	return err == nil && compiled.Validate(value) == nil
 }
 
 // join adds schemas to out of which each counts: one by its keywords, unless out has them.

@@ -126,6 +126,18 @@ func TestPluginParams(t *testing.T) {
 	}
 }
 
+// TestExamples: the first example that fits is shown; of a long list only the first ones are tried.
+func TestExamples(t *testing.T) {
+	for list, want := range map[string]any{`[1,"ab"]`: "ab", `[1,2,3,4,5,6,7,"ab"]`: "ab",
+		`[1,2,3,4,5,6,7,8,"ab"]`: nil} {
+		all := read(t, []Plugin{{Name: "a", Params: []json.RawMessage{json.RawMessage(
+			`{"properties":{"x":{"type":"string","examples":` + list + `}}}`)}}})
+		if got := all[pluginParams+".a"].Value.Properties["x"].Value.Example; got != want {
+			t.Errorf("%s: %v", list, got)
+		}
+	}
+}
+
 // anySchema makes a JSON Schema of some keywords, with parts so deep. It has one at least: the validator takes a schema
 // of parts without any keyword for one that says nothing.
 func anySchema(r *rand.Rand, depth int) any {

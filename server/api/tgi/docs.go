@@ -88,7 +88,7 @@ func nameable(ctx context.Context, list []server.Plugin) []openapi.Plugin {
 // documents keeps what was written lately, by the plugins that it names: keys may name different ones.
 type documents struct {
 	mu   sync.Mutex
-	kept map[[sha256.Size]byte][]byte
+	kept map[[sha256.Size]byte]func() []byte // each writes once
 }
 
 // maxDocuments bounds how many are kept.
@@ -102,15 +102,16 @@ func (d *documents) of(plugins []openapi.Plugin, write func([]openapi.Plugin) []
 	}
 	sum := sha256.Sum256(text)
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if doc, ok := d.kept[sum]; ok {
-		return doc
+	doc, ok := d.kept[sum]
+	if !ok {
+		if d.kept == nil || len(d.kept) >= maxDocuments {
+			d.kept = map[[sha256.Size]byte]func() []byte{}
+		}
+		doc = sync.OnceValue(func() []byte { return write(plugins) })
+		d.kept[sum] = doc
 	}
-	if d.kept == nil || len(d.kept) >= maxDocuments {
-		d.kept = map[[sha256.Size]byte][]byte{}
-	}
-	d.kept[sum] = write(plugins)
-	return d.kept[sum]
+	d.mu.Unlock() // others need not wait while it is written
+	return doc()
 }
 
 // document describes what is served to who may name plugins.
