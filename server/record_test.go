@@ -11,10 +11,12 @@ import (
 	"testing"
 
 	"tgi/server"
+	"tgi/server/config"
 	"tgi/server/record"
 )
 
-// TestRecorder: what a handler reads and writes is recorded, whatever becomes of the request, and counted.
+// TestRecorder: what a handler reads and writes is recorded, whatever becomes of the request, and counted. The
+// key is named and never recorded.
 func TestRecorder(t *testing.T) {
 	folder := t.TempDir()
 	r, err := record.Open(record.Config{Folder: folder, MaxFile: 1 << 20, MaxFiles: 2, MaxBody: 1 << 16,
@@ -34,9 +36,12 @@ func TestRecorder(t *testing.T) {
 			return nil
 		},
 		"/fails": func(http.ResponseWriter, *http.Request) error { return server.ErrLoading },
-	}, func(o *server.Options) { o.Recorder, o.Metrics = r, metrics })
-	ask(s, "POST", "/echo", `{"a":1}`, "X-Request-Id", "first")
-	ask(s, "POST", "/fails", `{}`)
+	}, func(o *server.Options) {
+		o.Recorder, o.Metrics = r, metrics
+		o.Keys = []config.Key{{Name: "school", Key: "sk-hush", Scopes: []string{config.ScopeGenerate}}}
+	})
+	ask(s, "POST", "/echo", `{"a":1}`, "X-Request-Id", "first", "Authorization", "Bearer sk-hush")
+	ask(s, "POST", "/fails", `{}`, "X-Api-Key", "sk-hush")
 	ask(s, "GET", "/readyz", "")
 	r.Close()
 	text, err := os.ReadFile(filepath.Join(folder, "requests.jsonl"))
@@ -54,6 +59,14 @@ func TestRecorder(t *testing.T) {
 	if len(all) != 2 || all[0].ID != "first" || string(all[0].Body) != `{"a":1}` || string(all[0].Reply) != `{"a":1}` ||
 		all[1].Status != 503 || !strings.Contains(string(all[1].Reply), "loading") {
 		t.Errorf("recorded %s", text)
+	}
+	for _, one := range all {
+		if one.Key != "school" {
+			t.Errorf("%s: the key is called %q", one.Path, one.Key)
+		}
+	}
+	if strings.Contains(string(text), "hush") {
+		t.Errorf("the key is in %s", text)
 	}
 	if out := ask(s, "GET", "/metrics", "").Body.String(); !strings.Contains(out, "tgi_record_requests_total 2\n") {
 		t.Error("two requests are not counted")
