@@ -84,24 +84,22 @@ func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, er
 		r.Error = err.Error()
 		return r, nil
 	}
-	if !known && e.Key != "" && (got.Status == http.StatusUnauthorized || got.Status == http.StatusForbidden) {
-		r.Notes = append(r.Notes, fmt.Sprintf("it came with the key called %.64q, for which no key was given", e.Key))
-	}
 	is := e.outcome(got.Body, got.Status)
-	if ofTheMoment(got.Status) {
+	switch {
+	case ofTheMoment(got.Status):
 		r.Error = "the server refuses it now: " + statusOf(got.Status, is.err)
-		return r, nil
-	}
-	if e.Status != 0 && got.Status != e.Status {
+	case e.Status != 0 && got.Status != e.Status:
 		r.Differences = append(r.Differences, Difference{"status", statusOf(e.Status, was.err),
 			statusOf(got.Status, is.err)})
-		return r, nil
-	}
-	if is.err != "" && e.Status == 0 {
+	case is.err != "" && e.Status == 0:
 		r.Error = statusOf(got.Status, is.err)
-		return r, nil
+	default:
+		r.compare(&was, &is)
 	}
-	r.compare(&was, &is)
+	refused := got.Status == http.StatusUnauthorized || got.Status == http.StatusForbidden
+	if !known && e.Key != "" && (refused || !r.Same) { // the key may be why
+		r.Notes = append(r.Notes, fmt.Sprintf("it came with the key called %.64q, for which no key was given", e.Key))
+	}
 	return r, nil
 }
 
@@ -136,7 +134,7 @@ func (r *Report) compare(was, is *outcome) {
 		known = known && len(a[i].Outputs) > 0
 	}
 	texts := textDifferences(was.texts, is.texts)
-	if !sameError(was.err, is.err) {
+	if was.err != is.err {
 		texts = append(texts, Difference{"error", was.err, is.err})
 	}
 	switch {

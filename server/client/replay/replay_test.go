@@ -157,6 +157,14 @@ func TestErrorsMove(t *testing.T) {
 			t.Errorf("%s: %v %+v", x.value, err, r)
 		}
 	}
+	// Where texts are cut a position does not move either.
+	long := `{"error": "` + strings.Repeat("long ", 96) + ` at line %d column %d` + strings.Repeat(" and on", 9) + `"}`
+	c, _ = answering(t, 422, fmt.Sprintf(long, 1, 11))
+	r, err := Run(t.Context(), c, Exchange{Method: "POST", Path: "/generate", Body: []byte("{}"), Status: 422,
+		Reply: fmt.Appendf(nil, long, 20, 1300)}, Options{})
+	if err != nil || !r.Same {
+		t.Errorf("%v %+v", err, r)
+	}
 }
 
 // TestKeys: requests are sent with the keys that they name, as far as they are given, and others with the caller's.
@@ -187,6 +195,19 @@ func TestKeys(t *testing.T) {
 		if err != nil || sent != x.want || r.Same != (x.want != "") || (len(r.Notes) > 0) != (x.note != "") ||
 			!strings.Contains(r.String(), x.note) {
 			t.Errorf("%+v: %v, sent %q, %+v", x, err, sent, r)
+		}
+	}
+	// Another key may give another reply.
+	c, err := call.New(s.URL, "sk-0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, status := range []int{0, 404} {
+		e := Exchange{Method: "POST", Path: "/generate", Key: "home", Body: []byte(`{"inputs": "a"}`), Status: status,
+			Reply: []byte(`{"generated_text": "c"}`)}
+		r, err := Run(t.Context(), c, e, Options{Keys: keys})
+		if err != nil || r.Same || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], `the key called "home"`) {
+			t.Errorf("%v, %+v", err, r)
 		}
 	}
 }

@@ -333,9 +333,10 @@ func reason(raw json.RawMessage) string {
 	return cut(text)
 }
 
-// cut is an error's text in one line, not all of it where it is long.
+// cut is an error's text in one line, wherever it was found, and not all of it where it is long.
 func cut(text string) string {
-	if text = strings.Join(strings.Fields(text), " "); len(text) > maxReason {
+	text = strings.Join(strings.Fields(text), " ")
+	if text = position.ReplaceAllString(text, ""); len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
 	}
 	return text
@@ -343,11 +344,6 @@ func cut(text string) string {
 
 // position is where an error of a body was found. A body that is sent again may be written in another way.
 var position = regexp.MustCompile(` at line \d+ column \d+`)
-
-// sameError reports whether two errors say the same, wherever they found it.
-func sameError(a, b string) bool {
-	return a == b || position.ReplaceAllString(a, "") == position.ReplaceAllString(b, "")
-}
 
 // maxReason bounds what is shown of an error, in bytes.
 const maxReason = 500

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -61,6 +62,11 @@ with KEY, --key all others.`,
 			}
 			if err != nil {
 				return err
+			}
+			for name := range options.Keys { // a misspelt one would send with another key
+				if !slices.ContainsFunc(list, func(e replay.Exchange) bool { return e.Key == name }) {
+					return misused("--key-of: no request of %s came with a key called %.64q", words[0], name)
+				}
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()

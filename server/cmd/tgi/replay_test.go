@@ -69,6 +69,8 @@ func TestExplainAndReplay(t *testing.T) {
 		{[]string{"replay", "--url", ts.URL, "--key-of", "sk-secret", "kept.json"},
 			"--key-of: want NAME=KEY or NAME=@FILE", 2},
 		{[]string{"replay", "--url", ts.URL, "--key-of", "a=@nowhere", "kept.json"}, "no such file", 2},
+		{[]string{"replay", "--url", ts.URL, "--key-of", "scool=b", "kept.json"},
+			`--key-of: no request of kept.json came with a key called "scool"`, 2},
 		{[]string{"explain", "--key", "x", "hi"}, "--key belongs to the server at --url", 2},
 		{[]string{"explain", "--url", ts.URL, "--top", "99", "hi"}, "`explain.top` must be >= 0 and <= 20", 1},
 		{[]string{"explain", "--url", ts.URL, "--set", "temprature=1", "hi"}, "did you mean temperature?", 2},
