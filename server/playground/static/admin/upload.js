@@ -113,6 +113,7 @@ export function uploadForm(send) {
       if (trial.value === 'shadow') query.set('canary_shadow', 'true');
       if (after.value) query.set('promote_after', after.value);
     }
+    if (signature.hasAttribute('aria-invalid')) sign(signed); // the server may say something else of another module
     put.disabled = check.disabled = true;
     const answer = await send(name.value, query, ...body());
     put.disabled = check.disabled = false;
