@@ -4,6 +4,7 @@ import (
 	"tgi/models/hf"
 	"tgi/models/onnx"
 	"tgi/models/quant"
+	"tgi/models/tensors"
 )
 
 // correctionInput is the index of tgi:Experts' input of what is added to shares for the choice of experts.
@@ -42,9 +43,11 @@ func (b *builder) ownExperts(i int, x, scores string) string {
 			attrs = append(attrs, onnx.Attr{Name: attr, Value: value})
 		}
 	}
-	add(f.Offsets, "offsets", 1)
+	add(f.Offsets, "offsets", offsetsAttr(f))
 	add(down.Bits != f.Bits, "down_bits", down.Bits)
-	add(down.Offsets != f.Offsets, "down_offsets", map[bool]int{true: 1}[down.Offsets])
+	add(f.Table != tensors.NoTable, "table", int(f.Table))
+	add(down.Table != f.Table, "down_table", int(down.Table))
+	add(offsetsAttr(down) != offsetsAttr(f), "down_offsets", offsetsAttr(down))
 	add(e.Sigmoid, "sigmoid", 1)
 	add(e.Groups > 1, "groups", e.Groups)
 	add(e.Groups > 1, "groups_per_token", e.GroupsPerToken)

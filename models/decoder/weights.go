@@ -56,7 +56,8 @@ func (b *builder) formatOf(part hf.Slice) quant.Format {
 	}
 	f.Bits = 8
 	if t := b.tensor(part.Tensor); t != nil && t.Form().Bits != 0 {
-		f.Bits, f.Offsets = t.Form().Bits, t.Form().Offsets
+		own := t.Form()
+		f.Bits, f.Offsets, f.Factors, f.Table = own.Bits, own.Offsets, own.Factors, own.Table
 	}
 	return f
 }
@@ -70,7 +71,11 @@ func (b *builder) widest(parts []hf.Slice) quant.Format {
 			own.Bits = 8 // no other format has factors
 			f.Bits = 8
 		}
+		if own.Table != f.Table { // whose numbers take a byte
+			own.Bits, f.Bits, f.Table = 8, 8, tensors.NoTable
+		}
 		f.Bits, f.Offsets = max(f.Bits, own.Bits), f.Offsets || own.Offsets
+		f.Factors = f.Factors && own.Factors
 	}
 	return f
 }
@@ -80,7 +85,7 @@ func (b *builder) byFormat(parts []hf.Slice) []int {
 	counts := []int{1}
 	for i := 1; i < len(parts); i++ {
 		x, y := b.formatOf(parts[i-1]), b.formatOf(parts[i])
-		if x.Bits == y.Bits && x.Offsets == y.Offsets {
+		if x.Bits == y.Bits && x.Offsets == y.Offsets && x.Factors == y.Factors && x.Table == y.Table {
 			counts[len(counts)-1]++
 		} else {
 			counts = append(counts, 1)
@@ -153,9 +158,23 @@ func packedAttrs(m matrix) []onnx.Attr {
 	list := []onnx.Attr{{Name: "N", Value: m.n}, {Name: "K", Value: m.k}, {Name: "bits", Value: m.format.Bits},
 		{Name: "block_size", Value: m.format.Block}}
 	if m.format.Offsets {
-		list = append(list, onnx.Attr{Name: "offsets", Value: 1})
+		list = append(list, onnx.Attr{Name: "offsets", Value: offsetsAttr(m.format)})
+	}
+	if m.format.Table != tensors.NoTable {
+		list = append(list, onnx.Attr{Name: "table", Value: int(m.format.Table)})
 	}
 	return list
+}
+
+// offsetsAttr is how the operators call a format's offsets: 0 for none.
+func offsetsAttr(f quant.Format) int {
+	switch {
+	case f.Factors:
+		return 2
+	case f.Offsets:
+		return 1
+	}
+	return 0
 }
 
 // matrix is one [n, k] matrix in the data file; scales is empty for floats, and for packed ones, which hold their own.
@@ -465,8 +484,8 @@ func (b *builder) pack(f quant.Format, parts []hf.Slice, k int) (scales []byte) 
 			b.take(f, packer, t, at/k, rows, k)
 			return
 		}
-		if f.Bits == quant.SixBits {
-			b.fail(fmt.Errorf("BUG: tensor %q of shape %v has no codes of 6 bits", t.Name, t.Shape))
+		if f.Bits == quant.SixBits || f.Factors || f.Table != tensors.NoTable {
+			b.fail(fmt.Errorf("BUG: tensor %q of shape %v has not the codes of its format", t.Name, t.Shape))
 			return
 		}
 		codes, s, x := grow(&b.bytes, rows*f.RowBytes(k)), grow(&b.scales, rows*f.Blocks(k)), b.widen(t, at, n)
@@ -475,11 +494,12 @@ func (b *builder) pack(f quant.Format, parts []hf.Slice, k int) (scales []byte) 
 			return
 		}
 		b.quantError.Merge(f.Rows(codes, s, x, k))
+		if f.Offsets {
+			s = withOffsets(f, s)
+		}
 		narrow, err := b.narrowScales(t, s)
 		switch {
 		case err != nil:
-		case b.packed && f.Offsets:
-			err = packer.Add(codes, withOffsets(narrow))
 		case b.packed:
 			err = packer.Add(codes, narrow)
 		default:
@@ -502,14 +522,20 @@ func (b *builder) takes(f quant.Format, t *tensors.Tensor, k int) bool {
 	if own.Bits == tensors.SixBits || f.Bits == quant.SixBits {
 		return b.packed && own.Bits == f.Bits && len(t.Shape) == 2
 	}
+	if f.Factors {
+		return b.packed && own.Factors && own.Bits <= f.Bits && k%tensors.FactoredBlock == 0 && len(t.Shape) == 2
+	}
+	if f.Table != tensors.NoTable && own.Table != f.Table || own.Table != f.Table && f.Bits < 8 {
+		return false
+	}
 	return b.packed && own.Bits != 0 && own.Bits <= f.Bits && (f.Offsets || !own.Offsets) &&
 		f.Block == tensors.IntegerBlock && k%f.Block == 0 && len(t.Shape) == 2
 }
 
 // take packs rows of a tensor as the integers that they are.
 func (b *builder) take(f quant.Format, packer *quant.Packer, t *tensors.Tensor, row, rows, k int) {
-	if f.Bits == quant.SixBits {
-		b.takeFactors(packer, t, row, rows, k)
+	if f.Bits == quant.SixBits || f.Factors {
+		b.takeFactors(f, packer, t, row, rows, k)
 		return
 	}
 	each := 1
@@ -518,7 +544,19 @@ func (b *builder) take(f quant.Format, packer *quant.Packer, t *tensors.Tensor, 
 	}
 	codes, numbers := grow(&b.bytes, rows*f.RowBytes(k)), grow(&b.scales, rows*f.Blocks(k)*each)
 	b.quantError.Merge(f.Take(codes, numbers, rows, k, func(codes []int8, r, block int) (scale, offset float32) {
-		return t.Integers(codes, row+r, block)
+		scale, offset = t.Integers(codes, row+r, block)
+		if table := t.Form().Table; table != f.Table { // its numbers have a byte each
+			for i, c := range codes {
+				codes[i] = table.Number(byte(c))
+			}
+		}
+		if f.Offsets && f.Bits == 4 && !t.Form().Offsets { // whose codes are centred
+			for i := range codes {
+				codes[i] -= centre4
+			}
+			offset = centre4 * scale
+		}
+		return scale, offset
 	}))
 	narrow, err := b.narrowScales(t, numbers)
 	if err == nil {
@@ -529,12 +567,20 @@ func (b *builder) take(f quant.Format, packer *quant.Packer, t *tensors.Tensor, 
 	}
 }
 
-// takeFactors is take for codes of 6 bits.
-func (b *builder) takeFactors(packer *quant.Packer, t *tensors.Tensor, row, rows, k int) {
-	codes, scales := grow(&b.bytes, rows*k), grow(&b.scales, rows*k/tensors.FactoredBlock)
+// takeFactors is take for codes that have factors besides their scales.
+func (b *builder) takeFactors(f quant.Format, packer *quant.Packer, t *tensors.Tensor, row, rows, k int) {
+	codes, scales := grow(&b.bytes, rows*f.RowBytes(k)), grow(&b.scales, 2*rows*k/tensors.FactoredBlock)
 	factors := make([]byte, rows*k/tensors.FactorBlock)
-	b.quantError.Merge(quant.TakeFactors(codes, factors, scales, rows, k,
-		func(codes, factors []int8, r, block int) float32 { return t.Factors(codes, factors, row+r, block) }))
+	if f.Factors {
+		b.quantError.Merge(f.TakeFactored(codes, factors, scales, rows, k,
+			func(codes []int8, s, o []byte, r, block int) (scale, offset float32) {
+				return t.Factored(codes, s, o, row+r, block)
+			}))
+	} else {
+		scales = scales[:rows*k/tensors.FactoredBlock]
+		b.quantError.Merge(quant.TakeFactors(codes, factors, scales, rows, k,
+			func(codes, factors []int8, r, block int) float32 { return t.Factors(codes, factors, row+r, block) }))
+	}
 	narrow, err := b.narrowScales(t, scales)
 	if err == nil {
 		err = packer.AddFactored(codes, narrow, factors)
@@ -544,11 +590,16 @@ func (b *builder) takeFactors(packer *quant.Packer, t *tensors.Tensor, row, rows
 	}
 }
 
-// withOffsets puts an offset of 0 behind each scale.
-func withOffsets(scales []byte) []byte {
-	out := make([]byte, 2*len(scales))
-	for i := 0; i < len(scales); i += 2 {
-		copy(out[2*i:], scales[i:i+2])
+// centre4 is the weight, in scales, of the lowest centred code of 4 bits: the offset of codes that begin at 0.
+const centre4 = -8
+
+// withOffsets puts behind each scale the offset of centred codes.
+func withOffsets(f quant.Format, scales []float32) []float32 {
+	out := make([]float32, 2*len(scales))
+	for i, s := range scales {
+		if out[2*i] = s; f.Bits == 4 {
+			out[2*i+1] = centre4 * s
+		}
 	}
 	return out
 }

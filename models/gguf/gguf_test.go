@@ -81,6 +81,9 @@ func TestIntegers(t *testing.T) {
 			t.Fatal(err)
 		}
 		least := int8(-1 << (form.Bits - 1))
+		if form.Bits == 4 && (form.Offsets || form.Table != tensors.NoTable) {
+			least = 0
+		}
 		for i := range 3 {
 			for b := range 512 / tensors.IntegerBlock {
 				scale, offset := g.Integers(codes, i, b)
@@ -89,8 +92,13 @@ func TestIntegers(t *testing.T) {
 				}
 				for k, c := range codes {
 					w := want[i*512+b*tensors.IntegerBlock+k]
-					d := math.Abs(float64(c)*float64(scale) + float64(offset) - float64(w))
-					if d > 1e-5*math.Abs(float64(offset))+1e-6*math.Abs(float64(w)) || c < least || c > -1-least {
+					number := c
+					if form.Table != tensors.NoTable {
+						number = form.Table.Number(byte(c))
+					}
+					d := math.Abs(float64(number)*float64(scale) + float64(offset) - float64(w))
+					off := d > 1e-5*math.Abs(float64(offset))+1e-6*math.Abs(float64(w))
+					if off || c < least || int(c) > int(least)+1<<form.Bits-1 {
 						t.Fatalf("%s: row %d, element %d is %d * %g + %g, want %g", name, i, b*32+k, c, scale, offset, w)
 					}
 				}
@@ -99,6 +107,50 @@ func TestIntegers(t *testing.T) {
 	}
 	if seen < 9 {
 		t.Errorf("%d types have integers", seen)
+	}
+}
+
+// TestFactored: the codes of blocks that have factors, times these and the scale, plus the offset times its factor, are
+// to the last bit the values that the Python package gguf gives.
+func TestFactored(t *testing.T) {
+	f, err := Open(os.DirFS("testdata"), "types.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	want, err := safetensors.OpenFile(filepath.Join("testdata", "types.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	for _, name := range []string{"Q4_K", "Q5_K", "IQ4_XS"} {
+		g, err := f.Tensors.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := want.Tensor(name)
+		x := make([]float32, w.Len())
+		if err := errors.Join(err, w.Floats(x, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if form := g.Form(); !form.Factors || !form.Offsets {
+			t.Fatalf("%s: %+v", name, form)
+		}
+		codes, scales, offsets := make([]int8, tensors.FactoredBlock), make([]byte, 8), make([]byte, 8)
+		for at, value := range x {
+			i, k := at/512, at%512
+			scale, offset := g.Factored(codes, scales, offsets, i, k/256)
+			part := k % 256 / 32
+			step, low := scale*float32(scales[part]), offset*float32(offsets[part])
+			if got := float32(step*float32(codes[k%256])) + low; got != value {
+				t.Fatalf("%s: row %d, element %d is %g, want %g", name, i, k, got, value)
+			}
+			if tensors.RoundHalf(scale) != scale || tensors.RoundHalf(offset) != offset || scales[part] > 63 ||
+				offsets[part] > 63 {
+				t.Fatalf("%s: %g and %g are no 16-bit floats, or %v and %v have more than 6 bits", name, scale, offset,
+					scales, offsets)
+			}
+		}
 	}
 }
 

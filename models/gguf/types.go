@@ -14,6 +14,7 @@ type coding struct {
 	decode          func(dst []float32, src []byte)
 	form            tensors.Form
 	integers        func(codes []int8, src []byte, k int) (scale, offset float32)
+	factored        func(codes []int8, scales, offsets, src []byte) (scale, offset float32)
 	factors         func(codes, factors []int8, src []byte) (scale float32)
 	coded           *tensors.Coding // nil for a plain type
 }
@@ -25,6 +26,10 @@ var (
 	int4Offset = tensors.Form{Bits: 4, Offsets: true}
 	int8Offset = tensors.Form{Bits: 8, Offsets: true}
 	int6       = tensors.Form{Bits: tensors.SixBits}
+	iq4        = tensors.Form{Bits: 4, Table: tensors.TableIQ4}
+	mx4        = tensors.Form{Bits: 4, Table: tensors.TableMXFP4}
+	int4Factor = tensors.Form{Bits: 4, Offsets: true, Factors: true}
+	int8Factor = tensors.Form{Bits: 8, Offsets: true, Factors: true}
 )
 
 // Names of types of blocks.
@@ -46,12 +51,15 @@ var codings = map[uint32]*coding{
 	8:  {name: Q8_0, elements: 32, bytes: 34, decode: q8zero, form: int8s, integers: q8zeroIntegers},
 	10: {name: "Q2_K", elements: 256, bytes: 84, decode: q2k},
 	11: {name: "Q3_K", elements: 256, bytes: 110, decode: q3k},
-	12: {name: "Q4_K", elements: 256, bytes: 144, decode: q4k, form: int4Offset, integers: q4kIntegers},
-	13: {name: "Q5_K", elements: 256, bytes: 176, decode: q5k, form: int8Offset, integers: q5kIntegers},
+	12: {name: "Q4_K", elements: 256, bytes: 144, decode: q4k, form: int4Factor, integers: q4kIntegers,
+		factored: q4kFactored},
+	13: {name: "Q5_K", elements: 256, bytes: 176, decode: q5k, form: int8Factor, integers: q5kIntegers,
+		factored: q5kFactored},
 	14: {name: "Q6_K", elements: 256, bytes: 210, decode: q6k, form: int6, factors: q6kFactors},
-	20: {name: "IQ4_NL", elements: 32, bytes: 18, decode: iq4nl, form: int8s, integers: iq4nlIntegers},
-	23: {name: "IQ4_XS", elements: 256, bytes: 136, decode: iq4xs, form: int8s, integers: iq4xsIntegers},
-	39: {name: "MXFP4 (GGUF)", elements: 32, bytes: 17, decode: mxfp4, form: int8s, integers: mxfp4Integers},
+	20: {name: "IQ4_NL", elements: 32, bytes: 18, decode: iq4nl, form: iq4, integers: iq4nlIntegers},
+	23: {name: "IQ4_XS", elements: 256, bytes: 136, decode: iq4xs, form: int8Factor, integers: iq4xsIntegers,
+		factored: iq4xsFactored},
+	39: {name: "MXFP4 (GGUF)", elements: 32, bytes: 17, decode: mxfp4, form: mx4, integers: mxfp4Integers},
 }
 
 // otherTypes are types that cannot be read, for error texts.
@@ -64,7 +72,7 @@ func init() {
 	for _, c := range codings {
 		if c.decode != nil {
 			c.coded = &tensors.Coding{Name: c.name, Elements: c.elements, Bytes: c.bytes, Decode: c.decode,
-				Form: c.form, Integers: c.integers, Factors: c.factors}
+				Form: c.form, Integers: c.integers, Factors: c.factors, Factored: c.factored}
 		}
 	}
 }
@@ -206,28 +214,30 @@ func q6kFactors(codes, factors []int8, src []byte) (scale float32) {
 	return half(src[208:])
 }
 
-// nonlinear are the values of 4-bit codes of the types IQ4.
-var nonlinear = [16]float32{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+// nonlinear returns the value of a 4-bit code of the types IQ4.
+func nonlinear(code byte) float32 { return float32(tensors.TableIQ4.Number(code)) }
 
 func iq4nl(dst []float32, src []byte) {
 	d := half(src)
 	for j, q := range src[2:18] {
-		dst[j], dst[j+16] = d*nonlinear[q&15], d*nonlinear[q>>4]
+		dst[j], dst[j+16] = d*nonlinear(q&15), d*nonlinear(q>>4)
 	}
 }
 
-// iq4xsScale returns the scale of part k of 8.
-func iq4xsScale(src []byte, k int) float32 {
+// iq4xsFactor returns the factor of part k of 8, iq4xsScale its scale.
+func iq4xsFactor(src []byte, k int) int {
 	s := int(src[4+k/2]>>(k%2*4)&15) | int(binary.LittleEndian.Uint16(src[2:])>>(2*k)&3)<<4
-	return half(src) * float32(s-32)
+	return s - 32
 }
+
+func iq4xsScale(src []byte, k int) float32 { return half(src) * float32(iq4xsFactor(src, k)) }
 
 func iq4xs(dst []float32, src []byte) {
 	codes := src[8:136]
 	for k := range 8 {
 		scale := iq4xsScale(src, k)
 		for j, q := range codes[16*k:][:16] {
-			dst[32*k+j], dst[32*k+j+16] = scale*nonlinear[q&15], scale*nonlinear[q>>4]
+			dst[32*k+j], dst[32*k+j+16] = scale*nonlinear(q&15), scale*nonlinear(q>>4)
 		}
 	}
 }

@@ -195,6 +195,9 @@ func (g *grouped) Form() tensors.Form {
 func (g *grouped) Integers(codes []int8, i, b int) (scale, offset float32) {
 	at := b * tensors.IntegerBlock
 	middle, in := 1<<(g.bits-1), at/g.group
+	if g.bits == 4 && !g.symmetric {
+		middle = 0 // as blocks with offsets have them
+	}
 	for c := range codes {
 		codes[c] = int8(g.code(i, at+c) - middle)
 	}

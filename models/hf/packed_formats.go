@@ -333,6 +333,7 @@ type lookedUp struct {
 	table  []float32
 	scales []float32
 	block  int
+	nf4    bool
 }
 
 // Row implements tensors.Computed.
@@ -343,12 +344,31 @@ func (l *lookedUp) Row(dst []float32, i int) {
 	}
 }
 
-// Form implements tensors.Computed: the numbers are no multiples of one.
-func (l *lookedUp) Form() tensors.Form { return tensors.Form{} }
+// Form implements tensors.Computed: nf4 has a table, the numbers of fp4 are no multiples of one.
+func (l *lookedUp) Form() tensors.Form {
+	if !l.nf4 || l.k%tensors.IntegerBlock != 0 || l.block%tensors.IntegerBlock != 0 {
+		return tensors.Form{}
+	}
+	return tensors.Form{Bits: 4, Table: tensors.TableNF4}
+}
 
 // Integers implements tensors.Computed.
-func (l *lookedUp) Integers([]int8, int, int) (scale, offset float32) {
-	panic("BUG: hf: a table has no integers")
+func (l *lookedUp) Integers(codes []int8, i, b int) (scale, offset float32) {
+	at := i*l.k + b*tensors.IntegerBlock
+	for c := range codes {
+		codes[c] = int8(l.codes[(at+c)/2] >> (4 - (at+c)%2*4) & 15)
+	}
+	return l.scales[at/l.block] / 127, 0
+}
+
+// isNF4 reports whether the numbers are those of tensors.TableNF4, but for its rounding.
+func isNF4(table []float32) bool {
+	for code, x := range table {
+		if math.Abs(float64(127*x)-float64(tensors.TableNF4.Number(byte(code)))) > 0.5 {
+			return false
+		}
+	}
+	return true
 }
 
 // packedNF4 is bitsandbytes' nf4 and fp4: weight of codes, weight.quant_map of the 16 numbers, and weight.absmax of
@@ -393,6 +413,7 @@ func packedNF4(_ Packing, l layerTensors) (tensors.Computed, []int64, error) {
 	if out.table, err = l.vector(".weight.quant_map", 16); err != nil {
 		return nil, nil, err
 	}
+	out.nf4 = isNF4(out.table)
 	blocks := (n + form.Block - 1) / form.Block
 	if l.set.Has(l.name + ".weight.nested_absmax") {
 		out.scales, err = l.nested(blocks, form.NestedBlock, form.NestedOffset)

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+
+	"tgi/models/tensors"
 )
 
 // Format is a block format.
@@ -15,8 +17,13 @@ type Format struct {
 	// Block is the number of consecutive weights of a row that share a scale;
 	// a power of two, at least 16.
 	Block int
-	// Offsets says that each block has a number that is added to its weights. What Rows makes has none but 0.
+	// Offsets says that each block has a number that is added to its weights. Codes of 4 bits begin at 0 then.
 	Offsets bool
+	// Factors says that scales and offsets are not stored, but factors of 8 bits: 256 weights of a row share the two
+	// 16-bit floats that these multiply. There are Offsets then, and Block is 32.
+	Factors bool
+	// Table is what codes of 4 bits stand for; only Take makes such.
+	Table tensors.Table
 	// RoundScale, if set, rounds each scale to what will be stored, before codes are computed, so
 	// that they are the best ones for the stored scale.
 	RoundScale func(float32) float32
@@ -58,7 +65,8 @@ func (f Format) Rows(codes []byte, scales, src []float32, k int) WeightError {
 
 // Take packs rows of k weights that are integers already, and returns the error of scales and offsets, which are
 // rounded to what will be stored. block gives block b of a row: its codes, which have at most f.Bits, its scale and
-// its offset, which is 0 unless there are Offsets. numbers gets scale and offset of each block, or its scale alone.
+// its offset, which is 0 unless there are Offsets: then codes of 4 bits begin at 0. numbers gets scale and offset of
+// each block, or its scale alone.
 func (f Format) Take(codes []byte, numbers []float32, rows, k int,
 	block func(codes []int8, row, b int) (scale, offset float32)) WeightError {
 	errors := make([]WeightError, rows)
@@ -69,6 +77,9 @@ func (f Format) Take(codes []byte, numbers []float32, rows, k int,
 		for b := range blocks {
 			scale, offset := block(own, r, b)
 			for i, c := range own {
+				if f.Table != tensors.NoTable {
+					c = f.Table.Number(byte(c))
+				}
 				wide[i] = int32(c)
 				weights[i] = float32(float32(c)*scale) + offset
 			}
@@ -80,8 +91,17 @@ func (f Format) Take(codes []byte, numbers []float32, rows, k int,
 				to[1] = rounded
 			}
 			errors[r].addOffset(weights, wide, to[0], rounded)
-			size := f.Block * f.Bits / 8
-			f.pack(codes[r*f.RowBytes(k)+b*size:][:size], wide)
+			size, pack := f.Block*f.Bits/8, f.pack
+			if f.Offsets {
+				pack = f.packFrom0
+			}
+			if f.Table != tensors.NoTable {
+				pack = f.packFrom0
+				for i, c := range own {
+					wide[i] = int32(c)
+				}
+			}
+			pack(codes[r*f.RowBytes(k)+b*size:][:size], wide)
 		}
 	})
 	var all WeightError

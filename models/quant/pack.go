@@ -16,8 +16,11 @@ func (f Format) PackedBytes(n, k int) int64 {
 
 // groupBytes is the bytes of a group.
 func (f Format) groupBytes(k int) int {
-	if f.Bits == SixBits {
+	switch {
+	case f.Bits == SixBits:
 		return k / factored * sixBytes
+	case f.Factors:
+		return k/factored*factoredNumbers + k/f.Block*GroupRows*(2+f.Block*f.Bits/8)
 	}
 	return f.Blocks(k) * f.packedBlock()
 }
@@ -25,7 +28,7 @@ func (f Format) groupBytes(k int) int {
 // packedBlock is the bytes of one block of all rows of a group.
 func (f Format) packedBlock() int { return GroupRows * (f.numbers() + f.Block*f.Bits/8) }
 
-// numbers is the bytes of a block's scale and offset.
+// numbers is the bytes of a block's scale and offset, without Factors.
 func (f Format) numbers() int {
 	if f.Offsets {
 		return 4
@@ -52,7 +55,7 @@ func (f Format) Packer(w io.Writer, k int) *Packer { return &Packer{w: w, f: f, 
 // offset if there are offsets. Both are copied.
 func (p *Packer) Add(codes, scales []byte) error { return p.AddFactored(codes, scales, nil) }
 
-// AddFactored is Add for rows with SixBits: what TakeFactors made of them.
+// AddFactored is Add for rows with SixBits or Factors: what TakeFactors or TakeFactored made of them.
 func (p *Packer) AddFactored(codes, scales, factors []byte) error {
 	perRow, perScales := p.f.RowBytes(p.k), p.f.scaleBytes(p.k)
 	if rows := len(codes) / perRow; len(codes) != rows*perRow || len(scales) != rows*perScales {
@@ -89,11 +92,15 @@ func (p *Packer) write(rows int) error {
 	perRow, perScales, perFactors := p.f.RowBytes(p.k), p.f.scaleBytes(p.k), p.f.factorBytes(p.k)
 	parallel(groups, func(g int) {
 		out, at := p.out[g*size:(g+1)*size], g*GroupRows
-		if p.f.Bits == SixBits {
-			packSixes(out, p.codes[at*perRow:], p.scales[at*perScales:], p.factors[at*perFactors:], p.k)
-			return
+		codes, scales, factors := p.codes[at*perRow:], p.scales[at*perScales:], p.factors[at*perFactors:]
+		switch {
+		case p.f.Bits == SixBits:
+			packSixes(out, codes, scales, factors, p.k)
+		case p.f.Factors:
+			p.f.packFactored(out, codes, scales, factors, p.k)
+		default:
+			p.f.packGroup(out, codes, scales, p.k)
 		}
-		p.f.packGroup(out, p.codes[at*perRow:], p.scales[at*perScales:], p.k)
 	})
 	p.codes = append(p.codes[:0], p.codes[rows*perRow:]...)
 	p.scales = append(p.scales[:0], p.scales[rows*perScales:]...)
@@ -113,16 +120,20 @@ func (f Format) packGroup(out, codes, scales []byte, k int) {
 			for i := 0; i < n; i += 2 { // scales first, then offsets
 				copy(block[GroupRows*i+2*row:][:2], own[i:])
 			}
-			in, packed := codes[row*perRow+b*perBlock:row*perRow+(b+1)*perBlock], block[n*GroupRows+4*row:]
-			for at := 0; at < len(in); at += 4 {
-				c, to := in[at:at+4], packed[at/4*4*GroupRows:]
-				if f.Bits == 8 {
-					to[0], to[1], to[2], to[3] = c[0]^0x80, c[1]^0x80, c[2]^0x80, c[3]^0x80
-					continue
-				}
-				to[0], to[1] = c[0]&15|c[2]<<4, c[0]>>4|c[2]&0xf0
-				to[2], to[3] = c[1]&15|c[3]<<4, c[1]>>4|c[3]&0xf0
-			}
+			f.packCodes(block[n*GroupRows+4*row:], codes[row*perRow+b*perBlock:row*perRow+(b+1)*perBlock])
 		}
+	}
+}
+
+// packCodes puts the codes of one row and block where they are among those of the group's other rows.
+func (f Format) packCodes(packed, in []byte) {
+	for at := 0; at < len(in); at += 4 {
+		c, to := in[at:at+4], packed[at/4*4*GroupRows:]
+		if f.Bits == 8 {
+			to[0], to[1], to[2], to[3] = c[0]^0x80, c[1]^0x80, c[2]^0x80, c[3]^0x80
+			continue
+		}
+		to[0], to[1] = c[0]&15|c[2]<<4, c[0]>>4|c[2]&0xf0
+		to[2], to[3] = c[1]&15|c[3]<<4, c[1]>>4|c[3]&0xf0
 	}
 }

@@ -13,16 +13,22 @@ const (
 
 // scaleBytes is the bytes of a row's scales, and offsets if there are any.
 func (f Format) scaleBytes(k int) int {
-	if f.Bits == SixBits {
+	switch {
+	case f.Bits == SixBits:
 		return 2 * (k / factored)
+	case f.Factors:
+		return 4 * (k / factored)
 	}
 	return f.numbers() * f.Blocks(k)
 }
 
 // factorBytes is the bytes of a row's factors.
 func (f Format) factorBytes(k int) int {
-	if f.Bits == SixBits {
+	switch {
+	case f.Bits == SixBits:
 		return k / factor
+	case f.Factors:
+		return 2 * (k / f.Block)
 	}
 	return 0
 }

@@ -59,11 +59,11 @@ func (s *Set) JoinMXFP4() error {
 	return nil
 }
 
-// integersMXFP4 is Integers: twice the numbers, which have halves, and half of the scale.
+// integersMXFP4 is Integers, by TableMXFP4: twice the numbers, which have halves, and half of the scale.
 func (t *Tensor) integersMXFP4(codes []int8, i, b int) (scale float32) {
 	block := i*int(t.Shape[1])/mxBlock + b
 	for c := range codes {
-		codes[c] = int8(2 * mxValues[t.data[block*mxBlock/2+c/2]>>(c%2*4)&15])
+		codes[c] = int8(t.data[block*mxBlock/2+c/2] >> (c % 2 * 4) & 15)
 	}
 	if t.scales[block] == 255 { // which stands for no number
 		return float32(math.NaN())

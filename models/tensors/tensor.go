@@ -52,14 +52,22 @@ type Coding struct {
 	// Factors gives a block of SixBits, of FactoredBlock elements: each is its code times the factor of its 16, times
 	// the scale, which is a 16-bit float.
 	Factors func(codes, factors []int8, src []byte) (scale float32)
+	// Factored gives a block with Form.Factors, of FactoredBlock elements, exactly: part k of IntegerBlock elements has
+	// the scale times scales[k], and the offset times offsets[k]. Both are 16-bit floats.
+	Factored func(codes []int8, scales, offsets, src []byte) (scale, offset float32)
 }
 
 // Form is that of blocks of integers.
 type Form struct {
 	// Bits of a code, a signed integer; 0: there are no such integers. With SixBits there are factors, see Coding.
 	Bits int
-	// Offsets says that blocks have offsets.
+	// Offsets says that blocks have offsets. Codes of 4 bits are 0 to 15 then.
 	Offsets bool
+	// Factors says that Coding.Factored gives them exactly, where Integers' scales and offsets are no 16-bit floats.
+	// There are Offsets then.
+	Factors bool
+	// Table says what Integers' codes, of 4 bits, 0 to 15, stand for.
+	Table Table
 }
 
 // IntegerBlock is the number of elements of a row that share a scale, except with SixBits: there it is FactoredBlock,
@@ -77,7 +85,7 @@ func (t *Tensor) Form() Form {
 		return t.computed.Form()
 	}
 	if t.DType == MXFP4 && t.coding == nil {
-		return Form{Bits: 8}
+		return Form{Bits: 4, Table: TableMXFP4}
 	}
 	if t.coding == nil {
 		return Form{}
@@ -101,6 +109,11 @@ func (t *Tensor) Integers(codes []int8, i, b int) (scale, offset float32) {
 // Factors returns block number b of row i of a matrix with SixBits: codes, factors and a scale.
 func (t *Tensor) Factors(codes, factors []int8, i, b int) (scale float32) {
 	return t.coding.Factors(codes, factors, t.Row(i)[b*t.coding.Bytes:][:t.coding.Bytes])
+}
+
+// Factored returns block number b of row i of a matrix with Form.Factors, see Coding.
+func (t *Tensor) Factored(codes []int8, scales, offsets []byte, i, b int) (scale, offset float32) {
+	return t.coding.Factored(codes, scales, offsets, t.Row(i)[b*t.coding.Bytes:][:t.coding.Bytes])
 }
 
 // New returns a tensor of elements of the given type, which lie in row-major order in data.

@@ -13,7 +13,7 @@ import (
 func TestEncoderEnds(t *testing.T) {
 	start(t)
 	const width, nodes, rows = 512, 400, 400
-	q := newQuantised(rand.New(rand.NewPCG(1, 1)), width, width, form{8, 32, false})
+	q := newQuantised(rand.New(rand.NewPCG(1, 1)), width, width, form{bits: 8, block: 32})
 	g := &graph{}
 	packed := q.packed()
 	g.constant("w", uint8s, packed, []int{len(packed)})

@@ -26,7 +26,8 @@ enum {
 
 struct experts_node {
 	int64_t count, per_token, hidden, inner, normalise, bits, block, offsets, activation;
-	int64_t down_bits, down_offsets;  // of the second matrices, if they have another form
+	int64_t table;
+	int64_t down_bits, down_offsets, down_table;  // of the second matrices, if they have another form
 	int64_t sigmoid;  // shares are the sigmoids of scores; else their softmax
 	// Experts are divided into groups of neighbours, of which a token takes some: those whose group_best best experts
 	// have the highest sum.
@@ -66,8 +67,10 @@ static int64_t optional_int(const OrtKernelInfo *info, const char *name, int64_t
 // matrix_of describes the first expert's matrix of a product.
 static struct mq_matrix matrix_of(const struct experts_node *n, int second, const void *data) {
 	if (second)
-		return (struct mq_matrix){data, n->hidden, n->inner, (int)n->down_bits, (int)n->block, n->down_offsets != 0};
-	return (struct mq_matrix){data, 2 * n->inner, n->hidden, (int)n->bits, (int)n->block, n->offsets != 0};
+		return (struct mq_matrix){data, n->hidden, n->inner, (int)n->down_bits, (int)n->block, (int)n->down_offsets,
+		                           (int)n->down_table};
+	return (struct mq_matrix){data, 2 * n->inner, n->hidden, (int)n->bits, (int)n->block, (int)n->offsets,
+	                           (int)n->table};
 }
 
 static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const OrtKernelInfo *info, void **kernel) {
@@ -90,10 +93,11 @@ static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const 
 	    n.group_best < 1 || n.group_best > n.count / n.groups ||
 	    n.groups_per_token * (n.count / n.groups) < n.per_token)
 		return op_invalid("tgi.Experts: groups do not fit the experts");
-	n.offsets = optional_int(info, "offsets", 0);
+	n.offsets = optional_int(info, "offsets", 0), n.table = optional_int(info, "table", 0);
+	n.down_table = optional_int(info, "down_table", n.table);
 	n.down_bits = optional_int(info, "down_bits", n.bits), n.down_offsets = optional_int(info, "down_offsets", n.offsets);
 	const struct mq_matrix one = matrix_of(&n, 0, NULL), two = matrix_of(&n, 1, NULL);
-	if (n.bits ? !mq_fits(&one) || !mq_fits(&two) : n.down_bits || n.offsets || n.down_offsets)
+	if (n.bits ? !mq_fits(&one) || !mq_fits(&two) : n.down_bits || n.offsets || n.down_offsets || n.table)
 		return op_invalid("tgi.Experts: bits must be 0, 4 or 8, block_size 32, 64 or 128, 32 with offsets; or bits 6, "
 		                  "block_size 32 and rows of a multiple of 256");
 	if (!glu_choose(n.activation)) return op_invalid("tgi.Experts: activation is out of bounds");

@@ -49,9 +49,10 @@ func (m *mixture) fill(r *rand.Rand) {
 		return
 	}
 	for range m.experts {
-		m.gateUp = append(m.gateUp, newQuantised(r, 2*m.inner, m.hidden, form{m.bits, m.block, m.offsets}))
-		m.down = append(m.down, newQuantised(r, m.hidden, m.inner, form{cmp.Or(m.downBits, m.bits), m.block,
-			m.offsets && m.downBits == 0}))
+		m.gateUp = append(m.gateUp, newQuantised(r, 2*m.inner, m.hidden, form{bits: m.bits, block: m.block,
+			offsets: m.offsets}))
+		m.down = append(m.down, newQuantised(r, m.hidden, m.inner, form{bits: cmp.Or(m.downBits, m.bits),
+			block: m.block, offsets: m.offsets && m.downBits == 0}))
 	}
 }
 

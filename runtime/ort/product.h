@@ -7,10 +7,19 @@
 //	with offsets, 16 of them, as 16-bit floats: a weight is its code times the scale, plus the offset
 //	codes of 8 bits: for each 4 columns of the block, 64 bytes: 4 signed codes of row 0, of row 1, ... of row 15
 //	codes of 4 bits: for each 8 columns of the block, 64 bytes: the codes of columns 0 to 3 of every row, as above, in the
-//	lower halves of the bytes, and those of columns 4 to 7 in the upper ones; 8 stands for 0
+//	lower halves of the bytes, and those of columns 4 to 7 in the upper ones; 8 stands for 0, with offsets 0 does
 //
 // So a product needs no sums across a vector, and a group is read from its first byte to its last. What is missing in
 // the last group and in the last block are codes of zero.
+//
+// Codes of 4 bits may stand for numbers of a table instead, signed bytes: see mq_table.
+//
+// With factors, as GGUF's types Q4_K and Q5_K have them, 256 columns of a row share two 16-bit floats, and each block
+// of 32 has a factor of the one, which gives its scale, and of the other, which gives its offset; k is a multiple of
+// 256. For each 256 columns of a group there are
+//
+//	16 scales and 16 offsets, as 16-bit floats
+//	8 times, for each block: 16 factors of the scale and 16 of the offset, as unsigned bytes, and the codes
 //
 // Codes of 6 bits are those of GGUF's type Q6_K: 256 columns of a row share a scale, and each 16 of them have a factor
 // of 8 bits besides. A weight is its code less 32, times the factor, times the scale. Blocks of 32 are then what
@@ -37,8 +46,9 @@
 enum {
 	MQ_GROUP = 16,       // columns of the result that lie together
 	MQ_HALF_CHUNK = 64,  // columns of 4-bit codes whose products AVX2 adds up in 16 bits
-	MQ_SIX = 256,        // columns that share a scale of codes of 6 bits
+	MQ_SIX = 256,        // columns that share a scale of codes of 6 bits, or with factors
 	MQ_SIX_BLOCKS = 8,   // blocks of them
+	MQ_SHARED = 4 * MQ_GROUP,  // bytes of the scales and offsets of so many columns, with factors
 	MQ_SIX_BLOCK = 2 * MQ_GROUP + 2 * 192,  // bytes of a block: factors and codes
 	MQ_SIX_BYTES = 2 * MQ_GROUP + MQ_SIX_BLOCKS * MQ_SIX_BLOCK,
 };
@@ -48,22 +58,48 @@ struct mq_matrix {
 	const uint8_t *data;
 	int64_t n, k;
 	int bits, block;  // block is 32 with 6 bits
-	int offsets;  // whether blocks have them; they are of 32 then
+	int offsets;  // how blocks have them, if they do; they are of 32 then
+	int table;  // what codes of 4 bits in blocks of 32 stand for; 0 for themselves
 };
+
+// The tables.
+enum { MQ_IQ4 = 1, MQ_MXFP4 = 2, MQ_NF4 = 3, MQ_TABLES = 3 };
+extern const int8_t mq_tables[MQ_TABLES][16];
+// mq_table returns the numbers that codes of 4 bits stand for, or null if they have no table.
+static inline const int8_t *mq_table(const struct mq_matrix *m) { return m->table ? mq_tables[m->table - 1] : NULL; }
+
+// What mq_matrix.offsets may be besides 0.
+enum { MQ_OFFSETS = 1, MQ_FACTORS = 2 };
 
 static inline int64_t mq_blocks(const struct mq_matrix *m) { return (m->k + m->block - 1) / m->block; }
 static inline int64_t mq_groups(const struct mq_matrix *m) { return (m->n + MQ_GROUP - 1) / MQ_GROUP; }
 // mq_block_bytes is the bytes of a block, except with 6 bits.
 static inline int64_t mq_block_bytes(const struct mq_matrix *m) {
-	return MQ_GROUP * (2 + 2 * (m->offsets != 0) + (int64_t)m->block * m->bits / 8);
+	return MQ_GROUP * (2 + 2 * (m->offsets == MQ_OFFSETS) + (int64_t)m->block * m->bits / 8);
 }
 static inline int64_t mq_group_bytes(const struct mq_matrix *m) {
-	return m->bits == 6 ? m->k / MQ_SIX * MQ_SIX_BYTES : mq_blocks(m) * mq_block_bytes(m);
+	if (m->bits == 6) return m->k / MQ_SIX * MQ_SIX_BYTES;
+	return mq_blocks(m) * mq_block_bytes(m) + (m->offsets == MQ_FACTORS ? m->k / MQ_SIX * MQ_SHARED : 0);
 }
+// mq_shared is where the scales and offsets are that a block has factors of, mq_at where the block itself is, except
+// with 6 bits.
+static inline const uint8_t *mq_shared(const struct mq_matrix *m, int64_t group, int64_t block) {
+	const int64_t bytes = MQ_SHARED + MQ_SIX_BLOCKS * mq_block_bytes(m);
+	return m->data + group * mq_group_bytes(m) + block / MQ_SIX_BLOCKS * bytes;
+}
+static inline const uint8_t *mq_at(const struct mq_matrix *m, int64_t group, int64_t block) {
+	if (m->offsets == MQ_FACTORS)
+		return mq_shared(m, group, block) + MQ_SHARED + block % MQ_SIX_BLOCKS * mq_block_bytes(m);
+	return m->data + (group * mq_blocks(m) + block) * mq_block_bytes(m);
+}
+// mq_zero is the code of 4 bits that stands for 0.
+static inline int mq_zero(const struct mq_matrix *m) { return m->offsets ? 0 : 8; }
 static inline int64_t mq_bytes(const struct mq_matrix *m) { return mq_groups(m) * mq_group_bytes(m); }
 // mq_fits says whether there are matrices of such a form.
 static inline int mq_fits(const struct mq_matrix *m) {
-	if (m->bits == 6) return m->block == 32 && !m->offsets && m->k % MQ_SIX == 0;
+	if (m->bits == 6) return m->block == 32 && !m->offsets && !m->table && m->k % MQ_SIX == 0;
+	if (m->table) return m->table > 0 && m->table <= MQ_TABLES && m->bits == 4 && m->block == 32 && !m->offsets;
+	if (m->offsets < 0 || m->offsets > MQ_FACTORS || (m->offsets == MQ_FACTORS && m->k % MQ_SIX)) return 0;
 	return (m->bits == 4 || m->bits == 8) && (m->block == 32 || (!m->offsets && (m->block == 64 || m->block == 128)));
 }
 // mq_sums is the number of sums of a block of activations.

@@ -68,17 +68,29 @@ struct strip {
 	_Alignas(64) float scales[MAX_BLOCKS * TILE_ROWS], totals[MAX_BLOCKS * TILE_ROWS];
 };
 
-// lay_out opens blocks of a group, the first of which is at w, as the panel's blocks from number at on.
-AMX_INLINE void lay_out(struct panel *p, int64_t at, const struct mq_matrix *m, const uint8_t *w, int64_t blocks) {
-	const __m512i low = _mm512_set1_epi8(15), eight = _mm512_set1_epi8(8);
+// halves widens 16 16-bit floats, bytes 16 unsigned bytes.
+AMX_INLINE __m512 halves(const uint8_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
+AMX_INLINE __m512 bytes(const uint8_t *p) {
+	return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p)));
+}
+
+// lay_out opens blocks of a group, from number from on, as the panel's blocks from number at on.
+AMX_INLINE void lay_out(struct panel *p, int64_t at, const struct mq_matrix *m, int64_t group, int64_t from,
+                        int64_t blocks) {
+	const __m512i low = _mm512_set1_epi8(15), zero = _mm512_set1_epi8((char)mq_zero(m));
+	const int8_t *numbers_of = m->table ? mq_table(m) : mq_tables[0];
+	const __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)numbers_of));
 	int8_t *to = p->codes + at * m->block * MQ_GROUP;
-	for (int64_t b = at; b < at + blocks; b++) {
-		_mm512_store_ps(p->scales + b * MQ_GROUP, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)w)));
-		w += 2 * MQ_GROUP;
-		if (m->offsets) {
-			_mm512_store_ps(p->offsets + b * MQ_GROUP, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)w)));
-			w += 2 * MQ_GROUP;
-		}
+	for (int64_t b = at; b < at + blocks; b++, from++) {
+		const uint8_t *w = mq_at(m, group, from);
+		const uint8_t *numbers = m->offsets == MQ_FACTORS ? mq_shared(m, group, from) : w;
+		__m512 scale = halves(numbers), offset = scale;
+		if (m->offsets) offset = halves(numbers + 2 * MQ_GROUP);
+		if (m->offsets == MQ_FACTORS)
+			scale = _mm512_mul_ps(scale, bytes(w)), offset = _mm512_mul_ps(offset, bytes(w + MQ_GROUP));
+		_mm512_store_ps(p->scales + b * MQ_GROUP, scale);
+		if (m->offsets) _mm512_store_ps(p->offsets + b * MQ_GROUP, offset);
+		w += m->offsets == MQ_OFFSETS ? 4 * MQ_GROUP : 2 * MQ_GROUP;
 		for (int i = 0; i < m->block; i += m->bits == 4 ? 8 : 4, w += 64, to += 64) {
 			__builtin_prefetch(w + 2048);
 			const __m512i v = _mm512_loadu_si512((const void *)w);
@@ -86,10 +98,17 @@ AMX_INLINE void lay_out(struct panel *p, int64_t at, const struct mq_matrix *m, 
 				_mm512_store_si512((void *)to, v);
 				continue;
 			}
-			_mm512_store_si512((void *)to, _mm512_sub_epi8(_mm512_and_si512(v, low), eight));
+			if (m->table) {
+				_mm512_store_si512((void *)to, _mm512_shuffle_epi8(table, _mm512_and_si512(v, low)));
+				to += 64;
+				_mm512_store_si512((void *)to,
+				                   _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(v, 4), low)));
+				continue;
+			}
+			_mm512_store_si512((void *)to, _mm512_sub_epi8(_mm512_and_si512(v, low), zero));
 			to += 64;
 			_mm512_store_si512((void *)to,
-			                   _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(v, 4), low), eight));
+			                   _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(v, 4), low), zero));
 		}
 	}
 }
@@ -235,7 +254,7 @@ AMX_INLINE void tile_six(const struct panel *p, const struct strip *s, int64_t b
 // multiply_tiles multiplies whole tiles of rows by blocks of at most GROUPS groups.
 AMX static void multiply_tiles(const struct mq_matrix *m, const struct mq_rows *r, int64_t group, int64_t last,
                                int64_t from, int64_t to, int64_t row, int64_t end, float *y, int64_t stride) {
-	const int64_t row_blocks = mq_blocks(m), bytes = mq_block_bytes(m), groups = last - group;
+	const int64_t row_blocks = mq_blocks(m), groups = last - group;
 	struct panel p;
 	struct strip s;
 	configure(m->bits == 6 ? 16 : m->block < 64 ? m->block : 64);
@@ -248,7 +267,7 @@ AMX static void multiply_tiles(const struct mq_matrix *m, const struct mq_rows *
 			if (m->bits == 6)
 				lay_out_six(&p, (g - group) * blocks, m, g, b, next);
 			else
-				lay_out(&p, (g - group) * blocks, m, m->data + (g * row_blocks + b) * bytes, blocks);
+				lay_out(&p, (g - group) * blocks, m, g, b, blocks);
 		for (int64_t i = row; i < end; i += TILE_ROWS) {
 			gather(&s, m, r, i * row_blocks + b, blocks);
 			WRITTEN();

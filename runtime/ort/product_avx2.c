@@ -3,7 +3,8 @@
 // Codes of 4 bits: vpmaddubsw multiplies unsigned codes 0 to 15 by those of activations and adds pairs: at most
 // 15*127*2, which never saturates. These are added in 16 bits that may wrap, and begin at -8 times the sum of the
 // activations' codes. The true sum, of (code-8)*x, is at most 32*8*127 = 32512 for a lane's part of 64 columns, so that
-// the wrapped one is exact, and one vpmaddwd for 64 columns widens it.
+// the wrapped one is exact, and one vpmaddwd for 64 columns widens it. With offsets the sums begin at 0: a lane's part
+// of 32 columns is at most 16*15*127 = 30480.
 //
 // Codes of 6 bits: the same with codes 0 to 63, at most 63*127*2, and sums that begin at -32 times the activations'. A
 // lane's part of 16 columns is at most 8*32*127 = 32512 too; vpmaddwd multiplies it by the factor while it widens it.
@@ -52,7 +53,36 @@ struct rows {
 	const int32_t *sums;
 	float *y;
 	int64_t x_stride, scale_stride, sum_stride, y_stride;
+	const uint8_t *shared;  // what the first block has factors of, and which of those with the same it is
+	int64_t of_shared;
 };
+
+// numbers reads the scales of a block, and its offsets if there are any, and returns where its codes begin.
+INLINE const uint8_t *numbers(const int OFFSETS, const uint8_t *shared, const uint8_t *w, __m256 scale[2],
+                              __m256 offset[2]) {
+	if (OFFSETS == MQ_FACTORS) {
+		UNROLL for (int c = 0; c < 2; c++) {
+			const __m128i a = _mm_loadl_epi64((const void *)(w + 8 * c));
+			const __m128i b = _mm_loadl_epi64((const void *)(w + MQ_GROUP + 8 * c));
+			scale[c] = _mm256_mul_ps(scales(shared + 16 * c), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(a)));
+			offset[c] =
+			    _mm256_mul_ps(scales(shared + 2 * MQ_GROUP + 16 * c), _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(b)));
+		}
+		return w + 2 * MQ_GROUP;
+	}
+	scale[0] = scales(w), scale[1] = scales(w + 16);
+	if (!OFFSETS) return w + 2 * MQ_GROUP;
+	offset[0] = scales(w + 32), offset[1] = scales(w + 48);
+	return w + 4 * MQ_GROUP;
+}
+
+// next_shared returns where the scales and offsets are that block b of some has factors of, and steps w over them.
+INLINE const uint8_t *next_shared(const uint8_t *shared, int64_t b, int64_t of_shared, const uint8_t **w) {
+	if (!b || (of_shared + b) % MQ_SIX_BLOCKS) return shared;
+	shared = *w;
+	*w += MQ_SHARED;
+	return shared;
+}
 
 // finish adds a block's sums, times both scales.
 INLINE void finish(const int R, __m256 f[ROWS][2], const __m256i sum[ROWS][2], const __m256 scale[2], const float *s,
@@ -89,6 +119,7 @@ INLINE void half(const int R, const int CHUNK, const int WIDE, const int OFFSETS
 	const __m256i low = _mm256_set1_epi8(15), one = _mm256_set1_epi16(1);
 	const int8_t *x = at->x;
 	const int32_t *sums = at->sums;
+	const uint8_t *shared = at->shared;
 	__m256 f[ROWS][2];
 	begin(R, f, at, first);
 	for (int64_t b = 0; b < blocks; b++) {
@@ -101,18 +132,15 @@ INLINE void half(const int R, const int CHUNK, const int WIDE, const int OFFSETS
 				w += 64;
 			}
 		} else {
-			scale[0] = scales(w), scale[1] = scales(w + 16);
-			w += 32;
-			if (OFFSETS) {
-				offset[0] = scales(w), offset[1] = scales(w + 16);
-				w += 32;
-			}
+			if (OFFSETS == MQ_FACTORS) shared = next_shared(shared, b, at->of_shared, &w);
+			w = numbers(OFFSETS, shared, w, scale, offset);
 		}
 		__m256i sum[ROWS][2];
 		UNROLL for (int r = 0; r < R; r++) sum[r][0] = sum[r][1] = _mm256_setzero_si256();
 		for (int p = 0; p < parts; p++, x += CHUNK, sums++) {
 			__m256i a[ROWS][2];
-			UNROLL for (int r = 0; r < R; r++) a[r][0] = a[r][1] = _mm256_set1_epi32(sums[r * at->sum_stride]);
+			UNROLL for (int r = 0; r < R; r++)
+				a[r][0] = a[r][1] = OFFSETS ? _mm256_setzero_si256() : _mm256_set1_epi32(sums[r * at->sum_stride]);
 			UNROLL for (int i = 0; i < CHUNK; i += 8) {
 				__m256i l0 = load(w), l1 = load(w + 32), h0, h1;
 				if (WIDE) {
@@ -146,10 +174,15 @@ INLINE void half(const int R, const int CHUNK, const int WIDE, const int OFFSETS
 }
 
 // unpack widens blocks of a group to bytes, behind 16 scales, and offsets, as floats.
-INLINE void unpack(uint8_t *out, const uint8_t *w, int64_t blocks, int block, int offsets) {
+INLINE void unpack(const int OFFSETS, uint8_t *out, const uint8_t *w, const uint8_t *shared, int64_t of_shared,
+                   int64_t blocks, int block) {
 	const __m256i low = _mm256_set1_epi8(15);
-	for (; blocks > 0; blocks--) {
-		for (int c = 0; c < 2 + 2 * offsets; c++, w += 16, out += 32) _mm256_storeu_ps((float *)out, scales(w));
+	for (int64_t b = 0; b < blocks; b++) {
+		__m256 n[2][2];
+		if (OFFSETS == MQ_FACTORS) shared = next_shared(shared, b, of_shared, &w);
+		w = numbers(OFFSETS, shared, w, n[0], n[1]);
+		for (int i = 0; i < (OFFSETS ? 2 : 1); i++, out += 64)
+			_mm256_storeu_ps((float *)out, n[i][0]), _mm256_storeu_ps((float *)out + 8, n[i][1]);
 		for (int i = 0; i < block; i += 8, w += 64, out += 128) {
 			const __m256i a = load(w), b = load(w + 32);
 			_mm_prefetch((const char *)w + AHEAD, _MM_HINT_T0);
@@ -166,16 +199,13 @@ INLINE void whole(const int R, const int OFFSETS, const uint8_t *w, int64_t bloc
                   int first) {
 	const __m256i one = _mm256_set1_epi16(1);
 	const int8_t *x = at->x;
+	const uint8_t *shared = at->shared;
 	__m256 f[ROWS][2];
 	begin(R, f, at, first);
 	for (int64_t b = 0; b < blocks; b++) {
-		const __m256 scale[2] = {scales(w), scales(w + 16)};
-		w += 32;
-		__m256 offset[2];
-		if (OFFSETS) {
-			offset[0] = scales(w), offset[1] = scales(w + 16);
-			w += 32;
-		}
+		__m256 scale[2], offset[2];
+		if (OFFSETS == MQ_FACTORS) shared = next_shared(shared, b, at->of_shared, &w);
+		w = numbers(OFFSETS, shared, w, scale, offset);
 		__m256i sum[ROWS][2];
 		UNROLL for (int r = 0; r < R; r++) sum[r][0] = sum[r][1] = _mm256_setzero_si256();
 		for (int part = 0; part < block; part += 32, x += 32)
@@ -193,6 +223,45 @@ INLINE void whole(const int R, const int OFFSETS, const uint8_t *w, int64_t bloc
 			}
 		finish(R, f, sum, scale, at->scales + b, at->scale_stride);
 		if (OFFSETS) shift(R, f, offset, at->totals + b, at->scale_stride);
+	}
+	end(R, f, at);
+}
+
+// dot8 adds products of signed bytes.
+INLINE __m256i dot8(__m256i sum, __m256i w, __m256i x) {
+	const __m256i p = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+	return keep(_mm256_add_epi32(sum, _mm256_madd_epi16(p, _mm256_set1_epi16(1))));
+}
+
+// pick multiplies R rows by codes of 4 bits that stand for the numbers of a table, in blocks of 32.
+INLINE void pick(const int R, const uint8_t *w, int64_t blocks, const int8_t *numbers_of, const struct rows *at,
+                 int first) {
+	const __m256i low = _mm256_set1_epi8(15);
+	const __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)numbers_of));
+	const int8_t *x = at->x;
+	__m256 f[ROWS][2];
+	begin(R, f, at, first);
+	for (int64_t b = 0; b < blocks; b++) {
+		__m256 scale[2], offset[2];
+		w = numbers(0, NULL, w, scale, offset);
+		__m256i sum[ROWS][2];
+		UNROLL for (int r = 0; r < R; r++) sum[r][0] = sum[r][1] = _mm256_setzero_si256();
+		UNROLL for (int i = 0; i < 32; i += 8, w += 64, x += 8) {
+			const __m256i v0 = load(w), v1 = load(w + 32);
+			_mm_prefetch((const char *)w + AHEAD, _MM_HINT_T0);
+			const __m256i c[2][2] = {
+			    {_mm256_shuffle_epi8(table, _mm256_and_si256(v0, low)),
+			     _mm256_shuffle_epi8(table, _mm256_and_si256(v1, low))},
+			    {_mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(v0, 4), low)),
+			     _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(v1, 4), low))},
+			};
+			UNROLL for (int h = 0; h < 2; h++)
+				UNROLL for (int r = 0; r < R; r++) {
+					const __m256i v = four(x + r * at->x_stride + 4 * h);
+					sum[r][0] = dot8(sum[r][0], c[h][0], v), sum[r][1] = dot8(sum[r][1], c[h][1], v);
+				}
+		}
+		finish(R, f, sum, scale, at->scales + b, at->scale_stride);
 	}
 	end(R, f, at);
 }
@@ -248,8 +317,9 @@ HALF(half32, 32, 0, 0)
 HALF(half64, 64, 0, 0)
 HALF(wide32, 32, 1, 0)
 HALF(wide64, 64, 1, 0)
-HALF(half32_offsets, 32, 0, 1)
-HALF(wide32_offsets, 32, 1, 1)
+HALF(half32_offsets, 32, 0, MQ_OFFSETS)
+HALF(half32_factors, 32, 0, MQ_FACTORS)
+HALF(wide32_offsets, 32, 1, MQ_OFFSETS)
 
 #define WHOLE(name, offsets)                                                                               \
 	MQ_AVX2 static __attribute__((noinline)) void name(int64_t count, const uint8_t *w, int64_t blocks, int block, \
@@ -258,7 +328,13 @@ HALF(wide32_offsets, 32, 1, 1)
 	}
 
 WHOLE(whole8, 0)
-WHOLE(whole8_offsets, 1)
+WHOLE(whole8_offsets, MQ_OFFSETS)
+WHOLE(whole8_factors, MQ_FACTORS)
+
+MQ_AVX2 static __attribute__((noinline)) void picked(int64_t count, const uint8_t *w, int64_t blocks,
+                                                     const int8_t *table, const struct rows *at, int first) {
+	BY_ROWS(count, pick, w, blocks, table, at, first)
+}
 
 MQ_AVX2 static __attribute__((noinline)) void sixes(int64_t count, const struct mq_six *w, const uint8_t *halves,
                                                     int64_t blocks, const struct rows *at, int first) {
@@ -298,15 +374,20 @@ MQ_AVX2 static void multiply_six(const struct mq_matrix *m, const struct mq_rows
 }
 
 // run multiplies rows by blocks [from, to) at w, ROWS rows at a time.
-MQ_AVX2 static void run(const struct mq_matrix *m, const struct mq_rows *r, const uint8_t *w, int wide, int64_t from,
-                        int64_t to, int64_t row, int64_t end, float *y, int64_t stride) {
-	const int sums = mq_sums(m);
+MQ_AVX2 static void run(const struct mq_matrix *m, const struct mq_rows *r, const uint8_t *w, const uint8_t *shared,
+                        int wide, int64_t from, int64_t to, int64_t row, int64_t end, float *y, int64_t stride) {
+	const int sums = mq_sums(m), factors = m->offsets == MQ_FACTORS;
 	for (; row < end; row += ROWS, y += ROWS * stride) {
-		const struct rows at = rows_at(m, r, row, from, y, stride);
-		if (m->bits == 8 && m->offsets)
-			whole8_offsets(end - row, w, to - from, m->block, &at, !from);
+		struct rows at = rows_at(m, r, row, from, y, stride);
+		at.shared = shared, at.of_shared = from % MQ_SIX_BLOCKS;
+		if (m->table)
+			picked(end - row, w, to - from, mq_table(m), &at, !from);
+		else if (m->bits == 8 && m->offsets)
+			(factors ? whole8_factors : whole8_offsets)(end - row, w, to - from, m->block, &at, !from);
 		else if (m->offsets)
-			(wide ? wide32_offsets : half32_offsets)(end - row, w, to - from, sums, &at, !from);
+			(wide      ? wide32_offsets
+			 : factors ? half32_factors
+			           : half32_offsets)(end - row, w, to - from, sums, &at, !from);
 		else if (m->bits == 8)
 			whole8(end - row, w, to - from, m->block, &at, !from);
 		else if (m->block == 32)
@@ -322,18 +403,21 @@ MQ_AVX2 static void multiply(const struct mq_matrix *m, const struct mq_rows *r,
 		multiply_six(m, r, group, from, to, row, end, y, stride);
 		return;
 	}
-	const int64_t bytes = mq_block_bytes(m), step = UNPACKED / m->block;
-	const uint8_t *w = m->data + (group * mq_blocks(m) + from) * bytes;
-	if (m->bits == 8 || end - row < UNPACK_FROM) {
-		run(m, r, w, 0, from, to, row, end, y, stride);
+	const int64_t step = UNPACKED / m->block;
+	if (m->bits == 8 || m->table || end - row < UNPACK_FROM) {
+		run(m, r, mq_at(m, group, from), mq_shared(m, group, from), 0, from, to, row, end, y, stride);
 		return;
 	}
 	uint8_t unpacked[UNPACKED / 32 * 128 + MQ_GROUP * UNPACKED];
 	for (; from < to; from += step) {
 		const int64_t n = to - from < step ? to - from : step;
-		unpack(unpacked, w, n, m->block, m->offsets);
-		run(m, r, unpacked, 1, from, from + n, row, end, y, stride);
-		w += n * bytes;
+		const uint8_t *w = mq_at(m, group, from), *shared = mq_shared(m, group, from);
+		switch (m->offsets) {
+		case 0: unpack(0, unpacked, w, shared, 0, n, m->block); break;
+		case MQ_OFFSETS: unpack(MQ_OFFSETS, unpacked, w, shared, 0, n, 32); break;
+		default: unpack(MQ_FACTORS, unpacked, w, shared, from % MQ_SIX_BLOCKS, n, 32);
+		}
+		run(m, r, unpacked, shared, 1, from, from + n, row, end, y, stride);
 	}
 }
 

@@ -16,9 +16,15 @@ typedef __m512 vf;
 #define i_set _mm512_set1_epi32
 #define i_low(w) _mm512_and_si512(w, _mm512_set1_epi8(15))
 #define i_high(w) _mm512_and_si512(_mm512_srli_epi16(w, 4), _mm512_set1_epi8(15))
+#define i_plain_low i_low
+#define i_plain_high i_high
+#define vt vi
+#define i_table(t) i_code(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)(t))))
+#define i_pick _mm512_shuffle_epi8
 #define i_code(w) _mm512_xor_si512(w, _mm512_set1_epi8(-128))
 #define i_dot _mm512_dpbusd_epi32
 #define f_scales(p) _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(p)))
+#define f_bytes(p) _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)(p))))
 #define f_load _mm512_loadu_ps
 #define f_store _mm512_storeu_ps
 #define f_set _mm512_set1_ps

@@ -7,10 +7,14 @@
 //	vi, vf                          vectors of MQ_W integers and floats
 //	i_load, i_set, i_four           64/V bytes; an integer in all lanes; four bytes in all lanes
 //	i_low, i_high, i_code           codes of 4 bits, as bytes; codes of 8 bits; as the instruction takes them
+//	i_plain_low, i_plain_high       codes of 4 bits of which 0 stands for 0
+//	i_table, i_pick(table, codes)   a table of numbers, and those that codes of 4 bits stand for, as i_code gives them
 //	i_dot(sum, w, x)                the instruction
-//	f_scales, f_load, f_store, f_set, f_mul, f_fma, f_zero, f_of
+//	f_scales, f_bytes               16-bit floats and unsigned bytes, as floats
+//	f_load, f_store, f_set, f_mul, f_fma, f_zero, f_of
 //
-// With unsigned weights a sum begins at -8, -32 or -128 times the sum of the activations' codes.
+// With unsigned weights a sum begins at -8, -32 or -128 times the sum of the activations' codes, at 0 where a code of 0
+// stands for 0.
 
 #include "product.h"
 #include "product_six.h"
@@ -18,28 +22,41 @@
 #define MQ_V (MQ_GROUP / MQ_W)
 #define MQ_INLINE MQ_TARGET static inline __attribute__((always_inline))
 #define MQ_UNROLL _Pragma("GCC unroll 8")
+#define MQ_TABLED 3  // in place of offsets, which there are none of with a table
 
 // tile multiplies R rows by blocks of a group.
 MQ_INLINE void MQ_NAME(tile)(const int R, const int BITS, const int OFFSETS, const struct mq_matrix *m, const uint8_t *w,
-                             int64_t blocks, const int8_t *x, const float *scales, const float *totals,
-                             const int32_t *sums, int64_t row_blocks, float *y, int64_t stride, int first) {
-	const int block = m->block, parts = mq_sums(m);
+                             const uint8_t *shared, int64_t from, int64_t blocks, const int8_t *x,
+                             const float *scales, const float *totals, const int32_t *sums, int64_t row_blocks,
+                             float *y, int64_t stride) {
+	const int block = m->block, parts = mq_sums(m), first = !from;
+	const int TABLE = OFFSETS == MQ_TABLED, zero = BITS == 8 || TABLE ? 128 : OFFSETS ? 0 : 8;
+	const vt table = TABLE ? i_table(mq_table(m)) : i_table(mq_tables[0]);
 	vf f[MQ_ROWS][MQ_V];
 	MQ_UNROLL for (int r = 0; r < R; r++)
 		MQ_UNROLL for (int c = 0; c < MQ_V; c++) f[r][c] = first ? f_zero() : f_load(y + r * stride + MQ_W * c);
 	for (int64_t b = 0; b < blocks; b++, sums += parts, scales++, totals++) {
 		vf scale[MQ_V], offset[MQ_V];
-		MQ_UNROLL for (int c = 0; c < MQ_V; c++) scale[c] = f_scales(w + 2 * MQ_W * c);
-		w += 2 * MQ_GROUP;
-		if (OFFSETS) {
-			MQ_UNROLL for (int c = 0; c < MQ_V; c++) offset[c] = f_scales(w + 2 * MQ_W * c);
+		if (OFFSETS == MQ_FACTORS) {
+			if (b && !((from + b) % MQ_SIX_BLOCKS)) shared = w, w += MQ_SHARED;
+			MQ_UNROLL for (int c = 0; c < MQ_V; c++) {
+				scale[c] = f_mul(f_scales(shared + 2 * MQ_W * c), f_bytes(w + MQ_W * c));
+				offset[c] = f_mul(f_scales(shared + 2 * MQ_GROUP + 2 * MQ_W * c), f_bytes(w + MQ_GROUP + MQ_W * c));
+			}
 			w += 2 * MQ_GROUP;
+		} else {
+			MQ_UNROLL for (int c = 0; c < MQ_V; c++) scale[c] = f_scales(w + 2 * MQ_W * c);
+			w += 2 * MQ_GROUP;
+			if (OFFSETS == MQ_OFFSETS) {
+				MQ_UNROLL for (int c = 0; c < MQ_V; c++) offset[c] = f_scales(w + 2 * MQ_W * c);
+				w += 2 * MQ_GROUP;
+			}
 		}
 		vi sum[MQ_ROWS][MQ_V];
 		MQ_UNROLL for (int r = 0; r < R; r++) {
 			int32_t begin = 0;
 			if (MQ_UNSIGNED)
-				for (int p = 0; p < parts; p++) begin -= sums[r * row_blocks * parts + p] * (BITS == 4 ? 8 : 128);
+				for (int p = 0; zero && p < parts; p++) begin -= sums[r * row_blocks * parts + p] * zero;
 			MQ_UNROLL for (int c = 0; c < MQ_V; c++) sum[r][c] = i_set(begin);
 		}
 		for (int at = 0; at < block; at += BITS == 4 ? 8 : 4, w += 64, x += BITS == 4 ? 8 : 4) {
@@ -49,6 +66,10 @@ MQ_INLINE void MQ_NAME(tile)(const int R, const int BITS, const int OFFSETS, con
 				const vi codes = i_load(w + 4 * MQ_W * c);
 				if (BITS == 8)
 					low[c] = i_code(codes);
+				else if (TABLE)
+					low[c] = i_pick(table, i_plain_low(codes)), high[c] = i_pick(table, i_plain_high(codes));
+				else if (OFFSETS)
+					low[c] = i_plain_low(codes), high[c] = i_plain_high(codes);
 				else
 					low[c] = i_low(codes), high[c] = i_high(codes);
 			}
@@ -64,7 +85,7 @@ MQ_INLINE void MQ_NAME(tile)(const int R, const int BITS, const int OFFSETS, con
 		MQ_UNROLL for (int r = 0; r < R; r++) {
 			const vf s = f_set(scales[r * row_blocks]);
 			MQ_UNROLL for (int c = 0; c < MQ_V; c++) f[r][c] = f_fma(f_of(sum[r][c]), f_mul(scale[c], s), f[r][c]);
-			if (!OFFSETS) continue;
+			if (!OFFSETS || TABLE) continue;
 			const vf total = f_set(totals[r * row_blocks]);
 			MQ_UNROLL for (int c = 0; c < MQ_V; c++) f[r][c] = f_fma(offset[c], total, f[r][c]);
 		}
@@ -139,9 +160,9 @@ MQ_TARGET static void MQ_NAME(multiply_six)(const struct mq_matrix *m, const str
 }
 
 #define MQ_CASE(r, bits, offsets)                                                                            \
-	MQ_NAME(tile)(r, bits, offsets, m, w, to - from, r_->codes + (row * blocks + from) * m->block,            \
-	              r_->scales + row * blocks + from, r_->totals + row * blocks + from,                         \
-	              r_->sums + (row * blocks + from) * mq_sums(m), blocks, y, stride, !from)
+	MQ_NAME(tile)(r, bits, offsets, m, w, shared, from, to - from,                                            \
+	              r_->codes + (row * blocks + from) * m->block, r_->scales + row * blocks + from,             \
+	              r_->totals + row * blocks + from, r_->sums + (row * blocks + from) * mq_sums(m), blocks, y, stride)
 
 #define MQ_ALL(bits, offsets)                               \
 	for (; end - row >= MQ_ROWS; row += MQ_ROWS, y += MQ_ROWS * stride) MQ_CASE(MQ_ROWS, bits, offsets); \
@@ -159,11 +180,17 @@ MQ_TARGET static void MQ_NAME(multiply)(const struct mq_matrix *m, const struct 
 		return;
 	}
 	const int64_t blocks = mq_blocks(m);
-	const uint8_t *w = m->data + (group * blocks + from) * mq_block_bytes(m);
+	const uint8_t *w = mq_at(m, group, from), *shared = mq_shared(m, group, from);
+	if (m->table) {
+		MQ_ALL(4, MQ_TABLED)
+		return;
+	}
 	switch (m->bits + m->offsets) {
 	case 4: MQ_ALL(4, 0) break;
-	case 5: MQ_ALL(4, 1) break;
+	case 4 + MQ_OFFSETS: MQ_ALL(4, MQ_OFFSETS) break;
+	case 4 + MQ_FACTORS: MQ_ALL(4, MQ_FACTORS) break;
 	case 8: MQ_ALL(8, 0) break;
-	default: MQ_ALL(8, 1)
+	case 8 + MQ_OFFSETS: MQ_ALL(8, MQ_OFFSETS) break;
+	default: MQ_ALL(8, MQ_FACTORS)
 	}
 }

@@ -22,6 +22,11 @@ typedef float32x4_t vf;
 #define i_minus8(w) vreinterpretq_s32_s8(vsubq_s8(vreinterpretq_s8_u8(w), vdupq_n_s8(8)))
 #define i_low(w) i_minus8(vandq_u8(i_bytes(w), vdupq_n_u8(15)))
 #define i_high(w) i_minus8(vshrq_n_u8(i_bytes(w), 4))
+#define i_plain_low(w) vreinterpretq_s32_u8(vandq_u8(i_bytes(w), vdupq_n_u8(15)))
+#define i_plain_high(w) vreinterpretq_s32_u8(vshrq_n_u8(i_bytes(w), 4))
+#define vt int8x16_t
+#define i_table(t) vld1q_s8(t)
+#define i_pick(t, v) vreinterpretq_s32_s8(vqtbl1q_s8(t, vreinterpretq_u8_s32(v)))
 #define i_code(w) (w)
 #define i_dot(sum, w, x) vdotq_s32(sum, vreinterpretq_s8_s32(w), vreinterpretq_s8_s32(x))
 #define f_scales(p) vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)))
@@ -37,6 +42,13 @@ MQ_TARGET static inline vi i_four(const int8_t *x) {
 	int32_t v;
 	memcpy(&v, x, sizeof v);
 	return vdupq_n_s32(v);
+}
+
+// f_bytes widens four unsigned bytes.
+static inline vf f_bytes(const uint8_t *p) {
+	uint32_t v;
+	memcpy(&v, p, sizeof v);
+	return vcvtq_f32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(v)))));
 }
 
 #include "product_dot.h"

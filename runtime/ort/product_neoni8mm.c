@@ -13,6 +13,7 @@
 #define I8MM_INLINE I8MM static inline __attribute__((always_inline))
 
 enum { ROWS = 4, COLUMNS = 8 };  // whose sums fit the registers
+enum { MQ_TABLED = 3 };          // in place of offsets, which there are none of with a table
 
 // pairs returns codes of 8 columns of k for four rows of the matrix: those of the first two, and of the others. near has
 // columns 0 to 3, far 4 to 7.
@@ -28,28 +29,41 @@ I8MM_INLINE int32x4_t row_of(const int32x4_t sum[ROWS / 2][4], int r, int c) {
 	return vreinterpretq_s32_s64(r % 2 ? vzip2q_s64(a, d) : vzip1q_s64(a, d));
 }
 
-// tile multiplies four rows by eight columns of some blocks of a group. w is where the codes and scales of these columns
-// begin in the first block.
-I8MM_INLINE void tile(const int BITS, const int OFFSETS, const struct mq_matrix *m, const uint8_t *w, int64_t column,
-                      int64_t blocks, const int8_t *x, const float *scales, const float *totals, int64_t row_blocks,
-                      float *y, int64_t stride, int first) {
-	const int64_t block = m->block, bytes = mq_block_bytes(m), row_bytes = row_blocks * block;
+// halves widens four 16-bit floats, bytes four unsigned bytes.
+I8MM_INLINE float32x4_t halves(const uint8_t *p) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }
+I8MM_INLINE float32x4_t bytes(const uint8_t *p) {
+	uint32_t v;
+	memcpy(&v, p, sizeof v);
+	return vcvtq_f32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(v)))));
+}
+
+// tile multiplies four rows by eight columns of blocks [from, to) of a group, from column on.
+I8MM_INLINE void tile(const int BITS, const int OFFSETS, const struct mq_matrix *m, int64_t group, int64_t column,
+                      int64_t from, int64_t to, const int8_t *x, const float *scales, const float *totals,
+                      int64_t row_blocks, float *y, int64_t stride) {
+	const int64_t block = m->block, row_bytes = row_blocks * block, blocks = to - from;
+	const int8x16_t table = vld1q_s8(OFFSETS == MQ_TABLED ? mq_table(m) : mq_tables[0]);
+	const int head = OFFSETS == MQ_OFFSETS ? 4 * MQ_GROUP : 2 * MQ_GROUP, first = !from;
 	float32x4_t f[ROWS][2];
 	for (int r = 0; r < ROWS; r++)
 		for (int c = 0; c < 2; c++) f[r][c] = first ? vdupq_n_f32(0) : vld1q_f32(y + r * stride + 4 * c);
-	for (int64_t b = 0; b < blocks; b++, w += bytes) {
+	for (int64_t b = 0; b < blocks; b++) {
+		const uint8_t *w = mq_at(m, group, from + b);
 		int32x4_t sum[ROWS / 2][4];
 		for (int r = 0; r < ROWS / 2; r++)
 			for (int c = 0; c < 4; c++) sum[r][c] = vdupq_n_s32(0);
-		const uint8_t *codes = w + 2 * MQ_GROUP * (1 + OFFSETS) + 4 * column;
+		const uint8_t *codes = w + head + 4 * column;
 		for (int at = 0; at < block; at += 8, codes += BITS == 4 ? 64 : 128, x += 8) {
 			int8x16_t right[4];
 			for (int c = 0; c < 2; c++) {
 				const uint8x16_t v = vld1q_u8(codes + 16 * c);
-				const int8x16_t eight = vdupq_n_s8(8);
-				if (BITS == 4)
-					pairs(vsubq_s8(vreinterpretq_s8_u8(vandq_u8(v, vdupq_n_u8(15))), eight),
-					      vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(v, 4)), eight), right + 2 * c);
+				const int8x16_t zero = vdupq_n_s8(OFFSETS ? 0 : 8);
+				if (OFFSETS == MQ_TABLED)
+					pairs(vqtbl1q_s8(table, vandq_u8(v, vdupq_n_u8(15))), vqtbl1q_s8(table, vshrq_n_u8(v, 4)),
+					      right + 2 * c);
+				else if (BITS == 4)
+					pairs(vsubq_s8(vreinterpretq_s8_u8(vandq_u8(v, vdupq_n_u8(15))), zero),
+					      vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(v, 4)), zero), right + 2 * c);
 				else
 					pairs(vreinterpretq_s8_u8(v), vreinterpretq_s8_u8(vld1q_u8(codes + 64 + 16 * c)), right + 2 * c);
 			}
@@ -60,14 +74,17 @@ I8MM_INLINE void tile(const int BITS, const int OFFSETS, const struct mq_matrix 
 			}
 		}
 		for (int c = 0; c < 2; c++) {
-			const uint8_t *half = w + 2 * (column + 4 * c);
-			const float32x4_t scale = vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(half)));
-			const float32x4_t offset =
-			    OFFSETS ? vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(half + 2 * MQ_GROUP))) : scale;
+			const int64_t at = column + 4 * c;
+			const uint8_t *half = (OFFSETS == MQ_FACTORS ? mq_shared(m, group, from + b) : w) + 2 * at;
+			float32x4_t scale = halves(half), offset = scale;
+			if (OFFSETS && OFFSETS != MQ_TABLED) offset = halves(half + 2 * MQ_GROUP);
+			if (OFFSETS == MQ_FACTORS)
+				scale = vmulq_f32(scale, bytes(w + at)), offset = vmulq_f32(offset, bytes(w + MQ_GROUP + at));
 			for (int r = 0; r < ROWS; r++) {
 				const int64_t of = b + r * row_blocks;
 				f[r][c] = vfmaq_f32(f[r][c], vcvtq_f32_s32(row_of(sum, r, c)), vmulq_n_f32(scale, scales[of]));
-				if (OFFSETS) f[r][c] = vfmaq_f32(f[r][c], offset, vdupq_n_f32(totals[of]));
+				if (OFFSETS && OFFSETS != MQ_TABLED)
+					f[r][c] = vfmaq_f32(f[r][c], offset, vdupq_n_f32(totals[of]));
 			}
 		}
 	}
@@ -139,18 +156,23 @@ I8MM static void multiply(const struct mq_matrix *m, const struct mq_rows *r, in
 		return;
 	}
 	const int64_t blocks = mq_blocks(m);
-	const uint8_t *w = m->data + (group * blocks + from) * mq_block_bytes(m);
 	for (; end - row >= ROWS; row += ROWS, y += ROWS * stride) {
 		const int64_t at = row * blocks + from;
 		for (int64_t c = 0; c < MQ_GROUP; c += COLUMNS) {
 #define TILE(bits, offsets)                                                                                       \
-	tile(bits, offsets, m, w, c, to - from, r->codes + at * m->block, r->scales + at, r->totals + at, blocks, y + c, \
-	     stride, !from)
+	tile(bits, offsets, m, group, c, from, to, r->codes + at * m->block, r->scales + at, r->totals + at, blocks,  \
+	     y + c, stride)
+			if (m->table) {
+				TILE(4, MQ_TABLED);
+				continue;
+			}
 			switch (m->bits + m->offsets) {
 			case 4: TILE(4, 0); break;
-			case 5: TILE(4, 1); break;
+			case 4 + MQ_OFFSETS: TILE(4, MQ_OFFSETS); break;
+			case 4 + MQ_FACTORS: TILE(4, MQ_FACTORS); break;
 			case 8: TILE(8, 0); break;
-			default: TILE(8, 1);
+			case 8 + MQ_OFFSETS: TILE(8, MQ_OFFSETS); break;
+			default: TILE(8, MQ_FACTORS);
 			}
 		}
 	}

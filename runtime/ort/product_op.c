@@ -35,6 +35,15 @@ static OrtStatus *attribute(const OrtKernelInfo *info, const char *op, const cha
 	return op_invalid(text);
 }
 
+// optional reads an attribute that may be absent, and is 0 then.
+static int64_t optional(const OrtKernelInfo *info, const char *name) {
+	int64_t v = 0;
+	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_int64(info, name, &v);
+	if (!status) return v;
+	tgi_ort.ReleaseStatus(status);
+	return 0;
+}
+
 // read_form reads a node's attributes.
 static OrtStatus *read_form(const char *op, const OrtKernelInfo *info, struct mq_matrix *m) {
 	int64_t n, k, bits, block;
@@ -43,13 +52,14 @@ static OrtStatus *read_form(const char *op, const OrtKernelInfo *info, struct mq
 	if (!status) status = attribute(info, op, "bits", 8, &bits);
 	if (!status) status = attribute(info, op, "block_size", 128, &block);
 	if (status) return status;
-	int64_t offsets = 0;  // an attribute that may be absent
-	status = tgi_ort.KernelInfoGetAttribute_int64(info, "offsets", &offsets);
-	if (status) tgi_ort.ReleaseStatus(status), offsets = 0;
-	*m = (struct mq_matrix){.n = n, .k = k, .bits = (int)bits, .block = (int)block, .offsets = offsets != 0};
+	const int64_t offsets = optional(info, "offsets"), table = optional(info, "table");
+	*m = (struct mq_matrix){.n = n, .k = k, .bits = (int)bits, .block = (int)block};
+	m->offsets = offsets < 0 || offsets > MQ_FACTORS ? -1 : (int)offsets;
+	m->table = table < 0 || table > MQ_TABLES ? -1 : (int)table;
 	if (!mq_fits(m))
-		return op_invalid("tgi.MatMulQ, tgi.GatherQ: bits must be 4 or 8, block_size 32, 64 or 128, 32 with offsets; "
-		                  "or bits 6, block_size 32 and K a multiple of 256");
+		return op_invalid("tgi.MatMulQ, tgi.GatherQ: bits must be 4 or 8, block_size 32, 64 or 128, 32 with offsets "
+		                  "or a table, which there are 3 of for 4 bits; or bits 6 or offsets 2, block_size 32 and K a "
+		                  "multiple of 256");
 	return NULL;
 }
 
@@ -220,22 +230,24 @@ static void look_up(const struct mq_matrix *m, int64_t row, float *out) {
 		look_up_six(m, row, out);
 		return;
 	}
-	const int64_t blocks = mq_blocks(m), bytes = mq_block_bytes(m), lane = row % MQ_GROUP;
-	const uint8_t *w = m->data + row / MQ_GROUP * blocks * bytes;
-	for (int64_t at = 0; at < m->k; at += m->block, w += bytes) {
+	const int64_t group = row / MQ_GROUP, lane = row % MQ_GROUP;
+	const int zero = mq_zero(m), factors = m->offsets == MQ_FACTORS;
+	const int8_t *table = mq_table(m);
+	for (int64_t b = 0, at = 0; at < m->k; b++, at += m->block) {
+		const uint8_t *w = mq_at(m, group, b), *numbers = factors ? mq_shared(m, group, b) : w;
 		uint16_t half;
-		memcpy(&half, w + 2 * lane, sizeof half);
-		const float scale = mq_float(half);
+		memcpy(&half, numbers + 2 * lane, sizeof half);
 		const int64_t n = m->k - at < m->block ? m->k - at : m->block;
-		float offset = 0;
+		float scale = mq_float(half), offset = 0;
 		if (m->offsets) {
-			memcpy(&half, w + 2 * MQ_GROUP + 2 * lane, sizeof half);
+			memcpy(&half, numbers + 2 * MQ_GROUP + 2 * lane, sizeof half);
 			offset = mq_float(half);
 		}
-		const uint8_t *codes = w + 2 * MQ_GROUP * (1 + m->offsets) + 4 * lane;
+		if (factors) scale *= (float)w[lane], offset *= (float)w[MQ_GROUP + lane];
+		const uint8_t *codes = w + (m->offsets == MQ_OFFSETS ? 4 : 2) * MQ_GROUP + 4 * lane;
 		for (int64_t i = 0; i < n; i++) {
-			const int code = m->bits == 8 ? (int8_t)codes[i / 4 * 64 + i % 4]
-			                              : (codes[i / 8 * 64 + i % 4] >> i % 8 / 4 * 4 & 15) - 8;
+			const int half = codes[i / 8 * 64 + i % 4] >> i % 8 / 4 * 4 & 15;
+			const int code = m->bits == 8 ? (int8_t)codes[i / 4 * 64 + i % 4] : table ? table[half] : half - zero;
 			out[at + i] = m->offsets ? fmaf(scale, (float)code, offset) : scale * (float)code;
 		}
 	}

@@ -6,6 +6,13 @@
 #include "product.h"
 #include "product_six.h"
 
+// GGUF's types IQ4; twice the numbers of MXFP4, which have halves; 127 times those of bitsandbytes' nf4.
+const int8_t mq_tables[MQ_TABLES][16] = {
+    {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+    {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
+    {-127, -88, -67, -50, -36, -23, -12, 0, 10, 20, 31, 43, 56, 71, 92, 127},
+};
+
 float mq_float(uint16_t half) {
 	const uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023;
 	if (!exponent) return (sign ? -1.0f : 1.0f) * (float)fraction * 0x1p-24f;
@@ -66,18 +73,32 @@ static void six(const struct mq_matrix *m, const struct mq_rows *r, int64_t grou
 	}
 }
 
+// numbers returns the scale and the offset of a block at w, of column c.
+static void numbers(const struct mq_matrix *m, const uint8_t *shared, const uint8_t *w, int c, float *scale,
+                    float *offset) {
+	uint16_t half[2];
+	const uint8_t *from = m->offsets == MQ_FACTORS ? shared : w;
+	memcpy(half, from + 2 * c, sizeof *half);
+	*scale = mq_float(half[0]), *offset = 0;
+	if (!m->offsets) return;
+	memcpy(half + 1, from + 2 * MQ_GROUP + 2 * c, sizeof *half);
+	*offset = mq_float(half[1]);
+	if (m->offsets == MQ_FACTORS) *scale *= (float)w[c], *offset *= (float)w[MQ_GROUP + c];
+}
+
 static void multiply(const struct mq_matrix *m, const struct mq_rows *r, int64_t group, int64_t from, int64_t to,
                      int64_t row, int64_t end, float *y, int64_t stride) {
 	if (m->bits == 6) {
 		six(m, r, group, from, to, row, end, y, stride);
 		return;
 	}
-	const int64_t blocks = mq_blocks(m), bytes = mq_block_bytes(m);
-	const uint8_t *data = m->data + group * blocks * bytes;
+	const int64_t blocks = mq_blocks(m), head = mq_block_bytes(m) - MQ_GROUP * (int64_t)m->block * m->bits / 8;
+	const int zero = mq_zero(m);
+	const int8_t *table = mq_table(m);
 	for (; row < end; row++, y += stride) {
 		if (!from) memset(y, 0, MQ_GROUP * sizeof *y);
 		for (int64_t b = from; b < to; b++) {
-			const uint8_t *w = data + b * bytes, *code = w + 2 * MQ_GROUP * (1 + m->offsets);
+			const uint8_t *w = mq_at(m, group, b), *code = w + head;
 			const int8_t *x = r->codes + (row * blocks + b) * m->block;
 			int32_t sum[MQ_GROUP] = {0};
 			for (int at = 0; at < m->block; at += m->bits == 4 ? 8 : 4, code += 64)
@@ -86,17 +107,16 @@ static void multiply(const struct mq_matrix *m, const struct mq_rows *r, int64_t
 						const uint8_t w = code[4 * c + i];
 						if (m->bits == 8)
 							sum[c] += (int8_t)w * x[at + i];
+						else if (table)
+							sum[c] += table[w & 15] * x[at + i] + table[w >> 4] * x[at + 4 + i];
 						else
-							sum[c] += ((w & 15) - 8) * x[at + i] + ((w >> 4) - 8) * x[at + 4 + i];
+							sum[c] += ((w & 15) - zero) * x[at + i] + ((w >> 4) - zero) * x[at + 4 + i];
 					}
 			for (int c = 0; c < MQ_GROUP; c++) {
-				uint16_t scale;
-				memcpy(&scale, w + 2 * c, sizeof scale);
-				y[c] = fmaf((float)sum[c], mq_float(scale) * r->scales[row * blocks + b], y[c]);
-				if (!m->offsets) continue;
-				uint16_t offset;
-				memcpy(&offset, w + 2 * MQ_GROUP + 2 * c, sizeof offset);
-				y[c] = fmaf(mq_float(offset), r->totals[row * blocks + b], y[c]);
+				float scale, offset;
+				numbers(m, mq_shared(m, group, b), w, c, &scale, &offset);
+				y[c] = fmaf((float)sum[c], scale * r->scales[row * blocks + b], y[c]);
+				if (m->offsets) y[c] = fmaf(offset, r->totals[row * blocks + b], y[c]);
 			}
 		}
 	}

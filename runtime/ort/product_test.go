@@ -10,6 +10,13 @@ import (
 	"testing"
 )
 
+// tables are what codes of 4 bits may stand for: GGUF's IQ4, MXFP4, and nf4 rounded.
+var tables = map[int][]int8{
+	1: {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+	2: {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
+	3: {-127, -88, -67, -50, -36, -23, -12, 0, 10, 20, 31, 43, 56, 71, 92, 127},
+}
+
 // quantised is a matrix of n rows and k columns, as codes and scales.
 type quantised struct {
 	n, k, bits, block int
@@ -17,6 +24,9 @@ type quantised struct {
 	scales            []float32 // [n][blocks], each a 16-bit float; with 6 bits the same in 8 blocks
 	offsets           []float32 // the same; nil for none
 	factors           []int8    // [n][k/16], with 6 bits alone
+	// numbers are factors of scales and offsets [n][blocks][2], which are then the same in 8 blocks; nil for none.
+	numbers []byte
+	table   int // of what codes stand for, which are then the numbers of it; 0 for none
 }
 
 // scaleBits are the 16-bit floats that scales of tests have, and what they are.
@@ -29,12 +39,30 @@ func newQuantised(r *rand.Rand, n, k int, f form) *quantised {
 	q := &quantised{n: n, k: k, bits: bits, block: block, codes: make([]int8, n*k)}
 	for i := range q.codes {
 		q.codes[i] = int8(r.IntN(1<<bits) - 1<<(bits-1))
+		if bits == 4 && f.offsets {
+			q.codes[i] += 8
+		}
 	}
 	usual := []float32{0.0078125, -0.0078125, 0.010498046875, 0.5}
 	for range n * q.blocks() {
 		q.scales = append(q.scales, usual[r.IntN(len(usual))])
 		if f.offsets {
 			q.offsets = append(q.offsets, usual[r.IntN(len(usual))])
+		}
+	}
+	if f.table != 0 {
+		q.table = f.table
+		for i := range q.codes {
+			q.codes[i] = tables[f.table][r.IntN(16)]
+		}
+	}
+	if f.factors {
+		q.numbers = make([]byte, 2*n*q.blocks())
+		for i := range q.numbers {
+			q.numbers[i] = byte(r.IntN(64))
+		}
+		for i := range q.scales {
+			q.scales[i], q.offsets[i] = q.scales[i/8*8], q.offsets[i/8*8]
 		}
 	}
 	if bits == 6 {
@@ -62,6 +90,23 @@ func (q *quantised) factor(row, col int) float64 {
 	return float64(q.factors[(row*q.k+col)/16])
 }
 
+// scaleOf and offsetOf are those of a block.
+func (q *quantised) scaleOf(row, b int) float64 {
+	at := row*q.blocks() + b
+	if q.numbers == nil {
+		return float64(q.scales[at])
+	}
+	return float64(q.scales[at]) * float64(q.numbers[2*at])
+}
+
+func (q *quantised) offsetOf(row, b int) float64 {
+	at := row*q.blocks() + b
+	if q.numbers == nil {
+		return float64(q.offsets[at])
+	}
+	return float64(q.offsets[at]) * float64(q.numbers[2*at+1])
+}
+
 func (q *quantised) blocks() int { return (q.k + q.block - 1) / q.block }
 
 // packed is the matrix in the form that the operators read, written from product.h's description.
@@ -76,10 +121,18 @@ func (q *quantised) packed() []byte {
 	if q.bits == 6 {
 		return q.packedSix(func(row, col int) byte { return byte(code(row, col) + 32) })
 	}
+	zero := int8(8)
+	if q.offsets != nil {
+		zero = 0
+	}
+	if q.table != 0 {
+		plain := code
+		zero, code = 0, func(row, col int) int8 { return int8(slices.Index(tables[q.table], plain(row, col))) }
+	}
 	for group := 0; group < q.n; group += 16 {
 		for b := range q.blocks() {
 			for _, numbers := range [][]float32{q.scales, q.offsets} {
-				for row := group; row < group+16 && numbers != nil; row++ {
+				for row := group; row < group+16 && numbers != nil && (q.numbers == nil || b%8 == 0); row++ {
 					var bits uint16
 					if row < q.n {
 						bits = scaleBits[numbers[row*q.blocks()+b]]
@@ -87,13 +140,20 @@ func (q *quantised) packed() []byte {
 					out = binary.LittleEndian.AppendUint16(out, bits)
 				}
 			}
+			for i := range 2 * min(len(q.numbers), 16) { // of scales, then of offsets
+				var number byte
+				if row := group + i%16; row < q.n {
+					number = q.numbers[2*(row*q.blocks()+b)+i/16]
+				}
+				out = append(out, number)
+			}
 			for col := b * q.block; col < (b+1)*q.block; {
 				for row := group; row < group+16; row++ {
 					for i := range 4 {
 						if q.bits == 8 {
 							out = append(out, byte(code(row, col+i)))
 						} else {
-							out = append(out, byte(code(row, col+i)+8)|byte(code(row, col+4+i)+8)<<4)
+							out = append(out, byte(code(row, col+i)+zero)|byte(code(row, col+4+i)+zero)<<4)
 						}
 					}
 				}
@@ -168,7 +228,7 @@ func (q *quantised) product(x []float32) (out, magnitude []float64) {
 				for i, c := range codes {
 					sum += c * float64(q.codes[n*q.k+b*q.block+i]) * q.factor(n, b*q.block+i)
 				}
-				v := sum * step * float64(q.scales[n*q.blocks()+b])
+				v := sum * step * q.scaleOf(n, b)
 				out[r*q.n+n] += v
 				magnitude[r*q.n+n] += math.Abs(v)
 				if q.offsets == nil {
@@ -178,7 +238,7 @@ func (q *quantised) product(x []float32) (out, magnitude []float64) {
 				for _, c := range codes {
 					total += c
 				}
-				v = total * step * float64(q.offsets[n*q.blocks()+b])
+				v = total * step * q.offsetOf(n, b)
 				out[r*q.n+n] += v
 				magnitude[r*q.n+n] += math.Abs(v)
 				if math.Abs(total*step) > math.MaxFloat32 { // which is a float of its own
@@ -194,6 +254,12 @@ func (q *quantised) attrs() attrs {
 	a := attrs{"N": q.n, "K": q.k, "bits": q.bits, "block_size": q.block}
 	if q.offsets != nil {
 		a["offsets"] = 1
+	}
+	if q.numbers != nil {
+		a["offsets"] = 2
+	}
+	if q.table != 0 {
+		a["table"] = q.table
 	}
 	return a
 }
@@ -276,23 +342,29 @@ func unusual(x []float32, k int) {
 type form struct {
 	bits, block int
 	offsets     bool
+	factors     bool
+	table       int
 }
 
 // width is the next one that a matrix can have.
 func (f form) width(k int) int {
-	if f.bits == 6 {
+	if f.bits == 6 || f.factors {
 		return (k + 255) / 256 * 256
 	}
 	return k
 }
 
 func forms(do func(form)) {
-	do(form{6, 32, false})
+	do(form{bits: 6, block: 32})
 	for _, bits := range []int{4, 8} {
 		for _, block := range []int{32, 64, 128} {
-			do(form{bits, block, false})
+			do(form{bits: bits, block: block})
 		}
-		do(form{bits, 32, true})
+		do(form{bits: bits, block: 32, offsets: true})
+		do(form{bits: bits, block: 32, offsets: true, factors: true})
+	}
+	for table := range tables {
+		do(form{bits: 4, block: 32, table: table})
 	}
 }
 
@@ -387,7 +459,7 @@ func TestProductOfExtremeScales(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := rand.New(rand.NewPCG(1, 2))
-		q := newQuantised(r, 16, 64, form{4, 32, false})
+		q := newQuantised(r, 16, 64, form{bits: 4, block: 32})
 		i := 0
 		for s := range scaleBits {
 			q.scales[i] = s
@@ -427,9 +499,8 @@ func TestGatherQuantised(t *testing.T) {
 		for i, row := range []int{36, 0, 15, 16, 0} {
 			for c := range q.k {
 				want := float32(q.codes[row*q.k+c]) * (q.scales[row*q.blocks()+c/q.block] * float32(q.factor(row, c)))
-				if q.offsets != nil {
-					at := row*q.blocks() + c/q.block
-					want = float32(math.FMA(float64(q.codes[row*q.k+c]), float64(q.scales[at]), float64(q.offsets[at])))
+				if b := c / q.block; q.offsets != nil {
+					want = float32(math.FMA(float64(q.codes[row*q.k+c]), q.scaleOf(row, b), q.offsetOf(row, b)))
 				}
 				if got := out[i*q.k+c]; got != want {
 					t.Fatalf("%+v: row %d, column %d is %g, want %g", f, row, c, got, want)
@@ -457,6 +528,10 @@ func TestProductRefuses(t *testing.T) {
 		"K":       {attrs{"N": 16, "K": 0, "bits": 4, "block_size": 32}, 288, "out of bounds: K"},
 		"six":     {attrs{"N": 16, "K": 288, "bits": 6, "block_size": 32}, 3360, "K a multiple of 256"},
 		"six 64":  {attrs{"N": 16, "K": 256, "bits": 6, "block_size": 64}, 3360, "block_size 32"},
+		"factors": {attrs{"N": 16, "K": 288, "bits": 4, "block_size": 32, "offsets": 2}, 2880, "K a multiple of 256"},
+		"offsets": {attrs{"N": 16, "K": 256, "bits": 4, "block_size": 32, "offsets": 3}, 2880, "offsets"},
+		"table":   {attrs{"N": 16, "K": 32, "bits": 4, "block_size": 32, "table": 4}, 288, "table"},
+		"tabled":  {attrs{"N": 16, "K": 32, "bits": 8, "block_size": 32, "table": 1}, 544, "table"},
 		"short 6": {attrs{"N": 16, "K": 256, "bits": 6, "block_size": 32}, 3359, "another size"},
 		"short":   {attrs{"N": 16, "K": 32, "bits": 4, "block_size": 32}, 287, "another size"},
 		"long":    {attrs{"N": 16, "K": 32, "bits": 8, "block_size": 32}, 545, "another size"},
@@ -482,12 +557,14 @@ func TestProductRefuses(t *testing.T) {
 
 // BenchmarkProduct multiplies by the matrices of two model shapes, from memory; it reports multiply-adds.
 func BenchmarkProduct(b *testing.B) {
-	for _, bits := range []int{4, 6, 8} {
+	for name, f := range map[string]form{"4 bits": {bits: 4, block: 32}, "6 bits": {bits: 6, block: 32},
+		"8 bits": {bits: 8, block: 32}, "table": {bits: 4, block: 32, table: 1},
+		"4 bits, factors": {bits: 4, block: 32, offsets: true, factors: true}} {
 		for _, shape := range [][2]int{{3072, 576}, {9728, 896}, {896, 4864}} {
-			q := newQuantised(rand.New(rand.NewPCG(1, 1)), shape[0], shape[1], form{bits, 32, false})
+			q := newQuantised(rand.New(rand.NewPCG(1, 1)), shape[0], shape[1], f)
 			n := openProduct(b, q, nil, 2)
 			for _, rows := range []int{1, 4, 16, 128, 512} {
-				b.Run(fmt.Sprintf("%d bits/%dx%d/%d rows", bits, q.n, q.k, rows), func(b *testing.B) {
+				b.Run(fmt.Sprintf("%s/%dx%d/%d rows", name, q.n, q.k, rows), func(b *testing.B) {
 					put(b, n, false, "x", normal(rand.New(rand.NewPCG(1, 1)), rows*q.k), int64(rows), int64(q.k))
 					put(b, n, true, "out", make([]float32, rows*q.n), int64(rows), int64(q.n))
 					for b.Loop() {

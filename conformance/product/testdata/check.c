@@ -59,20 +59,31 @@ static int same(const float *a, const float *b, size_t n) {
 }
 
 int main(void) {
-	static const int bits[] = {4, 4, 4, 8, 8, 8, 4, 8, 6}, block[] = {32, 64, 128, 32, 64, 128, 32, 32, 32};
+	static const int bits[] = {4, 4, 4, 8, 8, 8, 4, 8, 4, 8, 4, 4, 4, 6};
+	static const int block[] = {32, 64, 128, 32, 64, 128, 32, 32, 32, 32, 32, 32, 32, 32};
+	static const int tables[] = {[10] = MQ_IQ4, [11] = MQ_MXFP4, [12] = MQ_NF4, [13] = 0};
+	static const int offsets[] = {[6] = MQ_OFFSETS, [7] = MQ_OFFSETS, [8] = MQ_FACTORS, [9] = MQ_FACTORS, [13] = 0};
 	static const int64_t widths[] = {1, 31, 32, 100, 129, 300, 1100}, counts[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 17, 33, 70};
 	int checks = 0, bad = 0;
-	for (int f = 0; f < 9; f++)
+	for (int f = 0; f < 14; f++)
 		for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
 			for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
 				const int64_t rows = counts[c];
-				struct mq_matrix m = {.n = rows == 33 ? 300 : 40, .k = widths[w], .bits = bits[f], .block = block[f], .offsets = f > 5 && f < 8};
-				if (m.bits == 6) m.k = (m.k + MQ_SIX - 1) / MQ_SIX * MQ_SIX;
-				const size_t bytes = (size_t)mq_bytes(&m), step = (size_t)(m.bits == 6 ? MQ_SIX_BYTES : mq_block_bytes(&m));
+				struct mq_matrix m = {.n = rows == 33 ? 300 : 40, .k = widths[w], .bits = bits[f], .block = block[f]};
+				m.offsets = offsets[f], m.table = tables[f];
+				const int factors = m.offsets == MQ_FACTORS;
+				if (m.bits == 6 || factors) m.k = (m.k + MQ_SIX - 1) / MQ_SIX * MQ_SIX;
+				const int64_t one = m.bits == 6 ? MQ_SIX_BYTES
+				                    : factors   ? MQ_SHARED + MQ_SIX_BLOCKS * mq_block_bytes(&m)
+				                                : mq_block_bytes(&m);
+				const size_t bytes = (size_t)mq_bytes(&m), step = (size_t)one;
 				uint8_t *data = malloc(bytes);
 				for (size_t i = 0; i < bytes; i++) data[i] = (uint8_t)next();
 				for (size_t at = 0; at < bytes; at += step)
-					for (int i = 0; i < MQ_GROUP * (1 + m.offsets); i++) data[at + 2 * i + 1] = 0x20 | (data[at + 2 * i + 1] & 0x83);  // finite
+					for (int i = 0; i < MQ_GROUP * (1 + (m.offsets != 0)); i++)  // finite
+						data[at + 2 * i + 1] = 0x20 | (data[at + 2 * i + 1] & 0x83);
+				if (m.bits == 4 && m.offsets)  // the largest sums, of the first block
+					memset(data + (factors ? MQ_SHARED + 2 * MQ_GROUP : 4 * MQ_GROUP), 0xff, 16 * MQ_GROUP);
 				if (m.bits == 6)  // the largest sums, of the first block of a group
 					for (size_t at = 2 * MQ_GROUP; at < bytes; at += (size_t)mq_group_bytes(&m)) {
 						memset(data + at, -128, 2 * MQ_GROUP);
@@ -89,7 +100,8 @@ int main(void) {
 				checks++;
 				if (memcmp(a.rows.codes, b.rows.codes, a.codes) || !same(a.rows.scales, b.rows.scales, a.scales) ||
 				    (m.offsets && !same(a.rows.totals, b.rows.totals, a.scales)) || !same(a.y, b.y, n) || !same(a.y, d.y, n) || !same(a.y, e.y, n)) {
-					printf("%d bits, blocks of %d, offsets %d, %d columns, %d rows: other bits\n", m.bits, m.block, m.offsets, (int)m.k, (int)rows);
+					printf("%d bits, blocks of %d, offsets %d, table %d, %d columns, %d rows: other bits\n", m.bits,
+					       m.block, m.offsets, m.table, (int)m.k, (int)rows);
 					bad++;
 				}
 				release(&a), release(&b), release(&d), release(&e), free(data), free(x);

@@ -36,6 +36,7 @@ BOTH(emulated_int, (emulated_int a, int n), srli, _mm256_srli_epi16(a.v[i], n))
 BOTH(emulated_int, (emulated_int s, emulated_int a, emulated_int b), dot, emulated_dpbusd(s.v[i], a.v[i], b.v[i]))
 BOTH(emulated_float, (__m256i h), widen,
      _mm256_cvtph_ps(i ? _mm256_extracti128_si256(h, 1) : _mm256_castsi256_si128(h)))
+BOTH(emulated_int, (__m128i b), bytes, _mm256_cvtepu8_epi32(i ? _mm_srli_si128(b, 8) : b))
 BOTH(emulated_float, (const float *p), loadf, _mm256_loadu_ps(p + 8 * i))
 BOTH(emulated_float, (float x), setf, _mm256_set1_ps(x))
 BOTH(emulated_float, (void), zero, _mm256_setzero_ps())
@@ -53,6 +54,7 @@ AVX2 void emulated_store(float *p, emulated_float a) { _mm256_storeu_ps(p, a.v[0
 #define _mm512_srli_epi16 emulated_srli
 #define _mm512_dpbusd_epi32 emulated_dot
 #define _mm512_cvtph_ps emulated_widen
+#define _mm512_cvtepu8_epi32 emulated_bytes
 #define _mm512_loadu_ps emulated_loadf
 #define _mm512_storeu_ps emulated_store
 #define _mm512_set1_ps emulated_setf
@@ -61,6 +63,10 @@ AVX2 void emulated_store(float *p, emulated_float a) { _mm256_storeu_ps(p, a.v[0
 #define _mm512_setzero_ps emulated_zero
 #define _mm512_cvtepi32_ps emulated_of
 
+BOTH(emulated_int, (__m128i b), all, _mm256_broadcastsi128_si256(b))
+BOTH(emulated_int, (emulated_int a, emulated_int b), shuffle, _mm256_shuffle_epi8(a.v[i], b.v[i]))
+#define _mm512_broadcast_i32x4 emulated_all
+#define _mm512_shuffle_epi8 emulated_shuffle
 BOTH(emulated_int, (emulated_int a, emulated_int b), sub, _mm256_sub_epi8(a.v[i], b.v[i]))
 AVX2 void emulated_storei(void *p, emulated_int a) {
 	_mm256_storeu_si256((__m256i *)p, a.v[0]), _mm256_storeu_si256((__m256i *)p + 1, a.v[1]);
