@@ -17,10 +17,19 @@ import (
 // of its graphs or of its weights' format: all its cached models are then converted again.
 var versions = map[models.Device]int{models.CPU: 12, models.CUDA: 2}
 
+// storedVersion is that of matrices that keep a checkpoint's integers, in place of an increment of all versions.
+const storedVersion = 2
+
 // Key describes, apart from the checkpoint, all that a build depends on. Equal keys and checkpoints
-// give equal files.
-func Key(d models.Device, w models.Weights) string {
+// give equal files. block is that of Options.
+func Key(d models.Device, w models.Weights, block int) string {
 	key := fmt.Sprintf("builder %d\nweights %s\n", versions[d], w)
+	if block != 0 {
+		key += fmt.Sprintf("block %d\n", block)
+	}
+	if w == models.Stored {
+		key += fmt.Sprintf("stored %d\n", storedVersion)
+	}
 	if d != models.CPU { // whose key is older than the other devices
 		key = fmt.Sprintf("device %s\n", d) + key
 	}
@@ -38,6 +47,9 @@ type Options struct {
 	// Device is where the graph will run; empty is the CPU.
 	Device  models.Device
 	Weights models.Weights
+	// Block, if not 0, is how many weights of a row share a scale, instead of models.QuantBlock: 64 or 128, with Int8
+	// and Int4 on the CPU.
+	Block int
 	// Progress, if set, is called as weights are written, with the number of parameters done
 	// and in total.
 	Progress func(done, total int64)
@@ -72,6 +84,9 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error)
 	t, err := newTarget(device, opt.Weights, ck.Config)
 	if err == nil && !opt.anySizes {
 		err = checkSizes(device, opt.Weights, &ck.Config)
+	}
+	if err == nil {
+		err = t.setBlock(device, opt)
 	}
 	if err != nil {
 		return Result{}, err

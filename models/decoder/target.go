@@ -164,6 +164,21 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 	return t, nil
 }
 
+// setBlock takes blocks of another size than the usual one.
+func (t *target) setBlock(d models.Device, opt Options) error {
+	switch {
+	case opt.Block == 0:
+		return nil
+	case d != models.CPU || opt.Weights != models.Int8 && opt.Weights != models.Int4:
+		return fmt.Errorf("blocks of %d: %s and %s on %s have such, not %s on %s", opt.Block, models.Int8, models.Int4,
+			models.CPU, opt.Weights, d)
+	case opt.Block != 64 && opt.Block != 128:
+		return fmt.Errorf("blocks of %d: want 64 or 128", opt.Block)
+	}
+	t.format.Block = opt.Block
+	return nil
+}
+
 // within returns the configuration that the graph is built of. Where rotary frequencies cannot depend on the length of
 // a sequence, sequences end where they would change.
 func (t target) within(c hf.Config) hf.Config {

@@ -3,8 +3,8 @@
 // scratch on text that generate.py makes. README.md says how it was made and
 // what it can do.
 //
-// The package owns the files below checkpoint/ and nothing else; reading them is
-// the work of the readers of any other checkpoint.
+// The package owns the files below checkpoint/ and the prompts that were held out;
+// reading them is the work of the readers of any other checkpoint.
 //
 // The reasons behind it: docs/rationale/models.md.
 package demo
@@ -24,6 +24,12 @@ const Folder = "checkpoint"
 //go:embed checkpoint/config.json checkpoint/generation_config.json checkpoint/model.safetensors
 //go:embed checkpoint/tokenizer.json checkpoint/tokenizer_config.json
 var FS embed.FS
+
+// Heldout are prompts that the model was never trained on, as README.md describes them: a line of JSON for each, with
+// its prompt and the expected answer among others.
+//
+//go:embed heldout.jsonl
+var Heldout []byte
 
 // Checkpoint is the folder itself: its files are at the root.
 func Checkpoint() fs.FS {

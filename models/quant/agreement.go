@@ -3,6 +3,7 @@ package quant
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Agreement measures how much a model's predictions change when its weights are quantised: over
@@ -14,6 +15,7 @@ type Agreement struct {
 	same      int
 	klSum     float64
 	klMax     float64
+	kls       []float32
 }
 
 // Add compares one position: the logits of the reference and of the quantised
@@ -39,6 +41,7 @@ func (a *Agreement) Add(reference, quantised []float32) error {
 	a.Positions++
 	a.klSum += kl
 	a.klMax = max(a.klMax, kl)
+	a.kls = append(a.kls, float32(kl))
 	if top == refTop {
 		a.same++
 	}
@@ -77,6 +80,29 @@ func (a *Agreement) KL() float64 {
 		return 0
 	}
 	return a.klSum / float64(a.Positions)
+}
+
+// KLAt returns the divergence that a share of the positions does not exceed, such as 0.99: the nearest rank, 0 if none
+// were compared.
+func (a *Agreement) KLAt(share float64) float64 {
+	if len(a.kls) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(a.kls))
+	rank := int(math.Ceil(share * float64(len(sorted))))
+	return float64(sorted[min(max(rank, 1), len(sorted))-1])
+}
+
+// Loss returns the negative log-likelihood that logits give to a token, in nats. Non-finite logits fail.
+func Loss(logits []float32, token uint32) (float64, error) {
+	if int(token) >= len(logits) {
+		return 0, fmt.Errorf("quant: token %d is not one of %d", token, len(logits))
+	}
+	_, log, err := logSum(logits)
+	if err != nil {
+		return 0, fmt.Errorf("quant: %w", err)
+	}
+	return log - float64(logits[token]), nil
 }
 
 // String is the line that conversion prints.

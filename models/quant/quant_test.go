@@ -164,6 +164,43 @@ func TestAgreement(t *testing.T) {
 	}
 }
 
+// TestKLAt: of a hundred positions the share that is asked for is below what it returns, by the nearest rank.
+func TestKLAt(t *testing.T) {
+	var a Agreement
+	if a.KLAt(0.99) != 0 {
+		t.Errorf("%g without positions", a.KLAt(0.99))
+	}
+	for i := range 100 { // KL((1/2, 1/2) || (1/2+d, 1/2-d)) grows with d
+		d := math.Log(1 + float64((i*37)%100)/100)
+		if err := a.Add([]float32{0, 0}, []float32{float32(d), 0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kl := func(d float64) float64 {
+		d = math.Log(1 + d)
+		return math.Log((1+math.Exp(d))/2) - d/2
+	}
+	for share, want := range map[float64]float64{0: kl(0), 0.5: kl(0.49), 0.99: kl(0.98), 1: kl(0.99)} {
+		if got := a.KLAt(share); math.Abs(got-want) > 1e-6 {
+			t.Errorf("share %g: %g, want %g", share, got, want)
+		}
+	}
+}
+
+func TestLoss(t *testing.T) {
+	logits := []float32{1, 1 + float32(math.Log(3))} // probabilities 1/4 and 3/4
+	for token, want := range []float64{math.Log(4), math.Log(4.0 / 3)} {
+		if got, err := Loss(logits, uint32(token)); err != nil || math.Abs(got-want) > 1e-6 {
+			t.Errorf("token %d: %g, %v, want %g", token, got, err, want)
+		}
+	}
+	for _, bad := range [][]float32{{}, {1}, {1, float32(math.Inf(1))}} {
+		if _, err := Loss(bad, 1); err == nil || !strings.HasPrefix(err.Error(), "quant: ") {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+}
+
 func BenchmarkRows(b *testing.B) {
 	const rows, k = 512, 1024
 	src := make([]float32, rows*k)

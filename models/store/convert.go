@@ -77,7 +77,7 @@ func build(ctx context.Context, ck *hf.Checkpoint, dir string, opt Options) (r d
 	defer f.Close()
 	sum := sha256.New()
 	result, err := decoder.Build(ck, contextWriter(ctx, io.MultiWriter(f, sum)), decoder.Options{Device: opt.Device,
-		Weights: opt.Weights, Progress: opt.Progress})
+		Weights: opt.Weights, Block: opt.Block, Progress: opt.Progress})
 	if err != nil {
 		return decoder.Result{}, "", err
 	}

@@ -29,7 +29,7 @@ func contentKey(ctx context.Context, root string, ck *hf.Checkpoint, fsys fs.FS,
 	error) {
 	sums := openChecksumCache(filepath.Join(root, hashesFile))
 	key := sha256.New()
-	fmt.Fprintf(key, "tgi model\n%s", decoder.Key(opt.Device, opt.Weights))
+	fmt.Fprintf(key, "tgi model\n%s", decoder.Key(opt.Device, opt.Weights, opt.Block))
 	for _, name := range ck.Files() {
 		path := ""
 		if dir != "" {

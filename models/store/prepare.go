@@ -22,6 +22,8 @@ type Options struct {
 	Device models.Device
 	// Weights is the format to build.
 	Weights models.Weights
+	// Block is that of decoder.Options: 0 for the usual one.
+	Block int
 	// Dir is the cache folder; "" means that of Dir().
 	Dir string
 	// Progress, if set, receives the progress of a conversion: the parameters done and in
@@ -146,6 +148,9 @@ func entryName(name string, opt Options, key string) string {
 		}
 	}
 	format := string(opt.Weights)
+	if opt.Block != 0 {
+		format = fmt.Sprintf("%s-%d", format, opt.Block)
+	}
 	if opt.Device != models.CPU {
 		format = fmt.Sprintf("%s-%s", opt.Device, format)
 	}

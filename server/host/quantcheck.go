@@ -95,13 +95,18 @@ func newCheckSequence(d device, b models.Built, n int) (*checkSequence, error) {
 }
 
 // Logits implements quant.Model.
-func (s *checkSequence) Logits(tokens []uint32) ([]float32, error) {
+func (s *checkSequence) Logits(tokens []uint32) ([]float32, error) { return s.logits(tokens, 0) }
+
+// logits appends tokens to the sequence, and returns the logits of those from number first on.
+func (s *checkSequence) logits(tokens []uint32, first int) ([]float32, error) {
 	step := llm.Step{
 		Tokens: tokens, CuSeqlens: []int32{0, int32(len(tokens))}, PastLens: []int32{int32(s.n)},
 	}
 	for i := range tokens {
 		step.SlotMapping = append(step.SlotMapping, int32(s.n+i))
-		step.LogitRows = append(step.LogitRows, int32(i))
+		if i >= first {
+			step.LogitRows = append(step.LogitRows, int32(i))
+		}
 	}
 	s.n += len(tokens)
 	used := blocksFor(s.n, s.model.BlockSize())

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -15,28 +12,53 @@ import (
 	"tgi/server/host/catalog"
 )
 
-// maxEvalText bounds the text that is evaluated, in bytes.
-const maxEvalText = 64 << 20
-
 // newEval measures how well a model predicts a text.
 func newEval() *cobra.Command {
 	flags := &config.Flags{}
 	var out output
-	var suite string
+	var suite, forms string
 	var window, stride int
 	cmd := &cobra.Command{
-		Use: "eval --suite perplexity FILE", Short: "Measure how well a model predicts a text",
-		Args: takesOne("eval takes one file of text, got %d"),
-		Long: `Compute the perplexity of a text with the model that the settings name, by the engine that serves it. Windows of
---window tokens start every --stride tokens; each scores the tokens that no window before had, given what precedes them
-in it. The text begins with what the tokenizer puts there.`,
-		Example:     "  tgi eval --suite perplexity book.txt --model-id org/name --weights int4 --output json",
+		Use:   "eval --suite perplexity|accuracy [FILE]",
+		Short: "Measure how well a model predicts a text, and what its forms lose",
+		Args: func(cmd *cobra.Command, words []string) error {
+			if suite == "accuracy" {
+				return atMost(1)(cmd, words)
+			}
+			return takesOne("eval takes one file of text, got %d")(cmd, words)
+		},
+		Long: host.EvalHelp,
+		Example: "  tgi eval --suite perplexity book.txt --model-id org/name --weights int4 --output json\n" +
+			"  tgi eval --suite accuracy --forms fp32,int8,int4",
 		Annotations: map[string]string{settingsShown: "config,model-id,models-folder,weights"},
 		RunE: func(cmd *cobra.Command, words []string) error {
-			if suite != "perplexity" {
-				return misused("eval needs --suite perplexity, the only one")
+			switch suite {
+			case "accuracy":
+				if set := cmd.Flags(); set.Changed("stride") || set.Changed("weights") {
+					return misused("--suite accuracy takes no --stride, and --forms says which weights are compared")
+				}
+				cfg, err := conversionAsked(flags, nil)
+				if err != nil {
+					return err
+				}
+				ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+				defer stop()
+				r, err := host.EvalForms(ctx, cfg, words, forms, window, cmd.ErrOrStderr())
+				switch {
+				case err != nil:
+					return err
+				case out.json:
+					return printJSON(cmd.OutOrStdout(), r)
+				}
+				return r.WriteText(cmd.OutOrStdout())
+			case "perplexity":
+			default:
+				return misused("eval needs --suite perplexity or accuracy")
 			}
-			text, err := readText(words[0])
+			if cmd.Flags().Changed("forms") {
+				return misused("--forms is for --suite accuracy")
+			}
+			text, err := host.ReadText(words[0])
 			if err != nil {
 				return err
 			}
@@ -66,30 +88,12 @@ in it. The text begins with what the tokenizer puts there.`,
 		},
 	}
 	set := cmd.Flags()
-	set.StringVar(&suite, "suite", "", "what to measure: `perplexity`")
+	set.StringVar(&suite, "suite", "", "what to measure: `perplexity` or accuracy")
+	set.StringVar(&forms, "forms", host.DefaultForms, "`forms` to compare, the reference first")
 	set.IntVar(&window, "window", 0, "`tokens` of a window (default 1024, or what the model's limits allow)")
 	set.IntVar(&stride, "stride", 0, "`tokens` from a window to the next (default half a window)")
-	complete(cmd, "suite", "perplexity")
+	complete(cmd, "suite", "perplexity", "accuracy")
 	out.flag(cmd)
 	addSettings(cmd, flags)
 	return cmd
-}
-
-// readText reads a file that is UTF-8.
-func readText(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxEvalText+1))
-	switch {
-	case err != nil:
-		return "", err
-	case len(data) > maxEvalText:
-		return "", fmt.Errorf("%s: has more than %d bytes", name, maxEvalText)
-	case !utf8.Valid(data):
-		return "", fmt.Errorf("%s: is not UTF-8", name)
-	}
-	return string(data), nil
 }
