@@ -90,7 +90,7 @@ func TestGatedProductRefuses(t *testing.T) {
 // BenchmarkGated multiplies by both halves of a gated unit and applies its activation, in one node and in two.
 func BenchmarkGated(b *testing.B) {
 	for _, shape := range [][2]int{{3072, 576}, {9728, 896}} {
-		q := newQuantised(rand.New(rand.NewPCG(1, 1)), shape[0], shape[1], form{4, 32, false})
+		q := newQuantised(rand.New(rand.NewPCG(1, 1)), shape[0], shape[1], form{bits: 4, block: 32})
 		for _, rows := range []int{1, 16, 512} {
 			x := normal(rand.New(rand.NewPCG(1, 1)), rows*q.k)
 			b.Run(fmt.Sprintf("%dx%d/%d rows/one", q.n, q.k, rows), func(b *testing.B) {
