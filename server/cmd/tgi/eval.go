@@ -32,8 +32,9 @@ func newEval() *cobra.Command {
 			"  tgi eval --suite accuracy --forms fp32,int8,int4",
 		Annotations: map[string]string{settingsShown: "config,model-id,models-folder,weights"},
 		RunE: func(cmd *cobra.Command, words []string) error {
-			switch suite {
-			case "accuracy":
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			defer stop()
+			if suite == "accuracy" {
 				if set := cmd.Flags(); set.Changed("stride") || set.Changed("weights") {
 					return misused("--suite accuracy takes no --stride, and --forms says which weights are compared")
 				}
@@ -41,18 +42,16 @@ func newEval() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
-				defer stop()
 				r, err := host.EvalForms(ctx, cfg, words, forms, window, cmd.ErrOrStderr())
-				switch {
-				case err != nil:
+				if err != nil {
 					return err
-				case out.json:
+				}
+				if out.json {
 					return printJSON(cmd.OutOrStdout(), r)
 				}
 				return r.WriteText(cmd.OutOrStdout())
-			case "perplexity":
-			default:
+			}
+			if suite != "perplexity" {
 				return misused("eval needs --suite perplexity or accuracy")
 			}
 			if cmd.Flags().Changed("forms") {
@@ -66,8 +65,6 @@ func newEval() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
-			defer stop()
 			cfg := catalog.Only(settings.Config, settings.Config.All()[0].Name)
 			log := server.NewLog(cmd.ErrOrStderr(), cfg.Log)
 			h, err := host.Open(ctx, host.Options{Config: cfg, Version: version, Log: log, Brief: true})
