@@ -2,8 +2,10 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"text/tabwriter"
 )
@@ -24,8 +26,8 @@ type ModelReport struct {
 	// Repeat compares the time to first token of a prompt that is new with that of
 	// one that was just seen.
 	Repeat *Repeated `json:"repeat"`
-	// Beside is what a long prompt does to one stream and to eight.
-	Beside []*Disturbed `json:"beside"`
+	// Beside is what a long prompt does to one stream and to eight; none where the model has no room for it.
+	Beside []*Disturbed `json:"beside,omitempty"`
 }
 
 // DecodeRate is what a number of parallel streams came to.
@@ -96,6 +98,9 @@ func Model(ctx context.Context, url string, outside func() float64) (*ModelRepor
 		return nil, err
 	}
 	rep.Repeat = r.Repeat
+	if fits, err := besideFits(ctx, url); err != nil || !fits {
+		return rep, err
+	}
 	r, err = Run(ctx, Options{URL: url, Beside: besidePrompt, Concurrency: []int{1, 8}, PromptTokens: decodePrompt,
 		OutputTokens: besideOutput})
 	if err != nil {
@@ -103,6 +108,27 @@ func Model(ctx context.Context, url string, outside func() float64) (*ModelRepor
 	}
 	rep.Beside = r.Beside
 	return rep, nil
+}
+
+// besideFits reports whether the model has room for the long prompt and for the streams beside it.
+func besideFits(ctx context.Context, url string) (bool, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/info", nil)
+	if err != nil {
+		return false, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false, err
+	}
+	defer res.Body.Close()
+	var info struct {
+		Input int `json:"max_input_tokens"`
+		Total int `json:"max_total_tokens"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&info); err != nil {
+		return false, fmt.Errorf("%s/info: %w", url, err)
+	}
+	return info.Input >= besidePrompt && info.Total >= decodePrompt+besideOutput, nil
 }
 
 // WriteTable writes the report for people.
