@@ -156,7 +156,9 @@ func (r *ModelReport) WriteTable(w io.Writer) error {
 	}
 	var b strings.Builder
 	b.WriteByte('\n')
-	writeBeside(&b, r.Beside)
+	if len(r.Beside) > 0 {
+		writeBeside(&b, r.Beside)
+	}
 	_, err = io.WriteString(w, b.String())
 	return err
 }
