@@ -92,16 +92,11 @@ func (g *generator) beside(ctx context.Context, n int, long *prompts) (*Disturbe
 func (g *generator) disturb(ctx context.Context, long *prompts, came []atomic.Int64, ended <-chan string) (sent []span,
 	err error) {
 	for range g.o.Requests {
-		for i := range came {
-			for until := came[i].Load() + quiet; came[i].Load() < until; {
-				select {
-				case why := <-ended:
-					return sent, streamEnded(why, len(sent))
-				case <-ctx.Done():
-					return nil, ctx.Err()
-				case <-time.After(time.Millisecond):
-				}
-			}
+		switch why, over, err := g.calm(ctx, came, ended); {
+		case err != nil:
+			return nil, err
+		case over:
+			return sent, streamEnded(why, len(sent))
 		}
 		at, err := g.firstToken(ctx, long)
 		if err != nil {
@@ -115,6 +110,32 @@ func (g *generator) disturb(ctx context.Context, long *prompts, came []atomic.In
 		}
 	}
 	return sent, nil
+}
+
+// calm waits until each of the streams has had some more tokens, for o.Timeout at most. over says that one of them
+// ended instead, and why is its failure.
+func (g *generator) calm(ctx context.Context, came []atomic.Int64, ended <-chan string) (why string, over bool,
+	err error) {
+	late := time.NewTimer(g.o.Timeout)
+	defer late.Stop()
+	until := make([]int64, len(came))
+	for i := range came {
+		until[i] = came[i].Load() + quiet
+	}
+	for i := range came {
+		for came[i].Load() < until[i] {
+			select {
+			case why := <-ended:
+				return why, true, nil
+			case <-ctx.Done():
+				return "", false, ctx.Err()
+			case <-late.C:
+				return "", false, fmt.Errorf("a stream has had no %d tokens within %v", quiet, g.o.Timeout)
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	return "", false, nil
 }
 
 // streamEnded is why streams that ended after so many prompts show nothing; nil where they do.

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -54,6 +55,10 @@ func TestBeside(t *testing.T) {
 			if d.Without.P99 != 10 || d.Without.Count < 3*d.Streams*(quiet-settling-2) {
 				t.Errorf("without a prompt %+v", d.Without)
 			}
+			// All streams have their tokens at the same time, however many they are.
+			if d.Without.Count > 3*d.Streams*(quiet+2) {
+				t.Errorf("%d gaps without a prompt of %d streams", d.Without.Count, d.Streams)
+			}
 			// One of the about 16 gaps in each prompt began before it.
 			if d.With.P99 != 25 || d.With.P50 != 25 || d.With.Count < 3*14*d.Streams || d.With.Count > 3*18*d.Streams {
 				t.Errorf("beside a prompt %+v", d.With)
@@ -70,6 +75,56 @@ func TestBeside(t *testing.T) {
 			if !strings.Contains(table.String(), want) {
 				t.Errorf("no %q in\n%s", want, table.String())
 			}
+		}
+	})
+}
+
+// TestBesideManyStreams: the default output lasts for any number of streams.
+func TestBesideManyStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{most: 99}
+		f.stream = func(w io.Writer, n int, prompt string) {
+			if len(f.tokens(prompt)) == 200 {
+				steady(1, 300*time.Millisecond, 0)(w, n, prompt)
+				return
+			}
+			steady(1024, 10*time.Millisecond, 10*time.Millisecond)(w, n, prompt)
+		}
+		o := options(f)
+		o.Beside, o.Concurrency = 200, []int{40}
+		r, err := Run(t.Context(), o)
+		if err != nil || len(r.Beside) != 1 || r.Beside[0].Prompts != 3 {
+			t.Errorf("%+v, %v", r.Beside, err)
+		}
+		time.Sleep(time.Minute) // until the streams have noticed that nobody reads them
+	})
+}
+
+// TestBesideStreamsThatHang: a server that accepts streams and sends nothing ends the measurement.
+func TestBesideStreamsThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{most: 99}
+		over := make(chan struct{})
+		f.stream = func(w io.Writer, n int, prompt string) {
+			if len(f.tokens(prompt)) == 200 {
+				steady(1, 300*time.Millisecond, 0)(w, n, prompt)
+				return
+			}
+			fmt.Fprintf(w, "data: %s\n\n", token(0))
+			<-over
+		}
+		o := options(f)
+		o.Beside, o.Timeout = 200, 5*time.Second
+		begin := time.Now()
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		_, err := Run(ctx, o)
+		close(over)
+		if err == nil || !strings.Contains(err.Error(), "a stream has had no 60 tokens within 5s") {
+			t.Error(err)
+		}
+		if took := time.Since(begin); took > 10*time.Second {
+			t.Errorf("took %v", took)
 		}
 	})
 }

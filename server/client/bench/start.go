@@ -57,7 +57,8 @@ type StartOptions struct {
 	Progress func(string)
 }
 
-// command is the program and its arguments. It reads settings of a file in folder, and so no others.
+// command is the program and its arguments. Its settings are these and those of a file in folder: environment lets none
+// of the caller's through.
 func (o StartOptions) command(folder string) ([]string, error) {
 	if o.Program != "" {
 		return append([]string{o.Program}, o.Args...), nil
@@ -78,6 +79,24 @@ func (o StartOptions) command(folder string) ([]string, error) {
 	return args, nil
 }
 
+// environment are the caller's variables that say where things are and what the machine is to be used for. Others may
+// be settings of the server, such as keys, with which it would be another one than the options describe.
+func environment() (kept []string) {
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		switch name {
+		case "PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "TGI_ORT_LIB", "TGI_CACHE",
+			"TGI_ATTENTION", "TGI_PRODUCT":
+			kept = append(kept, v)
+		default:
+			if strings.HasPrefix(name, "XDG_") {
+				kept = append(kept, v)
+			}
+		}
+	}
+	return kept
+}
+
 // Start starts a server again and again, with a port of the loopback address as its last argument, and measures the
 // time until its first token.
 func Start(ctx context.Context, o StartOptions) (*Started, error) {
@@ -95,6 +114,9 @@ func Start(ctx context.Context, o StartOptions) (*Started, error) {
 	for i := range starts + 1 {
 		o.Progress(fmt.Sprintf("start %d of %d", i+1, starts+1))
 		s, err := startOnce(ctx, command)
+		if ctx.Err() != nil { // then the server ended because it was told to
+			return nil, ctx.Err()
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +149,7 @@ func startOnce(ctx context.Context, command []string) (s oneStart, err error) {
 	}
 	var said lastBytes
 	cmd := exec.CommandContext(ctx, command[0], append(command[1:len(command):len(command)], "--port", port)...)
-	cmd.Stderr = &said
+	cmd.Env, cmd.Stderr = environment(), &said
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = endTimeout
 	begin := time.Now()
@@ -171,11 +193,7 @@ var errGone = errors.New("the server ended")
 // awaitReady asks the server until it is ready.
 func (c *client) awaitReady(ctx context.Context, gone <-chan error) error {
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/health", nil)
-		if err != nil {
-			return err
-		}
-		if resp, err := c.http.Do(req); err == nil {
+		if resp, err := c.send(ctx, http.MethodGet, "/health", nil); err == nil {
 			_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<16))
 			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -24,6 +26,10 @@ func actAsServer() {
 	}
 	switch os.Args[1] {
 	case "serves":
+		if os.Getenv("API_KEY") != "" {
+			fmt.Fprintln(os.Stderr, "the caller's settings came along")
+			os.Exit(1)
+		}
 		begin := time.Now()
 		held := make([]byte, 64<<20)
 		for i := range held {
@@ -49,7 +55,9 @@ func actAsServer() {
 	}
 }
 
+// TestStart: variables that would be settings of the server do not reach it.
 func TestStart(t *testing.T) {
+	t.Setenv("API_KEY", "x")
 	var told []string
 	r, err := Start(t.Context(), StartOptions{Program: os.Args[0], Args: []string{"serves"},
 		Progress: func(s string) { told = append(told, s) }})
@@ -72,6 +80,18 @@ func TestStart(t *testing.T) {
 	var table strings.Builder
 	if err := r.WriteTable(&table); err != nil || !strings.Contains(table.String(), "5 starts") {
 		t.Error(err, table.String())
+	}
+}
+
+// TestStartInterrupted: a server that ends because it was told to did not fail.
+func TestStartInterrupted(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_, err := Start(ctx, StartOptions{Program: os.Args[0], Args: []string{"serves"}, Progress: func(string) {
+		time.AfterFunc(250*time.Millisecond, stop) // while it computes its first token
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }
 

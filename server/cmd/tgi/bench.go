@@ -34,8 +34,8 @@ type benchFlags struct {
 	plan bench.PlanOptions
 	// replicas asks for a plan.
 	replicas bool
-	// start asks for the time that a start takes.
-	start bool
+	// start asks for the time that a start takes, noBeside for a shorter measurement of a model.
+	start, noBeside bool
 	// shape and model ask for a server in this process.
 	shape, model, weights string
 	device, graphs        string
@@ -44,7 +44,7 @@ type benchFlags struct {
 }
 
 // ofModel are the flags that measure a model in this process; all others put load on a server.
-var ofModel = []string{"shape", "model-id", "weights", "threads", "device", "cuda-graphs", "start"}
+var ofModel = []string{"shape", "model-id", "weights", "threads", "device", "cuda-graphs", "start", "no-beside"}
 
 // newBench measures a server: the one that --url names, or, with --shape or --model-id, one that it
 // starts for the purpose in this process on the loopback address.
@@ -72,8 +72,6 @@ server of its own on the loopback address and measures that model on this machin
 				return f.measureStart(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			case f.model != "":
 				return f.measureModel(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
-			case f.load.Beside > 0 && !cmd.Flags().Changed("output-tokens"):
-				f.load.OutputTokens = 0 // the default of such a run
 			}
 			f.load.Progress = func(s string) { fmt.Fprintln(cmd.ErrOrStderr(), s) }
 			return f.measureServer(ctx, cmd.OutOrStdout())
@@ -108,7 +106,7 @@ server of its own on the loopback address and measures that model on this machin
 	set.DurationVar(&f.load.Duration, "duration", 0,
 		"stop sending after this `time`, such as 30s, though requests are left")
 	set.IntVar(&f.load.PromptTokens, "prompt-tokens", 128, "`tokens` of each prompt")
-	set.IntVar(&f.load.OutputTokens, "output-tokens", 64, "new `tokens` at most")
+	set.IntVar(&f.load.OutputTokens, "output-tokens", 0, "new `tokens` at most (default 64; with --beside 1024)")
 	set.IntVar(&f.load.SharedPrefix, "shared-prefix", 0, "leading `tokens` that are the same in all prompts")
 	set.IntVar(&f.load.Warmup, "warmup", 1, "`requests` before the first run that are not counted")
 	set.DurationVar(&f.load.Timeout, "timeout", 2*time.Minute, "`time` after which a request is given up")
@@ -125,6 +123,8 @@ server of its own on the loopback address and measures that model on this machin
 		"with --shape or --model-id on a GPU: `sizes` of batches that decode as CUDA graphs, with commas; 0 for none")
 	set.IntVar(&f.threads, "threads", 0,
 		"with --shape or --model-id: threads; 0 is one per core that the process may use")
+	set.BoolVar(&f.noBeside, "no-beside", false,
+		"with --shape or --model-id: do not measure long prompts beside streams, which takes longest")
 	f.output.flag(cmd)
 	complete(cmd, "shape", synth.Shapes()...)
 	complete(cmd, "weights", "fp32", "bf16", "fp16", "int8", "int4", "stored")
@@ -153,6 +153,8 @@ func (f *benchFlags) check(cmd *cobra.Command) (err error) {
 		err = misused("--p99 and --first-token-p99 are bounds of a plan: give --replicas too")
 	case f.shape != "" && !slices.Contains(synth.Shapes(), f.shape):
 		err = misused("--shape %q: want one of %s", f.shape, strings.Join(synth.Shapes(), ", "))
+	case f.start && f.shape+f.model == "" && cmd.Flags().Changed("weights"):
+		err = misused("--weights needs --shape or --model-id: the demo model has its own")
 	case f.shape != "":
 		f.model, err = store.Random(f.shape)
 	case f.replicas:
@@ -167,12 +169,8 @@ func (f *benchFlags) measureServer(ctx context.Context, stdout io.Writer) error 
 	if errors.Is(err, bench.ErrOptions) {
 		return usageError(err.Error())
 	}
-	if len(report.Runs) > 0 || report.Repeat != nil {
-		write := report.WriteTable
-		if f.output.json {
-			write = func(w io.Writer) error { return printIndented(w, &report) }
-		}
-		err = errors.Join(err, write(stdout))
+	if len(report.Runs) > 0 || report.Repeat != nil || len(report.Beside) > 0 {
+		err = errors.Join(err, f.print(stdout, &report))
 	}
 	if err == nil && !report.Completed() {
 		err = errReported
@@ -180,23 +178,27 @@ func (f *benchFlags) measureServer(ctx context.Context, stdout io.Writer) error 
 	return err
 }
 
+// print writes a report in the form that is asked for.
+func (f *benchFlags) print(w io.Writer, report interface{ WriteTable(io.Writer) error }) error {
+	if f.output.json {
+		return printIndented(w, report)
+	}
+	return report.WriteTable(w)
+}
+
 // measureModel starts a server of its own for the model and measures it.
 func (f *benchFlags) measureModel(ctx context.Context, stdout, stderr io.Writer) error {
 	cfg := config.Default()
-	cfg.Model.Weights, cfg.Runtime.Threads = f.weights, f.threads
+	cfg.Model.Path, cfg.Model.Weights, cfg.Runtime.Threads = f.model, f.weights, f.threads
 	cfg.Runtime.Device, cfg.Runtime.CUDAGraphs = f.device, f.graphs
-	cfg.Model.Path = f.model
 	if err := cfg.Validate(); err != nil {
 		return settingsError{err}
 	}
-	rep, err := measureModel(ctx, cfg, stderr)
+	rep, err := measureModel(ctx, cfg, f.noBeside, stderr)
 	if err != nil {
 		return err
 	}
-	if f.output.json {
-		return printJSON(stdout, rep)
-	}
-	return rep.WriteTable(stdout)
+	return f.print(stdout, rep)
 }
 
 // measureStart starts this program's server in processes of their own.
@@ -206,14 +208,12 @@ func (f *benchFlags) measureStart(ctx context.Context, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	if f.output.json {
-		return printJSON(stdout, rep)
-	}
-	return rep.WriteTable(stdout)
+	return f.print(stdout, rep)
 }
 
 // measureModel starts a server for cfg on a free loopback port and measures it.
-func measureModel(ctx context.Context, cfg config.Config, stderr io.Writer) (*bench.ModelReport, error) {
+func measureModel(ctx context.Context, cfg config.Config, noBeside bool,
+	stderr io.Writer) (*bench.ModelReport, error) {
 	cfg.Server.Hostname, cfg.Server.Port = "127.0.0.1", 0
 	cfg.Model.Speculation.Tokens = 0 // random weights repeat themselves, which flatters the model
 	share := &host.OutsideShare{}
@@ -231,7 +231,7 @@ func measureModel(ctx context.Context, cfg config.Config, stderr io.Writer) (*be
 	serving, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- h.Serve(serving, l) }()
-	rep, err := bench.Model(ctx, urlOf(l.Addr(), false), share.Take)
+	rep, err := bench.Model(ctx, urlOf(l.Addr(), false), bench.ModelOptions{NoBeside: noBeside, Outside: share.Take})
 	if err == nil {
 		m, _ := h.Default()
 		rep.Model, rep.Weights, rep.Threads = m.Name, m.Weights, m.Threads

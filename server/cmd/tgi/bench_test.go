@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"tgi/server/client/bench"
 )
@@ -27,7 +29,11 @@ func benched(t *testing.T, generate http.HandlerFunc) *httptest.Server {
 		fmt.Fprintf(w, "[%s]", strings.Join(tokens, ","))
 	})
 	mux.HandleFunc("POST /generate_stream", func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
+		body, err := io.ReadAll(r.Body) // a server that answers first closes the connection
+		if err != nil {
+			t.Error(err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		generate(w, r)
 	})
 	server := httptest.NewServer(mux)
@@ -41,12 +47,31 @@ func oneToken(w http.ResponseWriter, _ *http.Request) {
 		`"details":{"finish_reason":"length","generated_tokens":1,"input_length":5}}`+"\n\n")
 }
 
+// manyTokens answers with as many tokens as are asked for, one every two milliseconds.
+func manyTokens(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Parameters struct {
+			Tokens int `json:"max_new_tokens"`
+		}
+	}
+	_ = json.NewDecoder(r.Body).Decode(&body)
+	for range body.Parameters.Tokens - 1 {
+		fmt.Fprint(w, `data: {"index":1,"token":{"id":1,"text":"a","logprob":-1,"special":false}}`+"\n\n")
+		if w.(http.Flusher).Flush(); r.Context().Err() != nil {
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	oneToken(w, r)
+}
+
 func TestBenchTable(t *testing.T) {
-	server := benched(t, oneToken)
+	server := benched(t, manyTokens)
 	for _, c := range []struct{ flag, want string }{
 		{"-concurrency=2", "2 streams     3    0       0"}, // one dash will do
 		{"--rate=1000", "1000/s     3    0       0"},
 		{"--repeat", "repeated"},
+		{"--beside=900", "of 900"},
 	} {
 		out, _ := runTgi(t, 0, "bench", "--url", server.URL, "--requests", "3", "--prompt-tokens", "64", c.flag)
 		contains(t, out, c.want)
@@ -81,6 +106,7 @@ func TestBenchFails(t *testing.T) {
 		{"both", []string{"--url", full.URL, "--shape", "smollm2-135m"}, 2,
 			"--url measures a server that runs, --shape, --model-id and --start one of their own: give one"},
 		{"weights of a server", []string{"--weights", "int8"}, 2, "--weights needs --shape, --model-id or --start"},
+		{"weights of the demo", []string{"--start", "--weights", "int8"}, 2, "--weights needs --shape or --model-id"},
 		{"both loads", []string{"--url", full.URL, "--beside", "900", "--rate", "3"}, 2, "exclude"},
 		{"a start of a server", []string{"--url", full.URL, "--start"}, 2, "give one"},
 		{"no such weights", []string{"--model-id", ".", "--weights", "int5"}, 2, "int5"},
