@@ -71,9 +71,11 @@ def main(shape, folder):
         data.append(b)
         at += len(b)
     head = json.dumps(header).encode()
-    with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+    file = os.path.join(folder, "model.safetensors")
+    with open(file + ".partial", "wb") as f:
         f.write(struct.pack("<Q", len(head)) + head)
         f.writelines(data)
+    os.replace(file + ".partial", file)  # run takes a file of this name for a whole one
 
 
 main(*sys.argv[1:3])

@@ -26,6 +26,10 @@ class OpenVINO:
         self.pipeline = genai.ContinuousBatchingPipeline(model, cache, "CPU", {"INFERENCE_NUM_THREADS": threads})
         self.handles, self.tokens, self.next = {}, {}, 0
 
+    def clear(self):
+        self.handles.clear()
+        self.tokens.clear()
+
     def add(self, prompt, new):
         import numpy as np
         import openvino as ov
@@ -60,6 +64,9 @@ class VLLM:
                           max_num_batched_tokens=1024, skip_tokenizer_init=True, enable_prefix_caching=False).llm_engine
         self.tokens, self.next = {}, 0
 
+    def clear(self):
+        self.tokens.clear()
+
     def add(self, prompt, new):
         self.engine.add_request(str(self.next), {"prompt_token_ids": prompt}, self.params(
             max_tokens=new, ignore_eos=True, temperature=0, detokenize=False))
@@ -76,7 +83,7 @@ class VLLM:
 
 def generate(program, streams, prompt, new):
     """Returns the seconds until all streams have a token, and the tokens per second from then on."""
-    program.tokens.clear()
+    program.clear()
     begin = time.perf_counter()
     for _ in range(streams):
         program.add([random.randrange(2, 202) for _ in range(prompt)], new)
