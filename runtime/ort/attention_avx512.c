@@ -95,6 +95,7 @@ const struct pa_kernel pa_avx512 = {
 #undef PA_TARGET
 #define PA_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx512vnni,avx2,fma,f16c")))
 #undef PA_KBLOCKS
+// Integer sums and their floats at once: with eight rows some of these leave the registers once for each group.
 #define PA_KBLOCKS(rt) ((rt) <= 2 ? 4 : 2)
 
 #define PA_NAME(x) avx512vnni_code_##x

@@ -12,7 +12,8 @@ typedef struct {
 } PA_NAME(query);
 enum { PA_NAME(whole) = 1 };
 
-enum { PA_FINE = 32767 };  // the largest of 16 bits; the sum of 256 products with codes still fits 32
+enum { PA_FINE = 32767 };  // the largest of 16 bits
+_Static_assert((int64_t)PA_CHUNK * 128 * (PA_FINE + 1) <= INT32_MAX, "a chunk's products with codes fit 32 bits");
 
 // fine_top is the largest magnitude as bits, whose order is that of the numbers; what is not a number is above all.
 PA_INLINE __m512i PA_NAME(fine_top)(__m512i top, vf x) {
