@@ -40,7 +40,8 @@ const (
 	// tile is how many tokens kernels compute together. Larger numbers are multiples of it.
 	tile = 16
 	// remeasure is after how many steps with prompts one without is taken to measure what that takes by now: rows have
-	// grown longer, and the machine may be slower. It costs prompts about 1 % of their time.
+	// grown longer, and the machine may be slower. It costs prompts about 1 % of their time, and 5 % where steps vary
+	// so much that it is measured again and again.
 	remeasure = 32
 	// again is after how many it is measured again where it has changed by more than this part: that may be chance.
 	again   = 8
@@ -137,7 +138,7 @@ func (p *pace) tokens(decodeRows, prompts int) int {
 		return firstPrompt
 	}
 	part := aim * (p.stretch - 1) * min(max(1, float64(prompts)/float64(decodeRows)), crowded)
-	n := int(max(p.step.Seconds()-without, part*without) / token)
+	n := int(min(max(p.step.Seconds()-without, part*without)/token, math.MaxInt32))
 	if n >= 2*tile {
 		n -= n % tile
 	}

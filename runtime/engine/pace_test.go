@@ -91,6 +91,12 @@ func TestPaceOfManyPrompts(t *testing.T) {
 			t.Errorf("%d prompts: %d tokens, want %d", prompts, got, want)
 		}
 	}
+	p = &pace{stretch: 1e300} // no bound, nearly
+	p.observe(4, 0, 20*time.Millisecond)
+	p.observe(4, 100, 120*time.Millisecond)
+	if got := p.tokens(4, 1); got < math.MaxInt32/2 {
+		t.Errorf("%d tokens in steps that may take for ever", got)
+	}
 	p = &pace{stretch: 2.5}
 	if got := []int{p.tokens(1, 1), p.tokens(1, 1)}; !slices.Equal(got, []int{0, firstPrompt}) {
 		t.Errorf("unknown: %d tokens", got)

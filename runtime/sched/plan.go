@@ -104,7 +104,11 @@ func (s *Scheduler) promptTokens(p *Plan) int {
 	if prompts == 0 {
 		return most
 	}
-	return min(most, max(s.pace(p.DecodeRows, prompts), 0))
+	least := 0
+	if p.Preempted > 0 {
+		least = 1 // for whom others were preempted
+	}
+	return min(most, max(s.pace(p.DecodeRows, prompts), least))
 }
 
 // planDecode plans one token for each running row that has only one to compute, in order.

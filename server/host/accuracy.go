@@ -233,6 +233,7 @@ func openForms(ctx context.Context, d device, src checkpoint, tok *token.Tokeniz
 			return set, fmt.Errorf("form %s: %w", f.text, err)
 		}
 		o := &openForm{form: f}
+		var more int64 // forms of one build share its weights
 		key := fmt.Sprint(w, f.block, f.path)
 		if before := builds[key]; before != nil {
 			o.built, o.weights = before.built, before.weights
@@ -243,7 +244,7 @@ func openForms(ctx context.Context, d device, src checkpoint, tok *token.Tokeniz
 			if err != nil {
 				return set, fmt.Errorf("form %s: %w", f.text, err)
 			}
-			builds[key] = o
+			builds[key], more = o, o.built.WeightBytes
 		}
 		if f.cache != "" {
 			if d.onGPU() {
@@ -251,7 +252,7 @@ func openForms(ctx context.Context, d device, src checkpoint, tok *token.Tokeniz
 			}
 			o.built.Layout = o.built.Layout.WithCache(f.cache)
 		}
-		if bytes += o.built.WeightBytes; bytes > available {
+		if bytes += more; bytes > available {
 			return set, fmt.Errorf("form %s: the forms up to it take %d bytes of memory, %d are available: ask for "+
 				"fewer", f.text, bytes, available)
 		}
