@@ -122,8 +122,13 @@ struct pa_functions {
 };
 
 // pa_kernel is one implementation for one kind of CPU.
+// The instruction sets that operators are compiled for. Those beside attention take the one of the selected kernel, so
+// that one switch chooses for all.
+enum pa_set { PA_BASE, PA_AVX2, PA_AVX512, PA_SETS };
+
 struct pa_kernel {
 	const char *name;
+	enum pa_set set;
 	struct pa_functions forms[PA_FORMS];
 };
 

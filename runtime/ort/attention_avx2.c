@@ -82,6 +82,7 @@ PA_TARGET static inline uint16_t avx2_half(float x) {
 
 const struct pa_kernel pa_avx2 = {
     "avx2",
+    PA_AVX2,
     {
         {avx2_write, avx2_attend, avx2_merge},
         {avx2_half_write, avx2_half_attend, avx2_half_merge},

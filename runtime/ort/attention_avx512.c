@@ -84,6 +84,7 @@ PA_TARGET static inline uint16_t avx512_half(float x) {
 
 const struct pa_kernel pa_avx512 = {
     "avx512",
+    PA_AVX512,
     {
         {avx512_write, avx512_attend, avx512_merge},
         {avx512_half_write, avx512_half_attend, avx512_half_merge},
@@ -108,6 +109,7 @@ const struct pa_kernel pa_avx512 = {
 
 const struct pa_kernel pa_avx512vnni = {
     "avx512vnni",
+    PA_AVX512,
     {
         {avx512_write, avx512_attend, avx512_merge},
         {avx512_half_write, avx512_half_attend, avx512_half_merge},

@@ -86,6 +86,7 @@ static inline float32x4_t neon_codes(const int8_t *p) {
 
 const struct pa_kernel pa_neon = {
     "neon",
+    PA_BASE,
     {
         {neon_write, neon_attend, neon_merge},
         {neon_half_write, neon_half_attend, neon_half_merge},

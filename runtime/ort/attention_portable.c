@@ -109,6 +109,7 @@ static inline vf portable_codes(const int8_t *p) { return (vf){p[0], p[1], p[2],
 
 const struct pa_kernel pa_portable = {
     "portable",
+    PA_BASE,
     {
         {portable_write, portable_attend, portable_merge},
         {portable_half_write, portable_half_attend, portable_half_merge},

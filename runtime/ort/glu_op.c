@@ -50,15 +50,16 @@ ROWS(avx2, __attribute__((target("avx2,fma"))))
 ROWS(avx512, __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma"))))
 #endif
 
-// It goes with the attention kernel, so that one switch chooses for both.
 glu_row *glu_choose(int64_t activation) {
-	if (activation < 0 || activation >= ACTIVATIONS) return NULL;
-#define CHOICE(suffix) (glu_row *[ACTIVATIONS]){silu_##suffix, gelu_tanh_##suffix, gelu_##suffix, relu_##suffix}
+#define OF_SET(suffix) {silu_##suffix, gelu_tanh_##suffix, gelu_##suffix, relu_##suffix}
+	static glu_row *const rows[PA_SETS][ACTIVATIONS] = {
+	    [PA_BASE] = OF_SET(portable),
 #if defined(__x86_64__)
-	if (pa_current() == &pa_avx512) return CHOICE(avx512)[activation];
-	if (pa_current() == &pa_avx2) return CHOICE(avx2)[activation];
+	    [PA_AVX2] = OF_SET(avx2),
+	    [PA_AVX512] = OF_SET(avx512),
 #endif
-	return CHOICE(portable)[activation];
+	};
+	return activation < 0 || activation >= ACTIVATIONS ? NULL : rows[pa_current()->set][activation];
 }
 
 struct glu {

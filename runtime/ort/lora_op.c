@@ -145,13 +145,15 @@ KERNELS_OF(avx2, PAIR, __attribute__((target("avx2,fma"))))
 KERNELS_OF(avx512, FOUR, __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma"))))
 #endif
 
-// current goes with the attention kernel, so that one switch chooses for all operators.
 static const struct lora_kernels *current(int bfloat16) {
+	static const struct lora_kernels *const kernels[PA_SETS][2] = {
+	    [PA_BASE] = {&portable_float, &portable_bfloat},
 #if defined(__x86_64__)
-	if (pa_current() == &pa_avx512) return bfloat16 ? &avx512_bfloat : &avx512_float;
-	if (pa_current() == &pa_avx2) return bfloat16 ? &avx2_bfloat : &avx2_float;
+	    [PA_AVX2] = {&avx2_float, &avx2_bfloat},
+	    [PA_AVX512] = {&avx512_float, &avx512_bfloat},
 #endif
-	return bfloat16 ? &portable_bfloat : &portable_float;
+	};
+	return kernels[pa_current()->set][bfloat16];
 }
 
 // lora_unit is some tokens of one adapter.

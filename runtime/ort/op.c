@@ -88,7 +88,7 @@ DOTS(dots_avx2, __attribute__((target("avx2,fma"))))
 
 void op_dots(const float *w, const float *x, int64_t k, int64_t rows, float *y, int64_t stride) {
 #if defined(__x86_64__)
-	if (pa_current() != &pa_portable) {
+	if (pa_current()->set != PA_BASE) {
 		dots_avx2(w, x, k, rows, y, stride);
 		return;
 	}
