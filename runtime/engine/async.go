@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime"
 	"sync"
 	"time"
 
@@ -11,10 +12,15 @@ import (
 // for their picks only for a limited time. Then it parks those that are not done and continues with the others; a
 // parked sequence joins the step after the one in which it is done. The work of a sequence in a step is a seqStep. In
 // flight it runs on the workers of the guestPool, a mask that takes long on a goroutine of its own, and shares nothing
-// with the step goroutine: its logits are a copy, and the tokens of a parked sequence do not change.
+// with the step goroutine: its logits are a copy, and the tokens of a parked sequence do not change. Where guests only
+// guard a sequence its token is picked in the step, like others, and only the guards are asked beside it.
 
 // minGuestTimeout is the lower bound of a quarter of a forward pass.
 const minGuestTimeout = time.Millisecond
+
+// yields is how often the step goroutine lets others run before it sleeps until user code is done: most of it takes
+// some microseconds, and going to sleep beside a timer wakes other threads.
+const yields = 64
 
 // asyncState is the state of a seqStep whose work runs beside the step goroutine.
 type asyncState struct {
@@ -27,7 +33,8 @@ type asyncState struct {
 	left    int           // tasks that have not picked
 	took    time.Duration // from launched to done
 	done    bool          // all tasks have picked
-	parked  bool          // the engine continued without it; finish reports to Engine.finished
+	awaited bool          // counted in Engine.awaiting until it is done or parked
+	parked  bool          // the engine continued without it; run reports to Engine.finished
 	dropped bool          // the outcome is not wanted any more
 	closed  bool          // dropped, and the user code was closed
 }
@@ -42,37 +49,62 @@ const (
 	prepDone
 )
 
-// submit runs f on a worker, unless the step is dropped by then.
-func (n *seqStep) submit(f func()) {
+// submit runs f on a worker, unless the step is dropped by then. f reports whether the step is done.
+func (n *seqStep) submit(f func() (done bool)) {
 	n.mu.Lock()
 	n.jobs++
 	n.mu.Unlock()
 	n.e.guests.submit(n.q.guests, func() { n.run(f) })
 }
 
-// run is a job.
-func (n *seqStep) run(f func()) {
+// run is a job. The last one of a step that is done leaves the step alone afterwards: the step goroutine may use its
+// memory again.
+func (n *seqStep) run(f func() (done bool)) {
 	n.mu.Lock()
 	dropped := n.dropped
 	n.mu.Unlock()
-	if !dropped {
-		f()
-	}
+	done := !dropped && f()
+	e := n.e
 	n.mu.Lock()
 	n.jobs--
+	done = done && !n.dropped
+	parked, wakes := done && n.parked, false
+	if done {
+		n.done, n.took = true, time.Since(n.launched)
+		wakes = parked || n.awaited && e.awaiting.Add(-1) == 0
+	}
+	unused := n.unused()
 	n.mu.Unlock()
-	n.free()
+	switch {
+	case unused:
+		n.q.close()
+		return
+	case parked:
+		e.mu.Lock()
+		e.finished = append(e.finished, n)
+		e.mu.Unlock()
+	}
+	if wakes {
+		e.signal()
+	}
+}
+
+// unused reports once that the step was dropped and its jobs have ended. n.mu is held.
+func (n *seqStep) unused() bool {
+	last := n.dropped && n.jobs == 0 && !n.closed
+	n.closed = n.closed || last
+	return last
 }
 
 // prepare starts the work of a task that needs no logits.
 func (n *seqStep) prepare(t *pickTask) {
 	t.prep = prepRunning
-	n.submit(func() {
+	n.submit(func() (done bool) {
 		if t.tryMask() {
-			n.finishPrep(t)
-		} else {
-			n.maskLater(t)
+			return n.finishPrep(t)
 		}
+		n.maskLater(t)
+		return false
 	})
 }
 
@@ -87,9 +119,10 @@ func (n *seqStep) maskLater(t *pickTask) {
 	n.jobs++
 	n.mu.Unlock()
 	n.e.guests.wg.Go(func() {
-		n.run(func() {
+		n.run(func() (done bool) {
 			t.mask()
-			n.submit(func() { n.finishPrep(t) })
+			n.submit(func() bool { return n.finishPrep(t) })
+			return false
 		})
 	})
 }
@@ -100,16 +133,14 @@ func (t *pickTask) mask() {
 }
 
 // finishPrep does what is left to prepare when a task's mask is known, and draws if its
-// logits have arrived.
-func (n *seqStep) finishPrep(t *pickTask) {
+// logits have arrived. It reports whether the step is done.
+func (n *seqStep) finishPrep(t *pickTask) (done bool) {
 	t.prepare()
 	n.mu.Lock()
 	ready := t.prep == prepThenDraw
 	t.prep = prepDone
 	n.mu.Unlock()
-	if ready {
-		n.draw(t)
-	}
+	return ready && n.draw(t)
 }
 
 // launch starts the pick of a task, whose logits have arrived.
@@ -122,24 +153,34 @@ func (n *seqStep) launch(t *pickTask) {
 	}
 	n.mu.Unlock()
 	if !waits {
-		n.submit(func() { n.draw(t) })
+		n.submit(func() bool { return n.draw(t) })
 	}
 }
 
-// draw picks for a task. The last task of a search advances the search.
-func (n *seqStep) draw(t *pickTask) {
+// askGuards starts the part of the guards, whose task has picked.
+func (n *seqStep) askGuards(t *pickTask) {
+	t.rows = t.rows[:0] // they are the step's
+	n.launched = time.Now()
+	n.submit(func() (done bool) {
+		t.err = catchPanic(func() error { _, err := t.guardPick(t.picks[0]); return err })
+		return true
+	})
+}
+
+// draw picks for a task. The last task of a search advances the search. It reports whether the step is done.
+func (n *seqStep) draw(t *pickTask) (done bool) {
 	t.draw()
 	n.mu.Lock()
 	n.left--
 	last, dropped := n.left == 0, n.dropped
 	n.mu.Unlock()
 	if !last || dropped {
-		return
+		return false
 	}
 	if n.q.search != nil {
 		n.advance(sequential)
 	}
-	n.finish()
+	return true
 }
 
 // sequential calls f(0) … f(n-1) in order, as Engine.parallel does on several goroutines.
@@ -149,25 +190,14 @@ func sequential(n int, f func(int)) {
 	}
 }
 
-// finish marks the step as done and wakes the step goroutine.
-func (n *seqStep) finish() {
-	n.mu.Lock()
-	n.done, n.took = true, time.Since(n.launched)
-	parked := n.parked
-	n.mu.Unlock()
-	if parked {
-		n.e.mu.Lock()
-		n.e.finished = append(n.e.finished, n)
-		n.e.mu.Unlock()
-	}
-	n.e.signal()
-}
-
 // park marks the step as parked, unless it is done, and reports whether it did.
 func (n *seqStep) park() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.parked = !n.done
+	if n.parked = !n.done; n.parked && n.awaited {
+		n.awaited = false
+		n.e.awaiting.Add(-1)
+	}
 	return n.parked
 }
 
@@ -175,40 +205,42 @@ func (n *seqStep) park() bool {
 func (n *seqStep) drop() {
 	n.mu.Lock()
 	n.dropped = true
+	unused := n.unused()
 	n.mu.Unlock()
-	n.free()
-}
-
-// free closes the user code of a dropped step once its jobs have ended.
-func (n *seqStep) free() {
-	n.mu.Lock()
-	last := n.dropped && n.jobs == 0 && !n.closed
-	n.closed = n.closed || last
-	n.mu.Unlock()
-	if last {
+	if unused {
 		n.q.close()
 	}
 }
 
-// due reports whether the step is not done but, by the sequence's mean latency, expected
-// to be by the given time.
-func (n *seqStep) due(by time.Time) bool {
+// await counts the step in Engine.awaiting if it is not done but, by the sequence's mean latency, expected to be by the
+// given time.
+func (n *seqStep) await(by time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return !n.done && !n.launched.Add(n.q.latency).After(by)
+	if !n.done && !n.launched.Add(n.q.latency).After(by) {
+		n.awaited = true
+		n.e.awaiting.Add(1)
+	}
 }
 
 // collect takes a done step back from the workers and records its latency.
 func (e *Engine) collect(n *seqStep) {
 	q := n.q
-	q.inFlight, q.task, q.ownStep = nil, nil, nil
+	q.inFlight = nil
+	n.mu.Lock()
+	again := !n.parked && n.jobs == 0
+	n.mu.Unlock()
+	if !again { // a job may still look at it
+		q.task, q.ownStep = nil, nil
+	}
 	q.latency = movingAverage(q.latency, n.took)
 	for _, g := range q.guests {
 		e.guestLatency[g] = movingAverage(e.guestLatency[g], n.took)
 	}
 	for _, t := range n.tasks {
 		e.freeLogits = append(e.freeLogits, t.rows...)
-		t.rows = nil
+		clear(t.rows)
+		t.rows = t.rows[:0]
 	}
 }
 
@@ -260,18 +292,28 @@ func (e *Engine) awaitGuests(plan *sched.Plan) {
 	}
 	e.demand.set(len(plan.Rows) - flying)
 	until := time.Now().Add(e.guestTimeout())
-	var timer *time.Timer
+	e.awaiting.Add(1) // so that nobody reaches 0 while they are counted
 	for _, n := range e.seqSteps {
-		for n.q.inFlight != nil && n.due(until) {
-			if timer == nil {
-				timer = time.NewTimer(time.Until(until))
-				defer timer.Stop()
-			}
-			select {
-			case <-e.wake:
-			case <-timer.C:
-				return
-			}
+		if n.q.inFlight != nil {
+			n.await(until)
+		}
+	}
+	if e.awaiting.Add(-1) == 0 {
+		return
+	}
+	for range yields {
+		if runtime.Gosched(); e.awaiting.Load() == 0 {
+			return
+		}
+	}
+	e.guests.watch()
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	for e.awaiting.Load() > 0 {
+		select {
+		case <-e.wake:
+		case <-timer.C:
+			return
 		}
 	}
 }

@@ -343,17 +343,31 @@ func (h *held) Prepare(sample.History) error {
 	return nil
 }
 
-// TestNeighboursStepOn: while a call does not return, be it of the preparations or of
-// the pick, the neighbours of its sequence make step after step.
+// heldGuard is a guard that finds nothing.
+type heldGuard struct{ *held }
+
+func (heldGuard) Rules() llm.GuardRules        { return llm.GuardRules{Name: "held", Hold: 1, Every: 1} }
+func (heldGuard) Applied(llm.VerdictKind, int) {}
+func (g heldGuard) Check(v *llm.GuardView) (llm.Verdict, error) {
+	return llm.Verdict{Position: len(v.Output)}, g.stay()
+}
+
+// TestNeighboursStepOn: while a call does not return, be it of the preparations, of the pick or of a guard, the
+// neighbours of its sequence make step after step.
 func TestNeighboursStepOn(t *testing.T) {
-	for _, prepares := range []bool{false, true} {
+	for _, call := range []string{"pick", "prepare", "guard"} {
 		synctest.Test(t, func(t *testing.T) {
 			seen := &recorder{}
 			e := byHand(t, newFake(64, 16, 256), Config{Observer: seen})
 			h := newHeld()
-			h.prepares = prepares
+			h.prepares = call == "prepare"
 			r := endless(5)
-			r.Plugins = func(int) sample.Plugins { return h.plugins() }
+			r.Plugins = func(int) sample.Plugins {
+				if call == "guard" {
+					return sample.Plugins{Guests: []string{"held"}, Guards: []sample.Guard{heldGuard{h}}}
+				}
+				return h.plugins()
+			}
 			slow, neighbour := submit(t, e, t.Context(), r), submit(t, e, t.Context(), endless(50))
 			for i := range 50 {
 				if !e.step() {

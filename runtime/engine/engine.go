@@ -38,6 +38,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"tgi/runtime/draft"
@@ -150,8 +151,9 @@ type Engine struct {
 	guests      *guestPool
 	verify      bool
 
-	wake chan struct{} // holds a token when the goroutine must look at its inbox
-	done chan struct{} // closed when the goroutine has ended
+	wake     chan struct{} // holds a token when the goroutine must look at its inbox
+	awaiting atomic.Int64  // seqSteps that the goroutine waits for: none are parked, and it is woken at 0
+	done     chan struct{} // closed when the goroutine has ended
 
 	mu       sync.Mutex
 	inbox    []*job

@@ -134,6 +134,18 @@ func (t *pickTask) guardPick(x picked) (over bool, err error) {
 	return over || x.fin.Reason != llm.FinishNone, err
 }
 
+// asksBehind reports whether guardPick asks a guard behind the pick.
+func (h *holdback) asksBehind(x picked) bool {
+	for i := range h.guards {
+		g := &h.guards[i]
+		due := x.fin.Reason != llm.FinishNone || (len(h.output)+1)%g.rules.Every == 0
+		if !g.done && due || g.waits {
+			return true
+		}
+	}
+	return false
+}
+
 // ask asks the guards whose turn it is.
 func (h *holdback) ask(t *pickTask) error {
 	n, reason := len(h.output), h.held[len(h.held)-1].fin.Reason

@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -89,8 +91,11 @@ func guarded(n int) (out []Request) {
 		rules := llm.GuardRules{Name: "whim", Hold: 1 + i%9, Every: 1 + i%3%(1+i%9), Rewinds: true,
 			OnFull: llm.GuardEnd(i % 2), OnExhausted: llm.GuardEnd(i / 2 % 2)}
 		r.Plugins = func(k int) sample.Plugins {
-			return sample.Plugins{Processors: []sample.Processor{steady{}},
-				Guards: []sample.Guard{&whim{seed: uint64(i*100 + k), rules: rules}}}
+			p := sample.Plugins{Guards: []sample.Guard{&whim{seed: uint64(i*100 + k), rules: rules}}}
+			if i%3 == 0 {
+				p.Processors = []sample.Processor{steady{}}
+			}
+			return p
 		}
 		out = append(out, r)
 	}
@@ -141,14 +146,18 @@ func TestRewoundAsNeverGenerated(t *testing.T) {
 		{"no sharing", 20, 8, Config{Settings: sched.Settings{NoPrefixSharing: true}}, false},
 		{"blocks of one token", 150, 1, Config{Speculation: always(2)}, false},
 		{"few rows", 64, 16, Config{Settings: sched.Settings{MaxBatchSize: 5}, Workers: 1}, false},
-		{"late", 20, 8, Config{GuestWait: 1, Speculation: always(4)}, true},
+		{"late", 20, 8, Config{GuestWait: 1}, true},
+		{"late, guessed", 20, 8, Config{GuestWait: 1, Speculation: always(4)}, true},
+		{"a little late", 512, 16, Config{Workers: 1}, true},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				var seen pacing
 				m := newFake(s.blocks, s.blockSize, 256)
 				if s.slow {
 					m.before = func(llm.Step) { time.Sleep(time.Millisecond) }
 				}
+				s.cfg.Observer = &seen
 				e := start(t, m, s.cfg)
 				var wg sync.WaitGroup
 				for i, r := range reqs {
@@ -173,7 +182,9 @@ func TestRewoundAsNeverGenerated(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				e.Close()
+				if e.Close(); s.slow && (seen.late.Load() == 0 || seen.satOut.Load() == 0) {
+					t.Errorf("%d were late, %d sat out: nothing was tried", seen.late.Load(), seen.satOut.Load())
+				}
 			})
 		})
 	}
@@ -197,10 +208,38 @@ type late struct {
 }
 
 func (l *late) Check(v *llm.GuardView) (llm.Verdict, error) {
+	if !bytes.Contains(debug.Stack(), []byte("(*guestPool).work(")) {
+		return llm.Verdict{}, errors.New("a guest is asked where a step waits for it")
+	}
 	if l.n++; (l.n+l.i)%3 == 0 {
 		time.Sleep(time.Duration(l.i%5) * 700 * time.Microsecond)
 	}
 	return l.whim.Check(v)
+}
+
+// TestGuardsCopyNoRow: where guests only guard a sequence, its tokens are picked from the step's logits, and each step
+// uses the memory of the last.
+func TestGuardsCopyNoRow(t *testing.T) {
+	e := byHand(t, newFake(64, 16, 256), Config{GuestWait: time.Minute})
+	r := endless(20)
+	rules := llm.GuardRules{Name: "g", Hold: 5, Every: 1}
+	asked := 0
+	r.Plugins = func(int) sample.Plugins {
+		return sample.Plugins{Guests: []string{"g"}, Guards: []sample.Guard{saying{rules,
+			func(v *llm.GuardView) llm.Verdict { asked++; return llm.Verdict{Position: len(v.Output)} }}}}
+	}
+	st := submit(t, e, t.Context(), r)
+	e.step()
+	q := st.seqs[0]
+	first := q.ownStep
+	for e.step() {
+		if q.inFlight != nil || q.ownStep != first || len(e.freeLogits) != 0 {
+			t.Fatal("it is as if its picks were a guest's")
+		}
+	}
+	if got, err := collect(st, 1); err != nil || len(got.tokens[0]) != 20 || asked != 20 {
+		t.Errorf("%d tokens, asked %d times: %v", len(got.tokens[0]), asked, err)
+	}
 }
 
 // TestGuardsAreBounded: no guard rewinds, holds or inserts without end, and lies about positions end the sequence.

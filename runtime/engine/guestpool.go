@@ -23,7 +23,9 @@ type guestPool struct {
 	busy    int // running jobs that are not late
 	shares  map[string]*share
 	clock   time.Duration // the start tag of the job that began last
-	timer   *time.Timer   // nil while nothing waits for a job to be late
+	timer   *time.Timer   // of expire; nil before the first job that waited
+	armed   bool          // it runs
+	lookout bool          // somebody calls watch soon: until then no timer runs
 	wg      sync.WaitGroup
 }
 
@@ -74,7 +76,7 @@ func (p *guestPool) dispatch() {
 		}
 		p.wg.Go(func() { p.work(j) })
 	}
-	p.watch()
+	p.arm()
 }
 
 // next removes the job to run next from the queue and counts it as running; nil if there
@@ -145,12 +147,31 @@ func (p *guestPool) finish(j *guestJob) {
 	if len(p.running) == 0 && len(p.queue) == 0 {
 		clear(p.shares)
 		p.clock = 0
+		if p.armed {
+			p.armed = !p.timer.Stop()
+		}
 	}
 }
 
-// watch starts the timer that marks jobs as late while others wait. p.mu is held.
+// postpone says that watch is called soon. Most jobs are done by then, and none of them starts the timer, which would
+// wake a thread.
+func (p *guestPool) postpone() {
+	p.mu.Lock()
+	p.lookout = true
+	p.mu.Unlock()
+}
+
+// watch ends what postpone began.
 func (p *guestPool) watch() {
-	if p.timer != nil || len(p.queue) == 0 || p.busy == 0 {
+	p.mu.Lock()
+	p.lookout = false
+	p.arm()
+	p.mu.Unlock()
+}
+
+// arm starts the timer that marks jobs as late while others wait. p.mu is held.
+func (p *guestPool) arm() {
+	if p.armed || p.lookout || len(p.queue) == 0 || p.busy == 0 {
 		return
 	}
 	first := time.Duration(0)
@@ -159,14 +180,19 @@ func (p *guestPool) watch() {
 			first = max(d, 1)
 		}
 	}
-	p.timer = time.AfterFunc(first, p.expire)
+	p.armed = true
+	if p.timer == nil {
+		p.timer = time.AfterFunc(first, p.expire)
+		return
+	}
+	p.timer.Reset(first)
 }
 
 // expire marks the late jobs and starts others in their place.
 func (p *guestPool) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.timer = nil
+	p.armed = false
 	for j := range p.running {
 		if !j.late && time.Since(j.began) >= lateAfter {
 			j.late = true

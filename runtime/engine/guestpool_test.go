@@ -136,3 +136,50 @@ func TestPoolAtRandom(t *testing.T) {
 		})
 	}
 }
+
+// TestPoolPostponesItsTimer: jobs that are done soon start no timer while somebody is going to look after them; those
+// that are not are late once somebody does; and no timer is left behind.
+func TestPoolPostponesItsTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newGuestPool(2)
+		leave := make(chan struct{})
+		var hung, done atomic.Int64
+		p.postpone()
+		for range 10 {
+			p.submit([]string{"quick"}, func() { done.Add(1) })
+		}
+		synctest.Wait()
+		p.watch()
+		if done.Load() != 10 || p.timer != nil {
+			t.Errorf("%d of 10 are done, timer %v", done.Load(), p.timer)
+		}
+		p.postpone()
+		for range 2 {
+			p.submit([]string{"stuck"}, func() { hung.Add(1); <-leave })
+		}
+		p.submit([]string{"quick"}, func() { done.Add(1) })
+		time.Sleep(2 * lateAfter)
+		if hung.Load() != 2 || done.Load() != 10 {
+			t.Errorf("%d hang, %d others are done beside them", hung.Load(), done.Load()-10)
+		}
+		p.watch()
+		time.Sleep(1)
+		synctest.Wait()
+		if done.Load() != 11 {
+			t.Error("those that hang hold up others")
+		}
+		for range 2 {
+			p.submit([]string{"other"}, func() { <-leave })
+		}
+		p.submit([]string{"quick"}, func() { done.Add(1) })
+		synctest.Wait()
+		if armed := p.armed; !armed {
+			t.Error("nobody looks after those that hang")
+		}
+		close(leave)
+		p.wait()
+		if done.Load() != 12 || p.armed {
+			t.Errorf("%d of 12 are done, the timer runs: %v", done.Load(), p.armed)
+		}
+	})
+}

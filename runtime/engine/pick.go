@@ -36,6 +36,8 @@ type pickTask struct {
 	more    bool            // they do not decide
 	err     error           // of the pick behind those in picks
 	prep    prepState
+	apart   bool // the guards are asked behind the step's picks, by workers of the guestPool
+	asks    bool // they are to be asked
 
 	// Without a search: the sequence, its drafts, its output with all of these behind it, and what was picked. All
 	// picks but the last equal the drafts.
@@ -72,20 +74,21 @@ func (e *Engine) begin(plan *sched.Plan) {
 	}
 }
 
-// begin returns the step of a sequence. It reuses the memory of the last, unless that was in flight.
+// begin returns the step of a sequence. It reuses the memory of the last, unless that was parked.
 func (q *sequence) begin(e *Engine, s *sched.Seq, drafts []llm.Token) *seqStep {
 	if q.ownStep == nil {
 		q.task, q.ownStep = new(pickTask), new(seqStep)
 	}
 	t, n := q.task, q.ownStep
 	*t = pickTask{chain: q.chain, history: historyOf(s), asked: t.asked[:0], rows: t.rows[:0], e: e, q: q,
-		drafts: drafts, drafted: s.Drafted(len(drafts)), picks: t.picks[:0], out: t.out, cut: -1}
+		drafts: drafts, drafted: s.Drafted(len(drafts)), picks: t.picks[:0], out: t.out, cut: -1,
+		apart: q.onlyGuards && len(drafts) == 0}
 	if q.guards != nil {
 		q.guards.given = q.guards.given[:0]
 	}
 	*n = seqStep{e: e, q: q, tasks: append(n.tasks[:0], t), events: n.events[:0]}
 	n.left = 1
-	if len(q.guests) > 0 {
+	if len(q.guests) > 0 && !t.apart {
 		q.inFlight = n
 	}
 	return n
@@ -193,7 +196,7 @@ func (e *Engine) pick(plan *sched.Plan, got fetched) error {
 			e.scorePrompt(e.active[r.Seq.Handle()], r, got.logits[got.at(r.Logit)*e.shape.Vocab:])
 			return
 		}
-		e.picks[i-n].draw()
+		e.drawNow(e.picks[i-n])
 	}
 	if total := n + len(e.picks); total == 1 { // a single stream needs no goroutine
 		run(0)
@@ -241,6 +244,14 @@ func (e *Engine) assign(n *seqStep, t *pickTask, row []float32, fork bool) {
 		row = e.forkedLogits[at:]
 	}
 	t.rows = append(t.rows, row)
+}
+
+// drawNow picks within the step. From then on the sequence is in flight if guests are asked about the pick.
+func (e *Engine) drawNow(t *pickTask) {
+	if t.draw(); t.asks {
+		t.q.inFlight = t.q.ownStep
+		t.q.inFlight.askGuards(t)
+	}
 }
 
 // draw picks the tokens of one sequence, or computes the branches of one beam.
@@ -306,6 +317,10 @@ func (t *pickTask) add(p sample.Pick) (over bool, err error) {
 	}
 	x := t.q.take(t.e, p)
 	t.picks = append(t.picks, x)
+	if t.apart && t.q.guards.asksBehind(x) {
+		t.asks = true
+		return true, nil
+	}
 	if t.q.guards != nil {
 		return t.guardPick(x)
 	}

@@ -211,7 +211,7 @@ func (e *Engine) pickFromRows(plan *sched.Plan) (err error) {
 		t := m.tasks[i]
 		t.asked, t.more = t.asked[:0], false
 		t.rows = append(t.rows[:0], logits[i*e.shape.Vocab:(i+1)*e.shape.Vocab])
-		t.draw()
+		e.drawNow(t)
 	})()
 	clear(m.tasks)
 	return nil

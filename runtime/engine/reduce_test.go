@@ -288,6 +288,11 @@ func TestReducedFetchesNoRow(t *testing.T) {
 		"guest": {func(r *Request) {
 			r.Plugins = func(int) sample.Plugins { return ofGuest(newState().plugins()) }
 		}, 8, 0, 0},
+		"guard of a guest": {func(r *Request) {
+			r.Plugins = func(int) sample.Plugins {
+				return sample.Plugins{Guests: []string{"g"}, Guards: []sample.Guard{spinning{}}}
+			}
+		}, 0, 0, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &reducingModel{fakeModel: newWideFake(64, 16, 256)}

@@ -74,8 +74,10 @@ type sequence struct {
 	span   *Span      // of a context's span; otherwise nil
 	probe  *probe     // of a span that picks no token and has no chain
 	guests []string   // of the chain, or of all beams' chains
+	// onlyGuards says that no user code takes part in its picks: guests only decide what goes out.
+	onlyGuards bool
 
-	task     *pickTask     // reused by each step; nil before the first, and after one that was in flight
+	task     *pickTask     // reused by each step; nil before the first, and after one that was parked
 	ownStep  *seqStep      // likewise
 	inFlight *seqStep      // of a sequence with guests, or a mask that takes long, while it is under way
 	latency  time.Duration // moving average of such steps; it begins with that of the slowest guest
@@ -225,6 +227,8 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 			return nil, err
 		}
 		q.guards = newHoldback(plug.Guards)
+		q.onlyGuards = len(plug.Guards) > 0 && len(q.guests) > 0 && len(plug.Processors) == 0 && plug.Masker == nil &&
+			plug.Sampler == nil
 		if p.BeamSearch() {
 			if err := q.chain.CanFork(); err != nil {
 				return nil, err

@@ -39,16 +39,20 @@ func (e *Engine) step() bool {
 		e.recordForward(t.picked.Sub(t.forward))
 		// Guesses are part of what a step without prompts computes.
 		e.pace.observe(plan.DecodeRows, plan.PrefillTokens, t.picked.Sub(t.forward))
+		e.guests.postpone()
 		err = e.pick(plan, logits)
 		if err == nil && plan.PrefillTokens == 0 { // before user code is waited for: that is no cost of tokens
 			e.costs.Observe(plan.DecodeRows+plan.DraftTokens, time.Since(t.forward))
 		}
 	}
 	t.err = err
+	if err == nil {
+		e.awaitGuests(plan)
+	}
+	e.guests.watch()
 	if err != nil {
 		e.dropPlan(plan, err)
 	} else {
-		e.awaitGuests(plan)
 		t.late = e.commit(plan)
 	}
 	e.demand.set(0)

@@ -34,12 +34,12 @@ func told(r Request, k int) (*tale, error) {
 	s.p.Seed = llm.SeedFor(r.Params.Seed, k)
 	s.sent = outcome{tokens: make([][]llm.Token, 1), logprobs: make([][]float32, 1), texts: make([]string, 1),
 		finish: make([]llm.Finish, 1), best: make([][]TopToken, 1)}
-	g := r.Plugins(k).Guards[0].(*whim)
+	plug := r.Plugins(k)
+	g := plug.Guards[0].(*whim)
 	e := &Engine{codec: fakeCodec{}, eos: map[llm.Token]bool{tokEOS: true}}
 	var picks []sample.Pick
 	for !s.over {
-		chain, err := sample.New(s.p, len(pieces), []llm.Token{tokEOS}, sample.Plugins{
-			Processors: []sample.Processor{steady{}}})
+		chain, err := sample.New(s.p, len(pieces), []llm.Token{tokEOS}, sample.Plugins{Processors: plug.Processors})
 		if err != nil {
 			return nil, err
 		}

@@ -101,7 +101,7 @@ type Guard interface {
 	// Check says what becomes of the tokens that are held back. The result is valid until the next call.
 	Check(v *llm.GuardView) (llm.Verdict, error)
 	// Applied says that a verdict was applied, and to how many tokens: those released, taken back, inserted or
-	// replaced. Where OnFull or OnExhausted decided it is another one than Check returned.
+	// replaced. Where OnFull or OnExhausted decided it is another one than Check returned. It returns at once.
 	Applied(kind llm.VerdictKind, tokens int)
 }
 
