@@ -75,7 +75,8 @@ func (g *Guest) start(ctx context.Context, c Config) error {
 		}
 		return err
 	}
-	g.account = c.Governor.Account(g.limits.Share, c.Trusted, c.OnPause)
+	g.account = c.Governor.Account(sandbox.AccountConfig{Cores: g.limits.Share, Trusted: c.Trusted,
+		Steady: slices.Equal(Kinds(c.Wasm), []string{abi.KindProgram}), OnPause: c.OnPause})
 	pool, err := g.module.NewPool(sandbox.PoolConfig{
 		Init: init, Max: c.MaxInstances, Account: g.account,
 		Cancel: ctx.Done(),

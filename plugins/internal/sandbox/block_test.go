@@ -24,7 +24,7 @@ func TestBlockPays(t *testing.T) {
 	for _, c := range []struct{ slept, want time.Duration }{{0, price}, {time.Hour, 0}} {
 		slept = c.slept
 		const cores = 1e-3 // so that nothing comes back meanwhile that counts
-		a := NewGovernor(func() bool { return false }).Account(cores, true, nil)
+		a := NewGovernor(func() bool { return false }).Account(AccountConfig{Cores: cores, Trusted: true})
 		in, err := m.fresh(Lease{}, a)
 		if err != nil {
 			t.Fatal(err)

@@ -16,15 +16,21 @@ const (
 )
 
 const (
-	// burst is what an account saves: a plugin that was quiet may run so long before it counts as greedy.
+	// burst is what an account saves: a plugin that was quiet may run so long before it counts as greedy. It is also
+	// what an account may owe.
 	burst = 20 * time.Millisecond
 	// quantum is what it must have saved again after a pause: fewer and longer pauses, and few enough threads woken.
 	quantum = time.Millisecond
+	// steadyBurst and steadyQuantum are those of a guest that runs while steps do, such as a program. A step of a small
+	// model takes a millisecond on all cores and waits for the last of them, so it should find each part of the guest's
+	// share shorter than that: ten steps that take a quarter longer, not one that takes three times as long.
+	steadyBurst   = time.Millisecond
+	steadyQuantum = 250 * time.Microsecond
 	// shortCall is what a call may run before it is paused, whatever others of its plugin used: twice what the default
 	// fuel of a step takes, so that a plugin that keeps to it is never paused.
 	shortCall = time.Millisecond
 	// pollInterval is how often a paused call looks whether anybody still wants the processors.
-	pollInterval = 2 * time.Millisecond
+	pollInterval = time.Millisecond
 )
 
 // Governor keeps guests from taking the processors from others. Each guest has an account, which is charged with the
@@ -41,7 +47,7 @@ type Governor struct {
 // guests, from any goroutine, and must not block.
 func NewGovernor(busy func() bool) *Governor {
 	g := &Governor{busy: busy}
-	g.all.cores = float64(runtime.GOMAXPROCS(0)) / 2
+	g.all = bucket{cores: float64(runtime.GOMAXPROCS(0)) / 2, saves: burst, quantum: quantum}
 	return g
 }
 
@@ -53,15 +59,25 @@ func (g *Governor) Apart() *Governor {
 	return NewGovernor(g.busy)
 }
 
-// Account makes one for a guest that may use so many cores. onPause, if not nil, is called when a call is paused, and
-// must not block.
-func (g *Governor) Account(cores float64, trusted bool, onPause func()) *Account {
+// AccountConfig is what a guest may use of the processors.
+type AccountConfig struct {
+	Cores   float64 // in the long run, while others want them
+	Trusted bool    // it is not counted among those that are not
+	Steady  bool    // it has its share evenly, and saves little: its calls run while steps do
+	OnPause func()  // if not nil, called when a call is paused; it must not block
+}
+
+// Account makes one for a guest.
+func (g *Governor) Account(c AccountConfig) *Account {
 	if g == nil {
 		return nil
 	}
-	a := &Account{g: g, waiter: make(chan struct{}, 1), onPause: onPause}
-	a.own.cores = cores
-	if !trusted {
+	a := &Account{g: g, waiter: make(chan struct{}, 1), onPause: c.OnPause}
+	a.own = bucket{cores: c.Cores, saves: burst, quantum: quantum}
+	if c.Steady {
+		a.own.saves, a.own.quantum = steadyBurst, steadyQuantum
+	}
+	if !c.Trusted {
 		a.all = &g.all
 	}
 	return a
@@ -127,20 +143,21 @@ func (a *Account) pause(cancel <-chan struct{}) bool {
 	}
 }
 
-// bucket holds time that may be used: it fills at the rate of cores, up to burst, and may be overdrawn by as much.
+// bucket holds time that may be used: it fills at the rate of cores, up to what it saves, and may be overdrawn by
+// burst.
 type bucket struct {
-	cores float64
+	cores          float64
+	saves, quantum time.Duration
 	// empty is the time of clock at which there was, or will be, nothing in it, if nobody takes anything until then.
 	empty atomic.Int64
 }
 
 // take takes time out and reports whether the bucket is overdrawn.
 func (b *bucket) take(now, ran time.Duration) (over bool) {
-	span := b.fill(burst)
 	for {
 		was := b.empty.Load()
-		empty := max(time.Duration(was), now-span) + b.fill(ran)
-		empty = min(empty, now+span)
+		empty := max(time.Duration(was), now-b.fill(b.saves)) + b.fill(ran)
+		empty = min(empty, now+b.fill(burst))
 		if b.empty.CompareAndSwap(was, int64(empty)) {
 			return empty > now
 		}
@@ -149,7 +166,7 @@ func (b *bucket) take(now, ran time.Duration) (over bool) {
 
 // until is how long it takes until a quantum is in the bucket.
 func (b *bucket) until(now time.Duration) time.Duration {
-	return time.Duration(b.empty.Load()) + b.fill(quantum) - now
+	return time.Duration(b.empty.Load()) + b.fill(b.quantum) - now
 }
 
 // fill is how long it takes to fill the bucket with t.

@@ -10,7 +10,7 @@ import (
 // TestBucket checks that a budget allows its burst, then its share, and that its debt is bounded by the burst.
 func TestBucket(t *testing.T) {
 	const ms = time.Millisecond
-	b := bucket{cores: 0.25}
+	b := bucket{cores: 0.25, saves: burst, quantum: quantum}
 	now := time.Hour
 	if b.take(now, burst) {
 		t.Error("the burst is too much")
@@ -41,9 +41,41 @@ func TestBucket(t *testing.T) {
 	}
 }
 
+// TestSteadyShare: a guest that runs while steps do has the same share in the long run, in parts of a quantum: after a
+// long rest as little as ever, and after a long call of the host, which it pays for, nothing for as long as others.
+func TestSteadyShare(t *testing.T) {
+	const slice = 50 * time.Microsecond // between ticks
+	a := NewGovernor(func() bool { return true }).Account(AccountConfig{Cores: 0.25, Steady: true})
+	var ran, part, longest time.Duration
+	now, paused := time.Hour, false
+	for end := now + 10*time.Second; now < end; now += slice {
+		if paused = paused && a.own.until(now) > 0; paused {
+			part = 0
+			continue
+		}
+		paused = a.charge(now, slice)
+		ran, part = ran+slice, part+slice
+		longest = max(longest, part)
+	}
+	if ran < 2400*time.Millisecond || ran > 2600*time.Millisecond {
+		t.Errorf("%v of 10 s with a share of a quarter", ran)
+	}
+	// It fills while it runs, too.
+	if most := steadyBurst * 4 / 3; longest > most+2*slice {
+		t.Errorf("it ran for %v at once, more than %v", longest, most)
+	}
+	if now += time.Hour; a.own.take(now, steadyBurst) || !a.own.take(now, 1) {
+		t.Error("an hour of rest saves more or less than its burst")
+	}
+	a.own.take(now, time.Hour)
+	if wait := a.own.until(now); wait != 4*(burst+steadyQuantum) {
+		t.Errorf("an hour too much: %v until there is a quantum", wait)
+	}
+}
+
 // greedy is a budget with the maximum debt.
 func greedy(g *Governor, cores float64) *Account {
-	a := g.Account(cores, true, nil)
+	a := g.Account(AccountConfig{Cores: cores, Trusted: true})
 	a.own.take(clock(), time.Hour)
 	return a
 }
@@ -55,7 +87,7 @@ func TestPauses(t *testing.T) {
 	told := 0
 	g := NewGovernor(busy.Load)
 	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{})
-	in, err := m.fresh(Lease{}, g.Account(0.1, true, func() { told++ }))
+	in, err := m.fresh(Lease{}, g.Account(AccountConfig{Cores: 0.1, Trusted: true, OnPause: func() { told++ }}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +116,7 @@ func TestPauses(t *testing.T) {
 			t.Errorf("a short call: %+v", use)
 		}
 	}
-	if (*Governor)(nil).Account(1, false, nil) != nil {
+	if (*Governor)(nil).Account(AccountConfig{Cores: 1}) != nil {
 		t.Error("a budget exists without a governor")
 	}
 }
@@ -184,7 +216,8 @@ func TestTogether(t *testing.T) {
 	g := NewGovernor(func() bool { return true })
 	g.all.cores = 1
 	now := time.Hour
-	one, two, trusted := g.Account(100, false, nil), g.Account(100, false, nil), g.Account(100, true, nil)
+	one, two := g.Account(AccountConfig{Cores: 100}), g.Account(AccountConfig{Cores: 100})
+	trusted := g.Account(AccountConfig{Cores: 100, Trusted: true})
 	if one.charge(now, burst/2) || two.charge(now, burst/2) {
 		t.Error("both together have not used up the burst")
 	}
@@ -229,7 +262,8 @@ func TestTurnOfPause(t *testing.T) {
 	g := NewGovernor(busy.Load)
 	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{})
 	held := false
-	in, err := m.fresh(Lease{}, g.Account(0.1, true, func() { held = held || turn.has }))
+	in, err := m.fresh(Lease{}, g.Account(AccountConfig{Cores: 0.1, Trusted: true,
+		OnPause: func() { held = held || turn.has }}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,11 +319,11 @@ func TestAwait(t *testing.T) {
 		t.Error("it waits on")
 	}
 	busy.Store(true)
-	apart := g.Apart().Account(1, false, nil)
+	apart := g.Apart().Account(AccountConfig{Cores: 1})
 	for range 100 {
 		apart.charge(clock(), time.Second)
 	}
-	if g.Account(1, false, nil).charge(clock(), time.Millisecond) || (*Governor)(nil).Apart() != nil {
+	if g.Account(AccountConfig{Cores: 1}).charge(clock(), time.Millisecond) || (*Governor)(nil).Apart() != nil {
 		t.Error("guests of a governor apart use what others have")
 	}
 }
