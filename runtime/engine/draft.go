@@ -166,7 +166,7 @@ func (t *pickTask) explain(e *llm.Explanation, picked llm.Token) {
 			Accepted: t.drafts[i] == picked}
 	}
 	if h := t.q.guards; h != nil {
-		e.Rewound, h.took = h.took, nil
+		h.explain(e)
 	}
 	e.SetTexts(t.e.codec.Text)
 }

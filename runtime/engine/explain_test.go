@@ -132,6 +132,63 @@ func TestTakenBackIsNotNamed(t *testing.T) {
 	}
 }
 
+// TestReplacedIsExplained: the explanations are those of the first events, one for each, whatever guards replace; each
+// replacement, also one by nothing, is told, and so is what was taken back in front of what is replaced.
+func TestReplacedIsExplained(t *testing.T) {
+	rules := llm.GuardRules{Name: "mask", Hold: 9, Every: 1, Rewinds: true}
+	for _, text := range []string{"xy", ""} {
+		for _, limit := range []int{5, 20} {
+			r, back := endless(12), false
+			r.Params.Explain = llm.Explain{Top: 2, Tokens: limit}
+			r.Plugins = func(int) sample.Plugins {
+				return saying{rules, func(v *llm.GuardView) llm.Verdict {
+					switch n := len(v.Output); {
+					case n == 3 && !back:
+						back = true
+						return llm.Verdict{Kind: llm.VerdictRewind, Position: 2}
+					case n == 5 && v.Released == 2:
+						return llm.Verdict{Kind: llm.VerdictReplace, Position: 5, Text: text,
+							Tokens: []llm.Token{5, 6}[:len(text)]}
+					case n < 5 && v.Reason == llm.FinishNone:
+						return llm.Verdict{Position: min(n, 2)}
+					default:
+						return llm.Verdict{Position: n}
+					}
+				}}.plugins()
+			}
+			list := explained(t, start(t, newFake(64, 16, 256), Config{}), r)
+			told, replaced := 0, 0
+			for i, ev := range list {
+				x := ev.Explained
+				switch {
+				case x == nil:
+					continue // what follows has none either
+				case told != i || x.Token != ev.Token:
+					t.Fatalf("%q, %d: event %d of %d with explanations has %+v", text, limit, i, told, x)
+				}
+				told++
+				if ev.Replaced != (x.Pick == llm.PickedGuard) || ev.Replaced && (x.By != "mask" || x.Text != ev.Text) {
+					t.Errorf("%q, %d: event %d, %+v, is explained by %+v", text, limit, i, ev, x)
+				}
+				for _, what := range x.Replaced {
+					replaced += what.Tokens
+					if i != 2 || what.By != "mask" || !slices.Equal(x.Rewound, []llm.Rewound{{By: "mask", Tokens: 1}}) {
+						t.Errorf("%q, %d: event %d, %+v", text, limit, i, x)
+					}
+				}
+			}
+			want := 3
+			if text == "" && limit == 5 { // the next token is not explained any more
+				want = 0
+			}
+			if told != min(limit-3+len(text), len(list)) || replaced != want {
+				t.Errorf("%q, %d: %d of %d events are explained, %d tokens replaced", text, limit, told, len(list),
+					replaced)
+			}
+		}
+	}
+}
+
 // namedTokens lists all tokens that an event names.
 func namedTokens(ev Event) (list []llm.Token) {
 	for _, x := range ev.Top {

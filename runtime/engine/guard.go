@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"tgi/runtime/llm"
@@ -31,7 +32,7 @@ type holdback struct {
 
 	rewinds, rewound, replaced, inserted, biases int
 
-	took []llm.Rewound // what the next explanation tells of
+	took, gave []llm.Rewound // what the next explanation tells of: taken back, and replaced by nothing
 
 	emitted *emission        // where a program's tokens are guarded; otherwise nil
 	gone    sample.TakenBack // of those; otherwise the chain knows
@@ -116,9 +117,7 @@ func (t *pickTask) guardPick(x picked) (over bool, err error) {
 	q, h := t.q, t.q.guards
 	h.output = append(h.output, x.pick.Token)
 	if x.cut { // no guard judges what the token has behind the stop string
-		if e := x.pick.Explained; e != nil { // what it tells of others waits for the next
-			h.took = append(h.took, e.Rewound...)
-		}
+		h.untell([]heldToken{{picked: x}}) // what it tells of others waits for the next
 		x.pick, x.top, x.replaced = sample.Pick{Token: t.e.endToken()}, nil, true
 	}
 	h.held = append(h.held, heldToken{x, len(q.text.visible), q.text.detok.Open()})
@@ -331,8 +330,29 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 		tokens = []llm.Token{t.e.endToken()}
 	}
 	h.shown = append(h.shown, v.Text...)
+	told, took, gave := h.held[0].pick.Explained != nil, h.took, h.gave // where it is, so are all before
+	if told {
+		h.took, h.gave = nil, nil
+		h.untell(h.held[:n])
+		h.gave = append(h.gave, llm.Rewound{By: g.rules.Name, Tokens: n})
+	}
 	for i, text := range spelled(t.e.codec.Stream(lastTokens(t.history.Prompt, detokContext)), v.Text, tokens) {
-		h.give(picked{pick: sample.Pick{Token: tokens[i]}, text: text, replaced: true})
+		x := picked{pick: sample.Pick{Token: tokens[i]}, text: text, replaced: true}
+		if told && h.sent < t.q.params.Explain.Tokens {
+			none := float32(math.Inf(-1))
+			x.pick.Explained = &llm.Explanation{Token: tokens[i], Text: text, Raw: none, Final: none,
+				Pick: llm.PickedGuard, By: g.rules.Name}
+			h.explain(x.pick.Explained)
+		}
+		h.give(x)
+	}
+	if told && len(h.held) > n && h.held[n].pick.Explained != nil { // of no text the next tells
+		e := h.held[n].pick.Explained
+		e.Rewound, e.Replaced = slices.Concat(h.took, e.Rewound), slices.Concat(h.gave, e.Replaced)
+		h.took, h.gave = nil, nil
+	}
+	if told { // what waited was behind these tokens
+		h.took, h.gave = append(h.took, took...), append(h.gave, gave...)
 	}
 	h.seen = last.end
 	h.replaced += n
@@ -481,14 +501,26 @@ func (h *holdback) tell(q *sequence, g *guardian, n int) {
 	if q.params.Explain.Tokens == 0 {
 		return
 	}
-	var before []llm.Rewound
-	for _, x := range h.held[n-h.released():] {
-		if e := x.pick.Explained; e != nil { // it tells of what was taken back before
-			before = append(before, e.Rewound...)
+	h.untell(h.held[n-h.released():])
+	h.took = append(h.took, llm.Rewound{By: g.rules.Name, Tokens: len(h.output) - n})
+}
+
+// untell has what the explanations of tokens that are gone tell of others wait for the next. What waits already was
+// taken back behind all that they tell of.
+func (h *holdback) untell(gone []heldToken) {
+	var took, gave []llm.Rewound
+	for _, x := range gone {
+		if e := x.pick.Explained; e != nil {
+			took, gave = append(took, e.Rewound...), append(gave, e.Replaced...)
 		}
 	}
-	// What waits was taken back behind all that the held tokens tell of.
-	h.took = append(append(before, h.took...), llm.Rewound{By: g.rules.Name, Tokens: len(h.output) - n})
+	h.took, h.gave = append(took, h.took...), append(gave, h.gave...)
+}
+
+// explain adds to an explanation what waits for it.
+func (h *holdback) explain(e *llm.Explanation) {
+	e.Rewound, e.Replaced = slices.Concat(e.Rewound, h.took), slices.Concat(e.Replaced, h.gave)
+	h.took, h.gave = nil, nil
 }
 
 // cutTo takes back all but the first n output tokens.

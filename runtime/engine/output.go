@@ -98,10 +98,10 @@ func (o *Output) Add(x Emitted) ([]Event, error) {
 		x.Top = slices.DeleteFunc(slices.Clone(x.Top), func(t TopToken) bool { return slices.Contains(gone, t.Token) })
 		p.Explained = p.Explained.Without(gone)
 	}
-	if len(h.took) > 0 && p.Explained != nil {
+	if p.Explained != nil {
 		e := *p.Explained // the run's own does not change: the program may emit the token again
-		e.Rewound = slices.Concat(e.Rewound, h.took)
-		p.Explained, h.took = &e, nil
+		h.explain(&e)
+		p.Explained = &e
 	}
 	return o.events(p, x.Top)
 }

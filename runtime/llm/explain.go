@@ -35,8 +35,9 @@ type Explanation struct {
 	By   string
 	// Draft is the guess that stood at this position, nil for none.
 	Draft *ExplainedDraft
-	// Rewound is what was taken back in front of this position, the earliest first.
-	Rewound []Rewound
+	// Rewound is what was taken back in front of this position, the earliest first. Replaced is what has other text:
+	// that which begins here, or none in front of this position.
+	Rewound, Replaced []Rewound
 }
 
 // Picked is how a token was picked.
@@ -55,11 +56,13 @@ const (
 	PickedStop
 	// PickedProgram: a program wrote it, and no run of it picked it.
 	PickedProgram
+	// PickedGuard: it is of a text that a guard gives instead of what was picked.
+	PickedGuard
 )
 
 // String returns the name that replies have for it.
 func (p Picked) String() string {
-	return [...]string{"best", "draw", "sampler", "forced", "stop", "program"}[p]
+	return [...]string{"best", "draw", "sampler", "forced", "stop", "program", "guard"}[p]
 }
 
 // ChangeKind says what changes a distribution.
@@ -134,9 +137,9 @@ type ExplainedDraft struct {
 	Accepted bool
 }
 
-// Rewound is what was taken back before anybody saw it. It has no text: that is what nobody may see.
+// Rewound is what was taken back, or replaced, before anybody saw it. It has no text: that is what nobody may see.
 type Rewound struct {
-	// By names the guard, Tokens counts what it took back.
+	// By names the guard, Tokens counts what it took back or replaced.
 	By     string
 	Tokens int
 }

@@ -106,17 +106,22 @@ func AppendExplanation(b []byte, e *llm.Explanation) []byte {
 		b = appendToken(append(b, ','), d.Token, d.Text)
 		b = append(strconv.AppendBool(append(b, `,"accepted":`...), d.Accepted), '}')
 	}
-	for i, r := range e.Rewound {
-		if i == 0 {
-			b = append(b, `,"rewound":[`...)
-		}
+	b = appendRewound(b, "rewound", e.Rewound)
+	b = appendRewound(b, "replaced", e.Replaced)
+	return append(b, '}')
+}
+
+// appendRewound writes a member with what guards did, unless there is nothing.
+func appendRewound(b []byte, name string, list []llm.Rewound) []byte {
+	if len(list) == 0 {
+		return b
+	}
+	b = append(wire.AppendString(append(b, ','), name), ":["...)
+	for i, r := range list {
 		b = wire.AppendString(append(wire.Comma(b, i), `{"by":`...), r.By)
 		b = append(wire.AppendInt(append(b, ','), "tokens", r.Tokens), '}')
 	}
-	if len(e.Rewound) > 0 {
-		b = append(b, ']')
-	}
-	return append(b, '}')
+	return append(b, ']')
 }
 
 func appendChange(b []byte, c *llm.Change) []byte {

@@ -97,7 +97,7 @@ func colourOf(t *Token) string {
 	switch {
 	case t.Picked == "sampler":
 		return magenta
-	case t.Picked == "forced", t.Picked == "stop", t.Picked == "program":
+	case t.Picked == "forced", t.Picked == "stop", t.Picked == "program", t.Picked == "guard":
 		return blue
 	case t.Picked == "draw" && len(t.Candidates) > 0 && t.Candidates[0].ID != t.ID:
 		return cyan
@@ -110,6 +110,11 @@ func (p *printer) token(i int, t *Token) {
 	for _, r := range t.Rewound {
 		fmt.Fprintf(p, "      ")
 		p.paint(red, fmt.Sprintf("%s took back %d tokens", r.By, r.Tokens))
+		fmt.Fprintln(p)
+	}
+	for _, r := range t.Replaced {
+		fmt.Fprintf(p, "      ")
+		p.paint(red, fmt.Sprintf("%s gave other text for %d tokens", r.By, r.Tokens))
 		fmt.Fprintln(p)
 	}
 	fmt.Fprintf(p, "%4d  ", i)
@@ -132,7 +137,7 @@ func (p *printer) token(i int, t *Token) {
 // how says in words how a token was picked.
 func how(t *Token) string {
 	words := []string{map[string]string{"best": "the likeliest", "draw": "drawn", "sampler": "chosen by ",
-		"forced": "forced by ", "stop": "ended by ", "program": "written by "}[t.Picked] + t.By}
+		"forced": "forced by ", "stop": "ended by ", "program": "written by ", "guard": "given by "}[t.Picked] + t.By}
 	if t.Rank > 0 {
 		words = append(words, "the model's number "+strconv.Itoa(t.Rank+1))
 	}

@@ -11,7 +11,7 @@ const reply = `{"generated_text": "ab", "details": {"explain": [
    "overtook": {"id": 1, "text": "a"}, "count": 9, "moved": [{"id": 7, "text": "z", "by": null}]}],
   "candidates": [{"id": 1, "text": "a", "raw_logprob": -2.302585, "logprob": -0.6931472},
    {"id": 7, "text": "z", "raw_logprob": -0.2, "logprob": null}], "draft": {"source": "prompt", "id": 1, "text": "a", "accepted": true},
-  "rewound": [{"by": "watch", "tokens": 2}]},
+  "rewound": [{"by": "watch", "tokens": 2}], "replaced": [{"by": "mask", "tokens": 3}]},
  {"id": 2, "text": "b\u001b[31m", "raw_logprob": -1, "logprob": -1, "rank": 0, "picked": "sampler", "by": "s",
   "changes": [{"kind": "plugin", "name": "p", "allowed": 5, "forbidden": 0, "before": -1.5, "after": -1, "count": 3,
    "moved": [{"id": 3, "text": "c", "by": -2}], "temperature": 0.5}], "candidates": []}]}}`
@@ -28,6 +28,7 @@ func TestPrint(t *testing.T) {
 	want := `<-ab\x1b[31m
 
       watch took back 2 tokens
+      mask gave other text for 3 tokens
    0  "a"                 10.0% ->  50.0%  drawn, the model's number 2, guessed by prompt
           mask       grammar: leaves 2 tokens, takes 80.0%, 10.0% -> 50.0%, "a" comes first
           "a"             10.0% ->  50.0%

@@ -30,6 +30,7 @@ type Token struct {
 	Candidates []Candidate `json:"candidates"`
 	Draft      *Draft      `json:"draft,omitempty"`
 	Rewound    []Rewound   `json:"rewound,omitempty"`
+	Replaced   []Rewound   `json:"replaced,omitempty"`
 }
 
 // Change is what one of those that change a distribution did.
@@ -74,7 +75,7 @@ type Draft struct {
 	Accepted bool   `json:"accepted"`
 }
 
-// Rewound is what a guard took back.
+// Rewound is what a guard took back, or gave other text for.
 type Rewound struct {
 	By     string `json:"by"`
 	Tokens int    `json:"tokens"`

@@ -41,6 +41,7 @@ export function who(token) {
     case 'sampler': return `chosen by the sampler ${token.by ?? ''}`;
     case 'forced': return `forced by ${token.by ?? 'a plugin'}`;
     case 'program': return `written by the program ${token.by ?? ''}`;
+    case 'guard': return `given by the guard ${token.by ?? ''} instead of what the model wrote`;
     case 'stop': return `the text was ended by ${token.by ?? 'a plugin'}`;
     default: return token.picked;
   }
@@ -61,7 +62,7 @@ export function wellFormed(token) {
       some(c.temperature, 'number', 'null') && (c.overtook === undefined || all([c.overtook], named)) &&
       all(c.moved, (m) => named(m) && ofType(m.by, 'number', 'null'))) &&
     (t.draft === undefined || all([t.draft], (d) => named(d) && ofType(d.source, 'string'))) &&
-    (t.rewound === undefined || all(t.rewound, (r) => ofType(r.tokens, 'number'))));
+    [t.rewound, t.replaced].every((list) => list === undefined || all(list, (r) => ofType(r.tokens, 'number'))));
 }
 
 // tokenView returns an element for the tokens of a reply; lacks says what is not among them, '' for nothing.
@@ -121,6 +122,7 @@ function describe(token, i) {
       (token.draft.accepted ? 'accepted' : 'refused')]);
   }
   for (const r of token.rewound ?? []) facts.push(['Taken back', `${r.tokens} tokens in front of it, by ${r.by}`]);
+  for (const r of token.replaced ?? []) facts.push(['Replaced', `${r.tokens} tokens of the model, by ${r.by}`]);
   return [
     element('div', {class: 'token-head'}, element('code', {class: 'token-name'}, visible(token.text)),
       element('span', {class: 'muted'}, `token ${i + 1}, id ${token.id}`)),
