@@ -9,6 +9,7 @@ import (
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 	"tgi/plugins/program"
+	"tgi/sdk/abi"
 )
 
 // Summary describes a sound module.
@@ -22,12 +23,22 @@ type Summary struct {
 	Row        bool            `json:"row,omitempty"`          // it looks at all logits
 	Candidates int             `json:"candidates,omitempty"`   // the most that a sampler gets
 	Params     json.RawMessage `json:"params,omitempty"`       // JSON Schema of the parameters
+	Guard      *Guarding       `json:"guard,omitempty"`        // what a guard may do; nil of other kinds
 	Memory     int             `json:"memory_bytes,omitempty"` // of a sequence's instance; 0 where no case begins one
 	Exports    []string        `json:"exports"`                // with signatures, by name
 	Imports    []string        `json:"imports"`                // module.name with signature
 	Cases      int             `json:"cases"`                  // how many were run
 	// Untried are the languages of a grammar plugin in which it got no source but an empty one.
 	Untried []string `json:"untried_languages,omitempty"`
+}
+
+// Guarding is what a guard declares.
+type Guarding struct {
+	// Hold is how many tokens it may hold back, and it is asked at every Every tokens.
+	Hold  int `json:"hold"`
+	Every int `json:"every"`
+	// Verdicts are those that it may give beside release.
+	Verdicts []string `json:"verdicts"`
 }
 
 // summary loads a module that the kit found sound as the server does, with a vocabulary as large as models have: the
@@ -108,10 +119,14 @@ func described(ctx context.Context, e *sandbox.Engine, name string, wasm []byte,
 		return nil, nil, err
 	}
 	d := g.Description()
-	return g, &Summary{
+	s := &Summary{
 		Name: d.Name, Version: d.Version, Doc: d.Doc, Kinds: d.Kinds, Modes: d.Modes, TopK: d.View, Row: d.Row,
 		Candidates: d.Candidates, Params: d.Params, Exports: []string{}, Imports: []string{},
-	}, nil
+	}
+	if d.Serves(abi.KindGuard) {
+		s.Guard = &Guarding{Hold: d.Guard.Hold, Every: d.Guard.Every, Verdicts: append([]string{}, d.Guard.Verdicts...)}
+	}
+	return g, s, nil
 }
 
 func unload(g *guest.Guest) {

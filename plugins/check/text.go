@@ -43,6 +43,9 @@ func (r *Report) writeSummary(w io.Writer, o TextOptions) {
 	line("kinds", "%s", orNone(s.Kinds))
 	line("modes", "%s", orNone(s.Modes))
 	line("needs", "%s", orNone(needs(s)))
+	if g := s.Guard; g != nil {
+		line("guard", "%s", guardText(g))
+	}
 	line("size", "%d bytes", r.Bytes)
 	line("sha256", "%s", r.SHA256)
 	if s.Memory > 0 {
@@ -61,6 +64,16 @@ func (r *Report) writeSummary(w io.Writer, o TextOptions) {
 		line("state", "%s", stateText(t))
 	}
 	line("checked", "%d rules with %s", len(Rules()), counted(s.Cases, "set of parameters", "sets of parameters"))
+}
+
+// guardText says what a guard declares.
+func guardText(g *Guarding) string {
+	asked := "behind each token"
+	if g.Every > 1 {
+		asked = fmt.Sprintf("behind each %d tokens", g.Every)
+	}
+	return fmt.Sprintf("declares the verdicts %s; holds back %s at most, asked %s",
+		orNone(append([]string{"release"}, g.Verdicts...)), counted(g.Hold, "token", "tokens"), asked)
 }
 
 // stateText says how a guest's word on its state was tried, and what was not tried. It quotes few parameters.

@@ -18,6 +18,23 @@ func TestSizeText(t *testing.T) {
 	}
 }
 
+// TestGuardText: the report says which verdicts a guard may give.
+func TestGuardText(t *testing.T) {
+	r, err := Run(t.Context(), "redact", builtin(t, "redact"), Options{CacheDir: testcache.Dir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	r.WriteText(&out, TextOptions{File: "redact.wasm"})
+	if !strings.Contains(out.String(), "\n  guard     declares the verdicts release, replace; holds back ") {
+		t.Error(out.String())
+	}
+	if got := guardText(&Guarding{Hold: 1, Every: 3}); got != "declares the verdicts release; holds back 1 token at "+
+		"most, asked behind each 3 tokens" {
+		t.Error(got)
+	}
+}
+
 // TestStateText: the report says how a guest's word on its state was tried, and what was not.
 func TestStateText(t *testing.T) {
 	got := stateText(kit.StateTrial{Kind: abi.KindLogits, State: abi.StateNone, Params: []string{"{}"}, Positions: 7,
