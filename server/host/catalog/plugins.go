@@ -1,14 +1,12 @@
 package catalog
 
 import (
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"tgi/plugins"
 	"tgi/plugins/check"
-	"tgi/plugins/std"
 	"tgi/server/config"
 )
 
@@ -76,12 +74,7 @@ func declared(cfg config.Config) (list []declaration, err error) {
 			add(name, file, ByFolder)
 		}
 	}
-	builtin, err := fs.Glob(std.FS(), "*.wasm")
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range builtin {
-		name := strings.TrimSuffix(file, ".wasm")
+	for _, name := range builtins() {
 		if source := plugins.Builtin + name; !known(name, source) {
 			add(name, source, "")
 		}

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"tgi/server/client/terminal"
 	"tgi/server/config"
@@ -230,13 +232,50 @@ func (s shower) all(ctx context.Context, groups []group) {
 func (s shower) line(l Line) {
 	clean := func(text string) string {
 		for _, h := range s.hidden {
-			text = strings.ReplaceAll(text, h, "…")
+			text = hide(text, h)
 		}
 		return terminal.Line(text)
 	}
 	l.Check, l.Found, l.Cure = clean(l.Check), clean(l.Found), clean(l.Cure)
 	s.found(l)
 }
+
+// A secret is looked for wherever it may stand from leastHidden bytes on. A shorter one may be a part of many words, or
+// one of them, and is looked for as a word: in quotes or as the password of a URL, and from leastWord bytes on, unless
+// it is made of letters alone, everywhere.
+const leastHidden, leastWord = 8, 4
+
+// hide returns text without a secret.
+func hide(text, secret string) string {
+	const gone = "…"
+	if len(secret) >= leastHidden {
+		return strings.ReplaceAll(text, secret, gone)
+	}
+	rare := len(secret) >= leastWord && strings.ContainsFunc(secret, func(r rune) bool { return !unicode.IsLetter(r) })
+	var b strings.Builder
+	from := 0
+	for {
+		i := strings.Index(text[from:], secret)
+		if i < 0 {
+			return b.String() + text[from:]
+		}
+		i += from
+		end := i + len(secret)
+		before, _ := utf8.DecodeLastRuneInString(text[:i])
+		after, _ := utf8.DecodeRuneInString(text[end:])
+		b.WriteString(text[from:i])
+		switch from = end; {
+		case before == after && strings.ContainsRune("\"'`", before), before == ':' && after == '@',
+			rare && !ofWord(before) && !ofWord(after):
+			b.WriteString(gone)
+		default:
+			b.WriteString(secret)
+		}
+	}
+}
+
+// ofWord reports whether a character may be one of a word or a number.
+func ofWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '_' }
 
 // secrets are the parts of the settings that no line may show.
 func secrets(cfg config.Config) (list []string) {

@@ -147,6 +147,9 @@ func TestBroken(t *testing.T) {
 			check: "mcp files", found: nobody + " does not answer", cure: "start that server"},
 		"no collector": {settings: "[trace]\notlp_endpoint = \"http://me:s3cret@" + nobody + "\"\n", check: "traces",
 			status: doctor.Warn, found: nobody + " does not answer", cure: "start the collector"},
+		"no model, and a typo": {settings: model + "[[plugin]]\nname = \"p\"\nsource = \"builtin:dri\"\n",
+			spoil: func(*testing.T, string) {}, check: "plugin p", found: "there is no built-in plugin",
+			cure: "did you mean dry?"},
 		"a GPU that is not there": {settings: "[runtime]\ndevice = \"cuda\"\n", check: "device = cuda",
 			found: "cannot be used", cure: "set runtime.device to cpu"},
 		"a name that controls terminals": {settings: "[record]\nfolder = \"a\\u001b[2J\"\n",
@@ -309,6 +312,17 @@ func TestKeys(t *testing.T) {
 			return strings.Contains(l.Check+l.Found+l.Cure, key.(string))
 		})
 		if shown || l.Check == "key api_keys[2]" || l.Check == "key admin_keys[2]" {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
+// TestShortKeys: what says nothing of a key is shown as it is, however short that is.
+func TestShortKeys(t *testing.T) {
+	lines := broken{settings: "[server]\nhostname = \"127.0.0.1\"\nport = 0\napi_keys = [\"e\", \"1\", \"model\"]\n",
+		check: "model none"}.run(t)
+	for _, l := range lines {
+		if strings.Contains(l.Check+l.Found+l.Cure, "…") {
 			t.Errorf("%+v", l)
 		}
 	}

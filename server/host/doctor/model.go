@@ -21,6 +21,7 @@ import (
 	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/host"
+	"tgi/server/host/catalog"
 	"tgi/server/share"
 )
 
@@ -192,7 +193,9 @@ func (d *diagnosis) plugins(ctx context.Context, r *report) {
 		err = library.ErrNotFound
 	}
 	if err != nil {
-		r.warn("plugins", "not tried: the default model cannot be read", "mend what the lines about the model say")
+		r.warn("plugins", "looked for and not tried: the default model cannot be read",
+			"mend what the lines about the model say")
+		d.modules(r)
 		return
 	}
 	if !d.chat(ctx, r, "chat", id) {
@@ -219,6 +222,15 @@ func (d *diagnosis) plugins(ctx context.Context, r *report) {
 	for _, p := range list {
 		if filepath.Dir(p.Source) == filepath.Clean(d.cfg.Plugins.Folder) {
 			pluginLine(r, config.Plugin{Name: p.Name, Source: p.Source}, list, nil)
+		}
+	}
+}
+
+// modules looks whether the modules of the declared plugins are there, for which no model is needed.
+func (d *diagnosis) modules(r *report) {
+	for _, p := range d.cfg.Plugin {
+		if _, err := catalog.Module(p.Source); err != nil {
+			r.fail("plugin "+p.Name, err, pluginCure(p, err))
 		}
 	}
 }
