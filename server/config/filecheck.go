@@ -143,7 +143,7 @@ func wanted(given any, want reflect.Type) string {
 	case reflect.TypeFor[Size]():
 		ok, says = whole || isText && parses(want, text), `a size such as "512MiB", a number of bytes, or "auto"`
 	case reflect.TypeFor[Duration]():
-		ok, says = whole || isText && parses(want, text), `a duration such as "90s", or a number of seconds`
+		ok, says = whole || isText && parses(want, text), `a duration with its unit such as "90s" or "50ms", or a whole number of seconds`
 	case reflect.TypeFor[Wait]():
 		ok, says = isText && parses(want, text), `a duration above 0 such as "2ms", or "auto"`
 	case reflect.TypeFor[slog.Level]():

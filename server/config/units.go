@@ -23,7 +23,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	}
 	v, err := time.ParseDuration(s)
 	if err != nil || v < 0 {
-		return fmt.Errorf("%q is no duration such as 90s", s)
+		return fmt.Errorf("%q is no duration with its unit, such as 90s or 50ms", s)
 	}
 	*d = Duration(v)
 	return nil
