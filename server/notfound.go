@@ -62,6 +62,7 @@ func (s *routeHints) noRoute(w http.ResponseWriter, r *http.Request) {
 	path := pathpkg.Clean("/" + r.URL.Path)
 	about, guess := s.closest(path), ""
 	if !s.ollama && slices.Contains(ofOllama, path) {
+		about = &Route{} // its clients read JSON, unlike those of other routes below /api
 		guess = "; server.ollama = true serves Ollama's API"
 	} else if len(path) <= longestGuess {
 		// The variables of a pattern stand for what the path has in their places.

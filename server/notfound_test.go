@@ -30,6 +30,7 @@ func (shaped) Routes() []server.Route {
 		{Method: "GET", Path: "/v1/models/{id:.+}", Handle: ok, Refuse: refuse},
 		{Method: "DELETE", Path: "/v1/models/{id:.+}", Handle: ok, Refuse: refuse},
 		{Method: "POST", Path: "/v1/models/{id:.+}/start", Handle: ok, Refuse: refuse},
+		{Method: "POST", Path: "/api/generate-one", Handle: ok, Refuse: refuse},
 	}
 }
 

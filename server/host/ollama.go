@@ -76,6 +76,9 @@ func (s ollamaAPI) about(m modelsapi.Model) ollama.Info {
 	if err != nil {
 		return out
 	}
+	if out.Changed = info.Modified; info.Origin != nil && !info.Origin.Time.IsZero() {
+		out.Changed = info.Origin.Time
+	}
 	out.Architecture, out.Layers, out.KVHeads, out.HeadDim = info.Architecture, info.Layers, info.KVHeads, info.HeadDim
 	out.Hidden, out.Vocab, out.Vision = info.Hidden, info.Vocab, info.Images
 	out.Template = info.Template

@@ -11,6 +11,28 @@ import (
 	"tgi/server/config"
 )
 
+// TestOllamaDigests: a model whose files are the same has the same digest after the next start.
+func TestOllamaDigests(t *testing.T) {
+	c := chatConfig()
+	c.Server.Ollama = true
+	c.Models.Folder = folderOf(t, "org/plain")
+	c.ModelList = []config.Model{blockOf(config.DemoModel)}
+	digests := func() (list []string) {
+		rec := httptest.NewRecorder()
+		openServer(t, c).ServeHTTP(rec, httptest.NewRequest("GET", "/api/tags", nil))
+		var v struct {
+			Models []struct{ Digest string }
+		}
+		if err := json.Unmarshal(rec.Body.Bytes(), &v); err != nil || len(v.Models) != 2 {
+			t.Fatalf("%s: %v", rec.Body, err)
+		}
+		return []string{v.Models[0].Digest, v.Models[1].Digest}
+	}
+	if a, b := digests(), digests(); a[0] != b[0] || a[1] != b[1] || a[0] == a[1] {
+		t.Errorf("%s, then %s", a, b)
+	}
+}
+
 // TestOllama: the models of the server as Ollama's API shows them, one that is unloaded and loaded again, and one
 // without a template.
 func TestOllama(t *testing.T) {

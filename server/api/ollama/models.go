@@ -19,6 +19,8 @@ import (
 // Info is a model as this API shows it: a value, made for each caller.
 type Info struct {
 	modelsapi.Model
+	// Changed is when its files were fetched or last changed; zero where nobody knows, as of one that is embedded.
+	Changed time.Time
 	// Architecture is the class that its config.json names; empty where that is not known.
 	Architecture string
 	// Layers, KVHeads, HeadDim, Hidden and Vocab are those of the model.
@@ -76,7 +78,7 @@ func sizeOf(n int64) string {
 
 // digest identifies what the server knows of a model's files: Ollama's is the sum of their list.
 func (m *Info) digest() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%d", m.ID, m.Format, m.DiskBytes, m.Created.UnixNano()))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%d", m.ID, m.Format, m.DiskBytes, m.Changed.UnixMilli()))
 	return hex.EncodeToString(sum[:])
 }
 
