@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -249,6 +250,15 @@ func TestTimeoutAndCancel(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		})
+	}
+}
+
+// TestWithoutKey: where a server wants a key, the error names the flag for it.
+func TestWithoutKey(t *testing.T) {
+	o := options(&fake{refuses: http.StatusUnauthorized})
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "status 401") ||
+		!strings.Contains(err.Error(), "; --key wants one of the server's keys") {
+		t.Error(err)
 	}
 }
 

@@ -98,6 +98,9 @@ func (c *client) tokenize(ctx context.Context, text string) ([]piece, error) {
 		return nil, fmt.Errorf("POST /tokenize: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
+		if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
+			return nil, fmt.Errorf("POST /tokenize: status %d; --key wants one of the server's keys", resp.StatusCode)
+		}
 		return nil, fmt.Errorf("POST /tokenize: status %d: %.200s", resp.StatusCode, data)
 	}
 	var pieces []piece

@@ -17,6 +17,8 @@ type fake struct {
 	most int
 	// stream writes the answer to the n-th request (from 0) with a prompt.
 	stream func(w io.Writer, n int, prompt string)
+	// refuses is the status of all answers; 0 for answers that say something.
+	refuses int
 
 	mu      sync.Mutex
 	prompts []string
@@ -51,6 +53,10 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp := &http.Response{StatusCode: http.StatusOK, Request: r, Header: http.Header{}}
+	if f.refuses != 0 {
+		resp.StatusCode, resp.Body = f.refuses, http.NoBody
+		return resp, nil
+	}
 	switch r.Method + " " + r.URL.Path {
 	case "POST /tokenize":
 		type wire struct {
