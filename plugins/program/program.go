@@ -47,7 +47,8 @@ type Host interface {
 	Slept() time.Duration
 }
 
-// Fuel beside what imports cost anyway: five for each nanosecond that the host works for the guest.
+// Fuel beside what imports cost anyway, for the time that the host works for the guest: hostRate of package sandbox
+// says how much for a nanosecond.
 const (
 	copyFuel    = 1
 	encodeFuel  = 250       // per byte of text that is tokenized, or read by a grammar

@@ -74,3 +74,9 @@ var kvEventSettings = []setting{
 	{"kv-events-topic", "kv_events.topic", "their topic, with {host}, {port} and {model}",
 		func(c *Config) any { return &c.KVEvents.Topic }, nil},
 }
+
+// IsLocal reports whether only this machine reaches a host name or an address.
+func IsLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -354,6 +354,15 @@ func (c *Config) validatePlugins(v *verdict) {
 // Table is a TOML table of any shape.
 type Table map[string]any
 
+// ConfigText returns Config as JSON. After Config.Validate it cannot fail; the error names plugin and key.
+func (p *Plugin) ConfigText() ([]byte, error) {
+	text, err := p.Config.JSON()
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: config%w", p.Name, err) // which begins with the key, as in .penalty
+	}
+	return text, nil
+}
+
 // JSON returns the table as a JSON object with its keys in order; dates and times become strings. JSON cannot hold NaN
 // and infinities: they are an error that begins with the key, as in ".penalty must be a finite number". After
 // Config.Validate it cannot fail.

@@ -167,9 +167,9 @@ func TryModule(ctx context.Context, cfg config.Config, p config.Plugin, module [
 // DescribeModule loads a module with the configuration and the limits of a plugin, and returns what it says about
 // itself. The plugin's source does not matter.
 func DescribeModule(ctx context.Context, p config.Plugin, module []byte) (*check.Summary, error) {
-	text, err := p.Config.JSON()
+	text, err := p.ConfigText()
 	if err != nil {
-		return nil, fmt.Errorf("plugin %s: config%w", p.Name, err) // which begins with the key, as in .penalty
+		return nil, err
 	}
 	return check.Describe(ctx, p.Name, module, string(text), limitsOf(p.Limits))
 }

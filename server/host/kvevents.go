@@ -31,8 +31,7 @@ func openKVEvents(cfg config.KVEvents, log *slog.Logger) (*kvevents.Publisher, e
 	}
 	log.Info("events of the cache are published", "endpoint", cfg.Endpoint, "replay", cfg.ReplayEndpoint)
 	for _, address := range []string{o.Endpoint, o.Replay} {
-		host, _, _ := net.SplitHostPort(address)
-		if ip := net.ParseIP(host); address != "" && host != "localhost" && !(ip != nil && ip.IsLoopback()) {
+		if host, _, _ := net.SplitHostPort(address); address != "" && !config.IsLocal(host) {
 			log.Warn("whoever reaches the address of kv_events sees the tokens of all requests", "address", address)
 		}
 	}

@@ -320,9 +320,9 @@ func (c *pluginController) watch(ctx context.Context) {
 func specsOf(list []config.Plugin, d demands) ([]plugins.Spec, error) {
 	specs := make([]plugins.Spec, len(list))
 	for i, p := range list {
-		text, err := p.Config.JSON()
+		text, err := p.ConfigText()
 		if err != nil {
-			return nil, fmt.Errorf("plugin %s: config%w", p.Name, err) // which begins with the key, as in .penalty
+			return nil, err
 		}
 		specs[i] = plugins.Spec{
 			Name: p.Name, Kind: p.Kind, Source: p.Source, SHA256: p.SHA256, OnError: plugins.OnError(p.OnError),

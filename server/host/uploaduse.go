@@ -85,9 +85,9 @@ func (f *manager) useOver(name string, s admin.Settings) (plugins.Upload, keptUs
 	case p == nil && ok:
 		before = useOf(u.settings)
 	case p != nil: // beside which it may be a canary
-		text, err := p.Config.JSON()
+		text, err := p.ConfigText()
 		if err != nil {
-			return plugins.Upload{}, kept, fmt.Errorf("plugin %s: config%w", name, err) // which begins with the key
+			return plugins.Upload{}, kept, err
 		}
 		before = admin.Use{OnError: cmp.Or(p.OnError, before.OnError), Apply: cmp.Or(p.Apply, before.Apply),
 			OnFull: cmp.Or(p.OnFull, before.OnFull), OnExhausted: cmp.Or(p.OnExhausted, before.OnExhausted),

@@ -3,16 +3,17 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"net"
 	"regexp"
 	"strings"
+
+	"tgi/server/config"
 )
 
 // keys looks whether strangers can use the server: without a key, with one that is easily guessed, or with one that
 // they read on its way.
 func (d *diagnosis) keys(_ context.Context, r *report) {
 	s, list := d.cfg.Server, d.cfg.AllKeys()
-	if d.cfg.Open() && !isLocal(s.Hostname) {
+	if d.cfg.Open() && !config.IsLocal(s.Hostname) {
 		r.warn("keys", "none: whoever reaches "+s.Hostname+" may use the server",
 			"set server.api_keys, or server.hostname to 127.0.0.1")
 	} else {
@@ -24,10 +25,10 @@ func (d *diagnosis) keys(_ context.Context, r *report) {
 		}
 	}
 	var open []string
-	if !isLocal(s.Hostname) {
+	if !config.IsLocal(s.Hostname) {
 		open = append(open, s.Hostname)
 	}
-	if s.AdminPort != 0 && !isLocal(s.AdminHostname) {
+	if s.AdminPort != 0 && !config.IsLocal(s.AdminHostname) {
 		open = append(open, s.AdminHostname)
 	}
 	if len(list) > 0 && len(open) > 0 && s.TLSCert == "" {
@@ -35,12 +36,6 @@ func (d *diagnosis) keys(_ context.Context, r *report) {
 			"the server does TLS", "set server.tls_cert and server.tls_key; behind such a proxy on this machine, "+
 			"server.hostname = \"127.0.0.1\"")
 	}
-}
-
-// isLocal says whether only this machine reaches an address.
-func isLocal(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // leastKey is the length of a key below which it may be found by trying: 16 hexadecimal digits are 64 bits.
