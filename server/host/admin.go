@@ -74,15 +74,28 @@ func addCounters(p, q server.Plugin) server.Plugin {
 	p.Skips += q.Skips
 	p.Resets += q.Resets
 	p.Loads += q.Loads
-	faults := maps.Clone(p.Faults)
-	for kind, n := range q.Faults {
-		if faults == nil {
-			faults = map[string]uint64{}
+	p.Faults = addCounts(p.Faults, q.Faults)
+	if g := q.Guard; g != nil {
+		sum := *g
+		if own := p.Guard; own != nil {
+			sum = server.Guard{Verdicts: addCounts(own.Verdicts, g.Verdicts), Held: own.Held + g.Held,
+				Rewound: own.Rewound + g.Rewound}
 		}
-		faults[kind] += n
+		p.Guard = &sum
 	}
-	p.Faults = faults
 	return p
+}
+
+// addCounts is a with the counts of b added.
+func addCounts(a, b map[string]uint64) map[string]uint64 {
+	sum := maps.Clone(a)
+	for name, n := range b {
+		if sum == nil {
+			sum = map[string]uint64{}
+		}
+		sum[name] += n
+	}
+	return sum
 }
 
 // keepCounters keeps the counters of a model's plugins, which never go down. f.mu is
