@@ -234,7 +234,7 @@ func (p *Prepared) Canary(ctx context.Context, c *Canary) (version string, err e
 		w.canary = c
 	} else {
 		v.canary.Store(c)
-		e.totals.addVersion(v)
+		new(statsTotals).addVersion(v) // what it does is not counted as the plugin's
 	}
 	s.mu.Lock()
 	before := e.canary
@@ -330,8 +330,8 @@ func (c *canaryVersion) drop() {
 	}
 }
 
-// CanaryUse returns what the version that serves under a name used since its canary began, and what that used; ok is
-// false where there is none.
+// CanaryUse returns what the version that serves under a name used since its canary began, but for skips and verdicts
+// of guards, and what the canary did; ok is false where there is none.
 func (s *Set) CanaryUse(name string) (old, canary Stats, ok bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -339,14 +339,14 @@ func (s *Set) CanaryUse(name string) (old, canary Stats, ok bool) {
 	if e == nil || e.canary == nil || e.current == nil {
 		return old, canary, false
 	}
-	old, canary = e.current.used(), e.canary.version.used()
+	old, canary = e.current.used(), e.canary.version.totals.stats()
 	old.subtract(e.canary.before)
 	return old, canary, true
 }
 
 // used is what a version used since it was loaded.
 func (v *version) used() (s Stats) {
-	s.add(v.stats(), v.baseline)
+	s.addLive(v)
 	return s
 }
 
@@ -356,15 +356,24 @@ func (s Stats) Plus(other Stats) Stats {
 	s.Seconds += other.Seconds
 	s.Fuel += other.Fuel
 	s.Refusals += other.Refusals
-	faults := maps.Clone(other.Faults)
-	for kind, n := range s.Faults {
-		if faults == nil {
-			faults = map[string]uint64{}
-		}
-		faults[kind] += n
-	}
-	s.Faults = faults
+	s.Faults = plus(s.Faults, other.Faults)
+	s.InstancesOut += other.InstancesOut
+	s.InstanceBytes += other.InstanceBytes
+	s.Guard = GuardStats{plus(s.Guard.Verdicts, other.Guard.Verdicts), s.Guard.Held + other.Guard.Held,
+		s.Guard.Rewound + other.Guard.Rewound}
 	return s
+}
+
+// plus adds up counts by name.
+func plus(a, b map[string]uint64) map[string]uint64 {
+	sum := maps.Clone(a)
+	for name, n := range b {
+		if sum == nil {
+			sum = map[string]uint64{}
+		}
+		sum[name] += n
+	}
+	return sum
 }
 
 // subtract takes away what CanaryUse tells of what was used before.

@@ -105,6 +105,26 @@ func TestCanaryShare(t *testing.T) {
 	}
 }
 
+// TestCanaryCountsItself: what a canary does is counted as its own, and not as the plugin's.
+func TestCanaryCountsItself(t *testing.T) {
+	s, _ := withCanary(t, faulty(), 100, 9, Upload{})
+	stats := func() Stats {
+		st, _ := s.Get("a")
+		return st.Stats
+	}
+	before := stats()
+	for i, params := range []string{"", doTrap} {
+		if _, err := request(t, s, fmt.Sprint(i), params); (err != nil) != (params == doTrap) {
+			t.Fatal(err)
+		}
+	}
+	_, used, ok := s.CanaryUse("a")
+	if now := stats(); now.Calls != before.Calls || now.Fuel != before.Fuel || now.Faults["trap"] != 0 ||
+		now.Loads != 1 || !ok || used.Calls == 0 || used.Fuel == 0 || used.Faults["trap"] != 1 {
+		t.Errorf("the plugin: %+v\nthe canary: %+v", now, used)
+	}
+}
+
 // trapsAtBegin is a guest that fails when a sequence with parameters begins.
 func trapsAtBegin() []byte {
 	f := bias(2)

@@ -99,8 +99,8 @@ func (v *version) sum() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Stats counts what happened under one name, over all versions since the plugin was installed. Loading itself,
-// self-test included, is not counted.
+// Stats counts what happened under one name, over all versions that served since the plugin was installed; that of a
+// canary is counted apart. Loading itself, self-test included, is not counted.
 type Stats struct {
 	Calls    uint64  // of the guest's exports
 	Seconds  float64 // that they ran
@@ -160,15 +160,20 @@ func (l *statsTotals) stats() Stats {
 		s.Faults[k] = n
 	}
 	for _, v := range l.live {
-		now := v.stats()
-		s.add(now, v.baseline)
-		s.InstancesOut += now.Instances.Out
-		s.InstancesWaiting += now.Instances.Waiting
-		s.InstanceBytes += now.Instances.Bytes
+		s.addLive(v)
 	}
 	s.Skips, s.Loads = l.skips.Load(), l.loads.Load()
 	s.Guard = l.guards.stats()
 	return s
+}
+
+// addLive counts what a version did since it was loaded, and the instances that it has.
+func (s *Stats) addLive(v *version) {
+	now := v.stats()
+	s.add(now, v.baseline)
+	s.InstancesOut += now.Instances.Out
+	s.InstancesWaiting += now.Instances.Waiting
+	s.InstanceBytes += now.Instances.Bytes
 }
 
 // add counts what a version did since base.

@@ -17,9 +17,9 @@ type CanaryMetrics struct {
 	// Of a shadow: Answers that were compared, those that differed, requests with one, and requests that there was no
 	// room or time for.
 	Answers, DifferentAnswers, Different, Dropped uint64
-	// Fuel and Seconds are what it used.
-	Fuel    uint64
-	Seconds float64
+	// Calls are those of its functions; Fuel and Seconds are what they used.
+	Calls, Fuel uint64
+	Seconds     float64
 }
 
 // WatchCanaries adds the metrics of canaries, which list returns at each scrape. It is called at most once.
@@ -50,6 +50,7 @@ var (
 		"Requests that a shadow answered differently.")
 	canaryDropped = describeCanary("tgi_canary_dropped_requests_total",
 		"Requests that a shadow had no room or no time for.")
+	canaryCalls   = describeCanary("tgi_canary_calls_total", "Calls of a canary's functions.")
 	canaryFuel    = describeCanary("tgi_canary_fuel_total", "Fuel that a canary used.")
 	canarySeconds = describeCanary("tgi_canary_seconds_total", "Seconds that a canary ran.")
 )
@@ -57,7 +58,8 @@ var (
 // Describe implements prometheus.Collector.
 func (canaryCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{canaryInfo, canaryShare, canaryRequests, canaryFinished, canaryFaulty,
-		canaryFallbacks, canaryAnswers, canaryDifferent, canaryDropped, canaryFuel, canarySeconds} {
+		canaryFallbacks, canaryAnswers, canaryDifferent, canaryDropped, canaryCalls, canaryFuel,
+		canarySeconds} {
 		out <- d
 	}
 }
@@ -87,6 +89,7 @@ func (c canaryCollector) Collect(out chan<- prometheus.Metric) {
 			count(canaryDifferent, x.Different)
 			count(canaryDropped, x.Dropped)
 		}
+		count(canaryCalls, x.Calls)
 		count(canaryFuel, x.Fuel)
 		send(canarySeconds, prometheus.CounterValue, x.Seconds)
 	}

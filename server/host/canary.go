@@ -220,7 +220,7 @@ func (f *manager) canaryMetrics() (list []server.CanaryMetrics) {
 	for _, c := range f.canariesAs(f.countedCanary) {
 		m := server.CanaryMetrics{Plugin: c.Name, Shadow: c.Shadow, State: c.State, SHA256: c.Canary.SHA256,
 			Share: float64(c.Percent) / 100, Bound: c.Bound, Finished: c.Finished, Faulty: c.Faulty,
-			Fallbacks: c.Fallbacks, Fuel: c.Canary.Fuel, Seconds: c.Canary.Seconds}
+			Fallbacks: c.Fallbacks, Calls: c.Canary.Calls, Fuel: c.Canary.Fuel, Seconds: c.Canary.Seconds}
 		if x := c.Compared; x != nil {
 			m.Answers, m.DifferentAnswers = x.Answers, x.DifferentAnswers
 			m.Different, m.Dropped = x.Different, x.Dropped
@@ -266,6 +266,10 @@ func (f *manager) countedCanary(name string, c canary) admin.Canary {
 	serving, _ := f.Get(name)
 	shown.Serving = canaryUse(serving.SHA256, serving.Version, old)
 	shown.Canary = canaryUse(c.sum, c.version, used)
+	if serving.Guard != nil && !o.Shadow {
+		g := server.Guard(used.Guard)
+		shown.Canary.Guard = &g
+	}
 	return shown
 }
 
@@ -277,7 +281,7 @@ func canaryUse(sum, version string, s plugins.Stats) admin.CanaryUse {
 		}
 	}
 	return admin.CanaryUse{SHA256: sum, Version: version, Calls: s.Calls, Refusals: s.Refusals, Faults: faults,
-		Fuel: s.Fuel, Seconds: s.Seconds}
+		Fuel: s.Fuel, Seconds: s.Seconds, Instances: s.InstancesOut, InstanceBytes: s.InstanceBytes}
 }
 
 // PromoteCanary implements admin.Plugins: the canary is uploaded in the place of what serves, which is kept.

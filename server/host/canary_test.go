@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,6 +149,28 @@ func TestCanary(t *testing.T) {
 	}
 	if status, text := generate(`{"a":1}`); status != 200 {
 		t.Error("after the abort:", status, text)
+	}
+	var listed struct{ Plugins []admin.Plugin }
+	var live admin.Live
+	var one admin.Plugin
+	for path, to := range map[string]any{"plugins": &listed, "live": &live, "plugins/mine": &one} {
+		if _, text := p.call(t, "GET", "/admin/"+path, nil); json.Unmarshal([]byte(text), to) != nil {
+			t.Fatal(path, text)
+		}
+	}
+	i := slices.IndexFunc(listed.Plugins, func(p admin.Plugin) bool { return p.Name == "mine" })
+	j := slices.IndexFunc(live.Plugins, func(p admin.LivePlugin) bool { return p.Name == "mine" })
+	for where, short := range map[string]*admin.CanaryInShort{"list": listed.Plugins[i].Canary,
+		"live": live.Plugins[j].Canary, "get": one.Canary} {
+		if short == nil || short.State != admin.CanaryAborted || short.SHA256 != c.Canary.SHA256 ||
+			short.Version != "bad" || short.Percent != 100 || short.Bound != 3 || short.Faulty != 2 ||
+			short.Calls != c.Canary.Calls || short.Faults != 2 {
+			t.Errorf("%s: %+v", where, short)
+		}
+	}
+	if one.Version != "1" || one.Faults["trap"] != 0 || live.Plugins[j].Faults != 0 ||
+		live.Plugins[j].Calls != one.Calls {
+		t.Errorf("the plugin: %+v, %+v", one, live.Plugins[j])
 	}
 	want("POST", "mine/canary/promote", nil, 422, "was aborted")
 	want("DELETE", "mine/canary", nil, 204, "")

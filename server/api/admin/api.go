@@ -110,12 +110,19 @@ func (a *API) Routes() []server.Route {
 	}
 }
 
+// Plugin is a plugin with what is tried beside it.
+type Plugin struct {
+	server.Plugin
+	// Canary is the new version that gets a share of its requests, or a shadow; nil for none.
+	Canary *CanaryInShort `json:"canary,omitempty"`
+}
+
 func (a *API) list(w http.ResponseWriter, _ *http.Request) error {
-	plugins := []server.Plugin{}
+	plugins, tried := []Plugin{}, inShort(a.options.Plugins.Canaries())
 	for _, p := range a.options.Plugins.List() {
-		plugins = append(plugins, shown(p))
+		plugins = append(plugins, Plugin{shown(p), tried[p.Name]})
 	}
-	return server.WriteValue(w, http.StatusOK, map[string][]server.Plugin{"plugins": plugins})
+	return server.WriteValue(w, http.StatusOK, map[string][]Plugin{"plugins": plugins})
 }
 
 func (a *API) get(w http.ResponseWriter, r *http.Request) error {
@@ -124,7 +131,7 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return fmt.Errorf("%w: %.64q", server.ErrNoPlugin, name)
 	}
-	return server.WriteValue(w, http.StatusOK, shown(p))
+	return server.WriteValue(w, http.StatusOK, Plugin{shown(p), inShort(a.options.Plugins.Canaries())[name]})
 }
 
 func (a *API) put(w http.ResponseWriter, r *http.Request) error {

@@ -69,7 +69,7 @@ type CanaryDifference struct {
 	Texts string `json:"texts,omitempty"`
 }
 
-// CanaryUse is what one version used.
+// CanaryUse is what one version used. Instances are in use now, and take InstanceBytes.
 type CanaryUse struct {
 	SHA256   string            `json:"sha256"`
 	Version  string            `json:"version"`
@@ -78,6 +78,56 @@ type CanaryUse struct {
 	Faults   map[string]uint64 `json:"faults"`
 	Fuel     uint64            `json:"fuel"`
 	Seconds  float64           `json:"seconds"`
+
+	Instances     int   `json:"instances_out"`
+	InstanceBytes int64 `json:"instance_bytes"`
+	// Guard is what a canary did as a guard; nil where it is none, of a shadow, whose verdicts are not applied, and of
+	// the version that serves, which the plugin itself has it of.
+	Guard *server.Guard `json:"guard,omitempty"`
+}
+
+// CanaryInShort is a canary where plugins are listed.
+type CanaryInShort struct {
+	// The first ones are as in Canary and in its CanaryUse of the new version.
+	State     string  `json:"state"`
+	Shadow    bool    `json:"shadow"`
+	SHA256    string  `json:"sha256"`
+	Version   string  `json:"version"`
+	Percent   int     `json:"percent"`
+	Bound     uint64  `json:"bound"`
+	Faulty    uint64  `json:"faulty"`
+	Calls     uint64  `json:"calls"`
+	Seconds   float64 `json:"seconds"`
+	Instances int     `json:"instances_out"`
+	Bytes     int64   `json:"instance_bytes"`
+	// Faults counts the calls that failed.
+	Faults uint64 `json:"faults"`
+	// Of a shadow: see CanaryCompared.
+	Answers          uint64 `json:"answers,omitempty"`
+	DifferentAnswers uint64 `json:"different_answers,omitempty"`
+	Different        uint64 `json:"different,omitempty"`
+}
+
+// inShort are the canaries by the plugins that they would replace. One that was promoted is the plugin now.
+func inShort(list []Canary) map[string]*CanaryInShort {
+	short := map[string]*CanaryInShort{}
+	for _, c := range list {
+		if c.State == CanaryPromoted {
+			continue
+		}
+		u := c.Canary
+		s := &CanaryInShort{State: c.State, Shadow: c.Shadow, SHA256: u.SHA256, Version: u.Version, Percent: c.Percent,
+			Bound: c.Bound, Faulty: c.Faulty, Calls: u.Calls, Seconds: u.Seconds, Instances: u.Instances,
+			Bytes: u.InstanceBytes}
+		for _, n := range u.Faults {
+			s.Faults += n
+		}
+		if x := c.Compared; x != nil {
+			s.Answers, s.DifferentAnswers, s.Different = x.Answers, x.DifferentAnswers, x.Different
+		}
+		short[c.Name] = s
+	}
+	return short
 }
 
 // startCanary is put with canary in the query.

@@ -5,7 +5,7 @@
 // token; without any they answer 403. Answers are JSON, errors have the form
 // of all others.
 //
-//	GET    /admin/plugins          {"plugins":[…]}
+//	GET    /admin/plugins          {"plugins":[…]}, each with the canary beside it
 //	GET    /admin/plugins/{name}   one of them
 //	PUT    /admin/plugins/{name}   the body is the module; 201, or 200 in place of another
 //	DELETE /admin/plugins/{name}   204

@@ -127,6 +127,8 @@ type LivePlugin struct {
 	Skips     uint64 `json:"skips"`
 	Instances int    `json:"instances"`
 	Bytes     int64  `json:"instance_bytes"`
+	// Canary is the new version that is tried beside it, whose calls are not among those above; nil for none.
+	Canary *CanaryInShort `json:"canary,omitempty"`
 }
 
 // MaxLiveText bounds texts that are not the server's own, in bytes.
@@ -163,6 +165,15 @@ func (a *API) Live(ctx context.Context) Live {
 	}
 	if n := len(l.Plugins) - MaxLive; n > 0 {
 		l.Plugins, l.OmittedPlugins = l.Plugins[:MaxLive], n
+	}
+	if a.options.Plugins != nil {
+		tried := inShort(a.options.Plugins.Canaries())
+		for i := range l.Plugins {
+			if c := tried[l.Plugins[i].Name]; c != nil {
+				c.Version = cut(c.Version)
+				l.Plugins[i].Canary = c
+			}
+		}
 	}
 	if l.Models == nil {
 		l.Models = []LiveModel{}

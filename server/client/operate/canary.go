@@ -185,6 +185,25 @@ func canaryText(c admin.Canary) string {
 	return b.String()
 }
 
+// shortly is a canary as one line of what tells of its plugin.
+func shortly(c *admin.CanaryInShort) string {
+	text := fmt.Sprintf("%s, %s: %d requests, %d faulty; %d calls, %.3f s, %d faults", trialOf(c), c.State, c.Bound,
+		c.Faulty, c.Calls, c.Seconds, c.Faults)
+	if c.Shadow {
+		text += fmt.Sprintf("; %d of %d answers differ, in %d requests", c.DifferentAnswers, c.Answers, c.Different)
+	}
+	return terminal.Line(text)
+}
+
+// trialOf names what is tried and on how much.
+func trialOf(c *admin.CanaryInShort) string {
+	mode := "canary"
+	if c.Shadow {
+		mode = "shadow"
+	}
+	return fmt.Sprintf("%s of %d%%, version %q, sha256 %.12s", mode, c.Percent, c.Version, c.SHA256)
+}
+
 func writeUse(w io.Writer, name string, u admin.CanaryUse) {
 	faults := uint64(0)
 	for _, n := range u.Faults {
@@ -192,4 +211,7 @@ func writeUse(w io.Writer, name string, u admin.CanaryUse) {
 	}
 	fmt.Fprintf(w, "  %-10s %d calls, %.3f s, %d fuel, %d faults, %d refusals\n", name, u.Calls, u.Seconds, u.Fuel,
 		faults, u.Refusals)
+	if g := u.Guard; g != nil {
+		fmt.Fprintf(w, "  %-10s %s\n", "", guardText(g))
+	}
 }

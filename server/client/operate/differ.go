@@ -8,7 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"tgi/server"
+	"tgi/server/api/admin"
 	"tgi/server/client/terminal"
 )
 
@@ -21,12 +21,12 @@ func (f Fleet) List(ctx context.Context) (v any, text string, err error) {
 		if err != nil {
 			return nil, "", err
 		}
-		return map[string][]server.Plugin{"plugins": list}, text, err
+		return map[string][]admin.Plugin{"plugins": list}, text, err
 	}
-	lists, outcomes := make([][]server.Plugin, len(f)), make([]Outcome, len(f))
+	lists, outcomes := make([][]admin.Plugin, len(f)), make([]Outcome, len(f))
 	f.each(ctx, func(ctx context.Context, i int) (err error) {
 		lists[i], _, err = f[i].List(ctx)
-		outcomes[i] = Outcome{Result: map[string][]server.Plugin{"plugins": lists[i]}}
+		outcomes[i] = Outcome{Result: map[string][]admin.Plugin{"plugins": lists[i]}}
 		return err
 	}, func(i int, err error) { outcomes[i] = Outcome{Error: err.Error()} })
 	var b strings.Builder
@@ -47,19 +47,24 @@ func (f Fleet) List(ctx context.Context) (v any, text string, err error) {
 	return map[string][]Outcome{"servers": outcomes}, b.String(), cmp.Or(err, f.failed(outcomes, ""))
 }
 
-// same is what two plugins have in common that are the same at two servers.
-type same struct{ name, sha256, version, kinds, state, apply, onError string }
+// same is what two plugins have in common that are the same at two servers, with what is tried beside them.
+type same struct{ name, sha256, version, kinds, state, apply, onError, trial string }
 
 // table are the plugins of all servers.
-func (f Fleet) table(lists [][]server.Plugin, told int) (string, error) {
+func (f Fleet) table(lists [][]admin.Plugin, told int) (string, error) {
 	type use struct {
 		calls uint64
 		on    []string
 	}
-	uses, order := map[same]*use{}, []same{}
+	uses, order, trials := map[same]*use{}, []same{}, []string{}
 	for i, list := range lists {
 		for _, p := range list {
-			s := same{p.Name, p.SHA256, p.Version, strings.Join(p.Kinds, ", "), p.State, applyOf(p), p.OnError}
+			s := same{p.Name, p.SHA256, p.Version, strings.Join(p.Kinds, ", "), p.State, applyOf(p.Plugin), p.OnError,
+				""}
+			if p.Canary != nil {
+				s.trial = trialOf(p.Canary) + ", " + p.Canary.State
+				trials = append(trials, fmt.Sprintf("plugin %s at %s: %s", p.Name, f[i].url, shortly(p.Canary)))
+			}
 			if uses[s] == nil {
 				uses[s], order = &use{}, append(order, s)
 			}
@@ -87,7 +92,10 @@ func (f Fleet) table(lists [][]server.Plugin, told int) (string, error) {
 	fmt.Fprintln(t, "NAME\tVERSION\tSHA256\tKINDS\tSTATE\tAPPLY\tON_ERROR\tCALLS\tAT")
 	for _, s := range order {
 		at := "all"
-		if differs[s.name] {
+		switch {
+		case told < len(f) && !differs[s.name]:
+			at = "all that answer"
+		case differs[s.name]:
 			at = strings.Join(uses[s].on, " ")
 		}
 		row := []string{s.name, cmp.Or(s.version, "-"), fmt.Sprintf("%.12s", s.sha256), cmp.Or(s.kinds, "none"),
@@ -98,6 +106,9 @@ func (f Fleet) table(lists [][]server.Plugin, told int) (string, error) {
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
 	err := t.Flush()
+	for _, line := range trials {
+		fmt.Fprintln(&b, terminal.Line(line))
+	}
 	if len(differs) > 0 {
 		fmt.Fprintf(&b, "%s not the same at all servers\n", terminal.Count(len(differs), "plugin"))
 	}

@@ -136,13 +136,14 @@ func TestFleetUpload(t *testing.T) {
 		"1 of 2 servers failed; nothing was changed at any of them", "PUT ?dry_run=true", "PUT ?dry_run=true")
 
 	f, list = fleetOf(t, good, late, good)
-	const serves = "  dog: version \"2\", sha256 cd, serves\n" +
-		"    1 earlier version kept: tgi plugin rollback dog has the latest of before serve again\n" +
-		"    apply request, on_error fail\n"
+	serves := func(at string) string {
+		return at + "\n  dog: version \"2\", sha256 cd, serves\n    1 earlier version kept: tgi plugin rollback dog --url " +
+			at + " --to ab has the latest of before serve again\n    apply request, on_error fail\n"
+	}
 	const both = "PUT ?dry_run=true, PUT , GET /versions"
 	for range 2 {
 		text, outcomes, err := command(t, f, "upload", "dog", file)
-		says(t, list, text, "S0\n"+serves+"S1\n  failed: 507 the disk is full\\x1b[2J\nS2\n"+serves, err,
+		says(t, list, text, serves("S0")+"S1\n  failed: 507 the disk is full\\x1b[2J\n"+serves("S2"), err,
 			"1 of 3 servers failed; for these alone: --url S1", both, strings.TrimSuffix(both, ", GET /versions"), both)
 		if len(outcomes) != 3 || outcomes[0].Result == nil || outcomes[1].Error == "" ||
 			outcomes[2].URL != list[2].url {
@@ -401,7 +402,7 @@ func TestFleetList(t *testing.T) {
 	}
 	want := `NAME          VERSION  SHA256        KINDS   STATE  APPLY    ON_ERROR  CALLS  AT
 dog\x1b[2J    1        0123456789ab  logits  off    request  fail      3      S0
-cat           1        0123456789ab  logits  ready  request  fail      6      all
+cat           1        0123456789ab  logits  ready  request  fail      6      all that answer
 1 plugin not the same at all servers
 S2 failed: 401 no key; --key wants one of server.admin_keys
 `
@@ -416,10 +417,21 @@ S2 failed: 401 no key; --key wants one of server.admin_keys
 	if got, _, err := ask("", f[1].url); err != nil || !strings.HasPrefix(got, "NAME") || strings.Contains(got, "  AT") {
 		t.Errorf("%s, %v", got, err)
 	}
+	tried := strings.TrimSuffix(same, "}") + `,"canary":{"state":"running","sha256":"ef","percent":5}}`
+	f, _ = fleetOf(t, list(tried), list(same), list(same))
+	if got, _, err := ask("", f[0].url, f[1].url); err != nil || strings.Count(got, "cat  ") != 2 ||
+		!strings.Contains(got, "plugin cat at S0: canary of 5%, version \"\", sha256 ef, running: 0 requests") ||
+		!strings.HasSuffix(got, "1 plugin not the same at all servers\n") {
+		t.Errorf("%s, %v", got, err)
+	}
+	if got, _, err := ask("", f[1].url, f[2].url); err != nil || !strings.HasSuffix(got, "all\n") {
+		t.Errorf("%s, %v", got, err)
+	}
 	if got, _, err := ask("dog", f[0].url, f[1].url); err != nil || strings.Count(got, "  plugin     dog 2\n") != 2 {
 		t.Errorf("%s, %v", got, err)
 	}
-	if _, _, err := ask("", f[2].url); err == nil {
+	f, _ = fleetOf(t, map[string]string{})
+	if _, _, err := ask("", f[0].url); err == nil {
 		t.Error("a refusal of the only server is no error")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tgi/server"
+	"tgi/server/api/admin"
 	"tgi/server/client/terminal"
 	"tgi/server/config"
 )
@@ -63,10 +64,11 @@ func (f *Flags) Ask(ctx context.Context, name, setting string, lookup func(strin
 	}}, []string{name}, say)
 }
 
-// List returns the plugins that the server has, and as a text: a table, and below it what is wrong with them.
-func (s *Server) List(ctx context.Context) (list []server.Plugin, text string, err error) {
+// List returns the plugins that the server has, and as a text: a table, and below it what is wrong with them and what
+// is tried beside them.
+func (s *Server) List(ctx context.Context) (list []admin.Plugin, text string, err error) {
 	var got struct {
-		Plugins []server.Plugin `json:"plugins"`
+		Plugins []admin.Plugin `json:"plugins"`
 	}
 	if err := s.do(ctx, http.MethodGet, "/admin/plugins", &got); err != nil {
 		return nil, "", err
@@ -76,7 +78,7 @@ func (s *Server) List(ctx context.Context) (list []server.Plugin, text string, e
 	fmt.Fprintln(t, "NAME\tVERSION\tKINDS\tSTATE\tAPPLY\tCALLS\tSOURCE")
 	for _, p := range got.Plugins {
 		row := []string{p.Name, cmp.Or(p.Version, "-"), cmp.Or(strings.Join(p.Kinds, ", "), "none"), p.State,
-			applyOf(p), fmt.Sprint(p.Calls), p.Source}
+			applyOf(p.Plugin), fmt.Sprint(p.Calls), p.Source}
 		for i := range row {
 			row[i] = terminal.Line(row[i])
 		}
@@ -86,6 +88,9 @@ func (s *Server) List(ctx context.Context) (list []server.Plugin, text string, e
 	for _, p := range got.Plugins {
 		if p.Error != "" {
 			fmt.Fprintf(&b, "plugin %s: %s\n", terminal.Line(p.Name), terminal.Line(p.Error))
+		}
+		if p.Canary != nil {
+			fmt.Fprintf(&b, "plugin %s: %s\n", terminal.Line(p.Name), shortly(p.Canary))
 		}
 	}
 	return got.Plugins, b.String(), err
@@ -100,7 +105,7 @@ func applyOf(p server.Plugin) string {
 }
 
 // Show describes a plugin that the server has, as a text too.
-func (s *Server) Show(ctx context.Context, name string) (p server.Plugin, text string, err error) {
+func (s *Server) Show(ctx context.Context, name string) (p admin.Plugin, text string, err error) {
 	if err := s.do(ctx, http.MethodGet, at(name, ""), &p); err != nil {
 		return p, "", err
 	}
@@ -118,17 +123,25 @@ func (s *Server) Show(ctx context.Context, name string) (p server.Plugin, text s
 	line("from", p.Source)
 	line("sha256", p.SHA256)
 	line("state", strings.TrimSuffix(p.State+": "+p.Error, ": "))
-	line("apply", applyOf(p))
+	line("apply", applyOf(p.Plugin))
 	line("on_error", p.OnError)
 	if !p.Loaded.IsZero() {
 		line("loaded", p.Loaded.Local().Format(time.DateTime))
 	}
-	line("used", fmt.Sprintf("%d calls, %.3f s, %d fuel, %s", p.Calls, p.Seconds, p.Fuel, faultsOf(p)))
+	line("used", fmt.Sprintf("%d calls, %.3f s, %d fuel, %s", p.Calls, p.Seconds, p.Fuel, faultsOf(p.Plugin)))
 	line("instances", fmt.Sprintf("%d in use, %d ready, %d bytes", p.InstancesOut, p.InstancesWaiting, p.InstanceBytes))
 	if g := p.Guard; g != nil {
-		line("guard", fmt.Sprintf("%d verdicts, %d tokens held, %d taken back", sum(g.Verdicts), g.Held, g.Rewound))
+		line("guard", guardText(g))
+	}
+	if p.Canary != nil {
+		line("beside it", shortly(p.Canary))
 	}
 	return p, b.String(), nil
+}
+
+// guardText is what a plugin did as a guard.
+func guardText(g *server.Guard) string {
+	return fmt.Sprintf("%d verdicts, %d tokens held, %d taken back", sum(g.Verdicts), g.Held, g.Rewound)
 }
 
 // faultsOf counts the calls that failed, by kind.

@@ -122,10 +122,20 @@ func (u *Upload) Run(ctx context.Context, at *Server, name, file string) (v any,
 		// The version before may be the same, or too large to be kept: the server knows.
 		if list, _, err := at.Versions(ctx, name); err == nil && len(list) > 1 {
 			text += fmt.Sprintf("  %s kept: tgi plugin rollback %s has the latest of before serve again\n",
-				terminal.Count(len(list)-1, "earlier version"), name)
+				terminal.Count(len(list)-1, "earlier version"), back(at, name, list))
 		}
 	}
 	return p, text + fmt.Sprintf("  apply %s, on_error %s\n", terminal.Line(p.Apply), terminal.Line(p.OnError)), nil
+}
+
+// back are the arguments of the rollback that has the latest of the earlier versions serve again: at this server, and
+// by name, so that the same is right at each of several.
+func back(at *Server, name string, list []admin.Version) string {
+	words := name + " --url " + terminal.Line(at.url)
+	if to := list[1].SHA256; to != list[0].SHA256 {
+		words += fmt.Sprintf(" --to %.16s", terminal.Line(to))
+	}
+	return words
 }
 
 // Upload has the server load a module under a name, in place of one that was uploaded before, unless it is fresh. q

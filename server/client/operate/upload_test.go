@@ -68,7 +68,7 @@ func TestUpload(t *testing.T) {
 	}
 	if text, err := run(file, "--apply=always", "--keys=", "--on-error=fail", "--on-full=stop",
 		"--on-exhausted=release", "--config={}", "--limits=memory=1MiB,share=2"); err != nil ||
-		!strings.Contains(text, "  2 earlier versions kept: tgi plugin rollback dog has the latest") {
+		!strings.Contains(text, "  2 earlier versions kept: tgi plugin rollback dog --url "+web.URL+" ") {
 		t.Errorf("%q, %v", text, err)
 	}
 	earlier = 0 // as after an upload of what serves: nothing was replaced

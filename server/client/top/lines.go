@@ -47,12 +47,38 @@ func Lines(r Reading, columns, rows int) []string {
 			perCall := 1e6 * p.Seconds / max(float64(p.Calls), 1)
 			out = append(out, fmt.Sprintf("%s %s %s %10d %10.1f %8d %8d %9d", cell(p.Name, names),
 				cell(p.Version, 12), cell(p.State, 8), p.Calls, perCall, p.Faults, p.Skips, p.Instances))
+			out = append(out, canary(p.Canary, names)...)
 		}
 		out = omitted(out, l.OmittedPlugins)
 	}
 	out = append(out, keyLines(r.Keys, names)...)
 	return within(out, columns, rows)
 }
+
+// canary are the lines of what is tried beside a plugin, none for nil.
+func canary(c *admin.CanaryInShort, names int) []string {
+	if c == nil {
+		return nil
+	}
+	lines := []string{fmt.Sprintf("%s %s %s %10d %10.1f %8d %8s %9d", cell(trial(c), names), cell(c.Version, 12),
+		cell(c.State, 8), c.Calls, 1e6*c.Seconds/max(float64(c.Calls), 1), c.Faults, "-", c.Instances)}
+	if c.Shadow {
+		lines = append(lines, "    "+differing(c.DifferentAnswers, c.Answers))
+	}
+	return lines
+}
+
+// trial names what is tried beside the plugin of the line above.
+func trial(c *admin.CanaryInShort) string {
+	mode := "canary"
+	if c.Shadow {
+		mode = "shadow"
+	}
+	return fmt.Sprintf("  %s %d%%", mode, c.Percent)
+}
+
+// differing says what the answers of a shadow came to.
+func differing(n, of uint64) string { return fmt.Sprintf("%d of %d answers differ", n, of) }
 
 // keyLines are the lines of keys, those first that do most.
 func keyLines(list []Key, names int) (out []string) {

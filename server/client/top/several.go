@@ -156,10 +156,10 @@ func Servers(answers []Answer, columns, rows int) []string {
 	out := []string{fmt.Sprintf("%d of %s answer%s", len(told), terminal.Count(len(answers), "server"), versions(told)),
 		"", fmt.Sprintf("%s %-8s %s %9s %9s", cell("SERVER", names), "STATE", sumColumns, "REQUESTS", "MEMORY")}
 	out = append(out, lines...)
-	out = append(out, fmt.Sprintf("%s %-8s %s %9d %9s", cell("all", names), "", all.columns(), all.requests,
-		size(all.resident)))
-	out = append(out, models(told, names)...)
-	out = append(out, plugins(told, names)...)
+	out = append(out, fmt.Sprintf("%s %-8s %s %9d %9s", cell(everywhere(told, len(answers)), names), "", all.columns(),
+		all.requests, size(all.resident)))
+	out = append(out, models(told, len(answers), names)...)
+	out = append(out, plugins(told, len(answers), names)...)
 	out = append(out, keys(told, names)...)
 	return within(out, columns, rows)
 }
@@ -176,16 +176,24 @@ func versions(told []Answer) string {
 	return ""
 }
 
-// on says which of the servers that answered have something.
-func on(have []string, told []Answer) string {
+// everywhere is all that were asked, or of those the servers that told something.
+func everywhere(told []Answer, asked int) string {
+	if len(told) < asked {
+		return "all that answer"
+	}
+	return "all"
+}
+
+// on says which of the servers that answered, of those that were asked, have something.
+func on(have []string, told []Answer, asked int) string {
 	if len(have) == len(told) {
-		return "all"
+		return everywhere(told, asked)
 	}
 	return word(strings.Join(have, ", "), 60)
 }
 
 // models are their lines, those first that do most.
-func models(told []Answer, names int) (out []string) {
+func models(told []Answer, asked, names int) (out []string) {
 	by, left := map[string]*sum{}, 0
 	for _, a := range told {
 		left += a.Live.OmittedModels
@@ -208,38 +216,49 @@ func models(told []Answer, names int) (out []string) {
 		return cmp.Or(cmp.Compare(by[b].running, by[a].running), cmp.Compare(by[b].generated, by[a].generated))
 	})
 	for _, id := range ids {
-		out = append(out, fmt.Sprintf("%s %s  %s", cell(id, names), by[id].columns(), on(by[id].on, told)))
+		out = append(out, fmt.Sprintf("%s %s  %s", cell(id, names), by[id].columns(), on(by[id].on, told, asked)))
 	}
 	return omitted(out, left)
 }
 
-// plugins are their lines: one for each version of each, those that are not the same at all servers first.
-func plugins(told []Answer, names int) (out []string) {
-	type version struct{ name, sha256 string }
+// plugins are their lines: one for each version of each, below it one for each that is tried beside it, those that are
+// not the same at all servers first.
+func plugins(told []Answer, asked, names int) (out []string) {
+	type version struct{ name, trial, sha256 string } // trial of one that is tried
 	type use struct {
-		version       string
-		calls, faults uint64
-		seconds       float64
-		on            []string
+		version           string
+		calls, faults     uint64
+		seconds           float64
+		answers, differed uint64 // of a shadow
+		on                []string
 	}
-	by, left := map[version]*use{}, 0
+	by, seconds, left := map[version]*use{}, map[string]float64{}, 0
+	add := func(v version, said string, calls, faults uint64, took float64, at string) *use {
+		u := by[v]
+		if u == nil {
+			u = &use{version: said}
+			by[v] = u
+		}
+		u.calls, u.faults, u.seconds = u.calls+calls, u.faults+faults, u.seconds+took
+		u.on = append(u.on, at)
+		return u
+	}
 	for _, a := range told {
 		left += a.Live.OmittedPlugins
 		for _, p := range a.Live.Plugins {
-			u := by[version{p.Name, p.SHA256}]
-			if u == nil {
-				u = &use{version: p.Version}
-				by[version{p.Name, p.SHA256}] = u
+			add(version{p.Name, "", p.SHA256}, p.Version, p.Calls, p.Faults, p.Seconds, a.name)
+			seconds[p.Name] += p.Seconds
+			if c := p.Canary; c != nil {
+				u := add(version{p.Name, trial(c), c.SHA256}, c.Version, c.Calls, c.Faults, c.Seconds, a.name)
+				u.answers, u.differed = u.answers+c.Answers, u.differed+c.DifferentAnswers
 			}
-			u.calls, u.faults, u.seconds = u.calls+p.Calls, u.faults+p.Faults, u.seconds+p.Seconds
-			u.on = append(u.on, a.name)
 		}
 	}
 	if len(by) == 0 {
 		return nil
 	}
 	list := slices.SortedFunc(maps.Keys(by), func(a, b version) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.sha256, b.sha256))
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.trial, b.trial), cmp.Compare(a.sha256, b.sha256))
 	})
 	differs := map[string]bool{}
 	for _, v := range list {
@@ -250,7 +269,7 @@ func plugins(told []Answer, names int) (out []string) {
 		case differs[a.name] == differs[b.name] && differs[a.name]:
 			return 0 // the versions of one stay together
 		case differs[a.name] == differs[b.name]:
-			return cmp.Compare(by[b].seconds, by[a].seconds)
+			return cmp.Compare(seconds[b.name], seconds[a.name])
 		case differs[a.name]:
 			return -1
 		}
@@ -260,9 +279,13 @@ func plugins(told []Answer, names int) (out []string) {
 		"CALLS", "µs/CALL", "FAULTS"))
 	for _, v := range list {
 		u := by[v]
-		out = append(out, fmt.Sprintf("%s %s %s %10d %10.1f %8d  %s", cell(v.name, names), cell(u.version, 12),
-			cell(v.sha256[:min(len(v.sha256), 12)], 12), u.calls, 1e6*u.seconds/max(float64(u.calls), 1), u.faults,
-			on(u.on, told)))
+		at := on(u.on, told, asked)
+		if u.answers > 0 {
+			at += "; " + differing(u.differed, u.answers)
+		}
+		out = append(out, fmt.Sprintf("%s %s %s %10d %10.1f %8d  %s", cell(cmp.Or(v.trial, v.name), names),
+			cell(u.version, 12), cell(v.sha256[:min(len(v.sha256), 12)], 12), u.calls,
+			1e6*u.seconds/max(float64(u.calls), 1), u.faults, at))
 	}
 	return omitted(out, left)
 }

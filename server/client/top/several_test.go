@@ -31,7 +31,8 @@ func several(t *testing.T) []Source {
 			"state":"loaded","waiting":4,"running":5,"cache":{"used":10,"total":10,"bytes":300},
 			"rates":{"prefill_tokens_per_second":10,"generated_tokens_per_second":12.25}},{"id":"only-one"}],
 			"plugins":[{"name":"same","sha256":"aa","version":"1","calls":2,"seconds":9},{"name":"dog",
-			"sha256":"0123456789abcdef","version":"1.0.0","calls":4,"seconds":0.001,"faults":2}]}`,
+			"sha256":"0123456789abcdef","version":"1.0.0","calls":4,"seconds":0.001,"faults":2,"canary":{"shadow":true,
+			"percent":5,"sha256":"ef","version":"3","calls":2,"seconds":0.001,"answers":9,"different_answers":4}}]}`,
 			`{"keys":[{"key":"team","requests":7,"generated_tokens":99},{"key":null,"requests":1}]}`),
 		{"http://two:3000", silent},
 		replica(t, "http://three:3000/", `{"version":"1.3","requests":4,"draining":true,"memory":{"resident_bytes":500000},
@@ -52,16 +53,17 @@ SERVER                       STATE    WAITING RUNNING PARKED CACHE            PR
 one:3000                     serving        4       5      0 ██████████ 100%      10.0      12.2         3    1.0 MB
 two:3000                     no answer within 200ms
 three:3000                   draining       1       2      0 ░░░░░░░░░░   0%       0.0       0.5         4  500.0 kB
-all                                         5       7      0 ████████░░  75%      10.0      12.8         7    1.5 MB
+all that answer                             5       7      0 ████████░░  75%      10.0      12.8         7    1.5 MB
 
 MODEL                        WAITING RUNNING PARKED CACHE            PROMPT/S  TOKENS/S  ON
-m                                  5       7      0 ████████░░  75%      10.0      12.8  all
+m                                  5       7      0 ████████░░  75%      10.0      12.8  all that answer
 only-one                           0       0      0 -                     0.0       0.0  one:3000
 
 PLUGIN                       VERSION      SHA256            CALLS    µs/CALL   FAULTS  ON
 dog                          1.0.0        0123456789ab          4      250.0        2  one:3000
 dog                          2.0.0        fedc                  0        0.0        0  three:3000
-same                         1            aa                    5  1800000.0        0  all
+  shadow 5%                  3            ef                    2      500.0        0  one:3000; 4 of 9 answers differ
+same                         1            aa                    5  1800000.0        0  all that answer
 
 KEY                          REQUESTS  RUNNING  PROMPT TOKENS         TOKENS         UNSEEN
 team                               10        0              0            100              0

@@ -42,7 +42,8 @@ func serving(t *testing.T, live, usage string, status int) *call.Caller {
 func TestAsk(t *testing.T) {
 	c := serving(t, `{"version":"1.2","requests":3,"uptime_seconds":61,"models":[{"id":"m","state":"loaded","waiting":4,
 		"running":5,"cache":{"used":5,"total":10},"rates":{"generated_tokens_per_second":12.34,"step_seconds":0.02}}],
-		"plugins":[{"name":"p","calls":4,"seconds":0.001,"faults":2}]}`,
+		"plugins":[{"name":"p","calls":4,"seconds":0.001,"faults":2,"canary":{"state":"running","shadow":true,"percent":5,
+		"version":"2","calls":3,"seconds":0.0003,"faults":1,"instances_out":1,"answers":9,"different_answers":4}}]}`,
 		`{"keys":[{"key":"sk-…1","requests":7,"generated_tokens":99},{"key":null,"requests":1}]}`, 200)
 	r, err := Ask(t.Context(), c)
 	if err != nil {
@@ -50,7 +51,8 @@ func TestAsk(t *testing.T) {
 	}
 	text := strings.Join(Lines(r, 200, 100), "\n")
 	for _, want := range []string{"tgi 1.2  serving  up 1m1s  in flight 3", "█████░░░░░  50%", "12.3", "20.0ms", "250.0",
-		"sk-…1", "(none)", " 99"} {
+		"sk-…1", "(none)", " 99", "\n  shadow 5%                  2            running           3      100.0        1        -         1\n" +
+			"    4 of 9 answers differ"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
@@ -84,7 +86,8 @@ func hostileReading() Reading {
 	for range 500 {
 		l.Models = append(l.Models, admin.LiveModel{ID: evil, State: evil, Cache: &admin.LiveCache{Used: 9, Total: 1,
 			Bytes: -1}, Rates: &admin.LiveRates{Prefill: 1e300}})
-		l.Plugins = append(l.Plugins, admin.LivePlugin{Name: evil, Version: evil, State: evil, SHA256: evil})
+		l.Plugins = append(l.Plugins, admin.LivePlugin{Name: evil, Version: evil, State: evil, SHA256: evil,
+			Canary: &admin.CanaryInShort{State: evil, Version: evil, SHA256: evil, Shadow: true}})
 	}
 	return Reading{Live: l, Keys: []Key{{Name: &evil}}}
 }
