@@ -135,3 +135,42 @@ func TestLogprobsBesideGuards(t *testing.T) {
 		t.Errorf("%d replacements, one of several tokens: %t", replaced, several)
 	}
 }
+
+// TestExplanationsFitText: behind what a guard replaces too, a reply has an explanation for each of its tokens, with
+// the token's text, and tells which guard gave it; all of what is replaced is told.
+func TestExplanationsFitText(t *testing.T) {
+	p := guarding(t, nil)
+	status, reply := p.call(t, http.MethodPost, "/generate", []byte(`{"inputs":"Once","parameters":{"max_new_tokens":12,`+
+		`"details":true,"explain":{"top":1},"plugins":[{"name":"redact","params":{"strings":["upon","girl"]}}]}}`))
+	var r struct {
+		Details struct {
+			Tokens  []struct{ Text string }
+			Explain []struct {
+				Text, Picked, By string
+				Replaced         []struct {
+					By     string
+					Tokens int
+				}
+			}
+			Replaced int `json:"replaced_tokens"`
+		}
+	}
+	if err := json.Unmarshal([]byte(reply), &r); status != http.StatusOK || err != nil || r.Details.Replaced == 0 ||
+		len(r.Details.Explain) != len(r.Details.Tokens) {
+		t.Fatalf("%d %s (%v)", status, reply, err)
+	}
+	replaced := 0
+	for i, x := range r.Details.Explain {
+		if x.Text != r.Details.Tokens[i].Text || (x.Picked == "guard") != (x.By == "redact") {
+			t.Errorf("token %d, %q, is explained by %+v", i, r.Details.Tokens[i].Text, x)
+		}
+		for _, by := range x.Replaced {
+			if replaced += by.Tokens; by.By != "redact" || x.Picked != "guard" {
+				t.Errorf("token %d: %+v", i, x)
+			}
+		}
+	}
+	if replaced != r.Details.Replaced {
+		t.Errorf("%d tokens are told as replaced, want %d", replaced, r.Details.Replaced)
+	}
+}
