@@ -161,7 +161,18 @@ func (n *seqStep) launch(t *pickTask) {
 func (n *seqStep) askGuards(t *pickTask) {
 	t.rows = t.rows[:0] // they are the step's
 	n.launched = time.Now()
-	n.submit(func() (done bool) {
+	n.jobs++
+	if n.e.alone(n.q) {
+		n.e.solo = n
+		return
+	}
+	n.e.guests.submit(n.q.guests, n.judge)
+}
+
+// judge is the job of the guards.
+func (n *seqStep) judge() {
+	n.run(func() (done bool) {
+		t := n.tasks[0]
 		t.err = catchPanic(func() error { _, err := t.guardPick(t.picks[0]); return err })
 		return true
 	})
@@ -280,7 +291,13 @@ func movingAverage(old, d time.Duration) time.Duration {
 
 // awaitGuests waits for the step's user code, at most for guestTimeout, and not for code
 // that is expected to take longer.
-func (e *Engine) awaitGuests(plan *sched.Plan) {
+func (e *Engine) awaitGuests(plan *sched.Plan, t timing) {
+	if n := e.solo; n != nil {
+		if e.solo = nil; e.askHere(n, plan, t) {
+			return
+		}
+		e.guests.submit(n.q.guests, n.judge)
+	}
 	flying := 0
 	for _, n := range e.seqSteps {
 		if n.q.inFlight != nil {

@@ -22,9 +22,9 @@
 //
 // Callers: server/generate submits requests and opens sessions; server/host starts and closes engines.
 //
-// Goroutines: New starts the step goroutine; Close awaits it. Short-lived workers run
-// the picks of a step, which the step goroutine awaits, and user code (guestPool),
-// masks that take long, and the loads of prompts from disk, which the step goroutine awaits before it ends.
+// Goroutines: New starts the step goroutine; Close awaits it. Another may take over from it (handover). Short-lived
+// workers run the picks of a step, which the step goroutine awaits, and user code (guestPool), masks that take long,
+// and the loads of prompts from disk, which the step goroutine awaits before it ends.
 //
 // Locks: Engine.mu, Stream.mu, seqStep.mu and guestPool.mu are leaves: no code holds
 // two of them at once.
@@ -163,9 +163,11 @@ type Engine struct {
 	open     int        // accepted sequences that have not ended
 	closed   error      // why the engine is closed
 	health   error      // error of the last forward pass
+	handover *handover  // nil while no guards are asked on the step goroutine
 	stats    Stats
 
 	// The fields below belong to the step goroutine.
+	looping      bool
 	sched        *sched.Scheduler
 	pace         pace
 	costs        draft.Costs
@@ -176,6 +178,7 @@ type Engine struct {
 	active       map[*sched.Seq]*sequence
 	sessions     map[*Session]bool
 	seqSteps     []*seqStep // of the step
+	solo         *seqStep   // whose guards the step goroutine is to ask
 	ended        []*seqStep // whose events are to be handed out
 	picks        []*pickTask
 	scores       []*sched.Row
@@ -289,12 +292,13 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 
 // loop runs steps until the engine is closed and sleeps while there is nothing to do.
 func (e *Engine) loop() {
-	defer close(e.done)
+	e.looping = true
 	for {
 		if err := e.closeReason(); err != nil {
 			e.failAll(err)
 			e.guests.wait()
 			e.flushDisk(err)
+			close(e.done)
 			return
 		}
 		if !e.step() {
@@ -397,9 +401,13 @@ func (e *Engine) cancel(s *Stream, cause error) {
 	e.signal()
 }
 
+// signal wakes the step goroutine, or has it taken over if it asks guards.
 func (e *Engine) signal() {
 	select {
 	case e.wake <- struct{}{}:
 	default:
 	}
+	e.mu.Lock()
+	e.hurry()
+	e.mu.Unlock()
 }

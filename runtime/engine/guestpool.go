@@ -52,6 +52,13 @@ func newGuestPool(workers int) *guestPool {
 func (p *guestPool) submit(guests []string, run func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.count(guests)
+	p.queue = append(p.queue, &guestJob{guests: guests, run: run})
+	p.dispatch()
+}
+
+// count adds a job to those of its guests. p.mu is held.
+func (p *guestPool) count(guests []string) {
 	for _, g := range guests {
 		s := p.shares[g]
 		if s == nil {
@@ -63,8 +70,6 @@ func (p *guestPool) submit(guests []string, run func()) {
 		}
 		s.jobs++
 	}
-	p.queue = append(p.queue, &guestJob{guests: guests, run: run})
-	p.dispatch()
 }
 
 // dispatch starts jobs while workers are free. p.mu is held.
@@ -94,13 +99,41 @@ func (p *guestPool) next() *guestJob {
 	j := p.queue[best]
 	p.queue = append(p.queue[:best], p.queue[best+1:]...)
 	p.clock = max(p.clock, least)
+	p.start(j)
+	return j
+}
+
+// start counts a job as running. p.mu is held.
+func (p *guestPool) start(j *guestJob) {
 	for _, g := range j.guests {
 		p.shares[g].running++
 	}
 	p.busy++
 	p.running[j] = true
 	j.began = time.Now()
+}
+
+// begin counts a job that the caller runs, and then ends; nil if there are others.
+func (p *guestPool) begin(guests []string) *guestJob {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.running)+len(p.queue) > 0 {
+		return nil
+	}
+	p.wg.Add(1)
+	p.count(guests)
+	j := &guestJob{guests: guests}
+	p.start(j)
 	return j
+}
+
+// end ends such a job.
+func (p *guestPool) end(j *guestJob) {
+	p.mu.Lock()
+	p.finish(j)
+	p.dispatch()
+	p.mu.Unlock()
+	p.wg.Done()
 }
 
 // tag returns the job's start tag: the most time that any of its guests has used. It

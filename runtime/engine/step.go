@@ -45,25 +45,29 @@ func (e *Engine) step() bool {
 			e.costs.Observe(plan.DecodeRows+plan.DraftTokens, time.Since(t.forward))
 		}
 	}
-	t.err = err
-	if err == nil {
-		e.awaitGuests(plan)
+	if t.err = err; err == nil {
+		e.awaitGuests(plan, t)
 	}
+	e.endStep(plan, t)
+	return true
+}
+
+// endStep hands out what a step gave, but for the sequences whose user code is not done.
+func (e *Engine) endStep(plan *sched.Plan, t timing) {
 	e.guests.watch()
-	if err != nil {
-		e.dropPlan(plan, err)
+	if t.err != nil {
+		e.dropPlan(plan, t.err)
 	} else {
 		t.late = e.commit(plan)
 	}
 	e.demand.set(0)
-	stats := e.recordStats(plan, time.Since(begin))
+	stats := e.recordStats(plan, time.Since(t.begin))
 	e.emit()
 	if e.observer != nil {
 		t.end = time.Now()
 		e.observer.Step(newReport(plan, t, stats, e.drafts, e.second.takeErr()))
 	}
 	e.drafts = DraftCounts{}
-	return true
 }
 
 // drainInbox adds new requests to the scheduler, carries out the orders of programs, and aborts the cancelled.
