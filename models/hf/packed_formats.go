@@ -364,7 +364,7 @@ func (l *lookedUp) Integers(codes []int8, i, b int) (scale, offset float32) {
 // isNF4 reports whether the numbers are those of tensors.TableNF4, but for its rounding.
 func isNF4(table []float32) bool {
 	for code, x := range table {
-		if math.Abs(float64(127*x)-float64(tensors.TableNF4.Number(byte(code)))) > 0.5 {
+		if d := math.Abs(float64(127*x) - float64(tensors.TableNF4.Number(byte(code)))); !(d <= 0.5) { // nor is NaN one
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,54 @@ func TestMXFP4(t *testing.T) {
 	}
 	if err := w.Floats(make([]float32, 2), 127); err == nil {
 		t.Error("a range beyond the end was read")
+	}
+}
+
+// TestMXFP4Integers: the codes, looked up in the form's table and times the scale of their block, are what Floats
+// gives, in each part, row and block.
+func TestMXFP4Integers(t *testing.T) {
+	const parts, rows, blocks, size = 3, 2, 2, tensors.IntegerBlock
+	r := rand.New(rand.NewPCG(4, 4))
+	data := make([]byte, parts*rows*blocks*(size/2+1))
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	scales := data[parts*rows*blocks*size/2:]
+	for i := range scales {
+		scales[i] = byte(100 + 5*i)
+	}
+	scales[1], scales[5], scales[10] = 0, 255, 254 // the smallest, none, and the largest
+	set := parsed(t, []Spec{{Name: "w_blocks", DType: "U8", Shape: []int64{parts, rows, blocks, size / 2}},
+		{Name: "w_scales", DType: "U8", Shape: []int64{parts, rows, blocks}}}, data)
+	if err := set.JoinMXFP4(); err != nil {
+		t.Fatal(err)
+	}
+	w, err := set.Tensor("w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nans, want, codes := 0, make([]float32, size), make([]int8, size)
+	for at := range parts * rows * blocks {
+		part, row, block := w.Part(at/(rows*blocks)), at/blocks%rows, at%blocks
+		form := part.Form()
+		if form != (tensors.Form{Bits: 4, Table: tensors.TableMXFP4}) {
+			t.Fatalf("form %+v", form)
+		}
+		if err := part.Floats(want, (row*blocks+block)*size); err != nil {
+			t.Fatal(err)
+		}
+		scale, offset := part.Integers(codes, row, block)
+		for i, c := range codes {
+			got := float32(form.Table.Number(byte(c)))*scale + offset
+			if got != got && want[i] != want[i] {
+				nans++
+			} else if got != want[i] {
+				t.Fatalf("block %d: code %d is %d times %g, which is %g, want %g", at, i, c, scale, got, want[i])
+			}
+		}
+	}
+	if nans != size {
+		t.Errorf("%d numbers are none, want the %d of a block", nans, size)
 	}
 }
 

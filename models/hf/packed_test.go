@@ -1,0 +1,103 @@
+package hf
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"tgi/models/tensors"
+)
+
+// numbersNF4 are those of bitsandbytes' nf4, rounded to four digits.
+var numbersNF4 = []float32{-1, -0.6962, -0.5251, -0.3949, -0.2844, -0.1848, -0.0911, 0, 0.0796, 0.1609, 0.2461, 0.3379,
+	0.4407, 0.5626, 0.7230, 1}
+
+// TestIsNF4: numbers that the table does not hold within half of its step are not taken for it, nor what is no number.
+func TestIsNF4(t *testing.T) {
+	if !isNF4(numbersNF4) {
+		t.Error("nf4 is not taken for it")
+	}
+	for _, bad := range []float32{0.5, -0.5, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+		for i := range numbersNF4 {
+			other := slices.Clone(numbersNF4)
+			other[i] += bad
+			if isNF4(other) {
+				t.Errorf("number %d of %g is taken for nf4", i, other[i])
+			}
+		}
+	}
+}
+
+// TestPackedIntegers: the integers of a packed matrix are its weights, but for the rounding of nf4's table.
+func TestPackedIntegers(t *testing.T) {
+	const dir = "../testdata/packed"
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := []string{"compressed-float", "fp8", "fp8-latent", "fp4"} // which 8 bits come near
+	for _, e := range entries {
+		t.Run(e.Name(), func(t *testing.T) {
+			ck, err := Open(filepath.Join(dir, e.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ck.Close()
+			matrices := 0
+			for _, name := range ck.Tensors.Names() {
+				w, err := ck.Tensors.Tensor(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if w.Form().Bits != 0 {
+					matrices++
+					compareIntegers(t, w)
+				}
+			}
+			if want := !slices.Contains(none, e.Name()); want != (matrices > 0) {
+				t.Errorf("%d matrices have integers", matrices)
+			}
+		})
+	}
+}
+
+// compareIntegers compares what Integers gives with what Floats does.
+func compareIntegers(t *testing.T, w *tensors.Tensor) {
+	t.Helper()
+	form, n, k := w.Form(), int(w.Shape[0]), int(w.Shape[1])
+	row, codes := make([]float32, k), make([]int8, tensors.IntegerBlock)
+	lowest, highest := -1<<(form.Bits-1), 1<<(form.Bits-1)-1
+	if form.Bits == 4 && (form.Offsets || form.Table != tensors.NoTable) {
+		lowest, highest = 0, 15
+	}
+	for i := range n {
+		if err := w.Floats(row, i*k); err != nil {
+			t.Fatal(err)
+		}
+		for b := range k / len(codes) {
+			scale, offset := w.Integers(codes, i, b)
+			if !form.Offsets && offset != 0 {
+				t.Fatalf("%s: row %d, block %d has the offset %g", w.Name, i, b, offset)
+			}
+			for c, code := range codes {
+				if int(code) < lowest || int(code) > highest {
+					t.Fatalf("%s: row %d, block %d: code %d, want %d to %d", w.Name, i, b, code, lowest, highest)
+				}
+				value, most := code, 1e-6*(math.Abs(float64(offset))+127*math.Abs(float64(scale)))
+				if form.Table != tensors.NoTable {
+					value = form.Table.Number(byte(code))
+				}
+				if form.Table == tensors.TableNF4 { // half of its step
+					most = 0.5 * math.Abs(float64(scale))
+				}
+				want := row[b*len(codes)+c]
+				if d := math.Abs(float64(float32(value)*scale + offset - want)); !(d <= most) {
+					t.Fatalf("%s: row %d, block %d: code %d is %g off %g, at most %g", w.Name, i, b, code, d, want,
+						most)
+				}
+			}
+		}
+	}
+}
