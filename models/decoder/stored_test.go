@@ -117,9 +117,11 @@ func openStored(t testing.TB, types ...string) *hf.Checkpoint {
 	return ck
 }
 
-// storedTypes are the mixes of types that tests have: each alone, and as llama.cpp mixes them.
+// storedTypes are the mixes of types that tests have: each alone, as llama.cpp mixes them, and pairs that have to meet
+// in one form where they are a gate and an up.
 var storedTypes = [][]string{{"Q4_0"}, {"Q4_1"}, {"Q5_0"}, {"Q5_1"}, {"Q8_0"}, {"Q4_K"}, {"Q5_K"}, {"IQ4_NL"},
-	{"IQ4_XS"}, {"MXFP4"}, {"Q6_K"}, {"Q4_K", "Q4_K", "Q6_K"}, {"Q5_K", "Q8_0", "Q4_0", "F32"}}
+	{"IQ4_XS"}, {"MXFP4"}, {"Q6_K"}, {"Q4_K", "Q4_K", "Q6_K"}, {"Q5_K", "Q8_0", "Q4_0", "F32"},
+	{"Q4_0", "Q4_1"}, {"IQ4_NL", "Q8_0"}, {"IQ4_NL", "MXFP4"}, {"IQ4_NL", "Q4_1"}, {"Q4_K", "Q5_K"}}
 
 // TestStoredWeights: a model computes what the floats that its blocks stand for give, but for the rounding of
 // activations: blocks of integers lose nothing.
