@@ -121,11 +121,11 @@ struct pa_functions {
 	void (*merge)(const struct pa_call *, const struct pa_unit *u);
 };
 
-// pa_kernel is one implementation for one kind of CPU.
-// The instruction sets that operators are compiled for. Those beside attention take the one of the selected kernel, so
-// that one switch chooses for all.
+// pa_set are the instruction sets that operators are compiled for. Those beside attention take the one of the selected
+// kernel, so that one switch chooses for all.
 enum pa_set { PA_BASE, PA_AVX2, PA_AVX512, PA_SETS };
 
+// pa_kernel is one implementation for one kind of CPU.
 struct pa_kernel {
 	const char *name;
 	enum pa_set set;

@@ -93,6 +93,7 @@ const struct pa_kernel pa_avx512 = {
     },
 };
 
+// With VNNI the functions for codes are others, those for floats the same.
 #undef PA_TARGET
 #define PA_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx512vnni,avx2,fma,f16c")))
 #undef PA_KBLOCKS

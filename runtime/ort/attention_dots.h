@@ -10,9 +10,11 @@ typedef struct {
 	int16_t codes[PA_MAX_HEAD];
 	float units[PA_MAX_HEAD / PA_GROUP];
 } PA_NAME(query);
-enum { PA_NAME(whole) = 1 };
+enum { PA_NAME(whole) = 1 };  // an element of a tile's queries is a whole row of them
 
 enum { PA_FINE = 32767 };  // the largest of 16 bits
+_Static_assert(PA_MAX_HEAD % PA_GROUP == 0 && PA_GROUP == 2 * PA_W, "a query's groups are filled up, by two vectors");
+_Static_assert(PA_CHUNK / PA_BLOCK % 2 == 0, "weights are rounded by two blocks");
 _Static_assert((int64_t)PA_CHUNK * 128 * (PA_FINE + 1) <= INT32_MAX, "a chunk's products with codes fit 32 bits");
 
 // fine_top is the largest magnitude as bits, whose order is that of the numbers; what is not a number is above all.

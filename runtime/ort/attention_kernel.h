@@ -141,7 +141,7 @@ PA_TARGET static void PA_NAME(write)(const struct pa_call *c, int64_t from, int6
 #else
 // The queries of a tile are floats, [head_size][rows].
 typedef float PA_NAME(query);
-enum { PA_NAME(whole) = 0 };
+enum { PA_NAME(whole) = 0 };  // an element of a tile's queries is one number
 
 // take puts query row i of a tile of rt rows at its place.
 PA_INLINE void PA_NAME(take)(const float *head, int hd, float scale, int rt, int i, PA_NAME(query) *q) {

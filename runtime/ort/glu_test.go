@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -101,5 +102,38 @@ func TestGLURefusesOddWidth(t *testing.T) {
 	put(t, n, true, "out", make([]float32, 1), 1, 1)
 	if err := n.run(); err == nil {
 		t.Error("a matrix of width 3 was accepted")
+	}
+}
+
+// TestOperatorsBesideVNNI: attention to codes in integers is all that the kernel with VNNI has of its own. The
+// operators that choose by the kernel give the bits of AVX-512 beside it.
+func TestOperatorsBesideVNNI(t *testing.T) {
+	var first [][]float32
+	for _, kernel := range kernels(t) {
+		if !strings.HasPrefix(kernel, "avx512") {
+			continue
+		}
+		if err := chooseAttention(kernel); err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(1, 2))
+		l := openLoRA(t, 577, [2]int{300, 40}, 0)
+		a := l.adapter(t, r, [2]int{7, 7}, false, 0)
+		added, err := l.add(t, normal(r, 340), normal(r, 577), []int64{a.address()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := [][]float32{slices.Clone(added)}
+		for activation := range 4 {
+			got = append(got, slices.Clone(gated(t, openGLU(t, 2000, activation), normal(r, 2000), 1000)))
+		}
+		if first == nil {
+			first = got
+		}
+		for i := range got {
+			if !slices.Equal(got[i], first[i]) {
+				t.Errorf("%s: operator %d has other bits", kernel, i)
+			}
+		}
 	}
 }
