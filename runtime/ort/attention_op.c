@@ -20,50 +20,25 @@ struct attention_node {
 	float scale, epsilon, cap, stretch;
 };
 
-// integer reads an attribute in [min, max]; a fallback inside the bounds makes it optional.
-static OrtStatus *integer(const OrtKernelInfo *info, const char *name, int64_t min, int64_t max, int64_t fallback,
-                          int *out) {
-	int64_t v = fallback;
-	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_int64(info, name, &v);
-	if (status) tgi_ort.ReleaseStatus(status), v = fallback;
-	if (v < min || v > max) {
-		char text[96] = "tgi.PagedAttention: attribute missing or out of bounds: ";
-		strncat(text, name, sizeof text - strlen(text) - 1);
-		return op_invalid(text);
-	}
-	*out = (int)v;
-	return NULL;
-}
-
-// real reads an optional attribute.
-static float real(const OrtKernelInfo *info, const char *name, float fallback) {
-	float v = fallback;
-	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_float(info, name, &v);
-	if (!status) return v;
-	tgi_ort.ReleaseStatus(status);
-	return fallback;
-}
-
 static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const OrtKernelInfo *info, void **kernel) {
 	(void)op, (void)api;
-	struct attention_node n;
-	OrtStatus *status = integer(info, "num_heads", 1, 1 << 16, 0, &n.heads);
-	if (!status) status = integer(info, "kv_num_heads", 1, 1 << 16, 0, &n.kv_heads);
-	if (!status) status = integer(info, "head_size", 8, PA_MAX_HEAD, 0, &n.head_size);
-	if (!status) status = integer(info, "latent_size", 0, PA_MAX_HEAD, 0, &n.value_size);
-	if (!status) status = integer(info, "local_window_size", -1, INT32_MAX, -1, &n.window);
-	if (!status) status = integer(info, "do_rotary", 0, 1, 0, &n.rotary);
-	if (!status) status = integer(info, "rotary_by_token", 0, 1, 0, &n.by_token);
-	if (!status) status = integer(info, "rotary_interleaved", 0, 1, 0, &n.interleaved);
-	if (!status) status = integer(info, "qk_norm_after_rotary", 0, 1, 0, &n.norm_after);
-	if (!status) status = integer(info, "query_stretch_from", 0, INT32_MAX, 0, &n.stretch_from);
-	if (status) return status;
+	struct op_attributes a = {info, "tgi.PagedAttention", NULL};
+	struct attention_node n = {
+	    .heads = (int)op_integer(&a, "num_heads", 1, 1 << 16, 0),
+	    .kv_heads = (int)op_integer(&a, "kv_num_heads", 1, 1 << 16, 0),
+	    .head_size = (int)op_integer(&a, "head_size", 8, PA_MAX_HEAD, 0),
+	    .value_size = (int)op_integer(&a, "latent_size", 0, PA_MAX_HEAD, 0),
+	    .window = (int)op_integer(&a, "local_window_size", -1, INT32_MAX, -1),
+	    .rotary = (int)op_integer(&a, "do_rotary", 0, 1, 0),
+	    .by_token = (int)op_integer(&a, "rotary_by_token", 0, 1, 0),
+	    .interleaved = (int)op_integer(&a, "rotary_interleaved", 0, 1, 0),
+	    .norm_after = (int)op_integer(&a, "qk_norm_after_rotary", 0, 1, 0),
+	    .stretch_from = (int)op_integer(&a, "query_stretch_from", 0, INT32_MAX, 0),
+	    .stretch = op_real(&a, "query_stretch", 0), .cap = op_real(&a, "softcap", 0),
+	    .scale = op_real(&a, "scale", 0), .epsilon = op_real(&a, "qk_norm_epsilon", 1e-6f)};
+	if (a.wrong) return a.wrong;
 	if (n.window < 0) n.window = 0;
-	n.cap = real(info, "softcap", 0);
-	n.stretch = real(info, "query_stretch", 0);
-	n.scale = real(info, "scale", 0);
 	if (n.scale == 0) n.scale = 1.0f / sqrtf((float)n.head_size);
-	n.epsilon = real(info, "qk_norm_epsilon", 1e-6f);
 	if (n.heads % n.kv_heads) return op_invalid("tgi.PagedAttention: num_heads is not a multiple of kv_num_heads");
 	if (n.head_size % 8) return op_invalid("tgi.PagedAttention: head_size is not a multiple of 8");
 	if (n.value_size && (n.value_size > n.head_size || n.window))

@@ -22,21 +22,6 @@ struct encoder_node {
 	float scale, epsilon, cap;
 };
 
-static int integer(const OrtKernelInfo *info, const char *name, int fallback) {
-	int64_t v = fallback;
-	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_int64(info, name, &v);
-	if (status) tgi_ort.ReleaseStatus(status), v = fallback;
-	return v < -1 || v > INT_MAX ? -2 : (int)v;
-}
-
-static float real(const OrtKernelInfo *info, const char *name, float fallback) {
-	float v = fallback;
-	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_float(info, name, &v);
-	if (!status) return v;
-	tgi_ort.ReleaseStatus(status);
-	return fallback;
-}
-
 static OrtStatus *wrong(const char *why) {
 	char text[160] = "tgi.EncoderAttention: ";
 	strncat(text, why, sizeof text - strlen(text) - 1);
@@ -45,17 +30,20 @@ static OrtStatus *wrong(const char *why) {
 
 static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const OrtKernelInfo *info, void **kernel) {
 	(void)op, (void)api;
+	struct op_attributes a = {info, "tgi.EncoderAttention", NULL};
 	const struct encoder_node n = {
-	    .heads = integer(info, "num_heads", 0), .kv_heads = integer(info, "kv_num_heads", 0),
-	    .head_size = integer(info, "head_size", 0), .causal = integer(info, "causal", 0),
-	    .reach = integer(info, "reach", -1), .rotary = integer(info, "do_rotary", 0),
-	    .interleaved = integer(info, "rotary_interleaved", 0), .norm_after = integer(info, "qk_norm_after_rotary", 0),
-	    .scale = real(info, "scale", 1), .epsilon = real(info, "qk_norm_epsilon", 1e-6f), .cap = real(info, "softcap", 0)};
-	if (n.heads < 1 || n.heads > 1 << 16 || n.kv_heads < 1 || n.heads % n.kv_heads)
-		return wrong("num_heads is no multiple of kv_num_heads");
-	if (n.head_size < 8 || n.head_size > PA_MAX_HEAD || n.head_size % 8)
-		return wrong("head_size is no multiple of 8 up to 576");
-	if (n.reach < -1) return wrong("reach is out of bounds");
+	    .heads = (int)op_integer(&a, "num_heads", 1, 1 << 16, 0),
+	    .kv_heads = (int)op_integer(&a, "kv_num_heads", 1, 1 << 16, 0),
+	    .head_size = (int)op_integer(&a, "head_size", 8, PA_MAX_HEAD, 0),
+	    .causal = (int)op_integer(&a, "causal", 0, 1, 0), .reach = (int)op_integer(&a, "reach", -1, INT_MAX, -1),
+	    .rotary = (int)op_integer(&a, "do_rotary", 0, 1, 0),
+	    .interleaved = (int)op_integer(&a, "rotary_interleaved", 0, 1, 0),
+	    .norm_after = (int)op_integer(&a, "qk_norm_after_rotary", 0, 1, 0),
+	    .scale = op_real(&a, "scale", 1), .epsilon = op_real(&a, "qk_norm_epsilon", 1e-6f),
+	    .cap = op_real(&a, "softcap", 0)};
+	if (a.wrong) return a.wrong;
+	if (n.heads % n.kv_heads) return wrong("num_heads is no multiple of kv_num_heads");
+	if (n.head_size % 8) return wrong("head_size is no multiple of 8");
 	struct encoder_node *own = malloc(sizeof *own);
 	if (!own) return wrong("out of memory");
 	*own = n;

@@ -25,9 +25,9 @@ enum {
 };
 
 struct experts_node {
-	int64_t count, per_token, hidden, inner, normalise, bits, block, offsets, activation;
-	int64_t table;
-	int64_t down_bits, down_offsets, down_table;  // of the second matrices, if they have another form
+	int64_t count, per_token, hidden, inner, normalise, activation;
+	int block, bits, offsets, table;             // block_size and the form of gates and ups; bits is 0 for floats
+	int down_bits, down_offsets, down_table;  // of the second matrices
 	int64_t sigmoid;  // shares are the sigmoids of scores; else their softmax
 	// Experts are divided into groups of neighbours, of which a token takes some: those whose group_best best experts
 	// have the highest sum.
@@ -37,69 +37,42 @@ struct experts_node {
 	float least;         // that weights are divided by, if they are normalised
 };
 
-static OrtStatus *attribute(const OrtKernelInfo *info, const char *name, int64_t min, int64_t max, int64_t *out) {
-	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_int64(info, name, out);
-	if (!status && *out >= min && *out <= max) return NULL;
-	if (status) tgi_ort.ReleaseStatus(status);
-	char text[96] = "tgi.Experts: attribute missing or out of bounds: ";
-	strncat(text, name, sizeof text - strlen(text) - 1);
-	return op_invalid(text);
-}
-
-// optional reads a number that may be absent.
-static float optional(const OrtKernelInfo *info, const char *name, float fallback) {
-	float v = fallback;
-	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_float(info, name, &v);
-	if (!status) return v;
-	tgi_ort.ReleaseStatus(status);
-	return fallback;
-}
-
-// optional_int reads a whole number that may be absent.
-static int64_t optional_int(const OrtKernelInfo *info, const char *name, int64_t fallback) {
-	int64_t v = fallback;
-	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_int64(info, name, &v);
-	if (!status) return v;
-	tgi_ort.ReleaseStatus(status);
-	return fallback;
-}
-
 // matrix_of describes the first expert's matrix of a product.
 static struct mq_matrix matrix_of(const struct experts_node *n, int second, const void *data) {
 	if (second)
-		return (struct mq_matrix){data, n->hidden, n->inner, (int)n->down_bits, (int)n->block, (int)n->down_offsets,
-		                           (int)n->down_table};
-	return (struct mq_matrix){data, 2 * n->inner, n->hidden, (int)n->bits, (int)n->block, (int)n->offsets,
-	                           (int)n->table};
+		return (struct mq_matrix){data, n->hidden, n->inner, n->down_bits, n->block, n->down_offsets, n->down_table};
+	return (struct mq_matrix){data, 2 * n->inner, n->hidden, n->bits, n->block, n->offsets, n->table};
 }
 
 static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const OrtKernelInfo *info, void **kernel) {
 	(void)op, (void)api;
 	struct experts_node n;
-	OrtStatus *status = attribute(info, "experts", 1, EXPERTS_MAX, &n.count);
-	if (!status) status = attribute(info, "per_token", 1, n.count, &n.per_token);
-	if (!status) status = attribute(info, "hidden", 1, 1 << 20, &n.hidden);
-	if (!status) status = attribute(info, "inner", 1, 1 << 20, &n.inner);
-	if (!status) status = attribute(info, "normalise", 0, 1, &n.normalise);
-	if (!status) status = attribute(info, "bits", 0, 8, &n.bits);
-	if (!status) status = attribute(info, "block_size", 0, 128, &n.block);
-	if (!status) status = attribute(info, "activation", 0, 255, &n.activation);
-	if (status) return status;
-	n.alpha = optional(info, "alpha", 0), n.limit = optional(info, "limit", 0);
-	n.scale = optional(info, "scale", 1), n.least = optional(info, "least", 0);
-	n.sigmoid = optional_int(info, "sigmoid", 0), n.groups = optional_int(info, "groups", 1);
-	n.groups_per_token = optional_int(info, "groups_per_token", 1), n.group_best = optional_int(info, "group_best", 1);
-	if (n.groups < 1 || n.count % n.groups || n.groups_per_token < 1 || n.groups_per_token > n.groups ||
-	    n.group_best < 1 || n.group_best > n.count / n.groups ||
-	    n.groups_per_token * (n.count / n.groups) < n.per_token)
+	struct op_attributes a = {info, "tgi.Experts", NULL};
+	n.count = op_integer(&a, "experts", 1, EXPERTS_MAX, 0);
+	n.per_token = op_integer(&a, "per_token", 1, n.count, 0);
+	n.hidden = op_integer(&a, "hidden", 1, 1 << 20, 0), n.inner = op_integer(&a, "inner", 1, 1 << 20, 0);
+	n.normalise = op_integer(&a, "normalise", 0, 1, -1), n.activation = op_integer(&a, "activation", 0, 255, -1);
+	n.alpha = op_real(&a, "alpha", 0), n.limit = op_real(&a, "limit", 0);
+	n.scale = op_real(&a, "scale", 1), n.least = op_real(&a, "least", 0);
+	n.sigmoid = op_integer(&a, "sigmoid", 0, 1, 0);
+	n.groups = op_integer(&a, "groups", 1, n.count, 1);
+	n.groups_per_token = op_integer(&a, "groups_per_token", 1, n.groups, 1);
+	n.group_best = op_integer(&a, "group_best", 1, n.count / n.groups, 1);
+	n.block = (int)op_integer(&a, "block_size", 0, 128, -1);
+	n.bits = (int)op_integer(&a, "bits", 0, 8, -1), n.down_bits = (int)op_integer(&a, "down_bits", 0, 8, n.bits);
+	n.offsets = (int)op_integer(&a, "offsets", 0, MQ_FACTORS, 0);
+	n.down_offsets = (int)op_integer(&a, "down_offsets", 0, MQ_FACTORS, n.offsets);
+	n.table = (int)op_integer(&a, "table", 0, MQ_TABLES, 0);
+	n.down_table = (int)op_integer(&a, "down_table", 0, MQ_TABLES, n.table);
+	if (a.wrong) return a.wrong;
+	if (n.count % n.groups || n.groups_per_token * (n.count / n.groups) < n.per_token)
 		return op_invalid("tgi.Experts: groups do not fit the experts");
-	n.offsets = optional_int(info, "offsets", 0), n.table = optional_int(info, "table", 0);
-	n.down_table = optional_int(info, "down_table", n.table);
-	n.down_bits = optional_int(info, "down_bits", n.bits), n.down_offsets = optional_int(info, "down_offsets", n.offsets);
 	const struct mq_matrix one = matrix_of(&n, 0, NULL), two = matrix_of(&n, 1, NULL);
-	if (n.bits ? !mq_fits(&one) || !mq_fits(&two) : n.down_bits || n.offsets || n.down_offsets || n.table)
-		return op_invalid("tgi.Experts: bits must be 0, 4 or 8, block_size 32, 64 or 128, 32 with offsets; or bits 6, "
-		                  "block_size 32 and rows of a multiple of 256");
+	const int plain = !n.bits && !n.down_bits && !n.offsets && !n.down_offsets && !n.table && !n.down_table;
+	if (!plain && (!mq_fits(&one) || !mq_fits(&two)))
+		return op_invalid("tgi.Experts: bits must be 0, 4 or 8, block_size 32, 64 or 128, 32 with offsets or a table, "
+		                  "which there are 3 of for 4 bits; or bits 6 or offsets 2, block_size 32 and rows of a "
+		                  "multiple of 256");
 	if (!glu_choose(n.activation)) return op_invalid("tgi.Experts: activation is out of bounds");
 	struct experts_node *own = malloc(sizeof *own);
 	if (!own) return op_invalid("tgi.Experts: out of memory");

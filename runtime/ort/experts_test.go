@@ -12,23 +12,45 @@ import (
 
 // mixture is a mixture of experts and what its operator computes.
 type mixture struct {
-	experts, perToken, hidden, inner, bits, block int
-	downBits                                      int // 0 for those of bits
-	normalise, offsets                            bool
-	alpha, limit                                  float32 // of gpt-oss' activation
-	sigmoid, corrected                            bool
-	groups, groupsPerToken, groupBest             int // groups is 0 without
-	scale                                         float32
-	correction                                    []float32
-	biases                                        bool
-	gateUpBias, downBias                          []float32
-	gateUp, down                                  []*quantised // with bits
-	gateUpFloats, downFloats                      []float32    // without
+	experts, perToken, hidden, inner  int
+	form                                   // of gates and ups; bits is 0 for floats
+	second                            form // of downs; without bits it is the other one
+	normalise                         bool
+	alpha, limit                      float32 // of gpt-oss' activation
+	sigmoid, corrected                bool
+	groups, groupsPerToken, groupBest int // groups is 0 without
+	scale                             float32
+	correction                        []float32
+	biases                            bool
+	gateUpBias, downBias              []float32
+	gateUp, down                      []*quantised // with bits
+	gateUpFloats, downFloats          []float32    // without
 }
 
 func (m mixture) String() string {
-	return fmt.Sprintf("%d of %d experts, %dx%d, %d bits in blocks of %d, normalised %v", m.perToken, m.experts,
-		m.hidden, m.inner, m.bits, m.block, m.normalise)
+	return fmt.Sprintf("%d of %d experts, %dx%d, %+v and %+v, normalised %v", m.perToken, m.experts,
+		m.hidden, m.inner, m.form, m.ofDown(), m.normalise)
+}
+
+// ofDown is the form of the second matrices.
+func (m mixture) ofDown() form {
+	if m.second.bits == 0 {
+		return m.form
+	}
+	return m.second
+}
+
+// attrs are those of the operator.
+func (m mixture) attrs() attrs {
+	a := attrs{"experts": m.experts, "alpha": m.alpha, "limit": m.limit, "sigmoid": map[bool]int{true: 1}[m.sigmoid],
+		"groups": max(m.groups, 1), "groups_per_token": max(m.groupsPerToken, 1), "group_best": max(m.groupBest, 1),
+		"scale": m.factor(), "per_token": m.perToken, "hidden": m.hidden, "inner": m.inner,
+		"normalise": map[bool]int{true: 1}[m.normalise], "bits": m.bits, "block_size": m.block, "activation": 0,
+		"offsets": m.form.kind(), "table": m.table}
+	if down := m.ofDown(); down != m.form { // else left out, as converted models have it
+		a["down_bits"], a["down_offsets"], a["down_table"] = down.bits, down.kind(), down.table
+	}
+	return a
 }
 
 func (m *mixture) fill(r *rand.Rand) {
@@ -49,10 +71,8 @@ func (m *mixture) fill(r *rand.Rand) {
 		return
 	}
 	for range m.experts {
-		m.gateUp = append(m.gateUp, newQuantised(r, 2*m.inner, m.hidden, form{bits: m.bits, block: m.block,
-			offsets: m.offsets}))
-		m.down = append(m.down, newQuantised(r, m.hidden, m.inner, form{bits: cmp.Or(m.downBits, m.bits),
-			block: m.block, offsets: m.offsets && m.downBits == 0}))
+		m.gateUp = append(m.gateUp, newQuantised(r, 2*m.inner, m.hidden, m.form))
+		m.down = append(m.down, newQuantised(r, m.hidden, m.inner, m.ofDown()))
 	}
 }
 
@@ -86,12 +106,7 @@ func openMixture(t *testing.T, m *mixture, threads int) *node {
 		g.floats("correction", m.correction, len(m.correction))
 		in = append(in, "correction")
 	}
-	g.node("tgi", "Experts", in, "out", attrs{"experts": m.experts, "alpha": m.alpha, "limit": m.limit,
-		"sigmoid": map[bool]int{true: 1}[m.sigmoid], "groups": max(m.groups, 1),
-		"groups_per_token": max(m.groupsPerToken, 1), "group_best": max(m.groupBest, 1), "scale": m.factor(),
-		"per_token": m.perToken, "hidden": m.hidden, "inner": m.inner, "normalise": map[bool]int{true: 1}[m.normalise],
-		"bits": m.bits, "block_size": m.block, "offsets": map[bool]int{true: 1}[m.offsets], "activation": 0,
-		"down_bits": cmp.Or(m.downBits, m.bits), "down_offsets": map[bool]int{true: 1}[m.offsets && m.downBits == 0]})
+	g.node("tgi", "Experts", in, "out", m.attrs())
 	g.value(true, "out", float32s, "t", m.hidden)
 	return newNode(t, g.write(t), sessionOptions{threads: threads})
 }
@@ -218,18 +233,31 @@ func (m *mixture) plain(x, scores []float32) []float64 {
 // that a token gets the same bits whatever tokens are beside it and however many threads there are.
 func TestExpertsMatchDefinition(t *testing.T) {
 	for i, m := range []mixture{
-		{experts: 1, perToken: 1, hidden: 8, inner: 4, bits: 0},
-		{experts: 5, perToken: 2, hidden: 33, inner: 17, bits: 0, normalise: true},
-		{experts: 8, perToken: 8, hidden: 160, inner: 96, bits: 0},
-		{experts: 4, perToken: 2, hidden: 64, inner: 32, bits: 8, block: 32, normalise: true},
-		{experts: 6, perToken: 3, hidden: 100, inner: 50, bits: 4, block: 32},
-		{experts: 5, perToken: 2, hidden: 70, inner: 50, bits: 4, block: 32, offsets: true},
-		{experts: 3, perToken: 1, hidden: 130, inner: 70, bits: 4, block: 64, normalise: true},
+		{experts: 1, perToken: 1, hidden: 8, inner: 4},
+		{experts: 5, perToken: 2, hidden: 33, inner: 17, normalise: true},
+		{experts: 8, perToken: 8, hidden: 160, inner: 96},
+		{experts: 4, perToken: 2, hidden: 64, inner: 32, form: form{bits: 8, block: 32}, normalise: true},
+		{experts: 6, perToken: 3, hidden: 100, inner: 50, form: form{bits: 4, block: 32}},
+		{experts: 5, perToken: 2, hidden: 70, inner: 50, form: form{bits: 4, block: 32, offsets: true}},
+		{experts: 3, perToken: 1, hidden: 130, inner: 70, form: form{bits: 4, block: 64}, normalise: true},
 		{experts: 4, perToken: 2, hidden: 40, inner: 24, biases: true, alpha: 1.702, limit: 1.5, normalise: true},
-		{experts: 4, perToken: 2, hidden: 40, inner: 24, bits: 8, block: 32, biases: true, alpha: 1.7, limit: 7},
-		{experts: 5, perToken: 2, hidden: 256, inner: 256, bits: 6, block: 32},
-		{experts: 5, perToken: 2, hidden: 70, inner: 256, bits: 4, block: 32, offsets: true, downBits: 6},
-		{experts: 16, perToken: 4, hidden: 96, inner: 40, bits: 8, block: 128},
+		{experts: 4, perToken: 2, hidden: 40, inner: 24, form: form{bits: 8, block: 32}, biases: true, alpha: 1.7,
+			limit: 7},
+		{experts: 5, perToken: 2, hidden: 256, inner: 256, form: form{bits: 6, block: 32}},
+		{experts: 5, perToken: 2, hidden: 70, inner: 256, form: form{bits: 4, block: 32, offsets: true},
+			second: form{bits: 6, block: 32}},
+		{experts: 4, perToken: 2, hidden: 70, inner: 50, form: form{bits: 4, block: 32, table: 2}, normalise: true},
+		{experts: 4, perToken: 2, hidden: 256, inner: 256,
+			form: form{bits: 4, block: 32, offsets: true, factors: true}},
+		{experts: 4, perToken: 2, hidden: 256, inner: 512, form: form{bits: 8, block: 32, offsets: true, factors: true},
+			second: form{bits: 4, block: 32, offsets: true}},
+		{experts: 5, perToken: 2, hidden: 70, inner: 50, form: form{bits: 4, block: 32, table: 1},
+			second: form{bits: 8, block: 32}},
+		{experts: 5, perToken: 2, hidden: 70, inner: 50, form: form{bits: 4, block: 32, table: 3},
+			second: form{bits: 4, block: 32, table: 2}},
+		{experts: 5, perToken: 2, hidden: 70, inner: 256, form: form{bits: 8, block: 32},
+			second: form{bits: 4, block: 32, offsets: true, factors: true}},
+		{experts: 16, perToken: 4, hidden: 96, inner: 40, form: form{bits: 8, block: 128}},
 		{experts: 6, perToken: 3, hidden: 24, inner: 16, sigmoid: true, corrected: true, normalise: true, scale: 2.5},
 		{experts: 12, perToken: 4, hidden: 24, inner: 16, sigmoid: true, corrected: true, normalise: true, groups: 4,
 			groupsPerToken: 2, groupBest: 2},
@@ -301,26 +329,43 @@ func TestExpertsRefuse(t *testing.T) {
 		"groups do not fit":    {experts: 4, perToken: 3, hidden: 8, inner: 8, groups: 2, groupsPerToken: 1, groupBest: 1},
 		"per_token":            {experts: 2, perToken: 3, hidden: 8, inner: 8},
 		"experts":              {experts: 0, perToken: 1, hidden: 8, inner: 8},
-		"bits must be 0":       {experts: 2, perToken: 1, hidden: 8, inner: 8, bits: 3, block: 32},
+		"bits must be 0":       {experts: 2, perToken: 1, hidden: 8, inner: 8, form: form{bits: 3, block: 32}},
 		"hidden":               {experts: 2, perToken: 1, hidden: 0, inner: 8},
-		"a multiple of 256":    {experts: 2, perToken: 1, hidden: 256, inner: 32, bits: 6, block: 32},
-		"block_size 32, 64 or": {experts: 2, perToken: 1, hidden: 8, inner: 8, bits: 4, block: 48},
+		"a multiple of 256":    {experts: 2, perToken: 1, hidden: 256, inner: 32, form: form{bits: 6, block: 32}},
+		"block_size 32, 64 or": {experts: 2, perToken: 1, hidden: 8, inner: 8, form: form{bits: 4, block: 48}},
 	} {
-		g := &graph{}
-		g.value(false, "x", float32s, "t", 8)
-		g.value(false, "scores", float32s, "t", 2)
-		g.value(false, "gate_up", float32s, "n")
-		g.value(false, "down", float32s, "m")
-		g.node("tgi", "Experts", []string{"x", "scores", "gate_up", "down"}, "out", attrs{"experts": bad.experts,
-			"per_token": bad.perToken, "hidden": bad.hidden, "inner": bad.inner, "normalise": 0, "bits": bad.bits,
-			"block_size": bad.block, "activation": 0, "groups": max(bad.groups, 1)})
-		g.value(true, "out", float32s, "t", 8)
-		s, err := openSession(g.write(t), sessionOptions{threads: 1})
-		if err == nil {
-			s.close()
-		}
-		if err == nil || !strings.Contains(err.Error(), name) {
+		if err := openExperts(t, bad.attrs()); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for _, name := range []string{"offsets", "table", "down_bits", "down_offsets", "down_table"} {
+		for bits, values := range map[int][]int{0: {1, -1, 1 << 32}, 4: {-1, 5, 1 << 32, 1<<32 + 4, math.MinInt64}} {
+			for _, value := range values {
+				a := mixture{experts: 2, perToken: 1, hidden: 8, inner: 8, form: form{bits: bits, block: 32}}.attrs()
+				a[name] = value
+				err := openExperts(t, a)
+				if err == nil || !strings.Contains(err.Error(), "offsets or a table") &&
+					!strings.Contains(err.Error(), fmt.Sprintf("%s (%d, want 0 to ", name, value)) {
+					t.Errorf("%d bits, %s %d: %v", bits, name, value, err)
+				}
+			}
+		}
+	}
+}
+
+// openExperts returns why there is no session of the operator with such attributes.
+func openExperts(t *testing.T, a attrs) error {
+	t.Helper()
+	g := &graph{}
+	g.value(false, "x", float32s, "t", 8)
+	g.value(false, "scores", float32s, "t", 2)
+	g.value(false, "gate_up", float32s, "n")
+	g.value(false, "down", float32s, "m")
+	g.node("tgi", "Experts", []string{"x", "scores", "gate_up", "down"}, "out", a)
+	g.value(true, "out", float32s, "t", 8)
+	s, err := openSession(g.write(t), sessionOptions{threads: 1})
+	if err == nil {
+		s.close()
+	}
+	return err
 }

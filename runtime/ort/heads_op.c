@@ -21,25 +21,14 @@ struct heads_node {
 	int64_t heads, n, k, tail, bits, block;
 };
 
-static OrtStatus *attribute(const OrtKernelInfo *info, const char *name, int64_t min, int64_t max, int64_t *out) {
-	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_int64(info, name, out);
-	if (!status && *out >= min && *out <= max) return NULL;
-	if (status) tgi_ort.ReleaseStatus(status);
-	char text[96] = "tgi.HeadMatMul: attribute missing or out of bounds: ";
-	strncat(text, name, sizeof text - strlen(text) - 1);
-	return op_invalid(text);
-}
-
 static OrtStatus *create(const struct tgi_custom_op *op, const void *api, const OrtKernelInfo *info, void **kernel) {
 	(void)op, (void)api;
-	struct heads_node n;
-	OrtStatus *status = attribute(info, "heads", 1, 1 << 12, &n.heads);
-	if (!status) status = attribute(info, "N", 1, 1 << 16, &n.n);
-	if (!status) status = attribute(info, "K", 1, 1 << 16, &n.k);
-	if (!status) status = attribute(info, "tail", 0, 1 << 16, &n.tail);
-	if (!status) status = attribute(info, "bits", 0, 8, &n.bits);
-	if (!status) status = attribute(info, "block_size", 0, 128, &n.block);
-	if (status) return status;
+	struct op_attributes a = {info, "tgi.HeadMatMul", NULL};
+	const struct heads_node n = {
+	    .heads = op_integer(&a, "heads", 1, 1 << 12, 0), .n = op_integer(&a, "N", 1, 1 << 16, 0),
+	    .k = op_integer(&a, "K", 1, 1 << 16, 0), .tail = op_integer(&a, "tail", 0, 1 << 16, -1),
+	    .bits = op_integer(&a, "bits", 0, 8, -1), .block = op_integer(&a, "block_size", 0, 128, -1)};
+	if (a.wrong) return a.wrong;
 	const int packed = (n.bits == 4 || n.bits == 8) && (n.block == 32 || n.block == 64 || n.block == 128);
 	if (n.bits && !packed) return op_invalid("tgi.HeadMatMul: bits must be 0, 4 or 8, block_size 32, 64 or 128");
 	struct heads_node *own = malloc(sizeof *own);

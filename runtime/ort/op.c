@@ -1,6 +1,7 @@
 #include "op.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,28 @@ void op_scratch_free(void *memory) {
 void op_scratch_trim(void) { free(exchange(NULL)); }
 
 OrtStatus *op_invalid(const char *text) { return tgi_ort.CreateStatus(TGI_ORT_INVALID_ARGUMENT, text); }
+
+int64_t op_integer(struct op_attributes *a, const char *name, int64_t min, int64_t max, int64_t fallback) {
+	int64_t v = fallback;
+	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_int64(a->info, name, &v);
+	if (status) tgi_ort.ReleaseStatus(status), v = fallback;
+	if (v >= min && v <= max) return v;
+	if (!a->wrong) {
+		char text[192];
+		snprintf(text, sizeof text, "%s: attribute missing or out of bounds: %s (%lld, want %lld to %lld)", a->op, name,
+		         (long long)v, (long long)min, (long long)max);
+		a->wrong = op_invalid(text);
+	}
+	return min;
+}
+
+float op_real(const struct op_attributes *a, const char *name, float fallback) {
+	float v = fallback;
+	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_float(a->info, name, &v);
+	if (!status) return v;
+	tgi_ort.ReleaseStatus(status);
+	return fallback;
+}
 
 OrtStatus *op_spread(const OrtKernelContext *ctx, void (*fn)(void *, size_t), size_t n, int64_t work, void *p) {
 	if (n > 1 && work >= SERIAL_WORK) return tgi_ort.KernelContext_ParallelFor(ctx, fn, n, n, p);

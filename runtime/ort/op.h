@@ -35,6 +35,19 @@ void op_scratch_trim(void);
 // op_invalid is a status that says what is wrong with a node or its inputs.
 OrtStatus *op_invalid(const char *text);
 
+// op_attributes are those of a node of an operator; wrong is what op_integer refused first.
+struct op_attributes {
+	const OrtKernelInfo *info;
+	const char *op;
+	OrtStatus *wrong;
+};
+
+// op_integer reads an attribute in [min, max]; a fallback inside the bounds makes it optional. What is refused is min.
+int64_t op_integer(struct op_attributes *a, const char *name, int64_t min, int64_t max, int64_t fallback);
+
+// op_real reads an optional attribute.
+float op_real(const struct op_attributes *a, const char *name, float fallback);
+
 // op_spread runs fn(p, 0..n-1): on the session's threads when work is worth it.
 OrtStatus *op_spread(const OrtKernelContext *ctx, void (*fn)(void *, size_t), size_t n, int64_t work, void *p);
 

@@ -1,7 +1,6 @@
 // The operators of quantised matrices: tgi.MatMulQ multiplies by one, tgi.GatherQ looks up its rows.
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,36 +25,16 @@ enum {
 	ROUNDING_WORK = 2,  // rounding one activation, in multiply-adds, for SERIAL_WORK
 };
 
-static OrtStatus *attribute(const OrtKernelInfo *info, const char *op, const char *name, int64_t max, int64_t *out) {
-	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_int64(info, name, out);
-	if (!status && *out >= 1 && *out <= max) return NULL;
-	if (status) tgi_ort.ReleaseStatus(status);
-	char text[96];
-	snprintf(text, sizeof text, "%s: attribute missing or out of bounds: %s", op, name);
-	return op_invalid(text);
-}
-
-// optional reads an attribute that may be absent, and is 0 then.
-static int64_t optional(const OrtKernelInfo *info, const char *name) {
-	int64_t v = 0;
-	OrtStatus *status = tgi_ort.KernelInfoGetAttribute_int64(info, name, &v);
-	if (!status) return v;
-	tgi_ort.ReleaseStatus(status);
-	return 0;
-}
-
 // read_form reads a node's attributes.
 static OrtStatus *read_form(const char *op, const OrtKernelInfo *info, struct mq_matrix *m) {
-	int64_t n, k, bits, block;
-	OrtStatus *status = attribute(info, op, "N", INT32_MAX, &n);
-	if (!status) status = attribute(info, op, "K", 1 << 24, &k);
-	if (!status) status = attribute(info, op, "bits", 8, &bits);
-	if (!status) status = attribute(info, op, "block_size", 128, &block);
-	if (status) return status;
-	const int64_t offsets = optional(info, "offsets"), table = optional(info, "table");
-	*m = (struct mq_matrix){.n = n, .k = k, .bits = (int)bits, .block = (int)block};
-	m->offsets = offsets < 0 || offsets > MQ_FACTORS ? -1 : (int)offsets;
-	m->table = table < 0 || table > MQ_TABLES ? -1 : (int)table;
+	struct op_attributes a = {info, op, NULL};
+	*m = (struct mq_matrix){.n = op_integer(&a, "N", 1, INT32_MAX, 0),
+	                        .k = op_integer(&a, "K", 1, 1 << 24, 0),
+	                        .bits = (int)op_integer(&a, "bits", 1, 8, 0),
+	                        .block = (int)op_integer(&a, "block_size", 1, 128, 0),
+	                        .offsets = (int)op_integer(&a, "offsets", 0, MQ_FACTORS, 0),
+	                        .table = (int)op_integer(&a, "table", 0, MQ_TABLES, 0)};
+	if (a.wrong) return a.wrong;
 	if (!mq_fits(m))
 		return op_invalid("tgi.MatMulQ, tgi.GatherQ: bits must be 4 or 8, block_size 32, 64 or 128, 32 with offsets "
 		                  "or a table, which there are 3 of for 4 bits; or bits 6 or offsets 2, block_size 32 and K a "

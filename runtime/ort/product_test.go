@@ -346,6 +346,17 @@ type form struct {
 	table       int
 }
 
+// kind is what the operators' attribute offsets says.
+func (f form) kind() int {
+	switch {
+	case f.factors:
+		return 2
+	case f.offsets:
+		return 1
+	}
+	return 0
+}
+
 // width is the next one that a matrix can have.
 func (f form) width(k int) int {
 	if f.bits == 6 || f.factors {
@@ -531,6 +542,8 @@ func TestProductRefuses(t *testing.T) {
 		"factors": {attrs{"N": 16, "K": 288, "bits": 4, "block_size": 32, "offsets": 2}, 2880, "K a multiple of 256"},
 		"offsets": {attrs{"N": 16, "K": 256, "bits": 4, "block_size": 32, "offsets": 3}, 2880, "offsets"},
 		"table":   {attrs{"N": 16, "K": 32, "bits": 4, "block_size": 32, "table": 4}, 288, "table"},
+		"wide":    {attrs{"N": 16, "K": 32, "bits": 4, "block_size": 32, "offsets": 1<<32 + 1}, 320, "offsets"},
+		"wide t":  {attrs{"N": 16, "K": 32, "bits": 4, "block_size": 32, "table": 1<<32 + 1}, 288, "table"},
 		"tabled":  {attrs{"N": 16, "K": 32, "bits": 8, "block_size": 32, "table": 1}, 544, "table"},
 		"short 6": {attrs{"N": 16, "K": 256, "bits": 6, "block_size": 32}, 3359, "another size"},
 		"short":   {attrs{"N": 16, "K": 32, "bits": 4, "block_size": 32}, 287, "another size"},
