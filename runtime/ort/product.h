@@ -33,8 +33,8 @@
 //
 // Activations are rounded to 8 bits too, with a scale for each row and block. The sum of a block is then one of
 // integers, which is exact, and those of blocks are added in the order of k, with one fused multiply-add each, and one
-// more for an offset, which the total of the block's activations is multiplied by. With factors the sum of a block is
-// that of two, each times its factor: at most 2*16*32*127*128, which a float holds exactly. A row's
+// more for an offset, which the total of the block's activations is multiplied by. With codes of 6 bits the sum of a
+// block is that of two halves, each times its factor: at most 2*16*32*127*128, which a float holds exactly. A row's
 // result is therefore the same, bit by bit, whatever rows are beside it, however the work is divided, and whatever
 // kernel computes it.
 #ifndef TGI_PRODUCT_H
@@ -68,8 +68,8 @@ extern const int8_t mq_tables[MQ_TABLES][16];
 // mq_table returns the numbers that codes of 4 bits stand for, or null if they have no table.
 static inline const int8_t *mq_table(const struct mq_matrix *m) { return m->table ? mq_tables[m->table - 1] : NULL; }
 
-// What mq_matrix.offsets may be besides 0.
-enum { MQ_OFFSETS = 1, MQ_FACTORS = 2 };
+// What mq_matrix.offsets may be besides 0. Kernels say MQ_TABLED in its place where there is a table, which has none.
+enum { MQ_OFFSETS = 1, MQ_FACTORS = 2, MQ_TABLED = 3 };
 
 static inline int64_t mq_blocks(const struct mq_matrix *m) { return (m->k + m->block - 1) / m->block; }
 static inline int64_t mq_groups(const struct mq_matrix *m) { return (m->n + MQ_GROUP - 1) / MQ_GROUP; }
@@ -136,11 +136,11 @@ struct mq_kernel {
 	// quantise rounds one row: k floats at x.
 	void (*quantise)(const struct mq_matrix *, const struct mq_rows *, const float *x, int64_t row);
 	// multiply multiplies rows [row, end) by blocks [from, to) of a group. y is where the row's 16 results go, in steps
-	// of stride floats from row to row. They are added to what is there unless from is 0.
+	// of stride floats from row to row. They are added to what is there unless from is 0. A kernel has it, or
 	void (*multiply)(const struct mq_matrix *, const struct mq_rows *, int64_t group, int64_t from, int64_t to,
 	                 int64_t row, int64_t end, float *y, int64_t stride);
-	// multiply_groups, if the kernel has it, multiplies rows [row, end) by all blocks of groups [group, last), whose
-	// results lie side by side.
+	// multiply_groups, which multiplies rows [row, end) by all blocks of groups [group, last), whose results lie side
+	// by side.
 	void (*multiply_groups)(const struct mq_matrix *, const struct mq_rows *, int64_t group, int64_t last, int64_t row,
 	                        int64_t end, float *y, int64_t stride);
 };

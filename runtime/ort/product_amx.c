@@ -251,17 +251,17 @@ AMX_INLINE void tile_six(const struct panel *p, const struct strip *s, int64_t b
 	}
 }
 
-// multiply_tiles multiplies whole tiles of rows by blocks of at most GROUPS groups.
+// multiply_tiles multiplies whole tiles of rows by at most GROUPS groups.
 AMX static void multiply_tiles(const struct mq_matrix *m, const struct mq_rows *r, int64_t group, int64_t last,
-                               int64_t from, int64_t to, int64_t row, int64_t end, float *y, int64_t stride) {
+                               int64_t row, int64_t end, float *y, int64_t stride) {
 	const int64_t row_blocks = mq_blocks(m), groups = last - group;
 	struct panel p;
 	struct strip s;
 	configure(m->bits == 6 ? 16 : m->block < 64 ? m->block : 64);
-	const int64_t most = AT_ONCE / m->block, parts = (to - from + most - 1) / most;
-	const int64_t part = (to - from + parts - 1) / parts;  // no part is much shorter than the others
-	for (int64_t b = from, next; b < to; b = next) {
-		next = to - b < part ? to : b + part;
+	const int64_t most = AT_ONCE / m->block, parts = (row_blocks + most - 1) / most;
+	const int64_t part = (row_blocks + parts - 1) / parts;  // no part is much shorter than the others
+	for (int64_t b = 0, next; b < row_blocks; b = next) {
+		next = row_blocks - b < part ? row_blocks : b + part;
 		const int64_t blocks = next - b;
 		for (int64_t g = group; g < last; g++)
 			if (m->bits == 6)
@@ -287,26 +287,18 @@ AMX static void multiply_tiles(const struct mq_matrix *m, const struct mq_rows *
 	_tile_release();
 }
 
-static void multiply(const struct mq_matrix *m, const struct mq_rows *r, int64_t group, int64_t from, int64_t to,
-                     int64_t row, int64_t end, float *y, int64_t stride) {
-	const int64_t whole = row + (end - row) / TILE_ROWS * TILE_ROWS;
-	if (whole > row) multiply_tiles(m, r, group, group + 1, from, to, row, whole, y, stride);
-	if (end > whole)
-		mq_avx512vnni.multiply(m, r, group, from, to, whole, end, y + (whole - row) * stride, stride);
-}
-
 static void multiply_groups(const struct mq_matrix *m, const struct mq_rows *r, int64_t group, int64_t last,
                             int64_t row, int64_t end, float *y, int64_t stride) {
 	const int64_t blocks = mq_blocks(m), whole = row + (end - row) / TILE_ROWS * TILE_ROWS;
 	for (int64_t g = group, next; whole > row && g < last; g = next) {
 		next = last - g < GROUPS ? last : g + GROUPS;
-		multiply_tiles(m, r, g, next, 0, blocks, row, whole, y + (g - group) * MQ_GROUP, stride);
+		multiply_tiles(m, r, g, next, row, whole, y + (g - group) * MQ_GROUP, stride);
 	}
 	y += (whole - row) * stride;
 	for (int64_t g = group; end > whole && g < last; g++, y += MQ_GROUP)
 		mq_avx512vnni.multiply(m, r, g, 0, blocks, whole, end, y, stride);
 }
 
-const struct mq_kernel mq_amx = {"amx", quantise, multiply, multiply_groups};
+const struct mq_kernel mq_amx = {"amx", quantise, NULL, multiply_groups};
 
 #endif

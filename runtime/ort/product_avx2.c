@@ -194,10 +194,15 @@ INLINE void unpack(const int OFFSETS, uint8_t *out, const uint8_t *w, const uint
 	}
 }
 
+// dot8 adds products of signed bytes.
+INLINE __m256i dot8(__m256i sum, __m256i w, __m256i x) {
+	const __m256i p = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+	return keep(_mm256_add_epi32(sum, _mm256_madd_epi16(p, _mm256_set1_epi16(1))));
+}
+
 // whole multiplies R rows by codes of 8 bits.
 INLINE void whole(const int R, const int OFFSETS, const uint8_t *w, int64_t blocks, int block, const struct rows *at,
                   int first) {
-	const __m256i one = _mm256_set1_epi16(1);
 	const int8_t *x = at->x;
 	const uint8_t *shared = at->shared;
 	__m256 f[ROWS][2];
@@ -212,25 +217,15 @@ INLINE void whole(const int R, const int OFFSETS, const uint8_t *w, int64_t bloc
 			UNROLL for (int i = 0; i < 32; i += 4, w += 64) {
 				const __m256i w0 = load(w), w1 = load(w + 32);
 				_mm_prefetch((const char *)w + AHEAD, _MM_HINT_T0);
-				const __m256i a0 = _mm256_abs_epi8(w0), a1 = _mm256_abs_epi8(w1);
 				UNROLL for (int r = 0; r < R; r++) {
 					const __m256i v = four(x + r * at->x_stride + i);
-					const __m256i p0 = _mm256_maddubs_epi16(a0, _mm256_sign_epi8(v, w0));
-					const __m256i p1 = _mm256_maddubs_epi16(a1, _mm256_sign_epi8(v, w1));
-					sum[r][0] = keep(_mm256_add_epi32(sum[r][0], _mm256_madd_epi16(p0, one)));
-					sum[r][1] = keep(_mm256_add_epi32(sum[r][1], _mm256_madd_epi16(p1, one)));
+					sum[r][0] = dot8(sum[r][0], w0, v), sum[r][1] = dot8(sum[r][1], w1, v);
 				}
 			}
 		finish(R, f, sum, scale, at->scales + b, at->scale_stride);
 		if (OFFSETS) shift(R, f, offset, at->totals + b, at->scale_stride);
 	}
 	end(R, f, at);
-}
-
-// dot8 adds products of signed bytes.
-INLINE __m256i dot8(__m256i sum, __m256i w, __m256i x) {
-	const __m256i p = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
-	return keep(_mm256_add_epi32(sum, _mm256_madd_epi16(p, _mm256_set1_epi16(1))));
 }
 
 // pick multiplies R rows by codes of 4 bits that stand for the numbers of a table, in blocks of 32.

@@ -22,7 +22,6 @@
 #define MQ_V (MQ_GROUP / MQ_W)
 #define MQ_INLINE MQ_TARGET static inline __attribute__((always_inline))
 #define MQ_UNROLL _Pragma("GCC unroll 8")
-#define MQ_TABLED 3  // in place of offsets, which there are none of with a table
 
 // tile multiplies R rows by blocks of a group.
 MQ_INLINE void MQ_NAME(tile)(const int R, const int BITS, const int OFFSETS, const struct mq_matrix *m, const uint8_t *w,

@@ -2,11 +2,10 @@
 
 #if defined(__aarch64__)
 
-#include <arm_neon.h>
 #include <math.h>
-#include <string.h>
 
 #include "product.h"
+#include "product_neon.h"
 
 #define MQ_NAME(x) neondot_##x
 #define MQ_TARGET __attribute__((target("arch=armv8.2-a+dotprod")))
@@ -29,7 +28,8 @@ typedef float32x4_t vf;
 #define i_pick(t, v) vreinterpretq_s32_s8(vqtbl1q_s8(t, vreinterpretq_u8_s32(v)))
 #define i_code(w) (w)
 #define i_dot(sum, w, x) vdotq_s32(sum, vreinterpretq_s8_s32(w), vreinterpretq_s8_s32(x))
-#define f_scales(p) vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)))
+#define f_scales mq_halves
+#define f_bytes mq_four_bytes
 #define f_load vld1q_f32
 #define f_store vst1q_f32
 #define f_set vdupq_n_f32
@@ -42,13 +42,6 @@ MQ_TARGET static inline vi i_four(const int8_t *x) {
 	int32_t v;
 	memcpy(&v, x, sizeof v);
 	return vdupq_n_s32(v);
-}
-
-// f_bytes widens four unsigned bytes.
-static inline vf f_bytes(const uint8_t *p) {
-	uint32_t v;
-	memcpy(&v, p, sizeof v);
-	return vcvtq_f32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(v)))));
 }
 
 #include "product_dot.h"

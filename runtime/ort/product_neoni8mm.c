@@ -4,16 +4,14 @@
 
 #if defined(__aarch64__)
 
-#include <arm_neon.h>
-
 #include "product.h"
+#include "product_neon.h"
 #include "product_six.h"
 
 #define I8MM __attribute__((target("arch=armv8.2-a+dotprod+i8mm")))
 #define I8MM_INLINE I8MM static inline __attribute__((always_inline))
 
 enum { ROWS = 4, COLUMNS = 8 };  // whose sums fit the registers
-enum { MQ_TABLED = 3 };          // in place of offsets, which there are none of with a table
 
 // pairs returns codes of 8 columns of k for four rows of the matrix: those of the first two, and of the others. near has
 // columns 0 to 3, far 4 to 7.
@@ -27,14 +25,6 @@ I8MM_INLINE void pairs(int8x16_t near, int8x16_t far, int8x16_t out[2]) {
 I8MM_INLINE int32x4_t row_of(const int32x4_t sum[ROWS / 2][4], int r, int c) {
 	const int64x2_t a = vreinterpretq_s64_s32(sum[r / 2][2 * c]), d = vreinterpretq_s64_s32(sum[r / 2][2 * c + 1]);
 	return vreinterpretq_s32_s64(r % 2 ? vzip2q_s64(a, d) : vzip1q_s64(a, d));
-}
-
-// halves widens four 16-bit floats, bytes four unsigned bytes.
-I8MM_INLINE float32x4_t halves(const uint8_t *p) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }
-I8MM_INLINE float32x4_t bytes(const uint8_t *p) {
-	uint32_t v;
-	memcpy(&v, p, sizeof v);
-	return vcvtq_f32_u32(vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(v)))));
 }
 
 // tile multiplies four rows by eight columns of blocks [from, to) of a group, from column on.
@@ -76,10 +66,11 @@ I8MM_INLINE void tile(const int BITS, const int OFFSETS, const struct mq_matrix 
 		for (int c = 0; c < 2; c++) {
 			const int64_t at = column + 4 * c;
 			const uint8_t *half = (OFFSETS == MQ_FACTORS ? mq_shared(m, group, from + b) : w) + 2 * at;
-			float32x4_t scale = halves(half), offset = scale;
-			if (OFFSETS && OFFSETS != MQ_TABLED) offset = halves(half + 2 * MQ_GROUP);
+			float32x4_t scale = mq_halves(half), offset = scale;
+			if (OFFSETS && OFFSETS != MQ_TABLED) offset = mq_halves(half + 2 * MQ_GROUP);
 			if (OFFSETS == MQ_FACTORS)
-				scale = vmulq_f32(scale, bytes(w + at)), offset = vmulq_f32(offset, bytes(w + MQ_GROUP + at));
+				scale = vmulq_f32(scale, mq_four_bytes(w + at)),
+				offset = vmulq_f32(offset, mq_four_bytes(w + MQ_GROUP + at));
 			for (int r = 0; r < ROWS; r++) {
 				const int64_t of = b + r * row_blocks;
 				f[r][c] = vfmaq_f32(f[r][c], vcvtq_f32_s32(row_of(sum, r, c)), vmulq_n_f32(scale, scales[of]));
@@ -97,7 +88,7 @@ I8MM_INLINE void six(const struct mq_six *w, const uint8_t *halves, int64_t colu
                      const float *scales, int64_t row_blocks, float *y, int64_t stride, int first) {
 	const int64_t row_bytes = row_blocks * 32;
 	float32x4_t f[ROWS][2], scale[2];
-	for (int c = 0; c < 2; c++) scale[c] = vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(halves + 2 * (column + 4 * c))));
+	for (int c = 0; c < 2; c++) scale[c] = mq_halves(halves + 2 * (column + 4 * c));
 	for (int r = 0; r < ROWS; r++)
 		for (int c = 0; c < 2; c++) f[r][c] = first ? vdupq_n_f32(0) : vld1q_f32(y + r * stride + 4 * c);
 	for (int64_t b = 0; b < blocks; b++) {

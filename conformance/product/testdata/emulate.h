@@ -1,6 +1,8 @@
 // The instructions of VNNI and AVX-512 that the kernels use, made of AVX2's.
 #include <immintrin.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define AVX2 __attribute__((target("avx2,fma,f16c"))) static inline
@@ -85,16 +87,48 @@ static struct {
 } emulated_shapes;
 static uint8_t emulated_tiles[8][16][64];
 
-static inline void emulated_configure(const void *c) { memcpy(&emulated_shapes, c, sizeof emulated_shapes); }
+// emulated_fault ends the program where a CPU would raise an exception.
+static inline void emulated_fault(int wrong, const char *what) {
+	if (!wrong) return;
+	fprintf(stderr, "AMX: %s\n", what);
+	abort();
+}
+static inline void emulated_configure(const void *c) {
+	memcpy(&emulated_shapes, c, sizeof emulated_shapes);
+	memset(emulated_tiles, 0, sizeof emulated_tiles);
+	emulated_fault(emulated_shapes.palette != 1, "a palette that there is not");
+	emulated_fault(emulated_shapes.start != 0, "it begins inside an instruction");
+	for (int i = 0; i < 14; i++) emulated_fault(emulated_shapes.reserved[i] != 0, "reserved bytes are set");
+	for (int t = 0; t < 16; t++) {
+		const int rows = emulated_shapes.rows[t], bytes = emulated_shapes.bytes[t];
+		emulated_fault(rows > 16 || bytes > 64 || !rows != !bytes, "a tile is larger than 16 rows of 64 bytes");
+		emulated_fault(t >= 8 && rows, "there are 8 tiles");
+	}
+}
+static inline void emulated_release(void) { memset(&emulated_shapes, 0, sizeof emulated_shapes); }
+// emulated_tile says that an instruction takes a tile, which has to be configured.
+static inline void emulated_tile(int t) { emulated_fault(t > 7 || !emulated_shapes.rows[t], "a tile has no shape"); }
+static inline void emulated_tile_zero(int t) {
+	emulated_tile(t);
+	memset(emulated_tiles[t], 0, sizeof emulated_tiles[t]);
+}
 static inline void emulated_tile_load(int t, const void *p, long stride) {
+	emulated_tile(t);
 	for (int r = 0; r < emulated_shapes.rows[t]; r++)
 		memcpy(emulated_tiles[t][r], (const uint8_t *)p + r * stride, emulated_shapes.bytes[t]);
 }
 static inline void emulated_tile_store(int t, void *p, long stride) {
+	emulated_tile(t);
 	for (int r = 0; r < emulated_shapes.rows[t]; r++)
 		memcpy((uint8_t *)p + r * stride, emulated_tiles[t][r], emulated_shapes.bytes[t]);
 }
 static inline void emulated_tile_dot(int to, int a, int b) {
+	emulated_tile(to), emulated_tile(a), emulated_tile(b);
+	emulated_fault(to == a || to == b || a == b, "an instruction takes a tile twice");
+	emulated_fault(emulated_shapes.rows[to] != emulated_shapes.rows[a] ||
+	                   emulated_shapes.bytes[to] != emulated_shapes.bytes[b] ||
+	                   emulated_shapes.bytes[a] != 4 * emulated_shapes.rows[b] || emulated_shapes.bytes[to] % 4,
+	               "tiles do not fit each other");
 	for (int r = 0; r < emulated_shapes.rows[to]; r++)
 		for (int c = 0; c < emulated_shapes.bytes[to] / 4; c++)
 			for (int k = 0; k < emulated_shapes.bytes[a]; k++) {
@@ -113,6 +147,6 @@ static inline void emulated_tile_dot(int to, int a, int b) {
 #define _tile_loadconfig emulated_configure
 #define _tile_loadd emulated_tile_load
 #define _tile_stored emulated_tile_store
-#define _tile_zero(t) memset(emulated_tiles[t], 0, sizeof emulated_tiles[t])
+#define _tile_zero emulated_tile_zero
 #define _tile_dpbssd emulated_tile_dot
-#define _tile_release() (void)0
+#define _tile_release emulated_release
