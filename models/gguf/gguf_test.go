@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"tgi/models/gguf/gguftest"
 	"tgi/models/safetensors"
 	"tgi/models/tensors"
 )
@@ -302,6 +304,10 @@ func TestParts(t *testing.T) {
 func FuzzOpen(f *testing.F) {
 	f.Add(small())
 	f.Add(image(begin(0, 1), "a", uint32(kindArray), uint32(kindString), 2, "x", ""))
+	for number, c := range codings { // two rows of one block of 256, or several smaller ones
+		data := bytes.Repeat([]byte{0x35, 0x2c, 0xf7}, 2*256/c.elements*c.bytes)[:2*256/c.elements*c.bytes]
+		f.Add(gguftest.File(nil, []gguftest.Tensor{{Name: "w", Type: number, Shape: []int{2, 256}, Data: data}}))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		g, err := Open(fstest.MapFS{"m.gguf": {Data: data}}, "m.gguf")
 		if err != nil {
@@ -324,7 +330,31 @@ func FuzzOpen(f *testing.F) {
 			}
 			if n := tensor.Len(); n < 1<<16 {
 				tensor.Floats(make([]float32, n), 0)
+				readIntegers(tensor)
 			}
 		}
 	})
+}
+
+// readIntegers reads all blocks of a matrix as the integers that it can be given in.
+func readIntegers(w *tensors.Tensor) {
+	form := w.Form()
+	if len(w.Shape) != 2 || form.Bits == 0 {
+		return
+	}
+	codes, factors := make([]int8, tensors.FactoredBlock), make([]int8, tensors.FactoredBlock/tensors.FactorBlock)
+	scales, offsets := make([]byte, 8), make([]byte, 8)
+	for i := range int(w.Shape[0]) {
+		for b := range int(w.Shape[1]) / tensors.IntegerBlock {
+			switch {
+			case form.Bits == tensors.SixBits && b%8 == 0:
+				w.Factors(codes, factors, i, b/8)
+			case form.Factors && b%8 == 0:
+				w.Factored(codes, scales, offsets, i, b/8)
+			}
+			if form.Bits != tensors.SixBits {
+				w.Integers(codes[:tensors.IntegerBlock], i, b)
+			}
+		}
+	}
 }

@@ -149,17 +149,16 @@ func packedCompressed(_ Packing, l layerTensors) (tensors.Computed, []int64, err
 	if err != nil {
 		return nil, nil, err
 	}
-	size := shape.DType.Size()
 	if shape.Len() != 2 {
 		return nil, nil, wrong(shape, 2)
 	}
-	k := int(int32(binary.LittleEndian.Uint32(shape.Bytes()[size:])))
+	rows, k := shapeOf(shape)
 	bits := 4
 	if k > 0 && words*4 >= k { // as many words as 8 bits need
 		bits = 8
 	}
 	per := 32 / bits
-	if k < 1 || (k+per-1)/per != words || int(int32(binary.LittleEndian.Uint32(shape.Bytes()))) != n {
+	if k < 1 || (k+per-1)/per != words || rows != n {
 		return nil, nil, wrong(codes, "what weight_shape says")
 	}
 	rows, groups, err := matrixOf(scales)
@@ -200,6 +199,14 @@ func packedCompressed(_ Packing, l layerTensors) (tensors.Computed, []int64, err
 		}
 	}
 	return g, []int64{int64(n), int64(k)}, nil
+}
+
+// shapeOf reads a tensor of two integers of 32 or 64 bits.
+func shapeOf(t *tensors.Tensor) (rows, columns int) {
+	if b := t.Bytes(); t.DType.Size() == 8 {
+		return int(int64(binary.LittleEndian.Uint64(b))), int(int64(binary.LittleEndian.Uint64(b[8:])))
+	}
+	return int(int32(word(t, 0))), int(int32(word(t, 1)))
 }
 
 // scaled is a matrix of 8-bit integers or floats, of which tiles of rows and columns share a scale.

@@ -246,6 +246,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(image(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, eight))
 	f.Add(image(`{"__metadata__":{"k":"v"},"a":{"dtype":"F16","shape":[2,2],"data_offsets":[0,8]}}`, eight))
 	f.Add(image(`{"a":{"dtype":"BF16","shape":[3],"data_offsets":[0,6]},"b":{"dtype":"U8","shape":[],"data_offsets":[6,7]}}`, eight[:7]))
+	f.Add(image(`{"a_blocks":{"dtype":"U8","shape":[2,1,2,16],"data_offsets":[0,64]},"a_scales":{"dtype":"U8",`+
+		`"shape":[2,1,2],"data_offsets":[64,68]}}`, strings.Repeat("\x7e\xf1", 34)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := parse("f", data)
 		if err != nil {
@@ -267,6 +269,33 @@ func FuzzParse(f *testing.F) {
 		}
 		if total > len(data) {
 			t.Errorf("tensors hold %d bytes of a file of %d", total, len(data))
+		}
+		if err := s.JoinMXFP4(); err != nil {
+			if !errors.Is(err, tensors.ErrFormat) {
+				t.Errorf("error %v does not wrap ErrFormat", err)
+			}
+			return
+		}
+		codes := make([]int8, tensors.IntegerBlock)
+		for _, name := range s.Names() {
+			w, err := s.Tensor(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w.Form().Bits == 0 || w.Len() > 1<<16 {
+				continue
+			}
+			if err := w.Floats(make([]float32, w.Len()), 0); err != nil {
+				t.Fatal(err)
+			}
+			for len(w.Shape) > 2 && w.Len() > 0 {
+				w = w.Part(int(w.Shape[0]) - 1)
+			}
+			for at := range w.Len() / len(codes) {
+				if blocks := int(w.Shape[len(w.Shape)-1]) / len(codes); len(w.Shape) == 2 {
+					w.Integers(codes, at/blocks, at%blocks)
+				}
+			}
 		}
 	})
 }
