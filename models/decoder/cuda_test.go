@@ -179,16 +179,16 @@ func TestCUDACodesAndScales(t *testing.T) {
 		ck, _ := readGolden(t, name)
 		for w, bits := range map[models.Weights]int{models.Int4: 4, models.Int8: 8} {
 			f := built(t, ck, Options{Device: models.CUDA, Weights: w})
-			for matrix, tensors := range stacked(ck.Config) {
+			for matrix, names := range stacked(ck.Config) {
 				codes, ok := f.inits[matrix+".codes"]
 				if !ok {
 					continue // a vector
 				}
 				var x []float32
-				for _, tensor := range tensors {
+				for _, tensor := range names {
 					x = append(x, wide(t, ck, tensor)...)
 				}
-				format := quant.Format{Bits: bits, Block: 32}
+				format := quant.Format{Form: tensors.Form{Bits: bits}, Block: 32}
 				if matrix == "embed" && !ck.Config.Tied {
 					format.Bits = 8
 				}
@@ -387,7 +387,8 @@ func TestCUDAGraphIsTheCPUsGraph(t *testing.T) {
 			d := computedIn(w)
 			same := ck
 			if w.Quantised() {
-				format := quant.Format{Bits: 4, Block: models.QuantBlock, RoundScale: tensors.RoundHalf}
+				format := quant.Format{Form: tensors.Form{Bits: 4}, Block: models.QuantBlock,
+					RoundScale: tensors.RoundHalf}
 				if w == models.Int8 {
 					format.Bits = 8
 				}

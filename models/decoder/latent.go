@@ -83,8 +83,8 @@ func (b *builder) ownPerHead(i int, name, x string, k, n, tail int, part func(x 
 	f := quant.Format{}
 	if b.opt.Weights.Quantised() {
 		f = b.formatOf(named([]hf.Slice{both}, weightOf)[0])
-		if f.Offsets || f.Bits == quant.SixBits || f.Table != tensors.NoTable { // they are no blocks of the file
-			f = quant.Format{Bits: 8, Block: f.Block, RoundScale: f.RoundScale}
+		if f.Offsets || f.Bits == tensors.SixBits || f.Table != tensors.NoTable { // they are no blocks of the file
+			f = quant.Format{Form: tensors.Form{Bits: 8}, Block: f.Block, RoundScale: f.RoundScale}
 		}
 	}
 	b.data.Begin()

@@ -188,7 +188,7 @@ func TestPackedMatrices(t *testing.T) {
 				for _, tensor := range stackedParts {
 					x = append(x, wide(t, ck, tensor)...)
 				}
-				format := quant.Format{Bits: bits, Block: 32, RoundScale: tensors.RoundHalf}
+				format := quant.Format{Form: tensors.Form{Bits: bits}, Block: 32, RoundScale: tensors.RoundHalf}
 				if n.op == "GatherQ" && !ck.Config.Tied {
 					format.Bits = 8
 				}
@@ -232,7 +232,7 @@ func TestRoundingOfActivations(t *testing.T) {
 		ck = calm(t, ck)
 		for w, bits := range map[models.Weights]int{models.Int4: 4, models.Int8: 8} {
 			t.Run(name+" "+string(w), func(t *testing.T) {
-				same := rounded(t, ck, quant.Format{Bits: bits, Block: models.QuantBlock,
+				same := rounded(t, ck, quant.Format{Form: tensors.Form{Bits: bits}, Block: models.QuantBlock,
 					RoundScale: tensors.RoundHalf})
 				r, path := buildTo(t, same, Options{Weights: models.FP32})
 				want := runModel(t, r, path, 8).prefill(&sequence{}, g.Prompts[2], 0)

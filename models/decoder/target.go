@@ -135,7 +135,7 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 	}
 	t := target{
 		Layout: models.LayoutOf(d, w, c.HeadDim),
-		format: quant.Format{Bits: 4, Block: models.QuantBlock, RoundScale: tensors.RoundHalf},
+		format: quant.Format{Form: tensors.Form{Bits: 4}, Block: models.QuantBlock, RoundScale: tensors.RoundHalf},
 		packed: true, attention: cpuAttention, adapters: true, images: true,
 		gate: (*builder).stackedGate, mixture: (*builder).ownExperts, shared: (*builder).stackedShared,
 		perHead: (*builder).ownPerHead,

@@ -56,8 +56,7 @@ func (b *builder) formatOf(part hf.Slice) quant.Format {
 	}
 	f.Bits = 8
 	if t := b.tensor(part.Tensor); t != nil && t.Form().Bits != 0 {
-		own := t.Form()
-		f.Bits, f.Offsets, f.Factors, f.Table = own.Bits, own.Offsets, own.Factors, own.Table
+		f.Form = t.Form()
 	}
 	return f
 }
@@ -67,7 +66,7 @@ func (b *builder) widest(parts []hf.Slice) quant.Format {
 	f := b.formatOf(parts[0])
 	for _, p := range parts {
 		own := b.formatOf(p)
-		if own.Bits != f.Bits && (own.Bits == quant.SixBits || f.Bits == quant.SixBits) {
+		if own.Bits != f.Bits && (own.Bits == tensors.SixBits || f.Bits == tensors.SixBits) {
 			own.Bits = 8 // no other format has factors
 			f.Bits = 8
 		}
@@ -84,8 +83,7 @@ func (b *builder) widest(parts []hf.Slice) quant.Format {
 func (b *builder) byFormat(parts []hf.Slice) []int {
 	counts := []int{1}
 	for i := 1; i < len(parts); i++ {
-		x, y := b.formatOf(parts[i-1]), b.formatOf(parts[i])
-		if x.Bits == y.Bits && x.Offsets == y.Offsets && x.Factors == y.Factors && x.Table == y.Table {
+		if b.formatOf(parts[i-1]).Form == b.formatOf(parts[i]).Form {
 			counts[len(counts)-1]++
 		} else {
 			counts = append(counts, 1)
@@ -484,7 +482,7 @@ func (b *builder) pack(f quant.Format, parts []hf.Slice, k int) (scales []byte) 
 			b.take(f, packer, t, at/k, rows, k)
 			return
 		}
-		if f.Bits == quant.SixBits || f.Factors || f.Table != tensors.NoTable {
+		if f.Bits == tensors.SixBits || f.Factors || f.Table != tensors.NoTable {
 			b.fail(fmt.Errorf("BUG: tensor %q of shape %v has not the codes of its format", t.Name, t.Shape))
 			return
 		}
@@ -519,7 +517,7 @@ func (b *builder) pack(f quant.Format, parts []hf.Slice, k int) (scales []byte) 
 // takes reports whether a matrix is copied as the integers that it is.
 func (b *builder) takes(f quant.Format, t *tensors.Tensor, k int) bool {
 	own := t.Form()
-	if own.Bits == tensors.SixBits || f.Bits == quant.SixBits {
+	if own.Bits == tensors.SixBits || f.Bits == tensors.SixBits {
 		return b.packed && own.Bits == f.Bits && len(t.Shape) == 2
 	}
 	if f.Factors {
@@ -534,7 +532,7 @@ func (b *builder) takes(f quant.Format, t *tensors.Tensor, k int) bool {
 
 // take packs rows of a tensor as the integers that they are.
 func (b *builder) take(f quant.Format, packer *quant.Packer, t *tensors.Tensor, row, rows, k int) {
-	if f.Bits == quant.SixBits || f.Factors {
+	if f.Bits == tensors.SixBits || f.Factors {
 		b.takeFactors(f, packer, t, row, rows, k)
 		return
 	}
@@ -543,7 +541,11 @@ func (b *builder) take(f quant.Format, packer *quant.Packer, t *tensors.Tensor, 
 		each = 2
 	}
 	codes, numbers := grow(&b.bytes, rows*f.RowBytes(k)), grow(&b.scales, rows*f.Blocks(k)*each)
-	b.quantError.Merge(f.Take(codes, numbers, rows, k, func(codes []int8, r, block int) (scale, offset float32) {
+	var exact []float32
+	if t.Form().Table.Rounded() {
+		exact = b.widen(t, row*k, rows*k)
+	}
+	b.quantError.Merge(f.Take(codes, numbers, exact, rows, k, func(codes []int8, r, block int) (scale, offset float32) {
 		scale, offset = t.Integers(codes, row+r, block)
 		if table := t.Form().Table; table != f.Table { // its numbers have a byte each
 			for i, c := range codes {

@@ -261,8 +261,8 @@ func storedBytes(set *tensors.Set) (sum int64) {
 			continue
 		}
 		form := t.Form()
-		f := quant.Format{Bits: cmp.Or(form.Bits, 8), Block: models.QuantBlock, Offsets: form.Offsets,
-			Factors: form.Factors, Table: form.Table}
+		form.Bits = cmp.Or(form.Bits, 8)
+		f := quant.Format{Form: form, Block: models.QuantBlock}
 		k := t.Shape[len(t.Shape)-1]
 		sum += f.PackedBytes(int(int64(t.Len())/max(k, 1)), int(k))
 	}

@@ -14,7 +14,6 @@ type Agreement struct {
 	Positions int
 	same      int
 	klSum     float64
-	klMax     float64
 	kls       []float32
 }
 
@@ -40,7 +39,6 @@ func (a *Agreement) Add(reference, quantised []float32) error {
 	kl = max(kl, 0) // rounding may make it slightly negative
 	a.Positions++
 	a.klSum += kl
-	a.klMax = max(a.klMax, kl)
 	a.kls = append(a.kls, float32(kl))
 	if top == refTop {
 		a.same++
@@ -107,6 +105,6 @@ func Loss(logits []float32, token uint32) (float64, error) {
 
 // String is the line that conversion prints.
 func (a *Agreement) String() string {
-	return fmt.Sprintf("top-1 agreement %.1f %%, KL %.4f (worst %.3f) over %d positions", 100*a.Top1(), a.KL(), a.klMax,
-		a.Positions)
+	return fmt.Sprintf("top-1 agreement %.1f %%, KL %.4f (worst %.3f) over %d positions", 100*a.Top1(), a.KL(),
+		a.KLAt(1), a.Positions)
 }

@@ -12,18 +12,12 @@ import (
 
 // Format is a block format.
 type Format struct {
-	// Bits of one code, 4 or 8; or SixBits, which only TakeFactors makes.
-	Bits int
+	// Form says what a block has. Its Bits are 4 or 8; or tensors.SixBits, which only TakeFactors makes. With Factors,
+	// which are stored in place of scales and offsets, Block is 32. Only Take makes codes of a Table.
+	tensors.Form
 	// Block is the number of consecutive weights of a row that share a scale;
 	// a power of two, at least 16.
 	Block int
-	// Offsets says that each block has a number that is added to its weights. Codes of 4 bits begin at 0 then.
-	Offsets bool
-	// Factors says that scales and offsets are not stored, but factors of 8 bits: 256 weights of a row share the two
-	// 16-bit floats that these multiply. There are Offsets then, and Block is 32.
-	Factors bool
-	// Table is what codes of 4 bits stand for; only Take makes such.
-	Table tensors.Table
 	// RoundScale, if set, rounds each scale to what will be stored, before codes are computed, so
 	// that they are the best ones for the stored scale.
 	RoundScale func(float32) float32
@@ -34,7 +28,7 @@ func (f Format) Blocks(k int) int { return (k + f.Block - 1) / f.Block }
 
 // RowBytes returns the bytes of a packed row of k weights: whole blocks.
 func (f Format) RowBytes(k int) int {
-	if f.Bits == SixBits { // a byte each until they are packed
+	if f.Bits == tensors.SixBits { // a byte each until they are packed
 		return k
 	}
 	return f.Blocks(k) * f.Block * f.Bits / 8
@@ -66,8 +60,8 @@ func (f Format) Rows(codes []byte, scales, src []float32, k int) WeightError {
 // Take packs rows of k weights that are integers already, and returns the error of scales and offsets, which are
 // rounded to what will be stored. block gives block b of a row: its codes, which have at most f.Bits, its scale and
 // its offset, which is 0 unless there are Offsets: then codes of 4 bits begin at 0. numbers gets scale and offset of
-// each block, or its scale alone.
-func (f Format) Take(codes []byte, numbers []float32, rows, k int,
+// each block, or its scale alone. exact, if not nil, are the weights [rows*k], to which the integers only come near.
+func (f Format) Take(codes []byte, numbers, exact []float32, rows, k int,
 	block func(codes []int8, row, b int) (scale, offset float32)) WeightError {
 	errors := make([]WeightError, rows)
 	blocks, each := f.Blocks(k), f.numbers()/2
@@ -82,6 +76,9 @@ func (f Format) Take(codes []byte, numbers []float32, rows, k int,
 				}
 				wide[i] = int32(c)
 				weights[i] = float32(float32(c)*scale) + offset
+			}
+			if exact != nil {
+				copy(weights, exact[r*k+b*f.Block:])
 			}
 			to := numbers[(r*blocks+b)*each:]
 			to[0] = f.RoundScale(scale)

@@ -68,7 +68,7 @@ func TestFactoredAreWhatPythonReads(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, bits := range widths {
-			format := quant.Format{Bits: bits, Block: 32, Offsets: true, Factors: true}
+			format := quant.Format{Form: tensors.Form{Bits: bits, Offsets: true, Factors: true}, Block: 32}
 			packed, loss := packFactored(t, format, g, n, k)
 			if loss.Relative() != 0 || loss.Count() != int64(n*k) {
 				t.Errorf("%s: %d weights err by %g", name, loss.Count(), loss.Relative())

@@ -3,6 +3,8 @@ package quant
 import (
 	"fmt"
 	"io"
+
+	"tgi/models/tensors"
 )
 
 // GroupRows is the number of rows that lie together in a packed matrix.
@@ -17,7 +19,7 @@ func (f Format) PackedBytes(n, k int) int64 {
 // groupBytes is the bytes of a group.
 func (f Format) groupBytes(k int) int {
 	switch {
-	case f.Bits == SixBits:
+	case f.Bits == tensors.SixBits:
 		return k / factored * sixBytes
 	case f.Factors:
 		return k/factored*factoredNumbers + k/f.Block*GroupRows*(2+f.Block*f.Bits/8)
@@ -55,7 +57,7 @@ func (f Format) Packer(w io.Writer, k int) *Packer { return &Packer{w: w, f: f, 
 // offset if there are offsets. Both are copied.
 func (p *Packer) Add(codes, scales []byte) error { return p.AddFactored(codes, scales, nil) }
 
-// AddFactored is Add for rows with SixBits or Factors: what TakeFactors or TakeFactored made of them.
+// AddFactored is Add for rows with tensors.SixBits or Factors: what TakeFactors or TakeFactored made of them.
 func (p *Packer) AddFactored(codes, scales, factors []byte) error {
 	perRow, perScales := p.f.RowBytes(p.k), p.f.scaleBytes(p.k)
 	if rows := len(codes) / perRow; len(codes) != rows*perRow || len(scales) != rows*perScales {
@@ -73,7 +75,7 @@ func (p *Packer) Close() error {
 	if rows == 0 {
 		return nil
 	}
-	zero := map[int]byte{4: 0x88, SixBits: 32, 8: 0x80}[p.f.Bits]
+	zero := map[int]byte{4: 0x88, tensors.SixBits: 32, 8: 0x80}[p.f.Bits]
 	for len(p.codes) < GroupRows*p.f.RowBytes(p.k) {
 		p.codes = append(p.codes, zero)
 	}
@@ -94,7 +96,7 @@ func (p *Packer) write(rows int) error {
 		out, at := p.out[g*size:(g+1)*size], g*GroupRows
 		codes, scales, factors := p.codes[at*perRow:], p.scales[at*perScales:], p.factors[at*perFactors:]
 		switch {
-		case p.f.Bits == SixBits:
+		case p.f.Bits == tensors.SixBits:
 			packSixes(out, codes, scales, factors, p.k)
 		case p.f.Factors:
 			p.f.packFactored(out, codes, scales, factors, p.k)

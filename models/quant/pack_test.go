@@ -3,8 +3,11 @@ package quant
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"testing"
+
+	"tgi/models/tensors"
 )
 
 // unpacked reads a packed matrix by its description: the codes of [n][k], with their offset, and the scales' bits.
@@ -34,7 +37,7 @@ func unpacked(f Format, packed []byte, n, k int) (codes [][]int, scales [][]uint
 func TestPacker(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		f := Format{Bits: []int{4, 8}[r.IntN(2)], Block: []int{32, 64, 128}[r.IntN(3)]}
+		f := Format{Form: tensors.Form{Bits: []int{4, 8}[r.IntN(2)]}, Block: []int{32, 64, 128}[r.IntN(3)]}
 		n, k := 1+r.IntN(70), 1+r.IntN(300)
 		codes, scales := make([]byte, n*f.RowBytes(k)), make([]byte, 2*n*f.Blocks(k))
 		for _, b := range [][]byte{codes, scales} {
@@ -83,5 +86,39 @@ func TestPacker(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestTakeNearWeights: what the numbers of a table are rounded by is an error, where the weights themselves are given.
+func TestTakeNearWeights(t *testing.T) {
+	const k, scale = 64, 0.5
+	numbers := []float32{-1, -0.6962, -0.5251, -0.3949, -0.2844, -0.1848, -0.0911, 0, 0.0796, 0.1609, 0.2461, 0.3379,
+		0.4407, 0.5626, 0.7230, 1}
+	f := Format{Form: tensors.Form{Bits: 4, Table: tensors.TableNF4}, Block: 32, RoundScale: tensors.RoundHalf}
+	exact := make([]float32, 2*k)
+	for i := range exact {
+		exact[i] = numbers[i*7%16] * scale
+	}
+	codes, scales := make([]byte, 2*f.RowBytes(k)), make([]float32, 2*f.Blocks(k))
+	take := func(exact []float32) float64 {
+		e := f.Take(codes, scales, exact, 2, k, func(codes []int8, row, b int) (float32, float32) {
+			for i := range codes {
+				codes[i] = int8((row*k + b*f.Block + i) * 7 % 16)
+			}
+			return scale / 127., 0
+		})
+		return e.Relative()
+	}
+	got := take(exact)
+	var noise, signal float64
+	for i, w := range exact {
+		d := float64(f.Table.Number(byte(i*7%16)))*float64(scales[0]) - float64(w)
+		noise, signal = noise+d*d, signal+float64(w)*float64(w)
+	}
+	if want := math.Sqrt(noise / signal); want < 0.003 || math.Abs(got-want) > 1e-3*want {
+		t.Errorf("the weights err by %g, want %g", got, want)
+	}
+	if got := take(nil); got > 1e-3 {
+		t.Errorf("the scale alone errs by %g", got)
 	}
 }

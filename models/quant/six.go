@@ -1,12 +1,12 @@
 package quant
 
-// SixBits are those of codes that have factors: 256 weights of a row share a scale, and each 16 of them have a factor
-// of 8 bits besides. A weight is its code times the factor, times the scale. A row's length is a multiple of 256.
-const SixBits = 6
+import "tgi/models/tensors"
 
+// With tensors.SixBits 256 weights of a row share a scale, and each 16 of them have a factor of 8 bits besides. A
+// weight is its code times the factor, times the scale. A row's length is a multiple of 256.
 const (
-	factored = 256 // weights that share a scale
-	factor   = 16  // weights that share a factor
+	factored = tensors.FactoredBlock
+	factor   = tensors.FactorBlock
 	sixBlock = GroupRows * (2 + 2*12)
 	sixBytes = GroupRows*2 + factored/32*sixBlock // of so many columns of a group
 )
@@ -14,7 +14,7 @@ const (
 // scaleBytes is the bytes of a row's scales, and offsets if there are any.
 func (f Format) scaleBytes(k int) int {
 	switch {
-	case f.Bits == SixBits:
+	case f.Bits == tensors.SixBits:
 		return 2 * (k / factored)
 	case f.Factors:
 		return 4 * (k / factored)
@@ -25,7 +25,7 @@ func (f Format) scaleBytes(k int) int {
 // factorBytes is the bytes of a row's factors.
 func (f Format) factorBytes(k int) int {
 	switch {
-	case f.Bits == SixBits:
+	case f.Bits == tensors.SixBits:
 		return k / factor
 	case f.Factors:
 		return 2 * (k / f.Block)
@@ -33,8 +33,8 @@ func (f Format) factorBytes(k int) int {
 	return 0
 }
 
-// TakeFactors is Take for SixBits: it loses nothing. codes and factors have a byte for each; scales are 16-bit floats.
-// block gives 256 codes of row's block b, -32 to 31, their factors and the scale.
+// TakeFactors is Take for tensors.SixBits: it loses nothing. codes and factors have a byte for each; scales are 16-bit
+// floats. block gives 256 codes of row's block b, -32 to 31, their factors and the scale.
 func TakeFactors(codes, factors []byte, scales []float32, rows, k int,
 	block func(codes, factors []int8, row, b int) (scale float32)) WeightError {
 	errors := make([]WeightError, rows)

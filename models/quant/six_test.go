@@ -19,7 +19,7 @@ import (
 )
 
 // sixes is the format of codes of 6 bits.
-var sixes = quant.Format{Bits: quant.SixBits, Block: 32}
+var sixes = quant.Format{Form: tensors.Form{Bits: tensors.SixBits}, Block: 32}
 
 // readSixes reads a packed matrix by the description in runtime/ort/product.h: the weights of [n][k].
 func readSixes(packed []byte, n, k int) []float32 {

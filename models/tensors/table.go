@@ -21,5 +21,8 @@ var tables = [...][16]int8{
 	TableNF4:   {-127, -88, -67, -50, -36, -23, -12, 0, 10, 20, 31, 43, 56, 71, 92, 127},
 }
 
+// Rounded reports whether the numbers are not quite those that codes stand for.
+func (t Table) Rounded() bool { return t == TableNF4 }
+
 // Number returns what a code of 4 bits stands for.
 func (t Table) Number(code byte) int8 { return tables[t][code] }
