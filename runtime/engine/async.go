@@ -166,7 +166,7 @@ func (n *seqStep) askGuards(t *pickTask) {
 		n.e.solo = n
 		return
 	}
-	n.e.guests.submit(n.q.guests, n.judge)
+	n.e.guests.enqueue(n.q.guests, n.judge)
 }
 
 // judge is the job of the guards.

@@ -50,11 +50,34 @@ func newGuestPool(workers int) *guestPool {
 
 // submit queues run; it is called on a goroutine of the pool.
 func (p *guestPool) submit(guests []string, run func()) {
+	p.enqueue(guests, run)
+	p.serve()
+}
+
+// enqueue is submit for a caller of serve, which starts the job unless a worker, or help, did meanwhile.
+func (p *guestPool) enqueue(guests []string, run func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.count(guests)
 	p.queue = append(p.queue, &guestJob{guests: guests, run: run})
+}
+
+// serve starts what waits, as far as workers are free.
+func (p *guestPool) serve() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.dispatch()
+}
+
+// help makes the caller's goroutine, which is one of wg, a worker until there are enough, or no more jobs.
+func (p *guestPool) help() {
+	p.mu.Lock()
+	var j *guestJob
+	if p.busy < p.workers {
+		j = p.next()
+	}
+	p.mu.Unlock()
+	p.work(j)
 }
 
 // count adds a job to those of its guests. p.mu is held.

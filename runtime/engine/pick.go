@@ -166,6 +166,7 @@ func (t *pickTask) prepare() {
 // pick passes the logits on to the sequences with guests, picks the tokens of the others
 // and scores the plan's prompt positions. Errors are the model's.
 func (e *Engine) pick(plan *sched.Plan, got fetched) error {
+	defer e.guests.serve() // of what drawNow left to it
 	e.picks, e.scores, e.forkedLogits = e.picks[:0], e.scores[:0], e.forkedLogits[:0]
 	for i := range plan.Rows {
 		if r := &plan.Rows[i]; r.Scores > 0 {
@@ -201,7 +202,7 @@ func (e *Engine) pick(plan *sched.Plan, got fetched) error {
 	if total := n + len(e.picks); total == 1 { // a single stream needs no goroutine
 		run(0)
 	} else {
-		e.parallel(total, run)()
+		e.pickAndAsk(total, run)
 	}
 	if err := e.pickFromRows(plan); err != nil {
 		return err
@@ -212,6 +213,24 @@ func (e *Engine) pick(plan *sched.Plan, got fetched) error {
 		}
 	}
 	return nil
+}
+
+// pickAndAsk calls f(0) … f(n-1) as parallel does, and waits for them. The goroutines then ask guards, as workers of
+// the guestPool: no others have to be woken for that.
+func (e *Engine) pickAndAsk(n int, f func(int)) {
+	var next atomic.Int64
+	var picks sync.WaitGroup
+	picks.Add(n)
+	for range min(n, e.workers) {
+		e.guests.wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+				picks.Done()
+			}
+			e.guests.help()
+		})
+	}
+	picks.Wait()
 }
 
 // eachTask calls f with the tasks of the plan's samples in their order, with the index of their row of logits and of

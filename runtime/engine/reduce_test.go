@@ -293,6 +293,12 @@ func TestReducedFetchesNoRow(t *testing.T) {
 				return sample.Plugins{Guests: []string{"g"}, Guards: []sample.Guard{spinning{}}}
 			}
 		}, 0, 0, 8},
+		"guards, top_p not reached": {func(r *Request) {
+			r.N, r.Params.Sample, r.Params.TopP = 3, true, 0.9999
+			r.Plugins = func(int) sample.Plugins {
+				return sample.Plugins{Guests: []string{"g"}, Guards: []sample.Guard{spinning{}}}
+			}
+		}, 24, 24, 24},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &reducingModel{fakeModel: newWideFake(64, 16, 256)}
@@ -311,7 +317,8 @@ func TestReducedFetchesNoRow(t *testing.T) {
 			}
 			rows, got := int64(c.rows), e.WholeRows()
 			want := map[string]WholeRows{"watermark": {Watermark: rows}, "prompt": {Prompt: rows},
-				"top_p not reached": {Undecided: rows}, "beams": {Beams: rows}, "guest": {Plugin: rows},
+				"top_p not reached": {Undecided: rows}, "guards, top_p not reached": {Undecided: rows},
+				"beams": {Beams: rows}, "guest": {Plugin: rows},
 				"typical_p": {Settings: rows}, "processor": {Plugin: rows}}[name]
 			if got != want {
 				t.Errorf("rows by reason: %+v, want %+v", got, want)
