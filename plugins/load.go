@@ -54,7 +54,7 @@ func (j *job) run(ctx context.Context, s *Set) {
 		return
 	}
 	j.sum = sha256.Sum256(wasm)
-	err = j.checkSum(wasm)
+	err = j.checkSum()
 	if err == nil && j.verify != nil {
 		err = j.verify(wasm)
 	}
@@ -73,11 +73,10 @@ func (j *job) run(ctx context.Context, s *Set) {
 	j.loaded, j.err = s.load(ctx, j.desired, wasm, like)
 }
 
-// checkSum compares a module with its configured SHA-256.
-func (w desired) checkSum(wasm []byte) error {
-	sum := sha256.Sum256(wasm)
-	if got := hex.EncodeToString(sum[:]); w.sha256 != "" && got != w.sha256 {
-		return fmt.Errorf("source %q has sha256 %s, the settings want %s", w.source, got, w.sha256)
+// checkSum compares the module that was read with its configured SHA-256.
+func (j *job) checkSum() error {
+	if got := hex.EncodeToString(j.sum[:]); j.sha256 != "" && got != j.sha256 {
+		return fmt.Errorf("source %q has sha256 %s, the settings want %s", j.source, got, j.sha256)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"tgi/models/library"
+	"tgi/plugins"
 	"tgi/runtime/engine"
 	"tgi/runtime/kv"
 	"tgi/server/config"
@@ -64,11 +66,9 @@ func (f *manager) start(ctx context.Context, id library.ID, cfg config.Config, o
 	if s.events = f.openEvents(id); s.events != nil {
 		watcher = cacheWatch{s.events}
 	}
-	if s.instance, err = open(ctx, cfg, f.device, draftWatch{obs, log}, &f.demand, second, f.kvDisk, watcher,
-		say); err != nil {
-		return nil, err
-	}
-	if s.control, err = f.openPlugins(ctx, cfg, s.instance, log); err != nil {
+	if err = f.openBoth(ctx, cfg, s, func(read func(checkpoint, plugins.Vocabulary)) (*instance, error) {
+		return open(ctx, cfg, f.device, draftWatch{obs, log}, &f.demand, second, f.kvDisk, watcher, say, read)
+	}, log); err != nil {
 		return nil, err
 	}
 	if s.images != nil {
@@ -81,6 +81,28 @@ func (f *manager) start(ctx context.Context, id library.ID, cfg config.Config, o
 	s.stopWatch = end
 	s.watches.Go(func() { s.control.watch(watching) })
 	return s, nil
+}
+
+// openBoth opens a model and, as soon as its vocabulary is known, its plugins beside it: ONNX Runtime keeps one
+// processor busy while it opens a model, and so do modules while they are loaded. An error of the model ends their
+// loading.
+func (f *manager) openBoth(ctx context.Context, cfg config.Config, s *loadedModel,
+	open func(read func(checkpoint, plugins.Vocabulary)) (*instance, error), log *slog.Logger) (err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var beside sync.WaitGroup
+	var wrong error
+	s.instance, err = open(func(source checkpoint, vocabulary plugins.Vocabulary) {
+		beside.Go(func() { s.control, wrong = f.openPlugins(ctx, cfg, source, vocabulary, log) })
+	})
+	if err != nil {
+		stop()
+	}
+	beside.Wait()
+	if err != nil {
+		return err
+	}
+	return wrong
 }
 
 // Stop implements lifecycle.Instance: whoever used the model is gone, or cut off

@@ -50,11 +50,11 @@ type chatState struct {
 	stamps []filestamp.Stamp
 }
 
-// openPlugins loads the plugins that the settings name, and those of the folder.
+// openPlugins loads the plugins that the settings name, and those of the folder, for a model with a vocabulary.
 // They share memory and processors with those of other models.
-func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instance,
-	log *slog.Logger) (*pluginController, error) {
-	c := &pluginController{source: in.source, log: log}
+func (f *manager) openPlugins(ctx context.Context, cfg config.Config, source checkpoint,
+	vocabulary plugins.Vocabulary, log *slog.Logger) (*pluginController, error) {
+	c := &pluginController{source: source, log: log}
 	c.running.Store(&cfg)
 	specs, state, err := c.specs(cfg)
 	if err != nil {
@@ -67,7 +67,7 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 	}
 	c.set, err = plugins.Open(ctx, plugins.Options{
 		Specs: specs, Folder: cfg.Plugins.Folder, Builtin: std.FS(), Verify: c.verify, Beside: share.Beside,
-		Vocabulary:   bridge.Vocabulary(in.tokenizer, in.built.Vocab, in.eos),
+		Vocabulary:   vocabulary,
 		CacheDir:     filepath.Join(cache, "plugins"),
 		CacheBytes:   int64(cfg.Plugins.CacheSize),
 		MaxInstances: 2 * cfg.Limits.MaxConcurrentRequests, // one for each sequence, and those that check parameters

@@ -16,23 +16,42 @@ import (
 	"sync"
 
 	"golang.org/x/sys/cpu"
+
+	"tgi/plugins/internal/sandbox/rewrite"
 )
 
-// The cache of compiled modules has a folder for each module, named by its key, with the engine's file in it and a
-// manifest that names that file with its length and SHA-256. What is in the file is run as it is, so nothing is used
-// that does not agree with the manifest. A folder comes to its name whole, by renaming.
+// The cache of compiled modules has a folder for each module, named by its key. In it are the engine's file, what the
+// engine and the host have to know of the module beside its machine code, and a manifest that names these files with
+// their lengths and SHA-256. What is in the engine's file is run as it is, so nothing is used that does not agree with
+// the manifest. A folder comes to its name whole, by renaming.
+//
+// So a module that was compiled before is neither rewritten nor checked again: that takes ten times as long as reading
+// its machine code.
 
 // stagingPrefix begins the name of a folder that is being filled. Its process holds a lock on it.
 const stagingPrefix = "tgi-compile-"
 
-// manifestFile is written last.
-const manifestFile = "manifest.json"
+// The files of a folder beside the engine's. The manifest is written last.
+const (
+	hollowFile   = "hollow.wasm" // the module without its code, as the engine reads it
+	infoFile     = "info.json"   // what the rewriter said of the module
+	manifestFile = "manifest.json"
+)
 
-// manifest describes the engine's file of one module.
-type manifest struct {
-	Path   string `json:"path"`
+// manifest describes the files of one module, by their paths in its folder.
+type manifest map[string]sealed
+
+// sealed is how a file was when it was written.
+type sealed struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
+}
+
+// entry is what the cache has of a module beside its machine code.
+type entry struct {
+	path   string
+	hollow []byte
+	info   *rewrite.Info
 }
 
 // foundVersion is the engine's version as it finds it in this program's build information. It looks for compiled
@@ -61,15 +80,16 @@ func versionIn(info *debug.BuildInfo) string {
 	return version
 }
 
-// keyOf names a compiled module: by all that the machine code, and where the engine looks for it, depend on.
-func keyOf(rewritten []byte) string {
+// keyOf names a compiled module: by all that the machine code, and where the engine looks for it, depend on. The
+// rewriter's version is in the name of the cache's folder.
+func keyOf(key compiledKey) string {
 	h := sha256.New()
 	version := engineVersion
 	if found := foundVersion(); found != version {
 		version += " as " + found
 	}
-	fmt.Fprintf(h, "%s %s %s %+v %+v\n", version, runtime.GOOS, runtime.GOARCH, cpu.X86, cpu.ARM64)
-	h.Write(rewritten)
+	fmt.Fprintf(h, "hollow %s %s %s %+v %+v\n", version, runtime.GOOS, runtime.GOARCH, cpu.X86, cpu.ARM64)
+	fmt.Fprintf(h, "%x %+v\n", key.sum, key.limits)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -104,15 +124,15 @@ func (s *staging) remove() {
 }
 
 // publish gives the folder its name in the cache.
-func (s *staging) publish(dir, key string) error {
+func (s *staging) publish(dir, key string, hollow []byte, info *rewrite.Info) error {
 	defer s.lock.Close()
-	err := s.seal()
+	err := s.seal(hollow, info)
 	if err == nil {
 		err = os.Rename(s.path, filepath.Join(dir, key))
 	}
 	if err != nil {
 		_ = os.RemoveAll(s.path)
-		if intact(filepath.Join(dir, key)) { // another process was first
+		if _, unread := readEntry(filepath.Join(dir, key)); unread == nil { // another process was first
 			return nil
 		}
 		return err
@@ -121,10 +141,10 @@ func (s *staging) publish(dir, key string) error {
 	return nil
 }
 
-// seal writes the manifest.
-func (s *staging) seal() error {
+// compiledFile returns the path of the engine's file, which is the only one in a folder that was compiled into.
+func compiledFile(dir string) (file string, err error) {
 	var files []string
-	err := filepath.WalkDir(s.path, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			files = append(files, path)
 		}
@@ -134,55 +154,100 @@ func (s *staging) seal() error {
 		err = fmt.Errorf("%d files of the compiler, one wanted", len(files))
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	var m manifest
-	if m.SHA256, m.Bytes, err = digest(files[0]); err != nil {
-		return err
-	}
-	if m.Path, err = filepath.Rel(s.path, files[0]); err != nil {
-		return err
-	}
-	text, err := json.Marshal(m)
+	return files[0], nil
+}
+
+// seal writes the other files.
+func (s *staging) seal(hollow []byte, info *rewrite.Info) error {
+	code, err := compiledFile(s.path)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(s.path, manifestFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	text, err := json.Marshal(info)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	syncFolder(filepath.Dir(files[0]))
+	for name, content := range map[string][]byte{hollowFile: hollow, infoFile: text} {
+		if err := writeFile(filepath.Join(s.path, name), content); err != nil {
+			return err
+		}
+	}
+	m := manifest{}
+	for _, file := range []string{code, filepath.Join(s.path, hollowFile), filepath.Join(s.path, infoFile)} {
+		name, err := filepath.Rel(s.path, file)
+		if err == nil {
+			m[filepath.ToSlash(name)], err = digest(file)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if text, err = json.Marshal(m); err != nil {
+		return err
+	}
+	err = writeFile(filepath.Join(s.path, manifestFile), text)
+	syncFolder(filepath.Dir(code))
 	syncFolder(s.path)
 	return err
 }
 
-// intact reports whether a folder of the cache holds what its manifest says.
-func intact(dir string) bool {
-	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
+// writeFile writes a new file, which lasts.
+func writeFile(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return false
+		return err
 	}
-	var m manifest
-	if err := json.Unmarshal(text, &m); err != nil || !filepath.IsLocal(m.Path) {
-		return false
-	}
-	sum, size, err := digest(filepath.Join(dir, m.Path))
-	return err == nil && size == m.Bytes && sum == m.SHA256
+	_, err = f.Write(content)
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
-func digest(path string) (sum string, size int64, err error) {
+// readEntry reads a folder of the cache. The error says what does not agree with the manifest.
+func readEntry(dir string) (*entry, error) {
+	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
+	if err != nil {
+		return nil, err
+	}
+	var m manifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		return nil, fmt.Errorf("%s: %w", manifestFile, err)
+	}
+	if len(m) != 3 || m[hollowFile] == (sealed{}) || m[infoFile] == (sealed{}) {
+		return nil, fmt.Errorf("%s names other files than belong there", manifestFile)
+	}
+	for name, want := range m {
+		if !filepath.IsLocal(filepath.FromSlash(name)) {
+			return nil, fmt.Errorf("%s names a file outside: %q", manifestFile, name)
+		}
+		got, err := digest(filepath.Join(dir, filepath.FromSlash(name)))
+		if err == nil && got != want {
+			err = fmt.Errorf("%s does not agree with %s", name, manifestFile)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	x := &entry{path: dir, info: &rewrite.Info{}}
+	if x.hollow, err = os.ReadFile(filepath.Join(dir, hollowFile)); err != nil {
+		return nil, err
+	}
+	if text, err = os.ReadFile(filepath.Join(dir, infoFile)); err == nil {
+		err = json.Unmarshal(text, x.info)
+	}
+	return x, err
+}
+
+func digest(path string) (s sealed, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", 0, err
+		return s, err
 	}
 	defer f.Close()
 	h := sha256.New()
-	if size, err = io.Copy(h, f); err != nil {
-		return "", 0, err
-	}
-	return hex.EncodeToString(h.Sum(nil)), size, nil
+	s.Bytes, err = io.Copy(h, f)
+	s.SHA256 = hex.EncodeToString(h.Sum(nil))
+	return s, err
 }
 
 // syncFolder makes renames in a folder last, where the system can: without, a crash may cost a compilation.

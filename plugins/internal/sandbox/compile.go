@@ -70,28 +70,41 @@ func (e *Engine) Compile(ctx context.Context, wasm []byte, c ModuleConfig) (*Mod
 	return m, nil
 }
 
-// preparing is held for each module while it is rewritten and compiled.
+// preparing is held for each module while it is looked for in the cache, or rewritten and compiled.
 var preparing byKey
 
-// prepare rewrites and compiles a module, and lets others share the code.
+// prepare finds a module in the cache or rewrites and compiles it, and lets others share the code.
 func (m *Module) prepare(ctx context.Context, key compiledKey, wasm []byte, c ModuleConfig) error {
-	out, info, err := rewrite.Rewrite(wasm, key.limits)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrModule, err)
-	}
-	if err := m.connect(info, c); err != nil {
-		return err
-	}
-	allowed := m.engine.compile
+	o := opening{name: m.name, key: keyOf(key), limits: m.engine.compile}
 	if c.Trusted {
-		allowed = allowed.times(trustedTimes)
+		o.limits = o.limits.times(trustedTimes)
 	}
-	made := &compiled{key: key, info: info}
-	if err := m.engine.open(ctx, made, opening{m.name, out, m.host, allowed}); err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	made := &compiled{key: key}
+	known := m.engine.lookUp(o)
+	if known != nil {
+		made.info, made.entry = known.info, known.path
+		if err := m.connect(known.info, c); err != nil {
+			return err
 		}
-		return fmt.Errorf("%w: %w", ErrModule, err)
+		if !m.engine.take(ctx, made, known, o, m.host) {
+			known = nil
+		}
+	}
+	if known == nil {
+		out, info, err := rewrite.Rewrite(wasm, key.limits)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrModule, err)
+		}
+		if err := m.connect(info, c); err != nil {
+			return err
+		}
+		made.info = info
+		if err := m.engine.compileAnew(ctx, made, out, o, m.host); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("%w: %w", ErrModule, err)
+		}
 	}
 	made.publish()
 	m.compiled = made

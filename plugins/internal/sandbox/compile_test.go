@@ -2,7 +2,9 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -118,6 +120,7 @@ func (w *warnings) add(what, module string, why error) {
 }
 
 // TestCache: compiled code is kept on disk and found again; a damaged file is noticed, does no harm, and is replaced.
+// What is found is as what was compiled.
 func TestCache(t *testing.T) {
 	dir := t.TempDir()
 	var told warnings
@@ -151,8 +154,12 @@ func TestCache(t *testing.T) {
 		})
 		return list
 	}()
-	if len(files) != 2 {
+	if len(files) != 4 { // machine code, hollow module, information, manifest
 		t.Fatalf("files %q", files)
+	}
+	intact := func() bool {
+		_, err := readEntry(entry)
+		return err == nil
 	}
 	for _, file := range files {
 		whole, err := os.ReadFile(file)
@@ -167,9 +174,9 @@ func TestCache(t *testing.T) {
 				t.Fatal(err)
 			}
 			check("damaged")
-			if !intact(entry) || len(told.list) != before+1 {
+			if !intact() || len(told.list) != before+1 {
 				t.Errorf("%s of %d bytes: %d warnings, intact %v", filepath.Base(file), len(damaged),
-					len(told.list)-before, intact(entry))
+					len(told.list)-before, intact())
 			}
 			healed := made()
 			check("healed")
@@ -183,6 +190,59 @@ func TestCache(t *testing.T) {
 		t.Errorf("go.mod does not require wazero %s: engineVersion is part of the cache's key", engineVersion)
 	}
 }
+
+// TestCacheManifest: a folder is used if its manifest names the files that belong there, and no others.
+func TestCacheManifest(t *testing.T) {
+	e := engine(t, Config{CacheDir: t.TempDir()})
+	treeAlone(t, e, guestFile(t, "walk.wasm"))
+	entries, err := os.ReadDir(e.cache)
+	if err != nil || len(entries) != 1 {
+		t.Fatal(entries, err)
+	}
+	dir := filepath.Join(e.cache, entries[0].Name())
+	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := filepath.Join(e.cache, "outside")
+	if err := os.WriteFile(outside, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := digest(outside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(manifest){
+		"as it was":        func(manifest) {},
+		"no hollow module": func(m manifest) { delete(m, hollowFile) },
+		"no information":   func(m manifest) { delete(m, infoFile) },
+		"one more":         func(m manifest) { m["more"] = sum },
+		"one outside":      func(m manifest) { delete(m, infoFile); m["../outside"] = sum },
+		"nothing":          func(m manifest) { clear(m) },
+		"another length":   func(m manifest) { m[infoFile] = sealed{m[infoFile].Bytes + 1, m[infoFile].SHA256} },
+		"another checksum": func(m manifest) { m[infoFile] = sealed{m[infoFile].Bytes, m[hollowFile].SHA256} },
+		"no machine code":  func(m manifest) { m["none"] = sum; maps.DeleteFunc(m, inFolder) },
+	} {
+		var m manifest
+		if err := json.Unmarshal(text, &m); err != nil {
+			t.Fatal(err)
+		}
+		change(m)
+		changed, err := json.Marshal(m)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, manifestFile), changed, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readEntry(dir); (err == nil) != (name == "as it was") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// inFolder reports whether a file of a manifest is the engine's, which is in a folder of its own.
+func inFolder(name string, _ sealed) bool { return strings.Contains(name, "/") }
 
 // treeAlone loads walk.wasm, calls tree(5) and closes all, so that the next one finds nothing in use.
 func treeAlone(t *testing.T, e *Engine, wasm []byte) (got uint64) {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"tgi/plugins/internal/sandbox/rewrite"
 )
 
 // CompileLimits bounds what the compiling of one module may take, whatever is in it. A zero field means the default.
@@ -237,40 +239,63 @@ func (e *Engine) outputDirs() []string {
 	return list
 }
 
-// opening is what a compiled module is made of.
+// opening is a module that is looked for or compiled.
 type opening struct {
 	name   string // in warnings
-	out    []byte // rewritten
-	host   []HostFunc
+	key    string // its folder in the cache
 	limits CompileLimits
 }
 
-// open compiles a rewritten module, or finds it in the cache, and loads it. A damaged file of the cache is replaced.
-func (e *Engine) open(ctx context.Context, c *compiled, o opening) error {
-	key := keyOf(o.out)
-	unlock, err := compiling.lock(ctx, e.cache+"\x00"+key)
+// lookUp finds a module in the cache, nil where it has none. One that is damaged is removed. A process whose guests are
+// interpreted finds nothing: the cache keeps machine code alone.
+func (e *Engine) lookUp(o opening) *entry {
+	if e.cache == "" || Interpreted() != nil {
+		return nil
+	}
+	path := filepath.Join(e.cache, o.key)
+	if _, err := os.Stat(path); err != nil {
+		return nil
+	}
+	found, err := readEntry(path)
 	if err != nil {
-		return err
+		e.removeDamaged(path, o, err)
+		return nil
 	}
-	defer unlock()
+	return found
+}
+
+// take loads what the cache has of a module. What can't be loaded is removed.
+func (e *Engine) take(ctx context.Context, c *compiled, x *entry, o opening, host []HostFunc) bool {
+	if err := c.load(ctx, x.path, x.hollow, host); err != nil {
+		e.removeDamaged(x.path, o, err)
+		return false
+	}
+	touch(x.path)
+	return true
+}
+
+func (e *Engine) removeDamaged(path string, o opening, why error) {
+	e.warn("damaged file of the compilation cache removed", o.name, why)
+	_ = os.RemoveAll(path)
+}
+
+// compileAnew compiles a rewritten module and loads it.
+func (e *Engine) compileAnew(ctx context.Context, c *compiled, out []byte, o opening, host []HostFunc) error {
 	if e.cache != "" {
-		c.entry = filepath.Join(e.cache, key)
-		if e.fromCache(ctx, c, o) {
-			return nil
-		}
+		c.entry = filepath.Join(e.cache, o.key)
 	}
-	if err := e.failed(key, o.limits); err != nil {
+	if err := e.failed(o.key, o.limits); err != nil {
 		return err
 	}
 	var why []error
 	for _, place := range e.outputDirs() {
-		err := e.compileAt(ctx, place, key, c, o)
+		err := e.compileAt(ctx, place, c, out, o, host)
 		var store *storeError
 		if !errors.As(err, &store) {
 			if err == nil && len(why) > 0 {
 				e.warn("compiled module not kept", o.name, errors.Join(why...))
 			}
-			e.remember(key, o.limits, err)
+			e.remember(o.key, o.limits, err)
 			return err
 		}
 		why = append(why, fmt.Errorf("%s: %w", place, err))
@@ -278,49 +303,37 @@ func (e *Engine) open(ctx context.Context, c *compiled, o opening) error {
 	return fmt.Errorf("there is no place for the compiled module: %w", errors.Join(why...))
 }
 
-// fromCache loads a module from its folder in the cache, and removes the folder where it is damaged.
-func (e *Engine) fromCache(ctx context.Context, c *compiled, o opening) bool {
-	if _, err := os.Stat(c.entry); err != nil {
-		return false
-	}
-	why := errors.New("a file does not agree with its manifest")
-	if intact(c.entry) {
-		if why = c.load(ctx, c.entry, o.out, o.host); why == nil {
-			touch(c.entry)
-			return true
-		}
-	}
-	e.warn("damaged file of the compilation cache removed", o.name, why)
-	_ = os.RemoveAll(c.entry)
-	return false
-}
-
 // compileAt compiles and loads a module in a folder of its own below place. The error is a *storeError where another
 // place may do better.
-func (e *Engine) compileAt(ctx context.Context, place, key string, c *compiled, o opening) error {
+func (e *Engine) compileAt(ctx context.Context, place string, c *compiled, out []byte, o opening,
+	host []HostFunc) error {
+	hollow, err := rewrite.Hollow(out)
+	if err != nil {
+		return err
+	}
 	s, err := newStaging(place)
 	if err != nil {
 		return &storeError{err.Error()}
 	}
 	defer s.remove()
-	if err := compileInWorker(ctx, s.path, o.out, o.limits); err != nil {
+	if err := compileInWorker(ctx, s.path, out, o.limits); err != nil {
 		return err
 	}
-	if err := c.load(ctx, s.path, o.out, o.host); err != nil {
+	code := hollow
+	if _, err := compiledFile(s.path); err != nil { // an interpreter needs all of it
+		code = out
+	}
+	if err := c.load(ctx, s.path, code, host); err != nil {
 		return &storeError{err.Error()}
 	}
 	if place == e.cache {
-		if err := s.publish(place, key); err != nil {
+		if err := s.publish(place, o.key, hollow, c.info); err != nil {
 			e.warn("compiled module not kept", o.name, err)
 		}
 		e.trim()
 	}
 	return nil
 }
-
-// compiling is held for each rewritten module while it is looked for in the cache or compiled, so that nobody does so
-// twice: modules under different limits may be the same when rewritten.
-var compiling byKey
 
 // failures are modules that passed a limit lately, so that a second try costs nothing: by key and limits.
 var failures struct {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -17,6 +18,8 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
+
+	"tgi/plugins/internal/sandbox/rewrite"
 )
 
 // workerName and workerMode begin the arguments of a process that compiles one module: see init.
@@ -94,7 +97,12 @@ func (j workerJob) work() (word, text string) {
 		_, _ = in.ReadByte()
 		os.Exit(1)
 	}()
-	if err := compileInto(context.Background(), ".", wasm); err != nil {
+	err := compileInto(context.Background(), ".", wasm)
+	load := wasm
+	if err == nil {
+		load, err = hollowOut(wasm)
+	}
+	if err != nil {
 		var path *fs.PathError
 		var link *os.LinkError
 		if errors.As(err, &path) || errors.As(err, &link) {
@@ -104,13 +112,36 @@ func (j workerJob) work() (word, text string) {
 	}
 	runtime.GC() // what the compiler leaves is not the loader's
 	began := spent()
-	if err := compileInto(loadOnly(context.Background()), ".", wasm); err != nil {
+	if err := compileInto(loadOnly(context.Background()), ".", load); err != nil {
 		return workerStore, "load what was compiled: " + err.Error()
 	}
 	if took, limit := spent()-began, j.cpu/loadShare; took > limit {
 		return workerSlow, fmt.Sprintf("%.1fs", took.Seconds())
 	}
 	return workerDone, ""
+}
+
+// hollowOut makes what was compiled of a module into the working folder that of the hollow module, which it returns.
+// The engine looks for machine code under a name that follows from the module, so it is asked how it calls that of the
+// hollow one. An interpreter has no machine code: then the module stays as it is.
+func hollowOut(wasm []byte) ([]byte, error) {
+	whole, err := compiledFile(".")
+	if err != nil {
+		return wasm, nil
+	}
+	hollow, err := rewrite.Hollow(wasm)
+	if err != nil {
+		return nil, err
+	}
+	const named = "named"
+	if err := errors.Join(os.Mkdir(named, 0o700), compileInto(context.Background(), named, hollow)); err != nil {
+		return nil, err
+	}
+	name, err := compiledFile(named)
+	if err == nil {
+		err = os.Rename(whole, filepath.Join(filepath.Dir(whole), filepath.Base(name)))
+	}
+	return hollow, errors.Join(err, os.RemoveAll(named))
 }
 
 // heap is what of the memory Go's heap may take.
@@ -132,8 +163,8 @@ func (j workerJob) watchHeap() {
 	}
 }
 
-// loadShare is the part of the processor time for compiling that loading the compiled module may take. Loading, which
-// checks the types of all code once more, happens in the server.
+// loadShare is the part of the processor time for compiling that loading the compiled module may take. Loading happens
+// in the server.
 const loadShare = 4
 
 // compileInto compiles a module into the engine's cache in dir, and closes it.
