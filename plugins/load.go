@@ -92,7 +92,7 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 	}
 	g, err := guest.Load(ctx, s.engine, guest.Config{
 		Name: w.name, Wasm: wasm, Config: []byte(w.settings.config), Model: s.o.Model, Limits: w.settings.limits,
-		Vocabulary:   s.o.Vocabulary,
+		Vocabulary: s.o.Vocabulary, Seen: s.o.Seen,
 		Program:      program.Functions(),
 		MaxInstances: s.o.MaxInstances, Log: s.guestLogger(w.name), Like: like,
 		Governor: s.o.Governor, Trusted: strings.HasPrefix(w.source, Builtin), OnPause: s.pauseLogger(w.name),
@@ -259,15 +259,17 @@ func (s *Set) read(source string) ([]byte, error) {
 	if before.Size() > most {
 		return nil, fmt.Errorf("source %q has %d bytes, the limit is %d", source, before.Size(), most)
 	}
-	wasm, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
+	wasm := make([]byte, before.Size()+1) // one more would have been added meanwhile
+	n, err := io.ReadFull(f, wasm)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
+	wasm = wasm[:n]
 	after, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if !before.ModTime().Equal(after.ModTime()) || after.Size() != int64(len(wasm)) {
+	if !before.ModTime().Equal(after.ModTime()) || after.Size() != int64(n) {
 		return nil, fmt.Errorf("source %q %w", source, errChangedWhileRead)
 	}
 	return wasm, nil

@@ -59,8 +59,15 @@ func MapFS(fsys fs.FS, name string) (*Mapping, error) {
 	if onDisk, ok := f.(*os.File); ok {
 		return mapOpen(onDisk, name)
 	}
-	data, err := io.ReadAll(f)
-	return &Mapping{data: data}, err
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, st.Size())
+	if _, err := io.ReadFull(f, data); err != nil {
+		return nil, fmt.Errorf("%s: read: %w", name, err)
+	}
+	return &Mapping{data: data}, nil
 }
 
 func mapOpen(f *os.File, name string) (*Mapping, error) {

@@ -118,7 +118,7 @@ func (f *manager) tryPlugins(ctx context.Context, id library.ID) (*pluginControl
 	f.pluginLogs, f.turns, f.programs = plugins.NewLogs(), plugins.NewTurns(), plugins.NewProgramTurns()
 	f.governor = plugins.NewGovernor(func() bool { return false })
 	f.memory = plugins.NewMemory(pluginMemory(f.cfg.Plugins, system.available(), system.bounds()))
-	return f.openPlugins(ctx, own, in.source, in.vocabulary(), slog.New(slog.DiscardHandler))
+	return f.openPlugins(ctx, own, in, slog.New(slog.DiscardHandler))
 }
 
 // TryModule loads a module with the settings of a plugin as the start of a server would, and gives it up again: its

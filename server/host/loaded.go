@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 
 	"tgi/models/library"
-	"tgi/plugins"
 	"tgi/runtime/engine"
 	"tgi/runtime/kv"
 	"tgi/server/config"
@@ -66,7 +65,7 @@ func (f *manager) start(ctx context.Context, id library.ID, cfg config.Config, o
 	if s.events = f.openEvents(id); s.events != nil {
 		watcher = cacheWatch{s.events}
 	}
-	if err = f.openBoth(ctx, cfg, s, func(read func(checkpoint, plugins.Vocabulary)) (*instance, error) {
+	if err = f.openBoth(ctx, cfg, s, func(read func(*instance)) (*instance, error) {
 		return open(ctx, cfg, f.device, draftWatch{obs, log}, &f.demand, second, f.kvDisk, watcher, say, read)
 	}, log); err != nil {
 		return nil, err
@@ -87,13 +86,13 @@ func (f *manager) start(ctx context.Context, id library.ID, cfg config.Config, o
 // processor busy while it opens a model, and so do modules while they are loaded. An error of the model ends their
 // loading.
 func (f *manager) openBoth(ctx context.Context, cfg config.Config, s *loadedModel,
-	open func(read func(checkpoint, plugins.Vocabulary)) (*instance, error), log *slog.Logger) (err error) {
+	open func(read func(*instance)) (*instance, error), log *slog.Logger) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var beside sync.WaitGroup
 	var wrong error
-	s.instance, err = open(func(source checkpoint, vocabulary plugins.Vocabulary) {
-		beside.Go(func() { s.control, wrong = f.openPlugins(ctx, cfg, source, vocabulary, log) })
+	s.instance, err = open(func(in *instance) {
+		beside.Go(func() { s.control, wrong = f.openPlugins(ctx, cfg, in, log) })
 	})
 	if err != nil {
 		stop()

@@ -53,6 +53,7 @@ type manager struct {
 	// programs does so among programs.
 	programs *plugins.Turns
 	opened   time.Time
+	build    string // of the program; "" where it is not known
 	// single says that the settings name one model: the log need not say which.
 	single bool
 	// systemMemory returns the bytes of memory that are to be had; atStart is what it said then.
@@ -98,8 +99,8 @@ type manager struct {
 func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manager, error) {
 	cfg, log := o.Config, o.Log
 	fl := &manager{
-		boot: b, log: log, obs: obs, opened: time.Now(), cfg: cfg, single: len(cfg.ModelList) == 0, reload: o.Reload,
-		device: d, systemMemory: availableMemory, bounds: system.bounds,
+		boot: b, log: log, obs: obs, opened: time.Now(), build: o.Build, cfg: cfg,
+		single: len(cfg.ModelList) == 0, reload: o.Reload, device: d, systemMemory: availableMemory, bounds: system.bounds,
 		loaded: map[library.ID]*loadedModel{}, embedders: map[library.ID]*embedder{}, plans: map[library.ID]plan{},
 		adapters: map[library.ID]map[string]string{}, seeing: map[library.ID]bool{},
 		folder:   uploadFolder(cfg.Plugins.Uploads),

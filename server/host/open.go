@@ -15,7 +15,6 @@ import (
 	"tgi/models/hf"
 	"tgi/models/ready"
 	"tgi/models/store"
-	"tgi/plugins"
 	"tgi/runtime/draft"
 	"tgi/runtime/engine"
 	"tgi/runtime/kv"
@@ -53,12 +52,12 @@ type instance struct {
 
 // open does everything between the settings and a running engine on d. ONNX Runtime is
 // loaded. demand is what all models share, second guesses if it is not nil, and so keeps disk
-// prompts; watcher, if it is not nil, is told what is cached, say what takes long. read is called with the model's
-// files read, before the slower half: what it starts may use the model's source and vocabulary. After an error nothing
-// stays open.
+// prompts; watcher, if it is not nil, is told what is cached, say what takes long. read is called when the model's files
+// are read, before the slower half: what it starts may look at source, tokenizer, built.Vocab and eos. After an error
+// nothing stays open.
 func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer, demand *engine.Demand,
 	second *draftSource, disk *kvdisk.Folder, watcher kv.Watcher, say func(string, ...any),
-	read func(checkpoint, plugins.Vocabulary)) (*instance, error) {
+	read func(*instance)) (*instance, error) {
 	in := &instance{demand: demand}
 	src, err := describe(cfg.Model.Path)
 	if err != nil {
@@ -73,7 +72,7 @@ func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer,
 		return nil, err
 	}
 	in.eos = eosOf(ckpt, in.tokenizer)
-	read(in.source, in.vocabulary())
+	read(in)
 	if second != nil {
 		if in.graph != nil {
 			return nil, errors.New("model.speculation.model: there are no guesses for ready ONNX graphs")
@@ -96,11 +95,6 @@ func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer,
 		return nil, err
 	}
 	return in, nil
-}
-
-// vocabulary is the tokenizer as plugins see it.
-func (in *instance) vocabulary() plugins.Vocabulary {
-	return bridge.Vocabulary(in.tokenizer, in.built.Vocab, in.eos)
 }
 
 // prepare has the model built, or its graph chosen.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,11 +51,11 @@ type chatState struct {
 	stamps []filestamp.Stamp
 }
 
-// openPlugins loads the plugins that the settings name, and those of the folder, for a model with a vocabulary.
+// openPlugins loads the plugins that the settings name, and those of the folder, for a model whose files were read.
 // They share memory and processors with those of other models.
-func (f *manager) openPlugins(ctx context.Context, cfg config.Config, source checkpoint,
-	vocabulary plugins.Vocabulary, log *slog.Logger) (*pluginController, error) {
-	c := &pluginController{source: source, log: log}
+func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instance,
+	log *slog.Logger) (*pluginController, error) {
+	c := &pluginController{source: in.source, log: log}
 	c.running.Store(&cfg)
 	specs, state, err := c.specs(cfg)
 	if err != nil {
@@ -67,7 +68,8 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, source che
 	}
 	c.set, err = plugins.Open(ctx, plugins.Options{
 		Specs: specs, Folder: cfg.Plugins.Folder, Builtin: std.FS(), Verify: c.verify, Beside: share.Beside,
-		Vocabulary:   vocabulary,
+		Vocabulary:   bridge.Vocabulary(in.tokenizer, in.built.Vocab, in.eos),
+		Seen:         f.seenBy(in),
 		CacheDir:     filepath.Join(cache, "plugins"),
 		CacheBytes:   int64(cfg.Plugins.CacheSize),
 		MaxInstances: 2 * cfg.Limits.MaxConcurrentRequests, // one for each sequence, and those that check parameters
@@ -91,6 +93,14 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, source che
 		return nil, err
 	}
 	return c, nil
+}
+
+// seenBy names all that plugins can see of this program and a model beside their settings; "" where that is not known.
+func (f *manager) seenBy(in *instance) string {
+	if f.build == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %x %d %d", f.build, sha256.Sum256(in.source.desc.TokenizerJSON), in.built.Vocab, in.eos)
 }
 
 // verify returns why a module of a file of the folder may not be loaded.

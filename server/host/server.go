@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"sync"
 
 	"tgi/models"
@@ -27,7 +28,10 @@ type Options struct {
 	Config config.Config
 	// Version is the program's, for /info, traces and downloads.
 	Version string
-	Log     *slog.Logger
+	// Build differs between any two programs: what plugins had become when they were loaded is kept for the next start of
+	// the same one. "" keeps nothing.
+	Build string
+	Log   *slog.Logger
 	// Reload reads the settings again; nil keeps those of Config.
 	Reload ReloadFunc
 	// Observer is told of every step of every engine besides the metrics; nil is nobody.
@@ -76,6 +80,7 @@ func Serve(ctx context.Context, o Options, hup <-chan os.Signal, ready func(*Ser
 	var watchers sync.WaitGroup
 	watchers.Go(func() { s.models.watch(serving, hup) })
 	ready(s, public.Addr())
+	debug.FreeOSMemory() // what is left of tokenizers' files, modules and settings is as large as what stays of them
 	err = <-served
 	if err == nil {
 		o.Log.Info("drained, stopping")

@@ -38,9 +38,13 @@ type Config struct {
 	Wasm   []byte // the module; not kept
 	Config []byte // JSON object for tgi_init; nil means {}
 	// JSON object that guests of the kinds on conversations find as member "model" of Config; nil means {}
-	Model        []byte
-	Limits       Limits
-	Vocabulary   Vocabulary
+	Model      []byte
+	Limits     Limits
+	Vocabulary Vocabulary
+	// Seen names all that the guest can see beside its module, Config, Model and Limits: the vocabulary, and the program
+	// that it runs in. What it is after tgi_init is kept under that in the engine's cache, and tgi_init is not called the
+	// next time. "" keeps nothing.
+	Seen         string
 	MaxInstances int // sequences at a time; 0 means sandbox.DefaultMax
 	// Governor, if not nil, limits how much of the processors the guest uses. Trusted means that the guest is part of
 	// the program. OnPause, if not nil, is called when a call of the guest is paused; it must not block.
@@ -81,6 +85,7 @@ type Guest struct {
 	drained chan struct{}
 
 	described []byte // the text of d
+	initFuel  int64  // what tgi_init and the calls before it used
 }
 
 // Await waits while the guest has used more than its share of the processors and others want them, or until cancel is

@@ -55,11 +55,11 @@ func (g *Guest) start(ctx context.Context, c Config) error {
 		config = []byte("{}")
 	}
 	var failed error
-	loaded := false
+	loaded, model := false, c.Model // not c, which has the module: the pool keeps what init refers to
 	// A pool of a guest that keeps state where a snapshot can't reach runs init for each instance, in several
 	// goroutines at a time; the first run is over before any other.
 	init := func(in *sandbox.Instance) error {
-		l := loader{g: g, in: in, left: g.limits.Load(), model: c.Model}
+		l := loader{g: g, in: in, left: g.limits.Load(), model: model}
 		if g.module.HiddenState() != "" {
 			l.left.Fuel = min(l.left.Fuel, sandbox.HiddenFuel)
 		}
@@ -69,6 +69,7 @@ func (g *Guest) start(ctx context.Context, c Config) error {
 			failed = err
 			loaded = err == nil
 			g.described, g.d, g.rooms = l.described, l.d, l.rooms
+			g.initFuel = g.limits.FuelLoad - l.left.Fuel
 		case err == nil && l.rooms != g.rooms:
 			err = fmt.Errorf("%s: %w: rooms at %v, at load they were at %v", g.name, sandbox.ErrResult, l.rooms,
 				g.rooms)
@@ -78,7 +79,7 @@ func (g *Guest) start(ctx context.Context, c Config) error {
 	g.account = c.Governor.Account(sandbox.AccountConfig{Cores: g.limits.Share, Trusted: c.Trusted,
 		Steady: slices.Equal(Kinds(c.Wasm), []string{abi.KindProgram}), OnPause: c.OnPause})
 	pool, err := g.module.NewPool(sandbox.PoolConfig{
-		Init: init, Max: c.MaxInstances, Account: g.account,
+		Init: init, Keep: g.keep(c), Max: c.MaxInstances, Account: g.account,
 		Cancel: ctx.Done(),
 	})
 	if failed != nil {

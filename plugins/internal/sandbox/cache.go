@@ -33,7 +33,8 @@ const stagingPrefix = "tgi-compile-"
 
 // The files of a folder beside the engine's. The manifest is written last.
 const (
-	hollowFile   = "hollow.wasm" // the module without its code, as the engine reads it
+	hollowFile   = "hollow.wasm" // the module without code and data, as the engine reads it
+	dataFile     = "data.bin"    // the data segments that it lacks
 	infoFile     = "info.json"   // what the rewriter said of the module
 	manifestFile = "manifest.json"
 )
@@ -49,9 +50,9 @@ type sealed struct {
 
 // entry is what the cache has of a module beside its machine code.
 type entry struct {
-	path   string
-	hollow []byte
-	info   *rewrite.Info
+	path         string
+	hollow, data []byte
+	info         *rewrite.Info
 }
 
 // foundVersion is the engine's version as it finds it in this program's build information. It looks for compiled
@@ -88,7 +89,7 @@ func keyOf(key compiledKey) string {
 	if found := foundVersion(); found != version {
 		version += " as " + found
 	}
-	fmt.Fprintf(h, "hollow %s %s %s %+v %+v\n", version, runtime.GOOS, runtime.GOARCH, cpu.X86, cpu.ARM64)
+	fmt.Fprintf(h, "hollow, data apart %s %s %s %+v %+v\n", version, runtime.GOOS, runtime.GOARCH, cpu.X86, cpu.ARM64)
 	fmt.Fprintf(h, "%x %+v\n", key.sum, key.limits)
 	return hex.EncodeToString(h.Sum(nil))
 }
@@ -124,9 +125,9 @@ func (s *staging) remove() {
 }
 
 // publish gives the folder its name in the cache.
-func (s *staging) publish(dir, key string, hollow []byte, info *rewrite.Info) error {
+func (s *staging) publish(dir, key string, x entry) error {
 	defer s.lock.Close()
-	err := s.seal(hollow, info)
+	err := s.seal(x)
 	if err == nil {
 		err = os.Rename(s.path, filepath.Join(dir, key))
 	}
@@ -159,38 +160,83 @@ func compiledFile(dir string) (file string, err error) {
 	return files[0], nil
 }
 
+// hasMachineCode reports whether the engine left a file in a folder that was compiled into.
+func hasMachineCode(dir string) bool {
+	_, err := compiledFile(dir)
+	return err == nil
+}
+
 // seal writes the other files.
-func (s *staging) seal(hollow []byte, info *rewrite.Info) error {
+func (s *staging) seal(x entry) error {
 	code, err := compiledFile(s.path)
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(info)
+	text, err := json.Marshal(x.info)
 	if err != nil {
 		return err
 	}
-	for name, content := range map[string][]byte{hollowFile: hollow, infoFile: text} {
+	for name, content := range map[string][]byte{hollowFile: x.hollow, dataFile: x.data, infoFile: text} {
 		if err := writeFile(filepath.Join(s.path, name), content); err != nil {
 			return err
 		}
 	}
+	if code, err = filepath.Rel(s.path, code); err != nil {
+		return err
+	}
+	err = s.writeManifest(filepath.ToSlash(code), hollowFile, dataFile, infoFile)
+	syncFolder(filepath.Dir(filepath.Join(s.path, code)))
+	syncFolder(s.path)
+	return err
+}
+
+// writeManifest writes the manifest of files.
+func (s *staging) writeManifest(files ...string) (err error) {
 	m := manifest{}
-	for _, file := range []string{code, filepath.Join(s.path, hollowFile), filepath.Join(s.path, infoFile)} {
-		name, err := filepath.Rel(s.path, file)
-		if err == nil {
-			m[filepath.ToSlash(name)], err = digest(file)
-		}
-		if err != nil {
+	for _, name := range files {
+		if m[name], err = digest(filepath.Join(s.path, filepath.FromSlash(name))); err != nil {
 			return err
 		}
 	}
-	if text, err = json.Marshal(m); err != nil {
+	text, err := json.Marshal(m)
+	if err != nil {
 		return err
 	}
-	err = writeFile(filepath.Join(s.path, manifestFile), text)
-	syncFolder(filepath.Dir(code))
-	syncFolder(s.path)
-	return err
+	return writeFile(filepath.Join(s.path, manifestFile), text)
+}
+
+// readManifest reads a manifest that names these files, and maybe others.
+func readManifest(dir string, files ...string) (m manifest, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range files {
+		if _, ok := m[name]; !ok {
+			err = fmt.Errorf("%s does not name %s", manifestFile, name)
+		}
+	}
+	for name := range m {
+		if !filepath.IsLocal(filepath.FromSlash(name)) {
+			err = fmt.Errorf("%s names a file outside: %q", manifestFile, name)
+		}
+	}
+	return m, err
+}
+
+// readSealed reads a file that agrees with its manifest.
+func readSealed(path string, want sealed) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(b); int64(len(b)) != want.Bytes || hex.EncodeToString(sum[:]) != want.SHA256 {
+		return nil, fmt.Errorf("%s does not agree with %s", filepath.Base(path), manifestFile)
+	}
+	return b, nil
 }
 
 // writeFile writes a new file, which lasts.
@@ -205,37 +251,39 @@ func writeFile(path string, content []byte) error {
 
 // readEntry reads a folder of the cache. The error says what does not agree with the manifest.
 func readEntry(dir string) (*entry, error) {
-	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
+	m, err := readManifest(dir, hollowFile, dataFile, infoFile)
 	if err != nil {
 		return nil, err
 	}
-	var m manifest
-	if err := json.Unmarshal(text, &m); err != nil {
-		return nil, fmt.Errorf("%s: %w", manifestFile, err)
+	if len(m) != 4 {
+		return nil, fmt.Errorf("%s names %d files, four wanted", manifestFile, len(m))
 	}
-	if len(m) != 3 || m[hollowFile] == (sealed{}) || m[infoFile] == (sealed{}) {
-		return nil, fmt.Errorf("%s names other files than belong there", manifestFile)
-	}
+	x := &entry{path: dir, info: &rewrite.Info{}}
 	for name, want := range m {
-		if !filepath.IsLocal(filepath.FromSlash(name)) {
-			return nil, fmt.Errorf("%s names a file outside: %q", manifestFile, name)
-		}
-		got, err := digest(filepath.Join(dir, filepath.FromSlash(name)))
-		if err == nil && got != want {
-			err = fmt.Errorf("%s does not agree with %s", name, manifestFile)
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		switch name {
+		case hollowFile:
+			x.hollow, err = readSealed(path, want)
+		case dataFile:
+			if x.data, err = readSealed(path, want); len(x.data) == 0 {
+				x.data = nil // an empty section would hold its count
+			}
+		case infoFile:
+			var text []byte
+			if text, err = readSealed(path, want); err == nil {
+				err = json.Unmarshal(text, x.info)
+			}
+		default:
+			var got sealed
+			if got, err = digest(path); err == nil && got != want {
+				err = fmt.Errorf("%s does not agree with %s", name, manifestFile)
+			}
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	x := &entry{path: dir, info: &rewrite.Info{}}
-	if x.hollow, err = os.ReadFile(filepath.Join(dir, hollowFile)); err != nil {
-		return nil, err
-	}
-	if text, err = os.ReadFile(filepath.Join(dir, infoFile)); err == nil {
-		err = json.Unmarshal(text, x.info)
-	}
-	return x, err
+	return x, nil
 }
 
 func digest(path string) (s sealed, err error) {

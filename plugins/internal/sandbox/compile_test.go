@@ -154,7 +154,7 @@ func TestCache(t *testing.T) {
 		})
 		return list
 	}()
-	if len(files) != 4 { // machine code, hollow module, information, manifest
+	if len(files) != 5 { // machine code, hollow module, data, information, manifest
 		t.Fatalf("files %q", files)
 	}
 	intact := func() bool {
@@ -166,9 +166,13 @@ func TestCache(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		flipped := slices.Clone(whole)
-		flipped[len(flipped)/2] ^= 1
-		for _, damaged := range [][]byte{whole[:len(whole)/2], flipped, {}} {
+		list := [][]byte{append(slices.Clone(whole), 1)}
+		if len(whole) > 0 {
+			flipped := slices.Clone(whole)
+			flipped[len(flipped)/2] ^= 1
+			list = append(list, whole[:len(whole)/2], flipped, nil)
+		}
+		for _, damaged := range list {
 			before := len(told.list)
 			if err := os.WriteFile(file, damaged, 0o600); err != nil {
 				t.Fatal(err)

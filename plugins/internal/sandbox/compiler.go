@@ -270,6 +270,7 @@ func (e *Engine) take(ctx context.Context, c *compiled, x *entry, o opening, hos
 		e.removeDamaged(x.path, o, err)
 		return false
 	}
+	c.data = x.data
 	touch(x.path)
 	return true
 }
@@ -307,7 +308,7 @@ func (e *Engine) compileAnew(ctx context.Context, c *compiled, out []byte, o ope
 // place may do better.
 func (e *Engine) compileAt(ctx context.Context, place string, c *compiled, out []byte, o opening,
 	host []HostFunc) error {
-	hollow, err := rewrite.Hollow(out)
+	hollow, data, err := rewrite.Hollow(out)
 	if err != nil {
 		return err
 	}
@@ -320,14 +321,14 @@ func (e *Engine) compileAt(ctx context.Context, place string, c *compiled, out [
 		return err
 	}
 	code := hollow
-	if _, err := compiledFile(s.path); err != nil { // an interpreter needs all of it
-		code = out
+	if c.data = data; !hasMachineCode(s.path) { // an interpreter needs all of it
+		code, c.data = out, nil
 	}
 	if err := c.load(ctx, s.path, code, host); err != nil {
 		return &storeError{err.Error()}
 	}
 	if place == e.cache {
-		if err := s.publish(place, o.key, hollow, c.info); err != nil {
+		if err := s.publish(place, o.key, entry{hollow: hollow, data: data, info: c.info}); err != nil {
 			e.warn("compiled module not kept", o.name, err)
 		}
 		e.trim()

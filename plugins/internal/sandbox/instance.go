@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -31,6 +32,7 @@ type Instance struct {
 	seed    rand.PCG
 	slept   uint64 // nanoseconds by which the guest's clock has moved
 	printed printer
+	said    bool // it printed something
 	broken  *Fault
 	funcs   map[string]*Func
 	home    *Pool     // nil for an instance of its own
@@ -83,6 +85,10 @@ func (m *Module) fresh(lease Lease, a *Account) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := in.setData(); err != nil {
+		in.Close()
+		return nil, err
+	}
 	in.account = a
 	in.begin(lease)
 	if m.info.Start {
@@ -124,6 +130,26 @@ func (m *Module) instantiate() (in *Instance, err error) {
 	in.states = statesOf(in)
 	in.chargeNew()
 	return in, nil
+}
+
+// setData writes the data segments that the engine does not have to the memory.
+func (in *Instance) setData() error {
+	if in.module.compiled.data == nil {
+		return nil
+	}
+	n, memory := 0, in.memoryBytes()
+	var outside error
+	err := rewrite.Segments(in.module.compiled.data, func(at uint32, b []byte) bool {
+		if uint64(at)+uint64(len(b)) > uint64(len(memory)) {
+			outside = fmt.Errorf("%s: instantiate: data[%d]: %d bytes at 0x%x, the memory has %d", in.module.name, n,
+				len(b), at, len(memory))
+			return false
+		}
+		copy(memory[at:], b)
+		n++
+		return true
+	})
+	return errors.Join(err, outside)
 }
 
 // seedStream is the second half of every seed: any constant will do.

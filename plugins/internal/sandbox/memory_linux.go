@@ -37,19 +37,32 @@ func newImage(data []byte, plain bool) (image, error) {
 		return plainImage(append([]byte(nil), data...)), nil
 	}
 	f := &fileImage{fd: fd, size: len(data)}
-	for off := 0; off < len(data); {
-		n, err := unix.Pwrite(fd, data[off:], int64(off))
-		if err != nil {
-			f.close()
-			return nil, fmt.Errorf("write snapshot: %w", err)
-		}
-		off += n
+	if err := f.fill(data); err != nil {
+		f.close()
+		return nil, fmt.Errorf("write snapshot: %w", err)
 	}
 	if err := f.seal(); err != nil {
 		f.close()
 		return nil, fmt.Errorf("seal snapshot: %w", err)
 	}
 	return f, nil
+}
+
+// fill writes data to the file. Pages that are zero take no room in it.
+func (f *fileImage) fill(data []byte) error {
+	if err := unix.Ftruncate(f.fd, int64(len(data))); err != nil {
+		return err
+	}
+	for at, bytes := range nonZero(data) {
+		for end := at + bytes; at < end; {
+			n, err := unix.Pwrite(f.fd, data[at:end], int64(at))
+			if err != nil {
+				return err
+			}
+			at += uint64(n)
+		}
+	}
+	return nil
 }
 
 // seal keeps the file as it is: mappings share it, so nobody may change or shorten it. The kernel refuses the seal

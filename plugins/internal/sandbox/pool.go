@@ -26,8 +26,10 @@ type PoolConfig struct {
 	Account *Account
 	// Cancel ends the first instance's start function and Init when it is closed, and with them NewPool.
 	Cancel <-chan struct{}
-	Ready  int // instances kept waiting; 0 means DefaultReady
-	Max    int // instances in all, taken and waiting; 0 means DefaultMax
+	// Keep, if not nil, says how the state after Init is kept over restarts.
+	Keep  *Keep
+	Ready int // instances kept waiting; 0 means DefaultReady
+	Max   int // instances in all, taken and waiting; 0 means DefaultMax
 }
 
 // Stats counts a pool's instances.
@@ -73,26 +75,41 @@ func (m *Module) NewPool(c PoolConfig) (*Pool, error) {
 	}
 	p := &Pool{module: m, c: c, drained: make(chan struct{}), wakeup: make(chan struct{}, 1),
 		stop: make(chan struct{})}
-	lease := c.Lease
-	lease.Cancel = c.Cancel
-	first, err := p.build(lease)
-	if err != nil {
+	var err error
+	if p.origin, err = m.takeKept(c.Keep); err != nil {
 		return nil, err
 	}
-	switch p.origin, err = first.capture(); {
-	case errors.Is(err, ErrHiddenState):
-		p.idle, p.live, p.stats.Made = append(p.idle, first), 1, 1
-	case err != nil:
-		first.Close()
-		return nil, err
-	default:
-		first.Close() // its memory is not mapped from the snapshot
+	if p.origin == nil {
+		if err := p.begin(); err != nil {
+			return nil, err
+		}
 	}
 	m.engine.quota.addPool(p)
 	p.filling = true
 	go p.fill()
 	p.wake()
 	return p, nil
+}
+
+// begin makes the first instance and its snapshot.
+func (p *Pool) begin() error {
+	lease := p.c.Lease
+	lease.Cancel = p.c.Cancel
+	first, err := p.build(lease)
+	if err != nil {
+		return err
+	}
+	switch p.origin, err = first.capture(); {
+	case errors.Is(err, ErrHiddenState):
+		p.idle, p.live, p.stats.Made = append(p.idle, first), 1, 1
+	case err != nil:
+		first.Close()
+		return err
+	default:
+		p.module.keepState(p.c.Keep, first, p.origin)
+		first.Close() // its memory is not mapped from the snapshot
+	}
+	return nil
 }
 
 // build makes an instance by running the start function and Init.

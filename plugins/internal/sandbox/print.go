@@ -130,6 +130,7 @@ func (in *Instance) Print(level int, text []byte) {
 
 // write adds output that may end within a line.
 func (in *Instance) write(level int, b []byte) {
+	in.said = true
 	in.printed.write(b, func(s string) { in.pass(level, s) })
 }
 

@@ -18,6 +18,7 @@ type compiled struct {
 	key     compiledKey
 	users   int // guarded by the lock of live
 	info    *rewrite.Info
+	data    []byte // data segments that the engine does not have, as rewrite.Segments reads them
 	entry   string // its folder in the cache, "" without
 	runtime wazero.Runtime
 	cache   wazero.CompilationCache
@@ -89,8 +90,8 @@ func (c *compiled) free() {
 }
 
 // load takes the compiled module from the engine's cache in dir and instantiates the functions that it imports. It
-// compiles nothing.
-func (c *compiled) load(ctx context.Context, dir string, out []byte, host []HostFunc) (err error) {
+// compiles nothing; module is the hollow one, or all of it where it is interpreted.
+func (c *compiled) load(ctx context.Context, dir string, module []byte, host []HostFunc) (err error) {
 	c.runtime, c.cache, err = newRuntime(ctx, dir)
 	if err != nil {
 		return err
@@ -103,7 +104,7 @@ func (c *compiled) load(ctx context.Context, dir string, out []byte, host []Host
 			c.free()
 		}
 	}()
-	if c.code, err = c.runtime.CompileModule(loadOnly(ctx), out); err != nil {
+	if c.code, err = c.runtime.CompileModule(loadOnly(ctx), module); err != nil {
 		return err
 	}
 	return c.instantiateHost(ctx, host)

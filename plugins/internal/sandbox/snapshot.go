@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/tetratelabs/wazero/api"
 
@@ -64,25 +65,28 @@ func (in *Instance) capture() (*snapshot, error) {
 	if h := in.module.info.HiddenState; h != "" {
 		return nil, fmt.Errorf("%s: %w: %s", in.module.name, ErrHiddenState, h)
 	}
-	s := &snapshot{globals: make([][2]uint64, len(in.states)), slept: in.slept}
+	globals := make([][2]uint64, len(in.states))
 	for i, g := range in.states {
 		var err error
-		if s.globals[i], err = g.read(); err != nil {
+		if globals[i], err = g.read(); err != nil {
 			return nil, err
 		}
 	}
-	var data []byte
-	if in.memory != nil {
-		data, s.size = in.memory.bytes(), in.memory.size
-	}
-	if err := in.module.engine.quota.chargeSnapshot(in.module.share, int64(s.size)); err != nil {
+	return in.module.newSnapshot(in.memoryBytes(), globals, in.slept)
+}
+
+// newSnapshot makes a snapshot of a memory, which it copies, and all other state.
+func (m *Module) newSnapshot(memory []byte, globals [][2]uint64, slept uint64) (*snapshot, error) {
+	s := &snapshot{size: uint64(len(memory)), globals: globals, slept: slept}
+	if err := m.engine.quota.chargeSnapshot(m.share, int64(s.size)); err != nil {
 		return nil, err
 	}
 	var err error
-	if s.memory, err = newImage(data, in.module.engine.plain); err != nil {
-		_ = in.module.engine.quota.chargeSnapshot(in.module.share, -int64(s.size)) // which can't fail
+	if s.memory, err = newImage(memory, m.engine.plain); err != nil {
+		_ = m.engine.quota.chargeSnapshot(m.share, -int64(s.size)) // which can't fail
+		return nil, err
 	}
-	return s, err
+	return s, nil
 }
 
 // restore makes a new instance in the snapshot's state.
@@ -169,6 +173,30 @@ func (in *Instance) copyFrom(src *Instance) error {
 	in.printed.part = append(in.printed.part[:0], src.printed.part...)
 	in.printed.tail = append(in.printed.tail[:0], src.printed.tail...)
 	return nil
+}
+
+// nonZero yields where b has pages that are not zero, and how many bytes of such pages follow each other there.
+func nonZero(b []byte) iter.Seq2[uint64, uint64] {
+	const page = 4096
+	return func(yield func(at, bytes uint64) bool) {
+		zero := make([]byte, page)
+		begin := -1
+		for at := 0; ; at += page {
+			end := min(at+page, len(b))
+			switch empty := at >= len(b) || bytes.Equal(b[at:end], zero[:end-at]); {
+			case !empty && begin < 0:
+				begin = at
+			case empty && begin >= 0:
+				if !yield(uint64(begin), uint64(min(at, len(b))-begin)) {
+					return
+				}
+				begin = -1
+			}
+			if at >= len(b) {
+				return
+			}
+		}
+	}
 }
 
 // copyPages makes to what from is. Pages that are alike are left alone: they are most of a guest's memory, and mapped

@@ -129,7 +129,7 @@ func hollowOut(wasm []byte) ([]byte, error) {
 	if err != nil {
 		return wasm, nil
 	}
-	hollow, err := rewrite.Hollow(wasm)
+	hollow, _, err := rewrite.Hollow(wasm)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,240 @@
+package sandbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// What a guest is after Init follows from the module, from what it asks the host, and from nothing else: its clock
+// stands still, and its random numbers are those of the lease. So the cache keeps that state, in folders beside those of
+// modules: the pages of the memory that are not zero, and everything else in a file of JSON. A guest that printed
+// something is not kept, because its lines would be missing.
+
+// Keep has a pool keep the state after Init in the engine's cache, and begin with what is kept there.
+type Keep struct {
+	// Key is all that the state depends on beside the module and its limits.
+	Key string
+	// Note is called after Init and returns what is to be kept beside the state, nil where keeping it is not worth while.
+	// Take is called in place of Init; after its error Init is run.
+	Note func() []byte
+	Take func(note []byte) error
+}
+
+// The files of a folder, and how many such folders there are at most in a cache.
+const (
+	keptPrefix = "state-"
+	stateFile  = "state.json"
+	memoryFile = "memory.bin"
+	maxKept    = 32
+)
+
+// keptState is the file of JSON.
+type keptState struct {
+	Size    uint64      `json:"size"` // of the memory
+	Globals [][2]uint64 `json:"globals"`
+	Slept   uint64      `json:"slept"`
+	Parts   []keptPart  `json:"parts"` // of the memory, in the order of the other file
+	Note    []byte      `json:"note"`
+}
+
+// keptPart is a part of the memory that is not zero.
+type keptPart struct {
+	At    uint64 `json:"at"`
+	Bytes uint64 `json:"bytes"`
+}
+
+// keptPath returns the folder of a state, "" where none is kept.
+func (m *Module) keptPath(k *Keep) string {
+	if k == nil || m.engine.cache == "" || m.info.HiddenState != "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(keyOf(m.compiled.key) + "\x00" + k.Key))
+	return filepath.Join(m.engine.cache, keptPrefix+hex.EncodeToString(sum[:]))
+}
+
+// takeKept returns the state that is kept, nil where there is none that can be used. One that is damaged is removed.
+func (m *Module) takeKept(k *Keep) (*snapshot, error) {
+	path := m.keptPath(k)
+	if path == "" {
+		return nil, nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, nil
+	}
+	state, memory, err := m.readKept(path)
+	if err == nil {
+		defer release(memory)
+		err = k.Take(state.Note)
+	}
+	if err != nil {
+		m.engine.warn("damaged file of the compilation cache removed", m.name, err)
+		_ = os.RemoveAll(path)
+		return nil, nil
+	}
+	touch(path)
+	return m.newSnapshot(memory[:state.Size], state.Globals, state.Slept)
+}
+
+// readKept reads a folder. The caller releases the memory.
+func (m *Module) readKept(path string) (state keptState, memory []byte, err error) {
+	files, err := readManifest(path, stateFile, memoryFile)
+	if err != nil {
+		return state, nil, err
+	}
+	text, err := readSealed(filepath.Join(path, stateFile), files[stateFile])
+	if err == nil {
+		err = json.Unmarshal(text, &state)
+	}
+	if err == nil {
+		err = m.checkKept(&state)
+	}
+	if err != nil {
+		return state, nil, err
+	}
+	f, err := os.Open(filepath.Join(path, memoryFile))
+	if err != nil {
+		return state, nil, err
+	}
+	defer f.Close()
+	if memory, err = reserve(max(state.Size, pageBytes)); err != nil {
+		return state, nil, err
+	}
+	h := sha256.New()
+	for _, p := range state.Parts {
+		if err == nil {
+			err = readPart(f, h, memory[p.At:][:p.Bytes])
+		}
+	}
+	if err == nil {
+		_, err = io.Copy(h, f)
+	}
+	if err == nil && hex.EncodeToString(h.Sum(nil)) != files[memoryFile].SHA256 {
+		err = fmt.Errorf("%s does not agree with %s", memoryFile, manifestFile)
+	}
+	if err != nil {
+		release(memory)
+		return state, nil, err
+	}
+	return state, memory, nil
+}
+
+// readPart fills b from a file and adds it to the checksum.
+func readPart(f io.Reader, h hash.Hash, b []byte) error {
+	_, err := io.ReadFull(f, b)
+	h.Write(b)
+	return err
+}
+
+// checkKept returns why a state is none of the module's instances.
+func (m *Module) checkKept(s *keptState) error {
+	pages := s.Size / pageBytes
+	most := min(uint64(m.pages), uint64(m.info.MemoryMax))
+	if s.Size%pageBytes != 0 || pages > most || pages < uint64(m.info.MemoryMin) || !m.info.HasMemory && s.Size > 0 {
+		return fmt.Errorf("%s: a memory of %d bytes", stateFile, s.Size)
+	}
+	if len(s.Globals) != len(m.info.Globals) {
+		return fmt.Errorf("%s: %d globals, the module has %d", stateFile, len(s.Globals), len(m.info.Globals))
+	}
+	for _, p := range s.Parts {
+		if p.Bytes > s.Size || p.At > s.Size-p.Bytes {
+			return fmt.Errorf("%s: %d bytes at 0x%x, the memory has %d", stateFile, p.Bytes, p.At, s.Size)
+		}
+	}
+	return nil
+}
+
+// keepState keeps the state of an instance after Init, of which s is the snapshot. That it can't be kept costs time at
+// the next start and nothing else.
+func (m *Module) keepState(k *Keep, in *Instance, s *snapshot) {
+	path := m.keptPath(k)
+	if path == "" || in.said {
+		return
+	}
+	note := k.Note()
+	if note == nil {
+		return
+	}
+	state := keptState{Size: s.size, Globals: s.globals, Slept: s.slept, Note: note}
+	memory := in.memoryBytes()
+	for at, bytes := range nonZero(memory) {
+		state.Parts = append(state.Parts, keptPart{at, bytes})
+	}
+	if err := m.engine.writeKept(path, &state, memory); err != nil {
+		m.engine.warn("state of a plugin not kept", m.name, err)
+	}
+}
+
+func (e *Engine) writeKept(path string, state *keptState, memory []byte) error {
+	s, err := newStaging(e.cache)
+	if err != nil {
+		return err
+	}
+	defer s.remove()
+	text, err := json.Marshal(state)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.path, stateFile), text, 0o600)
+	}
+	if err == nil {
+		err = writeParts(filepath.Join(s.path, memoryFile), state.Parts, memory)
+	}
+	if err == nil {
+		err = s.writeManifest(stateFile, memoryFile)
+	}
+	if err != nil {
+		return err
+	}
+	e.trimKept()
+	if err := os.Rename(s.path, path); err != nil && !errors.Is(err, os.ErrExist) { // another process was first
+		return err
+	}
+	e.trim()
+	return nil
+}
+
+func writeParts(path string, parts []keptPart, memory []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if _, err := f.Write(memory[p.At:][:p.Bytes]); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	return f.Close()
+}
+
+// trimmingKept is held by whoever makes room for a state.
+var trimmingKept sync.Mutex
+
+// trimKept makes room for one more state: settings that change often must not push modules out of the cache.
+func (e *Engine) trimKept() {
+	trimmingKept.Lock()
+	defer trimmingKept.Unlock()
+	entries := slices.DeleteFunc(cacheEntries(filepath.Dir(e.cache)), func(x cacheEntry) bool {
+		return !strings.HasPrefix(filepath.Base(x.path), keptPrefix)
+	})
+	slices.SortFunc(entries, func(a, b cacheEntry) int { return a.used.Compare(b.used) })
+	for len(entries) >= maxKept {
+		_ = os.RemoveAll(entries[0].path)
+		entries = entries[1:]
+	}
+}
+
+// memoryBytes is the guest's memory, nil where it has none.
+func (in *Instance) memoryBytes() []byte {
+	if in.memory == nil {
+		return nil
+	}
+	return in.memory.bytes()
+}
