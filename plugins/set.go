@@ -74,8 +74,8 @@ type Options struct {
 	Vocabulary Vocabulary // of the model; it must not be empty
 	// JSON object that guests of kinds template and tools find as "model" in their configuration; nil means {}
 	Model []byte
-	// Seen names all that guests can see beside their modules, settings and Model: the vocabulary, and this program. What
-	// a guest is when it is loaded is kept under that in CacheDir, for the next start. "" keeps nothing.
+	// Seen names all that guests can see beside their modules, settings and Model: the vocabulary, and this program.
+	// What a guest is when it is loaded is kept under that in CacheDir, for the next start. "" keeps nothing.
 	Seen         string
 	CacheDir     string // for compiled modules; "" keeps none
 	CacheBytes   int64  // of CacheDir: what was used longest ago goes first; 0 means no bound

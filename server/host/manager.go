@@ -100,7 +100,8 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 	cfg, log := o.Config, o.Log
 	fl := &manager{
 		boot: b, log: log, obs: obs, opened: time.Now(), build: o.Build, cfg: cfg,
-		single: len(cfg.ModelList) == 0, reload: o.Reload, device: d, systemMemory: availableMemory, bounds: system.bounds,
+		single: len(cfg.ModelList) == 0, reload: o.Reload, device: d,
+		systemMemory: availableMemory, bounds: system.bounds,
 		loaded: map[library.ID]*loadedModel{}, embedders: map[library.ID]*embedder{}, plans: map[library.ID]plan{},
 		adapters: map[library.ID]map[string]string{}, seeing: map[library.ID]bool{},
 		folder:   uploadFolder(cfg.Plugins.Uploads),

@@ -52,9 +52,9 @@ type instance struct {
 
 // open does everything between the settings and a running engine on d. ONNX Runtime is
 // loaded. demand is what all models share, second guesses if it is not nil, and so keeps disk
-// prompts; watcher, if it is not nil, is told what is cached, say what takes long. read is called when the model's files
-// are read, before the slower half: what it starts may look at source, tokenizer, built.Vocab and eos. After an error
-// nothing stays open.
+// prompts; watcher, if it is not nil, is told what is cached, say what takes long. read is called when the model's
+// files are read, before the slower half: what it starts may look at source, tokenizer, built.Vocab and eos. After an
+// error nothing stays open.
 func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer, demand *engine.Demand,
 	second *draftSource, disk *kvdisk.Folder, watcher kv.Watcher, say func(string, ...any),
 	read func(*instance)) (*instance, error) {

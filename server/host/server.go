@@ -28,8 +28,8 @@ type Options struct {
 	Config config.Config
 	// Version is the program's, for /info, traces and downloads.
 	Version string
-	// Build differs between any two programs: what plugins had become when they were loaded is kept for the next start of
-	// the same one. "" keeps nothing.
+	// Build differs between any two programs: what plugins had become when they were loaded is kept for the next start
+	// of the same one. "" keeps nothing.
 	Build string
 	Log   *slog.Logger
 	// Reload reads the settings again; nil keeps those of Config.

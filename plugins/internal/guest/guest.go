@@ -41,9 +41,9 @@ type Config struct {
 	Model      []byte
 	Limits     Limits
 	Vocabulary Vocabulary
-	// Seen names all that the guest can see beside its module, Config, Model and Limits: the vocabulary, and the program
-	// that it runs in. What it is after tgi_init is kept under that in the engine's cache, and tgi_init is not called the
-	// next time. "" keeps nothing.
+	// Seen names all that the guest can see beside its module, Config, Model and Limits: the vocabulary, and the
+	// program that it runs in. What it is after tgi_init is kept under that in the engine's cache, and tgi_init is not
+	// called the next time. "" keeps nothing.
 	Seen         string
 	MaxInstances int // sequences at a time; 0 means sandbox.DefaultMax
 	// Governor, if not nil, limits how much of the processors the guest uses. Trusted means that the guest is part of

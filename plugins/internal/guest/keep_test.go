@@ -23,8 +23,9 @@ func (a asked) Flags(id uint32) uint32 {
 
 // long is an init that asks for the flags of token 0 and counts to a million at an address, which it leaves there.
 func long(at uint32) guesttest.Code {
-	count := guesttest.Join(guesttest.Const(at), guesttest.Load(at), guesttest.Const(1), guesttest.Add(), guesttest.Put(),
-		guesttest.Load(at), guesttest.Const(1_000_000), guesttest.Code{0x49, 0x0d, 0}) // i32.lt_u, br_if 0
+	count := guesttest.Join(guesttest.Const(at), guesttest.Load(at), guesttest.Const(1), guesttest.Add(),
+		guesttest.Put(), guesttest.Load(at), guesttest.Const(1_000_000), // i32.lt_u, br_if 0
+		guesttest.Code{0x49, 0x0d, 0})
 	return guesttest.Join(guesttest.Const(0), guesttest.Call(0), guesttest.Code{0x1a}, // drop
 		guesttest.Code{0x03, 0x40}, count, guesttest.Code{0x0b}, guesttest.Long(0))
 }
@@ -40,7 +41,8 @@ func TestKept(t *testing.T) {
 	load := func(c guest.Config) *guest.Guest {
 		t.Helper()
 		if c.Wasm == nil {
-			c.Wasm = guesttest.Fake{Imports: []string{"token_flags"}, Code: map[string]guesttest.Code{"tgi_init": long(at)}}.Wasm()
+			c.Wasm = guesttest.Fake{Imports: []string{"token_flags"},
+				Code: map[string]guesttest.Code{"tgi_init": long(at)}}.Wasm()
 		}
 		c.Name, c.Vocabulary, inits = "fake", asked{guesttest.NewWords(), &inits}, 0
 		g, err := guest.Load(t.Context(), e, c)

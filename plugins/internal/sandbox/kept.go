@@ -16,16 +16,16 @@ import (
 )
 
 // What a guest is after Init follows from the module, from what it asks the host, and from nothing else: its clock
-// stands still, and its random numbers are those of the lease. So the cache keeps that state, in folders beside those of
-// modules: the pages of the memory that are not zero, and everything else in a file of JSON. A guest that printed
+// stands still, and its random numbers are those of the lease. So the cache keeps that state, in folders beside those
+// of modules: the pages of the memory that are not zero, and everything else in a file of JSON. A guest that printed
 // something is not kept, because its lines would be missing.
 
 // Keep has a pool keep the state after Init in the engine's cache, and begin with what is kept there.
 type Keep struct {
 	// Key is all that the state depends on beside the module and its limits.
 	Key string
-	// Note is called after Init and returns what is to be kept beside the state, nil where keeping it is not worth while.
-	// Take is called in place of Init; after its error Init is run.
+	// Note is called after Init and returns what is to be kept beside the state, nil where keeping it is not worth
+	// while. Take is called in place of Init; after its error Init is run.
 	Note func() []byte
 	Take func(note []byte) error
 }

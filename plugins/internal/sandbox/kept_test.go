@@ -276,9 +276,8 @@ func TestDataApart(t *testing.T) {
 	e := engine(t, Config{})
 	with := func(at ...byte) *Module {
 		return compile(t, e, wasmOf(section(1, voidType), section(3, []byte{0}), section(5, []byte{0, 1}),
-			section(7, append(str("f"), 0, 0)), section(10, body()),
-			section(11, []byte{0, 0x41, 8, 0x0b, 2, 'a', 'b'}, slices.Concat([]byte{0, 0x41}, at, []byte{0x0b, 2, 'c', 'd'}))),
-			ModuleConfig{})
+			section(7, append(str("f"), 0, 0)), section(10, body()), section(11, []byte{0, 0x41, 8, 0x0b, 2, 'a', 'b'},
+				slices.Concat([]byte{0, 0x41}, at, []byte{0x0b, 2, 'c', 'd'}))), ModuleConfig{})
 	}
 	m := with(9)
 	if m.compiled.data == nil {

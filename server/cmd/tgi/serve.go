@@ -50,10 +50,10 @@ func runServe(ctx context.Context, settings config.Loaded, flags *config.Flags) 
 	for _, n := range settings.Notices {
 		log.Warn(n.String())
 	}
-	options := host.Options{Config: cfg, Version: version, Build: buildID(), Log: log, Reload: func(running config.Config) (config.Config,
-		[]string, error) {
+	options := host.Options{Config: cfg, Version: version, Build: buildID(), Log: log}
+	options.Reload = func(running config.Config) (config.Config, []string, error) {
 		return config.Reload(running, flags, os.LookupEnv)
-	}}
+	}
 	if err := serve(ctx, options, os.Stderr); err != nil {
 		log.Error("stopped", "error", err.Error())
 		return errReported

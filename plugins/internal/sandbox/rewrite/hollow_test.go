@@ -131,7 +131,11 @@ func TestHollowData(t *testing.T) {
 		}
 		got := map[uint32]string{}
 		if data != nil {
-			if err := rewrite.Segments(data, func(at uint32, b []byte) bool { got[at] = string(b); return true }); err != nil {
+			err := rewrite.Segments(data, func(at uint32, b []byte) bool {
+				got[at] = string(b)
+				return true
+			})
+			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		}
@@ -172,7 +176,7 @@ func TestVersion(t *testing.T) {
 		}
 	}
 	if got := fmt.Sprintf("%x", h.Sum(nil)); got != want || version != rewrite.Version {
-		t.Errorf("version %d gives %s, version %d gave %s: raise rewrite.Version, unless the test's modules alone differ, "+
-			"and write both here", rewrite.Version, got, version, want)
+		t.Errorf("version %d gives %s, version %d gave %s: raise rewrite.Version, unless the test's modules alone "+
+			"differ, and write both here", rewrite.Version, got, version, want)
 	}
 }
