@@ -15,8 +15,8 @@ import (
 	"tgi/server/config"
 )
 
-// TestKeptStates: the second start of a program takes the plugins of conversations as they were loaded at the first, and
-// answers the same; another format of tools and another program have states of their own.
+// TestKeptStates: the second start of a program takes the plugins of conversations as they were loaded at the first,
+// and answers the same; another format of tools and another program have states of their own.
 func TestKeptStates(t *testing.T) {
 	keepModules(t)
 	cache, err := store.Dir()
