@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,5 +95,12 @@ func TestKeptStates(t *testing.T) {
 	start(build+" other", same)
 	if got := len(made()); got < n+2 {
 		t.Errorf("another program keeps %d states of its own", got-n)
+	}
+}
+
+// TestBuildID: a program of Go on Linux has a name.
+func TestBuildID(t *testing.T) {
+	if id := BuildID(); runtime.GOOS == "linux" && strings.Count(id, "/") != 3 {
+		t.Errorf("build %q", id)
 	}
 }

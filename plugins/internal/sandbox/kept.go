@@ -176,8 +176,8 @@ func (m *Module) keepState(k *Keep, in *Instance, s *snapshot) {
 
 func (e *Engine) writeKept(path string, state *keptState, memory []byte) error {
 	s, err := newStaging(e.cache)
-	if err != nil {
-		return err
+	if err != nil { // a cache that can't be written to: it was said when modules were compiled, if any were
+		return nil
 	}
 	defer s.remove()
 	text, err := json.Marshal(state)

@@ -276,7 +276,7 @@ func (c console) open(ctx context.Context, cfg config.Config) (*host.Server, err
 		progress: c.errors}
 	late := time.AfterFunc(loadingSilence, func() { log.showProgress(openingNotice) })
 	h, err := host.Open(ctx, host.Options{Config: catalog.Only(unlocked(cfg), cfg.DefaultModel()), Version: version,
-		Build: buildID(), Log: slog.New(log), Brief: true})
+		Build: host.BuildID(), Log: slog.New(log), Brief: true})
 	late.Stop()
 	log.open()
 	return h, err

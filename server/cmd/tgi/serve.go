@@ -50,7 +50,7 @@ func runServe(ctx context.Context, settings config.Loaded, flags *config.Flags) 
 	for _, n := range settings.Notices {
 		log.Warn(n.String())
 	}
-	options := host.Options{Config: cfg, Version: version, Build: buildID(), Log: log}
+	options := host.Options{Config: cfg, Version: version, Build: host.BuildID(), Log: log}
 	options.Reload = func(running config.Config) (config.Config, []string, error) {
 		return config.Reload(running, flags, os.LookupEnv)
 	}
