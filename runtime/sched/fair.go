@@ -242,16 +242,16 @@ func (s *Scheduler) enqueue(j *Job, seqs []*Seq) {
 }
 
 // preemptForQueue preempts running sequences, the last first, for the first of the queue if that
-// is enough to admit it. It comes before all planning: a row in the plan is never
+// is enough to admit it, and reports whether it did. It comes before all planning: a row in the plan is never
 // preempted.
-func (s *Scheduler) preemptForQueue(p *Plan) {
+func (s *Scheduler) preemptForQueue(p *Plan) (served bool) {
 	q := s.waiting.next()
 	if q == nil || !s.clients.several() || q.admissions == 0 && !q.returns && !s.admitsNew() {
-		return
+		return false
 	}
 	victims := s.victims(q)
 	if len(victims) == 0 {
-		return
+		return false
 	}
 	first := q.members()[0]
 	kept := q.rested != nil
@@ -264,6 +264,7 @@ func (s *Scheduler) preemptForQueue(p *Plan) {
 	if s.fits(q, blocks, victims) {
 		for i := 0; !s.fits(q, blocks, nil); i++ {
 			s.preempt(p, victims[i])
+			served = true
 		}
 	}
 	if kept {
@@ -271,6 +272,7 @@ func (s *Scheduler) preemptForQueue(p *Plan) {
 	} else {
 		s.pool.Give(first.row)
 	}
+	return served
 }
 
 // victims returns the running sequences that may be preempted for q, the last first:

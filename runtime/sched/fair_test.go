@@ -115,6 +115,26 @@ func TestFairTraces(t *testing.T) {
 	}
 }
 
+// TestPaceOfAClient: a client for whom another is preempted has a token of its prompt computed in that step, whatever
+// the pace says.
+func TestPaceOfAClient(t *testing.T) {
+	s := newScheduler(t, Settings{NoPrefixSharing: true}, Shape{Blocks: 4, BlockSize: 4, MaxLen: 400})
+	s.SetPace(func(int, int) int { return 0 })
+	add(t, s, Job{Prompt: prompt(1, 2), MaxNew: 6, Client: "a"})
+	add(t, s, Job{Prompt: prompt(2, 2), MaxNew: 6, Client: "a"})
+	for range 3 {
+		commit(t, s, s.Plan())
+	}
+	add(t, s, Job{Prompt: prompt(3, 2), MaxNew: 2, Client: "b"})
+	run(t, s, `
+		1[4:5]! 2[4:5]!
+		1[5:6]! 3[0:1] -1
+		1[6:7]! 3[1:2]!
+		3[2:3]!
+		2[0:6]!
+		2[6:7]!`)
+}
+
 // clientNames are those of the random tests.
 var clientNames = []string{"a", "b", "c", "d"}
 

@@ -59,9 +59,9 @@ func (s *Scheduler) Plan() *Plan {
 	clear(s.resumed)
 	s.updateRanks()
 	s.lengthen(p)
-	s.preemptForQueue(p)
+	served := s.preemptForQueue(p)
 	s.planDecode(p)
-	s.planPrompts(p, &budget{tokens: s.promptTokens(p), logits: s.settings.MaxPromptLogits})
+	s.planPrompts(p, &budget{tokens: s.promptTokens(p, served), logits: s.settings.MaxPromptLogits})
 	s.planDrafts(p)
 	s.fillStep(p)
 	s.planned = len(p.Rows) > 0
@@ -94,8 +94,8 @@ func (s *Scheduler) lengthen(p *Plan) {
 	}
 }
 
-// promptTokens is how many prompt tokens the step may compute.
-func (s *Scheduler) promptTokens(p *Plan) int {
+// promptTokens is how many prompt tokens the step may compute. served says that it preempted some for a waiting one.
+func (s *Scheduler) promptTokens(p *Plan, served bool) int {
 	most := s.settings.MaxBatchPrefillTokens
 	if s.pace == nil || p.DecodeRows == 0 {
 		return most
@@ -105,8 +105,8 @@ func (s *Scheduler) promptTokens(p *Plan) int {
 		return most
 	}
 	least := 0
-	if p.Preempted > 0 {
-		least = 1 // for whom others were preempted
+	if served {
+		least = 1 // else others were preempted in vain
 	}
 	return min(most, max(s.pace(p.DecodeRows, prompts), least))
 }

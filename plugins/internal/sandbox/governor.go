@@ -30,7 +30,7 @@ const (
 	// fuel of a step takes, so that a plugin that keeps to it is never paused.
 	shortCall = time.Millisecond
 	// pollInterval is how often a paused call looks whether anybody still wants the processors.
-	pollInterval = time.Millisecond
+	pollInterval = 2 * time.Millisecond
 )
 
 // Governor keeps guests from taking the processors from others. Each guest has an account, which is charged with the
