@@ -471,8 +471,8 @@ func TestQuota(t *testing.T) {
 	}
 	f := put(t, s, bob, input(100, func(int) string { return "ok" }))
 	b := until(t, s, bob, create(t, s, bob, f.ID).ID, over)
-	if b.Status != Failed || b.Errors == nil || b.Errors.Data[0].Code != "storage_exceeded" || b.OutputFile == nil ||
-		len(results(t, s, bob, b.OutputFile)) != b.Counts.Completed {
+	if b.Status != Failed || b.FinalizingAt == nil || b.Errors == nil || b.OutputFile == nil ||
+		b.Errors.Data[0].Code != "storage_exceeded" || len(results(t, s, bob, b.OutputFile)) != b.Counts.Completed {
 		t.Errorf("results that do not fit: %+v", b)
 	}
 	left, _ := filepath.Glob(filepath.Join(s.folder, "*", "*"+tempExt))

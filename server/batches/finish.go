@@ -20,7 +20,7 @@ func (r *run) finish(final string) {
 	s.update(r.owner, r.batch, func(b *Batch) {
 		b.Final = final
 		b.Counts = Counts{r.total, r.journal.completed, r.journal.failed}
-		if final == Completed || final == Expired {
+		if final != Cancelled { // which is Cancelling by now
 			b.Status = Finalizing
 			b.FinalizingAt = cmp.Or(b.FinalizingAt, &now)
 		}
