@@ -32,7 +32,7 @@ var Guard = []Func{
 // writes all of it, outputs as 0, and afterwards it reads the outputs. Positions count tokens of the sequence, the
 // prompt's included.
 //
-// A check in numbers: 5 tokens of prompt, 4 generated, the first of which went out. "ab" is the text of what went out,
+// A check in numbers: 5 tokens of prompt, 4 generated, the first of which went out. "ab" is the text of that one,
 // and " c", "" (a character is not complete) and "dé" are those of the three that are held back. The guest lets two of
 // them go:
 //
@@ -44,7 +44,7 @@ var Guard = []Func{
 //	offset 20  06 00 00 00  released      6: the prompt and one more are final
 //	offset 24  00 20 00 00  text          0x2000: 61 62 20 63 64 c3 a9
 //	offset 28  07 00 00 00  text bytes    7
-//	offset 32  02 00 00 00  context       2: "ab" went out
+//	offset 32  02 00 00 00  context       2: "ab" is released
 //	offset 36  00 30 00 00  ends          0x3000: 04 00 00 00 04 00 00 00 07 00 00 00
 //	offset 40  00 00 00 00  reason        0: the sequence goes on
 //	offset 44  00 00 00 00  verdict       0: release
@@ -69,12 +69,12 @@ const (
 	GuardNewCount = 16
 	// GuardReleased: input, how many of them are final: the prompt, and what went out.
 	GuardReleased = 20
-	// GuardText: input, pointer to UTF-8: the end of what went out, at most [MaxContext] bytes, and then the text of
-	// the tokens that are held back. Special tokens have no text. A character of the context may be cut.
+	// GuardText: input, pointer to UTF-8: the model's text, also where a client got another: that of the last released
+	// tokens, at most [MaxContext] bytes, and then that of the tokens held back. Special tokens have none.
 	GuardText = 24
 	// GuardTextBytes: input, its bytes.
 	GuardTextBytes = 28
-	// GuardContext: input, how many of them went out.
+	// GuardContext: input, how many of them are of released tokens. A character at the front may be cut.
 	GuardContext = 32
 	// GuardEnds: input, pointer to a u32 for each token that is held back: where its text ends in the text.
 	GuardEnds = 36

@@ -33,9 +33,9 @@ typedef struct {
   uint32_t prompt_count;       /* in: number of tokens in the prompt */
   uint32_t new_count;          /* in: how many at the end are others than in the last call */
   uint32_t released;           /* in: how many are final: the prompt and what went out */
-  const char *text;            /* in: the end of what went out, then the text of the tokens that are held back */
+  const char *text;            /* in: the model's own, of the last released tokens, then of those that are held back */
   uint32_t text_len;
-  uint32_t context;            /* in: how many bytes of text went out; a character at the front may be cut */
+  uint32_t context;            /* in: how many bytes are of released tokens; a character at the front may be cut */
   const uint32_t *ends;        /* in: for each token that is held back, where its text ends in text */
   uint32_t reason;             /* in: TGI_GOES_ON to TGI_ENDS_STOP; at the end everything is to be released, or taken back */
   uint32_t verdict;            /* out: TGI_RELEASE to TGI_HALT */

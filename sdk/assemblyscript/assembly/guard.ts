@@ -59,11 +59,11 @@ export class Held {
   get released(): i32 {
     return load<i32>(this.ptr, 20);
   }
-  /** Bytes of the text: the end of what went out, and behind it what is held back. Special tokens have none. */
+  /** Bytes of the text: the model's own, of the last released tokens and those held back; special ones have none. */
   get textLength(): i32 {
     return load<i32>(this.ptr, 28);
   }
-  /** How many bytes of the text went out. A character at the front may be cut. */
+  /** How many bytes of the text are of released tokens. A character at the front may be cut. */
   get context(): i32 {
     return load<i32>(this.ptr, 32);
   }

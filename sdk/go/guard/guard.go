@@ -108,11 +108,11 @@ type Step struct {
 	// Released is the number of Tokens that are final: the prompt and what went
 	// out.
 	Released int
-	// Text is the end of what went out, at most 4,096 bytes, and behind it the
-	// text of the tokens that are held back. Special tokens have none. Its first
-	// character may be cut.
+	// Text is the model's own, also where the client got other text for it: the end of that of the released tokens, at
+	// most 4,096 bytes, and behind it that of the tokens that are held back.
+	// Special tokens have none. Its first character may be cut.
 	Text []byte
-	// Context is how many bytes of Text went out.
+	// Context is how many bytes of Text are of released tokens: a search begins there.
 	Context int
 	// Ends holds for each token that is held back where its text ends in Text.
 	Ends []uint32

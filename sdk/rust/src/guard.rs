@@ -45,10 +45,10 @@ pub struct Held<'a> {
     pub new: usize,
     /// How many of `tokens` are final: the prompt and what went out.
     pub released: usize,
-    /// The end of what went out, and behind it the text of the tokens that are held back. Special tokens
-    /// have none. A character at the front may be cut.
+    /// The model's own text, also where the client got other text for it: the end of that of the released tokens, and
+    /// behind it that of the tokens that are held back. Special tokens have none. A character at the front may be cut.
     pub text: &'a [u8],
-    /// How many bytes of `text` went out.
+    /// How many bytes of `text` are of released tokens: a search begins there.
     pub context: usize,
     /// For each token that is held back: where its text ends in `text`.
     pub ends: &'a [u32],
