@@ -65,8 +65,8 @@ type Options struct {
 	Duration time.Duration
 	// PromptTokens is the length of each prompt, special tokens included. Default: 128.
 	PromptTokens int
-	// OutputTokens is max_new_tokens. Default: 64; with Beside 1,024, since the streams have to last. A model may end a
-	// text sooner: TGI's API cannot forbid that, so the report counts what came.
+	// OutputTokens is max_new_tokens. Default: 64; with Beside 1,024, or what the model has room for behind a prompt. A
+	// model may end a text sooner: TGI's API cannot forbid that, so the report counts what came.
 	OutputTokens int
 	// SharedPrefix makes that many leading tokens the same in all prompts.
 	// Default: 0, prompts differ from their first words on.
@@ -84,6 +84,9 @@ type Options struct {
 	transport http.RoundTripper // tests replace it
 	inFlight  int               // of the open loop; tests lower it
 }
+
+// slack is how many tokens a prompt may be longer than asked for, where a tokenizer merges words.
+const slack = 16
 
 // normal returns o with defaults filled in, or ErrOptions.
 func (o Options) normal() (Options, error) {
@@ -177,12 +180,18 @@ func (o Options) normal() (Options, error) {
 // ends, requests under way are broken off, and the report so far comes with
 // ctx's error.
 func Run(ctx context.Context, o Options) (Report, error) {
+	fit := o.OutputTokens == 0 && o.Beside > 0
 	o, err := o.normal()
 	if err != nil {
 		return Report{}, err
 	}
 	c := newClient(o)
 	defer c.http.CloseIdleConnections()
+	if fit {
+		if most := c.most(ctx); most > 0 {
+			o.OutputTokens = max(1, min(o.OutputTokens, most-o.PromptTokens-slack))
+		}
+	}
 	report := Report{
 		URL: o.URL, PromptTokens: o.PromptTokens, OutputTokens: o.OutputTokens,
 		SharedPrefix: o.SharedPrefix, Seed: o.Seed,

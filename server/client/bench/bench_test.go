@@ -260,6 +260,55 @@ func TestWithoutKey(t *testing.T) {
 		!strings.Contains(err.Error(), "; --key wants one of the server's keys") {
 		t.Error(err)
 	}
+	// One without the scope is told which.
+	o = options(&fake{refuses: http.StatusForbidden, says: `{"error":"needs the scope generate","error_type":"x"}`})
+	want := "status 403: needs the scope generate; --key wants one of the server's keys"
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestReasons: what the server says of failed requests is shown once for each kind, bounded and escaped.
+func TestReasons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{most: 99}
+		f.stream = func(w io.Writer, n int, _ string) {
+			said := "Input validation error: must be <= 1024"
+			if n > 1 {
+				said = `\u001b[31m` + strings.Repeat("x", 500)
+			}
+			fmt.Fprintf(w, `data: {"error":"%s","error_type":"validation"}`+"\n\n", said)
+		}
+		o := options(f)
+		o.Requests, o.Concurrency = 2, []int{1, 1}
+		r, err := Run(t.Context(), o)
+		var table strings.Builder
+		if err = errors.Join(err, r.WriteTable(&table)); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"2 of 2 requests failed: validation: Input validation error: must be <= 1024\n",
+			"2 of 2 requests failed: validation: \\x1b[31m" + strings.Repeat("x", 195) + "\n"} {
+			if strings.Count(table.String(), want) != 1 {
+				t.Errorf("no %q in\n%s", want, table.String())
+			}
+		}
+	})
+}
+
+func TestRefusal(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"error":"text","error_type":"x"}`:       "text",
+		`{"error":{"message":"text","type":"x"}}`: "text",
+		`{"error":{"code":3}}`:                    `{"code":3}`,
+		" 502 Bad Gateway\n":                      "502 Bad Gateway",
+		`{"detail":"text"}`:                       `{"detail":"text"}`,
+		"":                                        "",
+		`{"error":"` + strings.Repeat("é", 100) + `\u202e"}`: strings.Repeat("é", 100),
+	} {
+		if got := refusal([]byte(body)); got != want {
+			t.Errorf("%s: %q, want %q", body, got, want)
+		}
+	}
 }
 
 func TestOptionsRefused(t *testing.T) {

@@ -2,8 +2,8 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,12 +12,12 @@ import (
 
 // Disturbed is what long prompts do to streams that generate.
 type Disturbed struct {
-	// Streams generate while Prompts of PromptTokens tokens come, one after the other: as many as the streams last for.
+	// Streams generate while Prompts of PromptTokens tokens come, one after the other. A stream that ends begins anew.
 	Streams      int `json:"streams"`
 	Prompts      int `json:"prompts"`
 	PromptTokens int `json:"prompt_tokens"`
-	// Without has the gaps between two tokens of a stream while no prompt is computed, With those that end between the
-	// sending of a prompt and its first token.
+	// Without has the gaps between two tokens of a stream while no prompt is computed, that of another stream neither,
+	// With those that end between the sending of a prompt and its first token.
 	Without Summary `json:"without_ms"`
 	With    Summary `json:"with_ms"`
 	// FirstToken is how long the prompts' first tokens took, Alone the same of as many prompts without streams.
@@ -64,16 +64,13 @@ func (g *generator) beside(ctx context.Context, n int, long *prompts) (*Disturbe
 	}
 	streaming, stop := context.WithCancel(ctx)
 	defer stop()
-	outcomes := make([]outcome, n)
-	came, ended := make([]atomic.Int64, n), make(chan string, n)
+	outcomes := make([][]outcome, n)
+	came, failed := make([]atomic.Int64, n), make(chan string, n)
 	var streams sync.WaitGroup
 	for i := range outcomes {
-		outcomes[i].came = &came[i]
-		streams.Go(func() {
-			ended <- g.client.stream(streaming, g.prompts.next(), g.o.OutputTokens, &outcomes[i])
-		})
+		streams.Go(func() { failed <- g.keep(streaming, &outcomes[i], &came[i]) })
 	}
-	sent, err := g.disturb(ctx, long, came, ended)
+	sent, err := g.disturb(ctx, long, came, failed)
 	stop()
 	streams.Wait()
 	if err != nil {
@@ -83,28 +80,41 @@ func (g *generator) beside(ctx context.Context, n int, long *prompts) (*Disturbe
 	for _, s := range sent {
 		first = append(first, s.to.Sub(s.from))
 	}
-	without, with := split(outcomes, sent)
+	without, with := split(slices.Concat(outcomes...), sent)
 	d.Without, d.With, d.FirstToken, d.Alone = summarize(without), summarize(with), summarize(first), summarize(alone)
 	return d, nil
 }
 
-// disturb sends the prompts, each when all streams have generated for a while, until a stream has had all its tokens.
-func (g *generator) disturb(ctx context.Context, long *prompts, came []atomic.Int64, ended <-chan string) (sent []span,
+// keep has one stream after the other generate until ctx ends or one fails, whose failure it returns. It counts the
+// tokens in came, and keeps the outcomes of those that had some in all.
+func (g *generator) keep(ctx context.Context, all *[]outcome, came *atomic.Int64) (failure string) {
+	for ctx.Err() == nil {
+		out := outcome{due: time.Now(), came: came}
+		failure := g.client.stream(ctx, g.prompts.next(), g.o.OutputTokens, true, &out)
+		if len(out.tokens) > 0 {
+			*all = append(*all, out)
+		}
+		if failure != "" {
+			return because(failure, out.said)
+		}
+	}
+	return failCancelled
+}
+
+// disturb sends the prompts, each when all streams have generated for a while.
+func (g *generator) disturb(ctx context.Context, long *prompts, came []atomic.Int64, failed <-chan string) (sent []span,
 	err error) {
 	for range g.o.Requests {
-		switch why, over, err := g.calm(ctx, came, ended); {
-		case err != nil:
+		if err := g.calm(ctx, came, failed); err != nil {
 			return nil, err
-		case over:
-			return sent, streamEnded(why, len(sent))
 		}
 		at, err := g.firstToken(ctx, long)
 		if err != nil {
 			return nil, err
 		}
 		select {
-		case why := <-ended: // it did not last as long as the prompt
-			return sent, streamEnded(why, len(sent))
+		case why := <-failed:
+			return nil, streamFailed(why)
 		default:
 			sent = append(sent, at)
 		}
@@ -112,10 +122,8 @@ func (g *generator) disturb(ctx context.Context, long *prompts, came []atomic.In
 	return sent, nil
 }
 
-// calm waits until each of the streams has had some more tokens, for o.Timeout at most. over says that one of them
-// ended instead, and why is its failure.
-func (g *generator) calm(ctx context.Context, came []atomic.Int64, ended <-chan string) (why string, over bool,
-	err error) {
+// calm waits until each of the streams has had some more tokens, for o.Timeout at most.
+func (g *generator) calm(ctx context.Context, came []atomic.Int64, failed <-chan string) error {
 	late := time.NewTimer(g.o.Timeout)
 	defer late.Stop()
 	until := make([]int64, len(came))
@@ -125,52 +133,53 @@ func (g *generator) calm(ctx context.Context, came []atomic.Int64, ended <-chan 
 	for i := range came {
 		for came[i].Load() < until[i] {
 			select {
-			case why := <-ended:
-				return why, true, nil
+			case why := <-failed:
+				return streamFailed(why)
 			case <-ctx.Done():
-				return "", false, ctx.Err()
+				return ctx.Err()
 			case <-late.C:
-				return "", false, fmt.Errorf("a stream has had no %d tokens within %v", quiet, g.o.Timeout)
+				return fmt.Errorf("a stream has had no %d tokens within %v", quiet, g.o.Timeout)
 			case <-time.After(time.Millisecond):
 			}
 		}
 	}
-	return "", false, nil
-}
-
-// streamEnded is why streams that ended after so many prompts show nothing; nil where they do.
-func streamEnded(why string, prompts int) error {
-	switch {
-	case why != "":
-		return fmt.Errorf("a stream beside the prompts failed: %s", why)
-	case prompts == 0:
-		return errors.New("a stream had all its tokens before a prompt was done: let it have more output tokens")
-	}
 	return nil
 }
+
+func streamFailed(why string) error { return fmt.Errorf("a stream beside the prompts failed: %s", why) }
 
 // firstToken sends a prompt for one token. It returns when it was sent and when the token came.
 func (g *generator) firstToken(ctx context.Context, from *prompts) (span, error) {
 	o := g.client.generate(ctx, time.Now(), from.next(), 1)
 	if len(o.tokens) == 0 {
-		return span{}, fmt.Errorf("a prompt of %d tokens has no first token: %s", g.o.Beside, o.failure)
+		return span{}, fmt.Errorf("a prompt of %d tokens has no first token: %s", g.o.Beside,
+			because(o.failure, o.said))
 	}
 	return span{o.due, o.tokens[0]}, nil
 }
 
 // split returns the streams' gaps while none of the prompts was computed, and those that end while one was. A
-// stream's first tokens, and those right after a prompt, are in neither.
+// stream's first tokens, those right after a prompt, and those while another stream's prompt was computed are in
+// neither.
 func split(streams []outcome, prompts []span) (without, with []time.Duration) {
+	beginning := func(at time.Time, gap time.Duration) bool {
+		return slices.ContainsFunc(streams, func(o outcome) bool {
+			return o.due.Before(at) && at.Add(-gap).Before(o.tokens[0])
+		})
+	}
 	for _, o := range streams {
-		last := 0 // the token after which settling counts
-		for i, p := 1, 0; i < len(o.tokens) && p < len(prompts); i++ {
+		last, p := 0, 0 // the token after which settling counts, and the next prompt
+		for p < len(prompts) && o.tokens[0].After(prompts[p].to) {
+			p++
+		}
+		for i := 1; i < len(o.tokens) && p < len(prompts); i++ {
 			at, gap := o.tokens[i], o.tokens[i].Sub(o.tokens[i-1])
 			switch {
 			case at.After(prompts[p].to):
 				p, last = p+1, i
 			case at.After(prompts[p].from):
 				with = append(with, gap)
-			case i-last > settling:
+			case i-last > settling && !beginning(at, gap):
 				without = append(without, gap)
 			}
 		}
@@ -181,7 +190,7 @@ func split(streams []outcome, prompts []span) (without, with []time.Duration) {
 // writeBeside writes runs of beside for people.
 func writeBeside(b *strings.Builder, all []*Disturbed) {
 	rows := [][]string{
-		{"", "", "gaps, no prompt ms", "", "", "beside a prompt ms", "", "", "", "first token ms", ""},
+		{"", "", "no prompt ms", "", "", "beside one ms", "", "", "", "first token ms", ""},
 		{"streams", "prompts", "p50", "p90", "p99", "p50", "p90", "p99", "p99 times", "p50", "alone"},
 	}
 	for _, d := range all {

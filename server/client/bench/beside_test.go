@@ -129,20 +129,55 @@ func TestBesideStreamsThatHang(t *testing.T) {
 	})
 }
 
-// TestBesideStreamsThatEnd: streams that do not last are an error that says what helps.
+// TestBesideStreamsThatEnd: streams that do not last as long as a prompt begin anew, and what their beginning takes is
+// no gap between tokens, neither theirs nor that of another stream.
 func TestBesideStreamsThatEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{most: 99, stream: steady(100, 10*time.Millisecond, 10*time.Millisecond)}
+		f := &fake{most: 99, total: 20 + slack + 40}
+		var beginning atomic.Int64
+		f.stream = func(w io.Writer, n int, prompt string) {
+			if len(f.tokens(prompt)) == 200 {
+				steady(1, 900*time.Millisecond, 0)(w, n, prompt)
+				return
+			}
+			beginning.Add(1)
+			time.Sleep(time.Duration(50+n%3*30) * time.Millisecond)
+			beginning.Add(-1)
+			for i := range 40 {
+				fmt.Fprintf(w, "data: %s\n\n", token(i))
+				gap := 10 * time.Millisecond
+				if beginning.Load() > 0 {
+					gap = 25 * time.Millisecond
+				}
+				time.Sleep(gap)
+			}
+			fmt.Fprintf(w, "data: %s\n\n", final(40, 20))
+		}
 		o := options(f)
-		o.Beside, o.OutputTokens = 200, 100
-		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "more output tokens") {
-			t.Error(err)
+		o.Beside, o.Concurrency = 200, []int{2}
+		r, err := Run(t.Context(), o)
+		if err != nil || len(r.Beside) != 1 || r.Beside[0].Prompts != 3 || r.Beside[0].FirstToken.Count != 3 {
+			t.Fatalf("%+v, %v", r.Beside, err)
+		}
+		time.Sleep(time.Minute) // until the streams have noticed that nobody reads them
+		d := r.Beside[0]
+		if d.Without.Count == 0 || d.Without.P50 != 10 || d.Without.Max != 10 || d.With.Count < 100 ||
+			d.With.Max != 25 {
+			t.Errorf("without a prompt %+v, beside one %+v", d.Without, d.With)
+		}
+		if len(f.outputs) < 10 || r.OutputTokens != 40 {
+			t.Errorf("%d endless streams of %d tokens", len(f.outputs), r.OutputTokens)
+		}
+		for _, n := range f.outputs {
+			if n != 40 {
+				t.Errorf("max_new_tokens %d, want what the model has room for", n)
+			}
 		}
 	})
 }
 
-// TestBesideStreamsThatEndLate: prompts that were done before the streams ended count.
-func TestBesideStreamsThatEndLate(t *testing.T) {
+// TestBesideStreamsRefused: a stream that the server refuses is an error with the server's reason.
+func TestBesideStreamsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{most: 99}
 		f.stream = func(w io.Writer, n int, prompt string) {
@@ -150,13 +185,12 @@ func TestBesideStreamsThatEndLate(t *testing.T) {
 				steady(1, 300*time.Millisecond, 0)(w, n, prompt)
 				return
 			}
-			steady(150, 10*time.Millisecond, 10*time.Millisecond)(w, n, prompt)
+			fmt.Fprint(w, `data: {"error":"no room","error_type":"validation"}`+"\n\n")
 		}
 		o := options(f)
-		o.Beside, o.OutputTokens = 200, 150
-		r, err := Run(t.Context(), o)
-		if err != nil || len(r.Beside) != 1 || r.Beside[0].Prompts != 1 || r.Beside[0].FirstToken.Count != 1 {
-			t.Errorf("%+v, %v", r.Beside, err)
+		o.Beside = 200
+		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "failed: validation: no room") {
+			t.Error(err)
 		}
 	})
 }

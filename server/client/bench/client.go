@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tgi/server/client/terminal"
 	"tgi/server/sse"
 )
 
@@ -98,10 +99,12 @@ func (c *client) tokenize(ctx context.Context, text string) ([]piece, error) {
 		return nil, fmt.Errorf("POST /tokenize: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
+		hint := ""
 		if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-			return nil, fmt.Errorf("POST /tokenize: status %d; --key wants one of the server's keys", resp.StatusCode)
+			hint = "; --key wants one of the server's keys"
 		}
-		return nil, fmt.Errorf("POST /tokenize: status %d: %.200s", resp.StatusCode, data)
+		status := strconv.Itoa(resp.StatusCode)
+		return nil, fmt.Errorf("POST /tokenize: status %s%s", because(status, refusal(data)), hint)
 	}
 	var pieces []piece
 	if err := json.Unmarshal(data, &pieces); err != nil {
@@ -110,9 +113,64 @@ func (c *client) tokenize(ctx context.Context, text string) ([]piece, error) {
 	return pieces, nil
 }
 
+// most returns the tokens that a prompt and what follows it may have together, 0 where the server does not say.
+func (c *client) most(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	resp, err := c.send(ctx, http.MethodGet, "/info", nil)
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	var info struct {
+		MaxTotalTokens int `json:"max_total_tokens"`
+	}
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxInfo))
+	if err != nil || resp.StatusCode != http.StatusOK || json.Unmarshal(data, &info) != nil {
+		return 0
+	}
+	return info.MaxTotalTokens
+}
+
+// maxInfo and maxSaid bound what is read of /info, and what is shown of the server's reason for a refusal.
+const maxInfo, maxSaid = 4 << 20, 200
+
+// refusal is the reason that a body gives, as a terminal can show it: its member error, which may be a text or have a
+// message, or else the body.
+func refusal(body []byte) string {
+	var said struct{ Error json.RawMessage }
+	text := string(body)
+	if json.Unmarshal(body, &said) == nil && len(said.Error) > 0 {
+		text = reason(said.Error)
+	}
+	text = strings.TrimSpace(text)
+	return terminal.Line(text[:min(len(text), maxSaid)])
+}
+
+// reason is the text of a member error, or its message.
+func reason(member json.RawMessage) (text string) {
+	var object struct{ Message string }
+	if json.Unmarshal(member, &text) == nil {
+		return text
+	}
+	if json.Unmarshal(member, &object) == nil && object.Message != "" {
+		return object.Message
+	}
+	return string(member)
+}
+
+// because is a failure with what the server said of it.
+func because(failure, said string) string {
+	if said == "" {
+		return failure
+	}
+	return failure + ": " + said
+}
+
 // outcome is what one request came to.
 type outcome struct {
 	failure      string // empty when the stream ended with its final event
+	said         string // the server's reason for it
 	due          time.Time
 	tokens       []time.Time // when each token came
 	end          time.Time
@@ -138,13 +196,13 @@ func (c *client) generate(ctx context.Context, due time.Time, prompt string, max
 	out := outcome{due: due}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	out.failure = c.stream(ctx, prompt, maxNew, &out)
+	out.failure = c.stream(ctx, prompt, maxNew, false, &out)
 	switch {
 	case out.failure == "" || out.failure == overloaded:
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		out.failure = failTimeout
+		out.failure, out.said = failTimeout, ""
 	case ctx.Err() != nil:
-		out.failure = failCancelled
+		out.failure, out.said = failCancelled, ""
 	}
 	if out.failure != "" {
 		out.end = time.Now()
@@ -152,23 +210,22 @@ func (c *client) generate(ctx context.Context, due time.Time, prompt string, max
 	return out
 }
 
-// stream reads the answer into out and returns what failed.
-func (c *client) stream(ctx context.Context, prompt string, maxNew int, out *outcome) string {
-	resp, err := c.post(ctx, "/generate_stream", map[string]any{
-		"inputs": prompt,
-		"parameters": map[string]any{
-			"max_new_tokens": maxNew,
-			"do_sample":      false,
-			"details":        true,
-		},
-	})
+// stream reads the answer into out and returns what failed. endless asks for a text that only maxNew ends, where the
+// server can do that.
+func (c *client) stream(ctx context.Context, prompt string, maxNew int, endless bool, out *outcome) string {
+	parameters := map[string]any{"max_new_tokens": maxNew, "do_sample": false, "details": true}
+	if endless {
+		parameters["ignore_eos"] = true // TGI passes over what it does not know
+	}
+	resp, err := c.post(ctx, "/generate_stream", map[string]any{"inputs": prompt, "parameters": parameters})
 	if err != nil {
 		return failConnection
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		// Read so that the connection can be used again.
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, sse.MaxEvent))
+		data, _ := io.ReadAll(io.LimitReader(resp.Body, sse.MaxEvent))
+		out.said = refusal(data)
 		return strconv.Itoa(resp.StatusCode)
 	}
 	stream := sse.New(resp.Body)
@@ -189,6 +246,7 @@ func (c *client) stream(ctx context.Context, prompt string, maxNew int, out *out
 			return failMalformed
 		}
 		if len(e.Error) > 0 && string(e.Error) != "null" {
+			out.said = refusal(data)
 			return errorKind(e.ErrorType)
 		}
 		if e.Token != nil {

@@ -17,12 +17,16 @@ type fake struct {
 	most int
 	// stream writes the answer to the n-th request (from 0) with a prompt.
 	stream func(w io.Writer, n int, prompt string)
-	// refuses is the status of all answers; 0 for answers that say something.
+	// refuses is the status of all answers, says their body; 0 for answers that say something.
 	refuses int
+	says    string
+	// total is what a prompt and its output may have together, as GET /info has it; 0 where there is no such route.
+	total int
 
 	mu      sync.Mutex
 	prompts []string
 	sent    []time.Time
+	outputs []int // max_new_tokens of those that ignore the end of a text
 }
 
 func (f *fake) tokens(text string) []piece {
@@ -46,15 +50,20 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 		Parameters struct {
 			MaxNewTokens int   `json:"max_new_tokens"`
 			DoSample     *bool `json:"do_sample"`
+			IgnoreEOS    bool  `json:"ignore_eos"`
 			Details      bool
 		}
+	}
+	if r.URL.Path == "/info" && f.total > 0 {
+		info := fmt.Sprintf(`{"max_total_tokens":%d}`, f.total)
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(info))}, nil
 	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		return nil, err
 	}
 	resp := &http.Response{StatusCode: http.StatusOK, Request: r, Header: http.Header{}}
 	if f.refuses != 0 {
-		resp.StatusCode, resp.Body = f.refuses, http.NoBody
+		resp.StatusCode, resp.Body = f.refuses, io.NopCloser(strings.NewReader(f.says))
 		return resp, nil
 	}
 	switch r.Method + " " + r.URL.Path {
@@ -80,6 +89,9 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 		f.mu.Lock()
 		n := len(f.prompts)
 		f.prompts, f.sent = append(f.prompts, body.Inputs), append(f.sent, time.Now())
+		if body.Parameters.IgnoreEOS {
+			f.outputs = append(f.outputs, body.Parameters.MaxNewTokens)
+		}
 		f.mu.Unlock()
 		in, out := io.Pipe()
 		go func() {

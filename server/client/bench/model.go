@@ -80,7 +80,7 @@ func Model(ctx context.Context, url string, o ModelOptions) (*ModelReport, error
 		}
 		m := r.Runs[0]
 		if m.Completed == 0 {
-			return nil, fmt.Errorf("no request of %d streams was answered: %v", streams, m.Errors)
+			return nil, fmt.Errorf("no request of %d streams was answered: %v %v", streams, m.Errors, m.Reasons)
 		}
 		gap := m.Together
 		if gap.Count == 0 {

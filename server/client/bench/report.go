@@ -45,11 +45,13 @@ type Measured struct {
 	Rejected int `json:"rejected"`
 	// Errors counts failures by HTTP status, by TGI's error_type, or as "timeout",
 	// "cancelled", "connection", "incomplete stream", "malformed stream".
-	Errors            map[string]int `json:"errors,omitempty"`
-	InputTokens       int            `json:"input_tokens"`
-	OutputTokens      int            `json:"output_tokens"`
-	RequestsPerSecond float64        `json:"requests_per_s"`
-	OutputPerSecond   float64        `json:"output_tokens_per_s"`
+	Errors map[string]int `json:"errors,omitempty"`
+	// Reasons has for each of Errors what the server said of the first, where it said anything, at most 200 bytes.
+	Reasons           map[string]string `json:"error_reasons,omitempty"`
+	InputTokens       int               `json:"input_tokens"`
+	OutputTokens      int               `json:"output_tokens"`
+	RequestsPerSecond float64           `json:"requests_per_s"`
+	OutputPerSecond   float64           `json:"output_tokens_per_s"`
 	// TotalPerSecond counts input and output tokens.
 	TotalPerSecond float64 `json:"total_tokens_per_s"`
 	// FirstToken and EndToEnd run from the moment of sending, in an open loop from
@@ -169,9 +171,11 @@ func measure(start time.Time, all []outcome) Measured {
 			continue
 		default:
 			if m.Errors == nil {
-				m.Errors = make(map[string]int)
+				m.Errors, m.Reasons = make(map[string]int), make(map[string]string)
 			}
-			m.Errors[o.failure]++
+			if m.Errors[o.failure]++; o.said != "" && m.Reasons[o.failure] == "" {
+				m.Reasons[o.failure] = o.said
+			}
 			continue
 		}
 		m.Completed++

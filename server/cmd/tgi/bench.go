@@ -106,7 +106,7 @@ server of its own on the loopback address and measures that model on this machin
 	set.DurationVar(&f.load.Duration, "duration", 0,
 		"stop sending after this `time`, such as 30s, though requests are left")
 	set.IntVar(&f.load.PromptTokens, "prompt-tokens", 128, "`tokens` of each prompt")
-	set.IntVar(&f.load.OutputTokens, "output-tokens", 0, "new `tokens` at most (default 64; with --beside 1024)")
+	set.IntVar(&f.load.OutputTokens, "output-tokens", 0, "new `tokens` at most (default 64; --beside: 1024 or less)")
 	set.IntVar(&f.load.SharedPrefix, "shared-prefix", 0, "leading `tokens` that are the same in all prompts")
 	set.IntVar(&f.load.Warmup, "warmup", 1, "`requests` before the first run that are not counted")
 	set.DurationVar(&f.load.Timeout, "timeout", 2*time.Minute, "`time` after which a request is given up")
