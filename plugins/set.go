@@ -288,7 +288,8 @@ func (s *Set) Get(name string) (Status, bool) {
 
 func (e *entry) status() Status {
 	st := Status{Name: e.name, Source: e.source, State: StateFailed, Apply: e.settings.apply,
-		Clients: e.settings.clientList(), OnError: e.settings.onError, Stats: e.totals.stats()}
+		Clients: e.settings.clientList(), OnError: e.settings.onError, Limits: e.settings.limits,
+		Stats: e.totals.stats()}
 	if e.err != nil {
 		st.Error = e.err.Error()
 	}
@@ -311,7 +312,7 @@ func (e *entry) status() Status {
 		st.Languages = slices.Clone(d.Languages)
 	}
 	st.State, st.Apply, st.OnError = StateActive, v.settings.apply, v.settings.onError
-	st.Clients = v.settings.clientList()
+	st.Clients, st.Limits = v.settings.clientList(), v.settings.limits
 	now := time.Now()
 	reason := v.breakers.all.offReason(now)
 	if reason != "" {

@@ -226,6 +226,7 @@ type Status struct {
 	Apply     Apply
 	Clients   []string // to whose requests alone ApplyAlways applies; nil for all
 	OnError   OnError
+	Limits    Limits    // as they were set; 0 is the default
 	Loaded    time.Time // when the version that serves was loaded
 	Stats     Stats
 }

@@ -47,6 +47,8 @@ type Plugin struct {
 	OnError string `json:"on_error"`
 	// Keys are the names of those to whose requests it applies always; empty for all.
 	Keys []string `json:"keys,omitempty"`
+	// Limits are those that are no default, as in the settings, by their names there.
+	Limits map[string]string `json:"limits,omitempty"`
 	// Reserved says that the key for which PluginsFor lists it may not name it.
 	Reserved bool `json:"-"`
 	// Params is the JSON Schema of its parameters; nil when it gives none. It

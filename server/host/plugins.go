@@ -377,6 +377,7 @@ func shownPlugin(s plugins.Status) server.Plugin {
 		Languages: s.Languages,
 		State:     states[s.State], Error: s.Error, Apply: string(s.Apply), OnError: string(s.OnError),
 		Keys:   keysOf(s.Clients),
+		Limits: useOf(plugins.Upload{Limits: s.Limits}).LimitsSet(),
 		Params: s.Params, Loaded: s.Loaded,
 		Calls: s.Stats.Calls, Seconds: s.Stats.Seconds, Fuel: s.Stats.Fuel,
 		Paused: s.Stats.Paused, Slices: s.Stats.Slices, Faults: s.Stats.Faults,

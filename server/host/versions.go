@@ -93,10 +93,18 @@ func (u upload) replace(name string, next upload, onDisk bool) []pastVersion {
 	return out
 }
 
+// named reports whether a version is one of to: the first digits of a SHA-256, and, behind a point, of the ID of its
+// settings.
+func (k keptUpload) named(to string) bool {
+	sum, settings, _ := strings.Cut(to, ".")
+	return strings.HasPrefix(k.SHA256, sum) && strings.HasPrefix(useOf(k.settings()).ID(), settings)
+}
+
 // shownVersion is a version as the admin routes show it.
 func (k keptUpload) shownVersion(serving bool) admin.Version {
+	use := useOf(k.settings())
 	return admin.Version{SHA256: k.SHA256, Version: k.Version, Uploaded: k.Uploaded, Bytes: k.Bytes, Serving: serving,
-		Apply: k.Apply, OnError: k.OnError}
+		Apply: k.Apply, OnError: k.OnError, Settings: use.Set(), SettingsID: use.ID()}
 }
 
 // uploaded returns what was uploaded under a name.
@@ -181,11 +189,11 @@ func (f *manager) Rollback(ctx context.Context, name, to string) (server.Plugin,
 		return server.Plugin{}, err
 	}
 	to = strings.ToLower(to)
-	i := slices.IndexFunc(u.past, func(p pastVersion) bool { return strings.HasPrefix(p.kept.SHA256, to) })
+	i := slices.IndexFunc(u.past, func(p pastVersion) bool { return p.kept.named(to) })
 	switch {
 	case len(u.past) == 0:
 		return server.Plugin{}, fmt.Errorf("%w: no earlier version of %s is kept", server.ErrRefused, name)
-	case i < 0 && len(u.wasm) > 0 && strings.HasPrefix(moduleSum(u.wasm), to):
+	case i < 0 && len(u.wasm) > 0 && u.kept(name).named(to):
 		if why := f.uploadFault(name, moduleSum(u.wasm)); why != "" {
 			return server.Plugin{}, fmt.Errorf("%w: the latest version of %s does not serve: %s", server.ErrRefused,
 				name, why)
@@ -197,7 +205,7 @@ func (f *manager) Rollback(ctx context.Context, name, to string) (server.Plugin,
 			server.ErrRefused, name, to)
 	}
 	for _, p := range u.past[i:] {
-		if strings.HasPrefix(p.kept.SHA256, to) && p.kept.SHA256 != u.past[i].kept.SHA256 && to != "" {
+		if p.kept.named(to) && p.kept.SHA256 != u.past[i].kept.SHA256 && to != "" {
 			return server.Plugin{}, fmt.Errorf("%w: several versions of %s have a sha256 that begins with %.64q",
 				server.ErrRefused, name, to)
 		}

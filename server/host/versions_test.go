@@ -88,6 +88,50 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// TestVersionsOfSettings: versions of one module are told apart by their settings, and each comes back by name.
+func TestVersionsOfSettings(t *testing.T) {
+	p := openPlugged(t, nil)
+	wasm := newModule("").wasm()
+	for _, query := range []string{"", "?apply=always&limits.memory=32MiB", "?apply=request"} {
+		if status, text := p.call(t, http.MethodPut, "/admin/plugins/mine"+query, wasm); status/100 != 2 {
+			t.Fatal(status, text)
+		}
+	}
+	list := func() (list []admin.Version) {
+		t.Helper()
+		var got struct{ Versions []admin.Version }
+		_, text := p.call(t, http.MethodGet, "/admin/plugins/mine/versions", nil)
+		if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Versions) != 3 {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return got.Versions
+	}
+	before := list()
+	for i, want := range []string{"map[apply:request limits.memory:32MiB on_error:fail]",
+		"map[apply:always limits.memory:32MiB on_error:fail]", "map[apply:request on_error:fail]"} {
+		v := before[i]
+		if fmt.Sprint(v.Settings) != want || len(v.SettingsID) != 16 || v.SHA256 != before[0].SHA256 {
+			t.Errorf("%d: %+v, want %s", i, v, want)
+		}
+	}
+	first := before[2].SHA256[:4] + "." + before[2].SettingsID
+	for _, c := range []struct {
+		status int
+		says   string
+	}{{http.StatusOK, `"apply":"request","on_error":"fail"`}, {http.StatusUnprocessableEntity, "that serves"}} {
+		status, text := p.call(t, http.MethodPost, "/admin/plugins/mine/rollback?to="+first, nil)
+		if now := list(); status != c.status || !strings.Contains(text, c.says) || !now[0].Serving ||
+			now[0].SettingsID != before[2].SettingsID {
+			t.Errorf("%d %s, %+v", status, text, now)
+		}
+	}
+	status, text := p.call(t, http.MethodPost, "/admin/plugins/mine/rollback?to="+before[1].SHA256+"."+
+		before[1].SettingsID[:8], nil)
+	if status != http.StatusOK || !strings.Contains(text, `"limits":{"memory":"32MiB"}`) {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
 // TestUploadTampered: an edited NAME.json has nobody else's files removed.
 func TestUploadTampered(t *testing.T) {
 	dir := uploadFolder(t.TempDir())

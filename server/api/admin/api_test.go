@@ -517,6 +517,8 @@ func TestVersionRoutes(t *testing.T) {
 		{"GET", "mine/versions", 200, `{"versions":[{"sha256":"ab12","version":"","serving":true`},
 		{"POST", "mine/rollback?to=ab", 200, `"sha256":"ab"`},
 		{"POST", "mine/rollback?to=" + strings.Repeat("a", 65), 422, "to has 65 characters, a sha256 has 64"},
+		{"POST", "mine/rollback?to=" + strings.Repeat("a", 64) + ".0123456789abcdef", 200, `"sha256":"aaaa`},
+		{"POST", "mine/rollback?to=ab." + strings.Repeat("0", 79), 422, "settings behind a point 16"},
 		{"POST", "mine/rollback?to=a&to=b", 422, "to is given 2 times"},
 		{"GET", "mine/log?after=7", 200, `{"lines":[{"seq":8,`},
 		{"GET", "mine/log?after=x", 422, `after: \"x\" is no whole number`},

@@ -3,6 +3,8 @@ package admin
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -195,6 +197,40 @@ func (u Use) texts() [][2]string {
 		{"limits.time_load", unless("0s", l.TimeLoad.String())},
 		{"limits.share", unless("0", share)},
 	}
+}
+
+// Set returns apply, on_error, and the other settings that are no default, by the key of a query.
+func (u Use) Set() map[string]string {
+	set := map[string]string{}
+	for i, s := range u.texts() {
+		if i < 2 || s[1] != "" {
+			set[s[0]] = s[1]
+		}
+	}
+	return set
+}
+
+// LimitsSet returns the limits that are no default, by their names in the settings; nil for none.
+func (u Use) LimitsSet() map[string]string {
+	var set map[string]string
+	for key, text := range u.Set() {
+		if name, ok := strings.CutPrefix(key, "limits."); ok {
+			if set == nil {
+				set = map[string]string{}
+			}
+			set[name] = text
+		}
+	}
+	return set
+}
+
+// settingsDigits are those of an ID.
+const settingsDigits = 16
+
+// ID is the same, in hexadecimal digits, for what is used alike, at each server.
+func (u Use) ID() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", u.texts()))
+	return hex.EncodeToString(sum[:])[:settingsDigits]
 }
 
 // Kept names the settings that an upload takes from what it replaces, and that are no default.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"tgi/server"
@@ -25,6 +26,10 @@ type Version struct {
 	// Apply and OnError are as they were uploaded.
 	Apply   string `json:"apply"`
 	OnError string `json:"on_error"`
+	// Settings are these, and those that are no default, by the key of a query.
+	Settings map[string]string `json:"settings,omitempty"`
+	// SettingsID tells settings apart: versions of one module are SHA256.SettingsID in a rollback.
+	SettingsID string `json:"settings_id,omitempty"`
 }
 
 // Trial is what an upload with dry_run comes to.
@@ -82,8 +87,9 @@ func (a *API) rollback(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if len(to) > 64 {
-		return &generate.Invalid{Msg: fmt.Sprintf("to has %d characters, a sha256 has 64", len(to))}
+	if sum, _, _ := strings.Cut(to, "."); len(sum) > 64 || len(to) > 64+1+settingsDigits {
+		return &generate.Invalid{Msg: fmt.Sprintf("to has %d characters, a sha256 has 64 "+
+			"and settings behind a point %d", len(to), settingsDigits)}
 	}
 	p, err := a.options.Plugins.Rollback(r.Context(), r.PathValue("name"), to)
 	if err != nil {
