@@ -36,6 +36,8 @@ type Graph struct {
 	// Alone says that a run computes one sequence: the graph takes no more, or what it computes for one depends on the
 	// others.
 	Alone bool
+	// ByRun says that what a run computes for a token depends on the other tokens of the run.
+	ByRun bool
 	// LastOnly says that logits are those of a run's last position.
 	LastOnly bool
 	// Notes are sentences about what the graph lacks.
@@ -401,7 +403,8 @@ func (f *Folder) readAttention(g *Graph, o *onnx.File) error {
 			"configuration: longer requests are refused.", context, f.Context))
 	}
 	g.MaxPositions = context
-	if depends != "" && !g.Alone {
+	g.ByRun = depends != ""
+	if g.ByRun && !g.Alone {
 		g.Alone = true
 		g.Notes = append(g.Notes, fmt.Sprintf("The graph rounds activations by the largest of a run (%s): each sequence gets "+
 			"runs of its own, and its tokens depend on how its prompt is cut into steps.", depends))

@@ -342,13 +342,22 @@ func (in *instance) start(cfg config.Config, d device, obs engine.Observer, disk
 		Verify:    cfg.Runtime.Verify,
 		GuestWait: time.Duration(cfg.Runtime.PluginWait),
 
-		PromptStretch: cfg.Limits.PrefillStretch,
+		PromptStretch: in.stretch(cfg.Limits),
 		PromptStep:    time.Duration(cfg.Limits.PrefillStepTime),
 
 		Speculation: in.speculation(cfg.Model.Speculation),
 		DraftModel:  in.draft.guesser(),
 	})
 	return err
+}
+
+// stretch is how much longer a step may take for prompts, 0 for no bound. A graph that gives other tokens where prompts
+// are cut otherwise must not have them cut by what steps take.
+func (in *instance) stretch(l config.Limits) float64 {
+	if in.graph != nil && in.graph.ByRun {
+		return 0
+	}
+	return l.PrefillStretch
 }
 
 // speculation returns settings as the engine wants them. The graphs of others give no logits for guesses, or compute a
