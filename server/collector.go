@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,6 +15,8 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"tgi/server/config"
 )
 
 var _ otlptrace.Client = (*collector)(nil)
@@ -37,7 +40,7 @@ const tracesPath = "/v1/traces"
 func newCollector(endpoint string, log *slog.Logger) (*collector, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return nil, fmt.Errorf("traces: %w", err)
+		return nil, fmt.Errorf("traces: trace.otlp_endpoint %q is no URL", config.Shown(endpoint)) // err has its text
 	}
 	if !strings.HasSuffix(u.Path, tracesPath) {
 		u.Path = strings.TrimSuffix(u.Path, "/") + tracesPath
@@ -76,17 +79,25 @@ func (c *collector) send(ctx context.Context, spans []*traces.ResourceSpans) err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return c.failed(err)
 	}
 	r.Header.Set("Content-Type", "application/x-protobuf")
 	reply, err := c.client.Do(r)
 	if err != nil {
-		return err
+		return c.failed(err)
 	}
 	defer reply.Body.Close()
 	if reply.StatusCode/100 != 2 {
 		text, _ := io.ReadAll(io.LimitReader(reply.Body, 256))
-		return fmt.Errorf("%s answered %s: %q", c.url, reply.Status, text)
+		return fmt.Errorf("%s answered %s: %q", config.Shown(c.url), reply.Status, text)
 	}
 	return nil
+}
+
+// failed is the error of a request, without what may be secret of the address.
+func (c *collector) failed(err error) error {
+	if at, ok := errors.AsType[*url.Error](err); ok {
+		err = at.Err
+	}
+	return fmt.Errorf("%s: %w", config.Shown(c.url), err)
 }

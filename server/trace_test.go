@@ -242,3 +242,27 @@ func TestTracesLost(t *testing.T) {
 		t.Errorf("the log says %s", &logged)
 	}
 }
+
+// TestTracesLostQuietly: what the log says of a collector has neither the user nor the query of its address.
+func TestTracesLostQuietly(t *testing.T) {
+	refuses := newCollector(t)
+	refuses.status = 503
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	for _, at := range []string{refuses.URL, gone.URL} {
+		var logged bytes.Buffer
+		s, flush := traced(t, config.Trace{OTLPEndpoint: strings.Replace(at, "://", "://u:PW@", 1) + "/?api_key=PW",
+			OTLPServiceName: "me", SampleRatio: 1},
+			slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn})))
+		ask(s, "POST", "/go", "{}")
+		flush()
+		if text := logged.String(); strings.Contains(text, "PW") || !strings.Contains(text, "traces were dropped") ||
+			!strings.Contains(text, "/v1/traces?***") {
+			t.Errorf("the log says %s", text)
+		}
+	}
+	if _, err := server.NewTracer(config.Trace{OTLPEndpoint: "http://u:PW@ho st"}, "1", quiet); err == nil ||
+		strings.Contains(err.Error(), "PW") {
+		t.Error(err)
+	}
+}

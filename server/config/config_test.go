@@ -426,12 +426,23 @@ func FuzzDecode(f *testing.F) {
 			c.Key[i].Key = masked
 		}
 		for i := range c.ModelList {
-			c.ModelList[i].Source = shown(c.ModelList[i].Source)
+			c.ModelList[i].Source = Shown(c.ModelList[i].Source)
 		}
 		for i := range c.Plugin {
-			c.Plugin[i].Source = shown(c.Plugin[i].Source)
+			c.Plugin[i].Source = Shown(c.Plugin[i].Source)
+			c.Plugin[i].Reference = Shown(c.Plugin[i].Reference)
 		}
-		c.Model.Source = shown(c.Model.Source)
+		for i := range c.MCP {
+			c.MCP[i].Endpoint = ShownHost(c.MCP[i].Endpoint)
+			hide(c.MCP[i].Command[min(1, len(c.MCP[i].Command)):])
+		}
+		for i := range c.PluginSigner {
+			if s := &c.PluginSigner[i]; !s.IsFile() {
+				s.PublicKey = masked
+			}
+		}
+		c.Trace.OTLPEndpoint = ShownHost(c.Trace.OTLPEndpoint)
+		c.Model.Source = Shown(c.Model.Source)
 		if c.Models.HubToken != "" {
 			c.Models.HubToken = masked
 		}

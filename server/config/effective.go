@@ -108,6 +108,25 @@ func isTables(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }
 
+// Settings that hold addresses; those of bare have no "@" of their own.
+var (
+	addresses = []string{"source", "reference"}
+	bare      = []string{"otlp_endpoint", "endpoint", "replay_endpoint", "hub", "hosts", "allow_hosts"}
+)
+
+// shownAs returns a text of a setting without secrets.
+func shownAs(name, text string) string {
+	switch {
+	case slices.Contains(bare, name):
+		return ShownHost(text)
+	case slices.Contains(addresses, name), strings.Contains(text, "://"):
+		return Shown(text)
+	case name == "public_key" && !(PluginSigner{PublicKey: text}).IsFile() && text != "":
+		return masked // it may be a private one that was put here
+	}
+	return text
+}
+
 // isSecret reports whether the value of a setting must not be shown.
 func isSecret(name string) bool {
 	return slices.Contains([]string{"api_keys", "admin_keys", "key", "redis_url", "hub_token"}, name)
@@ -138,18 +157,21 @@ func plain(name string, v reflect.Value) any {
 	case fmt.Stringer:
 		return value.String()
 	case string:
-		switch {
-		case isSecret(name) && (value != "" || name == "key"):
+		if isSecret(name) && (value != "" || name == "key") {
 			return masked
-		case name == "source":
-			return shown(value)
 		}
-		return value
+		return shownAs(name, value)
 	case []string:
 		if value == nil {
 			return nil
 		}
-		return value
+		list := make([]string, len(value))
+		for i, text := range value {
+			if list[i] = shownAs(name, text); name == "command" && i > 0 { // arguments, which may be keys
+				list[i] = masked
+			}
+		}
+		return list
 	default:
 		return value
 	}

@@ -204,7 +204,7 @@ func shownValue(at string, given any) string {
 		if isSecret(lastPart(at)) {
 			return "a string"
 		}
-		return fmt.Sprintf("%q", trim(shown(given)))
+		return fmt.Sprintf("%q", trim(Shown(shownAs(lastPart(at), given))))
 	}
 	if isSecret(lastPart(at)) {
 		return "another type"

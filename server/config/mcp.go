@@ -96,7 +96,7 @@ func (c *Config) validateMCP(v *verdict) {
 		if m.Endpoint != "" {
 			u, err := url.Parse(m.Endpoint)
 			v.check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "",
-				"%sendpoint must be an http or https URL, given %.80q", at, m.Endpoint)
+				"%sendpoint must be an http or https URL, given %q", at, trim(ShownHost(m.Endpoint)))
 		}
 		v.check(m.Endpoint == "" || len(m.Env) == 0 && m.Folder == "", "%senv and %sfolder are for a command", at, at)
 		v.check(m.Endpoint != "" || len(m.Headers) == 0, "%sheaders are for an endpoint", at)

@@ -68,7 +68,7 @@ const DemoModel = "tgi-demo"
 func (m *Model) Demo() bool { return m.Name == DemoModel && m.Path == "" && m.Source == "" }
 
 // ShownSource returns Source without what may be secret in it: a URL's query.
-func (m *Model) ShownSource() string { return shown(m.Source) }
+func (m *Model) ShownSource() string { return Shown(m.Source) }
 
 func defaultModel() Model {
 	return Model{Weights: Auto, Template: Auto, Tools: Auto, Preload: true, Speculation: defaultSpeculation()}
@@ -267,20 +267,22 @@ func ParseSource(s string) (Source, error) {
 		case err != nil:
 			return Source{}, fmt.Errorf("is no URL: %w", errSource)
 		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			return Source{}, fmt.Errorf("%q: %w", trim(shown(s)), errSource)
+			return Source{}, fmt.Errorf("%q: %w", trim(Shown(s)), errSource)
 		case u.User != nil:
-			return Source{}, fmt.Errorf("%q holds a user name: it would end up in logs", trim(shown(s)))
+			return Source{}, fmt.Errorf("%q holds a user name: it would end up in logs", trim(Shown(s)))
 		}
 		return Source{URL: s}, nil
 	}
+	given := s
 	s, file, one := strings.Cut(s, ":")
 	repo, revision, pinned := strings.Cut(s, "@")
 	if one && (file == "" || len(file) > maxModelID || strings.Contains(file, "..") ||
 		strings.ContainsFunc(file, func(r rune) bool { return notInID(r) && r != '/' })) {
-		return Source{}, fmt.Errorf("file %q: want the name of a file in the GGUF format, or its end, such as Q4_K_M", trim(file))
+		return Source{}, fmt.Errorf("file %q: want the name of a file in the GGUF format, or its end, such as Q4_K_M",
+			trim(withoutUser(file)))
 	}
 	if CheckModelID(repo) != nil || strings.Count(repo, "/") > 1 {
-		return Source{}, fmt.Errorf("%q: %w", trim(s), errSource)
+		return Source{}, fmt.Errorf("%q: %w", trim(Shown(given)), errSource)
 	}
 	if pinned && revision == "" || len(revision) > maxModelID || strings.Contains(revision, "..") ||
 		strings.ContainsFunc(revision, func(r rune) bool {
@@ -315,24 +317,4 @@ func DefaultID(source string) string {
 		name = strings.TrimSuffix(name, suffix)
 	}
 	return idOf(name)
-}
-
-// shown returns a source without what may be secret in it: a URL's user and
-// query. Of a malformed URL it returns nothing.
-func shown(source string) string {
-	if !strings.Contains(source, "://") {
-		return source
-	}
-	u, err := url.Parse(source)
-	if err != nil {
-		return masked
-	}
-	if u.User == nil && u.RawQuery == "" {
-		return source
-	}
-	u.User = nil
-	if u.RawQuery != "" {
-		u.RawQuery = masked
-	}
-	return u.String()
 }

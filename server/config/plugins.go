@@ -219,7 +219,7 @@ func (p *Plugin) settle() {
 // the settings' file.
 func (c *Config) locate(dir string) {
 	at := func(path *string) {
-		if *path != "" && !filepath.IsAbs(*path) {
+		if *path != "" && !filepath.IsAbs(*path) && !strings.Contains(*path, "://") { // a URL is refused as it is
 			*path = filepath.Join(dir, *path)
 		}
 	}
@@ -343,11 +343,13 @@ func (c *Config) validatePlugins(v *verdict) {
 		}
 		v.check(p.Source != "" && p.Source != Builtin, "%ssource must name a file or %sNAME, given %q", at, Builtin,
 			p.Source)
+		v.check(!strings.Contains(p.Source, "://"), "%ssource must name a file or %sNAME, given %q: tgi plugin install "+
+			"fetches from registries, and what else has a URL must be saved as a file", at, Builtin, trim(Shown(p.Source)))
 		sum, err := hex.DecodeString(p.SHA256)
 		v.check(p.SHA256 == "" || err == nil && len(sum) == 32, "%ssha256 must be 64 hexadecimal digits, given %q", at,
 			trim(p.SHA256))
 		v.check(p.Reference == "" || p.SHA256 != "", "%sreference goes with sha256, which locks the module, given %q", at,
-			trim(p.Reference))
+			trim(Shown(p.Reference)))
 	}
 }
 

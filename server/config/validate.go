@@ -140,12 +140,12 @@ func (c *Config) validateModels(v *verdict) {
 	hub, err := url.Parse(m.Hub)
 	v.check(err == nil && (hub.Scheme == "http" || hub.Scheme == "https") && hub.Host != "" && hub.User == nil &&
 		hub.RawQuery == "" && hub.Fragment == "",
-		"models.hub must be an http or https URL without user and query, given %q", trim(shown(m.Hub)))
+		"models.hub must be an http or https URL without user and query, given %q", trim(ShownHost(m.Hub)))
 	v.check(!strings.ContainsFunc(m.HubToken, func(r rune) bool { return r <= ' ' || r > '~' }),
 		"models.hub_token must hold neither white space nor what no header may hold")
 	for i, host := range m.AllowHosts {
 		v.check(host != "" && !strings.ContainsAny(host, "/@? \t"),
-			"models.allow_hosts[%d] must be a host, host:port or %s, given %q", i, EveryHost, trim(host))
+			"models.allow_hosts[%d] must be a host, host:port or %s, given %q", i, EveryHost, trim(ShownHost(host)))
 	}
 	v.between("models.pulls", m.Pulls, 1, maxPulls)
 	v.check(m.MaxSize > 0, "models.max_size must be >= 1B, given %s", m.MaxSize.number())
@@ -164,6 +164,8 @@ func (m *Model) validate(v *verdict, at string) {
 	v.id(at+"name", m.Name)
 	v.check(m.Path == "" || m.Source == "",
 		"%spath and %ssource must not both be given: a folder is served as it is, a source is fetched into the models folder", at, at)
+	v.check(!strings.Contains(m.Path, "://"), "%spath must be a folder, given %q: a URL belongs to %ssource", at,
+		trim(Shown(m.Path)), at)
 	if m.Source != "" {
 		if _, err := ParseSource(m.Source); err != nil {
 			v.check(false, "%ssource %w", at, err)
@@ -190,7 +192,7 @@ func (m *Model) validate(v *verdict, at string) {
 func (t *Trace) validate(v *verdict) {
 	u, err := url.Parse(t.OTLPEndpoint)
 	v.check(t.OTLPEndpoint == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "",
-		"trace.otlp_endpoint must be a URL such as http://localhost:4318, given %q", t.OTLPEndpoint)
+		"trace.otlp_endpoint must be a URL such as http://localhost:4318, given %q", trim(ShownHost(t.OTLPEndpoint)))
 	v.check(t.OTLPServiceName != "", "trace.otlp_service_name must not be empty")
 	v.check(t.SampleRatio >= 0 && t.SampleRatio <= 1, "trace.sample_ratio must be >= 0 and <= 1, given %v",
 		t.SampleRatio)

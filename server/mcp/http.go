@@ -6,7 +6,10 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"time"
+
+	"tgi/server/config"
 )
 
 // errBig: a reply of a server has too many bytes.
@@ -14,21 +17,26 @@ var errBig = errors.New("the server's reply has too many bytes")
 
 // httpClient returns what asks a server at a URL. It sends headers of its own, follows no redirects, since the operator
 // said where the server is, and takes replies of at most bytes.
-func httpClient(headers map[string]string, bytes int64, connect time.Duration) (*http.Client, *http.Transport) {
-	base := http.DefaultTransport.(*http.Transport).Clone()
+//
+// The client is asked for an address without user and query, which may be secret: its errors have the address.
+func httpClient(endpoint string, headers map[string]string, bytes int64, connect time.Duration) (to string,
+	client *http.Client, base *http.Transport, err error) {
+	whole, err := url.Parse(endpoint)
+	if err != nil {
+		return "", nil, nil, errors.New("its endpoint is no URL") // the error has its text
+	}
+	plain := *whole
+	plain.User, plain.RawQuery, plain.ForceQuery, plain.Fragment, plain.RawFragment = nil, "", false, "", ""
+	base = http.DefaultTransport.(*http.Transport).Clone()
 	base.ResponseHeaderTimeout = 0 // a call has a time of its own
 	base.TLSHandshakeTimeout = connect
 	base.MaxResponseHeaderBytes = 64 << 10
-	return &http.Client{
-		Transport: &withHeaders{base, headers, bytes},
-		CheckRedirect: func(q *http.Request, _ []*http.Request) error {
-			return fmt.Errorf("the server redirects to %.100q: that is not followed", q.URL.Redacted())
-		},
-	}, base
+	return plain.String(), &http.Client{Transport: &withHeaders{base, whole, headers, bytes}}, base, nil
 }
 
 type withHeaders struct {
 	http.RoundTripper
+	whole   *url.URL
 	headers map[string]string
 	bytes   int64
 }
@@ -36,12 +44,21 @@ type withHeaders struct {
 // RoundTrip implements http.RoundTripper.
 func (t *withHeaders) RoundTrip(q *http.Request) (*http.Response, error) {
 	q = q.Clone(q.Context())
+	q.URL.RawQuery = t.whole.RawQuery
+	if user := t.whole.User; user != nil {
+		password, _ := user.Password()
+		q.SetBasicAuth(user.Username(), password)
+	}
 	for name, value := range t.headers {
 		q.Header.Set(name, value)
 	}
 	s, err := t.RoundTripper.RoundTrip(q)
 	if err != nil {
 		return nil, err
+	}
+	if to := s.Header.Get("Location"); s.StatusCode/100 == 3 && to != "" { // the client's own error would have all of it
+		_ = s.Body.Close()
+		return nil, fmt.Errorf("the server redirects to %q: that is not followed", fmt.Sprintf("%.100s", config.Shown(to)))
 	}
 	kind, _, _ := mime.ParseMediaType(s.Header.Get("Content-Type"))
 	s.Body = mended(&bounded{s.Body, t.bytes}, int(t.bytes), kind == "application/json")

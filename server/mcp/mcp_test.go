@@ -371,6 +371,42 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
+// TestSecretEndpoint: user and query of an endpoint reach the server, and neither errors nor the log.
+func TestSecretEndpoint(t *testing.T) {
+	tools, seen := mcptest.Handler(), make(chan string, 100)
+	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		select {
+		case seen <- user + ":" + password + " " + r.URL.RequestURI():
+		default:
+		}
+		tools.ServeHTTP(w, r)
+	}))
+	defer at.Close()
+	secret := func(url string) string { return strings.Replace(url, "://", "://u:PW@", 1) + "/mcp?key=PW" }
+	serves := open(t, config.MCP{Name: "tools", Endpoint: secret(at.URL)}, nil)
+	out := ask(t, begin(t, serves), `greet {"name":"Ada"}`)
+	serves.Close()
+	if got := <-seen; out[0].Text != "Hi Ada" || got != "u:PW /mcp?key=PW" {
+		t.Errorf("%v, the server was asked %s", out[0], got)
+	}
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	away := httptest.NewServer(http.RedirectHandler(secret(gone.URL), http.StatusTemporaryRedirect))
+	defer away.Close()
+	for _, url := range []string{gone.URL, away.URL} {
+		c, log := config.Default(), bytes.Buffer{}
+		c.MCP = []config.MCP{{Name: "tools", Endpoint: secret(url)}}
+		s := New(c, "1", nil, slog.New(slog.NewTextHandler(&log, nil)))
+		_, err := s.Begin(t.Context(), "", want, nil, 0)
+		s.Close()
+		if all := fmt.Sprint(err) + log.String(); err == nil || strings.Contains(all, "PW") ||
+			!strings.Contains(all, "/mcp") || !strings.Contains(log.String(), "cannot be reached") {
+			t.Errorf("%v\n%s", err, &log)
+		}
+	}
+}
+
 // TestErrorsAreBounded: what a server says in errors is bounded, and counts as results do.
 func TestErrorsAreBounded(t *testing.T) {
 	tools := mcptest.New()

@@ -151,9 +151,12 @@ func (s *server) connect() (made *session, err error) {
 	}()
 	var t sdk.Transport
 	if s.config.Endpoint != "" {
-		client, base := httpClient(s.config.Headers, int64(s.messageBytes()), limit)
+		to, client, base, err := httpClient(s.config.Endpoint, s.config.Headers, int64(s.messageBytes()), limit)
+		if err != nil {
+			return made, err
+		}
 		made.idle = base.CloseIdleConnections
-		t = &sdk.StreamableClientTransport{Endpoint: s.config.Endpoint, HTTPClient: client, MaxRetries: -1,
+		t = &sdk.StreamableClientTransport{Endpoint: to, HTTPClient: client, MaxRetries: -1,
 			DisableStandaloneSSE: true, MaxEventSize: s.messageBytes()}
 	} else {
 		if made.child, err = start(s.config, s.log); err != nil {

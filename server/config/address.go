@@ -1,0 +1,78 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Shown returns a setting that may be an address as errors, logs and lists may show it: without user, password, query
+// and fragment of a URL, also of one that cannot be parsed, and without user and password before a host. Where it is
+// not certain what is secret, it shows less. Names such as namespace/name@revision and references of plugins stay.
+func Shown(address string) string {
+	scheme, rest, isURL := strings.Cut(address, "://")
+	if !isURL || !isScheme(scheme) {
+		return shownName(address)
+	}
+	head, tail := rest, ""
+	if i := strings.IndexAny(rest, "?#"); i >= 0 {
+		head, tail = rest[:i], rest[i:]
+	}
+	u, err := url.Parse(address)
+	slash := strings.IndexByte(head, '/')
+	switch {
+	case err != nil && strings.Contains(tail, "@"): // a password may contain "?", and a query "@"
+		return scheme + "://" + masked
+	case err != nil || u.User == nil && u.Port() != "": // a password may contain "/": u:1/2@host
+		head = withoutUser(head)
+	case slash >= 0:
+		head = withoutUser(head[:slash]) + head[slash:]
+	default:
+		head = withoutUser(head)
+	}
+	if len(tail) > 1 {
+		tail = tail[:1] + masked
+	}
+	return scheme + "://" + head + tail
+}
+
+// ShownHost is Shown of a setting that has no "@" of its own, with or without a scheme.
+func ShownHost(address string) string {
+	if strings.Contains(address, "://") {
+		return Shown(address)
+	}
+	address = withoutUser(address)
+	if i := strings.IndexAny(address, "?#"); i >= 0 {
+		address = address[:i+1] + masked
+	}
+	return address
+}
+
+// shownName is Shown of what is no URL.
+func shownName(name string) string {
+	name, digest, pinned := strings.Cut(name, "@sha256:")
+	if i := strings.LastIndexByte(name, '@'); i >= 0 && strings.Contains(name[:i], ":") {
+		name = withoutUser(name)
+	}
+	if before, query, found := strings.Cut(name, "?"); found && strings.Contains(query, "=") {
+		name = before + "?" + masked
+	}
+	if pinned {
+		name += "@sha256:" + digest
+	}
+	return name
+}
+
+// withoutUser hides what stands before the last "@".
+func withoutUser(text string) string {
+	if i := strings.LastIndexByte(text, '@'); i >= 0 {
+		return masked + text[i:]
+	}
+	return text
+}
+
+// isScheme reports whether text may be the scheme of a URL.
+func isScheme(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("+-.", r)
+	})
+}
