@@ -4,6 +4,8 @@ package call
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -78,6 +80,26 @@ type Reply struct {
 	// Type is the media type.
 	Type string
 	Body []byte
+}
+
+// ErrForeign is matched by the error of a reply that is not one of this server's.
+var ErrForeign = errors.New("it does not answer as tgi does")
+
+// Decode decodes the body, an object that has the members, into to.
+func (r Reply) Decode(to any, members ...string) error {
+	var has map[string]json.RawMessage
+	if err := json.Unmarshal(r.Body, &has); err != nil {
+		return fmt.Errorf("%w: its reply is no JSON object", ErrForeign)
+	}
+	for _, name := range members {
+		if _, ok := has[name]; !ok {
+			return fmt.Errorf("%w: its reply has no %s", ErrForeign, name)
+		}
+	}
+	if err := json.Unmarshal(r.Body, to); err != nil {
+		return fmt.Errorf("%w: %w", ErrForeign, err)
+	}
+	return nil
 }
 
 // at returns the URL of a path on the server: whatever the path is, the host is that of the address.

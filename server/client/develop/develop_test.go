@@ -2,6 +2,7 @@ package develop
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -85,7 +86,7 @@ func TestRun(t *testing.T) {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			fmt.Fprint(w, `{"error":"it exports nothing\u001b[2J"}`)
 		case r.Method == http.MethodPut && string(body) == "template":
-			fmt.Fprint(w, `{"name":"p","version":"2","kinds":["template"]}`)
+			fmt.Fprintf(w, `{"name":"p","sha256":"%x","version":"2","kinds":["template"]}`, sha256.Sum256(body))
 		case r.Method == http.MethodDelete:
 			removed.Add(1)
 			w.WriteHeader(http.StatusNoContent)
@@ -93,7 +94,7 @@ func TestRun(t *testing.T) {
 			if uploads.Add(1) == 1 {
 				w.WriteHeader(http.StatusCreated)
 			}
-			fmt.Fprintf(w, `{"name":"p","version":"1","kinds":[%q]}`, kind)
+			fmt.Fprintf(w, `{"name":"p","sha256":"%x","version":"1","kinds":[%q]}`, sha256.Sum256(body), kind)
 		case strings.HasSuffix(r.URL.Path, "/log") && r.URL.Query().Get("after") == "1":
 			fmt.Fprint(w, `{"lines":[]}`)
 		case strings.HasSuffix(r.URL.Path, "/log"):

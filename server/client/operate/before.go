@@ -21,6 +21,17 @@ func (u *Upload) before(ctx context.Context, all Fleet, words []string, plans []
 	if err != nil || u.dry {
 		return err // with dry Run changes nothing
 	}
+	// The module may take long to compile: those that do not answer at all are found before it is sent.
+	all.ask(ctx, plans, func(ctx context.Context, s *Server) (Plan, error) {
+		_, none, err := s.serving(ctx, words[0])
+		if none {
+			err = nil
+		}
+		return Plan{}, err
+	})
+	if all.refused(plans) != nil {
+		return nil
+	}
 	all.ask(ctx, plans, func(ctx context.Context, s *Server) (Plan, error) {
 		q := url.Values{}
 		u.add(q)
@@ -120,7 +131,8 @@ func (c *Canary) beforeStart(ctx context.Context, all Fleet, words []string, pla
 		return err
 	}
 	all.ask(ctx, plans, func(ctx context.Context, s *Server) (Plan, error) {
-		return Plan{}, s.do(ctx, http.MethodGet, at(words[0], ""), nil)
+		_, _, err := s.serving(ctx, words[0])
+		return Plan{}, err
 	})
 	return nil
 }
@@ -141,8 +153,8 @@ func beforePromotion(ctx context.Context, all Fleet, name string, plans []Plan) 
 			tried[i] = shown.Canary.SHA256
 			return nil
 		}
-		var now Serving
-		if other := all[i].do(ctx, http.MethodGet, at(name, ""), &now); other != nil {
+		now, _, other := all[i].serving(ctx, name)
+		if other != nil {
 			return other
 		}
 		serves[i] = now.SHA256
@@ -172,6 +184,18 @@ func beforePromotion(ctx context.Context, all Fleet, name string, plans []Plan) 
 
 // trial is the canary of a plugin, or what was decided of it, and whether there is none.
 func (s *Server) trial(ctx context.Context, name string) (shown admin.Canary, none bool, err error) {
-	status, err := s.ask(ctx, http.MethodGet, at(name, "/canary"), "", nil, &shown)
+	status, err := s.ask(ctx, http.MethodGet, at(name, "/canary"), "", nil, &shown, "name", "state", "canary")
+	if err == nil {
+		err = s.same(name, "", shown.Name, shown.Canary.SHA256)
+	}
 	return shown, status == http.StatusNotFound, err
+}
+
+// serving is what serves under a name, and whether nothing does.
+func (s *Server) serving(ctx context.Context, name string) (now Serving, none bool, err error) {
+	status, err := s.ask(ctx, http.MethodGet, at(name, ""), "", nil, &now, "name", "sha256")
+	if err == nil && now.Name != name {
+		err = s.same(name, "", now.Name, now.SHA256)
+	}
+	return now, status == http.StatusNotFound, err
 }

@@ -129,18 +129,24 @@ func (c *Canary) start(ctx context.Context, at *Server, name, file string) (admi
 
 // StartCanary has the server try a module beside the one that was uploaded. q are settings of the route.
 func (s *Server) StartCanary(ctx context.Context, name string, m Module, q url.Values) (got admin.Canary, err error) {
-	_, err = s.put(ctx, at(name, query(q)), m, &got)
+	if _, err = s.put(ctx, at(name, query(q)), m, &got, "name", "state", "canary"); err == nil {
+		err = s.same(name, m.sum(), got.Name, got.Canary.SHA256)
+	}
 	return got, err
 }
 
 // Canary tells of the canary of a plugin.
 func (s *Server) Canary(ctx context.Context, name string) (got admin.Canary, err error) {
-	return got, s.do(ctx, http.MethodGet, at(name, "/canary"), &got)
+	got, _, err = s.trial(ctx, name)
+	return got, err
 }
 
 // PromoteCanary has the canary of a plugin serve.
 func (s *Server) PromoteCanary(ctx context.Context, name string) (got Serving, err error) {
-	return got, s.do(ctx, http.MethodPost, at(name, "/canary/promote"), &got)
+	if err = s.do(ctx, http.MethodPost, at(name, "/canary/promote"), &got, "name", "sha256"); err == nil {
+		err = s.same(name, "", got.Name, got.SHA256)
+	}
+	return got, err
 }
 
 // EndCanary ends the canary of a plugin.

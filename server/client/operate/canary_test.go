@@ -19,13 +19,17 @@ func TestCanary(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		asked = append(asked, strings.TrimSpace(r.Method+" "+r.URL.String()+" "+string(body)))
+		if r.Method == http.MethodDelete {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
 		if strings.HasSuffix(r.URL.Path, "/promote") {
 			_, _ = w.Write([]byte(`{"name":"dog","sha256":"cd","version":"2"}`))
 			return
 		}
-		_, _ = w.Write([]byte(`{"name":"dog\u001b[2J","state":"running","shadow":true,"percent":5,"abort_after":3,
+		_, _ = w.Write([]byte(`{"name":"dog","state":"running","shadow":true,"percent":5,"abort_after":3,
 			"bound":7,"finished":5,"faulty":1,"promote_after":100,"serving":{"calls":9},"canary":{"version":"2\u001b[2J",
-			"sha256":"cd","faults":{"trap":1}},"compared":{"answers":20,"different_answers":4,"different":2,"dropped":1,
+			"sha256":"` + wasmSum + `","faults":{"trap":1}},"compared":{"answers":20,"different_answers":4,"different":2,"dropped":1,
 			"samples":[{"request":"r\u001b[1m","kind":"logits","step":3,"what":"forces another token"}]}}`))
 	}))
 	defer web.Close()
@@ -50,7 +54,7 @@ func TestCanary(t *testing.T) {
 	for _, c := range []struct {
 		file, flags, says string
 	}{
-		{"", "", "dog\\x1b[2J: shadow of version \"2\\x1b[2J\""},
+		{"", "", "dog: shadow of version \"2\\x1b[2J\""},
 		{file, "--share 5% --shadow --promote-after 100 --promote-time 1m --faults 2 --differences 1 --texts",
 			"  compared   20 answers, 4 different, in 2 requests; 1 requests dropped\n"},
 		{file, "--share 10 --apply always --on-error skip --config {\"a\":1} --limits memory=1MiB --keys school", " at token 3: forces another token"},

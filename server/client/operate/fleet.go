@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ func NewFleet(addresses []string, key string) (Fleet, error) {
 	callers, err := call.NewAll(addresses, key)
 	f := make(Fleet, len(callers))
 	for i, c := range callers {
-		f[i] = &Server{c, addresses[i]}
+		f[i] = &Server{c, addresses[i], nil}
 	}
 	return f, err
 }
@@ -29,6 +30,50 @@ func NewFleet(addresses []string, key string) (Fleet, error) {
 // patience bounds what one of several servers may take for a command, so that one that hangs does not hold up what is
 // told of the others. Loading a module takes a server a minute at most (limits.time_load).
 const patience = 5 * time.Minute
+
+// questionPatience bounds what a server may take for an answer that it has at hand: all that changes nothing and
+// compiles no module.
+const questionPatience = 15 * time.Second
+
+// noteAfter is when it is said which server is waited for.
+const noteAfter = 3 * time.Second
+
+// notes are where it is said. nil says nothing.
+type notes struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Note has w told which servers are waited for, where that takes seconds; nil tells nobody.
+func (f Fleet) Note(w io.Writer) {
+	if w == nil {
+		return
+	}
+	n := &notes{to: w}
+	for _, s := range f {
+		s.notes = n
+	}
+}
+
+// waits says after a while that a server is waited for, until done is called.
+func (n *notes) waits(server string, limit time.Duration) (done func()) {
+	if n == nil {
+		return func() {}
+	}
+	answered, said := make(chan struct{}), sync.WaitGroup{}
+	said.Go(func() {
+		late := time.NewTimer(noteAfter)
+		defer late.Stop()
+		select {
+		case <-answered:
+		case <-late.C:
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			fmt.Fprintf(n.to, "tgi: waiting for %s, at most %s\n", terminal.Line(server), limit)
+		}
+	})
+	return func() { close(answered); said.Wait() }
+}
 
 // Plan is what was found out about one of several servers before anything was changed at any.
 type Plan struct {

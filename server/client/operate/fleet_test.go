@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,6 +28,9 @@ type replica struct {
 	url     string
 }
 
+// wasmSum is the SHA-256 of what module has; fakes and expectations write "cd" for it.
+const wasmSum = "336154bf67f765f8f75d16a0accee61b5ee5f6a75b2a2905703df913bd550f3e"
+
 func (r *replica) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,7 +45,7 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		answer = `{"error":"nothing there"}`
 	}
-	_, _ = w.Write([]byte(answer))
+	_, _ = io.WriteString(w, strings.ReplaceAll(answer, `"sha256":"cd"`, `"sha256":"`+wasmSum+`"`))
 }
 
 // fleetOf starts a server for each of the maps of answers.
@@ -83,6 +87,7 @@ func command(t *testing.T, f Fleet, verb string, line ...string) (text string, o
 	})
 	for i, s := range f {
 		text = strings.ReplaceAll(text, s.url, fmt.Sprintf("S%d", i))
+		text = strings.NewReplacer(wasmSum, "cd", wasmSum[:16], "cd").Replace(text)
 		if err != nil {
 			err = errors.New(strings.ReplaceAll(err.Error(), s.url, fmt.Sprintf("S%d", i)))
 		}
@@ -117,14 +122,19 @@ func module(t *testing.T) string {
 	return file
 }
 
-const dog = `{"name":"dog","sha256":"cd","version":"2","apply":"request","on_error":"fail"}`
+// What servers answer: a plugin, a dry run, a canary.
+const (
+	dog   = `{"name":"dog","sha256":"cd","version":"2","state":"ready","apply":"request","on_error":"fail"}`
+	tried = `{"dry_run":true,"plugin":` + dog + `}`
+	trial = `{"name":"dog","state":"running","percent":5,"canary":{"sha256":"cd"}}`
+)
 
 // TestFleetUpload: where one server refuses the module nobody has it; where one fails later the others have it, and the
 // error names it. Again is safe.
 func TestFleetUpload(t *testing.T) {
-	good := map[string]string{"PUT ?dry_run=true": `{"dry_run":true}`, "PUT ": dog,
+	good := map[string]string{"PUT ?dry_run=true": tried, "PUT ": dog,
 		"GET /versions": `{"versions":[{"sha256":"cd"},{"sha256":"ab"}]}`}
-	late := map[string]string{"PUT ?dry_run=true": `{"dry_run":true}`,
+	late := map[string]string{"PUT ?dry_run=true": tried,
 		"PUT ": `507 {"error":"the disk is full\u001b[2J"}`}
 	refuses := map[string]string{"PUT ?dry_run=true": `403 {"error":"the module is not signed as the settings demand"}`}
 	file := module(t)
@@ -133,14 +143,14 @@ func TestFleetUpload(t *testing.T) {
 	text, _, err := command(t, f, "upload", "dog", file)
 	says(t, list, text, "S0\n  it could be done here; nothing was changed\n"+
 		"S1\n  failed: 403 the module is not signed as the settings demand\n", err,
-		"1 of 2 servers failed; nothing was changed at any of them", "PUT ?dry_run=true", "PUT ?dry_run=true")
+		"1 of 2 servers failed; nothing was changed at any of them", "GET , PUT ?dry_run=true", "GET , PUT ?dry_run=true")
 
 	f, list = fleetOf(t, good, late, good)
 	serves := func(at string) string {
 		return at + "\n  dog: version \"2\", sha256 cd, serves\n    1 earlier version kept: tgi plugin rollback dog --url " +
 			at + " --to ab has the latest of before serve again\n    apply request, on_error fail\n"
 	}
-	const both = "PUT ?dry_run=true, PUT , GET /versions"
+	const both = "GET , PUT ?dry_run=true, PUT , GET /versions"
 	for range 2 {
 		text, outcomes, err := command(t, f, "upload", "dog", file)
 		says(t, list, text, serves("S0")+"S1\n  failed: 507 the disk is full\\x1b[2J\n"+serves("S2"), err,
@@ -197,10 +207,10 @@ func TestFleetRollback(t *testing.T) {
 
 // TestFleetPromote: what serves already the canary that the others have was promoted before.
 func TestFleetPromote(t *testing.T) {
-	trial := map[string]string{"GET /canary": `{"state":"running","canary":{"sha256":"cd"}}`,
+	trial := map[string]string{"GET /canary": trial,
 		"POST /canary/promote": dog, "DELETE /canary": "204 "}
-	done, other := map[string]string{"GET ": dog}, map[string]string{"GET ": `{"sha256":"ab"}`}
-	promoted := map[string]string{"GET /canary": `{"state":"promoted","canary":{"sha256":"cd"}}`, "GET ": dog}
+	done, other := map[string]string{"GET ": dog}, map[string]string{"GET ": `{"name":"dog","sha256":"ab"}`}
+	promoted := map[string]string{"GET /canary": `{"name":"dog","state":"promoted","canary":{"sha256":"cd"}}`, "GET ": dog}
 	const serves, already = "  dog: version \"2\", sha256 cd, serves\n", "  dog: sha256 cd serves already\n"
 
 	f, list := fleetOf(t, done, trial, promoted)
@@ -212,7 +222,7 @@ func TestFleetPromote(t *testing.T) {
 		"S2\n  failed: 404 nothing there\n", err, "1 of 3 servers failed; for these alone: --url S2",
 		"GET /canary", "GET /canary, DELETE /canary", "GET /canary, DELETE /canary")
 
-	f, list = fleetOf(t, trial, other, map[string]string{"GET /canary": `{"state":"running","canary":{"sha256":"ef"}}`})
+	f, list = fleetOf(t, trial, other, map[string]string{"GET /canary": `{"name":"dog","state":"running","canary":{"sha256":"ef"}}`})
 	text, _, err = command(t, f, "canary", "dog", "--promote")
 	says(t, list, text, "S0\n  it could be done here; nothing was changed\n"+
 		"S1\n  failed: there is no canary, and another version serves\n"+
@@ -220,7 +230,7 @@ func TestFleetPromote(t *testing.T) {
 		"2 of 3 servers failed; nothing was changed at any of them", "GET /canary", "GET /canary, GET ", "GET /canary")
 
 	f, list = fleetOf(t, trial, map[string]string{
-		"GET /canary": `{"state":"aborted","why":"it had 3 faults","canary":{"sha256":"cd"}}`})
+		"GET /canary": `{"name":"dog","state":"aborted","why":"it had 3 faults","canary":{"sha256":"cd"}}`})
 	text, _, err = command(t, f, "canary", "dog", "--promote")
 	says(t, list, text, "S0\n  it could be done here; nothing was changed\n"+
 		"S1\n  failed: its canary was aborted: it had 3 faults\n", err,
@@ -233,7 +243,7 @@ func TestFleetPromote(t *testing.T) {
 
 // TestFleetCanary: it begins nowhere where one of the servers has no such plugin.
 func TestFleetCanary(t *testing.T) {
-	has := map[string]string{"GET ": dog, "PUT ?canary=5": `{"name":"dog","state":"running","percent":5}`}
+	has := map[string]string{"GET ": dog, "PUT ?canary=5": trial}
 	f, list := fleetOf(t, has, map[string]string{})
 	text, _, err := command(t, f, "canary", "dog", module(t), "--share", "5")
 	says(t, list, text, "S0\n  it could be done here; nothing was changed\nS1\n  failed: 404 nothing there\n", err,
@@ -330,8 +340,8 @@ func TestFleetWords(t *testing.T) {
 
 // TestFleetReadsOnce: what one server checked is what another has, whatever becomes of the file meanwhile.
 func TestFleetReadsOnce(t *testing.T) {
-	has := map[string]string{"PUT ?dry_run=true": `{"dry_run":true}`, "PUT ": dog, "GET ": dog,
-		"PUT ?canary=5": `{"name":"dog","state":"running","percent":5}`}
+	has := map[string]string{"PUT ?dry_run=true": tried, "PUT ": dog, "GET ": dog,
+		"PUT ?canary=5": trial}
 	for _, line := range [][]string{{"upload"}, {"upload", "--dry-run"}, {"canary", "--share=5"}} {
 		f, _ := fleetOf(t, has, has)
 		reads, file := atomic.Int32{}, module(t)
@@ -417,8 +427,8 @@ S2 failed: 401 no key; --key wants one of server.admin_keys
 	if got, _, err := ask("", f[1].url); err != nil || !strings.HasPrefix(got, "NAME") || strings.Contains(got, "  AT") {
 		t.Errorf("%s, %v", got, err)
 	}
-	tried := strings.TrimSuffix(same, "}") + `,"canary":{"state":"running","sha256":"ef","percent":5}}`
-	f, _ = fleetOf(t, list(tried), list(same), list(same))
+	withCanary := strings.TrimSuffix(same, "}") + `,"canary":{"state":"running","sha256":"ef","percent":5}}`
+	f, _ = fleetOf(t, list(withCanary), list(same), list(same))
 	if got, _, err := ask("", f[0].url, f[1].url); err != nil || strings.Count(got, "cat  ") != 2 ||
 		!strings.Contains(got, "plugin cat at S0: canary of 5%, version \"\", sha256 ef, running: 0 requests") ||
 		!strings.HasSuffix(got, "1 plugin not the same at all servers\n") {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -15,12 +16,16 @@ import (
 
 	"tgi/server"
 	"tgi/server/api/admin"
+	"tgi/server/client/call"
 	"tgi/server/client/terminal"
 	"tgi/server/config"
 )
 
 // Flags name servers whose plugins a command is about, instead of those of the settings here.
 type Flags struct {
+	// Notes is where it says which server it waits for; nil says nothing.
+	Notes io.Writer
+
 	urls []string
 	key  string
 }
@@ -47,6 +52,7 @@ func (f *Flags) Ask(ctx context.Context, name, setting string, lookup func(strin
 	if err != nil {
 		return false, Misuse("--url: " + err.Error())
 	}
+	all.Note(f.Notes)
 	if name == "" {
 		v, text, err := all.List(ctx)
 		if text == "" && err != nil {
@@ -70,8 +76,13 @@ func (s *Server) List(ctx context.Context) (list []admin.Plugin, text string, er
 	var got struct {
 		Plugins []admin.Plugin `json:"plugins"`
 	}
-	if err := s.do(ctx, http.MethodGet, "/admin/plugins", &got); err != nil {
+	if err := s.do(ctx, http.MethodGet, "/admin/plugins", &got, "plugins"); err != nil {
 		return nil, "", err
+	}
+	for _, p := range got.Plugins {
+		if p.Name == "" || p.State == "" {
+			return nil, "", fmt.Errorf("%s: %w: it lists a plugin without name or state", s.url, call.ErrForeign)
+		}
 	}
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -106,8 +117,11 @@ func applyOf(p server.Plugin) string {
 
 // Show describes a plugin that the server has, as a text too.
 func (s *Server) Show(ctx context.Context, name string) (p admin.Plugin, text string, err error) {
-	if err := s.do(ctx, http.MethodGet, at(name, ""), &p); err != nil {
+	if err := s.do(ctx, http.MethodGet, at(name, ""), &p, "name", "sha256", "state"); err != nil {
 		return p, "", err
+	}
+	if p.Name != name {
+		return p, "", s.same(name, "", p.Name, p.SHA256)
 	}
 	var b strings.Builder
 	line := func(key, text string) {

@@ -3,6 +3,8 @@ package operate
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +18,12 @@ import (
 
 // Module is what is sent of a plugin: its module, and what stands beside its file, with signatures; nil for nothing.
 type Module struct{ WASM, Artifact []byte }
+
+// sum is the SHA-256 of the module.
+func (m Module) sum() string {
+	sum := sha256.Sum256(m.WASM)
+	return hex.EncodeToString(sum[:])
+}
 
 // readModule reads the file of a module, and what stands beside it.
 func readModule(read func(file string) ([]byte, error), file string) (m Module, err error) {
@@ -37,9 +45,9 @@ func readModule(read func(file string) ([]byte, error), file string) (m Module, 
 }
 
 // put sends a module to a path.
-func (s *Server) put(ctx context.Context, path string, m Module, to any) (status int, err error) {
+func (s *Server) put(ctx context.Context, path string, m Module, to any, members ...string) (status int, err error) {
 	if m.Artifact == nil {
-		return s.ask(ctx, http.MethodPut, path, "application/wasm", m.WASM, to)
+		return s.ask(ctx, http.MethodPut, path, "application/wasm", m.WASM, to, members...)
 	}
 	var b bytes.Buffer
 	form := multipart.NewWriter(&b)
@@ -57,5 +65,5 @@ func (s *Server) put(ctx context.Context, path string, m Module, to any) (status
 	if err = errors.Join(err, form.Close()); err != nil {
 		return 0, err
 	}
-	return s.ask(ctx, http.MethodPut, path, form.FormDataContentType(), b.Bytes(), to)
+	return s.ask(ctx, http.MethodPut, path, form.FormDataContentType(), b.Bytes(), to, members...)
 }

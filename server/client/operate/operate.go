@@ -4,6 +4,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,12 +27,13 @@ import (
 type Server struct {
 	caller *call.Caller
 	url    string
+	notes  *notes
 }
 
 // New returns the server at a URL; key is one of its admin keys.
 func New(address, key string) (*Server, error) {
 	c, err := call.New(address, key, nil)
-	return &Server{c, address}, err
+	return &Server{c, address, nil}, err
 }
 
 // EnvKey is the variable with the admin keys of a server, as the server reads it.
@@ -50,14 +52,22 @@ func AdminKey(given string, lookup func(string) (string, bool)) string {
 // otherServer is a hint where nobody listens.
 const otherServer = "; --url names another server"
 
-// do asks an admin route and decodes the answer into to, unless that is nil.
-func (s *Server) do(ctx context.Context, method, path string, to any) error {
-	_, err := s.ask(ctx, method, path, "", nil, to)
+// do asks an admin route and decodes the answer, which has the members, into to. Where that is nil there is none.
+func (s *Server) do(ctx context.Context, method, path string, to any, members ...string) error {
+	_, err := s.ask(ctx, method, path, "", nil, to, members...)
 	return err
 }
 
 // ask is do with a body of a media type, unless that is "". It returns the status too.
-func (s *Server) ask(ctx context.Context, method, path, kind string, body []byte, to any) (int, error) {
+func (s *Server) ask(ctx context.Context, method, path, kind string, body []byte, to any, members ...string) (int,
+	error) {
+	limit := patience
+	if method == http.MethodGet {
+		limit = questionPatience
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s: no answer within %s", s.url, limit))
+	defer cancel()
+	defer s.notes.waits(s.url, limit)()
 	header := http.Header{}
 	if kind != "" {
 		header.Set("Content-Type", kind)
@@ -70,10 +80,15 @@ func (s *Server) ask(ctx context.Context, method, path, kind string, body []byte
 		return 0, err
 	}
 	if reply.Status/100 == 2 {
-		if to == nil {
-			return reply.Status, nil
+		if to != nil {
+			err = reply.Decode(to, members...)
+		} else if reply.Status != http.StatusNoContent {
+			err = fmt.Errorf("%w: its reply has status %d, not %d", call.ErrForeign, reply.Status, http.StatusNoContent)
 		}
-		return reply.Status, json.Unmarshal(reply.Body, to)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", s.url, err)
+		}
+		return reply.Status, err
 	}
 	var said struct{ Error string }
 	if json.Unmarshal(reply.Body, &said) != nil || said.Error == "" {
@@ -90,6 +105,16 @@ func (s *Server) ask(ctx context.Context, method, path, kind string, body []byte
 	return reply.Status, fmt.Errorf("%s: %d %s%s", s.url, reply.Status, terminal.Line(said.Error), hint)
 }
 
+// same returns an error where a reply is not of the plugin that was asked for, or of another module; sum is its SHA-256
+// or the begin of that.
+func (s *Server) same(name, sum, gotName, gotSum string) error {
+	if gotName == name && gotSum != "" && strings.HasPrefix(gotSum, sum) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: it says that it has plugin %.64q, sha256 %.64q, and not %q, sha256 %q", s.url,
+		call.ErrForeign, gotName, gotSum, name, cmp.Or(sum, "of any module"))
+}
+
 // at is the path of a plugin's admin route.
 func at(name, route string) string { return "/admin/plugins/" + url.PathEscape(name) + route }
 
@@ -99,7 +124,13 @@ func (s *Server) Versions(ctx context.Context, name string) (list []admin.Versio
 	var got struct {
 		Versions []admin.Version `json:"versions"`
 	}
-	err = s.do(ctx, http.MethodGet, at(name, "/versions"), &got)
+	err = s.do(ctx, http.MethodGet, at(name, "/versions"), &got, "versions")
+	for _, v := range got.Versions {
+		err = cmp.Or(err, s.same(name, "", name, v.SHA256))
+	}
+	if err != nil {
+		return nil, "", err
+	}
 	for _, v := range got.Versions {
 		mark := " "
 		if v.Serving {
@@ -132,7 +163,9 @@ func (s *Server) Rollback(ctx context.Context, name, to string) (got Serving, te
 	if to != "" {
 		route += "?to=" + url.QueryEscape(to)
 	}
-	err = s.do(ctx, http.MethodPost, at(name, route), &got)
+	if err = s.do(ctx, http.MethodPost, at(name, route), &got, "name", "sha256"); err == nil {
+		err = s.same(name, strings.ToLower(to), got.Name, got.SHA256)
+	}
 	return got, strings.TrimSuffix(got.text(name), "\n") + " again at " + terminal.Line(s.url) + "\n", err
 }
 
@@ -154,7 +187,7 @@ func (s *Server) Log(ctx context.Context, name string, after uint64, follow bool
 		var got struct {
 			Lines []admin.LogLine `json:"lines"`
 		}
-		err := s.do(ctx, http.MethodGet, at(name, "/log?after="+strconv.FormatUint(after, 10)), &got)
+		err := s.do(ctx, http.MethodGet, at(name, "/log?after="+strconv.FormatUint(after, 10)), &got, "lines")
 		if follow && ctx.Err() != nil {
 			return nil
 		}

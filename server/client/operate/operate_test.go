@@ -29,7 +29,7 @@ func TestServer(t *testing.T) {
 			_, _ = w.Write([]byte(`{"versions":[{"sha256":"ab","version":"1\u001b[2J","serving":true},{"sha256":"ef",
 				"error":"no\u001b"}]}`))
 		case strings.HasSuffix(r.URL.Path, "/rollback"):
-			_, _ = w.Write([]byte(`{"name":"dog","sha256":"cd","version":"2"}`))
+			_, _ = w.Write([]byte(`{"name":"dog","sha256":"c d1","version":"2"}`))
 		case r.URL.Query().Get("after") == "7":
 			stop() // the follower has seen the first lines and asks for more
 		default:
@@ -48,8 +48,8 @@ func TestServer(t *testing.T) {
 		!strings.HasSuffix(text, "\n  it does not serve: no\\x1b\n") || strings.Contains(text, "\x1b") {
 		t.Errorf("%q, %v", text, err)
 	}
-	if got, text, err := s.Rollback(t.Context(), "dog", "c d"); err != nil || got.SHA256 != "cd" ||
-		text != "dog: version \"2\", sha256 cd, serves again at "+web.URL+"\n" {
+	if got, text, err := s.Rollback(t.Context(), "dog", "c d"); err != nil || got.SHA256 != "c d1" ||
+		text != "dog: version \"2\", sha256 c d1, serves again at "+web.URL+"\n" {
 		t.Errorf("%+v, %q, %v", got, text, err)
 	}
 	if err := s.Log(ctx, "dog", 0, true, func(l admin.LogLine) error { return WriteLine(&out, l) }); err != nil ||

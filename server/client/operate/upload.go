@@ -142,7 +142,10 @@ func back(at *Server, name string, list []admin.Version) string {
 // are settings of the route; what they leave out stays as it is.
 func (s *Server) Upload(ctx context.Context, name string, m Module, q url.Values) (got server.Plugin, fresh bool,
 	err error) {
-	status, err := s.put(ctx, at(name, query(q)), m, &got)
+	status, err := s.put(ctx, at(name, query(q)), m, &got, "name", "sha256")
+	if err == nil {
+		err = s.same(name, m.sum(), got.Name, got.SHA256)
+	}
 	return got, status == http.StatusCreated, err
 }
 
@@ -150,7 +153,9 @@ func (s *Server) Upload(ctx context.Context, name string, m Module, q url.Values
 func (s *Server) Try(ctx context.Context, name string, m Module, q url.Values) (got admin.Trial, err error) {
 	given := url.Values{"dry_run": {"true"}}
 	maps.Copy(given, q)
-	_, err = s.put(ctx, at(name, query(given)), m, &got)
+	if _, err = s.put(ctx, at(name, query(given)), m, &got, "dry_run", "plugin"); err == nil {
+		err = s.same(name, m.sum(), got.Plugin.Name, got.Plugin.SHA256)
+	}
 	return got, err
 }
 

@@ -1,7 +1,9 @@
 package operate
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -24,7 +26,7 @@ func TestUpload(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		asked = append(asked, strings.TrimSpace(r.Method+" "+r.URL.String()+" "+string(body)))
 		if r.URL.Query().Has("dry_run") {
-			_, _ = w.Write([]byte(`{"dry_run":true,"plugin":{"name":"dog\u001b[2J","version":"2","sha256":"cd","kinds":
+			_, _ = w.Write([]byte(`{"dry_run":true,"plugin":{"name":"dog","version":"2\u001b[2J","sha256":"` + wasmSum + `","kinds":
 				["logits"]},"models":["demo"],"replaces":{"sha256":"ab","version":"1"},"refuses":"n is missing\u001b",
 				"settings":[{"name":"apply","before":"always","after":"always"},{"name":"config","before":"","after":
 				"{}\u001b"},{"name":"keys","after":"school"}]}`))
@@ -37,7 +39,7 @@ func TestUpload(t *testing.T) {
 			_, _ = w.Write([]byte(`{"versions":[{"sha256":"cd"}` + strings.Repeat(`,{"sha256":"ab"}`, earlier) + `]}`))
 			return
 		}
-		_, _ = w.Write([]byte(`{"name":"dog","sha256":"cd","version":"2","apply":"always","on_error":"fail"}`))
+		_, _ = w.Write([]byte(`{"name":"dog","sha256":"` + wasmSum + `","version":"2","apply":"always","on_error":"fail"}`))
 	}))
 	defer web.Close()
 	at, err := New(web.URL, "")
@@ -62,7 +64,7 @@ func TestUpload(t *testing.T) {
 		})
 		return text, err
 	}
-	if text, err := run(file); err != nil || text != "dog: version \"2\", sha256 cd, serves\n  apply always, "+
+	if text, err := run(file); err != nil || text != "dog: version \"2\", sha256 "+wasmSum+", serves\n  apply always, "+
 		"on_error fail\n" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -76,8 +78,8 @@ func TestUpload(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	text, err := run(file, "--dry-run", "--keys", "school")
-	want := `dog\x1b[2J: the module is good; nothing was changed
-  version                 "2", sha256 cd, logits
+	want := `dog: the module is good; nothing was changed
+  version                 "2\x1b[2J", sha256 ` + wasmSum[:16] + `, logits
   replaces                "1", sha256 ab
   models                  demo
   apply                   always, as now
@@ -110,7 +112,7 @@ func TestUploadSigned(t *testing.T) {
 				got[i] = string(text)
 			}
 		}
-		_, _ = w.Write([]byte(`{}`))
+		_, _ = fmt.Fprintf(w, `{"name":"dog","sha256":"%x"}`, sha256.Sum256([]byte(got[1])))
 	}))
 	defer web.Close()
 	at, err := New(web.URL, "")

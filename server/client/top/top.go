@@ -6,7 +6,6 @@ package top
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -44,13 +43,13 @@ const maxShown = 300
 
 // Ask asks a server once.
 func Ask(ctx context.Context, c *call.Caller) (r Reading, err error) {
-	if _, err := get(ctx, c, "/admin/live", &r.Live); err != nil {
+	if _, err := get(ctx, c, "/admin/live", &r.Live, "version", "models", "plugins"); err != nil {
 		return r, err
 	}
 	var usage struct {
 		Keys []Key `json:"keys"`
 	}
-	if found, err := get(ctx, c, "/admin/usage", &usage); found && err != nil {
+	if found, err := get(ctx, c, "/admin/usage", &usage, "keys"); found && err != nil {
 		return r, err
 	}
 	r.Keys = usage.Keys
@@ -58,7 +57,7 @@ func Ask(ctx context.Context, c *call.Caller) (r Reading, err error) {
 }
 
 // get reads one document, and reports whether there is such a route.
-func get(ctx context.Context, c *call.Caller, path string, to any) (found bool, err error) {
+func get(ctx context.Context, c *call.Caller, path string, to any, members ...string) (found bool, err error) {
 	reply, err := c.Do(ctx, http.MethodGet, path, nil, nil)
 	switch {
 	case err != nil:
@@ -75,8 +74,8 @@ func get(ctx context.Context, c *call.Caller, path string, to any) (found bool, 
 	case len(reply.Body) > maxReply:
 		return true, fmt.Errorf("%s: the reply has %d bytes, at most %d are read", path, len(reply.Body), maxReply)
 	}
-	if err := json.Unmarshal(reply.Body, to); err != nil {
-		return true, fmt.Errorf("%s: the reply is not what tgi's server sends: %s", path, terminal.Line(err.Error()))
+	if err := reply.Decode(to, members...); err != nil {
+		return true, fmt.Errorf("%s: %s", path, terminal.Line(err.Error()))
 	}
 	return true, nil
 }

@@ -21,6 +21,7 @@ import (
 // they name none.
 func asksInstead(ctx context.Context, cmd *cobra.Command, of *operate.Flags, name string, out output) (asked bool,
 	err error) {
+	of.Notes = cmd.ErrOrStderr()
 	asked, err = of.Ask(ctx, name, givenSetting(cmd), os.LookupEnv, func(v any, text string) error {
 		return out.say(cmd.OutOrStdout(), v, "%s", text)
 	})
@@ -51,6 +52,7 @@ func served(verb operate.Verb) *cobra.Command {
 		if err != nil {
 			return misused("--url: %v", err)
 		}
+		to.Note(cmd.ErrOrStderr())
 		return misuse(to.Run(ctx, verb, words, func(v any, text string) error {
 			if out.json && verb.Lines {
 				return encode(cmd.OutOrStdout(), v, "")
