@@ -405,9 +405,11 @@ func TestWrongInput(t *testing.T) {
 		return fmt.Sprintf(`{"custom_id":%q,"method":"POST","url":"/v1/chat/completions","body":{}}`, id)
 	}
 	for text, want := range map[string]string{
-		"\n\n":                                 "empty_file",
-		good("a") + "\n" + good("a"):           "duplicate_custom_id 2",
-		good("a") + "\n{":                      "invalid_json_line 2",
+		"\n\n":                       "empty_file",
+		good("a") + "\n" + good("a"): "duplicate_custom_id 2",
+		good("a") + "\n{":            "invalid_json_line 2",
+		strings.Replace(good("a"), "{}", `{},"body":{}`, 1): "invalid_json_line 1",
+		strings.Replace(good("a"), "{}", `{},"Body":{}`, 1): "invalid_json_line 1",
 		"[1]":                                  "invalid_json_line 1",
 		"\xff\n" + good("a"):                   "invalid_json_line 1",
 		strings.Repeat("x", 3000):              "line_too_long 1",

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"unicode/utf8"
+
+	"tgi/server/wire"
 )
 
 // line is one request of an input.
@@ -104,6 +106,9 @@ func (l *lines) parse(text []byte) (one line, wrong *lineError) {
 	}
 	if err := json.Unmarshal(text, &given); err != nil {
 		return one, l.wrong("invalid_json_line", "", "the line is not a JSON object of a request: %v", err)
+	}
+	if name := wire.Twice(text); name != "" {
+		return one, l.wrong("invalid_json_line", "", "the line has the member %.64q twice", name)
 	}
 	switch {
 	case given.Custom == nil || *given.Custom == "":

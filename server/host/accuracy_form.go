@@ -12,6 +12,7 @@ import (
 	"tgi/models"
 	"tgi/models/demo"
 	"tgi/runtime/token"
+	"tgi/server/wire"
 )
 
 // form is one way in which weights and cache are held.
@@ -134,6 +135,9 @@ func ParseSamples(data []byte) (list []AccuracySample, err error) {
 		var s AccuracySample
 		if err := json.Unmarshal(line, &s); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if name := wire.Twice(line); name != "" {
+			return nil, fmt.Errorf("line %d: %.64q is there twice", n, name)
 		}
 		if s.Expected == "" {
 			return nil, fmt.Errorf("line %d: expected is missing or empty", n)

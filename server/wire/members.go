@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // Member is one of an object, whose value stays as it was written.
@@ -25,6 +26,20 @@ func Members(raw []byte) []Member {
 		}
 	}
 	return out
+}
+
+// Twice returns the first name of raw, a JSON object, that comes again, whatever its case: readers that take any case
+// would take the last of them. It is "" where there is none.
+func Twice(raw []byte) string {
+	seen := map[string]bool{}
+	for _, m := range Members(raw) {
+		name := strings.ToLower(m.Name)
+		if seen[name] {
+			return m.Name
+		}
+		seen[name] = true
+	}
+	return ""
 }
 
 // Elements returns those of raw, a JSON array.

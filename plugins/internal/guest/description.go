@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,6 +75,9 @@ func parse(text []byte, vocab int) (Description, error) {
 	if err := json.Unmarshal(text, &j); err != nil {
 		return Description{}, fmt.Errorf("%w: %w", ErrDescription, err)
 	}
+	if name := twice(text); name != "" {
+		return Description{}, fmt.Errorf("%w: member %.64q is there twice", ErrDescription, name)
+	}
 	d := Description{Name: j.Name, Version: j.Version, Doc: j.Doc, Kinds: j.Kinds, Modes: j.Modes, Params: j.Params,
 		Config: j.Config, Guard: j.Guard, State: j.State}
 	if j.Revision < 0 || j.Revision > abi.Revision {
@@ -97,7 +101,10 @@ func parse(text []byte, vocab int) (Description, error) {
 	if len(j.Kinds) == 0 {
 		fault("no kind is registered")
 	}
-	for _, k := range j.Kinds {
+	for i, k := range j.Kinds {
+		if slices.Contains(j.Kinds[:i], k) {
+			fault("kind %.64q is there twice", k)
+		}
 		if abi.Exports(k) == nil {
 			fault("kind %q is not one of version %d: it is misspelt, or it needs a newer host than revision %d", k,
 				abi.Version, abi.Revision)
@@ -215,6 +222,23 @@ func (d *Description) checkState(fault func(string, ...any)) {
 	default:
 		fault("state %q is none of %q, %q, %q", d.State, abi.StateNone, abi.StateTokens, abi.StateLogits)
 	}
+}
+
+// twice returns the first member of a JSON object that comes again, whatever its case, which decides nothing when it is
+// decoded; "" where there is none.
+func twice(text []byte) string {
+	d, seen := json.NewDecoder(bytes.NewReader(text)), map[string]bool{}
+	for _, err := d.Token(); err == nil && d.More(); {
+		key, _ := d.Token()
+		name, _ := key.(string)
+		folded := strings.ToLower(name)
+		if seen[folded] {
+			return name
+		}
+		seen[folded] = true
+		err = d.Decode(new(json.RawMessage))
+	}
+	return ""
 }
 
 // addNeed applies one entry of "needs".
