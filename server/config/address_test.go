@@ -58,7 +58,8 @@ func TestAddressesAreNotTold(t *testing.T) {
 		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return Read(&Flags{given: map[string]string{configFlag: path}}, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+		flags := &Flags{given: map[string]string{configFlag: path}}
+		return Read(flags, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 	}
 	for file, want := range map[string]string{
 		"[trace]\notlp_endpoint = \"http://u:PW@ho st:1/\"":                     `given "http://***@ho st:1/"`,

@@ -47,7 +47,8 @@ func (i *Images) validate(v *verdict) {
 		u, err := url.Parse("https://" + name)
 		plain := err == nil && name != "" && u.Host == name && !strings.Contains(name, "*")
 		v.check(host == "*" || plain,
-			"images.hosts must be names such as example.com, *.example.com, example.com:8443 or *, given %q", trim(ShownHost(host)))
+			"images.hosts must be names such as example.com, *.example.com, example.com:8443 or *, given %q",
+			trim(ShownHost(host)))
 	}
 }
 

@@ -37,9 +37,11 @@ func (k *KVEvents) validate(v *verdict, sharing bool) {
 			"given %q", e.key, trim(ShownHost(e.value)))
 	}
 	v.check(k.ReplayEndpoint == "" || k.Endpoint != "",
-		"kv_events.replay_endpoint repeats what kv_events.endpoint sends, given %q and none", trim(ShownHost(k.ReplayEndpoint)))
+		"kv_events.replay_endpoint repeats what kv_events.endpoint sends, given %q and none",
+		trim(ShownHost(k.ReplayEndpoint)))
 	v.check(k.Endpoint == "" || sharing,
-		"kv_events.endpoint tells what runtime.prefix_sharing shares, given %q and false", trim(ShownHost(k.Endpoint)))
+		"kv_events.endpoint tells what runtime.prefix_sharing shares, given %q and false",
+		trim(ShownHost(k.Endpoint)))
 	v.check(k.Topic != "" && len(k.Topic) <= maxTopic, "kv_events.topic must have 1 to %d bytes, given %d", maxTopic,
 		len(k.Topic))
 	v.check(strings.Contains(k.Topic, "{model}"), "kv_events.topic must contain {model}, since each model has messages "+

@@ -343,8 +343,9 @@ func (c *Config) validatePlugins(v *verdict) {
 		}
 		v.check(p.Source != "" && p.Source != Builtin, "%ssource must name a file or %sNAME, given %q", at, Builtin,
 			p.Source)
-		v.check(!strings.Contains(p.Source, "://"), "%ssource must name a file or %sNAME, given %q: tgi plugin install "+
-			"fetches from registries, and what else has a URL must be saved as a file", at, Builtin, trim(Shown(p.Source)))
+		v.check(!strings.Contains(p.Source, "://"), "%ssource must name a file or %sNAME, given %q: tgi plugin "+
+			"install fetches from registries, and what else has a URL must be saved as a file", at, Builtin,
+			trim(Shown(p.Source)))
 		sum, err := hex.DecodeString(p.SHA256)
 		v.check(p.SHA256 == "" || err == nil && len(sum) == 32, "%ssha256 must be 64 hexadecimal digits, given %q", at,
 			trim(p.SHA256))

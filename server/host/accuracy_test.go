@@ -241,7 +241,8 @@ func TestAccuracyRefuses(t *testing.T) {
 	}
 	for text, want := range map[string]string{"": "there is no line", "{}": "line 1: expected is missing",
 		"\n{\"prompt\": 3}":                          "line 2: ",
-		`{"prompt":"a","prompt":"b","expected":"c"}`: `line 1: "prompt" is there twice`, "{\"prompt\":\"a\",\"expected\":\"b\"}\n": ""} {
+		`{"prompt":"a","prompt":"b","expected":"c"}`: `line 1: "prompt" is there twice`,
+		"{\"prompt\":\"a\",\"expected\":\"b\"}\n":    ""} {
 		list, err := ParseSamples([]byte(text))
 		said := ""
 		if err != nil {

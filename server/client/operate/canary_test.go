@@ -29,7 +29,8 @@ func TestCanary(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`{"name":"dog","state":"running","shadow":true,"percent":5,"abort_after":3,
 			"bound":7,"finished":5,"faulty":1,"promote_after":100,"serving":{"calls":9},"canary":{"version":"2\u001b[2J",
-			"sha256":"` + wasmSum + `","faults":{"trap":1}},"compared":{"answers":20,"different_answers":4,"different":2,"dropped":1,
+			"sha256":"` + wasmSum + `","faults":{"trap":1}},
+			"compared":{"answers":20,"different_answers":4,"different":2,"dropped":1,
 			"samples":[{"request":"r\u001b[1m","kind":"logits","step":3,"what":"forces another token"}]}}`))
 	}))
 	defer web.Close()

@@ -143,7 +143,8 @@ func TestFleetUpload(t *testing.T) {
 	text, _, err := command(t, f, "upload", "dog", file)
 	says(t, list, text, "S0\n  it could be done here; nothing was changed\n"+
 		"S1\n  failed: 403 the module is not signed as the settings demand\n", err,
-		"1 of 2 servers failed; nothing was changed at any of them", "GET , PUT ?dry_run=true", "GET , PUT ?dry_run=true")
+		"1 of 2 servers failed; nothing was changed at any of them",
+		"GET , PUT ?dry_run=true", "GET , PUT ?dry_run=true")
 
 	f, list = fleetOf(t, good, late, good)
 	serves := func(at string) string {
@@ -210,7 +211,8 @@ func TestFleetPromote(t *testing.T) {
 	trial := map[string]string{"GET /canary": trial,
 		"POST /canary/promote": dog, "DELETE /canary": "204 "}
 	done, other := map[string]string{"GET ": dog}, map[string]string{"GET ": `{"name":"dog","sha256":"ab"}`}
-	promoted := map[string]string{"GET /canary": `{"name":"dog","state":"promoted","canary":{"sha256":"cd"}}`, "GET ": dog}
+	promoted := map[string]string{"GET ": dog,
+		"GET /canary": `{"name":"dog","state":"promoted","canary":{"sha256":"cd"}}`}
 	const serves, already = "  dog: version \"2\", sha256 cd, serves\n", "  dog: sha256 cd serves already\n"
 
 	f, list := fleetOf(t, done, trial, promoted)
@@ -222,7 +224,8 @@ func TestFleetPromote(t *testing.T) {
 		"S2\n  failed: 404 nothing there\n", err, "1 of 3 servers failed; for these alone: --url S2",
 		"GET /canary", "GET /canary, DELETE /canary", "GET /canary, DELETE /canary")
 
-	f, list = fleetOf(t, trial, other, map[string]string{"GET /canary": `{"name":"dog","state":"running","canary":{"sha256":"ef"}}`})
+	f, list = fleetOf(t, trial, other, map[string]string{
+		"GET /canary": `{"name":"dog","state":"running","canary":{"sha256":"ef"}}`})
 	text, _, err = command(t, f, "canary", "dog", "--promote")
 	says(t, list, text, "S0\n  it could be done here; nothing was changed\n"+
 		"S1\n  failed: there is no canary, and another version serves\n"+

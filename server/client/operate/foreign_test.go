@@ -20,7 +20,8 @@ import (
 // TestForeignServer: what answers everything, and not as tgi does, did nothing of what it was asked.
 func TestForeignServer(t *testing.T) {
 	for _, says := range []string{"null", "{}", "[]", "true", `{"name":"cat","sha256":"ab","state":"ready",
-		"dry_run":true,"plugin":{"name":"cat","sha256":"ab"},"canary":{"sha256":"ab"},"plugins":[{}],"versions":[{}]}`} {
+		"dry_run":true,"plugin":{"name":"cat","sha256":"ab"},"canary":{"sha256":"ab"},
+		"plugins":[{}],"versions":[{}]}`} {
 		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, says)
 		}))
@@ -29,7 +30,8 @@ func TestForeignServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		live, _ := fleetOf(t, map[string]string{"PUT ?dry_run=true": tried, "PUT ": dog, "GET ": dog, "GET /canary": trial,
+		live, _ := fleetOf(t, map[string]string{"PUT ?dry_run=true": tried, "PUT ": dog, "GET ": dog,
+			"GET /canary":   trial,
 			"GET /versions": `{"versions":[{"sha256":"cd"}]}`, "POST /canary/promote": dog,
 			"GET /log?after=0": `{"lines":[]}`})
 		for _, line := range [][]string{{"upload", "dog", module(t)}, {"upload", "dog", module(t), "--dry-run"},
@@ -43,7 +45,8 @@ func TestForeignServer(t *testing.T) {
 				t.Errorf("%s of a server that says %s: %q, %v", line, says, text, err)
 			}
 			if text, _, err = command(t, slices.Concat(f, live), line[0], line[1:]...); err == nil ||
-				!strings.Contains(text, call.ErrForeign.Error()) || !strings.Contains(err.Error(), "1 of 2 servers failed") {
+				!strings.Contains(text, call.ErrForeign.Error()) ||
+				!strings.Contains(err.Error(), "1 of 2 servers failed") {
 				t.Errorf("%s of it and another: %q, %v", line, text, err)
 			}
 		}
@@ -138,7 +141,8 @@ func TestSilentReplica(t *testing.T) {
 			said = text
 			return nil
 		})
-		const one, two = "http://one\n  it could be done here; nothing was changed\n", "http://two\n  failed: no answer within 15s\n"
+		const one, two = "http://one\n  it could be done here; nothing was changed\n",
+			"http://two\n  failed: no answer within 15s\n"
 		if took := time.Since(began); took != questionPatience || said != one+two && said != two+one || err == nil {
 			t.Errorf("%q, %v after %s", said, err, took)
 		}

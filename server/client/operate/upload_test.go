@@ -26,7 +26,8 @@ func TestUpload(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		asked = append(asked, strings.TrimSpace(r.Method+" "+r.URL.String()+" "+string(body)))
 		if r.URL.Query().Has("dry_run") {
-			_, _ = w.Write([]byte(`{"dry_run":true,"plugin":{"name":"dog","version":"2\u001b[2J","sha256":"` + wasmSum + `","kinds":
+			_, _ = w.Write([]byte(`{"dry_run":true,"plugin":{"name":"dog","version":"2\u001b[2J",
+				"sha256":"` + wasmSum + `","kinds":
 				["logits"]},"models":["demo"],"replaces":{"sha256":"ab","version":"1"},"refuses":"n is missing\u001b",
 				"settings":[{"name":"apply","before":"always","after":"always"},{"name":"config","before":"","after":
 				"{}\u001b"},{"name":"keys","after":"school"}]}`))
@@ -39,7 +40,8 @@ func TestUpload(t *testing.T) {
 			_, _ = w.Write([]byte(`{"versions":[{"sha256":"cd"}` + strings.Repeat(`,{"sha256":"ab"}`, earlier) + `]}`))
 			return
 		}
-		_, _ = w.Write([]byte(`{"name":"dog","sha256":"` + wasmSum + `","version":"2","apply":"always","on_error":"fail"}`))
+		_, _ = w.Write([]byte(`{"name":"dog","sha256":"` + wasmSum + `","version":"2",
+			"apply":"always","on_error":"fail"}`))
 	}))
 	defer web.Close()
 	at, err := New(web.URL, "")

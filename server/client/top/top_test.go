@@ -71,7 +71,8 @@ func TestAskRefuses(t *testing.T) {
 		{"[1]", 200, "as tgi does"},
 		{"null", 200, "no version"},
 		{`{"version":"1"}`, 200, "no models"},
-		{`{"version":"1","models":[],"plugins":[]}`, 200, "/admin/usage: it does not answer as tgi does: its reply has no keys"},
+		{`{"version":"1","models":[],"plugins":[]}`, 200,
+			"/admin/usage: it does not answer as tgi does: its reply has no keys"},
 		{`{"version":"` + strings.Repeat("x", maxReply) + `"}`, 200, "bytes"},
 	} {
 		_, err := Ask(t.Context(), serving(t, c.live, "{}", c.status))
