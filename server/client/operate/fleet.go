@@ -44,15 +44,16 @@ type notes struct {
 	to io.Writer
 }
 
-// Note has w told which servers are waited for, where that takes seconds; nil tells nobody.
-func (f Fleet) Note(w io.Writer) {
+// Note has w told which servers are waited for, where that takes seconds; nil tells nobody. It returns f.
+func (f Fleet) Note(w io.Writer) Fleet {
 	if w == nil {
-		return
+		return f
 	}
 	n := &notes{to: w}
 	for _, s := range f {
 		s.notes = n
 	}
+	return f
 }
 
 // waits says after a while that a server is waited for, until done is called.

@@ -19,10 +19,9 @@ import (
 
 // asksInstead asks the server that flags name, of one plugin or of all, and says what it said; asked is false where
 // they name none.
-func asksInstead(ctx context.Context, cmd *cobra.Command, of *operate.Flags, name string, out output) (asked bool,
-	err error) {
+func asksInstead(ctx context.Context, cmd *cobra.Command, of *operate.Flags, name string, out output) (bool, error) {
 	of.Notes = cmd.ErrOrStderr()
-	asked, err = of.Ask(ctx, name, givenSetting(cmd), os.LookupEnv, func(v any, text string) error {
+	asked, err := of.Ask(ctx, name, givenSetting(cmd), os.LookupEnv, func(v any, text string) error {
 		return out.say(cmd.OutOrStdout(), v, "%s", text)
 	})
 	return asked, misuse(err)
@@ -52,8 +51,7 @@ func served(verb operate.Verb) *cobra.Command {
 		if err != nil {
 			return misused("--url: %v", err)
 		}
-		to.Note(cmd.ErrOrStderr())
-		return misuse(to.Run(ctx, verb, words, func(v any, text string) error {
+		return misuse(to.Note(cmd.ErrOrStderr()).Run(ctx, verb, words, func(v any, text string) error {
 			if out.json && verb.Lines {
 				return encode(cmd.OutOrStdout(), v, "")
 			}
