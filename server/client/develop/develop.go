@@ -242,7 +242,11 @@ func (l *loop) ask(ctx context.Context, plugin bool) (a answer, err error) {
 		Plugins []struct{ Name, Error string }
 	}
 	if reply.Status != http.StatusOK {
-		return a, fmt.Errorf("%d %.2000s", reply.Status, reply.Body)
+		hint := ""
+		if reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden {
+			hint = "; --ask-key wants a key that may generate"
+		}
+		return a, fmt.Errorf("%d %.2000s%s", reply.Status, reply.Body, hint)
 	}
 	if err := json.Unmarshal(reply.Body, &got); err != nil || len(got.Choices) == 0 {
 		return a, fmt.Errorf("the reply is no completion: %.200s", reply.Body)

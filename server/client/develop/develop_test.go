@@ -273,3 +273,24 @@ func TestStampOfWhatVanishes(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAskWithoutScope: where the key may not generate, the error names the flag for one that may.
+func TestAskWithoutScope(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"error":"this route needs a key with the scope generate"}`)
+	}))
+	defer web.Close()
+	client := &http.Transport{}
+	defer client.CloseIdleConnections()
+	asks, err := call.New(web.URL, "k", client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &loop{Options: Options{Caller: asks}}
+	_, err = l.ask(t.Context(), false)
+	if err == nil || !strings.Contains(err.Error(), "the scope generate") ||
+		!strings.Contains(err.Error(), "--ask-key") {
+		t.Error(err)
+	}
+}

@@ -41,7 +41,7 @@ const maxReply = 4 << 20
 // maxShown bounds what of a refusal is shown.
 const maxShown = 300
 
-// Ask asks a server once.
+// Ask asks a server once. One that drains tells what it does still, and no longer what keys have used.
 func Ask(ctx context.Context, c *call.Caller) (r Reading, err error) {
 	if _, err := get(ctx, c, "/admin/live", &r.Live, "version", "models", "plugins"); err != nil {
 		return r, err
@@ -49,7 +49,7 @@ func Ask(ctx context.Context, c *call.Caller) (r Reading, err error) {
 	var usage struct {
 		Keys []Key `json:"keys"`
 	}
-	if found, err := get(ctx, c, "/admin/usage", &usage, "keys"); found && err != nil {
+	if found, err := get(ctx, c, "/admin/usage", &usage, "keys"); found && err != nil && !r.Live.Draining {
 		return r, err
 	}
 	r.Keys = usage.Keys

@@ -59,6 +59,33 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// TestAskDraining: a server that shuts down serves only one of the routes. What it tells is shown.
+func TestAskDraining(t *testing.T) {
+	draining := "true"
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/admin/live" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"error":"Server is shutting down","error_type":"draining"}`))
+			return
+		}
+		_, _ = w.Write([]byte(`{"version":"1.2","requests":3,"models":[],"plugins":[],"draining":` + draining + `}`))
+	}))
+	defer s.Close()
+	c, err := call.New(s.URL, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Ask(t.Context(), c)
+	if text := strings.Join(Lines(r, 200, 100), "\n"); err != nil ||
+		!strings.Contains(text, "tgi 1.2  draining  up 0s  in flight 3") {
+		t.Errorf("%s, %v", text, err)
+	}
+	draining = "false"
+	if _, err := Ask(t.Context(), c); err == nil || !strings.Contains(err.Error(), "/admin/usage: 503") {
+		t.Errorf("a server that serves, and refuses: %v", err)
+	}
+}
+
 func TestAskRefuses(t *testing.T) {
 	for _, c := range []struct {
 		live   string

@@ -43,7 +43,7 @@ server load the module, and show what a prompt becomes without the plugin and wi
 Modules that requests cannot name are fed as by tgi plugin run.`,
 		Example: `  tgi plugin dev no-digits --prompt "What is three plus four?"
   tgi plugin dev --params '{"n": 3}' --settings '{"temperature": 1, "seed": 7}'
-  tgi plugin dev --url http://127.0.0.1:3000 --key ADMIN`,
+  tgi plugin dev --url http://127.0.0.1:3000 --key ADMIN --ask-key KEY`,
 		Args: atMost(1), ValidArgsFunction: folders,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			p, err := project.Open(folderOr(words))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -311,6 +312,34 @@ func TestTLS(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "--plain-http") {
 			t.Errorf("without TLS: %v", err)
 		}
+	}
+	odd, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() { // answers TLS with a page and no status line
+		defer close(served)
+		for {
+			c, err := odd.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "<!DOCTYPE HTML>")
+			_ = c.Close()
+		}
+	}()
+	defer func() { odd.Close(); <-served }()
+	at, err := Parse(odd.Addr().String() + "/plugins/p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err = Open(at, Options{Limit: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Push(t.Context(), plugin(t, ""), "1", false); err == nil ||
+		!strings.Contains(err.Error(), "first record") || !strings.Contains(err.Error(), "--plain-http") {
+		t.Errorf("without TLS or a status line: %v", err)
 	}
 	request := httptest.NewRequest(http.MethodGet, f.URL, nil)
 	if _, err := newClient("registry.example", Options{}).Transport.RoundTrip(request); err == nil ||

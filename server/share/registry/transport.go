@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -167,7 +168,8 @@ func explain(err error) error {
 		return fmt.Errorf("%w: set %s and %s, or log in with docker or oras, whose file is read", err, EnvUsername,
 			EnvPassword)
 	}
-	if errors.Is(err, http.ErrSchemeMismatch) {
+	var noTLS tls.RecordHeaderError // of an answer that is no HTTP either, as some servers give to TLS
+	if errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &noTLS) {
 		return fmt.Errorf("%w: for a registry of your own network that has no TLS there is --plain-http", err)
 	}
 	return err
