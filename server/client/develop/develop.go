@@ -199,8 +199,8 @@ type answer struct {
 }
 
 func (l *loop) show(name string, a answer) {
-	fmt.Fprintf(l.Out, "%8s %s\n         %d tokens in %d ms, finish_reason %s\n", name, terminal.Line(a.text), a.tokens,
-		a.took.Milliseconds(), terminal.Line(a.finish))
+	fmt.Fprintf(l.Out, "%8s %s\n         %s in %d ms, finish_reason %s\n", name, terminal.Line(a.text),
+		terminal.Count(a.tokens, "token"), a.took.Milliseconds(), terminal.Line(a.finish))
 	for _, s := range a.skipped {
 		fmt.Fprintf(l.Out, "         skipped: %s\n", terminal.Line(s))
 	}

@@ -109,17 +109,21 @@ func colourOf(t *Token) string {
 func (p *printer) token(i int, t *Token) {
 	for _, r := range t.Rewound {
 		fmt.Fprintf(p, "      ")
-		p.paint(red, fmt.Sprintf("%s took back %d tokens", r.By, r.Tokens))
+		p.paint(red, fmt.Sprintf("%s took back %s", r.By, terminal.Count(r.Tokens, "token")))
 		fmt.Fprintln(p)
 	}
 	for _, r := range t.Replaced {
 		fmt.Fprintf(p, "      ")
-		p.paint(red, fmt.Sprintf("%s gave other text for %d tokens", r.By, r.Tokens))
+		p.paint(red, fmt.Sprintf("%s gave other text for %s", r.By, terminal.Count(r.Tokens, "token")))
 		fmt.Fprintln(p)
 	}
 	fmt.Fprintf(p, "%4d  ", i)
 	p.paint(colourOf(t), pad(quoted(t.Text), 18))
-	p.paint(plain, fmt.Sprintf(" %6s -> %6s  %s", percent(t.Raw), percent(t.Final), how(t)))
+	raw, final := percent(t.Raw), percent(t.Final)
+	if t.Raw == nil && t.Final == nil { // the model was not asked, as for a guard's text
+		raw, final = "-", "-"
+	}
+	p.paint(plain, fmt.Sprintf(" %6s -> %6s  %s", raw, final, how(t)))
 	fmt.Fprintln(p)
 	if p.o.Changes {
 		for _, c := range t.Changes {
@@ -153,7 +157,8 @@ func how(t *Token) string {
 func (p *printer) change(c *Change) {
 	var words []string
 	if c.Kind == "mask" || c.Kind == "sampling" || c.Forbidden > 0 {
-		words = append(words, fmt.Sprintf("leaves %d tokens, takes %s", c.Allowed, share(c.Forbidden)))
+		words = append(words, fmt.Sprintf("leaves %s, takes %s", terminal.Count(c.Allowed, "token"),
+			share(c.Forbidden)))
 	}
 	if c.Before != nil && c.After != nil && math.Abs(*c.After-*c.Before) > 5e-5 {
 		words = append(words, fmt.Sprintf("%s -> %s", percent(c.Before), percent(c.After)))

@@ -40,6 +40,18 @@ func TestPrint(t *testing.T) {
 		t.Errorf("prints\n%s\nwant\n%s", b.String(), want)
 	}
 	b.Reset()
+	one := []Text{{Tokens: []Token{{Text: "x", Picked: "guard", By: "mask",
+		Replaced: []Rewound{{By: "mask", Tokens: 1}},
+		Changes:  []Change{{Kind: "mask", Name: "g", Allowed: 1}}}}}}
+	if err := Print(&b, one, Options{Changes: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"other text for 1 token\n", "     - ->      -  given by mask\n", "leaves 1 token, "} {
+		if !strings.Contains(b.String(), part) {
+			t.Errorf("%q lacks %q", b.String(), part)
+		}
+	}
+	b.Reset()
 	if err := Print(&b, texts, Options{Colour: true}); err != nil {
 		t.Fatal(err)
 	}

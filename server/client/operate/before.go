@@ -1,9 +1,11 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -42,7 +44,8 @@ func (u *Upload) before(ctx context.Context, all Fleet, words []string, plans []
 }
 
 // beforeRollback has several servers go back to the same version, and those that serve it stay. Without --to a second
-// try would undo what the first one did. sum is the whole sha256 of that version.
+// try would undo what the first one did. sum is the whole sha256 of that version, and
+// the ID of its settings where to has a part of one.
 func beforeRollback(ctx context.Context, all Fleet, name, to string, plans []Plan) (sum string, err error) {
 	if to == "" {
 		return "", Misuse("--to is missing: it names the version that several servers go back to, however often " +
@@ -55,20 +58,28 @@ func beforeRollback(ctx context.Context, all Fleet, name, to string, plans []Pla
 		if err != nil {
 			return err
 		}
-		at := slices.IndexFunc(list, func(v admin.Version) bool { return strings.HasPrefix(v.SHA256, to) })
+		at := slices.IndexFunc(list, func(v admin.Version) bool { return named(v, to) })
 		if at < 0 {
 			return fmt.Errorf("no version of %s has a sha256 that begins with %.64q; it has %s", name, to, kept(list))
 		}
-		if slices.ContainsFunc(list[at:], func(v admin.Version) bool {
-			return strings.HasPrefix(v.SHA256, to) && v.SHA256 != list[at].SHA256
-		}) {
-			return fmt.Errorf("several versions of %s have a sha256 that begins with %.64q; it has %s", name, to,
-				kept(list))
+		for _, v := range list[at+1:] {
+			switch {
+			case !named(v, to):
+			case v.SHA256 != list[at].SHA256:
+				return fmt.Errorf("several versions of %s have a sha256 that begins with %.64q; it has %s", name, to,
+					kept(list))
+			case v.SettingsID != list[at].SettingsID: // a second try would undo what the first one did
+				return fmt.Errorf("--to %.64s is several versions of %s, with other settings; it has %s", to, name,
+					kept(list))
+			}
 		}
 		if list[at].Error != "" {
 			return errors.New("it does not serve: " + list[at].Error)
 		}
 		found[i] = list[at].SHA256
+		if strings.Contains(to, ".") {
+			found[i] += "." + list[at].SettingsID
+		}
 		if list[at].Serving {
 			plans[i].Done = fmt.Sprintf("%s: sha256 %s serves already", name, found[i])
 		}
@@ -80,8 +91,8 @@ func beforeRollback(ctx context.Context, all Fleet, name, to string, plans []Pla
 	}
 	for i, other := range found {
 		if other != "" && other != found[first] {
-			plans[i].Err = fmt.Errorf("--to %s is sha256 %.16s here and %.16s at %s: give more of it", to, other,
-				found[first], all[first].url)
+			plans[i].Err = fmt.Errorf("--to %s is sha256 %s here and %s at %s: give more of it", to, short(other),
+				short(found[first]), all[first].url)
 		}
 	}
 	return found[first], nil
@@ -94,9 +105,60 @@ func kept(list []admin.Version) string {
 	}
 	var sums []string
 	for _, v := range list {
-		sums = append(sums, fmt.Sprintf("%.16s", v.SHA256))
+		text := nameOf(v, list)
+		if differ := different(v, list); differ != "" {
+			text += " (" + differ + ")"
+		}
+		sums = append(sums, text)
 	}
 	return strings.Join(sums, ", ")
+}
+
+// named reports whether a version is one of --to: the first digits of a sha256 and, behind a point, those of the ID of
+// its settings.
+func named(v admin.Version, to string) bool {
+	sum, settings, _ := strings.Cut(to, ".")
+	return strings.HasPrefix(v.SHA256, sum) && strings.HasPrefix(v.SettingsID, settings)
+}
+
+// short is what is enough of a name to tell versions apart.
+func short(name string) string {
+	sum, settings, several := strings.Cut(name, ".")
+	sum = fmt.Sprintf("%.16s", sum)
+	if several {
+		sum += fmt.Sprintf(".%.8s", settings)
+	}
+	return sum
+}
+
+// nameOf is what --to wants of a version: with its settings where others of the list have the same module.
+func nameOf(v admin.Version, list []admin.Version) string {
+	name := v.SHA256
+	if slices.ContainsFunc(list, func(o admin.Version) bool {
+		return o.SHA256 == v.SHA256 && o.SettingsID != v.SettingsID
+	}) {
+		name += "." + v.SettingsID
+	}
+	return short(name)
+}
+
+// different are the settings of a version that are others in versions of the same module, "" for none.
+func different(v admin.Version, list []admin.Version) string {
+	keys := map[string]bool{}
+	for _, o := range list {
+		for _, set := range []map[string]string{v.Settings, o.Settings} {
+			for key := range set {
+				if o.SHA256 == v.SHA256 && v.Settings[key] != o.Settings[key] {
+					keys[key] = true
+				}
+			}
+		}
+	}
+	var texts []string
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		texts = append(texts, fmt.Sprintf("%s %.100s", key, cmp.Or(v.Settings[key], "default")))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // before finds out whether each of several servers can begin, promote or end the canary.

@@ -171,14 +171,14 @@ func canaryText(c admin.Canary) string {
 	fmt.Fprintf(&b, "  requests   %d bound, %d finished, %d faulty (%d abort it), %d fell back\n", c.Bound, c.Finished,
 		c.Faulty, c.AbortAfter, c.Fallbacks)
 	if c.PromoteAfter > 0 {
-		fmt.Fprintf(&b, "  promotion  after %d requests, not before %s\n", c.PromoteAfter,
+		fmt.Fprintf(&b, "  promotion  after %s, not before %s\n", requests(c.PromoteAfter),
 			c.PromoteNotBefore.Local().Format(time.DateTime))
 	}
 	writeUse(&b, "serving", c.Serving)
 	writeUse(&b, mode, c.Canary)
 	if x := c.Compared; x != nil {
-		fmt.Fprintf(&b, "  compared   %d answers, %d different, in %d requests; %d requests dropped\n", x.Answers,
-			x.DifferentAnswers, x.Different, x.Dropped)
+		fmt.Fprintf(&b, "  compared   %s, %d different, in %s; %s dropped\n", terminal.Count(int(x.Answers), "answer"),
+			x.DifferentAnswers, requests(x.Different), requests(x.Dropped))
 		for _, d := range x.Samples {
 			fmt.Fprintf(&b, "  %s %s, %s", d.Time.Local().Format(time.TimeOnly), terminal.Line(d.Request),
 				terminal.Line(d.Kind))
@@ -191,12 +191,16 @@ func canaryText(c admin.Canary) string {
 	return b.String()
 }
 
+// requests counts them.
+func requests[N uint64 | int64 | int](n N) string { return terminal.Count(int(n), "request") }
+
 // shortly is a canary as one line of what tells of its plugin.
 func shortly(c *admin.CanaryInShort) string {
-	text := fmt.Sprintf("%s, %s: %d requests, %d faulty; %d calls, %.3f s, %d faults", trialOf(c), c.State, c.Bound,
-		c.Faulty, c.Calls, c.Seconds, c.Faults)
+	text := fmt.Sprintf("%s, %s: %s, %d faulty; %s, %.3f s, %s", trialOf(c), c.State, requests(c.Bound), c.Faulty,
+		terminal.Count(int(c.Calls), "call"), c.Seconds, terminal.Count(int(c.Faults), "fault"))
 	if c.Shadow {
-		text += fmt.Sprintf("; %d of %d answers differ, in %d requests", c.DifferentAnswers, c.Answers, c.Different)
+		text += fmt.Sprintf("; %d of %s differ, in %s", c.DifferentAnswers, terminal.Count(int(c.Answers), "answer"),
+			requests(c.Different))
 	}
 	return terminal.Line(text)
 }
@@ -215,8 +219,8 @@ func writeUse(w io.Writer, name string, u admin.CanaryUse) {
 	for _, n := range u.Faults {
 		faults += n
 	}
-	fmt.Fprintf(w, "  %-10s %d calls, %.3f s, %d fuel, %d faults, %d refusals\n", name, u.Calls, u.Seconds, u.Fuel,
-		faults, u.Refusals)
+	fmt.Fprintf(w, "  %-10s %s, %.3f s, %d fuel, %s, %s\n", name, terminal.Count(int(u.Calls), "call"), u.Seconds,
+		u.Fuel, terminal.Count(int(faults), "fault"), terminal.Count(int(u.Refusals), "refusal"))
 	if g := u.Guard; g != nil {
 		fmt.Fprintf(w, "  %-10s %s\n", "", guardText(g))
 	}

@@ -57,7 +57,7 @@ func TestCanary(t *testing.T) {
 	}{
 		{"", "", "dog: shadow of version \"2\\x1b[2J\""},
 		{file, "--share 5% --shadow --promote-after 100 --promote-time 1m --faults 2 --differences 1 --texts",
-			"  compared   20 answers, 4 different, in 2 requests; 1 requests dropped\n"},
+			"  compared   20 answers, 4 different, in 2 requests; 1 request dropped\n"},
 		{file, "--share 10 --apply always --on-error skip --config {\"a\":1} --limits memory=1MiB --keys school", " at token 3: forces another token"},
 		{"", "--promote", "dog: version \"2\", sha256 cd, serves\n"},
 		{"", "--end", "dog: the canary is ended\n"},

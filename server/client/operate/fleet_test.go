@@ -206,6 +206,36 @@ func TestFleetRollback(t *testing.T) {
 		"2 of 3 servers failed; nothing was changed at any of them", "GET /versions", "GET /versions", "GET /versions")
 }
 
+// TestFleetRollbackSettings: of versions of one module several servers go back to one by its settings.
+func TestFleetRollbackSettings(t *testing.T) {
+	const now, before = `{"sha256":"ab12","settings_id":"c1d2","settings":{"apply":"always","config":"{\u001b}"}%s}`,
+		`{"sha256":"ab12","settings_id":"e3f4","settings":{"apply":"request"}%s}`
+	has := func(first, second, to string) map[string]string {
+		return map[string]string{
+			"GET /versions": fmt.Sprintf(`{"versions":[`+first+`,`+second+`]}`, `,"serving":true`, ""),
+			"POST /rollback?to=" + to: `{"name":"dog","sha256":"ab12","version":"1","apply":"request","on_error":"fail",
+				"limits":{"memory":"32MiB"}}`}
+	}
+	const full = "ab12.e3f4"
+	f, list := fleetOf(t, has(now, before, full), has(now, before, full))
+	text, _, err := command(t, f, "rollback", "dog", "--to", "ab")
+	const fails = `  failed: --to ab is several versions of dog, with other settings; it has ab12.c1d2 (apply always, ` +
+		`config {\x1b}), ab12.e3f4 (apply request, config default)` + "\n"
+	says(t, list, text, "S0\n"+fails+"S1\n"+fails, err, "2 of 2 servers failed; nothing was changed at any of them",
+		"GET /versions", "GET /versions")
+	text, _, err = command(t, f, "versions", "dog")
+	if err != nil || strings.Count(text, "\n      ab12.e3f4: apply request, config default\n") != 2 ||
+		!strings.Contains(text, `ab12.c1d2: apply always, config {\x1b}`) {
+		t.Errorf("%s, %v", text, err)
+	}
+
+	f, list = fleetOf(t, has(now, before, full), has(before, now, full)) // the second is done already
+	text, _, err = command(t, f, "rollback", "dog", "--to", "AB.e3")
+	says(t, list, text, "S0\n  dog: version \"1\", sha256 ab12, serves again at S0\n"+
+		"    apply request, on_error fail, limits memory=32MiB\nS1\n  dog: sha256 ab12.e3f4 serves already\n", err, "",
+		"GET /versions, POST /rollback?to="+full, "GET /versions")
+}
+
 // TestFleetPromote: what serves already the canary that the others have was promoted before.
 func TestFleetPromote(t *testing.T) {
 	trial := map[string]string{"GET /canary": trial,

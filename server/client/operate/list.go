@@ -115,6 +115,15 @@ func applyOf(p server.Plugin) string {
 	return p.Apply + " of " + strings.Join(p.Keys, ", ")
 }
 
+// limitsOf are the limits of a plugin that are no default, as --limits takes them.
+func limitsOf(p server.Plugin) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(p.Limits)) {
+		list = append(list, name+"="+p.Limits[name])
+	}
+	return strings.Join(list, ",")
+}
+
 // Show describes a plugin that the server has, as a text too.
 func (s *Server) Show(ctx context.Context, name string) (p admin.Plugin, text string, err error) {
 	if err := s.do(ctx, http.MethodGet, at(name, ""), &p, "name", "sha256", "state"); err != nil {
@@ -139,10 +148,12 @@ func (s *Server) Show(ctx context.Context, name string) (p admin.Plugin, text st
 	line("state", strings.TrimSuffix(p.State+": "+p.Error, ": "))
 	line("apply", applyOf(p.Plugin))
 	line("on_error", p.OnError)
+	line("limits", limitsOf(p.Plugin))
 	if !p.Loaded.IsZero() {
 		line("loaded", p.Loaded.Local().Format(time.DateTime))
 	}
-	line("used", fmt.Sprintf("%d calls, %.3f s, %d fuel, %s", p.Calls, p.Seconds, p.Fuel, faultsOf(p.Plugin)))
+	line("used", fmt.Sprintf("%s, %.3f s, %d fuel, %s", terminal.Count(int(p.Calls), "call"), p.Seconds,
+		p.Fuel, faultsOf(p.Plugin)))
 	line("instances", fmt.Sprintf("%d in use, %d ready, %d bytes", p.InstancesOut, p.InstancesWaiting, p.InstanceBytes))
 	if g := p.Guard; g != nil {
 		line("guard", guardText(g))
@@ -155,7 +166,8 @@ func (s *Server) Show(ctx context.Context, name string) (p admin.Plugin, text st
 
 // guardText is what a plugin did as a guard.
 func guardText(g *server.Guard) string {
-	return fmt.Sprintf("%d verdicts, %d tokens held, %d taken back", sum(g.Verdicts), g.Held, g.Rewound)
+	return fmt.Sprintf("%s, %s held, %d taken back", terminal.Count(int(sum(g.Verdicts)), "verdict"),
+		terminal.Count(int(g.Held), "token"), g.Rewound)
 }
 
 // faultsOf counts the calls that failed, by kind.

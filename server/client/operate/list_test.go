@@ -11,7 +11,7 @@ import (
 func TestList(t *testing.T) {
 	const dog = `{"name":"dog","version":"2\u001b[2J","doc":"barks\nloud","sha256":"ab","source":"upload",
 		"kinds":["logits","guard"],"languages":[],"state":"off","error":"too many faults\u001b","apply":"always",
-		"on_error":"fail","keys":["school"],"params":{"type":"object"},"loaded":"2026-01-02T03:04:05Z","calls":7,
+		"on_error":"fail","keys":["school"],"limits":{"share":"0.5","memory":"32MiB"},"params":{"type":"object"},"loaded":"2026-01-02T03:04:05Z","calls":7,
 		"seconds":0.5,"fuel":9,"faults":{"trap":2,"fuel":1,"time":0},"instances_out":1,"instances_waiting":2,"instance_bytes":64,
 		"guard":{"verdicts":{"stop":3},"held":5,"rewound":4},
 		"canary":{"state":"aborted","sha256":"cd","version":"3","percent":10,"bound":1}}`
@@ -41,7 +41,7 @@ func TestList(t *testing.T) {
 dog   2\x1b[2J  logits, guard  off    always of school  7      upload
 dry   -         logits         ready  request           0      builtin:dry
 plugin dog: too many faults\x1b
-plugin dog: canary of 10%, version "3", sha256 cd, aborted: 1 requests, 0 faulty; 0 calls, 0.000 s, 0 faults
+plugin dog: canary of 10%, version "3", sha256 cd, aborted: 1 request, 0 faulty; 0 calls, 0.000 s, 0 faults
 plugin dry: shadow of 5%, version "2", sha256 0123456789ab, running\x1b: 7 requests, 1 faulty; 30 calls, 0.250 s, 2 faults; 4 of 20 answers differ, in 3 requests
 `; err != nil || len(list) != 2 || text != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, text, want)
@@ -54,7 +54,8 @@ plugin dry: shadow of 5%, version "2", sha256 0123456789ab, running\x1b: 7 reque
 		`params     {"type":"object"}`, "from       upload\n", "sha256     ab\n", `state      off: too many faults\x1b`,
 		"apply      always of school\n", "used       7 calls, 0.500 s, 9 fuel, 3 faults (fuel 1, trap 2)\n",
 		"instances  1 in use, 2 ready, 64 bytes\n", "guard      3 verdicts, 5 tokens held, 4 taken back\n",
-		"beside it  canary of 10%, version \"3\", sha256 cd, aborted: 1 requests"} {
+		"beside it  canary of 10%, version \"3\", sha256 cd, aborted: 1 request, ",
+		"limits     memory=32MiB,share=0.5\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -119,7 +119,8 @@ func (s *Server) same(name, sum, gotName, gotSum string) error {
 func at(name, route string) string { return "/admin/plugins/" + url.PathEscape(name) + route }
 
 // Versions returns the versions that the server keeps of an uploaded plugin, the serving one first, and as a text:
-// one a line, the serving one with a star. Where the latest one does not serve, the text says why.
+// one a line, the serving one with a star, and below it which settings it has where another is the same module. Where
+// the latest one does not serve, the text says why.
 func (s *Server) Versions(ctx context.Context, name string) (list []admin.Version, text string, err error) {
 	var got struct {
 		Versions []admin.Version `json:"versions"`
@@ -138,6 +139,9 @@ func (s *Server) Versions(ctx context.Context, name string) (list []admin.Versio
 		}
 		text += fmt.Sprintf("%s %.16s  %s  %9d bytes  %s\n", mark, terminal.Line(v.SHA256),
 			v.Uploaded.Format(time.RFC3339), v.Bytes, terminal.Line(v.Version))
+		if differ := different(v, got.Versions); differ != "" {
+			text += terminal.Line(fmt.Sprintf("    %s: %s", nameOf(v, got.Versions), differ)) + "\n"
+		}
 		if v.Error != "" {
 			text += "  it does not serve: " + terminal.Line(v.Error) + "\n"
 		}
@@ -150,6 +154,23 @@ type Serving struct {
 	Name    string `json:"name"`
 	SHA256  string `json:"sha256"`
 	Version string `json:"version"`
+	// How it is used, as server.Plugin has it.
+	Apply   string            `json:"apply,omitempty"`
+	OnError string            `json:"on_error,omitempty"`
+	Keys    []string          `json:"keys,omitempty"`
+	Limits  map[string]string `json:"limits,omitempty"`
+}
+
+// used says how a plugin is used, as a line; "" where the server did not tell.
+func used(p server.Plugin) string {
+	if p.Apply == "" {
+		return ""
+	}
+	text := fmt.Sprintf("apply %s, on_error %s", applyOf(p), p.OnError)
+	if len(p.Limits) > 0 {
+		text += ", limits " + limitsOf(p)
+	}
+	return "  " + terminal.Line(text) + "\n"
 }
 
 // Delete removes what was uploaded under a name.
@@ -164,9 +185,11 @@ func (s *Server) Rollback(ctx context.Context, name, to string) (got Serving, te
 		route += "?to=" + url.QueryEscape(to)
 	}
 	if err = s.do(ctx, http.MethodPost, at(name, route), &got, "name", "sha256"); err == nil {
-		err = s.same(name, strings.ToLower(to), got.Name, got.SHA256)
+		sum, _, _ := strings.Cut(strings.ToLower(to), ".")
+		err = s.same(name, sum, got.Name, got.SHA256)
 	}
-	return got, strings.TrimSuffix(got.text(name), "\n") + " again at " + terminal.Line(s.url) + "\n", err
+	return got, strings.TrimSuffix(got.text(name), "\n") + " again at " + terminal.Line(s.url) + "\n" +
+		used(server.Plugin{Apply: got.Apply, OnError: got.OnError, Keys: got.Keys, Limits: got.Limits}), err
 }
 
 // text says what serves.

@@ -125,15 +125,15 @@ func (u *Upload) Run(ctx context.Context, at *Server, name, file string) (v any,
 				terminal.Count(len(list)-1, "earlier version"), back(at, name, list))
 		}
 	}
-	return p, text + fmt.Sprintf("  apply %s, on_error %s\n", terminal.Line(p.Apply), terminal.Line(p.OnError)), nil
+	return p, text + used(p), nil
 }
 
 // back are the arguments of the rollback that has the latest of the earlier versions serve again: at this server, and
 // by name, so that the same is right at each of several.
 func back(at *Server, name string, list []admin.Version) string {
 	words := name + " --url " + terminal.Line(at.url)
-	if to := list[1].SHA256; to != list[0].SHA256 {
-		words += fmt.Sprintf(" --to %.16s", terminal.Line(to))
+	if list[1].SHA256 != list[0].SHA256 || list[1].SettingsID != list[0].SettingsID {
+		words += " --to " + terminal.Line(nameOf(list[1], list))
 	}
 	return words
 }

@@ -67,7 +67,8 @@ it changed.`,
   tgi plugin rollback dog --url http://127.0.0.1:3000 --to 3f8a
   tgi plugin rollback dog --config /etc/tgi/tgi.toml   # this file, and no server`,
 		Flags: func(set *pflag.FlagSet) {
-			set.StringVar(&to, RollbackTo, "", "`sha256` of the version, or its first digits; by default the latest serves")
+			set.StringVar(&to, RollbackTo, "", "`sha256` of the version, or its first digits; by default the latest serves. "+
+				"Behind a point the ID of its settings, where versions tells it")
 		},
 		Before: func(ctx context.Context, all Fleet, words []string, plans []Plan) (err error) {
 			to, err = beforeRollback(ctx, all, words[0], to, plans) // Run has the whole of it sent
