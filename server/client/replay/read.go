@@ -10,6 +10,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+
+	"tgi/server/client/terminal"
 )
 
 // Exchange is a request with the reply that it got.
@@ -46,7 +48,7 @@ func Read(name string, r io.Reader) (list []Exchange, err error) {
 		if err := d.Decode(&value); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return nil, fmt.Errorf("%s: no JSON after %d requests: %w", name, len(list), err)
+			return nil, fmt.Errorf("%s: no JSON after %s: %w", name, terminal.Count(len(list), "request"), err)
 		}
 		e, err := read(value)
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"tgi/server/client/terminal"
 )
 
 // receipt is a receipt as replies have it.
@@ -65,7 +67,9 @@ func (p prompt) String() string {
 	return p.output.String() + " with images " + p.Images
 }
 
-func (o output) String() string { return fmt.Sprintf("%d tokens %s", o.Tokens, o.SHA256) }
+func (o output) String() string {
+	return fmt.Sprintf("%s %s", terminal.Count(o.Tokens, "token"), o.SHA256)
+}
 
 // differences lists what r and is, which was made later, do not share.
 func (r *receipt) differences(is *receipt) (list []Difference) {

@@ -290,7 +290,7 @@ func (r *Report) lines() (list []string) {
 	case r.Error != "":
 		add("%s: not compared: %s", r.Request, r.Error)
 	case r.Same && r.Tokens > 0:
-		add("%s: the same %s (%d tokens)", r.Request, r.Compared, r.Tokens)
+		add("%s: the same %s (%s)", r.Request, r.Compared, terminal.Count(r.Tokens, "token"))
 	case r.Same:
 		add("%s: the same %s", r.Request, r.Compared)
 	default:
