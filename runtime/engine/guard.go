@@ -26,6 +26,8 @@ type holdback struct {
 	given  []picked // released by the pick under way
 	sent   int      // events
 	shown  []byte   // the text that went out, as the client has it
+	stops  finder   // of stop strings in what went out
+	over   bool     // it found one: the text has ended
 	seen   int      // how much of the transcript's text was released, or replaced
 	ends   []uint32
 	view   llm.GuardView
@@ -61,11 +63,11 @@ type heldToken struct {
 const maxSplit = 16
 
 // newHoldback returns what holds a sequence's tokens back, nil without guards.
-func newHoldback(list []sample.Guard) *holdback {
+func newHoldback(list []sample.Guard, stops []string) *holdback {
 	if len(list) == 0 {
 		return nil
 	}
-	h := &holdback{}
+	h := &holdback{stops: newFinder(stops)}
 	for i, g := range list {
 		r := g.Rules()
 		h.guards = append(h.guards, guardian{Guard: g, rules: r, by: sample.Banner{By: i, Name: r.Name,
@@ -116,10 +118,6 @@ func (h *holdback) released() int { return len(h.output) - len(h.held) }
 func (t *pickTask) guardPick(x picked) (over bool, err error) {
 	q, h := t.q, t.q.guards
 	h.output = append(h.output, x.pick.Token)
-	if x.cut { // no guard judges what the token has behind the stop string
-		h.untell([]heldToken{{picked: x}}) // what it tells of others waits for the next
-		x.pick, x.top, x.replaced = sample.Pick{Token: t.e.endToken()}, nil, true
-	}
 	h.held = append(h.held, heldToken{x, len(q.text.visible), q.text.detok.Open()})
 	for len(h.held) > 0 {
 		again := false
@@ -154,7 +152,7 @@ func (h *holdback) ask(t *pickTask) error {
 		if g.waits {
 			continue
 		}
-		g.v = llm.Verdict{Position: g.free}
+		g.v = llm.Verdict{Position: max(g.free, h.released())}
 		switch {
 		case g.done:
 			g.v.Position = n
@@ -176,7 +174,9 @@ func (h *holdback) ask(t *pickTask) error {
 				g.v = llm.Verdict{Position: n - g.rules.Hold}
 			}
 		}
-		g.free = max(h.released(), g.v.Position)
+		if g.v.Kind != llm.VerdictReplace { // those below its position are not free: another verdict may come before it
+			g.free = max(h.released(), g.v.Position)
+		}
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ func (t *pickTask) decide() (again, over bool, err error) {
 		n := free - h.released()
 		h.release(t, free)
 		h.applied(n)
-		return false, false, nil
+		return false, h.over, nil
 	}
 	for i := range h.guards {
 		if g := &h.guards[i]; min(g.v.Position, whole) < replace.v.Position {
@@ -279,8 +279,12 @@ func (t *pickTask) decide() (again, over bool, err error) {
 			return false, true, nil
 		}
 	}
+	if h.unmakes(replace) {
+		h.goOn(t.q)
+		return true, false, nil
+	}
 	h.replace(t, replace)
-	return true, false, nil
+	return !h.over, h.over, nil
 }
 
 // applied tells the guards how many tokens went out.
@@ -295,12 +299,17 @@ func (h *holdback) applied(n int) {
 	}
 }
 
-// release lets the tokens below position go.
+// release lets the tokens below position go, or those up to the first stop string.
 func (h *holdback) release(t *pickTask, position int) {
 	n := position - h.released()
-	for _, x := range h.held[:n] {
-		h.shown = append(h.shown, t.q.text.visible[h.seen:x.end]...)
+	for i := 0; i < n && !h.over; i++ {
+		x := h.held[i]
+		text := t.q.text.visible[h.seen:x.end]
 		h.seen = x.end
+		if h.stopsIn(&x.picked, x.open, t.e.endToken()) {
+			text, n = text[:min(len(text), len(x.text))], i+1
+		}
+		h.shown = append(h.shown, text...)
 		h.give(x.picked)
 	}
 	h.held = h.held[:copy(h.held, h.held[n:])]
@@ -329,7 +338,7 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 	if len(tokens) == 0 && v.Text != "" {      // which the tokenizer cannot say
 		tokens = []llm.Token{t.e.endToken()}
 	}
-	h.shown = append(h.shown, v.Text...)
+	h.replaced += n
 	told, took, gave := h.held[0].pick.Explained != nil, h.took, h.gave // where it is, so are all before
 	if told {
 		h.took, h.gave = nil, nil
@@ -344,7 +353,11 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 				Pick: llm.PickedGuard, By: g.rules.Name}
 			h.explain(x.pick.Explained)
 		}
-		h.give(x)
+		over := h.stopsIn(&x, false, t.e.endToken())
+		h.shown = append(h.shown, x.text...)
+		if h.give(x); over {
+			break
+		}
 	}
 	if told && len(h.held) > n && h.held[n].pick.Explained != nil { // of no text the next tells
 		e := h.held[n].pick.Explained
@@ -355,14 +368,12 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 		h.took, h.gave = append(h.took, took...), append(h.gave, gave...)
 	}
 	h.seen = last.end
-	h.replaced += n
 	h.held = h.held[:copy(h.held, h.held[n:])]
+	h.followStops(t.q)
 	g.waits = false
 	g.Applied(llm.VerdictReplace, n)
-	if last.fin.Reason != llm.FinishNone {
-		fin := last.fin
-		fin.StopBytes = 0
-		h.finish(t, fin, last.picked)
+	if last.fin.Reason != llm.FinishNone && !h.over {
+		h.finish(t, last.fin, last.picked)
 	}
 }
 
@@ -417,6 +428,10 @@ func (h *holdback) stop(t *pickTask, g *guardian, position int) {
 		position--
 	}
 	h.release(t, position)
+	if h.over && !(whole && len(h.held) == 0 && last.fin.Reason == llm.FinishStop) {
+		h.held = h.held[:0]
+		return
+	}
 	g.Applied(llm.VerdictStop, len(h.held))
 	h.held = h.held[:0]
 	h.finish(t, llm.Finish{Reason: llm.FinishGuard, StoppedBy: g.rules.Name, Why: g.v.Why}, picked{})
@@ -534,10 +549,11 @@ func (t *pickTask) cutTo(n int) error {
 	h.output = h.output[:n]
 	t.cut = n
 	q.generated = n
-	q.text = newTranscript(t.e.codec, t.history.Prompt, q.params.Stop, q.params.Healed)
+	q.text = newTranscript(t.e.codec, t.history.Prompt, nil, q.params.Healed)
 	for _, id := range h.output {
 		q.text.add(id, t.e.codec.Special(id))
 	}
+	h.followStops(q)
 	if q.chain == nil { // of a program's emissions
 		return nil
 	}

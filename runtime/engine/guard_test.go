@@ -37,7 +37,11 @@ func (w *whim) Check(v *llm.GuardView) (llm.Verdict, error) {
 	d := f.Sum64()
 	n := len(v.Output)
 	pick := func(from, to int) int { return from + int(d>>32)%(to-from+1) }
-	switch d % 16 {
+	kind := d % 16
+	if v.Reason == llm.FinishStop && kind > 8 { // often: then it may be no end
+		kind = 4
+	}
+	switch kind {
 	case 0, 1, 2:
 		w.rewinds++
 		p := pick(v.Released, n-1)
@@ -88,6 +92,10 @@ func guarded(n int) (out []Request) {
 		}
 	}
 	for i, r := range reqs {
+		if i >= 12 { // stop strings in what a whim gives, and across its ends
+			r.Params.Stop = append(r.Params.Stop, [][]string{nil, {"e]a", "[gon"}, {"]", "ab"}, nil,
+				{"a", "b[", "]c", "]d", "]e"}, {"bc", "c", " [g", "]e", "]f", "]g", "]h"}}[i%6]...)
+		}
 		rules := llm.GuardRules{Name: "whim", Hold: 1 + i%9, Every: 1 + i%3%(1+i%9), Rewinds: true,
 			OnFull: llm.GuardEnd(i % 2), OnExhausted: llm.GuardEnd(i / 2 % 2)}
 		r.Plugins = func(k int) sample.Plugins {
@@ -106,9 +114,9 @@ func guarded(n int) (out []Request) {
 // token after the other without cache, batch and guesses: alone and together, in roomy and tiny caches, where prefixes
 // are shared, sequences preempted, parked and guessed for.
 func TestRewoundAsNeverGenerated(t *testing.T) {
-	reqs := guarded(48)
+	reqs := guarded(72)
 	var want []outcome
-	total, checked := [llm.Verdicts]int{}, 0
+	total, checked, stops, unmade := [llm.Verdicts]int{}, 0, 0, 0
 	for _, r := range reqs {
 		var o outcome
 		for k := range r.N {
@@ -121,7 +129,7 @@ func TestRewoundAsNeverGenerated(t *testing.T) {
 			o.best = append(o.best, s.sent.best[0])
 			total[llm.VerdictRewind] += s.back
 			total[llm.VerdictInsert] += s.added
-			checked += s.checked
+			checked, stops, unmade = checked+s.checked, stops+s.stops, unmade+s.unmade
 		}
 		want = append(want, o)
 	}
@@ -130,6 +138,9 @@ func TestRewoundAsNeverGenerated(t *testing.T) {
 	}
 	if checked < 20 {
 		t.Fatalf("%d likeliest tokens where something was taken back", checked)
+	}
+	if stops < 5 || unmade < 5 {
+		t.Fatalf("%d stop strings in what guards gave, %d of the model's that they replaced", stops, unmade)
 	}
 	for _, s := range []struct {
 		name              string
@@ -393,13 +404,25 @@ func TestGuardsTogether(t *testing.T) {
 		}
 		return llm.Verdict{Position: len(v.Output)}
 	}}
+	rewound := false
+	seldom := saying{llm.GuardRules{Name: "seldom", Hold: 9, Every: 4}, func(v *llm.GuardView) llm.Verdict {
+		return llm.Verdict{Kind: llm.VerdictReplace, Position: len(v.Output), Text: "x", Tokens: []llm.Token{5}}
+	}}
+	back := saying{llm.GuardRules{Name: "back", Hold: 9, Every: 1, Rewinds: true}, func(v *llm.GuardView) llm.Verdict {
+		if len(v.Output) == 4 && !rewound {
+			rewound = true
+			return llm.Verdict{Kind: llm.VerdictRewind, Position: 2}
+		}
+		return llm.Verdict{Position: len(v.Output)}
+	}}
 	for name, c := range map[string]struct {
 		list []sample.Guard
 		text string
 		want int
 	}{
-		"swap beside hold": {[]sample.Guard{swap, hold}, "xxxxxxxx", 8},
-		"stop beside both": {[]sample.Guard{swap, hold, stop}, "xx", 3}, // the third token is the end's
+		"seldom beside back": {[]sample.Guard{seldom, back}, "xx", 2},
+		"swap beside hold":   {[]sample.Guard{swap, hold}, "xxxxxxxx", 8},
+		"stop beside both":   {[]sample.Guard{swap, hold, stop}, "xx", 3}, // the third token is the end's
 	} {
 		r := endless(8)
 		r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: c.list} }

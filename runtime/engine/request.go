@@ -226,7 +226,7 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 		if err := checkGuards(q.chain, p, plug.Guards); err != nil {
 			return nil, err
 		}
-		q.guards = newHoldback(plug.Guards)
+		q.guards = newHoldback(plug.Guards, p.Stop)
 		q.onlyGuards = len(plug.Guards) > 0 && len(q.guests) > 0 && len(plug.Processors) == 0 && plug.Masker == nil &&
 			plug.Sampler == nil
 		if p.BeamSearch() {
@@ -304,7 +304,7 @@ func (q *sequence) take(e *Engine, p sample.Pick) (x picked) {
 		x.text = q.text.last(p.Token, x.special)
 	} else if x.text, fin.Stop, fin.StopBytes = q.text.add(p.Token, x.special); fin.Stop != "" {
 		fin.Reason = llm.FinishStop
-		x.cut = !x.special && (q.text.over || q.text.detok.Open())
+		x.cut = !x.special && (q.text.rest != "" || q.text.detok.Open())
 	}
 	if fin.Reason != llm.FinishNone {
 		fin.Text, fin.Generated = string(q.text.visible), q.generated

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
@@ -26,6 +27,12 @@ type tale struct {
 	checked                                  int    // likeliest tokens of places where something was taken back
 	free                                     int
 	done, over                               bool
+	went                                     string // all that went out, special tokens too
+	visible                                  []bool // which of its bytes are no special token's
+	fresh                                    bool   // the last token was not looked at
+	stop                                     string // that ends in the last token
+	stopEnd                                  int    // where
+	stops, unmade                            int    // stop strings in other text than the model's; ends that were none
 }
 
 // told generates a sequence.
@@ -72,7 +79,7 @@ func told(r Request, k int) (*tale, error) {
 		s.done = s.done || len(chain.Lifted()) > 0
 		pick.Top = slices.Clone(pick.Top)
 		s.queue = s.queue[min(1, len(s.queue)):]
-		s.out = append(slices.Clone(s.out), pick.Token)
+		s.out, s.fresh = append(slices.Clone(s.out), pick.Token), true
 		picks = append(picks[:len(s.out)-1:len(s.out)-1], pick)
 		for s.released < len(s.out) && !s.over {
 			n := len(s.out)
@@ -100,19 +107,59 @@ func (s *tale) shows(p sample.Pick) error {
 	return nil
 }
 
-// texts returns what each token of the output adds, where the text ends behind each, and the text.
+// texts returns what each token of the output adds, where the text ends behind each, and the text. The last token ends
+// it if a stop string ends there in what went out and what is held behind it.
 func (s *tale) texts(e *Engine, picks []sample.Pick) (list []picked, ends []int, text string) {
 	s.open = s.open[:0]
-	q := &sequence{params: s.p, text: newTranscript(e.codec, s.prompt, s.p.Stop, 0)}
+	q := &sequence{params: s.p, text: newTranscript(e.codec, s.prompt, nil, 0)}
 	for _, p := range picks[:len(s.out)] {
-		x := q.take(e, p)
-		if x.cut { // its token would tell what the guard does not judge
-			x.pick, x.top = sample.Pick{}, nil
-		}
-		list, ends = append(list, x), append(ends, len(q.text.visible))
+		list, ends = append(list, q.take(e, p)), append(ends, len(q.text.visible))
 		s.open = append(s.open, q.text.detok.Open())
 	}
-	return list, ends, string(q.text.visible)
+	n, held := len(s.out), s.went
+	for _, x := range list[s.released : n-1] {
+		held += x.text
+	}
+	x, text := &list[n-1], string(q.text.visible)
+	if s.fresh {
+		s.stop, s.stopEnd = s.stopBehind(held, x.text)
+		s.fresh = false
+	}
+	if end := s.stopEnd; s.stop != "" && x.fin.Reason == llm.FinishNone {
+		x.fin = llm.Finish{Reason: llm.FinishStop, Stop: s.stop}
+		if !x.special {
+			text = text[:len(text)-len(x.text)+end]
+			ends[n-1] = len(text)
+		}
+		x.cut, x.text = end < len(x.text), x.text[:end]
+	}
+	return list, ends, text
+}
+
+// stopBehind returns the first stop string that ends in a piece behind a text, and where.
+func (s *tale) stopBehind(text, piece string) (stop string, end int) {
+	for end := 1; end <= len(piece); end++ {
+		for _, stop := range s.p.Stop {
+			if strings.HasSuffix(text+piece[:end], stop) {
+				return stop, end
+			}
+		}
+	}
+	return "", 0
+}
+
+// unmakes reports whether a replacement of the tokens below position takes a byte of the stop string in the last.
+func (s *tale) unmakes(list []picked, position int) bool {
+	fin := list[len(list)-1].fin
+	at, begins := 0, 0
+	for _, x := range list[s.released:] {
+		begins += len(x.text)
+	}
+	begins -= len(fin.Stop)
+	for _, x := range list[s.released:position] {
+		at += len(x.text)
+	}
+	return fin.Reason == llm.FinishStop && at > begins
 }
 
 // look asks the guard and applies what it says; again says that it is to be asked once more.
@@ -125,7 +172,7 @@ func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
 	for _, end := range ends[s.released:] {
 		view.Ends = append(view.Ends, uint32(end-from))
 	}
-	v := llm.Verdict{Position: s.free}
+	v := llm.Verdict{Position: max(s.free, s.released)}
 	if s.done {
 		v.Position = n
 	} else if fin.Reason != llm.FinishNone || n%g.rules.Every == 0 {
@@ -139,15 +186,32 @@ func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
 			v = llm.Verdict{Kind: llm.VerdictStop, Position: v.Position, Why: "it holds back too much"}
 		}
 	}
-	s.free = max(v.Position, s.released)
+	if v.Kind != llm.VerdictReplace {
+		s.free = max(v.Position, s.released)
+	}
 	send := func(to int) {
-		for i := s.released; i < to; i++ {
-			s.shown += text[s.seen:ends[i]]
+		for i := s.released; i < to && !s.over; i++ {
+			x, shown := list[i], text[s.seen:ends[i]]
 			s.seen = ends[i]
-			s.send(list[i])
-			if list[i].fin.Reason != llm.FinishNone {
-				s.end(list[i].fin)
+			if x.fin.Reason != llm.FinishNone && x.fin.Reason != llm.FinishStop {
+				s.shown += shown
+				s.send(x)
+				s.end(x.fin)
+				return
 			}
+			x.fin = s.cut(&x, s.open[i])
+			if s.shown += shown; x.fin.Reason != llm.FinishNone && !x.special {
+				s.shown = s.shown[:len(s.shown)-len(shown)+len(x.text)]
+			}
+			if s.send(x); x.fin.Reason == llm.FinishNone {
+				continue
+			}
+			if fin.Reason != llm.FinishStop || i < n-1 {
+				s.stops++
+			} else if v.Kind == llm.VerdictStop { // the guard ends what the stop string would
+				return
+			}
+			s.end(x.fin)
 		}
 		s.released = to
 	}
@@ -166,24 +230,36 @@ func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
 		}
 		list[n-1].fin = llm.Finish{}
 		at := s.released
-		send(v.Position)
-		if at == s.released { // nothing to end with
+		if send(v.Position); s.over {
+			return false
+		}
+		if at == v.Position { // nothing to end with
 			s.send(picked{special: true})
 		}
 		s.end(llm.Finish{Reason: llm.FinishGuard, StoppedBy: "whim", Why: v.Why})
 	case llm.VerdictReplace:
-		s.shown += v.Text
-		s.send(picked{pick: sample.Pick{Token: 8}, text: v.Text})
+		if s.unmakes(list, v.Position) {
+			s.stop = ""
+			s.unmade++
+			return true
+		}
+		s.replaced += v.Position - s.released
+		x := picked{pick: sample.Pick{Token: 8}, text: v.Text}
+		cut := s.cut(&x, false)
+		s.shown += x.text
+		if s.send(x); cut.Reason != llm.FinishNone {
+			s.stops++
+			s.end(cut)
+			return false
+		}
 		if v.Position-s.released > 1 {
 			s.send(picked{pick: sample.Pick{Token: 9}})
 		}
-		s.replaced += v.Position - s.released
 		s.seen, s.released = ends[v.Position-1], v.Position
 		if v.Position == n && fin.Reason != llm.FinishNone {
 			if fin.Reason == llm.FinishEOS {
 				s.send(list[n-1])
 			}
-			fin.StopBytes = 0
 			s.end(fin)
 		}
 		return true
@@ -247,7 +323,29 @@ func (s *tale) takeBack(g *whim, v llm.Verdict, reason llm.Reason) (again bool) 
 	return false
 }
 
+// cut cuts a token that goes out behind the first stop string in it, and returns the end that this is.
+func (s *tale) cut(x *picked, open bool) (fin llm.Finish) {
+	stop, end := s.stopBehind(s.went, x.text)
+	if stop == "" {
+		return fin
+	}
+	if !x.special && (x.cut || open || end < len(x.text)) { // its token would tell what the guard does not judge
+		x.pick, x.top = sample.Pick{}, nil
+	}
+	x.text = x.text[:end]
+	fin = llm.Finish{Reason: llm.FinishStop, Stop: stop}
+	all := slices.Concat(s.visible, slices.Repeat([]bool{!x.special}, end))
+	for _, visible := range all[len(all)-len(stop):] {
+		if visible {
+			fin.StopBytes++
+		}
+	}
+	return fin
+}
+
 func (s *tale) send(x picked) {
+	s.went += x.text
+	s.visible = append(s.visible, slices.Repeat([]bool{!x.special}, len(x.text))...)
 	o := &s.sent
 	o.tokens[0], o.logprobs[0] = append(o.tokens[0], x.pick.Token), append(o.logprobs[0], x.pick.Logprob)
 	o.best[0] = append(o.best[0], x.top...)

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"tgi/runtime/llm"
 	"tgi/runtime/stop"
 )
@@ -13,15 +15,20 @@ const detokContext = 5
 type transcript struct {
 	codec   Codec
 	detok   Detokenizer
-	matcher *stop.Matcher
+	find    finder
 	visible []byte // the text so far without special tokens
+	skip    int    // bytes that are still to be left out
+	rest    string // what the last token has behind the stop string that was found
+}
+
+// finder finds stop strings, and what of them is visible.
+type finder struct {
+	matcher *stop.Matcher
 	// recent holds the lengths of the last pieces, from which visibleOf computes the
 	// visible part of a stop string; it reaches back as far as the longest stop string.
 	recent      []span
-	recentBytes int  // bytes in recent
-	longest     int  // the longest stop string
-	skip        int  // bytes that are still to be left out
-	over        bool // a stop string was found, and the text went on behind it
+	recentBytes int // bytes in recent
+	longest     int // the longest stop string
 }
 
 type span struct {
@@ -31,16 +38,20 @@ type span struct {
 
 // newTranscript returns a transcript that leaves out the first skip bytes of the text.
 func newTranscript(c Codec, prompt []llm.Token, stops []string, skip int) *transcript {
-	t := &transcript{
-		skip:    skip,
-		codec:   c,
-		detok:   c.Stream(lastTokens(prompt, detokContext)),
-		matcher: stop.New(stops),
+	return &transcript{
+		skip:  skip,
+		codec: c,
+		detok: c.Stream(lastTokens(prompt, detokContext)),
+		find:  newFinder(stops),
 	}
+}
+
+func newFinder(stops []string) finder {
+	f := finder{matcher: stop.New(stops)}
 	for _, s := range stops {
-		t.longest = max(t.longest, len(s))
+		f.longest = max(f.longest, len(s))
 	}
-	return t
+	return f
 }
 
 // lastTokens returns the last n tokens.
@@ -52,14 +63,12 @@ func lastTokens(list []llm.Token, n int) []llm.Token { return list[max(len(list)
 // are set if the text now contains a stop string; text is then cut after it.
 func (t *transcript) add(tok llm.Token, hidden bool) (text, stop string, stopBytes int) {
 	text = t.decode(tok, hidden)
-	stop, cut := t.matcher.Feed(text)
+	stop, cut, stopBytes := t.find.feed(text, !hidden)
 	if stop != "" {
-		t.over = cut < len(text)
-		text = text[:cut]
+		text, t.rest = text[:cut], text[cut:]
 	}
-	t.record(text, !hidden)
-	if stop != "" {
-		stopBytes = t.visibleOf(len(stop))
+	if !hidden {
+		t.visible = append(t.visible, text...)
 	}
 	return text, stop, stopBytes
 }
@@ -92,30 +101,54 @@ func (t *transcript) cut(text string) string {
 	return text[n:]
 }
 
-// record records a piece.
-func (t *transcript) record(text string, visible bool) {
-	if visible {
-		t.visible = append(t.visible, text...)
+// clone returns a finder that has seen the same text.
+func (f *finder) clone() finder {
+	return finder{f.matcher.Clone(), slices.Clone(f.recent), f.recentBytes, f.longest}
+}
+
+// feed takes a piece. If a stop string ends in it, it takes the piece up to there only, and returns the string, where
+// it ends, and how many of its bytes are visible.
+func (f *finder) feed(text string, visible bool) (stop string, cut, stopBytes int) {
+	if stop, cut = f.matcher.Feed(text); stop == "" {
+		f.record(len(text), visible)
+		return "", 0, 0
 	}
-	if t.longest == 0 || text == "" {
+	f.record(cut, visible)
+	return stop, cut, f.visibleOf(len(stop))
+}
+
+// pass takes all of a piece, whatever stop strings end in it.
+func (f *finder) pass(text string, visible bool) {
+	for {
+		stop, cut, _ := f.feed(text, visible)
+		if stop == "" {
+			return
+		}
+		text = text[cut:]
+	}
+}
+
+// record records a piece of n bytes.
+func (f *finder) record(n int, visible bool) {
+	if f.longest == 0 || n == 0 {
 		return
 	}
-	t.recent = append(t.recent, span{len(text), visible})
-	t.recentBytes += len(text)
+	f.recent = append(f.recent, span{n, visible})
+	f.recentBytes += n
 	drop := 0
-	for t.recentBytes-t.recent[drop].bytes >= t.longest {
-		t.recentBytes -= t.recent[drop].bytes
+	for f.recentBytes-f.recent[drop].bytes >= f.longest {
+		f.recentBytes -= f.recent[drop].bytes
 		drop++
 	}
-	t.recent = t.recent[:copy(t.recent, t.recent[drop:])]
+	f.recent = f.recent[:copy(f.recent, f.recent[drop:])]
 }
 
 // visibleOf returns how many of the last n bytes of all text are visible.
-func (t *transcript) visibleOf(n int) (visible int) {
-	for i := len(t.recent) - 1; i >= 0 && n > 0; i-- {
-		take := min(t.recent[i].bytes, n)
+func (f *finder) visibleOf(n int) (visible int) {
+	for i := len(f.recent) - 1; i >= 0 && n > 0; i-- {
+		take := min(f.recent[i].bytes, n)
 		n -= take
-		if t.recent[i].visible {
+		if f.recent[i].visible {
 			visible += take
 		}
 	}

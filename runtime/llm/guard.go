@@ -12,7 +12,8 @@ type GuardView struct {
 	Context int
 	// Ends holds for each token that is held back where its text ends in Text.
 	Ends []uint32
-	// Reason says that the sequence is about to end, and why; FinishNone where it goes on.
+	// Reason says that the sequence is about to end, and why; FinishNone where it goes on. A guard that replaces
+	// a part of a stop string is asked again, with FinishNone and the whole of the token that it cut.
 	Reason Reason
 }
 

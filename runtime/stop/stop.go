@@ -4,6 +4,8 @@
 // The reasons behind it: docs/rationale/server.md.
 package stop
 
+import "slices"
+
 // Matcher finds the first place where one of several strings ends in a text that
 // arrives in pieces. It is linear in the text for each string, however the text is cut.
 // It belongs to one goroutine.
@@ -41,16 +43,22 @@ func New(stops []string) *Matcher {
 	return m
 }
 
+// Clone returns a matcher that has seen the same text.
+func (m *Matcher) Clone() *Matcher { return &Matcher{slices.Clone(m.stops)} }
+
 // Feed takes the next piece. If a stop string ends in it, Feed returns the string and
 // the number of bytes of the piece up to its end; of several that end at the same byte,
 // the first in the list. Otherwise it returns "", 0. What follows in the piece is
 // not looked at.
 func (m *Matcher) Feed(piece string) (stop string, cut int) {
 	for i := 0; i < len(piece); i++ {
-		for j := range m.stops {
-			if s := &m.stops[j]; s.step(piece[i]) {
-				return s.text, i + 1
+		for j := range m.stops { // all of them see the byte: the text may go on
+			if s := &m.stops[j]; s.step(piece[i]) && stop == "" {
+				stop, cut = s.text, i+1
 			}
+		}
+		if stop != "" {
+			return stop, cut
 		}
 	}
 	return "", 0

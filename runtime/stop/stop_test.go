@@ -135,6 +135,24 @@ func FuzzMatcher(f *testing.F) {
 	})
 }
 
+// TestEachStringSeesEachByte: a string is found whose bytes are another's too, and by a clone.
+func TestEachStringSeesEachByte(t *testing.T) {
+	m := New([]string{"ab", "bc", "cd"})
+	if stop, cut := m.Feed("xabcd"); stop != "ab" || cut != 3 {
+		t.Fatalf("%q at %d", stop, cut)
+	}
+	other := m.Clone()
+	for _, m := range []*Matcher{m, other} {
+		if stop, cut := m.Feed("cd"); stop != "bc" || cut != 1 {
+			t.Errorf("%q at %d, want bc at 1", stop, cut)
+		}
+	}
+	m.Feed("x")
+	if stop, cut := other.Feed("d"); stop != "cd" || cut != 1 {
+		t.Errorf("%q at %d: the other is no clone", stop, cut)
+	}
+}
+
 // TestBehindAMatch: a matcher goes on behind a match, which may begin the next.
 func TestBehindAMatch(t *testing.T) {
 	m := New([]string{"aba"})

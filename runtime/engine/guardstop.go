@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+)
+
+// A text with guards ends at the first stop string in what goes out, wherever its bytes come from. What is held may
+// become such a text: the sequence's transcript matches what went out and what is held behind it, and tells the guards
+// of an end where it finds a stop string. Where one would replace a byte of that, it is no end, and they are asked
+// again about the whole token: a client can neither find out by stop strings what is replaced, nor get a part of it.
+
+// stopsIn takes a token that goes out, and cuts it behind a stop string that ends in it, which ends the text. open says
+// that the token ends inside a character, end is the token of what no token stands for.
+func (h *holdback) stopsIn(x *picked, open bool, end llm.Token) bool {
+	found, cut, bytes := h.stops.feed(x.text, !x.special)
+	if found == "" || x.fin.Reason == llm.FinishLength || x.fin.Reason == llm.FinishEOS { // these are tested first
+		return false
+	}
+	x.cut = !x.special && (x.cut || open || cut < len(x.text))
+	if x.text = x.text[:cut]; x.cut { // what the token has behind the stop string is no part of what goes out
+		x.pick, x.top, x.replaced = sample.Pick{Token: end}, nil, true
+	}
+	x.fin = llm.Finish{Reason: llm.FinishStop, Stop: found, StopBytes: bytes}
+	h.over = true
+	return true
+}
+
+// unmakes reports whether a replacement takes a byte of the stop string that ends the text.
+func (h *holdback) unmakes(g *guardian) bool {
+	i := len(h.held) - 1
+	fin := &h.held[i].fin
+	if fin.Reason != llm.FinishStop {
+		return false
+	}
+	for left := len(fin.Stop) - len(h.held[i].text); left > 0 && i > 0; left -= len(h.held[i].text) {
+		i--
+	}
+	return g.v.Position > h.released()+i
+}
+
+// goOn takes the end at a stop string back: what is held ends with the whole token.
+func (h *holdback) goOn(q *sequence) {
+	x, rest := &h.held[len(h.held)-1], q.text.rest
+	if q.text.rest = ""; !x.special {
+		q.text.visible = append(q.text.visible, rest...)
+	}
+	x.text, x.end, x.fin, x.cut = x.text+rest, len(q.text.visible), llm.Finish{}, false
+	h.followStops(q)
+	for i := range h.guards { // what they said was about the end
+		if g := &h.guards[i]; g.v.Done && !g.waits {
+			g.done = false
+		}
+	}
+}
+
+// followStops has the transcript match what went out and what is held behind it.
+func (h *holdback) followStops(q *sequence) {
+	q.text.find = h.stops.clone()
+	for _, x := range h.held {
+		q.text.find.pass(x.text, !x.special)
+	}
+}
