@@ -211,7 +211,11 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		for want := time.Duration(0); ; want += time.Millisecond {
-			if files, _ := filepath.Glob(filepath.Join(path, "*", "*", "*")); len(files) > 30*round {
+			files, _ := filepath.Glob(filepath.Join(path, "*", "*", "*"))
+			files = slices.DeleteFunc(files, func(f string) bool {
+				return strings.HasPrefix(filepath.Base(f), tempPrefix)
+			})
+			if len(files) > 30*round {
 				break
 			}
 			time.Sleep(time.Millisecond)
