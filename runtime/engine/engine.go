@@ -167,7 +167,7 @@ type Engine struct {
 	stats    Stats
 
 	// The fields below belong to the step goroutine.
-	looping      bool
+	looping      bool // it runs loop, which another goroutine can go on with; tests make steps of their own
 	sched        *sched.Scheduler
 	pace         pace
 	costs        draft.Costs

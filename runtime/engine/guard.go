@@ -134,13 +134,16 @@ func (t *pickTask) guardPick(x picked) (over bool, err error) {
 // asksBehind reports whether guardPick asks a guard behind the pick.
 func (h *holdback) asksBehind(x picked) bool {
 	for i := range h.guards {
-		g := &h.guards[i]
-		due := x.fin.Reason != llm.FinishNone || (len(h.output)+1)%g.rules.Every == 0
-		if !g.done && due || g.waits {
+		if g := &h.guards[i]; g.waits || g.due(len(h.output)+1, x.fin.Reason) {
 			return true
 		}
 	}
 	return false
+}
+
+// due reports whether the guard is asked at a position, behind a token that ended the text for a reason or did not.
+func (g *guardian) due(position int, reason llm.Reason) bool {
+	return !g.done && (reason != llm.FinishNone || position%g.rules.Every == 0)
 }
 
 // ask asks the guards whose turn it is.
@@ -153,12 +156,11 @@ func (h *holdback) ask(t *pickTask) error {
 			continue
 		}
 		g.v = llm.Verdict{Position: max(g.free, h.released())}
-		switch {
-		case g.done:
+		if g.done {
 			g.v.Position = n
 			continue
-		case reason == llm.FinishNone && n%g.rules.Every != 0:
-		default:
+		}
+		if g.due(n, reason) {
 			v, err := g.Check(&h.view)
 			if err == nil {
 				err = h.check(g, v, t.e.shape.Vocab)

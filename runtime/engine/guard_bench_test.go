@@ -73,6 +73,7 @@ func benchmarkGuards(b *testing.B, rows int, guarded bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	e.looping = true // one sequence has its guards asked as in loop
 	p := params(2000)
 	p.IgnoreEOS, p.Sample = true, true
 	fill := func() {
