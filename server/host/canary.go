@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tgi/plugins"
+	"tgi/sdk/abi"
 	"tgi/server"
 	"tgi/server/api/admin"
 )
@@ -266,7 +267,7 @@ func (f *manager) countedCanary(name string, c canary) admin.Canary {
 	serving, _ := f.Get(name)
 	shown.Serving = canaryUse(serving.SHA256, serving.Version, old)
 	shown.Canary = canaryUse(c.sum, c.version, used)
-	if serving.Guard != nil && !o.Shadow {
+	if slices.Contains(serving.Kinds, abi.KindGuard) && !o.Shadow {
 		g := server.Guard(used.Guard)
 		shown.Canary.Guard = &g
 	}
