@@ -82,7 +82,7 @@ func versionIn(info *debug.BuildInfo) string {
 }
 
 // keyOf names a compiled module: by all that the machine code, and where the engine looks for it, depend on. The
-// rewriter's version is in the name of the cache's folder.
+// rewriter's fingerprint is in the name of the cache's folder.
 func keyOf(key compiledKey) string {
 	h := sha256.New()
 	version := engineVersion
@@ -100,8 +100,12 @@ type staging struct {
 	lock *os.File
 }
 
+// stagingTries bounds how often a new folder is lost to another process before it is locked. Some file systems lock
+// nothing.
+const stagingTries = 10
+
 func newStaging(dir string) (*staging, error) {
-	for {
+	for range stagingTries {
 		path, err := os.MkdirTemp(dir, stagingPrefix)
 		if err != nil {
 			return nil, err
@@ -112,10 +116,12 @@ func newStaging(dir string) (*staging, error) {
 		}
 		if err == nil { // another process sweeps the folder before it was held
 			_ = f.Close()
+			_ = os.Remove(path)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, errors.Join(err, os.RemoveAll(path))
 		}
 	}
+	return nil, fmt.Errorf("%s: no new folder can be locked", dir)
 }
 
 // remove deletes the folder, wherever it is now.
@@ -229,6 +235,11 @@ func readManifest(dir string, files ...string) (m manifest, err error) {
 
 // readSealed reads a file that agrees with its manifest.
 func readSealed(path string, want sealed) ([]byte, error) {
+	if at, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if at.Size() != want.Bytes {
+		return nil, fmt.Errorf("%s does not agree with %s", filepath.Base(path), manifestFile)
+	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err

@@ -36,6 +36,9 @@ const (
 	stateFile  = "state.json"
 	memoryFile = "memory.bin"
 	maxKept    = 32
+	// keptShare is the part of a cache that states may have, and one of them half of that: a module that has to be
+	// compiled again costs more than a state.
+	keptShare = 4
 )
 
 // keptState is the file of JSON.
@@ -175,6 +178,13 @@ func (m *Module) keepState(k *Keep, in *Instance, s *snapshot) {
 }
 
 func (e *Engine) writeKept(path string, state *keptState, memory []byte) error {
+	size := int64(0)
+	for _, p := range state.Parts {
+		size += int64(p.Bytes)
+	}
+	if e.cacheBytes > 0 && size > e.cacheBytes/keptShare/2 {
+		return nil
+	}
 	s, err := newStaging(e.cache)
 	if err != nil { // a cache that can't be written to: it was said when modules were compiled, if any were
 		return nil
@@ -193,7 +203,7 @@ func (e *Engine) writeKept(path string, state *keptState, memory []byte) error {
 	if err != nil {
 		return err
 	}
-	e.trimKept()
+	e.trimKept(size)
 	if err := os.Rename(s.path, path); err != nil && !errors.Is(err, os.ErrExist) { // another process was first
 		return err
 	}
@@ -217,16 +227,21 @@ func writeParts(path string, parts []keptPart, memory []byte) error {
 // trimmingKept is held by whoever makes room for a state.
 var trimmingKept sync.Mutex
 
-// trimKept makes room for one more state: settings that change often must not push modules out of the cache.
-func (e *Engine) trimKept() {
+// trimKept makes room for one more state of so many bytes: neither settings that change often nor guests with much
+// memory may push modules out of the cache.
+func (e *Engine) trimKept(size int64) {
 	trimmingKept.Lock()
 	defer trimmingKept.Unlock()
 	entries := slices.DeleteFunc(cacheEntries(filepath.Dir(e.cache)), func(x cacheEntry) bool {
 		return !strings.HasPrefix(filepath.Base(x.path), keptPrefix)
 	})
 	slices.SortFunc(entries, func(a, b cacheEntry) int { return a.used.Compare(b.used) })
-	for len(entries) >= maxKept {
+	for _, x := range entries {
+		size += x.bytes
+	}
+	for len(entries) >= maxKept || e.cacheBytes > 0 && size > e.cacheBytes/keptShare && len(entries) > 0 {
 		_ = os.RemoveAll(entries[0].path)
+		size -= entries[0].bytes
 		entries = entries[1:]
 	}
 }

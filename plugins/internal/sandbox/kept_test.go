@@ -241,6 +241,31 @@ func TestKeepBound(t *testing.T) {
 	k.expect("used longest ago", 1, 0)
 }
 
+// TestKeepBytes: states have a part of the cache, and one of them half of that at most.
+func TestKeepBytes(t *testing.T) {
+	e := engine(t, Config{CacheDir: t.TempDir()})
+	k := &keeping{t: t, e: e, m: compile(t, e, guestFile(t, "walk.wasm"), ModuleConfig{})}
+	for i := range 4 {
+		k.pool(fmt.Sprint(i), "note", func(*Instance) {})
+	}
+	var each int64
+	for _, x := range cacheEntries(filepath.Dir(e.cache)) {
+		if strings.HasPrefix(filepath.Base(x.path), keptPrefix) {
+			each = max(each, x.bytes)
+		}
+	}
+	e.cacheBytes = keptShare * (3*each + each/2)
+	e.trimKept(each)
+	if n := len(keptDirs(t, e)); n != 2 {
+		t.Errorf("%d states are kept beside one more, of three", n)
+	}
+	e.cacheBytes = keptShare // less than any state
+	k.pool("large", "note", func(*Instance) {})
+	if n := len(keptDirs(t, e)); n != 2 {
+		t.Errorf("%d states are kept, one of which is larger than its part of the cache", n)
+	}
+}
+
 // TestNonZero: the parts that are not zero make the memory.
 func TestNonZero(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

@@ -107,8 +107,8 @@ func New(c Config) (*Engine, error) {
 		e.slice = DefaultSlice
 	}
 	if c.CacheDir != "" {
-		dir, err := filepath.Abs(filepath.Join(c.CacheDir, fmt.Sprintf("compiled%d-wazero-%s", rewrite.Version,
-			engineVersion)))
+		dir, err := filepath.Abs(filepath.Join(c.CacheDir, fmt.Sprintf("compiled-%s-wazero-%s",
+			rewrite.Fingerprint(), engineVersion)))
 		if err == nil {
 			err = os.MkdirAll(dir, 0o700)
 		}

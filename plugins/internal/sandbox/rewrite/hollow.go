@@ -33,7 +33,7 @@ func Hollow(out []byte) (hollow, data []byte, err error) {
 			section = appendVector(nil, secCode, vector{n, bytes.Repeat(body, n)})
 		case secData:
 			if body := out[s.pos:s.end]; !counted && Segments(body, func(uint32, []byte) bool { return true }) == nil {
-				section, data = nil, body
+				section, data = nil, bytes.Clone(body) // out holds all the code
 			}
 		}
 		hollow = append(hollow, section...)

@@ -26,9 +26,6 @@ import (
 	"strconv"
 )
 
-// Version is part of the key of cached compilations: raise it when the same input would give another output.
-const Version = 3
-
 // Reserved names in the output.
 const (
 	ReservedPrefix = "tgi."     // no export of the input may start with it
