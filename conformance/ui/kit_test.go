@@ -319,4 +319,5 @@ func (p *page) shots(name string) {
 	}
 	p.size(1280, 860)
 	p.theme("light")
+	p.eventually("the window is wide again", "innerWidth === 1280") // what is loaded next is drawn for its width
 }

@@ -94,12 +94,12 @@ export async function json(path, options = {}) {
 
 // messageOf finds the text of an error in the shapes that the APIs have.
 async function messageOf(reply, used) {
-  if (reply.status === 401 && !used) return 'This server needs a key.';
+  // Routes word this differently, and which of them replies first is chance.
+  if (reply.status === 401) return used ? 'This server does not know that key.' : 'This server needs a key.';
   const text = await reply.text().catch(() => '');
   try {
     return errorText(JSON.parse(text)) || text;
   } catch {
-    if (!text && reply.status === 401) return 'This server does not know that key.';
     return text || `The server replied ${reply.status} ${reply.statusText}`.trim();
   }
 }
