@@ -17,18 +17,31 @@ import (
 	"tgi/models/tensors"
 )
 
-// TestTypes: every type has the values that the Python package gguf gives, also from the middle of a block on.
-func TestTypes(t *testing.T) {
+// openTypes opens a file with a tensor of each type, until the test ends.
+func openTypes(t *testing.T) *File {
+	t.Helper()
 	f, err := Open(os.DirFS("testdata"), "types.gguf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	want, err := safetensors.OpenFile(filepath.Join("testdata", "types.safetensors"))
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// openFloats opens the values of these tensors as the Python package gguf gives them.
+func openFloats(t *testing.T) *tensors.Set {
+	t.Helper()
+	f, err := safetensors.OpenFile(filepath.Join("testdata", "types.safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer want.Close()
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
+// TestTypes: every type has the values that the Python package gguf gives, also from the middle of a block on.
+func TestTypes(t *testing.T) {
+	f, want := openTypes(t), openFloats(t)
 	if len(want.Names()) != len(codings)-1 { // Python has no numbers of BF16
 		t.Errorf("%d types are tested, there are %d", len(want.Names()), len(codings))
 	}
@@ -62,11 +75,7 @@ func TestTypes(t *testing.T) {
 
 // TestIntegers: the integers of blocks, times the scale plus the offset, are their values.
 func TestIntegers(t *testing.T) {
-	f, err := Open(os.DirFS("testdata"), "types.gguf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := openTypes(t)
 	seen := 0
 	for _, name := range f.Tensors.Names() {
 		g, err := f.Tensors.Tensor(name)
@@ -115,16 +124,7 @@ func TestIntegers(t *testing.T) {
 // TestFactored: the codes of blocks that have factors, times these and the scale, plus the offset times its factor, are
 // to the last bit the values that the Python package gguf gives.
 func TestFactored(t *testing.T) {
-	f, err := Open(os.DirFS("testdata"), "types.gguf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	want, err := safetensors.OpenFile(filepath.Join("testdata", "types.safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer want.Close()
+	f, want := openTypes(t), openFloats(t)
 	for _, name := range []string{"Q4_K", "Q5_K", "IQ4_XS"} {
 		g, err := f.Tensors.Tensor(name)
 		if err != nil {
@@ -158,11 +158,7 @@ func TestFactored(t *testing.T) {
 
 // TestMetadata: keys have their values and kinds.
 func TestMetadata(t *testing.T) {
-	f, err := Open(os.DirFS("testdata"), "types.gguf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := openTypes(t)
 	if s, err := f.String("text"); s != "grüße" || err != nil {
 		t.Errorf("%q, %v", s, err)
 	}

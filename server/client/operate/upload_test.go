@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"tgi/server/api/admin"
 	"tgi/server/share"
 )
 
@@ -145,5 +146,23 @@ func TestUploadSigned(t *testing.T) {
 	if _, err := readModule(os.ReadFile, file); !errors.Is(err, share.ErrOther) ||
 		!strings.Contains(err.Error(), "sign it with") {
 		t.Error(err)
+	}
+}
+
+// TestBack: the version before is named by its module, or by its settings where these alone are others.
+func TestBack(t *testing.T) {
+	at, now := &Server{url: "http://a"}, admin.Version{SHA256: "ab12", SettingsID: "c1"}
+	for _, c := range []struct {
+		before admin.Version
+		want   string
+	}{
+		{now, "dog --url http://a"},
+		{admin.Version{SHA256: "ab12", SettingsID: "d2"}, "dog --url http://a --to ab12.d2"},
+		{admin.Version{SHA256: "ef34", SettingsID: "c1"}, "dog --url http://a --to ef34"},
+		{admin.Version{SHA256: "ef34", SettingsID: "d2"}, "dog --url http://a --to ef34"},
+	} {
+		if got := back(at, "dog", []admin.Version{now, c.before}); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.before, got, c.want)
+		}
 	}
 }
