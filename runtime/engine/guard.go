@@ -28,6 +28,7 @@ type holdback struct {
 	shown  []byte   // the text that went out, as the client has it
 	stops  finder   // of stop strings in what went out
 	over   bool     // it found one: the text has ended
+	anew   bool     // an end was taken back: all guards are asked, also those whose turn it is not
 	seen   int      // how much of the transcript's text was released, or replaced
 	ends   []uint32
 	view   llm.GuardView
@@ -160,7 +161,7 @@ func (h *holdback) ask(t *pickTask) error {
 			g.v.Position = n
 			continue
 		}
-		if g.due(n, reason) {
+		if h.anew || g.due(n, reason) {
 			v, err := g.Check(&h.view)
 			if err == nil {
 				err = h.check(g, v, t.e.shape.Vocab)
@@ -180,6 +181,7 @@ func (h *holdback) ask(t *pickTask) error {
 			g.free = max(h.released(), g.v.Position)
 		}
 	}
+	h.anew = false
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"math"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -430,6 +431,37 @@ func TestGuardsTogether(t *testing.T) {
 		if err != nil || got.texts[0] != c.text || len(got.tokens[0]) != c.want || got.finish[0].Text != c.text {
 			t.Errorf("%s: %q %d %+v (%v)", name, got.texts[0], len(got.tokens[0]), got.finish[0], err)
 		}
+	}
+}
+
+// TestGuardsAnew: where a guard unmakes the end at a stop string, those that had released that end are asked about the
+// text that goes on, also where it is not their turn.
+func TestGuardsAnew(t *testing.T) {
+	e := start(t, newFake(64, 16, 256), Config{Speculation: draft.Settings{}})
+	plain, err := generate(e, endless(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaced, asked := false, ""
+	swap := saying{llm.GuardRules{Name: "swap", Hold: 9, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+		if v.Reason == llm.FinishStop && !replaced {
+			replaced = true
+			return llm.Verdict{Kind: llm.VerdictReplace, Position: len(v.Output), Text: "x"}
+		}
+		return llm.Verdict{Position: len(v.Output)}
+	}}
+	seldom := saying{llm.GuardRules{Name: "seldom", Hold: 9, Every: 1 << 10}, func(v *llm.GuardView) llm.Verdict {
+		asked += fmt.Sprintf("%d %v,", len(v.Output), v.Reason)
+		return llm.Verdict{Position: len(v.Output)}
+	}}
+	r := endless(8)
+	r.Params.Stop = []string{plain.texts[0]}
+	r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: []sample.Guard{swap, seldom}} }
+	if _, err := generate(e, r); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("3 %v,3 %v,", llm.FinishStop, llm.FinishNone); !strings.HasPrefix(asked, want) {
+		t.Errorf("it is asked at %q, want %q", asked, want)
 	}
 }
 

@@ -47,6 +47,7 @@ func (h *holdback) goOn(q *sequence) {
 	}
 	x.text, x.end, x.fin, x.cut = x.text+rest, len(q.text.visible), llm.Finish{}, false
 	h.followStops(q)
+	h.anew = true
 	for i := range h.guards { // what they said was about the end
 		if g := &h.guards[i]; g.v.Done && !g.waits {
 			g.done = false

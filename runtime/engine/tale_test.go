@@ -26,7 +26,7 @@ type tale struct {
 	open                                     []bool // whether the text ends inside a character behind each token
 	checked                                  int    // likeliest tokens of places where something was taken back
 	free                                     int
-	done, over                               bool
+	done, over, anew                         bool
 	went                                     string // all that went out, special tokens too
 	visible                                  []bool // which of its bytes are no special token's
 	fresh                                    bool   // the last token was not looked at
@@ -175,10 +175,11 @@ func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
 	v := llm.Verdict{Position: max(s.free, s.released)}
 	if s.done {
 		v.Position = n
-	} else if fin.Reason != llm.FinishNone || n%g.rules.Every == 0 {
+	} else if fin.Reason != llm.FinishNone || n%g.rules.Every == 0 || s.anew {
 		v, _ = g.Check(&view)
 		s.done = v.Done
 	}
+	s.anew = false
 	if v.Kind == llm.VerdictRelease && n-v.Position > g.rules.Hold && !s.done {
 		if g.rules.OnFull == llm.GuardReleases {
 			v.Position = n - g.rules.Hold
@@ -239,7 +240,7 @@ func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
 		s.end(llm.Finish{Reason: llm.FinishGuard, StoppedBy: "whim", Why: v.Why})
 	case llm.VerdictReplace:
 		if s.unmakes(list, v.Position) {
-			s.stop = ""
+			s.stop, s.anew = "", true
 			s.unmade++
 			return true
 		}
