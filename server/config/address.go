@@ -18,16 +18,17 @@ func Shown(address string) string {
 		head, tail = rest[:i], rest[i:]
 	}
 	u, err := url.Parse(address)
-	slash := strings.IndexByte(head, '/')
+	odd := err != nil || u.User == nil && u.Port() != ""
 	switch {
-	case err != nil && strings.Contains(tail, "@"): // a password may contain "?", and a query "@"
+	case odd && strings.Contains(tail, "@"): // a password may contain "?", and a query "@"
 		return scheme + "://" + masked
-	case err != nil || u.User == nil && u.Port() != "": // a password may contain "/": u:1/2@host
+	case odd: // a password may contain "/": u:1/2@host
 		head = withoutUser(head)
-	case slash >= 0:
-		head = withoutUser(head[:slash]) + head[slash:]
-	default:
-		head = withoutUser(head)
+	default: // so may others, but for "/@", which paths have: /@scope/name
+		at := strings.LastIndexByte(strings.ReplaceAll(head, "/@", "//"), '@')
+		if at >= 0 {
+			head = masked + head[at:]
+		}
 	}
 	if len(tail) > 1 {
 		tail = tail[:1] + masked

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -98,9 +99,30 @@ func TestKeptStates(t *testing.T) {
 	}
 }
 
-// TestBuildID: a program of Go on Linux has a name.
+// TestBuildID: a program of Go on Linux has a name; one whose linker gave it none is named by what it is.
 func TestBuildID(t *testing.T) {
 	if id := BuildID(); runtime.GOOS == "linux" && strings.Count(id, "/") != 3 {
 		t.Errorf("build %q", id)
+	}
+	folder := t.TempDir()
+	source := filepath.Join(folder, "main.go")
+	var ids []string
+	for _, text := range []string{"1", "2"} {
+		program := filepath.Join(folder, "program")
+		text = "package main\n\nfunc main() { println(" + text + ") }\n"
+		if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -buildid=", "-o", program, source)
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		ids = append(ids, buildID(program))
+	}
+	if len(ids[0]) != 64 || ids[0] == ids[1] {
+		t.Errorf("two programs without a name of the linker's are %q", ids)
+	}
+	if id := buildID(filepath.Join(folder, "nothing")); id != "" {
+		t.Errorf("what is not there is %q", id)
 	}
 }

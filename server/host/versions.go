@@ -198,15 +198,17 @@ func (f *manager) Rollback(ctx context.Context, name, to string) (server.Plugin,
 			return server.Plugin{}, fmt.Errorf("%w: the latest version of %s does not serve: %s", server.ErrRefused,
 				name, why)
 		}
-		return server.Plugin{}, fmt.Errorf("%w: the version of %s that serves is the one whose sha256 begins with %.64q",
+		return server.Plugin{}, fmt.Errorf("%w: the version of %s that serves is the one whose sha256 begins with %.81q",
 			server.ErrRefused, name, to)
 	case i < 0:
-		return server.Plugin{}, fmt.Errorf("%w: no earlier version of %s has a sha256 that begins with %.64q",
+		return server.Plugin{}, fmt.Errorf("%w: no earlier version of %s has a sha256 that begins with %.81q",
 			server.ErrRefused, name, to)
 	}
 	for _, p := range u.past[i:] {
-		if p.kept.named(to) && p.kept.SHA256 != u.past[i].kept.SHA256 && to != "" {
-			return server.Plugin{}, fmt.Errorf("%w: several versions of %s have a sha256 that begins with %.64q",
+		other := p.kept.SHA256 != u.past[i].kept.SHA256 ||
+			strings.Contains(to, ".") && useOf(p.kept.settings()).ID() != useOf(u.past[i].kept.settings()).ID()
+		if p.kept.named(to) && other && to != "" {
+			return server.Plugin{}, fmt.Errorf("%w: several versions of %s have a sha256 that begins with %.81q",
 				server.ErrRefused, name, to)
 		}
 	}

@@ -125,7 +125,11 @@ func TestVersionsOfSettings(t *testing.T) {
 			t.Errorf("%d %s, %+v", status, text, now)
 		}
 	}
-	status, text := p.call(t, http.MethodPost, "/admin/plugins/mine/rollback?to="+before[1].SHA256+"."+
+	status, text := p.call(t, http.MethodPost, "/admin/plugins/mine/rollback?to="+before[1].SHA256+".", nil)
+	if status != http.StatusUnprocessableEntity || !strings.Contains(text, "several versions") {
+		t.Errorf("any of the settings: %d %s", status, text)
+	}
+	status, text = p.call(t, http.MethodPost, "/admin/plugins/mine/rollback?to="+before[1].SHA256+"."+
 		before[1].SettingsID[:8], nil)
 	if status != http.StatusOK || !strings.Contains(text, `"limits":{"memory":"32MiB"}`) {
 		t.Errorf("%d %s", status, text)

@@ -59,8 +59,7 @@ func (t *withHeaders) RoundTrip(q *http.Request) (*http.Response, error) {
 	// The client's own error would have all of the address.
 	if to := s.Header.Get("Location"); s.StatusCode/100 == 3 && to != "" {
 		_ = s.Body.Close()
-		return nil, fmt.Errorf("the server redirects to %q: that is not followed", fmt.Sprintf("%.100s",
-			config.Shown(to)))
+		return nil, fmt.Errorf("the server redirects to %.100q: that is not followed", config.Shown(to))
 	}
 	kind, _, _ := mime.ParseMediaType(s.Header.Get("Content-Type"))
 	s.Body = mended(&bounded{s.Body, t.bytes}, int(t.bytes), kind == "application/json")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Member is one of an object, whose value stays as it was written.
@@ -33,13 +34,24 @@ func Members(raw []byte) []Member {
 func Twice(raw []byte) string {
 	seen := map[string]bool{}
 	for _, m := range Members(raw) {
-		name := strings.ToLower(m.Name)
+		name := folded(m.Name)
 		if seen[name] {
 			return m.Name
 		}
 		seen[name] = true
 	}
 	return ""
+}
+
+// folded is a name as encoding/json compares it with those of a struct's fields: equal for names that differ in case.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, name)
 }
 
 // Elements returns those of raw, a JSON array.

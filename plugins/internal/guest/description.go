@@ -231,14 +231,24 @@ func twice(text []byte) string {
 	for _, err := d.Token(); err == nil && d.More(); {
 		key, _ := d.Token()
 		name, _ := key.(string)
-		folded := strings.ToLower(name)
-		if seen[folded] {
+		if seen[folded(name)] {
 			return name
 		}
-		seen[folded] = true
+		seen[folded(name)] = true
 		err = d.Decode(new(json.RawMessage))
 	}
 	return ""
+}
+
+// folded is a name as encoding/json compares it with those of a struct's fields: equal for names that differ in case.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for other := unicode.SimpleFold(r); other != r; other = unicode.SimpleFold(other) {
+			least = min(least, other)
+		}
+		return least
+	}, name)
 }
 
 // addNeed applies one entry of "needs".

@@ -75,6 +75,7 @@ func TestLoadDescription(t *testing.T) {
 		`{"name":"x","kinds":["logits"],"needs":["topk:4096"]}`: "",
 		`{"name":"a","name":"b","kinds":["logits"]}`:            `member "name" is there twice`,
 		`{"name":"a","kinds":["logits"],"Kinds":["logits"]}`:    `member "Kinds" is there twice`,
+		`{"name":"a","kinds":["logits"],"kindſ":["logits"]}`:    `member "kindſ" is there twice`,
 		`{"name":"a","kinds":["logits","logits"]}`:              `kind "logits" is there twice`,
 		`not JSON`:                      "invalid character",
 		`[]`:                            "cannot unmarshal array",
