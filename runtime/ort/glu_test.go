@@ -108,11 +108,12 @@ func TestGLURefusesOddWidth(t *testing.T) {
 // TestOperatorsBesideVNNI: attention to codes in integers is all that the kernel with VNNI has of its own. The
 // operators that choose by the kernel give the bits of AVX-512 beside it.
 func TestOperatorsBesideVNNI(t *testing.T) {
+	list := slices.DeleteFunc(kernels(t), func(k string) bool { return !strings.HasPrefix(k, "avx512") })
+	if len(list) < 2 {
+		t.Skip("the processor has no VNNI beside AVX-512: there is nothing to compare")
+	}
 	var first [][]float32
-	for _, kernel := range kernels(t) {
-		if !strings.HasPrefix(kernel, "avx512") {
-			continue
-		}
+	for _, kernel := range list {
 		if err := chooseAttention(kernel); err != nil {
 			t.Fatal(err)
 		}
