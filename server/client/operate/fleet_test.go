@@ -316,7 +316,8 @@ func TestFleetLogsFail(t *testing.T) {
 		t.Fatal(err)
 	}
 	f = append(f, away...)
-	logs := Verbs(os.ReadFile)[4]
+	verbs := Verbs(os.ReadFile)
+	logs := verbs[slices.IndexFunc(verbs, func(v Verb) bool { return v.Lines })]
 	set := pflag.NewFlagSet("logs", pflag.ContinueOnError)
 	logs.Flags(set)
 	if err := set.Parse([]string{"--follow"}); err != nil {

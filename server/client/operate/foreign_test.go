@@ -33,9 +33,10 @@ func TestForeignServer(t *testing.T) {
 		live, _ := fleetOf(t, map[string]string{"PUT ?dry_run=true": tried, "PUT ": dog, "GET ": dog,
 			"GET /canary":   trial,
 			"GET /versions": `{"versions":[{"sha256":"cd"}]}`, "POST /canary/promote": dog,
-			"GET /log?after=0": `{"lines":[]}`})
+			"GET /log?after=0": `{"lines":[]}`, "DELETE ": "204 "})
 		for _, line := range [][]string{{"upload", "dog", module(t)}, {"upload", "dog", module(t), "--dry-run"},
-			{"versions", "dog"}, {"rollback", "dog", "--to", "3361"}, {"canary", "dog"}, {"canary", "dog", "--end"},
+			{"versions", "dog"}, {"rm", "dog"}, {"rollback", "dog", "--to", "3361"},
+			{"canary", "dog"}, {"canary", "dog", "--end"},
 			{"canary", "dog", "--promote"}, {"canary", "dog", module(t), "--share", "5"}, {"logs", "dog"}} {
 			if line[0] == "logs" && strings.Contains(says, "cat") {
 				continue // its lines are not of a name

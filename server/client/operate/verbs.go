@@ -79,6 +79,24 @@ it changed.`,
 			return tell(say, got, text, err)
 		},
 	}, {
+		Use: RemoveVerb + " [flags] NAME|REFERENCE", Words: 1,
+		Short: "Remove an installed plugin from the settings, a pulled one from the index, or an upload from a server",
+		Long: `Remove an installed plugin, or a pulled one from the local index; with --url or --key an upload from a server.
+Of an installed plugin go its [[plugin]] in the settings' file; of the folder plugins.installed the modules
+NAME-DIGITS.wasm of all its versions, what stands beside them (.wasm.artifact.json) and NAME.past.json, the versions
+that could come back; and its artefact in the local index. Files that another [[plugin]] names stay, and so do a
+source that is not of that folder and other artefacts of the index. The command names each file that it removed, and
+the artefacts of the same repository that stay.
+Of an upload go all versions that the server keeps, for good, and its canary.`,
+		Example: `  tgi plugin rm dog                               # of tgi.toml
+  tgi plugin rm registry.example/plugins/dog:1    # of the local index
+  tgi plugin rm dog --url http://127.0.0.1:3000   # an upload`,
+		Before: beforeRemove,
+		Run: func(ctx context.Context, at *Server, words []string, say say) error {
+			got, text, err := at.Remove(ctx, words[0])
+			return tell(say, got, text, err)
+		},
+	}, {
 		Use: "canary [flags] NAME [FILE]", Words: 2, Flags: c.Flags,
 		Short: "Try a new version on a share of the requests; show, promote or end it",
 		Example: `  tgi plugin canary dog dog.wasm --share 5% --shadow --promote-after 1000

@@ -14,12 +14,10 @@ import (
 func newPlugin(c console) *cobra.Command {
 	cmd := verbGroup("plugin", "Create, build, check, test, measure, share and operate plugins",
 		newPluginNew(), newPluginBuild(), newPluginTest(), newPluginCheck(), newPluginBench(), newPluginRun(),
-		newPluginDev(),
-		newPluginList(),
-		newPluginSign(c), newPluginPush(), newPluginPull(), newPluginInstall(), newPluginShow(), newPluginVerify(),
-		newPluginRemove())
+		newPluginDev(), newPluginList(),
+		newPluginSign(c), newPluginPush(), newPluginPull(), newPluginInstall(), newPluginShow(), newPluginVerify())
 	cmd.AddCommand(newPluginServed()...)
-	cmd.Long = "Work on plugins: most commands need no server; upload, versions, rollback, canary and logs ask one."
+	cmd.Long = "Work on plugins: most need no server; upload, versions, canary and logs ask one, rollback, rm, list and show may."
 	cmd.Example = `  tgi plugin new --lang go|rust|c|as [--kind ` + strings.Join(sdk.KindsOf("go"), "|") + `] NAME
   cd NAME && tgi plugin test && tgi plugin build
   tgi plugin dev NAME

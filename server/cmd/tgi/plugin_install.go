@@ -61,28 +61,6 @@ func newPluginInstall() *cobra.Command {
 	return cmd
 }
 
-// newPluginRemove takes an installed plugin out of the settings, or an artefact out of the index.
-func newPluginRemove() *cobra.Command {
-	s := &sharing{}
-	cmd := &cobra.Command{Use: "rm NAME|REFERENCE",
-		Short: "Remove an installed plugin with its entry in the settings, or a pulled one from the local index",
-		Long: `Remove an installed plugin, or a pulled one from the local index.
-Of an installed plugin go its [[plugin]] in the settings' file; of the folder plugins.installed the modules
-NAME-DIGITS.wasm of all its versions, what stands beside them (.wasm.artifact.json) and NAME.past.json, the versions
-that could come back; and its artefact in the local index. Files that another [[plugin]] names stay, and so does a
-source that is not of that folder. The command names each file that it removed.`}
-	cmd.RunE = s.runs("rm", 1, 1, "a plugin's name or a reference", func(ctx context.Context, words []string,
-		stdout io.Writer) error {
-		cfg, err := s.editable()
-		if err != nil {
-			return err
-		}
-		return install.RemoveIn(ctx, cfg, words[0], stdout)
-	})
-	s.settingsFlags(cmd)
-	return cmd
-}
-
 // newPluginShow describes a plugin that list shows, a file, or an artefact of a registry.
 func newPluginShow() *cobra.Command {
 	s, of := &sharing{}, operate.Flags{}

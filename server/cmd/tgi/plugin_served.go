@@ -13,6 +13,7 @@ import (
 	"tgi/plugins/check"
 	"tgi/server/client/operate"
 	"tgi/server/client/terminal"
+	"tgi/server/config"
 	"tgi/server/host"
 	"tgi/server/share/install"
 )
@@ -78,22 +79,55 @@ func newPluginServed() (list []*cobra.Command) {
 		cmd := served(verb)
 		if cmd.Name() == operate.RollbackVerb {
 			rollsBackHere(cmd)
+		} else if cmd.Name() == operate.RemoveVerb {
+			removesHere(cmd)
 		}
 		list = append(list, cmd)
 	}
 	return list
 }
 
-// rollsBackHere has a command lock the earlier reference of a plugin that the settings have from a registry, unless
-// --url or --key are of a server. It says which of the two it does.
-func rollsBackHere(cmd *cobra.Command) {
-	s, onServer := &sharing{}, cmd.RunE
-	here := s.runs("rollback", 1, 1, "the name of one plugin", func(ctx context.Context, words []string,
-		stdout io.Writer) error {
+// worksHere has a command change the settings here, unless --url or --key are of a server.
+func (s *sharing) worksHere(cmd *cobra.Command, want string, here func(ctx context.Context, cfg config.Config,
+	words []string, stdout io.Writer) error) {
+	onServer := cmd.RunE
+	settings := s.runs(cmd.Name(), 1, 1, want, func(ctx context.Context, words []string, stdout io.Writer) error {
 		cfg, err := s.editable()
 		if err != nil {
 			return err
 		}
+		return here(ctx, cfg, words, stdout)
+	})
+	cmd.RunE = func(cmd *cobra.Command, words []string) error {
+		if !cmd.Flags().Changed("url") && !cmd.Flags().Changed("key") {
+			return settings(cmd, words)
+		}
+		if name := givenSetting(cmd); name != "" {
+			return misused("--%s is of the settings here, --url and --key are of a server", name)
+		}
+		return onServer(cmd, words)
+	}
+	s.settingsFlags(cmd)
+}
+
+// removesHere has a command take an installed plugin out of the settings, or an artefact out of the index.
+func removesHere(cmd *cobra.Command) {
+	s := &sharing{}
+	s.worksHere(cmd, "a plugin's name or a reference", func(ctx context.Context, cfg config.Config, words []string,
+		stdout io.Writer) error {
+		if cmd.Flag("json").Value.String() == "true" {
+			return misused("--json is of a server's reply: --url names one")
+		}
+		return install.RemoveIn(ctx, cfg, words[0], stdout)
+	})
+}
+
+// rollsBackHere has a command lock the earlier reference of a plugin that the settings have from a registry. It says
+// which of the two it does.
+func rollsBackHere(cmd *cobra.Command) {
+	s, onServer := &sharing{}, cmd.RunE
+	s.worksHere(cmd, "the name of one plugin", func(ctx context.Context, cfg config.Config, words []string,
+		stdout io.Writer) error {
 		now, file, name := install.Locked(cfg, words[0]), install.TargetOf(cfg).File, terminal.Line(words[0])
 		if now == nil && cmd.Flags().Changed("config") {
 			return fmt.Errorf("%s has no [[plugin]] %s from a registry; --url asks a server for an earlier upload", file, name)
@@ -116,14 +150,4 @@ func rollsBackHere(cmd *cobra.Command) {
 		}
 		return output{cmd.Flag("json").Value.String() == "true"}.say(stdout, got, "%s", text)
 	})
-	cmd.RunE = func(cmd *cobra.Command, words []string) error {
-		if !cmd.Flags().Changed("url") && !cmd.Flags().Changed("key") {
-			return here(cmd, words)
-		}
-		if name := givenSetting(cmd); name != "" {
-			return misused("--%s is of the settings here, --url and --key are of a server", name)
-		}
-		return onServer(cmd, words)
-	}
-	s.settingsFlags(cmd)
 }

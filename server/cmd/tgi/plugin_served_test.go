@@ -22,6 +22,12 @@ func TestPluginOfServer(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 		case r.URL.Path == "/admin/plugins":
 			_, _ = w.Write([]byte(`{"plugins":[` + dog + `]}`))
+		case strings.HasSuffix(r.URL.Path, "/versions"):
+			_, _ = w.Write([]byte(`{"versions":[{"sha256":"ab"}]}`))
+		case strings.HasSuffix(r.URL.Path, "/canary"):
+			w.WriteHeader(http.StatusNotFound)
+		case r.Method == http.MethodDelete:
+			w.WriteHeader(http.StatusNoContent)
 		default:
 			_, _ = w.Write([]byte(dog))
 		}
@@ -55,8 +61,14 @@ func TestPluginOfServer(t *testing.T) {
 	if said != "" {
 		t.Error(said)
 	}
-	_, said = plugin(2, "rollback", "dog", "--url", web.URL, "--config", "tgi.toml")
-	contains(t, said, "--config is of the settings here, --url and --key are of a server")
+	out, _ = plugin(0, "rm", "dog", "--url", web.URL)
+	contains(t, out, "dog: removed from "+web.URL)
+	out, _ = plugin(0, "rm", "dog", "--url", web.URL, "--json")
+	contains(t, out, `"removed": "dog"`)
+	for _, command := range []string{"rollback", "rm"} {
+		_, said = plugin(2, command, "dog", "--url", web.URL, "--config", "tgi.toml")
+		contains(t, said, "--config is of the settings here, --url and --key are of a server")
+	}
 }
 
 // TestPluginHere: commands that change the settings say so, and name the files that they change and remove.
@@ -91,6 +103,10 @@ func TestPluginHere(t *testing.T) {
 			t.Errorf("%s is there", file)
 		}
 	}
+	_, said = runTgi(t, 1, "plugin", "rm", "dog")
+	contains(t, said, "no [[plugin]] has this name", "--url removes an upload from a server")
+	_, said = runTgi(t, 2, "plugin", "rm", "dog", "--json")
+	contains(t, said, "--json is of a server's reply")
 	for to, want := range map[string]string{".": ". is a path of this machine", "./out": "is a path of this machine",
 		"/srv/plugins": "is a path of this machine", "plugins": "plugins is a path",
 		"no-registry": "want REGISTRY/NAME:TAG"} {

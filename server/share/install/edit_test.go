@@ -11,6 +11,7 @@ import (
 
 	"tgi/server/config"
 	"tgi/server/share"
+	"tgi/server/share/registry"
 )
 
 // TestInstallBesideAnEditor: what somebody saves while an installation runs, who knows nothing of its lock, stays.
@@ -133,6 +134,46 @@ func TestRemoveKeepsNamed(t *testing.T) {
 	}
 	if _, err := os.Stat(newer); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s: %v", newer, err)
+	}
+}
+
+// TestRemoveNamesRest: artefacts of the same repository that were pulled too stay, and are named.
+func TestRemoveNamesRest(t *testing.T) {
+	dir := t.TempDir()
+	cfg := config.Default()
+	cfg.File, cfg.Plugins.Installed = filepath.Join(dir, "tgi.toml"), filepath.Join(dir, "installed")
+	t.Setenv("XDG_DATA_HOME", dir)
+	to, out, a := TargetOf(cfg), &strings.Builder{}, packed(t, "ban", "")
+	x, err := IndexOf(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := put(t, to, "ban", "ban", a); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Plugin = settings(t, to)
+	at, err := registry.Parse(cfg.Plugin[0].Reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier := at.Repository + ":0.9.0@" + a.Digest()
+	for _, reference := range []string{cfg.Plugin[0].Reference, earlier, at.Repository + "-other:0.9.0"} {
+		if err := x.Put(t.Context(), reference, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = RemoveIn(t.Context(), cfg, "ban", out)
+	want := "removed " + cfg.Plugin[0].Reference + " from the local index\nkept " + earlier +
+		" in the local index; tgi plugin rm " + earlier + " removes it\n"
+	if err != nil || !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%v, said\n%swant\n%s", err, out, want)
+	}
+	out.Reset()
+	if err := RemoveIn(t.Context(), cfg, earlier, out); err != nil {
+		t.Error(err)
+	}
+	if list, err := x.List(); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
 	}
 }
 

@@ -152,7 +152,7 @@ func RemoveIn(ctx context.Context, cfg config.Config, name string, out io.Writer
 			return errors.Join(err, unsaid)
 		}
 		if err := x.Remove(ctx, name); err != nil {
-			return fmt.Errorf("no [[plugin]] has this name, and %w", err)
+			return fmt.Errorf("no [[plugin]] has this name, and %w; --url removes an upload from a server", err)
 		}
 		say(name, " from the local index")
 		return unsaid
@@ -171,8 +171,29 @@ func RemoveIn(ctx context.Context, cfg config.Config, name string, out io.Writer
 		case !errors.Is(failed, fs.ErrNotExist):
 			err = errors.Join(err, failed)
 		}
+		left, failed := others(x, reference)
+		err = errors.Join(err, failed)
+		for _, other := range left {
+			_, err := fmt.Fprintf(out, "kept %s in the local index; tgi plugin rm %[1]s removes it\n", terminal.Line(other))
+			unsaid = cmp.Or(unsaid, err)
+		}
 	}
 	return errors.Join(err, unsaid)
+}
+
+// others are the references of the index that are of the repository of another one.
+func others(x *index.Index, reference string) (left []string, err error) {
+	of, err := registry.Parse(reference)
+	if err != nil {
+		return nil, err
+	}
+	list, err := x.List()
+	for _, e := range list {
+		if at, err := registry.Parse(e.Reference); err == nil && at.Repository == of.Repository {
+			left = append(left, e.Reference)
+		}
+	}
+	return left, err
 }
 
 // CheckPush refuses folders in the place of a module and of the reference that it is pushed to, and what is no

@@ -1,0 +1,43 @@
+package operate
+
+import "testing"
+
+// TestRemove: the command says what went with an upload, and removes nothing where the server does not tell.
+func TestRemove(t *testing.T) {
+	const kept = `{"versions":[{"sha256":"cd"},{"sha256":"ab"},{"sha256":"ef"}]}`
+	const one, other = "dog: removed from ", "; requests that run with it finish\n"
+	f, list := fleetOf(t, map[string]string{"GET /versions": kept, "GET /canary": trial, "DELETE ": "204 "})
+	text, _, err := command(t, f, "rm", "dog")
+	says(t, list, text, one+"S0"+other+"  2 earlier versions went too: no rollback brings one back\n"+
+		"  its canary ended\n", err, "", "GET /versions, GET /canary, DELETE ")
+	f, list = fleetOf(t, map[string]string{"GET /versions": `{"versions":[{"sha256":"cd"}]}`, "DELETE ": "204 "})
+	text, _, err = command(t, f, "rm", "dog")
+	says(t, list, text, one+"S0"+other, err, "", "GET /versions, GET /canary, DELETE ")
+
+	f, list = fleetOf(t, map[string]string{"GET /versions": `409 {"error":"it is of the settings"}`})
+	text, _, err = command(t, f, "rm", "dog")
+	says(t, list, text, "", err, "S0: 409 it is of the settings", "GET /versions")
+	f, list = fleetOf(t, map[string]string{"GET /versions": kept, "GET /canary": `500 {"error":"oh"}`})
+	text, _, err = command(t, f, "rm", "dog")
+	says(t, list, text, "", err, "S0: 500 oh", "GET /versions, GET /canary")
+}
+
+// TestFleetRemove: where one server has the plugin from its settings none removes it; where one has none the others
+// remove theirs. Again is safe.
+func TestFleetRemove(t *testing.T) {
+	has := map[string]string{"GET /versions": `{"versions":[{"sha256":"cd"}]}`, "DELETE ": "204 "}
+	settled := map[string]string{"GET /versions": `409 {"error":"it is of the settings"}`}
+	f, list := fleetOf(t, has, settled)
+	text, _, err := command(t, f, "rm", "dog")
+	says(t, list, text, "S0\n  it could be done here; nothing was changed\nS1\n  failed: 409 it is of the settings\n",
+		err, "1 of 2 servers failed; nothing was changed at any of them", "GET /versions", "GET /versions")
+
+	f, list = fleetOf(t, has, map[string]string{})
+	text, _, err = command(t, f, "rm", "dog")
+	says(t, list, text, "S0\n  dog: removed from S0; requests that run with it finish\n"+
+		"S1\n  dog: there is no such plugin\n", err, "", "GET /versions, GET /versions, GET /canary, DELETE ",
+		"GET /versions")
+	f, list = fleetOf(t, map[string]string{}, map[string]string{})
+	text, _, err = command(t, f, "rm", "dog")
+	says(t, list, text, "", err, "none of the servers has a plugin dog", "GET /versions", "GET /versions")
+}
