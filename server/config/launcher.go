@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Notice is something that was asked for and has no effect here.
+// Notice is something that was asked for and has no effect here, or another one than it seems.
 type Notice struct {
 	// Name is the flag or the environment variable.
 	Name string
@@ -14,11 +14,16 @@ type Notice struct {
 	Why string
 	// CPU says that it has an effect on GPUs.
 	CPU bool
+	// Effect says that it has an effect; Why says which.
+	Effect bool
 }
 
 // String returns a sentence for logs.
 func (n Notice) String() string {
 	where := ""
+	if n.Effect {
+		return n.Name + ": " + n.Why
+	}
 	if n.CPU {
 		where = " on the CPU"
 	}
@@ -147,7 +152,7 @@ func (l *Loaded) launcher(given map[string]string, present func(string) (string,
 				return // it has its effect
 			}
 		}
-		l.Notices = append(l.Notices, Notice{name, e.reason, w != ""})
+		l.Notices = append(l.Notices, Notice{Name: name, Why: e.reason, CPU: w != ""})
 	}
 	for i := range effectless {
 		e := &effectless[i]

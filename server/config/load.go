@@ -21,7 +21,7 @@ const MaxFile = 16 << 20
 // Loaded is what Read found.
 type Loaded struct {
 	Config Config
-	// Notices are what was asked for and has no effect.
+	// Notices are what was asked for and has no effect, or probably another one than was meant.
 	Notices []Notice
 	// origins say where values come from, by key; a key that is not there has
 	// its default. Those of a list of tables are by index, as in key[0].name.

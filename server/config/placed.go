@@ -63,7 +63,7 @@ func (l *Loaded) first(prefix string) (at string) {
 // that it is no error.
 func (l *Loaded) doubts() {
 	c := &l.Config
-	doubt := func(key, format string, args ...any) {
+	doubt := func(effect bool, key, format string, args ...any) {
 		name := key
 		if at := l.line(key); at != "" {
 			name = at + ": " + key
@@ -72,15 +72,22 @@ func (l *Loaded) doubts() {
 		} else if origin, ok := strings.CutPrefix(l.origins[key], "env "); ok {
 			name = origin
 		}
-		l.Notices = append(l.Notices, Notice{Name: name, Why: fmt.Sprintf(format, args...)})
+		l.Notices = append(l.Notices, Notice{Name: name, Why: fmt.Sprintf(format, args...), Effect: effect})
 	}
 	if _, given := l.origins["plugins.folder"]; given && c.Plugins.Folder != "" && missing(c.Plugins.Folder) {
-		doubt("plugins.folder", "there is no folder %q yet", c.Plugins.Folder)
+		later, usual := "when it is there", Default()
+		if c.Plugins.Watch == 0 {
+			later = "at the first reload when it is there"
+		}
+		if usual.locate(filepath.Dir(c.File)); usual.Plugins.Folder != c.Plugins.Folder && !missing(usual.Plugins.Folder) {
+			later += fmt.Sprintf("; plugins of %q are not, as they would be without this setting", usual.Plugins.Folder)
+		}
+		doubt(true, "plugins.folder", "there is no folder %q yet: plugins of it are loaded %s", c.Plugins.Folder, later)
 	}
 	for i, k := range c.Key {
 		for j, id := range k.Models {
 			if !c.knows(id) {
-				doubt(fmt.Sprintf("key[%d].models[%d]", i, j), "there is no model and no adapter %q yet", trim(id))
+				doubt(false, fmt.Sprintf("key[%d].models[%d]", i, j), "there is no model and no adapter %q yet", trim(id))
 			}
 		}
 	}

@@ -94,9 +94,12 @@ func TestDoubts(t *testing.T) {
 		{"", nil, ""},
 		{"", []string{"--plugins-folder=" + folder}, ""},
 		{"", []string{"--plugins-folder=" + folder + "/none"},
-			`--plugins-folder has no effect: there is no folder "` + folder + `/none" yet`},
-		{"[plugins]\nfolder = \"" + folder + "/none\"", nil,
-			`tgi.toml:2: plugins.folder has no effect: there is no folder "` + folder + `/none" yet`},
+			`--plugins-folder: there is no folder "` + folder + `/none" yet: plugins of it are loaded when it is there`},
+		{"[plugins]\nfolder = \"" + folder + "/none\"\nwatch = \"0s\"", nil,
+			`tgi.toml:2: plugins.folder: there is no folder "` + folder + `/none" yet: plugins of it are loaded at the ` +
+				`first reload when it is there`},
+		{"[plugins]\nfolder = \"plugins\"", nil, // as it is without, so that nothing is lost
+			`tgi.toml:2: plugins.folder: there is no folder "plugins" yet: plugins of it are loaded when it is there`},
 	} {
 		l, err := readText(t, c.text, c.flags...)
 		got := ""
@@ -107,5 +110,17 @@ func TestDoubts(t *testing.T) {
 		if err != nil || got != c.want {
 			t.Errorf("%s %v: %v\n got %s\nwant %s", c.text, c.flags, err, got, c.want)
 		}
+	}
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("plugins", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	l, err := Read(parsed(t, "--plugins-folder=none"), func(string) (string, bool) { return "", false })
+	for _, n := range l.Notices {
+		got += n.String()
+	}
+	if err != nil || !strings.HasSuffix(got, `; plugins of "plugins" are not, as they would be without this setting`) {
+		t.Errorf("%s, %v", got, err)
 	}
 }
