@@ -122,6 +122,9 @@ func (p *Prepared) Status(ctx context.Context) (Status, error) {
 // Refuses returns why the plugin refuses a request without parameters, "" if it does not.
 func (p *Prepared) Refuses() string { return p.job.loaded.refusalText }
 
+// Kinds are those of the module that are used.
+func (p *Prepared) Kinds() []string { return slices.Clone(p.job.loaded.kinds) }
+
 // Discard frees what Prepare loaded.
 func (p *Prepared) Discard() {
 	if p.shadow != nil {

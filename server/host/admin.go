@@ -132,12 +132,15 @@ func (f *manager) putOver(ctx context.Context, name string, wasm []byte, s admin
 			return server.Plugin{}, err
 		}
 		ready()
-		p, err := f.put(ctx, name, newUpload(wasm, s.Signed, use), func() error {
+		p, err := f.put(ctx, name, newUpload(wasm, s.Signed, use), func(kinds []string) error {
 			now, _, err := f.useOver(name, s)
-			if err == nil && !reflect.DeepEqual(now, use) {
-				err = errOtherUse
+			switch {
+			case err != nil:
+				return err
+			case !reflect.DeepEqual(now, use):
+				return errOtherUse
 			}
-			return err
+			return f.checkKinds(name, kinds, s)
 		})
 		if !errors.Is(err, errOtherUse) {
 			return p, kept.explain(err)
@@ -149,9 +152,10 @@ func (f *manager) putOver(ctx context.Context, name string, wasm []byte, s admin
 // was.
 var errOtherUse = errors.New("what serves is used differently now")
 
-// put is Put of an upload, new or of before. still is asked when it is loaded, with f.uploading held, and its error is
-// why it is not wanted any more.
-func (f *manager) put(ctx context.Context, name string, u upload, still func() error) (server.Plugin, error) {
+// put is Put of an upload, new or of before. still is asked when it is loaded, with its kinds and f.uploading held, and
+// its error is why it is not wanted, or not any more.
+func (f *manager) put(ctx context.Context, name string, u upload, still func(kinds []string) error) (server.Plugin,
+	error) {
 	ready := map[*loadedModel]*plugins.Prepared{}
 	defer func() {
 		for _, p := range ready {
@@ -163,11 +167,11 @@ func (f *manager) put(ctx context.Context, name string, u upload, still func() e
 	}
 	f.uploading.Lock()
 	defer f.uploading.Unlock()
-	if err := still(); err != nil {
-		return server.Plugin{}, err
-	}
 	if err := f.prepare(ctx, name, u, ready); err != nil { // for models that came meanwhile
 		return server.Plugin{}, adminError(err)
+	}
+	if err := still(kindsOf(ready)); err != nil {
+		return server.Plugin{}, err
 	}
 	if err := f.install(ctx, name, u, ready); err != nil {
 		return server.Plugin{}, err

@@ -300,7 +300,7 @@ func (f *manager) PromoteCanary(ctx context.Context, name string) (server.Plugin
 // promote has a canary serve. why is the reason of one that nobody asked for: what was decided is kept.
 func (f *manager) promote(ctx context.Context, name string, c canary, why string) (server.Plugin, error) {
 	var shown admin.Canary
-	p, err := f.put(ctx, name, c.upload, func() error {
+	p, err := f.put(ctx, name, c.upload, func([]string) error {
 		shown = f.shownCanary(name, c)
 		return f.isCanary(name, c)
 	})

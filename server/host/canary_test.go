@@ -41,7 +41,7 @@ func TestCanaryDecidedLast(t *testing.T) {
 		}
 		c.meanwhile()
 		before, _ := f.Get("mine")
-		if _, err := f.put(t.Context(), "mine", began.upload, func() error {
+		if _, err := f.put(t.Context(), "mine", began.upload, func([]string) error {
 			return f.isCanary("mine", began)
 		}); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", what, err)

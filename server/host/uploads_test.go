@@ -245,6 +245,38 @@ func TestUploadInherits(t *testing.T) {
 	}
 }
 
+// TestUploadOfOtherKind: an upload takes the place of a plugin of other kinds only where it says so; a rollback undoes
+// it, and what serves stays as it is where it is refused.
+func TestUploadOfOtherKind(t *testing.T) {
+	p := openPlugged(t, nil)
+	guard, err := os.ReadFile("../../plugins/std/wasm/redact.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(method, path string, wasm []byte, status int, says string) {
+		t.Helper()
+		if got, text := p.call(t, method, "/admin/plugins/mine"+path, wasm); got != status ||
+			!strings.Contains(text, says) {
+			t.Errorf("%s %s: %d %s, want %d %s", method, path, got, text, status, says)
+		}
+	}
+	logits := newModule("").wasm()
+	ask("PUT", "?on_full=release", guard, 201, `"kinds":["guard"]`)
+	const refused = "mine is a plugin of kind guard, the module is of kind logits, and requests that name it would get " +
+		"something else. change_kinds=true (tgi plugin upload --change-kinds) has it serve all the same; or remove mine " +
+		"first, or take another name\""
+	ask("PUT", "?on_full=stop", logits, 422, refused)
+	ask("PUT", "?on_full=stop&dry_run", logits, 422, refused)
+	ask("GET", "", nil, 200, moduleSum(guard))
+	ask("PUT", "?on_full=release", guard, 200, `"kinds":["guard"]`)
+	ask("PUT", "?change_kinds&canary=5", logits, 422, "canary and change_kinds do not go together")
+	ask("PUT", "?on_full=stop&change_kinds&dry_run", logits, 200, `"kinds":["logits"]`)
+	ask("PUT", "?on_full=stop&change_kinds", logits, 200, `"kinds":["logits"]`)
+	ask("POST", "/rollback", nil, 200, `"kinds":["guard"]`)
+	ask("DELETE", "", nil, 204, "")
+	ask("PUT", "", logits, 201, `"kinds":["logits"]`)
+}
+
 // TestUploadOvertaken: an upload that takes over how what serves is used does so from what serves when it is installed.
 func TestUploadOvertaken(t *testing.T) {
 	p := openPlugged(t, nil)

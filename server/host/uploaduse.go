@@ -67,7 +67,7 @@ type keptUse struct {
 
 // explain adds to the error of an upload what it did not say itself.
 func (k keptUse) explain(err error) error {
-	if !errors.Is(err, server.ErrRefused) || len(k.names) == 0 {
+	if !errors.Is(err, server.ErrRefused) || errors.Is(err, errOtherKinds) || len(k.names) == 0 {
 		return err
 	}
 	return fmt.Errorf("%w (taken from what serves, as the query does not say it: %s)", err, strings.Join(k.names, ", "))
@@ -98,6 +98,31 @@ func (f *manager) useOver(name string, s admin.Settings) (plugins.Upload, keptUs
 	}
 	use, err := s.Over(before, names)
 	return uploadOf(use), kept, err
+}
+
+// errOtherKinds: the name means something else to requests than what is uploaded under it.
+var errOtherKinds = errors.New("the module is of another kind than what serves")
+
+// checkKinds refuses an upload of kinds in the place of a plugin of others, unless its settings want that.
+func (f *manager) checkKinds(name string, kinds []string, s admin.Settings) error {
+	now, _ := f.Get(name)
+	slices.Sort(now.Kinds)
+	slices.Sort(kinds)
+	if s.ChangeKinds || len(now.Kinds) == 0 || len(kinds) == 0 || slices.Equal(now.Kinds, kinds) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w: %s is a plugin of kind %s, the module is of kind %s, and requests that name it would get "+
+		"something else. change_kinds=true (tgi plugin upload --change-kinds) has it serve all the same; or remove %[3]s "+
+		"first, or take another name", server.ErrRefused, errOtherKinds, name, strings.Join(now.Kinds, ", "),
+		strings.Join(kinds, ", "))
+}
+
+// kindsOf are the kinds of a module that was loaded for models, which are the same for all of them.
+func kindsOf(ready map[*loadedModel]*plugins.Prepared) []string {
+	for _, p := range ready {
+		return p.Kinds()
+	}
+	return nil
 }
 
 // settingsBlock is the [[plugin]] of a name, nil for none.

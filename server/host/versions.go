@@ -221,7 +221,7 @@ func (f *manager) Rollback(ctx context.Context, name, to string) (server.Plugin,
 		}
 	}
 	p, err := f.put(ctx, name, upload{wasm: wasm, settings: back.kept.settings(), version: back.kept.Version,
-		uploaded: back.kept.Uploaded, signed: back.kept.Signed}, func() error { return f.keeps(name, back.kept) })
+		uploaded: back.kept.Uploaded, signed: back.kept.Signed}, func([]string) error { return f.keeps(name, back.kept) })
 	if err == nil {
 		f.log.Info("plugin rolled back", "plugin", name, "from", moduleSum(u.wasm), "to", back.kept.SHA256)
 	}
@@ -242,6 +242,9 @@ func (f *manager) Try(ctx context.Context, name string, wasm []byte, s admin.Set
 	}
 	if err := f.prepare(ctx, name, newUpload(wasm, s.Signed, use), ready); err != nil {
 		return admin.Trial{}, kept.explain(adminError(err))
+	}
+	if err := f.checkKinds(name, kindsOf(ready), s); err != nil {
+		return admin.Trial{}, err
 	}
 	t := admin.Trial{DryRun: true, Models: []string{}}
 	for _, m := range f.running() {

@@ -346,7 +346,7 @@ func TestSlowUpload(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	const takes = "; an upload takes apply, canary, canary_differences, canary_faults, canary_shadow, canary_texts, " +
-		"config, dry_run, keys, limits.fuel_load, limits.fuel_per_request, limits.fuel_per_step, " +
+		"change_kinds, config, dry_run, keys, limits.fuel_load, limits.fuel_per_request, limits.fuel_per_step, " +
 		"limits.memory, limits.share, limits.time_load, limits.time_per_request, limits.time_per_step, " +
 		"on_error, on_exhausted, on_full, promote_after, promote_time"
 	none := admin.Use{}

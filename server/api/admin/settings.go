@@ -21,6 +21,8 @@ type Settings struct {
 	Signed []byte
 	// DryRun checks the upload and changes nothing.
 	DryRun bool
+	// ChangeKinds lets the upload replace a plugin of other kinds.
+	ChangeKinds bool
 	// Canary is the percentage of requests that get the upload beside the version that serves, 0 for an upload that
 	// takes its place. CanaryFaults is how many faulty requests abort it.
 	Canary, CanaryFaults int
@@ -76,6 +78,7 @@ func readSettings(name, query string) (Settings, error) {
 		"promote_after":      whole(&s.PromoteAfter, 1, maxPromoteAfter),
 		"promote_time":       span(&s.PromoteTime),
 		"dry_run":            flag(&s.DryRun),
+		"change_kinds":       flag(&s.ChangeKinds),
 	}, use.readers()
 	given, err := url.ParseQuery(query)
 	if err != nil {
@@ -137,6 +140,8 @@ func (s *Settings) checkCanary(given url.Values) string {
 	switch {
 	case s.Canary > 0 && s.DryRun:
 		return "canary and dry_run do not go together"
+	case s.Canary > 0 && s.ChangeKinds:
+		return "canary and change_kinds do not go together: a canary has the kinds of what serves"
 	case s.PromoteTime > maxPromoteTime:
 		return fmt.Sprintf("promote_time is %v, the most is %v", s.PromoteTime, maxPromoteTime)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -35,9 +34,7 @@ func (u *Upload) before(ctx context.Context, all Fleet, words []string, plans []
 		return nil
 	}
 	all.ask(ctx, plans, func(ctx context.Context, s *Server) (Plan, error) {
-		q := url.Values{}
-		u.add(q)
-		_, err := s.Try(ctx, words[0], m, q)
+		_, err := s.Try(ctx, words[0], m, u.query())
 		return Plan{}, err
 	})
 	return nil

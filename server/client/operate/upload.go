@@ -86,13 +86,14 @@ type Upload struct {
 	Read func(file string) ([]byte, error)
 
 	use
-	dry bool
+	dry, kinds bool
 }
 
 // Flags adds what Run reads.
 func (u *Upload) Flags(set *pflag.FlagSet) {
 	u.use.Flags(set)
 	set.BoolVar(&u.dry, "dry-run", false, "have the server check the module and say what would change; change nothing")
+	set.BoolVar(&u.kinds, "change-kinds", false, "replace a plugin of other kinds too, such as a guard by a sampler")
 }
 
 // errNoModule is of an upload without a file.
@@ -107,8 +108,7 @@ func (u *Upload) Run(ctx context.Context, at *Server, name, file string) (v any,
 	if err != nil {
 		return nil, "", err
 	}
-	q := url.Values{}
-	u.add(q)
+	q := u.query()
 	if u.dry {
 		t, err := at.Try(ctx, name, m, q)
 		return t, trialText(t), err
@@ -126,6 +126,16 @@ func (u *Upload) Run(ctx context.Context, at *Server, name, file string) (v any,
 		}
 	}
 	return p, text + used(p), nil
+}
+
+// query are the settings of an upload.
+func (u *Upload) query() url.Values {
+	q := url.Values{}
+	u.add(q)
+	if u.kinds {
+		q.Set("change_kinds", "true")
+	}
+	return q
 }
 
 // back are the arguments of the rollback that has the latest of the earlier versions serve again: at this server, and

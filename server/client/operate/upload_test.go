@@ -80,7 +80,7 @@ func TestUpload(t *testing.T) {
 	if text, err := run(file); err != nil || strings.Contains(text, "kept") {
 		t.Errorf("%q, %v", text, err)
 	}
-	text, err := run(file, "--dry-run", "--keys", "school")
+	text, err := run(file, "--dry-run", "--keys", "school", "--change-kinds")
 	want := `dog: the module is good; nothing was changed
   version                 "2\x1b[2J", sha256 ` + wasmSum[:16] + `, logits
   replaces                "1", sha256 ab
@@ -99,7 +99,7 @@ func TestUpload(t *testing.T) {
 	const path = "PUT /admin/plugins/dog"
 	if got, want := strings.Join(asked, "\n"), path+" wasm\n"+path+"?apply=always&config=%7B%7D&keys=&limits.memory=1MiB"+
 		"&limits.share=2&on_error=fail&on_exhausted=release&on_full=stop wasm\nGET /admin/plugins/dog/versions\n"+path+
-		" wasm\nGET /admin/plugins/dog/versions\n"+path+"?dry_run=true&keys=school wasm"; got != want {
+		" wasm\nGET /admin/plugins/dog/versions\n"+path+"?change_kinds=true&dry_run=true&keys=school wasm"; got != want {
 		t.Errorf("asked %s\nwant %s", got, want)
 	}
 }
