@@ -167,7 +167,26 @@ func (c *Canary) fault(text string) bool {
 // aborted logs that a canary was.
 func (s *Set) aborted(name string, v *version, c *Canary) {
 	s.log.Warn("canary aborted", "plugin", name, "sha256", v.sum(), "shadow", c.o.Shadow, "why", c.Stats().Aborted)
-	s.o.Logs.add(name, "host", abi.LevelWarn, "canary aborted: "+c.Stats().Aborted)
+	s.o.Logs.addTried(name, c.trial(), "host", abi.LevelWarn, "canary aborted: "+c.Stats().Aborted)
+}
+
+// trial is what it is in the log of its plugin.
+func (c *Canary) trial() string {
+	if c.o.Shadow {
+		return TrialShadow
+	}
+	return TrialCanary
+}
+
+// trialOf is what a version is tried as, "" for one that serves.
+func (s *Set) trialOf(v *version) string {
+	switch {
+	case s.o.apart:
+		return TrialShadow
+	case v.canary.Load() != nil:
+		return TrialCanary
+	}
+	return ""
 }
 
 // canaryVersion is the version of a Canary in one set. It has a reference until the entry loses it.
@@ -241,11 +260,8 @@ func (p *Prepared) Canary(ctx context.Context, c *Canary) (version string, err e
 	e.canary = next
 	s.mu.Unlock()
 	before.drop()
-	what := "canary"
-	if c.o.Shadow {
-		what = "shadow"
-	}
-	s.o.Logs.add(j.name, "host", abi.LevelInfo, fmt.Sprintf("%s loaded for %d%% of requests, sha256 %s", what,
+	what := c.trial()
+	s.o.Logs.addTried(j.name, what, "host", abi.LevelInfo, fmt.Sprintf("%s loaded for %d%% of requests, sha256 %s", what,
 		c.o.Percent, v.sum()))
 	s.log.Info(what+" loaded", "plugin", j.name, "percent", c.o.Percent, "sha256", v.sum())
 	return v.guest.Description().Version, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tgi/plugins/internal/guest/guesttest"
+	"tgi/sdk/abi"
 )
 
 // requestKey is the key of the name of a request in these tests.
@@ -165,6 +166,53 @@ func TestCanaryFaults(t *testing.T) {
 	}
 	if x, err := request(t, s, "a", doTrap); x != 1 || err != nil {
 		t.Errorf("after the abort: %v %v", x, err)
+	}
+}
+
+// TestTrialsLog: lines of a version that is tried can be told from those of the one that serves: what it prints, and
+// what the server says of it.
+func TestTrialsLog(t *testing.T) {
+	const at = guesttest.Free + 128
+	says := func(by float32, word string, before ...guesttest.Code) []byte {
+		f := bias(by, append([]guesttest.Code{guesttest.Join(guesttest.Const(abi.LevelWarn), guesttest.Const(at),
+			guesttest.Const(uint32(len(word))), guesttest.Call(0))}, before...)...)
+		f.Imports, f.Data[at] = []string{"log"}, word
+		return f.Wasm()
+	}
+	broken := says(2, "new", given(len(doTrap), guesttest.Trap()))
+	for _, trial := range []string{TrialCanary, TrialShadow} {
+		s := open(t, Options{Request: byName, Logs: NewLogs()})
+		if _, err := s.Put(t.Context(), "a", says(1, "old"), Upload{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, params := range []string{"", doTrap} { // before the trial, and so that the shadow is shown it
+			_, _ = request(t, s, "before", params)
+		}
+		if trial == TrialShadow {
+			shadowOf(t, s, "a", broken, CanaryOptions{Faults: 1})
+		} else {
+			canaryOf(t, s, broken, 100, 1, Upload{Canary: true})
+		}
+		_, _ = request(t, s, "a", doTrap)
+		if trial == TrialShadow {
+			quiet(s, "a")
+		}
+		host, old, fresh := 0, 0, 0
+		for _, line := range s.o.Logs.Lines("a", 0) {
+			switch {
+			case line.Of == "guest" && line.Text == "old" && line.Trial == "":
+				old++
+			case line.Of == "guest" && line.Text == "new" && line.Trial == trial:
+				fresh++
+			case line.Of == "host" && line.Trial == trial:
+				host++
+			case line.Of == "guest" || !strings.HasPrefix(line.Text, "loaded, sha256 "):
+				t.Errorf("%s: %+v", trial, line)
+			}
+		}
+		if old == 0 || fresh == 0 || host < 2 { // it was loaded, and failed
+			t.Errorf("%s: %d lines of the old version, %d of the new one, %d of the host", trial, old, fresh, host)
+		}
 	}
 }
 

@@ -94,7 +94,7 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 		Name: w.name, Wasm: wasm, Config: []byte(w.settings.config), Model: s.o.Model, Limits: w.settings.limits,
 		Vocabulary: s.o.Vocabulary, Seen: s.o.Seen,
 		Program:      program.Functions(),
-		MaxInstances: s.o.MaxInstances, Log: s.guestLogger(w.name), Like: like,
+		MaxInstances: s.o.MaxInstances, Log: s.guestLogger(w.name, w.trial), Like: like,
 		Governor: s.o.Governor, Trusted: strings.HasPrefix(w.source, Builtin), OnPause: s.pauseLogger(w.name),
 	})
 	if err != nil {
@@ -142,12 +142,15 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 // guestLogger returns a function that logs what a guest prints. Of a panic the text is a warning, once a minute, and
 // the stack is for who debugs the plugin: a request that is too large for a guest can bring about one at any time, and
 // its own error says what happened.
-func (s *Set) guestLogger(name string) func(level int, text string) {
+func (s *Set) guestLogger(name, trial string) func(level int, text string) {
 	log := s.log.With("plugin", name)
+	if trial == TrialCanary { // the log of a shadow's set says it
+		log = log.With(trial, true)
+	}
 	var panicked atomic.Int64 // Unix time of the latest that was a warning
 	var stack atomic.Int32    // lines that may still be of a stack
 	return func(level int, text string) {
-		s.o.Logs.add(name, "guest", level, text)
+		s.o.Logs.addTried(name, trial, "guest", level, text)
 		switch {
 		case isPanic(text):
 			stack.Store(stackLines)

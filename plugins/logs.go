@@ -31,9 +31,17 @@ type LogLine struct {
 	Level string
 	// Of is "guest" for what the module printed, "host" for what the server says of it.
 	Of string
+	// Trial is TrialCanary or TrialShadow for a line of a version that is tried beside the one that serves, else "".
+	Trial string
 	// Text of the line, at most 4 KiB of it.
 	Text string
 }
+
+// What a version is tried as.
+const (
+	TrialCanary = "canary"
+	TrialShadow = "shadow"
+)
 
 // ring is the lines of one plugin, oldest first.
 type ring struct {
@@ -51,7 +59,10 @@ var levelNames = map[int]string{abi.LevelDebug: "debug", abi.LevelInfo: "info", 
 // maxLogText is the most bytes of one line.
 const maxLogText = 4 << 10
 
-func (l *Logs) add(name, of string, level int, text string) {
+func (l *Logs) add(name, of string, level int, text string) { l.addTried(name, "", of, level, text) }
+
+// addTried adds a line of a version that is tried as trial, "" for one that serves.
+func (l *Logs) addTried(name, trial, of string, level int, text string) {
 	if l == nil {
 		return
 	}
@@ -62,7 +73,7 @@ func (l *Logs) add(name, of string, level int, text string) {
 		}
 		text = text[:n]
 	}
-	line := LogLine{Time: time.Now(), Level: levelNames[level], Of: of, Text: text}
+	line := LogLine{Time: time.Now(), Level: levelNames[level], Of: of, Trial: trial, Text: text}
 	if line.Level == "" {
 		line.Level = levelNames[abi.LevelError]
 	}

@@ -141,6 +141,7 @@ type desired struct {
 	sha256   string
 	verify   func(module []byte) error // nil accepts every module
 	settings settings
+	trial    string // what it is tried as, "" if it is to serve
 }
 
 // location says where the plugin is configured.

@@ -43,6 +43,12 @@ func (s *Set) Prepare(ctx context.Context, name string, wasm []byte, u Upload) (
 		u.kind = serving.settings.kind
 	}
 	w := desired{name: name, origin: fromUpload, source: sourceUpload, settings: u.settings()}
+	switch {
+	case s.o.apart:
+		w.trial = TrialShadow
+	case u.Canary:
+		w.trial = TrialCanary
+	}
 	if err := errors.Join(append(w.settings.check(), checkName(name))...); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSpec, err)
 	}

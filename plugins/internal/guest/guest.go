@@ -190,7 +190,8 @@ func lines(log func(int, string)) func(sandbox.Line) {
 	}
 	return func(l sandbox.Line) {
 		if l.Dropped > 0 {
-			log(abi.LevelWarn, fmt.Sprintf("%d lines of the plugin were left out here", l.Dropped))
+			log(abi.LevelWarn, fmt.Sprintf("%d lines of the plugin were left out lately: it may print %d at once and then "+
+				"%d a second", l.Dropped, sandbox.LogBurst, sandbox.LogPerSecond))
 		}
 		switch l.Level {
 		case sandbox.LevelStdout:

@@ -77,7 +77,7 @@ type Line struct {
 	Module  string
 	Level   int // of the guest's log call; LevelStdout and LevelStderr for what it wrote there
 	Text    string
-	Dropped int // lines of this module left out since the last one passed on
+	Dropped int // lines of this module left out before, which no line had told yet
 }
 
 // Levels of lines written through WASI.
@@ -86,11 +86,13 @@ const (
 	LevelStderr = -2
 )
 
-// A module may print logBurst lines at once and logPerSecond in the long run; others are counted and dropped. (The
-// last lines of an instance reach its fault either way.)
+// A module may print LogBurst lines at once and LogPerSecond in the long run; others are counted and dropped. (The
+// last lines of an instance reach its fault either way.) How many those are is said at once, and then every noticeEvery:
+// else there would be as many notices as lines.
 const (
-	logBurst     = 100
-	logPerSecond = 20
+	LogBurst     = 100
+	LogPerSecond = 20
+	noticeEvery  = 10 * time.Second
 )
 
 // limiter is a token bucket over the lines of a module, all instances together.
@@ -99,16 +101,17 @@ type limiter struct {
 	tokens  float64
 	last    time.Time
 	dropped int
+	noticed time.Time // when dropped was said last
 }
 
-// allow says whether a line may pass at the time now, and how many were dropped before it.
+// allow says whether a line may pass at the time now, and, unless that was said lately, how many were dropped before it.
 func (l *limiter) allow(now time.Time) (dropped int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.last.IsZero() {
-		l.tokens = logBurst
+		l.tokens = LogBurst
 	} else {
-		l.tokens = min(logBurst, l.tokens+now.Sub(l.last).Seconds()*logPerSecond)
+		l.tokens = min(LogBurst, l.tokens+now.Sub(l.last).Seconds()*LogPerSecond)
 	}
 	l.last = now
 	if l.tokens < 1 {
@@ -116,7 +119,10 @@ func (l *limiter) allow(now time.Time) (dropped int, ok bool) {
 		return 0, false
 	}
 	l.tokens--
-	dropped, l.dropped = l.dropped, 0
+	if l.dropped == 0 || !l.noticed.IsZero() && now.Sub(l.noticed) < noticeEvery {
+		return 0, true
+	}
+	dropped, l.dropped, l.noticed = l.dropped, 0, now
 	return dropped, true
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tgi/plugins/internal/sandbox/rewrite"
 )
@@ -367,6 +368,28 @@ func TestHostFunctions(t *testing.T) {
 	}
 	if b, err := in.View("result", 65536, 0); err != nil || len(b) != 0 {
 		t.Errorf("nothing at the end: %v %v", b, err)
+	}
+}
+
+// TestLimiter: of lines that are dropped their number is said at once and then every 10 s, and none is forgotten.
+func TestLimiter(t *testing.T) {
+	var l limiter
+	now := time.Unix(1000, 0)
+	passed, said, notices := 0, 0, 0
+	for range 30_000 { // a minute of 500 lines a second
+		dropped, ok := l.allow(now)
+		if ok {
+			passed++
+		}
+		if dropped > 0 {
+			notices, said = notices+1, said+dropped
+		}
+		now = now.Add(2 * time.Millisecond)
+	}
+	dropped, ok := l.allow(now.Add(noticeEvery))
+	if all := passed + said + dropped; !ok || all != 30_000 || notices != 6 ||
+		passed < LogBurst+59*LogPerSecond || passed > LogBurst+61*LogPerSecond {
+		t.Errorf("%d passed, %d notices of %d lines, %d at the end", passed, notices, said, dropped)
 	}
 }
 

@@ -56,8 +56,10 @@ type LogLine struct {
 	// Level is debug, info, warn or error.
 	Level string `json:"level"`
 	// Of is guest for what the module printed, host for what the server says of it.
-	Of   string `json:"of"`
-	Text string `json:"text"`
+	Of string `json:"of"`
+	// Trial is canary or shadow for a line of such a version, which does not serve.
+	Trial string `json:"trial,omitempty"`
+	Text  string `json:"text"`
 }
 
 func (a *API) try(w http.ResponseWriter, r *http.Request, name string, s Settings) error {

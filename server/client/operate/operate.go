@@ -242,6 +242,10 @@ func WriteLine(w io.Writer, l admin.LogLine) error {
 
 // lineText is a line of a log as people read it.
 func lineText(l admin.LogLine) string {
+	of := l.Of
+	if l.Trial != "" {
+		of += "/" + l.Trial
+	}
 	return fmt.Sprintf("%s %-5s %-5s %s\n", l.Time.Local().Format(time.TimeOnly), terminal.Line(l.Level),
-		terminal.Line(l.Of), terminal.Line(l.Text))
+		terminal.Line(of), terminal.Line(l.Text))
 }

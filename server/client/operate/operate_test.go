@@ -56,6 +56,10 @@ func TestServer(t *testing.T) {
 		!strings.HasSuffix(out.String(), "warn  guest hi\n") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
+	tried := lineText(admin.LogLine{Level: "info", Of: "guest", Trial: "canary", Text: "hi"})
+	if !strings.HasSuffix(tried, " info  guest/canary hi\n") {
+		t.Error(tried)
+	}
 	other, err := New(web.URL, "")
 	if err != nil {
 		t.Fatal(err)

@@ -112,6 +112,7 @@ Of an upload go all versions that the server keeps, for good, and its canary.`,
 		Long: `Show the lines that a server keeps of a plugin, the oldest first: time, level (debug, info, warn or error), whose
 line it is, and its text. Lines of guest are what the module printed. Those of host are what the server did with it:
 it loaded a version, rejected one and why, began or aborted a canary, or a call of the module failed in a request.
+Behind whose line it is stands /canary or /shadow where it is of a version that is tried beside the one that serves.
 The last 512 lines are kept, of at most 64 KiB together, until the server ends.`,
 		Example: `  tgi plugin logs dog --follow
   tgi plugin logs dog --url http://127.0.0.1:3000 --json | jq -r 'select(.of == "host").text'`,

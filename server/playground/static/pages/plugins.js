@@ -156,7 +156,8 @@ export function show(root, app) {
     if (printed) {
       replace(log, element('h3', {}, 'Log'), printed.lines.length
         ? element('pre', {tabindex: '0', class: 'log-lines', 'aria-label': `Log of ${p.name}`}, printed.lines
-          .map((l) => [new Date(l.time).toLocaleTimeString(), l.level, l.of === 'host' && '(server)', l.text]
+          .map((l) => [new Date(l.time).toLocaleTimeString(), l.level, l.trial && `(${l.trial})`,
+            l.of === 'host' && '(server)', l.text]
             .filter(Boolean).join(' ')).join('\n'))
         : element('p', {class: 'muted'}, 'It printed nothing yet.'));
     }
