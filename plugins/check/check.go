@@ -26,6 +26,19 @@ type Options struct {
 	Cases    []Case
 	Limits   Limits
 	CacheDir string // folder for compiled modules; "" keeps nothing on disk
+	// Stage is told what is done next of a module that takes seconds; nil is told nothing.
+	Stage func(text string)
+}
+
+// slowModule is how large, in bytes, a module is that takes seconds, as one of Go does.
+const slowModule = 256 << 10
+
+// stages is Stage, of a module that it need not be told of too.
+func (o Options) stages(wasm []byte) func(format string, args ...any) {
+	if o.Stage == nil || len(wasm) < slowModule {
+		return func(string, ...any) {}
+	}
+	return func(format string, args ...any) { o.Stage(fmt.Sprintf(format, args...)) }
 }
 
 // Violation is one broken rule.
@@ -88,6 +101,8 @@ func Run(ctx context.Context, name string, wasm []byte, o Options) (*Report, err
 	if err != nil {
 		return nil, err
 	}
+	stage := o.stages(wasm)
+	stage("compiling %s, %.1f MB", name, float64(len(wasm))/1e6)
 	m, err := open(ctx, engine, name, wasm, limits)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -97,8 +112,10 @@ func Run(ctx context.Context, name string, wasm []byte, o Options) (*Report, err
 		return r, nil
 	}
 	defer m.close()
+	stage("trying %s with %d rules of the contract", name, len(Rules()))
 	r.faults(m, err, o.Cases)
 	if r.Sound() {
+		stage("loading %s with a vocabulary of %d tokens, as a server does", name, DefaultVocabulary)
 		r.Summary, err = m.summary(ctx, engine, wasm, o.Cases)
 		if language, ok := errors.AsType[*LanguageError](err); ok {
 			return nil, language

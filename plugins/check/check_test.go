@@ -3,7 +3,9 @@ package check
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,6 +53,30 @@ func TestGuestsOfTheSDKs(t *testing.T) {
 				t.Errorf("summary %+v", s)
 			}
 		})
+	}
+}
+
+// TestStages: of a module that takes seconds it is told what is done, of others nothing.
+func TestStages(t *testing.T) {
+	small := noop().encode()
+	n := slowModule // of a section that says nothing: its size, a name without letters, and zeros
+	section := binary.AppendUvarint([]byte{0}, uint64(n))
+	large := append(slices.Concat(small, section), make([]byte, n)...)
+	for _, wasm := range [][]byte{small, large} {
+		var told []string
+		r, err := Run(t.Context(), "noop", wasm, Options{CacheDir: testcache.Dir(),
+			Stage: func(text string) { told = append(told, text) }})
+		if err != nil || !r.Sound() {
+			t.Fatal(r, err)
+		}
+		want := ""
+		if len(wasm) > len(small) {
+			want = fmt.Sprintf("compiling noop, 0.3 MB, trying noop with %d rules of the contract, loading noop with a "+
+				"vocabulary of 128256 tokens, as a server does", len(Rules()))
+		}
+		if got := strings.Join(told, ", "); got != want {
+			t.Errorf("told %s\nwant %s", got, want)
+		}
 	}
 }
 

@@ -38,6 +38,20 @@ func Passwords(in *os.File, out io.Writer, prompts ...string) (typed []string, e
 	return typed, nil
 }
 
+// Is reports whether a stream is a file that is a terminal.
+func Is(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// Notes returns a function that tells who sits at a terminal what a command does, a line each; nil for other streams.
+func Notes(w io.Writer) func(text string) {
+	if !Is(w) {
+		return nil
+	}
+	return func(text string) { _, _ = io.WriteString(w, "tgi: "+Line(text)+"\n") } // the command goes on without
+}
+
 // UTF8 reports whether the locale of the environment, which lookup reads, says that terminals show UTF-8.
 func UTF8(lookup func(string) (string, bool)) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {

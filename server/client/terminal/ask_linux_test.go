@@ -4,19 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-// TestPasswords types at a terminal: nothing is shown, Ctrl-C ends it, and the terminal is left as it was.
-func TestPasswords(t *testing.T) {
+// terminals returns both sides of a terminal: a program's, and that of who sits there.
+func terminals(t *testing.T) (in, side *os.File) {
+	t.Helper()
 	side, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer side.Close()
+	t.Cleanup(func() { side.Close() })
 	number, err := unix.IoctlGetInt(int(side.Fd()), unix.TIOCGPTN)
 	if err == nil {
 		err = unix.IoctlSetPointerInt(int(side.Fd()), unix.TIOCSPTLCK, 0)
@@ -24,11 +26,36 @@ func TestPasswords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	in, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close()
+	t.Cleanup(func() { in.Close() })
+	return in, side
+}
+
+// TestNotes: lines go to a terminal alone, and hold no control characters of their text.
+func TestNotes(t *testing.T) {
+	in, side := terminals(t)
+	Notes(in)("compiling a\x1b[2J")
+	got := make([]byte, 64)
+	n, err := side.Read(got)
+	if want := "tgi: compiling a\\x1b[2J\r\n"; err != nil || string(got[:n]) != want {
+		t.Errorf("%q, %v, want %q", got[:n], err, want)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if Notes(file) != nil || Notes(&strings.Builder{}) != nil {
+		t.Error("what is no terminal is told something")
+	}
+}
+
+// TestPasswords types at a terminal: nothing is shown, Ctrl-C ends it, and the terminal is left as it was.
+func TestPasswords(t *testing.T) {
+	in, side := terminals(t)
 	before, err := unix.IoctlGetTermios(int(in.Fd()), unix.TCGETS)
 	if err != nil {
 		t.Fatal(err)

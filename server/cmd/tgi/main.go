@@ -10,7 +10,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+
+	"tgi/server/client/terminal"
 )
 
 // version is set by the linker.
@@ -29,15 +30,9 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run executes a command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	c := console{in: os.Stdin, out: stdout, errors: stderr, typed: isTerminal(os.Stdin), shown: isTerminal(stdout)}
+	c := console{in: os.Stdin, out: stdout, errors: stderr, typed: terminal.Is(os.Stdin), shown: terminal.Is(stdout)}
 	c.colour = c.shown && colours(os.LookupEnv)
 	return c.execute(context.Background(), args)
-}
-
-// isTerminal reports whether a stream is a file that is a terminal.
-func isTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // execute runs a command line until ctx ends and returns the exit code.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"tgi/server/client/terminal"
 	"tgi/server/config"
 )
 
@@ -282,7 +283,7 @@ func TestNoTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	if isTerminal(null) || isTerminal(&bytes.Buffer{}) {
+	if terminal.Is(null) || terminal.Is(&bytes.Buffer{}) {
 		t.Error("taken for a terminal")
 	}
 }

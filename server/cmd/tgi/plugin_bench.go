@@ -5,12 +5,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"tgi/plugins/check"
+	"tgi/server/host/catalog"
 )
 
 // benching is what the flags of `tgi plugin bench` say.
@@ -24,12 +23,9 @@ type benching struct {
 func newPluginBench() *cobra.Command {
 	b := &benching{}
 	cmd := &cobra.Command{
-		Use: "bench FILE.wasm", Short: "Measure time and fuel of a module, call by call", Args: atMost(1),
-		ValidArgsFunction: modules,
+		Use: "bench FILE.wasm|builtin:NAME", Short: "Measure time and fuel of a module, call by call",
+		Args: takesOne("plugin bench takes one .wasm file or builtin:NAME, got %d"), ValidArgsFunction: modules,
 		RunE: func(cmd *cobra.Command, words []string) error {
-			if len(words) == 0 {
-				return misused("plugin bench needs a .wasm file")
-			}
 			if b.vocabulary < check.MinVocabulary || b.steps < 1 {
 				return misused("--vocab %d, --steps %d: want at least %d and 1", b.vocabulary, b.steps,
 					check.MinVocabulary)
@@ -62,14 +58,14 @@ func (b *benching) measure(ctx context.Context, file string, stdout io.Writer) e
 	if err != nil {
 		return err
 	}
-	wasm, err := check.ReadModule(file)
+	wasm, err := catalog.Module(file)
 	if err != nil {
 		return err
 	}
 	if err := b.settle(wasm); err != nil {
 		return err
 	}
-	r, err := check.Bench(ctx, strings.TrimSuffix(filepath.Base(file), ".wasm"), wasm, check.BenchOptions{
+	r, err := check.Bench(ctx, catalog.NameOf(file), wasm, check.BenchOptions{
 		Vocabulary: b.vocabulary, Steps: b.steps, Seed: b.seed, Config: text, Params: b.params, Grammars: grammars,
 		Limits: b.limits,
 	})

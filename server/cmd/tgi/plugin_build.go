@@ -52,7 +52,7 @@ func newPluginBuild() *cobra.Command {
 				return err
 			}
 			c.project = p.Language
-			return c.check(ctx, file, cmd.OutOrStdout())
+			return c.check(ctx, file, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	c.checkFlags(cmd)

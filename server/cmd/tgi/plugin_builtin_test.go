@@ -18,7 +18,16 @@ func TestBuiltinShown(t *testing.T) {
 	}
 	out, _ := runTgi(t, 0, "plugin", "run", "builtin:dry", "--prompt", "a b a", "--params", `{"multiplier": 2}`)
 	contains(t, out, "dry")
-	runTgi(t, 1, "plugin", "run", "builtin:none-such")
+	out, said := runTgi(t, 0, "plugin", "check", "builtin:dry", "--params", `{"multiplier": 2}`)
+	contains(t, out, "builtin:dry: ", "sound")
+	if said != "" { // it is no terminal
+		t.Error(said)
+	}
+	out, _ = runTgi(t, 0, "plugin", "bench", "builtin:dry", "--steps", "1", "--vocab", "512")
+	contains(t, out, "dry, a vocabulary of 512 tokens")
+	for _, command := range []string{"run", "check", "bench"} {
+		runTgi(t, 1, "plugin", command, "builtin:none-such")
+	}
 }
 
 // TestUnsignedShown: what list shows of the settings and of the folder is described, and so is a file; none of it was

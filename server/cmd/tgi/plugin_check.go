@@ -7,14 +7,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"tgi/plugins/check"
+	"tgi/server/client/terminal"
 	"tgi/server/config"
+	"tgi/server/host/catalog"
 )
 
 // checking is what the flags of check say.
@@ -120,15 +120,13 @@ func (c *checking) cases() ([]check.Case, error) {
 func newPluginCheck() *cobra.Command {
 	c := &checking{}
 	cmd := &cobra.Command{
-		Use: "check FILE.wasm", Short: "Check a module against every rule of the contract, as the server would run it",
-		Args: atMost(1), ValidArgsFunction: modules,
+		Use: "check FILE.wasm|builtin:NAME", ValidArgsFunction: modules,
+		Short: "Check a module against every rule of the contract, as the server would run it",
+		Args:  takesOne("plugin check takes one .wasm file or builtin:NAME, got %d"),
 		RunE: func(cmd *cobra.Command, words []string) error {
-			if len(words) == 0 {
-				return misused("plugin check needs a .wasm file")
-			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
-			return c.check(ctx, words[0], cmd.OutOrStdout())
+			return c.check(ctx, words[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	c.checkFlags(cmd)
@@ -136,20 +134,20 @@ func newPluginCheck() *cobra.Command {
 }
 
 // check reads and checks a file and prints the report; errReported says that it has violations.
-func (c *checking) check(ctx context.Context, file string, stdout io.Writer) error {
+func (c *checking) check(ctx context.Context, file string, stdout, stderr io.Writer) error {
 	cases, err := c.cases()
 	if err != nil {
 		return err
 	}
-	wasm, err := check.ReadModule(file)
+	wasm, err := catalog.Module(file)
 	if err != nil {
 		return err
 	}
 	if err := c.settle(wasm); err != nil {
 		return err
 	}
-	name := strings.TrimSuffix(filepath.Base(file), ".wasm")
-	r, err := check.Run(ctx, name, wasm, check.Options{Cases: cases, Limits: c.limits})
+	r, err := check.Run(ctx, catalog.NameOf(file), wasm, check.Options{Cases: cases, Limits: c.limits,
+		Stage: terminal.Notes(stderr)})
 	if unknown, ok := errors.AsType[*check.LanguageError](err); ok {
 		return misused("--%v%s", unknown, config.Suggest(unknown.Language, unknown.Known))
 	}

@@ -109,7 +109,7 @@ func one(o objects) json.RawMessage {
 
 // tryFile feeds a module one step or one text.
 func tryFile(ctx context.Context, file, model string, o tryout.Options, out io.Writer) (err error) {
-	o.Name, o.Prompt = strings.TrimSuffix(filepath.Base(file), ".wasm"), "Once upon a time"
+	o.Name, o.Prompt = catalog.NameOf(file), "Once upon a time"
 	if o.Wasm, err = check.ReadModule(file); err != nil {
 		return err
 	}

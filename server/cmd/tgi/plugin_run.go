@@ -4,8 +4,6 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,10 +20,10 @@ func newPluginRun() *cobra.Command {
 	var config, params, request objects
 	var model, row string
 	cmd := &cobra.Command{
-		Use: "run [flags] FILE.wasm", Short: "Feed a module one step or one text, without a server, and show its answer",
+		Use: "run [flags] FILE.wasm|builtin:NAME", Short: "Feed a module one step or one text, without a server, and show its answer",
 		Example: `  tgi plugin run dry.wasm --prompt "a b a" --text " b" --params '{"multiplier": 2}'
   tgi plugin run mine.wasm --prompt "Once" --logits '{"17": 3.5, "99": 2}'`,
-		Args: takesOne("plugin run takes one .wasm file, got %d"), ValidArgsFunction: modules,
+		Args: takesOne("plugin run takes one .wasm file or builtin:NAME, got %d"), ValidArgsFunction: modules,
 		RunE: func(cmd *cobra.Command, words []string) (err error) {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
@@ -50,7 +48,7 @@ func newPluginRun() *cobra.Command {
 			if o.Vocabulary, o.Model, err = host.Tokenizer(model); err != nil {
 				return err
 			}
-			o.Name = strings.TrimSuffix(filepath.Base(words[0]), ".wasm")
+			o.Name = catalog.NameOf(words[0])
 			r, err := tryout.Run(ctx, o)
 			if r == nil || r.Name == "" {
 				return err

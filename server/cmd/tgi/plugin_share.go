@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"tgi/sdk/abi"
 	"tgi/server/client/terminal"
 	"tgi/server/config"
+	"tgi/server/host/catalog"
 	"tgi/server/share"
 	"tgi/server/share/install"
 	"tgi/server/share/registry"
@@ -136,7 +136,7 @@ func (p *packing) pack(ctx context.Context, file string, stdout io.Writer) (a sh
 	if err := p.settle(module); err != nil {
 		return a, err
 	}
-	r, err := check.Run(ctx, strings.TrimSuffix(filepath.Base(file), ".wasm"), module,
+	r, err := check.Run(ctx, catalog.NameOf(file), module,
 		check.Options{Cases: cases, Limits: p.limits})
 	if err != nil {
 		return a, err

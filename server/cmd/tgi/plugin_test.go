@@ -259,7 +259,7 @@ func TestPluginFaults(t *testing.T) {
 		{2, "new --lang go --kind gramar x", `kind "gramar": want one of logits, sampler, template, tools, grammar`},
 		{2, "new --lan go x", "unknown flag --lan; did you mean --lang?"},
 		{2, "new --lang go x y", `unexpected argument "y"`},
-		{2, "check", "plugin check needs a .wasm file"},
+		{2, "check", "plugin check takes one .wasm file or builtin:NAME, got 0"},
 		{2, "check x.wasm --params", "--params wants a value"},
 		{2, "check x.wasm --params [1]", "--params [1]: want a JSON object"},
 		{2, "check x.wasm --params null", "want a JSON object"},

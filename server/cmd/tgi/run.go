@@ -22,6 +22,7 @@ import (
 	"tgi/server/api/openai"
 	"tgi/server/client/chat"
 	"tgi/server/client/chat/lineedit"
+	"tgi/server/client/terminal"
 	"tgi/server/config"
 	"tgi/server/dialect"
 	"tgi/server/host"
@@ -183,7 +184,7 @@ func (c console) talk(parent context.Context, own runFlags, cfg config.Config, w
 
 // editor returns a line editor where the console is a terminal that can have one, and else nil.
 func (c console) editor(history string) *lineedit.Editor {
-	if !isTerminal(c.in) || !isTerminal(c.out) || os.Getenv("TERM") == "dumb" {
+	if !terminal.Is(c.in) || !terminal.Is(c.out) || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
 	e, err := lineedit.New(history)

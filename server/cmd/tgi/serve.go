@@ -15,6 +15,7 @@ import (
 	"tgi/models"
 	"tgi/runtime/ort"
 	"tgi/server"
+	"tgi/server/client/terminal"
 	"tgi/server/config"
 	"tgi/server/host"
 )
@@ -85,12 +86,12 @@ func serve(ctx context.Context, o host.Options, terminal *os.File) error {
 }
 
 // printBanner prints what is served and where: lines on a terminal, one record in a log.
-func printBanner(terminal *os.File, log *slog.Logger, cfg config.Config, s *host.Server, addr net.Addr) {
+func printBanner(to *os.File, log *slog.Logger, cfg config.Config, s *host.Server, addr net.Addr) {
 	url := urlOf(addr, cfg.Server.TLSCert != "")
 	open := cfg.Open()
 	names := s.Models()
 	m, loaded := s.Default()
-	if !isTerminal(terminal) {
+	if !terminal.Is(to) {
 		name, why := s.Device()
 		attrs := []any{"url", url, "backend", "onnxruntime " + ort.Version() + " " + name, "why", why}
 		if name == string(models.CPU) {
@@ -106,9 +107,9 @@ func printBanner(terminal *os.File, log *slog.Logger, cfg config.Config, s *host
 		return
 	}
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(terminal, "  %-8s %s\n", name, fmt.Sprintf(format, args...))
+		fmt.Fprintf(to, "  %-8s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(terminal, "tgi %s\n", version)
+	fmt.Fprintf(to, "tgi %s\n", version)
 	if loaded {
 		line("model", "%s, %s, %.1fM parameters, %s (%d MiB)", m.ID, m.Architecture, float64(m.Params)/1e6, m.Weights,
 			m.WeightBytes>>20)

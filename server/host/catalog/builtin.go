@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"tgi/plugins"
@@ -39,4 +40,9 @@ func Module(word string) ([]byte, error) {
 		return module, err
 	}
 	return check.ReadModule(word)
+}
+
+// NameOf is what a module is called that Module reads, unless somebody calls it otherwise.
+func NameOf(word string) string {
+	return strings.TrimSuffix(filepath.Base(strings.TrimPrefix(word, plugins.Builtin)), ".wasm")
 }

@@ -69,7 +69,7 @@ func declared(cfg config.Config) (list []declaration, err error) {
 		}
 	}
 	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".wasm")
+		name := NameOf(file)
 		if !strings.HasPrefix(name, ".") && !known(name, file) {
 			add(name, file, ByFolder)
 		}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"tgi/plugins"
@@ -89,7 +88,7 @@ func named(cfg config.Config, word string) (config.Plugin, error) {
 				return p.Plugin, nil
 			}
 		}
-		return config.Plugin{Name: strings.TrimSuffix(filepath.Base(word), ".wasm"), Source: word}, nil
+		return config.Plugin{Name: NameOf(word), Source: word}, nil
 	}
 	name, _, err := builtin(word)
 	if err == nil || strings.HasPrefix(word, plugins.Builtin) {
@@ -136,7 +135,7 @@ func CheckModule(ctx context.Context, file, language string, c check.Case, out i
 	if err != nil {
 		return err
 	}
-	r, err := check.Run(ctx, strings.TrimSuffix(filepath.Base(file), ".wasm"), module,
+	r, err := check.Run(ctx, NameOf(file), module,
 		check.Options{Cases: []check.Case{c}, Limits: limits})
 	if err != nil || r.Sound() {
 		return err
