@@ -14,6 +14,7 @@ import (
 
 	kit "tgi/conformance/guest"
 	"tgi/plugins/internal/guest"
+	"tgi/plugins/internal/guest/guesttest"
 	"tgi/plugins/internal/sandbox"
 	"tgi/plugins/internal/testcache"
 	"tgi/sdk/abi"
@@ -323,6 +324,68 @@ func TestLimitOfLoading(t *testing.T) {
 		}
 		if !r.Sound() && !strings.Contains(r.Violations[0].Found, "tgi_init: out of fuel") {
 			t.Errorf("fuel %d: %+v", c.fuel, r.Violations)
+		}
+	}
+}
+
+// TestLimitsOfKinds: calls of all kinds are held to the fuel that a request has for them, and not to that of loading.
+func TestLimitsOfKinds(t *testing.T) {
+	const counter = guesttest.Free
+	slow := guesttest.Join(guesttest.Store(counter, 60), guesttest.Code{0x03, 0x40}, guesttest.Const(counter),
+		guesttest.Load(counter), guesttest.Const(1), guesttest.Sub(), guesttest.Put(), guesttest.Load(counter),
+		guesttest.Code{0x0d, 0, 0x0b}) // about 600 fuel
+	alloc := guesttest.Join(guesttest.Arg(0), guesttest.Const(1<<18), guesttest.Code{0x4b}, // more than that: none
+		guesttest.When(guesttest.Join(guesttest.Const(0), guesttest.Code{0x0f})),
+		guesttest.Code{0x23, 0, 0x23, 0}, guesttest.Arg(0), guesttest.Const(15), guesttest.Add(),
+		guesttest.Const(0xfffffff0), guesttest.Code{0x71}, guesttest.Add(), guesttest.Code{0x24, 0})
+	releases := guesttest.Join(guesttest.Const(guesttest.StepAt+abi.GuardPosition),
+		guesttest.Load(guesttest.StepAt+abi.GuardTokenCount), guesttest.Put(), guesttest.Const(0))
+	const guard = `{"name":"fake","version":"1","kinds":["guard"],"guard":{"hold":4}}`
+	const draft = `{"name":"fake","version":"1","kinds":["draft"]}`
+	for _, c := range []struct {
+		description, export string
+		answer              guesttest.Code
+	}{
+		{guard, "tgi_guard_begin", guesttest.Long(0)}, {guard, "tgi_guard_check", releases},
+		{draft, "tgi_draft_begin", guesttest.Long(0)}, {draft, "tgi_draft_propose", guesttest.Const(0)},
+	} {
+		f := guesttest.Fake{Description: c.description, Code: map[string]guesttest.Code{"tgi_alloc": alloc}}
+		if c.description == guard {
+			f.Code["tgi_guard_check"] = releases
+		}
+		f.Code[c.export] = guesttest.Join(slow, c.answer)
+		for _, l := range []Limits{{}, {FuelPerStep: 60, FuelPerRequest: 400}} {
+			r, err := Run(t.Context(), "fake", f.Wasm(), Options{CacheDir: testcache.Dir(), Limits: l})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := slices.ContainsFunc(r.Violations, func(v Violation) bool {
+				return strings.Contains(v.Found, c.export+": out of fuel")
+			})
+			if out == (l == Limits{}) {
+				t.Errorf("%s with %+v: %+v", c.export, l, r)
+			}
+		}
+	}
+}
+
+// TestBudgets: each export that a server calls for a request is paid from the fuel of a step, or else of a request.
+func TestBudgets(t *testing.T) {
+	const steps, load = "process sample feed check propose accept mask forced key", "alloc describe init step"
+	for _, kind := range append([]string{""}, kit.Kinds...) {
+		list := slices.Concat(abi.Exports(kind), abi.Optional(kind))
+		if kind == "" {
+			list = abi.Common
+		}
+		if kind == abi.KindGrammar {
+			list = append(list, abi.GrammarSteps...)
+		}
+		for _, f := range list {
+			last := f.Name[strings.LastIndexByte(f.Name, '_')+1:]
+			in := func(words string) bool { return slices.Contains(strings.Fields(words), last) }
+			if guest.EachStep(f.Name) != in(steps) || guest.AtLoad(f.Name) != in(load) {
+				t.Errorf("%s: each step %t, at load %t", f.Name, guest.EachStep(f.Name), guest.AtLoad(f.Name))
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"errors"
+	"maps"
 	"strings"
 
 	kit "tgi/conformance/guest"
@@ -17,16 +18,16 @@ type instance struct {
 	pool  *sandbox.Pool
 	in    *sandbox.Instance // nil once closed
 	host  kit.Host
-	load  sandbox.Budget // what is left for loading
-	saved int64          // fuel that the sequence has for its next step
-	used  int64          // fuel of the last call
-	first *instance      // the one that Load made
-	forks []*instance    // of the first one, for its end
+	load  sandbox.Budget   // what is left for loading
+	saved map[string]int64 // fuel that the sequence has for its next step, by export; what is not there is one step's
+	used  int64            // fuel of the last call
+	first *instance        // the one that Load made
+	forks []*instance      // of the first one, for its end
 }
 
 // Load implements kit.Guest.
 func (m *module) Load(h kit.Host) (kit.Instance, error) {
-	i := &instance{m: m, host: h, load: m.limits.Load(), saved: m.limits.FuelPerStep}
+	i := &instance{m: m, host: h, load: m.limits.Load(), saved: map[string]int64{}}
 	i.first = i
 	pool, err := m.code.NewPool(sandbox.PoolConfig{Lease: sandbox.Lease{Host: leaseOf(h, m.limits)}, Ready: 1,
 		Init: func(in *sandbox.Instance) error {
@@ -61,16 +62,19 @@ func (i *instance) Call(export string, args ...uint64) (uint64, error) {
 	copy(stack, args)
 	var err error
 	var use sandbox.Use
-	switch l := i.m.limits; export {
-	case guest.Process, guest.Sample, guest.Feed:
-		i.saved = min(i.saved+l.FuelPerStep, guest.Burst*l.FuelPerStep)
-		use, err = i.in.Run(f, stack, l.Budget(export, i.saved))
-		i.saved -= use.Fuel
-	case "tgi_validate", "tgi_logits_begin", "tgi_sampler_begin", "tgi_template_render", "tgi_tools_begin",
-		"tgi_tools_finish", "tgi_tools_constraint", "tgi_program_run":
-		use, err = i.in.Run(f, stack, l.Budget(export, 0))
-	default:
+	switch l := i.m.limits; {
+	case guest.EachStep(export):
+		saved, ok := i.saved[export]
+		if !ok {
+			saved = l.FuelPerStep
+		}
+		saved = min(saved+l.FuelPerStep, guest.Burst*l.FuelPerStep)
+		use, err = i.in.Run(f, stack, l.Budget(export, saved))
+		i.saved[export] = saved - use.Fuel
+	case guest.AtLoad(export):
 		use, err = i.spend(i.in, f, stack)
+	default:
+		use, err = i.in.Run(f, stack, l.Budget(export, 0))
 	}
 	i.used = use.Fuel
 	if err != nil {
@@ -118,7 +122,7 @@ func (i *instance) Fork() (kit.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &instance{m: i.m, pool: i.pool, in: in, host: i.host, load: i.load, saved: i.saved, first: i.first}
+	f := &instance{m: i.m, pool: i.pool, in: in, host: i.host, load: i.load, saved: maps.Clone(i.saved), first: i.first}
 	i.first.forks = append(i.first.forks, f)
 	return f, nil
 }

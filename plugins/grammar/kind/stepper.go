@@ -13,10 +13,10 @@ import (
 // The exports of a guest that computes masks itself.
 const (
 	begin  = "tgi_grammar_begin"
-	accept = "tgi_grammar_accept"
-	mask   = "tgi_grammar_mask"
-	forced = "tgi_grammar_forced"
-	key    = "tgi_grammar_key"
+	accept = guest.Accept
+	mask   = guest.Mask
+	forced = guest.Forced
+	key    = guest.Key
 )
 
 // ErrRejected: the token is not allowed here.

@@ -17,8 +17,8 @@ type Limits struct {
 	// Memory: bytes an instance may have, in units of 64 KiB; default 64 MiB, for kinds template, tools and grammar 256
 	// MiB.
 	Memory int64
-	// FuelPerStep: for process, for sample, for feed, and for each of accept, mask, forced and key, on average; default
-	// 2,000,000 (0.4 ms); see [Burst].
+	// FuelPerStep: for process, for sample, for feed, for check, for propose, and for each of accept, mask, forced and
+	// key, on average; default 2,000,000 (0.4 ms); see [Burst].
 	FuelPerStep int64
 	// FuelPerRequest: for validate, for each begin, for render, for compile and for finish; default 50,000,000 (10 ms),
 	// for kind tools 500,000,000 (0.1 s), for kinds template, grammar and program 5,000,000,000 (1 s). Room for what is
@@ -60,11 +60,30 @@ func (l Limits) Load() sandbox.Budget {
 
 // Budget is that of one call of an export outside loading. saved is the fuel that a call at a step has.
 func (l Limits) Budget(export string, saved int64) sandbox.Budget {
-	switch export {
-	case Process, Sample, Feed, GuardCheck, Propose:
+	if EachStep(export) {
 		return l.step(saved)
 	}
 	return l.request(l.FuelPerRequest)
+}
+
+// EachStep reports whether an export is called at every step, or with every piece, and paid from what a sequence saved
+// for it: see [Entry].
+func EachStep(export string) bool {
+	switch export {
+	case Process, Sample, Feed, GuardCheck, Propose, Accept, Mask, Forced, Key:
+		return true
+	}
+	return false
+}
+
+// AtLoad reports whether an export is called before the snapshot alone, or for the host's own room, and paid from the
+// fuel of loading.
+func AtLoad(export string) bool {
+	switch export {
+	case abi.Initialize, "tgi_describe", "tgi_init", "tgi_alloc", "tgi_logits_step", "tgi_guard_step":
+		return true
+	}
+	return false
 }
 
 // Burst is how many steps' fuel a sequence can save for one call: a guest with a garbage collector needs it now and

@@ -351,4 +351,9 @@ const (
 	GuardCheck = "tgi_guard_check"
 	// Propose asks for a guess.
 	Propose = "tgi_draft_propose"
+	// Accept, Mask, Forced and Key are those of a grammar by steps.
+	Accept = "tgi_grammar_accept"
+	Mask   = "tgi_grammar_mask"
+	Forced = "tgi_grammar_forced"
+	Key    = "tgi_grammar_key"
 )

@@ -45,13 +45,13 @@ func (c *checking) limitFlags(set *pflag.FlagSet) {
 			"are higher for kinds template, tools and grammar)", config.Size(check.DefaultLimits().Memory)),
 		func(s string) error { return c.memory.UnmarshalText([]byte(s)) })
 	set.Int64Var(&c.limits.FuelPerStep, "fuel-per-step", 0,
-		"`fuel` of process, sample and feed, on average; 1 is about 0.2 ns")
-	set.Int64Var(&c.limits.FuelPerRequest, "fuel-per-request", 0, "`fuel` of validate, begin, render and finish, each")
-	set.Int64Var(&c.limits.FuelLoad, "fuel-load", 0, "`fuel` of each call at load")
+		"`fuel` of each call at a step, on average: the rest is saved, for eight calls at most; 1 is about 0.2 ns")
+	set.Int64Var(&c.limits.FuelPerRequest, "fuel-per-request", 0, "`fuel` of each other call of a request")
+	set.Int64Var(&c.limits.FuelLoad, "fuel-load", 0, "`fuel` of all calls at load together")
 	set.DurationVar(&c.limits.TimePerStep, "time-per-step", 0,
-		"`time` that a call of process, sample or feed may run (default 1s)")
+		"`time` that a call at a step may run (default 1s)")
 	set.DurationVar(&c.limits.TimePerRequest, "time-per-request", 0,
-		"`time` that a call of validate, begin, render or finish may run (default 10s)")
+		"`time` that another call of a request may run (default 10s)")
 	set.DurationVar(&c.limits.TimeLoad, "time-load", 0, "`time` that loading may take (default 1m0s)")
 }
 
