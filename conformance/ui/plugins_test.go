@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
 
@@ -157,6 +158,40 @@ source = "builtin:redact"
 
 	p.useKey("guest")
 	p.alerts("Your key may not do this: this route needs a key with the scope `admin`")
+}
+
+// TestPluginsOrder: what does not serve is first, then what failed, and then the rest by name.
+func TestPluginsOrder(t *testing.T) {
+	s := serve(t, keyed+`
+[[plugin]]
+name = "a-good"
+source = "builtin:dry"
+[[plugin]]
+name = "b-failed"
+source = "builtin:dry"
+[[plugin]]
+name = "c-off"
+source = "builtin:dry"
+`)
+	p := openAs(t, s.URL, "/#/plugins", "boss")
+	p.rowOf("a-good", "ready")
+	eval[chromedp.Void](p, `(() => {
+		const real = window.fetch;
+		window.fetch = async (address, init) => {
+			const reply = await real(address, init);
+			if (!String(address).endsWith('/admin/plugins')) return reply;
+			const body = await reply.json();
+			for (const p of body.plugins) {
+				if (p.name === 'b-failed') p.faults = {trap: 1};
+				if (p.name === 'c-off') p.state = 'off';
+			}
+			return new Response(JSON.stringify(body), {status: 200, headers: reply.headers});
+		};
+	})()`)
+	p.eventually("what needs somebody is first", `(() => {
+		const rows = [...document.querySelectorAll('tbody tr')].map((e) => e.innerText);
+		return rows[0].startsWith('c-off') && rows[1].startsWith('b-failed') && rows[2].startsWith('a-good');
+	})()`)
 }
 
 // TestChatPluginsBeforeAKey: before a key is given the chat does not say that the server has no plugins: it was not

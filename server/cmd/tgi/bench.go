@@ -102,7 +102,8 @@ server of its own on the loopback address and measures that model on this machin
 	set.IntVar(&f.load.Beside, "beside", 0,
 		"have prompts of so many `tokens` come while --concurrency streams generate: gaps with and without them")
 	set.IntVar(&f.load.Requests, "requests", 0,
-		"requests per run (default 64; prompts with --repeat: 8, with --beside: 3; with --replicas 200)")
+		"`number` of requests in a run (default 64; with --repeat 8 prompts, with --beside 3; with --replicas at least "+
+			"200, and more at rates that need them)")
 	set.DurationVar(&f.load.Duration, "duration", 0,
 		"stop sending after this `time`, such as 30s, though requests are left")
 	set.IntVar(&f.load.PromptTokens, "prompt-tokens", 128, "`tokens` of each prompt")

@@ -226,6 +226,9 @@ func (b broken) run(t *testing.T) []doctor.Line {
 		if l.Status != doctor.OK && l.Cure == "" {
 			t.Errorf("%+v has no cure", l)
 		}
+		if l.Status == doctor.OK && l.Cure != "" {
+			t.Errorf("%+v has a cure of nothing", l)
+		}
 	}
 	return lines
 }

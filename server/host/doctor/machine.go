@@ -50,8 +50,8 @@ func (d *diagnosis) device(_ context.Context, r *report) {
 		switch {
 		case f.Bad && kind == config.DeviceCUDA || f.Bad && err != nil:
 			l.Status, l.Cure = Fail, f.Cure
-		case f.Bad && kind != config.DeviceCPU: // the CPU does
-			l.Cure = f.Cure
+		case f.Bad && kind != config.DeviceCPU && f.Cure != "": // the CPU does: nothing is to be cured
+			l.Found += " (" + f.Cure + ")"
 		}
 		r.lines = append(r.lines, l)
 	}

@@ -68,7 +68,8 @@ export function show(root, app) {
   function draw() {
     const want = filter.value.trim().toLowerCase();
     const shown = all.filter((p) => !want || [p.name, ...p.kinds].some((text) => text.toLowerCase().includes(want)));
-    const rank = (p) => (p.state === 'ready' && !p.error ? 1 : 0); // what needs somebody is first
+    // What needs somebody is first: what does not serve, then what failed.
+    const rank = (p) => (p.state !== 'ready' || p.error ? 0 : faultsOf(p) ? 1 : 2);
     shown.sort((a, b) => rank(a) - rank(b) || (a.name < b.name ? -1 : 1));
     list.update(shown);
     set(number, want ? `${count(shown.length)} of ${count(all.length)}` : `${count(all.length)} plugins`);
