@@ -79,7 +79,8 @@ func (l *Loaded) doubts() {
 		if c.Plugins.Watch == 0 {
 			later = "at the first reload when it is there"
 		}
-		if usual.locate(filepath.Dir(c.File)); usual.Plugins.Folder != c.Plugins.Folder && !missing(usual.Plugins.Folder) {
+		usual.locate(filepath.Dir(c.File))
+		if usual.Plugins.Folder != c.Plugins.Folder && !missing(usual.Plugins.Folder) {
 			later += fmt.Sprintf("; plugins of %q are not, as they would be without this setting", usual.Plugins.Folder)
 		}
 		doubt(true, "plugins.folder", "there is no folder %q yet: plugins of it are loaded %s", c.Plugins.Folder, later)

@@ -221,7 +221,8 @@ func (f *manager) Rollback(ctx context.Context, name, to string) (server.Plugin,
 		}
 	}
 	p, err := f.put(ctx, name, upload{wasm: wasm, settings: back.kept.settings(), version: back.kept.Version,
-		uploaded: back.kept.Uploaded, signed: back.kept.Signed}, func([]string) error { return f.keeps(name, back.kept) })
+		uploaded: back.kept.Uploaded, signed: back.kept.Signed},
+		func([]string) error { return f.keeps(name, back.kept) })
 	if err == nil {
 		f.log.Info("plugin rolled back", "plugin", name, "from", moduleSum(u.wasm), "to", back.kept.SHA256)
 	}

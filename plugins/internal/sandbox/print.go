@@ -87,8 +87,8 @@ const (
 )
 
 // A module may print LogBurst lines at once and LogPerSecond in the long run; others are counted and dropped. (The
-// last lines of an instance reach its fault either way.) How many those are is said at once, and then every noticeEvery:
-// else there would be as many notices as lines.
+// last lines of an instance reach its fault either way.) How many those are is said at once, and then every
+// noticeEvery: else there would be as many notices as lines.
 const (
 	LogBurst     = 100
 	LogPerSecond = 20
@@ -104,7 +104,8 @@ type limiter struct {
 	noticed time.Time // when dropped was said last
 }
 
-// allow says whether a line may pass at the time now, and, unless that was said lately, how many were dropped before it.
+// allow says whether a line may pass at the time now, and, unless that was said lately, how many were dropped before
+// it.
 func (l *limiter) allow(now time.Time) (dropped int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
