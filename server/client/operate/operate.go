@@ -122,31 +122,37 @@ func at(name, route string) string { return "/admin/plugins/" + url.PathEscape(n
 // one a line, the serving one with a star, and below it which settings it has where another is the same module. Where
 // the latest one does not serve, the text says why.
 func (s *Server) Versions(ctx context.Context, name string) (list []admin.Version, text string, err error) {
-	var got struct {
-		Versions []admin.Version `json:"versions"`
-	}
-	err = s.do(ctx, http.MethodGet, at(name, "/versions"), &got, "versions")
-	for _, v := range got.Versions {
-		err = cmp.Or(err, s.same(name, "", name, v.SHA256))
-	}
+	list, _, err = s.versions(ctx, name)
 	if err != nil {
 		return nil, "", err
 	}
-	for _, v := range got.Versions {
+	for _, v := range list {
 		mark := " "
 		if v.Serving {
 			mark = "*"
 		}
 		text += fmt.Sprintf("%s %.16s  %s  %9d bytes  %s\n", mark, terminal.Line(v.SHA256),
 			v.Uploaded.Format(time.RFC3339), v.Bytes, terminal.Line(v.Version))
-		if differ := different(v, got.Versions); differ != "" {
-			text += terminal.Line(fmt.Sprintf("    %s: %s", nameOf(v, got.Versions), differ)) + "\n"
+		if differ := different(v, list); differ != "" {
+			text += terminal.Line(fmt.Sprintf("    %s: %s", nameOf(v, list), differ)) + "\n"
 		}
 		if v.Error != "" {
 			text += "  it does not serve: " + terminal.Line(v.Error) + "\n"
 		}
 	}
-	return got.Versions, text, err
+	return list, text, nil
+}
+
+// versions are those of Versions, with the status of the reply.
+func (s *Server) versions(ctx context.Context, name string) ([]admin.Version, int, error) {
+	var got struct {
+		Versions []admin.Version `json:"versions"`
+	}
+	status, err := s.ask(ctx, http.MethodGet, at(name, "/versions"), "", nil, &got, "versions")
+	for _, v := range got.Versions {
+		err = cmp.Or(err, s.same(name, "", name, v.SHA256))
+	}
+	return got.Versions, status, err
 }
 
 // Serving is what serves under a name.

@@ -25,7 +25,11 @@ type Removed struct {
 // server does not tell what it has.
 func (s *Server) Remove(ctx context.Context, name string) (r Removed, text string, err error) {
 	r.Removed = name
-	if r.Versions, _, err = s.Versions(ctx, name); err != nil {
+	list, status, err := s.versions(ctx, name)
+	if status == http.StatusConflict { // it is no upload: the server says where it is to be removed
+		err = s.Delete(ctx, name)
+	}
+	if r.Versions = list; err != nil {
 		return r, "", err
 	}
 	_, none, err := s.trial(ctx, name)
@@ -48,8 +52,7 @@ func (s *Server) Remove(ctx context.Context, name string) (r Removed, text strin
 // beforeRemove finds out whether each server can remove an upload, or has none.
 func beforeRemove(ctx context.Context, all Fleet, words []string, plans []Plan) error {
 	all.ask(ctx, plans, func(ctx context.Context, s *Server) (Plan, error) {
-		var got map[string]any
-		status, err := s.ask(ctx, http.MethodGet, at(words[0], "/versions"), "", nil, &got, "versions")
+		_, status, err := s.versions(ctx, words[0])
 		if status == http.StatusNotFound {
 			return Plan{Done: words[0] + ": there is no such plugin"}, nil
 		}

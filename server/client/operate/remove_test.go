@@ -14,9 +14,10 @@ func TestRemove(t *testing.T) {
 	text, _, err = command(t, f, "rm", "dog")
 	says(t, list, text, one+"S0"+other, err, "", "GET /versions, GET /canary, DELETE ")
 
-	f, list = fleetOf(t, map[string]string{"GET /versions": `409 {"error":"it is of the settings"}`})
+	f, list = fleetOf(t, map[string]string{"GET /versions": `409 {"error":"it has no versions"}`,
+		"DELETE ": `409 {"error":"it is of the settings"}`})
 	text, _, err = command(t, f, "rm", "dog")
-	says(t, list, text, "", err, "S0: 409 it is of the settings", "GET /versions")
+	says(t, list, text, "", err, "S0: 409 it is of the settings", "GET /versions, DELETE ")
 	f, list = fleetOf(t, map[string]string{"GET /versions": kept, "GET /canary": `500 {"error":"oh"}`})
 	text, _, err = command(t, f, "rm", "dog")
 	says(t, list, text, "", err, "S0: 500 oh", "GET /versions, GET /canary")
