@@ -97,6 +97,14 @@ type requestLog struct {
 	err     error
 }
 
+// client is the name of the client of r, as Client gives it behind the key.
+func (v *requestLog) client(r *http.Request) string {
+	if v.key != "" && lineOf(r.Context()) == nil {
+		return ClientOfKey(v.key)
+	}
+	return Client(fromAddress(r).Context()).Name
+}
+
 type requestLogKey struct{}
 
 // Note records err for the log line of the request of ctx. Handlers call it for errors
@@ -114,14 +122,19 @@ func noteKey(ctx context.Context, key string) {
 	}
 }
 
-// log writes a line per request: probes at debug, server errors as errors.
+// log writes a line per request: probes at debug, server errors as errors. Then it may hold the reply back.
 func (s *Server) log(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		v := &requestLog{}
 		out := &reply{ResponseWriter: w, control: http.NewResponseController(w),
 			timeout: time.Duration(s.options.Config.WriteTimeout)}
-		defer s.line(r, out, v, began) // of one that was broken off too
+		defer func() { // of one that was broken off too
+			s.line(r, out, v, began)
+			if v.refused(out.status) {
+				s.hold(v.client(r))
+			}
+		}()
 		next.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), requestLogKey{}, v)))
 	})
 }

@@ -86,6 +86,8 @@ type Server struct {
 	texts   byteBudget
 	load    func() EndpointLoad // nil is nobody's
 	rate    rate
+	// refusals are those that clients had lately.
+	refusals refusals
 	// late is closed when the time to shut down is over.
 	late chan struct{}
 	// handlers are what is served now; it is replaced once, when it opens.

@@ -178,6 +178,7 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	b.server.WatchLoad(all.endpointLoad)
+	b.server.WatchDemand(func() bool { return all.demand.Rows() > 0 })
 	b.server.Open(all.apis(), all.healthy)
 	return s, nil
 }
