@@ -52,8 +52,8 @@ ort-cuda-host: # the part of it that tests without a GPU need, 247 MB
 	@$(GO) run ./runtime/ort/fetch/cmd --gpu library
 
 test-cuda-host: ort ort-cuda-host ## test the CUDA backend without a GPU, over a CUDA runtime that computes nothing
-	TGI_VERIFY=1 $(GO) test -vet=off -timeout 15m ./runtime/cuda ./runtime/ort ./runtime/kernel ./runtime/lowrank \
-	  ./runtime/reduce ./conformance/cuda/... \
+	TGI_VERIFY=1 $(GO) test -vet=off -timeout 15m ./runtime/cuda ./runtime/ort ./runtime/kernel ./runtime/attend \
+	  ./runtime/lowrank ./runtime/reduce ./conformance/cuda/... \
 	  ./models/decoder
 	TGI_VERIFY=1 $(GO) test -vet=off -timeout 15m ./server/host -run GPU
 
@@ -104,7 +104,7 @@ bench-peers: build ort ## measure 4-bit models beside llama.cpp, OpenVINO and vL
 bench-grammar: ## measure grammars beside llguidance and xgrammar, where python3 is
 	@if command -v python3 >/dev/null; then python3 conformance/grammar/bench.py; else echo "python3 is not there: skipped"; fi
 
-KERNELS := runtime/reduce/reduce.cu runtime/lowrank/lowrank.cu
+KERNELS := runtime/attend/attend.cu runtime/lowrank/lowrank.cu runtime/reduce/reduce.cu
 
 goldens: ## rebuild the reference data of models and tokenizers from Python, and compare (downloads torch)
 	models/testdata/goldens $(SCRIPTS)

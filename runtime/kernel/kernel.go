@@ -3,9 +3,10 @@
 // definition without one.
 //
 // A kernel is a sequence of phases, between which the threads of a block wait for each other. EACH(t) runs its
-// statement for each thread t, BARRIER() ends a phase, and nothing but SHARED memory lives from one phase to the
-// next. Statements outside of EACH run in all threads alike. Sources define THREADS, the threads of a block,
-// themselves. They are compiled without fusing products and sums, and with divisions that round.
+// statement for each thread t, BARRIER() ends a phase, and nothing but SHARED memory, and what is declared KEPT, lives
+// from one phase to the next. What the threads of a warp do together (matrices, copies that are waited for later) are
+// statements between phases. Statements outside of EACH run in all threads alike. Sources define THREADS, the threads
+// of a block, themselves. They are compiled without fusing products and sums, and with divisions that round.
 //
 // The reasons behind it: docs/rationale/gpu.md.
 package kernel
