@@ -22,13 +22,15 @@
 //	         attention_metadata          int32 [3], on CUDA alone and in the host's memory: bounds of
 //	                                     a row's new tokens and of its length, and the least that
 //	                                     the longest row has
+//	         attention_kernels           int64 [1], on CUDA but for latent attention, and in the host's
+//	                                     memory: the address of what attention launches kernels by
 //	outputs  logits        float [n, vocab]
 //	on CUDA  k_cache_out.<i>, v_cache_out.<i>, at the addresses of the inputs
 //
 // An unmapped entry of block_table is -1 on the CPU; on CUDA it must name a block that exists.
 //
-// Attention is one node per layer, PagedAttention of the domain tgi on the CPU and com.microsoft on
-// CUDA. It takes queries, keys and values packed in one tensor, normalises heads if the architecture
+// Attention is one node per layer, PagedAttention of the domain tgi, which on CUDA is com.microsoft's
+// but for steps that decode; latent attention on CUDA is com.microsoft's alone. It takes queries, keys and values packed in one tensor, normalises heads if the architecture
 // does, applies the rotary embedding, and writes the cache in place. The rotary tables contain the
 // checkpoint's RoPE variant. Other norms of queries and keys are nodes before it.
 //

@@ -43,13 +43,18 @@ const cacheFormInput = "cache_form"
 // key that each sees.
 const keyEndsInput = "key_ends"
 
-// Indices of PagedAttention's inputs head_sink, alibi_slopes and key_ends, which are ours, and attention_metadata.
+// attentionKernelsInput is the graph input [1] with the address of what a device's attention launches its kernels by.
+const attentionKernelsInput = "attention_kernels"
+
+// Indices of PagedAttention's inputs head_sink, alibi_slopes and key_ends, which are ours, attention_metadata, and
+// attention_kernels, which is ours.
 const (
 	sinksInput        = 11
 	slopesInput       = 14
 	keyEndsPosition   = 15
 	cacheFormPosition = 16
 	metadataInput     = 16
+	kernelsPosition   = 17
 )
 
 // graph adds the whole model, from ids to logits.
@@ -68,6 +73,9 @@ func (b *builder) graph() {
 	b.g.Input(logitRowsInput, onnx.Int64, onnx.Symbolic("logit_rows"))
 	if b.attention.metadata {
 		b.g.Input("attention_metadata", onnx.Int32, onnx.Fixed(3))
+	}
+	if b.attention.kernels {
+		b.g.Input(attentionKernelsInput, onnx.Int64, onnx.Fixed(1))
 	}
 	cache := elements[b.Cache].graph
 	if b.attention.anyForm {
@@ -437,6 +445,9 @@ func (b *builder) attend(i int, p, qkv, key string) string {
 	}
 	if op.metadata {
 		at(metadataInput, "attention_metadata")
+	}
+	if op.kernels {
+		at(kernelsPosition, attentionKernelsInput)
 	}
 	outputs := []string{name}
 	if op.returnsCache {

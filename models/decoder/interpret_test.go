@@ -288,7 +288,7 @@ func (m *interpreter) node(n readNode) {
 	case ":Cast":
 		out.floats = in[0].floats
 		m.wide[n.out[0]] = n.ints["to"] == int(onnx.Float)
-	case "com.microsoft:PagedAttention":
+	case "tgi:PagedAttention", "com.microsoft:PagedAttention":
 		out = m.attention(n, in)
 	default:
 		if !m.more(n, in, &out) {

@@ -69,6 +69,8 @@ type attentionOp struct {
 	headSize bool
 	// metadata says that input 16 holds the bounds of the step's lengths.
 	metadata bool
+	// kernels says that input 17 holds the address of what the operator needs to launch its kernels.
+	kernels bool
 	// returnsCache says that the caches are outputs too, at the same addresses.
 	returnsCache bool
 	// byToken says that the operator takes cosines and sines of each token.
@@ -155,7 +157,10 @@ func newTarget(d models.Device, w models.Weights, c hf.Config) (target, error) {
 		t.packed, t.kernels, t.images, t.routes = false, true, false, true
 		t.attention, t.gate, t.perHead = cudaAttention, (*builder).separateGate, (*builder).plainPerHead
 		t.mixture, t.shared = (*builder).microsoftExperts, (*builder).separateShared
-		t.opsets = t.opsets[:2:2] // no operator of our own but that for adapters
+		if c.Latent.Rank != 0 { // no operator of our own
+			t.attention.domain, t.attention.kernels = microsoftDomain, false
+			t.opsets = t.opsets[:2:2]
+		}
 	}
 	if w == models.Int8 {
 		t.format.Bits = 8
@@ -236,10 +241,11 @@ const (
 	cudaQuantExpertStep = 64
 )
 
-// cudaAttention is com.microsoft:PagedAttention, of ONNX Runtime. Without the metadata some of its
-// kernels copy lengths to the host and wait for them in every layer.
+// cudaAttention is tgi:PagedAttention for CUDA, of package runtime/ort, which is com.microsoft:PagedAttention, of ONNX
+// Runtime, but for steps that decode; latent attention is that alone. Without the metadata some of its kernels copy
+// lengths to the host and wait for them in every layer.
 var cudaAttention = attentionOp{
-	domain: microsoftDomain, noWindow: -1, metadata: true, returnsCache: true, rotatesEnd: true,
+	domain: tgiDomain, noWindow: -1, metadata: true, kernels: true, returnsCache: true, rotatesEnd: true,
 	cache: func(c hf.Config, blockSize int) []onnx.Dim {
 		return []onnx.Dim{onnx.Symbolic("blocks"), onnx.Fixed(blockSize), onnx.Fixed(c.KVHeads), onnx.Fixed(c.HeadDim)}
 	},

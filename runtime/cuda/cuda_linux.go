@@ -147,6 +147,7 @@ func Devices() ([]Device, error) {
 
 // Numbers of cudaDeviceGetAttribute.
 const (
+	processorCount  = 16
 	memoryClock     = 36 // kHz
 	memoryWidth     = 37 // bits
 	capabilityMajor = 75
@@ -183,6 +184,15 @@ func describe(i int) (Device, *Error) {
 		d.Bandwidth = 2 * 1000 * int64(clock) * int64(width) / 8 // two transfers a cycle
 	}
 	return d, nil
+}
+
+// Processors returns the number of a device's multiprocessors. Load must have succeeded.
+func Processors(device int) (int, error) {
+	var n C.int
+	if err := failure("counting multiprocessors", C.get_attribute(&n, processorCount, C.int(device))); err != nil {
+		return 0, err
+	}
+	return int(n), nil
 }
 
 // failure returns the error of a call, or nil. It clears the error that the runtime keeps for the thread.

@@ -21,6 +21,9 @@ func DriverPresent() bool { return false }
 // Devices returns an error that wraps ErrUnavailable.
 func Devices() ([]Device, error) { return nil, errSystem }
 
+// Processors fails: Load has failed.
+func Processors(int) (int, error) { return 0, errSystem }
+
 // MemInfo fails: Load has failed.
 func MemInfo(int) (free, total int64, err error) { return 0, 0, errSystem }
 

@@ -9,7 +9,7 @@
 int tgi_kernel_load(int device, const char *ptx, const char *name, void **module, void **function);
 int tgi_kernel_unload(int device, void *module);
 
-enum { TGI_KERNEL_ARGUMENTS = 10 };
+enum { TGI_KERNEL_ARGUMENTS = 29 };
 
 // tgi_kernel_launch asks a stream for a grid of x by y blocks. Each argument takes up to 8 bytes.
 int tgi_kernel_launch(int device, void *function, unsigned x, unsigned y, unsigned threads, void *stream,

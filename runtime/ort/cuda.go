@@ -119,7 +119,9 @@ type CUDA struct {
 	reducer reducer
 	// adapters are the low-rank adapters of its rows.
 	adapters deviceAdapters
-	dead     error // why the device cannot be used any more
+	// attention computes steps that decode.
+	attention deviceAttention
+	dead      error // why the device cannot be used any more
 	// notMixed is why the model was opened again without MixedGEMM.
 	notMixed error
 	closed   bool
@@ -238,7 +240,7 @@ func (m *CUDA) open() error {
 	if m.bound, err = m.newBound(-1); err != nil {
 		return err
 	}
-	if err := errors.Join(m.openAdapters(), m.newCache(1), m.openGraphs(), m.openReducer()); err != nil {
+	if err := errors.Join(m.openAdapters(), m.openAttention(), m.newCache(1), m.openGraphs(), m.openReducer()); err != nil {
 		return err
 	}
 	if err := m.warmUp(); err != nil {
@@ -424,6 +426,7 @@ func (m *CUDA) free() {
 	m.graphs.free()
 	m.reducer.free()
 	m.adapters.free()
+	m.attention.free()
 	if m.bound != nil {
 		m.bound.close()
 	}
@@ -587,28 +590,6 @@ func (m *CUDA) fetch(mem *stepMem, s *llm.Step) ([]float32, error) {
 		return nil, err
 	}
 	return unsafe.Slice((*float32)(mem.logits.host.at), n), nil
-}
-
-// bindStep binds the arrays of a step that lie in mem.
-func (m *CUDA) bindStep(b *bound, l layout, mem *stepMem, meta unsafe.Pointer) error {
-	for i := range l.parts {
-		p := &l.parts[i]
-		if p.name == "" {
-			continue
-		}
-		err := b.bindDevice(false, p.name, p.kind, unsafe.Add(mem.in.device.at, p.at), p.dims[:p.rank]...)
-		if err != nil {
-			return err
-		}
-	}
-	if l.has.adapters {
-		if err := b.bind(false, loraInput, int64s, m.adapters.address(m.o.Adapters), 1); err != nil {
-			return err
-		}
-	}
-	return errors.Join(
-		b.bind(false, "attention_metadata", int32s, meta, metadataSize),
-		b.bindDevice(true, "logits", float32s, mem.logits.device.at, int64(l.logits), int64(m.o.Vocab)))
 }
 
 // CopyBlocks copies whole cache blocks of all layers, one pair after the other, before the next step.

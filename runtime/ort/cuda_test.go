@@ -35,6 +35,7 @@ func tinyCUDAModel(t testing.TB, o CUDAOptions, kind element) string {
 	g.value(false, "block_table", int32s, "B", "M")
 	g.value(false, "logit_rows", int64s, "n")
 	g.value(false, "attention_metadata", int32s, metadataSize)
+	g.value(false, attendInput, int64s, 1)
 	if o.Adapters > 0 {
 		g.value(false, adaptersInput, int64s, "T")
 		g.value(false, loraInput, int64s, 1)
@@ -56,9 +57,9 @@ func tinyCUDAModel(t testing.TB, o CUDAOptions, kind element) string {
 				attrs{"first": 3 * i, "count": 3})
 		}
 		g.node("", "MatMul", []string{x, "qkv_w" + l}, product, nil)
-		g.nodes("com.microsoft", "PagedAttention", []string{"qkv" + l, "", "", "k_cache." + l, "v_cache." + l,
+		g.nodes("tgi", "PagedAttention", []string{"qkv" + l, "", "", "k_cache." + l, "v_cache." + l,
 			"cu_seqlens", "past_lens", "block_table", "cos", "sin", "slot_mapping", "", "", "", "", "",
-			"attention_metadata"}, []string{"a" + l, "k_cache_out." + l, "v_cache_out." + l},
+			"attention_metadata", attendInput}, []string{"a" + l, "k_cache_out." + l, "v_cache_out." + l},
 			attrs{"num_heads": heads, "kv_num_heads": o.KVHeads, "do_rotary": 1})
 		g.node("", "MatMul", []string{"a" + l, "o_w" + l}, "o"+l, nil)
 		next := "x" + strconv.Itoa(i+1)
@@ -109,7 +110,7 @@ func TestCUDA(t *testing.T) {
 		{"PlansItsCache", cudaPlansItsCache},
 		{"OpenRefuses", cudaOpenRefuses},
 		{"GivesBack", cudaGivesBack},
-		{"Graphs", cudaGraphs},
+		{"Attends", cudaAttends}, {"Graphs", cudaGraphs},
 		{"GraphsAreFew", cudaGraphsAreFew},
 		{"Reduces", cudaReduces},
 		{"LoRA", cudaLoRA}, {"Adapters", cudaAdapters}, {"AdaptersComeAndGo", cudaAdaptersComeAndGo},

@@ -1,6 +1,7 @@
 package ort
 
 import (
+	"errors"
 	"unsafe"
 
 	"tgi/runtime/llm"
@@ -163,4 +164,31 @@ func metadata(s *llm.Step) (m [metadataSize]int32) {
 	}
 	m[2] = m[1]
 	return m
+}
+
+// bindStep binds the arrays of a step that lie in mem.
+func (m *CUDA) bindStep(b *bound, l layout, mem *stepMem, meta unsafe.Pointer) error {
+	for i := range l.parts {
+		p := &l.parts[i]
+		if p.name == "" {
+			continue
+		}
+		err := b.bindDevice(false, p.name, p.kind, unsafe.Add(mem.in.device.at, p.at), p.dims[:p.rank]...)
+		if err != nil {
+			return err
+		}
+	}
+	if l.has.adapters {
+		if err := b.bind(false, loraInput, int64s, m.adapters.address(m.o.Adapters), 1); err != nil {
+			return err
+		}
+	}
+	if !m.o.Latent {
+		if err := b.bind(false, attendInput, int64s, m.attention.address(), 1); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		b.bind(false, "attention_metadata", int32s, meta, metadataSize),
+		b.bindDevice(true, "logits", float32s, mem.logits.device.at, int64(l.logits), int64(m.o.Vocab)))
 }

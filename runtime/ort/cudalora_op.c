@@ -127,6 +127,7 @@ static int op_memory(const struct tgi_custom_op *op, size_t i) {
 static const struct tgi_custom_op bfloat_operator = OPERATOR(bfloat), half_operator = OPERATOR(half);
 
 const struct tgi_custom_op *const *tgi_cuda_operators(void) {
-	static const struct tgi_custom_op *const list[] = {&bfloat_operator, &half_operator, NULL};
+	static const struct tgi_custom_op *const list[] = {&bfloat_operator, &half_operator, &tgi_cuda_attend_bfloat,
+	                                                   &tgi_cuda_attend_half, NULL};
 	return list;
 }

@@ -22,7 +22,7 @@ func cudaReduces(t *testing.T, d *fake.Device) {
 	o := tinyCUDA
 	o.Vocab, o.Graphs = 700, []int{1, 4}
 	m := openTinyCUDA(t, o, bfloat16s)
-	if err := m.Reduces(); err != nil || d.Counters().Since(begin).Modules != 1 {
+	if err := errors.Join(m.Reduces(), m.Attends()); err != nil || d.Counters().Since(begin).Modules != 2 { // attention's is the other
 		t.Fatal(err, d.Counters().Since(begin))
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -94,7 +94,7 @@ func cudaReduces(t *testing.T, d *fake.Device) {
 	cudaWithoutKernel(t, d, o)
 }
 
-// cudaWithoutKernel: a driver that refuses the kernel costs whole rows, not the model.
+// cudaWithoutKernel: a driver that refuses our kernels costs whole rows, and slower attention, not the model.
 func cudaWithoutKernel(t *testing.T, d *fake.Device, o CUDAOptions) {
 	d.NoKernels(true)
 	defer d.NoKernels(false)
@@ -102,8 +102,15 @@ func cudaWithoutKernel(t *testing.T, d *fake.Device, o CUDAOptions) {
 	if err := m.Reduces(); err == nil || !strings.Contains(err.Error(), "unsupported version") {
 		t.Errorf("the kernel was refused: %v", err)
 	}
+	if err := m.Attends(); err == nil || !strings.Contains(err.Error(), "unsupported version") {
+		t.Errorf("attention's was refused: %v", err)
+	}
+	before := d.Counters()
 	if logits, err := m.Forward(decodeStep(o, 3, 10)); err != nil || len(logits) != 3*o.Vocab {
 		t.Errorf("%d logits, %v", len(logits), err)
+	}
+	if got := d.Counters().Since(before); got.Attentions != 0 || got.Launches == 0 {
+		t.Errorf("without kernels: %+v", got)
 	}
 	m.Close()
 }

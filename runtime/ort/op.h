@@ -62,6 +62,6 @@ glu_row *glu_choose(int64_t activation);
 
 // The operators' descriptions.
 extern const struct tgi_custom_op tgi_paged_attention, tgi_encoder_attention, tgi_glu, tgi_experts, tgi_lora_operator,
-    tgi_matmul_q, tgi_gather_q, tgi_head_matmul;
+    tgi_matmul_q, tgi_gather_q, tgi_head_matmul, tgi_cuda_attend_bfloat, tgi_cuda_attend_half;
 
 #endif

@@ -3,8 +3,9 @@
 //
 // The environment and the session options belong to
 // github.com/yalue/onnxruntime_go; shim.c adds what that binding lacks: tensors over C memory,
-// I/O binding, and custom operators. The operator tgi.PagedAttention (attention*.c) is for
-// CPUs, because ONNX Runtime has paged attention for GPUs only.
+// I/O binding, and custom operators. ONNX Runtime has paged attention for GPUs only,
+// so the operator tgi.PagedAttention (attention*.c) is for CPUs. On CUDA another of that name
+// (cudaattend_op.c) computes steps that decode, and leaves all others to ONNX Runtime.
 //
 // No Go memory is ever bound to ONNX Runtime: a step's inputs are copied into C memory, and
 // the logits are read where the model wrote them.

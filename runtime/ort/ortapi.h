@@ -33,6 +33,8 @@ typedef struct OrtTypeInfo OrtTypeInfo;
 typedef struct OrtTensorTypeAndShapeInfo OrtTensorTypeAndShapeInfo;
 typedef struct OrtKernelInfo OrtKernelInfo;
 typedef struct OrtKernelContext OrtKernelContext;
+typedef struct OrtOp OrtOp;
+typedef struct OrtOpAttr OrtOpAttr;
 typedef struct OrtCustomOpDomain OrtCustomOpDomain;
 typedef struct OrtCUDAProviderOptionsV2 OrtCUDAProviderOptionsV2;
 typedef struct OrtEpAssignedSubgraph OrtEpAssignedSubgraph;
@@ -40,11 +42,15 @@ typedef struct OrtEpAssignedNode OrtEpAssignedNode;
 
 struct tgi_custom_op;
 
+// Element types where a signature has them behind a pointer to constants, for which an integer cannot stand in.
+enum ONNXTensorElementDataType;
+
 // Element types.
 enum { TGI_ORT_ANY = 0, TGI_ORT_FLOAT = 1, TGI_ORT_UINT8 = 2, TGI_ORT_INT32 = 6, TGI_ORT_INT64 = 7, TGI_ORT_FLOAT16 = 10, TGI_ORT_BFLOAT16 = 16 };
 enum { TGI_ORT_FAIL = 1, TGI_ORT_INVALID_ARGUMENT = 2 };           // status codes
 enum { TGI_ORT_REQUIRED = 0, TGI_ORT_OPTIONAL = 1 };               // inputs of an operator
 enum { TGI_ORT_LOG_ERROR = 3 };
+enum { TGI_ORT_ATTRIBUTE_INT = 1, TGI_ORT_ATTRIBUTE_FLOAT = 3 };
 enum { TGI_ORT_DEVICE_ALLOCATOR = 0, TGI_ORT_MEM_DEFAULT = 0, TGI_ORT_MEM_CPU_INPUT = -2 };
 
 // X(name, position, result, arguments). Enumerations appear as the integers that carry them.
@@ -99,6 +105,14 @@ enum { TGI_ORT_DEVICE_ALLOCATOR = 0, TGI_ORT_MEM_DEFAULT = 0, TGI_ORT_MEM_CPU_IN
 	X(KernelContext_GetGPUComputeStream, 193, OrtStatus *, (const OrtKernelContext *, void **))                       \
 	X(GetCUDAProviderOptionsAsString, 207, OrtStatus *,                                                            \
 	  (const OrtCUDAProviderOptionsV2 *, OrtAllocator *, char **))                                                 \
+	X(CreateOpAttr, 211, OrtStatus *, (const char *, const void *, int, unsigned, OrtOpAttr **))                      \
+	X(ReleaseOpAttr, 212, void, (OrtOpAttr *))                                                                        \
+	X(CreateOp, 213, OrtStatus *,                                                                                     \
+	  (const OrtKernelInfo *, const char *, const char *, int, const char **,                                         \
+	   const enum ONNXTensorElementDataType *, int, const OrtOpAttr *const *, int, int, int, OrtOp **))              \
+	X(InvokeOp, 214, OrtStatus *,                                                                                     \
+	  (const OrtKernelContext *, const OrtOp *, const OrtValue *const *, int, OrtValue *const *, int))                \
+	X(ReleaseOp, 215, void, (OrtOp *))                                                                                \
 	X(HasSessionConfigEntry, 237, OrtStatus *, (const OrtSessionOptions *, const char *, int *))                      \
 	X(UpdateCUDAProviderOptionsWithValue, 263, OrtStatus *, (OrtCUDAProviderOptionsV2 *, const char *, void *))    \
 	X(GetCUDAProviderOptionsByName, 264, OrtStatus *, (const OrtCUDAProviderOptionsV2 *, const char *, void **))   \

@@ -194,6 +194,9 @@ func checkCUDATensors(s *session, o CUDAOptions) (element, error) {
 		kind = float16s
 	}
 	wantIn := append(wantedInputs(), tensorInfo{"attention_metadata", int32s, []int64{metadataSize}})
+	if !o.Latent {
+		wantIn = append(wantIn, tensorInfo{attendInput, int64s, []int64{1}})
+	}
 	if o.Adapters > 0 {
 		wantIn = append(wantIn, tensorInfo{adaptersInput, int64s, []int64{-1}},
 			tensorInfo{loraInput, int64s, []int64{1}})

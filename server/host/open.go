@@ -85,6 +85,9 @@ func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer,
 		if b, ok := in.backend.(*ort.CUDA); ok && b.NotMixed() != nil {
 			say("slower kernels for quantised weights: %v", b.NotMixed())
 		}
+		if b, ok := in.backend.(*ort.CUDA); ok && b.Attends() != nil {
+			say("slower attention: %v", b.Attends())
+		}
 		err = in.loadAdapters(ctx, cfg, d.Device, say)
 	}
 	if err == nil {

@@ -1,7 +1,7 @@
 // Package fake makes a CUDA runtime that computes nothing, so that ONNX Runtime's real CUDA provider opens sessions,
 // places nodes, allocates, runs and records graphs on a machine without a GPU: memory is malloc's, copies are memcpy,
-// kernels and products are counted. Results are zeros, but for those of our own kernels, which run. Tests see what the
-// host does; no numbers, no times of a device.
+// kernels and products are counted. Results are zeros, but for those of our own kernels, which run: attention where a
+// test asks for it. Tests see what the host does; no numbers, no times of a device.
 package fake
 
 import (
@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"tgi/runtime/attend"
 	"tgi/runtime/cuda"
 	"tgi/runtime/kernel"
 	"tgi/runtime/lowrank"
@@ -37,8 +38,8 @@ type Counters struct {
 	// Allocations are all there were; Live and LiveBytes are those not freed, pinned ones too; Streams are open,
 	// Modules loaded.
 	Allocations, Live, LiveBytes, Streams, Modules int64
-	// OwnLaunches are those of our own kernels among the Launches.
-	OwnLaunches int64
+	// OwnLaunches are those of our own kernels among the Launches, but for those of attention, which are Attentions.
+	OwnLaunches, Attentions int64
 }
 
 // Since returns what was counted after before.
@@ -48,16 +49,17 @@ func (c Counters) Since(before Counters) Counters {
 		c.CopiesOut - before.CopiesOut, c.CopiesWithin - before.CopiesWithin, c.Waits - before.Waits,
 		c.GraphLaunches - before.GraphLaunches, c.Captures - before.Captures, c.Allocations - before.Allocations,
 		c.Live - before.Live, c.LiveBytes - before.LiveBytes, c.Streams - before.Streams, c.Modules - before.Modules,
-		c.OwnLaunches - before.OwnLaunches,
+		c.OwnLaunches - before.OwnLaunches, c.Attentions - before.Attentions,
 	}
 }
 
 // Numbers of the fields after the counters, in the order of state.h.
 const (
-	fieldFail = iota + 14
+	fieldFail = iota + 15
 	fieldNoMemory
 	fieldTotal
 	fieldNoKernels
+	fieldAttends
 	fieldFaultKind
 	fieldFaultAfter
 	fieldFaultCode
@@ -128,8 +130,9 @@ func Build(t testing.TB) (d *Device, dir string) {
 	if err := os.CopyFS(dir, sources); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"reduce.cu": reduce.Source, "lowrank.cu": lowrank.Source,
-		"emulate.h": kernel.Emulation} {
+	for name, text := range map[string]string{"attend.cu": attend.Source, "reduce.cu": reduce.Source,
+		"lowrank.cu": lowrank.Source,
+		"emulate.h":  kernel.Emulation} {
 		if err := os.WriteFile(filepath.Join(dir, "lib", name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +149,7 @@ func Build(t testing.TB) (d *Device, dir string) {
 	}
 	d.set(fieldTotal, memory)
 	os.Setenv("TGI_FAKE_CUDA", path) // of the process: the libraries stay loaded
-	for name, list := range map[string][]string{"libcuda.so.1": {"driver.c", "reduce.c", "lowrank.c"},
+	for name, list := range map[string][]string{"libcuda.so.1": {"driver.c", "attend.c", "reduce.c", "lowrank.c"},
 		"libcurand.so.10": {"empty.c"}, "libcudart.so.13": {"cudart.c"}, "libcublas.so.13": {"cublas.c"},
 		"libcublasLt.so.13": {"cublaslt.c"}} {
 		build(t, dir, name, list)
@@ -166,11 +169,13 @@ func build(t testing.TB, dir, name string, list []string) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, name)
-	args := append(strings.Fields(string(cc)), "-std=gnu11", "-w", "-O1", "-ffp-contract=off", "-shared", "-fPIC",
+	args := append(strings.Fields(string(cc)), "-std=gnu11", "-w", "-O1", "-ffp-contract=off", "-fno-strict-aliasing",
+		"-shared", "-fPIC",
 		"-o", out, "-Wl,-soname,"+name)
 	for _, source := range append(list, "state.c") {
 		args = append(args, filepath.Join(dir, "lib", source))
 	}
+	args = append(args, "-lm")
 	if name != "libcuda.so.1" && name != "libcurand.so.10" {
 		args = append(args, "-Wl,--version-script,"+versions)
 	}
@@ -189,7 +194,7 @@ func (d *Device) Counters() Counters {
 	}
 	for i, field := range []*int64{&c.Launches, &c.Products, &c.CopiesIn, &c.CopiesOut, &c.CopiesWithin, &c.Waits,
 		&c.GraphLaunches, &c.Captures, &c.Allocations, &c.Live, &c.LiveBytes, &c.Streams, &c.Modules,
-		&c.OwnLaunches} {
+		&c.OwnLaunches, &c.Attentions} {
 		*field = int64(binary.LittleEndian.Uint64(b[8*i:]))
 	}
 	return c
@@ -241,6 +246,9 @@ func (d *Device) NoMemory(fail bool) { d.tell(fieldNoMemory, fail) }
 
 // NoKernels says whether the driver refuses kernels of our own.
 func (d *Device) NoKernels(refuse bool) { d.tell(fieldNoKernels, refuse) }
+
+// Attends says whether attention is computed, which takes long: else it is only counted.
+func (d *Device) Attends(computes bool) { d.tell(fieldAttends, computes) }
 
 func (d *Device) tell(field int, yes bool) {
 	value := int64(0)

@@ -7,10 +7,10 @@
 // The order is that of Counters in fake.go.
 struct fake_state {
 	int64_t launches, products, copies_in, copies_out, copies_within, waits, graph_launches, captures;
-	int64_t allocations, live, live_bytes, streams, modules, own_launches;
+	int64_t allocations, live, live_bytes, streams, modules, own_launches, attentions;
 	// Told by the test: the error of every call on the device, whether allocations fail, the memory of the device, and
-	// whether the driver refuses our kernels.
-	int64_t fail, no_memory, total, no_kernels;
+	// whether the driver refuses our kernels, and whether attention is computed.
+	int64_t fail, no_memory, total, no_kernels, attends;
 	// One fault: the kind of call, how many of them are left until it fails, its error, and whether all calls fail then.
 	int64_t fault_kind, fault_after, fault_code, fault_stays;
 };
