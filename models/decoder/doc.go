@@ -30,9 +30,10 @@
 // An unmapped entry of block_table is -1 on the CPU; on CUDA it must name a block that exists.
 //
 // Attention is one node per layer, PagedAttention of the domain tgi, which on CUDA is com.microsoft's
-// but for steps that decode; latent attention on CUDA is com.microsoft's alone. It takes queries, keys and values packed in one tensor, normalises heads if the architecture
-// does, applies the rotary embedding, and writes the cache in place. The rotary tables contain the
-// checkpoint's RoPE variant. Other norms of queries and keys are nodes before it.
+// but for steps that decode; latent attention on CUDA is com.microsoft's alone. It takes queries,
+// keys and values packed in one tensor, normalises heads if the architecture does, applies the
+// rotary embedding, and writes the cache in place. The rotary tables contain the checkpoint's RoPE
+// variant. Other norms of queries and keys are nodes before it.
 //
 // The graph is written once. What differs between devices is in the type target: number types,
 // block sizes, the attention operator, how the gated MLP is put together, and who adds a bias.

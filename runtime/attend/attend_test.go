@@ -284,8 +284,8 @@ func (c *call) compare(got result) error {
 // describe names a call.
 func (c *call) describe() string {
 	return fmt.Sprintf("heads %d/%d of %d, past %v, slots %v, blocks of %d, half %v, turned %d (%v), window %d, "+
-		"parts %d, bound %g, norm %v, sinks %v", c.heads, c.kvHeads, c.headDim, c.past, c.slots, c.page, c.half, c.turned,
-		c.interleaved, c.window, c.parts, c.bound, c.qNorm != nil, c.sinks != nil)
+		"parts %d, bound %g, norm %v, sinks %v", c.heads, c.kvHeads, c.headDim, c.past, c.slots, c.page, c.half,
+		c.turned, c.interleaved, c.window, c.parts, c.bound, c.qNorm != nil, c.sinks != nil)
 }
 
 // TestKernelsAttend: every size of head and of groups against the definition, whatever the order of threads and of
@@ -352,7 +352,8 @@ func TestPTX(t *testing.T) {
 			if strings.Count(ptx, ".entry ") != 1 || !strings.Contains(ptx, ".entry "+name+"(") ||
 				!strings.Contains(ptx, ".target sm_80") || !strings.HasSuffix(ptx, "\n}\n") ||
 				!strings.Contains(ptx, ".maxntid "+strconv.Itoa(Threads(headDim))) ||
-				!strings.Contains(ptx, "cp.async.cg") || !strings.Contains(ptx, multiply[half]) || strings.Contains(ptx, multiply[!half]) {
+				!strings.Contains(ptx, "cp.async.cg") || !strings.Contains(ptx, multiply[half]) ||
+				strings.Contains(ptx, multiply[!half]) {
 				t.Errorf("%s is not one kernel: %d bytes", name, len(ptx))
 			}
 			bytes := 0

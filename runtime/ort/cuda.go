@@ -240,7 +240,8 @@ func (m *CUDA) open() error {
 	if m.bound, err = m.newBound(-1); err != nil {
 		return err
 	}
-	if err := errors.Join(m.openAdapters(), m.openAttention(), m.newCache(1), m.openGraphs(), m.openReducer()); err != nil {
+	err = errors.Join(m.openAdapters(), m.openAttention(), m.newCache(1), m.openGraphs(), m.openReducer())
+	if err != nil {
 		return err
 	}
 	if err := m.warmUp(); err != nil {

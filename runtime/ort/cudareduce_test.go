@@ -22,7 +22,8 @@ func cudaReduces(t *testing.T, d *fake.Device) {
 	o := tinyCUDA
 	o.Vocab, o.Graphs = 700, []int{1, 4}
 	m := openTinyCUDA(t, o, bfloat16s)
-	if err := errors.Join(m.Reduces(), m.Attends()); err != nil || d.Counters().Since(begin).Modules != 2 { // attention's is the other
+	// Attention has a module too.
+	if err := errors.Join(m.Reduces(), m.Attends()); err != nil || d.Counters().Since(begin).Modules != 2 {
 		t.Fatal(err, d.Counters().Since(begin))
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
