@@ -26,6 +26,8 @@ func (g *Guest) keep(c Config) *sandbox.Keep {
 	for _, part := range []string{c.Seen, string(c.Config), string(c.Model), fmt.Sprintf("%+v", g.limits)} {
 		fmt.Fprintf(h, "%d %s\n", len(part), part)
 	}
+	// Numbers, not c, which has the module.
+	plain, full := len(configOf(c)), len(withModel(configOf(c), c.Model))
 	return &sandbox.Keep{
 		Key: string(h.Sum(nil)),
 		Note: func() []byte {
@@ -42,12 +44,13 @@ func (g *Guest) keep(c Config) *sandbox.Keep {
 			}
 			return note
 		},
-		Take: g.takeKept,
+		Take: func(note []byte, memory uint64) error { return g.takeKept(note, memory, plain, full) },
 	}
 }
 
-// takeKept takes what is kept in place of what tgi_describe and tgi_init would say.
-func (g *Guest) takeKept(note []byte) error {
+// takeKept takes what is kept in place of what tgi_describe and tgi_init would say, if it passes the checks that they
+// do: plain and full are the bytes of the configuration without and with the model.
+func (g *Guest) takeKept(note []byte, memory uint64, plain, full int) error {
 	var k kept
 	if err := json.Unmarshal(note, &k); err != nil {
 		return err
@@ -66,6 +69,13 @@ func (g *Guest) takeKept(note []byte) error {
 	}
 	for i, at := range list {
 		*at = k.Rooms[i]
+	}
+	config := plain
+	if d.worksOnChats() {
+		config = full
+	}
+	if err := rooms.check(d, g.vocab.Size(), config, memory); err != nil {
+		return err
 	}
 	g.described, g.d, g.rooms = k.Description, d, rooms
 	return nil

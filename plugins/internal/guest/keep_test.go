@@ -1,7 +1,14 @@
 package guest_test
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"tgi/plugins/internal/guest"
@@ -96,7 +103,129 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestRooms: all rooms are kept.
+// TestKeptRooms: rooms that are kept are checked as those that a guest gives.
+func TestKeptRooms(t *testing.T) {
+	var told []string
+	dir := t.TempDir()
+	e, err := sandbox.New(sandbox.Config{CacheDir: dir, Warn: func(what, _ string, why error) {
+		told = append(told, what+": "+why.Error())
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inits := 0
+	load := func() {
+		t.Helper()
+		inits = 0
+		g, err := guest.Load(t.Context(), e, guest.Config{Name: "fake", Seen: "a", Wasm: guesttest.Fake{
+			Imports: []string{"token_flags"}, Code: map[string]guesttest.Code{"tgi_init": long(guesttest.Free)}}.Wasm(),
+			Vocabulary: asked{guesttest.NewWords(), &inits}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Close()
+		<-g.Drained()
+	}
+	load()
+	none := map[int]bool{} // places of rooms that this guest does not need
+	for i, at := range keptRooms(t, dir, nil) {
+		none[i] = at == 0
+	}
+	const memory = 16 << 16 // what a guest of guesttest has
+	for what, change := range map[string]func(rooms []uint32){
+		"as they were": func([]uint32) {},
+		"not needed": func(rooms []uint32) {
+			for i := range rooms {
+				if none[i] {
+					rooms[i] = 64
+				}
+			}
+		},
+		"missing":     func(rooms []uint32) { clear(rooms) },
+		"not aligned": func(rooms []uint32) { rooms[0]++ },
+		"outside":     func(rooms []uint32) { rooms[0] = memory - 16 },
+		"one for two": func(rooms []uint32) {
+			for i := range rooms {
+				if !none[i] {
+					rooms[i] = rooms[0]
+				}
+			}
+		},
+	} {
+		told = nil
+		keptRooms(t, dir, change)
+		load()
+		if fine := what == "as they were"; (inits == 0) != fine || (len(told) == 0) != fine {
+			t.Errorf("%s: %d inits, told %q", what, inits, told)
+		}
+		load()
+		if inits != 0 {
+			t.Errorf("%s: the state was not kept anew", what)
+		}
+	}
+}
+
+// keptRooms changes the rooms of the one state in a cache, and what names it, and returns what they were.
+func keptRooms(t *testing.T, dir string, change func(rooms []uint32)) (was []uint32) {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(dir, "*", "state-*"))
+	if err != nil || len(list) != 1 {
+		t.Fatalf("states %v, %v", list, err)
+	}
+	read := func(name string, to any) {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(list[0], name))
+		if err == nil {
+			err = json.Unmarshal(text, to)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(name string, from any) []byte {
+		t.Helper()
+		text, err := json.Marshal(from)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(list[0], name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	state, note := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	files := map[string]map[string]any{}
+	read("state.json", &state)
+	read("manifest.json", &files)
+	var rooms []uint32
+	var text []byte
+	if err := errors.Join(json.Unmarshal(state["note"], &text), json.Unmarshal(text, &note),
+		json.Unmarshal(note["rooms"], &rooms)); err != nil {
+		t.Fatal(err)
+	}
+	was = slices.Clone(rooms)
+	if change == nil {
+		return was
+	}
+	change(rooms)
+	changed, err := json.Marshal(rooms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	note["rooms"] = changed
+	if text, err = json.Marshal(note); err == nil {
+		state["note"], err = json.Marshal(text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = write("state.json", state)
+	files["state.json"] = map[string]any{"bytes": len(text), "sha256": fmt.Sprintf("%x", sha256.Sum256(text))}
+	write("manifest.json", files)
+	return was
+}
+
+// TestRooms: all rooms are kept, and checked.
 func TestRooms(t *testing.T) {
 	if n, fields := guest.RoomCount(), reflect.TypeFor[guest.Rooms]().NumField(); n != fields {
 		t.Errorf("%d of %d rooms are kept", n, fields)

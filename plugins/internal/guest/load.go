@@ -50,10 +50,7 @@ const (
 
 // start makes the pool, which runs what comes before the snapshot.
 func (g *Guest) start(ctx context.Context, c Config) error {
-	config := c.Config
-	if len(config) == 0 {
-		config = []byte("{}")
-	}
+	config := configOf(c)
 	var failed error
 	loaded, model := false, c.Model // not c, which has the module: the pool keeps what init refers to
 	// A pool of a guest that keeps state where a snapshot can't reach runs init for each instance, in several
@@ -96,6 +93,14 @@ func (g *Guest) start(ctx context.Context, c Config) error {
 	return err
 }
 
+// configOf is the configuration as the guest gets it, without the model.
+func configOf(c Config) []byte {
+	if len(c.Config) == 0 {
+		return []byte("{}")
+	}
+	return c.Config
+}
+
 // loader brings an instance to the point of the snapshot.
 type loader struct {
 	g     *Guest
@@ -104,7 +109,6 @@ type loader struct {
 	model []byte
 	d     Description
 	rooms Rooms
-	taken []span
 
 	described []byte // the text of d
 }
@@ -160,96 +164,116 @@ func (l *loader) describe(text []byte) (err error) {
 	return err
 }
 
-// allocate gets all rooms.
-func (l *loader) allocate(config int) error {
-	if l.d.Serves(abi.KindLogits) {
-		at, err := l.call("tgi_logits_step")
-		if err != nil {
-			return err
-		}
-		l.rooms.Step = uint32(at)
-		if err := l.take("tgi_logits_step", at, abi.StepSize); err != nil {
-			return err
-		}
+// need is a room of a guest: which function gives it, and how large it is; 0 bytes are not asked for.
+type need struct {
+	at   *uint32
+	fn   string
+	size int
+}
+
+// needs lists the rooms of a guest in the order in which they are asked for. config is the bytes of its configuration.
+func (r *Rooms) needs(d Description, vocabulary, config int) []need {
+	step, guard, row, tokens, request, piece, mask, accept, text, ends, guess := 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+	if d.Serves(abi.KindLogits) {
+		step = abi.StepSize
 	}
-	if l.d.Serves(abi.KindGuard) {
-		at, err := l.call("tgi_guard_step")
-		if err == nil {
-			err = l.take("tgi_guard_step", at, abi.GuardSize)
-		}
-		if err != nil {
-			return err
-		}
-		l.rooms.Guard = uint32(at)
+	if d.Row {
+		row = vocabulary
 	}
-	row, tokens, request, piece, mask, accept, text, ends, guess := 0, 0, 0, 0, 0, 0, 0, 0, 0
-	if l.d.Row {
-		row = l.g.vocab.Size()
-	}
-	if slices.ContainsFunc(l.d.Kinds, Steps) {
+	if slices.ContainsFunc(d.Kinds, Steps) {
 		tokens = tokensRoom * 4
 	}
-	if l.d.Serves(abi.KindGuard) {
-		text, ends = TextRoom, GuardRoom*4
+	if d.Serves(abi.KindGuard) {
+		guard, text, ends = abi.GuardSize, TextRoom, GuardRoom*4
 	}
-	if l.d.Serves(abi.KindDraft) {
+	if d.Serves(abi.KindDraft) {
 		guess = abi.MaxDraft * 4
 	}
-	if l.d.worksOnChats() || l.d.Serves(abi.KindGrammar) || l.d.Serves(abi.KindProgram) {
+	if d.worksOnChats() || d.Serves(abi.KindGrammar) || d.Serves(abi.KindProgram) {
 		request = requestRoom
 	}
-	if l.d.Steps() {
-		mask, accept = int(abi.MaskWords(uint32(l.g.vocab.Size())))*4, AcceptRoom*4
+	if d.Steps() {
+		mask, accept = int(abi.MaskWords(uint32(vocabulary)))*4, AcceptRoom*4
 	}
-	if l.d.Serves(abi.KindTools) {
+	if d.Serves(abi.KindTools) {
 		piece = PieceRoom
 	}
-	for _, room := range []struct {
-		at   *uint32
-		size int
-	}{
-		{&l.rooms.View, l.d.View * abi.ViewEntrySize},
-		{&l.rooms.Row, row * 4},
-		{&l.rooms.Candidates, l.d.Candidates * abi.CandidateSize},
-		{&l.rooms.config, config},
-		{&l.rooms.params, paramsRoom},
-		{&l.rooms.tokens, tokens},
-		{&l.rooms.request, request},
-		{&l.rooms.Piece, piece},
-		{&l.rooms.Mask, mask},
-		{&l.rooms.Accept, accept},
-		{&l.rooms.Text, text},
-		{&l.rooms.Ends, ends},
-		{&l.rooms.Draft, guess},
-	} {
-		if room.size == 0 {
+	return []need{
+		{&r.Step, "tgi_logits_step", step},
+		{&r.Guard, "tgi_guard_step", guard},
+		{&r.View, alloc, d.View * abi.ViewEntrySize},
+		{&r.Row, alloc, row * 4},
+		{&r.Candidates, alloc, d.Candidates * abi.CandidateSize},
+		{&r.config, alloc, config},
+		{&r.params, alloc, paramsRoom},
+		{&r.tokens, alloc, tokens},
+		{&r.request, alloc, request},
+		{&r.Piece, alloc, piece},
+		{&r.Mask, alloc, mask},
+		{&r.Accept, alloc, accept},
+		{&r.Text, alloc, text},
+		{&r.Ends, alloc, ends},
+		{&r.Draft, alloc, guess},
+	}
+}
+
+// alloc is the function that gives most rooms, and is told how large they are.
+const alloc = "tgi_alloc"
+
+// allocate gets all rooms.
+func (l *loader) allocate(config int) error {
+	var taken []span
+	for _, n := range l.rooms.needs(l.d, l.g.vocab.Size(), config) {
+		if n.size == 0 {
 			continue
 		}
-		at, err := l.call("tgi_alloc", uint64(room.size))
-		if err == nil {
-			err = l.take("tgi_alloc", at, uint64(room.size))
+		var args []uint64
+		if n.fn == alloc {
+			args = []uint64{uint64(n.size)}
 		}
+		at, err := l.call(n.fn, args...)
 		if err != nil {
 			return err
 		}
-		*room.at = uint32(at)
+		*n.at = uint32(at)
+		if fault := n.fault(&taken, uint64(l.in.MemoryBytes())); fault != "" {
+			return l.in.Break(n.fn, fault)
+		}
 	}
 	return nil
 }
 
-// take checks an address that fn gave, and that it shares nothing with those before.
-func (l *loader) take(fn string, at, size uint64) error {
-	if err := checkRoom(l.in, fn, uint32(at), size); err != nil {
-		return err
-	}
-	for _, s := range l.taken {
-		if at < s.at+s.size && s.at < at+size {
-			return l.in.Break(fn, fmt.Sprintf("%d bytes at 0x%x lie in the %d at 0x%x that it gave before", size, at,
-				s.size, s.at))
+// check looks at rooms that were allocated before as allocate does.
+func (r *Rooms) check(d Description, vocabulary, config int, memory uint64) error {
+	var taken []span
+	for _, n := range r.needs(d, vocabulary, config) {
+		if n.size == 0 {
+			if *n.at != 0 {
+				return fmt.Errorf("%s: a room at 0x%x that the guest does not need", n.fn, *n.at)
+			}
+			continue
+		}
+		if fault := n.fault(&taken, memory); fault != "" {
+			return fmt.Errorf("%s: %s", n.fn, fault)
 		}
 	}
-	l.taken = append(l.taken, span{at, size})
 	return nil
+}
+
+// fault says what is wrong with the address of a room, and whether it shares anything with those that were taken
+// before; "" where nothing is.
+func (n need) fault(taken *[]span, memory uint64) string {
+	at, size := uint64(*n.at), uint64(n.size)
+	if fault := roomFault(at, size, memory); fault != "" {
+		return fault
+	}
+	for _, s := range *taken {
+		if at < s.at+s.size && s.at < at+size {
+			return fmt.Sprintf("%d bytes at 0x%x lie in the %d at 0x%x that it gave before", size, at, s.size, s.at)
+		}
+	}
+	*taken = append(*taken, span{at, size})
+	return ""
 }
 
 // call runs an export from what fuel is left for loading.
@@ -272,15 +296,23 @@ func narrow(fn string, v uint64) uint64 {
 
 // checkRoom checks an address that the guest gave for the host to write to.
 func checkRoom(in *sandbox.Instance, fn string, at uint32, size uint64) error {
-	switch {
-	case at == 0:
-		return in.Break(fn, fmt.Sprintf("no room of %d bytes", size))
-	case at%abi.Alignment != 0:
-		return in.Break(fn, fmt.Sprintf("address 0x%x is not aligned to %d", at, abi.Alignment))
-	case uint64(at)+size > uint64(in.MemoryBytes()):
-		return in.Break(fn, fmt.Sprintf("%d bytes at 0x%x, the memory has %d", size, at, in.MemoryBytes()))
+	if fault := roomFault(uint64(at), size, uint64(in.MemoryBytes())); fault != "" {
+		return in.Break(fn, fault)
 	}
 	return nil
+}
+
+// roomFault says why the host can't write so many bytes to an address; "" where it can.
+func roomFault(at, size, memory uint64) string {
+	switch {
+	case at == 0:
+		return fmt.Sprintf("no room of %d bytes", size)
+	case at%abi.Alignment != 0:
+		return fmt.Sprintf("address 0x%x is not aligned to %d", at, abi.Alignment)
+	case at+size > memory:
+		return fmt.Sprintf("%d bytes at 0x%x, the memory has %d", size, at, memory)
+	}
+	return ""
 }
 
 // text copies a text that fn returned, nothing for an empty one.

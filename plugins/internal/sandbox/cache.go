@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/cpu"
 
@@ -94,6 +96,26 @@ func keyOf(key compiledKey) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// damage is an error about what is in an entry of the cache: it is of no use to anybody and is removed. That the system
+// does not let the entry be read (no descriptor or memory left, no permission, a disk that fails) is none.
+type damage struct{ why error }
+
+func (d *damage) Error() string { return d.why.Error() }
+
+func (d *damage) Unwrap() error { return d.why }
+
+func damaged(format string, args ...any) error { return &damage{fmt.Errorf(format, args...)} }
+
+// readError is the error of reading a file that an entry must have: damage where there is no such file, or it is cut.
+func readError(err error) error {
+	for _, missing := range []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, missing) {
+			return &damage{err}
+		}
+	}
+	return err
+}
+
 // staging is a folder that is being filled.
 type staging struct {
 	path string
@@ -130,22 +152,44 @@ func (s *staging) remove() {
 	_ = s.lock.Close()
 }
 
-// publish gives the folder its name in the cache.
+// publish completes the folder and gives it its name in the cache.
 func (s *staging) publish(dir, key string, x entry) error {
-	defer s.lock.Close()
 	err := s.seal(x)
 	if err == nil {
-		err = os.Rename(s.path, filepath.Join(dir, key))
+		err = s.place(filepath.Join(dir, key))
 	}
+	if err == nil {
+		syncFolder(dir)
+	}
+	return err
+}
+
+// place gives the folder a name. Where another process was first, what it wrote stays; what is not the same, or can't
+// be read, is replaced.
+func (s *staging) place(path string) error {
+	err := os.Rename(s.path, path)
+	if err == nil || alike(s.path, path) {
+		return nil
+	}
+	return errors.Join(os.RemoveAll(path), os.Rename(s.path, path))
+}
+
+// alike reports whether a folder has what is in another one, by its manifest.
+func alike(made, there string) bool {
+	want, err := readManifest(made)
 	if err != nil {
-		_ = os.RemoveAll(s.path)
-		if _, unread := readEntry(filepath.Join(dir, key)); unread == nil { // another process was first
-			return nil
-		}
-		return err
+		return false
 	}
-	syncFolder(dir)
-	return nil
+	got, err := readManifest(there)
+	if err != nil || !maps.Equal(got, want) {
+		return false
+	}
+	for name, want := range want {
+		if got, err := digest(filepath.Join(there, filepath.FromSlash(name))); err != nil || got != want {
+			return false
+		}
+	}
+	return true
 }
 
 // compiledFile returns the path of the engine's file, which is the only one in a folder that was compiled into.
@@ -214,38 +258,38 @@ func (s *staging) writeManifest(files ...string) (err error) {
 // readManifest reads a manifest that names these files, and maybe others.
 func readManifest(dir string, files ...string) (m manifest, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
-	if err == nil {
-		err = json.Unmarshal(text, &m)
-	}
 	if err != nil {
-		return nil, err
+		return nil, readError(err)
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return nil, damaged("%s: %w", manifestFile, err)
 	}
 	for _, name := range files {
 		if _, ok := m[name]; !ok {
-			err = fmt.Errorf("%s does not name %s", manifestFile, name)
+			return nil, damaged("%s does not name %s", manifestFile, name)
 		}
 	}
 	for name := range m {
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
-			err = fmt.Errorf("%s names a file outside: %q", manifestFile, name)
+			return nil, damaged("%s names a file outside: %q", manifestFile, name)
 		}
 	}
-	return m, err
+	return m, nil
 }
 
 // readSealed reads a file that agrees with its manifest.
 func readSealed(path string, want sealed) ([]byte, error) {
 	if at, err := os.Stat(path); err != nil {
-		return nil, err
+		return nil, readError(err)
 	} else if at.Size() != want.Bytes {
-		return nil, fmt.Errorf("%s does not agree with %s", filepath.Base(path), manifestFile)
+		return nil, damaged("%s does not agree with %s", filepath.Base(path), manifestFile)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, readError(err)
 	}
 	if sum := sha256.Sum256(b); int64(len(b)) != want.Bytes || hex.EncodeToString(sum[:]) != want.SHA256 {
-		return nil, fmt.Errorf("%s does not agree with %s", filepath.Base(path), manifestFile)
+		return nil, damaged("%s does not agree with %s", filepath.Base(path), manifestFile)
 	}
 	return b, nil
 }
@@ -260,14 +304,15 @@ func writeFile(path string, content []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// readEntry reads a folder of the cache. The error says what does not agree with the manifest.
+// readEntry reads a folder of the cache. The error says what does not agree with the manifest, as *damage, or what
+// could not be read.
 func readEntry(dir string) (*entry, error) {
 	m, err := readManifest(dir, hollowFile, dataFile, infoFile)
 	if err != nil {
 		return nil, err
 	}
 	if len(m) != 4 {
-		return nil, fmt.Errorf("%s names %d files, four wanted", manifestFile, len(m))
+		return nil, damaged("%s names %d files, four wanted", manifestFile, len(m))
 	}
 	x := &entry{path: dir, info: &rewrite.Info{}}
 	for name, want := range m {
@@ -281,13 +326,18 @@ func readEntry(dir string) (*entry, error) {
 			}
 		case infoFile:
 			var text []byte
-			if text, err = readSealed(path, want); err == nil {
-				err = json.Unmarshal(text, x.info)
+			if text, err = readSealed(path, want); err != nil {
+				break
+			}
+			if wrong := json.Unmarshal(text, x.info); wrong != nil {
+				err = damaged("%s: %w", infoFile, wrong)
 			}
 		default:
 			var got sealed
-			if got, err = digest(path); err == nil && got != want {
-				err = fmt.Errorf("%s does not agree with %s", name, manifestFile)
+			if got, err = digest(path); err != nil {
+				err = readError(err)
+			} else if got != want {
+				err = damaged("%s does not agree with %s", name, manifestFile)
 			}
 		}
 		if err != nil {

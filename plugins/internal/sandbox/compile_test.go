@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -242,6 +244,60 @@ func TestCacheManifest(t *testing.T) {
 		if _, err := readEntry(dir); (err == nil) != (name == "as it was") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestDamage: what the system says of a file does not make an entry of the cache damaged; that one is missing or cut
+// does.
+func TestDamage(t *testing.T) {
+	var bad *damage
+	for _, err := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO, syscall.EACCES,
+		syscall.EINTR, context.Canceled} {
+		if errors.As(readError(&os.PathError{Op: "open", Path: "x", Err: err}), &bad) {
+			t.Errorf("damage: %v", err)
+		}
+	}
+	for _, err := range []error{syscall.ENOENT, syscall.ENOTDIR, syscall.EISDIR, io.ErrUnexpectedEOF} {
+		if !errors.As(readError(&os.PathError{Op: "open", Path: "x", Err: err}), &bad) {
+			t.Errorf("no damage: %v", err)
+		}
+	}
+}
+
+// TestCacheUnread: an entry that can't be read is no reason to remove it, and is replaced when there is another.
+func TestCacheUnread(t *testing.T) {
+	var told warnings
+	e := engine(t, Config{CacheDir: t.TempDir(), Warn: told.add})
+	wasm := guestFile(t, "walk.wasm")
+	treeAlone(t, e, wasm)
+	list, err := filepath.Glob(filepath.Join(e.cache, "*"))
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	manifest := filepath.Join(list[0], manifestFile)
+	if err := errors.Join(os.Remove(manifest), os.Symlink(manifestFile, manifest)); err != nil {
+		t.Fatal(err)
+	}
+	if found := e.lookUp(opening{key: filepath.Base(list[0])}); found != nil { // too many links
+		t.Fatal("a file that links to itself is read")
+	}
+	if _, err := os.Lstat(manifest); err != nil {
+		t.Errorf("what could not be read: %v", err)
+	}
+	for range 2 {
+		if got := treeAlone(t, e, wasm); got != 32 {
+			t.Errorf("tree(5) = %d", got)
+		}
+	}
+	const unread = "file of the compilation cache not used: "
+	if len(told.list) != 2 || !strings.HasPrefix(told.list[0], unread) || !strings.HasPrefix(told.list[1], unread) {
+		t.Errorf("told %q", told.list)
+	}
+	if _, err := readEntry(list[0]); err != nil {
+		t.Errorf("in its place: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(e.cache, stagingPrefix+"*")); len(left) > 0 {
+		t.Errorf("left over: %q", left)
 	}
 }
 

@@ -246,8 +246,8 @@ type opening struct {
 	limits CompileLimits
 }
 
-// lookUp finds a module in the cache, nil where it has none. One that is damaged is removed. A process whose guests are
-// interpreted finds nothing: the cache keeps machine code alone.
+// lookUp finds a module in the cache, nil where it has none that can be read. A process whose guests are interpreted
+// finds nothing: the cache keeps machine code alone.
 func (e *Engine) lookUp(o opening) *entry {
 	if e.cache == "" || Interpreted() != nil {
 		return nil
@@ -258,16 +258,19 @@ func (e *Engine) lookUp(o opening) *entry {
 	}
 	found, err := readEntry(path)
 	if err != nil {
-		e.removeDamaged(path, o, err)
+		e.notRead(path, o.name, err)
 		return nil
 	}
 	return found
 }
 
-// take loads what the cache has of a module. What can't be loaded is removed.
+// take loads what the cache has of a module, if it can.
 func (e *Engine) take(ctx context.Context, c *compiled, x *entry, o opening, host []HostFunc) bool {
 	if err := c.load(ctx, x.path, x.hollow, host); err != nil {
-		e.removeDamaged(x.path, o, err)
+		if errors.Is(err, errNotCompiled) { // the engine finds nothing where its file should be
+			err = &damage{err}
+		}
+		e.notRead(x.path, o.name, err)
 		return false
 	}
 	c.data = x.data
@@ -275,8 +278,15 @@ func (e *Engine) take(ctx context.Context, c *compiled, x *entry, o opening, hos
 	return true
 }
 
-func (e *Engine) removeDamaged(path string, o opening, why error) {
-	e.warn("damaged file of the compilation cache removed", o.name, why)
+// notRead says that an entry of the cache was of no use. A damaged one is removed. Any other may be read next time; one
+// that still can't be when the module is compiled anew is replaced then.
+func (e *Engine) notRead(path, module string, why error) {
+	var bad *damage
+	if !errors.As(why, &bad) {
+		e.warn("file of the compilation cache not used", module, why)
+		return
+	}
+	e.warn("damaged file of the compilation cache removed", module, why)
 	_ = os.RemoveAll(path)
 }
 

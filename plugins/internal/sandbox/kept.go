@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"path/filepath"
@@ -25,9 +24,10 @@ type Keep struct {
 	// Key is all that the state depends on beside the module and its limits.
 	Key string
 	// Note is called after Init and returns what is to be kept beside the state, nil where keeping it is not worth
-	// while. Take is called in place of Init; after its error Init is run.
+	// while. Take is called in place of Init, with that and the size of the memory; its error says why the state can't
+	// be one that Note described: it is removed, and Init is run.
 	Note func() []byte
-	Take func(note []byte) error
+	Take func(note []byte, memory uint64) error
 }
 
 // The files of a folder, and how many such folders there are at most in a cache.
@@ -74,68 +74,77 @@ func (m *Module) takeKept(k *Keep) (*snapshot, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, nil
 	}
-	state, memory, err := m.readKept(path)
-	if err == nil {
-		defer release(memory)
-		err = k.Take(state.Note)
+	s, err := m.readKept(path, k)
+	if errors.Is(err, ErrMemory) {
+		return nil, err // Init would need as much
 	}
 	if err != nil {
-		m.engine.warn("damaged file of the compilation cache removed", m.name, err)
-		_ = os.RemoveAll(path)
+		m.engine.notRead(path, m.name, err)
 		return nil, nil
 	}
 	touch(path)
-	return m.newSnapshot(memory[:state.Size], state.Globals, state.Slept)
+	return s, nil
 }
 
-// readKept reads a folder. The caller releases the memory.
-func (m *Module) readKept(path string) (state keptState, memory []byte, err error) {
+// readKept makes a snapshot of what is in a folder.
+func (m *Module) readKept(path string, k *Keep) (*snapshot, error) {
 	files, err := readManifest(path, stateFile, memoryFile)
 	if err != nil {
-		return state, nil, err
+		return nil, err
 	}
 	text, err := readSealed(filepath.Join(path, stateFile), files[stateFile])
-	if err == nil {
-		err = json.Unmarshal(text, &state)
-	}
-	if err == nil {
-		err = m.checkKept(&state)
-	}
 	if err != nil {
-		return state, nil, err
+		return nil, err
 	}
-	f, err := os.Open(filepath.Join(path, memoryFile))
+	var state keptState
+	if err := json.Unmarshal(text, &state); err != nil {
+		return nil, damaged("%s: %w", stateFile, err)
+	}
+	if err := m.checkKept(&state); err != nil {
+		return nil, err
+	}
+	s, err := m.newSnapshot(state.Size, state.Globals, state.Slept, func(put func(uint64, []byte) error) error {
+		return readMemory(filepath.Join(path, memoryFile), files[memoryFile], state.Parts, put)
+	})
 	if err != nil {
-		return state, nil, err
+		return nil, err
 	}
-	defer f.Close()
-	if memory, err = reserve(max(state.Size, pageBytes)); err != nil {
-		return state, nil, err
+	if err := k.Take(state.Note, state.Size); err != nil {
+		m.freeSnapshot(s)
+		return nil, damaged("%s: %w", stateFile, err)
 	}
-	h := sha256.New()
-	for _, p := range state.Parts {
-		if err == nil {
-			err = readPart(f, h, memory[p.At:][:p.Bytes])
-		}
-	}
-	if err == nil {
-		_, err = io.Copy(h, f)
-	}
-	if err == nil && hex.EncodeToString(h.Sum(nil)) != files[memoryFile].SHA256 {
-		err = fmt.Errorf("%s does not agree with %s", memoryFile, manifestFile)
-	}
-	if err != nil {
-		release(memory)
-		return state, nil, err
-	}
-	return state, memory, nil
+	return s, nil
 }
 
-// readPart fills b from a file and adds it to the checksum.
-func readPart(f io.Reader, h hash.Hash, b []byte) error {
-	_, err := io.ReadFull(f, b)
-	h.Write(b)
-	return err
+// readMemory reads the parts of a memory that are in a file.
+func readMemory(path string, want sealed, parts []keptPart, put func(at uint64, b []byte) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return readError(err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	some := make([]byte, 256<<10)
+	for _, p := range parts {
+		for at, end := p.At, p.At+p.Bytes; at < end; {
+			b := some[:min(uint64(len(some)), end-at)]
+			if _, err := io.ReadFull(f, b); err != nil {
+				return readError(fmt.Errorf("%s: %w", memoryFile, err))
+			}
+			h.Write(b)
+			if err := put(at, b); err != nil {
+				return err
+			}
+			at += uint64(len(b))
+		}
+	}
+	if _, err := io.Copy(h, f); err != nil {
+		return fmt.Errorf("%s: %w", memoryFile, err)
+	}
+	if hex.EncodeToString(h.Sum(nil)) != want.SHA256 {
+		return damaged("%s does not agree with %s", memoryFile, manifestFile)
+	}
+	return nil
 }
 
 // checkKept returns why a state is none of the module's instances.
@@ -143,15 +152,20 @@ func (m *Module) checkKept(s *keptState) error {
 	pages := s.Size / pageBytes
 	most := min(uint64(m.pages), uint64(m.info.MemoryMax))
 	if s.Size%pageBytes != 0 || pages > most || pages < uint64(m.info.MemoryMin) || !m.info.HasMemory && s.Size > 0 {
-		return fmt.Errorf("%s: a memory of %d bytes", stateFile, s.Size)
+		return damaged("%s: a memory of %d bytes", stateFile, s.Size)
 	}
 	if len(s.Globals) != len(m.info.Globals) {
-		return fmt.Errorf("%s: %d globals, the module has %d", stateFile, len(s.Globals), len(m.info.Globals))
+		return damaged("%s: %d globals, the module has %d", stateFile, len(s.Globals), len(m.info.Globals))
 	}
+	end := uint64(0)
 	for _, p := range s.Parts {
 		if p.Bytes > s.Size || p.At > s.Size-p.Bytes {
-			return fmt.Errorf("%s: %d bytes at 0x%x, the memory has %d", stateFile, p.Bytes, p.At, s.Size)
+			return damaged("%s: %d bytes at 0x%x, the memory has %d", stateFile, p.Bytes, p.At, s.Size)
 		}
+		if p.At < end {
+			return damaged("%s: %d bytes at 0x%x, those before end at 0x%x", stateFile, p.Bytes, p.At, end)
+		}
+		end = p.At + p.Bytes
 	}
 	return nil
 }
@@ -186,8 +200,8 @@ func (e *Engine) writeKept(path string, state *keptState, memory []byte) error {
 		return nil
 	}
 	s, err := newStaging(e.cache)
-	if err != nil { // a cache that can't be written to: it was said when modules were compiled, if any were
-		return nil
+	if err != nil {
+		return err
 	}
 	defer s.remove()
 	text, err := json.Marshal(state)
@@ -204,7 +218,7 @@ func (e *Engine) writeKept(path string, state *keptState, memory []byte) error {
 		return err
 	}
 	e.trimKept(size)
-	if err := os.Rename(s.path, path); err != nil && !errors.Is(err, os.ErrExist) { // another process was first
+	if err := s.place(path); err != nil {
 		return err
 	}
 	e.trim()

@@ -43,8 +43,10 @@ func (k *keeping) pool(key, note string, use func(in *Instance)) {
 			return nil
 		}
 		return []byte(note)
-	}, Take: func(b []byte) error {
-		k.took++
+	}, Take: func(b []byte, memory uint64) error {
+		if k.took++; memory == 0 || memory%pageBytes != 0 {
+			k.t.Errorf("taken with a memory of %d bytes", memory)
+		}
 		if string(b) != note {
 			return fmt.Errorf("note %q", b)
 		}
@@ -164,14 +166,62 @@ func TestKeepChecked(t *testing.T) {
 		"half a page":          {Size: least + pageBytes/2, Globals: globals},
 		"too many pages":       {Size: (uint64(m.pages) + 1) * pageBytes, Globals: globals},
 		"a global more":        {Size: least, Globals: append(slices.Clone(globals), [2]uint64{})},
+		"parts in order":       {Size: 2 * least, Globals: globals, Parts: []keptPart{{0, 2}, {2, 1}}},
+		"parts that overlap":   {Size: least, Globals: globals, Parts: []keptPart{{0, 2}, {1, 2}}},
+		"the same part twice":  {Size: least, Globals: globals, Parts: []keptPart{{0, 2}, {0, 2}}},
 		"a part behind it":     {Size: least, Globals: globals, Parts: []keptPart{{least, 1}}},
 		"a part across it":     {Size: least, Globals: globals, Parts: []keptPart{{least - 1, 2}}},
 		"a part that wraps":    {Size: least, Globals: globals, Parts: []keptPart{{1<<64 - 1, 2}}},
 		"a part of wrong size": {Size: least, Globals: globals, Parts: []keptPart{{0, 1<<64 - 1}}},
 	} {
-		if err := m.checkKept(&s); (err == nil) != (what == "") {
+		err, fine := m.checkKept(&s), what == "" || what == "parts in order"
+		if bad := new(damage); (err == nil) != fine || !fine && !errors.As(err, &bad) {
 			t.Errorf("%q: %v", what, err)
 		}
+	}
+}
+
+// TestKeepCharged: the memory of a kept state is charged before it is read.
+func TestKeepCharged(t *testing.T) {
+	e := engine(t, Config{CacheDir: t.TempDir()})
+	k := &keeping{t: t, e: e, m: compile(t, e, guestFile(t, "walk.wasm"), ModuleConfig{})}
+	k.pool("a", "note", func(*Instance) {})
+	k.expect("new", 1, 0)
+	dir := keptDirs(t, e)[0]
+	if err := os.Truncate(filepath.Join(dir, memoryFile), 1); err != nil { // who reads it removes it
+		t.Fatal(err)
+	}
+	e.quota = NewQuota(QuotaConfig{Bytes: 1, Name: "test"})
+	var no *Shortage
+	_, err := k.m.NewPool(PoolConfig{Keep: &Keep{Key: "a", Take: func([]byte, uint64) error { return nil }}})
+	if !errors.As(err, &no) {
+		t.Errorf("a state that there is no memory for: %v", err)
+	}
+	if list := keptDirs(t, e); len(list) != 1 {
+		t.Errorf("kept: %v", list)
+	}
+	if used := e.quota.Stats().Used; used != 0 {
+		t.Errorf("%d bytes are charged", used)
+	}
+	e.quota = NewQuota(QuotaConfig{})
+	k.pool("a", "note", func(*Instance) {})
+	k.expect("with memory", 1, 0)
+	if used := e.quota.Stats().Snapshots; used != 0 {
+		t.Errorf("%d bytes of a snapshot that could not be read are charged", used)
+	}
+}
+
+// TestKeepNoRoom: that there is no room for a state is said.
+func TestKeepNoRoom(t *testing.T) {
+	var told warnings
+	e := engine(t, Config{CacheDir: t.TempDir(), Warn: told.add})
+	k := &keeping{t: t, e: e, m: compile(t, e, guestFile(t, "walk.wasm"), ModuleConfig{})}
+	if err := errors.Join(os.RemoveAll(e.cache), os.WriteFile(e.cache, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	k.pool("a", "note", func(*Instance) {})
+	if len(told.list) != 1 || !strings.HasPrefix(told.list[0], "state of a plugin not kept: guest: ") {
+		t.Errorf("told %q", told.list)
 	}
 }
 
@@ -179,7 +229,7 @@ func TestKeepChecked(t *testing.T) {
 // state no snapshot can hold, and nothing without a cache.
 func TestKeepNot(t *testing.T) {
 	e := engine(t, Config{CacheDir: t.TempDir()})
-	keep := &Keep{Key: "a", Note: func() []byte { return []byte("note") }, Take: func([]byte) error {
+	keep := &Keep{Key: "a", Note: func() []byte { return []byte("note") }, Take: func([]byte, uint64) error {
 		return errors.New("BUG: nothing is kept")
 	}}
 	for mark, said := range []string{"a line", "\n", "x\ny", ""} {

@@ -40,8 +40,24 @@ type image interface {
 	close() error
 }
 
+// contents writes a memory into an image: put lays bytes at an address. Where none are laid, the memory is zero.
+type contents func(put func(at uint64, b []byte) error) error
+
 // plainImage is an image that is copied: what works on every system.
 type plainImage []byte
+
+// newPlainImage makes one of a memory of so many bytes.
+func newPlainImage(size uint64, write contents) (image, error) {
+	p := make(plainImage, size)
+	err := write(func(at uint64, b []byte) error {
+		copy(p[at:], b)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
 
 func (p plainImage) attach(l *linear) error { return p.reset(l) }
 

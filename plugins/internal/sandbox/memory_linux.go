@@ -27,19 +27,23 @@ type fileImage struct {
 	size int
 }
 
-// newImage stores data, by plain copy where plain is set or the system has no memory files.
-func newImage(data []byte, plain bool) (image, error) {
-	if plain || len(data) == 0 {
-		return plainImage(append([]byte(nil), data...)), nil
+// newImage stores a memory of so many bytes, by plain copy where plain is set or the system has no memory files.
+func newImage(size uint64, plain bool, write contents) (image, error) {
+	if plain || size == 0 {
+		return newPlainImage(size, write)
 	}
 	fd, err := unix.MemfdCreate("tgi-snapshot", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return plainImage(append([]byte(nil), data...)), nil
+		return newPlainImage(size, write)
 	}
-	f := &fileImage{fd: fd, size: len(data)}
-	if err := f.fill(data); err != nil {
+	f := &fileImage{fd: fd, size: int(size)}
+	if err := unix.Ftruncate(f.fd, int64(size)); err != nil {
 		f.close()
 		return nil, fmt.Errorf("write snapshot: %w", err)
+	}
+	if err := write(f.put); err != nil {
+		f.close()
+		return nil, err
 	}
 	if err := f.seal(); err != nil {
 		f.close()
@@ -48,19 +52,14 @@ func newImage(data []byte, plain bool) (image, error) {
 	return f, nil
 }
 
-// fill writes data to the file. Pages that are zero take no room in it.
-func (f *fileImage) fill(data []byte) error {
-	if err := unix.Ftruncate(f.fd, int64(len(data))); err != nil {
-		return err
-	}
-	for at, bytes := range nonZero(data) {
-		for end := at + bytes; at < end; {
-			n, err := unix.Pwrite(f.fd, data[at:end], int64(at))
-			if err != nil {
-				return err
-			}
-			at += uint64(n)
+// put writes a part of the file. What is not written takes no room in it.
+func (f *fileImage) put(at uint64, b []byte) error {
+	for len(b) > 0 {
+		n, err := unix.Pwrite(f.fd, b, int64(at))
+		if err != nil {
+			return fmt.Errorf("write snapshot: %w", err)
 		}
+		at, b = at+uint64(n), b[n:]
 	}
 	return nil
 }

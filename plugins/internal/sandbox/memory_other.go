@@ -7,7 +7,5 @@ func reserve(n uint64) ([]byte, error) { return make([]byte, n), nil }
 
 func release([]byte) {}
 
-// newImage stores a copy of data.
-func newImage(data []byte, _ bool) (image, error) {
-	return plainImage(append([]byte(nil), data...)), nil
-}
+// newImage stores a memory of so many bytes.
+func newImage(size uint64, _ bool, write contents) (image, error) { return newPlainImage(size, write) }

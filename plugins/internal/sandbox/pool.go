@@ -408,11 +408,9 @@ func (p *Pool) closeIfDrained() {
 	if !p.closed || p.live > 0 || p.filling {
 		return
 	}
-	q := p.module.engine.quota
-	q.removePool(p)
+	p.module.engine.quota.removePool(p)
 	if p.origin != nil {
-		_ = p.origin.memory.close()
-		_ = q.chargeSnapshot(p.module.share, -int64(p.origin.size)) // which can't fail
+		p.module.freeSnapshot(p.origin)
 	}
 	close(p.drained)
 }

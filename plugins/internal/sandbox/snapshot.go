@@ -72,21 +72,36 @@ func (in *Instance) capture() (*snapshot, error) {
 			return nil, err
 		}
 	}
-	return in.module.newSnapshot(in.memoryBytes(), globals, in.slept)
+	memory := in.memoryBytes()
+	return in.module.newSnapshot(uint64(len(memory)), globals, in.slept, func(put func(uint64, []byte) error) error {
+		for at, bytes := range nonZero(memory) {
+			if err := put(at, memory[at:][:bytes]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-// newSnapshot makes a snapshot of a memory, which it copies, and all other state.
-func (m *Module) newSnapshot(memory []byte, globals [][2]uint64, slept uint64) (*snapshot, error) {
-	s := &snapshot{size: uint64(len(memory)), globals: globals, slept: slept}
-	if err := m.engine.quota.chargeSnapshot(m.share, int64(s.size)); err != nil {
+// newSnapshot makes a snapshot of a memory of so many bytes, which is charged before write is called, and all other
+// state.
+func (m *Module) newSnapshot(size uint64, globals [][2]uint64, slept uint64, write contents) (*snapshot, error) {
+	s := &snapshot{size: size, globals: globals, slept: slept}
+	if err := m.engine.quota.chargeSnapshot(m.share, int64(size)); err != nil {
 		return nil, err
 	}
 	var err error
-	if s.memory, err = newImage(memory, m.engine.plain); err != nil {
-		_ = m.engine.quota.chargeSnapshot(m.share, -int64(s.size)) // which can't fail
+	if s.memory, err = newImage(size, m.engine.plain, write); err != nil {
+		_ = m.engine.quota.chargeSnapshot(m.share, -int64(size)) // which can't fail
 		return nil, err
 	}
 	return s, nil
+}
+
+// freeSnapshot frees a snapshot that no instance has.
+func (m *Module) freeSnapshot(s *snapshot) {
+	_ = s.memory.close()
+	_ = m.engine.quota.chargeSnapshot(m.share, -int64(s.size)) // which can't fail
 }
 
 // restore makes a new instance in the snapshot's state.
