@@ -59,6 +59,8 @@ var (
 	// ErrRefused: a module, or the settings that declare it, did not pass the
 	// checks.
 	ErrRefused = errors.New("refused")
+	// ErrNoRoom: the disk that a module is kept on is full.
+	ErrNoRoom = errors.New("not enough disk")
 	// ErrModuleType: the body does not say that it is a module.
 	ErrModuleType = errors.New("the body must be a module: expected `Content-Type: application/wasm`")
 	// ErrModuleSize: the module passed plugins.upload_limit.
@@ -268,6 +270,7 @@ var table = []row{
 	{ErrNoPlugin, KindUnknownPlugin, http.StatusNotFound, "not_found", "", true, "validation"},
 	{ErrNotUploaded, KindPluginConfigured, http.StatusConflict, "conflict", "", true, "validation"},
 	{ErrRefused, KindPluginRefused, http.StatusUnprocessableEntity, "plugin", "", true, "validation"},
+	{ErrNoRoom, KindNoRoom, http.StatusInsufficientStorage, "insufficient_disk", "", true, "dropped"},
 	{ErrModuleType, KindModuleType, http.StatusUnsupportedMediaType, "unsupported_media_type", "", true, "validation"},
 	{ErrModuleSize, KindModuleSize, http.StatusRequestEntityTooLarge, "payload_too_large", "", true, "validation"},
 	{context.Canceled, KindCanceled, statusGone, "dropped", "Client closed the request", false, "dropped"},

@@ -53,6 +53,7 @@ const (
 	KindUnknownPlugin
 	KindPluginConfigured
 	KindPluginRefused
+	KindNoRoom
 	KindModuleType
 	KindModuleSize
 )

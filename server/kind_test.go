@@ -39,6 +39,8 @@ func TestExplain(t *testing.T) {
 		{&NotServing{ID: "m", RetryAfter: time.Second, Needed: 9, Free: 4}, Failure{Kind: KindModelMemory, Status: 507,
 			Type: "insufficient_memory",
 			Text: "Model `m` cannot be loaded: not enough memory: it needs 9 bytes, 4 are free"}, "/"},
+		{fmt.Errorf("%w: x", ErrNoRoom), Failure{Kind: KindNoRoom, Status: 507, Type: "insufficient_disk",
+			Text: "not enough disk: x"}, "/"},
 		{&NotServing{ID: "m", Loading: true}, Failure{Kind: KindModelLoading, Status: 503, Type: "loading",
 			Text: "Model `m` is loading", RetryAfter: time.Second}, "1/"},
 	} {

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"tgi/models/library"
@@ -236,13 +237,21 @@ func (f *manager) install(ctx context.Context, name string, u upload, ready map[
 	}
 	u.past = before.replace(name, u, f.folder != "")
 	if err := f.folder.put(name, u); err != nil {
-		return errors.Join(fmt.Errorf("%w: %w", server.ErrRefused, err), f.undo(ctx, done, name, before, replaces))
+		return errors.Join(fmt.Errorf("%w: %w", whyNotKept(err), err), f.undo(ctx, done, name, before, replaces))
 	}
 	f.mu.Lock()
 	f.forgetCanary(name) // the models lost it with what it was to replace
 	f.uploads[name] = u
 	f.mu.Unlock()
 	return nil
+}
+
+// whyNotKept is what it means to who uploads a module that it can't be kept.
+func whyNotKept(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return server.ErrNoRoom
+	}
+	return server.ErrRefused
 }
 
 // undo gives models what they had under name before.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"tgi/plugins"
+	"tgi/server"
 )
 
 // TestUploadIsPipe: a pipe in the place of a module keeps nobody waiting.
@@ -27,6 +29,49 @@ func TestUploadIsPipe(t *testing.T) {
 	if list, err := dir.load(); err == nil || !strings.Contains(err.Error(), "a regular file is wanted") ||
 		list["a"].damaged == nil {
 		t.Error(err)
+	}
+}
+
+// TestUploadDiskFull: an upload that a full disk has no room for is no fault of the module, and what served serves on.
+func TestUploadDiskFull(t *testing.T) {
+	for cause, want := range map[error]error{syscall.ENOSPC: server.ErrNoRoom, syscall.EDQUOT: server.ErrNoRoom,
+		syscall.EACCES: server.ErrRefused} {
+		if got := whyNotKept(&os.PathError{Op: "write", Path: "a", Err: cause}); got != want {
+			t.Errorf("%v: %v", cause, got)
+		}
+	}
+	dir := t.TempDir()
+	switch err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); {
+	case errors.Is(err, syscall.EPERM):
+		t.Skip("only root can mount a small disk")
+	case err != nil:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	p := openPlugged(t, nil)
+	p.models.folder = uploadFolder(dir)
+	if status, text := p.call(t, http.MethodPut, "/admin/plugins/mine", newModule("").wasm()); status !=
+		http.StatusCreated {
+		t.Fatalf("%d %s", status, text)
+	}
+	before, _ := p.models.Get("mine")
+	if err := os.WriteFile(filepath.Join(dir, "other"), make([]byte, 64<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	status, text := p.call(t, http.MethodPut, "/admin/plugins/mine", newModule(`"allow"`).wasm())
+	if status != http.StatusInsufficientStorage || !strings.Contains(text, `"insufficient_disk"`) ||
+		!strings.Contains(text, "no space left on device") {
+		t.Errorf("%d %s", status, text)
+	}
+	if now, ok := p.models.Get("mine"); !ok || now.SHA256 != before.SHA256 {
+		t.Errorf("%+v serves, before %+v", now, before)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*"+tempExt)); err != nil || len(left) > 0 {
+		t.Errorf("left over: %q, %v", left, err)
 	}
 }
 

@@ -101,10 +101,19 @@ func parse(text []byte, vocab int) (Description, error) {
 	if len(j.Kinds) == 0 {
 		fault("no kind is registered")
 	}
-	for i, k := range j.Kinds {
-		if slices.Contains(j.Kinds[:i], k) {
-			fault("kind %.64q is there twice", k)
+	for _, list := range []struct {
+		what  string
+		names []string
+	}{{"kind", j.Kinds}, {"mode", j.Modes}, {"need", j.Needs}, {"language", j.Languages},
+		{"guard: verdict", j.Guard.Verdicts}} {
+		for i, name := range list.names {
+			if slices.Contains(list.names[:i], name) {
+				fault("%s %.64q is there twice", list.what, name)
+				break
+			}
 		}
+	}
+	for _, k := range j.Kinds {
 		if abi.Exports(k) == nil {
 			fault("kind %q is not one of version %d: it is misspelt, or it needs a newer host than revision %d", k,
 				abi.Version, abi.Revision)

@@ -19,8 +19,8 @@ type Plugins interface {
 	Get(name string) (server.Plugin, bool)
 	// Put loads a module under name, in place of one that was uploaded before;
 	// name and settings are within their bounds. It owns wasm. Errors wrap
-	// server.ErrRefused with why, after which what was there serves on, or
-	// server.ErrNotUploaded.
+	// server.ErrRefused with why or server.ErrNoRoom, after which what was there
+	// serves on, or server.ErrNotUploaded.
 	Put(ctx context.Context, name string, wasm []byte, s Settings) (server.Plugin, error)
 	// Try is Put that changes nothing.
 	Try(ctx context.Context, name string, wasm []byte, s Settings) (Trial, error)
