@@ -372,16 +372,15 @@ func (s Stats) Plus(other Stats) Stats {
 	s.Seconds += other.Seconds
 	s.Fuel += other.Fuel
 	s.Refusals += other.Refusals
-	s.Faults = plus(s.Faults, other.Faults)
+	s.Faults = AddCounts(s.Faults, other.Faults)
 	s.InstancesOut += other.InstancesOut
 	s.InstanceBytes += other.InstanceBytes
-	s.Guard = GuardStats{plus(s.Guard.Verdicts, other.Guard.Verdicts), s.Guard.Held + other.Guard.Held,
-		s.Guard.Rewound + other.Guard.Rewound}
+	s.Guard = s.Guard.Plus(other.Guard)
 	return s
 }
 
-// plus adds up counts by name.
-func plus(a, b map[string]uint64) map[string]uint64 {
+// AddCounts adds up counts by name.
+func AddCounts(a, b map[string]uint64) map[string]uint64 {
 	sum := maps.Clone(a)
 	for name, n := range b {
 		if sum == nil {

@@ -80,6 +80,11 @@ type GuardStats struct {
 	Rewound  uint64            // tokens that it took back
 }
 
+// Plus adds up the counts of two sets.
+func (s GuardStats) Plus(other GuardStats) GuardStats {
+	return GuardStats{AddCounts(s.Verdicts, other.Verdicts), s.Held + other.Held, s.Rewound + other.Rewound}
+}
+
 func (t *guardTotals) stats() GuardStats {
 	s := GuardStats{Verdicts: map[string]uint64{}, Held: t.held.Load(), Rewound: t.rewound.Load()}
 	for kind := range llm.Verdicts {

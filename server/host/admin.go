@@ -75,35 +75,32 @@ func addCounters(p, q server.Plugin) server.Plugin {
 	p.Skips += q.Skips
 	p.Resets += q.Resets
 	p.Loads += q.Loads
-	p.Faults = addCounts(p.Faults, q.Faults)
+	p.Faults = plugins.AddCounts(p.Faults, q.Faults)
 	if g := q.Guard; g != nil {
 		sum := *g
 		if own := p.Guard; own != nil {
-			sum = server.Guard{Verdicts: addCounts(own.Verdicts, g.Verdicts), Held: own.Held + g.Held,
-				Rewound: own.Rewound + g.Rewound}
+			sum = server.Guard(plugins.GuardStats(*own).Plus(plugins.GuardStats(*g)))
 		}
 		p.Guard = &sum
 	}
 	return p
 }
 
-// addCounts is a with the counts of b added.
-func addCounts(a, b map[string]uint64) map[string]uint64 {
-	sum := maps.Clone(a)
-	for name, n := range b {
-		if sum == nil {
-			sum = map[string]uint64{}
-		}
-		sum[name] += n
-	}
-	return sum
-}
-
-// keepCounters keeps the counters of a model's plugins, which never go down. f.mu is
+// keepCounters keeps the counters of a model's plugins and of their canaries, which never go down. f.mu is
 // held.
 func (f *manager) keepCounters(s *loadedModel) {
 	for _, p := range s.control.List() {
 		f.counters[p.Name] = addCounters(p, f.counters[p.Name])
+	}
+	for name, c := range f.canaries {
+		old, used, ok := s.control.set.CanaryUse(name)
+		if !ok {
+			continue
+		}
+		// Instances are counted as they are now, and the model has none any more.
+		old.InstancesOut, old.InstanceBytes, used.InstancesOut, used.InstanceBytes = 0, 0, 0, 0
+		c.old, c.used = c.old.Plus(old), c.used.Plus(used)
+		f.canaries[name] = c
 	}
 }
 

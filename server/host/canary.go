@@ -24,6 +24,8 @@ type canary struct {
 	began  time.Time
 	least  time.Duration      // that it lasts before it is promoted by itself
 	end    context.CancelFunc // of what promotes it
+
+	old, used plugins.Stats // CanaryUse of the models that had it and are gone; only f.canaries has them as they are now
 }
 
 // StartCanary implements admin.Plugins. All models that run and may have the plugin get the canary, or none.
@@ -258,12 +260,7 @@ func (f *manager) countedCanary(name string, c canary) admin.Canary {
 		shown.Compared = &admin.CanaryCompared{Answers: s.Answers, DifferentAnswers: s.Differing,
 			Different: s.Different, Dropped: s.Dropped, Samples: []admin.CanaryDifference{}}
 	}
-	var old, used plugins.Stats
-	for _, m := range f.running() {
-		if a, b, ok := m.control.set.CanaryUse(name); ok {
-			old, used = old.Plus(a), used.Plus(b)
-		}
-	}
+	old, used := f.totalCanaryUse(name, c)
 	serving, _ := f.Get(name)
 	shown.Serving = canaryUse(serving.SHA256, serving.Version, old)
 	shown.Canary = canaryUse(c.sum, c.version, used)
@@ -272,6 +269,21 @@ func (f *manager) countedCanary(name string, c canary) admin.Canary {
 		shown.Canary.Guard = &g
 	}
 	return shown
+}
+
+// totalCanaryUse is CanaryUse of all models that have or had a canary.
+func (f *manager) totalCanaryUse(name string, c canary) (old, used plugins.Stats) {
+	f.mu.Lock() // through all of it: what a model that goes leaves is counted once
+	defer f.mu.Unlock()
+	if now := f.canaries[name]; now.shared == c.shared {
+		old, used = now.old, now.used
+	}
+	for _, m := range f.loaded {
+		if a, b, ok := m.control.set.CanaryUse(name); ok {
+			old, used = old.Plus(a), used.Plus(b)
+		}
+	}
+	return old, used
 }
 
 func canaryUse(sum, version string, s plugins.Stats) admin.CanaryUse {

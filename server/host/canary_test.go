@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"tgi/models/library/lifecycle"
 	"tgi/server"
 	"tgi/server/api/admin"
 	"tgi/server/config"
@@ -189,4 +191,53 @@ func TestCanary(t *testing.T) {
 	want("GET", "mine/canary", nil, 404, "has no canary")
 	want("GET", "mine/versions", nil, 200, `"version":"good"`)
 	want("POST", "mine/rollback", nil, 200, `"version":"1"`)
+}
+
+// TestCanaryOutlivesItsModel: what a canary did with a model is counted when the model is unloaded, and not twice when
+// it is there again.
+func TestCanaryOutlivesItsModel(t *testing.T) {
+	p := openPlugged(t, nil)
+	f := p.models
+	p.upload(t, "mine", when([]byte{0x01}).wasm())
+	if status, text := p.call(t, "PUT", "/admin/plugins/mine?canary=100&canary_faults=5",
+		when([]byte{unreached}).wasm()); status != 201 {
+		t.Fatal(status, text)
+	}
+	for _, params := range []string{"{}", `{"a":1}`} {
+		p.generate(t, 2, "mine", params)
+	}
+	show := func() (c admin.Canary) {
+		t.Helper()
+		if _, text := p.call(t, "GET", "/admin/plugins/mine/canary", nil); json.Unmarshal([]byte(text), &c) != nil {
+			t.Fatal(text)
+		}
+		c.Canary.Instances, c.Canary.InstanceBytes = 0, 0
+		return c
+	}
+	before := show().Canary
+	if before.Calls == 0 || before.Seconds == 0 || before.Faults["trap"] != 1 {
+		t.Fatalf("%+v", before)
+	}
+	id := f.defaultID()
+	wait := func(pending *lifecycle.Pending, err error) {
+		t.Helper()
+		if err == nil {
+			err = pending.Wait(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait(f.roster.Stop(id))
+	if now := show().Canary; !reflect.DeepEqual(now, before) {
+		t.Errorf("without the model: %+v, before %+v", now, before)
+	}
+	if m := f.canaryMetrics(); len(m) != 1 || m[0].Calls != before.Calls ||
+		m[0].Seconds != before.Seconds {
+		t.Errorf("metrics: %+v", m)
+	}
+	wait(f.roster.Start(id))
+	if now := show().Canary; !reflect.DeepEqual(now, before) {
+		t.Errorf("with the model again: %+v, before %+v", now, before)
+	}
 }
