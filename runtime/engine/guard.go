@@ -419,7 +419,8 @@ func (e *Engine) endToken() llm.Token {
 	return e.ends[0]
 }
 
-// stop ends the sequence behind the tokens below position. What is held beyond is dropped.
+// stop ends the sequence behind the tokens below position. What is held beyond is dropped. The end is the guard's,
+// whatever ended the text there: only a stop string that is found before is the end that comes first.
 func (h *holdback) stop(t *pickTask, g *guardian, position int) {
 	if h.goesOn(position) {
 		position = h.boundary(position)
@@ -427,7 +428,6 @@ func (h *holdback) stop(t *pickTask, g *guardian, position int) {
 	h.applied(position - h.released())
 	whole := position == len(h.output)
 	last := h.held[len(h.held)-1].picked
-	h.held[len(h.held)-1].fin = llm.Finish{}
 	if whole && last.fin.Reason == llm.FinishEOS {
 		position--
 	}

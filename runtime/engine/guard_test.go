@@ -465,6 +465,50 @@ func TestGuardsAnew(t *testing.T) {
 	}
 }
 
+// TestGuardEndsAnEnd: a guard that stops a text behind the token that ended it is its end, whatever that was, and the
+// client gets all of the text that goes before.
+func TestGuardEndsAnEnd(t *testing.T) {
+	e := start(t, newFake(64, 16, 256), Config{Speculation: draft.Settings{}})
+	plain, err := generate(e, endless(6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := plain.texts[0]
+	for what, c := range map[string]struct {
+		most   int
+		stop   []string
+		reason llm.Reason // that the guard is shown
+		text   string
+	}{
+		"length":                        {6, nil, llm.FinishLength, text},
+		"a stop string":                 {9, []string{text[2:]}, llm.FinishStop, text},
+		"length at a stop string":       {6, []string{text[2:]}, llm.FinishLength, text},
+		"length behind a part of one":   {6, []string{text[2:] + "!"}, llm.FinishLength, text},
+		"length inside of the last one": {6, []string{text[:len(text)-1]}, llm.FinishLength, text},
+	} {
+		shown := llm.FinishNone
+		g := saying{llm.GuardRules{Name: "g", Hold: 9, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+			if v.Reason == llm.FinishNone {
+				return llm.Verdict{Position: v.Released}
+			}
+			shown = v.Reason
+			return llm.Verdict{Kind: llm.VerdictStop, Position: len(v.Output), Why: "enough"}
+		}}
+		r := endless(c.most)
+		r.Params.Stop = c.stop
+		r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: []sample.Guard{g}} }
+		got, err := generate(e, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fin := got.finish[0]
+		if shown != c.reason || got.texts[0] != c.text || fin.Text != c.text || fin.Generated != len(got.tokens[0]) ||
+			fin.Reason != llm.FinishGuard || fin.StoppedBy != "g" || fin.Why != "enough" || fin.Stop != "" {
+			t.Errorf("%s, shown as %v: %q, %+v", what, shown, got.texts[0], fin)
+		}
+	}
+}
+
 // TestGuardsAreRefused: beside what cannot be taken back, and in beam searches.
 func TestGuardsAreRefused(t *testing.T) {
 	e := start(t, newFake(64, 16, 256), Config{})

@@ -200,7 +200,9 @@ func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
 				s.end(x.fin)
 				return
 			}
-			x.fin = s.cut(&x, s.open[i])
+			if fin.Reason != llm.FinishLength || i < n-1 { // else no stop string is looked for, also where a guard ends it
+				x.fin = s.cut(&x, s.open[i])
+			}
 			if s.shown += shown; x.fin.Reason != llm.FinishNone && !x.special {
 				s.shown = s.shown[:len(s.shown)-len(shown)+len(x.text)]
 			}
