@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"tgi/plugins"
 	"tgi/server"
@@ -93,11 +92,9 @@ func (u upload) replace(name string, next upload, onDisk bool) []pastVersion {
 	return out
 }
 
-// named reports whether a version is one of to: the first digits of a SHA-256, and, behind a point, of the ID of its
-// settings.
-func (k keptUpload) named(to string) bool {
-	sum, settings, _ := strings.Cut(to, ".")
-	return strings.HasPrefix(k.SHA256, sum) && strings.HasPrefix(useOf(k.settings()).ID(), settings)
+// named reports whether a version is one of to.
+func (k keptUpload) named(to admin.VersionName) bool {
+	return to.Names(k.SHA256, useOf(k.settings()).ID())
 }
 
 // shownVersion is a version as the admin routes show it.
@@ -188,28 +185,28 @@ func (f *manager) Rollback(ctx context.Context, name, to string) (server.Plugin,
 	if err != nil {
 		return server.Plugin{}, err
 	}
-	to = strings.ToLower(to)
-	i := slices.IndexFunc(u.past, func(p pastVersion) bool { return p.kept.named(to) })
+	wanted := admin.ParseVersionName(to)
+	i := slices.IndexFunc(u.past, func(p pastVersion) bool { return p.kept.named(wanted) })
 	switch {
 	case len(u.past) == 0:
 		return server.Plugin{}, fmt.Errorf("%w: no earlier version of %s is kept", server.ErrRefused, name)
-	case i < 0 && len(u.wasm) > 0 && u.kept(name).named(to):
+	case i < 0 && len(u.wasm) > 0 && u.kept(name).named(wanted):
 		if why := f.uploadFault(name, moduleSum(u.wasm)); why != "" {
 			return server.Plugin{}, fmt.Errorf("%w: the latest version of %s does not serve: %s", server.ErrRefused,
 				name, why)
 		}
 		return server.Plugin{}, fmt.Errorf("%w: the version of %s that serves is the one whose sha256 begins with %.81q",
-			server.ErrRefused, name, to)
+			server.ErrRefused, name, wanted)
 	case i < 0:
 		return server.Plugin{}, fmt.Errorf("%w: no earlier version of %s has a sha256 that begins with %.81q",
-			server.ErrRefused, name, to)
+			server.ErrRefused, name, wanted)
 	}
 	for _, p := range u.past[i:] {
 		other := p.kept.SHA256 != u.past[i].kept.SHA256 ||
-			strings.Contains(to, ".") && useOf(p.kept.settings()).ID() != useOf(u.past[i].kept.settings()).ID()
-		if p.kept.named(to) && other && to != "" {
+			wanted.Settings && useOf(p.kept.settings()).ID() != useOf(u.past[i].kept.settings()).ID()
+		if p.kept.named(wanted) && other && to != "" {
 			return server.Plugin{}, fmt.Errorf("%w: several versions of %s have a sha256 that begins with %.81q",
-				server.ErrRefused, name, to)
+				server.ErrRefused, name, wanted)
 		}
 	}
 	back := u.past[i]

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"tgi/server"
@@ -89,9 +88,8 @@ func (a *API) rollback(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if sum, _, _ := strings.Cut(to, "."); len(sum) > 64 || len(to) > 64+1+settingsDigits {
-		return &generate.Invalid{Msg: fmt.Sprintf("to has %d characters, a sha256 has 64 "+
-			"and settings behind a point %d", len(to), settingsDigits)}
+	if err := ParseVersionName(to).check(); err != nil {
+		return err
 	}
 	p, err := a.options.Plugins.Rollback(r.Context(), r.PathValue("name"), to)
 	if err != nil {

@@ -95,7 +95,7 @@ func (g *generator) keep(ctx context.Context, all *[]outcome, came *atomic.Int64
 			*all = append(*all, out)
 		}
 		if failure != "" {
-			return because(failure, out.said)
+			return withReason(failure, out.said)
 		}
 	}
 	return failCancelled
@@ -153,7 +153,7 @@ func (g *generator) firstToken(ctx context.Context, from *prompts) (span, error)
 	o := g.client.generate(ctx, time.Now(), from.next(), 1)
 	if len(o.tokens) == 0 {
 		return span{}, fmt.Errorf("a prompt of %d tokens has no first token: %s", g.o.Beside,
-			because(o.failure, o.said))
+			withReason(o.failure, o.said))
 	}
 	return span{o.due, o.tokens[0]}, nil
 }

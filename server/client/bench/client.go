@@ -104,7 +104,7 @@ func (c *client) tokenize(ctx context.Context, text string) ([]piece, error) {
 			hint = "; --key wants one of the server's keys"
 		}
 		status := strconv.Itoa(resp.StatusCode)
-		return nil, fmt.Errorf("POST /tokenize: status %s%s", because(status, refusal(data)), hint)
+		return nil, fmt.Errorf("POST /tokenize: status %s%s", withReason(status, refusal(data)), hint)
 	}
 	var pieces []piece
 	if err := json.Unmarshal(data, &pieces); err != nil {
@@ -144,7 +144,7 @@ func refusal(body []byte) string {
 		text = reason(said.Error)
 	}
 	text = strings.TrimSpace(text)
-	return terminal.Line(text[:min(len(text), maxSaid)])
+	return terminal.Line(terminal.Cut(text, maxSaid))
 }
 
 // reason is the text of a member error, or its message.
@@ -159,8 +159,8 @@ func reason(member json.RawMessage) (text string) {
 	return string(member)
 }
 
-// because is a failure with what the server said of it.
-func because(failure, said string) string {
+// withReason is a failure with what the server said of it.
+func withReason(failure, said string) string {
 	if said == "" {
 		return failure
 	}

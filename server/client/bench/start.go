@@ -167,7 +167,7 @@ func startOnce(ctx context.Context, command []string) (s oneStart, err error) {
 		s.ready = time.Since(begin)
 		o := c.generate(ctx, time.Now(), "What is three plus four?", 1)
 		if len(o.tokens) == 0 {
-			return fmt.Errorf("no first token: %s", because(o.failure, o.said))
+			return fmt.Errorf("no first token: %s", withReason(o.failure, o.said))
 		}
 		s.first = o.tokens[0].Sub(begin)
 		s.memory, s.mapped = memoryOf(cmd.Process.Pid)

@@ -83,7 +83,7 @@ func (r *reading) event(data []byte) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
 		return fmt.Errorf("%w: %w in the event %q", ErrMalformed, err,
-			oneLine(string(data[:min(len(data), maxRefusal)])))
+			oneLine(strings.ToValidUTF8(string(data[:min(len(data), maxRefusal)]), "")))
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
 		return refusalOf(data, c.Error)

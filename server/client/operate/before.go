@@ -48,35 +48,33 @@ func beforeRollback(ctx context.Context, all Fleet, name, to string, plans []Pla
 		return "", Misuse("--to is missing: it names the version that several servers go back to, however often " +
 			"they are asked")
 	}
-	to = strings.ToLower(to)
+	wanted := admin.ParseVersionName(to)
 	found := make([]string, len(all))
 	all.each(ctx, func(ctx context.Context, i int) error {
 		list, _, err := all[i].Versions(ctx, name)
 		if err != nil {
 			return err
 		}
-		at := slices.IndexFunc(list, func(v admin.Version) bool { return named(v, to) })
+		at := slices.IndexFunc(list, func(v admin.Version) bool { return wanted.Names(v.SHA256, v.SettingsID) })
 		if at < 0 {
-			return fmt.Errorf("no version of %s has a sha256 that begins with %.81q; it has %s", name, to, kept(list))
+			return fmt.Errorf("no version of %s has a sha256 that begins with %.81q; it has %s", name, wanted, kept(list))
 		}
 		for _, v := range list[at+1:] {
 			switch {
-			case !named(v, to):
+			case !wanted.Names(v.SHA256, v.SettingsID):
 			case v.SHA256 != list[at].SHA256:
-				return fmt.Errorf("several versions of %s have a sha256 that begins with %.81q; it has %s", name, to,
+				return fmt.Errorf("several versions of %s have a sha256 that begins with %.81q; it has %s", name, wanted,
 					kept(list))
 			case v.SettingsID != list[at].SettingsID: // a second try would undo what the first one did
-				return fmt.Errorf("--to %.64s is several versions of %s, with other settings; it has %s", to, name,
+				return fmt.Errorf("--to %.64s is several versions of %s, with other settings; it has %s", wanted, name,
 					kept(list))
 			}
 		}
 		if list[at].Error != "" {
 			return errors.New("it does not serve: " + list[at].Error)
 		}
-		found[i] = list[at].SHA256
-		if strings.Contains(to, ".") {
-			found[i] += "." + list[at].SettingsID
-		}
+		found[i] = admin.VersionName{SHA256: list[at].SHA256, SettingsID: list[at].SettingsID,
+			Settings: wanted.Settings}.String()
 		if list[at].Serving {
 			plans[i].Done = fmt.Sprintf("%s: sha256 %s serves already", name, found[i])
 		}
@@ -88,8 +86,8 @@ func beforeRollback(ctx context.Context, all Fleet, name, to string, plans []Pla
 	}
 	for i, other := range found {
 		if other != "" && other != found[first] {
-			plans[i].Err = fmt.Errorf("--to %s is sha256 %s here and %s at %s: give more of it", to, short(other),
-				short(found[first]), all[first].url)
+			plans[i].Err = fmt.Errorf("--to %s is sha256 %s here and %s at %s: give more of it", wanted,
+				admin.ParseVersionName(other).Short(), admin.ParseVersionName(found[first]).Short(), all[first].url)
 		}
 	}
 	return found[first], nil
@@ -111,32 +109,12 @@ func kept(list []admin.Version) string {
 	return strings.Join(sums, ", ")
 }
 
-// named reports whether a version is one of --to: the first digits of a sha256 and, behind a point, those of the ID of
-// its settings.
-func named(v admin.Version, to string) bool {
-	sum, settings, _ := strings.Cut(to, ".")
-	return strings.HasPrefix(v.SHA256, sum) && strings.HasPrefix(v.SettingsID, settings)
-}
-
-// short is what is enough of a name to tell versions apart.
-func short(name string) string {
-	sum, settings, several := strings.Cut(name, ".")
-	sum = fmt.Sprintf("%.16s", sum)
-	if several {
-		sum += fmt.Sprintf(".%.8s", settings)
-	}
-	return sum
-}
-
 // nameOf is what --to wants of a version: with its settings where others of the list have the same module.
 func nameOf(v admin.Version, list []admin.Version) string {
-	name := v.SHA256
-	if slices.ContainsFunc(list, func(o admin.Version) bool {
-		return o.SHA256 == v.SHA256 && o.SettingsID != v.SettingsID
-	}) {
-		name += "." + v.SettingsID
-	}
-	return short(name)
+	return admin.VersionName{SHA256: v.SHA256, SettingsID: v.SettingsID,
+		Settings: slices.ContainsFunc(list, func(o admin.Version) bool {
+			return o.SHA256 == v.SHA256 && o.SettingsID != v.SettingsID
+		})}.Short()
 }
 
 // different are the settings of a version that are others in versions of the same module, "" for none.

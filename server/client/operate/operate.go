@@ -92,7 +92,7 @@ func (s *Server) ask(ctx context.Context, method, path, kind string, body []byte
 	}
 	var said struct{ Error string }
 	if json.Unmarshal(reply.Body, &said) != nil || said.Error == "" {
-		said.Error = string(reply.Body[:min(len(reply.Body), 200)])
+		said.Error = terminal.Cut(string(reply.Body), 200)
 	}
 	if strings.TrimSpace(said.Error) == "" {
 		said.Error = http.StatusText(reply.Status)
@@ -191,8 +191,7 @@ func (s *Server) Rollback(ctx context.Context, name, to string) (got Serving, te
 		route += "?to=" + url.QueryEscape(to)
 	}
 	if err = s.do(ctx, http.MethodPost, at(name, route), &got, "name", "sha256"); err == nil {
-		sum, _, _ := strings.Cut(strings.ToLower(to), ".")
-		err = s.same(name, sum, got.Name, got.SHA256)
+		err = s.same(name, admin.ParseVersionName(to).SHA256, got.Name, got.SHA256)
 	}
 	return got, strings.TrimSuffix(got.text(name), "\n") + " again at " + terminal.Line(s.url) + "\n" +
 		used(server.Plugin{Apply: got.Apply, OnError: got.OnError, Keys: got.Keys, Limits: got.Limits}), err

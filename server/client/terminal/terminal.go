@@ -18,6 +18,19 @@ func Line(text string) string { return escaped(text, "", goEscape) }
 // Text is Line but for line breaks and tabs, which stay.
 func Text(text string) string { return escaped(text, "\n\t", goEscape) }
 
+// Cut returns the beginning of text, at most so many bytes, and no part of a character.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for at := most; at > most-utf8.UTFMax && at >= 0; at-- { // further back it is no UTF-8
+		if utf8.RuneStart(text[at]) {
+			return text[:at]
+		}
+	}
+	return text[:most]
+}
+
 // JSON does the same to an encoded JSON text, whose values stay what they are.
 func JSON(text string) string { return escaped(text, "\n\t", jsonEscape) }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 )
 
 // TestEveryCharacter: no control, format character or separator of lines comes through; letters do.
@@ -27,6 +28,20 @@ func TestEveryCharacter(t *testing.T) {
 			bad && strings.ContainsRune(made, r) {
 			t.Errorf("%U: as JSON %q", r, made)
 		}
+	}
+}
+
+// TestCut: no character is cut in two, and what is no UTF-8 is cut all the same.
+func TestCut(t *testing.T) {
+	text := "aé€👋z"
+	for n := range len(text) + 2 {
+		got := Cut(text, n)
+		if !utf8.ValidString(got) || !strings.HasPrefix(text, got) || len(got) > n || len(got)+3 < min(n, len(text)) {
+			t.Errorf("%d bytes: %q", n, got)
+		}
+	}
+	if got := Cut(strings.Repeat("\x80", 9), 5); len(got) != 5 {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -178,7 +178,7 @@ func size(n int64) string {
 }
 
 // word is a text of the server that takes at most n columns and that no terminal obeys.
-func word(text string, n int) string { return fit(terminal.Line(text[:min(len(text), 8*n)]), n) }
+func word(text string, n int) string { return fit(terminal.Line(terminal.Cut(text, 8*n)), n) }
 
 // cell is a word that takes exactly n columns.
 func cell(text string, n int) string {

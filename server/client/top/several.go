@@ -284,7 +284,7 @@ func plugins(told []Answer, asked, names int) (out []string) {
 			at += "; " + differing(u.differed, u.answers)
 		}
 		out = append(out, fmt.Sprintf("%s %s %s %10d %10.1f %8d  %s", cell(cmp.Or(v.trial, v.name), names),
-			cell(u.version, 12), cell(v.sha256[:min(len(v.sha256), 12)], 12), u.calls,
+			cell(u.version, 12), cell(terminal.Cut(v.sha256, 12), 12), u.calls,
 			1e6*u.seconds/max(float64(u.calls), 1), u.faults, at))
 	}
 	return omitted(out, left)

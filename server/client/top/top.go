@@ -70,7 +70,7 @@ func get(ctx context.Context, c *call.Caller, path string, to any, members ...st
 			"server.admin_port", path)
 	case reply.Status != http.StatusOK:
 		return true, fmt.Errorf("%s: %d: %s", path, reply.Status,
-			terminal.Line(string(reply.Body[:min(len(reply.Body), maxShown)])))
+			terminal.Line(terminal.Cut(string(reply.Body), maxShown)))
 	case len(reply.Body) > maxReply:
 		return true, fmt.Errorf("%s: the reply has %d bytes, at most %d are read", path, len(reply.Body), maxReply)
 	}
