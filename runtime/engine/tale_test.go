@@ -200,7 +200,7 @@ func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
 				s.end(x.fin)
 				return
 			}
-			if fin.Reason != llm.FinishLength || i < n-1 { // else no stop string is looked for, also where a guard ends it
+			if fin.Reason != llm.FinishLength || i < n-1 { // else no stop string is looked for
 				x.fin = s.cut(&x, s.open[i])
 			}
 			if s.shown += shown; x.fin.Reason != llm.FinishNone && !x.special {

@@ -25,7 +25,8 @@ type canary struct {
 	least  time.Duration      // that it lasts before it is promoted by itself
 	end    context.CancelFunc // of what promotes it
 
-	old, used plugins.Stats // CanaryUse of the models that had it and are gone; only f.canaries has them as they are now
+	// CanaryUse of the models that had it and are gone. Only f.canaries has them as they are now.
+	old, used plugins.Stats
 }
 
 // StartCanary implements admin.Plugins. All models that run and may have the plugin get the canary, or none.

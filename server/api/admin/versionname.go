@@ -43,8 +43,8 @@ func (n VersionName) Names(sha256, settingsID string) bool {
 // check refuses a name that is longer than any version's.
 func (n VersionName) check() error {
 	if len(n.SHA256) > 64 || len(n.SettingsID) > settingsDigits {
-		return &generate.Invalid{Msg: fmt.Sprintf("to has %d characters, a sha256 has 64 and settings behind a point %d",
-			len(n.String()), settingsDigits)}
+		return &generate.Invalid{Msg: fmt.Sprintf("to has %d characters, a sha256 has 64 and settings behind a "+
+			"point %d", len(n.String()), settingsDigits)}
 	}
 	return nil
 }

@@ -23,6 +23,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"tgi/server/config"
 )
 
 // ErrOptions says that the options cannot be run as they are.
@@ -126,7 +128,7 @@ func (o Options) normal() (Options, error) {
 		o.Progress = func(string) {}
 	}
 	if u, err := url.Parse(o.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return o, fmt.Errorf("%w: url must be like http://host:port. Given: %q", ErrOptions, o.URL)
+		return o, fmt.Errorf("%w: url must be like http://host:port. Given: %q", ErrOptions, config.Shown(o.URL))
 	}
 	for _, c := range o.Concurrency {
 		if c < 1 || c > MaxConcurrency {
@@ -193,7 +195,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		}
 	}
 	report := Report{
-		URL: o.URL, PromptTokens: o.PromptTokens, OutputTokens: o.OutputTokens,
+		URL: config.Shown(o.URL), PromptTokens: o.PromptTokens, OutputTokens: o.OutputTokens,
 		SharedPrefix: o.SharedPrefix, Seed: o.Seed,
 	}
 	prompts, err := calibrate(ctx, c, o)

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tgi/server/client/call"
 	"tgi/server/client/terminal"
 	"tgi/server/sse"
 )
@@ -74,9 +75,7 @@ func (c *client) send(ctx context.Context, method, path string, body []byte) (*h
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if c.key != "" {
-		req.Header.Set("Authorization", "Bearer "+c.key)
-	}
+	call.Authorize(req, c.key)
 	return c.http.Do(req)
 }
 

@@ -58,7 +58,8 @@ func writeRuns(b *strings.Builder, runs []Measured) {
 	writeColumns(b, rows)
 	for _, m := range runs {
 		for _, kind := range slices.Sorted(maps.Keys(m.Errors)) {
-			fmt.Fprintf(b, "%d of %d requests failed: %s\n", m.Errors[kind], m.Requests, withReason(kind, m.Reasons[kind]))
+			fmt.Fprintf(b, "%d of %d requests failed: %s\n", m.Errors[kind], m.Requests,
+				withReason(kind, m.Reasons[kind]))
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	pathpkg "path"
 	"strings"
+
+	"tgi/server/config"
 )
 
 // Bounds of a reply: its bytes, and the elements of all arrays of its JSON, of which one of two bytes takes hundreds of
@@ -34,7 +36,7 @@ func New(address, key string, transport http.RoundTripper) (*Caller, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
 		u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("%q is no URL of a server, such as http://127.0.0.1:3000", address)
+		return nil, fmt.Errorf("%q is no URL of a server, such as http://127.0.0.1:3000", config.Shown(address))
 	}
 	if transport == nil {
 		transport = &http.Transport{Proxy: http.ProxyFromEnvironment}
@@ -64,7 +66,7 @@ func NewAll(addresses []string, key string) ([]*Caller, error) {
 			return nil, err
 		}
 		if seen[c.base.String()] {
-			return nil, fmt.Errorf("the server %q is given twice", address)
+			return nil, fmt.Errorf("the server %q is given twice", config.Shown(address))
 		}
 		list[i], seen[c.base.String()] = c, true
 	}
@@ -139,9 +141,7 @@ func (c *Caller) Do(ctx context.Context, method, path string, header http.Header
 	if req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	if c.key != "" {
-		req.Header.Set("Authorization", "Bearer "+c.key)
-	}
+	Authorize(req, c.key)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return Reply{}, ended(ctx, err)
@@ -158,6 +158,20 @@ func (c *Caller) Do(ctx context.Context, method, path string, header http.Header
 		return Reply{}, err
 	}
 	return Reply{resp.StatusCode, resp.Header.Get("Content-Type"), data}, nil
+}
+
+// Authorize has a request show the key or, without one, the user and the password of its URL, which is without them
+// then: errors tell it.
+func Authorize(req *http.Request, key string) {
+	user := req.URL.User
+	req.URL.User = nil
+	switch {
+	case key != "":
+		req.Header.Set("Authorization", "Bearer "+key)
+	case user != nil && req.Header.Get("Authorization") == "":
+		password, _ := user.Password()
+		req.SetBasicAuth(user.Username(), password)
+	}
 }
 
 // Bounded returns an error where the arrays of a JSON text have more than MaxElements, before anything decodes them.

@@ -2,6 +2,7 @@ package call
 
 import (
 	"bytes"
+	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -125,5 +126,45 @@ func TestNewAll(t *testing.T) {
 		if _, err := NewAll(addresses, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// TestSecretsOfAddresses: the user and the password of an address reach the server, and no error.
+func TestSecretsOfAddresses(t *testing.T) {
+	for _, key := range []string{"", "k"} {
+		got := ""
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			got = r.Header.Get("Authorization")
+		}))
+		c, err := New(strings.Replace(s.URL, "://", "://USER:PASS@", 1), key, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "Bearer " + key
+		if key == "" {
+			want = "Basic " + base64.StdEncoding.EncodeToString([]byte("USER:PASS"))
+		}
+		if _, err := c.Do(t.Context(), http.MethodGet, "/x", nil, nil); err != nil || got != want {
+			t.Errorf("%q, want %q: %v", got, want, err)
+		}
+		s.Close()
+		_, err = c.Do(t.Context(), http.MethodGet, "/x", nil, nil)
+		hides(t, err)
+	}
+	for _, address := range []string{"ftp://USER:PASS@h", "http://USER:PASS@ho st", "USER:PASS@h", "http://USER:PASS@",
+		"http://USER:PA/SS@h"} {
+		_, err := New(address, "", nil)
+		hides(t, err)
+	}
+	_, err := NewAll([]string{"http://USER:PASS@a", "http://USER:PASS@a/v1"}, "")
+	hides(t, err)
+}
+
+// hides wants an error that tells no user and no password.
+func hides(t *testing.T, err error) {
+	t.Helper()
+	if err == nil || strings.Contains(err.Error(), "USER") || strings.Contains(err.Error(), "PASS") ||
+		strings.Contains(err.Error(), "SS@") {
+		t.Errorf("%v", err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 
+	"tgi/server/client/call"
+	"tgi/server/config"
 	"tgi/server/sse"
 )
 
@@ -29,7 +31,7 @@ type Client struct {
 func NewClient(address, key, model string, transport http.RoundTripper) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%q is no URL of a server, such as http://127.0.0.1:3000", address)
+		return nil, fmt.Errorf("%q is no URL of a server, such as http://127.0.0.1:3000", config.Shown(address))
 	}
 	if transport == nil {
 		transport = &http.Transport{
@@ -166,9 +168,7 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte, ses
 	if session != "" {
 		req.Header.Set(sessionHeader, session)
 	}
-	if c.key != "" {
-		req.Header.Set("Authorization", "Bearer "+c.key)
-	}
+	call.Authorize(req, c.key)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, err

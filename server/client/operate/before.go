@@ -57,14 +57,15 @@ func beforeRollback(ctx context.Context, all Fleet, name, to string, plans []Pla
 		}
 		at := slices.IndexFunc(list, func(v admin.Version) bool { return wanted.Names(v.SHA256, v.SettingsID) })
 		if at < 0 {
-			return fmt.Errorf("no version of %s has a sha256 that begins with %.81q; it has %s", name, wanted, kept(list))
+			return fmt.Errorf("no version of %s has a sha256 that begins with %.81q; it has %s", name, wanted,
+				kept(list))
 		}
 		for _, v := range list[at+1:] {
 			switch {
 			case !wanted.Names(v.SHA256, v.SettingsID):
 			case v.SHA256 != list[at].SHA256:
-				return fmt.Errorf("several versions of %s have a sha256 that begins with %.81q; it has %s", name, wanted,
-					kept(list))
+				return fmt.Errorf("several versions of %s have a sha256 that begins with %.81q; it has %s", name,
+					wanted, kept(list))
 			case v.SettingsID != list[at].SettingsID: // a second try would undo what the first one did
 				return fmt.Errorf("--to %.64s is several versions of %s, with other settings; it has %s", wanted, name,
 					kept(list))

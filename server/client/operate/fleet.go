@@ -12,6 +12,7 @@ import (
 
 	"tgi/server/client/call"
 	"tgi/server/client/terminal"
+	"tgi/server/config"
 )
 
 // Fleet are servers of which a command asks the same. Of one server everything is as without a fleet.
@@ -22,7 +23,7 @@ func NewFleet(addresses []string, key string) (Fleet, error) {
 	callers, err := call.NewAll(addresses, key)
 	f := make(Fleet, len(callers))
 	for i, c := range callers {
-		f[i] = &Server{c, addresses[i], nil}
+		f[i] = &Server{c, config.Shown(addresses[i]), nil}
 	}
 	return f, err
 }

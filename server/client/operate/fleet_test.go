@@ -479,3 +479,34 @@ S2 failed: 401 no key; --key wants one of server.admin_keys
 		t.Error("a refusal of the only server is no error")
 	}
 }
+
+// TestSecretsOfAddressesAreNotTold: whatever comes of a command, what is told of the server has no user and no password
+// of its address.
+func TestSecretsOfAddressesAreNotTold(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodGet:
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			_, _ = io.WriteString(w, `{"name":"dog","sha256":"ab12"}`)
+		}
+	}))
+	f, err := NewFleet([]string{strings.Replace(s.URL, "://", "://USER:PASS@", 1), "http://USER:PASS@127.0.0.1:1"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told strings.Builder
+	for _, at := range f {
+		_, _, err := at.Versions(t.Context(), "dog")
+		fmt.Fprintln(&told, err)
+		_, text, err := at.Rollback(t.Context(), "dog", "")
+		fmt.Fprintln(&told, text, err)
+	}
+	s.Close()
+	_, _, err = f[0].Versions(t.Context(), "dog")
+	fmt.Fprintln(&told, err)
+	if text := told.String(); strings.Contains(text, "USER") || strings.Contains(text, "PASS") ||
+		!strings.Contains(text, "again at http://***@127.0.0.1") {
+		t.Error(text)
+	}
+}

@@ -21,19 +21,20 @@ import (
 	"tgi/server/api/admin"
 	"tgi/server/client/call"
 	"tgi/server/client/terminal"
+	"tgi/server/config"
 )
 
 // Server is one that is administrated.
 type Server struct {
 	caller *call.Caller
-	url    string
+	url    string // as it may be shown
 	notes  *notes
 }
 
 // New returns the server at a URL; key is one of its admin keys.
 func New(address, key string) (*Server, error) {
 	c, err := call.New(address, key, nil)
-	return &Server{c, address, nil}, err
+	return &Server{c, config.Shown(address), nil}, err
 }
 
 // EnvKey is the variable with the admin keys of a server, as the server reads it.

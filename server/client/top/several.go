@@ -15,9 +15,10 @@ import (
 	"tgi/server/api/admin"
 	"tgi/server/client/call"
 	"tgi/server/client/terminal"
+	"tgi/server/config"
 )
 
-// Source is a server that is shown, by its address.
+// Source is a server that is shown, by its address as it may be shown.
 type Source struct {
 	URL  string
 	Asks *call.Caller
@@ -28,7 +29,7 @@ func Sources(addresses []string, key string) ([]Source, error) {
 	asks, err := call.NewAll(addresses, key)
 	list := make([]Source, len(asks))
 	for i, c := range asks {
-		list[i] = Source{addresses[i], c}
+		list[i] = Source{config.Shown(addresses[i]), c}
 	}
 	return list, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tgi/conformance/api"
+	"tgi/server/config"
 )
 
 // conforming is what the flags of conformance say.
@@ -72,7 +73,8 @@ func (c *conforming) run(ctx context.Context, stdout io.Writer) error {
 	case c.list:
 		return c.printCases(stdout, accept)
 	case !strings.HasPrefix(c.target.URL, "http://") && !strings.HasPrefix(c.target.URL, "https://"):
-		return misused("conformance needs --url, such as http://127.0.0.1:3000, given %q", c.target.URL)
+		return misused("conformance needs --url, such as http://127.0.0.1:3000, given %q",
+			config.Shown(c.target.URL))
 	}
 	for _, file := range c.files {
 		d, err := api.ReadDocument(file)
@@ -86,9 +88,9 @@ func (c *conforming) run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	if c.output.json {
-		err = printJSON(stdout, report.JSON(c.target.URL))
+		err = printJSON(stdout, report.JSON(config.Shown(c.target.URL)))
 	} else {
-		err = report.WriteText(stdout, c.target.URL)
+		err = report.WriteText(stdout, config.Shown(c.target.URL))
 	}
 	if err == nil && len(report.Violations()) > 0 {
 		return errReported
