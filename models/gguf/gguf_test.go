@@ -15,6 +15,7 @@ import (
 	"tgi/models/gguf/gguftest"
 	"tgi/models/safetensors"
 	"tgi/models/tensors"
+	"tgi/models/tensors/tensorstest"
 )
 
 // openTypes opens a file with a tensor of each type, until the test ends.
@@ -87,33 +88,21 @@ func TestIntegers(t *testing.T) {
 			continue
 		}
 		seen++
-		want, codes := make([]float32, g.Len()), make([]int8, tensors.IntegerBlock)
-		if err := g.Floats(want, 0); err != nil {
-			t.Fatal(err)
-		}
-		least := int8(-1 << (form.Bits - 1))
-		if form.Bits == 4 && (form.Offsets || form.Table != tensors.NoTable) {
-			least = 0
-		}
-		for i := range 3 {
-			for b := range 512 / tensors.IntegerBlock {
-				scale, offset := g.Integers(codes, i, b)
-				if offset != 0 && !form.Offsets {
-					t.Fatalf("%s: an offset of %g", name, offset)
-				}
-				for k, c := range codes {
-					w := want[i*512+b*tensors.IntegerBlock+k]
-					number := c
-					if form.Table != tensors.NoTable {
-						number = form.Table.Number(byte(c))
-					}
-					d := math.Abs(float64(number)*float64(scale) + float64(offset) - float64(w))
-					off := d > 1e-5*math.Abs(float64(offset))+1e-6*math.Abs(float64(w))
-					if off || c < least || int(c) > int(least)+1<<form.Bits-1 {
-						t.Fatalf("%s: row %d, element %d is %d * %g + %g, want %g", name, i, b*32+k, c, scale, offset, w)
-					}
+		blocks := 0
+		for x := range tensorstest.Blocks(t, g) {
+			blocks++
+			scale, offset := float64(x.Scale), float64(x.Offset)
+			for k, c := range x.Codes {
+				w := float64(x.Values[k])
+				d := math.Abs(float64(tensorstest.Number(form, c))*scale + offset - w)
+				if d > 1e-5*math.Abs(offset)+1e-6*math.Abs(w) {
+					t.Fatalf("%s: row %d, element %d is %d * %g + %g, want %g", name, x.Row, x.Block*32+k, c, scale,
+						offset, w)
 				}
 			}
+		}
+		if blocks != 3*512/tensors.IntegerBlock {
+			t.Errorf("%s: %d blocks", name, blocks)
 		}
 	}
 	if seen < 9 {
@@ -326,31 +315,8 @@ func FuzzOpen(f *testing.F) {
 			}
 			if n := tensor.Len(); n < 1<<16 {
 				tensor.Floats(make([]float32, n), 0)
-				readIntegers(tensor)
+				tensorstest.ReadIntegers(tensor)
 			}
 		}
 	})
-}
-
-// readIntegers reads all blocks of a matrix as the integers that it can be given in.
-func readIntegers(w *tensors.Tensor) {
-	form := w.Form()
-	if len(w.Shape) != 2 || form.Bits == 0 {
-		return
-	}
-	codes, factors := make([]int8, tensors.FactoredBlock), make([]int8, tensors.FactoredBlock/tensors.FactorBlock)
-	scales, offsets := make([]byte, 8), make([]byte, 8)
-	for i := range int(w.Shape[0]) {
-		for b := range int(w.Shape[1]) / tensors.IntegerBlock {
-			switch {
-			case form.Bits == tensors.SixBits && b%8 == 0:
-				w.Factors(codes, factors, i, b/8)
-			case form.Factors && b%8 == 0:
-				w.Factored(codes, scales, offsets, i, b/8)
-			}
-			if form.Bits != tensors.SixBits {
-				w.Integers(codes[:tensors.IntegerBlock], i, b)
-			}
-		}
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"tgi/models/safetensors"
 	"tgi/models/tensors"
+	"tgi/models/tensors/tensorstest"
 )
 
 // packedLayer returns a file that holds one layer of a checkpoint in testdata/packed.
@@ -78,13 +79,7 @@ func FuzzPacked(f *testing.F) {
 			if err := w.Floats(make([]float32, w.Len()), 0); err != nil {
 				t.Fatal(err)
 			}
-			n, k := int(w.Shape[0]), int(w.Shape[1])
-			codes := make([]int8, tensors.IntegerBlock)
-			for i := 0; i < n && w.Form().Bits != 0; i++ {
-				for b := range k / len(codes) {
-					w.Integers(codes, i, b)
-				}
-			}
+			tensorstest.ReadIntegers(w)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tgi/models/tensors"
+	"tgi/models/tensors/tensorstest"
 )
 
 // numbersNF4 are those of bitsandbytes' nf4, rounded to four digits.
@@ -87,41 +88,22 @@ func (l loss) relative() float64 {
 // are rounded to 16-bit floats.
 func compareIntegers(t *testing.T, w *tensors.Tensor, sum *loss) {
 	t.Helper()
-	form, n, k := w.Form(), int(w.Shape[0]), int(w.Shape[1])
-	row, codes := make([]float32, k), make([]int8, tensors.IntegerBlock)
-	lowest, highest := -1<<(form.Bits-1), 1<<(form.Bits-1)-1
-	if form.Bits == 4 && (form.Offsets || form.Table != tensors.NoTable) {
-		lowest, highest = 0, 15
-	}
-	for i := range n {
-		if err := w.Floats(row, i*k); err != nil {
-			t.Fatal(err)
-		}
-		for b := range k / len(codes) {
-			scale, offset := w.Integers(codes, i, b)
-			if !form.Offsets && offset != 0 {
-				t.Fatalf("%s: row %d, block %d has the offset %g", w.Name, i, b, offset)
+	form := w.Form()
+	for x := range tensorstest.Blocks(t, w) {
+		scale, offset := x.Scale, x.Offset
+		for c, code := range x.Codes {
+			value, most := tensorstest.Number(form, code), 1e-6*(math.Abs(float64(offset))+127*math.Abs(float64(scale)))
+			if form.Table == tensors.TableNF4 { // half of its step
+				most = 0.5 * math.Abs(float64(scale))
 			}
-			for c, code := range codes {
-				if int(code) < lowest || int(code) > highest {
-					t.Fatalf("%s: row %d, block %d: code %d, want %d to %d", w.Name, i, b, code, lowest, highest)
-				}
-				value, most := code, 1e-6*(math.Abs(float64(offset))+127*math.Abs(float64(scale)))
-				if form.Table != tensors.NoTable {
-					value = form.Table.Number(byte(code))
-				}
-				if form.Table == tensors.TableNF4 { // half of its step
-					most = 0.5 * math.Abs(float64(scale))
-				}
-				want := row[b*len(codes)+c]
-				if d := math.Abs(float64(float32(value)*scale + offset - want)); !(d <= most) {
-					t.Fatalf("%s: row %d, block %d: code %d is %g off %g, at most %g", w.Name, i, b, code, d, want,
-						most)
-				}
-				stored := float64(value)*float64(tensors.RoundHalf(scale)) + float64(tensors.RoundHalf(offset))
-				sum.noise += (stored - float64(want)) * (stored - float64(want))
-				sum.signal += float64(want) * float64(want)
+			want := x.Values[c]
+			if d := math.Abs(float64(float32(value)*scale + offset - want)); !(d <= most) {
+				t.Fatalf("%s: row %d, block %d: code %d is %g off %g, at most %g", w.Name, x.Row, x.Block, code, d,
+					want, most)
 			}
+			stored := float64(value)*float64(tensors.RoundHalf(scale)) + float64(tensors.RoundHalf(offset))
+			sum.noise += (stored - float64(want)) * (stored - float64(want))
+			sum.signal += float64(want) * float64(want)
 		}
 	}
 }

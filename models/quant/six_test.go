@@ -1,20 +1,16 @@
 package quant_test
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
-	"math"
+	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"testing"
 	"testing/fstest"
 
 	"tgi/models/gguf"
 	"tgi/models/gguf/gguftest"
 	"tgi/models/quant"
-	"tgi/models/safetensors"
 	"tgi/models/tensors"
 )
 
@@ -39,67 +35,27 @@ func readSixes(packed []byte, n, k int) []float32 {
 	return out
 }
 
-// pack packs rows of a tensor in pieces of all sizes.
-func pack(t *testing.T, g *tensors.Tensor, n, k int) ([]byte, quant.WeightError) {
+// packSixes packs rows of a tensor.
+func packSixes(t *testing.T, g *tensors.Tensor, n, k int) ([]byte, quant.WeightError) {
 	t.Helper()
-	var out bytes.Buffer
-	var loss quant.WeightError
-	p, r := sixes.Packer(&out, k), rand.New(rand.NewPCG(1, uint64(n)))
-	for at := 0; at < n; {
-		rows := min(1+r.IntN(20), n-at)
-		codes, factors, scales := make([]byte, rows*k), make([]byte, rows*k/16), make([]float32, rows*k/256)
-		loss.Merge(quant.TakeFactors(codes, factors, scales, rows, k,
-			func(c, f []int8, row, b int) float32 { return g.Factors(c, f, at+row, b) }))
-		narrow, err := tensors.F16.AppendFloats(nil, scales)
-		if err := errors.Join(err, p.AddFactored(codes, narrow, factors)); err != nil {
-			t.Fatal(err)
-		}
-		at += rows
-	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if int64(out.Len()) != sixes.PackedBytes(n, k) {
-		t.Fatalf("%dx%d: %d bytes, want %d", n, k, out.Len(), sixes.PackedBytes(n, k))
-	}
-	return out.Bytes(), loss
+	return packPieces(t, sixes, n, k, func(at, rows int) (codes, factors []byte, scales []float32,
+		loss quant.WeightError) {
+		codes, factors, scales = make([]byte, rows*k), make([]byte, rows*k/16), make([]float32, rows*k/256)
+		loss = quant.TakeFactors(codes, factors, scales, rows, k,
+			func(c, f []int8, row, b int) float32 { return g.Factors(c, f, at+row, b) })
+		return codes, factors, scales, loss
+	})
 }
 
 // TestSixesAreWhatPythonReads: packed blocks of type Q6_K are the weights, to the last bit, that the Python package
 // gguf makes of the same bytes with numpy.
 func TestSixesAreWhatPythonReads(t *testing.T) {
-	f, err := gguf.Open(os.DirFS("../gguf/testdata"), "types.gguf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	values, err := safetensors.OpenFile(filepath.Join("../gguf/testdata", "types.safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer values.Close()
-	g, err := f.Tensors.Tensor("Q6_K")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := values.Tensor("Q6_K")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, k := int(g.Shape[0]), int(g.Shape[1])
-	want := make([]float32, n*k)
-	if err := w.Floats(want, 0); err != nil {
-		t.Fatal(err)
-	}
-	packed, loss := pack(t, g, n, k)
+	g, want, n, k := openKnown(t).matrix("Q6_K")
+	packed, loss := packSixes(t, g, n, k)
 	if loss.Relative() != 0 || loss.Count() != int64(n*k) {
 		t.Errorf("%d weights err by %g", loss.Count(), loss.Relative())
 	}
-	for i, got := range readSixes(packed, n, k) {
-		if math.Float32bits(got) != math.Float32bits(want[i]) && got != want[i] {
-			t.Fatalf("row %d, column %d is %g, want %g", i/k, i%k, got, want[i])
-		}
-	}
+	same(t, "Q6_K", readSixes(packed, n, k), want, k)
 }
 
 // TestSixes packs random blocks of all numbers of rows.
@@ -124,11 +80,7 @@ func TestSixes(t *testing.T) {
 		if err := errors.Join(err, g.Floats(want, 0)); err != nil {
 			t.Fatal(err)
 		}
-		packed, _ := pack(t, g, n, k)
-		for i, got := range readSixes(packed, n, k) {
-			if got != want[i] {
-				t.Fatalf("%dx%d: row %d, column %d is %g, want %g", n, k, i/k, i%k, got, want[i])
-			}
-		}
+		packed, _ := packSixes(t, g, n, k)
+		same(t, fmt.Sprintf("%dx%d", n, k), readSixes(packed, n, k), want, k)
 	}
 }

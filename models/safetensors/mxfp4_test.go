@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 
 	"tgi/models/tensors"
+	"tgi/models/tensors/tensorstest"
 )
 
 // parsed opens a file of the given tensors; their bytes follow each other.
@@ -91,28 +92,28 @@ func TestMXFP4Integers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nans, want, codes := 0, make([]float32, size), make([]int8, size)
-	for at := range parts * rows * blocks {
-		part, row, block := w.Part(at/(rows*blocks)), at/blocks%rows, at%blocks
+	nans, seen := 0, 0
+	for at := range parts {
+		part := w.Part(at)
 		form := part.Form()
 		if form != (tensors.Form{Bits: 4, Table: tensors.TableMXFP4}) {
 			t.Fatalf("form %+v", form)
 		}
-		if err := part.Floats(want, (row*blocks+block)*size); err != nil {
-			t.Fatal(err)
-		}
-		scale, offset := part.Integers(codes, row, block)
-		for i, c := range codes {
-			got := float32(form.Table.Number(byte(c)))*scale + offset
-			if got != got && want[i] != want[i] {
-				nans++
-			} else if got != want[i] {
-				t.Fatalf("block %d: code %d is %d times %g, which is %g, want %g", at, i, c, scale, got, want[i])
+		for x := range tensorstest.Blocks(t, part) {
+			seen++
+			for i, c := range x.Codes {
+				got := float32(tensorstest.Number(form, c))*x.Scale + x.Offset
+				if got != got && x.Values[i] != x.Values[i] {
+					nans++
+				} else if got != x.Values[i] {
+					t.Fatalf("part %d, row %d, block %d: code %d is %d times %g, which is %g, want %g", at, x.Row,
+						x.Block, i, c, x.Scale, got, x.Values[i])
+				}
 			}
 		}
 	}
-	if nans != size {
-		t.Errorf("%d numbers are none, want the %d of a block", nans, size)
+	if nans != size || seen != parts*rows*blocks {
+		t.Errorf("%d numbers of %d blocks are none, want the %d of a block", nans, seen, size)
 	}
 }
 

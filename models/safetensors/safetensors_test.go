@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 
 	"tgi/models/tensors"
+	"tgi/models/tensors/tensorstest"
 )
 
 // image puts a header and a body together as a file.
@@ -276,7 +277,6 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		codes := make([]int8, tensors.IntegerBlock)
 		for _, name := range s.Names() {
 			w, err := s.Tensor(name)
 			if err != nil {
@@ -291,11 +291,7 @@ func FuzzParse(f *testing.F) {
 			for len(w.Shape) > 2 && w.Len() > 0 {
 				w = w.Part(int(w.Shape[0]) - 1)
 			}
-			for at := range w.Len() / len(codes) {
-				if blocks := int(w.Shape[len(w.Shape)-1]) / len(codes); len(w.Shape) == 2 {
-					w.Integers(codes, at/blocks, at%blocks)
-				}
-			}
+			tensorstest.ReadIntegers(w)
 		}
 	})
 }
