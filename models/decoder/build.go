@@ -15,7 +15,7 @@ import (
 
 // versions are those of the graphs that this package builds. Increment a device's with every change
 // of its graphs or of its weights' format: all its cached models are then converted again.
-var versions = map[models.Device]int{models.CPU: 12, models.CUDA: 4}
+var versions = map[models.Device]int{models.CPU: 12, models.CUDA: 5}
 
 // storedVersion is that of matrices that keep a checkpoint's integers, in place of an increment of all versions.
 const storedVersion = 2

@@ -405,8 +405,12 @@ func TestCUDAGraphIsTheCPUsGraph(t *testing.T) {
 					isRouter(c, name) && !bySoftmax(c.Experts) { // which has 32 bits
 					return
 				}
+				own := d
+				if isExpert(c, name) { // which has fp16 in all formats
+					own = tensors.F16
+				}
 				for i, v := range x {
-					x[i] = nearest(t, d, v)
+					x[i] = nearest(t, own, v)
 				}
 			})
 			r, path := buildTo(t, same, Options{Weights: models.FP32})
@@ -497,24 +501,55 @@ func TestCUDARefusesByName(t *testing.T) {
 	}
 	ck, _ = readGolden(t, "mixtral")
 	c := ck.Config
-	c.HeadDim, c.Hidden = 16, 64
+	c.HeadDim = 16
 	for _, try := range []struct {
-		weights models.Weights
-		inner   int
-		want    string
+		weights       models.Weights
+		inner, hidden int
+		want          string
 	}{
-		{models.BF16, 20, "the experts' intermediate size is 20: experts in bf16 on cuda need a multiple of 8"},
-		{models.Int4, 96, "the experts' intermediate size is 96: experts in int4 on cuda need a multiple of 64"},
-		{models.Int8, 128, ""},
+		{models.BF16, 20, 60, "hidden_size is 60: experts in bf16 on cuda need a multiple of 8"},
+		{models.Int8, 96, 96, "hidden_size is 96: experts in int8 on cuda need a multiple of 64"},
+		{models.BF16, 20, 96, ""}, // what is within an expert is padded
+		{models.Int4, 20, 64, ""},
 	} {
-		c.Experts.Intermediate = try.inner
+		c.Experts.Intermediate, c.Hidden = try.inner, try.hidden
 		err := Check(models.CUDA, try.weights, c)
 		if try.want == "" && err != nil || try.want != "" && (err == nil || !strings.Contains(err.Error(), try.want)) {
 			t.Errorf("%s, %d: %v", try.weights, try.inner, err)
 		}
 	}
-	c.Hidden = 96
-	if err := Check(models.CUDA, models.Int8, c); err == nil || !strings.Contains(err.Error(), "hidden_size is 96") {
-		t.Error(err)
+}
+
+// TestCUDAExpertsHaveWholeSteps: experts are in fp16, also in a model of bf16, and with zeros behind where their sizes
+// are no whole steps.
+func TestCUDAExpertsHaveWholeSteps(t *testing.T) {
+	seen := 0
+	for _, name := range cudaNames(t) {
+		ck, _ := readGolden(t, name)
+		c, e := ck.Config, ck.Config.Experts
+		if e.N == 0 || !c.HasExperts(0) {
+			continue
+		}
+		for w, step := range map[models.Weights]int{models.BF16: 8, models.FP16: 8, models.Int4: 64} {
+			f := built(t, ck, Options{Device: models.CUDA, Weights: w, anySizes: true})
+			inner, kind := (e.Intermediate+step-1)/step*step, "weight"
+			width := []int{c.Hidden, inner}
+			if w.Quantised() {
+				kind = "codes"
+				width = []int{(c.Hidden + 31) / 32 * 16, inner / 2}
+			}
+			first, second := f.inits["layer0.experts.gate_up."+kind], f.inits["layer0.experts.down."+kind]
+			if !slices.Equal(first.dims, []int{e.N, 2 * inner, width[0]}) ||
+				!slices.Equal(second.dims, []int{e.N, c.Hidden, width[1]}) {
+				t.Errorf("%s in %s: %v and %v", name, w, first.dims, second.dims)
+			}
+			if !w.Quantised() && first.typ != expertElement.graph {
+				t.Errorf("%s in %s: type %d", name, w, first.typ)
+			}
+			seen++
+		}
+	}
+	if seen < 30 {
+		t.Errorf("%d graphs were looked at", seen)
 	}
 }

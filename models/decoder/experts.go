@@ -1,6 +1,7 @@
 package decoder
 
 import (
+	"tgi/models"
 	"tgi/models/hf"
 	"tgi/models/onnx"
 	"tgi/models/quant"
@@ -58,28 +59,43 @@ func (b *builder) ownExperts(i int, x, scores string) string {
 }
 
 // microsoftExperts is com.microsoft:MoE, or QMoE for integers, with the activation that they name swiglu: gate *
-// sigmoid(alpha * gate) * (up + beta), both bounded by a limit if there is one. The rows of gates come before those of
-// ups (swiglu_fusion 2). QMoE lays the codes out for its kernels when the model opens (weights_prepacked 0), and takes
-// the middle of their range for weight 0 where no zero points are named.
+// sigmoid(alpha * gate) * (up + beta), both bounded by a limit if there is one. QMoE's rows of gates come before those
+// of ups (swiglu_fusion 2). It lays the codes out for its kernels when the model opens (weights_prepacked 0), and takes
+// the middle of their range for weight 0 where no zero points are named. MoE's rows of gates and ups take turns
+// (swiglu_fusion 1), and it has fp16 in all formats: see docs/rationale/gpu.md.
 func (b *builder) microsoftExperts(i int, x, scores string) string {
-	c, p, e := &b.cfg, graphPrefix(i), b.cfg.Experts
-	biases := func(name string, parts []hf.Slice, rows int) string {
-		if !e.Bias {
-			return ""
+	c, p, e, own := &b.cfg, graphPrefix(i), b.cfg.Experts, b.element
+	b.element = expertElement
+	defer func() { b.element = own }()
+	if own != b.element {
+		x = b.cast(p+"experts.narrow", x, b.element.graph)
+		if bySoftmax(e) {
+			scores = b.cast(p+"router.narrow", scores, b.element.graph)
 		}
-		m := b.floats(biasesOf(parts), 1)
-		return b.g.External(name+".bias", b.element.graph, []int64{int64(e.N), int64(rows)}, m.codes)
+	}
+	inner, fusion := upTo(e.Intermediate, expertStep(b.opt.Weights)), 1
+	if b.opt.Weights.Quantised() {
+		fusion = 2
 	}
 	inputs := []string{x, scores}
-	add := func(name string, parts []hf.Slice, rows, k int) {
-		inputs = append(inputs, b.matricesOf(name, parts, rows, k)...)
-		inputs = append(inputs, biases(name, parts, rows))
+	add := func(name string, parts []hf.Slice, k, each, rows, columns int, turns bool) {
+		weights, done := b.arranged(named(parts, weightOf), k, each, rows, columns, turns)
+		inputs = append(inputs, b.matricesOf(name, weights, height(weights)/e.N, columns)...)
+		done()
+		if !e.Bias {
+			inputs = append(inputs, "")
+			return
+		}
+		biases, done := b.arranged(biasesOf(parts), 1, each, rows, 1, turns)
+		m := b.floats(biases, 1)
+		done()
+		inputs = append(inputs, b.g.External(name+".bias", b.element.graph, []int64{int64(e.N), int64(m.n / e.N)}, m.codes))
 	}
-	add(p+"experts.gate_up", c.ExpertGateUp(i), 2*e.Intermediate, c.Hidden)
-	add(p+"experts.down", c.ExpertDown(i), c.Hidden, e.Intermediate)
+	add(p+"experts.gate_up", c.ExpertGateUp(i), c.Hidden, e.Intermediate, inner, c.Hidden, fusion == 1)
+	add(p+"experts.down", c.ExpertDown(i), e.Intermediate, c.Hidden, c.Hidden, inner, false)
 	attrs := []onnx.Attr{
 		{Name: "k", Value: e.PerToken}, {Name: "normalize_routing_weights", Value: map[bool]int{true: 1}[e.Normalise]},
-		{Name: "activation_type", Value: "swiglu"}, {Name: "swiglu_fusion", Value: 2},
+		{Name: "activation_type", Value: "swiglu"}, {Name: "swiglu_fusion", Value: fusion},
 	}
 	alpha, beta := float32(1), float32(0)
 	if e.Clamp.Limit != 0 {
@@ -94,12 +110,17 @@ func (b *builder) microsoftExperts(i int, x, scores string) string {
 		attrs = append(attrs, onnx.Attr{Name: "expert_weight_bits", Value: b.format.Bits},
 			onnx.Attr{Name: "block_size", Value: b.format.Block}, onnx.Attr{Name: "weights_prepacked", Value: 0})
 	}
-	return b.node(op, microsoftDomain, p+"experts", inputs, attrs...)
+	if own == b.element {
+		return b.node(op, microsoftDomain, p+"experts", inputs, attrs...)
+	}
+	return b.cast(p+"experts", b.node(op, microsoftDomain, p+"experts.mixed", inputs, attrs...), own.graph)
 }
+
+// expertElement is the type of all numbers of CUDA's experts.
+var expertElement = elements[models.Float16]
 
 // matricesOf adds a matrix of each expert, of so many rows of k: its numbers, or codes and scales.
 func (b *builder) matricesOf(name string, parts []hf.Slice, rows, k int) []string {
-	parts = named(parts, weightOf)
 	n, each := int64(b.cfg.Experts.N), int64(rows)
 	if !b.opt.Weights.Quantised() {
 		m := b.floats(parts, k)

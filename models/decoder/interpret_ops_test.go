@@ -134,10 +134,11 @@ func (m *interpreter) more(n readNode, in []array, out *array) bool {
 	return true
 }
 
-// experts is MoE with gates and ups in two halves of the first matrices. By ONNX Runtime's description of the operator;
-// its kernel for CPUs gives the same with gates and ups in turns.
+// experts is MoE with gates and ups in turns, or in two halves of the first matrices. By ONNX Runtime's description of
+// the operator.
 func (m *interpreter) experts(n readNode, in []array) (out []float32) {
-	if n.ints["swiglu_fusion"] != 2 || len(in) < 6 {
+	fusion := n.ints["swiglu_fusion"]
+	if fusion != 1 && fusion != 2 || len(in) < 6 {
 		m.t.Fatalf("node %s: attributes %v", n.name, n.ints)
 	}
 	count, hidden, inner := in[1].width, in[0].width, in[4].width
@@ -171,8 +172,12 @@ func (m *interpreter) experts(n readNode, in []array) (out []float32) {
 			up, down := matrix(in[2], e, 2*inner, hidden), matrix(in[4], e, hidden, inner)
 			z := make([]float32, inner)
 			for j := range z {
-				gate := dot(x, up.row(j)) + bias(3, e, j, 2*inner)
-				linear := dot(x, up.row(inner+j)) + bias(3, e, inner+j, 2*inner)
+				at, other := j, inner+j
+				if fusion == 1 {
+					at, other = 2*j, 2*j+1
+				}
+				gate := dot(x, up.row(at)) + bias(3, e, at, 2*inner)
+				linear := dot(x, up.row(other)) + bias(3, e, other, 2*inner)
 				if limited {
 					gate, linear = min(gate, float64(limit)), min(max(linear, -float64(limit)), float64(limit))
 				}

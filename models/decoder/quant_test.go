@@ -78,6 +78,21 @@ func notQuantised(c *hf.Config, name string, shape []int64) bool {
 		strings.HasSuffix(name, "_bias")
 }
 
+// isExpert reports whether a tensor is one of the experts' matrices or biases.
+func isExpert(c *hf.Config, name string) bool {
+	for i := range c.Layers {
+		if c.Experts.N == 0 || !c.HasExperts(i) {
+			continue
+		}
+		for _, p := range slices.Concat(c.ExpertGateUp(i), c.ExpertDown(i)) {
+			if name == nameOf(p, weightOf) || name == nameOf(p, biasOf) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // isRouter reports whether a tensor is the matrix that chooses experts.
 func isRouter(c *hf.Config, name string) bool {
 	return c.Tensors.Router != "" && strings.HasSuffix(name, c.Tensors.Router+".weight")

@@ -61,7 +61,7 @@ func (b *builder) routed(i int, x string, score func(name, x string) string) str
 	}
 	b.element = own
 	if b.DType != models.Float32 {
-		dense = b.cast(p+"router.narrow", dense, own.graph)
+		dense = b.cast(p+"router.narrow", dense, expertElement.graph)
 	}
 	out := b.mixture(b, i, x, dense)
 	if sum != "" {

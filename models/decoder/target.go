@@ -115,17 +115,9 @@ func checkSizes(d models.Device, w models.Weights, c *hf.Config) error {
 	if c.Experts.N == 0 {
 		return nil
 	}
-	if step = cudaExpertStep; w.Quantised() {
-		step = cudaQuantExpertStep
-	}
-	for _, size := range []struct {
-		name string
-		n    int
-	}{{"the experts' intermediate size", c.Experts.Intermediate}, {"hidden_size", c.Hidden}} {
-		if size.n%step != 0 {
-			return fmt.Errorf("%s: %s is %d: experts in %s on %s need a multiple of %d", hf.ConfigFile, size.name, size.n, w, d,
-				step)
-		}
+	if step = expertStep(w); c.Hidden%step != 0 { // what is within an expert is padded
+		return fmt.Errorf("%s: hidden_size is %d: experts in %s on %s need a multiple of %d", hf.ConfigFile, c.Hidden, w, d,
+			step)
 	}
 	return nil
 }
@@ -240,6 +232,14 @@ const (
 	cudaExpertStep      = 8
 	cudaQuantExpertStep = 64
 )
+
+// expertStep is what CUDA's experts need the sizes of their matrices to be multiples of.
+func expertStep(w models.Weights) int {
+	if w.Quantised() {
+		return cudaQuantExpertStep
+	}
+	return cudaExpertStep
+}
 
 // cudaAttention is tgi:PagedAttention for CUDA, of package runtime/ort, which is com.microsoft:PagedAttention, of ONNX
 // Runtime, but for steps that decode; latent attention is that alone. Without the metadata some of its kernels copy

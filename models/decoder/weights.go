@@ -422,7 +422,12 @@ func (b *builder) widen(t *tensors.Tensor, at, n int) []float32 {
 func (b *builder) write(name string, x []float32) {
 	var err error
 	if b.bytes, err = b.element.stored.AppendFloats(b.bytes[:0], x); err != nil {
-		b.fail(fmt.Errorf("%s: %w: weights %s keep the range of 32-bit floats", name, err, models.BF16))
+		if b.opt.Weights == models.BF16 { // where experts have fp16
+			err = fmt.Errorf("%w, of which %s on %s has experts", err, b.opt.Weights, b.Device)
+		} else {
+			err = fmt.Errorf("%w: weights %s keep the range of 32-bit floats", err, models.BF16)
+		}
+		b.fail(fmt.Errorf("%s: %w", name, err))
 		return
 	}
 	b.writeBytes(b.bytes)
