@@ -73,86 +73,88 @@ FUNCTION void read_a(float *to, const struct site *s, u32 r, u32 c) {
 	}
 }
 
-// Blocks: x counts tiles of tokens, y shares the rows of A. h has STRIDE numbers for each token, first those of the
-// first matrix.
+// shared_until returns the end of the tokens that the block of token `from` computes, or `from` if another does. Tokens
+// of a tile that follow one another with the same adapter are one block's, so that it is read once; tokens with
+// different adapters have a block each, side by side.
+FUNCTION u32 shared_until(const u64 *adapters, u32 tokens, u32 from, u32 tile) {
+	const u64 adapter = adapters[from];
+	if (!adapter || ((from & (tile - 1)) && adapters[from - 1] == adapter)) return from;
+	const u32 whole = (from | (tile - 1)) + 1, end = whole < tokens ? whole : tokens;
+	u32 to = from + 1;
+	while (to < end && adapters[to] == adapter) to++;
+	return to;
+}
+
+// Blocks: x counts tokens, y shares the rows of A. h has STRIDE numbers for each token, first those of the first
+// matrix.
 KERNEL(tgi_lora_shrink)
 (const u16 *x, float *h, const u64 *adapters, u32 tokens, u32 in, u32 first, u32 count, u32 half, u32 tile) {
 	SHARED float part[TILE][THREADS];
-	const u32 begin = BLOCK * tile, end = begin + tile < tokens ? begin + tile : tokens;
-	for (u32 from = begin, to; from < end; from = to) {
-		const u64 adapter = adapters[from];
-		for (to = from + 1; to < end && adapters[to] == adapter; to++) {
-		}
-		if (!adapter) continue;
-		const struct site *sites = (const struct site *)adapter + first;
-		u32 rows = 0;
-		for (u32 s = 0; s < count; s++) rows += sites[s].rank;
-		for (u32 row = BLOCK_Y * ROWS; row < rows; row += BLOCKS_Y * ROWS) {
-			EACH(t) {
-				float sum[TILE] = {0};
-				if (row + t / WARP < rows) {
-					u32 s = 0, r = row + t / WARP;
-					while (r >= sites[s].rank) r -= sites[s++].rank;
-					for (u32 c = t % WARP * CHUNK; c < in; c += WARP * CHUNK) {
-						float a[CHUNK], v[CHUNK];
-						read_a(a, &sites[s], r, c);
-						for (u32 i = 0; i < TILE; i++) {
-							if (from + i >= to) continue;
-							read_x(v, x + (u64)(from + i) * in, c, in, half);
-							for (u32 j = 0; j < CHUNK; j++) sum[i] = sum[i] + v[j] * a[j];
-						}
+	const u32 from = BLOCK, to = shared_until(adapters, tokens, from, tile);
+	if (from == to) return;
+	const struct site *sites = (const struct site *)adapters[from] + first;
+	u32 rows = 0;
+	for (u32 s = 0; s < count; s++) rows += sites[s].rank;
+	for (u32 row = BLOCK_Y * ROWS; row < rows; row += BLOCKS_Y * ROWS) {
+		EACH(t) {
+			float sum[TILE] = {0};
+			if (row + t / WARP < rows) {
+				u32 s = 0, r = row + t / WARP;
+				while (r >= sites[s].rank) r -= sites[s++].rank;
+				for (u32 c = t % WARP * CHUNK; c < in; c += WARP * CHUNK) {
+					float a[CHUNK], v[CHUNK];
+					read_a(a, &sites[s], r, c);
+					for (u32 i = 0; i < TILE; i++) {
+						if (from + i >= to) continue;
+						read_x(v, x + (u64)(from + i) * in, c, in, half);
+						for (u32 j = 0; j < CHUNK; j++) sum[i] = sum[i] + v[j] * a[j];
 					}
 				}
-				for (u32 i = 0; i < TILE; i++) part[i][t] = sum[i];
 			}
-			BARRIER();
-			EACH(t) {
-				const u32 i = t / ROWS;
-				if (t < TILE * ROWS && from + i < to && row + t % ROWS < rows) {
-					u32 s = 0, r = row + t % ROWS;
-					while (r >= sites[s].rank) r -= sites[s++].rank;
-					float sum[4] = {0};
-					for (u32 k = 0; k < WARP; k++) sum[k % 4] = sum[k % 4] + part[i][t % ROWS * WARP + k];
-					const float all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-					h[(u64)(from + i) * STRIDE + row + t % ROWS] = all * sites[s].scale;
-				}
-			}
-			BARRIER();
+			for (u32 i = 0; i < TILE; i++) part[i][t] = sum[i];
 		}
+		BARRIER();
+		EACH(t) {
+			const u32 i = t / ROWS;
+			if (t < TILE * ROWS && from + i < to && row + t % ROWS < rows) {
+				u32 s = 0, r = row + t % ROWS;
+				while (r >= sites[s].rank) r -= sites[s++].rank;
+				float sum[4] = {0};
+				for (u32 k = 0; k < WARP; k++) sum[k % 4] = sum[k % 4] + part[i][t % ROWS * WARP + k];
+				const float all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+				h[(u64)(from + i) * STRIDE + row + t % ROWS] = all * sites[s].scale;
+			}
+		}
+		BARRIER();
 	}
 }
 
-// Blocks: x counts tiles of tokens, y tiles of THREADS columns.
+// Blocks: x counts tokens, y tiles of THREADS columns.
 KERNEL(tgi_lora_expand)
 (u16 *y, const float *h, const u64 *adapters, u32 tokens, u32 width, u32 first, u32 count, u32 half, u32 tile) {
-	const u32 begin = BLOCK * tile, end = begin + tile < tokens ? begin + tile : tokens;
-	for (u32 from = begin, to; from < end; from = to) {
-		const u64 adapter = adapters[from];
-		for (to = from + 1; to < end && adapters[to] == adapter; to++) {
-		}
-		if (!adapter) continue;
-		const struct site *sites = (const struct site *)adapter + first;
-		EACH(t) {
-			const u32 column = BLOCK_Y * THREADS + t;
-			u32 s = 0, row = 0;
-			while (s < count && column - sites[s].offset >= sites[s].out) row += sites[s++].rank;
-			if (column < width && s < count && sites[s].rank) {
-				const u32 own_column = column - sites[s].offset;
-				const float *own = h + (u64)from * STRIDE + row;
-				float sum[TILE] = {0};
-				for (u32 r = 0; r < sites[s].rank; r++) {
-					const u64 at = (u64)r * sites[s].out + own_column;
-					const float b = sites[s].bfloat16 ? of_bfloat(((const u16 *)sites[s].b)[at]) : ((const float *)sites[s].b)[at];
-					for (u32 i = 0; i < TILE; i++) {
-						if (from + i < to) sum[i] = sum[i] + own[(u64)i * STRIDE + r] * b;
-					}
-				}
+	const u32 from = BLOCK, to = shared_until(adapters, tokens, from, tile);
+	if (from == to) return;
+	const struct site *sites = (const struct site *)adapters[from] + first;
+	EACH(t) {
+		const u32 column = BLOCK_Y * THREADS + t;
+		u32 s = 0, row = 0;
+		while (s < count && column - sites[s].offset >= sites[s].out) row += sites[s++].rank;
+		if (column < width && s < count && sites[s].rank) {
+			const u32 own_column = column - sites[s].offset;
+			const float *own = h + (u64)from * STRIDE + row;
+			float sum[TILE] = {0};
+			for (u32 r = 0; r < sites[s].rank; r++) {
+				const u64 at = (u64)r * sites[s].out + own_column;
+				const float b = sites[s].bfloat16 ? of_bfloat(((const u16 *)sites[s].b)[at]) : ((const float *)sites[s].b)[at];
 				for (u32 i = 0; i < TILE; i++) {
-					if (from + i >= to) continue;
-					u16 *at = y + (u64)(from + i) * width + column;
-					const float v = of_number(*at, half) + sum[i];
-					*at = (u16)(half ? to_half(v) : to_bfloat(v));
+					if (from + i < to) sum[i] = sum[i] + own[(u64)i * STRIDE + r] * b;
 				}
+			}
+			for (u32 i = 0; i < TILE; i++) {
+				if (from + i >= to) continue;
+				u16 *at = y + (u64)(from + i) * width + column;
+				const float v = of_number(*at, half) + sum[i];
+				*at = (u16)(half ? to_half(v) : to_bfloat(v));
 			}
 		}
 	}

@@ -13,8 +13,8 @@ enum { IN_PRODUCT, IN_X, IN_ADAPTERS, IN_DEVICE, IN_COUNT };
 
 enum {
 	SINGLE = 64,         // so many tokens are computed one by one, so that they spread over the device
-	TILE = 8,            // more are computed together, so that adapters are read less often
-	SHRINK_BLOCKS = 16,  // that share the rows of a tile's adapters
+	TILE = 8,            // of more, neighbours with one adapter are computed together, so that it is read less often
+	SHRINK_BLOCKS = 16,  // that share the rows of an adapter
 	ARGUMENTS = 9,
 };
 
@@ -25,14 +25,14 @@ struct cuda_lora_node {
 // launch runs both kernels on some tokens.
 static int launch(const struct tgi_cuda_lora *d, const struct cuda_lora_node *n, void *stream, const uint64_t *at,
                   int64_t tokens, int64_t in, int64_t width, int half) {
-	const unsigned tile = tokens > SINGLE ? TILE : 1, tiles = (unsigned)((tokens + tile - 1) / tile);
+	const unsigned tile = tokens > SINGLE ? TILE : 1, count = (unsigned)tokens;
 	uint64_t shrink[ARGUMENTS] = {at[IN_X], (uint64_t)(uintptr_t)d->products, at[IN_ADAPTERS], (uint64_t)tokens,
 	                              (uint64_t)in, (uint64_t)n->first, (uint64_t)n->count, (uint64_t)half, tile};
 	uint64_t expand[ARGUMENTS] = {at[IN_PRODUCT], shrink[1], shrink[2], shrink[3], (uint64_t)width, shrink[5], shrink[6],
 	                              shrink[7], tile};
 	const unsigned columns = (unsigned)((width + d->threads - 1) / d->threads);
-	int error = d->launch(d->device, d->shrink, tiles, SHRINK_BLOCKS, (unsigned)d->threads, stream, shrink, ARGUMENTS);
-	if (!error) error = d->launch(d->device, d->expand, tiles, columns, (unsigned)d->threads, stream, expand, ARGUMENTS);
+	int error = d->launch(d->device, d->shrink, count, SHRINK_BLOCKS, (unsigned)d->threads, stream, shrink, ARGUMENTS);
+	if (!error) error = d->launch(d->device, d->expand, count, columns, (unsigned)d->threads, stream, expand, ARGUMENTS);
 	return error;
 }
 
