@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Difference is how far logits are from those they are held against.
@@ -12,6 +13,8 @@ type Difference struct {
 	// Worst and Mean are relative errors of a token's logits, |got-want| / |want| in the Euclidean norm: of the worst
 	// token, and of all on average. Logits that are no numbers are infinitely far.
 	Worst, Mean float64
+	// Median is that of a token such that half of them are no farther.
+	Median float64
 	// Sequence and Token are the place of the worst token.
 	Sequence, Token int
 	// Top1 is the share of tokens with the same likeliest next token.
@@ -20,8 +23,8 @@ type Difference struct {
 
 // String is one line.
 func (d Difference) String() string {
-	return fmt.Sprintf("%d tokens: relative error %.2g on average, %.2g at worst (sequence %d, token %d), "+
-		"likeliest token the same for %.1f%%", d.Tokens, d.Mean, d.Worst, d.Sequence, d.Token, 100*d.Top1)
+	return fmt.Sprintf("%d tokens: relative error %.2g on average, %.2g in the median, %.2g at worst (sequence %d, token %d), "+
+		"likeliest token the same for %.1f%%", d.Tokens, d.Mean, d.Median, d.Worst, d.Sequence, d.Token, 100*d.Top1)
 }
 
 // Of returns how far got is from want.
@@ -31,6 +34,7 @@ func Of(got, want Logits) (Difference, error) {
 		return d, fmt.Errorf("%d sequences, want %d", len(got), len(want))
 	}
 	same := 0
+	var all []float64
 	for i := range want {
 		if len(got[i]) != len(want[i]) {
 			return d, fmt.Errorf("sequence %d has the logits of %d tokens, want %d", i, len(got[i]), len(want[i]))
@@ -38,6 +42,7 @@ func Of(got, want Logits) (Difference, error) {
 		for j, w := range want[i] {
 			relative := distance(got[i][j], w)
 			d.Tokens++
+			all = append(all, relative)
 			d.Mean += relative
 			if relative > d.Worst {
 				d.Worst, d.Sequence, d.Token = relative, i, j
@@ -46,6 +51,10 @@ func Of(got, want Logits) (Difference, error) {
 				same++
 			}
 		}
+	}
+	if len(all) > 0 {
+		slices.Sort(all)
+		d.Median = all[(len(all)-1)/2]
 	}
 	n := float64(max(d.Tokens, 1))
 	d.Mean, d.Top1 = d.Mean/n, float64(same)/n

@@ -106,10 +106,11 @@ func (r *report) withAdapters(b models.Built, c hf.Config, blocks, tokens, rows 
 
 // adapted compares one format.
 func (r *report) adapted(c hf.Config, w models.Weights) error {
-	reference, err := r.build(r.o.Demo, models.CPU, models.FP32)
+	reference, done, err := r.cpuModel(r.o.Demo, w)
 	if err != nil {
 		return err
 	}
+	defer done()
 	built, err := r.build(r.o.Demo, models.CUDA, w)
 	if err != nil {
 		return err

@@ -35,19 +35,16 @@ func (r *report) gemm() error {
 
 // bothKernels compares those of one format on the demo model.
 func (r *report) bothKernels(w models.Weights) error {
-	reference, err := r.build(r.o.Demo, models.CPU, models.FP32)
-	if err != nil {
-		return err
-	}
 	built, err := r.build(r.o.Demo, models.CUDA, w)
 	if err != nil {
 		return err
 	}
 	length := min(longest, built.MaxPositions)
-	sequences, want, err := onReference(reference, built.BlockSize, length)
+	reference, err := r.reference(r.o.Demo, w, built.BlockSize, length)
 	if err != nil {
 		return err
 	}
+	sequences, want := reference.sequences, reference.want
 	o := r.options(built, len(sequences)*(length/built.BlockSize+2)*2, length, len(sequences))
 	mixed, took, used, err := r.played(o, sequences)
 	if err != nil {

@@ -1,24 +1,33 @@
 package report
 
 import (
-	"fmt"
-
 	"tgi/conformance/cuda/compare"
 	"tgi/models"
-	"tgi/runtime/llm"
+	"tgi/models/decoder"
+	"tgi/models/hf"
 )
 
 // longest is the length of the longest sequence that is compared: over several cache blocks of each size. Smaller
 // models end before it.
 const longest = 600
 
-// rounding bounds the relative error of a token's logits against the CPU's in 32 bits, on average: what rounding of
-// activations and weights makes of small random models. Logits that have nothing to do with the CPU's are at 1 or more.
-var rounding = map[models.Weights]float64{models.BF16: 0.05, models.FP16: 0.01, models.Int8: 0.1, models.Int4: 0.6}
+// rounding bounds the relative error of a token's logits against 32 bits, on average: what rounding of activations, and
+// of weights to 16 bits, makes of small random models. Logits that have nothing to do with those are at 1 or more.
+var rounding = map[models.Weights]float64{models.BF16: 0.05, models.FP16: 0.01, models.Int8: 0.02, models.Int4: 0.02}
+
+// otherExperts bounds the average error of a model with experts, in so many times rounding, beside the median's: where
+// two experts' scores are as good as equal, rounding chooses another one, and that token is far off.
+const otherExperts = 4
 
 // batching bounds how far the same tokens may be computed apart in another batch: products of other sizes add in
 // another order.
 const batching = 0.05
+
+// Names of what logits are compared with. Where weights are integers, the CPU has the same ones, as 32-bit floats.
+const (
+	inFloats  = "the CPU in 32 bits"
+	inPyTorch = "transformers in 32 bits"
+)
 
 // sameWay are the ways to play sequences that must give what each gives alone.
 var sameWay = []struct {
@@ -31,38 +40,49 @@ var sameWay = []struct {
 	{"forks and shared blocks", compare.Forked},
 }
 
-// numbers compares logits.
+// numbers compares logits. A checkpoint that cannot be had in a format is named, and one that fails does not end the
+// others.
 func (r *report) numbers() error {
-	r.line("Relative error of a token's logits: average, worst; share of tokens with the same likeliest next one.\n")
+	if r.o.Note != "" {
+		r.line("%s\n", r.o.Note)
+	}
+	r.line("Relative error of a token's logits: average, worst; share of tokens with the same likeliest next one. In " +
+		"32 bits weights that are integers on the device have the same values.\n")
 	r.line("| model | weights | against | average | worst | likeliest | |\n|---|---|---|---|---|---|---|")
-	for _, folder := range r.o.Checkpoints {
-		for _, w := range r.o.Formats {
+	for _, w := range r.o.Formats {
+		for _, folder := range r.o.Checkpoints {
 			if r.over("logits", "%s in %s, and what follows", r.called(folder), w) {
 				return nil
 			}
-			if err := r.model(folder, w); err != nil {
-				return fmt.Errorf("%s in %s: %w", r.called(folder), w, err)
+			ck, err := hf.Describe(folder)
+			if err != nil {
+				return err
+			}
+			if err := decoder.Check(models.CUDA, w, ck.Config); err != nil {
+				r.line("| %s | %s | refused: %v | | | | |", r.called(folder), w, err)
+				continue
+			}
+			if err := r.model(folder, w, ck.Config.Experts.N > 0); err != nil {
+				r.line("| %s | %s | %v | | | | %s |", r.called(folder), w, err,
+					r.holds(false, "%s in %s: %v", r.called(folder), w, err))
 			}
 		}
 	}
 	return nil
 }
 
-// model compares one checkpoint in one format.
-func (r *report) model(folder string, w models.Weights) error {
-	reference, err := r.build(folder, models.CPU, models.FP32)
-	if err != nil {
-		return err
-	}
+// model compares one checkpoint, a mixture of experts or not, in one format.
+func (r *report) model(folder string, w models.Weights, mixture bool) error {
 	built, err := r.build(folder, models.CUDA, w)
 	if err != nil {
 		return err
 	}
 	length := min(longest, built.MaxPositions)
-	sequences, want, err := onReference(reference, built.BlockSize, length)
+	reference, err := r.reference(folder, w, built.BlockSize, length)
 	if err != nil {
 		return err
 	}
+	sequences := reference.sequences
 	blocks := len(sequences) * (length/built.BlockSize + 2) * 2
 	eager, err := r.onDevice(built, blocks, length, len(sequences), nil)
 	if err != nil {
@@ -70,7 +90,10 @@ func (r *report) model(folder string, w models.Weights) error {
 	}
 	alone, err := compare.Alone(eager, sequences)
 	if err == nil {
-		err = r.row(folder, w, "the CPU in 32 bits", alone, want, rounding[w])
+		err = r.rounded(folder, w, inFloats, alone, reference.want, mixture)
+	}
+	if err == nil && !w.Quantised() {
+		err = r.transformers(eager, folder, w, length, mixture)
 	}
 	for _, way := range sameWay {
 		var got compare.Logits
@@ -98,26 +121,43 @@ func (r *report) model(folder string, w models.Weights) error {
 	return r.row(folder, w, "CUDA graphs", got, together, batching)
 }
 
-// onReference plays random sequences for caches of a block size on the CPU.
-func onReference(b models.Built, blockSize, length int) ([][]llm.Token, compare.Logits, error) {
-	sequences := compare.Sequences(b.Vocab, blockSize, length, 1)
-	cpu, err := onCPU(b, (length/b.BlockSize+2)*len(sequences)*2)
-	if err != nil {
-		return nil, nil, err
+// transformers compares with what lies beside a checkpoint, if anything does.
+func (r *report) transformers(m compare.Backend, folder string, w models.Weights, longest int, mixture bool) error {
+	golden, err := theirs(folder, longest, m.Vocab())
+	if err != nil || len(golden.sequences) == 0 {
+		return err
 	}
-	defer cpu.Close()
-	want, err := compare.Alone(cpu, sequences)
-	return sequences, want, err
+	got, err := compare.Alone(m, golden.sequences)
+	if err != nil {
+		return err
+	}
+	return r.rounded(folder, w, inPyTorch, got, golden.want, mixture)
+}
+
+// rounded adds a comparison with 32 bits.
+func (r *report) rounded(folder string, w models.Weights, against string, got, want compare.Logits,
+	mixture bool) error {
+	by := func(d compare.Difference) float64 { return d.Mean }
+	if mixture {
+		by = func(d compare.Difference) float64 { return max(d.Median, d.Mean/otherExperts) }
+	}
+	return r.rowBy(by, folder, w, against, got, want, rounding[w])
 }
 
 // row adds one comparison to the table; most is the bound of the average error.
 func (r *report) row(folder string, w models.Weights, against string, got, want compare.Logits, most float64) error {
+	return r.rowBy(func(d compare.Difference) float64 { return d.Mean }, folder, w, against, got, want, most)
+}
+
+// rowBy adds one comparison to the table; most bounds what by makes of it.
+func (r *report) rowBy(by func(compare.Difference) float64, folder string, w models.Weights, against string,
+	got, want compare.Logits, most float64) error {
 	d, err := compare.Of(got, want)
 	if err != nil {
 		return err
 	}
 	r.line("| %s | %s | %s | %.2g | %.2g | %.1f %% | %s |", r.called(folder), w, against, d.Mean, d.Worst, 100*d.Top1,
-		r.numbersHold(d.Mean <= most, "%s in %s against %s: %v", r.called(folder), w, against, d))
+		r.numbersHold(by(d) <= most, "%s in %s against %s: %v", r.called(folder), w, against, d))
 	return nil
 }
 

@@ -32,6 +32,8 @@ type Options struct {
 	Device cuda.Device
 	// Checkpoints are folders of small models, whose logits are compared.
 	Checkpoints []string
+	// Note says where they come from.
+	Note string
 	// Formats of weights that are compared.
 	Formats []models.Weights
 	// Demo is the folder of the demo model. Its matrices have sizes that all kernels take.
@@ -90,7 +92,7 @@ type part struct {
 // parts of the report, in their order: what is right comes before what is quick.
 var parts = []part{
 	{deviceName, 0.2, (*report).device},
-	{"logits", 1, (*report).numbers},
+	{"logits", 3, (*report).numbers},
 	{"adapters", 0.4, (*report).adapters},
 	{"sampling", 0.4, (*report).sampling},
 	{"memory", 0.3, (*report).memory},
@@ -148,7 +150,9 @@ type report struct {
 	o   Options
 	Result
 	notes []string
-	err   error // of writing
+	// references are those of checkpoints, by their folders.
+	references map[string]*played
+	err        error // of writing
 }
 
 func (r *report) line(format string, args ...any) {
@@ -246,5 +250,6 @@ func onCPU(b models.Built, blocks int) (*ort.Paged, error) { return ort.Open(cpu
 func cpuOptions(b models.Built, blocks int) ort.Options {
 	return ort.Options{ModelPath: b.ModelFile, Layers: b.Layers, KVHeads: b.KVHeads, HeadDim: b.HeadDim,
 		Latent: b.Latent,
-		Cache:  ort.CacheForm(b.Cache), Vocab: b.Vocab, MaxLen: b.MaxPositions, Blocks: blocks}
+		Cache:  ort.CacheForm(b.Cache), Vocab: b.Vocab, MaxLen: b.MaxPositions, OriginalLen: b.OriginalPositions,
+		Width: b.Width, Places: b.Places, KeyEnds: b.KeyEnds, Blocks: blocks}
 }

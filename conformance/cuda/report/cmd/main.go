@@ -33,17 +33,18 @@ func main() {
 	}
 }
 
-// flags of the command. The last three are of a process that runs one part.
+// flags of the command. Those from part on are of a process that runs one part.
 type flags struct {
 	device, parts, out   string
 	shapes, served, long string
 	program, python      string
 	golden, demo, beside string
+	formats, making      string
 	budget, each         time.Duration
 	dry                  bool
 
-	part, result string
-	time         float64
+	part, result, note string
+	time               float64
 }
 
 func (f *flags) parse() {
@@ -58,8 +59,12 @@ func (f *flags) parse() {
 	flag.StringVar(&f.long, "long", "smollm2-135m", "model whose whole context is played")
 	flag.StringVar(&f.program, "program", "bin/tgi", "the server")
 	flag.StringVar(&f.python, "python", "python3", "Python, where other engines may be installed")
-	flag.StringVar(&f.golden, "golden", "models/testdata/golden",
-		"folder of small checkpoints whose logits are compared")
+	flag.StringVar(&f.golden, "golden", "",
+		"folder of small checkpoints whose logits are compared; those of --making if none is named")
+	flag.StringVar(&f.making, "making", "conformance/cuda/checkpoints.py",
+		"script that makes such checkpoints where PyTorch and transformers are installed; else those of "+reference+
+			" are taken that fit")
+	flag.StringVar(&f.formats, "formats", "", "formats of weights that are compared, separated by commas; all if empty")
 	flag.StringVar(&f.demo, "demo", "models/demo/checkpoint", "folder of the demo model")
 	flag.StringVar(&f.beside, "beside", "conformance/cuda/beside.py", "script that times other engines")
 	flag.DurationVar(&f.each, "for", 500*time.Millisecond, "how long each figure is measured")
@@ -67,6 +72,7 @@ func (f *flags) parse() {
 	flag.StringVar(&f.part, "part", "", "write this part alone")
 	flag.Float64Var(&f.time, "time", 0, "with --part: its seconds")
 	flag.StringVar(&f.result, "result", "", "with --part: file for what it came to, as JSON")
+	flag.StringVar(&f.note, "note", "", "with --part: where the checkpoints come from")
 	flag.Parse()
 }
 
@@ -87,8 +93,12 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer file.Close()
-	result, err := report.Whole(ctx, io.MultiWriter(os.Stdout, file), strings.Split(f.parts, ","), f.budget,
-		report.Process(program, os.Args[1:]...))
+	began := time.Now()
+	more, done := checkpoints(ctx, f)
+	defer done()
+	args := append(os.Args[1:len(os.Args):len(os.Args)], more...)
+	result, err := report.Whole(ctx, io.MultiWriter(os.Stdout, file), strings.Split(f.parts, ","),
+		f.budget-time.Since(began), report.Process(program, args...))
 	if err == nil && len(result.Failed) > 0 {
 		err = fmt.Errorf("%d of %d checks failed", len(result.Failed), result.Checks)
 	}
@@ -117,9 +127,9 @@ func options(f flags) (o report.Options, err error) {
 	o = report.Options{Device: c.CUDA, Demo: f.demo, Long: f.long, Chunk: 1024, Shapes: list(f.shapes),
 		Timed: []models.Weights{models.BF16, models.Int4}, Rows: []int{1, 8, 32, 64, 128}, Context: 1024,
 		Prompts: []int{1024, 8192}, For: f.each, Opens: 20, Program: f.program, Served: list(f.served),
-		Streams: []int{1, 8, 64, 128}, LoadPrompt: 128, LoadOutput: 64, Python: f.python, Beside: f.beside}
+		Streams: []int{1, 8, 64, 128}, LoadPrompt: 128, LoadOutput: 64, Python: f.python, Beside: f.beside, Note: f.note}
 	for _, w := range models.CUDA.Formats() {
-		if c.Check(w) == nil {
+		if c.Check(w) == nil && (f.formats == "" || slices.Contains(strings.Split(f.formats, ","), string(w))) {
 			o.Formats = append(o.Formats, w)
 		}
 	}
@@ -146,7 +156,7 @@ func options(f flags) (o report.Options, err error) {
 
 // little has every part do a little of what it does, with the smallest models.
 func little(o *report.Options, f flags) {
-	o.Shapes, o.Served, o.Long = []string{filepath.Join(f.golden, "llama3")}, []string{""}, f.demo
+	o.Shapes, o.Served, o.Long = []string{filepath.Join(reference, "llama3")}, []string{""}, f.demo
 	o.NoNumbers, o.Checkpoints, o.Formats = true, o.Checkpoints[:2], []models.Weights{models.BF16, models.Int4}
 	o.Rows, o.Context, o.Prompts, o.Chunk = []int{1, 4}, 20, []int{16}, 100
 	o.For, o.Opens, o.Streams, o.LoadPrompt, o.LoadOutput = time.Millisecond, 3, []int{1, 4}, 20, 8
