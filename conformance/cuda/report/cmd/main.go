@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -134,7 +135,8 @@ func options(f flags) (o report.Options, err error) {
 		}
 	}
 	o.Timed = slices.DeleteFunc(o.Timed, func(w models.Weights) bool { return !slices.Contains(o.Formats, w) })
-	files, err := filepath.Glob(filepath.Join(f.golden, "*", hf.ConfigFile))
+	golden := cmp.Or(f.golden, reference)
+	files, err := filepath.Glob(filepath.Join(golden, "*", hf.ConfigFile))
 	for _, file := range files {
 		ck, err := hf.Describe(filepath.Dir(file))
 		if err != nil {
@@ -145,7 +147,7 @@ func options(f flags) (o report.Options, err error) {
 		}
 	}
 	if len(o.Checkpoints) == 0 {
-		return o, fmt.Errorf("no checkpoints in %s: run it in the root of the tree", f.golden)
+		return o, fmt.Errorf("no checkpoints in %s: run it in the root of the tree", golden)
 	}
 	if f.dry {
 		little(&o, f)
