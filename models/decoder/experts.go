@@ -89,7 +89,8 @@ func (b *builder) microsoftExperts(i int, x, scores string) string {
 		biases, done := b.arranged(biasesOf(parts), 1, each, rows, 1, turns)
 		m := b.floats(biases, 1)
 		done()
-		inputs = append(inputs, b.g.External(name+".bias", b.element.graph, []int64{int64(e.N), int64(m.n / e.N)}, m.codes))
+		dims := []int64{int64(e.N), int64(m.n / e.N)}
+		inputs = append(inputs, b.g.External(name+".bias", b.element.graph, dims, m.codes))
 	}
 	add(p+"experts.gate_up", c.ExpertGateUp(i), c.Hidden, e.Intermediate, inner, c.Hidden, fusion == 1)
 	add(p+"experts.down", c.ExpertDown(i), e.Intermediate, c.Hidden, c.Hidden, inner, false)

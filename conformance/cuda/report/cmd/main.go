@@ -128,7 +128,8 @@ func options(f flags) (o report.Options, err error) {
 	o = report.Options{Device: c.CUDA, Demo: f.demo, Long: f.long, Chunk: 1024, Shapes: list(f.shapes),
 		Timed: []models.Weights{models.BF16, models.Int4}, Rows: []int{1, 8, 32, 64, 128}, Context: 1024,
 		Prompts: []int{1024, 8192}, For: f.each, Opens: 20, Program: f.program, Served: list(f.served),
-		Streams: []int{1, 8, 64, 128}, LoadPrompt: 128, LoadOutput: 64, Python: f.python, Beside: f.beside, Note: f.note}
+		Streams: []int{1, 8, 64, 128}, LoadPrompt: 128, LoadOutput: 64, Python: f.python, Beside: f.beside,
+		Note: f.note}
 	for _, w := range models.CUDA.Formats() {
 		if c.Check(w) == nil && (f.formats == "" || slices.Contains(strings.Split(f.formats, ","), string(w))) {
 			o.Formats = append(o.Formats, w)
