@@ -63,8 +63,9 @@ func (m *Matrix) Check() error {
 // of Shrink are the addresses of x [tokens, in], of the products [tokens, ProductBytes], and of each token's adapter
 // [tokens], which is the address of its image or 0; then tokens, in, the first of the node's matrices and how many
 // they are, 1 for fp16 and 0 for bf16, and the tile, a power of two up to MaxTile, all of 4 bytes. Those of Expand
-// begin with y [tokens, width] instead of x, and have width instead of in. The grid is tokens by any number of blocks for
-// Shrink, and by the tiles of Threads columns for Expand. Neighbours of a tile with the same adapter share its numbers.
+// begin with y [tokens, width] instead of x, and have width instead of in. The grid is tokens by any number of blocks
+// for Shrink, and by the tiles of Threads columns for Expand. Neighbours of a tile with the same adapter share its
+// numbers.
 //
 //go:embed lowrank.ptx
 var Kernel string

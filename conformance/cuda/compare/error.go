@@ -23,8 +23,8 @@ type Difference struct {
 
 // String is one line.
 func (d Difference) String() string {
-	return fmt.Sprintf("%d tokens: relative error %.2g on average, %.2g in the median, %.2g at worst (sequence %d, token %d), "+
-		"likeliest token the same for %.1f%%", d.Tokens, d.Mean, d.Median, d.Worst, d.Sequence, d.Token, 100*d.Top1)
+	return fmt.Sprintf("%d tokens: relative error %.2g on average, %.2g in the median, %.2g at worst (sequence %d, "+
+		"token %d), likeliest token the same for %.1f%%", d.Tokens, d.Mean, d.Median, d.Worst, d.Sequence, d.Token, 100*d.Top1)
 }
 
 // Of returns how far got is from want.
