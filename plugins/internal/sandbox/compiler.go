@@ -274,6 +274,7 @@ func (e *Engine) take(ctx context.Context, c *compiled, x *entry, o opening, hos
 		return false
 	}
 	c.data = x.data
+	e.shrinkCode(c, o)
 	touch(x.path)
 	return true
 }
@@ -340,10 +341,19 @@ func (e *Engine) compileAt(ctx context.Context, place string, c *compiled, out [
 	if place == e.cache {
 		if err := s.publish(place, o.key, entry{hollow: hollow, data: data, info: c.info}); err != nil {
 			e.warn("compiled module not kept", o.name, err)
+		} else {
+			e.shrinkCode(c, o)
 		}
 		e.trim()
 	}
 	return nil
+}
+
+// shrinkCode has the machine code of a module that is in the cache lie in a file there, if it can.
+func (e *Engine) shrinkCode(c *compiled, o opening) {
+	if err := e.mapCode(c, filepath.Join(e.cache, o.key)); err != nil {
+		e.warn("machine code is not mapped from the compilation cache, which takes more memory", o.name, err)
+	}
 }
 
 // failures are modules that passed a limit lately, so that a second try costs nothing: by key and limits.
