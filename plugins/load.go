@@ -48,6 +48,14 @@ func (j *job) releaseServing() {
 // run reads the module and loads it, unless it is the serving one.
 func (j *job) run(ctx context.Context, s *Set) {
 	defer j.releaseServing()
+	if j.servesBuiltin() {
+		j.sum = j.serving.guest.Sum()
+		if err := j.checkSum(); err != nil {
+			j.err = fmt.Errorf("%w: %s: %w", ErrLoad, j.name, err)
+		}
+		j.unchanged = j.err == nil
+		return
+	}
 	wasm, err := s.read(j.source)
 	if err != nil {
 		j.err = fmt.Errorf("%w: %s: %w", ErrLoad, j.name, err)
@@ -71,6 +79,13 @@ func (j *job) run(ctx context.Context, s *Set) {
 		like = v.guest
 	}
 	j.loaded, j.err = s.load(ctx, j.desired, wasm, like)
+}
+
+// servesBuiltin reports whether what serves is the desired plugin for certain: a built-in module does not change.
+func (j *job) servesBuiltin() bool {
+	v := j.serving
+	return v != nil && j.reloadOnly && j.verify == nil && strings.HasPrefix(j.source, Builtin) &&
+		v.source == j.source && v.settings == j.settings
 }
 
 // checkSum compares the module that was read with its configured SHA-256.
@@ -105,7 +120,7 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 			g.Close()
 		}
 	}()
-	v = &version{guest: g, settings: w.settings, loaded: time.Now(),
+	v = &version{guest: g, source: w.source, settings: w.settings, loaded: time.Now(),
 		breakers: breakers{all: breaker{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}}
 	v.key = v.sum() + fmt.Sprint(w.settings)
 	v.refs.Store(1)
