@@ -12,6 +12,7 @@ package demo
 import (
 	"embed"
 	"io/fs"
+	"unsafe"
 )
 
 // Folder is the name of the checkpoint's folder in FS.
@@ -31,11 +32,37 @@ var FS embed.FS
 //go:embed heldout.jsonl
 var Heldout []byte
 
+// weightsFile has most of the checkpoint's bytes.
+const weightsFile = "model.safetensors"
+
+// weights are those bytes, which are in FS too: the program has them once.
+//
+//go:embed checkpoint/model.safetensors
+var weights string
+
 // Checkpoint is the folder itself: its files are at the root.
 func Checkpoint() fs.FS {
 	sub, err := fs.Sub(FS, Folder)
 	if err != nil {
 		panic("BUG: demo: " + err.Error()) // Folder is a valid path
 	}
-	return sub
+	return folder{sub}
 }
+
+// folder is the folder, whose weights tell where they are.
+type folder struct{ fs.FS }
+
+// Open implements fs.FS.
+func (f folder) Open(name string) (fs.File, error) {
+	file, err := f.FS.Open(name)
+	if err == nil && name == weightsFile {
+		return weightsInMemory{file}, nil
+	}
+	return file, err
+}
+
+// weightsInMemory is the file of the weights.
+type weightsInMemory struct{ fs.File }
+
+// Content returns the file's bytes, which must not be changed.
+func (weightsInMemory) Content() []byte { return unsafe.Slice(unsafe.StringData(weights), len(weights)) }

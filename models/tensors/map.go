@@ -46,7 +46,8 @@ func MapFile(path string) (*Mapping, error) {
 	return mapOpen(f, path)
 }
 
-// MapFS is MapFile for a file of a file system. One that is not on the disk is read into memory.
+// MapFS is MapFile for a file of a file system. One that is not on the disk is read into memory, unless it is there:
+// then its method Content returns its bytes.
 func MapFS(fsys fs.FS, name string) (*Mapping, error) {
 	if st, err := fs.Stat(fsys, name); err == nil && !st.Mode().IsRegular() { // opening a pipe would wait for a writer
 		return nil, fmt.Errorf("%s: is not a regular file", name)
@@ -58,6 +59,9 @@ func MapFS(fsys fs.FS, name string) (*Mapping, error) {
 	defer f.Close()
 	if onDisk, ok := f.(*os.File); ok {
 		return mapOpen(onDisk, name)
+	}
+	if inMemory, ok := f.(interface{ Content() []byte }); ok {
+		return &Mapping{data: inMemory.Content()}, nil
 	}
 	st, err := f.Stat()
 	if err != nil {
