@@ -77,10 +77,12 @@ func Serve(ctx context.Context, o Options, hup <-chan os.Signal, ready func(*Ser
 		}
 		return errors.Join(err, <-served, boot.Close())
 	}
+	debug.FreeOSMemory() // what is left of tokenizers' files, modules and settings is as large as what stays of them
+	forgetMapped()
+	s.accept()
 	var watchers sync.WaitGroup
 	watchers.Go(func() { s.models.watch(serving, hup) })
 	ready(s, public.Addr())
-	debug.FreeOSMemory() // what is left of tokenizers' files, modules and settings is as large as what stays of them
 	err = <-served
 	if err == nil {
 		o.Log.Info("drained, stopping")
@@ -114,10 +116,14 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, boot.Close())
 	}
+	s.accept()
 	return s, nil
 }
 
-// open is Open behind a server that answers already.
+// accept has requests come to the models.
+func (s *Server) accept() { s.boot.server.Open(s.models.apis(), s.models.healthy) }
+
+// open is Open behind a server that answers already, without accepting requests.
 func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 	if err := checkMemory(system.bounds()); err != nil {
 		return nil, err
@@ -179,7 +185,6 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 	}
 	b.server.WatchLoad(all.endpointLoad)
 	b.server.WatchDemand(func() bool { return all.demand.Rows() > 0 })
-	b.server.Open(all.apis(), all.healthy)
 	return s, nil
 }
 

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package host
+
+// forgetMapped leaves it to the system what of the program is in memory.
+func forgetMapped() {}
