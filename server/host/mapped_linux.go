@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forgetMapped gives back what the start has read of the program and its libraries, which are mapped files: most of it
-// is modules that were checked, and code that runs no more. What is used again comes back from the page cache. Programs
-// and libraries stay where they are mapped for as long as the process lives; other files may not, so they are left
-// alone: by the time they are forgotten, their addresses could be those of memory that nobody can bring back.
+// forgetMapped gives back what the start has read of the program and of ONNX Runtime, which are mapped files: most of
+// it is modules that were checked, and code that runs no more. What is used again comes back from the page cache. Both
+// stay where they are mapped for as long as the process lives; other files may not, so they are left alone: by the time
+// they are forgotten, their addresses could be those of memory that nobody can bring back.
 func forgetMapped() {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -25,8 +25,7 @@ func forgetMapped() {
 		return
 	}
 	for _, m := range unwritten(all) {
-		name := path.Base(m.file)
-		if m.file == program || strings.HasPrefix(name, "lib") && strings.Contains(name, ".so") {
+		if m.file == program || strings.HasPrefix(path.Base(m.file), "libonnxruntime") {
 			forgetRange(m.from, m.to)
 		}
 	}
