@@ -65,4 +65,6 @@ func (f folder) Open(name string) (fs.File, error) {
 type weightsInMemory struct{ fs.File }
 
 // Content returns the file's bytes, which must not be changed.
-func (weightsInMemory) Content() []byte { return unsafe.Slice(unsafe.StringData(weights), len(weights)) }
+func (weightsInMemory) Content() []byte {
+	return unsafe.Slice(unsafe.StringData(weights), len(weights))
+}
