@@ -322,7 +322,7 @@ func TestKeysOfTheCPUStay(t *testing.T) {
 	if k := Key(models.CPU, models.Int4, 0); k != "builder 12\nweights int4\n" {
 		t.Errorf("key %q", k)
 	}
-	if k := Key(models.CUDA, models.Int4, 0); k != "device cuda\nbuilder 4\nweights int4\n" {
+	if k := Key(models.CUDA, models.Int4, 0); k != "device cuda\nbuilder 5\nweights int4\n" {
 		t.Errorf("key %q", k)
 	}
 }
