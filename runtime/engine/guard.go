@@ -23,8 +23,9 @@ type holdback struct {
 	guards []guardian
 	output []llm.Token // all tokens, those that are held at the end
 	held   []heldToken
-	given  []picked // released by the pick under way
-	sent   int      // events
+	given  []picked // released in the step under way
+	before int      // how many of them earlier picks of the step released: guesses are no part of what goes out
+	sent   int      // events with a token
 	shown  []byte   // the text that went out, as the client has it
 	stops  finder   // of stop strings in what went out
 	over   bool     // it found one: the text has ended
@@ -118,6 +119,7 @@ func (h *holdback) released() int { return len(h.output) - len(h.held) }
 // guardPick is called behind a pick of a sequence with guards. It reports whether the step has to end there.
 func (t *pickTask) guardPick(x picked) (over bool, err error) {
 	q, h := t.q, t.q.guards
+	h.before = len(h.given)
 	h.output = append(h.output, x.pick.Token)
 	h.held = append(h.held, heldToken{x, len(q.text.visible), q.text.detok.Open()})
 	for len(h.held) > 0 {
@@ -395,20 +397,23 @@ func spelled(d Detokenizer, text string, tokens []llm.Token) []string {
 	return pieces
 }
 
-// finish ends the sequence: with the token that ended it, if that is no part of the text.
+// finish ends the sequence: with the token that ended it, if that is no part of the text, or with the last that this
+// pick released, or else with an event that no token of the client's stands for, and that is not counted. Whether the
+// picks before were made in the same step, as guesses are, changes nothing.
 func (h *holdback) finish(t *pickTask, fin llm.Finish, last picked) {
 	if last.special && fin.Reason == llm.FinishEOS {
 		last.fin = fin
 		h.give(last)
 		return
 	}
-	if n := len(h.given); n > 0 {
+	if n := len(h.given); n > h.before {
 		x := &h.given[n-1]
 		x.fin = fin
 		h.count(&x.fin)
 		return
 	}
-	h.give(picked{pick: sample.Pick{Token: t.e.endToken()}, special: true, fin: fin})
+	h.count(&fin)
+	h.given = append(h.given, picked{pick: sample.Pick{Token: t.e.endToken()}, special: true, fin: fin})
 }
 
 // endToken is the token of events that no token stands for.

@@ -150,6 +150,8 @@ func TestRewoundAsNeverGenerated(t *testing.T) {
 		slow              bool
 	}{
 		{"roomy", 512, 16, Config{}, false},
+		{"foreseen", 512, 16, Config{Speculation: always(6)}, false},
+		{"foreseen, tiny cache", 20, 8, Config{Speculation: always(3)}, false},
 		{"guessed", 512, 16, Config{Speculation: always(6)}, false},
 		{"tiny cache", 20, 8, Config{}, false},
 		{"tiny cache, guessed", 20, 8, Config{Speculation: always(4)}, false},
@@ -176,6 +178,9 @@ func TestRewoundAsNeverGenerated(t *testing.T) {
 					wg.Go(func() {
 						if s.slow {
 							r = tardy(r, i)
+						}
+						if strings.HasPrefix(s.name, "foreseen") {
+							r = drafted(r, want[i], guessers["oracle"], uint64(i))
 						}
 						got, err := generate(e, r)
 						w := want[i]

@@ -33,6 +33,7 @@ type tale struct {
 	stop                                     string // that ends in the last token
 	stopEnd                                  int    // where
 	stops, unmade                            int    // stop strings in other text than the model's; ends that were none
+	uncounted                                int    // events of no token
 }
 
 // told generates a sequence.
@@ -237,7 +238,7 @@ func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
 			return false
 		}
 		if at == v.Position { // nothing to end with
-			s.send(picked{special: true})
+			s.endWithout()
 		}
 		s.end(llm.Finish{Reason: llm.FinishGuard, StoppedBy: "whim", Why: v.Why})
 	case llm.VerdictReplace:
@@ -302,7 +303,7 @@ func (s *tale) takeBack(g *whim, v llm.Verdict, reason llm.Reason) (again bool) 
 		s.done = true
 		return true
 	default:
-		s.send(picked{special: true})
+		s.endWithout()
 		s.end(llm.Finish{Reason: llm.FinishGuard, StoppedBy: "whim", Why: why})
 		return false
 	}
@@ -357,12 +358,18 @@ func (s *tale) send(x picked) {
 	}
 }
 
+// endWithout has the text end with an event of no token, which is not counted.
+func (s *tale) endWithout() {
+	s.send(picked{special: true})
+	s.uncounted++
+}
+
 func (s *tale) end(fin llm.Finish) {
 	s.over = true
 	if fin.Why == "nothing else may follow" {
-		s.send(picked{special: true})
+		s.endWithout()
 	}
-	fin.Text, fin.Generated, fin.Prompt, fin.Seed = s.shown, len(s.sent.tokens[0]), len(s.prompt), s.p.Seed
+	fin.Text, fin.Generated, fin.Prompt, fin.Seed = s.shown, len(s.sent.tokens[0])-s.uncounted, len(s.prompt), s.p.Seed
 	fin.Rewound, fin.Replaced = s.back, s.replaced
 	s.sent.finish[0] = fin
 }
