@@ -415,7 +415,7 @@ func (p *part) recordFault(s *Set, err error) {
 	if p.verdict.faulty.Swap(true) {
 		return
 	}
-	s.o.Logs.addTried(p.name, s.trialOf(p.version), "host", abi.LevelWarn, p.errorText(err))
+	s.o.Logs.addSince(p.version.since, p.name, s.trialOf(p.version), "host", abi.LevelWarn, p.errorText(err))
 	if c := p.version.canary.Load(); c != nil && c.fault(p.errorText(err)) {
 		s.aborted(p.name, p.version, c)
 	}

@@ -16,7 +16,7 @@ func TestGuestPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		s := &Set{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}))}
-		log := s.guestLogger("p", "")
+		log := s.guestLogger(0, "p", "")
 		panics := func() {
 			for _, line := range []string{"fatal error: runtime: out of memory", "", "goroutine 1 [running]:",
 				"runtime.throw({0x1f2c3, 0x16})", "\t/usr/local/go/src/runtime/panic.go:1094 +0x3 fp=0x1",

@@ -105,11 +105,12 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 	if err := checkName(w.name); err != nil { // a file's
 		return nil, fmt.Errorf("%w: %w", ErrLoad, err)
 	}
+	since := s.o.Logs.now()
 	g, err := guest.Load(ctx, s.engine, guest.Config{
 		Name: w.name, Wasm: wasm, Config: []byte(w.settings.config), Model: s.o.Model, Limits: w.settings.limits,
 		Vocabulary: s.o.Vocabulary, Seen: s.o.Seen,
 		Program:      program.Functions(),
-		MaxInstances: s.o.MaxInstances, Log: s.guestLogger(w.name, w.trial), Like: like,
+		MaxInstances: s.o.MaxInstances, Log: s.guestLogger(since, w.name, w.trial), Like: like,
 		Governor: s.o.Governor, Trusted: strings.HasPrefix(w.source, Builtin), OnPause: s.pauseLogger(w.name),
 	})
 	if err != nil {
@@ -120,7 +121,7 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 			g.Close()
 		}
 	}()
-	v = &version{guest: g, source: w.source, settings: w.settings, loaded: time.Now(),
+	v = &version{guest: g, source: w.source, settings: w.settings, loaded: time.Now(), since: since,
 		breakers: breakers{all: breaker{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}}
 	v.key = v.sum() + fmt.Sprint(w.settings)
 	v.refs.Store(1)
@@ -157,7 +158,7 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 // guestLogger returns a function that logs what a guest prints. Of a panic the text is a warning, once a minute, and
 // the stack is for who debugs the plugin: a request that is too large for a guest can bring about one at any time, and
 // its own error says what happened.
-func (s *Set) guestLogger(name, trial string) func(level int, text string) {
+func (s *Set) guestLogger(since uint64, name, trial string) func(level int, text string) {
 	log := s.log.With("plugin", name)
 	if trial == TrialCanary { // the log of a shadow's set says it
 		log = log.With(trial, true)
@@ -165,7 +166,7 @@ func (s *Set) guestLogger(name, trial string) func(level int, text string) {
 	var panicked atomic.Int64 // Unix time of the latest that was a warning
 	var stack atomic.Int32    // lines that may still be of a stack
 	return func(level int, text string) {
-		s.o.Logs.addTried(name, trial, "guest", level, text)
+		s.o.Logs.addSince(since, name, trial, "guest", level, text)
 		switch {
 		case isPanic(text):
 			stack.Store(stackLines)

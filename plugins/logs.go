@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"math"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -14,6 +15,8 @@ type Logs struct {
 	mu    sync.Mutex
 	seq   uint64
 	rings map[string]*ring
+	// gone is seq when the lines of a plugin were forgotten. Guests of before, whose requests finish, add none.
+	gone map[string]uint64
 }
 
 // What Logs keeps: so many lines and bytes of a plugin, and so many plugins, the ones with the oldest news go first.
@@ -50,7 +53,7 @@ type ring struct {
 }
 
 // NewLogs makes an empty one.
-func NewLogs() *Logs { return &Logs{rings: map[string]*ring{}} }
+func NewLogs() *Logs { return &Logs{rings: map[string]*ring{}, gone: map[string]uint64{}} }
 
 // levelNames are those of the lines.
 var levelNames = map[int]string{abi.LevelDebug: "debug", abi.LevelInfo: "info", abi.LevelWarn: "warn",
@@ -63,6 +66,39 @@ func (l *Logs) add(name, of string, level int, text string) { l.addTried(name, "
 
 // addTried adds a line of a version that is tried as trial, "" for one that serves.
 func (l *Logs) addTried(name, trial, of string, level int, text string) {
+	l.addSince(math.MaxUint64, name, trial, of, level, text)
+}
+
+// now is what lines that are added later come behind.
+func (l *Logs) now() uint64 {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seq
+}
+
+// Forget forgets the lines of a plugin that was removed, and those that guests of before have still to add.
+func (l *Logs) Forget(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.rings, name)
+	l.seq++
+	l.gone[name] = l.seq
+	if len(l.gone) > LogNames { // of the one that was removed first a request may add lines again
+		first := name
+		for other, seq := range l.gone {
+			if seq < l.gone[first] {
+				first = other
+			}
+		}
+		delete(l.gone, first)
+	}
+}
+
+// addSince is addTried for what was loaded at since, of now.
+func (l *Logs) addSince(since uint64, name, trial, of string, level int, text string) {
 	if l == nil {
 		return
 	}
@@ -79,6 +115,9 @@ func (l *Logs) addTried(name, trial, of string, level int, text string) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if since < l.gone[name] {
+		return
+	}
 	l.seq++
 	line.Seq = l.seq
 	r := l.rings[name]

@@ -42,5 +42,20 @@ func TestLogs(t *testing.T) {
 	if len(l.rings) != LogNames || len(l.Lines("a", 0)) != 0 {
 		t.Errorf("%d plugins, %d lines of the oldest", len(l.rings), len(l.Lines("a", 0)))
 	}
+	since := l.now()
+	l.Forget("1")
+	if l.addSince(since, "1", "", "guest", abi.LevelInfo, "late"); len(l.Lines("1", 0)) != 0 {
+		t.Errorf("of a plugin that was removed: %+v", l.Lines("1", 0))
+	}
+	l.addSince(l.now(), "1", "", "guest", abi.LevelInfo, "new")
+	if got := l.Lines("1", 0); len(got) != 1 || got[0].Text != "new" {
+		t.Errorf("of one that took its name: %+v", got)
+	}
+	for i := range 2 * LogNames {
+		l.Forget(fmt.Sprint(i))
+	}
+	if len(l.gone) != LogNames || len(l.rings) != 0 {
+		t.Errorf("%d are known to be gone, %d have lines", len(l.gone), len(l.rings))
+	}
 	(*Logs)(nil).add("a", "guest", 0, "x")
 }

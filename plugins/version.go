@@ -25,6 +25,7 @@ type version struct {
 	steps       []string // of them, those of the token loop
 	refusalText string   // the guest's error text if it refuses {} as parameters
 	loaded      time.Time
+	since       uint64      // where its lines begin in the log of plugins
 	baseline    guest.Stats // what loading and the self-test used
 	breakers    breakers
 	totals      *statsTotals

@@ -298,6 +298,7 @@ func (f *manager) Delete(_ context.Context, name string) error {
 	if !there && !kept {
 		return adminError(unknown)
 	}
+	f.pluginLogs.Forget(name)
 	return f.folder.remove(name)
 }
 

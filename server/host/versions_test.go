@@ -241,4 +241,15 @@ func TestDryRun(t *testing.T) {
 	if status != http.StatusOK || strings.Count(text, `"loaded, sha256 `) != 1 {
 		t.Errorf("log: %d %s", status, text)
 	}
+	if status, text := p.call(t, http.MethodDelete, "/admin/plugins/mine", nil); status != http.StatusNoContent {
+		t.Errorf("removal: %d %s", status, text)
+	}
+	if status, text := p.call(t, http.MethodGet, "/admin/plugins/mine/log", nil); status != http.StatusNotFound {
+		t.Errorf("the log of a plugin that was removed: %d %s", status, text)
+	}
+	p.upload(t, "mine", first)
+	_, text = p.call(t, http.MethodGet, "/admin/plugins/mine/log", nil)
+	if strings.Count(text, `"loaded, sha256 `) != 1 {
+		t.Errorf("the log of another one with its name: %s", text)
+	}
 }

@@ -87,7 +87,7 @@ NAME-DIGITS.wasm of all its versions, what stands beside them (.wasm.artifact.js
 that could come back; and its artefact in the local index. Files that another [[plugin]] names stay, and so do a
 source that is not of that folder and other artefacts of the index. The command names each file that it removed, and
 the artefacts of the same repository that stay.
-Of an upload go all versions that the server keeps, for good, and its canary.`,
+Of an upload go all versions that the server keeps, for good, its canary and its log.`,
 		Example: `  tgi plugin rm dog                               # of tgi.toml
   tgi plugin rm registry.example/plugins/dog:1    # of the local index
   tgi plugin rm dog --url http://127.0.0.1:3000   # an upload`,
