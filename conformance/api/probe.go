@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"tgi/server/client/call"
 )
 
 // session is a reached server and what it reports about itself.
@@ -68,6 +70,9 @@ func open(ctx context.Context, t Target) (*session, error) {
 	}
 	if t.Timeout == 0 {
 		t.Timeout = time.Minute
+	}
+	if _, err := call.Address(t.URL); err != nil {
+		return nil, err
 	}
 	t.URL = strings.TrimRight(t.URL, "/")
 	s := &session{target: t, client: t.Client}
@@ -146,7 +151,8 @@ func (s *session) begin(ctx context.Context, q request) (*http.Response, error) 
 	for name, v := range q.header {
 		req.Header.Set(name, v)
 	}
-	return s.client.Do(req)
+	res, err := s.client.Do(req)
+	return res, call.Hide(err)
 }
 
 // do makes an exchange and holds it against the documents. It ends the case when

@@ -20,10 +20,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
+	"tgi/server/client/call"
 	"tgi/server/config"
 )
 
@@ -127,7 +127,7 @@ func (o Options) normal() (Options, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
-	if u, err := url.Parse(o.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if _, err := call.Address(o.URL); err != nil {
 		return o, fmt.Errorf("%w: url must be like http://host:port. Given: %q", ErrOptions, config.Shown(o.URL))
 	}
 	for _, c := range o.Concurrency {

@@ -75,8 +75,7 @@ func (c *client) send(ctx context.Context, method, path string, body []byte) (*h
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	call.Authorize(req, c.key)
-	return c.http.Do(req)
+	return call.Send(c.http, req, c.key)
 }
 
 // piece is one element of /tokenize's answer: where a token sits in the text.

@@ -33,10 +33,9 @@ type Caller struct {
 // New returns a Caller of the server at address, a URL with or without /v1 at its end. The key is its bearer token,
 // empty for none. A nil transport is one of HTTP.
 func New(address, key string, transport http.RoundTripper) (*Caller, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
-		u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("%q is no URL of a server, such as http://127.0.0.1:3000", config.Shown(address))
+	u, err := Address(address)
+	if err != nil {
+		return nil, err
 	}
 	if transport == nil {
 		transport = &http.Transport{Proxy: http.ProxyFromEnvironment}
@@ -49,6 +48,21 @@ func New(address, key string, transport http.RoundTripper) (*Caller, error) {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		base: base, key: key,
 	}, nil
+}
+
+// Address parses the URL of a server, without a query. Its error does not tell the secrets of one that is none.
+func Address(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
+		!strings.ContainsAny(address, "?#") &&
+		(u.User != nil || u.Port() == "" || !strings.Contains(u.Path, "@")) { // bob:1/2@host: a password
+		return u, nil
+	}
+	hint := ""
+	if strings.Contains(address, "@") {
+		hint = "; a password has %25, %2F, %3F and %23 for %, /, ? and #"
+	}
+	return nil, fmt.Errorf("%q is no URL of a server, such as http://127.0.0.1:3000%s", config.Shown(address), hint)
 }
 
 // MaxServers bounds the servers of one command.
@@ -104,6 +118,15 @@ func (r Reply) Decode(to any, members ...string) error {
 	return nil
 }
 
+// Reason is what a refusal says of itself, "" where it is not one of this server's.
+func (r Reply) Reason() string {
+	var said struct{ Error string }
+	if json.Unmarshal(r.Body, &said) != nil {
+		return ""
+	}
+	return said.Error
+}
+
 // at returns the URL of a path on the server: whatever the path is, the host is that of the address.
 func (c *Caller) at(path string) (*url.URL, error) {
 	route, query, _ := strings.Cut(path, "?")
@@ -141,8 +164,7 @@ func (c *Caller) Do(ctx context.Context, method, path string, header http.Header
 	if req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	Authorize(req, c.key)
-	resp, err := c.http.Do(req)
+	resp, err := Send(c.http, req, c.key)
 	if err != nil {
 		return Reply{}, ended(ctx, err)
 	}
@@ -160,9 +182,8 @@ func (c *Caller) Do(ctx context.Context, method, path string, header http.Header
 	return Reply{resp.StatusCode, resp.Header.Get("Content-Type"), data}, nil
 }
 
-// Authorize has a request show the key or, without one, the user and the password of its URL, which is without them
-// then: errors tell it.
-func Authorize(req *http.Request, key string) {
+// Send has a request show the key or, without one, the user and the password of its URL, and sends it.
+func Send(client *http.Client, req *http.Request, key string) (*http.Response, error) {
 	user := req.URL.User
 	req.URL.User = nil
 	switch {
@@ -172,6 +193,16 @@ func Authorize(req *http.Request, key string) {
 		password, _ := user.Password()
 		req.SetBasicAuth(user.Username(), password)
 	}
+	resp, err := client.Do(req)
+	return resp, Hide(err)
+}
+
+// Hide takes the secrets out of the URL that an error of a request tells.
+func Hide(err error) error {
+	if at, ok := errors.AsType[*url.Error](err); ok {
+		at.URL = config.Shown(at.URL)
+	}
+	return err
 }
 
 // Bounded returns an error where the arrays of a JSON text have more than MaxElements, before anything decodes them.

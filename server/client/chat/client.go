@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"tgi/server/client/call"
-	"tgi/server/config"
 	"tgi/server/sse"
 )
 
@@ -29,9 +27,8 @@ type Client struct {
 // /v1 at its end. The key is its bearer token, empty for none; the model is the
 // one to ask for. A nil transport is one of HTTP.
 func NewClient(address, key, model string, transport http.RoundTripper) (*Client, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%q is no URL of a server, such as http://127.0.0.1:3000", config.Shown(address))
+	if _, err := call.Address(address); err != nil {
+		return nil, err
 	}
 	if transport == nil {
 		transport = &http.Transport{
@@ -168,8 +165,7 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte, ses
 	if session != "" {
 		req.Header.Set(sessionHeader, session)
 	}
-	call.Authorize(req, c.key)
-	resp, err := c.http.Do(req)
+	resp, err := call.Send(c.http, req, c.key)
 	if err != nil {
 		return nil, err
 	}

@@ -103,6 +103,9 @@ func (o *Outcome) of(s *Server) {
 // Run does what a verb says at all servers, and says what came of it. Of several servers one may refuse: nothing is
 // changed anywhere if that is found out before, and else the others have it, and the error names those that do not.
 func (f Fleet) Run(ctx context.Context, v Verb, words []string, say func(v any, text string) error) error {
+	if err := config.CheckName(words[0]); err != nil {
+		return Misuse(fmt.Sprintf("the name of a plugin %v", err))
+	}
 	words = slices.Clip(words) // what a verb appends to them is its own at each server
 	switch {
 	case len(f) == 1:
@@ -196,7 +199,7 @@ func (f Fleet) tell(outcomes []Outcome, say func(v any, text string) error) erro
 		o.of(f[i])
 		text := o.text
 		if o.Error != "" {
-			text = "failed: " + terminal.Line(o.Error) + "\n"
+			text = "failed: " + terminal.Text(o.Error) + "\n"
 		}
 		fmt.Fprintf(&b, "%s\n", terminal.Line(o.URL))
 		for line := range strings.Lines(text) {

@@ -6,7 +6,6 @@ package operate
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -91,19 +90,29 @@ func (s *Server) ask(ctx context.Context, method, path, kind string, body []byte
 		}
 		return reply.Status, err
 	}
-	var said struct{ Error string }
-	if json.Unmarshal(reply.Body, &said) != nil || said.Error == "" {
-		said.Error = terminal.Cut(string(reply.Body), 200)
-	}
-	if strings.TrimSpace(said.Error) == "" {
-		said.Error = http.StatusText(reply.Status)
+	said := cmp.Or(reply.Reason(), terminal.Cut(string(reply.Body), 200))
+	if strings.TrimSpace(said) == "" {
+		said = http.StatusText(reply.Status)
 	}
 	hint := ""
 	if reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden &&
-		!strings.HasPrefix(said.Error, server.ErrUnsigned.Error()) {
+		!strings.HasPrefix(said, server.ErrUnsigned.Error()) && said != server.ErrAdminOff.Error() {
 		hint = "; --key wants one of server.admin_keys"
 	}
-	return reply.Status, fmt.Errorf("%s: %d %s%s", s.url, reply.Status, terminal.Line(said.Error), hint)
+	return reply.Status, fmt.Errorf("%s: %d %s%s", s.url, reply.Status, lines(said), hint)
+}
+
+// maxLines bounds the lines of a refusal that are shown as such.
+const maxLines = 64
+
+// lines are those of a refusal, such as the violations of a module. What follows the first is indented: it is the
+// server's.
+func lines(text string) string {
+	list := strings.SplitN(strings.TrimRight(text, "\n"), "\n", maxLines)
+	for i, line := range list {
+		list[i] = terminal.Line(line)
+	}
+	return strings.Join(list, "\n  ")
 }
 
 // same returns an error where a reply is not of the plugin that was asked for, or of another module; sum is its SHA-256

@@ -1,6 +1,12 @@
 package operate
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"tgi/server"
+)
 
 // TestRemove: the command says what went with an upload, and removes nothing where the server does not tell.
 func TestRemove(t *testing.T) {
@@ -41,4 +47,30 @@ func TestFleetRemove(t *testing.T) {
 	f, list = fleetOf(t, map[string]string{}, map[string]string{})
 	text, _, err = command(t, f, "rm", "dog")
 	says(t, list, text, "", err, "none of the servers has a plugin dog", "GET /versions", "GET /versions")
+}
+
+// TestRefusals: a wrong name is not sent, each violation of a module has a line, and no key is asked for where none
+// would help.
+func TestRefusals(t *testing.T) {
+	for _, name := range []string{"", "a/b?x"} {
+		f, list := fleetOf(t, map[string]string{})
+		text, _, err := command(t, f, "rm", name)
+		says(t, list, text, "", err, fmt.Sprintf("the name of a plugin must be 1 to 64 lower-case letters, digits and "+
+			"single hyphens between them, a letter first, given %q", name), "")
+	}
+	refused := map[string]string{"GET /versions": `409 {"error":"it has\n 2 violations:\u001b\n\n"}`}
+	f, list := fleetOf(t, refused)
+	text, _, err := command(t, f, "versions", "dog")
+	says(t, list, text, "", err, "S0: 409 it has\n   2 violations:\\x1b", "GET /versions")
+	f, list = fleetOf(t, refused, refused)
+	text, _, err = command(t, f, "versions", "dog")
+	each := "\n  failed: 409 it has\n     2 violations:\\x1b\n"
+	says(t, list, text, "S0"+each+"S1"+each, err, "2 of 2 servers failed; for these alone: --url S0 --url S1",
+		"GET /versions", "GET /versions")
+	f, list = fleetOf(t, map[string]string{"GET /versions": `403 {"error":"` + server.ErrAdminOff.Error() + `"}`})
+	text, _, err = command(t, f, "versions", "dog")
+	says(t, list, text, "", err, "S0: 403 "+server.ErrAdminOff.Error(), "GET /versions")
+	if strings.Contains(err.Error(), "--key") {
+		t.Error(err)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"tgi/server"
 	"tgi/server/api/admin"
 	"tgi/server/client/call"
 	"tgi/server/client/terminal"
@@ -62,6 +63,8 @@ func get(ctx context.Context, c *call.Caller, path string, to any, members ...st
 	switch {
 	case err != nil:
 		return true, err
+	case reply.Status == http.StatusForbidden && reply.Reason() == server.ErrAdminOff.Error(): // no key would help
+		return true, fmt.Errorf("%s: %d: %w", path, reply.Status, server.ErrAdminOff)
 	case reply.Status == http.StatusUnauthorized || reply.Status == http.StatusForbidden:
 		return true, fmt.Errorf("%s: %d: the server wants an admin key (--key or ADMIN_KEY; server.admin_keys)", path,
 			reply.Status)

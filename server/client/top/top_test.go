@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"tgi/server"
 	"tgi/server/api/admin"
 	"tgi/server/client/call"
 )
@@ -93,6 +94,7 @@ func TestAskRefuses(t *testing.T) {
 		want   string
 	}{
 		{"{}", 401, "admin key"},
+		{`{"error":"` + server.ErrAdminOff.Error() + `"}`, 403, "/admin/live: 403: " + server.ErrAdminOff.Error()},
 		{"{}", 404, "admin_port"},
 		{"no \x1b[2J", 503, `503: no \x1b[2J`},
 		{"[1]", 200, "as tgi does"},

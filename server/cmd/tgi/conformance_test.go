@@ -51,12 +51,15 @@ func TestConformanceCommand(t *testing.T) {
 			""},
 		{"--dialect tgi-1 --url " + ts.URL, 1, "", `there is no dialect "tgi-1"`},
 		{"--url http://127.0.0.1:1", 1, "", "the server was not reached"},
+		{"--only info --url http://USER:PASS@127.0.0.1:1", 1, "", `"http://***@127.0.0.1:1/info": `},
+		{"--only info --url http://USER:PASS@127.0.0.1:bad", 1, "", `"http://***@127.0.0.1:bad" is no URL of a server`},
 		{"--openapi " + broken + " --url " + ts.URL, 1, "", `openapi is "", want 3.x`},
 	} {
 		var out, errs strings.Builder
 		code := run(append([]string{"conformance"}, strings.Fields(c.args)...), &out, &errs)
 		if code != c.code || !strings.Contains(out.String(), c.out) || !strings.Contains(errs.String(),
-			c.err) || (c.err == "") != (errs.Len() == 0) {
+			c.err) || (c.err == "") != (errs.Len() == 0) ||
+			strings.Contains(errs.String(), "PASS") {
 			t.Errorf("conformance %s: exit %d, want %d\nout %s\nerr %s", c.args, code, c.code, out.String(),
 				errs.String())
 		}

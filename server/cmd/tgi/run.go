@@ -293,7 +293,7 @@ func findModel(ctx context.Context, client *chat.Client, address string) error {
 	case errors.As(err, &unreachable):
 		return err // which names the address; a name would not help
 	}
-	return fmt.Errorf("find the model of %s: %w; --model names one", address, err)
+	return fmt.Errorf("find the model of %s: %w; --model names one", config.Shown(address), err)
 }
 
 // unlocked is cfg for whoever started the process: no keys, and the dialect
