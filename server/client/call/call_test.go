@@ -153,7 +153,8 @@ func TestSecretsOfAddresses(t *testing.T) {
 	}
 	for _, address := range []string{"ftp://USER:PASS@h", "http://USER:PASS@ho st", "USER:PASS@h", "http://USER:PASS@",
 		"http://USER:PA/SS@h", "http://USER:1/SS@h", "http://USER:1?SS@h", "http://USER:1#SS@h",
-		"http://USER:%zzPASS@h", "http://USER:PASS@[::1", "http://USER:PASS@h:bad", "http://h?key=PASS", "http://h#PASS"} {
+		"http://USER:%zzPASS@h", "http://USER:PASS@[::1", "http://USER:PASS@h:bad", "http://h?key=PASS",
+		"http://h#PASS"} {
 		_, err := New(address, "", nil)
 		hides(t, err)
 	}
