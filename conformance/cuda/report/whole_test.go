@@ -19,7 +19,7 @@ func TestWhole(t *testing.T) {
 	var ran []string
 	most := map[string]time.Duration{}
 	var text strings.Builder
-	result, err := Whole(t.Context(), &text, []string{"logits", "device", "speed"}, 52*time.Second,
+	result, err := Whole(t.Context(), &text, []string{"logits", "device", "speed"}, 72*time.Second,
 		func(ctx context.Context, _ io.Writer, part string) Result {
 			deadline, _ := ctx.Deadline()
 			ran, most[part] = append(ran, part), time.Until(deadline).Round(time.Second)
@@ -31,7 +31,7 @@ func TestWhole(t *testing.T) {
 	if err != nil || strings.Join(ran, " ") != "device logits speed" || result.Checks != 5 {
 		t.Errorf("%v %+v %v", ran, result, err)
 	}
-	if most["device"] != 2*time.Second || most["logits"] != 10*time.Second || most["speed"] != 52*time.Second {
+	if most["device"] != 2*time.Second || most["logits"] != 31*time.Second || most["speed"] != 72*time.Second {
 		t.Errorf("times %v", most)
 	}
 	for _, want := range []string{"## Speed", "5 checks, 1 failed, 1 cut", "- FAILED a bound", "- cut the rest"} {
