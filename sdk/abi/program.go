@@ -58,7 +58,8 @@ var Program = []Func{
 //	render(request, bytes) -> new ctx: a conversation through the model's template; the request is that of
 //	    tgi_template_render without params
 //	grammar_prefix(grammar, bytes, text, bytes) -> count of bytes of the text that a text of the grammar can begin
-//	    with. grammar is an object of "language", "source" and, if need be, "plugin" and "params"
+//	    with. grammar is an object of "language", "source" and, if need be, "plugin" and "params"; of no bytes it is
+//	    the request's
 //	why(to, room) -> bytes of the reason of the last status below 0, written only if room suffices
 //
 // The settings of ctx_start, each absent where the request's is to hold:

@@ -47,6 +47,8 @@ type Contexts struct {
 	slept    time.Duration // while it waited for the engine
 
 	wrong *wrongGrammar // the last that was refused; nil behind a run or a text that went well
+	gave  bool          // tokens to the client, or tried to
+	cut   bool          // the last run that gave tokens as they came ended where the model, or the purse, had no room
 }
 
 // handle is one context.
@@ -62,6 +64,7 @@ type handle struct {
 	cost  int   // tokens computed for it that the purse has not paid
 	ahead int   // tokens in front of its run under way that are computed for that
 	tells int   // explanations that the run may still give
+	tight bool  // the run may have fewer tokens than it wants
 
 	ask     *question // under way
 	answers answers
@@ -108,7 +111,9 @@ func (h *Contexts) close(err error) (last Event, failed error) {
 		}
 	}
 	if err == nil && !h.finished {
-		err = h.give(h.out.End())
+		if err = h.give(h.out.End()); h.cut && h.finished && h.last.Finish.Reason == llm.FinishEOS {
+			h.last.Finish.Reason = llm.FinishLength
+		}
 	}
 	h.service.observe.Program(computed)
 	h.run.programs.count(computed, h.cached, h.first != nil)
@@ -124,6 +129,9 @@ func (h *Contexts) close(err error) (last Event, failed error) {
 	h.last.Index = h.index
 	return h.last, err
 }
+
+// Idle reports whether the program has run, forked and emitted nothing yet, and was refused no grammar.
+func (h *Contexts) Idle() bool { return h.runs == 0 && h.forks == 0 && !h.gave && h.wrong == nil }
 
 // argument refuses a call.
 func argument(format string, args ...any) error { return refused(abi.ProgramArgument, format, args...) }
@@ -324,6 +332,7 @@ func (h *Contexts) Start(c int, settings []byte) error {
 	h.runs++
 	h.tells -= p.Explain.Tokens
 	x.tells = p.Explain.Tokens
+	x.tight = p.MaxNewTokens < set.params.MaxNewTokens
 	h.begun(x, span)
 	x.changes()
 	x.ahead = n - min(x.computed, n) // until the first event tells
@@ -483,6 +492,7 @@ func (h *Contexts) apply(ev engine.SpanEvent) error {
 		if x.span.Reason = ev.Event.Finish.Reason; ev.Dropped {
 			x.span.Reason = llm.FinishEOS
 		}
+		h.cut = x.emits && x.tight && x.span.Reason == llm.FinishLength
 	}
 	if x.emits && !ev.Dropped {
 		h.out.Begin()
@@ -548,6 +558,7 @@ func (h *Contexts) emit(t llm.Token, info tokenInfo, whole bool) error {
 	if h.finished {
 		return errFinished
 	}
+	h.gave, h.cut = true, h.cut && !whole
 	x := engine.Emitted{Token: t, Logprob: info.logprob, Top: info.top, Whole: whole}
 	if h.told < h.params.Explain.Tokens {
 		if x.Explained = info.why; !info.picked {
@@ -584,9 +595,15 @@ func (h *Contexts) give(list []Event, err error) error {
 
 // GrammarPrefix implements grammar_prefix.
 func (h *Contexts) GrammarPrefix(grammar, text []byte) (int, error) {
-	g, err := readGrammar(grammar)
-	if err != nil {
-		return 0, err
+	g := h.draft.Grammar
+	if len(grammar) > 0 {
+		var err error
+		if g, err = readGrammar(grammar); err != nil {
+			return 0, err
+		}
+	}
+	if g == nil {
+		return 0, argument("grammar: there is none")
 	}
 	n, err := h.bound.GrammarPrefix(h.ctx, *g, text)
 	if err != nil {

@@ -421,14 +421,14 @@ pub fn render(request: &str) -> Result<Context> {
 
 /// How many bytes of a text a text of the grammar can begin with.
 pub fn grammar_prefix(g: &Grammar, text: &str) -> Result<usize> {
-    let call = g.json();
+    let call = g.call();
     check(unsafe { import::grammar_prefix(call.as_ptr(), call.len() as u32, text.as_ptr(), text.len() as u32) })
 }
 
-/// What a run, or a text, is held to.
+/// What a run, or a text, is held to. The default is the grammar of the request, if [`Request::has_grammar`].
 #[derive(Clone, Debug, Default)]
 pub struct Grammar {
-    /// Language of `source`: "json_schema", "json_object", "regex" and others.
+    /// Language of `source`: "json_schema", "json_object", "regex" and others; empty for the request's own grammar.
     pub language: String,
     /// The grammar.
     pub source: String,
@@ -524,7 +524,7 @@ impl Settings {
 
     /// Holds the run to a grammar.
     pub fn grammar(self, g: &Grammar) -> Settings {
-        self.with("grammar", &g.json())
+        self.held(g)
     }
 
     /// Holds the run to a grammar, which the tokens from a place on have already begun.
@@ -550,6 +550,32 @@ impl Settings {
     }
 }
 
+impl Request {
+    /// Whether the client wants the reply held to a grammar, such as a schema. A run that sets none is held to it.
+    pub fn has_grammar(&self) -> bool {
+        self.settings.get("grammar").is_true()
+    }
+}
+
+impl Grammar {
+    /// The grammar as imports want it; nothing for the request's.
+    fn call(&self) -> String {
+        if self.language.is_empty() {
+            return String::new();
+        }
+        self.json()
+    }
+}
+
+impl Settings {
+    fn held(self, g: &Grammar) -> Settings {
+        match g.call() {
+            request if request.is_empty() => self,
+            own => self.with("grammar", &own),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -571,6 +597,8 @@ mod tests {
             Settings::new().top_k(2).plugin("x", r#"{"a":1}"#).max_tokens(3).plugin("y\"", "").plugin("z", ""),
             r#"{"top_k":2,"plugins":[{"name":"x","params":{"a":1}},{"name":"y\""},{"name":"z"}],"max_tokens":3}"#,
         );
+        gives(Settings::new().grammar(&Grammar::default()), "");
+        gives(Settings::new().grammar_from(&Grammar::default(), 3), r#"{"grammar_from":3}"#);
     }
 
     struct Asks;

@@ -31,6 +31,9 @@ func (b *boundCode) RunProgram(ctx context.Context, seed uint64, request []byte,
 	err := b.program.Run(ctx, seed, request, h)
 	var no *plugins.BindError
 	if errors.As(err, &no) {
+		if h.Idle() && errors.Is(err, plugins.ErrParams) {
+			return bindError(err) // it refuses the request
+		}
 		return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
 	}
 	return err

@@ -1,5 +1,6 @@
 //! budget-then-answer: lets the model think for so many tokens, tells it that the time is up where it has not come to an
-//! end, and lets it answer. All of it goes to the client as it comes.
+//! end, and lets it answer. All of it goes to the client as it comes. Where the request has a grammar, the thoughts are
+//! free and stay here, and the client gets the answer alone.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
@@ -7,8 +8,8 @@ extern crate alloc;
 use alloc::string::String;
 use settings::{Defaults, Settings};
 use tgi_plugin::json::{Reader, Value};
-use tgi_plugin::program::{Reason, Request, Settings as Run};
-use tgi_plugin::{plugin, Program, Result};
+use tgi_plugin::program::{failure, Failure, Reason, Request, Settings as Run};
+use tgi_plugin::{host, plugin, Program, Result};
 
 #[derive(Clone)]
 struct Params {
@@ -31,13 +32,44 @@ impl Settings for Params {
     }
 
     fn check(&mut self) -> Result<()> {
-        if self.end.is_empty() {
-            self.end = String::from("</think>");
-        }
         if self.hint.is_empty() {
             self.hint = String::from("\nTime is up.\n");
         }
         Ok(())
+    }
+}
+
+/// What ends the thoughts where nobody says what does.
+const END: &str = "</think>";
+
+/// Tokens that the purse keeps for what is written between thoughts and answer.
+const BETWEEN: usize = 1024;
+
+impl Params {
+    /// What ends the thoughts; None where nobody says, and the model has no token for the usual marker.
+    fn end(&self) -> Option<&str> {
+        if !self.end.is_empty() {
+            return Some(&self.end);
+        }
+        host::encode(END).filter(|ids| ids.len() == 1).map(|_| END)
+    }
+
+    /// Thinks without a word to the client, in the purse.
+    fn think(&self, r: &Request, end: &str) -> Result<()> {
+        let (c, start) = (r.context, r.context.len());
+        let answer = start + r.max_new_tokens as usize + BETWEEN;
+        let most = self.budget.min((r.purse as usize).saturating_sub(answer)).max(1);
+        let thought = c.generate(&Run::new().free().max_tokens(most).stop(&[end]))?;
+        if thought.reason == Reason::Length {
+            if thought.count < most {
+                c.rewind(start + thought.count / 2)?; // the model has no room for more: half of it is the answer's
+            }
+            c.append(&self.hint)?;
+        }
+        if thought.reason != Reason::Stop {
+            c.append_special(end)?; // the operator's text, or a client's about its own reply
+        }
+        c.append("\n").map(|_| ())
     }
 }
 
@@ -56,15 +88,29 @@ impl Program for Budget {
 
     fn run(&mut self, r: &Request) -> Result<()> {
         let p = DEFAULTS.with(r.params.json().as_bytes())?;
-        let c = r.context;
-        let thought = c.generate(&Run::new().free().max_tokens(p.budget).stop(&[&p.end]).emit())?;
+        let (c, start) = (r.context, r.context.len());
+        let Some(end) = p.end() else {
+            c.generate(&Run::new().emit())?; // a model that does not mark thoughts has none to bound
+            return Ok(());
+        };
+        if r.has_grammar() {
+            if let Err(why) = p.think(r, end) {
+                if failure() != Some(Failure::Room) {
+                    return Err(why);
+                }
+                c.rewind(start)?; // the answer alone has room
+            }
+            c.generate(&Run::new().emit())?;
+            return Ok(());
+        }
+        let thought = c.generate(&Run::new().free().max_tokens(p.budget).stop(&[end]).emit())?;
         match thought.reason {
             Reason::End => return Ok(()), // it answered without an end of its thoughts
             Reason::Stop => {}
             _ => {
                 let from = c.len();
                 c.append(&p.hint)?;
-                c.append_special(&p.end)?; // the operator's text, or a client's about its own reply
+                c.append_special(end)?; // the operator's text, or a client's about its own reply
                 c.append("\n")?;
                 c.emit_from(from)?;
             }
@@ -76,11 +122,11 @@ impl Program for Budget {
 
 plugin! {
     description: concat!(
-        r#"{"name":"budget-then-answer","version":"1.0.0","config":true,"kinds":["program"],"contexts":1,"#,
+        r#"{"name":"budget-then-answer","version":"1.1.0","config":true,"kinds":["program"],"contexts":1,"#,
         r#""doc":"Lets the model think within a budget of tokens, and answer then.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""budget":{"type":"integer","minimum":1,"maximum":1000000,"default":256,"description":"tokens to think"},"#,
-        r#""end":{"type":"string","default":"</think>","description":"what ends the thoughts"},"#,
+        r#""end":{"type":"string","description":"what ends the thoughts; without it </think>, if that is one token"},"#,
         r#""hint":{"type":"string","description":"what the model is told where the budget is used up"}}}}"#
     ),
     program: Budget,

@@ -29,3 +29,27 @@ fn time_is_up() {
     assert_eq!(out, " hm hmStop.\n four"); // the end of the thoughts is a special token, so it is not shown
     assert!(program::runs()[1].contains("emit"));
 }
+
+#[test]
+fn held_to_the_requests_grammar() {
+    for (params, thought) in [(r#"{"budget":20}"#, " hm hm hm"), (r#"{"budget":2,"hint":"Stop."}"#, " hm hmStop.")] {
+        setup();
+        let before = format!("Q{}\n", thought);
+        program::model(move |b| if b == before { " four".to_string() } else { " hm hm hm</think> hm".to_string() });
+        program::grammar(" four");
+        assert_eq!(program::run::<Budget>(params, "Q").unwrap(), " four"); // the thoughts stay here
+        let runs = program::runs();
+        assert!(runs.len() == 2 && runs[0].contains("\"grammar\":null") && !runs[0].contains("emit"), "{:?}", runs);
+        assert_eq!(runs[1], r#"{"emit":true}"#);
+    }
+}
+
+#[test]
+fn no_marker_no_thoughts() {
+    testing::vocabulary(&["Q", " four", "<", "/think>", "\n", "Stop.", "</s>"]);
+    program::model(|_| " four four".to_string());
+    assert_eq!(program::run::<Budget>(r#"{"budget":1,"hint":"Stop."}"#, "Q").unwrap(), " four four");
+    assert_eq!(program::runs(), [r#"{"emit":true}"#]);
+    let named = program::run::<Budget>(r#"{"budget":1,"hint":"Stop.","end":"</think>"}"#, "Q").unwrap();
+    assert_eq!(named, " fourStop.</think>\n four four");
+}

@@ -8,7 +8,7 @@ extern crate alloc;
 use alloc::string::String;
 use settings::{Defaults, Settings};
 use tgi_plugin::json::{Reader, Value};
-use tgi_plugin::program::{grammar_prefix, Context, Grammar, Reason, Request, Settings as Run};
+use tgi_plugin::program::{failure, grammar_prefix, Context, Failure, Grammar, Reason, Request, Settings as Run};
 use tgi_plugin::{plugin, Program, Result};
 
 #[derive(Clone)]
@@ -33,7 +33,20 @@ impl Settings for Params {
 }
 
 impl Params {
-    fn grammar(&self) -> Grammar {
+    /// What the reply is held to: what the client says, and what the configuration says where the client is silent.
+    fn grammar(&self, r: &Request) -> Result<Grammar> {
+        if r.has_grammar() {
+            return match r.params.get("schema").is_null() {
+                true => Ok(Grammar::default()),
+                false => Err(String::from(
+                    "`schema` and the request's own grammar (`response_format`, `grammar`) exclude each other",
+                )),
+            };
+        }
+        Ok(self.own())
+    }
+
+    fn own(&self) -> Grammar {
         if self.schema.is_empty() {
             return Grammar { language: String::from("json_object"), source: String::new() };
         }
@@ -74,13 +87,19 @@ impl Program for Repair {
 
     fn run(&mut self, r: &Request) -> Result<()> {
         let p = DEFAULTS.with(r.params.json().as_bytes())?;
-        let (c, g, start) = (r.context, p.grammar(), r.context.len());
+        let (c, g, start) = (r.context, p.grammar(r)?, r.context.len());
         let left = || (r.max_new_tokens as usize).saturating_sub(c.len() - start);
         for _ in 0..p.tries {
             if left() == 0 {
                 break;
             }
-            let (good, all) = write(&c, &g, start, left)?;
+            let (good, all) = match write(&c, &g, start, left) {
+                Err(_) if r.has_grammar() && failure() == Some(Failure::Grammar) => {
+                    c.rewind(start)?; // one that says token by token what may come, and nothing of a text
+                    break;
+                }
+                written => written?,
+            };
             if good == all {
                 break; // a beginning of what the schema allows, or all of it
             }
@@ -99,10 +118,10 @@ impl Program for Repair {
 
 plugin! {
     description: concat!(
-        r#"{"name":"json-repair","version":"1.1.0","config":true,"kinds":["program"],"contexts":1,"#,
+        r#"{"name":"json-repair","version":"1.2.0","config":true,"kinds":["program"],"contexts":1,"#,
         r#""doc":"Lets the model write JSON freely, and takes back and writes anew what the schema does not allow.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
-        r#""schema":{"type":"object","description":"JSON Schema of the reply; without it any object"},"#,
+        r#""schema":{"type":"object","description":"JSON Schema of the reply; without it what the request says, or any object"},"#,
         r#""tries":{"type":"integer","minimum":0,"maximum":64,"default":4,"description":"how often it writes freely"},"#,
         r#""held":{"type":"integer","minimum":1,"maximum":1024,"default":8,"description":"tokens that are held to the schema behind a mistake"}}}}"#
     ),

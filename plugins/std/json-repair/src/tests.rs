@@ -56,3 +56,24 @@ fn parameters() {
     program::model(|_| String::new());
     assert!(program::run::<Repair>(r#"{"held":0}"#, "?").unwrap_err().contains("held"));
 }
+
+#[test]
+fn the_requests_grammar() {
+    let text = |before: &str| match before {
+        "?" => "{\"a\": 2 oops".to_string(), // the request wants 1
+        "?{\"a\": " => "1}".to_string(),
+        _ => String::new(),
+    };
+    testing::vocabulary(&["?", "{\"a\": ", "1", "2", "}", " oops", "</s>"]);
+    program::model(text);
+    program::grammar("{\"a\": 1}");
+    assert_eq!(program::run::<Repair>("{}", "?").unwrap(), "{\"a\": 1}");
+    let runs = program::runs();
+    assert!(runs[0].contains("\"grammar\":null"), "{:?}", runs);
+    assert_eq!(runs[1], r#"{"grammar_from":1,"max_tokens":8}"#);
+    program::model(text);
+    program::grammar("{\"a\": 1}");
+    let both = program::run::<Repair>(r#"{"schema":{"a":1}}"#, "?").unwrap_err();
+    assert!(both.contains("schema") && both.contains("response_format"), "{}", both);
+    assert!(program::runs().is_empty());
+}

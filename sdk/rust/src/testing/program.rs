@@ -24,6 +24,7 @@ struct Model {
     emitted: String,
     why: String,
     runs: Vec<String>,
+    grammar: Option<String>,
     asked: Vec<String>,
 }
 
@@ -37,6 +38,11 @@ pub fn model(next: impl Fn(&str) -> String + 'static) {
 /// Sets the log-probability of a token behind a text, both as texts; -1 without it.
 pub fn likely(f: impl Fn(&str, &str) -> f32 + 'static) {
     MODEL.with(|m| m.borrow_mut().likely = Some(Box::new(f)));
+}
+
+/// Gives the request a grammar: this text, literally.
+pub fn grammar(source: &str) {
+    MODEL.with(|m| m.borrow_mut().grammar = Some(source.to_string()));
 }
 
 /// The settings of the runs since [`model`], as JSON.
@@ -62,9 +68,10 @@ pub fn run<P: Program>(params: &str, prompt: &str) -> Result<String> {
         m.contexts = vec![Some(Context { tokens, from: 0, reason: 0 })];
         m.emitted.clear();
     });
+    let settings = if MODEL.with(|m| m.borrow().grammar.is_some()) { r#"{"grammar":true}"# } else { "{}" };
     let request = format!(
-        r#"{{"params":{},"settings":{{}},"prompt_count":0,"limits":{{"max_new_tokens":100,"tokens":10000}}}}"#,
-        params
+        r#"{{"params":{},"settings":{},"prompt_count":0,"limits":{{"max_new_tokens":100,"tokens":10000}}}}"#,
+        params, settings
     );
     plugin.run(&Request::parse(request.as_bytes())?)?;
     Ok(MODEL.with(|m| m.borrow().emitted.clone()))
@@ -345,7 +352,11 @@ pub(crate) unsafe fn render(request: *const u8, len: u32) -> i32 {
 /// The longest beginning that is also one of the grammar's source: the language "literal".
 pub(crate) unsafe fn grammar_prefix(grammar: *const u8, len: u32, text: *const u8, text_len: u32) -> i32 {
     let g = Value::parse(str_of(grammar, len).as_bytes()).unwrap_or(Value::Null);
-    let source = g.get("source").text().unwrap_or("").as_bytes().to_vec();
+    let source = match MODEL.with(|m| m.borrow().grammar.clone()) {
+        Some(source) if len == 0 => source.into_bytes(),
+        _ if len == 0 => return with(|m| m.refuse(-1, "grammar: the request has none")),
+        _ => g.get("source").text().unwrap_or("").as_bytes().to_vec(),
+    };
     str_of(text, text_len).bytes().zip(source).take_while(|(a, b)| a == b).count() as i32
 }
 
