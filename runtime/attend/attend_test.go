@@ -1,18 +1,17 @@
 package attend
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"tgi/runtime/kernel/kerneltest"
 )
 
 // call is one launch: what it reads and the sizes.
@@ -210,31 +209,31 @@ func randomCall(rng *rand.Rand, headDim, group int) *call {
 type result struct{ out, keys, values []uint16 }
 
 // run launches the kernel with the threads in some order, of the given rows only.
-func (c *call) run(d *device, order uint64) result {
+func (c *call) run(d kerneltest.Device, order uint64) result {
 	group := c.heads / c.kvHeads
 	columns := len(c.past) * c.kvHeads * ((group + Heads - 1) / Heads)
-	out := d.malloc(2 * len(c.past) * c.heads * c.headDim)
-	qkv, keys, values := d.put(c.qkv), d.put(c.keys), d.put(c.values)
-	arrived := d.put(make([]uint32, columns))
+	out := d.Malloc(2 * len(c.past) * c.heads * c.headDim)
+	qkv, keys, values := d.Put(c.qkv), d.Put(c.keys), d.Put(c.values)
+	arrived := d.Put(make([]uint32, columns))
 	stride := uint64((c.heads + 2*c.kvHeads) * c.headDim)
 	flag := map[bool]uint64{true: 1}
 	real := func(v float64) uint64 { return uint64(math.Float32bits(float32(v))) }
 	parameters := []uint64{qkv, qkv + uint64(2*c.heads*c.headDim), qkv + uint64(2*(c.heads+c.kvHeads)*c.headDim), out,
-		keys, values, d.put(c.table), d.put(c.past), d.put(c.slots), d.put(c.cos), d.put(c.sin), d.put(c.qNorm),
-		d.put(c.kNorm), d.put(c.sinks), d.malloc(columns * c.parts * PartBytes(c.headDim)), arrived, stride, stride,
+		keys, values, d.Put(c.table), d.Put(c.past), d.Put(c.slots), d.Put(c.cos), d.Put(c.sin), d.Put(c.qNorm),
+		d.Put(c.kNorm), d.Put(c.sinks), d.Malloc(columns * c.parts * PartBytes(c.headDim)), arrived, stride, stride,
 		uint64(c.heads), uint64(c.kvHeads), uint64(c.page), uint64(c.width), uint64(c.turned), flag[c.interleaved],
 		uint64(c.window), uint64(c.parts), real(c.scale), real(c.bound), real(c.epsilon)}
 	number := uint64(slices.Index(headDims, c.headDim))
 	if c.half {
 		number += uint64(len(headDims))
 	}
-	d.ask(nil, 0, run, number|order<<32, uint64(columns), d.put(parameters))
-	for i, n := range d.get(arrived, 2*columns) {
+	d.Run(number|order<<32, uint64(columns), d.Put(parameters))
+	for i, n := range get(d, arrived, 2*columns) {
 		if n != 0 {
-			d.t.Fatalf("word %d of those that count blocks is %d", i, n)
+			d.T.Fatalf("word %d of those that count blocks is %d", i, n)
 		}
 	}
-	return result{d.get(out, len(c.past)*c.heads*c.headDim), d.get(keys, len(c.keys)), d.get(values, len(c.values))}
+	return result{get(d, out, len(c.past)*c.heads*c.headDim), get(d, keys, len(c.keys)), get(d, values, len(c.values))}
 }
 
 // compare holds a result to the definition.
@@ -291,7 +290,7 @@ func (c *call) describe() string {
 // TestKernelsAttend: every size of head and of groups against the definition, whatever the order of threads and of
 // blocks, and whether copies are early or late. What a row does not see is no number and changes nothing.
 func TestKernelsAttend(t *testing.T) {
-	d := emulate(t)
+	d := kerneltest.Open(t)
 	rng := rand.New(rand.NewPCG(5, 6))
 	for n := range 140 {
 		headDim, group := headDims[n%len(headDims)], []int{1, 4, 5, 7, 8, 16, 24}[n/len(headDims)%7]
@@ -309,7 +308,7 @@ func TestKernelsAttend(t *testing.T) {
 
 // TestRowsAreAlone: a row's bits are the same beside other rows and alone, with as many parts.
 func TestRowsAreAlone(t *testing.T) {
-	d := emulate(t)
+	d := kerneltest.Open(t)
 	rng := rand.New(rand.NewPCG(7, 8))
 	for n := range 20 {
 		c := randomCall(rng, 64, 4)
@@ -328,14 +327,7 @@ func TestRowsAreAlone(t *testing.T) {
 
 // TestPTX: attend.ptx was made from attend.cu, and each of its kernels comes alone and fits a device.
 func TestPTX(t *testing.T) {
-	prelude, err := os.ReadFile("../kernel/device.h")
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, code, _ := strings.Cut(text, "\n")
-	if want := fmt.Sprintf("// attend.cu %x", sha256.Sum256(append(prelude, Source...))); first != want {
-		t.Error("attend.ptx was made from another attend.cu: run make cuda-kernels")
-	}
+	code := kerneltest.Code(t, "attend", text, Source)
 	for _, bad := range []string{"fma.", ".local"} {
 		if strings.Contains(code, bad) {
 			t.Errorf("attend.ptx has %s", bad)
@@ -371,23 +363,9 @@ func TestPTX(t *testing.T) {
 	}
 }
 
-// put writes a list to memory of its own; nil is the address 0.
-func (d *device) put(list any) uint64 {
-	var b bytes.Buffer
-	if err := binary.Write(&b, binary.LittleEndian, list); err != nil {
-		panic(err)
-	}
-	if b.Len() == 0 {
-		return 0
-	}
-	at := d.malloc(b.Len())
-	d.ask(b.Bytes(), 0, write, at, uint64(b.Len()))
-	return at
-}
-
 // get reads n numbers of 16 bits.
-func (d *device) get(at uint64, n int) []uint16 {
-	b, out := d.ask(nil, 2*n, read, at, uint64(2*n)), make([]uint16, n)
+func get(d kerneltest.Device, at uint64, n int) []uint16 {
+	b, out := d.Read(at, 2*n), make([]uint16, n)
 	for i := range out {
 		out[i] = binary.LittleEndian.Uint16(b[2*i:])
 	}

@@ -1,106 +1,24 @@
 package lowrank
 
 import (
-	"bufio"
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"tgi/runtime/kernel/kerneltest"
 )
-
-// device runs the kernels on the processor.
-type device struct {
-	t   testing.TB
-	in  *bufio.Writer
-	out io.Reader
-}
-
-// emulate compiles the kernels as C.
-func emulate(t testing.TB) *device {
-	t.Helper()
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skip("no C compiler: the kernels cannot be compiled for the processor")
-	}
-	bin := filepath.Join(t.TempDir(), "emulate")
-	args := []string{"-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-ffp-contract=off", "-o", bin,
-		"testdata/emulate.c"}
-	if text, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	c := exec.Command(bin)
-	in, err1 := c.StdinPipe()
-	out, err2 := c.StdoutPipe()
-	c.Stderr = os.Stderr
-	if err3 := c.Start(); err1 != nil || err2 != nil || err3 != nil {
-		t.Fatal(err1, err2, err3)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		if err := c.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
-	return &device{t, bufio.NewWriterSize(in, 1<<20), bufio.NewReaderSize(out, 1<<16)}
-}
-
-// Commands of testdata/emulate.c.
-const (
-	memory = iota
-	write
-	read
-	run
-)
-
-// ask sends a command with data and reads an answer of so many bytes.
-func (d *device) ask(data []byte, answer int, words ...uint64) []byte {
-	d.t.Helper()
-	var c [8]uint64
-	copy(c[:], words)
-	if err := binary.Write(d.in, binary.LittleEndian, c); err != nil {
-		d.t.Fatal(err)
-	}
-	if _, err := d.in.Write(data); err != nil {
-		d.t.Fatal(err)
-	}
-	if err := d.in.Flush(); err != nil {
-		d.t.Fatal(err)
-	}
-	b := make([]byte, answer)
-	if _, err := io.ReadFull(d.out, b); err != nil {
-		d.t.Fatal(err)
-	}
-	return b
-}
-
-// malloc returns the address of so many bytes.
-func (d *device) malloc(n int) uint64 {
-	return binary.LittleEndian.Uint64(d.ask(nil, 8, memory, uint64(n)))
-}
-
-// put writes data to memory of its own.
-func (d *device) put(data []byte) uint64 {
-	at := d.malloc(len(data))
-	d.ask(data, 0, write, at, uint64(len(data)))
-	return at
-}
 
 // load puts an adapter there.
-func (d *device) load(list []Matrix) uint64 {
-	at := d.malloc(int(Bytes(list)))
+func load(d kerneltest.Device, list []Matrix) uint64 {
+	at := d.Malloc(int(Bytes(list)))
 	image := make([]byte, Bytes(list))
 	Image(image, list, at)
-	d.ask(image, 0, write, at, uint64(len(image)))
+	d.Write(at, image)
 	return at
 }
 
@@ -195,7 +113,7 @@ func randomMatrix(rng *rand.Rand, in, out, offset, rank int) Matrix {
 // TestKernelsAddWhatTheDefinitionSays: to the bit, for tokens with several adapters and without, whatever the order of
 // threads and blocks and the tile, and hence alone as beside others.
 func TestKernelsAddWhatTheDefinitionSays(t *testing.T) {
-	d := emulate(t)
+	d := kerneltest.Open(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 60 {
 		half, count := n%2 == 0, 1+rng.IntN(3)
@@ -217,7 +135,7 @@ func TestKernelsAddWhatTheDefinitionSays(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			images[a] = d.load(lists[a])
+			images[a] = load(d, lists[a])
 		}
 		tokens := 1 + rng.IntN(20)
 		x, y := randomNumbers(rng, tokens*in, half), randomNumbers(rng, tokens*width, half)
@@ -232,14 +150,14 @@ func TestKernelsAddWhatTheDefinitionSays(t *testing.T) {
 		}
 		var results [][]byte
 		for _, tile := range []int{1, 4, MaxTile} {
-			at := d.put(bytesOf(y))
+			at := d.Put(y)
 			flags := 1 | uint64(count)<<8 | uint64(rng.IntN(1000))<<32
 			if half {
 				flags |= 1 << 16
 			}
-			d.ask(nil, 0, run, d.put(bytesOf(x)), at, d.malloc(tokens*ProductBytes), d.put(bytesOf(adapters)),
+			d.Run(d.Put(x), at, d.Malloc(tokens*ProductBytes), d.Put(adapters),
 				uint64(tokens)|uint64(tile)<<32, uint64(in)|uint64(width)<<32, flags)
-			results = append(results, d.ask(nil, 2*len(y), read, at, uint64(2*len(y))))
+			results = append(results, d.Read(at, 2*len(y)))
 		}
 		for i := range results {
 			if !bytes.Equal(results[i], results[0]) {
@@ -272,7 +190,7 @@ func TestKernelsAddWhatTheDefinitionSays(t *testing.T) {
 
 // TestEveryNumberOf16Bits passes through the kernels as it is, and what lies between two becomes the nearer one.
 func TestEveryNumberOf16Bits(t *testing.T) {
-	d := emulate(t)
+	d := kerneltest.Open(t)
 	one := func(v float32) Matrix { // adds v
 		return Matrix{In: 8, Out: 1 << 16, Rank: 1, Scale: 1, A: bytesOf([]float32{1, 0, 0, 0, 0, 0, 0, 0}),
 			B: bytesOf(func() []float32 {
@@ -294,11 +212,11 @@ func TestEveryNumberOf16Bits(t *testing.T) {
 		}
 		for _, v := range []float32{0, 1, -0.37, 1e-7, 1000.3, 65519, 3e38} {
 			m := one(v)
-			at := d.put(bytesOf(y))
-			adapter := d.load([]Matrix{m})
-			d.ask(nil, 0, run, d.put(x), at, d.malloc(ProductBytes), d.put(bytesOf([]uint64{adapter})),
+			at := d.Put(y)
+			adapter := load(d, []Matrix{m})
+			d.Run(d.Put(x), at, d.Malloc(ProductBytes), d.Put([]uint64{adapter}),
 				1|1<<32, 8|1<<48, flags)
-			got := d.ask(nil, 2*len(y), read, at, uint64(2*len(y)))
+			got := d.Read(at, 2*len(y))
 			for i := range y {
 				n := binary.LittleEndian.Uint16(got[2*i:])
 				if want := number(y[i], half) + v; !rounded(n, want, half) {
@@ -355,14 +273,7 @@ func TestCheck(t *testing.T) {
 
 // TestPTX: lowrank.ptx was made from lowrank.cu, rounds each product and sum on its own, and fits a device.
 func TestPTX(t *testing.T) {
-	prelude, err := os.ReadFile("../kernel/device.h")
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, code, _ := strings.Cut(Kernel, "\n")
-	if want := fmt.Sprintf("// lowrank.cu %x", sha256.Sum256(append(prelude, Source...))); first != want {
-		t.Error("lowrank.ptx was made from another lowrank.cu: run make cuda-kernels")
-	}
+	code := kerneltest.Code(t, "lowrank", Kernel, Source)
 	for _, bad := range []string{"fma.", ".ftz", ".approx", ".local"} {
 		if strings.Contains(code, bad) {
 			t.Errorf("lowrank.ptx has %s", bad)

@@ -1,87 +1,28 @@
 package reduce
 
 import (
-	"bufio"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"math"
 	"math/big"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"tgi/runtime/kernel/kerneltest"
 	"tgi/runtime/llm"
 )
 
-// emulated runs the kernel on the processor.
-type emulated struct {
-	t   testing.TB
-	in  *bufio.Writer
-	out io.Reader
-}
-
-// emulate compiles the kernel as C.
-func emulate(t testing.TB) *emulated {
-	t.Helper()
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skip("no C compiler: the kernel cannot be compiled for the processor")
-	}
-	bin := filepath.Join(t.TempDir(), "emulate")
-	args := []string{"-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-ffp-contract=off", "-o", bin,
-		"testdata/emulate.c"}
-	if text, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	c := exec.Command(bin)
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Stderr = os.Stderr
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		if err := c.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
-	return &emulated{t, bufio.NewWriterSize(in, 1<<20), bufio.NewReaderSize(out, 1<<16)}
-}
-
 // run answers questions about rows of logits. order chooses the order of the threads.
-func (e *emulated) run(rows [][]float32, list []llm.Reduction, order uint32) []byte {
-	e.t.Helper()
+func run(p *kerneltest.Process, rows [][]float32, list []llm.Reduction, order uint32) []byte {
+	p.T.Helper()
 	vocab := len(rows[0])
 	words, scratch := AppendRequest(nil, list, vocab)
 	head := []uint32{uint32(vocab), uint32(len(rows)), uint32(len(list)), uint32(len(words)), uint32(scratch), order}
-	for _, part := range []any{head, slices.Concat(rows...), words} {
-		if err := binary.Write(e.in, binary.LittleEndian, part); err != nil {
-			e.t.Fatal(err)
-		}
-	}
-	if err := e.in.Flush(); err != nil {
-		e.t.Fatal(err)
-	}
-	data := make([]byte, len(list)*AnswerBytes)
-	if _, err := io.ReadFull(e.out, data); err != nil {
-		e.t.Fatal(err)
-	}
-	return data
+	return p.Ask(len(list)*AnswerBytes, head, slices.Concat(rows...), words)
 }
 
 // randomRow draws rows as models make them, and such as none should make.
@@ -188,7 +129,7 @@ func equal(a, b llm.Reduced) error {
 // TestKernel: the kernel's source, compiled for the processor, gives what the reference gives, to the last bit, for all
 // kinds of rows and questions; and the same bytes in whatever order threads run, and for a row alone.
 func TestKernel(t *testing.T) {
-	e := emulate(t)
+	e := kerneltest.Start(t)
 	rng := rand.New(rand.NewPCG(11, 12))
 	sizes := []int{1, 2, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025, 2500, 6000, 20001, 49152, 128256, 151936}
 	overflown := 0
@@ -205,7 +146,7 @@ func TestKernel(t *testing.T) {
 		for i := range list {
 			list[i] = randomQuestion(rng, len(rows), vocab)
 		}
-		data := e.run(rows, list, 0)
+		data := run(e, rows, list, 0)
 		got := new(Answers).Read(data)
 		for i := range list {
 			want := Row(rows[list[i].Row], &list[i])
@@ -216,13 +157,13 @@ func TestKernel(t *testing.T) {
 				overflown++
 			}
 		}
-		if again := e.run(rows, list, 1+rng.Uint32()%500); string(again) != string(data) {
+		if again := run(e, rows, list, 1+rng.Uint32()%500); string(again) != string(data) {
 			t.Fatalf("round %d: another order of threads gives another answer", round)
 		}
 		one := list[len(list)-1]
 		alone := [][]float32{rows[one.Row]}
 		one.Row = 0
-		if again := e.run(alone, []llm.Reduction{one}, 3); string(again) != string(data[len(data)-AnswerBytes:]) {
+		if again := run(e, alone, []llm.Reduction{one}, 3); string(again) != string(data[len(data)-AnswerBytes:]) {
 			t.Fatalf("round %d: a row alone has another answer", round)
 		}
 	}
@@ -233,11 +174,11 @@ func TestKernel(t *testing.T) {
 
 // TestLargestVocabulary: the sum of as many weights of 1 as there may be does not overflow.
 func TestLargestVocabulary(t *testing.T) {
-	e := emulate(t)
+	e := kerneltest.Start(t)
 	x := make([]float32, MaxVocab)
 	q := llm.Reduction{Scale: 1, Draw: 1 - 0x1p-53, Raw: true}
 	want := Row(x, &q)
-	got := new(Answers).Read(e.run([][]float32{x}, []llm.Reduction{q}, 0))
+	got := new(Answers).Read(run(e, [][]float32{x}, []llm.Reduction{q}, 0))
 	if err := equal(want, got[0]); err != nil || want.Sum != MaxVocab || want.Drawn.Token != MaxVocab-1 {
 		t.Errorf("%v; sum %v, drew %d", err, want.Sum, want.Drawn.Token)
 	}
@@ -285,14 +226,7 @@ func TestErrorBound(t *testing.T) {
 
 // TestPTX: reduce.ptx was made from reduce.cu, rounds each product and sum on its own, and fits a device.
 func TestPTX(t *testing.T) {
-	prelude, err := os.ReadFile("../kernel/device.h")
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, code, _ := strings.Cut(Kernel, "\n")
-	if want := fmt.Sprintf("// reduce.cu %x", sha256.Sum256(append(prelude, Source...))); first != want {
-		t.Error("reduce.ptx was made from another reduce.cu: run make cuda-kernels")
-	}
+	code := kerneltest.Code(t, "reduce", Kernel, Source)
 	_, code, _ = strings.Cut(code, "\n") // the options
 	for _, bad := range []string{"fma", "mad.f32", "mul.f32", "add.f32", "sub.f32", "div.full", "div.approx", ".ftz",
 		"ex2", "fp16"} {

@@ -1,16 +1,6 @@
-// A device that runs the kernels: commands come from standard input, answers go to standard output. A command is eight
-// numbers, of which the first says what it is.
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "../../kernel/emulate.h"
+#include "../../kernel/kerneltest/commands.h"
 #include "../lowrank.cu"
-
-enum { MEMORY, WRITE, READ, RUN };
-
-static void check(int ok) {
-	if (!ok) exit(1);
-}
 
 // run runs both kernels: x, y, products, adapters, tokens and tile, sizes, flags. Blocks run from the last to the first.
 static void run(const u64 *c) {
@@ -30,21 +20,4 @@ static void run(const u64 *c) {
 	}
 }
 
-int main(void) {
-	u64 c[8];
-	while (fread(c, sizeof c, 1, stdin) == 1) {
-		switch (c[0]) {
-		case MEMORY: {
-			void *p = aligned_alloc(256, c[1] / 256 * 256 + 256);
-			check(p && fwrite(&p, sizeof p, 1, stdout) == 1);
-			memset(p, 0xff, c[1]);
-			break;
-		}
-		case WRITE: check(fread((void *)c[1], 1, c[2], stdin) == c[2]); break;
-		case READ: check(fwrite((void *)c[1], 1, c[2], stdout) == c[2]); break;
-		default: run(c);
-		}
-		fflush(stdout);
-	}
-	return 0;
-}
+int main(void) { return serve(run); }
