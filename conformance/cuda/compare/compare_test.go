@@ -190,7 +190,7 @@ func TestOf(t *testing.T) {
 	want := Logits{{{3, 4}}, {{1, 0}, {0, 2}}}
 	d, err := Of(Logits{{{3, 4.5}}, {{1, 0}, {3, 2}}}, want)
 	if err != nil || d.Tokens != 3 || math.Abs(d.Worst-1.5) > 1e-9 || d.Sequence != 1 || d.Token != 1 ||
-		math.Abs(d.Mean-(0.1+1.5)/3) > 1e-9 || math.Abs(d.Top1-2.0/3) > 1e-9 {
+		math.Abs(d.Mean-(0.1+1.5)/3) > 1e-9 || math.Abs(d.Median-0.1) > 1e-9 || math.Abs(d.Top1-2.0/3) > 1e-9 {
 		t.Errorf("%+v %v", d, err)
 	}
 	nan := float32(math.NaN())

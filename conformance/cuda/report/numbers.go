@@ -13,11 +13,9 @@ const longest = 600
 
 // rounding bounds the relative error of a token's logits against 32 bits, on average: what rounding of activations, and
 // of weights to 16 bits, makes of small random models. Logits that have nothing to do with those are at 1 or more.
+// Mixtures can be above it and right: where two experts' scores are as good as equal, rounding chooses another one, and
+// that token is far off. The median of a failure tells them apart.
 var rounding = map[models.Weights]float64{models.BF16: 0.05, models.FP16: 0.01, models.Int8: 0.02, models.Int4: 0.02}
-
-// otherExperts bounds the average error of a model with experts, in so many times rounding, beside the median's: where
-// two experts' scores are as good as equal, rounding chooses another one, and that token is far off.
-const otherExperts = 4
 
 // batching bounds how far the same tokens may be computed apart in another batch: products of other sizes add in
 // another order.
@@ -62,7 +60,7 @@ func (r *report) numbers() error {
 				r.line("| %s | %s | refused: %v | | | | |", r.called(folder), w, err)
 				continue
 			}
-			if err := r.model(folder, w, ck.Config.Experts.N > 0); err != nil {
+			if err := r.model(folder, w); err != nil {
 				r.line("| %s | %s | %v | | | | %s |", r.called(folder), w, err,
 					r.holds(false, "%s in %s: %v", r.called(folder), w, err))
 			}
@@ -71,8 +69,8 @@ func (r *report) numbers() error {
 	return nil
 }
 
-// model compares one checkpoint, a mixture of experts or not, in one format.
-func (r *report) model(folder string, w models.Weights, mixture bool) error {
+// model compares one checkpoint in one format.
+func (r *report) model(folder string, w models.Weights) error {
 	built, err := r.build(folder, models.CUDA, w)
 	if err != nil {
 		return err
@@ -90,10 +88,10 @@ func (r *report) model(folder string, w models.Weights, mixture bool) error {
 	}
 	alone, err := compare.Alone(eager, sequences)
 	if err == nil {
-		err = r.rounded(folder, w, inFloats, alone, reference.want, mixture)
+		err = r.row(folder, w, inFloats, alone, reference.want, rounding[w])
 	}
 	if err == nil && !w.Quantised() {
-		err = r.transformers(eager, folder, w, length, mixture)
+		err = r.transformers(eager, folder, w, length)
 	}
 	for _, way := range sameWay {
 		var got compare.Logits
@@ -122,7 +120,7 @@ func (r *report) model(folder string, w models.Weights, mixture bool) error {
 }
 
 // transformers compares with what lies beside a checkpoint, if anything does.
-func (r *report) transformers(m compare.Backend, folder string, w models.Weights, longest int, mixture bool) error {
+func (r *report) transformers(m compare.Backend, folder string, w models.Weights, longest int) error {
 	golden, err := theirs(folder, longest, m.Vocab())
 	if err != nil || len(golden.sequences) == 0 {
 		return err
@@ -131,33 +129,17 @@ func (r *report) transformers(m compare.Backend, folder string, w models.Weights
 	if err != nil {
 		return err
 	}
-	return r.rounded(folder, w, inPyTorch, got, golden.want, mixture)
-}
-
-// rounded adds a comparison with 32 bits.
-func (r *report) rounded(folder string, w models.Weights, against string, got, want compare.Logits,
-	mixture bool) error {
-	by := func(d compare.Difference) float64 { return d.Mean }
-	if mixture {
-		by = func(d compare.Difference) float64 { return max(d.Median, d.Mean/otherExperts) }
-	}
-	return r.rowBy(by, folder, w, against, got, want, rounding[w])
+	return r.row(folder, w, inPyTorch, got, golden.want, rounding[w])
 }
 
 // row adds one comparison to the table; most is the bound of the average error.
 func (r *report) row(folder string, w models.Weights, against string, got, want compare.Logits, most float64) error {
-	return r.rowBy(func(d compare.Difference) float64 { return d.Mean }, folder, w, against, got, want, most)
-}
-
-// rowBy adds one comparison to the table; most bounds what by makes of it.
-func (r *report) rowBy(by func(compare.Difference) float64, folder string, w models.Weights, against string,
-	got, want compare.Logits, most float64) error {
 	d, err := compare.Of(got, want)
 	if err != nil {
 		return err
 	}
 	r.line("| %s | %s | %s | %.2g | %.2g | %.1f %% | %s |", r.called(folder), w, against, d.Mean, d.Worst, 100*d.Top1,
-		r.numbersHold(by(d) <= most, "%s in %s against %s: %v", r.called(folder), w, against, d))
+		r.numbersHold(d.Mean <= most, "%s in %s against %s: %v", r.called(folder), w, against, d))
 	return nil
 }
 
