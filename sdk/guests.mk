@@ -18,11 +18,11 @@ NPM    ?= npm
 
 GUESTS_OUT  := $(CURDIR)/bin/guests
 GUESTS_KEPT := sdk/testdata/guests
-GUEST_NAMES := banned-and-boost epsilon-greedy every-mode plain-chat call-lines picture banned-strings
-# A further one, in C, Rust and AssemblyScript; the program in Go is another, sdk/go/examples/judge.
-GUEST_MORE := think-then-answer
+GUEST_NAMES := banned-and-boost epsilon-greedy every-mode plain-chat call-lines picture banned-strings \
+  think-then-answer
 # Guests in Go are 2 MB each: some of them are built and not kept.
-GUESTS_NOT_KEPT := go/epsilon-greedy go/plain-chat go/call-lines go/picture go/banned-strings
+GUESTS_NOT_KEPT := go/epsilon-greedy go/plain-chat go/call-lines go/picture go/banned-strings \
+  go/think-then-answer
 
 GUEST_GOFLAGS := -buildmode=c-shared -trimpath -ldflags='-s -w -buildid=' -buildvcs=false
 GUEST_CFLAGS  := --target=wasm32 -std=c11 -O2 -Wall -Wextra -ffreestanding -nostdlib -fno-builtin-strlen \
@@ -40,13 +40,13 @@ guests-go:
 
 guests-c:
 	@mkdir -p $(GUESTS_OUT)/c
-	for n in $(GUEST_NAMES) $(GUEST_MORE); do \
+	for n in $(GUEST_NAMES); do \
 	  $(CLANG) $(GUEST_CFLAGS) -o $(GUESTS_OUT)/c/$$n.wasm sdk/c/examples/$$(echo $$n | tr - _).c || exit 1; done
 
 guests-rust:
 	@mkdir -p $(GUESTS_OUT)/rust
 	cd sdk/rust && $(CARGO) build --locked --offline --release --target wasm32-unknown-unknown --workspace --target-dir $(CURDIR)/bin/rust
-	for n in $(GUEST_NAMES) $(GUEST_MORE); do \
+	for n in $(GUEST_NAMES); do \
 	  cp bin/rust/wasm32-unknown-unknown/release/$$(echo $$n | tr - _).wasm $(GUESTS_OUT)/rust/$$n.wasm || exit 1; done
 
 sdk/assemblyscript/node_modules: sdk/assemblyscript/package-lock.json
@@ -55,7 +55,7 @@ sdk/assemblyscript/node_modules: sdk/assemblyscript/package-lock.json
 
 guests-as: sdk/assemblyscript/node_modules
 	@mkdir -p $(GUESTS_OUT)/assemblyscript
-	cd sdk/assemblyscript && for n in $(GUEST_NAMES) $(GUEST_MORE); do \
+	cd sdk/assemblyscript && for n in $(GUEST_NAMES); do \
 	  node_modules/.bin/asc examples/$$n.ts --config asconfig.json --outFile $(GUESTS_OUT)/assemblyscript/$$n.wasm || exit 1; done
 
 guests-test: guests-test-go guests-test-c guests-test-rust guests-test-as guests-test-vectors ## test the SDKs and example guests natively
@@ -85,6 +85,6 @@ guests-check: guests ## compare the committed guests with fresh builds
 	if [ -n "$$bad" ]; then echo "differs from what is committed: other toolchain? else make guests-update"; exit 1; fi
 
 guests-update: guests ## replace the committed guests with fresh builds
-	@for l in go c rust assemblyscript; do mkdir -p $(GUESTS_KEPT)/$$l; for n in $(GUEST_NAMES) $(GUEST_MORE); do \
+	@for l in go c rust assemblyscript; do mkdir -p $(GUESTS_KEPT)/$$l; for n in $(GUEST_NAMES); do \
 	  [ -f $(GUESTS_OUT)/$$l/$$n.wasm ] || continue; \
 	  case " $(GUESTS_NOT_KEPT) " in *" $$l/$$n "*) ;; *) cp $(GUESTS_OUT)/$$l/$$n.wasm $(GUESTS_KEPT)/$$l/$$n.wasm && chmod 644 $(GUESTS_KEPT)/$$l/$$n.wasm;; esac; done; done

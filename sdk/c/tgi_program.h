@@ -91,7 +91,12 @@ static inline int32_t tgi_emit_span(tgi_ctx c) {
 static inline int32_t tgi_emit_text(tgi_text t) { return tgi_import_emit_text(t.ptr, t.len); }
 /* Returns a context of a conversation through the model's template. The request is a template's, as JSON. */
 static inline tgi_ctx tgi_render(tgi_text request) { return tgi_import_render(request.ptr, request.len); }
-/* Returns how many bytes of a text a text of the grammar, a JSON object, can begin with. */
+/* Returns whether the client wants the reply held to a grammar, such as a schema. A run that sets none is held to it. */
+static inline int tgi_request_has_grammar(tgi_text request) {
+  return tgi_same(tgi_json_find(tgi_json_find(request, "settings"), "grammar"), "true");
+}
+/* Returns how many bytes of a text a text of the grammar, a JSON object, can begin with; an empty text is the grammar of
+ * the request. */
 static inline int32_t tgi_grammar_prefix(tgi_text grammar, tgi_text t) {
   return tgi_import_prefix(grammar.ptr, grammar.len, t.ptr, t.len);
 }

@@ -23,13 +23,15 @@ typedef struct { uint32_t tokens[TGI_SCRIPT_TOKENS], count, from, reason; int op
 static tgi_script__context tgi_script__all[TGI_SCRIPT_CONTEXTS];
 static const char *(*tgi_script__next)(const char *text);
 static float (*tgi_script__likely)(const char *text, const char *word);
-static const char *tgi_script__why = "";
+static const char *tgi_script__why = "", *tgi_script__grammar;
 static tgi_string tgi_script__emitted;
 static uint32_t tgi_script__runs, tgi_script__asked;
 
 /* Sets what the model writes behind a text, until it ends it; and the log-probability of a word, -1 without it. */
 static inline void tgi_script(const char *(*next)(const char *text)) { tgi_script__next = next; }
 static inline void tgi_script_likely(float (*likely)(const char *text, const char *word)) { tgi_script__likely = likely; }
+/* Gives the request a grammar: this text, literally; 0 takes it away. */
+static inline void tgi_script_grammar(const char *source) { tgi_script__grammar = source; }
 /* Return what was emitted in the last run of the program, and how many runs of contexts it had. */
 static inline tgi_text tgi_script_emitted(void) { return tgi_whole(&tgi_script__emitted); }
 static inline uint32_t tgi_script_runs(void) { return tgi_script__runs; }
@@ -72,7 +74,8 @@ static inline tgi_error tgi_script_run(const char *params, const char *prompt) {
   memset(tgi_script__all, 0, sizeof tgi_script__all);
   tgi_script__emitted.len = tgi_script__runs = tgi_script__asked = 0;
   tgi_script__append(&tgi_script__all[tgi_script__add()], tgi_str(prompt), TGI_SCRIPT_TOKENS);
-  tgi_append(&request, tgi_str("{\"settings\":{},\"prompt_count\":1,\"limits\":{\"max_new_tokens\":100,\"tokens\":10000},\"params\":"));
+  tgi_append(&request, tgi_str(tgi_script__grammar ? "{\"settings\":{\"grammar\":true}," : "{\"settings\":{},"));
+  tgi_append(&request, tgi_str("\"prompt_count\":1,\"limits\":{\"max_new_tokens\":100,\"tokens\":10000},\"params\":"));
   tgi_append(&request, tgi_str(params));
   tgi_append(&request, tgi_str("}"));
   return tgi_program_run(request.ptr, request.len) ? tgi__text : TGI_OK;
@@ -216,10 +219,12 @@ tgi_ctx tgi_import_render(const char *request, uint32_t len) {
   int32_t n = tgi_script__append(&tgi_script__all[c], (tgi_text){request, len}, TGI_SCRIPT_TOKENS);
   return n < 0 ? n : c;
 }
-/* The longest beginning that is also one of the grammar's source: the language "literal". */
+/* The longest beginning that is also one of the grammar's source: the language "literal". None is the request's. */
 int32_t tgi_import_prefix(const char *grammar, uint32_t len, const char *text, uint32_t text_len) {
   tgi_text source = tgi_json_text(tgi_json_find((tgi_text){grammar, len}, "source"));
   uint32_t n = 0;
+  if (!len && !tgi_script__grammar) return tgi_script__refuse("grammar: the request has none");
+  if (!len) source = tgi_str(tgi_script__grammar);
   while (n < text_len && n < source.len && text[n] == source.ptr[n]) n++;
   return (int32_t)n;
 }

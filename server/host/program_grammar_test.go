@@ -81,6 +81,44 @@ func TestProgramsKeepGrammars(t *testing.T) {
 	p.settled(t)
 }
 
+// TestExampleKeepsGrammars: the SDKs' example of a program thinks freely, and answers as the request's grammar says.
+// Without one the client sees the thoughts too.
+func TestExampleKeepsGrammars(t *testing.T) {
+	names := []string{"c", "rust", "assemblyscript", "go"}
+	p := programming(t, func(c *config.Config) {
+		for _, language := range names {
+			source := "../../sdk/testdata/guests/" + language + "/think-then-answer.wasm"
+			if language == "go" {
+				source = builtGo(t, "../../sdk/go/examples/thinkthenanswer")
+			}
+			c.Plugin = append(c.Plugin, config.Plugin{Name: language, Source: source, OnError: config.OnErrorFail,
+				Apply: config.ApplyRequest})
+		}
+	})
+	digits := regexp.MustCompile(`^[0-9]{3}$`)
+	for _, name := range names {
+		for _, end := range []string{"", `,"end":"."`} {
+			program := fmt.Sprintf(`{"name":%q,"params":{"budget":8%s}}`, name, end)
+			for _, r := range heldRoutes {
+				if r.regex == "" {
+					continue
+				}
+				held := fmt.Sprintf(r.regex, "[0-9]{3}")
+				status, text := p.call(t, http.MethodPost, r.path, fmt.Appendf(nil, r.body, held, program))
+				if got, _ := answerOf(t, status, text); !digits.MatchString(got) {
+					t.Errorf("%s, %s: %q is not %v", r.name, program, got, digits)
+				}
+			}
+		}
+		status, text := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, heldRoutes[2].body, "",
+			fmt.Sprintf(`{"name":%q,"params":{"budget":4}}`, name)))
+		if got, _ := answerOf(t, status, text); !strings.Contains(got, "\nTime is up.\n") {
+			t.Errorf("%s: %q shows no thoughts that were ended", name, got)
+		}
+	}
+	p.settled(t)
+}
+
 // TestRepairOfStepwiseGrammar: json-repair holds a reply also to a grammar that cannot say how much of a text is right.
 func TestRepairOfStepwiseGrammar(t *testing.T) {
 	p := programming(t, func(c *config.Config) {

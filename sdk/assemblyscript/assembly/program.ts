@@ -113,6 +113,10 @@ export class Request {
   get messages(): Value {
     return this.request.get("messages");
   }
+  /** Whether the client wants the reply held to a grammar, such as a schema. A run that sets none is held to it. */
+  get hasGrammar(): bool {
+    return this.settings.get("grammar").isTrue;
+  }
   private limit(name: string): i32 {
     return <i32>this.request.get("limits").get(name).number();
   }
@@ -387,15 +391,16 @@ export function render(request: string): Context | null {
   return ok(n) ? new Context(n) : null;
 }
 
-/** What a run, or a text, is held to. */
+/** What a run, or a text, is held to. One without a language and a source is that of the request, if it has one. */
 export class Grammar {
   constructor(
     /** "json_schema", "json_object", "regex" and others. */
-    readonly language: string,
-    readonly source: string,
+    readonly language: string = "",
+    readonly source: string = "",
   ) {}
 
   json(): string {
+    if (!this.language.length && !this.source.length) return "";
     return '{"language":' + quote(this.language) + ',"source":' + quote(this.source) + "}";
   }
 }
@@ -450,7 +455,8 @@ export class Settings {
   }
   /** Holds the run to a grammar. */
   grammar(g: Grammar): Settings {
-    return this.with("grammar", g.json());
+    const own = g.json();
+    return own.length ? this.with("grammar", own) : this;
   }
   /** Holds the run to a grammar, which the tokens from a place on have already begun. */
   grammarFrom(g: Grammar, from: i32): Settings {

@@ -1,5 +1,6 @@
 // think-then-answer lets the model think for "budget" tokens (default 64). Where it has not come to "end" (default
-// "</think>") by then, it is told that the time is up. Then it answers. All of it goes out as it comes.
+// "</think>") by then, it is told that the time is up. Then it answers. All of it goes out as it comes; where the
+// request has a grammar, the thoughts are free and stay here, and the answer that the grammar holds goes out.
 
 import { describe, program, Program, Reason, Request, Settings, Value, why } from "../assembly";
 export * from "../assembly/exports/common";
@@ -36,13 +37,16 @@ class Think extends Program {
   run(r: Request): string | null {
     const p = new Params(r.params);
     const c = r.context;
-    const thought = c.generate(new Settings().free().maxTokens(p.budget).stop([p.end]).emit());
+    const shown = !r.hasGrammar;
+    const think = new Settings().free().maxTokens(p.budget).stop([p.end]);
+    const thought = c.generate(shown ? think.emit() : think);
     if (!thought) return why();
-    if (thought.reason == Reason.END) return null; // it answered without an end of its thoughts
+    if (thought.reason == Reason.END && shown) return null; // it answered without an end of its thoughts
     if (thought.reason != Reason.STOP) {
       const from = c.length;
       // The end may be a special token; it is a client's word about its own reply.
-      if (c.append(p.hint) < 0 || c.appendSpecial(p.end) < 0 || !c.emitFrom(from)) return why();
+      if (thought.reason == Reason.LENGTH && c.append(p.hint) < 0) return why();
+      if (c.appendSpecial(p.end) < 0 || (shown && !c.emitFrom(from))) return why();
     }
     return c.generate(new Settings().emit()) ? null : why();
   }

@@ -6,6 +6,9 @@ const text = new TextDecoder();
 const bytes = new TextEncoder();
 
 export class Scripted extends Guest {
+  /** Gives the request a grammar: this text, literally. */
+  grammar = null;
+
   /** Runs the program on a prompt. next(text) is what the model writes behind a text until it ends it, likely(text, word)
    *  the log-probability of a word behind a text. Returns what was emitted, the fault or "", the settings of the runs, and the texts of the questions, "" for one
    *  about the next token. */
@@ -15,7 +18,7 @@ export class Scripted extends Guest {
     this.emitted = "";
     this.runs = [];
     this.asked = [];
-    const request = { params, settings: {}, prompt_count: this.contexts[0].tokens.length, limits: { handles: 64, forks: 1024, tokens: 10000, max_new_tokens: 100 } };
+    const request = { params, settings: this.grammar === null ? {} : { grammar: true }, prompt_count: this.contexts[0].tokens.length, limits: { handles: 64, forks: 1024, tokens: 10000, max_new_tokens: 100 } };
     const fault = this.handed("tgi_program_run", JSON.stringify(request));
     return { text: this.emitted, fault, runs: this.runs, asked: this.asked };
   }
@@ -136,9 +139,10 @@ export class Scripted extends Guest {
         }),
       emit_text: (at, n) => ((this.emitted += str(at, n)), 0),
       render: (at, n) => appended(this.encode(this.read(at, n)), (tokens) => this.add({ tokens, from: 0, reason: 0 })),
-      // The longest beginning that is also one of the grammar's source: the language "literal".
+      // The longest beginning that is also one of the grammar's source: the language "literal". None is the request's.
       grammar_prefix: (at, n, textAt, size) => {
-        const source = bytes.encode(JSON.parse(str(at, n)).source);
+        if (!(n >>> 0) && this.grammar === null) return this.refuse("grammar: the request has none");
+        const source = bytes.encode(n >>> 0 ? JSON.parse(str(at, n)).source : this.grammar);
         const b = this.read(textAt, size);
         const differs = b.findIndex((v, i) => v !== source[i]);
         return differs < 0 ? b.length : differs;

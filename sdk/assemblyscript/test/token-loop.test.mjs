@@ -43,6 +43,18 @@ test("think-then-answer thinks within a budget", () => {
   // it ends its text
   r = open().run({}, "Q", next(" 4"));
   assert.deepEqual([r.text, r.runs.length], [" 4", 1]);
+  // where the request has a grammar, the thoughts stay here
+  for (const [budget, said, before] of [
+    [9, " hm</think>", "Q hm"],
+    [1, " hm hm", "Q hm\nTime is up.\n"],
+    [9, " hm", "Q hm"],
+  ]) {
+    const guest = open();
+    guest.grammar = " 4";
+    r = guest.run({ budget }, "Q", (t) => (t === before ? " 4" : said));
+    assert.deepEqual([r.text, r.fault], [" 4", ""]);
+    assert.deepEqual(r.runs, [{ grammar: null, max_tokens: budget, stop: ["</think>"] }, { emit: true }]);
+  }
   // what the server refuses fails the text
   r = open().run({ budget: 1, hint: "elsewhere" }, "Q", next(" hm hm"));
   assert.equal(r.fault, "the text is not in the vocabulary");

@@ -1,5 +1,6 @@
 /* think-then-answer lets the model think for "budget" tokens (default 64). Where it has not come to "end" (default
- * "</think>") by then, it is told that the time is up. Then it answers. All of it goes out as it comes. */
+ * "</think>") by then, it is told that the time is up. Then it answers. All of it goes out as it comes; where the
+ * request has a grammar, the thoughts are free and stay here, and the answer that the grammar holds goes out. */
 #include "../tgi_program.h"
 
 typedef struct { uint32_t budget; tgi_text end, hint; } settings;
@@ -31,22 +32,23 @@ static tgi_error run(tgi_text params, tgi_text request) {
   settings p;
   tgi_string set = {0, 0, 0};
   tgi_error e = read_params(params, &p);
-  (void)request;
   if (e.len) return e;
-  tgi_append(&set, tgi_str("{\"grammar\":null,\"emit\":true,\"max_tokens\":"));
+  int shown = !tgi_request_has_grammar(request);
+  tgi_append(&set, tgi_str(shown ? "{\"emit\":true," : "{"));
+  tgi_append(&set, tgi_str("\"grammar\":null,\"max_tokens\":"));
   tgi_append_number(&set, p.budget);
   tgi_append(&set, tgi_str(",\"stop\":["));
   tgi_append_json(&set, p.end);
   tgi_append(&set, tgi_str("]}"));
   if (tgi_ctx_generate(TGI_PROMPT, tgi_whole(&set)) < 0) return tgi_why();
   uint32_t reason = tgi_ctx_span(TGI_PROMPT).reason;
-  if (reason == TGI_RUN_END) return TGI_OK; /* it answered without an end of its thoughts */
+  if (reason == TGI_RUN_END && shown) return TGI_OK; /* it answered without an end of its thoughts */
   if (reason != TGI_RUN_STOP) {
     int32_t from = tgi_ctx_len(TGI_PROMPT);
     /* The end may be a special token; it is a client's word about its own reply. */
-    if (tgi_ctx_append(TGI_PROMPT, p.hint) < 0 || tgi_ctx_append_special(TGI_PROMPT, p.end) < 0 ||
-        tgi_emit_from(TGI_PROMPT, from) < 0)
-      return tgi_why();
+    if (reason == TGI_RUN_LENGTH && tgi_ctx_append(TGI_PROMPT, p.hint) < 0) return tgi_why();
+    if (tgi_ctx_append_special(TGI_PROMPT, p.end) < 0) return tgi_why();
+    if (shown && tgi_emit_from(TGI_PROMPT, from) < 0) return tgi_why();
   }
   return tgi_ctx_generate(TGI_PROMPT, tgi_str("{\"emit\":true}")) < 0 ? tgi_why() : TGI_OK;
 }

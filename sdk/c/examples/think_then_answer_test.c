@@ -11,6 +11,22 @@ static void gives(const char *params, const char *said, const char *want, uint32
   TGI_CHECK(tgi_same(tgi_script_emitted(), want) && tgi_script_runs() == runs);
 }
 
+static const char *behind;
+static const char *held(const char *text) { return strcmp(text, behind) ? thoughts : " 4"; }
+
+/* Where the request has a grammar, the thoughts stay here. */
+static void keeps(const char *params, const char *said, const char *before) {
+  thoughts = said, behind = before;
+  tgi_script(held);
+  tgi_script_grammar(" 4");
+  TGI_CHECK(!tgi_script_run(params, "Q").len);
+  TGI_CHECK(tgi_same(tgi_script_emitted(), " 4") && tgi_script_runs() == 2);
+  TGI_CHECK(tgi_grammar_prefix(tgi_str(""), tgi_str(" 5")) == 1);
+  tgi_script_grammar(0);
+  TGI_CHECK(tgi_grammar_prefix(tgi_str(""), tgi_str(" 5")) < 0);
+  tgi_script(next);
+}
+
 static float likely(const char *text, const char *word) { return !strcmp(text, "Q") && !strcmp(word, " 4") ? -0.5f : -2; }
 
 int main(void) {
@@ -25,6 +41,9 @@ int main(void) {
   gives("{\"budget\": 2}", " hm hm hm</think>", " hm hm\nTime is up.\n 4", 2);
   gives("{\"budget\": 2, \"hint\": \"hint\"}", " hm hm hm", " hm hmhint 4", 2);
   gives("{}", " 4", " 4", 1); /* it ends its text */
+  keeps("{\"budget\": 9}", " hm</think>", "Q hm");
+  keeps("{\"budget\": 1}", " hm hm", "Q hm\nTime is up.\n");
+  keeps("{\"budget\": 9}", " hm", "Q hm");
   thoughts = " hm hm";
   TGI_CHECK(tgi_same(tgi_script_run("{\"budget\": 1, \"hint\": \"elsewhere\"}", "Q"), "the text is not in the vocabulary"));
   TGI_CHECK(tgi_test_params(tgi_str("{\"budget\": 0}")).len && tgi_test_params(tgi_str("{\"budget\": 1.5}")).len);

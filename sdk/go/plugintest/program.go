@@ -20,6 +20,8 @@ type Model struct {
 	Next func(text string) string
 	// Likely is the log-probability of a token, as text, behind a text; nil takes -1 for all.
 	Likely func(text, next string) float64
+	// Grammar gives the request a grammar: this text, literally.
+	Grammar string
 	// Runs are the settings of all runs so far, as JSON.
 	Runs []string
 	// Asked are the texts of all questions so far; one about the next token is empty.
@@ -53,8 +55,12 @@ func (m *Model) Run(p program.Plugin, prompt, params string) (string, error) {
 	}
 	m.contexts, m.why = []*context{{tokens: ids}}, ""
 	m.emitted.Reset()
-	request := fmt.Sprintf(`{"params":%s,"settings":{},"prompt_count":%d,"limits":{"max_new_tokens":100,"tokens":10000}}`,
-		params, len(ids))
+	settings := "{}"
+	if m.Grammar != "" {
+		settings = `{"grammar":true}`
+	}
+	request := fmt.Sprintf(`{"params":%s,"settings":%s,"prompt_count":%d,`+
+		`"limits":{"max_new_tokens":100,"tokens":10000}}`, params, settings, len(ids))
 	err := program.Run(p, []byte(request))
 	return m.emitted.String(), err
 }
@@ -303,10 +309,13 @@ func (m *Model) Render(request string) int32 {
 	return m.add(ids)
 }
 
-// GrammarPrefix knows one grammar: its source, literally.
+// GrammarPrefix knows one grammar: its source, literally; without one it is the request's.
 func (m *Model) GrammarPrefix(grammar, text string) int32 {
-	var g struct{ Source string }
-	if json.Unmarshal([]byte(grammar), &g) != nil {
+	g := struct{ Source string }{m.Grammar}
+	if grammar == "" && m.Grammar == "" {
+		return m.refuse(abi.ProgramArgument, "grammar: the request has none")
+	}
+	if grammar != "" && json.Unmarshal([]byte(grammar), &g) != nil {
 		return m.refuse(abi.ProgramGrammar, "the grammar is no JSON object")
 	}
 	n := 0

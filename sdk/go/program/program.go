@@ -67,6 +67,9 @@ type Request struct {
 	Messages []chat.Message
 	// Purse is how many tokens may be computed.
 	Purse int
+	// HasGrammar says that the client wants the reply held to a grammar, such as a schema. A run that sets none is held
+	// to it.
+	HasGrammar bool
 }
 
 // Uses says what a program needs.
@@ -107,6 +110,8 @@ func Run(p Plugin, request []byte) error {
 			r.Messages = chat.ReadMessages(in)
 		case "limits":
 			readLimits(in, r)
+		case "settings":
+			readSettings(in, r)
 		default:
 			in.Skip()
 		}
@@ -125,6 +130,16 @@ func readLimits(in *params.Reader, r *Request) {
 		case "tokens":
 			r.Purse = int(in.Uint())
 		default:
+			in.Skip()
+		}
+	}
+}
+
+func readSettings(in *params.Reader, r *Request) {
+	for key := range in.Object() {
+		if key == "grammar" {
+			r.HasGrammar = in.Bool()
+		} else {
 			in.Skip()
 		}
 	}

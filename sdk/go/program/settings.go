@@ -9,7 +9,8 @@ import (
 // Settings are those of a run; what they do not set is as the request says. The methods return their receiver.
 type Settings struct{ members, plugins []byte }
 
-// Grammar is what a run, or a text, is held to.
+// Grammar is what a run, or a text, is held to. One without a language and a source is that of the request, if it has
+// one.
 type Grammar struct {
 	// Language of Source: "json_schema", "json_object", "regex" and others.
 	Language, Source string
@@ -19,6 +20,9 @@ type Grammar struct {
 }
 
 func (g Grammar) append(b []byte) []byte {
+	if g.Language == "" && g.Source == "" {
+		return b
+	}
 	b = registry.AppendString(append(b, `{"language":`...), g.Language)
 	b = registry.AppendString(append(b, `,"source":`...), g.Source)
 	if g.Plugin != "" {
@@ -65,7 +69,9 @@ func (s *Settings) Stop(texts ...string) *Settings {
 // Grammar holds the run to a grammar, which the tokens from a place on have already begun; a negative place is the
 // context's end.
 func (s *Settings) Grammar(g Grammar, from int) *Settings {
-	s.raw("grammar", g.append(nil))
+	if own := g.append(nil); len(own) > 0 {
+		s.raw("grammar", own)
+	}
 	if from < 0 {
 		return s
 	}

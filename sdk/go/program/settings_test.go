@@ -16,6 +16,7 @@ func TestSettings(t *testing.T) {
 	m := h.Program(t, &plugintest.Model{Next: func(string) string { return " a" }})
 	for want, s := range map[string]*program.Settings{
 		``:                           program.With(),
+		`{"grammar_from":3}`:         program.With().Grammar(program.Grammar{}, 3), // the request's
 		`{"min_p":0.1}`:              program.With().MinP(0.1),
 		`{"plugins":[{"name":"x"}]}`: program.With().Plugin("x", nil),
 		`{"temperature":0.5,"max_tokens":3,"plugins":[{"name":"x","params":{"a":1}},{"name":"y\""}]}`: program.With().
@@ -25,6 +26,24 @@ func TestSettings(t *testing.T) {
 		run := func(r *program.Request) error { return program.Generate(s, r.Context) }
 		if _, err := m.Run(program.Func(run), "Q", "{}"); err != nil || !reflect.DeepEqual(m.Runs, []string{want}) {
 			t.Errorf("%q (%v), want %s", m.Runs, err, want)
+		}
+	}
+}
+
+// TestGrammarOfRequest: a program knows whether the request has a grammar, and what that allows.
+func TestGrammarOfRequest(t *testing.T) {
+	h := plugintest.New(t, "Q", "</s>")
+	for _, source := range []string{"", "ab"} {
+		m := h.Program(t, &plugintest.Model{Grammar: source})
+		_, err := m.Run(program.Func(func(r *program.Request) error {
+			n, err := program.GrammarPrefix(program.Grammar{}, "ac")
+			if r.HasGrammar != (source != "") || (err == nil) != r.HasGrammar || r.HasGrammar && n != 1 {
+				return fmt.Errorf("%v, %d bytes, %w", r.HasGrammar, n, err)
+			}
+			return nil
+		}), "Q", "{}")
+		if err != nil {
+			t.Errorf("%q: %v", source, err)
 		}
 	}
 }

@@ -1,5 +1,6 @@
 //! think-then-answer lets the model think for "budget" tokens (default 64). Where it has not come to "end" (default
-//! "</think>") by then, it is told that the time is up. Then it answers. All of it goes out as it comes.
+//! "</think>") by then, it is told that the time is up. Then it answers. All of it goes out as it comes; where the
+//! request has a grammar, the thoughts are free and stay here, and the answer that the grammar holds goes out.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
@@ -53,15 +54,20 @@ impl Program for Think {
 
     fn run(&mut self, r: &Request) -> Result<()> {
         let (p, c) = (read(&r.params)?, r.context);
-        let thoughts = c.generate(&Settings::new().free().emit().max_tokens(p.budget).stop(&[&p.end]))?;
-        if thoughts.reason == Reason::End {
+        let (shown, think) = (!r.has_grammar(), Settings::new().free().max_tokens(p.budget).stop(&[&p.end]));
+        let thoughts = c.generate(&if shown { think.emit() } else { think })?;
+        if thoughts.reason == Reason::End && shown {
             return Ok(()); // it answered without an end of its thoughts
         }
         if thoughts.reason != Reason::Stop {
             let from = c.len();
-            c.append(&p.hint)?;
+            if thoughts.reason == Reason::Length {
+                c.append(&p.hint)?;
+            }
             c.append_special(&p.end)?; // it may be a special token; it is a client's word about its own reply
-            c.emit_from(from)?;
+            if shown {
+                c.emit_from(from)?;
+            }
         }
         c.generate(&Settings::new().emit()).map(|_| ())
     }
@@ -98,6 +104,20 @@ mod tests {
         gives("{}", " 4", Ok(" 4"), 1); // it ends its text
         let lost = Err(String::from("the text is not in the vocabulary"));
         gives(r#"{"budget": 1, "hint": "elsewhere"}"#, " hm hm", lost, 1);
+    }
+
+    #[test]
+    fn held_to_the_requests_grammar() {
+        for (budget, said, before) in [(9, " hm</think> more", "Q hm"), (1, " hm hm", "Q hm\nTime is up.\n"), (9, " hm", "Q hm")] {
+            testing::vocabulary(&["Q", " hm", "</think>", " 4", "\nTime is up.\n", " more", "</s>"]);
+            program::model(move |text| String::from(if text == before { " 4" } else { said }));
+            program::grammar(" 4");
+            let params = alloc::format!(r#"{{"budget":{}}}"#, budget);
+            assert_eq!(program::run::<Think>(&params, "Q").unwrap(), " 4"); // the thoughts stay here
+            let runs = program::runs();
+            assert!(runs.len() == 2 && runs[0].contains("\"grammar\":null") && !runs[0].contains("emit"), "{:?}", runs);
+            assert_eq!(runs[1], r#"{"emit":true}"#);
+        }
     }
 
     #[test]

@@ -1,0 +1,99 @@
+// Command thinkthenanswer lets the model think for "budget" tokens (default 64). Where it has not come to "end"
+// (default "</think>") by then, it is told that the time is up. Then it answers. All of it goes out as it comes; where
+// the request has a grammar, the thoughts are free and stay here, and the answer that the grammar holds goes out.
+package main
+
+import (
+	"tgi/sdk/go/params"
+	"tgi/sdk/go/plugin"
+	"tgi/sdk/go/program"
+)
+
+func init() {
+	plugin.Describe(plugin.Info{Name: "think-then-answer", Version: "1.0.0",
+		Doc: "Lets the model think within a budget of tokens, and answer then.",
+		Params: `{"type":"object","properties":{"budget":{"type":"integer","minimum":1,"maximum":100000},` +
+			`"end":{"type":"string"},"hint":{"type":"string"}}}`})
+	program.Register(program.Uses{Contexts: 1}, program.Always(think{}))
+}
+
+func main() {}
+
+type think struct{}
+
+type settings struct {
+	budget    int
+	end, hint string
+}
+
+// Validate checks the parameters.
+func (think) Validate(raw []byte) error {
+	_, err := read(raw)
+	return err
+}
+
+func read(raw []byte) (settings, error) {
+	s := settings{64, "</think>", "\nTime is up.\n"}
+	if len(raw) == 0 {
+		return s, nil
+	}
+	r := params.Read(raw)
+	for key := range r.Object() {
+		switch key {
+		case "budget":
+			if s.budget = int(r.Uint()); s.budget < 1 || s.budget > 100000 {
+				r.Fail("budget: want a whole number from 1 to 100000")
+			}
+		case "end":
+			s.end = r.String()
+		case "hint":
+			s.hint = r.String()
+		default:
+			r.Fail("unknown parameter, want budget, end or hint")
+		}
+	}
+	if s.end == "" || s.hint == "" {
+		r.Fail("end, hint: want a text")
+	}
+	return s, r.Close()
+}
+
+// Run implements program.Plugin.
+func (think) Run(r *program.Request) error {
+	s, err := read(r.Params)
+	if err != nil {
+		return err
+	}
+	c, shown := r.Context, !r.HasGrammar
+	thoughts := program.With().Free().MaxTokens(s.budget).Stop(s.end)
+	if shown {
+		thoughts.Emit()
+	}
+	if err := program.Generate(thoughts, c); err != nil {
+		return err
+	}
+	switch reason := c.Span().Reason; {
+	case reason == program.End && shown:
+		return nil // it answered without an end of its thoughts
+	case reason != program.Stopped:
+		if err := s.interrupt(c, reason, shown); err != nil {
+			return err
+		}
+	}
+	return program.Generate(program.With().Emit(), c)
+}
+
+// interrupt ends the thoughts that the model did not end itself.
+func (s settings) interrupt(c *program.Context, reason program.Reason, shown bool) error {
+	from := c.Len()
+	if reason == program.Length {
+		if err := c.Append(s.hint); err != nil {
+			return err
+		}
+	}
+	// The end may be a special token; it is a client's word about its own reply.
+	if err := c.AppendSpecial(s.end); err != nil || !shown {
+		return err
+	}
+	return c.EmitFrom(from)
+}

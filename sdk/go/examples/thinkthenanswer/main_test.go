@@ -1,0 +1,64 @@
+package main
+
+import (
+	"reflect"
+	"testing"
+
+	"tgi/sdk/go/plugintest"
+)
+
+// gives runs the program: the model says this behind Q, and 4 behind all else.
+func gives(t *testing.T, params, said, grammar string) (string, []string, error) {
+	t.Helper()
+	h := plugintest.New(t, "Q", " hm", "</think>", " 4", "\nTime is up.\n", "hint", " more", "</s>")
+	m := h.Program(t, &plugintest.Model{Grammar: grammar, Next: func(text string) string {
+		if text == "Q" {
+			return said
+		}
+		return " 4"
+	}})
+	got, err := m.Run(think{}, "Q", params)
+	return got, m.Runs, err
+}
+
+// TestThinksWithinABudget: thoughts and answer go out, and where the model does not end its thoughts it is told to.
+func TestThinksWithinABudget(t *testing.T) {
+	for _, c := range []struct {
+		params, said, want string
+		runs               int
+	}{
+		{`{"budget":9}`, " hm hm</think> more", " hm hm 4", 2}, // the markup is special, so it has no text
+		{`{"budget":2}`, " hm hm hm</think>", " hm hm\nTime is up.\n 4", 2},
+		{`{"budget":2,"hint":"hint"}`, " hm hm hm", " hm hmhint 4", 2},
+		{`{}`, " 4", " 4", 1}, // it ends its text
+	} {
+		if got, runs, err := gives(t, c.params, c.said, ""); got != c.want || len(runs) != c.runs || err != nil {
+			t.Errorf("%s: %q after %q (%v), want %q", c.params, got, runs, err, c.want)
+		}
+	}
+	if got, _, err := gives(t, `{"budget":1,"hint":"elsewhere"}`, " hm hm", ""); err == nil {
+		t.Errorf("%q, want an error", got)
+	}
+}
+
+// TestKeepsTheGrammar: where the request has a grammar, the thoughts are free and stay here.
+func TestKeepsTheGrammar(t *testing.T) {
+	for _, said := range []string{" hm</think> more", " hm hm hm", " hm"} {
+		got, runs, err := gives(t, `{"budget":2}`, said, " 4")
+		want := []string{`{"grammar":null,"max_tokens":2,"stop":["</think>"]}`, `{"emit":true}`}
+		if got != " 4" || !reflect.DeepEqual(runs, want) || err != nil {
+			t.Errorf("%s: %q after %q (%v)", said, got, runs, err)
+		}
+	}
+}
+
+func TestParameters(t *testing.T) {
+	for _, bad := range []string{`{"budget":0}`, `{"budget":1.5}`, `{"end":""}`, `{"hint":7}`, `{"x":1}`} {
+		if err := (think{}).Validate([]byte(bad)); err == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+	if err := (think{}).Validate([]byte(`{"budget":3,"end":"</t>"}`)); err != nil {
+		t.Error(err)
+	}
+}
