@@ -69,7 +69,8 @@ func TestRelease(t *testing.T) {
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	run := filepath.Join(made, "tgi-v1.2.3-linux-"+strings.TrimSpace(passes(t, "go", "env", "GOHOSTARCH")), "tgi")
+	run := filepath.Join(made, "tgi-v1.2.3-linux-"+strings.TrimSpace(passes(t, "go", "env", "GOHOSTARCH")), "bin",
+		"tgi") // as the pages have it
 	if out := passes(t, run, "version"); !strings.Contains(out, "v1.2.3") {
 		t.Errorf("it is %s", out)
 	}
