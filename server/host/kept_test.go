@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,32 +18,49 @@ import (
 	"tgi/server/config"
 )
 
+// ownStates gives the process a cache without states, which goes with the test, and returns its folder. Other programs
+// on the machine, such as servers and tests of other folders, keep states in the usual one, and remove them there. The
+// modules that it has compiled are lent from there.
+func ownStates(t *testing.T) string {
+	t.Helper()
+	usual, err := store.Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ownCache(t)
+	own, err := store.Dir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := filepath.Join(own, "plugins")
+	if err := os.Remove(cache); err != nil { // the link to the usual one
+		t.Fatal(err)
+	}
+	entries, err := filepath.Glob(filepath.Join(usual, "plugins", "compiled*", "[0-9a-f]*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range entries {
+		to := filepath.Join(cache, filepath.Base(filepath.Dir(from)), filepath.Base(from))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.Symlink(from, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cache
+}
+
 // TestKeptStates: the second start of a program takes the plugins of conversations as they were loaded at the first,
 // and answers the same; another format of tools and another program have states of their own.
 func TestKeptStates(t *testing.T) {
 	keepModules(t)
-	cache, err := store.Dir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	states := func() []string {
-		list, err := filepath.Glob(filepath.Join(cache, "plugins", "compiled*", "state-*"))
+	cache := ownStates(t)
+	made := func() []string {
+		list, err := filepath.Glob(filepath.Join(cache, "compiled*", "state-*"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return list
 	}
-	before := states()
-	made := func() []string {
-		return slices.DeleteFunc(states(), func(path string) bool { return slices.Contains(before, path) })
-	}
-	t.Cleanup(func() {
-		for _, path := range made() {
-			if err := os.RemoveAll(path); err != nil {
-				t.Error(err)
-			}
-		}
-	})
 	build := fmt.Sprint("TestKeptStates ", time.Now().UnixNano())
 	start := func(build string, change func(*config.Config)) (reply string) {
 		t.Helper()
