@@ -75,6 +75,16 @@ func (o *operation) add(name Operation, c *modelCall) {
 	o.calls = append(o.calls, c)
 }
 
+// called reports whether there was a call of a model, false for nil.
+func (o *operation) called() bool {
+	if o == nil {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.calls) > 0
+}
+
 // modelCall is one call of a model: a request to the engine, or texts for vectors. Whoever reads its stream fills it.
 type modelCall struct {
 	model     string

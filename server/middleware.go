@@ -23,6 +23,7 @@ type reply struct {
 	control *http.ResponseController
 	timeout time.Duration
 	waited  time.Duration // in writes
+	flushed bool
 	status  int
 	bytes   int64
 	kept    *record.Exchange  // nil where it is not recorded
@@ -62,6 +63,7 @@ func (w *reply) begin(status int) {
 
 // FlushError is what http.ResponseController.Flush calls.
 func (w *reply) FlushError() error {
+	w.flushed = true
 	began := w.extendWriteDeadline()
 	err := w.control.Flush()
 	w.waited += time.Since(began)
@@ -95,6 +97,9 @@ type requestLog struct {
 	traceID string // its trace's id, if it has one
 	trace   requestTrace
 	err     error
+	// What it counts for: see cost. waited is in reads of its body.
+	open, computed bool
+	waited         time.Duration
 }
 
 // client is the name of the client of r, as Client gives it behind the key.
@@ -131,9 +136,7 @@ func (s *Server) log(next http.Handler) http.Handler {
 			timeout: time.Duration(s.options.Config.WriteTimeout)}
 		defer func() { // of one that was broken off too
 			s.line(r, out, v, began)
-			if v.refused(out.status) {
-				s.hold(v.client(r))
-			}
+			s.hold(v.account(r), v.cost(out, time.Since(began)))
 		}()
 		next.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), requestLogKey{}, v)))
 	})

@@ -86,8 +86,8 @@ type Server struct {
 	texts   byteBudget
 	load    func() EndpointLoad // nil is nobody's
 	rate    rate
-	// refusals are those that clients had lately.
-	refusals refusals
+	// holds are of clients with many requests that no model computes.
+	holds holds
 	// late is closed when the time to shut down is over.
 	late chan struct{}
 	// handlers are what is served now; it is replaced once, when it opens.
@@ -299,7 +299,13 @@ func (s *Server) handle(route Route) http.Handler {
 			ctx = context.WithValue(ctx, operationKey{}, here.operation)
 		}
 		r = r.WithContext(ctx)
-		defer func() { here.leave(r.Context(), statusOf(w)) }()
+		defer func() {
+			noteWork(r.Context(), route.Scope, here.operation)
+			here.leave(r.Context(), statusOf(w))
+		}()
+		if v, ok := ctx.Value(requestLogKey{}).(*requestLog); ok {
+			body = waitedBody{body, v}
+		}
 		if r.Body = http.MaxBytesReader(w, body, limit); !route.Streamed {
 			r.Body = &budgetedBody{ReadCloser: r.Body, holding: held}
 		}

@@ -1,0 +1,209 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"tgi/runtime/llm"
+	"tgi/server"
+	"tgi/server/config"
+	"tgi/server/generate"
+	"tgi/server/generate/generatetest"
+)
+
+const operatorKey = "an operator's"
+
+// refusing serves requests of which most are refused.
+func refusing(log *bytes.Buffer, busy *bool, keys ...config.Key) *server.Server {
+	refuse := func(err error) func(http.ResponseWriter, *http.Request) error {
+		return func(http.ResponseWriter, *http.Request) error { return err }
+	}
+	svc := generate.New(server.Engine("small", &generatetest.Engine{Script: generatetest.Echo}), generatetest.Words{},
+		generatetest.Limits(), nil)
+	s := newServer(routes{
+		"/invalid": refuse(&generate.Invalid{Msg: "no"}),
+		"/plugin":  refuse(fmt.Errorf("%w: dry: tgi_logits_begin", llm.ErrPlugin)),
+		"/stream": func(w http.ResponseWriter, r *http.Request) error {
+			w.WriteHeader(http.StatusOK)
+			server.Note(r.Context(), fmt.Errorf("%w: dry: tgi_logits_begin", llm.ErrPlugin))
+			return nil
+		},
+		"/full":    refuse(llm.ErrOverloaded),
+		"/drains":  refuse(llm.ErrDraining),
+		"/damaged": refuse(server.ErrPanic),
+		"/ok":      echo,
+		"/chat": func(w http.ResponseWriter, r *http.Request) error {
+			run, err := svc.Start(r.Context(), generate.Draft{Inputs: "Hi"})
+			if err != nil {
+				return err
+			}
+			defer run.Close()
+			_, err = run.Collect(r.Context())
+			return err
+		},
+	}, func(o *server.Options) {
+		o.Config.AdminKeys, o.APIs, o.Metrics = []string{operatorKey}, append(o.APIs, scoped{}), server.NewMetrics()
+		o.Keys, o.Log = keys, slog.New(slog.NewTextHandler(log, nil))
+	})
+	s.WatchDemand(func() bool { return *busy })
+	return s
+}
+
+// manyPerSecond is more than a client gets that is held back.
+var manyPerSecond = 600 * runtime.GOMAXPROCS(0)
+
+// perSecond is how many requests one connection after the other gets replies to in a second, of many.
+func perSecond(s http.Handler, path, address string) (n int) {
+	for end := time.Now().Add(time.Second); time.Now().Before(end) && n < manyPerSecond; n++ {
+		askFrom(s, path, address)
+	}
+	return n
+}
+
+// askFrom sends a request from an address.
+func askFrom(s http.Handler, path, address string) {
+	method := http.MethodPost
+	if path == "/livez" || path == "/metrics" || path == "/admin/x" {
+		method = http.MethodGet
+	}
+	r := httptest.NewRequest(method, path, strings.NewReader("{}"))
+	r.Header.Set("Content-Type", "application/json")
+	if path == "/admin/x" {
+		r.Header.Set("Authorization", "Bearer "+operatorKey)
+	}
+	r.RemoteAddr = address
+	s.ServeHTTP(httptest.NewRecorder(), r)
+}
+
+// TestRequestsAreHeld: while others generate, a client gets so many replies at once and then so many per second to
+// requests that no model computes, whatever they are and however often it connects; all other replies of the same
+// client, its probes, and those of other clients, are sent at once.
+func TestRequestsAreHeld(t *testing.T) {
+	cores := runtime.GOMAXPROCS(0)
+	quick, refused, free := 540*cores, 135*cores, manyPerSecond
+	for path, most := range map[string]int{"/invalid": refused, "/plugin": refused, "/stream": refused,
+		"/nowhere": refused, "/full": quick, "/ok": quick, "/livez": quick, "/metrics": quick, "/drains": free,
+		"/damaged": free, "/chat": free, "/admin/x": free} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			busy, held := true, func(n int) bool { return n >= most*9/10 && n <= most+2 }
+			s := refusing(&log, &busy)
+			n := perSecond(s, path, "192.0.2.1:1")
+			if most < free && !held(n) || most == free && n != free {
+				t.Errorf("%s: %d in a second, want %d", path, n, most)
+			}
+			says := strings.Count(log.String(), "held back")
+			if most < free && says != 1 || most == free && says != 0 {
+				t.Errorf("%s: %d lines of the log say that replies are held", path, says)
+			}
+			if n := perSecond(s, "/chat", "192.0.2.1:2"); n != free {
+				t.Errorf("%s: of the same client's texts %d were generated", path, n)
+			}
+			if most == free {
+				return
+			}
+			other := "/livez"
+			if path == other || path == "/metrics" {
+				other = "/ok"
+			}
+			perSecond(s, path, "192.0.2.1:3")
+			if n := perSecond(s, path, "192.0.2.1:4"); n > most*125/135+1 {
+				t.Errorf("%s: %d in a second that follows another, on another connection", path, n)
+			}
+			if n := perSecond(s, other, "192.0.2.1:4"); n < 490*cores {
+				t.Errorf("%s: of the same client's requests for %s %d were served", path, other, n)
+			}
+			if n := perSecond(s, path, "192.0.2.2:1"); !held(n) {
+				t.Errorf("%s: of another client %d in a second", path, n)
+			}
+			busy = false
+			if n := perSecond(s, path, "192.0.2.1:5"); n != free {
+				t.Errorf("%s: while nobody generates %d in a second", path, n)
+			}
+		})
+	}
+}
+
+// TestManyAreHeld: clients that have many requests at once share a quarter of the cores, and who asks every second
+// never waits.
+func TestManyAreHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		busy, cores := true, runtime.GOMAXPROCS(0)
+		s := refusing(&log, &busy)
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		var all sync.WaitGroup
+		var served atomic.Int64
+		for i := range 25 {
+			all.Go(func() {
+				for ctx.Err() == nil {
+					askFrom(s, "/ok", fmt.Sprintf("192.0.2.%d:1", i+1))
+					served.Add(1)
+				}
+			})
+		}
+		all.Go(func() {
+			for range 9 {
+				time.Sleep(time.Second)
+				for _, path := range []string{"/livez", "/metrics"} {
+					began := time.Now()
+					askFrom(s, path, "192.0.2.200:1")
+					if took := time.Since(began); took != 0 {
+						t.Errorf("%s took %v", path, took)
+					}
+				}
+			}
+		})
+		all.Wait()
+		// A quarter of the cores for ten seconds, and what each has at once.
+		most := int64(cores) * (10*1250 + 25*(40+5))
+		if n := served.Load(); n > most || n < most*8/10 {
+			t.Errorf("%d were served, want at most %d", n, most)
+		}
+	})
+}
+
+// TestRefusalsOfKeys: with keys, clients are told apart by them, and nobody is held for long, however many connections
+// the client has.
+func TestRefusalsOfKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		busy := true
+		s := refusing(&log, &busy, config.Key{Name: "a", Key: "key of a"}, config.Key{Name: "b", Key: "key of b"})
+		began, all := time.Now(), make(chan time.Duration)
+		many := 300 * runtime.GOMAXPROCS(0)
+		for range many {
+			go func() {
+				rec := ask(s, http.MethodPost, "/invalid", "{}", "Authorization", "Bearer key of a")
+				if rec.Code != http.StatusUnprocessableEntity {
+					t.Errorf("%d %s", rec.Code, rec.Body)
+				}
+				all <- time.Since(began)
+			}()
+		}
+		longest := time.Duration(0)
+		for range many {
+			longest = max(longest, <-all)
+		}
+		if longest != time.Second {
+			t.Errorf("%d refusals at once: the last after %v", many, longest)
+		}
+		began = time.Now()
+		if rec := ask(s, http.MethodPost, "/invalid", "{}", "Authorization", "Bearer key of b"); rec.Code !=
+			http.StatusUnprocessableEntity || time.Since(began) != 0 {
+			t.Errorf("another key of the same address: %d after %v", rec.Code, time.Since(began))
+		}
+	})
+}

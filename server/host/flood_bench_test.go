@@ -1,0 +1,103 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tgi/server/config"
+)
+
+// BenchmarkFlood reports the gaps between the tokens of three streams, in turn undisturbed and beside another client
+// that asks for what no model computes, on eight connections and as fast as it gets replies. It is in this process, so
+// that what it does itself counts, too.
+func BenchmarkFlood(b *testing.B) {
+	p := openPlugged(b, func(c *config.Config) { c.Runtime.Verify = false })
+	long := strings.Repeat("Once upon a time there was a king. ", 50)
+	for _, c := range []struct {
+		name, request string
+		status        int
+	}{
+		{"health", sentGet("/health"), http.StatusOK},
+		{"models", sentGet("/v1/models"), http.StatusOK},
+		{"metrics", sentGet("/metrics"), http.StatusOK},
+		{"tokenize", sentPost("/tokenize", `{"inputs":"Once upon a time"}`), http.StatusOK},
+		{"tokenize-long", sentPost("/tokenize", `{"inputs":"`+long+`"}`), http.StatusOK},
+		{"nowhere", sentGet("/nowhere"), http.StatusNotFound},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			asked := 0
+			compare(b, func() (alone, beside time.Duration) {
+				alone = p.gap(b, rest)
+				stop := p.flood(b, c.request, c.status)
+				beside = p.gap(b, rest)
+				asked += stop()
+				return alone, beside
+			})
+			b.ReportMetric(float64(asked)/float64(b.N)/2, "asked/s")
+		})
+	}
+}
+
+// sentGet and sentPost are requests as they are sent.
+func sentGet(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: tgi\r\n\r\n" }
+
+func sentPost(path, body string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: tgi\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
+		"\r\n%s", path, len(body), body)
+}
+
+// flood has another client send a request again and again until stop is called, which returns how many there were. All
+// but a few of the replies have the status.
+func (p *plugged) flood(b *testing.B, request string, status int) (stop func() int) {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	var all sync.WaitGroup
+	var asked, other atomic.Int64
+	for range 8 {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+		conn, err := d.DialContext(ctx, "tcp", strings.TrimPrefix(p.url, "http://"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		all.Go(func() {
+			defer conn.Close()
+			context.AfterFunc(ctx, func() { conn.Close() })
+			in := bufio.NewReader(conn)
+			for ctx.Err() == nil {
+				if _, err := io.WriteString(conn, request); err != nil {
+					break
+				}
+				res, err := http.ReadResponse(in, nil)
+				if err != nil {
+					break
+				}
+				if _, err := io.Copy(io.Discard, res.Body); err != nil {
+					break
+				}
+				if asked.Add(1); res.StatusCode != status {
+					other.Add(1)
+				}
+			}
+			if ctx.Err() == nil {
+				b.Error("a connection of the flood was closed")
+			}
+		})
+	}
+	return func() int {
+		cancel()
+		all.Wait()
+		if n, of := other.Load(), asked.Load(); n > of/10 {
+			b.Errorf("%d of %d replies had another status than %d", n, of, status)
+		}
+		return int(asked.Load())
+	}
+}
