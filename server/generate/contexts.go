@@ -39,6 +39,7 @@ type Contexts struct {
 	first  *engine.Span
 	cached int
 
+	begins   func(error) // called when the program has the model compute something, or ends
 	out      *engine.Output
 	release  func()                  // of the guards; nil for none
 	stop     context.CancelCauseFunc // of the program
@@ -451,6 +452,7 @@ func (h *Contexts) Slept() time.Duration { return h.slept }
 
 // pump applies the next event of any context.
 func (h *Contexts) pump() error {
+	h.begins(nil)
 	began := time.Now()
 	ev, err := h.session.Next(h.ctx)
 	h.slept += time.Since(began)
@@ -588,6 +590,7 @@ func (h *Contexts) give(list []Event, err error) error {
 			h.last, h.finished = ev, true
 			return nil
 		}
+		h.begins(nil)
 		h.run.programs.push(programItem{event: ev})
 	}
 	return err

@@ -133,26 +133,55 @@ func (s *Service) startPrograms(ctx context.Context, r *Run, d *Draft, bound Bou
 		list = append(list, session)
 	}
 	r.programs, r.stream = p, sessions.Watch(ctx, engine.Request{Prompt: q.Prompt, Params: q.Params, N: q.Sequences}, p)
-	request := programRequest(d, q)
+	request, began := programRequest(d, q), make(chan error, q.Sequences)
 	for i, session := range list {
-		p.done.Go(func() { s.runProgram(ctx, r, d, bound, i, session, request, embeddings) })
+		p.done.Go(func() { s.runProgram(ctx, r, d, bound, i, session, request, embeddings, began) })
+	}
+	return r.programsBegin(ctx, began)
+}
+
+// programsBegin waits until each program has the model compute something or has ended. One that failed before that
+// refuses the request, so that a stream gets the status of a whole reply. Fuel and time bound the wait.
+func (r *Run) programsBegin(ctx context.Context, began <-chan error) error {
+	for range r.Request.Sequences {
+		var err error
+		select {
+		case err = <-began:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		if err == nil {
+			continue
+		}
+		r.cancel()
+		r.waitPrograms()
+		for drained := error(nil); drained == nil; { // who watches the stream learns of the end
+			_, drained = r.stream.Next(context.WithoutCancel(ctx))
+		}
+		return err
 	}
 	return nil
 }
 
-// runProgram runs one program to its end.
+// runProgram runs one program to its end. began gets an error of a program that had the model compute nothing, else nil
+// as soon as it does.
 func (s *Service) runProgram(ctx context.Context, r *Run, d *Draft, bound BoundProgram, i int, session *engine.Session,
-	request []byte, embeddings []llm.Embedding) {
+	request []byte, embeddings []llm.Embedding, began chan<- error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	wall := cmp.Or(s.limits.ProgramTime, 5*time.Minute)
 	timed, cancel := context.WithTimeoutCause(ctx, wall, fmt.Errorf("%w: the program took longer than plugins."+
 		"program_time, %v", llm.ErrPlugin, wall))
 	h := s.newContexts(timed, r, d, bound, i, session, stop, embeddings)
+	h.begins = func(err error) {
+		began <- err
+		h.begins = func(error) {}
+	}
 	err := bound.RunProgram(timed, h.params.Seed, request, h)
 	last, err := h.close(err)
 	cancel()
 	stop(nil)
 	r.programs.end(last, err)
+	h.begins(err)
 }
 
 // count adds what the model computed for a program, which knows from cached how much of the prompt is not in that.

@@ -88,6 +88,9 @@ impl Program for Repair {
     fn run(&mut self, r: &Request) -> Result<()> {
         let p = DEFAULTS.with(r.params.json().as_bytes())?;
         let (c, g, start) = (r.context, p.grammar(r)?, r.context.len());
+        if !r.has_grammar() {
+            grammar_prefix(&g, "")?; // a wrong schema refuses the request before the model computes anything
+        }
         let left = || (r.max_new_tokens as usize).saturating_sub(c.len() - start);
         for _ in 0..p.tries {
             if left() == 0 {
