@@ -2,6 +2,7 @@ package generate
 
 import (
 	"fmt"
+	"slices"
 
 	"tgi/runtime/llm"
 	"tgi/server/wire"
@@ -32,7 +33,8 @@ type Reply struct {
 	shown int   // bytes of the sequence's text that were let go
 	open  *call // nil between calls
 	calls []Call
-	begun int // calls that were shown
+	part  []Call // the call that the end of the text cut, if one was shown
+	begun int    // calls that were shown
 	// cut: the length limit ended the text; broken: it did so inside a call, or a call failed that had begun.
 	cut, broken bool
 }
@@ -111,6 +113,10 @@ func (r *Reply) StoppedAt() string { return r.filter.found }
 
 // Calls are the complete ones.
 func (r *Reply) Calls() []Call { return r.calls }
+
+// Made returns the calls that a stream has shown, in their order: the complete ones, and behind them the one
+// that the text ended in, with as much of its arguments as was let go.
+func (r *Reply) Made() []Call { return append(slices.Clip(r.calls), r.part...) }
 
 // Called reports whether the reply ended with calls to execute: there are complete
 // ones, and none that had begun is broken.
@@ -276,6 +282,11 @@ func (r *Reply) fail(d *Delta) error {
 		return nil
 	}
 	begun := r.open != nil && !r.open.hidden
+	if begun && d.Failed == FailedIncomplete {
+		c := r.open.Call
+		c.Arguments = string(r.open.text[:r.open.sent])
+		r.part = append(r.part, c)
+	}
 	r.open = nil
 	// What a stream has shown of the call can't be taken back, so the reply must not ask for calls to be executed.
 	r.broken = r.broken || begun

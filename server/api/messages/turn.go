@@ -12,6 +12,7 @@ import (
 	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/api/deltas"
+	"tgi/server/api/toolset"
 	"tgi/server/dispatch"
 	"tgi/server/generate"
 	"tgi/server/mcp"
@@ -267,13 +268,14 @@ func (t *turn) appendHead(b []byte) []byte {
 	return append(b, `,"content":[`...)
 }
 
-// appendMessage writes the whole message. A call that was cut off is none.
+// appendMessage writes the whole message. A call that the text ended in has the members that are complete, as clients
+// make of the stream's pieces; stop_reason says that it is none to execute. One of an MCP server is left out.
 func (t *turn) appendMessage(b []byte) []byte {
 	b = t.appendHead(b)
 	calls, n := t.choice.Reply.Calls(), 0
 	for i, s := range t.blocks {
 		text := s.text.String()
-		if i >= t.first && (s.kind == toolBlock || s.kind == mcpBlock) && !complete(calls, s.id) {
+		if i >= t.first && s.kind == mcpBlock && !complete(calls, s.id) {
 			continue
 		}
 		b = wire.Comma(b, n)
@@ -285,7 +287,7 @@ func (t *turn) appendMessage(b []byte) []byte {
 			b = wire.AppendString(append(b, `{"type":"thinking","thinking":`...), text)
 			b = append(wire.AppendString(append(b, `,"signature":`...), signature(text)), '}')
 		case toolBlock:
-			b = append(append(appendTool(b, s.id, s.name), text...), '}')
+			b = append(append(appendTool(b, s.id, s.name), toolset.Whole(text)...), '}')
 		case mcpBlock:
 			b = append(append(appendMCP(b, s), text...), '}')
 		case resultBlock:

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/json"
 	"strconv"
 
 	"tgi/server/api/toolset"
@@ -45,7 +46,7 @@ func appendReasoning(b []byte, text string) []byte {
 	return wire.AppendString(append(b, `,"reasoning":`...), text)
 }
 
-// appendCall writes a complete call, the i-th of its message.
+// appendCall writes a call, the i-th of its message. One that the text ended in has the arguments that a stream shows.
 func (c *call) appendCall(b []byte, i int, call *generate.Call) []byte {
 	id := call.ID
 	if !c.dialect.UniqueIDs {
@@ -54,18 +55,26 @@ func (c *call) appendCall(b []byte, i int, call *generate.Call) []byte {
 	b = wire.AppendString(append(b, `{"id":`...), id)
 	if c.shown.Customs[call.Name] {
 		b = wire.AppendString(append(b, `,"type":"custom","custom":{"name":`...), call.Name)
-		b = wire.AppendString(append(b, `,"input":`...), toolset.Input(call.Arguments))
+		b = wire.AppendString(append(b, `,"input":`...), customInput(call.Arguments))
 		return append(b, `}}`...)
 	}
 	b = append(b, `,"type":"function","function":{`...)
 	if !c.dialect.ToolArgumentsText {
 		b = wire.AppendString(append(b, `"description":null,"name":`...), call.Name)
-		b = append(append(b, `,"arguments":`...), call.Arguments...)
+		b = append(append(b, `,"arguments":`...), toolset.Whole(call.Arguments)...)
 		return append(b, `}}`...)
 	}
 	b = wire.AppendString(append(b, `"name":`...), call.Name)
 	b = wire.AppendString(append(b, `,"arguments":`...), call.Arguments)
 	return append(b, `}}`...)
+}
+
+// customInput is the text that a custom tool is called with: as in streams none before the call is complete.
+func customInput(arguments string) string {
+	if !json.Valid([]byte(arguments)) {
+		return ""
+	}
+	return toolset.Input(arguments)
 }
 
 // appendDelta writes what d adds to a streamed message: nothing when it is nil.

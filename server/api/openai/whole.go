@@ -197,7 +197,7 @@ func (c *call) appendAnswer(b []byte, one *answer, inputs string, prefill []gene
 	text := one.text.String()
 	if c.form.chat {
 		b = c.appendMessage(append(b, `,"message":`...), text, one.thoughts.String(),
-			c.rounds.own(one.Reply.Calls()))
+			c.rounds.own(one.Reply.Made()))
 	} else {
 		echoed, chars := c.echoed(inputs, prefill)
 		for i := range one.tokens {

@@ -175,7 +175,8 @@ func openaiReplies() map[string]*Schema {
 		"ChatCompletionComplete": object("", need("index", whole("int32", "")), need("message", ref("OutputMessage")),
 			may("logprobs", orNull(ref("ChatCompletionLogprobs"))), may("explain", list(ref("Explanation"))),
 			need("finish_reason",
-				text("stop, length or tool_calls, function_call for functions; in tgi-2.2 and tgi-0.6 eos_token, length or stop_sequence. length with a call that was cut off: the call is not in a whole reply, and its arguments are no JSON in a stream."))),
+				text("stop, length or tool_calls, function_call for functions; in tgi-2.2 and tgi-0.6 eos_token, length or "+
+					"stop_sequence. length with a call that was cut off: its arguments are no JSON."))),
 		"OutputMessage": anyOf("", ref("TextMessage"), ref("ToolCallMessage"), ref("FunctionCallMessage")),
 		"TextMessage": object("", may("role", example(text(""), "assistant")), may("content", orNull(text(""))),
 			may("reasoning_content", text("What the model thinks.")), may("reasoning", text("The same.")),

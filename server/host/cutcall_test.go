@@ -1,0 +1,240 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"tgi/server/api/toolset"
+	"tgi/server/config"
+	"tgi/server/dialect"
+)
+
+// saidCall is a call of a reply.
+type saidCall struct{ Name, Arguments string }
+
+// cutCallRoutes are the APIs that have tools: how many tokens a body may get has a place, and what else it says. calls
+// reads the calls of a whole reply or of the events of a stream, and why the text ended.
+var cutCallRoutes = []struct {
+	name, path, body, tool string
+	dialect                string
+	calls                  func(whole bool, objects []map[string]any) ([]saidCall, string)
+}{
+	{"chat", "/v1/chat/completions", `{"model":"x","max_tokens":%d,%s}`, cityTool, "tgi-3", chatCalls},
+	{"chat of TGI 2.2", "/v1/chat/completions", `{"model":"x","max_tokens":%d,%s}`, cityTool, "tgi-2.2", chatCalls},
+	{"responses", "/v1/responses", `{"model":"x","max_output_tokens":%d,%s}`,
+		`{"type":"function","name":"get_weather","parameters":` + cityOf + `}`, "", responseCalls},
+	{"messages", "/v1/messages", `{"model":"x","max_tokens":%d,%s}`, `{"name":"get_weather","input_schema":` + cityOf +
+		`}`, "", messageCalls},
+	{"Ollama", "/api/chat", `{"model":"m","options":{"num_predict":%d,"temperature":0},%s}`, cityTool, "", ollamaCalls},
+}
+
+const (
+	cityOf = `{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`
+
+	cityTool = `{"type":"function","function":{"name":"get_weather","parameters":` + cityOf + `}}`
+)
+
+func member[T any](v any, path ...any) (out T) {
+	for _, key := range path {
+		switch key := key.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[key]
+		case int:
+			list, _ := v.([]any)
+			if key >= len(list) {
+				return out
+			}
+			v = list[key]
+		}
+	}
+	out, _ = v.(T)
+	return out
+}
+
+func chatCalls(whole bool, objects []map[string]any) (calls []saidCall, reason string) {
+	for _, o := range objects {
+		c := member[any](o, "choices", 0)
+		if r := member[string](c, "finish_reason"); r != "" {
+			reason = r
+		}
+		if whole {
+			for _, call := range member[[]any](c, "message", "tool_calls") {
+				args := member[any](call, "function", "arguments")
+				text, ok := args.(string)
+				if !ok {
+					b, _ := json.Marshal(args)
+					text = string(b)
+				}
+				calls = append(calls, saidCall{member[string](call, "function", "name"), text})
+			}
+			continue
+		}
+		list := member[[]any](c, "delta", "tool_calls")
+		if one := member[map[string]any](c, "delta", "tool_calls"); one != nil { // of older dialects
+			list = []any{one}
+		}
+		for _, call := range list {
+			at := int(member[float64](call, "index"))
+			if at == len(calls) {
+				calls = append(calls, saidCall{Name: member[string](call, "function", "name")})
+			}
+			calls[at].Arguments += member[string](call, "function", "arguments")
+		}
+	}
+	return calls, reason
+}
+
+func responseCalls(whole bool, objects []map[string]any) (calls []saidCall, reason string) {
+	last := objects[len(objects)-1]
+	if !whole {
+		begun := 0
+		for _, o := range objects {
+			switch {
+			case o["type"] == "response.output_item.added" && member[string](o, "item", "type") == "function_call":
+				begun++
+				calls = append(calls, saidCall{Name: member[string](o, "item", "name")})
+			case o["type"] == "response.function_call_arguments.delta":
+				calls[begun-1].Arguments += member[string](o, "delta")
+			}
+		}
+		return calls, member[string](last, "response", "status")
+	}
+	for _, item := range member[[]any](last, "output") {
+		if member[string](item, "type") == "function_call" {
+			calls = append(calls, saidCall{member[string](item, "name"), member[string](item, "arguments")})
+		}
+	}
+	return calls, member[string](last, "status")
+}
+
+func messageCalls(whole bool, objects []map[string]any) (calls []saidCall, reason string) {
+	for _, o := range objects {
+		switch {
+		case whole:
+			for _, block := range member[[]any](o, "content") {
+				if member[string](block, "type") == "tool_use" {
+					b, _ := json.Marshal(member[any](block, "input"))
+					calls = append(calls, saidCall{member[string](block, "name"), string(b)})
+				}
+			}
+			reason = member[string](o, "stop_reason")
+		case member[string](o, "content_block", "type") == "tool_use":
+			calls = append(calls, saidCall{Name: member[string](o, "content_block", "name")})
+		case member[string](o, "delta", "type") == "input_json_delta":
+			calls[len(calls)-1].Arguments += member[string](o, "delta", "partial_json")
+		case o["type"] == "message_delta":
+			reason = member[string](o, "delta", "stop_reason")
+		}
+	}
+	return calls, reason
+}
+
+func ollamaCalls(_ bool, objects []map[string]any) (calls []saidCall, reason string) {
+	for _, o := range objects {
+		for _, call := range member[[]any](o, "message", "tool_calls") {
+			b, _ := json.Marshal(member[any](call, "function", "arguments"))
+			calls = append(calls, saidCall{member[string](call, "function", "name"), string(b)})
+		}
+		if r := member[string](o, "done_reason"); r != "" {
+			reason = r
+		}
+	}
+	return calls, reason
+}
+
+// TestCutCalls: wherever max_tokens cuts a tool call, a whole reply has the calls of the stream, with as much of their
+// arguments; where arguments are an object, with the members that are complete. A call that is cut is never one to
+// execute: the reason says so, and its arguments are no JSON.
+func TestCutCalls(t *testing.T) {
+	p := programming(t, func(c *config.Config) { c.Server.Ollama = true })
+	for _, r := range cutCallRoutes {
+		messages := `"messages":[{"role":"user","content":"Weather in Paris?"}],"temperature":0`
+		switch r.name {
+		case "responses":
+			messages = `"input":"Weather in Paris?","temperature":0`
+		case "Ollama":
+			messages = `"messages":[{"role":"user","content":"Weather in Paris?"}]`
+		}
+		read := func(n int, stream bool) ([]saidCall, string) {
+			t.Helper()
+			body := fmt.Appendf(nil, r.body, n, fmt.Sprintf(`%s,"tools":[%s],"stream":%v`, messages, r.tool, stream))
+			status, text := p.callIn(t, r.dialect, r.path, body)
+			if status != http.StatusOK {
+				t.Fatalf("%s, %d: %d %s", r.name, n, status, text)
+			}
+			var objects []map[string]any
+			for line := range strings.SplitSeq(text, "\n") {
+				var o map[string]any
+				if json.Unmarshal([]byte(strings.TrimPrefix(line, "data:")), &o) == nil {
+					objects = append(objects, o)
+				}
+			}
+			return r.calls(!stream, objects)
+		}
+		states := map[string]int{}
+		for n := 1; states["called"] == 0 && n < 60; n++ {
+			whole, reason := read(n, false)
+			stream, why := read(n, true)
+			objects := r.name == "messages" || r.dialect == "tgi-2.2"
+			for i := range stream {
+				cut := !json.Valid([]byte(stream[i].Arguments))
+				if states["cut"] += map[bool]int{true: 1}[cut]; objects {
+					stream[i].Arguments = canonical(toolset.Whole(stream[i].Arguments))
+				}
+				called := slices.Contains([]string{"tool_calls", "tool_use", "completed"}, reason)
+				if cut && called {
+					t.Errorf("%s, %d tokens: %s, but the call is cut: %+v", r.name, n, reason, stream)
+				}
+				if !cut {
+					states["called"]++
+				}
+			}
+			if !slices.Equal(whole, stream) || reason != why {
+				t.Errorf("%s, %d tokens: %s %+v\nstreamed %s %+v", r.name, n, reason, whole, why, stream)
+			}
+		}
+		if states["called"] == 0 || states["cut"] < 3 && r.name != "Ollama" {
+			t.Errorf("%s: %v", r.name, states)
+		}
+	}
+}
+
+// canonical is JSON as encoding/json writes it.
+func canonical(text string) string {
+	var v any
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return text
+	}
+	b, _ := json.Marshal(v)
+	return string(b)
+}
+
+// callIn does a request in a dialect; empty for the default.
+func (p *plugged) callIn(t *testing.T, name, path string, body []byte) (int, string) {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodPost, p.url+path, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if name != "" {
+		req.Header.Set(dialect.Header, name)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
