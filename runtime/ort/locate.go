@@ -11,7 +11,8 @@ import (
 )
 
 // remedy ends every error about an unusable library.
-const remedy = "run `make ort`, or set TGI_ORT_LIB or [runtime] ort_lib to the path of the library"
+const remedy = "a release has the library beside the program, the source tree fetches it by `make ort`; or set " +
+	"TGI_ORT_LIB or [runtime] ort_lib to its path"
 
 // Locate returns the path of the ONNX Runtime library: the first of explicit (the setting
 // [runtime] ort_lib), the environment variable TGI_ORT_LIB, a library beside the running

@@ -58,7 +58,8 @@ func (d *diagnosis) device(_ context.Context, r *report) {
 	if err != nil {
 		return
 	}
-	const cure = "run `make ort`, or set runtime.ort_lib (--ort-lib) to the file of the ONNX Runtime library"
+	const cure = "a release has the ONNX Runtime library beside the program, the source tree fetches it by `make ort`; " +
+		"or set runtime.ort_lib (--ort-lib) to its file"
 	if err := ort.Init(choice.Library); err != nil {
 		r.fail("ONNX Runtime", err, cure)
 		return
