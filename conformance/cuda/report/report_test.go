@@ -115,14 +115,20 @@ func TestZerosFail(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text, err := run("--dry-run=false", "--parts", "device,logits,server,int4,context", "--golden", golden)
+	demo, err := filepath.Abs("../../../models/demo/checkpoint") // its context is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := run("--dry-run=false", "--parts", "device,logits,server,int4,context", "--golden", golden,
+		"--long", demo)
 	if err == nil {
 		t.Error("it passes")
 	}
 	for _, want := range []string{
 		"FAILED llama3 in bf16 against the CPU in 32 bits", "FAILED tgi-demo in int8 against the CPU in 32 bits",
 		"FAILED server: greedy texts: 0 of 12", "FAILED int4, fpA_intB to the CPU in 32 bits",
-		"FAILED tgi-demo in bf16 against the CPU in 32 bits",
+		"FAILED tgi-demo in bf16 against the CPU in 32 bits: 3001 tokens",
+		"FAILED checkpoint in bf16 against the CPU in 32 bits: 42 tokens", // the context
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing\n%s", want, text)
