@@ -45,6 +45,7 @@ type Session struct {
 	contexts map[*Context]bool // with a seq
 	running  int               // spans that the scheduler has
 	starts   []*Span           // that wait for one of these to end
+	shared   sched.Request     // of its contexts
 }
 
 // Context is a text of a session: tokens that are computed where they are needed. It rests, or one Span of it is under

@@ -28,6 +28,7 @@ func (s *Scheduler) Open(j Job) *Seq {
 		row:     kv.NewRow(j.Salt, j.Embeddings...),
 		owner:   j.Client,
 		share:   j.Share,
+		request: j.Request,
 
 		embeddings: j.Embeddings, priority: j.Priority, context: true,
 	}
@@ -44,7 +45,7 @@ func (s *Scheduler) Fork(q *Seq, n int) *Seq {
 	s.nextID++
 	f := &Seq{id: s.nextID, state: resting, tokens: q.tokens[:len(q.tokens):len(q.tokens)], prompt: len(q.tokens),
 		adapter: q.adapter, row: s.pool.Fork(q.row), long: q.long, owner: q.owner, share: q.share, priority: q.priority,
-		embeddings: q.embeddings, context: true}
+		request: q.request, embeddings: q.embeddings, context: true}
 	f.self[0] = f
 	s.rest(f)
 	s.Truncate(f, n)

@@ -100,7 +100,7 @@ func (s *Scheduler) promptTokens(p *Plan, served bool) int {
 	if s.pace == nil || p.DecodeRows == 0 {
 		return most
 	}
-	prompts := len(s.prompts()) + max(min(s.Waiting(), s.settings.MaxBatchSize-s.Running()), 0)
+	prompts := s.wanting()
 	if prompts == 0 {
 		return most
 	}
@@ -109,6 +109,33 @@ func (s *Scheduler) promptTokens(p *Plan, served bool) int {
 		least = 1 // else others were preempted in vain
 	}
 	return min(most, max(s.pace(p.DecodeRows, prompts), least))
+}
+
+// wanting counts the requests that have prompts to be computed or that could be admitted. Each counts as one, whatever
+// it has: for several outputs its prompt is computed once, and a program would get more of each step for more contexts.
+func (s *Scheduler) wanting() (n int) {
+	s.asked++
+	count := func(q *Seq) {
+		if r := q.request; r != nil {
+			if r.asked == s.asked {
+				return
+			}
+			r.asked = s.asked
+		}
+		n++
+	}
+	for _, q := range s.prompts() {
+		count(q)
+	}
+	room := s.settings.MaxBatchSize - s.Running()
+	for _, q := range s.waiting {
+		if room <= 0 {
+			break
+		}
+		room -= q.slots()
+		count(q)
+	}
+	return n
 }
 
 // planDecode plans one token for each running row that has only one to compute, in order.

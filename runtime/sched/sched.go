@@ -64,6 +64,7 @@ type Scheduler struct {
 	planned    bool // between Plan and Commit
 	plan       Plan
 	pace       Pace
+	asked      uint64 // how often the pace was asked
 }
 
 // New returns a scheduler without sequences.
@@ -83,9 +84,9 @@ func New(set Settings, sh Shape) (*Scheduler, error) {
 	return &Scheduler{settings: set, original: sh.OriginalLen, pool: pool}, nil
 }
 
-// Pace says how many prompt tokens a step may compute beside so many rows that decode, while so many prompts are to be
-// computed or could be admitted. 0 has them wait for a later step.
-type Pace func(decodeRows, prompts int) (tokens int)
+// Pace says how many prompt tokens a step may compute beside so many rows that decode, while the prompts of so many
+// requests are to be computed or could be admitted. 0 has them wait for a later step.
+type Pace func(decodeRows, requests int) (tokens int)
 
 // SetPace bounds the prompt tokens of steps with rows that decode, below MaxBatchPrefillTokens.
 func (s *Scheduler) SetPace(p Pace) { s.pace = p }
@@ -122,6 +123,13 @@ type Job struct {
 	Share float64
 	// Priority orders the jobs of one client that have not run yet: less goes first.
 	Priority int
+	// Request is the same for all contexts of one request; nil is a request of its own.
+	Request *Request
+}
+
+// Request is what the contexts of one request have in common. The zero value is ready to use.
+type Request struct {
+	asked uint64 // Scheduler.asked when it was counted
 }
 
 // Add appends the job's sequences to the queue. The first is the leader: the others

@@ -291,6 +291,37 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// TestPaceOfARequest: what a request has counts as one prompt for the pace: its outputs, and the contexts of a program
+// that run, follow one another or wait. Another's count for themselves.
+func TestPaceOfARequest(t *testing.T) {
+	s := newScheduler(t, Settings{MaxBatchPrefillTokens: 64, MaxBatchSize: 32}, Shape{Blocks: 99, BlockSize: 4,
+		MaxLen: 40})
+	var asked []int
+	s.SetPace(func(_, requests int) int {
+		asked = append(asked, requests)
+		return 2
+	})
+	add(t, s, Job{Prompt: prompt(1, 2), MaxNew: 20})
+	commit(t, s, s.Plan())
+	add(t, s, Job{Prompt: prompt(2, 9), MaxNew: 3, N: 8})
+	commit(t, s, s.Plan())
+	for range 2 {
+		var own Request
+		for i := range 4 {
+			q := s.Open(Job{Prompt: prompt(3+i, 9), Client: "a", Request: &own})
+			for _, c := range []*Seq{q, s.Fork(q, 9), s.Fork(q, 8)} {
+				if err := s.Resume(c, 3, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		commit(t, s, s.Plan())
+	}
+	if !slices.Equal(asked, []int{1, 2, 3}) {
+		t.Errorf("the pace was asked about %v requests", asked)
+	}
+}
+
 func TestTableIsPadded(t *testing.T) {
 	s := newScheduler(t, Settings{}, Shape{Blocks: 10, BlockSize: 4, MaxLen: 40})
 	add(t, s, Job{Prompt: prompt(1, 2), MaxNew: 1})

@@ -39,6 +39,7 @@ type Seq struct {
 	// Of a context: its client's name, its place among those that may lose their blocks, and whether something was
 	// computed of it before the span.
 	owner   string
+	request *Request
 	share   float64 // of the owner
 	rested  *list.Element
 	returns bool
