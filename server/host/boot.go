@@ -30,7 +30,7 @@ type bootServer struct {
 }
 
 // traceTimeout is how long the last traces may take to be sent.
-const traceTimeout = 5 * time.Second
+var traceTimeout = 5 * time.Second
 
 func newBootServer(o Options) (*bootServer, error) {
 	cfg := o.Config

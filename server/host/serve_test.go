@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestServeKeepsNothing: a server that cannot be built leaves no address taken.
@@ -30,6 +31,8 @@ func TestServeKeepsNothing(t *testing.T) {
 
 // TestServeTellsOfItsEnd: what fails after the last request is in the log, and is no failure of the server.
 func TestServeTellsOfItsEnd(t *testing.T) {
+	defer func(usual time.Duration) { traceTimeout = usual }(traceTimeout)
+	traceTimeout = 100 * time.Millisecond
 	silent := make(chan struct{})
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-silent }))
 	defer collector.Close()
