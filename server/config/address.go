@@ -36,6 +36,15 @@ func Shown(address string) string {
 	return scheme + "://" + head + tail
 }
 
+// mayHoldUser reports whether a URL that is read as one without a user may be one with a password that has a "/" or a
+// "?": such as https://u:1/2@host, which seems to lead to a host u. A path may have "/@", as in /@scope/name.
+func mayHoldUser(u *url.URL) bool {
+	if u.Port() != "" && strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@") {
+		return true
+	}
+	return strings.Contains(strings.ReplaceAll(u.EscapedPath(), "/@", ""), "@")
+}
+
 // ShownHost is Shown of a setting that has no "@" of its own, with or without a scheme.
 func ShownHost(address string) string {
 	if strings.Contains(address, "://") {

@@ -270,6 +270,9 @@ func ParseSource(s string) (Source, error) {
 			return Source{}, fmt.Errorf("%q: %w", trim(Shown(s)), errSource)
 		case u.User != nil:
 			return Source{}, fmt.Errorf("%q holds a user name: it would end up in logs", trim(Shown(s)))
+		case mayHoldUser(u):
+			return Source{}, fmt.Errorf("%q may hold a password with a slash: an @ in a path is written %%40",
+				trim(Shown(s)))
 		}
 		return Source{URL: s}, nil
 	}

@@ -145,13 +145,17 @@ func TestParseSource(t *testing.T) {
 		"org/name@refs/pr/1":              {Repo: "org/name", Revision: "refs/pr/1"},
 		"org/name@a@b":                    {Repo: "org/name", Revision: "a@b"},
 		"https://hub.example/m.tar?sig=x": {URL: "https://hub.example/m.tar?sig=x"},
+		"https://h/@scope/m.tar?sig=a@b":  {URL: "https://h/@scope/m.tar?sig=a@b"},
+		"https://h:80/a%40b/m.tar":        {URL: "https://h:80/a%40b/m.tar"},
 	} {
 		if got, err := ParseSource(text); err != nil || got != want {
 			t.Errorf("%s: got %+v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "@v", "org/name@", "a/b/c", "../x", "org/name@a..b", "org/name@a\nb", "ftp://h/x",
-		"https:///x", "https://u:secret@h/x", "http://%zz"} {
+		"https:///x", "https://u:secret@h/x", "http://%zz", "https://u:12345/secret@h/x", "http://u:80/secret@127.0.0.1:9/a",
+		"https://u:1/2/secret@h/x", "https://u:1?secret@h/x", "https://u:1#secret@h/x", "https://user/secret@h/x",
+		"https://u:443/@secret@h/x", "hf://u:80/secret@h/x", "u:80/secret@h/x", `https://u:80\secret@h/x`} {
 		if got, err := ParseSource(text); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got %+v, %v", text, got, err)
 		}

@@ -139,7 +139,7 @@ func (c *Config) validateModels(v *verdict) {
 	v.oneOf("models.policy", m.Policy, PolicyRefuse, PolicyEvict)
 	hub, err := url.Parse(m.Hub)
 	v.check(err == nil && (hub.Scheme == "http" || hub.Scheme == "https") && hub.Host != "" && hub.User == nil &&
-		hub.RawQuery == "" && hub.Fragment == "",
+		!mayHoldUser(hub) && hub.RawQuery == "" && hub.Fragment == "",
 		"models.hub must be an http or https URL without user and query, given %q", trim(ShownHost(m.Hub)))
 	v.check(!strings.ContainsFunc(m.HubToken, func(r rune) bool { return r <= ' ' || r > '~' }),
 		"models.hub_token must hold neither white space nor what no header may hold")
