@@ -345,12 +345,13 @@ func or[T any](v *T, otherwise T) T {
 	return *v
 }
 
-// draw returns the seed, or a random one.
+// draw returns the seed, or a random one of 53 bits: more of them are lost where a client reads numbers as JavaScript
+// does, and a seed that comes back must be the one that was used.
 func draw(seed *uint64) uint64 {
 	if seed != nil {
 		return *seed
 	}
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return binary.LittleEndian.Uint64(b[:])
+	return binary.LittleEndian.Uint64(b[:]) >> 11
 }

@@ -213,6 +213,9 @@ func TestSettings(t *testing.T) {
 		}
 		if c.random {
 			again, _ := check(c.d)
+			if r.Params.Seed >= 1<<53 {
+				t.Errorf("%s: seed %d has digits that JavaScript does not keep", c.name, r.Params.Seed)
+			}
 			if again.Params.Seed == r.Params.Seed {
 				t.Errorf("%s: the same seed twice: %d", c.name, r.Params.Seed)
 			}

@@ -49,8 +49,8 @@ func (a *API) begin(ctx context.Context, m *dispatch.Model, scope string, q *req
 	}
 	j := &job{api: a, model: m, ids: q.ids, given: q.settings, explain: q.explain, seed: q.seed,
 		claim: claim}
-	if j.explain != nil && j.seed == nil { // so that the first receipt tells all seeds
-		j.seed = new(rand.Uint64())
+	if j.explain != nil && j.seed == nil { // so that the first receipt tells all seeds; as generate.Draft draws it
+		j.seed = new(rand.Uint64N(1 << 53))
 	}
 	if err := j.start(ctx, q); err != nil {
 		j.close()

@@ -69,3 +69,37 @@ func TestReadRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestReceiptAlone: of a reply with a receipt and no explanation the receipt is shown, whatever the API, and the error
+// says what to ask for; one with neither is told so, and explanations beside a receipt are read.
+func TestReceiptAlone(t *testing.T) {
+	const receipt = `{"seed": 7, "model": "m\u001b\u202e"}`
+	for _, reply := range []string{
+		`{"generated_text": "a", "details": {"explain": %s, "receipt": ` + receipt + `}}`,
+		`{"choices": [{"index": 0, "explain": %s}], "receipts": [` + receipt + `]}`,
+		`{"object": "response", "output": [], "explain": %s, "receipt": ` + receipt + `}`,
+		`{"type": "message", "content": [], "explain": %s, "receipt": ` + receipt + `}`,
+		`{"message": {"content": "a"}, "done": true, "explain": %s, "receipt": ` + receipt + `}`,
+	} {
+		var b strings.Builder
+		_, err := Read([]byte(strings.Replace(reply, "%s", "[]", 1)))
+		if err == nil || !strings.Contains(err.Error(), "a receipt and no explanation") ||
+			!strings.Contains(err.Error(), `"explain": true`) {
+			t.Errorf("%s: %v", reply, err)
+		}
+		want := "{\n  \"seed\": 7,\n  \"model\": \"m\\u001b\\u202e\"\n}\n"
+		if err := PrintReceipts(&b, err); err != nil || b.String() != want {
+			t.Errorf("%s: %v: %q, want %q", reply, err, b.String(), want)
+		}
+		list, err := Read([]byte(strings.Replace(reply, "%s", `[{"id": 1, "text": "a"}]`, 1)))
+		if err != nil || len(list) != 1 || list[0].Tokens[0].Text != "a" {
+			t.Errorf("%s: %+v, %v", reply, list, err)
+		}
+	}
+	var b strings.Builder
+	_, err := Read([]byte(`{"choices": [{"index": 0}]}`))
+	if print := PrintReceipts(&b, err); err == nil || !strings.Contains(err.Error(), "nothing") || print != nil ||
+		b.Len() > 0 {
+		t.Errorf("%v, %v, %s", err, print, b.String())
+	}
+}

@@ -2,11 +2,15 @@
 package explain
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"tgi/server/client/call"
+	"tgi/server/client/replay"
+	"tgi/server/client/terminal"
 )
 
 // Text is a sequence with the explanations of its first tokens.
@@ -84,7 +88,32 @@ type Rewound struct {
 // errNothing: a reply explains nothing.
 var errNothing = errors.New("the reply explains nothing: its request has no `explain`, or the server does not know that")
 
-// Read returns the explanations of a reply in one piece, TGI's or OpenAI's.
+// receiptsOnly is the error of a reply with receipts and no explanations.
+type receiptsOnly []json.RawMessage
+
+// Error implements error.
+func (r receiptsOnly) Error() string {
+	return "the reply has a receipt and no explanation: a request with `\"explain\": true` gets both, one with " +
+		"\"receipt\", or with TGI's `details` alone, the receipt"
+}
+
+// PrintReceipts prints the receipts for which Read failed with err; nothing where it had none.
+func PrintReceipts(w io.Writer, err error) error {
+	var list receiptsOnly
+	errors.As(err, &list)
+	for _, r := range list {
+		var b bytes.Buffer
+		if err := json.Indent(&b, r, "", "  "); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w, terminal.Text(b.String())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Read returns the explanations of a reply in one piece, of any API.
 func Read(reply []byte) (list []Text, err error) {
 	var r struct {
 		Details *struct {
@@ -95,6 +124,7 @@ func Read(reply []byte) (list []Text, err error) {
 			Index   int
 			Explain []Token
 		}
+		Explain []Token // of APIs with one text
 	}
 	if err := call.Bounded(reply); err != nil {
 		return nil, err
@@ -120,7 +150,11 @@ func Read(reply []byte) (list []Text, err error) {
 	for _, c := range r.Choices {
 		add(c.Index, c.Explain)
 	}
+	add(0, r.Explain)
 	if list == nil {
+		if receipts := replay.Receipts(reply); len(receipts) > 0 {
+			return nil, receiptsOnly(receipts)
+		}
 		return nil, errNothing
 	}
 	return list, nil

@@ -71,7 +71,7 @@ func read(value json.RawMessage) (Exchange, error) {
 			return e, err
 		}
 	}
-	if len(find(value)) > 0 {
+	if len(Receipts(value)) > 0 {
 		return Exchange{}, errors.New("this is a reply: --request names the file with the body of its request")
 	}
 	return Exchange{}, errors.New(`want an object such as {"request": {"path": "/generate", "body": {...}}, "reply": {...}}`)

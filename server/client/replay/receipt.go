@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"tgi/server/client/terminal"
 )
@@ -18,6 +19,28 @@ type receipt struct {
 	Seed     json.Number
 	Settings map[string]any
 	Outputs  []output
+}
+
+// whole reports whether there is a seed of 64 bits, as a number or as a text.
+func (r *receipt) whole() bool {
+	_, err := strconv.ParseUint(r.Seed.String(), 10, 64)
+	return err == nil
+}
+
+// lostDigits says that the seed may not be the one that was used: who reads numbers as JavaScript does keeps 53 bits.
+func (r *receipt) lostDigits() []string {
+	text := r.Seed.String()
+	f, err := r.Seed.Float64()
+	switch {
+	case text == "" || err != nil:
+	case !r.whole():
+		return []string{fmt.Sprintf("the receipt's seed, %s, is no whole number of 64 bits: something that reads "+
+			"numbers as JavaScript does changed it", terminal.Line(text))}
+	case f > 1<<53 && strconv.FormatFloat(f, 'f', -1, 64) == text:
+		return []string{fmt.Sprintf("the receipt's seed, %s, may have been rounded by something that reads numbers as "+
+			"JavaScript does", text)}
+	}
+	return nil
 }
 
 // plain are the members that are texts.

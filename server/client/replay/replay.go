@@ -254,20 +254,25 @@ func reseed(a api, members, at map[string]json.RawMessage, receipts []json.RawMe
 	if a == ollamaAPI && string(given) == "-1" { // which draws one
 		given = nil
 	}
-	var r receipt
-	switch {
-	case set(given) || len(receipts) == 0:
+	if len(receipts) == 0 {
 		return nil
+	}
+	var r receipt
+	_ = json.Unmarshal(receipts[0], &r) // one of no known form is said when replies are compared
+	notes := r.lostDigits()
+	switch {
+	case set(given):
+		return notes
 	case len(receipts) > 1 && a != batchAPI: // whose others follow from the first
 		return []string{fmt.Sprintf("%d prompts drew with seeds of their own, of which a request can have one",
 			len(receipts))}
-	case json.Unmarshal(receipts[0], &r) == nil && r.Seed != "":
+	case r.whole():
 		at[field] = json.RawMessage(r.Seed)
 	}
 	if inputs && !set(members["parameters"]) { // absent parameters may sample, empty ones do not
 		at["do_sample"] = json.RawMessage(strconv.FormatBool(r.Settings["sample"] == true))
 	}
-	return nil
+	return notes
 }
 
 // set reports whether a member has a value.

@@ -63,6 +63,24 @@ func TestReplay(t *testing.T) {
 			"request 1: the same tokens (3 tokens)\n"},
 		"own seed": {"/generate", `{"inputs": "a", "parameters": {"seed": 1}}`, tgi(a, "b"), 200, tgi(a, "b"),
 			`/generate  {"inputs":"a","parameters":{"details":true,"seed":1}}`, "request 1: the same tokens (3 tokens)\n"},
+		"a seed as a text": {"/generate",
+			`{"inputs": "a", "parameters": {}}`, tgi(made("1", "", `"`+seed+`"`, "o"), "b"), 200,
+			tgi(a, "b"), `/generate  {"inputs":"a","parameters":{"details":true,"seed":` + seed + `}}`,
+			"request 1: the same tokens (3 tokens)\n"},
+		"a seed of JavaScript": {"/generate", `{"inputs": "a", "parameters": {"seed": 15152195401968785000}}`,
+			tgi(made("1", "", "15152195401968785000", "o"), "b"), 200,
+			tgi(made("1", "", "15152195401968785000", "u"), "b"),
+			`/generate  {"inputs":"a","parameters":{"details":true,"seed":15152195401968785000}}`,
+			"request 1: differs\n  output 0: was 3 tokens o, is 3 tokens u\n" +
+				"  note: the receipt's seed, 15152195401968785000, may have been rounded by something that reads " +
+				"numbers as JavaScript does\n"},
+		"a seed of jq": {"/generate", `{"inputs": "a", "parameters": {}}`,
+			tgi(made("1", "", "1.5152195401968785e+19", "o"), "b"), 200, tgi(made("1", "", "7", "u"), "b"),
+			`/generate  {"inputs":"a","parameters":{"details":true}}`,
+			"request 1: differs\n  seed: was 1.5152195401968785e+19, is 7\n" +
+				"  output 0: was 3 tokens o, is 3 tokens u\n" +
+				"  note: the receipt's seed, 1.5152195401968785e+19, is no whole number of 64 bits: something that " +
+				"reads numbers as JavaScript does changed it\n"},
 		"best_of": {"/generate", `{"inputs": "a", "parameters": {"best_of": 2}}`, tgi(a, "b"), 200, tgi(a, "b"),
 			`/generate  {"inputs":"a","parameters":{"best_of":2,"best_of_seed":` + seed + `,"details":true}}`,
 			"request 1: the same tokens (3 tokens)\n"},
@@ -280,7 +298,7 @@ func TestReceiptOfResponses(t *testing.T) {
 	const stream = "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"output\":[]}}\n\n" +
 		"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":" + whole + "}\n\n"
 	for _, reply := range []string{whole, stream} {
-		if list := find([]byte(reply)); len(list) != 1 || string(list[0]) != `{"model":"m"}` {
+		if list := Receipts([]byte(reply)); len(list) != 1 || string(list[0]) != `{"model":"m"}` {
 			t.Errorf("%s: %s", reply, list)
 		}
 	}

@@ -21,8 +21,8 @@ type outcome struct {
 	err      string   // that the reply is
 }
 
-// find returns the receipts of a reply.
-func find(reply []byte) []json.RawMessage { return outcomeOf(reply).receipts }
+// Receipts returns the receipts of a reply.
+func Receipts(reply []byte) []json.RawMessage { return outcomeOf(reply).receipts }
 
 // outcome reads a reply to e, which has a status, 0 where it is not known.
 func (e *Exchange) outcome(reply []byte, status int) outcome {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/signal"
 	"strings"
@@ -110,7 +111,7 @@ func (c console) explain(ctx context.Context, f *explainFlags, message string) e
 func (c console) showExplained(f *explainFlags, reply []byte) error {
 	texts, err := explain.Read(reply)
 	if err != nil {
-		return err
+		return errors.Join(explain.PrintReceipts(c.out, err), err)
 	}
 	if f.out.json {
 		return printIndented(c.out, texts)
