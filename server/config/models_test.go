@@ -153,7 +153,8 @@ func TestParseSource(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "@v", "org/name@", "a/b/c", "../x", "org/name@a..b", "org/name@a\nb", "ftp://h/x",
-		"https:///x", "https://u:secret@h/x", "http://%zz", "https://u:12345/secret@h/x", "http://u:80/secret@127.0.0.1:9/a",
+		"https:///x", "https://u:secret@h/x", "http://%zz",
+		"https://u:12345/secret@h/x", "http://u:80/secret@127.0.0.1:9/a",
 		"https://u:1/2/secret@h/x", "https://u:1?secret@h/x", "https://u:1#secret@h/x", "https://user/secret@h/x",
 		"https://u:443/@secret@h/x", "hf://u:80/secret@h/x", "u:80/secret@h/x", `https://u:80\secret@h/x`} {
 		if got, err := ParseSource(text); err == nil || strings.Contains(err.Error(), "secret") {
