@@ -262,19 +262,18 @@ func TestStopInCalls(t *testing.T) {
 	p.wantSaid(t, "behind the arguments", hi, offeredTool+`,"stop":["</tool_call>"]`+p.forced(t, parisCall), parisSaid)
 	p.wantSaid(t, "before the call", hi, offeredTool+`,"stop":["<tool_call>"]`+p.forced(t, "Well. "+parisCall),
 		`says "Well. "; stop`)
-	// What is streamed of a call before the stop string came is no JSON object, and the reason is not that of the cut
-	// call.
-	for _, c := range []struct{ text, stop, whole, streamed string }{
-		{parisCall, "Par", `says ""; stop`, `calls get_weather({"city": "); stop`},
-		{parisCall + "\n" + strings.Replace(parisCall, "Paris", "Rome", 1), "Rome", strings.Replace(parisSaid,
-			"tool_calls", "stop", 1), `calls get_weather({"city": "Paris"}) calls get_weather({"city": "); stop`},
+	// What is told of a call before the stop string came is no JSON object, and the reason is not that of the cut call.
+	for _, c := range []struct{ text, stop, want string }{
+		{parisCall, "Par", `calls get_weather({"city": "); stop`},
+		{parisCall + "\n" + strings.Replace(parisCall, "Paris", "Rome", 1), "Rome",
+			`calls get_weather({"city": "Paris"}) calls get_weather({"city": "); stop`},
 	} {
 		more := offeredTool + fmt.Sprintf(`,"stop":[%q]`, c.stop) + p.forced(t, c.text)
-		if got := p.whole(t, hi, more); got[0] != c.whole {
-			t.Errorf("stop %s: %s, want %s", c.stop, got[0], c.whole)
+		if got := p.whole(t, hi, more); got[0] != c.want {
+			t.Errorf("stop %s: %s, want %s", c.stop, got[0], c.want)
 		}
-		if got := p.streamed(t, hi, more, 1); got[0] != c.streamed {
-			t.Errorf("stop %s, streamed: %s, want %s", c.stop, got[0], c.streamed)
+		if got := p.streamed(t, hi, more, 1); got[0] != c.want {
+			t.Errorf("stop %s, streamed: %s, want %s", c.stop, got[0], c.want)
 		}
 	}
 	p.quiet(t)

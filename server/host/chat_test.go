@@ -254,10 +254,10 @@ func TestToolCall(t *testing.T) {
 		t.Errorf("%+v", one)
 	}
 
-	// A call that the length limit cut is none.
-	if one := p.chat(t, http.StatusOK, ask,
-		weatherTool+`,"max_completion_tokens":12`).Choices[0]; one.FinishReason != "length" ||
-		len(one.Message.ToolCalls) != 0 {
+	// A call that the length limit cut is none to execute: its arguments are no JSON.
+	one = p.chat(t, http.StatusOK, ask, weatherTool+`,"max_completion_tokens":12`).Choices[0]
+	if len(one.Message.ToolCalls) != 1 || json.Unmarshal(one.Message.ToolCalls[0], &call) != nil ||
+		one.FinishReason != "length" || json.Valid([]byte(call.Function.Arguments)) {
 		t.Errorf("cut: %+v", one)
 	}
 	// Without tools to call there are no calls.
