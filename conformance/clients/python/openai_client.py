@@ -180,12 +180,27 @@ def _():
         messages=ASK, tools=[TOOL], tool_choice={"type": "function", "function": {"name": "nothing"}}), "nothing")
 
 
-@check("tools: a call that the length limit cut is none")
+@check("tools: a call that the length limit cut has what came of it, whole and in a stream")
 def _():
-    r = chat(messages=ASK, tools=[TOOL], max_tokens=14)
-    same((r.choices[0].finish_reason, r.choices[0].message.tool_calls), ("length", None))
-    chunks = list(chat(messages=ASK, tools=[TOOL], max_tokens=14, stream=True))
-    same([c.choices[0].finish_reason for c in chunks if c.choices[0].finish_reason], ["length"])
+    r = chat(messages=ASK, tools=[TOOL]).choices[0].message.tool_calls[0].function
+    named = 0
+    for most in range(1, 24):
+        whole = chat(messages=ASK, tools=[TOOL], max_tokens=most).choices[0]
+        if whole.finish_reason != "length":
+            break
+        name, arguments = "", ""
+        for c in chat(messages=ASK, tools=[TOOL], max_tokens=most, stream=True):
+            for call in c.choices[0].delta.tool_calls or []:
+                name += call.function.name or ""
+                arguments += call.function.arguments or ""
+        calls = whole.message.tool_calls or []
+        same("".join(c.function.name for c in calls), name)
+        same("".join(c.function.arguments for c in calls), arguments)
+        if calls:
+            named += 1
+            same(name, r.name)
+            holds(r.arguments, arguments)
+    same(named > 3, True)
 
 
 @check("chat: raw response has the request's id")
