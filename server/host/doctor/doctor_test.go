@@ -108,6 +108,7 @@ func TestBroken(t *testing.T) {
 			check: "record.folder", found: "is a file, not a folder", cure: "set record.folder to another"},
 		"no cache": {spoil: func(t *testing.T, dir string) {
 			write("cache", nil)(t, dir)
+			t.Setenv("TGI_CACHE", "")
 			t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
 		}, check: "cache folder", found: "cache", cure: "set XDG_CACHE_HOME"},
 		"a cache in use": {settings: "[runtime]\nkv_disk = \"kv\"\n", spoil: inUse, check: "kv_disk",
