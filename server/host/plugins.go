@@ -218,6 +218,8 @@ func adminError(err error) error {
 			bridge.Suggestion(err))
 	case errors.Is(err, plugins.ErrConfigured):
 		return fmt.Errorf("%w%s", server.ErrNotUploaded, strings.TrimPrefix(err.Error(), plugins.ErrConfigured.Error()))
+	case errors.Is(err, plugins.ErrNoPlace): // which is the machine's state, whatever the module is
+		return fmt.Errorf("%w: %s", server.ErrNoRoom, loadText(err))
 	}
 	return fmt.Errorf("%w: %w%s", server.ErrRefused, reworded{loadText(err), err}, bridge.Suggestion(err))
 }

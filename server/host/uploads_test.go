@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"tgi/plugins"
+	"tgi/server"
 	"tgi/server/api/admin"
 	"tgi/server/config"
 )
@@ -301,5 +303,15 @@ func TestUploadOvertaken(t *testing.T) {
 	if now := f.uploads["mine"].settings; err != nil || tries != 2 || use.Apply != "request" ||
 		now.Apply != "always" || now.OnError != "skip" {
 		t.Errorf("%v, %d tries, %+v", err, tries, now)
+	}
+}
+
+// TestUploadNoPlace: an upload whose compiled module no folder takes is no fault of the client.
+func TestUploadNoPlace(t *testing.T) {
+	err := adminError(fmt.Errorf("%w: mine: %w: /cache: read-only file system", plugins.ErrLoad, plugins.ErrNoPlace))
+	const text = "not enough disk: mine: there is no place for the compiled module: /cache: read-only file system"
+	if f := server.Explain(err); f.Status != http.StatusInsufficientStorage || f.Type != "insufficient_disk" ||
+		f.Text != text {
+		t.Errorf("%+v", f)
 	}
 }

@@ -210,6 +210,15 @@ func compiledFile(dir string) (file string, err error) {
 	return files[0], nil
 }
 
+// emptyFolder removes what is in a folder.
+func emptyFolder(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return err
+}
+
 // hasMachineCode reports whether the engine left a file in a folder that was compiled into.
 func hasMachineCode(dir string) bool {
 	_, err := compiledFile(dir)

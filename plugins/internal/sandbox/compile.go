@@ -37,7 +37,8 @@ type Module struct {
 
 // Compile checks wasm against the limits, the imports offered and the exports wanted, rewrites and compiles it. All
 // missing or wrong imports and exports are named in one error, which matches ErrImport or ErrExport (or both); any
-// other fault of the module matches ErrModule, and ErrCompile too where compiling it takes too much. wasm is not kept.
+// other fault of the module matches ErrModule, and ErrCompile too where compiling it takes too much. An error that
+// matches ErrNoPlace is no fault of the module. wasm is not kept.
 // Cancelling ctx ends a compilation at once.
 //
 // A module that the process has in use already, with the same limits and cache, is neither rewritten nor compiled
@@ -102,6 +103,9 @@ func (m *Module) prepare(ctx context.Context, key compiledKey, wasm []byte, c Mo
 		if err := m.engine.compileAnew(ctx, made, out, o, m.host); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
+			}
+			if errors.Is(err, ErrNoPlace) {
+				return err
 			}
 			return fmt.Errorf("%w: %w", ErrModule, err)
 		}

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tgi/plugins/internal/sandbox/rewrite"
 )
 
 // lastFailure is the time of the last failed compilation: a remembered failure is not tried again.
@@ -373,5 +375,61 @@ func TestWorkerArguments(t *testing.T) {
 		if _, ok := readJob(args); ok {
 			t.Errorf("%q make a worker", args)
 		}
+	}
+}
+
+// TestCompileBegunAnew: a compilation that was ended, because it kept others waiting, and begins anew finds nothing of
+// what the worker before it left in the folder, however far that was.
+func TestCompileBegunAnew(t *testing.T) {
+	wasm := bombs(1)["data segments"]
+	if wasm == nil {
+		t.Fatal("no module")
+	}
+	wasm, _, err := rewrite.Rewrite(wasm, rewrite.Limits{}.WithDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := t.TempDir()
+	limits := CompileLimits{}.WithDefaults()
+	if err := compileInWorker(t.Context(), first, wasm, limits); err != nil {
+		t.Fatal(err)
+	}
+	code, err := compiledFile(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engineDir := filepath.Dir(code)
+	for what, left := range map[string]string{
+		"file that the engine writes": filepath.Join(filepath.Base(engineDir), "abc.123.tmp"),
+		"machine code under its name": filepath.Join(filepath.Base(engineDir), filepath.Base(code)),
+		"folder for the name":         filepath.Join("named", "x"),
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, left)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700),
+				os.WriteFile(path, []byte("cut"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			if err := compileInWorker(t.Context(), dir, wasm, limits); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := compiledFile(dir); err != nil || filepath.Base(got) != filepath.Base(code) {
+				t.Errorf("%q, %v; %q wanted", got, err, code)
+			}
+		})
+	}
+}
+
+// TestCompileNoPlace: that no folder takes a compiled module is no fault of the module, and its error says so.
+func TestCompileNoPlace(t *testing.T) {
+	e := engine(t, Config{CacheDir: t.TempDir()})
+	none := filepath.Join(t.TempDir(), "none")
+	e.cache, e.shared = none, none
+	t.Setenv("TMPDIR", none)
+	_, err := e.Compile(t.Context(), bombs(1)["data segments"], ModuleConfig{Name: "sound"})
+	if !errors.Is(err, ErrNoPlace) || errors.Is(err, ErrModule) ||
+		!strings.HasPrefix(err.Error(), "sound: there is no place for the compiled module: "+none+": ") {
+		t.Error(err)
 	}
 }

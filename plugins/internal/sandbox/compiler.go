@@ -64,14 +64,21 @@ func limitError(name string, limit any, what string) error {
 	return fmt.Errorf("%w compile_%s = %v: %s", ErrCompile, name, limit, what)
 }
 
+// ErrNoPlace: no folder takes the compiled module, which is no fault of the module.
+var ErrNoPlace = errors.New("there is no place for the compiled module")
+
 // storeError: the compiled module could not be written, or not be read back.
 type storeError struct{ text string }
 
 func (e *storeError) Error() string { return e.text }
 
-// compileInWorker has a worker compile a module into dir. A worker never outlives the call, nor this process.
+// compileInWorker has a worker compile a module into dir, and empties that before: a worker that was ended, so that the
+// compilation begins anew, leaves files at any point. A worker never outlives the call, nor this process.
 func compileInWorker(ctx context.Context, dir string, wasm []byte, l CompileLimits) error {
 	return compilations.run(ctx, laneTurn, func() (<-chan error, func(), error) {
+		if err := emptyFolder(dir); err != nil {
+			return nil, nil, &storeError{err.Error()}
+		}
 		w := &worker{limits: l, ended: make(chan struct{})}
 		done := make(chan error, 1)
 		started := make(chan error)
@@ -230,8 +237,8 @@ func outOfMemory(text string) bool {
 // other does: the compiled module is loaded and its file removed.
 func (e *Engine) outputDirs() []string {
 	list := []string{e.cache, os.TempDir()}
-	if runtime.GOOS == "linux" {
-		list = append(list, "/dev/shm")
+	if e.shared != "" {
+		list = append(list, e.shared)
 	}
 	if e.cache == "" {
 		return list[1:]
@@ -312,7 +319,7 @@ func (e *Engine) compileAnew(ctx context.Context, c *compiled, out []byte, o ope
 		}
 		why = append(why, fmt.Errorf("%s: %w", place, err))
 	}
-	return fmt.Errorf("there is no place for the compiled module: %w", errors.Join(why...))
+	return fmt.Errorf("%w: %w", ErrNoPlace, errors.Join(why...))
 }
 
 // compileAt compiles and loads a module in a folder of its own below place. The error is a *storeError where another

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"tgi/plugins/internal/sandbox/rewrite"
@@ -82,6 +83,7 @@ type Config struct {
 // last that is closed frees it.
 type Engine struct {
 	cache      string // "" without
+	shared     string // the folder in memory that the system has, "" without
 	cacheBytes int64
 	slice      int64
 	plain      bool
@@ -94,6 +96,9 @@ type Engine struct {
 func New(c Config) (*Engine, error) {
 	e := &Engine{slice: c.Slice, plain: c.PlainCopy, compile: c.Compile.WithDefaults(), cacheBytes: c.CacheBytes,
 		log: c.Warn, quota: c.Quota}
+	if runtime.GOOS == "linux" {
+		e.shared = "/dev/shm"
+	}
 	if e.quota == nil {
 		e.quota = NewQuota(QuotaConfig{})
 	}
