@@ -69,6 +69,15 @@ func (l *Logs) addTried(name, trial, of string, level int, text string) {
 	l.addSince(math.MaxUint64, name, trial, of, level, text)
 }
 
+// Note adds a line of what was done to a plugin, or refused.
+func (l *Logs) Note(name string, refused bool, text string) {
+	level := abi.LevelInfo
+	if refused {
+		level = abi.LevelWarn
+	}
+	l.add(name, "host", level, text)
+}
+
 // now is what lines that are added later come behind.
 func (l *Logs) now() uint64 {
 	if l == nil {

@@ -52,7 +52,7 @@ func (f *manager) apis() []server.API {
 		messages.New(f, f.tools),
 		responses.New(responses.Options{Models: f, Tools: f.tools, Store: f.responses,
 			Places: cfg.Limits.MaxConcurrentRequests, Log: f.log}),
-		admin.New(admin.Options{Plugins: f, UploadLimit: int64(cfg.Plugins.UploadLimit),
+		admin.New(admin.Options{Plugins: &notedPlugins{manager: f}, UploadLimit: int64(cfg.Plugins.UploadLimit),
 			Usage: f.boot.server.Usage, Live: f.live}),
 		modelsapi.New(modelsAPI{f}),
 		batchapi.New(batchapi.Options{Store: f.batches, MaxFile: int64(cfg.Batches.MaxFile)}),
