@@ -33,7 +33,8 @@ var (
 	ErrSpec = errors.New("plugin settings")
 	// ErrLoad: a module can't be read or is refused; the text says why.
 	ErrLoad = errors.New("plugin refused")
-	// ErrNoPlace: no folder takes what was compiled of the module, which may be sound. Such an error matches ErrLoad, too.
+	// ErrNoPlace: no folder takes what was compiled of the module, which may be sound. Such an error matches ErrLoad,
+	// too.
 	ErrNoPlace = sandbox.ErrNoPlace
 	// ErrConfigured: the plugin comes from the settings or the folder and is changed there.
 	ErrConfigured = errors.New("plugin is configured elsewhere")
