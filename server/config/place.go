@@ -15,6 +15,24 @@ func (c *Config) Place(key string) string {
 	if name := c.Given["model."+key]; name != "" {
 		return name
 	}
+	return c.inFile(func(now Config) string {
+		if i := slices.IndexFunc(now.ModelList, func(m Model) bool { return m.Name == c.Model.Name }); i >= 0 {
+			return fmt.Sprintf("model[%d].%s", i, key)
+		}
+		return "model." + key
+	})
+}
+
+// PluginPlace is Place of a key of a declared plugin.
+func (c *Config) PluginPlace(name, key string) string {
+	return c.inFile(func(now Config) string {
+		i := slices.IndexFunc(now.Plugin, func(p Plugin) bool { return p.Name == name })
+		return fmt.Sprintf("plugin[%d].%s", i, key)
+	})
+}
+
+// inFile says where what find names is set in the settings' file, which it gets as it is now.
+func (c *Config) inFile(find func(now Config) string) string {
 	text, err := regular.Read(c.File, 0, MaxFile)
 	if c.File == "" || err != nil {
 		return ""
@@ -23,11 +41,7 @@ func (c *Config) Place(key string) string {
 	if now.take(c.File, text) != nil {
 		return ""
 	}
-	at := "model." + key
-	if i := slices.IndexFunc(now.ModelList, func(m Model) bool { return m.Name == c.Model.Name }); i >= 0 {
-		at = fmt.Sprintf("model[%d].%s", i, key)
-	}
-	line := lines(text)[at]
+	line := lines(text)[find(now)]
 	if line == 0 {
 		return ""
 	}

@@ -68,6 +68,7 @@ func TestBroken(t *testing.T) {
 	lib := write("lib.so", []byte("no library"))
 	now := time.Now()
 	const model = "[model]\npath = \"m\"\n"
+	const gone = "[[plugin]]\nname = \"p\"\nsource = \"gone/p.wasm\"\n"
 	for name, b := range map[string]broken{
 		"a typo": {settings: "[runtime]\ntreads = 2\n", check: "settings", found: "did you mean runtime.threads?",
 			cure: "correct what the message names"},
@@ -148,6 +149,16 @@ func TestBroken(t *testing.T) {
 			check: "mcp files", found: nobody + " does not answer", cure: "start that server"},
 		"no collector": {settings: "[trace]\notlp_endpoint = \"http://me:s3cret@" + nobody + "\"\n", check: "traces",
 			status: doctor.Warn, found: nobody + " does not answer", cure: "start the collector"},
+		"no model file": {settings: "[model]\nname = \"m\"\npath = \"gone/m.gguf\"\n", check: "model m",
+			found: "tgi.toml:3:1: model.path: there is no folder or file ",
+			cure:  "put the model there, correct model.path"},
+		"no module": {settings: gone, check: "plugin p", found: "tgi.toml:3:1: plugin.source: there is no file ",
+			cure: "put the module there, correct source"},
+		"no module, and no model": {settings: gone + model, check: "plugin p",
+			found: "tgi.toml:3:1: plugin.source: there is no file ", cure: "put the module there, correct source"},
+		"no installed module": {settings: gone + "reference = \"oci.example/p:1\"\nsha256 = \"" +
+			strings.Repeat("0", 64) + "\"\n", check: "plugin p", found: "there is no file ",
+			cure: "tgi plugin install oci.example/p:1"},
 		"no model, and a typo": {settings: model + "[[plugin]]\nname = \"p\"\nsource = \"builtin:dri\"\n",
 			spoil: func(*testing.T, string) {}, check: "plugin p", found: "there is no built-in plugin",
 			cure: "did you mean dry?"},

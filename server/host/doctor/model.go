@@ -39,11 +39,16 @@ func (d *diagnosis) model(m config.Model) func(context.Context, *report) {
 			return
 		}
 		info, err := lib.Describe(id)
+		cure := "fetch the model again (`tgi model pull`), or correct model.path"
 		if errors.Is(err, fs.ErrNotExist) {
 			err = host.ModelError(d.cfg, id, err)
+			if m.Path != "" {
+				cure = "put the model there, correct model.path, or set model.source in its place (`tgi model pull` " +
+					"fetches it)"
+			}
 		}
 		if err != nil {
-			r.fail(check, err, "fetch the model again (`tgi model pull`), or correct model.path")
+			r.fail(check, err, cure)
 			return
 		}
 		r.ok(check, "%s, %d files, %d MiB", info.Architecture, info.Files, info.Bytes>>20)
@@ -207,7 +212,7 @@ func (d *diagnosis) plugins(ctx context.Context, r *report) {
 		one := bare
 		one.Plugin = []config.Plugin{p}
 		list, err := host.TryPlugins(ctx, one, id)
-		pluginLine(r, p, list, err)
+		pluginLine(r, p, list, d.missing(p, err))
 	}
 	d.uploads(ctx, r, id)
 	if d.cfg.Plugins.Folder == "" {
@@ -230,10 +235,25 @@ func (d *diagnosis) plugins(ctx context.Context, r *report) {
 func (d *diagnosis) modules(r *report) {
 	for _, p := range d.cfg.Plugin {
 		if _, err := catalog.Module(p.Source); err != nil {
+			err = d.missing(p, err)
 			r.fail("plugin "+p.Name, err, pluginCure(p, err))
 		}
 	}
 }
+
+// missing says of an error about a declared module that is not there where it is declared; others stay.
+func (d *diagnosis) missing(p config.Plugin, err error) error {
+	if strings.HasPrefix(p.Source, config.Builtin) || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text := "plugin.source"
+	if place := d.cfg.PluginPlace(p.Name, "source"); place != "" {
+		text = place + ": " + text
+	}
+	return fmt.Errorf("%s: %w %s", text, errNoModule, p.Source)
+}
+
+var errNoModule = errors.New("there is no file")
 
 // uploads tries the modules that came over the network and were kept.
 func (d *diagnosis) uploads(ctx context.Context, r *report, id library.ID) {
@@ -287,6 +307,10 @@ func pluginCure(p config.Plugin, err error) string {
 	case strings.Contains(err.Error(), share.ErrUnsigned.Error()): // of a file of the folder there is the text alone
 		return "sign it (`tgi plugin sign " + p.Source + " --key KEY`), install a version that one of them signed, or name " +
 			"its signer by [[plugin_signer]]"
+	case errors.Is(err, errNoModule) && p.Reference != "":
+		return "install the plugin again (`tgi plugin install " + p.Reference + "`), or remove this [[plugin]]"
+	case errors.Is(err, errNoModule):
+		return "put the module there, correct source of this [[plugin]], or remove the block"
 	case p.SHA256 != "":
 		return "install the plugin again (`tgi plugin install`), or correct its sha256 in the settings"
 	}
