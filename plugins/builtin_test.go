@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"io/fs"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -46,4 +47,25 @@ func TestReloadBuiltin(t *testing.T) {
 	reload("as that is", nil, false, 1, 1, "")
 	reload("other settings", func(s *Spec) { s.OnError = OnErrorSkip }, true, 1, 2, "")
 	reload("another pin", func(s *Spec) { s.SHA256 = strings.Repeat("0", 64) }, false, 1, 2, "has sha256")
+}
+
+// TestCompilingIsTold: that modules are compiled is said once, at the beginning, and not where the cache has them.
+func TestCompilingIsTold(t *testing.T) {
+	cache := t.TempDir()
+	for i, want := range []int{1, 0} {
+		var lines logLines
+		o := options(t, Options{Log: slog.New(slog.NewTextHandler(&lines, nil)), Specs: []Spec{
+			spec(t, "one", bias(1).Wasm()), spec(t, "two", bias(2).Wasm())}})
+		o.CacheDir = cache
+		s, err := Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		text := lines.String()
+		told, loaded := strings.Index(text, "compiling plugins"), strings.Index(text, "plugin loaded")
+		if n := strings.Count(text, "compiling plugins"); n != want || told > loaded {
+			t.Errorf("start %d: told %d times, want %d:\n%s", i, n, want, text)
+		}
+	}
 }

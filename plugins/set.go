@@ -207,10 +207,13 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	var err error
+	told := sync.OnceFunc(func() {
+		s.log.Info("compiling plugins that the cache does not have, which may take some seconds")
+	})
 	s.engine, err = sandbox.New(sandbox.Config{CacheDir: o.CacheDir, CacheBytes: o.CacheBytes, Quota: o.Memory,
 		Compile: o.Compile, Warn: func(what, module string, why error) {
 			s.log.Warn(what, "plugin", module, "error", why)
-		}})
+		}, Compiling: func(string) { told() }})
 	if err != nil {
 		return nil, err
 	}

@@ -202,7 +202,7 @@ func (s checkpoint) prepare(ctx context.Context, opt store.Options) (models.Buil
 // convert is prepare that tells how far a conversion is and what it did to the weights.
 func (s checkpoint) convert(ctx context.Context, d device, w models.Weights, say func(string, ...any)) (models.Built,
 	error) {
-	last := time.Now()
+	var last time.Time // zero, so the beginning is told
 	return s.prepare(ctx, store.Options{Device: d.Device, Weights: w,
 		Damaged: func(err error) { say("%v; it is converted anew", err) },
 		Progress: func(done, total int64) {
@@ -225,7 +225,7 @@ func (s checkpoint) build(ctx context.Context, d device, w models.Weights, tok *
 	say func(string, ...any)) (models.Built, error) {
 	opt := store.Options{Device: d.Device, Weights: w}
 	opt.Damaged = func(err error) { say("%v; it is converted anew", err) }
-	last, converted, took := time.Now(), false, time.Duration(0)
+	last, converted, took := time.Time{}, false, time.Duration(0) // so the beginning is told
 	opt.Progress = func(done, total int64) {
 		if time.Since(last) >= progressEvery {
 			last = time.Now()

@@ -433,3 +433,15 @@ func TestCompileNoPlace(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCompilingIsTold: who waits learns of what is compiled, and of nothing that the cache has.
+func TestCompilingIsTold(t *testing.T) {
+	var told []string
+	e := engine(t, Config{CacheDir: t.TempDir(), Compiling: func(module string) { told = append(told, module) }})
+	for range 2 {
+		treeAlone(t, e, guestFile(t, "walk.wasm"))
+	}
+	if !slices.Equal(told, []string{"walk"}) {
+		t.Errorf("told of %q", told)
+	}
+}

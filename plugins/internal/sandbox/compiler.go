@@ -306,6 +306,9 @@ func (e *Engine) compileAnew(ctx context.Context, c *compiled, out []byte, o ope
 	if err := e.failed(o.key, o.limits); err != nil {
 		return err
 	}
+	if e.compiling != nil {
+		e.compiling(o.name)
+	}
 	var why []error
 	for _, place := range e.outputDirs() {
 		err := e.compileAt(ctx, place, c, out, o, host)

@@ -74,8 +74,11 @@ type Config struct {
 	Compile    CompileLimits
 	// Warn is told what went wrong with the cache while a module was compiled, which works without; nil drops it. It
 	// may be called from any goroutine.
-	Warn  func(what, module string, why error)
-	Quota *Quota // of the memory; nil means one without a bound
+	Warn func(what, module string, why error)
+	// Compiling is told of a module that the cache does not have, before it is compiled, which may take seconds; nil
+	// drops it. It may be called from any goroutine.
+	Compiling func(module string)
+	Quota     *Quota // of the memory; nil means one without a bound
 }
 
 // Engine compiles modules. It is safe for concurrent use and holds nothing that needs closing. Modules of the same
@@ -89,13 +92,14 @@ type Engine struct {
 	plain      bool
 	compile    CompileLimits
 	log        func(what, module string, why error)
+	compiling  func(module string)
 	quota      *Quota
 }
 
 // New makes an engine.
 func New(c Config) (*Engine, error) {
 	e := &Engine{slice: c.Slice, plain: c.PlainCopy, compile: c.Compile.WithDefaults(), cacheBytes: c.CacheBytes,
-		log: c.Warn, quota: c.Quota}
+		log: c.Warn, compiling: c.Compiling, quota: c.Quota}
 	if runtime.GOOS == "linux" {
 		e.shared = "/dev/shm"
 	}
