@@ -217,9 +217,6 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if dir := s.engine.Fresh(); dir != "" {
-		s.log.Info("plugins are compiled, which takes some seconds: none are in the cache yet", "cache", dir)
-	}
 	s.life, s.close = context.WithCancelCause(context.Background())
 	s.turns, s.programs = o.Turns, o.Programs
 	masks := s.grammars.open(s.turns, o.Memory, o.GrammarMemory)

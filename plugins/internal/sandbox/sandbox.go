@@ -19,9 +19,7 @@
 package sandbox
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -88,7 +86,6 @@ type Config struct {
 // last that is closed frees it.
 type Engine struct {
 	cache      string // "" without
-	fresh      bool   // the cache was not there before
 	shared     string // the folder in memory that the system has, "" without
 	cacheBytes int64
 	slice      int64
@@ -122,8 +119,6 @@ func New(c Config) (*Engine, error) {
 		dir, err := filepath.Abs(filepath.Join(c.CacheDir, fmt.Sprintf("compiled-%s-wazero-%s",
 			rewrite.Fingerprint(), engineVersion)))
 		if err == nil {
-			_, missing := os.Stat(dir)
-			e.fresh = errors.Is(missing, fs.ErrNotExist)
 			err = os.MkdirAll(dir, 0o700)
 		}
 		if err != nil {
@@ -136,14 +131,6 @@ func New(c Config) (*Engine, error) {
 	}
 	e.trim()
 	return e, nil
-}
-
-// Fresh returns the folder of the cache where it was not there before: every module has to be compiled. Else "".
-func (e *Engine) Fresh() string {
-	if !e.fresh {
-		return ""
-	}
-	return e.cache
 }
 
 // ModuleConfig is what one module is given.
