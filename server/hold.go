@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,9 +24,9 @@ const (
 	leastPart  = 5 * time.Millisecond
 	// restPart is what a client has at once after a rest, for each core.
 	restPart = 8 * time.Millisecond
-	// refusalCost is what a refused request counts as, whatever it took: it may have failed in user code, and it may
-	// have waited. All others count as what their handler takes, and as quickCost at least, with what is done for a
-	// request before and after.
+	// refusalCost is what a refused request counts as at least, quickCost any other, with what is done for a request
+	// before and after: they count as what their handler takes. One that a model was asked for has waited for it, so
+	// when it is refused it counts as the least.
 	refusalCost = 800 * time.Microsecond
 	quickCost   = 200 * time.Microsecond
 	// longestHold is how long a reply is held at most.
@@ -64,9 +65,12 @@ func (v *requestLog) refused(status int) bool {
 // cost is what a request counts for that took so long, and replied with out. It is 0 for what a model computed, for
 // administrators, and for errors of the server, which routers should see at once.
 func (v *requestLog) cost(out *reply, took time.Duration) time.Duration {
+	works := took - out.waited - v.waited
 	switch {
-	case v.refused(out.status):
+	case v.refused(out.status) && v.computed:
 		return refusalCost
+	case v.refused(out.status):
+		return max(refusalCost, works)
 	case out.status == http.StatusTooManyRequests:
 		return quickCost
 	case v.computed || out.status >= http.StatusInternalServerError || out.status == http.StatusSwitchingProtocols:
@@ -74,27 +78,31 @@ func (v *requestLog) cost(out *reply, took time.Duration) time.Duration {
 	case out.flushed: // it sends what comes, and waits for it
 		return quickCost
 	}
-	return max(quickCost, took-out.waited-v.waited)
+	return max(quickCost, works)
 }
 
-// account is what a request is charged to. Probes and metrics have one of their own: others behind the same proxy, who
-// are the same client, can't make them slow.
+// account is what a request is charged to. A client's probes have one of their own, and so have all other requests that
+// need no key, such as for metrics: what others behind the same proxy, who are the same client, ask for does not make
+// probes slow unless it is probes.
 func (v *requestLog) account(r *http.Request) string {
-	name := v.client(r)
-	if v.open {
-		name += ", probes"
+	switch name := v.client(r); {
+	case v.probe:
+		return name + ", probes"
+	case v.open:
+		return name + ", metrics"
+	default:
+		return name
 	}
-	return name
 }
 
 // noteWork keeps for the log what the request of ctx was, when its handler has returned.
-func noteWork(ctx context.Context, scope Scope, o *operation) {
+func noteWork(ctx context.Context, route *Route, o *operation) {
 	v, ok := ctx.Value(requestLogKey{}).(*requestLog)
 	if !ok {
 		return
 	}
-	v.open = scope.open()
-	v.computed = scope == Admin || o.called()
+	v.open, v.probe = route.Scope.open(), slices.Contains(Probes(), route.Path)
+	v.computed = route.Scope == Admin || o.called()
 }
 
 // waitedBody adds up how long its reader waits for the client.

@@ -114,8 +114,8 @@ func TestRequestsAreHeld(t *testing.T) {
 				return
 			}
 			other := "/livez"
-			if path == other || path == "/metrics" {
-				other = "/ok"
+			if path == other {
+				other = "/metrics"
 			}
 			perSecond(s, path, "192.0.2.1:3")
 			if n := perSecond(s, path, "192.0.2.1:4"); n > most*125/135+1 {
@@ -131,6 +131,33 @@ func TestRequestsAreHeld(t *testing.T) {
 			if n := perSecond(s, path, "192.0.2.1:5"); n != free {
 				t.Errorf("%s: while nobody generates %d in a second", path, n)
 			}
+		})
+	}
+}
+
+// TestProbesAreApart: what a client owes for anything else, metrics included, does not make its probes wait.
+func TestProbesAreApart(t *testing.T) {
+	for _, path := range []string{"/ok", "/metrics"} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			busy := true
+			s := refusing(&log, &busy)
+			var all sync.WaitGroup
+			for range manyPerSecond {
+				all.Go(func() { askFrom(s, path, "192.0.2.1:1") })
+			}
+			synctest.Wait()
+			for _, c := range []struct {
+				path string
+				want time.Duration
+			}{{"/livez", 0}, {path, time.Second}} {
+				began := time.Now()
+				if askFrom(s, c.path, "192.0.2.1:2"); time.Since(began) != c.want {
+					t.Errorf("beside many requests for %s one for %s takes %v, want %v", path, c.path,
+						time.Since(began), c.want)
+				}
+			}
+			all.Wait()
 		})
 	}
 }

@@ -98,8 +98,8 @@ type requestLog struct {
 	trace   requestTrace
 	err     error
 	// What it counts for: see cost. waited is in reads of its body.
-	open, computed bool
-	waited         time.Duration
+	open, probe, computed bool
+	waited                time.Duration
 }
 
 // client is the name of the client of r, as Client gives it behind the key.

@@ -300,7 +300,7 @@ func (s *Server) handle(route Route) http.Handler {
 		}
 		r = r.WithContext(ctx)
 		defer func() {
-			noteWork(r.Context(), route.Scope, here.operation)
+			noteWork(r.Context(), &route, here.operation)
 			here.leave(r.Context(), statusOf(w))
 		}()
 		if v, ok := ctx.Value(requestLogKey{}).(*requestLog); ok {

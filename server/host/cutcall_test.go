@@ -1,10 +1,8 @@
 package host
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -165,7 +163,7 @@ func TestCutCalls(t *testing.T) {
 		read := func(n int, stream bool) ([]saidCall, string) {
 			t.Helper()
 			body := fmt.Appendf(nil, r.body, n, fmt.Sprintf(`%s,"tools":[%s],"stream":%v`, messages, r.tool, stream))
-			status, text := p.callIn(t, r.dialect, r.path, body)
+			status, text := p.call(t, http.MethodPost, r.path, body, dialect.Header, r.dialect)
 			if status != http.StatusOK {
 				t.Fatalf("%s, %d: %d %s", r.name, n, status, text)
 			}
@@ -214,27 +212,4 @@ func canonical(text string) string {
 	}
 	b, _ := json.Marshal(v)
 	return string(b)
-}
-
-// callIn does a request in a dialect; empty for the default.
-func (p *plugged) callIn(t *testing.T, name, path string, body []byte) (int, string) {
-	t.Helper()
-	req, err := http.NewRequest(http.MethodPost, p.url+path, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if name != "" {
-		req.Header.Set(dialect.Header, name)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(text)
 }

@@ -76,8 +76,8 @@ func plug(t testing.TB, h *Server) *plugged {
 	return &plugged{h, ts.URL}
 }
 
-// call does a request and returns the status and the body.
-func (p *plugged) call(t testing.TB, method, path string, body []byte) (int, string) {
+// call does a request, with names and values of further headers, and returns the status and the body.
+func (p *plugged) call(t testing.TB, method, path string, body []byte, headers ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, p.url+path, bytes.NewReader(body))
 	if err != nil {
@@ -87,6 +87,9 @@ func (p *plugged) call(t testing.TB, method, path string, body []byte) (int, str
 		req.Header.Set("Authorization", "Bearer "+adminKey)
 	} else {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	for h := range slices.Chunk(headers, 2) {
+		req.Header.Set(h[0], h[1])
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
