@@ -186,6 +186,22 @@ func (b broken) hold(t *testing.T) {
 	}
 }
 
+// TestNoCPULibrary: without a library for the CPU, the lines about GPUs, which nobody asked for, are no failures.
+func TestNoCPULibrary(t *testing.T) {
+	for _, device := range []string{"cpu", "auto"} {
+		t.Setenv("TGI_ORT_LIB", "")
+		t.Setenv("TGI_CACHE", t.TempDir())
+		b := broken{settings: fmt.Sprintf("[runtime]\ndevice = %q\n", device), check: "device = " + device,
+			found: "none is installed", cure: "set runtime.ort_lib"}
+		for _, l := range b.run(t) {
+			if l.Status == doctor.Fail && (l.Check == "driver" || l.Check == "GPU library") {
+				t.Errorf("%s: %+v fails", device, l)
+			}
+		}
+		b.hold(t)
+	}
+}
+
 // in says whether the line is one of lines.
 func (b broken) in(lines []doctor.Line) bool {
 	return slices.ContainsFunc(lines, func(l doctor.Line) bool {

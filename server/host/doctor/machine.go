@@ -45,10 +45,10 @@ const filesBeside = 256
 func (d *diagnosis) device(_ context.Context, r *report) {
 	rows, choice, err := hardware.Diagnose(d.cfg.Runtime.Device, d.cfg.Runtime.ORTLib)
 	kind, _, _ := config.ParseDevice(d.cfg.Runtime.Device)
-	for _, f := range rows {
+	for i, f := range rows {
 		l := Line{f.What, OK, f.Found, ""}
 		switch {
-		case f.Bad && kind == config.DeviceCUDA || f.Bad && err != nil:
+		case f.Bad && (kind == config.DeviceCUDA || i == len(rows)-1):
 			l.Status, l.Cure = Fail, f.Cure
 		case f.Bad && kind != config.DeviceCPU && f.Cure != "": // the CPU does: nothing is to be cured
 			l.Found += " (" + f.Cure + ")"

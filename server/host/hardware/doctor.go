@@ -10,6 +10,7 @@ import (
 	"tgi/runtime/cuda"
 	"tgi/runtime/ort"
 	"tgi/runtime/ort/fetch"
+	"tgi/server/config"
 )
 
 // Fetch puts ONNX Runtime for NVIDIA GPUs and CUDA's libraries into the cache folder. The log says how much that is,
@@ -25,8 +26,8 @@ type Finding struct {
 	Bad               bool
 }
 
-// Diagnose says of all that a GPU needs whether it is there, and what models compute on with these settings. The error
-// is that of a setting which cannot be met.
+// Diagnose says of all that a GPU needs whether it is there, and last what models compute on with these settings. The
+// error is that of a setting which cannot be met.
 func Diagnose(device, library string) ([]Finding, Choice, error) {
 	cuda.SaveSignals()
 	defer cuda.RestoreSignals() // which the driver changes when it starts
@@ -39,7 +40,10 @@ func diagnose(device, library string, m machine) ([]Finding, Choice, error) {
 	last := Finding{What: "device = " + device, Found: choice.String() + ": " + choice.Why}
 	if err != nil {
 		last = Finding{What: last.What, Found: "cannot be used: " + cure(err), Bad: true,
-			Cure: "mend what the lines about the GPU say, or set runtime.device to cpu"}
+			Cure: "put ONNX Runtime's library there, or set runtime.ort_lib to its file"}
+		if kind, _, _ := config.ParseDevice(device); kind == config.DeviceCUDA {
+			last.Cure = "mend what the lines about the GPU say, or set runtime.device to cpu"
+		}
 	}
 	return append(rows, last), choice, err
 }
