@@ -59,7 +59,7 @@ var (
 	// ErrRefused: a module, or the settings that declare it, did not pass the
 	// checks.
 	ErrRefused = errors.New("refused")
-	// ErrNoRoom: the disk that a module is kept on is full, or no folder takes what was compiled of it.
+	// ErrNoRoom: the disk that a module is kept on is full or read-only, or no folder takes what was compiled of it.
 	ErrNoRoom = errors.New("not enough disk")
 	// ErrModuleType: the body does not say that it is a module.
 	ErrModuleType = errors.New("the body must be a module: expected `Content-Type: application/wasm`")

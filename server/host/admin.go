@@ -245,7 +245,7 @@ func (f *manager) install(ctx context.Context, name string, u upload, ready map[
 
 // whyNotKept is what it means to who uploads a module that it can't be kept.
 func whyNotKept(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EROFS) {
 		return server.ErrNoRoom
 	}
 	return server.ErrRefused

@@ -35,7 +35,7 @@ func TestUploadIsPipe(t *testing.T) {
 // TestUploadDiskFull: an upload that a full disk has no room for is no fault of the module, and what served serves on.
 func TestUploadDiskFull(t *testing.T) {
 	for cause, want := range map[error]error{syscall.ENOSPC: server.ErrNoRoom, syscall.EDQUOT: server.ErrNoRoom,
-		syscall.EACCES: server.ErrRefused} {
+		syscall.EROFS: server.ErrNoRoom, syscall.EACCES: server.ErrRefused} {
 		if got := whyNotKept(&os.PathError{Op: "write", Path: "a", Err: cause}); got != want {
 			t.Errorf("%v: %v", cause, got)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -431,6 +432,47 @@ func TestCompileNoPlace(t *testing.T) {
 	if !errors.Is(err, ErrNoPlace) || errors.Is(err, ErrModule) ||
 		!strings.HasPrefix(err.Error(), "sound: there is no place for the compiled module: "+none+": ") {
 		t.Error(err)
+	}
+}
+
+// TestCompiledNotLoaded: what is compiled of a module and can't be loaded, in whatever folder, is refused for what is
+// wrong with it, and no other folder is tried.
+func TestCompiledNotLoaded(t *testing.T) {
+	var told warnings
+	e := engine(t, Config{CacheDir: t.TempDir(), Warn: told.add})
+	out, info, err := rewrite.Rewrite(bombs(1)["data segments"], rewrite.Limits{}.WithDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Of a function with a parameter of no type that the engine knows there is no machine code.
+	odd := []HostFunc{{Module: "env", Name: "odd", Sig: Signature{Params: []rewrite.ValueType{1}}}}
+	err = e.compileAnew(t.Context(), &compiled{info: info}, out,
+		opening{name: "odd", key: "odd", limits: CompileLimits{}.WithDefaults()}, odd)
+	if err == nil || errors.Is(err, ErrNoPlace) || !strings.HasPrefix(err.Error(), "load what was compiled: ") ||
+		len(told.list) > 0 {
+		t.Errorf("%v, told %q", err, told.list)
+	}
+}
+
+// TestWhoseFault: of what goes wrong when a module is compiled or loaded, a folder is at fault for its files alone.
+func TestWhoseFault(t *testing.T) {
+	for _, err := range []error{
+		&storeError{"compilation cache: no folder"}, errNotCompiled,
+		fmt.Errorf("x: %w", &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}),
+		&os.LinkError{Op: "rename", Old: "x", New: "y", Err: syscall.EROFS},
+		errors.New("compilationcache: checksum mismatch (expected 1, got 2)"),
+	} {
+		if word := wordOf(err); word != workerStore {
+			t.Errorf("%v: %s", err, word)
+		}
+	}
+	for _, err := range []error{
+		errors.New("invalid function[0]: unknown instruction"), errors.New("BUG: the compiler panicked: nil"),
+		errors.New("compilationcache: error mmapping executable (len=9): cannot allocate memory"),
+	} {
+		if word := wordOf(err); word != workerRefuse {
+			t.Errorf("%v: %s", err, word)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,6 +72,20 @@ var ErrNoPlace = errors.New("there is no place for the compiled module")
 type storeError struct{ text string }
 
 func (e *storeError) Error() string { return e.text }
+
+// ofFolder reports whether an error of compiling a module, or of loading what was compiled, is about the files of it, so
+// that another folder may do better. Any other is about the module, or the memory that it takes, in whatever folder.
+func ofFolder(err error) bool {
+	var store *storeError
+	var path *fs.PathError
+	var link *os.LinkError
+	text := err.Error() // the engine's reader of files wraps nothing, but names itself
+	return errors.As(err, &store) || errors.As(err, &path) || errors.As(err, &link) || errors.Is(err, errNotCompiled) ||
+		strings.Contains(text, "compilationcache: ") && !outOfMemory(text)
+}
+
+// loading is the error of loading what was compiled.
+func loading(err error) error { return fmt.Errorf("load what was compiled: %w", err) }
 
 // compileInWorker has a worker compile a module into dir, and empties that before: a worker that was ended, so that the
 // compilation begins anew, leaves files at any point. A worker never outlives the call, nor this process.
@@ -346,7 +361,10 @@ func (e *Engine) compileAt(ctx context.Context, place string, c *compiled, out [
 		code, c.data = out, nil
 	}
 	if err := c.load(ctx, s.path, code, host); err != nil {
-		return &storeError{err.Error()}
+		if err = loading(err); ofFolder(err) {
+			return &storeError{err.Error()}
+		}
+		return err
 	}
 	if place == e.cache {
 		if err := s.publish(place, o.key, entry{hollow: hollow, data: data, info: c.info}); err != nil {

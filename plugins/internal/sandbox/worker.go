@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -103,22 +102,25 @@ func (j workerJob) work() (word, text string) {
 		load, err = hollowOut(wasm)
 	}
 	if err != nil {
-		var path *fs.PathError
-		var link *os.LinkError
-		if errors.As(err, &path) || errors.As(err, &link) {
-			return workerStore, err.Error()
-		}
-		return workerRefuse, err.Error()
+		return wordOf(err), err.Error()
 	}
 	runtime.GC() // what the compiler leaves is not the loader's
 	began := spent()
 	if err := compileInto(loadOnly(context.Background()), ".", load); err != nil {
-		return workerStore, "load what was compiled: " + err.Error()
+		return wordOf(err), loading(err).Error()
 	}
 	if took, limit := spent()-began, j.cpu/loadShare; took > limit {
 		return workerSlow, fmt.Sprintf("%.1fs", took.Seconds())
 	}
 	return workerDone, ""
+}
+
+// wordOf says whom an error of compiling, or of loading what was compiled, is the fault of.
+func wordOf(err error) string {
+	if ofFolder(err) {
+		return workerStore
+	}
+	return workerRefuse
 }
 
 // hollowOut makes what was compiled of a module into the working folder that of the hollow module, which it returns.
@@ -187,7 +189,7 @@ func compileInto(ctx context.Context, dir string, wasm []byte) (err error) {
 func newRuntime(ctx context.Context, dir string) (wazero.Runtime, wazero.CompilationCache, error) {
 	cache, err := wazero.NewCompilationCacheWithDir(dir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("compilation cache: %w", err)
+		return nil, nil, &storeError{"compilation cache: " + err.Error()}
 	}
 	cfg := wazero.NewRuntimeConfig().
 		WithCoreFeatures(api.CoreFeaturesV2).
