@@ -73,14 +73,15 @@ type storeError struct{ text string }
 
 func (e *storeError) Error() string { return e.text }
 
-// ofFolder reports whether an error of compiling a module, or of loading what was compiled, is about the files of it, so
-// that another folder may do better. Any other is about the module, or the memory that it takes, in whatever folder.
+// ofFolder reports whether an error of compiling a module, or of loading what was compiled, is about its files, so that
+// another folder may do better. Any other is about the module, or the memory that it takes, in whatever folder.
 func ofFolder(err error) bool {
 	var store *storeError
 	var path *fs.PathError
 	var link *os.LinkError
 	text := err.Error() // the engine's reader of files wraps nothing, but names itself
-	return errors.As(err, &store) || errors.As(err, &path) || errors.As(err, &link) || errors.Is(err, errNotCompiled) ||
+	return errors.As(err, &store) || errors.As(err, &path) || errors.As(err, &link) ||
+		errors.Is(err, errNotCompiled) ||
 		strings.Contains(text, "compilationcache: ") && !outOfMemory(text)
 }
 
