@@ -3,6 +3,7 @@ package tryout
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -285,7 +286,7 @@ func Logits(text string) (map[uint32]float32, error) {
 		return nil, nil
 	}
 	if err := json.Unmarshal([]byte(text), &row); err != nil {
-		return nil, fmt.Errorf("want an object of token ids and numbers such as {\"17\": 3.5}: %w", err)
+		return nil, errors.New(`want an object of token ids and numbers such as {"17": 3.5}`)
 	}
 	return row, nil
 }

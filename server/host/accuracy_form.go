@@ -134,7 +134,7 @@ func ParseSamples(data []byte) (list []AccuracySample, err error) {
 		}
 		var s AccuracySample
 		if err := json.Unmarshal(line, &s); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return nil, fmt.Errorf("line %d: %w", n, wire.Told(err))
 		}
 		if name := wire.Twice(line); name != "" {
 			return nil, fmt.Errorf("line %d: %.64q is there twice", n, name)

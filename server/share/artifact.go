@@ -15,6 +15,7 @@ import (
 
 	"tgi/sdk/abi"
 	"tgi/server/config"
+	"tgi/server/wire"
 )
 
 // Media types of an artefact and its parts.
@@ -154,7 +155,7 @@ func ReadManifest(text []byte, limit int64) (Manifest, error) {
 	}
 	var m ocispec.Manifest
 	if err := json.Unmarshal(text, &m); err != nil {
-		return Manifest{}, fmt.Errorf("manifest: %w", err)
+		return Manifest{}, fmt.Errorf("manifest: %w", wire.Told(err))
 	}
 	if m.ArtifactType != ArtifactType {
 		return Manifest{}, fmt.Errorf("artifactType is %q, a plugin has %s: this is something else", cut(m.ArtifactType),
@@ -217,7 +218,7 @@ func (a Artifact) Open() (Description, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(a.Config))
 	if err := dec.Decode(&d); err != nil {
-		return d, fmt.Errorf("description: %w", err)
+		return d, fmt.Errorf("description: %w", wire.Told(err))
 	}
 	if err := d.check(); err != nil {
 		return d, err

@@ -12,6 +12,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"tgi/runtime/regular"
+	"tgi/server/wire"
 )
 
 // Beside is the file beside a module that has the rest of its artefact: manifest, description and signatures. `tgi
@@ -44,7 +45,7 @@ func DecodeRest(text, module []byte) (Artifact, error) {
 		return Artifact{}, fmt.Errorf("must have at most %d bytes, given %d", maxBeside, len(text))
 	}
 	if err := json.Unmarshal(text, &r); err != nil {
-		return Artifact{}, err
+		return Artifact{}, wire.Told(err)
 	}
 	if len(r.Signatures) > MaxSignatures {
 		return Artifact{}, fmt.Errorf("at most %d signatures are read, given %d", MaxSignatures, len(r.Signatures))

@@ -16,6 +16,7 @@ import (
 	"tgi/server/client/call"
 	"tgi/server/client/terminal"
 	"tgi/server/sse"
+	"tgi/server/wire"
 )
 
 // Kinds of failure that have neither a status nor an error type of the server's.
@@ -106,7 +107,7 @@ func (c *client) tokenize(ctx context.Context, text string) ([]piece, error) {
 	}
 	var pieces []piece
 	if err := json.Unmarshal(data, &pieces); err != nil {
-		return nil, fmt.Errorf("POST /tokenize: %w", err)
+		return nil, fmt.Errorf("POST /tokenize: the reply: %w", wire.Told(err))
 	}
 	return pieces, nil
 }

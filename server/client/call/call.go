@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"tgi/server/config"
+	"tgi/server/wire"
 )
 
 // Bounds of a reply: its bytes, and the elements of all arrays of its JSON, of which one of two bytes takes hundreds of
@@ -113,7 +114,7 @@ func (r Reply) Decode(to any, members ...string) error {
 		}
 	}
 	if err := json.Unmarshal(r.Body, to); err != nil {
-		return fmt.Errorf("%w: %w", ErrForeign, err)
+		return fmt.Errorf("%w: %w", ErrForeign, wire.Told(err))
 	}
 	return nil
 }

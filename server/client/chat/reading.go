@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"tgi/server/sse"
+	"tgi/server/wire"
 )
 
 // chunk is an event of a chat stream, as OpenAI publishes it. reasoning_content
@@ -82,7 +83,7 @@ func (r *reading) all(stream *sse.Reader) error {
 func (r *reading) event(data []byte) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return fmt.Errorf("%w: %w in the event %q", ErrMalformed, err,
+		return fmt.Errorf("%w: %w in the event %q", ErrMalformed, wire.Told(err),
 			oneLine(strings.ToValidUTF8(string(data[:min(len(data), maxRefusal)]), "")))
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {

@@ -103,3 +103,25 @@ func TestReceiptAlone(t *testing.T) {
 		t.Errorf("%v, %v, %s", err, print, b.String())
 	}
 }
+
+// TestReadTells: what is no reply is told in plain words.
+func TestReadTells(t *testing.T) {
+	for text, want := range map[string]string{
+		`[1, 2]`:  "want a reply in one piece, which is an object, given an array",
+		`[]`:      "want a reply in one piece, which is an object, given an array",
+		`[3]`:     "want a reply in one piece, which is an object, given a number",
+		`"data:"`: "want a reply in one piece, which is an object, given a string",
+		`null`:    "want a reply in one piece, which is an object, given null",
+		`{"a"`:    "it is no JSON: it ends too early",
+		``:        "it is no JSON: it ends too early",
+		`data: {`: "it is no JSON: invalid character 'd' looking for beginning of value at byte 1",
+		`{"choices": [{"explain": [{"id": -1}]}]}`: "the reply: choices.explain.id: want a whole number from 0 to 2^32-1, " +
+			"given -1",
+		`{"details": []}`: "the reply: details: want an object, given an array",
+		`{"choices": {}}`: "the reply: choices: want an array, given an object",
+	} {
+		if _, err := Read([]byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"tgi/server/client/call"
 	"tgi/server/client/replay"
 	"tgi/server/client/terminal"
+	"tgi/server/wire"
 )
 
 // Text is a sequence with the explanations of its first tokens.
@@ -133,8 +134,14 @@ func Read(reply []byte) (list []Text, err error) {
 	if json.Unmarshal(reply, &boxed) == nil && len(boxed) == 1 {
 		reply = boxed[0]
 	}
-	if err := json.Unmarshal(reply, &r); err != nil {
-		return nil, fmt.Errorf("read the reply: %w", err)
+	err = json.Unmarshal(reply, &r)
+	switch given := wire.Kind(reply); {
+	case errors.As(err, new(*json.SyntaxError)):
+		return nil, wire.Told(err)
+	case given != "an object":
+		return nil, fmt.Errorf("want a reply in one piece, which is an object, given %s", given)
+	case err != nil:
+		return nil, fmt.Errorf("the reply: %w", wire.Told(err))
 	}
 	add := func(index int, tokens []Token) {
 		if len(tokens) > 0 {

@@ -12,6 +12,7 @@ import (
 	"os"
 
 	"tgi/server/client/terminal"
+	"tgi/server/wire"
 )
 
 // Exchange is a request with the reply that it got.
@@ -48,7 +49,7 @@ func Read(name string, r io.Reader) (list []Exchange, err error) {
 		if err := d.Decode(&value); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return nil, fmt.Errorf("%s: no JSON after %s: %w", name, terminal.Count(len(list), "request"), err)
+			return nil, fmt.Errorf("%s: after %s: %w", name, terminal.Count(len(list), "request"), wire.Told(err))
 		}
 		e, err := read(value)
 		if err != nil {
@@ -74,7 +75,12 @@ func read(value json.RawMessage) (Exchange, error) {
 	if len(Receipts(value)) > 0 {
 		return Exchange{}, errors.New("this is a reply: --request names the file with the body of its request")
 	}
-	return Exchange{}, errors.New(`want an object such as {"request": {"path": "/generate", "body": {...}}, "reply": {...}}`)
+	given := wire.Kind(value)
+	if given == "an object" {
+		given = "another one"
+	}
+	return Exchange{}, fmt.Errorf("want an object such as "+
+		`{"request": {"path": "/generate", "body": {...}}, "reply": {...}}, given %s`, given)
 }
 
 // File is a receipt file: what tgi explain --save writes and Read reads.
@@ -140,8 +146,8 @@ func (f *File) exchange() (e Exchange, ok bool, err error) {
 
 // Of returns the exchange of a request's body and a reply that were kept apart.
 func Of(path string, body, reply []byte) (Exchange, error) {
-	if !json.Valid(body) {
-		return Exchange{}, errors.New("the request's body is no JSON")
+	if err := json.Unmarshal(body, new(json.RawMessage)); err != nil {
+		return Exchange{}, fmt.Errorf("the request's body: %w", wire.Told(err))
 	}
 	return Exchange{Label: path, Method: http.MethodPost, Path: path, Body: body, Reply: reply,
 		Status: http.StatusOK}, nil

@@ -3,10 +3,10 @@ package replay
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"tgi/server/client/terminal"
 )
@@ -16,31 +16,28 @@ type receipt struct {
 	plain
 	Plugins  []plugin
 	Prompt   prompt
-	Seed     json.Number
+	Seed     seed
 	Settings map[string]any
 	Outputs  []output
 }
 
-// whole reports whether there is a seed of 64 bits, as a number or as a text.
-func (r *receipt) whole() bool {
-	_, err := strconv.ParseUint(r.Seed.String(), 10, 64)
-	return err == nil
+// receiptsOf reads the receipts of a reply.
+func receiptsOf(raw []json.RawMessage) ([]receipt, error) {
+	list := make([]receipt, len(raw))
+	for i := range raw {
+		if json.Unmarshal(raw[i], &list[i]) != nil {
+			return nil, errors.New("a receipt is of no known form")
+		}
+	}
+	return list, nil
 }
 
-// lostDigits says that the seed may not be the one that was used: who reads numbers as JavaScript does keeps 53 bits.
-func (r *receipt) lostDigits() []string {
-	text := r.Seed.String()
-	f, err := r.Seed.Float64()
-	switch {
-	case text == "" || err != nil:
-	case !r.whole():
-		return []string{fmt.Sprintf("the receipt's seed, %s, is no whole number of 64 bits: something that reads "+
-			"numbers as JavaScript does changed it", terminal.Line(text))}
-	case f > 1<<53 && strconv.FormatFloat(f, 'f', -1, 64) == text:
-		return []string{fmt.Sprintf("the receipt's seed, %s, may have been rounded by something that reads numbers as "+
-			"JavaScript does", text)}
-	}
-	return nil
+// drawn reports whether the seed shapes the tokens. Where none is drawn it does so at most through plugins that choose
+// tokens: templates and parsers of calls do not.
+func (r *receipt) drawn() bool {
+	return r.Settings["sample"] != false || slices.ContainsFunc(r.Plugins, func(p plugin) bool {
+		return p.Use != "template" && p.Use != "tools"
+	})
 }
 
 // plain are the members that are texts.
@@ -128,7 +125,7 @@ func (r *receipt) differences(is *receipt) (list []Difference) {
 		}
 	}
 	add("prompt", r.Prompt.String(), is.Prompt.String())
-	add("seed", r.Seed.String(), is.Seed.String())
+	add("seed", r.Seed.shown(), is.Seed.shown())
 	for _, name := range slices.Sorted(maps.Keys(r.Settings)) {
 		add("setting "+name, fmt.Sprint(r.Settings[name]), fmt.Sprint(cmp.Or(is.Settings[name], any(""))))
 	}

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -32,6 +33,8 @@ type Report struct {
 	// Refused says that the kept reply was a refusal of that moment, such as a 429: there is no text to compare, and
 	// the request was not sent again.
 	Refused bool `json:"refused,omitempty"`
+	// Incomparable says that the error lies in what was kept: no server's reply could be compared with it.
+	Incomparable bool `json:"incomparable,omitempty"`
 }
 
 // Difference is something that is not the same any more. An empty text is nothing.
@@ -54,24 +57,24 @@ type Options struct {
 func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, error) {
 	r := Report{Request: e.Label, Differences: []Difference{}}
 	if err := e.allowed(); err != nil {
-		r.Error = err.Error()
-		return r, nil
+		return r.incomparable(err.Error()), nil
 	}
 	if ofTheMoment(e.Status) { // whose body was often not even read
 		r.Refused, r.Error = true, "it was refused: "+statusOf(e.Status, outcomeOf(e.Reply).err)
 		return r, nil
 	}
 	if e.Flaw != "" {
-		r.Error = e.Flaw
-		return r, nil
+		return r.incomparable(e.Flaw), nil
 	}
 	was := e.outcome(e.Reply, e.Status)
-	body, notes, err := prepare(e, was.receipts, o.Unchanged)
+	receipts, err := receiptsOf(was.receipts)
 	if err != nil {
-		r.Error = err.Error()
-		return r, nil
+		return r.incomparable(err.Error()), nil
 	}
-	r.Notes = notes
+	body, doubts, err := prepare(e, receipts, o.Unchanged)
+	if err != nil {
+		return r.incomparable(err.Error()), nil
+	}
 	key, known := o.Keys[e.Key]
 	if known && e.Key != "" {
 		c = c.With(key)
@@ -94,13 +97,22 @@ func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, er
 	case is.err != "" && e.Status == 0:
 		r.Error = statusOf(got.Status, is.err)
 	default:
-		r.compare(&was, &is)
+		r.compare(&was, &is, receipts)
+		if r.Compared != "" && !r.Same {
+			r.Notes = append(r.Notes, doubts...)
+		}
 	}
 	refused := got.Status == http.StatusUnauthorized || got.Status == http.StatusForbidden
 	if !known && e.Key != "" && (refused || !r.Same) { // the key may be why
 		r.Notes = append(r.Notes, fmt.Sprintf("it came with the key called %.64q, for which no key was given", e.Key))
 	}
 	return r, nil
+}
+
+// incomparable is the report of an exchange that cannot be compared with any reply.
+func (r Report) incomparable(why string) Report {
+	r.Incomparable, r.Error = true, why
+	return r
 }
 
 // ofTheMoment reports whether a status says nothing of the request but that the server did not take it just then.
@@ -117,21 +129,21 @@ func statusOf(status int, err string) string {
 	return text
 }
 
-// compare fills the report.
-func (r *Report) compare(was, is *outcome) {
-	n := min(len(was.receipts), len(is.receipts))
-	a, b := make([]receipt, n), make([]receipt, n)
-	known := n > 0 && len(was.receipts) == len(is.receipts)
+// compare fills the report. before are the receipts of what was.
+func (r *Report) compare(was, is *outcome, before []receipt) {
+	now, err := receiptsOf(is.receipts)
+	if err != nil {
+		r.Error = "of the new reply " + err.Error()
+		return
+	}
+	n := min(len(before), len(now))
+	known := n > 0 && len(before) == len(now)
 	for i := range n {
-		if json.Unmarshal(was.receipts[i], &a[i]) != nil || json.Unmarshal(is.receipts[i], &b[i]) != nil {
-			r.Error = "a receipt is of no known form"
-			return
-		}
-		r.Differences = append(r.Differences, a[i].differences(&b[i])...)
-		for _, out := range b[i].Outputs {
+		r.Differences = append(r.Differences, before[i].differences(&now[i])...)
+		for _, out := range now[i].Outputs {
 			r.Tokens += out.Tokens
 		}
-		known = known && len(a[i].Outputs) > 0
+		known = known && len(before[i].Outputs) > 0
 	}
 	texts := textDifferences(was.texts, is.texts)
 	if was.err != is.err {
@@ -140,9 +152,9 @@ func (r *Report) compare(was, is *outcome) {
 	switch {
 	case known:
 		r.Compared = "tokens"
-		r.Same = slices.EqualFunc(a, b, func(x, y receipt) bool { return slices.Equal(x.Outputs, y.Outputs) })
+		r.Same = slices.EqualFunc(before, now, func(x, y receipt) bool { return slices.Equal(x.Outputs, y.Outputs) })
 	case len(was.texts) == 0 && was.err == "":
-		r.Error = "the reply that was kept has neither a receipt nor a text to compare with"
+		*r = r.incomparable("the reply that was kept has neither a receipt nor a text to compare with")
 		return
 	default:
 		r.Compared = "text"
@@ -151,7 +163,7 @@ func (r *Report) compare(was, is *outcome) {
 	if !r.Same || len(was.texts) > 0 {
 		r.Differences = append(r.Differences, texts...)
 	}
-	if !known && len(was.receipts) != len(is.receipts) {
+	if !known && len(before) != len(now) {
 		r.Notes = append(r.Notes, "only one of the replies has a receipt: what they follow from cannot be compared")
 	}
 }
@@ -194,9 +206,9 @@ func shown(text string) string {
 	return strconv.Quote(text)
 }
 
-// prepare returns the body with the seed that was used, asking for a receipt. notes say what cannot be the same.
-// unchanged says that neither is wanted.
-func prepare(e Exchange, receipts []json.RawMessage, unchanged bool) (body []byte, notes []string, err error) {
+// prepare returns the body with the seed that was used, asking for a receipt. doubts say why the reply may differ that
+// follows from what was kept alone. unchanged says that neither seed nor receipt is wanted.
+func prepare(e Exchange, receipts []receipt, unchanged bool) (body []byte, doubts []string, err error) {
 	a := e.api()
 	if unchanged && (a == nativeAPI || a == openAIAPI || a == cloudAPI) { // of which harmless takes nothing
 		return e.Body, nil, nil
@@ -226,7 +238,10 @@ func prepare(e Exchange, receipts []json.RawMessage, unchanged bool) (body []byt
 			at = map[string]json.RawMessage{}
 		}
 	}
-	if notes = reseed(a, members, at, receipts, inputs); len(receipts) > 0 {
+	if doubts, err = reseed(a, members, at, receipts, inputs); err != nil {
+		return nil, nil, err
+	}
+	if len(receipts) > 0 {
 		switch {
 		case inputs:
 			at["details"] = json.RawMessage("true")
@@ -240,12 +255,17 @@ func prepare(e Exchange, receipts []json.RawMessage, unchanged bool) (body []byt
 		}
 	}
 	body, err = json.Marshal(members)
-	return body, notes, err
+	return body, doubts, err
 }
 
-// reseed writes the seed that was used, unless the settings at have one, and returns why that is not possible. inputs
-// says that the body is one of TGI's.
-func reseed(a api, members, at map[string]json.RawMessage, receipts []json.RawMessage, inputs bool) []string {
+// noSeed is the doubt where replies are compared by their texts alone.
+const noSeed = "neither the request nor a receipt has a seed: if tokens were drawn, others are drawn now"
+
+// reseed writes the seed that was used, unless the settings at have one. Its error says that nobody can draw what was
+// drawn, doubts why another seed than the one that is sent may have drawn it. inputs says that the body is one of
+// TGI's.
+func reseed(a api, members, at map[string]json.RawMessage, receipts []receipt, inputs bool) (doubts []string,
+	err error) {
 	field := "seed"
 	if inputs && set(at["best_of"]) && string(at["best_of"]) != "1" { // takes no seed in TGI
 		field = "best_of_seed"
@@ -254,25 +274,27 @@ func reseed(a api, members, at map[string]json.RawMessage, receipts []json.RawMe
 	if a == ollamaAPI && string(given) == "-1" { // which draws one
 		given = nil
 	}
-	if len(receipts) == 0 {
-		return nil
-	}
-	var r receipt
-	_ = json.Unmarshal(receipts[0], &r) // one of no known form is said when replies are compared
-	notes := r.lostDigits()
 	switch {
-	case set(given):
-		return notes
-	case len(receipts) > 1 && a != batchAPI: // whose others follow from the first
-		return []string{fmt.Sprintf("%d prompts drew with seeds of their own, of which a request can have one",
-			len(receipts))}
-	case r.whole():
-		at[field] = json.RawMessage(r.Seed)
+	case len(receipts) == 0 && set(given), a == cloudAPI: // whose seeds are elsewhere
+		return nil, nil
+	case len(receipts) == 0:
+		return []string{noSeed}, nil
+	}
+	r := &receipts[0]
+	doubts = r.doubts(given)
+	if set(given) {
+		return doubts, nil
+	}
+	if why := undrawn(receipts, a == batchAPI); why != "" {
+		return nil, errors.New(why)
+	}
+	if n, ok := r.Seed.number(); ok && (len(receipts) == 1 || a == batchAPI) { // whose others follow from the first
+		at[field] = json.RawMessage(strconv.FormatUint(n, 10))
 	}
 	if inputs && !set(members["parameters"]) { // absent parameters may sample, empty ones do not
 		at["do_sample"] = json.RawMessage(strconv.FormatBool(r.Settings["sample"] == true))
 	}
-	return notes
+	return doubts, nil
 }
 
 // set reports whether a member has a value.

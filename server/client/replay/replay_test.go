@@ -74,13 +74,31 @@ func TestReplay(t *testing.T) {
 			"request 1: differs\n  output 0: was 3 tokens o, is 3 tokens u\n" +
 				"  note: the receipt's seed, 15152195401968785000, may have been rounded by something that reads " +
 				"numbers as JavaScript does\n"},
-		"a seed of jq": {"/generate", `{"inputs": "a", "parameters": {}}`,
+		"a seed of jq": {"/generate", `{"inputs": "a", "parameters": {"seed": 7}}`,
 			tgi(made("1", "", "1.5152195401968785e+19", "o"), "b"), 200, tgi(made("1", "", "7", "u"), "b"),
-			`/generate  {"inputs":"a","parameters":{"details":true}}`,
+			`/generate  {"inputs":"a","parameters":{"details":true,"seed":7}}`,
 			"request 1: differs\n  seed: was 1.5152195401968785e+19, is 7\n" +
 				"  output 0: was 3 tokens o, is 3 tokens u\n" +
 				"  note: the receipt's seed, 1.5152195401968785e+19, is no whole number of 64 bits: something that " +
 				"reads numbers as JavaScript does changed it\n"},
+		"the first seed that JavaScript rounds": {"/generate", `{"inputs": "a", "parameters": {}}`,
+			tgi(made("1", "", "9007199254740992", "o"), "b"), 200, tgi(made("1", "", "9007199254740992", "u"), "b"),
+			`/generate  {"inputs":"a","parameters":{"details":true,"seed":9007199254740992}}`,
+			"request 1: differs\n  output 0: was 3 tokens o, is 3 tokens u\n" +
+				"  note: the receipt's seed, 9007199254740992, may have been rounded by something that reads numbers as " +
+				"JavaScript does\n"},
+		"a seed that is right all the same": {"/generate", `{"inputs": "a", "parameters": {}}`,
+			tgi(made("1", "", "9007199254740992", "o"), "b"), 200, tgi(made("1", "", "9007199254740992", "o"), "b"), "",
+			"request 1: the same tokens (3 tokens)\n"},
+		"a seed that the request has otherwise": {"/generate",
+			`{"inputs": "a", "parameters": {"seed": 9007199254740993}}`,
+			tgi(made("1", "", "9007199254740992", "o"), "b"), 200, tgi(made("1", "", "9007199254740993", "u"), "b"),
+			`/generate  {"inputs":"a","parameters":{"details":true,"seed":9007199254740993}}`,
+			"request 1: differs\n  seed: was 9007199254740992, is 9007199254740993\n" +
+				"  output 0: was 3 tokens o, is 3 tokens u\n  note: the request has the seed 9007199254740993, its " +
+				"receipt 9007199254740992: one of them was changed\n" +
+				"  note: the receipt's seed, 9007199254740992, may have been rounded by something that reads numbers as " +
+				"JavaScript does\n"},
 		"best_of": {"/generate", `{"inputs": "a", "parameters": {"best_of": 2}}`, tgi(a, "b"), 200, tgi(a, "b"),
 			`/generate  {"inputs":"a","parameters":{"best_of":2,"best_of_seed":` + seed + `,"details":true}}`,
 			"request 1: the same tokens (3 tokens)\n"},
@@ -102,7 +120,7 @@ func TestReplay(t *testing.T) {
 			"request 1: differs\n  status: was 200 OK, is 422 Unprocessable Entity: plugin x is not installed\n"},
 		"text alone": {"/v1/messages", `{"max_tokens": 1}`, `{"content": [{"type": "text", "text": "hello"}]}`, 200,
 			`{"content": [{"type": "text", "text": "help"}]}`, `/v1/messages  {"max_tokens":1}`,
-			"request 1: differs\n  text behind 3 bytes: was \"lo\", is \"p\"\n"},
+			"request 1: differs\n  text behind 3 bytes: was \"lo\", is \"p\"\n  note: " + noSeed + "\n"},
 		"streams": {"/v1/chat/completions", `{"stream": true}`,
 			"data: {\"choices\": [{\"index\": 0, \"delta\": {\"content\": \"a\"}}]}\n\n" +
 				"data: {\"choices\": [{\"index\": 0, \"delta\": {\"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}]}}]}\n\ndata: [DONE]\n\n",
@@ -123,7 +141,7 @@ func TestReplay(t *testing.T) {
 			"request 1: the same tokens (3 tokens)\n  text 1 behind 0 bytes: was \"c\", is \"d\"\n"},
 		"plain text": {"/api/generate-one", `{"request_id": "a", "prompt": "b"}`, `{"response": "a"}`, 200,
 			`{"response": "b"}`, "",
-			"request 1: differs\n  text behind 14 bytes: was \"a\\\"}\", is \"b\\\"}\"\n"},
+			"request 1: differs\n  text behind 14 bytes: was \"a\\\"}\", is \"b\\\"}\"\n  note: " + noSeed + "\n"},
 		"plain refusal": {"/api/generate-one", `{"request_id": "a", "prompt": "b"}`, `a`, 400, `no`, "",
 			"request 1: differs\n  status: was 200 OK, is 400 Bad Request: no\n"},
 		"goes on": {"/api/generate-one", `{"request_id": "a"}`, `a`, 200, `a`, "",
@@ -221,8 +239,8 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, status := range []int{0, 404} {
-		e := Exchange{Method: "POST", Path: "/generate", Key: "home", Body: []byte(`{"inputs": "a"}`), Status: status,
-			Reply: []byte(`{"generated_text": "c"}`)}
+		e := Exchange{Method: "POST", Path: "/generate", Key: "home", Status: status,
+			Body: []byte(`{"inputs": "a", "parameters": {"seed": 1}}`), Reply: []byte(`{"generated_text": "c"}`)}
 		r, err := Run(t.Context(), c, e, Options{Keys: keys})
 		if err != nil || r.Same || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], `the key called "home"`) {
 			t.Errorf("%v, %+v", err, r)
@@ -262,11 +280,14 @@ func TestUnchanged(t *testing.T) {
 }
 
 func TestReadRefuses(t *testing.T) {
+	const form = `want an object such as {"request": {"path": "/generate", "body": {...}}, "reply": {...}}, given `
 	for text, want := range map[string]string{
 		``:                          "f holds no request",
-		`{"a`:                       "f: no JSON after 0 requests: unexpected EOF",
-		`{}`:                        `f: request 1: want an object such as {"request": {"path": "/generate", "body": {...}}, "reply": {...}}`,
-		`[1] []`:                    `f: request 1: want an object such as {"request": {"path": "/generate", "body": {...}}, "reply": {...}}`,
+		`{"a`:                       "f: after 0 requests: it is no JSON: it ends too early",
+		`{}`:                        "f: request 1: " + form + "another one",
+		`[1] []`:                    "f: request 1: " + form + "an array",
+		`null`:                      "f: request 1: " + form + "null",
+		`x`:                         "f: after 0 requests: it is no JSON: invalid character 'x' looking for beginning of value at byte 1",
 		`{"request": {"body": {}}}`: "f: request 1: request.path is missing",
 		`{"generated_text": "", "details": {"receipt": {}}}`: "f: request 1: this is a reply: --request names the file with the body of its request",
 	} {

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -72,25 +70,4 @@ func (c console) caller(ctx context.Context, f *askedFlags) (*call.Caller, func(
 	}
 	asks, err := call.New(inProcess, "", chat.Inside(h))
 	return asks, func() { _ = h.Close() }, err // nothing is left to lose
-}
-
-// maxInput bounds a file that a command reads, in bytes.
-const maxInput = 1 << 30
-
-// readInput reads a file, or what comes on the pipe for "-".
-func (c console) readInput(name string) ([]byte, error) {
-	from := c.in
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		from = f
-	}
-	data, err := io.ReadAll(io.LimitReader(from, maxInput+1))
-	if err == nil && len(data) > maxInput {
-		err = fmt.Errorf("%s has more than %d bytes", name, maxInput)
-	}
-	return data, err
 }

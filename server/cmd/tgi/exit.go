@@ -14,6 +14,8 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2
+	// exitUnknown is that of a comparison for which too little was kept.
+	exitUnknown = 3
 	// exitInterrupted is that of shells for a program that SIGINT ended.
 	exitInterrupted = 130
 )
@@ -24,6 +26,8 @@ const exitCodes = "0 done, 1 failed, 2 wrong usage or settings"
 var (
 	// errReported: the command failed and has printed why.
 	errReported = errors.New("the command has printed why it failed")
+	// errUnknown: what there is cannot be compared, and the command has printed why.
+	errUnknown = errors.New("the command has printed why it cannot compare")
 	// errInterrupted: the command was told to stop, and has printed so.
 	errInterrupted = errors.New("interrupted")
 )
@@ -52,6 +56,8 @@ func (c console) exit(err error) int {
 		return exitDone
 	case errors.Is(err, errReported):
 		return exitFailed
+	case errors.Is(err, errUnknown):
+		return exitUnknown
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"tgi/server/api/openai"
 	"tgi/server/client/chat"
 	"tgi/server/client/explain"
+	"tgi/server/client/replay"
 )
 
 // explainFlags are the flags of `tgi explain` itself.
@@ -52,11 +54,11 @@ is shown, or a file that --save wrote. NO_COLOR switches colours off.`,
 				if f.save != "" {
 					return misused("--save keeps a request with its reply: it needs a message")
 				}
-				data, err := c.readInput(name)
+				data, err := replay.ReadInput(c.in, name)
 				if err != nil {
 					return err
 				}
-				return c.showExplained(f, explain.Kept(data))
+				return c.showExplained(f, replay.InputName(name), explain.Kept(data))
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
@@ -104,12 +106,15 @@ func (c console) explain(ctx context.Context, f *explainFlags, message string) e
 	if err != nil {
 		return err
 	}
-	return c.showExplained(f, kept.Reply)
+	return c.showExplained(f, "", kept.Reply)
 }
 
-// showExplained prints the explanations of a reply.
-func (c console) showExplained(f *explainFlags, reply []byte) error {
+// showExplained prints the explanations of a reply; name is what errors call a file of it.
+func (c console) showExplained(f *explainFlags, name string, reply []byte) error {
 	texts, err := explain.Read(reply)
+	if err != nil && name != "" {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
 	if err != nil {
 		return errors.Join(explain.PrintReceipts(c.out, err), err)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -34,8 +33,9 @@ with KEY, --key all others.`,
   tgi replay story.json --url http://127.0.0.1:3000
   tgi replay --url http://127.0.0.1:3000 --key-of school=@school.key records/requests.jsonl
   curl localhost:3000/generate --json @body.json | tgi replay --request body.json --path /generate -`,
-		Args:        takesOne("replay takes one file, got %d"),
-		Annotations: map[string]string{settingsShown: askedSettings, exitNote: "; 1 also where a reply differs"},
+		Args: takesOne("replay takes one file, got %d"),
+		Annotations: map[string]string{settingsShown: askedSettings,
+			exitNote: "; 1 also for a difference, 3 if that cannot be told"},
 		RunE: func(cmd *cobra.Command, words []string) error {
 			if err := asked.check(cmd); err != nil {
 				return err
@@ -43,6 +43,8 @@ with KEY, --key all others.`,
 			switch {
 			case (path == "") != (request == ""):
 				return misused("--request and --path go together")
+			case request == "-" && words[0] == "-":
+				return misused("FILE and --request are not both on the pipe")
 			case asked.url == "" && len(keys) > 0:
 				return misused("--key-of belongs to the server at --url")
 			}
@@ -50,16 +52,7 @@ with KEY, --key all others.`,
 			if options.Keys, err = replay.ReadKeys(keys); err != nil {
 				return misused("--key-of: %s", err)
 			}
-			data, err := c.readInput(words[0])
-			if err != nil {
-				return err
-			}
-			var list []replay.Exchange
-			if request == "" {
-				list, err = replay.Read(words[0], bytes.NewReader(data))
-			} else {
-				list, err = c.apart(path, request, data)
-			}
+			list, err := replay.Load(c.in, words[0], request, path)
 			if err != nil {
 				return err
 			}
@@ -91,16 +84,6 @@ with KEY, --key all others.`,
 	return cmd
 }
 
-// apart is an exchange whose request is in a file of its own.
-func (c console) apart(path, request string, reply []byte) ([]replay.Exchange, error) {
-	body, err := c.readInput(request)
-	if err != nil {
-		return nil, err
-	}
-	e, err := replay.Of(path, body, reply)
-	return []replay.Exchange{e}, err
-}
-
 // replay sends the exchanges and prints a report for each.
 func (c console) replay(ctx context.Context, asks *call.Caller, list []replay.Exchange, o replay.Options,
 	out output) error {
@@ -114,8 +97,11 @@ func (c console) replay(ctx context.Context, asks *call.Caller, list []replay.Ex
 	if err == nil && !out.json && len(list) > 1 {
 		_, err = fmt.Fprintln(c.out, tally)
 	}
-	if err == nil && !tally.Same() {
-		return errReported
+	switch {
+	case err != nil || tally.Same():
+		return err
+	case tally.Unknown():
+		return errUnknown
 	}
-	return err
+	return errReported
 }

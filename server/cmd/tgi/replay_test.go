@@ -57,6 +57,19 @@ func TestExplainAndReplay(t *testing.T) {
 		!strings.Contains(out, "text behind 0 bytes: was \"So is") {
 		t.Errorf("status %d, printed %q and %q", code, out, errs)
 	}
+	drawn := strings.Replace(string(kept), `"seed":`, `"seed":-1,"was":`, 1)
+	drawn = strings.Replace(drawn, `"sample":false`, `"sample":true`, 1)
+	if err := os.WriteFile("drawn.json", []byte(drawn), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("list.json", []byte("["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code = commandOn(t, "replay", "--url", ts.URL, "drawn.json")
+	if code != 3 || errs != "" || out != "request 1: not compared: the receipt's seed, -1, is no whole number from 0 to "+
+		"2^64-1, and the request has none: what was drawn cannot be drawn again\n" {
+		t.Errorf("status %d, printed %q and %q", code, out, errs)
+	}
 	for _, x := range []struct {
 		args []string
 		errs string
@@ -71,6 +84,12 @@ func TestExplainAndReplay(t *testing.T) {
 		{[]string{"replay", "--url", ts.URL, "--key-of", "a=@nowhere", "kept.json"}, "no such file", 2},
 		{[]string{"replay", "--url", ts.URL, "--key-of", "scool=b", "kept.json"},
 			`--key-of: no request of kept.json came with a key called "scool"`, 2},
+		{[]string{"replay", "--url", ts.URL, "--path", "/generate", "--request", "list.json", "kept.json"},
+			"list.json: the request's body: it is no JSON: it ends too early", 1},
+		{[]string{"replay", "--url", ts.URL, "-"}, "the input holds no request", 1},
+		{[]string{"replay", "--path", "/generate", "--request", "-", "-"}, "FILE and --request are not both on the pipe", 2},
+		{[]string{"explain", "-"}, "the input: it is no JSON: it ends too early", 1},
+		{[]string{"explain", "list.json"}, "list.json: it is no JSON: it ends too early", 1},
 		{[]string{"explain", "--key", "x", "hi"}, "--key belongs to the server at --url", 2},
 		{[]string{"explain", "--url", ts.URL, "--top", "99", "hi"}, "`explain.top` must be >= 0 and <= 20", 1},
 		{[]string{"explain", "--url", ts.URL, "--set", "temprature=1", "hi"}, "did you mean temperature?", 2},

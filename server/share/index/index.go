@@ -19,6 +19,7 @@ import (
 
 	"tgi/runtime/regular"
 	"tgi/server/share"
+	"tgi/server/wire"
 )
 
 // Bounds of the index: its file, and what is in it.
@@ -230,7 +231,7 @@ func (x *Index) read() (all ocispec.Index, err error) {
 // decode reads the text of an index.
 func decode(text []byte) (all ocispec.Index, err error) {
 	if err := json.Unmarshal(text, &all); err != nil {
-		return ocispec.Index{}, err
+		return ocispec.Index{}, wire.Told(err)
 	}
 	if len(all.Manifests) > maxEntries {
 		return ocispec.Index{}, fmt.Errorf("at most %d entries are read, given %d", maxEntries, len(all.Manifests))

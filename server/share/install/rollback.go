@@ -15,6 +15,7 @@ import (
 	"tgi/server/config"
 	"tgi/server/share"
 	"tgi/server/share/index"
+	"tgi/server/wire"
 )
 
 // Past is a reference that an installation replaced.
@@ -40,7 +41,7 @@ func (t Target) past(name string) (list []Past, err error) {
 		return nil, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &list)
+		err = wire.Told(json.Unmarshal(text, &list))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.pastFile(name), err)
