@@ -32,7 +32,8 @@ func Told(err error) error {
 			text = strings.ToLower(kind.Field) + ": " + text
 		}
 		return errors.New(text)
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &syntax) && syntax.Error() == "unexpected end of JSON input":
+	case errors.Is(err, io.ErrUnexpectedEOF),
+		errors.As(err, &syntax) && syntax.Error() == "unexpected end of JSON input":
 		return errors.New("it is no JSON: it ends too early")
 	case syntax != nil:
 		return fmt.Errorf("it is no JSON: %w at byte %d", syntax, syntax.Offset)

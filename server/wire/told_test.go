@@ -39,7 +39,8 @@ func TestTold(t *testing.T) {
 		}
 	}
 	var raw json.RawMessage
-	if got := Told(json.NewDecoder(strings.NewReader("{")).Decode(&raw)); got.Error() != "it is no JSON: it ends too early" {
+	err := json.NewDecoder(strings.NewReader("{")).Decode(&raw)
+	if got := Told(err); got.Error() != "it is no JSON: it ends too early" {
 		t.Error(got)
 	}
 	if err := errors.New("x"); Told(err) != err || Told(nil) != nil {

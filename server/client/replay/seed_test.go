@@ -60,8 +60,8 @@ func TestNoSeed(t *testing.T) {
 // TestSeveralSeeds: several prompts that drew with seeds of their own are not sent, for a request can have one.
 func TestSeveralSeeds(t *testing.T) {
 	c, asked := answering(t, 200, "")
-	e := Exchange{Label: "r", Method: "POST", Path: "/v1/completions", Status: 200, Body: []byte(`{"prompt": ["a", "b"]}`),
-		Reply: fmt.Appendf(nil, `{"choices": [{"text": "b"}], "receipts": [%s, %s]}`, made("1", "", "7", "o"),
+	e := Exchange{Label: "r", Method: "POST", Path: "/v1/completions", Status: 200,
+		Body: []byte(`{"prompt": ["a", "b"]}`), Reply: fmt.Appendf(nil, `{"choices": [{"text": "b"}], "receipts": [%s, %s]}`, made("1", "", "7", "o"),
 			made("1", "", "8", "o"))}
 	r, err := Run(t.Context(), c, e, Options{})
 	if err != nil || *asked != "" || !r.Incomparable ||
