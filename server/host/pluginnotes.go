@@ -2,12 +2,14 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"tgi/plugins"
 	"tgi/server"
 	"tgi/server/api/admin"
 )
@@ -20,7 +22,7 @@ type notedPlugins struct {
 }
 
 // refusals bounds what refusals write to the logs of plugins: a client that repeats one must not push out what else is
-// there.
+// there. It keeps maxRefusals names at most, each of a plugin that was there, so of 64 bytes at most.
 type refusals struct {
 	mu   sync.Mutex
 	last map[string]refusal // by the name of the plugin, of those refused lately
@@ -32,10 +34,12 @@ type refusal struct {
 	since int
 }
 
-// A refusal is noted once in refusalEvery for a plugin, with maxRefusal bytes of its error.
+// A refusal is noted once in refusalEvery for a plugin, with maxRefusal bytes of its error, and of maxRefusals plugins
+// in that time: so many have logs.
 const (
 	refusalEvery = 10 * time.Second
 	maxRefusal   = 512
+	maxRefusals  = plugins.LogNames
 )
 
 // allow reports whether a refusal is noted, and how many before it were not.
@@ -48,10 +52,20 @@ func (r *refusals) allow(name string, now time.Time) (since int, ok bool) {
 		return 0, false
 	}
 	since = r.last[name].since
+	delete(r.last, name)
 	for other, last := range r.last {
 		if now.Sub(last.at) >= refusalEvery && last.since == 0 {
 			delete(r.last, other)
 		}
+	}
+	if len(r.last) >= maxRefusals { // what was not noted of the one that was noted first is not counted any more
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(r.last)), func(a, b string) int {
+			return r.last[a].at.Compare(r.last[b].at)
+		})
+		if now.Sub(r.last[oldest].at) < refusalEvery {
+			return 0, false
+		}
+		delete(r.last, oldest)
 	}
 	if r.last == nil {
 		r.last = map[string]refusal{}
@@ -60,11 +74,18 @@ func (r *refusals) allow(name string, now time.Time) (since int, ok bool) {
 	return since, true
 }
 
-// note writes what came of an action to the log of a plugin. mine is whether the client may do such a thing to the
-// plugin of that name: else a refusal is none of its log's business.
-func (f *notedPlugins) note(ctx context.Context, name string, mine bool, what string, err error) {
-	if !mine || ctx.Err() != nil && err != nil || errors.Is(err, server.ErrNotUploaded) ||
-		errors.Is(err, server.ErrNoPlugin) {
+// forget forgets what was refused to a plugin that is removed.
+func (r *refusals) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.last, name)
+}
+
+// note writes what came of an action to the log of a plugin, whatever the reason of a refusal: who looks for what was
+// tried with a plugin looks there. A name that no plugin has gets no log by refusals, else clients could push out those
+// of plugins: they are in the log of the server, as all requests.
+func (f *notedPlugins) note(ctx context.Context, name, what string, err error) {
+	if err != nil && (ctx.Err() != nil || !f.there(name)) {
 		return
 	}
 	if key := server.KeyName(ctx); key != "" {
@@ -89,16 +110,26 @@ func (f *notedPlugins) note(ctx context.Context, name string, mine bool, what st
 	f.pluginLogs.Note(name, true, text)
 }
 
-// there reports whether there is a plugin of that name, wherever it comes from.
+// there reports whether there is a plugin of that name, wherever it comes from and whether or not a model has it now.
 func (f *notedPlugins) there(name string) bool {
-	_, ok := f.Get(name)
-	return ok
+	if _, ok := f.Get(name); ok {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, ok := f.uploads[name]
+	return ok || settingsBlock(f.cfg, name) != nil
+}
+
+// Refused implements admin.Plugins.
+func (f *notedPlugins) Refused(ctx context.Context, name string, err error) {
+	f.note(ctx, name, "upload", err)
 }
 
 // Put implements admin.Plugins.
 func (f *notedPlugins) Put(ctx context.Context, name string, wasm []byte, s admin.Settings) (server.Plugin, error) {
 	p, err := f.manager.Put(ctx, name, wasm, s)
-	f.note(ctx, name, f.isUpload(name), "upload of sha256 "+moduleSum(wasm), err)
+	f.note(ctx, name, "upload of sha256 "+moduleSum(wasm), err)
 	return p, err
 }
 
@@ -109,7 +140,7 @@ func (f *notedPlugins) Rollback(ctx context.Context, name, to string) (server.Pl
 	if err == nil {
 		what += " to sha256 " + p.SHA256
 	}
-	f.note(ctx, name, f.isUpload(name), what, err)
+	f.note(ctx, name, what, err)
 	return p, err
 }
 
@@ -121,7 +152,7 @@ func (f *notedPlugins) StartCanary(ctx context.Context, name string, wasm []byte
 	if s.Shadow {
 		what = "shadow"
 	}
-	f.note(ctx, name, f.there(name), what+" of sha256 "+moduleSum(wasm), err)
+	f.note(ctx, name, what+" of sha256 "+moduleSum(wasm), err)
 	return c, err
 }
 
@@ -132,20 +163,24 @@ func (f *notedPlugins) PromoteCanary(ctx context.Context, name string) (server.P
 	if err == nil {
 		what += ", sha256 " + p.SHA256 + ","
 	}
-	f.note(ctx, name, f.isUpload(name), what, err)
+	f.note(ctx, name, what, err)
 	return p, err
 }
 
 // EndCanary implements admin.Plugins.
 func (f *notedPlugins) EndCanary(ctx context.Context, name string) error {
 	err := f.manager.EndCanary(ctx, name)
-	f.note(ctx, name, f.there(name), "end of the canary", err)
+	f.note(ctx, name, "end of the canary", err)
 	return err
 }
 
 // Delete implements admin.Plugins.
 func (f *notedPlugins) Delete(ctx context.Context, name string) error {
 	err := f.manager.Delete(ctx, name)
-	f.note(ctx, name, err != nil && f.isUpload(name), "removal", err)
+	if err == nil { // its log went with it
+		f.refusals.forget(name)
+		return nil
+	}
+	f.note(ctx, name, "removal", err)
 	return err
 }

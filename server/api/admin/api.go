@@ -22,6 +22,9 @@ type Plugins interface {
 	// server.ErrRefused with why or server.ErrNoRoom, after which what was there
 	// serves on, or server.ErrNotUploaded.
 	Put(ctx context.Context, name string, wasm []byte, s Settings) (server.Plugin, error)
+	// Refused tells of an upload under a name, or of a canary, that comes to neither Put nor StartCanary: err says what
+	// is wrong with its query or its body.
+	Refused(ctx context.Context, name string, err error)
 	// Try is Put that changes nothing.
 	Try(ctx context.Context, name string, wasm []byte, s Settings) (Trial, error)
 	// Versions lists what is kept of a plugin that was uploaded, the serving version first. Errors are those of Delete.
@@ -137,20 +140,20 @@ func (a *API) get(w http.ResponseWriter, r *http.Request) error {
 func (a *API) put(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
 	s, err := readSettings(name, r.URL.RawQuery)
-	if err != nil {
-		return err
-	}
-	if s.DryRun {
+	if err == nil && s.DryRun {
 		return a.try(w, r, name, s)
 	}
-	if s.Canary > 0 {
-		return a.startCanary(w, r, name, s)
+	var wasm []byte
+	if err == nil {
+		wasm, s.Signed, err = a.readModule(r)
 	}
-	wasm, signed, err := a.readModule(r)
 	if err != nil {
+		a.options.Plugins.Refused(r.Context(), name, err)
 		return err
 	}
-	s.Signed = signed
+	if s.Canary > 0 {
+		return a.startCanary(w, r, name, wasm, s)
+	}
 	status := http.StatusCreated
 	if _, there := a.options.Plugins.Get(name); there {
 		status = http.StatusOK

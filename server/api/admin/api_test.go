@@ -31,6 +31,7 @@ type fakeSet struct {
 	wasm     string
 	report   admin.Report
 	err      error
+	refused  []string // names of uploads that did not come to Put
 }
 
 // before is how what an upload replaces is used.
@@ -65,6 +66,10 @@ func (s *fakeSet) Put(_ context.Context, name string, wasm []byte, set admin.Set
 	p := server.Plugin{Name: name, State: server.PluginReady, Apply: use.Apply, OnError: use.OnError}
 	s.plugins[name], s.settings, s.wasm = p, set, string(wasm)
 	return p, nil
+}
+
+func (s *fakeSet) Refused(_ context.Context, name string, err error) {
+	s.refused = append(s.refused, name+": "+server.Explain(err).Type)
 }
 
 func (s *fakeSet) Delete(_ context.Context, name string) error {
@@ -305,6 +310,24 @@ func TestRefusedUnread(t *testing.T) {
 		serve(&fakeSet{plugins: map[string]server.Plugin{}}).ServeHTTP(rec, r)
 		if rec.Code != c.status || body.Len() != c.size {
 			t.Errorf("%s with %s and %d bytes: %d, %d bytes unread", c.query, c.key, c.size, rec.Code, body.Len())
+		}
+	}
+}
+
+// TestRefusedIsTold: an upload or a canary that is refused for its query or its body is told of, a dry run is not.
+func TestRefusedIsTold(t *testing.T) {
+	for _, c := range []struct{ query, kind, body, want string }{
+		{"", "", "x", ""},
+		{"", "", strings.Repeat("x", limit+1), "a: payload_too_large"},
+		{"?canary=5", "", strings.Repeat("x", limit+1), "a: payload_too_large"},
+		{"?dry_run", "", strings.Repeat("x", limit+1), ""},
+		{"", "application/json", "{}", "a: unsupported_media_type"},
+		{"?on_eror=skip", "", "x", "a: validation"},
+	} {
+		set := &fakeSet{plugins: map[string]server.Plugin{}}
+		rec := ask(serve(set), "PUT", "/admin/plugins/a"+c.query, c.kind, c.body)
+		if got := strings.Join(set.refused, ", "); got != c.want {
+			t.Errorf("%s %s, %d bytes: %d, told %q, want %q", c.query, c.kind, len(c.body), rec.Code, got, c.want)
 		}
 	}
 }

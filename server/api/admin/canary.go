@@ -131,12 +131,7 @@ func inShort(list []Canary) map[string]*CanaryInShort {
 }
 
 // startCanary is put with canary in the query.
-func (a *API) startCanary(w http.ResponseWriter, r *http.Request, name string, s Settings) error {
-	wasm, signed, err := a.readModule(r)
-	if err != nil {
-		return err
-	}
-	s.Signed = signed
+func (a *API) startCanary(w http.ResponseWriter, r *http.Request, name string, wasm []byte, s Settings) error {
 	c, err := a.options.Plugins.StartCanary(r.Context(), name, wasm, s)
 	if err != nil {
 		return err
