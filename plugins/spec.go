@@ -55,6 +55,12 @@ type Spec struct {
 	Clients []string
 }
 
+// LimitsOf gives l with the defaults that hold for the module of a Spec's Source: they depend on the kinds that it
+// serves, and on whether it is built in. The error names a field that is out of bounds.
+func LimitsOf(source string, module []byte, l Limits) (Limits, error) {
+	return guest.LimitsOf(module, strings.HasPrefix(source, Builtin), l)
+}
+
 // Upload is how a plugin that is put at run time is used; fields as in Spec.
 type Upload struct {
 	OnError OnError

@@ -16,6 +16,6 @@ func DefaultLimits() Limits {
 
 // LimitsOf gives l with the defaults that a module has by the kinds that it serves. The error names a field that is out
 // of bounds.
-func LimitsOf(wasm []byte, l Limits) (Limits, error) { return l.WithDefaults(guest.Kinds(wasm)) }
+func LimitsOf(wasm []byte, l Limits) (Limits, error) { return guest.LimitsOf(wasm, false, l) }
 
 const pageBytes = 64 << 10

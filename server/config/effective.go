@@ -66,7 +66,11 @@ func (l *Loaded) visit(table func(head string), value func(Effective)) {
 		case v.Kind() == reflect.Slice:
 			for i := range v.Len() {
 				table("[[" + name + "]]")
-				l.visitTable(name, fmt.Sprintf("%s[%d].", name, i), v.Index(i), table, value)
+				one := v.Index(i)
+				if m, ok := one.Interface().(MCP); ok { // a zero of it is no value, but its default
+					one = reflect.ValueOf(m.Complete())
+				}
+				l.visitTable(name, fmt.Sprintf("%s[%d].", name, i), one, table, value)
 			}
 		default:
 			table("[" + name + "]")

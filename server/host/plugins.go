@@ -358,6 +358,13 @@ func limitsOf(l config.PluginLimits) plugins.Limits {
 	}
 }
 
+// PluginLimits are the limits that hold for a plugin of the settings, given its module: those that it sets, and the
+// defaults of what it is.
+func PluginLimits(p config.Plugin, module []byte) (config.PluginLimits, error) {
+	l, err := plugins.LimitsOf(p.Source, module, limitsOf(p.Limits))
+	return useOf(plugins.Upload{Limits: l}).Limits, err
+}
+
 // guardOf is what a plugin did as a guard, nil where it is none.
 func guardOf(s plugins.Status) *server.Guard {
 	if !slices.Contains(s.Kinds, abi.KindGuard) {

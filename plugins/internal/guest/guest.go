@@ -101,10 +101,7 @@ func Load(ctx context.Context, e *sandbox.Engine, c Config) (*Guest, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil, fmt.Errorf("%s: plugins need a little-endian machine: %w", c.Name, errors.ErrUnsupported)
 	}
-	if c.Trusted && c.Limits.Share == 0 {
-		c.Limits.Share = sandbox.TrustedShare
-	}
-	limits, err := c.Limits.WithDefaults(Kinds(c.Wasm))
+	limits, err := LimitsOf(c.Wasm, c.Trusted, c.Limits)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}

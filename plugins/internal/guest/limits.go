@@ -156,6 +156,15 @@ func (l Limits) WithDefaults(kinds []string) (Limits, error) {
 	return l, nil
 }
 
+// LimitsOf gives l with the defaults that hold for a module, trusted or not. The error names a field that is out of
+// bounds.
+func LimitsOf(wasm []byte, trusted bool, l Limits) (Limits, error) {
+	if trusted && l.Share == 0 {
+		l.Share = sandbox.TrustedShare
+	}
+	return l.WithDefaults(Kinds(wasm))
+}
+
 // minShare keeps pauses below seconds; maxShare is more than any machine has.
 const minShare, maxShare = 0.01, 1024.0
 

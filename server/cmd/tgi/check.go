@@ -49,7 +49,7 @@ and generate one token with it. Models that were not fetched yet are not fetched
 
 // checkText prints what is found as it is found.
 func checkText(ctx context.Context, settings config.Loaded, log *slog.Logger, stdout io.Writer) error {
-	if err := printSettings(stdout, settings); err != nil {
+	if err := printSettings(stdout, catalog.Settled(settings)); err != nil {
 		return err
 	}
 	err := catalog.Check(ctx, settings.Config, version, log, func(m catalog.Checked) { m.WriteText(stdout) })

@@ -145,6 +145,53 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestSettled: limits that a plugin leaves out are shown as they hold for its module, and those of the settings are not
+// changed by that.
+func TestSettled(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tgi.toml")
+	if err := os.WriteFile(file, []byte(`[[plugin]]
+name = "pick"
+source = "builtin:dry"
+limits = {share = 0.5}
+[[plugin]]
+name = "schema"
+source = "builtin:grammar"
+[[plugin]]
+name = "lost"
+source = "none.wasm"
+on_error = "skip"
+[[mcp]]
+name = "files"
+command = ["x"]
+timeout = "3s"
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := config.Read(nil, func(name string) (string, bool) { return file, name == "TGI_CONFIG" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	settled := Settled(l)
+	got := map[string]string{}
+	for _, e := range settled.Effective() {
+		got[e.Key] = fmt.Sprintf("%v %s", e.Value, strings.TrimPrefix(e.Origin, file))
+	}
+	for key, want := range map[string]string{
+		"plugin[0].limits.memory": "64MiB default", "plugin[1].limits.memory": "256MiB default",
+		"plugin[0].limits.fuel_per_step": "2000000 default", "plugin[0].limits.fuel_per_request": "50000000 default",
+		"plugin[1].limits.fuel_per_request": "5000000000 default", "plugin[1].limits.time_load": "1m0s default",
+		"plugin[0].limits.share": "0.5 :4", "plugin[1].limits.share": "1 default", "plugin[2].limits.share": "0 default",
+		"mcp[0].timeout": "3s :15", "mcp[0].start_timeout": "30s default", "mcp[0].concurrency": "4 default",
+	} {
+		if got[key] != want {
+			t.Errorf("%s = %s, want %s", key, got[key], want)
+		}
+	}
+	if l.Config.Plugin[0].Limits.Memory != 0 || l.Config.MCP[0].Concurrency != 0 {
+		t.Errorf("the settings were changed: %+v", l.Config.Plugin[0].Limits)
+	}
+}
+
 // TestCheckBesideServer: that a server on the same settings has the folder of prompts is noted, and is no error.
 func TestCheckBesideServer(t *testing.T) {
 	cfg := settings(t)

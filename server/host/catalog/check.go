@@ -71,6 +71,23 @@ func Check(ctx context.Context, cfg config.Config, version string, log *slog.Log
 	return nil
 }
 
+// Settled returns the settings with the limits that hold for each plugin: what a plugin leaves out has a default that
+// depends on the kinds of its module. One whose module can't be read keeps what it says.
+func Settled(l config.Loaded) config.Loaded {
+	l.Config.Plugin = slices.Clone(l.Config.Plugin)
+	for i := range l.Config.Plugin {
+		p := &l.Config.Plugin[i]
+		module, err := Module(p.Source)
+		if err != nil {
+			continue
+		}
+		if limits, err := host.PluginLimits(*p, module); err == nil {
+			p.Limits = limits
+		}
+	}
+	return l
+}
+
 // CheckReport is all that a check found, with the error that ended it.
 type CheckReport struct {
 	OK       bool               `json:"ok"`
@@ -82,7 +99,8 @@ type CheckReport struct {
 
 // CheckAll is Check with a report of everything, also with an error.
 func CheckAll(ctx context.Context, settings config.Loaded, version string, log *slog.Logger) (CheckReport, error) {
-	report := CheckReport{Models: []Checked{}, Settings: settings.Effective(), Notices: []string{}}
+	settled := Settled(settings)
+	report := CheckReport{Models: []Checked{}, Settings: settled.Effective(), Notices: []string{}}
 	for _, n := range settings.Notices {
 		report.Notices = append(report.Notices, n.String())
 	}
