@@ -182,7 +182,7 @@ timeout = "3s"
 		"plugin[1].limits.fuel_per_request": "5000000000 default", "plugin[1].limits.time_load": "1m0s default",
 		"plugin[0].limits.share": "0.5 :4", "plugin[1].limits.share": "1 default",
 		"plugin[2].limits.share": "0 default",
-		"mcp[0].timeout": "3s :15", "mcp[0].start_timeout": "30s default", "mcp[0].concurrency": "4 default",
+		"mcp[0].timeout":         "3s :15", "mcp[0].start_timeout": "30s default", "mcp[0].concurrency": "4 default",
 	} {
 		if got[key] != want {
 			t.Errorf("%s = %s, want %s", key, got[key], want)
