@@ -48,6 +48,7 @@ func (j *job) releaseServing() {
 // run reads the module and loads it, unless it is the serving one.
 func (j *job) run(ctx context.Context, s *Set) {
 	defer j.releaseServing()
+	defer func() { j.err = j.ofSpec(j.err) }()
 	if j.servesBuiltin() {
 		j.sum = j.serving.guest.Sum()
 		if err := j.checkSum(); err != nil {
@@ -91,13 +92,16 @@ func (j *job) servesBuiltin() bool {
 // checkSum compares the module that was read with its configured SHA-256.
 func (j *job) checkSum() error {
 	if got := hex.EncodeToString(j.sum[:]); j.sha256 != "" && got != j.sha256 {
-		return fmt.Errorf("source %q has sha256 %s, the settings want %s", j.source, got, j.sha256)
+		return wrongSetting("sha256", "source %q has sha256 %s, the settings want %s", j.source, got, j.sha256)
 	}
 	return nil
 }
 
 // settingsError is the error of a setting that does not suit a valid module.
 type settingsError struct{ error }
+
+// Unwrap returns the error.
+func (e settingsError) Unwrap() error { return e.error }
 
 // load compiles and checks a module until it is ready for requests. like is the guest that serves under its name, or
 // nil. The error matches ErrLoad and names the plugin.
@@ -141,8 +145,8 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 		}
 	}
 	if w.settings.apply == ApplyAlways && v.refusalText != "" {
-		return nil, fmt.Errorf("%w: %s: apply is %q, but the plugin refuses a request without parameters: %s", ErrLoad,
-			w.name, ApplyAlways, v.refusalText)
+		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, w.name, wrongSetting("apply",
+			"apply is %q, but the plugin refuses a request without parameters: %s", ApplyAlways, v.refusalText))
 	}
 	if v.serves(abi.KindGrammar) && !g.Description().Steps() && !s.o.apart {
 		var shared *ir.Grammar

@@ -108,7 +108,7 @@ func (s *Set) reload(ctx context.Context, getSpecs func() []Spec) (Report, error
 			serves = "none"
 		}
 		s.o.Logs.add(name, "host", abi.LevelError, "rejected: "+err.Error())
-		s.log.Error("plugin rejected", "plugin", name, "error", err, "serving", serves)
+		s.log.Error("plugin rejected", append(s.whereIs(err), "plugin", name, "error", err, "serving", serves)...)
 	}
 	return r, folderErr
 }
@@ -342,10 +342,11 @@ func (s *Set) rejectConflicts(jobs []*job) {
 				return nil
 			}
 			if always++; always > MaxPerRequest {
-				return fmt.Errorf("apply is %q for %d plugins, the limit is %d", ApplyAlways, always, MaxPerRequest)
+				return wrongSetting("apply", "apply is %q for %d plugins, the limit is %d", ApplyAlways, always,
+					MaxPerRequest)
 			}
 			if v.alwaysSamples() && sampler != "" {
-				return fmt.Errorf("apply is %q for two plugins of kind %q, %s is the other", ApplyAlways,
+				return wrongSetting("apply", "apply is %q for two plugins of kind %q, %s is the other", ApplyAlways,
 					abi.KindSampler, sampler)
 			}
 			if v.alwaysSamples() {
@@ -371,7 +372,7 @@ func (s *Set) rejectConflicts(jobs []*job) {
 				continue
 			}
 			if reason := count(j.name, j.loaded); reason != nil {
-				j.discard(fmt.Errorf("%w: %s: %w", ErrLoad, j.name, reason))
+				j.discard(j.ofSpec(fmt.Errorf("%w: %s: %w", ErrLoad, j.name, reason)))
 				again = true // the version it would have replaced keeps serving, and counts
 				break
 			}

@@ -96,8 +96,10 @@ type Options struct {
 	// MayName returns why the request of a context may not name a plugin; binding it returns the error as it is. nil
 	// lets all requests name all. It holds for what requests name, not for what applies always or a model's defaults.
 	MayName func(ctx context.Context, plugin string) error
-	Logs    *Logs        // keeps the last lines of each plugin; nil keeps none
-	Log     *slog.Logger // of what happens to plugins and of what they print; nil drops it
+	// Where says where the setting stands that is at fault, for the log; "" or nil where that is not known.
+	Where func(*SpecError) string
+	Logs  *Logs        // keeps the last lines of each plugin; nil keeps none
+	Log   *slog.Logger // of what happens to plugins and of what they print; nil drops it
 
 	apart bool // of a shadow: nothing is prepared ahead
 }

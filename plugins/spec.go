@@ -197,7 +197,7 @@ func (s *Set) checkSpecs(specs []Spec) error {
 		}
 		seen[spec.Name] = i
 		for _, err := range s.checkSpec(spec.desired()) {
-			errs = append(errs, fmt.Errorf("%w: plugin %d (%q): %w", ErrSpec, i, spec.Name, err))
+			errs = append(errs, spec.desired().ofSpec(fmt.Errorf("%w: plugin %d (%q): %w", ErrSpec, i, spec.Name, err)))
 		}
 	}
 	return errors.Join(errs...)
@@ -254,26 +254,30 @@ func (s settings) checkKinds(kinds []string) error {
 	guards := slices.Contains(kinds, abi.KindGuard)
 	switch {
 	case !guards && s.onError == OnErrorStop:
-		return fmt.Errorf("on_error is %q, which is for plugins of kind %q", OnErrorStop, abi.KindGuard)
+		return wrongSetting("on_error", "on_error is %q, which is for plugins of kind %q", OnErrorStop, abi.KindGuard)
 	case !guards && (s.onFull != GuardStop || s.onExhausted != GuardStop):
-		return fmt.Errorf("on_full is %q and on_exhausted %q, which are for plugins of kind %q", s.onFull, s.onExhausted,
-			abi.KindGuard)
+		setting := "on_full"
+		if s.onFull == GuardStop {
+			setting = "on_exhausted"
+		}
+		return wrongSetting(setting, "on_full is %q and on_exhausted %q, which are for plugins of kind %q", s.onFull,
+			s.onExhausted, abi.KindGuard)
 	case slices.ContainsFunc(kinds, guest.Steps):
 		return nil
 	case slices.Contains(kinds, abi.KindProgram) && s.onError == OnErrorSkip:
-		return fmt.Errorf("on_error is %q, but no request can go on without its program", OnErrorSkip)
+		return wrongSetting("on_error", "on_error is %q, but no request can go on without its program", OnErrorSkip)
 	case slices.Contains(kinds, abi.KindProgram) && s.apply == ApplyAlways:
-		return fmt.Errorf("apply is %q, but a plugin of kind %q is named by a request", ApplyAlways, kinds)
+		return wrongSetting("apply", "apply is %q, but a plugin of kind %q is named by a request", ApplyAlways, kinds)
 	case !slices.ContainsFunc(kinds, guest.Converses) && s.onError == OnErrorSkip:
-		return fmt.Errorf("on_error is %q, but no request can go on without its grammar", OnErrorSkip)
+		return wrongSetting("on_error", "on_error is %q, but no request can go on without its grammar", OnErrorSkip)
 	case !slices.ContainsFunc(kinds, guest.Converses) && s.apply == ApplyAlways:
-		return fmt.Errorf("apply is %q, but a plugin of kind %q serves requests that bring a grammar", ApplyAlways,
+		return wrongSetting("apply", "apply is %q, but a plugin of kind %q serves requests that bring a grammar", ApplyAlways,
 			kinds)
 	case s.onError == OnErrorSkip:
-		return fmt.Errorf("on_error is %q, but no chat request can go on without what a plugin of kind %q does",
+		return wrongSetting("on_error", "on_error is %q, but no chat request can go on without what a plugin of kind %q does",
 			OnErrorSkip, kinds)
 	case s.apply == ApplyAlways:
-		return fmt.Errorf("apply is %q, but a plugin of kind %q is chosen for a model or named by a chat request",
+		return wrongSetting("apply", "apply is %q, but a plugin of kind %q is chosen for a model or named by a chat request",
 			ApplyAlways, kinds)
 	}
 	return nil
@@ -310,7 +314,7 @@ func (s settings) kinds(served []string) ([]string, error) {
 		return served, nil
 	}
 	if !slices.Contains(served, s.kind) {
-		return nil, fmt.Errorf("kind %q is wanted, the module serves %q", s.kind, served)
+		return nil, wrongSetting("kind", "kind %q is wanted, the module serves %q", s.kind, served)
 	}
 	return []string{s.kind}, nil
 }

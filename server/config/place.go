@@ -15,24 +15,56 @@ func (c *Config) Place(key string) string {
 	if name := c.Given["model."+key]; name != "" {
 		return name
 	}
-	return c.inFile(func(now Config) string {
+	return c.inFile(func(now Config) []string {
 		if i := slices.IndexFunc(now.ModelList, func(m Model) bool { return m.Name == c.Model.Name }); i >= 0 {
-			return fmt.Sprintf("model[%d].%s", i, key)
+			return []string{fmt.Sprintf("model[%d].%s", i, key)}
 		}
-		return "model." + key
+		return []string{"model." + key}
 	})
 }
 
-// PluginPlace is Place of a key of a declared plugin.
+// PlaceOf is Place of a key of any section, such as "record.folder" or "plugin_signer[0].public_key".
+func (c *Config) PlaceOf(key string) string {
+	if name := c.Given[key]; name != "" {
+		return name
+	}
+	return c.inFile(func(Config) []string { return []string{key} })
+}
+
+// KeyError has an error about a key begin with the key and where it stands, if it does.
+func (c *Config) KeyError(key string, err error) error {
+	if at := c.PlaceOf(key); at != "" {
+		return fmt.Errorf("%s: %s: %w", at, key, err)
+	}
+	return fmt.Errorf("%s: %w", key, err)
+}
+
+// PluginPlace is Place of a key of a declared plugin. Where its block lacks the key, it is that of the table that would
+// have it, or else of the plugin's source: what has no line of its own follows from these.
 func (c *Config) PluginPlace(name, key string) string {
-	return c.inFile(func(now Config) string {
+	return c.inFile(func(now Config) (keys []string) {
 		i := slices.IndexFunc(now.Plugin, func(p Plugin) bool { return p.Name == name })
-		return fmt.Sprintf("plugin[%d].%s", i, key)
+		for _, k := range append(outward(key), "source", "name") {
+			keys = append(keys, fmt.Sprintf("plugin[%d].%s", i, k))
+		}
+		return keys
 	})
 }
 
-// inFile says where what find names is set in the settings' file, which it gets as it is now.
-func (c *Config) inFile(find func(now Config) string) string {
+// outward lists a key and the tables that it is in, from the inside.
+func outward(key string) (keys []string) {
+	for {
+		keys = append(keys, key)
+		i := strings.LastIndexByte(key, '.')
+		if i < 0 {
+			return keys
+		}
+		key = key[:i]
+	}
+}
+
+// inFile says where the first of what find names is set in the settings' file, which it gets as it is now.
+func (c *Config) inFile(find func(now Config) []string) string {
 	text, err := regular.Read(c.File, 0, MaxFile)
 	if c.File == "" || err != nil {
 		return ""
@@ -41,7 +73,12 @@ func (c *Config) inFile(find func(now Config) string) string {
 	if now.take(c.File, text) != nil {
 		return ""
 	}
-	line := lines(text)[find(now)]
+	line, all := 0, lines(text)
+	for _, key := range find(now) {
+		if line = all[key]; line > 0 {
+			break
+		}
+	}
 	if line == 0 {
 		return ""
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -28,6 +29,45 @@ func TestPlace(t *testing.T) {
 	}
 	if got := new(Config).Place("template"); got != "" {
 		t.Errorf("without a file: %q", got)
+	}
+}
+
+// TestPlaceOf: a key of any section has a place; what a [[plugin]] does not say follows from what is around it.
+func TestPlaceOf(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tgi.toml")
+	text := `[record]
+folder = "a"
+[[plugin]]
+name = "a"
+source = "a.wasm"
+[[plugin]]
+name = "b"
+ source = "b.wasm"
+[plugin.limits]
+memory = "1MiB"
+[plugin.config]
+n = 1
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{File: path}
+	for key, want := range map[string]string{"record.folder": ":2:1", "plugin[1].source": ":8:2", "batches.folder": ""} {
+		if got := strings.TrimPrefix(c.PlaceOf(key), path); got != want {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
+	}
+	for key, want := range map[string]string{"a source": ":5:1", "a sha256": ":5:1", "a config.n": ":5:1",
+		"b limits.memory": ":10:1", "b limits.fuel_load": ":9:1", "b config.n": ":12:1", "b config.other": ":11:1",
+		"b on_error": ":8:2", "c source": ""} {
+		name, setting, _ := strings.Cut(key, " ")
+		if got := strings.TrimPrefix(c.PluginPlace(name, setting), path); got != want {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
+	}
+	err := c.KeyError("record.folder", os.ErrNotExist)
+	if got := err.Error(); got != path+":2:1: record.folder: file does not exist" {
+		t.Error(got)
 	}
 }
 

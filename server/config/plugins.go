@@ -139,6 +139,7 @@ const (
 	KindGrammar  = "grammar"
 	KindGuard    = "guard"
 	KindProgram  = "program"
+	KindDraft    = "draft"
 )
 
 // Names of the plugins that [model] template and tools stand for where they
@@ -332,7 +333,8 @@ func (c *Config) validatePlugins(v *verdict) {
 		}
 		v.check(!slices.Contains([]string{TemplatePlugin, ToolsPlugin, Auto, None}, p.Name),
 			"%sname must not be %s: that is what [model] stands for", at, p.Name)
-		kinds := []string{KindLogits, KindSampler, KindTemplate, KindTools, KindGrammar, KindGuard, KindProgram}
+		kinds := []string{KindLogits, KindSampler, KindTemplate, KindTools, KindGrammar, KindGuard, KindProgram,
+			KindDraft}
 		v.check(p.Kind == "" || slices.Contains(kinds, p.Kind), "%skind must be one of %s, given %q", at,
 			strings.Join(kinds, ", "), trim(p.Kind))
 		v.check(len(p.Keys) == 0 || p.Apply == ApplyAlways, "%skeys goes with apply = %q, given %q", at, ApplyAlways,

@@ -82,11 +82,12 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 		Client:  server.ClientID,
 		Request: server.RequestID,
 		MayName: server.MayNamePlugin,
+		Where:   func(err *plugins.SpecError) string { return pluginPlace(c.settings(), err) },
 		Logs:    f.pluginLogs,
 		Log:     log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, bridge.Suggestion(err))
+		return nil, fmt.Errorf("%w%s", placed(cfg, err), bridge.Suggestion(err))
 	}
 	if err := state.check(c.set); err != nil {
 		c.set.Close()
@@ -264,12 +265,17 @@ func (c *pluginController) reload(ctx context.Context, next config.Config) (_ ad
 	}
 	done, err := c.set.Reload(ctx, specs)
 	if err != nil {
-		return admin.Report{}, c.settings(), adminError(err)
+		return admin.Report{}, c.settings(), adminError(placed(next, err))
 	}
 	report := admin.Report{Loaded: done.Loaded, Removed: done.Removed}
 	for _, name := range slices.Sorted(maps.Keys(done.Failed)) {
 		err := done.Failed[name]
 		text := strings.TrimPrefix(loadText(err), name+": ") + bridge.Suggestion(err)
+		if of := (*plugins.SpecError)(nil); errors.As(err, &of) {
+			if at := pluginPlace(next, of); at != "" {
+				text = at + ": " + text
+			}
+		}
 		report.Failed = append(report.Failed, admin.Failure{Name: name, Error: text})
 	}
 	for _, name := range done.Late {

@@ -20,6 +20,12 @@ type demands struct {
 // demandsOf reads the keys of the signers.
 func demandsOf(cfg config.Config) (demands, error) {
 	policy, err := share.NewPolicy(cfg.PluginSigner)
+	for i := 0; err != nil && i < len(cfg.PluginSigner); i++ { // the first is the one that the error is about
+		s := cfg.PluginSigner[i]
+		if _, wrong := share.NewSigner(s.Name, s.PublicKey); wrong != nil {
+			return demands{}, cfg.KeyError(fmt.Sprintf("plugin_signer[%d].public_key", i), wrong)
+		}
+	}
 	return demands{policy, cfg.Plugins.RequireSigned}, err
 }
 

@@ -24,6 +24,9 @@ type Limits struct {
 	OutputBytes int // default 64 MiB after injection; price: as ModuleBytes
 }
 
+// PagesOfMemory is LimitError.What of a memory that begins larger than it may be.
+const PagesOfMemory = "pages of memory"
+
 // LimitError says which limit a module passes.
 type LimitError struct {
 	What   string // e.g. "functions"

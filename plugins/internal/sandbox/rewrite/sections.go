@@ -196,7 +196,7 @@ func (m *module) memoryType(s *reader) {
 	if s.ok() && high > 65536 {
 		s.errorf(off, "memory of %d pages, the format's limit is 65536", high)
 	}
-	s.limit(off, "pages of memory", int(low), m.limits.MemoryPages)
+	s.limit(off, PagesOfMemory, int(low), m.limits.MemoryPages)
 	m.memMin, m.memMax = low, high
 }
 
