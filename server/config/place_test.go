@@ -52,7 +52,8 @@ n = 1
 		t.Fatal(err)
 	}
 	c := Config{File: path}
-	for key, want := range map[string]string{"record.folder": ":2:1", "plugin[1].source": ":8:2", "batches.folder": ""} {
+	for key, want := range map[string]string{"record.folder": ":2:1", "plugin[1].source": ":8:2",
+		"batches.folder": ""} {
 		if got := strings.TrimPrefix(c.PlaceOf(key), path); got != want {
 			t.Errorf("%s: %q, want %q", key, got, want)
 		}

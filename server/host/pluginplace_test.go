@@ -56,7 +56,8 @@ func TestPluginPlaces(t *testing.T) {
 	}
 	_, err := TryPlugins(t.Context(), read(dry+"kind = \"guard\"\n"+strings.ReplaceAll(dry, `"a"`, `"b"`)+
 		"on_error = \"stop\"\n"), library.ID(config.DemoModel))
-	if lines := strings.Split(err.Error(), "\n"); len(lines) != 2 || !strings.HasPrefix(lines[0], file+":4:1: plugin.kind: a") ||
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != 2 ||
+		!strings.HasPrefix(lines[0], file+":4:1: plugin.kind: a") ||
 		!strings.HasPrefix(lines[1], file+":8:1: plugin.on_error: b") {
 		t.Errorf("of two: %v", err)
 	}
