@@ -26,7 +26,7 @@ GUESTS_NOT_KEPT := go/epsilon-greedy go/plain-chat go/call-lines go/picture go/b
 
 GUEST_GOFLAGS := -buildmode=c-shared -trimpath -ldflags='-s -w -buildid=' -buildvcs=false
 GUEST_CFLAGS  := --target=wasm32 -std=c11 -O2 -Wall -Wextra -ffreestanding -nostdlib -fno-builtin-strlen \
-  -mbulk-memory -msimd128 -msign-ext -mmutable-globals -mnontrapping-fptoint \
+  -mbulk-memory -msimd128 -msign-ext -mmutable-globals -mnontrapping-fptoint -I sdk/c \
   -Wl,--no-entry -Wl,--strip-all -Wl,--stack-first -Wl,-z,stack-size=65536
 
 .PHONY: guests guests-go guests-c guests-rust guests-as guests-test guests-test-go guests-test-c guests-test-rust guests-test-as guests-test-vectors guests-check guests-update
@@ -66,7 +66,7 @@ guests-test-go:
 guests-test-c:
 	@mkdir -p $(GUESTS_OUT)
 	for t in sdk/c/examples/*_test.c; do \
-	  $(CLANG) -std=c11 -g -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover=undefined $$t -o $(GUESTS_OUT)/c-test -lm \
+	  $(CLANG) -std=c11 -g -Wall -Wextra -I sdk/c -fsanitize=address,undefined -fno-sanitize-recover=undefined $$t -o $(GUESTS_OUT)/c-test -lm \
 	  && ASAN_OPTIONS=detect_leaks=0 $(GUESTS_OUT)/c-test || exit 1; done
 
 guests-test-rust:

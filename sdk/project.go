@@ -111,13 +111,12 @@ func Project(language, kind, name string) ([]File, error) {
 		p.copy("c", "tgi")
 		p.common("tgi/README.md")
 	case "as":
-		p.fromTemplate("assemblyscript", map[string]string{"KIND/index.ts": "index.ts",
+		p.fromTemplate("assemblyscript", map[string]string{"KIND/index.ts": "src/index.ts",
 			"KIND/plugin.test.mjs": "test/" + name + ".test.mjs", "package.json": "package.json"})
-		p.copy("assemblyscript/assembly", "tgi")
+		p.copy("assemblyscript/assembly", "assembly") // as in the SDK, so that its examples build here too
 		p.copy("assemblyscript/test", "tgi")
 		p.copy("assemblyscript/asconfig.json", "asconfig.json")
 		p.copy("assemblyscript/README.md", "tgi/README.md")
-		p.edit("asconfig.json", func(s string) string { return strings.Replace(s, "assembly/abort", "tgi/abort", 1) })
 		// so that asc is the one that the SDK was tested with
 		p.copy("assemblyscript/package-lock.json", "package-lock.json")
 		p.edit("package-lock.json", func(s string) string {
@@ -149,7 +148,7 @@ func (p *project) common(docs string) {
 	p.fromTemplate(".", map[string]string{page: "README.md", "gitignore": ".gitignore"})
 	p.edit("README.md", func(s string) string { return strings.ReplaceAll(s, "SDKDOC", docs) })
 	// The SDK's README refers to folders that are elsewhere in a project.
-	p.edit(docs, strings.NewReplacer("[examples](examples)", "the project's own", `"../assembly`, `"./tgi`,
+	p.edit(docs, strings.NewReplacer("[examples](examples)", "the project's own",
 		"[test/host.mjs](test/host.mjs)", "[host.mjs](host.mjs)", "[test/guard.mjs](test/guard.mjs)",
 		"[guard.mjs](guard.mjs)", "[test/program.mjs](test/program.mjs)", "[program.mjs](program.mjs)").Replace)
 }

@@ -68,7 +68,7 @@ func TestGoProject(t *testing.T) {
 
 func TestCProject(t *testing.T) {
 	eachKind(t, "c", func(t *testing.T, dir string) {
-		command(t, dir, "cc", "-std=c11", "-Wall", "-Werror", "-o", "t", "first-one_test.c", "-lm")
+		command(t, dir, "cc", "-std=c11", "-Wall", "-Werror", "-I", "tgi", "-o", "t", "first-one_test.c", "-lm")
 		command(t, dir, filepath.Join(dir, "t"))
 	})
 }
@@ -83,17 +83,67 @@ func TestRustProject(t *testing.T) {
 
 func TestASProject(t *testing.T) {
 	takesLong(t)
-	asc, err := filepath.Abs("assemblyscript/node_modules/.bin/asc")
+	asc := asc(t)
+	eachKind(t, "as", func(t *testing.T, dir string) {
+		command(t, dir, asc, "src/index.ts", "--config", "asconfig.json", "--outFile", "first-one.wasm")
+		command(t, dir, "node", "--test", "test/")
+	})
+}
+
+// TestExamplesInProjects: an example of an SDK builds in a new project, in place of the generated plugin.
+func TestExamplesInProjects(t *testing.T) {
+	place := func(t *testing.T, language, example, to string) (dir string) {
+		t.Helper()
+		text, err := os.ReadFile(example)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir = write(t, language, "program", "first-one")
+		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(to)), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	t.Run("go", func(t *testing.T) {
+		dir := place(t, "go", "go/examples/thinkthenanswer/main.go", "main.go")
+		command(t, dir, "go", "build", "-o", os.DevNull, ".")
+	})
+	t.Run("c", func(t *testing.T) {
+		examples, err := filepath.Glob("c/examples/*.c")
+		if err != nil || len(examples) < 8 {
+			t.Fatalf("%d examples, %v", len(examples), err)
+		}
+		for _, example := range examples {
+			if strings.HasSuffix(example, "_test.c") {
+				continue
+			}
+			dir := place(t, "c", example, "first-one.c")
+			command(t, dir, "cc", "-std=c11", "-Wall", "-Wno-attributes", "-fsyntax-only", "-I", "tgi", "first-one.c")
+		}
+	})
+	t.Run("rust", func(t *testing.T) {
+		takesLong(t)
+		dir := place(t, "rust", "rust/examples/think-then-answer/src/lib.rs", "src/lib.rs")
+		command(t, dir, "cargo", "check", "--offline", "--quiet", "--target-dir", t.TempDir())
+	})
+	t.Run("as", func(t *testing.T) {
+		takesLong(t)
+		dir := place(t, "as", "assemblyscript/examples/think-then-answer.ts", "src/index.ts")
+		command(t, dir, asc(t), "src/index.ts", "--config", "asconfig.json", "--outFile", "first-one.wasm")
+	})
+}
+
+// asc is the compiler of AssemblyScript; where it is not there the test is skipped.
+func asc(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("assemblyscript/node_modules/.bin/asc")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(asc); err != nil {
+	if _, err := os.Stat(path); err != nil {
 		t.Skip("asc is not installed: make guests-as")
 	}
-	eachKind(t, "as", func(t *testing.T, dir string) {
-		command(t, dir, asc, "index.ts", "--config", "asconfig.json", "--outFile", "first-one.wasm")
-		command(t, dir, "node", "--test", "test/")
-	})
+	return path
 }
 
 func TestProjectFaults(t *testing.T) {
@@ -105,6 +155,11 @@ func TestProjectFaults(t *testing.T) {
 			t.Errorf("%q of kind %q in %q is accepted", c[2], c[1], c[0])
 		}
 	}
+}
+
+// ofSDK reports whether a file of a project is the SDK's own.
+func ofSDK(path string) bool {
+	return strings.HasPrefix(path, "tgi/") || strings.HasPrefix(path, "assembly/")
 }
 
 // TestProjectFiles: every file is there once, and filled in.
@@ -124,7 +179,7 @@ func TestProjectFiles(t *testing.T) {
 			for _, f := range files {
 				open := strings.Contains(string(f.Data), "NAME") || strings.Contains(string(f.Data), "SDKDOC") ||
 					strings.Contains(string(f.Data), "KIND")
-				if seen[f.Path] || len(f.Data) == 0 || open && !strings.HasPrefix(f.Path, "tgi/") {
+				if seen[f.Path] || len(f.Data) == 0 || open && !ofSDK(f.Path) {
 					t.Errorf("%s %s: %s is there twice, empty, or not filled in", language, kind, f.Path)
 				}
 				seen[f.Path] = true
@@ -143,7 +198,7 @@ func TestProjectParams(t *testing.T) {
 			}
 			if !slices.ContainsFunc(files, func(f sdk.File) bool {
 				text := strings.ReplaceAll(string(f.Data), `\"`, `"`)
-				return !strings.HasPrefix(f.Path, "tgi/") && strings.Contains(text, `"additionalProperties":false`) &&
+				return !ofSDK(f.Path) && strings.Contains(text, `"additionalProperties":false`) &&
 					strings.Contains(text, `"description":`)
 			}) {
 				t.Errorf("%s %s declares no schema", language, kind)

@@ -4,8 +4,8 @@
  * the token with id 17. ban denies tokens, only denies all others, boost adds a
  * bias to the logit. The plugin uses the cheapest mode that is sufficient.
  */
-#include "../tgi.h"
-#include "../tgi_json.h"
+#include "tgi.h"
+#include "tgi_json.h"
 
 static tgi_entry *entries; /* boosts, and bans as -inf; with only: the allowed tokens and their biases */
 static uint32_t entry_count;

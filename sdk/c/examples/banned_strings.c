@@ -1,7 +1,7 @@
 /* banned-strings takes the texts of its parameter "strings" back before a client sees them, and has the model go
  * another way: {"strings": ["delve", "as an AI"]}. A text is taken back with the token it begins in. */
-#include "../tgi_guard.h"
-#include "../tgi_json.h"
+#include "tgi_guard.h"
+#include "tgi_json.h"
 
 enum { MOST = 16 };
 static tgi_text banned[MOST];

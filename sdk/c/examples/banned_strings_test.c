@@ -1,6 +1,6 @@
 /* Native test of banned-strings: cc -fsanitize=address,undefined banned_strings_test.c && ./a.out */
 #include "banned_strings.c"
-#include "../tgi_test_guard.h"
+#include "tgi_test_guard.h"
 
 /* Shows the guard tokens, and checks what the client has and how many tokens are left. */
 static void push(uint32_t token, uint32_t reason, uint32_t verdict, const char *shown, uint32_t left) {

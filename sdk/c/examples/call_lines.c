@@ -2,8 +2,8 @@
  * `CALL name(json)` is a call; everything else is content. The setting "word"
  * replaces the word CALL.
  */
-#include "../tgi.h"
-#include "../tgi_json.h"
+#include "tgi.h"
+#include "tgi_json.h"
 
 enum { LONGEST = 4096 }; /* longest line of a call, in bytes */
 

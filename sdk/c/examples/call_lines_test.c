@@ -1,6 +1,6 @@
 /* Native test of call-lines: cc -fsanitize=address,undefined call_lines_test.c && ./a.out */
 #include "call_lines.c"
-#include "../tgi_test.h"
+#include "tgi_test.h"
 #include "vectors.h"
 
 static tgi_string told;   /* events as the vectors write them, joined by NUL */

@@ -2,8 +2,8 @@
  * probability "epsilon" (default 0.1), one of the tokens whose log-probability is
  * within "margin" (default 2) of it, uniformly.
  */
-#include "../tgi.h"
-#include "../tgi_json.h"
+#include "tgi.h"
+#include "tgi_json.h"
 
 static double epsilon, margin;
 

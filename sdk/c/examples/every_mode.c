@@ -9,8 +9,8 @@
  *   temperature  of every step
  *   pick         sampler: index of the candidate; random: any candidate
  */
-#include "../tgi.h"
-#include "../tgi_json.h"
+#include "tgi.h"
+#include "tgi_json.h"
 
 enum { MOST = 256, WORDS = 8192 };
 

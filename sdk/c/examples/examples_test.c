@@ -1,6 +1,6 @@
 /* Native tests of banned-and-boost: cc -fsanitize=address,undefined examples_test.c && ./a.out */
 #include "banned_and_boost.c"
-#include "../tgi_test.h"
+#include "tgi_test.h"
 
 static const char *const vocab[] = {"a", "b", "ab", " the", "<s>", "</s>", "\xc3\xa9", "\"", "\xf0\x9f\x98\x80"};
 enum { VOCAB = sizeof vocab / sizeof *vocab };

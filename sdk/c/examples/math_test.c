@@ -1,5 +1,5 @@
 /* Compares tgi_math.h with the machine's own functions. */
-#include "../tgi_math.h"
+#include "tgi_math.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /* picture: a grammar plugin whose sources are patterns: # matches a digit, @ a
  * lower-case letter, and any other character matches itself. The plugin computes
  * at each step which tokens may come next. */
-#include "../tgi.h"
-#include "../tgi_json.h"
+#include "tgi.h"
+#include "tgi_json.h"
 
 enum { LONGEST = 64 };
 

@@ -1,6 +1,6 @@
 /* Native test of picture: cc -fsanitize=address,undefined picture_test.c && ./a.out */
 #include "picture.c"
-#include "../tgi_test.h"
+#include "tgi_test.h"
 #include "vectors.h"
 
 enum { WORDS = 16 };

@@ -2,8 +2,8 @@
  * line such as "user: ...". Text of clients is written as data. The parameter
  * "user" replaces the name "user" in these lines.
  */
-#include "../tgi.h"
-#include "../tgi_json.h"
+#include "tgi.h"
+#include "tgi_json.h"
 
 static tgi_text bos; /* text of the model's first token */
 

@@ -1,6 +1,6 @@
 /* Native test of plain-chat: cc -fsanitize=address,undefined plain_chat_test.c && ./a.out */
 #include "plain_chat.c"
-#include "../tgi_test.h"
+#include "tgi_test.h"
 #include "vectors.h"
 
 /* The text wanted, and its data: the elements of "out" that are arrays. */

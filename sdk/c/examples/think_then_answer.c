@@ -1,7 +1,7 @@
 /* think-then-answer lets the model think for "budget" tokens (default 64). Where it has not come to "end" (default
  * "</think>") by then, it is told that the time is up. Then it answers. All of it goes out as it comes; where the
  * request has a grammar, the thoughts are free and stay here, and the answer that the grammar holds goes out. */
-#include "../tgi_program.h"
+#include "tgi_program.h"
 
 typedef struct { uint32_t budget; tgi_text end, hint; } settings;
 

@@ -1,6 +1,6 @@
 /* Native test of think-then-answer: cc -fsanitize=address,undefined think_then_answer_test.c -lm && ./a.out */
 #include "think_then_answer.c"
-#include "../tgi_test_program.h"
+#include "tgi_test_program.h"
 
 static const char *thoughts;
 static const char *next(const char *text) { return strcmp(text, "Q") ? " 4" : thoughts; }

@@ -1,6 +1,6 @@
 /* Reads the vectors that the examples of all languages are tested with:
  * ../../testdata/vectors. Included after tgi_test.h. */
-#include "../tgi_json.h"
+#include "tgi_json.h"
 
 /* The file whose path follows that of the test. */
 static tgi_text vectors(const char *test, const char *file) {

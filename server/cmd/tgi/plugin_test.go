@@ -112,9 +112,9 @@ func TestPluginForgotten(t *testing.T) {
 		{"go", "main.go", `(?m)^\tlogits\.Register.*$`, "_, _ = logits.Uses{}, open", "no kind is registered"},
 		{"rust", "src/lib.rs", "(?m)^    logits: Sequence,$", "", `kind "logits" is described and not registered`},
 		{"c", "first-one.c", `(?m)^TGI_LOGITS.*$`, "", `kind "logits" is described and not registered`},
-		{"as", "index.ts", `(?m)^export .* from "./tgi/exports/logits";$`, "",
+		{"as", "src/index.ts", `(?m)^export .* from "../assembly/exports/logits";$`, "",
 			`kind "logits" is described and not registered`},
-		{"as", "index.ts", `(?s)\nlogits\(.*$`, "", "no logits is registered: call logits(...)"},
+		{"as", "src/index.ts", `(?s)\nlogits\(.*$`, "", "no logits is registered: call logits(...)"},
 		{"go", "main.go", `(?ms)^\tplugin\.Describe.*?^\t}\)$`, "", "it has no name"},
 		{"c", "first-one.c", `\\"name\\":\\"first-one\\",`, "", "it has no name"},
 	} {
