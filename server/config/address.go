@@ -1,13 +1,15 @@
 package config
 
 import (
+	"net/netip"
 	"net/url"
 	"strings"
 )
 
 // Shown returns a setting that may be an address as errors, logs and lists may show it: without user, password, query
-// and fragment of a URL, also of one that cannot be parsed, and without user and password before a host. Where it is
-// not certain what is secret, it shows less. Names such as namespace/name@revision and references of plugins stay.
+// and fragment of a URL, also of one that cannot be parsed, and without user and password before a host. A path of a
+// Redis is hidden unless it is a number. Where it is not certain what is secret, it shows less. Names such as
+// namespace/name@revision and references of plugins stay.
 func Shown(address string) string {
 	scheme, rest, isURL := strings.Cut(address, "://")
 	if !isURL || !isScheme(scheme) {
@@ -29,6 +31,10 @@ func Shown(address string) string {
 		if at >= 0 {
 			head = masked + head[at:]
 		}
+	}
+	if at := strings.IndexByte(head, '/'); at >= 0 && (scheme == "redis" || scheme == "rediss") &&
+		strings.Trim(head[at:], "/0123456789") != "" { // of which a path is the number of a database
+		head = head[:at+1] + masked
 	}
 	if len(tail) > 1 {
 		tail = tail[:1] + masked
@@ -78,6 +84,12 @@ func withoutUser(text string) string {
 		return masked + text[i:]
 	}
 	return text
+}
+
+// mayBeHost reports whether a host may have this name or IP address, so that nobody is asked for one with a password.
+func mayBeHost(name string) bool {
+	_, err := netip.ParseAddr(name)
+	return err == nil || !strings.ContainsAny(name, "@/?#: \t\r\n")
 }
 
 // isScheme reports whether text may be the scheme of a URL.

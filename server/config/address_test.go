@@ -32,6 +32,9 @@ func TestShown(t *testing.T) {
 		"http://ho st/?key=PW":         "http://ho st/?***",
 		"http://%zz/?key=PW":           "http://%zz/?***",
 		"ftp://h/?key=PW":              "ftp://h/?***",
+		"redis://h/PW":                 "redis://h/***",
+		"redis://u:PW@h:6379/PW?x=PW":  "redis://***@h:6379/***?***",
+		"rediss://h:6379/0":            "rediss://h:6379/0",
 		"u:PW://x@h":                   "***@h",
 		"u:PW@h":                       "***@h",
 		"h?key=PW":                     "h?***",
@@ -82,6 +85,12 @@ func TestAddressesAreNotTold(t *testing.T) {
 		"[[plugin]]\nname=\"a\"\nsource=\"a.wasm\"\nreference = \"u:PW@h/a:1\"": `given "***@h/a:1"`,
 		"[server]\nport = \"http://u:PW@h\"":                                    `given "http://***@h"`,
 		"[quota]\nredis_url = \"http://u:PW@h\"":                                "quota.redis_url must be",
+		"[quota]\nredis_url = \"redis://h/PW\"":                                 "quota.redis_url must be",
+		"[server]\nhostname = \"u:PW@h\"":                                       `server.hostname must be the name or the IP address of a host, given "***@h"`,
+		"[server]\nadmin_hostname = \"PW@h\"":                                   `given "***@h"`,
+		"[log]\nformat = \"u:PW@h\"":                                            `given "***@h"`,
+		"[runtime]\ndevice = \"http://u:PW@h\"":                                 `given "http://***@h"`,
+		"[server]\ntls_cert = \"http://u:PW@h/x\"":                              "server.tls_key must be given together",
 	} {
 		_, err := read(file, nil)
 		if err == nil || strings.Contains(err.Error(), "PW") || !strings.Contains(err.Error(), want) {

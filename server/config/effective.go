@@ -115,7 +115,8 @@ func isTables(t reflect.Type) bool {
 // Settings that hold addresses; those of bare have no "@" of their own.
 var (
 	addresses = []string{"source", "reference"}
-	bare      = []string{"otlp_endpoint", "endpoint", "replay_endpoint", "hub", "hosts", "allow_hosts"}
+	bare      = []string{"otlp_endpoint", "endpoint", "replay_endpoint", "hub", "hosts", "allow_hosts",
+		"hostname", "admin_hostname"}
 )
 
 // shownAs returns a text of a setting without secrets.

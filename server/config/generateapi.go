@@ -3,6 +3,7 @@ package config
 import (
 	"math"
 	"net/url"
+	"strings"
 )
 
 // GenerateAPI is about POST /api/generate-one and /api/generate-batch. NumBeams
@@ -96,7 +97,7 @@ func (v *verdict) redis(key, text string) {
 	}
 	u, err := url.Parse(text)
 	v.check(err == nil && (u.Scheme == "unix" && u.Path != "" || (u.Scheme == "redis" || u.Scheme == "rediss") &&
-		u.Host != ""), "%s must be a URL such as redis://localhost:6379/0, rediss://… or unix:///path", key)
+		u.Host != "" && strings.Trim(u.Path, "/0123456789") == ""), "%s must be a URL such as redis://localhost:6379/0, rediss://… or unix:///path", key)
 }
 
 // llmInference are the names by which llm-inference knows settings of this

@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strings"
+
+	"github.com/pelletier/go-toml/v2"
 
 	"tgi/runtime/regular"
 )
@@ -26,41 +30,55 @@ type Loaded struct {
 	// origins say where values come from, by key; a key that is not there has
 	// its default. Those of a list of tables are by index, as in key[0].name.
 	origins map[string]string
+	// said are the texts of the file, for errors that repeat them.
+	said []string
 }
 
 // Read returns the settings that flags, the file and the environment ask for,
 // validated. lookup is os.LookupEnv or a stand-in; variables that are set but
-// empty count as not set. The zero Flags, or nil, stand for no flags.
+// empty count as not set. The zero Flags, or nil, stand for no flags. Errors and
+// notices show values as Shown does.
 func Read(flags *Flags, lookup func(string) (string, bool)) (Loaded, error) {
 	if flags == nil {
 		flags = &Flags{}
 	}
-	given := flags.given
+	said := slices.Collect(maps.Values(flags.given))
 	l := Loaded{Config: Default(), origins: map[string]string{}}
-	present := func(name string) (string, bool) {
+	err := l.read(flags, func(name string) (string, bool) {
 		value, ok := lookup(name)
+		said = append(said, value)
 		return value, ok && value != ""
+	})
+	said = append(said, l.said...)
+	for i := range l.Notices {
+		l.Notices[i].Why = concealAll(l.Notices[i].Why, said)
 	}
+	return l, Conceal(err, said...)
+}
+
+// read is Read; present is lookup without what is empty.
+func (l *Loaded) read(flags *Flags, present func(string) (string, bool)) error {
+	given := flags.given
 	if err := l.readFile(flags, present); err != nil {
-		return Loaded{}, err
+		return err
 	}
 	if err := clash(given, present); err != nil {
-		return Loaded{}, err
+		return err
 	}
 	for i := range settings {
 		if err := l.set(&settings[i], given, present); err != nil {
-			return Loaded{}, err
+			return err
 		}
 	}
 	l.sageMaker()
 	l.hubModel()
 	l.launcher(given, present)
 	if err := l.Config.Validate(); err != nil {
-		return l, l.placed(err)
+		return l.placed(err)
 	}
 	l.Config.findAdapters()
 	l.doubts()
-	return l, nil
+	return nil
 }
 
 // set sets a setting to the value of its flag, or else of its environment variable.
@@ -206,11 +224,16 @@ func (l *Loaded) readFile(flags *Flags, present func(string) (string, bool)) err
 	switch {
 	case !ok && errors.Is(err, os.ErrNotExist):
 		return nil
+	case err != nil:
+		l.said = []string{path}
+	}
+	switch {
 	case err != nil && isPipe(path):
 		return fmt.Errorf("read configuration: %w; --%s %s reads the standard input", err, configFlag, Stdin)
 	case err != nil:
 		return fmt.Errorf("read configuration: %w", err)
 	}
+	l.said = append([]string{path}, textsIn(text)...)
 	if err := l.Config.take(path, text); err != nil {
 		return err
 	}
@@ -221,4 +244,28 @@ func (l *Loaded) readFile(flags *Flags, present func(string) (string, bool)) err
 		l.origins[canonical(key)] = fmt.Sprintf("%s:%d", path, line)
 	}
 	return nil
+}
+
+// textsIn are the texts among the values of a file, none where it is no TOML.
+func textsIn(file []byte) (list []string) {
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case string:
+			list = append(list, v)
+		case []any:
+			for _, one := range v {
+				walk(one)
+			}
+		case map[string]any:
+			for _, one := range v {
+				walk(one)
+			}
+		}
+	}
+	var values map[string]any
+	if toml.Unmarshal(file, &values) == nil {
+		walk(values)
+	}
+	return list
 }

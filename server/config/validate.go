@@ -30,12 +30,16 @@ func (c *Config) Validate() error {
 	v := &verdict{}
 	s, l := &c.Server, &c.Limits
 	v.check(s.Hostname != "", "server.hostname must not be empty")
+	v.check(mayBeHost(s.Hostname), "server.hostname must be the name or the IP address of a host, given %q",
+		trim(ShownHost(s.Hostname)))
 	v.between("server.port", s.Port, 0, 65535)
 	v.oneOf("server.dialect", s.Dialect, dialect.Names()...)
 	c.validateKeys(v)
 	v.check(!s.ProtectMetrics || c.Keyed(),
 		"server.protect_metrics wants a key to protect them with: server.api_keys, server.admin_keys or [[key]]")
 	v.check(s.AdminHostname != "", "server.admin_hostname must not be empty")
+	v.check(mayBeHost(s.AdminHostname), "server.admin_hostname must be the name or the IP address of a host, given %q",
+		trim(ShownHost(s.AdminHostname)))
 	v.between("server.admin_port", s.AdminPort, 0, 65535)
 	v.check(s.AdminPort == 0 || s.AdminPort != s.Port, "server.admin_port must differ from server.port, given %d twice",
 		s.Port)

@@ -27,8 +27,9 @@ import (
 
 // CheckRoutes returns why the further paths of s cannot be served: they are no paths, or serve something else.
 func CheckRoutes(s config.Server) error {
-	return errors.Join(checkRoute("server.predict_route", http.MethodPost, s.PredictRoute, "/vertex"),
+	err := errors.Join(checkRoute("server.predict_route", http.MethodPost, s.PredictRoute, "/vertex"),
 		checkRoute("server.health_route", http.MethodGet, s.HealthRoute, server.Probes()...))
+	return config.Conceal(err, s.PredictRoute, s.HealthRoute)
 }
 
 // checkRoute checks one further path; those of same serve the same already.

@@ -20,6 +20,8 @@ func TestCheckRoutes(t *testing.T) {
 		{"", "/metrics", health + `GET /metrics. Given: "/metrics"`},
 		{"", "/v1/models/a", health + `GET /v1/models/{id:.+}. Given: "/v1/models/a"`},
 		{"/api/ws", "", predict + `GET /api/ws. Given: "/api/ws"`},
+		{"http://u:PW@h/x?key=PW", "", "server.predict_route must be a path from the root, without braces and outside of " +
+			`/admin/. Given: "http://***@h/x?***"`},
 		{"/v1/chat/completions", "", predict + `POST /v1/chat/completions. Given: "/v1/chat/completions"`},
 	} {
 		err := CheckRoutes(config.Server{PredictRoute: c.predict, HealthRoute: c.health})

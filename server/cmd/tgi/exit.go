@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tgi/server/client/terminal"
+	"tgi/server/config"
 )
 
 // Exit codes.
@@ -61,7 +62,8 @@ func (c console) exit(err error) int {
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
 	}
-	fmt.Fprintln(c.errors, "tgi:", terminal.Text(err.Error())) // it may be a server's
+	shown := config.Conceal(err, c.said...)
+	fmt.Fprintln(c.errors, "tgi:", terminal.Text(shown.Error())) // it may be a server's
 	if errors.As(err, new(usageError)) || errors.As(err, new(settingsError)) {
 		return exitUsage
 	}

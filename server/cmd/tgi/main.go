@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,8 @@ type console struct {
 	// typed and shown say that in and out are terminals.
 	typed, shown bool
 	colour       bool
+	// said are the arguments and the variables: an error may repeat them, but for what is secret in them.
+	said []string
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -37,6 +40,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // execute runs a command line until ctx ends and returns the exit code.
 func (c console) execute(ctx context.Context, args []string) int {
+	c.said = slices.Concat(args, os.Environ())
 	root := newRoot(c)
 	root.SetContext(ctx)
 	args, err := normalise(root, args)

@@ -128,7 +128,8 @@ func rollsBackHere(cmd *cobra.Command) {
 	s, onServer := &sharing{}, cmd.RunE
 	s.worksHere(cmd, "the name of one plugin", func(ctx context.Context, cfg config.Config, words []string,
 		stdout io.Writer) error {
-		now, file, name := install.Locked(cfg, words[0]), install.TargetOf(cfg).File, terminal.Line(words[0])
+		name := terminal.Line(config.Shown(words[0]))
+		now, file := install.Locked(cfg, words[0]), install.TargetOf(cfg).File
 		if now == nil && cmd.Flags().Changed("config") {
 			return fmt.Errorf("%s has no [[plugin]] %s from a registry; --url asks a server for an earlier upload", file, name)
 		}

@@ -20,6 +20,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
 
+	"tgi/server/config"
 	"tgi/server/share"
 )
 
@@ -46,6 +47,10 @@ type Repository struct {
 
 // Parse reads a reference: registry/name:tag, registry/name@sha256:DIGEST, or both.
 func Parse(text string) (Reference, error) {
+	if shown := config.Shown(text); shown != text { // of which the error below would repeat a part
+		return Reference{}, fmt.Errorf("reference %.200q: want REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST, "+
+			"without a user, a password or a query", shown)
+	}
 	r, err := ref.ParseReference(text)
 	if err != nil {
 		return Reference{}, fmt.Errorf("reference %.200q: want REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:DIGEST: %w", text,
