@@ -256,12 +256,11 @@ func (s settings) checkKinds(kinds []string) error {
 	case !guards && s.onError == OnErrorStop:
 		return wrongSetting("on_error", "on_error is %q, which is for plugins of kind %q", OnErrorStop, abi.KindGuard)
 	case !guards && (s.onFull != GuardStop || s.onExhausted != GuardStop):
-		setting := "on_full"
-		if s.onFull == GuardStop {
-			setting = "on_exhausted"
+		setting, end := "on_full", s.onFull
+		if end == GuardStop {
+			setting, end = "on_exhausted", s.onExhausted
 		}
-		return wrongSetting(setting, "on_full is %q and on_exhausted %q, which are for plugins of kind %q", s.onFull,
-			s.onExhausted, abi.KindGuard)
+		return wrongSetting(setting, "%s is %q, which is for plugins of kind %q", setting, end, abi.KindGuard)
 	case slices.ContainsFunc(kinds, guest.Steps):
 		return nil
 	case slices.Contains(kinds, abi.KindProgram) && s.onError == OnErrorSkip:

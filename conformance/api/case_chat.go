@@ -166,7 +166,7 @@ var chatCases = []Case{
 		Rule:   "a refusal is an object of OpenAI's shape where the dialect is OpenAI's, TGI's shape before",
 		Source: ofOpenAI + ", errors; before: TGI 3.3", run: func(p *probe) {
 			text, kind := p.refusedAs(p.post(chatPath, chat(0, "")), http.StatusUnprocessableEntity)
-			p.equal("the error's text", text, validation+"`max_new_tokens` must be strictly positive")
+			p.equal("the error's text", text, validation+p.form.lengthZero())
 			p.equal("error_type", kind, "validation")
 		}},
 	{ID: "chat-error-body", Rule: "bodies that are no requests are refused as on TGI's routes", Source: ofBodies,
@@ -268,7 +268,7 @@ var chatStreamCases = []Case{
 	{ID: "chat-stream-error",
 		Rule: "a stream that cannot begin is refused with a status for OpenAI's clients; before, by an event and [DONE]", Source: ofOpenAI + ", errors; before: TGI 3.3, chat.rs", run: func(p *probe) {
 			r := p.post(chatPath, chat(0, `,"stream":true`))
-			want := validation + "`max_new_tokens` must be strictly positive"
+			want := validation + p.form.lengthZero()
 			if p.form.eagerErrors {
 				p.refused(r, http.StatusUnprocessableEntity, "validation", want)
 				return

@@ -118,7 +118,7 @@ func (c *fakeCall) refusedOpenAI(prompt string, a *ask) bool {
 	case top.there && top.number() >= 1 && !c.this:
 		text = validation + "`top_p` must be > 0.0 and < 1.0"
 	case a.most == 0:
-		text = validation + "`max_new_tokens` must be strictly positive"
+		text = validation + c.form.lengthZero()
 	}
 	switch {
 	case text == "":

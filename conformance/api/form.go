@@ -58,6 +58,14 @@ type form struct {
 	eagerErrors                        bool // streams that cannot begin get a status
 }
 
+// lengthZero is the text about a max_tokens of 0 on OpenAI's routes. TGI's has its own name for the field.
+func (f form) lengthZero() string {
+	if f.errorObject {
+		return "`max_tokens` must be strictly positive"
+	}
+	return "`max_new_tokens` must be strictly positive"
+}
+
 // formOf returns what a server of that kind must do in the dialect.
 func formOf(name string, this bool) (form, bool) {
 	f := form{

@@ -212,8 +212,8 @@ func checkOpenAI(d *Draft, _ size, p *llm.Params) error {
 	case p.TopK < -1:
 		return invalid("top_k", "`top_k` must be >= -1. Given: %d", p.TopK)
 	case or(d.TopNTokens, 0) > maxTopLogprobs:
-		return invalid("top_n_tokens", "`top_logprobs` must be >= 0 and <= %d. Given: %d", maxTopLogprobs,
-			*d.TopNTokens)
+		return invalid(cmp.Or(d.TopField, "top_n_tokens"), "`%s` must be >= 0 and <= %d. Given: %d",
+			cmp.Or(d.TopField, "top_logprobs"), maxTopLogprobs, *d.TopNTokens)
 	}
 	p.Sample = p.Temperature > 0 && p.TopP > 0
 	if p.Temperature == 0 {

@@ -79,8 +79,8 @@ type Draft struct {
 	// Clip makes MaxNewTokens a bound alone: where the context has less room, the text ends with the context.
 	Clip bool
 	// LengthField is the name of the field that MaxNewTokens comes from; empty for max_new_tokens, TGI's name on all of
-	// its routes.
-	LengthField string
+	// its routes. TopField is that of TopNTokens under OpenAI's rules; empty for top_logprobs.
+	LengthField, TopField string
 	// Tier and Priority say how urgent the request is: less goes before the others of its client that wait.
 	Tier     Tier
 	Priority int

@@ -48,7 +48,7 @@ func decodeCompletion(text []byte, most int, d *dialect.Dialect) (*call, error) 
 	}
 	c.shown.Echo, c.shown.Logprobs = b.echo, b.logprobs != nil
 	if c.shown.Logprobs {
-		b.draft.TopNTokens = b.logprobs
+		b.draft.TopNTokens, b.draft.TopField = b.logprobs, "logprobs"
 		c.top = int(*b.logprobs)
 	}
 	// Prompts are scored by a call that echoes them and wants no more.

@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"cmp"
+
 	"tgi/server/api/deltas"
 	"tgi/server/api/openaierror"
 	"tgi/server/api/toolset"
@@ -106,6 +108,9 @@ func newCall(s *settings, f *form, d *dialect.Dialect) (*call, error) {
 	s.draft.Rules, s.draft.Stream = generate.OpenAI, s.stream
 	if err := s.searchBeams(); err != nil {
 		return nil, err
+	}
+	if s.maxTokens != nil && d.ReplyErrorObject { // TGI's error speaks of max_new_tokens
+		s.draft.LengthField = cmp.Or(s.draft.LengthField, "max_tokens")
 	}
 	if s.maxTokens == nil && d.ChatMaxTokens > 0 {
 		s.maxTokens = &d.ChatMaxTokens
