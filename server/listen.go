@@ -44,19 +44,20 @@ func Listen(c config.Server, log *slog.Logger) (public, admin net.Listener, err 
 func CheckListen(c config.Server) error {
 	if c.TLSCert != "" {
 		if _, err := openPair(c, slog.New(slog.DiscardHandler)); err != nil {
-			return err
+			return fmt.Errorf("server.tls_cert: %w", err)
 		}
 	}
-	hosts := []string{c.Hostname}
-	if c.AdminPort != 0 {
-		hosts = append(hosts, c.AdminHostname)
-	}
-	for _, host := range hosts {
+	resolve := func(key, host string) error {
 		if _, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(host, "0")); err != nil {
-			return fmt.Errorf("cannot listen: %w", err)
+			return fmt.Errorf("%s: cannot listen: %w", key, err)
 		}
+		return nil
 	}
-	return nil
+	err := resolve("server.hostname", c.Hostname)
+	if c.AdminPort != 0 {
+		err = errors.Join(err, resolve("server.admin_hostname", c.AdminHostname))
+	}
+	return err
 }
 
 func listen(hostname string, port int) (net.Listener, error) {

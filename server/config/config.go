@@ -58,7 +58,7 @@ type Config struct {
 	// File is where the settings were read from; empty is nowhere, or with Stdin the standard input.
 	File  string `toml:"-"`
 	Stdin bool   `toml:"-"`
-	// Given names the flag or the variable that a value of [model] comes from, by key, where it is not from File.
+	// Given names the flag or the variable that a value comes from, by key, where it is not from File.
 	Given map[string]string `toml:"-"`
 	// CUDAWeights is what TGI's --quantize or --dtype asks for: the weights, on a GPU, of models whose
 	// own are auto. It is empty where neither is given.

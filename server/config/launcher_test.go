@@ -173,8 +173,8 @@ func TestLauncherMeanings(t *testing.T) {
 		{[]string{"--model-id", "../name"}, nil, func(c *Config) { c.Model.Path = "../name" }},
 		{[]string{"--model-id", "/name"}, nil, func(c *Config) { c.Model.Path = "/name" }},
 		{nil, map[string]string{"MODEL_ID": "org/name"}, func(c *Config) { c.Model.Source = "org/name" }},
-		{[]string{"--cors-allow-origin", "a", "--cors-allow-origin=b"}, nil, func(c *Config) {
-			c.Server.CORSAllowOrigin = []string{"a", "b"}
+		{[]string{"--cors-allow-origin", "http://a", "--cors-allow-origin=http://b"}, nil, func(c *Config) {
+			c.Server.CORSAllowOrigin = []string{"http://a", "http://b"}
 		}},
 		{[]string{"--max-input-length", "7"}, nil, func(c *Config) { c.Limits.MaxInputTokens = 7 }},
 		{nil, map[string]string{"ADMIN_PORT": "tcp://10.0.0.1:80", "PORT": "tcp://10.0.0.1:80",

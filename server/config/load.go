@@ -74,7 +74,7 @@ func (l *Loaded) read(flags *Flags, present func(string) (string, bool)) error {
 	l.hubModel()
 	l.launcher(given, present)
 	if err := l.Config.Validate(); err != nil {
-		return l.placed(err)
+		return l.Placed(err)
 	}
 	l.Config.findAdapters()
 	l.doubts()
@@ -111,9 +111,7 @@ func (l *Loaded) set(s *setting, given map[string]string, present func(string) (
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	l.origins[s.key] = origin
-	if strings.HasPrefix(s.key, "model.") {
-		l.Config.given(s.key, name)
-	}
+	l.Config.given(s.key, name)
 	return nil
 }
 

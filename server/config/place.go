@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,6 +38,26 @@ func (c *Config) KeyError(key string, err error) error {
 		return fmt.Errorf("%s: %s: %w", at, key, err)
 	}
 	return fmt.Errorf("%s: %w", key, err)
+}
+
+// Located has each error of a list, or the one that it is, begin with where the key stands that it begins with.
+func (c *Config) Located(err error) error {
+	list, ok := err.(interface{ Unwrap() []error })
+	if ok && errors.Join(list.Unwrap()...).Error() == err.Error() {
+		var out []error
+		for _, e := range list.Unwrap() {
+			out = append(out, c.Located(e))
+		}
+		return errors.Join(out...)
+	}
+	if err == nil {
+		return nil
+	}
+	key, _, _ := strings.Cut(err.Error(), " ")
+	if at := c.PlaceOf(strings.TrimSuffix(key, ":")); at != "" {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	return err
 }
 
 // PluginPlace is Place of a key of a declared plugin. Where its block lacks the key, it is that of the table that would

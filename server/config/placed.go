@@ -3,14 +3,15 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// placed puts the line of the file in front of each error that begins with a key that stands there.
-func (l *Loaded) placed(err error) error {
+// Placed puts the line of the file in front of each error of a list that begins with a key that stands there.
+func (l *Loaded) Placed(err error) error {
 	list, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return err
@@ -85,7 +86,29 @@ func (l *Loaded) doubts() {
 		}
 		doubt(true, "plugins.folder", "there is no folder %q yet: plugins of it are loaded %s", c.Plugins.Folder, later)
 	}
+	if id := c.Models.Default; id != "" && !c.knows(id) {
+		doubt(true, "models.default", "there is no model and no adapter %q yet: requests that name no model are refused",
+			trim(id))
+	}
+	for i, origin := range c.Server.CORSAllowOrigin {
+		if !isOrigin(origin) {
+			doubt(false, fmt.Sprintf("server.cors_allow_origin[%d]", i), "no page has the origin %q: they are like "+
+				"https://example.com and http://localhost:8080, and the empty list is all", trim(ShownHost(origin)))
+		}
+	}
+	unknown := func(key string, names []string) {
+		for i, name := range names {
+			if !strings.Contains(name, "*") && !c.knowsPlugin(name) {
+				doubt(false, fmt.Sprintf("%s[%d]", key, i), "there is no plugin %q yet", trim(name))
+			}
+		}
+	}
+	unknown("model.plugins", c.Model.Plugins)
+	for i, m := range c.ModelList {
+		unknown(fmt.Sprintf("model[%d].plugins", i), m.Plugins)
+	}
 	for i, k := range c.Key {
+		unknown(fmt.Sprintf("key[%d].plugins", i), k.Plugins)
 		for j, id := range k.Models {
 			if !c.knows(id) {
 				doubt(false, fmt.Sprintf("key[%d].models[%d]", i, j), "there is no model and no adapter %q yet", trim(id))
@@ -103,6 +126,22 @@ func (c *Config) knows(id string) bool {
 	}
 	folder, err := c.Models.Dir()
 	return err != nil || !missing(filepath.Join(folder, filepath.FromSlash(id)))
+}
+
+// knowsPlugin reports whether a plugin is declared, in the folder, uploaded, or one that there always is.
+func (c *Config) knowsPlugin(name string) bool {
+	always := []string{TemplatePlugin, ToolsPlugin, KindGrammar}
+	if slices.Contains(always, name) || slices.ContainsFunc(c.Plugin, func(p Plugin) bool { return p.Name == name }) {
+		return true
+	}
+	in := func(folder, file string) bool { return folder != "" && !missing(filepath.Join(folder, file)) }
+	return in(c.Plugins.Folder, name+".wasm") || in(c.Plugins.Uploads, name+".json")
+}
+
+// isOrigin reports whether a browser can name an origin so: pages of files have the origin null.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return text == "null" || err == nil && u.Host != "" && text == u.Scheme+"://"+u.Host
 }
 
 // missing reports whether nothing is at path.

@@ -92,6 +92,16 @@ func TestDoubts(t *testing.T) {
 		{"[[model]]\nname = \"one\"\n" + at + key(`"one", "tgi-demo"`), nil,
 			`tgi.toml:9: key[0].models[1] has no effect: there is no model and no adapter "tgi-demo" yet`},
 		{"", nil, ""},
+		{"[models]\ndefault = \"none\"\n", nil, `tgi.toml:2: models.default: there is no model and no adapter "none" yet: ` +
+			`requests that name no model are refused`},
+		{"[models]\ndefault = \"tgi-demo\"\n", nil, ""},
+		{"[server]\ncors_allow_origin = [\"null\", \"http://localhost:80\", \"a.example\"]\n", nil,
+			`tgi.toml:2: server.cors_allow_origin[2] has no effect: no page has the origin "a.example": they are like ` +
+				`https://example.com and http://localhost:8080, and the empty list is all`},
+		{"[model]\nplugins = [\"grammar\", \"a\", \"b\"]\n[[plugin]]\nname = \"a\"\nsource = \"builtin:dry\"\n", nil,
+			`tgi.toml:2: model.plugins[2] has no effect: there is no plugin "b" yet`},
+		{key(`"tgi-demo"`) + "plugins = [\"a-*\", \"a\"]\n", nil,
+			`tgi.toml:6: key[0].plugins[1] has no effect: there is no plugin "a" yet`},
 		{"", []string{"--plugins-folder=" + folder}, ""},
 		{"", []string{"--plugins-folder=" + folder + "/none"},
 			`--plugins-folder: there is no folder "` + folder + `/none" yet: plugins of it are loaded when it is there`},

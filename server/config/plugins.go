@@ -236,6 +236,7 @@ func (c *Config) locate(dir string) {
 	at(&c.Server.TLSKey)
 	at(&c.Models.Folder)
 	at(&c.Record.Folder)
+	at(&c.Batches.Folder)
 	for i := range c.MCP {
 		at(&c.MCP[i].Folder)
 	}

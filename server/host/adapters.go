@@ -164,8 +164,11 @@ func (f *manager) fetchAdapters(ctx context.Context, cfg config.Config, say func
 // adapterError says of an error of adapter i of a model which setting names it.
 func adapterError(cfg config.Config, i int, err error) error {
 	at := fmt.Sprintf("model.adapter[%d] %s", i, cfg.Model.Adapters[i].Name)
-	if place := cfg.Place(fmt.Sprintf("adapter[%d].path", i)); place != "" {
-		at = place + ": " + at
+	for _, key := range []string{"path", "source", "name"} {
+		if place := cfg.Place(fmt.Sprintf("adapter[%d].%s", i, key)); place != "" {
+			at = place + ": " + at
+			break
+		}
 	}
 	return fmt.Errorf("%s: %w", at, err)
 }

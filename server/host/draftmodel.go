@@ -41,13 +41,21 @@ func (f *manager) draftSource(cfg config.Config) (*draftSource, error) {
 		return nil, nil
 	}
 	if f.device.onGPU() {
-		return nil, fmt.Errorf("model.speculation.model: there are no guesses on GPUs, given %q", id)
+		return nil, guesserError(cfg, fmt.Errorf("there are no guesses on GPUs, given %q", id))
 	}
 	own, err := f.settingsFor(id)
 	if err != nil {
-		return nil, fmt.Errorf("model.speculation.model: %w", err)
+		return nil, guesserError(cfg, err)
 	}
 	return &draftSource{own, id, func() (func(), error) { return f.library.Hold(id) }}, nil
+}
+
+// guesserError says of an error of the second model which setting names that.
+func guesserError(cfg config.Config, err error) error {
+	if place := cfg.Place("speculation.model"); place != "" {
+		return fmt.Errorf("%s: model.speculation.model: %w", place, err)
+	}
+	return fmt.Errorf("model.speculation.model: %w", err)
 }
 
 // planDraft returns the memory of the draft model of cfg, 0 without one.
@@ -58,11 +66,11 @@ func (f *manager) planDraft(cfg config.Config) (int64, error) {
 	}
 	info, err := f.library.Describe(src.id)
 	if err != nil {
-		return 0, fmt.Errorf("model.speculation.model: %w", err)
+		return 0, guesserError(cfg, err)
 	}
 	if info.Task != library.Generate || info.Format == library.ONNX {
-		return 0, fmt.Errorf("model.speculation.model: %s cannot guess: it has to be a model that generates, no ready graph",
-			src.id)
+		return 0, guesserError(cfg, fmt.Errorf("%s cannot guess: it has to be a model that generates, no ready graph",
+			src.id))
 	}
 	w, err := weightsFor(src.cfg, f.device.Processor, float64(info.Parameters), info.DTypes)
 	if err != nil {

@@ -1,12 +1,15 @@
 package host
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"tgi/models/demo"
 	"tgi/models/hf"
@@ -75,6 +78,37 @@ func allowed(u, hub *url.URL, hosts []string) error {
 // under says whether host is below domain.
 func under(host, domain string) bool {
 	return len(host) > len(domain)+1 && strings.EqualFold(host[len(host)-len(domain)-1:], "."+domain)
+}
+
+// lookTime bounds how long a source is asked, with its tries.
+const lookTime = 10 * time.Second
+
+// LookFor asks the source of a model of the settings whether it has it, and fetches nothing. wrong is why it will not
+// be fetched as things are; unsure why nobody can say so now.
+func LookFor(ctx context.Context, cfg config.Config, m config.Model, version string) (wrong, unsure error) {
+	from, err := SourceOf(cfg.Models, sourceOf(m))
+	if err != nil {
+		return err, nil
+	}
+	client, err := NewFetcher(cfg.Models, version)
+	if err != nil {
+		return err, nil
+	}
+	ctx, stop := context.WithTimeout(ctx, lookTime)
+	defer stop()
+	err = client.Check(from)
+	if err == nil {
+		if err = client.Look(ctx, from); ctx.Err() != nil {
+			return nil, err
+		}
+	}
+	for _, certain := range []error{fetch.ErrNotFound, fetch.ErrUnauthorized, fetch.ErrForbidden, fetch.ErrSource,
+		library.ErrUnusable, library.ErrPath, library.ErrLimit} {
+		if errors.Is(err, certain) {
+			return err, nil
+		}
+	}
+	return nil, err
 }
 
 // SourceOf returns where a source of the settings, of a client or of the command

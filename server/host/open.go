@@ -75,7 +75,7 @@ func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer,
 	read(in)
 	if second != nil {
 		if in.graph != nil {
-			return nil, errors.New("model.speculation.model: there are no guesses for ready ONNX graphs")
+			return nil, guesserError(cfg, errors.New("there are no guesses for ready ONNX graphs"))
 		}
 		if in.draft, err = in.openDraft(ctx, second, cfg.Limits, d, say); err != nil {
 			return nil, err

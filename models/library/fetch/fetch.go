@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path"
@@ -82,6 +83,51 @@ func (c *Client) Check(src Source) error {
 		err = c.opt.Allow(files[i].url)
 	}
 	return err
+}
+
+// Look asks whether a source has a model, and fetches none of it: a hub is asked for the files of a repository, any
+// other host for the first byte of each. Errors are those of Fetch.
+func (c *Client) Look(ctx context.Context, src Source) error {
+	base, err := src.check()
+	if err != nil {
+		return err
+	}
+	s := c.session(base, src.Token)
+	if src.Repo != "" {
+		_, _, err = s.list(ctx, base, src)
+		return err
+	}
+	var urls []*url.URL
+	files, err := resolve(src.Files, base)
+	for _, f := range files {
+		urls = append(urls, f.url)
+	}
+	if len(src.Files) == 0 {
+		urls = append(urls, base)
+	}
+	for i := 0; err == nil && i < len(urls); i++ {
+		err = s.look(ctx, urls[i])
+	}
+	return err
+}
+
+// look asks for the first byte of a file.
+func (s *session) look(ctx context.Context, u *url.URL) error {
+	err := s.retry(ctx, func() (bool, error) {
+		res, err := s.get(ctx, u, map[string]string{"Range": "bytes=0-0"})
+		if err != nil {
+			return false, err
+		}
+		defer res.Body.Close()
+		if res.StatusCode >= 400 && res.StatusCode != http.StatusRequestedRangeNotSatisfiable {
+			return false, failure(res)
+		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", redactURL(u), err)
+	}
+	return nil
 }
 
 // fetchInto downloads all files of a source into the stage.

@@ -25,7 +25,8 @@ func newCheck() *cobra.Command {
 		Use: "check [flags]", Short: "Start without listening, and print the settings and what would be served",
 		Args: takesNothing,
 		Long: `Start as "tgi serve" would, but without listening: print every setting with its source, open each model
-and generate one token with it. Models that were not fetched yet are not fetched.`,
+and generate one token with it. Models that were not fetched yet are not fetched: their sources are
+asked whether they have them.`,
 		Annotations: map[string]string{settingsShown: "config,model-id,models-folder,plugins-folder"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			settings, err := loadConfig(flags)

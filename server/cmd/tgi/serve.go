@@ -66,7 +66,7 @@ func runServe(ctx context.Context, settings config.Loaded, flags *config.Flags) 
 func loadConfig(flags *config.Flags) (config.Loaded, error) {
 	l, err := config.Read(flags, os.LookupEnv)
 	if err == nil {
-		err = host.CheckRoutes(l.Config.Server)
+		err = l.Placed(host.CheckRoutes(l.Config.Server))
 	}
 	if err != nil {
 		return l, settingsError{err}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -127,7 +129,7 @@ func TestCheck(t *testing.T) {
 	cfg := settings(t)
 	cfg.ModelList = []config.Model{cfg.Model, cfg.Model}
 	cfg.ModelList[0].Name, cfg.ModelList[1].Name = config.DemoModel, "far"
-	cfg.ModelList[1].Source = "org/far"
+	cfg.ModelList[1].Source, cfg.Models.Hub = "org/far", "http://127.0.0.1:1" // nobody is there
 	var found []Checked
 	err := Check(t.Context(), cfg, "test", slog.New(slog.DiscardHandler), func(m Checked) { found = append(found, m) })
 	if err != nil || len(found) != 2 {
@@ -137,7 +139,7 @@ func TestCheck(t *testing.T) {
 		m.Limits.MaxTotalTokens == 0 {
 		t.Errorf("%+v", m)
 	}
-	if m := found[1]; m.ID != "far" || m.Fetched || m.Limits != nil {
+	if m := found[1]; m.ID != "far" || m.Fetched || m.Unsure == "" || m.Limits != nil {
 		t.Errorf("%+v", m)
 	}
 	if cfg.ModelList[0].Preload != cfg.Model.Preload {
@@ -190,6 +192,70 @@ timeout = "3s"
 	}
 	if l.Config.Plugin[0].Limits.Memory != 0 || l.Config.MCP[0].Concurrency != 0 {
 		t.Errorf("the settings were changed: %+v", l.Config.Plugin[0].Limits)
+	}
+}
+
+// TestCheckFinds: what only a start would find is found with its line: a source that does not have the model, an
+// address that can't be listened on, a library that is none.
+func TestCheckFinds(t *testing.T) {
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/models/org/there/revision/main":
+			_, _ = w.Write([]byte(`{"siblings":[{"rfilename":"config.json"},{"rfilename":"model.safetensors"},` +
+				`{"rfilename":"tokenizer.json"}]}`))
+		case "/a.gguf":
+			w.WriteHeader(http.StatusPartialContent)
+		default:
+			w.Header().Set("X-Error-Code", "RepoNotFound")
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer hub.Close()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tgi.toml")
+	check := func(text string) (string, []Checked) {
+		t.Helper()
+		text += "\n[models]\nhub = \"" + hub.URL + "\"\nallow_hosts = [\"*\"]\nfolder = \"models\"\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := config.Read(nil, func(name string) (string, bool) { return file, name == "TGI_CONFIG" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []Checked
+		log := slog.New(slog.DiscardHandler)
+		err = Check(t.Context(), l.Config, "test", log, func(m Checked) { list = append(list, m) })
+		if err == nil {
+			return "", list
+		}
+		return strings.TrimPrefix(err.Error(), file), list
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text"), []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"[model]\nsource = \"nosuch\"": ":2:1: model.source: ",
+		"[[model]]\nname = \"tgi-demo\"\npreload = false\n[[model]]\nname = \"b\"\nsource = \"" + hub.URL + "/b.gguf\"": ":6:1: " +
+			"model[1].source: ",
+		"[server]\nhostname = \"256.1.1.1\"":                ":2:1: server.hostname: cannot listen: ",
+		"[server]\ntls_cert = \"text\"\ntls_key = \"text\"": ":2:1: server.tls_cert: ",
+		"[runtime]\nort_lib = \"text\"":                     ":2:1: runtime.ort_lib: ",
+	} {
+		if got, _ := check(text); !strings.HasPrefix(got, want) {
+			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
+		}
+	}
+	for _, source := range []string{"org/there", hub.URL + "/a.gguf"} {
+		got, list := check("[model]\nsource = \"" + source + "\"")
+		if got != "" || list[0].Fetched || list[0].Unsure != "" {
+			t.Errorf("%s: %s, %+v", source, got, list)
+		}
+	}
+	hub.Close()
+	got, list := check("[model]\nsource = \"org/there\"")
+	if got != "" || len(list) != 1 || list[0].Unsure == "" {
+		t.Errorf("of nobody who answers: %s, %+v", got, list)
 	}
 }
 

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -17,7 +18,9 @@ import (
 type Checked struct {
 	ID string `json:"id"`
 	// Fetched is false for a model that is not here yet, of which nothing else is known.
-	Fetched      bool   `json:"fetched"`
+	Fetched bool `json:"fetched"`
+	// Unsure is why its source could not be asked whether it has it; empty where it has.
+	Unsure       string `json:"unsure,omitempty"`
 	Architecture string `json:"architecture,omitempty"`
 	Weights      string `json:"weights,omitempty"`
 	ORT          string `json:"onnxruntime,omitempty"`
@@ -48,27 +51,55 @@ type CheckedLimits struct {
 }
 
 // Check looks at the addresses, opens the models of cfg one after the other, as a start would, has each generate one
-// token, and passes what it found to found. Models that were not fetched yet are not fetched.
+// token, and passes what it found to found. Models that were not fetched yet are not fetched; their
+// sources are asked whether they have them.
 func Check(ctx context.Context, cfg config.Config, version string, log *slog.Logger, found func(Checked)) error {
-	if err := server.CheckListen(cfg.Server); err != nil {
+	if err := errors.Join(cfg.CheckPaths(), cfg.Located(server.CheckListen(cfg.Server))); err != nil {
 		return err
 	}
 	lib, err := host.OpenLibrary(cfg)
 	if err != nil {
 		return err
 	}
-	for _, m := range cfg.All() {
+	for i, m := range cfg.All() {
 		if m.Source != "" && !lib.Has(library.ID(m.Name)) {
-			found(Checked{ID: m.Name})
+			wrong, unsure := host.LookFor(ctx, cfg, m, version)
+			if wrong != nil {
+				return cfg.KeyError(sourceKey(cfg, i), wrong)
+			}
+			checked := Checked{ID: m.Name}
+			if unsure != nil {
+				checked.Unsure = unsure.Error()
+			}
+			found(checked)
 			continue
 		}
 		checked, err := checkModel(ctx, Only(cfg, m.Name), version, log)
 		if err != nil {
-			return err
+			return located(cfg, err)
 		}
 		found(checked)
 	}
 	return nil
+}
+
+// sourceKey is the key of the source of model i.
+func sourceKey(cfg config.Config, i int) string {
+	if len(cfg.ModelList) == 0 {
+		return "model.source"
+	}
+	return fmt.Sprintf("model[%d].source", i)
+}
+
+// located says of an error of a start which line of the settings is at fault, where that is known.
+func located(cfg config.Config, err error) error {
+	switch {
+	case errors.Is(err, ort.ErrLibrary) && cfg.Runtime.ORTLib != "":
+		return cfg.KeyError("runtime.ort_lib", err)
+	case errors.Is(err, ort.ErrLibrary) && cfg.PlaceOf("runtime.device") != "":
+		return cfg.KeyError("runtime.device", err)
+	}
+	return cfg.Located(err)
 }
 
 // Settled returns the settings with the limits that hold for each plugin: what a plugin leaves out has a default that

@@ -105,6 +105,9 @@ func (m *Memory) cache(context int) string {
 func (m *Checked) WriteText(w io.Writer) {
 	if !m.Fetched {
 		fmt.Fprintf(w, "model    %s, not fetched yet\n", m.ID)
+		if m.Unsure != "" {
+			fmt.Fprintf(w, "         whether its source has it is not known: %s\n", m.Unsure)
+		}
 		return
 	}
 	fmt.Fprintf(w, "model    %s, %s, %s weights\n", m.ID, m.Architecture, m.Weights)

@@ -8,9 +8,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 
 	"tgi/server/config"
 )
@@ -52,14 +49,7 @@ func toolServer(m config.MCP) func(context.Context, *report) {
 				return
 			}
 		}
-		program, err := m.Command[0], error(nil)
-		if strings.ContainsRune(program, filepath.Separator) && !filepath.IsAbs(program) { // from its folder
-			program, err = filepath.Abs(filepath.Join(m.Folder, program))
-		}
-		found := ""
-		if err == nil {
-			found, err = exec.LookPath(program)
-		}
+		found, err := m.Program()
 		if err != nil {
 			r.fail(check, err, "install the program, or correct command of this [[mcp]]: a path, or a name on PATH")
 			return
