@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 
 	"tgi/server/api/admin"
 	"tgi/server/client/terminal"
+	"tgi/server/config"
 )
 
 // Misuse is the error of a command that was given what does not go together.
@@ -88,15 +90,40 @@ func (c *Canary) Run(ctx context.Context, at *Server, name, file string) (v any,
 	switch {
 	case c.promote:
 		got, err := at.PromoteCanary(ctx, name)
-		return got, got.text(name), err
+		return got, got.text(name), at.withoutCanary(ctx, name, err)
 	case c.end:
 		return map[string]string{"ended": name}, fmt.Sprintf("%s: the canary is ended\n", name), at.EndCanary(ctx, name)
 	case file == "":
 		shown, err = at.Canary(ctx, name)
+		err = at.withoutCanary(ctx, name, err)
 	default:
 		shown, err = c.start(ctx, at, name, file)
 	}
 	return shown, canaryText(shown), err
+}
+
+// withoutCanary adds to an error about a canary that is not there what to do next: begin one, or take another name.
+func (s *Server) withoutCanary(ctx context.Context, name string, err error) error {
+	if said, ok := errors.AsType[*refusal](err); !ok || said.status != http.StatusNotFound {
+		return err
+	}
+	_, none, other := s.serving(ctx, name)
+	switch {
+	case none:
+		list, _, other := s.List(ctx)
+		if other != nil {
+			return err
+		}
+		names := make([]string, len(list))
+		for i, p := range list {
+			names[i] = p.Name
+		}
+		return fmt.Errorf("%w, and the server no plugin of that name%s", err,
+			terminal.Line(config.Suggest(name, names)))
+	case other != nil:
+		return err
+	}
+	return fmt.Errorf("%w; `tgi plugin canary %s FILE --share 5%%` begins one", err, name)
 }
 
 // misuse returns what does not go together of what was given.

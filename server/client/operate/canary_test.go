@@ -97,3 +97,40 @@ func TestCanary(t *testing.T) {
 		t.Error(err, asked)
 	}
 }
+
+// TestWithoutCanary: who promotes or looks at a canary that is not there is told what to do next.
+func TestWithoutCanary(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/admin/plugins":
+			_, _ = w.Write([]byte(`{"plugins":[{"name":"dog","sha256":"cd","state":"loaded"},{"name":"cat","sha256":"ab","state":"loaded"}]}`))
+		case "/admin/plugins/dog":
+			_, _ = w.Write([]byte(`{"name":"dog","sha256":"cd"}`))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"error":"plugin has no canary"}`))
+		}
+	}))
+	defer web.Close()
+	at, err := New(web.URL, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{{"--promote"}, nil} {
+		for name, want := range map[string]string{
+			"dog": "plugin has no canary; `tgi plugin canary dog FILE --share 5%` begins one",
+			"dgo": "plugin has no canary, and the server no plugin of that name; did you mean dog?",
+			"owl": "plugin has no canary, and the server no plugin of that name",
+		} {
+			c := Canary{}
+			set := pflag.NewFlagSet("canary", pflag.ContinueOnError)
+			c.Flags(set)
+			if err := set.Parse(flags); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := c.Run(t.Context(), at, name, ""); err == nil || !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("%s %q: %v, want %s", name, flags, err, want)
+			}
+		}
+	}
+}

@@ -99,8 +99,17 @@ func (s *Server) ask(ctx context.Context, method, path, kind string, body []byte
 		!strings.HasPrefix(said, server.ErrUnsigned.Error()) && said != server.ErrAdminOff.Error() {
 		hint = "; --key wants one of server.admin_keys"
 	}
-	return reply.Status, fmt.Errorf("%s: %d %s%s", s.url, reply.Status, lines(said), hint)
+	return reply.Status, &refusal{reply.Status, fmt.Sprintf("%s: %d %s%s", s.url, reply.Status, lines(said), hint)}
 }
+
+// refusal is the error of a server that answered with a status of its own.
+type refusal struct {
+	status int
+	text   string
+}
+
+// Error implements error.
+func (r *refusal) Error() string { return r.text }
 
 // maxLines bounds the lines of a refusal that are shown as such.
 const maxLines = 64

@@ -51,7 +51,17 @@ func unknownVerb(cmd *cobra.Command, name string) usageError {
 		names = append(names, sub.Name())
 	}
 	asked := strings.TrimPrefix(cmd.CommandPath()+" "+name, "tgi ")
-	return usageError("unknown command " + asked + config.Suggest(name, names))
+	near := config.Suggest(name, names)
+	var of []*cobra.Command // which have it as a flag
+	for _, sub := range cmd.Commands() {
+		if sub.Flags().Lookup(name) != nil {
+			of = append(of, sub)
+		}
+	}
+	if near == "" && len(of) == 1 {
+		near = "; did you mean `" + strings.Replace(of[0].UseLine(), "[flags]", "--"+name, 1) + "`?"
+	}
+	return usageError("unknown command " + asked + near)
 }
 
 // longForms rewrites the flags among the arguments of a command.

@@ -91,6 +91,9 @@ func TestUsage(t *testing.T) {
 		{"srve", "tgi: unknown command srve; did you mean serve? (see `tgi --help`)\n"},
 		{"srve --port 3", "tgi: unknown command srve; did you mean serve? (see `tgi --help`)\n"},
 		{"model pul x", "tgi: unknown command model pul; did you mean pull? (see `tgi model --help`)\n"},
+		{"plugin promote dog", "tgi: unknown command plugin promote; did you mean `tgi plugin canary --promote NAME " +
+			"[FILE]`? (see `tgi plugin --help`)\n"},
+		{"plugin json", "tgi: unknown command plugin json (see `tgi plugin --help`)\n"},
 		{"help modle", "tgi: unknown command modle; did you mean model? (see `tgi help --help`)\n"},
 		{"help model nope", "tgi: unknown command model nope (see `tgi help --help`)\n"},
 		{"serve --prot 3", "tgi: unknown flag --prot; did you mean --port? (see `tgi serve --help`)\n"},
