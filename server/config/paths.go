@@ -116,7 +116,13 @@ func (p *paths) model(at string, m *Model) {
 	}
 	for i, a := range m.Adapters {
 		if a.Path != "" && a.Source == "" && missing(a.Path) {
-			p.add(fmt.Sprintf("%sadapter[%d].name", at, i), fmt.Errorf("%q: there is no folder %q", a.Name,
+			key := fmt.Sprintf("%sadapter[%d].", at, i)
+			if p.config.PlaceOf(key+"path") != "" {
+				key += "path"
+			} else {
+				key += "name" // from which the path follows
+			}
+			p.add(key, fmt.Errorf("%q: there is no folder %q", a.Name,
 				Shown(a.Path)))
 		}
 	}

@@ -40,7 +40,8 @@ func (c *Config) KeyError(key string, err error) error {
 	return fmt.Errorf("%s: %w", key, err)
 }
 
-// Located has each error of a list, or the one that it is, begin with where the key stands that it begins with.
+// Located has each error of a list, or the one that it is, begin with where the key stands that it begins with: a key
+// of a section, or a section with a colon.
 func (c *Config) Located(err error) error {
 	list, ok := err.(interface{ Unwrap() []error })
 	if ok && errors.Join(list.Unwrap()...).Error() == err.Error() {
@@ -53,8 +54,9 @@ func (c *Config) Located(err error) error {
 	if err == nil {
 		return nil
 	}
-	key, _, _ := strings.Cut(err.Error(), " ")
-	if at := c.PlaceOf(strings.TrimSuffix(key, ":")); at != "" {
+	word, _, _ := strings.Cut(err.Error(), " ")
+	key, closed := strings.CutSuffix(word, ":")
+	if at := c.PlaceOf(key); at != "" && (closed || strings.Contains(key, ".")) {
 		return fmt.Errorf("%s: %w", at, err)
 	}
 	return err

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,6 +66,16 @@ n = 1
 		if got := strings.TrimPrefix(c.PluginPlace(name, setting), path); got != want {
 			t.Errorf("%s: %q, want %q", key, got, want)
 		}
+	}
+	for text, want := range map[string]string{"record.folder: no": ":2:1: record.folder: no",
+		"record: no": ":1:1: record: no", "record folder": "record folder", "batches.folder is no": "batches.folder is no", "no": "no"} {
+		if got := strings.TrimPrefix(c.Located(errors.New(text)).Error(), path); got != want {
+			t.Errorf("located: %s, want %s", got, want)
+		}
+	}
+	if got := c.Located(errors.Join(errors.New("plugin[0].source: a"), errors.New("b"))).Error(); got !=
+		path+":5:1: plugin[0].source: a\nb" {
+		t.Error(got)
 	}
 	err := c.KeyError("record.folder", os.ErrNotExist)
 	if got := err.Error(); got != path+":2:1: record.folder: file does not exist" {

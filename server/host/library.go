@@ -81,7 +81,7 @@ func under(host, domain string) bool {
 }
 
 // lookTime bounds how long a source is asked, with its tries.
-const lookTime = 10 * time.Second
+const lookTime = 5 * time.Second
 
 // LookFor asks the source of a model of the settings whether it has it, and fetches nothing. wrong is why it will not
 // be fetched as things are; unsure why nobody can say so now.

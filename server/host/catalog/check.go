@@ -54,8 +54,11 @@ type CheckedLimits struct {
 // token, and passes what it found to found. Models that were not fetched yet are not fetched; their
 // sources are asked whether they have them.
 func Check(ctx context.Context, cfg config.Config, version string, log *slog.Logger, found func(Checked)) error {
-	if err := errors.Join(cfg.CheckPaths(), cfg.Located(server.CheckListen(cfg.Server))); err != nil {
+	if err := cfg.CheckPaths(); err != nil {
 		return err
+	}
+	if err := server.CheckListen(cfg.Server); err != nil {
+		return cfg.Located(err)
 	}
 	lib, err := host.OpenLibrary(cfg)
 	if err != nil {
