@@ -68,7 +68,7 @@ n = 1
 		}
 	}
 	for text, want := range map[string]string{"record.folder: no": ":2:1: record.folder: no",
-		"record: no": ":1:1: record: no",
+		"record: no":    ":1:1: record: no",
 		"record folder": "record folder", "batches.folder is no": "batches.folder is no", "no": "no"} {
 		if got := strings.TrimPrefix(c.Located(errors.New(text)).Error(), path); got != want {
 			t.Errorf("located: %s, want %s", got, want)
