@@ -18,7 +18,7 @@ import (
 )
 
 // settings are those of the server that answers the commands: an administrator's key, a models folder of its own, a
-// plugins folder that is looked at often, and the plugin that the guide declares.
+// plugins folder that is looked at often, and the plugins that pages declare for servers of their own.
 const settings = `
 [server]
 admin_keys = ["ADMIN"]
@@ -30,9 +30,16 @@ watch = "100ms"
 [[plugin]]
 name = "no-repeat"
 source = "builtin:no-repeat-ngram"
+[[plugin]]
+name = "best-of-judge"
+source = "builtin:best-of-judge"
+[[plugin]]
+name = "banned-strings"
+source = "builtin:banned-strings"
 `
 
-// curl and tgi stand in the folder's PATH and bin. Each has the pages' address replaced by the server's.
+// curl and tgi stand in the folder's PATH and bin. Each has the pages' address replaced by the server's, which is also
+// the one that commands with an admin key ask by default.
 const (
 	curl = `#!/usr/bin/env bash
 args=(--silent --show-error --max-time 60 $CURL_FAIL)
@@ -42,6 +49,7 @@ exec %s "${args[@]}"
 	tgi = `#!/usr/bin/env bash
 args=()
 for a in "$@"; do args+=("${a//localhost:3000/$SERVER}"); done
+[[ " $*" != *" --key "* || " $*" == *" --url "* ]] || args+=(--url "http://$SERVER")
 [ "${args[0]} ${args[1]:-}" = "serve --help" ] || [ "${args[0]}" != serve ] || args[0]=check
 exec %s "${args[@]}"
 `
@@ -289,7 +297,7 @@ func (r *runner) parse(t *testing.T, at, text string) {
 		"kill": true,
 		"curl": true, "cp": true, "mv": true, "openssl": true, "export": true, "mkdir": true, "useradd": true,
 		"install": true, "source": true, "cosign": true, "haproxy": true, "python3": true, "router/bin/pip": true,
-		"router/bin/smg": true, "envoy/bin/pip": true, "envoy/bin/envoy": true, "epp": true}
+		"npm": true, "rm": true, "router/bin/smg": true, "envoy/bin/pip": true, "envoy/bin/envoy": true, "epp": true}
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", " "), "\n") {
 		line, _, _ = strings.Cut(line, " #")
 		for command := range strings.SplitSeq(line, "&&") {
