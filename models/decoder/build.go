@@ -106,6 +106,7 @@ func Build(ck *hf.Checkpoint, data io.Writer, opt Options) (r Result, err error)
 	}
 	sees := t.images && ck.Config.Vision != nil
 	b.opt.embeddings = opt.embeddings || sees
+	b.progress(0) // so that the beginning is told, before the first weight has taken its time
 	b.graph()
 	var vision []byte
 	if sees && b.err == nil {

@@ -149,3 +149,42 @@ func TestRefusalsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestCanaryNotes: what is done with canaries stands in the log of their plugin, and a removal that is refused.
+func TestCanaryNotes(t *testing.T) {
+	p := openPlugged(t, func(c *config.Config) {
+		c.Plugin = []config.Plugin{{Name: "declared", Source: "builtin:dry", OnError: "fail", Apply: "request",
+			OnFull: "stop", OnExhausted: "stop"}}
+	})
+	first, second := newModule("").wasm(), newModule(`"allow"`).wasm()
+	p.upload(t, "mine", first)
+	for _, c := range []struct {
+		method, path string
+		body         []byte
+		status       int
+		want         string
+	}{
+		{http.MethodPut, "mine?canary=10", second, 201, "canary of sha256 " + moduleSum(second)},
+		{http.MethodPost, "mine/canary/promote", nil, 200,
+			"promotion of the canary, sha256 " + moduleSum(second) + ","},
+		{http.MethodPut, "mine?canary=10&canary_shadow=true", first, 201, "shadow of sha256 " + moduleSum(first)},
+		{http.MethodDelete, "mine/canary", nil, 204, "end of the canary"},
+		{http.MethodDelete, "declared", nil, 409, "not done: removal"},
+	} {
+		name, _, _ := strings.Cut(c.path, "?")
+		name, _, _ = strings.Cut(name, "/")
+		after := uint64(0)
+		for _, l := range p.models.pluginLogs.Lines(name, 0) {
+			after = l.Seq
+		}
+		if status, text := p.call(t, c.method, "/admin/plugins/"+c.path, c.body); status != c.status {
+			t.Errorf("%s %s: %d %s", c.method, c.path, status, text)
+		}
+		lines := p.models.pluginLogs.Lines(name, after)
+		if !slices.ContainsFunc(lines, func(l plugins.LogLine) bool {
+			return strings.HasPrefix(l.Text, c.want+" by key admin_keys[0]")
+		}) {
+			t.Errorf("%s %s: %q is not among %+v", c.method, c.path, c.want, lines)
+		}
+	}
+}
