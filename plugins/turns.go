@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"tgi/runtime/llm"
 )
 
 const (
@@ -17,8 +19,9 @@ const (
 )
 
 // Turns shares the processors fairly among the calls of guests outside the token loop, such as compilations of grammars
-// and renderings of prompts: one client's calls hardly delay another's. If there are several processors, it leaves one
-// to the steps: each of the others runs one call, and a call that has run for a slice pauses if another has priority.
+// and renderings of prompts, and the host's own work of this kind: one client's calls hardly delay another's. If there
+// are several processors, it leaves one to the steps: each of the others runs one call, and a call that has run for a
+// slice pauses if another has priority.
 //
 // Priority goes to the client that got the least time so far, then to its call that got the least: fair queueing in two
 // levels. Each level has a clock of virtual time, which advances by the time used divided by the number of competitors;
@@ -115,6 +118,26 @@ func (s *Turns) begin(client string) *turn {
 	return t
 }
 
+// Work is a piece of the host's own work that takes turns with the calls of guests, such as reading a long request. Its
+// methods belong to one goroutine.
+type Work struct{ turn *turn }
+
+// Begin makes a piece of work of a client. It is to be ended.
+func (s *Turns) Begin(client string) Work { return Work{s.begin(client)} }
+
+// Take waits for a processor, and reports whether it came before ctx ended.
+func (w Work) Take(ctx context.Context) bool { return w.turn.take(ctx) }
+
+// Yield is called often by work that has a processor, and waits if another has priority. It returns false when ctx
+// ended.
+func (w Work) Yield(ctx context.Context) bool {
+	_, on := w.turn.yield(ctx)
+	return on
+}
+
+// End gives the processor back.
+func (w Work) End() { w.turn.end() }
+
 func (s *Turns) newTurn() *turn {
 	return &turn{turns: s, started: make(chan struct{}), granted: make(chan struct{}, 1)}
 }
@@ -178,6 +201,7 @@ func (t *turn) start(ctx context.Context) bool {
 		return true
 	default:
 	}
+	defer llm.Waited(ctx, time.Now())
 	select {
 	case <-t.started:
 		return true
@@ -206,6 +230,7 @@ func (t *turn) take(ctx context.Context) bool {
 
 // wait waits for a processor in the queue.
 func (t *turn) wait(ctx context.Context) bool {
+	defer llm.Waited(ctx, time.Now())
 	select {
 	case <-t.granted:
 		return true

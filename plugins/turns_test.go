@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"tgi/runtime/llm"
 )
 
 // runTurn compiles for so long, asking every millisecond, and gives how long it took with all waiting.
@@ -275,6 +277,52 @@ func TestTurnsLeft(t *testing.T) {
 		}
 		all.Wait()
 		if s.free != turnProcessors() || len(s.queue)+len(s.clients) != 0 {
+			t.Errorf("left: %d processors, %d in the queue, %d clients", s.free, len(s.queue), len(s.clients))
+		}
+	})
+}
+
+// TestWork: the host's own work takes turns with guests' calls, and tells its request how long it waited.
+func TestWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewTurns()
+		s.free = 1
+		var waited atomic.Int64
+		ctx := llm.WithWaits(t.Context(), func(d time.Duration) { waited.Add(int64(d)) })
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := runTurn(s, t.Context(), "guest", time.Second); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		began, w := time.Now(), s.Begin("host")
+		if !w.Take(ctx) {
+			t.Error("it got no processor")
+		}
+		worked := 0 * time.Millisecond
+		for ; worked < 200*time.Millisecond; worked += time.Millisecond {
+			time.Sleep(time.Millisecond)
+			if !w.Yield(ctx) {
+				t.Error("it lost its processor")
+			}
+		}
+		w.End()
+		took := time.Since(began)
+		if took > 2*worked+turnSlice || time.Duration(waited.Load()) != took-worked {
+			t.Errorf("it took %v, and told that it waited %v", took, time.Duration(waited.Load()))
+		}
+		all.Wait()
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		other := s.Begin("guest")
+		other.Take(t.Context())
+		if w = s.Begin("host"); w.Take(gone) || w.Yield(gone) {
+			t.Error("work whose request ended has a processor")
+		}
+		w.End()
+		other.End()
+		if s.free != 1 || len(s.queue)+len(s.clients) != 0 {
 			t.Errorf("left: %d processors, %d in the queue, %d clients", s.free, len(s.queue), len(s.clients))
 		}
 	})

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"runtime"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	limiter "golang.org/x/time/rate"
+
+	"tgi/server/generate"
 )
 
 // What clients may have of the processors' time beside the model, while others wait for tokens. A request that no model
@@ -21,16 +23,19 @@ const (
 	// share evenly. None has less than leastPart: those who ask now and then never notice a flood of many.
 	clientPart = 100 * time.Millisecond
 	allPart    = 250 * time.Millisecond
-	leastPart  = 5 * time.Millisecond
-	// restPart is what a client has at once after a rest, for each core.
-	restPart = 8 * time.Millisecond
+	leastPart  = 250 * time.Microsecond
+	// rest is the time whose part a client has at once after a rest, and leastRest what it has at least, for each core.
+	rest      = 80 * time.Millisecond
+	leastRest = time.Millisecond
 	// refusalCost is what a refused request counts as at least, quickCost any other, with what is done for a request
 	// before and after: they count as what their handler takes. One that a model was asked for has waited for it, so
 	// when it is refused it counts as the least.
 	refusalCost = 800 * time.Microsecond
 	quickCost   = 200 * time.Microsecond
-	// longestHold is how long a reply is held at most.
+	// longestHold is how long a reply is held at most. Who owes more gets a refusal in place of what costs more than
+	// that. longestDebt is what a client may owe at most.
 	longestHold = time.Second
+	longestDebt = time.Minute
 	// holdLogInterval is the time between two lines of the log about replies that are held.
 	holdLogInterval = time.Minute
 )
@@ -43,9 +48,24 @@ type holds struct {
 	busy atomic.Pointer[func() bool]
 
 	mu      sync.Mutex
-	clients map[string]*limiter.Limiter // of microseconds, of those that had any in the last seconds
+	clients map[string]*account // of those that had any in the last seconds
 	swept   time.Time
 	warned  time.Time
+}
+
+// account is what a client has of the processors' time, in microseconds.
+type account struct {
+	*limiter.Limiter
+	used time.Duration // since the log last spoke of clients
+}
+
+// owed is how long it takes at now until the client owes nothing.
+func (a *account) owed(now time.Time) time.Duration {
+	short := -a.TokensAt(now)
+	if short <= 0 {
+		return 0
+	}
+	return time.Duration(short / float64(a.Limit()) * float64(time.Second))
 }
 
 // WatchDemand has replies of requests that no model computes held back while busy returns true, if one client has many.
@@ -65,7 +85,7 @@ func (v *requestLog) refused(status int) bool {
 // cost is what a request counts for that took so long, and replied with out. It is 0 for what a model computed, for
 // administrators, and for errors of the server, which routers should see at once.
 func (v *requestLog) cost(out *reply, took time.Duration) time.Duration {
-	works := took - out.waited - v.waited
+	works := took - out.waited - time.Duration(v.waited.Load())
 	switch {
 	case v.refused(out.status) && v.computed:
 		return refusalCost
@@ -95,14 +115,33 @@ func (v *requestLog) account(r *http.Request) string {
 	}
 }
 
-// noteWork keeps for the log what the request of ctx was, when its handler has returned.
-func noteWork(ctx context.Context, route *Route, o *operation) {
-	v, ok := ctx.Value(requestLogKey{}).(*requestLog)
-	if !ok {
-		return
+// noteRoute keeps for the log which route a request takes.
+func (v *requestLog) noteRoute(route *Route) {
+	if v != nil {
+		v.open, v.probe = route.Scope.open(), slices.Contains(Probes(), route.Path)
 	}
-	v.open, v.probe = route.Scope.open(), slices.Contains(Probes(), route.Path)
-	v.computed = route.Scope == Admin || o.called()
+}
+
+// noteWork keeps for the log what the request was, when its handler has returned.
+func (v *requestLog) noteWork(route *Route, o *operation) {
+	if v != nil {
+		v.computed = route.Scope == Admin || o.called()
+	}
+}
+
+// overdrawn returns the refusal of a request that no model computes, of a client that owes much; nil for any other.
+// Routers decide by probes, and administrators must get through.
+func (s *Server) overdrawn(r *http.Request, route *Route, v *requestLog) error {
+	if v == nil || v.probe || route.Scope != Listing && !route.Scope.open() && !route.Light {
+		return nil
+	}
+	owed := s.holds.owes(v.account(r), time.Now())
+	if owed == 0 {
+		return nil
+	}
+	return &generate.Overloaded{RetryAfter: owed, Reason: fmt.Sprintf("while others generate, requests of one client "+
+		"that no model computes have a tenth of the processors' time, and those of this one have had it for the next %s",
+		owed.Round(time.Millisecond))}
 }
 
 // waitedBody adds up how long its reader waits for the client.
@@ -114,7 +153,7 @@ type waitedBody struct {
 func (b waitedBody) Read(p []byte) (int, error) {
 	began := time.Now()
 	n, err := b.ReadCloser.Read(p)
-	b.log.waited += time.Since(began)
+	b.log.wait(time.Since(began))
 	return n, err
 }
 
@@ -125,31 +164,69 @@ func (f *holds) reserve(client string, cost time.Duration, now time.Time) (hold 
 	if now.Sub(f.swept) > longestHold {
 		f.sweep(now)
 	}
-	l, cores := f.clients[client], time.Duration(runtime.GOMAXPROCS(0))
-	if l == nil {
-		l = limiter.NewLimiter(0, int(cores*restPart/time.Microsecond))
-		f.clients[client] = l
+	a := f.clients[client]
+	fresh := a == nil
+	if fresh {
+		a = &account{}
+		f.clients[client] = a
 	}
 	part := max(leastPart, min(clientPart, allPart/time.Duration(len(f.clients))))
-	l.SetLimitAt(now, limiter.Limit(cores*part/time.Microsecond))
-	for left := int(cost / time.Microsecond); left > 0; left -= l.Burst() {
-		r := l.ReserveN(now, min(left, l.Burst()))
-		if hold = r.DelayFrom(now); hold > longestHold { // it must not owe ever more
+	atOnce := max(leastRest, time.Duration(part.Seconds()*float64(rest)))
+	cores := time.Duration(runtime.GOMAXPROCS(0))
+	rate, burst := limiter.Limit(cores*part/time.Microsecond), int(cores*atOnce/time.Microsecond)
+	if fresh {
+		a.Limiter = limiter.NewLimiter(rate, burst)
+	} else {
+		a.SetLimitAt(now, rate)
+		a.SetBurstAt(now, burst)
+	}
+	a.used += cost
+	for left := int(cost / time.Microsecond); left > 0; left -= burst {
+		r := a.ReserveN(now, min(left, burst))
+		if r.DelayFrom(now) > longestDebt { // it must not owe ever more
 			r.CancelAt(now)
-			return longestHold
+			break
 		}
 	}
-	return hold
+	return min(a.owed(now), longestHold)
+}
+
+// owes is how long it takes until a client that owes much owes nothing, 0 for any other, and while nobody waits for
+// tokens.
+func (f *holds) owes(client string, now time.Time) time.Duration {
+	if busy := f.busy.Load(); busy == nil || !(*busy)() {
+		return 0
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a := f.clients[client]; a != nil {
+		if owed := a.owed(now); owed > longestHold {
+			return owed
+		}
+	}
+	return 0
+}
+
+// most returns the client that used most since this was called before. The lock is held.
+func (f *holds) most() (client string) {
+	var most time.Duration
+	for name, a := range f.clients {
+		if a.used > most {
+			client, most = name, a.used
+		}
+		a.used = 0
+	}
+	return client
 }
 
 // sweep forgets the clients that may have as much as after a rest again. The lock is held.
 func (f *holds) sweep(now time.Time) {
 	f.swept = now
 	if f.clients == nil {
-		f.clients = map[string]*limiter.Limiter{}
+		f.clients = map[string]*account{}
 	}
-	for name, l := range f.clients {
-		if l.TokensAt(now) >= float64(l.Burst()) {
+	for name, a := range f.clients {
+		if a.TokensAt(now) >= float64(a.Burst()) {
 			delete(f.clients, name)
 		}
 	}
@@ -169,14 +246,14 @@ func (s *Server) hold(client string, cost time.Duration) {
 		return
 	}
 	f.mu.Lock()
-	warn := now.Sub(f.warned) >= holdLogInterval
+	warn, most := now.Sub(f.warned) >= holdLogInterval, ""
 	if warn {
-		f.warned = now
+		f.warned, most = now, f.most()
 	}
 	f.mu.Unlock()
 	if warn {
-		s.options.Log.Warn("replies to a client are held back: its requests that no model computes take more than "+
-			"their part of the processors' time while others generate", "client", client)
+		s.options.Log.Warn("replies are held back: requests that no model computes take more than their part of the "+
+			"processors' time while others generate", "most_by", most)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -51,24 +51,29 @@ func TestHeld(t *testing.T) {
 // TestCost: a request counts as what its handler works, without its waits for the client.
 func TestCost(t *testing.T) {
 	const took = 9 * time.Millisecond
+	const waits = 3 * time.Millisecond
 	for name, c := range map[string]struct {
-		v    requestLog
-		out  reply
-		want time.Duration
+		computed bool
+		err      error
+		waited   time.Duration
+		out      reply
+		want     time.Duration
 	}{
-		"works":         {requestLog{}, reply{status: 200}, took},
-		"reads":         {requestLog{waited: 3 * time.Millisecond}, reply{status: 200}, 6 * time.Millisecond},
-		"reads, writes": {requestLog{waited: 3 * time.Millisecond}, reply{status: 200, waited: took}, quickCost},
-		"streams":       {requestLog{}, reply{status: 200, flushed: true}, quickCost},
-		"computes":      {requestLog{computed: true}, reply{status: 200}, 0},
-		"socket":        {requestLog{}, reply{status: 101}, 0},
-		"refused":       {requestLog{waited: took}, reply{status: 422}, refusalCost},
-		"refused late":  {requestLog{waited: 3 * time.Millisecond}, reply{status: 422}, 6 * time.Millisecond},
-		"fails late":    {requestLog{computed: true, err: llm.ErrPlugin}, reply{status: 200}, refusalCost},
-		"full":          {requestLog{computed: true}, reply{status: 429}, quickCost},
-		"damaged":       {requestLog{}, reply{status: 500}, 0},
+		"works":         {out: reply{status: 200}, want: took},
+		"waits":         {waited: waits, out: reply{status: 200}, want: took - waits},
+		"reads, writes": {waited: waits, out: reply{status: 200, waited: took}, want: quickCost},
+		"streams":       {out: reply{status: 200, flushed: true}, want: quickCost},
+		"computes":      {computed: true, out: reply{status: 200}},
+		"socket":        {out: reply{status: 101}},
+		"refused":       {waited: took, out: reply{status: 422}, want: refusalCost},
+		"refused late":  {waited: waits, out: reply{status: 422}, want: took - waits},
+		"fails late":    {computed: true, err: llm.ErrPlugin, out: reply{status: 200}, want: refusalCost},
+		"full":          {computed: true, out: reply{status: 429}, want: quickCost},
+		"damaged":       {out: reply{status: 500}},
 	} {
-		if got := c.v.cost(&c.out, took); got != c.want {
+		v := requestLog{computed: c.computed, err: c.err}
+		v.wait(c.waited)
+		if got := v.cost(&c.out, took); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -77,7 +82,7 @@ func TestCost(t *testing.T) {
 		cores := time.Duration(runtime.GOMAXPROCS(0))
 		for range 2 {
 			want := cores * 58 * time.Millisecond
-			want = (want - cores*restPart) / cores * time.Duration(time.Second/clientPart)
+			want = (want - cores*8*time.Millisecond) / cores * time.Duration(time.Second/clientPart)
 			if got := h.reserve("a", cores*58*time.Millisecond, time.Now()); got.Round(time.Millisecond) != want {
 				t.Errorf("held %v, want %v", got, want)
 			}

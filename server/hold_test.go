@@ -162,6 +162,85 @@ func TestProbesAreApart(t *testing.T) {
 	}
 }
 
+// light is a route that no model computes.
+type light struct{}
+
+func (light) Routes() []server.Route {
+	return []server.Route{{Method: http.MethodPost, Path: "/light", Light: true, Handle: echo}}
+}
+
+// TestOverdrawn: while others generate, a client that has used its part for longer than replies are held is refused
+// what no model computes, until it may ask again; nothing else is, and nobody else.
+func TestOverdrawn(t *testing.T) {
+	for _, path := range []string{"/metrics", "/light"} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			busy := true
+			s := refusing(&log, &busy)
+			refuse := func(http.ResponseWriter, *http.Request) error { return &generate.Invalid{Msg: "no"} }
+			s.Open([]server.API{light{}, routes{"/ok": echo, "/invalid": refuse}}, nil)
+			status := func(path, address string) (int, string) {
+				method := http.MethodPost
+				if path == "/metrics" || path == "/livez" {
+					method = http.MethodGet
+				}
+				r := httptest.NewRequest(method, path, strings.NewReader("{}"))
+				r.Header.Set("Content-Type", "application/json")
+				r.RemoteAddr = address
+				rec := httptest.NewRecorder()
+				s.ServeHTTP(rec, r)
+				return rec.Code, rec.Header().Get("Retry-After")
+			}
+			var all sync.WaitGroup
+			for range 1108 * runtime.GOMAXPROCS(0) { // of 0.2 ms each: 8 ms at once, and 2.1 s of a tenth of each core
+				all.Go(func() { status(path, "192.0.2.1:1") })
+			}
+			synctest.Wait()
+			if code, retry := status(path, "192.0.2.1:2"); code != http.StatusTooManyRequests ||
+				retry != "2" && retry != "3" { // a few of them may still be under way
+				t.Errorf("%s of a client that owes much: %d, to try again in %q s", path, code, retry)
+			}
+			for _, c := range []struct {
+				path, address string
+				status        int
+			}{{"/livez", "192.0.2.1:2", 200}, {"/ok", "192.0.2.1:2", 200}, {"/invalid", "192.0.2.1:2", 422},
+				{path, "192.0.2.2:1", 200}} {
+				if code, _ := status(c.path, c.address); code != c.status {
+					t.Errorf("%s beside many for %s: %d", c.path, path, code)
+				}
+			}
+			busy = false
+			if code, _ := status(path, "192.0.2.1:3"); code != http.StatusOK {
+				t.Errorf("%s when nobody generates: %d", path, code)
+			}
+			busy = true
+			all.Wait()
+			time.Sleep(3 * time.Second)
+			if code, _ := status(path, "192.0.2.1:4"); code != http.StatusOK {
+				t.Errorf("%s after a rest: %d", path, code)
+			}
+		})
+	}
+}
+
+// TestHeldAreTold: the log names who used most, and not who happened to be held.
+func TestHeldAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		busy := false
+		s := refusing(&log, &busy)
+		perSecond(s, "/ok", "192.0.2.7:1")
+		for range 41 * runtime.GOMAXPROCS(0) {
+			askFrom(s, "/ok", "192.0.2.8:1")
+		}
+		busy = true
+		askFrom(s, "/ok", "192.0.2.8:1")
+		if !strings.Contains(log.String(), `most_by="address 192.0.2.7"`) {
+			t.Errorf("the log says %s", &log)
+		}
+	})
+}
+
 // TestManyAreHeld: clients that have many requests at once share a quarter of the cores, and who asks every second
 // never waits.
 func TestManyAreHeld(t *testing.T) {

@@ -224,10 +224,7 @@ func (m *Metrics) addSteps() {
 }
 
 // serve replies with the metrics in Prometheus' text format.
-func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) error {
-	m.handler.ServeHTTP(w, r)
-	return nil
-}
+func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
 func (m *Metrics) counter(name, help string) prometheus.Counter {
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})

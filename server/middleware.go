@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"tgi/server/record"
@@ -97,9 +98,9 @@ type requestLog struct {
 	traceID string // its trace's id, if it has one
 	trace   requestTrace
 	err     error
-	// What it counts for: see cost. waited is in reads of its body.
+	// What it counts for: see cost. waited is in nanoseconds, for its body and for its turns.
 	open, probe, computed bool
-	waited                time.Duration
+	waited                atomic.Int64
 }
 
 // client is the name of the client of r, as Client gives it behind the key.
@@ -109,6 +110,9 @@ func (v *requestLog) client(r *http.Request) string {
 	}
 	return Client(fromAddress(r).Context()).Name
 }
+
+// wait adds to what the request waited.
+func (v *requestLog) wait(d time.Duration) { v.waited.Add(int64(d)) }
 
 type requestLogKey struct{}
 

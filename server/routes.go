@@ -12,6 +12,7 @@ import (
 
 	"tgi/runtime/llm"
 	"tgi/server/config"
+	"tgi/server/generate"
 	"tgi/server/quota"
 	"tgi/server/record"
 )
@@ -36,6 +37,9 @@ type Route struct {
 	BodyLimit int64
 	// WhileDraining says that it is served while the server shuts down too, which does not wait for it.
 	WhileDraining bool
+	// Light says that no model computes for it: a client that asks too much of this kind while others generate is
+	// refused. Routes that are open or list things are anyway.
+	Light bool
 	// Streamed says that the handler does not hold the body: its bytes do not count for server.payload_memory.
 	Streamed bool
 	// Handle replies, or returns an error before it wrote anything.
@@ -88,6 +92,7 @@ type Server struct {
 	rate    rate
 	// holds are of clients with many requests that no model computes.
 	holds holds
+	turns atomic.Pointer[generate.Turns] // nil where the processors are not shared
 	// late is closed when the time to shut down is over.
 	late chan struct{}
 	// handlers are what is served now; it is replaced once, when it opens.
@@ -179,7 +184,7 @@ func (s *Server) own() []Route {
 			scope = anyKey
 		}
 		routes = append(routes, Route{Method: http.MethodGet, Path: "/metrics", Scope: scope,
-			Handle: s.options.Metrics.serve})
+			Handle: s.serveMetrics})
 	}
 	if s.options.Pages != nil {
 		routes = append(routes, s.options.Pages.Routes()...)
@@ -262,6 +267,8 @@ func (s *Server) handle(route Route) http.Handler {
 		limit = int64(s.options.Config.PayloadLimit)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v, _ := r.Context().Value(requestLogKey{}).(*requestLog)
+		v.noteRoute(&route)
 		r, err := s.admit(fromAddress(r), route.Scope)
 		if err != nil {
 			route.refuseKey(w, r, err)
@@ -293,6 +300,9 @@ func (s *Server) handle(route Route) http.Handler {
 		lease, refused := s.enter(w, r, route.Scope)
 		here := &stay{server: s, held: held, lease: lease}
 		ctx := here.context(r.Context())
+		if v != nil {
+			ctx = llm.WithWaits(ctx, v.wait)
+		}
 		if !route.Scope.open() {
 			here.operation = &operation{began: time.Now(), name: route.Operation}
 			s.tellLoad(w, r, route.Scope)
@@ -300,10 +310,10 @@ func (s *Server) handle(route Route) http.Handler {
 		}
 		r = r.WithContext(ctx)
 		defer func() {
-			noteWork(r.Context(), &route, here.operation)
+			v.noteWork(&route, here.operation)
 			here.leave(r.Context(), statusOf(w))
 		}()
-		if v, ok := ctx.Value(requestLogKey{}).(*requestLog); ok {
+		if v != nil {
 			body = waitedBody{body, v}
 		}
 		if r.Body = http.MaxBytesReader(w, body, limit); !route.Streamed {
@@ -311,6 +321,9 @@ func (s *Server) handle(route Route) http.Handler {
 		}
 		if refused == nil && r.ContentLength > limit && route.BodyLimit == 0 {
 			refused = ErrTooLarge // the length is enough to know; routes with a limit of their own say which
+		}
+		if refused == nil {
+			refused = s.overdrawn(r, &route, v)
 		}
 		if refused != nil {
 			Note(r.Context(), refused)

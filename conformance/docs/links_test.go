@@ -4,7 +4,6 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -22,28 +21,10 @@ var (
 
 // TestLinks: a link between pages leads to a file of the tree, and behind # to a heading of it.
 func TestLinks(t *testing.T) {
-	follow(t, root, pages(t))
-}
-
-// TestArchiveLinks: the same holds in a release archive, which has a part of the tree.
-func TestArchiveLinks(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("python3 is not there")
-	}
-	archive := t.TempDir()
-	if out, err := exec.Command(filepath.Join(root, "examples/deploy/pages"), archive).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	follow(t, archive, pagesIn(t, archive))
-}
-
-// follow checks the links of pages below a folder.
-func follow(t *testing.T, below string, pages []page) {
-	t.Helper()
-	for _, p := range pages {
+	for _, p := range pages(t) {
 		for i, line := range prose(p.text) {
 			for _, m := range link.FindAllStringSubmatch(quoted.ReplaceAllString(line, ""), -1) {
-				if why := broken(below, p.path, m[1]); why != "" {
+				if why := broken(p.path, m[1]); why != "" {
 					t.Errorf("%s:%d: %s: %s", p.path, i+1, m[1], why)
 				}
 			}
@@ -51,8 +32,8 @@ func follow(t *testing.T, below string, pages []page) {
 	}
 }
 
-// broken says why a link of a page below a folder is none; empty is a good one. Other hosts are not asked.
-func broken(below, from, link string) string {
+// broken says why a link of a page is none; empty is a good one. Other hosts are not asked.
+func broken(from, link string) string {
 	if strings.Contains(link, "://") {
 		return ""
 	}
@@ -60,7 +41,7 @@ func broken(below, from, link string) string {
 	if file == "" {
 		file = path.Base(from)
 	}
-	at := filepath.Join(below, path.Join(path.Dir(from), file))
+	at := filepath.Join(root, path.Join(path.Dir(from), file))
 	info, err := os.Stat(at)
 	switch {
 	case err != nil:
@@ -126,7 +107,7 @@ func TestRationale(t *testing.T) {
 	named, pointer := map[string]bool{}, regexp.MustCompile(`docs/rationale/[a-z-]+\.md`)
 	walkGo(t, func(path, text string) {
 		for _, name := range pointer.FindAllString(text, -1) {
-			if named[name] = true; broken(root, "README.md", name) != "" {
+			if named[name] = true; broken("README.md", name) != "" {
 				t.Errorf("%s points to %s, which is not there", path, name)
 			}
 		}

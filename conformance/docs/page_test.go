@@ -50,12 +50,6 @@ func (p page) handbook() bool {
 // pages returns every Markdown file that belongs to the tree.
 func pages(t *testing.T) []page {
 	t.Helper()
-	return pagesIn(t, root)
-}
-
-// pagesIn returns every Markdown file below a folder that looks like the tree.
-func pagesIn(t *testing.T, root string) []page {
-	t.Helper()
 	var out []page
 	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		switch {

@@ -39,6 +39,7 @@ type Service struct {
 	strict   bool // requests may have no members that mean nothing
 	permits  *permits
 	workers  *workers
+	turns    Turns // nil where the processors are not shared
 	adapters Adapters
 	healing  *healing // nil where there is none
 	images   Images   // nil where the model reads text only
@@ -198,16 +199,15 @@ func DraftOf(ctx context.Context) *Draft {
 	return d
 }
 
-// work calls f while fewer than Limits.Workers others do, on the goroutine of
-// the caller. Clients take turns. It gives up waiting when ctx ends.
+// work calls f while fewer than Limits.Workers others do, and in its client's turn, on the goroutine of the caller. It
+// gives up waiting when ctx ends.
 func (s *Service) work(ctx context.Context, f func()) error {
 	client := s.client(ctx)
 	if err := s.workers.enter(ctx, client); err != nil {
 		return err
 	}
 	defer s.workers.leave(client)
-	f()
-	return nil
+	return InTurn(ctx, s.turns, client, f)
 }
 
 // nobody is the Observer that ignores everything.

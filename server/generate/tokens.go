@@ -120,20 +120,11 @@ func (s *Service) Encode(ctx context.Context, text string) (llm.Encoded, error) 
 
 // encode encodes a prompt. Between parts of a long one, others who wait for a worker get it.
 func (s *Service) encode(ctx context.Context, text string, o llm.Encoding) (out llm.Encoded, err error) {
-	client := s.client(ctx)
-	if err := s.workers.enter(ctx, client); err != nil {
+	e := encoding{service: s, client: s.client(ctx)}
+	defer e.end()
+	if err := e.begin(ctx); err != nil {
 		return out, err
 	}
-	entered := true
-	defer func() {
-		if entered {
-			s.workers.leave(client)
-		}
-	}()
-	o.Pause = func() error {
-		err := s.workers.pause(ctx, client)
-		entered = err == nil
-		return err
-	}
+	o.Pause = func() error { return e.pause(ctx) }
 	return s.tok.EncodePrompt(text, o)
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
+
+	"tgi/runtime/llm"
 )
 
 // workers bounds how much of one kind of work is done at once: texts are encoded, images fetched and encoded. Clients
@@ -42,6 +45,7 @@ func (w *workers) enter(ctx context.Context, client string) error {
 	}
 	w.waiting[i].turns = append(w.waiting[i].turns, turn)
 	w.mu.Unlock()
+	defer llm.Waited(ctx, time.Now())
 	select {
 	case <-turn:
 		return nil
@@ -53,12 +57,16 @@ func (w *workers) enter(ctx context.Context, client string) error {
 	return context.Cause(ctx)
 }
 
+// alone reports whether nobody waits.
+func (w *workers) alone() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.waiting) == 0
+}
+
 // pause lets others in who wait, and waits for another turn. When it fails, the place is given back.
 func (w *workers) pause(ctx context.Context, client string) error {
-	w.mu.Lock()
-	alone := len(w.waiting) == 0
-	w.mu.Unlock()
-	if alone && ctx.Err() == nil {
+	if w.alone() && ctx.Err() == nil {
 		return nil
 	}
 	w.leave(client)

@@ -161,3 +161,76 @@ func TestPausedWorker(t *testing.T) {
 		}
 	}
 }
+
+// oneTurn has one processor.
+type oneTurn struct{ free chan bool }
+
+func (o oneTurn) Begin(string) Turn { return &taken{o.free, false} }
+
+type taken struct {
+	free chan bool
+	has  bool
+}
+
+func (o *taken) Take(ctx context.Context) bool {
+	select {
+	case <-o.free:
+		o.has = true
+	case <-ctx.Done():
+	}
+	return o.has
+}
+
+func (o *taken) Yield(ctx context.Context) bool {
+	o.End()
+	return o.Take(ctx)
+}
+
+func (o *taken) End() {
+	if o.has {
+		o.free <- true
+		o.has = false
+	}
+}
+
+// shortPause is a tokenizer that pauses some times.
+type shortPause struct{ Tokenizer }
+
+func (shortPause) EncodePrompt(_ string, o llm.Encoding) (llm.Encoded, error) {
+	for range 20 {
+		runtime.Gosched()
+		if err := o.Pause(); err != nil {
+			return llm.Encoded{}, err
+		}
+	}
+	return llm.Encoded{}, nil
+}
+
+// TestEncodeInTurn: prompts that have workers and share a processor never wait for each other for good, and give all
+// back, also those whose requests end meanwhile.
+func TestEncodeInTurn(t *testing.T) {
+	one := oneTurn{make(chan bool, 1)}
+	one.free <- true
+	s := New(nil, shortPause{}, Limits{MaxConcurrent: 4, Workers: 2}, nil).WithTurns(one)
+	for range 50 {
+		var group sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range 8 {
+			group.Go(func() {
+				c := t.Context()
+				if i%2 > 0 {
+					c = ctx
+				}
+				if _, err := s.Encode(c, ""); err != nil && (i%2 == 0 || !errors.Is(err, context.Canceled)) {
+					t.Error(err)
+				}
+			})
+		}
+		runtime.Gosched()
+		cancel()
+		group.Wait()
+		if n := s.workers.free; n != 2 || len(one.free) != 1 {
+			t.Fatalf("%d workers and %d processors are free", n, len(one.free))
+		}
+	}
+}

@@ -151,6 +151,7 @@ func (s *loadedModel) service(cfg config.Config, f *manager) *generate.Service {
 	}, f.boot.metrics).WithUserCode(bridge.UserCode(s.control.set, s.control, s.encode,
 		cfg.Model.Speculation.Jump == config.JumpForce)).WithClients(server.Client)
 	svc.WithHealing(s.hidden, cfg.Model.TokenHealing).WithOrigin(s.origin(f, cfg.Model.Speculation))
+	svc.WithTurns(bridge.Turns(f.turns))
 	if s.adapters != nil {
 		svc.WithAdapters(*s.adapters)
 	}

@@ -17,27 +17,37 @@ import (
 )
 
 // BenchmarkFlood reports the gaps between the tokens of three streams, in turn undisturbed and beside another client
-// that asks for what no model computes, on eight connections and as fast as it gets replies. It is in this process, so
-// that what it does itself counts, too.
+// that asks for what no model computes, on so many connections and as fast as it gets replies. It is in this process,
+// so that what it does itself counts, too.
 func BenchmarkFlood(b *testing.B) {
 	p := openPlugged(b, func(c *config.Config) { c.Runtime.Verify = false })
-	long := strings.Repeat("Once upon a time there was a king. ", 50)
+	const sentence = "Once upon a time there was a king. "
+	chat := strings.Repeat(`{"role":"user","content":"hi"},{"role":"assistant","content":"hi"},`, 10_000)
 	for _, c := range []struct {
 		name, request string
+		connections   int
 		status        int
 	}{
-		{"health", sentGet("/health"), http.StatusOK},
-		{"models", sentGet("/v1/models"), http.StatusOK},
-		{"metrics", sentGet("/metrics"), http.StatusOK},
-		{"tokenize", sentPost("/tokenize", `{"inputs":"Once upon a time"}`), http.StatusOK},
-		{"tokenize-long", sentPost("/tokenize", `{"inputs":"`+long+`"}`), http.StatusOK},
-		{"nowhere", sentGet("/nowhere"), http.StatusNotFound},
+		{"health", sentGet("/health"), 8, http.StatusOK},
+		{"models", sentGet("/v1/models"), 8, http.StatusOK},
+		{"metrics", sentGet("/metrics"), 8, http.StatusOK},
+		{"metrics-600", sentGet("/metrics"), 600, http.StatusOK},
+		{"tokenize", sentPost("/tokenize", `{"inputs":"Once upon a time"}`), 8, http.StatusOK},
+		{"tokenize-long", sentPost("/tokenize", `{"inputs":"`+strings.Repeat(sentence, 50)+`"}`), 8, http.StatusOK},
+		{"tokenize-960k-60", sentPost("/tokenize", `{"inputs":"`+strings.Repeat(sentence, 27_500)+`"}`), 60,
+			http.StatusOK},
+		{"chat-20k", sentPost("/v1/chat/completions", `{"messages":[`+chat[:len(chat)-1]+`]}`), 1,
+			http.StatusUnprocessableEntity},
+		{"chat-20k-30", sentPost("/v1/chat/completions", `{"messages":[`+chat[:len(chat)-1]+`]}`), 30,
+			http.StatusUnprocessableEntity},
+		{"nowhere", sentGet("/nowhere"), 8, http.StatusNotFound},
+		{"nowhere-600", sentGet("/nowhere"), 600, http.StatusNotFound},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			asked := 0
 			compare(b, func() (alone, beside time.Duration) {
 				alone = p.gap(b, rest)
-				stop := p.flood(b, c.request, c.status)
+				stop := p.flood(b, c.request, c.connections, c.status)
 				beside = p.gap(b, rest)
 				asked += stop()
 				return alone, beside
@@ -55,14 +65,14 @@ func sentPost(path, body string) string {
 		"\r\n%s", path, len(body), body)
 }
 
-// flood has another client send a request again and again until stop is called, which returns how many there were. All
-// but a few of the replies have the status.
-func (p *plugged) flood(b *testing.B, request string, status int) (stop func() int) {
+// flood has another client send a request again and again, on so many connections, until stop is called, which returns
+// how many there were. All but a few of the replies have the status, or 429.
+func (p *plugged) flood(b *testing.B, request string, connections, status int) (stop func() int) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	var all sync.WaitGroup
 	var asked, other atomic.Int64
-	for range 8 {
+	for range connections {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 		conn, err := d.DialContext(ctx, "tcp", strings.TrimPrefix(p.url, "http://"))
 		if err != nil {
@@ -83,7 +93,7 @@ func (p *plugged) flood(b *testing.B, request string, status int) (stop func() i
 				if _, err := io.Copy(io.Discard, res.Body); err != nil {
 					break
 				}
-				if asked.Add(1); res.StatusCode != status {
+				if asked.Add(1); res.StatusCode != status && res.StatusCode != http.StatusTooManyRequests {
 					other.Add(1)
 				}
 			}

@@ -20,6 +20,7 @@ import (
 	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/embeddings"
+	"tgi/server/host/bridge"
 )
 
 // Options are what a server is made of.
@@ -184,6 +185,7 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	b.server.WatchLoad(all.endpointLoad)
+	b.server.ShareProcessors(bridge.Turns(all.turns))
 	b.server.WatchDemand(func() bool { return all.demand.Rows() > 0 })
 	return s, nil
 }

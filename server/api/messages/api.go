@@ -29,7 +29,8 @@ func (a *API) Routes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodPost, Path: "/v1/messages", Operation: server.Chat, Handle: a.handle(true, a.create),
 			Refuse: refuse},
-		{Method: http.MethodPost, Path: "/v1/messages/count_tokens", Handle: a.handle(false, a.count), Refuse: refuse},
+		{Method: http.MethodPost, Path: "/v1/messages/count_tokens", Light: true, Handle: a.handle(false, a.count),
+			Refuse: refuse},
 	}
 }
 
@@ -42,7 +43,7 @@ func (a *API) handle(generates bool, serve func(http.ResponseWriter, *http.Reque
 		if err != nil {
 			return err
 		}
-		c, err := decode(body, generates)
+		c, err := server.Parse(r.Context(), body, func(body []byte) (*call, error) { return decode(body, generates) })
 		if err != nil {
 			return err
 		}

@@ -27,7 +27,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, decode func([]byte)
 	if err != nil {
 		return err
 	}
-	c, err := decode(body)
+	c, err := server.Parse(r.Context(), body, decode)
 	if err != nil {
 		return err
 	}

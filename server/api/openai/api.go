@@ -76,26 +76,26 @@ func (a *API) refuser(f *form) func(http.ResponseWriter, *http.Request, error) {
 // Chat serves a body of POST /v1/chat/completions. It replies to errors itself,
 // in the dialect's shape.
 func (a *API) Chat(w http.ResponseWriter, r *http.Request, body []byte) error {
-	return a.serve(w, r, &chatForm, func(d *dialect.Dialect) (*call, error) { return decodeChat(body, d) })
+	return a.serve(w, r, body, &chatForm, decodeChat)
 }
 
 // Complete serves a body of POST /v1/completions. It replies to errors itself,
 // in the dialect's shape.
 func (a *API) Complete(w http.ResponseWriter, r *http.Request, body []byte) error {
-	return a.serve(w, r, &completionForm, func(d *dialect.Dialect) (*call, error) {
+	return a.serve(w, r, body, &completionForm, func(body []byte, d *dialect.Dialect) (*call, error) {
 		return decodeCompletion(body, a.options.MaxPrompts, d)
 	})
 }
 
 // serve reads a call of form f with decode and replies to it.
-func (a *API) serve(w http.ResponseWriter, r *http.Request, f *form,
-	decode func(*dialect.Dialect) (*call, error)) error {
+func (a *API) serve(w http.ResponseWriter, r *http.Request, body []byte, f *form,
+	decode func([]byte, *dialect.Dialect) (*call, error)) error {
 	d, err := dialect.From(r, a.options.Dialect)
 	if err != nil {
 		refuse(w, r, f, dialect.Default(), err)
 		return nil
 	}
-	c, err := decode(d)
+	c, err := server.Parse(r.Context(), body, func(body []byte) (*call, error) { return decode(body, d) })
 	if err != nil {
 		refuse(w, r, f, d, err)
 		return nil

@@ -111,7 +111,9 @@ func (a *API) open(r *http.Request, generates bool) (c *call, release func(), er
 	if err != nil {
 		return nil, nil, err
 	}
-	if c, err = decode(body, generates); err != nil {
+	if c, err = server.Parse(r.Context(), body, func(body []byte) (*call, error) {
+		return decode(body, generates)
+	}); err != nil {
 		return nil, nil, err
 	}
 	core := a.name()

@@ -91,10 +91,10 @@ func (a *API) Routes() []server.Route {
 			Handle: a.in(a.generate)},
 		{Method: http.MethodPost, Path: sharedPath + "/generate_stream", Operation: server.TextCompletion,
 			Handle: a.in(a.generateStream)},
-		{Method: http.MethodPost, Path: "/tokenize", Handle: a.in(a.tokenize)},
+		{Method: http.MethodPost, Path: "/tokenize", Light: true, Handle: a.in(a.tokenize)},
 		{Method: http.MethodPost, Path: "/invocations", Operation: server.TextCompletion, Handle: a.in(a.invocations)},
 		{Method: http.MethodPost, Path: "/vertex", Operation: server.TextCompletion, Handle: a.in(a.vertex)},
-		{Method: http.MethodPost, Path: "/chat_tokenize", Handle: a.in(a.chatTokenize)},
+		{Method: http.MethodPost, Path: "/chat_tokenize", Light: true, Handle: a.in(a.chatTokenize)},
 		{Method: http.MethodGet, Path: "/info", Scope: server.Listing, Handle: a.in(a.serveInfo)},
 		{Method: http.MethodGet, Path: docsPath, Scope: server.Open, Handle: servePage},
 		{Method: http.MethodGet, Path: documentPath, Scope: server.Listing, Handle: a.serveDocument},
@@ -150,7 +150,7 @@ func (a *API) compat(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 	if a.meansTexts(r, text) {
 		return a.options.Texts.Root(w, r, text)
 	}
-	b, err := decodeBody(text, d, true)
+	b, err := parseBody(r, text, d, true)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (a *API) tokenize(w http.ResponseWriter, r *http.Request, d *dialect.Dialec
 	if a.meansTexts(r, text) {
 		return a.options.Texts.Tokenize(w, r, text)
 	}
-	b, err := decodeBody(text, d, false)
+	b, err := parseBody(r, text, d, false)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func read(r *http.Request, d *dialect.Dialect, compat bool) (*body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeBody(text, d, compat)
+	return parseBody(r, text, d, compat)
 }
 
 // whole replies with a finished text, in an array when boxed.

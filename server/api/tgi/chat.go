@@ -18,7 +18,11 @@ func (a *API) chatTokenize(w http.ResponseWriter, r *http.Request, d *dialect.Di
 	if a.options.ChatDraft == nil {
 		return &generate.TemplateError{Msg: "template not found"}
 	}
-	draft, name, err := a.options.ChatDraft(text, d)
+	var name string
+	draft, err := server.Parse(r.Context(), text, func(text []byte) (draft generate.Draft, err error) {
+		draft, name, err = a.options.ChatDraft(text, d)
+		return draft, err
+	})
 	if err != nil {
 		return err
 	}

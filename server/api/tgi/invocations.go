@@ -40,7 +40,7 @@ func (a *API) invocations(w http.ResponseWriter, r *http.Request, d *dialect.Dia
 	if a.options.MessagesAPI && a.options.Chat != nil {
 		return a.options.Chat(w, r, text)
 	}
-	b, err := decodeBody(text, d, true)
+	b, err := parseBody(r, text, d, true)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (a *API) invoke(w http.ResponseWriter, r *http.Request, d *dialect.Dialect,
 	if err != nil {
 		return err
 	}
-	if b, err := decodeBody(text, d, true); err == nil {
+	if b, err := parseBody(r, text, d, true); err == nil {
 		return a.serveCompat(w, r, b)
 	}
 	chat, completion := has["messages"] && a.options.Chat != nil, has["prompt"] && a.options.Completion != nil

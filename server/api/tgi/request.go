@@ -1,6 +1,9 @@
 package tgi
 
 import (
+	"net/http"
+
+	"tgi/server"
 	"tgi/server/dialect"
 	"tgi/server/fields"
 	"tgi/server/generate"
@@ -35,6 +38,11 @@ func (b *body) limit() {
 	if n := b.dialect.MaxNewTokens; n > 0 {
 		b.draft.MaxNewTokens = &n
 	}
+}
+
+// parseBody is decodeBody for a request's body, see server.Parse.
+func parseBody(r *http.Request, text []byte, d *dialect.Dialect, compat bool) (*body, error) {
+	return server.Parse(r.Context(), text, func(text []byte) (*body, error) { return decodeBody(text, d, compat) })
 }
 
 // decodeBody reads a GenerateRequest. compat adds what POST / accepts in addition.

@@ -24,6 +24,15 @@ type ChatSource interface {
 	Settled() *plugins.ChatPlugins
 }
 
+// Turns has the work of the host take turns with guests'.
+func Turns(t *plugins.Turns) generate.Turns { return turns{t} }
+
+// turns implements generate.Turns.
+type turns struct{ *plugins.Turns }
+
+// Begin implements generate.Turns.
+func (t turns) Begin(client string) generate.Turn { return t.Turns.Begin(client) }
+
 // Encode returns the tokens of a text, none added.
 type Encode func(text string) []llm.Token
 

@@ -63,7 +63,6 @@ func TestRelease(t *testing.T) {
 		bill(t, filepath.Join(made, name+".cdx.json"))
 		licences(t, filepath.Join(made, name, "modules-LICENSES"))
 		links(t, filepath.Join(made, name))
-		examplesBuild(t, filepath.Join(made, name))
 	}
 	check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--quiet", "SHA256SUMS")
 	check.Dir = made
@@ -80,27 +79,6 @@ func TestRelease(t *testing.T) {
 	start.Env = []string{"HOME=" + t.TempDir()} // no library but the one beside it
 	if out, err := start.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-// examplesBuild builds the examples in Go that an archive has, each as its page says.
-func examplesBuild(t *testing.T, archive string) {
-	t.Helper()
-	mains, err := filepath.Glob(filepath.Join(archive, "examples", "*", "main.go"))
-	if err != nil || len(mains) < 3 {
-		t.Fatalf("%d examples, %v", len(mains), err)
-	}
-	more, err := filepath.Glob(filepath.Join(archive, "examples", "*", "go", "main.go"))
-	if err != nil || len(more) < 3 {
-		t.Fatalf("%d examples, %v", len(more), err)
-	}
-	for _, main := range slices.Concat(mains, more) {
-		build := exec.CommandContext(t.Context(), "go", "build", "-buildmode=c-shared", "-o", os.DevNull, ".")
-		build.Dir = filepath.Dir(main)
-		build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOPROXY=off", "GOWORK=off", "GOFLAGS=")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", main, err, out)
-		}
 	}
 }
 

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"net/http"
+
+	"tgi/server/generate"
+)
+
+// longBody is the length from which a body is read in a turn: what is shorter takes less than it takes to wait.
+const longBody = 16 << 10
+
+// ShareProcessors has long work for requests done in turns, so that the steps keep a core.
+func (s *Server) ShareProcessors(t generate.Turns) { s.turns.Store(&t) }
+
+// inTurn calls f, which waits for nothing, when a processor is free for the client of ctx.
+func (s *Server) inTurn(ctx context.Context, f func()) error {
+	t := s.turns.Load()
+	if t == nil {
+		f()
+		return nil
+	}
+	return generate.InTurn(ctx, *t, Client(ctx).Name, f)
+}
+
+// Parse returns what read makes of the body of a request: of a long one when a processor is free for its client. read
+// waits for nothing. Errors are those of read, and ctx's cause.
+func Parse[T any](ctx context.Context, body []byte, read func([]byte) (T, error)) (out T, err error) {
+	s, ok := ctx.Value(stayKey{}).(*stay)
+	if !ok || len(body) < longBody {
+		return read(body)
+	}
+	if turn := s.server.inTurn(ctx, func() { out, err = read(body) }); turn != nil {
+		return out, turn
+	}
+	return out, err
+}
+
+// serveMetrics serves /metrics. To collect them takes long beside a step, so that it is done in turn: those who come
+// together may owe much when theirs comes.
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
+	v, _ := r.Context().Value(requestLogKey{}).(*requestLog)
+	kept := &keptReply{header: w.Header(), status: http.StatusOK}
+	var refused error
+	err := s.inTurn(r.Context(), func() {
+		if refused = s.overdrawn(r, &Route{Scope: Open}, v); refused == nil {
+			s.options.Metrics.serve(kept, r)
+		}
+	})
+	if err = cmp.Or(err, refused); err != nil {
+		return err
+	}
+	w.WriteHeader(kept.status)
+	_, _ = w.Write(kept.body.Bytes()) // a client that left is nobody's problem
+	return nil
+}
+
+// keptReply is a reply that is kept until it is whole.
+type keptReply struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (k *keptReply) Header() http.Header         { return k.header }
+func (k *keptReply) WriteHeader(status int)      { k.status = status }
+func (k *keptReply) Write(b []byte) (int, error) { return k.body.Write(b) }
