@@ -34,6 +34,7 @@ type Reply struct {
 	open  *call // nil between calls
 	calls []Call
 	part  []Call // the call that the end of the text cut, if one was shown
+	torn  string // what the model wrote of it
 	begun int    // calls that were shown
 	// cut: the length limit ended the text; broken: it did so inside a call, or a call failed that had begun.
 	cut, broken bool
@@ -74,7 +75,8 @@ func (r *Reply) Parsed() bool { return r.parser != nil }
 // be used is content, unless the text ended inside a call that had begun, or more
 // calls were made than are allowed. Where the request demands a call, such calls
 // and a reply without one are a *ToolError, unless the length limit or a guard cut
-// the reply. Other errors are the parser's.
+// the reply: then what the parser still held back, a piece of a marker or of a call,
+// is left out. Other errors are the parser's.
 func (r *Reply) Next(e *Event) ([]Delta, error) {
 	r.out = r.out[:0]
 	for _, s := range r.filter.Next(e) {
@@ -118,6 +120,10 @@ func (r *Reply) Calls() []Call { return r.calls }
 // that the text ended in, with as much of its arguments as was let go.
 func (r *Reply) Made() []Call { return append(slices.Clip(r.calls), r.part...) }
 
+// Torn is what the model wrote of the call that the text ended in, if a stream has shown one: for APIs that have no words
+// for a call that is not complete.
+func (r *Reply) Torn() string { return r.torn }
+
 // Called reports whether the reply ended with calls to execute: there are complete
 // ones, and none that had begun is broken.
 func (r *Reply) Called() bool { return len(r.calls) > 0 && !r.broken }
@@ -160,7 +166,9 @@ func (r *Reply) say(kind DeltaKind, text string) {
 func (r *Reply) add(d *Delta) error {
 	switch d.Kind {
 	case DeltaContent, DeltaReasoning:
-		r.say(d.Kind, d.Text)
+		if d.Kind == DeltaReasoning || !r.cutDemanded() {
+			r.say(d.Kind, d.Text)
+		}
 		return nil
 	case DeltaFailed:
 		return r.fail(d)
@@ -210,6 +218,10 @@ func (r *Reply) begin(d *Delta) error {
 	r.out = append(r.out, Delta{Kind: DeltaBegin, Index: c.Index, Name: c.Name, ID: c.ID})
 	return nil
 }
+
+// cutDemanded reports whether the end of the text cut a call that the request demands, so that what is left of the text
+// is no content.
+func (r *Reply) cutDemanded() bool { return r.cut && r.choice.Demands() }
 
 func (r *Reply) offered(name string) bool {
 	for _, n := range r.names {
@@ -285,7 +297,7 @@ func (r *Reply) fail(d *Delta) error {
 	if begun && d.Failed == FailedIncomplete {
 		c := r.open.Call
 		c.Arguments = string(r.open.text[:r.open.sent])
-		r.part = append(r.part, c)
+		r.part, r.torn = append(r.part, c), d.Text
 	}
 	r.open = nil
 	// What a stream has shown of the call can't be taken back, so the reply must not ask for calls to be executed.
@@ -295,7 +307,7 @@ func (r *Reply) fail(d *Delta) error {
 	} else if r.choice.Demands() && d.Failed != FailedTooMany {
 		return &ToolError{Msg: "the model's call " + d.Failed.String()}
 	}
-	if d.Failed != FailedTooMany && !(d.Failed == FailedIncomplete && begun) {
+	if d.Failed != FailedTooMany && !(d.Failed == FailedIncomplete && begun) && !r.cutDemanded() {
 		r.say(DeltaContent, d.Text)
 	}
 	return nil

@@ -16,20 +16,27 @@ import (
 // saidCall is a call of a reply.
 type saidCall struct{ Name, Arguments string }
 
-// cutCallRoutes are the APIs that have tools: how many tokens a body may get has a place, and what else it says. calls
+// cutCallRoute is an API that has tools: how many tokens a body may get has a place, and what else it says. calls
 // reads the calls of a whole reply or of the events of a stream, and why the text ended.
-var cutCallRoutes = []struct {
+type cutCallRoute struct {
 	name, path, body, tool string
 	dialect                string
+	forced                 string // the member that demands a call; none where the API has none
 	calls                  func(whole bool, objects []map[string]any) ([]saidCall, string)
-}{
-	{"chat", "/v1/chat/completions", `{"model":"x","max_tokens":%d,%s}`, cityTool, "tgi-3", chatCalls},
-	{"chat of TGI 2.2", "/v1/chat/completions", `{"model":"x","max_tokens":%d,%s}`, cityTool, "tgi-2.2", chatCalls},
+}
+
+var cutCallRoutes = []cutCallRoute{
+	{"chat", "/v1/chat/completions", `{"model":"x","max_tokens":%d,%s}`, cityTool, "tgi-3",
+		`"tool_choice":"required",`, chatCalls},
+	{"chat of TGI 2.2", "/v1/chat/completions", `{"model":"x","max_tokens":%d,%s}`, cityTool,
+		"tgi-2.2", `"tool_choice":"required",`, chatCalls},
 	{"responses", "/v1/responses", `{"model":"x","max_output_tokens":%d,%s}`,
-		`{"type":"function","name":"get_weather","parameters":` + cityOf + `}`, "", responseCalls},
+		`{"type":"function","name":"get_weather","parameters":` + cityOf + `}`, "", `"tool_choice":"required",`,
+		responseCalls},
 	{"messages", "/v1/messages", `{"model":"x","max_tokens":%d,%s}`, `{"name":"get_weather","input_schema":` + cityOf +
-		`}`, "", messageCalls},
-	{"Ollama", "/api/chat", `{"model":"m","options":{"num_predict":%d,"temperature":0},%s}`, cityTool, "", ollamaCalls},
+		`}`, "", `"tool_choice":{"type":"any"},`, messageCalls},
+	{"Ollama", "/api/chat", `{"model":"m","options":{"num_predict":%d,"temperature":0},%s}`, cityTool,
+		"", "", ollamaCalls},
 }
 
 const (
@@ -153,28 +160,9 @@ func ollamaCalls(_ bool, objects []map[string]any) (calls []saidCall, reason str
 func TestCutCalls(t *testing.T) {
 	p := programming(t, func(c *config.Config) { c.Server.Ollama = true })
 	for _, r := range cutCallRoutes {
-		messages := `"messages":[{"role":"user","content":"Weather in Paris?"}],"temperature":0`
-		switch r.name {
-		case "responses":
-			messages = `"input":"Weather in Paris?","temperature":0`
-		case "Ollama":
-			messages = `"messages":[{"role":"user","content":"Weather in Paris?"}]`
-		}
 		read := func(n int, stream bool) ([]saidCall, string) {
 			t.Helper()
-			body := fmt.Appendf(nil, r.body, n, fmt.Sprintf(`%s,"tools":[%s],"stream":%v`, messages, r.tool, stream))
-			status, text := p.call(t, http.MethodPost, r.path, body, dialect.Header, r.dialect)
-			if status != http.StatusOK {
-				t.Fatalf("%s, %d: %d %s", r.name, n, status, text)
-			}
-			var objects []map[string]any
-			for line := range strings.SplitSeq(text, "\n") {
-				var o map[string]any
-				if json.Unmarshal([]byte(strings.TrimPrefix(line, "data:")), &o) == nil {
-					objects = append(objects, o)
-				}
-			}
-			return r.calls(!stream, objects)
+			return r.calls(!stream, p.weather(t, r.name, "", n, stream))
 		}
 		states := map[string]int{}
 		for n := 1; states["called"] == 0 && n < 60; n++ {
@@ -201,6 +189,106 @@ func TestCutCalls(t *testing.T) {
 		if states["called"] == 0 || states["cut"] < 3 && r.name != "Ollama" {
 			t.Errorf("%s: %v", r.name, states)
 		}
+	}
+}
+
+// weather asks one of cutCallRoutes for a call, in n tokens at most; more are members of the body. It returns the reply,
+// or the events of its stream.
+func (p *plugged) weather(t *testing.T, route, more string, n int, stream bool) (objects []map[string]any) {
+	t.Helper()
+	r := cutCallRoutes[slices.IndexFunc(cutCallRoutes, func(r cutCallRoute) bool { return r.name == route })]
+	messages := `"messages":[{"role":"user","content":"Weather in Paris?"}],"temperature":0`
+	switch r.name {
+	case "responses":
+		messages = `"input":"Weather in Paris?","temperature":0`
+	case "Ollama":
+		messages = `"messages":[{"role":"user","content":"Weather in Paris?"}]`
+	}
+	body := fmt.Appendf(nil, r.body, n, fmt.Sprintf(`%s%s,"tools":[%s],"stream":%v`, more, messages, r.tool, stream))
+	status, text := p.call(t, http.MethodPost, r.path, body, dialect.Header, r.dialect)
+	if status != http.StatusOK {
+		t.Fatalf("%s, %d: %d %s", r.name, n, status, text)
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		var o map[string]any
+		if json.Unmarshal([]byte(strings.TrimPrefix(line, "data:")), &o) == nil {
+			objects = append(objects, o)
+		}
+	}
+	return objects
+}
+
+// contentOf is the content of a reply or of the events of its stream, on any of cutCallRoutes.
+func contentOf(whole bool, objects []map[string]any) (text string) {
+	for _, o := range objects {
+		switch {
+		case o["type"] == "response.output_text.delta":
+			text += member[string](o, "delta")
+		case member[string](o, "delta", "type") == "text_delta":
+			text += member[string](o, "delta", "text")
+		case !whole:
+			text += member[string](o, "choices", 0, "delta", "content")
+		}
+		text += member[string](o, "message", "content") // of Ollama
+		if !whole {
+			continue
+		}
+		text += member[string](o, "choices", 0, "message", "content")
+		for _, block := range member[[]any](o, "content") {
+			text += member[string](block, "text")
+		}
+		for _, item := range member[[]any](o, "output") {
+			for _, part := range member[[]any](item, "content") {
+				text += member[string](part, "text")
+			}
+		}
+	}
+	return text
+}
+
+// TestForcedCallsCutInTheirMarker: of a call that is demanded and that max_tokens cuts before it has a name nothing is
+// content, streamed or whole.
+func TestForcedCallsCutInTheirMarker(t *testing.T) {
+	p := sharedChat(t)
+	for _, r := range cutCallRoutes {
+		if r.forced == "" {
+			continue
+		}
+		for n := 1; n < 16; n++ {
+			for _, stream := range []bool{false, true} {
+				objects := p.weather(t, r.name, r.forced, n, stream)
+				calls, reason := r.calls(!stream, objects)
+				if text := contentOf(!stream, objects); text != "" || n < 4 && len(calls) > 0 ||
+					!slices.Contains([]string{"length", "max_tokens", "incomplete"}, reason) {
+					t.Errorf("%s, %d tokens, streamed %v: content %q, calls %+v, %s", r.name, n, stream, text, calls, reason)
+				}
+			}
+		}
+	}
+}
+
+// TestOllamaShowsCutCalls: Ollama's API has no words for a call that is cut, and its clients execute all that they get,
+// so what the model wrote of one is content: none of it is lost, streamed or whole.
+func TestOllamaShowsCutCalls(t *testing.T) {
+	p := programming(t, func(c *config.Config) { c.Server.Ollama = true })
+	last := ""
+	for n := 1; ; n++ {
+		whole, stream := p.weather(t, "Ollama", "", n, false), p.weather(t, "Ollama", "", n, true)
+		calls, reason := ollamaCalls(true, whole)
+		text := contentOf(true, whole)
+		if streamed := contentOf(false, stream); streamed != text {
+			t.Errorf("%d tokens: %q, streamed %q", n, text, streamed)
+		}
+		if len(calls) > 0 {
+			if n < 20 || text != "" {
+				t.Errorf("%d tokens: %+v beside %q", n, calls, text)
+			}
+			return
+		}
+		if reason != "length" || !strings.HasPrefix(text, last) || len(text) <= len(last) {
+			t.Fatalf("%d tokens: %q, behind %q, %s", n, text, last, reason)
+		}
+		last = text
 	}
 }
 

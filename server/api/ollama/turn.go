@@ -81,6 +81,9 @@ func (t *turn) take(e *generate.Event) error {
 		t.unsent = append(t.unsent, all[t.calls:]...)
 		t.calls = len(all)
 	}
+	if e.Finish != nil {
+		t.text.WriteString(t.choice.Reply.Torn()) // clients execute every call that they get
+	}
 	t.tokens = append(t.tokens, p.Tokens...)
 	return nil
 }
