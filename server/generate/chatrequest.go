@@ -91,6 +91,10 @@ func (c *Conversation) ConstraintRequest(tools []byte) []byte {
 // models call what they read about.
 func (c *Conversation) offers() bool { return c.Tools != nil && c.ToolChoice.Mode != ChooseNone }
 
+// heldWhole reports whether all of a text is held to the tools: it is a call that is demanded, or an answer beside
+// them. Else strict tools hold calls alone.
+func (c *Conversation) heldWhole() bool { return c.ToolChoice.Demands() || c.Answer != nil }
+
 // heldBy names the field that has calls held to their tools, "" where none does.
 func (c *Conversation) heldBy() string {
 	switch {

@@ -38,6 +38,7 @@ func (h *Contexts) Fork(c int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	h.split = true
 	if err := h.mayAdd(); err != nil {
 		return 0, err
 	}

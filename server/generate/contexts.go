@@ -27,7 +27,8 @@ type Contexts struct {
 	index   int        // of the text
 
 	list  [abi.MaxHandles]*handle
-	forks int // and renderings that were tried
+	forks int  // and renderings that were tried
+	split bool // it tried to fork
 	purse int
 	runs  int       // started
 	tells int       // explanations that runs may still ask for
@@ -49,6 +50,7 @@ type Contexts struct {
 
 	wrong *wrongGrammar // the last that was refused; nil behind a run or a text that went well
 	gave  bool          // tokens to the client, or tried to
+	sent  []llm.Token   // to the client, where its calls are held
 	cut   bool          // the last run that gave tokens as they came ended where the model, or the purse, had no room
 }
 
@@ -116,6 +118,7 @@ func (h *Contexts) close(err error) (last Event, failed error) {
 			h.last.Finish.Reason = llm.FinishLength
 		}
 	}
+	h.checkCalls()
 	h.service.observe.Program(computed)
 	h.run.programs.count(computed, h.cached, h.first != nil)
 	if h.release != nil {
@@ -131,8 +134,9 @@ func (h *Contexts) close(err error) (last Event, failed error) {
 	return h.last, err
 }
 
-// Idle reports whether the program has run, forked and emitted nothing yet, and was refused no grammar.
-func (h *Contexts) Idle() bool { return h.runs == 0 && h.forks == 0 && !h.gave && h.wrong == nil }
+// Idle reports whether the program has run, forked and emitted nothing yet, and was refused no grammar. It may have
+// rendered, to see what has room.
+func (h *Contexts) Idle() bool { return h.runs == 0 && !h.split && !h.gave && h.wrong == nil }
 
 // argument refuses a call.
 func argument(format string, args ...any) error { return refused(abi.ProgramArgument, format, args...) }
@@ -352,8 +356,10 @@ func (h *Contexts) begun(x *handle, span *engine.Span) {
 // bind begins the user code of a run.
 func (h *Contexts) bind(x *handle, set *runSettings, p llm.Params) (plug sample.Plugins, err error) {
 	code := h.bound.BindRun(set.plugins)
-	w := Wanted{Prompt: x.c.Tokens(), MaxNew: p.MaxNewTokens, N: 1, Seed: p.Seed, Grammar: set.grammar, Inner: true}
-	if set.grammar != nil && set.from >= 0 {
+	h.placeCalls(x, set)
+	w := Wanted{Prompt: x.c.Tokens(), MaxNew: p.MaxNewTokens, N: 1, Seed: p.Seed, Grammar: set.grammar,
+		HoldCalls: set.calls, Afresh: true, Inner: true}
+	if set.from >= 0 {
 		w.Read = len(w.Prompt) - set.from
 	}
 	begun, err := code.Begin(h.ctx, &w)
@@ -362,6 +368,8 @@ func (h *Contexts) bind(x *handle, set *runSettings, p llm.Params) (plug sample.
 		status := abi.ProgramPlugin
 		if set.grammar != nil {
 			h.noteGrammar(set.grammar, err)
+		}
+		if set.grammar != nil || set.calls {
 			status = abi.ProgramGrammar
 		}
 		return plug, h.codeError(err, status)
@@ -372,11 +380,14 @@ func (h *Contexts) bind(x *handle, set *runSettings, p llm.Params) (plug sample.
 	if c := h.run.Request.CountPenalty; c != 0 {
 		sequence = penalized(sequence, c)
 	}
+	if begun.Reasoning != nil && w.Read == 0 {
+		sequence = h.service.bounded(sequence, begun.Reasoning, p.MaxNewTokens)
+	}
 	if sequence != nil {
 		plug = sequence(0)
 	}
 	plug.Guards = nil // of plugins that are more than that
-	if set.grammar != nil && set.from >= 0 && plug.Masker != nil {
+	if set.from >= 0 && plug.Masker != nil {
 		for i, t := range x.c.Tokens()[set.from:] {
 			if err := plug.Masker.Accept(t); err != nil {
 				if plug.Close != nil {
@@ -587,9 +598,11 @@ func (h *Contexts) give(list []Event, err error) error {
 	for _, ev := range list {
 		if ev.Finish != nil {
 			ev.Finish.Cached = h.cached
+			h.noteSent(ev.Token)
 			h.last, h.finished = ev, true
 			return nil
 		}
+		h.noteSent(ev.Token)
 		h.begins(nil)
 		h.run.programs.push(programItem{event: ev})
 	}
@@ -605,12 +618,17 @@ func (h *Contexts) GrammarPrefix(grammar, text []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if g == nil {
+	if len(grammar) == 0 && h.run.calls != callsFree {
+		g = nil
+	}
+	if g == nil && (len(grammar) > 0 || h.run.calls != callsWhole) {
 		return 0, argument("grammar: there is none")
 	}
-	n, err := h.bound.GrammarPrefix(h.ctx, *g, text)
+	n, err := h.bound.GrammarPrefix(h.ctx, g, text)
 	if err != nil {
-		h.noteGrammar(g, err)
+		if g != nil {
+			h.noteGrammar(g, err)
+		}
 		return 0, h.codeError(err, abi.ProgramGrammar)
 	}
 	h.wrong = nil

@@ -40,8 +40,10 @@ type BoundProgram interface {
 	// Render renders a conversation, the JSON object of abi.Template without "params".
 	// fuel is the template's, also where it failed.
 	Render(ctx context.Context, request []byte) (r Rendered, fuel int64, err error)
-	// GrammarPrefix returns how many bytes of text a text of the grammar can begin with.
-	GrammarPrefix(ctx context.Context, g Grammar, text []byte) (int, error)
+	// GrammarPrefix returns how many bytes of text a text of the grammar can begin with; nil is what holds calls.
+	GrammarPrefix(ctx context.Context, g *Grammar, text []byte) (int, error)
+	// HoldsCalls reports whether a text that what holds calls allows can begin with tokens.
+	HoldsCalls(ctx context.Context, tokens []llm.Token) bool
 }
 
 // Sessions is an Engine with contexts.
@@ -133,7 +135,7 @@ func (s *Service) startPrograms(ctx context.Context, r *Run, d *Draft, bound Bou
 		list = append(list, session)
 	}
 	r.programs, r.stream = p, sessions.Watch(ctx, engine.Request{Prompt: q.Prompt, Params: q.Params, N: q.Sequences}, p)
-	request, began := programRequest(d, q), make(chan error, q.Sequences)
+	request, began := r.programRequest(d), make(chan error, q.Sequences)
 	for i, session := range list {
 		p.done.Go(func() { s.runProgram(ctx, r, d, bound, i, session, request, embeddings, began) })
 	}
@@ -253,9 +255,10 @@ func (p *programs) Next(ctx context.Context) (Event, error) {
 }
 
 // programRequest is what a program is told.
-func programRequest(d *Draft, q *Request) []byte {
+func (r *Run) programRequest(d *Draft) []byte {
+	q := &r.Request
 	b := appendSettings([]byte(`{"settings":`), &q.Params)
-	if d.Grammar != nil {
+	if d.Grammar != nil || r.calls == callsWhole {
 		b = append(b[:len(b)-1], `,"grammar":true}`...)
 	}
 	b = strconv.AppendInt(append(b, `,"prompt_count":`...), int64(len(q.Prompt)), 10)

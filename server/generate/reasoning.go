@@ -21,11 +21,11 @@ type Reasoning struct {
 }
 
 // bounded puts the end of reasoning before the user code of each sequence: it takes
-// half of what a sequence may generate at most, so that there is room for what is
+// half of what a sequence may generate, most tokens, so that there is room for what is
 // demanded.
-func (r *Run) bounded(plugins func(int) sample.Plugins, of *Reasoning) func(int) sample.Plugins {
+func (s *Service) bounded(plugins func(int) sample.Plugins, of *Reasoning, most int) func(int) sample.Plugins {
 	return func(i int) sample.Plugins {
-		first := &reasoningLimit{of: of, tok: r.service.tok, budget: max(1, r.Request.Params.MaxNewTokens/2)}
+		first := &reasoningLimit{of: of, tok: s.tok, budget: max(1, most/2)}
 		if plugins == nil {
 			return first.code()
 		}

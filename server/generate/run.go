@@ -71,10 +71,11 @@ type Run struct {
 	// all.
 	sequence func(int) sample.Plugins
 	parsers  []Parser
-	dropped  []Dropped
+	dropped  []Dropped // skipMu guards it once programs run
 	unknown  []string
 
 	programs     *programs // that generate the texts; otherwise nil
+	calls        heldCalls // by their runs
 	skipMu       sync.Mutex
 	programSkips []Skip // what their runs went on without
 

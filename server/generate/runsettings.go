@@ -13,7 +13,8 @@ import (
 type runSettings struct {
 	params  llm.Params
 	grammar *Grammar
-	from    int // the first token that the grammar holds for too; -1 for the first new one
+	calls   bool // held to what holds the request's calls; there is no grammar then
+	from    int  // the first token that the grammar holds for too; -1 for the first new one
 	plugins []PluginCall
 	emit    bool
 }
@@ -42,7 +43,10 @@ const maxRunSettings = 1 << 20
 
 // readSettings reads the settings of a run; what they leave out is the request's.
 func (h *Contexts) readSettings(text []byte) (set runSettings, err error) {
-	set = runSettings{params: h.params, grammar: h.draft.Grammar, from: -1, plugins: h.bound.Calls()}
+	set = runSettings{params: h.params, from: -1, plugins: h.bound.Calls()}
+	if set.calls = h.run.calls != callsFree; !set.calls {
+		set.grammar = h.draft.Grammar
+	}
 	set.params.Healed = 0
 	if len(bytes.TrimSpace(text)) == 0 {
 		return set, nil
@@ -92,9 +96,10 @@ func (h *Contexts) readSettings(text []byte) (set runSettings, err error) {
 		if set.grammar, err = readGrammar(j.Grammar); err != nil {
 			return set, err
 		}
+		set.calls = set.grammar == nil && h.run.calls == callsInside // which leaves the text free
 	}
 	if j.GrammarFrom != nil {
-		if set.from = *j.GrammarFrom; set.grammar == nil {
+		if set.from = *j.GrammarFrom; set.grammar == nil && !(set.calls && h.run.calls == callsWhole) {
 			return set, argument("grammar_from without a grammar")
 		}
 	} else {

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"tgi/runtime/llm"
@@ -66,8 +67,11 @@ type Wanted struct {
 	Grammar *Grammar
 	Read    int
 	// HoldCalls constrains the texts by the grammar of the conversation's parser, so that every call is valid, and by
-	// Conversation.Answer where a text is no call.
+	// Conversation.Answer where a text is no call. A run of a program is held to what its request is.
 	HoldCalls bool
+	// Afresh says that no reasoning that the prompt began goes on in the texts: their grammar has them from their first
+	// character on.
+	Afresh bool
 	// Parsers is the number of parsers to open: one for each sequence of the reply, 0 for a text.
 	Parsers int
 }
@@ -78,6 +82,8 @@ type Begun struct {
 	Sequence func(i int) sample.Plugins
 	// Parsers are as many as were wanted, or none where the text is the answer as it is.
 	Parsers []Parser
+	// Held says that the texts have a grammar: a parser may have none for its calls.
+	Held bool
 	// Reasoning comes before what the grammar demands; nil for none.
 	Reasoning *Reasoning
 	// Dropped is what the request asks for and its grammar does not enforce.
@@ -152,7 +158,7 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 		w.Parsers = q.Sequences
 	}
 	if d.Grammar != nil && (c == nil || c.Answer == nil || !c.offers()) {
-		w.Grammar = d.Grammar
+		w.Grammar, w.Afresh = d.Grammar, true
 	} else if c != nil && c.offers() {
 		r.dropped = append(r.dropped, c.NotEnforced...)
 		if c.Strict && !r.service.grammars {
@@ -160,11 +166,7 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 				Reason: "grammar is not supported"})
 		}
 		w.HoldCalls = (c.heldBy() != "" || c.Answer != nil) && r.service.grammars
-		if w.HoldCalls && q.contexts > 0 {
-			w.HoldCalls = false
-			r.dropped = append(r.dropped, Dropped{Pointer: "#/tools", Keyword: c.heldBy(),
-				Reason: "a program writes the reply"})
-		}
+		w.Afresh = w.HoldCalls && q.contexts > 0 && c.heldWhole()
 	}
 	begun, err := r.code.Begin(ctx, &w)
 	if err != nil {
@@ -176,6 +178,7 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 	r.parsers, r.dropped = begun.Parsers, append(r.dropped, begun.Dropped...)
 	r.sequence, r.used = begun.Sequence, begun.Used
 	if w.Outer {
+		r.holdRuns(w.HoldCalls && begun.Held)
 		return nil
 	}
 	if len(q.healed) > 0 {
@@ -185,7 +188,7 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 		r.sequence = penalized(r.sequence, q.CountPenalty)
 	}
 	if begun.Reasoning != nil {
-		r.sequence = r.bounded(r.sequence, begun.Reasoning)
+		r.sequence = r.service.bounded(r.sequence, begun.Reasoning, q.Params.MaxNewTokens)
 	}
 	return nil
 }
@@ -202,7 +205,11 @@ func (r *Run) Unknown() []string { return r.unknown }
 
 // Dropped returns what the grammar of the request, or of its tools, is not held
 // to.
-func (r *Run) Dropped() []Dropped { return r.dropped }
+func (r *Run) Dropped() []Dropped {
+	r.skipMu.Lock()
+	defer r.skipMu.Unlock()
+	return slices.Clip(r.dropped)
+}
 
 // noCode is the user code of a service that was given none.
 type noCode struct{}

@@ -47,9 +47,13 @@ func TestRefusedAlike(t *testing.T) {
 		for what, more := range map[string]string{
 			"two grammars": fmt.Sprintf(r.held, `{"type":"integer"}`) +
 				plugin("json-repair", `{"schema":{}}`),
-			"a program's grammar":    plugin("json-repair", `{"schema":{"type":"nope"}}`),
-			"a grammar":              fmt.Sprintf(r.held, `{"type":"nope"}`),
-			"a program's parameter":  plugin("vote", `{"n":-1}`),
+			"a program's grammar":   plugin("json-repair", `{"schema":{"type":"nope"}}`),
+			"a grammar":             fmt.Sprintf(r.held, `{"type":"nope"}`),
+			"a program's parameter": plugin("vote", `{"n":-1}`),
+			"a long question":       plugin("best-of-judge", fmt.Sprintf(`{"question":%q}`, strings.Repeat("why ", 3000))),
+			"a long reply":          plugin("best-of-judge", fmt.Sprintf(`{"yes":%q}`, strings.Repeat("why ", 3000))),
+			"a question for many": plugin("best-of-judge", fmt.Sprintf(`{"n":32,"question":%q}`,
+				strings.Repeat("why ", 500))),
 			"a program that refuses": plugin("hostile", `{"do":"error"}`),
 			"a program that fails":   plugin("hostile", `{"do":"trap"}`),
 			"no plugin":              plugin("nobody", `{}`),
@@ -71,6 +75,41 @@ func TestRefusedAlike(t *testing.T) {
 			}
 			if n := p.defaultModel().engine.Stats().Steps - steps; n != 0 {
 				t.Errorf("%s, %s: the model computed %d steps", r.path, what, n)
+			}
+		}
+	}
+	p.settled(t)
+}
+
+// TestJudgesQuestion: a question that has no room, or costs more than all answers may, is refused by the name of its
+// parameter, with what it has and may have. One that leaves room for the beginnings of answers is asked about these, and
+// where not all answers can be judged those that can compete.
+func TestJudgesQuestion(t *testing.T) {
+	p := programming(t, nil)
+	for _, x := range []struct {
+		params string
+		n      int // words of the question
+		status int
+		want   []string
+	}{
+		{`"n":2`, 3000, http.StatusUnprocessableEntity, []string{"`question` is too long", "tokens or more", "room for 10"}},
+		{`"n":32`, 500, http.StatusUnprocessableEntity, []string{"`question` takes 5", "`n` 32", "the program may have "}},
+		{`"n":2`, 985, http.StatusOK, nil},
+		{`"n":32`, 110, http.StatusOK, nil},
+	} {
+		for path, body := range map[string]string{
+			"/v1/completions":      `"prompt":"Once upon a time"`,
+			"/v1/chat/completions": `"messages":[{"role":"user","content":"Hi"}]`,
+		} {
+			status, text := p.call(t, http.MethodPost, path, fmt.Appendf(nil, `{%s,"max_tokens":40,"plugins":[{"name":`+
+				`"best-of-judge","params":{%s,"question":%q}}]}`, body, x.params, strings.Repeat("word ", x.n)))
+			for _, want := range x.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("%s, %s, %d words: no %q in %s", path, x.params, x.n, want, text)
+				}
+			}
+			if status != x.status {
+				t.Errorf("%s, %s, %d words: %d %s", path, x.params, x.n, status, text)
 			}
 		}
 	}

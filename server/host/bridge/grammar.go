@@ -27,6 +27,8 @@ func (b *boundCode) hold(ctx context.Context, w *generate.Wanted, tools []byte) 
 	switch {
 	case w.Grammar != nil:
 		return b.holdText(ctx, w.Grammar)
+	case w.HoldCalls && w.Inner:
+		return b.request.held, nil
 	case w.HoldCalls:
 		c := b.conversation
 		g, err := b.chat.Constraint(ctx, c.ConstraintRequest(tools))

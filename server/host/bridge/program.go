@@ -20,7 +20,7 @@ func (b *boundCode) Calls() []generate.PluginCall { return b.set.InnerCalls(b.ca
 
 // BindRun implements generate.BoundProgram.
 func (b *boundCode) BindRun(calls []generate.PluginCall) generate.BoundCode {
-	return &boundCode{set: b.set, encode: b.encode, jump: b.jump, source: b.source, calls: calls, outer: b.inner}
+	return &boundCode{set: b.set, encode: b.encode, jump: b.jump, source: b.source, calls: calls, request: b}
 }
 
 // RunProgram implements generate.BoundProgram.
@@ -53,11 +53,29 @@ func (b *boundCode) Render(ctx context.Context, request []byte) (generate.Render
 }
 
 // GrammarPrefix implements generate.BoundProgram.
-func (b *boundCode) GrammarPrefix(ctx context.Context, call generate.Grammar, text []byte) (int, error) {
-	g, err := b.set.Compile(ctx, call)
+func (b *boundCode) GrammarPrefix(ctx context.Context, call *generate.Grammar, text []byte) (int, error) {
+	if call == nil {
+		return b.grammar.Prefix(ctx, text)
+	}
+	g, err := b.set.Compile(ctx, *call)
 	if err != nil {
 		return 0, grammarError(err, call.Field)
 	}
 	defer g.Close()
 	return g.Prefix(ctx, text)
+}
+
+// HoldsCalls implements generate.BoundProgram.
+func (b *boundCode) HoldsCalls(ctx context.Context, tokens []llm.Token) bool {
+	c, err := b.grammar.Sequence(ctx, 0)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	for _, t := range tokens {
+		if c.Accept(t) != nil {
+			return false
+		}
+	}
+	return true
 }

@@ -151,10 +151,11 @@ type boundCode struct {
 	program *plugins.Program
 	chat    *plugins.BoundChat
 	loop    *plugins.Bound
-	inner   *plugins.Bound // plugins of a program's runs, which loop has not
-	outer   *plugins.Bound // inner of the request whose run this is
-	grammar *plugins.Grammar
-	texts   *texts // of grammar
+	inner   *plugins.Bound   // plugins of a program's runs, which loop has not
+	request *boundCode       // whose run this is; nil for a request
+	held    held             // what the texts are held to
+	grammar *plugins.Grammar // of held; nil for a run's that is its request's
+	texts   *texts
 	parsers []*plugins.Parser
 }
 
@@ -167,7 +168,7 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 			return out, bindError(err)
 		}
 	case w.Inner:
-		b.loop, err = b.set.BindInner(ctx, b.calls, b.outer)
+		b.loop, err = b.set.BindInner(ctx, b.calls, b.request.inner)
 	default:
 		b.loop, err = b.set.Bind(ctx, b.calls)
 	}
@@ -177,20 +178,25 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 	var tools []byte
 	if b.conversation != nil {
 		prompt := b.prompt
-		if w.Grammar != nil {
-			prompt = "" // the grammar has the text from its first character on: no reasoning goes on in front of it
+		if w.Afresh {
+			prompt = ""
 		}
 		tools = b.conversation.ToolsRequest(prompt)
 	}
-	held, err := b.hold(ctx, w, tools)
-	if err != nil {
+	if b.held, err = b.hold(ctx, w, tools); err != nil {
 		return out, err
 	}
-	out.Reasoning, out.Dropped = held.reasoning, held.dropped
-	if b.grammar = held.grammar; b.grammar != nil && !w.Outer {
-		if b.texts, err = beginTexts(ctx, held, w, b.encode, b.jump); err != nil {
+	out.Held, out.Reasoning, out.Dropped = b.held.grammar != nil, b.held.reasoning, b.held.dropped
+	if !w.Inner || !w.HoldCalls {
+		b.grammar = b.held.grammar
+	}
+	if out.Held && !w.Outer {
+		if b.texts, err = beginTexts(ctx, b.held, w, b.encode, b.jump); err != nil {
 			return out, err
 		}
+	}
+	if w.HoldCalls && w.Afresh && !out.Held {
+		tools = b.conversation.ToolsRequest(b.prompt)
 	}
 	if out.Parsers, err = b.parse(ctx, w, tools); err != nil {
 		return out, err

@@ -39,7 +39,8 @@ impl Params {
             return match r.params.get("schema").is_null() {
                 true => Ok(Grammar::default()),
                 false => Err(String::from(
-                    "`schema` and the request's own grammar (`response_format`, `grammar`) exclude each other",
+                    "`schema` and what the request itself holds its reply to (`response_format`, `grammar`, a `tool_choice` \
+                     that demands a call) exclude each other",
                 )),
             };
         }

@@ -1,0 +1,79 @@
+package generate
+
+import (
+	"context"
+	"slices"
+
+	"tgi/runtime/llm"
+)
+
+// Where a request's tools say what its texts may be, the runs of its program are held to that as they would be to a
+// grammar of the request, by the same words: a run that says nothing is held, one with a grammar of its own is not.
+
+// heldCalls is what the tools of a request say of the runs of its program.
+type heldCalls uint8
+
+const (
+	// callsFree: nothing.
+	callsFree heldCalls = iota
+	// callsInside: the text is free, but for its calls. So it is where a run is freed of the request's grammar.
+	callsInside
+	// callsWhole: the text is a call, or the answer that the request wants beside calls. That is its grammar.
+	callsWhole
+)
+
+// holdRuns notes what the runs of programs are held to. held says that there is something that holds calls.
+func (r *Run) holdRuns(held bool) {
+	switch {
+	case !held:
+	case r.conversation.heldWhole():
+		r.calls = callsWhole
+	default:
+		r.calls = callsInside
+	}
+}
+
+// placeCalls says where the text begins of which a run goes on. Where calls alone are held, it is all that was written
+// behind the prompt: it may end inside a call, or behind reasoning. A text that is none is left alone; checkCalls tells
+// of it if it goes out.
+func (h *Contexts) placeCalls(x *handle, set *runSettings) {
+	prompt, all := h.run.Request.Prompt, x.c.Tokens()
+	if !set.calls || h.run.calls != callsInside || len(all) <= len(prompt) || !slices.Equal(all[:len(prompt)], prompt) {
+		return
+	}
+	set.from = len(prompt)
+	set.calls = h.bound.HoldsCalls(h.ctx, all[set.from:])
+}
+
+// noteSent keeps what the client gets for checkCalls.
+func (h *Contexts) noteSent(t llm.Token) {
+	if h.run.calls != callsFree {
+		h.sent = append(h.sent, t)
+	}
+}
+
+// checkCalls looks at all that the client got, once the program is over: it may have held its runs to something else,
+// or have sent what no run wrote. The reply says what it lost by that.
+func (h *Contexts) checkCalls() {
+	if h.run.calls == callsFree || h.bound.HoldsCalls(context.WithoutCancel(h.ctx), h.sent) {
+		return
+	}
+	c, list := h.run.conversation, []Dropped(nil)
+	reason := "program " + h.name + " sent a text that is not held to it"
+	if c.ToolChoice.Demands() {
+		list = append(list, Dropped{Pointer: "#/tools", Keyword: "tool_choice", Reason: reason})
+	}
+	if c.Strict {
+		list = append(list, Dropped{Pointer: "#/tools", Keyword: "strict", Reason: reason})
+	}
+	if c.Answer != nil {
+		list = append(list, Dropped{Pointer: "#/" + c.Answer.Field, Keyword: c.Answer.Language, Reason: reason})
+	}
+	h.run.skipMu.Lock()
+	defer h.run.skipMu.Unlock()
+	for _, d := range list {
+		if !slices.Contains(h.run.dropped, d) {
+			h.run.dropped = append(h.run.dropped, d)
+		}
+	}
+}
