@@ -120,8 +120,8 @@ func (r *Reply) Calls() []Call { return r.calls }
 // that the text ended in, with as much of its arguments as was let go.
 func (r *Reply) Made() []Call { return append(slices.Clip(r.calls), r.part...) }
 
-// Torn is what the model wrote of the call that the text ended in, if a stream has shown one: for APIs that have no words
-// for a call that is not complete.
+// Torn is what the model wrote of the call that the text ended in, if a stream has shown one: for APIs that have no
+// words for a call that is not complete.
 func (r *Reply) Torn() string { return r.torn }
 
 // Called reports whether the reply ended with calls to execute: there are complete

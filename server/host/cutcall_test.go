@@ -192,8 +192,8 @@ func TestCutCalls(t *testing.T) {
 	}
 }
 
-// weather asks one of cutCallRoutes for a call, in n tokens at most; more are members of the body. It returns the reply,
-// or the events of its stream.
+// weather asks one of cutCallRoutes for a call, in n tokens at most; more are members of the body. It returns the
+// reply, or the events of its stream.
 func (p *plugged) weather(t *testing.T, route, more string, n int, stream bool) (objects []map[string]any) {
 	t.Helper()
 	r := cutCallRoutes[slices.IndexFunc(cutCallRoutes, func(r cutCallRoute) bool { return r.name == route })]
@@ -260,7 +260,8 @@ func TestForcedCallsCutInTheirMarker(t *testing.T) {
 				calls, reason := r.calls(!stream, objects)
 				if text := contentOf(!stream, objects); text != "" || n < 4 && len(calls) > 0 ||
 					!slices.Contains([]string{"length", "max_tokens", "incomplete"}, reason) {
-					t.Errorf("%s, %d tokens, streamed %v: content %q, calls %+v, %s", r.name, n, stream, text, calls, reason)
+					t.Errorf("%s, %d tokens, streamed %v: content %q, calls %+v, %s", r.name, n, stream, text, calls,
+						reason)
 				}
 			}
 		}

@@ -72,8 +72,8 @@ func strictCall(arguments string) error {
 // model's own accord or beside a response_format, of which an answer is held.
 func TestProgramsKeepStrictTools(t *testing.T) {
 	p := programming(t, nil)
-	format := `,"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":{"type":"object",` +
-		`"properties":{"sure":{"type":"boolean"}},"required":["sure"],"additionalProperties":false}}}`
+	format := `,"response_format":{"type":"json_schema","json_schema":{"name":"x","strict":true,"schema":` +
+		`{"type":"object","properties":{"sure":{"type":"boolean"}},"required":["sure"],"additionalProperties":false}}}`
 	calls := map[string]int{}
 	for what, more := range map[string]string{"demanded": `,"tool_choice":"required"`, "free": "", "beside": format} {
 		for _, program := range builtinPrograms {
@@ -81,11 +81,12 @@ func TestProgramsKeepStrictTools(t *testing.T) {
 				continue // it writes a marker into what the model, which has none, says: no text with whole calls
 			}
 			for seed := range 3 {
-				status, text := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"messages":[{"role":`+
-					`"user","content":"What is the weather in Paris?"}],"max_tokens":120,"temperature":0.8,"seed":%d,`+
-					`"plugins":[%s]%s%s}`, seed, program, strictTools, more))
+				status, text := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"messages":[`+
+					`{"role":"user","content":"What is the weather in Paris?"}],"max_tokens":120,"temperature":0.8,`+
+					`"seed":%d,"plugins":[%s]%s%s}`, seed, program, strictTools, more))
 				var r toolReply
-				if err := json.Unmarshal([]byte(text), &r); err != nil || status != http.StatusOK || len(r.Dropped) > 0 {
+				err := json.Unmarshal([]byte(text), &r)
+				if err != nil || status != http.StatusOK || len(r.Dropped) > 0 {
 					t.Errorf("%s, %s: %d %s", what, program, status, text)
 					continue
 				}

@@ -82,8 +82,8 @@ func TestRefusedAlike(t *testing.T) {
 }
 
 // TestJudgesQuestion: a question that has no room, or costs more than all answers may, is refused by the name of its
-// parameter, with what it has and may have. One that leaves room for the beginnings of answers is asked about these, and
-// where not all answers can be judged those that can compete.
+// parameter, with what it has and may have. One that leaves room for the beginnings of answers is asked about these,
+// and where not all answers can be judged those that can compete.
 func TestJudgesQuestion(t *testing.T) {
 	p := programming(t, nil)
 	for _, x := range []struct {
@@ -92,8 +92,10 @@ func TestJudgesQuestion(t *testing.T) {
 		status int
 		want   []string
 	}{
-		{`"n":2`, 3000, http.StatusUnprocessableEntity, []string{"`question` is too long", "tokens or more", "room for 10"}},
-		{`"n":32`, 500, http.StatusUnprocessableEntity, []string{"`question` takes 5", "`n` 32", "the program may have "}},
+		{`"n":2`, 3000, http.StatusUnprocessableEntity,
+			[]string{"`question` is too long", "tokens or more", "room for 10"}},
+		{`"n":32`, 500, http.StatusUnprocessableEntity,
+			[]string{"`question` takes 5", "`n` 32", "the program may have "}},
 		{`"n":2`, 985, http.StatusOK, nil},
 		{`"n":32`, 110, http.StatusOK, nil},
 	} {
