@@ -242,13 +242,15 @@ func checkParts(parts []*part) error {
 			continue
 		}
 		if sampler != "" {
-			return &BindError{p.name, fmt.Sprintf("and %s both pick the token, one request has one sampler", sampler),
-				ErrParams}
+			return &BindError{p.name, beside(sampler, "pick the token, and a request has one sampler"), ErrParams}
 		}
 		sampler = p.name
 	}
 	return nil
 }
+
+// beside says that a plugin cannot take part because of another one: what both do a request has only once.
+func beside(other, both string) string { return "cannot take part beside " + other + ": both " + both }
 
 // admit asks the breaker and the guest.
 func (b *Bound) admit(ctx context.Context, p *part) error {

@@ -95,7 +95,7 @@ func TestBindRefusals(t *testing.T) {
 	check(refusal(t, s, Call{Name: "none"}), "none", "there is no plugin of this name", ErrUnknown)
 	check(refusal(t, s, Call{Name: "greedy"}, Call{Name: "greedy"}), "greedy", "is named twice", ErrParams)
 	check(refusal(t, s, Call{Name: "greedy"}, Call{Name: "other"}), "other",
-		"and greedy both pick the token, one request has one sampler", ErrParams)
+		"cannot take part beside greedy: both pick the token, and a request has one sampler", ErrParams)
 	check(refusal(t, s, many...), "", "17 for one request, the limit is 16", ErrParams)
 	b, err := s.Bind(t.Context(), many[1:])
 	if err != nil {

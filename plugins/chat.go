@@ -132,8 +132,8 @@ func (b *BoundChat) assign(p *part) error {
 			continue
 		}
 		if other := *want.slot; other != nil {
-			return &BindError{p.name, fmt.Sprintf("and %s are both of kind %q, one request has one", other.name,
-				want.kind), ErrParams}
+			return &BindError{p.name, beside(other.name, fmt.Sprintf("are of kind %q, and a request has one", want.kind)),
+				ErrParams}
 		}
 		*want.slot = p
 	}

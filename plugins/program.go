@@ -71,7 +71,7 @@ func (s *Set) selectProgram(calls []Call, client, request string) (at int, v *ve
 			continue // others say what is wrong with it
 		}
 		if v != nil {
-			return 0, nil, &BindError{c.Name, "and " + calls[at].Name + " are both programs, one request has one", ErrParams}
+			return 0, nil, &BindError{c.Name, beside(calls[at].Name, "are programs, and a request has one"), ErrParams}
 		}
 		at, v = i, e.pick(client, request)
 	}

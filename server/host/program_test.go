@@ -241,10 +241,11 @@ func explanations(t *testing.T, reply string) (list []map[string]any, receipts [
 func TestProgramIsRefused(t *testing.T) {
 	p := programming(t, nil)
 	for want, body := range map[string]string{
-		"`best_of` and program `hostile`":   `"best_of":2,"do_sample":true,"plugins":` + do("plain"),
-		"`decoder_input_details` and prog":  `"decoder_input_details":true,"plugins":` + do("plain"),
-		"both programs, one request has on": `"plugins":[{"name":"hostile"},{"name":"vote"}]`,
-		"plugin vote: n":                    `"plugins":[{"name":"vote","params":{"n":99}}]`,
+		"`best_of` and program `hostile`":  `"best_of":2,"do_sample":true,"plugins":` + do("plain"),
+		"`decoder_input_details` and prog": `"decoder_input_details":true,"plugins":` + do("plain"),
+		"plugin vote: cannot take part beside hostile: both are programs, and a request has one": `"plugins":[` +
+			`{"name":"hostile"},{"name":"vote"}]`,
+		"plugin vote: n": `"plugins":[{"name":"vote","params":{"n":99}}]`,
 	} {
 		status, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil,
 			`{"inputs":"Hi","parameters":{"max_new_tokens":4,%s}}`, body))
