@@ -132,8 +132,8 @@ func (b *BoundChat) assign(p *part) error {
 			continue
 		}
 		if other := *want.slot; other != nil {
-			return &BindError{p.name, beside(other.name, fmt.Sprintf("are of kind %q, and a request has one", want.kind)),
-				ErrParams}
+			both := fmt.Sprintf("are of kind %q, and a request has one", want.kind)
+			return &BindError{p.name, beside(other.name, both), ErrParams}
 		}
 		*want.slot = p
 	}
