@@ -48,10 +48,12 @@ func TestWorkersTakeTurns(t *testing.T) {
 func TestWorkersOfEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &workers{free: 3, each: 2}
-		in := map[string]int{}
+		in, mu := map[string]int{}, sync.Mutex{}
 		come := func(client string) {
 			go func() {
 				if w.enter(t.Context(), client) == nil {
+					mu.Lock()
+					defer mu.Unlock()
 					in[client]++
 				}
 			}()
