@@ -47,7 +47,7 @@ func NewChecker(s *guest.Session) *Checker {
 // Check asks the guest. The result is valid until the next call; its positions count tokens of the output.
 func (c *Checker) Check(v *llm.GuardView) (llm.Verdict, error) {
 	same := 0
-	for n := min(len(c.seen), len(v.Output)); same < n && c.seen[same] == v.Output[same]; {
+	for n := min(len(c.seen), len(v.Output)-v.New); same < n && c.seen[same] == v.Output[same]; {
 		same++
 	}
 	fresh := len(v.Output) - same

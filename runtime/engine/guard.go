@@ -48,6 +48,7 @@ type guardian struct {
 	rules llm.GuardRules
 	by    sample.Banner
 	free  int // the tokens before it are released
+	kept  int // output tokens that were there when it was asked last, and were not taken back since
 	done  bool
 	v     llm.Verdict // at the current position
 	waits bool        // v replaces, once the others let go as much
@@ -164,6 +165,7 @@ func (h *holdback) ask(t *pickTask) error {
 			continue
 		}
 		if h.anew || g.due(n, reason) {
+			h.view.New, g.kept = n-g.kept, n
 			v, err := g.Check(&h.view)
 			if err == nil {
 				err = h.check(g, v, t.e.shape.Vocab)
@@ -551,7 +553,7 @@ func (h *holdback) explain(e *llm.Explanation) {
 func (t *pickTask) cutTo(n int) error {
 	q, h := t.q, t.q.guards
 	for i := range h.guards {
-		h.guards[i].free = min(h.guards[i].free, n)
+		h.guards[i].free, h.guards[i].kept = min(h.guards[i].free, n), min(h.guards[i].kept, n)
 		h.guards[i].waits = false
 	}
 	h.held = h.held[:n-h.released()]

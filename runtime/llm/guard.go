@@ -6,6 +6,9 @@ type GuardView struct {
 	// Prompt and Output are the sequence's tokens. The first Released of Output went out, and are final.
 	Prompt, Output []Token
 	Released       int
+	// New is how many tokens at the end of Output came since the guard was asked last: one that was taken back and came
+	// again is new to it.
+	New int
 	// Text is the text of the tokens that are held back, without special tokens, behind the last Context bytes of that
 	// of the released ones.
 	Text    []byte

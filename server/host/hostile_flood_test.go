@@ -25,7 +25,7 @@ func (l *heard) Write(b []byte) (int, error) {
 // TestFloodOfFaults: a plugin that fails at once lets its client fail as often as it can ask. While others generate,
 // its replies are held back, and nobody else's are.
 func TestFloodOfFaults(t *testing.T) {
-	held := &heard{text: []byte("replies to a client are held back")}
+	held := &heard{text: []byte("replies are held back")}
 	p := openPluggedLogged(t, slog.New(slog.NewTextHandler(held, nil)))
 	p.upload(t, "huge", offences()["4 GiB of error text"].m.wasm())
 	nb := p.watchNeighbours(t, 2)

@@ -205,33 +205,64 @@ func TestGrammarOfAParameter(t *testing.T) {
 	p.settled(t)
 }
 
-// TestProgramGoesOn: where guards refuse all answers, the built-in programs write on from the place that is refused, as
-// the guard has a plain text do, and the reply is none of the server's errors.
+// TestProgramGoesOn: what a guard takes back of a built-in program's text is written on from there, as the guard has a
+// plain text do, under the grammar of the request, and the reply is none of the server's errors.
 func TestProgramGoesOn(t *testing.T) {
 	p := programming(t, nil)
-	for _, program := range []string{`{"name":"vote"}`, `{"name":"best-of-judge"}`,
-		`{"name":"vote","params":{"n":1}}`} {
-		for _, grammar := range []string{"", `,"response_format":{"type":"regex","value":"[ -~]*fox[ -~]*"}`} {
-			status, got := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil,
-				`{"messages":[{"role":"user","content":"Tell me a story about a fox."}],"max_tokens":30,"seed":3,`+
-					`"temperature":0,"plugins":[%s,{"name":"banned-strings","params":{"strings":["fox"]}}]%s}`,
-				program, grammar))
-			var reply struct {
-				Choices []struct {
-					Message struct{ Content string }
+	const regex = `,"response_format":{"type":"regex","value":"[ -~]{20,}"}`
+	for _, program := range []string{`{"name":"vote"}`, `{"name":"best-of-judge"}`, `{"name":"vote","params":{"n":1}}`,
+		`{"name":"budget-then-answer"}`, `{"name":"budget-then-answer","params":{"end":"fox","budget":5}}`,
+		`{"name":"json-repair"}`} {
+		for _, grammar := range []string{"", regex, `,"response_format":{"type":"json_object","value":` +
+			`{"type":"object","properties":{"x":{"type":"string","minLength":12}},"required":["x"]}}`} {
+			if strings.Contains(program, "json-repair") && grammar == "" {
+				continue // which writes of no fox
+			}
+			for _, stream := range []string{"", `,"stream":true`} {
+				status, got := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil,
+					`{"messages":[{"role":"user","content":"Tell me a story about a fox."}],"max_tokens":60,"seed":3,`+
+						`"temperature":0,"plugins":[%s,{"name":"banned-strings","params":{"strings":["fox","the"]}}]%s%s}`,
+					program, grammar, stream))
+				text, reason := saidInChat(t, got)
+				for _, banned := range []string{"fox", "the"} {
+					if strings.Contains(strings.ToLower(text), banned) {
+						t.Errorf("%s%s%s: %q has %q", program, grammar, stream, text, banned)
+					}
 				}
+				if status != http.StatusOK || len(text) < 20 && grammar != "" && reason == "stop" || text == "" {
+					t.Errorf("%s%s%s: %d %q %s", program, grammar, stream, status, text, got)
+				}
+				if strings.Contains(grammar, "json") && reason == "stop" && !json.Valid([]byte(text)) {
+					t.Errorf("%s%s%s: %q is no JSON", program, grammar, stream, text)
+				}
+				t.Logf("%s%s%s: %s %q", program, grammar, stream, reason, text)
 			}
-			err := json.Unmarshal([]byte(got), &reply)
-			if err != nil || status != http.StatusOK || len(reply.Choices) != 1 {
-				t.Errorf("%s%s: %d %s", program, grammar, status, got)
-				continue
-			}
-			text := reply.Choices[0].Message.Content
-			if strings.Contains(strings.ToLower(text), "fox") || grammar == "" && len(text) < 20 {
-				t.Errorf("%s%s: %q", program, grammar, text)
-			}
-			t.Logf("%s%s: %q", program, grammar, text)
 		}
 	}
 	p.settled(t)
+}
+
+// saidInChat returns the content of a chat's reply or of its stream, and why it ended.
+func saidInChat(t *testing.T, got string) (text, reason string) {
+	t.Helper()
+	for line := range strings.Lines(got) {
+		line = strings.TrimSpace(strings.TrimPrefix(line, "data:"))
+		if line == "" || line == "[DONE]" {
+			continue
+		}
+		type said struct{ Content string }
+		var reply struct {
+			Choices []struct {
+				Message, Delta said
+				FinishReason   string `json:"finish_reason"`
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &reply); err != nil {
+			t.Errorf("%v: %s", err, line)
+		}
+		for _, c := range reply.Choices {
+			text, reason = text+c.Message.Content+c.Delta.Content, c.FinishReason
+		}
+	}
+	return text, reason
 }

@@ -33,7 +33,7 @@ func TestStartErrors(t *testing.T) {
 		{"weights of another device", "[model]\nweights = \"bf16\"\n", nil,
 			`model tgi-demo: conf/tgi.toml:2:1: model.weights must be fp32, int8 or int4 on cpu, given "bf16"`},
 		{"nothing built in", "[[plugin]]\nname = \"a\"\nsource = \"builtin:dri\"\n", nil,
-			`model tgi-demo: start: plugin refused: a: source "builtin:dri": nothing of this name is built in: ` +
+			`model tgi-demo: start: conf/tgi.toml:3:1: plugin.source: a: source "builtin:dri": nothing of this name is built in: ` +
 				"banned-strings, banned-words, best-of-judge, budget-then-answer, dry, grammar, jinja, json-repair, " +
 				"loop-breaker, mirostat, no-repeat-ngram, redact, thinking-budget, toolcalls, vote, watermark, xtc are; " +
 				"did you mean dry?"},

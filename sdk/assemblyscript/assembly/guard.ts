@@ -51,7 +51,7 @@ export class Held {
   get promptCount(): i32 {
     return load<i32>(this.ptr, 12);
   }
-  /** How many tokens, at the end, are others than in the last call. */
+  /** How many tokens, at the end, came since the last call, those among them that were taken back and came again. */
   get newCount(): i32 {
     return load<i32>(this.ptr, 16);
   }

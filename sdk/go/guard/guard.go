@@ -102,7 +102,7 @@ type Step struct {
 	Tokens []uint32
 	// Prompt is the number of Tokens, from the first, that are the prompt.
 	Prompt int
-	// New is the number of Tokens, at the end, that are others than in the last
+	// New is the number of Tokens, at the end, that came since the last
 	// call.
 	New int
 	// Released is the number of Tokens that are final: the prompt and what went

@@ -41,7 +41,7 @@ pub struct Held<'a> {
     pub tokens: &'a [u32],
     /// How many of `tokens` are the prompt.
     pub prompt: usize,
-    /// How many of `tokens`, at the end, are others than in the last call.
+    /// How many of `tokens`, at the end, came since the last call: one that was taken back and came again is one of them.
     pub new: usize,
     /// How many of `tokens` are final: the prompt and what went out.
     pub released: usize,

@@ -8,7 +8,7 @@ extern crate alloc;
 use alloc::string::String;
 use settings::{Defaults, Settings};
 use tgi_plugin::json::{Reader, Value};
-use tgi_plugin::program::{failure, Failure, Reason, Request, Settings as Run};
+use tgi_plugin::program::{failure, Context, Failure, Grammar, Reason, Request, Settings as Run};
 use tgi_plugin::{host, plugin, Program, Result};
 
 #[derive(Clone)]
@@ -71,6 +71,23 @@ impl Params {
         }
         c.append("\n").map(|_| ())
     }
+
+    /// Thinks and answers, for the client to see.
+    fn think_aloud(&self, c: Context, end: &str) -> Result<()> {
+        let thought = c.generate(&Run::new().free().max_tokens(self.budget).stop(&[end]).emit())?;
+        match thought.reason {
+            Reason::End => return Ok(()), // it answered without an end of its thoughts
+            Reason::Stop => {}
+            _ => {
+                let from = c.len();
+                c.append(&self.hint)?;
+                c.append_special(end)?; // the operator's text, or a client's about its own reply
+                c.append("\n")?;
+                c.emit_from(from)?;
+            }
+        }
+        c.generate(&Run::new().emit()).map(|_| ())
+    }
 }
 
 /// The plugin.
@@ -88,41 +105,33 @@ impl Program for Budget {
 
     fn run(&mut self, r: &Request) -> Result<()> {
         let p = DEFAULTS.with(r.params.json().as_bytes())?;
-        let (c, start) = (r.context, r.context.len());
-        let Some(end) = p.end() else {
-            c.generate(&Run::new().emit())?; // a model that does not mark thoughts has none to bound
-            return Ok(());
-        };
-        if r.has_grammar() {
+        let (c, mut start) = (r.context, r.context.len());
+        let end = p.end(); // a model that does not mark thoughts has none to bound
+        if let (Some(end), true) = (end, r.has_grammar()) {
             if let Err(why) = p.think(r, end) {
                 if failure() != Some(Failure::Room) {
                     return Err(why);
                 }
                 c.rewind(start)?; // the answer alone has room
             }
-            c.generate(&Run::new().emit())?;
-            return Ok(());
+            start = c.len();
         }
-        let thought = c.generate(&Run::new().free().max_tokens(p.budget).stop(&[end]).emit())?;
-        match thought.reason {
-            Reason::End => return Ok(()), // it answered without an end of its thoughts
-            Reason::Stop => {}
-            _ => {
-                let from = c.len();
-                c.append(&p.hint)?;
-                c.append_special(end)?; // the operator's text, or a client's about its own reply
-                c.append("\n")?;
-                c.emit_from(from)?;
+        let sent = match end {
+            Some(end) if !r.has_grammar() => p.think_aloud(c, end),
+            _ => c.generate(&Run::new().emit()).map(|_| ()),
+        };
+        match sent {
+            Err(why) if failure() == Some(Failure::Refused) => {
+                goon::go_on_behind(r, c, start, r.has_grammar().then(Grammar::default), why, false)
             }
+            sent => sent,
         }
-        c.generate(&Run::new().emit())?;
-        Ok(())
     }
 }
 
 plugin! {
     description: concat!(
-        r#"{"name":"budget-then-answer","version":"1.1.0","config":true,"kinds":["program"],"contexts":1,"#,
+        r#"{"name":"budget-then-answer","version":"1.2.0","config":true,"kinds":["program"],"contexts":1,"#,
         r#""doc":"Lets the model think within a budget of tokens, and answer then.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""budget":{"type":"integer","minimum":1,"maximum":1000000,"default":256,"description":"tokens to think"},"#,

@@ -1,11 +1,12 @@
-//! Where guards refused all of a program's answers, one is written on from the place that they refuse, as they would
-//! have the model do themselves.
+//! Where guards refused what a program emits, it is written on from the place that they refuse, as they would have the
+//! model do themselves.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
 
+use alloc::string::String;
 use alloc::vec::Vec;
-use tgi_plugin::program::{failure, Context, Failure, Reason, Request, Settings};
+use tgi_plugin::program::{failure, grammar_prefix, Context, Failure, Grammar, Reason, Request, Settings};
 use tgi_plugin::Result;
 
 /// How often another token is tried; then the text ends.
@@ -18,53 +19,100 @@ const LIKELY: usize = 32;
 const PIECE: usize = 8;
 
 /// Emits an answer that guards refused as a whole, token by token, and writes on behind what they leave of it, with the
-/// next token in place of the one refused. The text ends where it cannot go on: no room, no token that they let pass, or
-/// a grammar of the request, which no later run can go on with.
+/// next token in place of the one refused, held to the grammar of the request. The text ends where it cannot go on: no
+/// room, or no token that they let pass.
 pub fn go_on(r: &Request, c: Context) -> Result<()> {
-    match write(r, c) {
-        Err(_) if matches!(failure(), Some(Failure::Purse) | Some(Failure::Room)) => Ok(()),
-        other => other,
-    }
+    let text = Text { r, c, start: c.span().from, grammar: r.has_grammar().then(Grammar::default) };
+    text.write(c.span().from, c.span().reason != Reason::Length)
 }
 
-fn write(r: &Request, c: Context) -> Result<()> {
-    let start = c.span().from;
-    let held = r.settings.get("grammar").is_true();
-    let mut refused: Vec<(usize, u32)> = Vec::new();
-    let (mut at, mut over) = (start, c.span().reason != Reason::Length);
-    loop {
-        while at < c.len() {
-            let why = match c.emit(at, 1) {
-                Ok(()) => {
-                    at += 1;
-                    continue;
+/// Goes on so with what a context has from `start` on, which is all that was emitted, or was to be, and which a guard
+/// refused, as `why` says. It is held to the grammar from there on, if there is one. `whole` says that it is a whole text.
+pub fn go_on_behind(
+    r: &Request,
+    c: Context,
+    start: usize,
+    grammar: Option<Grammar>,
+    why: String,
+    whole: bool,
+) -> Result<()> {
+    let Some(left) = left(&why) else {
+        return Err(why);
+    };
+    Text { r, c, start, grammar }.write(start + left.min(c.len() - start), whole)
+}
+
+struct Text<'a> {
+    r: &'a Request,
+    c: Context,
+    start: usize,
+    grammar: Option<Grammar>,
+}
+
+impl Text<'_> {
+    /// Emits what is there from a place on, and goes on. over says that the text ends there.
+    fn write(&self, from: usize, over: bool) -> Result<()> {
+        match self.rest(from, over) {
+            Err(_) if matches!(failure(), Some(Failure::Purse) | Some(Failure::Room) | Some(Failure::Grammar)) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn rest(&self, mut at: usize, mut over: bool) -> Result<()> {
+        let (c, start) = (self.c, self.start);
+        let mut refused: Vec<(usize, u32)> = Vec::new();
+        loop {
+            while at < c.len() {
+                let why = match c.emit(at, 1) {
+                    Ok(()) => {
+                        at += 1;
+                        continue;
+                    }
+                    Err(why) => why,
+                };
+                let left = match left(&why) {
+                    Some(left) if failure() == Some(Failure::Refused) => left,
+                    _ => return Err(why),
+                };
+                at = start + left.min(at - start);
+                refused.push((at, c.tokens(at)[0]));
+                if refused.len() > TRIES {
+                    return Ok(());
                 }
-                Err(why) => why,
-            };
-            if failure() != Some(Failure::Refused) {
-                return Err(why);
+                c.rewind(at)?;
+                if !self.push_other(at, &refused)? {
+                    return Ok(());
+                }
+                over = false;
             }
-            let Some(left) = left(&why) else {
-                return Err(why);
-            };
-            at = start + left.min(at - start);
-            refused.push((at, c.tokens(at)[0]));
-            if held || refused.len() > TRIES {
+            let room = (self.r.max_new_tokens as usize).saturating_sub(c.len() - start);
+            if over || room == 0 {
                 return Ok(());
             }
-            c.rewind(at)?;
-            let next = c.top(LIKELY)?.into_iter().map(|l| l.id).find(|&id| !refused.contains(&(at, id)));
-            match next {
-                Some(id) => c.push(&[id])?,
-                None => return Ok(()),
+            let run = match &self.grammar {
+                Some(g) => Settings::new().grammar_from(g, start),
+                None => Settings::new(),
+            };
+            over = c.generate(&run.max_tokens(PIECE.min(room)))?.reason != Reason::Length;
+        }
+    }
+
+    /// Appends the likeliest token that was not refused at a place and that the grammar allows there. Where there is a
+    /// grammar it is one with text: whether it allows the end is known to its runs alone.
+    fn push_other(&self, at: usize, refused: &[(usize, u32)]) -> Result<bool> {
+        let before = self.c.bytes(self.start).len();
+        for id in self.c.top(LIKELY)?.into_iter().map(|l| l.id).filter(|&id| !refused.contains(&(at, id))) {
+            self.c.push(&[id])?;
+            let Some(g) = &self.grammar else {
+                return Ok(true);
+            };
+            let text = self.c.text(self.start);
+            if text.len() > before && grammar_prefix(g, &text)? == text.len() {
+                return Ok(true);
             }
-            over = false;
+            self.c.rewind(at)?;
         }
-        let room = (r.max_new_tokens as usize).saturating_sub(c.len() - start);
-        if over || room == 0 {
-            return Ok(());
-        }
-        over = c.generate(&Settings::new().max_tokens(PIECE.min(room)))?.reason != Reason::Length;
+        Ok(false)
     }
 }
 

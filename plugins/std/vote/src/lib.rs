@@ -81,7 +81,7 @@ impl Program for Vote {
 
 plugin! {
     description: concat!(
-        r#"{"name":"vote","version":"1.1.0","config":true,"kinds":["program"],"contexts":8,"#,
+        r#"{"name":"vote","version":"1.2.0","config":true,"kinds":["program"],"contexts":8,"#,
         r#""doc":"Writes several answers and sends one that says what most of them say.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""n":{"type":"integer","minimum":1,"maximum":32,"default":5,"description":"answers that vote"},"#,
