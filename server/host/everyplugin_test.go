@@ -284,7 +284,11 @@ func sameWork(t *testing.T, list []treePlugin, plain, guesses *plugged) {
 		if calls[name] == 0 {
 			t.Errorf("%s: nothing asked it", name)
 		}
-		if got[name] != want[name] && x.steadyFuel() {
+		differs := max(got[name], want[name]) - min(got[name], want[name])
+		if strings.HasPrefix(name, "go-") && differs <= want[name]/1000 {
+			differs = 0 // the collector of a guest in Go runs by what its instance did before, for other requests
+		}
+		if differs != 0 && x.steadyFuel() {
 			t.Errorf("%s: %d of fuel, %d without guesses", name, got[name], want[name])
 		}
 	}
