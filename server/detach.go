@@ -15,6 +15,7 @@ type stay struct {
 	held      *holding
 	lease     *quota.Lease // nil where nothing is counted
 	operation *operation   // nil for a route that is open to all
+	account   string       // what its client is charged to
 	// kept says that work behind the handler holds it now.
 	kept bool
 }

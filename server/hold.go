@@ -135,13 +135,19 @@ func (s *Server) overdrawn(r *http.Request, route *Route, v *requestLog) error {
 	if v == nil || v.probe || route.Scope != Listing && !route.Scope.open() && !route.Light {
 		return nil
 	}
-	owed := s.holds.owes(v.account(r), time.Now())
+	return s.owing(v.account(r), "")
+}
+
+// owing returns the refusal of a client that owes much, nil for any other. what is refused beside requests that no
+// model computes.
+func (s *Server) owing(account, what string) error {
+	owed := s.holds.owes(account, time.Now())
 	if owed == 0 {
 		return nil
 	}
 	return &generate.Overloaded{RetryAfter: owed, Reason: fmt.Sprintf("while others generate, requests of one client "+
-		"that no model computes have a tenth of the processors' time, and those of this one have had it for the next %s",
-		owed.Round(time.Millisecond))}
+		"that no model computes have a tenth of the processors' time. This one has had it for the next %s%s",
+		owed.Round(time.Millisecond), what)}
 }
 
 // waitedBody adds up how long its reader waits for the client.
@@ -181,7 +187,12 @@ func (f *holds) reserve(client string, cost time.Duration, now time.Time) (hold 
 		a.SetBurstAt(now, burst)
 	}
 	a.used += cost
-	for left := int(cost / time.Microsecond); left > 0; left -= burst {
+	left := int(cost / time.Microsecond)
+	if a.owed(now) > longestDebt { // its part became smaller since
+		a.Limiter = limiter.NewLimiter(rate, burst)
+		left = burst + int(longestDebt.Seconds()*float64(rate))
+	}
+	for ; left > 0; left -= burst {
 		r := a.ReserveN(now, min(left, burst))
 		if r.DelayFrom(now) > longestDebt { // it must not owe ever more
 			r.CancelAt(now)

@@ -3,6 +3,7 @@ package server
 import (
 	"log/slog"
 	"runtime"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,6 +45,27 @@ func TestHeld(t *testing.T) {
 		s.gate.close()
 		if <-sent; time.Since(began) != 0 {
 			t.Errorf("it was held for %v", time.Since(began))
+		}
+	})
+}
+
+// TestLongestDebt: however much a client asked for, and however many share the processors later, it owes nothing after
+// the longest debt.
+func TestLongestDebt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Config: config.Default().Server, Log: slog.New(slog.DiscardHandler)})
+		s.WatchDemand(func() bool { return true })
+		s.holds.reserve("a", time.Hour, time.Now())
+		for i := range 100 {
+			s.holds.reserve(strconv.Itoa(i), refusalCost, time.Now())
+		}
+		s.holds.reserve("a", refusalCost, time.Now())
+		if owed := s.holds.owes("a", time.Now()); owed > longestDebt || owed < longestDebt*9/10 {
+			t.Errorf("it owes %v", owed)
+		}
+		time.Sleep(longestDebt)
+		if owed := s.holds.owes("a", time.Now()); owed != 0 {
+			t.Errorf("after the longest debt it owes %v", owed)
 		}
 	})
 }

@@ -223,6 +223,59 @@ func TestOverdrawn(t *testing.T) {
 	}
 }
 
+// TestLongBodiesOfDebtors: while others generate, the long bodies of a client that owes much are not read, whatever
+// they ask for, and nobody else's are refused, nor its short ones.
+func TestLongBodiesOfDebtors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		busy, read, asked := true, 0, 0
+		s := refusing(&log, &busy)
+		s.Open([]server.API{routes{
+			"/invalid": func(http.ResponseWriter, *http.Request) error { return &generate.Invalid{Msg: "no"} },
+			"/parse": func(w http.ResponseWriter, r *http.Request) error {
+				asked++
+				body, err := server.ReadBody(r)
+				if err != nil {
+					return err
+				}
+				_, err = server.Parse(r.Context(), body, func([]byte) (int, error) {
+					read++
+					return 0, nil
+				})
+				return err
+			}}}, nil)
+		var all sync.WaitGroup
+		for range 300 * runtime.GOMAXPROCS(0) { // of 0.8 ms each: 2.3 s of a tenth of each core
+			all.Go(func() { askFrom(s, "/invalid", "192.0.2.1:1") })
+		}
+		synctest.Wait()
+		for _, c := range []struct {
+			address string
+			bytes   int
+			busy    bool
+			told    bool // how long the body is
+			status  int
+		}{{"192.0.2.1:2", 1 << 14, true, true, 429}, {"192.0.2.1:2", 1 << 14, true, false, 429},
+			{"192.0.2.1:2", 1<<14 - 1, true, true, 200}, {"192.0.2.2:1", 1 << 14, true, true, 200},
+			{"192.0.2.1:2", 1 << 14, false, true, 200}} {
+			busy, read, asked = c.busy, 0, 0
+			r := httptest.NewRequest(http.MethodPost, "/parse", strings.NewReader(strings.Repeat("x", c.bytes)))
+			r.Header.Set("Content-Type", "application/json")
+			r.RemoteAddr = c.address
+			if !c.told {
+				r.ContentLength = -1
+			}
+			rec := httptest.NewRecorder()
+			s.ServeHTTP(rec, r)
+			says, ok := strings.Contains(rec.Body.String(), "16384 bytes and more"), c.status == http.StatusOK
+			if rec.Code != c.status || says == ok || (read > 0) != ok || c.told && (asked > 0) != ok {
+				t.Errorf("%d bytes from %s: %d, read %d times: %s", c.bytes, c.address, rec.Code, read, rec.Body)
+			}
+		}
+		all.Wait()
+	})
+}
+
 // TestHeldAreTold: the log names who used most, and not who happened to be held.
 func TestHeldAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -302,6 +302,7 @@ func (s *Server) handle(route Route) http.Handler {
 		ctx := here.context(r.Context())
 		if v != nil {
 			ctx = llm.WithWaits(ctx, v.wait)
+			here.account = v.account(r)
 		}
 		if !route.Scope.open() {
 			here.operation = &operation{began: time.Now(), name: route.Operation}
@@ -324,6 +325,9 @@ func (s *Server) handle(route Route) http.Handler {
 		}
 		if refused == nil {
 			refused = s.overdrawn(r, &route, v)
+		}
+		if refused == nil && r.ContentLength >= longBody && route.Scope == Generate && !route.Streamed {
+			refused = here.mayParse()
 		}
 		if refused != nil {
 			Note(r.Context(), refused)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 
 	"tgi/server/generate"
@@ -25,17 +26,29 @@ func (s *Server) inTurn(ctx context.Context, f func()) error {
 	return generate.InTurn(ctx, *t, Client(ctx).Name, f)
 }
 
-// Parse returns what read makes of the body of a request: of a long one when a processor is free for its client. read
-// waits for nothing. Errors are those of read, and ctx's cause.
+// Parse returns what read makes of the body of a request: of a long one when a processor is free for its client, and
+// not while the client owes much, for requests that were refused or that it gave up: nobody knows of a body whether a
+// model will compute it, and reading it is what costs. read waits for nothing. Errors are those of read, ctx's cause,
+// and *generate.Overloaded.
 func Parse[T any](ctx context.Context, body []byte, read func([]byte) (T, error)) (out T, err error) {
 	s, ok := ctx.Value(stayKey{}).(*stay)
 	if !ok || len(body) < longBody {
 		return read(body)
 	}
-	if turn := s.server.inTurn(ctx, func() { out, err = read(body) }); turn != nil {
+	turn := s.server.inTurn(ctx, func() { // those who come together may owe much when theirs comes
+		if err = s.mayParse(); err == nil {
+			out, err = read(body)
+		}
+	})
+	if turn != nil {
 		return out, turn
 	}
 	return out, err
+}
+
+// mayParse returns why a long body of the client is not read now, nil if it is.
+func (s *stay) mayParse() error {
+	return s.server.owing(s.account, fmt.Sprintf(", which bodies of %d bytes and more wait for", longBody))
 }
 
 // serveMetrics serves /metrics. To collect them takes long beside a step, so that it is done in turn: those who come

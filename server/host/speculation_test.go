@@ -88,7 +88,7 @@ func TestGuessesChangeNothing(t *testing.T) {
 					t.Errorf("%s: %d requests", name, n)
 				}
 			}
-			sameWork(t, list, plain, guesses)
+			sameWork(t, list, plain, guesses, slices.Concat(all, routes))
 			anyGuess(t, plain, guesses, g, list, slices.Concat(everyPlugin(list, long.Count(1, 3)),
 				everyGrammar(long.Count(1, 3)), everyChat(), everyCall(), everySchema(t, 1, long.Enabled())))
 		})
