@@ -8,6 +8,7 @@ import (
 	"tgi/server/client/call"
 	"tgi/server/client/chat"
 	"tgi/server/client/replay"
+	"tgi/server/wire"
 )
 
 // Question is what a model is asked, to explain its reply.
@@ -56,10 +57,14 @@ func Ask(ctx context.Context, c *call.Caller, q Question) (f replay.File, err er
 }
 
 // Kept returns the reply that data holds: it may be one, or a file with the request.
-func Kept(data []byte) []byte {
-	var f replay.File
-	if json.Unmarshal(data, &f) == nil && f.Reply != nil && f.Request.Path != "" {
-		return f.Reply
+func Kept(data []byte) ([]byte, error) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil || members["request"] == nil || members["reply"] == nil {
+		return data, nil
 	}
-	return data
+	var f replay.File
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, wire.Told(err)
+	}
+	return f.Reply, nil
 }

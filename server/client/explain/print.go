@@ -50,6 +50,10 @@ func Print(w io.Writer, texts []Text, o Options) error {
 		if len(texts) > 1 {
 			fmt.Fprintf(p, "choice %d\n", t.Index)
 		}
+		if t.Program != nil {
+			p.paint(blue, fmt.Sprintf("written by the program %s", t.Program))
+			fmt.Fprint(p, "\n\n")
+		}
 		for i := range t.Tokens {
 			for range t.Tokens[i].Rewound {
 				p.paint(red, "<-")
@@ -109,12 +113,12 @@ func colourOf(t *Token) string {
 func (p *printer) token(i int, t *Token) {
 	for _, r := range t.Rewound {
 		fmt.Fprintf(p, "      ")
-		p.paint(red, fmt.Sprintf("%s took back %s", r.By, terminal.Count(r.Tokens, "token")))
+		p.paint(red, fmt.Sprintf("%s took back %s", r.By, terminal.Count(int(r.Tokens), "token")))
 		fmt.Fprintln(p)
 	}
 	for _, r := range t.Replaced {
 		fmt.Fprintf(p, "      ")
-		p.paint(red, fmt.Sprintf("%s gave other text for %s", r.By, terminal.Count(r.Tokens, "token")))
+		p.paint(red, fmt.Sprintf("%s gave other text for %s", r.By, terminal.Count(int(r.Tokens), "token")))
 		fmt.Fprintln(p)
 	}
 	fmt.Fprintf(p, "%4d  ", i)
@@ -140,10 +144,14 @@ func (p *printer) token(i int, t *Token) {
 
 // how says in words how a token was picked.
 func how(t *Token) string {
-	words := []string{map[string]string{"best": "the likeliest", "draw": "drawn", "sampler": "chosen by ",
-		"forced": "forced by ", "stop": "ended by ", "program": "written by ", "guard": "given by "}[t.Picked] + t.By}
+	word, known := map[string]string{"best": "the likeliest", "draw": "drawn", "sampler": "chosen by ",
+		"forced": "forced by ", "stop": "ended by ", "program": "written by ", "guard": "given by "}[t.Picked]
+	if !known { // of a later server
+		word = t.Picked + " "
+	}
+	words := []string{strings.TrimSpace(word + t.By)}
 	if t.Rank > 0 {
-		words = append(words, "the model's number "+strconv.Itoa(t.Rank+1))
+		words = append(words, "the model's number "+strconv.Itoa(int(t.Rank)+1))
 	}
 	if d := t.Draft; d != nil && d.Accepted {
 		words = append(words, "guessed by "+d.Source)
@@ -157,7 +165,7 @@ func how(t *Token) string {
 func (p *printer) change(c *Change) {
 	var words []string
 	if c.Kind == "mask" || c.Kind == "sampling" || c.Forbidden > 0 {
-		words = append(words, fmt.Sprintf("leaves %s, takes %s", terminal.Count(c.Allowed, "token"),
+		words = append(words, fmt.Sprintf("leaves %s, takes %s", terminal.Count(int(c.Allowed), "token"),
 			share(c.Forbidden)))
 	}
 	if c.Before != nil && c.After != nil && math.Abs(*c.After-*c.Before) > 5e-5 {
@@ -183,7 +191,7 @@ func (p *printer) change(c *Change) {
 				words = append(words, fmt.Sprintf("%s %+.3g", quoted(m.Text), *m.By))
 			}
 		}
-		if more := c.Count - len(c.Moved); more > 0 && len(c.Moved) > 0 {
+		if more := int(c.Count) - len(c.Moved); more > 0 && len(c.Moved) > 0 {
 			words = append(words, fmt.Sprintf("and %d more", more))
 		} else if more > 0 {
 			words = append(words, fmt.Sprintf("moves %d", more))

@@ -73,7 +73,7 @@ func TestReadRefuses(t *testing.T) {
 // TestReceiptAlone: of a reply with a receipt and no explanation the receipt is shown, whatever the API, and the error
 // says what to ask for; one with neither is told so, and explanations beside a receipt are read.
 func TestReceiptAlone(t *testing.T) {
-	const receipt = `{"seed": 7, "model": "m\u001b\u202e"}`
+	const receipt = `{"version": 1, "seed": 7, "model": "m\u001b\u202e"}`
 	for _, reply := range []string{
 		`{"generated_text": "a", "details": {"explain": %s, "receipt": ` + receipt + `}}`,
 		`{"choices": [{"index": 0, "explain": %s}], "receipts": [` + receipt + `]}`,
@@ -87,7 +87,7 @@ func TestReceiptAlone(t *testing.T) {
 			!strings.Contains(err.Error(), `"explain": true`) {
 			t.Errorf("%s: %v", reply, err)
 		}
-		want := "{\n  \"seed\": 7,\n  \"model\": \"m\\u001b\\u202e\"\n}\n"
+		want := "{\n  \"version\": 1,\n  \"seed\": 7,\n  \"model\": \"m\\u001b\\u202e\"\n}\n"
 		if err := PrintReceipts(&b, err); err != nil || b.String() != want {
 			t.Errorf("%s: %v: %q, want %q", reply, err, b.String(), want)
 		}
@@ -117,6 +117,15 @@ func TestReadTells(t *testing.T) {
 		`data: {`: "it is no JSON: invalid character 'd' looking for beginning of value at byte 1",
 		`{"choices": [{"explain": [{"id": -1}]}]}`: "the reply: choices.explain.id: want a whole number from 0 to 2^32-1, " +
 			"given -1",
+		`{"choices": [{"explain": [{"candidates": [{"id": "x"}]}]}]}`: "the reply: choices.explain.candidates.id: want a " +
+			"whole number from 0 to 2^32-1, given a string",
+		`{"explain": [{"changes": [{"allowed": -1}]}]}`: "the reply: explain.changes.allowed: want a whole number from 0 to " +
+			"2^32-1, given -1",
+		`{"explain": [{"id": 1}], "receipt": 5}`: "the reply: receipt: want an object, given a number",
+		`{"explain": [{"id": 1}], "receipt": {"version": 2}}`: "the reply: receipt.version: this tgi reads version 1, " +
+			"given 2",
+		`{"choices": [{"explain": [{"id": 1}]}], "receipts": "x"}`: "the reply: receipts: want an array of receipts, given " +
+			"a string",
 		`{"details": []}`: "the reply: details: want an object, given an array",
 		`{"choices": {}}`: "the reply: choices: want an array, given an object",
 	} {
@@ -124,4 +133,51 @@ func TestReadTells(t *testing.T) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
+}
+
+// TestProgram: whose receipt names a program, of that reply it is told, in whichever form it is shown.
+func TestProgram(t *testing.T) {
+	const receipt = `{"version": 1, "plugins": [{"name": "chat", "use": "template"}, {"name": "vote", "use": "program", ` +
+		`"version": "1.2.0", "sha256": "aa"}]}`
+	for _, reply := range []string{
+		`{"details": {"explain": %s, "receipt": ` + receipt + `}}`,
+		`{"choices": [{"index": 0, "explain": %s}], "receipts": [` + receipt + `]}`,
+		`{"explain": %s, "receipt": ` + receipt + `}`,
+	} {
+		list, err := Read([]byte(strings.Replace(reply, "%s", `[{"id": 1, "text": "a", "picked": "draw"}]`, 1)))
+		if err != nil || len(list) != 1 || list[0].Program == nil || *list[0].Program != (Program{"vote", "1.2.0"}) {
+			t.Fatalf("%s: %+v, %v", reply, list, err)
+		}
+		var b strings.Builder
+		if err := Print(&b, list, Options{}); err != nil ||
+			!strings.HasPrefix(b.String(), "written by the program vote 1.2.0\n\na\n\n") {
+			t.Errorf("%v: %s", err, b.String())
+		}
+		if _, err = Read([]byte(strings.Replace(reply, "%s", `[]`, 1))); err == nil ||
+			!strings.HasPrefix(err.Error(), "the program vote 1.2.0 wrote the reply; the reply has a receipt and no") {
+			t.Error(err)
+		}
+	}
+}
+
+// FuzzRead: whatever is read is printed, without a panic.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(reply))
+	f.Add([]byte(`{"choices": [{"index": 1, "explain": [null]}], "receipts": [{"version": 1, "plugins": null}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		kept, err := Kept(data)
+		if err != nil {
+			return
+		}
+		list, err := Read(kept)
+		var b strings.Builder
+		if err == nil {
+			err = Print(&b, list, Options{Changes: true, Candidates: true, Colour: true})
+		} else {
+			err = PrintReceipts(&b, err)
+		}
+		if err != nil {
+			t.Errorf("%q: %v", data, err)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"tgi/server/client/call"
 	"tgi/server/client/replay"
@@ -17,10 +18,21 @@ import (
 // Text is a sequence with the explanations of its first tokens.
 type Text struct {
 	// Index is that of the choice.
-	Index int `json:"index"`
+	Index uint32 `json:"index"`
+	// Program wrote the text, where the reply's receipt names one: its runs picked the tokens, or it gave them itself.
+	Program *Program `json:"program,omitempty"`
 	// Tokens are those that are explained.
 	Tokens []Token `json:"tokens"`
 }
+
+// Program is a plugin of this kind, with its version, which may be empty.
+type Program struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+}
+
+// String is the name with the version.
+func (p *Program) String() string { return strings.TrimSpace(p.Name + " " + p.Version) }
 
 // Token is an explanation, as replies have it.
 type Token struct {
@@ -28,7 +40,7 @@ type Token struct {
 	Text       string      `json:"text"`
 	Raw        *float64    `json:"raw_logprob"`
 	Final      *float64    `json:"logprob"`
-	Rank       int         `json:"rank"`
+	Rank       uint32      `json:"rank"`
 	Picked     string      `json:"picked"`
 	By         string      `json:"by,omitempty"`
 	Changes    []Change    `json:"changes"`
@@ -42,12 +54,12 @@ type Token struct {
 type Change struct {
 	Kind        string   `json:"kind"`
 	Name        string   `json:"name"`
-	Allowed     int      `json:"allowed"`
+	Allowed     uint32   `json:"allowed"`
 	Forbidden   float64  `json:"forbidden"`
 	Before      *float64 `json:"before"`
 	After       *float64 `json:"after"`
 	Overtook    *Name    `json:"overtook,omitempty"`
-	Count       int      `json:"count"`
+	Count       uint32   `json:"count"`
 	Moved       []Moved  `json:"moved"`
 	Temperature *float64 `json:"temperature,omitempty"`
 	Forced      *uint32  `json:"forced,omitempty"`
@@ -62,20 +74,23 @@ type Name struct {
 
 // Moved is a token whose logit changed; By is nil for one that was ruled out.
 type Moved struct {
-	Name
-	By *float64 `json:"by"`
+	ID   uint32   `json:"id"`
+	Text string   `json:"text"`
+	By   *float64 `json:"by"`
 }
 
 // Candidate is one of the likeliest tokens.
 type Candidate struct {
-	Name
+	ID    uint32   `json:"id"`
+	Text  string   `json:"text"`
 	Raw   *float64 `json:"raw_logprob"`
 	Final *float64 `json:"logprob"`
 }
 
 // Draft is a guess that was computed ahead.
 type Draft struct {
-	Name
+	ID       uint32 `json:"id"`
+	Text     string `json:"text"`
 	Source   string `json:"source"`
 	Accepted bool   `json:"accepted"`
 }
@@ -83,18 +98,25 @@ type Draft struct {
 // Rewound is what a guard took back, or gave other text for.
 type Rewound struct {
 	By     string `json:"by"`
-	Tokens int    `json:"tokens"`
+	Tokens uint32 `json:"tokens"`
 }
 
 // errNothing: a reply explains nothing.
 var errNothing = errors.New("the reply explains nothing: its request has no `explain`, or the server does not know that")
 
 // receiptsOnly is the error of a reply with receipts and no explanations.
-type receiptsOnly []json.RawMessage
+type receiptsOnly struct {
+	list    []json.RawMessage
+	program *Program
+}
 
 // Error implements error.
 func (r receiptsOnly) Error() string {
-	return "the reply has a receipt and no explanation: a request with `\"explain\": true` gets both, one with " +
+	text := ""
+	if r.program != nil {
+		text = fmt.Sprintf("the program %s wrote the reply; ", r.program)
+	}
+	return text + "the reply has a receipt and no explanation: a request with `\"explain\": true` gets both, one with " +
 		"\"receipt\", or with TGI's `details` alone, the receipt"
 }
 
@@ -102,7 +124,7 @@ func (r receiptsOnly) Error() string {
 func PrintReceipts(w io.Writer, err error) error {
 	var list receiptsOnly
 	errors.As(err, &list)
-	for _, r := range list {
+	for _, r := range list.list {
 		var b bytes.Buffer
 		if err := json.Indent(&b, r, "", "  "); err != nil {
 			return err
@@ -122,7 +144,7 @@ func Read(reply []byte) (list []Text, err error) {
 			Others  []struct{ Explain []Token } `json:"best_of_sequences"`
 		}
 		Choices []struct {
-			Index   int
+			Index   uint32
 			Explain []Token
 		}
 		Explain []Token // of APIs with one text
@@ -143,15 +165,20 @@ func Read(reply []byte) (list []Text, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("the reply: %w", wire.Told(err))
 	}
-	add := func(index int, tokens []Token) {
+	receipts, err := replay.Receipts(reply)
+	if err != nil {
+		return nil, fmt.Errorf("the reply: %w", err)
+	}
+	wrote := programOf(receipts)
+	add := func(index uint32, tokens []Token) {
 		if len(tokens) > 0 {
-			list = append(list, Text{index, tokens})
+			list = append(list, Text{index, wrote, tokens})
 		}
 	}
 	if r.Details != nil {
 		add(0, r.Details.Explain)
 		for i, other := range r.Details.Others {
-			add(i+1, other.Explain)
+			add(uint32(i+1), other.Explain)
 		}
 	}
 	for _, c := range r.Choices {
@@ -159,10 +186,29 @@ func Read(reply []byte) (list []Text, err error) {
 	}
 	add(0, r.Explain)
 	if list == nil {
-		if receipts := replay.Receipts(reply); len(receipts) > 0 {
-			return nil, receiptsOnly(receipts)
+		if len(receipts) > 0 {
+			return nil, receiptsOnly{receipts, wrote}
 		}
 		return nil, errNothing
 	}
 	return list, nil
+}
+
+// programOf is the program that receipts name, nil for none. A request has one at most.
+func programOf(receipts []json.RawMessage) *Program {
+	for _, raw := range receipts {
+		var r struct {
+			Plugins []struct {
+				Program
+				Use string
+			}
+		}
+		_ = json.Unmarshal(raw, &r) // which cannot fail: replay.Receipts read it
+		for _, p := range r.Plugins {
+			if p.Use == "program" {
+				return &p.Program
+			}
+		}
+	}
+	return nil
 }

@@ -72,7 +72,7 @@ func read(value json.RawMessage) (Exchange, error) {
 			return e, err
 		}
 	}
-	if len(Receipts(value)) > 0 {
+	if list, _ := Receipts(value); len(list) > 0 {
 		return Exchange{}, errors.New("this is a reply: --request names the file with the body of its request")
 	}
 	given := wire.Kind(value)
@@ -112,11 +112,20 @@ type Request struct {
 
 // receiptFile reads a File.
 func receiptFile(value json.RawMessage) (e Exchange, ok bool, err error) {
-	var f File
-	if json.Unmarshal(value, &f) != nil || f.Request.Body == nil {
+	if !has(value, "request") {
 		return e, false, nil
 	}
+	var f File
+	if err := json.Unmarshal(value, &f); err != nil {
+		return e, true, wire.Told(err)
+	}
 	return f.exchange()
+}
+
+// has reports whether a value is an object with a member.
+func has(value json.RawMessage, member string) bool {
+	var members map[string]json.RawMessage
+	return json.Unmarshal(value, &members) == nil && members[member] != nil
 }
 
 func (f *File) exchange() (e Exchange, ok bool, err error) {
@@ -125,8 +134,11 @@ func (f *File) exchange() (e Exchange, ok bool, err error) {
 	if e.Method == "" {
 		e.Method = http.MethodPost
 	}
-	if e.Path == "" {
+	switch {
+	case e.Path == "":
 		return e, true, errors.New("request.path is missing")
+	case e.Body == nil:
+		return e, true, errors.New("request.body is missing")
 	}
 	for name, v := range f.Request.Headers {
 		if e.Header == nil {
@@ -135,7 +147,7 @@ func (f *File) exchange() (e Exchange, ok bool, err error) {
 		e.Header.Set(name, v)
 	}
 	var events string
-	if json.Unmarshal(f.Reply, &events) == nil {
+	if wire.Kind(f.Reply) == "a string" && json.Unmarshal(f.Reply, &events) == nil {
 		e.Reply = []byte(events)
 	}
 	if len(bytes.TrimSpace(e.Reply)) > 0 {

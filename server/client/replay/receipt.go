@@ -1,47 +1,19 @@
 package replay
 
 import (
-	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 
 	"tgi/server/client/terminal"
+	"tgi/server/wire"
 )
 
 // receipt is a receipt as replies have it.
 type receipt struct {
-	plain
-	Plugins  []plugin
-	Prompt   prompt
-	Seed     seed
-	Settings map[string]any
-	Outputs  []output
-}
-
-// receiptsOf reads the receipts of a reply.
-func receiptsOf(raw []json.RawMessage) ([]receipt, error) {
-	list := make([]receipt, len(raw))
-	for i := range raw {
-		if json.Unmarshal(raw[i], &list[i]) != nil {
-			return nil, errors.New("a receipt is of no known form")
-		}
-	}
-	return list, nil
-}
-
-// drawn reports whether the seed shapes the tokens. Where none is drawn it does so at most through plugins that choose
-// tokens: templates and parsers of calls do not.
-func (r *receipt) drawn() bool {
-	return r.Settings["sample"] != false || slices.ContainsFunc(r.Plugins, func(p plugin) bool {
-		return p.Use != "template" && p.Use != "tools"
-	})
-}
-
-// plain are the members that are texts.
-type plain struct {
 	Server, Model, Format, Kernels, Adapter, Jump string
 
 	Cache      string `json:"kv_dtype"`
@@ -50,6 +22,97 @@ type plain struct {
 	AdapterSum string `json:"adapter_sha256"`
 	Template   string `json:"template_sha256"`
 	Grammar    string `json:"grammar_sha256"`
+
+	Plugins  []plugin
+	Prompt   prompt
+	Seed     seed
+	Settings settings
+	Outputs  []output
+}
+
+// known is the version of receipts that this program reads.
+const known = 1
+
+// readReceipt reads a receipt. Its error names the field, whatever API the receipt came by. What is null is as left
+// out, but for the version.
+func readReceipt(raw json.RawMessage) (r receipt, err error) {
+	if given := wire.Kind(raw); given != "an object" {
+		return r, fmt.Errorf("receipt: want an object, given %s", given)
+	}
+	var form struct {
+		Version json.RawMessage
+		// What has to be there of each.
+		Plugins, Outputs json.RawMessage
+	}
+	_ = json.Unmarshal(raw, &form) // which cannot fail: it was read as JSON
+	switch v, err := strconv.ParseFloat(string(form.Version), 64); {
+	case len(form.Version) == 0:
+		return r, fmt.Errorf("receipt.version is missing: this tgi reads version %d", known)
+	case err != nil || v != known:
+		return r, fmt.Errorf("receipt.version: this tgi reads version %d, given %s", known, written(form.Version))
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return r, fmt.Errorf("receipt.%w", wire.Told(err))
+	}
+	if err := complete(form.Plugins, "plugins", "name", "use"); err != nil {
+		return r, err
+	}
+	return r, complete(form.Outputs, "outputs", "tokens", "sha256")
+}
+
+// complete returns an error where an element of a member lacks something.
+func complete(raw json.RawMessage, member string, want ...string) error {
+	var list []map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &list) // which cannot fail, nor can it for null: the receipt was read
+	for i, one := range list {
+		for _, name := range want {
+			if !set(one[name]) {
+				return fmt.Errorf("receipt.%s[%d].%s is missing", member, i, name)
+			}
+		}
+	}
+	return nil
+}
+
+// written is a value of JSON as its writer has to write it, in a line and not all of it where it is long.
+func written(raw []byte) string { return terminal.Line(cut(string(raw))) }
+
+// settings are those of a receipt, by their names, as JSON.
+type settings map[string]json.RawMessage
+
+// UnmarshalJSON checks what replay itself goes by.
+func (s *settings) UnmarshalJSON(data []byte) error {
+	var list map[string]json.RawMessage
+	if given := wire.Kind(data); given != "an object" && given != "null" {
+		return fmt.Errorf("settings: want an object, given %s", given)
+	}
+	_ = json.Unmarshal(data, &list) // it is one
+	if raw := list["sample"]; set(raw) && json.Unmarshal(raw, new(bool)) != nil {
+		return fmt.Errorf("settings.sample: want true or false, given %s", written(raw))
+	}
+	*s = list
+	return nil
+}
+
+// samples reports whether tokens were drawn as far as the settings say, which is so where they say nothing.
+func (s settings) samples() bool { return string(s["sample"]) != "false" }
+
+// equal reports whether two settings are the same, however numbers are written.
+func equal(a, b json.RawMessage) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	var x, y any
+	_, _ = json.Unmarshal(a, &x), json.Unmarshal(b, &y) // which cannot fail: they were read as JSON
+	return reflect.DeepEqual(x, y)
+}
+
+// drawn reports whether the seed shapes the tokens. Where none is drawn it does so at most through plugins that choose
+// tokens: templates and parsers of calls do not.
+func (r *receipt) drawn() bool {
+	return r.Settings.samples() || slices.ContainsFunc(r.Plugins, func(p plugin) bool {
+		return p.Use != "template" && p.Use != "tools"
+	})
 }
 
 type plugin struct {
@@ -71,28 +134,30 @@ func (p *plugin) String() string {
 }
 
 type output struct {
-	Tokens int
+	Tokens uint32
 	SHA256 string
 }
 
 type prompt struct {
-	output
+	Tokens uint32
+	SHA256 string
 	Images string `json:"images_sha256"`
 }
 
 func (p prompt) String() string {
-	if p.Images == "" {
-		return p.output.String()
+	text := output{p.Tokens, p.SHA256}.String()
+	if p.Images != "" {
+		text += " with images " + p.Images
 	}
-	return p.output.String() + " with images " + p.Images
+	return text
 }
 
 func (o output) String() string {
-	return fmt.Sprintf("%s %s", terminal.Count(o.Tokens, "token"), o.SHA256)
+	return fmt.Sprintf("%s %s", terminal.Count(int(o.Tokens), "token"), o.SHA256)
 }
 
-// differences lists what r and is, which was made later, do not share.
-func (r *receipt) differences(is *receipt) (list []Difference) {
+// origin lists of what r and is, which was made later, follow from the things that they do not share.
+func (r *receipt) origin(is *receipt) (list []Difference) {
 	add := func(field, a, b string) {
 		if a != b {
 			list = append(list, Difference{field, a, b})
@@ -125,24 +190,36 @@ func (r *receipt) differences(is *receipt) (list []Difference) {
 		}
 	}
 	add("prompt", r.Prompt.String(), is.Prompt.String())
-	add("seed", r.Seed.shown(), is.Seed.shown())
-	for _, name := range slices.Sorted(maps.Keys(r.Settings)) {
-		add("setting "+name, fmt.Sprint(r.Settings[name]), fmt.Sprint(cmp.Or(is.Settings[name], any(""))))
+	if r.Seed.digits() != is.Seed.digits() { // it may be a text in one of them
+		add("seed", r.Seed.shown(), is.Seed.shown())
 	}
-	for _, name := range slices.Sorted(maps.Keys(is.Settings)) {
-		if _, ok := r.Settings[name]; !ok {
-			add("setting "+name, "", fmt.Sprint(is.Settings[name]))
+	names := map[string]bool{}
+	for _, s := range []settings{r.Settings, is.Settings} {
+		for name := range s {
+			names[name] = true
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if a, b := r.Settings[name], is.Settings[name]; !equal(a, b) {
+			list = append(list, Difference{"setting " + name, written(a), written(b)})
+		}
+	}
+	return list
+}
+
+// tokenDifferences lists the sequences of r and is whose tokens are not the same.
+func (r *receipt) tokenDifferences(is *receipt) (list []Difference) {
 	for i := range max(len(r.Outputs), len(is.Outputs)) {
-		var a, b string
+		d := Difference{Field: fmt.Sprintf("output %d", i)}
 		if i < len(r.Outputs) {
-			a = r.Outputs[i].String()
+			d.Was = r.Outputs[i].String()
 		}
 		if i < len(is.Outputs) {
-			b = is.Outputs[i].String()
+			d.Is = is.Outputs[i].String()
 		}
-		add(fmt.Sprintf("output %d", i), a, b)
+		if d.Was != d.Is {
+			list = append(list, d)
+		}
 	}
 	return list
 }

@@ -3,12 +3,15 @@ package replay
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
 	"tgi/server/record"
+	"tgi/server/wire"
 )
 
 // resent are the fields of a recorded request's header that are sent again: what says how the body is to be read.
@@ -17,9 +20,18 @@ var resent = []string{"Accept", "Content-Type", "X-Tgi-Dialect", "Anthropic-Vers
 
 // recorded reads a line of what [record] of the settings keeps.
 func recorded(value json.RawMessage) (e Exchange, ok bool, err error) {
-	var r record.Record
-	if json.Unmarshal(value, &r) != nil || r.Version != record.Version || r.Path == "" {
+	if !has(value, "record") {
 		return e, false, nil
+	}
+	var r record.Record
+	if err := json.Unmarshal(value, &r); err != nil {
+		return e, true, wire.Told(err)
+	}
+	switch {
+	case r.Version != record.Version:
+		return e, true, fmt.Errorf("record: this tgi reads version %d, given %d", record.Version, r.Version)
+	case r.Path == "":
+		return e, true, errors.New("path is missing")
 	}
 	e = Exchange{Label: strings.TrimSpace(r.Method + " " + r.Path + " " + r.ID), Method: r.Method, Path: r.Path,
 		Header: http.Header{}, Key: r.Key, Body: r.Body, Status: r.Status, Reply: r.Reply}
@@ -32,7 +44,7 @@ func recorded(value json.RawMessage) (e Exchange, ok bool, err error) {
 		}
 	}
 	var text string
-	if json.Unmarshal(r.Reply, &text) == nil {
+	if wire.Kind(r.Reply) == "a string" && json.Unmarshal(r.Reply, &text) == nil {
 		e.Reply = []byte(text)
 	}
 	for _, one := range r.Events {

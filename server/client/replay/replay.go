@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"tgi/server/client/call"
 	"tgi/server/client/terminal"
@@ -18,14 +17,17 @@ import (
 // Report is what became of an exchange that was sent again.
 type Report struct {
 	Request string `json:"request"`
-	// Same says that the reply has the same tokens or, where those are not known, the same text.
+	// Same says that the reply is the same again: its tokens, as far as they are known, and all that it says. It does so
+	// just where replies were compared and Differences are empty.
 	Same bool `json:"same"`
-	// Compared says by what.
+	// Compared says by what: "tokens", which is by them and by what they say, or "text" alone.
 	Compared string `json:"compared,omitempty"`
 	// Tokens are those of all sequences of the new reply, 0 where they are not known.
 	Tokens int `json:"tokens,omitempty"`
-	// Differences in the replies and in what they follow from.
+	// Differences in the replies.
 	Differences []Difference `json:"differences"`
+	// Origin is what differs in what they follow from. A reply may be the same all the same.
+	Origin []Difference `json:"origin,omitempty"`
 	// Notes say what a difference may come from that no receipt tells.
 	Notes []string `json:"notes,omitempty"`
 	// Error says why nothing could be compared.
@@ -67,11 +69,10 @@ func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, er
 		return r.incomparable(e.Flaw), nil
 	}
 	was := e.outcome(e.Reply, e.Status)
-	receipts, err := receiptsOf(was.receipts)
-	if err != nil {
-		return r.incomparable(err.Error()), nil
+	if was.flaw != nil {
+		return r.incomparable("the reply that was kept: " + was.flaw.Error()), nil
 	}
-	body, doubts, err := prepare(e, receipts, o.Unchanged)
+	body, doubts, err := prepare(e, was.receipts, o.Unchanged)
 	if err != nil {
 		return r.incomparable(err.Error()), nil
 	}
@@ -97,8 +98,7 @@ func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, er
 	case is.err != "" && e.Status == 0:
 		r.Error = statusOf(got.Status, is.err)
 	default:
-		r.compare(&was, &is, receipts)
-		if r.Compared != "" && !r.Same {
+		if retold := r.compare(&was, &is); r.Compared != "" && !r.Same && !retold {
 			r.Notes = append(r.Notes, doubts...)
 		}
 	}
@@ -129,81 +129,58 @@ func statusOf(status int, err string) string {
 	return text
 }
 
-// compare fills the report. before are the receipts of what was.
-func (r *Report) compare(was, is *outcome, before []receipt) {
-	now, err := receiptsOf(is.receipts)
-	if err != nil {
-		r.Error = "of the new reply " + err.Error()
-		return
+// compare fills the report. retold says that the tokens are the same, and what was kept says something else than they
+// do.
+func (r *Report) compare(was, is *outcome) (retold bool) {
+	if is.flaw != nil {
+		r.Error = "the new reply: " + is.flaw.Error()
+		return false
 	}
-	n := min(len(before), len(now))
-	known := n > 0 && len(before) == len(now)
-	for i := range n {
-		r.Differences = append(r.Differences, before[i].differences(&now[i])...)
+	before, now := was.receipts, is.receipts
+	known := len(before) > 0 && len(before) == len(now)
+	sequences := 0
+	for i := range min(len(before), len(now)) {
+		r.Origin = append(r.Origin, before[i].origin(&now[i])...)
 		for _, out := range now[i].Outputs {
-			r.Tokens += out.Tokens
+			r.Tokens += int(out.Tokens)
 		}
 		known = known && len(before[i].Outputs) > 0
+		sequences += len(before[i].Outputs)
 	}
-	texts := textDifferences(was.texts, is.texts)
-	if was.err != is.err {
-		texts = append(texts, Difference{"error", was.err, is.err})
-	}
-	switch {
-	case known:
-		r.Compared = "tokens"
-		r.Same = slices.EqualFunc(before, now, func(x, y receipt) bool { return slices.Equal(x.Outputs, y.Outputs) })
-	case len(was.texts) == 0 && was.err == "":
+	if !known && !was.speaks && was.err == "" {
 		*r = r.incomparable("the reply that was kept has neither a receipt nor a text to compare with")
-		return
-	default:
-		r.Compared = "text"
-		r.Same = len(texts) == 0
+		return false
 	}
-	if !r.Same || len(was.texts) > 0 {
-		r.Differences = append(r.Differences, texts...)
+	r.Compared = "text"
+	if known {
+		r.Compared = "tokens"
+		for i := range before {
+			r.Differences = append(r.Differences, before[i].tokenDifferences(&now[i])...)
+		}
 	}
+	tokens := len(r.Differences) == 0
+	switch {
+	case was.speaks || !known:
+		r.Differences = append(r.Differences, textDifferences(was, is)...)
+	case was.err == "":
+		r.Notes = append(r.Notes, "the reply that was kept has no text: its tokens alone are compared")
+	}
+	if was.err != is.err {
+		r.Differences = append(r.Differences, Difference{"error", was.err, is.err})
+	}
+	r.Same = len(r.Differences) == 0
 	if !known && len(before) != len(now) {
-		r.Notes = append(r.Notes, "only one of the replies has a receipt: what they follow from cannot be compared")
+		r.Notes = append(r.Notes, fmt.Sprintf("the reply that was kept has %s, the new one %d: what they follow from cannot "+
+			"be compared", terminal.Count(len(before), "receipt"), len(now)))
 	}
-}
-
-// textDifferences tells where texts begin to differ.
-func textDifferences(was, is []string) (list []Difference) {
-	for i := range max(len(was), len(is)) {
-		var a, b string
-		if i < len(was) {
-			a = was[i]
+	if retold = known && tokens && !r.Same; retold {
+		note := "the tokens are those of the receipt, but what was kept is not what they say"
+		if sequences < was.next {
+			note = "the tokens that receipts tell of are the same, but what the replies say is not"
 		}
-		if i < len(is) {
-			b = is[i]
-		}
-		if a == b {
-			continue
-		}
-		at := 0
-		for at < min(len(a), len(b)) && a[at] == b[at] {
-			at++
-		}
-		for at > 0 && (at < len(a) && !utf8.RuneStart(a[at]) || at < len(b) && !utf8.RuneStart(b[at])) {
-			at--
-		}
-		field := "text"
-		if max(len(was), len(is)) > 1 {
-			field = fmt.Sprintf("text %d", i)
-		}
-		list = append(list, Difference{fmt.Sprintf("%s behind %d bytes", field, at), shown(a[at:]), shown(b[at:])})
+		r.Notes = append(r.Notes, note)
 	}
-	return list
-}
-
-// shown is the beginning of a text, as Go quotes it.
-func shown(text string) string {
-	const most = 60
-	if len(text) > most {
-		return strconv.Quote(strings.ToValidUTF8(text[:most], "")) + "..."
-	}
-	return strconv.Quote(text)
+	return retold
 }
 
 // prepare returns the body with the seed that was used, asking for a receipt. doubts say why the reply may differ that
@@ -292,7 +269,7 @@ func reseed(a api, members, at map[string]json.RawMessage, receipts []receipt, i
 		at[field] = json.RawMessage(strconv.FormatUint(n, 10))
 	}
 	if inputs && !set(members["parameters"]) { // absent parameters may sample, empty ones do not
-		at["do_sample"] = json.RawMessage(strconv.FormatBool(r.Settings["sample"] == true))
+		at["do_sample"] = json.RawMessage(strconv.FormatBool(string(r.Settings["sample"]) == "true"))
 	}
 	return doubts, nil
 }
@@ -323,7 +300,7 @@ func (r *Report) lines() (list []string) {
 	default:
 		add("%s: differs", r.Request)
 	}
-	for _, d := range r.Differences {
+	for _, d := range slices.Concat(r.Origin, r.Differences) {
 		switch {
 		case d.Was == "":
 			add("  %s: is %s, there was none", d.Field, d.Is)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -11,90 +12,123 @@ import (
 	"strings"
 
 	"tgi/server/sse"
+	"tgi/server/wire"
 )
 
 // outcome is what a reply says, whatever its API.
 type outcome struct {
-	receipts []json.RawMessage
-	texts    []string // of each sequence, with its calls behind it
-	parts    [][]byte // the same while they grow
-	err      string   // that the reply is
+	receipts []receipt
+	raw      []json.RawMessage // the receipts as they are
+	said     map[place][]byte
+	// speaks says that the reply has a member for what it says, be that empty.
+	speaks bool
+	err    string      // that the reply is
+	flaw   error       // why it cannot be read
+	calls  map[int]int // how many whole calls each sequence has
+	// base is added to numbers of sequences, and next is the first that no sequence has.
+	base, next int
 }
 
-// Receipts returns the receipts of a reply.
-func Receipts(reply []byte) []json.RawMessage { return outcomeOf(reply).receipts }
+// Receipts returns the receipts of a reply, as they are. The error says which field of it or of them cannot be read.
+func Receipts(reply []byte) ([]json.RawMessage, error) {
+	o := outcomeOf(reply)
+	return o.raw, o.flaw
+}
+
+// fail keeps the first reason why a reply cannot be read.
+func (o *outcome) fail(err error) {
+	if o.flaw == nil {
+		o.flaw = err
+	}
+}
 
 // outcome reads a reply to e, which has a status, 0 where it is not known.
 func (e *Exchange) outcome(reply []byte, status int) outcome {
+	var o outcome
 	switch a := e.api(); {
 	case (a == batchAPI || a == textAPI) && status >= http.StatusBadRequest: // errors are plain text
-		return outcome{err: cut(string(reply))}
+		o.err = cut(string(reply))
 	case a == textAPI:
-		return outcome{texts: []string{string(reply)}}
+		o.speaks = true
+		o.add(place{kind: text}, string(reply))
+	default:
+		o = outcomeOf(reply)
+		if o.flaw != nil && status >= http.StatusBadRequest { // another server's error
+			return outcome{err: cut(string(reply))}
+		}
 	}
-	return outcomeOf(reply)
+	return o
 }
 
 // outcomeOf reads a reply: JSON, lines of JSON, or a stream of events.
 func outcomeOf(reply []byte) (o outcome) {
 	o.read(reply)
-	for _, p := range o.parts {
-		o.texts = append(o.texts, string(p))
+	if tokens, ok := o.said[place{kind: text, again: tokenTexts}]; ok { // a stream that tells no text of its own
+		if _, whole := o.said[place{kind: text}]; !whole {
+			o.add(place{kind: text}, string(tokens))
+		}
 	}
-	o.parts = nil
 	return o
 }
 
 func (o *outcome) read(reply []byte) {
 	text := bytes.TrimSpace(reply)
 	switch {
-	case json.Valid(text) && (text[0] == '{' || text[0] == '['):
-		o.whole(text)
+	case len(text) > 0 && text[0] == '[' && json.Valid(text): // TGI's POST /, and the generate API's
+		var list []json.RawMessage
+		_ = json.Unmarshal(text, &list) // it is valid
+		for i, one := range list {
+			o.base = o.next
+			if given := wire.Kind(one); given != "an object" {
+				o.fail(fmt.Errorf("element %d: want an object, given %s", i, given))
+			}
+			o.whole(one)
+			o.next = max(o.next, o.base+1)
+		}
+		o.base = 0
 		return
-	case len(text) > 0 && text[0] == '{':
-		o.lines(text)
-		return
+	case len(text) > 0 && text[0] == '{': // or a stream of Ollama's, in lines
+		d := json.NewDecoder(bytes.NewReader(text))
+		for {
+			var one json.RawMessage
+			if err := d.Decode(&one); errors.Is(err, io.EOF) {
+				return
+			} else if err != nil {
+				o.fail(wire.Told(err))
+				return
+			}
+			o.whole(one)
+		}
 	}
 	events := sse.New(bytes.NewReader(reply))
 	for {
 		data, err := events.Next()
-		if err != nil {
+		switch {
+		case errors.Is(err, io.EOF):
 			return
+		case err != nil:
+			o.fail(err)
+			return
+		case string(data) != done:
+			o.event(data)
 		}
-		o.event(data)
 	}
 }
 
-// lines reads a stream of Ollama's.
-func (o *outcome) lines(text []byte) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	for {
-		var m message
-		if err := d.Decode(&m); errors.Is(err, io.EOF) {
-			return
-		} else if err != nil {
-			o.err = "it is of no known form"
-			return
-		}
-		o.take(&m)
-		o.say(0, m.said())
-		text, _ := m.response()
-		o.add(0, m.Thinking+text)
-	}
-}
+// done ends streams of OpenAI's.
+const done = "[DONE]"
 
 // message is what all forms of replies and events have, as far as it says what was generated.
 type message struct {
 	// TGI's
 	GeneratedText *string `json:"generated_text"`
-	Token         *struct {
-		Text    string
-		Special bool
-	}
-	Details *struct {
+	Token         *token
+	Details       *struct {
 		Receipt json.RawMessage
+		Tokens  []token
 		Best    []struct {
-			Text string `json:"generated_text"`
+			Text   string `json:"generated_text"`
+			Tokens []token
 		} `json:"best_of_sequences"`
 	}
 	// OpenAI's
@@ -104,7 +138,7 @@ type message struct {
 		Message *said
 		Delta   *said
 	}
-	Receipts []json.RawMessage
+	Receipts json.RawMessage
 	Receipt  json.RawMessage
 	// Response is that of an event of responses, or a text: Ollama's, or the generate API's.
 	Response json.RawMessage
@@ -114,23 +148,31 @@ type message struct {
 	// Vertex AI's
 	Predictions []string
 	// KServe's
-	Outputs json.RawMessage
+	Outputs []struct{ Data json.RawMessage }
 	// Anthropic's and OpenAI's responses
 	Content []part
-	Output  []struct {
-		Content         []part
-		Name, Arguments string
-	}
-	Error json.RawMessage
-	// Delta is Anthropic's object or the text of an event of responses.
-	Delta json.RawMessage
+	Output  []item
+	Error   json.RawMessage
+	// Type is that of an event of theirs.
+	Type string
+}
+
+// token is one of TGI's.
+type token struct {
+	Text    string
+	Special bool
 }
 
 // said is what a choice says.
 type said struct {
-	Content, Reasoning, Thinking *string
-	ToolCalls                    []struct{ Function function } `json:"tool_calls"`
-	FunctionCall                 *function                     `json:"function_call"`
+	Content, Reasoning, Thinking, Refusal *string
+	// ReasoningContent is what some servers call Reasoning.
+	ReasoningContent *string `json:"reasoning_content"`
+	ToolCalls        []struct {
+		Index    *int
+		Function function
+	} `json:"tool_calls"`
+	FunctionCall *function `json:"function_call"`
 }
 
 type function struct {
@@ -140,183 +182,370 @@ type function struct {
 
 // part is a piece of content.
 type part struct {
-	Text, Thinking, Name string
-	Input                json.RawMessage
+	Type, Text, Thinking, Refusal, Name string
+	Input                               json.RawMessage
 }
 
-// whole reads a reply in one piece.
-func (o *outcome) whole(data []byte) {
-	if data[0] == '[' { // TGI's POST /
-		var list []json.RawMessage
-		if json.Unmarshal(data, &list) == nil {
-			for _, one := range list {
-				o.whole(bytes.TrimSpace(one))
-			}
-		}
-		return
+// item is one of the output of responses.
+type item struct {
+	Type, Name       string
+	Content, Summary []part
+	Arguments        json.RawMessage
+	Input            json.RawMessage // of a custom tool
+}
+
+// decode reads JSON, and keeps why it cannot.
+func (o *outcome) decode(data []byte, to any) bool {
+	err := json.Unmarshal(data, to)
+	if err != nil {
+		o.fail(wire.Told(err))
 	}
+	return err == nil
+}
+
+// tokenTexts is what the texts of TGI's tokens are called, which say again what the whole text says.
+const tokenTexts = "tokens"
+
+// whole reads a reply in one piece, or a line of one of Ollama's.
+func (o *outcome) whole(data []byte) {
 	var m message
-	if json.Unmarshal(data, &m) != nil {
-		o.err = "it is of no known form"
+	if !o.decode(data, &m) {
 		return
 	}
 	o.take(&m)
-	if m.GeneratedText != nil {
-		o.parts = append(o.parts, []byte(*m.GeneratedText))
-		if m.Details != nil {
-			for _, other := range m.Details.Best {
-				o.parts = append(o.parts, []byte(other.Text))
-			}
+	if m.Details != nil {
+		o.tokens(0, m.Details.Tokens)
+		for i, other := range m.Details.Best {
+			o.add(place{sequence: i + 1, kind: text}, other.Text)
+			o.tokens(i+1, other.Tokens)
 		}
 	}
-	if text, ok := m.response(); ok {
-		o.parts = append(o.parts, []byte(m.Thinking+text))
+	if said, ok := m.response(); ok {
+		o.speaks = true
+		o.add(place{kind: reasoning}, m.Thinking)
+		o.add(place{kind: text}, said)
 	}
-	o.say(0, m.said())
-	for _, text := range m.Predictions {
-		o.parts = append(o.parts, []byte(text))
-	}
-	var outputs []struct{ Data json.RawMessage }
-	if json.Unmarshal(m.Outputs, &outputs) == nil {
-		for _, out := range outputs {
-			o.parts = append(o.parts, octets(out.Data))
+	if wire.Kind(m.Message) == "an object" {
+		var s said
+		if json.Unmarshal(m.Message, &s) == nil {
+			o.say(0, &s, true)
+		} else {
+			o.decode(data, &struct{ Message said }{}) // for the field's whole name
 		}
 	}
-	for _, c := range m.Choices {
-		o.add(c.Index, c.Text)
-		o.say(c.Index, c.Message)
+	o.speaks = o.speaks || m.Predictions != nil || m.Outputs != nil || m.Content != nil || m.Output != nil
+	for i, said := range m.Predictions {
+		o.add(place{sequence: i, kind: text}, said)
 	}
-	for _, p := range m.Content {
-		o.add(0, p.string())
+	at := 0
+	for _, out := range m.Outputs {
+		for _, said := range o.octets(out.Data) {
+			o.add(place{sequence: at, kind: text}, said)
+			at++
+		}
 	}
-	for _, item := range m.Output {
-		o.add(0, item.Name+item.Arguments)
-		for _, p := range item.Content {
-			o.add(0, p.string())
+	for i := range m.Content {
+		o.part("", i, &m.Content[i])
+	}
+	for i := range m.Output {
+		o.item("", i, &m.Output[i])
+	}
+}
+
+func (o *outcome) tokens(sequence int, list []token) {
+	for _, t := range list {
+		if !t.Special {
+			o.add(place{again: tokenTexts, sequence: sequence, kind: text}, t.Text)
 		}
 	}
 }
 
-// octets are the bytes of an output of KServe's: a list of them, or, of other servers, of texts.
-func octets(data json.RawMessage) (text []byte) {
-	var list []uint16
+// octets are the texts of an output of KServe's: one of a list of bytes, or, of other servers, texts.
+func (o *outcome) octets(data json.RawMessage) []string {
 	var texts []string
-	switch {
-	case json.Unmarshal(data, &list) == nil:
-		for _, c := range list {
-			text = append(text, byte(c))
-		}
-	case json.Unmarshal(data, &texts) == nil:
-		text = []byte(strings.Join(texts, "\n"))
+	if json.Unmarshal(data, &texts) == nil {
+		return texts
 	}
-	return text
+	var list []uint16 // []uint8 is base64
+	if err := json.Unmarshal(data, &list); err != nil {
+		o.fail(errors.New("outputs.data: want an array of bytes, or of strings"))
+	}
+	said := make([]byte, len(list))
+	for i, c := range list {
+		if c > 255 {
+			o.fail(fmt.Errorf("outputs.data: want bytes from 0 to 255, given %d", c))
+		}
+		said[i] = byte(c)
+	}
+	return []string{string(said)}
 }
 
 // response is the text of the member response, where that is one.
 func (m *message) response() (text string, ok bool) {
-	ok = json.Unmarshal(m.Response, &text) == nil
+	ok = wire.Kind(m.Response) == "a string" && json.Unmarshal(m.Response, &text) == nil
 	return text, ok
 }
 
-// said is what Ollama's message says, nil where there is none.
-func (m *message) said() *said {
-	var s said
-	if json.Unmarshal(m.Message, &s) != nil {
-		return nil
-	}
-	return &s
+// piece is something said of a kind.
+type piece struct {
+	kind
+	said string
 }
 
-func (p *part) string() string { return p.Thinking + p.Text + p.Name + compact(p.Input) }
+// piece adds one where there is any.
+func (o *outcome) piece(at place, p piece) {
+	if at.kind = p.kind; p.said != "" {
+		o.add(at, p.said)
+	}
+}
+
+// part adds a piece of content, number n.
+func (o *outcome) part(again string, n int, p *part) {
+	at := place{again: again, part: n}
+	for _, one := range []piece{{reasoning, p.Thinking}, {p.kind(), p.Text}, {refusal, p.Refusal}} {
+		o.piece(at, one)
+	}
+	if p.Name != "" || len(p.Input) > 0 {
+		o.call(at, p.Name, p.Input)
+	}
+}
+
+// kind is that of the part's text.
+func (p *part) kind() kind {
+	if strings.Contains(p.Type, "reasoning") || strings.Contains(p.Type, "summary") {
+		return reasoning
+	}
+	return text
+}
+
+// item adds an item of responses, number n.
+func (o *outcome) item(again string, n int, it *item) {
+	for i := range it.Summary {
+		o.part(again, n, &it.Summary[i])
+	}
+	for i := range it.Content {
+		o.part(again, n, &it.Content[i])
+	}
+	given := it.Arguments
+	if given == nil {
+		given = it.Input
+	}
+	if it.Name != "" || len(given) > 0 {
+		o.call(place{again: again, part: n}, it.Name, given)
+	}
+}
+
+// call adds a call, or a piece of one.
+func (o *outcome) call(at place, name string, arguments json.RawMessage) {
+	at.kind = callName
+	o.add(at, name)
+	at.kind = callArguments
+	o.add(at, unquoted(arguments))
+}
+
+// unquoted is the text of a JSON string, or any other value without spaces between its parts: files that are written
+// anew have others.
+func unquoted(raw json.RawMessage) string {
+	var said string
+	var b bytes.Buffer
+	switch {
+	case json.Unmarshal(raw, &said) == nil: // or null, which is nothing
+		return said
+	case json.Compact(&b, raw) != nil:
+		return string(raw)
+	}
+	return b.String()
+}
 
 // event reads an event of a stream.
 func (o *outcome) event(data []byte) {
 	var m message
-	if json.Unmarshal(data, &m) != nil {
-		return // [DONE] and its like
+	if !o.decode(data, &m) {
+		return
 	}
 	o.take(&m)
-	if m.Token != nil && !m.Token.Special {
-		o.add(0, m.Token.Text)
+	if m.Token != nil {
+		o.speaks = true
+		o.tokens(0, []token{*m.Token})
 	}
-	for _, c := range m.Choices {
-		o.add(c.Index, c.Text)
-		o.say(c.Index, c.Delta)
-	}
-	var piece struct {
-		Text, Thinking string
-		Partial        string `json:"partial_json"`
-	}
-	var text string
 	switch {
-	case json.Unmarshal(m.Delta, &text) == nil:
-		o.add(0, text)
-	case json.Unmarshal(m.Delta, &piece) == nil:
-		o.add(0, piece.Thinking+piece.Text+piece.Partial)
+	case strings.HasPrefix(m.Type, "response."):
+		o.eventOfResponses(m.Type, data)
+	case strings.HasPrefix(m.Type, "content_block_"):
+		o.block(data)
+	}
+}
+
+// block reads an event of messages about a block of content.
+func (o *outcome) block(data []byte) {
+	var e struct {
+		Index int
+		Block *part `json:"content_block"`
+		Delta struct {
+			Text, Thinking string
+			Partial        string `json:"partial_json"`
+		}
+	}
+	if !o.decode(data, &e) {
+		return
+	}
+	o.speaks = true
+	if e.Block != nil {
+		if unquoted(e.Block.Input) == "{}" { // its pieces follow
+			e.Block.Input = json.RawMessage("null")
+		}
+		o.part("", e.Index, e.Block)
+	}
+	at := place{part: e.Index}
+	for _, one := range []piece{{reasoning, e.Delta.Thinking}, {text, e.Delta.Text}, {callArguments, e.Delta.Partial}} {
+		o.piece(at, one)
+	}
+}
+
+// eventOfResponses reads an event of responses.
+func (o *outcome) eventOfResponses(name string, data []byte) {
+	var e struct {
+		At               int `json:"output_index"`
+		Delta            json.RawMessage
+		Text, Refusal    string
+		Arguments, Input json.RawMessage
+		Item             *item
+		Part             *part
+		Response         *struct{ Output []item }
+	}
+	if !o.decode(data, &e) {
+		return
+	}
+	of := text
+	switch {
+	case strings.Contains(name, "reasoning"):
+		of = reasoning
+	case strings.Contains(name, "arguments"), strings.Contains(name, "input"):
+		of = callArguments
+	case strings.Contains(name, "refusal"):
+		of = refusal
+	}
+	at := place{part: e.At, kind: of}
+	switch {
+	case strings.HasSuffix(name, ".delta"):
+		o.speaks = true
+		o.add(at, unquoted(e.Delta))
+	case e.Item != nil && strings.HasSuffix(name, ".added"): // whose pieces follow
+		o.speaks = true
+		if e.Item.Name != "" {
+			o.call(at, e.Item.Name, nil)
+		}
+	case e.Item != nil:
+		o.item(name, e.At, e.Item)
+	case e.Part != nil:
+		o.part(name, e.At, e.Part)
+	case e.Response != nil:
+		for i := range e.Response.Output {
+			o.item("response", i, &e.Response.Output[i])
+		}
+	default:
+		for _, said := range []string{e.Text, e.Refusal, unquoted(e.Arguments), unquoted(e.Input)} {
+			if said != "" {
+				at.again = name
+				o.add(at, said)
+			}
+		}
 	}
 }
 
 // take takes what replies and events have alike.
 func (o *outcome) take(m *message) {
-	if m.Details != nil && m.Details.Receipt != nil {
-		o.receipts = append(o.receipts, slices.Clone(m.Details.Receipt))
+	if m.GeneratedText != nil {
+		o.speaks = true
+		o.add(place{kind: text}, *m.GeneratedText)
 	}
-	if m.Receipt != nil {
-		o.receipts = append(o.receipts, slices.Clone(m.Receipt))
+	o.speaks = o.speaks || m.Choices != nil
+	for _, c := range m.Choices {
+		o.add(place{sequence: c.Index, kind: text}, c.Text)
+		o.say(c.Index, c.Message, true)
+		o.say(c.Index, c.Delta, false)
 	}
-	var inner struct{ Receipt json.RawMessage }
-	if json.Unmarshal(m.Response, &inner) == nil && inner.Receipt != nil {
-		o.receipts = append(o.receipts, slices.Clone(inner.Receipt))
+	if given := wire.Kind(m.Message); given != "an object" && set(m.Message) && !set(m.Error) {
+		o.fail(fmt.Errorf("message: want an object, given %s", given))
 	}
-	for _, r := range m.Receipts {
-		o.receipts = append(o.receipts, slices.Clone(r))
+	if m.Details != nil {
+		o.receipt(m.Details.Receipt)
 	}
-	if len(m.Error) > 0 && string(m.Error) != "null" {
-		o.err = reason(m.Error)
+	o.receipt(m.Receipt)
+	if set(m.Receipts) {
+		var list []json.RawMessage
+		if json.Unmarshal(m.Receipts, &list) != nil {
+			o.fail(fmt.Errorf("receipts: want an array of receipts, given %s", wire.Kind(m.Receipts)))
+		}
+		for _, one := range list {
+			o.receipt(one)
+		}
+	}
+	failed := m.Error
+	switch given := wire.Kind(m.Response); {
+	case given == "an object":
+		var inner struct{ Receipt, Error json.RawMessage }
+		_ = json.Unmarshal(m.Response, &inner) // which cannot fail: it was read as JSON
+		o.receipt(inner.Receipt)
+		if !set(failed) {
+			failed = inner.Error
+		}
+	case given != "a string" && set(m.Response):
+		o.fail(fmt.Errorf("response: want a string, or an object in an event, given %s", given))
+	}
+	if set(failed) {
+		o.err = reason(failed)
 	}
 }
 
-func (o *outcome) add(index int, text string) {
-	if index < 0 || index > 1<<16 {
+// receipt takes a receipt; null is none.
+func (o *outcome) receipt(raw json.RawMessage) {
+	if !set(raw) {
 		return
 	}
-	for len(o.parts) <= index {
-		o.parts = append(o.parts, nil)
+	r, err := readReceipt(raw)
+	if err != nil {
+		o.fail(err)
 	}
-	o.parts[index] = append(o.parts[index], text...)
+	o.receipts = append(o.receipts, r)
+	o.raw = append(o.raw, slices.Clone(raw))
 }
 
-func (o *outcome) say(index int, s *said) {
+// say adds what a choice says, or the next piece of it. Pieces of calls have the numbers of their calls, whole calls
+// follow those that came.
+func (o *outcome) say(sequence int, s *said, whole bool) {
 	if s == nil {
 		return
 	}
-	for _, text := range []*string{s.Reasoning, s.Thinking, s.Content} {
-		if text != nil {
-			o.add(index, *text)
+	o.speaks = true
+	for _, one := range []struct {
+		kind
+		said *string
+	}{{reasoning, s.Reasoning}, {reasoning, s.Thinking}, {reasoningContent, s.ReasoningContent}, {text, s.Content},
+		{refusal, s.Refusal}} {
+		if one.said != nil {
+			o.add(place{sequence: sequence, kind: one.kind}, *one.said)
 		}
 	}
-	for _, c := range s.ToolCalls {
-		o.add(index, c.Function.string())
+	for i, c := range s.ToolCalls {
+		at := place{sequence: sequence, kind: callName, call: i}
+		if c.Index != nil && !whole {
+			if at.call = *c.Index; at.call < 0 {
+				o.fail(fmt.Errorf("the index of a call: want a whole number from 0 to %d, given %d", maxNumber, at.call))
+			}
+		}
+		if whole {
+			if o.calls == nil {
+				o.calls = map[int]int{}
+			}
+			at.call = o.calls[o.base+sequence]
+			o.calls[o.base+sequence]++
+		}
+		o.call(at, c.Function.Name, c.Function.Arguments)
 	}
 	if s.FunctionCall != nil {
-		o.add(index, s.FunctionCall.string())
+		o.call(place{sequence: sequence, call: functionCall}, s.FunctionCall.Name, s.FunctionCall.Arguments)
 	}
-}
-
-func (f *function) string() string {
-	var text string
-	if json.Unmarshal(f.Arguments, &text) == nil {
-		return f.Name + text
-	}
-	return f.Name + compact(f.Arguments)
-}
-
-func compact(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if len(raw) == 0 || json.Compact(&b, raw) != nil {
-		return string(raw)
-	}
-	return b.String()
 }
 
 // reason returns the text of an error.

@@ -6,32 +6,35 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"tgi/server/client/terminal"
 )
 
-// seed is that of a receipt as the file has it: its digits, without the quotes of a text, or else any JSON.
+// seed is that of a receipt as the file has it: any JSON, empty for none.
 type seed string
 
 // UnmarshalJSON takes any value: what cannot be a seed is said by flaw.
 func (s *seed) UnmarshalJSON(data []byte) error {
-	var text string
-	if json.Unmarshal(data, &text) != nil || text == "" || string(data) == "null" {
-		text = string(data)
-	}
-	*s = seed(text)
+	*s = seed(data)
 	return nil
+}
+
+// digits are those of a seed that is a text, or what else it is.
+func (s seed) digits() string {
+	var text string
+	if strings.HasPrefix(string(s), `"`) && json.Unmarshal([]byte(s), &text) == nil {
+		return text
+	}
+	return string(s)
 }
 
 // number returns the seed, if there is one of 64 bits.
 func (s seed) number() (n uint64, ok bool) {
-	n, err := strconv.ParseUint(string(s), 10, 64)
+	n, err := strconv.ParseUint(s.digits(), 10, 64)
 	return n, err == nil
 }
 
 // flaw says why the seed cannot be sent again, empty where it can.
 func (s seed) flaw() string {
-	f, err := strconv.ParseFloat(string(s), 64)
+	f, err := strconv.ParseFloat(s.digits(), 64)
 	switch _, ok := s.number(); {
 	case ok:
 		return ""
@@ -63,14 +66,15 @@ func (s seed) rounded() bool {
 		mantissa, exponent, _ := strings.Cut(text, "e+")
 		mantissa = strings.ReplaceAll(mantissa, ".", "")
 		if e, err := strconv.Atoi(exponent); err == nil && len(mantissa) <= e+1 &&
-			mantissa+strings.Repeat("0", e+1-len(mantissa)) == string(s) {
+			mantissa+strings.Repeat("0", e+1-len(mantissa)) == s.digits() {
 			return true
 		}
 	}
 	return false
 }
 
-func (s seed) shown() string { return terminal.Line(cut(string(s))) }
+// shown is the seed as the file has it, a text in its quotes.
+func (s seed) shown() string { return written([]byte(s)) }
 
 // undrawn says why the texts of a reply with these receipts cannot be drawn again by a request without a seed of its
 // own, empty where they can or where nothing was drawn. batch says that all seeds follow from the first.
@@ -92,8 +96,9 @@ func undrawn(list []receipt, batch bool) string {
 // request has it, or that of the receipt.
 func (r *receipt) doubts(given json.RawMessage) (list []string) {
 	n, ok := r.Seed.number()
-	if own, err := strconv.ParseUint(string(given), 10, 64); err == nil && ok && own != n {
-		list = append(list, fmt.Sprintf("the request has the seed %d, its receipt %d: one of them was changed", own, n))
+	if own, is := seed(given).number(); is && ok && own != n {
+		list = append(list, fmt.Sprintf("the request has the seed %s, its receipt %s: one of them was changed",
+			seed(given).shown(), r.Seed.shown()))
 	}
 	if flaw := r.Seed.flaw(); flaw != "" {
 		list = append(list, flaw)

@@ -18,7 +18,7 @@ func TestNoSeed(t *testing.T) {
 		{`"seed": null, `, "", "{}", "the receipt's seed, null, is no whole number from 0 to 2^64-1"},
 		{`"seed": -1, `, "", "{}", "the receipt's seed, -1, is no whole number from 0 to 2^64-1"},
 		{`"seed": 1.5, `, "", "{}", "the receipt's seed, 1.5, is no whole number from 0 to 2^64-1"},
-		{`"seed": "seven", `, "", "{}", "the receipt's seed, seven, is no whole number from 0 to 2^64-1"},
+		{`"seed": "seven", `, "", "{}", `the receipt's seed, "seven", is no whole number from 0 to 2^64-1`},
 		{`"seed": "", `, "", "{}", `the receipt's seed, "", is no whole number from 0 to 2^64-1`},
 		{`"seed": {"a": [1]}, `, "", "{}", `the receipt's seed, {"a": [1]}, is no whole number from 0 to 2^64-1`},
 		{`"seed": true, `, "", "{}", "the receipt's seed, true, is no whole number from 0 to 2^64-1"},

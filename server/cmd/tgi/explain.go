@@ -58,7 +58,11 @@ is shown, or a file that --save wrote. NO_COLOR switches colours off.`,
 				if err != nil {
 					return err
 				}
-				return c.showExplained(f, replay.InputName(name), explain.Kept(data))
+				reply, err := explain.Kept(data)
+				if err != nil {
+					return fmt.Errorf("%s: %w", replay.InputName(name), err)
+				}
+				return c.showExplained(f, replay.InputName(name), reply)
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()

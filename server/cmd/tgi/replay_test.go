@@ -62,6 +62,29 @@ func TestExplainAndReplay(t *testing.T) {
 	if err := os.WriteFile("drawn.json", []byte(drawn), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for _, x := range []struct {
+		was, is, out string
+		code         int
+	}{
+		{`"content":"It is`, `"content":"So is`, "request 1: differs\n  text behind 0 bytes: was \"So is ", 1},
+		{`"receipts":[{"version":1`, `"receipts":[{"version":2`, "request 1: not compared: the reply that was kept: " +
+			"receipt.version: this tgi reads version 1, given 2\n", 3},
+		{`"receipts":[`, `"receipts":"x","was":[`, "request 1: not compared: the reply that was kept: receipts: want an " +
+			"array of receipts, given a string\n", 3},
+	} {
+		changed := strings.Replace(string(kept), x.was, x.is, 1)
+		if err := os.WriteFile("changed.json", []byte(changed), 0o600); err != nil || changed == string(kept) {
+			t.Fatal(err, x.was)
+		}
+		out, errs, code = commandOn(t, "replay", "--url", ts.URL, "changed.json")
+		if code != x.code || errs != "" || !strings.HasPrefix(out, x.out) {
+			t.Errorf("%s: status %d, printed %q and %q", x.is, code, out, errs)
+		}
+		out, _, code = commandOn(t, "replay", "--json", "--url", ts.URL, "changed.json")
+		if code != x.code || !strings.Contains(out, `"same":false`) && !strings.Contains(out, `"same": false`) {
+			t.Errorf("%s: status %d, printed %q", x.is, code, out)
+		}
+	}
 	if err := os.WriteFile("list.json", []byte("["), 0o600); err != nil {
 		t.Fatal(err)
 	}
