@@ -321,7 +321,8 @@ func TestReceiptOfResponses(t *testing.T) {
 	const stream = "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"output\":[]}}\n\n" +
 		"event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":" + whole + "}\n\n"
 	for _, reply := range []string{whole, stream} {
-		if list, err := Receipts([]byte(reply)); err != nil || len(list) != 1 || string(list[0]) != `{"version":1,"model":"m"}` {
+		list, err := Receipts([]byte(reply))
+		if err != nil || len(list) != 1 || string(list[0]) != `{"version":1,"model":"m"}` {
 			t.Errorf("%s: %s", reply, list)
 		}
 	}
