@@ -17,8 +17,8 @@ import (
 // Report is what became of an exchange that was sent again.
 type Report struct {
 	Request string `json:"request"`
-	// Same says that the reply is the same again: its tokens, as far as they are known, and all that it says. That is just
-	// where replies were compared and Differences are empty.
+	// Same says that the reply is the same again: its tokens, as far as they are known, and all that it says. That is
+	// just where replies were compared and Differences are empty.
 	Same bool `json:"same"`
 	// Compared says by what: "tokens", which is by them and by what they say, or "text" alone.
 	Compared string `json:"compared,omitempty"`
