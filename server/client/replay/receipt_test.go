@@ -272,3 +272,36 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 }
+
+// TestReplyKinds: whatever kind of JSON stands in whichever place of a reply, all that tells of it agrees, what cannot
+// be read is named, and a reply is the same only where its text and its tokens are.
+func TestReplyKinds(t *testing.T) {
+	for _, on := range carriers {
+		if strings.HasPrefix(on.reply, "data: ") {
+			continue
+		}
+		reply := strings.Replace(on.reply, "RECEIPT", goodReceipt, 1)
+		c, _ := answering(t, 200, reply)
+		for _, value := range []string{`null`, `"x"`, `5`, `true`, `[]`, `["x"]`, `{}`, `{"content": "x"}`} {
+			for path, doctored := range places(t, reply, value) {
+				e := Exchange{Label: "r", Method: http.MethodPost, Path: on.path, Body: []byte(on.body), Status: 200,
+					Reply: []byte(doctored)}
+				var r Report
+				tally, err := RunAll(t.Context(), c, []Exchange{e}, Options{}, func(one Report) error { r = one; return nil })
+				if err != nil {
+					t.Fatal(err)
+				}
+				name := on.path + ": " + path + " = " + value
+				agree(t, name, r, tally)
+				changed := !strings.Contains(doctored, `"b"`) || !strings.Contains(doctored, `"sha256":"o"`) ||
+					!strings.Contains(doctored, `"tokens":3`)
+				if r.Same && changed && len(r.Notes) == 0 { // a note says what is not compared, for it was not kept
+					t.Errorf("%s: %s%s", name, r.String(), doctored)
+				}
+				if strings.Contains(r.Error, "no known form") {
+					t.Errorf("%s: %s", name, r.Error)
+				}
+			}
+		}
+	}
+}

@@ -169,9 +169,13 @@ func (r *Report) compare(was, is *outcome) (retold bool) {
 		r.Differences = append(r.Differences, Difference{"error", was.err, is.err})
 	}
 	r.Same = len(r.Differences) == 0
-	if !known && len(before) != len(now) {
+	switch {
+	case known:
+	case len(before) != len(now):
 		r.Notes = append(r.Notes, fmt.Sprintf("the reply that was kept has %s, the new one %d: what they follow from cannot "+
 			"be compared", terminal.Count(len(before), "receipt"), len(now)))
+	case len(before) > 0:
+		r.Notes = append(r.Notes, "the receipt that was kept tells of no tokens: the texts alone are compared")
 	}
 	if retold = known && tokens && !r.Same; retold {
 		note := "the tokens are those of the receipt, but what was kept is not what they say"
