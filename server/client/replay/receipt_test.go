@@ -287,7 +287,8 @@ func TestReplyKinds(t *testing.T) {
 				e := Exchange{Label: "r", Method: http.MethodPost, Path: on.path, Body: []byte(on.body), Status: 200,
 					Reply: []byte(doctored)}
 				var r Report
-				tally, err := RunAll(t.Context(), c, []Exchange{e}, Options{}, func(one Report) error { r = one; return nil })
+				keep := func(one Report) error { r = one; return nil }
+				tally, err := RunAll(t.Context(), c, []Exchange{e}, Options{}, keep)
 				if err != nil {
 					t.Fatal(err)
 				}
