@@ -79,7 +79,7 @@ func (s *Session) Room(n int) (uint32, error) {
 	if s.in == nil {
 		return 0, s.closedError("tgi_alloc")
 	}
-	budget := s.g.limits.FuelPerRequest
+	budget := allotment{left: s.g.limits.FuelPerRequest}
 	return s.g.alloc(s.in, uint64(n), &budget)
 }
 

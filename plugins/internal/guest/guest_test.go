@@ -2,6 +2,8 @@ package guest_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -273,6 +275,40 @@ func TestLimits(t *testing.T) {
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", l, err, want)
 		}
+	}
+}
+
+// TestFuelOfLoad: all calls at load share their fuel, and a call may end a little beyond it. The error of the next one
+// tells how much all had, and what they used.
+func TestFuelOfLoad(t *testing.T) {
+	wasm, err := os.ReadFile("../../std/wasm/no-repeat-ngram.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]bool{}
+	for fuel := int64(500); len(calls) < 2; fuel += fuel / 20 {
+		_, err := loadWith(t, guest.Config{Wasm: wasm, Limits: guest.Limits{FuelLoad: fuel}})
+		var f *sandbox.Fault
+		if !errors.As(err, &f) || f.Kind != sandbox.ErrFuel || f.Budget != fuel || f.Used <= fuel ||
+			!strings.Contains(err.Error(), fmt.Sprintf("out of fuel: budget %d, used %d", fuel, f.Used)) {
+			t.Fatalf("fuel %d: %v", fuel, err)
+		}
+		calls[f.Func] = true
+	}
+}
+
+// TestFuelOfSteps: the same of what a sequence has at a step, until it has paid back what it used too much.
+func TestFuelOfSteps(t *testing.T) {
+	s := beginWith(t, guest.Config{Wasm: fake("tgi_logits_process", guesttest.Spin()).Wasm(),
+		Limits: guest.Limits{FuelPerStep: 1000}}, guest.Start{})
+	e := s.Entry(guest.Process)
+	if err := e.Charge(2500); err == nil {
+		t.Error("it had 1000 units")
+	}
+	e.Next()
+	var f *sandbox.Fault
+	if _, err := e.Call(); !errors.As(err, &f) || f.Budget != 2000 || f.Used <= 2500 {
+		t.Error(err)
 	}
 }
 

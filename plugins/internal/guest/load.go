@@ -282,6 +282,7 @@ func (l *loader) call(fn string, args ...uint64) (uint64, error) {
 	copy(stack, args)
 	use, err := l.in.Run(l.in.Func(fn), stack, l.left)
 	l.left.Fuel -= use.Fuel
+	l.left.Burnt += use.Fuel
 	l.left.Spent += use.Ran
 	return narrow(fn, stack[0]), err
 }

@@ -92,7 +92,7 @@ func (s *Session) begin(kinds []string, start Start) error {
 		return err
 	}
 	if most := max(len(start.Prompt), start.MaxTokens); most > s.capacity {
-		budget := s.g.limits.FuelPerRequest
+		budget := allotment{left: s.g.limits.FuelPerRequest}
 		if err := s.grow(most, &budget); err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (g *Guest) writeParams(in *sandbox.Instance, params []byte) (at, n uint64, 
 // writeText writes a text to a room of size bytes, or to a new one if the text is longer.
 func (g *Guest) writeText(in *sandbox.Instance, text []byte, room uint32, size int) (at, n uint64, err error) {
 	if len(text) > size {
-		budget := g.limits.FuelPerRequest
+		budget := allotment{left: g.limits.FuelPerRequest}
 		if room, err = g.alloc(in, uint64(len(text)), &budget); err != nil {
 			return 0, 0, err
 		}
@@ -155,13 +155,13 @@ func (g *Guest) callCounted(in *sandbox.Instance, f *sandbox.Func, stack []uint6
 }
 
 // alloc has the guest make room, paid from budget.
-func (g *Guest) alloc(in *sandbox.Instance, size uint64, budget *int64) (uint32, error) {
+func (g *Guest) alloc(in *sandbox.Instance, size uint64, budget *allotment) (uint32, error) {
 	if size >= 1<<31 {
 		return 0, fmt.Errorf("%s: room of %d bytes for a sequence: a guest can be asked for %d", g.name, size, 1<<31-1)
 	}
 	stack := []uint64{size}
-	used, err := g.callCounted(in, in.Func("tgi_alloc"), stack, g.limits.request(*budget))
-	*budget -= used
+	used, err := g.callCounted(in, in.Func("tgi_alloc"), stack, budget.of(g.limits.request(0)))
+	budget.take(used)
 	if err == nil {
 		err = checkRoom(in, "tgi_alloc", uint32(stack[0]), size)
 		g.counts.fault(err)
@@ -170,7 +170,7 @@ func (g *Guest) alloc(in *sandbox.Instance, size uint64, budget *int64) (uint32,
 }
 
 // grow allocates an empty room for n tokens.
-func (s *Session) grow(n int, budget *int64) error {
+func (s *Session) grow(n int, budget *allotment) error {
 	room, err := s.g.alloc(s.in, uint64(n)*4, budget)
 	if err != nil {
 		return err
@@ -264,18 +264,41 @@ func (s *Session) closedError(fn string) error {
 	return fmt.Errorf("%s: %s: session %w", s.g.name, fn, sandbox.ErrClosed)
 }
 
+// allotment is fuel that several calls have together. A call can use a little more than is left.
+type allotment struct{ left, burnt int64 }
+
+// of is b with the fuel of the allotment.
+func (p *allotment) of(b sandbox.Budget) sandbox.Budget {
+	b.Fuel, b.Burnt = p.left, p.burnt
+	return b
+}
+
+// take takes what was used.
+func (p *allotment) take(fuel int64) {
+	p.left -= fuel
+	p.burnt += fuel
+}
+
+// earn adds what a step gives, up to most. What was used before is over, unless it was more than there was.
+func (p *allotment) earn(fuel, most int64) {
+	if p.left >= 0 {
+		p.burnt = 0
+	}
+	p.left = min(p.left+fuel, most)
+}
+
 // Entry is an export that is called at every step, with the fuel that the sequence has saved for it.
 type Entry struct {
 	s     *Session
 	f     *sandbox.Func
 	name  string
-	saved int64
+	saved allotment
 	stack [5]uint64
 }
 
 // Entry finds an export of a kind that the session was begun with.
 func (s *Session) Entry(export string) *Entry {
-	return &Entry{s: s, f: s.in.Func(export), name: export, saved: s.g.limits.FuelPerStep}
+	return &Entry{s: s, f: s.in.Func(export), name: export, saved: allotment{left: s.g.limits.FuelPerStep}}
 }
 
 // Clone returns the same export of a session that was cloned from this one's, with as much fuel saved.
@@ -288,7 +311,7 @@ func (e *Entry) Clone(s *Session) *Entry {
 // Next counts a step: the sequence has one more step's fuel, up to Burst of them.
 func (e *Entry) Next() {
 	per := e.s.g.limits.FuelPerStep
-	e.saved = min(e.saved+per, Burst*per)
+	e.saved.earn(per, Burst*per)
 }
 
 // Call runs the export with up to five arguments. The error is a *sandbox.Fault, or matches sandbox.ErrClosed.
@@ -297,17 +320,18 @@ func (e *Entry) Call(args ...uint64) (result uint64, err error) {
 		return 0, e.s.closedError(e.name)
 	}
 	copy(e.stack[:], args)
-	used, err := e.s.g.callCounted(e.s.in, e.f, e.stack[:], e.s.g.limits.step(e.saved))
-	e.saved -= used
+	used, err := e.s.g.callCounted(e.s.in, e.f, e.stack[:], e.saved.of(e.s.g.limits.step(0)))
+	e.saved.take(used)
 	return e.stack[0], err
 }
 
 // Charge takes fuel for the host's work on what the export returned. Without enough it gives the cause for Break.
 func (e *Entry) Charge(fuel int64) error {
-	if e.saved -= fuel; e.saved >= 0 {
+	if e.saved.take(fuel); e.saved.left >= 0 {
 		return nil
 	}
-	return fmt.Errorf("the host's work on it needs %d fuel, %d is left", fuel, e.saved+fuel)
+	return fmt.Errorf("the host's work on it needs %d fuel: budget %d, used %d with it", fuel,
+		e.saved.left+e.saved.burnt, e.saved.burnt)
 }
 
 // Rewind says that only the first n tokens of the sequence, the prompt's included, are still those that Tokens wrote.

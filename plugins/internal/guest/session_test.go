@@ -300,7 +300,8 @@ func TestChargeEnds(t *testing.T) {
 	if err := e.Charge(1000); err != nil {
 		t.Error(err)
 	}
-	if err := e.Charge(10); err == nil || err.Error() != "the host's work on it needs 10 fuel, 0 is left" {
+	if err := e.Charge(10); err == nil || err.Error() !=
+		"the host's work on it needs 10 fuel: budget 1000, used 1010 with it" {
 		t.Error(err)
 	}
 }

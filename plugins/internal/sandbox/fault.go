@@ -51,8 +51,8 @@ type Fault struct {
 	Module string // as named at Compile
 	Func   string // the export that was called
 	Cause  string // e.g. "unreachable", "stack overflow", "the guest called proc_exit(2)"
-	Budget int64  // of the call
-	Used   int64
+	Budget int64  // of the call, and of those before it that had the same fuel (Budget.Burnt)
+	Used   int64  // by all of them
 	// OutOfMemory: the guest was refused memory within its own limit before it failed.
 	OutOfMemory bool
 	Trace       []string // the guest's call stack, innermost first, as far as known
@@ -67,7 +67,7 @@ func (f *Fault) Error() string {
 		b.WriteString(": " + f.Cause)
 	}
 	if f.Kind == ErrFuel {
-		fmt.Fprintf(&b, ": budget %d", f.Budget)
+		fmt.Fprintf(&b, ": budget %d, used %d", f.Budget, f.Used)
 	} else if f.Budget > 0 {
 		fmt.Fprintf(&b, " (fuel %d of %d)", f.Used, f.Budget)
 	}
@@ -111,8 +111,9 @@ var (
 )
 
 // fault makes the Fault of a failed call and leaves the instance broken.
-func (in *Instance) fault(fn string, budget, used int64, err error) *Fault {
-	f := &Fault{Kind: ErrTrap, Module: in.module.name, Func: fn, Budget: budget, Used: used, Log: in.printed.lines()}
+func (in *Instance) fault(fn string, b Budget, used int64, err error) *Fault {
+	f := &Fault{Kind: ErrTrap, Module: in.module.name, Func: fn, Budget: b.Burnt + b.Fuel, Used: b.Burnt + used,
+		Log: in.printed.lines()}
 	var a *abort
 	var exit *sys.ExitError
 	switch {

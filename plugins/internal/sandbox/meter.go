@@ -23,7 +23,9 @@ const (
 
 // Budget is what one call may use.
 type Budget struct {
-	Fuel int64
+	// Fuel may be below 0 where the call before used more than there was: the call then ends at once. Burnt is what calls
+	// before used that had it together with this one; faults tell the sum.
+	Fuel, Burnt int64
 	// Time bounds how long the call runs, pauses not counted; 0 does not. Spent is what others ran that have it
 	// together with this one. Limit is what the fault calls it.
 	Time, Spent time.Duration
@@ -155,10 +157,10 @@ func (in *Instance) Run(f *Func, stack []uint64, b Budget) (Use, error) {
 		return Use{}, &Fault{Kind: ErrBroken, Module: in.module.name, Func: f.name, Cause: in.broken.Error()}
 	}
 	if cause := in.alloc.termination.Load(); cause != nil {
-		return Use{}, in.fault(f.name, b.Fuel, 0, cause)
+		return Use{}, in.fault(f.name, b, 0, cause)
 	}
 	if in.lease.Turn != nil && !in.lease.Turn.Take() {
-		return Use{}, in.fault(f.name, b.Fuel, 0, abortCancel)
+		return Use{}, in.fault(f.name, b, 0, abortCancel)
 	}
 	if in.memory != nil {
 		in.memory.refused = 0
@@ -178,7 +180,7 @@ func (in *Instance) Run(f *Func, stack []uint64, b Budget) (Use, error) {
 	in.addRunTime(took)
 	use := Use{Fuel: m.budget.Fuel - m.left - rest, Ran: m.ran, Paused: m.paused, Slices: m.slices}
 	if err != nil {
-		return use, in.fault(f.name, b.Fuel, use.Fuel, err)
+		return use, in.fault(f.name, m.budget, use.Fuel, err) // with what Refuel gave
 	}
 	return use, nil
 }

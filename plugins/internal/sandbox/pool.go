@@ -126,7 +126,7 @@ func (p *Pool) build(l Lease) (*Instance, error) {
 	}
 	if cause := in.endBuild(); cause != nil { // its last call went too far
 		in.Close()
-		return nil, in.fault("init", 0, 0, cause)
+		return nil, in.fault("init", Budget{}, 0, cause)
 	}
 	return in, nil
 }

@@ -157,7 +157,7 @@ func (t *turn) appendLast(b []byte) []byte {
 	switch ended := t.choice.Finish.Reason; {
 	case ended == llm.FinishGuard:
 		reason = "content_filter"
-	case ended == llm.FinishLength && !t.choice.Reply.Stopped():
+	case ended == llm.FinishLength && !t.choice.Reply.Stopped() && !t.choice.Reply.Called():
 		reason = "length"
 	}
 	b = wire.AppendString(b, reason)
