@@ -23,8 +23,8 @@ const (
 
 // Budget is what one call may use.
 type Budget struct {
-	// Fuel may be below 0 where the call before used more than there was: the call then ends at once. Burnt is what calls
-	// before used that had it together with this one; faults tell the sum.
+	// Fuel may be below 0 where the call before used more than there was: the call then ends at once. Burnt is what
+	// calls before used that had it together with this one; faults tell the sum.
 	Fuel, Burnt int64
 	// Time bounds how long the call runs, pauses not counted; 0 does not. Spent is what others ran that have it
 	// together with this one. Limit is what the fault calls it.
