@@ -76,6 +76,9 @@ func (s *Set) reload(ctx context.Context, getSpecs func() []Spec) (Report, error
 	if err == nil {
 		unlock, err = s.lockChanges(ctx)
 	}
+	if err == nil {
+		s.tryGrammars(ctx, slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool { return slices.Contains(late, j) }))
+	}
 	if err != nil {
 		s.discardAll(jobs, late)
 		return Report{}, err
@@ -225,6 +228,9 @@ func (s *Set) installLate(j *job, round int) {
 	if s.round != round || e == nil || e.origin != fromFolder {
 		j.discard(nil)
 		return
+	}
+	if j.err == nil && !j.unchanged {
+		s.tryGrammars(s.life, []*job{j})
 	}
 	if j.err == nil && !j.unchanged {
 		_ = s.checkConflicts(j) // the error stays in j.err

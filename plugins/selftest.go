@@ -15,10 +15,11 @@ import (
 	"tgi/sdk/abi"
 )
 
-// The artificial sequence that every new version must complete before it serves requests.
+// The artificial sequence that every new version must complete before it serves requests. The prompt is longer than
+// what plugins look back at, and there are enough steps to use up what the first ones have beside their own fuel.
 const (
-	selfTestPrompt = 3
-	selfTestSteps  = 2
+	selfTestPrompt = 40
+	selfTestSteps  = 6
 	selfTestSeed   = 1
 )
 

@@ -72,6 +72,16 @@ func (s *Set) Prepare(ctx context.Context, name string, wasm []byte, u Upload) (
 	if j.loaded, err = s.load(ctx, w, wasm, nil); err != nil {
 		return nil, cmp.Or(context.Cause(ctx), err)
 	}
+	unlock, err := s.lockChanges(ctx)
+	if err != nil {
+		j.discard(nil)
+		return nil, err
+	}
+	s.tryGrammars(ctx, []*job{j})
+	unlock()
+	if j.err != nil {
+		return nil, j.err
+	}
 	return &Prepared{s, j, nil}, nil
 }
 

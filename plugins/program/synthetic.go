@@ -21,6 +21,11 @@ type Synthetic struct {
 	contexts map[int]*synthetic
 	next     int
 	purse    int
+	// Compile, if any, returns why a grammar is refused; nil takes all for right. Wrong is what it said of the last
+	// one, nil once another is right.
+	Compile func(llm.GrammarCall) error
+	Wrong   error
+
 	// Emitted are the tokens and bytes that went to the client, Generated those of all runs.
 	Emitted, Generated int
 }
@@ -170,10 +175,14 @@ func (h *Synthetic) Start(c int, settings []byte) error {
 		return err
 	}
 	var set struct {
-		MaxTokens int `json:"max_tokens"`
+		MaxTokens int             `json:"max_tokens"`
+		Grammar   json.RawMessage `json:"grammar"`
 	}
 	if len(settings) > 0 && json.Unmarshal(settings, &set) != nil {
 		return refuse(abi.ProgramArgument, "settings: no JSON object")
+	}
+	if err := h.compile(set.Grammar); err != nil {
+		return err
 	}
 	n := syntheticRun
 	if set.MaxTokens > 0 {
@@ -302,5 +311,25 @@ func (h *Synthetic) GrammarPrefix(grammar, text []byte) (int, error) {
 	if !json.Valid(grammar) {
 		return 0, refuse(abi.ProgramGrammar, "grammar: no JSON object")
 	}
+	if err := h.compile(grammar); err != nil {
+		return 0, err
+	}
 	return len(bytes.TrimRight(text, "\x00")), nil
+}
+
+// compile looks at a grammar of the program's, if it is one: null is none.
+func (h *Synthetic) compile(grammar []byte) error {
+	var g *struct {
+		Language, Source, Plugin string
+		Params                   json.RawMessage
+	}
+	if h.Compile == nil || json.Unmarshal(grammar, &g) != nil || g == nil {
+		return nil
+	}
+	h.Wrong = h.Compile(llm.GrammarCall{Plugin: g.Plugin, Language: g.Language, Source: []byte(g.Source),
+		Params: g.Params})
+	if h.Wrong != nil {
+		return refuse(abi.ProgramGrammar, "%v", h.Wrong)
+	}
+	return nil
 }

@@ -103,10 +103,7 @@ func (l *Loaded) doubts() {
 			}
 		}
 	}
-	unknown("model.plugins", c.Model.Plugins)
-	for i, m := range c.ModelList {
-		unknown(fmt.Sprintf("model[%d].plugins", i), m.Plugins)
-	}
+	c.eachPluginOfModels(unknown)
 	for i, k := range c.Key {
 		unknown(fmt.Sprintf("key[%d].plugins", i), k.Plugins)
 		for j, id := range k.Models {
@@ -115,6 +112,28 @@ func (l *Loaded) doubts() {
 			}
 		}
 	}
+}
+
+// eachPluginOfModels calls f with the plugins of each model and their key.
+func (c *Config) eachPluginOfModels(f func(key string, names []string)) {
+	f("model.plugins", c.Model.Plugins)
+	for i, m := range c.ModelList {
+		f(fmt.Sprintf("model[%d].plugins", i), m.Plugins)
+	}
+}
+
+// CheckPluginNames finds names among the plugins of a model that no plugin has. A start notes them alone, since one
+// may be uploaded later, or be put into the folder. Keys may name what is to come.
+func (c *Config) CheckPluginNames() error {
+	var wrong []error
+	c.eachPluginOfModels(func(key string, names []string) {
+		for _, name := range names {
+			if !strings.Contains(name, "*") && !c.knowsPlugin(name) {
+				wrong = append(wrong, c.KeyError(key, fmt.Errorf("there is no plugin %q", trim(name))))
+			}
+		}
+	})
+	return errors.Join(wrong...)
 }
 
 // knows reports whether a model or an adapter is declared, or in the models folder.

@@ -24,7 +24,7 @@ func (h *Contexts) noteGrammar(g *Grammar, err error) {
 }
 
 // blame returns the error of a program that failed at the grammar: an *Invalid where the client wrote it into a
-// parameter of a plugin, else err, for then it is the program's own mistake.
+// parameter of a plugin, else err, for then it is the program's own mistake, or that of its configuration.
 func (w *wrongGrammar) blame(calls []PluginCall, err error) error {
 	for _, c := range calls {
 		var params map[string]json.RawMessage
@@ -38,7 +38,8 @@ func (w *wrongGrammar) blame(calls []PluginCall, err error) error {
 			}
 		}
 	}
-	return err
+	return fmt.Errorf("%w (no parameter of the request has this grammar: it is the program's or its configuration's)",
+		err)
 }
 
 // sameGrammar reports whether a parameter is the source of a grammar: the same JSON, or a string with its text.

@@ -29,12 +29,12 @@ and generate one token with it. Models that were not fetched yet are not fetched
 asked whether they have them.`,
 		Annotations: map[string]string{settingsShown: "config,model-id,models-folder,plugins-folder"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			settings, err := loadConfig(flags)
-			if err != nil {
-				return err
-			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
+			settings, err := loadConfig(flags)
+			if err != nil {
+				return settingsError{catalog.WithPlugins(ctx, settings.Config, err)}
+			}
 			log := server.NewLog(cmd.ErrOrStderr(), settings.Config.Log)
 			if out.json {
 				report, err := catalog.CheckAll(ctx, settings, version, log)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"tgi/models/library"
 	"tgi/runtime/ort"
@@ -54,11 +55,9 @@ type CheckedLimits struct {
 // token, and passes what it found to found. Models that were not fetched yet are not fetched; their
 // sources are asked whether they have them.
 func Check(ctx context.Context, cfg config.Config, version string, log *slog.Logger, found func(Checked)) error {
-	if err := cfg.CheckPaths(); err != nil {
-		return err
-	}
-	if err := server.CheckListen(cfg.Server); err != nil {
-		return cfg.Located(err)
+	err := errors.Join(cfg.CheckPaths(), cfg.CheckPluginNames(), cfg.Located(server.CheckListen(cfg.Server)))
+	if err != nil {
+		return WithPlugins(ctx, cfg, err)
 	}
 	lib, err := host.OpenLibrary(cfg)
 	if err != nil {
@@ -84,6 +83,19 @@ func Check(ctx context.Context, cfg config.Config, version string, log *slog.Log
 		found(checked)
 	}
 	return nil
+}
+
+// WithPlugins is an error of settings with what is wrong with their plugins, which needs no model to be found. A plugin
+// whose own settings the error is about is left out: it would be told twice.
+func WithPlugins(ctx context.Context, cfg config.Config, err error) error {
+	list := cfg.Plugin
+	cfg.Plugin = nil
+	for i, p := range list {
+		if !strings.Contains(err.Error(), fmt.Sprintf("plugin[%d]", i)) {
+			cfg.Plugin = append(cfg.Plugin, p)
+		}
+	}
+	return errors.Join(err, host.TryDeclared(ctx, cfg))
 }
 
 // sourceKey is the key of the source of model i.
