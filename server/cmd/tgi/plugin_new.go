@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,16 +54,19 @@ func writeProject(stdout io.Writer, language, kind, name, dir string) error {
 	if language == "as" {
 		fmt.Fprintln(stdout, "  npm ci                   # once: asc, the compiler")
 	}
-	fmt.Fprintf(stdout,
-		"  tgi plugin test          # its native tests\n  tgi plugin build         # %s.wasm, checked\n",
-		name)
+	tgi := project.CalledFrom(os.Args[0], dir)
+	fmt.Fprintf(stdout, "  %s plugin test          # its native tests\n  %s plugin build         # %s.wasm, checked\n",
+		tgi, tgi, name)
 	if kind == sdk.Stepping {
 		kind = abi.KindGrammar
 	}
 	try := strings.Replace(tryParams[kind], "NAME", name, 1)
-	fmt.Fprintf(stdout, "  tgi plugin check %s.wasm%s\n", name, try)
+	if strings.Contains(try, "--params") {
+		fmt.Fprintln(stdout, "  # with the parameter that it was written with:")
+	}
+	fmt.Fprintf(stdout, "  %s plugin check %s.wasm%s\n", tgi, name, try)
 	if kind != abi.KindTemplate { // bench offers tools, which a new template refuses
-		fmt.Fprintf(stdout, "  tgi plugin bench %s.wasm%s\n", name, try)
+		fmt.Fprintf(stdout, "  %s plugin bench %s.wasm%s\n", tgi, name, try)
 	}
 	return nil
 }
