@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/tools"
 	"tgi/runtime/llm"
+	"tgi/sdk/abi"
 )
 
 // Event is one part of what the parser finds in a model's text: content, reasoning, or a part of a tool call.
@@ -55,6 +58,57 @@ func (b *BoundChat) Parser(ctx context.Context, request []byte, seed uint64) (*P
 	s.EndTurn()
 	b.open.Add(1)
 	return &Parser{bound: b, ctx: ctx, part: p, session: s, inner: inner, follower: p.parsing(request, seed)}, nil
+}
+
+// ReadCalls returns what a text has of calls, as in abi.CallsNone, and how many bytes it is. request is that of Parser,
+// whose errors are those of this.
+func (b *BoundChat) ReadCalls(ctx context.Context, request []byte, tokens []uint32) (state, size int, err error) {
+	p, err := b.Parser(ctx, request, 0)
+	if p == nil || err != nil {
+		return abi.CallsNone, 0, err
+	}
+	defer p.Close()
+	events, size, err := p.feedAll(tokens)
+	if err != nil {
+		return 0, size, err
+	}
+	last, err := p.Finish(true)
+	switch {
+	case slices.ContainsFunc(last, withheld):
+		state = abi.CallsOpen
+	case slices.ContainsFunc(append(events, last...), func(e Event) bool { return e.Kind == llm.DeltaEnd }):
+		state = abi.CallsMade
+	}
+	return state, size, err
+}
+
+// withheld reports whether an event that the end of a text brought is of one that could have gone on as something else:
+// a call that is not whole, or what may be a marker.
+func withheld(e Event) bool { return e.Kind == llm.DeltaFailed || strings.TrimSpace(e.Text) != "" }
+
+// feedAll feeds tokens, of so many bytes.
+func (p *Parser) feedAll(tokens []uint32) (out []Event, size int, err error) {
+	vocab, piece := p.session.Guest().Vocabulary(), []byte(nil)
+	feed := func(text []byte, special bool) error {
+		events, err := p.Feed(strings.ToValidUTF8(string(text), "\uFFFD"), special)
+		out, size = append(out, events...), size+len(text)
+		return err
+	}
+	for _, t := range tokens {
+		if vocab.Flags(t)&abi.TokenSpecial == 0 {
+			piece = append(piece, vocab.Bytes(t)...)
+			continue
+		}
+		if err := feed(piece, false); err != nil {
+			return out, size, err
+		}
+		piece = piece[:0]
+		if err := feed(vocab.Bytes(t), true); err != nil {
+			return out, size, err
+		}
+	}
+	err = feed(piece, false)
+	return out, size, err
 }
 
 // Feed hands over the next piece of the model's text, UTF-8, cut where the tokens are; special means that it is the

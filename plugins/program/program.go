@@ -42,6 +42,8 @@ type Host interface {
 	// Render also returns the fuel that the template took, also of one that failed.
 	Render(request []byte) (c int, fuel int64, err error)
 	GrammarPrefix(grammar, text []byte) (int, error)
+	// Calls also returns how many bytes the parser read.
+	Calls(c int) (state, size int, err error)
 
 	// Slept is how long all calls so far waited for the model.
 	Slept() time.Duration
@@ -50,14 +52,16 @@ type Host interface {
 // Fuel beside what imports cost anyway, for the time that the host works for the guest: hostRate of package sandbox
 // says how much for a nanosecond.
 const (
-	copyFuel    = 1
-	encodeFuel  = 250       // per byte of text that is tokenized, or read by a grammar
-	logitFuel   = 20        // per logit of a row that is sorted or summed
-	tokenFuel   = 25        // per token of a context that is copied
-	callFuel    = 5000      // to find a context, and to tell the engine
-	blockFuel   = 20_000    // to give a processor up and take it again
-	startFuel   = 1_000_000 // to begin user code
-	settingFuel = 500       // per byte of settings, which may hold a grammar, and of a conversation, which is tokenized
+	copyFuel   = 1
+	encodeFuel = 250       // per byte of text that is tokenized, or read by a grammar
+	logitFuel  = 20        // per logit of a row that is sorted or summed
+	tokenFuel  = 25        // per token of a context that is copied
+	callFuel   = 5000      // to find a context, and to tell the engine
+	blockFuel  = 20_000    // to give a processor up and take it again
+	startFuel  = 1_000_000 // to begin user code
+	// settingFuel is per byte of settings, which may hold a grammar, of a conversation, which is tokenized, and of a text
+	// that the parser of calls reads.
+	settingFuel = 500
 	// refusalFuel pays for what was done in vain, such as compiling a wrong grammar.
 	refusalFuel = 5_000_000
 )
@@ -118,6 +122,7 @@ func Functions() (out []sandbox.HostFunc) {
 		"emit_text":      (*call).emitText,
 		"render":         (*call).render,
 		"grammar_prefix": (*call).grammarPrefix,
+		"ctx_calls":      (*call).calls,
 		"why":            (*call).tellWhy,
 	}
 	for _, f := range abi.ProgramImports {
@@ -415,6 +420,18 @@ func (c *call) grammarPrefix() (int, error) {
 	grammar, text := c.text(0, 1), c.text(2, 3)
 	c.in.Charge(startFuel + int64(len(grammar))*settingFuel + int64(len(text))*encodeFuel)
 	return block(c, func() (int, error) { return c.host.GrammarPrefix(grammar, text) })
+}
+
+func (c *call) calls() (int, error) {
+	c.in.Charge(startFuel)
+	c.copies()
+	size := 0
+	n, err := block(c, func() (n int, err error) {
+		n, size, err = c.host.Calls(c.int(0))
+		return n, err
+	})
+	c.in.Charge(int64(size) * settingFuel)
+	return n, err
 }
 
 // tellWhy is why(to, room).

@@ -306,6 +306,12 @@ func (h *Synthetic) Render(request []byte) (c int, fuel int64, err error) {
 	return c, 0, err
 }
 
+// Calls implements Host: nobody offers tools.
+func (h *Synthetic) Calls(c int) (state, size int, err error) {
+	_, err = h.context(c)
+	return abi.CallsNone, 0, err
+}
+
 // GrammarPrefix takes every text for a beginning of one of the grammar.
 func (h *Synthetic) GrammarPrefix(grammar, text []byte) (int, error) {
 	if !json.Valid(grammar) {

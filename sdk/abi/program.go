@@ -60,6 +60,8 @@ var Program = []Func{
 //	grammar_prefix(grammar, bytes, text, bytes) -> count of bytes of the text that a text of the grammar can begin
 //	    with. grammar is an object of "language", "source" and, if need be, "plugin" and "params"; of no bytes it is
 //	    the request's
+//	ctx_calls(ctx) -> what the text behind the prompt has of calls of tools, see [CallsNone]; as the parser of the
+//	    reply reads it
 //	why(to, room) -> bytes of the reason of the last status below 0, written only if room suffices
 //
 // The settings of ctx_start, each absent where the request's is to hold:
@@ -94,6 +96,7 @@ var ProgramImports = []Func{
 	{Name: "emit_text", Params: []Type{I32, I32}, Results: []Type{I32}},
 	{Name: "render", Params: []Type{I32, I32}, Results: []Type{I32}},
 	{Name: "grammar_prefix", Params: []Type{I32, I32, I32, I32}, Results: []Type{I32}},
+	{Name: "ctx_calls", Params: []Type{I32}, Results: []Type{I32}},
 	{Name: "why", Params: []Type{I32, I32}, Results: []Type{I32}},
 }
 
@@ -151,6 +154,16 @@ const (
 	RunEnd = 2
 	// RunStop: the text has one of the stop strings.
 	RunStop = 3
+)
+
+// What ctx_calls answers.
+const (
+	// CallsNone: no call; always, where the request offers no tools, or the context does not begin with the prompt.
+	CallsNone = 0
+	// CallsOpen: it ends inside a call, or with what may begin one. What is appended becomes a part of that.
+	CallsOpen = 1
+	// CallsMade: it has calls, and does not end inside one.
+	CallsMade = 2
 )
 
 // Limits of programs.

@@ -24,6 +24,9 @@ typedef int32_t tgi_ctx;
 enum { TGI_PROMPT = 0 };       /* the context of the request's prompt */
 enum { TGI_BAD_ARGUMENT = -1, TGI_NO_PURSE = -2, TGI_NO_ROOM = -3, TGI_BAD_GRAMMAR = -4, TGI_REFUSED = -5, TGI_BAD_PLUGIN = -6 };
 enum { TGI_WAIT_ALL, TGI_WAIT_ANY };
+/* What the text behind the prompt has of calls of tools, as the parser of the reply reads it: none; it ends inside a
+ * call, or with what may begin one; it has calls, and does not end inside one. */
+enum { TGI_CALLS_NONE, TGI_CALLS_OPEN, TGI_CALLS_MADE };
 enum { TGI_READ_IDS, TGI_READ_BYTES };
 enum { TGI_RUN_NONE, TGI_RUN_LENGTH, TGI_RUN_END, TGI_RUN_STOP };   /* why a run ended */
 
@@ -53,6 +56,7 @@ TGI_IMPORT("emit") int32_t tgi_emit(tgi_ctx c, int32_t from, int32_t count);
 TGI_IMPORT("emit_text") int32_t tgi_import_emit_text(const char *text, uint32_t len);
 TGI_IMPORT("render") tgi_ctx tgi_import_render(const char *request, uint32_t len);
 TGI_IMPORT("grammar_prefix") int32_t tgi_import_prefix(const char *grammar, uint32_t len, const char *text, uint32_t text_len);
+TGI_IMPORT("ctx_calls") int32_t tgi_ctx_calls(tgi_ctx c);
 TGI_IMPORT("why") int32_t tgi_import_why(char *to, uint32_t room);
 
 /* Settings of a run that are all as the request says. */
@@ -125,6 +129,21 @@ static inline int tgi_append_number(tgi_string *s, uint64_t v) {
   uint32_t n = 20;
   do d[--n] = (char)('0' + v % 10); while (v /= 10);
   return tgi_append(s, (tgi_text){d + n, 20 - n});
+}
+
+/* Lets a context whose text ends inside a call of a tool, or with what may begin one, generate until it does not, and
+ * returns what it has of calls then: one with calls is an answer, and what is appended to it is read as its content.
+ * settings are those of the runs, an object that is not empty and has no "max_tokens". */
+static inline int32_t tgi_ctx_finish_call(tgi_ctx c, tgi_text settings) {
+  for (uint32_t most = 1; tgi_ctx_calls(c) == TGI_CALLS_OPEN; most = most < 32 ? 2 * most : 64) {
+    tgi_string s = {0, 0, 0};
+    int ok = tgi_append(&s, tgi_str("{\"max_tokens\":")) && tgi_append_number(&s, most) && tgi_append(&s, tgi_str(",")) &&
+             tgi_append(&s, (tgi_text){settings.ptr + 1, settings.len - 1});
+    int32_t n = ok ? tgi_ctx_generate(c, tgi_whole(&s)) : TGI_NO_ROOM;
+    if (n < 0) return n;
+    if (tgi_ctx_span(c).reason != TGI_RUN_LENGTH) break;
+  }
+  return tgi_ctx_calls(c);
 }
 
 /* Appends a plugin of a run to settings: what stands between the brackets of "plugins":[], which takes the place of all

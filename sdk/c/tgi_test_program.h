@@ -25,13 +25,16 @@ static const char *(*tgi_script__next)(const char *text);
 static float (*tgi_script__likely)(const char *text, const char *word);
 static const char *tgi_script__why = "", *tgi_script__grammar;
 static tgi_string tgi_script__emitted;
-static uint32_t tgi_script__runs, tgi_script__asked;
+static int32_t (*tgi_script__calls)(const char *text);
+static uint32_t tgi_script__runs, tgi_script__asked, tgi_script__prompt;
 
 /* Sets what the model writes behind a text, until it ends it; and the log-probability of a word, -1 without it. */
 static inline void tgi_script(const char *(*next)(const char *text)) { tgi_script__next = next; }
 static inline void tgi_script_likely(float (*likely)(const char *text, const char *word)) { tgi_script__likely = likely; }
 /* Gives the request a grammar: this text, literally; 0 takes it away. */
 static inline void tgi_script_grammar(const char *source) { tgi_script__grammar = source; }
+/* Sets what a text behind the prompt has of calls; none without it. */
+static inline void tgi_script_calls(int32_t (*calls)(const char *text)) { tgi_script__calls = calls; }
 /* Return what was emitted in the last run of the program, and how many runs of contexts it had. */
 static inline tgi_text tgi_script_emitted(void) { return tgi_whole(&tgi_script__emitted); }
 static inline uint32_t tgi_script_runs(void) { return tgi_script__runs; }
@@ -74,6 +77,7 @@ static inline tgi_error tgi_script_run(const char *params, const char *prompt) {
   memset(tgi_script__all, 0, sizeof tgi_script__all);
   tgi_script__emitted.len = tgi_script__runs = tgi_script__asked = 0;
   tgi_script__append(&tgi_script__all[tgi_script__add()], tgi_str(prompt), TGI_SCRIPT_TOKENS);
+  tgi_script__prompt = tgi_script__all[TGI_PROMPT].count;
   tgi_append(&request, tgi_str(tgi_script__grammar ? "{\"settings\":{\"grammar\":true}," : "{\"settings\":{},"));
   tgi_append(&request, tgi_str("\"prompt_count\":1,\"limits\":{\"max_new_tokens\":100,\"tokens\":10000},\"params\":"));
   tgi_append(&request, tgi_str(params));
@@ -227,6 +231,12 @@ int32_t tgi_import_prefix(const char *grammar, uint32_t len, const char *text, u
   if (!len) source = tgi_str(tgi_script__grammar);
   while (n < text_len && n < source.len && text[n] == source.ptr[n]) n++;
   return (int32_t)n;
+}
+int32_t tgi_ctx_calls(tgi_ctx c) {
+  tgi_script__context *x = tgi_script__get(c);
+  if (!x) return TGI_BAD_ARGUMENT;
+  uint32_t n = x->count < tgi_script__prompt ? x->count : tgi_script__prompt;
+  return tgi_script__calls ? tgi_script__calls(tgi_script__spell(x->tokens + n, x->count - n).ptr) : TGI_CALLS_NONE;
 }
 int32_t tgi_import_why(char *to, uint32_t room) {
   uint32_t n = tgi_strlen(tgi_script__why);

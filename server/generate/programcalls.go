@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"tgi/runtime/llm"
+	"tgi/sdk/abi"
 )
 
 // Where a request's tools say what its texts may be, the runs of its program are held to that as they would be to a
@@ -43,6 +44,22 @@ func (h *Contexts) placeCalls(x *handle, set *runSettings) {
 	}
 	set.from = len(prompt)
 	set.calls = h.bound.HoldsCalls(h.ctx, all[set.from:])
+}
+
+// Calls implements ctx_calls.
+func (h *Contexts) Calls(c int) (state, size int, err error) {
+	x, err := h.resting(c)
+	if err != nil {
+		return 0, 0, err
+	}
+	talk, prompt, all := h.run.conversation, h.run.Request.Prompt, x.c.Tokens()
+	if talk == nil || !talk.offers() || len(all) <= len(prompt) || !slices.Equal(all[:len(prompt)], prompt) {
+		return abi.CallsNone, 0, nil
+	}
+	if state, size, err = h.bound.ReadCalls(h.ctx, all[len(prompt):]); err != nil {
+		err = h.codeError(err, abi.ProgramPlugin)
+	}
+	return state, size, err
 }
 
 // noteSent keeps what the client gets for checkCalls.

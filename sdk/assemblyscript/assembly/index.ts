@@ -24,8 +24,8 @@ export { Ending, Guard, Held, utf8, Verdict } from "./guard";
 export { Mask, Source, Steps } from "./grammar";
 export { Reader } from "./json";
 export {
-  Context, emitText, generate, Grammar, grammarPrefix, Likely, Program, race, Reason, Refusal, refusal, render, Request, Settings, Span,
-  wait, why,
+  Calls, Context, emitText, generate, Grammar, grammarPrefix, Likely, Program, race, Reason, Refusal, refusal, render, Request, Settings,
+  Span, wait, why,
 } from "./program";
 export { Step, Tokens, Candidates, Entries, u32s } from "./step";
 export { describe, draft, guard, onInit, logits, program, sampler, steps, template, tools, Processor, Sampler } from "./registry";

@@ -74,6 +74,9 @@ declare function importRender(request: usize, len: u32): i32;
 @external("tgi", "grammar_prefix")
 declare function importPrefix(grammar: usize, len: u32, text: usize, textLen: u32): i32;
 // @ts-ignore: decorator
+@external("tgi", "ctx_calls")
+declare function importCalls(c: i32): i32;
+// @ts-ignore: decorator
 @external("tgi", "why")
 declare function importWhy(to: usize, room: u32): i32;
 
@@ -190,6 +193,17 @@ export class Span {
     /** The sum of the log-probabilities. */
     readonly logprob: f64,
   ) {}
+}
+
+/** What a text has of calls of tools. */
+export enum Calls {
+  /** A call of the server failed. */
+  FAILED = -1,
+  NONE = 0,
+  /** It ends inside a call, or with what may begin one. */
+  OPEN = 1,
+  /** It has calls, and does not end inside one. */
+  MADE = 2,
 }
 
 /** A token that may come next. */
@@ -336,6 +350,23 @@ export class Context {
   askTokens(ids: StaticArray<u32>): bool {
     return ok(importAsk(this.id, changetype<usize>(ids), ids.length));
   }
+  /** Returns what the text behind the prompt has of calls of tools, as the parser of the reply reads it; FAILED if that
+   *  fails. */
+  calls(): Calls {
+    const n = importCalls(this.id);
+    return ok(n) ? <Calls>n : Calls.FAILED;
+  }
+  /** Lets a context whose text ends inside a call of a tool, or with what may begin one, generate until it does not, and
+   *  returns what it has of calls then: one with calls is an answer, and what is appended to it is read as its content.
+   *  s are the settings of the runs, which set no maxTokens. FAILED if that fails. */
+  finishCall(s: Settings): Calls {
+    for (let most = 1; this.calls() == Calls.OPEN; most = min(2 * most, 64)) {
+      const span = this.generate(s.clone().maxTokens(most));
+      if (!span) return Calls.FAILED;
+      if (span.reason != Reason.LENGTH) break;
+    }
+    return this.calls();
+  }
   /** Gives the client tokens. */
   emit(from: i32, count: i32): bool {
     return ok(importEmit(this.id, from, count));
@@ -418,6 +449,13 @@ export class Settings {
   private members: string[] = [];
   private plugins: string[] = [];
 
+  /** Returns a copy. */
+  clone(): Settings {
+    const s = new Settings();
+    s.members = this.members.slice();
+    s.plugins = this.plugins.slice();
+    return s;
+  }
   private with(name: string, json: string): Settings {
     this.members.push(quote(name) + ":" + json);
     return this;

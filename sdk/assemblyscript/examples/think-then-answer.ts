@@ -2,7 +2,7 @@
 // "</think>") by then, it is told that the time is up. Then it answers. All of it goes out as it comes; where the
 // request has a grammar, the thoughts are free and stay here, and the answer that the grammar holds goes out.
 
-import { describe, program, Program, Reason, Request, Settings, Value, why } from "../assembly";
+import { Calls, describe, program, Program, Reason, Request, Settings, Value, why } from "../assembly";
 export * from "../assembly/exports/common";
 export * from "../assembly/exports/program";
 
@@ -38,14 +38,17 @@ class Think extends Program {
     const p = new Params(r.params);
     const c = r.context;
     const shown = !r.hasGrammar;
-    const think = new Settings().free().maxTokens(p.budget).stop([p.end]);
-    const thought = c.generate(shown ? think.emit() : think);
-    if (!thought) return why();
-    if (thought.reason == Reason.END && shown) return null; // it answered without an end of its thoughts
-    if (thought.reason != Reason.STOP) {
+    const think = new Settings().free().stop([p.end]);
+    if (shown) think.emit();
+    if (!c.generate(think.clone().maxTokens(p.budget))) return why();
+    const calls = shown ? c.finishCall(think) : Calls.NONE; // nothing is put into a call of a tool
+    if (calls == Calls.FAILED) return why();
+    const reason = c.span().reason;
+    if (reason == Reason.END && shown) return null; // it answered without an end of its thoughts
+    if (reason != Reason.STOP && calls != Calls.MADE) {
       const from = c.length;
       // The end may be a special token; it is a client's word about its own reply.
-      if (thought.reason == Reason.LENGTH && c.append(p.hint) < 0) return why();
+      if (reason == Reason.LENGTH && c.append(p.hint) < 0) return why();
       if (c.appendSpecial(p.end) < 0 || (shown && !c.emitFrom(from))) return why();
     }
     return c.generate(new Settings().emit()) ? null : why();

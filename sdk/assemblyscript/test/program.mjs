@@ -10,11 +10,12 @@ export class Scripted extends Guest {
   grammar = null;
 
   /** Runs the program on a prompt. next(text) is what the model writes behind a text until it ends it, likely(text, word)
-   *  the log-probability of a word behind a text. Returns what was emitted, the fault or "", the settings of the runs, and the texts of the questions, "" for one
+   *  the log-probability of a word behind a text, calls(text) what one behind the prompt has of calls. Returns what was emitted, the fault or "", the settings of the runs, and the texts of the questions, "" for one
    *  about the next token. */
-  run(params, prompt, next, likely = () => -1) {
-    this.model = { next, likely };
+  run(params, prompt, next, likely = () => -1, calls = () => 0) {
+    this.model = { next, likely, calls };
     this.contexts = [{ tokens: this.encode(bytes.encode(prompt)), from: 0, reason: 0 }];
+    this.prompt = this.contexts[0].tokens.length;
     this.emitted = "";
     this.runs = [];
     this.asked = [];
@@ -147,6 +148,7 @@ export class Scripted extends Guest {
         const differs = b.findIndex((v, i) => v !== source[i]);
         return differs < 0 ? b.length : differs;
       },
+      ctx_calls: (c) => this.on(c, (x) => this.model.calls(this.said(x.tokens.slice(this.prompt)))),
       why: (at, room) => this.copy(this.reason ?? new Uint8Array(), at, room),
     };
   }

@@ -34,7 +34,7 @@ test("think-then-answer thinks within a budget", () => {
   // it comes to an end: the markup is special here, so it has no text
   let r = open().run({ budget: 9 }, "Q", next(" hm hm</think> more"));
   assert.deepEqual([r.text, r.fault], [" hm hm 4", ""]);
-  assert.deepEqual(r.runs, [{ grammar: null, max_tokens: 9, stop: ["</think>"], emit: true }, { emit: true }]);
+  assert.deepEqual(r.runs, [{ grammar: null, stop: ["</think>"], emit: true, max_tokens: 9 }, { emit: true }]);
   // it does not: it is told, and answers
   r = open().run({ budget: 2 }, "Q", next(" hm hm hm</think>"));
   assert.deepEqual([r.text, r.fault], [" hm hm\nTime is up.\n 4", ""]);
@@ -54,6 +54,19 @@ test("think-then-answer thinks within a budget", () => {
     r = guest.run({ budget }, "Q", (t) => (t === before ? " 4" : said));
     assert.deepEqual([r.text, r.fault], [" 4", ""]);
     assert.deepEqual(r.runs, [{ grammar: null, max_tokens: budget, stop: ["</think>"] }, { emit: true }]);
+  }
+  // where the budget ends inside a call of a tool, or of what may be one, that is finished; behind a call nothing is put
+  const tools = ["Q", " [", "tool]", " x", "[/tool]", " 4", "\nTime is up.\n", "</think>", "</s>"];
+  const calls = (t) => (t.endsWith("[/tool]") || t.endsWith(" 4") ? 2 : t.endsWith(" [") || t.includes("tool]") ? 1 : 0);
+  for (const [said, want] of [
+    [" [tool] x x x[/tool]", " [tool] x x x[/tool]"], // the model ends its text there
+    [" [tool] x x[/tool] 4 4 4", " [tool] x x[/tool] 4 4 4"], // and here it goes on
+    [" [ x x x", " [ x\nTime is up.\n 4"],
+    [" x x x", " x\nTime is up.\n 4"],
+  ]) {
+    const goesOn = (t) => (t.includes("Time is up") ? " 4" : said.slice(t.length - 1));
+    r = new Scripted(`${built}/think-then-answer.wasm`, tools).run({ budget: 1 }, "Q", goesOn, () => -1, calls);
+    assert.deepEqual([r.text, r.fault], [want, ""]);
   }
   // what the server refuses fails the text
   r = open().run({ budget: 1, hint: "elsewhere" }, "Q", next(" hm hm"));

@@ -30,20 +30,25 @@ static tgi_error validate(tgi_text params) {
 
 static tgi_error run(tgi_text params, tgi_text request) {
   settings p;
-  tgi_string set = {0, 0, 0};
+  tgi_string set = {0, 0, 0}, think = {0, 0, 0};
   tgi_error e = read_params(params, &p);
   if (e.len) return e;
   int shown = !tgi_request_has_grammar(request);
-  tgi_append(&set, tgi_str(shown ? "{\"emit\":true," : "{"));
-  tgi_append(&set, tgi_str("\"grammar\":null,\"max_tokens\":"));
+  tgi_append(&think, tgi_str(shown ? "{\"emit\":true," : "{"));
+  tgi_append(&think, tgi_str("\"grammar\":null,\"stop\":["));
+  tgi_append_json(&think, p.end);
+  tgi_append(&think, tgi_str("]}"));
+  tgi_append(&set, tgi_str("{\"max_tokens\":"));
   tgi_append_number(&set, p.budget);
-  tgi_append(&set, tgi_str(",\"stop\":["));
-  tgi_append_json(&set, p.end);
-  tgi_append(&set, tgi_str("]}"));
+  tgi_append(&set, tgi_str(","));
+  tgi_append(&set, (tgi_text){think.ptr + 1, think.len - 1});
   if (tgi_ctx_generate(TGI_PROMPT, tgi_whole(&set)) < 0) return tgi_why();
+  /* Nothing is put into a call of a tool. */
+  int32_t calls = shown ? tgi_ctx_finish_call(TGI_PROMPT, tgi_whole(&think)) : TGI_CALLS_NONE;
+  if (calls < 0) return tgi_why();
   uint32_t reason = tgi_ctx_span(TGI_PROMPT).reason;
   if (reason == TGI_RUN_END && shown) return TGI_OK; /* it answered without an end of its thoughts */
-  if (reason != TGI_RUN_STOP) {
+  if (reason != TGI_RUN_STOP && calls != TGI_CALLS_MADE) {
     int32_t from = tgi_ctx_len(TGI_PROMPT);
     /* The end may be a special token; it is a client's word about its own reply. */
     if (reason == TGI_RUN_LENGTH && tgi_ctx_append(TGI_PROMPT, p.hint) < 0) return tgi_why();

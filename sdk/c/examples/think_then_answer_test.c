@@ -27,14 +27,39 @@ static void keeps(const char *params, const char *said, const char *before) {
   tgi_script(next);
 }
 
+/* Where the budget ends inside a call of a tool, or of what may be one, that is finished. Behind a call nothing is put. */
+static const char *called;
+static const char *goes_on(const char *text) { return strstr(text, "Time is up") ? " 4" : called + strlen(text) - 1; }
+static int ends(const char *text, const char *with) {
+  return strlen(text) >= strlen(with) && !strcmp(text + strlen(text) - strlen(with), with);
+}
+static int32_t calls(const char *text) {
+  if (ends(text, "[/tool]") || ends(text, " 4")) return TGI_CALLS_MADE;
+  return ends(text, " [") || strstr(text, "tool]") ? TGI_CALLS_OPEN : TGI_CALLS_NONE;
+}
+static void finishes(const char *said, const char *want) {
+  called = said;
+  tgi_script(goes_on);
+  tgi_script_calls(calls);
+  TGI_CHECK(!tgi_script_run("{\"budget\": 1}", "Q").len && tgi_same(tgi_script_emitted(), want));
+  tgi_script_calls(0);
+  tgi_script(next);
+}
+
 static float likely(const char *text, const char *word) { return !strcmp(text, "Q") && !strcmp(word, " 4") ? -0.5f : -2; }
 
 int main(void) {
   const char *vocab[] = {"Q", " hm", "</think>", " 4", "\nTime is up.\n", "hint", "</s>"};
+  const char *tools[] = {"Q", " [", "tool]", " x", "[/tool]", " 4", "\nTime is up.\n", "</think>", "</s>"};
   const uint32_t ids[] = {3, 1};
   tgi_candidate top[2];
   float scores[2], row[7];
   double entropy;
+  tgi_test_vocab(tools, 9);
+  finishes(" [tool] x x x[/tool]", " [tool] x x x[/tool]");         /* the model ends its text there */
+  finishes(" [tool] x x[/tool] 4 4 4", " [tool] x x[/tool] 4 4 4"); /* and here it goes on */
+  finishes(" [ x x x", " [ x\nTime is up.\n 4");
+  finishes(" x x x", " x\nTime is up.\n 4");
   tgi_test_vocab(vocab, 7);
   tgi_script(next);
   gives("{\"budget\": 9}", " hm hm</think> more", " hm hm 4", 2); /* it comes to an end; markup has no text */

@@ -20,6 +20,8 @@ type Model struct {
 	Next func(text string) string
 	// Likely is the log-probability of a token, as text, behind a text; nil takes -1 for all.
 	Likely func(text, next string) float64
+	// ReadCalls is what a text behind the prompt has of calls; nil takes it that there are none.
+	ReadCalls func(text string) program.Calls
 	// Grammar gives the request a grammar: this text, literally.
 	Grammar string
 	// Runs are the settings of all runs so far, as JSON.
@@ -28,6 +30,7 @@ type Model struct {
 	Asked []string
 
 	h        *Host
+	prompt   int
 	contexts []*context
 	emitted  strings.Builder
 	why      string
@@ -53,7 +56,7 @@ func (m *Model) Run(p program.Plugin, prompt, params string) (string, error) {
 	if !ok {
 		return "", errors.New("the prompt is not of the host's words")
 	}
-	m.contexts, m.why = []*context{{tokens: ids}}, ""
+	m.contexts, m.prompt, m.why = []*context{{tokens: ids}}, len(ids), ""
 	m.emitted.Reset()
 	settings := "{}"
 	if m.Grammar != "" {
@@ -323,6 +326,18 @@ func (m *Model) GrammarPrefix(grammar, text string) int32 {
 		n++
 	}
 	return int32(n)
+}
+
+// Calls asks ReadCalls.
+func (m *Model) Calls(c int32) int32 {
+	x := m.get(c)
+	if x == nil {
+		return m.refuse(abi.ProgramArgument, noContext)
+	}
+	if m.ReadCalls == nil || len(x.tokens) < m.prompt {
+		return abi.CallsNone
+	}
+	return int32(m.ReadCalls(m.text(x.tokens[m.prompt:])))
 }
 
 // Why is the reason of the last refusal.

@@ -399,6 +399,41 @@ func (c *Context) Ask(text string) error {
 // AskTokens begins to compute what ScoreTokens of these tells, as Ask does.
 func (c *Context) AskTokens(ids ...uint32) error { return fails(host.CurrentProgram.Ask(c.id, ids)) }
 
+// Calls is what a text has of calls of tools.
+type Calls int
+
+// What Calls answers.
+const (
+	NoCalls   Calls = abi.CallsNone
+	OpenCall  Calls = abi.CallsOpen // it ends inside a call, or with what may begin one
+	CallsMade Calls = abi.CallsMade // it has calls, and does not end inside one
+)
+
+// Calls returns what the text behind the prompt has of calls of tools, as the parser of the reply reads it.
+func (c *Context) Calls() (Calls, error) {
+	n, err := check(host.CurrentProgram.Calls(c.id))
+	return Calls(n), err
+}
+
+// FinishCall lets a context whose text ends inside a call of a tool, or with what may begin one, generate until it does
+// not, and reports whether it has calls then: such a text is an answer, and what is appended to it is read as its
+// content. settings are those of the runs; they set no MaxTokens.
+func (c *Context) FinishCall(settings *Settings) (called bool, err error) {
+	for n := 1; ; n = min(2*n, 64) {
+		calls, err := c.Calls()
+		if err != nil || calls != OpenCall {
+			return calls == CallsMade, err
+		}
+		if err := Generate(settings.clone().MaxTokens(n), c); err != nil {
+			return false, err
+		}
+		if c.Span().Reason != Length {
+			calls, err := c.Calls()
+			return calls == CallsMade, err
+		}
+	}
+}
+
 // Emit gives the client tokens.
 func (c *Context) Emit(from, count int) error {
 	return fails(host.CurrentProgram.Emit(c.id, int32(from), int32(count)))

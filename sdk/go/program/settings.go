@@ -1,6 +1,7 @@
 package program
 
 import (
+	"slices"
 	"strconv"
 
 	"tgi/sdk/go/internal/registry"
@@ -97,6 +98,14 @@ func (s *Settings) Plugin(name string, params []byte) *Settings {
 
 // Emit gives the client each token as soon as it is there.
 func (s *Settings) Emit() *Settings { return s.raw("emit", []byte("true")) }
+
+// clone returns a copy; of nil, empty settings.
+func (s *Settings) clone() *Settings {
+	if s == nil {
+		return With()
+	}
+	return &Settings{slices.Clone(s.members), slices.Clone(s.plugins)}
+}
 
 func (s *Settings) float(name string, v float64) *Settings {
 	return s.raw(name, strconv.AppendFloat(nil, v, 'g', -1, 32))

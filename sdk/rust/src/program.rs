@@ -123,6 +123,7 @@ mod import {
         pub fn emit_text(text: *const u8, len: u32) -> i32;
         pub fn render(request: *const u8, len: u32) -> i32;
         pub fn grammar_prefix(grammar: *const u8, len: u32, text: *const u8, text_len: u32) -> i32;
+        pub fn ctx_calls(c: i32) -> i32;
         pub fn why(to: *mut u8, room: u32) -> i32;
     }
 }
@@ -177,6 +178,17 @@ pub struct Span {
     pub reason: Reason,
     /// The sum of the log-probabilities.
     pub logprob: f64,
+}
+
+/// What a text has of calls of tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// None.
+    None,
+    /// It ends inside a call, or with what may begin one.
+    Open,
+    /// It has calls, and does not end inside one.
+    Made,
 }
 
 /// A token that may come next.
@@ -369,6 +381,26 @@ impl Context {
     pub fn ask(&self, text: &str) -> Result<()> {
         let ids = if text.is_empty() { Vec::new() } else { host::encode(text).ok_or("the text to score has no tokens")? };
         done(unsafe { import::ctx_ask(self.0, ids.as_ptr(), ids.len() as u32) })
+    }
+
+    /// What the text behind the prompt has of calls of tools, as the parser of the reply reads it.
+    pub fn calls(&self) -> Result<Calls> {
+        Ok(match check(unsafe { import::ctx_calls(self.0) })? {
+            1 => Calls::Open,
+            2 => Calls::Made,
+            _ => Calls::None,
+        })
+    }
+
+    /// Lets a context whose text ends inside a call of a tool, or with what may begin one, generate until it does not,
+    /// and tells whether it has calls then: such a text is an answer, and what is appended to it is read as its content.
+    /// `s` are the settings of the runs; they set no [`Settings::max_tokens`].
+    pub fn finish_call(&self, s: &Settings) -> Result<bool> {
+        let mut most = 1;
+        while self.calls()? == Calls::Open && self.generate(&s.clone().max_tokens(most))?.reason == Reason::Length {
+            most = (2 * most).min(64);
+        }
+        Ok(self.calls()? == Calls::Made)
     }
 
     /// Gives the client tokens.

@@ -7,6 +7,7 @@ import (
 
 	"tgi/plugins"
 	"tgi/runtime/llm"
+	"tgi/sdk/abi"
 	"tgi/server/generate"
 )
 
@@ -63,6 +64,15 @@ func (b *boundCode) GrammarPrefix(ctx context.Context, call *generate.Grammar, t
 	}
 	defer g.Close()
 	return g.Prefix(ctx, text)
+}
+
+// ReadCalls implements generate.BoundProgram.
+func (b *boundCode) ReadCalls(ctx context.Context, tokens []llm.Token) (state, size int, err error) {
+	if b.chat == nil {
+		return abi.CallsNone, 0, nil
+	}
+	state, size, err = b.chat.ReadCalls(ctx, b.tools, tokens)
+	return state, size + len(b.tools), err
 }
 
 // HoldsCalls implements generate.BoundProgram.

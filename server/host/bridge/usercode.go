@@ -157,6 +157,7 @@ type boundCode struct {
 	grammar *plugins.Grammar // of held; nil for a run's that is its request's
 	texts   *texts
 	parsers []*plugins.Parser
+	tools   []byte // that parsers begin with, where a program may ask for one
 }
 
 // Begin implements generate.BoundCode. The cheapest checks come first. The instances of the token loop are taken last,
@@ -200,6 +201,9 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 	}
 	if out.Parsers, err = b.parse(ctx, w, tools); err != nil {
 		return out, err
+	}
+	if w.Outer {
+		b.tools = tools
 	}
 	seeds := make([]uint64, w.N)
 	for i := range seeds {

@@ -74,10 +74,13 @@ impl Params {
 
     /// Thinks and answers, for the client to see.
     fn think_aloud(&self, c: Context, end: &str) -> Result<()> {
-        let thought = c.generate(&Run::new().free().max_tokens(self.budget).stop(&[end]).emit())?;
-        match thought.reason {
+        let run = Run::new().free().stop(&[end]).emit();
+        c.generate(&run.clone().max_tokens(self.budget))?;
+        let called = c.finish_call(&run)?; // nothing is put into a call of a tool
+        match c.span().reason {
             Reason::End => return Ok(()), // it answered without an end of its thoughts
             Reason::Stop => {}
+            _ if called => {} // it goes on with its answer
             _ => {
                 let from = c.len();
                 c.append(&self.hint)?;
@@ -131,7 +134,7 @@ impl Program for Budget {
 
 plugin! {
     description: concat!(
-        r#"{"name":"budget-then-answer","version":"1.2.0","config":true,"kinds":["program"],"contexts":1,"#,
+        r#"{"name":"budget-then-answer","version":"1.3.0","config":true,"kinds":["program"],"contexts":1,"#,
         r#""doc":"Lets the model think within a budget of tokens, and answer then.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""budget":{"type":"integer","minimum":1,"maximum":1000000,"default":256,"description":"tokens to think"},"#,

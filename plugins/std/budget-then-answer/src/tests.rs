@@ -1,4 +1,5 @@
 use super::*;
+use tgi_plugin::program::Calls;
 use tgi_plugin::testing::{self, program};
 
 fn setup() {
@@ -52,4 +53,28 @@ fn no_marker_no_thoughts() {
     assert_eq!(program::runs(), [r#"{"emit":true}"#]);
     let named = program::run::<Budget>(r#"{"budget":1,"hint":"Stop.","end":"</think>"}"#, "Q").unwrap();
     assert_eq!(named, " fourStop.</think>\n four four");
+}
+
+/// Where the budget ends inside a call of a tool, or of what may be one, that is finished. Behind a call nothing is put.
+#[test]
+fn finishes_calls() {
+    for (said, want) in [
+        (" [tool] x x x[/tool]", " [tool] x x x[/tool]"), // the model ends its text there
+        (" [tool] x x[/tool] 4 4 4", " [tool] x x[/tool] 4 4 4"), // and here it goes on
+        (" [ x x x", " [ xStop.\n 4"),
+        (" [</think> x", " [ x"), // thoughts that come to an end meanwhile
+        (" x x x", " xStop.\n 4"),
+    ] {
+        testing::vocabulary(&["Q", " [", "tool]", " x", "[/tool]", " 4", "Stop.", "\n", "</think>", "</s>"]);
+        program::model(move |text| match text.contains("Stop") {
+            true => " 4".to_string(),
+            false => said.strip_prefix(&text[1..]).unwrap().to_string(),
+        });
+        program::calls(|text| match () {
+            _ if text.ends_with("[/tool]") || text.ends_with(" 4") => Calls::Made,
+            _ if text.ends_with(" [") || text.contains("tool]") => Calls::Open,
+            _ => Calls::None,
+        });
+        assert_eq!(program::run::<Budget>(r#"{"budget":1,"hint":"Stop."}"#, "Q").unwrap(), want);
+    }
 }

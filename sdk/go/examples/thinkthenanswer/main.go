@@ -64,23 +64,34 @@ func (think) Run(r *program.Request) error {
 	if err != nil {
 		return err
 	}
-	c, shown := r.Context, !r.HasGrammar
-	thoughts := program.With().Free().MaxTokens(s.budget).Stop(s.end)
-	if shown {
-		thoughts.Emit()
-	}
-	if err := program.Generate(thoughts, c); err != nil {
+	c, shown, called := r.Context, !r.HasGrammar, false
+	if err := program.Generate(s.thoughts(shown).MaxTokens(s.budget), c); err != nil {
 		return err
+	}
+	if shown { // nothing is put into a call of a tool
+		if called, err = c.FinishCall(s.thoughts(shown)); err != nil {
+			return err
+		}
 	}
 	switch reason := c.Span().Reason; {
 	case reason == program.End && shown:
 		return nil // it answered without an end of its thoughts
+	case called: // it goes on with its answer
 	case reason != program.Stopped:
 		if err := s.interrupt(c, reason, shown); err != nil {
 			return err
 		}
 	}
 	return program.Generate(program.With().Emit(), c)
+}
+
+// thoughts are the settings of the runs that think.
+func (s settings) thoughts(shown bool) *program.Settings {
+	set := program.With().Free().Stop(s.end)
+	if shown {
+		set.Emit()
+	}
+	return set
 }
 
 // interrupt ends the thoughts that the model did not end itself.

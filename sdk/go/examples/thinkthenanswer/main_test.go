@@ -2,9 +2,11 @@ package main
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"tgi/sdk/go/plugintest"
+	"tgi/sdk/go/program"
 )
 
 // gives runs the program: the model says this behind Q, and 4 behind all else.
@@ -45,9 +47,39 @@ func TestThinksWithinABudget(t *testing.T) {
 func TestKeepsTheGrammar(t *testing.T) {
 	for _, said := range []string{" hm</think> more", " hm hm hm", " hm"} {
 		got, runs, err := gives(t, `{"budget":2}`, said, " 4")
-		want := []string{`{"grammar":null,"max_tokens":2,"stop":["</think>"]}`, `{"emit":true}`}
+		want := []string{`{"grammar":null,"stop":["</think>"],"max_tokens":2}`, `{"emit":true}`}
 		if got != " 4" || !reflect.DeepEqual(runs, want) || err != nil {
 			t.Errorf("%s: %q after %q (%v)", said, got, runs, err)
+		}
+	}
+}
+
+// TestFinishesCalls: where the budget ends inside a call of a tool, or of what may be one, that is finished. Behind a
+// call nothing is put.
+func TestFinishesCalls(t *testing.T) {
+	h := plugintest.New(t, "Q", " [", "tool]", " x", "[/tool]", " 4", "\nTime is up.\n", "</think>", "</s>")
+	for _, c := range []struct{ said, want string }{
+		{" [tool] x x x[/tool]", " [tool] x x x[/tool]"},        // the model ends its text there
+		{" [tool] x x[/tool] 4 4 4", " [tool] x x[/tool] 4 4 4"}, // and here it goes on
+		{" [ x x x", " [ x\nTime is up.\n 4"},
+		{" x x x", " x\nTime is up.\n 4"},
+	} {
+		m := h.Program(t, &plugintest.Model{Next: func(text string) string {
+			if strings.Contains(text, "Time is up") {
+				return " 4"
+			}
+			return strings.TrimPrefix(c.said, strings.TrimPrefix(text, "Q"))
+		}, ReadCalls: func(text string) program.Calls {
+			switch {
+			case strings.HasSuffix(text, "[/tool]") || strings.HasSuffix(text, " 4"):
+				return program.CallsMade
+			case strings.HasSuffix(text, " [") || strings.Contains(text, "tool]"):
+				return program.OpenCall
+			}
+			return program.NoCalls
+		}})
+		if got, err := m.Run(think{}, "Q", `{"budget":1}`); got != c.want || err != nil {
+			t.Errorf("%q (%v), want %q after %q", got, err, c.want, m.Runs)
 		}
 	}
 }

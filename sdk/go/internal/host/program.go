@@ -23,6 +23,7 @@ type Program interface {
 	EmitText(text string) int32
 	Render(request string) int32
 	GrammarPrefix(grammar, text string) int32
+	Calls(c int32) int32
 	Why() string
 }
 

@@ -64,6 +64,9 @@ func importRender(request unsafe.Pointer, n uint32) int32
 //go:wasmimport tgi grammar_prefix
 func importGrammarPrefix(grammar unsafe.Pointer, n uint32, text unsafe.Pointer, m uint32) int32
 
+//go:wasmimport tgi ctx_calls
+func importCalls(c int32) int32
+
 //go:wasmimport tgi why
 func importWhy(to unsafe.Pointer, room uint32) int32
 
@@ -179,6 +182,8 @@ func (program) GrammarPrefix(grammar, text string) int32 {
 	t, m := textOf(text)
 	return importGrammarPrefix(g, n, t, m)
 }
+
+func (program) Calls(c int32) int32 { return importCalls(c) }
 
 func (program) Why() string {
 	buf := make([]byte, max(importWhy(nil, 0), 0))

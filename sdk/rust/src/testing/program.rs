@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 
 use crate::json::Value;
-use crate::program::Request;
+use crate::program::{Calls, Request};
 use crate::{host, Program, Result};
 
 type Next = Box<dyn Fn(&str) -> String>;
+type Read = Box<dyn Fn(&str) -> Calls>;
 type Likely = Box<dyn Fn(&str, &str) -> f32>;
 
 #[derive(Clone)]
@@ -26,6 +27,8 @@ struct Model {
     runs: Vec<String>,
     grammar: Option<String>,
     asked: Vec<String>,
+    calls: Option<Read>,
+    prompt: usize,
 }
 
 thread_local!(static MODEL: RefCell<Model> = RefCell::new(Model::default()));
@@ -38,6 +41,11 @@ pub fn model(next: impl Fn(&str) -> String + 'static) {
 /// Sets the log-probability of a token behind a text, both as texts; -1 without it.
 pub fn likely(f: impl Fn(&str, &str) -> f32 + 'static) {
     MODEL.with(|m| m.borrow_mut().likely = Some(Box::new(f)));
+}
+
+/// Sets what a text behind the prompt has of calls; none without it.
+pub fn calls(f: impl Fn(&str) -> Calls + 'static) {
+    MODEL.with(|m| m.borrow_mut().calls = Some(Box::new(f)));
 }
 
 /// Gives the request a grammar: this text, literally.
@@ -65,6 +73,7 @@ pub fn run<P: Program>(params: &str, prompt: &str) -> Result<String> {
     let tokens = host::encode(prompt).ok_or("the prompt has no tokens")?;
     MODEL.with(|m| {
         let mut m = m.borrow_mut();
+        m.prompt = tokens.len();
         m.contexts = vec![Some(Context { tokens, from: 0, reason: 0 })];
         m.emitted.clear();
     });
@@ -358,6 +367,17 @@ pub(crate) unsafe fn grammar_prefix(grammar: *const u8, len: u32, text: *const u
         _ => g.get("source").text().unwrap_or("").as_bytes().to_vec(),
     };
     str_of(text, text_len).bytes().zip(source).take_while(|(a, b)| a == b).count() as i32
+}
+
+pub(crate) unsafe fn ctx_calls(c: i32) -> i32 {
+    with(|m| {
+        let prompt = m.prompt;
+        let behind = match m.get(c) {
+            Some(x) => text(x.tokens.get(prompt..).unwrap_or(&[])),
+            None => return m.refuse(-1, "there is no such context"),
+        };
+        m.calls.as_ref().map_or(0, |f| f(&behind) as i32)
+    })
 }
 
 pub(crate) unsafe fn why(to: *mut u8, room: u32) -> i32 {

@@ -54,14 +54,17 @@ impl Program for Think {
 
     fn run(&mut self, r: &Request) -> Result<()> {
         let (p, c) = (read(&r.params)?, r.context);
-        let (shown, think) = (!r.has_grammar(), Settings::new().free().max_tokens(p.budget).stop(&[&p.end]));
-        let thoughts = c.generate(&if shown { think.emit() } else { think })?;
-        if thoughts.reason == Reason::End && shown {
+        let (shown, think) = (!r.has_grammar(), Settings::new().free().stop(&[&p.end]));
+        let think = if shown { think.emit() } else { think };
+        c.generate(&think.clone().max_tokens(p.budget))?;
+        let called = shown && c.finish_call(&think)?; // nothing is put into a call of a tool
+        let reason = c.span().reason;
+        if reason == Reason::End && shown {
             return Ok(()); // it answered without an end of its thoughts
         }
-        if thoughts.reason != Reason::Stop {
+        if reason != Reason::Stop && !called {
             let from = c.len();
-            if thoughts.reason == Reason::Length {
+            if reason == Reason::Length {
                 c.append(&p.hint)?;
             }
             c.append_special(&p.end)?; // it may be a special token; it is a client's word about its own reply
@@ -86,6 +89,7 @@ plugin! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tgi_plugin::program::Calls;
     use tgi_plugin::testing::{self, program};
 
     /// What it emits where the model thinks something, and in how many runs.
@@ -104,6 +108,30 @@ mod tests {
         gives("{}", " 4", Ok(" 4"), 1); // it ends its text
         let lost = Err(String::from("the text is not in the vocabulary"));
         gives(r#"{"budget": 1, "hint": "elsewhere"}"#, " hm hm", lost, 1);
+    }
+
+    /// Where the budget ends inside a call of a tool, or of what may be one, that is finished. Behind a call nothing is
+    /// put.
+    #[test]
+    fn finishes_calls() {
+        for (said, want) in [
+            (" [tool] x x x[/tool]", " [tool] x x x[/tool]"), // the model ends its text there
+            (" [tool] x x[/tool] 4 4 4", " [tool] x x[/tool] 4 4 4"), // and here it goes on
+            (" [ x x x", " [ x\nTime is up.\n 4"),
+            (" x x x", " x\nTime is up.\n 4"),
+        ] {
+            testing::vocabulary(&["Q", " [", "tool]", " x", "[/tool]", " 4", "\nTime is up.\n", "</think>", "</s>"]);
+            program::model(move |text| match text.contains("Time is up") {
+                true => String::from(" 4"),
+                false => String::from(said.strip_prefix(&text[1..]).unwrap()),
+            });
+            program::calls(|text| match () {
+                _ if text.ends_with("[/tool]") || text.ends_with(" 4") => Calls::Made,
+                _ if text.ends_with(" [") || text.contains("tool]") => Calls::Open,
+                _ => Calls::None,
+            });
+            assert_eq!(program::run::<Think>(r#"{"budget": 1}"#, "Q").unwrap(), want);
+        }
     }
 
     #[test]
