@@ -27,6 +27,7 @@ type Reply struct {
 	choice ToolChoice
 	names  []string
 	single bool // one call at most
+	whole  bool // nobody reads it before its end
 	newID  func() string
 
 	out   []Delta
@@ -35,7 +36,8 @@ type Reply struct {
 	calls []Call
 	part  []Call // the call that the end of the text cut, if one was shown
 	torn  string // what the model wrote of it
-	begun int    // calls that were shown
+	found int    // calls that began, but for hidden ones
+	begun int    // of these, those that were shown
 	// cut: the length limit ended the text; broken: it did so inside a call, or a call failed that had begun.
 	cut, broken bool
 }
@@ -47,13 +49,14 @@ type call struct {
 	sent int    // bytes of text that were let go
 	// hidden: it is none that the request allows; surplus: because there are enough.
 	hidden, surplus bool
+	shown           bool
 }
 
 // Reply returns how sequence i is to be read. keep leaves stop strings in the
 // text. newID makes the ids of calls that the parser gives none. It is called
 // once for each sequence, and is of no use after Close.
 func (r *Run) Reply(i int, keep bool, newID func() string) *Reply {
-	out := &Reply{filter: NewStopFilter(r.Request.Params.Stop, keep), newID: newID}
+	out := &Reply{filter: NewStopFilter(r.Request.Params.Stop, keep), whole: !r.streams, newID: newID}
 	if i < len(r.parsers) {
 		out.parser = r.parsers[i]
 		out.choice, out.names, out.single = r.conversation.ToolChoice, r.conversation.ToolNames,
@@ -73,7 +76,9 @@ func (r *Reply) Parsed() bool { return r.parser != nil }
 // The braces at the end of a call's arguments come with the call's end: no client
 // parses JSON before the call is complete. What the model wrote of a call that can't
 // be used is content, unless the text ended inside a call that had begun, or more
-// calls were made than are allowed. Where the request demands a call, such calls
+// calls were made than are allowed. A stream has shown the beginning of such a call then;
+// a reply that is no stream shows a call when it is known how it ends, and nothing of one
+// that became content. Where the request demands a call, such calls
 // and a reply without one are a *ToolError, unless the length limit or a guard cut
 // the reply: then what the parser still held back, a piece of a marker or of a call,
 // is left out. Other errors are the parser's.
@@ -179,7 +184,7 @@ func (r *Reply) add(d *Delta) error {
 	case DeltaArguments:
 		if r.open != nil {
 			r.open.text = append(r.open.text, d.Text...)
-			if !r.open.hidden {
+			if !r.open.hidden && !r.whole {
 				r.argue(unfinished(r.open.text, r.open.sent))
 			}
 			return nil
@@ -205,18 +210,31 @@ func (r *Reply) begin(d *Delta) error {
 			return unwanted(d.Name)
 		}
 	}
-	c := &call{Call: Call{Index: r.begun, ID: d.ID, Name: d.Name}}
+	c := &call{Call: Call{ID: d.ID, Name: d.Name}}
 	r.open = c
-	if c.surplus = r.single && r.begun > 0; c.surplus || r.choice.Mode == ChooseNone || !r.offered(d.Name) {
+	if c.surplus = r.single && r.found > 0; c.surplus || r.choice.Mode == ChooseNone || !r.offered(d.Name) {
 		c.hidden = true
 		return nil
 	}
+	r.found++
+	if !r.whole {
+		r.show()
+	}
+	return nil
+}
+
+// show lets it be known that the open call began.
+func (r *Reply) show() {
+	c := r.open
+	if c.shown {
+		return
+	}
+	c.shown, c.Index = true, r.begun
 	r.begun++
 	if c.ID == "" {
 		c.ID = r.newID()
 	}
 	r.out = append(r.out, Delta{Kind: DeltaBegin, Index: c.Index, Name: c.Name, ID: c.ID})
-	return nil
 }
 
 // cutDemanded reports whether the end of the text cut a call that the request demands, so that what is left of the text
@@ -280,6 +298,7 @@ func (r *Reply) end() error {
 	if err != nil {
 		return r.fail(&Delta{Kind: DeltaFailed, Index: c.Index, Text: string(c.text), Failed: FailedMalformed})
 	}
+	r.show()
 	r.argue(len(c.text))
 	r.open = nil
 	c.Arguments = string(c.text)
@@ -295,6 +314,8 @@ func (r *Reply) fail(d *Delta) error {
 	}
 	begun := r.open != nil && !r.open.hidden
 	if begun && d.Failed == FailedIncomplete {
+		r.show()
+		r.argue(unfinished(r.open.text, r.open.sent))
 		c := r.open.Call
 		c.Arguments = string(r.open.text[:r.open.sent])
 		r.part, r.torn = append(r.part, c), d.Text

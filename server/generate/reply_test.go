@@ -35,16 +35,23 @@ func tokens(notation string) []generate.Token {
 	return out
 }
 
-// read returns what a reply makes of tokens.
+// read returns what a streamed reply makes of tokens.
 func read(t *testing.T, c *generate.Conversation, end llm.Reason, stops []string,
 	list []generate.Token) (*generate.Reply, []generate.Delta, error) {
+	t.Helper()
+	return readAs(t, generate.Draft{Conversation: c, Stop: stops, Stream: true}, end, list)
+}
+
+// readAs is read for a draft.
+func readAs(t *testing.T, d generate.Draft, end llm.Reason, list []generate.Token) (*generate.Reply, []generate.Delta,
+	error) {
 	t.Helper()
 	e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
 		return generatetest.Sequence(r, 0, end, list...)
 	}}
 	s := generatetest.UserCode{Chat: &generatetest.Chat{Parse: true}}.On(
 		generate.New(e, generatetest.Words{}, generatetest.Limits(), nil))
-	run, err := s.Start(t.Context(), generate.Draft{Conversation: c, Stop: stops})
+	run, err := s.Start(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,6 +164,38 @@ func TestReply(t *testing.T) {
 		}
 		if got := complete(reply); got != c.calls || reply.Called() != c.called {
 			t.Errorf("%s: got the calls %q, called %v, want %q, %v", c.text, got, reply.Called(), c.calls, c.called)
+		}
+	}
+}
+
+// TestWholeReply: a reply that is no stream has nothing of a call that became content, and else what a stream has: the
+// same calls, complete or cut, the same text, and the same end.
+func TestWholeReply(t *testing.T) {
+	const eos, length = llm.FinishEOS, llm.FinishLength
+	for _, c := range []struct {
+		text, want string
+		end        llm.Reason
+	}{
+		{`ok<call>f c1 {"x":|{"y":1}|}</call>|^</s>`, `ok[0 f c1 0:{"x":{"y":1}}`, eos},
+		{`<call>f - {}</call><call>g - {} </call>`, `[0 f id1 0:{}[1 g id2 1:{} `, eos},
+		{`<call>f c1 {"x":"}|a"}`, `[0 f c1 0:{"x":"}a"`, length},
+		{`<call>f c1 {}</call><call>g c2 {"x":1`, `[0 f c1 0:{}[1 g c2 1:{"x":1`, length},
+		{`<call>f c1 {"x":1`, `[0 f c1 0:{"x":1`, eos},
+		{`<call>f c1`, `<call>f c1`, length},
+		// Calls that became content: the calls behind them are numbered without them.
+		{`a <call>f c1 {"x"|:1!!}</call>`, `a <call>f c1 {"x":1!!}</call>`, eos},
+		{`<call>f c1 [1]</call>.`, `[1].`, eos},
+		{`<call>f c1 [1]</call>.<call>g - {}</call>`, `[1].[0 g id1 0:{}`, eos},
+		{`<call>h c1 {}</call>.`, `<call>h c1 {}</call>.`, eos},
+	} {
+		whole, deltas, err := readAs(t, generate.Draft{Conversation: offering(generate.ToolChoice{})}, c.end, tokens(c.text))
+		if got := spell(deltas); got != c.want || err != nil {
+			t.Errorf("%s:\n got %q, %v\nwant %q", c.text, got, err, c.want)
+		}
+		streamed, _, err := read(t, offering(generate.ToolChoice{}), c.end, nil, tokens(c.text))
+		if err != nil || whole.Called() != streamed.Called() || whole.Torn() != streamed.Torn() ||
+			len(whole.Calls()) != len(streamed.Calls()) || len(whole.Made()) != len(streamed.Made()) {
+			t.Errorf("%s: %v, whole %+v, streamed %+v", c.text, err, whole.Made(), streamed.Made())
 		}
 	}
 }
