@@ -59,8 +59,8 @@ const (
 	callFuel   = 5000      // to find a context, and to tell the engine
 	blockFuel  = 20_000    // to give a processor up and take it again
 	startFuel  = 1_000_000 // to begin user code
-	// settingFuel is per byte of settings, which may hold a grammar, of a conversation, which is tokenized, and of a text
-	// that the parser of calls reads.
+	// settingFuel is per byte of settings, which may hold a grammar, of a conversation, which is tokenized, and of what
+	// the parser of calls reads.
 	settingFuel = 500
 	// refusalFuel pays for what was done in vain, such as compiling a wrong grammar.
 	refusalFuel = 5_000_000

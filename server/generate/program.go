@@ -42,8 +42,8 @@ type BoundProgram interface {
 	Render(ctx context.Context, request []byte) (r Rendered, fuel int64, err error)
 	// GrammarPrefix returns how many bytes of text a text of the grammar can begin with; nil is what holds calls.
 	GrammarPrefix(ctx context.Context, g *Grammar, text []byte) (int, error)
-	// ReadCalls returns what the tokens of a reply have of calls, as in abi.CallsNone, and how many bytes the parser read
-	// for that.
+	// ReadCalls returns what the tokens of a reply have of calls, as in abi.CallsNone, and how many bytes the parser
+	// read for that.
 	ReadCalls(ctx context.Context, tokens []llm.Token) (state, size int, err error)
 	// HoldsCalls reports whether a text that what holds calls allows can begin with tokens.
 	HoldsCalls(ctx context.Context, tokens []llm.Token) bool

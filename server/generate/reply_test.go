@@ -188,7 +188,8 @@ func TestWholeReply(t *testing.T) {
 		{`<call>f c1 [1]</call>.<call>g - {}</call>`, `[1].[0 g id1 0:{}`, eos},
 		{`<call>h c1 {}</call>.`, `<call>h c1 {}</call>.`, eos},
 	} {
-		whole, deltas, err := readAs(t, generate.Draft{Conversation: offering(generate.ToolChoice{})}, c.end, tokens(c.text))
+		whole, deltas, err := readAs(t, generate.Draft{Conversation: offering(generate.ToolChoice{})}, c.end,
+			tokens(c.text))
 		if got := spell(deltas); got != c.want || err != nil {
 			t.Errorf("%s:\n got %q, %v\nwant %q", c.text, got, err, c.want)
 		}

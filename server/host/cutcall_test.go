@@ -209,6 +209,11 @@ func (p *plugged) weather(t *testing.T, route, more string, n int, stream bool) 
 	if status != http.StatusOK {
 		t.Fatalf("%s, %d: %d %s", r.name, n, status, text)
 	}
+	return objectsOf(text)
+}
+
+// objectsOf are the objects of a reply, or of the lines of a stream.
+func objectsOf(text string) (objects []map[string]any) {
 	for line := range strings.SplitSeq(text, "\n") {
 		var o map[string]any
 		if json.Unmarshal([]byte(strings.TrimPrefix(line, "data:")), &o) == nil {

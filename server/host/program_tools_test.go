@@ -77,9 +77,6 @@ func TestProgramsKeepStrictTools(t *testing.T) {
 	calls := map[string]int{}
 	for what, more := range map[string]string{"demanded": `,"tool_choice":"required"`, "free": "", "beside": format} {
 		for _, program := range builtinPrograms {
-			if what == "free" && strings.Contains(program, `"end"`) {
-				continue // it writes a marker into what the model, which has none, says: no text with whole calls
-			}
 			for seed := range 3 {
 				status, text := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"messages":[`+
 					`{"role":"user","content":"What is the weather in Paris?"}],"max_tokens":120,"temperature":0.8,`+
@@ -112,6 +109,41 @@ func TestProgramsKeepStrictTools(t *testing.T) {
 	}
 	if calls["demanded"] < 6 || calls["free"] == 0 || calls["beside"] == 0 {
 		t.Errorf("calls: %v", calls)
+	}
+	p.settled(t)
+}
+
+// TestProgramsFinishCalls: wherever a budget for thoughts ends in a text that turns out to be a call, the call is
+// whole, and nothing else is said, streamed and whole; strict tools are kept.
+func TestProgramsFinishCalls(t *testing.T) {
+	p := programming(t, nil)
+	for _, budget := range []int{1, 2, 3, 5, 8, 12, 17, 20, 22, 23, 24, 25, 26, 30} {
+		for _, strict := range []bool{false, true} {
+			var replies [2]string
+			for i, stream := range []bool{false, true} {
+				status, text := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"messages":[%s],`+
+					`"max_tokens":80,"temperature":0,"stream":%v,"plugins":[{"name":"budget-then-answer","params":`+
+					`{"budget":%d,"end":"</think>"}}]%s}`, askWeather, stream, budget,
+					strings.Replace(strictTools, "true", fmt.Sprint(strict), 1)))
+				objects := objectsOf(text)
+				calls, reason := chatCalls(!stream, objects)
+				replies[i] = fmt.Sprintf("%+v %q %s", calls, contentOf(!stream, objects), reason)
+				var args struct{ City string }
+				switch {
+				case status != http.StatusOK || strings.Contains(text, "grammar_dropped") || len(calls) != 1:
+					t.Errorf("budget %d, strict %v, streamed %v: %d %s", budget, strict, stream, status, text)
+				case strict:
+					if err := strictCall(calls[0].Arguments); err != nil {
+						t.Errorf("budget %d: %v", budget, err)
+					}
+				case json.Unmarshal([]byte(calls[0].Arguments), &args) != nil || args.City == "":
+					t.Errorf("budget %d: %s", budget, calls[0].Arguments)
+				}
+			}
+			if replies[0] != replies[1] || !strings.Contains(replies[0], `"" tool_calls`) {
+				t.Errorf("budget %d, strict %v: whole %s, streamed %s", budget, strict, replies[0], replies[1])
+			}
+		}
 	}
 	p.settled(t)
 }
