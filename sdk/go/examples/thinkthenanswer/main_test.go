@@ -59,7 +59,7 @@ func TestKeepsTheGrammar(t *testing.T) {
 func TestFinishesCalls(t *testing.T) {
 	h := plugintest.New(t, "Q", " [", "tool]", " x", "[/tool]", " 4", "\nTime is up.\n", "</think>", "</s>")
 	for _, c := range []struct{ said, want string }{
-		{" [tool] x x x[/tool]", " [tool] x x x[/tool]"},        // the model ends its text there
+		{" [tool] x x x[/tool]", " [tool] x x x[/tool]"},         // the model ends its text there
 		{" [tool] x x[/tool] 4 4 4", " [tool] x x[/tool] 4 4 4"}, // and here it goes on
 		{" [ x x x", " [ x\nTime is up.\n 4"},
 		{" x x x", " x\nTime is up.\n 4"},
