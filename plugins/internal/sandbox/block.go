@@ -10,7 +10,8 @@ const hostRate = 5
 // functions may call it.
 //
 // f returns how long it slept, as far as it knows. For the rest the account pays, up to the work that the host function
-// charged fuel for before: a guest that has the host work all the time is paused as one that computes.
+// charged fuel for before: a guest that has the host work all the time is paused as one that computes, before it has a
+// turn again.
 func (in *Instance) Block(f func() (slept time.Duration)) {
 	m, rest, now := &in.meter, int64(in.fuel.Get()), clock()
 	took, changed := m.stop(rest, now)
@@ -24,12 +25,14 @@ func (in *Instance) Block(f func() (slept time.Duration)) {
 	if in.lease.Turn != nil {
 		in.lease.Turn.Release()
 	}
-	work, began := time.Duration(m.hosted/hostRate), clock()
+	began := clock()
 	slept := f()
 	ended := clock()
-	in.account.charge(ended, min(max(ended-began-slept, 0), work))
+	work := min(max(ended-began-slept, 0), time.Duration(m.hosted/hostRate))
+	m.worked += work
 	m.hosted = 0
-	on := in.lease.Turn == nil || in.lease.Turn.Take()
+	on := !in.pay(ended, work) || in.account.pause(in.lease.Cancel)
+	on = on && (in.lease.Turn == nil || in.lease.Turn.Take())
 	m.sliceStart, m.sliceStartCPU = clock(), threadTime() // it may be another thread
 	m.paused += m.sliceStart - now
 	select {

@@ -42,3 +42,49 @@ func TestBlockPays(t *testing.T) {
 		}
 	}
 }
+
+// TestBlockPauses: a guest over its budget that has the host work is paused as one that computes, without its turn, and
+// one that runs while steps do sooner than others.
+func TestBlockPauses(t *testing.T) {
+	var work time.Duration
+	host := hostOf(&strings.Builder{}, "ab")
+	host[0].Func = func(in *Instance, _ []uint64) {
+		in.Charge(int64(work) * hostRate)
+		in.Block(func() time.Duration {
+			for began := clock(); clock()-began < work; {
+			}
+			return 0
+		})
+	}
+	m := compile(t, engine(t, Config{}), calling(1), ModuleConfig{Host: host})
+	for _, c := range []struct {
+		steady bool
+		work   time.Duration
+		pauses bool
+	}{
+		{true, steadyQuantum / 4, false},
+		{true, steadyQuantum, true},
+		{false, steadyQuantum, false},
+		{false, shortCall, true},
+	} {
+		work = c.work
+		turn, told := fakeTurn{}, 0
+		a := NewGovernor(func() bool { return true }).Account(AccountConfig{Cores: 1, Trusted: true, Steady: c.steady,
+			OnPause: func() {
+				if told++; turn.has {
+					t.Errorf("%+v: it has its turn while it is paused", c)
+				}
+			}})
+		in, err := m.fresh(Lease{Turn: &turn}, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.own.take(clock(), time.Hour)
+		use, err := in.Run(in.Func("one"), nil, Budget{Fuel: plenty, Time: time.Hour})
+		slow := use.Ran >= a.short-c.work // the machine stopped it: what is short is paused, too
+		if paused := told > 0; err != nil || paused != c.pauses && !(paused && slow) || !turn.has {
+			t.Errorf("%+v: %d pauses, %+v, %v", c, told, use, err)
+		}
+		in.Close()
+	}
+}

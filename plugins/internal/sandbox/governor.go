@@ -27,7 +27,8 @@ const (
 	steadyBurst   = time.Millisecond
 	steadyQuantum = 250 * time.Microsecond
 	// shortCall is what a call may run before it is paused, whatever others of its plugin used: twice what the default
-	// fuel of a step takes, so that a plugin that keeps to it is never paused.
+	// fuel of a step takes, so that a plugin that keeps to it is never paused. Of a steady guest it is steadyQuantum:
+	// what many short requests run would be as long as steps.
 	shortCall = time.Millisecond
 	// pollInterval is how often a paused call looks whether anybody still wants the processors.
 	pollInterval = 2 * time.Millisecond
@@ -72,10 +73,10 @@ func (g *Governor) Account(c AccountConfig) *Account {
 	if g == nil {
 		return nil
 	}
-	a := &Account{g: g, waiter: make(chan struct{}, 1), onPause: c.OnPause}
+	a := &Account{g: g, short: shortCall, waiter: make(chan struct{}, 1), onPause: c.OnPause}
 	a.own = bucket{cores: c.Cores, saves: burst, quantum: quantum}
 	if c.Steady {
-		a.own.saves, a.own.quantum = steadyBurst, steadyQuantum
+		a.own.saves, a.own.quantum, a.short = steadyBurst, steadyQuantum, steadyQuantum
 	}
 	if !c.Trusted {
 		a.all = &g.all
@@ -88,6 +89,7 @@ type Account struct {
 	g       *Governor
 	own     bucket
 	all     *bucket       // of all guests that are not trusted; nil for one that is
+	short   time.Duration // what a call may run, or have the host work, before it is paused
 	waiter  chan struct{} // full while a call waits for the buckets; others wait for it, first come first served
 	onPause func()
 }

@@ -81,6 +81,7 @@ type meter struct {
 	sliceStart    time.Duration // when the slice began
 	sliceStartCPU time.Duration // of the thread then; negative where it is not known
 	ran           time.Duration // of the slices before
+	worked        time.Duration // by the host, in calls that may wait
 	paused        time.Duration
 	slices        int
 	hosted        int64 // fuel that the host function under way charged
@@ -89,7 +90,7 @@ type meter struct {
 // begin starts a call. The result is the fuel of its first slice. The thread's time is read only where it
 // is uncertain: most calls end within their first slice, and it would cost more than they do.
 func (m *meter) begin(b Budget) int64 {
-	m.budget, m.ran, m.paused, m.slices = b, 0, 0, 1
+	m.budget, m.ran, m.worked, m.paused, m.slices = b, 0, 0, 0, 1
 	m.sliceStart, m.sliceStartCPU = clock(), -1
 	if m.pacer.suspect {
 		m.sliceStartCPU = threadTime()
@@ -214,10 +215,15 @@ func (in *Instance) tick() {
 	if changed {
 		in.module.slice.Store(m.pacer.size)
 	}
-	if throttle := in.account.charge(now, took) && m.ran >= shortCall; !in.wait(throttle) {
+	if !in.wait(in.pay(now, took)) {
 		panic(abortCancel)
 	}
 	in.fuel.Set(uint64(m.refill(rest)))
+}
+
+// pay takes time that the call ran, or had the host work, off the account, and reports whether to throttle the call.
+func (in *Instance) pay(now, took time.Duration) (throttle bool) {
+	return in.account.charge(now, took) && in.meter.ran+in.meter.worked >= in.account.short
 }
 
 // wait waits until the call may go on, as the governor says if it is to throttle, then as its turn says. It reports
