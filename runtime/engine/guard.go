@@ -262,6 +262,9 @@ func (t *pickTask) decide() (again, over bool, err error) {
 		}
 		free = min(free, g.v.Position)
 	}
+	if by := h.cutBy(); by != nil && stop == nil && replace == nil {
+		by.v, stop = llm.Verdict{Kind: llm.VerdictStop, Why: nothingFollowed}, by
+	}
 	switch {
 	case stop != nil:
 		h.stop(t, stop, free)
@@ -380,7 +383,12 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 	h.followStops(t.q)
 	g.waits = false
 	g.Applied(llm.VerdictReplace, n)
-	if last.fin.Reason != llm.FinishNone && !h.over {
+	switch by := h.cutBy(); {
+	case last.fin.Reason == llm.FinishNone || h.over:
+	case by != nil:
+		by.Applied(llm.VerdictStop, 0)
+		h.finish(t, llm.Finish{Reason: llm.FinishGuard, StoppedBy: by.rules.Name, Why: nothingFollowed}, picked{})
+	default:
 		h.finish(t, last.fin, last.picked)
 	}
 }
@@ -448,6 +456,9 @@ func (h *holdback) stop(t *pickTask, g *guardian, position int) {
 	h.finish(t, llm.Finish{Reason: llm.FinishGuard, StoppedBy: g.rules.Name, Why: g.v.Why}, picked{})
 }
 
+// nothingFollowed is why a guard ends the text of a program that emitted nothing in place of what it took back.
+const nothingFollowed = "it took the end back, and the program emitted nothing in its place"
+
 // exhausted is called where a guard may take back or insert no more.
 func (h *holdback) exhausted(t *pickTask, g *guardian, why string) (again, over bool, err error) {
 	if g.rules.OnExhausted == llm.GuardReleases {
@@ -506,7 +517,7 @@ func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 	}
 	if h.emitted != nil {
 		h.gone.Add(h.output, gone)
-		h.emitted.refused = g.rules.Name
+		h.emitted.refused = g
 		g.Applied(v.Kind, back)
 		return false, true, nil
 	}

@@ -22,10 +22,11 @@ type Output struct {
 
 // emission is what a holdback knows of the tokens of a program.
 type emission struct {
-	from    int    // the output tokens before the last emission
-	open    bool   // it goes on
-	ending  bool   // the program is over
-	refused string // the guard that took tokens of it back
+	from    int       // the output tokens before the last emission
+	open    bool      // it goes on
+	ending  bool      // the program is over
+	refused *guardian // the guard that took tokens of it back
+	missing *guardian // the one that took tokens of the emission before back, in whose place none came
 }
 
 // MaxWhole is how many tokens of one emission a guard may take back however little it holds back itself. It is below
@@ -107,11 +108,12 @@ func (o *Output) Add(x Emitted) ([]Event, error) {
 }
 
 // End returns the last events of an output that no token ended: that of a token that ends a text, as a model's is, and
-// those of tokens that guards held back. Its errors are those of Add, but for refusals.
+// those of tokens that guards held back. Where a guard took the last emission back, the end is the guard's: nothing
+// came that it would let pass. Its errors are those of Add, but for refusals.
 func (o *Output) End() ([]Event, error) {
 	p := sample.Pick{Stop: true, Token: o.engine.endToken()}
 	if h := o.q.guards; h != nil {
-		*h.emitted = emission{from: len(h.output), ending: true}
+		*h.emitted = emission{from: len(h.output), ending: true, missing: h.emitted.missing}
 	}
 	return o.events(p, nil)
 }
@@ -128,9 +130,13 @@ func (o *Output) events(p sample.Pick, top []TopToken) (out []Event, err error) 
 	for _, x := range h.given {
 		out = append(out, o.event(x))
 	}
-	if by := h.emitted.refused; by != "" && err == nil {
-		*h.emitted = emission{}
-		err = &Refusal{Guard: by, Left: len(h.output)}
+	switch by := h.emitted.refused; {
+	case err != nil:
+	case by != nil:
+		*h.emitted = emission{missing: by}
+		err = &Refusal{Guard: by.rules.Name, Left: len(h.output)}
+	default:
+		h.emitted.missing = nil
 	}
 	return out, err
 }
@@ -149,6 +155,14 @@ func (o *Output) event(x picked) Event {
 		ev.Finish = &fin
 	}
 	return ev
+}
+
+// cutBy is the guard that ends the text of a program that is over by what it took back before, nil for none.
+func (h *holdback) cutBy() *guardian {
+	if h.emitted == nil || !h.emitted.ending {
+		return nil
+	}
+	return h.emitted.missing
 }
 
 // whole is how many output tokens are no part of an emission that goes on.

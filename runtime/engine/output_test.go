@@ -59,3 +59,61 @@ func TestOutputTakesBackCharacters(t *testing.T) {
 		t.Errorf("%v %q (%v), want %v", got, text, err, want)
 	}
 }
+
+// TestOutputEndsWhereItIsRefused: a text whose last emission a guard took back, and in whose place none came, is the
+// guard's to end, with all that it let pass, also where another guard writes over that; one that went on is not.
+func TestOutputEndsWhereItIsRefused(t *testing.T) {
+	s := open(t, start(t, newFake(64, 16, 256), Config{}), 1)
+	defer s.Close()
+	const banned = llm.Token(9)
+	refuses := saying{llm.GuardRules{Name: "refuses", Hold: 5, Every: 1, Rewinds: true},
+		func(v *llm.GuardView) llm.Verdict {
+			if at := slices.Index(v.Output, banned); at >= 0 {
+				return llm.Verdict{Kind: llm.VerdictRewind, Position: at}
+			}
+			return llm.Verdict{Position: len(v.Output)}
+		}}
+	writes := saying{llm.GuardRules{Name: "writes", Hold: 50, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+		if v.Reason == llm.FinishNone || v.Released > 0 {
+			return llm.Verdict{Position: v.Released}
+		}
+		return llm.Verdict{Kind: llm.VerdictReplace, Position: len(v.Output), Tokens: []llm.Token{12}, Text: pieces[12]}
+	}}
+	for _, c := range []struct {
+		guards  []sample.Guard
+		emitted []llm.Token
+		want    []llm.Token
+		reason  llm.Reason
+		by      string
+	}{
+		{[]sample.Guard{refuses}, []llm.Token{5, banned}, []llm.Token{5, tokEOS}, llm.FinishGuard, "refuses"},
+		{[]sample.Guard{refuses}, []llm.Token{banned}, []llm.Token{tokEOS}, llm.FinishGuard, "refuses"},
+		{[]sample.Guard{refuses}, []llm.Token{5, banned, banned, 11}, []llm.Token{5, 11, tokEOS}, llm.FinishEOS, ""},
+		{[]sample.Guard{refuses}, nil, []llm.Token{tokEOS}, llm.FinishEOS, ""},
+		{[]sample.Guard{refuses, writes}, []llm.Token{5, banned}, []llm.Token{12}, llm.FinishGuard, "refuses"},
+		{[]sample.Guard{refuses, writes}, []llm.Token{5}, []llm.Token{12, tokEOS}, llm.FinishEOS, ""},
+	} {
+		o := s.Output(0, []llm.Token{7}, params(20), c.guards)
+		var all []Event
+		for _, id := range c.emitted {
+			o.Begin()
+			list, err := o.Add(Emitted{Token: id, Whole: true})
+			if all = append(all, list...); errors.As(err, new(*Refusal)) != (id == banned) {
+				t.Fatalf("token %d: %v", id, err)
+			}
+		}
+		list, err := o.End()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, list...)
+		var got []llm.Token
+		for _, ev := range all {
+			got = append(got, ev.Token)
+		}
+		fin := all[len(all)-1].Finish
+		if fin == nil || fin.Reason != c.reason || fin.StoppedBy != c.by || !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, %+v; want %v, %v by %q", c.emitted, got, fin, c.want, c.reason, c.by)
+		}
+	}
+}

@@ -266,3 +266,72 @@ func saidInChat(t *testing.T, got string) (text, reason string) {
 	}
 	return text, reason
 }
+
+// TestProgramEndsAsAPlainText: where the request's grammar demands what a guard bans, so that no token may go on, a
+// program's text ends by the same words as a plain one, in every API, streamed and not.
+func TestProgramEndsAsAPlainText(t *testing.T) {
+	const schema = `{"type":"object","properties":{"fox":{"const":1}},"required":["fox"]}`
+	p := programming(t, func(c *config.Config) {
+		c.Server.Ollama = true
+		c.Plugin = append(c.Plugin, config.Plugin{Name: "no-fox", Source: config.Builtin + "banned-strings",
+			OnError: config.OnErrorFail, Apply: config.ApplyAlways, Config: map[string]any{"strings": []any{"fox"}}})
+	})
+	const asked = `"model":"x","messages":[{"role":"user","content":"Say fox."}]`
+	for _, r := range []struct{ path, body, stream, want string }{
+		{"/generate", `{"inputs":"Say","parameters":{"max_new_tokens":40,"details":true,"grammar":{"type":"json","value":` +
+			schema + `},"plugins":%s}}`, "/generate_stream", "stop_sequence"},
+		{"/v1/chat/completions", `{` + asked + `,"max_tokens":40,"response_format":{"type":"json_object","value":` + schema +
+			`},"plugins":%s}`, "", "content_filter"},
+		{"/v1/responses", `{"model":"x","input":"Say fox.","max_output_tokens":40,"text":{"format":{"type":"json_schema",` +
+			`"name":"x","schema":` + schema + `}},"plugins":%s}`, "", "content_filter"},
+		{"/v1/messages", `{` + asked + `,"max_tokens":40,"output_config":{"format":{"type":"json_schema","schema":` + schema +
+			`}},"plugins":%s}`, "", "refusal"},
+		{"/api/chat", `{` + asked + `,"stream":false,"options":{"num_predict":40},"format":` + schema + `,"plugins":%s}`, "",
+			"content_filter"},
+	} {
+		streamed := [2]string{r.stream, r.body}
+		if r.stream == "" {
+			streamed = [2]string{r.path, strings.Replace(strings.Replace(r.body, `"stream":false,`, "", 1), "{", `{"stream":true,`, 1)}
+		}
+		for _, of := range [][2]string{{r.path, r.body}, streamed} {
+			for _, program := range []string{"[]", `[{"name":"vote"}]`, `[{"name":"best-of-judge"}]`,
+				`[{"name":"budget-then-answer"}]`, `[{"name":"json-repair"}]`} {
+				status, got := p.call(t, http.MethodPost, of[0], fmt.Appendf(nil, of[1], program))
+				if end := saidEnd(got); status != http.StatusOK || end != r.want {
+					t.Errorf("%s, %s: %d, ends by %q, not %q\n%s", of[0], program, status, end, r.want, got)
+				}
+			}
+		}
+	}
+	p.settled(t)
+}
+
+// saidEnd returns the last word of a reply or stream on why its text ended.
+func saidEnd(reply string) (why string) {
+	var look func(v any)
+	look = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, x := range v {
+				look(x)
+			}
+		case map[string]any:
+			for _, k := range []string{"finish_reason", "stop_reason", "done_reason", "reason"} {
+				if s, _ := v[k].(string); s != "" {
+					why = s
+					return
+				}
+			}
+			for _, k := range slices.Sorted(maps.Keys(v)) {
+				look(v[k])
+			}
+		}
+	}
+	for line := range strings.Lines(reply) {
+		var v any
+		if json.Unmarshal([]byte(strings.TrimPrefix(line, "data:")), &v) == nil {
+			look(v)
+		}
+	}
+	return why
+}
