@@ -17,6 +17,9 @@ var ErrToolServer = errors.New("the tools of a server are not to be had")
 // ErrTool: a call of a tool that was demanded was not made, or not right.
 var ErrTool = errors.New("tool error")
 
+// ErrCall: the model is to blame for an ErrTool, and not the request.
+var ErrCall = errors.New("no call as demanded")
+
 // ToolError says what is wrong with the tools of a request, or the calls of a
 // reply. It wraps ErrTool and llm.ErrInvalid.
 type ToolError struct {

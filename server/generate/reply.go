@@ -102,7 +102,7 @@ func (r *Reply) Next(e *Event) ([]Delta, error) {
 		return nil, err
 	}
 	if r.choice.Demands() && len(r.calls) == 0 && !r.cut {
-		return nil, &ToolError{Msg: "the model called no tool, `tool_choice` demands a call"}
+		return nil, &ToolError{Msg: "the model called no tool, `tool_choice` demands a call", Err: ErrCall}
 	}
 	return r.out, nil
 }
@@ -251,7 +251,8 @@ func (r *Reply) offered(name string) bool {
 }
 
 func unwanted(name string) error {
-	return &ToolError{Msg: fmt.Sprintf("the model called `%.64s`, which `tool_choice` does not allow", name)}
+	return &ToolError{Msg: fmt.Sprintf("the model called `%.64s`, which `tool_choice` does not allow", name),
+		Err: ErrCall}
 }
 
 // unfinished returns how much of an object's text may be shown while it is not
@@ -326,7 +327,7 @@ func (r *Reply) fail(d *Delta) error {
 	if d.Failed == FailedIncomplete && r.cut {
 		r.broken = true
 	} else if r.choice.Demands() && d.Failed != FailedTooMany {
-		return &ToolError{Msg: "the model's call " + d.Failed.String()}
+		return &ToolError{Msg: "the model's call " + d.Failed.String(), Err: ErrCall}
 	}
 	if d.Failed != FailedTooMany && !(d.Failed == FailedIncomplete && begun) && !r.cutDemanded() {
 		r.say(DeltaContent, d.Text)

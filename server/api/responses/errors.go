@@ -33,7 +33,12 @@ func notFound(id string) error {
 // storeRetry is how long to wait before asking a store again that does not answer.
 const storeRetry = time.Second
 
-// explain says what clients see of err: bad requests are 400, as OpenAI has it; no client of TGI calls these routes.
+// serverError is OpenAI's code where the model fails to generate a response, as its documents have it for an object of
+// a response that failed; it has none for a call that the model does not make.
+const serverError = "server_error"
+
+// explain says what clients see of err: bad requests are 400, as OpenAI has it; no client of TGI calls these routes. What
+// the model did not do as the request demands is no bad request.
 func explain(err error) failure {
 	f := failure{openaierror.Explain(err, names)}
 	var rule *generate.Invalid
@@ -45,6 +50,8 @@ func explain(err error) failure {
 	case errors.Is(err, store.ErrTooLarge):
 		f.Failure.Failure = server.Failure{Status: http.StatusRequestEntityTooLarge, Type: "payload_too_large",
 			Text: "The request is larger than what is kept of a response (responses.max_response)"}
+	case errors.Is(err, generate.ErrCall):
+		f.Status, f.Code = http.StatusInternalServerError, serverError
 	case errors.As(err, &rule), errors.As(err, &shape):
 		f.Text = server.Plainly(err, names).Text
 	}
@@ -61,12 +68,12 @@ func explain(err error) failure {
 
 // appendCode writes the error of a response that failed: {"code":…,"message":…}.
 func (f *failure) appendCode(b []byte) []byte {
-	code := "server_error"
+	code := "invalid_prompt"
 	switch {
 	case f.Status == http.StatusTooManyRequests:
 		code = "rate_limit_exceeded"
-	case f.Status < http.StatusInternalServerError:
-		code = "invalid_prompt"
+	case f.Class() == serverError:
+		code = serverError
 	}
 	b = wire.AppendString(append(b, `{"code":`...), code)
 	return append(wire.AppendString(append(b, `,"message":`...), f.Text), '}')

@@ -535,3 +535,34 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestNoCall: a call that is demanded and that the model does not make is the same failure whole and streamed: of the
+// server's side, by the code that OpenAI's documents have for it. A demand that the request can't have is a bad request.
+func TestNoCall(t *testing.T) {
+	const asked = `{"input":"Hi","tools":[{"type":"function","name":"get_time"}],"tool_choice":`
+	for _, text := range []string{"It is five.", `<call>get_time c1 {"zone": </call>`, `<call>other c1 {}</call>`} {
+		e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
+			var tokens []generate.Token
+			for _, piece := range strings.SplitAfter(text, ">") {
+				tokens = append(tokens, generate.Token{Token: 9, Text: piece, Special: strings.HasPrefix(piece, "<call")})
+			}
+			return generatetest.Sequence(r, 0, llm.FinishEOS, tokens...)
+		}}
+		s, _ := newServer(e, &generatetest.Chat{Parse: true})
+		rec := ask(s, http.MethodPost, path, asked+`"required"}`)
+		var whole struct{ Error struct{ Message, Type, Code string } }
+		if err := json.Unmarshal(rec.Body.Bytes(), &whole); err != nil || rec.Code != http.StatusInternalServerError ||
+			whole.Error.Type != "server_error" || whole.Error.Code != "server_error" {
+			t.Errorf("%s: %d %s", text, rec.Code, rec.Body)
+		}
+		stream := ask(s, http.MethodPost, path, asked+`"required","stream":true}`).Body.String()
+		want := fmt.Sprintf(`"status":"failed","background":false,"completed_at":null,"error":{"code":"server_error",`+
+			`"message":%q}`, whole.Error.Message)
+		if !strings.Contains(stream, "event: response.failed") || !strings.Contains(stream, want) {
+			t.Errorf("%s: want %s, got %s", text, want, stream)
+		}
+		if rec := ask(s, http.MethodPost, path, asked+`{"type":"function","name":"b"}}`); rec.Code != http.StatusBadRequest {
+			t.Errorf("another tool: %d %s", rec.Code, rec.Body)
+		}
+	}
+}
