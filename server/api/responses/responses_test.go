@@ -550,7 +550,9 @@ func TestNoCall(t *testing.T) {
 		}}
 		s, _ := newServer(e, &generatetest.Chat{Parse: true})
 		rec := ask(s, http.MethodPost, path, asked+`"required"}`)
-		var whole struct{ Error struct{ Message, Type, Code string } }
+		var whole struct {
+			Error struct{ Message, Type, Code string }
+		}
 		if err := json.Unmarshal(rec.Body.Bytes(), &whole); err != nil || rec.Code != http.StatusInternalServerError ||
 			whole.Error.Type != "server_error" || whole.Error.Code != "server_error" {
 			t.Errorf("%s: %d %s", text, rec.Code, rec.Body)
