@@ -267,7 +267,7 @@ func (b *Bound) admit(ctx context.Context, p *part) error {
 		}
 		return &BindError{p.name, refused, ErrOff}
 	}
-	return p.validate(func() error {
+	return p.validate(ctx, b.set, func() error {
 		err := p.askGuest(ctx, b.set)
 		if p.fallBack(b.set, err) {
 			return b.admit(ctx, p)
@@ -286,8 +286,12 @@ func (p *part) askGuest(ctx context.Context, s *Set) error {
 	return p.version.guest.ValidateShared(ctx.Done(), p.params, guestTurn{t, ctx})
 }
 
+// longParams is the length from which parameters are checked against a schema in a turn: what is shorter takes less
+// than it takes to wait.
+const longParams = 4 << 10
+
 // validate checks a request's parameters; ask has the guest check them.
-func (p *part) validate(ask func() error) error {
+func (p *part) validate(ctx context.Context, s *Set, ask func() error) error {
 	if len(p.params) == 0 || string(p.params) == "{}" { // the self-test asked already
 		if p.version.refusalText != "" {
 			p.version.refused.Add(1)
@@ -298,10 +302,22 @@ func (p *part) validate(ask func() error) error {
 	if !isObject(p.params) {
 		return &BindError{p.name, "params is not a JSON object", ErrParams}
 	}
-	if err := p.checkSchema(); err != nil {
+	if err := p.checkInTurn(ctx, s); err != nil {
 		return err
 	}
 	return ask()
+}
+
+// checkInTurn is checkSchema, in a turn of its own where that takes long. Nobody calls it with a processor.
+func (p *part) checkInTurn(ctx context.Context, s *Set) error {
+	if len(p.params) >= longParams {
+		t := s.turns.begin(p.client)
+		defer t.end()
+		if !t.take(ctx) {
+			return context.Cause(ctx)
+		}
+	}
+	return p.checkSchema()
 }
 
 // checkSchema checks a request's parameters against the schema that the module declares, if any: a wrong one is refused

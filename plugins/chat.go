@@ -159,7 +159,7 @@ func (p *part) admitChat(ctx context.Context, s *Set, shared bool) error {
 		p.cancelTrial()
 		p.trial = trial{}
 	}
-	return p.validate(func() error {
+	return p.validate(ctx, s, func() error {
 		err := p.askGuest(ctx, s)
 		if costly := p.tooCostly(err, "check its parameters", 0); costly != nil {
 			return costly

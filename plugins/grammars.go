@@ -153,7 +153,7 @@ func (s *Set) build(ctx context.Context, t *turn, p *part, c GrammarCall) (*prep
 		return nil, &BindError{p.name, refused, ErrOff}
 	}
 	defer p.cancelTrial()
-	err := p.validate(func() error {
+	err := p.validate(ctx, s, func() error {
 		return p.chatError(ctx, s, p.version.guest.ValidateShared(ctx.Done(), p.params, guestTurn{t, ctx}))
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -71,5 +72,27 @@ func TestBadSchema(t *testing.T) {
 		if err == nil || !errors.Is(err, ErrLoad) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", schema, err, want)
 		}
+	}
+}
+
+// TestLongParametersTakeTurns: parameters that take long to check against a schema wait for a processor, short ones do
+// not.
+func TestLongParametersTakeTurns(t *testing.T) {
+	s := open(t, Options{Specs: []Spec{spec(t, "free", declares(`{"additionalProperties":false,"properties":{}}`))}})
+	for s.turns.free > 0 {
+		w := s.turns.Begin("other")
+		defer w.End()
+		w.Take(t.Context())
+	}
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	short := Call{Name: "free", Params: []byte(`{"m":1}`)}
+	if _, err := s.Bind(ctx, []Call{short}); !errors.Is(err, ErrParams) {
+		t.Errorf("short parameters: %v", err)
+	}
+	long := Call{Name: "free", Params: []byte(`{"m":"` + strings.Repeat("x", longParams) + `"}`)}
+	if _, err := s.Bind(ctx, []Call{long}); !errors.Is(err, gone) {
+		t.Errorf("long parameters: %v", err)
 	}
 }

@@ -36,11 +36,21 @@ const (
 	maxTopLogprobs = 20
 )
 
+// manyBiases is the number from which `logit_bias` is sorted in a turn: fewer take less than it takes to wait.
+const manyBiases = 256
+
 // check turns d, whose conversation is rendered, into a Request of size n. Everything that
 // needs no tokens comes first, except the template: only its output shows that a prompt
 // is empty.
 func (s *Service) check(ctx context.Context, d *Draft, n size) (Request, error) {
-	p, err := s.limits.checkSettings(d, n)
+	var p llm.Params
+	var err error
+	settings := func() { p, err = s.limits.checkSettings(d, n) }
+	if len(d.LogitBias) < manyBiases {
+		settings()
+	} else if gone := InTurn(ctx, s.turns, s.client(ctx), settings); gone != nil {
+		return Request{}, gone
+	}
 	if err != nil {
 		return Request{}, err
 	}

@@ -248,3 +248,32 @@ func TestBoundsAreInclusive(t *testing.T) {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
+
+// fullTurns has no processor for anybody.
+type fullTurns struct{}
+
+func (fullTurns) Begin(string) generate.Turn { return fullTurn{} }
+
+type fullTurn struct{}
+
+func (fullTurn) Take(context.Context) bool  { return false }
+func (fullTurn) Yield(context.Context) bool { return false }
+func (fullTurn) End()                       {}
+
+// TestManyBiasesTakeTurns: many entries of logit_bias wait for a processor before they are sorted, a few do not.
+func TestManyBiasesTakeTurns(t *testing.T) {
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	for _, n := range []uint32{10, 1000} {
+		d := generate.Draft{Inputs: "Hi", LogitBias: map[uint32]float32{}}
+		for i := range n {
+			d.LogitBias[1_000_000+i] = 1
+		}
+		s := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil).WithTurns(fullTurns{})
+		_, err := s.Start(ctx, d)
+		if refused := errors.As(err, new(*generate.Invalid)); refused != (n == 10) || errors.Is(err, gone) == refused {
+			t.Errorf("%d entries: %v", n, err)
+		}
+	}
+}

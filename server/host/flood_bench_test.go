@@ -23,11 +23,7 @@ func BenchmarkFlood(b *testing.B) {
 	p := openPlugged(b, func(c *config.Config) { c.Runtime.Verify = false })
 	const sentence = "Once upon a time there was a king. "
 	chat := strings.Repeat(`{"role":"user","content":"hi"},{"role":"assistant","content":"hi"},`, 10_000)
-	for _, c := range []struct {
-		name, request string
-		connections   int
-		status        int
-	}{
+	for _, c := range []flooding{
 		{"health", sentGet("/health"), 8, http.StatusOK},
 		{"models", sentGet("/v1/models"), 8, http.StatusOK},
 		{"metrics", sentGet("/metrics"), 8, http.StatusOK},
@@ -43,19 +39,63 @@ func BenchmarkFlood(b *testing.B) {
 		{"nowhere", sentGet("/nowhere"), 8, http.StatusNotFound},
 		{"nowhere-600", sentGet("/nowhere"), 600, http.StatusNotFound},
 	} {
-		b.Run(c.name, func(b *testing.B) {
-			asked := 0
-			compare(b, func() (alone, beside time.Duration) {
-				alone = p.gap(b, rest)
-				stop := p.flood(b, c.request, c.connections, c.status)
-				beside = p.gap(b, rest)
-				asked += stop()
-				return alone, beside
-			})
-			b.ReportMetric(float64(asked)/float64(b.N)/2, "asked/s")
-		})
+		p.besideFlood(b, c)
 	}
 }
+
+// BenchmarkPreambles is BenchmarkFlood with chats of one token that are dear before their first step.
+func BenchmarkPreambles(b *testing.B) {
+	p := openChat(b, func(c *config.Config) {
+		c.Runtime.Verify = false
+		c.Plugin = append(c.Plugin, config.Plugin{Name: "banned-strings", Source: config.Builtin + "banned-strings",
+			OnError: config.OnErrorFail, Apply: config.ApplyRequest})
+	})
+	chatWith := func(fields string) string {
+		return sentPost("/v1/chat/completions", `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":1`+
+			fields+`}`)
+	}
+	var biases, banned []string
+	for i := range 1900 {
+		biases = append(biases, fmt.Sprintf(`"%d":%d`, i, i%7))
+	}
+	for i := range 1000 {
+		banned = append(banned, fmt.Sprintf(`"%04d%s"`, i, numberPlace))
+	}
+	for _, c := range []flooding{
+		{"chat-metadata-2m-30", chatWith(`,"metadata":{"a":"` + strings.Repeat("x", 1_900_000) + `"}`), 30,
+			http.StatusOK},
+		{"chat-bias-1900-30", chatWith(`,"logit_bias":{` + strings.Join(biases, ",") + `}`), 30, http.StatusOK},
+		{"chat-banned-1000-16", chatWith(`,"plugins":[{"name":"banned-strings","params":{"strings":[` +
+			strings.Join(banned, ",") + `]}}]`), 16, http.StatusOK},
+	} {
+		p.besideFlood(b, c)
+	}
+}
+
+// flooding is a request that another client sends again and again, numbered where numberPlace is, and the status it gets.
+type flooding struct {
+	name, request string
+	connections   int
+	status        int
+}
+
+// besideFlood measures gaps beside a flood.
+func (p *plugged) besideFlood(b *testing.B, c flooding) {
+	b.Run(c.name, func(b *testing.B) {
+		asked := 0
+		compare(b, func() (alone, beside time.Duration) {
+			alone = p.gap(b, rest)
+			stop := p.flood(b, c.request, c.connections, c.status)
+			beside = p.gap(b, rest)
+			asked += stop()
+			return alone, beside
+		})
+		b.ReportMetric(float64(asked)/float64(b.N)/2, "asked/s")
+	})
+}
+
+// numberPlace is where a flood numbers its requests, as long as its numbers.
+const numberPlace = "<number>"
 
 // sentGet and sentPost are requests as they are sent.
 func sentGet(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: tgi\r\n\r\n" }
@@ -71,7 +111,8 @@ func (p *plugged) flood(b *testing.B, request string, connections, status int) (
 	b.Helper()
 	ctx, cancel := context.WithCancel(b.Context())
 	var all sync.WaitGroup
-	var asked, other atomic.Int64
+	var asked, other, number atomic.Int64
+	numbered, form := strings.Contains(request, numberPlace), request
 	for range connections {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 		conn, err := d.DialContext(ctx, "tcp", strings.TrimPrefix(p.url, "http://"))
@@ -79,10 +120,14 @@ func (p *plugged) flood(b *testing.B, request string, connections, status int) (
 			b.Fatal(err)
 		}
 		all.Go(func() {
+			request := form
 			defer conn.Close()
 			context.AfterFunc(ctx, func() { conn.Close() })
 			in := bufio.NewReader(conn)
 			for ctx.Err() == nil {
+				if numbered {
+					request = strings.ReplaceAll(form, numberPlace, fmt.Sprintf("%08d", number.Add(1)%1e8))
+				}
 				if _, err := io.WriteString(conn, request); err != nil {
 					break
 				}

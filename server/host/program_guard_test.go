@@ -291,7 +291,8 @@ func TestProgramEndsAsAPlainText(t *testing.T) {
 	} {
 		streamed := [2]string{r.stream, r.body}
 		if r.stream == "" {
-			streamed = [2]string{r.path, strings.Replace(strings.Replace(r.body, `"stream":false,`, "", 1), "{", `{"stream":true,`, 1)}
+			body := strings.Replace(r.body, `"stream":false,`, "", 1)
+			streamed = [2]string{r.path, strings.Replace(body, "{", `{"stream":true,`, 1)}
 		}
 		for _, of := range [][2]string{{r.path, r.body}, streamed} {
 			for _, program := range []string{"[]", `[{"name":"vote"}]`, `[{"name":"best-of-judge"}]`,

@@ -320,6 +320,9 @@ func (r *Reader) Skip() error {
 		})
 	case c == '[':
 		return r.Array(func(int) error { return r.Skip() })
+	case c == '"':
+		_, err := r.quoted(false)
+		return err
 	}
 	_, err := r.scalar()
 	return err

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -265,6 +266,20 @@ func TestLongPath(t *testing.T) {
 		if !strings.HasPrefix(got, "a"+key[:90]) || !strings.Contains(got, "…") ||
 			!strings.Contains(got, "z: expected ident") || len(got) > 300 || !utf8.ValidString(got) {
 			t.Errorf("%d bytes: %s", len(got), got)
+		}
+	}
+}
+
+// TestSkipTexts: a text that is skipped is checked as one that is read.
+func TestSkipTexts(t *testing.T) {
+	for _, body := range []string{`"a"`, `""`, `"\n"`, `"a\u00e9b\\"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\x"`,
+		"\"a\xff\"", "\"a\xff\\n\"", "\"a\nb\"", `"a`, `"a\`, `"a\u12`} {
+		read := func(f func(*Reader) error) string {
+			return fmt.Sprint(Decode([]byte(body), f))
+		}
+		want := read(func(r *Reader) error { _, err := r.String(); return err })
+		if got := read((*Reader).Skip); got != want {
+			t.Errorf("%s: skipped %s, read %s", body, got, want)
 		}
 	}
 }

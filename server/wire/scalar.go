@@ -144,7 +144,10 @@ func (r *Reader) digits() int {
 }
 
 // text reads the string at the cursor.
-func (r *Reader) text() (string, error) {
+func (r *Reader) text() (string, error) { return r.quoted(true) }
+
+// quoted is text, which is only kept where it is wanted: what is skipped can be long.
+func (r *Reader) quoted(keep bool) (string, error) {
 	r.at++
 	start := r.at
 	var out []byte // set once an escape was met
@@ -156,19 +159,26 @@ func (r *Reader) text() (string, error) {
 				return "", r.syntax("invalid unicode code point")
 			}
 			r.at++
+			switch {
+			case !keep:
+				return "", nil
+			case out == nil:
+				return string(chunk), nil
+			}
 			return string(append(out, chunk...)), nil
 		case c == '\\':
 			chunk := r.buf[start:r.at]
 			if !utf8.Valid(chunk) {
 				return "", r.syntax("invalid unicode code point")
 			}
-			out = append(out, chunk...)
 			r.at++
 			ch, err := r.escape()
 			if err != nil {
 				return "", err
 			}
-			out = utf8.AppendRune(out, ch)
+			if keep {
+				out = utf8.AppendRune(append(out, chunk...), ch)
+			}
 			start = r.at
 		case c < 0x20:
 			return "", r.syntaxNext("control character (\\u0000-\\u001F) found while parsing a string")

@@ -37,8 +37,8 @@ const storeRetry = time.Second
 // a response that failed; it has none for a call that the model does not make.
 const serverError = "server_error"
 
-// explain says what clients see of err: bad requests are 400, as OpenAI has it; no client of TGI calls these routes. What
-// the model did not do as the request demands is no bad request.
+// explain says what clients see of err: bad requests are 400, as OpenAI has it; no client of TGI calls these routes.
+// What the model did not do as the request demands is no bad request.
 func explain(err error) failure {
 	f := failure{openaierror.Explain(err, names)}
 	var rule *generate.Invalid

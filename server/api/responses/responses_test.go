@@ -544,7 +544,8 @@ func TestNoCall(t *testing.T) {
 		e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
 			var tokens []generate.Token
 			for _, piece := range strings.SplitAfter(text, ">") {
-				tokens = append(tokens, generate.Token{Token: 9, Text: piece, Special: strings.HasPrefix(piece, "<call")})
+				special := strings.HasPrefix(piece, "<call")
+				tokens = append(tokens, generate.Token{Token: 9, Text: piece, Special: special})
 			}
 			return generatetest.Sequence(r, 0, llm.FinishEOS, tokens...)
 		}}
@@ -563,7 +564,8 @@ func TestNoCall(t *testing.T) {
 		if !strings.Contains(stream, "event: response.failed") || !strings.Contains(stream, want) {
 			t.Errorf("%s: want %s, got %s", text, want, stream)
 		}
-		if rec := ask(s, http.MethodPost, path, asked+`{"type":"function","name":"b"}}`); rec.Code != http.StatusBadRequest {
+		rec = ask(s, http.MethodPost, path, asked+`{"type":"function","name":"b"}}`)
+		if rec.Code != http.StatusBadRequest {
 			t.Errorf("another tool: %d %s", rec.Code, rec.Body)
 		}
 	}
