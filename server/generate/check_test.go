@@ -270,8 +270,8 @@ func TestManyBiasesTakeTurns(t *testing.T) {
 		for i := range n {
 			d.LogitBias[1_000_000+i] = 1
 		}
-		s := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil).WithTurns(fullTurns{})
-		_, err := s.Start(ctx, d)
+		s := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil)
+		_, err := s.WithTurns(fullTurns{}).Start(ctx, d)
 		if refused := errors.As(err, new(*generate.Invalid)); refused != (n == 10) || errors.Is(err, gone) == refused {
 			t.Errorf("%d entries: %v", n, err)
 		}

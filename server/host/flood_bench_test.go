@@ -64,7 +64,8 @@ func BenchmarkPreambles(b *testing.B) {
 	for _, c := range []flooding{
 		{"chat-metadata-2m-30", chatWith(`,"metadata":{"a":"` + strings.Repeat("x", 1_900_000) + `"}`), 30,
 			http.StatusOK},
-		{"chat-bias-1900-30", chatWith(`,"logit_bias":{` + strings.Join(biases, ",") + `}`), 30, http.StatusOK},
+		{"chat-bias-1900-30", chatWith(`,"logit_bias":{` + strings.Join(biases, ",") + `}`), 30,
+			http.StatusOK},
 		{"chat-banned-1000-16", chatWith(`,"plugins":[{"name":"banned-strings","params":{"strings":[` +
 			strings.Join(banned, ",") + `]}}]`), 16, http.StatusOK},
 	} {
@@ -72,7 +73,7 @@ func BenchmarkPreambles(b *testing.B) {
 	}
 }
 
-// flooding is a request that another client sends again and again, numbered where numberPlace is, and the status it gets.
+// flooding is a request that another client sends again and again, numbered where numberPlace is, and its status.
 type flooding struct {
 	name, request string
 	connections   int

@@ -537,10 +537,11 @@ func FuzzDecode(f *testing.F) {
 }
 
 // TestNoCall: a call that is demanded and that the model does not make is the same failure whole and streamed: of the
-// server's side, by the code that OpenAI's documents have for it. A demand that the request can't have is a bad request.
+// server's side, by the code that OpenAI's documents have for it. A demand that no request may have is a bad request.
 func TestNoCall(t *testing.T) {
 	const asked = `{"input":"Hi","tools":[{"type":"function","name":"get_time"}],"tool_choice":`
-	for _, text := range []string{"It is five.", `<call>get_time c1 {"zone": </call>`, `<call>other c1 {}</call>`} {
+	for _, text := range []string{"It is five.", `<call>get_time c1 {"zone": </call>`,
+		`<call>other c1 {}</call>`} {
 		e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
 			var tokens []generate.Token
 			for _, piece := range strings.SplitAfter(text, ">") {
