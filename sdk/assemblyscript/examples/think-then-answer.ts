@@ -1,14 +1,15 @@
-// think-then-answer lets the model think for "budget" tokens (default 64). Where it has not come to "end" (default
-// "</think>") by then, it is told that the time is up. Then it answers. All of it goes out as it comes; where the
-// request has a grammar, the thoughts are free and stay here, and the answer that the grammar holds goes out.
+// think-then-answer lets the model think for "budget" tokens (default 64). Where it has not come to "end" by then, it
+// is told that the time is up. Then it answers. All of it goes out as it comes; where the request has a grammar, the
+// thoughts are free and stay here, and the answer that the grammar holds goes out. Without "end" that is "</think>";
+// a model that has no token for it marks no thoughts, and answers as ever.
 
-import { Calls, describe, program, Program, Reason, Request, Settings, Value, why } from "../assembly";
+import { Calls, describe, encode, program, Program, Reason, Request, Settings, Value, why } from "../assembly";
 export * from "../assembly/exports/common";
 export * from "../assembly/exports/program";
 
 class Params {
   budget: i32 = 64;
-  end: string = "</think>";
+  end: string = "";
   hint: string = "\nTime is up.\n";
   fault: string | null = null;
 
@@ -38,6 +39,10 @@ class Think extends Program {
     const p = new Params(r.params);
     const c = r.context;
     const shown = !r.hasGrammar;
+    if (!p.end.length) {
+      p.end = "</think>";
+      if (shown && encode(p.end).length != 1) return c.generate(new Settings().emit()) ? null : why();
+    }
     const think = new Settings().free().stop([p.end]);
     if (shown) think.emit();
     if (!c.generate(think.clone().maxTokens(p.budget))) return why();

@@ -68,6 +68,15 @@ test("think-then-answer thinks within a budget", () => {
     r = new Scripted(`${built}/think-then-answer.wasm`, tools).run({ budget: 1 }, "Q", goesOn, () => -1, calls);
     assert.deepEqual([r.text, r.fault], [want, ""]);
   }
+  // a model without a token for the usual end of thoughts answers, unless the end is named
+  const unmarked = ["Q", " 4", " up", "</", "think>", "</s>"];
+  for (const [end, want] of [
+    [{}, " 4 4"],
+    [{ end: "</think>" }, " 4 up</think> 4 4"],
+  ]) {
+    r = new Scripted(`${built}/think-then-answer.wasm`, unmarked).run({ budget: 1, hint: " up", ...end }, "Q", () => " 4 4");
+    assert.deepEqual([r.text, r.fault], [want, ""]);
+  }
   // what the server refuses fails the text
   r = open().run({ budget: 1, hint: "elsewhere" }, "Q", next(" hm hm"));
   assert.equal(r.fault, "the text is not in the vocabulary");

@@ -1,6 +1,7 @@
-/* think-then-answer lets the model think for "budget" tokens (default 64). Where it has not come to "end" (default
- * "</think>") by then, it is told that the time is up. Then it answers. All of it goes out as it comes; where the
- * request has a grammar, the thoughts are free and stay here, and the answer that the grammar holds goes out. */
+/* think-then-answer lets the model think for "budget" tokens (default 64). Where it has not come to "end" by then,
+ * it is told that the time is up. Then it answers. All of it goes out as it comes; where the request has a
+ * grammar, the thoughts are free and stay here, and the answer that the grammar holds goes out. Without "end" that
+ * is "</think>"; a model that has no token for it marks no thoughts, and answers as ever. */
 #include "tgi_program.h"
 
 typedef struct { uint32_t budget; tgi_text end, hint; } settings;
@@ -8,7 +9,7 @@ typedef struct { uint32_t budget; tgi_text end, hint; } settings;
 static tgi_error read_params(tgi_text params, settings *p) {
   tgi_json j = tgi_json_open(params);
   tgi_text key;
-  *p = (settings){64, tgi_str("</think>"), tgi_str("\nTime is up.\n")};
+  *p = (settings){64, tgi_str(""), tgi_str("\nTime is up.\n")};
   for (tgi_json_object(&j); tgi_json_key(&j, &key);) {
     if (tgi_same(key, "budget")) {
       double n = tgi_json_number(&j);
@@ -34,6 +35,12 @@ static tgi_error run(tgi_text params, tgi_text request) {
   tgi_error e = read_params(params, &p);
   if (e.len) return e;
   int shown = !tgi_request_has_grammar(request);
+  if (!p.end.len) {
+    uint32_t id;
+    p.end = tgi_str("</think>");
+    if (shown && tgi_encode(p.end.ptr, p.end.len, &id, 1) != 1)
+      return tgi_ctx_generate(TGI_PROMPT, tgi_str("{\"emit\":true}")) < 0 ? tgi_why() : TGI_OK;
+  }
   tgi_append(&think, tgi_str(shown ? "{\"emit\":true," : "{"));
   tgi_append(&think, tgi_str("\"grammar\":null,\"stop\":["));
   tgi_append_json(&think, p.end);

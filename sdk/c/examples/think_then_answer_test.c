@@ -48,6 +48,14 @@ static void finishes(const char *said, const char *want) {
 
 static float likely(const char *text, const char *word) { return !strcmp(text, "Q") && !strcmp(word, " 4") ? -0.5f : -2; }
 
+/* A model without a token for the usual end of thoughts answers, unless the end is named. */
+static const char *unmarked(const char *text) { return (void)text, " 4 4"; }
+static void marks(const char *params, const char *want) {
+  tgi_script(unmarked);
+  TGI_CHECK(!tgi_script_run(params, "Q").len && tgi_same(tgi_script_emitted(), want));
+  tgi_script(next);
+}
+
 int main(void) {
   const char *vocab[] = {"Q", " hm", "</think>", " 4", "\nTime is up.\n", "hint", "</s>"};
   const char *tools[] = {"Q", " [", "tool]", " x", "[/tool]", " 4", "\nTime is up.\n", "</think>", "</s>"};
@@ -60,6 +68,10 @@ int main(void) {
   finishes(" [tool] x x[/tool] 4 4 4", " [tool] x x[/tool] 4 4 4"); /* and here it goes on */
   finishes(" [ x x x", " [ x\nTime is up.\n 4");
   finishes(" x x x", " x\nTime is up.\n 4");
+  const char *no_mark[] = {"Q", " 4", " up", "</", "think>", "</s>"};
+  tgi_test_vocab(no_mark, 6);
+  marks("{\"budget\": 1, \"hint\": \" up\"}", " 4 4");
+  marks("{\"budget\": 1, \"hint\": \" up\", \"end\": \"</think>\"}", " 4 up</think> 4 4");
   tgi_test_vocab(vocab, 7);
   tgi_script(next);
   gives("{\"budget\": 9}", " hm hm</think> more", " hm hm 4", 2); /* it comes to an end; markup has no text */

@@ -1,6 +1,7 @@
-// Command thinkthenanswer lets the model think for "budget" tokens (default 64). Where it has not come to "end"
-// (default "</think>") by then, it is told that the time is up. Then it answers. All of it goes out as it comes; where
-// the request has a grammar, the thoughts are free and stay here, and the answer that the grammar holds goes out.
+// Command thinkthenanswer lets the model think for "budget" tokens (default 64). Where it has not come to "end" by
+// then, it is told that the time is up. Then it answers. All of it goes out as it comes; where the request has a
+// grammar, the thoughts are free and stay here, and the answer that the grammar holds goes out. Without "end" that is
+// "</think>"; a model that has no token for it marks no thoughts, and answers as ever.
 package main
 
 import (
@@ -33,7 +34,7 @@ func (think) Validate(raw []byte) error {
 }
 
 func read(raw []byte) (settings, error) {
-	s := settings{64, "</think>", "\nTime is up.\n"}
+	s := settings{64, "", "\nTime is up.\n"}
 	if len(raw) == 0 {
 		return s, nil
 	}
@@ -45,17 +46,22 @@ func read(raw []byte) (settings, error) {
 				r.Fail("budget: want a whole number from 1 to 100000")
 			}
 		case "end":
-			s.end = r.String()
+			s.end = textOf(r)
 		case "hint":
-			s.hint = r.String()
+			s.hint = textOf(r)
 		default:
 			r.Fail("unknown parameter, want budget, end or hint")
 		}
 	}
-	if s.end == "" || s.hint == "" {
+	return s, r.Close()
+}
+
+func textOf(r *params.Reader) string {
+	text := r.String()
+	if text == "" {
 		r.Fail("end, hint: want a text")
 	}
-	return s, r.Close()
+	return text
 }
 
 // Run implements program.Plugin.
@@ -65,6 +71,12 @@ func (think) Run(r *program.Request) error {
 		return err
 	}
 	c, shown, called := r.Context, !r.HasGrammar, false
+	if s.end == "" {
+		s.end = "</think>"
+		if mark, _ := plugin.Encode(s.end); shown && len(mark) != 1 {
+			return program.Generate(program.With().Emit(), c)
+		}
+	}
 	if err := program.Generate(s.thoughts(shown).MaxTokens(s.budget), c); err != nil {
 		return err
 	}

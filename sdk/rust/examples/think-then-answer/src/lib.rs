@@ -1,6 +1,7 @@
-//! think-then-answer lets the model think for "budget" tokens (default 64). Where it has not come to "end" (default
-//! "</think>") by then, it is told that the time is up. Then it answers. All of it goes out as it comes; where the
-//! request has a grammar, the thoughts are free and stay here, and the answer that the grammar holds goes out.
+//! think-then-answer lets the model think for "budget" tokens (default 64). Where it has not come to "end" by then,
+//! it is told that the time is up. Then it answers. All of it goes out as it comes; where the request has a grammar,
+//! the thoughts are free and stay here, and the answer that the grammar holds goes out. Without "end" that is
+//! "</think>"; a model that has no token for it marks no thoughts, and answers as ever.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 extern crate alloc;
@@ -8,7 +9,7 @@ extern crate alloc;
 use alloc::string::String;
 use tgi_plugin::json::Value;
 use tgi_plugin::program::{Reason, Request, Settings};
-use tgi_plugin::{plugin, Program, Result};
+use tgi_plugin::{host, plugin, Program, Result};
 
 /// The plugin.
 pub struct Think;
@@ -20,7 +21,7 @@ struct Params {
 }
 
 fn read(v: &Value) -> Result<Params> {
-    let mut p = Params { budget: 64, end: String::from("</think>"), hint: String::from("\nTime is up.\n") };
+    let mut p = Params { budget: 64, end: String::new(), hint: String::from("\nTime is up.\n") };
     for (name, value) in v.members() {
         match name.as_str() {
             "budget" => {
@@ -53,7 +54,13 @@ impl Program for Think {
     }
 
     fn run(&mut self, r: &Request) -> Result<()> {
-        let (p, c) = (read(&r.params)?, r.context);
+        let (mut p, c) = (read(&r.params)?, r.context);
+        if p.end.is_empty() {
+            p.end = String::from("</think>");
+            if !r.has_grammar() && host::encode(&p.end).map_or(true, |ids| ids.len() != 1) {
+                return c.generate(&Settings::new().emit()).map(|_| ());
+            }
+        }
         let (shown, think) = (!r.has_grammar(), Settings::new().free().stop(&[&p.end]));
         let think = if shown { think.emit() } else { think };
         c.generate(&think.clone().max_tokens(p.budget))?;
@@ -131,6 +138,17 @@ mod tests {
                 _ => Calls::None,
             });
             assert_eq!(program::run::<Think>(r#"{"budget": 1}"#, "Q").unwrap(), want);
+        }
+    }
+
+    /// A model without a token for the usual end of thoughts answers, unless the end is named.
+    #[test]
+    fn no_marker() {
+        for (params, want) in [("", " 4 4"), (r#","end":"</think>""#, " 4 up</think> 4 4")] {
+            testing::vocabulary(&["Q", " 4", " up", "</", "think>", "</s>"]);
+            program::model(|_| String::from(" 4 4"));
+            let params = alloc::format!(r#"{{"budget":1,"hint":" up"{}}}"#, params);
+            assert_eq!(program::run::<Think>(&params, "Q").unwrap(), want);
         }
     }
 
