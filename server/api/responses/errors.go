@@ -51,7 +51,7 @@ func explain(err error) failure {
 		f.Failure.Failure = server.Failure{Status: http.StatusRequestEntityTooLarge, Type: "payload_too_large",
 			Text: "The request is larger than what is kept of a response (responses.max_response)"}
 	case errors.Is(err, generate.ErrCall):
-		f.Status, f.Code = http.StatusInternalServerError, serverError
+		f.Code = serverError // but not the status 500, after which SDKs send the request again
 	case errors.As(err, &rule), errors.As(err, &shape):
 		f.Text = server.Plainly(err, names).Text
 	}
@@ -72,7 +72,7 @@ func (f *failure) appendCode(b []byte) []byte {
 	switch {
 	case f.Status == http.StatusTooManyRequests:
 		code = "rate_limit_exceeded"
-	case f.Class() == serverError:
+	case f.Class() == serverError, f.Code == serverError:
 		code = serverError
 	}
 	b = wire.AppendString(append(b, `{"code":`...), code)

@@ -555,8 +555,8 @@ func TestNoCall(t *testing.T) {
 		var whole struct {
 			Error struct{ Message, Type, Code string }
 		}
-		if err := json.Unmarshal(rec.Body.Bytes(), &whole); err != nil || rec.Code != http.StatusInternalServerError ||
-			whole.Error.Type != "server_error" || whole.Error.Code != "server_error" {
+		if err := json.Unmarshal(rec.Body.Bytes(), &whole); err != nil || rec.Code != http.StatusBadRequest ||
+			whole.Error.Code != "server_error" {
 			t.Errorf("%s: %d %s", text, rec.Code, rec.Body)
 		}
 		stream := ask(s, http.MethodPost, path, asked+`"required","stream":true}`).Body.String()
