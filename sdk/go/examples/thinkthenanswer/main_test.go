@@ -45,7 +45,10 @@ func TestThinksWithinABudget(t *testing.T) {
 
 // TestNoMarker: a model without a token for the usual end of thoughts answers, unless the end is named.
 func TestNoMarker(t *testing.T) {
-	for params, want := range map[string]string{`{"budget":1}`: " 4 4", `{"budget":1,"end":"</think>"}`: " 4 up</think> 4 4"} {
+	for params, want := range map[string]string{
+		`{"budget":1}`:                  " 4 4",
+		`{"budget":1,"end":"</think>"}`: " 4 up</think> 4 4",
+	} {
 		h := plugintest.New(t, "Q", " 4", " up", "</", "think>", "</s>")
 		m := h.Program(t, &plugintest.Model{Next: func(string) string { return " 4 4" }})
 		got, err := m.Run(think{}, "Q", strings.Replace(params, "}", `,"hint":" up"}`, 1))
