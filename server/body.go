@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,6 +38,9 @@ func jsonType(r *http.Request) (ok bool, charset string) {
 // that it is: a client that announces much and sends nothing costs no more.
 const firstRoom = 64 << 10
 
+// shortRoom is what one gets that does not say how long it is.
+const shortRoom = 4 << 10
+
 // ReadAnyBody returns the body of r, whatever its media type. Errors are ErrEncoding, ErrCharset,
 // ErrTooLarge, ErrBody and that of a server that holds too many bodies.
 func ReadAnyBody(r *http.Request) ([]byte, error) {
@@ -45,12 +50,35 @@ func ReadAnyBody(r *http.Request) ([]byte, error) {
 	if ok, c := jsonType(r); ok && c != "" && !strings.EqualFold(c, "utf-8") && !strings.EqualFold(c, "utf8") {
 		return nil, fmt.Errorf("%w: `charset=%.32s` of Content-Type; send JSON in UTF-8", ErrCharset, c)
 	}
-	var b bytes.Buffer
-	if n := r.ContentLength; n > 0 {
-		b.Grow(int(min(n, firstRoom)) + bytes.MinRead)
+	body, err := readBody(r.Body, r.ContentLength)
+	return body, BodyError(err)
+}
+
+// readBody reads a body of so many bytes, of an unknown length if it is negative. What is there of a long one is held
+// once, in parts, until all of it is.
+func readBody(r io.Reader, length int64) ([]byte, error) {
+	room := shortRoom
+	if length >= 0 {
+		room = int(min(length, firstRoom)) + 1 // in which its end is seen
 	}
-	_, err := b.ReadFrom(r.Body)
-	return b.Bytes(), BodyError(err)
+	var full [][]byte
+	part := make([]byte, 0, room)
+	for {
+		if len(part) == cap(part) {
+			full = append(full, part)
+			part = make([]byte, 0, firstRoom)
+		}
+		n, err := r.Read(part[len(part):cap(part)])
+		switch part = part[:len(part)+n]; {
+		case err == nil:
+		case err != io.EOF:
+			return nil, err
+		case full == nil:
+			return part, nil
+		default:
+			return slices.Concat(append(full, part)...), nil
+		}
+	}
 }
 
 // BodyError returns what is said of an error of a request's body, nil for none:

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"tgi/runtime/llm"
@@ -16,6 +17,8 @@ type stay struct {
 	lease     *quota.Lease // nil where nothing is counted
 	operation *operation   // nil for a route that is open to all
 	account   string       // what its client is charged to
+	// closed says that no model computes for the request itself: it opens a connection, or looks at what there is.
+	closed bool
 	// kept says that work behind the handler holds it now.
 	kept bool
 }
@@ -35,11 +38,10 @@ func (s *stay) end(ctx context.Context, status int) {
 	if s.operation == nil {
 		return
 	}
-	v, _ := ctx.Value(requestLogKey{}).(*requestLog)
+	v := logOf(ctx)
 	if v == nil {
 		v = &requestLog{}
 	}
-	s.operation.socket = status == http.StatusSwitchingProtocols
 	s.operation.observe(ctx, s.server.options.Metrics, s.server.options.Tracer, status, v.err)
 	s.server.options.Tracer.end(ctx, status)
 }
@@ -55,11 +57,23 @@ func (s *stay) release() {
 // context is that of the request's handler.
 func (s *stay) context(ctx context.Context) context.Context {
 	ctx = context.WithValue(generate.WithRoom(ctx, s.held.take), stayKey{}, s)
-	if s.lease != nil {
-		ctx = generate.WithMeter(ctx, s.lease)
+	switch {
+	case s.lease != nil:
+		return generate.WithMeter(ctx, s.lease)
+	case s.closed:
+		return generate.WithMeter(ctx, notLetIn{})
 	}
-	return ctx
+	return generate.WithMeter(ctx, nil) // and not that of the request which opened the connection
 }
+
+// notLetIn is the meter of requests for which no model may compute: what comes on a connection must be let in first, or
+// the limits of its key would not hold.
+type notLetIn struct{}
+
+// Reserve implements generate.Meter.
+func (notLetIn) Reserve(context.Context, int) (generate.Settle, error) { return nil, errNotLetIn }
+
+var errNotLetIn = errors.New("BUG: no model computes for the request that opens a connection: see server.Connection")
 
 // Detach lets the work of the request of ctx go on when its handler has returned and its client has left. The context
 // has the request's values and ends with cancel, or when the time to shut down is over: then its cause is

@@ -48,7 +48,6 @@ type operation struct {
 	requested, served string    // the model
 	calls             []*modelCall
 	tools             []toolCall
-	socket            bool // the request is a connection with many operations: it has no duration
 }
 
 type operationKey struct{}
@@ -283,9 +282,7 @@ func (o *operation) observe(ctx context.Context, m *Metrics, t *Tracer, status i
 	for i := range o.tools {
 		t.tool(ctx, &o.tools[i])
 	}
-	if !o.socket {
-		m.observeOperation(o, requested, errorType(status, err))
-	}
+	m.observeOperation(o, requested, errorType(status, err))
 }
 
 // errorType names how a request went wrong, "" for one that did not. A client that left is no error of the server's,
@@ -304,7 +301,7 @@ func errorType(status int, err error) string {
 
 // call makes the span of a call of a model, and those of its stages under TGI's names.
 func (t *Tracer) call(ctx context.Context, c *modelCall, requested, served string) {
-	v, _ := ctx.Value(requestLogKey{}).(*requestLog)
+	v := logOf(ctx)
 	if t == nil || v == nil || v.trace.span == nil {
 		return
 	}
@@ -384,7 +381,7 @@ func (c *toolCall) errorType() string {
 
 // tool makes the span of a call of a tool.
 func (t *Tracer) tool(ctx context.Context, c *toolCall) {
-	v, _ := ctx.Value(requestLogKey{}).(*requestLog)
+	v := logOf(ctx)
 	if t == nil || v == nil || v.trace.span == nil {
 		return
 	}

@@ -116,17 +116,23 @@ func (v *requestLog) wait(d time.Duration) { v.waited.Add(int64(d)) }
 
 type requestLogKey struct{}
 
+// logOf returns that of the request of ctx; nil where it has no line.
+func logOf(ctx context.Context) *requestLog {
+	v, _ := ctx.Value(requestLogKey{}).(*requestLog)
+	return v
+}
+
 // Note records err for the log line of the request of ctx. Handlers call it for errors
 // that they reported themselves.
 func Note(ctx context.Context, err error) {
-	if v, ok := ctx.Value(requestLogKey{}).(*requestLog); ok {
+	if v := logOf(ctx); v != nil {
 		v.err = err
 	}
 }
 
 // noteKey keeps the name of the key that the request of ctx carried.
 func noteKey(ctx context.Context, key string) {
-	if v, ok := ctx.Value(requestLogKey{}).(*requestLog); ok {
+	if v := logOf(ctx); v != nil {
 		v.key = key
 	}
 }
@@ -185,7 +191,7 @@ func (s *Server) identify(next http.Handler) http.Handler {
 			id = hex.EncodeToString(b[:])
 		}
 		w.Header().Set("X-Request-Id", id)
-		if v, ok := r.Context().Value(requestLogKey{}).(*requestLog); ok {
+		if v := logOf(r.Context()); v != nil {
 			v.id = id
 		}
 		next.ServeHTTP(w, r)

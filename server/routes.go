@@ -260,15 +260,10 @@ func (s *Server) record(w http.ResponseWriter, r *http.Request) *record.Exchange
 	return out.kept
 }
 
-// handle puts the key, the gate and the limit of the body before a route.
+// handle puts the key and the gate before a route.
 func (s *Server) handle(route Route) http.Handler {
-	limit := route.BodyLimit
-	if limit == 0 {
-		limit = int64(s.options.Config.PayloadLimit)
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, _ := r.Context().Value(requestLogKey{}).(*requestLog)
-		v.noteRoute(&route)
+		logOf(r.Context()).noteRoute(&route)
 		r, err := s.admit(fromAddress(r), route.Scope)
 		if err != nil {
 			route.refuseKey(w, r, err)
@@ -290,53 +285,69 @@ func (s *Server) handle(route Route) http.Handler {
 		for name, value := range mux.Vars(r) {
 			r.SetPathValue(name, value)
 		}
-		body := r.Body
 		if route.Scope == Generate {
 			kept := s.record(w, r)
-			body = kept.Body(body)
+			r.Body = kept.Body(r.Body)
 			defer func() { kept.End(statusOf(w), w.Header()) }()
 		}
-		held := &holding{from: &s.texts}
-		lease, refused := s.enter(w, r, route.Scope)
-		here := &stay{server: s, held: held, lease: lease}
-		ctx := here.context(r.Context())
-		if v != nil {
-			ctx = llm.WithWaits(ctx, v.wait)
-			here.account = v.account(r)
-		}
-		if !route.Scope.open() {
-			here.operation = &operation{began: time.Now(), name: route.Operation}
-			s.tellLoad(w, r, route.Scope)
-			ctx = context.WithValue(ctx, operationKey{}, here.operation)
-		}
-		r = r.WithContext(ctx)
-		defer func() {
-			v.noteWork(&route, here.operation)
-			here.leave(r.Context(), statusOf(w))
-		}()
-		if v != nil {
-			body = waitedBody{body, v}
-		}
-		if r.Body = http.MaxBytesReader(w, body, limit); !route.Streamed {
-			r.Body = &budgetedBody{ReadCloser: r.Body, holding: held}
-		}
-		if refused == nil && r.ContentLength > limit && route.BodyLimit == 0 {
-			refused = ErrTooLarge // the length is enough to know; routes with a limit of their own say which
-		}
-		if refused == nil {
-			refused = s.overdrawn(r, &route, v)
-		}
-		if refused == nil && r.ContentLength >= longBody && route.Scope == Generate && !route.Streamed {
-			refused = here.mayParse()
-		}
-		if refused != nil {
-			Note(r.Context(), refused)
-			route.refuse(w, r, refused)
-			return
-		}
-		if err := route.Handle(w, r); err != nil {
-			Note(r.Context(), err)
-			route.refuse(w, r, err)
-		}
+		s.visit(w, r, &route)
 	})
+}
+
+// visit serves a request whose key was looked at: by the limits of the key, with the limit of the body, what is held
+// taken from the memory of all requests, and what it costs charged to its client. Whatever is a request passes here,
+// whether it has a connection of its own or is a message; see Connection.
+func (s *Server) visit(w http.ResponseWriter, r *http.Request, route *Route) {
+	limit := route.BodyLimit
+	if limit == 0 {
+		limit = int64(s.options.Config.PayloadLimit)
+	}
+	v := logOf(r.Context())
+	held := &holding{from: &s.texts}
+	lease, refused := s.enter(w, r, route.Scope)
+	here := &stay{server: s, held: held, lease: lease, closed: route.Scope == Generate && r.Method != http.MethodPost}
+	ctx := here.context(r.Context())
+	if v != nil {
+		ctx = llm.WithWaits(ctx, v.wait)
+		here.account = v.account(r)
+	}
+	if !route.Scope.open() {
+		here.operation = &operation{began: time.Now(), name: route.Operation}
+		s.tellLoad(w, r, route.Scope)
+		ctx = context.WithValue(ctx, operationKey{}, here.operation)
+	}
+	r = r.WithContext(ctx)
+	defer func() {
+		v.noteWork(route, here.operation)
+		here.leave(r.Context(), statusOf(w))
+	}()
+	if v != nil {
+		r.Body = waitedBody{r.Body, v}
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, limit)
+	parses := route.Scope == Generate && !route.Streamed
+	if parses && r.ContentLength < 0 {
+		r.Body = &untoldBody{ReadCloser: r.Body, stay: here}
+	}
+	if !route.Streamed {
+		r.Body = &budgetedBody{ReadCloser: r.Body, holding: held}
+	}
+	if refused == nil && r.ContentLength > limit && route.BodyLimit == 0 {
+		refused = ErrTooLarge // the length is enough to know; routes with a limit of their own say which
+	}
+	if refused == nil {
+		refused = s.overdrawn(r, route, v)
+	}
+	if refused == nil && parses && r.ContentLength >= longBody {
+		refused = here.mayParse()
+	}
+	if refused != nil {
+		Note(r.Context(), refused)
+		route.refuse(w, r, refused)
+		return
+	}
+	if err := route.Handle(w, r); err != nil {
+		Note(r.Context(), err)
+		route.refuse(w, r, err)
+	}
 }

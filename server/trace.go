@@ -73,7 +73,7 @@ type requestTrace struct {
 // begin starts the trace of a request for a route, or continues its caller's
 // (W3C Trace Context).
 func (t *Tracer) begin(r *http.Request, route string) *http.Request {
-	v, _ := r.Context().Value(requestLogKey{}).(*requestLog)
+	v := logOf(r.Context())
 	if t == nil || v == nil {
 		return r
 	}
@@ -92,7 +92,7 @@ func (t *Tracer) begin(r *http.Request, route string) *http.Request {
 
 // end ends the trace of a request that was answered with status.
 func (t *Tracer) end(ctx context.Context, status int) {
-	v, _ := ctx.Value(requestLogKey{}).(*requestLog)
+	v := logOf(ctx)
 	if t == nil || v == nil || v.trace.span == nil {
 		return
 	}

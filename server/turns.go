@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 
 	"tgi/server/generate"
@@ -51,10 +52,30 @@ func (s *stay) mayParse() error {
 	return s.server.owing(s.account, fmt.Sprintf(", which bodies of %d bytes and more wait for", longBody))
 }
 
+// untoldBody is a body whose length nobody knows before its end. When it turns out to be long, its client may not owe
+// much.
+type untoldBody struct {
+	io.ReadCloser
+	stay *stay
+	read int
+}
+
+// Read implements io.Reader. Its errors are also those of mayParse.
+func (b *untoldBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	before := b.read
+	if b.read += n; before < longBody && b.read >= longBody {
+		if refused := b.stay.mayParse(); refused != nil {
+			return 0, refused
+		}
+	}
+	return n, err
+}
+
 // serveMetrics serves /metrics. To collect them takes long beside a step, so that it is done in turn: those who come
 // together may owe much when theirs comes.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
-	v, _ := r.Context().Value(requestLogKey{}).(*requestLog)
+	v := logOf(r.Context())
 	kept := &keptReply{header: w.Header(), status: http.StatusOK}
 	var refused error
 	err := s.inTurn(r.Context(), func() {

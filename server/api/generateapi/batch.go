@@ -1,6 +1,7 @@
 package generateapi
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,7 +17,7 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return refuse(w, r, err)
 	}
-	q, err := readBatch(body, a.options.Config.MaxPrompts)
+	q, err := a.parseBatch(r.Context(), body)
 	if err != nil {
 		return refuse(w, r, err)
 	}
@@ -46,6 +47,13 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) error {
 	w.WriteHeader(status)
 	server.WriteLast(w, list)
 	return nil
+}
+
+// parseBatch reads a body of generate-batch, or a message of a socket.
+func (a *API) parseBatch(ctx context.Context, body []byte) (*request, error) {
+	return server.Parse(ctx, body, func(body []byte) (*request, error) {
+		return readBatch(body, a.options.Config.MaxPrompts)
+	})
 }
 
 // collect reads all texts to their end and returns the reply's array.

@@ -30,7 +30,7 @@ type request struct {
 	seed    *uint64
 }
 
-// object is a JSON object. As in Python, the last of equal keys counts.
+// object is a JSON object, whose values are views of the body. As in Python, the last of equal keys counts.
 type object map[string]json.RawMessage
 
 // parse reads a body that must hold an object.
@@ -38,11 +38,39 @@ func parse(body []byte) (object, error) {
 	if err := wire.Decode(body, (*wire.Reader).Skip); err != nil {
 		return nil, errJSON
 	}
-	var o object
-	if err := json.Unmarshal(body, &o); err != nil || o == nil {
+	o := objectOf(body)
+	if o == nil {
 		return nil, errShape
 	}
 	return o, nil
+}
+
+// objectOf returns the object that a JSON value is; nil for another value.
+func objectOf(raw []byte) object {
+	o := object{}
+	if wire.Decode(raw, func(r *wire.Reader) error {
+		return r.Map("a map", func(name string) (err error) {
+			o[name], err = r.Raw()
+			return err
+		})
+	}) != nil {
+		return nil
+	}
+	return o
+}
+
+// listOf returns the elements of the array that a JSON value is; none for another value.
+func listOf(raw []byte) (list []json.RawMessage) {
+	if wire.Decode(raw, func(r *wire.Reader) error {
+		return r.Array(func(int) error {
+			one, err := r.Raw()
+			list = append(list, one)
+			return err
+		})
+	}) != nil {
+		return nil
+	}
+	return list
 }
 
 // readOne reads a body of generate-one.
@@ -75,11 +103,18 @@ func readBatch(body []byte, most int) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	var prompts []object
-	if o["prompts"] == nil || json.Unmarshal(o["prompts"], &prompts) != nil || len(prompts) == 0 {
+	prompts := listOf(o["prompts"])
+	switch n := len(prompts); {
+	case n == 0:
 		return nil, errShape
+	case n > most:
+		return nil, refused("`prompts` must hold at most %d prompts (generate_api.max_prompts), given %d", most, n)
 	}
-	for _, one := range prompts {
+	for _, raw := range prompts {
+		one := objectOf(raw)
+		if one == nil {
+			return nil, errShape
+		}
 		if err := q.add(one); err != nil {
 			return nil, err
 		}
@@ -87,10 +122,6 @@ func readBatch(body []byte, most int) (*request, error) {
 	sorted := slices.Sorted(slices.Values(q.ids))
 	if len(slices.Compact(sorted)) != len(q.ids) {
 		return nil, errDuplicate
-	}
-	if len(q.ids) > most {
-		return nil, refused("`prompts` must hold at most %d prompts (generate_api.max_prompts), given %d", most,
-			len(q.ids))
 	}
 	if q.explain != nil {
 		tokens, err := q.explain.Share(len(q.ids), "texts")
@@ -108,11 +139,8 @@ func (o object) common() (*request, error) {
 	switch raw := string(o["generation_config"]); raw {
 	case "", "null", "false", "0", `""`, "[]", "{}": // what Python takes for nothing
 	default:
-		var config object
-		if raw[0] != '{' || json.Unmarshal([]byte(raw), &config) != nil {
-			return nil, errShape
-		}
-		if !config.settings(&q.settings) {
+		config := objectOf([]byte(raw))
+		if config == nil || !config.settings(&q.settings) {
 			return nil, errShape
 		}
 		q.given = len(config) > 0

@@ -2,7 +2,10 @@ package generateapi
 
 import (
 	"context"
+	"net/http"
 	"time"
+
+	"tgi/server"
 )
 
 // Types of events, in the order in which a request has them.
@@ -15,50 +18,56 @@ const (
 	eventError       = "ERROR"
 )
 
-// serve runs one request of a socket and reports it.
-func (s *socket) serve(ctx context.Context, q *request) {
-	s.tell(ctx, q.ids, func(l *pythonList, _ int) { l.text("type", eventAccepted) })
+// serve runs one request of a socket, which was accepted, and reports it.
+func (s *socket) serve(ctx context.Context, w http.ResponseWriter, q *request) {
 	began := time.Now()
 	j, err := s.api.begin(ctx, s.model, s.scope, q)
 	if err == nil {
 		defer j.close()
-		err = s.follow(ctx, q, j, began)
+		err = s.follow(ctx, w, q, j, began)
 	}
-	if err == nil || ctx.Err() != nil {
+	if err == nil {
 		return
 	}
-	s.api.options.Log.Info("WebSocket request failed", "error", err)
+	server.Note(ctx, err)
+	if ctx.Err() != nil {
+		return
+	}
 	if j != nil {
 		j.close() // before the client hears of it and asks again
 	}
-	text := explain(err).Text
-	s.tell(ctx, q.ids, func(l *pythonList, _ int) {
+	reportError(w, q.ids, explain(err).Text)
+}
+
+// reportError sends the event that requests have in place of their texts.
+func reportError(w http.ResponseWriter, ids []string, text string) {
+	report(w, ids, func(l *pythonList, _ int) {
 		l.text("type", eventError)
 		l.text("error", text)
 	})
 }
 
-// tell sends an event with an object for each of ids.
-func (s *socket) tell(ctx context.Context, ids []string, fill func(l *pythonList, i int)) {
+// report sends an event with an object for each of ids.
+func report(w http.ResponseWriter, ids []string, fill func(l *pythonList, i int)) {
 	var list pythonList
 	for i, id := range ids {
 		list.object()
 		list.text("request_id", id)
 		fill(&list, i)
 	}
-	s.send(ctx, list.end())
+	_, _ = w.Write(list.end()) // a client that left ends the socket
 }
 
 // follow reports a job's texts until all have ended.
-func (s *socket) follow(ctx context.Context, q *request, j *job, began time.Time) error {
-	s.tell(ctx, j.ids, func(l *pythonList, _ int) { l.text("type", eventStarted) })
+func (s *socket) follow(ctx context.Context, w http.ResponseWriter, q *request, j *job, began time.Time) error {
+	report(w, j.ids, func(l *pythonList, _ int) { l.text("type", eventStarted) })
 	if q.stream {
-		s.tell(ctx, j.ids, func(l *pythonList, i int) {
+		report(w, j.ids, func(l *pythonList, i int) {
 			l.text("text", j.texts[i].before)
 			l.text("type", eventInitialized)
 		})
 	}
-	whole, err := s.progress(ctx, q, j)
+	whole, err := s.progress(ctx, w, q, j)
 	if err != nil {
 		return err
 	}
@@ -67,7 +76,7 @@ func (s *socket) follow(ctx context.Context, q *request, j *job, began time.Time
 	}
 	j.close() // who reads the last event may ask again at once
 	took := time.Since(began).Seconds()
-	s.tell(ctx, j.ids, func(l *pythonList, i int) {
+	report(w, j.ids, func(l *pythonList, i int) {
 		t := j.texts[i]
 		l.text("text", t.before+whole[i])
 		l.truth("is_eos", t.done)
@@ -82,7 +91,7 @@ func (s *socket) follow(ctx context.Context, q *request, j *job, began time.Time
 // progress reads the texts side by side, as the original's batches run: each
 // event has the next token of every text that has not ended. With beams, there is
 // one event with all that won.
-func (s *socket) progress(ctx context.Context, q *request, j *job) (whole []string, err error) {
+func (s *socket) progress(ctx context.Context, w http.ResponseWriter, q *request, j *job) (whole []string, err error) {
 	parts := make([][]byte, len(j.texts))
 	over := make([]bool, len(j.texts))
 	left := 0
@@ -117,7 +126,7 @@ func (s *socket) progress(ctx context.Context, q *request, j *job) (whole []stri
 			list.text("type", eventProgress)
 		}
 		if q.stream {
-			s.send(ctx, list.end())
+			_, _ = w.Write(list.end())
 		}
 	}
 	for i := range parts {

@@ -16,7 +16,7 @@ func (a *API) one(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return refuse(w, r, err)
 	}
-	q, err := readOne(body)
+	q, err := server.Parse(r.Context(), body, readOne)
 	if err != nil {
 		return refuse(w, r, err)
 	}

@@ -3,7 +3,6 @@ package generateapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/dispatch"
 )
@@ -51,12 +51,15 @@ func (a *API) socket(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	s := &socket{api: a, model: m, conn: conn, scope: server.Token(r)}
+	s.messages = server.NewConnection(r, server.Route{Path: "/api/ws", Operation: server.TextCompletion,
+		BodyLimit: a.options.MessageLimit + 1, // beyond MessageLimit the socket is closed
+		Handle:    s.message, Refuse: s.refuse}, func() { _ = conn.CloseNow() })
 	var watching sync.WaitGroup
 	watching.Go(func() { s.watch(ctx) })
 	err = s.read(ctx)
 	server.Note(ctx, err)
 	cancel(err)
-	s.jobs.Wait()
+	s.messages.Wait()
 	watching.Wait()
 	_ = conn.CloseNow()
 	return nil
@@ -64,11 +67,11 @@ func (a *API) socket(w http.ResponseWriter, r *http.Request) error {
 
 // socket is one connection.
 type socket struct {
-	api   *API
-	model *dispatch.Model
-	conn  *websocket.Conn
-	scope string
-	jobs  sync.WaitGroup
+	api      *API
+	model    *dispatch.Model
+	conn     *websocket.Conn
+	messages *server.Connection
+	scope    string
 
 	mu      sync.Mutex
 	running int
@@ -78,7 +81,7 @@ type socket struct {
 // closed in an orderly way.
 func (s *socket) read(ctx context.Context) error {
 	for {
-		kind, message, err := s.receive(ctx)
+		err := s.receive(ctx)
 		switch websocket.CloseStatus(err) {
 		case websocket.StatusNormalClosure, websocket.StatusGoingAway, websocket.StatusNoStatusRcvd:
 			return nil
@@ -86,59 +89,112 @@ func (s *socket) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if text := s.take(ctx, kind, message); text != "" {
-			s.sendError(ctx, text)
-		}
 	}
 }
 
 // receive waits for a message to begin, however long, and not as long for its end.
-func (s *socket) receive(ctx context.Context) (websocket.MessageType, []byte, error) {
-	ctx, cancel := context.WithCancel(ctx)
+func (s *socket) receive(ctx context.Context) error {
+	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
-	kind, r, err := s.conn.Reader(ctx)
+	kind, body, err := s.conn.Reader(reading)
 	if err != nil {
-		return kind, nil, err
+		return err
 	}
 	late := time.AfterFunc(s.api.options.ReadTimeout, cancel)
 	defer late.Stop()
-	message, err := io.ReadAll(r)
-	return kind, message, err
+	out := &sender{socket: s, ctx: ctx, header: http.Header{}}
+	return s.messages.Take(context.WithValue(ctx, kindKey{}, kind), out, body)
 }
 
-// take starts what a message asks for, or returns what is wrong with it.
-func (s *socket) take(ctx context.Context, kind websocket.MessageType, message []byte) string {
-	if kind != websocket.MessageText {
-		return textNoThrift
+// kindKey is the key of a message's kind in its context.
+type kindKey struct{}
+
+// message serves a message. What costs nothing to know is looked at before it is read.
+func (s *socket) message(w http.ResponseWriter, r *http.Request) error {
+	ctx := r.Context()
+	if ctx.Value(kindKey{}) != websocket.MessageText {
+		return refused(textNoThrift)
 	}
-	q, err := readBatch(message, s.api.options.Config.MaxPrompts)
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	body, err := server.ReadAnyBody(r)
+	if err != nil {
+		return err
+	}
+	q, err := s.api.parseBatch(ctx, body)
 	switch {
 	case errors.Is(err, errJSON):
-		return textBadJSON
+		return refused(textBadJSON)
 	case errors.Is(err, errShape):
-		return textBadShape
+		return refused(textBadShape)
 	case err != nil:
-		return explain(err).Text
+		return err
 	case q.model != s.model.ID && !dispatch.Placeholder(q.model):
-		return fmt.Sprintf("This socket is for the model `%.64s`: open /api/ws?model=NAME for another, given `%.64s`",
+		return refused("This socket is for the model `%.64s`: open /api/ws?model=NAME for another, given `%.64s`",
 			s.model.ID, q.model)
 	}
+	server.NoteModel(ctx, q.model, s.model.ID)
+	report(w, q.ids, func(l *pythonList, _ int) { l.text("type", eventAccepted) })
+	server.Next(ctx)
+	s.serve(ctx, w, q)
+	return nil
+}
+
+// shortMessage is the length up to which a message is read that a limit of the key refuses.
+const shortMessage = 4 << 10
+
+// short returns what a message asks for that was not read, nil if it is long or asks for nothing.
+func (s *socket) short(message io.Reader) *request {
+	text, err := io.ReadAll(io.LimitReader(message, shortMessage+1))
+	if err != nil || len(text) > shortMessage {
+		return nil
+	}
+	q, err := readBatch(text, s.api.options.Config.MaxPrompts)
+	if err != nil {
+		return nil
+	}
+	return q
+}
+
+// enter takes one of the places of what runs on the socket, or says why there is none. The next message is looked at
+// when this one was accepted, so that nothing begins behind idle.
+func (s *socket) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch text := s.ending(); { // now, so that nothing begins behind idle
+	switch text := s.ending(); {
 	case text != "":
-		return text
+		return &refusal{status: http.StatusServiceUnavailable, text: text, cause: llm.ErrDraining}
 	case s.running == maxJobs:
-		return textManyJobs
+		return &refusal{status: http.StatusTooManyRequests, text: textManyJobs, cause: llm.ErrOverloaded}
 	}
 	s.running++
-	s.jobs.Go(func() {
-		s.serve(ctx, q)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.running--
-	})
-	return ""
+	return nil
+}
+
+func (s *socket) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+}
+
+// refuse tells why a message is not served, as what is about no request in particular: it may not have been read. A
+// limit of the key is told by the ids of a message that is short enough to look for them.
+func (s *socket) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	server.Note(r.Context(), err)
+	if errors.Is(err, server.ErrBody) {
+		return // it ends with the socket
+	}
+	f := explain(err)
+	w.WriteHeader(f.Status)
+	if f.Kind == server.KindRateLimited {
+		if q := s.short(r.Body); q != nil {
+			reportError(w, q.ids, f.Text)
+			return
+		}
+	}
+	_, _ = w.Write(appendError(nil, f.Text))
 }
 
 // watch closes the socket when the server or its model is about to end and nothing
@@ -192,17 +248,40 @@ func (s *socket) ending() string {
 	return ""
 }
 
+// sender is a http.ResponseWriter of a message, each write of which sends one. It sends errors, which have a status,
+// alike.
+type sender struct {
+	socket *socket
+	ctx    context.Context
+	header http.Header
+}
+
+// Header implements http.ResponseWriter. It goes nowhere.
+func (s *sender) Header() http.Header { return s.header }
+
+// WriteHeader implements http.ResponseWriter. A message has no status.
+func (s *sender) WriteHeader(int) {}
+
+// Write implements http.ResponseWriter.
+func (s *sender) Write(b []byte) (int, error) { return len(b), s.socket.send(s.ctx, b) }
+
 // send sends one message. A client that does not take it loses its connection:
 // that ends the reading, and what runs.
-func (s *socket) send(ctx context.Context, message []byte) {
+func (s *socket) send(ctx context.Context, message []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, s.api.options.WriteTimeout)
 	defer cancel()
-	if err := s.conn.Write(ctx, websocket.MessageText, message); err != nil {
+	err := s.conn.Write(ctx, websocket.MessageText, message)
+	if err != nil {
 		_ = s.conn.CloseNow()
 	}
+	return err
 }
 
 // sendError sends an error that is about no request.
 func (s *socket) sendError(ctx context.Context, text string) {
-	s.send(ctx, append(appendASCII([]byte(`[{"error": `), text), "}]"...))
+	_ = s.send(ctx, appendError(nil, text))
+}
+
+func appendError(b []byte, text string) []byte {
+	return append(appendASCII(append(b, `[{"error": `...), text), "}]"...)
 }

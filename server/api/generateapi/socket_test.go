@@ -3,19 +3,28 @@ package generateapi
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/generate"
+	"tgi/server/quota"
 )
 
 // hosted is a kit behind a listener, told to stop by stop.
@@ -292,4 +301,194 @@ func TestGenerateAPISocketDead(t *testing.T) {
 	say(t, c, `{"prompts":[{"request_id":"a","prompt":"x"}]}`)
 	hear(t, c, 3) // and nothing more is read, so that no ping is answered
 	<-left
+}
+
+// limited puts a key before k, whose usage it returns.
+func limited(t *testing.T, k *kit, l quota.Limits) *quota.Quotas {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	q, err := quota.New(map[string]quota.Limits{"team": l}, []string{"team"}, nil, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.house = server.New(server.Options{Config: config.Default().Server, APIs: []server.API{k.api}, Log: log, Quotas: q,
+		Keys: []config.Key{{Name: "team", Key: "secret", Scopes: []string{config.ScopeGenerate}}}, Healthy: k.engine.Healthy})
+	ts := httptest.NewServer(k.house)
+	t.Cleanup(ts.Close)
+	k.url = ts.URL
+	return q
+}
+
+var later = regexp.MustCompile(`try again in [0-9a-z.]+`)
+
+// TestGenerateAPISocketKeys: the limits of a key hold for the messages of a socket as for the bodies of requests: as
+// many are served, the others are told the same, and the same is counted.
+func TestGenerateAPISocketKeys(t *testing.T) {
+	const asked = 6
+	body := func(i int) string {
+		return fmt.Sprintf(`{"prompts":[{"request_id":"r%d","prompt":"x"}],"stream_response":false,`+
+			`"generation_config":{"max_new_tokens":8}}`, i)
+	}
+	// byHTTP and bySocket return what each of the requests is told that are refused, "" of those that are served.
+	byHTTP := func(t *testing.T, k *kit, together bool) []string {
+		var told []string
+		var all sync.WaitGroup
+		for i := range asked {
+			answered, before := make(chan answer, 1), k.engine.Running()
+			all.Go(func() {
+				answered <- k.do(t, "POST", "/api/generate-batch", body(i), "Authorization", "Bearer secret")
+			})
+			text := ""
+			for done := false; !done; {
+				select {
+				case a := <-answered:
+					if done = true; a.StatusCode == 429 {
+						text = a.text
+					} else if a.StatusCode != 206 {
+						t.Errorf("%d %s", a.StatusCode, a.text)
+					}
+				default:
+					done = together && k.engine.Running() > before
+				}
+				runtime.Gosched()
+			}
+			told = append(told, text)
+		}
+		if together {
+			close(k.engine.Step)
+		}
+		all.Wait()
+		return told
+	}
+	bySocket := func(t *testing.T, k *kit, together bool) []string {
+		var told []string
+		c, left := k.dial(t, "Authorization", "Bearer secret"), 0
+		for i := range asked {
+			say(t, c, body(i))
+			refused, want := "", 3
+			if together {
+				want = 2
+			}
+			for want > 0 {
+				var events []struct{ Type, Error string }
+				event := strings.ReplaceAll(hear(t, c, 1)[0], `"execution_time": T`, `"execution_time": 0`)
+				if err := json.Unmarshal([]byte(event), &events); err != nil {
+					t.Fatal(err)
+				}
+				if want--; events[0].Type == eventError {
+					refused, want = events[0].Error, 0
+				}
+			}
+			if told = append(told, refused); refused == "" {
+				left++
+			}
+		}
+		if together {
+			close(k.engine.Step)
+			hear(t, c, left)
+		}
+		return told
+	}
+	for name, c := range map[string]struct {
+		limits   quota.Limits
+		together bool
+		served   int
+	}{
+		"requests per minute": {limits: quota.Limits{RequestsPerMinute: 3}, served: 3},
+		"tokens per minute":   {limits: quota.Limits{TokensPerMinute: 25}, served: 2}, // of two and eight tokens
+		"tokens per day":      {limits: quota.Limits{TokensPerDay: 45}, served: 4},
+		"at the same time":    {limits: quota.Limits{Concurrent: 2}, together: true, served: 2},
+		"none":                {served: asked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told [2][]string
+			var used [2]quota.Usage
+			for i, by := range []func(*testing.T, *kit, bool) []string{byHTTP, bySocket} {
+				k := newKit(t)
+				q := limited(t, k, c.limits)
+				if c.together {
+					k.engine.Step = make(chan struct{})
+				}
+				for _, text := range by(t, k, c.together) {
+					told[i] = append(told[i], later.ReplaceAllString(text, "try again"))
+				}
+				for used[i] = q.Usage()[1]; used[i].Running > 0; used[i] = q.Usage()[1] {
+					runtime.Gosched() // the handler of the last one is about to return
+				}
+			}
+			served := 0
+			for _, text := range told[0] {
+				if text == "" {
+					served++
+				}
+			}
+			if served != c.served || !reflect.DeepEqual(told[0], told[1]) {
+				t.Errorf("%d are served, want %d\nby HTTP   %q\nby socket %q", served, c.served, told[0], told[1])
+			}
+			if used[0].Generated != uint64(8*c.served) || !reflect.DeepEqual(used[0], used[1]) {
+				t.Errorf("counted\nby HTTP   %+v\nby socket %+v", used[0], used[1])
+			}
+		})
+	}
+}
+
+// TestGenerateAPISocketMemory: sockets whose messages find no memory are told so and go on, and the memory is free when
+// those that have it end.
+func TestGenerateAPISocketMemory(t *testing.T) {
+	const size = 1 << 20
+	k := newKit(t, func(o *Options, _ *generate.Limits, c *config.Server) {
+		o.MessageLimit, c.PayloadLimit, c.PayloadMemory = 2*size, 2*size, 3*size
+	})
+	long := `{"prompts":[{"request_id":"a","prompt":"` + strings.Repeat("x", size)
+	var holders []io.WriteCloser
+	begin := func() *websocket.Conn {
+		c := k.dial(t)
+		c.SetReadLimit(-1)
+		w, err := c.Writer(t.Context(), websocket.MessageText)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, long); err != nil {
+			t.Fatal(err)
+		}
+		holders = append(holders, w)
+		return c
+	}
+	told := make(chan *websocket.Conn, 1)
+	var all []*websocket.Conn
+	for range 8 { // the server reads them all, each in its time; those that have memory hear nothing
+		c := begin()
+		all = append(all, c)
+		go func() {
+			if _, b, err := c.Read(t.Context()); err == nil && strings.Contains(string(b), "(server.payload_memory)") {
+				told <- c
+			}
+		}()
+	}
+	for range 5 { // 3 MiB hold three of them, with what is free of each
+		c := <-told
+		i := slices.Index(all, c)
+		if _, err := io.WriteString(holders[i], `"}]}`); err != nil {
+			t.Fatal(err)
+		}
+		if err := holders[i].Close(); err != nil {
+			t.Fatal(err)
+		}
+		say(t, c, fmt.Sprintf(`{"prompts":[{"request_id":"go on%d"}],"stream_response":false}`, i))
+		if got := hear(t, c, 3)[2]; !strings.Contains(got, "Nothing was asked.") {
+			t.Error(got)
+		}
+	}
+	for _, c := range all {
+		c.CloseNow()
+	}
+	for { // until the server has noticed
+		a := k.do(t, "POST", "/api/generate-batch", long+`"}]}`)
+		if a.StatusCode == http.StatusBadRequest { // it is too long for the model
+			break
+		}
+		if a.StatusCode != http.StatusTooManyRequests {
+			t.Fatalf("%d %s", a.StatusCode, a.text)
+		}
+	}
 }
