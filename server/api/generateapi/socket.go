@@ -102,7 +102,7 @@ func (s *socket) receive(ctx context.Context) error {
 	}
 	late := time.AfterFunc(s.api.options.ReadTimeout, cancel)
 	defer late.Stop()
-	out := &sender{socket: s, ctx: ctx, header: http.Header{}}
+	out := sender{http.Header{}, func(b []byte) error { return s.send(ctx, b) }}
 	return s.messages.Take(context.WithValue(ctx, kindKey{}, kind), out, body)
 }
 
@@ -248,22 +248,20 @@ func (s *socket) ending() string {
 	return ""
 }
 
-// sender is a http.ResponseWriter of a message, each write of which sends one. It sends errors, which have a status,
-// alike.
+// sender is the http.ResponseWriter of a message: each write is one of the server's messages.
 type sender struct {
-	socket *socket
-	ctx    context.Context
-	header http.Header
+	header http.Header // which goes nowhere
+	send   func([]byte) error
 }
 
-// Header implements http.ResponseWriter. It goes nowhere.
-func (s *sender) Header() http.Header { return s.header }
+// Header implements http.ResponseWriter.
+func (s sender) Header() http.Header { return s.header }
 
-// WriteHeader implements http.ResponseWriter. A message has no status.
-func (s *sender) WriteHeader(int) {}
+// WriteHeader implements http.ResponseWriter. What is sent has no status.
+func (sender) WriteHeader(int) {}
 
 // Write implements http.ResponseWriter.
-func (s *sender) Write(b []byte) (int, error) { return len(b), s.socket.send(s.ctx, b) }
+func (s sender) Write(b []byte) (int, error) { return len(b), s.send(b) }
 
 // send sends one message. A client that does not take it loses its connection:
 // that ends the reading, and what runs.

@@ -312,7 +312,8 @@ func limited(t *testing.T, k *kit, l quota.Limits) *quota.Quotas {
 		t.Fatal(err)
 	}
 	k.house = server.New(server.Options{Config: config.Default().Server, APIs: []server.API{k.api}, Log: log, Quotas: q,
-		Keys: []config.Key{{Name: "team", Key: "secret", Scopes: []string{config.ScopeGenerate}}}, Healthy: k.engine.Healthy})
+		Keys:    []config.Key{{Name: "team", Key: "secret", Scopes: []string{config.ScopeGenerate}}},
+		Healthy: k.engine.Healthy})
 	ts := httptest.NewServer(k.house)
 	t.Cleanup(ts.Close)
 	k.url = ts.URL
