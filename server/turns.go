@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"tgi/server/generate"
+	"tgi/server/wire"
 )
 
 // longBody is the length from which a body is read in a turn: what is shorter takes less than it takes to wait.
@@ -45,6 +46,12 @@ func Parse[T any](ctx context.Context, body []byte, read func([]byte) (T, error)
 		return out, turn
 	}
 	return out, err
+}
+
+// Decode is wire.Decode for the body of a request, see Parse.
+func Decode(ctx context.Context, body []byte, read func(*wire.Reader) error) error {
+	_, err := Parse(ctx, body, func(body []byte) (struct{}, error) { return struct{}{}, wire.Decode(body, read) })
+	return err
 }
 
 // mayParse returns why a long body of the client is not read now, nil if it is.

@@ -35,7 +35,7 @@ func (a *API) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var s batches.Spec
-	err = wire.Decode(body, func(r *wire.Reader) error {
+	err = server.Decode(r.Context(), body, func(r *wire.Reader) error {
 		return r.Object("struct BatchRequest", []wire.Field{
 			{Name: "input_file_id", Required: true, Read: wire.Into(&s.InputFile, (*wire.Reader).String)},
 			{Name: "endpoint", Required: true, Read: wire.Into(&s.Endpoint, (*wire.Reader).String)},

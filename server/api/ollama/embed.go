@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -44,10 +45,10 @@ func (q *texts) fields() []wire.Field {
 }
 
 // decode reads a body with these members beside those of both routes.
-func (q *texts) decode(body []byte, want string, more ...wire.Field) error {
+func (q *texts) decode(ctx context.Context, body []byte, want string, more ...wire.Field) error {
 	q.truncate = true
 	list := append(q.fields(), more...)
-	err := wire.Decode(body, func(r *wire.Reader) error { return r.Object(want, list) })
+	err := server.Decode(ctx, body, func(r *wire.Reader) error { return r.Object(want, list) })
 	if err == nil && q.named == "" {
 		return errNoModel
 	}
@@ -109,7 +110,7 @@ func (a *API) embed(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var q texts
-	err = q.decode(body, "struct EmbedRequest", wire.Field{Name: "input", Read: q.readInput},
+	err = q.decode(r.Context(), body, "struct EmbedRequest", wire.Field{Name: "input", Read: q.readInput},
 		wire.Field{Name: "truncate", Read: unlessNull(&q.truncate)},
 		wire.Field{Name: "dimensions", Read: wire.Optional(&q.dimensions, (*wire.Reader).Usize)})
 	if err != nil {
@@ -147,7 +148,8 @@ func (a *API) embeddings(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var q texts
-	if err := q.decode(body, "struct EmbeddingRequest", wire.Field{Name: "prompt", Read: q.readInput}); err != nil {
+	err = q.decode(r.Context(), body, "struct EmbeddingRequest", wire.Field{Name: "prompt", Read: q.readInput})
+	if err != nil {
 		return err
 	}
 	return a.vectors(w, r, &q, "prompt", func(_ *dispatch.Embedder, result *embeddings.Result, _ time.Time) error {

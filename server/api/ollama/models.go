@@ -181,7 +181,7 @@ func readName(r *http.Request) (*naming, error) {
 		return nil, err
 	}
 	n := &naming{stream: true}
-	err = wire.Decode(body, func(r *wire.Reader) error {
+	err = server.Decode(r.Context(), body, func(r *wire.Reader) error {
 		return r.Object("struct Request", []wire.Field{
 			{Name: "model", Read: fields.Text(&n.model)}, {Name: "name", Read: fields.Text(&n.older)},
 			{Name: "stream", Read: unlessNull(&n.stream)},

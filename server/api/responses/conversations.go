@@ -139,10 +139,10 @@ func readAdditions(r *http.Request, optional bool, members ...string) (*addition
 	if optional && len(body) == 0 {
 		return &additions{}, nil
 	}
-	return decodeAdditions(body, members...)
+	return decodeAdditions(r.Context(), body, members...)
 }
 
-func decodeAdditions(text []byte, members ...string) (*additions, error) {
+func decodeAdditions(ctx context.Context, text []byte, members ...string) (*additions, error) {
 	in, settings := &additions{}, &body{}
 	all := []wire.Field{
 		{Name: "items", Read: func(r *wire.Reader) error {
@@ -162,7 +162,7 @@ func decodeAdditions(text []byte, members ...string) (*additions, error) {
 		{Name: "metadata", Read: settings.metadata},
 	}
 	list := slices.DeleteFunc(all, func(f wire.Field) bool { return !slices.Contains(members, f.Name) })
-	err := wire.Decode(text, func(r *wire.Reader) error { return r.Object("struct Conversation", list) })
+	err := server.Decode(ctx, text, func(r *wire.Reader) error { return r.Object("struct Conversation", list) })
 	in.metadata = settings.shown.metadata
 	return in, err
 }

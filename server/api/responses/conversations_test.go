@@ -291,7 +291,7 @@ func FuzzAdditions(f *testing.F) {
 		`"metadata":{"a":"b"}}`)
 	f.Add(`{"items":[{"type":"reasoning","content":[{"text":"x"}]},{"id":"msg_1"}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		in, err := decodeAdditions([]byte(text), "items", "metadata")
+		in, err := decodeAdditions(t.Context(), []byte(text), "items", "metadata")
 		if err != nil {
 			return
 		}

@@ -25,7 +25,7 @@ func FuzzRerankBody(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var b rerankBody
-		if err := b.decode(body); err != nil {
+		if err := b.decode(t.Context(), body); err != nil {
 			if !utf8.ValidString(err.Error()) || err.Error() == "" {
 				t.Fatalf("%q: the error is %q", body, err.Error())
 			}
@@ -79,7 +79,7 @@ func FuzzInputs(f *testing.F) {
 		if pairs {
 			read = b.readPairs
 		}
-		if err := c.decodeInputs(body, "struct Request", read); err != nil {
+		if err := c.decodeInputs(t.Context(), body, "struct Request", read); err != nil {
 			if !utf8.ValidString(err.Error()) || err.Error() == "" {
 				t.Fatalf("%q: the error is %q", body, err.Error())
 			}
@@ -146,13 +146,13 @@ func TestBounds(t *testing.T) {
 		`{"query":"a","documents":["b"],"truncation_direction":"upward"}`: "truncation_direction",
 	} {
 		var b rerankBody
-		if err := b.decode([]byte(body)); !refused(err, field) {
+		if err := b.decode(t.Context(), []byte(body)); !refused(err, field) {
 			t.Errorf("%s: %v, want a refusal of %s", body, err, field)
 		}
 	}
 	for _, body := range []string{`{"documents":["b"]}`, `{"query":"a"}`, `{"query":"a","documents":[1]}`} {
 		var b rerankBody
-		if err := b.decode([]byte(body)); err == nil {
+		if err := b.decode(t.Context(), []byte(body)); err == nil {
 			t.Errorf("%s: taken", body)
 		}
 	}

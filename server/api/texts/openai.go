@@ -22,7 +22,9 @@ func (a *API) embeddings(w http.ResponseWriter, r *http.Request, body []byte) er
 		wire.Field{Name: "input", Required: true, Read: b.read},
 		wire.Field{Name: "encoding_format", Read: wire.Optional(&format, (*wire.Reader).String)},
 		wire.Field{Name: "truncate_prompt_tokens", Read: wire.Optional(&c.most, (*wire.Reader).Int32)})
-	err := wire.Decode(body, func(r *wire.Reader) error { return r.Object("struct EmbeddingRequest", list) })
+	err := server.Decode(r.Context(), body, func(r *wire.Reader) error {
+		return r.Object("struct EmbeddingRequest", list)
+	})
 	if err == nil {
 		err = c.finish("input")
 	}

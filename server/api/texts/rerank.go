@@ -2,6 +2,7 @@ package texts
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -25,7 +26,7 @@ type rerankBody struct {
 // mostPerText bounds max_tokens_per_doc: no model reads more.
 const mostPerText = 1 << 24
 
-func (b *rerankBody) decode(body []byte) error {
+func (b *rerankBody) decode(ctx context.Context, body []byte) error {
 	list := append(b.common.fields(), []wire.Field{
 		{Name: "query", Required: true, Read: wire.Into(&b.query, (*wire.Reader).String)},
 		{Name: "documents", Required: true, Read: func(r *wire.Reader) error {
@@ -43,7 +44,7 @@ func (b *rerankBody) decode(body []byte) error {
 		{Name: "max_tokens_per_doc", Read: wire.Optional(&b.perText, (*wire.Reader).Usize)},
 		{Name: "return_documents", Read: wire.Optional(&b.withTexts, (*wire.Reader).Bool)},
 	}...)
-	err := wire.Decode(body, func(r *wire.Reader) error { return r.Object("struct RerankRequest", list) })
+	err := server.Decode(ctx, body, func(r *wire.Reader) error { return r.Object("struct RerankRequest", list) })
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (a *API) rerankV2(w http.ResponseWriter, r *http.Request, body []byte) erro
 // serveRerank replies with what clients of both read: results, Cohere's meta and Jina's usage.
 func (a *API) serveRerank(w http.ResponseWriter, r *http.Request, body []byte, version string, texts bool) error {
 	var b rerankBody
-	if err := b.decode(body); err != nil {
+	if err := b.decode(r.Context(), body); err != nil {
 		return err
 	}
 	if b.withTexts != nil {

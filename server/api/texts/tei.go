@@ -2,6 +2,7 @@ package texts
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -18,9 +19,10 @@ import (
 var scoring = []server.Task{server.Reranks, server.Classifies}
 
 // decodeInputs reads a body with inputs.
-func (c *common) decodeInputs(body []byte, want string, read func(*wire.Reader) error, more ...wire.Field) error {
+func (c *common) decodeInputs(ctx context.Context, body []byte, want string, read func(*wire.Reader) error,
+	more ...wire.Field) error {
 	list := append(c.fields(), wire.Field{Name: "inputs", Required: true, Read: read})
-	err := wire.Decode(body, func(r *wire.Reader) error { return r.Object(want, append(list, more...)) })
+	err := server.Decode(ctx, body, func(r *wire.Reader) error { return r.Object(want, append(list, more...)) })
 	if err != nil {
 		return err
 	}
@@ -33,7 +35,7 @@ func (a *API) embed(w http.ResponseWriter, r *http.Request, body []byte) error {
 	began := time.Now()
 	var c common
 	var b batch
-	if err := c.decodeInputs(body, "struct EmbedRequest", b.read); err != nil {
+	if err := c.decodeInputs(r.Context(), body, "struct EmbedRequest", b.read); err != nil {
 		return err
 	}
 	m, release, err := a.use(r, c.model, server.Embeds)
@@ -81,7 +83,7 @@ func (a *API) embedAll(w http.ResponseWriter, r *http.Request, body []byte) erro
 	began := time.Now()
 	var c common
 	var b batch
-	if err := c.decodeInputs(body, "struct EmbedAllRequest", b.read); err != nil {
+	if err := c.decodeInputs(r.Context(), body, "struct EmbedAllRequest", b.read); err != nil {
 		return err
 	}
 	m, release, err := a.use(r, c.model, server.Embeds)
@@ -117,7 +119,7 @@ func (a *API) embedSparse(w http.ResponseWriter, r *http.Request, body []byte) e
 	began := time.Now()
 	var c common
 	var b batch
-	if err := c.decodeInputs(body, "struct EmbedSparseRequest", b.read); err != nil {
+	if err := c.decodeInputs(r.Context(), body, "struct EmbedSparseRequest", b.read); err != nil {
 		return err
 	}
 	m, release, err := a.use(r, c.model, server.Embeds)
@@ -199,7 +201,9 @@ func (a *API) rerank(w http.ResponseWriter, r *http.Request, body []byte) error 
 		{Name: "texts", Required: true, Read: wire.Into(&list, (*wire.Reader).Strings)},
 		{Name: "return_text", Read: wire.Optional(&withText, (*wire.Reader).Bool)},
 	}...)
-	err := wire.Decode(body, func(r *wire.Reader) error { return r.Object("struct RerankRequest", fields) })
+	err := server.Decode(r.Context(), body, func(r *wire.Reader) error {
+		return r.Object("struct RerankRequest", fields)
+	})
 	if err == nil {
 		err = c.finish("texts")
 	}
@@ -239,7 +243,7 @@ func (a *API) servePredict(w http.ResponseWriter, r *http.Request, body []byte, 
 	began := time.Now()
 	var c common
 	var b batch
-	if err := c.decodeInputs(body, "struct PredictRequest", b.readPairs); err != nil {
+	if err := c.decodeInputs(r.Context(), body, "struct PredictRequest", b.readPairs); err != nil {
 		return err
 	}
 	m, release, err := a.use(r, c.model, scoring...)
@@ -291,7 +295,7 @@ func (a *API) similarity(w http.ResponseWriter, r *http.Request, body []byte) er
 	var c common
 	var source string
 	var list []string
-	err := c.decodeInputs(body, "struct SimilarityRequest", func(r *wire.Reader) error {
+	err := c.decodeInputs(r.Context(), body, "struct SimilarityRequest", func(r *wire.Reader) error {
 		return r.Object("struct SimilarityInput", []wire.Field{
 			{Name: "source_sentence", Required: true, Read: wire.Into(&source, (*wire.Reader).String)},
 			{Name: "sentences", Required: true, Read: wire.Into(&list, (*wire.Reader).Strings)},

@@ -2,6 +2,7 @@ package texts
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -18,16 +19,19 @@ var anyTask = []server.Task{server.Embeds, server.Reranks, server.Classifies}
 
 // Meant reports whether r, with a body if it has one, is for a model of this package: of routes that TGI has, too.
 func (a *API) Meant(r *http.Request, body []byte) bool {
-	return dispatch.Task(a.options.Models, r, modelOf(body)) != server.Generates
+	return dispatch.Task(a.options.Models, r, modelOf(r.Context(), body)) != server.Generates
 }
 
 // modelOf returns the model that a body names.
-func modelOf(body []byte) string {
-	var b struct{ Model string }
-	if bytes.Contains(body, []byte(`"model"`)) {
-		_ = json.Unmarshal(body, &b) // what is wrong with it, the route says
-	}
-	return b.Model
+func modelOf(ctx context.Context, body []byte) string {
+	name, _ := server.Parse(ctx, body, func(body []byte) (string, error) {
+		var b struct{ Model string }
+		if bytes.Contains(body, []byte(`"model"`)) {
+			_ = json.Unmarshal(body, &b)
+		}
+		return b.Model, nil
+	})
+	return name // what is wrong with the body, the route says
 }
 
 // Serve calls serve and replies to its errors as TEI does.
@@ -40,7 +44,7 @@ func Serve(w http.ResponseWriter, r *http.Request, body []byte, serve handler) e
 
 // Root is POST / and /invocations: what the model is for.
 func (a *API) Root(w http.ResponseWriter, r *http.Request, body []byte) error {
-	switch dispatch.Task(a.options.Models, r, modelOf(body)) {
+	switch dispatch.Task(a.options.Models, r, modelOf(r.Context(), body)) {
 	case server.Reranks:
 		if bytes.Contains(body, []byte(`"inputs"`)) {
 			return Serve(w, r, body, a.predictInList)
@@ -129,7 +133,7 @@ func (a *API) tokenize(w http.ResponseWriter, r *http.Request, body []byte) erro
 	var c common
 	var list []string
 	special := true
-	err := c.decodeInputs(body, "struct TokenizeRequest", func(r *wire.Reader) error {
+	err := c.decodeInputs(r.Context(), body, "struct TokenizeRequest", func(r *wire.Reader) error {
 		return fields.Either(r, func(r *wire.Reader) error {
 			s, err := r.String()
 			list = []string{s}
@@ -218,7 +222,9 @@ func (a *API) decode(w http.ResponseWriter, r *http.Request, body []byte) error 
 				})
 			})
 		}})
-	err := wire.Decode(body, func(r *wire.Reader) error { return r.Object("struct DecodeRequest", list) })
+	err := server.Decode(r.Context(), body, func(r *wire.Reader) error {
+		return r.Object("struct DecodeRequest", list)
+	})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package tgi
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -50,7 +51,7 @@ func (a *API) invocations(w http.ResponseWriter, r *http.Request, d *dialect.Dia
 // invoke takes a body of any of three forms: the first that fits counts. What has the members of one alone, and does
 // not fit, gets that form's own error.
 func (a *API) invoke(w http.ResponseWriter, r *http.Request, d *dialect.Dialect, text []byte) error {
-	has, err := membersOf(text)
+	has, err := membersOf(r.Context(), text)
 	if err != nil {
 		return err
 	}
@@ -74,16 +75,16 @@ func (a *API) invoke(w http.ResponseWriter, r *http.Request, d *dialect.Dialect,
 // membersOf returns the names at the top of a body; none where it is no object. Errors
 // say where it is no JSON: a body that fits no form may break off behind the field that
 // does not fit.
-func membersOf(text []byte) (map[string]bool, error) {
+func membersOf(ctx context.Context, text []byte) (map[string]bool, error) {
 	names := map[string]bool{}
-	err := wire.Decode(text, func(r *wire.Reader) error {
+	err := server.Decode(ctx, text, func(r *wire.Reader) error {
 		return r.Map("a map", func(key string) error {
 			names[key] = true
 			return r.Skip()
 		})
 	})
 	if errors.Is(err, wire.ErrShape) {
-		return nil, wire.Decode(text, (*wire.Reader).Skip)
+		return nil, server.Decode(ctx, text, (*wire.Reader).Skip)
 	}
 	return names, err
 }

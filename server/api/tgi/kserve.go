@@ -87,7 +87,7 @@ func (a *API) infer(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) 
 		return err
 	}
 	q := inference{shared: newBody(d)}
-	if err := wire.Decode(text, q.read); err != nil {
+	if err := server.Decode(r.Context(), text, q.read); err != nil {
 		return err
 	}
 	if err := q.shared.join(); err != nil {

@@ -31,7 +31,7 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 	}
 	v := instances{api: a, dialect: d}
 	var top body
-	err = wire.Decode(text, func(r *wire.Reader) error {
+	err = server.Decode(r.Context(), text, func(r *wire.Reader) error {
 		return r.Object("struct VertexRequest", []wire.Field{{Name: "instances", Required: true, Read: v.read},
 			top.modelField()})
 	})
