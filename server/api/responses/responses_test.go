@@ -571,3 +571,60 @@ func TestNoCall(t *testing.T) {
 		}
 	}
 }
+
+// TestCutStates: each item of a reply that is cut has its own state, the same whole and streamed: what ended before is
+// complete, also a call that the text was cut behind.
+func TestCutStates(t *testing.T) {
+	const (
+		called = `<call>get_time c1 {"zone":"CET"}</call>`
+		broken = `<call>get_time c0 {"zone": </call>`
+	)
+	for _, c := range []struct {
+		text   string
+		reason llm.Reason
+		want   string // of the items, and of the response
+		shown  int    // how many items a stream alone has, in front
+	}{
+		{"Both. " + called + `<call>get_time c2 {"zone":"U`, llm.FinishLength,
+			"message completed, function_call completed, function_call incomplete, incomplete", 0},
+		{"Both. " + called + `<call>get_time c2 {"zone":"U`, llm.FinishGuard,
+			"message completed, function_call completed, function_call incomplete, incomplete", 0},
+		{called, llm.FinishGuard, "function_call completed, incomplete", 0},
+		{called + "So", llm.FinishGuard, "function_call completed, message incomplete, incomplete", 0},
+		{called + "So", llm.FinishLength, "function_call completed, message completed, completed", 0},
+		{broken + called, llm.FinishLength, "message completed, function_call completed, incomplete", 1},
+	} {
+		e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
+			var tokens []generate.Token
+			for rest := c.text; rest != ""; {
+				at := len(rest)
+				for _, tag := range []string{"<call>", "</call>"} {
+					switch i := strings.Index(rest, tag); {
+					case i == 0:
+						at = len(tag)
+					case i > 0:
+						at = min(at, i)
+					}
+				}
+				piece := rest[:at]
+				rest = rest[at:]
+				tokens = append(tokens, generate.Token{Token: 9, Text: piece, Special: strings.Contains(piece, "call>")})
+			}
+			return generatetest.Sequence(r, 0, c.reason, tokens...)
+		}}
+		s, _ := newServer(e, &generatetest.Chat{Parse: true})
+		const asked = `{"input":"Hi","tools":[{"type":"function","name":"get_time"}]`
+		streamed, _ := gather(t, ask(s, http.MethodPost, path, asked+`,"stream":true}`).Body.Bytes())
+		for i, response := range []map[string]any{object(t, ask(s, http.MethodPost, path, asked+"}")), streamed} {
+			var got []string
+			for _, one := range response["output"].([]any)[i*c.shown:] {
+				item := one.(map[string]any)
+				got = append(got, fmt.Sprint(item["type"], " ", item["status"]))
+			}
+			got = append(got, fmt.Sprint(response["status"]))
+			if s := strings.Join(got, ", "); s != c.want {
+				t.Errorf("%s, %v, streamed %v: %s\nwant %s", c.text, c.reason, i == 1, s, c.want)
+			}
+		}
+	}
+}

@@ -129,7 +129,7 @@ func (t *turn) hear(ctx context.Context, next func(context.Context) (step, error
 		t.begin(kindMessage, nil)
 		t.say(t.held)
 	}
-	t.end()
+	t.endAll()
 	return t.err
 }
 
@@ -237,8 +237,15 @@ func (t *turn) begin(kind string, d *generate.Delta) {
 	}
 }
 
-// end closes the open item.
-func (t *turn) end() {
+// end closes the open item, which another one follows.
+func (t *turn) end() { t.endItem(false) }
+
+// endAll closes the last item of a run.
+func (t *turn) endAll() { t.endItem(t.cut()) }
+
+// endItem closes the open item. cut says that it ends where the text was cut. Calls know for themselves: one whose end
+// was seen is complete, whatever cut the text behind it.
+func (t *turn) endItem(cut bool) {
 	if !t.open {
 		return
 	}
@@ -254,14 +261,16 @@ func (t *turn) end() {
 			return b
 		})
 	}
-	s.status = statusCompleted
+	if s.status = statusCompleted; cut {
+		s.status = statusIncomplete
+	}
 	switch s.kind {
 	case kindMessage:
 		whole("response.output_text.done", "text", true)
 	case kindReasoning:
 		whole("response.reasoning_text.done", "text", true)
 	default:
-		if !t.complete(s) {
+		if s.status = statusCompleted; !t.complete(s) {
 			s.status = statusIncomplete
 		} else if s.kind == kindMCPCall {
 			s.status = inProgress
@@ -272,9 +281,6 @@ func (t *turn) end() {
 		} else {
 			whole("response.function_call_arguments.done", "arguments", false)
 		}
-	}
-	if f := t.choice.Finish; f != nil && t.cut() {
-		s.status = statusIncomplete
 	}
 	if s.kind == kindMessage || s.kind == kindReasoning {
 		t.event("response.content_part.done", func(b []byte) []byte {
