@@ -608,7 +608,8 @@ func TestCutStates(t *testing.T) {
 				}
 				piece := rest[:at]
 				rest = rest[at:]
-				tokens = append(tokens, generate.Token{Token: 9, Text: piece, Special: strings.Contains(piece, "call>")})
+				tag := strings.HasSuffix(piece, "call>")
+				tokens = append(tokens, generate.Token{Token: 9, Text: piece, Special: tag})
 			}
 			return generatetest.Sequence(r, 0, c.reason, tokens...)
 		}}
