@@ -160,7 +160,8 @@ func (s *Set) pickParts(b *Bound, named map[string]*Call, calls []Call, client, 
 			parts = append(parts, e.part(named[e.name], client, request))
 		case v != nil || !e.settings.applies(client):
 		case e.settings.onError == OnErrorSkip:
-			b.skipped = append(b.skipped, Skip{Plugin: e.name, Reason: e.unavailableReason()})
+			why := e.unavailableReason()
+			b.skipped = append(b.skipped, Skip{Plugin: e.name, Reason: why, Outline: why})
 		default: // a plugin that applies always is never left out because its module is damaged
 			return nil, &BindError{e.name, e.unavailableReason(), ErrOff}
 		}
@@ -350,7 +351,7 @@ func (b *Bound) handleError(ctx context.Context, p *part, err error) error {
 		return nil
 	case errors.As(err, &no):
 		if p.named || p.version.settings.onError != OnErrorSkip {
-			return &BindError{p.name, no.Text, p.paramsError()}
+			return p.bindError(no.Text, err, p.paramsError())
 		}
 	case errors.Is(err, sandbox.ErrBusy), errors.Is(err, sandbox.ErrMemory):
 		p.recordMemoryFault(b.set, err)
@@ -364,7 +365,7 @@ func (b *Bound) handleError(ctx context.Context, p *part, err error) error {
 		fallthrough
 	default:
 		if p.version.settings.onError != OnErrorSkip {
-			return &BindError{p.name, p.errorText(err), ErrFault}
+			return p.bindError(p.errorText(err), err, ErrFault)
 		}
 	}
 	b.skip(ctx, p, p.errorText(err), err, noStep)
@@ -392,9 +393,9 @@ func (p *part) busyError(err error) error {
 	var short *sandbox.Shortage
 	switch {
 	case errors.As(err, &short) && short.Never:
-		return &BindError{p.name, p.errorText(err), ErrParams}
+		return p.bindError(p.errorText(err), err, ErrParams)
 	case errors.Is(err, sandbox.ErrMemory):
-		return &BindError{p.name, p.errorText(err), ErrBusy}
+		return p.bindError(p.errorText(err), err, ErrBusy)
 	}
 	return &BindError{p.name, "all its instances are in use", ErrBusy}
 }
@@ -440,7 +441,8 @@ func (p *part) recordFault(s *Set, err error) {
 	if errors.Is(err, sandbox.ErrMemory) {
 		return
 	}
-	if off := p.version.breakers.fault(time.Now(), p.client, p.errorText(err), p.trial); off != "" {
+	// Others are told of it, whose text that was not.
+	if off := p.version.breakers.fault(time.Now(), p.client, p.outline(err), p.trial); off != "" {
 		s.log.Warn("plugin switched off", "plugin", p.name, "sha256", p.version.sum(), "client", p.client, "why", off)
 	}
 }
@@ -479,8 +481,17 @@ func (b *Bound) skip(ctx context.Context, p *part, reason string, err error, ste
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !slices.ContainsFunc(b.skipped, func(s Skip) bool { return s.Plugin == p.name }) {
-		b.skipped = append(b.skipped, Skip{Plugin: p.name, Reason: reason})
+		outline := reason
+		if !errors.Is(err, errSwitchedOff) {
+			outline = p.outline(err) + inLog
+		}
+		b.skipped = append(b.skipped, Skip{Plugin: p.name, Reason: reason, Outline: outline})
 	}
+}
+
+// Guarded reports whether guards read the texts of the request. b may be nil.
+func (b *Bound) Guarded() bool {
+	return b != nil && slices.ContainsFunc(b.parts, func(p *part) bool { return p.version.serves(abi.KindGuard) })
 }
 
 // Skipped returns the plugins that failed and were skipped so far, each once with its first failure. It may be

@@ -194,7 +194,7 @@ func (p *part) chatError(ctx context.Context, s *Set, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &no):
-		return &BindError{p.name, no.Text, p.paramsError()}
+		return p.bindError(no.Text, err, p.paramsError())
 	case errors.Is(err, sandbox.ErrBusy), errors.Is(err, sandbox.ErrMemory):
 		p.recordMemoryFault(s, err)
 		return p.busyError(err)
@@ -203,7 +203,7 @@ func (p *part) chatError(ctx context.Context, s *Set, err error) error {
 	case errors.As(err, &fault):
 		p.recordFault(s, err)
 	}
-	return &BindError{p.name, p.errorText(err), ErrFault}
+	return p.bindError(p.errorText(err), err, ErrFault)
 }
 
 // Render renders a conversation. request is the JSON object of abi.Template without "params"; it is not kept. If

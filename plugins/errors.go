@@ -2,7 +2,9 @@ package plugins
 
 import (
 	"errors"
+	"fmt"
 
+	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 )
 
@@ -84,3 +86,61 @@ func (e *BindError) Error() string {
 
 // Unwrap returns the sentinel.
 func (e *BindError) Unwrap() error { return e.Err }
+
+// Outline is the text without what a guest can have put into it: the server's own words.
+func (e *BindError) Outline() string {
+	text := e.Text
+	if w := (*worded)(nil); errors.As(e.Err, &w) {
+		text = w.outline + inLog
+	}
+	if e.Plugin == "" {
+		return text
+	}
+	return "plugin " + e.Plugin + ": " + text
+}
+
+// inLog says where the words are that an outline lacks.
+const inLog = "; its own words are in its log"
+
+// worded is an error whose text, or that of the error around it, may have words of a guest. What a guest says it may
+// have from a text that guards took back, so clients of requests with guards are told the outline.
+type worded struct {
+	error
+	outline string
+}
+
+// Unwrap returns the error.
+func (w *worded) Unwrap() error { return w.error }
+
+// failure is the error of a step.
+type failure struct {
+	worded
+	plugin string
+}
+
+// Outline is that of [BindError].
+func (f *failure) Outline() string { return "plugin " + f.plugin + ": " + f.outline + inLog }
+
+// bindError is the request's error for one of a guest's call, of which text tells, as one of the sentinels.
+func (p *part) bindError(text string, err, kind error) *BindError {
+	return &BindError{p.name, text, &worded{kind, p.outline(err)}}
+}
+
+// outline is what can be said of the error of a call without a word of the guest's: how it failed, and where.
+func (p *part) outline(err error) string {
+	var fault *sandbox.Fault
+	var no *guest.Refusal
+	switch {
+	case errors.As(err, &fault):
+		text := fmt.Sprintf("%s: %v", fault.Func, fault.Kind)
+		if limit := settingOfFault(fault); limit != settingSource {
+			text += " (" + limit + ")"
+		}
+		return text
+	case errors.As(err, &no):
+		return "it gives up with an error"
+	case errors.Is(err, sandbox.ErrBusy), errors.Is(err, sandbox.ErrMemory), errors.Is(err, sandbox.ErrClosed):
+		return p.errorText(err)
+	}
+	return "it failed"
+}

@@ -181,7 +181,7 @@ func (p *Program) Run(ctx context.Context, seed uint64, request []byte, h Progra
 		p.part.recordSuccess(p.set)
 	}
 	if no != nil {
-		return &BindError{p.part.name, shownText(no.Text), ErrParams}
+		return p.part.bindError(shownText(no.Text), err, ErrParams)
 	}
 	var fault *sandbox.Fault
 	if errors.As(err, &fault) || errors.Is(err, sandbox.ErrBusy) || errors.Is(err, sandbox.ErrMemory) ||
@@ -189,6 +189,13 @@ func (p *Program) Run(ctx context.Context, seed uint64, request []byte, h Progra
 		return p.part.chatError(ctx, p.set, err)
 	}
 	return err
+}
+
+// Failed notes in the plugin's log that the program gave up with an error of its own, once it was under way.
+func (p *Program) Failed(err *BindError) {
+	s := p.set
+	s.o.Logs.addSince(p.part.version.since, p.part.name, s.trialOf(p.part.version), "host", abi.LevelWarn,
+		"tgi_program_run: gave up: "+err.Text)
 }
 
 // maxShown is the most bytes of a program's error that its client sees.

@@ -281,7 +281,7 @@ func (r *run) handleError(err error) error {
 		if r.part.version.settings.onError == OnErrorSkip || r.part.version.serves(abi.KindDraft) {
 			r.bound.skip(r.bound.ctx, r.part, r.part.errorText(err), err, r.step)
 		} else {
-			r.err = err
+			r.err = &failure{worded{err, r.part.outline(err)}, r.part.name}
 		}
 	}
 	r.stopped = true

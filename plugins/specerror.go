@@ -61,7 +61,7 @@ func settingOf(err error) string {
 	case errors.As(err, &fault):
 		return settingOfFault(fault)
 	}
-	return "source"
+	return settingSource
 }
 
 // whereIs are attributes of the log about where the setting stands that an error is about, none where it is unknown.
@@ -76,8 +76,11 @@ func (s *Set) whereIs(err error) []any {
 	return nil
 }
 
-// limitKey begins the names of limits.
-const limitKey = "limits."
+// limitKey begins the names of limits, settingSource is the setting that no other one is to blame beside.
+const (
+	limitKey      = "limits."
+	settingSource = "source"
+)
 
 // settingOfFault says which limit ended a call of a module, and is else its source.
 func settingOfFault(f *sandbox.Fault) string {
@@ -96,5 +99,5 @@ func settingOfFault(f *sandbox.Fault) string {
 	case f.Kind == sandbox.ErrTime:
 		return limitKey + "time" + when
 	}
-	return "source"
+	return settingSource
 }

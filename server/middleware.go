@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tgi/server/generate"
 	"tgi/server/record"
 )
 
@@ -172,8 +174,11 @@ func (s *Server) line(r *http.Request, out *reply, v *requestLog, began time.Tim
 	if v.traceID != "" {
 		attrs = append(attrs, slog.String("trace_id", v.traceID))
 	}
-	if v.err != nil {
-		attrs = append(attrs, slog.String("error", v.err.Error()))
+	if err := v.err; err != nil {
+		if c := (*generate.Concealed)(nil); errors.As(err, &c) {
+			err = c.Cause
+		}
+		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	s.options.Log.LogAttrs(r.Context(), level, "request", attrs...)
 }

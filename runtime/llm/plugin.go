@@ -22,7 +22,11 @@ type GrammarCall struct {
 }
 
 // Skip is a plugin that failed and without which a request went on.
-type Skip struct{ Plugin, Reason string }
+type Skip struct {
+	Plugin, Reason string
+	// Outline is Reason without what the plugin itself said.
+	Outline string
+}
 
 // UsedPlugin is a plugin that took part in a request.
 type UsedPlugin struct {

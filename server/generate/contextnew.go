@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"fmt"
 	"slices"
 
 	"tgi/runtime/llm"
@@ -15,8 +14,7 @@ const deafForks = 16
 func (h *Contexts) mayAdd() error {
 	switch h.forks++; {
 	case h.forks > abi.MaxForks+deafForks:
-		return fmt.Errorf("%w: the program goes on to fork and render, which it may do %d times", llm.ErrPlugin,
-			abi.MaxForks)
+		return failed("the program goes on to fork and render, which it may do %d times", abi.MaxForks)
 	case h.forks > abi.MaxForks:
 		return refused(abi.ProgramPurse, "a program may fork and render %d times", abi.MaxForks)
 	case !slices.Contains(h.list[:], nil):

@@ -50,6 +50,7 @@ type Contexts struct {
 
 	wrong *wrongGrammar // the last that was refused; nil behind a run or a text that went well
 	gave  bool          // tokens to the client, or tried to
+	saw   bool          // what the model computed, or could
 	sent  []llm.Token   // to the client, where its calls are held
 	cut   bool          // the last run that gave tokens as they came ended where the model, or the purse, had no room
 }
@@ -134,9 +135,9 @@ func (h *Contexts) close(err error) (last Event, failed error) {
 	return h.last, err
 }
 
-// Idle reports whether the program has run, forked and emitted nothing yet, and was refused no grammar. It may have
-// rendered, to see what has room.
-func (h *Contexts) Idle() bool { return h.runs == 0 && !h.split && !h.gave && h.wrong == nil }
+// Idle reports whether the program has run, forked, asked and emitted nothing yet, and was refused no grammar. It may
+// have rendered, to see what has room.
+func (h *Contexts) Idle() bool { return h.runs == 0 && !h.split && !h.saw && !h.gave && h.wrong == nil }
 
 // argument refuses a call.
 func argument(format string, args ...any) error { return refused(abi.ProgramArgument, format, args...) }
@@ -464,6 +465,7 @@ func (h *Contexts) Slept() time.Duration { return h.slept }
 // pump applies the next event of any context.
 func (h *Contexts) pump() error {
 	h.begins(nil)
+	h.saw = true
 	began := time.Now()
 	ev, err := h.session.Next(h.ctx)
 	h.slept += time.Since(began)

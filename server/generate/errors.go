@@ -52,6 +52,8 @@ type Invalid struct {
 	// Field is the name of Draft's own field on TGI's routes; empty where a rule
 	// is about none.
 	Field string
+	// Outline is Msg without what plugins may have put into it; empty where there is no such text.
+	Outline string
 	// TooLong says that prompt and output do not fit.
 	TooLong bool
 }

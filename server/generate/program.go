@@ -174,8 +174,8 @@ func (s *Service) runProgram(ctx context.Context, r *Run, d *Draft, bound BoundP
 	request []byte, embeddings []llm.Embedding, began chan<- error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	wall := cmp.Or(s.limits.ProgramTime, 5*time.Minute)
-	timed, cancel := context.WithTimeoutCause(ctx, wall, fmt.Errorf("%w: the program took longer than plugins."+
-		"program_time, %v", llm.ErrPlugin, wall))
+	timed, cancel := context.WithTimeoutCause(ctx, wall, failed("the program took longer than plugins.program_time, %v",
+		wall))
 	h := s.newContexts(timed, r, d, bound, i, session, stop, embeddings)
 	h.begins = func(err error) {
 		began <- err
@@ -183,6 +183,9 @@ func (s *Service) runProgram(ctx context.Context, r *Run, d *Draft, bound BoundP
 	}
 	err := bound.RunProgram(timed, h.params.Seed, request, h)
 	last, err := h.close(err)
+	if h.saw || h.gave { // what it says else it cannot have from a text
+		err = r.conceal(err)
+	}
 	cancel()
 	stop(nil)
 	r.programs.end(last, err)

@@ -27,6 +27,7 @@ type Reply struct {
 	choice ToolChoice
 	names  []string
 	single bool // one call at most
+	shut   bool // what the parser says of its failure is not for the client
 	whole  bool // nobody reads it before its end
 	newID  func() string
 
@@ -58,7 +59,7 @@ type call struct {
 func (r *Run) Reply(i int, keep bool, newID func() string) *Reply {
 	out := &Reply{filter: NewStopFilter(r.Request.Params.Stop, keep), whole: !r.streams, newID: newID}
 	if i < len(r.parsers) {
-		out.parser = r.parsers[i]
+		out.parser, out.shut = r.parsers[i], r.guarded
 		out.choice, out.names, out.single = r.conversation.ToolChoice, r.conversation.ToolNames,
 			!r.conversation.allowsSeveral()
 	}
@@ -152,6 +153,9 @@ func (r *Reply) take(deltas []Delta, err error) error {
 			return err
 		}
 	}
+	if r.shut {
+		err = conceal(err)
+	}
 	return err
 }
 
@@ -194,7 +198,7 @@ func (r *Reply) add(d *Delta) error {
 			return r.end()
 		}
 	}
-	return fmt.Errorf("%w: the parser of tool calls put a delta of kind %d out of order", llm.ErrPlugin, d.Kind)
+	return failed("the parser of tool calls put a delta of kind %d out of order", d.Kind)
 }
 
 // begin opens a call. One of a tool that may not be called is content again, where

@@ -79,6 +79,7 @@ type Run struct {
 	skipMu       sync.Mutex
 	programSkips []Skip // what their runs went on without
 
+	guarded    bool        // guards read the texts
 	used       Used        // user code
 	outputs    []*tokenSum // of each sequence, for the receipt; nil for none
 	grammarSum string      // likewise
@@ -118,7 +119,7 @@ func (r *Run) Next(ctx context.Context) (Event, error) {
 			err = ErrIncomplete
 		}
 		r.err = err
-		return Event{}, err
+		return Event{}, r.conceal(err)
 	}
 	r.generated++
 	before := r.last[e.Index]

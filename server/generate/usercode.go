@@ -84,6 +84,8 @@ type Begun struct {
 	Parsers []Parser
 	// Held says that the texts have a grammar: a parser may have none for its calls.
 	Held bool
+	// Guarded says that guards read the texts before clients do.
+	Guarded bool
 	// Reasoning comes before what the grammar demands; nil for none.
 	Reasoning *Reasoning
 	// Dropped is what the request asks for and its grammar does not enforce.
@@ -176,7 +178,7 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 		return &ToolError{Msg: "the model has no parser of tool calls, `tool_choice` cannot demand one"}
 	}
 	r.parsers, r.dropped = begun.Parsers, append(r.dropped, begun.Dropped...)
-	r.sequence, r.used = begun.Sequence, begun.Used
+	r.sequence, r.used, r.guarded = begun.Sequence, begun.Used, begun.Guarded
 	if w.Outer {
 		r.holdRuns(w.HoldCalls && begun.Held)
 		return nil
@@ -197,7 +199,13 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 func (r *Run) Skipped() []Skip {
 	r.skipMu.Lock()
 	defer r.skipMu.Unlock()
-	return append(r.code.Skipped(), r.programSkips...)
+	list := append(r.code.Skipped(), r.programSkips...)
+	for i := range list {
+		if r.guarded {
+			list[i].Reason = list[i].Outline
+		}
+	}
+	return list
 }
 
 // Unknown returns the members of the request that mean nothing here.

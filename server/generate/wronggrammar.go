@@ -33,8 +33,9 @@ func (w *wrongGrammar) blame(calls []PluginCall, err error) error {
 		}
 		for _, name := range slices.Sorted(maps.Keys(params)) {
 			if sameGrammar(params[name], w.source) {
-				return &Invalid{Field: "plugins",
-					Msg: fmt.Sprintf("parameter `%s` of plugin %s: %s", name, c.Name, w.why.Msg)}
+				of := fmt.Sprintf("parameter `%s` of plugin %s: ", name, c.Name)
+				// The program says in which language it is, and with which parameters: the reason may tell of these.
+				return &Invalid{Field: "plugins", Msg: of + w.why.Msg, Outline: of + "it is no grammar that can be used"}
 			}
 		}
 	}

@@ -135,7 +135,8 @@ func refusedGrammar(err error) *plugins.BindError {
 // grammarError says what an error of the grammar in a field means to a request.
 func grammarError(err error, field string) error {
 	if no := refusedGrammar(err); no != nil {
-		return &generate.Invalid{Msg: "grammar is not valid: " + no.Text + Suggestion(err), Field: field}
+		const what = "grammar is not valid: "
+		return &generate.Invalid{Msg: what + no.Text + Suggestion(err), Outline: what + no.Outline(), Field: field}
 	}
 	return bindError(err)
 }

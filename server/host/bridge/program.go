@@ -35,6 +35,9 @@ func (b *boundCode) RunProgram(ctx context.Context, seed uint64, request []byte,
 		if h.Idle() && errors.Is(err, plugins.ErrParams) {
 			return bindError(err) // it refuses the request
 		}
+		if errors.Is(err, plugins.ErrParams) { // a fault is in the log already
+			b.program.Failed(no)
+		}
 		return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
 	}
 	return err

@@ -214,7 +214,7 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 			return out, bindError(err)
 		}
 	}
-	out.Sequence = b.sequences(seeds)
+	out.Sequence, out.Guarded = b.sequences(seeds), b.loop.Guarded()
 	out.Used = b.used()
 	return out, nil
 }
