@@ -99,8 +99,8 @@ func (e *BindError) Outline() string {
 	return "plugin " + e.Plugin + ": " + text
 }
 
-// inLog says where the words are that an outline lacks.
-const inLog = "; its own words are in its log"
+// inLog says where what an outline lacks is.
+const inLog = "; more is in its log"
 
 // worded is an error whose text, or that of the error around it, may have words of a guest. What a guest says it may
 // have from a text that guards took back, so clients of requests with guards are told the outline.

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -143,7 +144,7 @@ func (p *plugged) inBackground(t *testing.T, body string) string {
 	}
 }
 
-// batch runs a batch of one line with a key, and returns its output.
+// batch runs a batch of one line with a key, and returns its output, or its errors where it has none.
 func (p *plugged) batch(t *testing.T, key, endpoint, body string) string {
 	t.Helper()
 	var form bytes.Buffer
@@ -156,6 +157,7 @@ func (p *plugged) batch(t *testing.T, key, endpoint, body string) string {
 	var v struct {
 		ID, Status string
 		Output     string `json:"output_file_id"`
+		Errors     string `json:"error_file_id"`
 	}
 	read := func(text string) {
 		t.Helper()
@@ -173,7 +175,7 @@ func (p *plugged) batch(t *testing.T, key, endpoint, body string) string {
 		time.Sleep(10 * time.Millisecond)
 		_, text = p.withKey(t, key, http.MethodGet, "/v1/batches/"+v.ID, "")
 	}
-	_, text = p.withKey(t, key, http.MethodGet, "/v1/files/"+v.Output+"/content", "")
+	_, text = p.withKey(t, key, http.MethodGet, "/v1/files/"+cmp.Or(v.Output, v.Errors)+"/content", "")
 	return text
 }
 
