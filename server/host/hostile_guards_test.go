@@ -66,7 +66,8 @@ func guardOffences() map[string]struct {
 }
 
 // TestHostileGuards has guards do harm while others stream: each request ends with an error that names plugin and
-// export, and the log has the cause, or, where all that a guard does is allowed but too much, with what went out, and nobody else notices.
+// export, and the log has the cause, or, where all that a guard does is allowed but too much, with what went out, and
+// nobody else notices.
 func TestHostileGuards(t *testing.T) {
 	p := openPlugged(t, nil)
 	offences := guardOffences()

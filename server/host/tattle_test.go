@@ -17,7 +17,7 @@ import (
 // client to see.
 const tattled = "school"
 
-// tattleRoutes give texts, streamed and not. %s is the plugins' list; held is whether they have grammars as TGI does.
+// tattleRoutes give texts, streamed and not. %s is the list of plugins.
 func tattleRoutes() (out [][2]string) {
 	const talk = `"model":"x",` + story + `,"max_tokens":40,"temperature":0,"plugins":%s,"stream":`
 	for _, path := range []string{"/generate", "/generate_stream", "/invocations"} {
@@ -26,7 +26,8 @@ func tattleRoutes() (out [][2]string) {
 	}
 	for _, stream := range []string{"false", "true"} {
 		out = append(out,
-			[2]string{"/", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":40,"plugins":%s},"stream":` + stream + `}`},
+			[2]string{"/", `{"inputs":"Once upon a time","parameters":{"max_new_tokens":40,"plugins":%s},"stream":` +
+				stream + `}`},
 			[2]string{"/v1/chat/completions", `{` + talk + stream + `}`},
 			[2]string{"/v1/messages", `{` + talk + stream + `}`},
 			[2]string{"/v1/completions", `{"model":"x","prompt":"Once upon a time","max_tokens":40,"temperature":0,` +
@@ -150,6 +151,9 @@ func TestNoErrorShowsWhatWasTakenBack(t *testing.T) {
 					if strings.Contains(got, tattled) {
 						t.Errorf("%s %s: %s", r[0], x.list, got)
 					}
+					if strings.Contains(call, "language") && !strings.Contains(got, "parameter `a` of plugin") {
+						t.Errorf("%s %s: no parameter is blamed: %s", r[0], x.list, got)
+					}
 				}
 			}
 		}
@@ -196,8 +200,8 @@ func TestNoGrammarTellsWhatWasTakenBack(t *testing.T) {
 }
 
 // TestNobodyIsToldOfOthersTexts: what a plugin that is always there said of its failures is neither in the lines of
-// batches, in responses in the background and on the generate API's ways to a text, nor, once it is switched off for it,
-// in what other requests and /info say of that.
+// batches, in responses in the background and on the generate API's ways to a text, nor, once it is switched off for
+// it, in what other requests and /info say of that.
 func TestNobodyIsToldOfOthersTexts(t *testing.T) {
 	p := guarding(t, func(c *config.Config) {
 		c.Plugins.BreakerFaults = 8
