@@ -35,7 +35,8 @@ func (w *wrongGrammar) blame(calls []PluginCall, err error) error {
 			if sameGrammar(params[name], w.source) {
 				of := fmt.Sprintf("parameter `%s` of plugin %s: ", name, c.Name)
 				// The program says in which language it is, and with which parameters: the reason may tell of these.
-				return &Invalid{Field: "plugins", Msg: of + w.why.Msg, Outline: of + "it is no grammar that can be used"}
+				return &Invalid{Field: "plugins", Msg: of + w.why.Msg,
+					Outline: of + "it is no grammar that can be used"}
 			}
 		}
 	}

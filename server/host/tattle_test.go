@@ -54,8 +54,9 @@ func tattle(c *config.Config, kinds ...string) (names []string) {
 		for _, prints := range []bool{false, true} {
 			for _, onError := range []string{config.OnErrorFail, config.OnErrorSkip} {
 				name := fmt.Sprintf("%s-%v-%s", kind, prints, onError)
-				p := config.Plugin{Name: name, Kind: kind, Source: "testdata/tattle/" + file + ".wasm", OnError: onError,
-					Apply: config.ApplyRequest, Config: config.Table{"word": tattled, "print": prints}}
+				p := config.Plugin{Name: name, Kind: kind, Source: "testdata/tattle/" + file + ".wasm",
+					OnError: onError, Apply: config.ApplyRequest,
+					Config: config.Table{"word": tattled, "print": prints}}
 				if onError == config.OnErrorSkip && (kind == "program" || kind == "tools" || kind == "grammar") {
 					continue // they are not skipped
 				}
@@ -138,8 +139,8 @@ func TestNoErrorShowsWhatWasTakenBack(t *testing.T) {
 					if strings.Contains(free.raw(t, r[0], fmt.Sprintf(r[1], `[`+call+`]`)), tattled) {
 						shown++
 					}
-					all = append(all, asked{free, `[` + call + `,` + client + `]`}, asked{free, `[` + client + `,` + call + `]`},
-						asked{free, `[` + call + `,` + rewinds + `]`})
+					all = append(all, asked{free, `[` + call + `,` + client + `]`},
+						asked{free, `[` + client + `,` + call + `]`}, asked{free, `[` + call + `,` + rewinds + `]`})
 				} else if strings.Contains(name, "true") {
 					continue
 				}
@@ -213,8 +214,9 @@ func TestNobodyIsToldOfOthersTexts(t *testing.T) {
 	})
 	const ask = `"input":"Tell me a story about a fox.","max_output_tokens":60,"temperature":0`
 	replies := map[string]string{
-		"generate API":         p.raw(t, "/api/generate-one", one("g", "Once upon a time", 40, "")),
-		"generate API, stream": p.raw(t, "/api/generate-one", one("h", "Once upon a time", 40, `,"stream_response":true`)),
+		"generate API": p.raw(t, "/api/generate-one", one("g", "Once upon a time", 40, "")),
+		"generate API, stream": p.raw(t, "/api/generate-one",
+			one("h", "Once upon a time", 40, `,"stream_response":true`)),
 		"socket": p.socket(t, "", `{"prompts":[{"request_id":"i","prompt":"Once upon a time"}],`+
 			`"stream_response":true,"generation_config":{"do_sample":false,"max_new_tokens":40}}`),
 		"background": p.inBackground(t, `{"model":"x",`+ask+`,"background":true}`),
