@@ -60,6 +60,9 @@ func (b *BoundChat) Parser(ctx context.Context, request []byte, seed uint64) (*P
 	return &Parser{bound: b, ctx: ctx, part: p, session: s, inner: inner, follower: p.parsing(request, seed)}, nil
 }
 
+// probe is a text that no format of calls has a meaning for.
+const probe = "\u00a4"
+
 // ReadCalls returns what a text has of calls, as in abi.CallsNone, and how many bytes it is. request is that of Parser,
 // whose errors are those of this.
 func (b *BoundChat) ReadCalls(ctx context.Context, request []byte, tokens []uint32) (state, size int, err error) {
@@ -72,19 +75,29 @@ func (b *BoundChat) ReadCalls(ctx context.Context, request []byte, tokens []uint
 	if err != nil {
 		return 0, size, err
 	}
-	last, err := p.Finish(true)
+	next, err := p.Feed(probe, false)
 	switch {
-	case slices.ContainsFunc(last, withheld):
+	case err != nil:
+	case !outside(next):
 		state = abi.CallsOpen
-	case slices.ContainsFunc(append(events, last...), func(e Event) bool { return e.Kind == llm.DeltaEnd }):
+	case slices.ContainsFunc(events, func(e Event) bool { return e.Kind == llm.DeltaEnd }):
 		state = abi.CallsMade
 	}
 	return state, size, err
 }
 
-// withheld reports whether an event that the end of a text brought is of one that could have gone on as something else:
-// a call that is not whole, or what may be a marker.
-func withheld(e Event) bool { return e.Kind == llm.DeltaFailed || strings.TrimSpace(e.Text) != "" }
+// outside reports whether the events that the probe brought are the probe as a part of the text, and nothing that was
+// held back because it could have gone on as a marker, or as a call.
+func outside(events []Event) bool {
+	text := ""
+	for _, e := range events {
+		if e.Kind != llm.DeltaContent && e.Kind != llm.DeltaReasoning {
+			return false
+		}
+		text += e.Text
+	}
+	return strings.TrimSpace(text) == probe
+}
 
 // feedAll feeds tokens, of so many bytes.
 func (p *Parser) feedAll(tokens []uint32) (out []Event, size int, err error) {

@@ -164,6 +164,9 @@ const (
 	CallsOpen = 1
 	// CallsMade: it has calls, and does not end inside one.
 	CallsMade = 2
+	// CallsBroken: it has something of a call that the request's strict tools do not allow. Runs that go on from there
+	// are not held to these.
+	CallsBroken = 3
 )
 
 // Limits of programs.

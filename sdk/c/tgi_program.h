@@ -25,8 +25,9 @@ enum { TGI_PROMPT = 0 };       /* the context of the request's prompt */
 enum { TGI_BAD_ARGUMENT = -1, TGI_NO_PURSE = -2, TGI_NO_ROOM = -3, TGI_BAD_GRAMMAR = -4, TGI_REFUSED = -5, TGI_BAD_PLUGIN = -6 };
 enum { TGI_WAIT_ALL, TGI_WAIT_ANY };
 /* What the text behind the prompt has of calls of tools, as the parser of the reply reads it: none; it ends inside a
- * call, or with what may begin one; it has calls, and does not end inside one. */
-enum { TGI_CALLS_NONE, TGI_CALLS_OPEN, TGI_CALLS_MADE };
+ * call, or with what may begin one; it has calls, and does not end inside one; it has something of a call that the
+ * request's strict tools do not allow, to which runs that go on from there are not held. */
+enum { TGI_CALLS_NONE, TGI_CALLS_OPEN, TGI_CALLS_MADE, TGI_CALLS_BROKEN };
 enum { TGI_READ_IDS, TGI_READ_BYTES };
 enum { TGI_RUN_NONE, TGI_RUN_LENGTH, TGI_RUN_END, TGI_RUN_STOP };   /* why a run ended */
 

@@ -57,9 +57,12 @@ func (h *Contexts) Calls(c int) (state, size int, err error) {
 		return abi.CallsNone, 0, nil
 	}
 	if state, size, err = h.bound.ReadCalls(h.ctx, all[len(prompt):]); err != nil {
-		err = h.codeError(err, abi.ProgramPlugin)
+		return state, size, h.codeError(err, abi.ProgramPlugin)
 	}
-	return state, size, err
+	if h.run.calls == callsInside && !h.bound.HoldsCalls(h.ctx, all[len(prompt):]) {
+		state = abi.CallsBroken
+	}
+	return state, 2 * size, nil
 }
 
 // noteSent keeps what the client gets for checkCalls.

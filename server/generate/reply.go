@@ -35,7 +35,7 @@ type Reply struct {
 	shown int   // bytes of the sequence's text that were let go
 	open  *call // nil between calls
 	calls []Call
-	part  []Call // the call that the end of the text cut, if one was shown
+	part  []Call // the call that the length limit or a guard cut, if one was shown
 	torn  string // what the model wrote of it
 	found int    // calls that began, but for hidden ones
 	begun int    // of these, those that were shown
@@ -76,8 +76,8 @@ func (r *Reply) Parsed() bool { return r.parser != nil }
 //
 // The braces at the end of a call's arguments come with the call's end: no client
 // parses JSON before the call is complete. What the model wrote of a call that can't
-// be used is content, unless the text ended inside a call that had begun, or more
-// calls were made than are allowed. A stream has shown the beginning of such a call then;
+// be used is content, unless the length limit, or a guard, cut a call that had begun, or
+// more calls were made than are allowed. A stream has shown the beginning of such a call then;
 // a reply that is no stream shows a call when it is known how it ends, and nothing of one
 // that became content. Where the request demands a call, such calls
 // and a reply without one are a *ToolError, unless the length limit or a guard cut
@@ -318,7 +318,8 @@ func (r *Reply) fail(d *Delta) error {
 		return nil
 	}
 	begun := r.open != nil && !r.open.hidden
-	if begun && d.Failed == FailedIncomplete {
+	part := begun && d.Failed == FailedIncomplete && r.cut
+	if part {
 		r.show()
 		r.argue(unfinished(r.open.text, r.open.sent))
 		c := r.open.Call
@@ -333,7 +334,7 @@ func (r *Reply) fail(d *Delta) error {
 	} else if r.choice.Demands() && d.Failed != FailedTooMany {
 		return &ToolError{Msg: "the model's call " + d.Failed.String(), Err: ErrCall}
 	}
-	if d.Failed != FailedTooMany && !(d.Failed == FailedIncomplete && begun) && !r.cutDemanded() {
+	if d.Failed != FailedTooMany && !part && !r.cutDemanded() {
 		r.say(DeltaContent, d.Text)
 	}
 	return nil

@@ -118,15 +118,17 @@ func TestReply(t *testing.T) {
 		// The limit that comes behind the call has cut nothing.
 		{auto, `<call>f c1 {}</call> and`, length, nil, `[0 f c1 0:{} and`, "f c1 {}", true, ""},
 		// The model's own end inside a call: not cut, and no call.
-		{auto, `<call>f c1 {"x":1`, eos, nil, `[0 f c1 0:{"x":1`, "", false, ""},
+		{auto, `<call>f c1 {"x":1`, eos, nil, `[0 f c1 0:{"x":1<call>f c1 {"x":1`, "", false, ""},
 		{auto, `<call>f c1 {"x":1!!}</call>`, eos, nil, `[0 f c1 0:{"x":1!!<call>f c1 {"x":1!!}</call>`, "", false, ""},
 		{auto, `<call>f c1 {"x":1}}</call>`, eos, nil, `[0 f c1 0:{"x":1{"x":1}}`, "", false, ""},
 		{auto, `<call>f c1 [1]</call>`, eos, nil, `[0 f c1 0:[1][1]`, "", false, ""},
 		{auto, `<call>h c1 {}</call>.`, eos, nil, `<call>h c1 {}</call>.`, "", false, ""},
 		// Stop strings come first, whatever they are in.
 		{auto, `<call>f c1 {}</call> S|T`, stop, []string{"ST"}, `[0 f c1 0:{} `, "f c1 {}", true, ""},
-		{auto, `<call>f c1 {"x":"S|T`, stop, []string{"ST"}, `[0 f c1 0:{"x":"`, "", false, ""},
-		{auto, `a^b|^<call>|f c1 {}|^</call>`, stop, []string{"{}</call>"}, `a^b[0 f c1 `, "", false, ""},
+		{auto, `<call>f c1 {"x":"S|T`, stop, []string{"ST"}, `[0 f c1 0:{"x":"<call>f c1 {"x":"`, "", false,
+			""},
+		{auto, `a^b|^<call>|f c1 {}|^</call>`, stop, []string{"{}</call>"}, `a^b[0 f c1 <call>f c1 `, "", false,
+			""},
 		{auto, `Hi|^<call>`, stop, []string{"<call>"}, "Hi", "", false, ""},
 		{auto, `Hi|^<call>|f c1 {}</call>`, length, []string{"<call>g"}, "Hi[0 f c1 0:{}", "f c1 {}", true, ""},
 		// Demands.
@@ -180,7 +182,7 @@ func TestWholeReply(t *testing.T) {
 		{`<call>f - {}</call><call>g - {} </call>`, `[0 f id1 0:{}[1 g id2 1:{} `, eos},
 		{`<call>f c1 {"x":"}|a"}`, `[0 f c1 0:{"x":"}a"`, length},
 		{`<call>f c1 {}</call><call>g c2 {"x":1`, `[0 f c1 0:{}[1 g c2 1:{"x":1`, length},
-		{`<call>f c1 {"x":1`, `[0 f c1 0:{"x":1`, eos},
+		{`<call>f c1 {"x":1`, `<call>f c1 {"x":1`, eos},
 		{`<call>f c1`, `<call>f c1`, length},
 		// Calls that became content: the calls behind them are numbered without them.
 		{`a <call>f c1 {"x"|:1!!}</call>`, `a <call>f c1 {"x":1!!}</call>`, eos},

@@ -148,6 +148,39 @@ func TestProgramsFinishCalls(t *testing.T) {
 	p.settled(t)
 }
 
+// TestProgramsKeepStrictToolsBesideGuards: where a guard takes back a piece of a call, the call goes on as its tool says,
+// or the text ends as the guard ends it, and nothing is lost.
+func TestProgramsKeepStrictToolsBesideGuards(t *testing.T) {
+	p := programming(t, nil)
+	ended := 0
+	for _, program := range builtinPrograms {
+		for _, banned := range []string{"city", "unit", "Oslo", "get_weather"} {
+			for _, stream := range []bool{false, true} {
+				status, text := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"messages":[%s],`+
+					`"max_tokens":80,"temperature":0,"stream":%v,"plugins":[%s,{"name":"banned-strings","params":`+
+					`{"strings":[%q]}}]%s}`, askWeather, stream, program, banned, strictTools))
+				objects := objectsOf(text)
+				calls, reason := chatCalls(!stream, objects)
+				if status != http.StatusOK || strings.Contains(text, "grammar_dropped") || reason == "" {
+					t.Errorf("%s, %s, streamed %v: %d %s", program, banned, stream, status, text)
+				}
+				if reason == "content_filter" {
+					ended++
+				}
+				for _, call := range calls {
+					if err := strictCall(call.Arguments); reason == "tool_calls" && err != nil {
+						t.Errorf("%s, %s, streamed %v: %v", program, banned, stream, err)
+					}
+				}
+			}
+		}
+	}
+	if ended == 0 {
+		t.Error("no text ended where the guard lets no call pass")
+	}
+	p.settled(t)
+}
+
 // TestProgramsThatLoseCalls: the reply names all that a program's text is not held to, streamed and whole.
 func TestProgramsThatLoseCalls(t *testing.T) {
 	p := programming(t, nil)

@@ -204,6 +204,9 @@ export enum Calls {
   OPEN = 1,
   /** It has calls, and does not end inside one. */
   MADE = 2,
+  /** It has something of a call that the request's strict tools do not allow. Runs that go on from there are not held to
+   *  these. */
+  BROKEN = 3,
 }
 
 /** A token that may come next. */

@@ -407,6 +407,9 @@ const (
 	NoCalls   Calls = abi.CallsNone
 	OpenCall  Calls = abi.CallsOpen // it ends inside a call, or with what may begin one
 	CallsMade Calls = abi.CallsMade // it has calls, and does not end inside one
+	// BrokenCall: it has something of a call that the request's strict tools do not allow. Runs that go on from there
+	// are not held to these.
+	BrokenCall Calls = abi.CallsBroken
 )
 
 // Calls returns what the text behind the prompt has of calls of tools, as the parser of the reply reads it.

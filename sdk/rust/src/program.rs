@@ -189,6 +189,9 @@ pub enum Calls {
     Open,
     /// It has calls, and does not end inside one.
     Made,
+    /// It has something of a call that the request's strict tools do not allow. Runs that go on from there are not held
+    /// to these.
+    Broken,
 }
 
 /// A token that may come next.
@@ -388,6 +391,7 @@ impl Context {
         Ok(match check(unsafe { import::ctx_calls(self.0) })? {
             1 => Calls::Open,
             2 => Calls::Made,
+            3 => Calls::Broken,
             _ => Calls::None,
         })
     }

@@ -6,7 +6,7 @@ extern crate alloc;
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use tgi_plugin::program::{failure, grammar_prefix, Context, Failure, Grammar, Reason, Request, Settings};
+use tgi_plugin::program::{failure, grammar_prefix, Calls, Context, Failure, Grammar, Reason, Request, Settings};
 use tgi_plugin::Result;
 
 /// How often another token is tried; then the text ends.
@@ -97,17 +97,19 @@ impl Text<'_> {
         }
     }
 
-    /// Appends the likeliest token that was not refused at a place and that the grammar allows there. Where there is a
-    /// grammar it is one with text: whether it allows the end is known to its runs alone.
+    /// Appends the likeliest token that was not refused at a place and that the grammar allows there, or, without one,
+    /// the request's strict tools. Where there is a grammar it is one with text: whether it allows the end is known to
+    /// its runs alone.
     fn push_other(&self, at: usize, refused: &[(usize, u32)]) -> Result<bool> {
         let before = self.c.bytes(self.start).len();
         for id in self.c.top(LIKELY)?.into_iter().map(|l| l.id).filter(|&id| !refused.contains(&(at, id))) {
             self.c.push(&[id])?;
-            let Some(g) = &self.grammar else {
-                return Ok(true);
-            };
             let text = self.c.text(self.start);
-            if text.len() > before && grammar_prefix(g, &text)? == text.len() {
+            let allowed = match &self.grammar {
+                Some(g) => text.len() > before && grammar_prefix(g, &text)? == text.len(),
+                None => self.c.calls()? != Calls::Broken,
+            };
+            if allowed {
                 return Ok(true);
             }
             self.c.rewind(at)?;
