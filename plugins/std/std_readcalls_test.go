@@ -58,7 +58,8 @@ func TestReadCalls(t *testing.T) {
 		}
 		defer set.Close()
 		for _, name := range presets {
-			chat, _, err := set.BindChat(t.Context(), nil, plugins.ChatPlugins{Tools: strings.ReplaceAll(name, ".", "-")})
+			pick := plugins.ChatPlugins{Tools: strings.ReplaceAll(name, ".", "-")}
+			chat, _, err := set.BindChat(t.Context(), nil, pick)
 			if err != nil {
 				t.Fatal(err)
 			}

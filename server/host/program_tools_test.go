@@ -148,8 +148,8 @@ func TestProgramsFinishCalls(t *testing.T) {
 	p.settled(t)
 }
 
-// TestProgramsKeepStrictToolsBesideGuards: where a guard takes back a piece of a call, the call goes on as its tool says,
-// or the text ends as the guard ends it, and nothing is lost.
+// TestProgramsKeepStrictToolsBesideGuards: where a guard takes back a piece of a call, the call goes on as its tool
+// says, or the text ends as the guard ends it, and nothing is lost.
 func TestProgramsKeepStrictToolsBesideGuards(t *testing.T) {
 	p := programming(t, nil)
 	ended := 0
