@@ -26,14 +26,14 @@ const ipv6Prefix = 64
 const batchShare = 1.0 / 16
 
 // Client says whose the request of ctx is, for what clients share: see ClientID. A key has the share that its settings
-// say, all others 1. The lines of a key's batches are a client of their own with a small share.
+// say, all others 1. The lines of a key's batches are a client of their own with a small share, beneath all others.
 func Client(ctx context.Context) llm.Client {
 	c := llm.Client{Name: ClientID(ctx), Share: 1}
 	if k, ok := ctx.Value(keyKey{}).(*key); ok && k.share > 0 {
 		c.Share = k.share
 	}
 	if l := lineOf(ctx); l != nil {
-		c.Name, c.Share = "batch "+l.owner, c.Share*batchShare
+		c.Name, c.Share, c.Beneath = "batch "+l.owner, c.Share*batchShare, true
 	}
 	return c
 }

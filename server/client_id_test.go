@@ -30,3 +30,14 @@ func TestClientID(t *testing.T) {
 		t.Errorf("without a request: %s", got)
 	}
 }
+
+// TestLinesStandBeneath: the lines of batches give way to all other requests.
+func TestLinesStandBeneath(t *testing.T) {
+	ctx := context.WithValue(t.Context(), lineKey{}, &line{owner: "o"})
+	if c := Client(ctx); !c.Beneath || c.Name != "batch o" || c.Share != batchShare {
+		t.Errorf("a line is %+v", c)
+	}
+	if c := Client(t.Context()); c.Beneath {
+		t.Errorf("a request is %+v", c)
+	}
+}

@@ -171,6 +171,7 @@ type Engine struct {
 	sched        *sched.Scheduler
 	pace         pace
 	costs        draft.Costs
+	yield        yield
 	second       secondModel
 	drafts       DraftCounts // of the step
 	generated    int         // tokens that sequences got
@@ -255,6 +256,7 @@ func build(m Model, c Codec, cfg Config) (*Engine, error) {
 		demand:       demand{all: cfg.Demand},
 		guestLatency: make(map[string]time.Duration),
 	}
+	s.SetYield(e.yield.tokens)
 	e.reducer, _ = m.(Reducer)
 	if cfg.Watcher != nil {
 		s.Watch(cfg.Watcher)

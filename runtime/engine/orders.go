@@ -66,7 +66,7 @@ func (e *Engine) obey(o order) {
 	case o.op == opNew:
 		r := s.request
 		e.adopt(c, e.sched.Open(sched.Job{Prompt: o.tokens, Salt: r.Salt, Client: r.Client, Share: r.Share,
-			Priority: r.Priority, Adapter: r.Adapter, Embeddings: o.embeddings,
+			Beneath: r.Beneath, Priority: r.Priority, Adapter: r.Adapter, Embeddings: o.embeddings,
 			Request: &s.shared}))
 	case o.op == opFork && o.from.seq != nil:
 		e.adopt(c, e.sched.Fork(o.from.seq, len(o.from.seq.Tokens())))

@@ -17,9 +17,8 @@ type pace struct {
 	stretch float64
 	// step is what a step may take however long it is without prompts.
 	step time.Duration
-	// decode is what steps without prompts take, in seconds, by the number of bits of their number of rows; 0 is
-	// unknown.
-	decode [32]float64
+	// decode is what steps without prompts take.
+	decode rowTimes
 	// token is what a prompt token adds beside rows that decode, in seconds, and alone what one takes in a step of
 	// prompts only, which computes many at a time; 0 is unknown.
 	token, alone float64
@@ -27,6 +26,9 @@ type pace struct {
 	beside    int
 	postponed bool
 }
+
+// rowTimes are what steps take, in seconds, by the number of bits of their number of rows; 0 is unknown.
+type rowTimes [32]float64
 
 const (
 	// aim is the part of the time for prompts that is planned: steps vary, and the slowest of a hundred are to hold the
@@ -67,46 +69,46 @@ func learn(average *float64, seconds float64) {
 func (p *pace) observe(decodeRows, promptTokens int, took time.Duration) {
 	switch {
 	case promptTokens == 0 && decodeRows > 0:
-		was := p.undisturbed(decodeRows)
+		was := p.decode.of(decodeRows)
 		learn(&p.decode[bits.Len(uint(decodeRows))], took.Seconds())
 		if p.beside = 0; math.Abs(took.Seconds()-was) > changed*was {
 			p.beside = remeasure - again
 		}
 	case promptTokens > 0 && decodeRows > 0:
 		p.beside++
-		p.correct(p.undisturbed(decodeRows), float64(promptTokens), took.Seconds())
+		if p.token == 0 {
+			p.token = p.alone
+		}
+		correct(&p.token, p.decode.of(decodeRows), float64(promptTokens), took.Seconds())
 	case promptTokens > 0:
 		learn(&p.alone, took.Seconds()/float64(promptTokens))
 	}
 }
 
-// correct learns what a prompt token adds from a step with prompts. What was expected is corrected by the part of it
+// correct learns what a token adds from a step with so many, of prompts or others, that took so long without them. What was expected is corrected by the part of it
 // that the step was off, and no more than by a bound: where other programs want the processors, a single step says
 // little, and what is left of it for a few tokens says nothing.
-func (p *pace) correct(without, tokens, took float64) {
-	if p.token == 0 {
-		p.token = p.alone
-	}
-	if p.token == 0 {
-		p.token = max(took-without, took/4) / tokens
+func correct(token *float64, without, tokens, took float64) {
+	if *token == 0 {
+		*token = max(took-without, took/4) / tokens
 		return
 	}
-	off := took/(without+tokens*p.token) - 1
-	p.token *= 1 + recent*min(max(off, -0.5), 1)
+	off := took/(without+tokens**token) - 1
+	*token *= 1 + recent*min(max(off, -0.5), 1)
 }
 
-// undisturbed is how long a step of so many rows takes without prompts, 0 if that is not known. Of other numbers of
-// rows the next smaller one that is known counts, or else the next larger one.
-func (p *pace) undisturbed(rows int) float64 {
+// of is how long a step of so many rows takes, 0 if that is not known. Of other numbers of rows the next smaller one
+// that is known counts, or else the next larger one.
+func (t *rowTimes) of(rows int) float64 {
 	at := bits.Len(uint(rows))
 	for i := at; i > 0; i-- {
-		if p.decode[i] > 0 {
-			return p.decode[i]
+		if t[i] > 0 {
+			return t[i]
 		}
 	}
-	for i := at + 1; i < len(p.decode); i++ {
-		if p.decode[i] > 0 {
-			return p.decode[i]
+	for i := at + 1; i < len(t); i++ {
+		if t[i] > 0 {
+			return t[i]
 		}
 	}
 	return 0
@@ -133,7 +135,7 @@ func (p *pace) tokens(decodeRows, prompts int) int {
 	if token == 0 {
 		token = p.alone
 	}
-	without := p.undisturbed(decodeRows)
+	without := p.decode.of(decodeRows)
 	if token == 0 || without == 0 {
 		return firstPrompt
 	}

@@ -44,6 +44,8 @@ type Request struct {
 	Client string
 	// Share is the client's from now on, relative to that of others; 0 is 1.
 	Share float64
+	// Beneath says that the client's requests, from now on, give way to those of clients for which it is false.
+	Beneath bool
 	// Priority orders the client's requests that have not run yet: less goes first.
 	Priority int
 	// Salt separates requests that must not share cached prefixes: those of adapters.
@@ -102,6 +104,7 @@ type job struct {
 	client string
 
 	share    float64
+	beneath  bool
 	priority int
 
 	adapter    llm.Adapter
@@ -240,7 +243,7 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 		e.beginDrafting(q, r, plug)
 	}
 	j := &job{stream: st, prompt: prompt, twins: cloneTwins(r.Twins), salt: r.Salt, client: r.Client,
-		share: r.Share, priority: r.Priority, adapter: r.Adapter, embeddings: r.Embeddings}
+		share: r.Share, beneath: r.Beneath, priority: r.Priority, adapter: r.Adapter, embeddings: r.Embeddings}
 	if len(r.Twins) == 0 {
 		e.matchDisk(j, r.Params.PromptLogprobs)
 	}

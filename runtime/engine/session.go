@@ -20,9 +20,10 @@ type SessionRequest struct {
 	// Slots is how many of its contexts may run at once, at least 1. They are taken of MaxConcurrentRequests until
 	// Close; further ones wait for those of the session.
 	Slots int
-	// Client, Share, Priority, Salt and Adapter are as in Request.
+	// Client, Share, Beneath, Priority, Salt and Adapter are as in Request.
 	Client, Salt string
 	Share        float64
+	Beneath      bool
 	Priority     int
 	Adapter      llm.Adapter
 }

@@ -45,10 +45,15 @@ func (e *Engine) step() bool {
 			e.costs.Observe(plan.DecodeRows+plan.DraftTokens, time.Since(t.forward))
 		}
 	}
+	waits := time.Now()
 	if t.err = err; err == nil {
 		e.awaitGuests(plan, t)
 	}
+	waited := time.Since(waits)
 	e.endStep(plan, t)
+	if err == nil {
+		e.yield.observe(plan, time.Since(begin)-waited)
+	}
 	return true
 }
 
@@ -95,8 +100,8 @@ func (e *Engine) add(j *job) {
 	p := st.seqs[0].params
 	seqs, err := e.sched.Add(sched.Job{
 		Prompt: j.prompt, MaxNew: p.MaxNewTokens, N: len(st.seqs), Beams: p.NumBeams, Score: p.PromptLogprobs,
-		Twins: j.twins, Salt: j.salt, Client: j.client, Share: j.share, Priority: j.priority, Adapter: j.adapter,
-		Embeddings: j.embeddings,
+		Twins: j.twins, Salt: j.salt, Client: j.client, Share: j.share, Beneath: j.beneath, Priority: j.priority,
+		Adapter: j.adapter, Embeddings: j.embeddings,
 	})
 	if err != nil { // Submit's check is the same
 		e.abort(st, fmt.Errorf("BUG: engine: accepted request: %w", err))

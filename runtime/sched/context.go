@@ -28,6 +28,7 @@ func (s *Scheduler) Open(j Job) *Seq {
 		row:     kv.NewRow(j.Salt, j.Embeddings...),
 		owner:   j.Client,
 		share:   j.Share,
+		under:   j.Beneath,
 		request: j.Request,
 
 		embeddings: j.Embeddings, priority: j.Priority, context: true,
@@ -44,7 +45,7 @@ func (s *Scheduler) Fork(q *Seq, n int) *Seq {
 	}
 	s.nextID++
 	f := &Seq{id: s.nextID, state: resting, tokens: q.tokens[:len(q.tokens):len(q.tokens)], prompt: len(q.tokens),
-		adapter: q.adapter, row: s.pool.Fork(q.row), long: q.long, owner: q.owner, share: q.share, priority: q.priority,
+		adapter: q.adapter, row: s.pool.Fork(q.row), long: q.long, owner: q.owner, share: q.share, under: q.under, priority: q.priority,
 		request: q.request, embeddings: q.embeddings, context: true}
 	f.self[0] = f
 	s.rest(f)
@@ -101,7 +102,9 @@ func (s *Scheduler) Resume(q *Seq, maxNew, score int) error {
 }
 
 // arrival is a span as a job of its client.
-func (q *Seq) arrival() *Job { return &Job{Client: q.owner, Share: q.share, Priority: q.priority} }
+func (q *Seq) arrival() *Job {
+	return &Job{Client: q.owner, Share: q.share, Beneath: q.under, Priority: q.priority}
+}
 
 // follow has a context that is resumed follow one that was before since the last plan, and reports whether there is one
 // with the same tokens, of which as much is computed. Forks share the memory of their tokens until they differ, so

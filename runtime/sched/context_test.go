@@ -16,6 +16,7 @@ func (g *game) useContexts() {
 	g.countReclaimed()
 	if c(6) == 0 {
 		j := Job{Prompt: prompt(c(3), c(s.Settings().MaxInputTokens)), Client: "context"}
+		j.Beneath = g.yields && c(2) == 0
 		q := s.Open(j)
 		g.all, g.want[q] = append(g.all, q), j.Prompt
 	}

@@ -18,10 +18,13 @@ import (
 const DefaultDraftTokens = 64
 
 // DraftRoom returns how many draft tokens the next plan may compute for a sequence at most, if there are blocks. It is
-// 0 for one that has more to compute than its last token, waits, is parked or is a group.
-func (s *Scheduler) DraftRoom(q *Seq) int {
+// 0 for one that has more to compute than its last token, waits, is parked or is a group, or has to give way to others.
+func (s *Scheduler) DraftRoom(q *Seq) int { return s.draftRoom(q, s.yields()) }
+
+// draftRoom is DraftRoom; yields is yields's.
+func (s *Scheduler) draftRoom(q *Seq, yields bool) int {
 	if q.state != running || q.parked || q.rows != nil || len(q.followers) > 0 || q.uncomputed() != 1 ||
-		q.needsScores() {
+		q.needsScores() || yields && q.beneath() {
 		return 0
 	}
 	room := q.prompt + q.max - len(q.tokens) - 1 // behind the last one nothing is picked
@@ -38,11 +41,12 @@ type Room struct {
 }
 
 // DraftRooms returns the sequences with DraftRoom, in order of rank, and how many rows the next plan computes one token
-// for, if it preempts none. The list is valid until the next call.
+// for, if it preempts none, but for those that have to give way. The list is valid until the next call.
 func (s *Scheduler) DraftRooms() (list []Room, rows int) {
 	s.rooms = s.rooms[:0]
+	yields := s.yields()
 	for _, q := range s.running {
-		if q.parked {
+		if q.parked || yields && q.beneath() {
 			continue
 		}
 		if q.rows != nil {
@@ -50,7 +54,7 @@ func (s *Scheduler) DraftRooms() (list []Room, rows int) {
 		} else if q.uncomputed() == 1 {
 			rows++
 		}
-		if n := s.DraftRoom(q); n > 0 {
+		if n := s.draftRoom(q, yields); n > 0 {
 			s.rooms = append(s.rooms, Room{q, n})
 		}
 	}

@@ -180,16 +180,21 @@ type game struct {
 	want   map[*Seq][]llm.Token // the tokens that each should have
 	// contexts: there are some too. scores are how many of their positions are still to be scored.
 	contexts bool
-	scores   map[*Seq]int
+	// yields: the client "b", and some contexts, stand beneath the others.
+	yields bool
+	scores map[*Seq]int
 	tally
 }
 
-type tally struct{ drafts, accepted, late, lost, cut, cutLong, preempted, forks, spans, kept, reclaimed int }
+type tally struct {
+	drafts, accepted, late, lost, cut, cutLong, preempted, forks, spans, kept, reclaimed, yielded, paused int
+}
 
 func (t *tally) add(o tally) {
 	t.drafts, t.accepted, t.late, t.lost = t.drafts+o.drafts, t.accepted+o.accepted, t.late+o.late, t.lost+o.lost
 	t.cut, t.cutLong, t.preempted = t.cut+o.cut, t.cutLong+o.cutLong, t.preempted+o.preempted
 	t.forks, t.spans, t.kept, t.reclaimed = t.forks+o.forks, t.spans+o.spans, t.kept+o.kept, t.reclaimed+o.reclaimed
+	t.yielded, t.paused = t.yielded+o.yielded, t.paused+o.paused
 }
 
 func (g *game) play() {
@@ -200,6 +205,9 @@ func (g *game) play() {
 		WaitingServedRatio: float64(c(3)), MaxWaitingTokens: c(4), NoPrefixSharing: c(4) == 0,
 		MaxBatchDraftTokens: 1 + c(12),
 	}, g.sh)
+	if g.yields {
+		g.s.SetYield(func(_, _ int) int { return c(6) - 2 })
+	}
 	g.cache, g.want, g.scores = map[int32]written{}, map[*Seq][]llm.Token{}, map[*Seq]int{}
 	for step := 0; step < g.limit && (g.more == nil || g.more()); step++ {
 		g.between()
@@ -232,6 +240,7 @@ func (g *game) between() {
 		in := 1 + c(set.MaxInputTokens)
 		j := Job{Prompt: prompt(c(3), in), MaxNew: 1 + c(set.MaxTotalTokens-in), N: 1, Beams: c(6), Score: c(4) == 0,
 			Client: []string{"", "a", "b"}[c(3)]}
+		j.Beneath = g.yields && j.Client == "b"
 		if j.Beams < 2 {
 			j.N = 1 + c(3)
 		}
@@ -288,6 +297,12 @@ func (g *game) between() {
 func (g *game) step() {
 	p := g.s.Plan()
 	g.preempted += p.Preempted
+	if p.Yielded {
+		g.yielded++
+		if p.Beneath == 0 {
+			g.paused++
+		}
+	}
 	if len(p.Rows) == 0 {
 		if g.s.Running()+g.s.Waiting() > 0 && g.s.Parked() == 0 {
 			g.t.Fatal("nothing to do, and sequences wait")

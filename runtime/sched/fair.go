@@ -41,6 +41,8 @@ const recomputeSpeed = 8
 type client struct {
 	name string
 	cost int // of a token: see costOf
+	// beneath says that its sequences give way: see Yield.
+	beneath bool
 	// start is the virtual start of the oldest sequence, without its Seq.before.
 	start int
 	live  []*Seq // those that have not ended, groups as one, oldest first
@@ -80,7 +82,7 @@ func (c *clients) join(j *Job, seqs []*Seq) (reordered bool) {
 		a = &client{name: j.Client}
 		c.byName[j.Client] = a
 	}
-	a.cost = costOf(j.Share)
+	a.cost, a.beneath = costOf(j.Share), j.Beneath
 	if len(a.live) == 0 {
 		a.start, a.tail = a.start+a.tail, 0
 		if len(c.active) > 0 {
@@ -310,7 +312,7 @@ func (s *Scheduler) fits(q *Seq, blocks int, gone []*Seq) bool {
 
 // prompts returns the running sequences that may have more than one token to compute,
 // in the order in which they have a claim to the budget of the step: those that have
-// got the least first.
+// got the least first, and those that give way last.
 func (s *Scheduler) prompts() []*Seq {
 	out := s.prefill[:0]
 	for _, q := range s.running {
@@ -319,9 +321,10 @@ func (s *Scheduler) prompts() []*Seq {
 		}
 	}
 	if s.clients.several() {
-		slices.SortFunc(out, func(a, b *Seq) int {
-			return cmp.Or(cmp.Compare(a.progress(), b.progress()), cmp.Compare(a.id, b.id))
-		})
+		slices.SortFunc(out, (*Seq).claim)
+	}
+	if s.yielding {
+		slices.SortStableFunc(out, func(a, b *Seq) int { return cmp.Compare(a.depth(), b.depth()) })
 	}
 	s.prefill = out
 	return out

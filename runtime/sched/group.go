@@ -105,6 +105,7 @@ func (s *Scheduler) planGroupDecode(p *Plan, g *Seq) {
 		}
 		p.Rows = append(p.Rows, Row{Seq: m, Start: m.row.Len(), Len: 1})
 	}
+	s.use(g, len(g.rows))
 	p.DecodeRows += len(g.rows)
 }
 

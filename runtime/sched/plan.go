@@ -27,6 +27,9 @@ type Plan struct {
 	Admitted, PromptTokens, CachedTokens int
 	// Preempted counts preempted sequences.
 	Preempted int
+	// Beneath counts the tokens of sequences beneath others, and Yielded says that they had to give way: see Yield.
+	Beneath int
+	Yielded bool
 }
 
 // Row is one sequence's part of a step.
@@ -60,12 +63,22 @@ func (s *Scheduler) Plan() *Plan {
 	s.updateRanks()
 	s.lengthen(p)
 	served := s.preemptForQueue(p)
-	s.planDecode(p)
-	s.planPrompts(p, &budget{tokens: s.promptTokens(p, served), logits: s.settings.MaxPromptLogits})
+	s.grant()
+	s.planRows(p, served)
+	if p.Yielded = s.yielding; s.yielding && len(p.Rows) == 0 {
+		s.yielding, p.Yielded = false, false
+		s.planRows(p, served)
+	}
 	s.planDrafts(p)
 	s.fillStep(p)
 	s.planned = len(p.Rows) > 0
 	return p
+}
+
+// planRows plans all rows.
+func (s *Scheduler) planRows(p *Plan, served bool) {
+	s.planDecode(p)
+	s.planPrompts(p, &budget{tokens: s.promptTokens(p, served), logits: s.settings.MaxPromptLogits})
 }
 
 // longSalt separates the blocks of long sequences from those of others.
@@ -125,6 +138,9 @@ func (s *Scheduler) wanting() (n int) {
 		n++
 	}
 	for _, q := range s.prompts() {
+		if s.yielding && q.beneath() { // they have their tokens
+			continue
+		}
 		count(q)
 	}
 	room := s.settings.MaxBatchSize - s.Running()
@@ -133,6 +149,9 @@ func (s *Scheduler) wanting() (n int) {
 			break
 		}
 		room -= q.slots()
+		if s.yielding && q.beneath() {
+			continue
+		}
 		count(q)
 	}
 	return n
@@ -144,7 +163,7 @@ func (s *Scheduler) wanting() (n int) {
 func (s *Scheduler) planDecode(p *Plan) {
 	for i := 0; i < len(s.running); i++ {
 		q := s.running[i]
-		if q.parked {
+		if q.parked || s.pauses(q) {
 			continue
 		}
 		if q.rows != nil {
@@ -201,14 +220,19 @@ type budget struct {
 // planPrompts spends the budget: on running sequences that have more than one token to
 // compute, and on sequences that it admits from the queue, in order. It skips those that
 // were preempted while parked: they have nothing to compute yet. A running sequence goes
-// before the queue, unless the next of the queue is of another client and got less.
+// before the queue, unless the next of the queue is of another client and got less. Those that give way are admitted
+// when they may compute something or, without that, in their turn before others that wait.
 func (s *Scheduler) planPrompts(p *Plan, b *budget) {
 	prompts, next := s.prompts(), s.waiting.next()
 	open := s.admitsNew()
 	for b.tokens > 0 && (len(prompts) > 0 || next != nil) {
+		if next != nil && s.yielding && next.beneath() && s.left <= 0 && !s.aboveWaits() {
+			next = nil
+			continue
+		}
 		if len(prompts) > 0 {
 			q := prompts[0]
-			if next == nil || next.client == q.client || next.progress() >= q.progress() {
+			if next == nil || next.client == q.client || s.before(q, next) {
 				s.planPrefill(p, q, b)
 				prompts = prompts[1:]
 				continue
@@ -250,7 +274,9 @@ func (s *Scheduler) planChunk(p *Plan, q *Seq, b *budget) {
 	if len(q.Handle().rows) > 1 {
 		n--
 	}
-	n = min(n, b.tokens)
+	if n = min(s.mayCompute(q, n), b.tokens); n < 1 {
+		return
+	}
 	if q.needsScores() {
 		if b.logits == 0 {
 			return
@@ -262,6 +288,7 @@ func (s *Scheduler) planChunk(p *Plan, q *Seq, b *budget) {
 	} else if n = least - start; p.PrefillTokens > 0 {
 		return // it gets a step of its own, beyond the budget if it must
 	}
+	s.use(q, n)
 	b.tokens -= n
 	p.PrefillTokens += n
 	if q.needsScores() {
@@ -301,10 +328,14 @@ func (s *Scheduler) admit(p *Plan, q *Seq, b *budget, open bool) bool {
 		p.PromptTokens += q.promptTokens()
 		p.CachedTokens += cached
 	}
+	q.granted = max(s.left, 0)
 	if len(q.rows) > 1 {
 		s.admitGroup(p, q, b)
 	} else {
 		s.planChunk(p, first, b)
+	}
+	if s.yielding && q.beneath() {
+		s.left = q.granted
 	}
 	return true
 }
@@ -407,6 +438,9 @@ func (s *Scheduler) fillStep(p *Plan) {
 		q, known, first := r.Seq, r.Start+r.Len, len(st.Tokens)-r.Start
 		end := known + len(r.Drafts)
 		q.Handle().charge(r.Len) // accept adds the drafts that stay
+		if q.beneath() {
+			p.Beneath += r.Len
+		}
 		adapter := q.Handle().adapter
 		st.Adapters = append(st.Adapters, adapter)
 		adapted = adapted || adapter != llm.NoAdapter

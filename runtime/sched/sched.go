@@ -8,7 +8,8 @@
 //
 //   - each running row with one token left to compute is in every step;
 //   - the rest of the step's budget goes to prompts, in order and in chunks;
-//   - waiting sequences are admitted in order: none overtakes one that does not fit yet.
+//   - waiting sequences are admitted in order: none overtakes one that does not fit yet;
+//   - clients that stand beneath others give way to these (see yield.go).
 //
 // When a row needs a block and none is available, the last running sequence is
 // preempted: it releases its blocks, and its tokens, prompt and output, are computed
@@ -64,6 +65,10 @@ type Scheduler struct {
 	planned    bool // between Plan and Commit
 	plan       Plan
 	pace       Pace
+	yield      Yield
+	yielding   bool   // in this plan
+	left       int    // tokens of the plan that sequences which give way may still compute
+	beneath    []*Seq // memory of grant
 	asked      uint64 // how often the pace was asked
 }
 
@@ -121,6 +126,8 @@ type Job struct {
 	Client string
 	// Share is the client's from now on, relative to that of others; 0 is 1.
 	Share float64
+	// Beneath says that the client, from now on, gives way to those for which it is false: see Yield.
+	Beneath bool
 	// Priority orders the jobs of one client that have not run yet: less goes first.
 	Priority int
 	// Request is the same for all contexts of one request; nil is a request of its own.

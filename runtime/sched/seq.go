@@ -41,6 +41,7 @@ type Seq struct {
 	owner   string
 	request *Request
 	share   float64 // of the owner
+	under   bool    // the owner stands beneath others
 	rested  *list.Element
 	returns bool
 
@@ -48,6 +49,8 @@ type Seq struct {
 	before int // computed for sequences of the client that ended, between it and the next older one, as virtual time
 	// computed is how many tokens were computed for it, again and again if it was preempted; spent their virtual time.
 	computed, spent int
+
+	granted int // tokens that it may compute in the step, if it has to give way
 
 	priority  int // among those of its client that have not run: less goes first
 	overtaken int // jobs that came later and went before it

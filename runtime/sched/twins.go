@@ -83,9 +83,10 @@ func (s *Scheduler) planTwins(p *Plan, g *Seq, b *budget) bool {
 			return false
 		}
 	}
-	if tokens == len(g.rows) || tokens > b.tokens { // one each: planGroupDecode has them
+	if tokens == len(g.rows) || tokens > s.mayCompute(g, b.tokens) { // one each: planGroupDecode has them
 		return false
 	}
+	s.use(g, tokens)
 	b.tokens -= tokens
 	p.PrefillTokens += tokens
 	for _, m := range g.rows {

@@ -212,3 +212,19 @@ func TestPlacesOfTheGone(t *testing.T) {
 		run.Close()
 	})
 }
+
+// TestFlexStandsBeneath: requests of the tier flex give way to all others.
+func TestFlexStandsBeneath(t *testing.T) {
+	e := &generatetest.Engine{}
+	s := sharing(e, 64)
+	for _, tier := range []generate.Tier{"", generate.TierFlex, generate.TierPriority} {
+		run, err := s.Start(of(t, "a"), generate.Draft{Inputs: "x", Tier: tier})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer run.Close()
+	}
+	if r := e.Requests(); len(r) != 3 || r[0].Beneath || !r[1].Beneath || r[2].Beneath || r[1].Share != 1.0/8 {
+		t.Errorf("the engine got %+v", r)
+	}
+}

@@ -11,7 +11,7 @@ const (
 	TierDefault Tier = "default"
 	// TierPriority goes before the other requests of its client that wait.
 	TierPriority Tier = "priority"
-	// TierFlex gets a small share beside everybody's other requests, its client's among them.
+	// TierFlex stands beneath everybody's other requests, its client's among them, with a small share.
 	TierFlex Tier = "flex"
 )
 
@@ -30,6 +30,7 @@ func (d *Draft) rank(client llm.Client) (llm.Client, int) {
 		}
 		client.Name += " flex"
 		client.Share *= flexShare
+		client.Beneath = true
 	case TierPriority:
 		if d.Priority == 0 {
 			return client, priorityOfTier
