@@ -411,6 +411,8 @@ func TestWrongInput(t *testing.T) {
 		strings.Replace(good("a"), "{}", `{},"body":{}`, 1): "invalid_json_line 1",
 		strings.Replace(good("a"), "{}", `{},"Body":{}`, 1): "invalid_json_line 1",
 		"[1]":                                  "invalid_json_line 1",
+		`{"custom_id":3}`:                      "invalid_json_line 1",
+		`{"method":[]}`:                        "invalid_json_line 1",
 		"\xff\n" + good("a"):                   "invalid_json_line 1",
 		strings.Repeat("x", 3000):              "line_too_long 1",
 		strings.Repeat(good("")+"\n", 2) + "x": "missing_required_parameter 1",
@@ -426,7 +428,10 @@ func TestWrongInput(t *testing.T) {
 			t.Errorf("%.80q: %+v", text, b)
 			continue
 		}
-		got := b.Errors.Data[0].Code
+		got, said := b.Errors.Data[0].Code, b.Errors.Data[0].Message
+		if strings.Contains(said, "json:") || strings.Contains(said, "struct") || strings.Contains(said, "Go ") {
+			t.Errorf("%.80q: types of Go: %s", text, said)
+		}
 		if n := b.Errors.Data[0].Line; n != nil {
 			got += fmt.Sprint(" ", *n)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tgi/runtime/regular"
+	"tgi/server/wire"
 )
 
 // Purposes of files that are kept.
@@ -192,7 +193,7 @@ func (s *Store) read(owner, id string, v any) error {
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(text, v)
+	return wire.Told(json.Unmarshal(text, v))
 }
 
 // Files returns a page of an owner's files, of a purpose if that is not empty, the newest first unless ascending.

@@ -105,7 +105,8 @@ func (l *lines) parse(text []byte) (one line, wrong *lineError) {
 		Body   json.RawMessage `json:"body"`
 	}
 	if err := json.Unmarshal(text, &given); err != nil {
-		return one, l.wrong("invalid_json_line", "", "the line is not a JSON object of a request: %v", err)
+		return one, l.wrong("invalid_json_line", "", "the line is not a JSON object of a request: %v",
+			wire.Told(err))
 	}
 	if name := wire.Twice(text); name != "" {
 		return one, l.wrong("invalid_json_line", "", "the line has the member %.64q twice", name)

@@ -7,6 +7,7 @@ import (
 
 	"tgi/runtime/llm"
 	"tgi/sdk/abi"
+	"tgi/server/wire"
 )
 
 // runSettings are those of one run of a context.
@@ -138,7 +139,7 @@ func decode(what string, text []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
-		return refused(abi.ProgramArgument, "%s: %v", what, err)
+		return refused(abi.ProgramArgument, "%s: %v", what, wire.Told(err))
 	}
 	return nil
 }

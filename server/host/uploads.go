@@ -17,6 +17,7 @@ import (
 	"tgi/plugins"
 	"tgi/runtime/regular"
 	"tgi/server/config"
+	"tgi/server/wire"
 )
 
 // upload is a module that came by the admin routes.
@@ -175,7 +176,7 @@ func (dir uploadFolder) readSettings(name string) (k keptUpload, err error) {
 		return k, err
 	}
 	if err := json.Unmarshal(text, &k); err != nil {
-		return keptUpload{}, err
+		return keptUpload{}, wire.Told(err)
 	}
 	if k.Module != filepath.Base(k.Module) {
 		err = fmt.Errorf("module %q is not a file of the folder", k.Module)

@@ -14,6 +14,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature/payload"
 
 	"tgi/server/config"
+	"tgi/server/wire"
 )
 
 // Names of cosign's, so that `cosign verify --key` accepts what is signed here, and the other way round.
@@ -164,7 +165,7 @@ func ReadSignatures(manifest []byte, fetch func(ocispec.Descriptor) ([]byte, err
 	}
 	var m ocispec.Manifest
 	if err := json.Unmarshal(manifest, &m); err != nil {
-		return nil, fmt.Errorf("signatures: manifest: %w", err)
+		return nil, fmt.Errorf("signatures: manifest: %w", wire.Told(err))
 	}
 	if len(m.Layers) > MaxSignatures {
 		return nil, fmt.Errorf("signatures: at most %d are read, given %d", MaxSignatures, len(m.Layers))

@@ -37,6 +37,10 @@ func Told(err error) error {
 		return errors.New("it is no JSON: it ends too early")
 	case syntax != nil:
 		return fmt.Errorf("it is no JSON: %w at byte %d", syntax, syntax.Offset)
+	case err != nil:
+		if text, is := strings.CutPrefix(err.Error(), "json: unknown field "); is {
+			return fmt.Errorf("member %s is unknown", text)
+		}
 	}
 	return err
 }

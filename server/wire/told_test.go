@@ -43,6 +43,11 @@ func TestTold(t *testing.T) {
 	if got := Told(err); got.Error() != "it is no JSON: it ends too early" {
 		t.Error(got)
 	}
+	d := json.NewDecoder(strings.NewReader(`{"b": 1}`))
+	d.DisallowUnknownFields()
+	if got := Told(d.Decode(&struct{ A int }{})); got == nil || got.Error() != `member "b" is unknown` {
+		t.Error(got)
+	}
 	if err := errors.New("x"); Told(err) != err || Told(nil) != nil {
 		t.Error("other errors change")
 	}

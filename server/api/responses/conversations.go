@@ -57,7 +57,7 @@ func (a *API) conversationOf(ctx context.Context, o store.Owner, id string) (*co
 	}
 	c := &conversation{id: id, raw: raw}
 	if err := json.Unmarshal(raw, c); err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, wire.Told(err))
 	}
 	return c, nil
 }

@@ -65,7 +65,7 @@ func (a *API) read(ctx context.Context, o store.Owner, id string) (*record, int,
 	}
 	var rec record
 	if err := json.Unmarshal(raw, &rec); err != nil {
-		return nil, 0, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return nil, 0, fmt.Errorf("%w: %w", store.ErrUnavailable, wire.Told(err))
 	}
 	return &rec, len(raw), nil
 }

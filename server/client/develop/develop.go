@@ -21,6 +21,7 @@ import (
 	"tgi/server/client/call"
 	"tgi/server/client/operate"
 	"tgi/server/client/terminal"
+	"tgi/server/wire"
 )
 
 // Options of Run.
@@ -211,7 +212,7 @@ func (l *loop) ask(ctx context.Context, plugin bool) (a answer, err error) {
 	body := map[string]any{"temperature": 0, "max_tokens": 64}
 	if l.Settings != nil {
 		if err := json.Unmarshal(l.Settings, &body); err != nil {
-			return a, err
+			return a, wire.Told(err)
 		}
 	}
 	body["messages"] = []map[string]string{{"role": "user", "content": l.Prompt}}
