@@ -85,9 +85,10 @@ func (p *pace) observe(decodeRows, promptTokens int, took time.Duration) {
 	}
 }
 
-// correct learns what a token adds from a step with so many, of prompts or others, that took so long without them. What was expected is corrected by the part of it
-// that the step was off, and no more than by a bound: where other programs want the processors, a single step says
-// little, and what is left of it for a few tokens says nothing.
+// correct learns what a token adds from a step with so many, of prompts or others, that took so long, and would have
+// taken so long without them. What was expected is corrected by the part of it that the step was off, and no more than
+// by a bound: where other programs want the processors, a single step says little, and what is left of it for a few
+// tokens says nothing.
 func correct(token *float64, without, tokens, took float64) {
 	if *token == 0 {
 		*token = max(took-without, took/4) / tokens

@@ -45,8 +45,8 @@ func (s *Scheduler) Fork(q *Seq, n int) *Seq {
 	}
 	s.nextID++
 	f := &Seq{id: s.nextID, state: resting, tokens: q.tokens[:len(q.tokens):len(q.tokens)], prompt: len(q.tokens),
-		adapter: q.adapter, row: s.pool.Fork(q.row), long: q.long, owner: q.owner, share: q.share, under: q.under, priority: q.priority,
-		request: q.request, embeddings: q.embeddings, context: true}
+		adapter: q.adapter, row: s.pool.Fork(q.row), long: q.long, owner: q.owner, share: q.share, under: q.under,
+		priority: q.priority, request: q.request, embeddings: q.embeddings, context: true}
 	f.self[0] = f
 	s.rest(f)
 	s.Truncate(f, n)

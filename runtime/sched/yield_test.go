@@ -88,8 +88,8 @@ func TestBeneathPromptsGiveWay(t *testing.T) {
 	honest := add(t, s, Job{Prompt: prompt(20, 3), MaxNew: 90, Client: "honest"})[0]
 	commit(t, s, s.Plan())
 	line := add(t, s, Job{Prompt: prompt(1, 12), MaxNew: 3, Client: "batch", Beneath: true})[0]
-	for i, want := range []struct{ allowed, tokens, computed int }{{0, 0, 0}, {5, 5, 5}, {0, 0, 5}, {3, 3, 8}, {9, 4, 12},
-		{0, 0, 12}, {1, 1, 13}} {
+	for i, want := range []struct{ allowed, tokens, computed int }{{0, 0, 0}, {5, 5, 5}, {0, 0, 5}, {3, 3, 8},
+		{9, 4, 12}, {0, 0, 12}, {1, 1, 13}} {
 		allowed = want.allowed
 		p := s.Plan()
 		_, tokens := beneath(p)

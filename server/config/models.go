@@ -14,7 +14,7 @@ import (
 
 // Model is a model to serve: that of [model], or one of the [[model]].
 type Model struct {
-	// Name is the model's id, see CheckModelID. [[model]] needs one; If
+	// Name is the model's id, see CheckModelID. [[model]] needs one; if
 	// [model] has none, Config.All sets one.
 	Name string `toml:"name"`
 	// Path is the model's folder, relative to the folder of the settings' file. Empty is what

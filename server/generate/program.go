@@ -128,7 +128,8 @@ func (s *Service) startPrograms(ctx context.Context, r *Run, d *Draft, bound Bou
 	var list []*engine.Session
 	for range q.Sequences {
 		session, err := sessions.OpenSession(engine.SessionRequest{Slots: q.contexts, Client: client.Name,
-			Share: client.Share, Beneath: client.Beneath, Priority: priority, Salt: r.adapter.Salt, Adapter: r.adapter.ID})
+			Share: client.Share, Beneath: client.Beneath, Priority: priority, Salt: r.adapter.Salt,
+			Adapter: r.adapter.ID})
 		if err != nil {
 			for _, open := range list {
 				open.Close()

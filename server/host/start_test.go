@@ -30,6 +30,8 @@ func TestStartErrors(t *testing.T) {
 			"--model-id: model.path: there is no folder or file nowhere"},
 		{"no model in the folder", "[model]\npath = \".\"\n", nil,
 			"conf/tgi.toml:2:1: model.path: the folder conf holds no model: it has no config.json and no file *.gguf"},
+		{"no such name", "[[model]]\nname = \"demo\"\n", nil,
+			"model demo: wrong state: it is not_downloaded: the models folder does not have it; pull it, or name its path or source in the settings"},
 		{"weights of another device", "[model]\nweights = \"bf16\"\n", nil,
 			`model tgi-demo: conf/tgi.toml:2:1: model.weights must be fp32, int8 or int4 on cpu, given "bf16"`},
 		{"nothing built in", "[[plugin]]\nname = \"a\"\nsource = \"builtin:dri\"\n", nil,

@@ -55,6 +55,9 @@ func (r *Roster) startable(id library.ID) (*Pending, error) {
 		return nil, err
 	case m.State == Starting:
 		return m.start, nil
+	case m.State == NotDownloaded:
+		return nil, fmt.Errorf("model %s: %w: it is %s: the models folder does not have it; pull it, or name its path or "+
+			"source in the settings", m.ID, ErrState, m.State)
 	case !m.State.CanBecome(Starting) || !m.present:
 		return nil, m.stateError("started")
 	}

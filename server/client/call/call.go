@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	pathpkg "path"
+	"slices"
 	"strings"
 
 	"tgi/server/config"
@@ -99,6 +100,25 @@ type Reply struct {
 	Body []byte
 }
 
+// ErrRequest is matched by the error of a request that cannot be sent to any server.
+var ErrRequest = errors.New("it cannot be sent")
+
+// sendable returns an error if HTTP has no such header. It does not tell the values, which may be secret.
+func sendable(name string, values []string) error {
+	const marks = "!#$%&'*+-.^_`|~"
+	odd := func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(marks, c)
+	}
+	if name == "" || strings.ContainsFunc(name, odd) {
+		return fmt.Errorf("%.64q is no name of a header", name)
+	}
+	control := func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
+	if slices.ContainsFunc(values, func(v string) bool { return strings.ContainsFunc(v, control) }) {
+		return fmt.Errorf("the value of the header %.64s has a control character", name)
+	}
+	return nil
+}
+
 // ErrForeign is matched by the error of a reply that is not one of this server's.
 var ErrForeign = errors.New("it does not answer as tgi does")
 
@@ -153,13 +173,16 @@ func (c *Caller) at(path string) (*url.URL, error) {
 func (c *Caller) Do(ctx context.Context, method, path string, header http.Header, body []byte) (Reply, error) {
 	to, err := c.at(path)
 	if err != nil {
-		return Reply{}, err
+		return Reply{}, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
 	if err != nil {
-		return Reply{}, err
+		return Reply{}, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	for name, values := range header {
+		if err := sendable(name, values); err != nil {
+			return Reply{}, fmt.Errorf("%w: %w", ErrRequest, err)
+		}
 		req.Header[name] = values
 	}
 	if req.Header.Get("Content-Type") == "" {

@@ -84,6 +84,9 @@ func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, er
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
 	}
+	if errors.Is(err, call.ErrRequest) {
+		return r.incomparable(err.Error()), nil
+	}
 	if err != nil {
 		r.Error = err.Error()
 		return r, nil
