@@ -78,7 +78,7 @@ func TestSwapFreesOldGuardDraftProgram(t *testing.T) {
 		return verdict.Position, seq.Drafters[0].Draft(llm.History{Prompt: prompt}, nil, make([]uint32, 4))
 	}
 	run := func(h *heardProgram) error {
-		p, rest, err := s.BindProgram(t.Context(), []Call{{Name: "p"}})
+		p, rest, err := s.BindProgram(t.Context(), []Call{{Name: "p", Params: []byte(`{"end":"</think>"}`)}})
 		if err != nil || p == nil || len(rest) != 0 {
 			t.Error(p, rest, err)
 			return err

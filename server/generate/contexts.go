@@ -50,6 +50,7 @@ type Contexts struct {
 
 	wrong *wrongGrammar // the last that was refused; nil behind a run or a text that went well
 	gave  bool          // tokens to the client, or tried to
+	taken bool          // back by a guard, what it gave last
 	saw   bool          // what the model computed, or could
 	sent  []llm.Token   // to the client, where its calls are held
 	cut   bool          // the last run that gave tokens as they came ended where the model, or the purse, had no room
@@ -138,6 +139,10 @@ func (h *Contexts) close(err error) (last Event, failed error) {
 // Idle reports whether the program has run, forked, asked and emitted nothing yet, and was refused no grammar. It may
 // have rendered, to see what has room.
 func (h *Contexts) Idle() bool { return h.runs == 0 && !h.split && !h.saw && !h.gave && h.wrong == nil }
+
+// TakenBack reports whether a guard took back what the program emitted last. If that is its end, also by an error, the
+// text ends as a guard's stop ends it: what a program does that knows of no guards is to return why it could not emit.
+func (h *Contexts) TakenBack() bool { return h.taken }
 
 // argument refuses a call.
 func argument(format string, args ...any) error { return refused(abi.ProgramArgument, format, args...) }
@@ -588,7 +593,8 @@ func (h *Contexts) emit(t llm.Token, info tokenInfo, whole bool) error {
 		h.stop(errFinished)
 		return errFinished
 	}
-	if no := (*engine.Refusal)(nil); errors.As(err, &no) {
+	no := (*engine.Refusal)(nil)
+	if h.taken = errors.As(err, &no); h.taken {
 		h.told = min(h.told, no.Left)
 		return refused(abi.ProgramRefused, "%v", no)
 	}

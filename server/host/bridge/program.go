@@ -37,6 +37,9 @@ func (b *boundCode) RunProgram(ctx context.Context, seed uint64, request []byte,
 		}
 		if errors.Is(err, plugins.ErrParams) { // a fault is in the log already
 			b.program.Failed(no)
+			if h.TakenBack() {
+				return nil
+			}
 		}
 		return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
 	}
