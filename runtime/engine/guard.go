@@ -448,12 +448,18 @@ func (h *holdback) stop(t *pickTask, g *guardian, position int) {
 	}
 	h.release(t, position)
 	if h.over && !(whole && len(h.held) == 0 && last.fin.Reason == llm.FinishStop) {
-		h.held = h.held[:0]
+		h.drop()
 		return
 	}
 	g.Applied(llm.VerdictStop, len(h.held))
-	h.held = h.held[:0]
+	h.drop()
 	h.finish(t, llm.Finish{Reason: llm.FinishGuard, StoppedBy: g.rules.Name, Why: g.v.Why}, picked{})
+}
+
+// drop forgets what is held: it does not go out any more.
+func (h *holdback) drop() {
+	h.output = h.output[:h.released()]
+	h.held = h.held[:0]
 }
 
 // nothingFollowed is why a guard ends the text of a program that emitted nothing in place of what it took back.

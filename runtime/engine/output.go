@@ -18,6 +18,8 @@ type Output struct {
 	q      *sequence
 	prompt int
 	begun  time.Time
+	// written are the tokens of Add that guards did not take back; some may be held.
+	written []llm.Token
 }
 
 // emission is what a holdback knows of the tokens of a program.
@@ -89,7 +91,7 @@ func (o *Output) Add(x Emitted) ([]Event, error) {
 		p.Explained.SetTexts(o.engine.codec.Text)
 	}
 	h := o.q.guards
-	if h == nil {
+	if o.written = append(o.written, x.Token); h == nil {
 		return o.events(p, x.Top)
 	}
 	h.emitted.open = !x.Whole
@@ -118,6 +120,15 @@ func (o *Output) End() ([]Event, error) {
 	return o.events(p, nil)
 }
 
+// Written returns the tokens of Add that went out, or that a guard gave other text for: what the program said, as far
+// as anybody got something of it. It is valid until the next Add.
+func (o *Output) Written() []llm.Token {
+	if h := o.q.guards; h != nil {
+		return o.written[:min(len(o.written), h.released())]
+	}
+	return o.written
+}
+
 func (o *Output) events(p sample.Pick, top []TopToken) (out []Event, err error) {
 	x := o.q.take(o.engine, p)
 	x.top = top
@@ -134,6 +145,7 @@ func (o *Output) events(p sample.Pick, top []TopToken) (out []Event, err error) 
 	case err != nil:
 	case by != nil:
 		*h.emitted = emission{missing: by}
+		o.written = o.written[:min(len(o.written), len(h.output))]
 		err = &Refusal{Guard: by.rules.Name, Left: len(h.output)}
 	default:
 		h.emitted.missing = nil

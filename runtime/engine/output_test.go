@@ -54,6 +54,9 @@ func TestOutputTakesBackCharacters(t *testing.T) {
 	}
 	list, err := o.End()
 	note(list)
+	if out := o.Written(); !slices.Equal(out, []llm.Token{5, 11}) {
+		t.Errorf("written %v", out)
+	}
 	want := []llm.Token{5, 11, tokEOS}
 	if err != nil || !slices.Equal(got, want) || text != pieces[5]+pieces[11]+"</s>" {
 		t.Errorf("%v %q (%v), want %v", got, text, err, want)
@@ -115,5 +118,32 @@ func TestOutputEndsWhereItIsRefused(t *testing.T) {
 		if fin == nil || fin.Reason != c.reason || fin.StoppedBy != c.by || !slices.Equal(got, c.want) {
 			t.Errorf("%v: %v, %+v; want %v, %v by %q", c.emitted, got, fin, c.want, c.reason, c.by)
 		}
+	}
+}
+
+// TestOutputWritten: what a guard's end drops is not written, and what a guard gave other text for is.
+func TestOutputWritten(t *testing.T) {
+	s := open(t, start(t, newFake(64, 16, 256), Config{}), 1)
+	defer s.Close()
+	rules := llm.GuardRules{Name: "third", Hold: 5, Every: 1}
+	guard := saying{rules, func(v *llm.GuardView) llm.Verdict {
+		switch len(v.Output) {
+		case 1:
+			return llm.Verdict{Kind: llm.VerdictReplace, Position: 1, Text: "x"}
+		case 4:
+			return llm.Verdict{Kind: llm.VerdictStop, Position: 2}
+		}
+		return llm.Verdict{Position: v.Released}
+	}}
+	o := s.Output(0, []llm.Token{7}, params(20), []sample.Guard{guard})
+	for i, id := range []llm.Token{5, 11, 12, 13} {
+		o.Begin()
+		list, err := o.Add(Emitted{Token: id, Whole: true})
+		if over := len(list) > 0 && list[len(list)-1].Finish != nil; err != nil || over != (i == 3) {
+			t.Fatalf("token %d: %v %v", i, list, err)
+		}
+	}
+	if out := o.Written(); !slices.Equal(out, []llm.Token{5, 11}) {
+		t.Errorf("written %v", out)
 	}
 }

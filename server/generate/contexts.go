@@ -52,7 +52,6 @@ type Contexts struct {
 	gave  bool          // tokens to the client, or tried to
 	taken bool          // back by a guard, what it gave last
 	saw   bool          // what the model computed, or could
-	sent  []llm.Token   // to the client, where its calls are held
 	cut   bool          // the last run that gave tokens as they came ended where the model, or the purse, had no room
 }
 
@@ -115,12 +114,13 @@ func (h *Contexts) close(err error) (last Event, failed error) {
 			h.closeCode(x)
 		}
 	}
-	if err == nil && !h.finished {
+	ends := err == nil && !h.finished
+	if ends {
 		if err = h.give(h.out.End()); h.cut && h.finished && h.last.Finish.Reason == llm.FinishEOS {
 			h.last.Finish.Reason = llm.FinishLength
 		}
 	}
-	h.checkCalls()
+	h.checkCalls(ends)
 	h.service.observe.Program(computed)
 	h.run.programs.count(computed, h.cached, h.first != nil)
 	if h.release != nil {
@@ -606,11 +606,9 @@ func (h *Contexts) give(list []Event, err error) error {
 	for _, ev := range list {
 		if ev.Finish != nil {
 			ev.Finish.Cached = h.cached
-			h.noteSent(ev.Token)
 			h.last, h.finished = ev, true
 			return nil
 		}
-		h.noteSent(ev.Token)
 		h.begins(nil)
 		h.run.programs.push(programItem{event: ev})
 	}

@@ -65,17 +65,18 @@ func (h *Contexts) Calls(c int) (state, size int, err error) {
 	return state, 2 * size, nil
 }
 
-// noteSent keeps what the client gets for checkCalls.
-func (h *Contexts) noteSent(t llm.Token) {
-	if h.run.calls != callsFree {
-		h.sent = append(h.sent, t)
+// checkCalls looks at what the program emitted, once it is over: it may have held its runs to something else, or have
+// written what no run did. The reply says what it lost by that. What guards made of the text is no loss of the
+// program's, nor is that they, a stop string or the bound of its length cut it. ended says that no token ended it.
+func (h *Contexts) checkCalls(ended bool) {
+	if h.run.calls == callsFree {
+		return
 	}
-}
-
-// checkCalls looks at all that the client got, once the program is over: it may have held its runs to something else,
-// or have sent what no run wrote. The reply says what it lost by that.
-func (h *Contexts) checkCalls() {
-	if h.run.calls == callsFree || h.bound.HoldsCalls(context.WithoutCancel(h.ctx), h.sent) {
+	all := h.out.Written()
+	if ended && h.last.Finish != nil && h.last.Finish.Reason == llm.FinishEOS {
+		all = append(slices.Clip(all), h.last.Token) // the text claims to be whole
+	}
+	if h.bound.HoldsCalls(context.WithoutCancel(h.ctx), all) {
 		return
 	}
 	c, list := h.run.conversation, []Dropped(nil)

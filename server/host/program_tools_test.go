@@ -213,6 +213,49 @@ func TestProgramsThatLoseCalls(t *testing.T) {
 	p.settled(t)
 }
 
+// TestProgramsLoseNothingByOthers: where a guard changes or ends a text, or the bound of its length cuts it, the
+// program lost nothing, and the reply lists nothing, as it does without a program.
+func TestProgramsLoseNothingByOthers(t *testing.T) {
+	p := programming(t, func(c *config.Config) {
+		c.Plugin = append(c.Plugin, config.Plugin{Name: "redact", Source: config.Builtin + "redact",
+			OnError: config.OnErrorFail, Apply: config.ApplyRequest})
+	})
+	const format = `,"response_format":{"type":"json_object"}`
+	banned := func(what string) string {
+		return fmt.Sprintf(`{"name":"banned-strings","params":{"strings":[%q]}}`, what)
+	}
+	redacted := `{"name":"redact","params":{"strings":["Oslo","Bergen","city"]}}`
+	for _, c := range []struct {
+		guard, more string
+		tokens      int
+		end         string
+	}{
+		{redacted, "", 80, ""},
+		{redacted, `,"tool_choice":"required"`, 80, ""},
+		{banned("city"), `,"tool_choice":"required"`, 80, "content_filter"},
+		{banned("get_weather"), `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`, 80,
+			"content_filter"},
+		{banned("city"), format, 80, ""},
+		{"", `,"tool_choice":"required"`, 20, "length"},
+		{"", format, 5, "length"},
+	} {
+		for _, program := range append([]string{""}, builtinPrograms...) {
+			list := strings.Trim(program+","+c.guard, ",")
+			for _, stream := range []bool{false, true} {
+				status, text := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"messages":[%s],`+
+					`"max_tokens":%d,"temperature":0,"stream":%v,"plugins":[%s]%s%s}`, askWeather, c.tokens, stream,
+					list, strictTools, c.more))
+				_, end := chatCalls(!stream, objectsOf(text))
+				if status != http.StatusOK || strings.Contains(text, "grammar_dropped") || c.end != "" && end != c.end {
+					t.Errorf("%s%s, streamed %v: %d, ends by %s, want %q: %s", list, c.more, stream, status, end,
+						c.end, text)
+				}
+			}
+		}
+	}
+	p.settled(t)
+}
+
 // TestSchemaAndForcedCall: json-repair's own schema and a call that is demanded would both say what the reply is; that
 // is refused before the model computes anything, and the error names both.
 func TestSchemaAndForcedCall(t *testing.T) {
