@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"tgi/server/client/terminal"
 	"tgi/server/wire"
@@ -49,7 +52,7 @@ func readReceipt(raw json.RawMessage) (r receipt, err error) {
 	case len(form.Version) == 0:
 		return r, fmt.Errorf("receipt.version is missing: this tgi reads version %d", known)
 	case err != nil || v != known:
-		return r, fmt.Errorf("receipt.version: this tgi reads version %d, given %s", known, written(form.Version))
+		return r, fmt.Errorf("receipt.version: this tgi reads version %d, given %s", known, quoted(form.Version))
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return r, fmt.Errorf("receipt.%w", wire.Told(err))
@@ -57,7 +60,38 @@ func readReceipt(raw json.RawMessage) (r receipt, err error) {
 	if err := complete(form.Plugins, "plugins", "name", "use"); err != nil {
 		return r, err
 	}
-	return r, complete(form.Outputs, "outputs", "tokens", "sha256")
+	if err := complete(form.Outputs, "outputs", "tokens", "sha256"); err != nil {
+		return r, err
+	}
+	return r, r.checksums()
+}
+
+// checksums returns an error where what is to be a checksum is none. Where it is not needed it may be empty.
+func (r *receipt) checksums() error {
+	type member struct{ field, sum string }
+	list := []member{{"weights", r.Weights}, {"tokenizer", r.Tokenizer}, {"adapter", r.AdapterSum},
+		{"template", r.Template}, {"grammar", r.Grammar}, {"prompt.", r.Prompt.SHA256}, {"prompt.images", r.Prompt.Images}}
+	for i, p := range r.Plugins {
+		at := fmt.Sprintf("plugins[%d].", i)
+		list = append(list, member{at, p.SHA256}, member{at + "config", p.Config})
+	}
+	for _, m := range list {
+		if m.sum != "" && !sums.MatchString(m.sum) {
+			return sumError(m.field, m.sum)
+		}
+	}
+	for i, o := range r.Outputs {
+		if !sums.MatchString(o.SHA256) {
+			return sumError(fmt.Sprintf("outputs[%d].", i), o.SHA256)
+		}
+	}
+	return nil
+}
+
+// sumError says that a member whose name begins so is no checksum.
+func sumError(field, given string) error {
+	name := "receipt." + field + "_sha256"
+	return fmt.Errorf("%s: want %s, given %s", strings.Replace(name, "._", ".", 1), checksum.name, shown(given))
 }
 
 // complete returns an error where an element of a member lacks something.
@@ -74,24 +108,66 @@ func complete(raw json.RawMessage, member string, want ...string) error {
 	return nil
 }
 
-// written is a value of JSON as its writer has to write it, in a line and not all of it where it is long.
-func written(raw []byte) string { return terminal.Line(cut(string(raw))) }
+// quoted is a value of JSON as its writer has to write it, in a line and not all of it where it is long.
+func quoted(raw []byte) string { return terminal.Line(cut(string(raw))) }
 
 // settings are those of a receipt, by their names, as JSON.
 type settings map[string]json.RawMessage
 
-// UnmarshalJSON checks what replay itself goes by.
+// UnmarshalJSON checks the kinds of those that [generate.AppendReceipt] writes.
 func (s *settings) UnmarshalJSON(data []byte) error {
 	var list map[string]json.RawMessage
 	if given := wire.Kind(data); given != "an object" && given != "null" {
 		return fmt.Errorf("settings: want an object, given %s", given)
 	}
 	_ = json.Unmarshal(data, &list) // it is one
-	if raw := list["sample"]; set(raw) && json.Unmarshal(raw, new(bool)) != nil {
-		return fmt.Errorf("settings.sample: want true or false, given %s", written(raw))
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		raw := list[name]
+		if k, known := settingKinds[name]; known && set(raw) && !k.is(raw) {
+			return fmt.Errorf("settings.%s: want %s, given %s", name, k.name, quoted(raw))
+		}
 	}
 	*s = list
 	return nil
+}
+
+// valueKind is what values of a receipt have to be.
+type valueKind struct {
+	name string
+	is   func(raw json.RawMessage) bool
+}
+
+// reads is the check of a value that is a T.
+func reads[T any](raw json.RawMessage) bool { return json.Unmarshal(raw, new(T)) == nil }
+
+var (
+	flag   = valueKind{"true or false", reads[bool]}
+	number = valueKind{"a number", reads[float64]}
+	// whole takes 5.0, too, which something that wrote the receipt anew may have made of 5.
+	whole = valueKind{"a whole number", func(raw json.RawMessage) bool {
+		var f float64
+		return json.Unmarshal(raw, &f) == nil && f == math.Trunc(f)
+	}}
+	word     = valueKind{"a string", reads[string]}
+	numbers  = valueKind{"an array of numbers", reads[[]float64]}
+	checksum = valueKind{"a checksum, 64 of 0-9 and a-f", func(raw json.RawMessage) bool {
+		var text string
+		return json.Unmarshal(raw, &text) == nil && sums.MatchString(text)
+	}}
+)
+
+// sums are checksums as receipts have them.
+var sums = regexp.MustCompile("^[0-9a-f]{64}$")
+
+// settingKinds are those of the known settings. Others may be of a later version, and are
+// compared alone.
+var settingKinds = map[string]valueKind{
+	"sample": flag, "ignore_eos": flag, "temperature": number, "top_p": number, "typical_p": number, "min_p": number,
+	"repetition_penalty": number, "frequency_penalty": number, "count_penalty": number, "presence_penalty": number,
+	"top_k": whole, "max_new_tokens": whole, "watermark_gamma": number, "watermark_delta": number, "num_beams": whole,
+	"length_penalty": number, "early_stopping": whole, "guidance": word, "guidance_weights": numbers,
+	"guidance_alpha": number, "healed_bytes": whole, "guidance_prompt_sha256": checksum,
+	"stop_sha256": checksum, "logit_bias_sha256": checksum,
 }
 
 // samples reports whether tokens were drawn as far as the settings say, which is so where they say nothing.
@@ -201,7 +277,7 @@ func (r *receipt) origin(is *receipt) (list []Difference) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if a, b := r.Settings[name], is.Settings[name]; !equal(a, b) {
-			list = append(list, Difference{"setting " + name, written(a), written(b)})
+			list = append(list, Difference{"setting " + name, quoted(a), quoted(b)})
 		}
 	}
 	return list

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"tgi/runtime/llm"
 	"tgi/server/client/call"
 	"tgi/server/generate"
 )
@@ -35,9 +36,10 @@ var carriers = []struct{ path, body, reply string }{
 	{"/api/generate-batch", `{"seed": 7, "prompts": [{"prompt": "a"}]}`, `[{"response": "b", "receipt": RECEIPT}]`},
 }
 
-const goodReceipt = `{"version": 1, "server": "1", "model": "m", "plugins": [{"name": "p", "use": "logits", ` +
-	`"sha256": "aa"}], "prompt": {"tokens": 2, "sha256": "p"}, "seed": 7, "settings": {"sample": true, "temperature": 0.5}, ` +
-	`"outputs": [{"tokens": 3, "sha256": "o"}]}`
+var goodReceipt = `{"version": 1, "server": "1", "model": "m", "plugins": [{"name": "p", "use": "logits", ` +
+	`"sha256": "` + sum("aa") + `"}], "prompt": {"tokens": 2, "sha256": "` + sum("p") + `"}, "seed": 7, ` +
+	`"settings": {"sample": true, "temperature": 0.5, "ignore_eos": false}, ` +
+	`"outputs": [{"tokens": 3, "sha256": "` + sum("o") + `"}]}`
 
 // places returns JSON texts, each with one value of text replaced, by the path to it; and with one left out.
 func places(t *testing.T, text, value string) map[string]string {
@@ -153,17 +155,23 @@ func agree(t *testing.T, name string, r Report, tally Tally) {
 func TestReceiptTells(t *testing.T) {
 	with := func(was, is string) string { return strings.Replace(goodReceipt, was, is, 1) }
 	for text, want := range map[string]string{
-		`"x"`:                                       "receipt: want an object, given a string",
-		`[]`:                                        "receipt: want an object, given an array",
-		`{"a": 1}`:                                  "receipt.version is missing: this tgi reads version 1",
-		with(`"version": 1`, `"version": 2`):        "receipt.version: this tgi reads version 1, given 2",
-		with(`"version": 1`, `"version": "1"`):      `receipt.version: this tgi reads version 1, given "1"`,
-		with(`"version": 1`, `"version": null`):     "receipt.version: this tgi reads version 1, given null",
-		with(`"model": "m"`, `"model": 5`):          "receipt.model: want a string, given a number",
-		with(`"sample": true`, `"sample": "yes"`):   `receipt.settings.sample: want true or false, given "yes"`,
-		with(`"name": "p", `, ``):                   "receipt.plugins[0].name is missing",
-		with(`"tokens": 3`, `"tokens": -3`):         "receipt.outputs.tokens: want a whole number from 0 to 2^32-1, given -3",
-		with(`"sha256": "o"`, `"sha256": null`):     "receipt.outputs[0].sha256 is missing",
+		`"x"`:                                     "receipt: want an object, given a string",
+		`[]`:                                      "receipt: want an object, given an array",
+		`{"a": 1}`:                                "receipt.version is missing: this tgi reads version 1",
+		with(`"version": 1`, `"version": 2`):      "receipt.version: this tgi reads version 1, given 2",
+		with(`"version": 1`, `"version": "1"`):    `receipt.version: this tgi reads version 1, given "1"`,
+		with(`"version": 1`, `"version": null`):   "receipt.version: this tgi reads version 1, given null",
+		with(`"model": "m"`, `"model": 5`):        "receipt.model: want a string, given a number",
+		with(`"sample": true`, `"sample": "yes"`): `receipt.settings.sample: want true or false, given "yes"`,
+		with(`"name": "p", `, ``):                 "receipt.plugins[0].name is missing",
+		with(`"tokens": 3`, `"tokens": -3`):       "receipt.outputs.tokens: want a whole number from 0 to 2^32-1, given -3",
+		with(`"`+sum("o")+`"`, `null`):            "receipt.outputs[0].sha256 is missing",
+		with(`"`+sum("o")+`"`, `"x"`):             `receipt.outputs[0].sha256: want a checksum, 64 of 0-9 and a-f, given "x"`,
+		with(`"`+sum("o")+`"`, `""`):              `receipt.outputs[0].sha256: want a checksum, 64 of 0-9 and a-f, given ""`,
+		with(sum("aa"), "AA"):                     `receipt.plugins[0].sha256: want a checksum, 64 of 0-9 and a-f, given "AA"`,
+		with(sum("p"), "p"):                       `receipt.prompt.sha256: want a checksum, 64 of 0-9 and a-f, given "p"`,
+		with(`"model"`, `"weights_sha256": "x", "model"`): "receipt.weights_sha256: want a checksum, 64 of 0-9 and a-f, " +
+			`given "x"`,
 		with(`"tokens": 2`, `"tokens": {"a": [1]}`): "receipt.prompt.tokens: want a whole number from 0 to 2^32-1, given an object",
 	} {
 		if _, err := readReceipt(json.RawMessage(text)); err == nil || err.Error() != want {
@@ -178,12 +186,19 @@ func TestReceiptTells(t *testing.T) {
 		`{"message": {"content": 5}}`:            "message.content: want a string, given a number",
 		`{"message": 5}`:                         "message: want an object, given a number",
 		`{"response": 5}`:                        "response: want a string, or an object in an event, given a number",
-		`{"outputs": [{"data": [360]}]}`:         "outputs.data: want bytes from 0 to 255, given 360",
-		`{"choices": [{"index": -1}]}`:           "the index of a choice: want a whole number from 0 to 65535, given -1",
-		`[null]`:                                 "element 0: want an object, given null",
-		`{"generated_text": "a"} x`:              "it is no JSON: invalid character 'x' looking for beginning of value at byte 25",
-		"data: {\"choices\": 5}\n\n":             "choices: want an array, given a number",
-		"data: {\"choices\"\n\n":                 "it is no JSON: it ends too early",
+		`{"choices": [{"message": {"tool_calls": [{"function": {"arguments": 5}}]}}]}`: "choices.message.tool_calls." +
+			"function.arguments: want a string, given a number",
+		`{"message": {"tool_calls": [{"function": {"arguments": [1]}}]}}`: "message.tool_calls.function.arguments: want a " +
+			"string, given an array",
+		`{"output": [{"arguments": true}]}`:                        "output.arguments: want a string, given true or false",
+		`{"content": [{"input": "x"}]}`:                            "content.input: want an object, given a string",
+		"data: {\"type\": \"response.x.delta\", \"delta\": 5}\n\n": "delta: want a string, given a number",
+		`{"outputs": [{"data": [360]}]}`:                           "outputs.data: want bytes from 0 to 255, given 360",
+		`{"choices": [{"index": -1}]}`:                             "the index of a choice: want a whole number from 0 to 65535, given -1",
+		`[null]`:                                                   "element 0: want an object, given null",
+		`{"generated_text": "a"} x`:                                "it is no JSON: invalid character 'x' looking for beginning of value at byte 25",
+		"data: {\"choices\": 5}\n\n":                               "choices: want an array, given a number",
+		"data: {\"choices\"\n\n":                                   "it is no JSON: it ends too early",
 		"data: {\"type\": \"response.x\", \"output_index\": -1, \"text\": \"a\"}\n\n": "the index of a part: want a whole " +
 			"number from 0 to 65535, given -1",
 	} {
@@ -294,7 +309,7 @@ func TestReplyKinds(t *testing.T) {
 				}
 				name := on.path + ": " + path + " = " + value
 				agree(t, name, r, tally)
-				changed := !strings.Contains(doctored, `"b"`) || !strings.Contains(doctored, `"sha256":"o"`) ||
+				changed := !strings.Contains(doctored, `"b"`) || !strings.Contains(doctored, sum("o")) ||
 					!strings.Contains(doctored, `"tokens":3`)
 				if r.Same && changed && len(r.Notes) == 0 { // a note says what is not compared, for it was not kept
 					t.Errorf("%s: %s%s", name, r.String(), doctored)
@@ -304,5 +319,47 @@ func TestReplyKinds(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestSettingKinds: every setting that a receipt has is read with its kind, and only so.
+func TestSettingKinds(t *testing.T) {
+	mix := generate.Receipt{Guidance: "cfg", Healed: 1, Twin: sum("t")}
+	mix.Mix.Weights = []float32{1}
+	mix.Params = llm.Params{Watermark: true, NumBeams: 2, Stop: []string{"a"}, LogitBias: []llm.Bias{{Token: 1}}}
+	var all struct{ Settings map[string]json.RawMessage }
+	if err := json.Unmarshal(generate.AppendReceipt(nil, &mix), &all); err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Settings) != len(settingKinds) {
+		t.Errorf("%d settings are written, %d known", len(all.Settings), len(settingKinds))
+	}
+	var s settings
+	for name, raw := range all.Settings {
+		if settingKinds[name].is == nil {
+			t.Errorf("%s is not known", name)
+		}
+		if err := json.Unmarshal(fmt.Appendf(nil, `{%q: %s}`, name, raw), &s); err != nil {
+			t.Errorf("%s: %v", raw, err)
+		}
+		for _, wrong := range []string{`{"a":1}`, `["x"]`, `5`, `"x"`, `true`} {
+			if settingKinds[name].is(json.RawMessage(wrong)) {
+				continue
+			}
+			err := json.Unmarshal(fmt.Appendf(nil, `{%q: %s}`, name, wrong), &s)
+			want := fmt.Sprintf("settings.%s: want %s, given %s", name, settingKinds[name].name, wrong)
+			if err == nil || err.Error() != want {
+				t.Errorf("%s: %v, want %s", wrong, err, want)
+			}
+		}
+		if is := settingKinds[name].is; is([]byte(`{"a":1}`)) || is([]byte(`["x"]`)) {
+			t.Errorf("%s may be anything", name)
+		}
+	}
+	if err := json.Unmarshal([]byte(`{"top_k": 5.0, "temperature": null, "later": "x"}`), &s); err != nil {
+		t.Error(err)
+	}
+	if err := json.Unmarshal([]byte(`{"top_k": 5.5}`), &s); err == nil {
+		t.Error("half a token is taken")
 	}
 }

@@ -17,8 +17,8 @@ import (
 // Report is what became of an exchange that was sent again.
 type Report struct {
 	Request string `json:"request"`
-	// Same says that the reply is the same again: its tokens, as far as they are known, and all that it says. That is
-	// just where replies were compared and Differences are empty.
+	// Same says that the reply is the same again: its tokens, as far as they are known, all that it says, and how it
+	// ended, as far as both say that. That is just where replies were compared and Differences are empty.
 	Same bool `json:"same"`
 	// Compared says by what: "tokens", which is by them and by what they say, or "text" alone.
 	Compared string `json:"compared,omitempty"`
@@ -168,6 +168,7 @@ func (r *Report) compare(was, is *outcome) (retold bool) {
 	case was.err == "":
 		r.Notes = append(r.Notes, "the reply that was kept has no text: its tokens alone are compared")
 	}
+	r.Differences = append(r.Differences, endDifferences(was, is)...)
 	if was.err != is.err {
 		r.Differences = append(r.Differences, Difference{"error", was.err, is.err})
 	}

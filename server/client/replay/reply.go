@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ type outcome struct {
 	receipts []receipt
 	raw      []json.RawMessage // the receipts as they are
 	said     map[place][]byte
+	ends     map[ending]string
 	// speaks says that the reply has a member for what it says, be that empty.
 	speaks bool
 	err    string      // that the reply is
@@ -126,9 +128,11 @@ type message struct {
 	Details       *struct {
 		Receipt json.RawMessage
 		Tokens  []token
-		Best    []struct {
+		ends
+		Best []struct {
 			Text   string `json:"generated_text"`
 			Tokens []token
+			ends
 		} `json:"best_of_sequences"`
 	}
 	// OpenAI's
@@ -137,6 +141,7 @@ type message struct {
 		Text    string
 		Message *said
 		Delta   *said
+		ends
 	}
 	Receipts json.RawMessage
 	Receipt  json.RawMessage
@@ -145,6 +150,7 @@ type message struct {
 	// Ollama's
 	Message  json.RawMessage
 	Thinking string
+	Done     json.RawMessage `json:"done_reason"`
 	// Vertex AI's
 	Predictions []string
 	// KServe's
@@ -152,9 +158,48 @@ type message struct {
 	// Anthropic's and OpenAI's responses
 	Content []part
 	Output  []item
-	Error   json.RawMessage
+	messageEnd
+	responseEnd
+	Error json.RawMessage
 	// Type is that of an event of theirs.
 	Type string
+}
+
+// ends are TGI's and OpenAI's words for how a text ended; the second one is who ended it.
+type ends struct {
+	Finish json.RawMessage `json:"finish_reason"`
+	Stop   json.RawMessage `json:"stop_reason"`
+}
+
+func (o *outcome) end(sequence int, within string, e *ends) {
+	o.ended(sequence, within, "finish_reason", e.Finish)
+	o.ended(sequence, within, "stop_reason", e.Stop)
+}
+
+// messageEnd has Anthropic's.
+type messageEnd struct {
+	Stop     json.RawMessage `json:"stop_reason"`
+	Sequence json.RawMessage `json:"stop_sequence"`
+}
+
+func (o *outcome) endMessage(within string, e *messageEnd) {
+	o.ended(0, within, "stop_reason", e.Stop)
+	o.ended(0, within, "stop_sequence", e.Sequence)
+}
+
+// responseEnd has those of responses.
+type responseEnd struct {
+	Status json.RawMessage
+	Why    json.RawMessage `json:"incomplete_details"`
+}
+
+func (o *outcome) endResponse(within string, e *responseEnd) {
+	o.ended(0, within, "status", e.Status)
+	var why struct{ Reason json.RawMessage }
+	if set(e.Why) && json.Unmarshal(e.Why, &why) != nil {
+		o.fail(fmt.Errorf("%sincomplete_details: want an object, given %s", within, wire.Kind(e.Why)))
+	}
+	o.ended(0, within, incomplete, why.Reason)
 }
 
 // token is one of TGI's.
@@ -177,21 +222,53 @@ type said struct {
 
 type function struct {
 	Name      string
-	Arguments json.RawMessage
+	Arguments written
+}
+
+// written is a text, or the object that it is the text of: arguments of calls are either, as the API and, in TGI's chat,
+// its version have it.
+type written json.RawMessage
+
+// UnmarshalJSON takes these and null.
+func (w *written) UnmarshalJSON(data []byte) error {
+	*w = slices.Clone(data)
+	return only[string](data, "a string", "an object")
+}
+
+// object is an object as it is written.
+type object json.RawMessage
+
+// UnmarshalJSON takes one and null.
+func (o *object) UnmarshalJSON(data []byte) error {
+	*o = slices.Clone(data)
+	return only[struct{}](data, "an object")
+}
+
+// only returns an error that wants a T, where a value is of no kind of a list and not null. The decoder adds the field.
+func only[T any](data []byte, kinds ...string) error {
+	given := wire.Kind(data)
+	if given == "null" || slices.Contains(kinds, given) {
+		return nil
+	}
+	_, value, _ := strings.Cut(given, " ") // without the article
+	if given == "true or false" {
+		value = "bool"
+	}
+	return &json.UnmarshalTypeError{Value: value, Type: reflect.TypeFor[T]()}
 }
 
 // part is a piece of content.
 type part struct {
 	Type, Text, Thinking, Refusal, Name string
-	Input                               json.RawMessage
+	Input                               object
 }
 
 // item is one of the output of responses.
 type item struct {
 	Type, Name       string
 	Content, Summary []part
-	Arguments        json.RawMessage
-	Input            json.RawMessage // of a custom tool
+	Arguments        written
+	Input            written // of a custom tool
 }
 
 // decode reads JSON, and keeps why it cannot.
@@ -216,6 +293,7 @@ func (o *outcome) whole(data []byte) {
 	if m.Details != nil {
 		o.tokens(0, m.Details.Tokens)
 		for i, other := range m.Details.Best {
+			o.end(i+1, "details.best_of_sequences.", &other.ends)
 			o.add(place{sequence: i + 1, kind: text}, other.Text)
 			o.tokens(i+1, other.Tokens)
 		}
@@ -232,6 +310,13 @@ func (o *outcome) whole(data []byte) {
 		} else {
 			o.decode(data, &struct{ Message said }{}) // for the field's whole name
 		}
+	}
+	o.ended(0, "", "done_reason", m.Done)
+	if m.Content != nil {
+		o.endMessage("", &m.messageEnd)
+	}
+	if m.Output != nil {
+		o.endResponse("", &m.responseEnd)
 	}
 	o.speaks = o.speaks || m.Predictions != nil || m.Outputs != nil || m.Content != nil || m.Output != nil
 	for i, said := range m.Predictions {
@@ -306,7 +391,7 @@ func (o *outcome) part(again string, n int, p *part) {
 		o.piece(at, one)
 	}
 	if p.Name != "" || len(p.Input) > 0 {
-		o.call(at, p.Name, p.Input)
+		o.call(at, p.Name, written(p.Input))
 	}
 }
 
@@ -336,7 +421,7 @@ func (o *outcome) item(again string, n int, it *item) {
 }
 
 // call adds a call, or a piece of one.
-func (o *outcome) call(at place, name string, arguments json.RawMessage) {
+func (o *outcome) call(at place, name string, arguments written) {
 	at.kind = callName
 	o.add(at, name)
 	at.kind = callArguments
@@ -345,7 +430,7 @@ func (o *outcome) call(at place, name string, arguments json.RawMessage) {
 
 // unquoted is the text of a JSON string, or any other value without spaces between its parts: files that are written
 // anew have others.
-func unquoted(raw json.RawMessage) string {
+func unquoted(raw written) string {
 	var said string
 	var b bytes.Buffer
 	switch {
@@ -373,6 +458,11 @@ func (o *outcome) event(data []byte) {
 		o.eventOfResponses(m.Type, data)
 	case strings.HasPrefix(m.Type, "content_block_"):
 		o.block(data)
+	case m.Type == "message_delta":
+		var e struct{ Delta messageEnd }
+		if o.decode(data, &e) {
+			o.endMessage("delta.", &e.Delta)
+		}
 	}
 }
 
@@ -391,8 +481,8 @@ func (o *outcome) block(data []byte) {
 	}
 	o.speaks = true
 	if e.Block != nil {
-		if unquoted(e.Block.Input) == "{}" { // its pieces follow
-			e.Block.Input = json.RawMessage("null")
+		if unquoted(written(e.Block.Input)) == "{}" { // its pieces follow
+			e.Block.Input = object("null")
 		}
 		o.part("", e.Index, e.Block)
 	}
@@ -406,9 +496,9 @@ func (o *outcome) block(data []byte) {
 func (o *outcome) eventOfResponses(name string, data []byte) {
 	var e struct {
 		At               int `json:"output_index"`
-		Delta            json.RawMessage
+		Delta            written
 		Text, Refusal    string
-		Arguments, Input json.RawMessage
+		Arguments, Input written
 		Item             *item
 		Part             *part
 		Response         *struct{ Output []item }
@@ -464,11 +554,13 @@ func (o *outcome) take(m *message) {
 		o.add(place{sequence: c.Index, kind: text}, c.Text)
 		o.say(c.Index, c.Message, true)
 		o.say(c.Index, c.Delta, false)
+		o.end(c.Index, "choices.", &c.ends)
 	}
 	if given := wire.Kind(m.Message); given != "an object" && set(m.Message) && !set(m.Error) {
 		o.fail(fmt.Errorf("message: want an object, given %s", given))
 	}
 	if m.Details != nil {
+		o.end(0, "details.", &m.Details.ends)
 		o.receipt(m.Details.Receipt)
 	}
 	o.receipt(m.Receipt)
@@ -484,8 +576,12 @@ func (o *outcome) take(m *message) {
 	failed := m.Error
 	switch given := wire.Kind(m.Response); {
 	case given == "an object":
-		var inner struct{ Receipt, Error json.RawMessage }
+		var inner struct {
+			Receipt, Error json.RawMessage
+			responseEnd
+		}
 		_ = json.Unmarshal(m.Response, &inner) // which cannot fail: it was read as JSON
+		o.endResponse("response.", &inner.responseEnd)
 		o.receipt(inner.Receipt)
 		if !set(failed) {
 			failed = inner.Error

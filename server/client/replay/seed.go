@@ -74,7 +74,7 @@ func (s seed) rounded() bool {
 }
 
 // shown is the seed as the file has it, a text in its quotes.
-func (s seed) shown() string { return written([]byte(s)) }
+func (s seed) shown() string { return quoted([]byte(s)) }
 
 // undrawn says why the texts of a reply with these receipts cannot be drawn again by a request without a seed of its
 // own, empty where they can or where nothing was drawn. batch says that all seeds follow from the first.

@@ -69,6 +69,10 @@ func TestExplainAndReplay(t *testing.T) {
 		{`"content":"It is`, `"content":"So is`, "request 1: differs\n  text behind 0 bytes: was \"So is ", 1},
 		{`"receipts":[{"version":1`, `"receipts":[{"version":2`, "request 1: not compared: the reply that was kept: " +
 			"receipt.version: this tgi reads version 1, given 2\n", 3},
+		{`"finish_reason":"stop"`, `"finish_reason":"length"`, "request 1: differs\n  finish_reason: was \"length\", is " +
+			"\"stop\"\n", 1},
+		{`"temperature":`, `"temperature":{"a":1},"was":`, "request 1: not compared: the reply that was kept: " +
+			"receipt.settings.temperature: want a number, given {\"a\":1}\n", 3},
 		{`"receipts":[`, `"receipts":"x","was":[`, "request 1: not compared: the reply that was kept: receipts: want an " +
 			"array of receipts, given a string\n", 3},
 	} {
