@@ -23,6 +23,43 @@ const incomplete = "incomplete_details.reason"
 // somebody stopped, and of a model that was loaded or let go, which goes by what is not sent again.
 var unended = map[string][]string{"status": {"queued", "in_progress", "cancelled"}, "done_reason": {"load", "unload"}}
 
+// ends are TGI's and OpenAI's words for how a text ended; the second one is who ended it.
+type ends struct {
+	Finish json.RawMessage `json:"finish_reason"`
+	Stop   json.RawMessage `json:"stop_reason"`
+}
+
+func (o *outcome) end(sequence int, within string, e *ends) {
+	o.ended(sequence, within, "finish_reason", e.Finish)
+	o.ended(sequence, within, "stop_reason", e.Stop)
+}
+
+// messageEnd has Anthropic's.
+type messageEnd struct {
+	Stop     json.RawMessage `json:"stop_reason"`
+	Sequence json.RawMessage `json:"stop_sequence"`
+}
+
+func (o *outcome) endMessage(within string, e *messageEnd) {
+	o.ended(0, within, "stop_reason", e.Stop)
+	o.ended(0, within, "stop_sequence", e.Sequence)
+}
+
+// responseEnd has those of responses.
+type responseEnd struct {
+	Status json.RawMessage
+	Why    json.RawMessage `json:"incomplete_details"`
+}
+
+func (o *outcome) endResponse(within string, e *responseEnd) {
+	o.ended(0, within, "status", e.Status)
+	var why struct{ Reason json.RawMessage }
+	if set(e.Why) && json.Unmarshal(e.Why, &why) != nil {
+		o.fail(fmt.Errorf("%sincomplete_details: want an object, given %s", within, wire.Kind(e.Why)))
+	}
+	o.ended(0, within, incomplete, why.Reason)
+}
+
 // ended keeps how a sequence ended, as a member says that stands in another one, whose name ends in a dot. null and
 // the empty text say nothing. In a stream the last word holds.
 func (o *outcome) ended(sequence int, within, field string, raw json.RawMessage) {

@@ -70,7 +70,8 @@ func readReceipt(raw json.RawMessage) (r receipt, err error) {
 func (r *receipt) checksums() error {
 	type member struct{ field, sum string }
 	list := []member{{"weights", r.Weights}, {"tokenizer", r.Tokenizer}, {"adapter", r.AdapterSum},
-		{"template", r.Template}, {"grammar", r.Grammar}, {"prompt.", r.Prompt.SHA256}, {"prompt.images", r.Prompt.Images}}
+		{"template", r.Template}, {"grammar", r.Grammar}, {"prompt.", r.Prompt.SHA256},
+		{"prompt.images", r.Prompt.Images}}
 	for i, p := range r.Plugins {
 		at := fmt.Sprintf("plugins[%d].", i)
 		list = append(list, member{at, p.SHA256}, member{at + "config", p.Config})

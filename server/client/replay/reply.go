@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -165,43 +164,6 @@ type message struct {
 	Type string
 }
 
-// ends are TGI's and OpenAI's words for how a text ended; the second one is who ended it.
-type ends struct {
-	Finish json.RawMessage `json:"finish_reason"`
-	Stop   json.RawMessage `json:"stop_reason"`
-}
-
-func (o *outcome) end(sequence int, within string, e *ends) {
-	o.ended(sequence, within, "finish_reason", e.Finish)
-	o.ended(sequence, within, "stop_reason", e.Stop)
-}
-
-// messageEnd has Anthropic's.
-type messageEnd struct {
-	Stop     json.RawMessage `json:"stop_reason"`
-	Sequence json.RawMessage `json:"stop_sequence"`
-}
-
-func (o *outcome) endMessage(within string, e *messageEnd) {
-	o.ended(0, within, "stop_reason", e.Stop)
-	o.ended(0, within, "stop_sequence", e.Sequence)
-}
-
-// responseEnd has those of responses.
-type responseEnd struct {
-	Status json.RawMessage
-	Why    json.RawMessage `json:"incomplete_details"`
-}
-
-func (o *outcome) endResponse(within string, e *responseEnd) {
-	o.ended(0, within, "status", e.Status)
-	var why struct{ Reason json.RawMessage }
-	if set(e.Why) && json.Unmarshal(e.Why, &why) != nil {
-		o.fail(fmt.Errorf("%sincomplete_details: want an object, given %s", within, wire.Kind(e.Why)))
-	}
-	o.ended(0, within, incomplete, why.Reason)
-}
-
 // token is one of TGI's.
 type token struct {
 	Text    string
@@ -223,38 +185,6 @@ type said struct {
 type function struct {
 	Name      string
 	Arguments written
-}
-
-// written is a text, or the object that it is the text of: arguments of calls are either, as the API and, in TGI's chat,
-// its version have it.
-type written json.RawMessage
-
-// UnmarshalJSON takes these and null.
-func (w *written) UnmarshalJSON(data []byte) error {
-	*w = slices.Clone(data)
-	return only[string](data, "a string", "an object")
-}
-
-// object is an object as it is written.
-type object json.RawMessage
-
-// UnmarshalJSON takes one and null.
-func (o *object) UnmarshalJSON(data []byte) error {
-	*o = slices.Clone(data)
-	return only[struct{}](data, "an object")
-}
-
-// only returns an error that wants a T, where a value is of no kind of a list and not null. The decoder adds the field.
-func only[T any](data []byte, kinds ...string) error {
-	given := wire.Kind(data)
-	if given == "null" || slices.Contains(kinds, given) {
-		return nil
-	}
-	_, value, _ := strings.Cut(given, " ") // without the article
-	if given == "true or false" {
-		value = "bool"
-	}
-	return &json.UnmarshalTypeError{Value: value, Type: reflect.TypeFor[T]()}
 }
 
 // part is a piece of content.
