@@ -19,6 +19,9 @@ func fromAddress(r *http.Request) *http.Request {
 // ClientOfKey is the ClientID of the requests with a key.
 func ClientOfKey(name string) string { return "key " + name }
 
+// ClientOfBatches is the ClientID of the batches of an owner.
+func ClientOfBatches(owner string) string { return "batch " + owner }
+
 // ipv6Prefix is how much of an IPv6 address a client does not choose for itself.
 const ipv6Prefix = 64
 
@@ -33,7 +36,7 @@ func Client(ctx context.Context) llm.Client {
 		c.Share = k.share
 	}
 	if l := lineOf(ctx); l != nil {
-		c.Name, c.Share, c.Beneath = "batch "+l.owner, c.Share*batchShare, true
+		c.Name, c.Share, c.Beneath = ClientOfBatches(l.owner), c.Share*batchShare, true
 	}
 	return c
 }

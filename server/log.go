@@ -28,7 +28,7 @@ func RequestLog(next slog.Handler) slog.Handler { return requestIDHandler{next} 
 
 // RequestID returns the id of the request of ctx, "" where it has none.
 func RequestID(ctx context.Context) string {
-	if v, ok := ctx.Value(requestLogKey{}).(*requestLog); ok {
+	if v := logOf(ctx); v != nil {
 		return v.id
 	}
 	return ""
@@ -38,7 +38,7 @@ type requestIDHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler. The line of the request itself comes from outside of its context.
 func (l requestIDHandler) Handle(ctx context.Context, r slog.Record) error {
-	if v, ok := ctx.Value(requestLogKey{}).(*requestLog); ok && v.id != "" {
+	if v := logOf(ctx); v != nil && v.id != "" {
 		r.AddAttrs(slog.String("request_id", v.id))
 	}
 	return l.Handler.Handle(ctx, r)

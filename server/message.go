@@ -53,6 +53,7 @@ func (c *Connection) recover(s *Server, r *http.Request) {
 // handler read of it. w sends the server's messages. The error is body's.
 func (c *Connection) Take(ctx context.Context, w http.ResponseWriter, body io.Reader) error {
 	m := &message{body: body, taken: make(chan struct{})}
+	ctx = context.WithValue(ctx, requestLogKey{}, nil) // it has a line of its own
 	r := c.opened.WithContext(context.WithValue(ctx, messageKey{}, m))
 	r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(body), -1
 	c.jobs.Go(func() {

@@ -201,7 +201,8 @@ func TestMessagesOfPanics(t *testing.T) {
 	var log bytes.Buffer
 	aborted := false
 	a := &talks{}
-	s := New(Options{Config: config.Default().Server, Log: slog.New(slog.NewTextHandler(&log, nil)), APIs: []API{a}})
+	s := New(Options{Config: config.Default().Server, Log: slog.New(RequestLog(slog.NewTextHandler(&log, nil))),
+		APIs: []API{a}})
 	a.opened = func(r *http.Request) {
 		c := NewConnection(r, Route{Path: "/talk", Handle: func(http.ResponseWriter, *http.Request) error {
 			panic("no")
@@ -211,9 +212,20 @@ func TestMessagesOfPanics(t *testing.T) {
 	}
 	a.come = func(func(io.Reader) error) {}
 	a.open(s)
-	if !aborted || !strings.Contains(log.String(), "BUG: a handler panicked") {
+	if !aborted || !strings.Contains(log.String(), "BUG: a handler panicked") ||
+		strings.Count(lineWith(log.String(), "POST"), "request_id=") != 1 {
 		t.Errorf("aborted %v, the log says %s", aborted, &log)
 	}
+}
+
+// lineWith is the one of a log that has a word.
+func lineWith(log, word string) string {
+	for one := range strings.Lines(log) {
+		if strings.Contains(one, word) {
+			return one
+		}
+	}
+	return ""
 }
 
 // TestReadBody: a body is the same however it comes, and has the room that it needs.

@@ -320,3 +320,26 @@ func TestSlowDisk(t *testing.T) {
 	}
 	until(t, s, alice, b.ID, over)
 }
+
+// TestInputTakesTurns: an input is looked at in pieces, each in its owner's turn, so that its length delays nobody.
+func TestInputTakesTurns(t *testing.T) {
+	l := limits()
+	l.MaxLines = 1000
+	s := open(t, t.TempDir(), l, func(context.Context, string, string, []byte) (Reply, error) {
+		t.Error("a line was run")
+		return Reply{}, ErrStopping
+	})
+	defer s.Close()
+	turns := 0
+	s.ShareProcessors(func(owner string, f func()) {
+		if owner == alice {
+			turns++
+		}
+		f()
+	})
+	text := strings.Repeat(`{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{}}`+"\n", 900)
+	until(t, s, alice, create(t, s, alice, put(t, s, alice, text).ID).ID, over)
+	if want := len(text)/turnBytes + 1; turns != want {
+		t.Errorf("%d bytes took %d turns, want %d", len(text), turns, want)
+	}
+}

@@ -39,6 +39,7 @@ type lines struct {
 	most     int // bytes of a line
 	number   int
 	index    int
+	bytes    int // that were read
 }
 
 func newLines(r io.Reader, endpoint string, most int) *lines {
@@ -78,6 +79,7 @@ func (l *lines) read() (text []byte, whole bool, err error) {
 	whole = true
 	for {
 		part, err := l.r.ReadSlice('\n')
+		l.bytes += len(part)
 		if whole = whole && len(text)+len(part) <= l.most+2; whole {
 			text = append(text, part...)
 		}

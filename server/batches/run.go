@@ -145,27 +145,28 @@ func (r *run) count(ctx context.Context) (wrong []lineError, err error) {
 			wrong = append(wrong, *e)
 		}
 	}
-	for {
+	// look looks at the next request, and reports whether there is another behind it.
+	look := func() (more bool, err error) {
 		one, bad, err := l.next()
 		switch {
 		case errors.Is(err, io.EOF):
 			if r.total = l.index; r.total == 0 && len(wrong) == 0 {
 				add(&lineError{Code: "empty_file", Message: "the input file has no requests"})
 			}
-			return wrong, nil
+			return false, nil
 		case err != nil:
-			return nil, err
+			return false, err
 		case r.store.stopping():
-			return nil, ErrStopping
+			return false, ErrStopping
 		case !answered && errors.Is(context.Cause(ctx), errCancelled):
-			return nil, errCancelled
+			return false, errCancelled
 		case bad != nil:
 			add(bad)
-			continue
+			return true, nil
 		case one.index >= r.store.limits.MaxLines:
 			add(l.wrong("too_many_requests", "", "a batch may have %d requests (batches.max_requests)",
 				r.store.limits.MaxLines))
-			return wrong, nil
+			return false, nil
 		}
 		sum := sha256.Sum256([]byte(one.custom))
 		if id := [16]byte(sum[:16]); seen[id] {
@@ -173,7 +174,40 @@ func (r *run) count(ctx context.Context) (wrong []lineError, err error) {
 		} else {
 			seen[id] = true
 		}
+		return true, nil
 	}
+	for more := true; more && err == nil; {
+		r.store.inTurn(r.owner.name, func() {
+			for from := l.bytes; more && err == nil && l.bytes-from < turnBytes; {
+				more, err = look()
+			}
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return wrong, nil
+}
+
+// turnBytes is about how much of an input is looked at in one turn.
+const turnBytes = 16 << 10
+
+// ShareProcessors has inTurn call what takes long when a processor is free for the owner.
+func (s *Store) ShareProcessors(inTurn func(owner string, f func())) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turns = inTurn
+}
+
+// inTurn calls f when a processor is free for an owner.
+func (s *Store) inTurn(owner string, f func()) {
+	s.mu.Lock()
+	turns := s.turns
+	if s.mu.Unlock(); turns == nil {
+		f()
+		return
+	}
+	turns(owner, f)
 }
 
 // open opens the input.

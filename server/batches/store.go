@@ -100,6 +100,7 @@ type Store struct {
 	owners map[string]*owner
 	used   int64
 	closed bool
+	turns  func(owner string, f func()) // nil where the processors are not shared
 }
 
 // owner is one owner's.

@@ -20,6 +20,7 @@ import (
 	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/embeddings"
+	"tgi/server/generate"
 	"tgi/server/host/bridge"
 )
 
@@ -185,7 +186,13 @@ func (b *bootServer) open(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	b.server.WatchLoad(all.endpointLoad)
-	b.server.ShareProcessors(bridge.Turns(all.turns))
+	turns := bridge.Turns(all.turns)
+	b.server.ShareProcessors(turns)
+	if all.batches != nil {
+		all.batches.ShareProcessors(func(owner string, f func()) {
+			_ = generate.InTurn(context.Background(), turns, server.ClientOfBatches(owner), f) // which never ends
+		})
+	}
 	b.server.WatchDemand(func() bool { return all.demand.Rows() > 0 })
 	return s, nil
 }

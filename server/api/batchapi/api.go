@@ -50,7 +50,7 @@ func Endpoints() []string {
 func (a *API) Routes() []server.Route {
 	routes := []server.Route{
 		{Method: http.MethodPost, Path: filesPath, BodyLimit: a.options.MaxFile + formBytes, Streamed: true,
-			Handle: a.upload},
+			Light: true, Handle: a.upload},
 		{Method: http.MethodGet, Path: filesPath, Handle: a.listFiles},
 		{Method: http.MethodGet, Path: oneFile, Handle: a.file},
 		{Method: http.MethodDelete, Path: oneFile, Handle: a.deleteFile},
