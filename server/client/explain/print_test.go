@@ -73,7 +73,7 @@ func TestReadRefuses(t *testing.T) {
 // TestReceiptAlone: of a reply with a receipt and no explanation the receipt is shown, whatever the API, and the error
 // says what to ask for; one with neither is told so, and explanations beside a receipt are read.
 func TestReceiptAlone(t *testing.T) {
-	const receipt = `{"version": 1, "seed": 7, "model": "m\u001b\u202e"}`
+	receipt := `{"version": 1, "seed": 7, "model": "m\u001b\u202e"}`
 	for _, reply := range []string{
 		`{"generated_text": "a", "details": {"explain": %s, "receipt": ` + receipt + `}}`,
 		`{"choices": [{"index": 0, "explain": %s}], "receipts": [` + receipt + `]}`,
@@ -137,8 +137,8 @@ func TestReadTells(t *testing.T) {
 
 // TestProgram: whose receipt names a program, of that reply it is told, in whichever form it is shown.
 func TestProgram(t *testing.T) {
-	const receipt = `{"version": 1, "plugins": [{"name": "chat", "use": "template"}, {"name": "vote", "use": "program", ` +
-		`"version": "1.2.0", "sha256": "aa"}]}`
+	receipt := `{"version": 1, "plugins": [{"name": "chat", "use": "template"}, {"name": "vote", "use": "program", ` +
+		`"version": "1.2.0", "sha256": "` + strings.Repeat("a", 64) + `"}]}`
 	for _, reply := range []string{
 		`{"details": {"explain": %s, "receipt": ` + receipt + `}}`,
 		`{"choices": [{"index": 0, "explain": %s}], "receipts": [` + receipt + `]}`,
