@@ -27,8 +27,10 @@ type Exchange struct {
 	Key string
 	// Body is that of the request, a JSON object.
 	Body []byte
-	// Status is that of the reply, 0 where it was not kept.
-	Status int
+	// Status is that of the reply, 0 where it was not kept. Assumed says that it is that of a success because there is
+	// a reply: 206 may stand for it, too, which a batch gets of which a text ended at its length.
+	Status  int
+	Assumed bool
 	// Reply is the body of the reply: JSON, or the events of a stream.
 	Reply []byte
 	// Flaw says why the exchange cannot be sent again or compared, as where its body was cut; empty for nothing.
@@ -151,7 +153,7 @@ func (f *File) exchange() (e Exchange, ok bool, err error) {
 		e.Reply = []byte(events)
 	}
 	if len(bytes.TrimSpace(e.Reply)) > 0 {
-		e.Status = http.StatusOK
+		e.Status, e.Assumed = http.StatusOK, true
 	}
 	return e, true, nil
 }
@@ -162,5 +164,5 @@ func Of(path string, body, reply []byte) (Exchange, error) {
 		return Exchange{}, fmt.Errorf("the request's body: %w", wire.Told(err))
 	}
 	return Exchange{Label: path, Method: http.MethodPost, Path: path, Body: body, Reply: reply,
-		Status: http.StatusOK}, nil
+		Status: http.StatusOK, Assumed: true}, nil
 }

@@ -196,6 +196,29 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// TestPartialContent: a reply that was kept without its status is compared with one of 206, which a batch has of which a
+// text ended at its length.
+func TestPartialContent(t *testing.T) {
+	const reply = `[{"generated_text": "a"}]`
+	c, _ := answering(t, http.StatusPartialContent, reply)
+	for was, same := range map[string]bool{reply: true, `[{"generated_text": "b"}]`: false} {
+		e, err := Of("/generate", []byte(`{"inputs": "a"}`), []byte(was))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(t.Context(), c, e, Options{})
+		if err != nil || r.Same != same || strings.Contains(r.String(), "status") {
+			t.Errorf("%s: %v, %v", was, err, r)
+		}
+		if e.Assumed = false; !same {
+			continue
+		}
+		if r, err = Run(t.Context(), c, e, Options{}); err != nil || r.Same {
+			t.Errorf("another status than the one that was kept: %v, %v", err, r)
+		}
+	}
+}
+
 // TestErrorsMove: where in a body an error was found says nothing, for it is written anew; what it says does.
 func TestErrorsMove(t *testing.T) {
 	const text = `{"error": "inputs: invalid type: integer %s, expected a string at line %d column %d"}`
