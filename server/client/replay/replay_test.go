@@ -196,8 +196,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestPartialContent: a reply that was kept without its status is compared with one of 206, which a batch has of which a
-// text ended at its length.
+// TestPartialContent: a reply that was kept without its status is compared with one of 206, which a batch has of which
+// a text ended at its length.
 func TestPartialContent(t *testing.T) {
 	const reply = `[{"generated_text": "a"}]`
 	c, _ := answering(t, http.StatusPartialContent, reply)
