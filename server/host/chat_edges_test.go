@@ -262,18 +262,22 @@ func TestStopInCalls(t *testing.T) {
 	p.wantSaid(t, "behind the arguments", hi, offeredTool+`,"stop":["</tool_call>"]`+p.forced(t, parisCall), parisSaid)
 	p.wantSaid(t, "before the call", hi, offeredTool+`,"stop":["<tool_call>"]`+p.forced(t, "Well. "+parisCall),
 		`says "Well. "; stop`)
-	// What is told of a call before the stop string came is no JSON object, and the reason is not that of the cut call.
-	for _, c := range []struct{ text, stop, want string }{
-		{parisCall, "Par", `calls get_weather({"city": "); stop`},
+	// A call that a stop string ends is content. A stream has told its beginning before the stop string came, which is
+	// no JSON object, and the reason is not that of calls.
+	const said = `says "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"" `
+	for _, c := range []struct{ text, stop, before string }{
+		{parisCall, "Par", ""},
 		{parisCall + "\n" + strings.Replace(parisCall, "Paris", "Rome", 1), "Rome",
-			`calls get_weather({"city": "Paris"}) calls get_weather({"city": "); stop`},
+			`calls get_weather({"city": "Paris"}) `},
 	} {
+		whole := strings.TrimSuffix(said+c.before, " ") + "; stop"
+		stream := said + c.before + `calls get_weather({"city": "); stop`
 		more := offeredTool + fmt.Sprintf(`,"stop":[%q]`, c.stop) + p.forced(t, c.text)
-		if got := p.whole(t, hi, more); got[0] != c.want {
-			t.Errorf("stop %s: %s, want %s", c.stop, got[0], c.want)
+		if got := p.whole(t, hi, more); got[0] != whole {
+			t.Errorf("stop %s: %s, want %s", c.stop, got[0], whole)
 		}
-		if got := p.streamed(t, hi, more, 1); got[0] != c.want {
-			t.Errorf("stop %s, streamed: %s, want %s", c.stop, got[0], c.want)
+		if got := p.streamed(t, hi, more, 1); got[0] != stream {
+			t.Errorf("stop %s, streamed: %s, want %s", c.stop, got[0], stream)
 		}
 	}
 	p.quiet(t)

@@ -111,7 +111,7 @@ func TestExampleKeepsGrammars(t *testing.T) {
 			}
 		}
 		status, text := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, heldRoutes[2].body, "",
-			fmt.Sprintf(`{"name":%q,"params":{"budget":4}}`, name)))
+			fmt.Sprintf(`{"name":%q,"params":{"budget":4,"end":"</think>"}}`, name)))
 		if got, _ := answerOf(t, status, text); !strings.Contains(got, "\nTime is up.\n") {
 			t.Errorf("%s: %q shows no thoughts that were ended", name, got)
 		}

@@ -54,7 +54,7 @@ func (k swappedKind) versions(t *testing.T) (out [2][]byte) {
 // is up; the guard replaces a letter.
 func askSwapped(seed, budget int) []byte {
 	return fmt.Appendf(nil, `{"inputs":"Once upon a time","parameters":{"details":true,"max_new_tokens":%d,`+
-		`"ignore_eos":true,"seed":%d,"temperature":0.8,"plugins":[{"name":"program","params":{"budget":%d}},`+
+		`"ignore_eos":true,"seed":%d,"temperature":0.8,"plugins":[{"name":"program","params":{"budget":%d,"end":"</think>"}},`+
 		`{"name":"guard","params":{"strings":["a"]}},`+
 		`{"name":"draft","params":{"phrases":["Once upon a time, there was"]}}]}}`,
 		budget+20, seed, budget)
