@@ -120,6 +120,9 @@ func (o *Output) End() ([]Event, error) {
 	return o.events(p, nil)
 }
 
+// TakenBack reports whether a guard took the last emission back, and nothing came in its place.
+func (o *Output) TakenBack() bool { return o.q.guards != nil && o.q.guards.emitted.missing != nil }
+
 // Written returns the tokens of Add that went out, or that a guard gave other text for: what the program said, as far
 // as anybody got something of it. It is valid until the next Add.
 func (o *Output) Written() []llm.Token {

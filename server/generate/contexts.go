@@ -50,7 +50,6 @@ type Contexts struct {
 
 	wrong *wrongGrammar // the last that was refused; nil behind a run or a text that went well
 	gave  bool          // tokens to the client, or tried to
-	taken bool          // back by a guard, what it gave last
 	saw   bool          // what the model computed, or could
 	cut   bool          // the last run that gave tokens as they came ended where the model, or the purse, had no room
 }
@@ -142,7 +141,7 @@ func (h *Contexts) Idle() bool { return h.runs == 0 && !h.split && !h.saw && !h.
 
 // TakenBack reports whether a guard took back what the program emitted last. If that is its end, also by an error, the
 // text ends as a guard's stop ends it: what a program does that knows of no guards is to return why it could not emit.
-func (h *Contexts) TakenBack() bool { return h.taken }
+func (h *Contexts) TakenBack() bool { return h.out.TakenBack() }
 
 // argument refuses a call.
 func argument(format string, args ...any) error { return refused(abi.ProgramArgument, format, args...) }
@@ -593,8 +592,7 @@ func (h *Contexts) emit(t llm.Token, info tokenInfo, whole bool) error {
 		h.stop(errFinished)
 		return errFinished
 	}
-	no := (*engine.Refusal)(nil)
-	if h.taken = errors.As(err, &no); h.taken {
+	if no := (*engine.Refusal)(nil); errors.As(err, &no) {
 		h.told = min(h.told, no.Left)
 		return refused(abi.ProgramRefused, "%v", no)
 	}

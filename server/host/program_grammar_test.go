@@ -119,6 +119,33 @@ func TestExampleKeepsGrammars(t *testing.T) {
 	p.settled(t)
 }
 
+// TestExamplesEndBehindGuards: a program that knows of no guards, and returns why it could not emit as its error, ends
+// its text as the guard's stop does.
+func TestExamplesEndBehindGuards(t *testing.T) {
+	names := []string{"c", "rust", "assemblyscript"}
+	p := programming(t, func(c *config.Config) {
+		for _, language := range names {
+			c.Plugin = append(c.Plugin, config.Plugin{Name: language, OnError: config.OnErrorFail,
+				Source: "../../sdk/testdata/guests/" + language + "/think-then-answer.wasm", Apply: config.ApplyRequest})
+		}
+	})
+	for _, name := range names {
+		for _, budget := range []int{2, 40} { // refused in its answer, and in its thoughts
+			for _, stream := range []bool{false, true} {
+				status, text := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"messages":[`+
+					`{"role":"user","content":"What is three plus four?"}],"temperature":0,"stream":%v,"plugins":[`+
+					`{"name":%q,"params":{"budget":%d,"end":"</think>"}},{"name":"banned-strings","params":`+
+					`{"strings":["plus"," 7"]}}]}`, stream, name, budget))
+				if status != http.StatusOK || !strings.Contains(text, `"finish_reason":"content_filter"`) ||
+					!strings.Contains(text, `"stop_reason":"plugin:banned-strings"`) {
+					t.Errorf("%s, budget %d, streamed %v: %d %s", name, budget, stream, status, text)
+				}
+			}
+		}
+	}
+	p.settled(t)
+}
+
 // TestRepairOfStepwiseGrammar: json-repair holds a reply also to a grammar that cannot say how much of a text is right.
 func TestRepairOfStepwiseGrammar(t *testing.T) {
 	p := programming(t, func(c *config.Config) {
