@@ -126,7 +126,7 @@ func TestExamplesEndBehindGuards(t *testing.T) {
 	p := programming(t, func(c *config.Config) {
 		for _, language := range names {
 			c.Plugin = append(c.Plugin, config.Plugin{Name: language, OnError: config.OnErrorFail,
-				Source: "../../sdk/testdata/guests/" + language + "/think-then-answer.wasm", Apply: config.ApplyRequest})
+				Apply: config.ApplyRequest, Source: "../../sdk/testdata/guests/" + language + "/think-then-answer.wasm"})
 		}
 	})
 	for _, name := range names {
