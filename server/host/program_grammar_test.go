@@ -126,7 +126,8 @@ func TestExamplesEndBehindGuards(t *testing.T) {
 	p := programming(t, func(c *config.Config) {
 		for _, language := range names {
 			c.Plugin = append(c.Plugin, config.Plugin{Name: language, OnError: config.OnErrorFail,
-				Apply: config.ApplyRequest, Source: "../../sdk/testdata/guests/" + language + "/think-then-answer.wasm"})
+				Source: "../../sdk/testdata/guests/" + language + "/think-then-answer.wasm",
+				Apply:  config.ApplyRequest})
 		}
 	})
 	for _, name := range names {
