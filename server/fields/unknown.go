@@ -16,11 +16,11 @@ var idle = []string{"user", "metadata", "store", "service_tier", "safety_identif
 // mean nothing.
 func Decode(text []byte, want string, list []wire.Field, d *generate.Draft) error {
 	unknown, err := wire.DecodeNoting(text, want, list)
-	d.Unknown = nil
-	for _, name := range unknown {
-		if !slices.Contains(idle, name) {
-			d.Unknown = append(d.Unknown, name)
-		}
-	}
+	d.Unknown = Unknown(unknown)
 	return err
+}
+
+// Unknown returns those of the members that a route does not know which mean nothing.
+func Unknown(names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(idle, name) })
 }

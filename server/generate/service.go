@@ -78,6 +78,15 @@ func (s *Service) WithStrictFields() *Service {
 	return s
 }
 
+// CheckKnown refuses a request with members that mean nothing, which are unknown, if the server is to; for routes
+// whose replies do not tell why Start fails.
+func (s *Service) CheckKnown(unknown []string) error {
+	if s.strict && len(unknown) > 0 {
+		return invalid(unknown[0], "`%s` is not known here (server.strict_fields)", unknown[0])
+	}
+	return nil
+}
+
 // Healthy is the engine's.
 func (s *Service) Healthy() error { return s.engine.Healthy() }
 
@@ -95,8 +104,8 @@ func (s *Service) Start(ctx context.Context, d Draft) (*Run, error) {
 
 func (s *Service) start(ctx context.Context, d *Draft) (*Run, error) {
 	began := time.Now()
-	if s.strict && len(d.Unknown) > 0 {
-		return nil, invalid(d.Unknown[0], "`%s` is not known here (server.strict_fields)", d.Unknown[0])
+	if err := s.CheckKnown(d.Unknown); err != nil {
+		return nil, err
 	}
 	n, err := s.sized(d)
 	if err != nil {

@@ -63,9 +63,11 @@ type Reader struct {
 	buf   []byte
 	at    int
 	depth int
-	// notes, where it is not nil, gets the names of members that Object does not know, of the body and of its objects.
-	notes *[]string
-	// member is that of the body which is being read.
+	// notes, where it is not nil, gets the names of members that Object does not know, of the value at the depth base
+	// and of its objects.
+	notes *Notes
+	base  int
+	// member is that of the value which is being read.
 	member string
 }
 
@@ -84,34 +86,74 @@ func Decode(body []byte, read func(*Reader) error) error {
 	return nil
 }
 
-// Bounds of what is noted of members that are not known.
+// Notes are names of members that mean nothing: the first few, each once, and none that is long.
+type Notes []string
+
+// Bounds of Notes.
 const (
 	maxNotes = 16
 	maxNote  = 64
 )
 
+// Add notes the member name of the object within, "" for the body itself.
+func (n *Notes) Add(within, name string) {
+	if len(name) > maxNote || len(*n) == maxNotes {
+		return
+	}
+	if within != "" {
+		name = within + "." + name
+	}
+	if !slices.Contains(*n, name) {
+		*n = append(*n, name)
+	}
+}
+
 // DecodeNoting is Decode for an object with fields, which want names in errors. It also returns the names of members
 // that it does not know: those of the body, and those of its objects, such as parameters.max_tokens. There may be more
 // of them than it returns.
 func DecodeNoting(body []byte, want string, fields []Field) (unknown []string, err error) {
-	err = Decode(body, func(r *Reader) error {
-		r.notes = &unknown
-		return r.Object(want, fields)
+	err = Decode(body, func(r *Reader) (err error) {
+		unknown, err = r.Noting(func(r *Reader) error { return r.Object(want, fields) })
+		return err
 	})
 	return unknown, err
 }
 
+// Noting calls read for the next value, and returns the names of members that are not known: those of the value, and
+// those of its objects.
+func (r *Reader) Noting(read func(*Reader) error) (unknown []string, err error) {
+	outer := *r
+	var notes Notes
+	r.notes, r.base = &notes, r.depth
+	err = read(r)
+	r.notes, r.base, r.member = outer.notes, outer.base, outer.member
+	return notes, err
+}
+
 // note notes a member that is not known. Those of deeper objects are left out: clients send back what they got.
 func (r *Reader) note(name string) {
-	if r.notes == nil || r.depth > 2 || len(name) > maxNote || len(*r.notes) == maxNotes {
-		return
+	switch {
+	case r.notes == nil:
+	case r.depth == r.base+1:
+		r.notes.Add("", name)
+	case r.depth == r.base+2:
+		r.notes.Add(r.member, name)
 	}
-	if r.depth == 2 {
-		name = r.member + "." + name
-	}
-	if !slices.Contains(*r.notes, name) { // a value may be read more than once
-		*r.notes = append(*r.notes, name)
-	}
+}
+
+// Unused returns f for a place where it has no effect: it is read as ever, and noted in notes, but for values that ask
+// for nothing, which are idle as they are written.
+func (f Field) Unused(notes *Notes, idle ...string) Field {
+	return Field{Name: f.Name, Required: f.Required, Read: func(r *Reader) error {
+		start := *r
+		if err := f.Read(r); err != nil {
+			return err
+		}
+		if !slices.Contains(idle, string(r.Since(start))) {
+			notes.Add("", f.Name)
+		}
+		return nil
+	}}
 }
 
 // maxPath is how much of a path an error shows at each end, in bytes.
@@ -191,7 +233,7 @@ func (r *Reader) object(want string, fields []Field, unknown func(key string) er
 			if err := r.colon(); err != nil {
 				return err
 			}
-			if r.depth == 1 {
+			if r.depth == r.base+1 {
 				r.member = key
 			}
 			return under(fields[i].Read(r), key)

@@ -42,7 +42,7 @@ func (a *API) batch(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(list)))
-	j.setContinued(h)
+	j.setBeginning(h)
 	j.setOutcome(h)
 	w.WriteHeader(status)
 	server.WriteLast(w, list)

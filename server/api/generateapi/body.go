@@ -2,6 +2,7 @@ package generateapi
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -28,7 +29,21 @@ type request struct {
 	// explain is what it wants to know of its texts, seed what they are drawn with; nil for none.
 	explain *generate.Explain
 	seed    *uint64
+	// unknown are members that mean nothing.
+	unknown wire.Notes
 }
+
+// note notes the members of o, which is the member within of a body or "" for the body itself, that are not among known.
+func (q *request) note(within string, o object, known ...string) {
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		if !slices.Contains(known, name) {
+			q.unknown.Add(within, name)
+		}
+	}
+}
+
+// shared are the members of all bodies.
+var shared = []string{"only_new_tokens", "stream_response", "generation_config", "explain", "seed", "model"}
 
 // object is a JSON object, whose values are views of the body. As in Python, the last of equal keys counts.
 type object map[string]json.RawMessage
@@ -86,6 +101,7 @@ func readOne(body []byte) (*request, error) {
 	if err := q.add(o); err != nil || q.prompts[0] == "" {
 		return nil, errShape
 	}
+	q.note("", o, append(slices.Clip(shared), "request_id", "prompt")...)
 	if e := q.explain; e != nil && (e.Tokens == nil || *e.Tokens > 0) {
 		return nil, refused("`explain` of this route must be \"receipt\", which comes in the trailer %s: the reply is plain "+
 			"text. /api/generate-batch explains tokens", receiptTrailer)
@@ -118,7 +134,9 @@ func readBatch(body []byte, most int) (*request, error) {
 		if err := q.add(one); err != nil {
 			return nil, err
 		}
+		q.note("prompts", one, "request_id", "prompt")
 	}
+	q.note("", o, append(slices.Clip(shared), "prompts")...)
 	sorted := slices.Sorted(slices.Values(q.ids))
 	if len(slices.Compact(sorted)) != len(q.ids) {
 		return nil, errDuplicate
@@ -144,6 +162,8 @@ func (o object) common() (*request, error) {
 			return nil, errShape
 		}
 		q.given = len(config) > 0
+		q.note("generation_config", config, "num_beams", "top_k", "max_new_tokens", "temperature", "top_p",
+			"repetition_penalty", "length_penalty", "do_sample", "stream")
 	}
 	if raw := o["explain"]; raw != nil && wire.Decode(raw, fields.Explain(&q.explain).Read) != nil {
 		return nil, refused("`explain` must be true, \"receipt\", or an object such as {\"top\": 5, \"tokens\": 256}. "+

@@ -32,6 +32,7 @@ type job struct {
 	texts    []*text
 	explain  *generate.Explain // what is told of them
 	seed     *uint64           // that they are drawn with, each with its own of it; nil where nobody can tell
+	unknown  []string          // members of the request that mean nothing
 	// continued says that there was a state.
 	continued bool
 	claim     store.Claim // nil once it was given back
@@ -48,7 +49,7 @@ func (a *API) begin(ctx context.Context, m *dispatch.Model, scope string, q *req
 		return nil, err
 	}
 	j := &job{api: a, model: m, ids: q.ids, given: q.settings, explain: q.explain, seed: q.seed,
-		claim: claim}
+		unknown: q.unknown, claim: claim}
 	if j.explain != nil && j.seed == nil { // so that the first receipt tells all seeds; as generate.Draft draws it
 		j.seed = new(rand.Uint64N(1 << 53))
 	}
@@ -202,7 +203,7 @@ func (j *job) launch(ctx context.Context, i int, t *text) error {
 	}
 	var err error
 	d := j.settings.draft(t.known, room)
-	d.Explain = j.explain
+	d.Explain, d.Unknown = j.explain, j.unknown
 	if j.seed != nil {
 		seed := llm.SeedFor(*j.seed, i)
 		d.Seed = &seed
@@ -285,9 +286,12 @@ func (t *text) receipt() *generate.Receipt {
 const (
 	finishReason    = "X-Finish-Reason"
 	generatedTokens = "X-Generated-Tokens"
-	continuedHeader = "X-Continued"
+	continuedHeader = "X-Continued" // whether there was a state
 	receiptTrailer  = "X-Receipt"
 )
 
-// setContinued reports whether there was a state.
-func (j *job) setContinued(h http.Header) { h.Set(continuedHeader, fmt.Sprint(j.continued)) }
+// setBeginning sets the headers that are known when the texts begin.
+func (j *job) setBeginning(h http.Header) {
+	h.Set(continuedHeader, fmt.Sprint(j.continued))
+	generate.SetUnknown(h, j.unknown)
+}

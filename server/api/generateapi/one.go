@@ -47,7 +47,7 @@ func (j *job) begun(w http.ResponseWriter) {
 		trailers += ", " + receiptTrailer
 	}
 	h.Set("Trailer", trailers)
-	j.setContinued(h)
+	j.setBeginning(h)
 	w.WriteHeader(http.StatusOK)
 }
 

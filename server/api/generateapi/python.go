@@ -40,6 +40,18 @@ func (l *pythonList) text(name, value string) {
 	l.b = appendASCII(l.b, value)
 }
 
+func (l *pythonList) texts(name string, values []string) {
+	l.name(name)
+	l.b = append(l.b, '[')
+	for i, value := range values {
+		if i > 0 {
+			l.b = append(l.b, ", "...)
+		}
+		l.b = appendASCII(l.b, value)
+	}
+	l.b = append(l.b, ']')
+}
+
 func (l *pythonList) truth(name string, value bool) {
 	l.name(name)
 	l.b = strconv.AppendBool(l.b, value)

@@ -136,7 +136,12 @@ func (s *socket) message(w http.ResponseWriter, r *http.Request) error {
 			s.model.ID, q.model)
 	}
 	server.NoteModel(ctx, q.model, s.model.ID)
-	report(w, q.ids, func(l *pythonList, _ int) { l.text("type", eventAccepted) })
+	report(w, q.ids, func(l *pythonList, _ int) {
+		if len(q.unknown) > 0 { // which HTTP tells in a header
+			l.texts("ignored_fields", q.unknown)
+		}
+		l.text("type", eventAccepted)
+	})
 	server.Next(ctx)
 	s.serve(ctx, w, q)
 	return nil

@@ -13,7 +13,7 @@ func clouds() map[string]*Schema {
 		"VertexRequest": object("", need("instances", list(ref("VertexInstance"))), named()),
 		"VertexInstance": anyOf("The first that fits counts. In tgi-2.2 and tgi-0.6 the first alone.",
 			ref("GenerateVertexInstance"), ref("ChatRequest")),
-		"GenerateVertexInstance": object("Of the parameters max_new_tokens, seed and plugins count; tokens are always drawn.",
+		"GenerateVertexInstance": object("Of the parameters max_new_tokens, seed, grammar, adapter_id and plugins count, and the header x-ignored-fields names others; tokens are always drawn.",
 			need("inputs", example(text(""), "What is Deep Learning?")),
 			may("parameters", orNull(ref("GenerateParameters"))),
 			beside()),

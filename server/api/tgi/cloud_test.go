@@ -75,6 +75,26 @@ func TestVertexRoutes(t *testing.T) {
 	}
 }
 
+// TestVertexUnused: parameters of an instance that count elsewhere and not here are named, and not refused.
+func TestVertexUnused(t *testing.T) {
+	var strict *dispatch.Model
+	s := newChanged(&generatetest.Engine{}, nil, func(_ *Options, m *dispatch.Model) { strict = m })
+	strict.Service.WithStrictFields()
+	for _, d := range []string{"tgi-2.2", "tgi-3"} {
+		r := httptest.NewRequest(http.MethodPost, "/vertex", strings.NewReader(`{"instances":[{"inputs":"a","parameters":`+
+			`{"temperature":0.5,"do_sample":true,"top_p":null,"stop":[],"max_new_tokens":1}},`+
+			`{"inputs":"b","parameters":{"do_sample":false,"details":false,"max_new_tokens":1,"temperature":0.5}}]}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-TGI-Dialect", d)
+		rec := httptest.NewRecorder()
+		s.ServeHTTP(rec, r)
+		got := rec.Header().Get("X-Ignored-Fields")
+		if rec.Code != 200 || got != "instances.parameters.temperature, instances.parameters.do_sample" {
+			t.Errorf("%s: %d %q %s", d, rec.Code, got, rec.Body)
+		}
+	}
+}
+
 func TestCheckRoute(t *testing.T) {
 	for path, want := range map[string]bool{
 		"": true, "/predict": true, "/v1/endpoints/7/deployedModels/8:predict": true,

@@ -12,6 +12,7 @@ import (
 	"tgi/server/dialect"
 	"tgi/server/dispatch"
 	"tgi/server/fields"
+	"tgi/server/generate"
 	"tgi/server/wire"
 )
 
@@ -87,9 +88,15 @@ func (a *API) infer(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) 
 		return err
 	}
 	q := inference{shared: newBody(d)}
-	if err := server.Decode(r.Context(), text, q.read); err != nil {
+	var unknown []string
+	err = server.Decode(r.Context(), text, func(r *wire.Reader) (err error) {
+		unknown, err = r.Noting(q.read)
+		return err
+	})
+	if err != nil {
 		return err
 	}
+	unknown = fields.Unknown(unknown)
 	if err := q.shared.join(); err != nil {
 		return err
 	}
@@ -99,6 +106,9 @@ func (a *API) infer(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) 
 	}
 	defer release()
 	if err := checkCount(m, "inputs", len(q.inputs)); err != nil {
+		return err
+	}
+	if err := m.Service.CheckKnown(unknown); err != nil {
 		return err
 	}
 	bodies := make([]*body, len(q.inputs))
@@ -121,6 +131,7 @@ func (a *API) infer(w http.ResponseWriter, r *http.Request, d *dialect.Dialect) 
 	if err != nil {
 		return failed(w, r, err)
 	}
+	generate.SetUnknown(w.Header(), unknown)
 	out := server.NewLong(w)
 	q.write(out, texts)
 	server.Note(r.Context(), out.Close())

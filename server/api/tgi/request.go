@@ -22,6 +22,8 @@ type body struct {
 	stream   bool
 	// topPlugins are plugins that the body names outside of the parameters.
 	topPlugins []generate.PluginCall
+	// unused are parameters that have no effect on the route.
+	unused wire.Notes
 }
 
 // newBody returns what a body without parameters means.

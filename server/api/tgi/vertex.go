@@ -31,9 +31,13 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 	}
 	v := instances{api: a, dialect: d}
 	var top body
-	err = server.Decode(r.Context(), text, func(r *wire.Reader) error {
-		return r.Object("struct VertexRequest", []wire.Field{{Name: "instances", Required: true, Read: v.read},
-			top.modelField()})
+	var unknown []string
+	err = server.Decode(r.Context(), text, func(r *wire.Reader) (err error) {
+		unknown, err = r.Noting(func(r *wire.Reader) error {
+			return r.Object("struct VertexRequest", []wire.Field{{Name: "instances", Required: true, Read: v.read},
+				top.modelField()})
+		})
+		return err
 	})
 	switch {
 	case err != nil:
@@ -50,6 +54,10 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 	if err := checkCount(m, "instances", v.count); err != nil {
 		return err
 	}
+	unknown = append(fields.Unknown(unknown), v.unknown...)
+	if err := m.Service.CheckKnown(unknown); err != nil {
+		return err
+	}
 	if err := v.render(r.Context(), m.Service); err != nil {
 		return err
 	}
@@ -59,6 +67,7 @@ func (a *API) vertex(w http.ResponseWriter, r *http.Request, d *dialect.Dialect)
 	}
 	out := appendList([]byte(`{"predictions":`), texts,
 		func(b []byte, s *string) []byte { return wire.AppendString(b, *s) })
+	generate.SetUnknown(w.Header(), append(unknown, v.unused...))
 	server.WriteJSON(w, append(out, '}'))
 	return nil
 }
@@ -111,6 +120,8 @@ type instances struct {
 	// the last of bodies that render looks at.
 	refused   error
 	refusedAt int
+	// unknown are members of instances that mean nothing here, unused those that mean something elsewhere.
+	unknown, unused wire.Notes
 }
 
 func (v *instances) read(r *wire.Reader) error {
@@ -122,20 +133,34 @@ func (v *instances) read(r *wire.Reader) error {
 		b := newBody(v.dialect)
 		v.bodies = append(v.bodies, b)
 		if !v.dialect.VertexChat {
-			return b.instance(r, "struct VertexInstance")
+			err := b.instance(r, "struct VertexInstance")
+			v.note(b)
+			return err
 		}
 		raw, err := r.RawObject()
 		if err == nil {
 			err = wire.Decode(raw, func(r *wire.Reader) error { return b.instance(r, "struct GenerateVertexInstance") })
 			if errors.Is(err, wire.ErrShape) {
+				b.unused = nil // it is no text
 				err = v.chat(b, raw)
 			}
 		}
+		v.note(b)
 		if errors.Is(err, wire.ErrShape) {
 			return r.Refuse(unmatched("VertexInstance").Error())
 		}
 		return err
 	})
+}
+
+// note notes members of an instance that have no effect.
+func (v *instances) note(b *body) {
+	for _, name := range b.draft.Unknown {
+		v.unknown.Add("instances", name)
+	}
+	for _, name := range b.unused {
+		v.unused.Add("instances.parameters", name)
+	}
 }
 
 // chat reads a conversation. Any other body is an error; one that breaks a rule is
@@ -169,20 +194,38 @@ func (v *instances) render(ctx context.Context, s *generate.Service) (err error)
 	return nil
 }
 
+// vertexParameters reads the parameters of an instance, and notes in b those that have no effect there.
+func (b *body) vertexParameters(r *wire.Reader) error {
+	b.limit()
+	list := b.parameterFields()
+	for i, f := range list {
+		switch f.Name {
+		case "max_new_tokens", "seed", "grammar", "adapter_id", "plugins":
+		case "do_sample": // as ever
+			list[i] = f.Unused(&b.unused, "true")
+		default:
+			list[i] = f.Unused(&b.unused, "null", "false", "[]", "{}")
+		}
+	}
+	return r.Object("struct GenerateParameters", list)
+}
+
 // instance reads an instance that is a prompt. Of its parameters TGI takes the
 // length and the seed, and always draws; plugins are ours, and a grammar and an
 // adapter that are given count.
 func (b *body) instance(r *wire.Reader, want string) error {
 	b.draft.MaxNewTokens = nil
-	err := r.Object(want, []wire.Field{
-		{Name: "inputs", Required: true, Read: wire.Into(&b.draft.Inputs, (*wire.Reader).String)},
-		{Name: "parameters", Read: func(r *wire.Reader) error {
-			if none, err := r.Null(); none || err != nil {
-				return err
-			}
-			return b.parameters(r)
-		}},
-		{Name: "plugins", Read: fields.Plugins(&b.topPlugins)},
+	unknown, err := r.Noting(func(r *wire.Reader) error {
+		return r.Object(want, []wire.Field{
+			{Name: "inputs", Required: true, Read: wire.Into(&b.draft.Inputs, (*wire.Reader).String)},
+			{Name: "parameters", Read: func(r *wire.Reader) error {
+				if none, err := r.Null(); none || err != nil {
+					return err
+				}
+				return b.vertexParameters(r)
+			}},
+			{Name: "plugins", Read: fields.Plugins(&b.topPlugins)},
+		})
 	})
 	if err == nil {
 		err = b.join()
@@ -190,6 +233,6 @@ func (b *body) instance(r *wire.Reader, want string) error {
 	d := &b.draft
 	b.fullText = nil
 	b.draft = generate.Draft{Inputs: d.Inputs, DoSample: true, MaxNewTokens: d.MaxNewTokens, Seed: d.Seed,
-		Grammar: d.Grammar, Plugins: d.Plugins, Adapter: d.Adapter}
+		Grammar: d.Grammar, Plugins: d.Plugins, Adapter: d.Adapter, Unknown: fields.Unknown(unknown)}
 	return err
 }
