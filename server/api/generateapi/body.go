@@ -33,7 +33,7 @@ type request struct {
 	unknown wire.Notes
 }
 
-// note notes the members of o, which is the member within of a body or "" for the body itself, that are not among known.
+// note notes those members of o that are not known; within is the member of the body that o is, "" for the body itself.
 func (q *request) note(within string, o object, known ...string) {
 	for _, name := range slices.Sorted(maps.Keys(o)) {
 		if !slices.Contains(known, name) {
