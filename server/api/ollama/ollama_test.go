@@ -135,6 +135,21 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// TestStrict: tools may be strict, as in chat completions.
+func TestStrict(t *testing.T) {
+	for strict, want := range map[string]bool{"true": true, "false": false, "null": false} {
+		c, err := decodeChat([]byte(`{` + hi + `,"tools":[{"function":{"name":"f","parameters":{"type":"object"},` +
+			`"strict":` + strict + `}},{"function":{"name":"g"}}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := c.draft.Conversation
+		if got.Strict != want || strings.Contains(string(got.Tools), `,"strict":true}},{`) != want {
+			t.Errorf("strict %s: %v, %s", strict, got.Strict, got.Tools)
+		}
+	}
+}
+
 // TestRefused: what is not supported is refused by name, under the names that the request has.
 func TestRefused(t *testing.T) {
 	s := newServer(&generatetest.Engine{}, &generatetest.Chat{}, newShelf())
@@ -154,6 +169,7 @@ func TestRefused(t *testing.T) {
 		{"chat", hi + `,"think":true`, `"demo" does not support thinking`, 400},
 		{"chat", hi + `,"keep_alive":"soon"`, "`keep_alive` must be a number of seconds, or a duration such as", 400},
 		{"chat", hi + `,"tools":[{"function":{"name":"a b"}}]`, "`tools[0].function.name`", 400},
+		{"chat", hi + `,"tools":[{"function":{"name":"a","strict":"yes"}}]`, "`tools[0].function.strict`", 400},
 		{"chat", hi + `,"tools":[{"type":"web"}]`, "`tools[0].type`: unknown variant `web`", 400},
 		{"chat", `"model":"demo","messages":[{"role":"user","tool_calls":[{}]}]`,
 			"`messages[0].tool_calls[0].function` is missing", 400},

@@ -250,6 +250,7 @@ func (b *body) readTools(r *wire.Reader) error {
 						}
 						return wire.Into(&parameters, (*wire.Reader).RawObject)(r)
 					}},
+					{Name: "strict", Read: fields.Flag(&o.Strict)}, // which Ollama does not know
 				})
 			}},
 		})

@@ -105,7 +105,8 @@ func ollama() map[string]*Schema {
 		return anyOf("A stream that began ends with an error in its last line.", s, ref("OllamaError"))
 	}
 	tool := object("", may("type", orNull(words("", "function"))), need("function", object("", need("name", text("")),
-		may("description", orNull(text(""))), may("parameters", orNull(anyObject(""))))))
+		may("description", orNull(text(""))), may("parameters", orNull(anyObject(""))),
+		may("strict", orNull(flag("Hold the arguments to the schema."))))))
 	return map[string]*Schema{
 		"OllamaChat": object("Without messages the model is loaded, or unloaded.", common(
 			append(guidance(ref("OllamaMessage")), may("messages", orNull(list(ref("OllamaMessage")))),
