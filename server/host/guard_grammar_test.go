@@ -9,9 +9,9 @@ import (
 	"tgi/server/config"
 )
 
-// TestReplacementBeatsGrammar: what a guard replaces is replaced where a grammar or a strict tool holds the text, too, as
-// docs/guards.md says: what comes of it need not fit, and the reply tells that there is other text. A call that is none
-// then is none.
+// TestReplacementBeatsGrammar: what a guard replaces is replaced where a grammar or a strict tool holds the text, too,
+// as docs/guards.md says: what comes of it need not fit, and the reply tells that there is other text. A call that is
+// none then is none.
 func TestReplacementBeatsGrammar(t *testing.T) {
 	p := guarding(t, func(c *config.Config) {
 		c.Plugin = append(c.Plugin, config.Plugin{Name: "house", Source: config.Builtin + "redact",
