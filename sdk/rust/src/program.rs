@@ -84,12 +84,39 @@ pub enum Failure {
     Plugin = -6,
 }
 
-/// The status of the last call that failed.
-static mut LAST: i32 = 0;
+/// The status of the last call that failed. A guest has one thread.
+#[cfg(target_arch = "wasm32")]
+mod last {
+    static mut LAST: i32 = 0;
+
+    pub fn get() -> i32 {
+        unsafe { LAST }
+    }
+
+    pub fn set(status: i32) {
+        unsafe { LAST = status }
+    }
+}
+
+/// Native tests run side by side: each thread has its own.
+#[cfg(not(target_arch = "wasm32"))]
+mod last {
+    use core::cell::Cell;
+
+    std::thread_local!(static LAST: Cell<i32> = const { Cell::new(0) });
+
+    pub fn get() -> i32 {
+        LAST.with(Cell::get)
+    }
+
+    pub fn set(status: i32) {
+        LAST.with(|l| l.set(status));
+    }
+}
 
 /// Why the last call that failed did.
 pub fn failure() -> Option<Failure> {
-    match unsafe { LAST } {
+    match last::get() {
         -1 => Some(Failure::Argument),
         -2 => Some(Failure::Purse),
         -3 => Some(Failure::Room),
@@ -136,8 +163,8 @@ fn check(n: i32) -> Result<usize> {
     if n >= 0 {
         return Ok(n as usize);
     }
+    last::set(n);
     unsafe {
-        LAST = n;
         let size = import::why(core::ptr::null_mut(), 0).max(0) as usize;
         let mut text = vec![0u8; size];
         import::why(text.as_mut_ptr(), size as u32);
@@ -660,6 +687,26 @@ mod tests {
         script::model(|_| String::new());
         script::run::<Asks>("{}", "Q").unwrap();
         assert_eq!(script::asked(), ["", " a b", " b"]);
+    }
+
+    struct Fails;
+    impl Program for Fails {
+        fn open(_: &Value) -> Result<Self> {
+            Ok(Fails)
+        }
+        fn run(&mut self, r: &Request) -> Result<()> {
+            assert!(r.context.rewind(99).is_err());
+            assert_eq!(failure(), Some(Failure::Argument));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn failures_are_the_threads_own() {
+        testing::vocabulary(&["Q", "</s>"]);
+        script::model(|_| String::new());
+        script::run::<Fails>("{}", "Q").unwrap();
+        assert_eq!(std::thread::spawn(failure).join().unwrap(), None);
     }
 
     struct Rewinds;

@@ -21,8 +21,9 @@
 extern crate alloc;
 
 use alloc::{format, string::String};
-use core::cell::UnsafeCell;
 use tgi_plugin::{json::Reader, Result};
+
+use cell::Cell;
 
 /// The settings of a plugin.
 pub trait Settings: Clone {
@@ -38,29 +39,78 @@ pub trait Settings: Clone {
 }
 
 /// The settings of a sequence unless its request changes them. A plugin has one value, in a static,
-/// because a guest has one thread. Native tests have many threads, so each test makes its own.
-pub struct Defaults<S>(UnsafeCell<S>);
+/// because a guest has one thread. In native tests, which run side by side, each thread has its own.
+pub struct Defaults<S>(Cell<S>);
 
-// A guest has one thread, and native code changes none that is shared.
-unsafe impl<S> Sync for Defaults<S> {}
+/// The cell of a guest, which has one thread.
+#[cfg(target_arch = "wasm32")]
+mod cell {
+    use core::cell::UnsafeCell;
+
+    pub struct Cell<S>(UnsafeCell<S>);
+
+    unsafe impl<S> Sync for Cell<S> {}
+
+    impl<S: Clone> Cell<S> {
+        pub const fn new(initial: S) -> Self {
+            Cell(UnsafeCell::new(initial))
+        }
+
+        pub fn get(&self) -> S {
+            // No reference into the cell outlives a method.
+            unsafe { (*self.0.get()).clone() }
+        }
+
+        pub fn set(&self, value: S) {
+            unsafe { *self.0.get() = value };
+        }
+    }
+}
+
+/// The cell of native tests: what a thread sets is for itself alone.
+#[cfg(not(target_arch = "wasm32"))]
+mod cell {
+    use std::sync::Mutex;
+    use std::thread::{current, ThreadId};
+
+    pub struct Cell<S> {
+        initial: S,
+        set: Mutex<Vec<(ThreadId, S)>>,
+    }
+
+    impl<S: Clone> Cell<S> {
+        pub const fn new(initial: S) -> Self {
+            Cell { initial, set: Mutex::new(Vec::new()) }
+        }
+
+        pub fn get(&self) -> S {
+            let set = self.set.lock().unwrap();
+            set.iter().find(|(id, _)| *id == current().id()).map_or(&self.initial, |(_, s)| s).clone()
+        }
+
+        pub fn set(&self, value: S) {
+            let mut set = self.set.lock().unwrap();
+            set.retain(|(id, _)| *id != current().id());
+            set.push((current().id(), value));
+        }
+    }
+}
 
 impl<S: Settings> Defaults<S> {
     /// The plugin's own defaults.
     pub const fn new(initial: S) -> Self {
-        Defaults(UnsafeCell::new(initial))
+        Defaults(Cell::new(initial))
     }
 
     /// Takes the configuration; called once, before any sequence begins.
     pub fn configure(&self, config: &[u8]) -> Result<()> {
-        let s = self.with(config)?;
-        // No reference into the cell outlives a method of this type.
-        unsafe { *self.0.get() = s };
+        self.0.set(self.with(config)?);
         Ok(())
     }
 
     /// The settings of one sequence: the defaults, and what `params` replaces.
     pub fn with(&self, params: &[u8]) -> Result<S> {
-        let mut s = unsafe { (*self.0.get()).clone() };
+        let mut s = self.0.get();
         let mut r = Reader::new(params);
         r.object(|r, key| {
             if !s.member(r, key) {
@@ -167,6 +217,21 @@ mod tests {
         assert_eq!(d.with(b"{}"), Ok(Three { n: 5, on: true, ..INITIAL }), "a request changed the defaults");
         assert!(d.configure(br#"{"n":8}"#).is_err());
         assert_eq!(d.with(b"{}"), Ok(Three { n: 5, on: true, ..INITIAL }), "a refused configuration was taken");
+    }
+
+    /// Native tests share the static of a plugin.
+    #[test]
+    fn threads_have_their_own() {
+        static SHARED: Defaults<Three> = Defaults::new(INITIAL);
+        SHARED.configure(br#"{"n":5}"#).unwrap();
+        std::thread::spawn(|| {
+            assert_eq!(SHARED.with(b"{}"), Ok(INITIAL));
+            SHARED.configure(br#"{"n":7}"#).unwrap();
+            assert_eq!(SHARED.with(b"{}"), Ok(Three { n: 7, ..INITIAL }));
+        })
+        .join()
+        .unwrap();
+        assert_eq!(SHARED.with(b"{}"), Ok(Three { n: 5, ..INITIAL }));
     }
 
     #[test]
