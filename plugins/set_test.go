@@ -129,7 +129,7 @@ func TestOpenRefusesModules(t *testing.T) {
 		"traps-second: tgi_logits_process: trap",
 		"traps-begin: tgi_logits_begin: trap", "traps-validate: tgi_validate: trap",
 		"spins: tgi_logits_process: out of fuel",
-		"index: tgi_sampler_sample", "init: tgi_init: n is missing",
+		"index: tgi_sampler_sample", "init: n is missing",
 		"always: apply is \"always\", but the plugin refuses a request without parameters: say what",
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -32,16 +32,36 @@ func (c *Config) PlaceOf(key string) string {
 	return c.inFile(func(Config) []string { return []string{key} })
 }
 
-// KeyError has an error about a key begin with the key and where it stands, if it does.
+// ErrWrong is what an error matches that the settings are at fault for.
+var ErrWrong = errors.New("the settings are wrong")
+
+// wrong is such an error.
+type wrong struct{ error }
+
+// Unwrap returns the error.
+func (w wrong) Unwrap() error { return w.error }
+
+// Is reports whether target is ErrWrong.
+func (wrong) Is(target error) bool { return target == ErrWrong }
+
+// Wrong has an error match ErrWrong; nil stays nil.
+func Wrong(err error) error {
+	if err == nil {
+		return nil
+	}
+	return wrong{err}
+}
+
+// KeyError has an error about a key begin with the key and where it stands, if it does. It matches ErrWrong.
 func (c *Config) KeyError(key string, err error) error {
 	if at := c.PlaceOf(key); at != "" {
-		return fmt.Errorf("%s: %s: %w", at, key, err)
+		return Wrong(fmt.Errorf("%s: %s: %w", at, key, err))
 	}
-	return fmt.Errorf("%s: %w", key, err)
+	return Wrong(fmt.Errorf("%s: %w", key, err))
 }
 
 // Located has each error of a list, or the one that it is, begin with where the key stands that it begins with: a key
-// of a section, or a section with a colon.
+// of a section, or a section with a colon. It matches ErrWrong then.
 func (c *Config) Located(err error) error {
 	list, ok := err.(interface{ Unwrap() []error })
 	if ok && errors.Join(list.Unwrap()...).Error() == err.Error() {
@@ -57,7 +77,7 @@ func (c *Config) Located(err error) error {
 	word, _, _ := strings.Cut(err.Error(), " ")
 	key, closed := strings.CutSuffix(word, ":")
 	if at := c.PlaceOf(key); at != "" && (closed || strings.Contains(key, ".")) {
-		return fmt.Errorf("%s: %w", at, err)
+		return Wrong(fmt.Errorf("%s: %w", at, err))
 	}
 	return err
 }

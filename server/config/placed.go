@@ -99,7 +99,8 @@ func (l *Loaded) doubts() {
 	unknown := func(key string, names []string) {
 		for i, name := range names {
 			if !strings.Contains(name, "*") && !c.knowsPlugin(name) {
-				doubt(false, fmt.Sprintf("%s[%d]", key, i), "there is no plugin %q yet", trim(name))
+				doubt(false, fmt.Sprintf("%s[%d]", key, i), "there is no plugin %q yet; one that is built in becomes one "+
+					"by a block [[plugin]] with source = \"%sNAME\"", trim(name), Builtin)
 			}
 		}
 	}
@@ -123,13 +124,22 @@ func (c *Config) eachPluginOfModels(f func(key string, names []string)) {
 }
 
 // CheckPluginNames finds names among the plugins of a model that no plugin has. A start notes them alone, since one
-// may be uploaded later, or be put into the folder. Keys may name what is to come.
-func (c *Config) CheckPluginNames() error {
+// may be uploaded later, or be put into the folder. Keys may name what is to come. builtin are the names of those that
+// are built in.
+func (c *Config) CheckPluginNames(builtin []string) error {
+	var declared []string
+	for _, p := range c.Plugin {
+		declared = append(declared, p.Name)
+	}
 	var wrong []error
 	c.eachPluginOfModels(func(key string, names []string) {
 		for _, name := range names {
 			if !strings.Contains(name, "*") && !c.knowsPlugin(name) {
-				wrong = append(wrong, c.KeyError(key, fmt.Errorf("there is no plugin %q", trim(name))))
+				hint := Suggest(name, declared)
+				if slices.Contains(builtin, name) {
+					hint = fmt.Sprintf(": it is built in and becomes one by a block [[plugin]] with source = %q", Builtin+name)
+				}
+				wrong = append(wrong, c.KeyError(key, fmt.Errorf("there is no plugin %q%s", trim(name), hint)))
 			}
 		}
 	})

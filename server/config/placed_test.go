@@ -99,9 +99,11 @@ func TestDoubts(t *testing.T) {
 			`tgi.toml:2: server.cors_allow_origin[2] has no effect: no page has the origin "a.example": they are like ` +
 				`https://example.com and http://localhost:8080, and the empty list is all`},
 		{"[model]\nplugins = [\"grammar\", \"a\", \"b\"]\n[[plugin]]\nname = \"a\"\nsource = \"builtin:dry\"\n", nil,
-			`tgi.toml:2: model.plugins[2] has no effect: there is no plugin "b" yet`},
+			`tgi.toml:2: model.plugins[2] has no effect: there is no plugin "b" yet; one that is built ` +
+				`in becomes one by a block [[plugin]] with source = "builtin:NAME"`},
 		{key(`"tgi-demo"`) + "plugins = [\"a-*\", \"a\"]\n", nil,
-			`tgi.toml:6: key[0].plugins[1] has no effect: there is no plugin "a" yet`},
+			`tgi.toml:6: key[0].plugins[1] has no effect: there is no plugin "a" yet; one that is built ` +
+				`in becomes one by a block [[plugin]] with source = "builtin:NAME"`},
 		{"", []string{"--plugins-folder=" + folder}, ""},
 		{"", []string{"--plugins-folder=" + folder + "/none"},
 			`--plugins-folder: there is no folder "` + folder + `/none" yet: plugins of it are loaded when it is there`},

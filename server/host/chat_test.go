@@ -192,7 +192,7 @@ func TestChatSettings(t *testing.T) {
 		{"nobody", config.Auto, `model.template: there is no plugin "nobody"`},
 		{config.Auto, "hermess", `did you mean hermes?`},
 		{"dry", config.Auto, "model.template: plugin dry serves logits, kind template is wanted"},
-		{broken, config.Auto, "chat-template: tgi_init: " + broken + ":2:9: "},
+		{broken, config.Auto, "chat-template: " + broken + ":2:9: "},
 		{filepath.Join(dir, "none.jinja"), config.Auto, "model.template: open "},
 		{config.Auto, format, "model.tools: " + format + ": tool call format"},
 	} {

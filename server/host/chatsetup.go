@@ -39,9 +39,9 @@ type chatSetup struct {
 // keyError says which key of [model] is wrong, and where it stands.
 func (c *chatSetup) keyError(key string, err error) error {
 	if at := c.settings.Place(key); at != "" {
-		return fmt.Errorf("%s: model.%s: %w", at, key, err)
+		return config.Wrong(fmt.Errorf("%s: model.%s: %w", at, key, err))
 	}
-	return fmt.Errorf("model.%s: %w", key, err)
+	return config.Wrong(fmt.Errorf("model.%s: %w", key, err))
 }
 
 // String says what conversations go through.

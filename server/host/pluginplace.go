@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -65,7 +66,8 @@ func names(text, word string) bool {
 	return false
 }
 
-// placed has each error of a plugin of the settings begin with where the setting stands that it is about.
+// placed has each error of a plugin of the settings begin with where the setting stands that it is about. It matches
+// config.ErrWrong but where the machine is at fault.
 func placed(cfg config.Config, err error) error {
 	if list, ok := err.(interface{ Unwrap() []error }); ok {
 		if errs := list.Unwrap(); errors.Join(errs...).Error() == err.Error() { // several lines, each an error
@@ -80,9 +82,11 @@ func placed(cfg config.Config, err error) error {
 	if !errors.As(err, &of) {
 		return err
 	}
-	at := pluginPlace(cfg, of)
-	if at == "" {
+	if at := pluginPlace(cfg, of); at != "" {
+		err = fmt.Errorf("%s: %w", at, reworded{loadText(err), err})
+	}
+	if errors.Is(err, plugins.ErrNoPlace) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fmt.Errorf("%s: %w", at, reworded{loadText(err), err})
+	return config.Wrong(err)
 }

@@ -45,10 +45,9 @@ func TestPluginPlaces(t *testing.T) {
 		dry + "\n[plugin.limits]\nmemory = \"64KiB\"\n":                 ":6:1: plugin.limits.memory: a: module: ",
 		dry + "limits = { fuel_load = 1 }\n":                            ":4:1: plugin.limits.fuel_load: a: ",
 		dry + "[plugin.limits]\nmemory = \"1MiB\"\nfuel_per_step = 1\n": ":6:1: plugin.limits.fuel_per_step: first steps: ",
-		dry + "[plugin.config]\n# n\nbase = 1.5\nbasis = 2\n": ":7:1: plugin.config.basis: a: tgi_init: unknown " +
-			"parameter: basis",
-		"[model]\ntemplate = \"bad.jinja\"\n":                          ":2:1: model.template: chat-template: ",
-		"[[plugin_signer]]\nname = \"a\"\npublic_key = \"gone.pub\"\n": ":3:1: plugin_signer[0].public_key: signer a: ",
+		dry + "[plugin.config]\n# n\nbase = 1.5\nbasis = 2\n":           ":7:1: plugin.config.basis: a: unknown parameter: basis",
+		"[model]\ntemplate = \"bad.jinja\"\n":                           ":2:1: model.template: chat-template: ",
+		"[[plugin_signer]]\nname = \"a\"\npublic_key = \"gone.pub\"\n":  ":3:1: plugin_signer[0].public_key: signer a: ",
 	} {
 		_, err := TryPlugins(t.Context(), read(text), library.ID(config.DemoModel))
 		if err == nil || !strings.HasPrefix(err.Error(), file+want) {

@@ -207,7 +207,7 @@ func TestRefusals(t *testing.T) {
 		var refusal *guest.Refusal
 		f.Code["tgi_init"] = no
 		if _, err := load(t, f); !errors.As(err, &refusal) || refusal.Text != c.want ||
-			!strings.HasPrefix(err.Error(), "fake: tgi_init: ") {
+			err.Error() != "fake: "+c.want {
 			t.Errorf("init: %.60v", err)
 		}
 		f.Code = map[string]guesttest.Code{"tgi_validate": no, "tgi_logits_begin": no}

@@ -146,7 +146,10 @@ func (l *loader) run(config []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := accepted(l.in, "tgi_init", packed); err != nil {
+	switch err := accepted(l.in, "tgi_init", packed); {
+	case errors.As(err, new(*Refusal)): // whose words are about the configuration
+		return fmt.Errorf("%s: %w", l.g.name, err)
+	case err != nil:
 		return fmt.Errorf("%s: tgi_init: %w", l.g.name, err)
 	}
 	return nil

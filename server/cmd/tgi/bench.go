@@ -193,7 +193,7 @@ func (f *benchFlags) measureModel(ctx context.Context, stdout, stderr io.Writer)
 	cfg.Model.Path, cfg.Model.Weights, cfg.Runtime.Threads = f.model, f.weights, f.threads
 	cfg.Runtime.Device, cfg.Runtime.CUDAGraphs = f.device, f.graphs
 	if err := cfg.Validate(); err != nil {
-		return settingsError{err}
+		return config.Wrong(err)
 	}
 	rep, err := measureModel(ctx, cfg, f.noBeside, stderr)
 	if err != nil {

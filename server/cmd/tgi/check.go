@@ -33,7 +33,7 @@ asked whether they have them.`,
 			defer stop()
 			settings, err := loadConfig(flags)
 			if err != nil {
-				return settingsError{catalog.WithPlugins(ctx, settings.Config, err)}
+				return config.Wrong(catalog.WithPlugins(ctx, settings.Config, err))
 			}
 			log := server.NewLog(cmd.ErrOrStderr(), settings.Config.Log)
 			if out.json {

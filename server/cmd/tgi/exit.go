@@ -33,9 +33,6 @@ var (
 	errInterrupted = errors.New("interrupted")
 )
 
-// settingsError says what is wrong with the settings.
-type settingsError struct{ error }
-
 // usageError says what is wrong with a command line.
 type usageError string
 
@@ -55,16 +52,15 @@ func (c console) exit(err error) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, errReported):
-		return exitFailed
 	case errors.Is(err, errUnknown):
 		return exitUnknown
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
+	case !errors.Is(err, errReported):
+		shown := config.Conceal(err, c.said...)
+		fmt.Fprintln(c.errors, "tgi:", terminal.Text(shown.Error())) // it may be a server's
 	}
-	shown := config.Conceal(err, c.said...)
-	fmt.Fprintln(c.errors, "tgi:", terminal.Text(shown.Error())) // it may be a server's
-	if errors.As(err, new(usageError)) || errors.As(err, new(settingsError)) {
+	if errors.As(err, new(usageError)) || errors.Is(err, config.ErrWrong) {
 		return exitUsage
 	}
 	return exitFailed

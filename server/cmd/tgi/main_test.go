@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -177,6 +179,35 @@ func TestCheckLog(t *testing.T) {
 	}
 	if _, errs = runTgi(t, 0, "check", "--log-level", "warn"); errs != "" {
 		t.Errorf("with log level warn it logs %s", errs)
+	}
+}
+
+// TestSettingsExit: where the settings of plugins are wrong, a check and a start say so by their exit code, and the
+// text names the setting.
+func TestSettingsExit(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for text, want := range map[string]string{
+		"[model]\nplugins = [\"drr\"]\n[[plugin]]\nname = \"dre\"\nsource = \"builtin:dry\"\n": `tgi.toml:2:1: ` +
+			`model.plugins: there is no plugin "drr"; did you mean dre?`,
+		"[model]\nplugins = [\"dry\"]\n": `tgi.toml:2:1: model.plugins: there is no plugin "dry": it is built in and ` +
+			`becomes one by a block [[plugin]] with source = "builtin:dry"`,
+		"[[plugin]]\nname = \"x\"\nsource = \"builtin:dry\"\n[plugin.config]\nbogus = 1\n": `tgi.toml:5:1: ` +
+			`plugin.config.bogus: x: unknown parameter: bogus`,
+		"[[plugin]]\nname = \"x\"\nsource = \"builtin:drr\"\n": `tgi.toml:3:1: plugin.source: x: source "builtin:drr"`,
+		"[[plugin]]\nname = \"x\"\nsource = \"gone.wasm\"\n":   `tgi.toml:3:1: plugin[0].source: there is no file `,
+	} {
+		if err := os.WriteFile("tgi.toml", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, said := runTgi(t, 2, "check"); !strings.Contains(said, want) {
+			t.Errorf("%s: %s", text, said)
+		}
+	}
+	runTgi(t, 2, "check", "--json")
+	var said strings.Builder
+	err := errors.Join(errReported, fmt.Errorf("start: %w", config.Wrong(errors.New("x"))))
+	if code := (console{errors: &said}).exit(err); code != exitUsage || said.Len() > 0 {
+		t.Errorf("a start exits with %d, and prints %q", code, &said)
 	}
 }
 

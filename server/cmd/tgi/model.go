@@ -38,7 +38,7 @@ func withSettings(cmd *cobra.Command) *config.Flags {
 func readSettings(flags *config.Flags) (config.Config, error) {
 	l, err := config.Read(flags, os.LookupEnv)
 	if err != nil {
-		return l.Config, settingsError{err}
+		return l.Config, config.Wrong(err)
 	}
 	return l.Config, nil
 }

@@ -140,7 +140,7 @@ func developHere(ctx context.Context, o develop.Options, model string, stderr io
 	cfg.Model.Path, cfg.Server.Hostname, cfg.Server.Port = model, "127.0.0.1", 0
 	cfg.Server.APIKeys, cfg.Server.AdminKeys, cfg.Plugins.Uploads = []string{key}, []string{admin}, ""
 	if err := cfg.Validate(); err != nil {
-		return settingsError{err}
+		return config.Wrong(err)
 	}
 	h, err := host.Open(ctx, host.Options{Config: catalog.Only(cfg, cfg.DefaultModel()), Version: version, Brief: true,
 		Log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError}))})

@@ -89,7 +89,7 @@ func isReference(word string) bool {
 func policyOf(signers []config.PluginSigner) (share.Policy, error) {
 	p, err := share.NewPolicy(signers)
 	if err != nil {
-		err = settingsError{err}
+		err = config.Wrong(err)
 	}
 	return p, err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -57,7 +58,7 @@ func runServe(ctx context.Context, settings config.Loaded, flags *config.Flags) 
 	}
 	if err := serve(ctx, options, os.Stderr); err != nil {
 		log.Error("stopped", "error", err.Error())
-		return errReported
+		return errors.Join(errReported, err)
 	}
 	return nil
 }
@@ -69,7 +70,7 @@ func loadConfig(flags *config.Flags) (config.Loaded, error) {
 		err = l.Placed(host.CheckRoutes(l.Config.Server))
 	}
 	if err != nil {
-		return l, settingsError{err}
+		return l, config.Wrong(err)
 	}
 	return l, nil
 }

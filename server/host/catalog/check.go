@@ -55,7 +55,7 @@ type CheckedLimits struct {
 // token, and passes what it found to found. Models that were not fetched yet are not fetched; their
 // sources are asked whether they have them.
 func Check(ctx context.Context, cfg config.Config, version string, log *slog.Logger, found func(Checked)) error {
-	err := errors.Join(cfg.CheckPaths(), cfg.CheckPluginNames(), cfg.Located(server.CheckListen(cfg.Server)))
+	err := errors.Join(cfg.CheckPaths(), cfg.CheckPluginNames(builtins()), cfg.Located(server.CheckListen(cfg.Server)))
 	if err != nil {
 		return WithPlugins(ctx, cfg, err)
 	}
