@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -36,8 +37,7 @@ type receipt struct {
 // known is the version of receipts that this program reads.
 const known = 1
 
-// readReceipt reads a receipt. Its error names the field, whatever API the receipt came by. What is null is as left
-// out, but for the version.
+// readReceipt reads a receipt. Its error names the field, whatever API the receipt came by.
 func readReceipt(raw json.RawMessage) (r receipt, err error) {
 	if given := wire.Kind(raw); given != "an object" {
 		return r, fmt.Errorf("receipt: want an object, given %s", given)
@@ -56,6 +56,9 @@ func readReceipt(raw json.RawMessage) (r receipt, err error) {
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return r, fmt.Errorf("receipt.%w", wire.Told(err))
+	}
+	if err := given(raw, reflect.TypeOf(r), "receipt"); err != nil {
+		return r, err
 	}
 	if err := complete(form.Plugins, "plugins", "name", "use"); err != nil {
 		return r, err
@@ -89,6 +92,51 @@ func (r *receipt) checksums() error {
 	return nil
 }
 
+// given returns an error where a member that t, a struct, has is null in raw: a server leaves out what there is not. It
+// is for a seed to say what it may be.
+func given(raw json.RawMessage, t reflect.Type, at string) error {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &members) // it was read as a t
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name := cmp.Or(f.Tag.Get("json"), strings.ToLower(f.Name))
+		value, there := members[name]
+		at := at + "." + name
+		switch {
+		case !there || f.Type == reflect.TypeFor[seed]():
+		case !set(value):
+			return fmt.Errorf("%s: want %s, given null", at, wanted(f.Type, name))
+		case f.Type.Kind() == reflect.Struct:
+			if err := given(value, f.Type, at); err != nil {
+				return err
+			}
+		case f.Type.Kind() == reflect.Slice:
+			for i, one := range wire.Elements(value) {
+				if err := given(one, f.Type.Elem(), fmt.Sprintf("%s[%d]", at, i)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// wanted is what a member of a receipt has to be.
+func wanted(t reflect.Type, name string) string {
+	switch t.Kind() {
+	case reflect.Slice:
+		return "an array"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Uint32:
+		return "a whole number from 0 to 2^32-1"
+	}
+	if strings.HasSuffix(name, "sha256") {
+		return checksum.name
+	}
+	return word.name
+}
+
 // sumError says that a member whose name begins so is no checksum.
 func sumError(field, given string) error {
 	name := "receipt." + field + "_sha256"
@@ -118,13 +166,13 @@ type settings map[string]json.RawMessage
 // UnmarshalJSON checks the kinds of those that [generate.AppendReceipt] writes.
 func (s *settings) UnmarshalJSON(data []byte) error {
 	var list map[string]json.RawMessage
-	if given := wire.Kind(data); given != "an object" && given != "null" {
+	if given := wire.Kind(data); given != "an object" {
 		return fmt.Errorf("settings: want an object, given %s", given)
 	}
 	_ = json.Unmarshal(data, &list) // it is one
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		raw := list[name]
-		if k, known := settingKinds[name]; known && set(raw) && !k.is(raw) {
+		if k, known := settingKinds[name]; known && !(set(raw) && k.is(raw)) {
 			return fmt.Errorf("settings.%s: want %s, given %s", name, k.name, quoted(raw))
 		}
 	}

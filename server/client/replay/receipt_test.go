@@ -165,11 +165,18 @@ func TestReceiptTells(t *testing.T) {
 		with(`"sample": true`, `"sample": "yes"`): `receipt.settings.sample: want true or false, given "yes"`,
 		with(`"name": "p", `, ``):                 "receipt.plugins[0].name is missing",
 		with(`"tokens": 3`, `"tokens": -3`):       "receipt.outputs.tokens: want a whole number from 0 to 2^32-1, given -3",
-		with(`"`+sum("o")+`"`, `null`):            "receipt.outputs[0].sha256 is missing",
-		with(`"`+sum("o")+`"`, `"x"`):             `receipt.outputs[0].sha256: want a checksum, 64 of 0-9 and a-f, given "x"`,
-		with(`"`+sum("o")+`"`, `""`):              `receipt.outputs[0].sha256: want a checksum, 64 of 0-9 and a-f, given ""`,
-		with(sum("aa"), "AA"):                     `receipt.plugins[0].sha256: want a checksum, 64 of 0-9 and a-f, given "AA"`,
-		with(sum("p"), "p"):                       `receipt.prompt.sha256: want a checksum, 64 of 0-9 and a-f, given "p"`,
+		with(`"`+sum("o")+`"`, `null`):            "receipt.outputs[0].sha256: want a checksum, 64 of 0-9 and a-f, given null",
+		with(`"sample": true`, `"sample": null`):  "receipt.settings.sample: want true or false, given null",
+		with(`"model"`, `"weights_sha256": null, "model"`): "receipt.weights_sha256: want a checksum, 64 of 0-9 and a-f, " +
+			`given null`,
+		with(`"model": "m"`, `"model": null`):    "receipt.model: want a string, given null",
+		with(`"name": "p"`, `"version": null`):   "receipt.plugins[0].version: want a string, given null",
+		with(`"tokens": 2`, `"tokens": null`):    "receipt.prompt.tokens: want a whole number from 0 to 2^32-1, given null",
+		with(`"prompt"`, `"plugins": null, "x"`): "receipt.plugins: want an array, given null",
+		with(`"`+sum("o")+`"`, `"x"`):            `receipt.outputs[0].sha256: want a checksum, 64 of 0-9 and a-f, given "x"`,
+		with(`"`+sum("o")+`"`, `""`):             `receipt.outputs[0].sha256: want a checksum, 64 of 0-9 and a-f, given ""`,
+		with(sum("aa"), "AA"):                    `receipt.plugins[0].sha256: want a checksum, 64 of 0-9 and a-f, given "AA"`,
+		with(sum("p"), "p"):                      `receipt.prompt.sha256: want a checksum, 64 of 0-9 and a-f, given "p"`,
 		with(`"model"`, `"weights_sha256": "x", "model"`): "receipt.weights_sha256: want a checksum, 64 of 0-9 and a-f, " +
 			`given "x"`,
 		with(`"tokens": 2`, `"tokens": {"a": [1]}`): "receipt.prompt.tokens: want a whole number from 0 to 2^32-1, given an object",
@@ -356,7 +363,7 @@ func TestSettingKinds(t *testing.T) {
 			t.Errorf("%s may be anything", name)
 		}
 	}
-	if err := json.Unmarshal([]byte(`{"top_k": 5.0, "temperature": null, "later": "x"}`), &s); err != nil {
+	if err := json.Unmarshal([]byte(`{"top_k": 5.0, "later": "x", "latest": null}`), &s); err != nil {
 		t.Error(err)
 	}
 	if err := json.Unmarshal([]byte(`{"top_k": 5.5}`), &s); err == nil {
