@@ -13,11 +13,11 @@ func (m *Metrics) WatchKeys(list func() []quota.Usage) {
 		return prometheus.NewDesc("tgi_key_"+name, help, append([]string{"key"}, labels...), nil)
 	}
 	m.registry.MustRegister(keyCollector{list,
-		desc("requests_total", "Requests of a key that were let in."),
+		desc("requests_total", "Requests of a key, also those that were refused."),
 		desc("batch_lines_total", "Lines of a key's batches that were begun."),
 		desc("tokens_total", "Tokens of a key's requests: of prompts, those of them that the cache had, generated, and "+
 			"those computed for texts that no client saw.", "kind"),
-		desc("refused_total", "Requests that a limit of their key refused.", "limit"),
+		desc("refused_total", "Requests, and lines of batches, that a limit of their key refused, each once.", "limit"),
 		desc("requests_running", "Requests of a key that are not over."),
 	})
 }

@@ -139,7 +139,7 @@ func checkUsage(t *testing.T, url string) {
 		t.Fatalf("usage: %v %s", err, text)
 	}
 	few, short := got.Keys[1], got.Keys[2]
-	if got.Keys[0].Key != nil || *few.Key != "few" || few.Requests != 3 || few.Generated_tokens != 6 ||
+	if got.Keys[0].Key != nil || *few.Key != "few" || few.Requests != 6 || few.Generated_tokens != 6 ||
 		few.Refused["requests_per_minute"] != 3 || few.Limits["requests_per_minute"]["limit"] != 3 {
 		t.Errorf("few: %s", text)
 	}
@@ -150,7 +150,7 @@ func checkUsage(t *testing.T, url string) {
 		t.Errorf("usage for a user: %d", res.StatusCode)
 	}
 	_, metrics := keyed(t, url, "/metrics", "", "")
-	for _, want := range []string{`tgi_key_requests_total{key="few"} 3`, `tgi_key_tokens_total{key="few",kind="generated"} 6`,
+	for _, want := range []string{`tgi_key_requests_total{key="few"} 6`, `tgi_key_tokens_total{key="few",kind="generated"} 6`,
 		`tgi_key_refused_total{key="few",limit="requests_per_minute"} 3`, `tgi_key_requests_running{key="short"} 0`} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("the metrics lack %s", want)

@@ -77,13 +77,13 @@ type State struct {
 type Usage struct {
 	// Key is its name; empty for requests without one.
 	Key string
-	// Requests were let in, Running of them are not over; Lines are those of batches.
+	// Requests came, also those that were refused, and Running of them are not over; Lines are those of batches.
 	Requests, Lines uint64
 	Running         int
 	// Prompt, Cached and Generated count tokens; Cached are among Prompt. Unseen were computed for texts that no client
 	// saw.
 	Prompt, Cached, Generated, Unseen uint64
-	// Refused counts refusals by limit.
+	// Refused counts those of Requests and Lines that a limit refused, each once, by limit.
 	Refused map[Window]uint64
 	// Limits are the key's; States are its rates now, if they were asked for.
 	Limits Limits
@@ -193,9 +193,10 @@ type Lease struct {
 	account *account
 	line    bool
 
-	mu     sync.Mutex
-	left   bool
-	states map[Window]State
+	mu      sync.Mutex
+	left    bool
+	refused bool // and counted so
+	states  map[Window]State
 }
 
 // Enter lets a request of a key in, until Leave, or fails with an *Exceeded and what is known of the rates. A line of a
@@ -212,9 +213,9 @@ func (q *Quotas) Enter(ctx context.Context, name string, line bool) (*Lease, err
 		a.usage.Lines++
 		return l, nil
 	}
-	if err := a.enter(); err != nil {
+	if full := a.enter(); full != nil {
 		l.left = true
-		return l, err
+		return l, l.refuse(full)
 	}
 	if a.requests == nil {
 		return l, nil
@@ -222,9 +223,8 @@ func (q *Quotas) Enter(ctx context.Context, name string, line bool) (*Lease, err
 	st, _, refused := a.requests.take(ctx, 1)
 	l.states[RequestsPerMinute] = st
 	if refused != nil {
-		a.leave(true)
-		l.left = true
-		return l, a.refuse(refused)
+		l.Leave()
+		return l, l.refuse(refused)
 	}
 	return l, nil
 }
@@ -232,34 +232,36 @@ func (q *Quotas) Enter(ctx context.Context, name string, line bool) (*Lease, err
 // busyRetry is when to ask again for a place among the requests of a key.
 const busyRetry = time.Second
 
-// enter takes one of the places of requests at the same time.
-func (a *account) enter() error {
+// enter counts a request and takes one of the places of those at the same time, or says why there is none.
+func (a *account) enter() *Exceeded {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.usage.Requests++
 	if most := a.limits.Concurrent; most > 0 && a.usage.Running >= most {
-		a.usage.Refused[Concurrent]++
 		return &Exceeded{Window: Concurrent, Limit: most, Used: a.usage.Running, Asked: 1, RetryAfter: busyRetry}
 	}
 	a.usage.Running++
-	a.usage.Requests++
 	return nil
 }
 
-// leave gives the place back; undone says that the request was not let in after all.
-func (a *account) leave(undone bool) {
+// leave gives the place back.
+func (a *account) leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.usage.Running--
-	if undone {
-		a.usage.Requests--
-	}
 }
 
-// refuse counts a refusal.
-func (a *account) refuse(e *Exceeded) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.usage.Refused[e.Window]++
+// refuse counts the request as refused, once: others of its texts may be refused, too.
+func (l *Lease) refuse(e *Exceeded) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refused {
+		return e
+	}
+	l.refused = true
+	l.account.mu.Lock()
+	defer l.account.mu.Unlock()
+	l.account.usage.Refused[e.Window]++
 	return e
 }
 
@@ -268,7 +270,7 @@ func (l *Lease) Leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.left && !l.line {
-		l.account.leave(false)
+		l.account.leave()
 	}
 	l.left = true
 }
@@ -306,7 +308,7 @@ func (l *Lease) Reserve(ctx context.Context, n int) (settle func(prompt, cached,
 		for k, before := range a.tokens[:i] {
 			before.give(context.WithoutCancel(ctx), from[k], n)
 		}
-		return nil, a.refuse(refused)
+		return nil, l.refuse(refused)
 	}
 	return func(prompt, cached, generated, unseen int) {
 		ctx := context.WithoutCancel(ctx)

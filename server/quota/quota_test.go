@@ -88,7 +88,7 @@ func TestRequests(t *testing.T) {
 		}
 	}
 	u := q.Usage()
-	if u[0].Requests != 20 || u[1].Requests != 8 || u[1].Refused[RequestsPerMinute] != 3 || u[2].Requests != 20 {
+	if u[0].Requests != 20 || u[1].Requests != 11 || u[1].Refused[RequestsPerMinute] != 3 || u[2].Requests != 20 {
 		t.Errorf("usage %+v", u)
 	}
 }
@@ -115,6 +115,41 @@ func TestConcurrent(t *testing.T) {
 	}
 	if _, err := q.Enter(t.Context(), "a", false); err == nil {
 		t.Error("one that left twice gave two places")
+	}
+}
+
+// TestRefusedUsage: requests are those that came, and refused ones are among them, whichever limit refuses them. A line
+// of a batch is no request.
+func TestRefusedUsage(t *testing.T) {
+	for window, limits := range map[Window]Limits{RequestsPerMinute: {RequestsPerMinute: 2}, Concurrent: {Concurrent: 2},
+		TokensPerMinute: {TokensPerMinute: 20}, TokensPerDay: {TokensPerDay: 20}} {
+		q, err := New(map[string]Limits{"a": limits}, []string{"a"}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 5 {
+			l, err := q.Enter(t.Context(), "a", false)
+			if err == nil {
+				_, err = l.Reserve(t.Context(), 10)
+			}
+			if err != nil { // as the next text of the same request
+				_, _ = l.Reserve(t.Context(), 10)
+			}
+			if (err == nil) != (i < 2) {
+				t.Errorf("%s, request %d: %v", window, i, err)
+			}
+		}
+		l, _ := q.Enter(t.Context(), "a", true)
+		if _, err := l.Reserve(t.Context(), 10); (err == nil) != (window != TokensPerMinute && window != TokensPerDay) {
+			t.Errorf("%s, a line: %v", window, err)
+		}
+		refused := uint64(3)
+		if len(q.accounts["a"].tokens) > 0 {
+			refused++
+		}
+		if u := q.Usage()[1]; u.Requests != 5 || u.Lines != 1 || u.Refused[window] != refused {
+			t.Errorf("%s: %+v", window, u)
+		}
 	}
 }
 
@@ -149,7 +184,8 @@ func TestTokens(t *testing.T) {
 	if _, err = l.Reserve(t.Context(), 601); !errors.As(err, &e) || e.RetryAfter != 0 {
 		t.Errorf("more than there ever is: %v", err)
 	}
-	if u := q.Usage()[1]; u.Prompt != 20 || u.Cached != 5 || u.Generated != 480 || u.Refused[TokensPerDay] != 2 {
+	if u := q.Usage()[1]; u.Prompt != 20 || u.Cached != 5 || u.Generated != 480 || u.Requests != 1 ||
+		u.Refused[TokensPerMinute] != 1 || u.Refused[TokensPerDay] != 0 { // it is one request, refused once
 		t.Errorf("usage %+v", u)
 	}
 }
