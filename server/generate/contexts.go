@@ -511,17 +511,20 @@ func (h *Contexts) apply(ev engine.SpanEvent) error {
 		if x.span.Reason = ev.Event.Finish.Reason; ev.Dropped {
 			x.span.Reason = llm.FinishEOS
 		}
-		h.cut = x.emits && x.tight && x.span.Reason == llm.FinishLength
 	}
-	if x.emits && !ev.Dropped {
-		h.out.Begin()
-		err := h.emit(ev.Event.Token, infoOf(&ev.Event), true)
-		if !errors.As(err, new(*llm.ProgramError)) {
-			return err
-		}
+	if !x.emits || ev.Dropped {
+		return nil
+	}
+	h.out.Begin()
+	err := h.emit(ev.Event.Token, infoOf(&ev.Event), true)
+	switch {
+	case errors.As(err, new(*llm.ProgramError)):
 		x.emits, x.no = false, err
+		return nil
+	case err == nil && ev.Last(): // what is emitted behind it is no part of it
+		h.cut = x.tight && x.span.Reason == llm.FinishLength
 	}
-	return nil
+	return err
 }
 
 // Span implements span.
