@@ -169,8 +169,22 @@ func (r *Round) Close() {
 	<-r.over
 }
 
-// ErrGuarded is why the calls of a text that a guard ended are not made: the reply is over.
-var ErrGuarded = errors.New("not made: a guard ended the reply")
+var (
+	errGuarded = errors.New("not made: a guard ended the reply")
+	errBroken  = errors.New("not made: another call of the reply is broken, or not complete")
+)
+
+// NotMade says why no call of a reply is made, nil where they are: a guard ended the reply, or not all of its calls are
+// whole.
+func NotMade(r *generate.Reply, guarded bool) error {
+	switch {
+	case guarded:
+		return errGuarded
+	case !r.Called():
+		return errBroken
+	}
+	return nil
+}
 
 // Split returns the calls that servers run, and whether there are others, which the client has to make.
 func Split(l *mcp.Loop, calls []generate.Call) (ours []generate.Call, others bool) {

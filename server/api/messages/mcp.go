@@ -112,16 +112,16 @@ func appendResult(b []byte, s *said) []byte {
 func (t *turn) goOn(ctx context.Context,
 	await func(context.Context, func(context.Context) (int, error)) (int, error)) (bool, error) {
 	c := t.call
-	if c.loop == nil || !t.choice.Reply.Called() {
+	if c.loop == nil {
 		return false, nil
 	}
 	ours, others := mcptools.Split(c.loop, t.choice.Reply.Calls())
 	if len(ours) == 0 {
 		return false, nil
 	}
-	if t.choice.Finish.Reason == llm.FinishGuard {
+	if why := mcptools.NotMade(t.choice.Reply, t.choice.Finish.Reason == llm.FinishGuard); why != nil {
 		for _, one := range ours {
-			t.settle(one.ID, mcp.Outcome{Err: mcptools.ErrGuarded})
+			t.settle(one.ID, mcp.Outcome{Err: why})
 		}
 		return false, t.err
 	}

@@ -142,6 +142,18 @@ func TestMCPGuarded(t *testing.T) {
 	}
 }
 
+// TestMCPBroken: a call beside one that is broken is not made, and says so.
+func TestMCPBroken(t *testing.T) {
+	for _, stream := range []string{"", `,"stream":true`} {
+		s, _ := withTools(t, nil, greet+`<call>greet c2 {"name"`, "Done.")
+		body := post(s, asking+wantsTools+stream+`}`).Body.String()
+		if strings.Contains(body, "Hi Ada") || strings.Contains(body, "Done.") ||
+			!strings.Contains(body, `"tool_use_id":"c1","is_error":true,"content":[{"type":"text","text":"not made: another call `) {
+			t.Errorf("got %s", body)
+		}
+	}
+}
+
 // TestMCPAndOwn: where a turn calls the client's own tools too, the server's calls are made and the client makes its.
 func TestMCPAndOwn(t *testing.T) {
 	s, _ := withTools(t, nil, greet+` <call>mine c2 {"x":1}</call>`, "Done.")

@@ -92,15 +92,15 @@ func (r *rounds) goesOn(one *choice) bool {
 }
 
 // drop notes the calls of the last run that servers could make and do not: beside the client's own, since nobody would
-// tell the model of them, and of a text that a guard ended.
+// tell the model of them, beside one that is broken, and of a text that a guard ended.
 func (r *rounds) drop(one *choice) {
 	if r == nil || r.goesOn(one) {
 		return
 	}
 	ours, _ := mcptools.Split(r.loop, one.Reply.Calls())
-	why := errOthers
-	if one.guarded() {
-		why = mcptools.ErrGuarded
+	why := mcptools.NotMade(one.Reply, one.guarded())
+	if why == nil {
+		why = errOthers
 	}
 	for _, c := range ours {
 		r.calls, r.outcomes = append(r.calls, c), append(r.outcomes, mcp.Outcome{Err: why})

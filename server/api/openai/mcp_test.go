@@ -93,6 +93,16 @@ func TestMCPGuarded(t *testing.T) {
 	}
 }
 
+// TestMCPBroken: a call beside one that is broken is not made, and says so.
+func TestMCPBroken(t *testing.T) {
+	s, _ := chatting(t, nil, greet+`<call>greet c2 {"name"`, "Done.")
+	body := chat(s, "", mcpTools).Body.String()
+	if strings.Contains(body, "Hi Ada") || strings.Contains(body, "Done.") ||
+		!strings.Contains(body, "not made: another call of the reply is broken") {
+		t.Errorf("got %s", body)
+	}
+}
+
 // answered is what tests read of a reply.
 type answered struct {
 	Choices []struct {

@@ -31,16 +31,16 @@ func (t *turn) list() {
 // there is one.
 func (t *turn) goOn(ctx context.Context, next func(context.Context) (step, error)) (bool, error) {
 	c := t.call
-	if c.loop == nil || !t.choice.Reply.Called() {
+	if c.loop == nil {
 		return false, nil
 	}
 	ours, others := mcptools.Split(c.loop, t.choice.Reply.Calls())
 	if len(ours) == 0 {
 		return false, nil
 	}
-	if t.guarded() {
+	if why := mcptools.NotMade(t.choice.Reply, t.guarded()); why != nil {
 		for _, one := range ours {
-			t.settle(one.ID, &mcp.Outcome{Err: mcptools.ErrGuarded})
+			t.settle(one.ID, &mcp.Outcome{Err: why})
 		}
 		return false, t.err
 	}

@@ -82,6 +82,42 @@ func TestMCPGuarded(t *testing.T) {
 	}
 }
 
+// TestMCPBroken: a call beside one that is broken, or that the reply's length cut, is not made, and says so: it is not
+// under way for ever.
+func TestMCPBroken(t *testing.T) {
+	for _, broken := range []string{`<call>greet c2 {"name"`, `<call>greet c2 [1]</call>`} {
+		for _, stream := range []bool{false, true} {
+			s, api := newServer(rounds(`<call>greet c1 {"name":"Ada"}</call>`+broken, "Done."),
+				&generatetest.Chat{Parse: true})
+			withTools(t, api, nil)
+			rec := ask(s, http.MethodPost, path, fmt.Sprintf(`{"input":"Hi","stream":%t,%s}`, stream, wanted))
+			body := rec.Body.String()
+			if stream {
+				i := strings.LastIndex(body, `"response":{`)
+				if i < 0 || strings.Count(body, `"type":"response.mcp_call.failed"`) != 1 {
+					t.Fatalf("%s: %s", broken, body)
+				}
+				end := strings.IndexByte(body[i:], '\n')
+				body = strings.TrimSuffix(body[i+len(`"response":`):i+end], "}")
+			}
+			var v struct {
+				Output []struct {
+					Type, Status, Arguments string
+					Error                   struct{ Message string }
+				}
+			}
+			if err := json.Unmarshal([]byte(body), &v); err != nil {
+				t.Fatalf("%v in %s", err, body)
+			}
+			call := v.Output[1]
+			if call.Type != kindMCPCall || call.Status != "failed" || !strings.Contains(call.Error.Message, "not made: ") ||
+				strings.Contains(body, "in_progress") || strings.Contains(body, "Hi Ada") {
+				t.Errorf("%s, streamed %t: %s", broken, stream, body)
+			}
+		}
+	}
+}
+
 // TestMCP: calls of tools of servers are made, and the model goes on with what they said.
 func TestMCP(t *testing.T) {
 	chat := &generatetest.Chat{Parse: true}
