@@ -629,3 +629,24 @@ func TestCutStates(t *testing.T) {
 		}
 	}
 }
+
+// TestFailures: a model or a plugin that fails is a 500 of a whole reply, as in OpenAI's API, that the type of TGI tells
+// apart; a stream ends with the event of a response that failed.
+func TestFailures(t *testing.T) {
+	for kind, err := range map[string]error{
+		"plugin":     fmt.Errorf("%w: dry: tgi_logits_process: trap", llm.ErrPlugin),
+		"generation": fmt.Errorf("%w: no memory", llm.ErrBackend),
+	} {
+		s, _ := newServer(&generatetest.Engine{Break: err}, &generatetest.Chat{})
+		rec := ask(s, http.MethodPost, path, `{"input":"Hi"}`)
+		if body := rec.Body.String(); rec.Code != http.StatusInternalServerError ||
+			!strings.Contains(body, `"type":"server_error"`) || !strings.Contains(body, `"error_type":"`+kind+`"`) {
+			t.Errorf("%s: %d %s", kind, rec.Code, body)
+		}
+		rec = ask(s, http.MethodPost, path, `{"input":"Hi","stream":true}`)
+		if body := rec.Body.String(); rec.Code != http.StatusOK || !strings.Contains(body, `"response.failed"`) ||
+			!strings.Contains(body, `"error":{"code":"server_error"`) {
+			t.Errorf("%s, streamed: %d %s", kind, rec.Code, body)
+		}
+	}
+}
