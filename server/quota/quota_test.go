@@ -121,8 +121,10 @@ func TestConcurrent(t *testing.T) {
 // TestRefusedUsage: requests are those that came, and refused ones are among them, whichever limit refuses them. A line
 // of a batch is no request.
 func TestRefusedUsage(t *testing.T) {
-	for window, limits := range map[Window]Limits{RequestsPerMinute: {RequestsPerMinute: 2}, Concurrent: {Concurrent: 2},
-		TokensPerMinute: {TokensPerMinute: 20}, TokensPerDay: {TokensPerDay: 20}} {
+	for window, limits := range map[Window]Limits{
+		RequestsPerMinute: {RequestsPerMinute: 2}, Concurrent: {Concurrent: 2},
+		TokensPerMinute: {TokensPerMinute: 20}, TokensPerDay: {TokensPerDay: 20},
+	} {
 		q, err := New(map[string]Limits{"a": limits}, []string{"a"}, nil, nil)
 		if err != nil {
 			t.Fatal(err)

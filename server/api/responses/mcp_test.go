@@ -110,7 +110,8 @@ func TestMCPBroken(t *testing.T) {
 				t.Fatalf("%v in %s", err, body)
 			}
 			call := v.Output[1]
-			if call.Type != kindMCPCall || call.Status != "failed" || !strings.Contains(call.Error.Message, "not made: ") ||
+			if call.Type != kindMCPCall || call.Status != "failed" ||
+				!strings.Contains(call.Error.Message, "not made: ") ||
 				strings.Contains(body, "in_progress") || strings.Contains(body, "Hi Ada") {
 				t.Errorf("%s, streamed %t: %s", broken, stream, body)
 			}
