@@ -630,8 +630,8 @@ func TestCutStates(t *testing.T) {
 	}
 }
 
-// TestFailures: a model or a plugin that fails is a 500 of a whole reply, as in OpenAI's API, and TGI's type tells which;
-// a stream ends with the event of a response that failed.
+// TestFailures: a model or a plugin that fails is a 500 of a whole reply, as in OpenAI's API, and TGI's type tells
+// which; a stream ends with the event of a response that failed.
 func TestFailures(t *testing.T) {
 	for kind, err := range map[string]error{
 		"plugin":     fmt.Errorf("%w: dry: tgi_logits_process: trap", llm.ErrPlugin),
