@@ -20,7 +20,12 @@ func Decode(text []byte, want string, list []wire.Field, d *generate.Draft) erro
 	return err
 }
 
-// Unknown returns those of the members that a route does not know which mean nothing.
-func Unknown(names []string) []string {
-	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(idle, name) })
+// Unknown returns those of the members that a route does not know which mean nothing, nil for none.
+func Unknown(names []string) (unknown []string) {
+	for _, name := range names {
+		if !slices.Contains(idle, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown
 }
