@@ -313,7 +313,12 @@ func (c *call) span() (int, error) {
 	clear(b)
 	binary.LittleEndian.PutUint32(b[abi.SpanFrom:], uint32(s.From))
 	binary.LittleEndian.PutUint32(b[abi.SpanCount:], uint32(s.Count))
-	binary.LittleEndian.PutUint32(b[abi.SpanReason:], uint32(s.Reason))
+	reason := uint32(s.Reason)
+	if s.Denied {
+		reason = abi.RunDenied
+	}
+	binary.LittleEndian.PutUint32(b[abi.SpanReason:], reason)
+	binary.LittleEndian.PutUint32(b[abi.SpanEnd:], s.End)
 	binary.LittleEndian.PutUint64(b[abi.SpanLogprob:], math.Float64bits(s.Logprob))
 	return 0, nil
 }

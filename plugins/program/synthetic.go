@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -177,6 +178,7 @@ func (h *Synthetic) Start(c int, settings []byte) error {
 	var set struct {
 		MaxTokens int             `json:"max_tokens"`
 		Grammar   json.RawMessage `json:"grammar"`
+		Deny      []uint32        `json:"deny"`
 	}
 	if len(settings) > 0 && json.Unmarshal(settings, &set) != nil {
 		return refuse(abi.ProgramArgument, "settings: no JSON object")
@@ -191,12 +193,27 @@ func (h *Synthetic) Start(c int, settings []byte) error {
 	if err := h.spend(n); err != nil {
 		return err
 	}
-	x.span = llm.ProgramSpan{From: len(x.tokens), Count: n, Reason: llm.FinishLength, Logprob: -float64(n)}
-	for range n {
-		x.tokens = append(x.tokens, h.words[h.state(x)%uint64(len(h.words))])
+	x.told, x.span = false, llm.ProgramSpan{From: len(x.tokens)}
+	word, ok := h.word(x, set.Deny)
+	if x.span.Denied = !ok; !ok {
+		return nil
 	}
-	x.told = false
+	x.span.Count, x.span.Reason, x.span.Logprob = n, llm.FinishLength, -float64(n)
+	for range n {
+		x.tokens = append(x.tokens, word)
+		word, _ = h.word(x, nil)
+	}
 	return nil
+}
+
+// word returns the next word of a context that is not denied; ok is false if all are.
+func (h *Synthetic) word(x *synthetic, deny []uint32) (word uint32, ok bool) {
+	for i := range h.words {
+		if word = h.words[(h.state(x)+uint64(i))%uint64(len(h.words))]; !slices.Contains(deny, word) {
+			return word, true
+		}
+	}
+	return 0, false
 }
 
 // state is a number that the tokens of a context decide.

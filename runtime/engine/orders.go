@@ -166,8 +166,8 @@ func (e *Engine) endSession(s *Session, cause error) {
 	close(s.done)
 }
 
-// looked returns the event of a sequence that picks no token.
-func (p *probe) looked() Event { return Event{Finish: &llm.Finish{}} }
+// tokenless returns the event of a sequence that picks no token.
+func tokenless() Event { return Event{Finish: &llm.Finish{}} }
 
 // read takes what the probe is for from the logits behind the last token.
 func (p *probe) read(row []float32) {
@@ -182,7 +182,7 @@ func (q *sequence) result(tokens []llm.Token, err error) sched.Result {
 	if err != nil {
 		return sched.Result{Tokens: tokens, End: true}
 	}
-	return sched.Result{Tokens: tokens, Rest: true, End: q.dropped || q.probe != nil}
+	return sched.Result{Tokens: tokens, Rest: true, End: q.dropped || q.probe != nil || q.denied}
 }
 
 // spanEvent is what the program gets of an event of a span.
@@ -192,7 +192,7 @@ func (q *sequence) spanEvent(it item) SpanEvent {
 		ev.Cached = q.seq.Cached()
 	}
 	if ev.Last() {
-		ev.Dropped, ev.Computed = q.dropped, q.seq.Spent()
+		ev.Dropped, ev.Denied, ev.Computed = q.dropped, q.denied, q.seq.Spent()
 	}
 	if p := q.probe; p != nil {
 		ev.Row, ev.Logprobs = p.row, p.logprobs

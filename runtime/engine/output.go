@@ -78,13 +78,15 @@ type Emitted struct {
 	By string
 	// Whole says that it is the last of its emission.
 	Whole bool
+	// Ends says that it ends the text, as one of the model's does.
+	Ends bool
 }
 
 // Add returns the events of one more token, which may be those of earlier ones, or none. The last event of the text has
 // a Finish. A *Refusal takes the emission back, as far as it did not go out; the output goes on. Other errors wrap
 // llm.ErrPlugin and end it.
 func (o *Output) Add(x Emitted) ([]Event, error) {
-	p := sample.Pick{Token: x.Token, Logprob: x.Logprob, Explained: x.Explained}
+	p := sample.Pick{Token: x.Token, Logprob: x.Logprob, Explained: x.Explained, Stop: x.Ends}
 	if x.By != "" {
 		none := float32(math.Inf(-1))
 		p.Explained = &llm.Explanation{Token: x.Token, Raw: none, Final: none, Pick: llm.PickedProgram, By: x.By}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -315,6 +316,10 @@ func (t *pickTask) pickAll() error {
 		p, err := t.chain.Pick(t.history, row)
 		if err != nil && t.q.guards != nil {
 			return t.q.guards.fail(t, err)
+		}
+		if t.q.span != nil && errors.Is(err, sample.ErrBanned) {
+			t.q.denied = true
+			return nil
 		}
 		if err != nil {
 			return err

@@ -87,6 +87,7 @@ type sequence struct {
 	generated int
 	begun     bool // it has an event
 	dropped   bool // the token that ended it is no part of its context
+	denied    bool // its span ended without one: see SpanRequest.Deny
 	first     time.Duration
 
 	drafting  *draft.Sequence // nil where nothing is drafted

@@ -80,6 +80,10 @@ type SpanRequest struct {
 	// Cancel and Prediction are as in Request.
 	Cancel     func()
 	Prediction []llm.Token
+	// Deny are tokens of the vocabulary that the first one must not be, By who says so: see sample.Chain.Deny. Where
+	// none is left the span ends without a token.
+	Deny []llm.Token
+	By   string
 }
 
 // SpanEvent is a token of a span, or the result of one that generates none.
@@ -90,6 +94,8 @@ type SpanEvent struct {
 	Event Event
 	// Dropped says that the token ended the span and is no part of the context.
 	Dropped bool
+	// Denied says that the span ended since all tokens that might be its first are denied. The event has none.
+	Denied bool
 	// Computed is how many tokens the model computed for the span, in its last event.
 	Computed int
 	// Cached is how many of the context's tokens the cache held when the span began.
@@ -236,6 +242,12 @@ func (c *Context) Start(r SpanRequest) (sp *Span, err error) {
 	if q.chain, err = sample.New(r.Params, e.shape.Vocab, e.ends, r.Plugins); err != nil {
 		return nil, err
 	}
+	if len(r.Deny) > 0 {
+		if err := e.checkTokens("denied", r.Deny); err != nil {
+			return nil, err
+		}
+		q.chain.Deny(r.Deny, r.By)
+	}
 	q.guests = q.chain.Guests()
 	q.text = newTranscript(e.codec, c.tokens, r.Params.Stop, 0)
 	e.beginDrafting(q, Request{Prediction: r.Prediction}, r.Plugins)
@@ -308,7 +320,7 @@ func (s *Session) pop() (SpanEvent, bool) {
 		if c == nil {
 			continue
 		}
-		if ev.Err == nil && ev.Span.q.probe == nil && !ev.Dropped {
+		if ev.Err == nil && ev.Span.q.probe == nil && !ev.Dropped && !ev.Denied {
 			c.tokens = append(c.tokens, ev.Event.Token)
 		}
 		if ev.Last() {

@@ -356,3 +356,57 @@ func TestDropWhileRunning(t *testing.T) {
 		t.Errorf("events of %d spans", len(in.events))
 	}
 }
+
+// TestSpanIsDenied: the first token of a span is none of those that it is denied, also where a guess proposes one, and
+// those behind it may be; the end can be denied. Where none is left the span ends without a token, and its context is
+// as it was.
+func TestSpanIsDenied(t *testing.T) {
+	var all []llm.Token
+	for id := range pieces {
+		all = append(all, llm.Token(id))
+	}
+	for _, cfg := range []Config{{}, {Speculation: draft.Settings{Tokens: 4, Always: true}}} {
+		for _, guests := range [][]string{nil, {"guest"}} {
+			s := open(t, start(t, newFake(64, 16, 256), cfg), 1)
+			in := newReader(t, s)
+			c := s.New([]llm.Token{3, 4, 5}, nil)
+			run := func(max int, guess, deny []llm.Token) SpanEvent {
+				p := params(max)
+				p.IgnoreEOS = max > 1
+				sp, err := c.Start(SpanRequest{Params: p, Prediction: guess, Deny: deny, By: "program",
+					Plugins: sample.Plugins{Guests: guests}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				in.until(sp)
+				return in.events[sp][len(in.events[sp])-1]
+			}
+			run(8, nil, nil)
+			plain := slices.Clone(c.Tokens()[3:])
+			for range 3 {
+				c.Truncate(3)
+				last := run(8, plain, all)
+				if n := len(c.Tokens()); !last.Denied || last.Dropped || last.Err != nil || !last.Last() || n != 3 {
+					t.Fatalf("all denied: %+v, %d tokens", last, n)
+				}
+				if run(8, plain, plain[:1]); len(c.Tokens()) != 11 || c.Tokens()[3] == plain[0] {
+					t.Fatalf("%v, it was denied %d", c.Tokens(), plain[0])
+				}
+				c.Truncate(3)
+				others := slices.DeleteFunc(slices.Clone(all), func(id llm.Token) bool { return id == plain[0] })
+				if run(8, plain, others); !slices.Equal(c.Tokens()[3:], plain) {
+					t.Fatalf("%v, want %v", c.Tokens()[3:], plain)
+				}
+				c.Truncate(3)
+			}
+			noEnd := slices.DeleteFunc(slices.Clone(all), func(id llm.Token) bool { return id == tokEOS })
+			if last := run(1, nil, noEnd); !last.Dropped || last.Denied || last.Event.Token != tokEOS || len(c.Tokens()) != 3 {
+				t.Errorf("only the end is left: %+v", last)
+			}
+			if _, err := c.Start(SpanRequest{Params: params(1), Deny: []llm.Token{llm.Token(len(pieces))}}); err == nil {
+				t.Error("a token that is none was denied")
+			}
+			s.Close()
+		}
+	}
+}

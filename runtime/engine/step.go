@@ -262,8 +262,8 @@ func (e *Engine) applyPick(n *seqStep, at time.Time) sched.Result {
 			end, n.q.dropped = true, x.pick.Stop || e.eos[x.pick.Token] && !n.q.params.IgnoreEOS
 		}
 	}
-	if n.q.probe != nil && n.err == nil {
-		n.events, end = append(n.events, n.q.probe.looked()), true
+	if (n.q.probe != nil || n.q.denied) && n.err == nil {
+		n.events, end = append(n.events, tokenless()), true
 	}
 	if end {
 		delete(e.active, n.q.seq)

@@ -79,11 +79,13 @@ const (
 	ChangeWarp
 	// ChangeGuard: what a guard forbids here, having taken tokens back, or inserts.
 	ChangeGuard
+	// ChangeProgram: what a program denies its run.
+	ChangeProgram
 )
 
 // String returns the name that replies have for it.
 func (k ChangeKind) String() string {
-	return [...]string{"setting", "mask", "plugin", "sampling", "guard"}[k]
+	return [...]string{"setting", "mask", "plugin", "sampling", "guard", "program"}[k]
 }
 
 // Change is what one of those that change a distribution did to it.

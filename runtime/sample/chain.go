@@ -329,7 +329,11 @@ func (c *Chain) process(h History, st *Step) error {
 	}
 	c.rewound.apply(h, st)
 	if c.explain != nil {
-		c.explain.after(llm.ChangeGuard, c.rewound.banners(h), st)
+		kind := llm.ChangeGuard
+		if len(c.rewound.denied) > 0 { // runs of programs have no guards
+			kind = llm.ChangeProgram
+		}
+		c.explain.after(kind, c.rewound.banners(h), st)
 	}
 	if len(c.rewound.queue) == 0 {
 		return nil

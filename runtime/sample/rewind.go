@@ -97,6 +97,7 @@ type rewound struct {
 	banned bool        // biases that do not yield leave none
 	by     int         // the first of those whose they are
 	undo   []llm.Bias  // what the row was where biases changed it
+	denied []llm.Token // at the first place: see Deny
 }
 
 // Banner is who has tokens banned.
@@ -169,6 +170,18 @@ func (c *Chain) Bias(output []llm.Token, biases []llm.Bias, by Banner) {
 	}
 }
 
+// Deny keeps tokens from being the first of the output, whatever the logits, the mask and user code say: one that a
+// processor forces is not picked either. Where that leaves none the pick fails with ErrBanned, unless a processor ends
+// the sequence. Pick.Top and explanations do not name the tokens, which are copied. by is who denies them.
+func (c *Chain) Deny(tokens []llm.Token, by string) {
+	biases := make([]llm.Bias, len(tokens))
+	for i, t := range tokens {
+		biases[i] = llm.Bias{Token: t, Add: negInf}
+	}
+	c.Bias(nil, biases, Banner{Name: by})
+	c.rewound.denied = slices.Clone(tokens)
+}
+
 // Lifted returns whose biases did not hold at the last pick of all logits, since they left no token: a view that ends
 // with the next.
 func (c *Chain) Lifted() []int { return c.rewound.lifted }
@@ -210,6 +223,9 @@ func (r *rewound) apply(h History, s *Step) {
 	r.banned, r.lifted = false, r.lifted[:0]
 	r.hidden = r.gone.Next(h.Output, r.hidden[:0])
 	r.taken = len(r.hidden)
+	if len(h.Output) == 0 && s.Force >= 0 && slices.Contains(r.denied, llm.Token(s.Force)) {
+		s.Force = -1
+	}
 	decided := len(r.queue) > 0 || s.Force >= 0 || s.Stop
 	for i := range r.bans {
 		if b := &r.bans[i]; slices.Equal(b.prefix, h.Output) { // the only one

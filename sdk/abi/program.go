@@ -53,7 +53,9 @@ var Program = []Func{
 //	    what ctx_top, ctx_row, ctx_entropy and ctx_score of one tell; returns at once. The context runs until it is
 //	    known, see wait; those functions answer at once then, until the context changes. So a step of the model
 //	    computes the answers of many contexts together
-//	emit(ctx, from, count) -> 0: gives tokens of a context to the client
+//	emit(ctx, from, count) -> 0: gives tokens of a context to the client. Where the model ended its last run and nothing
+//	    changed since, there is one more behind them, the end: emitted, it ends the text, as the program's end does, but
+//	    a guard may refuse it as any other. Nothing can be emitted behind it
 //	emit_text(text, bytes) -> 0: gives it a text
 //	render(request, bytes) -> new ctx: a conversation through the model's template; the request is that of
 //	    tgi_template_render without params
@@ -72,6 +74,8 @@ var Program = []Func{
 //	"grammar"       object as for grammar_prefix, or null for none
 //	"grammar_from"  number of a token: the grammar holds for the context's tokens from there on too
 //	"plugins"       array of objects of "name" and "params": the plugins of the run, instead of the request's
+//	"deny"          array of at most [MaxDenied] tokens, none of which is the run's first, whatever grammar and plugins
+//	                say: it is picked among the others, and where there is none the run ends, see [RunDenied]
 //	"emit"          boolean: each token goes to the client as soon as it is there
 //
 // Each run has the next of the seeds that follow from the request's, in the order of ctx_start: the same request gives
@@ -129,18 +133,20 @@ const (
 	WaitAny = 1
 )
 
-// What span writes, little-endian: tokens 30 to 35 with an end by the model, of log-probabilities that sum up to -2.5:
+// What span writes, little-endian: tokens 30 to 35 with an end by the model, of log-probabilities that sum up to -2.5.
+// The end is the token that ended it, 0 where another reason did:
 //
 //	offset  0  1e 00 00 00              from     30
 //	offset  4  06 00 00 00              count    6
 //	offset  8  02 00 00 00              reason   2: the model ended it
-//	offset 12  00 00 00 00              nothing
+//	offset 12  02 00 00 00              end      token 2
 //	offset 16  00 00 00 00 00 00 04 c0  logprob  -2.5
 const (
 	SpanBytes   = 24
 	SpanFrom    = 0
 	SpanCount   = 4
 	SpanReason  = 8
+	SpanEnd     = 12
 	SpanLogprob = 16
 )
 
@@ -154,6 +160,8 @@ const (
 	RunEnd = 2
 	// RunStop: the text has one of the stop strings.
 	RunStop = 3
+	// RunDenied: its first token could only be one that it was denied. It has none.
+	RunDenied = 4
 )
 
 // What ctx_calls answers.
@@ -180,4 +188,6 @@ const (
 	// MaxTop is the maximum k of ctx_top, MaxScored the maximum count of ctx_score and ctx_ask.
 	MaxTop    = 4096
 	MaxScored = 4096
+	// MaxDenied is how many tokens "deny" may have.
+	MaxDenied = 1024
 )

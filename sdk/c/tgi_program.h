@@ -29,10 +29,11 @@ enum { TGI_WAIT_ALL, TGI_WAIT_ANY };
  * request's strict tools do not allow, to which runs that go on from there are not held. */
 enum { TGI_CALLS_NONE, TGI_CALLS_OPEN, TGI_CALLS_MADE, TGI_CALLS_BROKEN };
 enum { TGI_READ_IDS, TGI_READ_BYTES };
-enum { TGI_RUN_NONE, TGI_RUN_LENGTH, TGI_RUN_END, TGI_RUN_STOP };   /* why a run ended */
+enum { TGI_RUN_NONE, TGI_RUN_LENGTH, TGI_RUN_END, TGI_RUN_STOP, TGI_RUN_DENIED };   /* why a run ended */
 
-/* What a context generated in its last run: count tokens from the token from on. */
-typedef struct { uint32_t from, count, reason, zero; double logprob; } tgi_run;
+/* What a context generated in its last run: count tokens from the token from on. The token that ended it, where the
+ * model did, is no part of the context; end is 0 where another reason did. */
+typedef struct { uint32_t from, count, reason, end; double logprob; } tgi_run;
 
 /* The functions of ../abi/program.go. Room is of ids or bytes; what does not fit is not written. */
 TGI_IMPORT("ctx_fork") tgi_ctx tgi_ctx_fork(tgi_ctx c);
@@ -87,6 +88,16 @@ static inline tgi_text tgi_ctx_text(tgi_ctx c, int32_t from) {
   tgi_ctx_read(c, from, TGI_READ_BYTES, b, (uint32_t)n);
   return (tgi_text){b, (uint32_t)n};
 }
+/* Returns whether the text ends where the model ended it in the last run. */
+static inline int tgi_ctx_ended(tgi_ctx c) {
+  tgi_run r = tgi_ctx_span(c);
+  return r.reason == TGI_RUN_END && r.from + r.count == (uint32_t)tgi_ctx_len(c);
+}
+/* Gives the client all tokens from a place on and, if the model ended the text there, the end, behind which nothing can
+ * be emitted: a guard that reads the end refuses it here, and not when the program is over. */
+static inline int32_t tgi_emit_to_end(tgi_ctx c, int32_t from) {
+  return tgi_emit(c, from, tgi_ctx_len(c) + tgi_ctx_ended(c) - from);
+}
 /* Give the client tokens: all from a place on, and what the last run generated. */
 static inline int32_t tgi_emit_from(tgi_ctx c, int32_t from) { return tgi_emit(c, from, tgi_ctx_len(c) - from); }
 static inline int32_t tgi_emit_span(tgi_ctx c) {
@@ -130,6 +141,13 @@ static inline int tgi_append_number(tgi_string *s, uint64_t v) {
   uint32_t n = 20;
   do d[--n] = (char)('0' + v % 10); while (v /= 10);
   return tgi_append(s, (tgi_text){d + n, 20 - n});
+}
+
+/* Appends a list of tokens to settings, such as the value of "deny". */
+static inline int tgi_append_tokens(tgi_string *s, const uint32_t *ids, uint32_t count) {
+  int ok = tgi_append(s, tgi_str("["));
+  for (uint32_t i = 0; ok && i < count; i++) ok = (!i || tgi_append(s, tgi_str(","))) && tgi_append_number(s, ids[i]);
+  return ok && tgi_append(s, tgi_str("]"));
 }
 
 /* Lets a context whose text ends inside a call of a tool, or with what may begin one, generate until it does not, and

@@ -19,7 +19,7 @@
 #include "tgi_test.h"
 
 enum { TGI_SCRIPT_CONTEXTS = 64, TGI_SCRIPT_TOKENS = 4096 };
-typedef struct { uint32_t tokens[TGI_SCRIPT_TOKENS], count, from, reason; int open; } tgi_script__context;
+typedef struct { uint32_t tokens[TGI_SCRIPT_TOKENS], count, from, reason, said; int open, ended; } tgi_script__context;
 static tgi_script__context tgi_script__all[TGI_SCRIPT_CONTEXTS];
 static const char *(*tgi_script__next)(const char *text);
 static float (*tgi_script__likely)(const char *text, const char *word);
@@ -55,9 +55,19 @@ static inline tgi_text tgi_script__spell(const uint32_t *ids, uint32_t count) {
   tgi_append(&s, (tgi_text){"", 1});
   return (tgi_text){s.ptr, s.len - 1};
 }
+/* The token that ends texts: </s>, or 0 without one. */
+static inline uint32_t tgi_script__end(void) {
+  for (uint32_t id = 0; id < tgi_test__count; id++)
+    if (tgi_same(tgi_str(tgi_test__words[id]), "</s>")) return id;
+  return 0;
+}
 static inline tgi_ctx tgi_script__add(void) {
   for (tgi_ctx c = 0; c < TGI_SCRIPT_CONTEXTS; c++)
-    if (!tgi_script__all[c].open) return tgi_script__all[c].count = tgi_script__all[c].reason = 0, tgi_script__all[c].open = 1, c;
+    if (!tgi_script__all[c].open) {
+      tgi_script__context *x = &tgi_script__all[c];
+      x->count = x->reason = x->said = 0, x->ended = 0, x->open = 1;
+      return c;
+    }
   tgi_script__why = "there are as many contexts as may be";
   return TGI_NO_ROOM;
 }
@@ -67,6 +77,7 @@ static inline int32_t tgi_script__append(tgi_script__context *x, tgi_text t, uin
   if (n < 0 || (uint32_t)n > room) return tgi_script__refuse("the text is not in the vocabulary");
   if ((uint32_t)n > most) n = (int32_t)most;
   x->count += (uint32_t)n;
+  x->ended &= !n;
   return n;
 }
 
@@ -105,6 +116,7 @@ int32_t tgi_ctx_push(tgi_ctx c, const uint32_t *ids, uint32_t count) {
   if (!x || count > TGI_SCRIPT_TOKENS - x->count) return TGI_BAD_ARGUMENT;
   memcpy(x->tokens + x->count, ids, count * sizeof *ids);
   x->count += count;
+  x->ended &= !count;
   return 0;
 }
 int32_t tgi_ctx_len(tgi_ctx c) {
@@ -114,6 +126,7 @@ int32_t tgi_ctx_len(tgi_ctx c) {
 int32_t tgi_ctx_rewind(tgi_ctx c, int32_t position) {
   tgi_script__context *x = tgi_script__get(c);
   if (!x || position < 0 || (uint32_t)position > x->count) return tgi_script__refuse("there is no such place");
+  x->ended &= x->count == (uint32_t)position;
   x->count = (uint32_t)position;
   return 0;
 }
@@ -125,7 +138,8 @@ int32_t tgi_ctx_read(tgi_ctx c, int32_t from, uint32_t what, void *to, uint32_t 
   if (n && n <= room) memcpy(to, what == TGI_READ_BYTES ? (const void *)t.ptr : x->tokens + from, what == TGI_READ_BYTES ? n : 4 * n);
   return (int32_t)n;
 }
-/* Writes a run: all of what the model says, up to max_tokens or a stop text. */
+/* Writes a run: all of what the model says, up to max_tokens or a stop text. Where its first token is denied, or the end
+ * that comes first, there is none: the script knows no other. */
 int32_t tgi_import_start(tgi_ctx c, const char *settings, uint32_t len) {
   tgi_script__context *x = tgi_script__get(c);
   tgi_text set = {settings, len};
@@ -148,6 +162,13 @@ int32_t tgi_import_start(tgi_ctx c, const char *settings, uint32_t len) {
   int32_t n = tgi_script__append(x, said, most);
   if (n < 0) return n;
   if ((uint32_t)n == most) x->reason = TGI_RUN_LENGTH;
+  tgi_json deny = tgi_json_open(tgi_json_find(set, "deny"));
+  if (len && tgi_json_find(set, "deny").len)
+    for (tgi_json_array(&deny); tgi_json_item(&deny);)
+      if (tgi_json_number(&deny) == (n ? x->tokens[x->from] : tgi_script__end())) x->reason = TGI_RUN_DENIED;
+  if (x->reason == TGI_RUN_DENIED) x->count = x->from, n = 0;
+  x->said = (uint32_t)n;
+  x->ended = x->reason == TGI_RUN_END;
   if (len && tgi_same(tgi_json_find(set, "emit"), "true")) return tgi_emit(c, (int32_t)x->from, n);
   return 0;
 }
@@ -158,8 +179,7 @@ int32_t tgi_wait(const tgi_ctx *list, uint32_t count, uint32_t flags) {
 int32_t tgi_import_span(tgi_ctx c, tgi_run *to) {
   tgi_script__context *x = tgi_script__get(c);
   if (!x) return TGI_BAD_ARGUMENT;
-  uint32_t n = x->reason ? x->count - x->from : 0;
-  *to = (tgi_run){x->from, n, x->reason, 0, -(double)n};
+  *to = (tgi_run){x->from, x->said, x->reason, x->reason == TGI_RUN_END ? tgi_script__end() : 0, -(double)x->said};
   return 0;
 }
 static inline float tgi_script__of(const uint32_t *ids, uint32_t count, uint32_t id) {
@@ -212,7 +232,9 @@ int32_t tgi_ctx_ask(tgi_ctx c, const uint32_t *ids, uint32_t count) {
 }
 int32_t tgi_emit(tgi_ctx c, int32_t from, int32_t count) {
   tgi_script__context *x = tgi_script__get(c);
-  if (!x || from < 0 || count < 0 || (uint32_t)from + (uint32_t)count > x->count) return tgi_script__refuse("there are no such tokens");
+  if (!x || from < 0 || count < 0 || (uint32_t)from + (uint32_t)count > x->count + (uint32_t)x->ended)
+    return tgi_script__refuse("there are no such tokens");
+  if ((uint32_t)from + (uint32_t)count > x->count) count--; /* the end, which has no text */
   tgi_append(&tgi_script__emitted, tgi_script__spell(x->tokens + from, (uint32_t)count));
   return 0;
 }

@@ -38,7 +38,7 @@ const maxScores = 8
 func (x *handle) running() bool { return x.c.Running() || x.ask != nil }
 
 // changes forgets what is known of a context.
-func (x *handle) changes() { x.answers = answers{} }
+func (x *handle) changes() { x.answers, x.end = answers{}, nil }
 
 // Ask implements ctx_ask.
 func (h *Contexts) Ask(c int, ids []uint32) error {

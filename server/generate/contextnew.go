@@ -45,7 +45,7 @@ func (h *Contexts) Fork(c int) (int, error) {
 	}
 	f := newHandle(x.c.Fork())
 	f.computed = x.computed
-	f.known, f.infos, f.span = x.known, x.infos[:len(x.infos):len(x.infos)], x.span
+	f.known, f.infos, f.span, f.end = x.known, x.infos[:len(x.infos):len(x.infos)], x.span, x.end
 	return h.add(f), nil
 }
 

@@ -61,13 +61,14 @@ type handle struct {
 	known int         // tokens in front, of which nothing is known
 	code  BoundCode   // of the run under way; nil without user code
 	span  llm.ProgramSpan
-	emits bool  // its tokens go out as they come
-	told  bool  // Wait told the end of the last run
-	no    error // why its tokens go out no more; Wait tells
-	cost  int   // tokens computed for it that the purse has not paid
-	ahead int   // tokens in front of its run under way that are computed for that
-	tells int   // explanations that the run may still give
-	tight bool  // the run may have fewer tokens than it wants
+	emits bool       // its tokens go out as they come
+	end   *tokenInfo // of the token that ended the last run, behind which nothing changed; nil without one
+	told  bool       // Wait told the end of the last run
+	no    error      // why its tokens go out no more; Wait tells
+	cost  int        // tokens computed for it that the purse has not paid
+	ahead int        // tokens in front of its run under way that are computed for that
+	tells int        // explanations that the run may still give
+	tight bool       // the run may have fewer tokens than it wants
 
 	ask     *question // under way
 	answers answers
@@ -331,7 +332,7 @@ func (h *Contexts) Start(c int, settings []byte) error {
 	if err != nil {
 		return err
 	}
-	span, err := x.c.Start(engine.SpanRequest{Params: p, Plugins: plug})
+	span, err := x.c.Start(engine.SpanRequest{Params: p, Plugins: plug, Deny: set.deny, By: h.name})
 	if err != nil {
 		h.closeCode(x)
 		if errors.Is(err, llm.ErrTooLong) {
@@ -496,7 +497,7 @@ func (h *Contexts) apply(ev engine.SpanEvent) error {
 		return nil
 	}
 	x.ahead = max(x.span.From-ev.Cached, 0)
-	if !ev.Dropped {
+	if !ev.Dropped && !ev.Denied {
 		x.infos = append(x.infos, infoOf(&ev.Event))
 		x.span.Count++
 		x.span.Logprob += float64(ev.Event.Logprob)
@@ -508,15 +509,16 @@ func (h *Contexts) apply(ev engine.SpanEvent) error {
 		h.tells, x.tells = h.tells+x.tells, 0
 		x.cost, x.ahead = x.cost+ev.Computed, 0
 		x.computed = len(x.c.Tokens()) - 1
-		if x.span.Reason = ev.Event.Finish.Reason; ev.Dropped {
-			x.span.Reason = llm.FinishEOS
+		if x.span.Reason, x.span.Denied = ev.Event.Finish.Reason, ev.Denied; ev.Dropped {
+			info := infoOf(&ev.Event)
+			x.span.Reason, x.span.End, x.end = llm.FinishEOS, ev.Event.Token, &info
 		}
 	}
-	if !x.emits || ev.Dropped {
+	if !x.emits || ev.Dropped || ev.Denied {
 		return nil
 	}
 	h.out.Begin()
-	err := h.emit(ev.Event.Token, infoOf(&ev.Event), true)
+	err := h.emit(engine.Emitted{Token: ev.Event.Token, Whole: true}, infoOf(&ev.Event))
 	switch {
 	case errors.As(err, new(*llm.ProgramError)):
 		x.emits, x.no = false, err
@@ -534,86 +536,6 @@ func (h *Contexts) Span(c int) (llm.ProgramSpan, error) {
 		return llm.ProgramSpan{}, err
 	}
 	return x.span, nil
-}
-
-// Emit implements emit.
-func (h *Contexts) Emit(c, from, count int) error {
-	x, err := h.get(c)
-	if err != nil {
-		return err
-	}
-	tokens := x.c.Tokens()
-	if from < 0 || count < 0 || from > len(tokens) || count > len(tokens)-from {
-		return argument("tokens %d and %d more, the context has %d", from, count, len(tokens))
-	}
-	h.out.Begin()
-	for i, t := range tokens[from : from+count] {
-		info := tokenInfo{}
-		if at := from + i - x.known; at >= 0 {
-			info = x.infos[at]
-		}
-		if err := h.emit(t, info, i == count-1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// EmitText implements emit_text.
-func (h *Contexts) EmitText(text string) error {
-	tokens, err := h.encode(text, false, h.service.limits.MaxTotal)
-	if err != nil {
-		return err
-	}
-	h.out.Begin()
-	for i, t := range tokens {
-		if err := h.emit(t, tokenInfo{}, i == len(tokens)-1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// emit gives the client a token, as far as guards let it; whole says that it is its emission's last. The one that ends
-// the text ends the program.
-func (h *Contexts) emit(t llm.Token, info tokenInfo, whole bool) error {
-	if h.finished {
-		return errFinished
-	}
-	h.gave, h.cut = true, h.cut && !whole
-	x := engine.Emitted{Token: t, Logprob: info.logprob, Top: info.top, Whole: whole}
-	if h.told < h.params.Explain.Tokens {
-		if x.Explained = info.why; !info.picked {
-			x.By = h.name
-		}
-		if x.Explained != nil || x.By != "" {
-			h.told++
-		}
-	}
-	err := h.give(h.out.Add(x))
-	if h.finished {
-		h.stop(errFinished)
-		return errFinished
-	}
-	if no := (*engine.Refusal)(nil); errors.As(err, &no) {
-		h.told = min(h.told, no.Left)
-		return refused(abi.ProgramRefused, "%v", no)
-	}
-	return err
-}
-
-// give gives the client events. The last of the text is left to close.
-func (h *Contexts) give(list []Event, err error) error {
-	for _, ev := range list {
-		if ev.Finish != nil {
-			ev.Finish.Cached = h.cached
-			h.last, h.finished = ev, true
-			return nil
-		}
-		h.begins(nil)
-		h.run.programs.push(programItem{event: ev})
-	}
-	return err
 }
 
 // GrammarPrefix implements grammar_prefix.

@@ -17,6 +17,7 @@ type runSettings struct {
 	calls   bool // held to what holds the request's calls; there is no grammar then
 	from    int  // the first token that the grammar holds for too; -1 for the first new one
 	plugins []PluginCall
+	deny    []llm.Token // that the first one must not be
 	emit    bool
 }
 
@@ -31,6 +32,7 @@ type runJSON struct {
 	Grammar     json.RawMessage `json:"grammar"`
 	GrammarFrom *int            `json:"grammar_from"`
 	Plugins     *[]callJSON     `json:"plugins"`
+	Deny        []int64         `json:"deny"`
 	Emit        bool            `json:"emit"`
 }
 
@@ -113,7 +115,22 @@ func (h *Contexts) readSettings(text []byte) (set runSettings, err error) {
 		}
 	}
 	set.emit = j.Emit
-	return set, nil
+	set.deny, err = h.readDeny(j.Deny)
+	return set, err
+}
+
+// readDeny checks the tokens that a run is denied.
+func (h *Contexts) readDeny(list []int64) (deny []llm.Token, err error) {
+	if len(list) > abi.MaxDenied {
+		return nil, argument("deny has %d tokens, at most %d are allowed", len(list), abi.MaxDenied)
+	}
+	for i, id := range list {
+		if vocab := h.service.limits.Vocab; id < 0 || id >= int64(vocab) {
+			return nil, argument("deny[%d] is %d, the vocabulary has %d tokens", i, id, vocab)
+		}
+		deny = append(deny, llm.Token(id))
+	}
+	return deny, nil
 }
 
 // readGrammar reads a grammar as a program writes it; null is none.

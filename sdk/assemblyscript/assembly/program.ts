@@ -180,6 +180,8 @@ export enum Reason {
   END = 2,
   /** A stop text, which is part of the context. */
   STOP = 3,
+  /** Its first token could only be one that Settings.deny denies. It has none. */
+  DENIED = 4,
 }
 
 /** What a context generated in its last run. */
@@ -190,6 +192,8 @@ export class Span {
     /** How many. */
     readonly count: i32,
     readonly reason: Reason,
+    /** The token that ended it, where the model did, or 0. It is no part of the context. */
+    readonly end: u32,
     /** The sum of the log-probabilities. */
     readonly logprob: f64,
   ) {}
@@ -304,7 +308,13 @@ export class Context {
   span(): Span {
     memory.fill(spanRoom, 0, 24);
     importSpan(this.id, spanRoom);
-    return new Span(load<i32>(spanRoom, 0), load<i32>(spanRoom, 4), load<i32>(spanRoom, 8), load<f64>(spanRoom, 16));
+    const s = spanRoom;
+    return new Span(load<i32>(s, 0), load<i32>(s, 4), load<i32>(s, 8), load<u32>(s, 12), load<f64>(s, 16));
+  }
+  /** Whether the text ends where the model ended it in the last run. */
+  get ended(): bool {
+    const s = this.span();
+    return s.reason == Reason.END && s.from + s.count == this.length;
   }
   /** Returns up to k (at most 4096) of the likeliest next tokens, best first; null if that fails. */
   top(k: i32): Likely[] | null {
@@ -370,13 +380,19 @@ export class Context {
     }
     return this.calls();
   }
-  /** Gives the client tokens. */
+  /** Gives the client tokens. Where the model ended the last run, and the context did not change since, there is one more
+   *  behind them, the end. */
   emit(from: i32, count: i32): bool {
     return ok(importEmit(this.id, from, count));
   }
   /** Gives the client all tokens from a place on. */
   emitFrom(from: i32): bool {
     return this.emit(from, this.length - from);
+  }
+  /** Gives the client all tokens from a place on and, if the model ended the text there, the end, behind which nothing can
+   *  be emitted: a guard that reads the end refuses it here, and not when the program is over. */
+  emitToEnd(from: i32): bool {
+    return this.emit(from, this.length + <i32>this.ended - from);
   }
   /** Gives the client what the last run generated. */
   emitSpan(): bool {
@@ -506,6 +522,11 @@ export class Settings {
   /** Holds the run to no grammar, also if the request has one. */
   free(): Settings {
     return this.with("grammar", "null");
+  }
+  /** Keeps tokens from being the first one of the run, at most 1024 of them. The run takes one of the others, as grammar,
+   *  plugins and settings say, and ends with Reason.DENIED where there is none. */
+  deny(tokens: StaticArray<u32>): Settings {
+    return this.with("deny", "[" + tokens.join(",") + "]");
   }
   /** Gives the client each token as soon as it is there. */
   emit(): Settings {

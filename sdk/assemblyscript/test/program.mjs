@@ -14,7 +14,7 @@ export class Scripted extends Guest {
    *  about the next token. */
   run(params, prompt, next, likely = () => -1, calls = () => 0) {
     this.model = { next, likely, calls };
-    this.contexts = [{ tokens: this.encode(bytes.encode(prompt)), from: 0, reason: 0 }];
+    this.contexts = [{ tokens: this.encode(bytes.encode(prompt)), from: 0, count: 0, reason: 0, ended: false }];
     this.prompt = this.contexts[0].tokens.length;
     this.emitted = "";
     this.runs = [];
@@ -44,7 +44,13 @@ export class Scripted extends Guest {
     return text.decode(this.spell(tokens));
   }
 
-  /** Writes a run: all of what the model says, up to max_tokens or a stop text. */
+  /** The token that ends texts: </s>, or 0 without one. */
+  get end() {
+    return Math.max(0, this.words.findIndex((w) => text.decode(w) === "</s>"));
+  }
+
+  /** Writes a run: all of what the model says, up to max_tokens or a stop text. Where its first token is denied, or the end
+   *  that comes first, there is none: the script knows no other. */
   start(x, json) {
     const set = JSON.parse(json || "{}");
     this.runs.push(set);
@@ -58,8 +64,9 @@ export class Scripted extends Guest {
     if (!ids) return this.refuse("the model's words are not in the vocabulary");
     const most = set.max_tokens ?? 100;
     if (ids.length >= most) [ids, reason] = [ids.slice(0, most), 1];
+    if ((set.deny ?? []).includes(ids[0] ?? this.end)) [ids, reason] = [[], 4];
     const from = x.tokens.length;
-    Object.assign(x, { from, reason, tokens: [...x.tokens, ...ids] });
+    Object.assign(x, { from, count: ids.length, reason, ended: reason === 2, tokens: [...x.tokens, ...ids] });
     if (set.emit) this.emitted += this.said(ids);
     return 0;
   }
@@ -78,6 +85,19 @@ export class Scripted extends Guest {
     return b.length;
   }
 
+  push(x, ids) {
+    x.tokens.push(...ids);
+    x.ended &&= !ids.length;
+    return ids.length;
+  }
+
+  rewind(x, n) {
+    if (n < 0 || n > x.tokens.length) return this.refuse("there is no such place");
+    x.ended &&= n === x.tokens.length;
+    x.tokens.length = n;
+    return 0;
+  }
+
   add(context) {
     return this.contexts.push(context) - 1;
   }
@@ -89,10 +109,10 @@ export class Scripted extends Guest {
       ...super.imports(),
       ctx_fork: (c) => this.on(c, (x) => this.add({ ...x, tokens: [...x.tokens] })),
       ctx_drop: (c) => this.on(c, () => ((this.contexts[c] = null), 0)),
-      ctx_append: (c, at, n) => this.on(c, (x) => appended(this.encode(this.read(at, n)), (ids) => (x.tokens.push(...ids), ids.length))),
-      ctx_push: (c, at, n) => this.on(c, (x) => (x.tokens.push(...this.u32s(at >>> 0, n)), 0)),
+      ctx_append: (c, at, n) => this.on(c, (x) => appended(this.encode(this.read(at, n)), (ids) => this.push(x, ids))),
+      ctx_push: (c, at, n) => this.on(c, (x) => (this.push(x, this.u32s(at >>> 0, n)), 0)),
       ctx_len: (c) => this.on(c, (x) => x.tokens.length),
-      ctx_rewind: (c, n) => this.on(c, (x) => (n < 0 || n > x.tokens.length ? this.refuse("there is no such place") : ((x.tokens.length = n), 0))),
+      ctx_rewind: (c, n) => this.on(c, (x) => this.rewind(x, n)),
       ctx_read: (c, from, what, at, room) =>
         this.on(c, (x) => {
           if (from < 0 || from > x.tokens.length) return this.refuse("there is no such place");
@@ -104,9 +124,8 @@ export class Scripted extends Guest {
       wait: (list, n) => (n ? 0 : this.refuse("no contexts to wait for")),
       span: (c, at) =>
         this.on(c, (x) => {
-          const count = x.reason ? x.tokens.length - x.from : 0;
-          this.write(at, [x.from, count, x.reason, 0], "setUint32", 4);
-          return this.write(at + 16, [-count], "setFloat64", 8) - 1;
+          this.write(at, [x.from, x.count, x.reason, x.reason === 2 ? this.end : 0], "setUint32", 4);
+          return this.write(at + 16, [-x.count], "setFloat64", 8) - 1;
         }),
       ctx_top: (c, k, at) =>
         this.on(c, (x) => {
@@ -134,12 +153,13 @@ export class Scripted extends Guest {
       ctx_ask: (c, at, n) => this.on(c, () => (this.asked.push(this.said(this.u32s(at >>> 0, n))), 0)),
       emit: (c, from, count) =>
         this.on(c, (x) => {
-          if (from < 0 || count < 0 || from + count > x.tokens.length) return this.refuse("there are no such tokens");
-          this.emitted += this.said(x.tokens.slice(from, from + count));
+          const tokens = x.ended ? [...x.tokens, this.end] : x.tokens;
+          if (from < 0 || count < 0 || from + count > tokens.length) return this.refuse("there are no such tokens");
+          this.emitted += this.said(tokens.slice(from, from + count));
           return 0;
         }),
       emit_text: (at, n) => ((this.emitted += str(at, n)), 0),
-      render: (at, n) => appended(this.encode(this.read(at, n)), (tokens) => this.add({ tokens, from: 0, reason: 0 })),
+      render: (at, n) => appended(this.encode(this.read(at, n)), (tokens) => this.add({ tokens, from: 0, count: 0, reason: 0, ended: false })),
       // The longest beginning that is also one of the grammar's source: the language "literal". None is the request's.
       grammar_prefix: (at, n, textAt, size) => {
         if (!(n >>> 0) && this.grammar === null) return this.refuse("grammar: the request has none");

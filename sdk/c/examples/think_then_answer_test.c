@@ -101,10 +101,22 @@ int main(void) {
   TGI_CHECK(!tgi_ctx_drop(c) && tgi_ctx_len(c) < 0 && tgi_same(tgi_why(), "there is no such context"));
   TGI_CHECK(tgi_grammar_prefix(tgi_str("{\"source\":\"ab\"}"), tgi_str("ac")) == 1);
 
-  /* plugins of a run */
+  /* a run begins with no token that it is denied, and its end can be emitted */
+  tgi_script_run("{}", "Q");
+  TGI_CHECK((c = tgi_ctx_fork(TGI_PROMPT)) > 0 && !tgi_ctx_rewind(c, 1) && !tgi_ctx_ended(c));
+  TGI_CHECK(!tgi_ctx_generate(c, tgi_str("{\"deny\":[3]}")) && tgi_ctx_span(c).reason == TGI_RUN_DENIED);
+  TGI_CHECK(!tgi_ctx_span(c).count && !tgi_ctx_ended(c) && tgi_emit(c, 1, 1) < 0);
+  TGI_CHECK(!tgi_ctx_generate(c, tgi_str("{\"deny\":[1,6]}")) && tgi_ctx_span(c).end == 6 && tgi_ctx_ended(c));
+  tgi_ctx more = tgi_ctx_fork(c);
+  TGI_CHECK(more > 0 && !tgi_ctx_push(more, ids, 1) && !tgi_ctx_ended(more) && tgi_emit(more, 1, 3) < 0);
+  TGI_CHECK(!tgi_emit_to_end(c, 1) && tgi_emit(c, 1, 3) < 0 && tgi_same(tgi_script_emitted(), " 4 4"));
+
+  /* plugins of a run, and tokens that it is denied */
   tgi_string set = {0, 0, 0};
   TGI_CHECK(tgi_append(&set, tgi_str("[")) && tgi_append_plugin(&set, tgi_str("a\""), tgi_str("{\"b\":1}")));
   TGI_CHECK(tgi_append_plugin(&set, tgi_str("c"), tgi_str("")) && tgi_append(&set, tgi_str("]")));
   TGI_CHECK(tgi_same(tgi_whole(&set), "[{\"name\":\"a\\u0022\",\"params\":{\"b\":1}},{\"name\":\"c\"}]"));
+  tgi_string list = {0, 0, 0};
+  TGI_CHECK(tgi_append_tokens(&list, ids, 2) && tgi_append_tokens(&list, ids, 0) && tgi_same(tgi_whole(&list), "[3,1][]"));
   return tgi_test_done();
 }

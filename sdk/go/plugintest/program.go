@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -39,6 +40,7 @@ type Model struct {
 type context struct {
 	tokens []uint32
 	span   host.Span
+	ended  bool // the model ended the run, and nothing changed since
 }
 
 // Program installs a model for the programs of a test; its words are those of the host.
@@ -104,7 +106,7 @@ func (m *Model) Fork(c int32) int32 {
 		return m.refuse(abi.ProgramArgument, noContext)
 	}
 	n := m.add(x.tokens)
-	m.contexts[n].span = x.span
+	m.contexts[n].span, m.contexts[n].ended = x.span, x.ended
 	return n
 }
 
@@ -135,7 +137,7 @@ func (m *Model) Push(c int32, ids []uint32) int32 {
 	if x == nil {
 		return m.refuse(abi.ProgramArgument, noContext)
 	}
-	x.tokens = append(x.tokens, ids...)
+	x.tokens, x.ended = append(x.tokens, ids...), x.ended && len(ids) == 0
 	return 0
 }
 
@@ -153,7 +155,7 @@ func (m *Model) Rewind(c, n int32) int32 {
 	if x == nil || n < 0 || int(n) > len(x.tokens) {
 		return m.refuse(abi.ProgramArgument, "there is no such position")
 	}
-	x.tokens = x.tokens[:n]
+	x.tokens, x.ended = x.tokens[:n], x.ended && int(n) == len(x.tokens)
 	return 0
 }
 
@@ -173,7 +175,11 @@ func (m *Model) ReadText(c, from int32) []byte {
 	return []byte(m.text(ids))
 }
 
-// Start writes a run at once: what the model says, up to max_tokens or a stop text.
+// end is the token that ends texts: </s>, or 0 without one.
+func (m *Model) end() uint32 { return uint32(max(slices.Index(m.h.Words, "</s>"), 0)) }
+
+// Start writes a run at once: what the model says, up to max_tokens or a stop text. Where its first token is denied, or
+// the end that comes first, there is none: the script knows no other.
 func (m *Model) Start(c int32, settings string) int32 {
 	x := m.get(c)
 	if x == nil {
@@ -183,6 +189,7 @@ func (m *Model) Start(c int32, settings string) int32 {
 	set := struct {
 		Max  int `json:"max_tokens"`
 		Stop []string
+		Deny []uint32
 		Emit bool
 	}{Max: 100}
 	if settings != "" && json.Unmarshal([]byte(settings), &set) != nil {
@@ -201,8 +208,14 @@ func (m *Model) Start(c int32, settings string) int32 {
 	if len(ids) >= set.Max {
 		ids, reason = ids[:set.Max], abi.RunLength
 	}
+	if first := append(ids, m.end())[0]; slices.Contains(set.Deny, first) {
+		ids, reason = nil, abi.RunDenied
+	}
 	x.span = host.Span{From: uint32(len(x.tokens)), Count: uint32(len(ids)), Reason: reason,
 		Logprob: -float64(len(ids))}
+	if x.ended = reason == abi.RunEnd; x.ended {
+		x.span.End = m.end()
+	}
 	x.tokens = append(x.tokens, ids...)
 	if set.Emit {
 		m.emitted.WriteString(m.text(ids))
@@ -290,10 +303,17 @@ func (m *Model) Ask(c int32, ids []uint32) int32 {
 // Emit keeps the text of tokens.
 func (m *Model) Emit(c, from, count int32) int32 {
 	x := m.get(c)
-	if x == nil || from < 0 || count < 0 || int(from+count) > len(x.tokens) {
+	if x == nil {
+		return m.refuse(abi.ProgramArgument, noContext)
+	}
+	tokens := slices.Clone(x.tokens)
+	if x.ended {
+		tokens = append(tokens, m.end())
+	}
+	if from < 0 || count < 0 || int(from+count) > len(tokens) {
 		return m.refuse(abi.ProgramArgument, "there are no such tokens")
 	}
-	m.emitted.WriteString(m.text(x.tokens[from : from+count]))
+	m.emitted.WriteString(m.text(tokens[from : from+count]))
 	return 0
 }
 

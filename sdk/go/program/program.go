@@ -206,6 +206,7 @@ const (
 	Length  Reason = abi.RunLength // it has as many tokens as it may
 	End     Reason = abi.RunEnd    // the model ended the text
 	Stopped Reason = abi.RunStop   // a stop text, which is part of the context
+	Denied  Reason = abi.RunDenied // its first token could only be one that Settings.Deny denies; it has none
 )
 
 // Span is what a context generated in its last run.
@@ -213,6 +214,8 @@ type Span struct {
 	// From is the first of Count tokens.
 	From, Count int
 	Reason      Reason
+	// EndToken is the token that ended it, where the model did, or 0. It is no part of the context.
+	EndToken uint32
 	// Logprob is the sum of the log-probabilities.
 	Logprob float64
 }
@@ -330,9 +333,16 @@ func ids(list []*Context) []uint32 {
 // Span returns what the last run generated.
 func (c *Context) Span() (s Span) {
 	if raw, n := host.CurrentProgram.Span(c.id); n >= 0 {
-		s = Span{From: int(raw.From), Count: int(raw.Count), Reason: Reason(raw.Reason), Logprob: raw.Logprob}
+		s = Span{From: int(raw.From), Count: int(raw.Count), Reason: Reason(raw.Reason), EndToken: raw.End,
+			Logprob: raw.Logprob}
 	}
 	return s
+}
+
+// Ended reports whether the text ends where the model ended it in the last run.
+func (c *Context) Ended() bool {
+	s := c.Span()
+	return s.Reason == End && s.From+s.Count == c.Len()
 }
 
 // Top returns up to k of the likeliest next tokens, best first.
@@ -437,13 +447,24 @@ func (c *Context) FinishCall(settings *Settings) (called bool, err error) {
 	}
 }
 
-// Emit gives the client tokens.
+// Emit gives the client tokens. Where the model ended the last run, and the context did not change since, there is one
+// more behind them, the end.
 func (c *Context) Emit(from, count int) error {
 	return fails(host.CurrentProgram.Emit(c.id, int32(from), int32(count)))
 }
 
 // EmitFrom gives the client all tokens from a place on.
 func (c *Context) EmitFrom(from int) error { return c.Emit(from, c.Len()-from) }
+
+// EmitToEnd gives the client all tokens from a place on and, if the model ended the text there, the end, behind which
+// nothing can be emitted: a guard that reads the end refuses it here, and not when the program is over.
+func (c *Context) EmitToEnd(from int) error {
+	n := c.Len() - from
+	if c.Ended() {
+		n++
+	}
+	return c.Emit(from, n)
+}
 
 // EmitSpan gives the client what the last run generated.
 func (c *Context) EmitSpan() error {

@@ -96,6 +96,19 @@ func (s *Settings) Plugin(name string, params []byte) *Settings {
 	return s
 }
 
+// Deny keeps tokens from being the first one of the run, at most [abi.MaxDenied] of them. The run takes one of the
+// others, as grammar, plugins and settings say, and ends with [Denied] where there is none.
+func (s *Settings) Deny(tokens ...uint32) *Settings {
+	b := []byte{'['}
+	for i, t := range tokens {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendUint(b, uint64(t), 10)
+	}
+	return s.raw("deny", append(b, ']'))
+}
+
 // Emit gives the client each token as soon as it is there.
 func (s *Settings) Emit() *Settings { return s.raw("emit", []byte("true")) }
 

@@ -18,6 +18,8 @@ func TestSettings(t *testing.T) {
 		``:                           program.With(),
 		`{"grammar_from":3}`:         program.With().Grammar(program.Grammar{}, 3), // the request's
 		`{"min_p":0.1}`:              program.With().MinP(0.1),
+		`{"deny":[1,2],"emit":true}`: program.With().Deny(1, 2).Emit(),
+		`{"deny":[]}`:                program.With().Deny(),
 		`{"plugins":[{"name":"x"}]}`: program.With().Plugin("x", nil),
 		`{"temperature":0.5,"max_tokens":3,"plugins":[{"name":"x","params":{"a":1}},{"name":"y\""}]}`: program.With().
 			Temperature(0.5).Plugin("x", []byte(`{"a":1}`)).MaxTokens(3).Plugin(`y"`, nil),
@@ -79,5 +81,48 @@ func TestAsk(t *testing.T) {
 	}), "Q", "{}")
 	if want := []string{"", " a b", " b"}; err != nil || !reflect.DeepEqual(m.Asked, want) {
 		t.Errorf("%q (%v), want %q", m.Asked, err, want)
+	}
+}
+
+// TestDenyAndEnd: a run begins with no token that it is denied, and the end of a run can be denied and emitted.
+func TestDenyAndEnd(t *testing.T) {
+	h := plugintest.New(t, "Q", " a", " b", "</s>")
+	m := h.Program(t, &plugintest.Model{Next: func(text string) string { return map[string]string{"Q": " a"}[text] }})
+	got, err := m.Run(program.Func(func(r *program.Request) error {
+		c := r.Context
+		run := func(deny uint32, want program.Reason, count int) error {
+			err := program.Generate(program.With().Deny(deny), c)
+			if s := c.Span(); err != nil || s.Reason != want || s.Count != count || c.Ended() != (want == program.End) ||
+				c.Ended() != (s.EndToken == 3) {
+				return fmt.Errorf("without %d: %+v, ended %t (%w)", deny, s, c.Ended(), err)
+			}
+			return nil
+		}
+		if err := run(1, program.Denied, 0); err != nil { // the script has " a" alone
+			return err
+		}
+		if c.Emit(1, 1) == nil {
+			return errors.New("a token that is not there was emitted")
+		}
+		if err := run(2, program.End, 1); err != nil {
+			return err
+		}
+		f, err := c.Fork()
+		if err != nil {
+			return err
+		}
+		if err := c.Push(2); err != nil || c.Ended() || c.Emit(1, 3) == nil {
+			return fmt.Errorf("the end of a text that goes on was emitted (%w)", err)
+		}
+		if err := f.EmitToEnd(1); err != nil || f.Emit(1, 3) == nil {
+			return fmt.Errorf("more than the end was emitted (%w)", err)
+		}
+		if err := c.Rewind(2); err != nil {
+			return err
+		}
+		return run(3, program.Denied, 0) // only the end comes
+	}), "Q", "{}")
+	if got != " a" || err != nil {
+		t.Errorf("%q (%v), want a", got, err)
 	}
 }

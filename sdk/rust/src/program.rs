@@ -192,6 +192,8 @@ pub enum Reason {
     End,
     /// A stop text, which is part of the context.
     Stop,
+    /// Its first token could only be one that [`Settings::deny`] denies. It has none.
+    Denied,
 }
 
 /// What a context generated in its last run.
@@ -203,6 +205,8 @@ pub struct Span {
     pub count: usize,
     /// Why the run ended.
     pub reason: Reason,
+    /// The token that ended it, where the model did, or 0. It is no part of the context.
+    pub end: u32,
     /// The sum of the log-probabilities.
     pub logprob: f64,
 }
@@ -356,10 +360,18 @@ impl Context {
                 1 => Reason::Length,
                 2 => Reason::End,
                 3 => Reason::Stop,
+                4 => Reason::Denied,
                 _ => Reason::NotRun,
             },
+            end: u32_at(&b, 12),
             logprob: f64::from_le_bytes(sum),
         }
+    }
+
+    /// Whether the text ends where the model ended it in the last run.
+    pub fn ended(&self) -> bool {
+        let s = self.span();
+        s.reason == Reason::End && s.from + s.count == self.len()
     }
 
     /// Up to k of the likeliest next tokens, best first.
@@ -434,7 +446,8 @@ impl Context {
         Ok(self.calls()? == Calls::Made)
     }
 
-    /// Gives the client tokens.
+    /// Gives the client tokens. Where the model ended the last run, and the context did not change since, there is one
+    /// more behind them, the end.
     pub fn emit(&self, from: usize, count: usize) -> Result<()> {
         done(unsafe { import::emit(self.0, from as i32, count as i32) })
     }
@@ -442,6 +455,12 @@ impl Context {
     /// Gives the client all tokens from a place on.
     pub fn emit_from(&self, from: usize) -> Result<()> {
         self.emit(from, self.len().saturating_sub(from))
+    }
+
+    /// Gives the client all tokens from a place on and, if the model ended the text there, the end, behind which nothing
+    /// can be emitted: a guard that reads the end refuses it here, and not when the program is over.
+    pub fn emit_to_end(&self, from: usize) -> Result<()> {
+        self.emit(from, (self.len() + usize::from(self.ended())).saturating_sub(from))
     }
 
     /// Gives the client what the last run generated.
@@ -600,6 +619,13 @@ impl Settings {
         self.with("grammar", "null")
     }
 
+    /// Keeps tokens from being the first one of the run, at most 1024 of them. The run takes one of the others, as
+    /// grammar, plugins and settings say, and ends with [`Reason::Denied`] where there is none.
+    pub fn deny(self, tokens: &[u32]) -> Settings {
+        let list: Vec<String> = tokens.iter().map(|t| format!("{}", t)).collect();
+        self.with("deny", &format!("[{}]", list.join(",")))
+    }
+
     /// Gives the client each token as soon as it is there.
     pub fn emit(self) -> Settings {
         self.with("emit", "true")
@@ -662,6 +688,8 @@ mod tests {
         );
         gives(Settings::new().grammar(&Grammar::default()), "");
         gives(Settings::new().grammar_from(&Grammar::default(), 3), r#"{"grammar_from":3}"#);
+        gives(Settings::new().deny(&[]).emit(), r#"{"deny":[],"emit":true}"#);
+        gives(Settings::new().deny(&[7, 70000]), r#"{"deny":[7,70000]}"#);
     }
 
     struct Asks;
@@ -707,6 +735,34 @@ mod tests {
         script::model(|_| String::new());
         script::run::<Fails>("{}", "Q").unwrap();
         assert_eq!(std::thread::spawn(failure).join().unwrap(), None);
+    }
+
+    struct Denies;
+    impl Program for Denies {
+        fn open(_: &Value) -> Result<Self> {
+            Ok(Denies)
+        }
+        fn run(&mut self, r: &Request) -> Result<()> {
+            let c = r.context; // Q
+            assert_eq!(c.generate(&Settings::new().deny(&[1]))?.reason, Reason::Denied); // the script has " a" alone
+            assert_eq!((c.len(), c.ended(), c.emit(1, 1).is_err()), (1, false, true));
+            let s = c.generate(&Settings::new().deny(&[2, 3]))?;
+            assert_eq!((s.count, s.reason, s.end, c.ended()), (1, Reason::End, 3, true));
+            let f = c.fork()?;
+            c.push(&[2])?;
+            assert_eq!((c.ended(), c.emit(1, 3).is_err()), (false, true));
+            f.emit_to_end(1)?;
+            assert!(f.emit(1, 3).is_err());
+            assert_eq!(f.generate(&Settings::new().deny(&[3]))?.reason, Reason::Denied); // only the end comes
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn first_tokens_are_denied_and_ends_emitted() {
+        testing::vocabulary(&["Q", " a", " b", "</s>"]);
+        script::model(|text| String::from(if text == "Q" { " a" } else { "" }));
+        assert_eq!(script::run::<Denies>("{}", "Q"), Ok(String::from(" a")));
     }
 
     struct Rewinds;

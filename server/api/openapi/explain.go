@@ -39,7 +39,7 @@ func explained() map[string]*Schema {
 				may("replaced", list(object("What a guard gives other text for, which begins here, or is none in front of this token.",
 					need("by", text("")), need("tokens", whole("int32", ""))))))...),
 		"ExplainedChange": object("What one of those that change a distribution did. Who changed nothing is left out.",
-			need("kind", words("", "setting", "mask", "plugin", "sampling", "guard")),
+			need("kind", words("", "setting", "mask", "plugin", "sampling", "guard", "program")),
 			need("name", text("Of the setting, the plugin or the guards.")),
 			need("allowed", whole("int32", "Tokens that are possible after it.")),
 			need("forbidden", number("Share of the probability before it that it ruled out.")),

@@ -85,7 +85,7 @@ impl Program for Judge {
         }
         sure.sort_by(|a, b| b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal)); // equals stay in their order
         for (k, _) in &sure {
-            let sent = k.emit_span();
+            let sent = k.emit_to_end(k.span().from);
             if sent.is_ok() || failure() != Some(Failure::Refused) {
                 return sent; // what a guard refuses is not the best
             }
@@ -216,7 +216,7 @@ fn conversation(messages: &Value, answer: &str, question: &str) -> String {
 
 plugin! {
     description: concat!(
-        r#"{"name":"best-of-judge","version":"1.2.0","config":true,"kinds":["program"],"contexts":8,"#,
+        r#"{"name":"best-of-judge","version":"1.3.0","config":true,"kinds":["program"],"contexts":8,"#,
         r#""doc":"Writes several answers and sends the one that the model itself judges to be right most surely.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""n":{"type":"integer","minimum":1,"maximum":32,"default":4,"description":"answers that compete"},"#,

@@ -123,9 +123,9 @@ impl Program for Budget {
             Some(end) if !r.has_grammar() => p.think_aloud(c, end),
             _ => c.generate(&Run::new().emit()).map(|_| ()),
         };
-        match sent {
+        match sent.and_then(|_| c.emit_to_end(c.len())) {
             Err(why) if failure() == Some(Failure::Refused) => {
-                goon::go_on_behind(r, c, start, r.has_grammar().then(Grammar::default), why, false)
+                goon::go_on_behind(r, c, start, r.has_grammar().then(Grammar::default), why)
             }
             sent => sent,
         }
@@ -134,7 +134,7 @@ impl Program for Budget {
 
 plugin! {
     description: concat!(
-        r#"{"name":"budget-then-answer","version":"1.3.0","config":true,"kinds":["program"],"contexts":1,"#,
+        r#"{"name":"budget-then-answer","version":"1.4.0","config":true,"kinds":["program"],"contexts":1,"#,
         r#""doc":"Lets the model think within a budget of tokens, and answer then.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""budget":{"type":"integer","minimum":1,"maximum":1000000,"default":256,"description":"tokens to think"},"#,

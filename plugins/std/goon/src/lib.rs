@@ -6,40 +6,30 @@ extern crate alloc;
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use tgi_plugin::program::{failure, grammar_prefix, Calls, Context, Failure, Grammar, Reason, Request, Settings};
+use tgi_plugin::program::{failure, Context, Failure, Grammar, Reason, Request, Settings};
 use tgi_plugin::Result;
 
 /// How often another token is tried; then the text ends.
 const TRIES: usize = 64;
 
-/// How many of the likeliest tokens are tried at a place.
-const LIKELY: usize = 32;
-
 /// How many tokens are written between two looks of the guards.
 const PIECE: usize = 8;
 
-/// Emits an answer that guards refused as a whole, token by token, and writes on behind what they leave of it, with the
-/// next token in place of the one refused, held to the grammar of the request. The text ends where it cannot go on: no
-/// room, or no token that they let pass.
+/// Emits an answer, the last run of a context, that guards refused as a whole, token by token, and writes on behind what
+/// they leave of it, without the token that they refuse there, held to what the request is. The text ends where it
+/// cannot go on: no room, or no token that they let pass.
 pub fn go_on(r: &Request, c: Context) -> Result<()> {
-    let text = Text { r, c, start: c.span().from, grammar: r.has_grammar().then(Grammar::default) };
-    text.write(c.span().from, c.span().reason != Reason::Length)
+    let start = c.span().from;
+    Text { r, c, start, grammar: r.has_grammar().then(Grammar::default) }.write(start)
 }
 
 /// Goes on so with what a context has from `start` on, which is all that was emitted, or was to be, and which a guard
-/// refused, as `why` says. It is held to the grammar from there on, if there is one. `whole` says that it is a whole text.
-pub fn go_on_behind(
-    r: &Request,
-    c: Context,
-    start: usize,
-    grammar: Option<Grammar>,
-    why: String,
-    whole: bool,
-) -> Result<()> {
+/// refused, as `why` says. It is held to the grammar from there on, if there is one.
+pub fn go_on_behind(r: &Request, c: Context, start: usize, grammar: Option<Grammar>, why: String) -> Result<()> {
     let Some(left) = left(&why) else {
         return Err(why);
     };
-    Text { r, c, start, grammar }.write(start + left.min(c.len() - start), whole)
+    Text { r, c, start, grammar }.write(start + left.min(c.len() - start))
 }
 
 struct Text<'a> {
@@ -50,71 +40,62 @@ struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// Emits what is there from a place on, and goes on. over says that the text ends there.
-    fn write(&self, from: usize, over: bool) -> Result<()> {
-        match self.rest(from, over) {
+    /// Emits what is there from a place on, and goes on.
+    fn write(&self, from: usize) -> Result<()> {
+        match self.rest(from) {
             Err(_) if matches!(failure(), Some(Failure::Purse) | Some(Failure::Room) | Some(Failure::Grammar)) => Ok(()),
             other => other,
         }
     }
 
-    fn rest(&self, mut at: usize, mut over: bool) -> Result<()> {
-        let (c, start) = (self.c, self.start);
-        let mut refused: Vec<(usize, u32)> = Vec::new();
+    fn rest(&self, mut at: usize) -> Result<()> {
+        let c = self.c;
+        let mut refused: Vec<(usize, u32)> = Vec::new(); // each behind the same tokens as the others of its place
+        let mut tries = 0;
         loop {
-            while at < c.len() {
-                let why = match c.emit(at, 1) {
-                    Ok(()) => {
-                        at += 1;
-                        continue;
+            match self.emit(at)? {
+                None if c.ended() => return Ok(()),
+                None => at = c.len(),
+                Some(place) => {
+                    at = place;
+                    tries += 1;
+                    if tries > TRIES {
+                        return Ok(());
                     }
-                    Err(why) => why,
-                };
-                let left = match left(&why) {
-                    Some(left) if failure() == Some(Failure::Refused) => left,
-                    _ => return Err(why),
-                };
-                at = start + left.min(at - start);
-                refused.push((at, c.tokens(at)[0]));
-                if refused.len() > TRIES {
-                    return Ok(());
+                    refused.retain(|r| r.0 <= at); // what comes behind it now is another text
+                    refused.push((at, c.tokens(at).first().copied().unwrap_or(c.span().end)));
+                    c.rewind(at)?;
                 }
-                c.rewind(at)?;
-                if !self.push_other(at, &refused)? {
-                    return Ok(());
-                }
-                over = false;
             }
-            let room = (self.r.max_new_tokens as usize).saturating_sub(c.len() - start);
-            if over || room == 0 {
+            let room = (self.r.max_new_tokens as usize).saturating_sub(at - self.start);
+            if room == 0 {
                 return Ok(());
             }
-            let run = match &self.grammar {
-                Some(g) => Settings::new().grammar_from(g, start),
-                None => Settings::new(),
-            };
-            over = c.generate(&run.max_tokens(PIECE.min(room)))?.reason != Reason::Length;
+            let mut run = Settings::new().max_tokens(PIECE.min(room));
+            if let Some(g) = &self.grammar {
+                run = run.grammar_from(g, self.start);
+            }
+            let deny: Vec<u32> = refused.iter().filter(|r| r.0 == at).map(|r| r.1).collect();
+            if c.generate(&run.deny(&deny))?.reason == Reason::Denied {
+                return Ok(());
+            }
         }
     }
 
-    /// Appends the likeliest token that was not refused at a place and that the grammar allows there, or, without one,
-    /// the request's strict tools. Where there is a grammar it is one with text: whether it allows the end is known to
-    /// its runs alone.
-    fn push_other(&self, at: usize, refused: &[(usize, u32)]) -> Result<bool> {
-        let before = self.c.bytes(self.start).len();
-        for id in self.c.top(LIKELY)?.into_iter().map(|l| l.id).filter(|&id| !refused.contains(&(at, id))) {
-            self.c.push(&[id])?;
-            let text = self.c.text(self.start);
-            let allowed = match &self.grammar {
-                Some(g) => text.len() > before && grammar_prefix(g, &text)? == text.len(),
-                None => self.c.calls()? != Calls::Broken,
+    /// Emits what is there from a place on, token by token, and the end, if there is one. It returns the place that
+    /// guards refuse, None where they let all pass.
+    fn emit(&self, from: usize) -> Result<Option<usize>> {
+        let end = self.c.len() + usize::from(self.c.ended());
+        for at in from..end {
+            let Err(why) = self.c.emit(at, 1) else {
+                continue;
             };
-            if allowed {
-                return Ok(true);
-            }
-            self.c.rewind(at)?;
+            return match left(&why) {
+                Some(left) if failure() == Some(Failure::Refused) => Ok(Some(self.start + left.min(at - self.start))),
+                _ => Err(why),
+            };
         }
-        Ok(false)
+        Ok(None)
     }
 }
 

@@ -116,8 +116,8 @@ impl Program for Repair {
         if left() > 0 {
             c.generate(&Run::new().grammar_from(&g, start).max_tokens(left()))?; // only its end, if it is whole
         }
-        match c.emit_from(start) {
-            Err(why) if failure() == Some(Failure::Refused) => goon::go_on_behind(r, c, start, Some(g), why, true),
+        match c.emit_to_end(start) {
+            Err(why) if failure() == Some(Failure::Refused) => goon::go_on_behind(r, c, start, Some(g), why),
             sent => sent,
         }
     }
@@ -125,7 +125,7 @@ impl Program for Repair {
 
 plugin! {
     description: concat!(
-        r#"{"name":"json-repair","version":"1.3.0","config":true,"kinds":["program"],"contexts":1,"#,
+        r#"{"name":"json-repair","version":"1.4.0","config":true,"kinds":["program"],"contexts":1,"#,
         r#""doc":"Lets the model write JSON freely, and takes back and writes anew what the schema does not allow.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""schema":{"type":"object","description":"JSON Schema of the reply; without it what the request says, or any object"},"#,

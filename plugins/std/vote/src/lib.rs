@@ -70,7 +70,7 @@ impl Program for Vote {
         let votes: Vec<&str> = texts.iter().map(|t| said(t, &p.marker)).collect();
         let places = ranking(&votes);
         for &i in &places {
-            let sent = kids[i].emit_span();
+            let sent = kids[i].emit_to_end(kids[i].span().from);
             if sent.is_ok() || failure() != Some(Failure::Refused) {
                 return sent; // what a guard refuses has no say
             }
@@ -81,7 +81,7 @@ impl Program for Vote {
 
 plugin! {
     description: concat!(
-        r#"{"name":"vote","version":"1.2.0","config":true,"kinds":["program"],"contexts":8,"#,
+        r#"{"name":"vote","version":"1.3.0","config":true,"kinds":["program"],"contexts":8,"#,
         r#""doc":"Writes several answers and sends one that says what most of them say.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""n":{"type":"integer","minimum":1,"maximum":32,"default":5,"description":"answers that vote"},"#,

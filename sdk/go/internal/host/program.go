@@ -29,8 +29,8 @@ type Program interface {
 
 // Span is laid out as the binary interface has it.
 type Span struct {
-	From, Count, Reason, _ uint32
-	Logprob                float64
+	From, Count, Reason, End uint32
+	Logprob                  float64
 }
 
 // Candidate is laid out as the binary interface has it.

@@ -14,7 +14,9 @@ type Likely = Box<dyn Fn(&str, &str) -> f32>;
 struct Context {
     tokens: Vec<u32>,
     from: usize,
+    count: usize, // of the run's tokens
     reason: u32,
+    ended: bool, // the model ended the run, and nothing changed since
 }
 
 #[derive(Default)]
@@ -74,7 +76,7 @@ pub fn run<P: Program>(params: &str, prompt: &str) -> Result<String> {
     MODEL.with(|m| {
         let mut m = m.borrow_mut();
         m.prompt = tokens.len();
-        m.contexts = vec![Some(Context { tokens, from: 0, reason: 0 })];
+        m.contexts = vec![Some(Context { tokens, from: 0, count: 0, reason: 0, ended: false })];
         m.emitted.clear();
     });
     let settings = if MODEL.with(|m| m.borrow().grammar.is_some()) { r#"{"grammar":true}"# } else { "{}" };
@@ -104,7 +106,8 @@ impl Model {
         self.contexts.get_mut(c as usize).and_then(|x| x.as_mut())
     }
 
-    /// Writes a run: all of what the model says, up to max_tokens or a stop text.
+    /// Writes a run: all of what the model says, up to max_tokens or a stop text. Where its first token is denied, or
+    /// the end that comes first, there is none: the script knows no other.
     fn start(&mut self, c: i32, settings: &str) -> i32 {
         let set = Value::parse(if settings.is_empty() { b"{}" } else { settings.as_bytes() }).unwrap_or(Value::Null);
         self.runs.push(settings.to_string());
@@ -129,15 +132,27 @@ impl Model {
             ids.truncate(most);
             reason = 1;
         }
+        let first = ids.first().copied().unwrap_or_else(end);
+        if set.get("deny").items().iter().any(|t| t.number() == Some(first.into())) {
+            ids.clear();
+            reason = 4;
+        }
         if set.get("emit").is_true() {
             self.emitted.push_str(&text(&ids));
         }
         let x = self.get(c).unwrap();
         x.from = x.tokens.len();
+        x.count = ids.len();
         x.tokens.extend(ids);
         x.reason = reason;
+        x.ended = reason == 2;
         0
     }
+}
+
+/// The token that ends texts: `</s>`, or 0 without one.
+fn end() -> u32 {
+    host::encode("</s>").and_then(|ids| ids.first().copied()).unwrap_or(0)
 }
 
 fn with(f: impl FnOnce(&mut Model) -> i32) -> i32 {
@@ -186,6 +201,7 @@ pub(crate) unsafe fn ctx_append(c: i32, text: *const u8, len: u32, _flags: u32) 
     match host::encode(str_of(text, len)) {
         Some(ids) => on(c, |x| {
             x.tokens.extend(&ids);
+            x.ended &= ids.is_empty();
             ids.len() as i32
         }),
         None => with(|m| m.refuse(-1, "the text is not in the vocabulary")),
@@ -195,6 +211,7 @@ pub(crate) unsafe fn ctx_append(c: i32, text: *const u8, len: u32, _flags: u32) 
 pub(crate) unsafe fn ctx_push(c: i32, ids: *const u32, count: u32) -> i32 {
     let ids = ids_of(ids, count);
     on(c, |x| {
+        x.ended &= ids.is_empty();
         x.tokens.extend(ids);
         0
     })
@@ -209,6 +226,7 @@ pub(crate) unsafe fn ctx_rewind(c: i32, n: i32) -> i32 {
         if n < 0 || n as usize > x.tokens.len() {
             return -1;
         }
+        x.ended &= n as usize == x.tokens.len();
         x.tokens.truncate(n as usize);
         0
     })
@@ -248,11 +266,11 @@ pub(crate) unsafe fn wait(list: *const i32, count: u32, _flags: u32) -> i32 {
 pub(crate) unsafe fn span(c: i32, to: *mut u8) -> i32 {
     on(c, |x| {
         let mut b = [0u8; 24];
-        let count = if x.reason == 0 { 0 } else { x.tokens.len().saturating_sub(x.from) };
         b[..4].copy_from_slice(&(x.from as u32).to_le_bytes());
-        b[4..8].copy_from_slice(&(count as u32).to_le_bytes());
+        b[4..8].copy_from_slice(&(x.count as u32).to_le_bytes());
         b[8..12].copy_from_slice(&x.reason.to_le_bytes());
-        b[16..].copy_from_slice(&(-(count as f64)).to_le_bytes());
+        b[12..16].copy_from_slice(&if x.reason == 2 { end() } else { 0 }.to_le_bytes());
+        b[16..].copy_from_slice(&(-(x.count as f64)).to_le_bytes());
         std::ptr::copy_nonoverlapping(b.as_ptr(), to, b.len());
         0
     })
@@ -329,7 +347,9 @@ pub(crate) unsafe fn ctx_ask(c: i32, ids: *const u32, count: u32) -> i32 {
 pub(crate) unsafe fn emit(c: i32, from: i32, count: i32) -> i32 {
     let said = MODEL.with(|m| {
         let mut m = m.borrow_mut();
-        let tokens = &m.get(c)?.tokens;
+        let x = m.get(c)?;
+        let mut tokens = x.tokens.clone();
+        tokens.extend(x.ended.then(end));
         Some(text(tokens.get(from as usize..(from + count) as usize)?))
     });
     match said {
@@ -351,7 +371,7 @@ pub(crate) unsafe fn emit_text(text: *const u8, len: u32) -> i32 {
 pub(crate) unsafe fn render(request: *const u8, len: u32) -> i32 {
     match host::encode(str_of(request, len)) {
         Some(tokens) => with(|m| {
-            m.contexts.push(Some(Context { tokens, from: 0, reason: 0 }));
+            m.contexts.push(Some(Context { tokens, from: 0, count: 0, reason: 0, ended: false }));
             m.contexts.len() as i32 - 1
         }),
         None => with(|m| m.refuse(-1, "the conversation is not in the vocabulary")),
