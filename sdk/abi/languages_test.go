@@ -198,6 +198,29 @@ func number(text, pattern string) int {
 	return n
 }
 
+// TestRunReasons: why a run ended is the same number in all languages.
+func TestRunReasons(t *testing.T) {
+	c, rust, as := source(t, "../c/tgi_program.h"), source(t, "../rust/src/program.rs"),
+		source(t, "../assemblyscript/assembly/program.ts")
+	as = as[strings.Index(as, "export enum Reason {"):]
+	list := regexp.MustCompile(`TGI_RUN_(\w+)`).FindAllStringSubmatch(c[strings.Index(c, "enum { TGI_RUN_NONE"):], 5)
+	for i, name := range []string{"NONE", "LENGTH", "END", "STOP", "DENIED"} {
+		camel := name[:1] + strings.ToLower(name[1:])
+		if list[i][1] != name || number(as, `\b`+name+` = (\d+),`) != i ||
+			i > 0 && number(rust, `(\d+) => Reason::`+camel+`,`) != i {
+			t.Errorf("reason %s is not %d everywhere", name, i)
+		}
+	}
+	if n := abi.RunDenied; n != 4 {
+		t.Errorf("the last reason is %d", n)
+	}
+	for language, text := range map[string]string{"Rust": rust, "AssemblyScript": as} {
+		if number(text, `at most (\d+) of them`) != abi.MaxDenied {
+			t.Errorf("%s documents another bound of denied tokens than %d", language, abi.MaxDenied)
+		}
+	}
+}
+
 // TestGuardNumbers: verdicts, reasons and the order of fields of a guard's struct.
 func TestGuardNumbers(t *testing.T) {
 	const want = "size tokens token_count prompt_count new_count released text text_bytes context ends reason verdict position out out_count flags"
