@@ -400,10 +400,12 @@ func TestSpanIsDenied(t *testing.T) {
 				c.Truncate(3)
 			}
 			noEnd := slices.DeleteFunc(slices.Clone(all), func(id llm.Token) bool { return id == tokEOS })
-			if last := run(1, nil, noEnd); !last.Dropped || last.Denied || last.Event.Token != tokEOS || len(c.Tokens()) != 3 {
-				t.Errorf("only the end is left: %+v", last)
+			last := run(1, nil, noEnd)
+			if n := len(c.Tokens()); !last.Dropped || last.Denied || last.Event.Token != tokEOS || n != 3 {
+				t.Errorf("only the end is left: %+v, %d tokens", last, n)
 			}
-			if _, err := c.Start(SpanRequest{Params: params(1), Deny: []llm.Token{llm.Token(len(pieces))}}); err == nil {
+			none := []llm.Token{llm.Token(len(pieces))}
+			if _, err := c.Start(SpanRequest{Params: params(1), Deny: none}); err == nil {
 				t.Error("a token that is none was denied")
 			}
 			s.Close()

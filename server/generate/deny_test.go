@@ -105,7 +105,8 @@ func TestEndIsEmitted(t *testing.T) {
 		if err := h.Rewind(0, end); err != nil || h.Emit(0, n, end-n+1) == nil {
 			t.Errorf("what was behind the end changed it not (%v)", err)
 		}
-		if s := spanOf(t, h, `{"deny":[9],"max_tokens":1}`); s.Count != 1 || s.Reason != llm.FinishLength || s.End != 0 {
+		s = spanOf(t, h, `{"deny":[9],"max_tokens":1}`)
+		if s.Count != 1 || s.Reason != llm.FinishLength || s.End != 0 {
 			t.Errorf("without the end: %+v", s)
 		}
 		if err := h.Emit(c, n, end-n+1); err != nil {

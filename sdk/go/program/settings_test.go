@@ -92,8 +92,8 @@ func TestDenyAndEnd(t *testing.T) {
 		c := r.Context
 		run := func(deny uint32, want program.Reason, count int) error {
 			err := program.Generate(program.With().Deny(deny), c)
-			if s := c.Span(); err != nil || s.Reason != want || s.Count != count || c.Ended() != (want == program.End) ||
-				c.Ended() != (s.EndToken == 3) {
+			s, ended := c.Span(), want == program.End
+			if err != nil || s.Reason != want || s.Count != count || c.Ended() != ended || ended != (s.EndToken == 3) {
 				return fmt.Errorf("without %d: %+v, ended %t (%w)", deny, s, c.Ended(), err)
 			}
 			return nil
