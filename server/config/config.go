@@ -63,6 +63,8 @@ type Config struct {
 	// CUDAWeights is what TGI's --quantize or --dtype asks for: the weights, on a GPU, of models whose
 	// own are auto. It is empty where neither is given.
 	CUDAWeights string `toml:"-"`
+	// text is what File, or the standard input, held.
+	text string `toml:"-"`
 }
 
 // Server says how to listen and how patient to be.

@@ -215,7 +215,7 @@ func TestPrecedence(t *testing.T) {
 	want.File, want.Plugins.Folder = file, filepath.Join(filepath.Dir(file), "plugins")
 	want.Plugins.Uploads = filepath.Join(want.Plugins.Folder, "uploads")
 	want.Plugins.Installed = filepath.Join(want.Plugins.Folder, "installed")
-	want.Given = c.Given // see TestPlaceGiven
+	want.Given, want.text = c.Given, c.text // see TestPlaceGiven
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", c, want)
 	}

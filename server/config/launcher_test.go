@@ -234,7 +234,7 @@ fuel_load = 9
 		t.Fatalf("%v in\n%s", err, out.String())
 	}
 	want := l.Config
-	want.File, want.Given = "", nil
+	want.File, want.Given, want.text = "", nil, ""
 	want.Server.APIKeys, want.Server.AdminKeys = []string{"***", "***"}, []string{"***"}
 	want.Key[0].Key = "***"
 	if !reflect.DeepEqual(again, want) {

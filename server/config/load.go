@@ -238,6 +238,7 @@ func (l *Loaded) readFile(flags *Flags, present func(string) (string, bool)) err
 	if piped {
 		l.Config.File, l.Config.Stdin = "", true
 	}
+	l.Config.text = string(text)
 	for key, line := range lines(text) {
 		l.origins[canonical(key)] = fmt.Sprintf("%s:%d", path, line)
 	}

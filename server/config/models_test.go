@@ -285,7 +285,7 @@ models = ["b"]
 	want := l.Config
 	want.File, want.Model, want.Key[0].Key, want.Models.HubToken = "", Model{}, masked, masked
 	want.ModelList[0].Source = "https://hub.example/a.tar?" + masked
-	want.Given = nil
+	want.Given, want.text = nil, ""
 	if !reflect.DeepEqual(again, want) {
 		t.Errorf("printed\n%+v\nwant\n%+v", again, want)
 	}
@@ -340,7 +340,7 @@ func TestReloadModels(t *testing.T) {
 			[]string{Auto, Auto}},
 	} {
 		write(c.text)
-		next, restart, err := Reload(running, parsed(t, args...), nothing)
+		next, restart, err := Reload(running, parsed(t, args...), nothing, nil)
 		if err != nil || !reflect.DeepEqual(restart, c.restart) {
 			t.Errorf("%s: restart %v, %v", c.name, restart, err)
 			continue

@@ -1,10 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
+
+	"tgi/runtime/filestamp"
 )
 
 // Reload reads the settings again, from the places that running came from: flags
@@ -12,22 +14,27 @@ import (
 // [[plugin]], [[plugin_signer]], the template and tools of now of [model], or of each [[model]]
 // that running has, and the keys of all other settings that are not what
 // running has, in the order of Keys: they take effect at a restart. An error
-// names what is wrong as Read's does; a file that was there and no longer is
-// is one too, so that one that an editor is about to replace does not unload
-// every plugin.
-func Reload(running Config, flags *Flags, lookup func(string) (string, bool)) (next Config, restart []string,
-	err error) {
+// names what is wrong as Read's does. A file that is gone, holds no setting or changed while it
+// was read is one too, and so is one without what guards a key that goes on: see keepsGuards.
+// seen is nil where somebody asked for the reload, so that the file is as it is meant. Otherwise it is
+// what the file looked like when it was found to have changed, and one that looks cut is an error: see looksWhole.
+func Reload(running Config, flags *Flags, lookup func(string) (string, bool), seen *filestamp.Stamp) (next Config,
+	restart []string, err error) {
+	asked, before := seen == nil, filestamp.Of(running.File)
+	if !asked {
+		before = *seen
+	}
 	l, err := Read(flags, lookup)
 	if err != nil {
 		return Config{}, nil, err
 	}
 	now := l.Config
-	if running.File != "" && now.File == "" {
-		return Config{}, nil, fmt.Errorf("read configuration: %s: %w", running.File, os.ErrNotExist)
+	if err := l.follows(&running, before, asked); err != nil {
+		return Config{}, nil, fmt.Errorf("read configuration: %s: %w", cmp.Or(now.File, running.File, stdinName), err)
 	}
 	next = running
 	next.Plugin, next.Model.Template, next.Model.Tools = now.Plugin, now.Model.Template, now.Model.Tools
-	next.PluginSigner = now.PluginSigner
+	next.PluginSigner, next.text = now.PluginSigner, now.text
 	next.ModelList = slices.Clone(running.ModelList)
 	for i := range next.ModelList {
 		m := &next.ModelList[i]

@@ -25,18 +25,19 @@ func TestReload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, restart, err := Reload(running, parsed(t, args...), nothing)
+	next, restart, err := Reload(running, parsed(t, args...), nothing, nil)
 	if err != nil || restart != nil || !reflect.DeepEqual(next, running) {
 		t.Errorf("nothing changed: got %+v, %v, %v", next, restart, err)
 	}
 
 	// The flag beats the port before and after, so its change in the file is none.
 	write("[model]\ntemplate = \"t.jinja\"\ntools = \"hermes\"\n[server]\nport = 8\napi_keys = [\"k\"]\n[[key]]\nname = \"n\"\nkey = \"l\"\nscopes = [\"models\"]\n[plugins]\nwatch = \"5s\"\n[[plugin]]\nname = \"a\"\nsource = \"a.wasm\"\n[plugin.config]\nn = 1\n[[plugin]]\nname = \"b\"\nsource = \"/b.wasm\"\n")
-	next, restart, err = Reload(running, parsed(t, args...), nothing)
+	next, restart, err = Reload(running, parsed(t, args...), nothing, nil)
 	if err != nil || !reflect.DeepEqual(restart, []string{"server.api_keys", "plugins.watch", "key"}) {
 		t.Errorf("got %v, %v", restart, err)
 	}
 	want := running
+	want.text = next.text
 	want.Model.Template, want.Model.Tools = filepath.Join(dir, "t.jinja"), "hermes"
 	want.Plugin = []Plugin{
 		{Name: "a", Source: filepath.Join(dir, "a.wasm"), OnError: OnErrorFail, Apply: ApplyRequest,
@@ -49,7 +50,7 @@ func TestReload(t *testing.T) {
 	}
 
 	write("[server]\nport = 7\n[[plugin]]\nname = \"a\"\n")
-	if _, _, err = Reload(running, parsed(t, args...), nothing); err == nil ||
+	if _, _, err = Reload(running, parsed(t, args...), nothing, nil); err == nil ||
 		!strings.HasSuffix(err.Error(), `:4: plugin[0].source must name a file or builtin:NAME, given ""`) {
 		t.Errorf("a bad file: %v", err)
 	}
@@ -71,7 +72,7 @@ func TestReloadWithoutTheFile(t *testing.T) {
 	if err := os.Remove(DefaultFile); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Reload(running, nil, nothing); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := Reload(running, nil, nothing, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	if c, err := load(nil, nothing); err != nil || c.File != "" {

@@ -44,7 +44,7 @@ func TestStdin(t *testing.T) {
 		!l.Config.Stdin || l.origins["server.port"] != "standard input:2" {
 		t.Fatalf("%+v, %v", l.Config.Server, err)
 	}
-	next, restart, err := Reload(l.Config, flags, lookup)
+	next, restart, err := Reload(l.Config, flags, lookup, nil)
 	if err != nil || len(restart) > 0 || next.Server.Port != 1 {
 		t.Errorf("reload: %q, %v", restart, err)
 	}

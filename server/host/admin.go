@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"tgi/models/library"
 	"tgi/plugins"
 	"tgi/runtime/filestamp"
+	"tgi/runtime/regular"
 	"tgi/server"
 	"tgi/server/api/admin"
 	"tgi/server/config"
@@ -304,12 +306,17 @@ func (f *manager) Delete(_ context.Context, name string) error {
 
 // Reload implements admin.Plugins.
 func (f *manager) Reload(ctx context.Context) (admin.Report, error) {
+	return f.reloadSettings(ctx, nil)
+}
+
+// reloadSettings is Reload of a file that was seen so, nil where somebody asked for it.
+func (f *manager) reloadSettings(ctx context.Context, seen *filestamp.Stamp) (admin.Report, error) {
 	f.reloading.Lock()
 	defer f.reloading.Unlock()
 	f.mu.Lock()
 	cfg := f.cfg
 	f.mu.Unlock()
-	next, restart, err := f.reload(cfg)
+	next, restart, err := f.reload(cfg, seen)
 	if err != nil {
 		f.log.Error("reload of the settings failed; keeping the previous ones", "error", err)
 		return admin.Report{}, fmt.Errorf("%w: %w", server.ErrRefused, err)
@@ -392,30 +399,62 @@ func (f *manager) watch(ctx context.Context, hup <-chan os.Signal) {
 	f.mu.Unlock()
 	var tick <-chan time.Time
 	if every > 0 {
-		// Twice in the time: a change that looks the same twice is told within it, and what is wrong with it.
 		t := time.NewTicker(max(every/2, time.Millisecond))
 		defer t.Stop()
 		tick = t.C
 	}
-	// Nothing is settled at first: the file may have changed since it was read at the start.
-	var file, settled filestamp.Stamp
+	file := watchedFile{path: path, steady: max(every, leastSteady)}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hup:
-			f.reloadLogged(ctx)
-		case <-tick:
-			// A file is read when it looks as it did one tick ago: whoever writes it is through.
-			now := filestamp.Of(path)
-			if !now.Same(settled) && now.Same(file) {
-				settled = now
-				f.reloadLogged(ctx)
+			f.reloadLogged(ctx, nil)
+		case now := <-tick:
+			if file.changed(now) {
+				f.reloadLogged(ctx, &file.taken)
 			}
-			file = now
 		}
 	}
 }
 
-// reloadLogged is Reload for nobody who waits for what comes of it: that is logged.
-func (f *manager) reloadLogged(ctx context.Context) { _, _ = f.Reload(ctx) }
+// leastSteady is how long a file of settings must not have changed before it is read, however often it is looked at:
+// whoever writes one in place empties it first, and may take its time between two writes.
+const leastSteady = 100 * time.Millisecond
+
+// watchedFile looks at a file for changes. Its zero value has seen nothing: the file may have changed since it was
+// read at the start.
+type watchedFile struct {
+	path   string
+	steady time.Duration
+	// taken is what was read last, seen what is there since a time, and sum that of its bytes.
+	taken, seen filestamp.Stamp
+	sum         [sha256.Size]byte
+	since       time.Time
+}
+
+// changed reports whether the file is to be read: it is not what was taken, and it has been the same for a while. The
+// bytes are looked at beside the stamp, since some file systems keep times of seconds.
+func (s *watchedFile) changed(now time.Time) bool {
+	stamp := filestamp.Of(s.path)
+	if stamp.Same(s.taken) {
+		s.seen = stamp
+		return false
+	}
+	text, _ := regular.Read(s.path, 0, config.MaxFile) // the reload says what is wrong
+	sum := sha256.Sum256(text)
+	if !stamp.Same(s.seen) || sum != s.sum {
+		s.seen, s.sum, s.since = stamp, sum, now
+		return false
+	}
+	if now.Sub(s.since) < s.steady {
+		return false
+	}
+	s.taken = stamp
+	return true
+}
+
+// reloadLogged is reloadSettings for nobody who waits for what comes of it: that is logged.
+func (f *manager) reloadLogged(ctx context.Context, seen *filestamp.Stamp) {
+	_, _ = f.reloadSettings(ctx, seen)
+}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"tgi/models/library/lifecycle"
+	"tgi/runtime/filestamp"
 	"tgi/server"
 	"tgi/server/api/admin"
 	"tgi/server/config"
@@ -84,7 +85,7 @@ func TestCanaryLosesItsName(t *testing.T) {
 	if err := os.WriteFile(source, newModule("").wasm(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.models.reload = func(c config.Config) (config.Config, []string, error) {
+	p.models.reload = func(c config.Config, _ *filestamp.Stamp) (config.Config, []string, error) {
 		c.Plugin = append(c.Plugin, config.Plugin{Name: "mine", Source: source, Reference: "registry.example/mine:1"})
 		return c, nil, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tgi/runtime/filestamp"
 	"tgi/server/config"
 )
 
@@ -68,8 +69,8 @@ func TestBadTemplateIsLogged(t *testing.T) {
 		config.Duration(40*time.Millisecond)
 	log := &logLines{}
 	p := plug(t, openServerLogged(t, c, slog.New(slog.NewTextHandler(log, nil))))
-	p.models.reload = func(running config.Config) (config.Config, []string, error) {
-		return config.Reload(running, settingFlags(t, args...), unset)
+	p.models.reload = func(running config.Config, seen *filestamp.Stamp) (config.Config, []string, error) {
+		return config.Reload(running, settingFlags(t, args...), unset, seen)
 	}
 	ctx, end := context.WithCancel(t.Context())
 	var watching sync.WaitGroup

@@ -14,6 +14,7 @@ import (
 
 	"tgi/conformance/long"
 	"tgi/models/demo"
+	"tgi/runtime/filestamp"
 	"tgi/runtime/llm"
 	"tgi/server/config"
 )
@@ -287,8 +288,8 @@ func TestReloadChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := openPlugged(t, func(have *config.Config) { *have = c })
-	p.models.reload = func(running config.Config) (config.Config, []string, error) {
-		return config.Reload(running, settingFlags(t, args...), unset)
+	p.models.reload = func(running config.Config, seen *filestamp.Stamp) (config.Config, []string, error) {
+		return config.Reload(running, settingFlags(t, args...), unset, seen)
 	}
 	for _, s := range []struct{ template, want, says string }{
 		{"two", "two Hi", `"removed":["chat-template"]`},

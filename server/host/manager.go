@@ -17,6 +17,7 @@ import (
 	"tgi/models/library/lifecycle"
 	"tgi/plugins"
 	"tgi/runtime/engine"
+	"tgi/runtime/filestamp"
 	"tgi/runtime/kvdisk"
 	"tgi/server"
 	"tgi/server/api/admin"
@@ -113,7 +114,9 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 	fl.turns, fl.programs = plugins.NewTurns(), plugins.NewProgramTurns()
 	fl.governor = plugins.NewGovernor(func() bool { return fl.demand.Rows() > 0 })
 	if fl.reload == nil {
-		fl.reload = func(running config.Config) (config.Config, []string, error) { return running, nil, nil }
+		fl.reload = func(running config.Config, _ *filestamp.Stamp) (config.Config, []string, error) {
+			return running, nil, nil
+		}
 	}
 	var err error
 	if fl.uploads, err = fl.folder.load(); err != nil { // the others are there

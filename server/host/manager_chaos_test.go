@@ -24,6 +24,7 @@ import (
 	"tgi/models/library/fetch/hubtest"
 	"tgi/models/library/lifecycle"
 	"tgi/plugins/std"
+	"tgi/runtime/filestamp"
 	"tgi/server/config"
 )
 
@@ -81,7 +82,7 @@ func newDisorder(t *testing.T, policy string) *disorder {
 		c.Plugin = []config.Plugin{{Name: "house", Source: "builtin:dry", OnError: config.OnErrorFail,
 			Apply: config.ApplyRequest}}
 	})
-	p.models.reload = func(running config.Config) (config.Config, []string, error) {
+	p.models.reload = func(running config.Config, _ *filestamp.Stamp) (config.Config, []string, error) {
 		running.Plugin = slices.Clone(running.Plugin)
 		if running.Plugin[0].Apply == config.ApplyRequest && len(running.Plugin) == 1 {
 			running.Plugin = append(running.Plugin, config.Plugin{Name: "second", Source: "builtin:no-repeat-ngram",

@@ -17,6 +17,7 @@ import (
 	"tgi/models/library/fetch/hubtest"
 	"tgi/models/library/lifecycle"
 	"tgi/plugins/std"
+	"tgi/runtime/filestamp"
 	"tgi/server/api/modelsapi"
 	"tgi/server/config"
 )
@@ -120,7 +121,7 @@ func TestReloadBesideLoad(t *testing.T) {
 		c.ModelList = demoAnd("late")
 		c.Plugin = []config.Plugin{banning("happy")}
 	})
-	p.models.reload = func(running config.Config) (config.Config, []string, error) {
+	p.models.reload = func(running config.Config, _ *filestamp.Stamp) (config.Config, []string, error) {
 		running.Plugin = []config.Plugin{banning("called")}
 		return running, nil, nil
 	}
@@ -228,7 +229,7 @@ func TestReloadGoesOn(t *testing.T) {
 		c.Plugin = []config.Plugin{banning(word)}
 	})
 	p.preloading()
-	p.models.reload = func(running config.Config) (config.Config, []string, error) {
+	p.models.reload = func(running config.Config, _ *filestamp.Stamp) (config.Config, []string, error) {
 		running.Plugin = []config.Plugin{banning(word)}
 		return running, nil, nil
 	}

@@ -21,6 +21,7 @@ import (
 
 	"tgi/models/demo"
 	"tgi/plugins/std"
+	"tgi/runtime/filestamp"
 	"tgi/server"
 	"tgi/server/api/modelsapi"
 	"tgi/server/config"
@@ -541,8 +542,8 @@ func TestReloadSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := openPlugged(t, func(have *config.Config) { *have = c })
-	p.models.reload = func(running config.Config) (config.Config, []string, error) {
-		return config.Reload(running, settingFlags(t, args...), unset)
+	p.models.reload = func(running config.Config, seen *filestamp.Stamp) (config.Config, []string, error) {
+		return config.Reload(running, settingFlags(t, args...), unset, seen)
 	}
 	p.preloading()
 	for _, s := range []struct{ first, second, more, demo, other, says string }{

@@ -27,8 +27,9 @@ import (
 )
 
 // ReloadFunc returns the settings of now, given those that run, and the keys that
-// changed and are not taken over.
-type ReloadFunc func(running config.Config) (next config.Config, restart []string, err error)
+// changed and are not taken over. seen is what the settings' file looked like when it was found to have changed, nil
+// where somebody asked for the reload.
+type ReloadFunc func(running config.Config, seen *filestamp.Stamp) (next config.Config, restart []string, err error)
 
 // pluginController is the plugins of one model, and what its conversations get.
 type pluginController struct {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"tgi/runtime/filestamp"
 	"tgi/server/config"
 )
 
@@ -55,8 +56,8 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = openPlugged(t, func(have *config.Config) { *have = c })
-	p.models.reload = func(running config.Config) (config.Config, []string, error) {
-		return config.Reload(running, settingFlags(t, args...), unset)
+	p.models.reload = func(running config.Config, seen *filestamp.Stamp) (config.Config, []string, error) {
+		return config.Reload(running, settingFlags(t, args...), unset, seen)
 	}
 
 	say := func() string {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tgi/models"
+	"tgi/runtime/filestamp"
 	"tgi/runtime/ort"
 	"tgi/server"
 	"tgi/server/client/terminal"
@@ -53,8 +54,8 @@ func runServe(ctx context.Context, settings config.Loaded, flags *config.Flags) 
 		log.Warn(n.String())
 	}
 	options := host.Options{Config: cfg, Version: version, Build: host.BuildID(), Log: log}
-	options.Reload = func(running config.Config) (config.Config, []string, error) {
-		return config.Reload(running, flags, os.LookupEnv)
+	options.Reload = func(running config.Config, seen *filestamp.Stamp) (config.Config, []string, error) {
+		return config.Reload(running, flags, os.LookupEnv, seen)
 	}
 	if err := serve(ctx, options, os.Stderr); err != nil {
 		log.Error("stopped", "error", err.Error())

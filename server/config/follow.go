@@ -1,0 +1,109 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"tgi/runtime/filestamp"
+)
+
+// Errors of a file that is read while a server runs on it. Whoever writes a file in place empties it first, so what is
+// read may be a part of what is meant, and a part has fewer plugins.
+var (
+	errChanged = errors.New("it changed while it was read")
+	errEmpty   = errors.New("it holds no setting, and the settings that run came from it: so does a file that is " +
+		"being written")
+)
+
+// askFor is how a change that looks like a mistake is taken over.
+const askFor = "if it is meant, reload by SIGHUP or POST /admin/reload"
+
+// follows returns why settings that were read do not take the place of those that run. before is the stamp of the file
+// of these before it was read.
+func (l *Loaded) follows(running *Config, before filestamp.Stamp, asked bool) error {
+	now := &l.Config
+	switch {
+	case running.File != "" && now.File == "":
+		return os.ErrNotExist
+	case !filestamp.Of(running.File).Same(before):
+		return errChanged
+	case settingsIn(now.text) == 0 && settingsIn(running.text) > 0:
+		return errEmpty
+	}
+	if !asked {
+		if err := l.looksWhole(running); err != nil {
+			return err
+		}
+	}
+	return now.keepsGuards(running)
+}
+
+// settingsIn is how many lines of a file have a setting.
+func settingsIn(text string) int { return len(lines([]byte(text))) }
+
+// looksWhole returns why a file that nobody said is whole may be a part of one: it is the one that runs, cut, or it
+// does not say of a plugin that applies always that it is no more to do so.
+func (l *Loaded) looksWhole(running *Config) error {
+	now := &l.Config
+	if left := strings.TrimRight(now.text, " \t\r\n"); strings.HasPrefix(running.text, left) &&
+		settingsIn(now.text) < settingsIn(running.text) {
+		return fmt.Errorf("it is the file that runs, cut after line %d: so is one that is being written; %s",
+			1+strings.Count(left, "\n"), askFor)
+	}
+	for _, p := range running.Plugin {
+		if p.Apply != ApplyAlways {
+			continue
+		}
+		at := slices.IndexFunc(now.Plugin, func(other Plugin) bool { return other.Name == p.Name })
+		if at < 0 {
+			return fmt.Errorf("plugin %q with apply = %q is not in it any more: so it is in a file that is being "+
+				"written; %s", p.Name, ApplyAlways, askFor)
+		}
+		key := fmt.Sprintf("plugin[%d].apply", at)
+		if _, said := l.origins[key]; !said {
+			return fmt.Errorf("%s is left out, and plugin %q runs with apply = %q: so it is in a file that is being "+
+				"written; set it to %q, or, %s", key, p.Name, ApplyAlways, ApplyRequest, askFor)
+		}
+	}
+	return nil
+}
+
+// keepsGuards returns why the plugins of c must not take the place of those of running: the keys of running let clients
+// in until a restart, and what rests on plugins for them must stay so long.
+func (c *Config) keepsGuards(running *Config) error {
+	named := func(list []Key, name string) *Key {
+		if at := slices.IndexFunc(list, func(k Key) bool { return k.Name == name }); at >= 0 {
+			return &list[at]
+		}
+		return nil
+	}
+	keys := c.AllKeys()
+	for _, p := range running.Plugin {
+		var next Plugin
+		if at := slices.IndexFunc(c.Plugin, func(other Plugin) bool { return other.Name == p.Name }); at >= 0 {
+			next = c.Plugin[at]
+		}
+		for _, name := range p.Keys {
+			// A key that stays may be let go; one that ends at the restart would be without the plugin until then.
+			serves := next.Apply == ApplyAlways && (len(next.Keys) == 0 || slices.Contains(next.Keys, name))
+			if named(keys, name) == nil && !serves {
+				return fmt.Errorf("plugin %q applies always for key %q, which is not in it any more and lets clients in "+
+					"until a restart: restart the server, or keep the plugin for the key until then", p.Name, name)
+			}
+		}
+		if next.Name != "" || c.knowsPlugin(p.Name) {
+			continue
+		}
+		for _, k := range running.Key {
+			if now := named(c.Key, k.Name); slices.Contains(k.Plugins, p.Name) && (now == nil ||
+				slices.Contains(now.Plugins, p.Name)) {
+				return fmt.Errorf("plugin %q is not in it any more, and key %q names it (key.plugins): keep the "+
+					"plugin, or take its name from the key's", p.Name, k.Name)
+			}
+		}
+	}
+	return nil
+}
