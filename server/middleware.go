@@ -139,18 +139,27 @@ func noteKey(ctx context.Context, key string) {
 	}
 }
 
-// log writes a line per request: probes at debug, server errors as errors. Then it may hold the reply back.
+// log writes a line per request: probes at debug, server errors as errors. Then it may hold the reply back, and reads
+// on what a refused client still sends.
 func (s *Server) log(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		v := &requestLog{}
 		out := &reply{ResponseWriter: w, control: http.NewResponseController(w),
 			timeout: time.Duration(s.options.Config.WriteTimeout)}
+		inner := r.WithContext(context.WithValue(r.Context(), requestLogKey{}, v))
+		body := &begunBody{ReadCloser: r.Body}
+		inner.Body = body
+		returned := false
 		defer func() { // of one that was broken off too
 			s.line(r, out, v, began)
 			s.hold(v.account(r), v.cost(out, time.Since(began)))
+			if returned {
+				s.discard(r, body, out, v.account(r))
+			}
 		}()
-		next.ServeHTTP(out, r.WithContext(context.WithValue(r.Context(), requestLogKey{}, v)))
+		next.ServeHTTP(out, inner)
+		returned = true
 	})
 }
 

@@ -92,7 +92,9 @@ type Server struct {
 	rate    rate
 	// holds are of clients with many requests that no model computes.
 	holds holds
-	turns atomic.Pointer[generate.Turns] // nil where the processors are not shared
+	// discards are of bodies that nobody wants.
+	discards discards
+	turns    atomic.Pointer[generate.Turns] // nil where the processors are not shared
 	// late is closed when the time to shut down is over.
 	late chan struct{}
 	// handlers are what is served now; it is replaced once, when it opens.
