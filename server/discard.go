@@ -8,7 +8,7 @@ import (
 )
 
 // What is read of a body behind the reply that refuses it, to be thrown away. Most clients send all of a request before
-// they read the reply, and a connection that is closed with bytes unread is reset, which takes the reply away from them.
+// they read the reply, and a connection that is closed with bytes unread is reset, which takes the reply from them.
 const (
 	// readAnyway is what net/http reads.
 	readAnyway = 256 << 10

@@ -61,8 +61,8 @@ func TestRefusalIsRead(t *testing.T) {
 	}
 }
 
-// TestDiscardIsBounded: the rest of a refused body is read for a while and not for ever, and not where a client waits to
-// be asked for it.
+// TestDiscardIsBounded: the rest of a refused body is read for a while and not for ever, and not where a client waits
+// to be asked for it.
 func TestDiscardIsBounded(t *testing.T) {
 	address, _ := attacked(t, nil)
 	ask := func(more string) (conn io.ReadWriter, ended func() time.Duration) {
