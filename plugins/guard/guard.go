@@ -71,7 +71,8 @@ func (c *Checker) Check(v *llm.GuardView) (llm.Verdict, error) {
 
 // reasons are the contract's.
 var reasons = [...]uint32{llm.FinishNone: abi.ReasonNone, llm.FinishEOS: abi.ReasonEOS,
-	llm.FinishLength: abi.ReasonLength, llm.FinishStop: abi.ReasonStop}
+	llm.FinishLength: abi.ReasonLength, llm.FinishStop: abi.ReasonStop,
+	llm.FinishGuard: abi.ReasonGuard}
 
 // write fills the guest's memory. The first `same` tokens of the output are there already.
 func (c *Checker) write(v *llm.GuardView, same int) error {

@@ -173,7 +173,14 @@ func (n *seqStep) askGuards(t *pickTask) {
 func (n *seqStep) judge() {
 	n.run(func() (done bool) {
 		t := n.tasks[0]
-		t.err = catchPanic(func() error { _, err := t.guardPick(t.picks[0]); return err })
+		t.err = catchPanic(func() (err error) {
+			if t.settles {
+				_, err = t.settle()
+			} else {
+				_, err = t.guardPick(t.picks[0])
+			}
+			return err
+		})
 		return true
 	})
 }

@@ -29,9 +29,12 @@ type holdback struct {
 	shown  []byte   // the text that went out, as the client has it
 	stops  finder   // of stop strings in what went out
 	over   bool     // it found one: the text has ended
+	ending bool     // a guard has ended the text: the last token that is held has its end
+	ended  bool     // so it had already, by what the model wrote
 	anew   bool     // an end was taken back: all guards are asked, also those whose turn it is not
 	seen   int      // how much of the transcript's text was released, or replaced
 	ends   []uint32
+	lets   []int // scratch of agree
 	view   llm.GuardView
 
 	rewinds, rewound, replaced, inserted, biases int
@@ -47,9 +50,11 @@ type guardian struct {
 	sample.Guard
 	rules llm.GuardRules
 	by    sample.Banner
-	free  int // the tokens before it are released
-	kept  int // output tokens that were there when it was asked last, and were not taken back since
+	freed freed // what it released
+	rests []int // how many output tokens it took to release what went out, where those did not, in order
+	kept  int   // output tokens that were there when it was asked last, and were not taken back since
 	done  bool
+	at    int         // the output tokens that were there when it said that it is done, 0 where another than it said so
 	v     llm.Verdict // at the current position
 	waits bool        // v replaces, once the others let go as much
 }
@@ -123,16 +128,23 @@ func (t *pickTask) guardPick(x picked) (over bool, err error) {
 	h.before = len(h.given)
 	h.output = append(h.output, x.pick.Token)
 	h.held = append(h.held, heldToken{x, len(q.text.visible), q.text.detok.Open()})
-	for len(h.held) > 0 {
-		again := false
+	over, err = t.settle()
+	return over || x.fin.Reason != llm.FinishNone, err
+}
+
+// settle asks the guards and applies their verdicts, until they have nothing more to say of what is held. over says that
+// the sequence does not go on from the token that was picked last.
+func (t *pickTask) settle() (over bool, err error) {
+	h := t.q.guards
+	for again := true; again && len(h.held) > 0; {
 		if err := h.ask(t); err != nil {
 			return true, err
 		}
-		if again, over, err = t.decide(); err != nil || !again {
-			break
+		if again, over, err = t.decide(); err != nil {
+			return over, err
 		}
 	}
-	return over || x.fin.Reason != llm.FinishNone, err
+	return over, nil
 }
 
 // asksBehind reports whether guardPick asks a guard behind the pick.
@@ -159,11 +171,11 @@ func (h *holdback) ask(t *pickTask) error {
 		if g.waits {
 			continue
 		}
-		g.v = llm.Verdict{Position: max(g.free, h.released())}
 		if g.done {
-			g.v.Position = n
+			g.v = llm.Verdict{Position: n}
 			continue
 		}
+		g.v = llm.Verdict{Position: max(g.freed.upTo(n), h.released())}
 		if h.anew || g.due(n, reason) {
 			h.view.New, g.kept = n-g.kept, n
 			v, err := g.Check(&h.view)
@@ -173,7 +185,10 @@ func (h *holdback) ask(t *pickTask) error {
 			if err != nil {
 				return fmt.Errorf("%w: guard %s: %w", llm.ErrPlugin, g.rules.Name, err)
 			}
-			g.v, g.done = v, v.Done
+			g.v = h.bounded(g, v)
+			if v.Done {
+				g.done, g.at = true, n
+			}
 		}
 		if g.v.Kind == llm.VerdictRelease && n-g.v.Position > g.rules.Hold {
 			g.v = llm.Verdict{Kind: llm.VerdictStop, Position: g.v.Position, Why: "it holds back too much"}
@@ -181,8 +196,10 @@ func (h *holdback) ask(t *pickTask) error {
 				g.v = llm.Verdict{Position: n - g.rules.Hold}
 			}
 		}
-		if g.v.Kind != llm.VerdictReplace { // those below its position are not free: another verdict may come before it
-			g.free = max(h.released(), g.v.Position)
+		if g.done && g.v.Kind == llm.VerdictRelease {
+			g.freed.add(n, math.MaxInt)
+		} else if g.v.Kind != llm.VerdictReplace { // what it replaces is not free: another verdict may come before it
+			g.freed.add(n, g.v.Position)
 		}
 	}
 	h.anew = false
@@ -197,7 +214,7 @@ func (h *holdback) look(t *pickTask) {
 		h.ends = append(h.ends, uint32(x.end-from))
 	}
 	h.view = llm.GuardView{Prompt: t.history.Prompt, Output: h.output, Released: h.released(),
-		Text: t.q.text.visible[from:], Context: h.seen - from, Ends: h.ends,
+		Text: t.q.text.visible[from:h.held[len(h.held)-1].end], Context: h.seen - from, Ends: h.ends,
 		Reason: h.held[len(h.held)-1].fin.Reason}
 }
 
@@ -242,61 +259,88 @@ func (h *holdback) check(g *guardian, v llm.Verdict, vocab int) error {
 // on from the token that was picked last.
 func (t *pickTask) decide() (again, over bool, err error) {
 	h := t.q.guards
-	free, whole := len(h.output), h.whole()
+	whole := h.whole()
 	var stop, replace *guardian
 	for i := range h.guards {
 		g := &h.guards[i]
 		switch g.v.Kind {
 		case llm.VerdictRewind, llm.VerdictInsert:
+			if h.ending {
+				h.stop(t, g, g.v.Position)
+				return true, true, nil
+			}
 			return t.takeBack(g)
 		case llm.VerdictStop:
 			if stop == nil {
 				stop = g
 			}
 		case llm.VerdictReplace: // what it replaces must not go out, whatever the others say
-			if replace == nil {
+			if replace == nil || g.v.Position < replace.v.Position {
 				replace = g
 			}
-			free = h.released()
-			continue
 		}
-		free = min(free, g.v.Position)
 	}
-	if by := h.cutBy(); by != nil && stop == nil && replace == nil {
-		by.v, stop = llm.Verdict{Kind: llm.VerdictStop, Why: nothingFollowed}, by
+	if by := h.cutBy(); by != nil && !h.ending && stop == nil && replace == nil {
+		by.v, stop = llm.Verdict{Kind: llm.VerdictStop, Position: len(h.output), Why: nothingFollowed}, by
 	}
 	switch {
 	case stop != nil:
-		h.stop(t, stop, free)
-		return false, true, nil
+		h.stop(t, stop, stop.v.Position)
+		return true, true, nil
 	case replace == nil:
-		if free = min(free, whole); h.goesOn(free) {
-			free = h.boundary(free)
-		}
+		free, by := h.free(whole)
 		n := free - h.released()
+		h.rely(free)
 		h.release(t, free)
+		h.forget(len(h.output))
 		h.applied(n)
-		return false, h.over, nil
-	}
-	for i := range h.guards {
-		if g := &h.guards[i]; min(g.v.Position, whole) < replace.v.Position {
-			// The others are asked again at the next token. What is held stays within what two guards may hold.
-			replace.waits = true
-			if len(h.held) <= 2*llm.MaxHold {
-				return false, false, nil
-			}
-			replace.v.Why = "guards hold back too much together"
-			h.stop(t, replace, h.released())
-			return false, true, nil
+		if len(h.held) > 2*llm.MaxHold && !h.over {
+			by.v.Why = heldTogether
+			h.end(t, by, len(h.output)) // what nobody wants to take back goes out
+			return true, true, nil
 		}
+		return false, h.over || h.ending, nil
+	}
+	if at := h.apart(replace, whole); at < replace.v.Position {
+		// The others are asked again at the next token. What is held stays within what two guards may hold.
+		if replace.waits = true; len(h.held) <= 2*llm.MaxHold && h.view.Reason == llm.FinishNone {
+			return false, false, nil
+		}
+		replace.v.Why = heldTogether
+		h.end(t, replace, at)
+		return true, true, nil
 	}
 	if h.unmakes(replace) {
 		h.goOn(t.q)
 		return true, false, nil
 	}
 	h.replace(t, replace)
-	return !h.over, h.over, nil
+	return !h.over, h.over || h.ending, nil
 }
+
+// apart returns the position before which a replacement takes nothing that others hold: its own where they let go as
+// much, otherwise one before what any of those that replace something held for it.
+func (h *holdback) apart(replace *guardian, whole int) int {
+	at, least := whole, whole
+	for i := range h.guards {
+		switch g := &h.guards[i]; {
+		case g.v.Kind != llm.VerdictReplace:
+			at = min(at, g.v.Position)
+		case g != replace:
+			at = min(at, g.lets(len(h.output)))
+			fallthrough
+		default:
+			least = min(least, g.lets(len(h.output)))
+		}
+	}
+	if at >= replace.v.Position {
+		return replace.v.Position
+	}
+	return max(min(at, least), h.released())
+}
+
+// heldTogether is why a text ends whose guards hold back more than there is room for.
+const heldTogether = "guards hold back too much together"
 
 // applied tells the guards how many tokens went out.
 func (h *holdback) applied(n int) {
@@ -385,7 +429,7 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 	g.Applied(llm.VerdictReplace, n)
 	switch by := h.cutBy(); {
 	case last.fin.Reason == llm.FinishNone || h.over:
-	case by != nil:
+	case by != nil && !h.ending:
 		by.Applied(llm.VerdictStop, 0)
 		h.finish(t, llm.Finish{Reason: llm.FinishGuard, StoppedBy: by.rules.Name, Why: nothingFollowed}, picked{})
 	default:
@@ -434,32 +478,56 @@ func (e *Engine) endToken() llm.Token {
 	return e.ends[0]
 }
 
-// stop ends the sequence behind the tokens below position. What is held beyond is dropped. The end is the guard's,
-// whatever ended the text there: only a stop string that is found before is the end that comes first.
+// stop ends the text where a guard wants it to end, and asks that guard no more unless another has it end before.
 func (h *holdback) stop(t *pickTask, g *guardian, position int) {
-	if h.goesOn(position) {
-		position = h.boundary(position)
+	h.end(t, g, position)
+	if n := len(h.output); len(h.held) > 0 {
+		g.done, g.at = true, n
+		g.freed.add(n, math.MaxInt)
 	}
-	h.applied(position - h.released())
-	whole := position == len(h.output)
-	last := h.held[len(h.held)-1].picked
-	if whole && last.fin.Reason == llm.FinishEOS {
-		position--
-	}
-	h.release(t, position)
-	if h.over && !(whole && len(h.held) == 0 && last.fin.Reason == llm.FinishStop) {
-		h.drop()
-		return
-	}
-	g.Applied(llm.VerdictStop, len(h.held))
-	h.drop()
-	h.finish(t, llm.Finish{Reason: llm.FinishGuard, StoppedBy: g.rules.Name, Why: g.v.Why}, picked{})
 }
 
-// drop forgets what is held: it does not go out any more.
-func (h *holdback) drop() {
-	h.output = h.output[:h.released()]
-	h.held = h.held[:0]
+// end ends the text behind the tokens below position, or a little later where what went out rests on more of them. What
+// is held beyond is dropped. What is held before has an end then, which the guards are told of: it goes out if they let
+// it. The end is the first guard's, whatever else ended the text there: only a stop string that is found before is the
+// end that comes first.
+func (h *holdback) end(t *pickTask, g *guardian, position int) {
+	n, last := len(h.output), h.held[len(h.held)-1].picked
+	if position = max(position, h.bound(g)); h.goesOn(position) {
+		position = h.boundary(position)
+	}
+	if position == n && !h.ending {
+		h.ended = last.fin.Reason != llm.FinishNone
+		if last.fin.Reason == llm.FinishEOS && last.special {
+			position = max(n-1, h.released())
+		}
+	} else if position < n {
+		h.ended = false
+	}
+	fin := llm.Finish{Reason: llm.FinishGuard, StoppedBy: g.rules.Name, Why: g.v.Why}
+	if h.ending {
+		fin = last.fin
+	}
+	h.ending = true
+	g.Applied(llm.VerdictStop, n-position)
+	h.cutHeld(position)
+	h.forget(position - 1) // what was said of a text that goes on, or of another end
+	if len(h.held) == 0 {
+		h.finish(t, fin, picked{})
+		return
+	}
+	h.held[len(h.held)-1].fin = fin
+}
+
+// cutHeld drops all but the first n output tokens, which hold all that went out.
+func (h *holdback) cutHeld(n int) {
+	h.held = h.held[:n-h.released()]
+	h.output = h.output[:n]
+	for i := range h.guards {
+		g := &h.guards[i]
+		g.kept, g.waits = min(g.kept, n), false
+	}
+	h.forget(n)
 }
 
 // nothingFollowed is why a guard ends the text of a program that emitted nothing in place of what it took back.
@@ -468,12 +536,12 @@ const nothingFollowed = "it took the end back, and the program emitted nothing i
 // exhausted is called where a guard may take back or insert no more.
 func (h *holdback) exhausted(t *pickTask, g *guardian, why string) (again, over bool, err error) {
 	if g.rules.OnExhausted == llm.GuardReleases {
-		g.done = true
+		g.done, g.at = true, 0
 		return true, false, nil
 	}
 	g.v = llm.Verdict{Kind: llm.VerdictStop, Why: why}
 	h.stop(t, g, h.released())
-	return false, true, nil
+	return true, true, nil
 }
 
 // takeBack applies a rewind or an insertion.
@@ -484,7 +552,7 @@ func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 		if h.emitted.ending {
 			g.v.Kind, g.v.Why = llm.VerdictStop, "it takes back the end, and the program is over"
 			h.stop(t, g, g.v.Position)
-			return false, true, nil
+			return true, true, nil
 		}
 	}
 	v, n := g.v, len(h.output)
@@ -520,6 +588,7 @@ func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 		if err := t.cutTo(v.Position); err != nil {
 			return false, true, err
 		}
+		g.freed.add(v.Position, v.Position) // it knows what it takes back
 	}
 	if h.emitted != nil {
 		h.gone.Add(h.output, gone)
@@ -569,12 +638,7 @@ func (h *holdback) explain(e *llm.Explanation) {
 // cutTo takes back all but the first n output tokens.
 func (t *pickTask) cutTo(n int) error {
 	q, h := t.q, t.q.guards
-	for i := range h.guards {
-		h.guards[i].free, h.guards[i].kept = min(h.guards[i].free, n), min(h.guards[i].kept, n)
-		h.guards[i].waits = false
-	}
-	h.held = h.held[:n-h.released()]
-	h.output = h.output[:n]
+	h.cutHeld(n)
 	t.cut = n
 	q.generated = n
 	q.text = newTranscript(t.e.codec, t.history.Prompt, nil, q.params.Healed)
@@ -589,20 +653,31 @@ func (t *pickTask) cutTo(n int) error {
 }
 
 // fail handles the error of a pick of a sequence with guards: where the biases of one leave nothing, it is exhausted.
-func (h *holdback) fail(t *pickTask, err error) error {
+func (t *pickTask) fail(err error) error {
+	h := t.q.guards
 	if !errors.Is(err, sample.ErrBanned) {
 		return err
 	}
 	g := &h.guards[t.chain.BannedBy()]
-	h.finish(t, llm.Finish{Reason: llm.FinishGuard, StoppedBy: g.rules.Name, Why: "nothing else may follow"}, picked{})
-	g.Applied(llm.VerdictStop, len(h.held))
-	return nil
+	g.v = llm.Verdict{Kind: llm.VerdictStop, Why: "nothing else may follow"}
+	if h.before = len(h.given); len(h.held) == 0 {
+		g.Applied(llm.VerdictStop, 0)
+		h.finish(t, llm.Finish{Reason: llm.FinishGuard, StoppedBy: g.rules.Name, Why: g.v.Why}, picked{})
+		return nil
+	}
+	h.stop(t, g, h.released())
+	if t.apart && len(h.held) > 0 {
+		t.asks, t.settles = true, true
+		return nil
+	}
+	_, err = t.settle()
+	return err
 }
 
 // lift ends the guards whose biases left nothing, and that release then.
 func (h *holdback) lift(list []int) {
 	for _, i := range list {
-		h.guards[i].done = true
+		h.guards[i].done, h.guards[i].at = true, 0
 	}
 }
 

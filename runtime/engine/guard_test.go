@@ -428,7 +428,7 @@ func TestGuardsTogether(t *testing.T) {
 	}{
 		"seldom beside back": {[]sample.Guard{seldom, back}, "xx", 2},
 		"swap beside hold":   {[]sample.Guard{swap, hold}, "xxxxxxxx", 8},
-		"stop beside both":   {[]sample.Guard{swap, hold, stop}, "xx", 3}, // the third token is the end's
+		"stop beside both":   {[]sample.Guard{swap, hold, stop}, "xxxxxx", 6},
 	} {
 		r := endless(8)
 		r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: c.list} }

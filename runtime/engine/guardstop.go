@@ -14,7 +14,8 @@ import (
 // that the token ends inside a character, end is the token of what no token stands for.
 func (h *holdback) stopsIn(x *picked, open bool, end llm.Token) bool {
 	found, cut, bytes := h.stops.feed(x.text, !x.special)
-	if found == "" || x.fin.Reason == llm.FinishLength || x.fin.Reason == llm.FinishEOS { // these are tested first
+	if found == "" || x.fin.Reason == llm.FinishLength || x.fin.Reason == llm.FinishEOS || // these are tested first
+		x.fin.Reason == llm.FinishGuard && h.ended { // and what it ended before has been cut there
 		return false
 	}
 	x.cut = !x.special && (x.cut || open || cut < len(x.text))
@@ -48,11 +49,7 @@ func (h *holdback) goOn(q *sequence) {
 	x.text, x.end, x.fin, x.cut = x.text+rest, len(q.text.visible), llm.Finish{}, false
 	h.followStops(q)
 	h.anew = true
-	for i := range h.guards { // what they said was about the end
-		if g := &h.guards[i]; g.v.Done && !g.waits {
-			g.done = false
-		}
-	}
+	h.forget(len(h.output) - 1) // what they said was about the end
 }
 
 // followStops has the transcript match what went out and what is held behind it.

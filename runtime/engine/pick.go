@@ -39,6 +39,7 @@ type pickTask struct {
 	prep    prepState
 	apart   bool // the guards are asked behind the step's picks, by workers of the guestPool
 	asks    bool // they are to be asked
+	settles bool // about what is held, behind no pick
 
 	// Without a search: the sequence, its drafts, its output with all of these behind it, and what was picked. All
 	// picks but the last equal the drafts.
@@ -315,7 +316,7 @@ func (t *pickTask) pickAll() error {
 		}
 		p, err := t.chain.Pick(t.history, row)
 		if err != nil && t.q.guards != nil {
-			return t.q.guards.fail(t, err)
+			return t.fail(err)
 		}
 		if t.q.span != nil && errors.Is(err, sample.ErrBanned) {
 			t.q.denied = true

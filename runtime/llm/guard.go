@@ -54,7 +54,8 @@ type Verdict struct {
 	Tokens   []Token // of VerdictInsert and VerdictReplace
 	Text     string  // of VerdictReplace
 	Why      string  // of VerdictStop, for the client
-	// Done says that the guard is not to be asked again: what comes is released.
+	// Done says that the guard is not to be asked again: what comes is released. Where what it saw is taken back, it is
+	// asked after all.
 	Done bool
 }
 
@@ -95,6 +96,8 @@ type GuardRules struct {
 	// divisible by Every, 1 to Hold, and at the end.
 	Hold, Every int
 	// Rewinds says that it may take tokens back, so that all other user code has to be able to.
-	Rewinds             bool
+	Rewinds bool
+	// Stops says that it may end the text before what it holds back.
+	Stops               bool
 	OnFull, OnExhausted GuardEnd
 }

@@ -78,7 +78,7 @@ const (
 	GuardContext = 32
 	// GuardEnds: input, pointer to a u32 for each token that is held back: where its text ends in the text.
 	GuardEnds = 36
-	// GuardReason: input, one of [ReasonNone] to [ReasonStop].
+	// GuardReason: input, one of [ReasonNone] to [ReasonGuard].
 	GuardReason = 40
 
 	// GuardVerdict: output, one of [VerdictRelease] to [VerdictStop].
@@ -93,7 +93,8 @@ const (
 	GuardFlags = 60
 )
 
-// FlagDone: the guard is not asked again in this sequence, and holds nothing back any more.
+// FlagDone: the guard is not asked again in this sequence, unless what it saw is taken back, and holds nothing back any
+// more.
 const FlagDone = 1
 
 // Why a sequence is about to end. The last token is then the one that ends it.
@@ -106,6 +107,8 @@ const (
 	ReasonLength = 2
 	// ReasonStop: the last token completes a stop string, behind which the text is cut.
 	ReasonStop = 3
+	// ReasonGuard: another guard ends it there. What that one wanted not to go out is gone.
+	ReasonGuard = 4
 )
 
 // Verdicts. One that the description does not list is a fault, but for release.

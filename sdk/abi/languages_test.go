@@ -73,7 +73,7 @@ func TestLanguages(t *testing.T) {
 func TestGuardsInC(t *testing.T) {
 	c := source(t, "../c/tgi_guard.h")
 	for _, list := range []string{"RELEASE, TGI_REWIND, TGI_INSERT, TGI_REPLACE, TGI_HALT",
-		"GOES_ON, TGI_ENDS_MODEL, TGI_ENDS_LENGTH, TGI_ENDS_STOP"} {
+		"GOES_ON, TGI_ENDS_MODEL, TGI_ENDS_LENGTH, TGI_ENDS_STOP, TGI_ENDS_GUARD"} {
 		if !strings.Contains(c, "enum { TGI_"+list+" };") {
 			t.Errorf("C: no enum of %s", list)
 		}

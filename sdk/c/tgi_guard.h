@@ -23,7 +23,7 @@
 enum { TGI_GUARD_SIZE = 64, TGI_MAX_HOLD = 256, TGI_MAX_CONTEXT = 4096, TGI_MAX_BIASES = 4096 };
 enum { TGI_MAX_GUARD_TEXT = 4096, TGI_MAX_REASON = 256, TGI_FLAG_DONE = 1 };
 enum { TGI_RELEASE, TGI_REWIND, TGI_INSERT, TGI_REPLACE, TGI_HALT };           /* verdicts */
-enum { TGI_GOES_ON, TGI_ENDS_MODEL, TGI_ENDS_LENGTH, TGI_ENDS_STOP };          /* why the sequence is about to end */
+enum { TGI_GOES_ON, TGI_ENDS_MODEL, TGI_ENDS_LENGTH, TGI_ENDS_STOP, TGI_ENDS_GUARD }; /* why the sequence is about to end */
 
 /* What is held back. Positions count tokens of the sequence, the prompt's included. */
 typedef struct {
@@ -37,7 +37,7 @@ typedef struct {
   uint32_t text_len;
   uint32_t context;            /* in: how many bytes are of released tokens; a character at the front may be cut */
   const uint32_t *ends;        /* in: for each token that is held back, where its text ends in text */
-  uint32_t reason;             /* in: TGI_GOES_ON to TGI_ENDS_STOP; at the end everything is to be released, or taken back */
+  uint32_t reason;             /* in: TGI_GOES_ON to TGI_ENDS_GUARD; at the end everything is to be released, or taken back */
   uint32_t verdict;            /* out: TGI_RELEASE to TGI_HALT */
   uint32_t position;           /* out */
   const void *out;             /* out: what the verdict calls for; must remain valid until the next call */

@@ -19,6 +19,8 @@ export enum Ending {
   LENGTH = 2,
   /** The last token completes a stop string. */
   STOP = 3,
+  /** Another guard ends it. */
+  GUARD = 4,
 }
 
 /** The verdicts of the contract. */

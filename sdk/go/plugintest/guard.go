@@ -30,7 +30,7 @@ func Watch(p guard.Plugin, params string, prompt ...uint32) (*Watched, error) {
 
 // Push shows the guard a token and does what it says, but for biases: what is
 // taken back is gone from Tokens, what is inserted is there. reason is one of
-// abi.ReasonNone to abi.ReasonStop. After a replacement the guard is asked
+// abi.ReasonNone to abi.ReasonGuard. After a replacement the guard is asked
 // again while tokens are held back, as by the server.
 func (w *Watched) Push(token, reason uint32) (guard.Result, error) {
 	w.Tokens = append(w.Tokens, token)

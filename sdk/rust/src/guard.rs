@@ -33,6 +33,7 @@ pub mod reason {
     pub const EOS: u32 = 1;
     pub const LENGTH: u32 = 2;
     pub const STOP: u32 = 3;
+    pub const GUARD: u32 = 4;
 }
 
 /// What is held back behind a token. Positions count tokens of the sequence, the prompt's included.

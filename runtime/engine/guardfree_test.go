@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"tgi/runtime/draft"
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+)
+
+// looks is a guard that lets an "a" out only before a "b" or a "c": anything else behind it, an end as well, has it say
+// what is to become of it. It holds what it does not know yet.
+func looks(kind llm.VerdictKind, every int) sample.Guard {
+	rules := llm.GuardRules{Name: "looks", Hold: 8, Every: every, Rewinds: true}
+	return saying{rules, func(v *llm.GuardView) llm.Verdict {
+		text, from := v.Text, v.Context
+		for i := from; i < len(text); i++ {
+			if text[i] != 'a' || i+1 < len(text) && (text[i+1] == 'b' || text[i+1] == 'c') {
+				continue
+			}
+			at := slices.IndexFunc(v.Ends, func(end uint32) bool { return int(end) > i })
+			first := at
+			for first > 0 && text[v.Ends[first-1]-1] == 'a' { // it goes out by what begins this one
+				first--
+			}
+			if kind == llm.VerdictReplace && (i+1 < len(text) || v.Reason != llm.FinishNone) {
+				before := from // what is held before stays
+				if first > 0 {
+					before = int(v.Ends[first-1])
+				}
+				return llm.Verdict{Kind: kind, Position: v.Released + at + 1, Text: string(text[from:before]) + "-",
+					Tokens: []llm.Token{5, 5, 5, 5, 5, 5, 5, 5}}
+			}
+			at = v.Released + first
+			if i+1 == len(text) && v.Reason == llm.FinishNone {
+				return llm.Verdict{Position: at}
+			}
+			return llm.Verdict{Kind: kind, Position: at}
+		}
+		return llm.Verdict{Position: len(v.Output)}
+	}}
+}
+
+// fickle is a guard that takes back, ends and holds what it has not released, by chance.
+func fickle(seed uint64, rewinds bool) sample.Guard {
+	r := rand.New(rand.NewPCG(seed, 3))
+	rules := llm.GuardRules{Name: fmt.Sprint("fickle ", seed), Hold: 8, Every: 1, Rewinds: rewinds}
+	return saying{rules, func(v *llm.GuardView) llm.Verdict {
+		n := len(v.Output)
+		free := v.Released + r.IntN(n-v.Released+1)
+		switch k := r.IntN(12); {
+		case k < 4 && rewinds && free < n:
+			return llm.Verdict{Kind: llm.VerdictRewind, Position: free}
+		case k == 4 && r.IntN(4) == 0:
+			return llm.Verdict{Kind: llm.VerdictStop, Position: free}
+		case k < 7 && v.Reason == llm.FinishNone:
+			return llm.Verdict{Position: free}
+		}
+		return llm.Verdict{Position: n}
+	}}
+}
+
+// unfollowed is an "a" that looks would not let out.
+func unfollowed(text string) bool {
+	for i := range len(text) {
+		if text[i] == 'a' && (i+1 == len(text) || text[i+1] != 'b' && text[i+1] != 'c') {
+			return true
+		}
+	}
+	return false
+}
+
+// TestReleasedByWhatStays: what a guard releases by what it sees behind goes out only beside that, whatever other guards
+// take back, and wherever they end the text.
+func TestReleasedByWhatStays(t *testing.T) {
+	e := start(t, newFake(64, 16, 256), Config{})
+	texts, ends := 0, map[llm.Reason]int{}
+	for seed := range uint64(3000) {
+		kind := []llm.VerdictKind{llm.VerdictReplace, llm.VerdictRewind, llm.VerdictStop}[seed%3]
+		list := []sample.Guard{looks(kind, 1+int(seed/3%2)), fickle(seed, true)}
+		if seed%5 == 0 {
+			list = append(list, fickle(seed+1000, seed%2 == 0))
+		}
+		if seed%2 == 0 {
+			slices.Reverse(list)
+		}
+		r := endless(12)
+		r.Params.Temperature, r.Params.Seed, r.Params.IgnoreEOS = 1.5, seed, seed%4 > 0
+		r.Params.Stop = [][]string{nil, {"d"}, {"ab"}, nil}[seed/4%4]
+		r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: list} }
+		got, err := generate(e, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fin := got.finish[0]
+		ends[fin.Reason]++
+		if texts += strings.Count(fin.Text, "a"); unfollowed(fin.Text) {
+			t.Errorf("%d: %q went out, the end %+v", seed, fin.Text, fin)
+		}
+	}
+	if texts < 100 || ends[llm.FinishGuard] < 20 || ends[llm.FinishLength] < 20 || ends[llm.FinishStop] < 5 {
+		t.Errorf("%d letters went out, %v: nothing was tried", texts, ends)
+	}
+}
+
+// TestEmittedByWhatStays: the same holds for what programs emit, a token or some at a time.
+func TestEmittedByWhatStays(t *testing.T) {
+	s := open(t, start(t, newFake(64, 16, 256), Config{}), 1)
+	defer s.Close()
+	letters, refused := 0, 0
+	for seed := range uint64(3000) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		kind := []llm.VerdictKind{llm.VerdictReplace, llm.VerdictRewind, llm.VerdictStop}[seed%3]
+		list := []sample.Guard{looks(kind, 1), fickle(seed, true)}
+		if seed%2 == 0 {
+			slices.Reverse(list)
+		}
+		o := s.Output(0, []llm.Token{7}, params(40), list)
+		text, over := "", false
+		note := func(events []Event, err error) {
+			for _, ev := range events {
+				text, over = text+ev.Text, over || ev.Finish != nil
+			}
+			if errors.As(err, new(*Refusal)) {
+				refused++
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := 0; i < 12 && !over; i++ {
+			o.Begin()
+			for n := r.IntN(3); n >= 0 && !over; n-- {
+				events, err := o.Add(Emitted{Token: llm.Token(5 + r.IntN(len(pieces)-5)), Whole: n == 0})
+				if note(events, err); err != nil {
+					break
+				}
+			}
+		}
+		if !over {
+			note(o.End())
+		}
+		text = strings.TrimSuffix(text, "</s>")
+		if letters += strings.Count(text, "a"); unfollowed(text) {
+			t.Errorf("%d: %q went out", seed, text)
+		}
+	}
+	if letters < 100 || refused < 100 {
+		t.Errorf("%d letters went out, %d emissions were refused: nothing was tried", letters, refused)
+	}
+}
+
+// TestReplacementsTogether: of two guards that replace at once, the one before goes first; where they may overlap, no
+// byte of either goes out.
+func TestReplacementsTogether(t *testing.T) {
+	e := start(t, newFake(64, 16, 256), Config{Speculation: draft.Settings{}})
+	masks := func(name string, from, to int) sample.Guard {
+		return saying{llm.GuardRules{Name: name, Hold: 20, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+			switch n := len(v.Output); {
+			case v.Released >= to:
+				return llm.Verdict{Position: n}
+			case n < to && v.Reason == llm.FinishNone:
+				return llm.Verdict{Position: max(min(from, n), v.Released)}
+			case n < to:
+				return llm.Verdict{Position: n}
+			}
+			text := strings.Repeat("k", max(from-v.Released, 0)) + "[" + name + "]"
+			return llm.Verdict{Kind: llm.VerdictReplace, Position: to, Text: text}
+		}}
+	}
+	for _, c := range []struct {
+		one, two sample.Guard
+		want     string
+	}{
+		{masks("one", 1, 3), masks("two", 4, 6), "h[one]b [two]"},
+		{masks("one", 4, 6), masks("two", 1, 3), "h[two]b [one]"},
+		{masks("one", 1, 6), masks("two", 2, 6), "h"},
+	} {
+		r := endless(6)
+		r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: []sample.Guard{c.one, c.two}} }
+		got, err := generate(e, r)
+		if err != nil || got.finish[0].Text != c.want {
+			t.Errorf("%q %+v (%v), want %q", got.texts[0], got.finish[0], err, c.want)
+		}
+	}
+}
+
+// TestGuardsThatNeverAgree: two guards that take back, each of which knows of a token what it releases by the next
+// alone, never know what stays: the text ends where there is no more room for what they hold.
+func TestGuardsThatNeverAgree(t *testing.T) {
+	behind := saying{llm.GuardRules{Name: "behind", Hold: 2, Every: 1, Rewinds: true},
+		func(v *llm.GuardView) llm.Verdict {
+			if len(v.Ends) > 2*llm.MaxHold+1 {
+				t.Fatalf("%d tokens are held", len(v.Ends))
+			}
+			if v.Reason != llm.FinishNone {
+				return llm.Verdict{Position: len(v.Output)}
+			}
+			return llm.Verdict{Position: max(len(v.Output)-1, v.Released)}
+		}}
+	ahead := saying{llm.GuardRules{Name: "ahead", Hold: 2, Every: 1}, behind.says}
+	for _, c := range []struct {
+		other sample.Guard
+		want  int
+	}{{ahead, 600}, {behind, 2*llm.MaxHold + 1}} {
+		r := endless(600)
+		r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: []sample.Guard{behind, c.other}} }
+		got, err := generate(start(t, newFake(64, 16, 1024), Config{}), r)
+		if err != nil || got.finish[0].Generated != c.want {
+			t.Errorf("%+v (%v), want %d tokens", got.finish[0], err, c.want)
+		}
+	}
+}

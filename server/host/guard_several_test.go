@@ -1,0 +1,43 @@
+package host
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestSeveralGuards: what one guard replaces does not go out in parts because another one takes back what came behind the
+// first of them: "aa" is let out because of " was there" behind it, which is banned, and goes on with "b" then.
+func TestSeveralGuards(t *testing.T) {
+	p := guarding(t, nil)
+	redact := `{"name":"redact","params":{"strings":["aab","island","4111 1111 1111 1111"]}}`
+	banned := `{"name":"banned-strings","params":{"strings":[" was there"]}}`
+	for _, c := range []struct{ regex, secret string }{
+		{"x aa( was there|b) z", "aab"},
+		{"my isl( was there|and) z", "island"},
+		{"4111 1111 1111 111( was there|1) ok", "4111 1111 1111 1111"},
+	} {
+		for _, plugins := range []string{redact + "," + banned, banned + "," + redact} {
+			for _, r := range []struct{ path, body string }{
+				{"/generate", `{"inputs":"Hi","parameters":{"max_new_tokens":60,"details":true,"logit_bias":{%s},` +
+					`"grammar":{"type":"regex","value":%q},"plugins":[%s]}}`},
+				{"/generate_stream", `{"inputs":"Hi","parameters":{"max_new_tokens":60,"logit_bias":{%s},` +
+					`"grammar":{"type":"regex","value":%q},"plugins":[%s]}}`},
+				{"/v1/chat/completions", `{"model":"x","max_tokens":60,"temperature":0,"logit_bias":{%s},` +
+					`"messages":[{"role":"user","content":"Hi"}],"response_format":{"type":"regex","value":%q},` +
+					`"plugins":[%s]}`},
+				{"/v1/chat/completions", `{"model":"x","max_tokens":60,"temperature":0,"stream":true,` +
+					`"logit_bias":{%s},"messages":[{"role":"user","content":"Hi"}],` +
+					`"response_format":{"type":"regex","value":%q},"plugins":[%s]}`},
+			} {
+				was := fmt.Sprintf(`"%d":90`, p.defaultModel().tokenizer.Encode(" was", false)[0])
+				status, reply := p.call(t, http.MethodPost, r.path, fmt.Appendf(nil, r.body, was, c.regex, plugins))
+				text := textOf(string(reply))
+				if status != 200 || strings.Contains(text, c.secret) || !strings.Contains(text, "[redacted]") {
+					t.Errorf("%s %s, %s: %d %q: %s", r.path, c.regex, plugins, status, text, reply)
+				}
+			}
+		}
+	}
+}
