@@ -144,8 +144,8 @@ func (h *holdback) rely(position int) {
 	}
 }
 
-// bound is the position before which a guard takes nothing back any more: it released that, and the others released by it
-// what went out.
+// bound is the position before which a guard takes nothing back any more: it released that, and by that the others
+// released what went out.
 func (h *holdback) bound(g *guardian) (position int) {
 	for i := range h.guards {
 		if x := &h.guards[i]; x != g && g.cuts() && len(x.rests) > 0 {

@@ -75,8 +75,8 @@ func unfollowed(text string) bool {
 	return false
 }
 
-// TestReleasedByWhatStays: what a guard releases by what it sees behind goes out only beside that, whatever other guards
-// take back, and wherever they end the text.
+// TestReleasedByWhatStays: what a guard releases by what it sees behind goes out only beside that, whatever other
+// guards take back, and wherever they end the text.
 func TestReleasedByWhatStays(t *testing.T) {
 	e := start(t, newFake(64, 16, 256), Config{})
 	texts, ends := 0, map[llm.Reason]int{}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSeveralGuards: what one guard replaces does not go out in parts because another one takes back what came behind the
-// first of them: "aa" is let out because of " was there" behind it, which is banned, and goes on with "b" then.
+// TestSeveralGuards: what one guard replaces does not go out in parts because another one takes back what came behind
+// the first of them: "aa" is let out because of " was there" behind it, which is banned, and goes on with "b" then.
 func TestSeveralGuards(t *testing.T) {
 	p := guarding(t, nil)
 	redact := `{"name":"redact","params":{"strings":["aab","island","4111 1111 1111 1111"]}}`
