@@ -7,8 +7,8 @@ import (
 	"tgi/runtime/llm"
 )
 
-// A guard releases tokens by what it saw behind them. Another may take that back, and with what comes then the first one
-// would not release them. So a token goes out only where all guards release it by tokens that none of them takes back
+// A guard releases tokens by what it saw behind them. Another may take that back, and with what comes then the first
+// one would not release them. So a token goes out only where all guards release it by tokens that none of them takes back
 // any more: which those are they say by what they release themselves.
 
 // freed is what a guard released, and by what: in order, both numbers grow.
@@ -80,8 +80,8 @@ func (g *guardian) lets(seen int) int {
 	return g.freed.upTo(seen)
 }
 
-// agree returns the positions before which each guard lets tokens go by what none of the others takes back: the greatest
-// that agree with each other. An emission that goes on may be taken back as a whole.
+// agree returns the positions before which each guard lets tokens go by what none of the others takes back: the
+// greatest that agree with each other. An emission that goes on may be taken back as a whole.
 func (h *holdback) agree(whole int) []int {
 	h.lets = h.lets[:0]
 	for range h.guards {
