@@ -8,8 +8,8 @@ import (
 	"tgi/runtime/sample"
 )
 
-// A text with guards ends by what is picked, and by its guards. Whoever ends it, all guards are told of the end, and what
-// is held goes out or not as they say then.
+// A text with guards ends by what is picked, and by its guards. Whoever ends it, all guards are told of the end, and
+// what is held goes out or not as they say then.
 
 // finish ends the sequence: with the token that ended it, if that is no part of the text, or with the last that this
 // pick released, or else with an event that no token of the client's stands for, and that is not counted. Whether the

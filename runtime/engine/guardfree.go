@@ -8,8 +8,8 @@ import (
 )
 
 // A guard releases tokens by what it saw behind them. Another may take that back, and with what comes then the first
-// one would not release them. So a token goes out only where all guards release it by tokens that none of them takes back
-// any more: which those are they say by what they release themselves.
+// one would not release them. So a token goes out only where all guards release it by tokens that none of them takes
+// back any more: which those are they say by what they release themselves.
 
 // freed is what a guard released, and by what: in order, both numbers grow.
 type freed []release
