@@ -131,8 +131,8 @@ func (t *pickTask) guardPick(x picked) (over bool, err error) {
 	return over || x.fin.Reason != llm.FinishNone, err
 }
 
-// settle asks the guards and applies their verdicts, until they have nothing more to say of what is held. over says that
-// the sequence does not go on from the token that was picked last.
+// settle asks the guards and applies their verdicts, until they have nothing more to say of what is held. over says
+// that the sequence does not go on from the token that was picked last.
 func (t *pickTask) settle() (over bool, err error) {
 	h := t.q.guards
 	for again := true; again && len(h.held) > 0; {
