@@ -29,7 +29,8 @@ type Guard struct {
 func newGuard(r *run) *Guard {
 	d, s := r.session.Guest().Description().Guard, r.part.version.settings
 	end := map[GuardEnd]llm.GuardEnd{GuardStop: llm.GuardStops, GuardRelease: llm.GuardReleases}
-	return &Guard{r: r, inner: guard.NewChecker(r.session), rules: llm.GuardRules{Name: r.part.name, Hold: d.Hold, Every: d.Every,
+	return &Guard{r: r, inner: guard.NewChecker(r.session), rules: llm.GuardRules{Name: r.part.name,
+		Hold: d.Hold, Every: d.Every,
 		Rewinds: d.Gives(abi.VerdictRewind) || d.Gives(abi.VerdictInsert), Stops: d.Gives(abi.VerdictStop),
 		OnFull: end[s.onFull], OnExhausted: end[s.onExhausted]}}
 }
