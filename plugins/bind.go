@@ -57,8 +57,9 @@ type part struct {
 	named   bool   // by the request
 	skipped bool   // for the whole request; set before the first sequence begins
 	client  string // that sent the request, "" if unknown
+	request string // its name, "" if it has none
 	tally   *tally // of the shadow of the version, nil for none
-	trial   trial  // see breaker.admit
+	trial   trial  // see breakers.admit
 	verdict *verdict
 }
 
@@ -197,7 +198,7 @@ func (s *Set) namedEntry(name, client string) (*entry, error) {
 // part returns the entry's plugin as a request has it, at the version that is current or tried. c is nil where it is
 // not named.
 func (e *entry) part(c *Call, client, request string) *part {
-	p := &part{version: e.pick(client, request), name: e.name, client: client, verdict: &verdict{}}
+	p := &part{version: e.pick(client, request), name: e.name, client: client, request: request, verdict: &verdict{}}
 	if p.version != e.current {
 		p.stable = e.current
 	}
@@ -413,12 +414,15 @@ func cancelCause(ctx context.Context, err error) error {
 
 // admit asks the breakers and returns why they refuse the request, "" if they do not.
 func (p *part) admit() (refused string) {
-	p.trial, refused = p.version.breakers.admit(time.Now(), p.client)
+	p.trial, refused = p.version.breakers.admit(time.Now(), p.client, p.request)
 	return refused
 }
 
-// cancelTrial ends a trial without a result.
-func (p *part) cancelTrial() { p.version.breakers.cancelTrial(p.client, p.trial) }
+// cancelTrial ends the part's trial, if it is in one. Doing so twice is fine.
+func (p *part) cancelTrial() {
+	p.version.breakers.cancelTrial(p.trial)
+	p.trial = trial{}
+}
 
 // recordMemoryFault counts a request whose instance was ended because it used too much memory, once. One that got no
 // instance is not faulty.

@@ -1,72 +1,60 @@
 package plugins
 
 import (
-	"cmp"
 	"fmt"
 	"sync"
 	"time"
 )
 
-// breakers switch one version of a plugin off after too many faulty requests in a row: for one client after that many
-// of its own, and for all after that many of at least sharedClients clients, none of which counts for more than its
-// share of them. So one client's parameters and prompts can't take a plugin away from others, while a plugin that fails
-// for everybody is left alone. They are consulted when a request is bound and notified when it ends, never per token.
+// breakers switch one version of a plugin off for a client after too many faulty requests of that client in a row.
+// Clients choose what plugins see, so what one of them brings about holds for nobody else, however many there are. They
+// are consulted when a request is bound and notified when it ends, never per token.
 type breakers struct {
-	all breaker
+	limit int // 0: never
+	pause time.Duration
 
 	mu       sync.Mutex
 	byClient map[string]*breaker // of the clients that had a faulty request since their last good one
 }
 
-const (
-	// sharedClients is how many clients must see a plugin fail before it is switched off for all.
-	sharedClients = 3
-	// maxBreakers bounds how many clients have a breaker; beyond it, the client with the oldest last fault is
-	// forgotten.
-	maxBreakers = 1024
-)
+// maxBreakers bounds how many clients have a breaker; beyond it, the client with the oldest last fault is
+// forgotten.
+const maxBreakers = 1024
 
-// trial is what a request holds that tries a plugin which was off, for all or for its client.
-type trial struct{ all, own uint64 }
-
-// forClient returns the breaker of a client, nil when there is none.
-func (b *breakers) forClient(client string) *breaker {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.byClient[client]
+// trial is what a request holds that tries a plugin which was off for its client; the zero trial is none.
+type trial struct {
+	of      *breaker
+	number  uint64
+	request string
 }
 
-// admit lets a request of a client through; see [breaker.admit].
-func (b *breakers) admit(now time.Time, client string) (t trial, refused string) {
-	if t.all, refused = b.all.admit(now); refused != "" {
+// admit lets a request of a client through, or returns why not. The trial must end with cancelTrial, after success or
+// fault if there was one. All that a request with a name binds, at whatever time, is part of the same trial.
+func (b *breakers) admit(now time.Time, client, request string) (t trial, refused string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := b.byClient[client]
+	if own == nil {
+		return trial{}, ""
+	}
+	number, refused := own.admit(now, request)
+	if number == 0 {
 		return trial{}, refused
 	}
-	if own := b.forClient(client); own != nil {
-		if t.own, refused = own.admit(now); refused != "" {
-			b.all.cancelTrial(t.all)
-			return trial{}, refused
-		}
-	}
-	return t, ""
+	return trial{own, number, request}, ""
 }
 
 // isOff reports whether a request of a client would not be let through, without trying.
-func (b *breakers) isOff(now time.Time, client string) bool {
-	own := b.forClient(client)
-	return b.all.offReason(now) != "" || own != nil && own.offReason(now) != ""
+func (b *breakers) isOff(now time.Time, client, request string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := b.byClient[client]
+	return own != nil && own.isOff(now) && !own.triedBy(request)
 }
 
-// fault counts a faulty request that was admitted. It returns the reason if this switched the plugin off, else
-// "".
+// fault counts a faulty request that was admitted. It returns the reason if this switched the plugin off for its
+// client, else "".
 func (b *breakers) fault(now time.Time, client, cause string, t trial) (off string) {
-	if client != "" {
-		off = b.getOrCreate(now, client).fault(now, cause, client, t.own)
-	}
-	return cmp.Or(b.all.fault(now, cause, client, t.all), off)
-}
-
-// getOrCreate returns the breaker of a client and creates it if there is none.
-func (b *breakers) getOrCreate(now time.Time, client string) *breaker {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	own := b.byClient[client]
@@ -77,18 +65,27 @@ func (b *breakers) getOrCreate(now time.Time, client string) *breaker {
 		if b.byClient == nil {
 			b.byClient = map[string]*breaker{}
 		}
-		own = &breaker{limit: b.all.limit, pause: b.all.pause, perClient: true}
+		own = &breaker{limit: b.limit, pause: b.pause}
 		b.byClient[client] = own
 	}
 	own.lastFaultAt = now
-	return own
+	return own.fault(now, cause, t.numberOf(own))
+}
+
+// numberOf is the number of a trial of that breaker, else 0.
+func (t trial) numberOf(b *breaker) uint64 {
+	if t.of != b {
+		return 0
+	}
+	return t.number
 }
 
 // oldest returns the client whose last fault is oldest. The lock is held.
 func (b *breakers) oldest() (client string) {
+	first := true
 	for c, own := range b.byClient {
-		if client == "" || own.lastFaultAt.Before(b.byClient[client].lastFaultAt) {
-			client = c
+		if first || own.lastFaultAt.Before(b.byClient[client].lastFaultAt) {
+			client, first = c, false
 		}
 	}
 	return client
@@ -96,155 +93,125 @@ func (b *breakers) oldest() (client string) {
 
 // success counts a request without a fault and reports whether it switched the plugin on again.
 func (b *breakers) success(client string, t trial) (on bool) {
-	on = b.all.success(t.all)
-	own := b.forClient(client)
-	if own == nil {
-		return on
-	}
-	on = own.success(t.own) || on
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if own.isReset() {
+	own := b.byClient[client]
+	if own == nil {
+		return false
+	}
+	if on = own.success(t.numberOf(own)); !own.off {
 		delete(b.byClient, client)
 	}
 	return on
 }
 
-// cancelTrial ends a trial without a result: the request ended before its plugin ran.
-func (b *breakers) cancelTrial(client string, t trial) {
-	b.all.cancelTrial(t.all)
-	if own := b.forClient(client); own != nil {
-		own.cancelTrial(t.own)
+// cancelTrial ends a request's part in a trial. One that ends without a result lets the next request try.
+func (b *breakers) cancelTrial(t trial) {
+	if t.of != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		t.of.cancelTrial(t.number, t.request)
 	}
 }
 
-// openClients counts the clients for which the plugin is off, and returns the last fault of one of them.
-func (b *breakers) openClients(now time.Time) (n int, last string) {
+// offClients counts the clients for which the plugin is off, and returns the last fault of the latest of them.
+func (b *breakers) offClients(now time.Time) (n int, last string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	var latest time.Time
 	for _, own := range b.byClient {
-		if own.offReason(now) != "" {
-			n, last = n+1, own.lastFault()
+		if !own.isOff(now) {
+			continue
+		}
+		if n++; n == 1 || own.since.After(latest) {
+			latest, last = own.since, own.lastCause
 		}
 	}
 	return n, last
 }
 
-// breaker is a circuit breaker, for all clients or for one of them.
+// breaker is a circuit breaker of one client.
 type breaker struct {
 	limit       int // 0: never
 	pause       time.Duration
-	perClient   bool      // it belongs to one client
-	lastFaultAt time.Time // guarded by the lock of breakers
+	lastFaultAt time.Time
 
-	mu           sync.Mutex
-	consecutive  int            // faulty requests since the last good one
-	clients      map[string]int // consecutive faults per client; nil in a client's own breaker
-	off          bool
-	since, until time.Time
-	lastCause    string // the fault that switched it off
-	trial        uint64 // number of the request that tries the plugin now, 0: none
-	trials       uint64 // started so far
+	consecutive int // faulty requests since the last good one
+	off         bool
+	since       time.Time
+	until       time.Time      // nobody else may try it before
+	lastCause   string         // the fault that switched it off
+	trials      uint64         // started so far
+	void        uint64         // those up to this number began before it was last switched off, and tell nothing
+	trying      map[string]int // how much of each request tries it now; those without a name count together
 }
 
-// admit lets a request through, or returns why not. trial is not 0 when the request is the one that tries a plugin that
-// was off; it must end with success, fault or cancelTrial.
-func (b *breaker) admit(now time.Time) (trial uint64, refused string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.off {
+// admit lets a request through, or returns why not. trial is not 0 when the request is one that tries a plugin that
+// was off. A trial that takes longer than the pause keeps others off no more.
+func (b *breaker) admit(now time.Time, request string) (trial uint64, refused string) {
+	switch {
+	case !b.off:
 		return 0, ""
-	}
-	if b.trial != 0 || now.Before(b.until) {
+	case b.triedBy(request):
+		b.trying[request]++
+		return b.trials, ""
+	case now.Before(b.until):
 		return 0, b.reasonText()
 	}
+	if b.trying == nil {
+		b.trying = map[string]int{}
+	}
 	b.trials++
-	b.trial = b.trials
-	return b.trial, ""
+	b.trying[request]++
+	b.until = now.Add(b.pause)
+	return b.trials, ""
 }
+
+// triedBy reports whether a request, which has a name, tries the plugin already.
+func (b *breaker) triedBy(request string) bool { return request != "" && b.trying[request] > 0 }
 
 // fault counts a faulty request that was admitted. It returns the reason if this switched the plugin off, else
 // "".
-func (b *breaker) fault(now time.Time, cause, client string, trial uint64) (off string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	limitReached := b.countFault(client)
+func (b *breaker) fault(now time.Time, cause string, trial uint64) (off string) {
+	b.consecutive++
 	switch {
-	case b.limit == 0, b.off && (trial == 0 || trial != b.trial), !b.off && !limitReached:
+	case b.limit == 0, b.off && trial <= b.void, !b.off && b.consecutive < b.limit:
 		return "" // a request from before the switch-off changes nothing
 	}
-	b.off, b.trial = true, 0
+	b.off, b.void, b.trying = true, b.trials, nil
 	b.since, b.until, b.lastCause = now, now.Add(b.pause), cause
 	return b.reasonText()
 }
 
-// countFault counts a fault of a client and reports whether the limit is reached. The lock is held.
-func (b *breaker) countFault(client string) (enough bool) {
-	if b.perClient || client == "" {
-		b.consecutive++
-		return b.consecutive >= b.limit
-	}
-	if b.clients == nil {
-		b.clients = map[string]int{}
-	}
-	if n := b.clients[client]; n < max(1, b.limit/sharedClients) && len(b.clients) <= b.limit+sharedClients {
-		b.clients[client] = n + 1
-		b.consecutive++
-	}
-	return b.consecutive >= b.limit && len(b.clients) >= sharedClients
-}
-
-// lastFault returns the fault that switched the plugin off.
-func (b *breaker) lastFault() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.lastCause
-}
-
-// isReset reports whether the breaker is in its initial state.
-func (b *breaker) isReset() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !b.off && b.consecutive == 0
-}
-
 // success counts a request without a fault and reports whether it switched the plugin on again.
 func (b *breaker) success(trial uint64) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.off && (trial == 0 || trial != b.trial) {
+	if b.off && trial <= b.void {
 		return false
 	}
 	on := b.off
-	b.off, b.trial, b.consecutive, b.lastCause, b.clients = false, 0, 0, "", nil
+	b.off, b.consecutive, b.lastCause, b.trying = false, 0, "", nil
 	return on
 }
 
-// cancelTrial ends a trial without a result: the request ended before its plugin ran.
-func (b *breaker) cancelTrial(trial uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if trial != 0 && trial == b.trial {
-		b.trial = 0
+// cancelTrial ends a request's part in a trial. Where nothing tries the plugin any more, and it is still off, the next
+// request may.
+func (b *breaker) cancelTrial(trial uint64, request string) {
+	if !b.off || trial <= b.void {
+		return
+	}
+	if b.trying[request]--; b.trying[request] == 0 {
+		delete(b.trying, request)
+	}
+	if len(b.trying) == 0 {
+		b.until = time.Time{}
 	}
 }
 
-// offReason returns why the plugin is off, "" when it is on or its pause is over, since the next request tries it then.
-func (b *breaker) offReason(now time.Time) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.off || b.trial == 0 && !now.Before(b.until) {
-		return ""
-	}
-	return b.reasonText()
-}
+// isOff reports whether the plugin is off; it is not once the next request may try it.
+func (b *breaker) isOff(now time.Time) bool { return b.off && now.Before(b.until) }
 
-// reasonText describes why the plugin is off. The lock is held.
+// reasonText describes why the plugin is off.
 func (b *breaker) reasonText() string {
-	whom := ""
-	if b.perClient {
-		whom = " for this client"
-	}
-	return fmt.Sprintf("switched off%s at %s for %v after %d faulty requests in a row, the last: %s", whom,
+	return fmt.Sprintf("switched off for this client at %s for %v after %d faulty requests in a row, the last: %s",
 		b.since.UTC().Format(time.RFC3339), b.pause, b.consecutive, b.lastCause)
 }

@@ -201,7 +201,7 @@ type canaryVersion struct {
 // or a shadow. The lock is held.
 func (e *entry) pick(client, request string) *version {
 	if c := e.canary; c != nil && c.shadow == nil && c.takes(e.name, request) &&
-		!c.version.breakers.isOff(time.Now(), client) {
+		!c.version.breakers.isOff(time.Now(), client, request) {
 		return c.version
 	}
 	return e.current
@@ -426,5 +426,5 @@ func (p *part) revert() {
 	}
 	p.cancelTrial()
 	p.version.unref()
-	p.version, p.stable, p.trial, p.verdict = p.stable, nil, trial{}, &verdict{}
+	p.version, p.stable, p.verdict = p.stable, nil, &verdict{}
 }

@@ -20,13 +20,15 @@ func named(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestKey{}, id)
 }
 
+func requestOf(ctx context.Context) string {
+	id, _ := ctx.Value(requestKey{}).(string)
+	return id
+}
+
 // withCanary is a set with the plugin "a", which adds 1, and a canary of it.
 func withCanary(t *testing.T, wasm []byte, percent, faults int, u Upload) (*Set, *Canary) {
 	t.Helper()
-	s := open(t, Options{Request: func(ctx context.Context) string {
-		id, _ := ctx.Value(requestKey{}).(string)
-		return id
-	}})
+	s := open(t, Options{Request: requestOf})
 	if _, err := s.Put(t.Context(), "a", bias(1).Wasm(), u); err != nil {
 		t.Fatal(err)
 	}

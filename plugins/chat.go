@@ -47,8 +47,7 @@ func (s *Set) BindChat(ctx context.Context, calls []Call, d ChatPlugins) (b *Bou
 		return nil, nil, err
 	}
 	for _, p := range b.parts() {
-		shared := slices.ContainsFunc(rest, func(c Call) bool { return c.Name == p.name })
-		if err := p.admitChat(ctx, s, shared); err != nil {
+		if err := p.admitChat(ctx, s); err != nil {
 			b.Close()
 			return nil, nil, err
 		}
@@ -78,7 +77,8 @@ func (s *Set) selectChatParts(ctx context.Context, b *BoundChat, calls []Call, d
 		if len(v.steps) == 0 && !slices.ContainsFunc(v.kinds, guest.Converses) {
 			return nil, &BindError{c.Name, v.usageHint(), ErrParams}
 		}
-		p := &part{version: v, name: c.Name, params: c.Params, named: true, client: client, verdict: &verdict{}}
+		p := &part{version: v, name: c.Name, params: c.Params, named: true, client: client, request: request,
+			verdict: &verdict{}}
 		if err := b.assign(p); err != nil {
 			return nil, err
 		}
@@ -98,7 +98,7 @@ func (s *Set) selectChatParts(ctx context.Context, b *BoundChat, calls []Call, d
 			return nil, &BindError{want.name, fmt.Sprintf("serves %q, kind %q is wanted", v.kinds, want.kind),
 				ErrParams}
 		}
-		*want.slot = &part{version: v, name: want.name, client: client, verdict: &verdict{}}
+		*want.slot = &part{version: v, name: want.name, client: client, request: request, verdict: &verdict{}}
 		if b.template != nil && b.template.name == want.name { // it does both
 			*want.slot = b.template
 		}
@@ -150,14 +150,10 @@ func (b *BoundChat) parts() (out []*part) {
 	return out
 }
 
-// admitChat asks the breaker and the guest. A plugin that was off and also serves the token loop is tried there.
-func (p *part) admitChat(ctx context.Context, s *Set, shared bool) error {
+// admitChat asks the breaker and the guest.
+func (p *part) admitChat(ctx context.Context, s *Set) error {
 	if refused := p.admit(); refused != "" {
 		return &BindError{p.name, refused, ErrOff}
-	}
-	if shared {
-		p.cancelTrial()
-		p.trial = trial{}
 	}
 	return p.validate(ctx, s, func() error {
 		err := p.askGuest(ctx, s)

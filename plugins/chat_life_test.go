@@ -25,12 +25,12 @@ func TestChatBreaker(t *testing.T) {
 		if name == "t" {
 			run(no, bad) // so does a conversation that the template refuses
 		}
-		if st, _ := s.Get(name); st.State != StateActive {
-			t.Errorf("%s: %s, %s", name, st.State, st.Error)
+		if st, _ := s.Get(name); st.OffClients != 0 {
+			t.Errorf("%s: %s", name, st.Error)
 		}
 		run(bad)
-		if st, _ := s.Get(name); st.State != StateOff {
-			t.Errorf("%s: %s", name, st.State)
+		if st, _ := s.Get(name); st.OffClients != 1 {
+			t.Errorf("%s is on", name)
 		}
 		_, _, err := converse(s, chatDefaults)
 		if !errors.Is(err, ErrOff) || !strings.Contains(err.Error(), "after 2 faulty requests in a row") {
@@ -38,9 +38,9 @@ func TestChatBreaker(t *testing.T) {
 		}
 		expire := func() {
 			v := s.names[name].current
-			v.breakers.all.mu.Lock()
-			v.breakers.all.until = time.Time{}
-			v.breakers.all.mu.Unlock()
+			v.breakers.mu.Lock()
+			v.breakers.byClient[""].until = time.Time{}
+			v.breakers.mu.Unlock()
 		}
 		expire()
 		b := bindChat(t, s, chatDefaults) // tries nothing
@@ -58,23 +58,25 @@ func TestChatBreaker(t *testing.T) {
 		if _, _, err := converse(s, chatDefaults); err != nil {
 			t.Errorf("%s, tried with success: %v", name, err)
 		}
-		if st, _ := s.Get(name); st.State != StateActive {
-			t.Errorf("%s: %s, %s", name, st.State, st.Error)
+		if st, _ := s.Get(name); st.OffClients != 0 {
+			t.Errorf("%s: %s", name, st.Error)
 		}
 	}
 }
 
-// TestChatBreakerShared: a plugin that also serves the token loop is tried there, so that its conversation does not
-// take the trial that its sequence needs.
+// TestChatBreakerShared: a plugin that also serves the token loop is tried there, too, in the same trial.
 func TestChatBreakerShared(t *testing.T) {
 	f := parser("hi")
 	f.Description = `{"name":"mixed","kinds":["tools","logits"]}`
-	// no pause: off, and to be tried
-	s := open(t, Options{Specs: []Spec{spec(t, "mixed", f.Wasm())}, Breaker: Breaker{Faults: 1}})
+	s := open(t, Options{Specs: []Spec{spec(t, "mixed", f.Wasm())}, Breaker: Breaker{Faults: 1, Pause: time.Hour},
+		Request: requestOf})
 	v := s.names["mixed"].current
 	if v.breakers.fault(time.Now(), "", "made up", trial{}) == "" {
 		t.Fatal("not switched off")
 	}
+	v.breakers.byClient[""].until = time.Time{} // to be tried
+	other := named(ctx, "other")
+	ctx := named(ctx, "mine")
 	b, rest, err := s.BindChat(ctx, []Call{{Name: "mixed"}}, ChatPlugins{})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +90,7 @@ func TestChatBreakerShared(t *testing.T) {
 	if loop.parts[0].trial == (trial{}) {
 		t.Error("the sequence tries nothing")
 	}
-	if _, _, err := s.BindChat(ctx, []Call{{Name: "mixed"}}, ChatPlugins{}); !errors.Is(err, ErrOff) {
+	if _, _, err := s.BindChat(other, []Call{{Name: "mixed"}}, ChatPlugins{}); !errors.Is(err, ErrOff) {
 		t.Errorf("beside the trial: %v", err)
 	}
 }

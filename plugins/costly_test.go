@@ -68,8 +68,8 @@ func TestTooCostly(t *testing.T) {
 			!errors.Is(err, ErrParams)):
 			t.Errorf("%s %.40s: %+v", c.plugin, c.request, costly)
 		}
-		if st, _ := s.Get(c.plugin); (st.State == StateOff) != errors.Is(err, ErrFault) {
-			t.Errorf("%s %.40s: %s after %v", c.plugin, c.request, st.State, err)
+		if st, _ := s.Get(c.plugin); (st.OffClients > 0) != errors.Is(err, ErrFault) {
+			t.Errorf("%s %.40s: off for %d after %v", c.plugin, c.request, st.OffClients, err)
 		}
 	}
 }

@@ -153,7 +153,7 @@ func TestBeamsCountOnce(t *testing.T) {
 		}
 		good.Release()
 		b.Close()
-		if st, _ := s.Get("e"); (st.State == StateOff) != (n == limit-1) {
+		if st, _ := s.Get("e"); (st.OffClients == 1) != (n == limit-1) {
 			t.Errorf("after %d requests: %s %s", n+1, st.State, st.Error)
 		}
 	}

@@ -111,7 +111,7 @@ func (s *Set) selectGrammarPart(ctx context.Context, c GrammarCall) (p *part, la
 		language = c.Language
 	}
 	v.bind()
-	return &part{version: v, name: name, params: c.Params, named: c.Plugin != "", client: client,
+	return &part{version: v, name: name, params: c.Params, named: c.Plugin != "", client: client, request: request,
 		tally: s.names[name].follow(request), verdict: &verdict{}}, language, nil
 }
 
@@ -147,7 +147,7 @@ func (p *part) grammarKey(c GrammarCall) (key [sha256.Size]byte) {
 // build asks the breaker and the guest, and prepares what the guest compiled.
 func (s *Set) build(ctx context.Context, t *turn, p *part, c GrammarCall) (*preparedGrammar, error) {
 	// another request may wait for this one's trial
-	p = &part{version: p.version, name: p.name, params: p.params, named: p.named, client: p.client,
+	p = &part{version: p.version, name: p.name, params: p.params, named: p.named, client: p.client, request: p.request,
 		verdict: &verdict{}}
 	if refused := p.admit(); refused != "" {
 		return nil, &BindError{p.name, refused, ErrOff}
@@ -228,7 +228,7 @@ func (g *Grammar) Sequence(ctx context.Context, seed uint64) (*Constraint, error
 		return &Constraint{state: g.prepared.native.Start(), counts: &g.set.grammars.masks, turns: g.set.turns,
 			quick: quickMask, ctx: ctx, client: g.set.client(ctx)}, nil
 	}
-	p := &part{version: g.part.version, name: g.part.name, client: g.part.client,
+	p := &part{version: g.part.version, name: g.part.name, client: g.part.client, request: g.part.request,
 		verdict: g.part.verdict}
 	if refused := p.admit(); refused != "" {
 		return nil, &BindError{p.name, refused, ErrOff}

@@ -146,14 +146,14 @@ func TestCompileErrors(t *testing.T) {
 		t.Errorf("after four faults in a row: %v", err)
 	}
 	if st, _ := s.Get("c"); st.Stats.Faults["trap"] != 2 || st.Stats.Faults["result"] != 2 || st.Stats.Refusals != 2 ||
-		st.State != StateOff {
+		st.OffClients != 1 {
 		t.Errorf("status %+v", st)
 	}
-	for range 4 { // a client's sources that are too dear do not switch the plugin off for others
+	for range 4 { // a client's sources that are too dear do not switch the plugin off
 		_, _ = s.Compile(ctx, GrammarCall{Plugin: "slow", Language: "mine", Source: []byte(theSource),
 			Params: []byte(doSpin)})
 	}
-	if st, _ := s.Get("slow"); st.State != StateActive {
+	if st, _ := s.Get("slow"); st.OffClients != 0 {
 		t.Errorf("after sources that take too much: %+v", st)
 	}
 	if got := s.GrammarStats(); got.Compiled != 15 || got.Kept != 0 {

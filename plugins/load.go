@@ -126,7 +126,7 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 		}
 	}()
 	v = &version{guest: g, source: w.source, settings: w.settings, loaded: time.Now(), since: since,
-		breakers: breakers{all: breaker{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}}
+		breakers: breakers{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}
 	v.key = v.sum() + fmt.Sprint(w.settings)
 	v.refs.Store(1)
 	if v.kinds, err = w.settings.kinds(g.Description().Kinds); err != nil {

@@ -44,14 +44,15 @@ func (s *Set) BindProgram(ctx context.Context, calls []Call) (p *Program, rest [
 	if err := s.mayName(ctx, calls...); err != nil {
 		return nil, nil, err
 	}
-	at, v, err := s.selectProgram(calls, s.client(ctx), s.request(ctx))
+	client, request := s.client(ctx), s.request(ctx)
+	at, v, err := s.selectProgram(calls, client, request)
 	if err != nil || v == nil {
 		return nil, calls, err
 	}
 	c := calls[at]
-	p = &Program{set: s, part: &part{version: v, name: c.Name, params: c.Params, named: true, client: s.client(ctx),
-		verdict: &verdict{}}}
-	if err := p.part.admitChat(ctx, s, false); err != nil {
+	p = &Program{set: s, part: &part{version: v, name: c.Name, params: c.Params, named: true, client: client,
+		request: request, verdict: &verdict{}}}
+	if err := p.part.admitChat(ctx, s); err != nil {
 		p.Close()
 		return nil, nil, err
 	}
@@ -140,7 +141,8 @@ func (b *Bound) pickInner(s *Set, _ *Bound, named map[string]*Call, calls []Call
 
 // again returns the part as a run has it.
 func (p *part) again() *part {
-	return &part{version: p.version, stable: p.stable, name: p.name, client: p.client, verdict: &verdict{}}
+	return &part{version: p.version, stable: p.stable, name: p.name, client: p.client, request: p.request,
+		verdict: &verdict{}}
 }
 
 // InnerCalls are the calls of a request that its program's runs have too: all but those of guards.

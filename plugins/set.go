@@ -15,7 +15,7 @@
 // the last of them.
 //
 // No client takes a plugin, or the processors, away from others. A plugin that keeps failing is switched off for the
-// client whose sequences were faulty; for all only where it fails for several clients in a row (see [Breaker]).
+// clients whose own requests were faulty (see [Breaker]).
 // Compilations of grammars and their like share the processors in slices, as [Turns] says: a short one waits for about
 // a slice of each long one, and clients with many get no more than those with one. Who is a client is for
 // [Options.Client] to say.
@@ -318,15 +318,11 @@ func (e *entry) status() Status {
 	}
 	st.State, st.Apply, st.OnError = StateActive, v.settings.apply, v.settings.onError
 	st.Clients, st.Limits = v.settings.clientList(), v.settings.limits
-	now := time.Now()
-	reason := v.breakers.all.offReason(now)
-	if reason != "" {
-		st.State = StateOff
-	} else if n, last := v.breakers.openClients(now); n > 0 {
-		reason = fmt.Sprintf("switched off for %d of its clients, whose sequences alone were faulty; the last: %s", n,
-			last)
+	if n, last := v.breakers.offClients(time.Now()); n > 0 {
+		st.OffClients = n
+		st.Error = strings.TrimSpace(fmt.Sprintf("switched off for %d of its clients, whose own requests were faulty; "+
+			"the last: %s\n%s", n, last, st.Error))
 	}
-	st.Error = strings.Trim(reason+"\n"+st.Error, "\n")
 	return st
 }
 

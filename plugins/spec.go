@@ -94,8 +94,7 @@ func joinClients(list []string) (text string) {
 }
 
 // Breaker says when a plugin that keeps failing is switched off: for a client after Faults faulty requests in a row of
-// that client, for all after Faults in a row of three clients or more, none of which counts for more than a third of
-// them.
+// that client, and never for others.
 type Breaker struct {
 	Faults int           // 0: never
 	Pause  time.Duration // how long it stays off before one request tries it again

@@ -206,7 +206,6 @@ type State string
 // The states of a plugin.
 const (
 	StateActive State = "active" // it serves requests; Status.Error says why a newer version, if any, does not
-	StateOff    State = "off"    // its circuit breaker is open: it failed too often
 	StateFailed State = "failed" // no version of it could be loaded
 	// StateLoading: the first version of it is still being loaded.
 	StateLoading State = "loading"
@@ -224,11 +223,13 @@ type Status struct {
 	// Languages that it reads grammars in, where it is used as one.
 	Languages []string
 	State     State
-	Error     string // why it is off or failed, and why a newer version was rejected
-	Apply     Apply
-	Clients   []string // to whose requests alone ApplyAlways applies; nil for all
-	OnError   OnError
-	Limits    Limits    // as they were set; 0 is the default
-	Loaded    time.Time // when the version that serves was loaded
-	Stats     Stats
+	// OffClients is the number of clients for which it is switched off, each because its own requests were faulty.
+	OffClients int
+	Error      string // why it failed, for whom it is off, and why a newer version was rejected
+	Apply      Apply
+	Clients    []string // to whose requests alone ApplyAlways applies; nil for all
+	OnError    OnError
+	Limits     Limits    // as they were set; 0 is the default
+	Loaded     time.Time // when the version that serves was loaded
+	Stats      Stats
 }

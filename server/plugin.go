@@ -14,8 +14,6 @@ const (
 	// PluginReady serves requests. Its Error, if any, says why a newer version
 	// could not take its place.
 	PluginReady = "ready"
-	// PluginOff failed too often and is left alone for a while.
-	PluginOff = "off"
 	// PluginFailed could not be loaded; Error says why.
 	PluginFailed = "failed"
 	// PluginLoading is still being loaded, for the first time.
@@ -38,8 +36,11 @@ type Plugin struct {
 	Kinds []string `json:"kinds"`
 	// Languages are those that it reads grammars in; empty for other kinds.
 	Languages []string `json:"languages,omitempty"`
-	// State is PluginReady, PluginOff, PluginFailed or PluginLoading.
+	// State is PluginReady, PluginFailed or PluginLoading.
 	State string `json:"state"`
+	// OffClients is the number of clients for which it is switched off for a while, each because its own requests kept
+	// failing with it. A client counts in each model.
+	OffClients int `json:"off_clients,omitempty"`
 	// Error is what went wrong last; empty for nothing.
 	Error string `json:"error,omitempty"`
 	// Apply and OnError are as in the settings.

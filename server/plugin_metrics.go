@@ -28,10 +28,12 @@ var (
 		"Seconds that a plugin's functions were held up because others waited for tokens.")
 	pluginSlices = describePlugin("tgi_plugin_slices_total",
 		"Slices of fuel, between which a plugin's functions can be held up.")
-	pluginFaults    = describePlugin("tgi_plugin_faults_total", "Calls that failed, by kind.", "kind")
-	pluginSkips     = describePlugin("tgi_plugin_skips_total", "Sequences that went on without a plugin that failed.")
-	pluginResets    = describePlugin("tgi_plugin_resets_total", "Instances made fresh for another sequence.")
-	pluginLoads     = describePlugin("tgi_plugin_loads_total", "Versions loaded.")
+	pluginFaults = describePlugin("tgi_plugin_faults_total", "Calls that failed, by kind.", "kind")
+	pluginSkips  = describePlugin("tgi_plugin_skips_total", "Sequences that went on without a plugin that failed.")
+	pluginResets = describePlugin("tgi_plugin_resets_total", "Instances made fresh for another sequence.")
+	pluginLoads  = describePlugin("tgi_plugin_loads_total", "Versions loaded.")
+	pluginOff    = describePlugin("tgi_plugin_off_clients",
+		"Clients for which a plugin is switched off for a while, each because its own requests kept failing.")
 	pluginInstances = describePlugin("tgi_plugin_instances", "Instances in use (out) and ready (waiting).", "state")
 	pluginBytes     = describePlugin("tgi_plugin_instance_bytes",
 		"Bytes that the instances take, by the pages that they touched.")
@@ -46,7 +48,7 @@ var (
 func (pluginCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		pluginCalls, pluginSeconds, pluginFuel, pluginPaused, pluginSlices, pluginFaults, pluginSkips, pluginResets,
-		pluginLoads, pluginInstances, pluginBytes, guardVerdicts, guardHeld, guardRewound, pluginInfo,
+		pluginLoads, pluginOff, pluginInstances, pluginBytes, guardVerdicts, guardHeld, guardRewound, pluginInfo,
 	} {
 		out <- d
 	}
@@ -69,6 +71,7 @@ func (c pluginCollector) Collect(out chan<- prometheus.Metric) {
 		send(pluginSkips, prometheus.CounterValue, float64(p.Skips))
 		send(pluginResets, prometheus.CounterValue, float64(p.Resets))
 		send(pluginLoads, prometheus.CounterValue, float64(p.Loads))
+		send(pluginOff, prometheus.GaugeValue, float64(p.OffClients))
 		send(pluginInstances, prometheus.GaugeValue, float64(p.InstancesOut), "out")
 		send(pluginInstances, prometheus.GaugeValue, float64(p.InstancesWaiting), "waiting")
 		send(pluginBytes, prometheus.GaugeValue, float64(p.InstanceBytes))

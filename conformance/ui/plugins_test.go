@@ -183,7 +183,7 @@ source = "builtin:dry"
 			const body = await reply.json();
 			for (const p of body.plugins) {
 				if (p.name === 'b-failed') p.faults = {trap: 1};
-				if (p.name === 'c-off') p.state = 'off';
+				if (p.name === 'c-off') p.error = 'switched off for 1 of its clients';
 			}
 			return new Response(JSON.stringify(body), {status: 200, headers: reply.headers});
 		};

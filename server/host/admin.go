@@ -52,6 +52,7 @@ func (f *manager) List() []server.Plugin {
 // told.
 func mergePlugin(before, p server.Plugin, id string) server.Plugin {
 	sum := addCounters(before, p)
+	sum.OffClients += p.OffClients
 	sum.InstancesOut += p.InstancesOut
 	sum.InstancesWaiting += p.InstancesWaiting
 	sum.InstanceBytes += p.InstanceBytes

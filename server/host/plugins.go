@@ -384,14 +384,13 @@ func guardOf(s plugins.Status) *server.Guard {
 // shownPlugin is a plugin's status as clients and metrics see it.
 func shownPlugin(s plugins.Status) server.Plugin {
 	states := map[plugins.State]string{
-		plugins.StateActive: server.PluginReady, plugins.StateOff: server.PluginOff,
-		plugins.StateFailed:  server.PluginFailed,
+		plugins.StateActive: server.PluginReady, plugins.StateFailed: server.PluginFailed,
 		plugins.StateLoading: server.PluginLoading,
 	}
 	return server.Plugin{
 		Name: s.Name, Version: s.Version, Doc: s.Doc, SHA256: s.SHA256, Source: s.Source, Kinds: s.Kinds,
 		Languages: s.Languages,
-		State:     states[s.State], Error: s.Error, Apply: string(s.Apply), OnError: string(s.OnError),
+		State:     states[s.State], OffClients: s.OffClients, Error: s.Error, Apply: string(s.Apply), OnError: string(s.OnError),
 		Keys:   keysOf(s.Clients),
 		Limits: useOf(plugins.Upload{Limits: s.Limits}).LimitsSet(),
 		Params: s.Params, Loaded: s.Loaded,

@@ -118,13 +118,13 @@ func (s *fakeSet) Reload(context.Context) (admin.Report, error) { return s.repor
 // dry is a plugin with every field set.
 var dry = server.Plugin{
 	Name: "dry", Version: "1.0", Doc: "a < b", SHA256: "ab12", Source: "plugins/dry.wasm", Kinds: []string{"logits"},
-	State: server.PluginOff, Error: "10 faults", Apply: "always", OnError: "skip", Params: []byte(`{"type":"object"}`),
+	State: server.PluginFailed, Error: "10 faults", Apply: "always", OnError: "skip", Params: []byte(`{"type":"object"}`),
 	Loaded: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Calls: 1, Seconds: 0.5, Fuel: 2, Paused: 1.5, Slices: 9,
 	Faults: map[string]uint64{"trap": 3},
 	Skips:  4, Resets: 5, Loads: 6, InstancesOut: 7, InstancesWaiting: 8,
 }
 
-const dryJSON = `{"name":"dry","version":"1.0","doc":"a < b","sha256":"ab12","source":"plugins/dry.wasm","kinds":["logits"],"state":"off","error":"10 faults",` +
+const dryJSON = `{"name":"dry","version":"1.0","doc":"a < b","sha256":"ab12","source":"plugins/dry.wasm","kinds":["logits"],"state":"failed","error":"10 faults",` +
 	`"apply":"always","on_error":"skip","params":{"type":"object"},"loaded":"2026-01-02T03:04:05Z","calls":1,"seconds":0.5,"fuel":2,"paused":1.5,"slices":9,"faults":{"trap":3},` +
 	`"skips":4,"resets":5,"loads":6,"instances_out":7,"instances_waiting":8,"instance_bytes":0}`
 

@@ -8,8 +8,7 @@ import {facts, openDialog} from '../dialog.js';
 
 export const title = 'Plugins';
 
-const states = {ready: ['ready', 'good'], off: ['switched off', 'warn'], failed: ['failed', 'bad'],
-  loading: ['loading', 'accent']};
+const states = {ready: ['ready', 'good'], failed: ['failed', 'bad'], loading: ['loading', 'accent']};
 const base = '/admin/plugins';
 const faultsOf = (p) => Object.values(p.faults).reduce((a, b) => a + b, 0);
 const pathOf = (name) => `${base}/${encodeURIComponent(name)}`;
