@@ -14,8 +14,8 @@ import (
 
 // TestBreaker runs stories of a breaker that opens after 2 faults for a minute. Letters: a a request is admitted, A it
 // is one that tries, B it is of the request "b" and tries, x it is refused; f F a sequence of it was faulty, g G it was
-// good (capitals: of the last trial), H of the first trial, O the last trial is given back, P that of b; + half a minute
-// passes. Upper and lower case f and g count alike where nothing is off.
+// good (capitals: of the last trial), H of the first trial, O the last trial is given back, P that of b; + half a
+// minute passes. Upper and lower case f and g count alike where nothing is off.
 func TestBreaker(t *testing.T) {
 	for _, story := range []string{
 		"a a f a",                     // one fault is nothing
@@ -265,8 +265,8 @@ func TestBreakerOfClients(t *testing.T) {
 		}
 		status := func(off int, text string) {
 			t.Helper()
-			if st, _ := s.Get("a"); st.State != StateActive || st.OffClients != off || !strings.Contains(st.Error, text) ||
-				(text == "") != (st.Error == "") {
+			if st, _ := s.Get("a"); st.State != StateActive || st.OffClients != off ||
+				!strings.Contains(st.Error, text) || (text == "") != (st.Error == "") {
 				t.Errorf("status %s, off for %d, %q; want %d, %q", st.State, st.OffClients, st.Error, off, text)
 			}
 		}

@@ -457,14 +457,14 @@ func TestUploadsOfModels(t *testing.T) {
 
 // TestMergePlugin: the counts of a plugin are those of all models that have it.
 func TestMergePlugin(t *testing.T) {
-	one := server.Plugin{Name: "a", State: server.PluginReady, OffClients: 1, Calls: 1, InstancesOut: 2, InstancesWaiting: 3,
-		InstanceBytes: 4, Guard: &server.Guard{Verdicts: map[string]uint64{"stop": 1}, Held: 2, Rewound: 3}}
-	other := server.Plugin{Name: "a", State: server.PluginFailed, OffClients: 2, Error: "5 faults", Calls: 10, InstancesOut: 20,
-		InstancesWaiting: 30, InstanceBytes: 40, Guard: &server.Guard{Verdicts: map[string]uint64{"stop": 10}, Held: 20,
-			Rewound: 30}}
+	one := server.Plugin{Name: "a", State: server.PluginReady, OffClients: 1, Calls: 1, InstancesOut: 2,
+		InstancesWaiting: 3, InstanceBytes: 4,
+		Guard: &server.Guard{Verdicts: map[string]uint64{"stop": 1}, Held: 2, Rewound: 3}}
+	other := server.Plugin{Name: "a", State: server.PluginFailed, OffClients: 2, Error: "5 faults", Calls: 10,
+		InstancesOut: 20, InstancesWaiting: 30, InstanceBytes: 40,
+		Guard: &server.Guard{Verdicts: map[string]uint64{"stop": 10}, Held: 20, Rewound: 30}}
 	want := server.Plugin{Name: "a", State: server.PluginFailed, OffClients: 3, Error: "model m: 5 faults", Calls: 11,
-		InstancesOut:     22,
-		InstancesWaiting: 33, InstanceBytes: 44, Guard: &server.Guard{Verdicts: map[string]uint64{"stop": 11}, Held: 22,
+		InstancesOut: 22, InstancesWaiting: 33, InstanceBytes: 44, Guard: &server.Guard{Verdicts: map[string]uint64{"stop": 11}, Held: 22,
 			Rewound: 33}}
 	if got := mergePlugin(one, other, "m"); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)

@@ -390,7 +390,8 @@ func shownPlugin(s plugins.Status) server.Plugin {
 	return server.Plugin{
 		Name: s.Name, Version: s.Version, Doc: s.Doc, SHA256: s.SHA256, Source: s.Source, Kinds: s.Kinds,
 		Languages: s.Languages,
-		State:     states[s.State], OffClients: s.OffClients, Error: s.Error, Apply: string(s.Apply), OnError: string(s.OnError),
+		State:     states[s.State], OffClients: s.OffClients, Error: s.Error,
+		Apply: string(s.Apply), OnError: string(s.OnError),
 		Keys:   keysOf(s.Clients),
 		Limits: useOf(plugins.Upload{Limits: s.Limits}).LimitsSet(),
 		Params: s.Params, Loaded: s.Loaded,

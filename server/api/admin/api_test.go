@@ -118,7 +118,8 @@ func (s *fakeSet) Reload(context.Context) (admin.Report, error) { return s.repor
 // dry is a plugin with every field set.
 var dry = server.Plugin{
 	Name: "dry", Version: "1.0", Doc: "a < b", SHA256: "ab12", Source: "plugins/dry.wasm", Kinds: []string{"logits"},
-	State: server.PluginFailed, Error: "10 faults", Apply: "always", OnError: "skip", Params: []byte(`{"type":"object"}`),
+	State: server.PluginFailed, Error: "10 faults", Apply: "always", OnError: "skip",
+	Params: []byte(`{"type":"object"}`),
 	Loaded: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Calls: 1, Seconds: 0.5, Fuel: 2, Paused: 1.5, Slices: 9,
 	Faults: map[string]uint64{"trap": 3},
 	Skips:  4, Resets: 5, Loads: 6, InstancesOut: 7, InstancesWaiting: 8,
