@@ -464,8 +464,8 @@ func TestMergePlugin(t *testing.T) {
 		InstancesOut: 20, InstancesWaiting: 30, InstanceBytes: 40,
 		Guard: &server.Guard{Verdicts: map[string]uint64{"stop": 10}, Held: 20, Rewound: 30}}
 	want := server.Plugin{Name: "a", State: server.PluginFailed, OffClients: 3, Error: "model m: 5 faults", Calls: 11,
-		InstancesOut: 22, InstancesWaiting: 33, InstanceBytes: 44, Guard: &server.Guard{Verdicts: map[string]uint64{"stop": 11}, Held: 22,
-			Rewound: 33}}
+		InstancesOut: 22, InstancesWaiting: 33, InstanceBytes: 44,
+		Guard: &server.Guard{Verdicts: map[string]uint64{"stop": 11}, Held: 22, Rewound: 33}}
 	if got := mergePlugin(one, other, "m"); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
