@@ -131,6 +131,9 @@ func (w *work) essence(t *term) essence {
 		case t.op == opRep:
 			e.times = min(e.times*int(min(t.lo, longText)), longText)
 			t = t.kids[0]
+		case t.op == opSpans:
+			e.times = min(e.times*int(min(t.spans[0].lo, longText)), longText)
+			t = t.kids[0]
 		case t.op == opAnd:
 			if n, ok := w.capped(t); ok {
 				e.known, e.yes = true, true

@@ -139,15 +139,18 @@ func (k *loosening) loosen(t *term, within bool) *term {
 		} else {
 			n = w.alt(ks)
 		}
-	case opRep:
-		lo, hi := t.lo, t.hi
-		if hi != unbounded && hi > k.over {
-			k.lowest, hi = min(k.lowest, hi), unbounded
+	case opRep, opSpans:
+		loose := slices.Clone(t.counted())
+		for i := range loose {
+			s := &loose[i]
+			if s.hi != unbounded && s.hi > k.over {
+				k.lowest, s.hi = min(k.lowest, s.hi), unbounded
+			}
+			if !within {
+				s.lo = min(s.lo, k.over+1)
+			}
 		}
-		if !within {
-			lo = min(lo, k.over+1)
-		}
-		n = w.repeat(k.loosen(t.kids[0], within), lo, hi)
+		n = w.repeatSpans(k.loosen(t.kids[0], within), loose)
 	}
 	if k.done == nil {
 		k.done = map[*term]*term{}

@@ -58,11 +58,13 @@ func (w *work) closure(kernel []thread) *set {
 		return nil
 	}
 	for _, l := range c.leads {
-		t := thread{t: l.leaf.t, tok: l.leaf.tok, rest: l.rest, f: c.frame(l.o)}
-		t.name()
-		threads = append(threads, t)
+		threads = append(threads, thread{t: l.leaf.t, tok: l.leaf.tok, rest: l.rest, f: c.frame(l.o)})
 	}
-	s := &set{accept: c.accept, threads: sortThreads(threads)}
+	threads = w.joinThreads(threads)
+	if w.err != nil {
+		return nil
+	}
+	s := &set{accept: c.accept, threads: threads}
 	for i := range s.threads {
 		if t := s.threads[i].t; t != nil {
 			s.first, s.impure = s.first.or(t.first), s.impure || !t.pure
@@ -88,7 +90,8 @@ func (c *closer) add(e *expr, o origin) {
 	if o.f != nil {
 		k.f = o.f.h
 	}
-	if _, ok := c.seen[k]; ok {
+	// There are many more of these than goals: as many as continuations in the frames of an ambiguous text.
+	if _, ok := c.seen[k]; !c.w.spend(priceLook) || ok {
 		return
 	}
 	c.seen[k] = struct{}{}
@@ -143,7 +146,7 @@ func (c *closer) visit(g goal) {
 			c.add(c.w.catExpr(k, rest), g.o)
 		}
 	case eTimes:
-		if head.lo == 0 {
+		if head.spans[0].lo == 0 {
 			c.add(rest, g.o)
 		}
 		c.add(c.w.catExpr(head.kids[0], c.w.catExpr(c.w.restAfterOne(head), rest)), g.o)

@@ -81,7 +81,7 @@ func (w *work) equivalentByKids(t *term, b byte) byteSet {
 		for _, k := range t.kids {
 			s = s.and(w.equivalent(k, b))
 		}
-	case opRep, opNot:
+	case opRep, opSpans, opNot:
 		s = w.equivalent(t.kids[0], b)
 	}
 	return s
@@ -146,6 +146,8 @@ func (w *work) deriveUncached(t *term, b byte) *term {
 			hi--
 		}
 		return w.cat(w.derive(t.kids[0], b), w.repeat(t.kids[0], max(t.lo, 1)-1, hi))
+	case opSpans:
+		return w.cat(w.derive(t.kids[0], b), w.repeatSpans(t.kids[0], afterOne(t.spans)))
 	case opAnd:
 		out := make([]*term, len(t.kids))
 		for i, k := range t.kids {

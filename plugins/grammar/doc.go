@@ -27,6 +27,10 @@
 // closure.go). So a grammar is an automaton that grows as texts reach new states, known transitions cost a table lookup
 // per byte, and its memory is a cache that can be emptied at any time (machine.go).
 //
+// Terms that differ in one place alone are merged (union.go, counts.go), and so is what follows threads (expr.go): what
+// is left of a counted repeat is one term for each place within the repetition, with a set of counts. So the work for a
+// text that can be read in many ways grows with the places, not with the ways.
+//
 // The mask of a set is composed of the masks of its terms (mask.go). The mask of a term (termmask.go) has the tokens
 // that stay within it, and the nodes of the token trie where tokens leave it; the parser runs only beyond those. It
 // depends on the term alone, so all strings of all grammars share one. It is computed without testing each token:

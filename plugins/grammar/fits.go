@@ -43,7 +43,7 @@ func (w *work) fitsBy(x, c *term) bool {
 		return true
 	case opClass:
 		return x.first.minus(single).empty()
-	case opRep:
+	case opRep, opSpans:
 		return w.fits(x.kids[0], c)
 	case opAlt:
 		for _, k := range x.kids {

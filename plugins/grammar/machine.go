@@ -102,6 +102,7 @@ type work struct {
 	depth   int           // of terms in each other, see derive
 	derived map[derivation]*term
 	sides   map[derivation]byteSet
+	joined  int            // see maxJoined
 	fitting map[*term]bool // terms that fits is examining
 	slack   uint32         // see recordLength
 	err     error
@@ -119,6 +120,7 @@ const (
 	priceBuild = 200 // a term, an item or a set
 	priceAsk   = 200 // a question about a term that is answered once
 	priceKid   = 4   // an operand that such a question examines
+	priceLook  = 20  // a way to read the text that may be known already
 )
 
 // clockUnits is after how many units a call with a time limit checks the clock.

@@ -79,7 +79,7 @@ func (w *work) stepOn(s *set, b byte) *set {
 	alike := allBytes
 	for i := range s.threads {
 		th := &s.threads[i]
-		if th.t == nil {
+		if th.t == nil || !w.spend(priceLook) {
 			continue
 		}
 		alike = alike.and(w.equivalent(th.t, b))
@@ -165,6 +165,43 @@ func (w *work) set(kernel []thread) *set {
 func sortThreads(ts []thread) []thread {
 	slices.SortFunc(ts, func(x, y thread) int { return x.h.compare(y.h) })
 	return slices.CompactFunc(ts, func(x, y thread) bool { return x.h == y.h })
+}
+
+// joinThreads returns the threads in order, with one for all that differ in what comes next alone. It takes ts over.
+func (w *work) joinThreads(ts []thread) []thread {
+	for i := range ts {
+		ts[i].name()
+	}
+	ts = sortThreads(ts)
+	if len(ts) < 2 {
+		return ts
+	}
+	slices.SortStableFunc(ts, compareLeaves)
+	out := ts[:0]
+	for i := 0; i < len(ts); {
+		th := ts[i]
+		var rests []*expr
+		for ; i < len(ts) && compareLeaves(th, ts[i]) == 0; i++ {
+			rests = append(rests, ts[i].rest)
+		}
+		if len(rests) > 1 {
+			th.rest = w.joinExprs(rests, 0)
+			th.name()
+		}
+		out = append(out, th)
+	}
+	return sortThreads(out)
+}
+
+// compareLeaves orders threads by all but their rests.
+func compareLeaves(x, y thread) int {
+	if d := hash.compare(x.sortKey(), y.sortKey()); d != 0 {
+		return d
+	}
+	if d := hash.compare(x.f.h, y.f.h); d != 0 || x.tok == nil {
+		return d
+	}
+	return hash.compare(x.tok.h, y.tok.h)
 }
 
 func hashThreads(tag byte, ts []thread, accept bool) hash {

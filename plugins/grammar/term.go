@@ -17,6 +17,7 @@ const (
 	opCat               // kids[0], which is not an opCat, then kids[1]
 	opAlt               // any of kids, at least two, none an opAlt, by hash
 	opRep               // kids[0] lo to hi times; hi may be unbounded
+	opSpans             // kids[0] as often as one of spans says, of which there are several
 	opAnd               // all of kids
 	opNot               // the complement of kids[0]
 )
@@ -34,6 +35,7 @@ type term struct {
 	counts   uint32 // the largest finite bound of its repeats
 	least    uint32 // the length of the shortest text, if pure; at most longText
 	lo, hi   uint32
+	spans    []span  // in order, not adjacent
 	parts    uint32  // of an opCat, and of the opCats in its second kid
 	first    byteSet // bytes that texts begin with; perhaps more if not pure
 	split    uint16  // the classes whose bytes it distinguishes; perhaps more
@@ -101,6 +103,15 @@ func finish(t *term) *term {
 		if t.hi != unbounded {
 			t.counts = max(t.counts, t.hi)
 		}
+	case opSpans:
+		least := t.spans[0].lo
+		t.first, t.nullable, t.split = t.kids[0].first, least == 0, t.kids[0].split
+		t.least = min(t.kids[0].least*min(least, longText/max(t.kids[0].least, 1)+1), longText)
+		last := t.spans[len(t.spans)-1]
+		if t.counts = max(t.counts, last.lo); last.hi != unbounded {
+			t.counts = max(t.counts, last.hi)
+		}
+		b = appendSpans(b, t.spans)
 	case opAnd:
 		t.first, t.nullable = allBytes, true
 		for _, k := range t.kids {
@@ -126,7 +137,7 @@ func (w *work) intern(t *term) *term {
 		return old
 	}
 	w.m.terms[n.h] = n
-	w.m.grow(240 + len(n.lit) + 8*len(n.kids))
+	w.m.grow(264 + len(n.lit) + 8*len(n.kids) + 8*len(n.spans))
 	return n
 }
 
@@ -180,11 +191,11 @@ func (w *work) cat(a, b *term) *term {
 // catOne puts a, which is not an opCat, before b. It merges adjacent repeats of the same term: two counts of one thing
 // can be split in many ways.
 func (w *work) catOne(a, b *term) *term {
-	if a.op == opRep {
+	if a.isCounted() {
 		next := cut(b)
-		if n := next.head; n.op == opRep && n.kids[0].h == a.kids[0].h {
-			if lo, hi, ok := addedCounts(a.lo, a.hi, n.lo, n.hi); ok {
-				return w.cat(w.repeat(a.kids[0], lo, hi), next.rest)
+		if n := next.head; n.isCounted() && n.kids[0].h == a.kids[0].h {
+			if sum, ok := addedSpans(a.counted(), n.counted()); ok {
+				return w.cat(w.repeatSpans(a.kids[0], sum), next.rest)
 			}
 		}
 	}
@@ -211,6 +222,21 @@ func (w *work) repeat(x *term, lo, hi uint32) *term {
 		}
 	}
 	return w.intern(&term{op: opRep, kids: []*term{x}, lo: lo, hi: hi})
+}
+
+// repeatSpans is x as often as one of s says, which it takes over.
+func (w *work) repeatSpans(x *term, s []span) *term {
+	s = joinSpans(s)
+	if !w.spend(priceNode*int64(len(s))) || len(s) == 0 {
+		return nothing
+	}
+	if last := s[len(s)-1]; x.nullable || len(s) == 1 {
+		return w.repeat(x, s[0].lo, last.hi)
+	}
+	if x.op < opClass {
+		return w.repeat(x, s[0].lo, s[0].hi)
+	}
+	return w.intern(&term{op: opSpans, kids: []*term{x}, spans: s})
 }
 
 func (w *work) complement(x *term) *term {

@@ -235,12 +235,15 @@ func (w *work) clamp(t *term) *term {
 			ks[i] = w.clamp(k)
 		}
 		n = w.alt(ks)
-	case opRep:
-		lo, hi := min(t.lo, w.m.longest+1), t.hi
-		if hi > w.m.longest {
-			hi = unbounded
+	case opRep, opSpans:
+		near := slices.Clone(t.counted())
+		for i := range near {
+			s := &near[i]
+			if s.lo = min(s.lo, w.m.longest+1); s.hi > w.m.longest {
+				s.hi = unbounded
+			}
 		}
-		n = w.repeat(w.clamp(t.kids[0]), lo, hi)
+		n = w.repeatSpans(w.clamp(t.kids[0]), near)
 	}
 	if w.err == nil {
 		t.near.Store(n)

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// alt is any of ks. It merges classes before the same rest into one class, and counted repeats of the same term before
-// the same rest into one if their counts are adjacent: otherwise (a|aa){0,1000} would have a thousand parts.
+// alt is any of ks. It merges alternatives as join says: otherwise (a|aa){0,1000} would have a thousand parts.
 func (w *work) alt(ks []*term) *term {
 	ks = flatten(opAlt, ks)
 	if !w.spend(priceNode * int64(len(ks))) {
@@ -75,17 +74,20 @@ func cut(t *term) headed {
 	return headed{t, empty}
 }
 
+// join merges alternatives that differ in one place alone: in the class or the counts of their heads, or in what comes
+// after equal heads. So the parses of a text through a counted repeat are a term for each place within the repetition,
+// and the counts that are left are a set: counting-set automata (Turoňová et al. 2020).
 func (w *work) join(ks []*term) []*term {
 	var classes, repeats []headed
-	out := ks[:0]
+	out := make([]headed, 0, len(ks))
 	for _, k := range ks {
-		switch h := cut(k); h.head.op {
-		case opClass:
+		switch h := cut(k); {
+		case h.head.op == opClass:
 			classes = append(classes, h)
-		case opRep:
+		case h.head.isCounted():
 			repeats = append(repeats, h)
 		default:
-			out = append(out, k)
+			out = append(out, h)
 		}
 	}
 	slices.SortFunc(classes, func(x, y headed) int { return x.rest.h.compare(y.rest.h) })
@@ -98,28 +100,62 @@ func (w *work) join(ks []*term) []*term {
 		if set != c.head.first {
 			c.head = w.class(set)
 		}
-		out = append(out, w.cat(c.head, c.rest))
+		out = append(out, c)
 	}
 	slices.SortFunc(repeats, func(x, y headed) int {
 		if d := x.rest.h.compare(y.rest.h); d != 0 {
 			return d
 		}
-		if d := x.head.kids[0].h.compare(y.head.kids[0].h); d != 0 {
-			return d
-		}
-		return int(int64(x.head.lo) - int64(y.head.lo))
+		return x.head.kids[0].h.compare(y.head.kids[0].h)
 	})
 	for i := 0; i < len(repeats); {
 		r := repeats[i]
-		lo, hi := r.head.lo, r.head.hi
-		for i++; i < len(repeats); i++ {
+		var all []span
+		from := i
+		for ; i < len(repeats); i++ {
 			n := repeats[i]
-			if n.rest.h != r.rest.h || n.head.kids[0].h != r.head.kids[0].h || hi != unbounded && n.head.lo > hi+1 {
+			if n.rest.h != r.rest.h || n.head.kids[0].h != r.head.kids[0].h {
 				break
 			}
-			hi = max(hi, n.head.hi)
+			all = append(all, n.head.counted()...)
 		}
-		out = append(out, w.cat(w.repeat(r.head.kids[0], lo, hi), r.rest))
+		if i > from+1 {
+			r.head = w.repeatSpans(r.head.kids[0], all)
+		}
+		out = append(out, r)
+	}
+	return w.joinRests(out)
+}
+
+// maxJoined is how many heads of alternatives are joined one behind the other. What follows is joined when a text
+// reaches it: common beginnings may be long, and are longer each time where a term contains another twice.
+const maxJoined = 8
+
+// joinRests joins alternatives with equal heads.
+func (w *work) joinRests(hs []headed) []*term {
+	w.joined++
+	defer func() { w.joined-- }()
+	slices.SortFunc(hs, func(x, y headed) int { return x.head.h.compare(y.head.h) })
+	out := make([]*term, 0, len(hs))
+	for i := 0; i < len(hs); {
+		from, head := i, hs[i].head
+		for ; i < len(hs) && hs[i].head.h == head.h; i++ {
+		}
+		rest := hs[from].rest
+		if i > from+1 && w.joined > maxJoined {
+			for _, h := range hs[from:i] {
+				out = append(out, w.cat(h.head, h.rest))
+			}
+			continue
+		}
+		if i > from+1 {
+			rests := make([]*term, 0, i-from)
+			for _, h := range hs[from:i] {
+				rests = append(rests, h.rest)
+			}
+			rest = w.alt(rests)
+		}
+		out = append(out, w.cat(head, rest))
 	}
 	return out
 }
