@@ -6,6 +6,7 @@ import (
 
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
+	"tgi/runtime/llm"
 )
 
 // Why a request can't be bound, begun or served. Every error of [Set.Bind], [Set.BindChat], [Bound.Begin], [BoundChat]
@@ -71,7 +72,7 @@ func (e *Misnamed) Unwrap() error { return e.Err }
 
 // BindError says why a request can't have its plugins, or why one of them ended it.
 type BindError struct {
-	Plugin string // "" where no single one is at fault
+	Plugin string // as the request has it, "" where no single one is at fault
 	Text   string // for the client; if the plugin refused, the plugin's own text
 	Err    error  // one of the sentinels above, or a *Misnamed that matches one
 }
@@ -81,7 +82,7 @@ func (e *BindError) Error() string {
 	if e.Plugin == "" {
 		return "plugins: " + e.Text
 	}
-	return "plugin " + e.Plugin + ": " + e.Text
+	return "plugin " + llm.Shorten(e.Plugin) + ": " + e.Text
 }
 
 // Unwrap returns the sentinel.
@@ -96,7 +97,7 @@ func (e *BindError) Outline() string {
 	if e.Plugin == "" {
 		return text
 	}
-	return "plugin " + e.Plugin + ": " + text
+	return "plugin " + llm.Shorten(e.Plugin) + ": " + text
 }
 
 // inLog says where what an outline lacks is.

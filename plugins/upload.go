@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
 
@@ -197,7 +198,7 @@ func (s *Set) Delete(name string) error {
 	defer unlock()
 	e := s.names[name]
 	if e == nil {
-		return &Misnamed{name, slices.Sorted(maps.Keys(s.names)), fmt.Errorf("%w: %q", ErrUnknown, name)}
+		return &Misnamed{name, slices.Sorted(maps.Keys(s.names)), fmt.Errorf("%w: %q", ErrUnknown, llm.Shorten(name))}
 	}
 	if err := e.checkUpload(); err != nil {
 		return err

@@ -339,7 +339,7 @@ func (c *Config) validatePlugins(v *verdict) {
 		v.check(p.Kind == "" || slices.Contains(kinds, p.Kind), "%skind must be one of %s, given %q", at,
 			strings.Join(kinds, ", "), trim(p.Kind))
 		v.check(len(p.Keys) == 0 || p.Apply == ApplyAlways, "%skeys goes with apply = %q, given %q", at, ApplyAlways,
-			p.Apply)
+			trim(p.Apply))
 		for j, name := range p.Keys {
 			v.check(slices.ContainsFunc(c.AllKeys(), func(k Key) bool { return k.Name == name }),
 				"%skeys[%d] must be the name of a key, given %q", at, j, trim(name))

@@ -23,7 +23,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	}
 	v, err := time.ParseDuration(s)
 	if err != nil || v < 0 {
-		return fmt.Errorf("%q is no duration with its unit, such as 90s or 50ms", s)
+		return fmt.Errorf("%q is no duration with its unit, such as 90s or 50ms", trim(s))
 	}
 	*d = Duration(v)
 	return nil
@@ -46,7 +46,7 @@ func (w *Wait) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%w, and not auto", err)
 	}
 	if d == 0 {
-		return fmt.Errorf("%q is no wait: it must be more than 0, or auto", text)
+		return fmt.Errorf("%q is no wait: it must be more than 0, or auto", trim(string(text)))
 	}
 	*w = Wait(d)
 	return nil
@@ -91,7 +91,7 @@ func (z *Size) UnmarshalText(text []byte) error {
 		*z = Size(n)
 		return nil
 	}
-	return fmt.Errorf("%q is no size such as 512MiB or 2GiB, and not auto", s)
+	return fmt.Errorf("%q is no size such as 512MiB or 2GiB, and not auto", trim(s))
 }
 
 // number is String for a key that has no auto.

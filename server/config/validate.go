@@ -240,5 +240,5 @@ func (v *verdict) positive(key string, d Duration) {
 }
 
 func (v *verdict) oneOf(key, word string, words ...string) {
-	v.check(slices.Contains(words, word), "%s must be one of %s, given %q", key, strings.Join(words, ", "), word)
+	v.check(slices.Contains(words, word), "%s must be one of %s, given %q", key, strings.Join(words, ", "), trim(word))
 }

@@ -17,6 +17,7 @@ import (
 	"tgi/models/library"
 	"tgi/plugins"
 	"tgi/runtime/filestamp"
+	"tgi/runtime/llm"
 	"tgi/runtime/regular"
 	"tgi/server"
 	"tgi/server/api/admin"
@@ -280,7 +281,7 @@ func (f *manager) Delete(_ context.Context, name string) error {
 	f.uploading.Lock()
 	defer f.uploading.Unlock()
 	there := false
-	unknown := fmt.Errorf("%w: %q", plugins.ErrUnknown, name)
+	unknown := fmt.Errorf("%w: %q", plugins.ErrUnknown, llm.Shorten(name))
 	for _, m := range f.running() {
 		err := m.control.set.Delete(name)
 		switch {

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"tgi/runtime/llm"
 )
 
 // maxDepth is the depth of arrays and objects that is refused, serde_json's own limit.
@@ -193,7 +194,7 @@ func (r *Reader) Object(want string, fields []Field) error {
 // StrictObject is Object, but unknown members are errors.
 func (r *Reader) StrictObject(want string, fields []Field) error {
 	return r.object(want, fields, func(key string) error {
-		return r.data("unknown field `" + shorten(key) + "`, expected " + choice(fields))
+		return r.data("unknown field `" + llm.Shorten(key) + "`, expected " + choice(fields))
 	})
 }
 
@@ -459,20 +460,6 @@ func (r *Reader) mismatch(want string) error {
 	return r.data("invalid type: " + found + ", expected " + want)
 }
 
-// maxQuoted bounds how much of a client's own value an error repeats.
-const maxQuoted = 64
-
 func quote(s string) string {
-	return strconv.Quote(strings.ToValidUTF8(shorten(s), "\uFFFD"))
-}
-
-func shorten(s string) string {
-	if len(s) <= maxQuoted {
-		return s
-	}
-	cut := maxQuoted
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
+	return strconv.Quote(strings.ToValidUTF8(llm.Shorten(s), "\uFFFD"))
 }

@@ -130,8 +130,8 @@ func (s Settings) Over(before Use, keys []string) (Use, error) {
 		u.Keys = nil // they say of whom always is
 	}
 	if len(u.Keys) > 0 && u.Apply != config.ApplyAlways {
-		return u, &generate.Invalid{Msg: fmt.Sprintf("keys goes with apply = %q, given %q", config.ApplyAlways,
-			u.Apply)}
+		return u, &generate.Invalid{Msg: fmt.Sprintf("keys goes with apply = %q, given %.*q", config.ApplyAlways,
+			maxValue, u.Apply)}
 	}
 	for _, name := range u.Keys {
 		if s.Given.Has("keys") && !slices.Contains(keys, name) {

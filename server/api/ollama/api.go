@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/api/modelsapi"
 	"tgi/server/dispatch"
@@ -104,7 +105,7 @@ func (a *API) version(w http.ResponseWriter, _ *http.Request) error {
 // unsupported refuses what makes and sends models.
 func unsupported(_ http.ResponseWriter, r *http.Request) error {
 	return refused(http.StatusBadRequest, "`%s` is not supported: models are not made, copied or sent here. /api/pull "+
-		"fetches one from the hub, and the server's settings say what becomes of it", r.URL.Path)
+		"fetches one from the hub, and the server's settings say what becomes of it", llm.Shorten(r.URL.Path))
 }
 
 // keeps carries out keep_alive for the model of a name, once a request is over. It reports whether that could be: where

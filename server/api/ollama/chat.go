@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/api/deltas"
 	"tgi/server/dispatch"
@@ -37,7 +38,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, decode func([]byte)
 	}
 	if c.thinks {
 		if info, err := a.options.Library.Get(r.Context(), id); err == nil && !info.Thinking {
-			return refused(http.StatusBadRequest, "%q does not support thinking", c.named)
+			return refused(http.StatusBadRequest, "%q does not support thinking", llm.Shorten(c.named))
 		}
 	}
 	m, release, err := dispatch.Use(a.options.Models, r, id)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"tgi/runtime/llm"
 	"tgi/server/api/deltas"
 	"tgi/server/api/toolset"
 	"tgi/server/dispatch"
@@ -99,7 +100,7 @@ func decodeGenerate(text []byte) (*call, error) {
 		return nil, invalid("template", "`template` is not supported: what templates are rendered is the operator's to "+
 			"say (`raw` takes a prompt as it is)")
 	case q.suffix != "":
-		return nil, refused(400, "%q does not support insert", b.named)
+		return nil, refused(400, "%q does not support insert", llm.Shorten(b.named))
 	case b.raw && len(q.images) > 0:
 		return nil, invalid("images", "`images` and `raw` exclude each other")
 	}
