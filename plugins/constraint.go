@@ -26,6 +26,7 @@ type Constraint struct {
 	counts *maskCounts    // of the state
 	turns  *Turns         // for masks that take long
 	client string         // whose turns they are
+	spent  *maskTime      // by the texts of the request
 	jump   *jump          // nil unless forced tokens are taken as they are
 
 	grammar *Grammar
@@ -102,9 +103,13 @@ func (c *Constraint) TryMask(bits []uint32) (constrained, done bool, err error) 
 		constrained, err = c.Mask(bits)
 		return constrained, true, err
 	}
+	if err := c.spent.over(); err != nil {
+		return false, true, c.costError(err)
+	}
 	began := time.Now()
 	err = c.follow(grammar.Effort{Time: c.quick}, bits)
 	took := time.Since(began)
+	c.spent.add(took)
 	if errors.Is(err, grammar.ErrLimit) {
 		c.quick = quickerMask
 		c.counts.abandon(took)
@@ -133,13 +138,18 @@ func (c *Constraint) Mask(bits []uint32) (constrained bool, err error) {
 
 // maskInTurn is Mask of a state, on a processor that others do not need more.
 func (c *Constraint) maskInTurn(bits []uint32) error {
+	if err := c.spent.over(); err != nil {
+		return c.costError(err)
+	}
 	t := c.turns.begin(c.client)
 	if !t.take(c.ctx) {
 		t.end()
 		return context.Cause(c.ctx)
 	}
 	err := c.follow(grammar.Effort{Yield: func() { t.yield(c.ctx) }}, bits)
-	c.counts.add(t.end(), err)
+	took := t.end()
+	c.spent.add(took)
+	c.counts.add(took, err)
 	if err != nil && c.ctx.Err() != nil {
 		return cancelCause(c.ctx, err)
 	}
@@ -208,7 +218,7 @@ func (c *Constraint) Accept(token uint32) error {
 // That shows only on the way, since it depends on the text.
 func (c *Constraint) costError(err error) error {
 	if errors.Is(err, grammar.ErrLimit) {
-		return &BindError{Text: fmt.Sprintf("after %d tokens of the text: %s", c.state.Len(), err), Err: ErrParams}
+		return &BindError{Text: fmt.Sprintf("after %d tokens of the text: %s", c.length(), err), Err: ErrParams}
 	}
 	return err
 }
@@ -227,6 +237,7 @@ func (c *Constraint) Forced(prompt []uint32, encode func(text string) []uint32, 
 		return c.stepper.Ahead(room)
 	}
 	a := allow(grammar.Effort{Time: quickGuess})
+	defer func() { c.spent.add(time.Since(a.began)) }()
 	if c.catchUp(a) != nil || c.findForced(a.left()) != nil {
 		return 0
 	}
@@ -248,6 +259,7 @@ func (c *Constraint) Admits(tokens []uint32) int {
 	if c.state == nil {
 		return len(tokens)
 	}
+	defer func() { c.spent.add(time.Since(a.began)) }()
 	if c.catchUp(a) != nil {
 		return 0
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,6 +76,26 @@ func (c *maskCounts) add(took time.Duration, err error) {
 	if errors.Is(err, grammar.ErrStuck) || errors.Is(err, grammar.ErrLimit) {
 		c.deadEnds.Add(1)
 	}
+}
+
+// maskTime bounds the time that the masks of a request take, one with the other: a text may have many tokens, and a
+// request many texts.
+type maskTime struct {
+	most  time.Duration // 0: no bound
+	spent atomic.Int64
+}
+
+// add counts time that was spent.
+func (m *maskTime) add(took time.Duration) { m.spent.Add(int64(took)) }
+
+// over returns the error of a request that has spent all its time.
+func (m *maskTime) over() error {
+	spent := time.Duration(m.spent.Load())
+	if m.most == 0 || spent < m.most {
+		return nil
+	}
+	return fmt.Errorf("%w: time of the masks of one request (plugins.grammar_time): at most %v, got %v",
+		grammar.ErrLimit, m.most, spent)
 }
 
 // abandon counts the time of a try that did not become a mask.

@@ -33,6 +33,7 @@ type Grammar struct {
 	call     GrammarCall // of a guest that computes masks
 	prepared *preparedGrammar
 	used     Used
+	spent    maskTime // by all its texts
 	open     atomic.Int64
 	once     sync.Once
 }
@@ -51,7 +52,7 @@ func (s *Set) Compile(ctx context.Context, c GrammarCall) (*Grammar, error) {
 		return nil, err
 	}
 	g := &Grammar{set: s, part: p, call: GrammarCall{Language: language, Source: c.Source, Params: c.Params},
-		used: p.used(abi.KindGrammar)}
+		used: p.used(abi.KindGrammar), spent: maskTime{most: s.o.GrammarTime}}
 	g.open.Store(1)
 	if len(c.Params) > 0 && !isObject(c.Params) {
 		err = &BindError{p.name, "params is not a JSON object", ErrParams}
@@ -226,7 +227,7 @@ func (g *Grammar) unref() {
 func (g *Grammar) Sequence(ctx context.Context, seed uint64) (*Constraint, error) {
 	if g.prepared.native != nil {
 		return &Constraint{state: g.prepared.native.Start(), counts: &g.set.grammars.masks, turns: g.set.turns,
-			quick: quickMask, ctx: ctx, client: g.set.client(ctx)}, nil
+			quick: quickMask, ctx: ctx, client: g.set.client(ctx), spent: &g.spent}, nil
 	}
 	p := &part{version: g.part.version, name: g.part.name, client: g.part.client, request: g.part.request,
 		verdict: g.part.verdict}

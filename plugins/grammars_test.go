@@ -392,7 +392,8 @@ func TestMasksCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stuck := &Constraint{state: g.Start(), counts: c.counts, turns: s.turns, quick: quickMask, ctx: ctx}
+	stuck := &Constraint{state: g.Start(), counts: c.counts, turns: s.turns, quick: quickMask, ctx: ctx,
+		spent: &maskTime{}}
 	if _, done, err := stuck.TryMask(make([]uint32, 1)); !done || !errors.Is(err, grammar.ErrStuck) {
 		t.Errorf("got %v, %v", done, err)
 	}
@@ -402,6 +403,33 @@ func TestMasksCounted(t *testing.T) {
 	if got := s.GrammarStats(); got.Asked != 4 || got.DeadEnds != 1 || got.MaskSeconds <= 0 || got.Seconds <= 0 ||
 		got.Bytes <= 0 {
 		t.Errorf("counted %+v", got)
+	}
+}
+
+// TestGrammarTime: the masks of a request's texts share what they may take, clones among them, and those of another
+// request do not.
+func TestGrammarTime(t *testing.T) {
+	s := open(t, Options{Specs: []Spec{spec(t, "c", compiler("ab").Wasm())}, GrammarTime: time.Nanosecond})
+	g := compiled(t, s, "c", "")
+	c, other, late := constraint(t, g), constraint(t, g), constraint(t, compiled(t, s, "c", ""))
+	twin, err := c.Clone()
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed(t, c) // spends it
+	allowed(t, late)
+	bits := make([]uint32, 9)
+	for _, c := range []*Constraint{c, other, twin, late} {
+		_, done, quick := c.TryMask(bits)
+		_, slow := c.Mask(bits)
+		for _, err := range []error{quick, slow} {
+			if !errors.Is(err, ErrParams) || !strings.Contains(err.Error(), "plugins.grammar_time): at most 1ns, got ") {
+				t.Errorf("got %v", err)
+			}
+		}
+		if !done {
+			t.Error("a slow mask may come")
+		}
 	}
 }
 

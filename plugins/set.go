@@ -87,7 +87,9 @@ type Options struct {
 	Memory       *Memory   // what all sets that have it share; nil has no bound
 	// GrammarMemory bounds what is remembered of grammars and their masks, in bytes, within Memory; 0 means 128 MiB.
 	GrammarMemory int64
-	Breaker       Breaker
+	// GrammarTime bounds the time that the masks of one request take, where the host runs its grammar; 0 has no bound.
+	GrammarTime time.Duration
+	Breaker     Breaker
 	// Client names the client of a request's context: no client can take plugins or compilations away from others. nil
 	// means that all are one.
 	Client func(context.Context) string

@@ -315,6 +315,7 @@ func Default() Config {
 			Folder: "plugins", Watch: second, UploadLimit: 16 << 20, MemoryWait: 5 * second, BreakerFaults: 10,
 			BreakerPause: 30 * second,
 			ProgramTime:  300 * second,
+			GrammarTime:  30 * second,
 			Uploads:      "plugins/uploads", Installed: "plugins/installed",
 			CompileTime: 10 * second, CompileTimeout: 300 * second,
 			CompileMemory: 1 << 30,

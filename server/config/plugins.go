@@ -33,6 +33,8 @@ type Plugins struct {
 	// GrammarMemory bounds what is remembered of the grammars of one model and of
 	// their masks, within Memory; 0 derives it from that.
 	GrammarMemory Size `toml:"grammar_memory"`
+	// GrammarTime bounds the time of a processor that the masks of one request's grammar take.
+	GrammarTime Duration `toml:"grammar_time"`
 	// BreakerFaults switch a plugin off for BreakerPause; 0 never does.
 	BreakerFaults int      `toml:"breaker_faults"`
 	BreakerPause  Duration `toml:"breaker_pause"`
@@ -311,6 +313,7 @@ func (c *Config) validatePlugins(v *verdict) {
 		"plugins.grammar_memory must be auto or >= %s, given %s", Size(minGrammarMemory), p.GrammarMemory)
 	v.check(p.Memory == 0 || p.GrammarMemory <= p.Memory,
 		"plugins.grammar_memory must be <= plugins.memory, given %s and %s", p.GrammarMemory, p.Memory)
+	v.positive("plugins.grammar_time", p.GrammarTime)
 	v.atLeast("plugins.breaker_faults", p.BreakerFaults, 0)
 	v.positive("plugins.breaker_pause", p.BreakerPause)
 	v.positive("plugins.program_time", p.ProgramTime)

@@ -14,6 +14,7 @@ import (
 
 	"tgi/plugins/grammar/ir"
 	"tgi/plugins/grammar/ir/irtest"
+	"tgi/server/config"
 )
 
 // TestInfoLanguages checks that /info lists the grammar languages, and that a request can use a listed one.
@@ -53,6 +54,16 @@ func TestInfoLanguages(t *testing.T) {
 		if !regexp.MustCompile(`^[a-z]{2}-[0-9]{2}$`).MatchString(r.Text) || r.Details.Reason == "length" {
 			t.Errorf("%+v", r)
 		}
+	}
+}
+
+// TestGrammarTime: a request whose masks take longer than the settings allow fails with the bound and its setting.
+func TestGrammarTime(t *testing.T) {
+	p := openPlugged(t, func(c *config.Config) { c.Plugins.GrammarTime = 1 })
+	r := p.held(t, http.StatusUnprocessableEntity, 1, `{"type":"regex","value":"[a-z]{9}"}`, "")
+	if !regexp.MustCompile(`grammar is not valid: after 1 tokens of the text: grammar limit exceeded: time of the ` +
+		`masks of one request \(plugins.grammar_time\): at most 1ns, got \d`).MatchString(r.Error) {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -78,6 +78,8 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 		Turns:        f.turns,
 		Programs:     f.programs,
 		Memory:       f.memory, GrammarMemory: grammarMemory(cfg.Plugins, f.memory.Stats().Limit),
+		GrammarTime: time.Duration(cfg.Plugins.GrammarTime),
+
 		Breaker: plugins.Breaker{Faults: cfg.Plugins.BreakerFaults, Pause: time.Duration(cfg.Plugins.BreakerPause)},
 		Compile: compileLimits(cfg.Plugins),
 		Client:  server.ClientID,
