@@ -300,7 +300,7 @@ func (t *pickTask) decide() (again, over bool, err error) {
 		}
 		return false, h.over || h.ending, nil
 	}
-	if at := h.apart(replace, whole); at < replace.v.Position {
+	if at := h.apart(replace, whole); at < replace.v.Position && !h.join(t, replace, whole) {
 		// The others are asked again at the next token. What is held stays within what two guards may hold.
 		if replace.waits = true; len(h.held) <= 2*llm.MaxHold && h.view.Reason == llm.FinishNone {
 			return false, false, nil

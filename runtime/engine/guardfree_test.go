@@ -154,8 +154,8 @@ func TestEmittedByWhatStays(t *testing.T) {
 	}
 }
 
-// TestReplacementsTogether: of two guards that replace at once, the one before goes first; where they may overlap, no
-// byte of either goes out.
+// TestReplacementsTogether: of two guards that replace at once, the one before goes first; where they overlap, no byte of
+// what either replaces goes out.
 func TestReplacementsTogether(t *testing.T) {
 	e := start(t, newFake(64, 16, 256), Config{Speculation: draft.Settings{}})
 	masks := func(name string, from, to int) sample.Guard {
@@ -178,7 +178,7 @@ func TestReplacementsTogether(t *testing.T) {
 	}{
 		{masks("one", 1, 3), masks("two", 4, 6), "h[one]b [two]"},
 		{masks("one", 4, 6), masks("two", 1, 3), "h[two]b [one]"},
-		{masks("one", 1, 6), masks("two", 2, 6), "h"},
+		{masks("one", 1, 6), masks("two", 2, 6), "h[one]"},
 	} {
 		r := endless(6)
 		r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: []sample.Guard{c.one, c.two}} }
@@ -212,6 +212,40 @@ func TestGuardsThatNeverAgree(t *testing.T) {
 		got, err := generate(start(t, newFake(64, 16, 1024), Config{}), r)
 		if err != nil || got.finish[0].Generated != c.want {
 			t.Errorf("%+v (%v), want %d tokens", got.finish[0], err, c.want)
+		}
+	}
+}
+
+// TestReplacementsOfTheSame: of what several guards replace at once each changed byte is gone, and all others stay.
+func TestReplacementsOfTheSame(t *testing.T) {
+	e := start(t, newFake(64, 16, 256), Config{})
+	plain, err := generate(e, endless(4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := plain.texts[0] // "hcbch b "
+	masks := func(name, secret string) sample.Guard {
+		return saying{llm.GuardRules{Name: name, Hold: 9, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+			held := string(v.Text[v.Context:])
+			if len(v.Output) < 4 || !strings.Contains(held, secret) {
+				return llm.Verdict{Position: []int{v.Released, len(v.Output)}[len(v.Output)/4]}
+			}
+			return llm.Verdict{Kind: llm.VerdictReplace, Position: 4, Text: strings.ReplaceAll(held, secret, name),
+				Tokens: []llm.Token{5, 6}}
+		}}
+	}
+	for _, c := range []struct{ one, two, want string }{
+		{"cb", "cb", "h#ch b "},
+		{"cb", "ch", "h# b "},
+		{"cbc", "bch ", "h#b "},
+		{"b", "h", " "}, // "#ch #" and "#cbc#" quote what the other one changes
+	} {
+		r := endless(4)
+		list := []sample.Guard{masks("#", c.one), masks("@", c.two)}
+		r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: list} }
+		got, err := generate(e, r)
+		if fin := got.finish[0]; err != nil || fin.Text != c.want || fin.Reason != llm.FinishLength {
+			t.Errorf("%q and %q of %q: %+v (%v), want %q", c.one, c.two, text, fin, err, c.want)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"tgi/server/config"
 )
 
 // TestSeveralGuards: what one guard replaces does not go out in parts because another one takes back what came behind
@@ -39,5 +41,20 @@ func TestSeveralGuards(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestGuardsOfTheSame: what two guards replace both is replaced once, and the text goes on: one of the operator's beside
+// one that a client names.
+func TestGuardsOfTheSame(t *testing.T) {
+	p := guarding(t, func(c *config.Config) {
+		c.Plugin = append(c.Plugin, config.Plugin{Name: "privacy", Source: config.Builtin + "redact",
+			OnError: config.OnErrorFail, Apply: config.ApplyAlways})
+	})
+	status, reply := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(`{"model":"x","max_tokens":60,`+
+		`"temperature":0,"messages":[{"role":"user","content":"Write to me"}],"response_format":{"type":"regex",`+
+		`"value":"Write to bob@example\\.com and say hello\\."},"plugins":[{"name":"redact"}]}`))
+	if text := textOf(string(reply)); status != 200 || text != "Write to [redacted] and say hello." {
+		t.Errorf("%d %q: %s", status, text, reply)
 	}
 }

@@ -64,10 +64,15 @@ fn write(c: &Context, g: &Grammar, start: usize, left: impl Fn() -> usize) -> Re
     let mut piece = FIRST;
     loop {
         let span = c.generate(&Run::new().free().max_tokens(piece.min(left())))?;
-        let text = c.text(start);
-        let good = grammar_prefix(g, &text)?;
-        if good < text.len() || span.reason != Reason::Length || left() == 0 {
-            return Ok((good, text.len()));
+        let bytes = c.bytes(start);
+        let (text, goes_on) = match core::str::from_utf8(&bytes) {
+            Ok(text) => (text, true),
+            // A character may be complete behind the next piece. What is none is no JSON.
+            Err(e) => (core::str::from_utf8(&bytes[..e.valid_up_to()]).unwrap_or(""), e.error_len().is_none()),
+        };
+        let good = grammar_prefix(g, text)?;
+        if good < text.len() || !goes_on || span.reason != Reason::Length || left() == 0 {
+            return Ok((good, bytes.len()));
         }
         piece *= 2;
     }
@@ -125,7 +130,7 @@ impl Program for Repair {
 
 plugin! {
     description: concat!(
-        r#"{"name":"json-repair","version":"1.4.0","config":true,"kinds":["program"],"contexts":1,"#,
+        r#"{"name":"json-repair","version":"1.4.1","config":true,"kinds":["program"],"contexts":1,"#,
         r#""doc":"Lets the model write JSON freely, and takes back and writes anew what the schema does not allow.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""schema":{"type":"object","description":"JSON Schema of the reply; without it what the request says, or any object"},"#,
