@@ -44,8 +44,8 @@ func TestSeveralGuards(t *testing.T) {
 	}
 }
 
-// TestGuardsOfTheSame: what two guards replace both is replaced once, and the text goes on: one of the operator's beside
-// one that a client names.
+// TestGuardsOfTheSame: what two guards replace both is replaced once, and the text goes on: one of the operator's
+// beside one that a client names.
 func TestGuardsOfTheSame(t *testing.T) {
 	p := guarding(t, func(c *config.Config) {
 		c.Plugin = append(c.Plugin, config.Plugin{Name: "privacy", Source: config.Builtin + "redact",
