@@ -58,7 +58,8 @@ func edited(text []byte, other string) (from, to int) {
 	for from < most && text[from] == other[from] {
 		from++
 	}
-	for from > 0 && (from < len(text) && !utf8.RuneStart(text[from]) || from < len(other) && !utf8.RuneStart(other[from])) {
+	inside := func(s string, i int) bool { return i < len(s) && !utf8.RuneStart(s[i]) }
+	for from > 0 && (inside(string(text), from) || inside(other, from)) {
 		from--
 	}
 	to = len(text)
