@@ -154,8 +154,8 @@ func TestEmittedByWhatStays(t *testing.T) {
 	}
 }
 
-// TestReplacementsTogether: of two guards that replace at once, the one before goes first; where they overlap, no byte of
-// what either replaces goes out.
+// TestReplacementsTogether: of two guards that replace at once, the one before goes first; where they overlap, no byte
+// of what either replaces goes out.
 func TestReplacementsTogether(t *testing.T) {
 	e := start(t, newFake(64, 16, 256), Config{Speculation: draft.Settings{}})
 	masks := func(name string, from, to int) sample.Guard {

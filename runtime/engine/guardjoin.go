@@ -7,9 +7,9 @@ import (
 	"tgi/runtime/llm"
 )
 
-// join makes one replacement of those that guards want of the same tokens at once: what none of them changes of the text
-// stays, and what any of them changes is gone. It reports false where there is but one, or another guard holds some of
-// the tokens.
+// join makes one replacement of those that guards want of the same tokens at once: what none of them changes of the
+// text stays, and what any of them changes is gone. It reports false where there is but one, or another guard holds
+// some of the tokens.
 func (h *holdback) join(t *pickTask, replace *guardian, whole int) bool {
 	position := replace.v.Position
 	var all []*guardian
