@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"tgi/plugins/internal/guest/guesttest"
+	"tgi/runtime/llm"
 )
 
 // TestBreaker runs stories of a breaker that opens after 2 faults for a minute. Letters: a a request is admitted, A it
@@ -198,6 +200,40 @@ func TestBreakerIgnoresRefusals(t *testing.T) {
 	}
 	if _, err := once(s, Call{Name: "a", Params: []byte(`{"x":1}`)}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDeadEndIsNoFault: a plugin that forbids the only token that others leave has not failed: it is not skipped,
+// nothing is counted, and the plugin is not switched off.
+func TestDeadEndIsNoFault(t *testing.T) {
+	sp := spec(t, "a", bias(float32(math.Inf(-1))).Wasm()) // denies token 5
+	sp.OnError = OnErrorSkip
+	s := open(t, Options{Specs: []Spec{sp}, Breaker: Breaker{Faults: 1, Pause: time.Hour}})
+	narrow := row()
+	for i := range narrow {
+		if i != 5 {
+			narrow[i] = float32(math.Inf(-1))
+		}
+	}
+	for range 2 {
+		b := bind(t, s, 1, Call{Name: "a"})
+		p := b.Sequence(0).Processors[0]
+		if _, err := p.Run(prompt, nil, row()); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // it comes again
+			if _, err := p.Run(prompt, []uint32{1}, narrow); !errors.Is(err, llm.ErrDeadEnd) {
+				t.Errorf("got %v", err)
+			}
+		}
+		b.Release(0)
+		b.Close()
+		if got := b.Skipped(); len(got) != 0 {
+			t.Errorf("skipped: %v", got)
+		}
+	}
+	if st, _ := s.Get("a"); st.OffClients != 0 || st.Stats.Faults["result"] != 0 {
+		t.Errorf("%+v", st)
 	}
 }
 

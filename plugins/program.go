@@ -177,6 +177,10 @@ func (p *Program) Run(ctx context.Context, seed uint64, request []byte, h Progra
 	err := program.Run(p.part.version.guest, h, request, func(host any) (*guest.Session, error) {
 		return p.part.version.guest.OpenProgram(p.part.seed(seed), ctx.Done(), guestTurn{t, ctx}, host)
 	})
+	var ended *program.Ended
+	if errors.As(err, &ended) { // before its error, which may be the fault of a plugin of a run
+		return ended.Err
+	}
 	var no *guest.Refusal
 	switch {
 	case err == nil, errors.As(err, &no):

@@ -11,7 +11,8 @@ type Effect = logits.Effect
 // Processor is a plugin of kind "logits" in one sequence. It is used by one goroutine at a time.
 //
 // An error names plugin, export, what went wrong and what the guest printed last, or is the context's; it comes again
-// at every further call. If the plugin's OnError is skip, a fault is no error: later calls do nothing.
+// at every further call. If the plugin's OnError is skip, a fault is no error: later calls do nothing. That it forbids
+// all that others left is no fault, whatever its OnError is: llm.ErrDeadEnd.
 type Processor struct {
 	r     *run
 	inner *logits.Processor
@@ -33,7 +34,7 @@ func (p *Processor) Process(h llm.History, s *llm.Position) error {
 		s.Temperature = e.Temperature
 	}
 	if e.Force >= 0 {
-		s.Force = e.Force
+		s.Force, s.ForcedBy = e.Force, p.Name()
 	}
 	if e.Stop && !s.Stop {
 		s.Stop, s.StoppedBy = true, p.Name()

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 
+	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
 
@@ -67,7 +69,12 @@ func (r *row) apply(mode, flags uint32, out []byte) error {
 
 // errDead is the error for an answer that leaves no token allowed.
 func errDead(mode int) error {
-	return fmt.Errorf("mode %s: no token is left that is allowed", abi.ModeNames[mode])
+	return fmt.Errorf("mode %s: %w", abi.ModeNames[mode], llm.ErrDeadEnd)
+}
+
+// narrowed reports whether a token of a row is forbidden.
+func narrowed(x []float32) bool {
+	return slices.ContainsFunc(x, func(v float32) bool { return !(v > negInf) })
 }
 
 func (r *row) errID(mode, i int, id uint32) error {

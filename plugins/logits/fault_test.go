@@ -11,6 +11,7 @@ import (
 	"tgi/plugins/internal/guest/guesttest"
 	"tgi/plugins/internal/sandbox"
 	"tgi/plugins/logits"
+	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
 
@@ -152,6 +153,13 @@ func TestFaults(t *testing.T) {
 				Code: map[string]guesttest.Code{guest.Process: c.code}})
 			row := rowAt(5, 259)
 			row[3], row[4], row[5] = negInf, negInf, nan
+			if strings.Contains(c.want, "no token is left") {
+				deadEnd(t, p, s, row, c.want)
+				if strings.Contains(c.name, "the forbidden") {
+					return // it is allowed in another row
+				}
+				row = rowAt(5, 259)
+			}
 			before := bitsOf(row)
 			_, err := p.Process(prompt, nil, row)
 			if c.want == "" {
@@ -179,6 +187,22 @@ func TestFaults(t *testing.T) {
 				t.Errorf("%d faults counted", n)
 			}
 		})
+	}
+}
+
+// deadEnd checks that an answer which forbids all that a row allows is no fault where the row forbade some before.
+func deadEnd(t *testing.T, p *logits.Processor, s *guest.Session, row []float32, want string) {
+	t.Helper()
+	before := bitsOf(row)
+	_, err := p.Process(prompt, nil, row)
+	if !errors.Is(err, llm.ErrDeadEnd) || errors.As(err, new(*sandbox.Fault)) || !strings.Contains(err.Error(), want) {
+		t.Errorf("a dead end: %v", err)
+	}
+	if !slices.Equal(bitsOf(row), before) {
+		t.Error("the row changed")
+	}
+	if n := s.Guest().Stats().Faults.All(); n != 0 {
+		t.Errorf("a dead end counts as %d faults", n)
 	}
 }
 

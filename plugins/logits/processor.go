@@ -2,19 +2,22 @@ package logits
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"tgi/plugins/internal/guest"
+	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
 
 // Processor runs a guest of kind "logits" for one sequence. It is used by one goroutine at a time.
 //
 // Its errors are a [*sandbox.Fault] that names plugin, export, what went wrong and what the guest printed last; after
-// one of them every call fails. (Only a call after the session's Close, and a row or history that does not belong to
-// this sequence, give another error.)
+// one of them every call fails. An answer that forbids all tokens of a row is one, unless the row had forbidden ones
+// before: then the error wraps llm.ErrDeadEnd. (Only a call after the session's Close, and a row or history that does
+// not belong to this sequence, give another error.)
 type Processor struct {
 	s       *guest.Session
 	entry   *guest.Entry
@@ -237,6 +240,9 @@ func (p *Processor) finish(n int, logits []float32) (Effect, error) {
 	err := p.force(memory)
 	if err == nil {
 		err = p.apply(memory, logits)
+	}
+	if errors.Is(err, llm.ErrDeadEnd) && narrowed(logits) {
+		return None(), err // it did not choose what was left to it
 	}
 	if err != nil {
 		return None(), p.s.Break(guest.Process, err.Error())

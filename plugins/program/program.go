@@ -83,8 +83,18 @@ func NewRunning(h Host, v guest.Vocabulary, perToken int64) *Running {
 // Program returns r, also where it is embedded.
 func (r *Running) Program() *Running { return r }
 
+// Ended says that a program was ended by an error of its Host, which is no fault of its own, also where it is one of
+// another plugin.
+type Ended struct{ Err error }
+
+// Error is that of the Host.
+func (e *Ended) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the Host.
+func (e *Ended) Unwrap() error { return e.Err }
+
 // Run has a guest's program run, once in a session that open begins with the value for its host functions. request is
-// the JSON object of abi.Program. A refusal of the guest is a *guest.Refusal; other errors are those of h, a
+// the JSON object of abi.Program. A refusal of the guest is a *guest.Refusal, an error of h an *Ended; others are a
 // *sandbox.Fault or the pool's.
 func Run(g *guest.Guest, h Host, request []byte, open func(host any) (*guest.Session, error)) error {
 	r := NewRunning(h, g.Vocabulary(), g.Limits().FuelPerStep)
@@ -95,7 +105,7 @@ func Run(g *guest.Guest, h Host, request []byte, open func(host any) (*guest.Ses
 	defer s.Close()
 	err = s.Begin("tgi_program_run", request)
 	if r.fatal != nil {
-		return r.fatal
+		return &Ended{r.fatal}
 	}
 	return err
 }

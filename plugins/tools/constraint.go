@@ -43,8 +43,9 @@ const constraint = "tgi_tools_constraint"
 func Constrains(g *guest.Guest) bool { return g.Has(constraint) }
 
 // Constrain asks the guest for the constraint of a request, in a session of its own of guest.Open. request and params
-// are those of Begin. It returns the zero value if the guest has none. If the guest can't enforce the request the error
-// is a *guest.Refusal with the guest's text; other errors are a *sandbox.Fault or the pool's.
+// are those of Begin. It returns the zero value if the guest has none. If the guest can't enforce the request, or the
+// constraint passes a bound, the error is a *guest.Refusal with the text; other errors are a *sandbox.Fault or the
+// pool's.
 func Constrain(s *guest.Session, request, params []byte) (Constraint, error) {
 	if !Constrains(s.Guest()) {
 		return Constraint{}, nil
@@ -88,10 +89,14 @@ func parseConstraint(text []byte) (out Constraint, err error) {
 	switch {
 	case j.Language == "" || len(j.Language) > abi.MaxLanguage:
 		return out, fmt.Errorf("language %.80q: want 1 to %d bytes", j.Language, abi.MaxLanguage)
-	case j.Source == "" || len(j.Source) > abi.MaxSource:
-		return out, fmt.Errorf("source of %d bytes, want 1 to %d", len(j.Source), abi.MaxSource)
+	case j.Source == "":
+		return out, fmt.Errorf("source of 0 bytes, want 1 to %d", abi.MaxSource)
+	case len(j.Source) > abi.MaxSource:
+		return out, &guest.TooLarge{Err: fmt.Errorf("compiled, it has a source of %d bytes, the limit is %d",
+			len(j.Source), abi.MaxSource)}
 	case len(j.Places) > abi.MaxPlaces:
-		return out, fmt.Errorf("%d places, the limit is %d", len(j.Places), abi.MaxPlaces)
+		return out, &guest.TooLarge{Err: fmt.Errorf("compiled, it has %d places, the limit is %d", len(j.Places),
+			abi.MaxPlaces)}
 	}
 	for _, p := range j.Places {
 		if !strings.HasPrefix(p.At, "#") || !strings.HasPrefix(p.Pointer, "#") {

@@ -399,7 +399,7 @@ func TestBeamsUnderAMask(t *testing.T) {
 	}
 	delete(tree, "[7]")
 	delete(tree, "[7 8]")
-	if _, err := generate(e, r); !errors.Is(err, sample.ErrNoToken) || !errors.Is(err, llm.ErrPlugin) {
+	if _, err := generate(e, r); !errors.Is(err, sample.ErrNoToken) || !errors.Is(err, llm.ErrInvalid) {
 		t.Errorf("a grammar without an end: %v", err)
 	}
 }

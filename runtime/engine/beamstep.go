@@ -148,14 +148,13 @@ func (g *search) forkChain(from *beam, children []int) (err error) {
 func (e *Engine) searchResult(q *sequence, err error, at time.Time) (out []item) {
 	g := q.search
 	if err == nil && len(g.hypotheses) == 0 {
-		err = fmt.Errorf("%w: %w: masks and processors forbid every token behind all beams", llm.ErrPlugin,
-			sample.ErrNoToken)
+		err = &sample.DeadEnd{Why: "grammar and plugins together forbid every token behind all beams"}
 	}
 	for i := range max(g.params.NumReturn, 1) {
 		err := err
 		if err == nil && i >= len(g.hypotheses) {
-			err = fmt.Errorf("%w: %w: masks and processors leave %d sequences, %d are to be returned",
-				llm.ErrPlugin, sample.ErrNoToken, len(g.hypotheses), g.params.NumReturn)
+			err = &sample.DeadEnd{Why: fmt.Sprintf("grammar and plugins together leave %d sequences, %d are to be "+
+				"returned", len(g.hypotheses), g.params.NumReturn)}
 		}
 		if err != nil {
 			out = append(out, item{event: Event{Index: i}, err: err})

@@ -272,6 +272,9 @@ var (
 	ErrLost = fmt.Errorf("%w for good", ErrBackend)
 	// ErrPlugin: a processor, masker or sampler of the sequence failed.
 	ErrPlugin = errors.New("plugin failed")
+	// ErrDeadEnd: a processor forbids all tokens that were left to it, which others had made fewer: none of them
+	// failed.
+	ErrDeadEnd = errors.New("no token is left that is allowed")
 	// ErrClosed: the engine was closed.
 	ErrClosed = errors.New("engine closed")
 )

@@ -20,6 +20,8 @@ type Position struct {
 	// temperature and the sequence's sampler; the sequence fails if a mask forbids it.
 	// Plugins use it; speculative decoding will too.
 	Force int64
+	// ForcedBy names the processor that set Force, where it is a plugin.
+	ForcedBy string
 	// Stop ends the sequence here, whatever else is set.
 	Stop bool
 	// StoppedBy names the first processor that set Stop.

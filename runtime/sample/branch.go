@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -121,7 +122,9 @@ func (c *Chain) branches(s *scratch, h History, logits []float32, b Beam) ([]Bra
 	st := &c.step
 	*st = Step{Logits: logits, Temperature: nan, Force: -1}
 	defer func() { st.Logits = nil }() // it is the caller's
-	if err := c.process(h, st); err != nil {
+	if err := c.process(h, st); errors.As(err, new(*DeadEnd)) {
+		return nil, nil, nil // others may go on
+	} else if err != nil {
 		return nil, nil, err
 	}
 	w := c.warp
@@ -179,7 +182,7 @@ func (c *Chain) forcedBranch(st *Step, r, own *scoredRow, some bool, b Beam) ([]
 	case !st.Stop:
 		t = llm.Token(st.Force)
 		if c.masked && c.mask[t/32]>>(t%32)&1 == 0 {
-			return nil, fmt.Errorf("%w: forced token %d: the grammar forbids it", llm.ErrPlugin, t)
+			return nil, c.forbiddenForce(st, t)
 		}
 	}
 	n := c.branch(own, own, t, b)

@@ -39,6 +39,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"tgi/runtime/llm"
 )
@@ -46,6 +47,18 @@ import (
 // ErrNoToken says that no token can be picked: every logit is -Inf or NaN. It is wrapped
 // together with llm.ErrPlugin if user code edited the row, otherwise with llm.ErrBackend.
 var ErrNoToken = errors.New("no token is left to pick")
+
+// DeadEnd says that what the request is held to and its plugins leave no token together, though each for itself would.
+// Nobody has failed: the request cannot be fulfilled as it is. It wraps llm.ErrInvalid and ErrNoToken.
+type DeadEnd struct {
+	Why string // names all that take part, and has no word of theirs
+}
+
+// Error says who forbids what is left.
+func (d *DeadEnd) Error() string { return ErrNoToken.Error() + ": " + d.Why }
+
+// Unwrap returns llm.ErrInvalid and ErrNoToken.
+func (*DeadEnd) Unwrap() []error { return []error{llm.ErrInvalid, ErrNoToken} }
 
 // Chain picks the tokens of one sequence, step after step.
 //
@@ -245,7 +258,8 @@ func maskerError(call string, err error) error {
 // the same pick: the draw depends on the seed, on len(h.Output) and on
 // how often Ban was called for there or before.
 //
-// Errors of user code wrap llm.ErrPlugin, but those of a Masker that wrap llm.ErrInvalid; see also ErrNoToken.
+// Errors of user code wrap llm.ErrPlugin, but those of a Masker that wrap llm.ErrInvalid; see also ErrNoToken and
+// DeadEnd.
 func (c *Chain) Pick(h History, logits []float32) (Pick, error) {
 	if err := c.Prepare(h); err != nil {
 		return Pick{}, err
@@ -311,7 +325,9 @@ func (c *Chain) process(h History, st *Step) error {
 		if c.explain != nil {
 			c.explain.ask(st)
 		}
-		if err := p.Process(h, st); err != nil {
+		if err := p.Process(h, st); errors.Is(err, llm.ErrDeadEnd) {
+			return c.deadEnd(i)
+		} else if err != nil {
 			return fmt.Errorf("%w: %w", llm.ErrPlugin, err)
 		}
 		if c.explain != nil {
@@ -346,6 +362,33 @@ func (c *Chain) process(h History, st *Step) error {
 		c.explain.after(llm.ChangeGuard, c.rewound.from, st)
 	}
 	return nil
+}
+
+// deadEnd is the error where processor i forbids all tokens that are left to it.
+func (c *Chain) deadEnd(i int) error {
+	var before []string
+	if c.masked {
+		before = append(before, c.maskName())
+	}
+	for _, p := range c.processors[c.builtins:i] {
+		before = append(before, "plugin "+nameOf(p, "server"))
+	}
+	if len(before) == 0 {
+		before = append(before, "the model")
+	}
+	return &DeadEnd{fmt.Sprintf("plugin %s forbids every token that is left by %s", nameOf(c.processors[i], "server"),
+		strings.Join(before, " and "))}
+}
+
+// maskName says whose the mask is.
+func (c *Chain) maskName() string { return nameOf(c.masker, "the grammar") }
+
+// forbiddenForce is the error of a forced token that the mask forbids.
+func (c *Chain) forbiddenForce(st *Step, t llm.Token) error {
+	if st.ForcedBy != "" {
+		return &DeadEnd{fmt.Sprintf("plugin %s forces token %d, which is forbidden by %s", st.ForcedBy, t, c.maskName())}
+	}
+	return fmt.Errorf("%w: forced token %d: the grammar forbids it", llm.ErrPlugin, t)
 }
 
 // forceByMask forces the token that the masker decides on, unless user code or a rewind says otherwise. A beam search
@@ -409,7 +452,7 @@ func (c *Chain) decide(s *scratch, h History, st *Step) (Pick, error) {
 	case st.Force >= 0 && !st.Stop:
 		t := llm.Token(st.Force)
 		if c.masked && c.mask[t/32]>>(t%32)&1 == 0 {
-			return Pick{}, fmt.Errorf("%w: forced token %d: the grammar forbids it", llm.ErrPlugin, t)
+			return Pick{}, c.forbiddenForce(st, t)
 		}
 		return c.ratedPick(s, &r, t, some), nil
 	case !some:

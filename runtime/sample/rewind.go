@@ -236,7 +236,7 @@ func (r *rewound) apply(h History, s *Step) {
 
 // insert forces the token that is to be inserted: there is one.
 func (r *rewound) insert(s *Step) {
-	s.Force, s.Stop = int64(r.queue[0]), false
+	s.Force, s.ForcedBy, s.Stop = int64(r.queue[0]), "", false
 }
 
 // banners names those whose biases hold at the pick behind h, in the order of their first ones.

@@ -384,7 +384,7 @@ const (
 
 // Modes of a step's result, cheapest first. A mode that the description does
 // not list is a fault, as is any id >= vocab_size, a NaN, a +Inf, or a result
-// that leaves no token allowed.
+// that leaves no token of a row in which all are allowed.
 const (
 	// ModePass changes nothing. Needs no declaration.
 	ModePass = 0

@@ -51,9 +51,10 @@ func (r *Run) conceal(err error) error {
 func conceal(err error) error {
 	var done *Concealed
 	var rule *Invalid
+	var dead *sample.DeadEnd // which has no word of a plugin
 	var known outlined
 	switch {
-	case err == nil, errors.As(err, &done):
+	case err == nil, errors.As(err, &done), errors.As(err, &dead):
 		return err
 	case errors.Is(err, llm.ErrInvalid):
 		shown := &Invalid{Msg: "what the text is held to cannot be followed any further"}

@@ -49,6 +49,7 @@ type Contexts struct {
 	slept    time.Duration // while it waited for the engine
 
 	wrong *wrongGrammar // the last that was refused; nil behind a run or a text that went well
+	lacks bool          // user code that it asked for failed, or is off
 	gave  bool          // tokens to the client, or tried to
 	saw   bool          // what the model computed, or could
 	cut   bool          // the last run that gave tokens as they came ended where the model, or the purse, had no room
@@ -136,9 +137,11 @@ func (h *Contexts) close(err error) (last Event, failed error) {
 	return h.last, err
 }
 
-// Idle reports whether the program has run, forked, asked and emitted nothing yet, and was refused no grammar. It may
-// have rendered, to see what has room.
-func (h *Contexts) Idle() bool { return h.runs == 0 && !h.split && !h.saw && !h.gave && h.wrong == nil }
+// Idle reports whether the program has run, forked, asked and emitted nothing yet, and was refused no grammar, and no
+// plugin because that failed or is off. It may have rendered, to see what has room.
+func (h *Contexts) Idle() bool {
+	return h.runs == 0 && !h.split && !h.saw && !h.gave && h.wrong == nil && !h.lacks
+}
 
 // TakenBack reports whether a guard took back what the program emitted last. If that is its end, also by an error, the
 // text ends as a guard's stop ends it: what a program does that knows of no guards is to return why it could not emit.
@@ -413,6 +416,7 @@ func (h *Contexts) codeError(err error, status int) error {
 	if h.ctx.Err() != nil {
 		return context.Cause(h.ctx)
 	}
+	h.lacks = h.lacks || errors.Is(err, llm.ErrPlugin)
 	return refused(status, "%v", err)
 }
 

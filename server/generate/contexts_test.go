@@ -2,6 +2,7 @@ package generate_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -24,9 +25,13 @@ func (p programs) Bind(context.Context, []generate.PluginCall, *generate.Convers
 type boundProgram struct {
 	generate.BoundProgram
 	run programs
+	no  error // of a run's user code
 }
 
-func (boundProgram) Begin(context.Context, *generate.Wanted) (generate.Begun, error) {
+func (p boundProgram) Begin(_ context.Context, w *generate.Wanted) (generate.Begun, error) {
+	if w.Inner {
+		return generate.Begun{}, p.no
+	}
 	return generate.Begun{}, nil
 }
 func (boundProgram) Skipped() []generate.Skip                           { return nil }
@@ -79,6 +84,49 @@ func TestDropGivesExplanationsBack(t *testing.T) {
 	}
 	if n := len(got.Best.Explained); n != tokens {
 		t.Errorf("%d explanations of %d tokens: %+v", n, tokens, got.Best.Explained)
+	}
+}
+
+// brokenRuns are programs whose runs have a plugin that fails with an error.
+type brokenRuns struct {
+	programs
+	no error
+}
+
+func (p brokenRuns) Bind(context.Context, []generate.PluginCall, *generate.Conversation, time.Time) (
+	generate.BoundCode, generate.Rendered, error) {
+	return boundProgram{run: p.programs, no: p.no}, generate.Rendered{}, nil
+}
+
+// TestIdle: a program that gives up because a plugin of its run failed, or is off, does not refuse its request, as it
+// does for a plugin's or its own rule.
+func TestIdle(t *testing.T) {
+	for _, c := range []struct {
+		no   error
+		idle bool
+	}{
+		{&generate.Invalid{Msg: "no such parameter"}, true},
+		{fmt.Errorf("%w: plugin a: switched off for this client", llm.ErrPlugin), false},
+	} {
+		idle := !c.idle
+		code := brokenRuns{func(h *generate.Contexts) error {
+			err := h.Start(0, nil)
+			idle = h.Idle()
+			return err
+		}, c.no}
+		l := generatetest.Limits()
+		l.Vocab = countingVocab
+		s := generate.New(generate.On(newEngine(t)), generatetest.Words{}, l, nil)
+		s.WithUserCode(code)
+		run, err := s.Start(t.Context(), generate.Draft{Inputs: "aa bbbb", MaxNewTokens: ptr(uint32(4)),
+			Plugins: []llm.PluginCall{{Name: "program"}}})
+		if err == nil {
+			run.Close()
+			t.Error("it began")
+		}
+		if idle != c.idle {
+			t.Errorf("%v: idle %v", c.no, idle)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ package kind
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"unicode/utf8"
@@ -57,7 +58,8 @@ var forms = maphash.MakeSeed()
 const compile = "tgi_grammar_compile"
 
 // Compile lets the guest compile a source, once per session of guest.Open. It does not retain c. If the guest refuses
-// the source the error is a *guest.Refusal with its text; other errors are a *sandbox.Fault or the pool's.
+// the source, or something of the grammar is larger than a limit of package ir, as a literal of the source may be, the
+// error is a *guest.Refusal with the text; other errors are a *sandbox.Fault or the pool's.
 func Compile(s *guest.Session, c Call) (Compiled, error) {
 	request, err := requestOf(c)
 	if err != nil {
@@ -67,6 +69,9 @@ func Compile(s *guest.Session, c Call) (Compiled, error) {
 	out.Dropped, err = s.Compiled(compile, request, abi.MaxGrammar, func(text []byte) (err error) {
 		out.Grammar, err = ir.Read(text)
 		out.Size, out.Form = len(text), maphash.Bytes(forms, text)
+		if errors.Is(err, ir.ErrLimit) {
+			return &guest.TooLarge{Err: err}
+		}
 		return err
 	})
 	if err != nil {

@@ -120,6 +120,23 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// TestCompileTooLarge: a grammar with something that is too large is refused, and no fault: the source asks for it.
+func TestCompileTooLarge(t *testing.T) {
+	var b irtest.Builder
+	rule := b.Declare("start")
+	b.Define(rule, b.Text(strings.Repeat("a", ir.MaxLiteral+1)))
+	b.G.Start = rule
+	s := open(t, answers(abi.StatusOK, string(b.G.Append(nil)), ""))
+	_, err := Compile(s, Call{Language: "mine"})
+	var no *guest.Refusal
+	if !errors.As(err, &no) || no.Text != "grammar limit exceeded: bytes of a literal: at most 65536, got 65537" {
+		t.Errorf("got %v", err)
+	}
+	if n := s.Guest().Stats(); n.Faults.Result != 0 || n.Refusals != 1 {
+		t.Errorf("counted %+v", n)
+	}
+}
+
 // TestResultRules checks that a result which breaks a rule is a fault that names the rule, and that the instance takes
 // no further calls.
 func TestResultRules(t *testing.T) {

@@ -3,6 +3,7 @@ package guest
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -15,7 +16,8 @@ type Dropped = llm.Dropped
 
 // Compiled calls an export that takes a request and answers with the struct of abi.CompiledSize bytes. read gets the
 // text that the struct points to, limited in bytes, in the guest's memory; its error says which rule the text breaks.
-// If the guest refuses, the error is a *Refusal with its text; other errors are a *sandbox.Fault or the pool's.
+// If the guest refuses, or the result is TooLarge, the error is a *Refusal with the text; other errors are a
+// *sandbox.Fault or the pool's.
 func (s *Session) Compiled(export string, request []byte, most int, read func(text []byte) error) ([]Dropped, error) {
 	at, n, err := s.Request(request)
 	if err != nil {
@@ -26,7 +28,10 @@ func (s *Session) Compiled(export string, request []byte, most int, read func(te
 		return nil, err
 	}
 	dropped, refused, err := ReadCompiled(s.Memory(), uint32(result), most, read)
+	var large *TooLarge
 	switch {
+	case errors.As(err, &large):
+		return nil, s.Refuse([]byte(err.Error()))
 	case err != nil:
 		return nil, s.Break(export, err.Error())
 	case refused != nil:
@@ -34,6 +39,16 @@ func (s *Session) Compiled(export string, request []byte, most int, read func(te
 	}
 	return dropped, nil
 }
+
+// TooLarge says that a result passes a bound. Whoever wrote what it was compiled from asks for too much then; the guest
+// has broken no rule.
+type TooLarge struct{ Err error }
+
+// Error names what is too large, the bound and the value.
+func (e *TooLarge) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error with that text.
+func (e *TooLarge) Unwrap() error { return e.Err }
 
 // ReadCompiled reads the struct at an address of a guest's memory, as Compiled does, or returns the text of a refusal,
 // in the guest's memory. The error says which rule is broken.
@@ -76,7 +91,7 @@ func part(memory []byte, what string, at, n uint32, most int) ([]byte, error) {
 	case uint64(at)+uint64(n) > uint64(len(memory)):
 		return nil, fmt.Errorf("%s of %d bytes at 0x%x, the memory has %d", what, n, at, len(memory))
 	case int64(n) > int64(most):
-		return nil, fmt.Errorf("%s of %d bytes, the limit is %d", what, n, most)
+		return nil, &TooLarge{fmt.Errorf("compiled, it has %s of %d bytes, the limit is %d", what, n, most)}
 	}
 	return memory[at:][:n], nil
 }

@@ -31,7 +31,7 @@ func (b *boundCode) RunProgram(ctx context.Context, seed uint64, request []byte,
 	}
 	err := b.program.Run(ctx, seed, request, h)
 	var no *plugins.BindError
-	if errors.As(err, &no) {
+	if errors.As(err, &no) && no.Plugin == b.program.Name() { // else it is one of a run's
 		if h.Idle() && errors.Is(err, plugins.ErrParams) {
 			return bindError(err) // it refuses the request
 		}
