@@ -143,6 +143,9 @@ func (t *pickTask) settle() (over bool, err error) {
 			return over, err
 		}
 	}
+	if n := len(h.held); n > 0 && !h.over && h.held[n-1].fin.Reason != llm.FinishNone {
+		return true, fmt.Errorf("%w: BUG: the text has ended and guards hold %d tokens", llm.ErrPlugin, n)
+	}
 	return over, nil
 }
 
@@ -188,6 +191,9 @@ func (h *holdback) ask(t *pickTask) error {
 			if v.Done {
 				g.done, g.at = true, n
 			}
+			if g.done && g.v.Kind == llm.VerdictRelease {
+				g.v.Position = n
+			}
 		}
 		if g.v.Kind == llm.VerdictRelease && n-g.v.Position > g.rules.Hold {
 			g.v = llm.Verdict{Kind: llm.VerdictStop, Position: g.v.Position, Why: "it holds back too much"}
@@ -195,9 +201,7 @@ func (h *holdback) ask(t *pickTask) error {
 				g.v = llm.Verdict{Position: n - g.rules.Hold}
 			}
 		}
-		if g.done && g.v.Kind == llm.VerdictRelease {
-			g.freed.add(n, math.MaxInt)
-		} else if g.v.Kind != llm.VerdictReplace { // what it replaces is not free: another verdict may come before it
+		if g.v.Kind != llm.VerdictReplace { // what it replaces is not free: another verdict may come before it
 			g.freed.add(n, g.v.Position)
 		}
 	}
@@ -424,7 +428,11 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 	h.seen = last.end
 	h.held = h.held[:copy(h.held, h.held[n:])]
 	h.followStops(t.q)
-	g.waits = false
+	for i := range h.guards { // what others wanted of the same tokens is done, too
+		if x := &h.guards[i]; x.v.Position <= h.released() {
+			x.waits = false
+		}
+	}
 	g.Applied(llm.VerdictReplace, n)
 	switch by := h.cutBy(); {
 	case last.fin.Reason == llm.FinishNone || h.over:
@@ -453,6 +461,7 @@ func spelled(d Detokenizer, text string, tokens []llm.Token) []string {
 // takeBack applies a rewind or an insertion.
 func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 	q, h := t.q, t.q.guards
+	wanted := h.boundary(g.v.Position)
 	if h.emitted != nil {
 		g.v = h.refuse(g.v)
 		if h.emitted.ending {
@@ -494,7 +503,9 @@ func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 		if err := t.cutTo(v.Position); err != nil {
 			return false, true, err
 		}
-		g.freed.add(v.Position, v.Position) // it knows what it takes back
+		if v.Position == wanted { // it knows what it takes back
+			g.freed.add(v.Position, v.Position)
+		}
 	}
 	if h.emitted != nil {
 		h.gone.Add(h.output, gone)

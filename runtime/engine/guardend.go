@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"math"
 
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
@@ -38,22 +37,21 @@ func (e *Engine) endToken() llm.Token {
 	return e.ends[0]
 }
 
-// stop ends the text where a guard wants it to end, and asks that guard no more unless another has it end before.
+// stop ends the text where a guard wants it to end, or a little later where what went out rests on more of it, and asks
+// that guard no more unless another has it end before: so that there is an end, whatever guards say of it.
 func (h *holdback) stop(t *pickTask, g *guardian, position int) {
-	h.end(t, g, position)
+	h.end(t, g, max(position, h.bound(g)))
 	if n := len(h.output); len(h.held) > 0 {
 		g.done, g.at = true, n
-		g.freed.add(n, math.MaxInt)
 	}
 }
 
-// end ends the text behind the tokens below position, or a little later where what went out rests on more of them. What
-// is held beyond is dropped. What is held before has an end then, which the guards are told of: it goes out if they let
-// it. The end is the first guard's, whatever else ended the text there: only a stop string that is found before is the
-// end that comes first.
+// end ends the text behind the tokens below position. What is held beyond is dropped. What is held before has an end
+// then, which the guards are told of: it goes out if they let it. The end is the first guard's, whatever else ended the
+// text there: only a stop string that is found before is the end that comes first.
 func (h *holdback) end(t *pickTask, g *guardian, position int) {
 	n, last := len(h.output), h.held[len(h.held)-1].picked
-	if position = max(position, h.bound(g)); h.goesOn(position) {
+	if h.goesOn(position) {
 		position = h.boundary(position)
 	}
 	if position == n && !h.ending {
@@ -71,7 +69,6 @@ func (h *holdback) end(t *pickTask, g *guardian, position int) {
 	h.ending = true
 	g.Applied(llm.VerdictStop, n-position)
 	h.cutHeld(position)
-	h.forget(position - 1) // what was said of a text that goes on, or of another end
 	if len(h.held) == 0 {
 		h.finish(t, fin, picked{})
 		return

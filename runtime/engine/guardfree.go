@@ -72,12 +72,20 @@ func (h *holdback) forget(n int) {
 	}
 }
 
-// lets is the position before which a guard lets tokens go, as far as they are.
+// lets is the position before which a guard lets tokens go by the first seen output tokens.
 func (g *guardian) lets(seen int) int {
-	if g.done && g.at == 0 {
+	if g.done && g.at <= seen {
 		return math.MaxInt
 	}
 	return g.freed.upTo(seen)
+}
+
+// needs is how many output tokens it took a guard to let those before position go.
+func (g *guardian) needs(position int) int {
+	if n := len(g.freed); g.done && (n == 0 || g.freed[n-1].to < position) {
+		return g.at
+	}
+	return g.freed.by(position)
 }
 
 // agree returns the positions before which each guard lets tokens go by what none of the others takes back: the
@@ -127,21 +135,44 @@ func (h *holdback) free(whole int) (int, *guardian) {
 	return h.border(free), by
 }
 
-// rely notes by what the guards release the tokens before position.
+// rely notes by what the guards release the tokens before position: each that may take something back releases what the
+// others need for it, too.
 func (h *holdback) rely(position int) {
 	if position == h.released() {
 		return
 	}
-	for i := range h.guards {
-		g := &h.guards[i]
-		seen := g.freed.by(position)
-		for seen > h.released() && seen < len(h.output) && h.held[seen-1-h.released()].open {
-			seen++
+	needs := h.lets[:0]
+	for range h.guards {
+		needs = append(needs, 0)
+	}
+	for again := true; again; {
+		again = false
+		for i := range h.guards {
+			g, keeps := &h.guards[i], position
+			for j, seen := range needs {
+				if j != i && g.cuts() {
+					keeps = max(keeps, seen)
+				}
+			}
+			if seen := h.closed(g.needs(keeps)); seen > needs[i] {
+				needs[i], again = seen, true
+			}
 		}
+	}
+	for i, seen := range needs {
+		g := &h.guards[i]
 		if n := len(g.rests); n == 0 || g.rests[n-1] < seen {
 			g.rests = append(g.rests, seen)
 		}
 	}
+}
+
+// closed is the first position from the given one on behind which no character goes on.
+func (h *holdback) closed(position int) int {
+	for position > h.released() && position < len(h.output) && h.held[position-1-h.released()].open {
+		position++
+	}
+	return position
 }
 
 // bound is the position before which a guard takes nothing back any more: it released that, and by that the others

@@ -249,3 +249,74 @@ func TestReplacementsOfTheSame(t *testing.T) {
 		}
 	}
 }
+
+// chaos is a guard that says by chance all that a guard may say.
+func chaos(seed uint64) sample.Guard {
+	r := rand.New(rand.NewPCG(seed, 5))
+	rules := llm.GuardRules{Name: fmt.Sprint("chaos ", seed), Hold: 1 + r.IntN(8), Every: 1, Rewinds: true,
+		Stops: r.IntN(2) == 0, OnFull: llm.GuardEnd(r.IntN(2)), OnExhausted: llm.GuardEnd(r.IntN(2))}
+	stubborn := r.IntN(4) == 0
+	return saying{rules, func(v *llm.GuardView) llm.Verdict {
+		n := len(v.Output)
+		some := v.Released + r.IntN(n-v.Released+1)
+		k := r.IntN(14)
+		if stubborn && v.Reason != llm.FinishNone { // it never lets a text end otherwise
+			k = 1 + int(seed)%4
+		}
+		switch {
+		case k == 1 && some < n:
+			return llm.Verdict{Kind: llm.VerdictRewind, Position: some}
+		case k == 2:
+			return llm.Verdict{Kind: llm.VerdictInsert, Position: some, Tokens: []llm.Token{7, 9}}
+		case k == 3:
+			return llm.Verdict{Kind: llm.VerdictReplace, Position: max(some, v.Released+1), Text: "-",
+				Tokens: []llm.Token{5}}
+		case k == 4 && (stubborn || r.IntN(4) == 0):
+			return llm.Verdict{Kind: llm.VerdictStop, Position: some}
+		case k < 9 && v.Reason == llm.FinishNone:
+			return llm.Verdict{Position: some, Done: r.IntN(20) == 0}
+		}
+		return llm.Verdict{Position: n, Done: r.IntN(20) == 0}
+	}}
+}
+
+// TestGuardsComeToAnEnd: whatever several guards say, and however often, each text ends, and its events are its text.
+func TestGuardsComeToAnEnd(t *testing.T) {
+	e := start(t, newFake(64, 16, 512), Config{})
+	s := open(t, e, 1)
+	defer s.Close()
+	stops := saying{llm.GuardRules{Name: "stops", Hold: 8, Every: 1, Stops: true}, func(v *llm.GuardView) llm.Verdict {
+		return llm.Verdict{Kind: llm.VerdictStop, Position: len(v.Output)}
+	}}
+	lists := [][]sample.Guard{{stops, stops}, {stops, stops, stops}}
+	for seed := range uint64(3000) {
+		list := []sample.Guard{chaos(seed), chaos(seed + 10_000)}
+		if seed%3 == 0 {
+			list = append(list, chaos(seed+20_000))
+		}
+		lists = append(lists, list)
+	}
+	for i, list := range lists {
+		r := endless(12)
+		r.Params.Temperature, r.Params.Seed, r.Params.IgnoreEOS = 1.5, uint64(i), i%4 > 0
+		r.Params.Stop = [][]string{nil, {"d"}, {"ab"}, nil}[i/4%4]
+		r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: list} }
+		got, err := generate(e, r)
+		if err != nil || got.finish[0].Text != got.texts[0] {
+			t.Errorf("%d: events say %q, its end %+v (%v)", i, got.texts[0], got.finish[0], err)
+		}
+		o := s.Output(0, []llm.Token{7}, params(40), list)
+		over := false
+		for k := 0; k < 12 && !over; k++ {
+			o.Begin()
+			events, _ := o.Add(Emitted{Token: llm.Token(5 + k), Whole: true})
+			over = slices.ContainsFunc(events, func(ev Event) bool { return ev.Finish != nil })
+		}
+		if over {
+			continue
+		}
+		if events, err := o.End(); err != nil || len(events) == 0 || events[len(events)-1].Finish == nil {
+			t.Errorf("%d: an output ends with %v (%v)", i, events, err)
+		}
+	}
+}

@@ -44,9 +44,6 @@ func (h *holdback) join(t *pickTask, replace *guardian, whole int) bool {
 		}
 		break
 	}
-	for _, g := range all {
-		g.waits = false
-	}
 	replace.v.Text, replace.v.Tokens = joined, tokens
 	return true
 }
