@@ -87,21 +87,18 @@ func Decode(body []byte, read func(*Reader) error) error {
 	return nil
 }
 
-// Notes are names of members that mean nothing: the first few, each once, and none that is long.
+// Notes are names of members that mean nothing: the first few, each once, as errors repeat them.
 type Notes []string
 
-// Bounds of Notes.
-const (
-	maxNotes = 16
-	maxNote  = 64
-)
+// maxNotes is how many names are noted.
+const maxNotes = 16
 
 // Add notes the member name of the object within, "" for the body itself.
 func (n *Notes) Add(within, name string) {
-	if len(name) > maxNote || len(*n) == maxNotes {
+	if len(*n) == maxNotes {
 		return
 	}
-	if within != "" {
+	if name = llm.Shorten(name); within != "" {
 		name = within + "." + name
 	}
 	if !slices.Contains(*n, name) {
