@@ -304,42 +304,30 @@ func (t *pickTask) decide() (again, over bool, err error) {
 		}
 		return false, h.over || h.ending, nil
 	}
-	if at := h.apart(replace, whole); at < replace.v.Position && !h.join(t, replace, whole) {
-		// The others are asked again at the next token. What is held stays within what two guards may hold.
-		if replace.waits = true; len(h.held) <= 2*llm.MaxHold && h.view.Reason == llm.FinishNone {
+	all := h.together(replace)
+	position := h.joined(all)
+	for i := range h.guards {
+		if g := &h.guards[i]; g.v.Kind == llm.VerdictReplace || min(g.v.Position, whole) >= position {
+			continue
+		}
+		// It is asked again at the next token. What is held stays within what two guards may hold.
+		for _, g := range all {
+			g.waits = true
+		}
+		if len(h.held) <= 2*llm.MaxHold {
 			return false, false, nil
 		}
 		replace.v.Why = heldTogether
-		h.end(t, replace, at)
+		h.end(t, replace, h.released())
 		return true, true, nil
 	}
+	h.join(t, all)
 	if h.unmakes(replace) {
 		h.goOn(t.q)
 		return true, false, nil
 	}
 	h.replace(t, replace)
 	return !h.over, h.over || h.ending, nil
-}
-
-// apart returns the position before which a replacement takes nothing that others hold: its own where they let go as
-// much, otherwise one before what any of those that replace something held for it.
-func (h *holdback) apart(replace *guardian, whole int) int {
-	at, least := whole, whole
-	for i := range h.guards {
-		switch g := &h.guards[i]; {
-		case g.v.Kind != llm.VerdictReplace:
-			at = min(at, g.v.Position)
-		case g != replace:
-			at = min(at, g.lets(len(h.output)))
-			fallthrough
-		default:
-			least = min(least, g.lets(len(h.output)))
-		}
-	}
-	if at >= replace.v.Position {
-		return replace.v.Position
-	}
-	return max(min(at, least), h.released())
 }
 
 // heldTogether is why a text ends whose guards hold back more than there is room for.

@@ -72,9 +72,10 @@ func (h *holdback) forget(n int) {
 	}
 }
 
-// lets is the position before which a guard lets tokens go by the first seen output tokens.
+// lets is the position before which a guard lets tokens go by the first seen output tokens. What it replaces it does
+// not let go, even if that is the last that it says.
 func (g *guardian) lets(seen int) int {
-	if g.done && g.at <= seen {
+	if g.done && g.at <= seen && g.v.Kind != llm.VerdictReplace {
 		return math.MaxInt
 	}
 	return g.freed.upTo(seen)

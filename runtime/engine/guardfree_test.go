@@ -320,3 +320,72 @@ func TestGuardsComeToAnEnd(t *testing.T) {
 		}
 	}
 }
+
+// masks is a guard that replaces each occurrence of a text by its name, as far as it is not out, and holds what may
+// begin one.
+func masks(name, secret string) sample.Guard {
+	return saying{llm.GuardRules{Name: name, Hold: 20, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+		text := string(v.Text)
+		gone, until := make([]bool, len(text)), len(text)
+		for i := range text {
+			if strings.HasPrefix(text[i:], secret) {
+				for j := range secret {
+					gone[i+j] = true
+				}
+			} else if strings.HasPrefix(secret, text[i:]) && v.Reason == llm.FinishNone && until == len(text) {
+				until = i
+			}
+		}
+		n := 0
+		for n < len(v.Ends) && int(v.Ends[n]) <= until {
+			n++
+		}
+		if n == 0 {
+			return llm.Verdict{Position: v.Released}
+		}
+		var out strings.Builder
+		for i := v.Context; i < int(v.Ends[n-1]); i++ {
+			if !gone[i] {
+				out.WriteByte(text[i])
+			} else if i == v.Context || !gone[i-1] {
+				out.WriteString(name)
+			}
+		}
+		if held := text[v.Context:v.Ends[n-1]]; out.String() != held {
+			return llm.Verdict{Kind: llm.VerdictReplace, Position: v.Released + n, Text: out.String()}
+		}
+		return llm.Verdict{Position: v.Released + n}
+	}}
+}
+
+// TestMasksTogether: of two guards that replace, neither's texts go out, the text goes on, and what neither replaces is
+// there: also beside one that takes back, and where the texts overlap, one is in the other, or both are in one token.
+func TestMasksTogether(t *testing.T) {
+	e := start(t, newFake(64, 16, 256), Config{})
+	secrets := []string{"ab", "bc", "cb", "ha", "bca", "ch", "h ", "é", "a", "bcb", " b", "d", "bh", "eb"}
+	masked := 0
+	for seed := range uint64(4000) {
+		r := rand.New(rand.NewPCG(seed, 6))
+		one, two := secrets[r.IntN(len(secrets))], secrets[r.IntN(len(secrets))]
+		list := []sample.Guard{masks("#", one), masks("@", two)}
+		if seed%4 == 0 {
+			list = append(list, fickle(seed, true))
+		}
+		r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		q := endless(16)
+		q.Params.Temperature, q.Params.Seed = 1.5, seed
+		q.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: list} }
+		got, err := generate(e, q)
+		fin := got.finish[0]
+		masked += fin.Replaced
+		if err != nil || strings.Contains(fin.Text, one) || strings.Contains(fin.Text, two) {
+			t.Errorf("%d: %q and %q: %q (%v)", seed, one, two, fin.Text, err)
+		}
+		if len(list) == 2 && fin.Reason != llm.FinishLength {
+			t.Errorf("%d: %q and %q: %+v", seed, one, two, fin)
+		}
+	}
+	if masked < 1000 {
+		t.Errorf("%d tokens were replaced", masked)
+	}
+}

@@ -1,51 +1,76 @@
 package engine
 
 import (
-	"bytes"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"tgi/runtime/llm"
 )
 
-// join makes one replacement of those that guards want of the same tokens at once: what none of them changes of the
-// text stays, and what any of them changes is gone. It reports false where there is but one, or another guard holds
-// some of the tokens.
-func (h *holdback) join(t *pickTask, replace *guardian, whole int) bool {
-	position := replace.v.Position
-	var all []*guardian
-	for i := range h.guards {
-		g := &h.guards[i]
-		switch {
-		case g.v.Kind == llm.VerdictReplace && g.v.Position == position:
-			all = append(all, g)
-		case g.v.Kind == llm.VerdictReplace && g.lets(len(h.output)) < position, min(g.v.Position, whole) < position:
-			return false
+// together returns a replacement and those others that are made with it: of guards that have not let go all that it
+// takes.
+func (h *holdback) together(replace *guardian) []*guardian {
+	all := []*guardian{replace}
+	for again := true; again; {
+		again = false
+		position := h.joined(all)
+		for i := range h.guards {
+			g := &h.guards[i]
+			if g.v.Kind == llm.VerdictReplace && g.lets(len(h.output)) < position && !slices.Contains(all, g) {
+				all, again = append(all, g), true
+			}
 		}
 	}
-	if len(all) < 2 || whole < position {
-		return false
-	}
-	text := t.q.text.visible[h.seen:h.held[position-h.released()-1].end]
-	from, to := len(text), 0
+	return all
+}
+
+// joined is the position before which replacements are made together.
+func (h *holdback) joined(all []*guardian) (position int) {
 	for _, g := range all {
-		a, b := edited(text, g.v.Text)
-		from, to = min(from, a), max(to, b)
+		position = max(position, g.v.Position)
+	}
+	return position
+}
+
+// join makes one replacement, the first, of several: what none of them changes of the text stays, and what any of them
+// changes is gone. Behind that stays only what all of them have seen to the end.
+func (h *holdback) join(t *pickTask, all []*guardian) {
+	if len(all) == 1 {
+		return
+	}
+	position := h.joined(all)
+	span := func(g *guardian) (text []byte, from, to int) {
+		text = t.q.text.visible[h.seen:h.held[g.v.Position-h.released()-1].end]
+		from, to = edited(text, g.v.Text)
+		return text, from, to
+	}
+	whole := t.q.text.visible[h.seen:h.held[position-h.released()-1].end]
+	from, to := len(whole), 0
+	for _, g := range all {
+		_, a, b := span(g)
+		if from, to = min(from, a), max(to, b); g.v.Position < position {
+			to = len(whole)
+		}
 	}
 	to = max(from, to)
-	joined, tokens := string(text[:from])+string(text[to:]), []llm.Token(nil)
+	text, tokens := string(whole[:from])+string(whole[to:]), []llm.Token(nil)
 	for _, g := range all { // the first that does not quote what another changes
-		a, b := edited(text, g.v.Text)
-		own := g.v.Text[a : len(g.v.Text)-(len(text)-b)]
-		if quotes(own, text[from:to]) {
+		its, a, b := span(g)
+		own := g.v.Text[a : len(g.v.Text)-(len(its)-b)]
+		if slices.ContainsFunc(all, func(x *guardian) bool {
+			its, _, _ := span(x)
+			return x != g && quotes(own, its, x.v.Text)
+		}) {
 			continue
 		}
-		if joined = string(text[:from]) + own + string(text[to:]); joined == g.v.Text {
+		if text = string(whole[:from]) + own + string(whole[to:]); text == g.v.Text {
 			tokens = g.v.Tokens
 		}
 		break
 	}
-	replace.v.Text, replace.v.Tokens = joined, tokens
-	return true
+	v := &all[0].v
+	v.Position, v.Text, v.Tokens = position, text, tokens
 }
 
 // edited returns which bytes of a text another one has not, all between the first and the last of them, in whole
@@ -69,16 +94,68 @@ func edited(text []byte, other string) (from, to int) {
 	return from, to
 }
 
-// quoted is how many bytes in a row make a quotation.
-const quoted = 3
+const (
+	// quoted is how many bytes in a row make a quotation.
+	quoted = 3
+	// mostCompared bounds the bytes of a text times those of another that are compared.
+	mostCompared = 1 << 18
+)
 
-// quotes reports whether a text has a part of another in it, or all of a short one.
-func quotes(text string, other []byte) bool {
-	n := min(quoted, len(other))
-	for i := 0; n > 0 && i+n <= len(other); i++ {
-		if bytes.Contains([]byte(text), other[i:i+n]) {
-			return true
+// quotes reports whether words have a part of what another guard changes of a text, or all of a short piece of it.
+func quotes(words string, text []byte, other string) bool {
+	pieces, ok := lost(text, other)
+	for _, piece := range pieces {
+		n := min(quoted, len(piece))
+		for i := 0; i+n <= len(piece); i++ {
+			if strings.Contains(words, string(piece[i:i+n])) {
+				return true
+			}
 		}
 	}
-	return false
+	return !ok
+}
+
+// lost returns the pieces of a text that another one has not: what is between the bytes of a longest common
+// subsequence. It reports false where the two are too long for that.
+func lost(text []byte, other string) (pieces [][]byte, ok bool) {
+	from, to := edited(text, other)
+	other = other[from : len(other)-(len(text)-to)]
+	text = text[from:to]
+	n, m := len(text), len(other)
+	if n*m > mostCompared {
+		return nil, false
+	}
+	// common[i*(m+1)+j] is the length for text[i:] and other[j:].
+	common := make([]int32, (n+1)*(m+1))
+	for i := n - 1; i >= 0; i-- {
+		for j := m - 1; j >= 0; j-- {
+			at := i*(m+1) + j
+			if text[i] == other[j] {
+				common[at] = common[at+m+2] + 1
+			} else {
+				common[at] = max(common[at+1], common[at+m+1])
+			}
+		}
+	}
+	begin := 0
+	for i, j := 0, 0; i <= n; {
+		switch at := i*(m+1) + j; {
+		case i < n && j < m && text[i] == other[j]:
+			if begin < i {
+				pieces = append(pieces, text[begin:i])
+			}
+			i, j = i+1, j+1
+			begin = i
+		case i < n && (j == m || common[at+m+1] >= common[at+1]):
+			i++
+		case j < m:
+			j++
+		default:
+			if begin < n {
+				pieces = append(pieces, text[begin:])
+			}
+			i++
+		}
+	}
+	return pieces, true
 }
