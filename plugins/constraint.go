@@ -10,6 +10,7 @@ import (
 	"tgi/plugins/grammar"
 	"tgi/plugins/grammar/kind"
 	"tgi/plugins/internal/guest"
+	"tgi/plugins/internal/sandbox"
 )
 
 // Constraint is the state of one text in a grammar. It is used by one goroutine at a time; clones are independent.
@@ -20,14 +21,15 @@ type Constraint struct {
 	// steps of the token loop, which it ends too, have no context as a parameter.
 	ctx context.Context
 
-	state  *grammar.State // nil where a guest computes the masks
-	later  []uint32       // tokens that the state is behind
-	quick  time.Duration  // what TryMask may take
-	counts *maskCounts    // of the state
-	turns  *Turns         // for masks that take long
-	client string         // whose turns they are
-	spent  *maskTime      // by the texts of the request
-	jump   *jump          // nil unless forced tokens are taken as they are
+	state   *grammar.State   // nil where a guest computes the masks
+	later   []uint32         // tokens that the state is behind
+	quick   time.Duration    // what TryMask may take
+	counts  *maskCounts      // of the state
+	turns   *Turns           // for masks that take long
+	client  string           // whose turns they are
+	spent   *maskTime        // by the texts of the request
+	account *sandbox.Account // of the host's work
+	jump    *jump            // nil unless forced tokens are taken as they are
 
 	grammar *Grammar
 	part    *part
@@ -146,7 +148,9 @@ func (c *Constraint) maskInTurn(bits []uint32) error {
 		t.end()
 		return context.Cause(c.ctx)
 	}
-	err := c.follow(grammar.Effort{Yield: func() { t.yield(c.ctx) }}, bits)
+	p := pace(c.account, t)
+	err := c.follow(grammar.Effort{Yield: func() { p.yield(c.ctx) }}, bits)
+	p.charge()
 	took := t.end()
 	c.spent.add(took)
 	c.counts.add(took, err)

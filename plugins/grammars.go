@@ -190,9 +190,9 @@ func (s *Set) compileSource(ctx context.Context, t *turn, p *part, c GrammarCall
 
 // prepare makes a compiled grammar ready for sequences.
 func (s *Set) prepare(ctx context.Context, t *turn, name string, out kind.Compiled) (*preparedGrammar, error) {
-	g, err := s.vocabulary().Compile(ctx, out.Grammar, grammar.Limits{Memory: grammarMemory, Yield: func() {
-		t.yield(ctx)
-	}})
+	v, p := s.vocabulary(), pace(s.account, t)
+	g, err := v.Compile(ctx, out.Grammar, grammar.Limits{Memory: grammarMemory, Yield: func() { p.yield(ctx) }})
+	p.charge()
 	switch {
 	case err == nil:
 		return &preparedGrammar{native: g, form: out.Form, dropped: out.Dropped,
@@ -227,7 +227,8 @@ func (g *Grammar) unref() {
 func (g *Grammar) Sequence(ctx context.Context, seed uint64) (*Constraint, error) {
 	if g.prepared.native != nil {
 		return &Constraint{state: g.prepared.native.Start(), counts: &g.set.grammars.masks, turns: g.set.turns,
-			quick: quickMask, ctx: ctx, client: g.set.client(ctx), spent: &g.spent}, nil
+			quick: quickMask, ctx: ctx, client: g.set.client(ctx), spent: &g.spent,
+			account: g.set.account}, nil
 	}
 	p := &part{version: g.part.version, name: g.part.name, client: g.part.client, request: g.part.request,
 		verdict: g.part.verdict}

@@ -133,7 +133,8 @@ type Set struct {
 
 	vocab      func() *grammar.Vocab // makes it once
 	turns      *Turns
-	programs   *Turns // of programs
+	account    *sandbox.Account // of the work on grammars that the host does
+	programs   *Turns           // of programs
 	grammars   grammarCache
 	background sync.WaitGroup
 	releasing  sync.WaitGroup // sequences and texts that the engine let go
@@ -222,7 +223,7 @@ func Open(ctx context.Context, o Options) (*Set, error) {
 		return nil, err
 	}
 	s.life, s.close = context.WithCancelCause(context.Background())
-	s.turns, s.programs = o.Turns, o.Programs
+	s.turns, s.programs, s.account = o.Turns, o.Programs, hostAccount(o.Governor)
 	masks := s.grammars.open(s.turns, o.Memory, o.GrammarMemory)
 	s.vocab = sync.OnceValue(func() *grammar.Vocab { return grammar.NewVocab(o.Vocabulary, masks) })
 	_, err = s.Reload(ctx, o.Specs)

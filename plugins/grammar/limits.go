@@ -21,7 +21,7 @@ type Limits struct {
 	// Search is how many states are visited to decide whether an intersection or a complement still matches a text:
 	// default 100,000.
 	Search int
-	// Yield, if not nil, is called about once per millisecond of Compile, and may block while others use the
+	// Yield, if not nil, is called several times per millisecond of Compile, and may block while others use the
 	// processors.
 	Yield func()
 }
@@ -31,7 +31,7 @@ type Effort struct {
 	// Time is about how long the call may take; 0: no bound other than its work. A call that takes longer fails with
 	// ErrLimit. Its results so far stay cached.
 	Time time.Duration
-	// Yield, if not nil, is called about once per millisecond, and may block while others use the processors.
+	// Yield, if not nil, is called several times per millisecond, and may block while others use the processors.
 	Yield func()
 }
 

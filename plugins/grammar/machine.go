@@ -123,6 +123,9 @@ const (
 	priceLook  = 20  // a way to read the text that may be known already
 )
 
+// yieldUnits is after how many units a call yields and checks its context.
+const yieldUnits = 100_000
+
 // clockUnits is after how many units a call with a time limit checks the clock.
 const clockUnits = 2_000
 
@@ -136,7 +139,7 @@ func (w *work) spend(n int64) bool {
 			w.err = fmt.Errorf("%w: time of one call: at most %v", ErrLimit, w.time)
 		}
 	}
-	if w.ctx != nil && w.check-w.left > 1_000_000 {
+	if w.ctx != nil && w.check-w.left > yieldUnits {
 		if w.check = w.left; w.err == nil && w.yield != nil {
 			w.yield()
 		}

@@ -107,6 +107,9 @@ func (a *Account) charge(now, ran time.Duration) (throttle bool) {
 	return over && a.g.busy()
 }
 
+// Spend takes time that the host worked for the account off it, and reports whether Await waits.
+func (a *Account) Spend(worked time.Duration) (wait bool) { return a.charge(clock(), worked) }
+
 // Await waits while the account is overdrawn and others want the processors, and reports whether that ended before
 // cancel was closed.
 func (a *Account) Await(cancel <-chan struct{}) bool {
