@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pelletier/go-toml/v2/unstable"
+
 	"tgi/runtime/filestamp"
 )
 
@@ -45,7 +47,7 @@ func (l *Loaded) follows(running *Config, before filestamp.Stamp, asked bool) er
 func settingsIn(text string) int { return len(lines([]byte(text))) }
 
 // looksWhole returns why a file that nobody said is whole may be a part of one: it is the one that runs, cut, or it
-// does not say of a plugin that applies always that it is no more to do so.
+// does not say of a plugin that applies always that it is no more to do so, or it ends within a line or a plugin.
 func (l *Loaded) looksWhole(running *Config) error {
 	now := &l.Config
 	if left := strings.TrimRight(now.text, " \t\r\n"); strings.HasPrefix(running.text, left) &&
@@ -68,7 +70,60 @@ func (l *Loaded) looksWhole(running *Config) error {
 				"written; set it to %q, or, %s", key, p.Name, ApplyAlways, ApplyRequest, askFor)
 		}
 	}
+	return endsAsBefore(running.text, now.text)
+}
+
+// endsAsBefore returns why the text of a file looks cut within its last line, or within the settings of the plugin that
+// it ends with: what that one had set is not set any more. What is cut elsewhere lacks plugins.
+func endsAsBefore(running, now string) error {
+	if strings.HasSuffix(running, "\n") && !strings.HasSuffix(now, "\n") {
+		return fmt.Errorf("line %d, its last, does not end: so it is in a file that is being written; end the line, or, %s",
+			1+strings.Count(now, "\n"), askFor)
+	}
+	plugins, ends := pluginsIn(now)
+	if !ends {
+		return nil
+	}
+	said, at := lines([]byte(now)), len(plugins)-1
+	before, _ := pluginsIn(running)
+	for _, p := range before {
+		if p.name != plugins[at].name {
+			continue
+		}
+		for _, key := range p.keys {
+			if _, ok := said[fmt.Sprintf("plugin[%d].%s", at, key)]; !ok {
+				return fmt.Errorf("plugin[%d].%s is left out, plugin %q runs with it, and the file ends with that plugin: "+
+					"so it is in a file that is being written; %s", at, key, p.name, askFor)
+			}
+		}
+	}
 	return nil
+}
+
+// pluginText is what the text of a file has of a plugin.
+type pluginText struct {
+	name string
+	keys []string // and tables below it, in their order
+}
+
+// pluginsIn are the [[plugin]] in the text of a file. ends says that the file ends with one.
+func pluginsIn(text string) (list []pluginText, ends bool) {
+	expressions([]byte(text), func(_ *unstable.Parser, e *unstable.Node, name string) {
+		if e.Kind == unstable.ArrayTable && name == fmt.Sprintf("plugin[%d]", len(list)) {
+			list, ends = append(list, pluginText{}), true
+			return
+		}
+		var key string
+		key, ends = strings.CutPrefix(name, fmt.Sprintf("plugin[%d].", len(list)-1))
+		if !ends || e.Kind == unstable.ArrayTable {
+			return
+		}
+		last := &list[len(list)-1]
+		if last.keys = append(last.keys, key); key == "name" {
+			last.name = string(e.Value().Data)
+		}
+	})
+	return list, ends
 }
 
 // keepsGuards returns why the plugins of c must not take the place of those of running: the keys of running let clients

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,6 +82,17 @@ func TestReloadOfPart(t *testing.T) {
 			`plugin "words" with apply = "always" is not in it any more`, ""},
 		{"another file, cut within a plugin", "# new\n" + guarded[:strings.LastIndex(guarded, "apply =")],
 			`plugin[2].apply is left out, and plugin "words" runs with apply = "always"`, ""},
+		{"another file, cut within a plugin's settings", "# new\n" + without("case_sensitive = true\n"),
+			`plugin[2].config.case_sensitive is left out, plugin "words" runs with it`, ""},
+		{"another file, cut before a plugin's settings", "# new\n" + guarded[:strings.Index(guarded, "[plugin.config]")],
+			`plugin[2].config is left out, plugin "words" runs with it`, ""},
+		{"another file, cut at the last end of a line", "# new\n" + strings.TrimSuffix(guarded, "\n"),
+			"line 23, its last, does not end", ""},
+		{"a setting that another plugin follows", without("keys = [\"school\"]\n"), "", ""},
+		{"the settings in another form", without("[plugin.config]\nwords = [\"x\"]\ncase_sensitive = true\n") +
+			"config = {case_sensitive = false, words = [\"y\"]}\n", "", ""},
+		{"a plugin more", guarded + "[[plugin]]\nname = \"more\"\nsource = \"builtin:dry\"\n", "", ""},
+		{"a table behind the last plugin", without("case_sensitive = true\n") + "[plugins]\nwatch = \"2s\"\n", "", ""},
 		{"no longer always, said so", strings.Replace(guarded, "apply = \"always\"\n[plugin.config]",
 			"apply = \"request\"\n[plugin.config]", 1), "", ""},
 		{"a key without its guard", without(privacy), `plugin "privacy" with apply = "always" is not in it`, ""},
@@ -129,5 +141,17 @@ func TestReloadOfPart(t *testing.T) {
 	write("")
 	if _, _, err := Reload(running, flags, nothing, nil); err != nil {
 		t.Errorf("an empty file for one without settings: %v", err)
+	}
+}
+
+// TestLinesOfNestedLists: keys of lists of tables within lists have the indexes of both.
+func TestLinesOfNestedLists(t *testing.T) {
+	got := lines([]byte("[[plugin]]\n[[plugin.config.rules]]\na = 1\n[[plugin]]\n[[plugin.config.rules]]\na = 1\n" +
+		"[[plugin.config.rules]]\na = {b = 1}\n[plugin.config.rules.c]\nd = 1\n[plugin.limits]\nshare = 1\n"))
+	want := map[string]int{"plugin[0].config.rules[0].a": 3, "plugin[1].config.rules[0].a": 6,
+		"plugin[1].config.rules[1].a": 8, "plugin[1].config.rules[1].a.b": 8, "plugin[1].config.rules[1].c": 9,
+		"plugin[1].config.rules[1].c.d": 10, "plugin[1].limits": 11, "plugin[1].limits.share": 12}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

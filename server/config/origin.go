@@ -11,28 +11,43 @@ import (
 // list of tables are by index, as in key[0].name.
 func lines(text []byte) map[string]int {
 	at := map[string]int{}
+	expressions(text, func(p *unstable.Parser, e *unstable.Node, name string) {
+		if key := e.Key(); e.Kind != unstable.ArrayTable && key.Next() {
+			at[name] = p.Shape(key.Node().Raw).Start.Line
+		}
+		if e.Kind == unstable.KeyValue {
+			markTables(p, e.Value(), name, at)
+		}
+	})
+	return at
+}
+
+// expressions calls f for the tables, elements of lists of tables, and keys with values of text, which Decode accepted,
+// in their order. Those of inline tables are no expressions of their own. Names are as in lines.
+func expressions(text []byte, f func(p *unstable.Parser, e *unstable.Node, name string)) {
 	count := map[string]int{}
 	section := ""
 	p := &unstable.Parser{}
 	p.Reset(text)
 	for p.NextExpression() {
 		e := p.Expression()
+		name := keyOf(e.Key())
 		switch e.Kind {
 		case unstable.Table:
-			name, key := indexed(keyOf(e.Key()), count), e.Key()
-			if key.Next() {
-				at[name] = p.Shape(key.Node().Raw).Start.Line
-			}
+			name = indexed(name, count)
 			section = name + "."
 		case unstable.ArrayTable:
-			name := keyOf(e.Key())
-			section = fmt.Sprintf("%s[%d].", name, count[name])
-			count[name]++
+			list := indexed(name, count)
+			name = fmt.Sprintf("%s[%d]", list, count[list])
+			section = name + "."
+			count[list]++
 		case unstable.KeyValue:
-			mark(p, e, section, at)
+			name = section + name
+		default:
+			continue
 		}
+		f(p, e, name)
 	}
-	return at
 }
 
 // mark notes the line of a key and of those in inline tables below it.
@@ -69,12 +84,15 @@ func keyOf(parts unstable.Iterator) string {
 	return strings.Join(names, ".")
 }
 
-// indexed puts the index of its list into the name of a table below one, such
-// as plugin.limits.
+// indexed puts the indexes of the lists of tables that a table or list is in into its name, such as plugin.limits.
 func indexed(name string, count map[string]int) string {
-	list, rest, ok := strings.Cut(name, ".")
-	if n := count[list]; ok && n > 0 {
-		return fmt.Sprintf("%s[%d].%s", list, n-1, rest)
+	parts := strings.Split(name, ".")
+	at := ""
+	for _, part := range parts[:len(parts)-1] {
+		if at += part; count[at] > 0 {
+			at = fmt.Sprintf("%s[%d]", at, count[at]-1)
+		}
+		at += "."
 	}
-	return name
+	return at + parts[len(parts)-1]
 }
