@@ -69,10 +69,13 @@ func Placeholder(name string) bool {
 	return strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://")
 }
 
+// LongestEcho is the length of the longest name, in bytes, that a reply says again: each piece of a stream may have it.
+const LongestEcho = 256
+
 // Shown returns the name of m for the reply to a request that named it: as TGI, a server that lets every name mean its
-// model says the request's own name again, unless it is a Placeholder.
+// model says the request's own name again, unless it is a Placeholder or longer than LongestEcho.
 func Shown(named string, m *Model) string {
-	if Placeholder(named) {
+	if Placeholder(named) || len(named) > LongestEcho {
 		return m.ID
 	}
 	return named

@@ -49,7 +49,7 @@ func (a *API) answer(w http.ResponseWriter, r *http.Request, decode func([]byte)
 		release()
 		a.keeps(r, id, c.keep)
 	}()
-	c.model = m
+	c.model, c.named = m, echoed(c.named, m.ID)
 	c.shown.CallID = func() string { return "call_" + a.name() }
 	if c.keep != nil && !a.mayKeep(r) {
 		c.ignored = append(c.ignored, "keep_alive")

@@ -86,6 +86,7 @@ func (a *API) vectors(w http.ResponseWriter, r *http.Request, q *texts, field st
 		release()
 		a.keeps(r, id, q.keep)
 	}()
+	q.named = echoed(q.named, m.ID)
 	if q.keep != nil && !a.mayKeep(r) {
 		q.ignored = append(q.ignored, "keep_alive")
 	}

@@ -3,6 +3,8 @@ package ollama
 import (
 	"cmp"
 	"strings"
+
+	"tgi/server/dispatch"
 )
 
 // latest is the tag of names without one.
@@ -49,6 +51,15 @@ func means(name string, has func(string) bool) string {
 
 // tagged is an id as Ollama's clients know it: with a tag.
 func tagged(id string) string { return id + latest }
+
+// echoed is the name of the model with an id in the reply to a request that named it: its own name again, as in
+// Ollama, unless that is too long to be repeated in each line.
+func echoed(named, id string) string {
+	if len(named) > dispatch.LongestEcho {
+		return tagged(id)
+	}
+	return named
+}
 
 // source is what a name that is to be fetched means to the hub.
 func source(name string) string {
