@@ -385,6 +385,9 @@ func (c *Chain) maskName() string { return nameOf(c.masker, "the grammar") }
 
 // forbiddenForce is the error of a forced token that the mask forbids.
 func (c *Chain) forbiddenForce(st *Step, t llm.Token) error {
+	if len(c.rewound.queue) > 0 { // its text is not told: other guards may be there to keep it back
+		return &DeadEnd{fmt.Sprintf("plugin %s inserts a token, which is forbidden by %s", c.rewound.from, c.maskName())}
+	}
 	if st.ForcedBy != "" {
 		return &DeadEnd{fmt.Sprintf("plugin %s forces token %d, which is forbidden by %s", st.ForcedBy, t, c.maskName())}
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -66,6 +67,27 @@ func TestReplacementBeatsGrammar(t *testing.T) {
 		}
 		if got = strings.ReplaceAll(got, " ", ""); got != want || r.Usage.Details.Replaced == 0 {
 			t.Errorf("%s: got %s, want %s: %s", request, got, want, reply)
+		}
+	}
+}
+
+// TestInsertedAgainstGrammar: what a guard inserts goes through the grammar of the request. Where it does not fit, the
+// request ends with an error that names both; where it does, the text fits.
+func TestInsertedAgainstGrammar(t *testing.T) {
+	p := guarding(t, func(c *config.Config) {
+		c.Plugin = append(c.Plugin, config.Plugin{Name: "house", Source: "testdata/cuts/rules.wasm",
+			OnError: config.OnErrorFail, Apply: config.ApplyAlways,
+			Config: config.Table{"string": "bc", "with": "#", "do": "insert"}})
+	})
+	for grammar, want := range map[string]string{"abcd": "", "a(bc|#)d": "a#d"} {
+		status, reply := p.call(t, http.MethodPost, "/v1/completions", fmt.Appendf(nil,
+			`{"prompt":"Hi","temperature":0,"max_tokens":20,"grammar":{"type":"regex","value":%q}}`, grammar))
+		switch {
+		case want != "" && (status != http.StatusOK || !strings.Contains(reply, `"text":"`+want+`"`)):
+			t.Errorf("%s: %d %s", grammar, status, reply)
+		case want == "" && (status != http.StatusUnprocessableEntity || !strings.Contains(reply, "plugin house inserts") ||
+			!strings.Contains(reply, "grammar")):
+			t.Errorf("%s: %d %s", grammar, status, reply)
 		}
 	}
 }
