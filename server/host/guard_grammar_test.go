@@ -85,8 +85,8 @@ func TestInsertedAgainstGrammar(t *testing.T) {
 		switch {
 		case want != "" && (status != http.StatusOK || !strings.Contains(reply, `"text":"`+want+`"`)):
 			t.Errorf("%s: %d %s", grammar, status, reply)
-		case want == "" && (status != http.StatusUnprocessableEntity || !strings.Contains(reply, "plugin house inserts") ||
-			!strings.Contains(reply, "grammar")):
+		case want == "" && (status != http.StatusUnprocessableEntity ||
+			!strings.Contains(reply, "plugin house inserts") || !strings.Contains(reply, "grammar")):
 			t.Errorf("%s: %d %s", grammar, status, reply)
 		}
 	}
