@@ -216,7 +216,8 @@ func TestGuardsThatNeverAgree(t *testing.T) {
 	}
 }
 
-// TestReplacementsOfTheSame: of what several guards replace at once each changed byte is gone, and all others stay.
+// TestReplacementsOfTheSame: of what several guards replace at once each changed byte is gone, and all others stay, also
+// where they say nothing more.
 func TestReplacementsOfTheSame(t *testing.T) {
 	e := start(t, newFake(64, 16, 256), Config{})
 	plain, err := generate(e, endless(4))
@@ -224,14 +225,14 @@ func TestReplacementsOfTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := plain.texts[0] // "hcbch b "
-	masks := func(name, secret string) sample.Guard {
+	masks := func(name, secret string, done bool) sample.Guard {
 		return saying{llm.GuardRules{Name: name, Hold: 9, Every: 1}, func(v *llm.GuardView) llm.Verdict {
 			held := string(v.Text[v.Context:])
 			if len(v.Output) < 4 || !strings.Contains(held, secret) {
 				return llm.Verdict{Position: []int{v.Released, len(v.Output)}[len(v.Output)/4]}
 			}
 			return llm.Verdict{Kind: llm.VerdictReplace, Position: 4, Text: strings.ReplaceAll(held, secret, name),
-				Tokens: []llm.Token{5, 6}}
+				Tokens: []llm.Token{5, 6}, Done: done}
 		}}
 	}
 	for _, c := range []struct{ one, two, want string }{
@@ -240,12 +241,14 @@ func TestReplacementsOfTheSame(t *testing.T) {
 		{"cbc", "bch ", "h#b "},
 		{"b", "h", " "}, // "#ch #" and "#cbc#" quote what the other one changes
 	} {
-		r := endless(4)
-		list := []sample.Guard{masks("#", c.one), masks("@", c.two)}
-		r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: list} }
-		got, err := generate(e, r)
-		if fin := got.finish[0]; err != nil || fin.Text != c.want || fin.Reason != llm.FinishLength {
-			t.Errorf("%q and %q of %q: %+v (%v), want %q", c.one, c.two, text, fin, err, c.want)
+		for done := range 4 {
+			r := endless(4)
+			list := []sample.Guard{masks("#", c.one, done&1 > 0), masks("@", c.two, done&2 > 0)}
+			r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: list} }
+			got, err := generate(e, r)
+			if fin := got.finish[0]; err != nil || fin.Text != c.want || fin.Reason != llm.FinishLength {
+				t.Errorf("%q and %q of %q, %d: %+v (%v), want %q", c.one, c.two, text, done, fin, err, c.want)
+			}
 		}
 	}
 }
