@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -46,16 +47,30 @@ func looks(kind llm.VerdictKind, every int) sample.Guard {
 	}}
 }
 
-// fickle is a guard that takes back, ends and holds what it has not released, by chance.
+// allBanned leaves no token of the fake's vocabulary.
+var allBanned = func() (list []llm.Bias) {
+	for id := range llm.Token(53) {
+		list = append(list, llm.Bias{Token: id, Add: float32(math.Inf(-1))})
+	}
+	return list
+}()
+
+// fickle is a guard that takes back, ends and holds what it has not released, by chance. Some forbid all that may
+// follow.
 func fickle(seed uint64, rewinds bool) sample.Guard {
 	r := rand.New(rand.NewPCG(seed, 3))
+	bans := r.IntN(3) == 0
 	rules := llm.GuardRules{Name: fmt.Sprint("fickle ", seed), Hold: 8, Every: 1, Rewinds: rewinds}
 	return saying{rules, func(v *llm.GuardView) llm.Verdict {
 		n := len(v.Output)
 		free := v.Released + r.IntN(n-v.Released+1)
 		switch k := r.IntN(12); {
 		case k < 4 && rewinds && free < n:
-			return llm.Verdict{Kind: llm.VerdictRewind, Position: free}
+			v := llm.Verdict{Kind: llm.VerdictRewind, Position: free}
+			if k == 0 && bans {
+				v.Biases = allBanned
+			}
+			return v
 		case k == 4 && r.IntN(4) == 0:
 			return llm.Verdict{Kind: llm.VerdictStop, Position: free}
 		case k < 7 && v.Reason == llm.FinishNone:
@@ -92,7 +107,11 @@ func TestReleasedByWhatStays(t *testing.T) {
 		r := endless(12)
 		r.Params.Temperature, r.Params.Seed, r.Params.IgnoreEOS = 1.5, seed, seed%4 > 0
 		r.Params.Stop = [][]string{nil, {"d"}, {"ab"}, nil}[seed/4%4]
-		r.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: list} }
+		plugins := sample.Plugins{Guards: list}
+		if seed%7 < 3 { // they are asked apart from the steps
+			plugins.Guests = []string{"all"}
+		}
+		r.Plugins = func(int) sample.Plugins { return plugins }
 		got, err := generate(e, r)
 		if err != nil {
 			t.Fatal(err)
