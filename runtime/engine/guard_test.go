@@ -97,7 +97,7 @@ func guarded(n int) (out []Request) {
 			r.Params.Stop = append(r.Params.Stop, [][]string{nil, {"e]a", "[gon"}, {"]", "ab"}, nil,
 				{"a", "b[", "]c", "]d", "]e"}, {"bc", "c", " [g", "]e", "]f", "]g", "]h"}}[i%6]...)
 		}
-		rules := llm.GuardRules{Name: "whim", Hold: 1 + i%9, Every: 1 + i%3%(1+i%9), Rewinds: true,
+		rules := llm.GuardRules{Name: "whim", Hold: 1 + i%9, Every: 1 + i%3%(1+i%9), Rewinds: true, Stops: true,
 			OnFull: llm.GuardEnd(i % 2), OnExhausted: llm.GuardEnd(i / 2 % 2)}
 		r.Plugins = func(k int) sample.Plugins {
 			p := sample.Plugins{Guards: []sample.Guard{&whim{seed: uint64(i*100 + k), rules: rules}}}
@@ -240,7 +240,7 @@ func (l *late) Check(v *llm.GuardView) (llm.Verdict, error) {
 func TestGuardsCopyNoRow(t *testing.T) {
 	e := byHand(t, newFake(64, 16, 256), Config{GuestWait: time.Minute})
 	r := endless(20)
-	rules := llm.GuardRules{Name: "g", Hold: 5, Every: 1}
+	rules := llm.GuardRules{Name: "g", Hold: 5, Every: 1, Stops: true}
 	asked := 0
 	r.Plugins = func(int) sample.Plugins {
 		return sample.Plugins{Guests: []string{"g"}, Guards: []sample.Guard{saying{rules,
@@ -293,7 +293,7 @@ func TestGuardsAreBounded(t *testing.T) {
 	} {
 		for _, release := range []bool{false, true} {
 			r := endless(60)
-			rules := llm.GuardRules{Name: "g", Hold: 5, Every: 1, Rewinds: true}
+			rules := llm.GuardRules{Name: "g", Hold: 5, Every: 1, Rewinds: true, Stops: true}
 			if release {
 				rules.OnFull, rules.OnExhausted = llm.GuardReleases, llm.GuardReleases
 			}
@@ -404,7 +404,7 @@ func TestGuardsTogether(t *testing.T) {
 	swap := saying{llm.GuardRules{Name: "swap", Hold: 9, Every: 1}, func(v *llm.GuardView) llm.Verdict {
 		return llm.Verdict{Kind: llm.VerdictReplace, Position: v.Released + 1, Text: "x", Tokens: []llm.Token{5}}
 	}}
-	stop := saying{llm.GuardRules{Name: "stop", Hold: 9, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+	stop := saying{llm.GuardRules{Name: "stop", Hold: 9, Every: 1, Stops: true}, func(v *llm.GuardView) llm.Verdict {
 		if len(v.Output) == 6 {
 			return llm.Verdict{Kind: llm.VerdictStop, Position: 6, Why: "six"}
 		}
@@ -492,7 +492,7 @@ func TestGuardEndsAnEnd(t *testing.T) {
 		"length inside of the last one": {6, []string{text[:len(text)-1]}, llm.FinishLength, text},
 	} {
 		shown := llm.FinishNone
-		g := saying{llm.GuardRules{Name: "g", Hold: 9, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+		g := saying{llm.GuardRules{Name: "g", Hold: 9, Every: 1, Stops: true}, func(v *llm.GuardView) llm.Verdict {
 			if v.Reason == llm.FinishNone {
 				return llm.Verdict{Position: v.Released}
 			}

@@ -125,7 +125,7 @@ func TestOutputEndsWhereItIsRefused(t *testing.T) {
 func TestOutputWritten(t *testing.T) {
 	s := open(t, start(t, newFake(64, 16, 256), Config{}), 1)
 	defer s.Close()
-	rules := llm.GuardRules{Name: "third", Hold: 5, Every: 1}
+	rules := llm.GuardRules{Name: "third", Hold: 5, Every: 1, Stops: true}
 	guard := saying{rules, func(v *llm.GuardView) llm.Verdict {
 		switch len(v.Output) {
 		case 1:
