@@ -26,6 +26,7 @@ type holdback struct {
 	before int      // how many of them earlier picks of the step released: guesses are no part of what goes out
 	sent   int      // events with a token
 	shown  []byte   // the text that went out, as the client has it
+	plain  int      // how many of the first tokens went out as they are
 	stops  finder   // of stop strings in what went out
 	over   bool     // it found one: the text has ended
 	ending bool     // a guard has ended the text: the last token that is held has its end
@@ -360,6 +361,9 @@ func (h *holdback) release(t *pickTask, position int) {
 		h.give(x.picked)
 	}
 	h.held = h.held[:copy(h.held, h.held[n:])]
+	if h.replaced == 0 {
+		h.plain = h.released()
+	}
 }
 
 // give makes an event of a token.

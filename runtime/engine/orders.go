@@ -67,7 +67,7 @@ func (e *Engine) obey(o order) {
 		r := s.request
 		e.adopt(c, e.sched.Open(sched.Job{Prompt: o.tokens, Salt: r.Salt, Client: r.Client, Share: r.Share,
 			Beneath: r.Beneath, Priority: r.Priority, Adapter: r.Adapter, Embeddings: o.embeddings,
-			Request: &s.shared}))
+			Request: &s.shared, Withhold: r.Guarded, Known: common(r.Prompt, o.tokens)}))
 	case o.op == opFork && o.from.seq != nil:
 		e.adopt(c, e.sched.Fork(o.from.seq, len(o.from.seq.Tokens())))
 	case c.seq == nil:
@@ -82,6 +82,14 @@ func (e *Engine) obey(o order) {
 	case o.op == opDrop:
 		e.dropContext(c)
 	}
+}
+
+// common is how many tokens two lists begin with.
+func common(a, b []llm.Token) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // adopt gives a context its sequence.

@@ -26,6 +26,10 @@ type SessionRequest struct {
 	Beneath      bool
 	Priority     int
 	Adapter      llm.Adapter
+	// Guarded says that guards read what the program emits: nobody else finds anything of its contexts in the cache but
+	// what they begin with of Prompt.
+	Guarded bool
+	Prompt  []llm.Token
 }
 
 // Session is the contexts of one program. Its methods and those of its contexts are called from one goroutine at a

@@ -101,7 +101,7 @@ func (e *Engine) add(j *job) {
 	seqs, err := e.sched.Add(sched.Job{
 		Prompt: j.prompt, MaxNew: p.MaxNewTokens, N: len(st.seqs), Beams: p.NumBeams, Score: p.PromptLogprobs,
 		Twins: j.twins, Salt: j.salt, Client: j.client, Share: j.share, Beneath: j.beneath, Priority: j.priority,
-		Adapter: j.adapter, Embeddings: j.embeddings,
+		Adapter: j.adapter, Embeddings: j.embeddings, Withhold: st.seqs[0].guards != nil,
 	})
 	if err != nil { // Submit's check is the same
 		e.abort(st, fmt.Errorf("BUG: engine: accepted request: %w", err))
@@ -271,7 +271,11 @@ func (e *Engine) applyPick(n *seqStep, at time.Time) sched.Result {
 	if end && n.q.span != nil {
 		return n.q.result(t.tokens(), n.err)
 	}
-	return sched.Result{Tokens: t.tokens(), End: end}
+	r := sched.Result{Tokens: t.tokens(), End: end}
+	if n.q.guards != nil {
+		r.Shown = n.q.guards.plain
+	}
+	return r
 }
 
 // emit sends the events of completed steps to their streams. By now the blocks of ended

@@ -18,6 +18,7 @@ package kv
 import (
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"slices"
 
 	"tgi/runtime/llm"
@@ -141,18 +142,34 @@ func (p *Pool) mustCopy(r *Row) bool {
 }
 
 // Commit records that r's blocks hold the keys and values of tokens: the whole
-// sequence up to its newest computed token that stays. Blocks that are full now can be found.
+// sequence up to its newest computed token that stays. Blocks that are full now can be found, but for what r withholds.
 // What a step computed beyond tokens is as if it never was.
 func (p *Pool) Commit(r *Row, tokens []llm.Token) {
-	if p.share {
-		for i := r.n / p.size; i < len(tokens)/p.size; i++ {
-			k := p.key(r, tokens, i)
-			if p.publish(r.blocks[i], k) && p.watcher != nil && r.plain((i+1)*p.size) {
-				p.tell(r.blocks[i], k, *r.parent(r.keys, i), i == 0, tokens[i*p.size:(i+1)*p.size])
-			}
+	p.uncover(r, tokens, r.n, min(len(tokens), r.open))
+	r.n = len(tokens)
+}
+
+// Show lets others find the computed ones of the first n tokens of a row that withholds them. tokens are its
+// sequence's.
+func (p *Pool) Show(r *Row, tokens []llm.Token, n int) {
+	if n <= r.open {
+		return
+	}
+	p.uncover(r, tokens, min(r.open, r.n), min(n, r.n))
+	r.open = n
+}
+
+// uncover makes the blocks of r that end behind the first `from` tokens, and within the first `to`, findable.
+func (p *Pool) uncover(r *Row, tokens []llm.Token, from, to int) {
+	if !p.share {
+		return
+	}
+	for i := from / p.size; i < to/p.size; i++ {
+		k := p.key(r, tokens, i)
+		if p.publish(r.blocks[i], k) && p.watcher != nil && r.plain((i+1)*p.size) {
+			p.tell(r.blocks[i], k, *r.parent(r.keys, i), i == 0, tokens[i*p.size:(i+1)*p.size])
 		}
 	}
-	r.n = len(tokens)
 }
 
 // publish makes block b findable unless an equal one already is, and reports which.
@@ -188,6 +205,9 @@ func (p *Pool) Truncate(r *Row, n, tokens int) {
 		panic(fmt.Sprintf("BUG: kv: a row of %d tokens is cut to %d of %d", r.n, n, tokens))
 	}
 	r.keys = r.keys[:min(len(r.keys), tokens/p.size)]
+	if r.open != math.MaxInt {
+		r.open = min(r.open, tokens)
+	}
 	if n == r.n {
 		p.Trim(r, tokens)
 		return
@@ -253,6 +273,7 @@ func (p *Pool) Fork(r *Row) *Row {
 		salt:   r.salt,
 		n:      r.n,
 		cut:    r.cut,
+		open:   r.open,
 		blocks: slices.Clone(r.blocks[:p.BlocksFor(r.n)]),
 		keys:   slices.Clone(r.keys[:named]),
 

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -347,7 +348,8 @@ type game struct {
 	long   int // tokens of a new sequence at most
 	kinds  int // of tokens
 	p      *Pool
-	memory [][]llm.Token // of each block: the whole history that it was written with
+	memory [][]llm.Token   // of each block: the whole history that it was written with
+	open   map[string]bool // histories that some row did not withhold
 	live   []*played
 }
 
@@ -363,6 +365,7 @@ func newGame(t *testing.T, choose func(int) int) *game {
 func (g *game) start(c Config) {
 	g.p = newPool(g.t, c)
 	g.memory = make([][]llm.Token, g.p.Total())
+	g.open = map[string]bool{}
 }
 
 func (g *game) token() llm.Token { return llm.Token(g.choose(g.kinds)) }
@@ -374,10 +377,16 @@ func (g *game) move() {
 		for range 1 + g.choose(g.long) {
 			s.tokens = append(s.tokens, g.token())
 		}
+		if g.choose(3) == 0 {
+			s.row.Withhold(g.choose(len(s.tokens) + 1))
+		}
 		g.p.Find(s.row, s.tokens)
 		g.live = append(g.live, s)
 	case g.choose(8) == 0:
 		g.stepBack(g.choose(len(g.live)))
+	case g.choose(8) == 0:
+		s := g.live[g.choose(len(g.live))]
+		g.p.Show(s.row, s.tokens, g.choose(len(s.tokens)+1))
 	case g.choose(8) == 0:
 		s := g.live[g.choose(len(g.live))]
 		g.live = append(g.live, &played{g.p.Fork(s.row), append(slices.Clone(s.tokens[:s.row.Len()]), g.token())})
@@ -482,6 +491,9 @@ func (g *game) verify() {
 			if len(have) < end || !slices.Equal(have[:end], s.tokens[:end]) {
 				g.t.Fatalf("block %d of %v holds %v", i, s.tokens[:end], have)
 			}
+			if (i+1)*size <= min(s.row.Len(), s.row.open) {
+				g.open[fmt.Sprint(have[:end])] = true
+			}
 		}
 	}
 	check(g.t, g.p, rows...)
@@ -489,6 +501,9 @@ func (g *game) verify() {
 		r, have := NewRow(""), g.memory[b]
 		if full := len(have) / size; full == 0 || g.p.key(r, have, full-1) != k {
 			g.t.Fatalf("block %d is found under another key than that of %v", b, have)
+		}
+		if whole := have[:len(have)/size*size]; !g.open[fmt.Sprint(whole)] {
+			g.t.Fatalf("block %d of %v is found, though all that had it withheld it", b, whole)
 		}
 	}
 }
@@ -540,6 +555,41 @@ func TestTruncate(t *testing.T) {
 		}
 	}()
 	p.Truncate(c, 9, 9)
+}
+
+// TestWithheld: what a row withholds is found by nobody until it is shown, and what it shows is.
+func TestWithheld(t *testing.T) {
+	p := newPool(t, Config{Blocks: 20, BlockSize: 2, Share: true})
+	tokens := []llm.Token{1, 2, 3, 4, 5, 6, 7, 8, 9}
+	r := NewRow("")
+	r.Withhold(3)
+	compute := func(n int) {
+		if _, ok := p.Take(r, n, nil); !ok {
+			t.Fatal("no blocks")
+		}
+		p.Commit(r, tokens[:n])
+	}
+	compute(7)
+	for _, c := range []struct{ shown, want int }{{3, 2}, {4, 4}, {2, 4}, {5, 4}, {8, 6}} {
+		p.Show(r, tokens, c.shown)
+		other := NewRow("")
+		if got := p.Find(other, tokens); got != c.want {
+			t.Errorf("of 7 tokens, %d shown, others find %d, want %d", c.shown, got, c.want)
+		}
+		p.Give(other)
+	}
+	compute(8) // what is shown before it is computed
+	f := p.Fork(r)
+	if got := p.Find(NewRow(""), append(tokens, 0)); got != 8 {
+		t.Errorf("others find %d of 8 tokens", got)
+	}
+	if f.open != 8 {
+		t.Errorf("a fork shows %d tokens, want 8", f.open)
+	}
+	p.Truncate(f, 5, 5)
+	if f.open != 5 {
+		t.Errorf("cut to 5 tokens it shows %d", f.open)
+	}
 }
 
 // What a draft computed and did not stay can't be found, and its blocks go back.

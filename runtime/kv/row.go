@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"tgi/runtime/llm"
 )
@@ -27,13 +28,24 @@ type Row struct {
 	keys []Key
 	// embeddings of the sequence.
 	embeddings []llm.Embedding
+	// open is how many of the row's first tokens may be in blocks that can be found.
+	open int
 }
 
 // NewRow returns an empty row. Rows share blocks only with rows of equal salt (the engine's Request.Salt), and with
 // equal embeddings at the places of equal tokens.
 func NewRow(salt string, embeddings ...llm.Embedding) *Row {
 	base := Key(sha256.Sum256([]byte(salt)))
-	return &Row{base: base, salt: base, embeddings: embeddings}
+	return &Row{base: base, salt: base, embeddings: embeddings, open: math.MaxInt}
+}
+
+// Withhold has a row without blocks keep all but its first n tokens from others, until Show: none of the blocks beyond
+// can be found, not even by the row itself.
+func (r *Row) Withhold(n int) {
+	if len(r.blocks) > 0 {
+		panic(fmt.Sprintf("BUG: kv: Withhold of a row that holds %d blocks", len(r.blocks)))
+	}
+	r.open = n
 }
 
 // Resalt adds to the salt that NewRow gave a row without blocks, as its tokens are to be computed otherwise than they

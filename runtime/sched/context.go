@@ -25,7 +25,7 @@ func (s *Scheduler) Open(j Job) *Seq {
 		tokens:  j.Prompt[:len(j.Prompt):len(j.Prompt)],
 		prompt:  len(j.Prompt),
 		adapter: j.Adapter,
-		row:     kv.NewRow(j.Salt, j.Embeddings...),
+		row:     j.newRow(j.Known),
 		owner:   j.Client,
 		share:   j.Share,
 		under:   j.Beneath,

@@ -139,6 +139,16 @@ func (s *Scheduler) accept(q *Seq, drafts []llm.Token, r Result) {
 	s.pool.Trim(q.row, len(q.tokens))
 }
 
+// show lets others find what a sequence, or twins, withheld of the output.
+func (s *Scheduler) show(q *Seq, r Result) {
+	if !q.withholds {
+		return
+	}
+	for _, m := range q.members() {
+		s.pool.Show(m.row, m.tokens, min(m.prompt+r.Shown, len(m.tokens)))
+	}
+}
+
 // Truncate takes back all but the first n tokens of a sequence; n counts the prompt's, which stay, but for a context
 // that rests. Like Abort, it must not be called between Plan and Commit. It takes no block; the next step computes the
 // last token again, whose logits are needed. Beams and parked sequences cannot be truncated, and followers have

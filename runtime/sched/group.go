@@ -83,7 +83,7 @@ func (s *Scheduler) addGroup(j Job) (*Seq, error) {
 	first := &Seq{
 		id: g.id, state: inGroup, group: g,
 		tokens: j.Prompt[:len(j.Prompt):len(j.Prompt)], prompt: len(j.Prompt), max: j.MaxNew,
-		row: kv.NewRow(j.Salt, j.Embeddings...), score: j.Score,
+		row: j.newRow(len(j.Prompt)), score: j.Score,
 	}
 	first.self[0] = first
 	g.rows = []*Seq{first}

@@ -132,6 +132,20 @@ type Job struct {
 	Priority int
 	// Request is the same for all contexts of one request; nil is a request of its own.
 	Request *Request
+	// Withhold says that others find nothing of the output in the cache but what Result.Shown says, and nothing of a
+	// context behind the first Known tokens: somebody may take back, or replace, what is there.
+	Withhold bool
+	// Known is how many of a context's first tokens others may find.
+	Known int
+}
+
+// newRow is the row of one of the job's sequences.
+func (j *Job) newRow(prompt int) *kv.Row {
+	row := kv.NewRow(j.Salt, j.Embeddings...)
+	if j.Withhold {
+		row.Withhold(prompt)
+	}
+	return row
 }
 
 // Request is what the contexts of one request have in common. The zero value is ready to use.
@@ -164,12 +178,12 @@ func (s *Scheduler) Add(j Job) ([]*Seq, error) {
 			max:     j.MaxNew,
 			adapter: j.Adapter,
 
-			embeddings: j.Embeddings,
+			embeddings: j.Embeddings, withholds: j.Withhold,
 		}
 		seqs[i].self[0] = seqs[i]
 	}
 	lead := seqs[0]
-	lead.state, lead.row, lead.score = waiting, kv.NewRow(j.Salt, j.Embeddings...), j.Score
+	lead.state, lead.row, lead.score = waiting, j.newRow(len(j.Prompt)), j.Score
 	lead.followers = append([]*Seq(nil), seqs[1:]...)
 	for _, f := range lead.followers {
 		f.leader = lead
@@ -228,6 +242,8 @@ type Result struct {
 	// End ends the sequence and frees its blocks. The last of Tokens, if there is any, is the one that ended it, and is
 	// not appended.
 	End bool
+	// Shown is, where the job withholds its output, how many tokens of that others may find, those of before included.
+	Shown int
 	// Rest lets a context rest then. With End its last token is not appended either, but it lives and keeps its blocks.
 	Rest bool
 	// Beams, in the result of a group's first sample, are the group's next rows;
@@ -277,6 +293,7 @@ func (s *Scheduler) applyResult(q *Seq, drafts []llm.Token, r Result) {
 		q.ahead = drafts
 	} else {
 		s.accept(q, drafts, r)
+		s.show(q, r)
 		if r.End || r.Rest {
 			s.finish(q, r)
 			return
@@ -339,6 +356,7 @@ func (s *Scheduler) Resolve(q *Seq, r Result) {
 		s.applyGroup(q, r)
 	default:
 		s.accept(q, q.ahead, r)
+		s.show(q, r)
 		if q.ahead = nil; r.End || r.Rest {
 			s.finish(q, r)
 		}

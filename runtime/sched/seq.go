@@ -55,10 +55,12 @@ type Seq struct {
 	priority  int // among those of its client that have not run: less goes first
 	overtaken int // jobs that came later and went before it
 
-	width int    // of a group: its maximum number of rows; otherwise 0
-	twins bool   // of a group: its rows have prompts of their own and one output
-	rows  []*Seq // of a group, which has no cache row of its own
-	group *Seq   // the group that this row belongs to
+	width int  // of a group: its maximum number of rows; otherwise 0
+	twins bool // of a group: its rows have prompts of their own and one output
+	// withholds says that others find of the output what Result.Shown says.
+	withholds bool
+	rows      []*Seq // of a group, which has no cache row of its own
+	group     *Seq   // the group that this row belongs to
 }
 
 type state uint8

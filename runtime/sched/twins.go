@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"tgi/runtime/kv"
 	"tgi/runtime/llm"
 )
 
@@ -54,11 +53,11 @@ func (s *Scheduler) addTwins(j Job) ([]*Seq, error) {
 	for i := range groups {
 		s.nextID++
 		g := &Seq{id: s.nextID, state: following, tokens: j.Prompt, prompt: len(j.Prompt), max: j.MaxNew,
-			width: len(prompts), twins: true, adapter: j.Adapter}
+			width: len(prompts), twins: true, adapter: j.Adapter, withholds: j.Withhold}
 		g.self[0] = g
 		for k, p := range prompts {
 			m := &Seq{id: g.id, state: inGroup, group: g, tokens: p[:len(p):len(p)], prompt: len(p), max: j.MaxNew,
-				row: kv.NewRow(j.Salt), score: j.Score && k == 0 && i == 0}
+				row: j.newRow(len(p)), score: j.Score && k == 0 && i == 0}
 			m.self[0] = m
 			g.rows = append(g.rows, m)
 		}
@@ -131,10 +130,12 @@ func (s *Scheduler) applyGroup(g *Seq, r Result) {
 	case !g.twins:
 		s.replaceRows(g, r.Beams)
 	case r.End:
+		s.show(g, r)
 		s.end(g)
 	default:
 		for _, m := range g.rows {
 			m.tokens = append(m.tokens, r.Tokens...)
 		}
+		s.show(g, r)
 	}
 }

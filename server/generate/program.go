@@ -129,7 +129,7 @@ func (s *Service) startPrograms(ctx context.Context, r *Run, d *Draft, bound Bou
 	for range q.Sequences {
 		session, err := sessions.OpenSession(engine.SessionRequest{Slots: q.contexts, Client: client.Name,
 			Share: client.Share, Beneath: client.Beneath, Priority: priority, Salt: r.adapter.Salt,
-			Adapter: r.adapter.ID})
+			Adapter: r.adapter.ID, Guarded: r.guarded, Prompt: q.Prompt})
 		if err != nil {
 			for _, open := range list {
 				open.Close()
