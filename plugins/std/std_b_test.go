@@ -209,7 +209,7 @@ func favoured(t *testing.T, g *guest.Guest, scheme string, vocabulary int, token
 func TestBadConfigOfText(t *testing.T) {
 	all := modules(t)
 	for plugin, c := range map[string]struct{ config, want string }{
-		"banned-words": {`{"words":["a",""]}`, "words: entry 2 has 0 bytes, want 1 to 256"},
+		"banned-words": {`{"words":["a",""]}`, "words[1] has 0 bytes, want 1 to 256"},
 		"thinking-budget": {`{"message":"` + strings.Repeat("a", 300) + `"}`,
 			"message: 308 tokens with the closing marker, want at most 256"},
 		"watermark": {`{"hashing_key":0}`, "hashing_key: 0 is not a whole number from 1 to 9007199254740991"},

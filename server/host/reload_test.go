@@ -85,7 +85,7 @@ func TestReload(t *testing.T) {
 	// What is wrong changes nothing, and says so.
 	for _, bad := range []struct{ word, more, says string }{
 		{"x", "[plugin.limits]\nmemory = \"1KiB\"\n", "plugin[0].limits.memory"},
-		{"", "", "entry 1 has 0 bytes"},
+		{"", "", "[0] has 0 bytes"},
 		{"x", "[[plugin]]\nname = \"gone\"\nsource = \"missing.wasm\"\n", "missing.wasm"},
 	} {
 		settingsFile(t, file, bad.word, bad.more)

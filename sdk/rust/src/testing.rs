@@ -34,8 +34,8 @@ thread_local!(static STATE: RefCell<State> = RefCell::new(State::default()));
 
 /// Sets the words of this thread's vocabulary; one written `<so>` is special,
 /// `</s>` ends the sequence. The seed becomes 1.
-pub fn vocabulary(words: &[&str]) {
-    STATE.with(|s| *s.borrow_mut() = State { words: words.iter().map(|w| w.as_bytes().to_vec()).collect(), seed: 1, lines: Vec::new() });
+pub fn vocabulary(words: &[impl AsRef<[u8]>]) {
+    STATE.with(|s| *s.borrow_mut() = State { words: words.iter().map(|w| w.as_ref().to_vec()).collect(), seed: 1, lines: Vec::new() });
 }
 
 /// What was logged since the vocabulary was set.

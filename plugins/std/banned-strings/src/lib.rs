@@ -14,6 +14,8 @@ use tgi_plugin::{guard::Held, json::Reader, plugin, Guard, Result};
 const STRINGS: usize = 1024;
 const STRING: usize = 256;
 const ALL: usize = 32_768;
+/// So many bytes in front of the output are looked at.
+const BEFORE: usize = STRING - 1 + letters::LONGEST;
 
 /// How often the text is taken back to a place before the place itself is thought over, where `depth` allows it.
 const TRIES: usize = 3;
@@ -68,14 +70,15 @@ impl Settings {
         }
         let mut n = 0;
         r.array(|r| {
+            let i = n;
             n += 1;
             if r.peek() != b'"' {
-                return r.fail(&format!("strings: entry {} is not a string", n));
+                return r.fail(&format!("strings[{}]: want a string", i));
             }
             let s = r.string();
             self.bytes += s.len();
             if s.is_empty() || s.len() > STRING {
-                r.fail(&format!("strings: entry {} has {} bytes, want 1 to {}", n, s.len(), STRING));
+                r.fail(&format!("strings[{}] has {} bytes, want 1 to {}", i, s.len(), STRING));
             } else if self.strings.len() == STRINGS {
                 r.fail(&format!("strings: more than {} with those of the configuration", STRINGS));
             } else if self.bytes > ALL {
@@ -99,10 +102,6 @@ impl Settings {
     }
 }
 
-fn word(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b == b'_' || b >= 0x80
-}
-
 /// Reads the configuration.
 pub fn init(config: &[u8]) -> Result<()> {
     DEFAULTS.configure(config)
@@ -113,7 +112,7 @@ pub struct Banned {
     s: Settings,
     /// How often the text was taken back to a place.
     places: Vec<(usize, usize)>,
-    /// The end of the prompt: a string less one, and the byte in front of it. A string may begin there.
+    /// The end of the prompt: a string less a byte, and the character in front of it. A string may begin there.
     before: Vec<u8>,
     /// It, and what is held behind it.
     text: Vec<u8>,
@@ -122,26 +121,28 @@ pub struct Banned {
 impl Banned {
     /// Whether a string may begin at `at`: with `whole_word` not inside a word.
     fn begins(&self, text: &[u8], at: usize, s: &[u8]) -> bool {
-        !self.s.whole_word || at == 0 || !word(s[0]) || !word(text[at - 1])
+        !self.s.whole_word || letters::begins(s) != Some(true) || !letters::ends(&text[..at])
     }
 
     /// Whether a string that ends before `end` ends there: with `whole_word` not inside a word. `None` where
-    /// what follows decides.
+    /// what follows decides, such as the rest of a character.
     fn ends(&self, text: &[u8], end: usize, s: &[u8], over: bool) -> Option<bool> {
-        if !self.s.whole_word || !word(s[s.len() - 1]) {
+        if !self.s.whole_word || !letters::ends(s) {
             return Some(true);
         }
-        match text.get(end) {
-            Some(&b) => Some(!word(b)),
+        match letters::begins(&text[end..]) {
+            Some(word) => Some(!word),
             None if over => Some(true),
             None => None,
         }
     }
 
-    /// Where the first banned string begins that the text has behind `from`, and where the first one may begin
-    /// that is not complete. The text was looked at before up to `from`.
-    fn find(&self, text: &[u8], from: usize, over: bool) -> (Option<usize>, usize) {
+    /// Where the first banned string begins that the text has, one that ends at `least` or behind it, and where the first one may begin
+    /// that is not complete. The text was looked at before up to `from`: what ended there may have waited for a
+    /// character behind it, and the bytes of that may have come one by one.
+    fn find(&self, text: &[u8], least: usize, from: usize, over: bool) -> (Option<usize>, usize) {
         let (mut found, mut partial) = (None, text.len());
+        let from = from - if self.s.whole_word { (letters::LONGEST - 1).min(from - least) } else { 0 };
         for s in &self.s.strings {
             let (first, last) = (self.s.fold(s[0]), self.s.fold(s[s.len() - 1]));
             for end in from.max(s.len())..=text.len() {
@@ -192,7 +193,7 @@ impl Banned {
 
 impl Guard for Banned {
     fn begin(params: &[u8], prompt: &[u32]) -> Result<Self> {
-        Ok(Banned { s: DEFAULTS.with(params)?, places: Vec::with_capacity(64), before: border::tail(prompt, STRING), text: Vec::new() })
+        Ok(Banned { s: DEFAULTS.with(params)?, places: Vec::with_capacity(64), before: border::tail(prompt, BEFORE), text: Vec::new() })
     }
 
     fn check(&mut self, held: &mut Held) -> Result<()> {
@@ -203,14 +204,14 @@ impl Guard for Banned {
         let n = held.tokens.len();
         let before = n - held.released - held.new.min(n - held.released);
         let from = if before == 0 { held.context } else { held.ends[before - 1] as usize };
-        let b = if held.context < STRING { self.before.len() } else { 0 };
+        let b = if held.context < BEFORE { self.before.len() } else { 0 };
         let gone = b + held.context;
         let mut text = core::mem::take(&mut self.text);
         text.clear();
         text.extend_from_slice(&self.before[..b]);
         text.extend_from_slice(held.text);
         // what ends in the prompt, or in what went out, is no match
-        let (found, partial) = self.find(&text, (b + from).max(gone + 1), held.ends_here());
+        let (found, partial) = self.find(&text, gone + 1, (b + from).max(gone + 1), held.ends_here());
         self.text = text;
         if let Some(at) = found {
             let at = held.token_at(at.max(gone) - b).min(n - 1);
@@ -226,13 +227,13 @@ impl Guard for Banned {
 
 plugin! {
     description: concat!(
-        r#"{"name":"banned-strings","version":"1.0.0","config":true,"kinds":["guard"],"#,
+        r#"{"name":"banned-strings","version":"1.1.0","config":true,"kinds":["guard"],"#,
         r#""guard":{"hold":256,"verdicts":["rewind"]},"#,
         r#""doc":"Takes strings back before anyone sees them, and has the model go another way.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""strings":{"description":"what the text must not contain, on top of the configured ones","type":"array","maxItems":1024,"items":{"type":"string","minLength":1,"maxLength":256},"default":[]},"#,
         r#""ignore_case":{"description":"ASCII letters are equal in both cases","type":"boolean","default":true},"#,
-        r#""whole_word":{"description":"only where no letter, digit or underscore stands beside the string","type":"boolean","default":false},"#,
+        r#""whole_word":{"description":"only where no letter, mark, digit or underscore, by Unicode, stands beside the string","type":"boolean","default":false},"#,
         r#""depth":{"description":"how many tokens in front of a string may be taken back too, where it comes again and again; as many are held back","type":"integer","minimum":0,"maximum":16,"default":0}}}}"#
     ),
     init: init,

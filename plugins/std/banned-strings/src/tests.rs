@@ -53,6 +53,88 @@ fn whole_words() {
     assert_eq!(run(p, &[9, 1, 2]), (" x".into(), vec![2]));
 }
 
+/// What stands beside a word by Unicode, also where its bytes come one by one.
+#[test]
+fn whole_words_beyond_ascii() {
+    let back = |text: &str| {
+        let tokens: Vec<Vec<u8>> = text.bytes().map(|b| [b].to_vec()).collect();
+        testing::vocabulary(&tokens);
+        let mut w = Watched::<Banned>::begin(r#"{"strings":["delve"],"whole_word":true}"#, &[]).unwrap();
+        (0..tokens.len()).any(|i| {
+            let v = w.push(i as u32, if i + 1 == tokens.len() { reason::LENGTH } else { reason::NONE }).unwrap();
+            v.kind == verdict::REWIND
+        })
+    };
+    for beside in ["—", "“", "”", "’", "…", "\u{a0}", "🙂", "❤\u{fe0f}", "。", "€", "-", " "] {
+        assert!(back(&format!("a {}delve{} a", beside, beside)), "{:?}", beside);
+        assert!(back(&format!("a delve{}", beside)) && back(&format!("{}delve", beside)), "{:?}", beside);
+    }
+    for beside in ["é", "\u{301}", "漢", "٣", "Ⅷ", "𝒜", "\u{94d}", "_", "s", "7"] {
+        assert!(!back(&format!("delve{} a", beside)) && !back(&format!("a {}delve", beside)), "{:?}", beside);
+    }
+}
+
+/// However a text is cut into tokens, also within characters, it is taken back exactly where it has a whole word.
+#[test]
+fn whole_words_as_by_brute_force() {
+    const ALPHABET: &[&str] = &["a", "b", "ab", "é", " ", "—", "\u{301}", "🙂", "_", "”", "𝒜", "aé"];
+    let of_word = |c: Option<char>| c.map_or(false, |c| c.is_alphanumeric() || c == '_' || c == '\u{301}');
+    let mut state = 3u64;
+    let mut below = |n: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % n
+    };
+    let (mut hits, mut waits) = (0, 0);
+    for _ in 0..12_000 {
+        let mut any = |most: usize| (0..1 + below(most)).map(|_| ALPHABET[below(ALPHABET.len())]).collect::<String>();
+        let (string, text) = (any(2), any(12));
+        let mut tokens: Vec<Vec<u8>> = alloc::vec![Vec::new()];
+        for b in text.bytes() {
+            if below(2) == 0 && !tokens[tokens.len() - 1].is_empty() {
+                tokens.push(Vec::new());
+            }
+            tokens.last_mut().unwrap().push(b);
+        }
+        let prompt = below(tokens.len());
+        let out: usize = tokens[..prompt].iter().map(|t| t.len()).sum();
+        let matches: Vec<usize> = (0..text.len())
+            .filter(|&at| {
+                let end = at + string.len();
+                text.as_bytes()[at..].starts_with(string.as_bytes())
+                    && end > out
+                    && !(of_word(string.chars().next()) && of_word(text[..at].chars().last()))
+                    && !(of_word(string.chars().last()) && of_word(text[end..].chars().next()))
+            })
+            .collect();
+        testing::vocabulary(&tokens);
+        let ids: Vec<u32> = (0..tokens.len() as u32).collect();
+        let params = format!(r#"{{"strings":["{}"],"whole_word":true,"ignore_case":false}}"#, string);
+        let mut w = Watched::<Banned>::begin(&params, &ids[..prompt]).unwrap();
+        let mut back = None;
+        for &t in &ids[prompt..] {
+            let v = w.push(t, if t as usize + 1 == tokens.len() { reason::LENGTH } else { reason::NONE }).unwrap();
+            if v.kind == verdict::REWIND {
+                back = Some(v.position);
+                break;
+            }
+        }
+        let starts: Vec<usize> = matches
+            .iter()
+            .map(|&at| {
+                let mut end = 0;
+                tokens.iter().take_while(|t| { end += t.len(); end <= at }).count().max(prompt)
+            })
+            .collect();
+        assert_eq!(back.is_some(), !starts.is_empty(), "{:?} in {:?}, prompt of {}: {:?}", string, tokens, prompt, back);
+        if let Some(at) = back {
+            assert!(starts.contains(&at), "{:?} in {:?}: {} of {:?}", string, tokens, at, starts);
+            hits += 1;
+            waits += tokens.iter().any(|t| core::str::from_utf8(t).is_err()) as usize;
+        }
+    }
+    assert!(hits > 500 && waits > 300, "{} {}", hits, waits);
+}
+
 /// However the text is cut into tokens, nothing of the string is shown, and all before it is.
 #[test]
 fn over_every_split() {
@@ -94,9 +176,9 @@ fn refuses() {
     let long = format!(r#"{{"strings":["{}"]}}"#, "x".repeat(257));
     for (params, want) in [
         (r#"{"strings":"a"}"#, "strings: want a list of strings"),
-        (r#"{"strings":[""]}"#, "strings: entry 1 has 0 bytes, want 1 to 256"),
-        (long.as_str(), "strings: entry 1 has 257 bytes, want 1 to 256"),
-        (r#"{"strings":["a",1]}"#, "strings: entry 2 is not a string"),
+        (r#"{"strings":[""]}"#, "strings[0] has 0 bytes, want 1 to 256"),
+        (long.as_str(), "strings[0] has 257 bytes, want 1 to 256"),
+        (r#"{"strings":["a",1]}"#, "strings[1]: want a string"),
         (r#"{"depth":17}"#, "depth: 17 is not a whole number from 0 to 16"),
         (r#"{"words":[]}"#, "unknown parameter: words"),
     ] {

@@ -43,14 +43,14 @@ fn list(r: &mut Reader, field: &str, bounds: &Bounds) -> Vec<String> {
     }
     r.array(|r| {
         if r.peek() != b'"' {
-            r.fail(&format!("{}: entry {} is not a string", field, words.len() + 1));
+            r.fail(&format!("{}[{}]: want a string", field, words.len()));
         }
         let w = r.string();
         all += w.len();
         words.push(w);
         let (n, len) = (words.len(), words.last().map_or(0, |w| w.len()));
         if len == 0 || len > bounds.word {
-            r.fail(&format!("{}: entry {} has {} bytes, want 1 to {}", field, n, len, bounds.word));
+            r.fail(&format!("{}[{}] has {} bytes, want 1 to {}", field, n - 1, len, bounds.word));
         } else if n > bounds.words {
             r.fail(&format!("{}: more than {} entries", field, bounds.words));
         } else if all > bounds.all {
@@ -233,12 +233,12 @@ impl Logits for Banned {
 
 plugin! {
     description: concat!(
-        r#"{"name":"banned-words","version":"1.0.0","config":true,"kinds":["logits"],"modes":["deny","bitmask"],"#,
+        r#"{"name":"banned-words","version":"1.1.0","config":true,"kinds":["logits"],"modes":["deny","bitmask"],"#,
         r#""doc":"Keeps strings out of the generated text, however tokens split them.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""words":{"description":"strings that the generated text must not contain, on top of the configured ones","type":"array","maxItems":256,"items":{"type":"string","minLength":1,"maxLength":256},"default":[]},"#,
         r#""ignore_case":{"description":"ASCII letters are equal in both cases","type":"boolean","default":false},"#,
-        r#""whole_word":{"description":"only where no letter, digit or underscore stands beside the word","type":"boolean","default":false},"#,
+        r#""whole_word":{"description":"only where no letter, mark, digit or underscore, by Unicode, stands beside the word","type":"boolean","default":false},"#,
         r#""from_prompt":{"description":"a string that begins in the prompt counts as well","type":"boolean","default":false}}}}"#
     ),
     init: init,

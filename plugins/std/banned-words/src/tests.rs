@@ -60,8 +60,8 @@ fn plugin() {
 
     for (params, want) in [
         (r#"{"words":"foo"}"#, "words: want a list of strings"),
-        (r#"{"words":["foo",1]}"#, "words: entry 2 is not a string"),
-        (r#"{"words":["foo",""]}"#, "words: entry 2 has 0 bytes, want 1 to 256"),
+        (r#"{"words":["foo",1]}"#, "words[1]: want a string"),
+        (r#"{"words":["foo",""]}"#, "words[1] has 0 bytes, want 1 to 256"),
         (r#"{"ignore_case":1}"#, "ignore_case: want true or false"),
         (r#"{"word":[]}"#, "unknown parameter: word"),
     ] {
@@ -69,7 +69,7 @@ fn plugin() {
     }
     let many = |n: usize, word: &str| format!("{{\"words\":[{}\"x\"]}}", format!("\"{}\",", word).repeat(n));
     assert_eq!(Sequence::begin(&many(256, "a"), &[]).err(), Some("words: more than 256 entries".into()));
-    assert_eq!(Sequence::begin(&many(1, &"a".repeat(257)), &[]).err(), Some("words: entry 1 has 257 bytes, want 1 to 256".into()));
+    assert_eq!(Sequence::begin(&many(1, &"a".repeat(257)), &[]).err(), Some("words[0] has 257 bytes, want 1 to 256".into()));
     assert_eq!(Sequence::begin(&many(16, &"a".repeat(256)), &[]).err(), Some("words: more than 4096 bytes in all".into()));
     init(many(500, "a").as_bytes()).unwrap();
     modes();

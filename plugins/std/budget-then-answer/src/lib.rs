@@ -15,32 +15,29 @@ use tgi_plugin::{host, plugin, Program, Result};
 struct Params {
     budget: usize,
     end: String,
-    hint: String,
+    /// None: HINT. An empty one puts nothing in.
+    hint: Option<String>,
 }
 
-static DEFAULTS: Defaults<Params> = Defaults::new(Params { budget: 256, end: String::new(), hint: String::new() });
+static DEFAULTS: Defaults<Params> = Defaults::new(Params { budget: 256, end: String::new(), hint: None });
 
 impl Settings for Params {
     fn member(&mut self, r: &mut Reader, key: &str) -> bool {
         match key {
             "budget" => self.budget = settings::whole(r, key, 1, 1_000_000) as usize,
             "end" => self.end = r.string(),
-            "hint" => self.hint = r.string(),
+            "hint" => self.hint = Some(r.string()),
             _ => return false,
         }
         true
-    }
-
-    fn check(&mut self) -> Result<()> {
-        if self.hint.is_empty() {
-            self.hint = String::from("\nTime is up.\n");
-        }
-        Ok(())
     }
 }
 
 /// What ends the thoughts where nobody says what does.
 const END: &str = "</think>";
+
+/// What the model is told where nobody says what it is.
+const HINT: &str = "\nTime is up.\n";
 
 /// Tokens that the purse keeps for what is written between thoughts and answer.
 const BETWEEN: usize = 1024;
@@ -54,6 +51,14 @@ impl Params {
         host::encode(END).filter(|ids| ids.len() == 1).map(|_| END)
     }
 
+    /// Tells the model that the budget is used up.
+    fn give_hint(&self, c: Context) -> Result<()> {
+        match self.hint.as_deref().unwrap_or(HINT) {
+            "" => Ok(()),
+            hint => c.append(hint).map(|_| ()),
+        }
+    }
+
     /// Thinks without a word to the client, in the purse.
     fn think(&self, r: &Request, end: &str) -> Result<()> {
         let (c, start) = (r.context, r.context.len());
@@ -64,7 +69,7 @@ impl Params {
             if thought.count < most {
                 c.rewind(start + thought.count / 2)?; // the model has no room for more: half of it is the answer's
             }
-            c.append(&self.hint)?;
+            self.give_hint(c)?;
         }
         if thought.reason != Reason::Stop {
             c.append_special(end)?; // the operator's text, or a client's about its own reply
@@ -83,7 +88,7 @@ impl Params {
             _ if called => {} // it goes on with its answer
             _ => {
                 let from = c.len();
-                c.append(&self.hint)?;
+                self.give_hint(c)?;
                 c.append_special(end)?; // the operator's text, or a client's about its own reply
                 c.append("\n")?;
                 c.emit_from(from)?;
@@ -134,12 +139,12 @@ impl Program for Budget {
 
 plugin! {
     description: concat!(
-        r#"{"name":"budget-then-answer","version":"1.4.0","config":true,"kinds":["program"],"contexts":1,"#,
+        r#"{"name":"budget-then-answer","version":"1.5.0","config":true,"kinds":["program"],"contexts":1,"#,
         r#""doc":"Lets the model think within a budget of tokens, and answer then.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""budget":{"type":"integer","minimum":1,"maximum":1000000,"default":256,"description":"tokens to think"},"#,
         r#""end":{"type":"string","description":"what ends the thoughts; without it </think>, if that is one token"},"#,
-        r#""hint":{"type":"string","description":"what the model is told where the budget is used up"}}}}"#
+        r#""hint":{"type":"string","default":"\nTime is up.\n","description":"what the model is told where the budget is used up; an empty one tells it nothing"}}}}"#
     ),
     program: Budget,
 }

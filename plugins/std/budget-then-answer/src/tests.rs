@@ -31,6 +31,21 @@ fn time_is_up() {
     assert!(program::runs()[1].contains("emit"));
 }
 
+/// Without a hint the end of the thoughts stands alone; without one of the request the default is there.
+#[test]
+fn an_empty_hint_tells_nothing() {
+    for (params, want) in [
+        (r#"{"budget":2,"hint":""}"#, " hm hm\n four"),
+        (r#"{"budget":2}"#, " hm hm\nTime is up.\n\n four"),
+    ] {
+        testing::vocabulary(&["Q", " hm", "</think>", "\n", "\nTime is up.\n", " four", "</s>"]);
+        program::model(|before| if before.ends_with('Q') { " hm hm hm</think> four".to_string() } else { " four".to_string() });
+        assert_eq!(program::run::<Budget>(params, "Q").unwrap(), want);
+        program::grammar(" four");
+        assert_eq!(program::run::<Budget>(params, "Q").unwrap(), " four");
+    }
+}
+
 #[test]
 fn held_to_the_requests_grammar() {
     for (params, thought) in [(r#"{"budget":20}"#, " hm hm hm"), (r#"{"budget":2,"hint":"Stop."}"#, " hm hmStop.")] {

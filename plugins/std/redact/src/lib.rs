@@ -52,14 +52,14 @@ impl settings::Settings for Settings {
             "patterns" => {
                 self.kinds.clear();
                 self.chosen = true;
-                texts(r, name, |r, n, s| match Kind::named(&s) {
+                texts(r, name, |r, i, s| match Kind::named(&s) {
                     Some(k) => self.kinds.push(k),
-                    None => r.fail(&format!("patterns: entry {} is none of {}", n, patterns::NAMES)),
+                    None => r.fail(&format!("patterns[{}] is none of {}", i, patterns::NAMES)),
                 })
             }
-            "strings" => texts(r, name, |r, n, s| {
+            "strings" => texts(r, name, |r, i, s| {
                 if s.is_empty() || s.len() > STRING {
-                    r.fail(&format!("strings: entry {} has {} bytes, want 1 to {}", n, s.len(), STRING));
+                    r.fail(&format!("strings[{}] has {} bytes, want 1 to {}", i, s.len(), STRING));
                 } else if self.strings.len() == STRINGS {
                     r.fail(&format!("strings: more than {} with those of the configuration", STRINGS));
                 }
@@ -94,12 +94,13 @@ fn texts(r: &mut Reader, field: &str, mut each: impl FnMut(&mut Reader, usize, S
     }
     let mut n = 0;
     r.array(|r| {
+        let i = n;
         n += 1;
         if r.peek() != b'"' {
-            return r.fail(&format!("{}: entry {} is not a string", field, n));
+            return r.fail(&format!("{}[{}]: want a string", field, i));
         }
         let s = r.string();
-        each(r, n, s);
+        each(r, i, s);
     });
 }
 
@@ -306,7 +307,7 @@ impl Guard for Redact {
 
 plugin! {
     description: concat!(
-        r#"{"name":"redact","version":"1.0.0","config":true,"kinds":["guard"],"#,
+        r#"{"name":"redact","version":"1.0.1","config":true,"kinds":["guard"],"#,
         r#""guard":{"hold":256,"verdicts":["replace"]},"#,
         r#""doc":"Replaces keys, e-mail addresses, card numbers and strings before anyone sees them.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,

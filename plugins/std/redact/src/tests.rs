@@ -215,8 +215,8 @@ fn locks() {
 fn refuses() {
     testing::vocabulary(&["a"]);
     for (params, want) in [
-        (r#"{"patterns":["phone"]}"#, "patterns: entry 1 is none of email, card, key"),
-        (r#"{"strings":[""]}"#, "strings: entry 1 has 0 bytes, want 1 to 256"),
+        (r#"{"patterns":["phone"]}"#, "patterns[0] is none of email, card, key"),
+        (r#"{"strings":[""]}"#, "strings[0] has 0 bytes, want 1 to 256"),
         (r#"{"with":1}"#, "with: want a string"),
         (r#"{"what":1}"#, "unknown parameter: what"),
     ] {

@@ -198,6 +198,18 @@ impl Index {
         range.start + from..range.start + to
     }
 
+    /// Calls `each` with the runs of tokens of a range whose bytes are as `wanted` says.
+    pub(crate) fn runs(&self, fold: bool, range: Range<usize>, wanted: impl Fn(&[u8]) -> bool, mut each: impl FnMut(Range<usize>)) {
+        let mut from = range.start;
+        for i in range.clone() {
+            if !wanted(self.bytes(self.order(fold)[i])) {
+                each(from..i);
+                from = i + 1;
+            }
+        }
+        each(from..range.end);
+    }
+
     /// Calls `found` with token, its bytes and the place in them for every place
     /// where `word` lies inside a token but not at its beginning. If `fold`, word
     /// is in lower case.

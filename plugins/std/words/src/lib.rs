@@ -18,9 +18,3 @@ mod matcher;
 
 pub use index::Index;
 pub use matcher::{Always, Matcher, Options, State};
-
-/// Whether the byte belongs to a word: ASCII letters, digits, the underscore,
-/// and every byte of a character beyond ASCII.
-pub fn is_word_byte(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b == b'_' || b >= 0x80
-}

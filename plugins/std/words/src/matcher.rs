@@ -1,20 +1,21 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::{is_word_byte, Index};
+use crate::Index;
 
 /// How words are compared with text.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Options {
     /// ASCII letters are equal in both cases.
     pub ignore_case: bool,
-    /// A word's first and last byte, where they are word bytes, have none beside
-    /// them. The end of the text counts as a border.
+    /// A word's first and last character, where they belong to words, have none
+    /// that does beside them. The end of the text counts as a border, also where
+    /// it cuts a character.
     pub whole_word: bool,
 }
 
 /// The roots of the trie: words that may begin anywhere, and those that may not
-/// begin behind a word byte.
+/// begin behind a character of a word.
 const ANYWHERE: u32 = 0;
 const AT_BORDER: u32 = 1;
 
@@ -37,6 +38,9 @@ pub struct Matcher {
     /// text ends in the node's beginning.
     ranges: Vec<Range<u32>>,
     always: Always,
+    /// Tokens that begin with the rest of a character and go on with a word that
+    /// needs a border: the text in front of them decides.
+    cut: Vec<u32>,
     longest: usize,
 }
 
@@ -83,24 +87,43 @@ impl Always {
 pub struct State {
     active: Vec<u32>,
     next: Vec<u32>,
-    behind_word: bool,
+    /// The text's last four bytes, the last one in the lowest bits.
+    tail: u32,
 }
 
 impl State {
     /// Begins an empty text.
     pub fn clear(&mut self) {
         self.active.clear();
-        self.behind_word = false;
+        self.tail = 0;
     }
 
     /// Whether the text ends in the beginning of a word, or in a word.
     pub fn begun(&self) -> bool {
         !self.active.is_empty()
     }
+
+    /// Whether a few more bytes, the rest of a character at most, make the text
+    /// end with a character of a word.
+    fn behind_word(&self, more: &[u8]) -> bool {
+        if more.is_empty() {
+            return letters::ends(&self.tail.to_be_bytes());
+        }
+        let mut text = [0; 2 * letters::LONGEST];
+        let (front, rest) = text.split_at_mut(letters::LONGEST);
+        front.copy_from_slice(&self.tail.to_be_bytes());
+        rest[..more.len()].copy_from_slice(more);
+        letters::ends(&text[..letters::LONGEST + more.len()])
+    }
 }
 
-/// The bytes that are no word bytes, and -1, the end of a token, as intervals.
+/// The ASCII bytes that belong to no word, and -1, the end of a token, as intervals.
 const BORDERS: [(i32, i32); 5] = [(-1, 0x2f), (0x3a, 0x40), (0x5b, 0x5e), (0x60, 0x60), (0x7b, 0x7f)];
+
+/// Whether a word may end in front of a text that goes on like this.
+fn border(text: &[u8]) -> bool {
+    letters::begins(text) != Some(true)
+}
 
 impl Matcher {
     /// Looks the words up. Empty ones are passed over.
@@ -109,7 +132,7 @@ impl Matcher {
         let total: usize = words.iter().map(|w| w.as_ref().len()).sum();
         let mut nodes = Vec::with_capacity(total + 2);
         nodes.extend([root(), root()]);
-        let mut m = Matcher { options, nodes, ranges: Vec::new(), always: Always::default(), longest: 0 };
+        let mut m = Matcher { options, nodes, ranges: Vec::new(), always: Always::default(), cut: Vec::new(), longest: 0 };
         m.always.mask.resize((index.size() + 31) / 32, u32::MAX);
         let mut found = Vec::with_capacity(total * if options.whole_word { 3 } else { 1 });
         let mut sorted: Vec<Vec<u8>> = words.iter().map(|w| m.fold(w.as_ref())).collect();
@@ -142,13 +165,14 @@ impl Matcher {
         }
     }
 
-    /// Whether a byte needs a border beside it.
-    fn bound(&self, b: u8) -> bool {
-        self.options.whole_word && is_word_byte(b)
+    /// Whether a word needs a border in front of it, and behind it.
+    fn bound(&self, w: &[u8]) -> (bool, bool) {
+        let whole = self.options.whole_word;
+        (whole && letters::begins(w) == Some(true), whole && letters::ends(w))
     }
 
     fn root(&self, w: &[u8]) -> u32 {
-        if self.bound(w[0]) {
+        if self.bound(w).0 {
             AT_BORDER
         } else {
             ANYWHERE
@@ -169,10 +193,9 @@ impl Matcher {
 
     fn contains_any(&self, w: &[u8]) -> bool {
         let mut s = self.start();
-        w.iter().enumerate().any(|(i, &b)| {
-            self.byte(&mut s, b);
-            let border = w.get(i + 1).map_or(true, |&b| !is_word_byte(b));
-            s.active.iter().any(|&n| self.nodes[n as usize].end && (border || !self.bound(b)))
+        (0..w.len()).any(|i| {
+            self.byte(&mut s, w[i]);
+            self.ended(&s) && (border(&w[i + 1..]) || !self.bound(&w[..=i]).1)
         })
     }
 
@@ -180,7 +203,7 @@ impl Matcher {
     /// makes of tokens.
     fn add(&mut self, index: &Index, w: &[u8], found: &mut Vec<(u32, Range<u32>)>) {
         let fold = self.options.ignore_case;
-        let (first_bound, last_bound) = (self.bound(w[0]), self.bound(w[w.len() - 1]));
+        let (first_bound, last_bound) = self.bound(w);
         let mut node = self.root(w);
         for k in 0..w.len() {
             let rest = &w[k..];
@@ -192,6 +215,8 @@ impl Matcher {
             };
             if last_bound && !range.is_empty() {
                 BORDERS.iter().for_each(|&(low, high)| keep(index.narrowed(fold, &range, rest.len(), low, high)));
+                let beyond = index.narrowed(fold, &range, rest.len(), 0x80, 0xff);
+                index.runs(fold, beyond, |bytes| border(&bytes[rest.len()..]), keep);
             } else {
                 keep(range);
             }
@@ -202,10 +227,14 @@ impl Matcher {
         }
         self.nodes[node as usize].end = true;
         self.longest = self.longest.max(w.len());
-        let always = &mut self.always;
+        let (always, cut) = (&mut self.always, &mut self.cut);
         index.inside(fold, w, |token, bytes, at| {
-            let before = !first_bound || !is_word_byte(bytes[at - 1]);
-            if before && (!last_bound || bytes.get(at + w.len()).map_or(true, |&b| !is_word_byte(b))) {
+            if last_bound && !border(&bytes[at + w.len()..]) {
+                return;
+            }
+            if first_bound && at == letters::continued(bytes.iter()) {
+                cut.push(token);
+            } else if !first_bound || !letters::ends(&bytes[..at]) {
                 always.add(token);
             }
         });
@@ -243,18 +272,22 @@ impl Matcher {
     /// The state of an empty text.
     pub fn start(&self) -> State {
         let room = || Vec::with_capacity(self.longest + 2);
-        State { active: room(), next: room(), behind_word: false }
+        State { active: room(), next: room(), tail: 0 }
     }
 
     fn byte(&self, s: &mut State, b: u8) {
         let b = if self.options.ignore_case { b.to_ascii_lowercase() } else { b };
         s.next.clear();
-        let roots = if s.behind_word { &[ANYWHERE][..] } else { &[ANYWHERE, AT_BORDER] };
-        for &n in s.active.iter().chain(roots) {
+        for &n in s.active.iter().chain(&[ANYWHERE]) {
             s.next.extend(self.child(n, b));
         }
+        if let Some(n) = self.child(AT_BORDER, b) {
+            if !s.behind_word(&[]) {
+                s.next.push(n);
+            }
+        }
         core::mem::swap(&mut s.active, &mut s.next);
-        s.behind_word = is_word_byte(b);
+        s.tail = s.tail << 8 | b as u32;
     }
 
     /// Appends bytes to the text.
@@ -275,11 +308,17 @@ impl Matcher {
     /// Calls `each` with the other tokens that complete a word after this text,
     /// piece by piece; one may come more than once.
     pub fn completing<'a>(&'a self, index: &'a Index, s: &State, mut each: impl FnMut(&'a [u32])) {
-        let border = if s.behind_word { &[][..] } else { &[AT_BORDER] };
+        let border = if s.behind_word(&[]) { &[][..] } else { &[AT_BORDER] };
         for &n in s.active.iter().chain(border) {
             let r = self.nodes[n as usize].ranges.clone();
             for r in &self.ranges[r.start as usize..r.end as usize] {
                 each(index.tokens(self.options.ignore_case, r.clone()));
+            }
+        }
+        for t in self.cut.chunks(1) {
+            let bytes = index.bytes(t[0]);
+            if !s.behind_word(&bytes[..letters::continued(bytes.iter())]) {
+                each(t);
             }
         }
     }
