@@ -1,6 +1,7 @@
 package host
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,5 +71,20 @@ func TestPluginPlaces(t *testing.T) {
 	if err != nil || len(report.Failed) != 1 ||
 		!strings.HasPrefix(report.Failed[0].Error, file+":3:1: plugin.source: open ") {
 		t.Errorf("%+v, %v", report, err)
+	}
+	// The log says where a line stands in what is read, not in what serves.
+	const banned = "[[plugin]]\nname = \"a\"\nsource = \"builtin:banned-strings\"\n[plugin.config]\n"
+	var log logBuffer
+	c := testConfig()
+	c.File, c.Plugin = file, read(banned+"strings = [\"x\"]\n").Plugin
+	h = openServerLogged(t, c, slog.New(slog.NewTextHandler(&log, nil)))
+	m = h.models.running()[0]
+	next = testConfig()
+	next.File, next.Plugin = file, read(banned+"strings = [\"x\"]\nwhole_wrd = true\n").Plugin
+	report, _, err = m.control.reload(t.Context(), SettingsFor(next, m.id))
+	const want = ":6:1: plugin.config.whole_wrd"
+	if err != nil || len(report.Failed) != 1 || !strings.HasPrefix(report.Failed[0].Error, file+want+": ") ||
+		!strings.Contains(log.String(), file+want) {
+		t.Errorf("%+v, %v, log: %s", report, err, log.String())
 	}
 }

@@ -38,8 +38,10 @@ type pluginController struct {
 
 	mu      sync.Mutex                    // held while settings are taken over
 	running atomic.Pointer[config.Config] // written with mu held; never nil
-	source  checkpoint                    // of the model, whose templates are read again when they change
-	demands atomic.Pointer[demands]       // of the signatures of modules; never nil
+	// given are the settings whose plugins the set has, or is about to get: what is wrong stands there. Never nil.
+	given   atomic.Pointer[config.Config]
+	source  checkpoint              // of the model, whose templates are read again when they change
+	demands atomic.Pointer[demands] // of the signatures of modules; never nil
 
 	chat atomic.Pointer[chatState] // what conversations get; never nil
 }
@@ -58,6 +60,7 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 	log *slog.Logger) (*pluginController, error) {
 	c := &pluginController{source: in.source, log: log}
 	c.running.Store(&cfg)
+	c.given.Store(&cfg)
 	specs, state, err := c.specs(cfg)
 	if err != nil {
 		return nil, err
@@ -85,7 +88,7 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 		Client:  server.ClientID,
 		Request: server.RequestID,
 		MayName: server.MayNamePlugin,
-		Where:   func(err *plugins.SpecError) string { return pluginPlace(c.settings(), err) },
+		Where:   func(err *plugins.SpecError) string { return pluginPlace(*c.given.Load(), err) },
 		Logs:    f.pluginLogs,
 		Log:     log,
 	})
@@ -249,10 +252,12 @@ func (c *pluginController) reload(ctx context.Context, next config.Config) (_ ad
 	err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	demanded := c.demands.Load()
+	demanded, read := c.demands.Load(), next
+	c.given.Store(&read)
 	defer func() {
 		if err != nil {
 			c.demands.Store(demanded)
+			c.given.Store(c.running.Load())
 		}
 	}()
 	specs, state, err := c.specs(next)
