@@ -262,7 +262,7 @@ func (b *Bound) admit(ctx context.Context, p *part) error {
 		refused = p.admit()
 	}
 	if refused != "" {
-		if p.version.settings.applies(p.client) && p.version.settings.onError == OnErrorSkip {
+		if p.version.optional() {
 			b.skip(ctx, p, refused, errSwitchedOff, noStep)
 			p.skipped = true
 			return nil
@@ -351,12 +351,12 @@ func (b *Bound) handleError(ctx context.Context, p *part, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &no):
-		if p.named || p.version.settings.onError != OnErrorSkip {
+		if p.named || !p.version.optional() {
 			return p.bindError(no.Text, err, p.paramsError())
 		}
 	case errors.Is(err, sandbox.ErrBusy), errors.Is(err, sandbox.ErrMemory):
 		p.recordMemoryFault(b.set, err)
-		if !errors.As(err, &fault) || p.version.settings.onError != OnErrorSkip {
+		if !errors.As(err, &fault) || !p.version.optional() {
 			return p.busyError(err)
 		}
 	case errors.Is(err, sandbox.ErrCancelled):
@@ -365,13 +365,20 @@ func (b *Bound) handleError(ctx context.Context, p *part, err error) error {
 		p.recordFault(b.set, err)
 		fallthrough
 	default:
-		if p.version.settings.onError != OnErrorSkip {
+		if !p.version.optional() {
 			return p.bindError(p.errorText(err), err, ErrFault)
 		}
 	}
 	b.skip(ctx, p, p.errorText(err), err, noStep)
 	p.skipped = true
 	return nil
+}
+
+// optional reports whether a request goes on without what the plugin does in the token loop while that is switched off,
+// or once it fails: where its OnError is skip, and where it only guesses, which changes no text. What it does besides,
+// as a template, tool parser, grammar or program, no request can go on without.
+func (v *version) optional() bool {
+	return v.settings.onError == OnErrorSkip || v.serves(abi.KindDraft)
 }
 
 // paramsError returns ErrParams, with the name of a parameter that is not in the plugin's schema, if any.

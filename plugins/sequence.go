@@ -278,7 +278,7 @@ func (r *run) handleError(err error) error {
 	default:
 		r.faulty = true
 		r.part.recordFault(r.bound.set, err)
-		if r.part.version.settings.onError == OnErrorSkip || r.part.version.serves(abi.KindDraft) {
+		if r.part.version.optional() {
 			r.bound.skip(r.bound.ctx, r.part, r.part.errorText(err), err, r.step)
 		} else {
 			r.err = &failure{worded{err, r.part.outline(err)}, r.part.name}

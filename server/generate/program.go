@@ -325,9 +325,15 @@ func (r *Run) addUsed(list []llm.UsedPlugin) {
 func (r *Run) addSkips(list []Skip) {
 	r.skipMu.Lock()
 	defer r.skipMu.Unlock()
-	for _, s := range list {
-		if !slices.ContainsFunc(r.programSkips, func(o Skip) bool { return o.Plugin == s.Plugin }) {
-			r.programSkips = append(r.programSkips, s)
+	r.programSkips = addSkips(r.programSkips, list)
+}
+
+// addSkips adds those of more whose plugins are not in the list.
+func addSkips(list, more []Skip) []Skip {
+	for _, s := range more {
+		if !slices.ContainsFunc(list, func(o Skip) bool { return o.Plugin == s.Plugin }) {
+			list = append(list, s)
 		}
 	}
+	return list
 }

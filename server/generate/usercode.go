@@ -195,11 +195,12 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 	return nil
 }
 
-// Skipped returns the plugins that failed and were passed over up to now.
+// Skipped returns the plugins that failed and were passed over up to now, each once: one that is switched off is passed
+// over by the request and by each run of its program.
 func (r *Run) Skipped() []Skip {
 	r.skipMu.Lock()
 	defer r.skipMu.Unlock()
-	list := append(r.code.Skipped(), r.programSkips...)
+	list := addSkips(r.code.Skipped(), r.programSkips)
 	for i := range list {
 		if r.guarded {
 			list[i].Reason = list[i].Outline
