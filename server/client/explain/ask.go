@@ -66,5 +66,9 @@ func Kept(data []byte) ([]byte, error) {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, wire.Told(err)
 	}
+	var events string
+	if wire.Kind(f.Reply) == "a string" && json.Unmarshal(f.Reply, &events) == nil { // of a stream
+		return []byte(events), nil
+	}
 	return f.Reply, nil
 }

@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -107,14 +109,17 @@ func TestReceiptAlone(t *testing.T) {
 // TestReadTells: what is no reply is told in plain words.
 func TestReadTells(t *testing.T) {
 	for text, want := range map[string]string{
-		`[1, 2]`:  "want a reply in one piece, which is an object, given an array",
-		`[]`:      "want a reply in one piece, which is an object, given an array",
-		`[3]`:     "want a reply in one piece, which is an object, given a number",
-		`"data:"`: "want a reply in one piece, which is an object, given a string",
-		`null`:    "want a reply in one piece, which is an object, given null",
-		`{"a"`:    "it is no JSON: it ends too early",
-		``:        "it is no JSON: it ends too early",
-		`data: {`: "it is no JSON: invalid character 'd' looking for beginning of value at byte 1",
+		`[1, 2]`:                      "want one reply, which is an object or a stream of events, given an array",
+		`[]`:                          "want one reply, which is an object or a stream of events, given an array",
+		`[3]`:                         "want one reply, which is an object or a stream of events, given a number",
+		`"data:"`:                     "want one reply, which is an object or a stream of events, given a string",
+		`null`:                        "want one reply, which is an object or a stream of events, given null",
+		`{"a"`:                        "it is no JSON: it ends too early",
+		``:                            "it is no JSON: it ends too early",
+		`data: {`:                     "it is neither JSON nor a stream with a whole event, such as `data: {...}` and an empty line",
+		"hello":                       "it is neither JSON nor a stream with a whole event, such as `data: {...}` and an empty line",
+		"data: {}\n\ndata: {\n\n":     "event 2: it is no JSON: it ends too early",
+		"data: {\"choices\": {}}\n\n": "event 1: choices: want an array, given an object",
 		`{"choices": [{"explain": [{"id": -1}]}]}`: "the reply: choices.explain.id: want a whole number from 0 to 2^32-1, " +
 			"given -1",
 		`{"choices": [{"explain": [{"candidates": [{"id": "x"}]}]}]}`: "the reply: choices.explain.candidates.id: want a " +
@@ -131,6 +136,50 @@ func TestReadTells(t *testing.T) {
 	} {
 		if _, err := Read([]byte(text)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestStreams: the events of a stream, of any API, explain what its reply in one piece does.
+func TestStreams(t *testing.T) {
+	const a, b = `{"id": 1, "text": "a", "picked": "draw"}`, `{"id": 2, "text": "b", "picked": "best"}`
+	const receipt = `{"version": 1, "plugins": []}`
+	one := []Text{{Tokens: []Token{{ID: 1, Text: "a", Picked: "draw"}, {ID: 2, Text: "b", Picked: "best"}}}}
+	two := []Text{{Index: 1, Tokens: one[0].Tokens[:1]}, {Index: 0, Tokens: one[0].Tokens[1:]}}
+	for name, c := range map[string]struct {
+		text string
+		want []Text
+	}{
+		"tgi": {`data: {"token": {"id": 1, "text": "a"}, "explain": ` + a + `, "details": null}` + "\n\n" +
+			`data: {"token": {"id": 2, "text": "b"}, "explain": ` + b + `, "generated_text": "ab", "details": {"receipt": ` +
+			receipt + "}}\n\n", one},
+		"chat": {`data: {"choices": [{"index": 0, "delta": {"role": "assistant"}}]}` + "\n\n" +
+			`data: {"choices": [{"index": 0, "delta": {"content": "a"}, "explain": [` + a + "]}]}\n\n" +
+			`data: {"choices": [{"index": 0, "delta": {"content": "b"}, "explain": [` + b + "]}]}\n\n" +
+			`data: {"choices": [], "receipts": [` + receipt + "]}\n\ndata: [DONE]\n\n", one},
+		"choices": {`data: {"choices": [{"index": 1, "explain": [` + a + "]}]}\n\n" +
+			`data: {"choices": [{"index": 0, "explain": [` + b + "]}]}\n\n", two},
+		"messages": {"event: ping\ndata: {\"type\": \"ping\"}\n\nevent: message_delta\n" +
+			`data: {"type": "message_delta", "delta": {}, "explain": [` + a + `, ` + b + "]}\n\n", one},
+		"responses": {`data: {"type": "response.created", "response": {"output": []}}` + "\n\n" +
+			`data: {"type": "response.completed", "response": {"explain": [` + a + `, ` + b + `], "receipt": ` + receipt +
+			"}}\n\n", one},
+		"ollama": {`{"response": "a", "done": false}` + "\n" + `{"response": "", "done": true, "explain": [` + a + `, ` + b +
+			"]}\n", one},
+	} {
+		kept, err := json.Marshal(map[string]any{"request": map[string]any{"path": "/", "body": map[string]any{}},
+			"reply": c.text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range [][]byte{[]byte(c.text), []byte(strings.ReplaceAll(c.text, "\n", "\r\n")), kept} {
+			reply, err := Kept(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := Read(reply); err != nil || !reflect.DeepEqual(got, c.want) {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
 		}
 	}
 }

@@ -136,9 +136,84 @@ func PrintReceipts(w io.Writer, err error) error {
 	return nil
 }
 
-// Read returns the explanations of a reply in one piece, of any API.
-func Read(reply []byte) (list []Text, err error) {
-	var r struct {
+// Read returns the explanations of a reply of any API, in one piece or a stream.
+func Read(reply []byte) ([]Text, error) {
+	if err := call.Bounded(reply); err != nil {
+		return nil, err
+	}
+	var boxed []json.RawMessage
+	if json.Unmarshal(reply, &boxed) == nil && len(boxed) == 1 {
+		reply = boxed[0]
+	}
+	var r reading
+	parts := 0
+	for p, err := range replay.Parts(reply) {
+		parts++
+		switch {
+		case err != nil:
+			return nil, err
+		case p.Element >= 0:
+			return nil, errors.New("want one reply, which is an object or a stream of events, given an array")
+		case p.Event:
+			if err = r.take(p.Data); err != nil {
+				return nil, fmt.Errorf("event %d: %w", parts, err)
+			}
+		default:
+			if err = r.take(p.Data); err != nil {
+				return nil, fmt.Errorf("the reply: %w", err)
+			}
+		}
+	}
+	if parts == 0 {
+		return nil, noReply(reply)
+	}
+	receipts, err := replay.Receipts(reply)
+	if err != nil {
+		return nil, fmt.Errorf("the reply: %w", err)
+	}
+	wrote := programOf(receipts)
+	for i := range r.list {
+		r.list[i].Program = wrote
+	}
+	if r.list == nil {
+		if len(receipts) > 0 {
+			return nil, receiptsOnly{receipts, wrote}
+		}
+		return nil, errNothing
+	}
+	return r.list, nil
+}
+
+// noReply says what a text is that has no part of a reply.
+func noReply(text []byte) error {
+	if err := json.Unmarshal(text, new(any)); err == nil {
+		return fmt.Errorf("want one reply, which is an object or a stream of events, given %s", wire.Kind(text))
+	} else if first := bytes.TrimSpace(text); len(first) == 0 || first[0] == '[' || first[0] == '"' {
+		return wire.Told(err)
+	}
+	return errors.New("it is neither JSON nor a stream with a whole event, such as `data: {...}` and an empty line")
+}
+
+// reading collects the explanations of a reply, sequence by sequence.
+type reading struct{ list []Text }
+
+// add adds tokens to a sequence.
+func (r *reading) add(index uint32, tokens []Token) {
+	if len(tokens) == 0 {
+		return
+	}
+	for i := range r.list {
+		if r.list[i].Index == index {
+			r.list[i].Tokens = append(r.list[i].Tokens, tokens...)
+			return
+		}
+	}
+	r.list = append(r.list, Text{Index: index, Tokens: tokens})
+}
+
+// take reads a reply in one piece, a line or an event.
+func (r *reading) take(data []byte) error {
+	var m struct {
 		Details *struct {
 			Explain []Token
 			Others  []struct{ Explain []Token } `json:"best_of_sequences"`
@@ -147,51 +222,42 @@ func Read(reply []byte) (list []Text, err error) {
 			Index   uint32
 			Explain []Token
 		}
-		Explain []Token // of APIs with one text
+		Explain  json.RawMessage // of APIs with one text; an object with each token of TGI's streams
+		Response json.RawMessage // of the events of responses; others have a text of this name
 	}
-	if err := call.Bounded(reply); err != nil {
-		return nil, err
+	if err := json.Unmarshal(data, &m); err != nil {
+		return wire.Told(err)
 	}
-	var boxed []json.RawMessage
-	if json.Unmarshal(reply, &boxed) == nil && len(boxed) == 1 {
-		reply = boxed[0]
-	}
-	err = json.Unmarshal(reply, &r)
-	switch given := wire.Kind(reply); {
-	case errors.As(err, new(*json.SyntaxError)):
-		return nil, wire.Told(err)
-	case given != "an object":
-		return nil, fmt.Errorf("want a reply in one piece, which is an object, given %s", given)
-	case err != nil:
-		return nil, fmt.Errorf("the reply: %w", wire.Told(err))
-	}
-	receipts, err := replay.Receipts(reply)
-	if err != nil {
-		return nil, fmt.Errorf("the reply: %w", err)
-	}
-	wrote := programOf(receipts)
-	add := func(index uint32, tokens []Token) {
-		if len(tokens) > 0 {
-			list = append(list, Text{index, wrote, tokens})
+	if m.Details != nil {
+		r.add(0, m.Details.Explain)
+		for i, other := range m.Details.Others {
+			r.add(uint32(i+1), other.Explain)
 		}
 	}
-	if r.Details != nil {
-		add(0, r.Details.Explain)
-		for i, other := range r.Details.Others {
-			add(uint32(i+1), other.Explain)
+	for _, c := range m.Choices {
+		r.add(c.Index, c.Explain)
+	}
+	if wire.Kind(m.Explain) == "an object" {
+		var one struct{ Explain Token }
+		if err := json.Unmarshal(data, &one); err != nil {
+			return wire.Told(err)
 		}
-	}
-	for _, c := range r.Choices {
-		add(c.Index, c.Explain)
-	}
-	add(0, r.Explain)
-	if list == nil {
-		if len(receipts) > 0 {
-			return nil, receiptsOnly{receipts, wrote}
+		r.add(0, []Token{one.Explain})
+	} else if len(m.Explain) > 0 {
+		var list struct{ Explain []Token }
+		if err := json.Unmarshal(data, &list); err != nil {
+			return wire.Told(err)
 		}
-		return nil, errNothing
+		r.add(0, list.Explain)
 	}
-	return list, nil
+	if wire.Kind(m.Response) == "an object" {
+		var inner struct{ Response struct{ Explain []Token } }
+		if err := json.Unmarshal(data, &inner); err != nil {
+			return wire.Told(err)
+		}
+		r.add(0, inner.Response.Explain)
+	}
+	return nil
 }
 
 // programOf is the program that receipts name, nil for none. A request has one at most.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"regexp"
 	"slices"
@@ -73,45 +74,80 @@ func outcomeOf(reply []byte) (o outcome) {
 }
 
 func (o *outcome) read(reply []byte) {
-	text := bytes.TrimSpace(reply)
-	switch {
-	case len(text) > 0 && text[0] == '[' && json.Valid(text): // TGI's POST /, and the generate API's
-		var list []json.RawMessage
-		_ = json.Unmarshal(text, &list) // it is valid
-		for i, one := range list {
-			o.base = o.next
-			if given := wire.Kind(one); given != "an object" {
-				o.fail(fmt.Errorf("element %d: want an object, given %s", i, given))
-			}
-			o.whole(one)
-			o.next = max(o.next, o.base+1)
-		}
-		o.base = 0
-		return
-	case len(text) > 0 && text[0] == '{': // or a stream of Ollama's, in lines
-		d := json.NewDecoder(bytes.NewReader(text))
-		for {
-			var one json.RawMessage
-			if err := d.Decode(&one); errors.Is(err, io.EOF) {
-				return
-			} else if err != nil {
-				o.fail(wire.Told(err))
-				return
-			}
-			o.whole(one)
-		}
-	}
-	events := sse.New(bytes.NewReader(reply))
-	for {
-		data, err := events.Next()
+	for p, err := range Parts(reply) {
 		switch {
-		case errors.Is(err, io.EOF):
-			return
 		case err != nil:
 			o.fail(err)
+		case p.Event:
+			o.event(p.Data)
+		case p.Element >= 0:
+			o.base = o.next
+			if given := wire.Kind(p.Data); given != "an object" {
+				o.fail(fmt.Errorf("element %d: want an object, given %s", p.Element, given))
+			}
+			o.whole(p.Data)
+			o.next = max(o.next, o.base+1)
+		default:
+			o.whole(p.Data)
+		}
+	}
+	o.base = 0
+}
+
+// Part is a piece of a reply that is JSON of its own.
+type Part struct {
+	// Data is the JSON, which may be none in an event.
+	Data json.RawMessage
+	// Element is its number in the list that the reply is, -1 where that is no list.
+	Element int
+	// Event says that it is the data of an event of a stream.
+	Event bool
+}
+
+// Parts gives the parts of a reply: the object that it is, those of a list or of lines, or the events of a stream. An
+// error is the last that it gives.
+func Parts(reply []byte) iter.Seq2[Part, error] {
+	return func(yield func(Part, error) bool) {
+		text := bytes.TrimSpace(reply)
+		switch {
+		case len(text) > 0 && text[0] == '[' && json.Valid(text): // TGI's POST /, and the generate API's
+			var list []json.RawMessage
+			_ = json.Unmarshal(text, &list) // it is valid
+			for i, one := range list {
+				if !yield(Part{Data: one, Element: i}, nil) {
+					return
+				}
+			}
 			return
-		case string(data) != done:
-			o.event(data)
+		case len(text) > 0 && text[0] == '{': // or a stream of Ollama's, in lines
+			d := json.NewDecoder(bytes.NewReader(text))
+			for {
+				var one json.RawMessage
+				err := d.Decode(&one)
+				if errors.Is(err, io.EOF) {
+					return
+				}
+				if err != nil {
+					yield(Part{}, wire.Told(err))
+					return
+				}
+				if !yield(Part{Data: one, Element: -1}, nil) {
+					return
+				}
+			}
+		}
+		events := sse.New(bytes.NewReader(reply))
+		for {
+			data, err := events.Next()
+			switch {
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				yield(Part{}, err)
+				return
+			case string(data) != done && !yield(Part{Data: data, Element: -1, Event: true}, nil):
+				return
+			}
 		}
 	}
 }

@@ -35,8 +35,8 @@ func newExplain(c console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "explain [flags] [MESSAGE]", Short: "Show how each token of a reply came to be",
 		Long: `Ask a model, and show who changed what before each token was chosen: the mask of a grammar, settings, plugins, the
-sampler, guesses. Without a message, or with a file *.json for one, the JSON of a reply to a request with ` + "`explain`" + `
-is shown, or a file that --save wrote. NO_COLOR switches colours off.`,
+sampler, guesses. Without a message, or with a file *.json or *.sse for one, a reply to a request with ` + "`explain`" + ` is
+shown, in one piece or a stream, or a file that --save wrote. NO_COLOR switches colours off.`,
 		Example: `  tgi explain "What is 3 plus 4?" --candidates
   tgi explain --text "Once upon a time" --set top_p=0.9 --set max_tokens=20
   tgi explain --save story.json "Tell me a story."       # tgi replay sends it again
@@ -46,7 +46,7 @@ is shown, or a file that --save wrote. NO_COLOR switches colours off.`,
 			if err := f.asked.check(cmd); err != nil {
 				return err
 			}
-			if len(words) == 0 || len(words) == 1 && (words[0] == "-" || strings.HasSuffix(words[0], ".json")) {
+			if len(words) == 0 || len(words) == 1 && isReply(words[0]) {
 				name := "-"
 				if len(words) > 0 {
 					name = words[0]
@@ -84,6 +84,11 @@ is shown, or a file that --save wrote. NO_COLOR switches colours off.`,
 	f.out.flag(cmd)
 	f.asked.add(cmd)
 	return cmd
+}
+
+// isReply reports whether a message names a file with a reply, or the pipe.
+func isReply(message string) bool {
+	return message == "-" || strings.HasSuffix(message, ".json") || strings.HasSuffix(message, ".sse")
 }
 
 // explain asks a model and shows what came of it.
