@@ -36,9 +36,10 @@ type Bound struct {
 	// steps of the token loop, which it ends too, have no context as a parameter.
 	ctx context.Context
 
-	set   *Set
-	parts []*part
-	seqs  []sequence
+	set    *Set
+	parts  []*part
+	seqs   []sequence
+	healed []uint32 // see Heal
 	// followed says that the sequences are taken back by guards of another Bound, which a shadow follows.
 	followed bool
 	open     atomic.Int64 // the Bound until Close, and each sequence until its release

@@ -53,6 +53,23 @@ type run struct {
 	step      int               // the position that its plugin was last asked about, counted from the first token after the prompt
 }
 
+// Heal says that the prompt of Begin lacks the last tokens of the client's, whose text the outputs begin with again:
+// guards, which judge what comes behind the client's prompt, begin with all of it. It is called before Begin, and keeps
+// the tokens.
+func (b *Bound) Heal(tokens []uint32) {
+	if b != nil {
+		b.healed = tokens
+	}
+}
+
+// promptOf is the prompt that a plugin begins with, where that of Begin is the given one.
+func (b *Bound) promptOf(p *part, prompt []uint32) []uint32 {
+	if len(b.healed) == 0 || !p.version.serves(abi.KindGuard) {
+		return prompt
+	}
+	return slices.Concat(prompt, b.healed)
+}
+
 // Begin begins a sequence for each of the seeds: each plugin begins the first one, and the others start as copies of it
 // with random numbers of their own. maxNew is the most tokens that a sequence can get (0: unknown); prompt is not kept.
 // When ctx ends, so does a call that runs, then or at any later step. Errors are those of Bind; after one nothing has
@@ -98,12 +115,12 @@ func (b *Bound) Begin(ctx context.Context, prompt []uint32, maxNew int, seeds []
 // the request goes on without it.
 func (b *Bound) beginPart(ctx context.Context, p *part, prompt []uint32, maxNew int, seeds []uint64) ([]*guest.Session,
 	error) {
-	sessions, err := p.begin(ctx, b.set, prompt, maxNew, seeds)
+	sessions, err := p.begin(ctx, b.set, b.promptOf(p, prompt), maxNew, seeds)
 	if p.fallBack(b.set, err) {
 		if err := b.admit(ctx, p); err != nil || p.skipped {
 			return nil, err
 		}
-		sessions, err = p.begin(ctx, b.set, prompt, maxNew, seeds)
+		sessions, err = p.begin(ctx, b.set, b.promptOf(p, prompt), maxNew, seeds)
 	}
 	return sessions, b.handleError(ctx, p, err)
 }
@@ -121,7 +138,7 @@ func (b *Bound) shadow(p *part, prompt []uint32, maxNew int, seeds []uint64) {
 			}
 		}
 	}
-	p.tally.begin(b, p, runs, prompt, maxNew, seeds)
+	p.tally.begin(b, p, runs, b.promptOf(p, prompt), maxNew, seeds)
 }
 
 // begin returns a session for each seed, or none.

@@ -20,6 +20,7 @@ import (
 // holdback is what a sequence with guards has not let go. It is used where the sequence's picks are made.
 type holdback struct {
 	guards []guardian
+	prompt []llm.Token // the client's
 	output []llm.Token // all tokens, those that are held at the end
 	held   []heldToken
 	given  []picked // released in the step under way
@@ -70,12 +71,12 @@ type heldToken struct {
 // end.
 const maxSplit = 16
 
-// newHoldback returns what holds a sequence's tokens back, nil without guards.
-func newHoldback(list []sample.Guard, stops []string) *holdback {
+// newHoldback returns what holds a sequence's tokens back behind a client's prompt, nil without guards.
+func newHoldback(list []sample.Guard, prompt []llm.Token, stops []string) *holdback {
 	if len(list) == 0 {
 		return nil
 	}
-	h := &holdback{stops: newFinder(stops)}
+	h := &holdback{prompt: prompt, stops: newFinder(stops)}
 	for i, g := range list {
 		r := g.Rules()
 		h.guards = append(h.guards, guardian{Guard: g, rules: r, by: sample.Banner{By: i, Name: r.Name,
@@ -217,7 +218,7 @@ func (h *holdback) look(t *pickTask) {
 	for _, x := range h.held {
 		h.ends = append(h.ends, uint32(x.end-from))
 	}
-	h.view = llm.GuardView{Prompt: t.history.Prompt, Output: h.output, Released: h.released(),
+	h.view = llm.GuardView{Prompt: h.prompt, Output: h.output, Released: h.released(),
 		Text: t.q.text.visible[from:h.held[len(h.held)-1].end], Context: h.seen - from, Ends: h.ends,
 		Reason: h.held[len(h.held)-1].fin.Reason}
 }
@@ -471,7 +472,7 @@ func (t *pickTask) takeBack(g *guardian) (again, over bool, err error) {
 	v.Position = h.boundary(v.Position)
 	biases := v.Biases
 	if v.Kind == llm.VerdictInsert {
-		biases = nil
+		biases, v.Tokens = nil, slices.Concat(t.unhealed(v.Position), v.Tokens)
 	} else if len(biases) == 0 {
 		before, biases = h.output[:v.Position], []llm.Bias{{Token: h.output[v.Position], Add: float32(math.Inf(-1))}}
 	}
@@ -551,7 +552,7 @@ func (t *pickTask) cutTo(n int) error {
 	h.cutHeld(n)
 	t.cut = n
 	q.generated = n
-	q.text = newTranscript(t.e.codec, t.history.Prompt, nil, q.params.Healed)
+	q.text = newTranscript(t.e.codec, t.history.Prompt, nil, q.healed.size())
 	for _, id := range h.output {
 		q.text.add(id, t.e.codec.Special(id))
 	}

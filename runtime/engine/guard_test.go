@@ -26,6 +26,7 @@ type whim struct {
 	rules   llm.GuardRules
 	rewinds int
 	applied [llm.Verdicts]int
+	reads   bool // the prompt, too
 }
 
 func (w *whim) Rules() llm.GuardRules { return w.rules }
@@ -35,6 +36,9 @@ func (w *whim) Applied(kind llm.VerdictKind, n int) { w.applied[kind] += n }
 func (w *whim) Check(v *llm.GuardView) (llm.Verdict, error) {
 	f := fnv.New64a()
 	fmt.Fprint(f, w.seed, w.rewinds, v.Output, v.Released, v.Reason, string(v.Text), v.Context, v.Ends)
+	if w.reads {
+		fmt.Fprint(f, v.Prompt)
+	}
 	d := f.Sum64()
 	n := len(v.Output)
 	pick := func(from, to int) int { return from + int(d>>32)%(to-from+1) }
@@ -106,6 +110,9 @@ func guarded(n int) (out []Request) {
 			}
 			return p
 		}
+		if i%4 == 1 {
+			r = heal(r, []string{"abc", "a", "€", "gbc", "hb", "fabc"}[i/4%6])
+		}
 		out = append(out, r)
 	}
 	return out
@@ -117,7 +124,7 @@ func guarded(n int) (out []Request) {
 func TestRewoundAsNeverGenerated(t *testing.T) {
 	reqs := guarded(72)
 	var want []outcome
-	total, checked, stops, unmade := [llm.Verdicts]int{}, 0, 0, 0
+	total, checked, stops, unmade, respelled := [llm.Verdicts]int{}, 0, 0, 0, 0
 	for _, r := range reqs {
 		var o outcome
 		for k := range r.N {
@@ -131,11 +138,15 @@ func TestRewoundAsNeverGenerated(t *testing.T) {
 			total[llm.VerdictRewind] += s.back
 			total[llm.VerdictInsert] += s.added
 			checked, stops, unmade = checked+s.checked, stops+s.stops, unmade+s.unmade
+			respelled += s.respelled
 		}
 		want = append(want, o)
 	}
 	if total[llm.VerdictRewind] < 200 || total[llm.VerdictInsert] < 20 {
 		t.Fatalf("the guards do not do much: %v", total)
+	}
+	if respelled == 0 {
+		t.Fatal("nothing is inserted behind a part of what a prompt is healed of")
 	}
 	if checked < 20 {
 		t.Fatalf("%d likeliest tokens where something was taken back", checked)

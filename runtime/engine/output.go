@@ -53,7 +53,7 @@ func (r *Refusal) Error() string {
 func (s *Session) Output(index int, prompt []llm.Token, p llm.Params, guards []sample.Guard) *Output {
 	e := s.engine
 	q := &sequence{index: index, params: p, text: newTranscript(e.codec, prompt, p.Stop, 0),
-		guards: newHoldback(guards, p.Stop)}
+		guards: newHoldback(guards, prompt, p.Stop)}
 	if q.guards != nil {
 		q.guards.emitted = &emission{}
 	}

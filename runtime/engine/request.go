@@ -19,6 +19,9 @@ import (
 type Request struct {
 	// Prompt holds at least one token of the vocabulary; it is copied.
 	Prompt []llm.Token
+	// Healed is what the client's prompt has behind Prompt and the output begins with; nil for nothing. It is not
+	// copied. A beam search ignores it.
+	Healed *Healed
 	Params llm.Params
 	// N is how many sequences are generated from the prompt, which is computed once; 0
 	// is 1. Sequence i draws with the seed llm.SeedFor(Params.Seed, i). With a beam
@@ -69,6 +72,7 @@ type sequence struct {
 	chain  *sample.Chain
 	done   func() // the plugins' Close until it was called
 	text   *transcript
+	healed *Healed    // nil for none
 	guards *holdback  // nil without
 	seq    *sched.Seq // nil until the inbox was drained
 	search *search    // of a beam search, whose beams have the chains; otherwise nil
@@ -207,6 +211,7 @@ func (e *Engine) checkEmbeddings(r Request) error {
 // newJob creates the stream's sequences with their chains and transcripts.
 func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 	prompt := slices.Clone(r.Prompt)
+	shown := r.Healed.behind(prompt)
 	if r.Params.PromptLogprobs {
 		st.prefill = make([]PromptToken, len(prompt))
 		for i, t := range prompt {
@@ -220,7 +225,7 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 		if r.Plugins != nil {
 			plug = r.Plugins(i)
 		}
-		q := &sequence{stream: st, index: i, params: p, done: plug.Close, mix: newMix(r)}
+		q := &sequence{stream: st, index: i, params: p, done: plug.Close, mix: newMix(r), healed: r.Healed}
 		st.seqs = append(st.seqs, q)
 		var err error
 		if q.chain, err = sample.New(p, e.shape.Vocab, e.ends, plug); err != nil {
@@ -230,7 +235,7 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 		if err := checkGuards(q.chain, p, plug.Guards); err != nil {
 			return nil, err
 		}
-		q.guards = newHoldback(plug.Guards, p.Stop)
+		q.guards = newHoldback(plug.Guards, shown, p.Stop)
 		q.onlyGuards = len(plug.Guards) > 0 && len(q.guests) > 0 && len(plug.Processors) == 0 && plug.Masker == nil &&
 			plug.Sampler == nil
 		if p.BeamSearch() {
@@ -240,7 +245,7 @@ func (e *Engine) newJob(st *Stream, r Request) (*job, error) {
 			q.search = newSearch(q, prompt, len(e.ends))
 			continue
 		}
-		q.text = newTranscript(e.codec, prompt, p.Stop, p.Healed)
+		q.text = newTranscript(e.codec, prompt, p.Stop, r.Healed.size())
 		e.beginDrafting(q, r, plug)
 	}
 	j := &job{stream: st, prompt: prompt, twins: cloneTwins(r.Twins), salt: r.Salt, client: r.Client,

@@ -15,6 +15,7 @@ import (
 // was forbidden where, and each look of the guard at a new transcript.
 type tale struct {
 	p                                        llm.Params
+	healed                                   *Healed
 	prompt, out, queue                       []llm.Token
 	bans, gone                               [][]llm.Token // outputs, and what was taken back behind each
 	biased                                   [][]llm.Token // outputs that biases hold behind
@@ -34,11 +35,12 @@ type tale struct {
 	stopEnd                                  int    // where
 	stops, unmade                            int    // stop strings in other text than the model's; ends that were none
 	uncounted                                int    // events of no token
+	respelled                                int    // insertions behind a part of what a prompt is healed of
 }
 
 // told generates a sequence.
 func told(r Request, k int) (*tale, error) {
-	s := &tale{p: r.Params, prompt: r.Prompt}
+	s := &tale{p: r.Params, prompt: r.Prompt, healed: r.Healed}
 	s.p.Seed = llm.SeedFor(r.Params.Seed, k)
 	s.sent = outcome{tokens: make([][]llm.Token, 1), logprobs: make([][]float32, 1), texts: make([]string, 1),
 		finish: make([]llm.Finish, 1), best: make([][]TopToken, 1)}
@@ -47,7 +49,13 @@ func told(r Request, k int) (*tale, error) {
 	e := &Engine{codec: fakeCodec{}, eos: map[llm.Token]bool{tokEOS: true}}
 	var picks []sample.Pick
 	for !s.over {
-		chain, err := sample.New(s.p, len(pieces), []llm.Token{tokEOS}, sample.Plugins{Processors: plug.Processors})
+		code := sample.Plugins{Processors: plug.Processors}
+		if s.healed != nil {
+			m := &beginsWith{text: s.healed.Text}
+			_ = m.Rewind(sample.History{Output: s.out})
+			code.Masker = m
+		}
+		chain, err := sample.New(s.p, len(pieces), []llm.Token{tokEOS}, code)
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +120,11 @@ func (s *tale) shows(p sample.Pick) error {
 // it if a stop string ends there in what went out and what is held behind it.
 func (s *tale) texts(e *Engine, picks []sample.Pick) (list []picked, ends []int, text string) {
 	s.open = s.open[:0]
-	q := &sequence{params: s.p, text: newTranscript(e.codec, s.prompt, nil, 0)}
+	skip := 0
+	if s.healed != nil {
+		skip = len(s.healed.Text)
+	}
+	q := &sequence{params: s.p, text: newTranscript(e.codec, s.prompt, nil, skip)}
 	for _, p := range picks[:len(s.out)] {
 		list, ends = append(list, q.take(e, p)), append(ends, len(q.text.visible))
 		s.open = append(s.open, q.text.detok.Open())
@@ -168,7 +180,11 @@ func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
 	list, ends, text := s.texts(e, picks)
 	n, fin := len(s.out), list[len(s.out)-1].fin
 	from := max(s.seen-llm.GuardContext, 0)
-	view := llm.GuardView{Prompt: s.prompt, Output: s.out, Released: s.released, Text: []byte(text[from:]),
+	prompt := s.prompt
+	if s.healed != nil {
+		prompt = slices.Concat(prompt, s.healed.Tokens)
+	}
+	view := llm.GuardView{Prompt: prompt, Output: s.out, Released: s.released, Text: []byte(text[from:]),
 		Context: s.seen - from, Reason: fin.Reason}
 	for _, end := range ends[s.released:] {
 		view.Ends = append(view.Ends, uint32(end-from))
@@ -288,13 +304,17 @@ func (s *tale) takeBack(g *whim, v llm.Verdict, reason llm.Reason) (again bool) 
 	}
 	biased := s.out[:v.Position]
 	v.Position = s.boundary(v.Position)
+	if v.Kind == llm.VerdictInsert {
+		v.Tokens = slices.Concat(s.unwritten(v.Position), v.Tokens)
+	}
 	back, why := n-v.Position, ""
 	switch {
 	case s.rewinds == llm.MaxRewinds && back > 0:
 		why = "it rewound too often"
 	case s.back+back > llm.MaxRewound(s.p.MaxNewTokens):
 		why = "it rewound too much"
-	case v.Kind == llm.VerdictInsert && (s.added+3 > llm.MaxInserted || v.Position+3 > s.p.MaxNewTokens):
+	case v.Kind == llm.VerdictInsert && (s.added+len(v.Tokens) > llm.MaxInserted ||
+		v.Position+len(v.Tokens) > s.p.MaxNewTokens):
 		why = "it inserted too much"
 	}
 	switch {
@@ -322,9 +342,28 @@ func (s *tale) takeBack(g *whim, v llm.Verdict, reason llm.Reason) (again bool) 
 		s.biases, s.gone = append(s.biases, v.Biases), append(s.gone, gone)
 	}
 	if v.Kind == llm.VerdictInsert {
-		s.added, s.queue = s.added+3, v.Tokens
+		s.added, s.queue = s.added+len(v.Tokens), v.Tokens
 	}
 	return false
+}
+
+// unwritten returns tokens for what the first n have not written of a healed prompt.
+func (s *tale) unwritten(n int) []llm.Token {
+	if s.healed == nil {
+		return nil
+	}
+	text, whole := "", string(s.healed.Text)
+	for _, id := range s.out[:n] {
+		text += pieces[id]
+	}
+	switch {
+	case text == "":
+		return s.healed.Tokens
+	case len(text) < len(whole):
+		s.respelled++
+		return spell([]byte(whole[len(text):]))
+	}
+	return nil
 }
 
 // cut cuts a token that goes out behind the first stop string in it, and returns the end that this is.

@@ -3,7 +3,9 @@ package llm
 // GuardView is what a guard sees of a sequence: what it holds back, and the end of what went out before. All of it is a
 // view that ends with the call.
 type GuardView struct {
-	// Prompt and Output are the sequence's tokens. The first Released of Output went out, and are final.
+	// Prompt and Output are the sequence's tokens. The first Released of Output went out, and are final. Where the
+	// model writes the end of the client's prompt again, Prompt has that end, and the tokens of Output that repeat it
+	// have no text but what is behind it.
 	Prompt, Output []Token
 	Released       int
 	// New is how many tokens at the end of Output came since the guard was asked last: one that was taken back and came

@@ -136,9 +136,6 @@ type Params struct {
 	MaxNewTokens int
 	// Stop strings end the sequence wherever they appear in the generated text.
 	Stop []string
-	// Healed is how many bytes at the beginning of the output repeat the end of the prompt: they are no part of the
-	// text, and no stop string begins in them. A beam search ignores it.
-	Healed int
 	// IgnoreEOS lets the sequence run on after an end-of-sequence token (benchmarks).
 	IgnoreEOS bool
 	// TopN asks for the n likeliest tokens at each step, ties at the n-th included; 0 is off.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"tgi/runtime/engine"
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
 )
@@ -54,7 +55,9 @@ func (s *Service) heal(d *Draft, r *Request) error {
 		return nil // they end where they are meant to
 	}
 	if text := s.healing.last(r.Prompt); text != nil {
-		r.Prompt, r.healed, r.Params.Healed = r.Prompt[:len(r.Prompt)-1], text, len(text)
+		n := len(r.Prompt) - 1
+		r.healed = &engine.Healed{Tokens: r.Prompt[n:], Text: text, Spell: s.healing.spell}
+		r.Prompt = r.Prompt[:n:n]
 	}
 	return nil
 }
@@ -127,10 +130,25 @@ func (h *healing) exactly(text []byte) func(yield func(llm.Token) bool) {
 	}
 }
 
+// spell returns tokens that stand for a text together, each the longest that does; nil where there are none.
+func (h *healing) spell(text []byte) (out []llm.Token) {
+	for n := len(text); n > 0; n-- {
+		for t := range h.exactly(text[:n]) {
+			out, text = append(out, t), text[n:]
+			n = len(text) + 1
+			break
+		}
+	}
+	if len(text) > 0 {
+		return nil
+	}
+	return out
+}
+
 // healed holds each sequence to the text that was taken back, before its user code.
 func (r *Run) healed(plugins func(int) sample.Plugins) func(int) sample.Plugins {
 	return func(i int) sample.Plugins {
-		m := &healMask{of: r.service.healing, text: r.Request.healed}
+		m := &healMask{of: r.service.healing, text: r.Request.healed.Text}
 		first := sample.Plugins{Masker: m}
 		if plugins == nil {
 			return first

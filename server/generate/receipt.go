@@ -43,7 +43,8 @@ type Receipt struct {
 	// first.
 	PromptTokens int
 	Prompt       string
-	// Params are the settings with the seed that was used, CountPenalty and Healed those of the request.
+	// Params are the settings with the seed that was used, CountPenalty is the request's. Healed counts the bytes of
+	// its prompt that the text began with again.
 	Params       llm.Params
 	CountPenalty float32
 	Healed       int
@@ -150,7 +151,10 @@ func (r *Run) Receipt() *Receipt {
 	out := &Receipt{Origin: *r.service.origin, Adapter: r.adapterName, AdapterSum: r.adapter.Sum,
 		Plugins: used, Template: r.used.Template, Grammar: r.grammarSum,
 		PromptTokens: len(q.Prompt), Prompt: prompt.hex(), Params: q.Params,
-		CountPenalty: q.CountPenalty, Healed: len(q.healed), Images: r.imageSum}
+		CountPenalty: q.CountPenalty, Images: r.imageSum}
+	if q.healed != nil {
+		out.Healed = len(q.healed.Text)
+	}
 	if len(q.twins) > 0 {
 		twin := newTokenSum()
 		for _, t := range q.twins[0] {

@@ -3,6 +3,7 @@ package generate
 import (
 	"time"
 
+	"tgi/runtime/engine"
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
 )
@@ -25,8 +26,8 @@ type Request struct {
 	CountPenalty float32
 	// Sequences is how many are generated from the prompt.
 	Sequences int
-	// healed is the text of the prompt's last token where that was taken back.
-	healed []byte
+	// healed is the last token of the client's prompt where that was taken back, and nil where it was not.
+	healed *engine.Healed
 	// prediction is the tokens of Draft.Prediction.
 	prediction []llm.Token
 	// Guidance is the kind of guidance that there is, "" for none. twins has the second prompt, mix the weights.

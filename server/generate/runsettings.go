@@ -50,7 +50,6 @@ func (h *Contexts) readSettings(text []byte) (set runSettings, err error) {
 	if set.calls = h.run.calls != callsFree; !set.calls {
 		set.grammar = h.draft.Grammar
 	}
-	set.params.Healed = 0
 	if len(bytes.TrimSpace(text)) == 0 {
 		return set, nil
 	}

@@ -187,9 +187,9 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size, client
 		run.submitted = time.Now()
 		return s.startPrograms(ctx, run, d, bound, embeddings, client, priority)
 	}
-	run.stream, err = s.engine.Submit(ctx, engine.Request{Prompt: r.Prompt, Params: r.Params, N: r.begun(),
-		Plugins: run.sequence, Cancel: run.cancel, Client: client.Name, Share: client.Share, Beneath: client.Beneath,
-		Priority: priority, Adapter: run.adapter.ID, Salt: run.adapter.Salt,
+	run.stream, err = s.engine.Submit(ctx, engine.Request{Prompt: r.Prompt, Healed: r.healed, Params: r.Params,
+		N: r.begun(), Plugins: run.sequence, Cancel: run.cancel, Client: client.Name, Share: client.Share,
+		Beneath: client.Beneath, Priority: priority, Adapter: run.adapter.ID, Salt: run.adapter.Salt,
 		Embeddings: embeddings, Prediction: r.prediction, Twins: r.twins,
 		Mix: r.mix, Unseen: &run.unseen})
 	if err != nil {

@@ -57,6 +57,9 @@ type Wanted struct {
 	// Prompt is what the model reads, MaxNew the most tokens that a sequence may get.
 	Prompt []llm.Token
 	MaxNew int
+	// Healed are the tokens that the client's prompt has behind Prompt: the texts begin with them again, and guards
+	// judge what comes behind both.
+	Healed []llm.Token
 	// N sequences begin; the seed of sequence i is llm.SeedFor(Seed, i).
 	N int
 	// Outer says that a program writes the sequences, so that nothing but guards begins; Inner that they are runs of a
@@ -156,6 +159,9 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 	q, c := &r.Request, r.conversation
 	w := Wanted{Prompt: q.Prompt, MaxNew: q.Params.MaxNewTokens, N: q.begun(), Seed: q.Params.Seed}
 	w.Outer = q.contexts > 0
+	if q.healed != nil {
+		w.Healed = q.healed.Tokens
+	}
 	if c != nil {
 		w.Parsers = q.Sequences
 	}
@@ -183,7 +189,7 @@ func (r *Run) begin(ctx context.Context, d *Draft) error {
 		r.holdRuns(w.HoldCalls && begun.Held)
 		return nil
 	}
-	if len(q.healed) > 0 {
+	if q.healed != nil {
 		r.sequence = r.healed(r.sequence)
 	}
 	if q.CountPenalty != 0 {

@@ -210,6 +210,7 @@ func (b *boundCode) Begin(ctx context.Context, w *generate.Wanted) (out generate
 		seeds[i] = llm.SeedFor(w.Seed, i)
 	}
 	if b.loop != nil {
+		b.loop.Heal(w.Healed)
 		if err := b.loop.Begin(ctx, w.Prompt, w.MaxNew, seeds); err != nil {
 			return out, bindError(err)
 		}
