@@ -49,7 +49,7 @@ type Plugin interface {
 	Run(r *Request) error
 }
 
-// Func is a Plugin without parameters.
+// Func is a Plugin without parameters, whatever its description says: one with them is a type, see [Plugin].
 type Func func(r *Request) error
 
 // Run implements Plugin.

@@ -162,7 +162,7 @@ func Validate(plugin any, params []byte) error {
 	}
 	for _, c := range params {
 		if c != '{' && c != '}' && c != ' ' && c != '\n' && c != '\t' && c != '\r' {
-			return errors.New("the plugin takes no parameters")
+			return errors.New("the plugin takes no parameters: it has no method Validate, which checks them")
 		}
 	}
 	return nil

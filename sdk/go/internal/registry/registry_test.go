@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -36,5 +37,15 @@ func TestDescription(t *testing.T) {
 	}
 	if err := Begin(nil, nil); err != fail {
 		t.Errorf("Begin: %v", err)
+	}
+}
+
+// TestNoParameters: a plugin without a method Validate takes no parameters, and the error names the method.
+func TestNoParameters(t *testing.T) {
+	for params, refused := range map[string]bool{``: false, `{}`: false, "{ \n}": false, `{"n":1}`: true} {
+		err := Validate(struct{}{}, []byte(params))
+		if refused != (err != nil) || refused && !strings.Contains(err.Error(), "no method Validate") {
+			t.Errorf("%s: %v", params, err)
+		}
 	}
 }
