@@ -35,6 +35,7 @@ type tale struct {
 	stopEnd                                  int    // where
 	stops, unmade                            int    // stop strings in other text than the model's; ends that were none
 	uncounted                                int    // events of no token
+	begun                                    int    // events before the pick
 	respelled                                int    // insertions behind a part of what a prompt is healed of
 }
 
@@ -49,6 +50,7 @@ func told(r Request, k int) (*tale, error) {
 	e := &Engine{codec: fakeCodec{}, eos: map[llm.Token]bool{tokEOS: true}}
 	var picks []sample.Pick
 	for !s.over {
+		s.begun = len(s.sent.tokens[0])
 		code := sample.Plugins{Processors: plug.Processors}
 		if s.healed != nil {
 			m := &beginsWith{text: s.healed.Text}
@@ -249,13 +251,10 @@ func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
 			v.Position--
 		}
 		list[n-1].fin = llm.Finish{}
-		at := s.released
 		if send(v.Position); s.over {
 			return false
 		}
-		if at == v.Position { // nothing to end with
-			s.endWithout()
-		}
+		s.endWithout()
 		s.end(llm.Finish{Reason: llm.FinishGuard, StoppedBy: "whim", Why: v.Why})
 	case llm.VerdictReplace:
 		if s.unmakes(list, v.Position) {
@@ -397,8 +396,11 @@ func (s *tale) send(x picked) {
 	}
 }
 
-// endWithout has the text end with an event of no token, which is not counted.
+// endWithout has the text end with an event of no token, which is not counted, unless there is one of this pick's.
 func (s *tale) endWithout() {
+	if len(s.sent.tokens[0]) > s.begun {
+		return
+	}
 	s.send(picked{special: true})
 	s.uncounted++
 }
