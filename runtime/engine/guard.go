@@ -243,8 +243,7 @@ func (h *holdback) check(g *guardian, v llm.Verdict, vocab int) error {
 	if v.Position < least || v.Position > most {
 		return fmt.Errorf("verdict %s at position %d: want %d to %d", v.Kind, v.Position, least, most)
 	}
-	if (v.Kind == llm.VerdictRewind || v.Kind == llm.VerdictInsert) && !g.rules.Rewinds ||
-		v.Kind == llm.VerdictStop && !g.rules.Stops {
+	if (v.Kind == llm.VerdictRewind || v.Kind == llm.VerdictInsert) && !g.rules.Rewinds {
 		return fmt.Errorf("verdict %s is not declared", v.Kind)
 	}
 	for _, b := range v.Biases {

@@ -105,3 +105,31 @@ func TestHostileGuards(t *testing.T) {
 	}
 	p.quiet(t)
 }
+
+// TestFailedGuardEndsText: with on_error = "stop" a guard that fails ends the text with what went out, also where it
+// declares no verdict that ends one.
+func TestFailedGuardEndsText(t *testing.T) {
+	p := openPlugged(t, nil)
+	for _, verdicts := range []string{`"rewind","insert","replace","stop"`, `"rewind","insert","replace"`,
+		`"replace"`} {
+		m := whenGuard(slices.Concat(push32(guardCount), []byte{0x28, 2, 0}, push32(20),
+			[]byte{0x4b, 0x04, 0x40, 0x00, 0x0b})) // a trap behind 20 tokens
+		m.description = strings.Replace(m.description, `"rewind","insert","replace","stop"`, verdicts, 1)
+		if status, text := p.call(t, http.MethodPut, "/admin/plugins/stops?on_error=stop", m.wasm()); status/100 != 2 {
+			t.Fatalf("%d %s", status, text)
+		}
+		_, whole := p.generate(t, 40, "stops", `{}`)
+		status, text := p.generate(t, 40, "stops", `{"harm":1}`)
+		var all, got struct {
+			Text    string `json:"generated_text"`
+			Details struct {
+				Reason string `json:"finish_reason"`
+			}
+		}
+		if json.Unmarshal([]byte(whole), &all) != nil || json.Unmarshal([]byte(text), &got) != nil ||
+			status != http.StatusOK || got.Details.Reason != "stop_sequence" || got.Text == "" ||
+			len(got.Text) == len(all.Text) || !strings.HasPrefix(all.Text, got.Text) {
+			t.Errorf("verdicts %s: %d %s\nwithout harm: %s", verdicts, status, text, whole)
+		}
+	}
+}
