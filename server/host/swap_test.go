@@ -37,15 +37,15 @@ func (k swappedKind) versions(t *testing.T) (out [2][]byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out = [2][]byte{wasm, bytes.Replace(wasm, []byte(`"version":"1.0.0"`), []byte(`"version":"2.0.0"`), 1)}
+	out = [2][]byte{wasm, bytes.Replace(wasm, []byte(`"version":"1.`), []byte(`"version":"2.`), 1)}
+	if bytes.Equal(out[0], out[1]) {
+		t.Fatalf("%s has no version that begins with 1", k.path)
+	}
 	if k.says[0] != "" {
 		out[1] = bytes.ReplaceAll(out[1], []byte(k.says[0]), []byte(k.says[1]))
 		if bytes.Contains(out[1], []byte(k.says[0])) || !bytes.Contains(out[1], []byte(k.says[1])) {
 			t.Fatalf("%s does not say %q", k.path, k.says[0])
 		}
-	}
-	if bytes.Equal(out[0], out[1]) {
-		t.Fatalf("%s has no version 1.0.0", k.path)
 	}
 	return out
 }
