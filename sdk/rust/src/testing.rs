@@ -34,7 +34,12 @@ thread_local!(static STATE: RefCell<State> = RefCell::new(State::default()));
 
 /// Sets the words of this thread's vocabulary; one written `<so>` is special,
 /// `</s>` ends the sequence. The seed becomes 1.
-pub fn vocabulary(words: &[impl AsRef<[u8]>]) {
+pub fn vocabulary(words: &[&str]) {
+    vocabulary_bytes(words);
+}
+
+/// Sets the words of this thread's vocabulary, as `vocabulary` does: of a real one many are parts of characters.
+pub fn vocabulary_bytes(words: &[impl AsRef<[u8]>]) {
     STATE.with(|s| *s.borrow_mut() = State { words: words.iter().map(|w| w.as_ref().to_vec()).collect(), seed: 1, lines: Vec::new() });
 }
 

@@ -58,7 +58,7 @@ fn whole_words() {
 fn whole_words_beyond_ascii() {
     let back = |text: &str| {
         let tokens: Vec<Vec<u8>> = text.bytes().map(|b| [b].to_vec()).collect();
-        testing::vocabulary(&tokens);
+        testing::vocabulary_bytes(&tokens);
         let mut w = Watched::<Banned>::begin(r#"{"strings":["delve"],"whole_word":true}"#, &[]).unwrap();
         (0..tokens.len()).any(|i| {
             let v = w.push(i as u32, if i + 1 == tokens.len() { reason::LENGTH } else { reason::NONE }).unwrap();
@@ -106,7 +106,7 @@ fn whole_words_as_by_brute_force() {
                     && !(of_word(string.chars().last()) && of_word(text[end..].chars().next()))
             })
             .collect();
-        testing::vocabulary(&tokens);
+        testing::vocabulary_bytes(&tokens);
         let ids: Vec<u32> = (0..tokens.len() as u32).collect();
         let params = format!(r#"{{"strings":["{}"],"whole_word":true,"ignore_case":false}}"#, string);
         let mut w = Watched::<Banned>::begin(&params, &ids[..prompt]).unwrap();
