@@ -69,7 +69,7 @@ fn as_by_brute_force() {
             .collect();
         vocabulary.push("<a>".into());
         vocabulary.push("</s>".into());
-        testing::vocabulary(&vocabulary);
+        testing::vocabulary_bytes(&vocabulary);
         let index = Index::new(false, true);
         let words: Vec<String> = (0..1 + r.below(5)).map(|_| r.text(letters, 1 + round % 8)).collect();
         let o = Options { ignore_case: round % 2 == 1, whole_word: round / 2 % 2 == 1 };
