@@ -137,7 +137,7 @@ impl Banned {
         }
     }
 
-    /// Where the first banned string begins that the text has, one that ends at `least` or behind it, and where the first one may begin
+    /// Where the first banned string of the text begins that ends at `least` or behind it, and where the first may begin
     /// that is not complete. The text was looked at before up to `from`: what ended there may have waited for a
     /// character behind it, and the bytes of that may have come one by one.
     fn find(&self, text: &[u8], least: usize, from: usize, over: bool) -> (Option<usize>, usize) {
