@@ -118,6 +118,11 @@ func (s *Service) Encode(ctx context.Context, text string) (llm.Encoded, error) 
 	return s.encode(ctx, text, llm.Encoding{Special: true, Most: s.limits.MaxTotal})
 }
 
+// EncodeData returns the tokens of a short text that stands behind others, none added and no control token among them.
+func (s *Service) EncodeData(text string) []llm.Token {
+	return s.tok.EncodeSpans(text, []Span{{End: len(text)}})
+}
+
 // encode encodes a prompt. Between parts of a long one, others who wait for a worker get it.
 func (s *Service) encode(ctx context.Context, text string, o llm.Encoding) (out llm.Encoded, err error) {
 	e := encoding{service: s, client: s.client(ctx)}

@@ -80,7 +80,7 @@ func (s *socket) follow(ctx context.Context, w http.ResponseWriter, q *request, 
 		t := j.texts[i]
 		l.text("text", t.before+whole[i])
 		l.truth("is_eos", t.done)
-		l.count("new_tokens_count", len(t.fresh))
+		l.count("new_tokens_count", t.count)
 		l.number("execution_time", took)
 		t.tell(l)
 		l.text("type", eventComplete)

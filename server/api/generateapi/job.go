@@ -251,7 +251,7 @@ func (j *job) close() {
 func (j *job) setOutcome(h http.Header) {
 	var reasons, counts []string
 	for _, t := range j.texts {
-		reasons, counts = append(reasons, t.reason()), append(counts, fmt.Sprint(len(t.fresh)))
+		reasons, counts = append(reasons, t.reason()), append(counts, fmt.Sprint(t.count))
 	}
 	h.Set(finishReason, strings.Join(reasons, ", "))
 	h.Set(generatedTokens, strings.Join(counts, ", "))

@@ -23,11 +23,14 @@ type text struct {
 	known  []llm.Token
 	before string
 	prompt llm.Encoded // of a text that is new
-	// fresh are the tokens of this request.
+	// fresh are the tokens of this request, other those of what guards put behind them, as far as no token of the model
+	// has followed: its own tokens are cut where there are less of the model's.
 	fresh  []llm.Token
+	other  string
+	count  int // tokens that the client got
 	speech dispatch.Decoder
 	run    *generate.Run // nil for one that was done before
-	// explained are the first of fresh, where that is wanted.
+	// explained are the first that the client got, where that is wanted.
 	explained []*llm.Explanation
 	// done says that the model ended it.
 	done bool
@@ -63,6 +66,8 @@ func (t *text) next(ctx context.Context) (piece string, last bool, err error) {
 	if e.Replaced {
 		return t.replaced(&e)
 	}
+	t.spell()
+	t.count++
 	t.fresh = append(t.fresh, e.Token)
 	t.done = e.Finish != nil && slices.Contains(t.job.model.EOS, e.Token)
 	if !t.done || t.job.api.options.Config.EOSText {
@@ -77,22 +82,32 @@ func (t *text) next(ctx context.Context) (piece string, last bool, err error) {
 	return piece, e.Finish != nil, nil
 }
 
-// replaced is next for what a guard gives instead of the model's words: its text, whatever its tokens spell. What is
-// asked for by the same request_id goes on from the tokens.
+// replaced is next for what a guard gives instead of the model's words: its text, whatever its tokens spell.
 func (t *text) replaced(e *generate.Event) (piece string, last bool, err error) {
 	if !slices.Contains(t.job.model.EOS, e.Token) { // which stands for what has no tokens
-		t.fresh = append(t.fresh, e.Token)
+		t.count++
 	}
 	if e.Text != "" {
 		piece = t.speech.Flush() + e.Text
+		t.other += e.Text
 	}
+	if e.Finish != nil {
+		t.end, t.done = e.Finish.Reason, e.Finish.Reason == llm.FinishEOS
+		t.spell()
+	}
+	return piece, e.Finish != nil, nil
+}
+
+// spell adds the tokens of what guards put in the model's place. What is asked for by the same request_id goes on from
+// the text that the client has.
+func (t *text) spell() {
+	if t.other == "" {
+		return
+	}
+	t.fresh, t.other = append(t.fresh, t.job.model.Service.EncodeData(t.other)...), ""
 	fresh := t.fresh[max(0, len(t.fresh)-speechContext):]
 	known := t.known[max(0, len(t.known)+len(fresh)-speechContext):]
 	t.speech = t.job.model.Decoder(slices.Concat(known, fresh))
-	if e.Finish != nil {
-		t.end, t.done = e.Finish.Reason, e.Finish.Reason == llm.FinishEOS
-	}
-	return piece, e.Finish != nil, nil
 }
 
 // rest reads the text to its end.
