@@ -177,6 +177,9 @@ func (s *Session) New(tokens []llm.Token, embeddings []llm.Embedding) *Context {
 	return c
 }
 
+// Ends reports whether a token is one with which the model ends a text.
+func (s *Session) Ends(t llm.Token) bool { return s.engine.eos[t] }
+
 // Tokens returns the context's tokens: a view that must not be changed.
 func (c *Context) Tokens() []llm.Token { return c.tokens[:len(c.tokens):len(c.tokens)] }
 

@@ -51,6 +51,21 @@ type Masker interface {
 	Accept(t llm.Token) error
 }
 
+// PromptMasker is a Masker whose Accept may put its work off to the next Mask, and its error with it.
+type PromptMasker interface {
+	Masker
+	// AcceptNow is Accept that puts nothing off.
+	AcceptNow(t llm.Token) error
+}
+
+// AcceptNow has a masker accept a token that no Mask of it was asked for, and may be wrong: the error comes at once.
+func AcceptNow(m Masker, t llm.Token) error {
+	if p, ok := m.(PromptMasker); ok {
+		return p.AcceptNow(t)
+	}
+	return m.Accept(t)
+}
+
 // QuickMasker is a Masker that knows which of its masks take long.
 type QuickMasker interface {
 	Masker

@@ -73,6 +73,7 @@ var Program = []Func{
 //	"stop"          array of texts that end the run; they are part of the context
 //	"grammar"       object as for grammar_prefix, or null for none
 //	"grammar_from"  number of a token: the grammar holds for the context's tokens from there on too
+//	                (but for ends of the model's that the request has runs without a grammar ignore)
 //	"plugins"       array of objects of "name" and "params": the plugins of the run, instead of the request's
 //	"deny"          array of at most [MaxDenied] tokens, none of which is the run's first, whatever grammar and plugins
 //	                say: it is picked among the others, and where there is none the run ends, see [RunDenied]

@@ -325,6 +325,7 @@ func (h *Contexts) Start(c int, settings []byte) error {
 		return argument("grammar_from %d, the context has %d tokens", set.from, n)
 	}
 	p := set.params
+	p.IgnoreEOS = p.IgnoreEOS && set.grammar == nil && !set.calls // a grammar says where its text ends
 	p.Seed = llm.SeedFor(h.params.Seed, h.runs)
 	if p.MaxNewTokens = min(p.MaxNewTokens, h.purse, h.service.limits.MaxTotal-n); p.MaxNewTokens < 1 {
 		return refused(abi.ProgramRoom, "the context has %d tokens, the model has room for %d", n,
@@ -398,7 +399,10 @@ func (h *Contexts) bind(x *handle, set *runSettings, p llm.Params) (plug sample.
 	plug.Guards = nil // of plugins that are more than that
 	if set.from >= 0 && plug.Masker != nil {
 		for i, t := range x.c.Tokens()[set.from:] {
-			if err := plug.Masker.Accept(t); err != nil {
+			if h.params.IgnoreEOS && h.session.Ends(t) { // of a run without a grammar, which it did not end
+				continue
+			}
+			if err := sample.AcceptNow(plug.Masker, t); err != nil {
 				if plug.Close != nil {
 					plug.Close()
 				}

@@ -2,11 +2,14 @@ package generate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+	"tgi/sdk/abi"
 	"tgi/server/generate"
 	"tgi/server/generate/generatetest"
 )
@@ -84,6 +87,57 @@ func TestDropGivesExplanationsBack(t *testing.T) {
 	}
 	if n := len(got.Best.Explained); n != tokens {
 		t.Errorf("%d explanations of %d tokens: %+v", n, tokens, got.Best.Explained)
+	}
+}
+
+// lateMasker is a masker whose Accept never fails.
+type lateMasker struct{}
+
+func (lateMasker) Mask([]uint32) (bool, error) { return false, nil }
+func (lateMasker) Accept(llm.Token) error      { return nil }
+func (lateMasker) AcceptNow(t llm.Token) error { return fmt.Errorf("no token %d", t) }
+
+// heldRuns are programs whose runs have it.
+type heldRuns struct{ programs }
+
+func (p heldRuns) Bind(context.Context, []generate.PluginCall, *generate.Conversation, time.Time) (
+	generate.BoundCode, generate.Rendered, error) {
+	return heldProgram{boundProgram{run: p.programs}}, generate.Rendered{}, nil
+}
+
+type heldProgram struct{ boundProgram }
+
+func (p heldProgram) BindRun([]generate.PluginCall) generate.BoundCode { return p }
+func (p heldProgram) Begin(_ context.Context, w *generate.Wanted) (generate.Begun, error) {
+	if !w.Inner {
+		return generate.Begun{}, nil
+	}
+	return generate.Begun{Sequence: func(int) sample.Plugins { return sample.Plugins{Masker: lateMasker{}} }}, nil
+}
+
+// TestGrammarFromAtOnce: a program learns from the start of a run that its grammar does not admit what is there, also
+// where the grammar puts off what it accepts.
+func TestGrammarFromAtOnce(t *testing.T) {
+	var got error
+	code := heldRuns{func(h *generate.Contexts) error {
+		got = h.Start(0, []byte(`{"grammar":{"language":"x","source":"y"},"grammar_from":1}`))
+		return h.EmitText("aa")
+	}}
+	l := generatetest.Limits()
+	l.Vocab = countingVocab
+	s := generate.New(generate.On(newEngine(t)), generatetest.Words{}, l, nil)
+	s.WithUserCode(code)
+	run, err := s.Start(t.Context(), generate.Draft{Inputs: "aa bbbb", MaxNewTokens: ptr(uint32(4)),
+		Plugins: []llm.PluginCall{{Name: "program"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	if _, err := run.Collect(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if no := (*llm.ProgramError)(nil); !errors.As(got, &no) || no.Status != abi.ProgramGrammar {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -162,6 +162,45 @@ func TestRepairOfStepwiseGrammar(t *testing.T) {
 	}
 }
 
+// TestRepairIgnoresEOS: with `ignore_eos` what a program writes freely goes on behind the model's end, also where a
+// grammar is to hold for it then, but a run under a grammar ends with its text, and the reply with that.
+func TestRepairIgnoresEOS(t *testing.T) {
+	p := programming(t, nil)
+	const repair = `{"name":"json-repair","params":{"tries":%d,"schema":%s}}`
+	for _, r := range []struct{ path, body string }{
+		{"/v1/chat/completions", `{"messages":[{"role":"user","content":%q}],"max_tokens":90,"temperature":0,%s"plugins":[%s]}`},
+		{"/generate", `{"inputs":%q,"parameters":{"max_new_tokens":90,%s"plugins":[%s]}}`},
+	} {
+		for _, prompt := range []string{"Who are you?", "Who is in the mill?", "What is three plus four?", "Hello!"} {
+			for _, schema := range []string{`{"type":"string"}`, `{"type":"object","additionalProperties":false}`} {
+				for _, tries := range []int{0, 4} {
+					program := fmt.Sprintf(repair, tries, schema)
+					status, text := p.call(t, http.MethodPost, r.path, fmt.Appendf(nil, r.body, prompt,
+						`"ignore_eos":true,`, program))
+					got, reason := answerOf(t, status, text)
+					if strings.Contains(text, `"finish_reason":"stop"`) && !json.Valid([]byte(got)) {
+						t.Errorf("%s, %q, %s: %q", r.path, prompt, program, got)
+					}
+					if tries > 0 {
+						continue
+					}
+					// No run is without the grammar, so that nothing of the reply changes.
+					status, text = p.call(t, http.MethodPost, r.path, fmt.Appendf(nil, r.body, prompt, "", program))
+					if want, why := answerOf(t, status, text); got != want || reason != why {
+						t.Errorf("%s, %q, %s: %q (%s), want %q (%s)", r.path, prompt, program, got, reason, want, why)
+					}
+				}
+			}
+		}
+	}
+	_, text := p.call(t, http.MethodPost, "/v1/completions", []byte(`{"prompt":"Once upon a time","max_tokens":200,`+
+		`"temperature":0,"ignore_eos":true,"plugins":[{"name":"vote"}]}`))
+	if !strings.Contains(text, `"completion_tokens":200`) {
+		t.Errorf("a run without a grammar: %s", text)
+	}
+	p.settled(t)
+}
+
 // TestTwoGrammars: json-repair is refused where its schema and the request's grammar would both say what the reply is,
 // before the model computes anything, and the error names both.
 func TestTwoGrammars(t *testing.T) {

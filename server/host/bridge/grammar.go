@@ -268,6 +268,11 @@ func (m forkingMasker) TryMask(bits []uint32) (constrained, done bool, err error
 // Accept implements sample.Masker.
 func (m forkingMasker) Accept(token llm.Token) error { return m.explain(m.AcceptLater(token)) }
 
+var _ sample.PromptMasker = forkingMasker{}
+
+// AcceptNow implements sample.PromptMasker.
+func (m forkingMasker) AcceptNow(token llm.Token) error { return m.explain(m.Constraint.Accept(token)) }
+
 // Rewind implements sample.Rewinder.
 func (m forkingMasker) Rewind(h sample.History) error {
 	return m.explain(m.Constraint.Rewind(len(h.Output)))
