@@ -197,11 +197,12 @@ func (p *Program) Run(ctx context.Context, seed uint64, request []byte, h Progra
 	return err
 }
 
-// Failed notes in the plugin's log that the program gave up with an error of its own, once it was under way.
-func (p *Program) Failed(err *BindError) {
+// Note notes in the plugin's log why a program that was under way came to no good end, where that is no fault of its
+// module.
+func (p *Program) Note(why string) {
 	s := p.set
 	s.o.Logs.addSince(p.part.version.since, p.part.name, s.trialOf(p.part.version), "host", abi.LevelWarn,
-		"tgi_program_run: gave up: "+err.Text)
+		"tgi_program_run: "+why)
 }
 
 // maxShown is the most bytes of a program's error that its client sees.

@@ -60,6 +60,21 @@ func (d *DeadEnd) Error() string { return ErrNoToken.Error() + ": " + d.Why }
 // Unwrap returns llm.ErrInvalid and ErrNoToken.
 func (*DeadEnd) Unwrap() []error { return []error{llm.ErrInvalid, ErrNoToken} }
 
+// fault is an error of user code in the server's own words, which say whose it is. It wraps llm.ErrPlugin.
+type fault struct {
+	words string
+	kind  error // a sentinel, or nil
+}
+
+// Error implements error.
+func (f *fault) Error() string { return llm.ErrPlugin.Error() + ": " + f.words }
+
+// Unwrap returns llm.ErrPlugin and the sentinel.
+func (f *fault) Unwrap() []error { return []error{llm.ErrPlugin, f.kind} }
+
+// Outline is what may be said of it where guards read the text.
+func (f *fault) Outline() string { return f.words }
+
 // Chain picks the tokens of one sequence, step after step.
 //
 // One Chain serves one sequence, also across preemptions. Prepare and Pick must not be
@@ -335,7 +350,7 @@ func (c *Chain) process(h History, st *Step) error {
 		}
 		if i >= c.builtins {
 			if err := c.checkStep(st); err != nil {
-				return fmt.Errorf("%w: processor %d: %w", llm.ErrPlugin, i-c.builtins, err)
+				return &fault{fmt.Sprintf("plugin %s: %v", nameOf(p, "server"), err), nil}
 			}
 		}
 	}
@@ -366,18 +381,23 @@ func (c *Chain) process(h History, st *Step) error {
 
 // deadEnd is the error where processor i forbids all tokens that are left to it.
 func (c *Chain) deadEnd(i int) error {
-	var before []string
-	if c.masked {
-		before = append(before, c.maskName())
-	}
-	for _, p := range c.processors[c.builtins:i] {
-		before = append(before, "plugin "+nameOf(p, "server"))
-	}
+	before := c.forbidders(i)
 	if len(before) == 0 {
 		before = append(before, "the model")
 	}
 	return &DeadEnd{fmt.Sprintf("plugin %s forbids every token that is left by %s", nameOf(c.processors[i], "server"),
 		strings.Join(before, " and "))}
+}
+
+// forbidders names the mask and those of the first n processors that may forbid tokens.
+func (c *Chain) forbidders(n int) (out []string) {
+	if c.masked {
+		out = append(out, c.maskName())
+	}
+	for _, p := range c.processors[c.builtins:n] {
+		out = append(out, "plugin "+nameOf(p, "server"))
+	}
+	return out
 }
 
 // maskName says whose the mask is.
@@ -510,10 +530,9 @@ func (c *Chain) noToken() error {
 	switch {
 	case c.rewound.banned:
 		return fmt.Errorf("%w: %w: %w", llm.ErrPlugin, ErrBanned, ErrNoToken)
-	case c.masked:
-		return fmt.Errorf("%w: %w: the mask and the logits together forbid every token", llm.ErrPlugin, ErrNoToken)
-	case len(c.processors) > c.builtins:
-		return fmt.Errorf("%w: %w after the processors", llm.ErrPlugin, ErrNoToken)
+	case c.masked || len(c.processors) > c.builtins:
+		return &fault{ErrNoToken.Error() + " after what " + strings.Join(c.forbidders(len(c.processors)), " and ") +
+			" forbade", ErrNoToken}
 	}
 	return fmt.Errorf("%w: %w: every logit is -Inf or NaN", llm.ErrBackend, ErrNoToken)
 }
@@ -581,7 +600,8 @@ func (c *Chain) pickBySampler(s *scratch, r *row, h History, w *warper) (p Pick,
 		return p, false, nil
 	}
 	if i < 0 || i >= len(shown) {
-		return p, false, fmt.Errorf("%w: sampler: picked candidate %d of %d", llm.ErrPlugin, i, len(shown))
+		return p, false, &fault{fmt.Sprintf("plugin %s: the sampler picked candidate %d of %d",
+			nameOf(c.sampler, "server"), i, len(shown)), nil}
 	}
 	p = Pick{Token: list[i].Token, Logprob: list[i].Logprob, sampled: true}
 	if c.topN > 0 && !c.raw {

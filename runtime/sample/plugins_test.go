@@ -254,16 +254,16 @@ func TestPluginFailures(t *testing.T) {
 			errGuest, "guest trapped"},
 		{"sampler beyond", Plugins{Sampler: samplerFunc(func(_ History, c []Candidate) (int, error) {
 			return len(c), nil
-		})}, nil, "candidate 3 of 3"},
+		})}, nil, "plugin server: the sampler picked candidate 3 of 3"},
 		{"sampler below", Plugins{Sampler: samplerFunc(func(History, []Candidate) (int, error) { return -2, nil })},
 			nil, "candidate -2 of 3"},
-		{"empty mask", Plugins{Masker: &script{steps: [][]llm.Token{{}}}}, ErrNoToken, "mask"},
+		{"empty mask", Plugins{Masker: &script{steps: [][]llm.Token{{}}}}, ErrNoToken, "after what the grammar forbade"},
 		{"mask against processor", Plugins{Masker: fine(), Processors: []Processor{
 			processorFunc(func(_ History, x []float32) error { x[0], x[1] = negInf, negInf; return nil }),
-		}}, ErrNoToken, "mask"},
+		}}, ErrNoToken, "after what the grammar and plugin server forbade"},
 		{"processor forbids all", Plugins{Processors: []Processor{
 			processorFunc(func(_ History, x []float32) error { x[0], x[1], x[2] = negInf, negInf, negInf; return nil }),
-		}}, ErrNoToken, "processors"},
+		}}, ErrNoToken, "after what plugin server forbade"},
 	} {
 		chain, err := New(off(), 3, nil, c.plug)
 		if err != nil {

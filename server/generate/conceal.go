@@ -3,6 +3,7 @@ package generate
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
@@ -24,6 +25,21 @@ type ownWords string
 func (w ownWords) Error() string   { return llm.ErrPlugin.Error() + ": " + string(w) }
 func (w ownWords) Unwrap() error   { return llm.ErrPlugin }
 func (w ownWords) Outline() string { return string(w) }
+
+// runError is an error of a program's run.
+type runError struct {
+	program string
+	err     error
+}
+
+func (e *runError) Error() string {
+	return fmt.Sprintf("%v: plugin %s: a run of it failed: %s", llm.ErrPlugin, llm.Shorten(e.program),
+		strings.TrimPrefix(e.err.Error(), llm.ErrPlugin.Error()+": "))
+}
+func (e *runError) Unwrap() error { return e.err }
+func (e *runError) Outline() string {
+	return fmt.Sprintf("plugin %s: a run of it failed; more is in its log", llm.Shorten(e.program))
+}
 
 // Concealed is an error of a text that guards read, without the words of plugins. It wraps llm.ErrPlugin, or else an
 // *Invalid.

@@ -14,7 +14,8 @@ const deafForks = 16
 func (h *Contexts) mayAdd() error {
 	switch h.forks++; {
 	case h.forks > abi.MaxForks+deafForks:
-		return failed("the program goes on to fork and render, which it may do %d times", abi.MaxForks)
+		return failed("plugin %s: it goes on to fork and render, which it may do %d times", llm.Shorten(h.name),
+			abi.MaxForks)
 	case h.forks > abi.MaxForks:
 		return refused(abi.ProgramPurse, "a program may fork and render %d times", abi.MaxForks)
 	case !slices.Contains(h.list[:], nil):

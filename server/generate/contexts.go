@@ -497,7 +497,7 @@ func (h *Contexts) apply(ev engine.SpanEvent) error {
 		h.cached = min(ev.Cached, len(h.run.Request.Prompt))
 	}
 	if i < 0 || ev.Err != nil {
-		return ev.Err
+		return h.runError(ev.Err)
 	}
 	x := h.list[i]
 	if x.ask != nil {
@@ -535,6 +535,16 @@ func (h *Contexts) apply(ev engine.SpanEvent) error {
 		h.cut = x.tight && x.span.Reason == llm.FinishLength
 	}
 	return err
+}
+
+// runError is what an error of a run is to the request: where no plugin is named that failed, the program is, whose run
+// it was.
+func (h *Contexts) runError(err error) error {
+	if !errors.Is(err, llm.ErrPlugin) || errors.As(err, new(outlined)) {
+		return err
+	}
+	h.bound.RunFailed(err)
+	return &runError{h.name, err}
 }
 
 // Span implements span.

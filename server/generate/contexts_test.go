@@ -141,6 +141,70 @@ func TestGrammarFromAtOnce(t *testing.T) {
 	}
 }
 
+// strandedRuns are programs whose runs have a mask that fails and is no plugin's; guards may read the text.
+type strandedRuns struct {
+	programs
+	guarded bool
+	noted   *error
+}
+
+func (p strandedRuns) Bind(context.Context, []generate.PluginCall, *generate.Conversation, time.Time) (
+	generate.BoundCode, generate.Rendered, error) {
+	return strandedProgram{boundProgram{run: p.programs}, p}, generate.Rendered{}, nil
+}
+
+type strandedProgram struct {
+	boundProgram
+	of strandedRuns
+}
+
+func (p strandedProgram) BindRun([]generate.PluginCall) generate.BoundCode { return p }
+func (p strandedProgram) RunFailed(err error)                              { *p.of.noted = err }
+func (p strandedProgram) Begin(_ context.Context, w *generate.Wanted) (generate.Begun, error) {
+	if !w.Inner {
+		return generate.Begun{Guarded: p.of.guarded}, nil
+	}
+	return generate.Begun{Sequence: func(int) sample.Plugins { return sample.Plugins{Masker: strandedMasker{}} }}, nil
+}
+
+type strandedMasker struct{ lateMasker }
+
+func (strandedMasker) Mask([]uint32) (bool, error) { return false, errors.New("secret") }
+
+// TestRunFailuresNameTheProgram: where a run fails and no plugin is to blame, the error names the program, and its log
+// has it, also where guards read the text: the client is told no more then.
+func TestRunFailuresNameTheProgram(t *testing.T) {
+	for guarded, want := range map[bool]string{
+		false: "plugin failed: plugin program: a run of it failed: mask: secret",
+		true:  "plugin failed: plugin program: a run of it failed; more is in its log",
+	} {
+		var noted error
+		code := strandedRuns{func(h *generate.Contexts) error {
+			err := h.Start(0, nil)
+			if err == nil {
+				_, _, err = h.Wait([]int{0}, false)
+			}
+			return err
+		}, guarded, &noted}
+		l := generatetest.Limits()
+		l.Vocab = countingVocab
+		s := generate.New(generate.On(newEngine(t)), generatetest.Words{}, l, nil)
+		s.WithUserCode(code)
+		run, err := s.Start(t.Context(), generate.Draft{Inputs: "aa bbbb", MaxNewTokens: ptr(uint32(4)),
+			Plugins: []llm.PluginCall{{Name: "program"}}})
+		if err == nil {
+			_, err = run.Collect(t.Context())
+			run.Close()
+		}
+		if err == nil || err.Error() != want || !errors.Is(err, llm.ErrPlugin) {
+			t.Errorf("guarded %v: %v, want %q", guarded, err, want)
+		}
+		if noted == nil || noted.Error() != "plugin failed: mask: secret" {
+			t.Errorf("guarded %v: its log has %v", guarded, noted)
+		}
+	}
+}
+
 // brokenRuns are programs whose runs have a plugin that fails with an error.
 type brokenRuns struct {
 	programs

@@ -32,6 +32,8 @@ type BoundProgram interface {
 	// RunProgram runs the program for one text. request is the JSON object of abi.Program without "params". One
 	// goroutine uses h, until it returns.
 	RunProgram(ctx context.Context, seed uint64, request []byte, h *Contexts) error
+	// RunFailed notes in the program's log that one of its runs failed by an error that names no plugin.
+	RunFailed(err error)
 	// Calls are the plugins of its runs: those of the request that are no guards.
 	Calls() []PluginCall
 	// BindRun is UserCode.Bind for a run with these plugins. Those that the request has too are at its versions. The
@@ -175,8 +177,8 @@ func (s *Service) runProgram(ctx context.Context, r *Run, d *Draft, bound BoundP
 	request []byte, embeddings []llm.Embedding, began chan<- error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	wall := cmp.Or(s.limits.ProgramTime, 5*time.Minute)
-	timed, cancel := context.WithTimeoutCause(ctx, wall, failed("the program took longer than plugins.program_time, %v",
-		wall))
+	timed, cancel := context.WithTimeoutCause(ctx, wall, failed(
+		"plugin %s: it took longer than plugins.program_time, %v", llm.Shorten(r.Request.program), wall))
 	h := s.newContexts(timed, r, d, bound, i, session, stop, embeddings)
 	h.begins = func(err error) {
 		began <- err

@@ -16,6 +16,9 @@ func (u userCode) FindProgram(calls []generate.PluginCall) (name string, context
 	return u.set.FindProgram(calls)
 }
 
+// RunFailed implements generate.BoundProgram.
+func (b *boundCode) RunFailed(err error) { b.program.Note("a run failed: " + err.Error()) }
+
 // Calls implements generate.BoundProgram.
 func (b *boundCode) Calls() []generate.PluginCall { return b.set.InnerCalls(b.calls) }
 
@@ -36,7 +39,7 @@ func (b *boundCode) RunProgram(ctx context.Context, seed uint64, request []byte,
 			return bindError(err) // it refuses the request
 		}
 		if errors.Is(err, plugins.ErrParams) { // a fault is in the log already
-			b.program.Failed(no)
+			b.program.Note("gave up: " + no.Text)
 			if h.TakenBack() {
 				return nil
 			}
