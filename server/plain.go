@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -17,7 +18,7 @@ func Plainly(err error, names map[string]string) Failure {
 	var tool *generate.ToolError
 	switch {
 	case errors.As(err, &tool):
-		f.Text = tool.Msg
+		f.Text = cmp.Or(tool.Plain, tool.Msg)
 	case errors.As(err, &rule):
 		f.Text = rule.Msg
 	case errors.As(err, &shape):

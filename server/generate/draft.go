@@ -1,6 +1,10 @@
 package generate
 
-import "tgi/runtime/llm"
+import (
+	"cmp"
+
+	"tgi/runtime/llm"
+)
 
 // Rules says which API defines the meaning and bounds of a Draft's settings.
 type Rules uint8
@@ -79,8 +83,9 @@ type Draft struct {
 	// Clip makes MaxNewTokens a bound alone: where the context has less room, the text ends with the context.
 	Clip bool
 	// LengthField is the name of the field that MaxNewTokens comes from; empty for max_new_tokens, TGI's name on all of
-	// its routes. TopField is that of TopNTokens under OpenAI's rules; empty for top_logprobs.
-	LengthField, TopField string
+	// its routes. TopField is that of TopNTokens under OpenAI's rules; empty for top_logprobs. EchoField is that of
+	// PromptLogprobs; empty for decoder_input_details.
+	LengthField, TopField, EchoField string
 	// Tier and Priority say how urgent the request is: less goes before the others of its client that wait.
 	Tier     Tier
 	Priority int
@@ -117,3 +122,9 @@ type Draft struct {
 	// Adapter names a fine-tuned variant of the model.
 	Adapter *string
 }
+
+// beamsField is the client's name for NumBeams.
+func (d *Draft) beamsField() string { return cmp.Or(d.BeamsField, "num_beams") }
+
+// echoField is the client's name for PromptLogprobs.
+func (d *Draft) echoField() string { return cmp.Or(d.EchoField, "decoder_input_details") }

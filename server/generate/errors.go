@@ -25,6 +25,10 @@ var ErrCall = errors.New("no call as demanded")
 type ToolError struct {
 	// Msg is for the client.
 	Msg string
+	// Plain is Msg for APIs whose clients do not know TGI's words; empty for Msg.
+	Plain string
+	// Field is the one that is to blame; empty for tool_choice.
+	Field string
 	// Err is a further error that it wraps, or nil.
 	Err error
 }
@@ -41,9 +45,12 @@ func (e *ToolError) Unwrap() []error {
 	return all
 }
 
-// ErrAnswerOrCalls is TGI's answer to a request with a grammar and tools, where the model's format of calls can't be
-// told from an answer, or its parser's plugin knows no more than calls.
-var ErrAnswerOrCalls error = &ToolError{Msg: "Grammar and tools are mutually exclusive"}
+// AnswerOrCalls is TGI's answer to a request with a grammar, in a field, and tools, where the model's format of calls
+// can't be told from an answer, or its parser's plugin knows no more than calls.
+func AnswerOrCalls(field string) error {
+	return &ToolError{Msg: "Grammar and tools are mutually exclusive", Field: field,
+		Plain: fmt.Sprintf("`%s` and `tools` exclude each other", field)}
+}
 
 // Invalid is a request that broke a rule. It wraps llm.ErrInvalid.
 type Invalid struct {

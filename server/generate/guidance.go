@@ -130,7 +130,7 @@ func (g *Guidance) check(d *Draft) error {
 	switch {
 	case kind == "":
 	case or(d.NumBeams, 1) > 1:
-		return invalid(field, "`%s` and `num_beams` > 1 exclude each other", field)
+		return invalid(field, "`%s` and `%s` > 1 exclude each other", field, d.beamsField())
 	case d.Heal != nil && *d.Heal:
 		return invalid(field, "`%s` and `token_healing` exclude each other", field)
 	}

@@ -101,7 +101,7 @@ func (s *Service) openImages(ctx context.Context, d *Draft) (p pictures, err err
 			return p, image.blame(err)
 		}
 		if picture.Mutual && d.PromptLogprobs {
-			return p, invalid("decoder_input_details",
+			return p, invalid(d.echoField(),
 				"log-probabilities of the prompt and images exclude each other for this model, which computes an image whole")
 		}
 		p.list, texts[i] = append(p.list, picture), picture.Text

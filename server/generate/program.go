@@ -83,14 +83,14 @@ func (s *Service) sized(d *Draft) (size, error) {
 	}
 	switch {
 	case n.beams > 0:
-		return n, exclude("num_beams")
+		return n, exclude(d.beamsField())
 	case n.prompts > 1:
 		_, field := d.Guidance.kind()
 		return n, exclude(field)
 	case or(d.BestOf, 1) > 1:
 		return n, exclude("best_of")
 	case d.PromptLogprobs:
-		return n, exclude("decoder_input_details")
+		return n, exclude(d.echoField())
 	case or(d.Heal, false):
 		return n, exclude("token_healing")
 	}

@@ -193,7 +193,7 @@ func (s *Service) launch(ctx context.Context, run *Run, d *Draft, n size, client
 		Embeddings: embeddings, Prediction: r.prediction, Twins: r.twins,
 		Mix: r.mix, Unseen: &run.unseen})
 	if err != nil {
-		return err
+		return d.blameSearch(err)
 	}
 	run.submitted = time.Now()
 	run.wantReceipt(d)

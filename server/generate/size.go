@@ -1,6 +1,11 @@
 package generate
 
-import "cmp"
+import (
+	"errors"
+	"strings"
+
+	"tgi/runtime/llm"
+)
 
 // MaxBeams bounds num_beams: a step costs as much as that many sequences.
 const MaxBeams = 64
@@ -56,7 +61,7 @@ func (l Limits) size(d *Draft) (size, error) {
 	most := min(MaxBeams, l.perRequest())
 	beams := or(d.NumBeams, 1)
 	if beams < 1 || beams > uint64(most) {
-		field := cmp.Or(d.BeamsField, "num_beams")
+		field := d.beamsField()
 		return s, invalid(field, "`%s` must be >= 1 and <= %d. Given: %d", field, most, beams)
 	}
 	if beams > 1 {
@@ -87,6 +92,15 @@ func (s size) checkSearch(d *Draft) error {
 	return nil
 }
 
+// blameSearch names the field by which d asks for a beam search that the engine refuses beside what else d wants.
+func (d *Draft) blameSearch(err error) error {
+	if or(d.NumBeams, 1) < 2 || !errors.Is(err, llm.ErrInvalid) || errors.As(err, new(*Invalid)) {
+		return err
+	}
+	field := d.beamsField()
+	return invalid(field, "`%s`: %s", field, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
+}
+
 // checkCompeting checks best_of against TGI's bounds.
 func (l Limits) checkCompeting(d *Draft) error {
 	best, most := or(d.BestOf, 1), uint64(min(l.MaxBestOf, l.perRequest()))
@@ -94,8 +108,7 @@ func (l Limits) checkCompeting(d *Draft) error {
 	case d.Stream && best != 1:
 		return invalid("best_of", "`best_of` != 1 is not supported when streaming tokens")
 	case d.Stream && d.PromptLogprobs:
-		return invalid("decoder_input_details",
-			"`decoder_input_details` == true is not supported when streaming tokens")
+		return invalid(d.echoField(), "`%s` == true is not supported when streaming tokens", d.echoField())
 	case d.Stream:
 		return nil
 	case best > 1 && l.MaxBestOf == 1:

@@ -253,6 +253,31 @@ func TestProgramIsRefused(t *testing.T) {
 			t.Errorf("%s: %d %s", want, status, got)
 		}
 	}
+	for param, members := range map[string]string{"echo": `"echo":true,"logprobs":1`,
+		"n": `"use_beam_search":true,"n":2`, "token_healing": `"token_healing":true`} {
+		status, got := p.call(t, http.MethodPost, "/v1/completions", fmt.Appendf(nil,
+			`{"prompt":"Hi","max_tokens":4,%s,"plugins":%s}`, members, do("plain")))
+		want := "Input validation error: `" + param + "` and program `hostile` in `plugins` exclude each other"
+		if status != http.StatusUnprocessableEntity || !strings.Contains(got, want) ||
+			!strings.Contains(got, `"param":"`+param+`"`) {
+			t.Errorf("%s: %d %s", param, status, got)
+		}
+	}
+}
+
+// TestBeamsNameTheirField: a beam search beside a guard is refused by the name that its client has for it.
+func TestBeamsNameTheirField(t *testing.T) {
+	p := programming(t, nil)
+	for param, members := range map[string]string{"num_beams": `"num_beams":2`, "n": `"use_beam_search":true,"n":2`} {
+		status, got := p.call(t, http.MethodPost, "/v1/completions", fmt.Appendf(nil,
+			`{"prompt":"Hi","max_tokens":4,%s,"plugins":[{"name":"banned-strings","params":{"strings":["x"]}}]}`, members))
+		want := `"Input validation error: ` + "`" + param + "`: beam search compares whole texts and cannot run beside " +
+			"guard banned-strings, which holds tokens back"
+		if status != http.StatusUnprocessableEntity || !strings.Contains(got, want) ||
+			!strings.Contains(got, `"param":"`+param+`"`) {
+			t.Errorf("%s: %d %s", param, status, got)
+		}
+	}
 }
 
 // hostilePrograms are what a program does over and over, with what its client is told in the end.

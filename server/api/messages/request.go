@@ -88,7 +88,7 @@ func (c *call) offer() error {
 	}
 	if g := c.draft.Grammar; g != nil && len(v.ToolNames) > 0 && v.ToolChoice.Mode != generate.ChooseNone {
 		if g.Plugin != "" {
-			return generate.ErrAnswerOrCalls
+			return generate.AnswerOrCalls(g.Field)
 		}
 		v.Answer = g
 	}

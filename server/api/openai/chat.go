@@ -75,7 +75,7 @@ func (b *chatBody) offer(d *dialect.Dialect) error {
 	if g := b.draft.Grammar; g != nil && len(b.conversation.ToolNames) > 0 &&
 		b.conversation.ToolChoice.Mode != generate.ChooseNone {
 		if !d.AnswerOrCalls || g.Field != "response_format" || g.Plugin != "" {
-			return toolFault("Grammar and tools are mutually exclusive")
+			return generate.AnswerOrCalls(g.Field)
 		}
 		b.conversation.Answer = g
 	}

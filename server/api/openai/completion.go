@@ -64,7 +64,7 @@ func decodeCompletion(text []byte, most int, d *dialect.Dialect) (*call, error) 
 func (c *call) makeDrafts() error {
 	for _, p := range c.prompts {
 		draft := c.draft
-		draft.Inputs, draft.Tokens = p.text, p.tokens
+		draft.Inputs, draft.Tokens, draft.EchoField = p.text, p.tokens, "echo"
 		draft.PromptLogprobs, draft.PromptTop = c.shown.Echo && (c.shown.Logprobs || p.tokens != nil), c.shown.Logprobs
 		if draft.PromptLogprobs && c.stream && c.n > 1 {
 			return &generate.Invalid{Msg: "`echo` with log-probabilities or token ids is not supported when streaming `n` > 1",

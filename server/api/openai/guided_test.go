@@ -97,7 +97,7 @@ func TestGrammarsRefused(t *testing.T) {
 			"Input validation error: `structured_outputs.whitespace_pattern` is not supported",
 			"structured_outputs.whitespace_pattern", "validation"},
 		{`"response_format":{"type":"json_object"},` + tools, "Tool error: Grammar and tools are mutually exclusive",
-			"tool_choice", "tool_error"},
+			"response_format", "tool_error"},
 		{`"guided_json":{},"ignore_eos":true`,
 			"Input validation error: `ignore_eos` and `guided_json` exclude each other: a grammar says where its text ends", "ignore_eos", "validation"},
 		{`"guided_json":{}`, "Input validation error: grammar is not valid: #", "guided_json", "validation"},

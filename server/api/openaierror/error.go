@@ -63,7 +63,8 @@ func Explain(err error, names Names) Failure {
 	switch {
 	case errors.As(err, &own):
 	case errors.As(err, &tool):
-		own = &Refusal{http.StatusUnprocessableEntity, "Tool error: " + tool.Msg, "tool_error", "tool_choice"}
+		own = &Refusal{http.StatusUnprocessableEntity, "Tool error: " + tool.Msg, "tool_error",
+			cmp.Or(names[tool.Field], tool.Field, "tool_choice")}
 	case errors.As(err, &none):
 		own = noModel(none.ID)
 	}

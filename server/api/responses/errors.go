@@ -43,6 +43,7 @@ func explain(err error) failure {
 	f := failure{openaierror.Explain(err, names)}
 	var rule *generate.Invalid
 	var shape *wire.Error
+	var tool *generate.ToolError
 	switch {
 	case errors.Is(err, store.ErrUnavailable):
 		f.Failure.Failure = server.Failure{Status: http.StatusServiceUnavailable, Type: "unavailable",
@@ -52,6 +53,8 @@ func explain(err error) failure {
 			Text: "The request is larger than what is kept of a response (responses.max_response)"}
 	case errors.Is(err, generate.ErrCall):
 		f.Code = serverError // but not the status 500, after which SDKs send the request again
+	case errors.As(err, &tool) && tool.Plain != "":
+		f.Text = tool.Plain
 	case errors.As(err, &rule), errors.As(err, &shape):
 		f.Text = server.Plainly(err, names).Text
 	}

@@ -132,6 +132,7 @@ func TestRefused(t *testing.T) {
 		`,"include":["all"]`:                                                                              "unknown variant `all`",
 		`,"background":true,"store":false`:                                                                "`background` needs `store`",
 		`,"text":{"format":{"type":"json_schema","name":"x"}}`:                                            "`text.format.schema` is missing",
+		`,"guided_regex":"a","tools":[{"type":"function","name":"b"}]`:                                    "\"message\":\"`guided_regex` and `tools` exclude each other\",\"type\":\"invalid_request_error\",\"param\":\"guided_regex\"",
 		`,"text":{"verbosity":"loud"}`:                                                                    "unknown variant `loud`",
 		`,"max_output_tokens":0`:                                                                          "`max_output_tokens` must be strictly positive",
 		`,"top_logprobs":21`:                                                                              "`top_logprobs` must be >= 0 and <= 20. Given: 21",

@@ -120,10 +120,13 @@ func (r receiptsOnly) Error() string {
 		"\"receipt\", or with TGI's `details` alone, the receipt"
 }
 
-// PrintReceipts prints the receipts for which Read failed with err; nothing where it had none.
-func PrintReceipts(w io.Writer, err error) error {
+// PrintReceipts prints the receipts for which Read failed with err, and to notes why there is no more. Where it had
+// none it returns err.
+func PrintReceipts(w, notes io.Writer, err error) error {
 	var list receiptsOnly
-	errors.As(err, &list)
+	if !errors.As(err, &list) {
+		return err
+	}
 	for _, r := range list.list {
 		var b bytes.Buffer
 		if err := json.Indent(&b, r, "", "  "); err != nil {
@@ -133,7 +136,8 @@ func PrintReceipts(w io.Writer, err error) error {
 			return err
 		}
 	}
-	return nil
+	_, err = fmt.Fprintln(notes, "tgi:", terminal.Text(err.Error()))
+	return err
 }
 
 // Read returns the explanations of a reply of any API, in one piece or a stream.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -125,7 +124,7 @@ func (c console) showExplained(f *explainFlags, name string, reply []byte) error
 		err = fmt.Errorf("%s: %w", name, err)
 	}
 	if err != nil {
-		return errors.Join(explain.PrintReceipts(c.out, err), err)
+		return explain.PrintReceipts(c.out, c.errors, err)
 	}
 	if f.out.json {
 		return printIndented(c.out, texts)

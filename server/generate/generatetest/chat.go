@@ -147,7 +147,7 @@ func (c *content) UnmarshalJSON(b []byte) error {
 func (c *Chat) hold(conversation *generate.Conversation, tools []byte) ([]generate.Dropped, error) {
 	c.note(0, 0, conversation.ConstraintRequest(tools))
 	if conversation.Answer != nil && !c.Beside {
-		return nil, generate.ErrAnswerOrCalls
+		return nil, generate.AnswerOrCalls(conversation.Answer.Field)
 	}
 	return c.Drops, c.RefuseHold
 }

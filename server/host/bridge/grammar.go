@@ -56,7 +56,7 @@ func holdCalls(ctx context.Context, c *generate.Conversation, g *plugins.ToolGra
 	compile func(context.Context, plugins.GrammarCall) (*plugins.Grammar, error)) (h held, err error) {
 	switch {
 	case c.Answer != nil && (g == nil || g.Source == "" || !g.Answer):
-		return h, generate.ErrAnswerOrCalls
+		return h, generate.AnswerOrCalls(c.Answer.Field)
 	case g == nil:
 		return h, nil
 	}

@@ -35,10 +35,10 @@ func TestHoldCalls(t *testing.T) {
 	}{
 		"nothing":     {nil, nil, nil, false, "", ""},
 		"notes":       {nil, &plugins.ToolGrammar{Dropped: note}, nil, false, "", ""},
-		"calls alone": {answer, source(false, false), nil, false, generate.ErrAnswerOrCalls.Error(), ""},
-		"no plugin":   {answer, nil, nil, false, generate.ErrAnswerOrCalls.Error(), ""},
+		"calls alone": {answer, source(false, false), nil, false, generate.AnswerOrCalls("").Error(), ""},
+		"no plugin":   {answer, nil, nil, false, generate.AnswerOrCalls("").Error(), ""},
 		"notes alone": {answer, &plugins.ToolGrammar{Answer: true, Dropped: note}, nil, false,
-			generate.ErrAnswerOrCalls.Error(), ""},
+			generate.AnswerOrCalls("").Error(), ""},
 		"refused":      {nil, source(false, false), refused, true, "tool `f`: #/function/parameters/not: no", ""},
 		"optional":     {nil, source(true, false), refused, true, "", "tool `f`: #/function/parameters/not: no"},
 		"no language":  {nil, source(false, false), unknown, true, "", "nobody knows x"},
