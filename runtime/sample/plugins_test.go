@@ -257,7 +257,8 @@ func TestPluginFailures(t *testing.T) {
 		})}, nil, "plugin server: the sampler picked candidate 3 of 3"},
 		{"sampler below", Plugins{Sampler: samplerFunc(func(History, []Candidate) (int, error) { return -2, nil })},
 			nil, "candidate -2 of 3"},
-		{"empty mask", Plugins{Masker: &script{steps: [][]llm.Token{{}}}}, ErrNoToken, "after what the grammar forbade"},
+		{"empty mask", Plugins{Masker: &script{steps: [][]llm.Token{{}}}}, ErrNoToken,
+			"after what the grammar forbade"},
 		{"mask against processor", Plugins{Masker: fine(), Processors: []Processor{
 			processorFunc(func(_ History, x []float32) error { x[0], x[1] = negInf, negInf; return nil }),
 		}}, ErrNoToken, "after what the grammar and plugin server forbade"},
