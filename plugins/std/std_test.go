@@ -133,12 +133,18 @@ func (w words) Encode(s string) []uint32 { ids, _ := w.World.Encode(s); return i
 // tryLoad loads a module as the server does, with the default limits.
 func tryLoad(t testing.TB, wasm []byte, config string) (*guest.Guest, error) {
 	t.Helper()
+	return tryLoadWith(t, wasm, config, words{kit.NewWorld()})
+}
+
+// tryLoadWith is tryLoad with a vocabulary.
+func tryLoadWith(t testing.TB, wasm []byte, config string, vocab guest.Vocabulary) (*guest.Guest, error) {
+	t.Helper()
 	e, err := sandbox.New(sandbox.Config{CacheDir: testcache.Dir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	g, err := guest.Load(context.Background(), e, guest.Config{
-		Name: "test", Wasm: wasm, Config: []byte(config), Vocabulary: words{kit.NewWorld()}, MaxInstances: 4,
+		Name: "test", Wasm: wasm, Config: []byte(config), Vocabulary: vocab, MaxInstances: 4,
 		Program: program.Functions(),
 	})
 	if err == nil {

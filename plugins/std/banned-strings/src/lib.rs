@@ -4,9 +4,14 @@
 
 extern crate alloc;
 
+mod search;
+
 use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use search::{Scan, Strings, Text, Wanted};
 use settings::{boolean, whole, Defaults};
 use tgi_plugin::{guard::Held, json::Reader, plugin, Guard, Result};
 
@@ -25,22 +30,37 @@ struct Settings {
     /// Requests may set nothing; `None` until the configuration was read.
     locked: Option<bool>,
     locking: bool,
-    /// Of the configuration and of the request, in lower case where case is ignored; see `check`.
-    strings: Vec<Vec<u8>>,
+    /// Of the configuration and of the request.
+    strings: Vec<String>,
     bytes: usize,
     ignore_case: bool,
     whole_word: bool,
     depth: usize,
+    /// Searches for the strings; `None` without any, and where a setting changed since it was made.
+    search: Option<Arc<Strings>>,
 }
 
-static DEFAULTS: Defaults<Settings> =
-    Defaults::new(Settings { locked: None, locking: false, strings: Vec::new(), bytes: 0, ignore_case: true, whole_word: false, depth: 0 });
+const INITIAL: Settings = Settings {
+    locked: None,
+    locking: false,
+    strings: Vec::new(),
+    bytes: 0,
+    ignore_case: true,
+    whole_word: false,
+    depth: 0,
+    search: None,
+};
+
+static DEFAULTS: Defaults<Settings> = Defaults::new(INITIAL);
 
 impl settings::Settings for Settings {
     fn member(&mut self, r: &mut Reader, name: &str) -> bool {
         if self.locked == Some(true) {
             r.fail("the operator has fixed the parameters");
             return true;
+        }
+        if matches!(name, "strings" | "ignore_case" | "whole_word") {
+            self.search = None;
         }
         match name {
             "locked" if self.locked.is_none() => self.locking = boolean(r, name),
@@ -58,6 +78,9 @@ impl settings::Settings for Settings {
             return Err("locked is true and strings is empty: nothing would ever be taken back".into());
         }
         self.locked = Some(self.locked.unwrap_or(self.locking));
+        if self.search.is_none() && !self.strings.is_empty() {
+            self.search = Some(Arc::new(Strings::new(&self.strings, self.ignore_case, self.whole_word)));
+        }
         Ok(())
     }
 }
@@ -84,21 +107,8 @@ impl Settings {
             } else if self.bytes > ALL {
                 r.fail(&format!("strings: more than {} bytes with those of the configuration", ALL));
             }
-            self.strings.push(s.into_bytes());
+            self.strings.push(s);
         });
-    }
-
-    fn fold(&self, b: u8) -> u8 {
-        if self.ignore_case {
-            b.to_ascii_lowercase()
-        } else {
-            b
-        }
-    }
-
-    /// Whether the text has the bytes of `s` at `at`, as far as it goes.
-    fn agrees(&self, text: &[u8], at: usize, s: &[u8]) -> bool {
-        s.iter().zip(&text[at..]).all(|(&a, &b)| self.fold(a) == self.fold(b))
     }
 }
 
@@ -114,64 +124,12 @@ pub struct Banned {
     places: Vec<(usize, usize)>,
     /// The end of the prompt: a string less a byte, and the character in front of it. A string may begin there.
     before: Vec<u8>,
-    /// It, and what is held behind it.
-    text: Vec<u8>,
+    /// How the text was searched, behind so many tokens of the sequence.
+    scan: Option<Scan>,
+    seen: usize,
 }
 
 impl Banned {
-    /// Whether a string may begin at `at`: with `whole_word` not inside a word.
-    fn begins(&self, text: &[u8], at: usize, s: &[u8]) -> bool {
-        !self.s.whole_word || letters::begins(s) != Some(true) || !letters::ends(&text[..at])
-    }
-
-    /// Whether a string that ends before `end` ends there: with `whole_word` not inside a word. `None` where
-    /// what follows decides, such as the rest of a character.
-    fn ends(&self, text: &[u8], end: usize, s: &[u8], over: bool) -> Option<bool> {
-        if !self.s.whole_word || !letters::ends(s) {
-            return Some(true);
-        }
-        match letters::begins(&text[end..]) {
-            Some(word) => Some(!word),
-            None if over => Some(true),
-            None => None,
-        }
-    }
-
-    /// Where the first banned string of the text begins that ends at `least` or behind it, and where the first may begin
-    /// that is not complete. The text was looked at before up to `from`: what ended there may have waited for a
-    /// character behind it, and the bytes of that may have come one by one.
-    fn find(&self, text: &[u8], least: usize, from: usize, over: bool) -> (Option<usize>, usize) {
-        let (mut found, mut partial) = (None, text.len());
-        let from = from - if self.s.whole_word { (letters::LONGEST - 1).min(from - least) } else { 0 };
-        for s in &self.s.strings {
-            let (first, last) = (self.s.fold(s[0]), self.s.fold(s[s.len() - 1]));
-            for end in from.max(s.len())..=text.len() {
-                let at = end - s.len();
-                if found.map_or(false, |f| f <= at) {
-                    break;
-                }
-                if self.s.fold(text[end - 1]) != last || !self.s.agrees(text, at, s) || !self.begins(text, at, s) {
-                    continue;
-                }
-                match self.ends(text, end, s, over) {
-                    Some(true) => found = Some(at),
-                    Some(false) => {}
-                    None => partial = partial.min(at),
-                }
-            }
-            if over {
-                continue;
-            }
-            for at in (text.len() + 1).saturating_sub(s.len())..partial {
-                if self.s.fold(text[at]) == first && self.s.agrees(text, at, s) && self.begins(text, at, s) {
-                    partial = at;
-                    break;
-                }
-            }
-        }
-        (found, partial)
-    }
-
     /// Counts a rewind to a place, and returns where to go: further back, as far as `depth` goes, where the
     /// place was tried before.
     fn place(&mut self, position: usize, released: usize) -> usize {
@@ -193,32 +151,36 @@ impl Banned {
 
 impl Guard for Banned {
     fn begin(params: &[u8], prompt: &[u32]) -> Result<Self> {
-        Ok(Banned { s: DEFAULTS.with(params)?, places: Vec::with_capacity(64), before: border::tail(prompt, BEFORE), text: Vec::new() })
+        Ok(Banned { s: DEFAULTS.with(params)?, places: Vec::with_capacity(64), before: border::tail(prompt, BEFORE), scan: None, seen: 0 })
     }
 
     fn check(&mut self, held: &mut Held) -> Result<()> {
-        if self.s.strings.is_empty() {
-            held.done();
-            return Ok(());
-        }
+        let search = match &self.s.search {
+            Some(search) => search,
+            None => {
+                held.done();
+                return Ok(());
+            }
+        };
         let n = held.tokens.len();
         let before = n - held.released - held.new.min(n - held.released);
         let from = if before == 0 { held.context } else { held.ends[before - 1] as usize };
         let b = if held.context < BEFORE { self.before.len() } else { 0 };
-        let gone = b + held.context;
-        let mut text = core::mem::take(&mut self.text);
-        text.clear();
-        text.extend_from_slice(&self.before[..b]);
-        text.extend_from_slice(held.text);
+        let text = Text { before: &self.before[..b], held: held.text };
         // what ends in the prompt, or in what went out, is no match
-        let (found, partial) = self.find(&text, gone + 1, (b + from).max(gone + 1), held.ends_here());
-        self.text = text;
-        if let Some(at) = found {
+        let gone = b + held.context;
+        if n - held.new != self.seen || self.seen < held.released {
+            self.scan = None;
+        }
+        self.seen = n;
+        let wanted = Wanted { from: b + from, least: gone + 1, over: held.ends_here() };
+        let found = search.find(&text, &wanted, &mut self.scan);
+        if let Some(at) = found.string {
             let at = held.token_at(at.max(gone) - b).min(n - 1);
             let at = self.place(at, held.released);
             held.rewind(at, &[]);
         } else if !held.ends_here() {
-            let keep = held.token_at(partial.max(gone) - b).min(n);
+            let keep = held.token_at(found.partial.max(gone) - b).min(n);
             held.release(keep.min((n - self.s.depth.min(n)).max(held.released)));
         }
         Ok(())
@@ -227,7 +189,7 @@ impl Guard for Banned {
 
 plugin! {
     description: concat!(
-        r#"{"name":"banned-strings","version":"1.1.0","config":true,"kinds":["guard"],"#,
+        r#"{"name":"banned-strings","version":"1.1.1","config":true,"kinds":["guard"],"#,
         r#""guard":{"hold":256,"verdicts":["rewind"]},"#,
         r#""doc":"Takes strings back before anyone sees them, and has the model go another way.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,

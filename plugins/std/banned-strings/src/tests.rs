@@ -135,6 +135,93 @@ fn whole_words_as_by_brute_force() {
     assert!(hits > 500 && waits > 300, "{} {}", hits, waits);
 }
 
+/// What a search for one string after the other finds in a text that was seen up to `from`.
+fn one_by_one(strings: &[String], text: &[u8], wanted: &Wanted, ignore_case: bool, whole_word: bool) -> search::Found {
+    let same = |a: &[u8], b: &[u8]| if ignore_case { a.eq_ignore_ascii_case(b) } else { a == b };
+    let mut found = search::Found { string: None, partial: text.len() };
+    for s in strings.iter().map(|s| s.as_bytes()) {
+        for at in 0..text.len() {
+            let end = (at + s.len()).min(text.len());
+            if !same(&text[at..end], &s[..end - at])
+                || whole_word && letters::begins(s) == Some(true) && letters::ends(&text[..at])
+            {
+                continue;
+            }
+            let follows = if whole_word && letters::ends(s) { letters::begins(&text[end..]) } else { Some(false) };
+            if at + s.len() > text.len() || follows.is_none() && !wanted.over {
+                found.partial = found.partial.min(at);
+            } else if follows != Some(true) && end >= wanted.least && end + 3 * whole_word as usize >= wanted.from {
+                found.string = Some(found.string.map_or(at, |f| f.min(at)));
+            }
+        }
+    }
+    found
+}
+
+/// Whatever the strings have in common with each other and with the text, each token is judged as by a search for one
+/// string after the other, also where tokens were taken back.
+#[test]
+fn as_one_by_one() {
+    const ALPHABETS: [&[&str]; 4] = [&["a", "A", "b"], &["a", "-", "aa"], &["a"], &["é", "E", "a", "-", "🙂", "\u{301}"]];
+    let mut state = 5u64;
+    let mut below = |n: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % n
+    };
+    let (mut backs, mut waits) = ([0; 4], [0; 4]);
+    for round in 0..2000 {
+        let alphabet = ALPHABETS[round % 4];
+        let mut any = |most: usize| (0..1 + below(most)).map(|_| alphabet[below(alphabet.len())]).collect::<String>();
+        let strings: Vec<String> = (0..1 + round / 4 % 7).map(|_| any(7)).collect();
+        // each byte may be one of the text's tokens, and any text
+        let mut words: Vec<Vec<u8>> = any(40).into_bytes().chunks(1).map(|b| b.to_vec()).collect();
+        words.extend((0..20).map(|_| any(6).into_bytes()));
+        words.push([0xff].to_vec());
+        testing::vocabulary_bytes(&words);
+        let (ignore_case, whole_word) = (below(2) == 0, below(2) == 0);
+        let list: Vec<String> = strings.iter().map(|s| format!("\"{}\"", s)).collect();
+        let params = format!(r#"{{"strings":[{}],"ignore_case":{},"whole_word":{}}}"#, list.join(","), ignore_case, whole_word);
+        let prompt: Vec<u32> = (0..below(5)).map(|_| below(words.len()) as u32).collect();
+        let mut w = Watched::<Banned>::begin(&params, &prompt).unwrap();
+        let (mut released, mut next) = (prompt.len(), 0);
+        for i in 0..30 {
+            let token = if below(3) == 0 { below(words.len()) } else { next };
+            next = (token + 1) % words.len();
+            let tokens: Vec<u32> = prompt.iter().chain(w.output()).copied().chain([token as u32]).collect();
+            let mut ends = alloc::vec![0];
+            let mut text = Vec::new();
+            for &t in &tokens {
+                text.extend_from_slice(&words[t as usize]);
+                ends.push(text.len());
+            }
+            let n = tokens.len();
+            let over = i == 29;
+            let wanted = Wanted { from: ends[n - 1], least: ends[released] + 1, over };
+            let want = one_by_one(&strings, &text, &wanted, ignore_case, whole_word);
+            let v = w.push(token as u32, if over { reason::LENGTH } else { reason::NONE }).unwrap();
+            let of = |byte: usize| (released..n).find(|&t| ends[t + 1] > byte.max(ends[released])).unwrap_or(n);
+            let why = || format!("{} after {:?}, {} of them released: {:?}, want {:?}", params, text, ends[released], v, want);
+            match want.string {
+                Some(at) => assert_eq!((v.kind, v.position), (verdict::REWIND, of(at).min(n - 1)), "{}", why()),
+                None if over => assert_eq!((v.kind, v.position), (verdict::RELEASE, n), "{}", why()),
+                None => {
+                    // the first bytes of a character may be any
+                    let cut = (text.len().saturating_sub(3)..text.len()).find(|&i| letters::begins(&text[i..]).is_none());
+                    let least = if whole_word { of(want.partial.min(cut.unwrap_or(text.len()))) } else { of(want.partial) };
+                    assert!(v.kind == verdict::RELEASE && (least..=of(want.partial)).contains(&v.position), "{}", why());
+                    waits[round % 4] += (v.position < n) as usize;
+                }
+            }
+            if v.kind == verdict::RELEASE {
+                released = v.position;
+            } else {
+                backs[round % 4] += 1;
+            }
+        }
+    }
+    assert!(backs.iter().chain(&waits).all(|&n| n > 700), "{:?} {:?}", backs, waits);
+}
+
 /// However the text is cut into tokens, nothing of the string is shown, and all before it is.
 #[test]
 fn over_every_split() {
@@ -173,11 +260,14 @@ fn goes_back_further() {
 #[test]
 fn refuses() {
     testing::vocabulary(WORDS);
-    let long = format!(r#"{{"strings":["{}"]}}"#, "x".repeat(257));
+    let list = |n: usize, s: &str| format!(r#"{{"strings":[{}]}}"#, alloc::vec![format!("\"{}\"", s); n].join(","));
+    let (long, many, all) = (list(1, &"x".repeat(257)), list(1025, "x"), list(129, &"x".repeat(256)));
     for (params, want) in [
         (r#"{"strings":"a"}"#, "strings: want a list of strings"),
         (r#"{"strings":[""]}"#, "strings[0] has 0 bytes, want 1 to 256"),
         (long.as_str(), "strings[0] has 257 bytes, want 1 to 256"),
+        (many.as_str(), "strings: more than 1024 with those of the configuration"),
+        (all.as_str(), "strings: more than 32768 bytes with those of the configuration"),
         (r#"{"strings":["a",1]}"#, "strings[1]: want a string"),
         (r#"{"depth":17}"#, "depth: 17 is not a whole number from 0 to 16"),
         (r#"{"words":[]}"#, "unknown parameter: words"),

@@ -233,7 +233,7 @@ impl Logits for Banned {
 
 plugin! {
     description: concat!(
-        r#"{"name":"banned-words","version":"1.1.0","config":true,"kinds":["logits"],"modes":["deny","bitmask"],"#,
+        r#"{"name":"banned-words","version":"1.1.1","config":true,"kinds":["logits"],"modes":["deny","bitmask"],"#,
         r#""doc":"Keeps strings out of the generated text, however tokens split them.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""words":{"description":"strings that the generated text must not contain, on top of the configured ones","type":"array","maxItems":256,"items":{"type":"string","minLength":1,"maxLength":256},"default":[]},"#,

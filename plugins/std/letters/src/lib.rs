@@ -16,7 +16,10 @@ const RANGES: &[u8] = include_bytes!("letters.bin");
 pub const LONGEST: usize = 4;
 
 fn range(i: usize) -> (u32, u32) {
-    let r = RANGES[4 * i..4 * i + 4].iter().fold(0, |r, &b| r << 8 | b as u32);
+    let r = match RANGES[4 * i..4 * i + 4] {
+        [a, b, c, d] => u32::from_be_bytes([a, b, c, d]),
+        _ => 0,
+    };
     (r >> 12, r & 0xfff)
 }
 

@@ -78,9 +78,11 @@ impl Breaker {
 
     /// Reads a text that is not the last one and a token more.
     fn read(&mut self, text: &[u32]) {
-        self.same.iter_mut().for_each(|x| *x = 0);
-        for end in text.len().saturating_sub(HOLD + PERIOD)..text.len() {
-            self.step(&text[..=end]);
+        let n = text.len();
+        for (i, same) in self.same.iter_mut().enumerate() {
+            let before = &text[..n.saturating_sub(i + 1)];
+            let alike = text.iter().rev().zip(before.iter().rev()).take(HOLD + PERIOD).take_while(|(a, b)| a == b);
+            *same = alike.count();
         }
     }
 
@@ -128,7 +130,7 @@ impl Guard for Breaker {
 
 plugin! {
     description: concat!(
-        r#"{"name":"loop-breaker","version":"1.0.0","config":true,"kinds":["guard"],"#,
+        r#"{"name":"loop-breaker","version":"1.0.1","config":true,"kinds":["guard"],"#,
         r#""guard":{"hold":256,"verdicts":["rewind"]},"#,
         r#""doc":"Notices a text that goes round in circles and takes it back to where it began to.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,

@@ -244,7 +244,7 @@ impl Logits for Budget {
 
 plugin! {
     description: concat!(
-        r#"{"name":"thinking-budget","version":"1.0.1","config":true,"kinds":["logits"],"modes":["deny","force"],"#,
+        r#"{"name":"thinking-budget","version":"1.0.2","config":true,"kinds":["logits"],"modes":["deny","force"],"#,
         r#""doc":"Bounds how many tokens a model thinks, and closes the thinking where it would go on.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
         r#""budget":{"description":"tokens of thinking after which it is closed","type":"integer","minimum":0,"maximum":1000000,"default":1024},"#,
