@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -209,5 +210,69 @@ func TestReloadFolder(t *testing.T) {
 	}
 	if logit(t, s, "b") != 5 {
 		t.Error("the plugin went with the folder that can't be read")
+	}
+}
+
+// TestReloadKeepsKinds: a file that becomes a module which lacks a kind of what serves is rejected, wherever the plugin
+// comes from, and what serves goes on. Settings that name the kind, and a file that was away, say that it is meant.
+func TestReloadKeepsKinds(t *testing.T) {
+	guards := func(hold string) []byte {
+		return bytes.Replace(swapGuard(false), []byte(`"hold":4`), []byte(`"hold":`+hold), 1)
+	}
+	dir := t.TempDir()
+	inFolder := filepath.Join(dir, "f.wasm")
+	write(t, inFolder, guards("4"))
+	of := spec(t, "s", guards("4"))
+	of.Apply = ApplyAlways
+	s := open(t, Options{Specs: []Spec{of}, Folder: dir})
+	kinds := func(want ...string) {
+		t.Helper()
+		for _, st := range s.List() {
+			if strings.Join(st.Kinds, " ") != strings.Join(want, " ") {
+				t.Errorf("%s: kinds %q, want %q", st.Name, st.Kinds, want)
+			}
+		}
+	}
+	put := func(wasm []byte) {
+		write(t, of.Source, wasm)
+		write(t, inFolder, wasm)
+	}
+	put(bias(1).Wasm())
+	for range 2 {
+		r := reload(t, s, []Spec{of}, nil, nil, nil, []string{"f", "s"})
+		const why = "a name keeps its kinds: what serves is of kind guard, source "
+		for name, means := range map[string]string{"s": `kind = "logits" in its settings`, "f": "remove the file first"} {
+			if text := r.Failed[name].Error(); !strings.Contains(text, why) || !strings.Contains(text, means) {
+				t.Errorf("%s: %s", name, text)
+			}
+			if got, text := state(s, name); got != StateActive || !strings.Contains(text, why) {
+				t.Errorf("%s: %s %s", name, got, text)
+			}
+		}
+		kinds("guard")
+	}
+	put(guards("5"))
+	reload(t, s, []Spec{of}, []string{"s", "f"}, nil, nil, nil)
+	named := of
+	named.Kind = "logits"
+	put(bias(1).Wasm())
+	if err := os.Remove(inFolder); err != nil {
+		t.Fatal(err)
+	}
+	reload(t, s, []Spec{named}, []string{"s"}, nil, []string{"f"}, nil)
+	put(bias(1).Wasm())
+	reload(t, s, []Spec{named}, []string{"f"}, []string{"s"}, nil, nil)
+	kinds("logits")
+
+	put(guesttest.Fake{Description: guesttest.Both}.Wasm())
+	reload(t, s, []Spec{of}, []string{"s", "f"}, nil, nil, nil)
+	kinds("logits", "sampler")
+	put(bias(2).Wasm())
+	reload(t, s, []Spec{of}, nil, nil, nil, []string{"f", "s"})
+	kinds("logits", "sampler")
+	for _, e := range s.order {
+		if n := e.current.refs.Load(); n != 1 {
+			t.Errorf("%s: %d references", e.name, n)
+		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 // no longer current and the last of them is released.
 type version struct {
 	guest       *guest.Guest
+	origin      origin
 	source      string // of the module
 	settings    settings
 	key         string   // what tells its grammars from those of other modules and settings
