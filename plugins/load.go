@@ -29,6 +29,7 @@ type job struct {
 	desired
 	serving    *version          // what had the name when the job began, held for it; nil for none
 	reloadOnly bool              // only a reload replaces it
+	wasm       []byte            // of an upload
 	done       chan struct{}     // closed when run has returned
 	sum        [sha256.Size]byte // of the module that was read; zero where none could be
 	loaded     *version          // the new version, not yet in the set
@@ -45,9 +46,12 @@ func (j *job) releaseServing() {
 	}
 }
 
-// run reads the module and loads it, unless it is the serving one.
+// run reads the module and loads it, unless it is the serving one, or is known to be none.
 func (j *job) run(ctx context.Context, s *Set) {
 	defer j.releaseServing()
+	if j.err != nil {
+		return
+	}
 	defer func() { j.err = j.ofSpec(j.err) }()
 	if j.servesBuiltin() {
 		j.sum = j.serving.guest.Sum()
@@ -57,7 +61,10 @@ func (j *job) run(ctx context.Context, s *Set) {
 		j.unchanged = j.err == nil
 		return
 	}
-	wasm, err := s.read(j.source)
+	wasm, err := j.wasm, error(nil)
+	if j.origin != fromUpload {
+		wasm, err = s.read(j.source)
+	}
 	if err != nil {
 		j.err = fmt.Errorf("%w: %s: %w", ErrLoad, j.name, err)
 		return

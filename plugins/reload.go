@@ -30,7 +30,7 @@ type Report struct {
 
 // Reload makes specs and the folder what is installed: what changed is loaded beside what serves, held to the same
 // checks as at the start, and takes its place for new requests, all at once. One that fails leaves the old version
-// serving. Uploads stay, unless a spec has their name. The error is for specs that are wrong in themselves (ErrSpec;
+// serving. Uploads stay, unless a spec has their name: then they wait until none has it (see Options.Kept). The error is for specs that are wrong in themselves (ErrSpec;
 // then nothing is done), for a folder that can't be read (then its plugins stay as they are), for ErrClosed, and for
 // ctx, which ends a reload before anything is replaced. One reload runs at a time; others wait. Uploads come and go
 // meanwhile.
@@ -130,7 +130,7 @@ func (s *Set) discardAll(jobs, late []*job) {
 	}
 }
 
-// runAll runs the jobs: those of the specs to their end, then those of the folder. It returns the folder's jobs that
+// runAll runs the jobs: those of the specs and of uploads to their end, then those of the folder. It returns the folder's jobs that
 // are still running after timeout.
 func (s *Set) runAll(ctx context.Context, jobs []*job, timeout time.Duration) (late []*job, err error) {
 	// One processor stays free for serving: the engine would otherwise wait for one, after each step of the model, as
@@ -155,7 +155,7 @@ func (s *Set) runAll(ctx context.Context, jobs []*job, timeout time.Duration) (l
 		}
 		return started
 	}
-	for _, j := range run(ctx, fromSpec) {
+	for _, j := range slices.Concat(run(ctx, fromSpec), run(ctx, fromUpload)) {
 		<-j.done
 	}
 	// Late jobs outlive ctx: only closing the set cancels them.
@@ -253,7 +253,8 @@ func (s *Set) installLate(j *job, round int) {
 	}
 }
 
-// jobs makes a job for each spec, then for each of the folder's files whose name is not taken.
+// jobs makes a job for each spec, then for each upload whose name none of them has any more, then for each of the
+// folder's files whose name is not taken.
 func (s *Set) jobs(specs []Spec) (jobs []*job, folderErr error) {
 	defer func() {
 		for _, j := range jobs {
@@ -267,6 +268,15 @@ func (s *Set) jobs(specs []Spec) (jobs []*job, folderErr error) {
 	for _, spec := range specs {
 		jobs = append(jobs, &job{desired: spec.desired()})
 		taken[spec.Name], sources[spec.Name] = true, spec.Source
+	}
+	for _, e := range s.order {
+		if taken[e.name] || e.origin == fromUpload {
+			continue
+		}
+		if k := s.kept(e.name); k != nil {
+			jobs = append(jobs, k.job(e.name))
+			taken[e.name] = true
+		}
 	}
 	files, err := s.folder()
 	if err != nil { // it may come back: keep its plugins
@@ -282,7 +292,7 @@ func (s *Set) jobs(specs []Spec) (jobs []*job, folderErr error) {
 		if sameFile(sources[name], file) {
 			continue // a spec says how this very file is used
 		}
-		if e := s.names[name]; taken[name] || e != nil && e.origin == fromUpload {
+		if e := s.names[name]; taken[name] || e != nil && e.origin == fromUpload || s.kept(name) != nil {
 			s.log.Warn("plugin file ignored: its name is taken", "plugin", name, "file", file)
 			continue
 		}
@@ -391,11 +401,15 @@ func (s *Set) commit(jobs []*job, specs []Spec) Report {
 	r := Report{Failed: map[string]error{}}
 	var old []*version
 	before := s.order
-	names, order := map[string]*entry{}, []*entry{}
+	names, order, uploads := map[string]*entry{}, []*entry{}, []*entry{}
 	s.mu.Lock()
 	for _, j := range jobs {
 		e, replaced := j.install(s.names[j.name])
-		names[j.name], order = e, append(order, e)
+		if names[j.name] = e; j.origin == fromUpload {
+			uploads = append(uploads, e)
+		} else {
+			order = append(order, e)
+		}
 		switch {
 		case j.late:
 			r.Late = append(r.Late, j.name)
@@ -414,7 +428,7 @@ func (s *Set) commit(jobs []*job, specs []Spec) Report {
 		switch {
 		case names[e.name] != nil:
 		case e.origin == fromUpload:
-			names[e.name], order = e, append(order, e)
+			names[e.name], uploads = e, append(uploads, e)
 		default:
 			r.Removed = append(r.Removed, e.name)
 			if e.current != nil {
@@ -422,7 +436,8 @@ func (s *Set) commit(jobs []*job, specs []Spec) Report {
 			}
 		}
 	}
-	s.names, s.order, s.specs = names, order, specs
+	slices.SortFunc(uploads, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
+	s.names, s.order, s.specs = names, append(order, uploads...), specs
 	s.mu.Unlock()
 	for _, v := range old {
 		v.unref()
@@ -453,10 +468,12 @@ func (j *job) install(e *entry) (next *entry, replaced *version) {
 	} else {
 		next.totals = &statsTotals{}
 	}
-	if j.loaded != nil {
-		replaced = next.current
+	if v := next.current; j.loaded != nil {
+		replaced = v
 		next.totals.addVersion(j.loaded)
 		next.current = j.loaded
+	} else if v != nil && j.err != nil && j.origin == fromUpload && v.origin != fromUpload {
+		replaced, next.current = v, nil // a spec's, which is gone: it must not answer for the upload
 	}
 	return next, replaced
 }

@@ -22,6 +22,30 @@ type Prepared struct {
 	shadow *shadow // that has what was loaded; nil where the set has it
 }
 
+// Kept is an upload that is kept outside of the set: how it is used, and its module.
+type Kept struct {
+	Upload
+	Wasm []byte
+	Err  error // why it can't be used; then it is listed, as by Fail
+}
+
+// kept returns what Options.Kept has of a name.
+func (s *Set) kept(name string) *Kept {
+	if s.o.Kept == nil {
+		return nil
+	}
+	return s.o.Kept(name)
+}
+
+// job makes what is kept under a name the plugin of that name.
+func (k *Kept) job(name string) *job {
+	j := &job{desired: desired{name: name, origin: fromUpload, source: sourceUpload, settings: k.settings()}, wasm: k.Wasm}
+	if k.Err != nil {
+		j.err = fmt.Errorf("%w: %s: %w", ErrLoad, name, k.Err)
+	}
+	return j
+}
+
 // Put installs a module under a name that neither the settings nor the folder has, or puts it in the place of the one
 // that was put there before. It passes the same checks and self-test as any other; wasm is not kept, and the plugin
 // lives until Delete, or until the set is closed. Others change the set meanwhile; the last of several uploads under

@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -97,5 +98,80 @@ func TestUploadRefusals(t *testing.T) {
 	}
 	if logit(t, s, "up") != 2 || len(s.List()) != 3 {
 		t.Error("a refused upload changed something")
+	}
+}
+
+// TestUploadWaits: an upload whose name a spec takes waits, and serves again with its settings when the spec is gone,
+// in the same step; where it can't, the spec's version does not answer for it. It goes before a file of its name.
+func TestUploadWaits(t *testing.T) {
+	dir := t.TempDir()
+	kept := map[string]*Kept{}
+	log := &logLines{}
+	s := open(t, Options{Folder: dir, Kept: func(name string) *Kept { return kept[name] },
+		Log: slog.New(slog.NewTextHandler(log, nil))})
+	put := func(name string, by float32) {
+		t.Helper()
+		k := &Kept{Upload: Upload{Apply: ApplyAlways, Config: []byte(`{"x":1}`)}, Wasm: bias(by).Wasm()}
+		if _, err := s.Put(t.Context(), name, k.Wasm, k.Upload); err != nil {
+			t.Fatal(err)
+		}
+		kept[name] = k
+	}
+	put("up", 2)
+	put("other", 8)
+	of := spec(t, "up", bias(3).Wasm())
+	all := func(want float32) {
+		t.Helper()
+		if x, err := once(s); err != nil || x[5] != want {
+			t.Errorf("logit %v, %v, want %v", x[5], err, want)
+		}
+	}
+	all(10)
+	reload(t, s, []Spec{of}, []string{"up"}, nil, nil, nil)
+	all(8)
+	if _, err := s.Put(t.Context(), "up", bias(7).Wasm(), Upload{}); !errors.Is(err, ErrConfigured) {
+		t.Errorf("Put of what a spec took over: %v", err)
+	}
+	write(t, filepath.Join(dir, "up.wasm"), bias(9).Wasm())
+	reload(t, s, nil, []string{"up"}, nil, nil, nil)
+	all(10)
+	if !strings.Contains(log.String(), "plugin file ignored: its name is taken") {
+		t.Errorf("log %s", log)
+	}
+	if st, _ := s.Get("up"); st.Source != sourceUpload || st.Apply != ApplyAlways || st.Stats.Loads != 3 {
+		t.Errorf("%+v", st)
+	}
+	if list := s.List(); len(list) != 2 || list[0].Name != "other" {
+		t.Errorf("listed %+v", list)
+	}
+
+	// A spec that does not load leaves the upload serving, which goes on when it is gone.
+	broken := of
+	broken.Source += ".no"
+	reload(t, s, []Spec{broken}, nil, nil, nil, []string{"up"})
+	all(10)
+	reload(t, s, nil, nil, []string{"up"}, nil, nil)
+	all(10)
+
+	// An upload that can't be used any more is listed and lets nothing through.
+	reload(t, s, []Spec{of}, []string{"up"}, nil, nil, nil)
+	kept["up"].Err = errors.New("its signer is gone")
+	old := s.names["up"].current
+	reload(t, s, nil, nil, nil, nil, []string{"up"})
+	if _, err := once(s); err == nil || !strings.Contains(err.Error(), "up: could not be loaded: its signer is gone") {
+		t.Errorf("without the upload: %v", err)
+	}
+	if n := old.refs.Load(); n != 0 {
+		t.Errorf("%d references to what the spec had", n)
+	}
+	if err := s.Delete("up"); err != nil {
+		t.Error(err)
+	}
+	all(8)
+
+	// At the start there is a file of the name of an upload that comes later.
+	s = open(t, Options{Folder: dir, Kept: func(name string) *Kept { return kept[name] }})
+	if st, ok := s.Get("up"); ok {
+		t.Errorf("the file has the name: %+v", st)
 	}
 }

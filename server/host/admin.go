@@ -319,6 +319,11 @@ func (f *manager) reloadSettings(ctx context.Context, seen *filestamp.Stamp) (ad
 	cfg := f.cfg
 	f.mu.Unlock()
 	next, restart, err := f.reload(cfg, seen)
+	f.uploading.Lock()
+	defer f.uploading.Unlock()
+	if err == nil && seen != nil {
+		err = f.keepsUploads(next)
+	}
 	if err != nil {
 		f.log.Error("reload of the settings failed; keeping the previous ones", "error", err)
 		return admin.Report{}, fmt.Errorf("%w: %w", server.ErrRefused, err)
@@ -349,6 +354,7 @@ func (f *manager) reloadSettings(ctx context.Context, seen *filestamp.Stamp) (ad
 	f.cfg = next
 	f.mu.Unlock()
 	f.forgetCanaries()
+	f.warnOfWaiting()
 	if len(restart) > 0 {
 		f.log.Warn("settings that changed and take effect at a restart", "keys", restart)
 	}

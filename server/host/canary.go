@@ -358,10 +358,9 @@ func (f *manager) EndCanary(ctx context.Context, name string) error {
 	return nil
 }
 
-// forgetCanaries forgets those that no model has any more: the settings have a plugin of their name now.
+// forgetCanaries forgets those that no model has any more: the settings have a plugin of their name now. f.uploading is
+// held.
 func (f *manager) forgetCanaries() {
-	f.uploading.Lock()
-	defer f.uploading.Unlock()
 	running := f.running()
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -82,6 +82,7 @@ func TryUploads(ctx context.Context, cfg config.Config, id library.ID) (map[stri
 	if err != nil {
 		return nil, err
 	}
+	f.uploads = there.list // which go before files of their names
 	c, err := f.tryPlugins(ctx, id)
 	if err != nil {
 		return nil, err

@@ -177,6 +177,9 @@ func (f *manager) prepareUploads(ctx context.Context, s *loadedModel) {
 func (f *manager) putUploads(ctx context.Context, s *loadedModel) {
 	list := f.uploadsFor(s)
 	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if settingsBlock(s.control.settings(), name) != nil { // it waits
+			continue
+		}
 		u := list[name]
 		err := u.damaged
 		if err == nil {

@@ -67,7 +67,8 @@ type manager struct {
 
 	limiting  sync.Mutex // held while the limit of the heap is computed and set
 	reloading sync.Mutex // held while settings are read and taken over
-	// held while an upload that is loaded is installed or removed; locked after reloading, before mu
+	// held while an upload that is loaded is installed or removed, and while settings are taken over, which may take or
+	// free its name; locked after reloading, before mu
 	uploading sync.Mutex
 	// held while an adapter is added to a model or removed; locked before mu
 	adapting sync.Mutex
@@ -123,6 +124,7 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 		log.Error("uploaded plugins that cannot be read", "folder", cfg.Plugins.Uploads, "error", err)
 	}
 	fl.warnOfKeys()
+	fl.warnOfWaiting()
 	if fl.library, err = OpenLibrary(cfg); err != nil {
 		return nil, err
 	}

@@ -51,6 +51,12 @@ func (f *manager) checkSigned(name string, u upload) error {
 	f.mu.Lock()
 	cfg := f.cfg
 	f.mu.Unlock()
+	return checkSigned(cfg, settingsBlock(cfg, name), name, u)
+}
+
+// checkSigned is manager.checkSigned with settings. block is the [[plugin]] in whose place the module comes, nil for
+// none.
+func checkSigned(cfg config.Config, block *config.Plugin, name string, u upload) error {
 	d, err := demandsOf(cfg)
 	if err != nil {
 		return fmt.Errorf("%w: %w", server.ErrRefused, err)
@@ -61,7 +67,6 @@ func (f *manager) checkSigned(name string, u upload) error {
 			return fmt.Errorf("%w: the signatures of %s: %w", server.ErrRefused, name, err)
 		}
 	}
-	block := settingsBlock(cfg, name)
 	switch {
 	case !d.all && (block == nil || !d.of(*block)):
 		return nil
