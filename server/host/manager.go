@@ -120,11 +120,9 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 		}
 	}
 	var err error
-	if fl.uploads, err = fl.folder.load(); err != nil { // the others are there
-		log.Error("uploaded plugins that cannot be read", "folder", cfg.Plugins.Uploads, "error", err)
+	if err = fl.loadUploads(); err != nil {
+		return nil, err
 	}
-	fl.warnOfKeys()
-	fl.warnOfWaiting()
 	if fl.library, err = OpenLibrary(cfg); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"tgi/plugins"
@@ -28,12 +29,16 @@ type upload struct {
 	uploaded time.Time     // when it came
 	signed   []byte        // what share.Beside has of it; nil for nothing
 	past     []pastVersion // what it replaced, the latest first
-	damaged  error         // why what was kept cannot be used; there is no wasm then
+	damaged  error         // why what was kept cannot be used; there is no wasm then, and maybe no settings (see unread)
 }
 
-// uploadFolder keeps uploads over restarts: NAME.json says how a plugin is used
-// and which file beside it has the module. It is written last, so that a crash
-// leaves what was there before. "" keeps nothing.
+// uploadFolder keeps uploads over restarts: NAME.json says how a plugin is used and which file beside it has the module.
+// "" keeps nothing.
+//
+// What is damaged must let nothing through that it guarded, and a crash must leave what was there before. So a module
+// without its NAME.json counts as damaged, unless there is a NAME.json.*.tmp, and there is one whenever a crash can
+// leave a module so: put writes it before the module and gives it its name at the end, and remove takes the name from
+// NAME.json before it deletes the module.
 type uploadFolder string
 
 // keptUpload is the file NAME.json.
@@ -88,26 +93,39 @@ const (
 	tempExt     = ".tmp"
 )
 
-// load returns what is kept, by name, and what is wrong with the rest, which
-// stays where it is. Files of a process that was killed while it wrote are
-// removed once they are older than leftAge.
-func (dir uploadFolder) load() (map[string]upload, error) {
+// load returns what is kept, by name, and what is wrong with the rest, which stays where it is. The list is nil where
+// the folder can't be read. Files of a process that was killed while it wrote or deleted are removed once they are older
+// than leftAge; cut are the uploads that would have come to be, or were about to go, by their names.
+func (dir uploadFolder) load() (list map[string]upload, cut []string, err error) {
 	there, err := dir.look()
 	if err != nil {
-		return there.list, err
+		return nil, nil, err
 	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(there.wrong)) {
 		errs = append(errs, fmt.Errorf("uploaded plugin %s: %w", name, there.wrong[name]))
 	}
 	whole := len(errs) == 0 // else a module may belong to what cannot be read
+	kept := map[string]bool{}
 	for _, file := range there.files {
-		left := strings.HasSuffix(file, tempExt) || strings.HasSuffix(file, moduleExt) && whole && !there.used[file]
-		if left && dir.older(file, leftAge) {
+		name, ours := moduleOwner(file)
+		if !ours || !whole || there.used[file] {
+			continue
+		}
+		if !dir.older(file, leftAge) {
+			kept[name] = true
+			continue
+		}
+		errs = append(errs, dir.delete(file))
+	}
+	for _, file := range there.files {
+		// One that says of a module that it was left stays as long as that.
+		name, _ := settingsOwner(file)
+		if strings.HasSuffix(file, tempExt) && whole && !kept[name] && dir.older(file, leftAge) {
 			errs = append(errs, dir.delete(file))
 		}
 	}
-	return there.list, errors.Join(errs...)
+	return there.list, there.cut, errors.Join(errs...)
 }
 
 // leftAge is how old a file is that nobody writes any more: another replica with this folder may be about to name a
@@ -126,10 +144,29 @@ type folderContent struct {
 	wrong map[string]error // why uploads cannot be used, by name
 	files []string         // all there are
 	used  map[string]bool  // those that an upload names
+	lone  []string         // uploads of which there are modules alone
+	cut   []string         // those of lone that a crash left, or that another replica writes or deletes
 }
 
 // look reads what is kept. It changes nothing.
 func (dir uploadFolder) look() (folderContent, error) {
+	c, err := dir.lookOnce()
+	if len(c.lone) > 0 { // a listing is none of one moment, where another replica writes or deletes
+		c, err = dir.lookOnce()
+	}
+	for _, name := range c.lone {
+		if slices.Contains(c.cut, name) {
+			continue
+		}
+		c.wrong[name] = fmt.Errorf("%s, which says how it is used, is missing, and its module is there: put %[1]s back, or "+
+			"upload or remove the plugin", name+settingsExt)
+		c.list[name] = upload{settings: unread.settings(), damaged: c.wrong[name]}
+	}
+	return c, err
+}
+
+// lookOnce is look, which may take what another replica is about to write or delete for damaged.
+func (dir uploadFolder) lookOnce() (folderContent, error) {
 	c := folderContent{list: map[string]upload{}, wrong: map[string]error{}, used: map[string]bool{}}
 	if dir == "" {
 		return c, nil
@@ -141,12 +178,18 @@ func (dir uploadFolder) look() (folderContent, error) {
 	if err != nil {
 		return c, fmt.Errorf("uploaded plugins: %w", err)
 	}
+	modules, temps := map[string]bool{}, map[string]bool{}
 	for _, e := range entries {
-		if e.IsDir() {
+		name, ok := strings.CutSuffix(e.Name(), settingsExt)
+		if e.IsDir() && !ok {
 			continue
 		}
 		c.files = append(c.files, e.Name())
-		name, ok := strings.CutSuffix(e.Name(), settingsExt)
+		if of, ok := moduleOwner(e.Name()); ok {
+			modules[of] = true
+		} else if of, ok := settingsOwner(e.Name()); ok {
+			temps[of] = true
+		}
 		if !ok {
 			continue
 		}
@@ -155,6 +198,10 @@ func (dir uploadFolder) look() (folderContent, error) {
 			c.used[file] = true
 		}
 		if err != nil {
+			if _, gone := os.Lstat(filepath.Join(string(dir), e.Name())); errors.Is(gone, fs.ErrNotExist) {
+				temps[name] = true // another replica removes it
+				continue
+			}
 			c.wrong[name] = err
 			if config.CheckName(name) != nil {
 				continue
@@ -163,20 +210,40 @@ func (dir uploadFolder) look() (folderContent, error) {
 		}
 		c.list[name] = u
 	}
+	for _, name := range slices.Sorted(maps.Keys(modules)) {
+		if _, known := c.list[name]; known || config.CheckName(name) != nil {
+			continue
+		}
+		if c.lone = append(c.lone, name); temps[name] {
+			c.cut = append(c.cut, name)
+		}
+	}
 	return c, nil
 }
 
-// readSettings returns what NAME.json says. On an error Module is "", and the rest is what could be read.
+// unread stands for settings of an upload that cannot be read: it may have been a guard of all requests.
+var unread = keptUpload{OnError: string(plugins.OnErrorFail), Apply: string(plugins.ApplyAlways)}
+
+// readSettings returns what NAME.json says. On an error Module is "", and the rest is what could be read, or unread.
 func (dir uploadFolder) readSettings(name string) (k keptUpload, err error) {
 	if err := config.CheckName(name); err != nil {
 		return k, fmt.Errorf("name %w", err)
 	}
 	text, err := regular.Read(filepath.Join(string(dir), name+settingsExt), regular.NoLink, maxKeptSettings)
 	if err != nil {
-		return k, err
+		return unread, err
 	}
 	if err := json.Unmarshal(text, &k); err != nil {
-		return keptUpload{}, wire.Told(err)
+		return unread, fmt.Errorf("%s: %w", name+settingsExt, wire.Told(err))
+	}
+	switch plugins.Apply(k.Apply) {
+	case "", plugins.ApplyRequest, plugins.ApplyAlways:
+	default:
+		return unread, fmt.Errorf("%s: apply %q is neither %q nor %q", name+settingsExt, k.Apply, plugins.ApplyRequest,
+			plugins.ApplyAlways)
+	}
+	if k.Module == "" {
+		return unread, fmt.Errorf("%s: module is missing", name+settingsExt)
 	}
 	if k.Module != filepath.Base(k.Module) {
 		err = fmt.Errorf("module %q is not a file of the folder", k.Module)
@@ -239,11 +306,20 @@ func (dir uploadFolder) put(name string, u upload) error {
 		err = os.MkdirAll(string(dir), 0o700)
 	}
 	before, _ := dir.readSettings(name)
+	var next string
 	if err == nil {
-		err = dir.write(k.Module, u.wasm)
+		next, err = dir.write(name+settingsExt, append(text, '\n'))
 	}
 	if err == nil {
-		err = dir.write(name+settingsExt, append(text, '\n'))
+		var module string
+		if module, err = dir.write(k.Module, u.wasm); err == nil {
+			err = dir.rename(module, k.Module)
+		}
+		if err == nil {
+			err = dir.rename(next, name+settingsExt)
+		} else {
+			err = errors.Join(err, dir.delete(next))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("the upload can't be kept (plugins.uploads = %q; \"\" keeps none): %w", string(dir), err)
@@ -260,25 +336,60 @@ func (dir uploadFolder) put(name string, u upload) error {
 // ownModule reports whether a file is one that put writes for the upload of a name. Another one, which a copied or
 // edited NAME.json names, is not removed with it.
 func ownModule(name, file string) bool {
-	digits, ok := strings.CutPrefix(file, name+"-")
-	digits, is := strings.CutSuffix(digits, moduleExt)
-	return ok && is && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
+	of, ok := moduleOwner(file)
+	return ok && of == name
 }
 
-// write writes a file whole or not at all, by another one that no other replica with this folder writes.
-func (dir uploadFolder) write(name string, b []byte) error {
+// moduleOwner returns the name of the upload for which put writes a module so.
+func moduleOwner(file string) (name string, ok bool) {
+	stem, is := strings.CutSuffix(file, moduleExt)
+	at := strings.LastIndexByte(stem, '-')
+	if !is || at < 0 {
+		return "", false
+	}
+	digits := stem[at+1:]
+	return stem[:at], len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
+}
+
+// settingsOwner returns the name of the upload whose settings are in a file that is about to be, or was, NAME.json.
+func settingsOwner(file string) (name string, ok bool) {
+	name, rest, ok := strings.Cut(file, settingsExt+".")
+	return name, ok && strings.HasSuffix(rest, tempExt)
+}
+
+// write writes a file that is to get a name, and that no other replica with this folder writes.
+func (dir uploadFolder) write(name string, b []byte) (temp string, err error) {
 	f, err := os.CreateTemp(string(dir), name+".*"+tempExt)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return filepath.Base(f.Name()), err
+}
+
+// rename gives a file its name, which it has after a crash of the machine too, or deletes it.
+func (dir uploadFolder) rename(temp, name string) error {
+	from := filepath.Join(string(dir), temp)
+	if err := os.Rename(from, filepath.Join(string(dir), name)); err != nil {
+		_ = os.Remove(from)
+		return err
+	}
+	return dir.sync()
+}
+
+// sync has the names of the folder written to the disk.
+func (dir uploadFolder) sync() error {
+	d, err := os.Open(string(dir))
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(string(dir), name))
+	if err = d.Sync(); errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
+		err = nil // some file systems have none
 	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return errors.Join(err, d.Close())
 }
 
 // remove forgets an upload.
@@ -286,12 +397,27 @@ func (dir uploadFolder) remove(name string) error {
 	if dir == "" {
 		return nil
 	}
-	k, _ := dir.readSettings(name)
-	err := dir.delete(name + settingsExt)
-	for _, file := range k.modules() {
-		if ownModule(name, file) {
-			err = errors.Join(err, dir.delete(file))
+	entries, err := os.ReadDir(string(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	gone := name + settingsExt + ".gone" + tempExt
+	err = os.Rename(filepath.Join(string(dir), name+settingsExt), filepath.Join(string(dir), gone))
+	if err == nil {
+		err = dir.sync()
+	} else if errors.Is(err, fs.ErrNotExist) { // there are modules alone, or nothing
+		err = nil
+	}
+	for _, e := range entries {
+		if ownModule(name, e.Name()) && err == nil {
+			err = dir.delete(e.Name())
 		}
+	}
+	if err == nil {
+		err = dir.delete(gone)
 	}
 	return err
 }

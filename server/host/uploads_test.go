@@ -2,9 +2,11 @@ package host
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -37,7 +39,7 @@ func filesOf(t *testing.T, dir string) (list []string) {
 // TestUploadFolder: what is kept comes back as it was; what a crash left goes; what is damaged is named and stays.
 func TestUploadFolder(t *testing.T) {
 	dir := uploadFolder(filepath.Join(t.TempDir(), "not", "there"))
-	if list, err := dir.load(); err != nil || len(list) != 0 {
+	if list, _, err := dir.load(); err != nil || len(list) != 0 {
 		t.Fatal(list, err)
 	}
 	first := upload{wasm: []byte("one"), settings: plugins.Upload{OnError: plugins.OnErrorSkip,
@@ -54,7 +56,7 @@ func TestUploadFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list, err := dir.load()
+	list, _, err := dir.load()
 	if err != nil || !reflect.DeepEqual(list["b"], second) || string(list["a"].wasm) != "one" || len(list) != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -73,7 +75,7 @@ func TestUploadFolder(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if list, err = dir.load(); err == nil || !strings.Contains(err.Error(), "uploaded plugin b: ") || len(list) != 2 ||
+	if list, _, err = dir.load(); err == nil || !strings.Contains(err.Error(), "uploaded plugin b: ") || len(list) != 2 ||
 		list["b"].damaged == nil || !reflect.DeepEqual(list["b"].settings, second.settings) ||
 		len(filesOf(t, string(dir))) != 4 {
 		t.Errorf("with a damaged module: %v, %v", list, err)
@@ -84,16 +86,115 @@ func TestUploadFolder(t *testing.T) {
 	}
 }
 
+// TestUploadFolderDamaged: an upload whose settings can't be read counts as one that applies always, and so does a module
+// without them, which no crash leaves; what a crash leaves at any point of an upload or a removal is no upload, and
+// goes in the end. An upload of the name, and its removal, mend it.
+func TestUploadFolderDamaged(t *testing.T) {
+	u := upload{wasm: []byte("one"), settings: plugins.Upload{OnError: plugins.OnErrorFail, Apply: plugins.ApplyAlways}}
+	settings, module := "a.json", u.kept("a").Module
+	for what, damage := range map[string]func(path string) error{
+		"half":    func(path string) error { return os.Truncate(path, 60) },
+		"emptied": func(path string) error { return os.Truncate(path, 0) },
+		"missing": os.Remove,
+		"braces":  func(path string) error { return os.WriteFile(path, []byte("{}"), 0o600) },
+		"null":    func(path string) error { return os.WriteFile(path, []byte("null"), 0o600) },
+		"apply": func(path string) error {
+			return os.WriteFile(path, []byte(`{"module":"x","apply":"alwa\u0000s"}`), 0o600)
+		},
+		"folder": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+	} {
+		dir := uploadFolder(t.TempDir())
+		if err := errors.Join(dir.put("a", u), dir.put("b", u), damage(filepath.Join(string(dir), settings))); err != nil {
+			t.Fatal(err)
+		}
+		old := time.Now().Add(-2 * leftAge)
+		_ = os.Chtimes(filepath.Join(string(dir), module), old, old)
+		for range 2 {
+			list, cut, err := dir.load()
+			if a := list["a"]; err == nil || !strings.Contains(err.Error(), "uploaded plugin a: ") || a.damaged == nil ||
+				!strings.Contains(a.damaged.Error(), settings) || a.settings.Apply != plugins.ApplyAlways ||
+				a.settings.OnError != plugins.OnErrorFail || list["b"].damaged != nil || len(list) != 2 || len(cut) > 0 {
+				t.Errorf("%s: %+v, %v, %v", what, list, cut, err)
+			}
+		}
+		if what != "folder" {
+			next := upload{wasm: []byte("two"), settings: u.settings}
+			err := dir.put("a", next)
+			list, _, wrong := dir.load()
+			if err != nil || wrong != nil || string(list["a"].wasm) != "two" {
+				t.Errorf("%s: mended: %v, %v, %+v", what, err, wrong, list)
+			}
+			if err := damage(filepath.Join(string(dir), settings)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := dir.remove("a")
+		list, cut, wrong := dir.load()
+		if err != nil || wrong != nil || len(list) != 1 || len(cut) > 0 || len(filesOf(t, string(dir))) != 2 {
+			t.Errorf("%s: removed: %v, %v, %v, files %q", what, err, wrong, list, filesOf(t, string(dir)))
+		}
+	}
+
+	// A crash at each point: of the files of an upload there are those that were written by then.
+	text := string(must(json.Marshal(u.kept("a"))))
+	for _, left := range []map[string]string{
+		{"a.json.123.tmp": "ha"}, {"a.json.123.tmp": text, module + ".45.tmp": "o"}, {"a.json.123.tmp": text, module: "one"},
+		{"a.json.gone.tmp": text, module: "one", "a-0123456789abcdef.wasm": "past"}, {"a.json.gone.tmp": text},
+	} {
+		dir := uploadFolder(t.TempDir())
+		old := time.Now().Add(-2 * leftAge)
+		for name, text := range left {
+			write(t, filepath.Join(string(dir), name), text)
+		}
+		lone := len(left[module])
+		if list, cut, err := dir.load(); err != nil || len(list) > 0 || len(cut) != min(lone, 1) ||
+			len(filesOf(t, string(dir))) != len(left) {
+			t.Errorf("%v: %v, %v, %v", left, list, cut, err)
+		}
+		for name := range left {
+			if strings.HasSuffix(name, tempExt) {
+				if err := os.Chtimes(filepath.Join(string(dir), name), old, old); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if list, _, err := dir.load(); err != nil || len(list) > 0 || lone > 0 && len(filesOf(t, string(dir))) < 2 {
+			t.Errorf("%v: before all are old: %v, %v, files %q", left, list, err, filesOf(t, string(dir)))
+		}
+		for _, name := range filesOf(t, string(dir)) {
+			if err := os.Chtimes(filepath.Join(string(dir), name), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if list, _, err := dir.load(); err != nil || len(list) > 0 || len(filesOf(t, string(dir))) > 0 {
+			t.Errorf("%v: at last: %v, %v, files %q", left, list, err, filesOf(t, string(dir)))
+		}
+	}
+}
+
+// must returns what has no error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 // TestUploadFolderShared: replicas with one folder may take the same upload at the same time, while others start.
 func TestUploadFolderShared(t *testing.T) {
 	dir := uploadFolder(t.TempDir())
 	versions := []upload{{wasm: bytes.Repeat([]byte("one"), 20_000)}, {wasm: bytes.Repeat([]byte("two"), 30_000)}}
-	errs := make([]error, 5)
+	errs := make([]error, 6)
 	var replicas sync.WaitGroup
 	replicas.Go(func() {
 		for range 200 {
-			_, err := dir.load()
+			_, _, err := dir.load()
 			errs[4] = errors.Join(errs[4], err)
+		}
+	})
+	replicas.Go(func() { // one that comes and goes is never damaged
+		for range 50 {
+			errs[5] = errors.Join(errs[5], dir.put("b", versions[0]), dir.remove("b"))
 		}
 	})
 	for i := range errs[:4] {
@@ -109,7 +210,7 @@ func TestUploadFolderShared(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	list, err := dir.load()
+	list, _, err := dir.load()
 	if err != nil || len(list) != 1 || len(list["a"].past) != 1 || len(filesOf(t, string(dir))) != 3 {
 		t.Fatalf("%d uploads, %v, files %v", len(list), err, filesOf(t, string(dir)))
 	}
@@ -181,6 +282,81 @@ func TestUploadsAreKept(t *testing.T) {
 	}
 	if status, _ := p.call(t, "GET", "/admin/plugins/third", nil); status != http.StatusNotFound {
 		t.Errorf("an upload that was refused is there: %d", status)
+	}
+}
+
+// TestUploadUnreadable: a server whose upload has no settings that can be read lets no request through until the upload
+// is mended by the routes. A folder that can't be read is an error of the start.
+func TestUploadUnreadable(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "uploads")
+	keep := func(c *config.Config) { c.Plugins.Uploads = dir }
+	wasm := newModule("").wasm()
+	generate := func(p *plugged) (int, string) {
+		return p.call(t, "POST", "/generate", []byte(`{"inputs":"a","parameters":{"max_new_tokens":2}}`))
+	}
+	for _, c := range []struct {
+		damage func(path string) error
+		mend   string // the method
+		apply  string // what it says of the query and the reply
+	}{
+		{func(path string) error { return os.Truncate(path, 80) }, "PUT", ""},
+		{func(path string) error { return os.Truncate(path, 0) }, "PUT", "?apply=request"},
+		{os.Remove, "PUT", "?apply=always"},
+		{os.Remove, "DELETE", ""},
+		{func(path string) error { return os.Truncate(path, 80) }, "DELETE", ""},
+	} {
+		p := openPlugged(t, keep)
+		if status, text := p.call(t, "PUT", "/admin/plugins/rule?apply=always", wasm); status/100 != 2 {
+			t.Fatal(status, text)
+		}
+		if err := c.damage(filepath.Join(dir, "rule.json")); err != nil {
+			t.Fatal(err)
+		}
+		p = openPlugged(t, keep)
+		if status, text := generate(p); status != http.StatusFailedDependency ||
+			!strings.Contains(text, "plugin rule: could not be loaded") {
+			t.Errorf("damaged: %d %s", status, text)
+		}
+		if status, text := p.call(t, "GET", "/admin/plugins/rule", nil); status != http.StatusOK ||
+			!strings.Contains(text, `"state":"failed"`) || !strings.Contains(text, "rule.json") ||
+			!strings.Contains(text, `"apply":"always"`) {
+			t.Errorf("damaged: %d %s", status, text)
+		}
+		if status, text := p.call(t, "POST", "/admin/plugins/rule/rollback", nil); status !=
+			http.StatusUnprocessableEntity || !strings.Contains(text, "no earlier version") {
+			t.Errorf("%d %s", status, text)
+		}
+		var with []byte
+		if c.mend == "PUT" {
+			with = wasm
+		}
+		if status, text := p.call(t, c.mend, "/admin/plugins/rule"+c.apply, with); status/100 != 2 {
+			t.Errorf("%s: %d %s", c.mend, status, text)
+		}
+		for range 2 {
+			if status, text := generate(p); status != http.StatusOK {
+				t.Errorf("mended by %s: %d %s", c.mend, status, text)
+			}
+			now, ok := p.models.Get("rule")
+			if want := c.mend == "PUT"; ok != want || ok && (now.State != server.PluginReady ||
+				(now.Apply == "request") != strings.HasSuffix(c.apply, "request")) {
+				t.Errorf("mended by %s%s: %+v", c.mend, c.apply, now)
+			}
+			p = openPlugged(t, keep)
+		}
+	}
+
+	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	c := testConfig()
+	c.Plugins.Uploads = dir
+	h, err := Open(t.Context(), Options{Config: c, Log: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		h.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "plugins.uploads: ") || !errors.Is(err, config.ErrWrong) {
+		t.Errorf("the folder is a file: %v", err)
 	}
 }
 

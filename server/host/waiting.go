@@ -14,6 +14,26 @@ import (
 // then. An operator who says so may replace an upload in that way; a file that is found to have changed may be a part of
 // what is meant, and must not switch a guard off.
 
+// loadUploads reads the uploads that are kept, and logs what is wrong with them: those cannot be used, which requests are
+// told that they apply to. The error is for a folder that can't be read: a guard may be in it.
+func (f *manager) loadUploads() error {
+	list, cut, err := f.folder.load()
+	if list == nil {
+		return f.cfg.KeyError("plugins.uploads", err)
+	}
+	f.uploads = list
+	if err != nil { // the others are there
+		f.log.Error("uploaded plugins that cannot be read", "folder", f.cfg.Plugins.Uploads, "error", err)
+	}
+	for _, name := range cut {
+		f.log.Warn("an upload or the removal of a plugin did not end, and left a module: the plugin is not there", "plugin",
+			name, "folder", f.cfg.Plugins.Uploads)
+	}
+	f.warnOfKeys()
+	f.warnOfWaiting()
+	return nil
+}
+
 // keptFor returns the upload of a name for a model with settings, nil for none.
 func (f *manager) keptFor(cfg config.Config, name string) *plugins.Kept {
 	f.mu.Lock()
