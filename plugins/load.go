@@ -106,9 +106,9 @@ func (j *job) otherKinds() error {
 	if j.origin == fromFolder {
 		meant = "remove the file first if it is meant, and put it there again once the plugin is gone"
 	}
-	return fmt.Errorf("a name keeps its kinds: what serves is of kind %s, source %q is of kind %s now, and requests would "+
-		"go without what it does; %s", strings.Join(j.serving.kinds, ", "), j.source, strings.Join(j.loaded.kinds, ", "),
-		meant)
+	return fmt.Errorf("a name keeps its kinds: what serves is of kind %s, source %q is of kind %s now, and requests "+
+		"would go without what it does; %s", strings.Join(j.serving.kinds, ", "), j.source,
+		strings.Join(j.loaded.kinds, ", "), meant)
 }
 
 // servesBuiltin reports whether what serves is the desired plugin for certain: a built-in module does not change.

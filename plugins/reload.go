@@ -30,10 +30,10 @@ type Report struct {
 
 // Reload makes specs and the folder what is installed: what changed is loaded beside what serves, held to the same
 // checks as at the start, and takes its place for new requests, all at once. One that fails leaves the old version
-// serving. Uploads stay, unless a spec has their name: then they wait until none has it (see Options.Kept). The error is for specs that are wrong in themselves (ErrSpec;
-// then nothing is done), for a folder that can't be read (then its plugins stay as they are), for ErrClosed, and for
-// ctx, which ends a reload before anything is replaced. One reload runs at a time; others wait. Uploads come and go
-// meanwhile.
+// serving. Uploads stay, unless a spec has their name: then they wait until none has it (see Options.Kept). The error
+// is for specs that are wrong in themselves (ErrSpec; then nothing is done), for a folder that can't be read (then its
+// plugins stay as they are), for ErrClosed, and for ctx, which ends a reload before anything is replaced. One reload
+// runs at a time; others wait. Uploads come and go meanwhile.
 func (s *Set) Reload(ctx context.Context, specs []Spec) (Report, error) {
 	if err := s.checkSpecs(specs); err != nil {
 		return Report{}, err
@@ -130,8 +130,8 @@ func (s *Set) discardAll(jobs, late []*job) {
 	}
 }
 
-// runAll runs the jobs: those of the specs and of uploads to their end, then those of the folder. It returns the folder's jobs that
-// are still running after timeout.
+// runAll runs the jobs: those of the specs and of uploads to their end, then those of the folder. It returns the
+// folder's jobs that are still running after timeout.
 func (s *Set) runAll(ctx context.Context, jobs []*job, timeout time.Duration) (late []*job, err error) {
 	// One processor stays free for serving: the engine would otherwise wait for one, after each step of the model, as
 	// long as the loaders run without a pause.

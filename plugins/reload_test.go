@@ -241,7 +241,7 @@ func TestReloadKeepsKinds(t *testing.T) {
 	for range 2 {
 		r := reload(t, s, []Spec{of}, nil, nil, nil, []string{"f", "s"})
 		const why = "a name keeps its kinds: what serves is of kind guard, source "
-		for name, means := range map[string]string{"s": `kind = "logits" in its settings`, "f": "remove the file first"} {
+		for name, means := range map[string]string{"s": `kind = "logits" in its settings`, "f": "remove the file"} {
 			if text := r.Failed[name].Error(); !strings.Contains(text, why) || !strings.Contains(text, means) {
 				t.Errorf("%s: %s", name, text)
 			}

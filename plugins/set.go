@@ -69,9 +69,9 @@ type Options struct {
 	// reads beside one of Folder or Specs, so that a change of that counts as one of the module; nil for none.
 	Verify func(file string, module []byte) error
 	Beside func(file string) string
-	// Kept returns what was uploaded under a name, nil for nothing. Such an upload goes before a file of the folder of its
-	// name, and serves again where a spec that took the name is gone. It is called while the set is changed, and must not
-	// wait for that. nil means that nothing was uploaded but by Put.
+	// Kept returns what was uploaded under a name, nil for nothing. Such an upload goes before a file of the folder,
+	// and serves again where a spec that took its name is gone. It is called while the set is changed, and must not
+	// wait for that. nil means that no upload outlasts a spec of its name.
 	Kept       func(name string) *Kept
 	Folder     string     // files *.wasm in it are plugins named by their stem, with default settings; "" means none
 	Builtin    fs.FS      // NAME.wasm is what the source "builtin:NAME" means; nil when nothing is built in

@@ -39,7 +39,8 @@ func (s *Set) kept(name string) *Kept {
 
 // job makes what is kept under a name the plugin of that name.
 func (k *Kept) job(name string) *job {
-	j := &job{desired: desired{name: name, origin: fromUpload, source: sourceUpload, settings: k.settings()}, wasm: k.Wasm}
+	w := desired{name: name, origin: fromUpload, source: sourceUpload, settings: k.settings()}
+	j := &job{desired: w, wasm: k.Wasm}
 	if k.Err != nil {
 		j.err = fmt.Errorf("%w: %s: %w", ErrLoad, name, k.Err)
 	}

@@ -29,11 +29,11 @@ type upload struct {
 	uploaded time.Time     // when it came
 	signed   []byte        // what share.Beside has of it; nil for nothing
 	past     []pastVersion // what it replaced, the latest first
-	damaged  error         // why what was kept cannot be used; there is no wasm then, and maybe no settings (see unread)
+	damaged  error         // why what was kept cannot be used; there is no wasm then, and settings may be unread
 }
 
-// uploadFolder keeps uploads over restarts: NAME.json says how a plugin is used and which file beside it has the module.
-// "" keeps nothing.
+// uploadFolder keeps uploads over restarts: NAME.json says how a plugin is used and which file beside it has the
+// module. "" keeps nothing.
 //
 // What is damaged must let nothing through that it guarded, and a crash must leave what was there before. So a module
 // without its NAME.json counts as damaged, unless there is a NAME.json.*.tmp, and there is one whenever a crash can
@@ -94,8 +94,8 @@ const (
 )
 
 // load returns what is kept, by name, and what is wrong with the rest, which stays where it is. The list is nil where
-// the folder can't be read. Files of a process that was killed while it wrote or deleted are removed once they are older
-// than leftAge; cut are the uploads that would have come to be, or were about to go, by their names.
+// the folder can't be read. Files of a process that was killed while it wrote or deleted are removed once they are
+// older than leftAge; cut are the names of uploads that would have come to be, or were about to go.
 func (dir uploadFolder) load() (list map[string]upload, cut []string, err error) {
 	there, err := dir.look()
 	if err != nil {
@@ -158,8 +158,8 @@ func (dir uploadFolder) look() (folderContent, error) {
 		if slices.Contains(c.cut, name) {
 			continue
 		}
-		c.wrong[name] = fmt.Errorf("%s, which says how it is used, is missing, and its module is there: put %[1]s back, or "+
-			"upload or remove the plugin", name+settingsExt)
+		c.wrong[name] = fmt.Errorf("%s, which says how it is used, is missing, and its module is there: put %[1]s back, "+
+			"or upload or remove the plugin", name+settingsExt)
 		c.list[name] = upload{settings: unread.settings(), damaged: c.wrong[name]}
 	}
 	return c, err

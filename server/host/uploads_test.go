@@ -75,7 +75,8 @@ func TestUploadFolder(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if list, _, err = dir.load(); err == nil || !strings.Contains(err.Error(), "uploaded plugin b: ") || len(list) != 2 ||
+	list, _, err = dir.load()
+	if err == nil || !strings.Contains(err.Error(), "uploaded plugin b: ") || len(list) != 2 ||
 		list["b"].damaged == nil || !reflect.DeepEqual(list["b"].settings, second.settings) ||
 		len(filesOf(t, string(dir))) != 4 {
 		t.Errorf("with a damaged module: %v, %v", list, err)
@@ -86,11 +87,11 @@ func TestUploadFolder(t *testing.T) {
 	}
 }
 
-// TestUploadFolderDamaged: an upload whose settings can't be read counts as one that applies always, and so does a module
-// without them, which no crash leaves; what a crash leaves at any point of an upload or a removal is no upload, and
-// goes in the end. An upload of the name, and its removal, mend it.
+// TestUploadFolderDamaged: an upload whose settings can't be read counts as one that applies always, and so does a
+// module without them, which no crash leaves; what a crash leaves at any point of an upload or a removal is no upload,
+// and goes in the end. An upload of the name, and its removal, mend it.
 func TestUploadFolderDamaged(t *testing.T) {
-	u := upload{wasm: []byte("one"), settings: plugins.Upload{OnError: plugins.OnErrorFail, Apply: plugins.ApplyAlways}}
+	u := upload{wasm: []byte("one"), settings: unread.settings()}
 	settings, module := "a.json", u.kept("a").Module
 	for what, damage := range map[string]func(path string) error{
 		"half":    func(path string) error { return os.Truncate(path, 60) },
@@ -104,16 +105,18 @@ func TestUploadFolderDamaged(t *testing.T) {
 		"folder": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
 	} {
 		dir := uploadFolder(t.TempDir())
-		if err := errors.Join(dir.put("a", u), dir.put("b", u), damage(filepath.Join(string(dir), settings))); err != nil {
+		err := errors.Join(dir.put("a", u), dir.put("b", u), damage(filepath.Join(string(dir), settings)))
+		if err != nil {
 			t.Fatal(err)
 		}
 		old := time.Now().Add(-2 * leftAge)
 		_ = os.Chtimes(filepath.Join(string(dir), module), old, old)
 		for range 2 {
 			list, cut, err := dir.load()
-			if a := list["a"]; err == nil || !strings.Contains(err.Error(), "uploaded plugin a: ") || a.damaged == nil ||
-				!strings.Contains(a.damaged.Error(), settings) || a.settings.Apply != plugins.ApplyAlways ||
-				a.settings.OnError != plugins.OnErrorFail || list["b"].damaged != nil || len(list) != 2 || len(cut) > 0 {
+			if a := list["a"]; err == nil || !strings.Contains(err.Error(), "uploaded plugin a: ") ||
+				a.damaged == nil || !strings.Contains(a.damaged.Error(), settings) ||
+				a.settings.Apply != plugins.ApplyAlways || a.settings.OnError != plugins.OnErrorFail ||
+				list["b"].damaged != nil || len(list) != 2 || len(cut) > 0 {
 				t.Errorf("%s: %+v, %v, %v", what, list, cut, err)
 			}
 		}
@@ -128,7 +131,7 @@ func TestUploadFolderDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := dir.remove("a")
+		err = dir.remove("a")
 		list, cut, wrong := dir.load()
 		if err != nil || wrong != nil || len(list) != 1 || len(cut) > 0 || len(filesOf(t, string(dir))) != 2 {
 			t.Errorf("%s: removed: %v, %v, %v, files %q", what, err, wrong, list, filesOf(t, string(dir)))
@@ -138,7 +141,8 @@ func TestUploadFolderDamaged(t *testing.T) {
 	// A crash at each point: of the files of an upload there are those that were written by then.
 	text := string(must(json.Marshal(u.kept("a"))))
 	for _, left := range []map[string]string{
-		{"a.json.123.tmp": "ha"}, {"a.json.123.tmp": text, module + ".45.tmp": "o"}, {"a.json.123.tmp": text, module: "one"},
+		{"a.json.123.tmp": "ha"}, {"a.json.123.tmp": text, module + ".45.tmp": "o"},
+		{"a.json.123.tmp": text, module: "one"},
 		{"a.json.gone.tmp": text, module: "one", "a-0123456789abcdef.wasm": "past"}, {"a.json.gone.tmp": text},
 	} {
 		dir := uploadFolder(t.TempDir())

@@ -11,11 +11,11 @@ import (
 )
 
 // A [[plugin]] goes before an upload of its name, which waits until none has the name any more: it serves again at once
-// then. An operator who says so may replace an upload in that way; a file that is found to have changed may be a part of
-// what is meant, and must not switch a guard off.
+// then. An operator who says so may replace an upload in that way. A file that is found to have changed may be a part
+// of what is meant, and must not switch a guard off.
 
-// loadUploads reads the uploads that are kept, and logs what is wrong with them: those cannot be used, which requests are
-// told that they apply to. The error is for a folder that can't be read: a guard may be in it.
+// loadUploads reads the uploads that are kept, and logs what is wrong with them: those can't be used, and requests that
+// they apply to are told so. The error is for a folder that can't be read: a guard may be in it.
 func (f *manager) loadUploads() error {
 	list, cut, err := f.folder.load()
 	if list == nil {
