@@ -19,7 +19,7 @@ func (q *sequence) slots() int { return max(q.params.NumBeams, 1) * q.mix.rows()
 func (t *pickTask) branch(e *Engine) error {
 	list, top, err := t.chain.Branches(t.history, t.rows[0], sample.Beam{Score: t.beam.score, Rank: t.rank,
 		N: t.search.keep})
-	t.branches, t.top = list, e.topTokens(top)
+	t.branches, t.top = list, e.topTokens(top, "")
 	return err
 }
 

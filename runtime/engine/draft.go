@@ -168,7 +168,11 @@ func (t *pickTask) explain(e *llm.Explanation, picked llm.Token) {
 	if h := t.q.guards; h != nil {
 		h.explain(e)
 	}
-	e.SetTexts(t.e.codec.Text)
+	left := t.q.healed.left(t.q.text.skip)
+	e.SetTexts(func(id llm.Token) string {
+		text, _ := beyond(t.e.codec.Text(id), left)
+		return text
+	})
 }
 
 // tokens returns what was picked, for the scheduler.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"strings"
 
 	"tgi/runtime/llm"
 )
@@ -32,6 +33,28 @@ func (h *Healed) size() int {
 		return 0
 	}
 	return len(h.Text)
+}
+
+// left is what the output has still to write of the client's prompt, where skip bytes of the text are to be left out.
+func (h *Healed) left(skip int) string {
+	if h == nil {
+		return ""
+	}
+	return string(h.Text[len(h.Text)-skip:])
+}
+
+// beyond is what a token that could come next adds to the text of which the client's prompt has the first bytes, left.
+// within says that the prompt has some of it.
+func beyond(text, left string) (rest string, within bool) {
+	switch {
+	case left == "" || text == "":
+		return text, false
+	case strings.HasPrefix(text, left):
+		return text[len(left):], true
+	case strings.HasPrefix(left, text):
+		return "", true
+	}
+	return text, false // the text would not go on with it
 }
 
 // unhealed returns tokens for what the first n output tokens have not written of the client's prompt. What a guard

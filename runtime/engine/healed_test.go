@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"strings"
+	"testing"
 
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
@@ -71,4 +72,19 @@ func heal(r Request, text string) Request {
 		return p
 	}
 	return r
+}
+
+// TestBeyond: of a token that begins in the client's prompt its text is what comes behind that.
+func TestBeyond(t *testing.T) {
+	for _, c := range []struct {
+		text, left, rest string
+		within           bool
+	}{
+		{" time", "", " time", false}, {" time", " ti", "me", true}, {" ti", " ti", "", true}, {" ", " ti", "", true},
+		{" a", " ti", " a", false}, {"", " ti", "", false},
+	} {
+		if rest, within := beyond(c.text, c.left); rest != c.rest || within != c.within {
+			t.Errorf("%q behind %q: %q, %v", c.text, c.left, rest, within)
+		}
+	}
 }

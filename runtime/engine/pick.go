@@ -369,7 +369,7 @@ func (e *Engine) scorePrompt(q *sequence, r *sched.Row, logits []float32) {
 		if n := q.params.PromptTopN; n > 0 {
 			var top []sample.Candidate
 			next.Logprob, top = sample.PromptTop(at, next.Token, n)
-			next.Top = e.topTokens(top)
+			next.Top = e.topTokens(top, "")
 		} else {
 			next.Logprob = sample.PromptLogprob(at, next.Token)
 		}

@@ -292,14 +292,18 @@ type picked struct {
 	replaced bool
 	// cut says that the token has more than text, which ends with a stop string.
 	cut bool
-	fin llm.Finish // Reason is FinishNone, or those fields that the token and the text decide
+	// healed says that the token begins in the client's prompt, before its text.
+	healed bool
+	fin    llm.Finish // Reason is FinishNone, or those fields that the token and the text decide
 }
 
 // take appends the picked token to the sequence's text. The sequence has ended if there is a reason: the length limit
 // is tested first, then the end-of-sequence tokens, then the stop strings. It runs where the token was picked.
 func (q *sequence) take(e *Engine, p sample.Pick) (x picked) {
 	eos := p.Stop || e.eos[p.Token] && !q.params.IgnoreEOS
-	x = picked{pick: p, top: e.topTokens(p.Top), special: e.codec.Special(p.Token) || eos}
+	left := q.healed.left(q.text.skip)
+	x = picked{pick: p, top: e.topTokens(p.Top, left), special: e.codec.Special(p.Token) || eos}
+	x.healed = left != "" && !x.special
 	x.pick.Top = nil
 	q.generated++
 	fin := &x.fin
@@ -325,7 +329,7 @@ func (q *sequence) take(e *Engine, p sample.Pick) (x picked) {
 func (q *sequence) event(x picked, now time.Time) Event {
 	ev := Event{
 		Index: q.index, Token: x.pick.Token, Logprob: x.pick.Logprob, Top: x.top, Text: x.text, Special: x.special,
-		Explained: x.pick.Explained, Replaced: x.replaced,
+		Explained: x.pick.Explained, Replaced: x.replaced, Healed: x.healed,
 		Timings: Timings{Queued: q.stream.started.Sub(q.stream.submitted), Total: now.Sub(q.stream.submitted)},
 	}
 	if !q.begun {
@@ -353,15 +357,16 @@ func (x *picked) hides() bool {
 	return x.fin.Rewound+x.fin.Replaced > 0 || x.fin.Reason == llm.FinishGuard || x.replaced && x.cut
 }
 
-// topTokens copies candidates, which are a view, for an event.
-func (e *Engine) topTokens(c []sample.Candidate) []TopToken {
+// topTokens copies candidates, which are a view, for an event. Those that begin in the client's prompt, of which left
+// is still to be written, have the text behind it.
+func (e *Engine) topTokens(c []sample.Candidate, left string) []TopToken {
 	if len(c) == 0 {
 		return nil
 	}
 	out := make([]TopToken, len(c))
 	for i, t := range c {
-		out[i] = TopToken{Token: t.Token, Text: e.codec.Text(t.Token), Logprob: t.Logprob,
-			Special: e.codec.Special(t.Token)}
+		out[i] = TopToken{Token: t.Token, Logprob: t.Logprob, Special: e.codec.Special(t.Token)}
+		out[i].Text, out[i].Replaced = beyond(e.codec.Text(t.Token), left)
 	}
 	return out
 }

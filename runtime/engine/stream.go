@@ -40,6 +40,8 @@ type Event struct {
 	// no more of it than fits into as many as were replaced. What was taken back before a cut token is told by the next
 	// explanation, if there is one.
 	Replaced bool
+	// Healed says that the token begins in the client's prompt, see Request.Healed: Text is what comes behind that.
+	Healed bool
 	// Top are the likeliest tokens, best first, if Params.TopN asks for them.
 	Top []TopToken
 	// Explained tells how the token came to be, if Params.Explain asks for it.
@@ -67,7 +69,8 @@ type TopToken struct {
 	Text    string
 	Logprob float32
 	Special bool
-	// Replaced is that of the event, where it is about this token.
+	// Replaced says that Text is right, whatever Token spells: where it is about the token of an event, as Replaced or
+	// Healed of that say, else that it begins in the client's prompt, too.
 	Replaced bool
 }
 

@@ -236,7 +236,8 @@ func skippedNames(skips []Skip) string {
 
 // TokenOf returns the token that e is about.
 func TokenOf(e *Event) Token {
-	return Token{Token: e.Token, Text: e.Text, Logprob: e.Logprob, Special: e.Special, Replaced: e.Replaced}
+	return Token{Token: e.Token, Text: e.Text, Logprob: e.Logprob, Special: e.Special,
+		Replaced: e.Replaced || e.Healed}
 }
 
 // Collect reads the run to its end.

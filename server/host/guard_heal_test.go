@@ -170,3 +170,54 @@ func TestInsertedBehindHealedPrompts(t *testing.T) {
 		}
 	}
 }
+
+// TestLogprobsOfHealedPrompts: the tokens of log-probabilities behind a healed prompt are those of the reply's text,
+// those that begin in the prompt without what that has of them, and so are those of explanations, with and without
+// guards.
+func TestLogprobsOfHealedPrompts(t *testing.T) {
+	p := guarding(t, nil)
+	const path = "/v1/completions"
+	for _, c := range healedCases(t, p)[:8] {
+		for _, guards := range []string{"", fmt.Sprintf(`{"name":"redact","params":{"strings":[%q],"with":"#"}}`, c.banned),
+			fmt.Sprintf(`{"name":"banned-strings","params":{"strings":[%q]}}`, c.said[1:4])} {
+			for _, stream := range []string{"", `,"stream":true`} {
+				status, reply := p.call(t, http.MethodPost, path, fmt.Appendf(nil, `{"prompt":%q,"max_tokens":12,`+
+					`"temperature":0,"logprobs":3,"token_healing":true,"plugins":[%s]%s}`, c.prompt, guards, stream))
+				got, what := scoredIn(t, reply), c.prompt+guards+stream
+				if got.check(t, what); status != http.StatusOK || len(got.tokens) < 3 {
+					t.Errorf("%s: %d %s", what, status, reply)
+				}
+			}
+			status, reply := p.call(t, http.MethodPost, path, fmt.Appendf(nil, `{"prompt":%q,"max_tokens":12,`+
+				`"temperature":0,"explain":{"top":1},"token_healing":true,"plugins":[%s]}`, c.prompt, guards))
+			var r struct {
+				Choices []struct {
+					Text    string
+					Explain []struct {
+						Text       string
+						ID         int
+						Candidates []struct {
+							Text string
+							ID   int
+						}
+					}
+				}
+			}
+			if err := json.Unmarshal([]byte(reply), &r); err != nil || status != http.StatusOK {
+				t.Fatalf("%d %s (%v)", status, reply, err)
+			}
+			joined := ""
+			for _, x := range r.Choices[0].Explain {
+				joined += x.Text
+				for _, other := range x.Candidates {
+					if other.ID == x.ID && other.Text != x.Text {
+						t.Errorf("%s%s: %q is explained by %+v", c.prompt, guards, x.Text, other)
+					}
+				}
+			}
+			if joined != r.Choices[0].Text {
+				t.Errorf("%s%s: %q is explained, the text is %q", c.prompt, guards, joined, r.Choices[0].Text)
+			}
+		}
+	}
+}
