@@ -51,7 +51,7 @@ type Draft struct {
 	// search. N of them are wanted, the best first, and none streams before the
 	// search is over.
 	NumBeams *uint64
-	// BeamsField is the name of the field that NumBeams comes from; empty for num_beams.
+	// BeamsField is the name of the field that NumBeams comes from, as use_beam_search wants it; empty for num_beams.
 	BeamsField string
 	// LengthPenalty is the exponent on the length by which a beam search divides
 	// scores; nil is 1.
@@ -123,8 +123,13 @@ type Draft struct {
 	Adapter *string
 }
 
-// beamsField is the client's name for NumBeams.
-func (d *Draft) beamsField() string { return cmp.Or(d.BeamsField, "num_beams") }
+// searchField is the field by which the client asks for a beam search, and words say what it has then.
+func (d *Draft) searchField() (field, words string) {
+	if d.BeamsField != "" {
+		return "use_beam_search", "`use_beam_search`"
+	}
+	return "num_beams", "`num_beams` > 1"
+}
 
 // echoField is the client's name for PromptLogprobs.
 func (d *Draft) echoField() string { return cmp.Or(d.EchoField, "decoder_input_details") }

@@ -56,8 +56,9 @@ func checkExplain(d *Draft, n size, p *llm.Params) error {
 	case err != nil:
 		return err
 	case tokens > 0 && n.beams > 0:
-		return invalid("explain", "`explain` and `%s` > 1 exclude each other: a beam search compares texts, and "+
-			"picks no token at a time; `explain.tokens` = 0 asks for the receipt alone", d.beamsField())
+		_, search := d.searchField()
+		return invalid("explain", "`explain` and %s exclude each other: a beam search compares texts, and "+
+			"picks no token at a time; `explain.tokens` = 0 asks for the receipt alone", search)
 	}
 	p.Explain = llm.Explain{Top: int(top), Tokens: int(tokens)}
 	return nil

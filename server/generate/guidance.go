@@ -130,7 +130,8 @@ func (g *Guidance) check(d *Draft) error {
 	switch {
 	case kind == "":
 	case or(d.NumBeams, 1) > 1:
-		return invalid(field, "`%s` and `%s` > 1 exclude each other", field, d.beamsField())
+		_, search := d.searchField()
+		return invalid(field, "`%s` and %s exclude each other", field, search)
 	case d.Heal != nil && *d.Heal:
 		return invalid(field, "`%s` and `token_healing` exclude each other", field)
 	}

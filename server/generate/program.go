@@ -83,7 +83,8 @@ func (s *Service) sized(d *Draft) (size, error) {
 	}
 	switch {
 	case n.beams > 0:
-		return n, exclude(d.beamsField())
+		field, _ := d.searchField()
+		return n, exclude(field)
 	case n.prompts > 1:
 		_, field := d.Guidance.kind()
 		return n, exclude(field)

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -61,7 +62,7 @@ func (l Limits) size(d *Draft) (size, error) {
 	most := min(MaxBeams, l.perRequest())
 	beams := or(d.NumBeams, 1)
 	if beams < 1 || beams > uint64(most) {
-		field := d.beamsField()
+		field := cmp.Or(d.BeamsField, "num_beams")
 		return s, invalid(field, "`%s` must be >= 1 and <= %d. Given: %d", field, most, beams)
 	}
 	if beams > 1 {
@@ -97,7 +98,7 @@ func (d *Draft) blameSearch(err error) error {
 	if or(d.NumBeams, 1) < 2 || !errors.Is(err, llm.ErrInvalid) || errors.As(err, new(*Invalid)) {
 		return err
 	}
-	field := d.beamsField()
+	field, _ := d.searchField()
 	return invalid(field, "`%s`: %s", field, strings.TrimPrefix(err.Error(), llm.ErrInvalid.Error()+": "))
 }
 

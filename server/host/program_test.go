@@ -254,7 +254,7 @@ func TestProgramIsRefused(t *testing.T) {
 		}
 	}
 	for param, members := range map[string]string{"echo": `"echo":true,"logprobs":1`,
-		"n": `"use_beam_search":true,"n":2`, "token_healing": `"token_healing":true`} {
+		"use_beam_search": `"use_beam_search":true,"n":2`, "token_healing": `"token_healing":true`} {
 		status, got := p.call(t, http.MethodPost, "/v1/completions", fmt.Appendf(nil,
 			`{"prompt":"Hi","max_tokens":4,%s,"plugins":%s}`, members, do("plain")))
 		want := "Input validation error: `" + param + "` and program `hostile` in `plugins` exclude each other"
@@ -268,7 +268,8 @@ func TestProgramIsRefused(t *testing.T) {
 // TestBeamsNameTheirField: a beam search beside a guard is refused by the name that its client has for it.
 func TestBeamsNameTheirField(t *testing.T) {
 	p := programming(t, nil)
-	for param, members := range map[string]string{"num_beams": `"num_beams":2`, "n": `"use_beam_search":true,"n":2`} {
+	for param, members := range map[string]string{"num_beams": `"num_beams":2`,
+		"use_beam_search": `"use_beam_search":true,"n":2`} {
 		status, got := p.call(t, http.MethodPost, "/v1/completions", fmt.Appendf(nil,
 			`{"prompt":"Hi","max_tokens":4,%s,"plugins":[{"name":"banned-strings","params":{"strings":["x"]}}]}`, members))
 		want := `"Input validation error: ` + "`" + param + "`: beam search compares whole texts and cannot run beside " +

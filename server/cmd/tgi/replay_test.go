@@ -20,6 +20,19 @@ func commandOn(t *testing.T, args ...string) (out, errs string, code int) {
 	return stdout.String(), stderr.String(), code
 }
 
+// TestExplainReceiptAlone: of a reply with a receipt alone the receipt is the answer, and a note is beside it.
+func TestExplainReceiptAlone(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("a.json", []byte(`{"choices":[{"index":0}],"receipts":[{"version":1}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := commandOn(t, "explain", "a.json")
+	if code != 0 || out != "{\n  \"version\": 1\n}\n" ||
+		!strings.HasPrefix(errs, "tgi: a.json: the reply has a receipt and no explanation") {
+		t.Errorf("status %d, printed %q and %q", code, out, errs)
+	}
+}
+
 // TestExplainAndReplay: a reply is explained and kept, and comes again; a changed one is told apart.
 func TestExplainAndReplay(t *testing.T) {
 	t.Chdir(t.TempDir())
