@@ -87,28 +87,12 @@ func (j *job) run(ctx context.Context, s *Set) {
 		like = v.guest
 	}
 	j.loaded, j.err = s.load(ctx, j.desired, wasm, like)
-	if j.err == nil && !j.keepsKinds() {
-		j.discard(fmt.Errorf("%w: %s: %w", ErrLoad, j.name, j.otherKinds()))
+	if j.err != nil {
+		return
 	}
-}
-
-// keepsKinds reports whether what was loaded is all that the version is whose place it takes. Settings that name the
-// kind say what it is to be. What comes from elsewhere, as a spec that takes the name of a file, is another plugin.
-func (j *job) keepsKinds() bool {
-	v := j.serving
-	return v == nil || v.origin != j.origin || j.settings.kind != "" ||
-		!slices.ContainsFunc(v.kinds, func(kind string) bool { return !j.loaded.serves(kind) })
-}
-
-// otherKinds is the error for a module that does not keep them.
-func (j *job) otherKinds() error {
-	meant := fmt.Sprintf("kind = %q in its settings says that it is meant", j.loaded.kinds[0])
-	if j.origin == fromFolder {
-		meant = "remove the file first if it is meant, and put it there again once the plugin is gone"
+	if err := j.keepsKinds(s.o.Kinds); err != nil {
+		j.discard(fmt.Errorf("%w: %s: %w", ErrLoad, j.name, err))
 	}
-	return fmt.Errorf("a name keeps its kinds: what serves is of kind %s, source %q is of kind %s now, and requests "+
-		"would go without what it does; %s", strings.Join(j.serving.kinds, ", "), j.source,
-		strings.Join(j.loaded.kinds, ", "), meant)
 }
 
 // servesBuiltin reports whether what serves is the desired plugin for certain: a built-in module does not change.

@@ -96,8 +96,9 @@ func (s *Set) reload(ctx context.Context, getSpecs func() []Spec) (Report, error
 	}
 	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j == nil })
 	s.rejectConflicts(jobs)
-	before := s.names
+	before, order := s.names, s.order
 	r := s.commit(jobs, specs)
+	s.o.Kinds.change(order, s.names, s.o.Folder != "" && folderErr == nil)
 	for name, err := range r.Failed {
 		e := s.names[name]
 		if e.sameRejection(before[name]) {
@@ -239,6 +240,7 @@ func (s *Set) installLate(j *job, round int) {
 	if replaced != nil {
 		replaced.unref()
 	}
+	s.o.Kinds.change(nil, s.names, false)
 	s.endTrial(e, next, "another version of the plugin was loaded")
 	if next.sameRejection(e) {
 		return

@@ -240,7 +240,7 @@ func TestReloadKeepsKinds(t *testing.T) {
 	put(bias(1).Wasm())
 	for range 2 {
 		r := reload(t, s, []Spec{of}, nil, nil, nil, []string{"f", "s"})
-		const why = "a name keeps its kinds: what serves is of kind guard, source "
+		const why = "a name keeps its kinds: what served is of kind guard, source "
 		for name, means := range map[string]string{"s": `kind = "logits" in its settings`, "f": "remove the file"} {
 			if text := r.Failed[name].Error(); !strings.Contains(text, why) || !strings.Contains(text, means) {
 				t.Errorf("%s: %s", name, text)
@@ -274,5 +274,53 @@ func TestReloadKeepsKinds(t *testing.T) {
 		if n := e.current.refs.Load(); n != 1 {
 			t.Errorf("%s: %d references", e.name, n)
 		}
+	}
+}
+
+// TestKindsOutlastSets: a set that is opened when the one before it is closed holds files to what served there.
+func TestKindsOutlastSets(t *testing.T) {
+	dir := t.TempDir()
+	inFolder := filepath.Join(dir, "f.wasm")
+	of := spec(t, "s", swapGuard(false))
+	write(t, inFolder, swapGuard(false))
+	o := options(t, Options{Specs: []Spec{of}, Folder: dir, Kinds: NewKinds()})
+	opened := func() (*Set, error) {
+		t.Helper()
+		s, err := Open(t.Context(), o)
+		if err == nil {
+			s.Close()
+		}
+		return s, err
+	}
+	if _, err := opened(); err != nil {
+		t.Fatal(err)
+	}
+	const why = "a name keeps its kinds: what served is of kind guard"
+	write(t, of.Source, bias(1).Wasm())
+	if _, err := opened(); !errors.Is(err, ErrLoad) || !strings.Contains(err.Error(), why) {
+		t.Errorf("a spec's file: %v", err)
+	}
+	o.Specs[0].Kind = "logits"
+	if _, err := opened(); err != nil {
+		t.Errorf("with its kind: %v", err)
+	}
+	o.Specs[0].Kind = ""
+
+	write(t, inFolder, bias(1).Wasm())
+	s := open(t, o)
+	if got, text := state(s, "f"); got != StateFailed || !strings.Contains(text, why) {
+		t.Errorf("a file of the folder: %s %s", got, text)
+	}
+	s.Close()
+	if err := os.Remove(inFolder); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := opened(); err != nil {
+		t.Error(err)
+	}
+	write(t, inFolder, bias(1).Wasm())
+	s = open(t, o)
+	if got, text := state(s, "f"); got != StateActive {
+		t.Errorf("a file that was away: %s %s", got, text)
 	}
 }

@@ -73,6 +73,7 @@ type Options struct {
 	// and serves again where a spec that took its name is gone. It is called while the set is changed, and must not
 	// wait for that. nil means that no upload outlasts a spec of its name.
 	Kept       func(name string) *Kept
+	Kinds      *Kinds     // what files were in sets before this one, which have it too; nil for none
 	Folder     string     // files *.wasm in it are plugins named by their stem, with default settings; "" means none
 	Builtin    fs.FS      // NAME.wasm is what the source "builtin:NAME" means; nil when nothing is built in
 	Vocabulary Vocabulary // of the model; it must not be empty

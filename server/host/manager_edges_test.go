@@ -140,6 +140,33 @@ func TestReloadBesideLoad(t *testing.T) {
 	}
 }
 
+// TestKindsOutlastModel: a model that is loaded again holds the file of a plugin to the kinds that it had before.
+func TestKindsOutlastModel(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.wasm")
+	logits := string(newModule("").wasm())
+	write(t, file, logits)
+	p := openPlugged(t, func(c *config.Config) {
+		c.Plugin = []config.Plugin{{Name: "rules", Source: file}}
+		c.Plugins.Watch = 0
+	})
+	f := p.models
+	id := f.defaultID()
+	load := func() error {
+		return sure(f.roster.Start(id)).Wait(t.Context())
+	}
+	if err := sure(f.roster.Stop(id)).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, string(sure(fs.ReadFile(std.FS(), "redact.wasm"))))
+	if err := load(); err == nil || !strings.Contains(err.Error(), "a name keeps its kinds: what served is of kind logits") {
+		t.Errorf("with a module of another kind: %v", err)
+	}
+	write(t, file, logits)
+	if err := load(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestUploadBesideLoad: a module that comes while a model gets those that came before
 // serves it as well.
 func TestUploadBesideLoad(t *testing.T) {

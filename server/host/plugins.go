@@ -72,7 +72,7 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 	}
 	c.set, err = plugins.Open(ctx, plugins.Options{
 		Specs: specs, Folder: cfg.Plugins.Folder, Builtin: std.FS(), Verify: c.verify, Beside: share.Beside,
-		Kept:         func(name string) *plugins.Kept { return f.keptFor(*c.given.Load(), name) },
+		Kinds: f.kinds, Kept: func(name string) *plugins.Kept { return f.keptFor(*c.given.Load(), name) },
 		Vocabulary:   bridge.Vocabulary(in.tokenizer, in.built.Vocab, in.eos),
 		Seen:         f.seenBy(in),
 		CacheDir:     filepath.Join(cache, "plugins"),

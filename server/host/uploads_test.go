@@ -139,7 +139,7 @@ func TestUploadFolderDamaged(t *testing.T) {
 	}
 
 	// A crash at each point: of the files of an upload there are those that were written by then.
-	text := string(must(json.Marshal(u.kept("a"))))
+	text := string(sure(json.Marshal(u.kept("a"))))
 	for _, left := range []map[string]string{
 		{"a.json.123.tmp": "ha"}, {"a.json.123.tmp": text, module + ".45.tmp": "o"},
 		{"a.json.123.tmp": text, module: "one"},
@@ -174,14 +174,6 @@ func TestUploadFolderDamaged(t *testing.T) {
 			t.Errorf("%v: at last: %v, %v, files %q", left, list, err, filesOf(t, string(dir)))
 		}
 	}
-}
-
-// must returns what has no error.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
 
 // TestUploadFolderShared: replicas with one folder may take the same upload at the same time, while others start.
