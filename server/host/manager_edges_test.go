@@ -158,7 +158,8 @@ func TestKindsOutlastModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, file, string(sure(fs.ReadFile(std.FS(), "redact.wasm"))))
-	if err := load(); err == nil || !strings.Contains(err.Error(), "a name keeps its kinds: what served is of kind logits") {
+	const why = "a name keeps its kinds: what served is of kind logits"
+	if err := load(); err == nil || !strings.Contains(err.Error(), why) {
 		t.Errorf("with a module of another kind: %v", err)
 	}
 	write(t, file, logits)
