@@ -3,6 +3,7 @@ package std_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,9 @@ type watched struct {
 	ends           []uint32 // of all tokens of the output
 	released, kept int
 
-	most uint64 // fuel of the dearest check
+	shown []byte // what went out
+	most  uint64 // fuel of the dearest check
+	full  bool   // it holds more than it may: the text has ended
 }
 
 // push shows the guard a token and does what it says. It reports whether that took tokens back.
@@ -65,12 +68,21 @@ func (w *watched) push(id uint32, reason llm.Reason) (back bool) {
 			w.cut(v.Position)
 			return true
 		case llm.VerdictReplace:
+			w.shown = append(w.shown, v.Text...)
 			w.released = v.Position
 			if w.released < len(w.output) {
 				continue
 			}
 		default:
-			w.released = max(w.released, min(v.Position, len(w.output)-w.others))
+			w.full = len(w.output)-v.Position > llm.MaxHold
+			to := min(v.Position, len(w.output)-w.others)
+			if reason != llm.FinishNone {
+				to = v.Position
+			}
+			if to > w.released {
+				w.shown = append(w.shown, w.text[seen:w.ends[to-1]]...)
+				w.released = to
+			}
 		}
 		return false
 	}
@@ -86,10 +98,11 @@ func (w *watched) write(ids []uint32) {
 			reason = llm.FinishLength
 		}
 		if w.push(id, reason) {
-			if backs++; backs > 32 {
-				return
-			}
+			backs++
 			w.push(0, llm.FinishNone)
+		}
+		if w.full || backs > 32 {
+			return
 		}
 	}
 }
@@ -228,8 +241,26 @@ func TestGuardFuel(t *testing.T) {
 	vocab, texts := cutTexts()
 	cases := map[string][]string{"loop-breaker": {`{}`, `{"rounds":2,"tokens":200}`, `{"rounds":64,"period":100}`}}
 	config := map[string]string{}
+	with := strings.Repeat("*", 64)
+	cases["redact"] = []string{`{}`, string(marshal(t, object{"strings": []string{"a", " ", "aa", "4"}, "with": with}))}
 	for name, list := range badLists {
 		all := list()
+		// as many as redact takes; those of an operator may be longer
+		some := slices.Clone(all[:min(len(all), 256)])
+		for i := range some {
+			some[i] += strings.Repeat("a", max(0, 128-len(some[i])))
+			some[i] = strings.ToValidUTF8(some[i][len(some[i])-128:], "")
+		}
+		most := slices.Clone(some)
+		for i := range most {
+			most[i] += strings.Repeat("a", 128)
+		}
+		for _, list := range [][]string{some, all[:min(len(all), 128)]} {
+			cases["redact"] = append(cases["redact"],
+				string(marshal(t, object{"strings": list, "ignore_case": true, "with": with})))
+		}
+		config["redact "+name] = string(marshal(t, object{"strings": most, "with": with}))
+		cases["redact "+name] = []string{`{}`, `{"patterns":[]}`}
 		for _, more := range []object{{}, {"whole_word": true, "depth": 16}, {"ignore_case": false}} {
 			more["strings"] = all
 			cases["banned-strings"] = append(cases["banned-strings"], string(marshal(t, more)))
@@ -270,5 +301,42 @@ func TestGuardFuel(t *testing.T) {
 				t.Errorf("%+v", s.Faults)
 			}
 		})
+	}
+}
+
+// TestGuardsBesideOthers: what goes out does not depend on how long another guard holds it.
+func TestGuardsBesideOthers(t *testing.T) {
+	parts := []string{"a", " ", "sk-", "0123456789abcdefghij", "bob@x.io", "4111 1111 1111 1111", "-----BEGIN PRIVATE KEY-----",
+		"KEY-----", "aab", "aaaab", "é", "."}
+	r := rand.New(rand.NewPCG(5, 6))
+	vocab := pieced(parts)
+	g, err := tryLoadWith(t, module(t, "redact"), ``, vocab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := `{"strings":["aab","aaaaaaaaab"],"with":"*"}`
+	replaced := 0
+	for range long.Count(60, 600) {
+		var ids []uint32
+		for range 120 {
+			id := uint32(r.IntN(len(parts)))
+			for range 1 + r.IntN(3)*r.IntN(2) {
+				ids = append(ids, id)
+			}
+		}
+		var shown []string
+		for _, others := range []int{0, 5, 50} {
+			w := watch(t, g, params, nil, others)
+			w.write(ids)
+			w.s.Close()
+			shown = append(shown, string(w.shown))
+		}
+		if shown[0] != shown[1] || shown[0] != shown[2] {
+			t.Fatalf("alone\n%q\nbeside others\n%q\n%q", shown[0], shown[1], shown[2])
+		}
+		replaced += strings.Count(shown[0], "*")
+	}
+	if replaced < 500 {
+		t.Errorf("%d parts were replaced", replaced)
 	}
 }

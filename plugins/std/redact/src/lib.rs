@@ -5,17 +5,22 @@
 extern crate alloc;
 
 mod patterns;
+mod strings;
 
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use patterns::{Found, Kind, Rest};
 use settings::{boolean, Defaults};
+use strings::Strings;
 use tgi_plugin::{guard::Held, json::Reader, plugin, Guard, Result};
 
 const STRINGS: usize = 256;
 const STRING: usize = 256;
+/// The bytes of all strings where a request has some: they have to be made ready while it waits.
+const ALL: usize = 32_768;
 const WITH: usize = 64;
 /// So many bytes of the prompt's end are looked at: more than anything has that may begin there, but for what goes on
 /// without a bound.
@@ -29,15 +34,25 @@ struct Settings {
     locked: Option<bool>,
     locking: bool,
     kinds: Vec<Kind>,
-    strings: Vec<Vec<u8>>,
+    strings: Vec<String>,
+    /// Searches for the strings; `None` without any, and where a setting changed since it was made.
+    search: Option<Arc<Strings>>,
     ignore_case: bool,
     with: String,
     /// The kinds were given, even if there are none.
     chosen: bool,
 }
 
-const INITIAL: Settings =
-    Settings { locked: None, locking: false, kinds: Vec::new(), strings: Vec::new(), ignore_case: false, with: String::new(), chosen: false };
+const INITIAL: Settings = Settings {
+    locked: None,
+    locking: false,
+    kinds: Vec::new(),
+    strings: Vec::new(),
+    search: None,
+    ignore_case: false,
+    with: String::new(),
+    chosen: false,
+};
 
 static DEFAULTS: Defaults<Settings> = Defaults::new(INITIAL);
 
@@ -46,6 +61,9 @@ impl settings::Settings for Settings {
         if self.locked == Some(true) {
             r.fail("the operator has fixed the parameters");
             return true;
+        }
+        if matches!(name, "strings" | "ignore_case") {
+            self.search = None;
         }
         match name {
             "locked" if self.locked.is_none() => self.locking = boolean(r, name),
@@ -63,7 +81,7 @@ impl settings::Settings for Settings {
                 } else if self.strings.len() == STRINGS {
                     r.fail(&format!("strings: more than {} with those of the configuration", STRINGS));
                 }
-                self.strings.push(s.into_bytes());
+                self.strings.push(s);
             }),
             "ignore_case" => self.ignore_case = boolean(r, name),
             "with" => {
@@ -82,7 +100,15 @@ impl settings::Settings for Settings {
     }
 
     fn check(&mut self) -> Result<()> {
+        let of_request = self.locked.is_some();
         self.locked = Some(self.locked.unwrap_or(self.locking));
+        if self.search.is_none() && !self.strings.is_empty() {
+            let bytes: usize = self.strings.iter().map(|s| s.len()).sum();
+            if of_request && bytes > ALL {
+                return Err(format!("strings: {} bytes with those of the configuration, want at most {}", bytes, ALL));
+            }
+            self.search = Some(Arc::new(Strings::new(&self.strings, self.ignore_case)));
+        }
         Ok(())
     }
 }
@@ -122,6 +148,10 @@ pub struct Redact {
     first: usize,
     /// It, and what is held behind it.
     text: Vec<u8>,
+    /// For what is known of the strings at the text's places.
+    room: Vec<u16>,
+    /// So many of the sequence's first tokens are decided, and have no part.
+    clean: usize,
 }
 
 /// Where the parts of a text are.
@@ -131,6 +161,17 @@ struct Text<'a> {
     prompt: usize,
     /// What went out, or is the prompt's, ends here.
     gone: usize,
+}
+
+impl Text<'_> {
+    /// How many bytes a byte up to `to` may become where a replacement has it: one that is no character has three there.
+    fn wide(&self, to: usize) -> usize {
+        if core::str::from_utf8(&self.all[self.gone.min(to)..to]).is_ok() {
+            1
+        } else {
+            3
+        }
+    }
 }
 
 /// A part of the text that is replaced.
@@ -146,27 +187,11 @@ struct Part {
 }
 
 impl Redact {
-    /// Finds what begins at `at`.
-    fn look(&self, text: &[u8], at: usize, over: bool) -> Found {
-        let mut best = Found::No;
-        for s in &self.s.strings {
-            let same = |a: u8, b: u8| a == b || self.s.ignore_case && a.eq_ignore_ascii_case(&b);
-            if s.iter().zip(&text[at..]).all(|(&a, &b)| same(a, b)) {
-                best = best.or(match text.len() - at >= s.len() {
-                    true => Found::To(at + s.len()),
-                    false if over && patterns::enough(text.len() - at, s.len()) => Found::To(text.len()),
-                    false if over => Found::No,
-                    false => Found::Maybe,
-                });
-            }
-        }
-        self.s.kinds.iter().fold(best, |best, k| best.or(k.look(text, at, over)))
-    }
-
     /// Finds the parts behind `at`, and returns where what is not decided begins.
     fn find(&mut self, text: &[u8], mut at: usize, over: bool) -> usize {
         self.parts.clear();
         let mut rest = self.rest;
+        let mut strings = self.s.search.as_ref().map(|s| s.read(text, at, &mut self.room));
         loop {
             if let Some(r) = rest {
                 let (to, on) = r.end(text, at, over);
@@ -180,7 +205,8 @@ impl Redact {
             if at == text.len() {
                 return at;
             }
-            match self.look(text, at, over) {
+            let best = strings.as_mut().map_or(Found::No, |s| s.look(text, at, over));
+            match self.s.kinds.iter().fold(best, |best, k| best.or(k.look(text, at, over))) {
                 Found::No => at += 1,
                 Found::Maybe => return at,
                 Found::To(to) => {
@@ -199,32 +225,43 @@ impl Redact {
     /// How many held tokens can go: they end where the text is decided, and not inside of a part.
     fn count(&self, held: &Held, text: &Text, decided: usize) -> usize {
         let mut keep = 0;
+        let mut parts = self.parts.iter().filter(|p| p.whole).peekable();
+        let with = self.s.with.len() * self.parts.len();
+        let wide = if with > 0 { text.wide(decided) } else { 1 };
         for (i, &end) in held.ends.iter().enumerate() {
             let end = text.prompt + end as usize;
-            let size = end - text.gone + self.s.with.len() * self.parts.len();
-            if end > decided || size > MOST && keep > 0 {
+            let size = wide * (end - text.gone) + with;
+            if end > decided || size > MOST && keep > 0 && with > 0 {
                 break;
             }
-            if !self.parts.iter().any(|p| p.whole && p.from < end && end < p.to) {
+            while parts.peek().map_or(false, |p| p.to <= end) {
+                parts.next();
+            }
+            if parts.peek().map_or(true, |p| end <= p.from) {
                 keep = i + 1;
             }
         }
         keep
     }
 
-    /// Writes the text up to `to` with its parts replaced, and reports whether there are any.
+    /// Writes the text up to `to` with its parts replaced, and reports whether there are any. Where a token has more
+    /// parts than there is room for, nothing stands instead of the others.
     fn write(&mut self, text: &Text, to: usize) -> bool {
+        if self.parts.is_empty() {
+            return false;
+        }
         self.out.clear();
-        let (mut at, mut any) = (text.gone, false);
-        for p in self.parts.iter().take_while(|p| p.from < to) {
-            if p.to <= text.gone {
-                continue; // all of it is the prompt's
+        let parts = self.parts.iter().take_while(|p| p.from < to).filter(|p| p.to > text.gone);
+        let replaced: usize = parts.clone().map(|p| p.to.min(to) - p.from.max(text.gone)).sum();
+        let room = MOST.saturating_sub(text.wide(to) * (to - text.gone - replaced));
+        let (mut at, mut any, mut used) = (text.gone, false, 0);
+        for p in parts {
+            self.out.extend_from_slice(&text.all[at..p.from.max(at)]);
+            if (p.on.is_none() || p.from <= text.prompt) && (used == 0 || used + self.s.with.len() <= room) {
+                self.out.extend_from_slice(self.s.with.as_bytes());
+                used += self.s.with.len();
             }
             any = true;
-            self.out.extend_from_slice(&text.all[at..p.from.max(at)]);
-            if p.on.is_none() || p.from <= text.prompt {
-                self.out.extend_from_slice(self.s.with.as_bytes());
-            }
             at = p.to.min(to);
         }
         self.out.extend_from_slice(&text.all[at..to]);
@@ -234,6 +271,10 @@ impl Redact {
     /// Says what becomes of what is held; the text is decided up to `from`.
     fn judge(&mut self, held: &mut Held, text: &Text, from: usize) {
         let decided = self.find(text.all, from, held.ends_here());
+        if !held.ends_here() {
+            let clean = self.parts.first().map_or(decided, |p| p.from);
+            self.clean = held.released + held.ends.iter().take_while(|&&end| text.prompt + end as usize <= clean).count();
+        }
         let keep = self.count(held, text, decided);
         if keep == 0 {
             return held.release(held.released);
@@ -243,7 +284,8 @@ impl Redact {
         if to > text.gone {
             self.rest = self.rest_at(to);
         }
-        if any {
+        // at the end all is released, or replaced
+        if any || held.ends_here() && keep < held.ends.len() {
             held.replace(held.released + keep, &String::from_utf8_lossy(&self.out));
         } else {
             held.release(held.released + keep);
@@ -279,6 +321,8 @@ impl Guard for Redact {
             before: Vec::new(),
             first: 0,
             text: Vec::new(),
+            room: Vec::new(),
+            clean: 0,
         };
         let decided = r.find(&tail, 0, false);
         r.rest = r.parts.last().and_then(|p| p.rest);
@@ -290,16 +334,22 @@ impl Guard for Redact {
 
     fn check(&mut self, held: &mut Held) -> Result<()> {
         let prompt = if held.context == 0 { self.before.len() } else { 0 };
+        // what is as it was, and has nothing in it, need not be looked at again
+        let clean = self.clean.min(held.tokens.len() - held.new);
+        let from = match clean.checked_sub(held.released + 1) {
+            Some(last) if self.rest.is_none() => Some(prompt + held.ends[last] as usize),
+            _ => None,
+        };
         if prompt == 0 {
             let all = held.text;
-            self.judge(held, &Text { all, prompt, gone: held.context }, held.context);
+            self.judge(held, &Text { all, prompt, gone: held.context }, from.unwrap_or(held.context));
             return Ok(());
         }
         let mut all = core::mem::take(&mut self.text);
         all.clear();
         all.extend_from_slice(&self.before);
         all.extend_from_slice(held.text);
-        self.judge(held, &Text { all: &all, prompt, gone: prompt }, self.first);
+        self.judge(held, &Text { all: &all, prompt, gone: prompt }, from.unwrap_or(self.first));
         self.text = all;
         Ok(())
     }
@@ -307,7 +357,7 @@ impl Guard for Redact {
 
 plugin! {
     description: concat!(
-        r#"{"name":"redact","version":"1.0.1","config":true,"kinds":["guard"],"#,
+        r#"{"name":"redact","version":"1.0.2","config":true,"kinds":["guard"],"#,
         r#""guard":{"hold":256,"verdicts":["replace"]},"#,
         r#""doc":"Replaces keys, e-mail addresses, card numbers and strings before anyone sees them.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,

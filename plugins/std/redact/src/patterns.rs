@@ -44,9 +44,12 @@ impl Found {
     }
 }
 
+/// So many bytes are enough of any string where nothing follows.
+pub const ENOUGH: usize = 16;
+
 /// Whether the first n bytes of a string of so many are enough of it where nothing follows.
 pub fn enough(n: usize, of: usize) -> bool {
-    n >= 16 || n >= 4 && 2 * n >= of
+    n >= ENOUGH || n >= 4 && 2 * n >= of
 }
 
 /// How something goes on that is longer than what is held back.
@@ -111,6 +114,8 @@ const DOMAIN: usize = 120;
 const PEM: &[u8] = b"-----BEGIN ";
 const PEM_KEY: &[u8] = b"PRIVATE KEY-----";
 const PEM_END: &[u8] = b"KEY-----";
+/// A card has at most so many digits.
+const CARD: usize = 19;
 /// So many digits may be those of a card where nothing follows; a receipt may show eight of them.
 const DIGITS: usize = 9;
 /// The most bytes between PEM and PEM_KEY.
@@ -198,17 +203,20 @@ fn card(text: &[u8], at: usize, over: bool) -> Found {
     if !matches!(text[at], b'2'..=b'6') || at > 0 && text[at - 1].is_ascii_digit() {
         return No;
     }
-    let mut digits = [0u8; 19];
     // where groups of digits end, and how many digits there are up to there
     let (mut n, mut i, mut found) = (0, at, No);
+    // Luhn's sums (1954) if there is an even number of digits, and an odd one: it doubles every other one from the end
+    let mut sums = [0; 2];
     loop {
         let here = text.get(i).copied();
         match here {
             Some(d) if d.is_ascii_digit() => {
-                if n == digits.len() {
+                if n == CARD {
                     return found;
                 }
-                digits[n] = d - b'0';
+                let d = (d - b'0') as u32;
+                sums[n % 2] += 2 * d - 9 * (d > 4) as u32;
+                sums[1 - n % 2] += d;
                 n += 1;
                 i += 1;
                 continue;
@@ -216,31 +224,26 @@ fn card(text: &[u8], at: usize, over: bool) -> Found {
             None if !over => return Maybe,
             _ => {}
         }
-        if n >= 13 && luhn(&digits[..n]) {
+        if n >= 13 && sums[n % 2] % 10 == 0 {
             found = To(i);
         }
         match (here, text.get(i + 1)) {
             (Some(b' ' | b'-'), Some(d)) if d.is_ascii_digit() => i += 1,
-            (Some(b' ' | b'-'), None) if !over && n < digits.len() => return Maybe,
-            (None, _) | (Some(b' ' | b'-'), None) if found == No && n >= DIGITS && n < digits.len() => return To(i),
+            (Some(b' ' | b'-'), None) if !over && n < CARD => return Maybe,
+            (None, _) | (Some(b' ' | b'-'), None) if found == No && n >= DIGITS && n < CARD => return To(i),
             _ => return found,
         }
     }
 }
 
-/// Luhn's check (1954) of the digits of a card.
-fn luhn(digits: &[u8]) -> bool {
-    let sum: u32 = digits.iter().rev().enumerate().map(|(i, &d)| if i % 2 == 0 { d as u32 } else { 2 * d as u32 - 9 * (d > 4) as u32 }).sum();
-    sum % 10 == 0
-}
-
 fn key(text: &[u8], at: usize, over: bool) -> Found {
-    if at > 0 && Set::Token.has(text[at - 1]) {
+    let first = text[at];
+    if !matches!(first, b's' | b'r' | b'A' | b'g' | b'x' | b'h' | b'n' | b'e') || at > 0 && Set::Token.has(text[at - 1]) {
         return No;
     }
     let mut best = No;
     for &(prefix, least, set) in KEYS {
-        if !prefix.iter().zip(&text[at..]).all(|(a, b)| a == b) {
+        if prefix[0] != first || !prefix.iter().zip(&text[at..]).all(|(a, b)| a == b) {
             continue;
         }
         let from = at + prefix.len();

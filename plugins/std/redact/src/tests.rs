@@ -224,3 +224,69 @@ fn refuses() {
         assert!(got.contains(want), "{}: {}", params, got);
     }
 }
+
+/// Whatever the strings have in common with each other and with the text, at each place there is what a search for one
+/// after the other finds.
+#[test]
+fn strings_one_by_one() {
+    const ALPHABETS: [&[&str]; 3] = [&["a", "A", "b"], &["a"], &["é", "É", "a", " "]];
+    let mut state = 7u64;
+    let mut below = |n: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % n
+    };
+    let mut found = [0; 3];
+    for round in 0..3000 {
+        let alphabet = ALPHABETS[round % 3];
+        let mut any = |most: usize| (0..1 + below(most)).map(|_| alphabet[below(alphabet.len())]).collect::<String>();
+        let list: Vec<String> = (0..1 + round / 3 % 7).map(|_| any(if round % 2 == 0 { 4 } else { 24 })).collect();
+        let text = any(40).into_bytes();
+        let (from, ignore_case, over) = (below(text.len()), below(2) == 0, below(2) == 0);
+        let (strings, mut room) = (Strings::new(&list, ignore_case), Vec::new());
+        let mut places = strings.read(&text, from, &mut room);
+        for at in from..text.len() {
+            let rest = &text[at..];
+            let mut want = Found::No;
+            for s in list.iter().map(|s| s.as_bytes()) {
+                let n = s.len().min(rest.len());
+                let same = if ignore_case { s[..n].eq_ignore_ascii_case(&rest[..n]) } else { s[..n] == rest[..n] };
+                want = want.or(match (same, n == s.len()) {
+                    (false, _) => Found::No,
+                    (true, true) => Found::To(at + n),
+                    (true, false) if !over => Found::Maybe,
+                    (true, false) if patterns::enough(n, s.len()) => Found::To(text.len()),
+                    _ => Found::No,
+                });
+            }
+            let got = places.look(&text, at, over);
+            assert_eq!(got, want, "{:?} in {:?}, {} over {} {}", list, text, at, over, ignore_case);
+            found[match got {
+                Found::To(to) if to < text.len() => 0,
+                Found::To(_) => 1,
+                Found::Maybe => 2,
+                _ => continue,
+            }] += 1;
+        }
+    }
+    assert!(found.iter().all(|&n| n > 1500), "{:?}", found);
+}
+
+/// A request's strings are made ready while it waits, those of the configuration before.
+#[test]
+fn bytes_of_all() {
+    let list = |n: usize| format!(r#"{{"strings":[{}]}}"#, alloc::vec![format!("\"{}\"", "x".repeat(256)); n].join(","));
+    DEFAULTS.configure(list(100).as_bytes()).unwrap();
+    assert!(DEFAULTS.with(list(28).as_bytes()).is_ok());
+    let why = DEFAULTS.with(list(29).as_bytes()).err().unwrap();
+    assert_eq!(why, "strings: 33024 bytes with those of the configuration, want at most 32768");
+}
+
+/// A token with more parts than a replacement has room for.
+#[test]
+fn many_parts_in_a_token() {
+    let params = format!(r#"{{"strings":["a"],"with":"{}"}}"#, "x".repeat(64));
+    let got = cut(&params, &"a".repeat(300), &[]);
+    assert_eq!(got, "x".repeat(MOST / 64 * 64));
+    let got = cut(&params, &("a".repeat(100) + &"é".repeat(700)), &[]);
+    assert_eq!(got, "x".repeat(2600 / 64 * 64) + &"é".repeat(700));
+}
