@@ -306,8 +306,8 @@ func TestGuardFuel(t *testing.T) {
 
 // TestGuardsBesideOthers: what goes out does not depend on how long another guard holds it.
 func TestGuardsBesideOthers(t *testing.T) {
-	parts := []string{"a", " ", "sk-", "0123456789abcdefghij", "bob@x.io", "4111 1111 1111 1111", "-----BEGIN PRIVATE KEY-----",
-		"KEY-----", "aab", "aaaab", "é", "."}
+	parts := []string{"a", " ", "sk-", "0123456789abcdefghij", "bob@x.io", "4111 1111 1111 1111",
+		"-----BEGIN PRIVATE KEY-----", "KEY-----", "aab", "aaaab", "é", "."}
 	r := rand.New(rand.NewPCG(5, 6))
 	vocab := pieced(parts)
 	g, err := tryLoadWith(t, module(t, "redact"), ``, vocab)
