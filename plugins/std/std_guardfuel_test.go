@@ -318,21 +318,21 @@ func TestGuardsBesideOthers(t *testing.T) {
 	replaced := 0
 	for range long.Count(60, 600) {
 		var ids []uint32
-		for range 120 {
+		for range 120 + r.IntN(2)*400 { // some have more than a step looks at
 			id := uint32(r.IntN(len(parts)))
 			for range 1 + r.IntN(3)*r.IntN(2) {
 				ids = append(ids, id)
 			}
 		}
 		var shown []string
-		for _, others := range []int{0, 5, 50} {
+		for _, others := range []int{0, 5, 50, 500} {
 			w := watch(t, g, params, nil, others)
 			w.write(ids)
 			w.s.Close()
 			shown = append(shown, string(w.shown))
 		}
-		if shown[0] != shown[1] || shown[0] != shown[2] {
-			t.Fatalf("alone\n%q\nbeside others\n%q\n%q", shown[0], shown[1], shown[2])
+		if len(slices.Compact(slices.Clone(shown))) > 1 {
+			t.Fatalf("alone, and beside others that hold more and more:\n%q", shown)
 		}
 		replaced += strings.Count(shown[0], "*")
 	}

@@ -25,6 +25,8 @@ const WITH: usize = 64;
 /// So many bytes of the prompt's end are looked at: more than anything has that may begin there, but for what goes on
 /// without a bound.
 const BEFORE: usize = 512;
+/// So many bytes are looked at in a step. More are held where other guards hold them.
+const STEP: usize = 4096;
 /// A replacement has at most so many bytes; tokens behind wait for the next.
 const MOST: usize = 4000;
 
@@ -187,11 +189,11 @@ struct Part {
 }
 
 impl Redact {
-    /// Finds the parts behind `at`, and returns where what is not decided begins.
-    fn find(&mut self, text: &[u8], mut at: usize, over: bool) -> usize {
+    /// Finds the parts that begin from `at` up to `most`, and returns where what is not decided begins.
+    fn find(&mut self, text: &[u8], mut at: usize, most: usize, over: bool) -> usize {
         self.parts.clear();
         let mut rest = self.rest;
-        let mut strings = self.s.search.as_ref().map(|s| s.read(text, at, &mut self.room));
+        let mut strings = self.s.search.as_ref().map(|s| s.read(text, at, most, &mut self.room));
         loop {
             if let Some(r) = rest {
                 let (to, on) = r.end(text, at, over);
@@ -202,7 +204,7 @@ impl Redact {
                 }
                 rest = None;
             }
-            if at == text.len() {
+            if at >= most {
                 return at;
             }
             let best = strings.as_mut().map_or(Found::No, |s| s.look(text, at, over));
@@ -227,11 +229,12 @@ impl Redact {
         let mut keep = 0;
         let mut parts = self.parts.iter().filter(|p| p.whole).peekable();
         let with = self.s.with.len() * self.parts.len();
-        let wide = if with > 0 { text.wide(decided) } else { 1 };
+        let part = held.ends_here() && decided < text.all.len();
+        let wide = if with > 0 || part { text.wide(decided) } else { 1 };
         for (i, &end) in held.ends.iter().enumerate() {
             let end = text.prompt + end as usize;
             let size = wide * (end - text.gone) + with;
-            if end > decided || size > MOST && keep > 0 && with > 0 {
+            if end > decided || size > MOST && keep > 0 && (with > 0 || part) {
                 break;
             }
             while parts.peek().map_or(false, |p| p.to <= end) {
@@ -270,12 +273,18 @@ impl Redact {
 
     /// Says what becomes of what is held; the text is decided up to `from`.
     fn judge(&mut self, held: &mut Held, text: &Text, from: usize) {
-        let decided = self.find(text.all, from, held.ends_here());
+        let next = held.ends.iter().map(|&end| text.prompt + end as usize).find(|&end| end > from);
+        let most = next.map_or(from, |end| end.max(from + STEP).min(text.all.len()));
+        let mut decided = self.find(text.all, from, most, held.ends_here());
         if !held.ends_here() {
             let clean = self.parts.first().map_or(decided, |p| p.from);
             self.clean = held.released + held.ends.iter().take_while(|&&end| text.prompt + end as usize <= clean).count();
         }
-        let keep = self.count(held, text, decided);
+        let mut keep = self.count(held, text, decided);
+        if keep == 0 && held.ends_here() && decided < text.all.len() {
+            decided = self.find(text.all, from, text.all.len(), true);
+            keep = self.count(held, text, decided);
+        }
         if keep == 0 {
             return held.release(held.released);
         }
@@ -284,8 +293,13 @@ impl Redact {
         if to > text.gone {
             self.rest = self.rest_at(to);
         }
-        // at the end all is released, or replaced
-        if any || held.ends_here() && keep < held.ends.len() {
+        // at the end nothing but all can be released
+        let part = held.ends_here() && keep < held.ends.len();
+        if part && !any {
+            self.out.clear();
+            self.out.extend_from_slice(&text.all[text.gone..to]);
+        }
+        if any || part {
             held.replace(held.released + keep, &String::from_utf8_lossy(&self.out));
         } else {
             held.release(held.released + keep);
@@ -324,7 +338,7 @@ impl Guard for Redact {
             room: Vec::new(),
             clean: 0,
         };
-        let decided = r.find(&tail, 0, false);
+        let decided = r.find(&tail, 0, tail.len(), false);
         r.rest = r.parts.last().and_then(|p| p.rest);
         let from = decided.saturating_sub(1);
         r.before.extend_from_slice(&tail[from..]);

@@ -20,7 +20,8 @@ pub struct Strings {
 /// What of the strings begins at the places of a text.
 pub struct Places<'a> {
     strings: &'a Strings,
-    /// How long the longest string is that begins at each place, the last place first.
+    /// How long the longest string is that begins at each place before this one, the last place first.
+    read: usize,
     longest: &'a [u16],
     /// The longest end of the text that may go on as a string, from the place on that was looked at last.
     node: u32,
@@ -42,17 +43,18 @@ impl Strings {
         }
     }
 
-    /// Reads a text, whose places from one on are to be looked at; `room` is for what is known of them.
-    pub fn read<'a>(&'a self, text: &[u8], from: usize, room: &'a mut Vec<u16>) -> Places<'a> {
+    /// Reads a text, whose places from one up to another are to be looked at; `room` is for what is known of them.
+    pub fn read<'a>(&'a self, text: &[u8], from: usize, to: usize, room: &'a mut Vec<u16>) -> Places<'a> {
         room.clear();
+        let read = text.len().min(to + self.forward.longest());
         let mut node = ROOT;
-        for &b in text[from..].iter().rev() {
+        for &b in text[from..read].iter().rev() {
             node = self.backward.step(node, self.fold(b));
             room.push(self.backward.ended(node) as u16);
         }
         let end = &text[from.max(text.len().saturating_sub(self.forward.longest()))..];
         let node = end.iter().fold(ROOT, |node, &b| self.forward.step(node, self.fold(b)));
-        Places { strings: self, longest: room, node }
+        Places { strings: self, read, longest: room, node }
     }
 }
 
@@ -73,7 +75,7 @@ impl Places<'_> {
                 return Found::To(text.len());
             }
         }
-        match self.longest[left - 1] as usize {
+        match self.longest[self.read - at - 1] as usize {
             0 => Found::No,
             n => Found::To(at + n),
         }

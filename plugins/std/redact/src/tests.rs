@@ -243,7 +243,7 @@ fn strings_one_by_one() {
         let text = any(40).into_bytes();
         let (from, ignore_case, over) = (below(text.len()), below(2) == 0, below(2) == 0);
         let (strings, mut room) = (Strings::new(&list, ignore_case), Vec::new());
-        let mut places = strings.read(&text, from, &mut room);
+        let mut places = strings.read(&text, from, text.len(), &mut room);
         for at in from..text.len() {
             let rest = &text[at..];
             let mut want = Found::No;
