@@ -24,6 +24,10 @@ struct Bounds {
 const OF_CONFIG: Bounds = Bounds { words: 10_000, word: 256, all: 131_072 };
 const OF_PARAMS: Bounds = Bounds { words: 256, word: 256, all: 4_096 };
 
+/// How many tokens may complete one of the words behind a text, so that denying them is within a step's fuel (some 33
+/// for a token), whatever the text.
+const MOST: usize = 50_000;
+
 #[derive(Clone)]
 struct Settings {
     words: Vec<String>,
@@ -199,6 +203,10 @@ impl Logits for Banned {
         let shared = unsafe { (*SHARED.0.get()).as_ref() }.ok_or_else(|| "begin before init".to_string())?;
         let s = Defaults::new(shared.settings.clone()).with(params)?;
         let mut b = Banned::new(shared, &s);
+        let most: usize = b.followers.iter().map(|f| f.matcher.most()).sum();
+        if !s.words.is_empty() && most > MOST {
+            return Err(format!("words: behind some texts {} tokens complete one, configured ones too, want at most {}", most, MOST));
+        }
         if s.from_prompt {
             b.read_prompt(prompt);
         }

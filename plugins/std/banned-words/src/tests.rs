@@ -73,6 +73,7 @@ fn plugin() {
     assert_eq!(Sequence::begin(&many(16, &"a".repeat(256)), &[]).err(), Some("words: more than 4096 bytes in all".into()));
     init(many(500, "a").as_bytes()).unwrap();
     modes();
+    refused_for_what_it_denies();
 }
 
 /// A list where few tokens are denied, a mask where many are.
@@ -94,4 +95,21 @@ fn modes() {
         sorted.sort_unstable();
         assert_eq!((sorted.len(), sorted), (want, expected), "{}", word);
     }
+}
+
+/// Words of which behind some text more tokens complete one than a step has fuel for.
+fn refused_for_what_it_denies() {
+    let numbers: Vec<String> = (100_000..190_000).map(|i| i.to_string()).collect();
+    testing::vocabulary(&numbers.iter().map(|w| w.as_str()).collect::<Vec<_>>());
+    let error = |n: usize| {
+        Some(format!("words: behind some texts {} tokens complete one, configured ones too, want at most 50000", n))
+    };
+    init(b"{}").unwrap();
+    assert_eq!(Sequence::begin(r#"{"words":["x1"]}"#, &[]).err(), error(90_000));
+    assert_eq!(Sequence::begin(r#"{"words":["x10","z120","yx130"]}"#, &[]).err(), None);
+    let all: Vec<String> = (10..19).map(|i| format!("\"x{}\"", i)).collect();
+    assert_eq!(Sequence::begin(&format!("{{\"words\":[{}]}}", all.join(",")), &[]).err(), error(90_000));
+    init(br#"{"words":["x1"]}"#).unwrap();
+    assert!(Sequence::begin("{}", &[]).is_ok());
+    assert_eq!(Sequence::begin(r#"{"words":["y"]}"#, &[]).err(), error(90_000));
 }

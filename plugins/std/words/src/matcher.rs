@@ -42,6 +42,7 @@ pub struct Matcher {
     /// needs a border: the text in front of them decides.
     cut: Vec<u32>,
     longest: usize,
+    most: usize,
 }
 
 /// Tokens that complete a word after any text.
@@ -132,7 +133,7 @@ impl Matcher {
         let total: usize = words.iter().map(|w| w.as_ref().len()).sum();
         let mut nodes = Vec::with_capacity(total + 2);
         nodes.extend([root(), root()]);
-        let mut m = Matcher { options, nodes, ranges: Vec::new(), always: Always::default(), cut: Vec::new(), longest: 0 };
+        let mut m = Matcher { options, nodes, ranges: Vec::new(), always: Always::default(), cut: Vec::new(), longest: 0, most: 0 };
         m.always.mask.resize((index.size() + 31) / 32, u32::MAX);
         let mut found = Vec::with_capacity(total * if options.whole_word { 3 } else { 1 });
         let mut sorted: Vec<Vec<u8>> = words.iter().map(|w| m.fold(w.as_ref())).collect();
@@ -144,6 +145,7 @@ impl Matcher {
             }
         }
         m.settle(index, found);
+        m.most = m.chain(ANYWHERE) + m.chain(AT_BORDER) + m.cut.len();
         m
     }
 
@@ -155,6 +157,44 @@ impl Matcher {
     /// The bytes of the longest word.
     pub fn longest(&self) -> usize {
         self.longest
+    }
+
+    /// How many tokens `completing` gives at most, whatever the text, counted as
+    /// often as they come; some more where no text has them all.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// The most tokens of the nodes of one root that are active together: a
+    /// beginning of a word and those that its end is, by the failure links of
+    /// Aho and Corasick, "Efficient string matching", CACM 18 (1975).
+    fn chain(&self, root: u32) -> usize {
+        let own = |n: u32| {
+            let r = self.nodes[n as usize].ranges.clone();
+            self.ranges[r.start as usize..r.end as usize].iter().map(|r| r.len()).sum::<usize>()
+        };
+        let mut links = alloc::vec![(root, own(root)); self.nodes.len()];
+        let (mut queue, mut at, mut most) = (alloc::vec![root], 0, own(root));
+        while at < queue.len() {
+            let n = queue[at];
+            at += 1;
+            let mut c = self.nodes[n as usize].child;
+            while c != 0 {
+                let mut shorter = links[n as usize].0;
+                let link = loop {
+                    match self.child(shorter, self.nodes[c as usize].byte) {
+                        Some(x) if x != c => break x,
+                        _ if shorter == root => break root,
+                        _ => shorter = links[shorter as usize].0,
+                    }
+                };
+                links[c as usize] = (link, own(c) + links[link as usize].1);
+                most = most.max(links[c as usize].1);
+                queue.push(c);
+                c = self.nodes[c as usize].sibling;
+            }
+        }
+        most
     }
 
     fn fold(&self, w: &[u8]) -> Vec<u8> {

@@ -55,7 +55,7 @@ fn denied(m: &Matcher, index: &Index, s: &State) -> Vec<bool> {
 fn as_by_brute_force() {
     let alphabet = ['a', 'b', 'A', ' ', '-', 'é', '_', '—', '\u{301}', '\u{a0}', '🙂', '𝒜'];
     let mut r = Random(7);
-    let (mut checked, mut hits) = (0, 0);
+    let (mut checked, mut hits, mut near) = (0, 0, 0);
     for round in 0..300 {
         let letters = &alphabet[..2 + r.below(alphabet.len() - 1)];
         // Tokens cut characters.
@@ -75,8 +75,13 @@ fn as_by_brute_force() {
         let o = Options { ignore_case: round % 2 == 1, whole_word: round / 2 % 2 == 1 };
         let m = Matcher::new(&index, &words, o);
         let (mut text, mut s) = (Vec::new(), m.start());
+        let mut most = 0f32;
         for _ in 0..30 {
             let d = denied(&m, &index, &s);
+            let mut given = 0;
+            m.completing(&index, &s, |p| given += p.len());
+            assert!(given <= m.most(), "{} of {}", given, m.most());
+            most = most.max(given as f32 / m.most().max(1) as f32);
             for (t, word) in vocabulary.iter().enumerate() {
                 let special = t + 2 >= vocabulary.len();
                 let want = !special && contains(&[&text[..], word].concat(), &words, o);
@@ -92,8 +97,9 @@ fn as_by_brute_force() {
             m.feed(&mut s, index.bytes(t as u32));
             assert!(!contains(&text, &words, o));
         }
+        near += (most >= 0.9) as usize;
     }
-    assert!(checked > 100_000 && hits > 10_000, "{} {}", checked, hits);
+    assert!(checked > 100_000 && hits > 10_000 && near > 50, "{} {} {}", checked, hits, near);
 }
 
 /// After words that someone else forced the text is followed on.
