@@ -35,10 +35,10 @@ type upload struct {
 // uploadFolder keeps uploads over restarts: NAME.json says how a plugin is used and which file beside it has the
 // module. "" keeps nothing.
 //
-// What is damaged must let nothing through that it guarded, and a crash must leave what was there before. So a module
-// without its NAME.json counts as damaged, unless there is a NAME.json.*.tmp, and there is one whenever a crash can
-// leave a module so: put writes it before the module and gives it its name at the end, and remove takes the name from
-// NAME.json before it deletes the module.
+// What is damaged must let nothing through that it guarded. So a module without its NAME.json counts as damaged, and
+// nothing beside it excuses that: whether a crash cut its upload short or NAME.json was lost cannot be told. A crash
+// leaves what was there before, but for two moments: a first upload that has its module and not yet its NAME.json, and a
+// removal, which deletes NAME.json last. Both are damaged then, and an upload or a removal mends them.
 type uploadFolder string
 
 // keptUpload is the file NAME.json.
@@ -94,38 +94,26 @@ const (
 )
 
 // load returns what is kept, by name, and what is wrong with the rest, which stays where it is. The list is nil where
-// the folder can't be read. Files of a process that was killed while it wrote or deleted are removed once they are
-// older than leftAge; cut are the names of uploads that would have come to be, or were about to go.
-func (dir uploadFolder) load() (list map[string]upload, cut []string, err error) {
+// the folder can't be read. Files of a process that was killed while it wrote are removed once they are older than
+// leftAge.
+func (dir uploadFolder) load() (map[string]upload, error) {
 	there, err := dir.look()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(there.wrong)) {
 		errs = append(errs, fmt.Errorf("uploaded plugin %s: %w", name, there.wrong[name]))
 	}
-	whole := len(errs) == 0 // else a module may belong to what cannot be read
-	kept := map[string]bool{}
+	whole := len(errs) == 0 // else a file may belong to what cannot be read
 	for _, file := range there.files {
-		name, ours := moduleOwner(file)
-		if !ours || !whole || there.used[file] {
-			continue
-		}
-		if !dir.older(file, leftAge) {
-			kept[name] = true
-			continue
-		}
-		errs = append(errs, dir.delete(file))
-	}
-	for _, file := range there.files {
-		// One that says of a module that it was left stays as long as that.
-		name, _ := settingsOwner(file)
-		if strings.HasSuffix(file, tempExt) && whole && !kept[name] && dir.older(file, leftAge) {
+		_, ours := moduleOwner(file)
+		left := strings.HasSuffix(file, tempExt) || ours && !there.used[file]
+		if left && whole && dir.older(file, leftAge) {
 			errs = append(errs, dir.delete(file))
 		}
 	}
-	return there.list, there.cut, errors.Join(errs...)
+	return there.list, errors.Join(errs...)
 }
 
 // leftAge is how old a file is that nobody writes any more: another replica with this folder may be about to name a
@@ -144,30 +132,35 @@ type folderContent struct {
 	wrong map[string]error // why uploads cannot be used, by name
 	files []string         // all there are
 	used  map[string]bool  // those that an upload names
-	lone  []string         // uploads of which there are modules alone
-	cut   []string         // those of lone that a crash left, or that another replica writes or deletes
+	// torn are the uploads of wrong that look as they do while another replica writes or deletes them, with what tells
+	// whether they changed since.
+	torn map[string]string
 }
+
+// A listing is none of one moment, where another replica writes or deletes: what looks damaged for that is looked at
+// again after settleTime, and so on while it changes, at most maxLooks times.
+const (
+	settleTime = 500 * time.Millisecond
+	maxLooks   = 10
+)
 
 // look reads what is kept. It changes nothing.
 func (dir uploadFolder) look() (folderContent, error) {
 	c, err := dir.lookOnce()
-	if len(c.lone) > 0 { // a listing is none of one moment, where another replica writes or deletes
-		c, err = dir.lookOnce()
-	}
-	for _, name := range c.lone {
-		if slices.Contains(c.cut, name) {
-			continue
+	for n := 1; n < maxLooks && err == nil && len(c.torn) > 0; n++ {
+		before := c.torn
+		time.Sleep(settleTime)
+		if c, err = dir.lookOnce(); maps.Equal(c.torn, before) {
+			break
 		}
-		c.wrong[name] = fmt.Errorf("%s, which says how it is used, is missing, and its module is there: put %[1]s back, "+
-			"or upload or remove the plugin", name+settingsExt)
-		c.list[name] = upload{settings: unread.settings(), damaged: c.wrong[name]}
 	}
 	return c, err
 }
 
 // lookOnce is look, which may take what another replica is about to write or delete for damaged.
 func (dir uploadFolder) lookOnce() (folderContent, error) {
-	c := folderContent{list: map[string]upload{}, wrong: map[string]error{}, used: map[string]bool{}}
+	c := folderContent{list: map[string]upload{}, wrong: map[string]error{}, used: map[string]bool{},
+		torn: map[string]string{}}
 	if dir == "" {
 		return c, nil
 	}
@@ -178,7 +171,7 @@ func (dir uploadFolder) lookOnce() (folderContent, error) {
 	if err != nil {
 		return c, fmt.Errorf("uploaded plugins: %w", err)
 	}
-	modules, temps := map[string]bool{}, map[string]bool{}
+	lone := map[string]string{} // the modules by the name of their upload, with their times
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), settingsExt)
 		if e.IsDir() && !ok {
@@ -186,9 +179,7 @@ func (dir uploadFolder) lookOnce() (folderContent, error) {
 		}
 		c.files = append(c.files, e.Name())
 		if of, ok := moduleOwner(e.Name()); ok {
-			modules[of] = true
-		} else if of, ok := settingsOwner(e.Name()); ok {
-			temps[of] = true
+			lone[of] += dir.stamp(e.Name())
 		}
 		if !ok {
 			continue
@@ -199,8 +190,10 @@ func (dir uploadFolder) lookOnce() (folderContent, error) {
 		}
 		if err != nil {
 			if _, gone := os.Lstat(filepath.Join(string(dir), e.Name())); errors.Is(gone, fs.ErrNotExist) {
-				temps[name] = true // another replica removes it
-				continue
+				continue // another replica removes it
+			}
+			if errors.Is(err, fs.ErrNotExist) { // of its module
+				c.torn[name] = dir.stamp(e.Name())
 			}
 			c.wrong[name] = err
 			if config.CheckName(name) != nil {
@@ -210,15 +203,25 @@ func (dir uploadFolder) lookOnce() (folderContent, error) {
 		}
 		c.list[name] = u
 	}
-	for _, name := range slices.Sorted(maps.Keys(modules)) {
+	for name, stamp := range lone {
 		if _, known := c.list[name]; known || config.CheckName(name) != nil {
 			continue
 		}
-		if c.lone = append(c.lone, name); temps[name] {
-			c.cut = append(c.cut, name)
-		}
+		c.torn[name] = stamp
+		c.wrong[name] = fmt.Errorf("%s, which says how it is used, is missing, and its module is there: put %[1]s back, "+
+			"or upload or remove the plugin", name+settingsExt)
+		c.list[name] = upload{settings: unread.settings(), damaged: c.wrong[name]}
 	}
 	return c, nil
+}
+
+// stamp tells whether a file of the folder is another one, or was written, since.
+func (dir uploadFolder) stamp(file string) string {
+	about, err := os.Lstat(filepath.Join(string(dir), file))
+	if err != nil {
+		return file + " is gone"
+	}
+	return file + " " + about.ModTime().String()
 }
 
 // unread stands for settings of an upload that cannot be read: it may have been a guard of all requests.
@@ -351,12 +354,6 @@ func moduleOwner(file string) (name string, ok bool) {
 	return stem[:at], len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
-// settingsOwner returns the name of the upload whose settings are in a file that is about to be, or was, NAME.json.
-func settingsOwner(file string) (name string, ok bool) {
-	name, rest, ok := strings.Cut(file, settingsExt+".")
-	return name, ok && strings.HasSuffix(rest, tempExt)
-}
-
 // write writes a file that is to get a name, and that no other replica with this folder writes.
 func (dir uploadFolder) write(name string, b []byte) (temp string, err error) {
 	f, err := os.CreateTemp(string(dir), name+".*"+tempExt)
@@ -404,20 +401,17 @@ func (dir uploadFolder) remove(name string) error {
 	if err != nil {
 		return err
 	}
-	gone := name + settingsExt + ".gone" + tempExt
-	err = os.Rename(filepath.Join(string(dir), name+settingsExt), filepath.Join(string(dir), gone))
-	if err == nil {
-		err = dir.sync()
-	} else if errors.Is(err, fs.ErrNotExist) { // there are modules alone, or nothing
-		err = nil
-	}
+	// NAME.json goes last: what a crash leaves then applies as it did, and not to all.
 	for _, e := range entries {
 		if ownModule(name, e.Name()) && err == nil {
 			err = dir.delete(e.Name())
 		}
 	}
 	if err == nil {
-		err = dir.delete(gone)
+		err = dir.delete(name + settingsExt)
+	}
+	if err == nil {
+		err = dir.sync()
 	}
 	return err
 }

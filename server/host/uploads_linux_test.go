@@ -26,7 +26,7 @@ func TestUploadIsPipe(t *testing.T) {
 	if err := errors.Join(os.Remove(pipe), syscall.Mkfifo(pipe, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if list, _, err := dir.load(); err == nil || !strings.Contains(err.Error(), "a regular file is wanted") ||
+	if list, err := dir.load(); err == nil || !strings.Contains(err.Error(), "a regular file is wanted") ||
 		list["a"].damaged == nil {
 		t.Error(err)
 	}
@@ -94,7 +94,7 @@ func TestUploadSettingsAreNone(t *testing.T) {
 		done := make(chan error, 1)
 		go func() {
 			var err error
-			list, _, err = dir.load()
+			list, err = dir.load()
 			done <- err
 		}()
 		select {

@@ -12,8 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,7 +41,7 @@ func filesOf(t *testing.T, dir string) (list []string) {
 // TestUploadFolder: what is kept comes back as it was; what a crash left goes; what is damaged is named and stays.
 func TestUploadFolder(t *testing.T) {
 	dir := uploadFolder(filepath.Join(t.TempDir(), "not", "there"))
-	if list, _, err := dir.load(); err != nil || len(list) != 0 {
+	if list, err := dir.load(); err != nil || len(list) != 0 {
 		t.Fatal(list, err)
 	}
 	first := upload{wasm: []byte("one"), settings: plugins.Upload{OnError: plugins.OnErrorSkip,
@@ -56,7 +58,7 @@ func TestUploadFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list, _, err := dir.load()
+	list, err := dir.load()
 	if err != nil || !reflect.DeepEqual(list["b"], second) || string(list["a"].wasm) != "one" || len(list) != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -75,7 +77,7 @@ func TestUploadFolder(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	list, _, err = dir.load()
+	list, err = dir.load()
 	if err == nil || !strings.Contains(err.Error(), "uploaded plugin b: ") || len(list) != 2 ||
 		list["b"].damaged == nil || !reflect.DeepEqual(list["b"].settings, second.settings) ||
 		len(filesOf(t, string(dir))) != 4 {
@@ -88,8 +90,7 @@ func TestUploadFolder(t *testing.T) {
 }
 
 // TestUploadFolderDamaged: an upload whose settings can't be read counts as one that applies always, and so does a
-// module without them, which no crash leaves; what a crash leaves at any point of an upload or a removal is no upload,
-// and goes in the end. An upload of the name, and its removal, mend it.
+// module without them, whatever else is beside it. An upload of the name, and its removal, mend it.
 func TestUploadFolderDamaged(t *testing.T) {
 	u := upload{wasm: []byte("one"), settings: unread.settings()}
 	settings, module := "a.json", u.kept("a").Module
@@ -97,6 +98,7 @@ func TestUploadFolderDamaged(t *testing.T) {
 		"half":    func(path string) error { return os.Truncate(path, 60) },
 		"emptied": func(path string) error { return os.Truncate(path, 0) },
 		"missing": os.Remove,
+		"moved":   func(path string) error { return os.Rename(path, path+".1"+tempExt) },
 		"braces":  func(path string) error { return os.WriteFile(path, []byte("{}"), 0o600) },
 		"null":    func(path string) error { return os.WriteFile(path, []byte("null"), 0o600) },
 		"apply": func(path string) error {
@@ -112,18 +114,18 @@ func TestUploadFolderDamaged(t *testing.T) {
 		old := time.Now().Add(-2 * leftAge)
 		_ = os.Chtimes(filepath.Join(string(dir), module), old, old)
 		for range 2 {
-			list, cut, err := dir.load()
+			list, err := dir.load()
 			if a := list["a"]; err == nil || !strings.Contains(err.Error(), "uploaded plugin a: ") ||
 				a.damaged == nil || !strings.Contains(a.damaged.Error(), settings) ||
 				a.settings.Apply != plugins.ApplyAlways || a.settings.OnError != plugins.OnErrorFail ||
-				list["b"].damaged != nil || len(list) != 2 || len(cut) > 0 {
-				t.Errorf("%s: %+v, %v, %v", what, list, cut, err)
+				list["b"].damaged != nil || len(list) != 2 {
+				t.Errorf("%s: %+v, %v", what, list, err)
 			}
 		}
 		if what != "folder" {
 			next := upload{wasm: []byte("two"), settings: u.settings}
 			err := dir.put("a", next)
-			list, _, wrong := dir.load()
+			list, wrong := dir.load()
 			if err != nil || wrong != nil || string(list["a"].wasm) != "two" {
 				t.Errorf("%s: mended: %v, %v, %+v", what, err, wrong, list)
 			}
@@ -132,46 +134,68 @@ func TestUploadFolderDamaged(t *testing.T) {
 			}
 		}
 		err = dir.remove("a")
-		list, cut, wrong := dir.load()
-		if err != nil || wrong != nil || len(list) != 1 || len(cut) > 0 || len(filesOf(t, string(dir))) != 2 {
-			t.Errorf("%s: removed: %v, %v, %v, files %q", what, err, wrong, list, filesOf(t, string(dir)))
+		list, wrong := dir.load()
+		files := slices.DeleteFunc(filesOf(t, string(dir)), func(f string) bool { return strings.HasSuffix(f, tempExt) })
+		if err != nil || wrong != nil || len(list) != 1 || len(files) != 2 {
+			t.Errorf("%s: removed: %v, %v, %v, files %q", what, err, wrong, list, files)
 		}
 	}
+}
 
-	// A crash at each point: of the files of an upload there are those that were written by then.
-	text := string(sure(json.Marshal(u.kept("a"))))
-	for _, left := range []map[string]string{
-		{"a.json.123.tmp": "ha"}, {"a.json.123.tmp": text, module + ".45.tmp": "o"},
-		{"a.json.123.tmp": text, module: "one"},
-		{"a.json.gone.tmp": text, module: "one", "a-0123456789abcdef.wasm": "past"}, {"a.json.gone.tmp": text},
+// TestUploadFolderCrash: what a crash leaves of an upload or a removal is damaged where its module may have guarded, no
+// file beside it excuses that, however old, and an upload or a removal mends it; the rest is no upload, and goes.
+func TestUploadFolderCrash(t *testing.T) {
+	u := upload{wasm: []byte("one"), settings: unread.settings()}
+	module, text := u.kept("a").Module, string(sure(json.Marshal(u.kept("a"))))
+	for _, c := range []struct {
+		left    map[string]string // of the files those that were written by then, or not yet deleted
+		damaged bool
+	}{
+		{map[string]string{"a.json.123.tmp": "ha"}, false},
+		{map[string]string{"a.json.123.tmp": text, module + ".45.tmp": "o"}, false},
+		{map[string]string{"a.json.gone.tmp": text}, false},
+		{map[string]string{"a.json.123.tmp": text, module: "one"}, true},
+		{map[string]string{"a.json.123.tmp": "{}", module: "one"}, true},
+		{map[string]string{"a.json.gone.tmp": text, module: "one", "a-0123456789abcdef.wasm": "past"}, true},
+		{map[string]string{"a.json": text}, true},
 	} {
-		dir := uploadFolder(t.TempDir())
-		old := time.Now().Add(-2 * leftAge)
-		for name, text := range left {
-			write(t, filepath.Join(string(dir), name), text)
-		}
-		lone := len(left[module])
-		if list, cut, err := dir.load(); err != nil || len(list) > 0 || len(cut) != min(lone, 1) ||
-			len(filesOf(t, string(dir))) != len(left) {
-			t.Errorf("%v: %v, %v, %v", left, list, cut, err)
-		}
-		for name := range left {
-			if strings.HasSuffix(name, tempExt) {
-				if err := os.Chtimes(filepath.Join(string(dir), name), old, old); err != nil {
-					t.Fatal(err)
+		for _, mend := range []func(dir uploadFolder) error{
+			func(dir uploadFolder) error { return dir.put("a", u) },
+			func(dir uploadFolder) error { return dir.remove("a") },
+		} {
+			dir := uploadFolder(t.TempDir())
+			age := func() {
+				old := time.Now().Add(-2 * leftAge)
+				for _, name := range filesOf(t, string(dir)) {
+					if err := os.Chtimes(filepath.Join(string(dir), name), old, old); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
-		}
-		if list, _, err := dir.load(); err != nil || len(list) > 0 || lone > 0 && len(filesOf(t, string(dir))) < 2 {
-			t.Errorf("%v: before all are old: %v, %v, files %q", left, list, err, filesOf(t, string(dir)))
-		}
-		for _, name := range filesOf(t, string(dir)) {
-			if err := os.Chtimes(filepath.Join(string(dir), name), old, old); err != nil {
-				t.Fatal(err)
+			for name, text := range c.left {
+				write(t, filepath.Join(string(dir), name), text)
 			}
-		}
-		if list, _, err := dir.load(); err != nil || len(list) > 0 || len(filesOf(t, string(dir))) > 0 {
-			t.Errorf("%v: at last: %v, %v, files %q", left, list, err, filesOf(t, string(dir)))
+			if list, err := dir.load(); (err != nil) != c.damaged || (list["a"].damaged != nil) != c.damaged ||
+				len(filesOf(t, string(dir))) != len(c.left) {
+				t.Errorf("%v: %v, %v", c.left, list, err)
+			}
+			age()
+			kept := len(c.left)
+			if !c.damaged {
+				kept = 0
+			}
+			if list, err := dir.load(); (err != nil) != c.damaged || (list["a"].damaged != nil) != c.damaged ||
+				len(filesOf(t, string(dir))) != kept {
+				t.Errorf("%v, old: %v, %v, files %q", c.left, list, err, filesOf(t, string(dir)))
+			}
+			if err := mend(dir); err != nil {
+				t.Error(err)
+			}
+			age()
+			list, err := dir.load()
+			if files := filesOf(t, string(dir)); err != nil || list["a"].damaged != nil || len(files) != 2*len(list) {
+				t.Errorf("%v, mended: %v, %v, files %q", c.left, list, err, files)
+			}
 		}
 	}
 }
@@ -182,14 +206,16 @@ func TestUploadFolderShared(t *testing.T) {
 	versions := []upload{{wasm: bytes.Repeat([]byte("one"), 20_000)}, {wasm: bytes.Repeat([]byte("two"), 30_000)}}
 	errs := make([]error, 6)
 	var replicas sync.WaitGroup
+	var loaded atomic.Bool
 	replicas.Go(func() {
-		for range 200 {
-			_, _, err := dir.load()
+		for range 20 {
+			_, err := dir.load()
 			errs[4] = errors.Join(errs[4], err)
 		}
+		loaded.Store(true)
 	})
 	replicas.Go(func() { // one that comes and goes is never damaged
-		for range 50 {
+		for !loaded.Load() {
 			errs[5] = errors.Join(errs[5], dir.put("b", versions[0]), dir.remove("b"))
 		}
 	})
@@ -206,7 +232,7 @@ func TestUploadFolderShared(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	list, _, err := dir.load()
+	list, err := dir.load()
 	if err != nil || len(list) != 1 || len(list["a"].past) != 1 || len(filesOf(t, string(dir))) != 3 {
 		t.Fatalf("%d uploads, %v, files %v", len(list), err, filesOf(t, string(dir)))
 	}
@@ -298,6 +324,7 @@ func TestUploadUnreadable(t *testing.T) {
 		{func(path string) error { return os.Truncate(path, 80) }, "PUT", ""},
 		{func(path string) error { return os.Truncate(path, 0) }, "PUT", "?apply=request"},
 		{os.Remove, "PUT", "?apply=always"},
+		{func(path string) error { return os.Rename(path, path+".1"+tempExt) }, "DELETE", ""},
 		{os.Remove, "DELETE", ""},
 		{func(path string) error { return os.Truncate(path, 80) }, "DELETE", ""},
 	} {

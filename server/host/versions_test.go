@@ -162,7 +162,7 @@ func TestUploadTampered(t *testing.T) {
 		if err := do(); err != nil {
 			t.Error(err)
 		}
-		if list, _, err := dir.load(); string(list["b"].wasm) != "one" {
+		if list, err := dir.load(); string(list["b"].wasm) != "one" {
 			t.Errorf("another upload is gone: %v", err)
 		}
 	}

@@ -17,17 +17,13 @@ import (
 // loadUploads reads the uploads that are kept, and logs what is wrong with them: those can't be used, and requests that
 // they apply to are told so. The error is for a folder that can't be read: a guard may be in it.
 func (f *manager) loadUploads() error {
-	list, cut, err := f.folder.load()
+	list, err := f.folder.load()
 	if list == nil {
 		return f.cfg.KeyError("plugins.uploads", err)
 	}
 	f.uploads = list
 	if err != nil { // the others are there
 		f.log.Error("uploaded plugins that cannot be read", "folder", f.cfg.Plugins.Uploads, "error", err)
-	}
-	for _, name := range cut {
-		f.log.Warn("an upload or the removal of a plugin did not end, and left a module: the plugin is not there", "plugin",
-			name, "folder", f.cfg.Plugins.Uploads)
 	}
 	f.warnOfKeys()
 	f.warnOfWaiting()
