@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -41,7 +42,8 @@ type upload struct {
 // removal, which deletes NAME.json last. Both are damaged then, and an upload or a removal mends them.
 type uploadFolder string
 
-// keptUpload is the file NAME.json.
+// keptUpload is the file NAME.json. Files that earlier versions of tgi wrote have to be read: what is added has
+// omitempty or omitzero, and nothing is taken away (checkMembers).
 type keptUpload struct {
 	// Module is the file with the module, SHA256 what it must be.
 	Module  string          `json:"module"`
@@ -239,11 +241,14 @@ func (dir uploadFolder) readSettings(name string) (k keptUpload, err error) {
 	if err := json.Unmarshal(text, &k); err != nil {
 		return unread, fmt.Errorf("%s: %w", name+settingsExt, wire.Told(err))
 	}
-	switch plugins.Apply(k.Apply) {
-	case "", plugins.ApplyRequest, plugins.ApplyAlways:
-	default:
-		return unread, fmt.Errorf("%s: apply %q is neither %q nor %q", name+settingsExt, k.Apply, plugins.ApplyRequest,
-			plugins.ApplyAlways)
+	if err := checkMembers(text, reflect.TypeFor[keptUpload](), ""); err != nil {
+		return unread, fmt.Errorf("%s: %w", name+settingsExt, err)
+	}
+	for _, v := range append([]keptUpload{k}, k.Past...) {
+		if a := plugins.Apply(v.Apply); a != plugins.ApplyRequest && a != plugins.ApplyAlways {
+			return unread, fmt.Errorf("%s: apply %q is neither %q nor %q", name+settingsExt, a, plugins.ApplyRequest,
+				plugins.ApplyAlways)
+		}
 	}
 	if k.Module == "" {
 		return unread, fmt.Errorf("%s: module is missing", name+settingsExt)

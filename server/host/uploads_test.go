@@ -135,7 +135,8 @@ func TestUploadFolderDamaged(t *testing.T) {
 		}
 		err = dir.remove("a")
 		list, wrong := dir.load()
-		files := slices.DeleteFunc(filesOf(t, string(dir)), func(f string) bool { return strings.HasSuffix(f, tempExt) })
+		files := filesOf(t, string(dir))
+		files = slices.DeleteFunc(files, func(f string) bool { return strings.HasSuffix(f, tempExt) })
 		if err != nil || wrong != nil || len(list) != 1 || len(files) != 2 {
 			t.Errorf("%s: removed: %v, %v, %v, files %q", what, err, wrong, list, files)
 		}
@@ -196,6 +197,51 @@ func TestUploadFolderCrash(t *testing.T) {
 			if files := filesOf(t, string(dir)); err != nil || list["a"].damaged != nil || len(files) != 2*len(list) {
 				t.Errorf("%v, mended: %v, %v, files %q", c.left, list, err, files)
 			}
+		}
+	}
+}
+
+// TestUploadFolderMembers: NAME.json is damaged where a member's name is, where one is there twice, null or missing that
+// is always written. Files that earlier versions wrote are whole.
+func TestUploadFolderMembers(t *testing.T) {
+	sum := moduleSum([]byte("one"))
+	const limits = `"limits":{"memory":1048576,"time_load":5}`
+	head := `"module":"a-` + sum[:16] + `.wasm","sha256":"` + sum + `","on_error":"fail"`
+	whole := head + `,"apply":"always",` + limits
+	past := `,"past":[{` + whole + `,"version":"1"}]`
+	for text, says := range map[string]string{
+		whole: "",
+		whole + `,"config":{"n":3,"n":4,"m":null}`:                                                               "",
+		whole + `,"version":"1","uploaded":"2026-11-26T10:00:00Z","bytes":3` + past:                              "",
+		whole + `,"config":{},"keys":["a"],"on_full":"release","on_exhausted":"release","signed":{"a":1}` + past: "",
+		head + `,"aqply":"always",` + limits:                                                                     "\"aqply\" is not the name of a member",
+		head + `,"Apply":"always",` + limits:                                                                     "\"Apply\" is not the name of a member",
+		head + `,` + limits:                                                                                      "apply is missing",
+		head + `,"apply":null,` + limits:                                                                         "apply is null",
+		head + `,"apply":"",` + limits:                                                                           "apply \"\" is neither",
+		head + `,"apply":"always"`:                                                                               "limits is missing",
+		whole + `,"apply":"request"`:                                                                             "apply is there twice",
+		whole + `,"cqnfig":{"n":3}`:                                                                              "\"cqnfig\" is not",
+		whole + `,"config":null`:                                                                                 "config is null",
+		head + `,"apply":"always","limits":{"mamory":1}`:                                                         "limits.\"mamory\" is not",
+		head + `,"apply":"always","limits":[]`:                                                                   "limits: want an object",
+		whole + `,"past":[{` + head + `,` + limits + `}]`:                                                        "past[0].apply is missing",
+		whole + `,"past":[null]`:                                                                                 "past[0].want an object",
+		whole + strings.Replace(past, "always", "never", 1):                                                      "apply \"never\" is neither",
+	} {
+		dir := uploadFolder(t.TempDir())
+		if err := dir.put("a", upload{wasm: []byte("one"), settings: unread.settings()}); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(string(dir), "a.json"), "{"+text+"}")
+		list, err := dir.load()
+		a := list["a"]
+		switch {
+		case says == "" && (err != nil || a.damaged != nil || a.settings.Limits.Memory != 1<<20):
+			t.Errorf("%s: %v, %+v", text, err, a)
+		case says != "" && (a.damaged == nil || !strings.Contains(a.damaged.Error(), says) ||
+			!strings.Contains(a.damaged.Error(), "a.json: ") || a.settings.Apply != plugins.ApplyAlways):
+			t.Errorf("%s: %v, want %s", text, a.damaged, says)
 		}
 	}
 }

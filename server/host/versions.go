@@ -28,10 +28,10 @@ type pastVersion struct {
 
 // kept is what the folder says of an upload, without those before it.
 func (u upload) kept(name string) keptUpload {
-	sum, s := moduleSum(u.wasm), u.settings
+	sum, s, use := moduleSum(u.wasm), u.settings, useOf(u.settings)
 	k := keptUpload{
-		Module: name + "-" + sum[:16] + moduleExt, SHA256: sum, OnError: string(s.OnError), Apply: string(s.Apply),
-		Limits: keptLimits(s.Limits), Config: s.Config, Keys: useOf(s).Keys,
+		Module: name + "-" + sum[:16] + moduleExt, SHA256: sum, OnError: use.OnError, Apply: use.Apply,
+		Limits: keptLimits(s.Limits), Config: s.Config, Keys: use.Keys,
 		Signed:  u.signed,
 		Version: u.version, Uploaded: u.uploaded, Bytes: int64(len(u.wasm)),
 	}
