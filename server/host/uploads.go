@@ -38,8 +38,8 @@ type upload struct {
 //
 // What is damaged must let nothing through that it guarded. So a module without its NAME.json counts as damaged, and
 // nothing beside it excuses that: whether a crash cut its upload short or NAME.json was lost cannot be told. A crash
-// leaves what was there before, but for two moments: a first upload that has its module and not yet its NAME.json, and a
-// removal, which deletes NAME.json last. Both are damaged then, and an upload or a removal mends them.
+// leaves what was there before, but for two moments: a first upload that has its module and not yet its NAME.json, and
+// a removal, which deletes NAME.json last. Both are damaged then, and an upload or a removal mends them.
 type uploadFolder string
 
 // keptUpload is the file NAME.json. Files that earlier versions of tgi wrote have to be read: what is added has

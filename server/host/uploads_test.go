@@ -201,8 +201,8 @@ func TestUploadFolderCrash(t *testing.T) {
 	}
 }
 
-// TestUploadFolderMembers: NAME.json is damaged where a member's name is, where one is there twice, null or missing that
-// is always written. Files that earlier versions wrote are whole.
+// TestUploadFolderMembers: NAME.json is damaged where a member's name is, where one is there twice or null, or is
+// missing and always written. Files that earlier versions wrote are whole.
 func TestUploadFolderMembers(t *testing.T) {
 	sum := moduleSum([]byte("one"))
 	const limits = `"limits":{"memory":1048576,"time_load":5}`
