@@ -290,6 +290,9 @@ func (f *manager) Delete(_ context.Context, name string) error {
 		case errors.Is(err, plugins.ErrUnknown): // others may have it
 			unknown = err
 		case errors.Is(err, plugins.ErrClosed):
+		case errors.Is(err, plugins.ErrConfigured) && f.waits(name):
+			return fmt.Errorf("%w; the upload of this name waits: take the [[plugin]] away, reload, and remove the upload",
+				adminError(err))
 		default:
 			return adminError(err)
 		}

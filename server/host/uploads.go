@@ -314,6 +314,11 @@ func (dir uploadFolder) put(name string, u upload) error {
 		err = os.MkdirAll(string(dir), 0o700)
 	}
 	before, _ := dir.readSettings(name)
+	for _, file := range []string{name + settingsExt, k.Module} { // an empty folder in its place gives way
+		if about, wrong := os.Lstat(filepath.Join(string(dir), file)); wrong == nil && about.IsDir() && err == nil {
+			err = dir.delete(file)
+		}
+	}
 	var next string
 	if err == nil {
 		next, err = dir.write(name+settingsExt, append(text, '\n'))

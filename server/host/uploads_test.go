@@ -122,19 +122,16 @@ func TestUploadFolderDamaged(t *testing.T) {
 				t.Errorf("%s: %+v, %v", what, list, err)
 			}
 		}
-		if what != "folder" {
-			next := upload{wasm: []byte("two"), settings: u.settings}
-			err := dir.put("a", next)
-			list, wrong := dir.load()
-			if err != nil || wrong != nil || string(list["a"].wasm) != "two" {
-				t.Errorf("%s: mended: %v, %v, %+v", what, err, wrong, list)
-			}
-			if err := damage(filepath.Join(string(dir), settings)); err != nil {
-				t.Fatal(err)
-			}
+		err = dir.put("a", upload{wasm: []byte("two"), settings: u.settings})
+		list, wrong := dir.load()
+		if err != nil || wrong != nil || string(list["a"].wasm) != "two" {
+			t.Errorf("%s: mended: %v, %v, %+v", what, err, wrong, list)
+		}
+		if err := damage(filepath.Join(string(dir), settings)); err != nil {
+			t.Fatal(err)
 		}
 		err = dir.remove("a")
-		list, wrong := dir.load()
+		list, wrong = dir.load()
 		files := filesOf(t, string(dir))
 		files = slices.DeleteFunc(files, func(f string) bool { return strings.HasSuffix(f, tempExt) })
 		if err != nil || wrong != nil || len(list) != 1 || len(files) != 2 {

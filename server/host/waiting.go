@@ -62,6 +62,14 @@ func (f *manager) keepsUploads(next config.Config) error {
 	return nil
 }
 
+// waits reports whether an upload does not serve because the settings have a plugin of its name.
+func (f *manager) waits(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, kept := f.uploads[name]
+	return kept && settingsBlock(f.cfg, name) != nil
+}
+
 // warnOfWaiting logs which uploads do not serve because the settings have a plugin of their name.
 func (f *manager) warnOfWaiting() {
 	f.mu.Lock()

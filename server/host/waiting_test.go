@@ -110,7 +110,8 @@ func TestUploadWaitsForSettings(t *testing.T) {
 		if !strings.Contains(log.String()[from:], waits) || absent("happy") || absent("called") != (more != "") {
 			t.Errorf("with the block %q; log %s", more, log.String()[from:])
 		}
-		if status, text := p.call(t, "DELETE", "/admin/plugins/rules", nil); status != http.StatusConflict {
+		if status, text := p.call(t, "DELETE", "/admin/plugins/rules", nil); status != http.StatusConflict ||
+			!strings.Contains(text, "the upload of this name waits: take the [[plugin]] away, reload") {
 			t.Errorf("%d %s", status, text)
 		}
 		reload(head, `{"loaded":["rules"],"removed":[]`)
