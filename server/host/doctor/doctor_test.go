@@ -469,8 +469,8 @@ func upload(name string, module []byte, sum string) func(*testing.T, string) {
 		file := name + "-1.wasm"
 		write("up/"+file, module)(t, dir)
 		sum := cmp.Or(sum, fmt.Sprintf("%x", sha256.Sum256(module)))
-		write("up/"+name+".json", fmt.Appendf(nil, `{"module": %q, "sha256": %q, "on_error": "fail", "apply": "request"}`,
-			file, sum))(t, dir)
+		write("up/"+name+".json", fmt.Appendf(nil, `{"module": %q, "sha256": %q, "on_error": "fail", "apply": "request",`+
+			`"limits": {}}`, file, sum))(t, dir)
 	}
 }
 

@@ -152,8 +152,10 @@ pub struct Redact {
     text: Vec<u8>,
     /// For what is known of the strings at the text's places.
     room: Vec<u16>,
-    /// So many of the sequence's first tokens are decided, and have no part.
+    /// So many of the sequence's first tokens are decided, and have no part, by all that were there.
     clean: usize,
+    /// How many these were.
+    seen: usize,
 }
 
 /// Where the parts of a text are.
@@ -337,6 +339,7 @@ impl Guard for Redact {
             text: Vec::new(),
             room: Vec::new(),
             clean: 0,
+            seen: 0,
         };
         let decided = r.find(&tail, 0, tail.len(), false);
         r.rest = r.parts.last().and_then(|p| p.rest);
@@ -348,9 +351,12 @@ impl Guard for Redact {
 
     fn check(&mut self, held: &mut Held) -> Result<()> {
         let prompt = if held.context == 0 { self.before.len() } else { 0 };
-        // what is as it was, and has nothing in it, need not be looked at again
-        let clean = self.clean.min(held.tokens.len() - held.new);
-        let from = match clean.checked_sub(held.released + 1) {
+        // What has nothing in it need not be looked at again, unless something was taken back: that may have decided it.
+        if held.tokens.len() - held.new < self.seen {
+            self.clean = 0;
+        }
+        self.seen = held.tokens.len();
+        let from = match self.clean.checked_sub(held.released + 1) {
             Some(last) if self.rest.is_none() => Some(prompt + held.ends[last] as usize),
             _ => None,
         };
