@@ -20,7 +20,7 @@ FUZZTIME ?= 30s
 # `make` alone lists the targets.
 .DEFAULT_GOAL := help
 
-.PHONY: help run dev build test test-all test-scale soak check fmt bench bench-grammar bench-peers cuda-kernels cuda-kernels-check fuzz goldens ort ort-cuda ort-cuda-host test-cuda-host clean clients generated plugins-all test-ui test-share
+.PHONY: help run dev build test test-long test-all test-scale soak check fmt bench bench-grammar bench-peers cuda-kernels cuda-kernels-check fuzz goldens ort ort-cuda ort-cuda-host test-cuda-host clean clients generated plugins-all test-ui test-share
 
 # What most people need, then everything else.
 FIRST := run dev test check fmt
@@ -60,8 +60,10 @@ test-cuda-host: ort ort-cuda-host ## test the CUDA backend without a GPU, over a
 test: ort ## run the tests: a few minutes
 	TGI_VERIFY=1 $(GO) test -vet=off -timeout 30m ./...
 
-test-all: ort ## run the tests with all that takes long, as continuous integration does
-	TGI_VERIFY=1 TGI_LONG=1 $(GO) test -vet=off -timeout 60m ./...
+test-long: ort ## run the tests that do more when there is time for it, and no others
+	TGI_VERIFY=1 TGI_LONG=1 $(GO) test -vet=off -timeout 60m $$($(GO) run ./conformance/long/list)
+
+test-all: test test-long ## run the tests with all that takes long, as continuous integration does
 
 soak: ort ## run what takes minutes: 10,000 faults, two minutes of load
 	TGI_VERIFY=1 TGI_LONG=1 TGI_SOAK=1 $(GO) test -vet=off -timeout 30m -count=1 ./server/... ./plugins/... ./conformance/load

@@ -50,7 +50,7 @@ func command(t *testing.T, dir, name string, args ...string) {
 func takesLong(t *testing.T) {
 	t.Helper()
 	if os.Getenv("TGI_LONG") != "1" {
-		t.Skip("takes long: make test-all runs it")
+		t.Skip("takes long: make test-long runs it")
 	}
 }
 

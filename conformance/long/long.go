@@ -1,8 +1,9 @@
 // Package long tells tests how much of their work to do. `make test` does a part of each long test, so that it ends
-// within minutes; `make test-all`, which continuous integration runs, sets TGI_LONG=1 and does all of it. `make soak`
-// sets TGI_SOAK=1 as well: minutes of load and thousands of faults.
+// within minutes; `make test-long`, which continuous integration runs behind it, sets TGI_LONG=1 and does all of it.
+// `make soak` sets TGI_SOAK=1 as well: minutes of load and thousands of faults.
 //
-// Tests that do not ask this package are the same under both, so Go's cache answers for them the second time.
+// Tests that do not ask this package are the same under both, so `make test-long` leaves them out: command list finds
+// those that ask it in their sources, and refuses packages that ask it without being tests.
 package long
 
 import (
@@ -20,7 +21,7 @@ func Soak() bool { return os.Getenv("TGI_SOAK") == "1" }
 func Test(t testing.TB) {
 	t.Helper()
 	if !Enabled() {
-		t.Skip("takes long: make test-all runs it")
+		t.Skip("takes long: make test-long runs it")
 	}
 }
 
