@@ -118,6 +118,23 @@ impl<G: Guard> Watched<G> {
     /// Shows the guard a token and does what it says, but for biases and the text of insertions: what is taken
     /// back is gone from [`Self::output`]. `reason` is one of [`crate::guard::reason`].
     pub fn push(&mut self, token: u32, reason: u32) -> Result<Verdict> {
+        self.add(token, reason, false)
+    }
+
+    /// The same where another guard holds all that did not go out: nothing does, whatever the guard says.
+    pub fn push_held(&mut self, token: u32) -> Result<Verdict> {
+        self.add(token, crate::guard::reason::NONE, true)
+    }
+
+    /// Takes back the last `n` tokens, as another guard may with those that did not go out.
+    pub fn take_back(&mut self, n: usize) {
+        let to = self.tokens.len() - n;
+        assert!(to >= self.released, "{} tokens are held, not {}", self.tokens.len() - self.released, n);
+        self.tokens.truncate(to);
+        self.new = self.new.saturating_sub(n);
+    }
+
+    fn add(&mut self, token: u32, reason: u32, held: bool) -> Result<Verdict> {
         self.tokens.push(token);
         self.new += 1;
         loop {
@@ -149,6 +166,7 @@ impl<G: Guard> Watched<G> {
             use crate::guard::verdict::*;
             match v.kind {
                 REWIND | INSERT => self.tokens.truncate(v.position),
+                _ if held => {}
                 REPLACE => {
                     self.shown.push_str(&v.text);
                     self.seen_text = end(v.position);

@@ -271,6 +271,48 @@ fn strings_one_by_one() {
     assert!(found.iter().all(|&n| n > 1500), "{:?}", found);
 }
 
+/// Another guard holds a text and takes back what decided it: what goes out is what the text that stays becomes.
+#[test]
+fn beside_another_guard() {
+    let alphabet = ["a", "b", "aa", "ab", "ba", " ", " a", "c"];
+    let words = [&alphabet[..], &[""]].concat();
+    testing::vocabulary(&words);
+    let end = alphabet.len() as u32;
+    let mut state = 11u64;
+    let mut below = |n: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % n
+    };
+    let (mut replaced, mut decisive) = (0, 0);
+    for _ in 0..20_000 {
+        let params = ["aab", "abab", "aaaa", "b a"].map(|s| format!("\"{}\"", s))[..1 + below(4)].join(",");
+        let params = format!(r#"{{"patterns":[],"strings":[{}],"with":"*"}}"#, params);
+        let mut w = Watched::<Redact>::begin(&params, &[]).unwrap();
+        for _ in 0..1 + below(4) {
+            let mut held = 0;
+            for _ in 0..below(8) {
+                w.push_held(below(alphabet.len()) as u32).unwrap();
+                held += 1;
+                if below(3) == 0 {
+                    let n = below(held + 1);
+                    w.take_back(n);
+                    held -= n;
+                    decisive += n.min(1);
+                }
+            }
+            w.push(below(alphabet.len()) as u32, reason::NONE).unwrap();
+        }
+        w.push(end, reason::EOS).unwrap();
+        let stays = w.output().to_vec();
+        let mut alone = Watched::<Redact>::begin(&params, &[]).unwrap();
+        stays.iter().for_each(|&t| drop(alone.push(t, if t == end { reason::EOS } else { reason::NONE }).unwrap()));
+        let text: String = stays.iter().map(|&t| words[t as usize]).collect();
+        assert_eq!(w.shown, alone.shown, "{} {:?}", params, text);
+        replaced += w.shown.contains('*') as usize;
+    }
+    assert!(replaced > 5000 && decisive > 5000, "{} {}", replaced, decisive);
+}
+
 /// A request's strings are made ready while it waits, those of the configuration before.
 #[test]
 fn bytes_of_all() {
