@@ -47,8 +47,14 @@ func (s *Service) heal(d *Draft, r *Request) error {
 		return nil
 	case d.Grammar != nil || r.Params.PromptLogprobs || r.Params.BeamSearch():
 		if asked {
-			return invalid("token_healing", "`token_healing` cannot be used with a grammar, log-probabilities of the "+
-				"prompt or beams")
+			_, other := d.searchField()
+			switch {
+			case d.Grammar != nil:
+				other = "`" + cmp.Or(d.Grammar.Field, "tool_choice") + "`"
+			case r.Params.PromptLogprobs:
+				other = "`" + d.echoField() + "`"
+			}
+			return invalid("token_healing", "`token_healing` and %s exclude each other", other)
 		}
 		return nil
 	case d.Conversation != nil || d.Tokens != nil || r.ImageTokens > 0 || r.contexts > 0:

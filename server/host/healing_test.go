@@ -112,11 +112,19 @@ func TestTokenHealing(t *testing.T) {
 	if plain.Text != again.Text {
 		t.Errorf("%q, unasked %q", again.Text, plain.Text)
 	}
-	for _, more := range []string{`"grammar":{"type":"regex","value":"a"}`, `"decoder_input_details":true,"details":true`} {
-		status, text := p.call(t, http.MethodPost, "/generate",
-			[]byte(`{"inputs":"Once upon a t","parameters":{"token_healing":true,`+more+`}}`))
-		if status != http.StatusUnprocessableEntity || !strings.Contains(text, "token_healing") {
-			t.Errorf("%s: %d %s", more, status, text)
+	const native, openai = `{"inputs":"Once upon a t","parameters":{"token_healing":true,%s}}`,
+		`{"model":"x","prompt":"Once upon a t","token_healing":true,%s}`
+	for _, c := range []struct{ path, body, more, other string }{
+		{"/generate", native, `"grammar":{"type":"regex","value":"a"}`, "`grammar`"},
+		{"/generate", native, `"decoder_input_details":true,"details":true`, "`decoder_input_details`"},
+		{"/generate", native, `"num_beams":2`, "`num_beams` > 1"},
+		{"/v1/completions", openai, `"echo":true,"logprobs":1`, "`echo`"},
+		{"/v1/completions", openai, `"use_beam_search":true,"n":2`, "`use_beam_search`"},
+		{"/v1/completions", openai, `"response_format":{"type":"json_object"}`, "`response_format`"},
+	} {
+		status, text := p.call(t, http.MethodPost, c.path, fmt.Appendf(nil, c.body, c.more))
+		if !strings.Contains(text, "`token_healing` and "+c.other+" exclude each other") || status < 400 || status > 422 {
+			t.Errorf("%s %s: %d %s", c.path, c.more, status, text)
 		}
 	}
 }

@@ -265,12 +265,17 @@ func (b broken) run(t *testing.T) []doctor.Line {
 func TestUploads(t *testing.T) {
 	folder := ""
 	settings := "[plugins]\nfolder = \"\"\nuploads = \"up\"\n"
+	for _, name := range []string{"waiting", "broken"} {
+		settings += "[[plugin]]\nname = \"" + name + "\"\nsource = \"builtin:dry\"\n"
+	}
 	lines := broken{settings: settings, check: "upload", spoil: func(t *testing.T, dir string) {
 		folder = filepath.Join(dir, "up")
 		upload("sound", dry(t), "")(t, dir)
 		upload("damaged", dry(t), "0")(t, dir)
 		upload("later", module(abi.MarkerPrefix+"99"), "")(t, dir)
 		upload("bare", dry(t), "")(t, dir)
+		upload("waiting", dry(t), "")(t, dir)
+		upload("broken", dry(t), "0")(t, dir)
 		if err := os.Remove(filepath.Join(dir, "up", "bare-1.wasm")); err != nil {
 			t.Fatal(err)
 		}
@@ -281,12 +286,14 @@ func TestUploads(t *testing.T) {
 		{check: "upload damaged", found: "has sha256", cure: "PUT /admin/plugins/damaged"},
 		{check: "upload later", found: "newer host", cure: "upload the module again"},
 		{check: "upload bare", found: "bare-1.wasm", cure: "remove it"},
+		{check: "upload waiting", status: doctor.Warn, found: "has its name", cure: "rename the [[plugin]]"},
+		{check: "upload broken", status: doctor.Warn, found: "could not", cure: "DELETE /admin/plugins/broken"},
 	} {
 		if !b.in(lines) {
 			t.Errorf("%+v is not in\n%+v", b, lines)
 		}
 	}
-	if files, err := os.ReadDir(folder); err != nil || len(files) != 8 {
+	if files, err := os.ReadDir(folder); err != nil || len(files) != 12 {
 		t.Errorf("%d files are left, %v", len(files), err)
 	}
 }

@@ -263,8 +263,16 @@ func (d *diagnosis) uploads(ctx context.Context, r *report, id library.ID) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(tried)) {
-		check := "upload " + name
-		if err := tried[name]; errors.Is(err, server.ErrUnsigned) {
+		check, err := "upload "+name, tried[name]
+		if slices.ContainsFunc(d.cfg.Plugin, func(p config.Plugin) bool { return p.Name == name }) {
+			found := "does not serve: a [[plugin]] has its name"
+			if err != nil {
+				found += ", and it could not: " + err.Error()
+			}
+			r.warn(check, found, "rename the [[plugin]], or remove the upload (DELETE /admin/plugins/"+name+")")
+			continue
+		}
+		if errors.Is(err, server.ErrUnsigned) {
 			r.fail(check, err, "sign the module and upload it again (`tgi plugin sign`, `tgi plugin upload`), name its signer "+
 				"by [[plugin_signer]], or remove it (DELETE /admin/plugins/"+name+")")
 			continue
