@@ -123,7 +123,8 @@ func TestTokenHealing(t *testing.T) {
 		{"/v1/completions", openai, `"response_format":{"type":"json_object"}`, "`response_format`"},
 	} {
 		status, text := p.call(t, http.MethodPost, c.path, fmt.Appendf(nil, c.body, c.more))
-		if !strings.Contains(text, "`token_healing` and "+c.other+" exclude each other") || status < 400 || status > 422 {
+		told := strings.Contains(text, "`token_healing` and "+c.other+" exclude each other")
+		if !told || status < 400 || status > 422 {
 			t.Errorf("%s %s: %d %s", c.path, c.more, status, text)
 		}
 	}
