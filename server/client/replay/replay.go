@@ -28,7 +28,7 @@ type Report struct {
 	Differences []Difference `json:"differences"`
 	// Origin is what differs in what they follow from. A reply may be the same all the same.
 	Origin []Difference `json:"origin,omitempty"`
-	// Notes say what a difference may come from that no receipt tells.
+	// Notes say what a difference may come from that no receipt tells, and what other servers said otherwise.
 	Notes []string `json:"notes,omitempty"`
 	// Error says why nothing could be compared.
 	Error string `json:"error,omitempty"`
@@ -165,6 +165,8 @@ func (r *Report) compare(was, is *outcome) (retold bool) {
 	switch {
 	case was.speaks || !known:
 		r.Differences = append(r.Differences, textDifferences(was, is)...)
+		calls, notes := madeDifferences(was, is)
+		r.Differences, r.Notes = append(r.Differences, calls...), append(r.Notes, notes...)
 	case was.err == "":
 		r.Notes = append(r.Notes, "the reply that was kept has no text: its tokens alone are compared")
 	}

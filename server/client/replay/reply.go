@@ -27,6 +27,10 @@ type outcome struct {
 	err    string      // that the reply is
 	flaw   error       // why it cannot be read
 	calls  map[int]int // how many whole calls each sequence has
+	made   map[int][]*toolCall
+	// uses are those of made that are blocks of messages, by their ids, blocks the same by their indexes.
+	uses   map[string]*toolCall
+	blocks map[int]*toolCall
 	// base is added to numbers of sequences, and next is the first that no sequence has.
 	base, next int
 }
@@ -214,8 +218,10 @@ type said struct {
 	ToolCalls        []struct {
 		Index    *int
 		Function function
+		Custom   struct{ Name, Input string }
 	} `json:"tool_calls"`
 	FunctionCall *function `json:"function_call"`
+	MCPCalls     []mcpCall `json:"mcp_calls"`
 }
 
 type function struct {
@@ -227,6 +233,11 @@ type function struct {
 type part struct {
 	Type, Text, Thinking, Refusal, Name string
 	Input                               object
+	// Those of calls of tools of MCP servers.
+	ID      string
+	Server  string          `json:"server_name"`
+	Use     string          `json:"tool_use_id"`
+	Content json.RawMessage // of what one came to
 }
 
 // item is one of the output of responses.
@@ -235,6 +246,8 @@ type item struct {
 	Content, Summary []part
 	Arguments        written
 	Input            written // of a custom tool
+	Server           string  `json:"server_label"`
+	mcpOutput
 }
 
 // decode reads JSON, and keeps why it cannot.
@@ -297,9 +310,11 @@ func (o *outcome) whole(data []byte) {
 	}
 	for i := range m.Content {
 		o.part("", i, &m.Content[i])
+		o.mcpBlock(i, &m.Content[i])
 	}
 	for i := range m.Output {
 		o.item("", i, &m.Output[i])
+		o.mcpItem(&m.Output[i])
 	}
 }
 
@@ -451,6 +466,10 @@ func (o *outcome) block(data []byte) {
 			e.Block.Input = object("null")
 		}
 		o.part("", e.Index, e.Block)
+		o.mcpBlock(e.Index, e.Block)
+	}
+	if m := o.blocks[e.Index]; m != nil {
+		m.arguments += e.Delta.Partial
 	}
 	at := place{part: e.Index}
 	for _, one := range []piece{{reasoning, e.Delta.Thinking}, {text, e.Delta.Text}, {callArguments, e.Delta.Partial}} {
@@ -493,6 +512,7 @@ func (o *outcome) eventOfResponses(name string, data []byte) {
 		}
 	case e.Item != nil:
 		o.item(name, e.At, e.Item)
+		o.mcpItem(e.Item)
 	case e.Part != nil:
 		o.part(name, e.At, e.Part)
 	case e.Response != nil:
@@ -603,7 +623,16 @@ func (o *outcome) say(sequence int, s *said, whole bool) {
 			at.call = o.calls[o.base+sequence]
 			o.calls[o.base+sequence]++
 		}
+		if c.Custom.Name != "" || c.Custom.Input != "" {
+			o.call(at, c.Custom.Name, nil)
+			o.piece(at, piece{callArguments, c.Custom.Input})
+			continue
+		}
 		o.call(at, c.Function.Name, c.Function.Arguments)
+	}
+	for i := range s.MCPCalls {
+		m := &s.MCPCalls[i]
+		o.make(sequence, &toolCall{server: m.Server, name: m.Name, arguments: unquoted(m.Arguments), output: m.text()})
 	}
 	if s.FunctionCall != nil {
 		o.call(place{sequence: sequence, call: functionCall}, s.FunctionCall.Name, s.FunctionCall.Arguments)

@@ -134,12 +134,16 @@ func textDifferences(was, is *outcome) (list []Difference) {
 			}
 			list = append(list, d)
 		case string(a) != string(b):
-			at := common(string(a), string(b))
-			list = append(list, Difference{fmt.Sprintf("%s behind %d bytes", name, at), shown(string(a[at:])),
-				shown(string(b[at:]))})
+			list = append(list, textDifference(name, string(a), string(b)))
 		}
 	}
 	return list
+}
+
+// textDifference is that of two texts called name.
+func textDifference(name, was, is string) Difference {
+	at := common(was, is)
+	return Difference{fmt.Sprintf("%s behind %d bytes", name, at), shown(was[at:]), shown(is[at:])}
 }
 
 // common is how many bytes two texts begin with alike, without parts of characters.
