@@ -33,14 +33,16 @@ func TestMCPCalls(t *testing.T) {
 		{"messages", "/v1/messages", `{"content": [` + strings.Replace(use, "INPUT", `{"a": ARG}`, 1) + `, ` + result +
 			`, {"type": "text", "text": "b"}], "receipt": RECEIPT}`},
 		{"stream of messages", "/v1/messages",
-			line(`{"type": "content_block_start", "index": 0, "content_block": `+strings.Replace(use, "INPUT", `{}`, 1)+`}`) +
+			line(`{"type": "content_block_start", "index": 0, "content_block": `+
+				strings.Replace(use, "INPUT", `{}`, 1)+`}`) +
 				line(`{"type": "content_block_delta", "index": 0, "delta": {"partial_json": "{\"a\":"}}`) +
 				line(`{"type": "content_block_delta", "index": 0, "delta": {"partial_json": " ARG}"}}`) +
 				line(`{"type": "content_block_start", "index": 1, "content_block": `+result+`}`) +
 				line(`{"type": "message_delta", "delta": {}, "receipt": RECEIPT}`)},
 	} {
 		with := func(word, other string) string {
-			said := []string{word, other, "SERVER", "files", "NAME", "list", "ARG", "1", "OUT", "seven", "RECEIPT", goodReceipt}
+			said := []string{word, other, "SERVER", "files", "NAME", "list", "ARG", "1", "OUT", "seven", "RECEIPT",
+				goodReceipt}
 			if word == "" {
 				said = said[2:]
 			}
@@ -77,8 +79,8 @@ func TestMCPCallsInAnyOrder(t *testing.T) {
 	}
 	for _, x := range []struct{ was, is, want string }{
 		{calls("a=1", "b=2", "a=3"), calls("a=3", "a=1", "b=2"), "r: the same text\n"},
-		{calls("a=1", "b=2"), calls("b=5", "a=1"), "r: the same text\n  note: the output of MCP call \"b\" differs: another " +
-			"server wrote it, and what follows depends on it\n"},
+		{calls("a=1", "b=2"), calls("b=5", "a=1"), "r: the same text\n  note: the output of MCP call \"b\" differs: " +
+			"another server wrote it, and what follows depends on it\n"},
 		{calls("a=1"), calls("a=1", "b=2"), "r: differs\n  MCP call 1: is \"b\", there was none\n"},
 		{calls("a=1", "b=2"), calls("b=2"), "r: differs\n  MCP call 0: was \"a\", there is none\n"},
 	} {
