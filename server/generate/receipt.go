@@ -1,9 +1,11 @@
 package generate
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"hash"
 	"slices"
 	"strconv"
@@ -100,6 +102,45 @@ func sumOf(texts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// sumOfGrammar is the checksum of a grammar: of what it says, however its JSON is written. Members keep their order,
+// which a schema's texts follow.
+func sumOfGrammar(g *Grammar) string {
+	source := g.Source
+	switch known := g.Language == JSONSchema || g.Language == Choice || g.Language == StructuralTag; {
+	case known, len(source) > 0 && source[0] == '{': // texts of other notations may be arrays by chance, as regexes may
+		source = plain(source)
+	}
+	return sumOf(g.Plugin, g.Language, string(source), string(plain(g.Params)))
+}
+
+// plain returns JSON without white space between its parts and with its strings written in one way. What is no JSON
+// stays as it is.
+func plain(text []byte) []byte {
+	var b bytes.Buffer
+	if json.Compact(&b, text) != nil {
+		return text
+	}
+	out := make([]byte, 0, b.Len())
+	for rest := b.Bytes(); len(rest) > 0; {
+		at := bytes.IndexByte(rest, '"')
+		if at < 0 {
+			return append(out, rest...)
+		}
+		end := at + 1
+		for rest[end] != '"' { // it was read as JSON, so there is one
+			if rest[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		var said string
+		_ = json.Unmarshal(rest[at:end+1], &said) // likewise
+		out = wire.AppendString(append(out, rest[:at]...), said)
+		rest = rest[end+1:]
+	}
+	return out
+}
+
 // countOutput counts a token for the receipt, if there is to be one.
 func (r *Run) countOutput(e *Event) {
 	if r.outputs != nil {
@@ -130,7 +171,7 @@ func (r *Run) wantReceipt(d *Draft) {
 		r.outputs[i] = newTokenSum()
 	}
 	if d.Grammar != nil {
-		r.grammarSum = sumOf(d.Grammar.Plugin, d.Grammar.Language, string(d.Grammar.Source), string(d.Grammar.Params))
+		r.grammarSum = sumOfGrammar(d.Grammar)
 	}
 }
 

@@ -67,6 +67,42 @@ func TestReceipt(t *testing.T) {
 	}
 }
 
+// TestGrammarSum: the checksum of a grammar is of what it says. Whoever keeps a request may write its JSON anew.
+func TestGrammarSum(t *testing.T) {
+	s := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil)
+	s = generatetest.UserCode{Grammars: &generatetest.Grammars{}}.On(s.WithOrigin(generate.Origin{Server: "1"}))
+	of := func(g generate.Grammar) string {
+		t.Helper()
+		d := generate.Draft{Inputs: "a", MaxNewTokens: ptr(uint32(1)), Receipt: true, Grammar: &g}
+		run, err := s.Start(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer run.Close()
+		return run.Receipt().Grammar
+	}
+	for _, x := range []struct {
+		language, a, b string
+		same           bool
+	}{
+		{generate.JSONSchema, `{"enum": ["a b", "<"],  "type": "string"}`, `{"enum":["a b","\u003c"],"type":"string"}`, true},
+		{generate.JSONSchema, `{"enum":["a\"b\\","c d"]}`, "{\"enum\": [\"\\u0061\\\"b\\\\\",\n\"c d\"]}", true},
+		{generate.JSONSchema, `{"enum":["a b"]}`, `{"enum":["ab"]}`, false},
+		{generate.JSONSchema, `{"a":true,"b":true}`, `{"b":true,"a":true}`, false},
+		{generate.Choice, `["a", "b"]`, `["a","b"]`, true},
+		{generate.StructuralTag, `{"tags": []}`, `{"tags":[]}`, true},
+		{"another", `{"a": 1}`, `{"a":1}`, true},
+		{generate.Regex, `[1, 2]`, `[1,2]`, false},
+		{generate.Lark, "start: \"a\" ", "start: \"a\"", false},
+	} {
+		a := of(generate.Grammar{Language: x.language, Source: []byte(x.a), Params: []byte(`{"p": 1}`)})
+		b := of(generate.Grammar{Language: x.language, Source: []byte(x.b), Params: []byte(`{"p":1}`)})
+		if a == "" || (a == b) != x.same {
+			t.Errorf("%s: %s has %s, %s has %s", x.language, x.a, a, x.b, b)
+		}
+	}
+}
+
 // TestExplainBounds: what may be asked for.
 func TestExplainBounds(t *testing.T) {
 	s := generate.New(&generatetest.Engine{}, generatetest.Words{}, generatetest.Limits(), nil)

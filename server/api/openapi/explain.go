@@ -60,7 +60,7 @@ func explained() map[string]*Schema {
 			may("kv_dtype", text("What keys and values are stored as.")),
 			may("jump", text("`force` where tokens of text without a choice are the tokenizer's.")), may("adapter", text("")),
 			may("adapter_sha256", sum("of the adapter.")), may("template_sha256", sum("of the chat template's text.")),
-			may("grammar_sha256", sum("of the grammar with its language.")),
+			may("grammar_sha256", sum("of the grammar with its language; white space of JSON does not count.")),
 			may("plugins", list(object("", need("name", text("")), need("use", text("The kind that it was used as.")),
 				may("version", text("")), need("sha256", sum("of the module.")),
 				may("config_sha256", sum("of its operator's settings."))))),

@@ -45,7 +45,8 @@ func (o *outcome) make(sequence int, m *toolCall) {
 // mcpItem adds an item of responses that is such a call.
 func (o *outcome) mcpItem(it *item) {
 	if it.Type == "mcp_call" {
-		o.make(0, &toolCall{server: it.Server, name: it.Name, arguments: unquoted(it.Arguments), output: it.text(), told: true})
+		o.make(0, &toolCall{server: it.Server, name: it.Name, arguments: unquoted(it.Arguments), output: it.text(),
+			told: true})
 	}
 }
 

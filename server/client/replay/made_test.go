@@ -57,8 +57,8 @@ func TestMCPCalls(t *testing.T) {
 			{"OUT", "six", "r: the same tokens (3 tokens)\n  note: the output of MCP call \"list\" differs: another server " +
 				"wrote it, and what follows depends on it\n"},
 		} {
-			e := Exchange{Label: "r", Method: http.MethodPost, Path: x.path, Status: 200, Reply: []byte(with(y.word, y.was)),
-				Body: []byte(`{"seed": 7}`)}
+			e := Exchange{Label: "r", Method: http.MethodPost, Path: x.path, Status: 200, Body: []byte(`{"seed": 7}`),
+				Reply: []byte(with(y.word, y.was))}
 			r, err := Run(t.Context(), c, e, Options{})
 			if text := r.String(); err != nil || !strings.HasPrefix(text, y.want) || r.Same != strings.HasPrefix(y.want,
 				"r: the same") || r.Same && text != y.want {
@@ -85,8 +85,8 @@ func TestMCPCallsInAnyOrder(t *testing.T) {
 		{calls("a=1", "b=2"), calls("b=2"), "r: differs\n  MCP call 0: was \"a\", there is none\n"},
 	} {
 		c, _ := answering(t, http.StatusOK, x.is)
-		e := Exchange{Label: "r", Method: http.MethodPost, Path: "/v1/chat/completions", Status: 200, Reply: []byte(x.was),
-			Body: []byte(`{"seed": 7}`)}
+		e := Exchange{Label: "r", Method: http.MethodPost, Path: "/v1/chat/completions", Status: 200,
+			Reply: []byte(x.was), Body: []byte(`{"seed": 7}`)}
 		if r, err := Run(t.Context(), c, e, Options{}); err != nil || r.String() != x.want {
 			t.Errorf("%s: %v\n%s\nwant\n%s", x.was, err, r.String(), x.want)
 		}
