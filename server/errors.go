@@ -56,6 +56,8 @@ var (
 	ErrNotUploaded = errors.New("the plugin is not an uploaded one")
 	// ErrUnsigned: nobody whom the settings name has signed a module that must be signed.
 	ErrUnsigned = errors.New("the module is not signed as the settings demand")
+	// ErrUploadsBusy: the folder of uploads was locked for as long as it was waited for.
+	ErrUploadsBusy = errors.New("another server with this folder of uploads has been changing it")
 	// ErrRefused: a module, or the settings that declare it, did not pass the
 	// checks.
 	ErrRefused = errors.New("refused")
@@ -269,6 +271,7 @@ var table = []row{
 	{ErrMethod, KindWrongMethod, http.StatusMethodNotAllowed, "method_not_allowed", "", true, "validation"},
 	{ErrNoPlugin, KindUnknownPlugin, http.StatusNotFound, "not_found", "", true, "validation"},
 	{ErrNotUploaded, KindPluginConfigured, http.StatusConflict, "conflict", "", true, "validation"},
+	{ErrUploadsBusy, KindPluginConfigured, http.StatusConflict, "conflict", "", true, "dropped"},
 	{ErrRefused, KindPluginRefused, http.StatusUnprocessableEntity, "plugin", "", true, "validation"},
 	{ErrNoRoom, KindNoRoom, http.StatusInsufficientStorage, "insufficient_disk", "", true, "dropped"},
 	{ErrModuleType, KindModuleType, http.StatusUnsupportedMediaType, "unsupported_media_type", "", true, "validation"},

@@ -95,6 +95,8 @@ func TestErrorTable(t *testing.T) {
 			"{\"error\":\"Expected request with `Content-Type: application/json`\",\"error_type\":\"unsupported_media_type\"}"},
 		{fmt.Errorf("%w: \"x\"", server.ErrNoPlugin), 404,
 			`{"error":"no such plugin: \"x\"","error_type":"not_found"}`},
+		{server.ErrUploadsBusy, 409,
+			`{"error":"another server with this folder of uploads has been changing it","error_type":"conflict"}`},
 		{server.ErrNotUploaded, 409, `{"error":"the plugin is not an uploaded one","error_type":"conflict"}`},
 		{fmt.Errorf("%w: no export", server.ErrRefused), 422, `{"error":"refused: no export","error_type":"plugin"}`},
 		{errors.New("secret detail"), 500, `{"error":"Internal server error","error_type":"internal"}`},

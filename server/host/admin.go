@@ -154,8 +154,8 @@ func (f *manager) putOver(ctx context.Context, name string, wasm []byte, s admin
 // was.
 var errOtherUse = errors.New("what serves is used differently now")
 
-// put is Put of an upload, new or of before. still is asked when it is loaded, with its kinds and f.uploading held, and
-// its error is why it is not wanted, or not any more.
+// put is Put of an upload, new or of before. still is asked when it is loaded, with its kinds, and with f.uploading and
+// the lock of the folder held, and its error is why it is not wanted, or not any more.
 func (f *manager) put(ctx context.Context, name string, u upload, still func(kinds []string) error) (server.Plugin,
 	error) {
 	ready := map[*loadedModel]*plugins.Prepared{}
@@ -172,6 +172,11 @@ func (f *manager) put(ctx context.Context, name string, u upload, still func(kin
 	if err := f.prepare(ctx, name, u, ready); err != nil { // for models that came meanwhile
 		return server.Plugin{}, adminError(err)
 	}
+	unlock, err := f.lockToKeep(ctx)
+	if err != nil {
+		return server.Plugin{}, err
+	}
+	defer unlock()
 	if err := still(kindsOf(ready)); err != nil {
 		return server.Plugin{}, err
 	}
@@ -207,7 +212,7 @@ func (f *manager) prepare(ctx context.Context, name string, u upload, ready map[
 }
 
 // install gives models an upload that was prepared for them, and keeps it. What is
-// installed is taken out of ready. f.uploading is held.
+// installed is taken out of ready. f.uploading and the lock of the folder are held.
 func (f *manager) install(ctx context.Context, name string, u upload, ready map[*loadedModel]*plugins.Prepared) error {
 	f.mu.Lock()
 	before, replaces := f.uploads[name]
@@ -277,9 +282,16 @@ func (f *manager) undo(ctx context.Context, done []*loadedModel, name string, be
 }
 
 // Delete implements admin.Plugins.
-func (f *manager) Delete(_ context.Context, name string) error {
+func (f *manager) Delete(ctx context.Context, name string) error {
 	f.uploading.Lock()
 	defer f.uploading.Unlock()
+	unlock, err := f.lockUploads(ctx)
+	switch {
+	case err == nil:
+		defer unlock()
+	case errors.Is(err, server.ErrUploadsBusy) || ctx.Err() != nil:
+		return err
+	} // else there is no folder, or the removal from it says what is wrong: the models do without the plugin
 	there := false
 	unknown := fmt.Errorf("%w: %q", plugins.ErrUnknown, llm.Shorten(name))
 	for _, m := range f.running() {

@@ -27,8 +27,9 @@
 //  1. manager.reloading: while settings are read and taken over
 //  2. pluginController.mu: while settings are taken over by one model
 //  3. manager.uploading: while an upload is installed or removed
-//  4. the lock of the lifecycle's roster, which calls manager.observe with it
-//  5. manager.mu: the maps and the settings of the manager; nothing slow is done with it
+//  4. the lock of the folder of uploads, which other processes take too
+//  5. the lock of the lifecycle's roster, which calls manager.observe with it
+//  6. manager.mu: the maps and the settings of the manager; nothing slow is done with it
 //
 // # Goroutines
 //

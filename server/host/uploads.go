@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 
 	"tgi/plugins"
 	"tgi/runtime/regular"
+	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/wire"
 )
@@ -29,7 +31,7 @@ type upload struct {
 	version  string        // the module's own word
 	uploaded time.Time     // when it came
 	signed   []byte        // what share.Beside has of it; nil for nothing
-	past     []pastVersion // what it replaced, the latest first
+	past     []pastVersion // what it replaced here, the latest first
 	damaged  error         // why what was kept cannot be used; there is no wasm then, and settings may be unread
 }
 
@@ -40,6 +42,9 @@ type upload struct {
 // nothing beside it excuses that: whether a crash cut its upload short or NAME.json was lost cannot be told. A crash
 // leaves what was there before, but for two moments: a first upload that has its module and not yet its NAME.json, and
 // a removal, which deletes NAME.json last. Both are damaged then, and an upload or a removal mends them.
+//
+// Several servers may have one folder. Each change is made with the lock of the folder held, and by what the folder has
+// then, not by what a server remembers. Nothing else needs the lock: a NAME.json is whole at any time.
 type uploadFolder string
 
 // keptUpload is the file NAME.json. Files that earlier versions of tgi wrote have to be read: what is added has
@@ -107,20 +112,46 @@ func (dir uploadFolder) load() (map[string]upload, error) {
 	for _, name := range slices.Sorted(maps.Keys(there.wrong)) {
 		errs = append(errs, fmt.Errorf("uploaded plugin %s: %w", name, there.wrong[name]))
 	}
-	whole := len(errs) == 0 // else a file may belong to what cannot be read
-	for _, file := range there.files {
-		_, ours := moduleOwner(file)
-		left := strings.HasSuffix(file, tempExt) || ours && !there.used[file]
-		if left && whole && dir.older(file, leftAge) {
-			errs = append(errs, dir.delete(file))
-		}
+	if len(errs) == 0 && len(dir.left(there)) > 0 { // else a file may belong to what cannot be read
+		errs = append(errs, dir.clean())
 	}
 	return there.list, errors.Join(errs...)
 }
 
-// leftAge is how old a file is that nobody writes any more: another replica with this folder may be about to name a
-// younger one.
+// leftAge is how old a file is that nobody writes any more: another replica, which has no lock where the file system
+// has none, may be about to name a younger one.
 const leftAge = time.Hour
+
+// left are the files that a process which was killed left behind.
+func (dir uploadFolder) left(there folderContent) (files []string) {
+	for _, file := range there.files {
+		_, ours := moduleOwner(file)
+		if (strings.HasSuffix(file, tempExt) || ours && !there.used[file]) && dir.older(file, leftAge) {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// clean deletes what is left behind. Where another process changes the folder for long, the next start does.
+func (dir uploadFolder) clean() error {
+	unlock, err := dir.lock(context.Background())
+	switch {
+	case errors.Is(err, server.ErrUploadsBusy):
+		return nil
+	case err != nil && !errors.Is(err, errNoLocks):
+		return err
+	}
+	defer unlock()
+	there, err := dir.lookOnce() // a file may have been named since
+	if err != nil || len(there.wrong) > 0 {
+		return err
+	}
+	for _, file := range dir.left(there) {
+		err = errors.Join(err, dir.delete(file))
+	}
+	return err
+}
 
 // older reports whether a file is there and was last written so long ago.
 func (dir uploadFolder) older(file string, age time.Duration) bool {
@@ -264,12 +295,7 @@ func (dir uploadFolder) readSettings(name string) (k keptUpload, err error) {
 func (dir uploadFolder) read(name string) (u upload, modules []string, err error) {
 	k, err := dir.readSettings(name)
 	u.settings, u.version, u.uploaded, u.signed = k.settings(), k.Version, k.Uploaded, k.Signed
-	modules = k.modules()
-	for _, past := range k.Past {
-		if slices.Contains(modules, past.Module) {
-			u.past = append(u.past, pastVersion{kept: past})
-		}
-	}
+	modules, u.past = k.modules(), k.before()
 	if err != nil {
 		return u, modules, err
 	}
@@ -300,13 +326,13 @@ func moduleSum(wasm []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// put keeps an upload in the place of what has its name.
+// put keeps an upload in the place of what has its name, which stays as a version of before. The folder's lock is held.
 func (dir uploadFolder) put(name string, u upload) error {
 	if dir == "" {
 		return nil
 	}
 	k := u.kept(name)
-	for _, p := range u.past {
+	for _, p := range latestVersions(dir.history(name), k) {
 		k.Past = append(k.Past, p.kept)
 	}
 	text, err := json.MarshalIndent(k, "", "  ")
@@ -335,7 +361,7 @@ func (dir uploadFolder) put(name string, u upload) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("the upload can't be kept (plugins.uploads = %q; \"\" keeps none): %w", string(dir), err)
+		return dir.notKept(err)
 	}
 	now := k.modules()
 	for _, file := range before.modules() {
@@ -344,6 +370,11 @@ func (dir uploadFolder) put(name string, u upload) error {
 		}
 	}
 	return nil
+}
+
+// notKept is the error of an upload that can't be kept.
+func (dir uploadFolder) notKept(err error) error {
+	return fmt.Errorf("the upload can't be kept (plugins.uploads = %q; \"\" keeps none): %w", string(dir), err)
 }
 
 // ownModule reports whether a file is one that put writes for the upload of a name. Another one, which a copied or
@@ -399,7 +430,7 @@ func (dir uploadFolder) sync() error {
 	return errors.Join(err, d.Close())
 }
 
-// remove forgets an upload.
+// remove forgets an upload. The folder's lock is held.
 func (dir uploadFolder) remove(name string) error {
 	if dir == "" {
 		return nil

@@ -25,7 +25,17 @@ import (
 	"tgi/server/config"
 )
 
-// filesOf lists the files of a folder.
+// withLock makes a change of a folder of uploads with its lock, as the manager does.
+func withLock(t testing.TB, dir uploadFolder, change func() error) error {
+	unlock, err := dir.lock(t.Context())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return change()
+}
+
+// filesOf lists the files of a folder, without that of a lock.
 func filesOf(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -33,7 +43,9 @@ func filesOf(t *testing.T, dir string) (list []string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		list = append(list, e.Name())
+		if e.Name() != lockFile {
+			list = append(list, e.Name())
+		}
 	}
 	return list
 }
@@ -62,6 +74,9 @@ func TestUploadFolder(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(list["b"], second) || string(list["a"].wasm) != "one" || len(list) != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}
+	if past := list["a"].past; len(past) != 1 || past[0].kept.SHA256 != moduleSum(second.wasm) {
+		t.Errorf("before a: %+v", past)
+	}
 	got := list["a"].settings
 	if compact := strings.Join(strings.Fields(string(got.Config)), ""); compact != `{"n":3}` {
 		t.Errorf("config %s", got.Config)
@@ -70,7 +85,7 @@ func TestUploadFolder(t *testing.T) {
 	if !reflect.DeepEqual(got, first.settings) {
 		t.Errorf("settings %+v", got)
 	}
-	if files := filesOf(t, string(dir)); len(files) != 4 {
+	if files := filesOf(t, string(dir)); len(files) != 5 {
 		t.Errorf("files %q", files)
 	}
 	if err := os.WriteFile(filepath.Join(string(dir), "b-"+moduleSum(second.wasm)[:16]+".wasm"), []byte("tw"),
@@ -80,7 +95,7 @@ func TestUploadFolder(t *testing.T) {
 	list, err = dir.load()
 	if err == nil || !strings.Contains(err.Error(), "uploaded plugin b: ") || len(list) != 2 ||
 		list["b"].damaged == nil || !reflect.DeepEqual(list["b"].settings, second.settings) ||
-		len(filesOf(t, string(dir))) != 4 {
+		len(filesOf(t, string(dir))) != 5 {
 		t.Errorf("with a damaged module: %v, %v", list, err)
 	}
 	if err := errors.Join(dir.remove("a"), dir.remove("b"), dir.remove("c")); err != nil ||
@@ -259,15 +274,15 @@ func TestUploadFolderShared(t *testing.T) {
 	})
 	replicas.Go(func() { // one that comes and goes is never damaged
 		for !loaded.Load() {
-			errs[5] = errors.Join(errs[5], dir.put("b", versions[0]), dir.remove("b"))
+			errs[5] = errors.Join(errs[5], withLock(t, dir, func() error { return dir.put("b", versions[0]) }),
+				withLock(t, dir, func() error { return dir.remove("b") }))
+			time.Sleep(20 * time.Millisecond) // who waits for the lock looks now and then
 		}
 	})
 	for i := range errs[:4] {
 		replicas.Go(func() {
 			for n := range 20 {
-				u := versions[n%2]
-				u.past = []pastVersion{{kept: versions[(n+1)%2].kept("a")}}
-				errs[i] = errors.Join(errs[i], dir.put("a", u))
+				errs[i] = errors.Join(errs[i], withLock(t, dir, func() error { return dir.put("a", versions[n%2]) }))
 			}
 		})
 	}

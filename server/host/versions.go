@@ -77,8 +77,12 @@ func (u upload) replace(name string, next upload, onDisk bool) []pastVersion {
 		}
 		past = append([]pastVersion{before}, past...)
 	}
-	serving, size := next.kept(name), int64(0)
-	var out []pastVersion
+	return latestVersions(past, next.kept(name))
+}
+
+// latestVersions returns what is kept of versions, the latest first, beside the one that serves.
+func latestVersions(past []pastVersion, serving keptUpload) (out []pastVersion) {
+	size := int64(0)
 	for _, p := range past {
 		twice := slices.ContainsFunc(out, func(o pastVersion) bool { return o.kept.same(p.kept) })
 		if p.kept.same(serving) || twice {
@@ -90,6 +94,54 @@ func (u upload) replace(name string, next upload, onDisk bool) []pastVersion {
 		out = append(out, p)
 	}
 	return out
+}
+
+// before are the versions that an upload replaced, as the folder has them.
+func (k keptUpload) before() (list []pastVersion) {
+	files := k.modules()
+	for _, p := range k.Past {
+		if slices.Contains(files, p.Module) {
+			list = append(list, pastVersion{kept: p})
+		}
+	}
+	return list
+}
+
+// history returns all versions of an upload that the folder keeps, the latest first: the one that a start would load
+// too, if its module is whole.
+func (dir uploadFolder) history(name string) (list []pastVersion) {
+	k, err := dir.readSettings(name)
+	if err == nil {
+		if wasm, err := dir.readModule(k); err == nil {
+			latest := k
+			latest.Past, latest.Bytes = nil, int64(len(wasm))
+			list = append(list, pastVersion{kept: latest})
+		}
+	}
+	return append(list, k.before()...)
+}
+
+// versionsBeside returns the versions that can come back in the place of an upload: those that the folder keeps,
+// whichever server put them there, or the memory where there is none. Those that served here come first, the latest
+// before the others.
+func (f *manager) versionsBeside(name string, u upload) []pastVersion {
+	if f.folder == "" {
+		return u.past
+	}
+	list := f.folder.history(name)
+	if len(u.wasm) > 0 {
+		now := u.kept(name)
+		list = slices.DeleteFunc(list, func(p pastVersion) bool { return p.kept.same(now) })
+	}
+	place := func(p pastVersion) int {
+		i := slices.IndexFunc(u.past, func(o pastVersion) bool { return o.kept.same(p.kept) })
+		if i < 0 {
+			return len(u.past)
+		}
+		return i
+	}
+	slices.SortStableFunc(list, func(a, b pastVersion) int { return cmp.Compare(place(a), place(b)) })
+	return list
 }
 
 // named reports whether a version is one of to.
@@ -133,9 +185,8 @@ func (f *manager) notUploaded(name string) string {
 // keeps returns nil if a version of an upload is still kept.
 func (f *manager) keeps(name string, k keptUpload) error {
 	u, err := f.uploaded(name)
-	if err == nil && !u.kept(name).same(k) && !slices.ContainsFunc(u.past, func(p pastVersion) bool {
-		return p.kept.same(k)
-	}) {
+	if err == nil && !u.kept(name).same(k) && !slices.ContainsFunc(f.versionsBeside(name, u),
+		func(p pastVersion) bool { return p.kept.same(k) }) {
 		err = fmt.Errorf("%w: the version of %s with sha256 %s is not kept any more", server.ErrRefused, name, k.SHA256)
 	}
 	return err
@@ -154,7 +205,7 @@ func (f *manager) Versions(name string) ([]admin.Version, error) {
 		latest.Serving = latest.Error == ""
 		list = append(list, latest)
 	}
-	for _, p := range u.past {
+	for _, p := range f.versionsBeside(name, u) {
 		list = append(list, p.kept.shownVersion(false))
 	}
 	return list, nil
@@ -186,9 +237,10 @@ func (f *manager) Rollback(ctx context.Context, name, to string) (server.Plugin,
 		return server.Plugin{}, err
 	}
 	wanted := admin.ParseVersionName(to)
-	i := slices.IndexFunc(u.past, func(p pastVersion) bool { return p.kept.named(wanted) })
+	past := f.versionsBeside(name, u)
+	i := slices.IndexFunc(past, func(p pastVersion) bool { return p.kept.named(wanted) })
 	switch {
-	case len(u.past) == 0:
+	case len(past) == 0:
 		return server.Plugin{}, fmt.Errorf("%w: no earlier version of %s is kept", server.ErrRefused, name)
 	case i < 0 && len(u.wasm) > 0 && u.kept(name).named(wanted):
 		if why := f.uploadFault(name, moduleSum(u.wasm)); why != "" {
@@ -201,15 +253,15 @@ func (f *manager) Rollback(ctx context.Context, name, to string) (server.Plugin,
 		return server.Plugin{}, fmt.Errorf("%w: no earlier version of %s has a sha256 that begins with %.81q",
 			server.ErrRefused, name, wanted)
 	}
-	for _, p := range u.past[i:] {
-		other := p.kept.SHA256 != u.past[i].kept.SHA256 ||
-			wanted.Settings && useOf(p.kept.settings()).ID() != useOf(u.past[i].kept.settings()).ID()
+	for _, p := range past[i:] {
+		other := p.kept.SHA256 != past[i].kept.SHA256 ||
+			wanted.Settings && useOf(p.kept.settings()).ID() != useOf(past[i].kept.settings()).ID()
 		if p.kept.named(wanted) && other && to != "" {
 			return server.Plugin{}, fmt.Errorf("%w: several versions of %s have a sha256 that begins with %.81q",
 				server.ErrRefused, name, wanted)
 		}
 	}
-	back := u.past[i]
+	back := past[i]
 	wasm := back.wasm
 	if f.folder != "" {
 		if wasm, err = f.folder.readModule(back.kept); err != nil {

@@ -179,16 +179,21 @@ func TestUndo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.folder = uploadFolder(filepath.Join(t.TempDir(), "file", "folder"))
-	if err := os.WriteFile(filepath.Dir(string(f.folder)), nil, 0o600); err != nil {
+	dir := t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "file"), nil, 0o600),
+		os.MkdirAll(filepath.Join(dir, "mine.json", "full"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	if status, text := p.call(t, http.MethodPut, "/admin/plugins/mine", newModule("").wasm()); status !=
-		http.StatusUnprocessableEntity || !strings.Contains(text, "can't be kept") {
-		t.Errorf("%d %s", status, text)
-	}
-	if now, ok := f.Get("mine"); !ok || now.State != server.PluginFailed || now.Error != why.Error() {
-		t.Errorf("%t %+v", ok, now)
+	// The folder can't be made, which shows before the models have the module, or the settings can't be written.
+	for _, folder := range []string{filepath.Join(dir, "file", "folder"), dir} {
+		f.folder = uploadFolder(folder)
+		if status, text := p.call(t, http.MethodPut, "/admin/plugins/mine", newModule("").wasm()); status !=
+			http.StatusUnprocessableEntity || !strings.Contains(text, "can't be kept") {
+			t.Errorf("%s: %d %s", folder, status, text)
+		}
+		if now, ok := f.Get("mine"); !ok || now.State != server.PluginFailed || now.Error != why.Error() {
+			t.Errorf("%s: %t %+v", folder, ok, now)
+		}
 	}
 }
 
