@@ -15,8 +15,21 @@ import (
 	"tgi/server/record"
 )
 
-// TestRecorder: what a handler reads and writes is recorded, whatever becomes of the request, and counted. The
-// key is named and never recorded.
+// generating are routes that want a text of a model, but for /files.
+type generating struct{ routes }
+
+func (g generating) Routes() []server.Route {
+	all := g.routes.Routes()
+	for i := range all {
+		if all[i].Path != "/files" {
+			all[i].Operation = server.TextCompletion
+		}
+	}
+	return all
+}
+
+// TestRecorder: what a handler reads and writes is recorded, whatever becomes of the request, and counted, if it
+// is a text's or a vector's. The key is named and never recorded.
 func TestRecorder(t *testing.T) {
 	folder := t.TempDir()
 	r, err := record.Open(record.Config{Folder: folder, MaxFile: 1 << 20, MaxFiles: 2, MaxBody: 1 << 16,
@@ -26,7 +39,7 @@ func TestRecorder(t *testing.T) {
 	}
 	metrics := server.NewMetrics()
 	metrics.WatchRecorder(r)
-	s := newServer(routes{
+	handlers := routes{
 		"/echo": func(w http.ResponseWriter, r *http.Request) error {
 			body, err := io.ReadAll(r.Body)
 			if err != nil {
@@ -36,13 +49,17 @@ func TestRecorder(t *testing.T) {
 			return nil
 		},
 		"/fails": func(http.ResponseWriter, *http.Request) error { return server.ErrLoading },
-	}, func(o *server.Options) {
+		"/files": func(w http.ResponseWriter, _ *http.Request) error { server.WriteJSON(w, []byte("{}")); return nil },
+	}
+	s := newServer(nil, func(o *server.Options) {
+		o.APIs = []server.API{generating{handlers}}
 		o.Recorder, o.Metrics = r, metrics
 		o.Keys = []config.Key{{Name: "school", Key: "sk-hush", Scopes: []string{config.ScopeGenerate}}}
 	})
 	ask(s, "POST", "/echo", `{"a":1}`, "X-Request-Id", "first", "Authorization", "Bearer sk-hush")
 	ask(s, "POST", "/fails", `{}`, "X-Api-Key", "sk-hush")
 	ask(s, "GET", "/readyz", "")
+	ask(s, "POST", "/files", "what somebody keeps", "X-Api-Key", "sk-hush")
 	r.Close()
 	text, err := os.ReadFile(filepath.Join(folder, "requests.jsonl"))
 	if err != nil {

@@ -32,6 +32,7 @@ type Route struct {
 	// Scope says whom it serves.
 	Scope Scope
 	// Operation is what it wants of a model, for metrics and traces; "" leaves it to what its handler does with one.
+	// Recorder keeps those that have one.
 	Operation Operation
 	// BodyLimit bounds the body in bytes; 0 is server.payload_limit.
 	BodyLimit int64
@@ -76,7 +77,7 @@ type Options struct {
 	Metrics *Metrics
 	// Tracer makes traces of requests for all but Open routes; nil makes none.
 	Tracer *Tracer
-	// Recorder keeps requests of Generate routes with their replies; nil keeps none.
+	// Recorder keeps requests of Generate routes that have an Operation with their replies; nil keeps none.
 	Recorder *record.Recorder
 	// Log receives a line per request.
 	Log *slog.Logger
@@ -287,7 +288,7 @@ func (s *Server) handle(route Route) http.Handler {
 		for name, value := range mux.Vars(r) {
 			r.SetPathValue(name, value)
 		}
-		if route.Scope == Generate {
+		if route.Scope == Generate && route.Operation != "" { // other routes look at things, or keep and count them
 			kept := s.record(w, r)
 			r.Body = kept.Body(r.Body)
 			defer func() { kept.End(statusOf(w), w.Header()) }()

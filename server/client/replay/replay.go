@@ -37,6 +37,8 @@ type Report struct {
 	Refused bool `json:"refused,omitempty"`
 	// Incomparable says that the error lies in what was kept: no server's reply could be compared with it.
 	Incomparable bool `json:"incomparable,omitempty"`
+	// Skipped is how many requests the report is of that embed or rank and were not sent, 0 in all others.
+	Skipped int `json:"skipped,omitempty"`
 }
 
 // Difference is something that is not the same any more. An empty text is nothing.
@@ -301,6 +303,8 @@ func (r *Report) String() string {
 func (r *Report) lines() (list []string) {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	switch {
+	case r.Skipped > 0:
+		add("%s: not sent: what they answer is no text", r.Request)
 	case r.Error != "":
 		add("%s: not compared: %s", r.Request, r.Error)
 	case r.Same && r.Tokens > 0:

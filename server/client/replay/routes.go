@@ -38,6 +38,10 @@ var routes = []struct {
 	{"/api/generate-one", textAPI}, {"/api/generate-batch", batchAPI}, {"/vertex", cloudAPI},
 }
 
+// vectors are the paths that embed, rank and classify: servers record them, and there is no text of theirs to compare.
+var vectors = []string{"/v1/embeddings", "/embeddings", "/v1/rerank", "/v2/rerank", "/embed", "/embed_all",
+	"/embed_sparse", "/rerank", "/predict", "/similarity", "/api/embed", "/api/embeddings"}
+
 // KServe's path names a model and a version.
 const kservePath = "/v2/models/MODEL/versions/VERSION/infer"
 
