@@ -54,18 +54,20 @@ func TestVectors(t *testing.T) {
 		return Exchange{Label: path, Method: "POST", Path: path, Status: 200, Body: []byte(`{"inputs":"a"}`),
 			Reply: []byte(reply)}
 	}
-	vectors := []Exchange{kept("/v1/embeddings?a=b", `{"data":[]}`), kept("/rerank", `[]`), kept("/v1/embeddings", `{}`)}
+	vectors := []Exchange{kept("/v1/embeddings?a=b", `{"data":[]}`), kept("/rerank", `[]`),
+		kept("/v1/embeddings", `{}`)}
 	var said strings.Builder
 	report := func(r Report) error { _, err := said.WriteString(r.String()); return err }
-	tally, err := RunAll(t.Context(), c, append(vectors, kept("/generate", `{"generated_text":"b"}`)), Options{}, report)
+	text := kept("/generate", `{"generated_text":"b"}`)
+	tally, err := RunAll(t.Context(), c, append(vectors, text), Options{}, report)
 	const note = "3 requests of /rerank, /v1/embeddings: not sent: what they answer is no text\n"
 	if err != nil || !tally.Same() || tally.Unknown() || said.String() != "/generate: the same text\n"+note ||
 		tally.String() != "1 of 1 are the same; 3 of no text, not sent" || !strings.HasPrefix(*asked, "/generate ") {
 		t.Errorf("%v, %v, asked %s:\n%s", err, tally, *asked, &said)
 	}
 	said.Reset()
-	if tally, err = RunAll(t.Context(), c, vectors, Options{}, report); err != nil || tally.Same() || !tally.Unknown() ||
-		said.String() != note {
+	tally, err = RunAll(t.Context(), c, vectors, Options{}, report)
+	if err != nil || tally.Same() || !tally.Unknown() || said.String() != note {
 		t.Errorf("alone: %v, %v:\n%s", err, tally, &said)
 	}
 	vectors[0].Method = "DELETE"
