@@ -74,6 +74,9 @@ func Run(ctx context.Context, c *call.Caller, e Exchange, o Options) (Report, er
 	if was.flaw != nil {
 		return r.incomparable("the reply that was kept: " + was.flaw.Error()), nil
 	}
+	if err := e.unlike(was.err); err != nil {
+		return r.incomparable(err.Error()), nil
+	}
 	body, doubts, err := prepare(e, was.receipts, o.Unchanged)
 	if err != nil {
 		return r.incomparable(err.Error()), nil

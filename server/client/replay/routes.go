@@ -91,14 +91,15 @@ func (e *Exchange) harmless() (map[string]json.RawMessage, error) {
 	case ollamaAPI:
 		delete(members, "keep_alive")
 	case textAPI:
-		return members, fresh(members)
+		return members, fresh(members, map[string]json.RawMessage{})
 	case batchAPI:
+		ids := map[string]json.RawMessage{}
 		var prompts []map[string]json.RawMessage
 		if json.Unmarshal(members["prompts"], &prompts) != nil {
 			return nil, fmt.Errorf("prompts of the body of %s are no list of objects", e.Path)
 		}
 		for _, one := range prompts {
-			if err := fresh(one); err != nil {
+			if err := fresh(one, ids); err != nil {
 				return nil, err
 			}
 		}
@@ -109,11 +110,39 @@ func (e *Exchange) harmless() (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// fresh gives a text of the generate API an id that the server does not know, so that the text of nobody goes on.
-func fresh(members map[string]json.RawMessage) error {
+// fresh gives a text of the generate API an id that the server does not know, so that the text of nobody goes on. ids
+// has those that were given: what had one id twice has so again. What is no id, for which it is refused, stays.
+func fresh(members map[string]json.RawMessage, ids map[string]json.RawMessage) error {
 	if !set(members["prompt"]) {
 		return errors.New("it goes on with a text that the server held: its body has no prompt")
 	}
-	members["request_id"] = json.RawMessage(strconv.Quote("replay-" + rand.Text()))
+	var id string
+	if json.Unmarshal(members["request_id"], &id) != nil || id == "" {
+		return nil
+	}
+	if ids[id] == nil {
+		ids[id] = json.RawMessage(strconv.Quote("replay-" + rand.Text()))
+	}
+	members["request_id"] = ids[id]
 	return nil
+}
+
+// oneID is a text that tells of one.
+var oneID = regexp.MustCompile(`request_id\b`)
+
+// unlike returns an error where the exchange was refused with err for what replay changes, which a server cannot refuse
+// again.
+func (e *Exchange) unlike(err string) error {
+	var of string
+	switch a := e.api(); {
+	case e.Status < http.StatusBadRequest:
+	case a == ollamaAPI && strings.Contains(err, "keep_alive") && has(e.Body, "keep_alive"):
+		of = "keep_alive, which replay leaves out"
+	case (a == textAPI || a == batchAPI) && oneID.MatchString(err):
+		of = "request_id, which replay changes"
+	}
+	if of == "" {
+		return nil
+	}
+	return fmt.Errorf("it was refused for its %s: %s", of, statusOf(e.Status, err))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -61,6 +62,40 @@ func TestHarmless(t *testing.T) {
 				!strings.Contains(*asked, `"prompt":"a"`) {
 				t.Errorf("%s: %v %+v, asked %s", path, err, r, *asked)
 			}
+		}
+	}
+}
+
+// TestRefusedAgain: what was refused for an id that is none, or comes twice, is sent with it again; what was refused
+// for what replay changes is not compared.
+func TestRefusedAgain(t *testing.T) {
+	ids := regexp.MustCompile(`replay-[A-Z2-7]+`)
+	for _, x := range []struct {
+		path, body, reply string
+		sent, why         string
+	}{
+		{"/api/generate-one", `{"prompt":"a"}`, "Invalid Data Format", `{"prompt":"a"}`, ""},
+		{"/api/generate-one", `{"prompt":"a","request_id":null}`, "no", `{"prompt":"a","request_id":null}`, ""},
+		{"/api/generate-one", `{"prompt":"a","request_id":7}`, "no", `{"prompt":"a","request_id":7}`, ""},
+		{"/api/generate-one", `{"prompt":"a","request_id":""}`, "no", `{"prompt":"a","request_id":""}`, ""},
+		{"/api/generate-batch", `{"prompts":[{"prompt":"a","request_id":"r"},{"prompt":"b","request_id":"r"}]}`,
+			"Duplicate request_ids",
+			`{"prompts":[{"prompt":"a","request_id":"ID"},{"prompt":"b","request_id":"ID"}]}`, ""},
+		{"/api/generate-one", `{"prompt":"a","request_id":"r"}`, "request_id `r` is in use", "",
+			"it was refused for its request_id, which replay changes: 400 Bad Request: request_id `r` is in use"},
+		{"/api/chat", `{"keep_alive":"x"}`, `{"error":"keep_alive: want a time"}`, "",
+			"it was refused for its keep_alive, which replay leaves out: 400 Bad Request: keep_alive: want a time"},
+	} {
+		c, asked := answering(t, http.StatusBadRequest, x.reply)
+		e := Exchange{Method: http.MethodPost, Path: x.path, Body: []byte(x.body), Status: 400, Reply: []byte(x.reply)}
+		r, err := Run(t.Context(), c, e, Options{})
+		_, sent, _ := strings.Cut(*asked, "  ")
+		one := ids.FindString(sent)
+		if one != "" {
+			sent = strings.ReplaceAll(sent, one, "ID")
+		}
+		if err != nil || sent != x.sent || r.Error != x.why || r.Same != (x.why == "") || r.Incomparable == r.Same {
+			t.Errorf("%s: %v, %+v, sent %s", x.body, err, r, *asked)
 		}
 	}
 }
