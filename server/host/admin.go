@@ -370,6 +370,7 @@ func (f *manager) reloadSettings(ctx context.Context, seen *filestamp.Stamp) (ad
 	f.mu.Unlock()
 	f.forgetCanaries()
 	f.warnOfWaiting()
+	sum.Failed = append(sum.Failed, f.unsignedUploads()...)
 	if len(restart) > 0 {
 		f.log.Warn("settings that changed and take effect at a restart", "keys", restart)
 	}

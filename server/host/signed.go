@@ -3,9 +3,12 @@ package host
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"tgi/server"
+	"tgi/server/api/admin"
 	"tgi/server/config"
 	"tgi/server/share"
 )
@@ -82,4 +85,30 @@ func checkSigned(cfg config.Config, block *config.Plugin, name string, u upload)
 		return fmt.Errorf("%w: plugin %s: %w", server.ErrUnsigned, name, err)
 	}
 	return nil
+}
+
+// unsignedUploads returns which uploads serve and would not be loaded with the settings of now, whose signers are not
+// those that they were let in by, and logs them: they go on until a restart, which needs to be known before it.
+// f.uploading is held.
+func (f *manager) unsignedUploads() (list []admin.Failure) {
+	f.mu.Lock()
+	cfg, all := f.cfg, maps.Clone(f.uploads)
+	f.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		u := all[name]
+		if u.damaged != nil || settingsBlock(cfg, name) != nil { // it does not serve, or not it
+			continue
+		}
+		err := checkSigned(cfg, nil, name, u)
+		if err == nil || f.uploadFault(name, moduleSum(u.wasm)) != "" {
+			continue
+		}
+		apply := useOf(u.settings).Apply
+		f.log.Warn("an uploaded plugin serves until a restart, and requests that it applies to are refused then: the "+
+			"settings do not take its signatures any more", "plugin", name, "apply", apply, "error", err)
+		list = append(list, admin.Failure{Name: name, Error: fmt.Sprintf("it serves until a restart, and requests "+
+			"that it applies to (apply = %q) are refused then, unless it is uploaded with another signature: %v",
+			apply, err)})
+	}
+	return list
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"mime/multipart"
 	"net/http"
 	"os"
@@ -12,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"tgi/runtime/filestamp"
+	"tgi/server"
+	"tgi/server/api/admin"
 	"tgi/server/config"
 	"tgi/server/share"
 )
@@ -204,6 +208,63 @@ func TestRequireSigned(t *testing.T) {
 	}
 	if err := (demands{all: true}).file("a.wasm", one); err == nil {
 		t.Error("without a signer everything is accepted")
+	}
+}
+
+// TestSignerGone: a reload that takes the signer of an upload away says so, in its reply and in the log, and goes
+// through; the upload serves on. A reload that brings the signer back says nothing.
+func TestSignerGone(t *testing.T) {
+	keys := t.TempDir()
+	team := signer(t, keys, "team")
+	signer(t, keys, "other")
+	one := newModule("").wasm()
+	signers := func(c config.Config, names ...string) config.Config {
+		c.PluginSigner = nil
+		for _, name := range names {
+			c.PluginSigner = append(c.PluginSigner, config.PluginSigner{Name: name,
+				PublicKey: filepath.Join(keys, name+".pub")})
+		}
+		return c
+	}
+	p := openPlugged(t, func(c *config.Config) {
+		*c = signers(*c, "team")
+		c.Plugins.RequireSigned = true
+	})
+	var log bytes.Buffer
+	p.models.log = slog.New(slog.NewJSONHandler(&log, nil))
+	for name, apply := range map[string]string{"guard": "always", "plain": "request", "waits": "request"} {
+		if status, text := p.form(t, name+"?apply="+apply, one, team(one)); status != http.StatusCreated {
+			t.Fatal(status, text)
+		}
+	}
+	next := signers(p.models.cfg, "other")
+	next.Plugin = append(next.Plugin, config.Plugin{Name: "waits", Source: "builtin:dry"})
+	p.models.reload = func(config.Config, *filestamp.Stamp) (config.Config, []string, error) { return next, nil, nil }
+	for range 2 {
+		status, text := p.call(t, http.MethodPost, "/admin/reload", nil)
+		var got struct{ Failed []admin.Failure }
+		if err := json.Unmarshal([]byte(text), &got); err != nil || status != http.StatusUnprocessableEntity ||
+			len(got.Failed) != 2 || got.Failed[0].Name != "guard" || got.Failed[1].Name != "plain" ||
+			!strings.Contains(got.Failed[0].Error, `requests that it applies to (apply = "always")`) ||
+			!strings.Contains(got.Failed[0].Error, "none is of this digest by one of other") {
+			t.Errorf("%v: %d %s", err, status, text)
+		}
+		said := log.String()
+		if log.Reset(); strings.Count(said, `"msg":"an uploaded plugin serves until a restart`) != 2 ||
+			!strings.Contains(said, `"level":"WARN"`) || !strings.Contains(said, `"plugin":"guard","apply":"always"`) {
+			t.Errorf("the log has %s", said)
+		}
+		if now, _ := p.models.Get("guard"); now.State != server.PluginReady {
+			t.Errorf("%+v", now)
+		}
+	}
+	if status, text := p.form(t, "late", one, team(one)); status != http.StatusForbidden {
+		t.Errorf("%d %s", status, text)
+	}
+	next = signers(next, "other", "team")
+	if status, text := p.call(t, http.MethodPost, "/admin/reload", nil); status != http.StatusOK ||
+		strings.Contains(log.String(), "until a restart") {
+		t.Errorf("%d %s, the log has %s", status, text, log.String())
 	}
 }
 
