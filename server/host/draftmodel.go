@@ -41,7 +41,7 @@ func (f *manager) draftSource(cfg config.Config) (*draftSource, error) {
 		return nil, nil
 	}
 	if f.device.onGPU() {
-		return nil, guesserError(cfg, fmt.Errorf("there are no guesses on GPUs, given %q", id))
+		return nil, guesserError(cfg, config.Wrong(fmt.Errorf("there are no guesses on GPUs, given %q", id)))
 	}
 	own, err := f.settingsFor(id)
 	if err != nil {
@@ -91,18 +91,17 @@ func draftBlocks(l config.Limits, positions, blockSize int) int {
 	return min(rows*longest, max(blocksFor(draftCache, blockSize), 4*longest))
 }
 
-// openDraft opens the model that guesses for in.
+// openDraft opens the model that guesses for in. Its errors are for guesserError.
 func (in *instance) openDraft(ctx context.Context, src *draftSource, limits config.Limits, d device,
 	say func(string, ...any)) (_ *draftModel, err error) {
 	free, err := src.hold()
 	if err != nil {
-		return nil, fmt.Errorf("model.speculation.model: %w", err)
+		return nil, err
 	}
 	m := &draftModel{free: free}
 	defer func() {
 		if err != nil {
 			m.Close()
-			err = fmt.Errorf("model.speculation.model: %w", err)
 		}
 	}()
 	files, err := describe(src.cfg.Model.Path)
@@ -183,11 +182,13 @@ func sameTokens(own, other *token.Tokenizer, name string) error {
 		return nil
 	}
 	if a, b := own.VocabSize(), other.VocabSize(); a != b {
-		return fmt.Errorf("the tokenizer of %s is another: it has %d tokens, this model's has %d", name, b, a)
+		return config.Wrong(fmt.Errorf("the tokenizer of %s is another: it has %d tokens, this model's has %d", name, b,
+			a))
 	}
 	for id := range uint32(own.VocabSize()) {
 		if a, b := tokenText(own, id), tokenText(other, id); a != b {
-			return fmt.Errorf("the tokenizer of %s is another: token %d is %q there, and %q in this model", name, id, b, a)
+			return config.Wrong(fmt.Errorf("the tokenizer of %s is another: token %d is %q there, and %q in this model",
+				name, id, b, a))
 		}
 	}
 	return fmt.Errorf("BUG: host: equal tokens of %s have unequal hashes", name)

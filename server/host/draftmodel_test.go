@@ -1,8 +1,11 @@
 package host
 
 import (
+	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +38,7 @@ func TestDraftModelChangesNothing(t *testing.T) {
 
 // TestDraftModelIsRefused: what cannot guess for a model is named, with the setting.
 func TestDraftModelIsRefused(t *testing.T) {
-	folder := chatFolderOf(t, "org/other")
+	folder := chatFolderOf(t, "org/other", "org/larger")
 	edit := func(id string, change func(string) string) {
 		path := filepath.Join(folder, id, "tokenizer.json")
 		text, err := os.ReadFile(path)
@@ -49,18 +52,37 @@ func TestDraftModelIsRefused(t *testing.T) {
 		write(t, path, after)
 	}
 	edit("org/other", func(s string) string { return strings.ReplaceAll(s, "<|im_end|>", "<|other|>") })
+	edit("org/larger", func(s string) string {
+		var all map[string]any
+		if err := json.Unmarshal([]byte(s), &all); err != nil {
+			t.Fatal(err)
+		}
+		list := all["added_tokens"].([]any)
+		last := maps.Clone(list[len(list)-1].(map[string]any))
+		last["id"], last["content"] = last["id"].(float64)+1, "<|one more|>"
+		all["added_tokens"] = append(list, last)
+		text, err := json.Marshal(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	})
+	const key = "the flag: model.speculation.model: "
 	for id, want := range map[string]string{
-		"org/other": "model.speculation.model: the tokenizer of org/other is another: token ",
-		"org/none":  "model.speculation.model: model org/none: ",
+		"org/other":  key + "the tokenizer of org/other is another: token ",
+		"org/larger": key + "the tokenizer of org/larger is another: it has ",
+		"org/none":   key + "model org/none: ",
 	} {
 		c := chatConfig()
+		c.Given = map[string]string{"model.speculation.model": "the flag"}
 		c.Models.Folder, c.Model.Speculation.Model = folder, id
 		log := slog.New(slog.NewTextHandler(io.Discard, nil))
 		h, err := Open(t.Context(), Options{Config: c, Version: "dev", Log: log})
 		if err == nil {
 			h.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			errors.Is(err, config.ErrWrong) == (id == "org/none") { // which the library refuses
 			t.Errorf("%s: %v, want %s", id, err, want)
 		}
 	}

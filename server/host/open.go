@@ -78,7 +78,7 @@ func open(ctx context.Context, cfg config.Config, d device, obs engine.Observer,
 			return nil, guesserError(cfg, errors.New("there are no guesses for ready ONNX graphs"))
 		}
 		if in.draft, err = in.openDraft(ctx, second, cfg.Limits, d, say); err != nil {
-			return nil, err
+			return nil, guesserError(cfg, err)
 		}
 	}
 	if err = in.start(cfg, d, obs, disk, watcher, say); err == nil {

@@ -47,6 +47,12 @@ func DecodeRest(text, module []byte) (Artifact, error) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		return Artifact{}, wire.Told(err)
 	}
+	switch {
+	case len(r.Manifest) == 0:
+		return Artifact{}, errors.New("manifest is missing")
+	case len(r.Config) == 0:
+		return Artifact{}, errors.New("config is missing")
+	}
 	if len(r.Signatures) > MaxSignatures {
 		return Artifact{}, fmt.Errorf("at most %d signatures are read, given %d", MaxSignatures, len(r.Signatures))
 	}

@@ -95,6 +95,10 @@ func ReadSigner(path string, password func() ([]byte, error)) (signature.Signer,
 	if block == nil {
 		return nil, fmt.Errorf("key %s: no PEM text", path)
 	}
+	if strings.HasSuffix(block.Type, "PUBLIC KEY") {
+		return nil, fmt.Errorf("key %s: this is a public key, and the private one signs, such as NAME.key beside NAME.pub",
+			path)
+	}
 	if !strings.HasPrefix(block.Type, "ENCRYPTED ") {
 		info, err := os.Stat(path)
 		if err != nil {

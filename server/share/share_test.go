@@ -208,8 +208,9 @@ func TestKeys(t *testing.T) {
 	if _, err := ReadSigner(name+"3.key", func() ([]byte, error) { return []byte("wrong"), nil }); err == nil {
 		t.Error("a wrong password opened the key")
 	}
-	if _, err := ReadSigner(name+"3.pub", password); err == nil {
-		t.Error("a public key signs")
+	if _, err := ReadSigner(name+"3.pub", password); err == nil ||
+		!strings.HasPrefix(err.Error(), "key "+name+"3.pub: this is a public key") {
+		t.Errorf("a public key: %v", err)
 	}
 	rsaPrivate, rsaPublic, err := cryptoutils.GeneratePEMEncodedRSAKeyPair(2048, nil)
 	if err != nil {
@@ -309,6 +310,32 @@ func TestBeside(t *testing.T) {
 	if err := policy.CheckFile(file, append(bytes.Clone(module[:7]), 1)); err == nil ||
 		!strings.Contains(err.Error(), "does not belong to the module") {
 		t.Errorf("another module: %v", err)
+	}
+}
+
+// TestRestMissing: what is not there, null or empty is named as missing.
+func TestRestMissing(t *testing.T) {
+	text, err := packed(t).EncodeRest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"manifest", "config"} {
+		for _, value := range []string{"", "null", `""`} {
+			var all map[string]json.RawMessage
+			if err := json.Unmarshal(text, &all); err != nil {
+				t.Fatal(err)
+			}
+			if delete(all, name); value != "" {
+				all[name] = json.RawMessage(value)
+			}
+			without, err := json.Marshal(all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := DecodeRest(without, module); err == nil || err.Error() != name+" is missing" {
+				t.Errorf("%s = %q: %v", name, value, err)
+			}
+		}
 	}
 }
 

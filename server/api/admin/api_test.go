@@ -403,7 +403,11 @@ func TestSettings(t *testing.T) {
 		{"limits.share=half", none, `limits.share: "half" is no number`},
 		{"limits.share=NaN&limits.time_load=2h", none,
 			"limits.time_load must be >= 0s and <= 1h0m0s, given 2h0m0s\nlimits.share must be >= 0.01 and <= 1024, given NaN"},
-		{"config=[]", none, "config: invalid type: sequence, expected a map at line 1 column 0"},
+		{"config=[]", none, "config: want a JSON object, given an array"},
+		{"config=[", none, "config: invalid type: sequence, expected a map at line 1 column 0"},
+		{"canary=5&promote_after=9&promote_time=31d", none, `promote_time: "31d" is no duration with its unit, such as 90s ` +
+			"or 50ms: units are s, m and h, and smaller ones"},
+		{"canary=5&promote_after=9&promote_time=721h", none, "promote_time is 721h0m0s, the most is 30 days (720h)"},
 		{"config=%7B", none, "config: EOF while parsing an object at line 1 column 1"},
 		{"config=%7B%7Dx", none, "config: trailing characters at line 1 column 3"},
 		{"keys=school", none, "keys goes with apply = \"always\", given \"request\""},

@@ -40,7 +40,8 @@ const (
 	maxCanaryFaults     = 1000
 	defaultCanaryFaults = 3
 	maxPromoteAfter     = 1_000_000
-	maxPromoteTime      = config.Duration(30 * 24 * time.Hour)
+	maxPromoteDays      = 30
+	maxPromoteTime      = config.Duration(maxPromoteDays * 24 * time.Hour)
 )
 
 // maxValue bounds how much of a value an error repeats.
@@ -50,9 +51,6 @@ const maxValue = 64
 // *generate.Invalid.
 func readSettings(name, query string) (Settings, error) {
 	s, use := Settings{Given: url.Values{}}, DefaultUse()
-	span := func(dst *config.Duration) func(string) error {
-		return func(text string) error { return dst.UnmarshalText([]byte(text)) }
-	}
 	whole := func(dst *int, least, most int) func(string) error {
 		return func(text string) (err error) {
 			if *dst, err = strconv.Atoi(text); err != nil || *dst < least || *dst > most {
@@ -76,9 +74,14 @@ func readSettings(name, query string) (Settings, error) {
 		"canary_texts":       flag(&s.CanaryTexts),
 		"canary_shadow":      flag(&s.Shadow),
 		"promote_after":      whole(&s.PromoteAfter, 1, maxPromoteAfter),
-		"promote_time":       span(&s.PromoteTime),
-		"dry_run":            flag(&s.DryRun),
-		"change_kinds":       flag(&s.ChangeKinds),
+		"promote_time": func(text string) error {
+			if err := s.PromoteTime.UnmarshalText([]byte(text)); err != nil {
+				return fmt.Errorf("%w: units are s, m and h, and smaller ones", err)
+			}
+			return nil
+		},
+		"dry_run":      flag(&s.DryRun),
+		"change_kinds": flag(&s.ChangeKinds),
 	}, use.readers()
 	given, err := url.ParseQuery(query)
 	if err != nil {
@@ -143,7 +146,8 @@ func (s *Settings) checkCanary(given url.Values) string {
 	case s.Canary > 0 && s.ChangeKinds:
 		return "canary and change_kinds do not go together: a canary has the kinds of what serves"
 	case s.PromoteTime > maxPromoteTime:
-		return fmt.Sprintf("promote_time is %v, the most is %v", s.PromoteTime, maxPromoteTime)
+		return fmt.Sprintf("promote_time is %v, the most is %d days (%dh)", s.PromoteTime, maxPromoteDays,
+			maxPromoteDays*24)
 	}
 	return ""
 }

@@ -75,6 +75,9 @@ func (u *Use) readers() map[string]func(string) error {
 		},
 		"config": func(text string) error {
 			u.Config = []byte(text)
+			if given := wire.Kind(u.Config); given != "an object" && json.Valid(u.Config) {
+				return fmt.Errorf("want a JSON object, given %s", given)
+			}
 			return wire.Decode(u.Config, func(r *wire.Reader) error { _, err := r.RawObject(); return err })
 		},
 	}

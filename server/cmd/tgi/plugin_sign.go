@@ -114,7 +114,7 @@ func (c console) password(prompts ...string) ([]byte, error) {
 	}
 	in, ok := c.in.(*os.File)
 	if !ok || !c.typed {
-		return nil, fmt.Errorf("%s: no terminal to ask at: set %s, which may be empty", prompts[0], envKeyPassword)
+		return nil, fmt.Errorf("%sno terminal to ask at: set %s, which may be empty", prompts[0], envKeyPassword)
 	}
 	typed, err := terminal.Passwords(in, c.errors, prompts...)
 	switch {

@@ -45,4 +45,9 @@ func TestSignAnew(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	runTgi(t, 0, "plugin", "verify", "sigma.wasm", "--key", "team.pub")
+	if err := os.Unsetenv(envKeyPassword); err != nil { // t.Setenv puts it back
+		t.Fatal(err)
+	}
+	_, said = runTgi(t, 1, "plugin", "sign", "sigma.wasm", "--key", "team.key")
+	contains(t, said, "key team.key: password of team.key: no terminal to ask at")
 }
