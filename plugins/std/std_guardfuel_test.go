@@ -139,6 +139,11 @@ var badTexts = []string{
 	strings.Repeat("a@a.", 1000),
 	strings.Repeat("4000 0000 0000 0000 000 ", 200),
 	strings.Repeat("-----BEGIN ", 400),
+	strings.Repeat(`\`, 4000),
+	strings.Repeat(`\u0061`, 1500),
+	strings.Repeat(`aaa\u00e9`, 800),
+	`\` + strings.Repeat("aa-", 1500),
+	strings.Repeat(`\ud83d`, 1000),
 }
 
 // cutTexts are the texts, each cut into tokens of 1, 4 and 256 bytes, and one of the tokens, ".".
@@ -307,7 +312,7 @@ func TestGuardFuel(t *testing.T) {
 // TestGuardsBesideOthers: what goes out does not depend on how long another guard holds it.
 func TestGuardsBesideOthers(t *testing.T) {
 	parts := []string{"a", " ", "sk-", "0123456789abcdefghij", "bob@x.io", "4111 1111 1111 1111",
-		"-----BEGIN PRIVATE KEY-----", "KEY-----", "aab", "aaaab", "é", "."}
+		"-----BEGIN PRIVATE KEY-----", "KEY-----", "aab", "aaaab", "é", ".", `\`, "u0061b", `\u00`}
 	r := rand.New(rand.NewPCG(5, 6))
 	vocab := pieced(parts)
 	g, err := tryLoadWith(t, module(t, "redact"), ``, vocab)

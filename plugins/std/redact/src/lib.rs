@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use patterns::{Found, Kind, Rest};
 use settings::{boolean, Defaults};
-use strings::Strings;
+use strings::{Room, Strings};
 use tgi_plugin::{guard::Held, json::Reader, plugin, Guard, Result};
 
 const STRINGS: usize = 256;
@@ -144,14 +144,14 @@ pub struct Redact {
     parts: Vec<Part>,
     /// How what was replaced last, or what the prompt ends with, goes on in front of what is held.
     rest: Option<Rest>,
-    /// The end of the prompt from where it is not decided, and the byte in front of that.
+    /// The end of the prompt from where it is not decided, and what has to be in front of that.
     before: Vec<u8>,
     /// Where it is not decided.
     first: usize,
     /// It, and what is held behind it.
     text: Vec<u8>,
     /// For what is known of the strings at the text's places.
-    room: Vec<u16>,
+    room: Room,
     /// So many of the sequence's first tokens are decided, and have no part, by all that were there.
     clean: usize,
     /// How many these were.
@@ -337,13 +337,13 @@ impl Guard for Redact {
             before: Vec::new(),
             first: 0,
             text: Vec::new(),
-            room: Vec::new(),
+            room: Room::default(),
             clean: 0,
             seen: 0,
         };
         let decided = r.find(&tail, 0, tail.len(), false);
         r.rest = r.parts.last().and_then(|p| p.rest);
-        let from = decided.saturating_sub(1);
+        let from = escapes::before(decided, |i| tail[i] == b'\\');
         r.before.extend_from_slice(&tail[from..]);
         r.first = decided - from;
         Ok(r)
@@ -377,7 +377,7 @@ impl Guard for Redact {
 
 plugin! {
     description: concat!(
-        r#"{"name":"redact","version":"1.0.2","config":true,"kinds":["guard"],"#,
+        r#"{"name":"redact","version":"1.1.0","config":true,"kinds":["guard"],"#,
         r#""guard":{"hold":256,"verdicts":["replace"]},"#,
         r#""doc":"Replaces keys, e-mail addresses, card numbers and strings before anyone sees them.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
