@@ -162,10 +162,10 @@ func (s *Set) pickParts(b *Bound, named map[string]*Call, calls []Call, client, 
 			parts = append(parts, e.part(named[e.name], client, request))
 		case v != nil || !e.settings.applies(client):
 		case e.settings.onError == OnErrorSkip:
-			why := e.unavailableReason()
+			why := s.unavailableReason(e)
 			b.skipped = append(b.skipped, Skip{Plugin: e.name, Reason: why, Outline: why})
 		default: // a plugin that applies always is never left out because its module is damaged
-			return nil, &BindError{e.name, e.unavailableReason(), ErrOff}
+			return nil, &BindError{e.name, s.unavailableReason(e), ErrOff}
 		}
 	}
 	for i, c := range calls {
@@ -189,7 +189,7 @@ func (s *Set) namedEntry(name, client string) (*entry, error) {
 	case e.current == nil && e.settings.applies(client):
 		return nil, nil
 	case e.current == nil:
-		return nil, &BindError{name, e.unavailableReason(), ErrOff}
+		return nil, &BindError{name, s.unavailableReason(e), ErrOff}
 	case len(e.current.steps) == 0:
 		return nil, &BindError{name, e.current.usageHint(), ErrParams}
 	}

@@ -116,7 +116,7 @@ func (s *Set) serving(name, client, request string) (*version, error) {
 	case e == nil:
 		return nil, s.unknownError(name)
 	case e.current == nil:
-		return nil, &BindError{name, e.unavailableReason(), ErrOff}
+		return nil, &BindError{name, s.unavailableReason(e), ErrOff}
 	default:
 		return e.pick(client, request), nil
 	}

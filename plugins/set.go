@@ -105,8 +105,12 @@ type Options struct {
 	MayName func(ctx context.Context, plugin string) error
 	// Where says where the setting stands that is at fault, for the log; "" or nil where that is not known.
 	Where func(*SpecError) string
-	Logs  *Logs        // keeps the last lines of each plugin; nil keeps none
-	Log   *slog.Logger // of what happens to plugins and of what they print; nil drops it
+	// Public returns what clients may know of the text of an error, in which files may be named with their folders: of
+	// why a plugin could not be loaded. It must not use the set. Nil lets them know all. Status and log have all.
+	Public func(text string) string
+
+	Logs *Logs        // keeps the last lines of each plugin; nil keeps none
+	Log  *slog.Logger // of what happens to plugins and of what they print; nil drops it
 
 	apart bool // of a shadow: nothing is prepared ahead
 }
@@ -176,13 +180,17 @@ func (e *entry) sameRejection(before *entry) bool {
 		e.err.Error() == before.err.Error()
 }
 
-// unavailableReason returns why no version serves.
-func (e *entry) unavailableReason() string {
+// unavailableReason returns why no version of an entry serves, for clients.
+func (s *Set) unavailableReason(e *entry) string {
 	if e.late {
 		return errLate.Error()
 	}
 	if e.err != nil {
-		return "could not be loaded: " + strings.TrimPrefix(e.err.Error(), ErrLoad.Error()+": "+e.name+": ")
+		text := strings.TrimPrefix(e.err.Error(), ErrLoad.Error()+": "+e.name+": ")
+		if s.o.Public != nil {
+			text = s.o.Public(text)
+		}
+		return "could not be loaded: " + text
 	}
 	return "could not be loaded"
 }

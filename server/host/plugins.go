@@ -90,6 +90,7 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 		Request: server.RequestID,
 		MayName: server.MayNamePlugin,
 		Where:   func(err *plugins.SpecError) string { return pluginPlace(*c.given.Load(), err) },
+		Public:  func(text string) string { return publicText(*c.given.Load(), f.library.Dir(), text) },
 		Logs:    f.pluginLogs,
 		Log:     log,
 	})

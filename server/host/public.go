@@ -4,7 +4,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"tgi/models/store"
 	"tgi/server"
+	"tgi/server/config"
 )
 
 // publicText is text without what is not for clients: paths of this machine, and the hub's token. A file of the
@@ -13,6 +15,11 @@ func (f *manager) publicText(text string) string {
 	f.mu.Lock()
 	cfg := f.cfg
 	f.mu.Unlock()
+	return publicText(cfg, f.library.Dir(), text)
+}
+
+// publicText is manager.publicText with settings and the folder of models.
+func publicText(cfg config.Config, models, text string) string {
 	var pairs []string // the first that fits at a place counts
 	file := func(path, name string) {
 		if path == "" {
@@ -32,9 +39,11 @@ func (f *manager) publicText(text string) string {
 	for _, p := range cfg.Plugin {
 		file(p.Source, p.Name)
 	}
-	for _, dir := range []string{f.library.Dir(), cfg.Plugins.Uploads, cfg.Plugins.Folder} {
+	cache, _ := store.Dir()
+	for _, dir := range []string{models, cfg.Plugins.Uploads, cfg.Plugins.Folder, cache} {
 		if whole, err := filepath.Abs(dir); err == nil && dir != "" {
-			pairs = append(pairs, whole+string(filepath.Separator), "", dir+string(filepath.Separator), "")
+			const sep = string(filepath.Separator)
+			pairs = append(pairs, whole+sep, "", filepath.Clean(dir)+sep, "")
 		}
 	}
 	if token := cfg.Models.HubToken; token != "" {

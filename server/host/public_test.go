@@ -14,6 +14,40 @@ import (
 	"tgi/server/config"
 )
 
+// TestFailedPluginIsPublic: a request that is refused for a plugin whose files are missing is told the name of the file
+// and not its folder, which the admin routes tell.
+func TestFailedPluginIsPublic(t *testing.T) {
+	keys, folder, uploads := t.TempDir(), t.TempDir(), t.TempDir()
+	signer(t, keys, "team")
+	wasm := newModule("").wasm()
+	keep := func(c *config.Config) {
+		c.Plugins.Folder, c.Plugins.Uploads = folder, uploads+string(filepath.Separator)
+	}
+	openPlugged(t, keep).upload(t, "gg", wasm)
+	module := upload{wasm: wasm}.kept("gg").Module
+	if err := errors.Join(os.Remove(filepath.Join(uploads, module)),
+		os.WriteFile(filepath.Join(folder, "as.wasm"), wasm, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p := openPlugged(t, func(c *config.Config) {
+		keep(c)
+		c.Plugins.RequireSigned = true
+		c.PluginSigner = []config.PluginSigner{{Name: "team", PublicKey: filepath.Join(keys, "team.pub")}}
+	})
+	for name, file := range map[string]string{"gg": filepath.Join(uploads, module),
+		"as": filepath.Join(folder, "as.wasm.artifact.json")} {
+		status, text := p.generate(t, 2, name, "{}")
+		if status != http.StatusFailedDependency || strings.Contains(text, filepath.Dir(file)) ||
+			!strings.Contains(text, "plugin "+name+": could not be loaded: ") ||
+			!strings.Contains(text, " "+filepath.Base(file)) {
+			t.Errorf("%s: %d %s", name, status, text)
+		}
+		if status, text = p.call(t, http.MethodGet, "/admin/plugins/"+name, nil); !strings.Contains(text, file) {
+			t.Errorf("%s: %d %s", name, status, text)
+		}
+	}
+}
+
 // TestPluginErrorsArePublic: /info says what is wrong with a plugin without the paths of the machine, the admin routes
 // with them.
 func TestPluginErrorsArePublic(t *testing.T) {
