@@ -58,6 +58,7 @@ type guardian struct {
 	at    int         // the output tokens that were there when it said that it is done, 0 where another than it said so
 	v     llm.Verdict // at the current position
 	waits bool        // v replaces, once the others let go as much
+	saw   int         // the output tokens that were there when it said v, where that replaces
 }
 
 // heldToken is a token that waits, and where the text ends behind it.
@@ -189,7 +190,7 @@ func (h *holdback) ask(t *pickTask) error {
 			if err != nil {
 				return fmt.Errorf("%w: guard %s: %w", llm.ErrPlugin, g.rules.Name, err)
 			}
-			g.v = h.bounded(g, v)
+			g.v, g.saw = h.bounded(g, v), n
 			if v.Done {
 				g.done, g.at = true, n
 			}
@@ -203,9 +204,11 @@ func (h *holdback) ask(t *pickTask) error {
 				g.v = llm.Verdict{Position: n - g.rules.Hold}
 			}
 		}
-		if g.v.Kind != llm.VerdictReplace { // what it replaces is not free: another verdict may come before it
-			g.freed.add(n, g.v.Position)
+		free := g.v.Position
+		if g.v.Kind == llm.VerdictReplace { // what it changes is not free: another verdict may come before it
+			free = h.unchanged(t, g)
 		}
+		g.freed.add(n, free)
 	}
 	h.anew = false
 	return nil
@@ -307,9 +310,11 @@ func (t *pickTask) decide() (again, over bool, err error) {
 		return false, h.over || h.ending, nil
 	}
 	all := h.together(replace)
-	position := h.joined(all)
+	position, saw := h.joined(all)
 	for i := range h.guards {
-		if g := &h.guards[i]; g.v.Kind == llm.VerdictReplace || min(g.v.Position, whole) >= position {
+		g := &h.guards[i]
+		if g.v.Kind == llm.VerdictReplace || min(g.v.Position, whole) >= position &&
+			(!g.cuts() || g.v.Position >= saw) { // it takes back nothing of what they saw
 			continue
 		}
 		// It is asked again at the next token. What is held stays within what two guards may hold.
@@ -322,6 +327,12 @@ func (t *pickTask) decide() (again, over bool, err error) {
 		replace.v.Why = heldTogether
 		h.end(t, replace, h.released())
 		return true, true, nil
+	}
+	if h.undecided(t, all) {
+		return false, false, nil
+	}
+	for _, g := range all {
+		g.relies(g.saw)
 	}
 	h.join(t, all)
 	if h.unmakes(replace) {
@@ -421,9 +432,9 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 	h.seen = last.end
 	h.held = h.held[:copy(h.held, h.held[n:])]
 	h.followStops(t.q)
-	for i := range h.guards { // what others wanted of the same tokens is done, too
-		if x := &h.guards[i]; x.v.Position <= h.released() {
-			x.waits = false
+	for i := range h.guards { // what others wanted was of a text that began before, or is done, too
+		if x := &h.guards[i]; x.waits {
+			x.waits, h.anew = false, true
 		}
 	}
 	g.Applied(llm.VerdictReplace, n)

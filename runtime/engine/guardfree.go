@@ -161,10 +161,14 @@ func (h *holdback) rely(position int) {
 		}
 	}
 	for i, seen := range needs {
-		g := &h.guards[i]
-		if n := len(g.rests); n == 0 || g.rests[n-1] < seen {
-			g.rests = append(g.rests, seen)
-		}
+		h.guards[i].relies(seen)
+	}
+}
+
+// relies notes that what a guard lets go rests on the first seen output tokens.
+func (g *guardian) relies(seen int) {
+	if n := len(g.rests); n == 0 || g.rests[n-1] < seen {
+		g.rests = append(g.rests, seen)
 	}
 }
 

@@ -14,7 +14,7 @@ func (h *holdback) together(replace *guardian) []*guardian {
 	all := []*guardian{replace}
 	for again := true; again; {
 		again = false
-		position := h.joined(all)
+		position, _ := h.joined(all)
 		for i := range h.guards {
 			g := &h.guards[i]
 			if g.v.Kind == llm.VerdictReplace && g.lets(len(h.output)) < position && !slices.Contains(all, g) {
@@ -25,12 +25,60 @@ func (h *holdback) together(replace *guardian) []*guardian {
 	return all
 }
 
-// joined is the position before which replacements are made together.
-func (h *holdback) joined(all []*guardian) (position int) {
+// joined is the position before which replacements are made together, and how many output tokens their guards saw.
+func (h *holdback) joined(all []*guardian) (position, saw int) {
 	for _, g := range all {
-		position = max(position, g.v.Position)
+		position, saw = max(position, g.v.Position), max(saw, g.saw)
 	}
-	return position
+	return position, saw
+}
+
+// undecided has guards whose replacements are to be made together asked again at the next token where others change
+// what they have not decided yet: a part of something that they would replace may begin there. It reports whether there
+// are any. One that holds more than it may decides no more before its own replacement is made. Where all have decided
+// enough, what is behind that all have is left for later.
+func (h *holdback) undecided(t *pickTask, all []*guardian) (any bool) {
+	if len(all) == 1 {
+		return false
+	}
+	changed, position := 0, len(h.output)
+	for _, g := range all {
+		_, _, to := h.span(t, g)
+		changed, position = max(changed, h.seen+to), min(position, g.v.Position)
+	}
+	end := func(position int) int { return h.held[position-h.released()-1].end }
+	for _, g := range all {
+		behind := !g.done && end(g.v.Position) < changed && len(h.output)-g.v.Position <= g.rules.Hold &&
+			h.view.Reason == llm.FinishNone
+		g.waits, any = !behind, any || behind
+	}
+	if any || end(position) < changed {
+		return any
+	}
+	for _, g := range all { // what is behind that all have decided is not changed, and is decided again
+		if rest := end(g.v.Position) - end(position); rest > 0 {
+			g.v.Text, g.v.Tokens = g.v.Text[:len(g.v.Text)-rest], nil
+		}
+		g.v.Position = position
+	}
+	return false
+}
+
+// span is what a guard replaces: the text as the model has it, and which bytes of it the guard changes.
+func (h *holdback) span(t *pickTask, g *guardian) (text []byte, from, to int) {
+	text = t.q.text.visible[h.seen:h.held[g.v.Position-h.released()-1].end]
+	from, to = edited(text, g.v.Text)
+	return text, from, to
+}
+
+// unchanged is the position before which a guard that replaces changes nothing.
+func (h *holdback) unchanged(t *pickTask, g *guardian) int {
+	_, from, _ := h.span(t, g)
+	n := 0
+	for n < len(h.held) && h.held[n].end <= h.seen+from {
+		n++
+	}
+	return h.released() + n
 }
 
 // join makes one replacement, the first, of several: what none of them changes of the text stays, and what any of them
@@ -39,38 +87,60 @@ func (h *holdback) join(t *pickTask, all []*guardian) {
 	if len(all) == 1 {
 		return
 	}
-	position := h.joined(all)
-	span := func(g *guardian) (text []byte, from, to int) {
-		text = t.q.text.visible[h.seen:h.held[g.v.Position-h.released()-1].end]
-		from, to = edited(text, g.v.Text)
-		return text, from, to
-	}
+	position, _ := h.joined(all)
 	whole := t.q.text.visible[h.seen:h.held[position-h.released()-1].end]
 	from, to := len(whole), 0
 	for _, g := range all {
-		_, a, b := span(g)
+		_, a, b := h.span(t, g)
 		if from, to = min(from, a), max(to, b); g.v.Position < position {
 			to = len(whole)
 		}
 	}
 	to = max(from, to)
-	text, tokens := string(whole[:from])+string(whole[to:]), []llm.Token(nil)
-	for _, g := range all { // the first that does not quote what another changes
-		its, a, b := span(g)
-		own := g.v.Text[a : len(g.v.Text)-(len(its)-b)]
-		if slices.ContainsFunc(all, func(x *guardian) bool {
-			its, _, _ := span(x)
-			return x != g && quotes(own, its, x.v.Text)
-		}) {
-			continue
-		}
-		if text = string(whole[:from]) + own + string(whole[to:]); text == g.v.Text {
+	own, tokens := h.words(t, all), []llm.Token(nil)
+	text := string(whole[:from]) + own + string(whole[to:])
+	for _, g := range all {
+		if g.v.Text == text {
 			tokens = g.v.Tokens
+			break
 		}
-		break
 	}
 	v := &all[0].v
 	v.Position, v.Text, v.Tokens = position, text, tokens
+}
+
+// words returns what stands for what several guards change: the words of one with which those of all others begin, or
+// of the first that have no byte of what another changes, or nothing. Others may quote what another replaces: that
+// between two replacements of their own, which a client may choose to see just that.
+func (h *holdback) words(t *pickTask, all []*guardian) string {
+	var own, changed []string
+	for _, g := range all {
+		text, from, to := h.span(t, g)
+		if words := g.v.Text[from : len(g.v.Text)-(len(text)-to)]; words != "" || from < to {
+			own = append(own, words)
+			changed = append(changed, string(text[from:to]))
+		}
+	}
+	if len(own) == 0 {
+		return ""
+	}
+	first := slices.MinFunc(own, func(a, b string) int { return len(a) - len(b) })
+	differs := func(words string) bool { return !strings.HasPrefix(words, first) }
+	if !slices.ContainsFunc(own, differs) {
+		return first
+	}
+	for i, words := range own {
+		quotes := false
+		for k, text := range changed {
+			for _, b := range []byte(words) {
+				quotes = quotes || k != i && strings.IndexByte(text, b) >= 0
+			}
+		}
+		if !quotes {
+			return words
+		}
+	}
+	return ""
 }
 
 // edited returns which bytes of a text another one has not, all between the first and the last of them, in whole
@@ -92,70 +162,4 @@ func edited(text []byte, other string) (from, to int) {
 		to++
 	}
 	return from, to
-}
-
-const (
-	// quoted is how many bytes in a row make a quotation.
-	quoted = 3
-	// mostCompared bounds the bytes of a text times those of another that are compared.
-	mostCompared = 1 << 18
-)
-
-// quotes reports whether words have a part of what another guard changes of a text, or all of a short piece of it.
-func quotes(words string, text []byte, other string) bool {
-	pieces, ok := lost(text, other)
-	for _, piece := range pieces {
-		n := min(quoted, len(piece))
-		for i := 0; i+n <= len(piece); i++ {
-			if strings.Contains(words, string(piece[i:i+n])) {
-				return true
-			}
-		}
-	}
-	return !ok
-}
-
-// lost returns the pieces of a text that another one has not: what is between the bytes of a longest common
-// subsequence. It reports false where the two are too long for that.
-func lost(text []byte, other string) (pieces [][]byte, ok bool) {
-	from, to := edited(text, other)
-	other = other[from : len(other)-(len(text)-to)]
-	text = text[from:to]
-	n, m := len(text), len(other)
-	if n*m > mostCompared {
-		return nil, false
-	}
-	// common[i*(m+1)+j] is the length for text[i:] and other[j:].
-	common := make([]int32, (n+1)*(m+1))
-	for i := n - 1; i >= 0; i-- {
-		for j := m - 1; j >= 0; j-- {
-			at := i*(m+1) + j
-			if text[i] == other[j] {
-				common[at] = common[at+m+2] + 1
-			} else {
-				common[at] = max(common[at+1], common[at+m+1])
-			}
-		}
-	}
-	begin := 0
-	for i, j := 0, 0; i <= n; {
-		switch at := i*(m+1) + j; {
-		case i < n && j < m && text[i] == other[j]:
-			if begin < i {
-				pieces = append(pieces, text[begin:i])
-			}
-			i, j = i+1, j+1
-			begin = i
-		case i < n && (j == m || common[at+m+1] >= common[at+1]):
-			i++
-		case j < m:
-			j++
-		default:
-			if begin < n {
-				pieces = append(pieces, text[begin:])
-			}
-			i++
-		}
-	}
-	return pieces, true
 }

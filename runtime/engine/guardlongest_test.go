@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"tgi/runtime/llm"
+	"tgi/runtime/sample"
+)
+
+// hidden says which bytes of a text are of the longest of some secrets from the left, and before which byte that is
+// decided where more text may follow.
+func hidden(text string, secrets []string, more bool) (gone []bool, decided int) {
+	gone = make([]bool, len(text))
+	for decided < len(text) {
+		best := 0
+		for _, s := range secrets {
+			switch rest := text[decided:]; {
+			case strings.HasPrefix(rest, s):
+				best = max(best, len(s))
+			case more && strings.HasPrefix(s, rest):
+				return gone, decided
+			}
+		}
+		for i := range best {
+			gone[decided+i] = true
+		}
+		decided += max(best, 1)
+	}
+	return gone, decided
+}
+
+// longest is a guard that replaces the longest of some secrets by its name. It reads nothing of what went out, and goes
+// by what is held alone: so what it says of a secret rests on what it saw behind it.
+func longest(name string, secrets ...string) sample.Guard {
+	return saying{llm.GuardRules{Name: name, Hold: 20, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+		held := string(v.Text[v.Context:])
+		gone, decided := hidden(held, secrets, v.Reason == llm.FinishNone)
+		n, to := 0, 0
+		for i, end := range v.Ends {
+			end := int(end) - v.Context
+			if end > decided {
+				break
+			}
+			if end == len(held) || end == 0 || !gone[end] || !gone[end-1] || begins(held, secrets, end) {
+				n, to = i+1, end
+			}
+		}
+		if n == 0 {
+			return llm.Verdict{Position: v.Released}
+		}
+		var out strings.Builder
+		for i := range to {
+			if !gone[i] {
+				out.WriteByte(held[i])
+			} else if i == 0 || !gone[i-1] || begins(held, secrets, i) {
+				out.WriteString(name)
+			}
+		}
+		if out.String() != held[:to] {
+			return llm.Verdict{Kind: llm.VerdictReplace, Position: v.Released + n, Text: out.String()}
+		}
+		return llm.Verdict{Position: v.Released + n}
+	}}
+}
+
+// begins reports whether one of the replaced parts begins at a place.
+func begins(text string, secrets []string, place int) bool {
+	for at := 0; at <= place && at < len(text); {
+		best := 0
+		for _, s := range secrets {
+			if strings.HasPrefix(text[at:], s) {
+				best = max(best, len(s))
+			}
+		}
+		if at == place {
+			return best > 0
+		}
+		at += max(best, 1)
+	}
+	return false
+}
+
+// tap releases all and keeps the text that it saw last.
+func tap(text *string) sample.Guard {
+	return saying{llm.GuardRules{Name: "tap", Hold: 1, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+		*text = string(v.Text) // shorter than what a view has
+		return llm.Verdict{Position: len(v.Output)}
+	}}
+}
+
+// TestReplacedByWhatStays: what a guard replaces by what it sees behind is what it replaces of the text that stays,
+// whatever another takes back.
+func TestReplacedByWhatStays(t *testing.T) {
+	e := start(t, newFake(64, 16, 256), Config{})
+	lists := [][]string{{"b", "bba"}, {"c", "ch", "chb"}, {"h", "hb ", "b", "bcb"}, {"bc", "bcbca"}}
+	replaced, rewound := 0, 0
+	for seed := range uint64(6000) {
+		secrets := lists[seed%4]
+		text := ""
+		list := []sample.Guard{longest("#", secrets...), fickle(seed, true), tap(&text)}
+		if seed%3 == 0 {
+			list = append(list, fickle(seed+10_000, true))
+		}
+		rand.New(rand.NewPCG(seed, 8)).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		q := endless(16)
+		q.Params.Temperature, q.Params.Seed = 1.5, seed
+		q.Plugins = func(int) sample.Plugins { return sample.Plugins{Guards: list} }
+		got, err := generate(e, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fin := got.finish[0]
+		if fin.Reason != llm.FinishLength {
+			continue
+		}
+		gone, _ := hidden(text, secrets, false)
+		var want strings.Builder
+		for i := range len(text) {
+			if !gone[i] {
+				want.WriteByte(text[i])
+			} else if i == 0 || !gone[i-1] || begins(text, secrets, i) {
+				want.WriteByte('#')
+			}
+		}
+		if fin.Text != want.String() {
+			t.Errorf("%d: %q of %q: %q, want %q", seed, secrets, text, fin.Text, want.String())
+		}
+		replaced, rewound = replaced+fin.Replaced, rewound+fin.Rewound
+	}
+	if replaced < 5000 || rewound < 5000 {
+		t.Errorf("%d tokens were replaced, %d taken back: nothing was tried", replaced, rewound)
+	}
+}
+
+// TestReplacementsRestOnAll: of two guards that replace neither has the other's secret cut in two: what goes out is no
+// byte of what either replaces of the whole text, and nearly all others.
+func TestReplacementsRestOnAll(t *testing.T) {
+	s := open(t, start(t, newFake(64, 16, 256), Config{}), 1)
+	defer s.Close()
+	const letters = "bch "
+	replaced, visible, lost := 0, 0, 0
+	for seed := range uint64(8000) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		word := func(n int) string {
+			var b strings.Builder
+			for range n {
+				b.WriteByte(letters[r.IntN(len(letters)-1)])
+			}
+			return b.String()
+		}
+		some := func() (list []string) {
+			for range 1 + r.IntN(3) {
+				list = append(list, word(1+r.IntN(4)))
+			}
+			return list
+		}
+		one, two, text := some(), some(), ""
+		list := []sample.Guard{longest("#", one...), longest("@", two...), tap(&text)}
+		r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		o := s.Output(0, []llm.Token{7}, params(40), list)
+		shown := ""
+		note := func(events []Event, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, ev := range events {
+				shown += ev.Text
+			}
+		}
+		for range 12 {
+			id := slices.Index(pieces, word(1))
+			o.Begin()
+			note(o.Add(Emitted{Token: llm.Token(id), Whole: true}))
+		}
+		note(o.End())
+		shown = strings.TrimSuffix(shown, "</s>")
+		a, _ := hidden(text, one, false)
+		b, _ := hidden(text, two, false)
+		var left []byte
+		for i := range len(text) {
+			if !a[i] && !b[i] {
+				left = append(left, text[i])
+			}
+		}
+		bare := strings.NewReplacer("#", "", "@", "").Replace(shown)
+		if !within(bare, string(left)) {
+			t.Errorf("%d: %q and %q of %q: %q, want no more than %q", seed, one, two, text, shown, left)
+		}
+		replaced += strings.Count(shown, "#") + strings.Count(shown, "@")
+		visible, lost = visible+len(left), lost+len(left)-len(bare)
+	}
+	if replaced < 5000 || lost > visible/200 {
+		t.Errorf("%d parts were replaced, %d of %d bytes lost", replaced, lost, visible)
+	}
+}
+
+// within reports whether a text is left of another when some bytes of that are taken out.
+func within(text, of string) bool {
+	i := 0
+	for k := 0; i < len(text) && k < len(of); k++ {
+		if text[i] == of[k] {
+			i++
+		}
+	}
+	return i == len(text)
+}
