@@ -235,11 +235,12 @@ func TestRanksOfSentenceTransformers(t *testing.T) {
 // or refused where the settings want that.
 func TestUnknownOfVectors(t *testing.T) {
 	bodies := map[string]fieldsOf{"/v1/embeddings": {"input": "a"}, "/embed": {"inputs": "a"},
-		"/v1/rerank": {"query": "a", "documents": []any{"b", map[string]any{"text": "c", "id": 1}}, "model": "bert-rank"},
-		"/rerank":    {"query": "a", "texts": []string{"b"}, "model": "bert-rank"},
-		"/decode":    {"ids": []int{1}}, "/api/embed": {"model": "roberta", "input": "a"}}
+		"/v1/rerank": {"query": "a", "model": "bert-rank",
+			"documents": []any{"b", map[string]any{"text": "c", "id": 1}}},
+		"/rerank": {"query": "a", "texts": []string{"b"}, "model": "bert-rank"},
+		"/decode": {"ids": []int{1}}, "/api/embed": {"model": "roberta", "input": "a"}}
 	for _, strict := range []bool{false, true} {
-		s := openTexts(t, func(c *config.Config) { c.Server.StrictFields = strict; c.Server.Ollama = true }, "roberta",
+		s := openTexts(t, func(c *config.Config) { c.Server.StrictFields, c.Server.Ollama = strict, true }, "roberta",
 			"bert-rank")
 		for path, body := range bodies {
 			body = maps.Clone(body)
