@@ -138,7 +138,8 @@ func (s *Set) load(ctx context.Context, w desired, wasm []byte, like *guest.Gues
 			g.Close()
 		}
 	}()
-	v = &version{guest: g, origin: w.origin, source: w.source, settings: w.settings, loaded: time.Now(), since: since,
+	v = &version{guest: g, origin: w.origin, source: w.source, settings: w.settings,
+		configSum: s.o.ConfigKey.Sum(w.settings.config), loaded: time.Now(), since: since,
 		breakers: breakers{limit: s.o.Breaker.Faults, pause: s.o.Breaker.Pause}}
 	v.key = v.sum() + fmt.Sprint(w.settings)
 	v.refs.Store(1)

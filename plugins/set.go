@@ -108,6 +108,8 @@ type Options struct {
 	// Public returns what clients may know of the text of an error, in which files may be named with their folders: of
 	// why a plugin could not be loaded. It must not use the set. Nil lets them know all. Status and log have all.
 	Public func(text string) string
+	// ConfigKey makes the checksums of configurations that Used has; nil has none there.
+	ConfigKey *ConfigKey
 
 	Logs *Logs        // keeps the last lines of each plugin; nil keeps none
 	Log  *slog.Logger // of what happens to plugins and of what they print; nil drops it

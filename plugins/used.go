@@ -1,9 +1,6 @@
 package plugins
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-
 	"tgi/runtime/llm"
 	"tgi/sdk/abi"
 )
@@ -44,9 +41,8 @@ func (p *Program) Used() Used { return p.part.used(abi.KindProgram) }
 // this machine, so it is left out.
 func (p *part) used(kind string) Used {
 	u := Used{Name: p.name, Use: kind, Version: p.version.guest.Description().Version, SHA256: p.version.sum()}
-	if c := p.version.settings.config; c != "" && c != "{}" && kind != abi.KindTemplate && kind != abi.KindTools {
-		sum := sha256.Sum256([]byte(c))
-		u.Config = hex.EncodeToString(sum[:])
+	if kind != abi.KindTemplate && kind != abi.KindTools {
+		u.Config = p.version.configSum
 	}
 	return u
 }

@@ -21,6 +21,7 @@ type version struct {
 	origin      origin
 	source      string // of the module
 	settings    settings
+	configSum   string   // of its configuration, by Options.ConfigKey
 	key         string   // what tells its grammars from those of other modules and settings
 	kinds       []string // used of the module
 	steps       []string // of them, those of the token loop

@@ -34,7 +34,8 @@ type UsedPlugin struct {
 	Name, Use string
 	// Version is what the module says of itself, SHA256 the module's checksum in hex.
 	Version, SHA256 string
-	// Config is the checksum, in hex, of what its operator configured; empty for nothing.
+	// Config is a checksum of what its operator configured that nobody without a key of the server can make; empty for
+	// nothing.
 	Config string
 }
 

@@ -84,6 +84,9 @@ type Server struct {
 	// ScopeAdmin do; none of either switches those routes off. They open
 	// nothing else.
 	AdminKeys []string `toml:"admin_keys"`
+	// ReceiptKey is the secret by which receipts have checksums of plugins'
+	// configurations; empty makes one at each start.
+	ReceiptKey string `toml:"receipt_key"`
 	// ProtectMetrics makes /metrics want a key of any scope.
 	ProtectMetrics bool `toml:"protect_metrics"`
 	// AdminHostname and AdminPort are where the routes below /admin are served,

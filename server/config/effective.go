@@ -134,7 +134,7 @@ func shownAs(name, text string) string {
 
 // isSecret reports whether the value of a setting must not be shown.
 func isSecret(name string) bool {
-	return slices.Contains([]string{"api_keys", "admin_keys", "key", "redis_url", "hub_token"}, name)
+	return slices.Contains([]string{"api_keys", "admin_keys", "receipt_key", "key", "redis_url", "hub_token"}, name)
 }
 
 // plain returns the value of a setting in types that files know, without secrets.

@@ -98,11 +98,16 @@ func MatchesPlugin(plugins []string, name string) bool {
 	})
 }
 
+// minReceiptKey is the length of the shortest server.receipt_key, in bytes: 128 bits, if they are random.
+const minReceiptKey = 16
+
 // validateKeys adds what is wrong with keys. No error repeats a key.
 func (c *Config) validateKeys(v *verdict) {
 	usable := func(at, k string) {
 		v.check(k != "" && !strings.ContainsAny(k, " \t\r\n"), "%s must be neither empty nor hold white space", at)
 	}
+	v.check(c.Server.ReceiptKey == "" || len(c.Server.ReceiptKey) >= minReceiptKey,
+		"server.receipt_key must have %d bytes or more, or be empty; given %d", minReceiptKey, len(c.Server.ReceiptKey))
 	for i, k := range c.Server.APIKeys {
 		usable(fmt.Sprintf("server.api_keys[%d]", i), k)
 	}

@@ -1,7 +1,6 @@
 package fields
 
 import (
-	"fmt"
 	"slices"
 
 	"tgi/server/generate"
@@ -19,11 +18,6 @@ func Decode(text []byte, want string, list []wire.Field, d *generate.Draft) erro
 	unknown, err := wire.DecodeNoting(text, want, list)
 	d.Unknown = Unknown(unknown)
 	return err
-}
-
-// NotKnown refuses a member that means nothing, where server.strict_fields wants that.
-func NotKnown(name string) error {
-	return &generate.Invalid{Field: name, Msg: fmt.Sprintf("`%s` is not known here (server.strict_fields)", name)}
 }
 
 // Unknown returns those of the members that a route does not know which mean nothing, nil for none.

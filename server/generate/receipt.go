@@ -228,7 +228,7 @@ func AppendReceipt(b []byte, r *Receipt) []byte {
 		for i, p := range r.Plugins {
 			b = wire.AppendString(append(wire.Comma(b, i), `{"name":`...), p.Name)
 			b = appendText(appendText(b, "use", p.Use), "version", p.Version)
-			b = appendText(appendText(b, "sha256", p.SHA256), "config_sha256", p.Config)
+			b = appendText(appendText(b, "sha256", p.SHA256), "config_mac", p.Config)
 			b = append(b, '}')
 		}
 		b = append(b, ']')

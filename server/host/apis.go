@@ -60,10 +60,9 @@ func (f *manager) apis() []server.API {
 	}
 	if cfg.Server.Ollama {
 		beside = append(beside, ollama.New(ollama.Options{Models: f, Texts: f, Library: ollamaAPI{modelsAPI{f}},
-			Version: f.boot.version, Keyless: len(cfg.AllKeys()) == 0, StrictFields: cfg.Server.StrictFields}))
+			Version: f.boot.version, Keyless: len(cfg.AllKeys()) == 0}))
 	}
-	ofTexts := texts.New(texts.Options{Models: f, Version: f.boot.version, ComputeType: cfg.Server.ComputeType,
-		StrictFields: cfg.Server.StrictFields})
+	ofTexts := texts.New(texts.Options{Models: f, Version: f.boot.version, ComputeType: cfg.Server.ComputeType})
 	beside = append(beside, ofTexts)
 	native := tgi.New(tgi.Options{
 		Texts:  ofTexts,

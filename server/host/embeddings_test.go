@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -226,41 +225,6 @@ func TestRanksOfSentenceTransformers(t *testing.T) {
 			}
 			if n > 0 && got[n-1].Score < one.Score {
 				t.Errorf("%s: scores do not fall: %v", name, got)
-			}
-		}
-	}
-}
-
-// TestUnknownOfVectors: members that mean nothing where no text is generated, such as plugins, are named in a header,
-// or refused where the settings want that.
-func TestUnknownOfVectors(t *testing.T) {
-	bodies := map[string]fieldsOf{"/v1/embeddings": {"input": "a"}, "/embed": {"inputs": "a"},
-		"/v1/rerank": {"query": "a", "model": "bert-rank",
-			"documents": []any{"b", map[string]any{"text": "c", "id": 1}}},
-		"/rerank": {"query": "a", "texts": []string{"b"}, "model": "bert-rank"},
-		"/decode": {"ids": []int{1}}, "/api/embed": {"model": "roberta", "input": "a"}}
-	for _, strict := range []bool{false, true} {
-		s := openTexts(t, func(c *config.Config) { c.Server.StrictFields, c.Server.Ollama = strict, true }, "roberta",
-			"bert-rank")
-		for path, body := range bodies {
-			body = maps.Clone(body)
-			body["user"] = "u" // which asks for nothing
-			if _, named := body["model"]; !named {
-				body["model"] = "roberta"
-			}
-			askTexts(t, s, path, body, 200, nil)
-			body["plugins"] = []any{map[string]any{"name": "nope"}}
-			text, err := json.Marshal(body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(text))
-			r.Header.Set("Content-Type", "application/json")
-			w := httptest.NewRecorder()
-			s.ServeHTTP(w, r)
-			refused := w.Code >= 400 && strings.Contains(w.Body.String(), "`plugins` is not known here")
-			if named := w.Header().Get("X-Ignored-Fields") == "plugins"; refused != strict || named == strict {
-				t.Errorf("%s, strict %v: %d %v: %.300s", path, strict, w.Code, w.Header(), w.Body)
 			}
 		}
 	}

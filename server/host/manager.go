@@ -54,9 +54,11 @@ type manager struct {
 	// programs does so among programs.
 	programs *plugins.Turns
 	// kinds are those that files of plugins had in models, also in those that were unloaded.
-	kinds  *plugins.Kinds
-	opened time.Time
-	build  string // of the program; "" where it is not known
+	kinds *plugins.Kinds
+	// configKey makes the checksums of plugins' configurations in receipts.
+	configKey *plugins.ConfigKey
+	opened    time.Time
+	build     string // of the program; "" where it is not known
 	// single says that the settings name one model: the log need not say which.
 	single bool
 	// systemMemory returns the bytes of memory that are to be had; atStart is what it said then.
@@ -115,6 +117,7 @@ func newManager(o Options, b *bootServer, d device, obs engine.Observer) (*manag
 	}
 	fl.pluginLogs = plugins.NewLogs()
 	fl.turns, fl.programs, fl.kinds = plugins.NewTurns(), plugins.NewProgramTurns(), plugins.NewKinds()
+	fl.configKey = plugins.NewConfigKey(cfg.Server.ReceiptKey)
 	fl.governor = plugins.NewGovernor(func() bool { return fl.demand.Rows() > 0 })
 	if fl.reload == nil {
 		fl.reload = func(running config.Config, _ *filestamp.Stamp) (config.Config, []string, error) {

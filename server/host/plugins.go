@@ -84,15 +84,16 @@ func (f *manager) openPlugins(ctx context.Context, cfg config.Config, in *instan
 		Memory:       f.memory, GrammarMemory: grammarMemory(cfg.Plugins, f.memory.Stats().Limit),
 		GrammarTime: time.Duration(cfg.Plugins.GrammarTime),
 
-		Breaker: plugins.Breaker{Faults: cfg.Plugins.BreakerFaults, Pause: time.Duration(cfg.Plugins.BreakerPause)},
-		Compile: compileLimits(cfg.Plugins),
-		Client:  server.ClientID,
-		Request: server.RequestID,
-		MayName: server.MayNamePlugin,
-		Where:   func(err *plugins.SpecError) string { return pluginPlace(*c.given.Load(), err) },
-		Public:  func(text string) string { return publicText(*c.given.Load(), f.library.Dir(), text) },
-		Logs:    f.pluginLogs,
-		Log:     log,
+		Breaker:   plugins.Breaker{Faults: cfg.Plugins.BreakerFaults, Pause: time.Duration(cfg.Plugins.BreakerPause)},
+		Compile:   compileLimits(cfg.Plugins),
+		Client:    server.ClientID,
+		Request:   server.RequestID,
+		MayName:   server.MayNamePlugin,
+		Where:     func(err *plugins.SpecError) string { return pluginPlace(*c.given.Load(), err) },
+		Public:    func(text string) string { return publicText(*c.given.Load(), f.library.Dir(), text) },
+		ConfigKey: f.configKey,
+		Logs:      f.pluginLogs,
+		Log:       log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", placed(cfg, err), bridge.Suggestion(err))

@@ -38,8 +38,6 @@ type Options struct {
 	Version string
 	// Keyless says that the server has no keys: then everybody may say how long a model stays loaded.
 	Keyless bool
-	// StrictFields refuses requests for vectors with members that mean nothing; Models do so for texts.
-	StrictFields bool
 }
 
 // API is Ollama's routes.

@@ -3,9 +3,7 @@ package ollama
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"tgi/runtime/embed"
@@ -24,8 +22,7 @@ type texts struct {
 	keep       *time.Duration
 	truncate   bool
 	dimensions *uint64
-	ignored    []string // that have no effect here
-	unknown    []string // that mean nothing
+	ignored    []string
 }
 
 // fields are those of both routes.
@@ -51,13 +48,7 @@ func (q *texts) fields() []wire.Field {
 func (q *texts) decode(ctx context.Context, body []byte, want string, more ...wire.Field) error {
 	q.truncate = true
 	list := append(q.fields(), more...)
-	err := server.Decode(ctx, body, func(r *wire.Reader) error {
-		unknown, err := r.Noting(func(r *wire.Reader) error { return r.Object(want, list) })
-		q.unknown = slices.DeleteFunc(fields.Unknown(unknown), func(name string) bool {
-			return strings.HasPrefix(name, "options.") // which are in ignored
-		})
-		return err
-	})
+	err := server.Decode(ctx, body, func(r *wire.Reader) error { return r.Object(want, list) })
 	if err == nil && q.named == "" {
 		return errNoModel
 	}
@@ -86,10 +77,6 @@ func (q *texts) readInput(r *wire.Reader) error {
 // vectors computes a request, and hands its model and vectors to reply. Vectors of unit length are what /api/embed has.
 func (a *API) vectors(w http.ResponseWriter, r *http.Request, q *texts, field string,
 	reply func(m *dispatch.Embedder, result *embeddings.Result, loaded time.Time) error) error {
-	if a.options.StrictFields && len(q.unknown) > 0 {
-		return fields.NotKnown(q.unknown[0])
-	}
-	q.ignored = append(q.ignored, q.unknown...)
 	id := means(q.named, a.options.Models.Has)
 	m, release, err := dispatch.UseEmbedder(a.options.Texts, r, id, server.Embeds)
 	if err != nil {

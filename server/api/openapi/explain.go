@@ -63,7 +63,7 @@ func explained() map[string]*Schema {
 			may("grammar_sha256", sum("of the grammar with its language; white space of JSON does not count.")),
 			may("plugins", list(object("", need("name", text("")), need("use", text("The kind that it was used as.")),
 				may("version", text("")), need("sha256", sum("of the module.")),
-				may("config_sha256", sum("of its operator's settings."))))),
+				may("config_mac", text("HMAC-SHA256 of its operator's settings: 16 digits that name the key, a full stop, 64 digits."))))),
 			need("prompt", object("", need("tokens", whole("int32", "")),
 				need("sha256", sum("of the tokens, four bytes each, the lowest first.")),
 				may("images_sha256", sum("of the images.")))),

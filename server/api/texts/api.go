@@ -16,8 +16,6 @@ import (
 	"tgi/server"
 	"tgi/server/dispatch"
 	"tgi/server/embeddings"
-	"tgi/server/fields"
-	"tgi/server/generate"
 )
 
 // Options of an API.
@@ -28,8 +26,6 @@ type Options struct {
 	Version string
 	// ComputeType is the value of the header x-compute-type.
 	ComputeType string
-	// StrictFields refuses requests with members that mean nothing.
-	StrictFields bool
 }
 
 // API is the routes.
@@ -78,17 +74,11 @@ func read(serve handler) func(http.ResponseWriter, *http.Request) error {
 	}
 }
 
-// use returns the model that a request names, for one of some tasks. Members of the request that mean nothing are
-// refused, or named in a header of the reply.
-func (a *API) use(w http.ResponseWriter, r *http.Request, c *common, tasks ...server.Task) (*dispatch.Embedder, func(),
-	error) {
-	if a.options.StrictFields && len(c.unknown) > 0 {
-		return nil, nil, fields.NotKnown(c.unknown[0])
-	}
-	generate.SetUnknown(w.Header(), c.unknown)
+// use returns the model that a request names, for one of some tasks.
+func (a *API) use(r *http.Request, name *string, tasks ...server.Task) (*dispatch.Embedder, func(), error) {
 	body := ""
-	if c.model != nil {
-		body = *c.model
+	if name != nil {
+		body = *name
 	}
 	return dispatch.UseEmbedder(a.options.Models, r, body, tasks...)
 }

@@ -1,11 +1,9 @@
 package texts
 
 import (
-	"context"
 	"strings"
 
 	"tgi/runtime/llm"
-	"tgi/server"
 	"tgi/server/embeddings"
 	"tgi/server/fields"
 	"tgi/server/wire"
@@ -22,7 +20,6 @@ type common struct {
 	direction  *string
 	rawScores  bool
 	normalize  *bool
-	unknown    []string // members that mean nothing
 }
 
 // fields of the routes of TEI.
@@ -36,15 +33,6 @@ func (c *common) fields() []wire.Field {
 		{Name: "normalize", Read: wire.Optional(&c.normalize, (*wire.Reader).Bool)},
 		{Name: "raw_scores", Read: fields.Flag(&c.rawScores)},
 	}
-}
-
-// decode reads a body, an object with members that want names in errors, and notes those that mean nothing.
-func (c *common) decode(ctx context.Context, body []byte, want string, list []wire.Field) error {
-	return server.Decode(ctx, body, func(r *wire.Reader) error {
-		unknown, err := r.Noting(func(r *wire.Reader) error { return r.Object(want, list) })
-		c.unknown = fields.Unknown(unknown)
-		return err
-	})
 }
 
 // finish makes the options of what was read. field is what requests call the texts.

@@ -44,7 +44,8 @@ func (b *rerankBody) decode(ctx context.Context, body []byte) error {
 		{Name: "max_tokens_per_doc", Read: wire.Optional(&b.perText, (*wire.Reader).Usize)},
 		{Name: "return_documents", Read: wire.Optional(&b.withTexts, (*wire.Reader).Bool)},
 	}...)
-	if err := b.common.decode(ctx, body, "struct RerankRequest", list); err != nil {
+	err := server.Decode(ctx, body, func(r *wire.Reader) error { return r.Object("struct RerankRequest", list) })
+	if err != nil {
 		return err
 	}
 	if err := b.finish("documents"); err != nil {
@@ -101,7 +102,7 @@ func (a *API) serveRerank(w http.ResponseWriter, r *http.Request, body []byte, v
 	if b.withTexts != nil {
 		texts = *b.withTexts
 	}
-	m, release, err := a.use(w, r, &b.common, server.Reranks)
+	m, release, err := a.use(r, b.model, server.Reranks)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,8 @@ var scoring = []server.Task{server.Reranks, server.Classifies}
 func (c *common) decodeInputs(ctx context.Context, body []byte, want string, read func(*wire.Reader) error,
 	more ...wire.Field) error {
 	list := append(c.fields(), wire.Field{Name: "inputs", Required: true, Read: read})
-	if err := c.decode(ctx, body, want, append(list, more...)); err != nil {
+	err := server.Decode(ctx, body, func(r *wire.Reader) error { return r.Object(want, append(list, more...)) })
+	if err != nil {
 		return err
 	}
 	return c.finish("inputs")
@@ -37,7 +38,7 @@ func (a *API) embed(w http.ResponseWriter, r *http.Request, body []byte) error {
 	if err := c.decodeInputs(r.Context(), body, "struct EmbedRequest", b.read); err != nil {
 		return err
 	}
-	m, release, err := a.use(w, r, &c, server.Embeds)
+	m, release, err := a.use(r, c.model, server.Embeds)
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func (a *API) embedAll(w http.ResponseWriter, r *http.Request, body []byte) erro
 	if err := c.decodeInputs(r.Context(), body, "struct EmbedAllRequest", b.read); err != nil {
 		return err
 	}
-	m, release, err := a.use(w, r, &c, server.Embeds)
+	m, release, err := a.use(r, c.model, server.Embeds)
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (a *API) embedSparse(w http.ResponseWriter, r *http.Request, body []byte) e
 	if err := c.decodeInputs(r.Context(), body, "struct EmbedSparseRequest", b.read); err != nil {
 		return err
 	}
-	m, release, err := a.use(w, r, &c, server.Embeds)
+	m, release, err := a.use(r, c.model, server.Embeds)
 	if err != nil {
 		return err
 	}
@@ -200,14 +201,16 @@ func (a *API) rerank(w http.ResponseWriter, r *http.Request, body []byte) error 
 		{Name: "texts", Required: true, Read: wire.Into(&list, (*wire.Reader).Strings)},
 		{Name: "return_text", Read: wire.Optional(&withText, (*wire.Reader).Bool)},
 	}...)
-	err := c.decode(r.Context(), body, "struct RerankRequest", fields)
+	err := server.Decode(r.Context(), body, func(r *wire.Reader) error {
+		return r.Object("struct RerankRequest", fields)
+	})
 	if err == nil {
 		err = c.finish("texts")
 	}
 	if err != nil {
 		return err
 	}
-	m, release, err := a.use(w, r, &c, server.Reranks)
+	m, release, err := a.use(r, c.model, server.Reranks)
 	if err != nil {
 		return err
 	}
@@ -243,7 +246,7 @@ func (a *API) servePredict(w http.ResponseWriter, r *http.Request, body []byte, 
 	if err := c.decodeInputs(r.Context(), body, "struct PredictRequest", b.readPairs); err != nil {
 		return err
 	}
-	m, release, err := a.use(w, r, &c, scoring...)
+	m, release, err := a.use(r, c.model, scoring...)
 	if err != nil {
 		return err
 	}
@@ -309,7 +312,7 @@ func (a *API) similarity(w http.ResponseWriter, r *http.Request, body []byte) er
 	if len(list) == 0 {
 		return invalid("inputs", "`inputs.sentences` cannot be empty")
 	}
-	m, release, err := a.use(w, r, &c, server.Embeds)
+	m, release, err := a.use(r, c.model, server.Embeds)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (a *API) Root(w http.ResponseWriter, r *http.Request, body []byte) error {
 // Info is GET /info.
 func (a *API) Info(w http.ResponseWriter, r *http.Request) error {
 	return Serve(w, r, nil, func(w http.ResponseWriter, r *http.Request, _ []byte) error {
-		m, release, err := a.use(w, r, &common{}, anyTask...)
+		m, release, err := a.use(r, nil, anyTask...)
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (a *API) tokenize(w http.ResponseWriter, r *http.Request, body []byte) erro
 	if err != nil {
 		return err
 	}
-	m, release, err := a.use(w, r, &c, anyTask...)
+	m, release, err := a.use(r, c.model, anyTask...)
 	if err != nil {
 		return err
 	}
@@ -222,10 +222,13 @@ func (a *API) decode(w http.ResponseWriter, r *http.Request, body []byte) error 
 				})
 			})
 		}})
-	if err := c.decode(r.Context(), body, "struct DecodeRequest", list); err != nil {
+	err := server.Decode(r.Context(), body, func(r *wire.Reader) error {
+		return r.Object("struct DecodeRequest", list)
+	})
+	if err != nil {
 		return err
 	}
-	m, release, err := a.use(w, r, &c, anyTask...)
+	m, release, err := a.use(r, c.model, anyTask...)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,11 @@ func (r *receipt) checksums() error {
 		{"prompt.images", r.Prompt.Images}}
 	for i, p := range r.Plugins {
 		at := fmt.Sprintf("plugins[%d].", i)
-		list = append(list, member{at, p.SHA256}, member{at + "config", p.Config})
+		list = append(list, member{at, p.SHA256})
+		if p.Config != "" && !macs.MatchString(p.Config) {
+			return fmt.Errorf("receipt.%sconfig_mac: want 16 of 0-9 and a-f, a full stop and 64 of these, given %s", at,
+				shown(p.Config))
+		}
 	}
 	for _, m := range list {
 		if m.sum != "" && !sums.MatchString(m.sum) {
@@ -208,6 +212,9 @@ var (
 // sums are checksums as receipts have them.
 var sums = regexp.MustCompile("^[0-9a-f]{64}$")
 
+// macs are checksums that only a server with the key makes, behind the name of that.
+var macs = regexp.MustCompile(`^[0-9a-f]{16}\.[0-9a-f]{64}$`)
+
 // settingKinds are those of the known settings. Others may be of a later version, and are
 // compared alone.
 var settingKinds = map[string]valueKind{
@@ -242,7 +249,16 @@ func (r *receipt) drawn() bool {
 
 type plugin struct {
 	Name, Use, Version, SHA256 string
-	Config                     string `json:"config_sha256"`
+	// Config is an HMAC, whose beginning names the key.
+	Config string `json:"config_mac"`
+}
+
+// comparable reports whether what two plugins are configured with can be compared: the same key made the checksums. One
+// that is configured differs from one that is not, whatever the key is.
+func (p *plugin) comparable(q plugin) bool {
+	before, _, _ := strings.Cut(p.Config, ".")
+	now, _, _ := strings.Cut(q.Config, ".")
+	return before == now || p.Config == "" || q.Config == ""
 }
 
 func (p *plugin) key() string { return p.Name + " (" + p.Use + ")" }
@@ -304,6 +320,9 @@ func (r *receipt) origin(is *receipt) (list []Difference) {
 	for _, key := range slices.Sorted(maps.Keys(before)) {
 		p := before[key]
 		if q, ok := now[key]; ok {
+			if !p.comparable(q) {
+				p.Config, q.Config = "", ""
+			}
 			add("plugin "+key, p.String(), q.String())
 		} else {
 			add("plugin "+key, p.String(), "")

@@ -370,3 +370,41 @@ func TestSettingKinds(t *testing.T) {
 		t.Error("half a token is taken")
 	}
 }
+
+// TestConfigurations: what plugins are configured with is compared where both checksums were made with the same key.
+func TestConfigurations(t *testing.T) {
+	mac := func(key, text string) string { return sum(key)[48:] + "." + sum(text) }
+	for _, x := range []struct {
+		was, is string
+		differ  bool
+	}{
+		{mac("k", "a"), mac("k", "a"), false},
+		{mac("k", "a"), mac("k", "b"), true},
+		{mac("k", "a"), mac("another", "a"), false},
+		{mac("k", "a"), mac("another", "b"), false},
+		{mac("k", "a"), "", true},
+		{"", mac("k", "a"), true},
+		{"", "", false},
+	} {
+		read := func(mac string) receipt {
+			text := goodReceipt
+			if mac != "" {
+				text = strings.Replace(text, sum("aa")+`"`, sum("aa")+`", "config_mac": "`+mac+`"`, 1)
+			}
+			r, err := readReceipt(json.RawMessage(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		was, is := read(x.was), read(x.is)
+		if list := was.origin(&is); (len(list) > 0) != x.differ {
+			t.Errorf("%q and %q: %v", x.was, x.is, list)
+		}
+	}
+	bad := strings.Replace(goodReceipt, sum("aa")+`"`, sum("aa")+`", "config_mac": "`+sum("a")+`"`, 1)
+	_, err := readReceipt(json.RawMessage(bad))
+	if err == nil || !strings.Contains(err.Error(), "plugins[0].config_mac") {
+		t.Errorf("%v", err)
+	}
+}
