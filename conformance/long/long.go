@@ -1,5 +1,5 @@
-// Package long tells tests how much of their work to do. `make test` does a part of each long test, so that it ends
-// within minutes; `make test-long`, which continuous integration runs behind it, sets TGI_LONG=1 and does all of it.
+// Package long tells tests how much of their work to do. `make test` does a part of each long test, so that all
+// end soon; `make test-long`, which continuous integration runs behind it, sets TGI_LONG=1 and does all of it.
 // `make soak` sets TGI_SOAK=1 as well: minutes of load and thousands of faults.
 //
 // Tests that do not ask this package are the same under both, so `make test-long` leaves them out: command list finds

@@ -25,7 +25,7 @@ func TestDraftModelChangesNothing(t *testing.T) {
 	guesses := openEvery(t, list, speculation, func(c *config.Config) {
 		c.Models.Folder = chatFolderOf(t, "org/second")
 	})
-	seeds := long.Count(2, 21)
+	seeds := long.Count(2, 12)
 	sameReplies(t, plain, guesses, slices.Concat(everyPlugin(list, seeds), everyGrammar(seeds), everyChat(),
 		everyCall()))
 	few, many := guesses.defaultModel().engine.Stats().Steps, plain.defaultModel().engine.Stats().Steps
