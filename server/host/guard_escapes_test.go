@@ -3,13 +3,16 @@ package host
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
 	"tgi/server/config"
 )
 
-// spelledCalls are calls whose city is the same, and writers of JSON that spell it so.
+const spelledCity = "Jürgen 😀, say \"hush\"\nin path/to"
+
+// spelledCalls are the ways in which writers of JSON spell that city.
 var spelledCalls = map[string]string{
 	"as little as JSON needs": `Jürgen 😀, say \"hush\"\nin path/to`,
 	"ASCII alone":             `J\u00fcrgen \ud83d\ude00, say \"hush\"\nin path/to`,
@@ -39,17 +42,14 @@ func (p *plugged) cities(t *testing.T, route, more string, stream bool) (cities 
 	return cities, reason
 }
 
-// TestGuardsReadEscapes: what a client reads in the arguments of a call has no string that is replaced, or that is
-// banned, however the model spelled it.
+// TestGuardsReadEscapes: what a client reads in the arguments of a call has no string that is replaced, however the
+// model spelled it.
 func TestGuardsReadEscapes(t *testing.T) {
 	p := openForced(t, func(c *config.Config) {
 		c.Server.Ollama = true
-		for _, name := range []string{"redact", "banned-strings"} {
-			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + name,
-				OnError: config.OnErrorFail, Apply: config.ApplyRequest})
-		}
+		c.Plugin = append(c.Plugin, config.Plugin{Name: "redact", Source: config.Builtin + "redact",
+			OnError: config.OnErrorFail, Apply: config.ApplyRequest})
 	})
-	city := "Jürgen 😀, say \"hush\"\nin path/to"
 	const strs = `["Jürgen 😀","say \"hush\"\nin","path/to"]`
 	for writer, spelled := range spelledCalls {
 		text := "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"" + spelled + "\"}}\n</tool_call>"
@@ -63,13 +63,38 @@ func TestGuardsReadEscapes(t *testing.T) {
 		for _, r := range cutCallRoutes {
 			for _, stream := range []bool{false, true} {
 				where := fmt.Sprintf("%s, %s, streamed %v", writer, r.name, stream)
-				if got, _ := p.cities(t, r.name, guarded(""), stream); len(got) != 1 || got[0] != city {
+				if got, _ := p.cities(t, r.name, guarded(""), stream); len(got) != 1 || got[0] != spelledCity {
 					t.Fatalf("%s: without guards %q", where, got)
 				}
 				const want = "[redacted], [redacted] [redacted]"
 				if got, _ := p.cities(t, r.name, guarded("redact"), stream); len(got) != 1 || got[0] != want {
 					t.Errorf("%s: %q, want %q", where, got, want)
 				}
+			}
+		}
+	}
+}
+
+// TestBannedAsEscapes: a banned string is taken back however the model spells it. Here nothing else may follow, so the
+// text ends in front of it.
+func TestBannedAsEscapes(t *testing.T) {
+	p := guarding(t, nil)
+	for writer, spelled := range spelledCalls {
+		for _, stream := range []bool{false, true} {
+			type object = map[string]any
+			body := object{"messages": []object{{"role": "user", "content": "Hi"}}, "temperature": 0, "max_tokens": 200,
+				"response_format": object{"type": "choice", "value": []string{`{"city": "` + spelled + `"}`}},
+				"plugins":         []object{{"name": "banned-strings", "params": object{"strings": []string{spelledCity}}}},
+				"stream":          stream}
+			request, err := json.Marshal(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			status, reply := p.call(t, http.MethodPost, "/v1/chat/completions", request)
+			text := contentOf(!stream, objectsOf(reply))
+			if status != http.StatusOK || !strings.Contains(reply, `"content_filter"`) ||
+				!strings.HasPrefix(`{"city": "`, text) {
+				t.Errorf("%s, streamed %v: %d %q, %s", writer, stream, status, text, reply)
 			}
 		}
 	}

@@ -189,7 +189,7 @@ impl Guard for Banned {
 
 plugin! {
     description: concat!(
-        r#"{"name":"banned-strings","version":"1.1.1","config":true,"kinds":["guard"],"#,
+        r#"{"name":"banned-strings","version":"1.2.0","config":true,"kinds":["guard"],"#,
         r#""guard":{"hold":256,"verdicts":["rewind"]},"#,
         r#""doc":"Takes strings back before anyone sees them, and has the model go another way.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,

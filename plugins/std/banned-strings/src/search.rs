@@ -1,9 +1,11 @@
-//! Finds the strings in a text.
+//! Finds the strings in a text, as they are and as JSON may spell them: what a client reads in the arguments of a tool
+//! call is what the escapes stand for.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use automaton::{Automaton, ROOT, SIGN};
+use escapes::Unit;
 
 /// The strings, ready to be searched for. With `whole_word` a [`SIGN`] stands behind the first character of each word:
 /// in the text, and in the strings, whose first character has one wherever it belongs to a word. So a string is not
@@ -30,6 +32,17 @@ impl Text<'_> {
             Some(&b) => b,
             None => self.held[i - self.before.len()],
         }
+    }
+
+    /// What is at a place; the text does not end there.
+    fn unit(&self, at: usize) -> Unit {
+        if self.at(at) != b'\\' {
+            return Unit::Byte;
+        }
+        let mut head = [0; escapes::LONGEST];
+        let n = head.len().min(self.len() - at);
+        head.iter_mut().take(n).enumerate().for_each(|(i, b)| *b = self.at(at + i));
+        escapes::unit(&head[..n])
     }
 }
 
@@ -60,10 +73,20 @@ struct Waiting {
     end: usize,
 }
 
-/// How far a text was searched.
-#[derive(Clone, Default)]
+/// How far a text was searched. Places count its bytes from where the search began on; so many of them are not in the
+/// text any more.
+#[derive(Default)]
 pub struct Scan {
-    /// It was searched up to here.
+    gone: usize,
+    plain: Cursor,
+    /// Behind a backslash, as long as it makes a difference: the text with what its escapes stand for.
+    unescaped: Option<Unescaped>,
+}
+
+/// How far bytes were searched.
+#[derive(Clone, Default)]
+struct Cursor {
+    /// They were searched up to here.
     at: usize,
     node: u32,
     /// The last eight bytes, the last one in the lowest bits.
@@ -72,11 +95,34 @@ pub struct Scan {
     waiting: Option<Waiting>,
 }
 
-impl Scan {
-    /// The same, of a text in which this place is another.
-    fn moved(&self, to: usize) -> Scan {
-        let there = |i: usize| (i + to).saturating_sub(self.at);
-        Scan { at: to, waiting: self.waiting.map(|w| Waiting { at: there(w.at), end: there(w.end) }), ..self.clone() }
+/// How far the text was searched with what its escapes stand for.
+struct Unescaped {
+    /// It counts the bytes of that; those before `first` are the text's own.
+    cursor: Cursor,
+    first: usize,
+    /// Where the bytes from `first` on, or the escapes that they are of, begin in the text.
+    places: Vec<usize>,
+    /// How far that is in the text, and where its last escape ended.
+    at: usize,
+    plain_from: usize,
+}
+
+impl Unescaped {
+    fn from(plain: &Cursor) -> Unescaped {
+        Unescaped { cursor: plain.clone(), first: plain.at, places: Vec::new(), at: plain.at, plain_from: plain.at }
+    }
+
+    /// Where a byte begins in the text. Only those that a string may have are kept.
+    fn place(&self, i: usize) -> usize {
+        match i.checked_sub(self.first) {
+            Some(i) => self.places.get(i).copied().unwrap_or(self.at),
+            None => i,
+        }
+    }
+
+    /// A string of the bytes, in the text.
+    fn moved(&self, w: Waiting) -> Waiting {
+        Waiting { at: self.place(w.at), end: self.place(w.end) }
     }
 }
 
@@ -88,51 +134,128 @@ impl Strings {
 
     /// Searches the text, on from `scan` if there is one, which is up to `wanted.from`, and leaves there how far it came.
     pub fn find(&self, text: &Text, wanted: &Wanted, scan: &mut Option<Scan>) -> Found {
-        let waited = if self.whole_word { letters::LONGEST - 1 } else { 0 };
-        let from = wanted.from.saturating_sub(waited).max(wanted.least);
         let mut s = match scan.take() {
-            Some(s) => s.moved(wanted.from),
-            // what a string may begin with, and the character in front of it
-            None => Scan {
-                at: from.min(text.len()).saturating_sub(self.automaton.longest() + letters::LONGEST),
-                ..Scan::default()
-            },
+            Some(s) => Scan { gone: s.plain.at - wanted.from, ..s },
+            None => Scan { plain: Cursor { at: self.start(text, wanted), ..Cursor::default() }, ..Scan::default() },
         };
+        let gone = s.gone;
         let mut string: Option<usize> = None;
-        let mut found = |w: Waiting| {
-            if w.end >= from && string.map_or(true, |at| w.at < at) {
-                string = Some(w.at);
+        // behind a string the bytes of a character, or of an escape, may have been waited for
+        let mut found = |w: Waiting, waited: usize| {
+            let waited = if self.whole_word { waited - 1 } else { 0 };
+            let (at, end) = (w.at.saturating_sub(gone), w.end.saturating_sub(gone));
+            if end >= wanted.least && end + waited >= wanted.from && string.map_or(true, |s| at < s) {
+                string = Some(at);
             }
         };
-        while s.at < text.len() {
-            let b = text.at(s.at);
-            let word = self.step(&mut s, b);
-            if let Some(w) = s.waiting {
-                match letters::begins(&s.tail.to_be_bytes()[8 - (s.at - w.end)..]) {
-                    Some(false) => found(w),
-                    None => continue,
-                    Some(true) => {}
-                }
-                s.waiting = None;
+        let mut plain = s.plain.clone();
+        for i in plain.at - gone..text.len() {
+            let b = text.at(i);
+            if b == b'\\' && s.unescaped.is_none() {
+                s.unescaped = Some(Unescaped::from(&plain));
             }
-            match self.automaton.ended(s.node) {
-                0 => {}
-                n if word => s.waiting = Some(Waiting { at: s.at - n, end: s.at }),
-                n => found(Waiting { at: s.at - n, end: s.at }),
-            }
+            self.next(&mut plain, b, |w| found(w, letters::LONGEST));
         }
+        s.plain = plain;
         let mut partial = text.len();
         if wanted.over {
-            s.waiting.map(found);
+            s.plain.waiting.into_iter().for_each(|w| found(w, letters::LONGEST));
         } else {
-            partial = s.waiting.map_or(partial, |w| w.at).min(partial - self.automaton.open(s.node));
+            partial = self.partial(&s.plain).saturating_sub(gone);
+        }
+        if let Some(u) = &mut s.unescaped {
+            self.go_on(u, text, gone, |w| found(w, escapes::LONGEST));
+            if wanted.over {
+                u.cursor.waiting.into_iter().for_each(|w| found(u.moved(w), escapes::LONGEST));
+            } else {
+                partial = partial.min(u.place(self.partial(&u.cursor)).saturating_sub(gone));
+            }
+            if self.same(u, &s.plain) {
+                s.unescaped = None;
+            }
         }
         *scan = Some(s);
         Found { string, partial }
     }
 
+    /// Where a search begins whose text was not searched before: with what a string may begin with, and the character in
+    /// front of it.
+    #[inline(never)]
+    fn start(&self, text: &Text, wanted: &Wanted) -> usize {
+        let most = self.automaton.longest() + letters::LONGEST;
+        let from = wanted.from.min(text.len());
+        let (near, far) = (from.saturating_sub(most + letters::LONGEST), from.saturating_sub(escapes::WIDEST * most));
+        match (far..from).any(|i| text.at(i) == b'\\') {
+            true => escapes::before(far, |i| text.at(i) == b'\\'),
+            false => near,
+        }
+    }
+
+    /// Searches the text on, up to its end or an escape that is cut there.
+    #[inline(never)]
+    fn go_on(&self, u: &mut Unescaped, text: &Text, gone: usize, mut found: impl FnMut(Waiting)) {
+        while u.at - gone < text.len() {
+            let (at, mut utf8) = (u.at, [text.at(u.at - gone), 0, 0, 0]);
+            let n = match text.unit(at - gone) {
+                Unit::Cut => return,
+                Unit::Byte => {
+                    u.at += 1;
+                    1
+                }
+                Unit::Escape(c, n) => {
+                    u.at += n;
+                    u.plain_from = u.at;
+                    c.encode_utf8(&mut utf8).len()
+                }
+            };
+            for &b in &utf8[..n] {
+                u.places.push(at);
+                let mut sure = [None; 2];
+                self.next(&mut u.cursor, b, |w| sure = [Some(w), sure[0]]);
+                sure.into_iter().flatten().for_each(|w| found(u.moved(w)));
+            }
+            let kept = self.automaton.longest() + 2 * letters::LONGEST;
+            if u.places.len() > 2 * kept {
+                u.places.drain(..kept);
+                u.first += kept;
+            }
+        }
+    }
+
+    /// Whether what is known of the text with what its escapes stand for is what is known of the text.
+    fn same(&self, u: &Unescaped, plain: &Cursor) -> bool {
+        let depth = self.automaton.depth(u.cursor.node).max(self.automaton.depth(plain.node));
+        let waits = u.cursor.waiting.is_some() || plain.waiting.is_some();
+        u.at == plain.at && !waits && u.at - u.plain_from >= depth + 2 * letters::LONGEST
+    }
+
+    /// Where the first string may begin that is not complete.
+    fn partial(&self, c: &Cursor) -> usize {
+        c.waiting.map_or(c.at, |w| w.at).min(c.at - self.automaton.open(c.node))
+    }
+
+    /// Takes a byte, and tells the strings that are sure now: two at most.
+    #[inline(always)]
+    fn next(&self, c: &mut Cursor, b: u8, mut found: impl FnMut(Waiting)) {
+        let word = self.step(c, b);
+        if let Some(w) = c.waiting {
+            match letters::begins(&c.tail.to_be_bytes()[8 - (c.at - w.end)..]) {
+                Some(false) => found(w),
+                None => return,
+                Some(true) => {}
+            }
+            c.waiting = None;
+        }
+        match self.automaton.ended(c.node) {
+            0 => {}
+            n if word => c.waiting = Some(Waiting { at: c.at - n, end: c.at }),
+            n => found(Waiting { at: c.at - n, end: c.at }),
+        }
+    }
+
     /// Takes a byte of the text, and returns whether a string that ends there needs a border behind it.
-    fn step(&self, s: &mut Scan, b: u8) -> bool {
+    #[inline(always)]
+    fn step(&self, s: &mut Cursor, b: u8) -> bool {
         s.at += 1;
         s.tail = s.tail << 8 | b as u64;
         s.node = self.automaton.step(s.node, fold(b, self.ignore_case));

@@ -135,51 +135,93 @@ fn whole_words_as_by_brute_force() {
     assert!(hits > 500 && waits > 300, "{} {}", hits, waits);
 }
 
+/// A text with what its escapes stand for: its bytes, where each begins in the text, and where they end there.
+fn unescaped(text: &[u8]) -> (Vec<u8>, Vec<usize>) {
+    let (mut bytes, mut places, mut at) = (Vec::new(), Vec::new(), 0);
+    while at < text.len() {
+        match escapes::unit(&text[at..]) {
+            escapes::Unit::Cut => break,
+            escapes::Unit::Byte => {
+                bytes.push(text[at]);
+                places.push(at);
+                at += 1;
+            }
+            escapes::Unit::Escape(c, n) => {
+                bytes.extend(c.to_string().bytes());
+                places.resize(bytes.len(), at);
+                at += n;
+            }
+        }
+    }
+    places.push(at);
+    (bytes, places)
+}
+
 /// What a search for one string after the other finds in a text that was seen up to `from`.
 fn one_by_one(strings: &[String], text: &[u8], wanted: &Wanted, ignore_case: bool, whole_word: bool) -> search::Found {
     let same = |a: &[u8], b: &[u8]| if ignore_case { a.eq_ignore_ascii_case(b) } else { a == b };
     let mut found = search::Found { string: None, partial: text.len() };
-    for s in strings.iter().map(|s| s.as_bytes()) {
-        for at in 0..text.len() {
-            let end = (at + s.len()).min(text.len());
-            if !same(&text[at..end], &s[..end - at])
-                || whole_word && letters::begins(s) == Some(true) && letters::ends(&text[..at])
-            {
-                continue;
-            }
-            let follows = if whole_word && letters::ends(s) { letters::begins(&text[end..]) } else { Some(false) };
-            if at + s.len() > text.len() || follows.is_none() && !wanted.over {
-                found.partial = found.partial.min(at);
-            } else if follows != Some(true) && end >= wanted.least && end + 3 * whole_word as usize >= wanted.from {
-                found.string = Some(found.string.map_or(at, |f| f.min(at)));
+    let mut search = |text: &[u8], place: &dyn Fn(usize) -> usize, waited: usize| {
+        for s in strings.iter().map(|s| s.as_bytes()) {
+            for at in 0..text.len() {
+                let end = (at + s.len()).min(text.len());
+                if !same(&text[at..end], &s[..end - at])
+                    || whole_word && letters::begins(s) == Some(true) && letters::ends(&text[..at])
+                {
+                    continue;
+                }
+                let follows = if whole_word && letters::ends(s) { letters::begins(&text[end..]) } else { Some(false) };
+                if at + s.len() > text.len() || follows.is_none() && !wanted.over {
+                    found.partial = found.partial.min(place(at));
+                } else if follows != Some(true)
+                    && place(end) >= wanted.least
+                    && place(end) + waited * whole_word as usize >= wanted.from
+                {
+                    found.string = Some(found.string.map_or(place(at), |f| f.min(place(at))));
+                }
             }
         }
-    }
+        found.partial = found.partial.min(place(text.len()));
+    };
+    search(text, &|i| i, letters::LONGEST - 1);
+    let (bytes, places) = unescaped(text);
+    search(&bytes, &|i| places[i], escapes::LONGEST - 1);
     found
 }
 
-/// Whatever the strings have in common with each other and with the text, each token is judged as by a search for one
-/// string after the other, also where tokens were taken back.
+/// Whatever the strings have in common with each other and with the text, and however its characters are spelled, each
+/// token is judged as by a search for one string after the other, also where tokens were taken back, by another guard
+/// too.
 #[test]
 fn as_one_by_one() {
-    const ALPHABETS: [&[&str]; 4] = [&["a", "A", "b"], &["a", "-", "aa"], &["a"], &["é", "E", "a", "-", "🙂", "\u{301}"]];
+    const ALPHABETS: [(&[&str], &[&str]); 6] = [
+        (&["a", "A", "b"], &["a", "A", "b"]),
+        (&["a", "-", "aa"], &["a", "-", "aa"]),
+        (&["a"], &["a"]),
+        (&["é", "E", "a", "-", "🙂", "\u{301}"], &["é", "E", "a", "-", "🙂", "\u{301}"]),
+        (&["a", "\\", "n", "\n"], &["a", "\\", "n", "\\n", "\\u0061", "\\\\"]),
+        (&["a", "é", "-", "🙂"], &["a", "é", "-", "\\ud83d\\ude42", "\\u00E9", "\\n", "\\u002d"]),
+    ];
     let mut state = 5u64;
     let mut below = |n: usize| {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 33) as usize % n
     };
-    let (mut backs, mut waits) = ([0; 4], [0; 4]);
-    for round in 0..2000 {
-        let alphabet = ALPHABETS[round % 4];
-        let mut any = |most: usize| (0..1 + below(most)).map(|_| alphabet[below(alphabet.len())]).collect::<String>();
-        let strings: Vec<String> = (0..1 + round / 4 % 7).map(|_| any(7)).collect();
+    let (mut backs, mut waits, mut escaped) = ([0; 6], [0; 6], 0);
+    for round in 0..3000 {
+        let (of_strings, of_text) = ALPHABETS[round % 6];
+        let mut any = |alphabet: &[&str], most: usize| {
+            (0..1 + below(most)).map(|_| alphabet[below(alphabet.len())]).collect::<String>()
+        };
+        let strings: Vec<String> = (0..1 + round / 6 % 7).map(|_| any(of_strings, 7)).collect();
         // each byte may be one of the text's tokens, and any text
-        let mut words: Vec<Vec<u8>> = any(40).into_bytes().chunks(1).map(|b| b.to_vec()).collect();
-        words.extend((0..20).map(|_| any(6).into_bytes()));
+        let mut words: Vec<Vec<u8>> = any(of_text, 40).into_bytes().chunks(1).map(|b| b.to_vec()).collect();
+        words.extend((0..20).map(|_| any(of_text, 6).into_bytes()));
         words.push([0xff].to_vec());
         testing::vocabulary_bytes(&words);
         let (ignore_case, whole_word) = (below(2) == 0, below(2) == 0);
-        let list: Vec<String> = strings.iter().map(|s| format!("\"{}\"", s)).collect();
+        let quoted = |s: &String| format!("\"{}\"", s.replace('\\', "\\\\").replace('\n', "\\n"));
+        let list: Vec<String> = strings.iter().map(quoted).collect();
         let params = format!(r#"{{"strings":[{}],"ignore_case":{},"whole_word":{}}}"#, list.join(","), ignore_case, whole_word);
         let prompt: Vec<u32> = (0..below(5)).map(|_| below(words.len()) as u32).collect();
         let mut w = Watched::<Banned>::begin(&params, &prompt).unwrap();
@@ -196,30 +238,96 @@ fn as_one_by_one() {
             }
             let n = tokens.len();
             let over = i == 29;
+            let held = !over && below(4) == 0;
             let wanted = Wanted { from: ends[n - 1], least: ends[released] + 1, over };
             let want = one_by_one(&strings, &text, &wanted, ignore_case, whole_word);
-            let v = w.push(token as u32, if over { reason::LENGTH } else { reason::NONE }).unwrap();
+            let v = match held {
+                true => w.push_held(token as u32).unwrap(),
+                false => w.push(token as u32, if over { reason::LENGTH } else { reason::NONE }).unwrap(),
+            };
             let of = |byte: usize| (released..n).find(|&t| ends[t + 1] > byte.max(ends[released])).unwrap_or(n);
-            let why = || format!("{} after {:?}, {} of them released: {:?}, want {:?}", params, text, ends[released], v, want);
+            let why = || {
+                let text = String::from_utf8_lossy(&text);
+                format!("{} after {:?}, {} of them released: {:?}, want {:?}", params, text, ends[released], v, want)
+            };
             match want.string {
-                Some(at) => assert_eq!((v.kind, v.position), (verdict::REWIND, of(at).min(n - 1)), "{}", why()),
+                Some(at) => {
+                    assert_eq!((v.kind, v.position), (verdict::REWIND, of(at).min(n - 1)), "{}", why());
+                    let plain = |s: &String| text.to_ascii_lowercase().windows(s.len()).any(|w| w == s.to_ascii_lowercase().as_bytes());
+                    escaped += !strings.iter().any(plain) as usize;
+                }
                 None if over => assert_eq!((v.kind, v.position), (verdict::RELEASE, n), "{}", why()),
                 None => {
                     // the first bytes of a character may be any
-                    let cut = (text.len().saturating_sub(3)..text.len()).find(|&i| letters::begins(&text[i..]).is_none());
-                    let least = if whole_word { of(want.partial.min(cut.unwrap_or(text.len()))) } else { of(want.partial) };
+                    let cut = |text: &[u8]| {
+                        let mut last = text.len().saturating_sub(3)..text.len();
+                        last.find(|&i| letters::begins(&text[i..]).is_none()).unwrap_or(text.len())
+                    };
+                    let (bytes, places) = unescaped(&text);
+                    let cut = cut(&text).min(places[cut(&bytes)]);
+                    let least = if whole_word { of(want.partial.min(cut)) } else { of(want.partial) };
                     assert!(v.kind == verdict::RELEASE && (least..=of(want.partial)).contains(&v.position), "{}", why());
-                    waits[round % 4] += (v.position < n) as usize;
+                    waits[round % 6] += (v.position < n) as usize;
                 }
             }
-            if v.kind == verdict::RELEASE {
+            if v.kind != verdict::RELEASE {
+                backs[round % 6] += 1;
+            } else if !held {
                 released = v.position;
-            } else {
-                backs[round % 4] += 1;
+            }
+            if below(5) == 0 {
+                let held = prompt.len() + w.output().len() - released;
+                w.take_back(below(held.min(3) + 1));
             }
         }
     }
-    assert!(backs.iter().chain(&waits).all(|&n| n > 700), "{:?} {:?}", backs, waits);
+    assert!(backs.iter().chain(&waits).all(|&n| n > 700) && escaped > 300, "{:?} {:?} {}", backs, waits, escaped);
+}
+
+/// Strings as JSON spells them: with the escapes that it needs, all that writers of it may make, and a mixture. However
+/// the text is cut, it is taken back to the token in which the string begins.
+#[test]
+fn spelled_with_escapes() {
+    let list = r#""strings":["Jürgen 😀","a/b\\c","say \"hush\"\n"]"#;
+    let many = format!(r#"{{"strings":["{}b"]}}"#, "a".repeat(20));
+    let (free, word) = (format!("{{{}}}", list), format!("{{{},\"whole_word\":true}}", list));
+    let long = format!("{}b", r"\u0061".repeat(100));
+    for (params, text, begins) in [
+        (&free, r#"{"name": "J\u00fcrgen \ud83d\ude00"}"#, Some(10)),
+        (&free, r#"{"name": "J\u00FCRgen \uD83D\uDE00"}"#, Some(10)),
+        (&free, r#"{"name": "Jürgen \ud83d\ude01"}"#, None),
+        (&free, r#"["\u004a\u00fc\u0072gen\u0020😀"]"#, Some(2)),
+        (&free, r#"["a\/b\\c"]"#, Some(2)),
+        (&free, r#"["say \u0022hush\"\u000a"]"#, Some(2)),
+        (&free, r#"["say \\\"hush\\\"\n"]"#, None),
+        (&free, r#"["J\\u00fcrgen 😀"]"#, None),
+        (&free, r"\frac{a}{b} \u \ud83d \x41 \", None),
+        (&word, r#"["\nJ\u00fcrgen 😀\u0021"]"#, Some(4)),
+        (&word, r#"["\u0065J\u00fcrgen 😀"]"#, None),
+        (&word, r#"["a\/b\\c\u0065"]"#, None),
+        (&word, r#"["a\/b\\c\u002e"]"#, Some(2)),
+        (&word, r#"["a\/b\\c"#, Some(2)),
+        (&many, &long, Some(80 * 6)),
+    ] {
+        for size in 1..8 {
+            let tokens: Vec<String> = text.chars().collect::<Vec<_>>().chunks(size).map(|c| c.iter().collect()).collect();
+            testing::vocabulary(&tokens.iter().map(|t| t.as_str()).collect::<Vec<_>>());
+            let mut w = Watched::<Banned>::begin(params, &[]).unwrap();
+            let mut back = None;
+            for t in 0..tokens.len() {
+                let v = w.push(t as u32, if t + 1 == tokens.len() { reason::LENGTH } else { reason::NONE }).unwrap();
+                if v.kind == verdict::REWIND {
+                    back = Some(v.position);
+                    break;
+                }
+            }
+            let mut end = 0;
+            let want = begins.map(|at| tokens.iter().take_while(|t| { end += t.len(); end <= at }).count());
+            assert_eq!(back, want, "{} by {}", text, size);
+            let most = tokens[..want.unwrap_or(tokens.len())].concat();
+            assert!(if want.is_none() { w.shown == most } else { most.starts_with(&w.shown) }, "{} by {}", text, size);
+        }
+    }
 }
 
 /// However the text is cut into tokens, nothing of the string is shown, and all before it is.
