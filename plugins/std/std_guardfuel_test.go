@@ -144,6 +144,11 @@ var badTexts = []string{
 	strings.Repeat(`aaa\u00e9`, 800),
 	`\` + strings.Repeat("aa-", 1500),
 	strings.Repeat(`\ud83d`, 1000),
+	strings.Repeat("-----BEGIN PRIVATE KEY", 200), // the dashes in front of each end the one before
+	strings.Repeat("eyJ.", 1200),
+	strings.Repeat("a@b.cd", 800),
+	strings.Repeat(strings.Repeat("a", 64)+"@"+strings.Repeat("b.", 100), 20),
+	"-----BEGIN PRIVATE KEY-----" + strings.Repeat("sk-aaaaaaaaaaaaaaaaaaaaaaaaaaaaa.", 200),
 }
 
 // cutTexts are the texts, each cut into tokens of 1, 4 and 256 bytes, and one of the tokens, ".".

@@ -115,6 +115,11 @@ impl<G: Guard> Watched<G> {
         &self.tokens[self.prompt..]
     }
 
+    /// How many bytes of the model's text went out, or other text for them.
+    pub fn gone(&self) -> usize {
+        self.seen_text
+    }
+
     /// Shows the guard a token and does what it says, but for biases and the text of insertions: what is taken
     /// back is gone from [`Self::output`]. `reason` is one of [`crate::guard::reason`].
     pub fn push(&mut self, token: u32, reason: u32) -> Result<Verdict> {

@@ -12,7 +12,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use patterns::{Found, Kind, Rest};
+use patterns::{Found, Kind, Longs};
 use settings::{boolean, Defaults};
 use strings::{Room, Strings};
 use tgi_plugin::{guard::Held, json::Reader, plugin, Guard, Result};
@@ -137,38 +137,53 @@ pub fn init(config: &[u8]) -> Result<()> {
     DEFAULTS.configure(config)
 }
 
-/// One sequence.
+/// One sequence. Places in all its text are counted from the beginning of `before`.
 pub struct Redact {
     s: Settings,
     out: Vec<u8>,
     parts: Vec<Part>,
-    /// How what was replaced last, or what the prompt ends with, goes on in front of what is held.
-    rest: Option<Rest>,
+    longs: Longs,
     /// The end of the prompt from where it is not decided, and what has to be in front of that.
     before: Vec<u8>,
-    /// Where it is not decided.
-    first: usize,
     /// It, and what is held behind it.
     text: Vec<u8>,
     /// For what is known of the strings at the text's places.
     room: Room,
-    /// So many of the sequence's first tokens are decided, and have no part, by all that were there.
+    /// What is known where the sequence's first tokens end: of as many as `tokens` says, and of each of the next ones.
+    marks: Vec<Mark>,
+    tokens: usize,
+    /// In front of this place nothing is found that is not out, or decided.
     clean: usize,
-    /// How many these were.
-    seen: usize,
 }
 
-/// Where the parts of a text are.
+/// What is known where a token ends. It comes from the text up to there alone, so it stays true if what is behind is
+/// taken back.
+#[derive(Clone, Copy)]
+struct Mark {
+    end: usize,
+    /// What begins in front of this place ends up to here, or is in `longs`.
+    base: usize,
+    /// What goes on however long.
+    longs: u8,
+    /// All in front of `base` was looked at.
+    known: bool,
+}
+
+/// What a look at a text begins with.
 struct Text<'a> {
     all: &'a [u8],
+    /// Where it begins in all text.
+    from: usize,
     /// Of the prompt in front of the output.
     prompt: usize,
     /// What went out, or is the prompt's, ends here.
     gone: usize,
+    /// Nothing of the output went out.
+    fresh: bool,
 }
 
 impl Text<'_> {
-    /// How many bytes a byte up to `to` may become where a replacement has it: one that is no character has three there.
+    /// How many bytes a byte up to `to` may become where a replacement has it: one that is no character has three.
     fn wide(&self, to: usize) -> usize {
         if core::str::from_utf8(&self.all[self.gone.min(to)..to]).is_ok() {
             1
@@ -178,58 +193,52 @@ impl Text<'_> {
     }
 }
 
-/// A part of the text that is replaced.
+/// A part of the text that is replaced: what is found, together with all that overlaps it. It may begin in what went
+/// out; then something stands there already, unless that is the prompt.
 struct Part {
     from: usize,
     to: usize,
-    /// It goes on where another part ends, or one that went out: nothing stands there instead. How it does.
-    on: Option<Rest>,
-    /// It goes out as a whole.
-    whole: bool,
-    /// How it goes on behind `to`.
-    rest: Option<Rest>,
 }
 
 impl Redact {
-    /// Finds the parts that begin from `at` up to `most`, and returns where what is not decided begins.
-    fn find(&mut self, text: &[u8], mut at: usize, most: usize, over: bool) -> usize {
+    /// Finds the parts behind what went out, with what begins behind a mark and up to `most`. It returns where what is
+    /// not decided begins: all that begins in front is found, and stays what it is whatever follows.
+    fn find(&mut self, text: &Text, mark: Mark, most: usize, over: bool) -> usize {
+        let all = text.all;
+        let mut at = mark.base.saturating_sub(text.from);
         self.parts.clear();
-        let mut rest = self.rest;
-        let mut strings = self.s.search.as_ref().map(|s| s.read(text, at, most, &mut self.room));
-        loop {
-            if let Some(r) = rest {
-                let (to, on) = r.end(text, at, over);
-                self.parts.push(Part { from: at, to, on: rest, whole: !on, rest: if on { rest } else { None } });
-                at = to;
-                if on {
-                    return at;
-                }
-                rest = None;
-            }
-            if at >= most {
-                return at;
-            }
-            let best = strings.as_mut().map_or(Found::No, |s| s.look(text, at, over));
-            match self.s.kinds.iter().fold(best, |best, k| best.or(k.look(text, at, over))) {
-                Found::No => at += 1,
-                Found::Maybe => return at,
-                Found::To(to) => {
-                    self.parts.push(Part { from: at, to, on: None, whole: true, rest: None });
-                    at = to;
-                }
-                Found::Long(to, r) => {
-                    self.parts.push(Part { from: at, to, on: None, whole: true, rest: Some(r) });
-                    at = to;
-                    rest = Some(r);
-                }
-            }
+        let to = self.longs.begin(all, at, mark.end - text.from, mark.longs);
+        if mark.longs != 0 {
+            // it began in front
+            add(&mut self.parts, text, at.saturating_sub(1), to);
         }
+        let mut strings = self.s.search.as_ref().map(|s| s.read(all, at, most, &mut self.room));
+        while at < most {
+            let best = strings.as_mut().map_or(Found::No, |s| s.look(all, at, over));
+            let longs = &mut self.longs;
+            match self.s.kinds.iter().fold(best, |best, k| best.or(k.look(all, at, over, longs))) {
+                Found::No => {}
+                Found::Maybe => break,
+                Found::To(to) => add(&mut self.parts, text, at, to),
+            }
+            at += 1;
+        }
+        let decided = text.from + at;
+        for long in self.longs.found.drain(..) {
+            let (sure, to) = (text.from + long.sure, long.to.saturating_add(text.from));
+            let behind = self.marks.iter_mut().rev().take_while(|m| m.end >= sure);
+            behind.filter(|m| m.end <= to).for_each(|m| m.longs |= long.bit);
+        }
+        if let (false, Some(last)) = (over || most < all.len(), self.marks.last_mut()) {
+            last.base = last.base.max(decided);
+        }
+        self.marks.iter_mut().rev().take_while(|m| !m.known).for_each(|m| m.known = m.base <= decided);
+        at
     }
 
-    /// How many held tokens can go: they end where the text is decided, and not inside of a part.
+    /// How many held tokens can go: they end where the text is decided.
     fn count(&self, held: &Held, text: &Text, decided: usize) -> usize {
         let mut keep = 0;
-        let mut parts = self.parts.iter().filter(|p| p.whole).peekable();
         let with = self.s.with.len() * self.parts.len();
         let part = held.ends_here() && decided < text.all.len();
         let wide = if with > 0 || part { text.wide(decided) } else { 1 };
@@ -239,12 +248,7 @@ impl Redact {
             if end > decided || size > MOST && keep > 0 && (with > 0 || part) {
                 break;
             }
-            while parts.peek().map_or(false, |p| p.to <= end) {
-                parts.next();
-            }
-            if parts.peek().map_or(true, |p| end <= p.from) {
-                keep = i + 1;
-            }
+            keep = i + 1;
         }
         keep
     }
@@ -256,13 +260,13 @@ impl Redact {
             return false;
         }
         self.out.clear();
-        let parts = self.parts.iter().take_while(|p| p.from < to).filter(|p| p.to > text.gone);
+        let parts = self.parts.iter().take_while(|p| p.from < to);
         let replaced: usize = parts.clone().map(|p| p.to.min(to) - p.from.max(text.gone)).sum();
         let room = MOST.saturating_sub(text.wide(to) * (to - text.gone - replaced));
         let (mut at, mut any, mut used) = (text.gone, false, 0);
         for p in parts {
             self.out.extend_from_slice(&text.all[at..p.from.max(at)]);
-            if (p.on.is_none() || p.from <= text.prompt) && (used == 0 || used + self.s.with.len() <= room) {
+            if (text.fresh || p.from >= text.gone) && (used == 0 || used + self.s.with.len() <= room) {
                 self.out.extend_from_slice(self.s.with.as_bytes());
                 used += self.s.with.len();
             }
@@ -273,28 +277,21 @@ impl Redact {
         any
     }
 
-    /// Says what becomes of what is held; the text is decided up to `from`.
-    fn judge(&mut self, held: &mut Held, text: &Text, from: usize) {
+    /// Says what becomes of what is held, with a look that begins at a mark.
+    fn judge(&mut self, held: &mut Held, text: &Text, mark: Mark) {
+        let from = mark.base.saturating_sub(text.from);
         let next = held.ends.iter().map(|&end| text.prompt + end as usize).find(|&end| end > from);
         let most = next.map_or(from, |end| end.max(from + STEP).min(text.all.len()));
-        let mut decided = self.find(text.all, from, most, held.ends_here());
+        let decided = self.find(text, mark, most, held.ends_here());
         if !held.ends_here() {
-            let clean = self.parts.first().map_or(decided, |p| p.from);
-            self.clean = held.released + held.ends.iter().take_while(|&&end| text.prompt + end as usize <= clean).count();
+            self.clean = text.from + self.parts.first().map_or(decided, |p| p.from);
         }
-        let mut keep = self.count(held, text, decided);
-        if keep == 0 && held.ends_here() && decided < text.all.len() {
-            decided = self.find(text.all, from, text.all.len(), true);
-            keep = self.count(held, text, decided);
-        }
+        let keep = self.count(held, text, decided);
         if keep == 0 {
             return held.release(held.released);
         }
         let to = text.prompt + held.ends[keep - 1] as usize;
         let any = self.write(text, to);
-        if to > text.gone {
-            self.rest = self.rest_at(to);
-        }
         // at the end nothing but all can be released
         let part = held.ends_here() && keep < held.ends.len();
         if part && !any {
@@ -308,14 +305,52 @@ impl Redact {
         }
     }
 
-    /// How what was replaced goes on behind `to`.
-    fn rest_at(&self, to: usize) -> Option<Rest> {
-        let p = self.parts.iter().rev().find(|p| p.from < to)?;
-        match p.to <= to {
-            true if p.to == to => p.rest,
-            true => None,
-            false => p.on,
+    /// Has a mark for each token that is there, and none for those that were taken back. It returns the place of that
+    /// of the tokens that went out, and of the one that a look begins with.
+    fn mark(&mut self, held: &Held) -> (usize, usize) {
+        self.marks.truncate((held.tokens.len() - held.new + 1).saturating_sub(self.tokens));
+        let mut gone = held.released.saturating_sub(self.tokens);
+        if gone >= self.marks.len() {
+            // it went out without a look at it
+            let end = self.before.len() + held.context;
+            self.marks.clear();
+            self.marks.push(Mark { end, base: end.saturating_sub(self.longest()), longs: 0, known: true });
+            (self.tokens, self.clean, gone) = (held.released, 0, 0);
         }
+        if gone > 32 {
+            self.marks.drain(..gone);
+            self.tokens += gone;
+            gone = 0;
+        }
+        // what is decided, and has nothing in it, need not be looked at again
+        let fits = |m: &Mark| m.known && m.base <= self.clean;
+        let first = match self.marks.last() {
+            Some(last) if fits(last) => self.marks.len() - 1,
+            _ => gone.max((gone + self.marks[gone..].partition_point(fits)).saturating_sub(1)),
+        };
+        let longest = self.longest();
+        let from = self.marks[gone].end.saturating_sub(held.context);
+        for &end in &held.ends[self.tokens + self.marks.len() - 1 - held.released..] {
+            let end = from + end as usize;
+            let base = self.marks[self.marks.len() - 1].base.max(end.saturating_sub(longest));
+            self.marks.push(Mark { end, base, longs: 0, known: false });
+        }
+        (gone, first)
+    }
+
+    /// What is found has so many bytes at most, but for what goes on however long.
+    fn longest(&self) -> usize {
+        let strings = self.s.search.as_ref().map_or(0, |s| escapes::WIDEST * s.longest() + escapes::LONGEST);
+        strings.max(patterns::LONGEST)
+    }
+}
+
+/// Adds what was found to the parts, in the order in which it begins.
+fn add(parts: &mut Vec<Part>, text: &Text, from: usize, to: usize) {
+    match parts.last_mut() {
+        _ if to <= text.gone => {}
+        Some(p) if p.to > from => p.to = p.to.max(to),
+        _ => parts.push(Part { from, to }),
     }
 }
 
@@ -333,43 +368,40 @@ impl Guard for Redact {
             s,
             out: Vec::with_capacity(2 * MOST),
             parts: Vec::with_capacity(64),
-            rest: None,
+            longs: Longs::new(),
             before: Vec::new(),
-            first: 0,
             text: Vec::new(),
             room: Room::default(),
+            marks: Vec::with_capacity(64),
+            tokens: prompt.len(),
             clean: 0,
-            seen: 0,
         };
-        let decided = r.find(&tail, 0, tail.len(), false);
-        r.rest = r.parts.last().and_then(|p| p.rest);
-        let from = escapes::before(decided, |i| tail[i] == b'\\');
+        let mark = Mark { end: 0, base: 0, longs: 0, known: true };
+        r.marks.push(Mark { end: tail.len(), ..mark });
+        r.find(&Text { all: &tail, from: 0, prompt: 0, gone: tail.len(), fresh: true }, mark, tail.len(), false);
+        let m = &mut r.marks[0];
+        let from = escapes::before(m.base, |i| tail[i] == b'\\');
+        (m.base, m.end, r.clean) = (m.base - from, m.end - from, m.base - from);
         r.before.extend_from_slice(&tail[from..]);
-        r.first = decided - from;
         Ok(r)
     }
 
     fn check(&mut self, held: &mut Held) -> Result<()> {
-        let prompt = if held.context == 0 { self.before.len() } else { 0 };
-        // What has nothing in it need not be looked at again, unless something was taken back: that may have decided it.
-        if held.tokens.len() - held.new < self.seen {
-            self.clean = 0;
-        }
-        self.seen = held.tokens.len();
-        let from = match self.clean.checked_sub(held.released + 1) {
-            Some(last) if self.rest.is_none() => Some(prompt + held.ends[last] as usize),
-            _ => None,
-        };
-        if prompt == 0 {
-            let all = held.text;
-            self.judge(held, &Text { all, prompt, gone: held.context }, from.unwrap_or(held.context));
+        let (gone, first) = self.mark(held);
+        let (gone, mark, prompt) = (self.marks[gone].end, self.marks[first], self.before.len());
+        let (from, fresh) = (gone.saturating_sub(held.context), gone == prompt);
+        let all = held.text;
+        // what is in front of the place that a look begins with
+        let alone = |at: usize| at > 0 && escapes::before(at.min(all.len()), |i| all[i] == b'\\') > 0;
+        if from != prompt || alone(mark.base.saturating_sub(prompt)) {
+            self.judge(held, &Text { all, from, prompt: 0, gone: held.context, fresh }, mark);
             return Ok(());
         }
         let mut all = core::mem::take(&mut self.text);
         all.clear();
         all.extend_from_slice(&self.before);
         all.extend_from_slice(held.text);
-        self.judge(held, &Text { all: &all, prompt, gone: prompt }, from.unwrap_or(self.first));
+        self.judge(held, &Text { all: &all, from: 0, prompt, gone, fresh }, mark);
         self.text = all;
         Ok(())
     }
@@ -377,7 +409,7 @@ impl Guard for Redact {
 
 plugin! {
     description: concat!(
-        r#"{"name":"redact","version":"1.1.0","config":true,"kinds":["guard"],"#,
+        r#"{"name":"redact","version":"1.1.1","config":true,"kinds":["guard"],"#,
         r#""guard":{"hold":256,"verdicts":["replace"]},"#,
         r#""doc":"Replaces keys, e-mail addresses, card numbers and strings before anyone sees them.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,

@@ -3,7 +3,9 @@
 //! A client says where a text ends: by its length, a stop string or a grammar. So where nothing follows (`over`), what
 //! has half of what makes it sure counts as well, or a client would read it in pieces.
 
-use Found::{Long, Maybe, No, To};
+use alloc::vec::Vec;
+
+use Found::{Maybe, No, To};
 
 /// A kind of text that is replaced.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,10 +27,8 @@ pub enum Found {
     No,
     /// What follows the text decides.
     Maybe,
-    /// Something that ends before this place.
+    /// Something that ends before this place. Where that is the end of the text it may go on: see [`Longs`].
     To(usize),
-    /// Something that is sure up to this place, and goes on as the rest says.
-    Long(usize, Rest),
 }
 
 impl Found {
@@ -36,8 +36,6 @@ impl Found {
     pub fn or(self, other: Found) -> Found {
         match (self, other) {
             (Maybe, _) | (_, Maybe) => Maybe,
-            (Long(..), _) => self,
-            (_, Long(..)) => other,
             (To(a), To(b)) => To(a.max(b)),
             (No, x) | (x, No) => x,
         }
@@ -52,15 +50,6 @@ pub fn enough(n: usize, of: usize) -> bool {
     n >= ENOUGH || n >= 4 && 2 * n >= of
 }
 
-/// How something goes on that is longer than what is held back.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rest {
-    /// As long as bytes of a set come.
-    Run(Set),
-    /// Up to the last line of a PEM block.
-    Pem,
-}
-
 /// A set of bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Set {
@@ -69,7 +58,10 @@ pub enum Set {
     Dash,
     Token,
     Dotted,
+    Domain,
 }
+
+const SETS: [Set; 6] = [Set::Upper, Set::Letters, Set::Dash, Set::Token, Set::Dotted, Set::Domain];
 
 impl Set {
     fn has(self, b: u8) -> bool {
@@ -79,7 +71,97 @@ impl Set {
             Set::Dash => b.is_ascii_alphanumeric() || b == b'-',
             Set::Token => b.is_ascii_alphanumeric() || b == b'_' || b == b'-',
             Set::Dotted => b.is_ascii_alphanumeric() || b == b'_' || b == b'-' || b == b'.',
+            Set::Domain => b.is_ascii_alphanumeric() || b == b'-' || b == b'.',
         }
+    }
+}
+
+/// What may be longer than what is held back: it is sure somewhere, and goes on as long as bytes of a set come, or up to
+/// the last line of a PEM block. Who looks at a text has one for that text.
+pub struct Longs {
+    runs: [Run; SETS.len()],
+    /// Where the first line of a PEM block ends, and the block.
+    block: (usize, usize),
+    /// What was found since the last look.
+    pub found: Vec<Long>,
+}
+
+/// Where bytes of a set are.
+#[derive(Clone, Copy)]
+struct Run {
+    from: usize,
+    to: usize,
+    /// What goes on in it is sure from here on.
+    sure: usize,
+}
+
+const NONE: Run = Run { from: usize::MAX, to: 0, sure: usize::MAX };
+const NO_BLOCK: (usize, usize) = (usize::MAX, 0);
+
+/// Something long.
+pub struct Long {
+    /// So much of the text makes it sure, whatever follows.
+    pub sure: usize,
+    /// Behind more of the text than this it does not go on.
+    pub to: usize,
+    /// What it is.
+    pub bit: u8,
+}
+
+/// The bit of PEM blocks. Those of sets are below.
+const BLOCK: u8 = 1 << SETS.len();
+
+impl Longs {
+    pub fn new() -> Longs {
+        Longs { runs: [NONE; SETS.len()], block: NO_BLOCK, found: Vec::new() }
+    }
+
+    /// Begins with a text, in which all that has a bit goes on at `at`. It returns where that ends. Nothing in front of
+    /// `from` is looked at.
+    pub fn begin(&mut self, text: &[u8], from: usize, at: usize, bits: u8) -> usize {
+        self.runs = [NONE; SETS.len()];
+        self.block = NO_BLOCK;
+        self.found.clear();
+        let mut end = at;
+        for set in SETS.into_iter().filter(|&set| bits & 1 << set as u8 != 0) {
+            let to = at + run(&text[at..], set);
+            self.runs[set as usize] = Run { from, to, sure: 0 };
+            self.found.push(Long { sure: at, to, bit: 1 << set as u8 });
+            end = end.max(to);
+        }
+        if bits & BLOCK != 0 {
+            end = end.max(self.block_to(text, at, at.saturating_sub(PEM_END.len() - 1)));
+        }
+        end
+    }
+
+    /// Where the bytes of a set end that begin at `from`.
+    fn run_to(&mut self, text: &[u8], from: usize, set: Set) -> usize {
+        let r = &mut self.runs[set as usize];
+        if from < r.from || from > r.to {
+            *r = Run { from, to: from + run(&text[from..], set), sure: usize::MAX };
+        }
+        r.to
+    }
+
+    /// What goes on in the bytes of a set that were looked at last is sure from a place on.
+    fn sure(&mut self, set: Set, sure: usize) {
+        let r = &mut self.runs[set as usize];
+        if sure < r.sure {
+            r.sure = sure;
+            self.found.push(Long { sure, to: r.to, bit: 1 << set as u8 });
+        }
+    }
+
+    /// Where a PEM block ends whose first line does so at `line`; its last one ends behind `from`.
+    fn block_to(&mut self, text: &[u8], line: usize, from: usize) -> usize {
+        if self.block.0 != line {
+            let last = text[from..].windows(PEM_END.len()).position(|w| w == PEM_END);
+            let end = last.map(|i| from + i + PEM_END.len());
+            self.found.push(Long { sure: line, to: end.map_or(usize::MAX, |end| end - 1), bit: BLOCK });
+            self.block = (line, end.unwrap_or(text.len()));
+        }
+        self.block.1
     }
 }
 
@@ -107,10 +189,11 @@ const KEYS: &[(&[u8], usize, Set)] = &[
     (b"eyJ", 40, Set::Dotted),
 ];
 
-/// A key is sure when it has so many bytes, however it goes on.
+/// A key is sure when it has so many bytes, and an address when its domain has, however it goes on.
 const SURE: usize = 128;
 const LOCAL: usize = 64;
-const DOMAIN: usize = 120;
+/// What has no bit in [`Longs`] is shorter, but for strings.
+pub const LONGEST: usize = LOCAL + 1 + SURE;
 const PEM: &[u8] = b"-----BEGIN ";
 const PEM_KEY: &[u8] = b"PRIVATE KEY-----";
 const PEM_END: &[u8] = b"KEY-----";
@@ -133,28 +216,11 @@ impl Kind {
     }
 
     /// What begins at `at`; over says that nothing follows the text.
-    pub fn look(self, text: &[u8], at: usize, over: bool) -> Found {
+    pub fn look(self, text: &[u8], at: usize, over: bool, longs: &mut Longs) -> Found {
         match self {
-            Kind::Email => email(text, at, over),
+            Kind::Email => email(text, at, over, longs),
             Kind::Card => card(text, at, over),
-            Kind::Key => key(text, at, over).or(pem(text, at, over)),
-        }
-    }
-}
-
-impl Rest {
-    /// Where it ends behind `at`, and whether it may go on behind the text.
-    pub fn end(self, text: &[u8], at: usize, over: bool) -> (usize, bool) {
-        match self {
-            Rest::Run(set) => {
-                let to = at + run(&text[at..], set);
-                (to, to == text.len() && !over)
-            }
-            Rest::Pem => match text[at..].windows(PEM_END.len()).position(|w| w == PEM_END) {
-                Some(i) => (at + i + PEM_END.len(), false),
-                None if over => (text.len(), false),
-                None => (text.len().saturating_sub(PEM_END.len() - 1).max(at), true),
-            },
+            Kind::Key => key(text, at, over, longs).or(pem(text, at, over, longs)),
         }
     }
 }
@@ -167,7 +233,7 @@ fn local(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'%' | b'+' | b'-')
 }
 
-fn email(text: &[u8], at: usize, over: bool) -> Found {
+fn email(text: &[u8], at: usize, over: bool, longs: &mut Longs) -> Found {
     if !text[at].is_ascii_alphanumeric() || at > 0 && local(text[at - 1]) {
         return No;
     }
@@ -182,9 +248,13 @@ fn email(text: &[u8], at: usize, over: bool) -> Found {
     if text[sign] != b'@' {
         return No;
     }
-    let domain = text[sign + 1..].iter().take(DOMAIN).take_while(|&&b| b.is_ascii_alphanumeric() || b == b'.' || b == b'-').count();
-    let mut end = sign + 1 + domain;
-    let open = end == text.len() && domain < DOMAIN;
+    let mut end = longs.run_to(text, sign + 1, Set::Domain);
+    let domain = end - sign - 1;
+    if domain >= SURE {
+        longs.sure(Set::Domain, sign + 1 + SURE);
+        return To(end);
+    }
+    let open = end == text.len();
     if open && !over {
         return Maybe;
     }
@@ -236,7 +306,7 @@ fn card(text: &[u8], at: usize, over: bool) -> Found {
     }
 }
 
-fn key(text: &[u8], at: usize, over: bool) -> Found {
+fn key(text: &[u8], at: usize, over: bool, longs: &mut Longs) -> Found {
     let first = text[at];
     if !matches!(first, b's' | b'r' | b'A' | b'g' | b'x' | b'h' | b'n' | b'e') || at > 0 && Set::Token.has(text[at - 1]) {
         return No;
@@ -251,19 +321,23 @@ fn key(text: &[u8], at: usize, over: bool) -> Found {
             best = best.or(if over { No } else { Maybe });
             continue;
         }
-        let n = run(&text[from..], set);
-        let end = from + n;
-        best = best.or(match end == text.len() && !over {
-            true if end - at >= SURE => Long(end, Rest::Run(set)),
-            true => Maybe,
-            _ if n >= least || end == text.len() && 2 * n >= least => To(end),
-            _ => No,
+        let end = longs.run_to(text, from, set);
+        let n = end - from;
+        best = best.or(if end - at >= SURE {
+            longs.sure(set, at + SURE);
+            To(end)
+        } else if end == text.len() && !over {
+            Maybe
+        } else if n >= least || end == text.len() && 2 * n >= least {
+            To(end)
+        } else {
+            No
         });
     }
     best
 }
 
-fn pem(text: &[u8], at: usize, over: bool) -> Found {
+fn pem(text: &[u8], at: usize, over: bool, longs: &mut Longs) -> Found {
     let here = &text[at..];
     if !PEM.iter().zip(here).all(|(a, b)| a == b) {
         return No;
@@ -271,7 +345,8 @@ fn pem(text: &[u8], at: usize, over: bool) -> Found {
     let name = &here[PEM.len().min(here.len())..];
     let name = &name[..name.len().min(PEM_NAME + PEM_KEY.len())];
     if let Some(i) = name.windows(PEM_KEY.len()).position(|w| w == PEM_KEY) {
-        return Long(at + PEM.len() + i + PEM_KEY.len(), Rest::Pem);
+        let line = at + PEM.len() + i + PEM_KEY.len();
+        return To(longs.block_to(text, line, line));
     }
     if over || name.len() == PEM_NAME + PEM_KEY.len() || name.contains(&b'\n') {
         return No;

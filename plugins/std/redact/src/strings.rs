@@ -77,6 +77,11 @@ impl Strings {
         Strings { forward: Automaton::new(all.clone()), backward, all, ignore_case }
     }
 
+    /// The bytes of the longest one.
+    pub fn longest(&self) -> usize {
+        self.forward.longest()
+    }
+
     fn fold(&self, b: u8) -> u8 {
         if self.ignore_case {
             b.to_ascii_lowercase()

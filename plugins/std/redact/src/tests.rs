@@ -237,11 +237,7 @@ fn strings_one_by_one() {
         (&["a", "\\", "n"], &["a", "\\", "n", "\\n", "\\u0061", "\\u005C"]),
         (&["a", "😀", "\n"], &["a", "A", "😀", "\\n", "\\ud83d\\ude00", "\\", "\\u0061", "\\\\"]),
     ];
-    let mut state = 7u64;
-    let mut below = |n: usize| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) as usize % n
-    };
+    let mut below = numbers(7);
     let mut found = [[0; 3]; 2];
     for round in 0..10_000 {
         let (of_strings, of_text) = ALPHABETS[round % 5];
@@ -257,25 +253,7 @@ fn strings_one_by_one() {
         let to = from + below(text.len() - from) + 1;
         let (strings, mut room) = (Strings::new(&list, ignore_case), Room::default());
         let mut places = strings.read(&text, from, to, &mut room);
-        // what the text stands for, the place of each byte, and that of what may be an escape
-        let (mut bytes, mut starts, mut at) = (Vec::new(), Vec::new(), 0);
-        let cut = loop {
-            match text[at..].first().map(|_| escapes::unit(&text[at..])) {
-                None => break false,
-                Some(escapes::Unit::Cut) => break true,
-                Some(escapes::Unit::Byte) => {
-                    bytes.push(text[at]);
-                    starts.push(at);
-                    at += 1;
-                }
-                Some(escapes::Unit::Escape(c, n)) => {
-                    bytes.extend(c.to_string().bytes());
-                    starts.resize(bytes.len(), at);
-                    at += n;
-                }
-            }
-        };
-        starts.push(at);
+        let (bytes, starts, cut) = unescape(&text);
         // what begins there of all strings, and where in the text it ends
         let search = |bytes: &[u8], i: usize, place: &dyn Fn(usize) -> usize| {
             let rest = &bytes[i..];
@@ -339,6 +317,232 @@ fn spelled_with_escapes() {
     everyhow(r#"{"strings":["über"],"ignore_case":true}"#, r"\u00fcBER \u00fc\u0042er \u00dcber", r"[redacted] [redacted] \u00dcber");
 }
 
+/// A source of numbers below others.
+fn numbers(mut state: u64) -> impl FnMut(usize) -> usize {
+    move |n| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % n
+    }
+}
+
+/// What a text stands for, the place of each byte of that, and of its end, and whether an escape may be cut there.
+fn unescape(text: &[u8]) -> (Vec<u8>, Vec<usize>, bool) {
+    let (mut bytes, mut starts, mut at) = (Vec::new(), Vec::new(), 0);
+    let cut = loop {
+        match text[at..].first().map(|_| escapes::unit(&text[at..])) {
+            None => break false,
+            Some(escapes::Unit::Cut) => break true,
+            Some(escapes::Unit::Byte) => {
+                bytes.push(text[at]);
+                starts.push(at);
+                at += 1;
+            }
+            Some(escapes::Unit::Escape(c, n)) => {
+                bytes.extend(c.to_string().bytes());
+                starts.resize(bytes.len(), at);
+                at += n;
+            }
+        }
+    };
+    starts.push(at);
+    (bytes, starts, cut)
+}
+
+/// What a client gets of a text behind so many bytes of prompt, where `*` stands for what is found: place by place.
+fn reference(strings: &[String], kinds: &[Kind], ignore_case: bool, text: &str, prompt: usize) -> String {
+    let b = text.as_bytes();
+    // what is found covers these bytes, and these together with the one in front
+    let (mut covered, mut joined) = (vec![false; b.len()], vec![false; b.len()]);
+    let mut found = |at: usize, to: usize| {
+        covered[at..to].fill(true);
+        joined[at + 1..to].fill(true);
+    };
+    let (spelled, starts, _) = unescape(b);
+    let plain: Vec<usize> = (0..=b.len()).collect();
+    for (bytes, places) in [(b, &plain), (&spelled[..], &starts)] {
+        for (i, s) in (0..bytes.len()).flat_map(|i| strings.iter().map(move |s| (i, s.as_bytes()))) {
+            // within a character that is spelled with an escape nothing begins
+            if i > 0 && places[i - 1] == places[i] {
+                continue;
+            }
+            let n = s.len().min(bytes.len() - i);
+            let here = &bytes[i..i + n];
+            let same = if ignore_case { s[..n].eq_ignore_ascii_case(here) } else { s[..n] == *here };
+            if same && n == s.len() {
+                found(places[i], places[i + n]);
+            } else if same && patterns::enough(n, s.len()) {
+                found(places[i], b.len());
+            }
+        }
+    }
+    for at in 0..b.len() {
+        for k in kinds {
+            if let Found::To(to) = k.look(b, at, true, &mut Longs::new()) {
+                found(at, to);
+            }
+        }
+    }
+    let mut out = String::new();
+    for i in prompt..b.len() {
+        match (covered[i], i > prompt && joined[i]) {
+            (true, false) => out.push('*'),
+            (true, true) => {}
+            _ => out.push(b[i] as char),
+        }
+    }
+    out
+}
+
+/// Cuts a text and its prompt into tokens of up to so many bytes, and shows them to a guard, beside another one that
+/// holds some where it is to: what the client gets, and the most bytes that were held for it.
+fn shown(
+    params: &str,
+    text: &str,
+    prompt: usize,
+    most: usize,
+    others: bool,
+    below: &mut impl FnMut(usize) -> usize,
+) -> (String, usize) {
+    let (mut words, mut before, mut from) = (Vec::new(), 0, 0);
+    while from < text.len() {
+        let end = if from < prompt { prompt } else { text.len() };
+        let to = (from + 1 + below(most)).min(end);
+        before += (from < prompt) as usize;
+        words.push(&text[from..to]);
+        from = to;
+    }
+    words.push("");
+    testing::vocabulary(&words);
+    let tokens: Vec<u32> = (0..words.len() as u32).collect();
+    let mut w = Watched::<Redact>::begin(params, &tokens[..before]).unwrap();
+    let (mut seen, mut held) = (0, 0);
+    for &t in &tokens[before..] {
+        let over = t as usize + 1 == words.len();
+        seen += words[t as usize].len();
+        match others && !over && below(3) > 0 {
+            true => drop(w.push_held(t).unwrap()),
+            false => drop(w.push(t, if over { reason::EOS } else { reason::NONE }).unwrap()),
+        }
+        if !others {
+            held = held.max(seen - w.gone());
+        }
+    }
+    (w.shown, held)
+}
+
+/// Texts of few letters: all that is found is replaced, what overlaps once, wherever the prompt ends and the tokens do.
+#[test]
+fn all_that_overlaps() {
+    const ALPHABETS: [(&[&str], &[&str]); 5] = [
+        (&["a", "b", "c"], &["a", "b", "c"]),
+        (&["a", "b"], &["a", "b"]),
+        (&["a"], &["a"]),
+        (&["a", "A", "b", "a@", "b.ab"], &["a", "A", "b", "a@", "b.ab"]),
+        (&["a", "b", "\\", "\""], &["a", "b", "\\", "\\\\", "\\\"", "\\u0061", "\\u00", "62", "\\n", "\\ud83d"]),
+    ];
+    let mut below = numbers(17);
+    let (mut found, mut touch) = (0, 0);
+    for round in 0..8000 {
+        let (of_strings, of_text) = ALPHABETS[round % 5];
+        let mut any = |alphabet: &[&str], most: usize| {
+            (0..1 + below(most)).map(|_| alphabet[below(alphabet.len())]).collect::<String>()
+        };
+        let strings: Vec<String> =
+            (0..1 + round / 5 % 5).map(|i| any(of_strings, if i == 4 { 12 } else { 5 })).collect();
+        let text = any(of_text, 30);
+        let (prompt, ignore_case, most) = (below(text.len() + 1), below(2) == 0, 1 + below(5));
+        let params = format!(r#"{{"strings":{:?},"ignore_case":{},"with":"*"}}"#, strings, ignore_case);
+        let want = reference(&strings, patterns::ALL, ignore_case, &text, prompt);
+        let (got, _) = shown(&params, &text, prompt, most, round % 3 == 0, &mut below);
+        assert_eq!(got, want, "{} | {} by {} {}", &text[..prompt], &text[prompt..], most, params);
+        found += want.contains('*') as usize;
+        touch += want.contains("**") as usize;
+    }
+    assert!(found > 5000 && touch > 1000, "{} {}", found, touch);
+}
+
+/// Texts of what the patterns look for, which strings overlap.
+#[test]
+fn all_that_overlaps_patterns() {
+    let pieces = [
+        "a", "@", "b.co", ".", " ", "-", "_", "x--", "ann", "sk-", "ghp_", "AKIA", "eyJ", "4111 1111 1111 ", "1111 ",
+        "-----BEGIN ", "RSA ", "PRIVATE KEY-----", "KEY-----", "0123456789abcdefghij", "QQQQQQQQQQQQQQQQ",
+        "bcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOP",
+    ];
+    let mut below = numbers(23);
+    let (mut found, mut most_held) = (0, 0);
+    for round in 0..3000 {
+        let size = if round % 100 == 0 { 900 } else { 24 };
+        let mut text = String::new();
+        for _ in 0..1 + below(size) {
+            let piece = pieces[below(pieces.len())];
+            (0..1 + below(3) * below(2)).for_each(|_| text.push_str(piece));
+        }
+        let strings: Vec<String> = (0..below(4))
+            .map(|_| {
+                let from = below(text.len());
+                text[from..(from + 1 + below(if round % 2 == 0 { 6 } else { 40 })).min(text.len())].into()
+            })
+            .collect();
+        let most = if size > 24 { 60 } else { [1, 3, 8, 60][below(4)] };
+        let prompt = below(text.len().min(300) + 1);
+        let params = format!(r#"{{"strings":{:?},"with":"*"}}"#, strings);
+        let want = reference(&strings, patterns::ALL, false, &text, prompt);
+        let (got, held) = shown(&params, &text, prompt, most, round % 3 == 0, &mut below);
+        assert_eq!(got, want, "{} | {} by {} {}", &text[..prompt], &text[prompt..], most, params);
+        found += want.contains('*') as usize;
+        if most == 1 {
+            most_held = most_held.max(held);
+        }
+    }
+    assert!(found > 2000 && most_held > 100 && most_held < 200, "{} {}", found, most_held);
+}
+
+/// A client's strings keep none of the operator's, and nothing of a pattern, from being found, and cut nothing of it.
+#[test]
+fn no_string_hides_another() {
+    let falcon = r#""SECRETWORD","Project Falcon""#;
+    for (strings, text, want) in [
+        (r#""e S""#, "the SECRETWORD is here", "th* is here"),
+        (r#""l bob""#, "mail bob@x.io now", "mai* now"),
+        (r#""d 4111""#, "card 4111 1111 1111 1111.", "car*."),
+        (r#""y AK""#, "my AKIAIOSFODNN7EXAMPLE.", "m*."),
+        (r#""x---""#, "x-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----.", "*."),
+        (r#""abcd","cdef""#, "abcdefgh", "*gh"),
+        (r#""aa""#, "aaaaaaa b", "* b"),
+        (r#""aa""#, "aaaa aa", "* *"),
+    ] {
+        everyhow(&format!(r#"{{"strings":[{},{}],"with":"*"}}"#, strings, falcon), text, want);
+    }
+    let p = r#"{"strings":["acbbcabcc","ca"],"ignore_case":true,"with":"*"}"#;
+    assert_eq!(behind(p, "hi bcbabacbbcabcc", "accccb", 1, reason::EOS), "*ccccb");
+}
+
+/// What overlaps itself without an end goes out as it comes.
+#[test]
+fn holds_no_more_than_one() {
+    let mut below = numbers(3);
+    for (strings, piece, most) in [(r#""aa""#, "a", 2), (r#""aba""#, "ab", 4), (r#""0a""#, "eyJ0a.", 140)] {
+        let params = format!(r#"{{"patterns":["key"],"strings":[{}],"with":"*"}}"#, strings);
+        let (got, held) = shown(&params, &piece.repeat(1500 / piece.len()), 0, 1, false, &mut below);
+        assert!(got.starts_with('*') && got.len() < 3 && held <= most, "{}: {} {}", piece, got, held);
+    }
+}
+
+/// Addresses whose domains have up to as many bytes as one may have, and more.
+#[test]
+fn long_domains() {
+    for n in [1, 60, 63, 110, 120, 121, 122, 123, 124, 125, 126, 127, 128, 129, 200, 249, 250, 300, 2000] {
+        for label in ["b", "b.", "bc-"] {
+            let text = format!("<ann@{}b.com>", label.repeat(n / label.len()));
+            for size in [if n < 300 { 1 } else { 20 }, 7, 300] {
+                let places: Vec<usize> = (1..text.len()).step_by(size).collect();
+                assert_eq!(cut("{}", &text, &places), "<[redacted]>", "{}", text);
+            }
+        }
+    }
+}
+
 /// Another guard holds a text and takes back what decided it: what goes out is what the text that stays becomes.
 #[test]
 fn beside_another_guard() {
@@ -357,11 +561,7 @@ fn beside(alphabet: &[&str], strings: &[&str], rounds: usize) {
     let words = [alphabet, &[""]].concat();
     testing::vocabulary(&words);
     let end = alphabet.len() as u32;
-    let mut state = 11u64;
-    let mut below = |n: usize| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) as usize % n
-    };
+    let mut below = numbers(11);
     let (mut replaced, mut decisive) = (0, 0);
     for _ in 0..rounds {
         let params: Vec<String> = strings[..1 + below(4)].iter().map(|s| format!("\"{}\"", s)).collect();
