@@ -58,3 +58,33 @@ func TestGuardsOfTheSame(t *testing.T) {
 		t.Errorf("%d %q: %s", status, text, reply)
 	}
 }
+
+// TestStringsBesideTheOperators: strings that a client adds to the operator's keep nothing of theirs, and nothing of a
+// pattern, from being found, and cut nothing of it, whole and streamed.
+func TestStringsBesideTheOperators(t *testing.T) {
+	p := guarding(t, func(c *config.Config) {
+		c.Plugin = append(c.Plugin, config.Plugin{Name: "privacy", Source: config.Builtin + "redact",
+			OnError: config.OnErrorFail, Apply: config.ApplyAlways,
+			Config: map[string]any{"strings": []any{"SECRETWORD", "abcd", "cdef", "xx"}}})
+	})
+	for _, c := range []struct{ text, mine, want string }{
+		{"the SECRETWORD is here", "e S", "th[redacted] is here"},
+		{"the SECRETWORD is here", "D i", "the [redacted]s here"},
+		{"mail bob@example.com now", "l bob", "mai[redacted] now"},
+		{"card 4111 1111 1111 1111 ok", "d 4111", "car[redacted] ok"},
+		{"my AKIAIOSFODNN7EXAMPLE ok", "y AK", "m[redacted] ok"},
+		{"an abcdefgh", "none", "an [redacted]gh"},
+		{"an xxxxxxxxxxxxxxxxxxxxxxxxx is", "none", "an [redacted] is"},
+		{"a@" + strings.Repeat("b", 122) + ".com is", "none", "[redacted] is"},
+	} {
+		for _, stream := range []string{"false", "true"} {
+			status, reply := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"model":"x",`+
+				`"max_tokens":250,"temperature":0,"stream":%s,"messages":[{"role":"user","content":"Hi"}],`+
+				`"response_format":{"type":"choice","value":[%q]},`+
+				`"plugins":[{"name":"privacy","params":{"strings":[%q]}}]}`, stream, c.text, c.mine))
+			if text := textOf(string(reply)); status != 200 || text != c.want {
+				t.Errorf("%q beside %q, stream %s: %d %q, want %q", c.text, c.mine, stream, status, text, c.want)
+			}
+		}
+	}
+}
