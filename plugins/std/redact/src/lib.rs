@@ -26,7 +26,7 @@ const WITH: usize = 64;
 /// without a bound.
 const BEFORE: usize = 512;
 /// So many bytes are looked at in a step. More are held where other guards hold them.
-const STEP: usize = 4096;
+const STEP: usize = 2048;
 /// A replacement has at most so many bytes; tokens behind wait for the next.
 const MOST: usize = 4000;
 
@@ -154,6 +154,8 @@ pub struct Redact {
     tokens: usize,
     /// In front of this place nothing is found that is not out, or decided.
     clean: usize,
+    /// Where this many tokens went out, nothing more of those that are there can.
+    last: Option<usize>,
 }
 
 /// What is known where a token ends. It comes from the text up to there alone, so it stays true if what is behind is
@@ -214,9 +216,12 @@ impl Redact {
         }
         let mut strings = self.s.search.as_ref().map(|s| s.read(all, at, most, &mut self.room));
         while at < most {
-            let best = strings.as_mut().map_or(Found::No, |s| s.look(all, at, over));
-            let longs = &mut self.longs;
-            match self.s.kinds.iter().fold(best, |best, k| best.or(k.look(all, at, over, longs))) {
+            let mut best = strings.as_mut().map_or(Found::No, |s| s.look(all, at, over));
+            if patterns::may_begin(all, at) {
+                let longs = &mut self.longs;
+                best = self.s.kinds.iter().fold(best, |best, k| best.or(k.look(all, at, over, longs)));
+            }
+            match best {
                 Found::No => {}
                 Found::Maybe => break,
                 Found::To(to) => add(&mut self.parts, text, at, to),
@@ -289,6 +294,10 @@ impl Redact {
         let keep = self.count(held, text, decided);
         if keep == 0 {
             return held.release(held.released);
+        }
+        let waits = held.ends.get(keep).map_or(false, |&end| text.prompt + end as usize > decided);
+        if waits && most == text.all.len() && !held.ends_here() {
+            self.last = Some(held.released + keep);
         }
         let to = text.prompt + held.ends[keep - 1] as usize;
         let any = self.write(text, to);
@@ -375,6 +384,7 @@ impl Guard for Redact {
             marks: Vec::with_capacity(64),
             tokens: prompt.len(),
             clean: 0,
+            last: None,
         };
         let mark = Mark { end: 0, base: 0, longs: 0, known: true };
         r.marks.push(Mark { end: tail.len(), ..mark });
@@ -387,6 +397,11 @@ impl Guard for Redact {
     }
 
     fn check(&mut self, held: &mut Held) -> Result<()> {
+        let last = self.last.take();
+        if held.new == 0 && last == Some(held.released) && !held.ends_here() {
+            held.release(held.released);
+            return Ok(());
+        }
         let (gone, first) = self.mark(held);
         let (gone, mark, prompt) = (self.marks[gone].end, self.marks[first], self.before.len());
         let (from, fresh) = (gone.saturating_sub(held.context), gone == prompt);

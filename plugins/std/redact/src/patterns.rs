@@ -225,6 +225,17 @@ impl Kind {
     }
 }
 
+/// Whether something of any kind may begin at a place: nothing does at most.
+#[inline(always)]
+pub fn may_begin(text: &[u8], at: usize) -> bool {
+    let before = |is: fn(&u8) -> bool| at > 0 && is(&text[at - 1]);
+    match text[at] {
+        b'-' => true,
+        b'2'..=b'6' => !before(u8::is_ascii_digit),
+        b => b.is_ascii_alphanumeric() && !before(u8::is_ascii_alphanumeric),
+    }
+}
+
 fn run(text: &[u8], set: Set) -> usize {
     text.iter().take_while(|&&b| set.has(b)).count()
 }
