@@ -350,3 +350,38 @@ func TestGuardsBesideOthers(t *testing.T) {
 		t.Errorf("%d parts were replaced", replaced)
 	}
 }
+
+// TestBehindAnothersReplacement: where another guard replaces the first tokens of what redact looks at, redact replaces
+// the rest of what it finds there.
+func TestBehindAnothersReplacement(t *testing.T) {
+	text := "a SECRETWORD, bob@mail.example.org, 4111 1111 1111 1111, sk-0123456789abcdefghij."
+	vocab := pieced{"."}
+	var ids []uint32
+	for i := range text {
+		ids = append(ids, uint32(len(vocab)))
+		vocab = append(vocab, text[i:i+1])
+	}
+	g, err := tryLoadWith(t, module(t, "redact"), ``, vocab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "a *, *, *, *."
+	for from := range len(text) - 2 {
+		w := watch(t, g, `{"strings":["SECRETWORD"],"with":"*"}`, nil, 500)
+		for i, id := range ids {
+			reason := llm.FinishNone
+			if i == len(ids)-1 {
+				reason = llm.FinishLength
+			}
+			if i == from+2 && w.released <= from {
+				w.released, w.shown = from+1, append(w.shown, '?')
+			}
+			w.push(id, reason)
+		}
+		w.s.Close()
+		_, rest, _ := strings.Cut(string(w.shown), "?")
+		if !strings.HasSuffix(want, rest) {
+			t.Errorf("behind %q, which another guard replaced, goes out %q", text[:from+1], rest)
+		}
+	}
+}
