@@ -35,8 +35,9 @@ func (h *holdback) joined(all []*guardian) (position, saw int) {
 
 // undecided has guards whose replacements are to be made together asked again at the next token where others change
 // what they have not decided yet: a part of something that they would replace may begin there. It reports whether there
-// are any. One that holds more than it may decides no more before its own replacement is made. Where all have decided
-// enough, what is behind that all have is left for later.
+// are any. One that holds more than it may decides no more before its own replacement is made, and where more is held
+// than one guard may hold they may never agree. Where all have decided enough, what is behind that all have is left for
+// later.
 func (h *holdback) undecided(t *pickTask, all []*guardian) (any bool) {
 	if len(all) == 1 {
 		return false
@@ -49,7 +50,7 @@ func (h *holdback) undecided(t *pickTask, all []*guardian) (any bool) {
 	end := func(position int) int { return h.held[position-h.released()-1].end }
 	for _, g := range all {
 		behind := !g.done && end(g.v.Position) < changed && len(h.output)-g.v.Position <= g.rules.Hold &&
-			h.view.Reason == llm.FinishNone
+			len(h.held) <= llm.MaxHold && h.view.Reason == llm.FinishNone
 		g.waits, any = !behind, any || behind
 	}
 	if any || end(position) < changed {

@@ -197,6 +197,42 @@ func TestReplacementsRestOnAll(t *testing.T) {
 	}
 }
 
+// TestReplacementsThatNeverMeet: two guards that always change more than the other has decided hold no more than one
+// may hold, and what is held goes out as one replacement then.
+func TestReplacementsThatNeverMeet(t *testing.T) {
+	most := 0
+	pairs := func(shift int) sample.Guard {
+		return saying{llm.GuardRules{Name: "pairs", Hold: 20, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+			most = max(most, len(v.Ends))
+			n := len(v.Output)
+			if v.Reason == llm.FinishNone {
+				n -= (n + shift) % 2
+			}
+			if n <= v.Released {
+				return llm.Verdict{Position: v.Released}
+			}
+			return llm.Verdict{Kind: llm.VerdictReplace, Position: n, Text: strings.Repeat("#", (n-v.Released+1)/2)}
+		}}
+	}
+	session := open(t, start(t, newFake(64, 16, 1024), Config{}), 1)
+	defer session.Close()
+	o := session.Output(0, []llm.Token{7}, params(700), []sample.Guard{pairs(0), pairs(1)})
+	shown := ""
+	for i := range 600 {
+		o.Begin()
+		events, err := o.Add(Emitted{Token: llm.Token(slices.Index(pieces, "bch"[i%3:i%3+1])), Whole: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range events {
+			shown += ev.Text
+		}
+	}
+	if most > llm.MaxHold+2 || len(shown) < 2 || strings.Trim(shown, "#") != "" {
+		t.Errorf("%d tokens were held, %q went out", most, shown)
+	}
+}
+
 // within reports whether a text is left of another when some bytes of that are taken out.
 func within(text, of string) bool {
 	i := 0
