@@ -145,20 +145,22 @@ func (h *holdback) words(t *pickTask, all []*guardian) string {
 }
 
 // edited returns which bytes of a text another one has not, all between the first and the last of them, in whole
-// characters.
+// characters. Where it can't be told which of equal bytes those are, as of "aa" without an "a", it returns all of them.
 func edited(text []byte, other string) (from, to int) {
 	most := min(len(text), len(other))
-	for from < most && text[from] == other[from] {
-		from++
+	same, end := 0, 0 // at the beginning and at the end
+	for same < most && text[same] == other[same] {
+		same++
 	}
+	for end < most && text[len(text)-1-end] == other[len(other)-1-end] {
+		end++
+	}
+	from, to = min(same, len(other)-end), len(text)-min(end, len(other)-same)
 	inside := func(s string, i int) bool { return i < len(s) && !utf8.RuneStart(s[i]) }
 	for from > 0 && (inside(string(text), from) || inside(other, from)) {
 		from--
 	}
-	to = len(text)
-	for n := len(other); to > from && n > from && text[to-1] == other[n-1]; n-- {
-		to--
-	}
+	to = max(from, to)
 	for to < len(text) && !utf8.RuneStart(text[to]) {
 		to++
 	}

@@ -233,6 +233,49 @@ func TestReplacementsThatNeverMeet(t *testing.T) {
 	}
 }
 
+// TestEdited: whatever part of a text another one may have lost is in what is said to be edited, and no more.
+func TestEdited(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 10))
+	word := func() string {
+		var b strings.Builder
+		for range r.IntN(7) {
+			b.WriteByte("ab#"[r.IntN(3)])
+		}
+		return b.String()
+	}
+	ambiguous := 0
+	for range 20_000 {
+		text, other := word(), word()
+		if text == other {
+			continue
+		}
+		// What stays at the beginning and at the end may be told apart in more than one way.
+		stays, ways, first, last := -1, 0, 0, 0
+		for p := 0; p <= min(len(text), len(other)) && text[:p] == other[:p]; p++ {
+			for q := 0; p+q <= min(len(text), len(other)) && text[len(text)-q:] == other[len(other)-q:]; q++ {
+				switch {
+				case p+q > stays:
+					stays, ways, first, last = p+q, 1, p, len(text)-q
+				case p+q == stays:
+					ways, first, last = ways+1, min(first, p), max(last, len(text)-q)
+				}
+			}
+		}
+		from, to := edited([]byte(text), other)
+		shorter := len(other) < len(text) // otherwise all of it may have stayed
+		if shorter && (from != first || to != last) || to > len(text) || from > to || from+len(text)-to > len(other) ||
+			text[:from] != other[:from] || text[to:] != other[len(other)-(len(text)-to):] {
+			t.Errorf("%q to %q: %d to %d, want %d to %d", text, other, from, to, first, last)
+		}
+		if shorter && ways > 1 {
+			ambiguous++
+		}
+	}
+	if ambiguous < 200 {
+		t.Errorf("%d could be told in more than one way", ambiguous)
+	}
+}
+
 // within reports whether a text is left of another when some bytes of that are taken out.
 func within(text, of string) bool {
 	i := 0
