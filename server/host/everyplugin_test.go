@@ -241,6 +241,7 @@ func openEvery(t *testing.T, list []treePlugin, s config.Speculation, change fun
 		c.Model.Speculation = s
 		c.Limits.MaxBestOf = 3
 		c.Server.Ollama = true
+		c.Server.ReceiptKey = "the same in all of them" // their receipts are compared
 		for _, x := range list {
 			if x.use.always == "" {
 				c.Plugin = append(c.Plugin, config.Plugin{Name: x.name, Source: x.source, Config: x.use.config,
