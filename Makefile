@@ -57,7 +57,7 @@ test-cuda-host: ort ort-cuda-host ## test the CUDA backend without a GPU, over a
 	  ./models/decoder
 	TGI_VERIFY=1 $(GO) test -vet=off -timeout 15m ./server/host -run GPU
 
-test: ort ## run the tests: some 20 minutes on two cores, seconds where nothing changed
+test: ort ## run the tests: some 25 minutes on two cores, seconds where nothing changed
 	TGI_VERIFY=1 $(GO) test -vet=off -timeout 30m ./...
 
 test-long: ort ## run the tests that do more when there is time for it, and no others
