@@ -51,7 +51,7 @@ func settingsIn(text string) int { return len(lines([]byte(text))) }
 func (l *Loaded) looksWhole(running *Config) error {
 	now := &l.Config
 	if left := strings.TrimRight(now.text, " \t\r\n"); strings.HasPrefix(running.text, left) &&
-		settingsIn(now.text) < settingsIn(running.text) {
+		settingsIn(now.text) < settingsIn(running.text) && !running.endsWithRequested(running.text[len(left):]) {
 		return fmt.Errorf("it is the file that runs, cut after line %d: so is one that is being written; %s",
 			1+strings.Count(left, "\n"), askFor)
 	}
@@ -71,6 +71,20 @@ func (l *Loaded) looksWhole(running *Config) error {
 		}
 	}
 	return endsAsBefore(running.text, now.text)
+}
+
+// endsWithRequested reports whether the end of a file's text is whole plugins that apply by request: without them it is
+// as `tgi plugin rm` leaves it. Should the rest still be coming, nobody is without a guard until then.
+func (c *Config) endsWithRequested(end string) bool {
+	whole := true
+	expressions([]byte(end), func(_ *unstable.Parser, _ *unstable.Node, name string) {
+		whole = whole && strings.HasPrefix(name, "plugin[")
+	})
+	plugins, _ := pluginsIn(end)
+	return whole && len(plugins) > 0 && !slices.ContainsFunc(c.Plugin, func(p Plugin) bool {
+		return p.Apply == ApplyAlways &&
+			slices.ContainsFunc(plugins, func(gone pluginText) bool { return gone.name == p.Name })
+	})
 }
 
 // endsAsBefore returns why the text of a file looks cut within its last line, or within the settings of the plugin that

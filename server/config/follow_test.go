@@ -133,6 +133,37 @@ func TestReloadOfPart(t *testing.T) {
 		t.Errorf("a file that changed: %v", err)
 	}
 
+	// As `tgi plugin rm` leaves it: whole plugins at the end are gone that apply by request.
+	const requested = "[[plugin]]\nname = \"a\"\nsource = \"builtin:dry\"\n# of b\n[[plugin]]\nname = \"b\"\n" +
+		"source = \"builtin:dry\"\n"
+	write(guarded + requested)
+	if running, err = load(flags, nothing); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		guarded: "",
+		guarded + requested[:strings.Index(requested, "[[plugin]]\nname = \"b")]: "",
+		strings.TrimSpace(guarded):         "does not end",
+		without("case_sensitive = true\n"): "cut after line 21",
+	} {
+		write(text)
+		stamp := filestamp.Of(file)
+		if _, _, err := Reload(running, flags, nothing, &stamp); want == "" && err != nil ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d bytes of %d: got %v, want %q", len(text), len(guarded+requested), err, want)
+		}
+	}
+
+	write(guarded + requested + "[plugins]\nwatch = \"2s\"\n")
+	if running, err = load(flags, nothing); err != nil {
+		t.Fatal(err)
+	}
+	write(guarded)
+	stamp = filestamp.Of(file)
+	if _, _, err := Reload(running, flags, nothing, &stamp); err == nil || !strings.Contains(err.Error(), "cut after") {
+		t.Errorf("a setting behind them is gone: %v", err)
+	}
+
 	// A server that began without settings may go on so.
 	write("# nothing\n")
 	if running, err = load(flags, nothing); err != nil {

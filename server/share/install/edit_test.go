@@ -232,6 +232,14 @@ func TestRemoveGoesOn(t *testing.T) {
 	}
 
 	install()
+	out.Reset()
+	cfg.Plugin[0].Apply = config.ApplyAlways
+	err = RemoveIn(t.Context(), cfg, "ban", out)
+	if err != nil || !strings.Contains(out.String(), "it applied always") {
+		t.Errorf("%v, said %s", err, out)
+	}
+
+	install()
 	if err := RemoveIn(t.Context(), cfg, "ban", gone{}); !errors.Is(err, os.ErrClosed) {
 		t.Error(err)
 	}

@@ -160,6 +160,10 @@ func RemoveIn(ctx context.Context, cfg config.Config, name string, out io.Writer
 	gone, files, err := Remove(ctx, TargetOf(cfg), name)
 	if gone {
 		say("[[plugin]] "+name, " from "+cfg.File)
+		if cfg.Plugin[i].Apply == config.ApplyAlways { // its file alone never takes a guard from a server
+			_, err := fmt.Fprintln(out, "it applied always: a server that runs keeps it until SIGHUP or POST /admin/reload")
+			unsaid = cmp.Or(unsaid, err)
+		}
 	}
 	for _, file := range files { // those that are gone also where one could not be removed
 		say(file, "")
