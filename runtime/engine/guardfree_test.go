@@ -258,7 +258,7 @@ func TestReplacementsOfTheSame(t *testing.T) {
 		{"cb", "cb", "h#ch b "},
 		{"cb", "ch", "h# b "},
 		{"cbc", "bch ", "h#b "},
-		{"b", "h", " "}, // "#ch #" and "#cbc#" quote what the other one changes
+		{"b", "h", "*** "}, // "#ch #" and "#cbc#" quote what the other one changes
 	} {
 		for done := range 4 {
 			r := endless(4)

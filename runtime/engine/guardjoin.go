@@ -90,16 +90,19 @@ func (h *holdback) join(t *pickTask, all []*guardian) {
 	}
 	position, _ := h.joined(all)
 	whole := t.q.text.visible[h.seen:h.held[position-h.released()-1].end]
-	from, to := len(whole), 0
+	var edits []edit
 	for _, g := range all {
-		_, a, b := h.span(t, g)
-		if from, to = min(from, a), max(to, b); g.v.Position < position {
-			to = len(whole)
+		text, from, to := h.span(t, g)
+		words := g.v.Text[from : len(g.v.Text)-(len(text)-to)]
+		if from < to || words != "" {
+			edits = append(edits, edit{g.by.By, from, to, words, false})
+		}
+		if g.v.Position < position { // what it changes of the rest it has not said
+			said := h.held[g.v.Position-h.released()-1].end - h.seen
+			edits = append(edits, edit{g.by.By, said, len(whole), "", true})
 		}
 	}
-	to = max(from, to)
-	own, tokens := h.words(t, all), []llm.Token(nil)
-	text := string(whole[:from]) + own + string(whole[to:])
+	text, tokens := joinedText(string(whole), edits), []llm.Token(nil)
 	for _, g := range all {
 		if g.v.Text == text {
 			tokens = g.v.Tokens
@@ -110,38 +113,54 @@ func (h *holdback) join(t *pickTask, all []*guardian) {
 	v.Position, v.Text, v.Tokens = position, text, tokens
 }
 
-// words returns what stands for what several guards change: the words of one with which those of all others begin, or
-// of the first that have no byte of what another changes, or nothing. Others may quote what another replaces: that
-// between two replacements of their own, which a client may choose to see just that.
-func (h *holdback) words(t *pickTask, all []*guardian) string {
-	var own, changed []string
-	for _, g := range all {
-		text, from, to := h.span(t, g)
-		if words := g.v.Text[from : len(g.v.Text)-(len(text)-to)]; words != "" || from < to {
-			own = append(own, words)
-			changed = append(changed, string(text[from:to]))
+// edit says that a guard has the bytes from to to of a text become words, or that it has not said what they become.
+type edit struct {
+	by       int // the guard's place
+	from, to int
+	words    string
+	unsaid   bool
+}
+
+// masked stands for what guards change together where neither's words may.
+const masked = "***"
+
+// joinedText is a text with all edits made. Those that overlap, or touch, are one.
+func joinedText(text string, edits []edit) string {
+	slices.SortStableFunc(edits, func(a, b edit) int { return a.from - b.from })
+	var out strings.Builder
+	done := 0
+	for len(edits) > 0 {
+		n, to := 1, edits[0].to
+		for n < len(edits) && edits[n].from <= to {
+			to = max(to, edits[n].to)
+			n++
 		}
+		out.WriteString(text[done:edits[0].from])
+		out.WriteString(joinedWords(text, edits[:n]))
+		edits, done = edits[n:], to
 	}
-	if len(own) == 0 {
-		return ""
+	return out.String() + text[done:]
+}
+
+// joinedWords returns what stands for what several edits change together: the words of one with which those of all
+// others begin, or those of the first guard, if they have no character of what another changes. Words may quote that
+// from between two replacements of a guard's own, which a client may choose to see just that.
+func joinedWords(text string, edits []edit) string {
+	said := slices.DeleteFunc(slices.Clone(edits), func(e edit) bool { return e.unsaid })
+	if len(said) == 0 {
+		return masked
 	}
-	first := slices.MinFunc(own, func(a, b string) int { return len(a) - len(b) })
-	differs := func(words string) bool { return !strings.HasPrefix(words, first) }
-	if !slices.ContainsFunc(own, differs) {
-		return first
+	shortest := slices.MinFunc(said, func(a, b edit) int { return len(a.words) - len(b.words) }).words
+	differs := func(e edit) bool { return !strings.HasPrefix(e.words, shortest) }
+	if len(edits) == 1 || !slices.ContainsFunc(said, differs) {
+		return shortest
 	}
-	for i, words := range own {
-		quotes := false
-		for k, text := range changed {
-			for _, b := range []byte(words) {
-				quotes = quotes || k != i && strings.IndexByte(text, b) >= 0
-			}
-		}
-		if !quotes {
-			return words
-		}
+	first := slices.MinFunc(said, func(a, b edit) int { return a.by - b.by })
+	quotes := func(e edit) bool { return e.by != first.by && strings.ContainsAny(first.words, text[e.from:e.to]) }
+	if slices.ContainsFunc(edits, quotes) {
+		return masked
 	}
-	return ""
+	return first.words
 }
 
 // edited returns which bytes of a text another one has not, all between the first and the last of them, in whole
