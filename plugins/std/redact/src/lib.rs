@@ -37,8 +37,9 @@ struct Settings {
     locking: bool,
     kinds: Vec<Kind>,
     strings: Vec<String>,
-    /// Searches for the strings; `None` without any, and where a setting changed since it was made.
-    search: Option<Arc<Strings>>,
+    /// Search for the strings, with the case of letters and without it; `None` without any, where it is not needed, and
+    /// where the strings changed since it was made.
+    search: [Option<Arc<Strings>>; 2],
     ignore_case: bool,
     with: String,
     /// The kinds were given, even if there are none.
@@ -50,7 +51,7 @@ const INITIAL: Settings = Settings {
     locking: false,
     kinds: Vec::new(),
     strings: Vec::new(),
-    search: None,
+    search: [None, None],
     ignore_case: false,
     with: String::new(),
     chosen: false,
@@ -63,9 +64,6 @@ impl settings::Settings for Settings {
         if self.locked == Some(true) {
             r.fail("the operator has fixed the parameters");
             return true;
-        }
-        if matches!(name, "strings" | "ignore_case") {
-            self.search = None;
         }
         match name {
             "locked" if self.locked.is_none() => self.locking = boolean(r, name),
@@ -84,6 +82,7 @@ impl settings::Settings for Settings {
                     r.fail(&format!("strings: more than {} with those of the configuration", STRINGS));
                 }
                 self.strings.push(s);
+                self.search = [None, None];
             }),
             "ignore_case" => self.ignore_case = boolean(r, name),
             "with" => {
@@ -104,14 +103,26 @@ impl settings::Settings for Settings {
     fn check(&mut self) -> Result<()> {
         let of_request = self.locked.is_some();
         self.locked = Some(self.locked.unwrap_or(self.locking));
-        if self.search.is_none() && !self.strings.is_empty() {
-            let bytes: usize = self.strings.iter().map(|s| s.len()).sum();
-            if of_request && bytes > ALL {
-                return Err(format!("strings: {} bytes with those of the configuration, want at most {}", bytes, ALL));
+        if self.search().is_some() || self.strings.is_empty() {
+            return Ok(());
+        }
+        let bytes: usize = self.strings.iter().map(|s| s.len()).sum();
+        if of_request && bytes > ALL {
+            return Err(format!("strings: {} bytes with those of the configuration, want at most {}", bytes, ALL));
+        }
+        for folds in [false, true] {
+            // No request can make it where they are too many: one may set no more than `ignore_case`.
+            if folds == self.ignore_case || bytes > ALL {
+                self.search[folds as usize] = Some(Arc::new(Strings::new(&self.strings, folds)));
             }
-            self.search = Some(Arc::new(Strings::new(&self.strings, self.ignore_case)));
         }
         Ok(())
+    }
+}
+
+impl Settings {
+    fn search(&self) -> Option<&Arc<Strings>> {
+        self.search[self.ignore_case as usize].as_ref()
     }
 }
 
@@ -214,7 +225,7 @@ impl Redact {
             // it began in front
             add(&mut self.parts, text, at.saturating_sub(1), to);
         }
-        let mut strings = self.s.search.as_ref().map(|s| s.read(all, at, most, &mut self.room));
+        let mut strings = self.s.search().map(|s| s.read(all, at, most, &mut self.room));
         while at < most {
             let mut best = strings.as_mut().map_or(Found::No, |s| s.look(all, at, over));
             if patterns::may_begin(all, at) {
@@ -349,7 +360,7 @@ impl Redact {
 
     /// What is found has so many bytes at most, but for what goes on however long.
     fn longest(&self) -> usize {
-        let strings = self.s.search.as_ref().map_or(0, |s| escapes::WIDEST * s.longest() + escapes::LONGEST);
+        let strings = self.s.search().map_or(0, |s| escapes::WIDEST * s.longest() + escapes::LONGEST);
         strings.max(patterns::LONGEST)
     }
 }
@@ -424,7 +435,7 @@ impl Guard for Redact {
 
 plugin! {
     description: concat!(
-        r#"{"name":"redact","version":"1.1.1","config":true,"kinds":["guard"],"#,
+        r#"{"name":"redact","version":"1.1.2","config":true,"kinds":["guard"],"#,
         r#""guard":{"hold":256,"verdicts":["replace"]},"#,
         r#""doc":"Replaces keys, e-mail addresses, card numbers and strings before anyone sees them.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,

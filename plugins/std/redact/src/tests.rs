@@ -602,6 +602,31 @@ fn bytes_of_all() {
     assert_eq!(why, "strings: 33024 bytes with those of the configuration, want at most 32768");
 }
 
+/// Of more in the configuration than a request can make ready both searches are there.
+fn more_than_a_request_has(folds: bool) {
+    let some = alloc::vec![format!("\"{}\"", "y".repeat(256)); 128].join(",");
+    let (lower, upper) = (format!("a{}", "x".repeat(255)), format!("A{}", "x".repeat(255)));
+    let config = format!(r#"{{"strings":["{}",{}],"ignore_case":{}}}"#, upper, some, folds);
+    DEFAULTS.configure(config.as_bytes()).unwrap();
+    let found = |params: &str, text: &str| cut(params, text, &[]) != text;
+    assert_eq!(found("{}", &lower), folds);
+    assert!(found("{}", &upper));
+    assert!(found(r#"{"ignore_case":true}"#, &lower));
+    assert!(!found(r#"{"ignore_case":false}"#, &lower));
+    assert!(found(r#"{"ignore_case":false}"#, &upper));
+    assert!(DEFAULTS.with(br#"{"strings":["y"]}"#).is_err());
+}
+
+#[test]
+fn more_than_a_request_has_with_case() {
+    more_than_a_request_has(false);
+}
+
+#[test]
+fn more_than_a_request_has_without_case() {
+    more_than_a_request_has(true);
+}
+
 /// A token with more parts than a replacement has room for.
 #[test]
 fn many_parts_in_a_token() {
