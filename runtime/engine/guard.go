@@ -328,8 +328,8 @@ func (t *pickTask) decide() (again, over bool, err error) {
 		h.end(t, replace, h.released())
 		return true, true, nil
 	}
-	if h.undecided(t, all) {
-		return false, false, nil
+	if any, atOnce := h.undecided(t, all); any {
+		return atOnce, false, nil
 	}
 	for _, g := range all {
 		g.relies(g.saw)

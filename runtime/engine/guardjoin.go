@@ -33,14 +33,14 @@ func (h *holdback) joined(all []*guardian) (position, saw int) {
 	return position, saw
 }
 
-// undecided has guards whose replacements are to be made together asked again at the next token where others change
-// what they have not decided yet: a part of something that they would replace may begin there. It reports whether there
-// are any. One that holds more than it may decides no more before its own replacement is made, and where more is held
-// than one guard may hold they may never agree. Where all have decided enough, what is behind that all have is left for
-// later.
-func (h *holdback) undecided(t *pickTask, all []*guardian) (any bool) {
+// undecided has guards whose replacements are to be made together asked again where others change what they have not
+// decided yet: a part of something that they would replace may begin there. It reports whether there are any, and
+// whether they are asked at once, as at the end of the text, or at the next token. One that holds more than it may
+// decides no more before its own replacement is made, and where more is held than one guard may hold they may never
+// agree. Where all have decided enough, what is behind that all have is left for later.
+func (h *holdback) undecided(t *pickTask, all []*guardian) (any, atOnce bool) {
 	if len(all) == 1 {
-		return false
+		return false, false
 	}
 	changed, position := 0, len(h.output)
 	for _, g := range all {
@@ -48,13 +48,18 @@ func (h *holdback) undecided(t *pickTask, all []*guardian) (any bool) {
 		changed, position = max(changed, h.seen+to), min(position, g.v.Position)
 	}
 	end := func(position int) int { return h.held[position-h.released()-1].end }
+	atOnce = h.view.Reason != llm.FinishNone
 	for _, g := range all {
-		behind := !g.done && end(g.v.Position) < changed && len(h.output)-g.v.Position <= g.rules.Hold &&
-			len(h.held) <= llm.MaxHold && h.view.Reason == llm.FinishNone
+		behind := !g.done && end(g.v.Position) < changed && len(h.held) <= llm.MaxHold
+		if atOnce {
+			behind = behind && g.saw < len(h.output)
+		} else {
+			behind = behind && len(h.output)-g.v.Position <= g.rules.Hold
+		}
 		g.waits, any = !behind, any || behind
 	}
 	if any || end(position) < changed {
-		return any
+		return any, atOnce
 	}
 	for _, g := range all { // what is behind that all have decided is not changed, and is decided again
 		if rest := end(g.v.Position) - end(position); rest > 0 {
@@ -62,7 +67,7 @@ func (h *holdback) undecided(t *pickTask, all []*guardian) (any bool) {
 		}
 		g.v.Position = position
 	}
-	return false
+	return false, false
 }
 
 // span is what a guard replaces: the text as the model has it, and which bytes of it the guard changes.

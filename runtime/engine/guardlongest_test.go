@@ -311,3 +311,32 @@ func TestJoinedText(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacementsAtTheEnd: a guard whose replacement waits is asked again at the end of the text, too, where the other
+// one replaces by nothing more that came.
+func TestReplacementsAtTheEnd(t *testing.T) {
+	s := open(t, start(t, newFake(64, 16, 256), Config{}), 1)
+	defer s.Close()
+	one, two := []string{"bchhb"}, []string{"hhbbc", "hhbbcdchh"}
+	for _, list := range [][]sample.Guard{
+		{longest("#", one...), longest("#", two...)}, {longest("#", two...), longest("#", one...)},
+	} {
+		o, shown := s.Output(0, []llm.Token{7}, params(40), list), ""
+		note := func(events []Event, err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, ev := range events {
+				shown += ev.Text
+			}
+		}
+		for _, piece := range strings.Split("bchhbbcdc", "") {
+			o.Begin()
+			note(o.Add(Emitted{Token: llm.Token(slices.Index(pieces, piece)), Whole: true}))
+		}
+		note(o.End())
+		if shown != "#dc</s>" {
+			t.Errorf("%q went out", shown)
+		}
+	}
+}
