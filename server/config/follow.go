@@ -17,7 +17,7 @@ import (
 var (
 	errChanged = errors.New("it changed while it was read")
 	errEmpty   = errors.New("it holds no setting, and the settings that run came from it: so does a file that is " +
-		"being written")
+		"being written; to run without settings, restart the server without them")
 )
 
 // askFor is how a change that looks like a mistake is taken over.
@@ -32,7 +32,7 @@ func (l *Loaded) follows(running *Config, before filestamp.Stamp, asked bool) er
 		return os.ErrNotExist
 	case !filestamp.Of(running.File).Same(before):
 		return errChanged
-	case settingsIn(now.text) == 0 && settingsIn(running.text) > 0:
+	case settingsIn(now.text) == 0 && settingsIn(running.text) > 0 && !running.endsWithRequested(running.text):
 		return errEmpty
 	}
 	if !asked {
@@ -90,7 +90,7 @@ func (c *Config) endsWithRequested(end string) bool {
 // endsAsBefore returns why the text of a file looks cut within its last line, or within the settings of the plugin that
 // it ends with: what that one had set is not set any more. What is cut elsewhere lacks plugins.
 func endsAsBefore(running, now string) error {
-	if strings.HasSuffix(running, "\n") && !strings.HasSuffix(now, "\n") {
+	if strings.HasSuffix(running, "\n") && !strings.HasSuffix(now, "\n") && now != "" {
 		return fmt.Errorf("line %d, its last, does not end: so it is in a file that is being written; end the line, or, %s",
 			1+strings.Count(now, "\n"), askFor)
 	}

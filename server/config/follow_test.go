@@ -164,6 +164,19 @@ func TestReloadOfPart(t *testing.T) {
 		t.Errorf("a setting behind them is gone: %v", err)
 	}
 
+	write("# mine\n" + requested)
+	if running, err = load(flags, nothing); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{"": "", "# mine\n": "", "# mine": "does not end"} {
+		write(text)
+		stamp = filestamp.Of(file)
+		if _, _, err := Reload(running, flags, nothing, &stamp); want == "" && err != nil ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q of plugins alone: got %v, want %q", text, err, want)
+		}
+	}
+
 	// A server that began without settings may go on so.
 	write("# nothing\n")
 	if running, err = load(flags, nothing); err != nil {
