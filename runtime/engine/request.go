@@ -298,7 +298,9 @@ type picked struct {
 }
 
 // take appends the picked token to the sequence's text. The sequence has ended if there is a reason: the length limit
-// is tested first, then the end-of-sequence tokens, then the stop strings. It runs where the token was picked.
+// is tested first, then the end-of-sequence tokens, then the stop strings, as text-generation-inference does it. In a
+// span the limit is tested last: a program wants to know whether what it waits for came. It runs where the token was
+// picked.
 func (q *sequence) take(e *Engine, p sample.Pick) (x picked) {
 	eos := p.Stop || e.eos[p.Token] && !q.params.IgnoreEOS
 	left := q.healed.left(q.text.skip)
@@ -307,8 +309,9 @@ func (q *sequence) take(e *Engine, p sample.Pick) (x picked) {
 	x.pick.Top = nil
 	q.generated++
 	fin := &x.fin
+	full := q.generated >= q.params.MaxNewTokens
 	switch {
-	case q.generated >= q.params.MaxNewTokens:
+	case full && q.span == nil:
 		fin.Reason = llm.FinishLength
 	case eos:
 		fin.Reason, fin.StoppedBy = llm.FinishEOS, p.StoppedBy
@@ -318,6 +321,8 @@ func (q *sequence) take(e *Engine, p sample.Pick) (x picked) {
 	} else if x.text, fin.Stop, fin.StopBytes = q.text.add(p.Token, x.special); fin.Stop != "" {
 		fin.Reason = llm.FinishStop
 		x.cut = !x.special && (q.text.rest != "" || q.text.detok.Open())
+	} else if full {
+		fin.Reason, x.text = llm.FinishLength, x.text+q.text.flush(x.special)
 	}
 	if fin.Reason != llm.FinishNone {
 		fin.Text, fin.Generated = string(q.text.visible), q.generated

@@ -193,11 +193,14 @@ func (r *reader) compare(b begunSpan, fresh *Engine) error {
 		}
 		return nil
 	}
+	got := r.outcome(b.sp)
+	if fin := got.finish[0]; fin.Reason == llm.FinishStop || fin.Reason == llm.FinishEOS {
+		b.request.Params.MaxNewTokens++ // a span ends by what ends the text, if its last token brings that
+	}
 	want, err := generate(fresh, b.request)
 	if err != nil {
 		return err
 	}
-	got := r.outcome(b.sp)
 	if err := same(got, want); err != nil {
 		return fmt.Errorf("behind %v: %w", b.prompt, err)
 	}
@@ -209,6 +212,38 @@ func (r *reader) compare(b begunSpan, fresh *Engine) error {
 		return fmt.Errorf("the context has %v, want %v", c.Tokens(), text)
 	}
 	return nil
+}
+
+// TestSpanEndsByItsStop: a span whose last token brings the stop string ends by it, in a request the length goes first.
+func TestSpanEndsByItsStop(t *testing.T) {
+	e := start(t, newFake(64, 16, 256), Config{})
+	prompt := []llm.Token{3, 4, 5}
+	p := params(8)
+	p.IgnoreEOS = true
+	plain, err := generate(e, Request{Prompt: prompt, Params: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 8; n++ {
+		p.MaxNewTokens, p.Stop = n, []string{pieces[plain.tokens[0][n-1]]}
+		whole, err := generate(e, Request{Prompt: prompt, Params: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, e, 1)
+		in, c := newReader(t, s), s.New(slices.Clone(prompt), nil)
+		sp, err := c.Start(SpanRequest{Params: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.until(sp)
+		got, of := in.outcome(sp).finish[0], whole.finish[0]
+		s.Close()
+		if got.Reason != llm.FinishStop || got.Stop != p.Stop[0] || got.Generated != of.Generated ||
+			of.Generated == n && of.Reason != llm.FinishLength || got.Text != of.Text {
+			t.Errorf("%d tokens, %q: %+v, and of a request %+v", n, p.Stop, got, of)
+		}
+	}
 }
 
 // TestSessionComputesOnce: forks, and spans that follow each other, compute nothing again, and of what forks that start

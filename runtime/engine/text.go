@@ -74,17 +74,24 @@ func (t *transcript) add(tok llm.Token, hidden bool) (text, stop string, stopByt
 }
 
 // last appends the token that ends the sequence for another reason than a stop string,
-// and the rest of an incomplete character. After a hidden token that rest is only part
-// of the visible text.
+// and the rest of an incomplete character.
 func (t *transcript) last(tok llm.Token, hidden bool) (text string) {
 	text = t.decode(tok, hidden)
-	rest := t.cut(t.detok.Flush())
 	if !hidden {
-		text += rest
-		rest = text
+		t.visible = append(t.visible, text...)
 	}
+	return text + t.flush(hidden)
+}
+
+// flush appends the rest of an incomplete character, which it returns. After a hidden token
+// that rest is only part of the visible text.
+func (t *transcript) flush(hidden bool) string {
+	rest := t.cut(t.detok.Flush())
 	t.visible = append(t.visible, rest...)
-	return text
+	if hidden {
+		return ""
+	}
+	return rest
 }
 
 func (t *transcript) decode(tok llm.Token, hidden bool) string {
