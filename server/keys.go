@@ -163,6 +163,14 @@ func (k *keys) of(r *http.Request) *key {
 	return &k.all[match]
 }
 
+// watches reports whether r may see in /metrics what plugins had to do with texts: a client who may only generate could
+// find out by it, on an idle server, what a guard of the operator looks for.
+func (k *keys) watches(r *http.Request) bool {
+	given := k.of(r)
+	return len(k.all) == 0 || given != nil && (slices.Contains(given.scopes, config.ScopeModels) ||
+		slices.Contains(given.scopes, config.ScopeAdmin))
+}
+
 // admit returns r with its key, or why it may not use routes of the scope.
 func (s *Server) admit(r *http.Request, scope Scope) (*http.Request, error) {
 	if scope == Open {

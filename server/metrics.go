@@ -19,8 +19,10 @@ import (
 // and autoscalers keep working, and below them what TGI has none for. It is
 // notified of requests as a generate.Observer and of steps as an engine.Observer.
 type Metrics struct {
-	registry *prometheus.Registry
-	handler  http.Handler
+	registry   *prometheus.Registry
+	pluginWork *prometheus.Registry // those that not all clients see
+	handler    http.Handler         // of registry alone
+	whole      http.Handler
 
 	// Requests.
 	count, success  prometheus.Counter
@@ -51,12 +53,13 @@ type Metrics struct {
 // NewMetrics returns metrics that steps can be reported to; Watch adds those of
 // requests.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry()}
+	m := &Metrics{registry: prometheus.NewRegistry(), pluginWork: prometheus.NewRegistry()}
 	m.addSteps()
 	m.addGenAI()
 	m.addTools()
 	m.addTexts()
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	m.whole = promhttp.HandlerFor(prometheus.Gatherers{m.registry, m.pluginWork}, promhttp.HandlerOpts{})
 	return m
 }
 
@@ -224,7 +227,14 @@ func (m *Metrics) addSteps() {
 }
 
 // serve replies with the metrics in Prometheus' text format.
-func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
+// serve writes the metrics; whole says that those are with them that tell how much plugins had to do with texts.
+func (m *Metrics) serve(w http.ResponseWriter, r *http.Request, whole bool) {
+	if whole {
+		m.whole.ServeHTTP(w, r)
+		return
+	}
+	m.handler.ServeHTTP(w, r)
+}
 
 func (m *Metrics) counter(name, help string) prometheus.Counter {
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})

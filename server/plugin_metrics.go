@@ -10,11 +10,16 @@ import (
 // names differ, counters never go down. It is called at most once.
 func (m *Metrics) WatchPlugins(list func() []Plugin) {
 	m.registry.MustRegister(pluginCollector{list})
+	m.pluginWork.MustRegister(workCollector{list})
 }
 
 // pluginCollector reads the metrics when it is asked for them, so that nothing
 // counts twice and a plugin that is gone leaves none behind.
 type pluginCollector struct{ list func() []Plugin }
+
+// workCollector reads those that tell how much plugins had to do with texts. They say of a guard how nearly a text is
+// what it looks for.
+type workCollector struct{ list func() []Plugin }
 
 func describePlugin(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, append([]string{"plugin"}, labels...), nil)
@@ -47,8 +52,16 @@ var (
 // Describe implements prometheus.Collector.
 func (pluginCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		pluginCalls, pluginSeconds, pluginFuel, pluginPaused, pluginSlices, pluginFaults, pluginSkips, pluginResets,
-		pluginLoads, pluginOff, pluginInstances, pluginBytes, guardVerdicts, guardHeld, guardRewound, pluginInfo,
+		pluginFaults, pluginSkips, pluginResets, pluginLoads, pluginOff, pluginInstances, pluginBytes, pluginInfo,
+	} {
+		out <- d
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (workCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		pluginCalls, pluginSeconds, pluginFuel, pluginPaused, pluginSlices, guardVerdicts, guardHeld, guardRewound,
 	} {
 		out <- d
 	}
@@ -57,14 +70,7 @@ func (pluginCollector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c pluginCollector) Collect(out chan<- prometheus.Metric) {
 	for _, p := range c.list() {
-		send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
-			out <- prometheus.MustNewConstMetric(d, kind, value, append([]string{p.Name}, labels...)...)
-		}
-		send(pluginCalls, prometheus.CounterValue, float64(p.Calls))
-		send(pluginSeconds, prometheus.CounterValue, p.Seconds)
-		send(pluginFuel, prometheus.CounterValue, float64(p.Fuel))
-		send(pluginPaused, prometheus.CounterValue, p.Paused)
-		send(pluginSlices, prometheus.CounterValue, float64(p.Slices))
+		send := p.sender(out)
 		for kind, n := range p.Faults {
 			send(pluginFaults, prometheus.CounterValue, float64(n), kind)
 		}
@@ -75,6 +81,20 @@ func (c pluginCollector) Collect(out chan<- prometheus.Metric) {
 		send(pluginInstances, prometheus.GaugeValue, float64(p.InstancesOut), "out")
 		send(pluginInstances, prometheus.GaugeValue, float64(p.InstancesWaiting), "waiting")
 		send(pluginBytes, prometheus.GaugeValue, float64(p.InstanceBytes))
+		// The version is the guest's own word: whatever it says must be a label.
+		send(pluginInfo, prometheus.GaugeValue, 1, strings.ToValidUTF8(p.Version, "\uFFFD"), p.SHA256, p.State)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c workCollector) Collect(out chan<- prometheus.Metric) {
+	for _, p := range c.list() {
+		send := p.sender(out)
+		send(pluginCalls, prometheus.CounterValue, float64(p.Calls))
+		send(pluginSeconds, prometheus.CounterValue, p.Seconds)
+		send(pluginFuel, prometheus.CounterValue, float64(p.Fuel))
+		send(pluginPaused, prometheus.CounterValue, p.Paused)
+		send(pluginSlices, prometheus.CounterValue, float64(p.Slices))
 		if g := p.Guard; g != nil {
 			for verdict, n := range g.Verdicts {
 				send(guardVerdicts, prometheus.CounterValue, float64(n), verdict)
@@ -82,7 +102,12 @@ func (c pluginCollector) Collect(out chan<- prometheus.Metric) {
 			send(guardHeld, prometheus.CounterValue, float64(g.Held))
 			send(guardRewound, prometheus.CounterValue, float64(g.Rewound))
 		}
-		// The version is the guest's own word: whatever it says must be a label.
-		send(pluginInfo, prometheus.GaugeValue, 1, strings.ToValidUTF8(p.Version, "\uFFFD"), p.SHA256, p.State)
+	}
+}
+
+// sender sends metrics of the plugin.
+func (p *Plugin) sender(out chan<- prometheus.Metric) func(*prometheus.Desc, prometheus.ValueType, float64, ...string) {
+	return func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, kind, value, append([]string{p.Name}, labels...)...)
 	}
 }

@@ -3,6 +3,7 @@ package server_test
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"tgi/runtime/engine"
@@ -88,6 +89,38 @@ func TestProtectedMetrics(t *testing.T) {
 	for _, path := range server.Probes() {
 		if rec := ask(s, "GET", path, ""); rec.Code != http.StatusOK {
 			t.Errorf("%s wants a key: %d", path, rec.Code)
+		}
+	}
+}
+
+// TestPluginWorkIsForOperators: where there are keys, a client who may only generate does not see how much plugins had
+// to do with texts.
+func TestPluginWorkIsForOperators(t *testing.T) {
+	open := func(keys ...config.Key) *server.Server {
+		m := server.NewMetrics()
+		m.WatchPlugins(func() []server.Plugin {
+			return []server.Plugin{{Name: "g", Guard: &server.Guard{Held: 7}}}
+		})
+		return newServer(nil, func(o *server.Options) { o.Metrics, o.Keys, o.Config.APIKeys = m, keys, nil })
+	}
+	keyed := open(config.Key{Name: "client", Key: "c", Scopes: []string{config.ScopeGenerate}},
+		config.Key{Name: "scraper", Key: "m", Scopes: []string{config.ScopeModels}},
+		config.Key{Name: "admin", Key: "a", Scopes: []string{config.ScopeAdmin}})
+	for _, c := range []struct {
+		s     *server.Server
+		token string
+		want  bool
+	}{{open(), "", true}, {keyed, "", false}, {keyed, "x", false}, {keyed, "c", false}, {keyed, "m", true},
+		{keyed, "a", true}} {
+		text := ask(c.s, "GET", "/metrics", "", "Authorization", "Bearer "+c.token).Body.String()
+		if !strings.Contains(text, `tgi_plugin_loads_total{plugin="g"}`) {
+			t.Errorf("with %q: no plugins in %s", c.token, text)
+		}
+		for _, name := range []string{"guard_held_tokens", "plugin_calls", "plugin_fuel", "plugin_seconds",
+			"plugin_slices", "plugin_paused_seconds"} {
+			if strings.Contains(text, "tgi_"+name+"_total{") != c.want {
+				t.Errorf("with %q: %s is there %v, want %v", c.token, name, !c.want, c.want)
+			}
 		}
 	}
 }

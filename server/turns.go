@@ -87,7 +87,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) error {
 	var refused error
 	err := s.inTurn(r.Context(), func() {
 		if refused = s.overdrawn(r, &Route{Scope: Open}, v); refused == nil {
-			s.options.Metrics.serve(kept, r)
+			s.options.Metrics.serve(kept, r, s.keys.watches(r))
 		}
 	})
 	if err = cmp.Or(err, refused); err != nil {
