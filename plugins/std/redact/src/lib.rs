@@ -25,6 +25,9 @@ const WITH: usize = 64;
 /// So many bytes of the prompt's end are looked at: more than anything has that may begin there, but for what goes on
 /// without a bound.
 const BEFORE: usize = 512;
+/// The bytes of a string where what is held is to be the same for all texts: as escapes no more than a guard may hold,
+/// be each a token.
+const STEADY: usize = 40;
 /// So many bytes are looked at in a step. More are held where other guards hold them.
 const STEP: usize = 2048;
 /// A replacement has at most so many bytes; tokens behind wait for the next.
@@ -35,6 +38,8 @@ struct Settings {
     /// Requests may set nothing; `None` until the configuration was read.
     locked: Option<bool>,
     locking: bool,
+    /// What is held of a text does not depend on the strings.
+    steady: bool,
     kinds: Vec<Kind>,
     strings: Vec<String>,
     /// Search for the strings, with the case of letters and without it; `None` without any, where it is not needed, and
@@ -49,6 +54,7 @@ struct Settings {
 const INITIAL: Settings = Settings {
     locked: None,
     locking: false,
+    steady: false,
     kinds: Vec::new(),
     strings: Vec::new(),
     search: [None, None],
@@ -67,6 +73,7 @@ impl settings::Settings for Settings {
         }
         match name {
             "locked" if self.locked.is_none() => self.locking = boolean(r, name),
+            "steady" if self.locked.is_none() => self.steady = boolean(r, name),
             "patterns" => {
                 self.kinds.clear();
                 self.chosen = true;
@@ -103,6 +110,10 @@ impl settings::Settings for Settings {
     fn check(&mut self) -> Result<()> {
         let of_request = self.locked.is_some();
         self.locked = Some(self.locked.unwrap_or(self.locking));
+        if let (true, Some(i)) = (self.steady, self.strings.iter().position(|s| s.len() > STEADY)) {
+            return Err(format!("strings[{}] has {} bytes, want at most {}: `steady` holds back what as many may have \
+                as escapes", i, self.strings[i].len(), STEADY));
+        }
         if self.search().is_some() || self.strings.is_empty() {
             return Ok(());
         }
@@ -302,6 +313,7 @@ impl Redact {
         if !held.ends_here() {
             self.clean = text.from + self.parts.first().map_or(decided, |p| p.from);
         }
+        let decided = if held.ends_here() { decided } else { decided.min(text.all.len().saturating_sub(self.lag())) };
         let keep = self.count(held, text, decided);
         if keep == 0 {
             return held.release(held.released);
@@ -356,6 +368,14 @@ impl Redact {
             self.marks.push(Mark { end, base, longs: 0, known: false });
         }
         (gone, first)
+    }
+
+    /// So many bytes wait whatever they are: those that wait because a string may have begun are among them.
+    fn lag(&self) -> usize {
+        match self.s.search() {
+            Some(strings) if self.s.steady => escapes::WIDEST * strings.longest() + escapes::LONGEST,
+            _ => 0,
+        }
     }
 
     /// What is found has so many bytes at most, but for what goes on however long.
@@ -435,7 +455,7 @@ impl Guard for Redact {
 
 plugin! {
     description: concat!(
-        r#"{"name":"redact","version":"1.1.2","config":true,"kinds":["guard"],"#,
+        r#"{"name":"redact","version":"1.2.0","config":true,"kinds":["guard"],"#,
         r#""guard":{"hold":256,"verdicts":["replace"]},"#,
         r#""doc":"Replaces keys, e-mail addresses, card numbers and strings before anyone sees them.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,

@@ -627,6 +627,46 @@ fn more_than_a_request_has_without_case() {
     more_than_a_request_has(true);
 }
 
+/// How much a client has of a text after each of its characters.
+fn had(params: &str, text: &str) -> Vec<usize> {
+    let words: Vec<String> = text.chars().map(String::from).collect();
+    testing::vocabulary(&words.iter().map(|w| w.as_str()).collect::<Vec<_>>());
+    let mut w = Watched::<Redact>::begin(params, &[]).unwrap();
+    (0..words.len() as u32)
+        .map(|t| {
+            w.push(t, reason::NONE).unwrap();
+            w.shown.replace('*', "secret").len()
+        })
+        .collect()
+}
+
+/// With `steady` nobody sees by what is held how much a text has of a string, as it is or escaped.
+#[test]
+fn steady() {
+    let fill = ".".repeat(60);
+    let texts = |secret: &str| {
+        [format!("a {}{}", secret, fill), format!("a \\u0073{}{}", &secret[1..], fill), format!("s{}{}", secret, fill)]
+    };
+    let (all, some, none) = (texts("secret"), texts("secreX"), texts("XXXXXX"));
+    let config = r#"{"patterns":[],"strings":["secret"],"with":"*","#;
+    let (other, there, not) = (format!("{}\"steady\":false}}", config), some.clone(), none.clone());
+    std::thread::spawn(move || {
+        DEFAULTS.configure(other.as_bytes()).unwrap();
+        assert!((0..3).all(|i| had("{}", &there[i]) != had("{}", &not[i])));
+        assert!(DEFAULTS.with(br#"{"steady":true}"#).is_err(), "a request may set it");
+    })
+    .join()
+    .unwrap();
+    DEFAULTS.configure(format!("{}\"steady\":true}}", config).as_bytes()).unwrap();
+    for i in 0..3 {
+        assert_eq!(had("{}", &some[i]), had("{}", &none[i]));
+        assert!(cut("{}", &all[i], &[5]).contains('*') && !cut("{}", &some[i], &[5]).contains('*'));
+    }
+    let long = "x".repeat(41);
+    let why = DEFAULTS.with(format!(r#"{{"strings":["{}"]}}"#, long).as_bytes()).err().unwrap();
+    assert_eq!(why, "strings[1] has 41 bytes, want at most 40: `steady` holds back what as many may have as escapes");
+}
+
 /// A token with more parts than a replacement has room for.
 #[test]
 fn many_parts_in_a_token() {
