@@ -164,10 +164,11 @@ func (k *keys) of(r *http.Request) *key {
 }
 
 // watches reports whether r may see in /metrics what plugins had to do with texts: a client who may only generate could
-// find out by it, on an idle server, what a guard of the operator looks for.
+// find out by it, on an idle server, what a guard of the operator looks for. Where everybody may generate, /metrics is
+// kept from clients by server.protect_metrics.
 func (k *keys) watches(r *http.Request) bool {
 	given := k.of(r)
-	return len(k.all) == 0 || given != nil && (slices.Contains(given.scopes, config.ScopeModels) ||
+	return !k.users || given != nil && (slices.Contains(given.scopes, config.ScopeModels) ||
 		slices.Contains(given.scopes, config.ScopeAdmin))
 }
 

@@ -110,8 +110,11 @@ func TestPluginWorkIsForOperators(t *testing.T) {
 		s     *server.Server
 		token string
 		want  bool
-	}{{open(), "", true}, {keyed, "", false}, {keyed, "x", false}, {keyed, "c", false}, {keyed, "m", true},
-		{keyed, "a", true}} {
+	}{
+		{open(), "", true},
+		{open(config.Key{Name: "admin", Key: "a", Scopes: []string{config.ScopeAdmin}}), "", true},
+		{keyed, "", false}, {keyed, "x", false}, {keyed, "c", false}, {keyed, "m", true}, {keyed, "a", true},
+	} {
 		text := ask(c.s, "GET", "/metrics", "", "Authorization", "Bearer "+c.token).Body.String()
 		if !strings.Contains(text, `tgi_plugin_loads_total{plugin="g"}`) {
 			t.Errorf("with %q: no plugins in %s", c.token, text)

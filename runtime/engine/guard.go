@@ -173,7 +173,9 @@ func (h *holdback) ask(t *pickTask) error {
 	h.look(t)
 	for i := range h.guards {
 		g := &h.guards[i]
-		if g.waits {
+		// At an end all are asked: by what one says of a stop string the text may go on, and then the others may hold
+		// what they let go at the end.
+		if g.waits = g.waits && (g.done || reason == llm.FinishNone || g.saw == n); g.waits {
 			continue
 		}
 		if g.done {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -70,10 +71,11 @@ func (h *holdback) undecided(t *pickTask, all []*guardian) (any, atOnce bool) {
 	return false, false
 }
 
-// span is what a guard replaces: the text as the model has it, and which bytes of it the guard changes.
+// span is what a guard replaces: the text as the model has it, and which bytes of it the guard may have changed.
 func (h *holdback) span(t *pickTask, g *guardian) (text []byte, from, to int) {
 	text = t.q.text.visible[h.seen:h.held[g.v.Position-h.released()-1].end]
 	from, to = edited(text, g.v.Text)
+	from, to = unsure(text, from, to)
 	return text, from, to
 }
 
@@ -98,13 +100,14 @@ func (h *holdback) join(t *pickTask, all []*guardian) {
 	var edits []edit
 	for _, g := range all {
 		text, from, to := h.span(t, g)
-		words := g.v.Text[from : len(g.v.Text)-(len(text)-to)]
-		if from < to || words != "" {
-			edits = append(edits, edit{g.by.By, from, to, words, false})
+		begin, end := edited(text, g.v.Text)
+		words := g.v.Text[begin : len(g.v.Text)-(len(text)-end)]
+		if begin < end || words != "" {
+			edits = append(edits, edit{g.by.By, from, begin, end, to, words, false})
 		}
 		if g.v.Position < position { // what it changes of the rest it has not said
 			said := h.held[g.v.Position-h.released()-1].end - h.seen
-			edits = append(edits, edit{g.by.By, said, len(whole), "", true})
+			edits = append(edits, edit{g.by.By, said, said, len(whole), len(whole), "", true})
 		}
 	}
 	text, tokens := joinedText(string(whole), edits), []llm.Token(nil)
@@ -118,12 +121,13 @@ func (h *holdback) join(t *pickTask, all []*guardian) {
 	v.Position, v.Text, v.Tokens = position, text, tokens
 }
 
-// edit says that a guard has the bytes from to to of a text become words, or that it has not said what they become.
+// edit says that a guard has the bytes from begin to end of a text become words, or that it has not said what they
+// become. It may as well have been other ones, from from to to.
 type edit struct {
-	by       int // the guard's place
-	from, to int
-	words    string
-	unsaid   bool
+	by                   int // the guard's place
+	from, begin, end, to int
+	words                string
+	unsaid               bool
 }
 
 // masked stands for what guards change together where neither's words may.
@@ -140,6 +144,9 @@ func joinedText(text string, edits []edit) string {
 			to = max(to, edits[n].to)
 			n++
 		}
+		if n == 1 {
+			edits[0].from, to = edits[0].begin, edits[0].end
+		}
 		out.WriteString(text[done:edits[0].from])
 		out.WriteString(joinedWords(text, edits[:n]))
 		edits, done = edits[n:], to
@@ -155,17 +162,36 @@ func joinedWords(text string, edits []edit) string {
 	if len(said) == 0 {
 		return masked
 	}
+	if len(edits) == 1 {
+		return said[0].words
+	}
 	shortest := slices.MinFunc(said, func(a, b edit) int { return len(a.words) - len(b.words) }).words
 	differs := func(e edit) bool { return !strings.HasPrefix(e.words, shortest) }
-	if len(edits) == 1 || !slices.ContainsFunc(said, differs) {
+	of := func(words string) func(edit) bool {
+		return func(e edit) bool { return strings.ContainsAny(words, text[e.from:e.to]) }
+	}
+	if !slices.ContainsFunc(said, differs) {
+		if doubled(shortest) && slices.ContainsFunc(edits, of(shortest)) {
+			return masked // such as "#e#": each may have kept another "e"
+		}
 		return shortest
 	}
 	first := slices.MinFunc(said, func(a, b edit) int { return a.by - b.by })
-	quotes := func(e edit) bool { return e.by != first.by && strings.ContainsAny(first.words, text[e.from:e.to]) }
-	if slices.ContainsFunc(edits, quotes) {
+	others := slices.DeleteFunc(slices.Clone(edits), func(e edit) bool { return e.by == first.by })
+	if slices.ContainsFunc(others, of(first.words)) {
 		return masked
 	}
 	return first.words
+}
+
+// doubled reports whether a text begins as it ends, with something between or not.
+func doubled(text string) bool {
+	for n := 1; n < len(text); n++ {
+		if strings.HasSuffix(text, text[:n]) {
+			return true
+		}
+	}
+	return false
 }
 
 // edited returns which bytes of a text another one has not, all between the first and the last of them, in whole
@@ -185,6 +211,33 @@ func edited(text []byte, other string) (from, to int) {
 		from--
 	}
 	to = max(from, to)
+	for to < len(text) && !utf8.RuneStart(text[to]) {
+		to++
+	}
+	return from, to
+}
+
+// unsure returns what of a text may have been edited where the bytes from to to seem to be: of those around them that
+// have equal ones among them, in the same order, either may have gone, as of "aab" that became "a#" either "a".
+func unsure(text []byte, from, to int) (int, int) {
+	first, last := from, to
+	for end := to; from > 0; from-- {
+		if end = bytes.LastIndexByte(text[:end], text[from-1]); end == from-1 {
+			break
+		}
+	}
+	for begin := first; to < len(text); to++ {
+		at := begin + bytes.IndexByte(text[begin:], text[to])
+		if begin = at + 1; at == to {
+			break
+		}
+	}
+	if first == last { // nothing of it is gone
+		return first, last
+	}
+	for from > 0 && from < len(text) && !utf8.RuneStart(text[from]) {
+		from--
+	}
 	for to < len(text) && !utf8.RuneStart(text[to]) {
 		to++
 	}

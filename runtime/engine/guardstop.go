@@ -49,7 +49,12 @@ func (h *holdback) goOn(q *sequence) {
 	x.text, x.end, x.fin, x.cut = x.text+rest, len(q.text.visible), llm.Finish{}, false
 	h.followStops(q)
 	h.anew = true
-	h.forget(len(h.output) - 1) // what they said was about the end
+	n := len(h.output) - 1
+	for i := range h.guards { // the token is another one than they saw, and so is what they would replace
+		g := &h.guards[i]
+		g.kept, g.waits = min(g.kept, n), false
+	}
+	h.forget(n) // what they said was about the end
 }
 
 // followStops has the transcript match what went out and what is held behind it.
