@@ -50,9 +50,9 @@ func (h *holdback) goOn(q *sequence) {
 	h.followStops(q)
 	h.anew = true
 	n := len(h.output) - 1
-	for i := range h.guards { // the token is another one than they saw, and so is what they would replace
+	for i := range h.guards { // the token is another one than they saw, and so is what they replace of it
 		g := &h.guards[i]
-		g.kept, g.waits = min(g.kept, n), false
+		g.kept, g.waits = min(g.kept, n), g.waits && g.done && g.at <= n // which says nothing more
 	}
 	h.forget(n) // what they said was about the end
 }

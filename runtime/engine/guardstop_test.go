@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"tgi/runtime/llm"
@@ -33,7 +34,20 @@ func TestWholeTokenIsNew(t *testing.T) {
 			last, stopped = len(v.Output), v.Reason == llm.FinishStop
 			return llm.Verdict{Position: len(v.Output)}
 		}}
-		list := []sample.Guard{longest("#", "b", "hb"), longest("@", "bc"+"bh"[r.IntN(2):], "c"), watch}
+		once := saying{llm.GuardRules{Name: "once", Hold: 20, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+			held := string(v.Text[v.Context:])
+			switch i := strings.Index(held, "d"); {
+			case i < 0:
+				return llm.Verdict{Position: len(v.Output)}
+			case i == len(held)-1 && v.Reason == llm.FinishNone: // so that what it replaces is decided by none yet
+				return llm.Verdict{Position: v.Released}
+			}
+			return llm.Verdict{Kind: llm.VerdictReplace, Position: len(v.Output), Done: true,
+				Text: strings.Replace(held, "d", "%", 1)}
+		}}
+		text := ""
+		list := []sample.Guard{longest("#", "b", "hb"), longest("@", []string{"bch", "bcbh"}[r.IntN(2)], "c"), watch,
+			once, tap(&text)}
 		r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 		q := endless(24)
 		q.Params.Temperature, q.Params.Seed = 1.5, seed
@@ -48,6 +62,9 @@ func TestWholeTokenIsNew(t *testing.T) {
 				t.Errorf("%d: %q went out", seed, got.finish[0].Text)
 				break
 			}
+		}
+		if n := strings.Count(text, "d"); n > 0 && strings.Count(got.finish[0].Text, "d") >= n {
+			t.Errorf("%d: %q went out of %q", seed, got.finish[0].Text, text)
 		}
 		if got.finish[0].Reason == llm.FinishStop {
 			ends++
