@@ -174,7 +174,7 @@ func fuelBetween(before, after map[string]uint64, unsteady []string) map[string]
 
 // lines are those of a metric.
 func (p *plugged) lines(t *testing.T, metric string) (out []string) {
-	_, text := p.call(t, http.MethodGet, "/metrics", nil)
+	_, text := p.call(t, http.MethodGet, "/metrics", nil, "Authorization", "Bearer "+adminKey)
 	for line := range strings.SplitSeq(text, "\n") {
 		if strings.HasPrefix(line, metric+"{") && !strings.Contains(line, "chat-template") { // which writes the time
 			out = append(out, line)

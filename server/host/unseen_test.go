@@ -43,7 +43,7 @@ func spentBy(t *testing.T, p *plugged, key string) (of charges) {
 // counted returns the sum of a metric's lines that hold a text.
 func (p *plugged) counted(t *testing.T, name, with string) (sum int) {
 	t.Helper()
-	_, metrics := p.call(t, http.MethodGet, "/metrics", nil)
+	_, metrics := p.call(t, http.MethodGet, "/metrics", nil, "Authorization", "Bearer "+adminKey)
 	for line := range strings.Lines(metrics) {
 		line = strings.TrimSpace(line)
 		rest, ok := strings.CutPrefix(line, name)
