@@ -163,12 +163,12 @@ func (k *keys) of(r *http.Request) *key {
 	return &k.all[match]
 }
 
-// watches reports whether r may see in /metrics what plugins had to do with texts: a client who may only generate could
+// watches reports whether r may see in /metrics what plugins had to do with texts: a client who may generate could
 // find out by it, on an idle server, what a guard of the operator looks for. Where everybody may generate, /metrics is
 // kept from clients by server.protect_metrics.
 func (k *keys) watches(r *http.Request) bool {
 	given := k.of(r)
-	return !k.users || given != nil && (slices.Contains(given.scopes, config.ScopeModels) ||
+	return !k.users || given != nil && (!slices.Contains(given.scopes, config.ScopeGenerate) ||
 		slices.Contains(given.scopes, config.ScopeAdmin))
 }
 

@@ -93,15 +93,20 @@ func TestProtectedMetrics(t *testing.T) {
 	}
 }
 
-// TestPluginWorkIsForOperators: where there are keys, a client who may only generate does not see how much plugins had
-// to do with texts.
+// TestPluginWorkIsForOperators: where there are keys, a client who may generate does not see how much plugins had to
+// do with texts.
 func TestPluginWorkIsForOperators(t *testing.T) {
 	open := func(keys ...config.Key) *server.Server {
 		m := server.NewMetrics()
 		m.WatchPlugins(func() []server.Plugin {
 			return []server.Plugin{{Name: "g", Guard: &server.Guard{Held: 7}}}
 		})
-		return newServer(nil, func(o *server.Options) { o.Metrics, o.Keys, o.Config.APIKeys = m, keys, nil })
+		return newServer(nil, func(o *server.Options) {
+			o.Metrics, o.Keys, o.Config.APIKeys = m, keys, nil
+			if len(keys) > 1 {
+				o.Config.APIKeys = []string{"api"}
+			}
+		})
 	}
 	keyed := open(config.Key{Name: "client", Key: "c", Scopes: []string{config.ScopeGenerate}},
 		config.Key{Name: "scraper", Key: "m", Scopes: []string{config.ScopeModels}},
@@ -113,7 +118,8 @@ func TestPluginWorkIsForOperators(t *testing.T) {
 	}{
 		{open(), "", true},
 		{open(config.Key{Name: "admin", Key: "a", Scopes: []string{config.ScopeAdmin}}), "", true},
-		{keyed, "", false}, {keyed, "x", false}, {keyed, "c", false}, {keyed, "m", true}, {keyed, "a", true},
+		{keyed, "", false}, {keyed, "x", false}, {keyed, "c", false}, {keyed, "api", false}, {keyed, "m", true},
+		{keyed, "a", true},
 	} {
 		text := ask(c.s, "GET", "/metrics", "", "Authorization", "Bearer "+c.token).Body.String()
 		if !strings.Contains(text, `tgi_plugin_loads_total{plugin="g"}`) {
