@@ -19,10 +19,9 @@ import (
 // and autoscalers keep working, and below them what TGI has none for. It is
 // notified of requests as a generate.Observer and of steps as an engine.Observer.
 type Metrics struct {
-	registry   *prometheus.Registry
-	pluginWork *prometheus.Registry // those that not all clients see
-	handler    http.Handler         // of registry alone
-	whole      http.Handler
+	registry        *prometheus.Registry
+	outline, detail *prometheus.Registry // of plugins: for all, and for those who may see how much they work
+	handler, whole  http.Handler         // with outline, and with detail
 
 	// Requests.
 	count, success  prometheus.Counter
@@ -53,13 +52,14 @@ type Metrics struct {
 // NewMetrics returns metrics that steps can be reported to; Watch adds those of
 // requests.
 func NewMetrics() *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), pluginWork: prometheus.NewRegistry()}
+	m := &Metrics{registry: prometheus.NewRegistry(), outline: prometheus.NewRegistry(),
+		detail: prometheus.NewRegistry()}
 	m.addSteps()
 	m.addGenAI()
 	m.addTools()
 	m.addTexts()
-	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
-	m.whole = promhttp.HandlerFor(prometheus.Gatherers{m.registry, m.pluginWork}, promhttp.HandlerOpts{})
+	m.handler = promhttp.HandlerFor(prometheus.Gatherers{m.registry, m.outline}, promhttp.HandlerOpts{})
+	m.whole = promhttp.HandlerFor(prometheus.Gatherers{m.registry, m.detail}, promhttp.HandlerOpts{})
 	return m
 }
 
@@ -226,8 +226,8 @@ func (m *Metrics) addSteps() {
 	m.preempted = m.counter("tgi_preemption_count", "Sequences that were preempted for lack of cache blocks.")
 }
 
-// serve replies with the metrics in Prometheus' text format.
-// serve writes the metrics; whole says that those are with them that tell how much plugins had to do with texts.
+// serve replies with the metrics in Prometheus' text format. whole says that those are among them that tell how much
+// plugins had to do with texts.
 func (m *Metrics) serve(w http.ResponseWriter, r *http.Request, whole bool) {
 	if whole {
 		m.whole.ServeHTTP(w, r)

@@ -9,17 +9,18 @@ import (
 // WatchPlugins adds the metrics of plugins, which list returns at each scrape:
 // names differ, counters never go down. It is called at most once.
 func (m *Metrics) WatchPlugins(list func() []Plugin) {
-	m.registry.MustRegister(pluginCollector{list})
-	m.pluginWork.MustRegister(workCollector{list})
+	m.outline.MustRegister(pluginCollector{list, false})
+	m.detail.MustRegister(pluginCollector{list, true})
 }
 
 // pluginCollector reads the metrics when it is asked for them, so that nothing
 // counts twice and a plugin that is gone leaves none behind.
-type pluginCollector struct{ list func() []Plugin }
-
-// workCollector reads those that tell how much plugins had to do with texts. They say of a guard how nearly a text is
-// what it looks for.
-type workCollector struct{ list func() []Plugin }
+type pluginCollector struct {
+	list func() []Plugin
+	// work has it tell how much plugins had to do with texts: of a guard that says how nearly a text is what it looks
+	// for.
+	work bool
+}
 
 func describePlugin(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, append([]string{"plugin"}, labels...), nil)
@@ -50,19 +51,14 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (pluginCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		pluginFaults, pluginSkips, pluginResets, pluginLoads, pluginOff, pluginInstances, pluginBytes, pluginInfo,
-	} {
-		out <- d
+func (c pluginCollector) Describe(out chan<- *prometheus.Desc) {
+	list := []*prometheus.Desc{pluginFaults, pluginSkips, pluginResets, pluginLoads, pluginOff, pluginInstances,
+		pluginBytes, pluginInfo}
+	if c.work {
+		list = append(list, pluginCalls, pluginSeconds, pluginFuel, pluginPaused, pluginSlices, guardVerdicts,
+			guardHeld, guardRewound)
 	}
-}
-
-// Describe implements prometheus.Collector.
-func (workCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		pluginCalls, pluginSeconds, pluginFuel, pluginPaused, pluginSlices, guardVerdicts, guardHeld, guardRewound,
-	} {
+	for _, d := range list {
 		out <- d
 	}
 }
@@ -70,7 +66,9 @@ func (workCollector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c pluginCollector) Collect(out chan<- prometheus.Metric) {
 	for _, p := range c.list() {
-		send := p.sender(out)
+		send := func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+			out <- prometheus.MustNewConstMetric(d, kind, value, append([]string{p.Name}, labels...)...)
+		}
 		for kind, n := range p.Faults {
 			send(pluginFaults, prometheus.CounterValue, float64(n), kind)
 		}
@@ -83,13 +81,9 @@ func (c pluginCollector) Collect(out chan<- prometheus.Metric) {
 		send(pluginBytes, prometheus.GaugeValue, float64(p.InstanceBytes))
 		// The version is the guest's own word: whatever it says must be a label.
 		send(pluginInfo, prometheus.GaugeValue, 1, strings.ToValidUTF8(p.Version, "\uFFFD"), p.SHA256, p.State)
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c workCollector) Collect(out chan<- prometheus.Metric) {
-	for _, p := range c.list() {
-		send := p.sender(out)
+		if !c.work {
+			continue
+		}
 		send(pluginCalls, prometheus.CounterValue, float64(p.Calls))
 		send(pluginSeconds, prometheus.CounterValue, p.Seconds)
 		send(pluginFuel, prometheus.CounterValue, float64(p.Fuel))
@@ -102,12 +96,5 @@ func (c workCollector) Collect(out chan<- prometheus.Metric) {
 			send(guardHeld, prometheus.CounterValue, float64(g.Held))
 			send(guardRewound, prometheus.CounterValue, float64(g.Rewound))
 		}
-	}
-}
-
-// sender sends metrics of the plugin.
-func (p *Plugin) sender(out chan<- prometheus.Metric) func(*prometheus.Desc, prometheus.ValueType, float64, ...string) {
-	return func(d *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, kind, value, append([]string{p.Name}, labels...)...)
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,5 +73,49 @@ func TestWholeTokenIsNew(t *testing.T) {
 	}
 	if ends < 100 || grown < 100 {
 		t.Errorf("%d texts ended at a stop string, %d went on behind one", ends, grown)
+	}
+}
+
+// TestEndThatIsUndone: at a stop string that a guard will replace, another one lets go what it holds as the beginning
+// of a string: it holds that still, where the text goes on. And one that says nothing more replaces what it said.
+func TestEndThatIsUndone(t *testing.T) {
+	done := saying{llm.GuardRules{Name: "done", Hold: 20, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+		if len(v.Output) < 2 {
+			return llm.Verdict{Position: v.Released}
+		}
+		return llm.Verdict{Kind: llm.VerdictReplace, Position: 2, Text: "%%", Done: true}
+	}}
+	for _, c := range []struct {
+		text string
+		list []sample.Guard
+		want string // but for the marks
+	}{
+		{"eabbbe", []sample.Guard{longest("#", "abbb"), longest("#", "b")}, "ee</s>"},
+		{"eacbbe", []sample.Guard{longest("#", "acb"), longest("@", "b"), done}, "e</s>"},
+	} {
+		for range c.list {
+			s := open(t, start(t, newFake(64, 16, 256), Config{}), 1)
+			p := params(40)
+			p.Stop = []string{"b"}
+			o, shown := s.Output(0, []llm.Token{7}, p, c.list), ""
+			note := func(events []Event, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, ev := range events {
+					shown += ev.Text
+				}
+			}
+			for _, piece := range strings.Split(c.text, "") {
+				o.Begin()
+				note(o.Add(Emitted{Token: llm.Token(slices.Index(pieces, piece)), Whole: true}))
+			}
+			note(o.End())
+			s.Close()
+			if strings.NewReplacer("#", "", "@", "", "%", "", "*", "").Replace(shown) != c.want {
+				t.Errorf("%s: %q went out, want %q", c.text, shown, c.want)
+			}
+			c.list = append(c.list[1:], c.list[0])
+		}
 	}
 }
