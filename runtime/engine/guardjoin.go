@@ -130,25 +130,35 @@ type edit struct {
 	unsaid               bool
 }
 
+// does reports whether an edit makes of a text what another one makes of it.
+func (e edit) does(other edit) bool {
+	return !e.unsaid && e.begin == other.begin && e.end == other.end && e.words == other.words
+}
+
 // masked stands for what guards change together where neither's words may.
 const masked = "***"
 
-// joinedText is a text with all edits made. Those that overlap, or touch, are one.
+// joinedText is a text with all edits made. Those that overlap, or touch, are one. Where all of these are the same, it
+// is that: what the client gets is what each guard alone would give it.
 func joinedText(text string, edits []edit) string {
 	slices.SortStableFunc(edits, func(a, b edit) int { return a.from - b.from })
 	var out strings.Builder
 	done := 0
 	for len(edits) > 0 {
-		n, to := 1, edits[0].to
-		for n < len(edits) && edits[n].from <= to {
-			to = max(to, edits[n].to)
-			n++
+		first, n := edits[0], 1
+		from, to, same := first.begin, first.end, !first.unsaid
+		for reach := first.to; n < len(edits) && edits[n].from <= reach; n++ {
+			reach = max(reach, edits[n].to)
+			if same = same && edits[n].does(first); !same {
+				from, to = first.from, reach
+			}
 		}
-		if n == 1 {
-			edits[0].from, to = edits[0].begin, edits[0].end
+		out.WriteString(text[done:from])
+		if same {
+			out.WriteString(first.words)
+		} else {
+			out.WriteString(joinedWords(text, edits[:n]))
 		}
-		out.WriteString(text[done:edits[0].from])
-		out.WriteString(joinedWords(text, edits[:n]))
 		edits, done = edits[n:], to
 	}
 	return out.String() + text[done:]
@@ -161,9 +171,6 @@ func joinedWords(text string, edits []edit) string {
 	said := slices.DeleteFunc(slices.Clone(edits), func(e edit) bool { return e.unsaid })
 	if len(said) == 0 {
 		return masked
-	}
-	if len(edits) == 1 {
-		return said[0].words
 	}
 	shortest := slices.MinFunc(said, func(a, b edit) int { return len(a.words) - len(b.words) }).words
 	differs := func(e edit) bool { return !strings.HasPrefix(e.words, shortest) }

@@ -339,6 +339,9 @@ func TestJoinedText(t *testing.T) {
 		{[]edit{{0, 0, 0, 10, 10, "[é]", false}, {1, 8, 8, 23, 23, "", true}}, "[é]"},
 		{[]edit{{0, 0, 0, 10, 10, "[x]", false}, {1, 8, 8, 23, 23, "", true}}, "[x]"},
 		{[]edit{{0, 2, 4, 6, 8, "#", false}}, "the #e SECRETWORDORD x"},
+		{[]edit{{0, 2, 4, 6, 8, "#", false}, {1, 2, 4, 6, 8, "#", false}}, "the #e SECRETWORDORD x"},
+		{[]edit{{0, 2, 4, 6, 8, "#", false}, {1, 2, 4, 6, 8, "@", false}}, "th#SECRETWORDORD x"},
+		{[]edit{{0, 2, 4, 6, 8, "#", false}, {1, 2, 4, 6, 8, "#", false}, {2, 7, 7, 18, 18, "#", false}}, "th#ORD x"},
 		{[]edit{{0, 2, 4, 6, 8, "#", false}, {1, 8, 8, 18, 18, "#", false}}, "th#ORD x"},
 	} {
 		if got := joinedText(text, c.edits); got != c.want {
