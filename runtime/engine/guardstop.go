@@ -27,27 +27,39 @@ func (h *holdback) stopsIn(x *picked, open bool, end llm.Token) bool {
 	return true
 }
 
-// unmakes reports whether a replacement takes a byte of the stop string that ends the text.
+// unmakes reports whether a replacement takes a byte of the stop string that ends the text: what goes out has none
+// then.
 func (h *holdback) unmakes(g *guardian) bool {
-	i := len(h.held) - 1
-	fin := &h.held[i].fin
-	if fin.Reason != llm.FinishStop {
+	if h.held[len(h.held)-1].fin.Reason != llm.FinishStop {
 		return false
 	}
-	for left := len(fin.Stop) - len(h.held[i].text); left > 0 && i > 0; left -= len(h.held[i].text) {
-		i--
+	find := h.stops.clone()
+	found, _, _ := find.feed(g.v.Text, true)
+	for _, x := range h.held[g.v.Position-h.released():] {
+		if found == "" {
+			found, _, _ = find.feed(x.text, !x.special)
+		}
 	}
-	return g.v.Position > h.released()+i
+	return found == ""
 }
 
-// goOn takes the end at a stop string back: what is held ends with the whole token.
+// goOn takes the end at a stop string back: the text goes on behind it, up to the next stop string in the token.
 func (h *holdback) goOn(q *sequence) {
 	x, rest := &h.held[len(h.held)-1], q.text.rest
-	if q.text.rest = ""; !x.special {
-		q.text.visible = append(q.text.visible, rest...)
-	}
-	x.text, x.end, x.fin, x.cut = x.text+rest, len(q.text.visible), llm.Finish{}, false
 	h.followStops(q)
+	stop, cut, bytes := q.text.find.feed(rest, !x.special)
+	if stop == "" {
+		cut = len(rest)
+	}
+	if q.text.rest = rest[cut:]; !x.special {
+		q.text.visible = append(q.text.visible, rest[:cut]...)
+	}
+	x.text, x.end, x.fin, x.cut = x.text+rest[:cut], len(q.text.visible), llm.Finish{}, false
+	if stop != "" {
+		x.fin = llm.Finish{Reason: llm.FinishStop, Stop: stop, StopBytes: bytes, Text: string(q.text.visible),
+			Generated: q.generated}
+		x.cut = !x.special && (q.text.rest != "" || q.text.detok.Open())
+	}
 	h.anew = true
 	n := len(h.output) - 1
 	for i := range h.guards { // the token is another one than they saw, and so is what they replace of it

@@ -119,3 +119,67 @@ func TestEndThatIsUndone(t *testing.T) {
 		}
 	}
 }
+
+// TestEndOfAnyCut: where a text ends at a stop string does not depend on how it is cut into tokens, though a guard
+// replaces a part of the token in front of it.
+func TestEndOfAnyCut(t *testing.T) {
+	e := start(t, newFake(64, 16, 256), Config{})
+	stopped := 0
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 19))
+		var letters strings.Builder
+		for range 6 + r.IntN(10) {
+			letters.WriteByte("abc"[r.IntN(3)])
+		}
+		text := letters.String() + "e"
+		part := func(least int) string {
+			from := r.IntN(len(text) - 5)
+			return text[from : from+least+r.IntN(3)]
+		}
+		p := params(40)
+		p.Stop = []string{part(1), part(2)}[:1+r.IntN(2)]
+		secrets := []string{part(2), part(3) + "d"}
+		first := ""
+		for cut := range 4 {
+			s := open(t, e, 1)
+			o := s.Output(0, []llm.Token{7}, p, []sample.Guard{longest("#", secrets...)})
+			shown, over := "", false
+			note := func(events []Event, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, ev := range events {
+					shown += ev.Text
+					over = over || ev.Finish != nil && ev.Finish.Reason == llm.FinishStop
+				}
+			}
+			for rest := text; rest != "" && !over; {
+				id := llm.Token(0)
+				for i, piece := range pieces {
+					if strings.HasPrefix(rest, piece) && (id == 0 || cut > 0 && r.IntN(2) == 0) {
+						id = llm.Token(i)
+					}
+				}
+				rest = rest[len(pieces[id]):]
+				o.Begin()
+				note(o.Add(Emitted{Token: id, Whole: true}))
+			}
+			if !over {
+				note(o.End())
+			}
+			s.Close()
+			if over {
+				stopped++
+			}
+			if cut == 0 {
+				first = shown
+			} else if shown != first {
+				t.Errorf("%d: %q, secrets %q, stop %q: %q went out, letter by letter %q", seed, text, secrets, p.Stop, shown,
+					first)
+			}
+		}
+	}
+	if stopped < 1000 {
+		t.Errorf("%d texts ended at a stop string", stopped)
+	}
+}

@@ -90,7 +90,7 @@ func told(r Request, k int) (*tale, error) {
 		s.done = s.done || len(chain.Lifted()) > 0
 		pick.Top = slices.Clone(pick.Top)
 		s.queue = s.queue[min(1, len(s.queue)):]
-		s.out, s.fresh = append(slices.Clone(s.out), pick.Token), true
+		s.out, s.fresh, s.stopEnd = append(slices.Clone(s.out), pick.Token), true, 0
 		picks = append(picks[:len(s.out)-1:len(s.out)-1], pick)
 		for s.released < len(s.out) && !s.over {
 			n := len(s.out)
@@ -137,7 +137,7 @@ func (s *tale) texts(e *Engine, picks []sample.Pick) (list []picked, ends []int,
 	}
 	x, text := &list[n-1], string(q.text.visible)
 	if s.fresh {
-		s.stop, s.stopEnd = s.stopBehind(held, x.text)
+		s.stop, s.stopEnd = s.stopBehind(held, x.text, s.stopEnd)
 		s.fresh = false
 	}
 	if end := s.stopEnd; s.stop != "" && x.fin.Reason == llm.FinishNone {
@@ -151,9 +151,9 @@ func (s *tale) texts(e *Engine, picks []sample.Pick) (list []picked, ends []int,
 	return list, ends, text
 }
 
-// stopBehind returns the first stop string that ends in a piece behind a text, and where.
-func (s *tale) stopBehind(text, piece string) (stop string, end int) {
-	for end := 1; end <= len(piece); end++ {
+// stopBehind returns the first stop string that ends in a piece behind a text, later than at a byte, and where.
+func (s *tale) stopBehind(text, piece string, after int) (stop string, end int) {
+	for end := after + 1; end <= len(piece); end++ {
 		for _, stop := range s.p.Stop {
 			if strings.HasSuffix(text+piece[:end], stop) {
 				return stop, end
@@ -163,18 +163,14 @@ func (s *tale) stopBehind(text, piece string) (stop string, end int) {
 	return "", 0
 }
 
-// unmakes reports whether a replacement of the tokens below position takes a byte of the stop string in the last.
-func (s *tale) unmakes(list []picked, position int) bool {
-	fin := list[len(list)-1].fin
-	at, begins := 0, 0
-	for _, x := range list[s.released:] {
-		begins += len(x.text)
+// unmakes reports whether a replacement takes a byte of the stop string in the last token.
+func (s *tale) unmakes(list []picked, v llm.Verdict) bool {
+	text := v.Text
+	for _, x := range list[v.Position:] {
+		text += x.text
 	}
-	begins -= len(fin.Stop)
-	for _, x := range list[s.released:position] {
-		at += len(x.text)
-	}
-	return fin.Reason == llm.FinishStop && at > begins
+	stop, _ := s.stopBehind(s.went, text, 0)
+	return stop == "" && list[len(list)-1].fin.Reason == llm.FinishStop
 }
 
 // look asks the guard and applies what it says; again says that it is to be asked once more.
@@ -257,8 +253,8 @@ func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
 		s.endWithout()
 		s.end(llm.Finish{Reason: llm.FinishGuard, StoppedBy: "whim", Why: v.Why})
 	case llm.VerdictReplace:
-		if s.unmakes(list, v.Position) {
-			s.stop, s.anew = "", true
+		if s.unmakes(list, v) {
+			s.fresh, s.anew = true, true // another may end behind it
 			s.unmade++
 			return true
 		}
@@ -367,7 +363,7 @@ func (s *tale) unwritten(n int) []llm.Token {
 
 // cut cuts a token that goes out behind the first stop string in it, and returns the end that this is.
 func (s *tale) cut(x *picked, open bool) (fin llm.Finish) {
-	stop, end := s.stopBehind(s.went, x.text)
+	stop, end := s.stopBehind(s.went, x.text, 0)
 	if stop == "" {
 		return fin
 	}
