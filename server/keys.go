@@ -203,12 +203,12 @@ func (s *Server) admit(r *http.Request, scope Scope) (*http.Request, error) {
 }
 
 // refuseKey replies to a request that admit refused. A 401 of TGI's routes has no body;
-// those with a shape of their own say what is wrong.
+// those with a shape of their own, and those of operators, say what is wrong.
 func (route *Route) refuseKey(w http.ResponseWriter, r *http.Request, err error) {
 	Note(r.Context(), err)
 	if Explain(err).Kind == KindUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		if route.Refuse == nil {
+		if route.Refuse == nil && route.Scope != Admin {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}

@@ -237,6 +237,7 @@ func (scoped) Routes() []server.Route {
 
 func TestScopes(t *testing.T) {
 	const off = `{"error":"routes of administrators are switched off: server.admin_keys is empty","error_type":"forbidden"}`
+	const unknown = `{"error":"the key given is not known to this server","error_type":"unauthorized"}`
 	needs := func(scope, has string) string {
 		return fmt.Sprintf("{\"error\":\"this route needs a key with the scope `%s`, the key given has %s\",\"error_type\":\"forbidden\"}", scope, has)
 	}
@@ -254,10 +255,10 @@ func TestScopes(t *testing.T) {
 		{[]string{"k"}, nil, "/admin/x", "k", 403, off},
 		{nil, nil, "/keyed", "", 200, ""},
 		{nil, []string{"a"}, "/keyed", "", 200, ""},
-		{nil, []string{"a"}, "/admin/x", "", 401, ""},
-		{nil, []string{"a"}, "/admin/x", "b", 401, ""},
+		{nil, []string{"a"}, "/admin/x", "", 401, unknown},
+		{nil, []string{"a"}, "/admin/x", "b", 401, unknown},
 		{nil, []string{"a", "b"}, "/admin/x", "b", 200, "x"},
-		{[]string{"k"}, []string{"a"}, "/admin/x", "", 401, ""},
+		{[]string{"k"}, []string{"a"}, "/admin/x", "", 401, unknown},
 		{[]string{"k"}, []string{"a"}, "/admin/x", "k", 403, user},
 		{[]string{"k"}, []string{"a"}, "/admin/x", "a", 200, "x"},
 		{[]string{"k"}, []string{"a"}, "/keyed", "a", 403, administrator},

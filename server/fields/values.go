@@ -156,12 +156,29 @@ func Text(dst *string) func(*wire.Reader) error {
 	}
 }
 
-// Word returns a Field.Read of one of several words; null is none of them.
+// Word returns a Field.Read of one of several words; null and "" are none.
 func Word(dst *string, words ...string) func(*wire.Reader) error {
 	return func(r *wire.Reader) error {
-		if err := Text(dst)(r); err != nil || *dst == "" || slices.Contains(words, *dst) {
+		if err := Text(dst)(r); err != nil || *dst == "" {
 			return err
 		}
-		return r.Refuse(fmt.Sprintf("unknown variant `%.32s`, expected one of `%s`", *dst, strings.Join(words, "`, `")))
+		return isOne(r, *dst, words)
 	}
+}
+
+// Given returns a Field.Read of one of several words, which has to be there.
+func Given(dst *string, words ...string) func(*wire.Reader) error {
+	return func(r *wire.Reader) error {
+		if err := wire.Into(dst, (*wire.Reader).String)(r); err != nil {
+			return err
+		}
+		return isOne(r, *dst, words)
+	}
+}
+
+func isOne(r *wire.Reader, word string, words []string) error {
+	if slices.Contains(words, word) {
+		return nil
+	}
+	return r.Refuse(fmt.Sprintf("unknown variant `%.32s`, expected one of `%s`", word, strings.Join(words, "`, `")))
 }

@@ -9,7 +9,7 @@ import (
 var plainTypes = map[string]string{
 	"f32": "a number", "u32": "an integer from 0 to 4294967295", "u64": "an integer >= 0", "usize": "an integer >= 0",
 	"i32": "an integer from -2147483648 to 2147483647", "a map": "an object", "map": "an object", "sequence": "an array",
-	"a sequence": "an array",
+	"a sequence": "an array", "a nonzero u32": "an integer from 1 to 4294967295",
 }
 
 // plainType returns a type, or a value, of serde's in plain words.

@@ -96,6 +96,19 @@ func (r *Reader) Uint32() (uint32, error) {
 	return uint32(u), err
 }
 
+// Positive32 reads an integer of 1 to 2^32-1.
+func (r *Reader) Positive32() (uint32, error) {
+	const want = "a nonzero u32"
+	v, err := r.num(want)
+	switch {
+	case err != nil:
+		return 0, err
+	case v.kind != natural || v.u == 0 || v.u > math.MaxUint32:
+		return 0, r.outside(v, want)
+	}
+	return uint32(v.u), nil
+}
+
 // Int32 reads an integer of -2^31 to 2^31-1.
 func (r *Reader) Int32() (int32, error) {
 	v, err := r.num("i32")

@@ -112,7 +112,7 @@ func expiresAfter(dst *time.Duration) func(*wire.Reader) error {
 		}
 		var seconds uint32
 		err := r.Object("struct ExpiresAfter", []wire.Field{
-			{Name: "anchor", Required: true, Read: fields.Word(new(string), "created_at")},
+			{Name: "anchor", Required: true, Read: fields.Given(new(string), "created_at")},
 			{Name: "seconds", Required: true, Read: wire.Into(&seconds, (*wire.Reader).Uint32)},
 		})
 		if err == nil && (seconds < leastKeep || seconds > mostKeep) {

@@ -14,7 +14,7 @@ func (b *body) messages(r *wire.Reader) error {
 	return r.Array(func(i int) error {
 		t := &turnReader{body: b, at: fmt.Sprintf("messages[%d]", i)}
 		err := r.Object("struct Message", []wire.Field{
-			{Name: "role", Required: true, Read: fields.Word(&t.role, "user", "assistant", "system")},
+			{Name: "role", Required: true, Read: fields.Given(&t.role, "user", "assistant", "system")},
 			{Name: "content", Required: true, Read: t.content},
 		})
 		if err != nil {
@@ -151,7 +151,7 @@ func (b *block) readContent(r *wire.Reader) error {
 func (b *block) source(r *wire.Reader) error {
 	kind, media, data, url := "", "", "", ""
 	err := r.Object("struct Source", []wire.Field{
-		{Name: "type", Required: true, Read: fields.Word(&kind, "base64", "url", "text", "file", "content")},
+		{Name: "type", Required: true, Read: fields.Given(&kind, "base64", "url", "text", "file", "content")},
 		{Name: "media_type", Read: fields.Text(&media)},
 		{Name: "data", Read: fields.Text(&data)},
 		{Name: "url", Read: fields.Text(&url)},

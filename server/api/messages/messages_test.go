@@ -147,6 +147,7 @@ func TestRefused(t *testing.T) {
 		`,"tools":[{"name":"a b","input_schema":{}}]`:                            "`tools[0].name` must be 1 to 128 letters",
 		`,"tool_choice":{"type":"tool"}`:                                         "`tool_choice.name` is missing",
 		`,"tool_choice":{"type":"tool","name":"x"}`:                              "Tool with name x not found",
+		`,"tool_choice":{"type":null}`:                                           "`tool_choice.type` must be a string",
 		`,"tool_choice":{"type":"some"}`:                                         "unknown variant `some`",
 		`,"thinking":{"type":"enabled"}`:                                         "`thinking.budget_tokens` is missing",
 		`,"thinking":{"type":"enabled","budget_tokens":9}`:                       "less than `max_tokens` (9). Given: 9",

@@ -151,7 +151,7 @@ func (b *body) fields(generates bool) []wire.Field {
 		{Name: "model", Required: true, Read: fields.Text(&b.named)},
 		{Name: "messages", Required: true, Read: b.messages},
 		{Name: "system", Read: b.readSystem},
-		{Name: "max_tokens", Required: generates, Read: wire.Optional(&d.MaxNewTokens, (*wire.Reader).Uint32)},
+		{Name: "max_tokens", Required: generates, Read: wire.Optional(&d.MaxNewTokens, (*wire.Reader).Positive32)},
 		{Name: "stop_sequences", Read: fields.Stops(&d.Stop)},
 		{Name: "stream", Read: fields.Flag(&b.stream)},
 		{Name: "tools", Read: b.readTools},
@@ -183,7 +183,7 @@ func cacheControl(r *wire.Reader) error {
 		return err
 	}
 	return r.Object("struct CacheControl", []wire.Field{
-		{Name: "type", Required: true, Read: fields.Word(new(string), "ephemeral")},
+		{Name: "type", Required: true, Read: fields.Given(new(string), "ephemeral")},
 		{Name: "ttl", Read: fields.Word(new(string), "5m", "1h")},
 	})
 }
@@ -195,7 +195,7 @@ func (b *body) readThinking(r *wire.Reader) error {
 	}
 	t := &b.thinking
 	return r.Object("struct Thinking", []wire.Field{
-		{Name: "type", Required: true, Read: fields.Word(&t.kind, "enabled", "disabled", "adaptive", "between_tools")},
+		{Name: "type", Required: true, Read: fields.Given(&t.kind, "enabled", "disabled", "adaptive", "between_tools")},
 		{Name: "budget_tokens", Read: wire.Optional(&t.budget, (*wire.Reader).Uint32)},
 		{Name: "display", Read: fields.Word(&t.display, "summarized", "omitted")},
 	})
@@ -224,7 +224,7 @@ func (b *body) format(r *wire.Reader, name string) error {
 	}
 	g := &generate.Grammar{Language: generate.JSONSchema}
 	err := r.Object("struct OutputFormat", []wire.Field{
-		{Name: "type", Required: true, Read: fields.Word(new(string), "json_schema")},
+		{Name: "type", Required: true, Read: fields.Given(new(string), "json_schema")},
 		{Name: "schema", Required: true, Read: wire.Into(&g.Source, (*wire.Reader).RawObject)},
 	})
 	if err != nil {
@@ -281,7 +281,7 @@ func (b *body) toolChoice(r *wire.Reader) error {
 	}
 	kind, name := "", ""
 	err := r.Object("struct ToolChoice", []wire.Field{
-		{Name: "type", Required: true, Read: fields.Word(&kind, "auto", "any", "tool", "none")},
+		{Name: "type", Required: true, Read: fields.Given(&kind, "auto", "any", "tool", "none")},
 		{Name: "name", Read: fields.Text(&name)},
 		{Name: "disable_parallel_tool_use", Read: fields.Flag(&b.alone)},
 	})

@@ -96,7 +96,7 @@ func (t *itemReader) fields() map[string][]wire.Field {
 		return wire.Field{Name: name, Required: true, Read: wire.Into(dst, (*wire.Reader).String)}
 	}
 	return map[string][]wire.Field{
-		kindMessage: {{Name: "role", Required: true, Read: fields.Word(&t.role, "user", "assistant", "system",
+		kindMessage: {{Name: "role", Required: true, Read: fields.Given(&t.role, "user", "assistant", "system",
 			"developer")},
 			{Name: "content", Required: true, Read: t.readContent}},
 		kindCall:         {text("call_id", &t.call), text("name", &t.name), text("arguments", &t.text)},

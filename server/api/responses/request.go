@@ -155,7 +155,7 @@ func (b *body) fields() []wire.Field {
 		{Name: "stream", Read: fields.Flag(&b.stream)},
 		{Name: "background", Read: fields.Flag(&b.background)},
 		{Name: "include", Read: b.include},
-		{Name: "max_output_tokens", Read: wire.Optional(&b.most, (*wire.Reader).Uint32)},
+		{Name: "max_output_tokens", Read: wire.Optional(&b.most, (*wire.Reader).Positive32)},
 		{Name: "max_tool_calls", Read: wire.Optional(&s.calls, (*wire.Reader).Uint32)},
 		{Name: "metadata", Read: b.metadata},
 		{Name: "tools", Read: b.readTools},
@@ -219,7 +219,7 @@ func (b *body) include(r *wire.Reader) error {
 	}
 	return r.Array(func(int) error {
 		what := ""
-		if err := fields.Word(&what, includable...)(r); err != nil {
+		if err := fields.Given(&what, includable...)(r); err != nil {
 			return err
 		}
 		b.logprobs = b.logprobs || what == "message.output_text.logprobs"
@@ -287,7 +287,7 @@ func (b *body) format(r *wire.Reader) error {
 	var schema []byte
 	var strict *bool
 	err := r.Object("struct Format", []wire.Field{
-		{Name: "type", Required: true, Read: fields.Word(&kind, "text", "json_object", "json_schema")},
+		{Name: "type", Required: true, Read: fields.Given(&kind, "text", "json_object", "json_schema")},
 		{Name: "name", Read: fields.Text(&name)},
 		{Name: "schema", Read: wire.Into(&schema, (*wire.Reader).RawObject)},
 		{Name: "strict", Read: wire.Optional(&strict, (*wire.Reader).Bool)},

@@ -104,7 +104,7 @@ func customFormat(r *wire.Reader, f *toolset.Format) error {
 	}
 	kind := ""
 	err := r.Object("struct CustomToolFormat", append(f.Fields(false),
-		wire.Field{Name: "type", Required: true, Read: fields.Word(&kind, "text", "grammar")}))
+		wire.Field{Name: "type", Required: true, Read: fields.Given(&kind, "text", "grammar")}))
 	switch {
 	case err == nil && kind == "grammar" && (f.Syntax == "" || f.Definition == ""):
 		return r.Refuse("missing field `syntax` or `definition`")
