@@ -232,29 +232,31 @@ func (p *Program) Close() {
 	p.part.version.unref()
 }
 
-// Prefix returns how many bytes of text, from its beginning, a text of the grammar can begin with. A grammar that a
-// guest follows step by step cannot say so: the error is ErrParams. Others are those of Compile.
-func (g *Grammar) Prefix(ctx context.Context, text []byte) (int, error) {
+// Prefix returns how many bytes of text, from its beginning, a text of the grammar can begin with, and about how long
+// that takes beyond what was known. A grammar that a guest follows step by step cannot say so: the error is ErrParams.
+// Others are those of Compile.
+func (g *Grammar) Prefix(ctx context.Context, text []byte) (n int, work time.Duration, err error) {
 	if g.prepared.native == nil {
-		return 0, &BindError{g.part.name, "follows its grammar token by token and knows no prefixes of texts", ErrParams}
+		return 0, 0, &BindError{g.part.name, "follows its grammar token by token and knows no prefixes of texts", ErrParams}
 	}
 	t := g.set.turns.begin(g.set.client(ctx))
 	defer t.end()
 	if !t.take(ctx) {
-		return 0, context.Cause(ctx)
+		return 0, 0, context.Cause(ctx)
 	}
 	s, began := g.prepared.native.Start(), time.Now()
-	for i := range text {
-		if err := s.AcceptBytes(text[i : i+1]); err != nil {
-			return i, nil // rejected, or too much to follow
+	for n < len(text) {
+		part := text[n:min(n+prefixStep, len(text))]
+		read, units := s.Follow(part)
+		n, work = n+read, work+time.Duration(units)
+		if read < len(part) {
+			break // rejected, or too much to follow
 		}
-		if i%prefixStep == prefixStep-1 {
-			if _, on := t.yield(ctx); !on || time.Since(began) > maxPrefixTime {
-				return 0, &BindError{"", "the grammar takes too long to read the text", ErrParams}
-			}
+		if _, on := t.yield(ctx); !on || time.Since(began) > maxPrefixTime {
+			return 0, work, &BindError{"", "the grammar takes too long to read the text", ErrParams}
 		}
 	}
-	return len(text), nil
+	return n, work, nil
 }
 
 // The bytes between two looks at the time, and what reading a text may take.

@@ -182,6 +182,31 @@ func (s *State) read(at *set, text string) (*set, error) {
 	return at, nil
 }
 
+// Follow advances by as much of text as may come next, and returns how many bytes that are and what it took, in units
+// of about 1 ns. It ends before a byte that is not allowed, and before one that takes more than a call may. It keeps
+// nothing of what came before: Rollback does not go back behind it.
+func (s *State) Follow(text []byte) (n int, units int64) {
+	s.past = nil
+	for ; n < len(text); n++ {
+		var to *set
+		if tab := s.at.tab.Load(); tab != nil {
+			to = tab.get(text[n])
+		}
+		if to == nil {
+			w := s.work()
+			to = w.step(s.at, text[n])
+			if units += w.most - w.left; w.err != nil {
+				break
+			}
+		}
+		if to == dead {
+			break
+		}
+		s.at = to
+	}
+	return n, units
+}
+
 func (s *State) move(to *set, token uint32, text string) {
 	p := &past{before: s.past, token: token, text: text, n: s.Len() + 1}
 	p.from.Store(s.at)

@@ -77,6 +77,41 @@ func TestRollbackEqualsReplay(t *testing.T) {
 	}
 }
 
+// TestFollow: a text that is followed, in parts, goes as far as it can byte by byte, also where a byte of it is wrong,
+// and what is known already takes no work.
+func TestFollow(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 19))
+	for _, wl := range workloads(true, "") {
+		g := compile(t, largeVocab(), wl.g, grammar.Limits{})
+		for i, whole := range wl.texts {
+			text := []byte(whole)
+			if i%2 == 1 {
+				text[r.IntN(len(text))] = byte(r.IntN(256))
+			}
+			s, n := g.Start(), 0
+			for n < len(text) && s.AcceptBytes(text[n:n+1]) == nil {
+				n++
+			}
+			for range 2 {
+				f, read, work := g.Start(), 0, int64(0)
+				for read < len(text) {
+					part := text[read:min(read+1+r.IntN(20), len(text))]
+					k, units := f.Follow(part)
+					if read, work = read+k, work+units; k < len(part) {
+						break
+					}
+				}
+				if read != n || f.Key() != s.Key() {
+					t.Errorf("%s: %q: it follows %d bytes to %x, byte by byte %d to %x", wl.name, text, read, f.Key(), n, s.Key())
+				}
+				if known := n == len(text); known && work > 0 {
+					t.Errorf("%s: %q: %d units for what is known", wl.name, text, work)
+				}
+			}
+		}
+	}
+}
+
 // TestLongRollback rolls back far beyond the states that are kept, over text that was not split into tokens.
 func TestLongRollback(t *testing.T) {
 	s := newSchema(false)

@@ -41,7 +41,8 @@ type Host interface {
 	EmitText(text string) error
 	// Render also returns the fuel that the template took, also of one that failed.
 	Render(request []byte) (c int, fuel int64, err error)
-	GrammarPrefix(grammar, text []byte) (int, error)
+	// GrammarPrefix also returns what the grammar worked for what was not known yet, also of one that failed.
+	GrammarPrefix(grammar, text []byte) (n int, work time.Duration, err error)
 	// Calls also returns how many bytes the parser read.
 	Calls(c int) (state, size int, err error)
 
@@ -53,7 +54,8 @@ type Host interface {
 // says how much for a nanosecond.
 const (
 	copyFuel   = 1
-	encodeFuel = 250       // per byte of text that is tokenized, or read by a grammar
+	encodeFuel = 250       // per byte of text that is tokenized, or read by a grammar that knows it
+	workFuel   = 5         // per nanosecond of what a grammar does not know
 	logitFuel  = 20        // per logit of a row that is sorted or summed
 	tokenFuel  = 25        // per token of a context that is copied
 	callFuel   = 5000      // to find a context, and to tell the engine
@@ -434,7 +436,13 @@ func (c *call) render() (int, error) {
 func (c *call) grammarPrefix() (int, error) {
 	grammar, text := c.text(0, 1), c.text(2, 3)
 	c.in.Charge(startFuel + int64(len(grammar))*settingFuel + int64(len(text))*encodeFuel)
-	return block(c, func() (int, error) { return c.host.GrammarPrefix(grammar, text) })
+	var work time.Duration
+	n, err := block(c, func() (n int, err error) {
+		n, work, err = c.host.GrammarPrefix(grammar, text)
+		return n, err
+	})
+	c.in.Charge(int64(work) * workFuel)
+	return n, err
 }
 
 func (c *call) calls() (int, error) {

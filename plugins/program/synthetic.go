@@ -330,14 +330,14 @@ func (h *Synthetic) Calls(c int) (state, size int, err error) {
 }
 
 // GrammarPrefix takes every text for a beginning of one of the grammar.
-func (h *Synthetic) GrammarPrefix(grammar, text []byte) (int, error) {
+func (h *Synthetic) GrammarPrefix(grammar, text []byte) (int, time.Duration, error) {
 	if !json.Valid(grammar) {
-		return 0, refuse(abi.ProgramGrammar, "grammar: no JSON object")
+		return 0, 0, refuse(abi.ProgramGrammar, "grammar: no JSON object")
 	}
 	if err := h.compile(grammar); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return len(bytes.TrimRight(text, "\x00")), nil
+	return len(bytes.TrimRight(text, "\x00")), 0, nil
 }
 
 // compile looks at a grammar of the program's, if it is one: null is none.

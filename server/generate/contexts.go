@@ -557,27 +557,26 @@ func (h *Contexts) Span(c int) (llm.ProgramSpan, error) {
 }
 
 // GrammarPrefix implements grammar_prefix.
-func (h *Contexts) GrammarPrefix(grammar, text []byte) (int, error) {
+func (h *Contexts) GrammarPrefix(grammar, text []byte) (n int, work time.Duration, err error) {
 	g := h.draft.Grammar
 	if len(grammar) > 0 {
-		var err error
 		if g, err = readGrammar(grammar); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	if len(grammar) == 0 && h.run.calls != callsFree {
 		g = nil
 	}
 	if g == nil && (len(grammar) > 0 || h.run.calls != callsWhole) {
-		return 0, argument("grammar: there is none")
+		return 0, 0, argument("grammar: there is none")
 	}
-	n, err := h.bound.GrammarPrefix(h.ctx, g, text)
+	n, work, err = h.bound.GrammarPrefix(h.ctx, g, text)
 	if err != nil {
 		if g != nil {
 			h.noteGrammar(g, err)
 		}
-		return 0, h.codeError(err, abi.ProgramGrammar)
+		return 0, work, h.codeError(err, abi.ProgramGrammar)
 	}
 	h.wrong = nil
-	return n, nil
+	return n, work, nil
 }

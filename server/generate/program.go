@@ -42,8 +42,9 @@ type BoundProgram interface {
 	// Render renders a conversation, the JSON object of abi.Template without "params".
 	// fuel is the template's, also where it failed.
 	Render(ctx context.Context, request []byte) (r Rendered, fuel int64, err error)
-	// GrammarPrefix returns how many bytes of text a text of the grammar can begin with; nil is what holds calls.
-	GrammarPrefix(ctx context.Context, g *Grammar, text []byte) (int, error)
+	// GrammarPrefix returns how many bytes of text a text of the grammar can begin with, and what work that was; nil is
+	// what holds calls.
+	GrammarPrefix(ctx context.Context, g *Grammar, text []byte) (n int, work time.Duration, err error)
 	// ReadCalls returns what the tokens of a reply have of calls, as in abi.CallsNone, and how many bytes the parser
 	// read for that.
 	ReadCalls(ctx context.Context, tokens []llm.Token) (state, size int, err error)

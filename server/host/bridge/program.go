@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"tgi/plugins"
 	"tgi/runtime/llm"
@@ -63,13 +64,14 @@ func (b *boundCode) Render(ctx context.Context, request []byte) (generate.Render
 }
 
 // GrammarPrefix implements generate.BoundProgram.
-func (b *boundCode) GrammarPrefix(ctx context.Context, call *generate.Grammar, text []byte) (int, error) {
+func (b *boundCode) GrammarPrefix(ctx context.Context, call *generate.Grammar, text []byte) (n int, work time.Duration,
+	err error) {
 	if call == nil {
 		return b.grammar.Prefix(ctx, text)
 	}
 	g, err := b.set.Compile(ctx, *call)
 	if err != nil {
-		return 0, grammarError(err, call.Field)
+		return 0, 0, grammarError(err, call.Field)
 	}
 	defer g.Close()
 	return g.Prefix(ctx, text)
