@@ -290,7 +290,7 @@ func TestFuelOfLoad(t *testing.T) {
 		_, err := loadWith(t, guest.Config{Wasm: wasm, Limits: guest.Limits{FuelLoad: fuel}})
 		var f *sandbox.Fault
 		if !errors.As(err, &f) || f.Kind != sandbox.ErrFuel || f.Budget != fuel || f.Used <= fuel ||
-			!strings.Contains(err.Error(), fmt.Sprintf("out of fuel: budget %d, used %d", fuel, f.Used)) {
+			!strings.Contains(err.Error(), fmt.Sprintf("out of fuel: budget %d, used %d (fuel_load)", fuel, f.Used)) {
 			t.Fatalf("fuel %d: %v", fuel, err)
 		}
 		calls[f.Func] = true

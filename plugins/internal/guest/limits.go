@@ -38,24 +38,27 @@ type Limits struct {
 	Share float64
 }
 
-// Names of the limits in time, as operators know them.
+// Names of the limits, as operators know them.
 const (
+	fuelPerStep    = "fuel_per_step"
+	fuelPerRequest = "fuel_per_request"
+	fuelLoad       = "fuel_load"
 	timePerStep    = "time_per_step"
 	timePerRequest = "time_per_request"
 	timeLoad       = "time_load"
 )
 
 func (l Limits) step(fuel int64) sandbox.Budget {
-	return sandbox.Budget{Fuel: fuel, Time: l.TimePerStep, Limit: timePerStep}
+	return sandbox.Budget{Fuel: fuel, Time: l.TimePerStep, FuelLimit: fuelPerStep, TimeLimit: timePerStep}
 }
 
 func (l Limits) request(fuel int64) sandbox.Budget {
-	return sandbox.Budget{Fuel: fuel, Time: l.TimePerRequest, Limit: timePerRequest}
+	return sandbox.Budget{Fuel: fuel, Time: l.TimePerRequest, FuelLimit: fuelPerRequest, TimeLimit: timePerRequest}
 }
 
 // Load is the budget of all calls from instantiation to init, and the start function's too.
 func (l Limits) Load() sandbox.Budget {
-	return sandbox.Budget{Fuel: l.FuelLoad, Time: l.TimeLoad, Limit: timeLoad}
+	return sandbox.Budget{Fuel: l.FuelLoad, Time: l.TimeLoad, FuelLimit: fuelLoad, TimeLimit: timeLoad}
 }
 
 // Budget is that of one call of an export outside loading. saved is the fuel that a call at a step has.

@@ -53,6 +53,7 @@ type Fault struct {
 	Cause  string // e.g. "unreachable", "stack overflow", "the guest called proc_exit(2)"
 	Budget int64  // of the call, and of those before it that had the same fuel (Budget.Burnt)
 	Used   int64  // by all of them
+	Limit  string // what bounds the fuel: Budget.FuelLimit
 	// OutOfMemory: the guest was refused memory within its own limit before it failed.
 	OutOfMemory bool
 	Trace       []string // the guest's call stack, innermost first, as far as known
@@ -68,6 +69,9 @@ func (f *Fault) Error() string {
 	}
 	if f.Kind == ErrFuel {
 		fmt.Fprintf(&b, ": budget %d, used %d", f.Budget, f.Used)
+		if f.Limit != "" {
+			b.WriteString(" (" + f.Limit + ")")
+		}
 	} else if f.Budget > 0 {
 		fmt.Fprintf(&b, " (fuel %d of %d)", f.Used, f.Budget)
 	}
@@ -113,7 +117,7 @@ var (
 // fault makes the Fault of a failed call and leaves the instance broken.
 func (in *Instance) fault(fn string, b Budget, used int64, err error) *Fault {
 	f := &Fault{Kind: ErrTrap, Module: in.module.name, Func: fn, Budget: b.Burnt + b.Fuel, Used: b.Burnt + used,
-		Log: in.printed.lines()}
+		Limit: b.FuelLimit, Log: in.printed.lines()}
 	var a *abort
 	var exit *sys.ExitError
 	switch {

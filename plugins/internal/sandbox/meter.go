@@ -27,9 +27,10 @@ type Budget struct {
 	// calls before used that had it together with this one; faults tell the sum.
 	Fuel, Burnt int64
 	// Time bounds how long the call runs, pauses not counted; 0 does not. Spent is what others ran that have it
-	// together with this one. Limit is what the fault calls it.
+	// together with this one.
 	Time, Spent time.Duration
-	Limit       string
+	// FuelLimit and TimeLimit are what faults call them.
+	FuelLimit, TimeLimit string
 }
 
 // Use is what one call used.
@@ -147,7 +148,7 @@ func (m *meter) refill(rest int64) int64 {
 // timeFault is the cause of ending a call that ran too long.
 func (m *meter) timeFault() *abort {
 	return &abort{kind: ErrTime, cause: fmt.Sprintf("it ran for %v, %s is %v",
-		(m.budget.Spent + m.ran).Round(time.Millisecond), m.budget.Limit, m.budget.Time)}
+		(m.budget.Spent + m.ran).Round(time.Millisecond), m.budget.TimeLimit, m.budget.Time)}
 }
 
 // Run runs f, which is of this instance, within a budget. stack holds the arguments and takes the results; it must have

@@ -133,8 +133,8 @@ func TestMeterStopped(t *testing.T) {
 func TestTimeLimit(t *testing.T) {
 	m := compile(t, engine(t, Config{}), guestFile(t, "walk.wasm"), ModuleConfig{Name: "slow"})
 	for _, b := range []Budget{
-		{Fuel: plenty, Time: 20 * time.Millisecond, Limit: "time_per_step"},
-		{Fuel: plenty, Time: time.Hour, Spent: time.Hour, Limit: "time_per_step"},
+		{Fuel: plenty, Time: 20 * time.Millisecond, TimeLimit: "time_per_step"},
+		{Fuel: plenty, Time: time.Hour, Spent: time.Hour, TimeLimit: "time_per_step"},
 	} {
 		in := instance(t, m)
 		use, err := in.Run(in.Func("spin"), []uint64{1<<32 - 1}, b)
