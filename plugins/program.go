@@ -232,10 +232,10 @@ func (p *Program) Close() {
 	p.part.version.unref()
 }
 
-// Prefix returns how many bytes of text, from its beginning, a text of the grammar can begin with, and about how long
-// that takes beyond what was known. A grammar that a guest follows step by step cannot say so: the error is ErrParams.
-// Others are those of Compile.
-func (g *Grammar) Prefix(ctx context.Context, text []byte) (n int, work time.Duration, err error) {
+// Prefix returns how many bytes of text, from its beginning, a text of the grammar can begin with, and the work for
+// what was not known, in the units of grammar.Limits. A grammar that a guest follows step by step cannot say so: the
+// error is ErrParams. Others are those of Compile.
+func (g *Grammar) Prefix(ctx context.Context, text []byte) (n int, work int64, err error) {
 	if g.prepared.native == nil {
 		return 0, 0, &BindError{g.part.name, "follows its grammar token by token and knows no prefixes of texts", ErrParams}
 	}
@@ -248,7 +248,7 @@ func (g *Grammar) Prefix(ctx context.Context, text []byte) (n int, work time.Dur
 	for n < len(text) {
 		part := text[n:min(n+prefixStep, len(text))]
 		read, units := s.Follow(part)
-		n, work = n+read, work+time.Duration(units)
+		n, work = n+read, work+units
 		if read < len(part) {
 			break // rejected, or too much to follow
 		}

@@ -41,8 +41,9 @@ type Host interface {
 	EmitText(text string) error
 	// Render also returns the fuel that the template took, also of one that failed.
 	Render(request []byte) (c int, fuel int64, err error)
-	// GrammarPrefix also returns what the grammar worked for what was not known yet, also of one that failed.
-	GrammarPrefix(grammar, text []byte) (n int, work time.Duration, err error)
+	// GrammarPrefix also returns what the grammar worked for what was not known yet, in its units, also of one that
+	// failed.
+	GrammarPrefix(grammar, text []byte) (n int, work int64, err error)
 	// Calls also returns how many bytes the parser read.
 	Calls(c int) (state, size int, err error)
 
@@ -55,7 +56,7 @@ type Host interface {
 const (
 	copyFuel   = 1
 	encodeFuel = 250       // per byte of text that is tokenized, or read by a grammar that knows it
-	workFuel   = 5         // per nanosecond of what a grammar does not know
+	workFuel   = 15        // per unit of the work for what a grammar does not know, of some 3 ns with its garbage
 	logitFuel  = 20        // per logit of a row that is sorted or summed
 	tokenFuel  = 25        // per token of a context that is copied
 	callFuel   = 5000      // to find a context, and to tell the engine
@@ -436,12 +437,12 @@ func (c *call) render() (int, error) {
 func (c *call) grammarPrefix() (int, error) {
 	grammar, text := c.text(0, 1), c.text(2, 3)
 	c.in.Charge(startFuel + int64(len(grammar))*settingFuel + int64(len(text))*encodeFuel)
-	var work time.Duration
+	var work int64
 	n, err := block(c, func() (n int, err error) {
 		n, work, err = c.host.GrammarPrefix(grammar, text)
 		return n, err
 	})
-	c.in.Charge(int64(work) * workFuel)
+	c.in.Charge(work * workFuel)
 	return n, err
 }
 

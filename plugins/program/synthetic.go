@@ -330,7 +330,7 @@ func (h *Synthetic) Calls(c int) (state, size int, err error) {
 }
 
 // GrammarPrefix takes every text for a beginning of one of the grammar.
-func (h *Synthetic) GrammarPrefix(grammar, text []byte) (int, time.Duration, error) {
+func (h *Synthetic) GrammarPrefix(grammar, text []byte) (int, int64, error) {
 	if !json.Valid(grammar) {
 		return 0, 0, refuse(abi.ProgramGrammar, "grammar: no JSON object")
 	}

@@ -557,7 +557,7 @@ func (h *Contexts) Span(c int) (llm.ProgramSpan, error) {
 }
 
 // GrammarPrefix implements grammar_prefix.
-func (h *Contexts) GrammarPrefix(grammar, text []byte) (n int, work time.Duration, err error) {
+func (h *Contexts) GrammarPrefix(grammar, text []byte) (n int, work int64, err error) {
 	g := h.draft.Grammar
 	if len(grammar) > 0 {
 		if g, err = readGrammar(grammar); err != nil {

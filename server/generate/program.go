@@ -44,7 +44,7 @@ type BoundProgram interface {
 	Render(ctx context.Context, request []byte) (r Rendered, fuel int64, err error)
 	// GrammarPrefix returns how many bytes of text a text of the grammar can begin with, and what work that was; nil is
 	// what holds calls.
-	GrammarPrefix(ctx context.Context, g *Grammar, text []byte) (n int, work time.Duration, err error)
+	GrammarPrefix(ctx context.Context, g *Grammar, text []byte) (n int, work int64, err error)
 	// ReadCalls returns what the tokens of a reply have of calls, as in abi.CallsNone, and how many bytes the parser
 	// read for that.
 	ReadCalls(ctx context.Context, tokens []llm.Token) (state, size int, err error)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"tgi/plugins"
 	"tgi/runtime/llm"
@@ -64,7 +63,7 @@ func (b *boundCode) Render(ctx context.Context, request []byte) (generate.Render
 }
 
 // GrammarPrefix implements generate.BoundProgram.
-func (b *boundCode) GrammarPrefix(ctx context.Context, call *generate.Grammar, text []byte) (n int, work time.Duration,
+func (b *boundCode) GrammarPrefix(ctx context.Context, call *generate.Grammar, text []byte) (n int, work int64,
 	err error) {
 	if call == nil {
 		return b.grammar.Prefix(ctx, text)

@@ -4,7 +4,9 @@ extern crate alloc;
 
 use alloc::{format, string::String, vec::Vec};
 use tgi_plugin::json::Value;
-use tgi_plugin::program::{emit_text, failure, generate, race, render, wait, Failure, Request, Settings};
+use tgi_plugin::program::{
+    emit_text, failure, generate, grammar_prefix, race, render, wait, Failure, Grammar, Request, Settings,
+};
 use tgi_plugin::{plugin, Program, Result};
 
 struct Hostile;
@@ -125,6 +127,8 @@ impl Program for Hostile {
                 "rewind" => c.generate(&Settings::new().max_tokens(4)).and_then(|s| c.rewind(s.from)),
                 "look" => c.entropy().and_then(|_| c.generate(&Settings::new().max_tokens(1))).map(|_| ()),
                 "race" => c.start(&Settings::new().max_tokens(2)).and_then(|_| race(&[c])).map(|_| ()),
+                "prefix" => prefix("[a-z]{0,1000000}"), // which no cache can hold
+                "prefix known" => prefix("[a-z]*"),
                 "wait" => wait(&[c]),
                 "nothing" => wait(&[]),
                 "stay" => c.rewind(c.len()),
@@ -174,6 +178,15 @@ impl Program for Hostile {
             }
         }
         Ok(())
+    }
+}
+
+/// Has a grammar read almost a megabyte.
+fn prefix(regex: &str) -> Result<()> {
+    let g = Grammar { language: String::from("regex"), source: String::from(regex) };
+    match grammar_prefix(&g, &"abcdefgh".repeat(120_000))? {
+        960_000 => Ok(()),
+        n => Err(format!("{} bytes", n)),
     }
 }
 
