@@ -244,7 +244,7 @@ func (g *Grammar) Prefix(ctx context.Context, text []byte) (n int, work int64, e
 	if !t.take(ctx) {
 		return 0, 0, context.Cause(ctx)
 	}
-	s, began := g.prepared.native.Start(), time.Now()
+	s, began, took := g.prepared.native.Start(), time.Now(), time.Duration(0)
 	for n < len(text) {
 		part := text[n:min(n+prefixStep, len(text))]
 		read, units := s.Follow(part)
@@ -252,14 +252,23 @@ func (g *Grammar) Prefix(ctx context.Context, text []byte) (n int, work int64, e
 		if read < len(part) {
 			break // rejected, or too much to follow
 		}
-		if _, on := t.yield(ctx); !on || time.Since(began) > maxPrefixTime {
+		ran := time.Since(began)
+		if ran < programSlice {
+			continue
+		}
+		if took += ran; took > maxPrefixTime {
 			return 0, work, &BindError{"", "the grammar takes too long to read the text", ErrParams}
 		}
+		if !t.pause(ctx, ran) {
+			return 0, work, context.Cause(ctx)
+		}
+		began = time.Now()
 	}
 	return n, work, nil
 }
 
-// The bytes between two looks at the time, and what reading a text may take.
+// The bytes between two looks at the time, and what reading a text may take, without the pauses. A program that has a
+// grammar read gets half of a processor, as one that computes.
 const (
 	prefixStep    = 64
 	maxPrefixTime = 5 * time.Second
