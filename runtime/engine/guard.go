@@ -29,6 +29,7 @@ type holdback struct {
 	shown  []byte   // the text that went out, as the client has it
 	plain  int      // how many of the first tokens went out as they are
 	stops  finder   // of stop strings in what went out
+	own    finder   // of those in what the model wrote of it, behind the last replacement
 	over   bool     // it found one: the text has ended
 	ending bool     // a guard has ended the text: the last token that is held has its end
 	ended  bool     // so it had already, by what the model wrote
@@ -77,7 +78,7 @@ func newHoldback(list []sample.Guard, prompt []llm.Token, stops []string) *holdb
 	if len(list) == 0 {
 		return nil
 	}
-	h := &holdback{prompt: prompt, stops: newFinder(stops)}
+	h := &holdback{prompt: prompt, stops: newFinder(stops), own: newFinder(stops)}
 	for i, g := range list {
 		r := g.Rules()
 		h.guards = append(h.guards, guardian{Guard: g, rules: r, by: sample.Banner{By: i, Name: r.Name,
@@ -337,7 +338,7 @@ func (t *pickTask) decide() (again, over bool, err error) {
 		g.relies(g.saw)
 	}
 	h.join(t, all)
-	if h.unmakes(replace) {
+	if h.unmakes(t, replace) {
 		h.goOn(t.q)
 		return true, false, nil
 	}
@@ -370,6 +371,7 @@ func (h *holdback) release(t *pickTask, position int) {
 		if h.stopsIn(&x.picked, x.open, t.e.endToken()) {
 			text, n = text[:min(len(text), len(x.text))], i+1
 		}
+		h.own.pass(x.text, !x.special)
 		h.shown = append(h.shown, text...)
 		h.give(x.picked)
 	}
@@ -398,6 +400,8 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 	v := g.v
 	n := v.Position - h.released()
 	last := h.held[n-1]
+	h.own.forget()
+	h.own.pass(h.behind(t, g), true)
 	tokens := v.Tokens[:min(len(v.Tokens), n)] // no more events than the client may have tokens
 	if len(tokens) == 0 && v.Text != "" {      // which the tokenizer cannot say
 		tokens = []llm.Token{t.e.endToken()}

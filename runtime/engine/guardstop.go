@@ -6,9 +6,11 @@ import (
 )
 
 // A text with guards ends at the first stop string in what goes out, wherever its bytes come from. What is held may
-// become such a text: the sequence's transcript matches what went out and what is held behind it, and tells the guards
-// of an end where it finds a stop string. Where one would replace a byte of that, it is no end, and they are asked
-// again about the whole token: a client can neither find out by stop strings what is replaced, nor get a part of it.
+// become such a text: the sequence's transcript matches what the model wrote of what went out, and what is held behind
+// it, and tells the guards of an end where it finds a stop string. Where one would replace a byte of that, it is no end,
+// and they are asked again: a client can neither find out by stop strings what is replaced, nor get a part of it. A stop
+// string that begins in a replacement ends the text once the rest of it goes out: whether the replacement has gone out
+// when the model writes that depends on how the text is cut into tokens.
 
 // stopsIn takes a token that goes out, and cuts it behind a stop string that ends in it, which ends the text. open says
 // that the token ends inside a character, end is the token of what no token stands for.
@@ -27,20 +29,27 @@ func (h *holdback) stopsIn(x *picked, open bool, end llm.Token) bool {
 	return true
 }
 
-// unmakes reports whether a replacement takes a byte of the stop string that ends the text: what goes out has none
-// then.
-func (h *holdback) unmakes(g *guardian) bool {
+// unmakes reports whether a replacement takes a byte of the stop string that ends the text.
+func (h *holdback) unmakes(t *pickTask, g *guardian) bool {
 	if h.held[len(h.held)-1].fin.Reason != llm.FinishStop {
 		return false
 	}
-	find := h.stops.clone()
-	found, _, _ := find.feed(g.v.Text, true)
+	find := h.own.clone()
+	find.forget()
+	found, _, _ := find.feed(h.behind(t, g), true)
 	for _, x := range h.held[g.v.Position-h.released():] {
 		if found == "" {
 			found, _, _ = find.feed(x.text, !x.special)
 		}
 	}
 	return found == ""
+}
+
+// behind returns what stays of the model's text behind what a guard replaces.
+func (h *holdback) behind(t *pickTask, g *guardian) string {
+	text := t.q.text.visible[h.seen:h.held[g.v.Position-h.released()-1].end]
+	_, to := edited(text, g.v.Text)
+	return string(text[to:])
 }
 
 // goOn takes the end at a stop string back: the text goes on behind it, up to the next stop string in the token.
@@ -69,9 +78,10 @@ func (h *holdback) goOn(q *sequence) {
 	h.forget(n) // what they said was about the end
 }
 
-// followStops has the transcript match what went out and what is held behind it.
+// followStops has the transcript match what the model wrote: what went out behind the last replacement, and what is
+// held.
 func (h *holdback) followStops(q *sequence) {
-	q.text.find = h.stops.clone()
+	q.text.find = h.own.clone()
 	for _, x := range h.held {
 		q.text.find.pass(x.text, !x.special)
 	}

@@ -121,7 +121,7 @@ func TestEndThatIsUndone(t *testing.T) {
 }
 
 // TestEndOfAnyCut: where a text ends at a stop string does not depend on how it is cut into tokens, though a guard
-// replaces a part of the token in front of it.
+// replaces a part of the token in front of it, or of the stop string.
 func TestEndOfAnyCut(t *testing.T) {
 	e := start(t, newFake(64, 16, 256), Config{})
 	stopped := 0
@@ -138,6 +138,9 @@ func TestEndOfAnyCut(t *testing.T) {
 		}
 		p := params(40)
 		p.Stop = []string{part(1), part(2)}[:1+r.IntN(2)]
+		if r.IntN(4) == 0 { // part a replacement, part the model's
+			p.Stop[0] = []string{"#" + p.Stop[0], p.Stop[0] + "#"}[r.IntN(2)]
+		}
 		secrets := []string{part(2), part(3) + "d"}
 		first := ""
 		for cut := range 4 {

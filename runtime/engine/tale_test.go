@@ -29,6 +29,7 @@ type tale struct {
 	free                                     int
 	done, over, anew                         bool
 	went                                     string // all that went out, special tokens too
+	own                                      string // of that, behind the last replacement
 	visible                                  []bool // which of its bytes are no special token's
 	fresh                                    bool   // the last token was not looked at
 	stop                                     string // that ends in the last token
@@ -131,7 +132,7 @@ func (s *tale) texts(e *Engine, picks []sample.Pick) (list []picked, ends []int,
 		list, ends = append(list, q.take(e, p)), append(ends, len(q.text.visible))
 		s.open = append(s.open, q.text.detok.Open())
 	}
-	n, held := len(s.out), s.went
+	n, held := len(s.out), s.own
 	for _, x := range list[s.released : n-1] {
 		held += x.text
 	}
@@ -165,11 +166,11 @@ func (s *tale) stopBehind(text, piece string, after int) (stop string, end int) 
 
 // unmakes reports whether a replacement takes a byte of the stop string in the last token.
 func (s *tale) unmakes(list []picked, v llm.Verdict) bool {
-	text := v.Text
+	text := ""
 	for _, x := range list[v.Position:] {
 		text += x.text
 	}
-	stop, _ := s.stopBehind(s.went, text, 0)
+	stop, _ := s.stopBehind("", text, 0)
 	return stop == "" && list[len(list)-1].fin.Reason == llm.FinishStop
 }
 
@@ -270,7 +271,7 @@ func (s *tale) look(e *Engine, g *whim, picks []sample.Pick) (again bool) {
 		if v.Position-s.released > 1 {
 			s.send(picked{pick: sample.Pick{Token: 9}})
 		}
-		s.seen, s.released = ends[v.Position-1], v.Position
+		s.seen, s.released, s.own = ends[v.Position-1], v.Position, ""
 		if v.Position == n && fin.Reason != llm.FinishNone {
 			if fin.Reason == llm.FinishEOS {
 				s.send(list[n-1])
@@ -382,7 +383,7 @@ func (s *tale) cut(x *picked, open bool) (fin llm.Finish) {
 }
 
 func (s *tale) send(x picked) {
-	s.went += x.text
+	s.went, s.own = s.went+x.text, s.own+x.text
 	s.visible = append(s.visible, slices.Repeat([]bool{!x.special}, len(x.text))...)
 	o := &s.sent
 	o.tokens[0], o.logprobs[0] = append(o.tokens[0], x.pick.Token), append(o.logprobs[0], x.pick.Logprob)

@@ -113,6 +113,9 @@ func (f *finder) clone() finder {
 	return finder{f.matcher.Clone(), slices.Clone(f.recent), f.recentBytes, f.longest}
 }
 
+// forget has the finder see no text so far.
+func (f *finder) forget() { f.matcher.Reset(); f.recent, f.recentBytes = f.recent[:0], 0 }
+
 // feed takes a piece. If a stop string ends in it, it takes the piece up to there only, and returns the string, where
 // it ends, and how many of its bytes are visible.
 func (f *finder) feed(text string, visible bool) (stop string, cut, stopBytes int) {

@@ -46,6 +46,13 @@ func New(stops []string) *Matcher {
 // Clone returns a matcher that has seen the same text.
 func (m *Matcher) Clone() *Matcher { return &Matcher{slices.Clone(m.stops)} }
 
+// Reset has the matcher see no text so far.
+func (m *Matcher) Reset() {
+	for i := range m.stops {
+		m.stops[i].have = 0
+	}
+}
+
 // Feed takes the next piece. If a stop string ends in it, Feed returns the string and
 // the number of bytes of the piece up to its end; of several that end at the same byte,
 // the first in the list. Otherwise it returns "", 0. What follows in the piece is
