@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"tgi/plugins/grammar"
 	"tgi/plugins/internal/guest"
 	"tgi/plugins/internal/sandbox"
 	"tgi/plugins/program"
@@ -244,25 +245,30 @@ func (g *Grammar) Prefix(ctx context.Context, text []byte) (n int, work int64, e
 	if !t.take(ctx) {
 		return 0, 0, context.Cause(ctx)
 	}
-	s, began, took := g.prepared.native.Start(), time.Now(), time.Duration(0)
-	for n < len(text) {
-		part := text[n:min(n+prefixStep, len(text))]
-		read, units := s.Follow(part)
-		n, work = n+read, work+units
-		if read < len(part) {
-			break // rejected, or too much to follow
-		}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	began, took := time.Now(), time.Duration(0)
+	yield := func() {
 		ran := time.Since(began)
 		if ran < programSlice {
-			continue
+			return
 		}
 		if took += ran; took > maxPrefixTime {
-			return 0, work, &BindError{"", "the grammar takes too long to read the text", ErrParams}
-		}
-		if !t.pause(ctx, ran) {
-			return 0, work, context.Cause(ctx)
+			stop(&BindError{"", "the grammar takes too long to read the text", ErrParams})
+		} else if !t.pause(ctx, ran) {
+			stop(nil)
 		}
 		began = time.Now()
+	}
+	for s := g.prepared.native.Start(); n < len(text) && ctx.Err() == nil; yield() {
+		part := text[n:min(n+prefixStep, len(text))]
+		read, units := s.Follow(ctx, grammar.Effort{Yield: yield}, part)
+		if n, work = n+read, work+units; read < len(part) {
+			break // rejected, or too much to follow
+		}
+	}
+	if ctx.Err() != nil {
+		return 0, work, context.Cause(ctx)
 	}
 	return n, work, nil
 }
@@ -271,7 +277,7 @@ func (g *Grammar) Prefix(ctx context.Context, text []byte) (n int, work int64, e
 // grammar read gets half of a processor, as one that computes.
 const (
 	prefixStep    = 64
-	maxPrefixTime = 5 * time.Second
+	maxPrefixTime = time.Second
 )
 
 // programSlice is how long a program may keep a processor while another one waits for it.

@@ -183,9 +183,9 @@ func (s *State) read(at *set, text string) (*set, error) {
 }
 
 // Follow advances by as much of text as may come next, and returns how many bytes that are and what it took, in units
-// of about 1 ns. It ends before a byte that is not allowed, and before one that takes more than a call may. It keeps
-// nothing of what came before: Rollback does not go back behind it.
-func (s *State) Follow(text []byte) (n int, units int64) {
+// of about 1 ns. It ends before a byte that is not allowed, and before one that takes more than a call may, with the
+// given effort, or in which ctx ends. It keeps nothing of what came before: Rollback does not go back behind it.
+func (s *State) Follow(ctx context.Context, e Effort, text []byte) (n int, units int64) {
 	s.past = nil
 	for ; n < len(text); n++ {
 		var to *set
@@ -193,7 +193,7 @@ func (s *State) Follow(text []byte) (n int, units int64) {
 			to = tab.get(text[n])
 		}
 		if to == nil {
-			w := s.work()
+			w := s.workWith(ctx, e)
 			to = w.step(s.at, text[n])
 			if units += w.most - w.left; w.err != nil {
 				break

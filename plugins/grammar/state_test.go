@@ -96,7 +96,7 @@ func TestFollow(t *testing.T) {
 				f, read, work := g.Start(), 0, int64(0)
 				for read < len(text) {
 					part := text[read:min(read+1+r.IntN(20), len(text))]
-					k, units := f.Follow(part)
+					k, units := f.Follow(t.Context(), grammar.Effort{}, part)
 					if read, work = read+k, work+units; k < len(part) {
 						break
 					}

@@ -7,10 +7,10 @@ import (
 
 // A text with guards ends at the first stop string in what goes out, wherever its bytes come from. What is held may
 // become such a text: the sequence's transcript matches what the model wrote of what went out, and what is held behind
-// it, and tells the guards of an end where it finds a stop string. Where one would replace a byte of that, it is no end,
-// and they are asked again: a client can neither find out by stop strings what is replaced, nor get a part of it. A stop
-// string that begins in a replacement ends the text once the rest of it goes out: whether the replacement has gone out
-// when the model writes that depends on how the text is cut into tokens.
+// it, and tells the guards of an end where it finds a stop string. Where one would replace a byte of that, it is no
+// end, and they are asked again: a client can neither find out by stop strings what is replaced, nor get a part of it.
+// A stop string that begins in a replacement ends the text once the rest of it goes out: whether the replacement has
+// gone out when the model writes that depends on how the text is cut into tokens.
 
 // stopsIn takes a token that goes out, and cuts it behind a stop string that ends in it, which ends the text. open says
 // that the token ends inside a character, end is the token of what no token stands for.

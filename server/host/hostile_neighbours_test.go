@@ -49,8 +49,8 @@ func BenchmarkNeighbours(b *testing.B) {
 	for _, what := range slices.Sorted(maps.Keys(hostilePrograms)) {
 		program(what, fmt.Sprintf(`{"do":%q}`, what))
 	}
-	for _, what := range []string{"append", "fork", "one", "prefix", "prefix known", "render", "row",
-		"stay", "top"} {
+	for _, what := range []string{"append", "fork", "one", "prefix", "prefix deep", "prefix known",
+		"render", "row", "stay", "top"} {
 		program("deaf "+what, fmt.Sprintf(`{"do":%q,"deaf":"yes"}`, what))
 	}
 	b.Run("sleep-1000", func(b *testing.B) { besideSleepers(b, 1000) })

@@ -20,7 +20,7 @@ func TestDeafPrograms(t *testing.T) {
 		"nothing": "out of fuel", "grammar": "out of fuel",
 		"wait": "out of fuel", "stay": "out of fuel", "top": "out of fuel", "row": "out of fuel", "one": "out of fuel",
 		"append": "out of fuel", "emit": "more and more", "two": "out of fuel", "prefix": "out of fuel",
-		"prefix known": "out of fuel",
+		"prefix known": "out of fuel", "prefix deep": "out of fuel",
 	} {
 		before := processTime(t)
 		_, got := p.call(t, http.MethodPost, "/generate", fmt.Appendf(nil, deaf, what))
