@@ -255,9 +255,9 @@ func (g *Grammar) Prefix(ctx context.Context, text []byte) (n int, work int64, e
 		}
 		if took += ran; took > maxPrefixTime {
 			stop(&BindError{"", "the grammar takes too long to read the text", ErrParams})
-		} else if !t.pause(ctx, ran) {
-			stop(nil)
+			return
 		}
+		t.pause(ctx, ran)
 		began = time.Now()
 	}
 	for s := g.prepared.native.Start(); n < len(text) && ctx.Err() == nil; yield() {

@@ -273,17 +273,16 @@ func (t *turn) yield(ctx context.Context) (waited, on bool) {
 	return true, t.wait(ctx)
 }
 
-// pause gives the processor up for a time, and takes it again. It reports whether ctx, the call's, has not ended.
-func (t *turn) pause(ctx context.Context, d time.Duration) bool {
+// pause gives the processor up for a time, and takes it again unless ctx, the call's, ends.
+func (t *turn) pause(ctx context.Context, d time.Duration) {
 	t.release()
 	began := time.Now()
 	select {
 	case <-time.After(d):
+		llm.Waited(ctx, began)
+		t.take(ctx)
 	case <-ctx.Done():
-		return false
 	}
-	llm.Waited(ctx, began)
-	return t.take(ctx)
 }
 
 // release gives the processor up, if there is one.
