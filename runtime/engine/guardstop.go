@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"unicode/utf8"
+
 	"tgi/runtime/llm"
 	"tgi/runtime/sample"
 )
@@ -45,11 +47,18 @@ func (h *holdback) unmakes(t *pickTask, g *guardian) bool {
 	return found == ""
 }
 
-// behind returns what stays of the model's text behind what a guard replaces.
+// behind returns what stays of the model's text behind what a guard replaces. Where equal bytes are next to that, they
+// stay: what goes out ends with them, so a stop string in them is one for the client.
 func (h *holdback) behind(t *pickTask, g *guardian) string {
-	text := t.q.text.visible[h.seen:h.held[g.v.Position-h.released()-1].end]
-	_, to := edited(text, g.v.Text)
-	return string(text[to:])
+	text := string(t.q.text.visible[h.seen:h.held[g.v.Position-h.released()-1].end])
+	n := 0
+	for n < min(len(text), len(g.v.Text)) && text[len(text)-1-n] == g.v.Text[len(g.v.Text)-1-n] {
+		n++
+	}
+	for n > 0 && !utf8.RuneStart(text[len(text)-n]) {
+		n--
+	}
+	return text[len(text)-n:]
 }
 
 // goOn takes the end at a stop string back: the text goes on behind it, up to the next stop string in the token.

@@ -186,3 +186,45 @@ func TestEndOfAnyCut(t *testing.T) {
 		t.Errorf("%d texts ended at a stop string", stopped)
 	}
 }
+
+// TestEndBehindEqualBytes: a guard takes the first of two equal bytes, and a stop string is the second: no diff of the
+// texts tells which it was, but the client gets a stop string.
+func TestEndBehindEqualBytes(t *testing.T) {
+	e := start(t, newFake(64, 16, 256), Config{})
+	guard := saying{llm.GuardRules{Name: "first", Hold: 20, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+		replace := llm.Verdict{Kind: llm.VerdictReplace, Position: len(v.Output)}
+		switch held := string(v.Text[v.Context:]); {
+		case held == "a":
+			replace.Text = "#"
+		case held != "c" && v.Reason == llm.FinishNone:
+			return llm.Verdict{Position: v.Released}
+		case held == "bb":
+			replace.Text = "b"
+		case held != "b":
+			return llm.Verdict{Position: len(v.Output)}
+		}
+		return replace
+	}}
+	s := open(t, e, 1)
+	defer s.Close()
+	p := params(40)
+	p.Stop = []string{"b"}
+	o, shown, ended := s.Output(0, []llm.Token{7}, p, []sample.Guard{guard}), "", false
+	for _, piece := range []string{"a", "b", "b", "c"} {
+		if ended {
+			break
+		}
+		o.Begin()
+		events, err := o.Add(Emitted{Token: llm.Token(slices.Index(pieces, piece)), Whole: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range events {
+			shown += ev.Text
+			ended = ended || ev.Finish != nil && ev.Finish.Reason == llm.FinishStop
+		}
+	}
+	if shown != "#b" || !ended {
+		t.Errorf("%q went out, ended %v, want #b, true", shown, ended)
+	}
+}
