@@ -245,7 +245,7 @@ func TestBadSources(t *testing.T) {
 		{nil, map[string]string{"PORT": "x"}, `PORT: "x" is no whole number`},
 		{nil, map[string]string{"WATERMARK_GAMMA": "half"}, `WATERMARK_GAMMA: "half" is no number`},
 		{nil, map[string]string{"GRACEFUL_TERMINATION_TIMEOUT": "-1s"},
-			`GRACEFUL_TERMINATION_TIMEOUT: "-1s" is no duration with its unit, such as 90s or 50ms`},
+			`GRACEFUL_TERMINATION_TIMEOUT: "-1s" is less than 0s`},
 		{[]string{"--config", "testdata/none.toml"}, nil,
 			"read configuration: open testdata/none.toml: no such file or directory"},
 	} {

@@ -163,9 +163,10 @@ const (
 	minCompile = 256 << 20
 	// minCache is what the plugins that are part of the program need.
 	minCache = 64 << 20
-	// maxFuel is about 200 s of computing.
-	maxFuel = 1_000_000_000_000
+	// MaxFuel is the most of limits.fuel_*: about 200 s of computing.
+	MaxFuel = 1_000_000_000_000
 	maxTime = Duration(time.Hour)
+	minTime = Duration(time.Millisecond) // with less no guest gets anything done
 	// With less than minShare pauses would last seconds; no machine has maxShare cores.
 	minShare, maxShare = 0.01, 1024
 	// maxUpload is far above any module and far below what hurts.
@@ -280,16 +281,15 @@ func (p *Plugin) Check(prefix string) []error {
 		key  string
 		fuel int64
 	}{{"fuel_per_step", l.FuelPerStep}, {"fuel_per_request", l.FuelPerRequest}, {"fuel_load", l.FuelLoad}} {
-		v.check(f.fuel >= 0 && f.fuel <= maxFuel, "%slimits.%s must be >= 0 and <= %d, given %d", prefix, f.key,
-			int64(maxFuel), f.fuel)
+		v.check(f.fuel >= 0 && f.fuel <= MaxFuel, "%slimits.%s must be >= 0 and <= %d, given %d", prefix, f.key,
+			int64(MaxFuel), f.fuel)
 	}
 	for _, f := range []struct {
 		key  string
 		time Duration
 	}{{"time_per_step", l.TimePerStep}, {"time_per_request", l.TimePerRequest}, {"time_load", l.TimeLoad}} {
-		v.check(f.time >= 0 && f.time <= maxTime, "%slimits.%s must be >= 0s and <= %s, given %s", prefix, f.key,
-			maxTime,
-			f.time)
+		v.check(f.time == 0 || f.time >= minTime && f.time <= maxTime, "%slimits.%s must be 0s or >= %s and <= %s, given %s",
+			prefix, f.key, minTime, maxTime, f.time)
 	}
 	v.check(l.Share == 0 || l.Share >= minShare && l.Share <= maxShare,
 		"%slimits.share must be >= %v and <= %v, given %v", prefix, minShare, maxShare, l.Share)

@@ -22,7 +22,19 @@ func (d *Duration) UnmarshalText(text []byte) error {
 		return nil
 	}
 	v, err := time.ParseDuration(s)
-	if err != nil || v < 0 {
+	if err == nil && v < 0 {
+		return fmt.Errorf("%q is less than 0s", trim(s))
+	}
+	if err != nil {
+		zeros := strings.Map(func(r rune) rune {
+			if '0' <= r && r <= '9' {
+				return '0'
+			}
+			return r
+		}, s)
+		if _, none := time.ParseDuration(zeros); none == nil { // its number alone is wrong
+			return fmt.Errorf("%q is longer than %s", trim(s), time.Duration(math.MaxInt64))
+		}
 		return fmt.Errorf("%q is no duration with its unit, such as 90s or 50ms", trim(s))
 	}
 	*d = Duration(v)
@@ -85,8 +97,14 @@ func (z *Size) UnmarshalText(text []byte) error {
 			continue
 		}
 		n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
-		if n *= u.bytes; err != nil || !(n >= 0 && n < math.MaxInt64) {
+		if n *= u.bytes; err != nil || n != n {
 			break
+		}
+		if n < 0 {
+			return fmt.Errorf("%q is less than 0B", trim(s))
+		}
+		if n >= math.MaxInt64 {
+			return fmt.Errorf("%q is more than 2^63 bytes", trim(s))
 		}
 		*z = Size(n)
 		return nil

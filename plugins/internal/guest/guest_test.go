@@ -265,11 +265,11 @@ func TestBeginRefusesKindsThatTheGuestLacks(t *testing.T) {
 func TestLimits(t *testing.T) {
 	wasm := fake("tgi_describe", guesttest.Spin()).Wasm()
 	for want, l := range map[string]guest.Limits{
-		"memory: 65535 is not from 65536":        {Memory: 65535},
-		"fuel per step: -1 is not from 1":        {FuelPerStep: -1},
-		"16 pages of memory, the limit is 1":     {Memory: 65536},
-		"tgi_describe: out of fuel: budget 1":    {FuelLoad: 1},
-		"fuel per request: 1125899906842625 is ": {FuelPerRequest: 1<<50 + 1},
+		"memory: 65535 is not from 65536":                   {Memory: 65535},
+		"fuel per step: -1 is not from 1":                   {FuelPerStep: -1},
+		"16 pages of memory, the limit is 1 (limits.memory": {Memory: 65536},
+		"tgi_describe: out of fuel: budget 1":               {FuelLoad: 1},
+		"fuel per request: 1125899906842625 is ":            {FuelPerRequest: 1<<50 + 1},
 	} {
 		if _, err := loadWith(t, guest.Config{Wasm: wasm, Limits: l}); err == nil ||
 			!strings.Contains(err.Error(), want) {

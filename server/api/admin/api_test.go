@@ -402,7 +402,7 @@ func TestSettings(t *testing.T) {
 		{"limits.fuel_load=-1", none, "limits.fuel_load must be >= 0 and <= 1000000000000, given -1"},
 		{"limits.share=half", none, `limits.share: "half" is no number`},
 		{"limits.share=NaN&limits.time_load=2h", none,
-			"limits.time_load must be >= 0s and <= 1h0m0s, given 2h0m0s\nlimits.share must be >= 0.01 and <= 1024, given NaN"},
+			"limits.time_load must be 0s or >= 1ms and <= 1h0m0s, given 2h0m0s\nlimits.share must be >= 0.01 and <= 1024, given NaN"},
 		{"config=[]", none, "config: want a JSON object, given an array"},
 		{"config=[", none, "config: invalid type: sequence, expected a map at line 1 column 0"},
 		{"canary=5&promote_after=9&promote_time=31d", none, `promote_time: "31d" is no duration with its unit, such as 90s ` +

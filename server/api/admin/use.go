@@ -42,7 +42,9 @@ const maxKeys = 256
 func (u *Use) readers() map[string]func(string) error {
 	fuel := func(dst *int64) func(string) error {
 		return func(text string) (err error) {
-			if *dst, err = strconv.ParseInt(text, 10, 64); err != nil {
+			if *dst, err = strconv.ParseInt(text, 10, 64); errors.Is(err, strconv.ErrRange) {
+				return fmt.Errorf("%.*q is not from 0 to %d", maxValue, text, int64(config.MaxFuel))
+			} else if err != nil {
 				return fmt.Errorf("%.*q is no whole number", maxValue, text)
 			}
 			return nil

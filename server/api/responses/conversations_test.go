@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"tgi/server/api/responses/store"
 	"tgi/server/generate/generatetest"
@@ -187,10 +186,14 @@ func TestConversationTogether(t *testing.T) {
 
 // TestConversationGone: a response whose conversation was deleted while it ran has none, and says so.
 func TestConversationGone(t *testing.T) {
-	e := &generatetest.Engine{Pause: 5 * time.Millisecond}
+	e := &generatetest.Engine{Step: make(chan struct{})}
 	s, _ := newServer(e, &generatetest.Chat{})
 	id := object(t, ask(s, "POST", conversations, ""))["id"].(string)
-	time.AfterFunc(20*time.Millisecond, func() { ask(s, "DELETE", conversations+"/"+id, "") })
+	go func() {
+		e.Step <- struct{}{} // it runs
+		ask(s, "DELETE", conversations+"/"+id, "")
+		close(e.Step)
+	}()
 	r := object(t, ask(s, "POST", path, `{"input":"x","max_output_tokens":20,"conversation":"`+id+`"}`))
 	if v, ok := r["conversation"]; !ok || v != nil || r["status"] != "incomplete" {
 		t.Errorf("the response is %v", r)

@@ -128,7 +128,7 @@ func TestRefused(t *testing.T) {
 		`,"tools":[{"type":"local_shell"}]`:                                                               "tools of type `local_shell` are not supported",
 		`,"tool_choice":{"type":"file_search"}`:                                                           "`tool_choice` of type `file_search` is not supported",
 		`,"tool_choice":"any"`:                                                                            "unknown variant `any`",
-		`,"tool_choice":"required"`:                                                                       "`tool_choice` \\\"required\\\" needs `tools`",
+		`,"tool_choice":"required"`:                                                                       "`tool_choice` asks for a call of a tool, which needs `tools`",
 		`,"include":["all"]`:                                                                              "unknown variant `all`",
 		`,"background":true,"store":false`:                                                                "`background` needs `store`",
 		`,"text":{"format":{"type":"json_schema","name":"x"}}`:                                            "`text.format.schema` is missing",

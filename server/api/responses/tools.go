@@ -132,7 +132,7 @@ func (b *body) toolChoice(r *wire.Reader) error {
 		kind, name, mode := "", "", ""
 		var allowed []string
 		err := r.Object("struct ToolChoice", []wire.Field{
-			{Name: "type", Required: true, Read: fields.Text(&kind)},
+			{Name: "type", Required: true, Read: wire.Into(&kind, (*wire.Reader).String)},
 			{Name: "name", Read: fields.Text(&name)},
 			{Name: "mode", Read: fields.Word(&mode, "auto", "required")},
 			{Name: "tools", Read: func(r *wire.Reader) error {

@@ -140,7 +140,7 @@ func (s *Set) Apply(c *generate.Conversation) error {
 	if len(c.ToolNames) > 0 {
 		c.Tools = append(out, ']')
 	} else if c.ToolChoice.Mode == generate.ChooseRequired {
-		return &generate.ToolError{Msg: "`tool_choice` \"required\" needs `tools`"}
+		return &generate.ToolError{Msg: "`tool_choice` asks for a call of a tool, which needs `tools`"}
 	}
 	return nil
 }
@@ -151,6 +151,9 @@ func (s *Set) none(name string, word bool) error {
 	known := slices.Sorted(maps.Keys(s.names))
 	if word {
 		known = append(known, "auto", "none", "required")
+	}
+	if name == "" {
+		return &generate.ToolError{Msg: "`tool_choice` is empty: want \"auto\", \"none\", \"required\" or a tool"}
 	}
 	near := ""
 	if len(name) > 2 && len(name) <= fields.MaxName { // one letter is near every other

@@ -35,9 +35,13 @@ type LimitError struct {
 	Offset int
 }
 
-// Error returns "offset 0x2a: 1000000 functions, the limit is 20000".
+// Error returns "offset 0x2a: 1000000 functions, the limit is 20000", and names the setting of a limit that has one.
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("offset 0x%x: %d %s, the limit is %d", e.Offset, e.Value, e.What, e.Limit)
+	setting := ""
+	if e.What == PagesOfMemory {
+		setting = " (limits.memory, 65536 bytes each)"
+	}
+	return fmt.Sprintf("offset 0x%x: %d %s, the limit is %d%s", e.Offset, e.Value, e.What, e.Limit, setting)
 }
 
 // WithDefaults gives l with every zero field set to its default.
