@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 	"unicode/utf8"
 
 	"tgi/plugins/internal/guest"
@@ -19,6 +20,7 @@ import (
 const (
 	biasFuel = 20  // per bias
 	textFuel = 250 // per byte of text, whose tokens are looked up
+	editFuel = 200 // per edit
 )
 
 // Checker asks a guest of kind "guard" about one sequence.
@@ -125,12 +127,20 @@ func (c *Checker) read(v *llm.GuardView, status uint32) (llm.Verdict, error) {
 		return llm.Verdict{}, fmt.Errorf("verdict %d: the last is %d", verdict, len(abi.VerdictNames)-1)
 	case !c.d.Gives(verdict):
 		return llm.Verdict{}, fmt.Errorf("verdict %s: the description does not declare it", abi.VerdictNames[verdict])
-	case flags&^abi.FlagDone != 0:
-		return llm.Verdict{}, fmt.Errorf("flags 0x%x: there is 1 (done)", flags)
+	case flags&^(abi.FlagDone|abi.FlagEdits) != 0:
+		return llm.Verdict{}, fmt.Errorf("flags 0x%x: there are 1 (done) and 2 (edits)", flags)
+	case flags&abi.FlagEdits != 0 && verdict != abi.VerdictReplace:
+		return llm.Verdict{}, fmt.Errorf("verdict %s: flag 2 (edits) is for replace", abi.VerdictNames[verdict])
 	}
 	x := llm.Verdict{Kind: llm.VerdictKind(verdict), Position: int(position) - c.prompt, Done: flags&abi.FlagDone != 0}
 	if err := c.checkPosition(v, x); err != nil {
 		return x, err
+	}
+	if flags&abi.FlagEdits != 0 {
+		if err := c.readEdits(v, &x, out); err != nil {
+			return x, err
+		}
+		return x, c.readText(&x)
 	}
 	return x, c.readOut(&x, out)
 }
@@ -177,10 +187,62 @@ func (c *Checker) readOut(x *llm.Verdict, out array) error {
 		x.Why = string(text)
 		return nil
 	}
-	if err := c.entry.Charge(int64(len(text)) * textFuel); err != nil {
+	x.Text = string(text)
+	return c.readText(x)
+}
+
+// readEdits reads what a replacement changes, and makes its text.
+func (c *Checker) readEdits(v *llm.GuardView, x *llm.Verdict, out array) error {
+	if out.count > abi.MaxEdits {
+		return fmt.Errorf("verdict replace: %d edits, the limit is %d", out.count, abi.MaxEdits)
+	}
+	if err := out.check("edits", abi.EditSize); err != nil {
 		return err
 	}
-	x.Text = string(text)
+	if err := c.entry.Charge(int64(out.count) * editFuel); err != nil {
+		return err
+	}
+	end := v.Ends[x.Position-v.Released-1]
+	done := uint32(v.Context)
+	x.Edits = make([]llm.TextEdit, 0, out.count)
+	var text strings.Builder
+	for i := range out.count {
+		at := out.memory[out.at+i*abi.EditSize:]
+		from, to := binary.LittleEndian.Uint32(at), binary.LittleEndian.Uint32(at[4:])
+		if from < done || to < from || to > end {
+			return fmt.Errorf("verdict replace: edit %d takes bytes %d to %d, want them in order from %d to %d", i, from, to,
+				done, end)
+		}
+		words, err := array{out.memory, binary.LittleEndian.Uint32(at[8:]), binary.LittleEndian.Uint32(at[12:])}.
+			bytes("verdict replace", abi.MaxGuardText)
+		if err != nil {
+			return err
+		}
+		if !utf8.Valid(words) {
+			return fmt.Errorf("verdict replace: the words of edit %d are not UTF-8", i)
+		}
+		text.Write(v.Text[done:from])
+		text.Write(words)
+		if text.Len() > abi.MaxGuardText {
+			return fmt.Errorf("verdict replace: a text of more than %d bytes", abi.MaxGuardText)
+		}
+		x.Edits = append(x.Edits, llm.TextEdit{From: int(from) - v.Context, To: int(to) - v.Context, Words: string(words)})
+		done = to
+	}
+	text.Write(v.Text[done:end])
+	if text.Len() > abi.MaxGuardText {
+		return fmt.Errorf("verdict replace: a text of %d bytes, the limit is %d", text.Len(), abi.MaxGuardText)
+	}
+	// An edit may take a part of a character.
+	x.Text = strings.ToValidUTF8(text.String(), "\uFFFD")
+	return nil
+}
+
+// readText looks up the tokens of a verdict's text.
+func (c *Checker) readText(x *llm.Verdict) error {
+	if err := c.entry.Charge(int64(len(x.Text)) * textFuel); err != nil {
+		return err
+	}
 	vocab := c.s.Guest().Vocabulary()
 	x.Tokens = vocab.Encode(x.Text)
 	for _, id := range x.Tokens {

@@ -45,7 +45,11 @@ func (h *holdback) undecided(t *pickTask, all []*guardian) (any, atOnce bool) {
 	}
 	changed, position := 0, len(h.output)
 	for _, g := range all {
-		_, _, to := h.span(t, g)
+		_, edits := h.edits(t, g)
+		to := 0
+		for _, e := range edits {
+			to = max(to, e.to)
+		}
 		changed, position = max(changed, h.seen+to), min(position, g.v.Position)
 	}
 	end := func(position int) int { return h.held[position-h.released()-1].end }
@@ -71,18 +75,32 @@ func (h *holdback) undecided(t *pickTask, all []*guardian) (any, atOnce bool) {
 	return false, false
 }
 
-// span is what a guard replaces: the text as the model has it, and which bytes of it the guard may have changed.
-func (h *holdback) span(t *pickTask, g *guardian) (text []byte, from, to int) {
+// edits are what a guard replaces, and of which text of the model. Where it does not say that, it is found by what is
+// left of the text.
+func (h *holdback) edits(t *pickTask, g *guardian) (text []byte, list []edit) {
 	text = t.q.text.visible[h.seen:h.held[g.v.Position-h.released()-1].end]
-	from, to = edited(text, g.v.Text)
-	from, to = unsure(text, from, to)
-	return text, from, to
+	if g.v.Edits != nil {
+		for _, e := range g.v.Edits {
+			list = append(list, edit{by: g.by.By, from: e.From, begin: e.From, end: e.To, to: e.To, words: e.Words, exact: true})
+		}
+		return text, list
+	}
+	begin, end := edited(text, g.v.Text)
+	words := g.v.Text[begin : len(g.v.Text)-(len(text)-end)]
+	if begin < end || words != "" {
+		from, to := unsure(text, begin, end)
+		list = append(list, edit{by: g.by.By, from: from, begin: begin, end: end, to: to, words: words})
+	}
+	return text, list
 }
 
 // unchanged is the position before which a guard that replaces changes nothing.
 func (h *holdback) unchanged(t *pickTask, g *guardian) int {
-	_, from, _ := h.span(t, g)
-	n := 0
+	text, edits := h.edits(t, g)
+	n, from := 0, len(text)
+	if len(edits) > 0 {
+		from = edits[0].from
+	}
 	for n < len(h.held) && h.held[n].end <= h.seen+from {
 		n++
 	}
@@ -99,15 +117,11 @@ func (h *holdback) join(t *pickTask, all []*guardian) {
 	whole := t.q.text.visible[h.seen:h.held[position-h.released()-1].end]
 	var edits []edit
 	for _, g := range all {
-		text, from, to := h.span(t, g)
-		begin, end := edited(text, g.v.Text)
-		words := g.v.Text[begin : len(g.v.Text)-(len(text)-end)]
-		if begin < end || words != "" {
-			edits = append(edits, edit{g.by.By, from, begin, end, to, words, false})
-		}
+		_, list := h.edits(t, g)
+		edits = append(edits, list...)
 		if g.v.Position < position { // what it changes of the rest it has not said
 			said := h.held[g.v.Position-h.released()-1].end - h.seen
-			edits = append(edits, edit{g.by.By, said, said, len(whole), len(whole), "", true})
+			edits = append(edits, edit{by: g.by.By, from: said, begin: said, end: len(whole), to: len(whole), unsaid: true})
 		}
 	}
 	text, tokens := joinedText(string(whole), edits), []llm.Token(nil)
@@ -118,16 +132,16 @@ func (h *holdback) join(t *pickTask, all []*guardian) {
 		}
 	}
 	v := &all[0].v
-	v.Position, v.Text, v.Tokens = position, text, tokens
+	v.Position, v.Text, v.Tokens, v.Edits = position, text, tokens, nil
 }
 
 // edit says that a guard has the bytes from begin to end of a text become words, or that it has not said what they
-// become. It may as well have been other ones, from from to to.
+// become. Where it is not exact, it may as well have been other ones, from from to to.
 type edit struct {
 	by                   int // the guard's place
 	from, begin, end, to int
 	words                string
-	unsaid               bool
+	unsaid, exact        bool
 }
 
 // does reports whether an edit makes of a text what another one makes of it.
@@ -138,8 +152,8 @@ func (e edit) does(other edit) bool {
 // masked stands for what guards change together where neither's words may.
 const masked = "***"
 
-// joinedText is a text with all edits made. Those that overlap, or touch, are one. Where all of these are the same, it
-// is that: what the client gets is what each guard alone would give it.
+// joinedText is a text with all edits made. Those that overlap are one, and so are those that touch, unless both are
+// exact. Where all of these are the same, it is that: what the client gets is what each guard alone would give it.
 func joinedText(text string, edits []edit) string {
 	slices.SortStableFunc(edits, func(a, b edit) int { return a.from - b.from })
 	var out strings.Builder
@@ -147,8 +161,12 @@ func joinedText(text string, edits []edit) string {
 	for len(edits) > 0 {
 		first, n := edits[0], 1
 		from, to, same := first.begin, first.end, !first.unsaid
-		for reach := first.to; n < len(edits) && edits[n].from <= reach; n++ {
-			reach = max(reach, edits[n].to)
+		reach, exact := first.to, first.exact
+		for ; n < len(edits); n++ {
+			if next := edits[n]; next.from > reach || next.from == reach && exact && next.exact {
+				break
+			}
+			reach, exact = max(reach, edits[n].to), exact && edits[n].exact
 			if same = same && edits[n].does(first); !same {
 				from, to = first.from, reach
 			}
@@ -178,7 +196,8 @@ func joinedWords(text string, edits []edit) string {
 		return func(e edit) bool { return strings.ContainsAny(words, text[e.from:e.to]) }
 	}
 	if !slices.ContainsFunc(said, differs) {
-		if doubled(shortest) && slices.ContainsFunc(edits, of(shortest)) {
+		exact := !slices.ContainsFunc(edits, func(e edit) bool { return !e.exact })
+		if !exact && doubled(shortest) && slices.ContainsFunc(edits, of(shortest)) {
 			return masked // such as "#e#": each may have kept another "e"
 		}
 		return shortest

@@ -47,10 +47,13 @@ func (h *holdback) unmakes(t *pickTask, g *guardian) bool {
 	return found == ""
 }
 
-// behind returns what stays of the model's text behind what a guard replaces. Where equal bytes are next to that, they
-// stay: what goes out ends with them, so a stop string in them is one for the client.
+// behind returns what stays of the model's text behind what a guard replaces. Where equal bytes are next to that, and it
+// does not say which it takes, they stay: what goes out ends with them, so a stop string in them is one for the client.
 func (h *holdback) behind(t *pickTask, g *guardian) string {
 	text := string(t.q.text.visible[h.seen:h.held[g.v.Position-h.released()-1].end])
+	if n := len(g.v.Edits); n > 0 {
+		return text[g.v.Edits[n-1].To:]
+	}
 	n := 0
 	for n < min(len(text), len(g.v.Text)) && text[len(text)-1-n] == g.v.Text[len(g.v.Text)-1-n] {
 		n++

@@ -52,13 +52,20 @@ func (k VerdictKind) String() string {
 type Verdict struct {
 	Kind     VerdictKind
 	Position int
-	Biases   []Bias  // of VerdictRewind; -Inf forbids
-	Tokens   []Token // of VerdictInsert and VerdictReplace
-	Text     string  // of VerdictReplace
-	Why      string  // of VerdictStop, for the client
+	Biases   []Bias     // of VerdictRewind; -Inf forbids
+	Tokens   []Token    // of VerdictInsert and VerdictReplace
+	Text     string     // of VerdictReplace
+	Edits    []TextEdit // of VerdictReplace: what Text changes, in its order; nil where that is not known
+	Why      string     // of VerdictStop, for the client
 	// Done says that the guard is not to be asked again: what comes is released. Where what it saw is taken back, it is
 	// asked after all.
 	Done bool
+}
+
+// TextEdit says that Words stand instead of bytes of the text that is held back, those of GuardView.Text behind Context.
+type TextEdit struct {
+	From, To int
+	Words    string
 }
 
 // GuardEnd says what becomes of a sequence whose guard may hold back or take back no more.

@@ -89,13 +89,24 @@ const (
 	GuardOut = 52
 	// GuardOutCount: output, number of entries, or bytes of a text.
 	GuardOutCount = 56
-	// GuardFlags: output, [FlagDone].
+	// GuardFlags: output, [FlagDone] and [FlagEdits] together.
 	GuardFlags = 60
 )
 
 // FlagDone: the guard is not asked again in this sequence, unless what it saw is taken back, and holds nothing back any
 // more.
 const FlagDone = 1
+
+// FlagEdits: out of [VerdictReplace] is edits, and not a text. The client gets the text of the tokens before position
+// with them made. An edit has four fields u32 of four bytes, [EditSize] bytes: from and to, the bytes of the text that it
+// takes, and the pointer and the number of bytes of the UTF-8 that stands there instead. Edits are in the order of the
+// text and do not overlap: context <= from <= to, and from is not before the to of the edit in front. There are at most
+// [MaxEdits], none is allowed, and the text that they make has at most [MaxGuardText] bytes. Where guards replace
+// together, edits tell exactly what each one takes; of a text that can only be guessed, and more may go.
+const FlagEdits = 2
+
+// EditSize is the size of an edit.
+const EditSize = 16
 
 // Why a sequence is about to end. The last token is then the one that ends it.
 const (
@@ -124,7 +135,7 @@ const (
 	// tokens the model goes on. If the sequence was about to end, the token that ended it goes too.
 	VerdictInsert = 2
 	// VerdictReplace gives the client a text instead of the tokens before position, released < position. out is UTF-8,
-	// at most [MaxGuardText] bytes, or none. The model goes on from its own.
+	// at most [MaxGuardText] bytes, or none, or with [FlagEdits] edits. The model goes on from its own.
 	VerdictReplace = 3
 	// VerdictStop lets the tokens before position go out and ends the sequence. out is UTF-8, at most [MaxReason]
 	// bytes: why, for the client.
@@ -140,5 +151,6 @@ const (
 	MaxContext   = 4096
 	MaxBiases    = 4096
 	MaxGuardText = 4096
+	MaxEdits     = 4096
 	MaxReason    = 256
 )
