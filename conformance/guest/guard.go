@@ -124,7 +124,7 @@ func (w *watched) check(reason uint32) (a Answer, ok bool) {
 	}
 	w.checkGuards(guardCheck)
 	found := len(w.run.found)
-	a = w.verdict(uint32(v), reason, len(ends))
+	a = w.verdict(uint32(v), reason, text, ends)
 	if len(w.run.found) > found || a.Fault != "" {
 		return a, len(w.run.found) == found
 	}
@@ -143,7 +143,7 @@ func (w *watched) check(reason uint32) (a Answer, ok bool) {
 const guardCheck = "tgi_guard_check"
 
 // verdict reads what the guard says, and checks it.
-func (w *watched) verdict(status, reason uint32, held int) Answer {
+func (w *watched) verdict(status, reason uint32, shown []byte, ends []uint32) Answer {
 	b, _ := w.read(w.at, abi.GuardSize)
 	field := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
 	a := Answer{Kind: abi.KindGuard, Mode: field(abi.GuardVerdict), Index: int(field(abi.GuardPosition)),
@@ -166,7 +166,7 @@ func (w *watched) verdict(status, reason uint32, held int) Answer {
 			least = n
 		}
 		if n-a.Index > w.d.Guard.Hold {
-			return report("hold", "%d of %d tokens are held, the description says %d", n-a.Index, held, w.d.Guard.Hold)
+			return report("hold", "%d of %d tokens are held, the description says %d", n-a.Index, len(ends), w.d.Guard.Hold)
 		}
 	case abi.VerdictRewind:
 		most = n - 1
@@ -178,14 +178,16 @@ func (w *watched) verdict(status, reason uint32, held int) Answer {
 		return report("verdict", "%d, the last is %d", a.Mode, len(abi.VerdictNames)-1)
 	case a.Mode != abi.VerdictRelease && !slices.Contains(w.d.Guard.Verdicts, abi.VerdictNames[a.Mode]):
 		return report("verdict", "%s was not declared", abi.VerdictNames[a.Mode])
-	case a.Flags&^abi.FlagDone != 0:
-		return report("verdict", "flags %#x", a.Flags)
+	case a.Flags&^(abi.FlagDone|abi.FlagEdits) != 0 || a.Flags&abi.FlagEdits != 0 && a.Mode != abi.VerdictReplace:
+		return report("verdict", "%s with flags %#x", abi.VerdictNames[a.Mode], a.Flags)
 	case a.Index < least || a.Index > most:
 		return report("position", "%s at %d, want %d to %d", abi.VerdictNames[a.Mode], a.Index, least, most)
 	case a.Mode == abi.VerdictRelease:
 		return a
 	case a.Mode == abi.VerdictRewind:
 		return w.biases(a, at, count)
+	case a.Flags&abi.FlagEdits != 0:
+		return w.edits(a, shown, int(ends[a.Index-w.released-1]), at, count)
 	}
 	limit := uint32(abi.MaxGuardText)
 	if a.Mode == abi.VerdictStop {
@@ -194,6 +196,32 @@ func (w *watched) verdict(status, reason uint32, held int) Answer {
 	text, inside := w.read(at, count)
 	if !inside || count > limit || !utf8.Valid(text) {
 		return report("text", "%s: %d bytes at %#x: %q", abi.VerdictNames[a.Mode], count, at, text)
+	}
+	a.Text = string(text)
+	return a
+}
+
+// edits makes the text of a replacement from its edits, and checks them.
+func (w *watched) edits(a Answer, shown []byte, end int, at, count uint32) Answer {
+	list, inside := w.read(at, count*abi.EditSize)
+	if !inside || count > abi.MaxEdits || at%4 != 0 {
+		w.run.report("edits", "%d at %#x, memory ends at %#x", count, at, len(w.Memory()))
+		return a
+	}
+	done := w.seen
+	var text []byte
+	for i := range count {
+		field := func(k uint32) uint32 { return binary.LittleEndian.Uint32(list[abi.EditSize*i+4*k:]) }
+		from, to := int(field(0)), int(field(1))
+		words, inside := w.read(field(2), field(3))
+		if from < done || to < from || to > end || !inside || !utf8.Valid(words) {
+			w.run.report("edits", "%d takes bytes %d to %d for %q, want them from %d to %d", i, from, to, words, done, end)
+			return a
+		}
+		text, done = append(append(text, shown[done:from]...), words...), to
+	}
+	if text = append(text, shown[done:end]...); len(text) > abi.MaxGuardText {
+		w.run.report("text", "%s: %d bytes", abi.VerdictNames[a.Mode], len(text))
 	}
 	a.Text = string(text)
 	return a

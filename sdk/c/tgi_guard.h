@@ -21,7 +21,7 @@
 #include "tgi.h"
 
 enum { TGI_GUARD_SIZE = 64, TGI_MAX_HOLD = 256, TGI_MAX_CONTEXT = 4096, TGI_MAX_BIASES = 4096 };
-enum { TGI_MAX_GUARD_TEXT = 4096, TGI_MAX_REASON = 256, TGI_FLAG_DONE = 1 };
+enum { TGI_MAX_GUARD_TEXT = 4096, TGI_MAX_REASON = 256, TGI_MAX_EDITS = 4096, TGI_FLAG_DONE = 1, TGI_FLAG_EDITS = 2 };
 enum { TGI_RELEASE, TGI_REWIND, TGI_INSERT, TGI_REPLACE, TGI_HALT };           /* verdicts */
 enum { TGI_GOES_ON, TGI_ENDS_MODEL, TGI_ENDS_LENGTH, TGI_ENDS_STOP, TGI_ENDS_GUARD }; /* why the sequence is about to end */
 
@@ -42,8 +42,15 @@ typedef struct {
   uint32_t position;           /* out */
   const void *out;             /* out: what the verdict calls for; must remain valid until the next call */
   uint32_t out_count;          /* out: entries, or bytes of a text */
-  uint32_t flags;              /* out: TGI_FLAG_DONE */
+  uint32_t flags;              /* out: TGI_FLAG_DONE, TGI_FLAG_EDITS */
 } tgi_held;
+
+/* Words that stand instead of the bytes of the text from `from` to `to`. */
+typedef struct {
+  uint32_t from, to;
+  const char *words;
+  uint32_t len;
+} tgi_edit;
 
 /* Returns the position of the token that has byte i of the text, which is held back. */
 static inline uint32_t tgi_token_at(const tgi_held *h, uint32_t i) {
@@ -53,7 +60,7 @@ static inline uint32_t tgi_token_at(const tgi_held *h, uint32_t i) {
 }
 
 static inline void tgi__judge(tgi_held *h, uint32_t verdict, uint32_t position, const void *out, uint32_t count) {
-  h->verdict = verdict, h->position = position, h->out = out, h->out_count = count;
+  h->verdict = verdict, h->position = position, h->out = out, h->out_count = count, h->flags &= TGI_FLAG_DONE;
 }
 /* Lets the tokens before position go out and holds the others back. A check that says nothing releases all. */
 static inline void tgi_release(tgi_held *h, uint32_t position) { tgi__judge(h, TGI_RELEASE, position, 0, 0); }
@@ -66,9 +73,16 @@ static inline void tgi_rewind(tgi_held *h, uint32_t position, const tgi_entry *b
 static inline void tgi_insert(tgi_held *h, uint32_t position, tgi_text t) {
   tgi__judge(h, TGI_INSERT, position, t.ptr, t.len);
 }
-/* Gives the client a text instead of the tokens before position. */
+/* Gives the client a text instead of the tokens before position. Where other guards replace as well, what this one
+ * changes is guessed from the text, and more may go; tgi_guard_edit says it. */
 static inline void tgi_replace(tgi_held *h, uint32_t position, tgi_text t) {
   tgi__judge(h, TGI_REPLACE, position, t.ptr, t.len);
+}
+/* Gives the client the text of the tokens before position with other words instead of some bytes of it. Edits are in the
+ * order of the text and do not overlap; the first is not before context. */
+static inline void tgi_guard_edit(tgi_held *h, uint32_t position, const tgi_edit *edits, uint32_t n) {
+  tgi__judge(h, TGI_REPLACE, position, edits, n);
+  h->flags |= TGI_FLAG_EDITS;
 }
 /* Lets the tokens before position go out and ends the text; the client is told why. */
 static inline void tgi_guard_stop(tgi_held *h, uint32_t position, tgi_text why) {
@@ -97,6 +111,7 @@ static inline void tgi_guard_done(tgi_held *h) { h->flags |= TGI_FLAG_DONE; }
 
 #if defined(__wasm__)
 _Static_assert(sizeof(tgi_held) == TGI_GUARD_SIZE, "the guard's struct has no padding");
+_Static_assert(sizeof(tgi_edit) == 16, "an edit has no padding");
 #endif
 
 #endif

@@ -80,7 +80,15 @@ static inline const tgi_held *tgi_watch_push(uint32_t token, uint32_t reason) {
       return &h;
     }
     uint32_t end = h.position == tgi_watch__released ? tgi_watch__seen : tgi_watch__ends[h.position - tgi_watch__released - 1] + from;
-    if (h.verdict == TGI_REPLACE) tgi_append(&tgi_watch__shown, (tgi_text){(const char *)h.out, h.out_count});
+    if (h.flags & TGI_FLAG_EDITS) {
+      const tgi_edit *e = h.out;
+      uint32_t at = tgi_watch__seen;
+      for (uint32_t i = 0; i < h.out_count; at = e[i++].to + from) {
+        tgi_append(&tgi_watch__shown, (tgi_text){tgi_watch__text + at, e[i].from + from - at});
+        tgi_append(&tgi_watch__shown, (tgi_text){e[i].words, e[i].len});
+      }
+      tgi_append(&tgi_watch__shown, (tgi_text){tgi_watch__text + at, end - at});
+    } else if (h.verdict == TGI_REPLACE) tgi_append(&tgi_watch__shown, (tgi_text){(const char *)h.out, h.out_count});
     else tgi_append(&tgi_watch__shown, (tgi_text){tgi_watch__text + tgi_watch__seen, end - tgi_watch__seen});
     tgi_watch__seen = end, tgi_watch__released = h.position;
     if (h.verdict != TGI_REPLACE || h.position == tgi_watch__count) return &h;

@@ -35,6 +35,17 @@ export enum Verdict {
 // Keep the data that the struct points to alive until the next call.
 let keptBiases: StaticArray<u32> | null = null;
 let keptText: ArrayBuffer | null = null;
+let keptEdits: StaticArray<u32> | null = null;
+let keptWords: StaticArray<ArrayBuffer> | null = null;
+
+/** Words that stand instead of the bytes of the text from `from` to `to`. */
+export class Edit {
+  constructor(
+    public from: i32,
+    public to: i32,
+    public words: string,
+  ) {}
+}
 
 /** What is held back behind a token. Positions count tokens of the sequence, the prompt's included. It is valid during
  *  the call. */
@@ -103,6 +114,7 @@ export class Held {
     store<i32>(this.ptr, position, 48);
     store<usize>(this.ptr, out, 52);
     store<i32>(this.ptr, count, 56);
+    store<u32>(this.ptr, load<u32>(this.ptr, 60) & 1, 60);
   }
   private say(verdict: Verdict, position: i32, text: string): void {
     const b = String.UTF8.encode(text);
@@ -125,9 +137,28 @@ export class Held {
   insert(position: i32, text: string): void {
     this.say(Verdict.INSERT, position, text);
   }
-  /** Gives the client a text instead of the tokens before position. */
+  /** Gives the client a text instead of the tokens before position. Where other guards replace as well, what this one
+   *  changes is guessed from the text, and more may go; edit says it. */
   replace(position: i32, text: string): void {
     this.say(Verdict.REPLACE, position, text);
+  }
+  /** Gives the client the text of the tokens before position with other words instead of some bytes of it. Edits are in
+   *  the order of the text and do not overlap; the first is not before context. */
+  edit(position: i32, edits: Array<Edit>): void {
+    const list = new StaticArray<u32>(edits.length << 2);
+    const words = new StaticArray<ArrayBuffer>(edits.length);
+    for (let i = 0; i < edits.length; i++) {
+      const b = String.UTF8.encode(edits[i].words);
+      words[i] = b;
+      list[i << 2] = edits[i].from;
+      list[(i << 2) + 1] = edits[i].to;
+      list[(i << 2) + 2] = <u32>changetype<usize>(b);
+      list[(i << 2) + 3] = b.byteLength;
+    }
+    keptEdits = list;
+    keptWords = words;
+    this.judge(Verdict.REPLACE, position, changetype<usize>(list), edits.length);
+    store<u32>(this.ptr, load<u32>(this.ptr, 60) | 2, 60);
   }
   /** Lets the tokens before position go out and ends the text; the client is told why. */
   stop(position: i32, why: string): void {
@@ -135,7 +166,7 @@ export class Held {
   }
   /** The guard is not asked again: all that comes is released. */
   done(): void {
-    store<u32>(this.ptr, 1, 60);
+    store<u32>(this.ptr, load<u32>(this.ptr, 60) | 1, 60);
   }
 }
 

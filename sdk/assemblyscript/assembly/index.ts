@@ -20,7 +20,7 @@
 
 export { log, vocabSize, tokenBytes, isSpecial, isEnd, encode, rand, randFloat, DEBUG, INFO, WARN, ERROR } from "./host";
 export { Drafter, Guess } from "./draft";
-export { Ending, Guard, Held, utf8, Verdict } from "./guard";
+export { Edit, Ending, Guard, Held, utf8, Verdict } from "./guard";
 export { Mask, Source, Steps } from "./grammar";
 export { Reader } from "./json";
 export {

@@ -31,11 +31,23 @@ export class Watched extends Guest {
         return v;
       }
       const end = v.position === this.released ? this.seen : ends[v.position - this.released - 1];
-      this.shown += text.decode(v.verdict === "replace" ? v.out : bytes.slice(this.seen, end));
+      const out = v.verdict === "replace" ? v.out : bytes.slice(this.seen, end);
+      this.shown += v.edits ? this.edited(bytes, v.edits, from, end) : text.decode(out);
       this.seen = end;
       this.released = v.position;
       if (v.verdict !== "replace" || this.released === this.tokens.length) return v;
     }
+  }
+
+  /** The text up to end with edits made. */
+  edited(bytes, edits, from, end) {
+    let at = this.seen;
+    let out = "";
+    for (const e of edits) {
+      out += text.decode(bytes.slice(at, from + e.from)) + e.words;
+      at = from + e.to;
+    }
+    return out + text.decode(bytes.slice(at, end));
   }
 
   /** The text that was generated, where those of the tokens end that are held back, and where its part that is shown begins. */
@@ -65,6 +77,14 @@ export class Watched extends Guest {
     const [verdict, position, out, count, flags] = this.u32s(at + 44, 5);
     if (failed) throw new Error(text.decode(this.read(out, count)));
     const name = verdicts[verdict];
+    if (flags & 2) {
+      const edits = [];
+      for (let i = 0; i < count; i++) {
+        const [from, to, words, n] = this.u32s(out + 16 * i, 4);
+        edits.push({ from, to, words: text.decode(this.read(words, n)) });
+      }
+      return { verdict: name, position, biases: [], out: new Uint8Array(), edits, done: (flags & 1) !== 0 };
+    }
     return {
       verdict: name,
       position,

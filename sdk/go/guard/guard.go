@@ -9,6 +9,7 @@ package guard
 
 import (
 	"strconv"
+	"strings"
 
 	"tgi/sdk/abi"
 	"tgi/sdk/go/internal/registry"
@@ -129,7 +130,31 @@ type Result struct {
 	Position int
 	Biases   []Bias // abi.VerdictRewind
 	Text     string // abi.VerdictInsert, abi.VerdictReplace, abi.VerdictStop
+	Edits    []Edit // abi.VerdictReplace; nil where Text is what the client gets
 	Done     bool
+}
+
+// Edit says that Words stand instead of the bytes of [Step].Text from From to To.
+type Edit struct {
+	From, To int
+	Words    string
+}
+
+// Replacement returns what a replacement makes of text, that of the tokens
+// before its position; from is where that begins in [Step].Text.
+func (r Result) Replacement(text []byte, from int) string {
+	if r.Edits == nil {
+		return r.Text
+	}
+	var out strings.Builder
+	at := 0
+	for _, e := range r.Edits {
+		out.Write(text[at : e.From-from])
+		out.WriteString(e.Words)
+		at = e.To - from
+	}
+	out.Write(text[at:])
+	return out.String()
 }
 
 // Result returns the verdict as set so far.
@@ -171,9 +196,18 @@ func (s *Step) Insert(position int, text string) {
 	s.set(Result{Verdict: abi.VerdictInsert, Position: position, Text: text})
 }
 
-// Replace gives the client a text instead of the tokens before position.
+// Replace gives the client a text instead of the tokens before position. Where
+// other guards replace as well, what this one changes is guessed from the text,
+// and more may go; [Step.Edit] says it.
 func (s *Step) Replace(position int, text string) {
 	s.set(Result{Verdict: abi.VerdictReplace, Position: position, Text: text})
+}
+
+// Edit gives the client the text of the tokens before position with other words
+// instead of some bytes of Text. Edits are in the order of the text and do not
+// overlap; the first is not before Context.
+func (s *Step) Edit(position int, edits ...Edit) {
+	s.set(Result{Verdict: abi.VerdictReplace, Position: position, Edits: append([]Edit{}, edits...)})
 }
 
 // Stop lets the tokens before position go out and ends the text; the client is

@@ -13,9 +13,10 @@ var (
 	// room contains the guard's struct of the binary interface. It has twice its
 	// size, so that the struct can be aligned.
 	room [2 * abi.GuardSize]byte
-	// step and fail keep the data that the struct points to alive until the next call.
-	step Step
-	fail string
+	// step, fail and edits keep the data that the struct points to alive until the next call.
+	step  Step
+	fail  string
+	edits [][abi.EditSize / 4]uint32
 )
 
 //go:wasmexport tgi_guard_step
@@ -31,30 +32,39 @@ func exportBegin(params unsafe.Pointer, n uint32, prompt unsafe.Pointer, count u
 
 //go:wasmexport tgi_guard_check
 func exportCheck(p unsafe.Pointer) int32 {
-	raw := (*[abi.GuardSize / 4]uint32)(p)
-	step.Tokens = view[uint32](raw[abi.GuardTokens/4], raw[abi.GuardTokenCount/4])
-	step.Prompt = int(raw[abi.GuardPromptCount/4])
-	step.New = int(raw[abi.GuardNewCount/4])
-	step.Released = int(raw[abi.GuardReleased/4])
-	step.Text = view[byte](raw[abi.GuardText/4], raw[abi.GuardTextBytes/4])
-	step.Context = int(raw[abi.GuardContext/4])
-	step.Ends = view[uint32](raw[abi.GuardEnds/4], uint32(len(step.Tokens)-step.Released))
-	step.Reason = raw[abi.GuardReason/4]
+	at := (*[abi.GuardSize / 4]uint32)(p)
+	step.Tokens = view[uint32](at[abi.GuardTokens/4], at[abi.GuardTokenCount/4])
+	step.Prompt = int(at[abi.GuardPromptCount/4])
+	step.New = int(at[abi.GuardNewCount/4])
+	step.Released = int(at[abi.GuardReleased/4])
+	step.Text = view[byte](at[abi.GuardText/4], at[abi.GuardTextBytes/4])
+	step.Context = int(at[abi.GuardContext/4])
+	step.Ends = view[uint32](at[abi.GuardEnds/4], uint32(len(step.Tokens)-step.Released))
+	step.Reason = at[abi.GuardReason/4]
 	step.Reset()
 	if err := sequence.Check(&step); err != nil {
 		fail = result.Text(err)
-		raw[abi.GuardOut/4], raw[abi.GuardOutCount/4] = address(unsafe.StringData(fail)), uint32(len(fail))
+		at[abi.GuardOut/4], at[abi.GuardOutCount/4] = address(unsafe.StringData(fail)), uint32(len(fail))
 		return abi.StatusFailed
 	}
 	r := &step.result
-	raw[abi.GuardVerdict/4], raw[abi.GuardPosition/4] = r.Verdict, uint32(r.Position)
-	if r.Verdict == abi.VerdictRewind {
-		raw[abi.GuardOut/4], raw[abi.GuardOutCount/4] = address(unsafe.SliceData(r.Biases)), uint32(len(r.Biases))
-	} else {
-		raw[abi.GuardOut/4], raw[abi.GuardOutCount/4] = address(unsafe.StringData(r.Text)), uint32(len(r.Text))
+	at[abi.GuardVerdict/4], at[abi.GuardPosition/4] = r.Verdict, uint32(r.Position)
+	switch {
+	case r.Verdict == abi.VerdictRewind:
+		at[abi.GuardOut/4], at[abi.GuardOutCount/4] = address(unsafe.SliceData(r.Biases)), uint32(len(r.Biases))
+	case r.Edits != nil:
+		edits = edits[:0]
+		for _, e := range r.Edits {
+			edits = append(edits, [...]uint32{uint32(e.From), uint32(e.To), address(unsafe.StringData(e.Words)),
+				uint32(len(e.Words))})
+		}
+		at[abi.GuardOut/4], at[abi.GuardOutCount/4] = address(unsafe.SliceData(edits)), uint32(len(edits))
+		at[abi.GuardFlags/4] = abi.FlagEdits
+	default:
+		at[abi.GuardOut/4], at[abi.GuardOutCount/4] = address(unsafe.StringData(r.Text)), uint32(len(r.Text))
 	}
 	if r.Done {
-		raw[abi.GuardFlags/4] = abi.FlagDone
+		at[abi.GuardFlags/4] |= abi.FlagDone
 	}
 	return abi.StatusOK
 }

@@ -48,7 +48,7 @@ func (w *Watched) Push(token, reason uint32) (guard.Result, error) {
 			w.known = r.Position
 			return r, nil
 		case abi.VerdictReplace:
-			w.Shown += r.Text
+			w.Shown += r.Replacement(text[w.seen:w.end(s, r.Position)], s.Context)
 		default:
 			w.Shown += string(text[w.seen:w.end(s, r.Position)])
 		}

@@ -260,16 +260,21 @@ pub unsafe fn guard_check<G: Guard>(plugin: *mut Option<G>, step: u32) -> i32 {
         raw.out_count = packed as u32;
         return 1;
     }
-    let v = &*core::ptr::addr_of!(VERDICT);
+    let v = &mut *core::ptr::addr_of_mut!(VERDICT);
     raw.verdict = v.kind;
     raw.position = v.position as u32;
     let (out, count) = match v.kind {
         crate::guard::verdict::REWIND => (v.biases.as_ptr() as u32, v.biases.len() as u32),
+        _ if v.exact => {
+            let words = v.text.as_ptr() as u32;
+            v.edits.iter_mut().for_each(|e| e.words += words);
+            (v.edits.as_ptr() as u32, v.edits.len() as u32)
+        }
         _ => (v.text.as_ptr() as u32, v.text.len() as u32),
     };
     raw.out = out;
     raw.out_count = count;
-    raw.flags = v.done as u32;
+    raw.flags = v.done as u32 | (v.exact as u32) << 1;
     0
 }
 

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use crate::step::Entry;
 use crate::Result;
@@ -67,16 +68,33 @@ pub struct Verdict {
     pub position: usize,
     /// Of a rewind.
     pub biases: Vec<Entry>,
-    /// Of the other verdicts.
+    /// Of the other verdicts; the words of edits one behind the other.
     pub text: String,
+    /// Of [`Held::edit`].
+    pub edits: Vec<Edit>,
+    /// It is one of [`Held::edit`].
+    pub exact: bool,
     /// Not to be asked again.
     pub done: bool,
+}
+
+/// Words that stand instead of bytes of a text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Edit {
+    /// Bytes of the text that are taken.
+    pub from: u32,
+    /// Where they end.
+    pub to: u32,
+    /// Where the words begin in [`Verdict::text`]; their address, once the server reads it.
+    pub(crate) words: u32,
+    pub(crate) len: u32,
 }
 
 impl Verdict {
     #[cfg_attr(not(any(target_arch = "wasm32", test)), allow(dead_code))]
     pub(crate) const fn new() -> Self {
-        Verdict { kind: 0, position: 0, biases: Vec::new(), text: String::new(), done: false }
+        Verdict { kind: 0, position: 0, biases: Vec::new(), text: String::new(), edits: Vec::new(), exact: false, done: false }
     }
 
     pub(crate) fn clear(&mut self, tokens: usize) {
@@ -84,13 +102,37 @@ impl Verdict {
         self.position = tokens;
         self.biases.clear();
         self.text.clear();
+        self.edits.clear();
+        self.exact = false;
         self.done = false;
+    }
+
+    /// The words of an edit.
+    pub fn words(&self, e: &Edit) -> &str {
+        &self.text[e.words as usize..(e.words + e.len) as usize]
+    }
+
+    /// What a replacement makes of `text`, that of the tokens before its position; `from` is the first byte of that.
+    pub fn replacement(&self, text: &[u8], from: usize) -> String {
+        if !self.exact {
+            return self.text.clone();
+        }
+        let (mut out, mut at) = (Vec::new(), 0);
+        for e in &self.edits {
+            out.extend_from_slice(&text[at..e.from as usize - from]);
+            out.extend_from_slice(self.words(e).as_bytes());
+            at = e.to as usize - from;
+        }
+        out.extend_from_slice(&text[at..]);
+        String::from_utf8_lossy(&out).into_owned()
     }
 
     fn set(&mut self, kind: u32, position: usize, text: &str) {
         self.kind = kind;
         self.position = position;
         self.biases.clear();
+        self.edits.clear();
+        self.exact = false;
         self.text.clear();
         self.text.push_str(text);
     }
@@ -124,9 +166,28 @@ impl Held<'_> {
         self.verdict.set(verdict::INSERT, position, text);
     }
 
-    /// Gives the client a text instead of the tokens before `position`.
+    /// Gives the client a text instead of the tokens before `position`. Where other guards replace as well, what this
+    /// one changes is guessed from the text, and more may go; [`Self::edit`] says it.
     pub fn replace(&mut self, position: usize, text: &str) {
         self.verdict.set(verdict::REPLACE, position, text);
+    }
+
+    /// Gives the client the text of the tokens before `position` with other words instead of some bytes of `text`, in
+    /// their order.
+    pub fn edit<'w>(&mut self, position: usize, edits: impl IntoIterator<Item = (Range<usize>, &'w str)>) {
+        self.verdict.set(verdict::REPLACE, position, "");
+        let v = &mut *self.verdict;
+        v.exact = true;
+        for (at, words) in edits {
+            match v.edits.last_mut() {
+                Some(e) if words.is_empty() && e.to as usize == at.start => e.to = at.end as u32,
+                _ => {
+                    let e = Edit { from: at.start as u32, to: at.end as u32, words: v.text.len() as u32, len: words.len() as u32 };
+                    v.edits.push(e);
+                    v.text.push_str(words);
+                }
+            }
+        }
     }
 
     /// Lets the tokens before `position` go out and ends the text; the client is told why.

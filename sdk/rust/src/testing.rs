@@ -173,8 +173,9 @@ impl<G: Guard> Watched<G> {
                 REWIND | INSERT => self.tokens.truncate(v.position),
                 _ if held => {}
                 REPLACE => {
-                    self.shown.push_str(&v.text);
-                    self.seen_text = end(v.position);
+                    let to = end(v.position);
+                    self.shown.push_str(&v.replacement(&text[self.seen_text..to], self.seen_text - from));
+                    self.seen_text = to;
                     self.released = v.position;
                     if self.released < self.tokens.len() {
                         continue;

@@ -234,7 +234,7 @@ func gather(t *testing.T, stream []byte) map[string]any {
 
 // TestSplits: however the text is cut into tokens, the reply is the same, streamed or whole.
 func TestSplits(t *testing.T) {
-	const text = "<think>Hm, so.</think>Let me see.<call>get_time c1 {\"zone\": \"CET\"}</call><call>add - {}</call>"
+	const text = "<think>Hm, so.</think>Let me see.<call>get_time c1 {\"zone\":\n\t\"CET\"}</call><call>add - {}</call>"
 	special := []string{"<think>", "</think>", "<call>", "</call>"}
 	rng := rand.New(rand.NewPCG(1, 2))
 	var first string

@@ -1,7 +1,9 @@
 package ollama
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -12,6 +14,7 @@ import (
 	"tgi/runtime/llm"
 	"tgi/server"
 	"tgi/server/api/deltas"
+	"tgi/server/api/toolset"
 	"tgi/server/generate"
 	"tgi/server/wire"
 )
@@ -142,12 +145,18 @@ func (c *call) bytes(t generate.Token) ([]byte, bool) {
 	return c.model.TokenBytes(t.Token)
 }
 
-// appendCall writes a call of a tool.
+// appendCall writes a call of a tool. A stream has an object in a line, so the white space that the model put between
+// members is left out.
 func appendCall(b []byte, c *generate.Call) []byte {
+	var arguments bytes.Buffer
+	if json.Compact(&arguments, []byte(c.Arguments)) != nil {
+		arguments.Reset()
+		_ = json.Compact(&arguments, []byte(toolset.Whole(c.Arguments))) // which is an object
+	}
 	b = wire.AppendString(append(b, `{"id":`...), c.ID)
 	b = wire.AppendInt(append(b, `,"function":{`...), "index", c.Index)
 	b = wire.AppendString(append(b, `,"name":`...), c.Name)
-	return append(append(append(b, `,"arguments":`...), c.Arguments...), `}}`...)
+	return append(append(append(b, `,"arguments":`...), arguments.Bytes()...), `}}`...)
 }
 
 // appendLast writes the last object of a reply, with what was not sent yet.

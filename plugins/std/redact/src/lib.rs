@@ -162,7 +162,6 @@ pub fn init(config: &[u8]) -> Result<()> {
 /// One sequence. Places in all its text are counted from the beginning of `before`.
 pub struct Redact {
     s: Settings,
-    out: Vec<u8>,
     parts: Vec<Part>,
     longs: Longs,
     /// The end of the prompt from where it is not decided, and what has to be in front of that.
@@ -204,17 +203,6 @@ struct Text<'a> {
     gone: usize,
     /// Nothing of the output went out.
     fresh: bool,
-}
-
-impl Text<'_> {
-    /// How many bytes a byte up to `to` may become where a replacement has it: one that is no character has three.
-    fn wide(&self, to: usize) -> usize {
-        if core::str::from_utf8(&self.all[self.gone.min(to)..to]).is_ok() {
-            1
-        } else {
-            3
-        }
-    }
 }
 
 /// A part of the text that is replaced: what is found, together with all that overlaps it. It may begin in what went
@@ -268,10 +256,9 @@ impl Redact {
         let mut keep = 0;
         let with = self.s.with.len() * self.parts.len();
         let part = held.ends_here() && decided < text.all.len();
-        let wide = if with > 0 || part { text.wide(decided) } else { 1 };
         for (i, &end) in held.ends.iter().enumerate() {
             let end = text.prompt + end as usize;
-            let size = wide * (end - text.gone) + with;
+            let size = end - text.gone + with;
             if end > decided || size > MOST && keep > 0 && (with > 0 || part) {
                 break;
             }
@@ -280,28 +267,22 @@ impl Redact {
         keep
     }
 
-    /// Writes the text up to `to` with its parts replaced, and reports whether there are any. Where a token has more
-    /// parts than there is room for, nothing stands instead of the others.
-    fn write(&mut self, text: &Text, to: usize) -> bool {
-        if self.parts.is_empty() {
-            return false;
-        }
-        self.out.clear();
+    /// Replaces the parts in the text up to `to`, where the tokens before a position end. Where a token has more parts
+    /// than there is room for, nothing stands instead of the others.
+    fn edit(&self, held: &mut Held, text: &Text, to: usize, position: usize) {
         let parts = self.parts.iter().take_while(|p| p.from < to);
         let replaced: usize = parts.clone().map(|p| p.to.min(to) - p.from.max(text.gone)).sum();
-        let room = MOST.saturating_sub(text.wide(to) * (to - text.gone - replaced));
-        let (mut at, mut any, mut used) = (text.gone, false, 0);
-        for p in parts {
-            self.out.extend_from_slice(&text.all[at..p.from.max(at)]);
-            if (text.fresh || p.from >= text.gone) && (used == 0 || used + self.s.with.len() <= room) {
-                self.out.extend_from_slice(self.s.with.as_bytes());
-                used += self.s.with.len();
+        let room = MOST.saturating_sub(to - text.gone - replaced);
+        let mut used = 0;
+        held.edit(position, parts.map(|p| {
+            let place = p.from.max(text.gone) - text.prompt..p.to.min(to) - text.prompt;
+            let begins = text.fresh || p.from >= text.gone;
+            if !begins || used > 0 && used + self.s.with.len() > room {
+                return (place, "");
             }
-            any = true;
-            at = p.to.min(to);
-        }
-        self.out.extend_from_slice(&text.all[at..to]);
-        any
+            used += self.s.with.len();
+            (place, self.s.with.as_str())
+        }));
     }
 
     /// Says what becomes of what is held, with a look that begins at a mark.
@@ -323,15 +304,10 @@ impl Redact {
             self.last = Some(held.released + keep);
         }
         let to = text.prompt + held.ends[keep - 1] as usize;
-        let any = self.write(text, to);
         // at the end nothing but all can be released
         let part = held.ends_here() && keep < held.ends.len();
-        if part && !any {
-            self.out.clear();
-            self.out.extend_from_slice(&text.all[text.gone..to]);
-        }
-        if any || part {
-            held.replace(held.released + keep, &String::from_utf8_lossy(&self.out));
+        if part || self.parts.first().map_or(false, |p| p.from < to) {
+            self.edit(held, text, to, held.released + keep);
         } else {
             held.release(held.released + keep);
         }
@@ -406,7 +382,6 @@ impl Guard for Redact {
         let tail = border::tail(prompt, BEFORE);
         let mut r = Redact {
             s,
-            out: Vec::with_capacity(2 * MOST),
             parts: Vec::with_capacity(64),
             longs: Longs::new(),
             before: Vec::new(),
@@ -455,7 +430,7 @@ impl Guard for Redact {
 
 plugin! {
     description: concat!(
-        r#"{"name":"redact","version":"1.2.0","config":true,"kinds":["guard"],"#,
+        r#"{"name":"redact","version":"1.3.0","config":true,"kinds":["guard"],"#,
         r#""guard":{"hold":256,"verdicts":["replace"]},"#,
         r#""doc":"Replaces keys, e-mail addresses, card numbers and strings before anyone sees them.","#,
         r#""params":{"type":"object","additionalProperties":false,"properties":{"#,
