@@ -73,7 +73,9 @@ guests-test-rust:
 	cd sdk/rust && $(CARGO) test --locked --offline --workspace --target-dir $(CURDIR)/bin/rust
 
 guests-test-as: guests-as
-	cd sdk/assemblyscript && TGI_GUESTS=$(GUESTS_OUT)/assemblyscript node --test test/
+	cd sdk/assemblyscript && \
+	  node_modules/.bin/asc test/edits.ts --config asconfig.json --outFile $(GUESTS_OUT)/assemblyscript/edits.wasm && \
+	  TGI_GUESTS=$(GUESTS_OUT)/assemblyscript node --test test/
 
 # The modules of the other languages give what their native tests give.
 guests-test-vectors: guests-c guests-rust

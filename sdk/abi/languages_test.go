@@ -80,12 +80,13 @@ func TestGuardsInC(t *testing.T) {
 	}
 	for name, want := range map[string]int{"GUARD_SIZE": abi.GuardSize, "MAX_HOLD": abi.MaxHold,
 		"MAX_CONTEXT": abi.MaxContext, "MAX_BIASES": abi.MaxBiases, "MAX_GUARD_TEXT": abi.MaxGuardText,
-		"MAX_REASON": abi.MaxReason, "FLAG_DONE": abi.FlagDone} {
+		"MAX_REASON": abi.MaxReason, "FLAG_DONE": abi.FlagDone, "FLAG_EDITS": abi.FlagEdits, "MAX_EDITS": abi.MaxEdits} {
 		if got := number(c, `TGI_`+name+` = (\d+)`); got != want {
 			t.Errorf("C: %s is %d, want %d", name, got, want)
 		}
 	}
-	begin, end := strings.LastIndex(c, "typedef struct {"), strings.Index(c, "} tgi_held;")
+	end := strings.Index(c, "} tgi_held;")
+	begin := strings.LastIndex(c[:end], "typedef struct {")
 	want := "size tokens token_count prompt_count new_count released text text_len context ends reason verdict position " +
 		"out out_count flags"
 	if got := fields(c[begin:end], `(?m)^  (?:const )?\w+ \*?(\w+);`); got != want {

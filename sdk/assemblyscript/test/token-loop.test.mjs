@@ -27,6 +27,20 @@ test("banned-strings takes texts back", () => {
   assert.equal(open().validate("{}"), "");
 });
 
+test("a guard says its edits", () => {
+  const g = new Watched(`${built}/edits.wasm`, ["a", "x", "bxyxcxé"]);
+  assert.equal(g.watch("{}", [0]), "");
+  for (const [token, edits, shown] of [
+    [0, undefined, "a"],
+    [2, 4, "ab<é><é>c<é>é"],
+    [1, 1, "ab<é><é>c<é>é<é>"],
+    [0, undefined, "ab<é><é>c<é>é<é>a"],
+  ]) {
+    const v = g.push(token);
+    assert.deepEqual([v.edits?.length, g.shown], [edits, shown]);
+  }
+});
+
 test("think-then-answer thinks within a budget", () => {
   const words = ["Q", " hm", "</think>", " 4", "\nTime is up.\n", "hint", "</s>"];
   const open = () => new Scripted(`${built}/think-then-answer.wasm`, words);

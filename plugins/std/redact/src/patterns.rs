@@ -231,6 +231,7 @@ pub fn may_begin(text: &[u8], at: usize) -> bool {
     let before = |is: fn(&u8) -> bool| at > 0 && is(&text[at - 1]);
     match text[at] {
         b'-' => true,
+        b'.' | b'_' | b'%' | b'+' => !before(local),
         b'2'..=b'6' => !before(u8::is_ascii_digit),
         b => b.is_ascii_alphanumeric() && !before(u8::is_ascii_alphanumeric),
     }
@@ -240,15 +241,17 @@ fn run(text: &[u8], set: Set) -> usize {
     text.iter().take_while(|&&b| set.has(b)).count()
 }
 
-fn local(b: u8) -> bool {
+fn local(b: &u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'%' | b'+' | b'-')
 }
 
 fn email(text: &[u8], at: usize, over: bool, longs: &mut Longs) -> Found {
-    if !text[at].is_ascii_alphanumeric() || at > 0 && local(text[at - 1]) {
+    // where a name begins, or a word in one that is too long
+    let word = |i: usize| text[i].is_ascii_alphanumeric();
+    if !local(&text[at]) || at > 0 && local(&text[at - 1]) && (word(at - 1) || !word(at)) {
         return No;
     }
-    let n = text[at..].iter().take(LOCAL + 1).take_while(|&&b| local(b)).count();
+    let n = text[at..].iter().take(LOCAL + 1).take_while(|b| local(b)).count();
     let sign = at + n;
     if n > LOCAL {
         return No;
@@ -273,10 +276,13 @@ fn email(text: &[u8], at: usize, over: bool, longs: &mut Longs) -> Found {
         end -= 1;
     }
     let labels = &text[(sign + 1).min(end)..end];
-    match labels.iter().rposition(|&b| b == b'.') {
-        Some(dot) if dot > 0 && labels.len() - dot > 2 && labels[dot + 1..].iter().all(|b| b.is_ascii_alphabetic()) => To(end),
-        _ if open && domain > 0 => To(text.len()),
-        _ => No,
+    let top = |w: &[u8]| w[0] == b'.' && w[1].is_ascii_alphabetic() && w[2].is_ascii_alphabetic();
+    if labels.get(1..).map_or(false, |rest| rest.windows(3).any(top)) {
+        To(end)
+    } else if open && domain > 0 {
+        To(text.len())
+    } else {
+        No
     }
 }
 
@@ -319,7 +325,7 @@ fn card(text: &[u8], at: usize, over: bool) -> Found {
 
 fn key(text: &[u8], at: usize, over: bool, longs: &mut Longs) -> Found {
     let first = text[at];
-    if !matches!(first, b's' | b'r' | b'A' | b'g' | b'x' | b'h' | b'n' | b'e') || at > 0 && Set::Token.has(text[at - 1]) {
+    if !matches!(first, b's' | b'r' | b'A' | b'g' | b'x' | b'h' | b'n' | b'e') || at > 0 && text[at - 1].is_ascii_alphanumeric() {
         return No;
     }
     let mut best = No;

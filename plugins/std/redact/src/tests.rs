@@ -49,11 +49,18 @@ fn emails() {
         ("no mail @ all.com", "no mail @ all.com"),
         ("bob@x.io", R),
         ("bob@x.io-.", "[redacted]-."),
+        ("see _bob@ex.com_ end", "see [redacted]_ end"),
+        ("--bob@ex.com, .bob@ex.com, +b@ex.com %a_@ex.com", "[redacted], [redacted], [redacted] [redacted]"),
+        ("bob@ex.com4 bob@ex.com.1 bob@ex.com-4 bob@ex.com.4th.", "[redacted] [redacted] [redacted] [redacted]."),
+        ("bob@ex.com4111 1111 1111 1111\"", "[redacted]\""),
+        ("v@1.2.3, a@b.c-d, a@.com!", "v@1.2.3, a@b.c-d, a@.com!"),
+        ("...and so on - _this_ is 50% more+less.", "...and so on - _this_ is 50% more+less."),
     ] {
         everyhow("{}", text, want);
     }
     let long = format!("{}@x.com", "a".repeat(65));
     everyhow("{}", &long, &long);
+    everyhow("{}", &format!("{}.bob@x.com", "a".repeat(65)), &format!("{}.[redacted]", "a".repeat(65)));
 }
 
 #[test]
@@ -80,6 +87,9 @@ fn keys() {
         ("AKIAIOSFODNN7EXAMPLE", R),
         ("sk-short and risk-averse", "sk-short and risk-averse"),
         ("a ghp_0123456789abcdefghij0123456789abcdef.", "a [redacted]."),
+        ("_ghp_0123456789abcdefghij0123456789abcdef_", "_[redacted]_"),
+        ("-AKIAIOSFODNN7EXAMPLE", "-[redacted]"),
+        ("task-management-of-all-the-things", "task-management-of-all-the-things"),
         (&format!("Bearer {} ok", jwt), "Bearer [redacted] ok"),
         (&format!("x {} y", pem), "x [redacted] y"),
         ("-----BEGIN CERTIFICATE-----\nM", "-----BEGIN CERTIFICATE-----\nM"),
