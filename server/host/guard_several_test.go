@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -56,6 +57,54 @@ func TestGuardsOfTheSame(t *testing.T) {
 		`"value":"Write to bob@example\\.com and say hello\\."},"plugins":[{"name":"redact"}]}`))
 	if text := textOf(string(reply)); status != 200 || text != "Write to [redacted] and say hello." {
 		t.Errorf("%d %q: %s", status, text, reply)
+	}
+}
+
+// TestGuardsThatOverlap: what two guards replace goes, whatever they share of it, and nothing else: the client gets what
+// one guard with the strings of both would give.
+func TestGuardsThatOverlap(t *testing.T) {
+	p := guarding(t, func(c *config.Config) {
+		c.Plugin = append(c.Plugin, config.Plugin{Name: "second", Source: config.Builtin + "redact"})
+	})
+	const text = "Once upon a time there was a hungry fox who lived at the school."
+	words := strings.SplitAfter(text, " ")
+	r := rand.New(rand.NewPCG(1, 29))
+	ask := func(seed int, plugins string) string {
+		status, reply := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"model":"x","max_tokens":90,`+
+			`"temperature":%d,"seed":%d,"messages":[{"role":"user","content":"Hi"}],`+
+			`"response_format":{"type":"choice","value":[%q]},"plugins":[%s]}`, seed%2, seed, text, plugins))
+		if status != 200 {
+			t.Fatalf("%d: %s", status, reply)
+		}
+		return textOf(string(reply))
+	}
+	replaced := 0
+	for seed := range 60 {
+		var parts [2]string
+		from := r.IntN(len(words) - 5)
+		for i := range parts {
+			if seed%3 > 0 {
+				parts[i] = strings.TrimSpace(strings.Join(words[from:from+1+r.IntN(4)], ""))
+				from += r.IntN(3)
+			} else {
+				at := 10 + r.IntN(8)
+				parts[i] = text[at : at+2+r.IntN(6)]
+			}
+		}
+		list := []string{fmt.Sprintf(`{"name":"redact","params":{"strings":[%q]}}`, parts[0]),
+			fmt.Sprintf(`{"name":"second","params":{"strings":[%q]}}`, parts[1])}
+		r.Shuffle(2, func(i, j int) { list[i], list[j] = list[j], list[i] })
+		got := ask(seed, list[0]+","+list[1])
+		want := ask(seed, fmt.Sprintf(`{"name":"redact","params":{"strings":[%q,%q]}}`, parts[0], parts[1]))
+		if got != want {
+			t.Errorf("%d: %q is %q, want %q", seed, parts, got, want)
+		}
+		if got != text {
+			replaced++
+		}
+	}
+	if replaced < 50 {
+		t.Errorf("%d texts had something replaced", replaced)
 	}
 }
 
