@@ -57,7 +57,8 @@ const (
 	copyFuel   = 1
 	encodeFuel = 250       // per byte of text that is tokenized, or read by a grammar that knows it
 	workFuel   = 15        // per unit of the work for what a grammar does not know, of some 3 ns with its garbage
-	logitFuel  = 20        // per logit of a row that is sorted or summed
+	logitFuel  = 50        // per logit of a row, to sum its e^x: some 10 ns
+	sortFuel   = 200       // per token of a row's likeliest
 	tokenFuel  = 25        // per token of a context that is copied
 	callFuel   = 5000      // to find a context, and to tell the engine
 	blockFuel  = 20_000    // to give a processor up and take it again
@@ -353,6 +354,7 @@ func (c *call) top() (int, error) {
 	}
 	c.in.Charge(int64(len(row)) * logitFuel)
 	best := likeliest(row, k)
+	c.in.Charge(int64(len(best)) * sortFuel)
 	b := c.view(2, uint64(len(best))*abi.CandidateSize)
 	for i, x := range best {
 		at := b[i*abi.CandidateSize:]
@@ -377,7 +379,7 @@ func (c *call) entropy() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	c.in.Charge(int64(len(row)) * logitFuel)
+	c.in.Charge(2 * int64(len(row)) * logitFuel)
 	binary.LittleEndian.PutUint64(c.view(1, 8), math.Float64bits(entropy(row)))
 	return 0, nil
 }
