@@ -81,7 +81,8 @@ func (h *holdback) edits(t *pickTask, g *guardian) (text []byte, list []edit) {
 	text = t.q.text.visible[h.seen:h.held[g.v.Position-h.released()-1].end]
 	if g.v.Edits != nil {
 		for _, e := range g.v.Edits {
-			list = append(list, edit{by: g.by.By, from: e.From, begin: e.From, end: e.To, to: e.To, words: e.Words, exact: true})
+			list = append(list, edit{by: g.by.By, from: e.From, begin: e.From, end: e.To, to: e.To, words: e.Words,
+				exact: true})
 		}
 		return text, list
 	}
@@ -121,7 +122,8 @@ func (h *holdback) join(t *pickTask, all []*guardian) {
 		edits = append(edits, list...)
 		if g.v.Position < position { // what it changes of the rest it has not said
 			said := h.held[g.v.Position-h.released()-1].end - h.seen
-			edits = append(edits, edit{by: g.by.By, from: said, begin: said, end: len(whole), to: len(whole), unsaid: true})
+			edits = append(edits, edit{by: g.by.By, from: said, begin: said, end: len(whole), to: len(whole),
+				unsaid: true})
 		}
 	}
 	text, tokens := joinedText(string(whole), edits), []llm.Token(nil)

@@ -340,14 +340,15 @@ func TestJoinedText(t *testing.T) {
 		{[]edit{{0, 0, 0, 3, 3, "#", false, true}, {1, 3, 3, 4, 4, "@", false, false}}, "#the SECRETWORDORD x"},
 		{[]edit{{0, 0, 0, 3, 3, "#e#", false, true}, {1, 2, 2, 7, 7, "#e#", false, true}}, "#e# SECRETWORDORD x"},
 		{[]edit{{0, 0, 0, 3, 3, "#", false, true}, {1, 3, 3, 23, 23, "", true, false}}, "#"},
-		{[]edit{{0, 0, 0, 3, 3, "#", false, true}, {0, 3, 3, 4, 4, "#", false, true}, {1, 5, 5, 5, 5, "+", false, true}},
-			"##t+he SECRETWORDORD x"},
+		{[]edit{{0, 0, 0, 3, 3, "#", false, true}, {0, 3, 3, 4, 4, "#", false, true},
+			{1, 5, 5, 5, 5, "+", false, true}}, "##t+he SECRETWORDORD x"},
 		{[]edit{{0, 0, 0, 10, 10, "[é]", false, false}, {1, 8, 8, 23, 23, "", true, false}}, "[é]"},
 		{[]edit{{0, 0, 0, 10, 10, "[x]", false, false}, {1, 8, 8, 23, 23, "", true, false}}, "[x]"},
 		{[]edit{{0, 2, 4, 6, 8, "#", false, false}}, "the #e SECRETWORDORD x"},
 		{[]edit{{0, 2, 4, 6, 8, "#", false, false}, {1, 2, 4, 6, 8, "#", false, false}}, "the #e SECRETWORDORD x"},
 		{[]edit{{0, 2, 4, 6, 8, "#", false, false}, {1, 2, 4, 6, 8, "@", false, false}}, "th#SECRETWORDORD x"},
-		{[]edit{{0, 2, 4, 6, 8, "#", false, false}, {1, 2, 4, 6, 8, "#", false, false}, {2, 7, 7, 18, 18, "#", false, false}}, "th#ORD x"},
+		{[]edit{{0, 2, 4, 6, 8, "#", false, false}, {1, 2, 4, 6, 8, "#", false, false},
+			{2, 7, 7, 18, 18, "#", false, false}}, "th#ORD x"},
 		{[]edit{{0, 2, 4, 6, 8, "#", false, false}, {1, 8, 8, 18, 18, "#", false, false}}, "th#ORD x"},
 	} {
 		if got := joinedText(text, c.edits); got != c.want {

@@ -47,8 +47,9 @@ func (h *holdback) unmakes(t *pickTask, g *guardian) bool {
 	return found == ""
 }
 
-// behind returns what stays of the model's text behind what a guard replaces. Where equal bytes are next to that, and it
-// does not say which it takes, they stay: what goes out ends with them, so a stop string in them is one for the client.
+// behind returns what stays of the model's text behind what a guard replaces. Where equal bytes are next to that, and
+// it does not say which it takes, they stay: what goes out ends with them, so a stop string in them is one for the
+// client.
 func (h *holdback) behind(t *pickTask, g *guardian) string {
 	text := string(t.q.text.visible[h.seen:h.held[g.v.Position-h.released()-1].end])
 	if n := len(g.v.Edits); n > 0 {

@@ -62,7 +62,7 @@ type Verdict struct {
 	Done bool
 }
 
-// TextEdit says that Words stand instead of bytes of the text that is held back, those of GuardView.Text behind Context.
+// TextEdit says that Words stand instead of bytes of the text that is held back: of GuardView.Text behind Context.
 type TextEdit struct {
 	From, To int
 	Words    string

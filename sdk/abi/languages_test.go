@@ -80,7 +80,8 @@ func TestGuardsInC(t *testing.T) {
 	}
 	for name, want := range map[string]int{"GUARD_SIZE": abi.GuardSize, "MAX_HOLD": abi.MaxHold,
 		"MAX_CONTEXT": abi.MaxContext, "MAX_BIASES": abi.MaxBiases, "MAX_GUARD_TEXT": abi.MaxGuardText,
-		"MAX_REASON": abi.MaxReason, "FLAG_DONE": abi.FlagDone, "FLAG_EDITS": abi.FlagEdits, "MAX_EDITS": abi.MaxEdits} {
+		"MAX_REASON": abi.MaxReason, "MAX_EDITS": abi.MaxEdits, "FLAG_DONE": abi.FlagDone,
+		"FLAG_EDITS": abi.FlagEdits} {
 		if got := number(c, `TGI_`+name+` = (\d+)`); got != want {
 			t.Errorf("C: %s is %d, want %d", name, got, want)
 		}

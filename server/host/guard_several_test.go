@@ -60,8 +60,8 @@ func TestGuardsOfTheSame(t *testing.T) {
 	}
 }
 
-// TestGuardsThatOverlap: what two guards replace goes, whatever they share of it, and nothing else: the client gets what
-// one guard with the strings of both would give.
+// TestGuardsThatOverlap: what two guards replace goes, whatever they share of it, and nothing else: the client gets
+// what one guard with the strings of both would give.
 func TestGuardsThatOverlap(t *testing.T) {
 	p := guarding(t, func(c *config.Config) {
 		c.Plugin = append(c.Plugin, config.Plugin{Name: "second", Source: config.Builtin + "redact"})
@@ -70,8 +70,8 @@ func TestGuardsThatOverlap(t *testing.T) {
 	words := strings.SplitAfter(text, " ")
 	r := rand.New(rand.NewPCG(1, 29))
 	ask := func(seed int, plugins string) string {
-		status, reply := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"model":"x","max_tokens":90,`+
-			`"temperature":%d,"seed":%d,"messages":[{"role":"user","content":"Hi"}],`+
+		status, reply := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"model":"x",`+
+			`"max_tokens":90,"temperature":%d,"seed":%d,"messages":[{"role":"user","content":"Hi"}],`+
 			`"response_format":{"type":"choice","value":[%q]},"plugins":[%s]}`, seed%2, seed, text, plugins))
 		if status != 200 {
 			t.Fatalf("%d: %s", status, reply)
