@@ -1,9 +1,11 @@
 package plugins
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +46,8 @@ func TestGuardFailsClosed(t *testing.T) {
 const (
 	textPlace = guesttest.Free
 	biasPlace = guesttest.Free + 512
+	editPlace = guesttest.Free + 1024
+	zeroPlace = guesttest.Free + 65536
 )
 
 // judging is a guard that lets all go; where there are nine tokens it does something else.
@@ -63,6 +67,17 @@ func judging(instead ...guesttest.Code) []byte {
 			textPlace: "good \xff bad </s>",
 			biasPlace: entries(5, float32(math.NaN()), 5, float32(math.Inf(1)), 259, 0,
 				5, float32(math.Inf(-1)), 5, 2e30),
+			editPlace: edits(
+				[4]uint32{8, 15, textPlace, 4},   // to the end and a byte
+				[4]uint32{7, 9, textPlace, 4},    // a byte that went out
+				[4]uint32{10, 9, textPlace, 4},   // backwards
+				[4]uint32{9, 10, textPlace, 4},   // right,
+				[4]uint32{9, 11, textPlace, 4},   // and then again
+				[4]uint32{9, 11, 0xfffffff0, 40}, // words that are not in memory
+				[4]uint32{9, 11, textPlace, 8},   // and no UTF-8
+				[4]uint32{9, 10, zeroPlace, abi.MaxGuardText},
+				[4]uint32{9, 10, zeroPlace, math.MaxUint32},
+				[4]uint32{9, 10, textPlace + 11, 4}),
 		},
 		Code: map[string]guesttest.Code{"tgi_guard_check": guesttest.Join(append(code, guesttest.Const(0))...)},
 	}.Wasm()
@@ -73,6 +88,22 @@ func answers(kind, position, out, count uint32) guesttest.Code {
 	return guesttest.Join(guesttest.Store(guesttest.StepAt+abi.GuardVerdict, kind),
 		guesttest.Store(guesttest.StepAt+abi.GuardPosition, position),
 		guesttest.Store(guesttest.StepAt+abi.GuardOut, out), guesttest.Store(guesttest.StepAt+abi.GuardOutCount, count))
+}
+
+// edits are edits of a replacement as they are in memory.
+func edits(list ...[4]uint32) (out string) {
+	for _, e := range list {
+		for _, v := range e {
+			out += string(binary.LittleEndian.AppendUint32(nil, v))
+		}
+	}
+	return out
+}
+
+// edited is what a guard answers that has the client get other words for some bytes.
+func edited(at, count uint32) guesttest.Code {
+	return guesttest.Join(answers(abi.VerdictReplace, 9, at, count),
+		guesttest.Store(guesttest.StepAt+abi.GuardFlags, abi.FlagEdits))
 }
 
 // ends ends a check with a status.
@@ -94,7 +125,8 @@ var hostileGuards = map[string]guesttest.Code{
 	"verdict 5: the last is 4":                   answers(5, 9, 0, 0),
 	"verdict 4294967295: the last":               answers(math.MaxUint32, 9, 0, 0),
 	"verdict stop: the description does not":     answers(abi.VerdictStop, 9, 0, 0),
-	"flags 0x2":                                  guesttest.Store(guesttest.StepAt+abi.GuardFlags, 2),
+	"flags 0x4":                                  guesttest.Store(guesttest.StepAt+abi.GuardFlags, 4),
+	"verdict release: flag 2 (edits) is for":     guesttest.Store(guesttest.StepAt+abi.GuardFlags, abi.FlagEdits),
 	// positions
 	"verdict release: position 10, want 5 to 9":         answers(abi.VerdictRelease, 10, 0, 0),
 	"verdict release: position 4, want 5 to 9":          answers(abi.VerdictRelease, 4, 0, 0),
@@ -119,6 +151,33 @@ var hostileGuards = map[string]guesttest.Code{
 	"verdict insert: there is nothing to insert": answers(abi.VerdictInsert, 9, textPlace, 0),
 	"insert: the text holds token 258, which":    answers(abi.VerdictInsert, 9, textPlace+11, 4),
 	"replace: the text holds token 258, which":   answers(abi.VerdictReplace, 9, textPlace+11, 4),
+	// edits
+	"edit 0 takes bytes 8 to 15, want them in order from 8 to 14": edited(editPlace, 1),
+	"edit 0 takes bytes 7 to 9, want them in order from 8 to 14":  edited(editPlace+16, 1),
+	"edit 0 takes bytes 10 to 9, want them in order from 8 to 14": edited(editPlace+32, 1),
+	"edit 1 takes bytes 9 to 11, want them in order from 10":      edited(editPlace+48, 2),
+	"verdict replace: 40 entries of 1 bytes at 0xfffffff0":        edited(editPlace+80, 1),
+	"the words of edit 0 are not UTF-8":                           edited(editPlace+96, 1),
+	"replace: a text of more than 4096 bytes":                     edited(editPlace+112, 1),
+	"verdict replace: a text of 4294967295 bytes, the limit":      edited(editPlace+128, 1),
+	"the text holds token 258, which ends":                        edited(editPlace+144, 1),
+	"4097 edits, the limit is 4096":                               edited(editPlace, abi.MaxEdits+1),
+	"edits: 8 entries of 16 bytes at 0xfffffff0":                  edited(0xfffffff0, 8),
+	"edits: address 0x": edited(editPlace+1, 1),
+}
+
+// TestEdits: a client gets the words of edits, and around them what the model wrote.
+func TestEdits(t *testing.T) {
+	set := open(t, Options{Specs: []Spec{spec(t, "g", judging(edited(editPlace+48, 1)))}})
+	b := bind(t, set, 1, Call{Name: "g"})
+	defer b.Close()
+	seq := b.Sequence(0)
+	defer seq.Release()
+	v, err := seq.Guards[0].Check(&llm.GuardView{Prompt: prompt, Output: make([]uint32, 9-len(prompt)), Released: 5,
+		Text: []byte("released, held"), Context: 8, Ends: []uint32{14}})
+	if err != nil || v.Text != ",goodheld" || !slices.Equal(v.Edits, []llm.TextEdit{{From: 1, To: 2, Words: "good"}}) {
+		t.Errorf("%+v, %v", v, err)
+	}
 }
 
 // TestHostileGuards: a guard that traps, spins, takes memory or lies ends its sequence with an error that names the

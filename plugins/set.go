@@ -335,6 +335,9 @@ func (e *entry) status() Status {
 		st.Languages = slices.Clone(d.Languages)
 	}
 	st.State, st.Apply, st.OnError = StateActive, v.settings.apply, v.settings.onError
+	if v.serves(abi.KindGuard) {
+		st.OnFull, st.OnExhausted = v.settings.onFull, v.settings.onExhausted
+	}
 	st.Clients, st.Limits = v.settings.clientList(), v.settings.limits
 	if n, last := v.breakers.offClients(time.Now()); n > 0 {
 		st.OffClients = n

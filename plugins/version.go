@@ -231,7 +231,9 @@ type Status struct {
 	Apply      Apply
 	Clients    []string // to whose requests alone ApplyAlways applies; nil for all
 	OnError    OnError
-	Limits     Limits    // as they were set; 0 is the default
-	Loaded     time.Time // when the version that serves was loaded
-	Stats      Stats
+	// OnFull and OnExhausted are a guard's, "" of all others.
+	OnFull, OnExhausted GuardEnd
+	Limits              Limits    // as they were set; 0 is the default
+	Loaded              time.Time // when the version that serves was loaded
+	Stats               Stats
 }

@@ -46,6 +46,9 @@ type Plugin struct {
 	// Apply and OnError are as in the settings.
 	Apply   string `json:"apply"`
 	OnError string `json:"on_error"`
+	// OnFull and OnExhausted are a guard's, as in the settings; empty for all others.
+	OnFull      string `json:"on_full,omitempty"`
+	OnExhausted string `json:"on_exhausted,omitempty"`
 	// Keys are the names of those to whose requests it applies always; empty for all.
 	Keys []string `json:"keys,omitempty"`
 	// Limits are those that are no default, as in the settings, by their names there.

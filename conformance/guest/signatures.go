@@ -119,12 +119,16 @@ func (r *run) describe() *Description {
 // guardValues checks "guard" and "state", and sets the default of the latter.
 func (r *run) guardValues(d *Description) {
 	g := &d.Guard
-	if d.serves(abi.KindGuard) && (g.Hold < 1 || g.Hold > abi.MaxHold || g.Every < 0 || g.Every > g.Hold) {
-		r.report("describe-values", "a guard that holds %d tokens and is asked every %d", g.Hold, g.Every)
+	switch {
+	case !d.serves(abi.KindGuard):
+	case g.Hold < 1 || g.Hold > abi.MaxHold:
+		r.report("describe-values", "a guard with hold %d, want 1 to %d", g.Hold, abi.MaxHold)
+	case g.Every < 0 || g.Every > g.Hold:
+		r.report("describe-values", "a guard with every %d, want 1 to its hold, %d", g.Every, g.Hold)
 	}
 	for _, v := range g.Verdicts {
 		if !slices.Contains(abi.VerdictNames[:], v) {
-			r.report("describe-values", "verdict %q", v)
+			r.report("describe-values", "verdict %q, want one of %q", v, abi.VerdictNames)
 		}
 	}
 	if d.serves(abi.KindGuard) && (d.serves(abi.KindLogits) || d.serves(abi.KindSampler)) {

@@ -402,6 +402,7 @@ func shownPlugin(s plugins.Status) server.Plugin {
 		Languages: s.Languages,
 		State:     states[s.State], OffClients: s.OffClients, Error: s.Error,
 		Apply: string(s.Apply), OnError: string(s.OnError),
+		OnFull: string(s.OnFull), OnExhausted: string(s.OnExhausted),
 		Keys:   keysOf(s.Clients),
 		Limits: useOf(plugins.Upload{Limits: s.Limits}).LimitsSet(),
 		Params: s.Params, Loaded: s.Loaded,

@@ -148,6 +148,8 @@ func (s *Server) Show(ctx context.Context, name string) (p admin.Plugin, text st
 	line("state", strings.TrimSuffix(p.State+": "+p.Error, ": "))
 	line("apply", applyOf(p.Plugin))
 	line("on_error", p.OnError)
+	line("on_full", p.OnFull)
+	line("exhausted", p.OnExhausted)
 	line("limits", limitsOf(p.Plugin))
 	if !p.Loaded.IsZero() {
 		line("loaded", p.Loaded.Local().Format(time.DateTime))

@@ -192,6 +192,9 @@ func used(p server.Plugin) string {
 		return ""
 	}
 	text := fmt.Sprintf("apply %s, on_error %s", applyOf(p), p.OnError)
+	if p.OnFull != "" {
+		text += fmt.Sprintf(", on_full %s, on_exhausted %s", p.OnFull, p.OnExhausted)
+	}
 	if len(p.Limits) > 0 {
 		text += ", limits " + limitsOf(p)
 	}
