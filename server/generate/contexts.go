@@ -61,15 +61,17 @@ type handle struct {
 	infos []tokenInfo // of the tokens from known on
 	known int         // tokens in front, of which nothing is known
 	code  BoundCode   // of the run under way; nil without user code
-	span  llm.ProgramSpan
-	emits bool       // its tokens go out as they come
-	end   *tokenInfo // of the token that ended the last run, behind which nothing changed; nil without one
-	told  bool       // Wait told the end of the last run
-	no    error      // why its tokens go out no more; Wait tells
-	cost  int        // tokens computed for it that the purse has not paid
-	ahead int        // tokens in front of its run under way that are computed for that
-	tells int        // explanations that the run may still give
-	tight bool       // the run may have fewer tokens than it wants
+	// grammar is that of the run; nil without one.
+	grammar *Grammar
+	span    llm.ProgramSpan
+	emits   bool       // its tokens go out as they come
+	end     *tokenInfo // of the token that ended the last run, behind which nothing changed; nil without one
+	told    bool       // Wait told the end of the last run
+	no      error      // why its tokens go out no more; Wait tells
+	cost    int        // tokens computed for it that the purse has not paid
+	ahead   int        // tokens in front of its run under way that are computed for that
+	tells   int        // explanations that the run may still give
+	tight   bool       // the run may have fewer tokens than it wants
 
 	ask     *question // under way
 	answers answers
@@ -366,6 +368,7 @@ func (h *Contexts) begun(x *handle, span *engine.Span) {
 // bind begins the user code of a run.
 func (h *Contexts) bind(x *handle, set *runSettings, p llm.Params) (plug sample.Plugins, err error) {
 	code := h.bound.BindRun(set.plugins)
+	x.grammar = set.grammar
 	h.placeCalls(x, set)
 	w := Wanted{Prompt: x.c.Tokens(), MaxNew: p.MaxNewTokens, N: 1, Seed: p.Seed, Grammar: set.grammar,
 		HoldCalls: set.calls, Afresh: true, Inner: true}
@@ -496,10 +499,13 @@ func (h *Contexts) apply(ev engine.SpanEvent) error {
 	if ev.Span == h.first {
 		h.cached = min(ev.Cached, len(h.run.Request.Prompt))
 	}
-	if i < 0 || ev.Err != nil {
+	if i < 0 {
 		return h.runError(ev.Err)
 	}
 	x := h.list[i]
+	if ev.Err != nil {
+		return h.runError(blameRun(x.grammar, h.draft.Plugins, ev.Err))
+	}
 	if x.ask != nil {
 		h.answered(x, &ev)
 		return nil

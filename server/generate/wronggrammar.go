@@ -26,6 +26,28 @@ func (h *Contexts) noteGrammar(g *Grammar, err error) {
 // blame returns the error of a program that failed at the grammar: an *Invalid where the client wrote it into a
 // parameter of a plugin, else err, for then it is the program's own mistake, or that of its configuration.
 func (w *wrongGrammar) blame(calls []PluginCall, err error) error {
+	if no := w.parameter(calls); no != nil {
+		return no
+	}
+	return fmt.Errorf("%w (no parameter of the request has this grammar: it is the program's or its configuration's)",
+		err)
+}
+
+// blameRun returns the error of a run under g that failed, in the client's terms where g is refused, as one of which a
+// mask takes too much is, and the client wrote it into a parameter of a plugin.
+func blameRun(g *Grammar, calls []PluginCall, err error) error {
+	why := (*Invalid)(nil)
+	if g == nil || !errors.As(err, &why) || why.Field != g.Field {
+		return err
+	}
+	if no := (&wrongGrammar{g.Source, why}).parameter(calls); no != nil {
+		return no
+	}
+	return err
+}
+
+// parameter returns what is said of a parameter of a plugin that has the grammar, nil where none has.
+func (w *wrongGrammar) parameter(calls []PluginCall) error {
 	for _, c := range calls {
 		var params map[string]json.RawMessage
 		if json.Unmarshal(c.Params, &params) != nil {
@@ -40,8 +62,7 @@ func (w *wrongGrammar) blame(calls []PluginCall, err error) error {
 			}
 		}
 	}
-	return fmt.Errorf("%w (no parameter of the request has this grammar: it is the program's or its configuration's)",
-		err)
+	return nil
 }
 
 // sameGrammar reports whether a parameter is the source of a grammar: the same JSON, or a string with its text.
