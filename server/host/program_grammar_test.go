@@ -263,18 +263,19 @@ func TestThoughtsLeaveRoom(t *testing.T) {
 	p.settled(t)
 }
 
-// TestRepairOfCostlySchema: a schema that takes too much only when a text is held to it is told of as the parameter that
-// it is, like one that is wrong from the beginning.
+// TestRepairOfCostlySchema: a schema that takes too much only when a text is held to it is told of as the parameter
+// that it is, like one that is wrong from the beginning.
 func TestRepairOfCostlySchema(t *testing.T) {
 	p := programming(t, nil)
 	var all []string
 	for i := range 30 {
 		all = append(all, fmt.Sprintf(`{"type":"string","pattern":".*a.{%d}"}`, i))
 	}
-	status, reply := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"model":"x","max_tokens":20,`+
-		`"temperature":0,"messages":[{"role":"user","content":"Hi"}],"plugins":[{"name":"json-repair",`+
-		`"params":{"schema":{"oneOf":[%s]}}}]}`, strings.Join(all, ",")))
-	if text := string(reply); status != http.StatusUnprocessableEntity || !strings.Contains(text, `"param":"plugins"`) ||
+	status, reply := p.call(t, http.MethodPost, "/v1/chat/completions", fmt.Appendf(nil, `{"model":"x",`+
+		`"max_tokens":20,"temperature":0,"messages":[{"role":"user","content":"Hi"}],`+
+		`"plugins":[{"name":"json-repair","params":{"schema":{"oneOf":[%s]}}}]}`, strings.Join(all, ",")))
+	text := string(reply)
+	if status != http.StatusUnprocessableEntity || !strings.Contains(text, `"param":"plugins"`) ||
 		!strings.Contains(text, "parameter `schema` of plugin json-repair: ") || !strings.Contains(text, "limit exceeded") {
 		t.Errorf("%d %s", status, reply)
 	}
