@@ -226,9 +226,10 @@ func (c *Checker) readEdits(v *llm.GuardView, x *llm.Verdict, out array) error {
 		if text.Len() > abi.MaxGuardText {
 			return fmt.Errorf("verdict replace: a text of more than %d bytes", abi.MaxGuardText)
 		}
-		x.Edits = append(x.Edits, llm.TextEdit{From: int(from) - v.Context, To: int(to) - v.Context,
-			Words: string(words)})
-		done = to
+		if done = to; from < to || len(words) > 0 { // one that changes nothing is none
+			x.Edits = append(x.Edits, llm.TextEdit{From: int(from) - v.Context, To: int(to) - v.Context,
+				Words: string(words)})
+		}
 	}
 	text.Write(v.Text[done:end])
 	if text.Len() > abi.MaxGuardText {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -105,6 +106,9 @@ func (h *holdback) unchanged(t *pickTask, g *guardian) int {
 	for n < len(h.held) && h.held[n].end <= h.seen+from {
 		n++
 	}
+	if len(edits) > 0 && from == len(text) { // words behind all of it go out with its last token
+		n = min(n, g.v.Position-h.released()-1)
+	}
 	return h.released() + n
 }
 
@@ -158,7 +162,9 @@ const masked = "***"
 // joinedText is a text with all edits made. Those that overlap are one, and so are those that touch, unless both are
 // exact. Where all of these are the same, it is that: what the client gets is what each guard alone would give it.
 func joinedText(text string, edits []edit) string {
-	slices.SortStableFunc(edits, func(a, b edit) int { return a.from - b.from })
+	slices.SortStableFunc(edits, func(a, b edit) int { // words in front of a byte before what takes it
+		return cmp.Or(a.from-b.from, min(a.to-a.from, 1)-min(b.to-b.from, 1))
+	})
 	var out strings.Builder
 	done := 0
 	for len(edits) > 0 {

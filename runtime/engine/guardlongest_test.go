@@ -340,6 +340,8 @@ func TestJoinedText(t *testing.T) {
 		{[]edit{{0, 0, 0, 3, 3, "#", false, true}, {1, 3, 3, 4, 4, "@", false, false}}, "#the SECRETWORDORD x"},
 		{[]edit{{0, 0, 0, 3, 3, "#e#", false, true}, {1, 2, 2, 7, 7, "#e#", false, true}}, "#e# SECRETWORDORD x"},
 		{[]edit{{0, 0, 0, 3, 3, "#", false, true}, {1, 3, 3, 23, 23, "", true, false}}, "#"},
+		{[]edit{{0, 4, 4, 7, 7, "#", false, true}, {1, 4, 4, 4, 4, "+", false, true}}, "the +# SECRETWORDORD x"},
+		{[]edit{{0, 4, 4, 7, 7, "#", false, true}, {1, 23, 23, 23, 23, "+", false, true}}, "the # SECRETWORDORD x+"},
 		{[]edit{{0, 0, 0, 3, 3, "#", false, true}, {0, 3, 3, 4, 4, "#", false, true},
 			{1, 5, 5, 5, 5, "+", false, true}}, "##t+he SECRETWORDORD x"},
 		{[]edit{{0, 0, 0, 10, 10, "[é]", false, false}, {1, 8, 8, 23, 23, "", true, false}}, "[é]"},
@@ -383,5 +385,48 @@ func TestReplacementsAtTheEnd(t *testing.T) {
 		if shown != "#dc</s>" {
 			t.Errorf("%q went out", shown)
 		}
+	}
+}
+
+// TestWordsBehindAll: words that a guard adds behind all that is held go out, though another one replaces some of it
+// and the text ends.
+func TestWordsBehindAll(t *testing.T) {
+	e := start(t, newFake(64, 16, 256), Config{})
+	says := func(name string, edit llm.TextEdit) sample.Guard {
+		return saying{llm.GuardRules{Name: name, Hold: 20, Every: 1}, func(v *llm.GuardView) llm.Verdict {
+			held := string(v.Text[v.Context:])
+			if v.Reason == llm.FinishNone {
+				return llm.Verdict{Position: v.Released}
+			}
+			if len(held) < 4 {
+				return llm.Verdict{Position: len(v.Output)}
+			}
+			return llm.Verdict{Kind: llm.VerdictReplace, Position: len(v.Output), Edits: []llm.TextEdit{edit},
+				Text: held[:edit.From] + edit.Words + held[edit.To:]}
+		}}
+	}
+	list := []sample.Guard{says("some", llm.TextEdit{From: 1, To: 3, Words: "#"}),
+		says("more", llm.TextEdit{From: 4, To: 4, Words: "+"}), says("front", llm.TextEdit{From: 1, To: 1, Words: "@"})}
+	for range list {
+		s := open(t, e, 1)
+		o, shown := s.Output(0, []llm.Token{7}, params(40), list), ""
+		for _, piece := range []string{"a", "b", "c", "e"} {
+			o.Begin()
+			if _, err := o.Add(Emitted{Token: llm.Token(slices.Index(pieces, piece)), Whole: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		events, err := o.End()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range events {
+			shown += ev.Text
+		}
+		s.Close()
+		if shown = strings.TrimSuffix(shown, "</s>"); shown != "a@#e+" {
+			t.Errorf("%q went out", shown)
+		}
+		list = append(list[1:], list[0])
 	}
 }
