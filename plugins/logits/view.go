@@ -38,6 +38,19 @@ func writeView(to []byte, x []float32, n int) {
 	topSelectors.Put(t)
 }
 
+// Likeliest returns the n likeliest tokens of a row of logits, equals by rising id, without those that cannot come.
+func Likeliest(row []float32, n int) []uint32 {
+	t := topSelectors.Get().(*topSelector)
+	defer topSelectors.Put(t)
+	var ids []uint32
+	for _, k := range t.top(row, min(n, len(row))) {
+		if id := uint32(k); row[id] > negInf {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // top returns the keys of the n most likely tokens, sorted.
 func (t *topSelector) top(x []float32, n int) []uint64 {
 	threshold := t.sampleThreshold(x, n)
