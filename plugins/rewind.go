@@ -65,8 +65,8 @@ func (p *Sampler) Rewind(h llm.History) error { return p.r.rewind(h) }
 func (r *run) canRewind() error {
 	d := r.part.version.guest.Description()
 	if d.State == abi.StateLogits && d.Row {
-		return fmt.Errorf("%w: plugin %s reads whole rows of logits and does not say that it keeps nothing of them "+
-			"(\"state\" in its description), so no guard can take tokens back", llm.ErrInvalid, r.part.name)
+		return fmt.Errorf("plugin %s reads whole rows of logits and does not say that it keeps nothing of them "+
+			"(\"state\" in its description), so no guard can take tokens back", r.part.name)
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func checkGuards(c *sample.Chain, p llm.Params, list []sample.Guard) error {
 	for _, g := range list {
 		if r := g.Rules(); r.Rewinds {
 			if err := c.CanRewind(); err != nil {
-				return fmt.Errorf("guard %s takes tokens back: %w", r.Name, err)
+				return fmt.Errorf("%w: guard %s takes tokens back: %w", llm.ErrInvalid, r.Name, err)
 			}
 		}
 	}

@@ -23,23 +23,23 @@ type Rewinder interface {
 // RewindChecker is a Rewinder that knows whether it can.
 type RewindChecker interface {
 	Rewinder
-	// CanRewind returns nil, or an error that wraps llm.ErrInvalid and names the reason.
+	// CanRewind returns nil, or an error that names the reason.
 	CanRewind() error
 }
 
-// CanRewind returns nil if the sequence's user code can take tokens back, otherwise an error that wraps llm.ErrInvalid
-// and names the reason.
+// CanRewind returns nil if the sequence's user code can take tokens back, otherwise an error that names
+// the reason.
 func (c *Chain) CanRewind() error {
 	if _, ok := c.masker.(Rewinder); c.masker != nil && !ok {
-		return fmt.Errorf("%w: tokens cannot be taken back from a grammar that a plugin follows", llm.ErrInvalid)
+		return errors.New("tokens cannot be taken back from a grammar that a plugin follows")
 	}
 	for _, p := range c.processors[c.builtins:] {
 		if _, ok := p.(Rewinder); !ok {
-			return fmt.Errorf("%w: tokens cannot be taken back from a processor that keeps what it saw", llm.ErrInvalid)
+			return errors.New("tokens cannot be taken back from a processor that keeps what it saw")
 		}
 	}
 	if _, ok := c.sampler.(Rewinder); c.sampler != nil && !ok {
-		return fmt.Errorf("%w: tokens cannot be taken back from a sampler that keeps what it saw", llm.ErrInvalid)
+		return errors.New("tokens cannot be taken back from a sampler that keeps what it saw")
 	}
 	for _, x := range c.rewinders() {
 		if x, ok := x.(RewindChecker); ok {
