@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"tgi/models/library"
 	"tgi/plugins"
 	"tgi/plugins/check"
+	"tgi/plugins/std"
 	"tgi/server"
 	"tgi/server/config"
 	"tgi/server/host/bridge"
@@ -124,8 +126,8 @@ func (f *manager) tryPlugins(ctx context.Context, id library.ID) (*pluginControl
 
 // TryModule loads a module with the settings of a plugin as the start of a server would, and gives it up again: its
 // kind, limits and configuration must suit it, and it goes through its self-test. It needs no model: the vocabulary is
-// made up. The plugin's source does not matter.
-func TryModule(ctx context.Context, cfg config.Config, p config.Plugin, module []byte) error {
+// made up. The plugin's source does not matter. It returns the kinds that the plugin would have.
+func TryModule(ctx context.Context, cfg config.Config, p config.Plugin, module []byte) (kinds []string, err error) {
 	i := slices.IndexFunc(cfg.Plugin, func(other config.Plugin) bool { return other.Name == p.Name })
 	if cfg.Plugin = slices.Clone(cfg.Plugin); i >= 0 {
 		cfg.Plugin[i] = p
@@ -133,36 +135,71 @@ func TryModule(ctx context.Context, cfg config.Config, p config.Plugin, module [
 		cfg.Plugin = append(cfg.Plugin, p)
 	}
 	if err := cfg.Validate(); err != nil {
-		return err
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "tgi-try-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	p.Source = filepath.Join(dir, p.Name+".wasm")
 	if err := os.WriteFile(p.Source, module, 0o600); err != nil {
-		return err
+		return nil, err
 	}
+	return tryPlugin(ctx, cfg, p)
+}
+
+// tryPlugin loads a plugin from its source, without a model, and returns its kinds.
+func tryPlugin(ctx context.Context, cfg config.Config, p config.Plugin) (kinds []string, err error) {
 	specs, err := specsOf([]config.Plugin{p}, demands{}) // no signers: whoever calls looked at the signatures
 	if err != nil {
-		return err
+		return nil, err
 	}
 	set, err := plugins.Open(ctx, plugins.Options{
-		Specs: specs, Vocabulary: check.Vocabulary(), MaxInstances: 2, Compile: compileLimits(cfg.Plugins),
-		Memory: plugins.NewMemory(pluginMemory(cfg.Plugins, system.available(), system.bounds())),
-		Client: server.ClientID,
+		Specs: specs, Builtin: std.FS(), Vocabulary: check.Vocabulary(), MaxInstances: 2,
+		Compile: compileLimits(cfg.Plugins),
+		Memory:  plugins.NewMemory(pluginMemory(cfg.Plugins, system.available(), system.bounds())),
+		Client:  server.ClientID,
 	})
 	if err != nil {
-		return fmt.Errorf("%w%s", err, bridge.Suggestion(err))
+		return nil, fmt.Errorf("%w%s", err, bridge.Suggestion(err))
 	}
 	defer set.Close()
 	for _, s := range set.List() {
 		if s.State != plugins.StateActive {
-			return errors.New(s.Error)
+			return nil, errors.New(s.Error)
 		}
+		kinds = append(kinds, s.Kinds...)
 	}
-	return nil
+	return kinds, nil
+}
+
+// TryReplacement returns a check of modules that are to be installed, which TryModule must take. Unless kinds may
+// change, a module must have each kind of the one that it replaces, as in a server that runs: what the settings apply
+// as a guard stays one. A block that names its kind says what it is to be.
+func TryReplacement(changeKinds bool) func(ctx context.Context, cfg config.Config, was *config.Plugin,
+	p config.Plugin, module []byte) error {
+	return func(ctx context.Context, cfg config.Config, was *config.Plugin, p config.Plugin, module []byte) error {
+		kinds, err := TryModule(ctx, cfg, p, module)
+		if err != nil || changeKinds || was == nil || p.Kind != "" {
+			return err
+		}
+		const how = "--change-kinds installs it all the same; a server that runs goes on with what serves until it " +
+			"is started again"
+		before, err := tryPlugin(ctx, cfg, *was)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return fmt.Errorf("what it replaces could not be loaded (%w), so nothing tells whether this does what that "+
+				"did; %s", err, how)
+		}
+		if i := slices.IndexFunc(before, func(kind string) bool { return !slices.Contains(kinds, kind) }); i >= 0 {
+			return fmt.Errorf("what it replaces is of kind %s, the module is of kind %s, and requests would go without "+
+				"what that did; %s", strings.Join(before, ", "), strings.Join(kinds, ", "), how)
+		}
+		return nil
+	}
 }
 
 // DescribeModule loads a module with the configuration and the limits of a plugin, and returns what it says about

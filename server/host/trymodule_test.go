@@ -3,7 +3,12 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"tgi/plugins/std"
@@ -24,7 +29,11 @@ func TestTryModule(t *testing.T) {
 		if err := config.Decode("tgi.toml", []byte(text), &c); err != nil {
 			t.Fatal(err)
 		}
-		return TryModule(ctx, config.Default(), c.Plugin[0], module)
+		kinds, err := TryModule(ctx, config.Default(), c.Plugin[0], module)
+		if (err == nil) != slices.Equal(kinds, []string{"guard"}) {
+			t.Errorf("it is of kind %q, %v", kinds, err)
+		}
+		return err
 	}
 	if err := try(t.Context(), `apply = "always"`); err != nil {
 		t.Error(err)
@@ -40,5 +49,54 @@ func TestTryModule(t *testing.T) {
 	cancel()
 	if err := try(ctx, ""); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestTryReplacement: what settings have as a guard stays one when another module is installed in its place.
+func TestTryReplacement(t *testing.T) {
+	module := func(name string) []byte {
+		t.Helper()
+		b, err := fs.ReadFile(std.FS(), name+".wasm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	file := filepath.Join(t.TempDir(), "p.wasm")
+	if err := os.WriteFile(file, module("banned-strings"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	block := func(source, kind string) *config.Plugin {
+		c := config.Default()
+		text := fmt.Sprintf("[[plugin]]\nname = \"p\"\napply = \"always\"\nsource = %q\nkind = %q\n", source, kind)
+		if err := config.Decode("tgi.toml", []byte(text), &c); err != nil {
+			t.Fatal(err)
+		}
+		return &c.Plugin[0]
+	}
+	for _, c := range []struct {
+		was    *config.Plugin
+		kind   string
+		module string
+		change bool
+		want   string
+	}{
+		{nil, "", "dry", false, ""},
+		{block("builtin:redact", ""), "", "banned-strings", false, ""},
+		{block(file, ""), "", "redact", false, ""},
+		{block("builtin:redact", ""), "", "dry", false, "is of kind guard, the module is of kind logits"},
+		{block(file, ""), "", "dry", false, "is of kind guard, the module is of kind logits"},
+		{block("builtin:dry", ""), "", "redact", false, "is of kind logits, the module is of kind guard"},
+		{block("builtin:redact", ""), "", "dry", true, ""},
+		{block("builtin:redact", ""), "logits", "dry", false, ""},
+		{block("builtin:redact", "guard"), "guard", "dry", true, `kind "guard" is wanted`},
+		{block(file+".gone", ""), "", "dry", false, "what it replaces could not be loaded"},
+		{block(file+".gone", ""), "", "dry", true, ""},
+	} {
+		check, made := TryReplacement(c.change), *block("p.wasm", c.kind)
+		err := check(t.Context(), config.Default(), c.was, made, module(c.module))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s in the place of %+v, of kind %q: %v, want %q", c.module, c.was, c.kind, err, c.want)
+		}
 	}
 }

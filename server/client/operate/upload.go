@@ -93,7 +93,7 @@ type Upload struct {
 func (u *Upload) Flags(set *pflag.FlagSet) {
 	u.use.Flags(set)
 	set.BoolVar(&u.dry, "dry-run", false, "have the server check the module and say what would change; change nothing")
-	set.BoolVar(&u.kinds, "change-kinds", false, "replace a plugin of other kinds too, such as a guard by a sampler")
+	KindsFlag(set, &u.kinds)
 }
 
 // errNoModule is of an upload without a file.

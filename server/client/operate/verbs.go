@@ -126,6 +126,14 @@ The last 512 lines are kept, of at most 64 KiB together, until the server ends.`
 	}}
 }
 
+// ChangeKinds is the flag of what puts a plugin in the place of another.
+const ChangeKinds = "change-kinds"
+
+// KindsFlag adds the flag ChangeKinds.
+func KindsFlag(set *pflag.FlagSet, to *bool) {
+	set.BoolVar(to, ChangeKinds, false, "replace a plugin of other kinds too, such as a guard by a sampler")
+}
+
 // RollbackVerb is the verb that may need no server, RollbackTo its flag.
 const (
 	RollbackVerb = "rollback"

@@ -9,6 +9,7 @@ import (
 
 	"tgi/server/client/call"
 	"tgi/server/client/chat"
+	"tgi/server/client/operate"
 	"tgi/server/config"
 )
 
@@ -44,7 +45,8 @@ func (f *askedFlags) check(cmd *cobra.Command) error {
 // givenSetting is the last flag of a setting that a command was given, "" for none.
 func givenSetting(cmd *cobra.Command) (name string) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		if flag.Annotations[config.FlagVariables] != nil || flag.Annotations[config.FlagNoEffect] != nil {
+		if flag.Annotations[config.FlagVariables] != nil || flag.Annotations[config.FlagNoEffect] != nil ||
+			flag.Name == operate.ChangeKinds {
 			name = flag.Name
 		}
 	})

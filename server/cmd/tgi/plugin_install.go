@@ -32,7 +32,7 @@ func (s *sharing) editable() (config.Config, error) {
 
 // newPluginInstall pulls a plugin and locks it in the settings.
 func newPluginInstall() *cobra.Command {
-	s, name, replace := &sharing{}, "", false
+	s, name, replace, kinds := &sharing{}, "", false, false
 	cmd := &cobra.Command{Use: "install REGISTRY/NAME:TAG [--name NAME]",
 		Short: "Fetch a plugin and lock it by digest in the settings' file; a running server takes it"}
 	cmd.RunE = s.runs("install", 1, 1, "one reference", func(ctx context.Context, words []string,
@@ -46,7 +46,7 @@ func newPluginInstall() *cobra.Command {
 			return err
 		}
 		got.Name = cmp.Or(name, got.Name)
-		got, text, err := install.InstallIn(ctx, cfg, a, got, replace, host.TryModule)
+		got, text, err := install.InstallIn(ctx, cfg, a, got, replace, host.TryReplacement(kinds))
 		if err != nil {
 			return err
 		}
@@ -55,6 +55,7 @@ func newPluginInstall() *cobra.Command {
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the plugin in requests; default: the module's own")
 	cmd.Flags().BoolVar(&replace, "replace", false,
 		"replace the module of a [[plugin]] of this name that did not come from the same repository")
+	operate.KindsFlag(cmd.Flags(), &kinds)
 	s.settingsFlags(cmd)
 	s.remoteFlags(cmd)
 	s.output.flag(cmd)

@@ -125,12 +125,12 @@ func removesHere(cmd *cobra.Command) {
 // rollsBackHere has a command lock the earlier reference of a plugin that the settings have from a registry. It says
 // which of the two it does.
 func rollsBackHere(cmd *cobra.Command) {
-	s, onServer := &sharing{}, cmd.RunE
+	s, onServer, kinds := &sharing{}, cmd.RunE, false
 	s.worksHere(cmd, "the name of one plugin", func(ctx context.Context, cfg config.Config, words []string,
 		stdout io.Writer) error {
 		name := terminal.Line(config.Shown(words[0]))
 		now, file := install.Locked(cfg, words[0]), install.TargetOf(cfg).File
-		if now == nil && cmd.Flags().Changed("config") {
+		if now == nil && (cmd.Flags().Changed("config") || cmd.Flags().Changed(operate.ChangeKinds)) {
 			return fmt.Errorf("%s has no [[plugin]] %s from a registry; --url asks a server for an earlier upload", file, name)
 		}
 		if now == nil {
@@ -145,10 +145,11 @@ func rollsBackHere(cmd *cobra.Command) {
 			return err
 		}
 		to := cmd.Flag(operate.RollbackTo).Value.String()
-		got, text, err := install.RollbackIn(ctx, cfg, policy, *now, to, host.TryModule)
+		got, text, err := install.RollbackIn(ctx, cfg, policy, *now, to, host.TryReplacement(kinds))
 		if err != nil {
 			return err
 		}
 		return output{cmd.Flag("json").Value.String() == "true"}.say(stdout, got, "%s", text)
 	})
+	operate.KindsFlag(cmd.Flags(), &kinds)
 }

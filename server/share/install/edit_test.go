@@ -28,7 +28,7 @@ func TestInstallBesideAnEditor(t *testing.T) {
 	save(block)
 	a, checks := packed(t, "ban", ""), 0
 	_, err := Install(t.Context(), to, Request{Name: "ban", Reference: "registry.example/ban:1", Artifact: a,
-		Replace: true, Check: func(context.Context, config.Plugin) error {
+		Replace: true, Check: func(context.Context, *config.Plugin, config.Plugin) error {
 			switch checks++; checks {
 			case 1: // before the lock is held: the block changes, and is checked again
 				save(block + "on_error = \"skip\"\n")

@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 
 	"tgi/runtime/regular"
 	"tgi/server/config"
@@ -30,8 +31,9 @@ type Request struct {
 	Artifact  share.Artifact
 	// Replace lets the block replace one of its name that did not come from the repository of Reference.
 	Replace bool
-	// Check returns why a server could not load the module with a block's settings. It runs before anything is written.
-	Check func(ctx context.Context, block config.Plugin) error
+	// Check returns why a server could not load the module with a block's settings, or why it must not take the place
+	// of what the block was, nil for none, with the path of its source. It runs before anything is written.
+	Check func(ctx context.Context, was *config.Plugin, block config.Plugin) error
 }
 
 // Result is what an installation wrote, and what it replaced.
@@ -69,7 +71,7 @@ func Install(ctx context.Context, t Target, r Request) (done Result, err error) 
 		return done, err
 	}
 	lock := config.Lock{Name: r.Name, Source: source, SHA256: a.SHA256(), Reference: r.Reference}
-	var checked *config.Plugin
+	var checked [2]*config.Plugin
 	edit := func(text []byte) ([]byte, error) {
 		if done.Replaced, err = block(t.File, text, r.Name); err != nil {
 			return nil, err
@@ -82,13 +84,14 @@ func Install(ctx context.Context, t Target, r Request) (done Result, err error) 
 			return nil, err
 		}
 		made, err := block(t.File, text, r.Name)
-		if err != nil || r.Check == nil || reflect.DeepEqual(made, checked) {
+		now := [2]*config.Plugin{done.Replaced, made}
+		if err != nil || r.Check == nil || reflect.DeepEqual(now, checked) {
 			return text, err
 		}
-		if err := r.Check(ctx, *made); err != nil {
-			return nil, fmt.Errorf("[[plugin]] %q could not be loaded, nothing was changed: %w", r.Name, err)
+		if err := r.Check(ctx, t.located(done.Replaced), *made); err != nil {
+			return nil, fmt.Errorf("nothing was changed, a server could not take [[plugin]] %q: %w", r.Name, err)
 		}
-		checked = made
+		checked = now
 		return text, nil
 	}
 	// The first run needs no lock: what is refused leaves no folder, and the check, which takes its time, holds up no
@@ -140,6 +143,24 @@ func block(file string, text []byte, name string) (*config.Plugin, error) {
 		return nil, nil
 	}
 	return &c.Plugin[i], nil
+}
+
+// located is a block with the path of its source, nil for none.
+func (t Target) located(p *config.Plugin) *config.Plugin {
+	if p == nil {
+		return nil
+	}
+	out := *p
+	out.Source = t.path(p.Source)
+	return &out
+}
+
+// path is that of a source of the settings' file.
+func (t Target) path(source string) string {
+	if file := filepath.FromSlash(source); !filepath.IsAbs(file) && !strings.HasPrefix(source, config.Builtin) {
+		return filepath.Join(filepath.Dir(t.File), file)
+	}
+	return source
 }
 
 // mayReplace refuses to replace a block that is not an older version of the same plugin: the name is the choice of the
@@ -223,10 +244,7 @@ func (t Target) removeFiles(name string, text []byte) (files []string, err error
 	}
 	named := func(file string) bool {
 		return slices.ContainsFunc(c.Plugin, func(p config.Plugin) bool {
-			source := filepath.FromSlash(p.Source)
-			if !filepath.IsAbs(source) {
-				source = filepath.Join(filepath.Dir(t.File), source)
-			}
+			source := t.path(p.Source)
 			return same(source, file) || same(share.Beside(source), file)
 		})
 	}

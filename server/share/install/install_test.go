@@ -214,9 +214,10 @@ func TestInstallChecks(t *testing.T) {
 	}
 	a, calls, refusal := packed(t, "ban", ""), 0, errors.New("it has no kind guard")
 	r := Request{Name: "ban", Reference: "registry.example/ban:1", Artifact: a, Replace: true,
-		Check: func(_ context.Context, p config.Plugin) error {
+		Check: func(_ context.Context, was *config.Plugin, p config.Plugin) error {
 			calls++
-			if p.Kind != "guard" || p.SHA256 != a.SHA256() || !strings.HasPrefix(p.Source, "installed/ban-") {
+			if was == nil || was.Source != filepath.Join(dir, "a.wasm") || p.Kind != "guard" ||
+				p.SHA256 != a.SHA256() || !strings.HasPrefix(p.Source, "installed/ban-") {
 				t.Errorf("%+v", p)
 			}
 			return refusal

@@ -78,7 +78,7 @@ type Back struct {
 // asked. It is held to the policy and to the contract of this program, as if it was fetched; check is Request.Check,
 // which gets the module too. What is replaced can come back in the same way.
 func Rollback(ctx context.Context, t Target, x *index.Index, policy share.Policy, now config.Plugin, to string,
-	check func(ctx context.Context, block config.Plugin, module []byte) error) (b Back, err error) {
+	check func(ctx context.Context, was *config.Plugin, block config.Plugin, module []byte) error) (b Back, err error) {
 	if b.Past, err = t.earlier(now, to); err != nil {
 		return b, err
 	}
@@ -93,7 +93,9 @@ func Rollback(ctx context.Context, t Target, x *index.Index, policy share.Policy
 		return b, fmt.Errorf("%s: %w", b.Reference, err)
 	}
 	b.Result, err = Install(ctx, t, Request{Name: now.Name, Reference: b.Reference, Artifact: b.Artifact, Replace: true,
-		Check: func(ctx context.Context, block config.Plugin) error { return check(ctx, block, b.Artifact.Module) }})
+		Check: func(ctx context.Context, was *config.Plugin, block config.Plugin) error {
+			return check(ctx, was, block, b.Artifact.Module)
+		}})
 	return b, err
 }
 

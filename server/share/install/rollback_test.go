@@ -36,9 +36,9 @@ func TestRollback(t *testing.T) {
 	}
 	back := func(sum string, policy share.Policy) (Back, error) {
 		checked := 0
-		b, err := Rollback(t.Context(), to, x, policy, settings(t, to)[0], sum, func(_ context.Context, p config.Plugin,
-			module []byte) error {
-			if checked++; p.Apply != config.ApplyAlways || len(module) == 0 {
+		b, err := Rollback(t.Context(), to, x, policy, settings(t, to)[0], sum, func(_ context.Context,
+			was *config.Plugin, p config.Plugin, module []byte) error {
+			if checked++; was == nil || p.Apply != config.ApplyAlways || len(module) == 0 {
 				t.Errorf("checked %+v", p)
 			}
 			return nil
@@ -167,8 +167,8 @@ func TestRollbackFails(t *testing.T) {
 	back := func(stop bool) error {
 		ctx, interrupt := context.WithCancel(t.Context())
 		defer interrupt()
-		_, err := Rollback(ctx, to, x, nil, settings(t, to)[0], packedSum(t, "1"), func(context.Context, config.Plugin,
-			[]byte) error {
+		_, err := Rollback(ctx, to, x, nil, settings(t, to)[0], packedSum(t, "1"), func(context.Context, *config.Plugin,
+			config.Plugin, []byte) error {
 			if stop {
 				interrupt() // as Ctrl-C does, before the settings are written
 			}

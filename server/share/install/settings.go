@@ -59,18 +59,21 @@ func Locked(cfg config.Config, name string) *config.Plugin {
 	return &cfg.Plugin[i]
 }
 
+// Check is Request.Check of a module, with the settings that have the block.
+type Check func(ctx context.Context, cfg config.Config, was *config.Plugin, block config.Plugin, module []byte) error
+
 // RollbackIn is Rollback of what settings lock, with their index and the policy of their signers. It says what it
 // did, as a text too.
 func RollbackIn(ctx context.Context, cfg config.Config, policy share.Policy, now config.Plugin, to string,
-	check func(ctx context.Context, cfg config.Config, block config.Plugin, module []byte) error) (Summary, string,
-	error) {
+	check Check) (Summary, string, error) {
 	x, err := IndexOf(cfg)
 	if err != nil {
 		return Summary{}, "", err
 	}
 	t := TargetOf(cfg)
-	back, err := Rollback(ctx, t, x, policy, now, to, func(ctx context.Context, p config.Plugin, module []byte) error {
-		return check(ctx, cfg, p, module)
+	back, err := Rollback(ctx, t, x, policy, now, to, func(ctx context.Context, was *config.Plugin, p config.Plugin,
+		module []byte) error {
+		return check(ctx, cfg, was, p, module)
 	})
 	if err != nil {
 		return Summary{}, "", err
@@ -112,11 +115,12 @@ func FetchIn(ctx context.Context, cfg config.Config, from *registry.Repository, 
 // InstallIn installs what was fetched where settings have plugins installed, under the name of got. It says what it
 // did, as a text too.
 func InstallIn(ctx context.Context, cfg config.Config, a share.Artifact, got Summary, replace bool,
-	check func(ctx context.Context, cfg config.Config, block config.Plugin, module []byte) error) (Summary, string,
-	error) {
+	check Check) (Summary, string, error) {
 	t := TargetOf(cfg)
 	done, err := Install(ctx, t, Request{Name: got.Name, Reference: got.Reference, Artifact: a, Replace: replace,
-		Check: func(ctx context.Context, block config.Plugin) error { return check(ctx, cfg, block, a.Module) }})
+		Check: func(ctx context.Context, was *config.Plugin, block config.Plugin) error {
+			return check(ctx, cfg, was, block, a.Module)
+		}})
 	if err != nil {
 		return got, "", err
 	}
