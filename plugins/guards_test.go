@@ -77,7 +77,7 @@ func judging(instead ...guesttest.Code) []byte {
 				[4]uint32{9, 11, textPlace, 8},   // and no UTF-8
 				[4]uint32{9, 10, zeroPlace, abi.MaxGuardText},
 				[4]uint32{9, 10, zeroPlace, math.MaxUint32},
-				[4]uint32{9, 10, textPlace + 11, 4}),
+				[4]uint32{9, 10, textPlace + 11, 4}), // words that spell a token which ends a sequence
 		},
 		Code: map[string]guesttest.Code{"tgi_guard_check": guesttest.Join(append(code, guesttest.Const(0))...)},
 	}.Wasm()
@@ -150,7 +150,6 @@ var hostileGuards = map[string]guesttest.Code{
 	"verdict replace: the text is not UTF-8":     answers(abi.VerdictReplace, 9, textPlace, 8),
 	"verdict insert: there is nothing to insert": answers(abi.VerdictInsert, 9, textPlace, 0),
 	"insert: the text holds token 258, which":    answers(abi.VerdictInsert, 9, textPlace+11, 4),
-	"replace: the text holds token 258, which":   answers(abi.VerdictReplace, 9, textPlace+11, 4),
 	// edits
 	"edit 0 takes bytes 8 to 15, want them in order from 8 to 14": edited(editPlace, 1),
 	"edit 0 takes bytes 7 to 9, want them in order from 8 to 14":  edited(editPlace+16, 1),
@@ -160,23 +159,42 @@ var hostileGuards = map[string]guesttest.Code{
 	"the words of edit 0 are not UTF-8":                           edited(editPlace+96, 1),
 	"replace: a text of more than 4096 bytes":                     edited(editPlace+112, 1),
 	"verdict replace: a text of 4294967295 bytes, the limit":      edited(editPlace+128, 1),
-	"the text holds token 258, which ends":                        edited(editPlace+144, 1),
 	"4097 edits, the limit is 4096":                               edited(editPlace, abi.MaxEdits+1),
 	"edits: 8 entries of 16 bytes at 0xfffffff0":                  edited(0xfffffff0, 8),
 	"edits: address 0x": edited(editPlace+1, 1),
 }
 
-// TestEdits: a client gets the words of edits, and around them what the model wrote.
+// TestEdits: a client gets the words of edits, and around them what the model wrote, in whole characters. All of it is
+// text, whatever tokens it spells.
 func TestEdits(t *testing.T) {
-	set := open(t, Options{Specs: []Spec{spec(t, "g", judging(edited(editPlace+48, 1)))}})
-	b := bind(t, set, 1, Call{Name: "g"})
-	defer b.Close()
-	seq := b.Sequence(0)
-	defer seq.Release()
-	v, err := seq.Guards[0].Check(&llm.GuardView{Prompt: prompt, Output: make([]uint32, 9-len(prompt)), Released: 5,
-		Text: []byte("released, held"), Context: 8, Ends: []uint32{14}})
-	if err != nil || v.Text != ",goodheld" || !slices.Equal(v.Edits, []llm.TextEdit{{From: 1, To: 2, Words: "good"}}) {
-		t.Errorf("%+v, %v", v, err)
+	for _, c := range []struct {
+		text          string
+		at            uint32
+		want, refusal string
+		edit          llm.TextEdit
+	}{
+		{"released, held", editPlace + 48, ",goodheld", "", llm.TextEdit{From: 1, To: 2, Words: "good"}},
+		{"released, </s>", editPlace + 48, ",good</s>", "", llm.TextEdit{From: 1, To: 2, Words: "good"}},
+		{"released, held", editPlace + 144, ",</s>held", "", llm.TextEdit{From: 1, To: 2, Words: "</s>"}},
+		{"released,\u00e9held", editPlace + 48, "", "edit 0 takes bytes 9 to 10, which are no whole characters", llm.TextEdit{}},
+	} {
+		set := open(t, Options{Specs: []Spec{spec(t, "g", judging(edited(c.at, 1)))}})
+		b := bind(t, set, 1, Call{Name: "g"})
+		seq := b.Sequence(0)
+		v, err := seq.Guards[0].Check(&llm.GuardView{Prompt: prompt, Output: make([]uint32, 9-len(prompt)), Released: 5,
+			Text: []byte(c.text), Context: 8, Ends: []uint32{uint32(len(c.text))}})
+		seq.Release()
+		b.Close()
+		if c.refusal != "" {
+			if err == nil || !strings.Contains(err.Error(), c.refusal) {
+				t.Errorf("%q: %+v, %v", c.text, v, err)
+			}
+			continue
+		}
+		special := slices.ContainsFunc(v.Tokens, func(id uint32) bool { return id > 256 }) // <s> and </s>
+		if err != nil || v.Text != c.want || special || !slices.Equal(v.Edits, []llm.TextEdit{c.edit}) {
+			t.Errorf("%q: %+v, %v", c.text, v, err)
+		}
 	}
 }
 

@@ -69,6 +69,8 @@ func (oldVocabulary) Flags(id uint32) uint32 {
 	return 0
 }
 
+func (v oldVocabulary) EncodeData(text string) []uint32 { return v.Encode(text) }
+
 func (oldVocabulary) Encode(text string) (ids []uint32) {
 	for text != "" {
 		id, n := uint32(text[0]), 1

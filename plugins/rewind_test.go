@@ -124,10 +124,11 @@ func (w *walk) reseed(n int) {
 // rewound is the kit's vocabulary: all bytes, then " the", "<s>" and "</s>".
 type rewound struct{ *kit.World }
 
-func (w rewound) Size() int                { return int(w.VocabSize()) }
-func (w rewound) Bytes(id uint32) []byte   { b, _ := w.TokenBytes(id); return b }
-func (w rewound) Flags(id uint32) uint32   { f, _ := w.TokenFlags(id); return f }
-func (w rewound) Encode(s string) []uint32 { ids, _ := w.World.Encode(s); return ids }
+func (w rewound) Size() int                    { return int(w.VocabSize()) }
+func (w rewound) Bytes(id uint32) []byte       { b, _ := w.TokenBytes(id); return b }
+func (w rewound) Flags(id uint32) uint32       { f, _ := w.TokenFlags(id); return f }
+func (w rewound) Encode(s string) []uint32     { ids, _ := w.World.Encode(s); return ids }
+func (w rewound) EncodeData(s string) []uint32 { return w.Encode(s) }
 
 // TestTakenBackAsNeverAsked: a plugin that was taken back, by replay or from images, does what a fresh one does that
 // was only ever asked about the text that is left, with the random numbers of as many tries.

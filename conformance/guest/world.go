@@ -57,13 +57,21 @@ func (w *World) TokenFlags(id uint32) (uint32, bool) {
 }
 
 // Encode implements Host: the longest word that fits, from left to right.
-func (w *World) Encode(text string) (ids []uint32, ok bool) {
+func (w *World) Encode(text string) (ids []uint32, ok bool) { return w.encode(text, true) }
+
+// EncodeData is Encode of a text in which no special token is recognised.
+func (w *World) EncodeData(text string) (ids []uint32, ok bool) { return w.encode(text, false) }
+
+func (w *World) encode(text string, special bool) (ids []uint32, ok bool) {
 	if !utf8.ValidString(text) {
 		return nil, false
 	}
 	for text != "" {
 		best, length := 0, 0
 		for id, word := range w.Words {
+			if flags, _ := w.TokenFlags(uint32(id)); flags&abi.TokenSpecial != 0 && !special {
+				continue
+			}
 			if len(word) > length && strings.HasPrefix(text, word) {
 				best, length = id, len(word)
 			}

@@ -114,3 +114,17 @@ func (v vocabulary) Encode(text string) []uint32 {
 	ids, _ := v.Host.Encode(text)
 	return ids
 }
+
+// EncodeData implements guest.Vocabulary: of special tokens that a text spells, each character is encoded alone.
+func (v vocabulary) EncodeData(text string) (ids []uint32) {
+	for _, id := range v.Encode(text) {
+		if v.Flags(id)&abi.TokenSpecial == 0 {
+			ids = append(ids, id)
+			continue
+		}
+		for _, r := range string(v.Bytes(id)) {
+			ids = append(ids, v.Encode(string(r))...)
+		}
+	}
+	return ids
+}

@@ -91,6 +91,9 @@ func (v *synthetic) Encode(text string) []uint32 {
 	return ids
 }
 
+// EncodeData implements guest.Vocabulary.
+func (v *synthetic) EncodeData(text string) []uint32 { return vocabulary{v.host()}.EncodeData(text) }
+
 func (v *synthetic) host() syntheticHost { return syntheticHost{v} }
 
 // syntheticHost answers imports by the vocabulary.

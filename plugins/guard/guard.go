@@ -213,6 +213,9 @@ func (c *Checker) readEdits(v *llm.GuardView, x *llm.Verdict, out array) error {
 			return fmt.Errorf("verdict replace: edit %d takes bytes %d to %d, want them in order from %d to %d", i, from, to,
 				done, end)
 		}
+		if inside(v.Text, from) || inside(v.Text, to) {
+			return fmt.Errorf("verdict replace: edit %d takes bytes %d to %d, which are no whole characters", i, from, to)
+		}
 		words, err := array{out.memory, binary.LittleEndian.Uint32(at[8:]), binary.LittleEndian.Uint32(at[12:])}.
 			bytes("verdict replace", abi.MaxGuardText)
 		if err != nil {
@@ -235,24 +238,32 @@ func (c *Checker) readEdits(v *llm.GuardView, x *llm.Verdict, out array) error {
 	if text.Len() > abi.MaxGuardText {
 		return fmt.Errorf("verdict replace: a text of %d bytes, the limit is %d", text.Len(), abi.MaxGuardText)
 	}
-	// An edit may take a part of a character.
-	x.Text = strings.ToValidUTF8(text.String(), "\uFFFD")
+	x.Text = text.String()
 	return nil
 }
 
-// readText looks up the tokens of a verdict's text.
+// inside reports whether a place lies inside a character of a text.
+func inside(text []byte, at uint32) bool { return int(at) < len(text) && !utf8.RuneStart(text[at]) }
+
+// readText looks up the tokens of a verdict's text. What is inserted may have special tokens, but for those that end a
+// sequence. What a client gets instead of the model's words is text, whatever it spells: the model's own words in it,
+// and those of a client's parameters, may spell such tokens.
 func (c *Checker) readText(x *llm.Verdict) error {
 	if err := c.entry.Charge(int64(len(x.Text)) * textFuel); err != nil {
 		return err
 	}
 	vocab := c.s.Guest().Vocabulary()
+	if x.Kind == llm.VerdictReplace {
+		x.Tokens = vocab.EncodeData(x.Text)
+		return nil
+	}
 	x.Tokens = vocab.Encode(x.Text)
 	for _, id := range x.Tokens {
 		if vocab.Flags(id)&abi.TokenEnd != 0 {
 			return fmt.Errorf("verdict %s: the text holds token %d, which ends a sequence", x.Kind, id)
 		}
 	}
-	if x.Kind == llm.VerdictInsert && len(x.Tokens) == 0 {
+	if len(x.Tokens) == 0 {
 		return fmt.Errorf("verdict insert: there is nothing to insert")
 	}
 	return nil

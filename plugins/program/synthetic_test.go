@@ -10,10 +10,11 @@ import (
 // words are a vocabulary of single letters, which are all that a Synthetic says.
 type words struct{}
 
-func (words) Size() int              { return 3 }
-func (words) Bytes(id uint32) []byte { return []byte{'a' + byte(id)} }
-func (words) Flags(uint32) uint32    { return 0 }
-func (words) Encode(string) []uint32 { return nil }
+func (words) Size() int                  { return 3 }
+func (words) Bytes(id uint32) []byte     { return []byte{'a' + byte(id)} }
+func (words) Flags(uint32) uint32        { return 0 }
+func (words) Encode(string) []uint32     { return nil }
+func (words) EncodeData(string) []uint32 { return nil }
 
 // TestSyntheticIsDenied: a run does not begin with what it is denied, and has no token where that is all.
 func TestSyntheticIsDenied(t *testing.T) {

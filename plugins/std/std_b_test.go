@@ -130,10 +130,11 @@ func TestThinkingBudget(t *testing.T) {
 // numbered is a vocabulary of any size.
 type numbered int
 
-func (n numbered) Size() int            { return int(n) }
-func (numbered) Bytes(id uint32) []byte { return fmt.Appendf(nil, "%d ", id) }
-func (numbered) Flags(uint32) uint32    { return 0 }
-func (numbered) Encode(string) []uint32 { return nil }
+func (n numbered) Size() int                { return int(n) }
+func (numbered) Bytes(id uint32) []byte     { return fmt.Appendf(nil, "%d ", id) }
+func (numbered) Flags(uint32) uint32        { return 0 }
+func (numbered) Encode(string) []uint32     { return nil }
+func (numbered) EncodeData(string) []uint32 { return nil }
 
 // golden is a case of testdata/watermark_goldens.json.
 type golden struct {

@@ -16,10 +16,11 @@ import (
 // tokens is a vocabulary in which a token is the bytes at its place.
 type pieced []string
 
-func (v pieced) Size() int                { return len(v) }
-func (v pieced) Bytes(id uint32) []byte   { return []byte(v[id]) }
-func (v pieced) Flags(uint32) uint32      { return 0 }
-func (v pieced) Encode(s string) []uint32 { return make([]uint32, min(len(s), 1)) }
+func (v pieced) Size() int                    { return len(v) }
+func (v pieced) Bytes(id uint32) []byte       { return []byte(v[id]) }
+func (v pieced) Flags(uint32) uint32          { return 0 }
+func (v pieced) Encode(s string) []uint32     { return make([]uint32, min(len(s), 1)) }
+func (v pieced) EncodeData(s string) []uint32 { return v.Encode(s) }
 
 // watched is a sequence beside which another guard lets nothing go until `others` tokens are held.
 type watched struct {

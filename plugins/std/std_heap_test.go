@@ -152,6 +152,8 @@ func (v lexicon) Flags(id uint32) uint32 {
 	}
 	return 0
 }
+func (v lexicon) EncodeData(text string) []uint32 { return v.Encode(text) }
+
 func (v lexicon) Encode(text string) (ids []uint32) {
 	for i := range len(text) {
 		ids = append(ids, uint32(text[i]))

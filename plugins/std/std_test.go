@@ -125,10 +125,11 @@ func TestDescribed(t *testing.T) {
 // words is the kit's vocabulary: all bytes, then " the", "<s>" and "</s>".
 type words struct{ *kit.World }
 
-func (w words) Size() int                { return int(w.VocabSize()) }
-func (w words) Bytes(id uint32) []byte   { b, _ := w.TokenBytes(id); return b }
-func (w words) Flags(id uint32) uint32   { f, _ := w.TokenFlags(id); return f }
-func (w words) Encode(s string) []uint32 { ids, _ := w.World.Encode(s); return ids }
+func (w words) Size() int                    { return int(w.VocabSize()) }
+func (w words) Bytes(id uint32) []byte       { b, _ := w.TokenBytes(id); return b }
+func (w words) Flags(id uint32) uint32       { f, _ := w.TokenFlags(id); return f }
+func (w words) Encode(s string) []uint32     { ids, _ := w.World.Encode(s); return ids }
+func (w words) EncodeData(s string) []uint32 { return w.Encode(s) }
 
 // tryLoad loads a module as the server does, with the default limits.
 func tryLoad(t testing.TB, wasm []byte, config string) (*guest.Guest, error) {

@@ -48,6 +48,8 @@ func (m marked) Flags(id uint32) uint32 {
 	return abi.TokenSpecial
 }
 
+func (m marked) EncodeData(text string) []uint32 { return m.Encode(text) }
+
 func (m marked) Encode(text string) (ids []uint32) {
 next:
 	for text != "" {

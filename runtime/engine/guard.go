@@ -117,6 +117,16 @@ func (h *holdback) boundary(position int) int {
 	return h.released() + at
 }
 
+// spelled is the position of a replacement without the tokens at its end that have a part of a character alone, which
+// goes on behind them: they add nothing to its text, and go with the rest of the character.
+func (h *holdback) spelled(position int) int {
+	at := position - h.released()
+	for at > 1 && h.held[at-1].open && h.held[at-1].end == h.held[at-2].end {
+		at--
+	}
+	return h.released() + at
+}
+
 // goesOn reports whether more tokens come behind those before position.
 func (h *holdback) goesOn(position int) bool {
 	return position < len(h.output) || h.held[len(h.held)-1].fin.Reason == llm.FinishNone
@@ -194,6 +204,9 @@ func (h *holdback) ask(t *pickTask) error {
 				return fmt.Errorf("%w: guard %s: %w", llm.ErrPlugin, g.rules.Name, err)
 			}
 			g.v, g.saw = h.bounded(g, v), n
+			if v.Kind == llm.VerdictReplace {
+				g.v.Position = h.spelled(v.Position)
+			}
 			if v.Done {
 				g.done, g.at = true, n
 			}

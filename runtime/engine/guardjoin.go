@@ -131,7 +131,6 @@ func (h *holdback) join(t *pickTask, all []*guardian) {
 		}
 	}
 	text, tokens := joinedText(string(whole), edits), []llm.Token(nil)
-	text = strings.ToValidUTF8(text, "\uFFFD") // an edit may take a part of a character
 	for _, g := range all {
 		if g.v.Text == text {
 			tokens = g.v.Tokens

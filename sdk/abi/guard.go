@@ -132,10 +132,12 @@ const (
 	// whenever the same tokens are before it; -Inf forbids. Without entries the token that was there is forbidden.
 	VerdictRewind = 1
 	// VerdictInsert takes back all tokens from position on. out is UTF-8, at most [MaxGuardText] bytes, with whose
-	// tokens the model goes on. If the sequence was about to end, the token that ended it goes too.
+	// tokens the model goes on; special ones in it are recognised, and one that ends a sequence is a fault. If the
+	// sequence was about to end, the token that ended it goes too.
 	VerdictInsert = 2
 	// VerdictReplace gives the client a text instead of the tokens before position, released < position. out is UTF-8,
-	// at most [MaxGuardText] bytes, or none, or with [FlagEdits] edits. The model goes on from its own.
+	// at most [MaxGuardText] bytes, or none, or with [FlagEdits] edits; it is text, whatever special tokens it spells.
+	// The model goes on from its own.
 	VerdictReplace = 3
 	// VerdictStop lets the tokens before position go out and ends the sequence. out is UTF-8, at most [MaxReason]
 	// bytes: why, for the client.

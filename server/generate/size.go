@@ -148,16 +148,26 @@ func (s *Service) Together(d *Draft) int {
 	return max(1, s.limits.perRequest()/n.rows())
 }
 
-// CheckTogether refuses a request that generates more texts with the settings of d at the same time than it may. field
-// is the one that holds them.
+// CheckTogether refuses a request that generates more texts with the settings of d at the same time than it may, and
+// one of several texts with settings that are refused of one. field is the one that holds them.
 func (s *Service) CheckTogether(d *Draft, field string, texts int) error {
 	if texts < 2 {
 		return nil // Start checks one
 	}
-	if most := s.Together(d); texts > most {
-		return invalid(field,
-			"`%s` must have at most %d entries with as many sequences each: together they may be %d, "+
-				"half of max_concurrent_requests. Given: %d", field, most, s.limits.perRequest(), texts)
+	n, err := s.sized(d)
+	if err != nil {
+		return err
 	}
-	return nil
+	most := max(1, s.limits.perRequest()/n.rows())
+	switch {
+	case texts <= most:
+		return nil
+	case n.program != "":
+		return invalid(field,
+			"`%s` must have at most %d entries with program `%s`, which takes %d places for each: together they may take %d, "+
+				"half of max_concurrent_requests. Given: %d", field, most, n.program, n.rows(), s.limits.perRequest(), texts)
+	}
+	return invalid(field,
+		"`%s` must have at most %d entries with as many sequences each: together they may be %d, "+
+			"half of max_concurrent_requests. Given: %d", field, most, s.limits.perRequest(), texts)
 }

@@ -42,10 +42,11 @@ var kept struct {
 // oneToken is the least of vocabularies.
 type oneToken struct{}
 
-func (oneToken) Size() int              { return 1 }
-func (oneToken) Bytes(uint32) []byte    { return []byte("x") }
-func (oneToken) Flags(uint32) uint32    { return 0 }
-func (oneToken) Encode(string) []uint32 { return nil }
+func (oneToken) Size() int                  { return 1 }
+func (oneToken) Bytes(uint32) []byte        { return []byte("x") }
+func (oneToken) Flags(uint32) uint32        { return 0 }
+func (oneToken) Encode(string) []uint32     { return nil }
+func (oneToken) EncodeData(string) []uint32 { return nil }
 
 // keepModules has kept load them, at the first call.
 func keepModules(t testing.TB) {

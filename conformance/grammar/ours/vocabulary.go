@@ -37,6 +37,9 @@ func (v vocabulary) Flags(id uint32) (flags uint32) {
 // Encode implements plugins.Vocabulary. Guests that compile grammars do not ask for it.
 func (v vocabulary) Encode(string) []uint32 { return nil }
 
+// EncodeData implements plugins.Vocabulary, likewise.
+func (v vocabulary) EncodeData(string) []uint32 { return nil }
+
 func readVocabulary(path string) (vocabulary, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

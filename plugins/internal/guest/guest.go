@@ -30,6 +30,8 @@ type Vocabulary interface {
 	Flags(id uint32) uint32
 	// Encode returns the tokens of a text in UTF-8, special ones in it recognised and none added.
 	Encode(text string) []uint32
+	// EncodeData is Encode of a text in which no special token is recognised, whatever it spells.
+	EncodeData(text string) []uint32
 }
 
 // Config is one plugin as its operator wants it.

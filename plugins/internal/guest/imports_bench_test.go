@@ -12,10 +12,11 @@ import (
 // manyWords is a vocabulary that is too large for the processor's caches.
 type manyWords [][]byte
 
-func (w manyWords) Size() int              { return len(w) }
-func (w manyWords) Bytes(id uint32) []byte { return w[id] }
-func (w manyWords) Flags(uint32) uint32    { return 0 }
-func (w manyWords) Encode(string) []uint32 { return nil }
+func (w manyWords) Size() int                  { return len(w) }
+func (w manyWords) Bytes(id uint32) []byte     { return w[id] }
+func (w manyWords) Flags(uint32) uint32        { return 0 }
+func (w manyWords) Encode(string) []uint32     { return nil }
+func (w manyWords) EncodeData(string) []uint32 { return nil }
 
 // BenchmarkImports measures the time per unit of fuel in calls of the imports: it should be 0.2 ns, at most 0.8. It
 // takes the minimum of several runs, in thread time, so that other load has little effect.

@@ -299,6 +299,30 @@ func TestContext(t *testing.T) {
 	}
 }
 
+// TestContextOfReplaced: where a guard gives other words, the context has the tokens of what the client reads, and none
+// of the model's.
+func TestContextOfReplaced(t *testing.T) {
+	e := &generatetest.Engine{Script: func(r engine.Request) []engine.Event {
+		all := generatetest.Sequence(r, 0, llm.FinishLength, generate.Token{Token: 1, Text: "a"},
+			generate.Token{Token: 2, Text: " [redacted,"}, generate.Token{Token: 2, Text: " twice]"},
+			generate.Token{Token: 3, Text: " end"})
+		all[1].Replaced, all[2].Replaced = true, true
+		return all
+	}}
+	s := newServer(e, &generatetest.Chat{}, newShelf())
+	rec := post(s, "/api/generate", `{"model":"demo","prompt":"a b","stream":false}`)
+	var got struct{ Context []llm.Token }
+	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	const said = " [redacted, twice]"
+	want := slices.Concat(e.Requests()[0].Prompt, []llm.Token{1}, generatetest.Words{}.EncodeSpans(said, nil),
+		[]llm.Token{3})
+	if !slices.Equal(got.Context, want) {
+		t.Errorf("context is %v, want %v", got.Context, want)
+	}
+}
+
 // TestTruncate: the oldest messages that do not fit are left out, those of the system are not.
 func TestTruncate(t *testing.T) {
 	messages := `{"role":"system","content":"sys"}`

@@ -37,6 +37,7 @@ type turn struct {
 	tokens         []deltas.Scored
 
 	generated []llm.Token
+	replaced  string // what guards gave behind these instead of the model's words
 }
 
 // pump reads the run to its end. emit sends what is there; nil waits for the end. Errors are those of the run, of the
@@ -67,7 +68,12 @@ func (t *turn) pump(ctx context.Context, emit func() error) error {
 
 // take takes an event.
 func (t *turn) take(e *generate.Event) error {
-	t.generated = append(t.generated, e.Token)
+	if e.Replaced {
+		t.replaced += e.Text
+	} else {
+		t.spell()
+		t.generated = append(t.generated, e.Token)
+	}
 	p, err := t.choice.Next(e)
 	if err != nil {
 		return err
@@ -89,6 +95,14 @@ func (t *turn) take(e *generate.Event) error {
 	}
 	t.tokens = append(t.tokens, p.Tokens...)
 	return nil
+}
+
+// spell adds the tokens of a replacement's text: those of its events are not all of it.
+func (t *turn) spell() {
+	if t.replaced != "" {
+		t.generated = append(t.generated, t.call.model.Service.EncodeData(t.replaced)...)
+		t.replaced = ""
+	}
 }
 
 // some reports whether there is something to send.
@@ -171,6 +185,7 @@ func (t *turn) appendLast(b []byte) []byte {
 	}
 	b = wire.AppendString(b, reason)
 	if !t.call.chat && !t.call.raw {
+		t.spell()
 		b = append(b, `,"context":[`...)
 		for i, id := range append(t.run.Request.Prompt[:len(t.run.Request.Prompt):len(t.run.Request.Prompt)],
 			t.generated...) {

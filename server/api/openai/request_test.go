@@ -290,6 +290,10 @@ func TestRefusals(t *testing.T) {
 		{completionPath, `{"prompt":["a","b","c","d"],"n":3}`, 422,
 			rule + "`prompt` must have at most 2 entries with as many sequences each: together they may be 8, " +
 				"half of max_concurrent_requests. Given: 4", "prompt", "validation"},
+		{completionPath, `{"prompt":["a","b"],"n":100}`, 422, rule + "`n` must be >= 1 and <= 8. Given: 100", "n",
+			"validation"},
+		{completionPath, `{"prompt":["a","b"],"best_of":1,"n":2}`, 422,
+			rule + "`best_of` must be >= `n`. Given: 1 and `n` 2", "best_of", "validation"},
 		{completionPath, `{"prompt":["a","b"]}`, 429, "Model is overloaded", "", "overloaded"},
 	} {
 		e := &generatetest.Engine{}

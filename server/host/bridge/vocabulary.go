@@ -45,3 +45,8 @@ func (v vocabulary) Flags(id uint32) (flags uint32) {
 
 // Encode implements plugins.Vocabulary.
 func (v vocabulary) Encode(text string) []uint32 { return v.tok.Encode(text, false) }
+
+// EncodeData implements plugins.Vocabulary.
+func (v vocabulary) EncodeData(text string) []uint32 {
+	return v.tok.EncodeSpans(text, []token.Span{{End: len(text)}})
+}

@@ -42,6 +42,12 @@ func (w Words) Encode(text string) []uint32 {
 	return ids
 }
 
+// EncodeData implements plugins' Vocabulary.
+func (w Words) EncodeData(text string) []uint32 {
+	ids, _ := w.World.EncodeData(text)
+	return ids
+}
+
 // Engine gives an engine whose compiled modules are kept between test runs.
 func Engine(t testing.TB) *sandbox.Engine {
 	t.Helper()

@@ -224,9 +224,16 @@ impl Redact {
             // it began in front
             add(&mut self.parts, text, at.saturating_sub(1), to);
         }
-        let mut strings = self.s.search().map(|s| s.read(all, at, most, &mut self.room));
+        // Of a character in which the text ends U+FFFD stands there; what is in front of it may be the half of a string.
+        let whole = if over { all.len() - torn(&all[text.gone..]) } else { all.len() };
+        let words = &all[..whole];
+        let search = if at < whole { self.s.search() } else { None };
+        let mut strings = search.map(|s| s.read(words, at, most.min(whole), &mut self.room));
         while at < most {
-            let mut best = strings.as_mut().map_or(Found::No, |s| s.look(all, at, over));
+            let mut best = match strings.as_mut() {
+                Some(s) if at < whole => s.look(words, at, over, all.len()),
+                _ => Found::No,
+            };
             if patterns::may_begin(all, at) {
                 let longs = &mut self.longs;
                 best = self.s.kinds.iter().fold(best, |best, k| best.or(k.look(all, at, over, longs)));
@@ -270,7 +277,7 @@ impl Redact {
     /// Replaces the parts in the text up to `to`, where the tokens before a position end. Where a token has more parts
     /// than there is room for, nothing stands instead of the others.
     fn edit(&self, held: &mut Held, text: &Text, to: usize, position: usize) {
-        let parts = self.parts.iter().take_while(|p| p.from < to);
+        let parts = self.parts.iter().take_while(|p| to > text.gone && p.from < to);
         let replaced: usize = parts.clone().map(|p| p.to.min(to) - p.from.max(text.gone)).sum();
         let room = MOST.saturating_sub(to - text.gone - replaced);
         let mut used = 0;
@@ -306,7 +313,8 @@ impl Redact {
         let to = text.prompt + held.ends[keep - 1] as usize;
         // at the end nothing but all can be released
         let part = held.ends_here() && keep < held.ends.len();
-        if part || self.parts.first().map_or(false, |p| p.from < to) {
+        // tokens that have no text go, or wait, with the others of their character
+        if part || to > text.gone && self.parts.first().map_or(false, |p| p.from < to) {
             self.edit(held, text, to, held.released + keep);
         } else {
             held.release(held.released + keep);
@@ -359,6 +367,11 @@ impl Redact {
         let strings = self.s.search().map_or(0, |s| escapes::WIDEST * s.longest() + escapes::LONGEST);
         strings.max(patterns::LONGEST)
     }
+}
+
+/// So many bytes at the end of a text stand for what is not there of its last character.
+fn torn(text: &[u8]) -> usize {
+    text.rchunks(3).take_while(|c| *c == "\u{fffd}".as_bytes()).count() * 3
 }
 
 /// Adds what was found to the parts, in the order in which it begins.

@@ -193,12 +193,13 @@ impl Ahead<'_> {
 }
 
 impl Places<'_> {
-    /// What begins at a place, which is none before those that were looked at.
-    pub fn look(&mut self, text: &[u8], at: usize, over: bool) -> Found {
+    /// What begins at a place, which is none before those that were looked at. Of a string that is not complete where
+    /// the text is over all goes up to `end`.
+    pub fn look(&mut self, text: &[u8], at: usize, over: bool, end: usize) -> Found {
         let found = |begins, place: &dyn Fn(usize) -> usize| match begins {
             Begins::Nothing => Found::No,
             Begins::Open => Found::Maybe,
-            Begins::Enough => Found::To(text.len()),
+            Begins::Enough => Found::To(end),
             Begins::To(to) => Found::To(place(to)),
         };
         let plain = found(self.plain.look(self.strings, text, at, over), &|to| to);

@@ -124,6 +124,44 @@ fn behind(params: &str, prompt: &str, output: &str, step: usize, end: u32) -> St
     w.shown
 }
 
+/// Where a text ends inside a character, it has U+FFFD at its end. What stands in front of that is the half of a string,
+/// or is not, as it would be without.
+#[test]
+fn ends_inside_a_character() {
+    let p = r#"{"patterns":[],"strings":["極秘計画アルファ","Süß","🚀N世"]}"#;
+    for (text, want) in [
+        ("It is 極秘計画アルフ\u{fffd}", "It is [redacted]"),
+        ("It is 極秘計画\u{fffd}", "It is [redacted]"),
+        ("It is 極\u{fffd}", "It is 極\u{fffd}"),
+        ("極秘計画アルファ\u{fffd}", "[redacted]\u{fffd}"),
+        ("極秘計画アルフ\u{fffd}.", "極秘計画アルフ\u{fffd}."),
+        ("\u{fffd}", "\u{fffd}"),
+        ("\\u6975秘計画アルフ\u{fffd}", R),
+    ] {
+        for step in 1..8 {
+            assert_eq!(behind(p, "", text, step, reason::LENGTH), want, "{:?} by {}", text, step);
+            assert_eq!(behind(p, "x", text, step, reason::EOS), want, "{:?} by {}", text, step);
+        }
+    }
+    // Of some tokenizers each byte has one.
+    testing::vocabulary(&["j🚀N", "\u{fffd}\u{fffd}"]);
+    let mut w = Watched::<Redact>::begin(p, &[]).unwrap();
+    w.push(0, reason::NONE).unwrap();
+    w.push(1, reason::LENGTH).unwrap();
+    assert_eq!(w.shown, "j[redacted]");
+}
+
+/// The first tokens of a character have no text. What began in the prompt is replaced with the last of them.
+#[test]
+fn first_tokens_have_no_text() {
+    testing::vocabulary(&["Hi é", "", "", "é", " yes"]);
+    let mut w = Watched::<Redact>::begin(r#"{"patterns":[],"strings":["éé"]}"#, &[0]).unwrap();
+    for t in 1..5 {
+        w.push(t, if t == 4 { reason::EOS } else { reason::NONE }).unwrap();
+    }
+    assert_eq!(w.shown, "[redacted] yes");
+}
+
 /// Texts with something in them, where that is, and how many bytes of it a client may read in pieces.
 fn secrets() -> Vec<(&'static str, String, usize)> {
     let p = r#"{"patterns":[],"strings":["Project Falcon"]}"#;
@@ -287,7 +325,7 @@ fn strings_one_by_one() {
                 Some(_) if cut && !over => want = Found::Maybe,
                 _ => {}
             }
-            let got = places.look(&text, at, over);
+            let got = places.look(&text, at, over, text.len());
             let text = String::from_utf8_lossy(&text);
             assert_eq!(got, want, "{:?} in {:?}, at {} of {} to {}, over {} {}", list, text, at, from, to, over, ignore_case);
             found[(got != plain) as usize][match got {
