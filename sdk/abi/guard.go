@@ -100,9 +100,9 @@ const FlagDone = 1
 // FlagEdits: out of [VerdictReplace] is edits, and not a text. The client gets the text of the tokens before position
 // with them made. An edit has four fields u32 of four bytes, [EditSize] bytes: from and to, the bytes of the text that
 // it takes, and the pointer and the number of bytes of the UTF-8 that stands there instead. Edits are in the order of
-// the text and do not overlap: context <= from <= to, and from is not before the to of the edit in front. There are at
-// most [MaxEdits], or none, and the text that they make has at most [MaxGuardText] bytes. Where guards replace
-// together, edits tell exactly what each one takes; of a text that can only be guessed, and more may go.
+// the text, of whole characters, and do not overlap: context <= from <= to, and from is not before the to of the edit
+// in front. There are at most [MaxEdits], or none, and the text that they make has at most [MaxGuardText] bytes. Where
+// guards replace together, edits tell exactly what each one takes; of a text that can only be guessed, and more may go.
 const FlagEdits = 2
 
 // EditSize is the size of an edit.

@@ -61,9 +61,33 @@ static inline uint32_t tgi_watch__fill(tgi_held *h, uint32_t reason) {
   return from;
 }
 
+/* Says what the server would of edits; the text of the tokens before their position ends at end. */
+static inline int tgi_watch__refused(const tgi_held *h, uint32_t end) {
+  const tgi_edit *e = h->out;
+  uint32_t done = h->context;
+  uint64_t size = end - done;
+#define TGI_INSIDE(at) ((at) < h->text_len && (h->text[at] & 0xc0) == 0x80)
+  for (uint32_t i = 0; i < h->out_count && i < TGI_MAX_EDITS; done = e[i++].to) {
+    int order = e[i].from < done || e[i].to < e[i].from || e[i].to > end;
+    if (order || TGI_INSIDE(e[i].from) || TGI_INSIDE(e[i].to)) {
+      fprintf(stderr, "verdict replace: edit %u takes bytes %u to %u, want whole characters in order from %u to %u\n", i,
+              e[i].from, e[i].to, done, end);
+      return 1;
+    }
+    size += e[i].len, size -= e[i].to - e[i].from;
+  }
+#undef TGI_INSIDE
+  if (h->out_count > TGI_MAX_EDITS || size > TGI_MAX_GUARD_TEXT) {
+    fprintf(stderr, "verdict replace: %u edits and a text of %u bytes, the limits are %u and %u\n", h->out_count,
+            (unsigned)size, TGI_MAX_EDITS, TGI_MAX_GUARD_TEXT);
+    return 1;
+  }
+  return 0;
+}
+
 /* Shows the guard a token and does what it says, but for biases. What it takes back is gone from
  * tgi_watch_tokens, what it inserts is there. After a replacement the guard is asked again while tokens are
- * held back. Returns what it said, or 0 if it failed. */
+ * held back. Returns what it said, or 0 if it failed, or with a line on stderr if the server refuses that. */
 static inline const tgi_held *tgi_watch_push(uint32_t token, uint32_t reason) {
   static tgi_held h;
   tgi_watch__tokens[tgi_watch__count++] = token;
@@ -79,7 +103,14 @@ static inline const tgi_held *tgi_watch_push(uint32_t token, uint32_t reason) {
       }
       return &h;
     }
+    uint32_t least = tgi_watch__released + (h.verdict == TGI_REPLACE);
+    if (h.verdict == TGI_RELEASE && reason) least = tgi_watch__count;
+    if (h.position < least || h.position > tgi_watch__count) {
+      fprintf(stderr, "verdict %u: position %u, want %u to %u\n", h.verdict, h.position, least, tgi_watch__count);
+      return 0;
+    }
     uint32_t end = h.position == tgi_watch__released ? tgi_watch__seen : tgi_watch__ends[h.position - tgi_watch__released - 1] + from;
+    if (h.flags & TGI_FLAG_EDITS && tgi_watch__refused(&h, end - from)) return 0;
     if (h.flags & TGI_FLAG_EDITS) {
       const tgi_edit *e = h.out;
       uint32_t at = tgi_watch__seen;

@@ -9,6 +9,7 @@ class NoX extends Guard {
     const edits: Edit[] = [];
     for (let i = h.context; i < h.textLength; i++) {
       if (h.byte(i) == 0x78) edits.push(new Edit(i, i + 1, "<é>"));
+      else if (h.byte(i) == 0x21) edits.push(new Edit(i, i + 2, "")); // which the server refuses, at the end of the text
       else if (h.byte(i) == 0x79) edits.push(new Edit(i, i + 1, ""));
     }
     if (edits.length) h.edit(h.tokenCount, edits);

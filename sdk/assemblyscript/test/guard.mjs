@@ -30,6 +30,9 @@ export class Watched extends Guest {
         if (v.verdict === "insert") this.tokens.push(...this.encode(v.out));
         return v;
       }
+      const least = v.verdict === "replace" ? this.released + 1 : v.verdict === "release" && reason ? this.tokens.length : this.released;
+      if (v.position < least || v.position > this.tokens.length)
+        throw new Error(`verdict ${v.verdict}: position ${v.position}, want ${least} to ${this.tokens.length}`);
       const end = v.position === this.released ? this.seen : ends[v.position - this.released - 1];
       const out = v.verdict === "replace" ? v.out : bytes.slice(this.seen, end);
       this.shown += v.edits ? this.edited(bytes, v.edits, from, end) : text.decode(out);
@@ -43,11 +46,20 @@ export class Watched extends Guest {
   edited(bytes, edits, from, end) {
     let at = this.seen;
     let out = "";
-    for (const e of edits) {
+    if (edits.length > 4096) throw new Error(`verdict replace: ${edits.length} edits, the limit is 4096`);
+    const inside = (i) => (bytes[from + i] & 0xc0) === 0x80;
+    for (const [i, e] of edits.entries()) {
+      const takes = `verdict replace: edit ${i} takes bytes ${e.from} to ${e.to}`;
+      if (from + e.from < at || e.to < e.from || from + e.to > end)
+        throw new Error(`${takes}, want them in order from ${at - from} to ${end - from}`);
+      if (inside(e.from) || inside(e.to)) throw new Error(`${takes}, which are no whole characters`);
       out += text.decode(bytes.slice(at, from + e.from)) + e.words;
       at = from + e.to;
     }
-    return out + text.decode(bytes.slice(at, end));
+    out += text.decode(bytes.slice(at, end));
+    const size = new TextEncoder().encode(out).length;
+    if (size > 4096) throw new Error(`verdict replace: a text of ${size} bytes, the limit is 4096`);
+    return out;
   }
 
   /** The text that was generated, where those of the tokens end that are held back, and where its part that is shown begins. */

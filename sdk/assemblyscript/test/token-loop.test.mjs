@@ -41,6 +41,21 @@ test("a guard says its edits", () => {
   }
 });
 
+test("edits that the server refuses are an error", () => {
+  for (const [word, error] of [
+    ["!", /edit 0 takes bytes 0 to 2, want them in order from 0 to 1/],
+    ["!é", /edit 0 takes bytes 0 to 2, which are no whole characters/],
+    ["!x", /edit 1 takes bytes 1 to 2, want them in order from 2 to 2/],
+    ["!?x", undefined],
+    ["!!?", /edit 1 takes bytes 1 to 3, want them in order from 2 to 3/],
+  ]) {
+    const g = new Watched(`${built}/edits.wasm`, [word]);
+    assert.equal(g.watch("{}", []), "");
+    if (error) assert.throws(() => g.push(0), error);
+    else assert.equal(g.push(0) && g.shown, "<é>");
+  }
+});
+
 test("think-then-answer thinks within a budget", () => {
   const words = ["Q", " hm", "</think>", " 4", "\nTime is up.\n", "hint", "</s>"];
   const open = () => new Scripted(`${built}/think-then-answer.wasm`, words);

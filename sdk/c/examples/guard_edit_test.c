@@ -14,6 +14,8 @@ static tgi_error check(tgi_held *h) {
   uint32_t n = 0;
   for (uint32_t i = h->context; i < h->text_len && n < 64; i++)
     if (h->text[i] == 'x') edits[n] = (tgi_edit){i, i + 1, "<>", n % 3 ? 2 : 0}, n++;
+  for (uint32_t i = h->context; i < h->text_len; i++) /* which the server refuses */
+    if (h->text[i] == '!') edits[n] = (tgi_edit){i, i + 2, "", 0}, n++;
   if (n) tgi_guard_edit(h, h->token_count, edits, n);
   return TGI_OK;
 }
@@ -22,8 +24,8 @@ TGI_GUARD(begin, check)
 #include "tgi_test_guard.h"
 
 int main(void) {
-  const char *vocab[] = {"a", "x", "bxxcx", "</s>"};
-  tgi_test_vocab(vocab, 4);
+  const char *vocab[] = {"a", "x", "bxxcx", "!", "!\xc3\xa9", "!?", "</s>"};
+  tgi_test_vocab(vocab, 7);
   TGI_CHECK(!tgi_watch("{}", 0, 0));
   TGI_CHECK(tgi_watch_push(0, TGI_GOES_ON)->verdict == TGI_RELEASE);
   const tgi_held *h = tgi_watch_push(2, TGI_GOES_ON);
@@ -32,5 +34,11 @@ int main(void) {
   TGI_CHECK(tgi_watch_push(0, TGI_GOES_ON)->flags == 0);
   TGI_CHECK(tgi_watch_push(1, TGI_GOES_ON)->out_count == 1);
   TGI_CHECK(tgi_same(tgi_watch_shown(), "ab<>c<>a"));
+  for (uint32_t token = 3; token < 5; token++) {
+    TGI_CHECK(!tgi_watch("{}", 0, 0));
+    TGI_CHECK(!tgi_watch_push(token, TGI_GOES_ON)); /* beyond the text, and inside a character */
+  }
+  TGI_CHECK(!tgi_watch("{}", 0, 0));
+  TGI_CHECK(tgi_watch_push(5, TGI_GOES_ON) && tgi_same(tgi_watch_shown(), ""));
   return tgi_test_done();
 }

@@ -1,6 +1,9 @@
 package plugintest
 
 import (
+	"fmt"
+	"unicode/utf8"
+
 	"tgi/sdk/abi"
 	"tgi/sdk/go/guard"
 	"tgi/sdk/go/internal/host"
@@ -31,7 +34,8 @@ func Watch(p guard.Plugin, params string, prompt ...uint32) (*Watched, error) {
 // Push shows the guard a token and does what it says, but for biases: what is
 // taken back is gone from Tokens, what is inserted is there. reason is one of
 // abi.ReasonNone to abi.ReasonGuard. After a replacement the guard is asked
-// again while tokens are held back, as by the server.
+// again while tokens are held back, as by the server. A position or edits that
+// the server refuses are an error.
 func (w *Watched) Push(token, reason uint32) (guard.Result, error) {
 	w.Tokens = append(w.Tokens, token)
 	for {
@@ -41,6 +45,9 @@ func (w *Watched) Push(token, reason uint32) (guard.Result, error) {
 		}
 		w.known = len(w.Tokens)
 		r := s.Result()
+		if err := checkPosition(s); err != nil {
+			return guard.Result{}, err
+		}
 		switch r.Verdict {
 		case abi.VerdictRewind, abi.VerdictInsert:
 			ids, _ := host.Current.Encode(r.Text)
@@ -48,6 +55,9 @@ func (w *Watched) Push(token, reason uint32) (guard.Result, error) {
 			w.known = r.Position
 			return r, nil
 		case abi.VerdictReplace:
+			if err := checkEdits(s, w.end(s, r.Position)-w.seen+s.Context); err != nil {
+				return guard.Result{}, err
+			}
 			w.Shown += r.Replacement(text[w.seen:w.end(s, r.Position)], s.Context)
 		default:
 			w.Shown += string(text[w.seen:w.end(s, r.Position)])
@@ -57,6 +67,53 @@ func (w *Watched) Push(token, reason uint32) (guard.Result, error) {
 			return r, nil
 		}
 	}
+}
+
+// checkPosition says what the server would of a step's position.
+func checkPosition(s *guard.Step) error {
+	r := s.Result()
+	least, most := s.Released, len(s.Tokens)
+	switch {
+	case r.Verdict == abi.VerdictRelease && s.Reason != abi.ReasonNone:
+		least = most
+	case r.Verdict == abi.VerdictRewind:
+		most--
+	case r.Verdict == abi.VerdictReplace:
+		least++
+	}
+	if r.Position < least || r.Position > most {
+		return fmt.Errorf("verdict %s: position %d, want %d to %d", abi.VerdictNames[r.Verdict], r.Position, least,
+			most)
+	}
+	return nil
+}
+
+// checkEdits says what the server would of a step's edits; the text of the
+// tokens before their position ends at end.
+func checkEdits(s *guard.Step, end int) error {
+	edits := s.Result().Edits
+	if len(edits) > abi.MaxEdits {
+		return fmt.Errorf("verdict replace: %d edits, the limit is %d", len(edits), abi.MaxEdits)
+	}
+	inside := func(at int) bool { return at < len(s.Text) && !utf8.RuneStart(s.Text[at]) }
+	done, size := s.Context, end-s.Context
+	for i, e := range edits {
+		switch {
+		case e.From < done || e.To < e.From || e.To > end:
+			return fmt.Errorf("verdict replace: edit %d takes bytes %d to %d, want them in order from %d to %d", i,
+				e.From, e.To, done, end)
+		case inside(e.From) || inside(e.To):
+			return fmt.Errorf("verdict replace: edit %d takes bytes %d to %d, which are no whole characters", i,
+				e.From, e.To)
+		case !utf8.ValidString(e.Words):
+			return fmt.Errorf("verdict replace: the words of edit %d are not UTF-8", i)
+		}
+		done, size = e.To, size+e.From-e.To+len(e.Words)
+	}
+	if edits != nil && size > abi.MaxGuardText {
+		return fmt.Errorf("verdict replace: a text of %d bytes, the limit is %d", size, abi.MaxGuardText)
+	}
+	return nil
 }
 
 // end returns where the text before a position ends.

@@ -112,6 +112,33 @@ impl Verdict {
         &self.text[e.words as usize..(e.words + e.len) as usize]
     }
 
+    /// What the server would say of the edits, in `text` of which that of the tokens before the position ends at `end`.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn check(&self, text: &[u8], context: usize, end: usize) -> Result<()> {
+        use alloc::format;
+        let (mut done, mut size) = (context, end - context);
+        let inside = |at: usize| text.get(at).map_or(false, |b| b & 0xc0 == 0x80);
+        if self.edits.len() > 4096 {
+            return Err(format!("verdict replace: {} edits, the limit is 4096", self.edits.len()));
+        }
+        for (i, e) in self.edits.iter().enumerate() {
+            let (from, to) = (e.from as usize, e.to as usize);
+            let takes = format!("verdict replace: edit {} takes bytes {} to {}", i, from, to);
+            if from < done || to < from || to > end {
+                return Err(format!("{}, want them in order from {} to {}", takes, done, end));
+            }
+            if inside(from) || inside(to) {
+                return Err(format!("{}, which are no whole characters", takes));
+            }
+            done = to;
+            size = size + e.len as usize + from - to;
+        }
+        if self.exact && size > 4096 {
+            return Err(format!("verdict replace: a text of {} bytes, the limit is 4096", size));
+        }
+        Ok(())
+    }
+
     /// What a replacement makes of `text`, that of the tokens before its position; `from` is the first byte of that.
     pub fn replacement(&self, text: &[u8], from: usize) -> String {
         if !self.exact {
@@ -198,5 +225,29 @@ impl Held<'_> {
     /// The guard is not to be asked again: all that comes is released.
     pub fn done(&mut self) {
         self.verdict.done = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Edits that the server refuses fail a test, with its words.
+    #[test]
+    fn refused_edits() {
+        for (edits, want) in [
+            (vec![(2..4, "<>"), (4..4, "!")], ""),
+            (vec![(1..3, "")], "edit 0 takes bytes 1 to 3, want them in order from 2 to 7"),
+            (vec![(2..8, "")], "edit 0 takes bytes 2 to 8, want them in order from 2 to 7"),
+            (vec![(2..4, "a"), (3..4, "b")], "edit 1 takes bytes 3 to 4, want them in order from 4 to 7"),
+            (vec![(2..5, "")], "edit 0 takes bytes 2 to 5, which are no whole characters"),
+            (vec![(2..4, &*"a".repeat(5000))], "a text of 5003 bytes, the limit is 4096"),
+        ] {
+            let mut v = Verdict::new();
+            Held { tokens: &[0, 1, 2], prompt: 0, new: 1, released: 1, text: "abcd\u{e9}f".as_bytes(), context: 2,
+                ends: &[4, 7], reason: reason::NONE, verdict: &mut v }.edit(3, edits);
+            let got = v.check("abcd\u{e9}f".as_bytes(), 2, 7).err().unwrap_or_default();
+            assert!(got.ends_with(want) && got.is_empty() == want.is_empty(), "{}", got);
+        }
     }
 }

@@ -121,7 +121,8 @@ impl<G: Guard> Watched<G> {
     }
 
     /// Shows the guard a token and does what it says, but for biases and the text of insertions: what is taken
-    /// back is gone from [`Self::output`]. `reason` is one of [`crate::guard::reason`].
+    /// back is gone from [`Self::output`]. `reason` is one of [`crate::guard::reason`]. A position or edits that the
+    /// server refuses are an error.
     pub fn push(&mut self, token: u32, reason: u32) -> Result<Verdict> {
         self.add(token, reason, false)
     }
@@ -167,6 +168,16 @@ impl<G: Guard> Watched<G> {
                 verdict: &mut v,
             })?;
             self.new = 0;
+            let most = self.tokens.len();
+            let (least, most) = match v.kind {
+                crate::guard::verdict::RELEASE if reason != crate::guard::reason::NONE => (most, most),
+                crate::guard::verdict::REWIND => (self.released, most - 1),
+                crate::guard::verdict::REPLACE => (self.released + 1, most),
+                _ => (self.released, most),
+            };
+            if v.position < least || v.position > most {
+                return Err(format!("verdict {}: position {}, want {} to {}", v.kind, v.position, least, most));
+            }
             let end = |position: usize| ends.get((position - self.released).wrapping_sub(1)).map_or(self.seen_text, |&e| e as usize + from);
             use crate::guard::verdict::*;
             match v.kind {
@@ -174,6 +185,7 @@ impl<G: Guard> Watched<G> {
                 _ if held => {}
                 REPLACE => {
                     let to = end(v.position);
+                    v.check(&text[from..], self.seen_text - from, to - from)?;
                     self.shown.push_str(&v.replacement(&text[self.seen_text..to], self.seen_text - from));
                     self.seen_text = to;
                     self.released = v.position;
