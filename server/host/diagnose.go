@@ -181,7 +181,8 @@ func TryReplacement(changeKinds bool) func(ctx context.Context, cfg config.Confi
 	p config.Plugin, module []byte) error {
 	return func(ctx context.Context, cfg config.Config, was *config.Plugin, p config.Plugin, module []byte) error {
 		kinds, err := TryModule(ctx, cfg, p, module)
-		if err != nil || changeKinds || was == nil || p.Kind != "" {
+		same := was != nil && was.SHA256 != "" && was.SHA256 == p.SHA256 // its file may be damaged
+		if err != nil || changeKinds || was == nil || p.Kind != "" || same {
 			return err
 		}
 		const how = "--change-kinds installs it all the same; a server that runs goes on with what serves until it " +

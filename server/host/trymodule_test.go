@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -74,6 +75,8 @@ func TestTryReplacement(t *testing.T) {
 		}
 		return &c.Plugin[0]
 	}
+	damaged := block(file+".gone", "")
+	damaged.SHA256 = fmt.Sprintf("%x", sha256.Sum256(module("dry")))
 	for _, c := range []struct {
 		was    *config.Plugin
 		kind   string
@@ -92,8 +95,10 @@ func TestTryReplacement(t *testing.T) {
 		{block("builtin:redact", "guard"), "guard", "dry", true, `kind "guard" is wanted`},
 		{block(file+".gone", ""), "", "dry", false, "what it replaces could not be loaded"},
 		{block(file+".gone", ""), "", "dry", true, ""},
+		{damaged, "", "dry", false, ""},
 	} {
 		check, made := TryReplacement(c.change), *block("p.wasm", c.kind)
+		made.SHA256 = fmt.Sprintf("%x", sha256.Sum256(module(c.module)))
 		err := check(t.Context(), config.Default(), c.was, made, module(c.module))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s in the place of %+v, of kind %q: %v, want %q", c.module, c.was, c.kind, err, c.want)
