@@ -324,9 +324,9 @@ func (e *entry) status() Status {
 	case v == nil:
 		return st
 	case e.late:
-		st.Error = "a newer version is still being loaded"
+		st.Source, st.Error = v.source, "a newer version is still being loaded"
 	case e.err != nil:
-		st.Error = "a newer version was rejected: " + st.Error
+		st.Source, st.Error = v.source, "a newer version was rejected: "+st.Error
 	}
 	d := v.guest.Description()
 	st.Version, st.Doc, st.Params = d.Version, d.Doc, slices.Clone(d.Params)

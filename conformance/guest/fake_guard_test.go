@@ -67,6 +67,19 @@ func brokenGuards() map[string][]*fake {
 		m.judge(abi.VerdictRelease, n, 0, 0)
 		m.words(stepAt+abi.GuardFlags, 2)
 	})
+	// edits has a guard replace all, with words of one byte, which is x, instead of bytes from the given ones behind
+	// the text that is out.
+	edits := func(x byte, list ...[2]uint32) *fake {
+		return guarding(func(m *machine, n, _ uint32) {
+			out := m.word(stepAt + abi.GuardContext)
+			m.mem[outAt] = x
+			for i, e := range list {
+				m.words(outAt+4+abi.EditSize*i, out+e[0], out+e[1], outAt, 1)
+			}
+			m.judge(abi.VerdictReplace, n, outAt+4, uint32(len(list)))
+			m.words(stepAt+abi.GuardFlags, abi.FlagEdits)
+		})
+	}
 	describing := func(old, new string) *fake {
 		f := guarding(nil)
 		f.description = strings.Replace(f.description, old, new, 1)
@@ -79,6 +92,8 @@ func brokenGuards() map[string][]*fake {
 			says(abi.VerdictRewind, 0, 0, all), says(abi.VerdictReplace, 0, 0, func(_, released uint32) uint32 {
 				return released
 			})},
+		"edits": {edits('x', [2]uint32{0, 99999}), edits('x', [2]uint32{1, 0}), edits(0xff, [2]uint32{0, 0}),
+			edits('x', [2]uint32{0, 1}, [2]uint32{0, 1}), edits('x', make([][2]uint32, abi.MaxEdits+1)...)},
 		"hold": {says(abi.VerdictRelease, 0, 0, func(_, released uint32) uint32 { return released })},
 		"out":  {says(abi.VerdictRewind, 0x7ffffff0, 9, last), says(abi.VerdictRewind, outAt+2, 1, last)},
 		"id": {guarding(func(m *machine, n, _ uint32) {

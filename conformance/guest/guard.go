@@ -203,22 +203,30 @@ func (w *watched) verdict(status, reason uint32, shown []byte, ends []uint32) An
 
 // edits makes the text of a replacement from its edits, and checks them.
 func (w *watched) edits(a Answer, shown []byte, end int, at, count uint32) Answer {
-	list, inside := w.read(at, count*abi.EditSize)
-	if !inside || count > abi.MaxEdits || at%4 != 0 {
+	list, ok := w.read(at, count*abi.EditSize)
+	if !ok || count > abi.MaxEdits || at%4 != 0 {
 		w.run.report("edits", "%d at %#x, memory ends at %#x", count, at, len(w.Memory()))
 		return a
 	}
-	done := w.seen
+	done, whole := w.seen, utf8.Valid(shown) // which a server's is
+	inside := func(at int) bool { return whole && at < len(shown) && !utf8.RuneStart(shown[at]) }
 	var text []byte
 	for i := range count {
 		field := func(k uint32) uint32 { return binary.LittleEndian.Uint32(list[abi.EditSize*i+4*k:]) }
 		from, to := int(field(0)), int(field(1))
-		words, inside := w.read(field(2), field(3))
-		if from < done || to < from || to > end || !inside || !utf8.Valid(words) {
-			w.run.report("edits", "%d takes bytes %d to %d for %q, want them from %d to %d", i, from, to, words, done, end)
-			return a
+		words, ok := w.read(field(2), field(3))
+		switch {
+		case from < done || to < from || to > end:
+			w.run.report("edits", "%d takes bytes %d to %d, want them in order from %d to %d", i, from, to, done, end)
+		case inside(from) || inside(to):
+			w.run.report("edits", "%d takes bytes %d to %d, which are no whole characters", i, from, to)
+		case !ok || !utf8.Valid(words):
+			w.run.report("edits", "%d has %d bytes at %#x for words: %q", i, field(3), field(2), words)
+		default:
+			text, done = append(append(text, shown[done:from]...), words...), to
+			continue
 		}
-		text, done = append(append(text, shown[done:from]...), words...), to
+		return a
 	}
 	if text = append(text, shown[done:end]...); len(text) > abi.MaxGuardText {
 		w.run.report("text", "%s: %d bytes", abi.VerdictNames[a.Mode], len(text))

@@ -3,6 +3,9 @@ package guest_test
 import (
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -230,6 +233,30 @@ func TestBrokenGuests(t *testing.T) {
 		if !slices.ContainsFunc(guest.Rules, func(r guest.Rule) bool { return r.ID == id }) {
 			t.Errorf("no rule %s", id)
 		}
+	}
+}
+
+// TestReportedRules: what the package reports are rules of its list, also where no guest of a test breaks them.
+func TestReportedRules(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reported, calls := regexp.MustCompile(`report\("([a-z-]+)"`), 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range reported.FindAllSubmatch(text, -1) {
+			calls++
+			if !slices.ContainsFunc(guest.Rules, func(r guest.Rule) bool { return r.ID == string(m[1]) }) {
+				t.Errorf("%s reports %s, which is no rule", file, m[1])
+			}
+		}
+	}
+	if calls < 50 {
+		t.Errorf("%d calls were found", calls)
 	}
 }
 

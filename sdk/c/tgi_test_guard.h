@@ -61,6 +61,25 @@ static inline uint32_t tgi_watch__fill(tgi_held *h, uint32_t reason) {
   return from;
 }
 
+static inline const char *tgi_watch__verdict(const tgi_held *h) {
+  static const char *const names[] = {"release", "rewind", "insert", "replace", "stop"};
+  return h->verdict < 5 ? names[h->verdict] : "unknown";
+}
+
+static inline int tgi_watch__utf8(const void *text, uint32_t len) {
+  const unsigned char *s = text;
+  for (uint32_t i = 0; i < len;) {
+    uint32_t c = s[i], more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : c >= 0xe0 && c < 0xf0 ? 2 : c >= 0xf0 && c < 0xf5 ? 3 : 4;
+    if (more == 4 || more >= len - i) return 0;
+    uint32_t first = more ? s[i + 1] : 0;
+    if ((c == 0xe0 && first < 0xa0) || (c == 0xed && first > 0x9f) || (c == 0xf0 && first < 0x90) || (c == 0xf4 && first > 0x8f)) return 0;
+    for (uint32_t k = 1; k <= more; k++)
+      if ((s[i + k] & 0xc0) != 0x80) return 0;
+    i += more + 1;
+  }
+  return 1;
+}
+
 /* Says what the server would of edits; the text of the tokens before their position ends at end. */
 static inline int tgi_watch__refused(const tgi_held *h, uint32_t end) {
   const tgi_edit *e = h->out;
@@ -68,10 +87,15 @@ static inline int tgi_watch__refused(const tgi_held *h, uint32_t end) {
   uint64_t size = end - done;
 #define TGI_INSIDE(at) ((at) < h->text_len && (h->text[at] & 0xc0) == 0x80)
   for (uint32_t i = 0; i < h->out_count && i < TGI_MAX_EDITS; done = e[i++].to) {
-    int order = e[i].from < done || e[i].to < e[i].from || e[i].to > end;
-    if (order || TGI_INSIDE(e[i].from) || TGI_INSIDE(e[i].to)) {
-      fprintf(stderr, "verdict replace: edit %u takes bytes %u to %u, want whole characters in order from %u to %u\n", i,
-              e[i].from, e[i].to, done, end);
+    int order = e[i].from >= done && e[i].to >= e[i].from && e[i].to <= end;
+    if (!order || TGI_INSIDE(e[i].from) || TGI_INSIDE(e[i].to)) {
+      fprintf(stderr, "verdict replace: edit %u takes bytes %u to %u, ", i, e[i].from, e[i].to);
+      if (order) fprintf(stderr, "which are no whole characters\n");
+      else fprintf(stderr, "want them in order from %u to %u\n", done, end);
+      return 1;
+    }
+    if (!tgi_watch__utf8(e[i].words, e[i].len)) {
+      fprintf(stderr, "verdict replace: the words of edit %u are not UTF-8\n", i);
       return 1;
     }
     size += e[i].len, size -= e[i].to - e[i].from;
@@ -95,6 +119,17 @@ static inline const tgi_held *tgi_watch_push(uint32_t token, uint32_t reason) {
     uint32_t from = tgi_watch__fill(&h, reason);
     if (tgi_guard_check(&h)) return 0;
     tgi_watch__known = tgi_watch__count;
+    uint32_t least = tgi_watch__released + (h.verdict == TGI_REPLACE), most = tgi_watch__count - (h.verdict == TGI_REWIND);
+    if (h.verdict == TGI_RELEASE && reason) least = tgi_watch__count;
+    if (h.position < least || h.position > most) {
+      fprintf(stderr, "verdict %s: position %u, want %u to %u\n", tgi_watch__verdict(&h), h.position, least, most);
+      return 0;
+    }
+    int text = h.verdict == TGI_INSERT || h.verdict == TGI_HALT || h.verdict == TGI_REPLACE;
+    if (text && !(h.flags & TGI_FLAG_EDITS) && !tgi_watch__utf8(h.out, h.out_count)) {
+      fprintf(stderr, "verdict %s: the text is not UTF-8\n", tgi_watch__verdict(&h));
+      return 0;
+    }
     if (h.verdict == TGI_REWIND || h.verdict == TGI_INSERT) {
       tgi_watch__known = tgi_watch__count = h.position;
       if (h.verdict == TGI_INSERT) {
@@ -102,12 +137,6 @@ static inline const tgi_held *tgi_watch_push(uint32_t token, uint32_t reason) {
         tgi_watch__count += n > 0 ? (uint32_t)n : 0;
       }
       return &h;
-    }
-    uint32_t least = tgi_watch__released + (h.verdict == TGI_REPLACE);
-    if (h.verdict == TGI_RELEASE && reason) least = tgi_watch__count;
-    if (h.position < least || h.position > tgi_watch__count) {
-      fprintf(stderr, "verdict %u: position %u, want %u to %u\n", h.verdict, h.position, least, tgi_watch__count);
-      return 0;
     }
     uint32_t end = h.position == tgi_watch__released ? tgi_watch__seen : tgi_watch__ends[h.position - tgi_watch__released - 1] + from;
     if (h.flags & TGI_FLAG_EDITS && tgi_watch__refused(&h, end - from)) return 0;

@@ -181,12 +181,15 @@ func TryReplacement(changeKinds bool) func(ctx context.Context, cfg config.Confi
 	p config.Plugin, module []byte) error {
 	return func(ctx context.Context, cfg config.Config, was *config.Plugin, p config.Plugin, module []byte) error {
 		kinds, err := TryModule(ctx, cfg, p, module)
+		if err != nil && was != nil && was.Kind != "" && was.Kind == p.Kind {
+			return fmt.Errorf("%w; the block says kind = %q, and keeps its keys", err, p.Kind)
+		}
 		same := was != nil && was.SHA256 != "" && was.SHA256 == p.SHA256 // its file may be damaged
 		if err != nil || changeKinds || was == nil || p.Kind != "" || same {
 			return err
 		}
-		const how = "--change-kinds installs it all the same; a server that runs goes on with what serves until it " +
-			"is started again"
+		const how = "--change-kinds installs it all the same; a server that runs takes it with its kind in the block, " +
+			"or when it is started again"
 		before, err := tryPlugin(ctx, cfg, *was)
 		switch {
 		case ctx.Err() != nil:

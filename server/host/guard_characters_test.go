@@ -39,6 +39,9 @@ func TestEndsInsideACharacter(t *testing.T) {
 	for _, c := range []struct{ text, secret, least string }{
 		{"The name is 極秘計画アルファ, yes.", "極秘計画アルファ", "極秘計画"},
 		{"The name is Aktion Seeadler Süß, yes.", "Aktion Seeadler Süß", "Aktion Seea"},
+		{"A b 日本, k.", "日本", "日\uFFFD"},
+		{"A b é漢, k.", "é漢", "é\uFFFD"},
+		{"A b abc\uFFFD and more", "abc\uFFFD", "abc\uFFFD"}, // which the model writes itself
 	} {
 		cut := 0
 		for n := 1; n < 50; n++ {

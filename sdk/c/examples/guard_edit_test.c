@@ -16,6 +16,10 @@ static tgi_error check(tgi_held *h) {
     if (h->text[i] == 'x') edits[n] = (tgi_edit){i, i + 1, "<>", n % 3 ? 2 : 0}, n++;
   for (uint32_t i = h->context; i < h->text_len; i++) /* which the server refuses */
     if (h->text[i] == '!') edits[n] = (tgi_edit){i, i + 2, "", 0}, n++;
+    else if (h->text[i] == '#') edits[n] = (tgi_edit){i, i + 1, "\xed\xa0\x80", 3}, n++;
+    else if (h->text[i] == '&') edits[n] = (tgi_edit){i, i + 1, "\xf0\x9f\xa6\x8a\xc3\xa9", 6}, n++;
+    else if (h->text[i] == '@') return tgi_rewind(h, h->token_count, 0, 0), TGI_OK;
+    else if (h->text[i] == '%') return tgi_insert(h, h->token_count + 1, tgi_str("x")), TGI_OK;
   if (n) tgi_guard_edit(h, h->token_count, edits, n);
   return TGI_OK;
 }
@@ -24,8 +28,8 @@ TGI_GUARD(begin, check)
 #include "tgi_test_guard.h"
 
 int main(void) {
-  const char *vocab[] = {"a", "x", "bxxcx", "!", "!\xc3\xa9", "!?", "</s>"};
-  tgi_test_vocab(vocab, 7);
+  const char *vocab[] = {"a", "x", "bxxcx", "!", "!\xc3\xa9", "#", "@", "%", "!?", "&", "</s>"};
+  tgi_test_vocab(vocab, 11);
   TGI_CHECK(!tgi_watch("{}", 0, 0));
   TGI_CHECK(tgi_watch_push(0, TGI_GOES_ON)->verdict == TGI_RELEASE);
   const tgi_held *h = tgi_watch_push(2, TGI_GOES_ON);
@@ -34,11 +38,12 @@ int main(void) {
   TGI_CHECK(tgi_watch_push(0, TGI_GOES_ON)->flags == 0);
   TGI_CHECK(tgi_watch_push(1, TGI_GOES_ON)->out_count == 1);
   TGI_CHECK(tgi_same(tgi_watch_shown(), "ab<>c<>a"));
-  for (uint32_t token = 3; token < 5; token++) {
+  for (uint32_t token = 3; token < 8; token++) { /* bytes beyond the text, inside a character, no UTF-8, positions */
     TGI_CHECK(!tgi_watch("{}", 0, 0));
-    TGI_CHECK(!tgi_watch_push(token, TGI_GOES_ON)); /* beyond the text, and inside a character */
+    TGI_CHECK(!tgi_watch_push(token, TGI_GOES_ON));
   }
   TGI_CHECK(!tgi_watch("{}", 0, 0));
-  TGI_CHECK(tgi_watch_push(5, TGI_GOES_ON) && tgi_same(tgi_watch_shown(), ""));
+  TGI_CHECK(tgi_watch_push(8, TGI_GOES_ON) && tgi_watch_push(9, TGI_GOES_ON));
+  TGI_CHECK(tgi_same(tgi_watch_shown(), "\xf0\x9f\xa6\x8a\xc3\xa9"));
   return tgi_test_done();
 }

@@ -176,7 +176,8 @@ impl<G: Guard> Watched<G> {
                 _ => (self.released, most),
             };
             if v.position < least || v.position > most {
-                return Err(format!("verdict {}: position {}, want {} to {}", v.kind, v.position, least, most));
+                let name = ["release", "rewind", "insert", "replace", "stop"][v.kind as usize];
+                return Err(format!("verdict {}: position {}, want {} to {}", name, v.position, least, most));
             }
             let end = |position: usize| ends.get((position - self.released).wrapping_sub(1)).map_or(self.seen_text, |&e| e as usize + from);
             use crate::guard::verdict::*;

@@ -224,16 +224,22 @@ impl Redact {
             // it began in front
             add(&mut self.parts, text, at.saturating_sub(1), to);
         }
-        // Of a character in which the text ends U+FFFD stands there; what is in front of it may be the half of a string.
-        let whole = if over { all.len() - torn(&all[text.gone..]) } else { all.len() };
-        let words = &all[..whole];
-        let search = if at < whole { self.s.search() } else { None };
-        let mut strings = search.map(|s| s.read(words, at, most.min(whole), &mut self.room));
+        let mut strings = self.s.search().map(|s| s.read(all, at, most, &mut self.room));
+        // The half of a string may stand in front of what stands for a character in which the text ends.
+        let mut rooms = [Room::default(), Room::default(), Room::default()];
+        let torn = if over { torn(&all[text.gone..]) } else { 0 };
+        let mut fronts = Vec::with_capacity(torn);
+        for (room, n) in rooms.iter_mut().zip(1..=torn) {
+            let front = &all[..all.len() - n * TORN.len()];
+            if let (Some(s), true) = (self.s.search(), at < front.len()) {
+                fronts.push((s.read(front, at, most.min(front.len()), room), front));
+            }
+        }
         while at < most {
-            let mut best = match strings.as_mut() {
-                Some(s) if at < whole => s.look(words, at, over, all.len()),
-                _ => Found::No,
-            };
+            let mut best = strings.as_mut().map_or(Found::No, |s| s.look(all, at, over, 0));
+            for (front, text) in fronts.iter_mut().filter(|f| at < f.1.len()) {
+                best = best.or(front.look(text, at, over, all.len() - text.len()));
+            }
             if patterns::may_begin(all, at) {
                 let longs = &mut self.longs;
                 best = self.s.kinds.iter().fold(best, |best, k| best.or(k.look(all, at, over, longs)));
@@ -369,9 +375,12 @@ impl Redact {
     }
 }
 
-/// So many bytes at the end of a text stand for what is not there of its last character.
+/// What stands in a text for a character in which it ends, or for each of that's bytes.
+const TORN: &[u8] = "\u{fffd}".as_bytes();
+
+/// So many of them may be there at the end of a text: a character in which it ends has at most three bytes.
 fn torn(text: &[u8]) -> usize {
-    text.rchunks(3).take_while(|c| *c == "\u{fffd}".as_bytes()).count() * 3
+    text.rchunks(TORN.len()).take(3).take_while(|c| *c == TORN).count()
 }
 
 /// Adds what was found to the parts, in the order in which it begins.

@@ -168,8 +168,9 @@ impl Unescaped {
 }
 
 impl Ahead<'_> {
-    /// What begins at a place, which is none before those that were looked at.
-    fn look(&mut self, s: &Strings, bytes: &[u8], at: usize, over: bool) -> Begins {
+    /// What begins at a place, which is none before those that were looked at. Where the text is torn, it ends behind
+    /// the bytes inside a character: that counts as the next of a string, since log-probabilities tell its bytes.
+    fn look(&mut self, s: &Strings, bytes: &[u8], at: usize, over: bool, torn: bool) -> Begins {
         let left = bytes.len() - at;
         self.at = at;
         while s.forward.depth(self.node) > left {
@@ -181,7 +182,8 @@ impl Ahead<'_> {
             if !over {
                 return Begins::Open;
             }
-            if left >= ENOUGH || s.all.iter().any(|x| left < x.len() && enough(left, x.len()) && same(x)) {
+            let seen = |x: &[u8]| if torn { left + width(x[left]) - 1 } else { left };
+            if left >= ENOUGH || s.all.iter().any(|x| left < x.len() && enough(seen(x), x.len()) && same(x)) {
                 return Begins::Enough;
             }
         }
@@ -192,17 +194,27 @@ impl Ahead<'_> {
     }
 }
 
+/// The bytes of a character that begins with one.
+fn width(first: u8) -> usize {
+    match first {
+        0xf0..=0xff => 4,
+        0xe0..=0xef => 3,
+        0xc0..=0xdf => 2,
+        _ => 1,
+    }
+}
+
 impl Places<'_> {
-    /// What begins at a place, which is none before those that were looked at. Of a string that is not complete where
-    /// the text is over all goes up to `end`.
-    pub fn look(&mut self, text: &[u8], at: usize, over: bool, end: usize) -> Found {
+    /// What begins at a place, which is none before those that were looked at. Behind the text, which is over then, stand
+    /// so many bytes for a character in which it ends; they go with the half of a string.
+    pub fn look(&mut self, text: &[u8], at: usize, over: bool, torn: usize) -> Found {
         let found = |begins, place: &dyn Fn(usize) -> usize| match begins {
             Begins::Nothing => Found::No,
             Begins::Open => Found::Maybe,
-            Begins::Enough => Found::To(end),
+            Begins::Enough => Found::To(text.len() + torn),
             Begins::To(to) => Found::To(place(to)),
         };
-        let plain = found(self.plain.look(self.strings, text, at, over), &|to| to);
+        let plain = found(self.plain.look(self.strings, text, at, over, torn > 0), &|to| to);
         let (u, ahead) = match &mut self.escaped {
             Some((u, ahead)) => (u, ahead),
             None => return plain,
@@ -216,7 +228,7 @@ impl Places<'_> {
             return plain;
         }
         plain.or(match i == u.bytes.len() {
-            false => found(ahead.look(self.strings, &u.bytes, i, over), &|to| u.place(to)),
+            false => found(ahead.look(self.strings, &u.bytes, i, over, torn > 0), &|to| u.place(to)),
             true if u.cut && !over => Found::Maybe,
             true => Found::No,
         })

@@ -128,7 +128,7 @@ fn behind(params: &str, prompt: &str, output: &str, step: usize, end: u32) -> St
 /// or is not, as it would be without.
 #[test]
 fn ends_inside_a_character() {
-    let p = r#"{"patterns":[],"strings":["極秘計画アルファ","Süß","🚀N世"]}"#;
+    let p = r#"{"patterns":[],"strings":["極秘計画アルファ","Süß","🚀N世","日本","abc\ufffd","x\ufffdyz\ufffd漢"]}"#;
     for (text, want) in [
         ("It is 極秘計画アルフ\u{fffd}", "It is [redacted]"),
         ("It is 極秘計画\u{fffd}", "It is [redacted]"),
@@ -136,6 +136,16 @@ fn ends_inside_a_character() {
         ("極秘計画アルファ\u{fffd}", "[redacted]\u{fffd}"),
         ("極秘計画アルフ\u{fffd}.", "極秘計画アルフ\u{fffd}."),
         ("\u{fffd}", "\u{fffd}"),
+        ("日", "日"),
+        ("It is 日\u{fffd}", "It is [redacted]"),
+        ("Sü\u{fffd}", R),
+        ("S\u{fffd}", "S\u{fffd}"),
+        // the model may write it itself
+        ("an abc\u{fffd}", "an [redacted]"),
+        ("an abc\u{fffd}.", "an [redacted]."),
+        ("an x\u{fffd}yz", "an [redacted]"),
+        ("an x\u{fffd}yz\u{fffd}", "an [redacted]"),
+        ("an x\u{fffd}yz\u{fffd}\u{fffd}", "an [redacted]"),
         ("\\u6975秘計画アルフ\u{fffd}", R),
     ] {
         for step in 1..8 {
@@ -325,7 +335,7 @@ fn strings_one_by_one() {
                 Some(_) if cut && !over => want = Found::Maybe,
                 _ => {}
             }
-            let got = places.look(&text, at, over, text.len());
+            let got = places.look(&text, at, over, 0);
             let text = String::from_utf8_lossy(&text);
             assert_eq!(got, want, "{:?} in {:?}, at {} of {} to {}, over {} {}", list, text, at, from, to, over, ignore_case);
             found[(got != plain) as usize][match got {
