@@ -177,7 +177,8 @@ func cutRoutes() (out []cutRoute) {
 	add("", "/generate", `{"inputs":"Once %s","parameters":{`+settings+`}%s}`, "/generate_stream",
 		"/v1/completions/generate", "/v1/completions/generate_stream", "/invocations", "/", "/invocations")
 	add("", "/", `{"inputs":"Once %s","stream":true,"parameters":{`+settings+`}%s}`)
-	add("", "/vertex", `{"instances":[{"inputs":"Once %s","parameters":{"max_new_tokens":120}}]%s}`)
+	// It always draws: without a seed a draw in the place of what was taken back may be a byte of the secret.
+	add("", "/vertex", `{"instances":[{"inputs":"Once %s","parameters":{"max_new_tokens":120,"seed":1}}]%s}`)
 	add("", "/v1/completions", `{"model":"x","prompt":"Once %s","max_tokens":120,"temperature":0,"logprobs":5,"n":2`+
 		explain+`%s}`, stream)
 	add("plain", "/v1/chat/completions", chat+`,"n":2%s}`, stream)
