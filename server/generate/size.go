@@ -145,8 +145,11 @@ func (s *Service) Together(d *Draft) int {
 	if err != nil {
 		return 1 // it is refused anyway
 	}
-	return max(1, s.limits.perRequest()/n.rows())
+	return s.limits.together(n)
 }
+
+// together is how many texts of a size one request may generate at the same time, at least one.
+func (l Limits) together(n size) int { return max(1, l.perRequest()/n.rows()) }
 
 // CheckTogether refuses a request that generates more texts with the settings of d at the same time than it may, and
 // one of several texts with settings that are refused of one. field is the one that holds them.
@@ -158,7 +161,7 @@ func (s *Service) CheckTogether(d *Draft, field string, texts int) error {
 	if err != nil {
 		return err
 	}
-	most := max(1, s.limits.perRequest()/n.rows())
+	most := s.limits.together(n)
 	switch {
 	case texts <= most:
 		return nil
