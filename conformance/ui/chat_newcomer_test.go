@@ -126,6 +126,37 @@ func TestChatComparesOnPhones(t *testing.T) {
 	}
 }
 
+// TestChatSettingsInWideWindows: whether the settings are open in a wide window is what a person chose there, whatever
+// the window was meanwhile.
+func TestChatSettingsInWideWindows(t *testing.T) {
+	p := openSettled(t, serve(t, "").URL)
+	hidden := `document.querySelector('#panel').hidden`
+	narrow := func() {
+		t.Helper()
+		p.size(390, 844)
+		p.eventually("they are closed in a narrow window", hidden)
+	}
+	narrow()
+	p.click("button", "Settings")
+	p.click("button", "Close the settings")
+	p.eventually("they are closed again", hidden)
+	p.reload()
+	p.reads(".model-name", "tgi-demo")
+	p.eventually("they are closed in a page that was loaded narrow", hidden)
+	p.size(1280, 860)
+	p.eventually("they are open in a wide window", "!"+hidden)
+
+	p.click("button", "Close the settings")
+	narrow()
+	p.click("button", "Settings")
+	p.eventually("they open in a narrow window", "!"+hidden)
+	p.size(1280, 860)
+	p.eventually("they stay closed in a wide window", hidden)
+	p.reload()
+	p.reads(".model-name", "tgi-demo")
+	p.eventually("they stay closed in a page that is loaded again", hidden)
+}
+
 // TestChatOnTouchScreens: Return begins a line where there is no other key for it.
 func TestChatOnTouchScreens(t *testing.T) {
 	s := serve(t, "")

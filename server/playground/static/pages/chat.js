@@ -196,9 +196,17 @@ function build(app) {
     if (state.compare && wide.matches) togglePanel(true);
   }
 
+  // togglePanel keeps what a person wants of a wide window. On a narrow one the settings cover the conversation, and
+  // are open no longer than they are used.
   function togglePanel(open = panel.hidden) {
+    if (wide.matches) state.panel = open;
+    showPanel(open);
+  }
+
+  const wanted = () => wide.matches && (state.panel ?? true);
+
+  function showPanel(open) {
     panel.hidden = !open;
-    state.panel = open;
     settingsButton.setAttribute('aria-expanded', open);
     settingsButton.setAttribute('aria-pressed', open);
     if (open && document.activeElement === settingsButton) panel.querySelector('button, select, input')?.focus();
@@ -295,10 +303,8 @@ function build(app) {
     shown = new AbortController();
     const {signal} = shown;
     root.append(chat, panel);
-    panel.hidden = !(wide.matches && (state.panel ?? true)); // on a narrow screen it covers the conversation
-    wide.addEventListener('change', () => togglePanel(wide.matches), {signal});
-    settingsButton.setAttribute('aria-expanded', !panel.hidden);
-    settingsButton.setAttribute('aria-pressed', !panel.hidden);
+    showPanel(wanted());
+    wide.addEventListener('change', () => showPanel(wanted()), {signal});
     draw();
     form.grow();
     for (const t of threads) t.scroll();
