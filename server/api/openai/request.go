@@ -106,7 +106,7 @@ func newCall(s *settings, f *form, d *dialect.Dialect) (*call, error) {
 		c.n = int(min(*s.draft.N, 1<<20)) // generate refuses far less
 	}
 	s.draft.Rules, s.draft.Stream = generate.OpenAI, s.stream
-	if err := s.searchBeams(); err != nil {
+	if err := s.searchBeams(f); err != nil {
 		return nil, err
 	}
 	if s.maxTokens != nil && d.ReplyErrorObject { // TGI's error speaks of max_new_tokens
@@ -133,7 +133,7 @@ func (c *call) bind(m *dispatch.Model) error {
 
 // searchBeams reads use_beam_search as vLLM does: as many beams as sequences are
 // asked for, unless num_beams says more.
-func (s *settings) searchBeams() error {
+func (s *settings) searchBeams(f *form) error {
 	d := &s.draft
 	if !s.beamSearch || d.NumBeams != nil {
 		return nil
@@ -146,8 +146,11 @@ func (s *settings) searchBeams() error {
 		width, d.BeamsField = *d.BestOf, "best_of"
 	}
 	if width == 1 {
-		return &generate.Invalid{Msg: "`use_beam_search` needs `num_beams`, `best_of` or `n` > 1",
-			Field: "use_beam_search"}
+		counts := "`num_beams` or `n`"
+		if f == &completionForm {
+			counts = "`num_beams`, `best_of` or `n`"
+		}
+		return &generate.Invalid{Msg: "`use_beam_search` needs " + counts + " > 1", Field: "use_beam_search"}
 	}
 	d.NumBeams, d.BestOf = &width, nil
 	return nil

@@ -214,6 +214,8 @@ func TestRefusals(t *testing.T) {
 		{chatPath, `{` + hi + `,"min_tokens":3}`, 422, rule + "`min_tokens` is not supported", "min_tokens",
 			"validation"},
 		{chatPath, `{` + hi + `,"use_beam_search":true}`, 422,
+			rule + "`use_beam_search` needs `num_beams` or `n` > 1", "use_beam_search", "validation"},
+		{completionPath, `{"prompt":"a","use_beam_search":true,"best_of":1}`, 422,
 			rule + "`use_beam_search` needs `num_beams`, `best_of` or `n` > 1", "use_beam_search", "validation"},
 		{completionPath, `{"prompt":"a","use_beam_search":true,"best_of":65}`, 422,
 			rule + "`best_of` must be >= 1 and <= 8. Given: 65", "best_of", "validation"},
