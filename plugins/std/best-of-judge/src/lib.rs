@@ -60,11 +60,12 @@ pub struct Judge;
 impl Program for Judge {
     fn open(config: &Value) -> Result<Self> {
         DEFAULTS.configure(config.json().as_bytes())?;
+        DEFAULTS.with(b"{}")?.distinct()?;
         Ok(Judge)
     }
 
     fn validate(&self, params: &Value) -> Result<()> {
-        DEFAULTS.with(params.json().as_bytes()).map(|_| ())
+        DEFAULTS.with(params.json().as_bytes())?.distinct()
     }
 
     fn run(&mut self, r: &Request) -> Result<()> {
@@ -123,6 +124,14 @@ impl Params {
 
     fn replies(&self) -> (&str, &str) {
         (or(&self.yes, "yes"), or(&self.no, "no"))
+    }
+
+    /// Refuses replies that are the same: no answer would be surer than another.
+    fn distinct(&self) -> Result<()> {
+        match self.replies() {
+            (yes, no) if yes == no => Err(format!("`yes` and `no` are both {:?}: they must differ", yes)),
+            _ => Ok(()),
+        }
     }
 
     /// Refuses a question that has no room behind the request and the beginning of an answer, or that costs more than all

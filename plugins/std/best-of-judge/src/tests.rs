@@ -37,7 +37,14 @@ fn one_is_sent_as_it_is() {
 #[test]
 fn parameters() {
     setup();
-    for (params, want) in [(r#"{"n":0}"#, "n"), (r#"{"n":33}"#, "n"), (r#"{"m":1}"#, "unknown parameter: m")] {
+    let same = r#"`yes` and `no` are both "no": they must differ"#;
+    for (params, want) in [
+        (r#"{"n":0}"#, "n"),
+        (r#"{"n":33}"#, "n"),
+        (r#"{"m":1}"#, "unknown parameter: m"),
+        (r#"{"yes":"no"}"#, same),
+        (r#"{"yes":"no","no":"no"}"#, same),
+    ] {
         let got = program::run::<Judge>(params, "Count").unwrap_err();
         assert!(got.contains(want), "{}: {}", params, got);
     }
