@@ -201,11 +201,11 @@ func TestShareRefuses(t *testing.T) {
 	w.must("second", "tgi check")
 	// So it does where the signatures are gone, and where the signer is no longer trusted.
 	w.must("second", "mv "+file+".artifact.json kept")
-	w.refused("second", "tgi check", "no signature of a signer", ".artifact.json")
+	w.refused("second", "tgi check", "not signed by a [[plugin_signer]]", ".artifact.json")
 	w.must("second", "mv kept "+file+".artifact.json")
 	w.write("second/tgi.toml", strings.Replace(w.read("second/tgi.toml"), "../team.pub", "../fresh.pub", 1))
 	w.must("", "tgi plugin sign --generate fresh")
-	w.refused("second", "tgi check", "no signature of a signer")
+	w.refused("second", "tgi check", "not signed by a [[plugin_signer]]")
 	w.must("second", "tgi plugin rm ban-some")
 	w.write("second/tgi.toml", strings.Replace(w.read("second/tgi.toml"), "../fresh.pub", "../team.pub", 1))
 

@@ -124,7 +124,7 @@ func TestRequireSigned(t *testing.T) {
 		want(status, text, 200, says)
 	}
 	is("dry", "ready", "")
-	is("file", "failed", "no signature of a signer")
+	is("file", "failed", "not signed by a [[plugin_signer]]")
 	write("file.wasm.artifact.json", other(one))
 	if _, err := p.models.Reload(t.Context()); err != nil {
 		t.Fatal(err)

@@ -82,8 +82,8 @@ func (p Policy) names() string {
 	return strings.Join(names, ", ")
 }
 
-// ErrUnsigned means that no signer of the policy has signed.
-var ErrUnsigned = errors.New("no signature of a signer that the policy names")
+// ErrUnsigned means that no signer of the settings has signed.
+var ErrUnsigned = errors.New("not signed by a [[plugin_signer]] of the settings")
 
 // Check returns an error that matches ErrUnsigned if nobody of the policy has signed the artefact. An empty policy
 // accepts everything.

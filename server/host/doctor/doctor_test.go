@@ -94,11 +94,11 @@ func TestBroken(t *testing.T) {
 			spoil: builtin, check: "plugin p", found: "basis", cure: "tgi plugin check"},
 		"a plugin that nobody signed": {settings: plugin(fmt.Sprintf("%x", sha256.Sum256(dry(t)))) +
 			"reference = \"registry.example/p:1\"\n" + signer,
-			spoil: and(builtin, public), check: "plugin p", found: "no signature of a signer",
+			spoil: and(builtin, public), check: "plugin p", found: "not signed by a [[plugin_signer]]",
 			cure: "install a version that one of them signed"},
 		"a plugin of one's own that nobody signed": {settings: plugin("") + signer +
 			"[plugins]\nrequire_signed = true\n", spoil: and(builtin, public), check: "plugin p",
-			found: "no signature of a signer", cure: "tgi plugin sign"},
+			found: "not signed by a [[plugin_signer]]", cure: "tgi plugin sign"},
 		"wrong settings beside no library": {settings: "[runtime]\nort_lib = \"lib.so\"\ndevice = \"gpu\"\n", spoil: lib,
 			check: "ONNX Runtime", found: "lib.so", cure: "set runtime.ort_lib"},
 		"wrong settings and a machine": {settings: "[runtime]\ntreads = 2\n", check: "the rest", status: doctor.Warn,
@@ -311,7 +311,7 @@ func TestPluginCures(t *testing.T) {
 	for _, b := range []broken{
 		{check: "plugin typo", found: "nothing of this name is built in", cure: unknown + "; did you mean dry?"},
 		{check: "plugin wrong", found: "basis", cure: "tgi plugin show builtin:dry"},
-		{check: "plugin p", found: "no signature of a signer", cure: "tgi plugin sign"}, // of the folder
+		{check: "plugin p", found: "not signed by a [[plugin_signer]]", cure: "tgi plugin sign"}, // of the folder
 		{check: "upload sent", found: "no signatures came with the module", cure: "tgi plugin upload"},
 	} {
 		if !b.in(lines) {
