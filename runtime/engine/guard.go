@@ -397,11 +397,19 @@ func (h *holdback) release(t *pickTask, position int) {
 // give makes an event of a token.
 func (h *holdback) give(x picked) {
 	h.sent++
+	if x.pick.Explained != nil && h.hides() {
+		x.pick.Explained = x.pick.Explained.Bare()
+	}
 	if x.fin.Reason != llm.FinishNone {
 		h.count(&x.fin)
 	}
 	h.given = append(h.given, x)
 }
+
+// hides reports whether what was picked now may rest on tokens that nobody saw: those that a guard gave other text for,
+// and those that a program did not emit, which no guard judged. Penalties, plugins and guesses go by them, and an
+// explanation that tells what these did names them.
+func (h *holdback) hides() bool { return h.replaced > 0 || h.emitted != nil }
 
 // count tells in the end of a text what the client got of it, and what guards did.
 func (h *holdback) count(fin *llm.Finish) {

@@ -101,7 +101,6 @@ func (o *Output) Add(x Emitted) ([]Event, error) {
 	gone := slices.DeleteFunc(h.gone.Next(h.output, nil), func(id llm.Token) bool { return id == x.Token })
 	if len(gone) > 0 {
 		x.Top = slices.DeleteFunc(slices.Clone(x.Top), func(t TopToken) bool { return slices.Contains(gone, t.Token) })
-		p.Explained = p.Explained.Without(gone)
 	}
 	if p.Explained != nil {
 		e := *p.Explained // the run's own does not change: the program may emit the token again

@@ -1,6 +1,6 @@
 package llm
 
-import "slices"
+import "math"
 
 // Explain says how much is told of how tokens were chosen. The zero value tells nothing and costs nothing.
 type Explain struct {
@@ -146,36 +146,12 @@ type Rewound struct {
 	Tokens int
 }
 
-// Without returns an explanation that names none of the tokens in gone, but for the picked one. e does not change, and
-// may be nil.
-func (e *Explanation) Without(gone []Token) *Explanation {
-	if e == nil || len(gone) == 0 {
-		return e
-	}
-	is := func(t Token) bool { return t != e.Token && slices.Contains(gone, t) }
-	x := *e
-	x.Candidates, x.Changes = nil, slices.Clone(e.Changes)
-	for _, c := range e.Candidates {
-		if !is(c.Token) {
-			x.Candidates = append(x.Candidates, c)
-		} else if c.Raw > e.Raw || c.Raw == e.Raw && c.Token < e.Token {
-			x.Rank = max(x.Rank-1, 0)
-		}
-	}
-	for i := range x.Changes {
-		c := &x.Changes[i]
-		c.Moved = slices.DeleteFunc(slices.Clone(c.Moved), func(m MovedToken) bool { return is(m.Token) })
-		if is(c.Best.Token) {
-			c.Best, c.Overtook = ExplainedToken{}, false
-		}
-		if c.Forced >= 0 && is(Token(c.Forced)) {
-			c.Forced = -1
-		}
-	}
-	if x.Draft != nil && is(x.Draft.Token) {
-		x.Draft = nil
-	}
-	return &x
+// Bare returns what e tells of the pick alone: the token, who picked it, and what guards did in front of it. e does not
+// change.
+func (e *Explanation) Bare() *Explanation {
+	none := float32(math.Inf(-1))
+	return &Explanation{Token: e.Token, Text: e.Text, Raw: none, Final: none, Pick: e.Pick, By: e.By,
+		Rewound: e.Rewound, Replaced: e.Replaced}
 }
 
 // SetTexts gives each token its text.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ func charactered(t *testing.T) (of func(path, body string) string) {
 	p := guarding(t, func(c *config.Config) {
 		c.Plugin = append(c.Plugin, config.Plugin{Name: "steady", Source: config.Builtin + "redact",
 			Config: map[string]any{"steady": true}})
+		c.Plugin = append(c.Plugin, config.Plugin{Name: "no-repeat-ngram", Source: config.Builtin + "no-repeat-ngram"})
 	})
 	return func(path, body string) string {
 		t.Helper()
@@ -141,5 +143,58 @@ func TestReplacedBesideCharacters(t *testing.T) {
 				t.Errorf("%s behind %q: %s, want %s", name, c[0], reply, want)
 			}
 		}
+	}
+}
+
+// TestPromptEndsInsideACharacter: what begins in a prompt is found where that ends inside a character of it.
+func TestPromptEndsInsideACharacter(t *testing.T) {
+	ask := charactered(t)
+	tokens := func(text string) (ids []int) {
+		var list []struct{ ID int }
+		if err := json.Unmarshal([]byte(ask("/tokenize", fmt.Sprintf(`{"inputs":%q}`, text))), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range list {
+			ids = append(ids, x.ID)
+		}
+		return ids
+	}
+	before := tokens("The town is ")
+	found := 0
+	for _, secret := range []string{"Zürich🙂x", "naïve café", "a極秘b"} {
+		ids := tokens(secret)
+		for k := 1; k < len(ids); k++ {
+			biases := map[string]int{} // each token once, one after the other
+			for i, id := range ids[k:] {
+				biases[fmt.Sprint(id)] = 100 - 10*i
+			}
+			say := func(guard, banned string) string {
+				body, err := json.Marshal(map[string]any{"prompt": slices.Concat(before, ids[:k]), "temperature": 0,
+					"max_tokens": len(ids) - k, "logit_bias": biases, "plugins": []any{
+						map[string]any{"name": "no-repeat-ngram", "params": map[string]int{"n": 1}},
+						map[string]any{"name": guard, "params": map[string]any{"strings": []string{banned}}},
+					}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return textOf(ask("/v1/completions", string(body)))
+			}
+			text := say("redact", "nothing of it")
+			if text == "" || !strings.HasSuffix(secret, text) {
+				continue // the model cannot be brought to say it
+			}
+			found++
+			for _, guard := range []string{"redact", "steady"} {
+				if got := say(guard, secret); got != "[redacted]" {
+					t.Errorf("%s, behind %d tokens of %q: %q", guard, k, secret, got)
+				}
+			}
+			if got := say("banned-strings", secret); got == text {
+				t.Errorf("banned-strings, behind %d tokens of %q: %q", k, secret, got)
+			}
+		}
+	}
+	if found < 12 {
+		t.Errorf("%d prompts end inside a string", found)
 	}
 }

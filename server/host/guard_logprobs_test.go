@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"tgi/server/config"
 )
 
 // scored is what a reply has of its first choice: the text, and the tokens of its log-probabilities.
@@ -172,5 +174,69 @@ func TestExplanationsFitText(t *testing.T) {
 	}
 	if replaced != r.Details.Replaced {
 		t.Errorf("%d tokens are told as replaced, want %d", replaced, r.Details.Replaced)
+	}
+}
+
+// TestExplanationsHide: behind what a guard replaced, explanations tell nothing of what rests on it: penalties and
+// plugins that count the tokens, and guesses that go by them.
+func TestExplanationsHide(t *testing.T) {
+	p := guarding(t, func(c *config.Config) {
+		for _, name := range []string{"no-repeat-ngram", "vote"} {
+			c.Plugin = append(c.Plugin, config.Plugin{Name: name, Source: config.Builtin + name})
+		}
+		c.Model.Speculation.Always = true
+	})
+	type explained struct {
+		Text     string
+		Raw      *float32 `json:"raw_logprob"`
+		Final    *float32 `json:"logprob"`
+		Changes  []struct{ Name string }
+		Others   []any `json:"candidates"`
+		Draft    any
+		Replaced []any
+	}
+	const question = `"messages":[{"role":"user","content":"What is three plus four?"}],"temperature":0,` +
+		`"presence_penalty":0.5,"explain":{"top":20},"prediction":{"type":"content","content":"3 plus 4 is 7."}`
+	list := `{"name":"no-repeat-ngram","params":{"n":2}}`
+	for _, c := range []struct {
+		name, body string
+		program    bool
+	}{
+		{"chat", `{"model":"x",` + question + `,"plugins":[%s]}`, false},
+		{"stream", `{"model":"x","stream":true,` + question + `,"plugins":[%s]}`, false},
+		{"program", `{"model":"x",` + question + `,"plugins":[{"name":"vote","params":{"n":2}},%s]}`, true},
+	} {
+		for _, secret := range []string{"plus 4", "nothing of it"} {
+			status, reply := p.call(t, http.MethodPost, "/v1/chat/completions", []byte(fmt.Sprintf(c.body, list+
+				fmt.Sprintf(`,{"name":"redact","params":{"strings":[%q]}}`, secret))))
+			if status != http.StatusOK {
+				t.Fatalf("%s: %d %s", c.name, status, reply)
+			}
+			var all []explained
+			for line := range strings.Lines(reply) {
+				var r struct {
+					Choices []struct{ Explain []explained }
+				}
+				if json.Unmarshal([]byte(strings.TrimPrefix(strings.TrimSpace(line), "data:")), &r) == nil {
+					for _, x := range r.Choices {
+						all = append(all, x.Explain...)
+					}
+				}
+			}
+			hidden, told := c.program, 0
+			for i, x := range all {
+				hidden = hidden || len(x.Replaced) > 0
+				if whole := x.Raw != nil && len(x.Others) > 0; whole == hidden || hidden && (x.Final != nil ||
+					len(x.Changes) > 0 || x.Draft != nil) {
+					t.Errorf("%s, %s: token %d, %q: hidden is %t, %+v", c.name, secret, i, x.Text, hidden, x)
+				}
+				if x.Draft != nil || len(x.Changes) > 0 {
+					told++
+				}
+			}
+			if len(all) < 6 || hidden != (c.program || secret == "plus 4") || !hidden && told < 6 {
+				t.Errorf("%s, %s: %d explanations, %d tell of something: %s", c.name, secret, len(all), told, reply)
+			}
+		}
 	}
 }

@@ -37,6 +37,16 @@ pub mod reason {
     pub const GUARD: u32 = 4;
 }
 
+/// How many bytes at the end of a text are the beginning of a character. Where a prompt ends in such bytes,
+/// [`Held::text`] has them in front of the rest of the character.
+pub fn unfinished(text: &[u8]) -> usize {
+    let begins = |n: &usize| match core::str::from_utf8(&text[text.len() - n..]) {
+        Err(e) => e.valid_up_to() == 0 && e.error_len().is_none(),
+        Ok(_) => false,
+    };
+    (1..=text.len().min(3)).find(begins).unwrap_or(0)
+}
+
 /// What is held back behind a token. Positions count tokens of the sequence, the prompt's included.
 pub struct Held<'a> {
     /// The sequence so far, the prompt first.

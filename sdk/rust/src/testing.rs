@@ -18,7 +18,7 @@ use std::cell::RefCell;
 
 use crate::json::Value;
 use crate::grammar;
-use crate::guard::{Guard, Held, Verdict};
+use crate::guard::{unfinished, Guard, Held, Verdict};
 use crate::template::{self, Output};
 use crate::tools::{self, kind, Events, Finish, Raw};
 use crate::{Answer, Entry, Grammar, Logits, Result, Step, Template, Tools};
@@ -140,11 +140,17 @@ impl<G: Guard> Watched<G> {
         self.new = self.new.saturating_sub(n);
     }
 
+    /// The bytes of a character that the prompt leaves unfinished.
+    fn begun(&self) -> Vec<u8> {
+        let text: Vec<u8> = self.tokens[self.prompt.saturating_sub(3)..self.prompt].iter().flat_map(|&t| bytes(t)).collect();
+        text[text.len() - unfinished(&text)..].to_vec()
+    }
+
     fn add(&mut self, token: u32, reason: u32, held: bool) -> Result<Verdict> {
         self.tokens.push(token);
         self.new += 1;
         loop {
-            let mut text = Vec::new();
+            let mut text = self.begun();
             let mut ends = Vec::new();
             for (i, &t) in self.tokens.iter().enumerate().skip(self.prompt) {
                 text.extend(bytes(t));
