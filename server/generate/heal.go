@@ -34,6 +34,13 @@ func (s *Service) WithHealing(hidden func(llm.Token) bool, always bool) *Service
 	return s
 }
 
+// noteHealing notes among d's members that mean nothing a token_healing of a prompt that ends where it is meant to.
+func (d *Draft) noteHealing() {
+	if d.Heal != nil && *d.Heal && (d.Conversation != nil || d.Tokens != nil) {
+		d.Unknown = slices.Concat(d.Unknown, []string{"token_healing"})
+	}
+}
+
 // heal takes the last token of r's prompt back if d wants that and another token could stand in its place.
 func (s *Service) heal(d *Draft, r *Request) error {
 	asked := d.Heal != nil && *d.Heal

@@ -104,6 +104,7 @@ func (s *Service) Start(ctx context.Context, d Draft) (*Run, error) {
 
 func (s *Service) start(ctx context.Context, d *Draft) (*Run, error) {
 	began := time.Now()
+	d.noteHealing()
 	if err := s.CheckKnown(d.Unknown); err != nil {
 		return nil, err
 	}

@@ -130,6 +130,34 @@ func TestTokenHealing(t *testing.T) {
 	}
 }
 
+// TestHealingIsOfTexts: what ends where it is meant to is not healed, and the reply tells that.
+func TestHealingIsOfTexts(t *testing.T) {
+	p := openChat(t, nil)
+	const chat = `{"model":"x","max_tokens":2,"messages":[{"role":"user","content":"Hi"}],"token_healing":%s}`
+	for _, c := range []struct{ path, body, on string }{
+		{"/v1/chat/completions", chat, "token_healing"},
+		{"/v1/messages", chat, "token_healing"},
+		{"/v1/responses", `{"model":"x","max_output_tokens":16,"input":"Hi","token_healing":%s}`, "token_healing"},
+		{"/v1/completions", `{"model":"x","max_tokens":2,"prompt":[5,6],"token_healing":%s}`, "token_healing"},
+		{"/v1/completions", `{"model":"x","max_tokens":2,"prompt":"Once upon a t","token_healing":%s}`, ""},
+	} {
+		for _, asked := range []string{"true", "false"} {
+			reply, err := http.Post(p.url+c.path, "application/json", strings.NewReader(fmt.Sprintf(c.body, asked)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			reply.Body.Close()
+			want := c.on
+			if asked == "false" {
+				want = ""
+			}
+			if got := reply.Header.Get("X-Ignored-Fields"); reply.StatusCode != http.StatusOK || got != want {
+				t.Errorf("%s %s: %d, ignored %q, want %q", c.path, asked, reply.StatusCode, got, want)
+			}
+		}
+	}
+}
+
 // forcedStart generates greedily behind a prompt under a mask.
 func (p *plugged) forcedStart(t *testing.T, prompt []llm.Token, m sample.Masker) (out []llm.Token) {
 	t.Helper()
