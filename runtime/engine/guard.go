@@ -437,9 +437,7 @@ func (h *holdback) replace(t *pickTask, g *guardian) {
 	for i, text := range spelled(t.e.codec.Stream(lastTokens(t.history.Prompt, detokContext)), v.Text, tokens) {
 		x := picked{pick: sample.Pick{Token: tokens[i]}, text: text, replaced: true}
 		if told && h.sent < t.q.params.Explain.Tokens {
-			none := float32(math.Inf(-1))
-			x.pick.Explained = &llm.Explanation{Token: tokens[i], Text: text, Raw: none, Final: none,
-				Pick: llm.PickedGuard, By: g.rules.Name}
+			x.pick.Explained = llm.PickAlone(tokens[i], text, llm.PickedGuard, g.rules.Name)
 			h.explain(x.pick.Explained)
 		}
 		over := h.stopsIn(&x, false, t.e.endToken())

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -88,9 +87,7 @@ type Emitted struct {
 func (o *Output) Add(x Emitted) ([]Event, error) {
 	p := sample.Pick{Token: x.Token, Logprob: x.Logprob, Explained: x.Explained, Stop: x.Ends}
 	if x.By != "" {
-		none := float32(math.Inf(-1))
-		p.Explained = &llm.Explanation{Token: x.Token, Raw: none, Final: none, Pick: llm.PickedProgram, By: x.By}
-		p.Explained.SetTexts(o.engine.codec.Text)
+		p.Explained = llm.PickAlone(x.Token, o.engine.codec.Text(x.Token), llm.PickedProgram, x.By)
 	}
 	h := o.q.guards
 	if o.written = append(o.written, x.Token); h == nil {

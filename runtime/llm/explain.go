@@ -146,12 +146,17 @@ type Rewound struct {
 	Tokens int
 }
 
-// Bare returns what e tells of the pick alone: the token, who picked it, and what guards did in front of it. e does not
-// change.
-func (e *Explanation) Bare() *Explanation {
+// PickAlone returns an explanation that tells how a token was picked, and nothing of what it was picked from.
+func PickAlone(t Token, text string, pick Picked, by string) *Explanation {
 	none := float32(math.Inf(-1))
-	return &Explanation{Token: e.Token, Text: e.Text, Raw: none, Final: none, Pick: e.Pick, By: e.By,
-		Rewound: e.Rewound, Replaced: e.Replaced}
+	return &Explanation{Token: t, Text: text, Raw: none, Final: none, Pick: pick, By: by}
+}
+
+// Bare returns what e tells of the pick alone, and of what guards did in front of it. e does not change.
+func (e *Explanation) Bare() *Explanation {
+	x := PickAlone(e.Token, e.Text, e.Pick, e.By)
+	x.Rewound, x.Replaced = e.Rewound, e.Replaced
+	return x
 }
 
 // SetTexts gives each token its text.

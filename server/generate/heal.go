@@ -34,9 +34,12 @@ func (s *Service) WithHealing(hidden func(llm.Token) bool, always bool) *Service
 	return s
 }
 
-// noteHealing notes among d's members that mean nothing a token_healing of a prompt that ends where it is meant to.
+// ends reports whether the prompt ends where it is meant to: a conversation or token ids, and no text.
+func (d *Draft) ends() bool { return d.Conversation != nil || d.Tokens != nil }
+
+// noteHealing notes a token_healing that has no effect among d's members that mean nothing.
 func (d *Draft) noteHealing() {
-	if d.Heal != nil && *d.Heal && (d.Conversation != nil || d.Tokens != nil) {
+	if d.Heal != nil && *d.Heal && d.ends() {
 		d.Unknown = slices.Concat(d.Unknown, []string{"token_healing"})
 	}
 }
@@ -64,8 +67,8 @@ func (s *Service) heal(d *Draft, r *Request) error {
 			return invalid("token_healing", "`token_healing` and %s exclude each other", other)
 		}
 		return nil
-	case d.Conversation != nil || d.Tokens != nil || r.ImageTokens > 0 || r.contexts > 0:
-		return nil // they end where they are meant to
+	case d.ends() || r.ImageTokens > 0 || r.contexts > 0:
+		return nil
 	}
 	if text := s.healing.last(r.Prompt); text != nil {
 		n := len(r.Prompt) - 1
